@@ -597,7 +597,7 @@ func (e TimelineEventEvent) Valid() bool {
 // Code The HTTP status
 type Code = int
 
-// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 //
 // Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 type TaskID = string
@@ -605,7 +605,7 @@ type TaskID = string
 // Username Example: system_a
 type Username = string
 
-// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 type Message = string
 
 // AppClaimResponse defines model for AppClaimResponse.
@@ -613,38 +613,38 @@ type AppClaimResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message     `json:"message"`
 	Data    AppTaskPage `json:"data"`
 }
 
-// AppID Anything but `.` and `..`, which no address can name
+// AppID The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 //
 // Example: sms_app_001
 type AppID = string
 
 // AppReportRequest defines model for AppReportRequest.
 type AppReportRequest struct {
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// AppID Anything but `.` and `..`, which no address can name
+	// AppID The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
 	// Example: sms_app_001
 	AppID AppID `json:"app_id"`
 
-	// ErrorMessage Why it failed; the first 500 characters are kept
+	// ErrorMessage The reason of the failure; the first 500 characters are kept
 	ErrorMessage *string `json:"error_message,omitempty"`
 
-	// LeaseID The lease that this report ends, as the claim named it
+	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds When the sender knows how long to wait, instead of `RETRY_DELAY_MINUTES`
+	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
-	// ShouldRetry Whether a FAILED task is worth another attempt; false by default
+	// ShouldRetry Whether to retry a FAILED task; false by default
 	ShouldRetry *bool `json:"should_retry,omitempty"`
 
 	// Status 2 SUCCESS, 3 FAILED
@@ -653,7 +653,7 @@ type AppReportRequest struct {
 
 // AppTask defines model for AppTask.
 type AppTask struct {
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID      TaskID `json:"task_id"`
@@ -666,18 +666,18 @@ type AppTaskPage struct {
 	AppID string    `json:"app_id"`
 	Tasks []AppTask `json:"tasks"`
 
-	// TotalCount How many tasks this answer holds
+	// TotalCount The number of tasks in this answer
 	TotalCount int `json:"total_count"`
 }
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change Segments
+	// Change The change in segments
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
 
-// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
 
 // Category defines model for Category.
@@ -688,7 +688,7 @@ type CategoryResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message                `json:"message"`
 	Data    map[string]interface{} `json:"data"`
 }
@@ -703,7 +703,7 @@ type ChangedResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    Changed `json:"data"`
 }
@@ -713,7 +713,7 @@ type Channel struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
+	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
 	Countries         Countries `json:"countries"`
 	CreatedAt         time.Time `json:"created_at"`
 	Name              string    `json:"name"`
@@ -721,7 +721,7 @@ type Channel struct {
 	SignatureRequired bool      `json:"signature_required"`
 	UpdatedAt         time.Time `json:"updated_at"`
 
-	// Version Counts its changes
+	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
 }
 
@@ -733,7 +733,7 @@ type ChannelListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message     `json:"message"`
 	Data    ChannelPage `json:"data"`
 }
@@ -742,23 +742,23 @@ type ChannelListResponse struct {
 type ChannelPage struct {
 	Items []Channel `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // ChannelPatch defines model for ChannelPatch.
 type ChannelPatch struct {
-	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
+	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
 	Countries *Countries   `json:"countries,omitempty"`
 	Name      *DisplayName `json:"name,omitempty"`
 
-	// RetryMinutes For senders that are driven: the wait before each further attempt, after the last of which a message has failed; without it, or with null, as the server is configured
+	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 	//
 	// Example: [1,3,5,10,30,60,180]
 	RetryMinutes      *RetryMinutes `json:"retry_minutes,omitempty"`
 	SignatureRequired *bool         `json:"signature_required,omitempty"`
 
-	// Version The version that the change is made to
+	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
@@ -767,11 +767,11 @@ type ChannelRequest struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
+	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
 	Countries *Countries  `json:"countries,omitempty"`
 	Name      DisplayName `json:"name"`
 
-	// RetryMinutes For senders that are driven: the wait before each further attempt, after the last of which a message has failed; without it, or with null, as the server is configured
+	// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 	//
 	// Example: [1,3,5,10,30,60,180]
 	RetryMinutes      *RetryMinutes `json:"retry_minutes,omitempty"`
@@ -783,22 +783,22 @@ type ChannelResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    Channel `json:"data"`
 }
 
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
-	// AppID Anything but `.` and `..`, which no address can name
+	// AppID The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
 	// Example: sms_app_001
 	AppID AppID `json:"app_id"`
 
-	// Limit How many tasks at most; 10 by default
+	// Limit The maximum number of tasks; 10 by default
 	Limit *int `json:"limit,omitempty"`
 
-	// Wait How many seconds to wait for a task when there is none; 0 by default
+	// Wait Seconds to wait if no task is available; 0 by default
 	Wait *Wait `json:"wait,omitempty"`
 }
 
@@ -807,26 +807,26 @@ type ClaimResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message       `json:"message"`
 	Data    []ClaimedTask `json:"data"`
 }
 
 // ClaimedTask defines model for ClaimedTask.
 type ClaimedTask struct {
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// Attempt 1 for the first attempt, 2 for the first retry, ...
+	// Attempt 1 for the first attempt, 2 for the first retry, and so on
 	Attempt int16  `json:"attempt"`
 	Content string `json:"content"`
 
-	// LeaseID Give it back in the report
+	// LeaseID Send this value back in the report
 	LeaseID int64 `json:"lease_id"`
 
-	// LeaseUntil Report before this time
+	// LeaseUntil The sender must report before this time
 	LeaseUntil  time.Time `json:"lease_until"`
 	PhoneNumber string    `json:"phone_number"`
 }
@@ -836,16 +836,16 @@ type Company struct {
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
+	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
 	Countries Countries `json:"countries"`
 	CreatedAt time.Time `json:"created_at"`
 	Name      string    `json:"name"`
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Version Counts its changes
+	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
 
-	// Weight Its part of the service; 1 by default
+	// Weight The company's share of the service, relative to the other companies; 1 by default
 	Weight CompanyWeight `json:"weight"`
 }
 
@@ -854,7 +854,7 @@ type CompanyListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message     `json:"message"`
 	Data    CompanyPage `json:"data"`
 }
@@ -863,20 +863,20 @@ type CompanyListResponse struct {
 type CompanyPage struct {
 	Items []Company `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // CompanyPatch defines model for CompanyPatch.
 type CompanyPatch struct {
-	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
+	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
 	Countries *Countries   `json:"countries,omitempty"`
 	Name      *DisplayName `json:"name,omitempty"`
 
-	// Version The version that the change is made to
+	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 
-	// Weight Its part of the service; 1 by default
+	// Weight The company's share of the service, relative to the other companies; 1 by default
 	Weight *CompanyWeight `json:"weight,omitempty"`
 }
 
@@ -885,11 +885,11 @@ type CompanyRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo No `json:"company_no"`
 
-	// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
+	// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
 	Countries *Countries  `json:"countries,omitempty"`
 	Name      DisplayName `json:"name"`
 
-	// Weight Its part of the service; 1 by default
+	// Weight The company's share of the service, relative to the other companies; 1 by default
 	Weight *CompanyWeight `json:"weight,omitempty"`
 }
 
@@ -898,12 +898,12 @@ type CompanyResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    Company `json:"data"`
 }
 
-// CompanyWeight Its part of the service; 1 by default
+// CompanyWeight The company's share of the service, relative to the other companies; 1 by default
 type CompanyWeight = float64
 
 // Contact defines model for Contact.
@@ -920,7 +920,7 @@ type ContactListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message     `json:"message"`
 	Data    ContactPage `json:"data"`
 }
@@ -929,7 +929,7 @@ type ContactListResponse struct {
 type ContactPage struct {
 	Items []Contact `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
@@ -938,7 +938,7 @@ type ContactResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    Contact `json:"data"`
 }
@@ -950,7 +950,7 @@ type ContactsRequest struct {
 	Contacts  []Contact `json:"contacts"`
 }
 
-// Countries By `country_no`; none means every country. They concern phone numbers, the recipients of the channel `sms`
+// Countries Countries by `country_no`; an empty list allows every country. They apply to phone numbers, the recipients of the channel `sms`.
 type Countries = []No
 
 // Country defines model for Country.
@@ -959,20 +959,20 @@ type Country struct {
 	CountryNo No        `json:"country_no"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// DialPrefix Without the +
+	// DialPrefix The dial prefix without the `+`
 	//
 	// Example: 86
 	DialPrefix DialPrefix `json:"dial_prefix"`
 	Name       string     `json:"name"`
 
-	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
 	Region            *Region   `json:"region"`
 	SignatureRequired bool      `json:"signature_required"`
 	UpdatedAt         time.Time `json:"updated_at"`
 
-	// Version Counts its changes
+	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
 }
 
@@ -981,7 +981,7 @@ type CountryListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message     `json:"message"`
 	Data    CountryPage `json:"data"`
 }
@@ -990,25 +990,25 @@ type CountryListResponse struct {
 type CountryPage struct {
 	Items []Country `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // CountryPatch defines model for CountryPatch.
 type CountryPatch struct {
-	// DialPrefix Without the +
+	// DialPrefix The dial prefix without the `+`
 	//
 	// Example: 86
 	DialPrefix *DialPrefix  `json:"dial_prefix,omitempty"`
 	Name       *DisplayName `json:"name,omitempty"`
 
-	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
 	Region            *Region `json:"region,omitempty"`
 	SignatureRequired *bool   `json:"signature_required,omitempty"`
 
-	// Version The version that the change is made to
+	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
@@ -1017,13 +1017,13 @@ type CountryRequest struct {
 	// CountryNo Example: acme
 	CountryNo No `json:"country_no"`
 
-	// DialPrefix Without the +
+	// DialPrefix The dial prefix without the `+`
 	//
 	// Example: 86
 	DialPrefix DialPrefix  `json:"dial_prefix"`
 	Name       DisplayName `json:"name"`
 
-	// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+	// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 	//
 	// Example: CN
 	Region            *Region `json:"region,omitempty"`
@@ -1035,7 +1035,7 @@ type CountryResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    Country `json:"data"`
 }
@@ -1058,7 +1058,7 @@ type DefaultContentListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message            `json:"message"`
 	Data    DefaultContentPage `json:"data"`
 }
@@ -1067,13 +1067,13 @@ type DefaultContentListResponse struct {
 type DefaultContentPage struct {
 	Items []DefaultContent `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text, or with `use_template` the template's parameters
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1085,12 +1085,12 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text, or with `use_template` the template's parameters
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
 
-	// PhoneNumber Digits with an optional leading `+`, spaces and dashes, 11 to 20 characters. Without `+` it is read as a number in mainland China. Answers show it as it was sent.
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
@@ -1104,17 +1104,17 @@ type DefaultContentResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message        `json:"message"`
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text, or with `use_template` the template's parameters
+// DefaultContentText The text; with `use_template`, the parameters of the template
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
 
-// DialPrefix Without the +
+// DialPrefix The dial prefix without the `+`
 //
 // Example: 86
 type DialPrefix = string
@@ -1127,7 +1127,7 @@ type DoneResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 }
 
@@ -1136,7 +1136,7 @@ type Error struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message   Message     `json:"message"`
 	Error     ErrorDetail `json:"error"`
 	RequestID string      `json:"request_id"`
@@ -1146,10 +1146,10 @@ type Error struct {
 type ErrorDetail struct {
 	Fields *[]FieldError `json:"fields,omitempty"`
 
-	// Limit With `limit.reached`: how many there may be
+	// Limit With `limit.reached`: the maximum number of records
 	Limit *int64 `json:"limit,omitempty"`
 
-	// Reason A stable word to branch on, such as `task.not_found`
+	// Reason A stable word for programs to branch on, such as `task.not_found`
 	Reason string `json:"reason"`
 }
 
@@ -1167,7 +1167,7 @@ type EventListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message   `json:"message"`
 	Data    EventPage `json:"data"`
 }
@@ -1176,7 +1176,7 @@ type EventListResponse struct {
 type EventPage struct {
 	Items []Event `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
@@ -1185,7 +1185,7 @@ type EventRequest struct {
 	Channels ChannelList       `json:"channels"`
 	Event    EventRequestEvent `json:"event"`
 
-	// FinishedAt When the task or the node ended; now by default. A node whose `started_at` is after it goes on when its end is told
+	// FinishedAt The time at which the task or the node ended; now by default. The end does not affect a node whose `started_at` is after this time.
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Initiator  *UserID    `json:"initiator,omitempty"`
 
@@ -1193,25 +1193,25 @@ type EventRequest struct {
 	MaxDuration *int64 `json:"max_duration,omitempty"`
 	NodeInstID  *int64 `json:"node_inst_id,omitempty"`
 
-	// Operator Who had it done
+	// Operator The person on whose behalf the caller acts
 	Operator *Operator `json:"operator,omitempty"`
 
-	// Orbits Together they make at most 1000 notifications (five before each orbit, on each channel) and 50000 messages (one of each notification for each person); one orbit is always allowed
+	// Orbits Orbits of one event make at most 1000 notifications (five before each orbit, on each channel) and 50000 messages (one per notification and person). One orbit is always allowed.
 	Orbits *[]Orbit `json:"orbits,omitempty"`
 
-	// Payload What the placeholders of the template stand for: `${taskName}`. At most 16384 bytes of JSON, its white space left out and its numbers written out
+	// Payload The values for the placeholders of the template, such as `${taskName}`. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Payload *Payload `json:"payload,omitempty"`
 
-	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+	// Sign The signature, placed before the text in 【】. The default is the signature of the template, else that of the sender.
 	//
 	// Example: 示例公司
 	Sign *NotificationSign `json:"sign,omitempty"`
 
-	// StartedAt When the node was begun; now by default
+	// StartedAt The time at which the node started; now by default
 	StartedAt *time.Time `json:"started_at,omitempty"`
 	TaskID    int64      `json:"task_id"`
 
-	// TimeoutRemind Minutes between reminders; without it there is one
+	// TimeoutRemind Minutes between reminders; without it, one reminder is sent
 	TimeoutRemind *int64    `json:"timeout_remind,omitempty"`
 	UserIds       *[]UserID `json:"user_ids,omitempty"`
 }
@@ -1224,40 +1224,40 @@ type ExplainResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message     `json:"message"`
 	Data    Explanation `json:"data"`
 }
 
 // Explanation defines model for Explanation.
 type Explanation struct {
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// Ahead How many go before it, counted up to 10000
+	// Ahead The number of tasks that go before this task, counted up to 10000
 	Ahead       *int64     `json:"ahead,omitempty"`
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
 	DueAt       time.Time  `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
 	IsDue       bool       `json:"is_due"`
 
-	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear        `json:"on_unclear,omitempty"`
 	Priority  int16             `json:"priority"`
 	Reason    ExplanationReason `json:"reason"`
 
-	// Routed Whether routes say who may send it; otherwise any shared sender may
+	// Routed Whether routes decide which sender may send the task; otherwise any shared sender may send it
 	Routed bool `json:"routed"`
 
-	// Senders Those that the routes of the company name, or the shared ones, up to 100; who can take it first
+	// Senders The senders that the routes of the company name, or the shared senders; at most 100. Those that can take the task come first.
 	Senders []SenderView `json:"senders"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Summary The same in words
+	// Summary The explanation in words
 	Summary string `json:"summary"`
 }
 
@@ -1266,14 +1266,14 @@ type ExplanationReason string
 
 // FieldError defines model for FieldError.
 type FieldError struct {
-	// Field Its name; a dot leads into an object
+	// Field The name of the field; a dot separates the levels of an object
 	Field string `json:"field"`
 
-	// Message What is wrong with it; never the value itself
+	// Message The problem with the field; the text never contains the value
 	Message string `json:"message"`
 }
 
-// IntervalMs Milliseconds from one message to the next
+// IntervalMs The interval from one message to the next, in milliseconds
 type IntervalMs = int64
 
 // Key defines model for Key.
@@ -1288,40 +1288,40 @@ type KeyListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    []Key   `json:"data"`
 }
 
 // KeyRequest defines model for KeyRequest.
 type KeyRequest struct {
-	// Name What it is for
+	// Name The purpose of the key
 	Name string `json:"name"`
 }
 
-// LeaseSeconds How long it holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
-// LedgerEntry A row of the ledger: a top-up or a correction (`by` somebody), an attempt (a negative `change` with its `lease_id`), a refund (a positive `change` with the `lease_id` of the attempt, whose message reached nobody; once for each lease), or changed thresholds (`change` 0). The sum of `change` is the balance.
+// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). The sum of all `change` values is the balance.
 type LedgerEntry struct {
-	// Balance After it
+	// Balance The balance after the change
 	Balance int64 `json:"balance"`
 
-	// By The user that made it
+	// By The user that made the change
 	By *string `json:"by"`
 
-	// Change Segments
+	// Change The change in segments
 	Change    int64     `json:"change"`
 	CreatedAt time.Time `json:"created_at"`
 	ID        int64     `json:"id"`
 
-	// LeaseID The attempt that took it, or to which it was given back
+	// LeaseID The attempt that took the segments, or whose segments were refunded
 	LeaseID *int64 `json:"lease_id"`
 
-	// LowSwitch Of changed thresholds and an opening balance: what it is since
+	// LowSwitch For changed thresholds and an opening balance: the new value
 	LowSwitch *int64 `json:"low_switch"`
 
-	// LowWarning Of changed thresholds and an opening balance: what it is since
+	// LowWarning For changed thresholds and an opening balance: the new value
 	LowWarning *int64  `json:"low_warning"`
 	Remark     *string `json:"remark"`
 }
@@ -1331,10 +1331,10 @@ type LedgerEntryResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 
-	// Data A row of the ledger: a top-up or a correction (`by` somebody), an attempt (a negative `change` with its `lease_id`), a refund (a positive `change` with the `lease_id` of the attempt, whose message reached nobody; once for each lease), or changed thresholds (`change` 0). The sum of `change` is the balance.
+	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). The sum of all `change` values is the balance.
 	Data LedgerEntry `json:"data"`
 }
 
@@ -1342,7 +1342,7 @@ type LedgerEntryResponse struct {
 type LedgerPage struct {
 	Items []LedgerEntry `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
@@ -1351,7 +1351,7 @@ type LedgerResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message    `json:"message"`
 	Data    LedgerPage `json:"data"`
 }
@@ -1359,7 +1359,7 @@ type LedgerResponse struct {
 // Limit defines model for Limit.
 type Limit = int64
 
-// Limits Segments in each minute, hour, day and month of its time zone; null is no limit
+// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
 type Limits struct {
 	PerDay    *Limit `json:"per_day,omitempty"`
 	PerHour   *Limit `json:"per_hour,omitempty"`
@@ -1372,7 +1372,7 @@ type MessageType string
 
 // MonitoringSettings defines model for MonitoringSettings.
 type MonitoringSettings struct {
-	// WaitWarningSeconds An event tells that a task has waited for so long; 0: never
+	// WaitWarningSeconds Seconds after which a waiting task causes the event `queue.slow`; 0 means never
 	WaitWarningSeconds *int64 `json:"wait_warning_seconds,omitempty"`
 }
 
@@ -1381,7 +1381,7 @@ type NewKey struct {
 	CreatedAt time.Time `json:"created_at"`
 	ID        int64     `json:"id"`
 
-	// Key Give it as Bearer token or as Basic password
+	// Key The key. Send it as a Bearer token, or as the password of Basic authentication.
 	Key  string `json:"key"`
 	Name string `json:"name"`
 }
@@ -1391,12 +1391,12 @@ type NewKeyResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    NewKey  `json:"data"`
 }
 
-// NextCursor Pass it as `cursor` for the next page; null on the last
+// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 type NextCursor = string
 
 // No Example: acme
@@ -1406,11 +1406,11 @@ type No = string
 type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType          BizType                                   `json:"biz_type"`
 	ExpectedStatuses *[]NotificationEndRequestExpectedStatuses `json:"expected_statuses,omitempty"`
 
-	// Operator Who had it done
+	// Operator The person on whose behalf the caller acts
 	Operator *Operator `json:"operator,omitempty"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally
@@ -1434,7 +1434,7 @@ type NotificationListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message          `json:"message"`
 	Data    NotificationPage `json:"data"`
 }
@@ -1444,14 +1444,14 @@ type NotificationMade struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Deduplicated It was there already
+	// Deduplicated True if the notification existed already
 	Deduplicated bool `json:"deduplicated"`
 
-	// Failed Who cannot be reached, as far as is known yet; one answer names at most 100 people
+	// Failed People who cannot be reached, as far as known yet; one answer names at most 100 people
 	Failed         []NotificationFailure `json:"failed"`
 	NotificationID int64                 `json:"notification_id"`
 
-	// Remark Why nobody is told; of a reminder that goes on, why nobody was told in its latest round
+	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark *string `json:"remark"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
@@ -1462,31 +1462,31 @@ type NotificationMade struct {
 type NotificationPage struct {
 	Items []NotificationSummary `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // NotificationRecipient defines model for NotificationRecipient.
 type NotificationRecipient struct {
-	// Address On the channel; empty where there is none
+	// Address The address on the channel; empty if none is known
 	Address string    `json:"address"`
 	DueAt   time.Time `json:"due_at"`
 
-	// ExternalMsgid What the provider calls the message
+	// ExternalMsgid The provider's number of the message
 	ExternalMsgid *string `json:"external_msgid"`
 
-	// LastError Why the person was not reached
+	// LastError The reason why the person was not reached
 	LastError  *string    `json:"last_error"`
 	RetryCount int16      `json:"retry_count"`
 	SentAt     *time.Time `json:"sent_at"`
 
-	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally; tasks have codes of their own
+	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 	Status RecipientStatus `json:"status"`
 
-	// TaskID Its last task; empty before there is one
+	// TaskID The person's last task; empty before the first one exists
 	TaskID string `json:"task_id"`
 
-	// Times How often the person has been told
+	// Times How often the person has been notified
 	Times  int64  `json:"times"`
 	UserID string `json:"user_id"`
 }
@@ -1495,34 +1495,34 @@ type NotificationRecipient struct {
 type NotificationRequest struct {
 	BizID int64 `json:"biz_id"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType  BizType     `json:"biz_type"`
 	Channels ChannelList `json:"channels"`
 
-	// DedupKey What the caller calls it: a name of its own, on each channel. Empty is none
+	// DedupKey The caller's own name for the notification on each channel. An empty text means no key.
 	DedupKey *string `json:"dedup_key,omitempty"`
 
-	// ExpiresAt Nobody is told after it; who was not reached has failed
+	// ExpiresAt Nothing is sent after this time. People who were not reached by then have failed.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// NextRunTime Not before; now by default. With `started_at`, business type 5 is told `payload.maxDuration` minutes after it by default
+	// NextRunTime The time before which nothing is sent; now by default. For business type 5 with `started_at`, the default is `payload.maxDuration` minutes after `started_at`.
 	NextRunTime *time.Time `json:"next_run_time,omitempty"`
 
-	// Operator Who had it done
+	// Operator The person on whose behalf the caller acts
 	Operator *Operator `json:"operator,omitempty"`
 
-	// Payload What the placeholders of the template stand for: `${taskName}`. At most 16384 bytes of JSON, its white space left out and its numbers written out
+	// Payload The values for the placeholders of the template, such as `${taskName}`. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Payload Payload `json:"payload"`
 
-	// RepeatMinutes Tell people again so many minutes after all have been reached; of business type 5 by default `payload.timeoutRemind`
+	// RepeatMinutes Send again this many minutes after all people have been reached. For business type 5 the default is `payload.timeoutRemind`.
 	RepeatMinutes *int64 `json:"repeat_minutes,omitempty"`
 
-	// Sign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+	// Sign The signature, placed before the text in 【】. The default is the signature of the template, else that of the sender.
 	//
 	// Example: 示例公司
 	Sign *NotificationSign `json:"sign,omitempty"`
 
-	// StartedAt Of a node that takes too long, when it was begun: `overtime` and `maxDuration` of the payload follow from it
+	// StartedAt For a node that takes too long: the time at which the node started. The placeholders `overtime` and `maxDuration` are derived from it.
 	StartedAt *time.Time `json:"started_at,omitempty"`
 	UserIds   UserIDs    `json:"user_ids"`
 }
@@ -1532,12 +1532,12 @@ type NotificationResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message          `json:"message"`
 	Data    NotificationView `json:"data"`
 }
 
-// NotificationSign The signature; it goes before the text in 【】. By default the template's, else that of the sender
+// NotificationSign The signature, placed before the text in 【】. The default is the signature of the template, else that of the sender.
 //
 // Example: 示例公司
 type NotificationSign = string
@@ -1549,7 +1549,7 @@ type NotificationStatus int16
 type NotificationSummary struct {
 	BizID int64 `json:"biz_id"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
@@ -1558,36 +1558,36 @@ type NotificationSummary struct {
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
 
-	// NextRunTime When people are told, told again, or tried again after a failure
+	// NextRunTime The time at which messages are sent, sent again, or retried after a failure
 	NextRunTime    *time.Time `json:"next_run_time"`
 	NotificationID int64      `json:"notification_id"`
 	Operator       *string    `json:"operator"`
 
-	// People Who have a task
+	// People The number of people who have a task
 	People int64 `json:"people"`
 
-	// Remark Why nobody is told; of a reminder that goes on, why nobody was told in its latest round
+	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark        *string `json:"remark"`
 	RepeatMinutes *int64  `json:"repeat_minutes"`
 
-	// RetryCount The most of any person's
+	// RetryCount The largest retry count of any person
 	RetryCount int16 `json:"retry_count"`
 
-	// Sign As it was given; null is that of the template or the sender
+	// Sign The signature of the request; null means that of the template or the sender
 	Sign      *string    `json:"sign"`
 	StartedAt *time.Time `json:"started_at"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 
-	// Succeeded Who have been reached
+	// Succeeded The number of people who have been reached
 	Succeeded int64     `json:"succeeded"`
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
 // NotificationTemplate defines model for NotificationTemplate.
 type NotificationTemplate struct {
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
@@ -1606,7 +1606,7 @@ type NotificationTemplateListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message               `json:"message"`
 	Data    NotificationTemplates `json:"data"`
 }
@@ -1616,7 +1616,7 @@ type NotificationTemplateRequest struct {
 	Content string `json:"content"`
 	Enabled *bool  `json:"enabled,omitempty"`
 
-	// ExternalID What the provider calls the template
+	// ExternalID The provider's number of the template
 	ExternalID *string `json:"external_id,omitempty"`
 
 	// Sign The signature of notifications that have none of their own
@@ -1629,7 +1629,7 @@ type NotificationTemplateResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message              `json:"message"`
 	Data    NotificationTemplate `json:"data"`
 }
@@ -1643,7 +1643,7 @@ type NotificationTemplates struct {
 type NotificationView struct {
 	BizID int64 `json:"biz_id"`
 
-	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long; others as one likes
+	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
@@ -1652,33 +1652,33 @@ type NotificationView struct {
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
 
-	// NextRunTime When people are told, told again, or tried again after a failure
+	// NextRunTime The time at which messages are sent, sent again, or retried after a failure
 	NextRunTime    *time.Time `json:"next_run_time"`
 	NotificationID int64      `json:"notification_id"`
 	Operator       *string    `json:"operator"`
 
-	// Payload What the placeholders of the template stand for, that of an orbit or a node included
+	// Payload The values for the placeholders of the template, those of an orbit or a node included
 	Payload map[string]interface{} `json:"payload"`
 
-	// People Who have a task
+	// People The number of people who have a task
 	People     int64                    `json:"people"`
 	Recipients *[]NotificationRecipient `json:"recipients,omitempty"`
 
-	// Remark Why nobody is told; of a reminder that goes on, why nobody was told in its latest round
+	// Remark The reason why nobody was notified; for a repeating reminder, the reason in its latest round
 	Remark        *string `json:"remark"`
 	RepeatMinutes *int64  `json:"repeat_minutes"`
 
-	// RetryCount The most of any person's
+	// RetryCount The largest retry count of any person
 	RetryCount int16 `json:"retry_count"`
 
-	// Sign As it was given; null is that of the template or the sender
+	// Sign The signature of the request; null means that of the template or the sender
 	Sign      *string    `json:"sign"`
 	StartedAt *time.Time `json:"started_at"`
 
 	// Status 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 some failed
 	Status NotificationStatus `json:"status"`
 
-	// Succeeded Who have been reached
+	// Succeeded The number of people who have been reached
 	Succeeded int64     `json:"succeeded"`
 	UpdatedAt time.Time `json:"updated_at"`
 	UserIds   []string  `json:"user_ids"`
@@ -1686,11 +1686,11 @@ type NotificationView struct {
 
 // NotificationsMade defines model for NotificationsMade.
 type NotificationsMade struct {
-	// Ended Notifications that became pointless
+	// Ended The number of notifications that were ended because they became pointless
 	Ended int                `json:"ended"`
 	Items []NotificationMade `json:"items"`
 
-	// MoreFailed More people cannot be reached than `failed` names; `GET /api/v1/notifications/{id}` names everybody
+	// MoreFailed True if more people cannot be reached than `failed` names; `GET /api/v1/notifications/{id}` names all of them
 	MoreFailed *bool `json:"more_failed,omitempty"`
 }
 
@@ -1699,7 +1699,7 @@ type NotificationsMadeResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message           `json:"message"`
 	Data    NotificationsMade `json:"data"`
 }
@@ -1707,12 +1707,12 @@ type NotificationsMadeResponse struct {
 // OnOff defines model for OnOff.
 type OnOff string
 
-// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 type OnUnclear string
 
 // Once defines model for Once.
 type Once struct {
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID       TaskID    `json:"task_id"`
@@ -1720,21 +1720,21 @@ type Once struct {
 	BusinessType string    `json:"business_type"`
 	CreatedAt    time.Time `json:"created_at"`
 
-	// Deduplicated In the answer to a request, that there was one already
+	// Deduplicated In the answer to a submission: true if the message existed already
 	Deduplicated *bool      `json:"deduplicated,omitempty"`
 	ErrorCode    *string    `json:"error_code"`
 	ErrorMessage *string    `json:"error_message"`
 	FailedAt     *time.Time `json:"failed_at"`
 	MessageID    int64      `json:"message_id"`
 
-	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear      OnUnclear `json:"on_unclear"`
 	ReceiverUserID string    `json:"receiver_user_id"`
 
 	// SendStatus 0 sending, 1 sent, 2 failed
 	SendStatus SendStatus `json:"send_status"`
 
-	// Sends How often it was begun
+	// Sends How often sending was started
 	Sends        int64      `json:"sends"`
 	SentAt       *time.Time `json:"sent_at"`
 	TemplateID   string     `json:"template_id"`
@@ -1746,7 +1746,7 @@ type OnceCount struct {
 	Failed  int64 `json:"failed"`
 	Success int64 `json:"success"`
 
-	// SuccessRate Percent of the total
+	// SuccessRate The percentage of `success` in `total`, from 0 to 100
 	SuccessRate  float64 `json:"success_rate"`
 	TemplateType string  `json:"template_type"`
 	Total        int64   `json:"total"`
@@ -1762,7 +1762,7 @@ type OnceCountsResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message    `json:"message"`
 	Data    OnceCounts `json:"data"`
 }
@@ -1772,7 +1772,7 @@ type OnceListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    OncePage `json:"data"`
 }
@@ -1781,7 +1781,7 @@ type OnceListResponse struct {
 type OncePage struct {
 	Items []Once `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
@@ -1790,18 +1790,18 @@ type OnceRequest struct {
 	BusinessID   int64  `json:"business_id"`
 	BusinessType Word50 `json:"business_type"`
 
-	// Data As WeChat wants it. At most 16384 bytes of JSON, its white space left out and its numbers written out
+	// Data The data in WeChat's format. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 	Data map[string]interface{} `json:"data"`
 
-	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 	Page      *string    `json:"page,omitempty"`
 
-	// ReceiverOpenid Instead of that of the contact
+	// ReceiverOpenid The openid to use instead of that of the contact
 	ReceiverOpenid *string `json:"receiver_openid,omitempty"`
 	ReceiverUserID UserID  `json:"receiver_user_id"`
 
-	// Retry Send it again if it failed
+	// Retry Send the message again if it failed
 	Retry        *bool  `json:"retry,omitempty"`
 	TemplateID   string `json:"template_id"`
 	TemplateType Word50 `json:"template_type"`
@@ -1812,12 +1812,12 @@ type OnceResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    Once    `json:"data"`
 }
 
-// Operator Who had it done
+// Operator The person on whose behalf the caller acts
 type Operator = string
 
 // Orbit defines model for Orbit.
@@ -1826,30 +1826,30 @@ type Orbit struct {
 	OrbitNo int64     `json:"orbit_no"`
 }
 
-// Password May not be made like an API key, which is `lksms_` and 43 letters, digits, `-` and `_`
+// Password The password. It must not have the format of an API key: `lksms_` followed by 43 letters, digits, `-` and `_`.
 type Password = string
 
-// Payload What the placeholders of the template stand for: `${taskName}`. At most 16384 bytes of JSON, its white space left out and its numbers written out
+// Payload The values for the placeholders of the template, such as `${taskName}`. At most 16384 bytes of JSON, measured without white space and with numbers written in full.
 type Payload map[string]interface{}
 
-// PhoneNumber Digits with an optional leading `+`, spaces and dashes, 11 to 20 characters. Without `+` it is read as a number in mainland China. Answers show it as it was sent.
+// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
 // Example: 13800138000
 type PhoneNumber = string
 
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
-	// PriorityMaxWaitSeconds A task that has waited for so long goes first whatever its priority; 0: never
+	// PriorityMaxWaitSeconds Seconds after which a waiting task goes first whatever its priority; 0 means never
 	PriorityMaxWaitSeconds *int64 `json:"priority_max_wait_seconds,omitempty"`
 
 	// RegisterUnknownSenders Whether an app that polls for the first time is registered; otherwise it gets 404
 	RegisterUnknownSenders *bool `json:"register_unknown_senders,omitempty"`
 
-	// SenderSilentAfterSeconds A sender that has not polled for so long gives its share away
+	// SenderSilentAfterSeconds Seconds without a poll after which a sender gives its share to the other senders
 	SenderSilentAfterSeconds *int64 `json:"sender_silent_after_seconds,omitempty"`
 }
 
-// RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally; tasks have codes of their own
+// RecipientStatus 0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally. These differ from the status codes of a task.
 type RecipientStatus int16
 
 // RecoverResponse defines model for RecoverResponse.
@@ -1857,7 +1857,7 @@ type RecoverResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message   `json:"message"`
 	Data    Recovered `json:"data"`
 }
@@ -1868,7 +1868,7 @@ type Recovered struct {
 	RecoveredCount int    `json:"recovered_count"`
 }
 
-// Region By ISO 3166-1: only its numbers belong to the country; null is every number with the dial prefix
+// Region Region by ISO 3166-1. Only numbers of this region belong to the country; null means every number with the dial prefix.
 //
 // Example: CN
 type Region = string
@@ -1883,40 +1883,48 @@ type ReportBatchResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message       `json:"message"`
 	Data    ReportedBatch `json:"data"`
 }
 
-// ReportEffect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
-// no retries left. `unclear`: FAILED, because nobody knows whether it went out and `on_unclear` is `fail`. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
-// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
-// again with the attempts that it had, because its turn did not come, or because the sender could not send.
+// ReportEffect The effect of the event on the task.
+//
+//   - `success`, `failed`: the task was settled with this status.
+//   - `retry`: the task is PENDING again.
+//   - `exhausted`: the task is FAILED, because no retries are left.
+//   - `unclear`: the task is FAILED, because it is unknown whether the message was sent and `on_unclear` is `fail`.
+//   - `ignored`: the report was repeated or too late; nothing changed.
+//   - `refused`: the app never held the task; nothing changed.
+//   - `cancelled`: a request cancelled the task.
+//   - `expired`: the task is FAILED, because its `expires_at` has passed.
+//   - `delivered`, `undelivered`: a provider reported the delivery status.
+//   - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
+//     not send (`troubled`). The task is PENDING again, and the attempt does not count.
 type ReportEffect string
 
 // ReportRequest defines model for ReportRequest.
 type ReportRequest struct {
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// AppID Anything but `.` and `..`, which no address can name
+	// AppID The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
 	// Example: sms_app_001
 	AppID AppID `json:"app_id"`
 
-	// ErrorMessage Why it failed; the first 500 characters are kept
+	// ErrorMessage The reason of the failure; the first 500 characters are kept
 	ErrorMessage *string `json:"error_message,omitempty"`
 
-	// LeaseID The lease that this report ends, as the claim named it
+	// LeaseID The lease that this report ends, from the answer of the claim
 	LeaseID *int64 `json:"lease_id,omitempty"`
 
-	// RetryAfterSeconds When the sender knows how long to wait, instead of `RETRY_DELAY_MINUTES`
+	// RetryAfterSeconds Seconds until the retry, instead of `RETRY_DELAY_MINUTES`, if the sender knows how long to wait
 	RetryAfterSeconds *int32 `json:"retry_after_seconds,omitempty"`
 
-	// ShouldRetry Whether a FAILED task is worth another attempt; false by default
+	// ShouldRetry Whether to retry a FAILED task; false by default
 	ShouldRetry *bool `json:"should_retry,omitempty"`
 
 	// Status 2 SUCCESS, 3 FAILED
@@ -1928,10 +1936,10 @@ type ReportStatus int16
 
 // ReportedBatch defines model for ReportedBatch.
 type ReportedBatch struct {
-	// Accepted How many reports were taken, also those that repeat another
+	// Accepted The number of accepted reports, repeated ones included
 	Accepted int `json:"accepted"`
 
-	// Items In the order of the reports
+	// Items The outcomes, in the order of the reports
 	Items   []ReportedItem `json:"items"`
 	Refused int            `json:"refused"`
 }
@@ -1941,24 +1949,32 @@ type ReportedItem struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID *TaskID `json:"task_id,omitempty"`
 
-	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
-	// no retries left. `unclear`: FAILED, because nobody knows whether it went out and `on_unclear` is `fail`. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
-	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
-	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
+	// Effect The effect of the event on the task.
+	//
+	// - `success`, `failed`: the task was settled with this status.
+	// - `retry`: the task is PENDING again.
+	// - `exhausted`: the task is FAILED, because no retries are left.
+	// - `unclear`: the task is FAILED, because it is unknown whether the message was sent and `on_unclear` is `fail`.
+	// - `ignored`: the report was repeated or too late; nothing changed.
+	// - `refused`: the app never held the task; nothing changed.
+	// - `cancelled`: a request cancelled the task.
+	// - `expired`: the task is FAILED, because its `expires_at` has passed.
+	// - `delivered`, `undelivered`: a provider reported the delivery status.
+	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
+	//   not send (`troubled`). The task is PENDING again, and the attempt does not count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 	Error  *ErrorDetail  `json:"error,omitempty"`
 
-	// Message What is wrong with it, for people
+	// Message The error of this report, for people
 	Message *string `json:"message,omitempty"`
 }
 
-// RetryMinutes For senders that are driven: the wait before each further attempt, after the last of which a message has failed; without it, or with null, as the server is configured
+// RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
 //
 // Example: [1,3,5,10,30,60,180]
 type RetryMinutes = []int64
@@ -1977,20 +1993,20 @@ type Route struct {
 	MessageType MessageType `json:"message_type"`
 	RouteNo     int64       `json:"route_no"`
 
-	// SenderNo Anything but `.` and `..`, which no address can name
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, no open circuit breaker, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, or for what is too large for what they have left, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
+	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort      Sort      `json:"sort"`
 	Status    OnOff     `json:"status"`
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Version Counts its changes
+	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
 
-	// Weight Its share is this over the sum of those that are ready; 1 by default
+	// Weight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 	Weight RouteWeight `json:"weight"`
 }
 
@@ -1999,7 +2015,7 @@ type RouteListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message   `json:"message"`
 	Data    RoutePage `json:"data"`
 }
@@ -2008,20 +2024,20 @@ type RouteListResponse struct {
 type RoutePage struct {
 	Items []Route `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // RoutePatch defines model for RoutePatch.
 type RoutePatch struct {
-	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, no open circuit breaker, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, or for what is too large for what they have left, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
+	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort   *Sort  `json:"sort,omitempty"`
 	Status *OnOff `json:"status,omitempty"`
 
-	// Version The version that the change is made to
+	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 
-	// Weight Its share is this over the sum of those that are ready; 1 by default
+	// Weight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 	Weight *RouteWeight `json:"weight,omitempty"`
 }
 
@@ -2034,16 +2050,16 @@ type RouteRequest struct {
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
 
-	// SenderNo Anything but `.` and `..`, which no address can name
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, no open circuit breaker, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, or for what is too large for what they have left, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
+	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort   *Sort  `json:"sort,omitempty"`
 	Status *OnOff `json:"status,omitempty"`
 
-	// Weight Its share is this over the sum of those that are ready; 1 by default
+	// Weight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 	Weight *RouteWeight `json:"weight,omitempty"`
 }
 
@@ -2052,18 +2068,18 @@ type RouteResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    Route   `json:"data"`
 }
 
-// RouteWeight Its share is this over the sum of those that are ready; 1 by default
+// RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
-// SeenVersion The version that the change is made to
+// SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
-// SegmentSize Characters that its provider counts as one segment
+// SegmentSize The number of characters that the provider counts as one segment
 type SegmentSize = int64
 
 // SendBatchRequest defines model for SendBatchRequest.
@@ -2076,47 +2092,47 @@ type SendBatchResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message   `json:"message"`
 	Data    SentBatch `json:"data"`
 }
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the template's parameters; empty or left out for the default content
+	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
 	Content *string `json:"content,omitempty"`
 
-	// DedupKey What the caller calls this message. Each user has its own names, for ever one task of each: submitted again by the same user, whatever else the body says, it gets the first task, as it is now, with `deduplicated`. Nothing else is judged anew: not its template, its default content or its times. The same name of another user, also of the same company, is another message.
+	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. The same key of another user, even of the same company, is another message.
 	//
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
 
-	// ExpectSendTime Not before this time
+	// ExpectSendTime The task is not sent before this time
 	ExpectSendTime *time.Time `json:"expect_send_time,omitempty"`
 
-	// ExpiresAt Not after this time
+	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
 
-	// PhoneNumber Digits with an optional leading `+`, spaces and dashes, 11 to 20 characters. Without `+` it is read as a number in mainland China. Answers show it as it was sent.
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
 	// Example: 13800138000
 	PhoneNumber PhoneNumber `json:"phone_number"`
 
-	// Priority The smallest goes first. By default 1 for a verification, 5 for a notification, 8 for marketing; more urgent than that only as far as the user may
+	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Sign The signature; it goes before the text in 【】
+	// Sign The signature, placed before the text in 【】
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
 
-	// Source Which system this comes from
+	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
-	// Test A message of your own to try the way; only a mark on the task
+	// Test Marks the task as a test message. The task is sent like any other.
 	Test *bool `json:"test,omitempty"`
 
 	// UseTemplate Whether `content` holds parameters for the template; false by default
@@ -2128,7 +2144,7 @@ type SendResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message   `json:"message"`
 	Data    Submitted `json:"data"`
 }
@@ -2136,103 +2152,103 @@ type SendResponse struct {
 // SendStatus 0 sending, 1 sent, 2 failed
 type SendStatus int16
 
-// SendType `realtime`, the default, goes out at once; `scheduled` at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message says when
+// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 type SendType string
 
 // Sender defines model for Sender.
 type Sender struct {
-	// Attempts Tasks that it was ever given. One that it was given twice counts twice
+	// Attempts The number of tasks that the sender was given so far; a task given twice counts twice
 	Attempts int64 `json:"attempts"`
 
-	// AverageResponseMs From claim to report
+	// AverageResponseMs The average time from claim to report, in milliseconds
 	AverageResponseMs *int64 `json:"average_response_ms"`
 	Balance           *int64 `json:"balance"`
 
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config What its driver needs; at most 16384 bytes of JSON. Secrets are kept sealed and shown as `***`; of an address the scheme and the host are shown, as `https://host/***`. Given back as they are shown, they stay, and so does a secret that is left out. Where the scheme, the host or the port of the address changes, all must be given again (`give_again`), and `callbackSecret` where `callback.verify` does. A `callbackSecret` has at least 16 bytes
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
-	// Consumed Segments that its attempts have taken from the balance altogether, less those that were given back; null where there is no balance
+	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
 	Consumed  *int64    `json:"consumed"`
 	CreatedAt time.Time `json:"created_at"`
 
-	// IntervalMs Milliseconds from one message to the next
+	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs IntervalMs `json:"interval_ms"`
 
-	// IsReady Whether a claim would be given what waits for it
+	// IsReady Whether a claim would get the waiting tasks
 	IsReady bool `json:"is_ready"`
 
-	// IsShared Whether it also sends what no route says anything of; true by default
+	// IsShared Whether the sender also sends messages that no route covers; true by default
 	IsShared bool `json:"is_shared"`
 
-	// Kind `app` polls; the others are driven: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`
+	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`
 	//
 	// Example: app
 	Kind SenderKind `json:"kind"`
 
-	// LeaseSeconds How long it holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds"`
 
-	// Limits Segments in each minute, hour, day and month of its time zone; null is no limit
+	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
 	Limits Limits `json:"limits"`
 
-	// LowSwitch At this balance and below it is given nothing more
+	// LowSwitch At or below this balance the sender gets no more tasks
 	LowSwitch *int64 `json:"low_switch"`
 
-	// LowWarning An event tells when the balance comes down to this
+	// LowWarning When the balance falls to this value, the event `sender.low_warning` is recorded
 	LowWarning      *int64      `json:"low_warning"`
 	Name            DisplayName `json:"name"`
 	NextAvailableAt *time.Time  `json:"next_available_at"`
 
-	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear OnUnclear `json:"on_unclear"`
 
-	// Rest Why a driven sender rests, and until when; null while all is well. The circuit breaker of a sender that could not send: a wrong key, an address where nobody answers, a quota that is used up. While it is `open` nothing is sent. When `until` has passed it is `half_open`: one message is tried, which ends the rest, or begins one of twice the length. A change of `config`, `kind` or `status` ends it at once.
+	// Rest The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a quota that is used up. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. Success closes it; failure opens it again for twice as long. A change of `config`, `kind` or `status` closes it at once.
 	Rest *SenderRest `json:"rest"`
 
-	// SeenAt When it last polled; up to ten minutes late where no route names it
+	// SeenAt The time of the last poll. Up to ten minutes late if no route names the sender.
 	SeenAt *time.Time `json:"seen_at"`
 
-	// SegmentSize Characters that its provider counts as one segment
+	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size"`
 
-	// SenderNo Anything but `.` and `..`, which no address can name
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// SentAt When a task of its was last settled as SUCCESS
+	// SentAt The time at which a task of the sender was last settled as SUCCESS
 	SentAt *time.Time `json:"sent_at"`
 
-	// Sign Goes before a text that has no signature of its own
+	// Sign The signature placed before a text that has none of its own
 	Sign *SenderSign `json:"sign"`
 
-	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, no open circuit breaker, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, or for what is too large for what they have left, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
+	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort Sort `json:"sort"`
 
-	// Status One that is `off` or `retired` is given nothing
+	// Status A sender that is `off` or `retired` gets no tasks
 	Status SenderStatus `json:"status"`
 
-	// SuccessRate Of the tasks that it reported
+	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
 	// TimeZone Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
-	// TotalSent Tasks of its that were settled as SUCCESS
+	// TotalSent The number of tasks of the sender that were settled as SUCCESS
 	TotalSent int64     `json:"total_sent"`
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Used Segments in the current minute, hour, day and month
+	// Used Segments used in the current minute, hour, day and month
 	Used Used `json:"used"`
 
-	// Version Counts its changes
+	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
 }
 
-// SenderKind `app` polls; the others are driven: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`
+// SenderKind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`
 //
 // Example: app
 type SenderKind = string
@@ -2242,7 +2258,7 @@ type SenderListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message    `json:"message"`
 	Data    SenderPage `json:"data"`
 }
@@ -2251,114 +2267,114 @@ type SenderListResponse struct {
 type SenderPage struct {
 	Items []Sender `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config What its driver needs; at most 16384 bytes of JSON. Secrets are kept sealed and shown as `***`; of an address the scheme and the host are shown, as `https://host/***`. Given back as they are shown, they stay, and so does a secret that is left out. Where the scheme, the host or the port of the address changes, all must be given again (`give_again`), and `callbackSecret` where `callback.verify` does. A `callbackSecret` has at least 16 bytes
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
-	// IntervalMs Milliseconds from one message to the next
+	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether it also sends what no route says anything of; true by default
+	// IsShared Whether the sender also sends messages that no route covers; true by default
 	IsShared *bool `json:"is_shared,omitempty"`
 
-	// Kind `app` polls; the others are driven: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`
+	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`
 	//
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds How long it holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
 
-	// Limits Segments in each minute, hour, day and month of its time zone; null is no limit
+	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
 	Limits *Limits `json:"limits,omitempty"`
 
-	// LowSwitch At this balance and below it is given nothing more
+	// LowSwitch At or below this balance the sender gets no more tasks
 	LowSwitch *int64 `json:"low_switch,omitempty"`
 
-	// LowWarning An event tells when the balance comes down to this
+	// LowWarning When the balance falls to this value, the event `sender.low_warning` is recorded
 	LowWarning *int64       `json:"low_warning,omitempty"`
 	Name       *DisplayName `json:"name,omitempty"`
 
-	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
-	// SegmentSize Characters that its provider counts as one segment
+	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
 
-	// Sign Goes before a text that has no signature of its own
+	// Sign The signature placed before a text that has none of its own
 	Sign *SenderSign `json:"sign,omitempty"`
 
-	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, no open circuit breaker, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, or for what is too large for what they have left, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
+	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status One that is `off` or `retired` is given nothing
+	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
-	// Version The version that the change is made to
+	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
 // SenderRequest defines model for SenderRequest.
 type SenderRequest struct {
-	// Balance Segments that it may still send; left out, they are not counted
+	// Balance Segments that the sender may still send; if left out, they are not counted
 	Balance *int64 `json:"balance,omitempty"`
 
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config What its driver needs; at most 16384 bytes of JSON. Secrets are kept sealed and shown as `***`; of an address the scheme and the host are shown, as `https://host/***`. Given back as they are shown, they stay, and so does a secret that is left out. Where the scheme, the host or the port of the address changes, all must be given again (`give_again`), and `callbackSecret` where `callback.verify` does. A `callbackSecret` has at least 16 bytes
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
-	// IntervalMs Milliseconds from one message to the next
+	// IntervalMs The interval from one message to the next, in milliseconds
 	IntervalMs *IntervalMs `json:"interval_ms,omitempty"`
 
-	// IsShared Whether it also sends what no route says anything of; true by default
+	// IsShared Whether the sender also sends messages that no route covers; true by default
 	IsShared *bool `json:"is_shared,omitempty"`
 
-	// Kind `app` polls; the others are driven: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`
+	// Kind `app` polls; the other kinds are driven by the server: `log`, `dingtalk`, `oa`, `wechat`, `email`, `http-sms`
 	//
 	// Example: app
 	Kind *SenderKind `json:"kind,omitempty"`
 
-	// LeaseSeconds How long it holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
+	// LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 	LeaseSeconds *LeaseSeconds `json:"lease_seconds,omitempty"`
 
-	// Limits Segments in each minute, hour, day and month of its time zone; null is no limit
+	// Limits Segments per minute, hour, day and month in the sender's time zone; null means no limit
 	Limits *Limits `json:"limits,omitempty"`
 
-	// LowSwitch At this balance and below it is given nothing more
+	// LowSwitch At or below this balance the sender gets no more tasks
 	LowSwitch *int64 `json:"low_switch,omitempty"`
 
-	// LowWarning An event tells when the balance comes down to this
+	// LowWarning When the balance falls to this value, the event `sender.low_warning` is recorded
 	LowWarning *int64      `json:"low_warning,omitempty"`
 	Name       DisplayName `json:"name"`
 
-	// OnUnclear What follows when nobody knows whether a message went out: no answer, an answer that says nothing, a lease that ran out. `retry`: it is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. A sender has `retry` unless it says otherwise, a message that is sent once has `fail`, and what a message says goes before what its sender says. An explanation leaves it out as long as the sender that takes the task decides.
+	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
 	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
 
-	// SegmentSize Characters that its provider counts as one segment
+	// SegmentSize The number of characters that the provider counts as one segment
 	SegmentSize *SegmentSize `json:"segment_size,omitempty"`
 
-	// SenderNo Anything but `.` and `..`, which no address can name
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 	//
 	// Example: sms_app_001
 	SenderNo AppID `json:"sender_no"`
 
-	// Sign Goes before a text that has no signature of its own
+	// Sign The signature placed before a text that has none of its own
 	Sign *SenderSign `json:"sign,omitempty"`
 
-	// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, no open circuit breaker, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, or for what is too large for what they have left, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
+	// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 	Sort *Sort `json:"sort,omitempty"`
 
-	// Status One that is `off` or `retired` is given nothing
+	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
 	// TimeZone Example: Asia/Shanghai
@@ -2370,17 +2386,17 @@ type SenderResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    Sender  `json:"data"`
 }
 
-// SenderRest Why a driven sender rests, and until when; null while all is well. The circuit breaker of a sender that could not send: a wrong key, an address where nobody answers, a quota that is used up. While it is `open` nothing is sent. When `until` has passed it is `half_open`: one message is tried, which ends the rest, or begins one of twice the length. A change of `config`, `kind` or `status` ends it at once.
+// SenderRest The circuit breaker of a driven sender that could not send, for example because of a wrong key, an address that does not answer, or a quota that is used up. Null while the sender works. While it is `open`, the sender sends nothing. After `until` it is `half_open`, and the sender tries one message. Success closes it; failure opens it again for twice as long. A change of `config`, `kind` or `status` closes it at once.
 type SenderRest struct {
-	// Openings How often it opened since something last got through
+	// Openings How often the circuit breaker opened since the last successful message
 	Openings int64 `json:"openings"`
 
-	// Reason What the provider said, its code first
+	// Reason The provider's error, beginning with its code
 	Reason string          `json:"reason"`
 	State  SenderRestState `json:"state"`
 	Until  time.Time       `json:"until"`
@@ -2389,10 +2405,10 @@ type SenderRest struct {
 // SenderRestState defines model for SenderRest.State.
 type SenderRestState string
 
-// SenderSign Goes before a text that has no signature of its own
+// SenderSign The signature placed before a text that has none of its own
 type SenderSign = string
 
-// SenderStatus One that is `off` or `retired` is given nothing
+// SenderStatus A sender that is `off` or `retired` gets no tasks
 type SenderStatus string
 
 // SenderView defines model for SenderView.
@@ -2400,31 +2416,39 @@ type SenderView struct {
 	CanTake  bool   `json:"can_take"`
 	SenderNo string `json:"sender_no"`
 
-	// Until When its interval is over. Only for callers that see every company
+	// Until The end of the sender's interval. Only for callers that see every company.
 	Until *time.Time `json:"until,omitempty"`
 
-	// Weight That of its route. Only for callers that see every company
+	// Weight The weight of the sender's route. Only for callers that see every company.
 	Weight *int64 `json:"weight,omitempty"`
 
-	// Why What keeps it from the task. no_quota and no_funds: too few segments are left for this task. outranked: a sender of a
-	// larger `sort` is there. ahead: it has had its share, and a rival of the same pool goes first. failed_before: it failed
-	// with this task, and another sender is there. silent: it has not polled for `sender_silent_after_seconds`; of shared
-	// senders, whose polls are noted only so often, that is told up to ten minutes later.
+	// Why The reason why the sender cannot take the task.
+	//
+	// - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
+	// - `outranked`: a sender with a greater `sort` is available.
+	// - `ahead`: the sender has had its share, and another sender of the same pool goes first.
+	// - `failed_before`: the sender failed with this task, and another sender is available.
+	// - `silent`: the sender has not polled for `sender_silent_after_seconds`. For shared senders this is shown up to ten
+	//   minutes late, because their polls are recorded only that often.
 	Why *SenderViewWhy `json:"why,omitempty"`
 }
 
-// SenderViewWhy What keeps it from the task. no_quota and no_funds: too few segments are left for this task. outranked: a sender of a
-// larger `sort` is there. ahead: it has had its share, and a rival of the same pool goes first. failed_before: it failed
-// with this task, and another sender is there. silent: it has not polled for `sender_silent_after_seconds`; of shared
-// senders, whose polls are noted only so often, that is told up to ten minutes later.
+// SenderViewWhy The reason why the sender cannot take the task.
+//
+//   - `no_quota`, `no_funds`: the remaining quota or balance is too small for this task.
+//   - `outranked`: a sender with a greater `sort` is available.
+//   - `ahead`: the sender has had its share, and another sender of the same pool goes first.
+//   - `failed_before`: the sender failed with this task, and another sender is available.
+//   - `silent`: the sender has not polled for `sender_silent_after_seconds`. For shared senders this is shown up to ten
+//     minutes late, because their polls are recorded only that often.
 type SenderViewWhy string
 
 // SentBatch defines model for SentBatch.
 type SentBatch struct {
-	// Accepted How many messages have a task
+	// Accepted The number of messages that have a task
 	Accepted int `json:"accepted"`
 
-	// Items In the order of the messages
+	// Items The outcomes, in the order of the messages
 	Items   []SentItem `json:"items"`
 	Refused int        `json:"refused"`
 }
@@ -2434,19 +2458,19 @@ type SentItem struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID *TaskID `json:"task_id,omitempty"`
 
-	// Deduplicated True when the task was there already
+	// Deduplicated True if the task existed already
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
 	// FinalContent The text that will be sent, with the `sign` of the message
 	FinalContent *string `json:"final_content,omitempty"`
 
-	// Message What is wrong with it, for people
+	// Message The error of this message, for people
 	Message *string `json:"message,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
@@ -2472,7 +2496,7 @@ type SettingsResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    Settings `json:"data"`
 }
@@ -2483,11 +2507,11 @@ type SmsSettings struct {
 	PriorityNotification *int64 `json:"priority_notification,omitempty"`
 	PriorityVerification *int64 `json:"priority_verification,omitempty"`
 
-	// ScheduledEverySeconds What a `scheduled` template renders goes out at full intervals of this, counted from midnight UTC
+	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
 }
 
-// Sort Primary and backup: of the senders of a pool that are available (on, with quota and funds, no open circuit breaker, not silent), only those of the largest `sort` are served, and share by weight; the next take over when none of them is available, or for what is too large for what they have left, and give back. A route has its own; the `sort` of a sender counts among the shared senders of its channel. Lists are ordered newest first, whatever the sort.
+// Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
 type Sort = float64
 
 // Source Example: system_a
@@ -2497,10 +2521,10 @@ type Source = string
 type Statistics struct {
 	FailedTasks int64 `json:"failed_tasks"`
 
-	// PendingNewTasks PENDING and never attempted
+	// PendingNewTasks Tasks that are PENDING and were never attempted
 	PendingNewTasks int64 `json:"pending_new_tasks"`
 
-	// PendingRetryTasks PENDING after an attempt
+	// PendingRetryTasks Tasks that are PENDING after an attempt
 	PendingRetryTasks int64 `json:"pending_retry_tasks"`
 	ProcessingTasks   int64 `json:"processing_tasks"`
 	SuccessTasks      int64 `json:"success_tasks"`
@@ -2511,7 +2535,7 @@ type StatisticsResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message    `json:"message"`
 	Data    Statistics `json:"data"`
 }
@@ -2528,105 +2552,105 @@ type StatusInfoResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message      `json:"message"`
 	Data    []StatusInfo `json:"data"`
 }
 
 // Submitted defines model for Submitted.
 type Submitted struct {
-	// TaskID Empty in a dry run
+	// TaskID The id of the task; empty in a dry run
 	TaskID string `json:"task_id"`
 
-	// Cost Dry run: segments that each attempt would take from the balance of the first of `senders`. Only for callers that see every company
+	// Cost Dry run: segments that each attempt would take from the balance of the first of `senders`. Only for callers that see every company.
 	Cost *int `json:"cost,omitempty"`
 
-	// CountryNo Dry run: its country, if it is known
+	// CountryNo Dry run: the country of the phone number, if known
 	CountryNo *string `json:"country_no,omitempty"`
 
-	// Deduplicated True when the task was there already
+	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request. Without one it is the text alone: a sender that has a signature of its own adds it when it claims
+	// FinalContent The text that will be sent, with the `sign` of the request. Without `sign`, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
-	// Priority Dry run
+	// Priority Dry run: the priority of the task
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Recipient Dry run: the number in E.164
+	// Recipient Dry run: the phone number in E.164
 	Recipient *string `json:"recipient,omitempty"`
 
-	// Routed Dry run: whether routes say who sends it; otherwise any shared sender may
+	// Routed Dry run: whether routes decide which sender sends it; otherwise any shared sender may send it
 	Routed *bool `json:"routed,omitempty"`
 
-	// Segments Dry run: how many short messages it takes
+	// Segments Dry run: the number of segments (short messages) that the text takes
 	Segments *int `json:"segments,omitempty"`
 
-	// Senders Dry run: those that the routes of the company name, or the shared ones, up to 100; who can send it first
+	// Senders Dry run: the senders that the routes of the company name, or the shared senders; at most 100. Those that can send the message come first.
 	Senders *[]SenderView `json:"senders,omitempty"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: the caller has a task of its `dedup_key`, of which the answer tells. What would be refused is refused.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run. `would_send`: a sender could take it now. `would_wait`: it would be queued, and none can now. `would_be_scheduled`: for a later time. `would_repeat`: the caller has a task of its `dedup_key`, of which the answer tells. What would be refused is refused.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
 // Task defines model for Task.
 type Task struct {
-	// TaskID `task_`, the UTC date, `_` and a ULID; sorted by time
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// Content The final text without its `sign`; of a notification, the beginning of it
+	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
 	CreatedAt   time.Time  `json:"created_at"`
 	DeliveredAt *time.Time `json:"delivered_at,omitempty"`
 
-	// Delivery What the provider told after it was sent
+	// Delivery The delivery status that the provider reported after sending
 	Delivery *TaskDelivery `json:"delivery,omitempty"`
 
-	// DeliveryCode The provider's word for it
+	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt No sender is given it before this time
+	// DueAt The task is not sent before this time
 	DueAt          time.Time  `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
-	// LeaseUntil Until when a sender holds it
+	// LeaseUntil The time at which the sender's lease runs out
 	LeaseUntil *time.Time `json:"lease_until"`
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
 
-	// PhoneNumber As it was sent; on another channel than `sms`, the address there
+	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
 
 	// Priority From 0, the most urgent, to 9
 	Priority int16 `json:"priority"`
 
-	// ProcessingAppID The sender that holds it, or that settled it
+	// ProcessingAppID The sender that holds the task, or that settled it
 	ProcessingAppID *string `json:"processing_app_id"`
 
-	// ReportedAt When it was settled
+	// ReportedAt The time at which the task was settled
 	ReportedAt *time.Time `json:"reported_at"`
 
-	// Result What the last report or recovery said
+	// Result The result of the last report or recovery
 	Result *string `json:"result"`
 
-	// RetryCount Attempts after the first
+	// RetryCount The number of attempts after the first
 	RetryCount int16 `json:"retry_count"`
 
-	// Segments How many short messages the text takes, signature included
+	// Segments The number of segments (short messages) that the text takes, signature included
 	Segments int16 `json:"segments"`
 
-	// SentAt When SUCCESS was reported
+	// SentAt The time at which SUCCESS was reported
 	SentAt *time.Time `json:"sent_at"`
 	Sign   *string    `json:"sign"`
 	Source *string    `json:"source"`
@@ -2636,11 +2660,11 @@ type Task struct {
 	Test      bool       `json:"test"`
 	UpdatedAt time.Time  `json:"updated_at"`
 
-	// UserID Of a task of a notification, who is told
+	// UserID For a task of a notification: the person who receives it
 	UserID *string `json:"user_id,omitempty"`
 }
 
-// TaskDelivery What the provider told after it was sent
+// TaskDelivery The delivery status that the provider reported after sending
 type TaskDelivery string
 
 // TaskListResponse defines model for TaskListResponse.
@@ -2648,7 +2672,7 @@ type TaskListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    TaskPage `json:"data"`
 }
@@ -2657,7 +2681,7 @@ type TaskListResponse struct {
 type TaskPage struct {
 	Items []Task `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
@@ -2666,7 +2690,7 @@ type TaskResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    Task    `json:"data"`
 }
@@ -2676,23 +2700,23 @@ type TaskStatus int16
 
 // Template defines model for Template.
 type Template struct {
-	// Companies By `company_no`, whose messages it may render; none means everybody's
+	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
 	IsActive  bool              `json:"is_active"`
 
-	// SendType `realtime`, the default, goes out at once; `scheduled` at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message says when
+	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType        SendType  `json:"send_type"`
 	TemplateContent string    `json:"template_content"`
 	TemplateName    string    `json:"template_name"`
 	UpdatedAt       time.Time `json:"updated_at"`
 }
 
-// TemplateCompanies By `company_no`, whose messages it may render; none means everybody's
+// TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 type TemplateCompanies = []No
 
-// TemplateContent The text; `{name}` is a placeholder. A name is of letters in any script, digits, `_`, `.` and `-`; one with spaces around or in it is refused. Braces around anything else are text
+// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 //
 // Example: 您的验证码是{code}，用户{name}
 type TemplateContent = string
@@ -2702,7 +2726,7 @@ type TemplateListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message      `json:"message"`
 	Data    TemplatePage `json:"data"`
 }
@@ -2714,20 +2738,20 @@ type TemplateName = string
 type TemplatePage struct {
 	Items []Template `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
-	// Companies By `company_no`, whose messages it may render; none means everybody's
+	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 	IsActive  *bool              `json:"is_active,omitempty"`
 
-	// SendType `realtime`, the default, goes out at once; `scheduled` at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message says when
+	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
 
-	// TemplateContent The text; `{name}` is a placeholder. A name is of letters in any script, digits, `_`, `.` and `-`; one with spaces around or in it is refused. Braces around anything else are text
+	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
 	// Example: 您的验证码是{code}，用户{name}
 	TemplateContent *TemplateContent `json:"template_content,omitempty"`
@@ -2738,16 +2762,16 @@ type TemplatePatch struct {
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
-	// Companies By `company_no`, whose messages it may render; none means everybody's
+	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
 	// IsActive True by default
 	IsActive *bool `json:"is_active,omitempty"`
 
-	// SendType `realtime`, the default, goes out at once; `scheduled` at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message says when
+	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
 
-	// TemplateContent The text; `{name}` is a placeholder. A name is of letters in any script, digits, `_`, `.` and `-`; one with spaces around or in it is refused. Braces around anything else are text
+	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
 	// Example: 您的验证码是{code}，用户{name}
 	TemplateContent TemplateContent `json:"template_content"`
@@ -2761,7 +2785,7 @@ type TemplateResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    Template `json:"data"`
 }
@@ -2775,35 +2799,43 @@ type TimelineEvent struct {
 	AppID *string   `json:"app_id,omitempty"`
 	At    time.Time `json:"at"`
 
-	// Attempt Which attempt the claim began, from 1
+	// Attempt The number of the attempt that the claim began, from 1
 	Attempt *int16 `json:"attempt,omitempty"`
 
-	// Effect What it changed. `success` and `failed`: the task was settled so. `retry`: back to PENDING. `exhausted`: FAILED,
-	// no retries left. `unclear`: FAILED, because nobody knows whether it went out and `on_unclear` is `fail`. `ignored`: a repeat, or too late; nothing changed. `refused`: the app never held the task;
-	// nothing changed. `cancelled`: by request. `expired`: FAILED, its time was over. `delivered`
-	// and `undelivered`: what a provider told of it. `untried` and `troubled`: the lease was given back and the task is PENDING
-	// again with the attempts that it had, because its turn did not come, or because the sender could not send.
+	// Effect The effect of the event on the task.
+	//
+	// - `success`, `failed`: the task was settled with this status.
+	// - `retry`: the task is PENDING again.
+	// - `exhausted`: the task is FAILED, because no retries are left.
+	// - `unclear`: the task is FAILED, because it is unknown whether the message was sent and `on_unclear` is `fail`.
+	// - `ignored`: the report was repeated or too late; nothing changed.
+	// - `refused`: the app never held the task; nothing changed.
+	// - `cancelled`: a request cancelled the task.
+	// - `expired`: the task is FAILED, because its `expires_at` has passed.
+	// - `delivered`, `undelivered`: a provider reported the delivery status.
+	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
+	//   not send (`troubled`). The task is PENDING again, and the attempt does not count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 
-	// Event `repeated`: it was submitted again, by its `dedup_key`
+	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message What the sender said, or why the lease was given back
+	// Message The text of the sender's report, or the reason why the lease was given back
 	Message *string `json:"message,omitempty"`
 
-	// RequestID The request that submitted it
+	// RequestID The request that submitted the task
 	RequestID *string `json:"request_id,omitempty"`
 
-	// SourceIP Where it was submitted from
+	// SourceIP The IP address that submitted the task
 	SourceIP *string `json:"source_ip,omitempty"`
 
-	// Status The reported status
+	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
 }
 
-// TimelineEventEvent `repeated`: it was submitted again, by its `dedup_key`
+// TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -2811,15 +2843,15 @@ type TimelineResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message         `json:"message"`
 	Data    []TimelineEvent `json:"data"`
 }
 
-// TopPriority The most urgent priority that its submissions may ask for
+// TopPriority The most urgent priority that submissions of this user may ask for
 type TopPriority = int16
 
-// Used Segments in the current minute, hour, day and month
+// Used Segments used in the current minute, hour, day and month
 type Used struct {
 	Day    int64 `json:"day"`
 	Hour   int64 `json:"hour"`
@@ -2832,7 +2864,7 @@ type User struct {
 	// Username Example: system_a
 	Username Username `json:"username"`
 
-	// AllCompanies Whether it sees every company: an admin, and a read user for whom no company was named
+	// AllCompanies Whether the user sees every company, as an admin or as a read user without a company
 	AllCompanies bool    `json:"all_companies"`
 	AppID        *string `json:"app_id"`
 
@@ -2842,11 +2874,11 @@ type User struct {
 	IsDisabled bool      `json:"is_disabled"`
 	Role       Role      `json:"role"`
 
-	// TopPriority The most urgent priority that its submissions may ask for
+	// TopPriority The most urgent priority that submissions of this user may ask for
 	TopPriority TopPriority `json:"top_priority"`
 	UpdatedAt   time.Time   `json:"updated_at"`
 
-	// Version Counts its changes
+	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
 	Version int64 `json:"version"`
 }
 
@@ -2861,7 +2893,7 @@ type UserListResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    UserPage `json:"data"`
 }
@@ -2870,7 +2902,7 @@ type UserListResponse struct {
 type UserPage struct {
 	Items []User `json:"items"`
 
-	// NextCursor Pass it as `cursor` for the next page; null on the last
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
@@ -2878,18 +2910,18 @@ type UserPage struct {
 type UserPatch struct {
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo Null takes it out of its company, as it must when its role becomes send or admin
+	// CompanyNo Null removes the user from its company; this is required when the role changes to send or admin
 	CompanyNo  *string `json:"company_no,omitempty"`
 	IsDisabled *bool   `json:"is_disabled,omitempty"`
 
-	// Password May not be made like an API key, which is `lksms_` and 43 letters, digits, `-` and `_`
+	// Password The password. It must not have the format of an API key: `lksms_` followed by 43 letters, digits, `-` and `_`.
 	Password *Password `json:"password,omitempty"`
 	Role     *Role     `json:"role,omitempty"`
 
-	// TopPriority The most urgent priority that its submissions may ask for
+	// TopPriority The most urgent priority that submissions of this user may ask for
 	TopPriority *TopPriority `json:"top_priority,omitempty"`
 
-	// Version The version that the change is made to
+	// Version The version that the caller read before this change
 	Version *SeenVersion `json:"version,omitempty"`
 }
 
@@ -2898,17 +2930,17 @@ type UserRequest struct {
 	// Username Example: system_a
 	Username Username `json:"username"`
 
-	// AppID Binds a send user to one app; without it, it may claim and report as any that polls
+	// AppID The app that a send user is bound to. Without it, the user may claim and report as any polling app.
 	AppID *string `json:"app_id,omitempty"`
 
-	// CompanyNo The company that a submit or read user belongs to; without it, the default one, and a read user sees every company. No company binds another role, so it is refused there.
+	// CompanyNo The company that a submit or read user belongs to. Without it, a submit user belongs to the default company, and a read user sees every company. It is rejected for other roles, which cannot have a company.
 	CompanyNo *string `json:"company_no,omitempty"`
 
-	// Password May not be made like an API key, which is `lksms_` and 43 letters, digits, `-` and `_`
+	// Password The password. It must not have the format of an API key: `lksms_` followed by 43 letters, digits, `-` and `_`.
 	Password *Password `json:"password,omitempty"`
 	Role     Role      `json:"role"`
 
-	// TopPriority The most urgent priority that its submissions may ask for
+	// TopPriority The most urgent priority that submissions of this user may ask for
 	TopPriority *TopPriority `json:"top_priority,omitempty"`
 }
 
@@ -2917,12 +2949,12 @@ type UserResponse struct {
 	// Code The HTTP status
 	Code Code `json:"code"`
 
-	// Message `success`, or what went wrong, for people, in Chinese or English by `Accept-Language`
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 	Data    User    `json:"data"`
 }
 
-// Wait How many seconds to wait for a task when there is none; 0 by default
+// Wait Seconds to wait if no task is available; 0 by default
 type Wait = int
 
 // Word50 defines model for Word50.
@@ -2955,7 +2987,7 @@ type IdempotencyKey = string
 // ListLimit defines model for ListLimit.
 type ListLimit = int
 
-// PhoneFilter Digits with an optional leading `+`, spaces and dashes, 11 to 20 characters. Without `+` it is read as a number in mainland China. Answers show it as it was sent.
+// PhoneFilter Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 //
 // Example: 13800138000
 type PhoneFilter = PhoneNumber
@@ -2963,7 +2995,7 @@ type PhoneFilter = PhoneNumber
 // RouteNo defines model for RouteNo.
 type RouteNo = int64
 
-// SenderNo Anything but `.` and `..`, which no address can name
+// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 //
 // Example: sms_app_001
 type SenderNo = AppID
@@ -3006,31 +3038,31 @@ type UnsupportedMedia = Error
 
 // ListChannelsParams defines parameters for ListChannels.
 type ListChannelsParams struct {
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListCompaniesParams defines parameters for ListCompanies.
 type ListCompaniesParams struct {
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -3038,10 +3070,10 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -3057,37 +3089,37 @@ type GetContactParams struct {
 
 // ListCountriesParams defines parameters for ListCountries.
 type ListCountriesParams struct {
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListDefaultContentsParams defines parameters for ListDefaultContents.
 type ListDefaultContentsParams struct {
-	// CompanyNo Only those of this company
+	// CompanyNo Only default contents of this company
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// PhoneNumber Only this phone number, whichever way it is written
+	// PhoneNumber Only this phone number, however it is written
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -3099,10 +3131,10 @@ type ListEventsParams struct {
 	// Subject Only of this setting or sender
 	Subject *string `form:"subject,omitempty" json:"subject,omitempty"`
 
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -3114,49 +3146,49 @@ type ListRoutesParams struct {
 	// SenderNo Only routes to this sender
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListSendersParams defines parameters for ListSenders.
 type ListSendersParams struct {
-	// Status Only senders in this status
+	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListLedgerParams defines parameters for ListLedger.
 type ListLedgerParams struct {
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -3165,25 +3197,25 @@ type PutSettingsCategoryJSONBody map[string]interface{}
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
 type ListUsersParams struct {
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -3200,41 +3232,41 @@ type ListNotificationsParams struct {
 	BizID   *int64   `form:"biz_id,omitempty" json:"biz_id,omitempty"`
 	Channel *No      `form:"channel,omitempty" json:"channel,omitempty"`
 
-	// UserID Who is told
+	// UserID Only notifications to this person
 	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
 	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsParams defines parameters for SendSms.
 type SendSmsParams struct {
-	// DryRun Create nothing, and answer what would become of the message
+	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -3243,7 +3275,7 @@ type ListTasksParams struct {
 	// Status Only tasks in this state
 	Status *TaskStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// PhoneNumber Only this phone number, whichever way it is written
+	// PhoneNumber Only this phone number, however it is written
 	PhoneNumber *PhoneFilter `form:"phone_number,omitempty" json:"phone_number,omitempty"`
 
 	// Source Only tasks submitted with this source
@@ -3255,22 +3287,22 @@ type ListTasksParams struct {
 	// CreatedTo Only tasks created before this time
 	CreatedTo *time.Time `form:"created_to,omitempty" json:"created_to,omitempty"`
 
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ClaimTasksParams defines parameters for ClaimTasks.
 type ClaimTasksParams struct {
-	// AppID Who asks, the same in every claim and report of one sender
+	// AppID The number of the sender, the same in all its claims and reports
 	AppID AppID `form:"app_id" json:"app_id"`
 
-	// Limit How many tasks at most
+	// Limit The maximum number of tasks
 	Limit *ClaimLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Wait How many seconds to wait for a task when there is none
+	// Wait Seconds to wait if no task is available
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
@@ -3281,25 +3313,25 @@ type ListOnceParams struct {
 	ReceiverUserID *UserID     `form:"receiver_user_id,omitempty" json:"receiver_user_id,omitempty"`
 	SendStatus     *SendStatus `form:"send_status,omitempty" json:"send_status,omitempty"`
 
-	// Limit How many items at most
+	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `next_cursor` of the page before
+	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey Any word of the caller's for this one request. Sent again within 24 hours to the same address with the same body, the request does nothing more and gets the first answer again, with the header `Idempotency-Replayed`; with another body it gets 422, and 409 while the first is at work. For another address, path or query, the same word is another key. An answer that is an error is not kept, and neither is that of a dry run.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // AppClaimTasksParams defines parameters for AppClaimTasks.
 type AppClaimTasksParams struct {
-	// AppID Who asks, the same in every claim and report of one sender
+	// AppID The number of the sender, the same in all its claims and reports
 	AppID AppID `form:"app_id" json:"app_id"`
 
-	// Limit How many tasks at most
+	// Limit The maximum number of tasks
 	Limit *ClaimLimit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
@@ -3492,19 +3524,19 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/channels (the `CreateChannel` operationId).
 	CreateChannel(ctx context.Context, params *CreateChannelParams, body CreateChannelJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteChannel Delete a channel that nothing refers to
+	// DeleteChannel Delete a channel that no other record refers to
 	//
 	// Corresponds with DELETE /api/v1/admin/channels/{channel} (the `DeleteChannel` operationId).
 	DeleteChannel(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetChannel Look at a channel
+	// GetChannel Get a channel
 	//
 	// Corresponds with GET /api/v1/admin/channels/{channel} (the `GetChannel` operationId).
 	GetChannel(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateChannelWithBody Change a channel
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the channel still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3513,7 +3545,7 @@ type ClientInterface interface {
 
 	// UpdateChannel Change a channel
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the channel still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3522,14 +3554,14 @@ type ClientInterface interface {
 
 	// ListCompanies List companies, newest first
 	//
-	// For a read user that has a company, that one alone.
+	// A read user with a company sees only that company.
 	//
 	// Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 	ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateCompanyWithBody Add a company
 	//
-	// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+	// A company owns users, the tasks of those users, and routes. While tasks of several companies wait, the queue serves each company by its `weight`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3538,26 +3570,26 @@ type ClientInterface interface {
 
 	// CreateCompany Add a company
 	//
-	// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+	// A company owns users, the tasks of those users, and routes. While tasks of several companies wait, the queue serves each company by its `weight`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/companies (the `CreateCompany` operationId).
 	CreateCompany(ctx context.Context, params *CreateCompanyParams, body CreateCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteCompany Delete a company that nothing refers to
+	// DeleteCompany Delete a company that no other record refers to
 	//
 	// Corresponds with DELETE /api/v1/admin/companies/{company_no} (the `DeleteCompany` operationId).
 	DeleteCompany(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetCompany Look at a company
+	// GetCompany Get a company
 	//
 	// Corresponds with GET /api/v1/admin/companies/{company_no} (the `GetCompany` operationId).
 	GetCompany(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateCompanyWithBody Change a company
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the company still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3566,7 +3598,7 @@ type ClientInterface interface {
 
 	// UpdateCompany Change a company
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the company still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3578,18 +3610,18 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContactsWithBody Add contacts, and change those that are there
+	// PutContactsWithBody Add or change contacts
 	//
-	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
+	// Stores all contacts or none. For an existing contact, fields that are left out stay unchanged, and null clears a field. The users of a company maintain its contacts; the `company_no` of another company gets 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutContacts Add contacts, and change those that are there
+	// PutContacts Add or change contacts
 	//
-	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
+	// Stores all contacts or none. For an existing contact, fields that are left out stay unchanged, and null clears a field. The users of a company maintain its contacts; the `company_no` of another company gets 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3601,7 +3633,7 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/admin/contacts/{user_id} (the `DeleteContact` operationId).
 	DeleteContact(ctx context.Context, userID UserID, params *DeleteContactParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetContact Look at a contact
+	// GetContact Get a contact
 	//
 	// Corresponds with GET /api/v1/admin/contacts/{user_id} (the `GetContact` operationId).
 	GetContact(ctx context.Context, userID UserID, params *GetContactParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3613,7 +3645,7 @@ type ClientInterface interface {
 
 	// CreateCountryWithBody Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
+	// A phone number belongs to the country with the longest matching `dial_prefix`. Several countries may share a prefix, such as +1 or +7. Then `region` decides: the number belongs to the country with the region of the number, else to the country without a region. If `region` is left out, it becomes the `country_no` if that names a region with this prefix. If it is null, the country gets every number with the prefix.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3622,26 +3654,26 @@ type ClientInterface interface {
 
 	// CreateCountry Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
+	// A phone number belongs to the country with the longest matching `dial_prefix`. Several countries may share a prefix, such as +1 or +7. Then `region` decides: the number belongs to the country with the region of the number, else to the country without a region. If `region` is left out, it becomes the `country_no` if that names a region with this prefix. If it is null, the country gets every number with the prefix.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/countries (the `CreateCountry` operationId).
 	CreateCountry(ctx context.Context, params *CreateCountryParams, body CreateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteCountry Delete a country that nothing refers to
+	// DeleteCountry Delete a country that no other record refers to
 	//
 	// Corresponds with DELETE /api/v1/admin/countries/{country_no} (the `DeleteCountry` operationId).
 	DeleteCountry(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetCountry Look at a country
+	// GetCountry Get a country
 	//
 	// Corresponds with GET /api/v1/admin/countries/{country_no} (the `GetCountry` operationId).
 	GetCountry(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateCountryWithBody Change a country
 	//
-	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. If the new `dial_prefix` does not fit the `region`, the region is determined again, as for a new country. With `version`, the change applies only if the country still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3650,7 +3682,7 @@ type ClientInterface interface {
 
 	// UpdateCountry Change a country
 	//
-	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. If the new `dial_prefix` does not fit the `region`, the region is determined again, as for a new country. With `version`, the change applies only if the country still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3662,18 +3694,18 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/default-sms (the `ListDefaultContents` operationId).
 	ListDefaultContents(ctx context.Context, params *ListDefaultContentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateDefaultContentWithBody Store what to send to a phone number by default
+	// CreateDefaultContentWithBody Store the default content for a phone number
 	//
-	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
+	// One default content exists per company and phone number, however the number is written. A second one gets 409 with the reason `default_content.exists`. Users of the company send it by submitting without content.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/default-sms (the `CreateDefaultContent` operationId).
 	CreateDefaultContentWithBody(ctx context.Context, params *CreateDefaultContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateDefaultContent Store what to send to a phone number by default
+	// CreateDefaultContent Store the default content for a phone number
 	//
-	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
+	// One default content exists per company and phone number, however the number is written. A second one gets 409 with the reason `default_content.exists`. Users of the company send it by submitting without content.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3685,14 +3717,14 @@ type ClientInterface interface {
 	// Corresponds with DELETE /api/v1/admin/default-sms/{id} (the `DeleteDefaultContent` operationId).
 	DeleteDefaultContent(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetDefaultContent Look at one default content
+	// GetDefaultContent Get a default content
 	//
 	// Corresponds with GET /api/v1/admin/default-sms/{id} (the `GetDefaultContent` operationId).
 	GetDefaultContent(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateDefaultContentWithBody Change a default content
 	//
-	// What the body leaves out stays as it is. Whether it was sent does not change; see reset.
+	// Fields that the body leaves out stay unchanged. A change does not affect whether the default content was sent; use the reset operation for that.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3701,52 +3733,58 @@ type ClientInterface interface {
 
 	// UpdateDefaultContent Change a default content
 	//
-	// What the body leaves out stays as it is. Whether it was sent does not change; see reset.
+	// Fields that the body leaves out stay unchanged. A change does not affect whether the default content was sent; use the reset operation for that.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/default-sms/{id} (the `UpdateDefaultContent` operationId).
 	UpdateDefaultContent(ctx context.Context, id ID, body UpdateDefaultContentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResetDefaultContent Let a default content be sent once more
+	// ResetDefaultContent Allow a default content to be sent once more
 	//
 	// Corresponds with POST /api/v1/admin/default-sms/{id}/reset (the `ResetDefaultContent` operationId).
 	ResetDefaultContent(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListEvents What operators should know afterwards, newest first
+	// ListEvents List operational events, newest first
 	//
-	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// Events for operators:
+	//
+	// - `setting.changed`: a setting was changed.
+	// - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
+	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
+	// - `sender.recovered`: the sender sends again.
+	// - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
 	//
 	// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListNotificationTemplates List the templates of notifications
+	// ListNotificationTemplates List notification templates
 	//
 	// Corresponds with GET /api/v1/admin/notification-templates (the `ListNotificationTemplates` operationId).
 	ListNotificationTemplates(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteNotificationTemplate Delete a template
+	// DeleteNotificationTemplate Delete a notification template
 	//
 	// Corresponds with DELETE /api/v1/admin/notification-templates/{biz_type}/{channel} (the `DeleteNotificationTemplate` operationId).
 	DeleteNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutNotificationTemplateWithBody Set the template of a business type on a channel
+	// PutNotificationTemplateWithBody Set the notification template of a business type on a channel
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
 	PutNotificationTemplateWithBody(ctx context.Context, bizType BizType, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutNotificationTemplate Set the template of a business type on a channel
+	// PutNotificationTemplate Set the notification template of a business type on a channel
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
 	PutNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RecoverTasks Take back every task whose lease ran out, now
+	// RecoverTasks Recover all tasks whose lease ran out
 	//
-	// The server does the same by itself, about once a minute. Safe to call at any time.
+	// The server does this by itself about once a minute. This operation is safe to call at any time.
 	//
 	// Corresponds with POST /api/v1/admin/recover-zombie-tasks (the `RecoverTasks` operationId).
 	RecoverTasks(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3758,7 +3796,14 @@ type ClientInterface interface {
 
 	// CreateRouteWithBody Add a route
 	//
-	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
+	// A route lets a sender deliver a company's messages of one type to one country. Without `country_no` it covers every
+	// country that has no route of its own. Messages that no route covers go to the shared senders.
+	//
+	// Among several senders, those with the greatest `sort` are used. Each gets its weight divided by the sum of the weights of
+	// those that are ready.
+	//
+	// Waiting messages follow the current routes. When a route is added, changed or deleted, the messages move before the server
+	// answers, or within seconds if they are many.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3767,28 +3812,35 @@ type ClientInterface interface {
 
 	// CreateRoute Add a route
 	//
-	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
+	// A route lets a sender deliver a company's messages of one type to one country. Without `country_no` it covers every
+	// country that has no route of its own. Messages that no route covers go to the shared senders.
+	//
+	// Among several senders, those with the greatest `sort` are used. Each gets its weight divided by the sum of the weights of
+	// those that are ready.
+	//
+	// Waiting messages follow the current routes. When a route is added, changed or deleted, the messages move before the server
+	// answers, or within seconds if they are many.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/routes (the `CreateRoute` operationId).
 	CreateRoute(ctx context.Context, params *CreateRouteParams, body CreateRouteJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteRoute Delete a route that nothing refers to
+	// DeleteRoute Delete a route
 	//
-	// Messages that wait go to the routes that are left: of the same country, else of any country, else to the shared senders. A country or company that nothing else refers to can be deleted then.
+	// Waiting messages move to the remaining routes: those of the same country, else those of any country, else to the shared senders. Afterwards a country or company that no other record refers to can be deleted.
 	//
 	// Corresponds with DELETE /api/v1/admin/routes/{route_no} (the `DeleteRoute` operationId).
 	DeleteRoute(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetRoute Look at a route
+	// GetRoute Get a route
 	//
 	// Corresponds with GET /api/v1/admin/routes/{route_no} (the `GetRoute` operationId).
 	GetRoute(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateRouteWithBody Change a route
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the route still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3797,7 +3849,7 @@ type ClientInterface interface {
 
 	// UpdateRoute Change a route
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the route still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3806,14 +3858,14 @@ type ClientInterface interface {
 
 	// ListSenders List senders, newest first
 	//
-	// For a read user that has a company, those that the company's routes name.
+	// A read user with a company sees the senders that the company's routes name.
 	//
 	// Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 	ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateSenderWithBody Add a sender
 	//
-	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
+	// A polling app is registered automatically, as a shared sender without interval and limits. This does not happen if the setting `queue.register_unknown_senders` is off, or if 10,000 apps have registered themselves.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3822,28 +3874,28 @@ type ClientInterface interface {
 
 	// CreateSender Add a sender
 	//
-	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
+	// A polling app is registered automatically, as a shared sender without interval and limits. This does not happen if the setting `queue.register_unknown_senders` is off, or if 10,000 apps have registered themselves.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/senders (the `CreateSender` operationId).
 	CreateSender(ctx context.Context, params *CreateSenderParams, body CreateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// DeleteSender Delete a sender that nothing refers to
+	// DeleteSender Delete a sender that no other record refers to
 	//
-	// One that has ever sent stays; retire it.
+	// A sender that has ever sent a message cannot be deleted; set its status to `retired` instead.
 	//
 	// Corresponds with DELETE /api/v1/admin/senders/{sender_no} (the `DeleteSender` operationId).
 	DeleteSender(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetSender Look at a sender
+	// GetSender Get a sender
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no} (the `GetSender` operationId).
 	GetSender(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateSenderWithBody Change a sender
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+	// Fields that the body leaves out stay unchanged. A changed interval counts from the last claim. Another operation changes the balance. With `version`, the change applies only if the sender still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3852,7 +3904,7 @@ type ClientInterface interface {
 
 	// UpdateSender Change a sender
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+	// Fields that the body leaves out stay unchanged. A changed interval counts from the last claim. Another operation changes the balance. With `version`, the change applies only if the sender still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3861,7 +3913,7 @@ type ClientInterface interface {
 
 	// ChangeBalanceWithBody Top up or correct the balance of a sender
 	//
-	// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+	// Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3870,28 +3922,28 @@ type ClientInterface interface {
 
 	// ChangeBalance Top up or correct the balance of a sender
 	//
-	// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+	// Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/admin/senders/{sender_no}/balance (the `ChangeBalance` operationId).
 	ChangeBalance(ctx context.Context, senderNo SenderNo, params *ChangeBalanceParams, body ChangeBalanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListLedger Every change of a sender's balance, newest first
+	// ListLedger List the changes of a sender's balance, newest first
 	//
-	// For a read user that has a company, without what the messages of other companies cost.
+	// A read user with a company does not see the cost of messages of other companies.
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetSettings Every setting, as it is in force
+	// GetSettings Get all settings that are in force
 	//
 	// Corresponds with GET /api/v1/admin/settings (the `GetSettings` operationId).
 	GetSettings(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutSettingsWithBody Change settings
 	//
-	// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+	// Settings that the body leaves out stay unchanged. A change is in force on every server within five seconds. Each change is kept as an event with the user, the time, and the old and new value.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3900,14 +3952,14 @@ type ClientInterface interface {
 
 	// PutSettings Change settings
 	//
-	// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+	// Settings that the body leaves out stay unchanged. A change is in force on every server within five seconds. Each change is kept as an event with the user, the time, and the old and new value.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /api/v1/admin/settings (the `PutSettings` operationId).
 	PutSettings(ctx context.Context, body PutSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetSettingsCategory The settings of one category, as they are in force
+	// GetSettingsCategory Get the settings of one category that are in force
 	//
 	// Corresponds with GET /api/v1/admin/settings/{category} (the `GetSettingsCategory` operationId).
 	GetSettingsCategory(ctx context.Context, category CategoryName, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3926,14 +3978,14 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TaskStatistics Count the tasks by state
+	// TaskStatistics Count tasks by state
 	//
-	// Those of its company for a read user that has one, else all.
+	// A read user with a company gets the counts of that company; other callers get the counts of all companies.
 	//
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TaskStatusInfo What the four documented states mean
+	// TaskStatusInfo List the four documented states
 	//
 	// Corresponds with GET /api/v1/admin/task-status-info (the `TaskStatusInfo` operationId).
 	TaskStatusInfo(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3959,19 +4011,19 @@ type ClientInterface interface {
 
 	// DeleteTemplate Delete a template
 	//
-	// Messages that were rendered from it keep their text.
+	// Messages that were rendered with the template keep their text.
 	//
 	// Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 	DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetTemplate Look at one template
+	// GetTemplate Get a template
 	//
 	// Corresponds with GET /api/v1/admin/template/{id} (the `GetTemplate` operationId).
 	GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateTemplateWithBody Change, enable or disable a template
 	//
-	// What the body leaves out stays as it is; `is_active` enables and disables.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3980,7 +4032,7 @@ type ClientInterface interface {
 
 	// UpdateTemplate Change, enable or disable a template
 	//
-	// What the body leaves out stays as it is; `is_active` enables and disables.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4006,14 +4058,14 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
 	CreateUser(ctx context.Context, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetUser Look at one user
+	// GetUser Get a user
 	//
 	// Corresponds with GET /api/v1/admin/users/{username} (the `GetUser` operationId).
 	GetUser(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateUserWithBody Change, disable or enable a user
 	//
-	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. An empty `app_id` unbinds a send user. The change takes effect at once on this server and within two seconds on others, also for claims that wait. With `version`, the change applies only if the user still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4022,30 +4074,30 @@ type ClientInterface interface {
 
 	// UpdateUser Change, disable or enable a user
 	//
-	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. An empty `app_id` unbinds a send user. The change takes effect at once on this server and within two seconds on others, also for claims that wait. With `version`, the change applies only if the user still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/users/{username} (the `UpdateUser` operationId).
 	UpdateUser(ctx context.Context, username Username, body UpdateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListKeys List the API keys of a user, newest first, without the keys themselves
+	// ListKeys List the API keys of a user, newest first, without the secret keys
 	//
 	// Corresponds with GET /api/v1/admin/users/{username}/keys (the `ListKeys` operationId).
 	ListKeys(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateKeyWithBody Make an API key
+	// CreateKeyWithBody Create an API key
 	//
-	// The answer is the only place where the key is ever shown.
+	// Only this answer ever shows the key.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/users/{username}/keys (the `CreateKey` operationId).
 	CreateKeyWithBody(ctx context.Context, username Username, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateKey Make an API key
+	// CreateKey Create an API key
 	//
-	// The answer is the only place where the key is ever shown.
+	// Only this answer ever shows the key.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4054,14 +4106,24 @@ type ClientInterface interface {
 
 	// DeleteKey Delete an API key
 	//
-	// It ends at once on this server and within two seconds on others, also for claims that wait.
+	// The key stops working at once on this server and within two seconds on others, also for claims that wait.
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TakeCallbackWithBody For providers. Tell what became of messages
+	// TakeCallbackWithBody Receive delivery receipts from a provider
 	//
-	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read, once however often it comes, for 30 days. A receipt whose message has not come within 72 hours is given up. After 50 calls within a minute that prove nothing, an address is answered 429 to such calls for the rest of the minute; a right proof is taken all the same, unless it is a `callbackSecret` of less than 16 bytes, which only older configurations have.
+	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
+	// and which answer it expects.
+	//
+	// - A receipt is matched by the provider's number of the message, even if the receipt arrives before the answer to the send
+	//   request. A repeated receipt changes nothing.
+	// - Unreadable items of a list are left out. A body without any readable item is rejected.
+	// - The body is stored before it is read, for 30 days. A repeated body is stored once.
+	// - A receipt is dropped if no message matches it within 72 hours.
+	// - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
+	//   minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
+	//   older configurations have.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4070,84 +4132,118 @@ type ClientInterface interface {
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
+	// Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
 	//
 	// Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 	DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNotifications List notifications, newest first
 	//
-	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company. What a notification says and whom it tells is in the answer to `GET /api/v1/notifications/{id}` alone.
+	// With `status`, one page scans at most 2000 notifications. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user sees the notifications that it submitted; a read user sees those of its company. Only `GET /api/v1/notifications/{id}` returns the payload and the recipients.
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateNotificationsWithBody Tell people of a business event
+	// CreateNotificationsWithBody Notify people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
+	// type.
+	//
+	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
+	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
+	// notification.
+	//
+	// **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, they are sent again that many
+	// minutes after all people have been reached, until the notification is ended.
+	//
+	// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the
+	// channel does not send, or no signature although the country or the channel requires one. If the rendered message is empty,
+	// the request gets 422 for `payload`; a planned notification fails when its time comes. The text may be empty if the
+	// template of `dingtalk` or `wechat` has an `external_id`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/notifications (the `CreateNotifications` operationId).
 	CreateNotificationsWithBody(ctx context.Context, params *CreateNotificationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateNotifications Tell people of a business event
+	// CreateNotifications Notify people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
+	// type.
+	//
+	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
+	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
+	// notification.
+	//
+	// **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, they are sent again that many
+	// minutes after all people have been reached, until the notification is ended.
+	//
+	// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the
+	// channel does not send, or no signature although the country or the channel requires one. If the rendered message is empty,
+	// the request gets 422 for `payload`; a planned notification fails when its time comes. The text may be empty if the
+	// template of `dingtalk` or `wechat` has an `external_id`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/notifications (the `CreateNotifications` operationId).
 	CreateNotifications(ctx context.Context, params *CreateNotificationsParams, body CreateNotificationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TakeEventWithBody Report what happened to a business task or one of its nodes
+	// TakeEventWithBody Report an event of a business task or one of its nodes
 	//
-	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
-	// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
-	// started.
+	// An event creates notifications to `user_ids`, whom the caller chooses, or cancels notifications that have become
+	// pointless. A repeated event creates no second notification; for a node this needs `started_at` (see below). An event
+	// belongs to the company, whichever of its users reports it. If another user of the company reports it again, it is still
+	// the same event, and it also ends reminders that another user started.
 	//
-	// - `task_created`: all but the `initiator` are told.
-	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
-	//   orbits for so many channels and people are refused with 422; a second event may name the others.
-	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
-	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
-	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
-	// - `node_finished`: ends that. Needs `node_inst_id`.
+	// - `task_created`: notifies everybody but the `initiator`.
+	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
+	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
+	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
+	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 	//
-	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
-	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-	// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
-	// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
-	// people, and begins the task again; an `orbit_plan` makes nothing.
+	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
+	//
+	// - A node that was finished and starts again gets reminders again.
+	// - A late start with `started_at` sends no reminder if that time is not after the end of the node.
+	// - A late start without `started_at` sends no reminder if the end was the first event reported for the node. Otherwise it
+	//   begins the node again.
+	// - An end ends the reminder of a start without `started_at` that was reported before it, whatever its `finished_at`.
+	// - After the end of the task, only a start whose `started_at` is after that end sends reminders, and begins the task again.
+	//   An `orbit_plan` creates nothing then.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
 	TakeEventWithBody(ctx context.Context, params *TakeEventParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TakeEvent Report what happened to a business task or one of its nodes
+	// TakeEvent Report an event of a business task or one of its nodes
 	//
-	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
-	// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
-	// started.
+	// An event creates notifications to `user_ids`, whom the caller chooses, or cancels notifications that have become
+	// pointless. A repeated event creates no second notification; for a node this needs `started_at` (see below). An event
+	// belongs to the company, whichever of its users reports it. If another user of the company reports it again, it is still
+	// the same event, and it also ends reminders that another user started.
 	//
-	// - `task_created`: all but the `initiator` are told.
-	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
-	//   orbits for so many channels and people are refused with 422; a second event may name the others.
-	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
-	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
-	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
-	// - `node_finished`: ends that. Needs `node_inst_id`.
+	// - `task_created`: notifies everybody but the `initiator`.
+	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
+	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
+	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
+	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 	//
-	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
-	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-	// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
-	// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
-	// people, and begins the task again; an `orbit_plan` makes nothing.
+	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
+	//
+	// - A node that was finished and starts again gets reminders again.
+	// - A late start with `started_at` sends no reminder if that time is not after the end of the node.
+	// - A late start without `started_at` sends no reminder if the end was the first event reported for the node. Otherwise it
+	//   begins the node again.
+	// - An end ends the reminder of a start without `started_at` that was reported before it, whatever its `finished_at`.
+	// - After the end of the task, only a start whose `started_at` is after that end sends reminders, and begins the task again.
+	//   An `orbit_plan` creates nothing then.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4156,7 +4252,7 @@ type ClientInterface interface {
 
 	// EndNotificationsWithBody Set the status of the notifications of business objects
 	//
-	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
+	// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4165,30 +4261,32 @@ type ClientInterface interface {
 
 	// EndNotifications Set the status of the notifications of business objects
 	//
-	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
+	// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
 	EndNotifications(ctx context.Context, body EndNotificationsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetNotification Look at a notification and what became of each person's message
+	// GetNotification Get a notification and the outcome for each person
 	//
 	// Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
 	GetNotification(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReportTaskWithBody Report the outcome of a task
 	//
-	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
-	// in the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` is used up.
+	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
+	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
 	//
-	// - Repeating a report is harmless: 200, and nothing changes.
-	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-	// - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
-	//   given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
-	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
-	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
-	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
+	// - Repeating a report is harmless: it gets 200 and changes nothing.
+	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
+	// - A SUCCESS after the lease ran out still settles the task if the task waits for another attempt and no sender got it
+	//   since.
+	// - A FAILED after `lease_until` changes nothing, even if the lease was not recovered yet.
+	// - A report does not change a task that has ended, even one that FAILED with its last lease. The timeline of the task keeps
+	//   the report.
+	// - A task that `app_id` never held gets 409 with the reason `task.not_held`.
+	// - The number of a driven sender gets 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4197,16 +4295,18 @@ type ClientInterface interface {
 
 	// ReportTask Report the outcome of a task
 	//
-	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
-	// in the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` is used up.
+	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
+	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
 	//
-	// - Repeating a report is harmless: 200, and nothing changes.
-	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-	// - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
-	//   given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
-	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
-	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
-	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
+	// - Repeating a report is harmless: it gets 200 and changes nothing.
+	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
+	// - A SUCCESS after the lease ran out still settles the task if the task waits for another attempt and no sender got it
+	//   since.
+	// - A FAILED after `lease_until` changes nothing, even if the lease was not recovered yet.
+	// - A report does not change a task that has ended, even one that FAILED with its last lease. The timeline of the task keeps
+	//   the report.
+	// - A task that `app_id` never held gets 409 with the reason `task.not_held`.
+	// - The number of a driven sender gets 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4215,9 +4315,7 @@ type ClientInterface interface {
 
 	// ReportTasksWithBody Report the outcomes of up to 1000 tasks
 	//
-	// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
-	// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
-	// count in their order.
+	// Each report has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/report` would have answered to the report alone. A rejected report does not affect the others. Several reports on one task apply in their order.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4226,9 +4324,7 @@ type ClientInterface interface {
 
 	// ReportTasks Report the outcomes of up to 1000 tasks
 	//
-	// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
-	// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
-	// count in their order.
+	// Each report has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/report` would have answered to the report alone. A rejected report does not affect the others. Several reports on one task apply in their order.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4237,16 +4333,16 @@ type ClientInterface interface {
 
 	// SendSmsWithBody Submit a message
 	//
-	// Creates one task. The answer comes after the task is durably stored.
+	// Creates one task. The server answers after the task is stored durably.
 	//
-	// - `content` alone is sent as it is.
-	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`; `+` is a space,
-	//   `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
-	//   A parameter may be blank but not missing; a value is never expanded again.
-	// - Without `content`, the default content stored for the phone number is sent, once.
-	// - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
-	//   with the result `已过期`.
-	// - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
+	// - `content` alone is sent unchanged.
+	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
+	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
+	//   may be blank but not missing. Placeholders in a value are not expanded.
+	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `expect_send_time`, no sender gets the task before that time.
+	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4255,16 +4351,16 @@ type ClientInterface interface {
 
 	// SendSms Submit a message
 	//
-	// Creates one task. The answer comes after the task is durably stored.
+	// Creates one task. The server answers after the task is stored durably.
 	//
-	// - `content` alone is sent as it is.
-	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`; `+` is a space,
-	//   `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
-	//   A parameter may be blank but not missing; a value is never expanded again.
-	// - Without `content`, the default content stored for the phone number is sent, once.
-	// - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
-	//   with the result `已过期`.
-	// - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
+	// - `content` alone is sent unchanged.
+	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
+	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
+	//   may be blank but not missing. Placeholders in a value are not expanded.
+	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `expect_send_time`, no sender gets the task before that time.
+	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4273,13 +4369,13 @@ type ClientInterface interface {
 
 	// SendSmsBatchWithBody Submit up to 1000 messages
 	//
-	// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
-	// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
-	// is a mistake in the program that wrote it, and refuses the whole.
+	// Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would
+	// have answered to the message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects
+	// the whole batch, because it is a mistake in the calling program.
 	//
-	// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
-	// stored. With an `Idempotency-Key` the batch is stored as
-	// one, and sent again it gets the same answer.
+	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some
+	// messages may be stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request
+	// returns the same answer.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4288,70 +4384,64 @@ type ClientInterface interface {
 
 	// SendSmsBatch Submit up to 1000 messages
 	//
-	// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
-	// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
-	// is a mistake in the program that wrote it, and refuses the whole.
+	// Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would
+	// have answered to the message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects
+	// the whole batch, because it is a mistake in the calling program.
 	//
-	// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
-	// stored. With an `Idempotency-Key` the batch is stored as
-	// one, and sent again it gets the same answer.
+	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some
+	// messages may be stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request
+	// returns the same answer.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
 	SendSmsBatch(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetTask Look at one task
+	// GetTask Get a task
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id} (the `GetTask` operationId).
 	GetTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelTask Cancel a task that no sender holds
 	//
-	// Only a PENDING task can be cancelled; any other answers 409 with the reason `task.not_pending`.
+	// Cancels a PENDING task. A task in another state gets 409 with the reason `task.not_pending`.
 	//
 	// Corresponds with POST /api/v1/sms/task/{task_id}/cancel (the `CancelTask` operationId).
 	CancelTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExplainTask Why a task is where it is
+	// ExplainTask Explain why a task is in its state
 	//
-	// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it. The senders are those that the routes of the task's company name, or the shared ones. A caller that is bound to a company is told their names, whether they can take the task, and why not; `until` and `weight` are told to callers that see every company.
+	// The answer says when the task is due, which senders can take it, which cannot and why, and how many tasks go before it. The senders are those that the routes of the task's company name; without routes, they are the shared senders. A caller that is bound to a company sees the senders' names, whether they can take the task, and why not. Only callers that see every company get `until` and `weight`.
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 	ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetTaskTimeline Everything that happened to one task, oldest first
+	// GetTaskTimeline List everything that happened to a task, oldest first
 	//
-	// Of repeated submissions, of claims, of what changed the task, and of reports that changed nothing only the latest 500 each are shown.
+	// The timeline shows at most the latest 500 of each of these: repeated submissions, claims, state changes, and reports that changed nothing.
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id}/timeline (the `GetTaskTimeline` operationId).
 	GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTasks List tasks, newest first
 	//
-	// A page looks at 10000 tasks at most, of everybody's: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from` and `created_to` narrow at which tasks it looks, and `phone_number` to those of the number.
+	// One page scans at most 10000 tasks, of all companies. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. The filters `created_from`, `created_to` and `phone_number` narrow the scan itself.
 	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ClaimTasksNowWithBody Claim tasks to send, up to 1000 of them
+	// ClaimTasksNowWithBody Claim up to 1000 tasks to send
 	//
-	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
-	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
+	// Claims tasks like `GET /api/v1/sms/tasks/pending`, but with a greater limit, and with a method that caches and prefetchers leave alone. With `wait`, the same order of waiting senders applies. The server does not repeat a claim for the caller: if the answer is lost, its tasks stay leased until their lease runs out. Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as there.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/sms/tasks/claim (the `ClaimTasksNow` operationId).
 	ClaimTasksNowWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ClaimTasksNow Claim tasks to send, up to 1000 of them
+	// ClaimTasksNow Claim up to 1000 tasks to send
 	//
-	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
-	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
+	// Claims tasks like `GET /api/v1/sms/tasks/pending`, but with a greater limit, and with a method that caches and prefetchers leave alone. With `wait`, the same order of waiting senders applies. The server does not repeat a claim for the caller: if the answer is lost, its tasks stay leased until their lease runs out. Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as there.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4360,39 +4450,47 @@ type ClientInterface interface {
 
 	// ClaimTasks Claim tasks to send
 	//
-	// Leases up to `limit` tasks to `app_id`: new ones first, oldest first; then, if there is room, the retries that
-	// are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
-	// when its lease runs out and given to a sender again.
+	// Leases up to `limit` tasks to `app_id`: new tasks first, oldest first, then due retries. Until `lease_until` no other
+	// sender gets these tasks. The sender must report each one. A task that is not reported is recovered when its lease runs
+	// out, and a sender gets it again.
 	//
-	// With `wait`, an answer without tasks is held back until there is work or the time is over. When several senders wait at
-	// one server for the same, driven ones among them, new work goes to the one with the greatest `sort` (of its route, or its
-	// own where no route names it); of those to the one that has used least of its day's limit; then to the one that was
-	// given the fewest tasks today; then to the quickest. What they have used counts whichever server gave it, as of two
-	// seconds ago at most for what another server gave. Each server decides among those that wait at it: work that was
-	// submitted to it goes to them first, and the others' senders find what is left within a fifth of a second, or within
-	// seconds where they wait for hundreds of pools in which there is work. A claim that does not wait takes what is there,
-	// whoever makes it.
+	// **Waiting.** With `wait`, the server holds an empty answer back until tasks arrive or the time is over.
 	//
-	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
-	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+	// **Order of waiting senders.** Several senders, driven ones included, may wait at one server for the same tasks. New tasks
+	// then go to the sender that comes first by these rules. Each rule applies only if the rules before it find no difference:
 	//
-	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
-	// app, or answers 404 with the reason `sender.not_found` where settings forbid that, and 409 with the reason `limit.reached` when
-	// 10,000 apps have registered themselves.
+	// 1. The sender with the greatest `sort` (of its route; without a route, of the sender)
+	// 2. The sender that has used the smallest part of its limit for the day
+	// 3. The sender with the fewest tasks today
+	// 4. The fastest sender
+	//
+	// A claim without `wait` takes available tasks at once, regardless of this order.
+	//
+	// The usage of a sender counts all servers; the part from other servers is up to two seconds old. Each server orders only
+	// the senders that wait at it. Tasks go first to senders that wait at the server where the tasks were submitted. Senders
+	// that wait at other servers find the remaining tasks within a fifth of a second, or within seconds if they wait for
+	// hundreds of pools with work.
+	//
+	// **Caching.** This GET changes state, so nothing may cache or prefetch its answer (`Cache-Control: no-store`). New senders
+	// should use `POST /api/v1/sms/tasks/claim`, which caches and proxies do not repeat.
+	//
+	// **Unknown and driven senders.** An unknown `app_id` is registered as a new sender. If the settings forbid that, it gets
+	// 404 with the reason `sender.not_found`. If 10,000 apps have registered themselves already, it gets 409 with the reason
+	// `limit.reached`. The number of a driven sender, which the server runs itself, gets 409 with the reason `sender.is_driven`.
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
+	// ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
 	//
-	// A submit user is shown those that it sent, a read user those of its company.
+	// A submit user sees the messages that it sent; a read user sees those of its company.
 	//
 	// Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 	ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SendOnceWithBody Send a WeChat subscribe message once
 	//
-	// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4401,26 +4499,26 @@ type ClientInterface interface {
 
 	// SendOnce Send a WeChat subscribe message once
 	//
-	// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
 	SendOnce(ctx context.Context, params *SendOnceParams, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// OnceStatistics Count subscribe messages by kind
+	// OnceStatistics Count subscribe messages by template type
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AppTaskStatistics Count the tasks by state
+	// AppTaskStatistics Count tasks by state
 	//
 	// Corresponds with GET /app/api/v1/admin/task-statistics (the `AppTaskStatistics` operationId).
 	AppTaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AppReportTaskWithBody Report the outcome of a task
 	//
-	// The same report as `/api/v1/sms/report`; fields that it does not know are passed over.
+	// Reports like `/api/v1/sms/report`, but ignores unknown fields.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4429,26 +4527,26 @@ type ClientInterface interface {
 
 	// AppReportTask Report the outcome of a task
 	//
-	// The same report as `/api/v1/sms/report`; fields that it does not know are passed over.
+	// Reports like `/api/v1/sms/report`, but ignores unknown fields.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /app/api/v1/sms/report (the `AppReportTask` operationId).
 	AppReportTask(ctx context.Context, body AppReportTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// AppClaimTasks Claim tasks to send, in the paged form
+	// AppClaimTasks Claim tasks to send, as a page
 	//
-	// The same claim as `/api/v1/sms/tasks/pending`, wrapped the way the installed sender app reads it.
+	// Claims tasks like `/api/v1/sms/tasks/pending`, in the paged form that the installed sender app reads.
 	//
 	// Corresponds with GET /app/api/v1/sms/tasks/pending (the `AppClaimTasks` operationId).
 	AppClaimTasks(ctx context.Context, params *AppClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// Health Whether the process answers
+	// Health Check that the process answers
 	//
 	// Corresponds with GET /health (the `Health` operationId).
 	Health(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// Ready Whether the database answers and is migrated
+	// Ready Check that the database answers and is migrated
 	//
 	// Corresponds with GET /ready (the `Ready` operationId).
 	Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4503,7 +4601,7 @@ func (c *Client) CreateChannel(ctx context.Context, params *CreateChannelParams,
 	return c.Client.Do(req)
 }
 
-// DeleteChannel Delete a channel that nothing refers to
+// DeleteChannel Delete a channel that no other record refers to
 //
 // Corresponds with DELETE /api/v1/admin/channels/{channel} (the `DeleteChannel` operationId).
 func (c *Client) DeleteChannel(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4518,7 +4616,7 @@ func (c *Client) DeleteChannel(ctx context.Context, channel ChannelName, reqEdit
 	return c.Client.Do(req)
 }
 
-// GetChannel Look at a channel
+// GetChannel Get a channel
 //
 // Corresponds with GET /api/v1/admin/channels/{channel} (the `GetChannel` operationId).
 func (c *Client) GetChannel(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4535,7 +4633,7 @@ func (c *Client) GetChannel(ctx context.Context, channel ChannelName, reqEditors
 
 // UpdateChannelWithBody Change a channel
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the channel still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4554,7 +4652,7 @@ func (c *Client) UpdateChannelWithBody(ctx context.Context, channel ChannelName,
 
 // UpdateChannel Change a channel
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the channel still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4573,7 +4671,7 @@ func (c *Client) UpdateChannel(ctx context.Context, channel ChannelName, body Up
 
 // ListCompanies List companies, newest first
 //
-// For a read user that has a company, that one alone.
+// A read user with a company sees only that company.
 //
 // Corresponds with GET /api/v1/admin/companies (the `ListCompanies` operationId).
 func (c *Client) ListCompanies(ctx context.Context, params *ListCompaniesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4590,7 +4688,7 @@ func (c *Client) ListCompanies(ctx context.Context, params *ListCompaniesParams,
 
 // CreateCompanyWithBody Add a company
 //
-// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+// A company owns users, the tasks of those users, and routes. While tasks of several companies wait, the queue serves each company by its `weight`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4609,7 +4707,7 @@ func (c *Client) CreateCompanyWithBody(ctx context.Context, params *CreateCompan
 
 // CreateCompany Add a company
 //
-// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+// A company owns users, the tasks of those users, and routes. While tasks of several companies wait, the queue serves each company by its `weight`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4626,7 +4724,7 @@ func (c *Client) CreateCompany(ctx context.Context, params *CreateCompanyParams,
 	return c.Client.Do(req)
 }
 
-// DeleteCompany Delete a company that nothing refers to
+// DeleteCompany Delete a company that no other record refers to
 //
 // Corresponds with DELETE /api/v1/admin/companies/{company_no} (the `DeleteCompany` operationId).
 func (c *Client) DeleteCompany(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4641,7 +4739,7 @@ func (c *Client) DeleteCompany(ctx context.Context, companyNo CompanyNo, reqEdit
 	return c.Client.Do(req)
 }
 
-// GetCompany Look at a company
+// GetCompany Get a company
 //
 // Corresponds with GET /api/v1/admin/companies/{company_no} (the `GetCompany` operationId).
 func (c *Client) GetCompany(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4658,7 +4756,7 @@ func (c *Client) GetCompany(ctx context.Context, companyNo CompanyNo, reqEditors
 
 // UpdateCompanyWithBody Change a company
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the company still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4677,7 +4775,7 @@ func (c *Client) UpdateCompanyWithBody(ctx context.Context, companyNo CompanyNo,
 
 // UpdateCompany Change a company
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the company still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4709,9 +4807,9 @@ func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, r
 	return c.Client.Do(req)
 }
 
-// PutContactsWithBody Add contacts, and change those that are there
+// PutContactsWithBody Add or change contacts
 //
-// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
+// Stores all contacts or none. For an existing contact, fields that are left out stay unchanged, and null clears a field. The users of a company maintain its contacts; the `company_no` of another company gets 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4728,9 +4826,9 @@ func (c *Client) PutContactsWithBody(ctx context.Context, contentType string, bo
 	return c.Client.Do(req)
 }
 
-// PutContacts Add contacts, and change those that are there
+// PutContacts Add or change contacts
 //
-// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
+// Stores all contacts or none. For an existing contact, fields that are left out stay unchanged, and null clears a field. The users of a company maintain its contacts; the `company_no` of another company gets 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4762,7 +4860,7 @@ func (c *Client) DeleteContact(ctx context.Context, userID UserID, params *Delet
 	return c.Client.Do(req)
 }
 
-// GetContact Look at a contact
+// GetContact Get a contact
 //
 // Corresponds with GET /api/v1/admin/contacts/{user_id} (the `GetContact` operationId).
 func (c *Client) GetContact(ctx context.Context, userID UserID, params *GetContactParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4794,7 +4892,7 @@ func (c *Client) ListCountries(ctx context.Context, params *ListCountriesParams,
 
 // CreateCountryWithBody Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
+// A phone number belongs to the country with the longest matching `dial_prefix`. Several countries may share a prefix, such as +1 or +7. Then `region` decides: the number belongs to the country with the region of the number, else to the country without a region. If `region` is left out, it becomes the `country_no` if that names a region with this prefix. If it is null, the country gets every number with the prefix.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4813,7 +4911,7 @@ func (c *Client) CreateCountryWithBody(ctx context.Context, params *CreateCountr
 
 // CreateCountry Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
+// A phone number belongs to the country with the longest matching `dial_prefix`. Several countries may share a prefix, such as +1 or +7. Then `region` decides: the number belongs to the country with the region of the number, else to the country without a region. If `region` is left out, it becomes the `country_no` if that names a region with this prefix. If it is null, the country gets every number with the prefix.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4830,7 +4928,7 @@ func (c *Client) CreateCountry(ctx context.Context, params *CreateCountryParams,
 	return c.Client.Do(req)
 }
 
-// DeleteCountry Delete a country that nothing refers to
+// DeleteCountry Delete a country that no other record refers to
 //
 // Corresponds with DELETE /api/v1/admin/countries/{country_no} (the `DeleteCountry` operationId).
 func (c *Client) DeleteCountry(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4845,7 +4943,7 @@ func (c *Client) DeleteCountry(ctx context.Context, countryNo CountryNo, reqEdit
 	return c.Client.Do(req)
 }
 
-// GetCountry Look at a country
+// GetCountry Get a country
 //
 // Corresponds with GET /api/v1/admin/countries/{country_no} (the `GetCountry` operationId).
 func (c *Client) GetCountry(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4862,7 +4960,7 @@ func (c *Client) GetCountry(ctx context.Context, countryNo CountryNo, reqEditors
 
 // UpdateCountryWithBody Change a country
 //
-// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. If the new `dial_prefix` does not fit the `region`, the region is determined again, as for a new country. With `version`, the change applies only if the country still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4881,7 +4979,7 @@ func (c *Client) UpdateCountryWithBody(ctx context.Context, countryNo CountryNo,
 
 // UpdateCountry Change a country
 //
-// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. If the new `dial_prefix` does not fit the `region`, the region is determined again, as for a new country. With `version`, the change applies only if the country still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4913,9 +5011,9 @@ func (c *Client) ListDefaultContents(ctx context.Context, params *ListDefaultCon
 	return c.Client.Do(req)
 }
 
-// CreateDefaultContentWithBody Store what to send to a phone number by default
+// CreateDefaultContentWithBody Store the default content for a phone number
 //
-// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
+// One default content exists per company and phone number, however the number is written. A second one gets 409 with the reason `default_content.exists`. Users of the company send it by submitting without content.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4932,9 +5030,9 @@ func (c *Client) CreateDefaultContentWithBody(ctx context.Context, params *Creat
 	return c.Client.Do(req)
 }
 
-// CreateDefaultContent Store what to send to a phone number by default
+// CreateDefaultContent Store the default content for a phone number
 //
-// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
+// One default content exists per company and phone number, however the number is written. A second one gets 409 with the reason `default_content.exists`. Users of the company send it by submitting without content.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4966,7 +5064,7 @@ func (c *Client) DeleteDefaultContent(ctx context.Context, id ID, reqEditors ...
 	return c.Client.Do(req)
 }
 
-// GetDefaultContent Look at one default content
+// GetDefaultContent Get a default content
 //
 // Corresponds with GET /api/v1/admin/default-sms/{id} (the `GetDefaultContent` operationId).
 func (c *Client) GetDefaultContent(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4983,7 +5081,7 @@ func (c *Client) GetDefaultContent(ctx context.Context, id ID, reqEditors ...Req
 
 // UpdateDefaultContentWithBody Change a default content
 //
-// What the body leaves out stays as it is. Whether it was sent does not change; see reset.
+// Fields that the body leaves out stay unchanged. A change does not affect whether the default content was sent; use the reset operation for that.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5002,7 +5100,7 @@ func (c *Client) UpdateDefaultContentWithBody(ctx context.Context, id ID, conten
 
 // UpdateDefaultContent Change a default content
 //
-// What the body leaves out stays as it is. Whether it was sent does not change; see reset.
+// Fields that the body leaves out stay unchanged. A change does not affect whether the default content was sent; use the reset operation for that.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5019,7 +5117,7 @@ func (c *Client) UpdateDefaultContent(ctx context.Context, id ID, body UpdateDef
 	return c.Client.Do(req)
 }
 
-// ResetDefaultContent Let a default content be sent once more
+// ResetDefaultContent Allow a default content to be sent once more
 //
 // Corresponds with POST /api/v1/admin/default-sms/{id}/reset (the `ResetDefaultContent` operationId).
 func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5034,9 +5132,15 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 	return c.Client.Do(req)
 }
 
-// ListEvents What operators should know afterwards, newest first
+// ListEvents List operational events, newest first
 //
-// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+// Events for operators:
+//
+// - `setting.changed`: a setting was changed.
+// - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
+// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
+// - `sender.recovered`: the sender sends again.
+// - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
 //
 // Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5051,7 +5155,7 @@ func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEd
 	return c.Client.Do(req)
 }
 
-// ListNotificationTemplates List the templates of notifications
+// ListNotificationTemplates List notification templates
 //
 // Corresponds with GET /api/v1/admin/notification-templates (the `ListNotificationTemplates` operationId).
 func (c *Client) ListNotificationTemplates(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5066,7 +5170,7 @@ func (c *Client) ListNotificationTemplates(ctx context.Context, reqEditors ...Re
 	return c.Client.Do(req)
 }
 
-// DeleteNotificationTemplate Delete a template
+// DeleteNotificationTemplate Delete a notification template
 //
 // Corresponds with DELETE /api/v1/admin/notification-templates/{biz_type}/{channel} (the `DeleteNotificationTemplate` operationId).
 func (c *Client) DeleteNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5081,7 +5185,7 @@ func (c *Client) DeleteNotificationTemplate(ctx context.Context, bizType BizType
 	return c.Client.Do(req)
 }
 
-// PutNotificationTemplateWithBody Set the template of a business type on a channel
+// PutNotificationTemplateWithBody Set the notification template of a business type on a channel
 //
 // Takes any type of body and a specified content type.
 //
@@ -5098,7 +5202,7 @@ func (c *Client) PutNotificationTemplateWithBody(ctx context.Context, bizType Bi
 	return c.Client.Do(req)
 }
 
-// PutNotificationTemplate Set the template of a business type on a channel
+// PutNotificationTemplate Set the notification template of a business type on a channel
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5115,9 +5219,9 @@ func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, c
 	return c.Client.Do(req)
 }
 
-// RecoverTasks Take back every task whose lease ran out, now
+// RecoverTasks Recover all tasks whose lease ran out
 //
-// The server does the same by itself, about once a minute. Safe to call at any time.
+// The server does this by itself about once a minute. This operation is safe to call at any time.
 //
 // Corresponds with POST /api/v1/admin/recover-zombie-tasks (the `RecoverTasks` operationId).
 func (c *Client) RecoverTasks(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5149,7 +5253,14 @@ func (c *Client) ListRoutes(ctx context.Context, params *ListRoutesParams, reqEd
 
 // CreateRouteWithBody Add a route
 //
-// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
+// A route lets a sender deliver a company's messages of one type to one country. Without `country_no` it covers every
+// country that has no route of its own. Messages that no route covers go to the shared senders.
+//
+// Among several senders, those with the greatest `sort` are used. Each gets its weight divided by the sum of the weights of
+// those that are ready.
+//
+// Waiting messages follow the current routes. When a route is added, changed or deleted, the messages move before the server
+// answers, or within seconds if they are many.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5168,7 +5279,14 @@ func (c *Client) CreateRouteWithBody(ctx context.Context, params *CreateRoutePar
 
 // CreateRoute Add a route
 //
-// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
+// A route lets a sender deliver a company's messages of one type to one country. Without `country_no` it covers every
+// country that has no route of its own. Messages that no route covers go to the shared senders.
+//
+// Among several senders, those with the greatest `sort` are used. Each gets its weight divided by the sum of the weights of
+// those that are ready.
+//
+// Waiting messages follow the current routes. When a route is added, changed or deleted, the messages move before the server
+// answers, or within seconds if they are many.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5185,9 +5303,9 @@ func (c *Client) CreateRoute(ctx context.Context, params *CreateRouteParams, bod
 	return c.Client.Do(req)
 }
 
-// DeleteRoute Delete a route that nothing refers to
+// DeleteRoute Delete a route
 //
-// Messages that wait go to the routes that are left: of the same country, else of any country, else to the shared senders. A country or company that nothing else refers to can be deleted then.
+// Waiting messages move to the remaining routes: those of the same country, else those of any country, else to the shared senders. Afterwards a country or company that no other record refers to can be deleted.
 //
 // Corresponds with DELETE /api/v1/admin/routes/{route_no} (the `DeleteRoute` operationId).
 func (c *Client) DeleteRoute(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5202,7 +5320,7 @@ func (c *Client) DeleteRoute(ctx context.Context, routeNo RouteNo, reqEditors ..
 	return c.Client.Do(req)
 }
 
-// GetRoute Look at a route
+// GetRoute Get a route
 //
 // Corresponds with GET /api/v1/admin/routes/{route_no} (the `GetRoute` operationId).
 func (c *Client) GetRoute(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5219,7 +5337,7 @@ func (c *Client) GetRoute(ctx context.Context, routeNo RouteNo, reqEditors ...Re
 
 // UpdateRouteWithBody Change a route
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the route still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5238,7 +5356,7 @@ func (c *Client) UpdateRouteWithBody(ctx context.Context, routeNo RouteNo, conte
 
 // UpdateRoute Change a route
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the route still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5257,7 +5375,7 @@ func (c *Client) UpdateRoute(ctx context.Context, routeNo RouteNo, body UpdateRo
 
 // ListSenders List senders, newest first
 //
-// For a read user that has a company, those that the company's routes name.
+// A read user with a company sees the senders that the company's routes name.
 //
 // Corresponds with GET /api/v1/admin/senders (the `ListSenders` operationId).
 func (c *Client) ListSenders(ctx context.Context, params *ListSendersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5274,7 +5392,7 @@ func (c *Client) ListSenders(ctx context.Context, params *ListSendersParams, req
 
 // CreateSenderWithBody Add a sender
 //
-// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
+// A polling app is registered automatically, as a shared sender without interval and limits. This does not happen if the setting `queue.register_unknown_senders` is off, or if 10,000 apps have registered themselves.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5293,7 +5411,7 @@ func (c *Client) CreateSenderWithBody(ctx context.Context, params *CreateSenderP
 
 // CreateSender Add a sender
 //
-// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
+// A polling app is registered automatically, as a shared sender without interval and limits. This does not happen if the setting `queue.register_unknown_senders` is off, or if 10,000 apps have registered themselves.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5310,9 +5428,9 @@ func (c *Client) CreateSender(ctx context.Context, params *CreateSenderParams, b
 	return c.Client.Do(req)
 }
 
-// DeleteSender Delete a sender that nothing refers to
+// DeleteSender Delete a sender that no other record refers to
 //
-// One that has ever sent stays; retire it.
+// A sender that has ever sent a message cannot be deleted; set its status to `retired` instead.
 //
 // Corresponds with DELETE /api/v1/admin/senders/{sender_no} (the `DeleteSender` operationId).
 func (c *Client) DeleteSender(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5327,7 +5445,7 @@ func (c *Client) DeleteSender(ctx context.Context, senderNo SenderNo, reqEditors
 	return c.Client.Do(req)
 }
 
-// GetSender Look at a sender
+// GetSender Get a sender
 //
 // Corresponds with GET /api/v1/admin/senders/{sender_no} (the `GetSender` operationId).
 func (c *Client) GetSender(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5344,7 +5462,7 @@ func (c *Client) GetSender(ctx context.Context, senderNo SenderNo, reqEditors ..
 
 // UpdateSenderWithBody Change a sender
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+// Fields that the body leaves out stay unchanged. A changed interval counts from the last claim. Another operation changes the balance. With `version`, the change applies only if the sender still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5363,7 +5481,7 @@ func (c *Client) UpdateSenderWithBody(ctx context.Context, senderNo SenderNo, co
 
 // UpdateSender Change a sender
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+// Fields that the body leaves out stay unchanged. A changed interval counts from the last claim. Another operation changes the balance. With `version`, the change applies only if the sender still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5382,7 +5500,7 @@ func (c *Client) UpdateSender(ctx context.Context, senderNo SenderNo, body Updat
 
 // ChangeBalanceWithBody Top up or correct the balance of a sender
 //
-// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+// Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5401,7 +5519,7 @@ func (c *Client) ChangeBalanceWithBody(ctx context.Context, senderNo SenderNo, p
 
 // ChangeBalance Top up or correct the balance of a sender
 //
-// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+// Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5418,9 +5536,9 @@ func (c *Client) ChangeBalance(ctx context.Context, senderNo SenderNo, params *C
 	return c.Client.Do(req)
 }
 
-// ListLedger Every change of a sender's balance, newest first
+// ListLedger List the changes of a sender's balance, newest first
 //
-// For a read user that has a company, without what the messages of other companies cost.
+// A read user with a company does not see the cost of messages of other companies.
 //
 // Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5435,7 +5553,7 @@ func (c *Client) ListLedger(ctx context.Context, senderNo SenderNo, params *List
 	return c.Client.Do(req)
 }
 
-// GetSettings Every setting, as it is in force
+// GetSettings Get all settings that are in force
 //
 // Corresponds with GET /api/v1/admin/settings (the `GetSettings` operationId).
 func (c *Client) GetSettings(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5452,7 +5570,7 @@ func (c *Client) GetSettings(ctx context.Context, reqEditors ...RequestEditorFn)
 
 // PutSettingsWithBody Change settings
 //
-// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+// Settings that the body leaves out stay unchanged. A change is in force on every server within five seconds. Each change is kept as an event with the user, the time, and the old and new value.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5471,7 +5589,7 @@ func (c *Client) PutSettingsWithBody(ctx context.Context, contentType string, bo
 
 // PutSettings Change settings
 //
-// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+// Settings that the body leaves out stay unchanged. A change is in force on every server within five seconds. Each change is kept as an event with the user, the time, and the old and new value.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5488,7 +5606,7 @@ func (c *Client) PutSettings(ctx context.Context, body PutSettingsJSONRequestBod
 	return c.Client.Do(req)
 }
 
-// GetSettingsCategory The settings of one category, as they are in force
+// GetSettingsCategory Get the settings of one category that are in force
 //
 // Corresponds with GET /api/v1/admin/settings/{category} (the `GetSettingsCategory` operationId).
 func (c *Client) GetSettingsCategory(ctx context.Context, category CategoryName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5537,9 +5655,9 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 	return c.Client.Do(req)
 }
 
-// TaskStatistics Count the tasks by state
+// TaskStatistics Count tasks by state
 //
-// Those of its company for a read user that has one, else all.
+// A read user with a company gets the counts of that company; other callers get the counts of all companies.
 //
 // Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 func (c *Client) TaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5554,7 +5672,7 @@ func (c *Client) TaskStatistics(ctx context.Context, reqEditors ...RequestEditor
 	return c.Client.Do(req)
 }
 
-// TaskStatusInfo What the four documented states mean
+// TaskStatusInfo List the four documented states
 //
 // Corresponds with GET /api/v1/admin/task-status-info (the `TaskStatusInfo` operationId).
 func (c *Client) TaskStatusInfo(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5620,7 +5738,7 @@ func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParam
 
 // DeleteTemplate Delete a template
 //
-// Messages that were rendered from it keep their text.
+// Messages that were rendered with the template keep their text.
 //
 // Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 func (c *Client) DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5635,7 +5753,7 @@ func (c *Client) DeleteTemplate(ctx context.Context, id ID, reqEditors ...Reques
 	return c.Client.Do(req)
 }
 
-// GetTemplate Look at one template
+// GetTemplate Get a template
 //
 // Corresponds with GET /api/v1/admin/template/{id} (the `GetTemplate` operationId).
 func (c *Client) GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5652,7 +5770,7 @@ func (c *Client) GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEd
 
 // UpdateTemplateWithBody Change, enable or disable a template
 //
-// What the body leaves out stays as it is; `is_active` enables and disables.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5671,7 +5789,7 @@ func (c *Client) UpdateTemplateWithBody(ctx context.Context, id ID, contentType 
 
 // UpdateTemplate Change, enable or disable a template
 //
-// What the body leaves out stays as it is; `is_active` enables and disables.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5737,7 +5855,7 @@ func (c *Client) CreateUser(ctx context.Context, body CreateUserJSONRequestBody,
 	return c.Client.Do(req)
 }
 
-// GetUser Look at one user
+// GetUser Get a user
 //
 // Corresponds with GET /api/v1/admin/users/{username} (the `GetUser` operationId).
 func (c *Client) GetUser(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5754,7 +5872,7 @@ func (c *Client) GetUser(ctx context.Context, username Username, reqEditors ...R
 
 // UpdateUserWithBody Change, disable or enable a user
 //
-// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. An empty `app_id` unbinds a send user. The change takes effect at once on this server and within two seconds on others, also for claims that wait. With `version`, the change applies only if the user still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5773,7 +5891,7 @@ func (c *Client) UpdateUserWithBody(ctx context.Context, username Username, cont
 
 // UpdateUser Change, disable or enable a user
 //
-// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. An empty `app_id` unbinds a send user. The change takes effect at once on this server and within two seconds on others, also for claims that wait. With `version`, the change applies only if the user still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5790,7 +5908,7 @@ func (c *Client) UpdateUser(ctx context.Context, username Username, body UpdateU
 	return c.Client.Do(req)
 }
 
-// ListKeys List the API keys of a user, newest first, without the keys themselves
+// ListKeys List the API keys of a user, newest first, without the secret keys
 //
 // Corresponds with GET /api/v1/admin/users/{username}/keys (the `ListKeys` operationId).
 func (c *Client) ListKeys(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5805,9 +5923,9 @@ func (c *Client) ListKeys(ctx context.Context, username Username, reqEditors ...
 	return c.Client.Do(req)
 }
 
-// CreateKeyWithBody Make an API key
+// CreateKeyWithBody Create an API key
 //
-// The answer is the only place where the key is ever shown.
+// Only this answer ever shows the key.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5824,9 +5942,9 @@ func (c *Client) CreateKeyWithBody(ctx context.Context, username Username, conte
 	return c.Client.Do(req)
 }
 
-// CreateKey Make an API key
+// CreateKey Create an API key
 //
-// The answer is the only place where the key is ever shown.
+// Only this answer ever shows the key.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5845,7 +5963,7 @@ func (c *Client) CreateKey(ctx context.Context, username Username, body CreateKe
 
 // DeleteKey Delete an API key
 //
-// It ends at once on this server and within two seconds on others, also for claims that wait.
+// The key stops working at once on this server and within two seconds on others, also for claims that wait.
 //
 // Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5860,9 +5978,19 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 	return c.Client.Do(req)
 }
 
-// TakeCallbackWithBody For providers. Tell what became of messages
+// TakeCallbackWithBody Receive delivery receipts from a provider
 //
-// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read, once however often it comes, for 30 days. A receipt whose message has not come within 72 hours is given up. After 50 calls within a minute that prove nothing, an address is answered 429 to such calls for the rest of the minute; a right proof is taken all the same, unless it is a `callbackSecret` of less than 16 bytes, which only older configurations have.
+// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
+// and which answer it expects.
+//
+//   - A receipt is matched by the provider's number of the message, even if the receipt arrives before the answer to the send
+//     request. A repeated receipt changes nothing.
+//   - Unreadable items of a list are left out. A body without any readable item is rejected.
+//   - The body is stored before it is read, for 30 days. A repeated body is stored once.
+//   - A receipt is dropped if no message matches it within 72 hours.
+//   - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
+//     minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
+//     older configurations have.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5881,7 +6009,7 @@ func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, co
 
 // DeleteNotifications Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
+// Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
 //
 // Corresponds with DELETE /api/v1/notifications (the `DeleteNotifications` operationId).
 func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5898,7 +6026,7 @@ func (c *Client) DeleteNotifications(ctx context.Context, params *DeleteNotifica
 
 // ListNotifications List notifications, newest first
 //
-// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company. What a notification says and whom it tells is in the answer to `GET /api/v1/notifications/{id}` alone.
+// With `status`, one page scans at most 2000 notifications. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user sees the notifications that it submitted; a read user sees those of its company. Only `GET /api/v1/notifications/{id}` returns the payload and the recipients.
 //
 // Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 func (c *Client) ListNotifications(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5913,9 +6041,22 @@ func (c *Client) ListNotifications(ctx context.Context, params *ListNotification
 	return c.Client.Do(req)
 }
 
-// CreateNotificationsWithBody Tell people of a business event
+// CreateNotificationsWithBody Notify people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
+// type.
+//
+// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
+// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
+// notification.
+//
+// **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, they are sent again that many
+// minutes after all people have been reached, until the notification is ended.
+//
+// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the
+// channel does not send, or no signature although the country or the channel requires one. If the rendered message is empty,
+// the request gets 422 for `payload`; a planned notification fails when its time comes. The text may be empty if the
+// template of `dingtalk` or `wechat` has an `external_id`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5932,9 +6073,22 @@ func (c *Client) CreateNotificationsWithBody(ctx context.Context, params *Create
 	return c.Client.Do(req)
 }
 
-// CreateNotifications Tell people of a business event
+// CreateNotifications Notify people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
+// type.
+//
+// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
+// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
+// notification.
+//
+// **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, they are sent again that many
+// minutes after all people have been reached, until the notification is ended.
+//
+// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the
+// channel does not send, or no signature although the country or the channel requires one. If the rendered message is empty,
+// the request gets 422 for `payload`; a planned notification fails when its time comes. The text may be empty if the
+// template of `dingtalk` or `wechat` has an `external_id`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5951,27 +6105,31 @@ func (c *Client) CreateNotifications(ctx context.Context, params *CreateNotifica
 	return c.Client.Do(req)
 }
 
-// TakeEventWithBody Report what happened to a business task or one of its nodes
+// TakeEventWithBody Report an event of a business task or one of its nodes
 //
-// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
-// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
-// started.
+// An event creates notifications to `user_ids`, whom the caller chooses, or cancels notifications that have become
+// pointless. A repeated event creates no second notification; for a node this needs `started_at` (see below). An event
+// belongs to the company, whichever of its users reports it. If another user of the company reports it again, it is still
+// the same event, and it also ends reminders that another user started.
 //
-//   - `task_created`: all but the `initiator` are told.
-//   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
-//     orbits for so many channels and people are refused with 422; a second event may name the others.
-//   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
-//   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
-//     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
-//   - `node_finished`: ends that. Needs `node_inst_id`.
+//   - `task_created`: notifies everybody but the `initiator`.
+//   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
+//   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
+//   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
+//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 //
-// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
-// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
-// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
-// people, and begins the task again; an `orbit_plan` makes nothing.
+// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
+//
+//   - A node that was finished and starts again gets reminders again.
+//   - A late start with `started_at` sends no reminder if that time is not after the end of the node.
+//   - A late start without `started_at` sends no reminder if the end was the first event reported for the node. Otherwise it
+//     begins the node again.
+//   - An end ends the reminder of a start without `started_at` that was reported before it, whatever its `finished_at`.
+//   - After the end of the task, only a start whose `started_at` is after that end sends reminders, and begins the task again.
+//     An `orbit_plan` creates nothing then.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5988,27 +6146,31 @@ func (c *Client) TakeEventWithBody(ctx context.Context, params *TakeEventParams,
 	return c.Client.Do(req)
 }
 
-// TakeEvent Report what happened to a business task or one of its nodes
+// TakeEvent Report an event of a business task or one of its nodes
 //
-// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
-// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
-// started.
+// An event creates notifications to `user_ids`, whom the caller chooses, or cancels notifications that have become
+// pointless. A repeated event creates no second notification; for a node this needs `started_at` (see below). An event
+// belongs to the company, whichever of its users reports it. If another user of the company reports it again, it is still
+// the same event, and it also ends reminders that another user started.
 //
-//   - `task_created`: all but the `initiator` are told.
-//   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
-//     orbits for so many channels and people are refused with 422; a second event may name the others.
-//   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
-//   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
-//     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
-//   - `node_finished`: ends that. Needs `node_inst_id`.
+//   - `task_created`: notifies everybody but the `initiator`.
+//   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
+//   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
+//   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
+//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 //
-// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
-// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
-// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
-// people, and begins the task again; an `orbit_plan` makes nothing.
+// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
+//
+//   - A node that was finished and starts again gets reminders again.
+//   - A late start with `started_at` sends no reminder if that time is not after the end of the node.
+//   - A late start without `started_at` sends no reminder if the end was the first event reported for the node. Otherwise it
+//     begins the node again.
+//   - An end ends the reminder of a start without `started_at` that was reported before it, whatever its `finished_at`.
+//   - After the end of the task, only a start whose `started_at` is after that end sends reminders, and begins the task again.
+//     An `orbit_plan` creates nothing then.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6027,7 +6189,7 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 
 // EndNotificationsWithBody Set the status of the notifications of business objects
 //
-// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
+// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6046,7 +6208,7 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 
 // EndNotifications Set the status of the notifications of business objects
 //
-// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
+// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6063,7 +6225,7 @@ func (c *Client) EndNotifications(ctx context.Context, body EndNotificationsJSON
 	return c.Client.Do(req)
 }
 
-// GetNotification Look at a notification and what became of each person's message
+// GetNotification Get a notification and the outcome for each person
 //
 // Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
 func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6080,16 +6242,18 @@ func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...Reque
 
 // ReportTaskWithBody Report the outcome of a task
 //
-// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
-// in the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` is used up.
+// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
+// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
 //
-//   - Repeating a report is harmless: 200, and nothing changes.
-//   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-//   - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
-//     given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
-//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
-//   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
-//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
+//   - Repeating a report is harmless: it gets 200 and changes nothing.
+//   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
+//   - A SUCCESS after the lease ran out still settles the task if the task waits for another attempt and no sender got it
+//     since.
+//   - A FAILED after `lease_until` changes nothing, even if the lease was not recovered yet.
+//   - A report does not change a task that has ended, even one that FAILED with its last lease. The timeline of the task keeps
+//     the report.
+//   - A task that `app_id` never held gets 409 with the reason `task.not_held`.
+//   - The number of a driven sender gets 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6108,16 +6272,18 @@ func (c *Client) ReportTaskWithBody(ctx context.Context, contentType string, bod
 
 // ReportTask Report the outcome of a task
 //
-// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
-// in the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` is used up.
+// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
+// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
 //
-//   - Repeating a report is harmless: 200, and nothing changes.
-//   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-//   - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
-//     given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
-//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
-//   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
-//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
+//   - Repeating a report is harmless: it gets 200 and changes nothing.
+//   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
+//   - A SUCCESS after the lease ran out still settles the task if the task waits for another attempt and no sender got it
+//     since.
+//   - A FAILED after `lease_until` changes nothing, even if the lease was not recovered yet.
+//   - A report does not change a task that has ended, even one that FAILED with its last lease. The timeline of the task keeps
+//     the report.
+//   - A task that `app_id` never held gets 409 with the reason `task.not_held`.
+//   - The number of a driven sender gets 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6136,9 +6302,7 @@ func (c *Client) ReportTask(ctx context.Context, body ReportTaskJSONRequestBody,
 
 // ReportTasksWithBody Report the outcomes of up to 1000 tasks
 //
-// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
-// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
-// count in their order.
+// Each report has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/report` would have answered to the report alone. A rejected report does not affect the others. Several reports on one task apply in their order.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6157,9 +6321,7 @@ func (c *Client) ReportTasksWithBody(ctx context.Context, contentType string, bo
 
 // ReportTasks Report the outcomes of up to 1000 tasks
 //
-// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
-// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
-// count in their order.
+// Each report has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/report` would have answered to the report alone. A rejected report does not affect the others. Several reports on one task apply in their order.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6178,16 +6340,16 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 
 // SendSmsWithBody Submit a message
 //
-// Creates one task. The answer comes after the task is durably stored.
+// Creates one task. The server answers after the task is stored durably.
 //
-//   - `content` alone is sent as it is.
-//   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`; `+` is a space,
-//     `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
-//     A parameter may be blank but not missing; a value is never expanded again.
-//   - Without `content`, the default content stored for the phone number is sent, once.
-//   - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
-//     with the result `已过期`.
-//   - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
+//   - `content` alone is sent unchanged.
+//   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
+//     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
+//     may be blank but not missing. Placeholders in a value are not expanded.
+//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `expect_send_time`, no sender gets the task before that time.
+//   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+//   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6206,16 +6368,16 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 
 // SendSms Submit a message
 //
-// Creates one task. The answer comes after the task is durably stored.
+// Creates one task. The server answers after the task is stored durably.
 //
-//   - `content` alone is sent as it is.
-//   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`; `+` is a space,
-//     `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
-//     A parameter may be blank but not missing; a value is never expanded again.
-//   - Without `content`, the default content stored for the phone number is sent, once.
-//   - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
-//     with the result `已过期`.
-//   - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
+//   - `content` alone is sent unchanged.
+//   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
+//     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
+//     may be blank but not missing. Placeholders in a value are not expanded.
+//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `expect_send_time`, no sender gets the task before that time.
+//   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+//   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6234,13 +6396,13 @@ func (c *Client) SendSms(ctx context.Context, params *SendSmsParams, body SendSm
 
 // SendSmsBatchWithBody Submit up to 1000 messages
 //
-// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
-// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
-// is a mistake in the program that wrote it, and refuses the whole.
+// Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would
+// have answered to the message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects
+// the whole batch, because it is a mistake in the calling program.
 //
-// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
-// stored. With an `Idempotency-Key` the batch is stored as
-// one, and sent again it gets the same answer.
+// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some
+// messages may be stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request
+// returns the same answer.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6259,13 +6421,13 @@ func (c *Client) SendSmsBatchWithBody(ctx context.Context, params *SendSmsBatchP
 
 // SendSmsBatch Submit up to 1000 messages
 //
-// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
-// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
-// is a mistake in the program that wrote it, and refuses the whole.
+// Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would
+// have answered to the message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects
+// the whole batch, because it is a mistake in the calling program.
 //
-// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
-// stored. With an `Idempotency-Key` the batch is stored as
-// one, and sent again it gets the same answer.
+// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some
+// messages may be stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request
+// returns the same answer.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6282,7 +6444,7 @@ func (c *Client) SendSmsBatch(ctx context.Context, params *SendSmsBatchParams, b
 	return c.Client.Do(req)
 }
 
-// GetTask Look at one task
+// GetTask Get a task
 //
 // Corresponds with GET /api/v1/sms/task/{task_id} (the `GetTask` operationId).
 func (c *Client) GetTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6299,7 +6461,7 @@ func (c *Client) GetTask(ctx context.Context, taskID TaskID, reqEditors ...Reque
 
 // CancelTask Cancel a task that no sender holds
 //
-// Only a PENDING task can be cancelled; any other answers 409 with the reason `task.not_pending`.
+// Cancels a PENDING task. A task in another state gets 409 with the reason `task.not_pending`.
 //
 // Corresponds with POST /api/v1/sms/task/{task_id}/cancel (the `CancelTask` operationId).
 func (c *Client) CancelTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6314,9 +6476,9 @@ func (c *Client) CancelTask(ctx context.Context, taskID TaskID, reqEditors ...Re
 	return c.Client.Do(req)
 }
 
-// ExplainTask Why a task is where it is
+// ExplainTask Explain why a task is in its state
 //
-// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it. The senders are those that the routes of the task's company name, or the shared ones. A caller that is bound to a company is told their names, whether they can take the task, and why not; `until` and `weight` are told to callers that see every company.
+// The answer says when the task is due, which senders can take it, which cannot and why, and how many tasks go before it. The senders are those that the routes of the task's company name; without routes, they are the shared senders. A caller that is bound to a company sees the senders' names, whether they can take the task, and why not. Only callers that see every company get `until` and `weight`.
 //
 // Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6331,9 +6493,9 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 	return c.Client.Do(req)
 }
 
-// GetTaskTimeline Everything that happened to one task, oldest first
+// GetTaskTimeline List everything that happened to a task, oldest first
 //
-// Of repeated submissions, of claims, of what changed the task, and of reports that changed nothing only the latest 500 each are shown.
+// The timeline shows at most the latest 500 of each of these: repeated submissions, claims, state changes, and reports that changed nothing.
 //
 // Corresponds with GET /api/v1/sms/task/{task_id}/timeline (the `GetTaskTimeline` operationId).
 func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6350,7 +6512,7 @@ func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors 
 
 // ListTasks List tasks, newest first
 //
-// A page looks at 10000 tasks at most, of everybody's: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from` and `created_to` narrow at which tasks it looks, and `phone_number` to those of the number.
+// One page scans at most 10000 tasks, of all companies. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. The filters `created_from`, `created_to` and `phone_number` narrow the scan itself.
 //
 // Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6365,12 +6527,9 @@ func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEdit
 	return c.Client.Do(req)
 }
 
-// ClaimTasksNowWithBody Claim tasks to send, up to 1000 of them
+// ClaimTasksNowWithBody Claim up to 1000 tasks to send
 //
-// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
-// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
+// Claims tasks like `GET /api/v1/sms/tasks/pending`, but with a greater limit, and with a method that caches and prefetchers leave alone. With `wait`, the same order of waiting senders applies. The server does not repeat a claim for the caller: if the answer is lost, its tasks stay leased until their lease runs out. Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as there.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6387,12 +6546,9 @@ func (c *Client) ClaimTasksNowWithBody(ctx context.Context, contentType string, 
 	return c.Client.Do(req)
 }
 
-// ClaimTasksNow Claim tasks to send, up to 1000 of them
+// ClaimTasksNow Claim up to 1000 tasks to send
 //
-// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
-// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
+// Claims tasks like `GET /api/v1/sms/tasks/pending`, but with a greater limit, and with a method that caches and prefetchers leave alone. With `wait`, the same order of waiting senders applies. The server does not repeat a claim for the caller: if the answer is lost, its tasks stay leased until their lease runs out. Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as there.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6411,25 +6567,33 @@ func (c *Client) ClaimTasksNow(ctx context.Context, body ClaimTasksNowJSONReques
 
 // ClaimTasks Claim tasks to send
 //
-// Leases up to `limit` tasks to `app_id`: new ones first, oldest first; then, if there is room, the retries that
-// are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
-// when its lease runs out and given to a sender again.
+// Leases up to `limit` tasks to `app_id`: new tasks first, oldest first, then due retries. Until `lease_until` no other
+// sender gets these tasks. The sender must report each one. A task that is not reported is recovered when its lease runs
+// out, and a sender gets it again.
 //
-// With `wait`, an answer without tasks is held back until there is work or the time is over. When several senders wait at
-// one server for the same, driven ones among them, new work goes to the one with the greatest `sort` (of its route, or its
-// own where no route names it); of those to the one that has used least of its day's limit; then to the one that was
-// given the fewest tasks today; then to the quickest. What they have used counts whichever server gave it, as of two
-// seconds ago at most for what another server gave. Each server decides among those that wait at it: work that was
-// submitted to it goes to them first, and the others' senders find what is left within a fifth of a second, or within
-// seconds where they wait for hundreds of pools in which there is work. A claim that does not wait takes what is there,
-// whoever makes it.
+// **Waiting.** With `wait`, the server holds an empty answer back until tasks arrive or the time is over.
 //
-// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
-// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+// **Order of waiting senders.** Several senders, driven ones included, may wait at one server for the same tasks. New tasks
+// then go to the sender that comes first by these rules. Each rule applies only if the rules before it find no difference:
 //
-// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
-// app, or answers 404 with the reason `sender.not_found` where settings forbid that, and 409 with the reason `limit.reached` when
-// 10,000 apps have registered themselves.
+// 1. The sender with the greatest `sort` (of its route; without a route, of the sender)
+// 2. The sender that has used the smallest part of its limit for the day
+// 3. The sender with the fewest tasks today
+// 4. The fastest sender
+//
+// A claim without `wait` takes available tasks at once, regardless of this order.
+//
+// The usage of a sender counts all servers; the part from other servers is up to two seconds old. Each server orders only
+// the senders that wait at it. Tasks go first to senders that wait at the server where the tasks were submitted. Senders
+// that wait at other servers find the remaining tasks within a fifth of a second, or within seconds if they wait for
+// hundreds of pools with work.
+//
+// **Caching.** This GET changes state, so nothing may cache or prefetch its answer (`Cache-Control: no-store`). New senders
+// should use `POST /api/v1/sms/tasks/claim`, which caches and proxies do not repeat.
+//
+// **Unknown and driven senders.** An unknown `app_id` is registered as a new sender. If the settings forbid that, it gets
+// 404 with the reason `sender.not_found`. If 10,000 apps have registered themselves already, it gets 409 with the reason
+// `limit.reached`. The number of a driven sender, which the server runs itself, gets 409 with the reason `sender.is_driven`.
 //
 // Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6444,9 +6608,9 @@ func (c *Client) ClaimTasks(ctx context.Context, params *ClaimTasksParams, reqEd
 	return c.Client.Do(req)
 }
 
-// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
+// ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
 //
-// A submit user is shown those that it sent, a read user those of its company.
+// A submit user sees the messages that it sent; a read user sees those of its company.
 //
 // Corresponds with GET /api/v1/subscribe-messages (the `ListOnce` operationId).
 func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6463,7 +6627,7 @@ func (c *Client) ListOnce(ctx context.Context, params *ListOnceParams, reqEditor
 
 // SendOnceWithBody Send a WeChat subscribe message once
 //
-// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6482,7 +6646,7 @@ func (c *Client) SendOnceWithBody(ctx context.Context, params *SendOnceParams, c
 
 // SendOnce Send a WeChat subscribe message once
 //
-// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6499,7 +6663,7 @@ func (c *Client) SendOnce(ctx context.Context, params *SendOnceParams, body Send
 	return c.Client.Do(req)
 }
 
-// OnceStatistics Count subscribe messages by kind
+// OnceStatistics Count subscribe messages by template type
 //
 // Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6514,7 +6678,7 @@ func (c *Client) OnceStatistics(ctx context.Context, reqEditors ...RequestEditor
 	return c.Client.Do(req)
 }
 
-// AppTaskStatistics Count the tasks by state
+// AppTaskStatistics Count tasks by state
 //
 // Corresponds with GET /app/api/v1/admin/task-statistics (the `AppTaskStatistics` operationId).
 func (c *Client) AppTaskStatistics(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6531,7 +6695,7 @@ func (c *Client) AppTaskStatistics(ctx context.Context, reqEditors ...RequestEdi
 
 // AppReportTaskWithBody Report the outcome of a task
 //
-// The same report as `/api/v1/sms/report`; fields that it does not know are passed over.
+// Reports like `/api/v1/sms/report`, but ignores unknown fields.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6550,7 +6714,7 @@ func (c *Client) AppReportTaskWithBody(ctx context.Context, contentType string, 
 
 // AppReportTask Report the outcome of a task
 //
-// The same report as `/api/v1/sms/report`; fields that it does not know are passed over.
+// Reports like `/api/v1/sms/report`, but ignores unknown fields.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6567,9 +6731,9 @@ func (c *Client) AppReportTask(ctx context.Context, body AppReportTaskJSONReques
 	return c.Client.Do(req)
 }
 
-// AppClaimTasks Claim tasks to send, in the paged form
+// AppClaimTasks Claim tasks to send, as a page
 //
-// The same claim as `/api/v1/sms/tasks/pending`, wrapped the way the installed sender app reads it.
+// Claims tasks like `/api/v1/sms/tasks/pending`, in the paged form that the installed sender app reads.
 //
 // Corresponds with GET /app/api/v1/sms/tasks/pending (the `AppClaimTasks` operationId).
 func (c *Client) AppClaimTasks(ctx context.Context, params *AppClaimTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6584,7 +6748,7 @@ func (c *Client) AppClaimTasks(ctx context.Context, params *AppClaimTasksParams,
 	return c.Client.Do(req)
 }
 
-// Health Whether the process answers
+// Health Check that the process answers
 //
 // Corresponds with GET /health (the `Health` operationId).
 func (c *Client) Health(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6599,7 +6763,7 @@ func (c *Client) Health(ctx context.Context, reqEditors ...RequestEditorFn) (*ht
 	return c.Client.Do(req)
 }
 
-// Ready Whether the database answers and is migrated
+// Ready Check that the database answers and is migrated
 //
 // Corresponds with GET /ready (the `Ready` operationId).
 func (c *Client) Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10942,14 +11106,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/admin/channels (the `CreateChannel` operationId).
 	CreateChannelWithResponse(ctx context.Context, params *CreateChannelParams, body CreateChannelJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateChannelResponse, error)
 
-	// DeleteChannelWithResponse Delete a channel that nothing refers to
+	// DeleteChannelWithResponse Delete a channel that no other record refers to
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/admin/channels/{channel} (the `DeleteChannel` operationId).
 	DeleteChannelWithResponse(ctx context.Context, channel ChannelName, reqEditors ...RequestEditorFn) (*DeleteChannelResponse, error)
 
-	// GetChannelWithResponse Look at a channel
+	// GetChannelWithResponse Get a channel
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10958,7 +11122,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateChannelWithBodyWithResponse Change a channel
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the channel still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10967,7 +11131,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateChannelWithResponse Change a channel
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the channel still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10976,7 +11140,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListCompaniesWithResponse List companies, newest first
 	//
-	// For a read user that has a company, that one alone.
+	// A read user with a company sees only that company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -10985,7 +11149,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCompanyWithBodyWithResponse Add a company
 	//
-	// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+	// A company owns users, the tasks of those users, and routes. While tasks of several companies wait, the queue serves each company by its `weight`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10994,21 +11158,21 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCompanyWithResponse Add a company
 	//
-	// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+	// A company owns users, the tasks of those users, and routes. While tasks of several companies wait, the queue serves each company by its `weight`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/companies (the `CreateCompany` operationId).
 	CreateCompanyWithResponse(ctx context.Context, params *CreateCompanyParams, body CreateCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateCompanyResponse, error)
 
-	// DeleteCompanyWithResponse Delete a company that nothing refers to
+	// DeleteCompanyWithResponse Delete a company that no other record refers to
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/admin/companies/{company_no} (the `DeleteCompany` operationId).
 	DeleteCompanyWithResponse(ctx context.Context, companyNo CompanyNo, reqEditors ...RequestEditorFn) (*DeleteCompanyResponse, error)
 
-	// GetCompanyWithResponse Look at a company
+	// GetCompanyWithResponse Get a company
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11017,7 +11181,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCompanyWithBodyWithResponse Change a company
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the company still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11026,7 +11190,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCompanyWithResponse Change a company
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the company still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11040,18 +11204,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContactsWithResponse(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*ListContactsResponse, error)
 
-	// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+	// PutContactsWithBodyWithResponse Add or change contacts
 	//
-	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
+	// Stores all contacts or none. For an existing contact, fields that are left out stay unchanged, and null clears a field. The users of a company maintain its contacts; the `company_no` of another company gets 403 with the reason `auth.other_company`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/contacts (the `PutContacts` operationId).
 	PutContactsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutContactsResponse, error)
 
-	// PutContactsWithResponse Add contacts, and change those that are there
+	// PutContactsWithResponse Add or change contacts
 	//
-	// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
+	// Stores all contacts or none. For an existing contact, fields that are left out stay unchanged, and null clears a field. The users of a company maintain its contacts; the `company_no` of another company gets 403 with the reason `auth.other_company`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11065,7 +11229,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/admin/contacts/{user_id} (the `DeleteContact` operationId).
 	DeleteContactWithResponse(ctx context.Context, userID UserID, params *DeleteContactParams, reqEditors ...RequestEditorFn) (*DeleteContactResponse, error)
 
-	// GetContactWithResponse Look at a contact
+	// GetContactWithResponse Get a contact
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11081,7 +11245,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCountryWithBodyWithResponse Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
+	// A phone number belongs to the country with the longest matching `dial_prefix`. Several countries may share a prefix, such as +1 or +7. Then `region` decides: the number belongs to the country with the region of the number, else to the country without a region. If `region` is left out, it becomes the `country_no` if that names a region with this prefix. If it is null, the country gets every number with the prefix.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11090,21 +11254,21 @@ type ClientWithResponsesInterface interface {
 
 	// CreateCountryWithResponse Add a country
 	//
-	// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
+	// A phone number belongs to the country with the longest matching `dial_prefix`. Several countries may share a prefix, such as +1 or +7. Then `region` decides: the number belongs to the country with the region of the number, else to the country without a region. If `region` is left out, it becomes the `country_no` if that names a region with this prefix. If it is null, the country gets every number with the prefix.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/countries (the `CreateCountry` operationId).
 	CreateCountryWithResponse(ctx context.Context, params *CreateCountryParams, body CreateCountryJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateCountryResponse, error)
 
-	// DeleteCountryWithResponse Delete a country that nothing refers to
+	// DeleteCountryWithResponse Delete a country that no other record refers to
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/admin/countries/{country_no} (the `DeleteCountry` operationId).
 	DeleteCountryWithResponse(ctx context.Context, countryNo CountryNo, reqEditors ...RequestEditorFn) (*DeleteCountryResponse, error)
 
-	// GetCountryWithResponse Look at a country
+	// GetCountryWithResponse Get a country
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11113,7 +11277,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCountryWithBodyWithResponse Change a country
 	//
-	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. If the new `dial_prefix` does not fit the `region`, the region is determined again, as for a new country. With `version`, the change applies only if the country still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11122,7 +11286,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateCountryWithResponse Change a country
 	//
-	// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. If the new `dial_prefix` does not fit the `region`, the region is determined again, as for a new country. With `version`, the change applies only if the country still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11136,18 +11300,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/default-sms (the `ListDefaultContents` operationId).
 	ListDefaultContentsWithResponse(ctx context.Context, params *ListDefaultContentsParams, reqEditors ...RequestEditorFn) (*ListDefaultContentsResponse, error)
 
-	// CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
+	// CreateDefaultContentWithBodyWithResponse Store the default content for a phone number
 	//
-	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
+	// One default content exists per company and phone number, however the number is written. A second one gets 409 with the reason `default_content.exists`. Users of the company send it by submitting without content.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/default-sms (the `CreateDefaultContent` operationId).
 	CreateDefaultContentWithBodyWithResponse(ctx context.Context, params *CreateDefaultContentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateDefaultContentResponse, error)
 
-	// CreateDefaultContentWithResponse Store what to send to a phone number by default
+	// CreateDefaultContentWithResponse Store the default content for a phone number
 	//
-	// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
+	// One default content exists per company and phone number, however the number is written. A second one gets 409 with the reason `default_content.exists`. Users of the company send it by submitting without content.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11161,7 +11325,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /api/v1/admin/default-sms/{id} (the `DeleteDefaultContent` operationId).
 	DeleteDefaultContentWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*DeleteDefaultContentResponse, error)
 
-	// GetDefaultContentWithResponse Look at one default content
+	// GetDefaultContentWithResponse Get a default content
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11170,7 +11334,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateDefaultContentWithBodyWithResponse Change a default content
 	//
-	// What the body leaves out stays as it is. Whether it was sent does not change; see reset.
+	// Fields that the body leaves out stay unchanged. A change does not affect whether the default content was sent; use the reset operation for that.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11179,60 +11343,66 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateDefaultContentWithResponse Change a default content
 	//
-	// What the body leaves out stays as it is. Whether it was sent does not change; see reset.
+	// Fields that the body leaves out stay unchanged. A change does not affect whether the default content was sent; use the reset operation for that.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/default-sms/{id} (the `UpdateDefaultContent` operationId).
 	UpdateDefaultContentWithResponse(ctx context.Context, id ID, body UpdateDefaultContentJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateDefaultContentResponse, error)
 
-	// ResetDefaultContentWithResponse Let a default content be sent once more
+	// ResetDefaultContentWithResponse Allow a default content to be sent once more
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/default-sms/{id}/reset (the `ResetDefaultContent` operationId).
 	ResetDefaultContentWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*ResetDefaultContentResponse, error)
 
-	// ListEventsWithResponse What operators should know afterwards, newest first
+	// ListEventsWithResponse List operational events, newest first
 	//
-	// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// Events for operators:
+	//
+	// - `setting.changed`: a setting was changed.
+	// - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
+	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
+	// - `sender.recovered`: the sender sends again.
+	// - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 	ListEventsWithResponse(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*ListEventsResponse, error)
 
-	// ListNotificationTemplatesWithResponse List the templates of notifications
+	// ListNotificationTemplatesWithResponse List notification templates
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/notification-templates (the `ListNotificationTemplates` operationId).
 	ListNotificationTemplatesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListNotificationTemplatesResponse, error)
 
-	// DeleteNotificationTemplateWithResponse Delete a template
+	// DeleteNotificationTemplateWithResponse Delete a notification template
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/admin/notification-templates/{biz_type}/{channel} (the `DeleteNotificationTemplate` operationId).
 	DeleteNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, reqEditors ...RequestEditorFn) (*DeleteNotificationTemplateResponse, error)
 
-	// PutNotificationTemplateWithBodyWithResponse Set the template of a business type on a channel
+	// PutNotificationTemplateWithBodyWithResponse Set the notification template of a business type on a channel
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
 	PutNotificationTemplateWithBodyWithResponse(ctx context.Context, bizType BizType, channel ChannelName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error)
 
-	// PutNotificationTemplateWithResponse Set the template of a business type on a channel
+	// PutNotificationTemplateWithResponse Set the notification template of a business type on a channel
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
 	PutNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error)
 
-	// RecoverTasksWithResponse Take back every task whose lease ran out, now
+	// RecoverTasksWithResponse Recover all tasks whose lease ran out
 	//
-	// The server does the same by itself, about once a minute. Safe to call at any time.
+	// The server does this by itself about once a minute. This operation is safe to call at any time.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11248,7 +11418,14 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRouteWithBodyWithResponse Add a route
 	//
-	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
+	// A route lets a sender deliver a company's messages of one type to one country. Without `country_no` it covers every
+	// country that has no route of its own. Messages that no route covers go to the shared senders.
+	//
+	// Among several senders, those with the greatest `sort` are used. Each gets its weight divided by the sum of the weights of
+	// those that are ready.
+	//
+	// Waiting messages follow the current routes. When a route is added, changed or deleted, the messages move before the server
+	// answers, or within seconds if they are many.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11257,23 +11434,30 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRouteWithResponse Add a route
 	//
-	// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
+	// A route lets a sender deliver a company's messages of one type to one country. Without `country_no` it covers every
+	// country that has no route of its own. Messages that no route covers go to the shared senders.
+	//
+	// Among several senders, those with the greatest `sort` are used. Each gets its weight divided by the sum of the weights of
+	// those that are ready.
+	//
+	// Waiting messages follow the current routes. When a route is added, changed or deleted, the messages move before the server
+	// answers, or within seconds if they are many.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/routes (the `CreateRoute` operationId).
 	CreateRouteWithResponse(ctx context.Context, params *CreateRouteParams, body CreateRouteJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateRouteResponse, error)
 
-	// DeleteRouteWithResponse Delete a route that nothing refers to
+	// DeleteRouteWithResponse Delete a route
 	//
-	// Messages that wait go to the routes that are left: of the same country, else of any country, else to the shared senders. A country or company that nothing else refers to can be deleted then.
+	// Waiting messages move to the remaining routes: those of the same country, else those of any country, else to the shared senders. Afterwards a country or company that no other record refers to can be deleted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/admin/routes/{route_no} (the `DeleteRoute` operationId).
 	DeleteRouteWithResponse(ctx context.Context, routeNo RouteNo, reqEditors ...RequestEditorFn) (*DeleteRouteResponse, error)
 
-	// GetRouteWithResponse Look at a route
+	// GetRouteWithResponse Get a route
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11282,7 +11466,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateRouteWithBodyWithResponse Change a route
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the route still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11291,7 +11475,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateRouteWithResponse Change a route
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the route still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11300,7 +11484,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListSendersWithResponse List senders, newest first
 	//
-	// For a read user that has a company, those that the company's routes name.
+	// A read user with a company sees the senders that the company's routes name.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11309,7 +11493,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateSenderWithBodyWithResponse Add a sender
 	//
-	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
+	// A polling app is registered automatically, as a shared sender without interval and limits. This does not happen if the setting `queue.register_unknown_senders` is off, or if 10,000 apps have registered themselves.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11318,23 +11502,23 @@ type ClientWithResponsesInterface interface {
 
 	// CreateSenderWithResponse Add a sender
 	//
-	// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
+	// A polling app is registered automatically, as a shared sender without interval and limits. This does not happen if the setting `queue.register_unknown_senders` is off, or if 10,000 apps have registered themselves.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/senders (the `CreateSender` operationId).
 	CreateSenderWithResponse(ctx context.Context, params *CreateSenderParams, body CreateSenderJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSenderResponse, error)
 
-	// DeleteSenderWithResponse Delete a sender that nothing refers to
+	// DeleteSenderWithResponse Delete a sender that no other record refers to
 	//
-	// One that has ever sent stays; retire it.
+	// A sender that has ever sent a message cannot be deleted; set its status to `retired` instead.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/admin/senders/{sender_no} (the `DeleteSender` operationId).
 	DeleteSenderWithResponse(ctx context.Context, senderNo SenderNo, reqEditors ...RequestEditorFn) (*DeleteSenderResponse, error)
 
-	// GetSenderWithResponse Look at a sender
+	// GetSenderWithResponse Get a sender
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11343,7 +11527,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateSenderWithBodyWithResponse Change a sender
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+	// Fields that the body leaves out stay unchanged. A changed interval counts from the last claim. Another operation changes the balance. With `version`, the change applies only if the sender still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11352,7 +11536,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateSenderWithResponse Change a sender
 	//
-	// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+	// Fields that the body leaves out stay unchanged. A changed interval counts from the last claim. Another operation changes the balance. With `version`, the change applies only if the sender still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11361,7 +11545,7 @@ type ClientWithResponsesInterface interface {
 
 	// ChangeBalanceWithBodyWithResponse Top up or correct the balance of a sender
 	//
-	// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+	// Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11370,23 +11554,23 @@ type ClientWithResponsesInterface interface {
 
 	// ChangeBalanceWithResponse Top up or correct the balance of a sender
 	//
-	// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+	// Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/senders/{sender_no}/balance (the `ChangeBalance` operationId).
 	ChangeBalanceWithResponse(ctx context.Context, senderNo SenderNo, params *ChangeBalanceParams, body ChangeBalanceJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeBalanceResponse, error)
 
-	// ListLedgerWithResponse Every change of a sender's balance, newest first
+	// ListLedgerWithResponse List the changes of a sender's balance, newest first
 	//
-	// For a read user that has a company, without what the messages of other companies cost.
+	// A read user with a company does not see the cost of messages of other companies.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/senders/{sender_no}/ledger (the `ListLedger` operationId).
 	ListLedgerWithResponse(ctx context.Context, senderNo SenderNo, params *ListLedgerParams, reqEditors ...RequestEditorFn) (*ListLedgerResponse, error)
 
-	// GetSettingsWithResponse Every setting, as it is in force
+	// GetSettingsWithResponse Get all settings that are in force
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11395,7 +11579,7 @@ type ClientWithResponsesInterface interface {
 
 	// PutSettingsWithBodyWithResponse Change settings
 	//
-	// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+	// Settings that the body leaves out stay unchanged. A change is in force on every server within five seconds. Each change is kept as an event with the user, the time, and the old and new value.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11404,14 +11588,14 @@ type ClientWithResponsesInterface interface {
 
 	// PutSettingsWithResponse Change settings
 	//
-	// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+	// Settings that the body leaves out stay unchanged. A change is in force on every server within five seconds. Each change is kept as an event with the user, the time, and the old and new value.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /api/v1/admin/settings (the `PutSettings` operationId).
 	PutSettingsWithResponse(ctx context.Context, body PutSettingsJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsResponse, error)
 
-	// GetSettingsCategoryWithResponse The settings of one category, as they are in force
+	// GetSettingsCategoryWithResponse Get the settings of one category that are in force
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11432,16 +11616,16 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
 
-	// TaskStatisticsWithResponse Count the tasks by state
+	// TaskStatisticsWithResponse Count tasks by state
 	//
-	// Those of its company for a read user that has one, else all.
+	// A read user with a company gets the counts of that company; other callers get the counts of all companies.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/task-statistics (the `TaskStatistics` operationId).
 	TaskStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*TaskStatisticsResponse, error)
 
-	// TaskStatusInfoWithResponse What the four documented states mean
+	// TaskStatusInfoWithResponse List the four documented states
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11471,14 +11655,14 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteTemplateWithResponse Delete a template
 	//
-	// Messages that were rendered from it keep their text.
+	// Messages that were rendered with the template keep their text.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 	DeleteTemplateWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*DeleteTemplateResponse, error)
 
-	// GetTemplateWithResponse Look at one template
+	// GetTemplateWithResponse Get a template
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11487,7 +11671,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 	//
-	// What the body leaves out stays as it is; `is_active` enables and disables.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11496,7 +11680,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithResponse Change, enable or disable a template
 	//
-	// What the body leaves out stays as it is; `is_active` enables and disables.
+	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11524,7 +11708,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/admin/users (the `CreateUser` operationId).
 	CreateUserWithResponse(ctx context.Context, body CreateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateUserResponse, error)
 
-	// GetUserWithResponse Look at one user
+	// GetUserWithResponse Get a user
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11533,7 +11717,7 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateUserWithBodyWithResponse Change, disable or enable a user
 	//
-	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. An empty `app_id` unbinds a send user. The change takes effect at once on this server and within two seconds on others, also for claims that wait. With `version`, the change applies only if the user still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11542,32 +11726,32 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateUserWithResponse Change, disable or enable a user
 	//
-	// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+	// Fields that the body leaves out stay unchanged. An empty `app_id` unbinds a send user. The change takes effect at once on this server and within two seconds on others, also for claims that wait. With `version`, the change applies only if the user still has that version; otherwise it gets 409 with the reason `version.stale`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/users/{username} (the `UpdateUser` operationId).
 	UpdateUserWithResponse(ctx context.Context, username Username, body UpdateUserJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateUserResponse, error)
 
-	// ListKeysWithResponse List the API keys of a user, newest first, without the keys themselves
+	// ListKeysWithResponse List the API keys of a user, newest first, without the secret keys
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/users/{username}/keys (the `ListKeys` operationId).
 	ListKeysWithResponse(ctx context.Context, username Username, reqEditors ...RequestEditorFn) (*ListKeysResponse, error)
 
-	// CreateKeyWithBodyWithResponse Make an API key
+	// CreateKeyWithBodyWithResponse Create an API key
 	//
-	// The answer is the only place where the key is ever shown.
+	// Only this answer ever shows the key.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/users/{username}/keys (the `CreateKey` operationId).
 	CreateKeyWithBodyWithResponse(ctx context.Context, username Username, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error)
 
-	// CreateKeyWithResponse Make an API key
+	// CreateKeyWithResponse Create an API key
 	//
-	// The answer is the only place where the key is ever shown.
+	// Only this answer ever shows the key.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11576,16 +11760,26 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteKeyWithResponse Delete an API key
 	//
-	// It ends at once on this server and within two seconds on others, also for claims that wait.
+	// The key stops working at once on this server and within two seconds on others, also for claims that wait.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /api/v1/admin/users/{username}/keys/{id} (the `DeleteKey` operationId).
 	DeleteKeyWithResponse(ctx context.Context, username Username, id ID, reqEditors ...RequestEditorFn) (*DeleteKeyResponse, error)
 
-	// TakeCallbackWithBodyWithResponse For providers. Tell what became of messages
+	// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 	//
-	// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read, once however often it comes, for 30 days. A receipt whose message has not come within 72 hours is given up. After 50 calls within a minute that prove nothing, an address is answered 429 to such calls for the rest of the minute; a right proof is taken all the same, unless it is a `callbackSecret` of less than 16 bytes, which only older configurations have.
+	// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
+	// and which answer it expects.
+	//
+	// - A receipt is matched by the provider's number of the message, even if the receipt arrives before the answer to the send
+	//   request. A repeated receipt changes nothing.
+	// - Unreadable items of a list are left out. A body without any readable item is rejected.
+	// - The body is stored before it is read, for 30 days. A repeated body is stored once.
+	// - A receipt is dropped if no message matches it within 72 hours.
+	// - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
+	//   minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
+	//   older configurations have.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11594,7 +11788,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
-	// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
+	// Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11603,79 +11797,113 @@ type ClientWithResponsesInterface interface {
 
 	// ListNotificationsWithResponse List notifications, newest first
 	//
-	// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company. What a notification says and whom it tells is in the answer to `GET /api/v1/notifications/{id}` alone.
+	// With `status`, one page scans at most 2000 notifications. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user sees the notifications that it submitted; a read user sees those of its company. Only `GET /api/v1/notifications/{id}` returns the payload and the recipients.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/notifications (the `ListNotifications` operationId).
 	ListNotificationsWithResponse(ctx context.Context, params *ListNotificationsParams, reqEditors ...RequestEditorFn) (*ListNotificationsResponse, error)
 
-	// CreateNotificationsWithBodyWithResponse Tell people of a business event
+	// CreateNotificationsWithBodyWithResponse Notify people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
+	// type.
+	//
+	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
+	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
+	// notification.
+	//
+	// **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, they are sent again that many
+	// minutes after all people have been reached, until the notification is ended.
+	//
+	// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the
+	// channel does not send, or no signature although the country or the channel requires one. If the rendered message is empty,
+	// the request gets 422 for `payload`; a planned notification fails when its time comes. The text may be empty if the
+	// template of `dingtalk` or `wechat` has an `external_id`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/notifications (the `CreateNotifications` operationId).
 	CreateNotificationsWithBodyWithResponse(ctx context.Context, params *CreateNotificationsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNotificationsResponse, error)
 
-	// CreateNotificationsWithResponse Tell people of a business event
+	// CreateNotificationsWithResponse Notify people of a business event
 	//
-	// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+	// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
+	// type.
+	//
+	// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
+	// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
+	// notification.
+	//
+	// **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, they are sent again that many
+	// minutes after all people have been reached, until the notification is ended.
+	//
+	// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the
+	// channel does not send, or no signature although the country or the channel requires one. If the rendered message is empty,
+	// the request gets 422 for `payload`; a planned notification fails when its time comes. The text may be empty if the
+	// template of `dingtalk` or `wechat` has an `external_id`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/notifications (the `CreateNotifications` operationId).
 	CreateNotificationsWithResponse(ctx context.Context, params *CreateNotificationsParams, body CreateNotificationsJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateNotificationsResponse, error)
 
-	// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
+	// TakeEventWithBodyWithResponse Report an event of a business task or one of its nodes
 	//
-	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
-	// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
-	// started.
+	// An event creates notifications to `user_ids`, whom the caller chooses, or cancels notifications that have become
+	// pointless. A repeated event creates no second notification; for a node this needs `started_at` (see below). An event
+	// belongs to the company, whichever of its users reports it. If another user of the company reports it again, it is still
+	// the same event, and it also ends reminders that another user started.
 	//
-	// - `task_created`: all but the `initiator` are told.
-	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
-	//   orbits for so many channels and people are refused with 422; a second event may name the others.
-	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
-	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
-	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
-	// - `node_finished`: ends that. Needs `node_inst_id`.
+	// - `task_created`: notifies everybody but the `initiator`.
+	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
+	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
+	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
+	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 	//
-	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
-	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-	// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
-	// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
-	// people, and begins the task again; an `orbit_plan` makes nothing.
+	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
+	//
+	// - A node that was finished and starts again gets reminders again.
+	// - A late start with `started_at` sends no reminder if that time is not after the end of the node.
+	// - A late start without `started_at` sends no reminder if the end was the first event reported for the node. Otherwise it
+	//   begins the node again.
+	// - An end ends the reminder of a start without `started_at` that was reported before it, whatever its `finished_at`.
+	// - After the end of the task, only a start whose `started_at` is after that end sends reminders, and begins the task again.
+	//   An `orbit_plan` creates nothing then.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/notifications/events (the `TakeEvent` operationId).
 	TakeEventWithBodyWithResponse(ctx context.Context, params *TakeEventParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeEventResponse, error)
 
-	// TakeEventWithResponse Report what happened to a business task or one of its nodes
+	// TakeEventWithResponse Report an event of a business task or one of its nodes
 	//
-	// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-	// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
-	// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
-	// started.
+	// An event creates notifications to `user_ids`, whom the caller chooses, or cancels notifications that have become
+	// pointless. A repeated event creates no second notification; for a node this needs `started_at` (see below). An event
+	// belongs to the company, whichever of its users reports it. If another user of the company reports it again, it is still
+	// the same event, and it also ends reminders that another user started.
 	//
-	// - `task_created`: all but the `initiator` are told.
-	// - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-	// - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
-	//   orbits for so many channels and people are refused with 422; a second event may name the others.
-	// - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
-	// - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
-	//   minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
-	// - `node_finished`: ends that. Needs `node_inst_id`.
+	// - `task_created`: notifies everybody but the `initiator`.
+	// - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
+	// - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+	//   Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
+	// - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
+	// - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
+	//   until the node is finished. Needs `node_inst_id` and `max_duration`.
+	// - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 	//
-	// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
-	// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-	// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
-	// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
-	// people, and begins the task again; an `orbit_plan` makes nothing.
+	// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
+	//
+	// - A node that was finished and starts again gets reminders again.
+	// - A late start with `started_at` sends no reminder if that time is not after the end of the node.
+	// - A late start without `started_at` sends no reminder if the end was the first event reported for the node. Otherwise it
+	//   begins the node again.
+	// - An end ends the reminder of a start without `started_at` that was reported before it, whatever its `finished_at`.
+	// - After the end of the task, only a start whose `started_at` is after that end sends reminders, and begins the task again.
+	//   An `orbit_plan` creates nothing then.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11684,7 +11912,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 	//
-	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
+	// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11693,14 +11921,14 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithResponse Set the status of the notifications of business objects
 	//
-	// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
+	// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/notifications/status (the `EndNotifications` operationId).
 	EndNotificationsWithResponse(ctx context.Context, body EndNotificationsJSONRequestBody, reqEditors ...RequestEditorFn) (*EndNotificationsResponse, error)
 
-	// GetNotificationWithResponse Look at a notification and what became of each person's message
+	// GetNotificationWithResponse Get a notification and the outcome for each person
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11709,16 +11937,18 @@ type ClientWithResponsesInterface interface {
 
 	// ReportTaskWithBodyWithResponse Report the outcome of a task
 	//
-	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
-	// in the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` is used up.
+	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
+	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
 	//
-	// - Repeating a report is harmless: 200, and nothing changes.
-	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-	// - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
-	//   given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
-	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
-	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
-	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
+	// - Repeating a report is harmless: it gets 200 and changes nothing.
+	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
+	// - A SUCCESS after the lease ran out still settles the task if the task waits for another attempt and no sender got it
+	//   since.
+	// - A FAILED after `lease_until` changes nothing, even if the lease was not recovered yet.
+	// - A report does not change a task that has ended, even one that FAILED with its last lease. The timeline of the task keeps
+	//   the report.
+	// - A task that `app_id` never held gets 409 with the reason `task.not_held`.
+	// - The number of a driven sender gets 409 with the reason `sender.is_driven`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11727,16 +11957,18 @@ type ClientWithResponsesInterface interface {
 
 	// ReportTaskWithResponse Report the outcome of a task
 	//
-	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
-	// in the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` is used up.
+	// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
+	// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
 	//
-	// - Repeating a report is harmless: 200, and nothing changes.
-	// - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-	// - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
-	//   given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
-	//   A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
-	// - A task that `app_id` never held answers 409 with the reason `task.not_held`.
-	// - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
+	// - Repeating a report is harmless: it gets 200 and changes nothing.
+	// - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
+	// - A SUCCESS after the lease ran out still settles the task if the task waits for another attempt and no sender got it
+	//   since.
+	// - A FAILED after `lease_until` changes nothing, even if the lease was not recovered yet.
+	// - A report does not change a task that has ended, even one that FAILED with its last lease. The timeline of the task keeps
+	//   the report.
+	// - A task that `app_id` never held gets 409 with the reason `task.not_held`.
+	// - The number of a driven sender gets 409 with the reason `sender.is_driven`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11745,9 +11977,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReportTasksWithBodyWithResponse Report the outcomes of up to 1000 tasks
 	//
-	// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
-	// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
-	// count in their order.
+	// Each report has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/report` would have answered to the report alone. A rejected report does not affect the others. Several reports on one task apply in their order.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11756,9 +11986,7 @@ type ClientWithResponsesInterface interface {
 
 	// ReportTasksWithResponse Report the outcomes of up to 1000 tasks
 	//
-	// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
-	// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
-	// count in their order.
+	// Each report has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/report` would have answered to the report alone. A rejected report does not affect the others. Several reports on one task apply in their order.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11767,16 +11995,16 @@ type ClientWithResponsesInterface interface {
 
 	// SendSmsWithBodyWithResponse Submit a message
 	//
-	// Creates one task. The answer comes after the task is durably stored.
+	// Creates one task. The server answers after the task is stored durably.
 	//
-	// - `content` alone is sent as it is.
-	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`; `+` is a space,
-	//   `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
-	//   A parameter may be blank but not missing; a value is never expanded again.
-	// - Without `content`, the default content stored for the phone number is sent, once.
-	// - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
-	//   with the result `已过期`.
-	// - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
+	// - `content` alone is sent unchanged.
+	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
+	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
+	//   may be blank but not missing. Placeholders in a value are not expanded.
+	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `expect_send_time`, no sender gets the task before that time.
+	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11785,16 +12013,16 @@ type ClientWithResponsesInterface interface {
 
 	// SendSmsWithResponse Submit a message
 	//
-	// Creates one task. The answer comes after the task is durably stored.
+	// Creates one task. The server answers after the task is stored durably.
 	//
-	// - `content` alone is sent as it is.
-	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`; `+` is a space,
-	//   `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
-	//   A parameter may be blank but not missing; a value is never expanded again.
-	// - Without `content`, the default content stored for the phone number is sent, once.
-	// - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
-	//   with the result `已过期`.
-	// - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
+	// - `content` alone is sent unchanged.
+	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
+	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
+	//   may be blank but not missing. Placeholders in a value are not expanded.
+	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `expect_send_time`, no sender gets the task before that time.
+	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11803,13 +12031,13 @@ type ClientWithResponsesInterface interface {
 
 	// SendSmsBatchWithBodyWithResponse Submit up to 1000 messages
 	//
-	// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
-	// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
-	// is a mistake in the program that wrote it, and refuses the whole.
+	// Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would
+	// have answered to the message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects
+	// the whole batch, because it is a mistake in the calling program.
 	//
-	// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
-	// stored. With an `Idempotency-Key` the batch is stored as
-	// one, and sent again it gets the same answer.
+	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some
+	// messages may be stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request
+	// returns the same answer.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11818,20 +12046,20 @@ type ClientWithResponsesInterface interface {
 
 	// SendSmsBatchWithResponse Submit up to 1000 messages
 	//
-	// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
-	// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
-	// is a mistake in the program that wrote it, and refuses the whole.
+	// Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would
+	// have answered to the message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects
+	// the whole batch, because it is a mistake in the calling program.
 	//
-	// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
-	// stored. With an `Idempotency-Key` the batch is stored as
-	// one, and sent again it gets the same answer.
+	// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some
+	// messages may be stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request
+	// returns the same answer.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
 	SendSmsBatchWithResponse(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*SendSmsBatchResponse, error)
 
-	// GetTaskWithResponse Look at one task
+	// GetTaskWithResponse Get a task
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11840,25 +12068,25 @@ type ClientWithResponsesInterface interface {
 
 	// CancelTaskWithResponse Cancel a task that no sender holds
 	//
-	// Only a PENDING task can be cancelled; any other answers 409 with the reason `task.not_pending`.
+	// Cancels a PENDING task. A task in another state gets 409 with the reason `task.not_pending`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/sms/task/{task_id}/cancel (the `CancelTask` operationId).
 	CancelTaskWithResponse(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*CancelTaskResponse, error)
 
-	// ExplainTaskWithResponse Why a task is where it is
+	// ExplainTaskWithResponse Explain why a task is in its state
 	//
-	// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it. The senders are those that the routes of the task's company name, or the shared ones. A caller that is bound to a company is told their names, whether they can take the task, and why not; `until` and `weight` are told to callers that see every company.
+	// The answer says when the task is due, which senders can take it, which cannot and why, and how many tasks go before it. The senders are those that the routes of the task's company name; without routes, they are the shared senders. A caller that is bound to a company sees the senders' names, whether they can take the task, and why not. Only callers that see every company get `until` and `weight`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 	ExplainTaskWithResponse(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*ExplainTaskResponse, error)
 
-	// GetTaskTimelineWithResponse Everything that happened to one task, oldest first
+	// GetTaskTimelineWithResponse List everything that happened to a task, oldest first
 	//
-	// Of repeated submissions, of claims, of what changed the task, and of reports that changed nothing only the latest 500 each are shown.
+	// The timeline shows at most the latest 500 of each of these: repeated submissions, claims, state changes, and reports that changed nothing.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11867,31 +12095,25 @@ type ClientWithResponsesInterface interface {
 
 	// ListTasksWithResponse List tasks, newest first
 	//
-	// A page looks at 10000 tasks at most, of everybody's: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from` and `created_to` narrow at which tasks it looks, and `phone_number` to those of the number.
+	// One page scans at most 10000 tasks, of all companies. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. The filters `created_from`, `created_to` and `phone_number` narrow the scan itself.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasksWithResponse(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*ListTasksResponse, error)
 
-	// ClaimTasksNowWithBodyWithResponse Claim tasks to send, up to 1000 of them
+	// ClaimTasksNowWithBodyWithResponse Claim up to 1000 tasks to send
 	//
-	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
-	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
+	// Claims tasks like `GET /api/v1/sms/tasks/pending`, but with a greater limit, and with a method that caches and prefetchers leave alone. With `wait`, the same order of waiting senders applies. The server does not repeat a claim for the caller: if the answer is lost, its tasks stay leased until their lease runs out. Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as there.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/sms/tasks/claim (the `ClaimTasksNow` operationId).
 	ClaimTasksNowWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ClaimTasksNowResponse, error)
 
-	// ClaimTasksNowWithResponse Claim tasks to send, up to 1000 of them
+	// ClaimTasksNowWithResponse Claim up to 1000 tasks to send
 	//
-	// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-	// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
-	// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-	// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
+	// Claims tasks like `GET /api/v1/sms/tasks/pending`, but with a greater limit, and with a method that caches and prefetchers leave alone. With `wait`, the same order of waiting senders applies. The server does not repeat a claim for the caller: if the answer is lost, its tasks stay leased until their lease runs out. Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as there.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11900,34 +12122,42 @@ type ClientWithResponsesInterface interface {
 
 	// ClaimTasksWithResponse Claim tasks to send
 	//
-	// Leases up to `limit` tasks to `app_id`: new ones first, oldest first; then, if there is room, the retries that
-	// are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
-	// when its lease runs out and given to a sender again.
+	// Leases up to `limit` tasks to `app_id`: new tasks first, oldest first, then due retries. Until `lease_until` no other
+	// sender gets these tasks. The sender must report each one. A task that is not reported is recovered when its lease runs
+	// out, and a sender gets it again.
 	//
-	// With `wait`, an answer without tasks is held back until there is work or the time is over. When several senders wait at
-	// one server for the same, driven ones among them, new work goes to the one with the greatest `sort` (of its route, or its
-	// own where no route names it); of those to the one that has used least of its day's limit; then to the one that was
-	// given the fewest tasks today; then to the quickest. What they have used counts whichever server gave it, as of two
-	// seconds ago at most for what another server gave. Each server decides among those that wait at it: work that was
-	// submitted to it goes to them first, and the others' senders find what is left within a fifth of a second, or within
-	// seconds where they wait for hundreds of pools in which there is work. A claim that does not wait takes what is there,
-	// whoever makes it.
+	// **Waiting.** With `wait`, the server holds an empty answer back until tasks arrive or the time is over.
 	//
-	// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
-	// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+	// **Order of waiting senders.** Several senders, driven ones included, may wait at one server for the same tasks. New tasks
+	// then go to the sender that comes first by these rules. Each rule applies only if the rules before it find no difference:
 	//
-	// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
-	// app, or answers 404 with the reason `sender.not_found` where settings forbid that, and 409 with the reason `limit.reached` when
-	// 10,000 apps have registered themselves.
+	// 1. The sender with the greatest `sort` (of its route; without a route, of the sender)
+	// 2. The sender that has used the smallest part of its limit for the day
+	// 3. The sender with the fewest tasks today
+	// 4. The fastest sender
+	//
+	// A claim without `wait` takes available tasks at once, regardless of this order.
+	//
+	// The usage of a sender counts all servers; the part from other servers is up to two seconds old. Each server orders only
+	// the senders that wait at it. Tasks go first to senders that wait at the server where the tasks were submitted. Senders
+	// that wait at other servers find the remaining tasks within a fifth of a second, or within seconds if they wait for
+	// hundreds of pools with work.
+	//
+	// **Caching.** This GET changes state, so nothing may cache or prefetch its answer (`Cache-Control: no-store`). New senders
+	// should use `POST /api/v1/sms/tasks/claim`, which caches and proxies do not repeat.
+	//
+	// **Unknown and driven senders.** An unknown `app_id` is registered as a new sender. If the settings forbid that, it gets
+	// 404 with the reason `sender.not_found`. If 10,000 apps have registered themselves already, it gets 409 with the reason
+	// `limit.reached`. The number of a driven sender, which the server runs itself, gets 409 with the reason `sender.is_driven`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/sms/tasks/pending (the `ClaimTasks` operationId).
 	ClaimTasksWithResponse(ctx context.Context, params *ClaimTasksParams, reqEditors ...RequestEditorFn) (*ClaimTasksResponse, error)
 
-	// ListOnceWithResponse List subscribe messages, newest first; those that failed, the latest failure first
+	// ListOnceWithResponse List subscribe messages, newest first; failed ones by the time of failure, latest first
 	//
-	// A submit user is shown those that it sent, a read user those of its company.
+	// A submit user sees the messages that it sent; a read user sees those of its company.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11936,7 +12166,7 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 	//
-	// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11945,21 +12175,21 @@ type ClientWithResponsesInterface interface {
 
 	// SendOnceWithResponse Send a WeChat subscribe message once
 	//
-	// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+	// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/subscribe-messages (the `SendOnce` operationId).
 	SendOnceWithResponse(ctx context.Context, params *SendOnceParams, body SendOnceJSONRequestBody, reqEditors ...RequestEditorFn) (*SendOnceResponse, error)
 
-	// OnceStatisticsWithResponse Count subscribe messages by kind
+	// OnceStatisticsWithResponse Count subscribe messages by template type
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/subscribe-messages/statistics (the `OnceStatistics` operationId).
 	OnceStatisticsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*OnceStatisticsResponse, error)
 
-	// AppTaskStatisticsWithResponse Count the tasks by state
+	// AppTaskStatisticsWithResponse Count tasks by state
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11968,7 +12198,7 @@ type ClientWithResponsesInterface interface {
 
 	// AppReportTaskWithBodyWithResponse Report the outcome of a task
 	//
-	// The same report as `/api/v1/sms/report`; fields that it does not know are passed over.
+	// Reports like `/api/v1/sms/report`, but ignores unknown fields.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11977,30 +12207,30 @@ type ClientWithResponsesInterface interface {
 
 	// AppReportTaskWithResponse Report the outcome of a task
 	//
-	// The same report as `/api/v1/sms/report`; fields that it does not know are passed over.
+	// Reports like `/api/v1/sms/report`, but ignores unknown fields.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /app/api/v1/sms/report (the `AppReportTask` operationId).
 	AppReportTaskWithResponse(ctx context.Context, body AppReportTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*AppReportTaskResponse, error)
 
-	// AppClaimTasksWithResponse Claim tasks to send, in the paged form
+	// AppClaimTasksWithResponse Claim tasks to send, as a page
 	//
-	// The same claim as `/api/v1/sms/tasks/pending`, wrapped the way the installed sender app reads it.
+	// Claims tasks like `/api/v1/sms/tasks/pending`, in the paged form that the installed sender app reads.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /app/api/v1/sms/tasks/pending (the `AppClaimTasks` operationId).
 	AppClaimTasksWithResponse(ctx context.Context, params *AppClaimTasksParams, reqEditors ...RequestEditorFn) (*AppClaimTasksResponse, error)
 
-	// HealthWithResponse Whether the process answers
+	// HealthWithResponse Check that the process answers
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /health (the `Health` operationId).
 	HealthWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*HealthResponse, error)
 
-	// ReadyWithResponse Whether the database answers and is migrated
+	// ReadyWithResponse Check that the database answers and is migrated
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -20347,7 +20577,7 @@ func (c *ClientWithResponses) CreateChannelWithResponse(ctx context.Context, par
 	return ParseCreateChannelResponse(rsp)
 }
 
-// DeleteChannelWithResponse Delete a channel that nothing refers to
+// DeleteChannelWithResponse Delete a channel that no other record refers to
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20360,7 +20590,7 @@ func (c *ClientWithResponses) DeleteChannelWithResponse(ctx context.Context, cha
 	return ParseDeleteChannelResponse(rsp)
 }
 
-// GetChannelWithResponse Look at a channel
+// GetChannelWithResponse Get a channel
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20375,7 +20605,7 @@ func (c *ClientWithResponses) GetChannelWithResponse(ctx context.Context, channe
 
 // UpdateChannelWithBodyWithResponse Change a channel
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the channel still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20390,7 +20620,7 @@ func (c *ClientWithResponses) UpdateChannelWithBodyWithResponse(ctx context.Cont
 
 // UpdateChannelWithResponse Change a channel
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the channel still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20405,7 +20635,7 @@ func (c *ClientWithResponses) UpdateChannelWithResponse(ctx context.Context, cha
 
 // ListCompaniesWithResponse List companies, newest first
 //
-// For a read user that has a company, that one alone.
+// A read user with a company sees only that company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20420,7 +20650,7 @@ func (c *ClientWithResponses) ListCompaniesWithResponse(ctx context.Context, par
 
 // CreateCompanyWithBodyWithResponse Add a company
 //
-// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+// A company owns users, the tasks of those users, and routes. While tasks of several companies wait, the queue serves each company by its `weight`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20435,7 +20665,7 @@ func (c *ClientWithResponses) CreateCompanyWithBodyWithResponse(ctx context.Cont
 
 // CreateCompanyWithResponse Add a company
 //
-// A company owns users, and through them tasks, and routes. While several wait, each is served by its `weight`.
+// A company owns users, the tasks of those users, and routes. While tasks of several companies wait, the queue serves each company by its `weight`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20448,7 +20678,7 @@ func (c *ClientWithResponses) CreateCompanyWithResponse(ctx context.Context, par
 	return ParseCreateCompanyResponse(rsp)
 }
 
-// DeleteCompanyWithResponse Delete a company that nothing refers to
+// DeleteCompanyWithResponse Delete a company that no other record refers to
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20461,7 +20691,7 @@ func (c *ClientWithResponses) DeleteCompanyWithResponse(ctx context.Context, com
 	return ParseDeleteCompanyResponse(rsp)
 }
 
-// GetCompanyWithResponse Look at a company
+// GetCompanyWithResponse Get a company
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20476,7 +20706,7 @@ func (c *ClientWithResponses) GetCompanyWithResponse(ctx context.Context, compan
 
 // UpdateCompanyWithBodyWithResponse Change a company
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the company still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20491,7 +20721,7 @@ func (c *ClientWithResponses) UpdateCompanyWithBodyWithResponse(ctx context.Cont
 
 // UpdateCompanyWithResponse Change a company
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the company still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20517,9 +20747,9 @@ func (c *ClientWithResponses) ListContactsWithResponse(ctx context.Context, para
 	return ParseListContactsResponse(rsp)
 }
 
-// PutContactsWithBodyWithResponse Add contacts, and change those that are there
+// PutContactsWithBodyWithResponse Add or change contacts
 //
-// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
+// Stores all contacts or none. For an existing contact, fields that are left out stay unchanged, and null clears a field. The users of a company maintain its contacts; the `company_no` of another company gets 403 with the reason `auth.other_company`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20532,9 +20762,9 @@ func (c *ClientWithResponses) PutContactsWithBodyWithResponse(ctx context.Contex
 	return ParsePutContactsResponse(rsp)
 }
 
-// PutContactsWithResponse Add contacts, and change those that are there
+// PutContactsWithResponse Add or change contacts
 //
-// All or none. Of a contact that is there, fields that are left out stay as they are; null clears one. A company's own users maintain its contacts; `company_no` of another company answers 403 with the reason `auth.other_company`.
+// Stores all contacts or none. For an existing contact, fields that are left out stay unchanged, and null clears a field. The users of a company maintain its contacts; the `company_no` of another company gets 403 with the reason `auth.other_company`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20560,7 +20790,7 @@ func (c *ClientWithResponses) DeleteContactWithResponse(ctx context.Context, use
 	return ParseDeleteContactResponse(rsp)
 }
 
-// GetContactWithResponse Look at a contact
+// GetContactWithResponse Get a contact
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20588,7 +20818,7 @@ func (c *ClientWithResponses) ListCountriesWithResponse(ctx context.Context, par
 
 // CreateCountryWithBodyWithResponse Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
+// A phone number belongs to the country with the longest matching `dial_prefix`. Several countries may share a prefix, such as +1 or +7. Then `region` decides: the number belongs to the country with the region of the number, else to the country without a region. If `region` is left out, it becomes the `country_no` if that names a region with this prefix. If it is null, the country gets every number with the prefix.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20603,7 +20833,7 @@ func (c *ClientWithResponses) CreateCountryWithBodyWithResponse(ctx context.Cont
 
 // CreateCountryWithResponse Add a country
 //
-// A number belongs to the country with the longest `dial_prefix` that it begins with. Several countries may share a prefix, as those of +1 and +7 do: `region` tells them apart, and a number belongs to the country of its own region, else to the one without a region. Left out, `region` is the `country_no`, where that names a region with this prefix; null is every number with it.
+// A phone number belongs to the country with the longest matching `dial_prefix`. Several countries may share a prefix, such as +1 or +7. Then `region` decides: the number belongs to the country with the region of the number, else to the country without a region. If `region` is left out, it becomes the `country_no` if that names a region with this prefix. If it is null, the country gets every number with the prefix.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20616,7 +20846,7 @@ func (c *ClientWithResponses) CreateCountryWithResponse(ctx context.Context, par
 	return ParseCreateCountryResponse(rsp)
 }
 
-// DeleteCountryWithResponse Delete a country that nothing refers to
+// DeleteCountryWithResponse Delete a country that no other record refers to
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20629,7 +20859,7 @@ func (c *ClientWithResponses) DeleteCountryWithResponse(ctx context.Context, cou
 	return ParseDeleteCountryResponse(rsp)
 }
 
-// GetCountryWithResponse Look at a country
+// GetCountryWithResponse Get a country
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20644,7 +20874,7 @@ func (c *ClientWithResponses) GetCountryWithResponse(ctx context.Context, countr
 
 // UpdateCountryWithBodyWithResponse Change a country
 //
-// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. If the new `dial_prefix` does not fit the `region`, the region is determined again, as for a new country. With `version`, the change applies only if the country still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20659,7 +20889,7 @@ func (c *ClientWithResponses) UpdateCountryWithBodyWithResponse(ctx context.Cont
 
 // UpdateCountryWithResponse Change a country
 //
-// What the body leaves out stays as it is; a `region` without the new `dial_prefix` is found anew, as for a new country. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. If the new `dial_prefix` does not fit the `region`, the region is determined again, as for a new country. With `version`, the change applies only if the country still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20685,9 +20915,9 @@ func (c *ClientWithResponses) ListDefaultContentsWithResponse(ctx context.Contex
 	return ParseListDefaultContentsResponse(rsp)
 }
 
-// CreateDefaultContentWithBodyWithResponse Store what to send to a phone number by default
+// CreateDefaultContentWithBodyWithResponse Store the default content for a phone number
 //
-// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
+// One default content exists per company and phone number, however the number is written. A second one gets 409 with the reason `default_content.exists`. Users of the company send it by submitting without content.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20700,9 +20930,9 @@ func (c *ClientWithResponses) CreateDefaultContentWithBodyWithResponse(ctx conte
 	return ParseCreateDefaultContentResponse(rsp)
 }
 
-// CreateDefaultContentWithResponse Store what to send to a phone number by default
+// CreateDefaultContentWithResponse Store the default content for a phone number
 //
-// One per company and phone number, whichever way the number is written; a second answers 409 with the reason `default_content.exists`. The company's users send it.
+// One default content exists per company and phone number, however the number is written. A second one gets 409 with the reason `default_content.exists`. Users of the company send it by submitting without content.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20728,7 +20958,7 @@ func (c *ClientWithResponses) DeleteDefaultContentWithResponse(ctx context.Conte
 	return ParseDeleteDefaultContentResponse(rsp)
 }
 
-// GetDefaultContentWithResponse Look at one default content
+// GetDefaultContentWithResponse Get a default content
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20743,7 +20973,7 @@ func (c *ClientWithResponses) GetDefaultContentWithResponse(ctx context.Context,
 
 // UpdateDefaultContentWithBodyWithResponse Change a default content
 //
-// What the body leaves out stays as it is. Whether it was sent does not change; see reset.
+// Fields that the body leaves out stay unchanged. A change does not affect whether the default content was sent; use the reset operation for that.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20758,7 +20988,7 @@ func (c *ClientWithResponses) UpdateDefaultContentWithBodyWithResponse(ctx conte
 
 // UpdateDefaultContentWithResponse Change a default content
 //
-// What the body leaves out stays as it is. Whether it was sent does not change; see reset.
+// Fields that the body leaves out stay unchanged. A change does not affect whether the default content was sent; use the reset operation for that.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20771,7 +21001,7 @@ func (c *ClientWithResponses) UpdateDefaultContentWithResponse(ctx context.Conte
 	return ParseUpdateDefaultContentResponse(rsp)
 }
 
-// ResetDefaultContentWithResponse Let a default content be sent once more
+// ResetDefaultContentWithResponse Allow a default content to be sent once more
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20784,9 +21014,15 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 	return ParseResetDefaultContentResponse(rsp)
 }
 
-// ListEventsWithResponse What operators should know afterwards, newest first
+// ListEventsWithResponse List operational events, newest first
 //
-// `setting.changed`; `sender.low_warning` and `sender.low_switch`, when a claim took a balance to or below its threshold; `sender.resting`, when a driven sender could not send and began to rest, once until `sender.recovered`, when it sends again; `queue.slow`, when a task has waited for longer than `monitoring.wait_warning_seconds`.
+// Events for operators:
+//
+// - `setting.changed`: a setting was changed.
+// - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
+// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
+// - `sender.recovered`: the sender sends again.
+// - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20799,7 +21035,7 @@ func (c *ClientWithResponses) ListEventsWithResponse(ctx context.Context, params
 	return ParseListEventsResponse(rsp)
 }
 
-// ListNotificationTemplatesWithResponse List the templates of notifications
+// ListNotificationTemplatesWithResponse List notification templates
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20812,7 +21048,7 @@ func (c *ClientWithResponses) ListNotificationTemplatesWithResponse(ctx context.
 	return ParseListNotificationTemplatesResponse(rsp)
 }
 
-// DeleteNotificationTemplateWithResponse Delete a template
+// DeleteNotificationTemplateWithResponse Delete a notification template
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20825,7 +21061,7 @@ func (c *ClientWithResponses) DeleteNotificationTemplateWithResponse(ctx context
 	return ParseDeleteNotificationTemplateResponse(rsp)
 }
 
-// PutNotificationTemplateWithBodyWithResponse Set the template of a business type on a channel
+// PutNotificationTemplateWithBodyWithResponse Set the notification template of a business type on a channel
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20838,7 +21074,7 @@ func (c *ClientWithResponses) PutNotificationTemplateWithBodyWithResponse(ctx co
 	return ParsePutNotificationTemplateResponse(rsp)
 }
 
-// PutNotificationTemplateWithResponse Set the template of a business type on a channel
+// PutNotificationTemplateWithResponse Set the notification template of a business type on a channel
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20851,9 +21087,9 @@ func (c *ClientWithResponses) PutNotificationTemplateWithResponse(ctx context.Co
 	return ParsePutNotificationTemplateResponse(rsp)
 }
 
-// RecoverTasksWithResponse Take back every task whose lease ran out, now
+// RecoverTasksWithResponse Recover all tasks whose lease ran out
 //
-// The server does the same by itself, about once a minute. Safe to call at any time.
+// The server does this by itself about once a minute. This operation is safe to call at any time.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20881,7 +21117,14 @@ func (c *ClientWithResponses) ListRoutesWithResponse(ctx context.Context, params
 
 // CreateRouteWithBodyWithResponse Add a route
 //
-// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
+// A route lets a sender deliver a company's messages of one type to one country. Without `country_no` it covers every
+// country that has no route of its own. Messages that no route covers go to the shared senders.
+//
+// Among several senders, those with the greatest `sort` are used. Each gets its weight divided by the sum of the weights of
+// those that are ready.
+//
+// Waiting messages follow the current routes. When a route is added, changed or deleted, the messages move before the server
+// answers, or within seconds if they are many.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20896,7 +21139,14 @@ func (c *ClientWithResponses) CreateRouteWithBodyWithResponse(ctx context.Contex
 
 // CreateRouteWithResponse Add a route
 //
-// Lets a sender send a company's messages of one type to one country; without `country_no`, to every country that has no route of its own. Of several senders of the largest `sort`, each gets its weight over the sum of those that are ready. What no route names goes to the shared senders. Messages that wait follow the routes as they are: when a route is added, changed or deleted, they move with it before the answer, or within seconds where they are many.
+// A route lets a sender deliver a company's messages of one type to one country. Without `country_no` it covers every
+// country that has no route of its own. Messages that no route covers go to the shared senders.
+//
+// Among several senders, those with the greatest `sort` are used. Each gets its weight divided by the sum of the weights of
+// those that are ready.
+//
+// Waiting messages follow the current routes. When a route is added, changed or deleted, the messages move before the server
+// answers, or within seconds if they are many.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20909,9 +21159,9 @@ func (c *ClientWithResponses) CreateRouteWithResponse(ctx context.Context, param
 	return ParseCreateRouteResponse(rsp)
 }
 
-// DeleteRouteWithResponse Delete a route that nothing refers to
+// DeleteRouteWithResponse Delete a route
 //
-// Messages that wait go to the routes that are left: of the same country, else of any country, else to the shared senders. A country or company that nothing else refers to can be deleted then.
+// Waiting messages move to the remaining routes: those of the same country, else those of any country, else to the shared senders. Afterwards a country or company that no other record refers to can be deleted.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20924,7 +21174,7 @@ func (c *ClientWithResponses) DeleteRouteWithResponse(ctx context.Context, route
 	return ParseDeleteRouteResponse(rsp)
 }
 
-// GetRouteWithResponse Look at a route
+// GetRouteWithResponse Get a route
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20939,7 +21189,7 @@ func (c *ClientWithResponses) GetRouteWithResponse(ctx context.Context, routeNo 
 
 // UpdateRouteWithBodyWithResponse Change a route
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the route still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20954,7 +21204,7 @@ func (c *ClientWithResponses) UpdateRouteWithBodyWithResponse(ctx context.Contex
 
 // UpdateRouteWithResponse Change a route
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. With `version`, the change applies only if the route still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20969,7 +21219,7 @@ func (c *ClientWithResponses) UpdateRouteWithResponse(ctx context.Context, route
 
 // ListSendersWithResponse List senders, newest first
 //
-// For a read user that has a company, those that the company's routes name.
+// A read user with a company sees the senders that the company's routes name.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -20984,7 +21234,7 @@ func (c *ClientWithResponses) ListSendersWithResponse(ctx context.Context, param
 
 // CreateSenderWithBodyWithResponse Add a sender
 //
-// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
+// A polling app is registered automatically, as a shared sender without interval and limits. This does not happen if the setting `queue.register_unknown_senders` is off, or if 10,000 apps have registered themselves.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -20999,7 +21249,7 @@ func (c *ClientWithResponses) CreateSenderWithBodyWithResponse(ctx context.Conte
 
 // CreateSenderWithResponse Add a sender
 //
-// An app that polls is registered by itself, as a shared sender without interval and limits, unless the setting `queue.register_unknown_senders` is off or 10,000 apps have registered themselves.
+// A polling app is registered automatically, as a shared sender without interval and limits. This does not happen if the setting `queue.register_unknown_senders` is off, or if 10,000 apps have registered themselves.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21012,9 +21262,9 @@ func (c *ClientWithResponses) CreateSenderWithResponse(ctx context.Context, para
 	return ParseCreateSenderResponse(rsp)
 }
 
-// DeleteSenderWithResponse Delete a sender that nothing refers to
+// DeleteSenderWithResponse Delete a sender that no other record refers to
 //
-// One that has ever sent stays; retire it.
+// A sender that has ever sent a message cannot be deleted; set its status to `retired` instead.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21027,7 +21277,7 @@ func (c *ClientWithResponses) DeleteSenderWithResponse(ctx context.Context, send
 	return ParseDeleteSenderResponse(rsp)
 }
 
-// GetSenderWithResponse Look at a sender
+// GetSenderWithResponse Get a sender
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21042,7 +21292,7 @@ func (c *ClientWithResponses) GetSenderWithResponse(ctx context.Context, senderN
 
 // UpdateSenderWithBodyWithResponse Change a sender
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+// Fields that the body leaves out stay unchanged. A changed interval counts from the last claim. Another operation changes the balance. With `version`, the change applies only if the sender still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21057,7 +21307,7 @@ func (c *ClientWithResponses) UpdateSenderWithBodyWithResponse(ctx context.Conte
 
 // UpdateSenderWithResponse Change a sender
 //
-// What the body leaves out stays as it is. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`. A changed interval counts from the last claim. The balance is changed by its own operation.
+// Fields that the body leaves out stay unchanged. A changed interval counts from the last claim. Another operation changes the balance. With `version`, the change applies only if the sender still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21072,7 +21322,7 @@ func (c *ClientWithResponses) UpdateSenderWithResponse(ctx context.Context, send
 
 // ChangeBalanceWithBodyWithResponse Top up or correct the balance of a sender
 //
-// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+// Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21087,7 +21337,7 @@ func (c *ClientWithResponses) ChangeBalanceWithBodyWithResponse(ctx context.Cont
 
 // ChangeBalanceWithResponse Top up or correct the balance of a sender
 //
-// In segments. The first change makes the balance count: from then on the sender is given no more than it has. A change that would take it below 0 answers 422.
+// Amounts are segments. The first change activates the balance: from then on the sender gets no more than its balance allows. A change that would make the balance negative gets 422.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21100,9 +21350,9 @@ func (c *ClientWithResponses) ChangeBalanceWithResponse(ctx context.Context, sen
 	return ParseChangeBalanceResponse(rsp)
 }
 
-// ListLedgerWithResponse Every change of a sender's balance, newest first
+// ListLedgerWithResponse List the changes of a sender's balance, newest first
 //
-// For a read user that has a company, without what the messages of other companies cost.
+// A read user with a company does not see the cost of messages of other companies.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21115,7 +21365,7 @@ func (c *ClientWithResponses) ListLedgerWithResponse(ctx context.Context, sender
 	return ParseListLedgerResponse(rsp)
 }
 
-// GetSettingsWithResponse Every setting, as it is in force
+// GetSettingsWithResponse Get all settings that are in force
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21130,7 +21380,7 @@ func (c *ClientWithResponses) GetSettingsWithResponse(ctx context.Context, reqEd
 
 // PutSettingsWithBodyWithResponse Change settings
 //
-// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+// Settings that the body leaves out stay unchanged. A change is in force on every server within five seconds. Each change is kept as an event with the user, the time, and the old and new value.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21145,7 +21395,7 @@ func (c *ClientWithResponses) PutSettingsWithBodyWithResponse(ctx context.Contex
 
 // PutSettingsWithResponse Change settings
 //
-// What the body leaves out stays as it is. In force on every server within five seconds; each change is kept as an event with who made it, when, from what and to what.
+// Settings that the body leaves out stay unchanged. A change is in force on every server within five seconds. Each change is kept as an event with the user, the time, and the old and new value.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21158,7 +21408,7 @@ func (c *ClientWithResponses) PutSettingsWithResponse(ctx context.Context, body 
 	return ParsePutSettingsResponse(rsp)
 }
 
-// GetSettingsCategoryWithResponse The settings of one category, as they are in force
+// GetSettingsCategoryWithResponse Get the settings of one category that are in force
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21197,9 +21447,9 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 	return ParsePutSettingsCategoryResponse(rsp)
 }
 
-// TaskStatisticsWithResponse Count the tasks by state
+// TaskStatisticsWithResponse Count tasks by state
 //
-// Those of its company for a read user that has one, else all.
+// A read user with a company gets the counts of that company; other callers get the counts of all companies.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21212,7 +21462,7 @@ func (c *ClientWithResponses) TaskStatisticsWithResponse(ctx context.Context, re
 	return ParseTaskStatisticsResponse(rsp)
 }
 
-// TaskStatusInfoWithResponse What the four documented states mean
+// TaskStatusInfoWithResponse List the four documented states
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21266,7 +21516,7 @@ func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, pa
 
 // DeleteTemplateWithResponse Delete a template
 //
-// Messages that were rendered from it keep their text.
+// Messages that were rendered with the template keep their text.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21279,7 +21529,7 @@ func (c *ClientWithResponses) DeleteTemplateWithResponse(ctx context.Context, id
 	return ParseDeleteTemplateResponse(rsp)
 }
 
-// GetTemplateWithResponse Look at one template
+// GetTemplateWithResponse Get a template
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21294,7 +21544,7 @@ func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, id ID
 
 // UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 //
-// What the body leaves out stays as it is; `is_active` enables and disables.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21309,7 +21559,7 @@ func (c *ClientWithResponses) UpdateTemplateWithBodyWithResponse(ctx context.Con
 
 // UpdateTemplateWithResponse Change, enable or disable a template
 //
-// What the body leaves out stays as it is; `is_active` enables and disables.
+// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21361,7 +21611,7 @@ func (c *ClientWithResponses) CreateUserWithResponse(ctx context.Context, body C
 	return ParseCreateUserResponse(rsp)
 }
 
-// GetUserWithResponse Look at one user
+// GetUserWithResponse Get a user
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21376,7 +21626,7 @@ func (c *ClientWithResponses) GetUserWithResponse(ctx context.Context, username 
 
 // UpdateUserWithBodyWithResponse Change, disable or enable a user
 //
-// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. An empty `app_id` unbinds a send user. The change takes effect at once on this server and within two seconds on others, also for claims that wait. With `version`, the change applies only if the user still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21391,7 +21641,7 @@ func (c *ClientWithResponses) UpdateUserWithBodyWithResponse(ctx context.Context
 
 // UpdateUserWithResponse Change, disable or enable a user
 //
-// What the body leaves out stays as it is; an empty `app_id` unbinds a send user. It is in force at once on this server and within two seconds on others, also for claims that wait. With `version`, only if that is still its version; otherwise 409 with the reason `version.stale`.
+// Fields that the body leaves out stay unchanged. An empty `app_id` unbinds a send user. The change takes effect at once on this server and within two seconds on others, also for claims that wait. With `version`, the change applies only if the user still has that version; otherwise it gets 409 with the reason `version.stale`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21404,7 +21654,7 @@ func (c *ClientWithResponses) UpdateUserWithResponse(ctx context.Context, userna
 	return ParseUpdateUserResponse(rsp)
 }
 
-// ListKeysWithResponse List the API keys of a user, newest first, without the keys themselves
+// ListKeysWithResponse List the API keys of a user, newest first, without the secret keys
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21417,9 +21667,9 @@ func (c *ClientWithResponses) ListKeysWithResponse(ctx context.Context, username
 	return ParseListKeysResponse(rsp)
 }
 
-// CreateKeyWithBodyWithResponse Make an API key
+// CreateKeyWithBodyWithResponse Create an API key
 //
-// The answer is the only place where the key is ever shown.
+// Only this answer ever shows the key.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21432,9 +21682,9 @@ func (c *ClientWithResponses) CreateKeyWithBodyWithResponse(ctx context.Context,
 	return ParseCreateKeyResponse(rsp)
 }
 
-// CreateKeyWithResponse Make an API key
+// CreateKeyWithResponse Create an API key
 //
-// The answer is the only place where the key is ever shown.
+// Only this answer ever shows the key.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21449,7 +21699,7 @@ func (c *ClientWithResponses) CreateKeyWithResponse(ctx context.Context, usernam
 
 // DeleteKeyWithResponse Delete an API key
 //
-// It ends at once on this server and within two seconds on others, also for claims that wait.
+// The key stops working at once on this server and within two seconds on others, also for claims that wait.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21462,9 +21712,19 @@ func (c *ClientWithResponses) DeleteKeyWithResponse(ctx context.Context, usernam
 	return ParseDeleteKeyResponse(rsp)
 }
 
-// TakeCallbackWithBodyWithResponse For providers. Tell what became of messages
+// TakeCallbackWithBodyWithResponse Receive delivery receipts from a provider
 //
-// The `callback` of a sender's `config` says how the body is read, how the provider proves who it is, and what it wants to be answered. A receipt is matched by the provider's number of the message, whether it comes before or after the answer to its sending; the same one again changes nothing. An item of a list that cannot be read is left out; a body without any that can is refused. The body is kept before it is read, once however often it comes, for 30 days. A receipt whose message has not come within 72 hours is given up. After 50 calls within a minute that prove nothing, an address is answered 429 to such calls for the rest of the minute; a right proof is taken all the same, unless it is a `callbackSecret` of less than 16 bytes, which only older configurations have.
+// For providers. The `callback` in the sender's `config` defines how to read the body, how the provider proves its identity,
+// and which answer it expects.
+//
+//   - A receipt is matched by the provider's number of the message, even if the receipt arrives before the answer to the send
+//     request. A repeated receipt changes nothing.
+//   - Unreadable items of a list are left out. A body without any readable item is rejected.
+//   - The body is stored before it is read, for 30 days. A repeated body is stored once.
+//   - A receipt is dropped if no message matches it within 72 hours.
+//   - After 50 calls without valid proof within a minute, further such calls from that address get 429 for the rest of the
+//     minute. Calls with valid proof are still accepted, except with a `callbackSecret` of less than 16 bytes, which only
+//     older configurations have.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21479,7 +21739,7 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
 //
-// What waits of them is cancelled, and their dedup keys may be used again. A submit user deletes those that it submitted.
+// Tasks of these notifications that still wait are cancelled. Their dedup keys can be used again. A submit user deletes only the notifications that it submitted.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21494,7 +21754,7 @@ func (c *ClientWithResponses) DeleteNotificationsWithResponse(ctx context.Contex
 
 // ListNotificationsWithResponse List notifications, newest first
 //
-// With `status`, a page looks at 2000 notifications at most: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user is shown those that it submitted, a read user those of its company. What a notification says and whom it tells is in the answer to `GET /api/v1/notifications/{id}` alone.
+// With `status`, one page scans at most 2000 notifications. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. A submit user sees the notifications that it submitted; a read user sees those of its company. Only `GET /api/v1/notifications/{id}` returns the payload and the recipients.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21507,9 +21767,22 @@ func (c *ClientWithResponses) ListNotificationsWithResponse(ctx context.Context,
 	return ParseListNotificationsResponse(rsp)
 }
 
-// CreateNotificationsWithBodyWithResponse Tell people of a business event
+// CreateNotificationsWithBodyWithResponse Notify people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
+// type.
+//
+// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
+// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
+// notification.
+//
+// **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, they are sent again that many
+// minutes after all people have been reached, until the notification is ended.
+//
+// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the
+// channel does not send, or no signature although the country or the channel requires one. If the rendered message is empty,
+// the request gets 422 for `payload`; a planned notification fails when its time comes. The text may be empty if the
+// template of `dingtalk` or `wechat` has an `external_id`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21522,9 +21795,22 @@ func (c *ClientWithResponses) CreateNotificationsWithBodyWithResponse(ctx contex
 	return ParseCreateNotificationsResponse(rsp)
 }
 
-// CreateNotificationsWithResponse Tell people of a business event
+// CreateNotificationsWithResponse Notify people of a business event
 //
-// One notification on each channel, with a task for each person, once the template of the business type has been filled in with the payload. A second notification of the same user with the same `dedup_key` on a channel is the first one, however many come at once. A `dedup_key` of another user, or of a business event, is another notification. With `next_run_time` people are told then; with `repeat_minutes` again so many minutes after all have been reached, until it is ended. A person who cannot be reached fails alone, with the reason: without an address, in a country to which the company or the channel does not send, or without a signature that the country or the channel requires. If the message is empty once filled in, the request is refused with 422, naming `payload`; a planned one fails when its time comes. With `external_id` in the template of `dingtalk` or `wechat` the text may be empty.
+// Creates one notification on each channel, with a task for each person. The payload fills in the template of the business
+// type.
+//
+// **Deduplication.** A repeated notification of the same user with the same `dedup_key` on a channel returns the first one,
+// even if several requests arrive at once. The `dedup_key` of another user, or of a business event, belongs to another
+// notification.
+//
+// **Time.** With `next_run_time`, the messages are sent at that time. With `repeat_minutes`, they are sent again that many
+// minutes after all people have been reached, until the notification is ended.
+//
+// **Failures.** A person who cannot be reached fails alone, with a reason: no address, a country to which the company or the
+// channel does not send, or no signature although the country or the channel requires one. If the rendered message is empty,
+// the request gets 422 for `payload`; a planned notification fails when its time comes. The text may be empty if the
+// template of `dingtalk` or `wechat` has an `external_id`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21537,27 +21823,31 @@ func (c *ClientWithResponses) CreateNotificationsWithResponse(ctx context.Contex
 	return ParseCreateNotificationsResponse(rsp)
 }
 
-// TakeEventWithBodyWithResponse Report what happened to a business task or one of its nodes
+// TakeEventWithBodyWithResponse Report an event of a business task or one of its nodes
 //
-// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
-// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
-// started.
+// An event creates notifications to `user_ids`, whom the caller chooses, or cancels notifications that have become
+// pointless. A repeated event creates no second notification; for a node this needs `started_at` (see below). An event
+// belongs to the company, whichever of its users reports it. If another user of the company reports it again, it is still
+// the same event, and it also ends reminders that another user started.
 //
-//   - `task_created`: all but the `initiator` are told.
-//   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
-//     orbits for so many channels and people are refused with 422; a second event may name the others.
-//   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
-//   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
-//     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
-//   - `node_finished`: ends that. Needs `node_inst_id`.
+//   - `task_created`: notifies everybody but the `initiator`.
+//   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
+//   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
+//   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
+//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 //
-// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
-// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
-// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
-// people, and begins the task again; an `orbit_plan` makes nothing.
+// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
+//
+//   - A node that was finished and starts again gets reminders again.
+//   - A late start with `started_at` sends no reminder if that time is not after the end of the node.
+//   - A late start without `started_at` sends no reminder if the end was the first event reported for the node. Otherwise it
+//     begins the node again.
+//   - An end ends the reminder of a start without `started_at` that was reported before it, whatever its `finished_at`.
+//   - After the end of the task, only a start whose `started_at` is after that end sends reminders, and begins the task again.
+//     An `orbit_plan` creates nothing then.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21570,27 +21860,31 @@ func (c *ClientWithResponses) TakeEventWithBodyWithResponse(ctx context.Context,
 	return ParseTakeEventResponse(rsp)
 }
 
-// TakeEventWithResponse Report what happened to a business task or one of its nodes
+// TakeEventWithResponse Report an event of a business task or one of its nodes
 //
-// What follows from it is told to `user_ids`, who were chosen by the caller, or what became pointless is cancelled. An event that
-// is told again makes no second notification; a node needs `started_at` for that (see below). It is an event of the company, whichever
-// of its users reports it: told again by another of them, it is still the same event, and it also ends reminders that another of them
-// started.
+// An event creates notifications to `user_ids`, whom the caller chooses, or cancels notifications that have become
+// pointless. A repeated event creates no second notification; for a node this needs `started_at` (see below). An event
+// belongs to the company, whichever of its users reports it. If another user of the company reports it again, it is still
+// the same event, and it also ends reminders that another user started.
 //
-//   - `task_created`: all but the `initiator` are told.
-//   - `node_done`: those of the next nodes are told. Needs `node_inst_id`.
-//   - `orbit_plan`: people are reminded 60, 45, 30, 15 and 0 minutes before each of `orbits`; what has passed is left out. Too many
-//     orbits for so many channels and people are refused with 422; a second event may name the others.
-//   - `task_finished`, `task_abnormal`: all are told, and the reminders of the task end.
-//   - `node_started`: people are reminded when the node has taken `max_duration` minutes, and again every `timeout_remind`
-//     minutes, until it is finished. Needs `node_inst_id` and `max_duration`.
-//   - `node_finished`: ends that. Needs `node_inst_id`.
+//   - `task_created`: notifies everybody but the `initiator`.
+//   - `node_done`: notifies the people of the next nodes. Needs `node_inst_id`.
+//   - `orbit_plan`: reminds people 60, 45, 30, 15 and 0 minutes before each of `orbits`. Reminders in the past are left out.
+//     Too many orbits for the number of channels and people get 422; send the remaining orbits with a second event.
+//   - `task_finished`, `task_abnormal`: notifies everybody, and ends the reminders of the task.
+//   - `node_started`: reminds people when the node has taken `max_duration` minutes, and again every `timeout_remind` minutes
+//     until the node is finished. Needs `node_inst_id` and `max_duration`.
+//   - `node_finished`: ends the reminders of the node. Needs `node_inst_id`.
 //
-// Events of one task wait for each other, and may be told in any order. A node that was finished and is started again is reminded
-// of again. A start that is told after its end reminds nobody: one with a `started_at` that is not after the end; one without, if
-// the end was the first that was told of the node. Any other start without `started_at` after the end begins the node again. An end that
-// is told after a start without `started_at` ends its reminder, whatever its `finished_at`. After the end of the task, only a start with a `started_at` after it reminds
-// people, and begins the task again; an `orbit_plan` makes nothing.
+// **Order of events.** The server processes the events of one task one after another, and accepts them in any order:
+//
+//   - A node that was finished and starts again gets reminders again.
+//   - A late start with `started_at` sends no reminder if that time is not after the end of the node.
+//   - A late start without `started_at` sends no reminder if the end was the first event reported for the node. Otherwise it
+//     begins the node again.
+//   - An end ends the reminder of a start without `started_at` that was reported before it, whatever its `finished_at`.
+//   - After the end of the task, only a start whose `started_at` is after that end sends reminders, and begins the task again.
+//     An `orbit_plan` creates nothing then.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21605,7 +21899,7 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 
 // EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 //
-// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
+// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21620,7 +21914,7 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 
 // EndNotificationsWithResponse Set the status of the notifications of business objects
 //
-// Of those that are in one of `expected_statuses`; by default those that have yet to tell somebody something. What waits of them is cancelled, and what a sender holds is not tried again. Those that are set to 0 are told now: everybody if they repeat, else those who have not been reached. A submit user sets those that it submitted.
+// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21633,7 +21927,7 @@ func (c *ClientWithResponses) EndNotificationsWithResponse(ctx context.Context, 
 	return ParseEndNotificationsResponse(rsp)
 }
 
-// GetNotificationWithResponse Look at a notification and what became of each person's message
+// GetNotificationWithResponse Get a notification and the outcome for each person
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21648,16 +21942,18 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 
 // ReportTaskWithBodyWithResponse Report the outcome of a task
 //
-// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
-// in the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` is used up.
+// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
+// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
 //
-//   - Repeating a report is harmless: 200, and nothing changes.
-//   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-//   - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
-//     given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
-//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
-//   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
-//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
+//   - Repeating a report is harmless: it gets 200 and changes nothing.
+//   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
+//   - A SUCCESS after the lease ran out still settles the task if the task waits for another attempt and no sender got it
+//     since.
+//   - A FAILED after `lease_until` changes nothing, even if the lease was not recovered yet.
+//   - A report does not change a task that has ended, even one that FAILED with its last lease. The timeline of the task keeps
+//     the report.
+//   - A task that `app_id` never held gets 409 with the reason `task.not_held`.
+//   - The number of a driven sender gets 409 with the reason `sender.is_driven`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21672,16 +21968,18 @@ func (c *ClientWithResponses) ReportTaskWithBodyWithResponse(ctx context.Context
 
 // ReportTaskWithResponse Report the outcome of a task
 //
-// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task; FAILED with `should_retry` puts it back
-// in the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` is used up.
+// Ends the sender's lease. SUCCESS (2) and FAILED (3) settle the task. FAILED with `should_retry` puts the task back into
+// the queue, due after `RETRY_DELAY_MINUTES` or `retry_after_seconds`, until `MAX_RETRY_COUNT` retries are used up.
 //
-//   - Repeating a report is harmless: 200, and nothing changes.
-//   - With `lease_id` exactly that lease is ended; without it, the one that `app_id` holds.
-//   - A SUCCESS that comes after the lease ran out still settles the task if it waits for another attempt and no sender has been
-//     given it since. A task that has ended stays as it ended, one that FAILED with its last lease too; its timeline keeps the report.
-//     A FAILED that comes so late changes nothing: `lease_until` decides, also where the lease was not taken back yet.
-//   - A task that `app_id` never held answers 409 with the reason `task.not_held`.
-//   - The number of a sender that the server drives answers 409 with the reason `sender.is_driven`.
+//   - Repeating a report is harmless: it gets 200 and changes nothing.
+//   - With `lease_id`, the report ends exactly that lease. Without it, the report ends the lease that `app_id` holds.
+//   - A SUCCESS after the lease ran out still settles the task if the task waits for another attempt and no sender got it
+//     since.
+//   - A FAILED after `lease_until` changes nothing, even if the lease was not recovered yet.
+//   - A report does not change a task that has ended, even one that FAILED with its last lease. The timeline of the task keeps
+//     the report.
+//   - A task that `app_id` never held gets 409 with the reason `task.not_held`.
+//   - The number of a driven sender gets 409 with the reason `sender.is_driven`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21696,9 +21994,7 @@ func (c *ClientWithResponses) ReportTaskWithResponse(ctx context.Context, body R
 
 // ReportTasksWithBodyWithResponse Report the outcomes of up to 1000 tasks
 //
-// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
-// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
-// count in their order.
+// Each report has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/report` would have answered to the report alone. A rejected report does not affect the others. Several reports on one task apply in their order.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21713,9 +22009,7 @@ func (c *ClientWithResponses) ReportTasksWithBodyWithResponse(ctx context.Contex
 
 // ReportTasksWithResponse Report the outcomes of up to 1000 tasks
 //
-// Each report has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/report`
-// would have answered to it alone. One that is refused does not hold up the others. Several reports on one task
-// count in their order.
+// Each report has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/report` would have answered to the report alone. A rejected report does not affect the others. Several reports on one task apply in their order.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21730,16 +22024,16 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 
 // SendSmsWithBodyWithResponse Submit a message
 //
-// Creates one task. The answer comes after the task is durably stored.
+// Creates one task. The server answers after the task is stored durably.
 //
-//   - `content` alone is sent as it is.
-//   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`; `+` is a space,
-//     `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
-//     A parameter may be blank but not missing; a value is never expanded again.
-//   - Without `content`, the default content stored for the phone number is sent, once.
-//   - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
-//     with the result `已过期`.
-//   - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
+//   - `content` alone is sent unchanged.
+//   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
+//     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
+//     may be blank but not missing. Placeholders in a value are not expanded.
+//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `expect_send_time`, no sender gets the task before that time.
+//   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+//   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21754,16 +22048,16 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 
 // SendSmsWithResponse Submit a message
 //
-// Creates one task. The answer comes after the task is durably stored.
+// Creates one task. The server answers after the task is stored durably.
 //
-//   - `content` alone is sent as it is.
-//   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`; `+` is a space,
-//     `%XX` is UTF-8, the first of two equal names counts), and the first active template gives the text.
-//     A parameter may be blank but not missing; a value is never expanded again.
-//   - Without `content`, the default content stored for the phone number is sent, once.
-//   - With `expect_send_time`, no sender is given it before that; with `expires_at`, none after that: then it is FAILED
-//     with the result `已过期`.
-//   - With `?dry_run=true` nothing is created; the answer tells what would become of the message.
+//   - `content` alone is sent unchanged.
+//   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
+//     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
+//     may be blank but not missing. Placeholders in a value are not expanded.
+//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `expect_send_time`, no sender gets the task before that time.
+//   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
+//   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21778,13 +22072,13 @@ func (c *ClientWithResponses) SendSmsWithResponse(ctx context.Context, params *S
 
 // SendSmsBatchWithBodyWithResponse Submit up to 1000 messages
 //
-// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
-// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
-// is a mistake in the program that wrote it, and refuses the whole.
+// Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would
+// have answered to the message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects
+// the whole batch, because it is a mistake in the calling program.
 //
-// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
-// stored. With an `Idempotency-Key` the batch is stored as
-// one, and sent again it gets the same answer.
+// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some
+// messages may be stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request
+// returns the same answer.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21799,13 +22093,13 @@ func (c *ClientWithResponses) SendSmsBatchWithBodyWithResponse(ctx context.Conte
 
 // SendSmsBatchWithResponse Submit up to 1000 messages
 //
-// Each message has its own outcome, in the order in which they were sent: `code` is what `POST /api/v1/sms/send`
-// would have answered to it alone. One that is refused does not hold up the others. A field of the wrong JSON type
-// is a mistake in the program that wrote it, and refuses the whole.
+// Each message has its own outcome, in the order of the request. `code` is the status that `POST /api/v1/sms/send` would
+// have answered to the message alone. A rejected message does not affect the others. A field of the wrong JSON type rejects
+// the whole batch, because it is a mistake in the calling program.
 //
-// The answer comes after every accepted message is durably stored, 100 in a transaction: if it does not come, some may be
-// stored. With an `Idempotency-Key` the batch is stored as
-// one, and sent again it gets the same answer.
+// The server answers after it has stored all accepted messages durably, 100 per transaction. If the answer is lost, some
+// messages may be stored. With an `Idempotency-Key` the batch is stored in one transaction, and repeating the request
+// returns the same answer.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21818,7 +22112,7 @@ func (c *ClientWithResponses) SendSmsBatchWithResponse(ctx context.Context, para
 	return ParseSendSmsBatchResponse(rsp)
 }
 
-// GetTaskWithResponse Look at one task
+// GetTaskWithResponse Get a task
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21833,7 +22127,7 @@ func (c *ClientWithResponses) GetTaskWithResponse(ctx context.Context, taskID Ta
 
 // CancelTaskWithResponse Cancel a task that no sender holds
 //
-// Only a PENDING task can be cancelled; any other answers 409 with the reason `task.not_pending`.
+// Cancels a PENDING task. A task in another state gets 409 with the reason `task.not_pending`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21846,9 +22140,9 @@ func (c *ClientWithResponses) CancelTaskWithResponse(ctx context.Context, taskID
 	return ParseCancelTaskResponse(rsp)
 }
 
-// ExplainTaskWithResponse Why a task is where it is
+// ExplainTaskWithResponse Explain why a task is in its state
 //
-// In words and in fields: when it is due, which senders could take it, which cannot and why, and how many go before it. The senders are those that the routes of the task's company name, or the shared ones. A caller that is bound to a company is told their names, whether they can take the task, and why not; `until` and `weight` are told to callers that see every company.
+// The answer says when the task is due, which senders can take it, which cannot and why, and how many tasks go before it. The senders are those that the routes of the task's company name; without routes, they are the shared senders. A caller that is bound to a company sees the senders' names, whether they can take the task, and why not. Only callers that see every company get `until` and `weight`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21861,9 +22155,9 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 	return ParseExplainTaskResponse(rsp)
 }
 
-// GetTaskTimelineWithResponse Everything that happened to one task, oldest first
+// GetTaskTimelineWithResponse List everything that happened to a task, oldest first
 //
-// Of repeated submissions, of claims, of what changed the task, and of reports that changed nothing only the latest 500 each are shown.
+// The timeline shows at most the latest 500 of each of these: repeated submissions, claims, state changes, and reports that changed nothing.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21878,7 +22172,7 @@ func (c *ClientWithResponses) GetTaskTimelineWithResponse(ctx context.Context, t
 
 // ListTasksWithResponse List tasks, newest first
 //
-// A page looks at 10000 tasks at most, of everybody's: it may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from` and `created_to` narrow at which tasks it looks, and `phone_number` to those of the number.
+// One page scans at most 10000 tasks, of all companies. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. The filters `created_from`, `created_to` and `phone_number` narrow the scan itself.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21891,12 +22185,9 @@ func (c *ClientWithResponses) ListTasksWithResponse(ctx context.Context, params 
 	return ParseListTasksResponse(rsp)
 }
 
-// ClaimTasksNowWithBodyWithResponse Claim tasks to send, up to 1000 of them
+// ClaimTasksNowWithBodyWithResponse Claim up to 1000 tasks to send
 //
-// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
-// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
+// Claims tasks like `GET /api/v1/sms/tasks/pending`, but with a greater limit, and with a method that caches and prefetchers leave alone. With `wait`, the same order of waiting senders applies. The server does not repeat a claim for the caller: if the answer is lost, its tasks stay leased until their lease runs out. Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as there.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21909,12 +22200,9 @@ func (c *ClientWithResponses) ClaimTasksNowWithBodyWithResponse(ctx context.Cont
 	return ParseClaimTasksNowResponse(rsp)
 }
 
-// ClaimTasksNowWithResponse Claim tasks to send, up to 1000 of them
+// ClaimTasksNowWithResponse Claim up to 1000 tasks to send
 //
-// The same claim as `GET /api/v1/sms/tasks/pending`, for senders that want more at once, by a method that caches
-// and prefetchers leave alone. With `wait`, senders come in the order that is told there. Claims are never repeated
-// for the caller: an answer that is lost leaves tasks leased until their lease runs out. The number of a sender
-// that the server drives answers 409 with the reason `sender.is_driven`, an unknown one 404 or 409 as there.
+// Claims tasks like `GET /api/v1/sms/tasks/pending`, but with a greater limit, and with a method that caches and prefetchers leave alone. With `wait`, the same order of waiting senders applies. The server does not repeat a claim for the caller: if the answer is lost, its tasks stay leased until their lease runs out. Unknown senders get 404 or 409, and driven senders get 409, with the same reasons as there.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21929,25 +22217,33 @@ func (c *ClientWithResponses) ClaimTasksNowWithResponse(ctx context.Context, bod
 
 // ClaimTasksWithResponse Claim tasks to send
 //
-// Leases up to `limit` tasks to `app_id`: new ones first, oldest first; then, if there is room, the retries that
-// are due. Until `lease_until` nobody else is given them. Each must be reported; one that is not is taken back
-// when its lease runs out and given to a sender again.
+// Leases up to `limit` tasks to `app_id`: new tasks first, oldest first, then due retries. Until `lease_until` no other
+// sender gets these tasks. The sender must report each one. A task that is not reported is recovered when its lease runs
+// out, and a sender gets it again.
 //
-// With `wait`, an answer without tasks is held back until there is work or the time is over. When several senders wait at
-// one server for the same, driven ones among them, new work goes to the one with the greatest `sort` (of its route, or its
-// own where no route names it); of those to the one that has used least of its day's limit; then to the one that was
-// given the fewest tasks today; then to the quickest. What they have used counts whichever server gave it, as of two
-// seconds ago at most for what another server gave. Each server decides among those that wait at it: work that was
-// submitted to it goes to them first, and the others' senders find what is left within a fifth of a second, or within
-// seconds where they wait for hundreds of pools in which there is work. A claim that does not wait takes what is there,
-// whoever makes it.
+// **Waiting.** With `wait`, the server holds an empty answer back until tasks arrive or the time is over.
 //
-// This GET changes state: its answer must not be cached or prefetched (`Cache-Control: no-store`). New senders
-// should rather use `POST /api/v1/sms/tasks/claim`, which nothing in between repeats.
+// **Order of waiting senders.** Several senders, driven ones included, may wait at one server for the same tasks. New tasks
+// then go to the sender that comes first by these rules. Each rule applies only if the rules before it find no difference:
 //
-// The number of a sender that the server drives answers 409 with the reason `sender.is_driven`; an unknown one registers its
-// app, or answers 404 with the reason `sender.not_found` where settings forbid that, and 409 with the reason `limit.reached` when
-// 10,000 apps have registered themselves.
+// 1. The sender with the greatest `sort` (of its route; without a route, of the sender)
+// 2. The sender that has used the smallest part of its limit for the day
+// 3. The sender with the fewest tasks today
+// 4. The fastest sender
+//
+// A claim without `wait` takes available tasks at once, regardless of this order.
+//
+// The usage of a sender counts all servers; the part from other servers is up to two seconds old. Each server orders only
+// the senders that wait at it. Tasks go first to senders that wait at the server where the tasks were submitted. Senders
+// that wait at other servers find the remaining tasks within a fifth of a second, or within seconds if they wait for
+// hundreds of pools with work.
+//
+// **Caching.** This GET changes state, so nothing may cache or prefetch its answer (`Cache-Control: no-store`). New senders
+// should use `POST /api/v1/sms/tasks/claim`, which caches and proxies do not repeat.
+//
+// **Unknown and driven senders.** An unknown `app_id` is registered as a new sender. If the settings forbid that, it gets
+// 404 with the reason `sender.not_found`. If 10,000 apps have registered themselves already, it gets 409 with the reason
+// `limit.reached`. The number of a driven sender, which the server runs itself, gets 409 with the reason `sender.is_driven`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21960,9 +22256,9 @@ func (c *ClientWithResponses) ClaimTasksWithResponse(ctx context.Context, params
 	return ParseClaimTasksResponse(rsp)
 }
 
-// ListOnceWithResponse List subscribe messages, newest first; those that failed, the latest failure first
+// ListOnceWithResponse List subscribe messages, newest first; failed ones by the time of failure, latest first
 //
-// A submit user is shown those that it sent, a read user those of its company.
+// A submit user sees the messages that it sent; a read user sees those of its company.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21977,7 +22273,7 @@ func (c *ClientWithResponses) ListOnceWithResponse(ctx context.Context, params *
 
 // SendOnceWithBodyWithResponse Send a WeChat subscribe message once
 //
-// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -21992,7 +22288,7 @@ func (c *ClientWithResponses) SendOnceWithBodyWithResponse(ctx context.Context, 
 
 // SendOnceWithResponse Send a WeChat subscribe message once
 //
-// Once for a user, a business object, a kind of message and who receives it, however many requests come at once: a user that asks again is given what became of its first, with `deduplicated`. A message of another user is another message. One that failed is sent again with `retry`. One of which nobody knows whether it went out has failed too, unless `on_unclear` is `retry`: so it is never sent twice unless somebody asks for it.
+// A user sends one message per business object, `template_type` and receiver, even if several requests arrive at once. A repeated request returns the outcome of the first one, with `deduplicated`. A message of another user is another message. With `retry`, a failed message is sent again. A message with an unknown outcome counts as failed, unless `on_unclear` is `retry`. So the server never sends a message twice unless the caller asks for it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22005,7 +22301,7 @@ func (c *ClientWithResponses) SendOnceWithResponse(ctx context.Context, params *
 	return ParseSendOnceResponse(rsp)
 }
 
-// OnceStatisticsWithResponse Count subscribe messages by kind
+// OnceStatisticsWithResponse Count subscribe messages by template type
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -22018,7 +22314,7 @@ func (c *ClientWithResponses) OnceStatisticsWithResponse(ctx context.Context, re
 	return ParseOnceStatisticsResponse(rsp)
 }
 
-// AppTaskStatisticsWithResponse Count the tasks by state
+// AppTaskStatisticsWithResponse Count tasks by state
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -22033,7 +22329,7 @@ func (c *ClientWithResponses) AppTaskStatisticsWithResponse(ctx context.Context,
 
 // AppReportTaskWithBodyWithResponse Report the outcome of a task
 //
-// The same report as `/api/v1/sms/report`; fields that it does not know are passed over.
+// Reports like `/api/v1/sms/report`, but ignores unknown fields.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22048,7 +22344,7 @@ func (c *ClientWithResponses) AppReportTaskWithBodyWithResponse(ctx context.Cont
 
 // AppReportTaskWithResponse Report the outcome of a task
 //
-// The same report as `/api/v1/sms/report`; fields that it does not know are passed over.
+// Reports like `/api/v1/sms/report`, but ignores unknown fields.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22061,9 +22357,9 @@ func (c *ClientWithResponses) AppReportTaskWithResponse(ctx context.Context, bod
 	return ParseAppReportTaskResponse(rsp)
 }
 
-// AppClaimTasksWithResponse Claim tasks to send, in the paged form
+// AppClaimTasksWithResponse Claim tasks to send, as a page
 //
-// The same claim as `/api/v1/sms/tasks/pending`, wrapped the way the installed sender app reads it.
+// Claims tasks like `/api/v1/sms/tasks/pending`, in the paged form that the installed sender app reads.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -22076,7 +22372,7 @@ func (c *ClientWithResponses) AppClaimTasksWithResponse(ctx context.Context, par
 	return ParseAppClaimTasksResponse(rsp)
 }
 
-// HealthWithResponse Whether the process answers
+// HealthWithResponse Check that the process answers
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -22089,7 +22385,7 @@ func (c *ClientWithResponses) HealthWithResponse(ctx context.Context, reqEditors
 	return ParseHealthResponse(rsp)
 }
 
-// ReadyWithResponse Whether the database answers and is migrated
+// ReadyWithResponse Check that the database answers and is migrated
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -29120,10 +29416,10 @@ type ServerInterface interface {
 	// CreateChannel Add a channel
 	// (POST /api/v1/admin/channels)
 	CreateChannel(w http.ResponseWriter, r *http.Request, params CreateChannelParams)
-	// DeleteChannel Delete a channel that nothing refers to
+	// DeleteChannel Delete a channel that no other record refers to
 	// (DELETE /api/v1/admin/channels/{channel})
 	DeleteChannel(w http.ResponseWriter, r *http.Request, channel ChannelName)
-	// GetChannel Look at a channel
+	// GetChannel Get a channel
 	// (GET /api/v1/admin/channels/{channel})
 	GetChannel(w http.ResponseWriter, r *http.Request, channel ChannelName)
 	// UpdateChannel Change a channel
@@ -29135,10 +29431,10 @@ type ServerInterface interface {
 	// CreateCompany Add a company
 	// (POST /api/v1/admin/companies)
 	CreateCompany(w http.ResponseWriter, r *http.Request, params CreateCompanyParams)
-	// DeleteCompany Delete a company that nothing refers to
+	// DeleteCompany Delete a company that no other record refers to
 	// (DELETE /api/v1/admin/companies/{company_no})
 	DeleteCompany(w http.ResponseWriter, r *http.Request, companyNo CompanyNo)
-	// GetCompany Look at a company
+	// GetCompany Get a company
 	// (GET /api/v1/admin/companies/{company_no})
 	GetCompany(w http.ResponseWriter, r *http.Request, companyNo CompanyNo)
 	// UpdateCompany Change a company
@@ -29147,13 +29443,13 @@ type ServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(w http.ResponseWriter, r *http.Request, params ListContactsParams)
-	// PutContacts Add contacts, and change those that are there
+	// PutContacts Add or change contacts
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(w http.ResponseWriter, r *http.Request)
 	// DeleteContact Delete a contact
 	// (DELETE /api/v1/admin/contacts/{user_id})
 	DeleteContact(w http.ResponseWriter, r *http.Request, userID UserID, params DeleteContactParams)
-	// GetContact Look at a contact
+	// GetContact Get a contact
 	// (GET /api/v1/admin/contacts/{user_id})
 	GetContact(w http.ResponseWriter, r *http.Request, userID UserID, params GetContactParams)
 	// ListCountries List countries, newest first
@@ -29162,10 +29458,10 @@ type ServerInterface interface {
 	// CreateCountry Add a country
 	// (POST /api/v1/admin/countries)
 	CreateCountry(w http.ResponseWriter, r *http.Request, params CreateCountryParams)
-	// DeleteCountry Delete a country that nothing refers to
+	// DeleteCountry Delete a country that no other record refers to
 	// (DELETE /api/v1/admin/countries/{country_no})
 	DeleteCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo)
-	// GetCountry Look at a country
+	// GetCountry Get a country
 	// (GET /api/v1/admin/countries/{country_no})
 	GetCountry(w http.ResponseWriter, r *http.Request, countryNo CountryNo)
 	// UpdateCountry Change a country
@@ -29174,34 +29470,34 @@ type ServerInterface interface {
 	// ListDefaultContents List default contents, newest first
 	// (GET /api/v1/admin/default-sms)
 	ListDefaultContents(w http.ResponseWriter, r *http.Request, params ListDefaultContentsParams)
-	// CreateDefaultContent Store what to send to a phone number by default
+	// CreateDefaultContent Store the default content for a phone number
 	// (POST /api/v1/admin/default-sms)
 	CreateDefaultContent(w http.ResponseWriter, r *http.Request, params CreateDefaultContentParams)
 	// DeleteDefaultContent Delete a default content
 	// (DELETE /api/v1/admin/default-sms/{id})
 	DeleteDefaultContent(w http.ResponseWriter, r *http.Request, id ID)
-	// GetDefaultContent Look at one default content
+	// GetDefaultContent Get a default content
 	// (GET /api/v1/admin/default-sms/{id})
 	GetDefaultContent(w http.ResponseWriter, r *http.Request, id ID)
 	// UpdateDefaultContent Change a default content
 	// (PATCH /api/v1/admin/default-sms/{id})
 	UpdateDefaultContent(w http.ResponseWriter, r *http.Request, id ID)
-	// ResetDefaultContent Let a default content be sent once more
+	// ResetDefaultContent Allow a default content to be sent once more
 	// (POST /api/v1/admin/default-sms/{id}/reset)
 	ResetDefaultContent(w http.ResponseWriter, r *http.Request, id ID)
-	// ListEvents What operators should know afterwards, newest first
+	// ListEvents List operational events, newest first
 	// (GET /api/v1/admin/events)
 	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
-	// ListNotificationTemplates List the templates of notifications
+	// ListNotificationTemplates List notification templates
 	// (GET /api/v1/admin/notification-templates)
 	ListNotificationTemplates(w http.ResponseWriter, r *http.Request)
-	// DeleteNotificationTemplate Delete a template
+	// DeleteNotificationTemplate Delete a notification template
 	// (DELETE /api/v1/admin/notification-templates/{biz_type}/{channel})
 	DeleteNotificationTemplate(w http.ResponseWriter, r *http.Request, bizType BizType, channel ChannelName)
-	// PutNotificationTemplate Set the template of a business type on a channel
+	// PutNotificationTemplate Set the notification template of a business type on a channel
 	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
 	PutNotificationTemplate(w http.ResponseWriter, r *http.Request, bizType BizType, channel ChannelName)
-	// RecoverTasks Take back every task whose lease ran out, now
+	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(w http.ResponseWriter, r *http.Request)
 	// ListRoutes List routes, newest first
@@ -29210,10 +29506,10 @@ type ServerInterface interface {
 	// CreateRoute Add a route
 	// (POST /api/v1/admin/routes)
 	CreateRoute(w http.ResponseWriter, r *http.Request, params CreateRouteParams)
-	// DeleteRoute Delete a route that nothing refers to
+	// DeleteRoute Delete a route
 	// (DELETE /api/v1/admin/routes/{route_no})
 	DeleteRoute(w http.ResponseWriter, r *http.Request, routeNo RouteNo)
-	// GetRoute Look at a route
+	// GetRoute Get a route
 	// (GET /api/v1/admin/routes/{route_no})
 	GetRoute(w http.ResponseWriter, r *http.Request, routeNo RouteNo)
 	// UpdateRoute Change a route
@@ -29225,10 +29521,10 @@ type ServerInterface interface {
 	// CreateSender Add a sender
 	// (POST /api/v1/admin/senders)
 	CreateSender(w http.ResponseWriter, r *http.Request, params CreateSenderParams)
-	// DeleteSender Delete a sender that nothing refers to
+	// DeleteSender Delete a sender that no other record refers to
 	// (DELETE /api/v1/admin/senders/{sender_no})
 	DeleteSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
-	// GetSender Look at a sender
+	// GetSender Get a sender
 	// (GET /api/v1/admin/senders/{sender_no})
 	GetSender(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// UpdateSender Change a sender
@@ -29237,25 +29533,25 @@ type ServerInterface interface {
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ChangeBalanceParams)
-	// ListLedger Every change of a sender's balance, newest first
+	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(w http.ResponseWriter, r *http.Request, senderNo SenderNo, params ListLedgerParams)
-	// GetSettings Every setting, as it is in force
+	// GetSettings Get all settings that are in force
 	// (GET /api/v1/admin/settings)
 	GetSettings(w http.ResponseWriter, r *http.Request)
 	// PutSettings Change settings
 	// (PUT /api/v1/admin/settings)
 	PutSettings(w http.ResponseWriter, r *http.Request)
-	// GetSettingsCategory The settings of one category, as they are in force
+	// GetSettingsCategory Get the settings of one category that are in force
 	// (GET /api/v1/admin/settings/{category})
 	GetSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
-	// TaskStatistics Count the tasks by state
+	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(w http.ResponseWriter, r *http.Request)
-	// TaskStatusInfo What the four documented states mean
+	// TaskStatusInfo List the four documented states
 	// (GET /api/v1/admin/task-status-info)
 	TaskStatusInfo(w http.ResponseWriter, r *http.Request)
 	// ListTemplates List templates, newest first
@@ -29267,7 +29563,7 @@ type ServerInterface interface {
 	// DeleteTemplate Delete a template
 	// (DELETE /api/v1/admin/template/{id})
 	DeleteTemplate(w http.ResponseWriter, r *http.Request, id ID)
-	// GetTemplate Look at one template
+	// GetTemplate Get a template
 	// (GET /api/v1/admin/template/{id})
 	GetTemplate(w http.ResponseWriter, r *http.Request, id ID)
 	// UpdateTemplate Change, enable or disable a template
@@ -29279,22 +29575,22 @@ type ServerInterface interface {
 	// CreateUser Add a user
 	// (POST /api/v1/admin/users)
 	CreateUser(w http.ResponseWriter, r *http.Request)
-	// GetUser Look at one user
+	// GetUser Get a user
 	// (GET /api/v1/admin/users/{username})
 	GetUser(w http.ResponseWriter, r *http.Request, username Username)
 	// UpdateUser Change, disable or enable a user
 	// (PATCH /api/v1/admin/users/{username})
 	UpdateUser(w http.ResponseWriter, r *http.Request, username Username)
-	// ListKeys List the API keys of a user, newest first, without the keys themselves
+	// ListKeys List the API keys of a user, newest first, without the secret keys
 	// (GET /api/v1/admin/users/{username}/keys)
 	ListKeys(w http.ResponseWriter, r *http.Request, username Username)
-	// CreateKey Make an API key
+	// CreateKey Create an API key
 	// (POST /api/v1/admin/users/{username}/keys)
 	CreateKey(w http.ResponseWriter, r *http.Request, username Username)
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(w http.ResponseWriter, r *http.Request, username Username, id ID)
-	// TakeCallback For providers. Tell what became of messages
+	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
 	// DeleteNotifications Delete the notifications of business objects
@@ -29303,16 +29599,16 @@ type ServerInterface interface {
 	// ListNotifications List notifications, newest first
 	// (GET /api/v1/notifications)
 	ListNotifications(w http.ResponseWriter, r *http.Request, params ListNotificationsParams)
-	// CreateNotifications Tell people of a business event
+	// CreateNotifications Notify people of a business event
 	// (POST /api/v1/notifications)
 	CreateNotifications(w http.ResponseWriter, r *http.Request, params CreateNotificationsParams)
-	// TakeEvent Report what happened to a business task or one of its nodes
+	// TakeEvent Report an event of a business task or one of its nodes
 	// (POST /api/v1/notifications/events)
 	TakeEvent(w http.ResponseWriter, r *http.Request, params TakeEventParams)
 	// EndNotifications Set the status of the notifications of business objects
 	// (POST /api/v1/notifications/status)
 	EndNotifications(w http.ResponseWriter, r *http.Request)
-	// GetNotification Look at a notification and what became of each person's message
+	// GetNotification Get a notification and the outcome for each person
 	// (GET /api/v1/notifications/{id})
 	GetNotification(w http.ResponseWriter, r *http.Request, id ID)
 	// ReportTask Report the outcome of a task
@@ -29327,49 +29623,49 @@ type ServerInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	// (POST /api/v1/sms/send-batch)
 	SendSmsBatch(w http.ResponseWriter, r *http.Request, params SendSmsBatchParams)
-	// GetTask Look at one task
+	// GetTask Get a task
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// CancelTask Cancel a task that no sender holds
 	// (POST /api/v1/sms/task/{task_id}/cancel)
 	CancelTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
-	// ExplainTask Why a task is where it is
+	// ExplainTask Explain why a task is in its state
 	// (GET /api/v1/sms/task/{task_id}/explain)
 	ExplainTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
-	// GetTaskTimeline Everything that happened to one task, oldest first
+	// GetTaskTimeline List everything that happened to a task, oldest first
 	// (GET /api/v1/sms/task/{task_id}/timeline)
 	GetTaskTimeline(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// ListTasks List tasks, newest first
 	// (GET /api/v1/sms/tasks)
 	ListTasks(w http.ResponseWriter, r *http.Request, params ListTasksParams)
-	// ClaimTasksNow Claim tasks to send, up to 1000 of them
+	// ClaimTasksNow Claim up to 1000 tasks to send
 	// (POST /api/v1/sms/tasks/claim)
 	ClaimTasksNow(w http.ResponseWriter, r *http.Request)
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(w http.ResponseWriter, r *http.Request, params ClaimTasksParams)
-	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
+	// ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(w http.ResponseWriter, r *http.Request, params ListOnceParams)
 	// SendOnce Send a WeChat subscribe message once
 	// (POST /api/v1/subscribe-messages)
 	SendOnce(w http.ResponseWriter, r *http.Request, params SendOnceParams)
-	// OnceStatistics Count subscribe messages by kind
+	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(w http.ResponseWriter, r *http.Request)
-	// AppTaskStatistics Count the tasks by state
+	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(w http.ResponseWriter, r *http.Request)
 	// AppReportTask Report the outcome of a task
 	// (POST /app/api/v1/sms/report)
 	AppReportTask(w http.ResponseWriter, r *http.Request)
-	// AppClaimTasks Claim tasks to send, in the paged form
+	// AppClaimTasks Claim tasks to send, as a page
 	// (GET /app/api/v1/sms/tasks/pending)
 	AppClaimTasks(w http.ResponseWriter, r *http.Request, params AppClaimTasksParams)
-	// Health Whether the process answers
+	// Health Check that the process answers
 	// (GET /health)
 	Health(w http.ResponseWriter, r *http.Request)
-	// Ready Whether the database answers and is migrated
+	// Ready Check that the database answers and is migrated
 	// (GET /ready)
 	Ready(w http.ResponseWriter, r *http.Request)
 }
@@ -44079,10 +44375,10 @@ type StrictServerInterface interface {
 	// CreateChannel Add a channel
 	// (POST /api/v1/admin/channels)
 	CreateChannel(ctx context.Context, request CreateChannelRequestObject) (CreateChannelResponseObject, error)
-	// DeleteChannel Delete a channel that nothing refers to
+	// DeleteChannel Delete a channel that no other record refers to
 	// (DELETE /api/v1/admin/channels/{channel})
 	DeleteChannel(ctx context.Context, request DeleteChannelRequestObject) (DeleteChannelResponseObject, error)
-	// GetChannel Look at a channel
+	// GetChannel Get a channel
 	// (GET /api/v1/admin/channels/{channel})
 	GetChannel(ctx context.Context, request GetChannelRequestObject) (GetChannelResponseObject, error)
 	// UpdateChannel Change a channel
@@ -44094,10 +44390,10 @@ type StrictServerInterface interface {
 	// CreateCompany Add a company
 	// (POST /api/v1/admin/companies)
 	CreateCompany(ctx context.Context, request CreateCompanyRequestObject) (CreateCompanyResponseObject, error)
-	// DeleteCompany Delete a company that nothing refers to
+	// DeleteCompany Delete a company that no other record refers to
 	// (DELETE /api/v1/admin/companies/{company_no})
 	DeleteCompany(ctx context.Context, request DeleteCompanyRequestObject) (DeleteCompanyResponseObject, error)
-	// GetCompany Look at a company
+	// GetCompany Get a company
 	// (GET /api/v1/admin/companies/{company_no})
 	GetCompany(ctx context.Context, request GetCompanyRequestObject) (GetCompanyResponseObject, error)
 	// UpdateCompany Change a company
@@ -44106,13 +44402,13 @@ type StrictServerInterface interface {
 	// ListContacts List contacts by user id
 	// (GET /api/v1/admin/contacts)
 	ListContacts(ctx context.Context, request ListContactsRequestObject) (ListContactsResponseObject, error)
-	// PutContacts Add contacts, and change those that are there
+	// PutContacts Add or change contacts
 	// (PUT /api/v1/admin/contacts)
 	PutContacts(ctx context.Context, request PutContactsRequestObject) (PutContactsResponseObject, error)
 	// DeleteContact Delete a contact
 	// (DELETE /api/v1/admin/contacts/{user_id})
 	DeleteContact(ctx context.Context, request DeleteContactRequestObject) (DeleteContactResponseObject, error)
-	// GetContact Look at a contact
+	// GetContact Get a contact
 	// (GET /api/v1/admin/contacts/{user_id})
 	GetContact(ctx context.Context, request GetContactRequestObject) (GetContactResponseObject, error)
 	// ListCountries List countries, newest first
@@ -44121,10 +44417,10 @@ type StrictServerInterface interface {
 	// CreateCountry Add a country
 	// (POST /api/v1/admin/countries)
 	CreateCountry(ctx context.Context, request CreateCountryRequestObject) (CreateCountryResponseObject, error)
-	// DeleteCountry Delete a country that nothing refers to
+	// DeleteCountry Delete a country that no other record refers to
 	// (DELETE /api/v1/admin/countries/{country_no})
 	DeleteCountry(ctx context.Context, request DeleteCountryRequestObject) (DeleteCountryResponseObject, error)
-	// GetCountry Look at a country
+	// GetCountry Get a country
 	// (GET /api/v1/admin/countries/{country_no})
 	GetCountry(ctx context.Context, request GetCountryRequestObject) (GetCountryResponseObject, error)
 	// UpdateCountry Change a country
@@ -44133,34 +44429,34 @@ type StrictServerInterface interface {
 	// ListDefaultContents List default contents, newest first
 	// (GET /api/v1/admin/default-sms)
 	ListDefaultContents(ctx context.Context, request ListDefaultContentsRequestObject) (ListDefaultContentsResponseObject, error)
-	// CreateDefaultContent Store what to send to a phone number by default
+	// CreateDefaultContent Store the default content for a phone number
 	// (POST /api/v1/admin/default-sms)
 	CreateDefaultContent(ctx context.Context, request CreateDefaultContentRequestObject) (CreateDefaultContentResponseObject, error)
 	// DeleteDefaultContent Delete a default content
 	// (DELETE /api/v1/admin/default-sms/{id})
 	DeleteDefaultContent(ctx context.Context, request DeleteDefaultContentRequestObject) (DeleteDefaultContentResponseObject, error)
-	// GetDefaultContent Look at one default content
+	// GetDefaultContent Get a default content
 	// (GET /api/v1/admin/default-sms/{id})
 	GetDefaultContent(ctx context.Context, request GetDefaultContentRequestObject) (GetDefaultContentResponseObject, error)
 	// UpdateDefaultContent Change a default content
 	// (PATCH /api/v1/admin/default-sms/{id})
 	UpdateDefaultContent(ctx context.Context, request UpdateDefaultContentRequestObject) (UpdateDefaultContentResponseObject, error)
-	// ResetDefaultContent Let a default content be sent once more
+	// ResetDefaultContent Allow a default content to be sent once more
 	// (POST /api/v1/admin/default-sms/{id}/reset)
 	ResetDefaultContent(ctx context.Context, request ResetDefaultContentRequestObject) (ResetDefaultContentResponseObject, error)
-	// ListEvents What operators should know afterwards, newest first
+	// ListEvents List operational events, newest first
 	// (GET /api/v1/admin/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
-	// ListNotificationTemplates List the templates of notifications
+	// ListNotificationTemplates List notification templates
 	// (GET /api/v1/admin/notification-templates)
 	ListNotificationTemplates(ctx context.Context, request ListNotificationTemplatesRequestObject) (ListNotificationTemplatesResponseObject, error)
-	// DeleteNotificationTemplate Delete a template
+	// DeleteNotificationTemplate Delete a notification template
 	// (DELETE /api/v1/admin/notification-templates/{biz_type}/{channel})
 	DeleteNotificationTemplate(ctx context.Context, request DeleteNotificationTemplateRequestObject) (DeleteNotificationTemplateResponseObject, error)
-	// PutNotificationTemplate Set the template of a business type on a channel
+	// PutNotificationTemplate Set the notification template of a business type on a channel
 	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
 	PutNotificationTemplate(ctx context.Context, request PutNotificationTemplateRequestObject) (PutNotificationTemplateResponseObject, error)
-	// RecoverTasks Take back every task whose lease ran out, now
+	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(ctx context.Context, request RecoverTasksRequestObject) (RecoverTasksResponseObject, error)
 	// ListRoutes List routes, newest first
@@ -44169,10 +44465,10 @@ type StrictServerInterface interface {
 	// CreateRoute Add a route
 	// (POST /api/v1/admin/routes)
 	CreateRoute(ctx context.Context, request CreateRouteRequestObject) (CreateRouteResponseObject, error)
-	// DeleteRoute Delete a route that nothing refers to
+	// DeleteRoute Delete a route
 	// (DELETE /api/v1/admin/routes/{route_no})
 	DeleteRoute(ctx context.Context, request DeleteRouteRequestObject) (DeleteRouteResponseObject, error)
-	// GetRoute Look at a route
+	// GetRoute Get a route
 	// (GET /api/v1/admin/routes/{route_no})
 	GetRoute(ctx context.Context, request GetRouteRequestObject) (GetRouteResponseObject, error)
 	// UpdateRoute Change a route
@@ -44184,10 +44480,10 @@ type StrictServerInterface interface {
 	// CreateSender Add a sender
 	// (POST /api/v1/admin/senders)
 	CreateSender(ctx context.Context, request CreateSenderRequestObject) (CreateSenderResponseObject, error)
-	// DeleteSender Delete a sender that nothing refers to
+	// DeleteSender Delete a sender that no other record refers to
 	// (DELETE /api/v1/admin/senders/{sender_no})
 	DeleteSender(ctx context.Context, request DeleteSenderRequestObject) (DeleteSenderResponseObject, error)
-	// GetSender Look at a sender
+	// GetSender Get a sender
 	// (GET /api/v1/admin/senders/{sender_no})
 	GetSender(ctx context.Context, request GetSenderRequestObject) (GetSenderResponseObject, error)
 	// UpdateSender Change a sender
@@ -44196,25 +44492,25 @@ type StrictServerInterface interface {
 	// ChangeBalance Top up or correct the balance of a sender
 	// (POST /api/v1/admin/senders/{sender_no}/balance)
 	ChangeBalance(ctx context.Context, request ChangeBalanceRequestObject) (ChangeBalanceResponseObject, error)
-	// ListLedger Every change of a sender's balance, newest first
+	// ListLedger List the changes of a sender's balance, newest first
 	// (GET /api/v1/admin/senders/{sender_no}/ledger)
 	ListLedger(ctx context.Context, request ListLedgerRequestObject) (ListLedgerResponseObject, error)
-	// GetSettings Every setting, as it is in force
+	// GetSettings Get all settings that are in force
 	// (GET /api/v1/admin/settings)
 	GetSettings(ctx context.Context, request GetSettingsRequestObject) (GetSettingsResponseObject, error)
 	// PutSettings Change settings
 	// (PUT /api/v1/admin/settings)
 	PutSettings(ctx context.Context, request PutSettingsRequestObject) (PutSettingsResponseObject, error)
-	// GetSettingsCategory The settings of one category, as they are in force
+	// GetSettingsCategory Get the settings of one category that are in force
 	// (GET /api/v1/admin/settings/{category})
 	GetSettingsCategory(ctx context.Context, request GetSettingsCategoryRequestObject) (GetSettingsCategoryResponseObject, error)
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(ctx context.Context, request PutSettingsCategoryRequestObject) (PutSettingsCategoryResponseObject, error)
-	// TaskStatistics Count the tasks by state
+	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(ctx context.Context, request TaskStatisticsRequestObject) (TaskStatisticsResponseObject, error)
-	// TaskStatusInfo What the four documented states mean
+	// TaskStatusInfo List the four documented states
 	// (GET /api/v1/admin/task-status-info)
 	TaskStatusInfo(ctx context.Context, request TaskStatusInfoRequestObject) (TaskStatusInfoResponseObject, error)
 	// ListTemplates List templates, newest first
@@ -44226,7 +44522,7 @@ type StrictServerInterface interface {
 	// DeleteTemplate Delete a template
 	// (DELETE /api/v1/admin/template/{id})
 	DeleteTemplate(ctx context.Context, request DeleteTemplateRequestObject) (DeleteTemplateResponseObject, error)
-	// GetTemplate Look at one template
+	// GetTemplate Get a template
 	// (GET /api/v1/admin/template/{id})
 	GetTemplate(ctx context.Context, request GetTemplateRequestObject) (GetTemplateResponseObject, error)
 	// UpdateTemplate Change, enable or disable a template
@@ -44238,22 +44534,22 @@ type StrictServerInterface interface {
 	// CreateUser Add a user
 	// (POST /api/v1/admin/users)
 	CreateUser(ctx context.Context, request CreateUserRequestObject) (CreateUserResponseObject, error)
-	// GetUser Look at one user
+	// GetUser Get a user
 	// (GET /api/v1/admin/users/{username})
 	GetUser(ctx context.Context, request GetUserRequestObject) (GetUserResponseObject, error)
 	// UpdateUser Change, disable or enable a user
 	// (PATCH /api/v1/admin/users/{username})
 	UpdateUser(ctx context.Context, request UpdateUserRequestObject) (UpdateUserResponseObject, error)
-	// ListKeys List the API keys of a user, newest first, without the keys themselves
+	// ListKeys List the API keys of a user, newest first, without the secret keys
 	// (GET /api/v1/admin/users/{username}/keys)
 	ListKeys(ctx context.Context, request ListKeysRequestObject) (ListKeysResponseObject, error)
-	// CreateKey Make an API key
+	// CreateKey Create an API key
 	// (POST /api/v1/admin/users/{username}/keys)
 	CreateKey(ctx context.Context, request CreateKeyRequestObject) (CreateKeyResponseObject, error)
 	// DeleteKey Delete an API key
 	// (DELETE /api/v1/admin/users/{username}/keys/{id})
 	DeleteKey(ctx context.Context, request DeleteKeyRequestObject) (DeleteKeyResponseObject, error)
-	// TakeCallback For providers. Tell what became of messages
+	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
@@ -44262,16 +44558,16 @@ type StrictServerInterface interface {
 	// ListNotifications List notifications, newest first
 	// (GET /api/v1/notifications)
 	ListNotifications(ctx context.Context, request ListNotificationsRequestObject) (ListNotificationsResponseObject, error)
-	// CreateNotifications Tell people of a business event
+	// CreateNotifications Notify people of a business event
 	// (POST /api/v1/notifications)
 	CreateNotifications(ctx context.Context, request CreateNotificationsRequestObject) (CreateNotificationsResponseObject, error)
-	// TakeEvent Report what happened to a business task or one of its nodes
+	// TakeEvent Report an event of a business task or one of its nodes
 	// (POST /api/v1/notifications/events)
 	TakeEvent(ctx context.Context, request TakeEventRequestObject) (TakeEventResponseObject, error)
 	// EndNotifications Set the status of the notifications of business objects
 	// (POST /api/v1/notifications/status)
 	EndNotifications(ctx context.Context, request EndNotificationsRequestObject) (EndNotificationsResponseObject, error)
-	// GetNotification Look at a notification and what became of each person's message
+	// GetNotification Get a notification and the outcome for each person
 	// (GET /api/v1/notifications/{id})
 	GetNotification(ctx context.Context, request GetNotificationRequestObject) (GetNotificationResponseObject, error)
 	// ReportTask Report the outcome of a task
@@ -44286,49 +44582,49 @@ type StrictServerInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	// (POST /api/v1/sms/send-batch)
 	SendSmsBatch(ctx context.Context, request SendSmsBatchRequestObject) (SendSmsBatchResponseObject, error)
-	// GetTask Look at one task
+	// GetTask Get a task
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(ctx context.Context, request GetTaskRequestObject) (GetTaskResponseObject, error)
 	// CancelTask Cancel a task that no sender holds
 	// (POST /api/v1/sms/task/{task_id}/cancel)
 	CancelTask(ctx context.Context, request CancelTaskRequestObject) (CancelTaskResponseObject, error)
-	// ExplainTask Why a task is where it is
+	// ExplainTask Explain why a task is in its state
 	// (GET /api/v1/sms/task/{task_id}/explain)
 	ExplainTask(ctx context.Context, request ExplainTaskRequestObject) (ExplainTaskResponseObject, error)
-	// GetTaskTimeline Everything that happened to one task, oldest first
+	// GetTaskTimeline List everything that happened to a task, oldest first
 	// (GET /api/v1/sms/task/{task_id}/timeline)
 	GetTaskTimeline(ctx context.Context, request GetTaskTimelineRequestObject) (GetTaskTimelineResponseObject, error)
 	// ListTasks List tasks, newest first
 	// (GET /api/v1/sms/tasks)
 	ListTasks(ctx context.Context, request ListTasksRequestObject) (ListTasksResponseObject, error)
-	// ClaimTasksNow Claim tasks to send, up to 1000 of them
+	// ClaimTasksNow Claim up to 1000 tasks to send
 	// (POST /api/v1/sms/tasks/claim)
 	ClaimTasksNow(ctx context.Context, request ClaimTasksNowRequestObject) (ClaimTasksNowResponseObject, error)
 	// ClaimTasks Claim tasks to send
 	// (GET /api/v1/sms/tasks/pending)
 	ClaimTasks(ctx context.Context, request ClaimTasksRequestObject) (ClaimTasksResponseObject, error)
-	// ListOnce List subscribe messages, newest first; those that failed, the latest failure first
+	// ListOnce List subscribe messages, newest first; failed ones by the time of failure, latest first
 	// (GET /api/v1/subscribe-messages)
 	ListOnce(ctx context.Context, request ListOnceRequestObject) (ListOnceResponseObject, error)
 	// SendOnce Send a WeChat subscribe message once
 	// (POST /api/v1/subscribe-messages)
 	SendOnce(ctx context.Context, request SendOnceRequestObject) (SendOnceResponseObject, error)
-	// OnceStatistics Count subscribe messages by kind
+	// OnceStatistics Count subscribe messages by template type
 	// (GET /api/v1/subscribe-messages/statistics)
 	OnceStatistics(ctx context.Context, request OnceStatisticsRequestObject) (OnceStatisticsResponseObject, error)
-	// AppTaskStatistics Count the tasks by state
+	// AppTaskStatistics Count tasks by state
 	// (GET /app/api/v1/admin/task-statistics)
 	AppTaskStatistics(ctx context.Context, request AppTaskStatisticsRequestObject) (AppTaskStatisticsResponseObject, error)
 	// AppReportTask Report the outcome of a task
 	// (POST /app/api/v1/sms/report)
 	AppReportTask(ctx context.Context, request AppReportTaskRequestObject) (AppReportTaskResponseObject, error)
-	// AppClaimTasks Claim tasks to send, in the paged form
+	// AppClaimTasks Claim tasks to send, as a page
 	// (GET /app/api/v1/sms/tasks/pending)
 	AppClaimTasks(ctx context.Context, request AppClaimTasksRequestObject) (AppClaimTasksResponseObject, error)
-	// Health Whether the process answers
+	// Health Check that the process answers
 	// (GET /health)
 	Health(ctx context.Context, request HealthRequestObject) (HealthResponseObject, error)
-	// Ready Whether the database answers and is migrated
+	// Ready Check that the database answers and is migrated
 	// (GET /ready)
 	Ready(ctx context.Context, request ReadyRequestObject) (ReadyResponseObject, error)
 }
@@ -46813,508 +47109,534 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P39kxvJeSeI/yv5xdcXmhlVg+gXUkN0bGh7OJwRPXwzuylamuaislGJRroLmVBlokEMlxfynu2Qfdpd",
-	"+c4Xt+GVb62NdZxuw2vfbezZDtle/zGe4cg/+V+4yOfJzMoCqoAC0ERzxlAoOA2gKt/zeX8+z8tGVw6G",
-	"UjChVaP9sjGkGR0wzTL4dDQc3kvMHwlT3YwPNZei0W4860tC1YWKiO4zouiAES4Iu2TZhHRTygeEioRk",
-	"bCgzTWSPSMGIYiJhWSNqsBd0MExZo91QA9Whw2Gn1dptRA1uWv7BiGWTRtQQdGCeML/ypBE1MvaDEc9Y",
-	"0mjrbMSihur22YCakf1KxnqNduP/fyOfxw38Vd3A4b96FTXuUM3OZTZ5CO2+xM6GVPfzvrr2kZV7c31g",
-	"h30qBEvn9YdPrNzdQ4kdmfW+zwdcz+7Td+SYDKiYEG12i1BNBlLpcA92W+ULn0KD4VAS1qOjVOMrA/qC",
-	"D0YD88F84sJ+ihp6MjTvc6HZOctwhHIwpGLyUFYtBP7eEXLttZAjobN5PcHvV9HTKFMym13xkz4jsWAv",
-	"dKcLT8Tm+JtLMqTnjJyxnsxYxVnHFwprPqAv7jNxrvuN9p5daPc5X2qlMy7OYVR4V0smvuAO9WQ2oBq3",
-	"7dZBY+GO3kvYYCg1E93JJ2wyuwpHYkLGMkvc5Ls0TVn2DUV6MiO6zxVQBDMepnSTHDOhCT2nXJAx130u",
-	"yN4B6ctRpoiWOYmhSZIxpeCZ/NszmUyQDtn2SCKZIkKahs7JQGYMqNE50woe6/FMaUKFGrMMe43yJvuM",
-	"JiwjcTDDnSdsmNIJS+JDfI6atlkGPROuseWDvb0I+jlo3SbjPk9Z0BmHuzeW2UWTfCQz34KdUUTMbhGZ",
-	"ETgSAVWFRTRv2xcu2KRJjoQbve5TbFwQlmUyM38LqckFG2ocjWAcXuQKH5Y9QkmSTUg2Ek13EHHS+WkJ",
-	"J2/2t/6RHFKtWWba/Bef/v92/sfn7/1Ko+yc3udKLyJZXLNBSLKWpFJ7y1Kpx30p2Ec81azkWj8S6QQP",
-	"7tA8RsRocMayyGx0t2/4HhlTOAtckXHGtWaiYsjwfgffb9QlOjC2h/iOGesTOdKskspl5tdFNG7ZK38M",
-	"7LuyT+Tu6xDWnFefUHVRSckMJ1tHJLCNm36eKpaJav48cj+v2pVv33T2jM497Yp1pUiA3o0p10AoKbBt",
-	"Mu4zYShCxvB6CxYy8P0KBm5aqX2+YHCvzDAzpoZSKAbS3x0peinvwri7Umgm4E86HKa8S80UbvyGMvN4",
-	"mY/HPJmwRvugdTtqAFEy32WMwoOwfU0hdafP0qTxKmoMmFL0nAHrNJRsOCQCLpR5AAghvGI3gSltNr/d",
-	"aO1+5+Nf3fvuwbPW997/tVvf/2T/wc2H33p8+8nuiWm03qzvwuhg2rNMXGmqGfIvLs6VZyqEpqkcE7Ne",
-	"UeNDsxkrLA5STj9zNep2mVL1R276fWJ3qmwCMK5XUeMjmZ3xJGFitR3cL9tBOtL9Zs83PLuF5t6QAZ3A",
-	"aiUSyObG908x0s1YwoTmNFXTwzkkMguYPs6NxE4g6WZSqY7imsURoWTMzlB8M8zTMmLzIxnQhBFKzjI5",
-	"NnOm6sJyBHNRM9YbKZbATUbNyMknwIjNiIwGcG6PWoSKkyJnE/Lx3RPCRTcdJSxpkjuPnhx3Hj259/G9",
-	"h8ck5cqKMWYEyrfVNMt2TxjmS9NVdvumOZKzu81dk4V9PpYDhuLV2Ihu40yKc8KF4glKPYpllyy7hksL",
-	"/X5DETkWBASBw4JkyBOSMopklmtFUnmO63ZJU56sdEn29oJl63GWJqrR/tT+Ocvv8zW0ohotSBS4n10q",
-	"yBkjCTdic9J49TzKN8SdUW7HXNiXIwLdOjEQntjsLtzTpCtHaWLGnzGaRORsZCbpxwVn5ZAwirfEcCuY",
-	"xAOaGpGErbYL5YfXrdXAtz1FrfKTgYM2i2YHvvnDi+oE7tyvHj96aJp9KPVHciRWXJSDuRy4Bw1Pr4iT",
-	"MogadfvXw3unhtAHrSFqnEh5n2bnKzHcg939eQdES9lJoe3KA+J2R0tJ4NHrOyDQPZAKQXbJA/5BRGQW",
-	"qHdnVMO6UUHeNz/bxXtAxWQ1Ene7Ug4wC2fk106P8nSUMTW1gFKieGt+Zgkx2uFgqNUh0dnEavwp1Rtn",
-	"FW5YyLjOR0wppkgvkwNU8rxebsQEqnLJAOY76vbjyB0MZWVERawZCzeCZgyOygCOsDxnRmo4JPETprPJ",
-	"zlFPsywmik4U6VeoAGgpsGOLSMbP+5ocPb5HLthEQfsoJ6MpgCUk5RcMRhIRYbSHrCgCwbDMkwTEEqoL",
-	"U3WGFyPtsIuIjITmacDLScaUppmZbmbtWUqBdQKFGNUkMCnoxghNIAVCn8NMXrIE+K1/qbL3gRS6T/pU",
-	"ET3KBCyuedHwcy2xKcJNB9pwcqXBkETJgIuRkaFQ+nIbCgKeed1wmdntBRlM0wsG96fwEmyIeUvl28mF",
-	"mRRqYk1yFB4etMHYfaBmI8xQYM9zzc2uCRwXqnFMMjPkHoS3p8LcKJnxz1blgbuV19Trr4XbafRTPwy/",
-	"NVyRAVfKCHcyw0lu9nY+lOG5jfwozFYru1KXlKf0LGWrSbqlvGAUtDrDBcwl4F3m2LN/0l5LIcebZwcJ",
-	"1fSMGkWHilxw6fZZcpgbEB37Mkd9LLMLJLe4imo0HMpMs+QBSzhdja3enMdWR3kXnYHpowOGpZnVvYPd",
-	"7pxMhowMRgrmMj2A6xXIEtZNKdxuReLpocVg4bFtWrcZuGW8jt5+2RhmcsgyzdG0guu3wJ9knjEjo7qO",
-	"9eyEqovHdEqGmf/WA/sYWn6cjetTHF3eih3Cc28YlGe/wbpgAalwEB6JCeqHRvqPmzHYouNmM3YkWkhP",
-	"hY22Y+1sVa7BwOh8c57N+Z1vt9/5dvvTf3F6Omq1Wq3m8395etqc+hh+8/zd/M/33v12ibEaZvgEHJlP",
-	"8PBZI/jjYDtBdy7ur3Vc1rN52jvUCXZt2t8KxmWUog4Dx8LNVssw4Ix2NctQKrhgQ11csl0zv1bUEKPU",
-	"Ek20YobG+nwZShfB8FpmJzR7UeBX5GrAX63jl4lEgfgELiBwC4O6R8AyOdcAPT3UaYO0Oa46m3SokTk6",
-	"VnIqWzc0nVrnM7kQcowSV2oYipW0IsKF0oyCuyp+cvfkyfc6H969f/S9zoN7D5+e3D2Op4a7v9cInAvv",
-	"3zoouBdadYav+kbh7MAsSseN/iHy0dG9+3c/REOw0Z5lFjigrDh9SHo0VYycTYhzf1QO4UzKlFEw2ylN",
-	"9UgtOqJ49o/x2VeRt7/XN7OHhCW33nvPvh1GBXEx7ZRRT8+nZo5qweBS9sBVzWDKsuPGNGcij+3lriIV",
-	"pUOFZ8AZVpMHwIvYEs0yOoHPUtO0A+7vhVECKCKjg7Ev00Q1Sh1ChUUJmg+2FodftiAf0JSKLrsDugMs",
-	"QpJwMxyahoQVzvU0ae36l4rTOGbnA4hiKaMtgScw/19waXemfigjOAOaXUy5QJHy16Wj01wWJ1K6Pvyz",
-	"E/huepItJAXdjFHNkojsEiETRhIpWET2bIABoYLI7MxQtn18vscFV33zwgF+YehhQuiZMCuVppOI3MSW",
-	"jD5krRxgqANKowwVN5qWUW2mF3j3VrjA+3vfuvWtIjWcXUsfKWOESmEe+7TxgxEbGRlADUwHAym4lrBs",
-	"z0v4kWvgagWs8kNYoJ/5Fm1MxMJLkpRMMf9hwf10T85pfnOiqpvPptdQsLR8De0Pi6J+Ihs+ZN+cvxzu",
-	"QfMW3tUO1QW/e0I129Ec5N6Z8+3c0jM/oNiD5o4iZ5ihebPXrkIm8FxC8XNB9ShjnXyVX5ZIDqNhsvSM",
-	"LlmmOKqRRYoGa6XATGNNSWUEvMYBx1g6q0mUTCXcv+mFzMdX2K/CVOecq/sc9YJabBrP0oC+uIdP7yIf",
-	"cp+mtiVqjAT/wYjZn83GFfvd7MUVLN24jhn2OzNJv+S11t7RgRIRKQjaW7iD7IW2AYDTs8JRFFubOyfd",
-	"7S+UfwZchN/uzkhEK9ElR2PmBhpwNUwpRs2WUZ/5moPOJg/ss0tQl4BSzGv+mDHxXfvoq1fVSxyo7UsK",
-	"mW+YL7yd6z+fsD6ft84bpkObpUFozlvlKC1pCkqXCeU+JLutot5f0HTmR/VFGCRWLzasuHB2TnNW6ioP",
-	"Qz3SbvplSZUGvNmTYscxq+ujxWZ2e3dtaLQPT8YHjU5X/AFIQESazWaZGja7xfNMJdVWvY85+NnIGe1e",
-	"EC5sEM1QZrqOcOZaBifibONoUnK6KpgbrNRYT5S8bgtPsHCR39HinEsPhj35s/bT75ycPCbWDjazmlHj",
-	"xY7MEjPV3TyZouxi+SyKr4oy8xboEVFjzPh5Xy9eBFjdZ/jwLHUIMlisBmLbLWodK2oZ2PyGpX3sdPPS",
-	"ftDvutK+vSvXL+27OX2lpP1VBPHV71PVoq0ov2+EGq6wqG+G3Dyft34bphjXQS2e+VWdDkdVZEgxCVXn",
-	"cRyHZLcoNee8R47OUjZHjm41W7kobUUDGIfQtLvsKU24ONc0vei4g1T02tZz2e7Af3c/qnDdsgFFISzM",
-	"3Lp5UGkNnJKzZnK+arw4UiyrIX89VSy79yFeim6f6o4cMoGvLbMOrZ3bRzvfpzufdXbqeF3c4MpPE+zi",
-	"phktdHoNjDbvd21Gi6f/LWC0MJCNb951bJzaFGfE3lY5DKGRuzXXzD27GrbX8gUImHWR4H8wIXGe5R0f",
-	"Qr4cGTAqlMMnwF+b5KTPzCfRZZkoJGEol07c5UNupubTmNHwRGI1UHEjWs3cvx+4l/0tsYnrZefVZ6zX",
-	"260V9LOE07QzzFiPv1gszJgTBk/O91Kd1xAcn+BTX23HU4goYDW/cD39WlS4pFZVCKHXTfMp6PQa+FTe",
-	"79p8Cq/ZW8Cn7JyuQiFc+/4u5YF4Mzf7ypw+uLCrssbliO1Xf+GXpGbP5634hunQRmnQh6gp3smN6esL",
-	"VVVW+VVYOGpNNaydXHVUsePgEi40rK/Cf0eKdTQbDFOqWY0jyDFQIzBwVFrhCy3nU1uOlRZ3drMctdj3",
-	"xhlrSfdr8tepa3LtbHZ6hldjfvVXt/5SnLAXuuZlWDCJzSl9K09ymozURraZXZ/ysPjYDi/G+GSSY9Z5",
-	"Z6lrpDQ2fgEJWiKwe3pvrodyXCPVgD0vdWpq9kJj8h7XfRKHOxsXtugb4QYWkoBe/+l//OXf/ZvP//bv",
-	"vvyDn7/+0e9//td/+uUf/tbrn/7rL37vZ8UMlwVIVAuSWwLZbPbIcd2XIw0D/mZhcO/fahR72d25/fzT",
-	"1s7t5y9b0a1XFT3lMl2JlXP1GYR4MGsdvqs9RmXn565LF1x9kD7jcGFq34dMU75SpFAx2fDlolD+6euD",
-	"Qyw0UrkYdpAzS+LQRGoy34/M4zahcZbxVoQVPYPLCT82bfZo3M5z0jF5eUAn5IzVc6e7JNCZjECiNGTM",
-	"QpKxluQso6LbJ1JEiPNAFYmL2BTxQlu+7ax0ZS/LBfVV7GN+f5ZKEGCXVRJ+bWldjbC1hecPpGbsMH/L",
-	"j7wgEVcu1mZlX+hy4yJv3uuaki4er2sXcGEYa0W41g2ZhhD38FS7vB0Il7Lny4xYJqyTIEgd5CB1hikV",
-	"Nhms4/KQ3GeXgOReBIyJvB3/eFkOkPvR3uWKzE/IdrJCISQ4QebTIRFyHAiFTXKEv477UjES23F0qI4B",
-	"ugGgLbgm55IpIgVi8nGtTGuICpMmtePXuOCaU734gOQO0gF90UlGGdWllmwb5OsycO1EHbrF3Hy4m3s3",
-	"b01nr5YkjpjN4MIzwxqkyxy1OnN85J57Zc9LiVPnxOKnmLlNyIBeMBf/SnZbrRYRUvOeTchX5J0ev3RQ",
-	"u4gzZXPhpMCP9uS/C0npN41YRSzpUOQdKQDnDR4M20UcN/PtkGVKincPISEOmoYjko7pRCE6IBzgWmTk",
-	"kXm96B/aK/MPDekklXShR/2xfcza/xbrevn8js3zmBWc6UWXCq8KVeSMnY/E9GWqfRGCOM0aJ8q0Ike6",
-	"k7EBF0n1LThjesyYIPgcyxTC9hopnuscjgVJ1BI3ozSC2kYT1GcchTttt/xma3bPpxiC4+15cKqn36V8",
-	"4cUwpVxskJ2bDgXSp40y9KDf2WjrPqPJnFD6c+nIhCEPYPxmCRkNjXgK+cD1RF7opsNVZyAzVm5ZTUZs",
-	"KZGTvRjyjKl57yyMwuGqk4wqxiNFZyS6KaOL6bN4ah80ZCjjMuN6Mn1jK2LPc13ACQum1WSUssRn4CEe",
-	"TYTpv8j4O75UwDCTXQZYREasZVqnZbJA1HixYzrYuaSAt6tMTx+wLh0pdhx0aL+CvJj7tlv73a+53u3n",
-	"h/LYjcF+8zgcimvcjcjMVY40S6ptVvC7IopOjIwBzFmB8KBtjvWYK0YAB6wPQDMWsmIAOYAl6A3wcxmz",
-	"BAnGiwK2XxfBYDHKzDJFTiyyHUrBVJSf/kMYZ5cKECIAfoRniMRdh87h+n2Xs3GZlFwPe+KEqosceUKN",
-	"BgNahpZxEtSgMNqlWsBr1soJ8GH69nDn4/K33F+9wj0Obo8/Lfk2ltG2QKEvtw2UxzuavT0klCRSW7RT",
-	"LrQETACnF86szhzkGao9bKcDVDu00HPm8FzSdGROh2Jpb6G+jqOebx8CENtLmj5QZSw+TbnDyQM8N4zu",
-	"gdZcrQCjM83l7ADY0los9drSBusbEGqLOBUBNWXKvvXOLlDsP2FvIEik1v03i3edaVifsBWDANwelN0D",
-	"uAo9MOxdke12an6Vwdz3GTX8pgLn6DsO0Yhr6xJB7PgistHjJ4/u3D0+vvfw487JvQd3Hz09qQI4Krkv",
-	"y+Iz3WfJOcvuilJ8oyOSybHjSSk82TZDlsOd0ZAA9H1XZhnrgub1Tnw2iYmSA3Ymk8m7kSFlNu2KvEOJ",
-	"YOdUG5UvxjCuOMd9jF2iVmzeAkhukZh3hlLxknfMcPJ33AB9Lh4aBxy5seZSIqQZllEHuyzXEqGVd4HH",
-	"WvQNovsZU7g97/h+W+9CJCJRowFskvueI2zWGQLlNBvTx9T+ULK21lZRT3Y9q+CnOXwngJxzXUfiXAWZ",
-	"pyRj8U1S2PlAZu5UofQk5QUoBkZMkg7YXYPee84vmYDsyLI5Lb4dqRx31Jhbf/RUrZFe2YmhIgEWPmQC",
-	"cPVw+9tknBMmxc2BWHk8Y5qZpt+OAeVoSwtOXWn4CJ7DyF+S4gQLy19I5rS9wrVYyFsDCrc5PTskq5tk",
-	"p9jvVVjOp2ZwvfZzHMymt2/jbg9fa2l5YLRaaIbQvlooaJVzBSgdaFimA3Huy1EWkYROgMYgIrTFgTb0",
-	"n3wmBTskZlQWJ96VgSru3ZBlnYROFm4JvPwqgudN10u9gGNe7hUzoZpvlMUDPajS1WJbRybGsAvE+3bl",
-	"OSIQTYZMDlNmxEJyp88FU4D9fFecp1z1ydmExEfdLhvqnftUnI/oOZv1wQb56Hv5aMrR6uLQgh4XTcTO",
-	"JHTJMv8ImH90+NHQY6arYOAeeJS4Y6bNU2pJYX9MuXZ8oRpG9AhqWwpNNEsdkrotztSnCjBEbaEX5WDz",
-	"Wm3UkecK1ns3b+8t1EPLjsBDNt68cnpRVunPAUVQRT5gNDNCo7xgAmR4RT6ginc9tPgS2ABzNN4LVoM3",
-	"4wJtjq7bDdkkTQ+438yuPKZK2V2JXR1KFxlnWCKUM7IkVKJLJ6WqloyPFeDyMCjaHbDlEZrDnE3AaJ7+",
-	"ovBds7Pz/N3ixyq05tCldVckq5kAzvhnMz6dGhdkiWy3CPrQlmjOOygOCRSdAqxrDj3aIKeEL0tPW9Fu",
-	"tBftRwfRzeeLAWJKTed3oZ9nlGuk9/j52BYpc58/AjBq//GOEbTT8Ju7Igk+HcsBs688L6zVrQULtYoj",
-	"OTcvT6OnjnFWEdklllsCxA4MLCL7pOumEZGDGZDUnGv5VV51jY9ZsMDHLFjdYxYsrUgK6yqSo3wwz6dp",
-	"hz9SkT/Bc+GVw7vyEdZvmaWUuQ9nXpp3vZTraF7AVjiazYYihT1vXDQPO39AE7YmRGnCkhEWJ2Cl7gGw",
-	"XqAPnKYZo0m5dwkvRHnh75lyE4Dx3qPA8bkCkHVBJkxjhIRFksZiKkHYhpVF66fRzh7WMvUxeKx+aEFu",
-	"bZjF3UfzngvyOcQSSy62AGVBGxUUkXH+PKyzTBMjakOpOaqZ0iSDols1+Gw9D1khgsN6yqZNylMrEgWY",
-	"foXTUvBtWTuIPQeLDu5V2AUKU7EutWu3D4SDeuLywUsCDbCURVnd4DBx/JCwwVBPyBju33RJ19m406WD",
-	"BrBWY2egznlS4cOA2k2ZvOTm9HYp6jPeqF3nZBpJseNDsGcvDPQAMVJwCQytsISiTusYFeCR6mtEGSgm",
-	"9FqBEnULIdjtL62FMOuGNcsEOqLbdY93VwhAmnVU8wGrcPHInrYBWHZ9+xCCZb6bij+sJnUrMO2gaIM9",
-	"5wVSke9X4AF3m1I4LjNH1M128dVbXYyvyQJWkMdXjKAFotsp1ab9DcWC+fZ+ct0m1Bbq8uXQZsIZm+Qu",
-	"HLOcoIQuyr33VwMPKsQhTdfpChmjj5HFuJGpmw8ntefE2pqwgYY2ZyPRgQdKuncQkrPBvJjVEATxRuRs",
-	"pLhgShHTD7nphx3b0MrmgL740EbYxtYUGQT+rhDduIrisnycZ8aGjOoQE3jKrcXS1IpatuCissUPi3Ok",
-	"aUr6FAJnIXbSFhKTvZmVy5ciXzwbm/kExKL4CuIq30T46iMjuWGRC7hnhUoXkYvpzuNa2ySWl4acDJgt",
-	"YFU4I9Y7bJeA9CQUBoeoFF7/lIQBpIvjRmfFuxmlLwwNzQ9U0NFiYnsdipeLFLsWxevYnraSuDIHo3Do",
-	"w/9zPg45jkbA//sf/uTvf/j7TfJBfjWKGY4RYamLyvNQdDbAMLelffmffvH5f/+fv/jtP/3i3/7VdILj",
-	"tE1tGWQ4HF4FiS9RIa7abhKRmxC+kXOAqzNWhcPPLSpFZcKZVqZ1SBhK+GVobJmyJM58N2XQKlNfZi7Q",
-	"hiSSNwgVFcouCwXrq4hiXiAFQEqCY29QczdNIiuQGG6H0RsZZ/az43bEFiyuotOLx7WSoSGUCRbjL6KB",
-	"pNQIA6wafVB18zLfOhPHrOiyUqBIQV+cpeBgbzIzEhOrNn1D1YNOV6Vc4UgVgoByR3RI3B3l9yHWjtjX",
-	"UUazBbfyDdqOogZQd5ZUGf9mRMSaWufSwDFLWLHKRKCcUAW6qrc45pOcVmCL5GbmjBb2Zyq8G45LYDvz",
-	"d305QJpwW04CKIxZTvJGmcMVAxQxYU5sBfiXtwpUlEF0F3Hhwddcp1cFNV8tZ+cnD/sLMYnCqfgj4Sa/",
-	"/kG4PseIG4G6NiHdjWBVBBx/oIvAIbPB22sd3vom1wC6KhjRrYOo+gLM0U8M5ynmwQI/AnotbFKr7jOe",
-	"ETkWG1Mu/IWcD9Yy/+pN37L6B+U6L8q13xN1lR6ZcFZzE1Wx5UVjBG3fXOA0fdRrtD9dxTU0PbnAdjYP",
-	"p6Pqgqa0y/oyTVimZqQ4pamAAK/IS3muxCpmK4BViYtuOkKhYmbyOZjwSsuf+55KXGKlOcizV3HertUy",
-	"E02ruarcXw3af6m9dpo4nbEuHTAylFzoFFX0EsTClc8sDK8sB0lmrFPl4X4gM+YUyhlPtxm2IDG+G6NP",
-	"+5DEH989ITfokN+43L1RoME3XvLklX0O4aeN4rQYgcy5J3EpF10m2IfrIXbKrfHGKN0j8ajXC1OKIUxU",
-	"9no184JR03lkXrJ/mleh4ad5RnQJkUD7rkIzsdWAsZ782Fdrd6lBEHYrR7pNhLQBEJi1hLEQcPgVnYCL",
-	"pA9mNRoW0c8McRnpJolBOYnbLp/CNItmDA9Agq/1qSLZyL1lzmfczuFPuLJ15CMwY5vXMqZGqR2EzxWW",
-	"I92VA3BO2uzwJjlyicimCzseMhLmuppRQQM+fzkK1kDbzFEYNORGQQswNhzHGONo3QvQVGhhtZkkyo3A",
-	"PNAkR4KwPOnfzP+SwVDkCAIeIQ8Og1zci6G5361Jwro8YaoZRCJjMX4Meqh5mvyheWLf9V98BI3AueqW",
-	"6W/WqbKEOdC94dS+K9HLFsQLobfZHVsJZiGQviN/ajJEAoFQnzkRReAB7jhatNh0CI8HVGXhG0iU17Kb",
-	"2O6WMOetBqOQsS7jlyzrVDvjMTO8U8+Sc8xEElhwWGWOKAYQhD6ueuabtUMslsy+jxpO9KpaHf97xW2Y",
-	"4i/Bzk7fpKhwF6dbLtms4uDC8Ihwy9w+FA5J4RpMH/IwaCI/zAtD3Q19uePMn1MgAV7GqYU1h26SpZ7u",
-	"ZKVArY9Z1gWyb+VoqQHia7bK0kwdpUX7GjWwsTqjnFYjpzbWjUp5/5B3TxVmN3fR11ay8u1bXbPKR7M5",
-	"KTBYgc2Kf90NG8FMjxuPCvadXsHpuv4oSjOKFUO41heT5tY2lllysxWehPqWgyNFnrE7kGRHsY5Mkxy5",
-	"8OZb++8fkLOJRd751eNHDyOQZMd9rhlRQ9plJGU9K7RamdxWHyLjjGvDp+XIFnQOh3IzgArLV3hVPCd7",
-	"xApgFnsHK4WKeT6ZV3GbFiY9FEXoKrOVnpaC1Aizhb45fzRL16JDLaAEwwB2yapfvAeASI5fzIq7U/LL",
-	"VU5thkXWOeHT3oyrFYHm0rHNkurNkunAnV/mK4UTk8xEY946WOhyQGDI5Yglz4MkakYoAj4r1gRYVpry",
-	"70a+37IVeuxyP2cNbXRCrHUNIEZSfmE0TXL0+B65YJPIAW4oEqcXaqA6GIN3sE9SZq6LikjCz7lWEYl3",
-	"bHxeJ16AC7+3FKz64w1YlNsk/pWXRoV4SAfsVXyNPCQsxTCzWx/CUiNKDqB+4GIAwBgX5yT+ZhzhmBAZ",
-	"JKGqz1REdneJlmSvRbp9mtGu2TcMzzWDjr8ZW8tWZhgDVYTaCRAuyIBykZq27vS5oE1yBFYIRVRfjm1y",
-	"q9Vkjd7ULETS7e6/32rBP635vq4i9T09/ea3AcLf/EN2Ko4FgAWumHDuMOA6A/qiA9nn1VnnaKiybryy",
-	"NHO0lgEsHxjLAJTNbJPr5Srz0LEEldKGDQjI8epUYhA60EMqCB0OcQpDmaZ5fQ4cNMA5wPZjyxBx7MEQ",
-	"uSbnTCty0DqYA4HYUTwFvblnhjZnNUNjYN+Gp5tBTa8pR3uiQlxEQseAwLgUPFadHP7pfJKrDro8hOOj",
-	"0ANsWJqadgFfVS6rn0kef5lPzivX/isfeem/CcMu/ZcYc/kcV0pebhKlxXbIko0KE3mvMxMMxlAm6eJr",
-	"eRDcAtY9/cZ8PMYnvvDcTKXVe8ePyP7urVs7u20iRTopcKAzBtfJgjLaynJ5tBwWY7XU3oOvJZymxJfO",
-	"zOn5nYeN+VEJRzvff/5yr7zqyhM2lJn+gOpufzUtNIMG6mvd2KHra606uK7r8p0J5rW5u2E6ZQl0u+H7",
-	"YXq+2+vZihjlAI0WqaxJPBoOiobWZxt4xVByAARfomTgbDuj3Qtzbh/fffjhvYcfN0nMXvTpSGl433rS",
-	"ToWQxLzBmQIxrEliq4LnD4GHe6RYub+Qa+8oxDHmWjzg/6GvrElifi5kBp1TggGJFpROEqxxZd2IweQz",
-	"1hspP1/DhBGytc/SxC/BoZnE9JueqZiVmDh/DyzCkGfhEuSITOAAumRZk8QJSzkQl/hUwKRGIv+q7Xx+",
-	"PhwK4ochqw3WDyK17Y7pDKzEbg7o6CyC78GDoZvTbtmpsF5SR1cssJ/1dXIjACT57sA8RpkgCU9ALOhK",
-	"C4/sngiciV05SvEp80XzNOCkZaZk51T0R6gRNXJ3gJ2xoVp2tkafwu2Gl2EXG1GjG7BIuxEQ5WpXFprK",
-	"P9VzXuJVCnA94HMOPgEfnWMTP90NZoHfPPVzcZ/djPDzST4v/OKen53rwM0RPxcAL2ynbr74+cNg1q7T",
-	"YO6eVKxG7OlwWMNedDQcoqNqxlE5G17vLUWHgeh7sxXqRJC7cMGGs2Yw4Bd14vEqlJX5gJdB0IHugyBu",
-	"Fs7IkipyTvRuSvkAYliSCljR5ZBhMeB6gbjuS03YW4eUs+9wbrUE4biIb/vk7smT73U+vHv/6HtVwLb7",
-	"e/Mk91pYd6pvCECnwkzoNR9LJD1lGssMVGeJPyM9Kq1OWDGEUPGpmbBu9rI0W30tBHR7QeZCyxT6nlmk",
-	"PXL89M6du8fHRonBdcqJ6F60v7oiAr0GKof5HCRpFYWXWRgHwL5j80pGWHmMjAHBgV4wERGaKiPketh9",
-	"ZNFur+cHtZXGWwC8njMZOQkwWkb2ZImRL8s8P46lLFYT/GqEfKjaCVnoeL3yfl7EWzxRKw6uXxSwBux9",
-	"CKF49SUGYIXKF1ZnkwdV+d0fyczSSAdMmDGSZEZEQrnJ0MlCNaTeKAtpUGRT4hwInDl3aHrNQ7Py7P2w",
-	"lk5e3dOQrCgPusrADqVIV4oePx9lVmqxytynu9F+dDPabUX7rehWK9p9v/U8mgO0FkKUvr/QSBUWUqqk",
-	"pf42PJEYnp4LcGcIJWqWFPGqEPdiwEVNqco0eeyagQ/YlPnzCTZn/jzCJmEMI82uoqR4WLx+MVb3CsFi",
-	"LoqmjuMpxAV15VHquhq8aW/x3L0cpmS2kGQcm2dq80+MNF2x6vkly1Sp2QRjJkDlQJ2rJir6mPHz/mKi",
-	"aJb5GT46Y0pwWzBVX72wq4VzFO6DH4Fd6iCtzs11ufQmGOpmQzmgy43HcuS9rhnMgYTi2qM57Hyuopb6",
-	"G7y0wQWcHzrJxHftoyvfsvIl2lSl9pDsz4VhnadFFsBVy+MO1qD+bxU5X5+SziOf+VSfVx+MjRK8zRO7",
-	"Z36FZ2HR0KkG6fIcjYYoNGL5k0CLMo9BOPkh2a2AXyoHsV8ELRRe+VKjiCUdeV4EMmozaIhU0HKREaSs",
-	"UwC7P+aflWgbd3I7kHY5D3nCKAoMNsReYTsLV2FZo4wRUtfwkLj6qbV5menvShwkvuey0xjMalNX7pgJ",
-	"vXnfSLicK+dFz94EzV5oXyYwRzMiQ5rRAdNQWxXBDWWWx6I4H7+DQsqz46dDc9away6Nogf0xi5lk9w1",
-	"mjAUOepT5TD1MFEP1XzwlpgbhwWksSJwm6CCqD2czBniXUL5QdNclAdiWMQnRsD1o+hERT6kIQiBgDJd",
-	"GMsC0H3jCHXqOEzNiZvkofXUQLNckd8YJedmGIKN2+COAC+G3SP0zUxtgNkk57JRtuqUGbdDFnTGSZwH",
-	"WLUcVpV5wnK9CKod20fdehactWC+2tltHeztDClYCueHP65xChASHQJRFsIE4gmwCttqaSzz4RC1t6Ss",
-	"288aotawLwXrCB/GNRdGMIj4mqruWoI0MDC3Sekg6KgAeLYL14aSsJ5HRG7ab8O02Ii8D9/62h6HZGD2",
-	"Z5SdQ5GNPrW8F2IKcmxp7eqSDWYicsBE7Bng7aVt+leC/3b9WG5KjrJuqTmTd/tETZRmAzyeXTlgWEJz",
-	"tnjDGvdRWwY0HXvlDImyRyZyBAFIEBmSTayNEurnmd2GU+GKUlh4q8UekZFiHR2A5ZQ7ZWJLCGNbJDFn",
-	"Y55nuUZW8sxMJ9WHV7Gaa29MMnGsa+OSSXWEmyHcLsKNCZ2Ht02Fp61eZsH1fow9NaLid7rwReAqMl9W",
-	"FDXKGE0BFDQKxZzIYqSNNKGY8HxIYl/vOiZWJoHyKz0IgrKFbnNASIgoJbEaqKZ/sQOBUs5RGkcu9zoA",
-	"7cbM6XGfiUIyMw7SqKS+BnZZDSVb6HrWGWZDJkroIsQVukiKMcVgLgzLaJJHghV+w2gNPeZd5nQZ+FCz",
-	"tvolywwnzOw16ZS5zT7K5MC6qbW0DrPVyg4GVTVXeHtZhK0eP18hthwku4ybJReMJeowr6owGzLeJMes",
-	"mxmR00UYEMVoCoJjAqHUAqoEvffee/GhxTWxKN94KM2YmY+z6ZtuTEvwJsitcV/roWrfuGF+u2HaaZKP",
-	"gwgdaGcSvgSflaYThAFQkiTm5lCiYKgeOcApFE3yzAHm2/FE+WAs3YawBVev1Y7f2tcjwDYejBTkGuBx",
-	"ROH9ndh86sAHqBArEhIbbcGMHNcttmD9/usmyDeTGMbcJEezLxiFgkLpbdgS3I8yTJiuFGo0KHM3+9J4",
-	"3hzgA5ggnBcczwg1HBSJJTTV8hxYXUQskfDmFHBY55FTNhBzphIByUtmrnIBVqk/ZslgZ7HRICgN/gqK",
-	"rCPcwJwgDCQKYwjZ8puPlfGoWdaetKVyZ0UKrjpYGL+6fa5RS4JMb2xWSKy4jzSZigkqbbJ3SMyiFeWJ",
-	"2U4vuEjqVdb/xDzp43uCOJr55SeDKtLmZV+3cWEtQrWobO2RDSHyh1EkEAM8tpotrr2LNzQC/1wrWmvt",
-	"srVTVfvGLqLIDRBF4MSJon2u1h+QK2c3bzk/5GqY0slD86hz3tBLyqHptVAWVoajULreoXtizXWKMVGq",
-	"BD+zGOoQSIDJFYdkNIQFZsJDzkMKFNIef2EQJKkaOX0x6ikSzY6yNtb508nNsav5J3JEjJIVoN5qBElT",
-	"1FYDcdHGVLkAqNUnWwMfH/fMI+NfuUfFtl+Ejq3EhHjU8ypdLjxmNmioFByiYhECsAg+YJ3PpFi43Sd8",
-	"wL5vnnP4ER1VbvOEwblas55tzt+3q0S9BU22TrJy8gaCDKZ0vND3b2tv5sinwKiCGAAbE5AzzSJj96zG",
-	"TjDcu2ke5mFTCxc6LObtBae5db0LuCtW2g6kBkv3yghwTuBCTBavEBXO0NSxL9dYVo2RCFj9rBpKh8MY",
-	"s+owrhgssqoQ/xWn8jyOSGw0X03TC/O3pObfMev2oS5KzAaIyAVy/I4aqLhgx6LD4RLlPT9t7dymO59V",
-	"uZBxPpsN+sA+Nx71EXS7ZtiHVdCvPe7DzegqAj+2yu8/MeV3KgN9tzQDfR1VcKurbXW1N66rrahgraOZ",
-	"vIVy/kpi9yrxeK8qudCKaFK5dXe+vY0MqCHSPE2BXhx6ahzl9BzzBEdCl9fAWO4sbi3HW+a5ZZ5b5rll",
-	"nlfKPJc363092O0iS87zOYx1s3r5NejkT0pjVJ71J4Raw4lLOs6Y0gqJ+0hoDu4y4T1nPGXAH7giY5am",
-	"GFDX5Vl3xDU5yxi9wCROWkAeKsIHtAm1OYYAeRawUGcdh+BBBOA2QyE/GElNPaMbKZaQ0dDwOTMcJECx",
-	"HDIRewpkMdiBFwoAWeAp8pohVQqSuuGtPk17AN4YtyHw0UUXcIUF9BwiG/AAzExV2qIknHOB8cmGkYKr",
-	"HyEbxLnuG1ZnI6hlD2JwehysUoYHxOb9GC9GjE1zH0DRLAN9KRxKwJq0KFxz4K7NYywhihtyqOSA4cqA",
-	"Uf5cGnqeydF5v24lParKjK6ztX4U5QlGYpozijFzjYp6bYU0RDPeRtTwO1I39ZAp/QhfNX9+h6Y9+Pj8",
-	"FSBN8HTF2lc4Pj9z11iUL3/1bSsvrfpxEEhHMYwuwOUqVjWywbkbC6Ir0N9ZN4bISxvEstfDA5wxDdgo",
-	"M/w/iMjxhSoAAoHXx+nAAWHJCvwTGnHUzDblR+5q60yRbyo6ml6w8iJWBU4565NwZ6fU2afySCbuYGAe",
-	"iXQCznUMwbaKlWLM4j7ZWOLaVZLHFRklJxZIFkpaGHF0pa7nZF32q+LLLxgbAq3yURiaqosmEbKDJNpw",
-	"DSE7vZFIVBuwenps7PI3UKkCNQUjDw2RhfflSGdUXDBgDZZxGCZyKlKanTNDLGWmY8ygYRlrEtpnNGkj",
-	"qI2yoKM2zwZ5FyUZD+PMsOaOTAuRvBZxHu9kO8csORUWRMeO0DZp47/tAPPBIBifH80Uxl48B7IPlUjU",
-	"RE6FTWk3PEcqZsEDrdrNEowVhfh0zUTkLySgCZW7m7MiUo+7h8oC1rltwz9h08ARlaKPx+9KI2rAeucY",
-	"/bhiNa/ys/4EL++z/uSJ7/xZf/JQ/prtHj58ZAfwrD85dmMw7wbDeNafHNmRPOtPMHLxAzuWeQKgJwQV",
-	"NFuvDo7hcnGmqtOuBX/h83ui2t4SvXHsC9/pelLz3FosJ0ar9rqdRzDD2K2FlVeWBMbocUHTzsLcIOsj",
-	"52lKzpiN4PWYW7Hh4vHUPs5JLL0iFI56StYJVRdXBY1TidwRYsRO5ctJwbXMrDo/V+vxT/rWXkWNH4zY",
-	"aOG5KuLUmqWpcX0GKn9jap7YKTYThVOYN/c7IPmv7TD8yixY5UJsUrPOZ7A53TpYh5UhkW0+0HwYmNuL",
-	"IGB8g2HS0VW1GaY3rdlmRYx/BR2khWwCDySeWeyfMPmgkF5gYX+5ipy7AkXWAU+EEarJ05M7bwLf+Nga",
-	"xqYqA2V8QLMJGk1p92I0bOf5D8JBpVOUT30euI/OIe9ADXrDCXIpG6S1yOiNRh+dNsFEaGwBKerdCCVH",
-	"jIu2/YJcrbQTrMHdwLJLllgnAySsn00I6iCHeRaHkaIwg93WBPRVdgeQI+kGDTYSw7TGXkyV2Gv+LXg2",
-	"QGwySgH2bBRJWKQmObLG9iBZ9dAyWRh0aGZyCeMDAMozCwsydbi+LjBMsLRJ7nNl9REQvFhCBBubBQHN",
-	"IEhohbZkBlDrs9F6+bm/3bwdnv0d+8VM+N6xz1bLw40wR61Dl4k5WpCTZtg8V5p3VVWFrA4EJdaEJhpi",
-	"IlFHsHH+3tQhRxRSVAFh6WzsWN1y+a4PhEpc1AsknVLhOqnZRSa7TCnTyzKzd8Fu9d+ZToqbWb7y6ZaM",
-	"cLr3qLh9pVzJ7/0G2W9+3jbKgEGavSd6cnaKhYPzskpm9tUZF6Xa5W84N9Bi+6Frvvhq0U09f1pXu4P1",
-	"lMl8TcvqCG9sa33mZsnUy5wZH2YTko1EOzc3ASsF+D9LJWxSDPCwmUQiyxkRoUD2nN1GxcuY10qiHApY",
-	"RRVDRnM5PBjZOktcAf6rWL6A6cpK89UrwB5I21U/MeICTs6nktNUCtae8hhBVECpSZzQBP0lthowpjup",
-	"smWqzu23C9+I6lx7X8Z8zgaCfOSruNxt7oZsIahbYASaZE47DiYdHlRE0QkZ910MAtdhpRAqJkUpx0IE",
-	"lBm68ULM6bfvzFmqLzOdG7W4rSE8B7BQzV0WmUMtMzcrXwQNbg0kwXjAFTsjKZiKrFVzt9U6hFXoUvRS",
-	"gqHW+pWWiCYGH0EJSVvTeFKc+l1AhuEC/KrukM0aSUHqbLR3MUgs4d3qw9UkMZAtAPyI2wWZ1xEzromQ",
-	"Y//kmHKNBbR9FiDYAqx0D0K7WczwnTPWyVWttkWwACMywHr45xDo1+LTW7AZvK1h+k/soWriKAdXDesq",
-	"szRVTQJanh+kNTtidRz4MyxVna9CI2rkE/Ufwhn4L3G4JUnglVDPPr2jSA7LeJQ5E2XsaQ4BhUaR8OWg",
-	"ssqSTQwpm8INAR7FzrkQGGtUyN0MsE3fPBSqx5tf5a1JHecx+DJQtg/KXAVnYD3wf7NfIZC++TwNo++G",
-	"6wXD2T10w/0GIJwnMwm1wdxHrAI3J/Aioe+U14fsqYUIdBVgP6u1gUFrFf7Tpz6mJCdkCEyyRhbkFUIH",
-	"zdQ7Dc7hIZHCewGtKQGRe2I1UBYZIwgHzdhyUglAOrSwGYhQRXCgyDDB2/VklUB/zGs6lCD8hKKWXX3L",
-	"gmmessl1ncV36Yxzc2ODujMr73LG1CjVc8gIhLbYag4yI7bk0wRCUup1oOHej8qI95EDI8iRw50MUkd1",
-	"rBTBvlMheXn5GOSvKJCFueimo2TGrFLZ87ykXZvaCftTmpe6Sn7u4ge9EWzxo2/es5UjOJVgLK2WzZqV",
-	"3rxHvUBKmmbzRsC13vxGfWGlQL6iRo46GCSpwloXT3cZofAXzLOtIimvzuIME0ZDajCDE+tJX3AhpsG3",
-	"MQ1WY5rqDGMrcKgqkexeWeYorJml0U9P7pAEEANjW2GVkqf37314CKZelgDCoevOWWmhgb3W3v7uXmu3",
-	"09r9zse/uvfdg2et773/a7e+/8n+g5sPv/X49pPdkyUzR+cVPp7SFMzcNptHanrceBap73TNHFKQzq89",
-	"g9SMYrMbtvHNqoY6s+b6iOySx08eGU4Dn0pq4UTkgNw5enjn7v1CYZy163TCYfIwaPDJUz77RV47x3zy",
-	"pcDMh7wul1ENTgKwvTIAc/th7v7YJu74F1ZFEEpqOi+46tCu5pdzgiBryc0eGy6sxh6outUl2yvs5asw",
-	"1+k7WKjKbo3rM4ML1yCccBRs23IQBbO7WFYpNM4h02MX0xca1gZ0Yj3Zh2iSGTAqbJHQM5lMvlE7/gtT",
-	"5HI86f0gWcqTvXzQC+y7hyR+KaAwN3h0w5reTXKEyLkcrHi2KDmYu4wEC40FJcoNv42btrThTnwI5l8w",
-	"Fbuq2ZkciQQweoWvio2GH/JBFj7ik60ACphmONQCg379r37+5R/+1j/85x//8s9/88s//s3X/+7PXxo6",
-	"9uof/+bHX/7Bz1//6C9xVguqpS/lZnVrumGubHvdPGe2HT+0Nzpf+3zVf/6z13/0dwvhj1dY4ysRCRwF",
-	"v36xwM/qaqAl1uE/m2IR9QaGj5cxkDrvY+Ldqzkrvk6JkitZ4RJv3YLE0a/mDhQ01kVM+vncHds0Zd0s",
-	"VXUpjAWKeqQ4vXHcp+K8T/lqOuWNb1ZhEpkuUy7Y3Ut7MKrKwVaaDrtSdFkmWFLW/DKCrAvgqcDvdp77",
-	"vCjrGTunIkL//W49G9iKxRUvS8WkGF1K4CVzls1igYTI3OcpL1gBpbjL+KWNs8emjPxpJue+dHY4X7Ue",
-	"/gZrTHVhZGh3qOsWQjaze5IPxX7244HPd/yg3M9uZO51Pzz7hR8jvh/WNTZfBGWNff9myFNFe2voNVNe",
-	"hqWK+c2xIdvjjVmMEKg4qazEXerhR+5SeX3s79bQ7s9NufsIbXcdPiy13mZs9vxZcPs5ZtSyIeGuktzz",
-	"uehKTdE6vClw76sInKE21xDMVCR01xnPdCKHj+fWmgg8PsQZSnMsZNhipbgUChRHqi5IT2bLlISYvUNP",
-	"1VwgZo4RRN1RlplBYWZZRPpylEUkoRjQPJBC9xvT4lJCJzXvsWmt5qM4gLoPw7hWCNa0vdiRRTAV11zZ",
-	"xj5VpUjyadrpVpsHApARxZgqxpG1MSd+YDiJzWVkNMEyIBg8LQdESB9AY0gAlCovFR5zZr44KGDZOnyr",
-	"GK5UJ+GKQnn8UnUjs+Vp59d4Sy2u6bAT+lPnkoLgAq7h2akjCj91z71xvFI/IrtuQaXyQsG+4nGcWrji",
-	"pqyK22kmfe/DqYKMtw7miKrvfLv9zrfbgcD6z3ee/8vT0+bsN4Uvm+bbd6c+v/fut0slXRxVfQuBnUXB",
-	"nHZzUXk27GazRiDT48YNQL7TNe0wQDOv3QaDs7kK+0tOY6fUtCXsXEXiOxUvNEpTDAQAZI+Rz//39cmw",
-	"mBrAdo0dRIGhCOSMIRQSBE7KDPnKIn1yzaqpC2n8kCo1ltlCF/1j99zm+MJVYfaZw7WaqalK+/6Ai0TZ",
-	"qCkUBrQEizodDosl6q1zAfVlI0HYoBgKoGUoVAK6wBVmHM07vidBtC/mt1mVBcN0nGxzxlIpzhXRsjid",
-	"sK6iFGxWKJoVoZrkYS4fneHC2cAtc44iomTR32CxHFYytFRfhLf4nC8vyywQPZ5XXoJNssSNs0Mx4wtZ",
-	"IZ3PSkLTkD3tJspDFd+X/vT83ZLvSqWjqeiSZ5TreeFpmKhraM6Ycm0DxDG7xOaauHo6gh2SVtGm7XXS",
-	"/dYipfSZzJKbrYWFvZe6iWBD747M2T8GSEwLjap492iky/AOkbBQgcAy7h6DSYgKcvT4HrlgE6chg4fU",
-	"pTW4ZxEbDdOJoDGb9CJFkBEBSbeZ0fchSdnltChNM82SPCRT9kj8wdHxvTudo6cn3+m8FzdtjbMBcFYz",
-	"kXzWfa2HUNiL0Yxln5SViz3ycyi0Ay9MN/QKgDZ7JXT9/ifHD44J4oao6QBGSBL+zsnJ4wiTD5RNEhbk",
-	"sVT6PGPHv3YfU36ZVpimZZbGR2O3HSCO4W8K+BXiBlF1oSLkgtBizuCap+JUvPfeXeAEv3r86KHLNuAI",
-	"1MbEJUvlkL33XpvEL0/hpp+iD/jU3ffTRvvU5VyeNqJTuP2njXaz2XwVN8mRIIAt4nZT0QE7Fa7hPA/K",
-	"TNwa1AD21XQVI+fCSrfQShPRxcwP5uGzlOUR5cNMnmd0ADfuLKMC1ufwVNg3e5yliYptCRlYPvjKZmdR",
-	"iyACi59NwrKP/vAZWgzRh4goK6QmCeumNIgxbZLYrkuMoCRcayYCNJLIbOidPhdMMXNa74rzlKs+OZuc",
-	"ivgITsbOfSrOR6aJJolz+yg2CGORkNhuk9aouuDinNAzSOwXdgsPLX+3GwrIrF2aZRxFYqpOBaSf/fqO",
-	"Fbp27iUx6TOaYH1i8CW4fBVAOma6SY7IzdY+orlyQeInTGeTnaOeZlkcpEQVKZ89ZIibipGcdlLmWFGs",
-	"fGxRbRFnmDzgH0T+HlNyZnQO8j5+DbJMlvFLpuBkcEFu+i4NtdHk1gH5hH+AiL9SJKfinYNWyy9lU0vZ",
-	"Uakcx++C1JNypW04hRnFAFMKqCA3o1arRUA5QuAA4GPhA60WGbDBmTkk7xzs7ZmzBWCK+t3oVDhoRcEU",
-	"lFlmQ4wgF2R/z07DKCm2GJvr3i3CHvZ+SdMRAAG7a4TH1y9Vq4Wn2CJQ7rYsyLIZ9anIV69JHvXgSudi",
-	"pSemY5ldmPtudoJjuhmstVkUNRrklSph5g68AJgaJpz59Y8ckrMwRIoc7N32yGBQp19JUdyGwajbjx0w",
-	"pc0TcFYXBHUAL3DkURG6Uul0AjdBZheQ+AZMZZQJc5bs7L6hYFdVhJNnKiJJNjkV2UiY7+w0zdzxqESF",
-	"2GLlZsEzS5EiqI5Nu6ZF9mKYUoEPRhD1mprLjDAQPqsbYMpGZ574QyltqZi5dbawHJY39odptzW9ilIZ",
-	"bXQiRUL294h/L4K19SBteMGB85m7yQuJpDAOW/NFS3lhu8cEtSfMnGeY8DsHL168ayHkvIoM1QHNnT2X",
-	"MvEtOmw3ABs1u1/I8XWg55CKC349wbTZqghrzrCUTozyIMley1/Q6RSBU3GzFSGJPpv4s+6etvTE4T4B",
-	"6DhX5EyOhCHA771HTiRBQxxClPolxjrro2D4B63bZOaAAg604TTdPtRkteDk9k3lOQo8Fx/CGiB0KZxS",
-	"9gKwMoxkB7AOTmHCrKcmOQpvPUqBhr6eMbLbgjvvb0BEdvELTJ1xn80WjYTO8Al8x+F24CZYazihSWKh",
-	"2O1j8HPGzrnSAOJhbrJiqaGlZxMQGbDQbgsfx/zT/LMRy3yfp8IFJahCF/5L2SteK5ut5yiQazS/Wu6b",
-	"qZL0rnn8sXhTzYROhb9OeGnN8badgSCJq2jlN9UkD5zIld/zPldaZjOg/fasGcE05T0sgA8ClWFdDlvj",
-	"nda7Fvo3TzWFHGtIQM7jeMk7u+86SODpVC6FDtND4Mp5msk7e++ai40hv+Sd/XcRSpd2L8ypcwMA1cJq",
-	"69b/38yDg8k7B++i4g4HGgMB7Kun4mzik84B+1BzDUoZiKqBbbvdaDV3my3A6B4yQYe80W7sN1vN/Qbo",
-	"Fn3QEG7QIb9xuXsDjt8Nd27NL+dMWyxeFKHuJaYTrvQd95Bpxslcjfan5bpo/sgN8zIIFY1X0cKHneXz",
-	"OWRtgH4Nw9prtaZSUOkQkQK4FDd+w2L4oga8UPXGmRTM2qAMzILDDq0h+qC1W9WqH+aNp4KOdF9m/DOs",
-	"6HbQ2l/80kcyO+NJwsB8eLC3t/iNe+KSphx72Lu9+PkTKR9QAbaRm7iKi9o3+idN8YX9WvN26EiokY4G",
-	"A5pN7LkJqGIIRWSOMD2HiA1//J4bzT29UAO1QzF0HWtfY5T60KJjFI/mHWAgd3wtu+XO5r2EDYZSM9Gd",
-	"GHUSjx3csg8kFqNdcOKsdQTO6KXkmPwFwiC87CqB2N8c1H7juxIqaFM0VWIGkwU4bbQ/3Y1uPocDudR5",
-	"dkbZV0W7j85G7NVKt8lbfpxFC2KKncFqdm6e2zXanz4vOlEbe629/Z3dvZ3W7sluq90y///+MsuBCVSQ",
-	"J9jJ52bNzKHLs6onTx93Q0OaU4gbyy92NeHA5FqwGI2RDtS4dQ9o2pPZwFGOzZCbVg3ycUeKXsrRLniw",
-	"u1+L3tynmaWbuzfrTESNhhiq84AlnH4dKeFRkhiRypOperQPfVqAAFzOsW+8tH+9QiNWyjCOpEgjP4Tv",
-	"cxpZRgvmT+xDW/hpYwfzYPEbD6X+yIj6q53kr9n5wi3OjxhqEM60kbEeKoFLn7yoXCD8mOn5x2nLWjbE",
-	"Wt7S+/h1E2SlvCDg312WhOfi61KCqT0LmHPwHDS3svJVPrwXjLMpo5cWOFZpqORljwvilJHYntTYIqeC",
-	"DQqtM1gfz+i39pkQkavU+mKfaypNUwZumyKJeAo3J6QSq8rV/noWZOuySwuy7tKCM4bKbMXmrdj81kgn",
-	"Wzl7RUKNCPVXKmqHwc5WGJqCN4KIgTxqJwB69DZ6dJIJhqiQs9QSLGxBHOtX3cSG896a2DZkYss9EVU2",
-	"Nn+26hnZpqNGnDNAjoVy7gW0ykOxNXQ12ggGiFsAj4TzGCp2yTKaWrcYOIygkF12iZg0kFOGkOwlkoQ1",
-	"8Xks2ms08Q1TykXRxBeEBzZodxAY+Y7uPLgLu4Uzw5jR8hfP+PmUJNC489BslW3qA/jdFc7aX0bGwW42",
-	"bRwsWZXV5RxYyGXllXy51hVd3ApuLX5bSWRpi1+OoF2PEi+WQ268zG9XHbOfH8HW7Pc1NvuFUehzzX71",
-	"jt8cu9/c87TlGutwja0xb8PGvGWp86rWPOznofxq2/KCm7+qAJ3XfvWCcNnl21tewt2sFW8r325Nc1uB",
-	"eEXT3BXKxBiSOD9wzT00Q7WNKt+ANIL8Lhayy+tdIEPWa9jd3kIjHSzM22ik+ycvoqBVDw8uOZvYRKuk",
-	"cGfssS69MpiGimX+rcQyKjPspSmRGaS2QeYBdZ3mVbj7LGORTV7IY8eh2rkTTghWYYKo3EMiRmlKuimj",
-	"GSQnNclREO4vxwLNh2RAudCUC5vujZM5LICLYo5EmG4wCSLC92flGHPumvC8BYWYlAgzj0chSVhdlOn6",
-	"YriB0m9HC/DlkIzCdgaUpz7hgmRMaS/LGYae2wMdLfv0ZYOZlxpts5QWC73Rbuzu32614J9WI0Bjb4x2",
-	"G6+AOFqstfImEy7ONU0vLOZd4zMzfEWhjjr2hl/9czvHZhcQl/LO3zedv1/SuZFEun2qO3LIBHwpjz64",
-	"s7u3D8NaQg7B0V5DHOO56eAKPJznLJlHSX3OKWYTjFnGttLUVppa2byYZ2QY6mJzW4LSZIAm7Mq1LMM2",
-	"5ohaN17au1/L9AjvfD1Nj19fS6LbtCWPzDyT4bxzcJWy7Dzqi2AdOJLtwboWa9tKJyuqtLqB/jakANNn",
-	"pRonmExLDnW5uIPJMiraVaqHz0sIqjcXzVVe3VNfg5gQKIezjQnZlPboc08rY0Lc2VotJsTWhc3RjWz1",
-	"U9jmXDkzv0JJ/oTTtDPMWI+/iB0AKFaARISAJjm2cSJ+ZIhoAEX7KcFXI9Q2bc3/b+6C7PPNb5FEtkmc",
-	"sXMuRYxVOC2KxpBm2kErzR9yUIwXG4qwKoN9zBV5APwG+0ST3LeacJT3biE04rwAFNTJYJmVyyw2gG3C",
-	"rRRXdoZWheYO+skOGh7jujo+Bjq73viYLhU0oVNKaF6/s7Hbau01okZwEsyXOXm9g++bIZxbNMkjONzd",
-	"Phdz2r3zcKbV92/lzX7+V//li3//t43oSoKGsd+NB9RMz7aOf6HGiuQL/XDO+mw4WNgt8TbiZqsSLx9x",
-	"4+hgTT43x7tg37vxMr9+tdReN4JtxM3XWU9GoaFGxE2t4zdPfZ53nrZs5Y2yla2RYNNGgiXJ98ohOdDP",
-	"lYTkHBKaC/9OQzCvCTaeUnu4Ij2LbMTGoMog3qR50k79OgN8ckLz5pP1IAttecF7w3E+W/q4DQTayulv",
-	"KhDoqkR1i0S2owbzzakf4nO2FFyJUXXaFplOclsTmGjy4KXNRg897kvBPuKpBjDhr571t7jy25ijt9Rq",
-	"PA3pV2k8nn5wkXJTbkSGfS5E9yQYO2ONnhbhFvAZxxTRUK05NEftPQwAKufhRdohu9KMTQSAjBHPOg9R",
-	"wvAkgGGutrYWj/O1GV0LTzZe/+l//OXf/ZvP//bvoCzw73/+13/65R/+1uuf/usvfu9nLpKng6tXFtDT",
-	"0b4MOIpm0UpX+zozDXNc9rqLUkec4wmEW3PVUdCkK24xdz1ryG3la76GADe9EfN94VM3eGtF3Upnhg0c",
-	"a5kxj1+OaPSS0AJZnqrruxJLmCfD3XhZK75ohghvw4y+MubTaeqzumRRZTatdTq2vOft4T3bG7hJUyvW",
-	"JLmqS7is+Hs1iZB5sVGoFsyEzit+YDjsIVEMgu6ZrrJ6ltCJK5LEv/j3/8frP/qTVe/Q9SU0bknZ11aM",
-	"Xpb4bcXodY2cV0VjF8rLN4DKAUrRSsS4FF79iWlzK0ltJamtJDUrSTE9e7/JGUNBRIou1rS5uhvPLuGl",
-	"KhzCWDGtuThv2pS2+JDEWL6kmcpxZ0wzwcU5FsoJf1Bjrrt9DFEVhNryqhrkRHJGU2pmoiVUNGGpHIPn",
-	"WfczpvoyTfJOMqZM93lDScYvmfC1VuQoTUA0A6OCGcUZO6fCNG1ejXDJsEJL3mZXQtU81yrH1xWh55SL",
-	"QxJDDb4m1AnzHUP1xj5VADhnS/pAGLIt7BUPpOBaZmaxzCNubTq2slNcDtB497K20wi3ynuNLrhIKlxG",
-	"8GTBW3Q1lWtfRaUDcyOyZ8VsKi51xfDUCKuCVgxwt7XeCL9qbiw4AtsUhjdOW0EHxBsoMyjBaYjHhZBj",
-	"LEI2pllS7Zyyh3tOxFCHpmkZiQ2rVu34EllzfcoPg1dO/Btv8AyWdbjoSEKiP1YE3J7K9Vykus/mFE8L",
-	"TmHx+3nBazWP4Y2XZ/yzjqGir5Yp/FF2XrbG8q+SsVznu7bE4aq0zpXkTbqDtXLi5Af8sxPzfh2uPlPc",
-	"YFRCWh+PdOXBXTU4sccFV/0ZIF6vZP6rn3/xJ3/7j3/z48//+q+/+L2f/cpLI0eaUb56/bv/5y9/9uMv",
-	"/uzHr3/0k0bUYC9wjxEC4/jubqt1ENTk+/sf/iR49+9/+Ptf/OV/te8uEe9YNvsrd66vM5RtmODWEf0m",
-	"HdGsyGttjemR4oIpRQy1IlKUQv0vQRxnWK/VOHc+k4MzznYA0xyMaqUBTCd5eWbwPPhyv4hqztJeZCt+",
-	"g3JLCdbnaJJj2mOuKi9EvosJlvud0Tyf4IBOYCBvwPaWm6qeOGWb7BGcPkK6N6Fb+1sHYjQb7b31rFy2",
-	"r1pwOWPInKUXTEBJ1a0Au/KdOqEXDMvSYmoxGErGEOAKdW1JRgUmMxvKnV8ofyKXvk1ytEh/eoKP1LGq",
-	"YGtvPha3umtIBedqgc0Eflym46Ph8F7y1bSIwPZt43nfUmXVVQavMJTY67kK/sN9plVeHxtNukEU7cDV",
-	"7pY9CDUAdq0l/G3j/g99rlQRKUFLS50KKZZ9asRJnFCA1ACwha6+iKuujpYOkhqZSmkSK5np2BYeOTfj",
-	"Ni8jfC4xXAjZ9miALxbws8wqTJrkGWZ52u4RwOFcMg8hARgViRtAULocGrJ1z9NUjjEiGYlJAJvYdqZr",
-	"7IArrAkf2TCGhMiMoJafRPjSQF4yhwlBzlgPq+czGwIN9cfNr1zY2GjlESiwR2CtVeHNcKmvF0rCMH6X",
-	"ILKo4Io9bB1rYB7Q7IJpLs4N/fW0uG19fd+Ce6LHQMmzRC1sfTYJbKq/S5Z5cXO6y0xecvNpt7EaujXs",
-	"xFtTvWXZTLj5CwVnHVrcnbNq5vI22q2ooTTVI9VoN+DlVdGy15VbcT+2yBRbVXZZZIrMEtU6zHeBQH3j",
-	"pbs7U/bf4lks4ULn0rEsJ9GGkL5txzpBh7V33qIgARjvZOrLCvZ3lGMqZeW1SeBtD5dAulSQM+ZYnGlT",
-	"zPImtIc63rS1X39l7Nco1CxEyqhzIarjveediy07fHvY4fbubRZRYxm2syKYBpyCr3h1m5x8rKqxyF6v",
-	"CHrhL2ivF9SBLDyzSklHGOlbUu5mSwG/TgrB1hn21oeTX4kSYeX0NStaezuZLuTPW71C0EFFnetj23sd",
-	"i7+z6HFh7e545Svs7u7HejcXx3GML30lbe84g2044mZs6fYszok6xHO9EpqyIHQ4xOs0lGmqDMPI2DlX",
-	"GhyyoTsZzO6hwu3t6NzM+JKmEFydmpOqIjISKfjLwVONQb82aNq13xmJCyHHomNnADBlstczyvtuK2q1",
-	"WmZwivTpJQsHpftsoFh6yVSVHfnYucmu05DctR7rQOyyUe0Qv2wEHYjPbjf6Wg8BQyhq5IHxNsg5CKHH",
-	"1zzZeWyFk3mmX80HrPMZltI5UpzeODYEvU85HDRbZCcYoNvJzkA12vvQG+4nhCKwrJPQSaN9s9V65Ydx",
-	"0mc2SV8Ka5Rhaa/SBP5qOTK5YRM01ZoNhma6e62be1GDXrLMyI2uI1iXA9gYv5dYLclFg7QbuJFdKXr8",
-	"vNF++Qr+ViMjVLln6+QNze4EVx1wC7kIOa46eB/dF/Y40eHQnCRGFXOZBa7n8s2M4FNfjjJf+4llHQwZ",
-	"KXwjhe7jF6+KR9W2Hp5V/GrRIRHshe548jd3RaTojAQU+Gq0Gxnz0KTa9aUYE3NbUOx8wITuKP4Zy1+a",
-	"PaXwrZ7fFD8XvolyxcCK9J0MMrRazdu3593HqKGlpqnNEttr7e/WzgODuELYy92DVtTAfdzdgwQJ2MFW",
-	"1LBbZ9p9dXXQfe6Obt0SW6ViWbeED2WpJccs0iluvPQXea5rwgilXq0AfC/ImgNr0CHJmOYZK8XfQqOy",
-	"Fyy2ENtfX7eBlW4X+g1qHdhqx8Hcs7SVYrZSzFaKeXulmK03abPepOWkhRX9SXgQvioOJXLko/S8AQZM",
-	"Dor0MjmwoYhKY2I9wo26tHqu/Lto4oHqU55FVTmrApb1xrxVKpVjllVbJW4CFwnu/quoMRLAEqYyrErY",
-	"BBD9pY0QG3V6bZn3lnlvmfc/TRPE1hH61jtC35zZ4oYn5y/XkltKHT33BLGkR6EkAF4kV7x7QC9sEqET",
-	"EECQaHtBQniiiboxV+QcQHaEBLAhxLfhYFbJBRMb/wkYGppeMEwZSOWYtHLI9L29Ei8OvP6BXY/rLS0p",
-	"s4x1cRXDgH0YYaO9s9cyrQ9odmHYHi6ic8FYcQwD/+WQjIalbVhnkG+Fi0vJu4zstg72lvGY2PXCxduU",
-	"uBK4tPYM6T8ztwWPfTQ9w7p4ad9yogNPQr6+kNNXrOBa/OU+S85ZdndRhRpzpRhEHnO8KCm8t+U3W36z",
-	"WsYskAsMYwcCVKDOkJL+BjmRPbzrxOm42ICx05cLmXmAn4vPcqZIVypdHrSD1++rX4Uc57HNVX27btld",
-	"zPdEYSW4VN9Q7qqtG3WzqhxXck0ttlhVTjt4FOwzbwKuwUMXQvxwCXoh2AheRQ0I8gEhNuMy43rSGdAX",
-	"HXgjf/IWSjzlgUAeAggpkuIp6MI986hv4pbpyxbeCnpyKZjt96P86xCYo9G+GfxSiASG8N9unyWjlCUd",
-	"SAYuTm5dVRW3Z5Ec4bd6Gzi33sW2Cxl5q6wRznoy67JVQPs8YNSKBuF7tm+jSjE7PkBwsfnSPX7JXNL0",
-	"ISaNW8rEFblgQw0heAIxPtE6PO5LMqCJUawQhDRCjQ2YLsUSKubvWd76eFSkFivX3dQ0u6Qz6lEdGnDL",
-	"XKhXS9+ezao3W7J3TWTvbdWZthrNehY0lVOdehR4juKCr9142aWancts8qqOcHTHPvwmhKRNXcj16u3a",
-	"BdiKIW9eiw+W0SHSuMMahTgs6womy9UgtyNYCIRZemVWr9Cdsqlw+LmMbr81JRzQJOGmdZo+zsxQNWee",
-	"ZQ7oi/BLBw9e+M4DgUuEFt+QBPE1pglbHv315tHTJGt9nq2puthRmmquNO9WZwKeuOLXXHu8PSinUGp2",
-	"lIJZXBCaprO6zglVF8d5n2/gjvcoN7fSgnZ+K2oMmUiMjiDY2H27u5d/DaED7od9c+WlWTrzk/3yZu68",
-	"d++39g7WFMT9Giy65qCKOufVlvuvepvMAiKWrNlCcjaBPFK2BMBlFVC7v0cjtcNFT1YKvu7sj9Q989iV",
-	"n/2Z9Nkv/vtvf/GffuvLn/xOwwWjdPAlH5zScflrdx9+eO/hx41Z5Ets4PO/+i/TbezOtPHk0Z27x8fl",
-	"zbz+0U+++L3/MN3G3nQbx0/vmDZKx/H//PK//cl0A/vTDXx0dO/+3Q9BklrzduIuLWTCGko9rHwxv441",
-	"O8wt68lRRhLZHQ2Y0Cyx60QGjIolrpwanQ24tvmLcGEqrqAvvjUHZDYszPEV92DVLfmxTfu+onof7uhU",
-	"uqDyOjGL6jCU1tjDVOmgwMH1RNmYP91MOoWiCF/+4W/9w3/+8S///De//OPffP3v/vylIb+v/vFvfgy1",
-	"+P7ypaG+r8xyuJctOc7f+fnPXv/R39WnwG+s2kEdlBvQUT99vmxRQdrV/JKFlmOHcZMxmmoOmDlvdHnr",
-	"xIiuJ7fWKf1wEiD2b/NMt9psnmdaUsSmJuGsZPlQ93QJAEwGgM4iAfQKcNBxTS4YGxqxhWdEsxeVGafb",
-	"yklfk8pJtbl1lQNjwUnY8qC3jwdtb90mswQB73+Ni7da/eq10gQPSewvUEyYMLNTELmRcAUfqlLxrqQw",
-	"me2kmGyXX2isKg0y71hmxeS6kvvsb6W/xniB//Fvfvz5L/7gix/9zj/8L//hi9/57dc//d3X/9uPlgls",
-	"d3O9BvDJLUn8pyKWL0tEt2L5Wk6myFI7qDCCZOhqhfWRKkJNzhrnnqpSOMivmmHOTGNrlNuMUQ4OVaVB",
-	"Do/cGsY4s5XrBVkwUWTTdDjEaqFqoDrmQ6u1C0deKWTpDbqTSnG+47+JGplMXTkxzO7NLI/B5ORduzBg",
-	"Jg/7qtWos64HzaqJ0mzQocuIBGalNo0NmKadQCgA4SiqWuACdHXCenSU6ppY1Vx1LEFMfC/FLdFy2HFR",
-	"IiBx1MzSnt7Hq8vCxu2YLweYAWxNc1sZIDfNjVQhf60G+Szn8jdeusM9NwLUU9ctYXhLCcPWXrJpe8ny",
-	"V3BZefmpO15XYS2hgrDBUE9IjNcrJiNxxkXiSkLCfJrkXiHZB+fatcAvUEUV8m6oSFzujR5LX69QCsxP",
-	"VRGhqZIQdgYQSkE9q+urF7K2iFhh88kpC8hPr0IZsULGEzChKUlvSRlus9BKW0L9dZfgtogGb7vZxxl7",
-	"ZOYsQG9EELxxwSbzzT+fmAfeoF3mEzZZZJYxlwrGuZV+Nhxc1Wfk6PE9WHxM/DcHp2jYyTEstN2moPLE",
-	"JmWmUkCnE19z2UgbZoQggQxT2mV5yWUzbPM7Il335VhUlcz4hK2c3mP+dHwpk8kI0ZJqc55P2GTTEVf1",
-	"fTkXzJwZ2NeOazQqn+0azPchG8MqLKQUW+675b4rUb0H9MLQC0f03gSzXRgVdU8TBqra1atjFcFTjqht",
-	"46a+GnFTK57P1dlrVC/MI7gAXZqmZ7R7MVNxoppNx+6deApjKEaE3pgoOlGkL8e5DQTKcNEk8t96TEHz",
-	"B1MA/QFGkQgvDpgdzG0QGipbnznxgCVNckQy1mV8CJaJgVG5Efg5bPgbiojR4Ixlrha35WcALAJ4XVyT",
-	"rhwwRc5YT2YgwUPOLjxtZREtweahMNHtMC/qLQUj9JxyYUFNlCut0CRHgnDNBrg4KYpnVJMuFUJqMxFI",
-	"+eMKSoUTOdKHhOIqOQHNl/nuUoFL1xspM/GTYD0BQsUOHdFgcIWBFvXlGGQk2dNM+JlGQG32WyShExUu",
-	"4xjyE+0KQQ6iGap5x5Gwb+2RvhxlKofKHA2b5AjW62aLmCOh3LOUIEyurcNmNtitjtldQpMkYwqacntK",
-	"DvZum8VWo27fNmaGivYkpf0eQrtmvTJ+3oe2ZQ8ERnrBBKFp6nfIV2zDtaH5sT1m3YxpOLy2pBsVZPcW",
-	"OZtAdsK4z7t9lD5liqiX5lSPbJYNlG8rS8q8YHdsB421gNqrZdb3brxXEAYbL08bA3XOk9NGm5waye/m",
-	"7u7e7mkjIqc2pwt/+fDu/XvfffLhaeNVoaqjkahAZjzjgmI6LAb1KA0IMSuJr3aQS/ZSYT/1VKKMDqwq",
-	"PL75/OuvBztj3RHa8z59HjK3j2Tm90U1yQlLUyTXZ6wLlLHnsRHr4ssNR2cp7xYlsxBHQM0Tw545qUlZ",
-	"KjGAcgBUdFmasgT5CQamJywZDVH1HdCJOUuGrCIdN+QQvfmYjY3dqbBAK9f2Cc2SKhHtYWHYM4SgrN7q",
-	"Gf8Mo+mmL1ttoFz+2Yl5H4qvshfDFFREa6it6pEnam6HhoWpwv3lQt86yK8vF5pZSNgBfXEPH8eKjgMu",
-	"3Gf/OM0yOsEhlg0J11JmBQI1oC/uM3Gu+432rQNo1n3cnaUiz9+EZo1FJda2RqOxMJmnEX9HjsnAMH5I",
-	"r8DTl2zjm9aVwQ0XKZASQyTORooLw/oROiWkU0WyMy+jNshtmCJI4EpD/htHhEKkGkmlvABdca/Vak0N",
-	"iWoykEq3DYUxhKkv04T0GBjDzD1CESWGUhNxZARVARgRhrKhYw5qylISQ/GHLkTpxdMUzaimfTkWVSQt",
-	"mkKjmIWsaBIgtrQwfJT2UWjHVCDNbOVdix2dy9Lxx3dPSCmFB207JjSVoqLe9XqUdQVKWk05y6WoKvpY",
-	"1Zarb1LbqiaxrWn2J0EAlmlSUc/bbOf0oBe5zu59WD3uJeuDh/v2Va4SHs5jG5+6Gb9GgURUxqnWp9nR",
-	"ogLiZuMKxE2KHLpUsBSdKIQCBAqoqPDrkGVKCqt76yBJwCmunuMY4gAK9hljgvS4EVENnfThE0M6SSUF",
-	"IweaDKfG08ttEECn/YvwVQwibueCTWIzdOrG7ZwqWCYDmIczEYDQAaq+NWSargvt9IiNjbBeJZmhbcNP",
-	"CiBcI9Tn8cFwzC64BHhTNhIdzQcsJkMmhykDtDhDvKAsxyFOJ87YkFFt6yWp2FpalMTB2q+ttYY69gcr",
-	"mpn9MLxsJDRPrfJvdA9YUdwnMDYVzDFgQOpRnirkQNF0OEs7sM04+0VEwNYBuELZBLFpeRffchhP1obh",
-	"diGRaCgCgxIspG+WKH4uqB5lljNjK9j0VCtWaFdNcq9g2oKpQjgRnEN/uCI7EbArBPYknOTB3l5EBB1A",
-	"RXt7+uJDI7akprsETF24NuM+GJMUMTuIJiW3uewF3nwIYrJ8P7wEccLFuabpRWxmE49Zt091bB97oZ0+",
-	"BsOv8uktkAA2WUYF2G2hFD4KBkYB2o1ywaPd8nXMgA65VTBUyl+xRrvR6pgXOxjLDluQO/ZOOLDdvdbe",
-	"zZ3W+zutXbLbau+1XPCOzB4iX/7ib/7487/6XaCL6sJ994s/eP3DP3n9o5988T/9253Pf/Gnr//bn3zx",
-	"Oz805NlKBWiTNv2O9owC/moVtr5hfydcZ1haq6R++jIoFueX2K4wNB5ELiG4GbyEd7vRbrz+g7/4/K//",
-	"4vNf/OKLn/78l3/+J6//6o//4Tf/19f/9Wevf/q7X/z0//7ij37Y8AtmBKo9OD0hjetY/6or2WLLmNnq",
-	"ZS0wua/jUA1P/gOazE1Se1Y0xnA9zcS2UetbJyrAubI0dWy4hKGvqBVX2fBuQKOq2rcE57Yn01SOlYeV",
-	"sKoNKI+OZMURcHAwlHSNmiqc86dL09RKKKFJcii50Kl1OXjLIHhqEH3ecNxT4fpCaQOLiAlZJoYdgg6c",
-	"MCIYSxQo+xlGYMTWb0E1eUcxhvXB3nUhvB7u3opxeXkZIzkYcexUWJUb/IQkY+YMKsJ1Oxzb2cRLWtbm",
-	"GdnFQnOAlwetZGa0c67R4Qw+64wNOBhkcahTjZ0KO6HmqTgVOyQ2HKVjw0ziNohcZzaQKOaCa27YUOxl",
-	"uSa8ZBaok0jB4nZuTQB7jGH45leVv0Ee4krCS1wobQQJbMdQB90x0kjcDqVGO4eE3GpF5OBmRPZbEdm9",
-	"CZNteSHResiA/hk5BFpT8SEeECOJD6kywlDgkGuSE4my5qkgBN+AfXUSqGPp0FdhSEXB6hDco3B8cN+N",
-	"mGPUaIxwgjiAZr7CPS646rMkjuwX9EzIbEBTu+ZutbxNO9hHu7aglzARboHdy4rFA5kOrWQJaiboS4sH",
-	"9EUnsV6v2C0n9oyHEIs+xEYWlCPdwRZjs2L+4VAId5Mr32pot9hnMAW/MG08vubQVh6ZU3EXKI2De4Ul",
-	"GVOuc30NVh7nYgVPuFxGngehPWGZURdgSWxURj4BvE3mqsG62tXg/lIlcIdzp4J5zMfR4yUGxcUcKiYS",
-	"+5ohNWcymbRhzFbLLBAW14TRH3JHNRPJoX9Fjowa1jsV9hcYd673+anAKNxtlIlR+cy8gQbgeJ1eUhhB",
-	"oVdyxs65UPnZcTMW8OsUSUVVbV7jsLFmTdyZjuCKgo5qvo7d+punnevZjSU4/TZ3IexreiXd+rulPxV4",
-	"M/BEBPOCowPzglyNkBR5/oBe/1NR6hK+axnpNaoqIQ2YqddYppcg828XXwQnj7+bjfatVtQIL16j/f77",
-	"7+8VtBfzs1VDfvn//tbrX/zky5/92S//7D/VVVDyDSsoPyeg/LRbrW+23m+3Wra1QPcq0qNGe781o+yA",
-	"kJLv5VKrErxm23D2Z7BrhGPdO9k9wAhMP1Z8W8hG+zbmD/nVqrUmU1NdV4eD0/nVVN7K9K9vvUX6F8qx",
-	"OT7aVufa6lxG53oCAr0TPodDJhgoN4HyBUxHZsDUrTIAwvJV62PudlTpY496oafQVvWwg4rZiyHrGvKM",
-	"rTAjUZ9NiE0sC18E2+yEaTNLbTROJQcMgtjMHzZmrlYQB5YBczWb+zJNlJOHdMbzQI6T4qgV9t3KTc1C",
-	"jtsovmIwXQ8Ll6DV2ULv4wyMngkTQFtxbmCedq4qppeIFbkrkmlj5holnd0qlRgkzVEwvOJ5aJPcyynj",
-	"/ooWv7si2XSSgwvFuLnhUAzX8bZEyNeRHh8zNGPghch1ojcTMVJJi12uQRXWQ3j3GitC+23EM74o6adQ",
-	"HmibkrBxkISp2B3PVnN/QeDQ/oZyrsX1vO3BsVcDM15DVKoFj7to4mF5ZgGUz28SW9qCvLP3LowcK1WQ",
-	"d/bfhRo/KfNK+6H7Df3Jqi9HaYJ1amIyHIFFlZzR7sWpsM5KqHcZkWTErHkgfnL35Mn3Oh/evX/0vc6D",
-	"ew+fntw9Rucllrsp1PeKna0rfnD06x18886jpw9PYiOhgE1wNLTW1CcgZnBxDvFWIA5yRfo0G6RMqTYx",
-	"bA+mZ20LLsMA7GHobYX1ALMZe0G7OrXpAvC1d3gfejsL15FNqbTSiYebACEKGj7yq4uZB5AZkRt8sOmM",
-	"CotjwY0gB2seWEp4D3M2nLnUmZWp1mww1HZSXoCzURCngtiUAiM0cRuBAA36kkgwoQJ8BnwT5VMK99v0",
-	"n1LlFkRLeejd1ikXDMCqlTWgmg1omjEcuTaCBVCSgAd7Ksmj7bYANj0mCevyhLmUrjxdFfsf23wKNKya",
-	"U2fkYbvq+Tz9pgiwefVZmtjQOVWOsGFebQqpO+ZRNJcCifVpL15W9hEFNjctyfglU/Nbx1ebXHXgabDH",
-	"zgiyqM6cUHWxlgjr1PqXAcW6p0nC4RLY28CwuHCaNqKFgHAsy2TWycXEL/+vX3zxb/+yETVCSuCtCl4a",
-	"Diws+Ndea29/d6+122ntfufjX9377sGz1vfe/7Vb3/9k/8HNh996fPvJ7kkD5V9ob974uSJjmen+9K1Y",
-	"ZTZ/+/tf/vVPf/kXv/36f/+LmTnZQO61p+Qk6+lJjcF/NVpl3IvWf2/FwdYW/vG4Lq+51E2v3GYybxWQ",
-	"1QxCwJ5HGuLwgHJrpKnF/JkKcYuJSilr58xBVFXIWkbas1JIn6IDRo6FG0vkYrnAJwaBii7GzarHignd",
-	"JrHR2EHWAWkyfvzoOA/0zkcTn4qxuf82Xt0l/0GWpY39Jo8cRw8C1XzcHETGj4ah+5QcG8ZAU+8rl8K7",
-	"/U4FhNDZSfDMuvbmMrL1jDF6LIsU00zHkUwUV+owAjsX0O4qiKuTARvt3dbB3tpENKrX0f7Vs5vvNl49",
-	"X5qGf2CO9aYRU7tdNgRvxG7Be5E/yXo91tWBWWrlvcBGD1q3g0btbXCMFc+JjWAryIJF+I6TPleEDoeh",
-	"XOlE9mZjxQ2L/GjWzY0q7GftqDajpW5Ncv9EOCKY4AzVl2S31Wph/dG1mKMDli5nihhurDwbwcR7m8Y0",
-	"rRmj5qtIMsroWTohSsssj5yyBMdmNkHYiGEGDgIy0OlHinVcxHQcBW+iowNzA5xNDzL5BztMGDqRkHeA",
-	"//6z3b39g5u3Tket1t4tQQfsn2FIcHxI4m/GmAWvhrTLIqPuxv/Dr/86fPn05KOd96MwPaAHiCXsByOa",
-	"QrSSssVz380Dj/BJrAuRB3qfg1rpgrqtVu1H7WJtzlIqLiCAzLD0AYdKwYeEEmB/4NIBSsVeDCno/ejX",
-	"cUsFkSNudXDczu1kv7V74CEEAF7Q6cV2CzBZI1h/9Gh1sLgFH5g9yG0VHvWAe8wFI6O4fAX2YsgzpjpU",
-	"w1v/H3vX0uPGcYT/SmMuspERtQ8psrkIgs1athU5K8GSoYNWIJucJjnYYfdkeihqYQhQDkkMJ4DsHJKL",
-	"AQNBbgngwIc4CBz7x9jrxyl/Ieiq6sdwh1w+dteWwIutJTndPf2orsdXX0nh9gcvm5DZQCAo9DCYeQns",
-	"bW2G3j7+7NPvvvz9Nx993A4G9fOkOGoVI/kzc6e1nUco1YzQeDuVDDtIvAMNDNWsjrAKZZAmUKf+3BUy",
-	"uTtcHVQf1x+lkP7BOjVOHeeUdDaakUr+GaXcdZTKBJc2GXhpSlFix6zocfdqthmMN9WV/RVqcUhrSZ83",
-	"o83tVzY24D8bIPLyjKey2ssuZkNY8RA2NllV5fjLv3//9E/Hn316/N4///f5H7/75LPjZ+9/85d/ff/X",
-	"3x0/+7NZyem9x5FWo6I7wVbvq7BUB3XHrbc7UUFhi5oBzhJGiw8McC4tPzQkdJ2/ELE4v1glbpfiiJkN",
-	"WUER1RXgMVfNZhxRVg8yse7tR3HUSyXPgrI5Xz394Nu//efrL/5w/Nt/HD/791dPPzxZSAen1xXS8ZPr",
-	"aFivmTfrpnmKjf7klZ9WZ7pQozLI/Bf9IeKzN2PH1gDqLZetkh9Wqv8ATZDjbb0exdFYpP1BGTW3zNFz",
-	"uJtQuURy1yQFVRaOPcjaKVRzT+IIPPLJadM6OXfzz1TtKBdQ0muHveC2PKXUEMAZaR7WAKK1dmxuagSd",
-	"8JrInA0zzxuCtorwXD6ikBzqvJxEZjDn4iLaZb1UeMjzuFCyz3559/Y+5OMCTJkbRdTIOfsyeaH6BR8S",
-	"aLpQpYA4GgfEtukTFd3xQGUCtP0pNgLC5K3vIMzVrFoMsbFtMKW0LLjUHJg4mxRUc6+HE66NuoTq9IEk",
-	"iwNVRi5ZO9DKLt8SR5hmCYuMuHVQjrk+CFgkwChBIHvJ+ghmohwSfKcZWiPY7j9wPuak2+3eWIEqpWOK",
-	"e0ESBgDtyA6AdXXTKh6nuuKBcxxG6OI5Z90rPoM+4Jq7/sqr4LSr6ePhgrfTj9PFVn/fnzpZq172ziO3",
-	"tRW430Cq4BDhn04lcraA1xFs5kbVGnU0fx3BkpQDjA+PAjn26Ew0Un9F+TatXKO24ReNM/XOBRvhBfLN",
-	"rdWVC1ZXAuddHTncEoqLObtX3qWzPBM7R+iExW4n89DyuLnTSrEubqyERiMmN8zD+p2MxMzvJ31etm3v",
-	"z7KfBHAX+xEtpK0E+0gUFYjirBuwUiskL5RZ7FT2W1MiUBgNm/Kum/Qu6EeLmtHxsw+/f/qbb9774Pj9",
-	"jyOCZrRg/kD8Txq65cxWddqXLp2kxjWxWtQtjkpzuVocxKyqKZtnUeKW68N5bM41MPMHqvY9EfM/XSxO",
-	"g1hWpeMVTBGYkeqBGZN3buy/dnP/DQxpkFLisgt2MDcWI9ZzwdJyZE2uqf20B42uBfNzJ5ixg4o8th+h",
-	"9LV/zSNzSarOKWGvvkgSNmZSjdne7v7ejbfeuvHai4UFe9EqPYGwspxvYLAFIGaVJWeryl4Rj11gqJZf",
-	"9KZkY1UkSD6RSjQBddOyc6FnSVgic3Llsy441dDBVdoviQQNswCO0BU0sNlPfeXp5TECbtuCRDqf6wbC",
-	"XwHbRpCHf8nRhkIMObYsZnrAC2QVA8ccUrY4d17HbDv009inHQUMILggHu1J/MHHaK4qeDPPAUCvZMzi",
-	"HdYmmDZwTGCkoh0QzykaBJGhaCHIaWdpT0/m7+ES/eguMD4w2kBzO8Z/tVLdGqrCk0HPce1MXC+pbiUj",
-	"F/uZCC6Ri4ICFCcjSssHkeLwEYsSDp8hAnJgTLOPbcbReHAEzAWt3kgmOpoIRlVxzD5NgTb2Dtuubvro",
-	"DCNDc+fk49Y67RIBISHXaVQXfBfcHxzZiwDCGMIW3zgXtd3mq0y9Cm73KGlZJJhurDUypaoeFRWCf0K4",
-	"hfJYJ2Sk6jncbBn+yiJNgEsFUlm4UaTYtY0NzBCDzOr6Cmzkc7lnR//jkZAP3o1mij/i+ICyKI9QpKH7",
-	"FUXAcvjZ+h63oUcL/TWyy/YOCwedT0J8K7r+RJPb2OSC47Bujhrgqp8MVPZnQY7NUq2iNdNOOVXoIYPc",
-	"Wt5dmLy7YfQglATlJGWF9VjEUCenhpd5RUGop4q93QlK/c0Nhwq1XPog9xzFwyV95tz6bWvm9wo1JNXS",
-	"flSqNpO8KNTYDIeC4TC6tMRRY/vt0BZvA0FGhScPPq9nw7eZChOStcatQx3b4nQlorbOgNjdDGEBQvc7",
-	"5l1fT7MSaobMGKrjzbCuJTNsdAxMGbf9cs6QFv78ycxB0FIyMG9SYjxWBVyDxZRxhDuivkRAwktxGfw5",
-	"J+uXzDMaBz2lEZ0ykFItNYznjZnfbMQ1I/8FVRo2+3EqE/+qEv8K6D6zyw8CJgV+x7iuVhTx7VjXM1a8",
-	"s34L4j+U5oooHN99DHSqbCjKgUpsQL47EPpAAr1nIXqi7A5MA5mAuwBRSIjQNmZkOw7cLENRhUNVmB9L",
-	"YzE02B4W/DQ6NELdrRZ/IC3CFl0STeCbJ3Q3NZQpzGwHqD2IB9DLEmIgQDcJ5euPpCZC09rE8AN5Jpnh",
-	"UNVvJA8lgMKkYFc3rhphaZ5GAsqiFnUO0wA32b4ar5R2Z1bByK8KBugdCDpf29iIGX1v8ctDlvaAu5d1",
-	"xBx5zKAcRE3TEvQUNbc3FgDTwGteKJAG7BxvWSwT11jC9jgltrCMK2U1u4ImfrZRQeaWlWxToIzo8IW9",
-	"s4MZHuButWYyOJPWOeBrkMxyEQa4zVCW006LQ8gMUeKtlPFWuRenWlZvmVOuqW8yivzALENJ09z/4MFH",
-	"DaBqAUJKkoyJVq8AqGuh1NCWISmLVGjiBzY3YDISDfYOsudUWFWQEBnp+FwClpmIBkNI8khTARfcHzue",
-	"DYYAca4yLFL9uPol1dsRbDFqXXnSFJt1diArN72/kC29DllYGlNrgd/FXcWFzfc+tPEPsCRSzdQjUTTY",
-	"fTMkTRnsVokAsmozPeZ96GK2egHWtsWLF5eADxWY52IIehl21ldCo0EpPKG0+aOPuY0la2tVlG32ElFM",
-	"gu8e7N+01Adwk6N7Uyr8jjIB0/LlHdyQEP9RVWKhASe2IzPDpaWvTPjRJc1gN+HmOPHcmOsD6RYY7HOr",
-	"bLJSJfyo+tyvR2n3UOiSiCMhCARmOvSNyYqeU99OYd/8AjDcmnIcD6Qty877yroOYKrHIS1+8DxtPast",
-	"Ie+PWwIXEqMVBN5+WA//lt68RUx7sFJDe5xsliXi1y+5jdFLXW1sYqt3JZd7aa8cWN3OvJMrL5RK/5qO",
-	"mujIM6IPRjIpRAJzkiuV6QqC329giNahpKpAp6GhEtiw7dDgudgcOEU1pg5h6xBOPtXMqO2WVAl8Ek3Y",
-	"KXSy4GRTeaYuVmeCqrOkiSfspfae+fjynpJlobImk+oy4NrbLzfYvhjbGTuQyFbACm4LWNXkHQS2R9uG",
-	"Rl2qpWQdUY6R+tMo6dqB/c+LaGlnUp0uRD/VkH8HZ5PnOSyub/Xq1FalKls9c6W3ae21KI0mDJGvTor2",
-	"Dm642sHBoW0Q6Sm0IQ/k5kZsriWe51gO2w0QwwtDLbJHwFc2Q+NfOCqwm+c3k7lcDqaPuR0U940+f16h",
-	"hrUK/oOo4GsgzfOi5i6v0o46Zhd1xGWfqDM1WjBPFVysk3NaAdxaX/xt2RVzFqQlGtnFqtLeV0VybWNG",
-	"UVrb6llVpqX4Z9E689KxQlrG8GiRDJTnuW6s2R1r7/TFeKedVHBZJlVX9U546pF0Mg7RDeajUSHOt8Js",
-	"VxDqCKup8klyafPRYYrYDJstSuW1GZ1MDWZMpYIr+U51pZRrk3ohMnyIj9pqRWhtjSeLBTqTHplNwioc",
-	"UFHcjmiiKmxY/NXyjPg8XZxqz34DY7ClXsviqI2/BagKKt9g+RsNWDuoX+q5J8HOpEZLpWI2klDera1k",
-	"ayS7meAF5BlT602mFSEjJRmEsmTlOO0K+6QrSgCT1AMzuFGb8Fov7S8y2bWj1CE5cTzdf3AHNDe3tuOJ",
-	"u6YZddWo0KJlH/agQVCfNoPWom8//Ojrz//73SdfIE0Jqn7mf/qKf/zEJdGMrm5FnkOE9MxhngFIz31M",
-	"w/nF7du3bu6/0dq7vf/6zbd/tQh1glmBC85LXWJ650oDqKtxg6ypOAhC/Vd5VPFD3P4BVNPC/qkUqT8K",
-	"URN+PGPNwnsZ8foyqQXrL4nAX25HrGR44CZZoErqOmN17Yw/IhnPOLsv9gAMPqlRwL26evmHk/YL1ONJ",
-	"dZl29dRsVrOp7/qfnYOg8zn3lpN7K6CC3ty87v5qFcDG9Or1xrXTz3IclarkmZGdKxfjMpOwBy7eU/0K",
-	"8Ku1Ur28xQ7suSe1atY5AhX1LMpC5PZI8GSYSvDFXp7jKOzmuQWgnd9poDuW0IjX44jiZy0pxvbTzS3/",
-	"Mea90RfblQw6+vCaPz/2+Y2tqytyNLg5OO1A9NJH61NxRqfC4ujhMFhYZdWZxXiez+HQyhcpjuIgUETa",
-	"zTVr1xBt71BamHNwuXCNMaoAeUR1jyEOecLS2c3zdW2HdW2H56i2g9ux6/IOa2jP81neYZn7Yj5cTw1w",
-	"dhZodlzwPKdcsTHHBLBU6hL4qZgfLIRLdK2rbDfPLzrYey4ZtfXSj3S3B8txRpxHjBbsK0u5sCLpl127",
-	"heK2FrSSFpYJeR2Lfc4gh5b5kveRPH24nIQaCJ6Vg6mW25v49UpX8UKrYV5cdEeYuP7gYTWf19EIMDLW",
-	"LKwmeHd6odr3zkedLO3SmxtxeDT1xd+Gby/uvZfdJHPMlRGPHa6FwyCRFjxM+wXHZNHFJq/a77tRh+u0",
-	"uzsy2+jBQ3MPdAQvRHFLwLAgrx8QVnVpbwAww6+jOBoVWdSMrqCQxDFNPvC6xVYC64wO6la7EtVwSPhR",
-	"g03y78KbY7V3ugdtrBu9HSfzumxvAJ8ixgmZNNgdlWUI80QYjEO7xNbWg8RrJUWjGlGvTahzN345KIRg",
-	"bidqe8rN+fZ4tdrbHVmIdIO9AVUeIIaY55SRB/N7STOeJIU5NhjOM+pJm1Gj5rUmhwoSpGa44nFJbeQZ",
-	"74qByhKg7r03rdgEpO2kiZkcm90jwiR4F/OEOa3Omm1D14zkPlYZJ8THJcCzFppWQ03ydwIEiQf9Evev",
-	"xQaTekCwURsAhdITQUmDal2BqaNydUqRdoZwovzQ7E+AHVOF9Edcpnrg1xKQoh0xSCvr4bdEbX8K0mUT",
-	"BY02WBv3c9tNhwg8IFStNKiZXDpcrse7EoQ5LezkxlgWE0LytEjBgx2RKWQssJwc+MJDnsqS0y42U8a7",
-	"rmx82DZAIO14Se8F8mZfgZ9LR/LixxlTzhLtdTscXgjPTqMK8yPzGPwgV1mmY9Y28j+coTE97YfF1Fhq",
-	"xLraVLpw3mLmXZ+xfzkYNzDsxEFhXOfc0ZZ+B4l2fK38LKN+U6GReKfBdsNhun3q6Xa0EBozp4OSHVqh",
-	"A4lL1gY/LT4OkGB6jvjizBBwqd2OgVTncGowgc7vRPh0yiaEUCQdn4ARCMRPAiLAyA1ggLFVc6U4WYP2",
-	"koYTkql+0K+bmyny8zCVCItORJaaGQmfHXApRVb36C0A7naOaOWTlGeAXU4fV/oeSciEmPLe1KXeAUKm",
-	"HtcI+GDDUXdAZVTMJjZHp6t0eULO1rcbMkKBREO8hfPrg20agN0sIAy21zSxlAuVZ8ITKoX10pGyIWbK",
-	"wjjtvMWTQrAaQDjZ1ZtqHPZEkGTTMFyL1G5lhvH0TBt2qh3byXiQUvFos6/SLuaGBCfJ8R4MBZfw68qE",
-	"I6R6yl2fKZ6wDs+47FpNSY9y049WhQ7aIU3pycMn/w8AAP//",
+	"7P39kyPJeR+I/yv5xVcR+8JqDLrnhbvdP9C980K2dt443cM5cnuMSqASjVQXMsHKrMZgx3NB+WgFpaNt",
+	"6k4X4ZCps+gw4xgOWrpz+CwFJZl/jHaH1E/6Fy7yeTKzsoACUAB60DMrMBizDaAq3/N5fz7Py0ZXDoZS",
+	"MKFVY/9lY0gzOmCaZfDpcDg8SswfCVPdjA81l6Kx3zjpMyLyQYdlRPaI7jOimEhYFuHfdMAIF4SmKeFa",
+	"kW5K+UARKhKSsaHMtGpEDfaCDoYpa+w31EC16XDYbrV2G1GDm/a/n7Ns3Igagg7ME+ZXnjSiRsa+n/OM",
+	"JY19neUsaqhunw2oGd/vZKzX2G/8/68Vs7mGv6prOIlXr6LGbarZmczGD6Hdl9jZkOp+0VfXPrJyb64P",
+	"7LBPhWDpvP7wiZW7eyixI7PG9/mA6+rdGtAXfJAPwl2j6ry0Ebut6tVPodVwPAnr0TzV+Ipt2Xwwn7iw",
+	"n6KGHg/N+1xodsYyHKYcDKkYP5SzVgN/bwu59oLIXOhsXk/w+2X0lGdKZtXLHgv2Qre78ETs7sowYxdc",
+	"5ooM6RmbceTxldKqD+iL+0yc6X5jf88utftcLLbSGRdnMC68uBVTX3CVejIbUI0bd+tGY+GeHiVsMJSa",
+	"ie74UzaeXodDMpJZQrp9qZggnTGsQZemKctIT2ZE97kiUjBihsSUbpJDQycY1Sxx3xEtC9JiZgPUBNaM",
+	"jLjuFz92ZDKO4DsuyN4N0pd5piKSSKaIkObbMzKQGWuSI00ypvNMKHi7xzOlCRVqZOiYb7TPaMIyEgez",
+	"3HnChikdsyRukhPX7zmzI6GmF5bBQMgZ04rc2NvDB80z+E3rYzLq85QFPbuZcmVo5zCTZxlTqkkeCd8k",
+	"TFxmdt7mVVhZrvwT52zcJHezTGZ2Jkh23d+yR5JsTLJcKEIzZhaEnLOhbrpTiLMtjko4a7O59c/jkGrN",
+	"MtPmP//s/7fzPz//8HcaVYf0Pld6KbLFNRuoxtKUam9ZSvW4LwW7x1PNKq72I5GO8dwOzWN2eBHpyxG7",
+	"YBnhsI2jjGvNxIzBwpttfLNRl+TAqB7iO2aUT2Su2Uwal5lfF1G4Za/7MXD6mX2iILAOWS3Y9QlV5zOp",
+	"mOFf60gFtnHTz1PFMjGbRefu51W78u2bzp7RqsN+zLpSJMrQuRE1x6dHhAQeDdf7gvKUdlIW8uvrM/i1",
+	"eb/2gYLRvDLjypgaSqEYyH23peilvAsD7UqhmYA/6XCY8i41Y772e8oM/GUxHvNkwhr7N1ofRw1maJD5",
+	"LmMUHoT9agqp232WJo1XUWPAlDIM0Nx0M8fhkAi4PeYBoG7mlYgoae5TlwpDrVCAJBxIliWZ5hTsN1q7",
+	"3/rm7+5958az1nc/+vat7316/cHNh19//PGT3RPTWb3VAMqJyzFNi7p5ljGhidJUM89QjJQrRzBcOxzT",
+	"3R0p2Cprh4TUL4zKu12mVP0JmH6f2I2cNQ/HaEZUkS7NMs4SInMY9j2ZdXiSMLHavl+v2nea636z5xue",
+	"2HimGOlmLGFCc5oWXAlWlSXmPiQSSO3GN7z+yAguq5kwiZ0U082kUm3FNYvJgFGQMqgmlIxYByQ/w80c",
+	"3zaPGR1KhweJ6H4m87M+oaSTyZFiWZMc592++x3HlLHfY10jKnGQLsdkQMfEaBVnDI9q5BSwzph88+4J",
+	"4aKb5glLmiS+/ejJcfvRk6NvHj08jknKTZtmAG6OZliqaZbzSBhuTtNVDsZNc6inDwZ3TZaOhOuIKJYZ",
+	"YgDv7ZPv51KzcHHaPCGjPhNkLPOrogqHgvCq4R7AQONiIDHhcI56nOECM6Ez8zcXVns2L7+nSCrPcLUv",
+	"aMqTlW7h3l6w2D3O0kQ19j+zf07LHcXKc0vPSjINHtouFaTDSMKN1J40Xj2Pim10553bMZd285BAt8S2",
+	"DU9snnKDKM6VuaKJ4aIR6eQaR4Z3aJRJcXZAYli3Jv4QE8NPFWG02zfjeEBTIyqx1Xal+gq4tRv4tifJ",
+	"o6cFMAfLBDtAbZJ9wxcHuYIvYGnJ7x4/enh16+u3GMZhGn8o9T2ZixXX7MZcOaIHDU8uWMZwJEQZSgkP",
+	"b3w9bG+gvnaNhuaFBfaCo4BwIuV9mp2tJCTc2L0+7zBpKdsptD3/MHEjbUoCj+4TNUx5mfvIjKi+zDQT",
+	"YMXT7IVWV3e2YJhAjgTZJQ/4J5EZ4EfmL7AiUNKhGm/qiZQPqBivRj0/ninDmHUdUDFu9yhP84ypifWV",
+	"kpififmZJcTov4OhVqSXyQEqizRJjE6/T3Q2JvSMckFSqlm24VV1AwWqV5JxunTApsdrVjqwiEwKOrAu",
+	"ebcfR4VgApYuroi155FcsVOhXccZUzLPukw1SfyE6Wy8c9jTLIvJGb+wDFKV9aHmqTgV92Q2PWYwOStG",
+	"sjxloESk433z8A75DlCiw8dH5JyNldUtzpi2cwOTSJM8ZBwksESWVgLY3shQk1yxZHpNnIXJjDWlRppm",
+	"7PwAHjkVhDAzdjQHmdlqmunCUg6CAhxZK6Y5uyBVaiSzpGlGf2g6tux3mMkLI+Bp5Z+pMaKBFLhjgvSp",
+	"Ks4jGFEUkSNhVhfaJlxHhGoz8pSZd40AQMmAi1yzJnkGi+4bgHmZJkTlcQFpIVfMbkw+jMAGpST8UG5l",
+	"YA9HZrpGfotScgYeBNtKxmBJDDnAbYNjMXV6PZVN2JCJhEhhJETYXbMosJ5AgFXzFBSRp8JcbJnxz1fl",
+	"6rszqYW3FJSIxO0JhWLAleLijLiTvQ+OFEJxsLC+Zu3crgPNo8Id6ivQgReM366qN1espC1Ucrc8aHWK",
+	"r5k7xbvA+c3pkhnNeDomwTshzQWull7B6i0eZgS8zK4J6bAuNVcgNH/QLlLhhGraoYodFKZvx7iNAjiS",
+	"2TkyF9wSlQ+NisSSByzhdDWp4+Y8qSMvumgPTB9tsB1ObdVt7HbnZDxkXnidHMDmtyYOxxU7YTaeHFgM",
+	"JjzbonWQguvNG132XzaGmRyyTHM0peHqLfAZmmfMuKiuYx49oer8MZ0Q8Oa/9cA+hpY+Z8T8DEdXtGKH",
+	"8NxbfmXn91gXJNZarmBqHcFNcijGIDIS9qLLhprEzRhIWdxsxhEZ9XnX8ManT+6jV8Oeb3MoKYf9n+Ug",
+	"DtwON+d5Hd7/xv7739j/7J+fnuatVqvVfP4vTk+bEx/Db55/UPz54QffqHBXwBo8AVPDE2vqQzfI42DD",
+	"wdhRPgHWfV3P7G3vWDvY1yoFA0QwKzdYefQgcCbdbLWMcJHRrgYfUMbAz1Nevl0z11bUEHlqqTUatUPX",
+	"TbEklQtipAVmJzc9TPgVGToICNZMY4SjyMkNnqXbyYCtqhHNd0tMjnjSTWHOuM7GbWrEyraVJWcb3XOh",
+	"eWplW52NI8KF0owmZkzxk7snT77bvnP3/uF32w+OHj49uXscR9bYZk87ORdypEhfjkhqhBIrtE7M4vpe",
+	"I/BBfXTrRskL1aozK9WXeZq0YZTT03nmhB2J8yCU3Ds8un/3DqjBB6RHU8VIZ0ycV2xmlx0pU0ZBRlKa",
+	"6lwtOrx4K47x2VeRd87U98GERKlw7fjIDzuMGYTJtFNFeT2Hmzq4JStY1QOXNYMJc5sb05yJPLbXfhYR",
+	"qRwqPIO+0Xr8A17ElmiW0TF8lpqmbYiMWBjzY/pE86VXphqV/sLSsgQdBJuLE6hakk9oSkWX3QY9CZYh",
+	"SbgZEE1Dogsne5Lsdv1LFXIsKl5GGGRnA4h9qiI5gcO4+F9waXcmfqiiQwOanU+4y5FH1KWykxwbp1W5",
+	"WvzzE/hucsot9CR2MwiqiMguETJhJJGCRWSPdFhPZoYQE5l1jCp4HZ/vccFV37xwA78w1C4htCPMSqXp",
+	"OCI3sSVNz5k1J0lx1iS3IbxDgShqJFj0cuDxUTbqg/EMldDxkIFhKVz/3Vvh+l/f+/qtr5eJ5fRS+8Ar",
+	"I70K89hnje/nLDdSjYKYgYEUXEtY1ecVzMw1cLmyXPWJLZHbYgc3Js3hjUoqplj8sOAyuyfnNL85qdjN",
+	"Z9NrKFhavYb2h0XxY5ENRLNvzl8O96B5C69ym+pSDEdCNdvRHGIVps63C3GY+gGFJbT2lBnJFEmcvnYz",
+	"RAjPVBQ/E1TnGWsXq/yyQtDIh8nSM7pgmeKor5YJ3pEwC6RYYsQddsEy5xJtkmMmEqNRU0Vi+37sTHWW",
+	"LWhJEqZZF/QR5/bH36YIVeWqVNwUjPG0YSQVaxIehMkdKSZa2vjSms05oPc5aiq1xAM8lAP64gif3kV+",
+	"5z5N7G/UyAX/fs7sz+YElPvdLAUQLN24Xhz2OzVJv+S11t4RlArRLIgjXbiD7IW2MamTs3LBc2Frc+ek",
+	"u/2FUteAi/Db3Sk5bCUC54jV3GgXroYpxWjuKjI2X2PR2fiBfXYJMhWQnHnNHzMmvmMfffVq9hIHhoQl",
+	"Rds3zGDezvWfT1ifz1vnDdOhzdIgNEGucpSWNE6lS6cYHJDdVtnoUFKr5sebRhjNWC+Isbx6dmJzlusy",
+	"T0Q9+m76Zcks9Xuzx8WOY9rQgA666T3edXqbC5XHB40CWf7BGtGs0w+klinVbnqj51lrZpsZQZoDG8QF",
+	"TXNGOrR77qKq0NxYR15zPYAhsPp0W0sfeCysHdOqzdC7lVDria1XbXwKFjTy+11eg8pjY+/F9OJ86+Tk",
+	"MbEmuqnVjRovdmSWmKnuFilAVdfO5/68K4rTV0lniRojxs/6evFqwjY9w4eniVCQwGW1HdtuWcNZUaPB",
+	"5jesWWCnm9csgn7X1Szspbt6zcLN6Z3SLFYR+le/T7MWbUVdYSNkdYVFfTPk5vm89dswxbgKavHMr2qF",
+	"1wMfeU8R1acZCyPSeJdFJGMp1fyCuWxLtNrjW5wZSb4syBcMT+aYnDRLtG81W4V0b+URGLPQtLvsiU64",
+	"ONM0PW+7Q1f2addzaO/Af3fvzXBsswFFSTDMcrx5Y6a5c0K4m8qPrPFirlhWQ+h7qlh2dAcvULdPdVsO",
+	"mcDXllmH1s7Hhzvfozuft3fqeJ3c4KpPHuzippkydHoFTLnod22mjKf/LWDKMJCNb95VbJzaFBfF3lY5",
+	"DKHxvTXX/D69GrbX6gUIGHuZOfifDH2PC2iE+IBQQYx6OIbsMEwMU047wecg/W2ModcQURykD2F4NslY",
+	"lw+5ma8P80ErGYnVQMWQfr6Kc+J64HT3d8ciP1SdYg/5UG8PV1AVE07T9jBjPf5isThkzh08Od85d1ZD",
+	"9HyCT239bXgNAmwPq4SGG+MXdYYnblXdFHrdNBuETq+ADRb9rs0G8b6+BWzQzukydNO1CcFSjpc3QyIu",
+	"zdeFC7sq512Oar/7C78kNXs+b8U3TIc2SoPuoCJ6u3AcrC+zzfJArCILoFJWw/DKVVuVOw4u4UJnwSqM",
+	"PFesrdlgmFLNahxBjvEpga1lpmeh1HIxteVYaXlnN8tRy31vnLFWdL8mf524JlfOZidneDmWYH916y/F",
+	"CXuha16GBZPYnE658iQnyUhtlKnp9anOOojt8GLSl2miSAEk6d3DrpHKVIQFJGiJOPrJvbkaynGFVAP2",
+	"vNICrNkLfYDaVxxuaxzZDGS/Z1ZPD0h5kZD1+pf/8be//jdf/N2vf/Mnv3j9oz/+4m9++Zs//eHrn/7r",
+	"L//oZ+UMowW4cAuSiwLxrHIyRggiKATBlGSOAAbx1+LScD+61Sj3u7vz8fPPWjsfP3/Zim69mtF3IehV",
+	"WFZXn1MI0LTWibzcs1V1qO66ZM/VB+nzRRcmZt5hmvKVoqbKqaIvF6VPTN4pHGKpkZmLYQc5tSQOZqcm",
+	"R75nHrfpqNPceEaI1TO4tPBjE9KAWRLvw3mfDrxC2BFVz+3vUnmncTuVpp3UgkwaGg6glHQAqAydjIpu",
+	"n0gRIdIKVSQuQ7PEC50KtufK5b6oFulXMcn5TVsqFYNdzNIFasv1KsfWFh5KkK+xw+ItP/KS7DxzsTYr",
+	"JUOXGxeOi17XlInxeF25KAzDWCsEuG5M+X2LO+RPtcuQgmAxe77MiGXC2okUZhsgGaw9TKmwOXptlxDm",
+	"PrtMMPciAJ0U7fjHq7Kt3I/2LlfIKnzACNU2V9zhQRIrS0LaGeSjHRAhR4EsiXB8TASwS7TXY11NKL41",
+	"6kvFSGwH26Ya8v0hV7gI5mvWjubjgmtO9eIDU3huB/RFO8kzqiuN6TYq2iVO27kO6BjS7OYmKt7cu3lr",
+	"Mq24ImXHbA4XnmPWIGXm6NWZ4yP33Ct7fiq8TY/ge8OnpGAETiQZ0HPY7IFUmuy2Wi2zb7xnsRcUeb/H",
+	"L5iLuAQQDJuqKAV+tPfhAwg7vWkkMGIJiiLvm36GLCu1icAqLFNSfNAkjwTDFuEopCM6Vg4FsbZ3CuZV",
+	"dlDtVTmohnScSrrQ0f/YPmbthot1xGJux+Z5TN7O9FJXDI6afW3yYtW+EUH4ao2jZVqRuW5nbMBFMvs6",
+	"dJgeMSYIPscydeClfjwIzP9kNtGanZa4K5Xx5zbwoT5rKd1yewxutqbPwQTLcNy/CN71FL6Sc7wYppSL",
+	"DTJ806FAirVRlh/0Ox2r3mc0qZeqDsT0TJaDtgFfGOzrLCH50Mi1kNFdT3CG3ttctQcyY9XG2yRnS8mq",
+	"7MWQZ0zNe2dhHBFX7SSfMR4p2rnopowuJuTiqX3QUKyMy4zr8eSNnhHKX2gUTsowrSZ5yhKf24jYRBFm",
+	"aKPE0MYY+waIOl0GyFJGHmZap1VCRNR4sWM62LmgAK+tTE+fIGbScdCh/Qoyju7bbu1333a9288P5bEb",
+	"g/3mcTgU17gbkZmrzDVLZpvF4HdFEtblIHoYQutyCegY4b6cbHOAEXcjrhihYoxResnU47zKXBZZ5HU1",
+	"L30hkCnsuFw4hsXpM8sYORGr1L06CNmzkbGkw3bpUgGSSSGjdeXAJoPUZp647t/hbFQlltdDITmh6rzA",
+	"IFH5YECrcFJAPCzICuECVFy1gJWtlYnhkyPs3SiG54mEv7klMhBcPn/Yir2uopiBdaHaUDGDYNKBjwiF",
+	"xw4IJYnURLEhzai2wIwpu2CpQuxqIp2mOrVuc+GLhpnspGxQQEra/rS1UFqsRgsGhf1Ces9CiwLOb75Z",
+	"CxCmL2j6YMZV4fZ3RCgyYoVtzYXFGq0uMqdmwNOUO3SheaIGgP20Fgvmtn7K+jaP2sLXjLCjKvuEdT0v",
+	"sEV8yt5ABEwtCmIW7yqz6j5lK0Y4uD2ouCh5NjRk1l7Lc6jAckm26Il5zgyev8+o4XgLILR6Mgu0CMux",
+	"0BFErZwVgmo9fvLo9t3j46OH32yfHD24++jpicfWWnyRlsUCu8+SM5bdFZWgWYckkyO3wCk8SWw9IvxS",
+	"sX0zBTncyYeGM3ZllrEuMI730ZHSGccfRKTANiXvC3aGgfQxRrHFBWZq7FLv4B2SsV4uEvL+UCpe8Qa4",
+	"M/wbluq6btCO4YiTtQkTITsyGR8QKbqo9MLrHwBXt5AtRPczpnB33vcdtj6w5YzyAXSUpsVggPoqAK7s",
+	"M9JBVKZmY/Ik2x+qD7P90RtaHApTPWG7M4ORFyi5A5qwcrMLReX1IaIq8ljfJLmej7fnDgYKeVKe28uI",
+	"w4cTgGfGfYUIx3gGQa6YGsLi25XKUVuNuPXilwd1r/rMYUkqAokL4swdjH3LXEee1684mhHNTLtvw3AK",
+	"+K8FZ7Ey4MadY3etytMrLX0ppdf2CpdmIcMOqOPmrAkhSd4kj8Z+L8ODMDGDq/Uj4GA2vX0bd//4QnHL",
+	"I/XVgteE9tVC6W1SArK01PBaBD+JoOpgRBI6BuKCSOy+1ouRjd5DLwP5XAp2QMzQbJEgIYkrY1fewyHL",
+	"2gkdL9waePlVBM+bYSz1Ao5/uVfM5Gq+URVJ9WCWphjb6lcxop6jZghuaCaHKSO04wI+wIUPGtntPhfM",
+	"CMwZuSvOUq76kNFy2O2yod65T8VZTs/YtGc6wCjYK8ZUDaYYh16EuGwfd/auC5b5R8C2pcOPhjozPQuG",
+	"8IFHKTxm2jylltQnRpRrxyUWg9+iOOYAmc27hgmiGYfmyhUsAi9NDNa6pkrlKD4gLXdkjbY+V2zfu/nx",
+	"3kL1t+pwPGSjzevE52yGrAnVNYN8Fko+YTQDxN1zJvCYqlIpByNIf0IV7xKa6z4T2h6C5hIwE3N0cVQI",
+	"FzB4XMPNMQe7Z5tkDAELndq4x1SpECGGKhK7grxa2oIgaNSBsmxN8tBQYxlU0oCv6+gTWBWziDyj3QFb",
+	"HrI8TM0F0PLJL0rfNds7zz8of5wFXx66CO+KZDVrRYd/PuUPq3GplkhqjKAPbYnvvJPjAG/RcwJl8Npo",
+	"aZ0Q6SxdbkW70V50PboR3Xy+GJSo0r9wF/p5hmSyEdnPx7ZQo/t8D2oA+Y+3jfieht/ctQqXfV0OmH3l",
+	"eWmtbi1YqFXc8oUtfRIk2BL/iOwSy3sB3AkGFpHrpOumEZEbU1jABffzq7zqGh+zYIGPWbC6xyxYWpGU",
+	"1lUkh8Vgnk8SE3+kIn+C56KKh3flHgLsT5POwtE1L5u/XmZ9NC8cLhzNZgO9wp43LvCHnT+gCVsTajdh",
+	"SY71PKo8didZzhyufylQBGoGmbOeZowm40rnG16SCu6DsuqoL8vF+7oAq00V6VEQGs6FHAkyZvoAay9h",
+	"TQSsiBT43azsWz9fevoQVymrwWP14zYK28bMAhWj/tjaI6HaLPbDkgNbsQ2rvBtx0wVuRGGFMY6F51Kq",
+	"mdIkg3J/NZhwPV9hKVzG+gwnTeITyxIFeJOlo1Ry71nTiz0Qi071ZZgiSlOxXsUrN0mEg3ri0v8rIjiw",
+	"ZtgMe6YtKGZlMbv6BxaQAEpkC6imBLenMvZ36fgLLOfaHqizWVbWYSYvOKrwQZBJ31vi65xRI1a2fXD8",
+	"3PsD6gSEqbk75OhHnY4w2MKXdKgRvKGY0GvFn9StGGLPRGXRkIpVhyV4T6FEjtESeA58RI/Dn4SoQqjz",
+	"VunR54MqCIxvgRdIMxEueJ8q0mFMeMpVzwWwAu8PSp7YG1EiKsUmBuECbqdKx2nqDLsZL76kq2sDNTnG",
+	"CmL9imHOQJ7bMxX5LpSneA+LIGIVQx9WHDD+idjSJjl0YChgi/IGO1uKL3TM7n20GuxUKf6rPPCHUvcN",
+	"r7SxjVMByySQNcCvE5AK0hm7SpAXzEr09SOcgdZnuWjDA7MjSe1NRFuSKA93Okr7nsxIJ1dcGBJv+iQ3",
+	"bWZaEJmNAoF9x7QV2+jZ5oC+uGNDqGNrd3XGrLCB+rNcRZdaPpQXZZ4QJbsC0BbrFMLWQoXM8vRomjob",
+	"KGxnB6NiYaOrl3XWGtrQ2ycgfcXNSwiXfRORyvdAWMQ6M+DZLBWbQT/d/EhmdGwPU9plfZlCIFwsLwwV",
+	"GzBblq50nGhm1ivjF670K1aWr51b7yOGFwcKT4udU5pqGAtcHLmgo8Wk/Sq0RRfLdyXa4rE9hxWRkA6D",
+	"I8IDkYQCBNB1Lsjf/+Anf/+DP8ZjE1wcHb4/mSIbEZa6kEgZlocrVzP8zX/61Rf/43/98l/98st/+9eT",
+	"2bKTtsFlgAxxyDP4SoW2c9n2n4jcJAriPp2B5vKMbuHwC8tQWe9xJqJJnReGEn4ZGo0mLKJT300Y5qo0",
+	"rak7tSGR6A1imIXC00Jx/zJC1usKGJ7A+9QeQ6mNeBFZmcgwTnDEGJmZmwOKLNMVyZxFxRcPcSUbSShT",
+	"LEYORdvOgnSGYSHlAffH8Lq6qb5vp8lmWihaKdampOpWlCOl2Rlz9Qkw7QMj6sZW36tXqEAtZi2O/tuc",
+	"8pKDP+QPjnX4iHuXfFBHyc4W3Os3aCiLGsAfWMKSZY9rKKzW1KaXxjdawo5XJWwV9C/Qwb3htZj5pGJe",
+	"pmJTp7q0aRMx/nCmAuuhpxvL4SaFe3USILZMM6g3ynMuGUeLCXOMZ2DUeWvHjOKo7rYuvA2a6/SyqjzM",
+	"luiLk4f9hdBZ4VT8kXCTX/8gXJ3fyI1AXZk64EawKlCTP9BlcJvp8Pu1Du8StuYAlycY0q0b0ewbsIBf",
+	"lfOtgUsBwRZFKDwWbN2Y0uJv5HxEofl3b/Ka1T8pV3lTrvyiqMt0SoWzmpsEjS0vGiMYFswNTtNHvcb+",
+	"Z6t4xyYnFxjy5qHETN8hmxnh7MclG9OUgUD3bTaPK7VMCtMWF900R7FiavYFfvZK61/43yrcgpUJ7tN3",
+	"cd621TJJTerPqtqhD2aFRUJlBa0CizfaJDqYpWvWfgwfBowMJRc6RQtBBQDnykcbJlGVdSYz1p4VFOAi",
+	"DcxDTkCeig4w0xIkxjZiDAU4IPE3756Qa3TIr13sXistw7WXPHkVu5CBNLWnb7AYWs+5dHHpF90+2Ler",
+	"oY7KrfbGSOMj8ajXCxPZQUmUvV7NbHRUmB6Zl+yf5lVo+GmRh1/h+cYEs1GfGYWacEVygSEiI5tXTn3i",
+	"l1HTFRN6nwhpA0cgG80m+vuvgNRAlgjemMwQoVw3SQxqjAMTs616LxO4IuxAlH2/TxXJcve6OaL2bQgb",
+	"5orcOzy6f/cO1gA0r2VM5akmio6DFHSZa0gUh9nBWKcMrnZo1vhg0wrBXg+duu/zjlnAjh89toPxnoba",
+	"Fhm84DoYZqzLEia6jMgLm4vmHzbDtXZb8PcFieIpoxdMmQ2ROViiUmY+JGzIROLDFOwokSrxNC3nxjeD",
+	"KHGYnI0VqXmg/Ll5Yt/1X9yDRuBodauUPusSWsI06d5wuuKlKHPzY7COcAlt+JOWuLkDrhSXYp/oIETL",
+	"bWmd6CxwjbcdaVps0oTHAyKz8A2k0mtZY2x3S9gWV8PyMGefX7CsPTtKAfEF2vXsQ8dMJIFdiFUmGxTR",
+	"FeYBLs6Qanm4sDpgeuvGpSwJ5RA1nNw2a5H87zMuyATXCTZ48nJFpes52XLFnpUHF4aPhDvntqN0Vkq3",
+	"YfKsh0ElxZlemGJgSM5tZ3idQJzwMlAtwET04iz1dDurxCW2QUNdJrQhE7JHfEIR4YLEWmqaxhH6d1sW",
+	"+qeyqNlU2bJFGx81oPFa05hUVyd2HhsqVsYHFk5Mf+6urK3MFfu7ugZXjGZzwmOwApuVGrsbtraZHjce",
+	"ne07vYTTdfUBq2YUK8bArS9aza1uLrPkZis8CctZKMxbhuI9Y7f7VL8HtooB1U1y6OLKb13/6AbpjC0e",
+	"1O8eP3oYkQGjKs9Y4jH2Rn2uGVFD2mUggUOolq3yRUYZ14a7c0F6eZraaLhwdDcDBLxi0VfFI7OnrgSF",
+	"sndjpZA7z1uLOorTa4i/GSaRKxYimYTePFt9bSmIljC162vzx7d0fUhUL2aVTC8kaFTxuFF9iuCNaSF6",
+	"Qhy6zDlOMdQ692HSyXK5EtVcqrdZwr5Zoh5ELMyKwiZgmpCKkQ7r09SefoipJVB+cMopscBJgsipy1Fd",
+	"XkSL1IzvBDhjLLaxrFjm3418v1WL99im/c5YPPtrkxxpMsiVhghdcLJA8DqMyVqHDx8fkXM23idxeq4G",
+	"qh2TnkQ4WtIZkxvXScrMBVMRSfgZ1yoi8Y6NZGzHzQVVGPaWKlnweCOmcQ8i/zsvjTLzkA7Yq/it4FFh",
+	"NZSpfb1jVx/6RCiZhKo+U5GtcSiIHOKSkZRRUH3jr8UHZHfXcJO9Fun2aUa7Zi+b5JmdR/y12Jr9qLN6",
+	"c0EGlIvU9HC7zwVtkkOwkiii+nKEIa/4KAUTFSjYeWdgJp2UQxB3r3/UasE/rfnOvDIhPz392jegbIb5",
+	"h+zMOC4AqbkicoGDOmwP6Is2wBisA19wJs3pg5SQUZ9qwBTkWhHXy6UjGGBBOKUNW0FzbXsmKKfDB6WC",
+	"0OEQ5YihTNPivuDIIe6NK+JaZkmIEso1OWNakRutG3MwQduKp6DWm7VavKTuNlEY0MQKW+vmGUdLqCsl",
+	"XqoY7ia9JJJbHUCIybShy45iBcuxYiThvR7L0DgARl3ojhg+iuCXk8bctZOe/cyKANdisl7791/50Fb/",
+	"TRjX6r/EoNbnuHLyYpMgQbZDlmxUfil6nZpgMIYqKRtfKwIIF4gEk2/MBx194itFlo8rfm94+tHxI3J9",
+	"99atnd0meSTSsedbwCotBTCPslQaCietzgF1F0sRhlh/1zIDDyMYVEsqc4PbDxvzgzYOd773/OVedZ2k",
+	"J2woM/0J1d3+aspzBg3UNxZgh66vtaplu66r9yuY1+ZujOmUJdDthm+N6fkulMmYAZiMJTSs3IZwQNbh",
+	"BZTwVJyKHRJgNjnPdeAYRE8lYGe7c8mVJa1NeD30RDpf4uO7D+8cPfwmqqn4GHvRp7nS5dYDt6OLABDS",
+	"xoFjoHjKehobsEaHBa9Xe15D1dn5XlHyLqwZUFEEfZTYIT8TMvPjxZMHb2OQKEsgBFhKgvXxXPKcRSt0",
+	"i9PLlW/DSA2Ik9xnaYghXvmuZ3rxPkRxw/UpWGG4j7C+Q54tXF2AMy3CWGNwCxslx3WasJQDiTTHIRfF",
+	"RzMGF9pmF8OOwT4zLp0KLE4PregMrPJuaOiONutoBBJBOrR7HoUBIDD49xTReSZIwhNQucDr/L5v9oNy",
+	"+LWhqWlyKgg8C4jr7xf9WpDUysOJ/m4dIHH6CjRAp5unIvD+Vpj0nUPYn+9G1Cj8Nna8hgzb0Rh1FA8W",
+	"vAzHoxE1uoEkYLcSwprt8kNTxad6jmekDQHODXwuwFjgo3NK46e7wSzwm6d+Lu6zmxF+PinmhV8c+dm5",
+	"Dtwc8XMJAMZ26uaLn+8Es3adBnP3tG817kWHwxomucPhED2KU47lmWkYDogds1YOAoXgZivUGYGunbPh",
+	"tNURmGGdWMwZetx8qNkgjsQKJ0DRmEhUVEjN1o/v7KMp5YNKpWApOGcMuq+py+RC89TSXJ2NyyjUT+6e",
+	"PPlu+87d+4ff9fDTkYsvsMTA0H5FjIbtxC6jX0zM4vrePNWmFvak6huq055hs3XaopY2e4VaamxpfkU9",
+	"1RldhsphTaAGs7OVKA1rVUSwV2cuCFOp76lF2SPHT2/fvnt8bLQ6XI6CvO5F11fXxKDXQOcyn4M0wLKc",
+	"No1pAmiTi6MY3XP28qgoEAaE0a6nIkKrQhYrnBUYV6UiBzkKyJZFThJKvdEy8jZLjExd5aRzXGexwuSX",
+	"JWRVs/3FpY7XK0LqxdrFE7Ui8PqlSyskaPNsoM2Z7qIA0PTyy4/AIlWvrc7GD2ZBENyTGUkykKesJWff",
+	"IxBY+leqxNbLMzRlodDTJIce4R3AWhyOvntAlUToPoBgASAFOepZmdtI6hBkJzPQbCNLkrMLyIXoStHj",
+	"ZzZd30jCKWeqpNV+thtdj25Gu63oeiu61Yp2P2o9j+YAFoYAwh8tNPOFBd5mUlp/RZ5ITGMoBL8OAvya",
+	"1UXcNwR+GXBRUxozTR67ZuADNmX+fILNmT8PsUkYQ64rNdhlS5CDucE+vxhff4UAQRcmVccVGOL0ulpM",
+	"dT083ji6eO5eflMyW0hHjs0ztbkrBhivlGQWNS5YpiqtSkfCrLxCZxGag1AbLMHXxvZ9W2uCupIHWpKE",
+	"aaPtd6Xo5llmFFz8TTXrBeuNGD/rLya5Zr+e4aNTxhm3l1F4SCeOR+lAhhvqR2D3LEjkdIu2XEIdDHWz",
+	"MT3Q5caDeope14zqQYpz5WE9dj5WUJur2g24CL/dnVT23uDtD27y/FhbJr5jH135llUv0aqZkevwj7m4",
+	"yPNU1xLacXVIyRps5K3iC+tT0nnks5jq89kHY6MEb/PE7plf4YoMWXBultB8jHjKoXSOeY0k/IInHmDN",
+	"FU8yf+IDqtC7aDIuiinuziisW13RYhHsVkgYKidiCUyRfGPDdcyoSjVRZ9dkWjQCKINxzD9fiGASWK/8",
+	"cLw1GCiEMuKJFL5Q0cIFWtaGZKSgNZxWDn6mNjM0/V2Kz8r3XHWcg1lt6s4eM6E3764Kl3PlVP4KjCEo",
+	"7OjClWhGB0xXBCsFeiqiQcrMK6xlvELbm0umq4rLWsNCuyLIJVdFmtxdo79DCTWjhjugaXPzwMExZBmJ",
+	"fTdx5ENDICoF6tTAYgDlMz1AU6jfKley0PlGAoOwhVKzES7gSsH0QqdtGCbJbAhVHKaMmTG4WB6kqt7A",
+	"QAC0SNGxsi6aIO16ekucpwbAUcGKDm6aPuueMwvAaMvhmXmZaUBgHga4mGlG4AT1vME8ZTltBIFb9lG3",
+	"1CWXOxjkdnZbN/Z2hhSMoPOjadc4JFgXAeKQ5qFrWXeW9XjpcplsVD9Xy7qah2ha2fMErOnKHa8hAA77",
+	"UrC28CF/c6E9g+jAiUrZFeLEwNxJpR0zLCLUpjJfd+G2xmEhoTgiN/HbcgUic5Q/wh98ZaG4SQ5td5nr",
+	"DRLKJ6BAqQ0qlSIdk8RQChtYYo74ewrpQZ6dmZ1xc2tW4WR5dvzx0p6Py4BqvHqIRSXzbFbpSzVWmg1Q",
+	"2gmpY8HqJlShNS68tkyxPIoHNDtXhTcfihcBRlspY9pdRriIKT/HMuRAyJq1XEq5Ym0dAE9Ve7FiS4Rj",
+	"WyE2YLUu+NE1spJraxKeIrzOs8WJjYlMLih34yLT7JhJm5ULMZOAprhXDeO5ekUX1/sx9tSIyt/p0heB",
+	"r818OaMOW8ZoCgi+JQ6/Pw0OaQQbKbqsSWKzoEmOASSVz/laUL08TYta4F4FhLhmEquBavq22mBidc7o",
+	"OCK5SAF9ecLNQVFusiADciTKYAA4G6OVu4Yr68NhpfwKt6P1rixSv8wlDzQvq9UWMTRKkh7NDmyIq/1S",
+	"j3iXOeUMPtQzBNMLlhkunNnr1Z7ltLQP4gpBAAGEC6DHG11lNSquL+Y2QYniFd5eFgevx8+Wy5twgfPu",
+	"wIEfzmzG7DyIJjlm3Yxpe461zFhCmOhmY3AuG+lA9Q1np4rEH374YXwAQee2tgZXxa8wfMyc6EulIxL3",
+	"tR6q/WvXzMdr5t0m+Q5mdaCUSLvAS7AFpemY5MLGnWEwlJIYA0WJgkHiuQs8fIX+AJ1H0LPRqCCexK6C",
+	"G6x1QkSAb9PnScKEyzKBfJoOs8cVU9rej82nNnyIP4CeYqMVmWE3QbIax0Wb/idczriqSSNVTT1nVaeU",
+	"Udgg3J1mFY5TVwqVD6oiA3wV0Yl7+Z4qvKaYKUTPmSgibFxRbW4EN03TiADlwZLOytayKwL6g8rdq5z+",
+	"VaouWgraXmwkObKPPoA4E67aCOgxO3XCkoiRzNPEF/ILU0BUZVIEV22w6yVz4mwKwkhTJeFvVTAM2CQh",
+	"CTipCMSBqwNEJykJKtN9n3OR1DEWsexT86SPwwoCneYX5g2K9ZuXfUXbhdVZ1aJi3odwLTsshWwjrvzZ",
+	"CxYLklGERGQrtwOzLYmttUt6P+vbii1uMD2apgqVGFfyMQormFpon6DRGNNrukYpT9YfrqviOW/B73A1",
+	"TOn4oXnUecToBeXQ9FogJyuDwihd71g+sSZMxZiYrdRbMaeooCnTtEmeDmFjmPDhJAB+DIWc7F1C+LIy",
+	"dv6K6MZIUdvKWqTnT60wXq/mACrAaRZBl1uxquxTMNIXLJQLj6fKBbetvgA1SnHgnvoiHJfuxrLtl2Gj",
+	"50K29DKLfSZ7QWR4IbJ6+OUSckslbsuMFQpwXPiAtT+XYuH5OOED9j3znIN2aauZRuRJQbu80QVW4fyd",
+	"vkw4bFDL6+AGJG9zUMmE5hvGethqyAW2MnDZIObDxoAUjL8sl3g+aVcqPBmTDNgDM5foS6FXBEJemXWV",
+	"mOsEIpPVFAKhx5LkKt5Q0N4Qrclrf6UTOnHjqvWxVWNiAjllWjmnw2GMCa0HQWao2RjUU2yAoXObQmTf",
+	"PolTeRZHJE64ONM0PTd/S2r+HbFuH+pBxWxAeRpb5WRHDVRcMv7R4XCJksuftXY+pjufz4oiwCluNu4H",
+	"+9x44E/Q7ZqRP9ZAceWhP25GlxH7s9Xl/4nr8hNQEbuVUBHrKLtblXSrkr49KumKeuQ6StdbqK6spCCs",
+	"Esv5aib7WhGSrrBy17MzkgEdE6V5msIXB0YpL8W0jIsYCZkLfRnHcmtM3zLgLQPeMuAtA347GPDyVs+v",
+	"BsteZFl6Poc5b9YocAUGgSeV4UQQX8qzbs416WSMntuM5nLeKNJEgNPwWBqY8WrNNR6pA94dZVKckXM2",
+	"jkKeCm14HI1SMYvv51JTzwRzxRKSD53PE6ozhCZ2mZ2rJnnmqjZwRWI5ZCKOwqeQqFsIFZfJGgOKgIPk",
+	"i/s07bXtqy6M1E0YsGakCCpR2Dxy0k2lAsi0A4fqAKiygNWHHBZinyDOgipAGzAM0ppPZQ+ipnoczGOG",
+	"Y8RmDWK8JHHRuo91qQJ1Kh1RwLS1GH2z0Pp11T4PmWAJUdzReXRc4DR7eRpEtdUqSUrVrKSFoPoZJE9H",
+	"pMPOuBBQP4DrPoYM44GurG5ZSrs1425EDb97dVNtmdKP8FXz57do2oOPz18BIgtPVywKiOPzC+Aai4p9",
+	"mX0pa1S3noiYpBgvacu6KV/VzQYibSxKskSup8WJEuGAG9rr4UHPmAZIIi9OOEliqjIPIITw+sg2OCSs",
+	"0YN/QiOO/Nmm/Nhd9bEJek9FW9NzVl3nr8Rap70z7hRVYAaIpOxAek/5mDQLE2eoBob6Ow8ZY849g/Ho",
+	"9UvXj+akQtl8p8nRgLi72lDmpA/3xwuLFIeATVg7q1xnxwKSCdkGNmHIppBtCIvxKFwDyoGYICMxkqwL",
+	"p1EAxgUB1EXaRAGQJXOdUXFuoawch0GH1xm4UAxtlpkGQdK7b/Bl2mfUAVjZV82V7NOkANREzuKSCOxT",
+	"Ya7BUMo0jB+Hlm3JDrzz5R7wpwB2zUymspfpASN86PSIzaIPJeCHQfT5HLTRuEnuyQznlrgsOByIV5pz",
+	"Fx5wKkgpQqCE6MUzi5NqFHQnomP8ugVj10yUkbYcVVAWV9OdCfwTjgT49VJ0mfnNbUQN2KuiGAqubE3C",
+	"8qw/RlLyrD9+4jt/1h8/lN+23cOHe3YAz/rjYzcG824wjGf98aEdybP+GMNjP7FjmSe/erI0g5foNSFs",
+	"ytpvuR75JWLW+Ky3qLYHSm8csMZ3up4yMLc+1klQAAvCSGpXv1oSyabHBU3bC7PlgipnHVeI3yOOxkYY",
+	"iSf2cE6udh3YHPvoItycerrjCVXnlwVsNRNrJ4TCnsgilYJrmVkbxlxlzj/pW3sVNb6fs3zhuSrDcZul",
+	"qXF9Bqp4Y2Ke2Ck2E4VTmDf325hUvK4T9p1ZsJkLsUmDQTGDzZkMgnVYGfndZrDNh2n6eBFEk28wzJW7",
+	"rDbDrLw125yRRFKRweVYLdhKgkQWnytVymMppa+oAoPLth85Nw5G0Q14IkC8f3py+03Ath9bu195So8z",
+	"PqDZGITQDu2e58N9QgcAswgZIVYI9eIizBwE3/cdAwwdWUYsBnVEYTzRB5ETC6ViBVtC+VxpJ6BD4Lhp",
+	"KnLiaWdstR1IopyWim2tHK6IFBFIwqhA4DxAg4isgAzWkkkTiq2LapNeQeTD/DtIPDrLpJGEoVIplCeF",
+	"4qtCTmgBmDyND4eDA9sYqCy4PIApnJ0xn1o3R+1xBY2gVRwlAv2P6Ljw2aCHo0+Vsx7YlTywXB9WFfbK",
+	"uUsQoC3Y2wk9wBoirEOwSe5zZT1wIAayhAg2MlsGkzYyItZcBRDqnu2yWRkEWtzEj5sfh7dxx34xFRV6",
+	"7BM5i6AyTOBs02UiyxbkaRrBgyvNu2pW0cQ2mjjqgZkNMa+uLdioeG9Cmirui1laD10sEoxIRTRpG0hY",
+	"tyyn6xdRWZfsGayrVLg+a/aYyS5TynS6zAK5QMj670ymkU6tcPXsK0Y42XtU3uFKVuqPxwZlhuJIblRq",
+	"ABH8SPTk9BRL5+jlLEHfl/ZdlJxavOFccouNtK758qvlWIP507rcHaynARdrWlWdfmNb63OdK6Ze5Vi6",
+	"k41Jlot9h/xjqQbgjDpQdcz3AmvfVB5ciTkCa0AWEy9loqyIVSkBl80Yc1CQww0Ecs+twQSgpaGWwPKF",
+	"sVdS/C9fibeFA4JKVfBzVPB672GggS+icDQQmiRu5f3Prsw9pPOpUqn0qWWaDbBR2gb3mMfuQZtUDfqQ",
+	"udI5i3oIdpZwQe42d0MuEpSWMeJSMqc1V1jCyq4J6/KE2WyhkluS67D2ExXjshyFMVyYijGjGhTeqQUz",
+	"K8x7/hK+r/oy82AR6oNC6sYDZITVORiri3os7MG2VbsUvrAm3ExIDvP4TGURMgjqarWMMC0dPH2Xoju6",
+	"lI0PFSDQcL6ETdF5fyoo6poGp+mLyZPw6B5YpCkuwMcOS9eoMkKDvNzY38U4xIR3Fx7jjJmnWOJMsE0S",
+	"A4EFyKDQvdEtyC7XRMiRf3JEuY73oegcPNNhBEwtNmytUF3MXlQ10GHtEJghbMjpsxQ8ARkk0/n3EC/d",
+	"OiZcAUokiA5wAerOeKdHGcwKblgAS4XL1GHKaDnuqCBxdMPJmGFtLMH4IPw7RHEolq4RNYrV8R/Cmfov",
+	"cRoVYA8zwfN9ZlOZxFexYHPmqrjvHKYAjeLNdqnjUOsFaP0B8FBKQrsKhlAUznkPmPZCV1HEDaBI+xIf",
+	"q7w1w/k4UZumArzQJyyiZqM81ok7HuvVYDFbGdYzMZ8nq5m4QXqReG5YhXnIGwYm5le5QDmrj+RVF0Os",
+	"FmbZZaCPrdYGBlvOcdKX83tL3nEsk5LlQhny+jZgmc305lVUDT0gUtgMTsFSm8IHKGKxGigbOOXitBy4",
+	"aJGFuYTsdg9SebHBAHIsIlqSj+vJbYHSXVTlqQiQCcVUQJ9yPNZKFrRIwua6zua4S18z/7uqGtrKByNj",
+	"Kk/1rFgJ81spDd9W6ZEZsdULx/U60UBP8sUpzx6rhPoSECBl1dvC2fLpyepiaRQoGkFFlVrDqZ3UbzO4",
+	"XUU3OA9rJ+4vftBbKhc/+uYdogX0XAUu3GpJ61nlNb4H8odDUShLIlaoxTLlo74kttC7KulEC+WrEtWM",
+	"vLRUSimHtS/fjioq5C+p555lljI75zpM7w6JzBSKt6erwRWaLI2ASesak8qnGGyJU86SIo+q8rxhzSwr",
+	"eHpymyQQrxO3EZaSkqf3j+4cWNkgUUSZ+9oZE9+rs7BDO3utveu7e63ddmv3W9/83b3v3HjW+u5H3771",
+	"vU+vP7j58OuPP36ye7JkbjfCxFejxE/oS2aKm830Nj1uPM/bd7pmljfoFVee421GsdkN2/hmzUZttH6U",
+	"iOySx08eGQYEnyrqokXkBrl9+PD23fulImlrF62Gw+S1HPjkCaD9oqijZj75gpHmQ1G90WguJwFuaFWV",
+	"Cfth7v7YJm77F1ZFLUtqepW4atOu5hdzAn9rSe0e5hLYKM4itNxWwLzah2Y4MlbhuZN3EJBQSv1UDC5c",
+	"g3DCUbBty+GKTO9idf6J+zkyDCUuylyAaUeqImwQDKO+IKxHlqXCWtVSrjQiIQMgMgkHXosWYopqgep/",
+	"PUhO9ISxmNYCe/wBiV+a1X6FwcMYyW90FZY1ySFCuXelUOAklz2SMg3YuVygTRiajEjCz7hWwIsjEjeR",
+	"Icc7sW8DzGJqSLtQa9Bof0awymSOYD6hhYt8ksFj9lcqxlhjmKWKOT89FzQbwwTKYOev/+UvfvOnP/yH",
+	"//zj3/7l7//mz3//9b/7y5eGAL76x7/98W/+5Bevf/RXONkKbPyVfetuqTfMzm2vm2fptuOHlhQUa1+s",
+	"+i9+9vrPfr0QaH6FNb4UWcKR/quXJ/ysLgc1Zh3GtSneUm9g+HgV56nzPqa1vpqz4usUoLqUFa5wuC5I",
+	"3H43d6Ck8S7i7s/n7timKetmqapLEC5R1EPF6bXjPhVnfcpXU0avfW0W3JjpMuWC3b2wB2NWtfGZds2u",
+	"FF2WibBocNH8MhKwC8lahHEYFLsvaksBLG+HnVFhURp361ncVqzUezFTnDrnmEAHjzRJ7AosW5dhYYd1",
+	"Jm+biuvDHyCoNPAalhHbwbSEJh5s10i6ZvLuS2cItOZW+zeYf2YX6od2h7puYX4ztSfFUOxnPx74fNsP",
+	"yv3sRuZe98OzX/gx4vthnX3zRVBm3/dvhjxROL6GBjXhXlmqSOycmJapPEULIu+DYEuJhOinKTDwO7R7",
+	"XhnLgUxq5i20v4eVPgC/tIhAmWHEbfNhdYtHj8uZ8DUbnWEzAEox4b20lKPKbD3rpk7QVLyAQF9mEVJD",
+	"1a4gDK5MUK8yEu5EDh/PrQ1UVWkn2HKluBTK50FBoS2j1hoK1pPZMiV5pu/gUzUXkx6QFWxenoNuxfzM",
+	"iPRlnkUkoRjFP5BC9xuTQlpCxzWJgWmt5qM4gLoPw7hWCPq1vdiRRTAV11zVNj9VlaU50rTdnW3NCBGG",
+	"sIIaY6oclRhByR5BoEg46OmKUKzeCG8UEP/2hUqBtRAgFgddLFvZdRUrm2onXJlhJNUqTmYrp8+vGppa",
+	"XOZhO3QwzyULwWVcwztVR/x+6p57d6CV/dTsBvhzM1GKu3yqJ3agvLurQgyb1Tu6M1Er+NaNOXL2+9/Y",
+	"f/8b+4G0/c92nv+L09Pm9DelL5vm2w8mPn/4wTcqxXQcVX3zhp1FyUR4c1HhT+xmsxYs0+PGrVe+0zWN",
+	"SEB6r9yAhLO5DONRQawndMwljHRlKl4mOgCTlLGBvLAVF4CRgLqGuDrw6oEHaXCrgeHaGKWbMkdoDBWC",
+	"MFvDmwyTWqQbr1nfeyHvGFKlRjJbGL7w2D23OX5zWQih5qytZjabZ0mgw6FN1cINhWPBFemA6V/LIvif",
+	"23K3XhhFxd8IgjbSCISWMQB2cHFmmm5eYgrdvNN9EsSNu9mA6oTRT05u6rBUijM1NS3/9MRTE7VknWwG",
+	"oQ5Fq9PyW5MclTwqEHQpbdh/ypSLRrZQNhZJI0hJWd7ONPvuvMVXY3mxaoHw8nzmvdkkU904QxVTrqAV",
+	"UlitLDUJ8LXfRIlqxveVPz3/oOK7SvlqIirnGeW6SjWFLHZzIUeUa1tCyEUg+1zoA9Iq2/C9Sny9tUgn",
+	"fiaz5Gargv2ucfXAZ9DNzWE/BoReC9asePcw11X4qkhPwF1riIy7uRYAsfgRNQJBDh8fYc1tZYuY4/OY",
+	"Xo5ZcY6eKwaRWPEnh8dHt9uHT0++1f4whoaHGQdogFJxDkIxC0BpmoGHFzGGDdM14y8m29d6CJUWGc1Y",
+	"9mlVefJDP9BSO/DCZEOvANa3V0Hi7396/OCYIEpPAMQLOfPfOjl5HCF+M6zEAFNnIC3F/PlYKn2WseNv",
+	"30fqbWPfFWYaSmE1L0xeV8DAiqT66FS4jKJBFLI7XSAZAf7Yhx/eFRcslUPW/PBDchcYwu8eP3roEk76",
+	"dpvAyszso/skfnkK1/0U/eCn7tKfNvZPXSbxaSM6BRJw2thvNpuv4iY5FBYsxzVrFuFUWHufUSBNowVo",
+	"pTIngqWJ2rdYafB2E02jNvZAaQA8MGcIIXcyeZbRAdy8TkYFLFYzeBtbjG0hL1hN+MpD+gHKZ5N8OzeL",
+	"EVT+9fZIQ4shlrNA/UxYN6UZRhpAN4BrgN3atbHjBdtvgQ0EcFK3+1yYycqM3BVnKVd9OPeHcHB27lNx",
+	"lpsGsLnCwhsTnjCheY9b+dgnP347lxpymEASHsscrHC0AwYYYTe3affbbjVARndpBgChXDtzWp/RhGWn",
+	"gpD4f9qxstzOUVLKTrKJTZjdp+FgHbpe8OLfbF23QA14XyeIoyDxE6az8Q7Amcb2aB7zzy3wqpvYhx/i",
+	"QTjEUvoWihuz6sgD/slBUWYf3usYPaf02EfmsWbQhpkwAEhw3eeC3CzwRyRQlFs3yKf8EzIEocn8ApAb",
+	"qTRTk4Ih2uONVstvTFNL2TYPxLYbCN4Jx3AzarVaBPQ1h29HkDkWj7RaZMAGHUgcLDIqb+ztBQXooGEj",
+	"pcG74aQEA3gK29j1PZKyC5YqkjBmUTPC8ezhgCy0uivUie25G4u9BimM9mbaCfjvETzXXCozv2AX7J7e",
+	"lxT8XWbpnPD44YfkpKDiNkCZTeyZeakjE45Jl8HrmHuHWXf38gwkVvsgHC4zIADuOxXB5loKIwBc5cbe",
+	"x+XtG+Tdftwkt6XS6didPgvv4mV2AHPMM6EslC8Ky97eBLQAnffNUzHZlPnR7J+KcHmMgG3TJs1XdqJm",
+	"PfAARqUgcuXGzzPrLSn/7mPIDCfoSqFp1/TEXgxTKrCFCJYsNYQnAAn2+AqQxZB3MN3Qsy4AVwk9SGaF",
+	"sSY6gqf3qTCHILhDp6IHJbWu7+ECKVf/NMKr47lLAJxsqAXvldZ9cnHB4o8UmXtedoeldMwSS4HhXI2k",
+	"Lell9g56sNW98NF9cuPFC/dDATk09H053cm+qqVPzncG7Qua8uRUdDMGxJimE+0IpkcyOw8FnJutqcrf",
+	"EenZsysFHv29VkB0DuydUm7ghkH4W2e4vSdNBcyx26nSsZW9njLrHsDr2uWyFxRg9WH7sbYEIljCat7O",
+	"GIXStdR+SzpsLEG1BMx+Rww/LtzT1o0Zw++Gc3f7LIn9gcPXqDoVljvDF+bqFUYbABIwvdqRYJ0PgIIp",
+	"KatgBsL+mgQBXYpb0udmOkWNEOiHJRaE9cjSvH2y2wJaGIRu7uIXmDRWfIbcBXwAX3Ep4jRJ7PZYZ8jU",
+	"E+bYGoaasTOuNKAHGUFNsdQwoo63RpgX8U3MNi8+Gwm56Lm47DBh+201PQCq/rg43vu+zYJMuG8KKwKE",
+	"2vjmp9tXBTVwyZo8czcT+zND3reLZ0Vrd+SONdUONgxgFT78kBx6Xclh8bzf+oCAEz5I+EY4BjCHiCQI",
+	"MSfv735gqbJ/GHPpzNkGXzrcR3EqMI7UpUe9v/eBIUAYk07ev/4B0CMPB+RR0B0irY0sCelilwqCYROE",
+	"+jcxfQ8lJg5ET5wKH+9O3r/xAQLCaq5BFwbNIXBK7Ddazd1mC+ouDJmgQ97Yb1xvtprXG6Dh9UFPu0aH",
+	"/NrF7jU4dtfckTW/nDFtEdVRcj1KTCdc6dvuIdOME3Ub+59VmwCKR66Zl4FWNF5FCx92JuvnkGsEZg0Y",
+	"1l6rNZHrDUhceKiu/Z7FXUfDw0KLB86k5I8A3ayskz0SRulEwHq/Qq+ixo3W7qwe/JCvPRU0132Z8c+x",
+	"FOmN1vXFL92TWQeK18Abe3uL3zgSwFTw+Y8XP38i5QMqwDx1E1d0UfuaZYKm+ML1WvN2Fgu0EeSDAc3G",
+	"9gwFxDFEQTPHmZ5BCJBf6OdR48VOeq4Gaodi1gWEKVFMsBhaxJ3yMQWuw277rN3lzulRwgZDqZnojo2m",
+	"j0cQbuonEmu3Lzh91kAF5/VCckxnBFkZXnYlouxvrpRK4zvmIwgLyufgWcjoxv5nu9HN53A4lzrbzpT+",
+	"qmx601nOXq10s7zxzRkVIard2Qyn5+a5XmP/s+dll3pjr7V3fWd3b6e1e7Lb2m+Z/39vmeXAFEBIg20X",
+	"c7POgdABPqsnTyt3Q1umM0c0ll/s2UQEbPc4eZ9ODuSgxuV7QNOezAaOgGyG6rRqUJHbUvRSjhbaG7vX",
+	"a5Gd+zRDZ+yN3Zt1JqLyIQZxPWAJp19FgniYJAUiQW0SiA5JQEqvZuLXXtq/XqGZMWUYWlQmlXfg+4JU",
+	"VpGE+RO7Y2sEbuxg3lj8xkOp78lcJKud5K/Y+cItDkAvXFk366tDvSxjPVRXlz6BUbWs+E2m5x+rLafZ",
+	"LKd5S6/nV+y2fZPpFah5IdAuJara44B5MM9Br6sqaXgPDK+FOwIsvimjFwwwfCYKc2LUQBGahwERNjDP",
+	"4R4DCrUFb3R0BWutoqeGamLfD63Rcw0+9vmm0jRlkJVQJihP4Z6FNGVVodxf5pJgXnXFQVBeWurGYKmt",
+	"zL2Vud820WYrpK9I1m9b8neJcnoYPG8lqMlIiXIwfGCTh2isokBUEFRVYbAL4pnfdYsdznMpi12YHLs1",
+	"2a1hsiscHLNsdn6p6xntJk+7dziNhHIOi6IoBqQJScXcLxCjAl4OVwHVP6fYBctoAHoBfgZsDMNlwHNs",
+	"Yzlct50xQoJinYwKAcSaFX0yyhWaFYcp5aJsVgwCRxu0OwgMi4e3H9yFHcWZYXRx9YsdfjYhQDRuPzTb",
+	"aZv6BH53NRWvLyMaYTebNkhWrMrq4hEs5LJiTrFc60o8bgVrSjz2nG6tjFsBprAyFpl09Yj2YvHl2svi",
+	"ktUxNfoRbE2NX2FTY5imUMvUWO8YzrE1zj1XWyZyCUxka0DcoAFxWUK9qgUR+3kor9J+6JTajdgPAzqx",
+	"qvRd1BT3UnTVVd1bXjzerOVwS9e25sCtNL2eOfASBWqMppwffOcemqLz3Bzx7+cW/x6vZAnaoN49Moyg",
+	"hrHvLbQMwsIsZxm0a7kVbjZtScSFJ52xzdxLSvfHbkvl9cEUZuDeTt7Jq5IpMUsOkW9tbzIjArLgAGxf",
+	"FFHi9onIJqgURT1T1tMVAo4tAZWbxlNGM0UovooR+2CfLIfQDygXmgIgrfIDsrVlA5BfTDkIExfGTt65",
+	"Pi3vmMPYhIctZMm4Quh5nIc0Y3WRp+vLnU8RQV85LrLQC/AN2xlQnuJSnTM2tEMHg3Fge3Q077OXDWZe",
+	"aOybdbXVChr7jd3rH7da8E+rEdRPaOS7jVdARC2aYXWTCRdnmqbnFlWy8bkZsaKiEbne8Kt/Zqfa7MpB",
+	"I+z8I9P5RxWdG8Gl26e6LYdMwJfy8JPbu3vXYVhLiC042iuI0zwzHVyCE/aMJYukrgJbsUxzt4LXVvBa",
+	"wYwpM6dNdgvSthT7mCN+XXtp73ktWya889W0ZX51TZNu05Y8MvNsj/POwWXKtwv1WzuS7cHauL1upVMV",
+	"zbTbgT43pAA9aaUXJ4BMSgh1ubXDbDMq22Wqi88riKm3Is1VZt1TX4HAFChMtZz66Wa/DUxZU530ibUz",
+	"A1PcUq8WmFKqiz0BnOWKo3v1zPxqBjGgugsFReKE07Q9zFiPv4ib5NgHp9hBIQpGH5L/CT4WEZV3+4Qq",
+	"8rVdI+587euYfErijJ0BXCZW1Fal6taLRobvOhhpV8Ad6p1UvILQq/hOkxz1ir658ppxRLgmHdaVDmEi",
+	"Lkq0xWjfp9pBQbgBFLWLcbbQOmbVgvJXGgrov4g7Zqfp52PfnhmnAw1cbZxOlwqa0AkFtagU3NhttfYa",
+	"USM4IebLgiTfxvfNEM7wNN4+hDtgjtacdm8/nGr1o1tFs1/89X/58t//XSO6lJhn7HfjgT2Ts63jqqix",
+	"IsVCP5yzPhuOdXZLXNe5gSd/G/mzVZmDyB9HDmtyxTmOCvvetZfFLaylLbsRbCN/vsrqNfLtJSJ/ah3D",
+	"edr3vHO15TKb4DJbU8MmTQ1LUvKVQ4Ogn8sNDTqyygcblfWiAhixx7Elp25Eoe4CcFaaZQMuXGEjKCMB",
+	"CDvQql2dFYKQkG5tKAipIFlvPokRsvOWl+g3HIu0pbTvtjy/9Zm9A8FKl6UDWKC3HTWYb+K9g8/ZQo8V",
+	"ht5J+2g6ngKR8wWiilirzQY7Pe5Lwe7xVAOK9rtnnC5vwjI26smt2Ap7G7ZtTwMqzjBxT+3UAmWq2tRt",
+	"9n6iJQyTUiHAKcK2BzbxiPTlCOA1A2s04GJzrZkAkFGAGw3xjyuEJ9u1q9TaxK7jJnnqQqpK4eK2jFRn",
+	"7CoIcnHmTdeujRnW4fKduDIjcenJxutf/sff/vrffPF3v4Yi4n/8xd/88jd/+sPXP/3XX/7Rz1xUUhtX",
+	"tyo4qe0gO53EF61EH64yQ7OoalB3UepIiTyBSHOu2gqadOVj5q5nDXGwes3XkAsnN6KeeDhxYbdm363U",
+	"N3YhsBO1fZCio7IcEvCVGck8wfDay1pBVFOUeBtL9c4YeydJz+ryyCzjbq3TsWVAbx8D2t7EzVmEL+8a",
+	"LisFX6Zp+NCZZ70pmEI9fDIKaglP8jKodM+EPiC5Yi7HgOmg4g6iy1M9yxZbQWEuSZD/8t//n6//7Oer",
+	"3r6rSwXdEsGvvBS+LNncSuHr2l4vi0YvlLivAQEEkKiViHklov4T0+ZWFtvKYltZbHacVZrK0fRNh7KC",
+	"tnSTFF0Gda8u7/qzC3hpFobkXfgZS/PCjZaZr42oGJhMm1YCi/eh9I01o1JFnGRmHxYJy5qpHLVHNBNc",
+	"nMVR6Vs14rrbh0awZrKW8hxquaXUTFtLIjFGeQRpsLqfMdWXabn9jEFOLjSTZPyCCV+6R+ZpAmIhGH6p",
+	"SEiHnVFhGs6ghqErR4wsxRbJwgJARfNdecEylsQTvbqv9225QejS/EdhlAE+DuCBTSjVt29LD0GowIhy",
+	"V1MKwr8zrGsWD6TgWmZmkc0jbuXattpZjCV8pt1muGu1vGW4/95Hds5FMsNBBk+WfGOXU7T6VVQ5MDci",
+	"d6JkZpd1xvBUjtV+Zwxwt7XeCN81px0cgWV8dZYQbJNJ1nK4+btIU7uiM11u9mDPCbpq0zStotlhIbQd",
+	"X2htriP9YfDKiX/jDZ6/qg4XHcfDNJ1RRG57LNc7ljNWtTiMpdp6c8MAa57Gay87/PO2IaSvlqkkU3Vs",
+	"tjb9d8mmX3nUljtpM+2JFUmt7pStnNX6Cf/8xLxfh8tP1cvIK8jt41zPPMWrBmv2uOCqP4W87NXaf/mL",
+	"L3/+d//4tz/+4m/+5ss/+tnvvDSSpRnlq9d/+H/99mc//vIvfvz6Rz9pRA32AjcccUiO7+62WjeCIpB/",
+	"/4OfBO/+/Q/++Mu/+q/23SXiP6tmf+lRAesMZb4qbKvQ+qO7DZvcmu5WcqAz9FtUEkRbpzxXXDCliKFg",
+	"RIrK+hBLEMwp3mwV053P5aDD2Q4g3INprzJ8K6iJDj4U0L8Q1p6lPVvNH2wQlGBZlyY5Mc8U3hKjsNEe",
+	"c2WroVS6GGNh3ilV9QmODionvwlzYGE9e+IUdLJHcC0Q7b8J3drf2hDN2tjfW8/wZvuqD2rkB4Bj2sq6",
+	"K185u/SA24bVHEZQ8gHqL5OMCiLzUAXzx3HpeyXzRRrXE3ykjg0GW3vzccqzu4b8fTC2zLOwwI/LdHw4",
+	"HB4l76b9BLZvGfuJPRJblWOzmq0rVD/DyGJ3ZTXcDniZpEyroqh7wlIOJMZd0/cUscwCbrAUDLm5lvB3",
+	"KZ/M8M8ywoUmQLEsRMWpKKW/9qkiQtphyB6YveVINMkD16HLksVHbFNn0uFxACpIYoeOxe8PB1Kc+Qo3",
+	"9pfIlsbxEdVn4A5SmsRKZjoGNMtcsaRJ7tJuH0OwzWgQfZkk/IInLDGyAnSbD1ywNT5gVuZUYB8eHdMs",
+	"/xjG9IxyMPH6dexJ8IVAtHaeZUzooFQPM2ISTpgrQpOEJZHzNRAJO8S0+c687psEYMkO67mgRpRzTgUV",
+	"agQrIBEZhAsba65sZt8YBjugYlxlbcdocCAWV4sUYqQsl5+zqK6PXZS2NXMPaHbOzAYYuu5p/L71aX4d",
+	"bp0eAYfIErWw9elUvIn+LljmBdrJLjNpTlLW3m2shoMOO/HWFAlaNh9x/kLBmYcWd+esmrmwjf1W1FCa",
+	"6lw19hvw8qq46usKw7gf9ZzPMMFt/PlWfS5gRzJLWevw8wXS+rWX7gJN2KHLB3KKGSEksbTBgQPKhfkZ",
+	"29y3jNNyO0UHnuM7ZCz3e0Cgy6BZE0yaHPY0y0Y0S1QAhyGzmjVxSJcK0mGOC04r3WiodRxra1h/Zwzr",
+	"q1yF2YHx8w7Alhu+Zdxwe9M2Fwy/zDVbERkFjsGVlkxC9WkjWCUFoVlVtZG9XhmjxF/lXi+oS1p6ZpUS",
+	"ozDSt6SC0pZWfuU0h62n7q0Psr8UbcMK8iuXZS8CSAP6XxgbrcVe0CqP2n2u9LHtv47nwfVTQOrauz/D",
+	"A+B+rHeFcSTH+NI76QXAGSzjBnC7v3XirWXW94bpmcGTuMwrAnLLNDVKPB0OMeT7jCsNHliaazmgmndp",
+	"mo4BGo6WFXQPEMLNjC9oCpHkqTm0ynrDff5hnw6HTDiZywUy2yhw12k7F+dCjkTbTgnwsWWvBxZp3iO7",
+	"rajVapmhKtKnFywcre6zgWLpBVOzcEqOnUPvKk3TXetYD+QzG9UPcdlGIoK48/1GX+shgEJFjSInwAZv",
+	"B6kD+JonS4+tFDPPmKz5gLU/x7pMh4rTa8eG6Pcph9NnKzYFA3Tb2x6oxv516A03GcInWNZO6Lixf7PV",
+	"euWHceIKWREprGWHpb2ZRvVXy5HRDRu1qdZsMDTT3Wvd3Isa9IJlRsB0HcG63ICN8XuJpbdcBMt+Azey",
+	"K0WPnzX2X76Cv1VuBC/3bJ2Mq+md4KoN3iMX6cdVGy+p+8IeJzocmpPEqGIuZ8L1XL2ZEXzqyzzzhcRY",
+	"1sZYl9I3Uug+fvGqfFRt6+FZxa8WHRLBXui2p4lzV0SKdi6gdFxjv5ExD16rXV+KMTG3BcXOBkzotuKf",
+	"s+Kl6VMK3+r5TfEz4Zuo1iCs7N/OILet1fz443n3MWpoqWlq8+v2Wtd3a2fQQXwk7OXujVbUwH3c3YPE",
+	"D9jBVtSwW2fafXV5kIzujtZTV2yYxdbTsVU/vKfDh97UEnEWaR/XXvrrPNfbcejEGh9wADhskG1InQ+E",
+	"dKkw8kzhVjgw0gxEAOBNJ1qSOGPa8KSYcKE0ozN9D14m2eK4f3W9FeGxqgPjXuu0z3ZnzD1TW0FoKwht",
+	"BaG3XRDaOrk25+RaTthY0c2FR+Fy/VyHPtLP21/AuKBIL5MDLKBGlUYIgSY5tNWwiwQFfB2trJZeL+09",
+	"c+n9m3CfBYztjfnPVCpHLJtt/rgJvCagEK+iRi6AcUykpFUwE2ANS1s7NuqG27L4LYvfsvh/yraOrW/2",
+	"rffNvjn7yDVP1F+uJeFUO5sGKJ7QzMgNQInAT8TQpeXFjK7mF1SXBZN9L9QIT0FR9ACpQkjAgkKsIK6V",
+	"h0qiaSpHKkDEBPlkBABIA3rOwj6IYGdU8wuHq7+3V+FKglY+sat0tQVRZZaxLq5tmIcAI2zs7+y1TOsD",
+	"mp0blqhsnVf0A1lJEfMZ5JDkw8o2rEfKt8LFheRdRnZbN/aWcdvY9cLF25QoE/jV9gxb6Jg7hJchmpxh",
+	"Xbi7rzuxgichz18oBcxYwbV4z32WnLHsbp3yRyk8Sti29tGW/azMfk6ATmD4PVCeEu2EJP43yJjwCK8S",
+	"SeRjEBRjNoBIaTPeUq4i6Mb4Cq+KIYB4HBzDO19iH+dRN4wnIB58m9W78fCfwgCjwkv2npdx1g0MWlXM",
+	"q7i2FsVtFhYAOCfsM28C48JDRELYcwVKJBgSXkUNCDsCGTfjMuN63B7QF214o3jyFoo+1aFJHlgJKZTi",
+	"KSjMPfOob+KW6cvWdQt6cimm+x9FxdchtElj/2bwSymAGaKWu32W5ClL2pApXZ7cuvosbs9CYCC3jdvY",
+	"vrWsz2nql7LIBueAtN9lqwAkeiCu8p4dlzpZqoQAV35ARvOCI+egcWyWeM/oTPYU2rT44uVzNtQQPCgQ",
+	"BbKw/hpmjQZmzQcsguhB80mmiEkr2IiASjLNjR/nZUqycuVXTbMLOqVD1aEPt8xle7X0zdqsDrQliVdE",
+	"Et9W/Wqr/axnfFMF1alHm+coOfjatZddqtmZzMav6ghOt+3Db0KA2tSFXK/is12ArYiyERElCNf3oD7u",
+	"wF6ayLJcMX3b+0Lo0cors3qN+JRNBO7PZXTXWxPCAU0SjmjYjzMzVG2UacsyB/RF+KUDaC9956HYJYK7",
+	"b0iC+ArThC2P/mrz6ElytT7P1lSd7yhNNVead1fKawTXElohc19tgmr3+4GzRNI0BQAzpieeNjrjHDvl",
+	"CVXnx8UI3wBF6FFu7rAFUP161BgykRiNQrCR+3Z3r/gaIhXcD9cNgZBmoc1P9subRayAe7+1d2NNsd2v",
+	"QX30UcTJ5IIwo8KafWZb6WH122iOrF3TztguZ33A0VkY+/4O5mqHi56cKTS7m5CrI/PYpd+EqTTiL//H",
+	"v/ryP/3wNz/5g4aLhGnjSz4ypu2y9O4+vHP08JuNaSRSbOCLv/4vk23sTrXx5NHtu8fH1c28/tFPvvyj",
+	"/zDZxt5kG8dPb5s2Ksfx//z2v/18soHrkw3cOzy6f/cOSGFr3lXcpUV3tSfzDE/SGnL9V9VLAIuTyG4+",
+	"YALCjfREZYtFVw5r/9ssTbgwM66gL842B/Q3LK3yjvvL6hZtCb1m23otl3Wy3ULO9HMVS72ohEZlQUbM",
+	"Dg9qU1xNTI/5082kXapn8Zs//eE//Ocf//Yvf/83f/77r//dX740tPjVP/7tj6Fw41+9NKT4lVkO97Kl",
+	"zcU7v/jZ6z/7dX1y/MYKVdRBAAJl97Pny1aghKAxFpqgHf5PxmiqOeAJvdHlrROtup5IW7dqhws3fUfK",
+	"dmwDeDaaXFtRh6gmAZ0pB0Cx3HmptWWQ7hEDyGuRAHCHdwf6eiDnjA3NNzwjmr3Qs3JntzWx3sVk2NWP",
+	"3+yM1wUnYcuV3l6utL19m8t0XOfqrVYA/XISHWN/k2LChJmeguIGXOHfIfOYlTt4KaXnbI/l7MDilmOl",
+	"chCNRzIrZwNWXHJ/Vf3dxlv9j3/74y9+9Sdf/ugP/uF/+w9f/sG/ev3TP3z9f/xomWh7N9crwO/c0sl/",
+	"atL7spR1K72v5dyKLAUMCODlyvS5KgN2Thv2nqpKSM13zahnprGMQQ8XZmvMW8uYB4s405CHS7yGEc/s",
+	"6XpRHkyU+TYdDrFArBqotvnQau3C2VcKeXyD7qRSnO34b6JGJlNXIw7zkzPLdDC9etcuDNjaw75qNepM",
+	"9EGzaqw0G7TpMjKCWalNwyimaTuQEkBaimYtcAkOPGE9mqe6Jv43V21LGRPfS3lLtBy2XZgKiCA188wn",
+	"9/Hy8shxO+oJBmYgW5PeVigoTHq5KiXd1SCj1Wz/2kt3yOeGonoquyUQbzmB2FpXNmddWf4SLitCP3UH",
+	"7DJBpARhg6EekxjvWUxy0eEicWU+YVoI0uAAFOg5U4T1eqyrCbVFsAGSAYrmQl4QFYnLDdIj6atISoHR",
+	"bSoiNFWS9GSG6FTOMUC5XhqBCoLsNoI/tbZ0OcN+VBAjEL1eheLlDPEQsbwmhMQlxb/N4kptafs/FeFv",
+	"i+DwtpuQnOFIZs6a9EZkyGvnbDzflPSpeeAN2ng+ZeNFJh5zuQ4fHxEY61Zo2nzUolt8BDfAnODQPhT5",
+	"MiOYitTNmMbd2qCwVYlnBWWDQOzBytkWL7wvR+iTOmfjWbVIPmUrZyOZPx0rymSSIwJUbWbzKRtvOq6r",
+	"vivonJmjAVvYdo1G1bNdg98+ZCNYhXoc14xpy3C3DHclhgtniFDhqNyb4LALo69OkBYRpeVQkZHMzqHg",
+	"0+WrbjMCtRyx28ZovRsxWiue1tU5bFQvoCS4Dl2aph3aPZ8q7lHNqe/JzEMfWsjJ2DUREx7iSb6nSIzQ",
+	"xTFJWI8LpkhfjoiWmNPnjCoRfhtiKpo/mAL4SZ4wobkeR6cCLlSfd/tOSuCasBdD1tWqeSpOxQ45JBnr",
+	"Mj7UhCsyMFo5S0hnXGr8PRXmqfWZAy+LAFTF17K17dAs42YoHdZDVEzmOneF1plITgUhVgJpwhiGtoCo",
+	"bcSBTglpqMFZ0wz1qTCLACoD12xghbbUyHI0YyRlPU1kDu2B5cmJblSMSelNrDX3e6yrWQItnzhjFRRe",
+	"lJlZAhw91/gwTSIgO9dbJKFjVRrzxJuGsDWnljbJ5HDIErNYQvqCLrjgZtsc3fv6HunLPFPYQk+zjNxs",
+	"QUam8hOCS212R/bca5Qg3HBEenkGSZwq7/btexa9lGpCkyRjCjM7b+x9DFPCvUNUOt1nZmewrSa57bst",
+	"9QkYqmD0MhdxqFkSEfbC/OUSTv0BPwaROUYoN6UQI3X3FumMIakCz6YU6dh0K1NEBzUXILfJQlBrr3kq",
+	"KnJNz9lt20tjLUj82ZLwh9c+LImYjZenjYE648lpY5+cGnny5u7u3u5pIyKnNjkNf7lz9/7Rd57cOW28",
+	"KhXpNPIZSKIdLijmBGOkkdIAk7OSUGwHuWQv01zaXVJnvfWkxRKMVQXRN5+C/tVghaybo1nws+chY3xi",
+	"aMgFVHziAH9liYq91tTvU13wvWHeSXm3LOGFQApqrjgHGbVIKRQjpffw6CBhMCIZ0IkuFV2WpiwBzscz",
+	"krAkH6LS3aWCdMCInhB6RrkwZBWDDNCyjqOwJndzJiv649q+Yoj5DCHwYWl6U8SiqsRuh3+OYYCTF7I2",
+	"7DD//MS8D/V22YthCsqptQrP6pEnam6HwPdKd5wLfetGccW50OwMrbQD+uIIH8cinQMu3Gf/OM0yOsYh",
+	"Vg0J11JmJSI2oC/uM3Gm+439WzegWfdxd5rSPH8TOj36j9Y2faNFMqmfom+LrpVP4TYqa12Zf/piyx7p",
+	"5MqIv4og4kxocCsv/7xk4iBvo7yv6OZDjh1HANQBoXaqS4Uy2ulAKk32Wq1WeWRNciwNyUXZbUz6Mk1I",
+	"j6FkzQZWvomh0EcMlYOFFBZd0LkJL5gRkKD0RhdCDeNJsufLjy8gdweEBlgf9i2pIGLQKALWldUkYCyM",
+	"v3n3hFQSfFDiY5IxnWfCYrXTcSpp4mERM9blQw6g+ZXoxOtR2BUo6mwKWi1xzaKTs9pyFWVq2/UktlVh",
+	"pZ3YRYkmjyHLFFQqqerdbOjkVBZ58Y7uzJ7NkgXjw918l8vGh/NYJtx2S+Av0c9SWsyZ4bf1iXq0qK48",
+	"Gj4VUPWwWUCQdfiwgqWR01Y1VeegCsOveDHRUOPIYI8bRdjaanyuqLWGOFZ1KgxxAbvKhx/eMWKuO7bN",
+	"Dz8MDQblQdlaZnTAAswm/1UM8nL7nI1jM37qBl+i1ljCxHCaU+FMMopdsIymzsqirF3GmV6tISpsvUds",
+	"aId1hMkMLSyeFQOEbkQ6LJUA5yvdC6cinJJdgRM+YGbiyGuB32W5aGs+YDawxmPgY1EWASE9qH+ad+2b",
+	"uGy2IJbCV8fBK0ZxwLcGVIxPhX2QACYeIFYNmRymDFlvhzFhmGa3z5KI5ELzdIrVEq6I0aASO5N7lKd5",
+	"xhRuI54PMurLoB6vbZH0KE8VoSlwfXu8MNBnnwjp7C8RYHLlQmdjs4poBUGkLQTqQrPMqXCbHZQREImV",
+	"K4jiZ4LqPGOEprov87N+gdaVuTaC8wJKBVyLJjlyNjubCO0MUmbmgyHYDvF3ODy+Jg3cktjeitjIH8PU",
+	"ND9xpnEVRn2G9XDMbpqpMWv+1OyFBvGpw2wAGLemp/BqxQkXZ5qm57GZSjxi3T7VMcRZGRmLvUAy1eZJ",
+	"XGUfQiqwQC7ZZMkcLdNyTJUVV4x6thsV4tB+y9ezA7LnlsEQRX9dG/uNVtu82MaMANiQwuFp7h46PG/u",
+	"tD7aae2S3db+XsvFMcnsIcoFX/7tn3/x138IZFidu+9+9Sevf/Dz1z/6yZf/y7/d+eJXv3z9337+5R/8",
+	"wHADK5WgTd70m+81ni8R+BVuxob9wHCdYWmtCv3Zy6BooF9iu8LQeBDEhahz8BJe5sZ+4/Wf/Pcv/ua/",
+	"f/GrX33501/89i9//vqv//wffv9/f/1ff/b6p3/45U//7y//7AcNv2BGoNuD0xPekrb1O7vyPLacna1i",
+	"1wKXwzqO5vDkP6DJwtw/mWtzRye55Dbaf+tONuQGztPY8dIKwWBFDX2WFfIaNKpm+9UOHaZ/18p7U3pW",
+	"7AhWHBl2jWVpEdySdPtSKqaAl6KNUlWp21ZmMBfjVAwlFzplquz+mRyEdVuXWjsAxkmJkAlD9U8wligw",
+	"QWQYnxKT9xVjIFyNPsDYaNPwqQjErUBEsL4TiPqx6j64Sc24ZKYV4Rq4fCjSOVnTSRnFoyhFRdbdBZYK",
+	"FABABrVyHxUJPJoqacQj09WAg6HZOpfCruzErJcxNvylbaNa4n27NkxhRQdwoHVskFXMBdfc8KgYfGCx",
+	"WbN2IgUL3wMbhT+KIMAZocI8q5rkIS4uvMmF0lZG2CGxIR66bYSWeN+OX7mGbrUicuNmRK63IrJ7E6bb",
+	"Ik6atP5AoIxGOIGGVNwkT/wiWPVgSCcdkqeCkBMpQT4l+KL3vBXWRcfzoWM7JPTT7R1gODxKZAPKBRdn",
+	"riErZNpDB1vVLJa8xwVXfZbEkf2CdoTMBjSt3ATcY9hb25edml1j00KwKXaPp1cSJD+UqhOGkfH0nAkS",
+	"D+iLdmJde7FbW+wV5Xis8BEbiVHmuo3t+ifNQoYiewICq5tj9b5D4+WOgyn49dmfM23z5MxDZRSER1mC",
+	"e4g0y+gJiPgMUS0Wc9aeWnzEwQOD6mn+sNoKXiG7IuBchbcG5nDh6UlYtu9c95acQAhMsQ7W2kjN1cZV",
+	"BfG9mBb6WrAJkLbhYTxJJYqkYE2E9O+ioG4VNLP2RifBocPcRFJas8ouZK5r9YLNjWio4iKtRbpltC13",
+	"iWCDHgX5FuakdNgZF6o4KsG0BbQ9teO2xtXsofq19kPwcQKGIFMN9Nhcy9jthnkvcOZPLJPZ/wj9W75j",
+	"MOGWuuXKLzLV8LoqE2A8MMGE4Vy5CRMz4ZD0hSyzb2iJ7jMxy8l+1zL3K1SdQmozVSu0Sk9CgWS//CK4",
+	"xDwVaOzfakWN8DY39j/66KO9kjZlfrZq0W//3x++/tVPfvOzv/jtX/ynugpTsYclZewElLH9VutrrY/2",
+	"Wy3bWqALlslfY/96a0r5AsGp2NKlViV4zbbhrPRgnQnHuneyewMjZf1Y8W0hG/sfYy6YX61aazIx1XV1",
+	"Sjid76YyWaUPfv3t0QcrpGEAz3OxyZDAkTjNbasg/lNXEJ8ASyxKrZVVRBR0MpB1rL4Cwvpla43uvszS",
+	"Gm/bwMIZ7lVbT8aOMsbQJ5a0sVmm4gPSGRObFhhZd2sQ9wL6ordrawmMuknQiUZ2zTc3vL6JMJMjyjXw",
+	"YKrO1YHFrMfBuDLj/x9719bjxpGd/0qjgcA2tjUiZyTLomAEs7Ls1doeKZrxyo4lkDXsGrIxzapOV9PU",
+	"wDDgPGyy2ATwOg/ZFwMLBHkJEmCDfbCDzV5+zO748pS/ENS5VFVzmhxeZsaWly+2hmxWV1VXn+t3vjPU",
+	"eYpRcuhBbo2uUlZlJv3QLTIJanF1pScde0vvZWVHZ6Pd6MmaJJK5XYwOnavJUOOaMM7tY+fTOWvXJXRl",
+	"qM49lU5Ha9foT86wo4aIqz1JVvk8DYOu217U7qwY0ryn0quubmEkzM0rRsLQjZsSpZvGNt8zub7PjbhQ",
+	"0OijSwXszBTsXGgyixgkfBPjFTkjrwSIsIzdtalAuWomjZpmdE1hKTUyhRFYD74QnHQzslO0cmS24XKP",
+	"tbsrFcmlMHIroj4q0YvbL8GEsS1K9OLOS9CMKpc+dMffUaRnqMd5ii2SelExroLQwaHoH0eZqjSGgaFB",
+	"axKlYw5U9R7dO3j0Xve1e2/tvtd9+/7eOwf39jFPix2Xag3pepxo7729+24Xf3n3wTt7Bz0yY9C2ARzw",
+	"uKCQ8SOwSqBYjKItUWaioShHuTSm4zg1tlstWHZTxQgCCGCfullKqAMaDKwl+Uz0q5x6CdJ+PqbAT1ad",
+	"vd7+DZfhLxxvCRhoFO7i5+HDYviLUihiQcmo87Ljj7U7nvmAEJiEGCLmmLqoKjkqKmxNrNkuHOiKYl0m",
+	"81Un9JDpQeHqYf9705tUL+DBaU6EIQOzrz8AbMCJrFw9C2yFQyMwMwrOmhImhJ2gsSHIab8Ij55dXS6M",
+	"2/IDasOcZ0qGkTFgY4eor38QNBV/R/cQFATfhjJP57CtwHugdNW11/Vc9Y83bUSUlpmdOe/xzKHwgq3M",
+	"dPEXjTAE9IoOhDley57loMGHgcA68Ka+e2oIibGvg4OmGAzfnccqKMtSl11vRH71H789/eSLOIlDMeGC",
+	"GM5WDgI6+K/t1vZOe7vV7rbaP3rjx9s/ufG49d4rf/Py37658/bNvVsPbz9qH8RoHcN4iyzoDoiJEwgk",
+	"l6ss5feffvW/n339+U+//OXnZxZEEPu118NG99wVrfgsznsK2yvOemEHAU/x8t7NojW2m/L2jVuyWrgp",
+	"NM9AelcoauulUDMsMqlmGmLXDpnjbIY5Zs1A0odW51mVpieK55JwNlhzajCA021FPevMQ14n8KxQmz18",
+	"sO9h+n4+vWhiBQDVD0Cpnkw5WEPzANghYhOwuPWMwhbInAYTg4r6rWjf4UQRDKCVT0xarXRCK8lKXMvW",
+	"HBW3Xsymmui69HygzkpPLNbIILYGuEsIg4UylRYCbt8M+coWYdxpt25sry1Hk8VutHPxqucn8UdPlxbj",
+	"P7Qn+6r5d6lQGEn3fdbEX4mkfkH0auVngYPeaN0OBi3lkXUvWLfiOSEkX80krNO7HADBTlGEtqVP2xpt",
+	"vRCytNhHASaKlR5k4ma5bmVb7TkviPo7Qs+W3NBNKO8vQ2dC6G5cWGnabrVamH1YS30yi/n5tRkYkgiA",
+	"MqjWTOA5o2fsqBXScSkO8xMGlZFE6qHig+us++MZRn0MYGxkl8HlvST4KaZWELfF4UCgehhdk8pKkjR6",
+	"EbT1q+3tnRs3X34ybrW2X1ZiJF9F8HTvpcTFiRCkgg1FXJmIdV8HwIhREfZ9K7qvpm4Z9X6AMI/IFKIv",
+	"k6j3V+++C5+8c/D6tVemb2HtiYmO5N+NRR7ZyRhq0m21vxsVqBwQZn+YC3UMGDsrq0YZtMDeih7moi+H",
+	"wLsA+DURgRqFcIy9UD4rBBVCXHOBEbd5GB+hZFhEn7KtA1SV7FdnXnlTmAIfC+bXuth0BQtDguiGrEWk",
+	"mE6Ey0Nqo2SlNF1Rzfl9AKCxP79TO1+QVgsjFESKYdfVO/3iN1//8R+//OxXveCef52WJ91yrF61GhNu",
+	"i0iazHCC/E5IfVKUMs36lQGQkDPlikIqtuFI3DfFEPalSvdH65cvJM1vo48GAeoMJ3zePGcULtKu1CoN",
+	"qeTyUOtcCsVF4Svz2BIla81S3NN8/Dqzz2RmaocytBmRV5U+78TtnVdaLfhPCyRokYtM1e+4C29yMiVx",
+	"wjGnOwWd/vE/v/n4X06/+M3pz/77/373z1//+ovTT37+5S8//+bf/uH0k3+1D3f2JJLY6HHZn2q44DsL",
+	"1ef20IsVRsgFTVoaJjhPvi0/MQD1dP3UkFh48Ybc8vLyqHiCypPIntEaZKqpqZRVYO0kpoIqZAS+uxcn",
+	"8VGmRB60gvrTx7/46t9/++c//NPpT//r9JP/+dPHn55tDoXb65pD+c11dMA37cqozDruxD945eX6Tpd6",
+	"XAWkEHIwQoB8O3GEH2BTC9WtxHGtoxVwVDn+4FtxEk9kNhhWcWfbvo0OZBRarkgybKVW3IlBEoCcnsF/",
+	"+FESQ5IgPW9bp/du8Z1qnOUSnkHjtJc8lvONadwBBnWWoRYhrchnb4OZ2hjkVrMjgkYEWtVZ3pQRXzRb",
+	"zrb3QoErjqpcbuTKTofiVk9UY+CK53E2csXfzAtd7UZHmfXIaY6TUqtB9OP9B3uRNTloLIMZzMlQ5zKC",
+	"vUmiQ9kXY8PsbsLaw1Zi8sr7Is+tLVeUelCKEbgbM92UDON/5KGIgBTN47DIb0msjxUV1gwthTIC+GRd",
+	"LS4z9Jko18ZaFlBz5MYgQx7vQ7XRQkW9wMi79qY86WFJul1n4DgRpC24LRp7pUuyBg/5iQpry6ECCOc2",
+	"xzaFWMO3XF87HT48mGgw0kzC7M1apVi1HmUoIxpMQd5wik9dsg2XXMA9QF3eeuU2RBwb7vF0SS333YwP",
+	"NtsN527WukaDCydubwexQ5A7OEX4pzOt3HnytgZXydQ9YhCZRICWZgKginj+KSrJEjfz2syPyZKPxoYr",
+	"ti40hBgchOUCiHzPjYWzsXC8hROEGJ2AXc/Wse/w9Q/pnZ6LDCTwxXKqyf5odVTgee2Kl3d+QicUK0MW",
+	"obZPx3Lu99PxNx7bR9T4kwBGxB/Rg+RuyR/IsgbAnKcJaz1wqD4yU4PujDQaV9s1rqVNa0FHK+7Ep598",
+	"+s3Hf//lz35x+vNfxQQ06cL+gRqYdpyruaOabKBcLU5DqGO91GESV1bJMp5jXjeg9kW0gRbm+Dx5Dvnz",
+	"Dez0qtvjT6EWzheIs3Ckdbl4HQsh5iRkqBZFRA/v7b12f+8NSssQwg7KjhGCaE+6XARZV0iVZmrQ0MoM",
+	"b7aRx8+dPMYb1MQwf4RCl/9aRNSSMF1QsN74PgnWJFJ6Et3d3bt776237r32/YKyfd/6p4CwqoGbfW4R",
+	"0sYXasFel89cmqmRszbgaDfixHiSDU5ipmPJjPqUDwAHEyNbFX9FcBXsDEGMH0M9QXISLD4caE9rwAl6",
+	"Yo6ADKyreQTxr4EfJUBtv+CYZyE1fcdRKeClAYEfhGWGopQp38EqHmLowZJBEx3aEwlhGzesI8ilX72A",
+	"OXC7RAm6Cu7gFu8RO7Rq6zQTKy7ejLnLpSQGEr7TQFZRj8DzQCSCeZMG3XYPH993TrmJoTUTOjsJ/qub",
+	"me5Il56KfAGVNKV6MtNNxy69NJW/ougF5YLOJq1Wz1Ml4U8YAB3+hnjwgRGPf9ZO4snwBJggukdjlZp4",
+	"Kt/l3/f7VVh3QUfrTrRTfx3iC0w+LcxxgEfrPAUDAkRt6sauWE/Q0wG5IpwwzpD6EozmSzHsuV5mrr5w",
+	"RTXYGJCJzaHaR1gLKbrZarnQHbd16HhyM5iTMUjdiz23EvIEqJbIJRIAPYxhTV8dDKVYZ2QlBWUOeAnf",
+	"HXn5/ofxXGFIDColNuVIPd4ZBcJqKOHmO+7AHanwCyQZ3x2eA9x8Gshc8wqmhtzBIZecB8dBGuC5fjPQ",
+	"LZgHrLaPah37mk7KuSLQkWtVm1DGt0P3DfYTs0pBQWBRSCXJgiNoRJ42cYCvKRzNTFH4oLm/Q7vlIK8J",
+	"FI/keeT6hF9Wq4cDAHHmCPrkmMFRqUcAS6W/K03mZui19yIlypIav9mVWA0j86PmjgxcjzElWZu6yILR",
+	"n3ErRtJYF9BGwE5hifYBD+1aX4etiWe0UsCpOhIRDkLZaWMIYca8+csFc194+UdzJ8E0SOAGZURyrUtX",
+	"pNjYVCJ43M1tKlJRyWsQ+TnbS2eR2TiULM3onIlUeqVpPG99IOxBXKb/A0qTTd+H9fpro1yd0e9hXVl/",
+	"HYygOXFt6g8Lb0eeHct6/xs/DkerE0DHE5vqAN6PMgLpnri+tADUqoY65fQ9NG8EvtZSHsmqP7RSPZcg",
+	"+BHShGhx61gSXB7wNA5bxeRPLsBizzjz5BPeyEGg0CqPBBriDtuLIYwOl/FP44iAgR/lZiVOsOQ+9TSq",
+	"Wcn8BGNlsH/mO+pY6YlykwIW2tYNK91utG7jdtSK5PmS28lU9wqMB5gISTxL2ZASsEsBXbWnJ2uVD9JW",
+	"1jFAj4VLPu+0XENhu3P44c2g5uW8qmw4DHHnpvUW7M3izk5rCWgNrPRKYTXgzHj3YZU0xwoOxjmphlWi",
+	"J+s5D7Tx53RcR5+KpVYNAwnOPbTo0I6IeXSHWldMkJHNOf6BTNxUtm8gM6skHkC6Txfl8eFbqzivpvJm",
+	"uktv2Zfc0AzIw/GTYL6VjlXt9DFo97pfl2BRVTrmIm1jFQuwANUoaZSOqIfQVNmWQQfehBmIaDQ2rtQW",
+	"Y1aIG/Y5mszpSiRohvbNTGXjWtJ4lfdE6TGpeFGrHGNWfOL4fozqxXc0CnU6KmqiaVQkGUgRA5USqVvY",
+	"LGrExJU5xKRtZzhNJz5lHdh7c7k+fZSwItZKWh+un4+Be8d6rNiDFfpC8QzZZADlTLu7x08RgNIqGuiw",
+	"UbeDKkKxKFYfYntw2L/cPlbkQhjnks0XZIHkvuD2oqCf9lGGHEZpdnQkS6n6EvjM27Xn7MwItMRMFfUM",
+	"sCC8SOShkFfwqSWBHySunRYM89ITtV0b1lEUAdcUXDiy1pOpokKUFTOTwpF3m5WKkydqp3l6R2jd8ssB",
+	"l94gJ18YmDj+xC5xlww3Ry0ORwhyVIHe4FOCfbqSqJQDUabQPZvL2JCIgWHpY0Nuizu/WAsK8Qx88OYO",
+	"15tW2DaYIB34pT1++LJXE+2MJJ2n9Gjp8MBdDXXrDrJvzIqOpw1ShpxGxPNS6eZLg1dnYq1DF7QzyDTs",
+	"yUIjbNgNRzQYoL4KOFj1Hgk0GPdIP8qOqiHvlF0lxG3oa143Hlt6fY50+UQNxyotZQr7X2jNLdEnujym",
+	"N/au6A9JOABlgHU1mGsLAipAFsA1ovblBN/B3p09Bzh4JDJe7NkB5bW7WlWlzjuR0tcAyd97Cd9Xw9uB",
+	"hBL2ODfUXwSOUs+nfwOfRT+zL2uqA++CFsQuwFlTH5qgqWhMFzj2LZCzg8xUIGiFiQToByLJ4iIHIysr",
+	"0cAEP8zQj0qYy+2Jsl7GLJ4tpavukTVHejBau5VY3SiKAnvEh3e39pmR+Qd2obl1Ik/cPZqwS08UKrkt",
+	"4ralKN1MTrAk6NhG5xecJwzHJetShnmXaOnEyG5R3E8XirrYeywco7G679KyLRsH5Vt1UDboo++wE3BB",
+	"lv/40J6mQ3nNFzfNMP1nNKL2jObM4w20fIu1n25MTzxQfblgn2giFl6uWfRjXaY3W3N6RfOoF9UwmlLC",
+	"ZffCezdLxfzz8TLVO89z42Z7OpYJ2LsT7qtLNtH7taL3Z3e0Hsq/EyElKTqe6BFSDuwIvhqXMmGQySU2",
+	"e95l6QMuS0AYV1jXu85JnkQ9ZqUAYdIj6Aq+uJ4M99zWyUH3P+6QG5bMBiVx9e7MRLwctoWB5v8856kW",
+	"zKCt6W+mh3FNkavypJdYnwYfQ9DA17dFDseeUMEwG+48SfYVDY2URGMFzmZPq+5Y9XMpSrDu6Z6QFw8s",
+	"X2RGw/13dexRNcn6kkcK2i5itEiXBKU7W0vcrBeuso74UOtjio75xhGBtui0t3eSKa3Uift6XBrZ5R97",
+	"/CW4fO1gtPirTz/78+9+//Wv/4DcMmg02v+Z6/7nZ9RJJ76xHXvGF7JQR0UOeMfauY478Q8fPHjz/t4b",
+	"3bsP9l6//+jtZYgu7BO44urfFbZ3oWqLpvZLyK2Lk6DiijrbLn6IL0OAeuXqCura61+OuAMXz3lmoQbH",
+	"sgiVNtZErFjosNqJWMtlwUOycGVwSBy1KQzeZDlI2EcieizvAvJ+2twATbt+D5Gzrg90iMpMlfXNzKJh",
+	"e7r3/WWXIPE8xQEzu28HFOLt9i33V7cEEq3bt7Zunv9SJ3GlK5FbIbp2wzi7CXfBODg3NIEmBMOIXRN/",
+	"mOTGDl85BGC3tcEQB2u7tscX0Iek4DdGpKNMQej42gJvym5RMMrv8l4W0sWE8byVxJTA7Co54U/b2/5j",
+	"LEOkL3ZqBY304U3/evHvW9s31mTMcHuweB8tB72EFwehl5sXZr0XBvf08ORs7QUmx0RRLBA4K5bpzfOI",
+	"qh8QZ9ZA3o7gsmygdCmNc8GQReasH7RbFJu2IZu2Ic9/2xB3kDedQzb4quezc8gq6mIxlFUDQnkeOjlj",
+	"yvABNr4f+RLsTJkKGMQiP2fIzDTrlqvOL19KVXOzBCRj7v3VOD0uIy0M/hhTYqzJycbPbqlUMTPHZyWT",
+	"HW7Svs9V2jdBME0xRQ+7uHQaSpFXw5ku3I/w67XU8FJPwS5Y9sdIGvD+09ryh7J/7AUbOW7MuBosn9bU",
+	"uPRifJhnfVo8oH9mrv0RfHt1S1/1fCy2XVY4HgojPUOtAvzrKBuUAgt0l9u/+q0/jA+Fyfq7Y3uY3n9q",
+	"tcChFKUs35QwM2BWQCxeQ6kh4OLw6ziJx2Ued+LrKCJxTtM/eF2XEfIBOXYO5Tl1OwxU8Dknu9ojned6",
+	"EkF8g/PnGO84Wz5nbwDwMRg9lXn2gU+0mU5U6DxHEChCbhyyJix5dyjkesK+sYQRguJ8/kwdqsr6fQHN",
+	"jiRRZiuygjAbjLkrhv0uKIiErX7BRCJNS/sS4dbI1LrG1tIogMSkNmcQJw3zls8qwjwWQcOQrWjfswNQ",
+	"arPWZwU4XkoY2ddqzuiSkthpZWkwJf7GzNjJSj6riKujxqwKeCfHFfOCoQQxnALjsLdkHxDCdbpfBGdR",
+	"Id0bdLeoXzZrZlOdUKh5rnDoVECjn/j4zwRQM/QIPhAqM0N4Wemu/sg03O8dwy866vhS59JwgxxcdA92",
+	"wAC7jUfYYifZMz36AfrqC2wJA52VUX9clnZRtK+4npHIVCWYNlurSvQhEIwtW4W7GgCVJ4w0xYnYNePj",
+	"Y7IdP4FDmWugkKiYe2ULFwSM4rgcxFIHbyKua7qOO6HiM3g9/B3s0WRmIUABWyWrTuClh6bDReGQwKKE",
+	"Jj4QGLE/wblYzRJuba3wHXaMlqUnCvoVG1cSGW470mlg4DDxewjrAr4k2juRG2sPSO6GW0NUO0S8ASYk",
+	"fDjTlfi1bUHepbMr8YD62oPuQViYLkqm1gvHDYqR3YmD34Tj9oXigng+EwB9pTMOF8180ZWA1kauxQIK",
+	"N4Oyl7fZyo/KOIYmQFwzaxdf4wl+kCW9f5zrQQC7CN51t1MzZnWcKUSEk+I4SSIz7g/tOeqZkcFm2HIk",
+	"srwXDDoUSsm8aUwIXpZwYK2EGKjMoKwGzZ6JHJDi2TP0Vaca2bg50xgN4+9aTUewb+BJikSfEjeN+s+X",
+	"cmZlhD2pACSNgxyKXGCCrqZAmm78CM+lESdT5GR8R/zUZTdgffTAAngdjNIw/Nv8O3Foz62D/CAVSOLl",
+	"uJUlQfP2SJPUsoJIRe7JuDvWUynNh4B0K866kLrIpR0XzyWOGD4dfLcbxtpnWLyjBafW2pNhRg3c7ZHP",
+	"+liz5JUJHV+nIkROCw+fDI49wwLKtXCPkzSJGRf2ZkaXwTBkMX709KP/DwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -12,108 +12,108 @@ import (
 	"lksms/internal/queue"
 )
 
-// Catalogue is every text that people read, in one language.
+// Catalogue holds every text for people, in one language.
 type Catalogue struct {
-	reasons     map[fault.Reason]string // with %d where the fault has a limit
-	rules       map[fault.Rule]string   // with %v where the rule has a limit
-	Recovered   string                  // with the number
-	States      [4]string               // of a task, by status code
+	reasons     map[fault.Reason]string // %d stands for the limit of the fault, if it has one
+	rules       map[fault.Rule]string   // %v stands for the limit of the rule, if it has one
+	Recovered   string                  // %d stands for the number of tasks
+	States      [4]string               // names of a task's states, by status code
 	Description [4]string
-	explained   map[string]string // by queue.Explanation.Reason; with the number ahead where there is one
+	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
 }
 
 var english = &Catalogue{
 	reasons: map[fault.Reason]string{
-		fault.RequestMalformed:       "The request could not be read: the body must be JSON.",
+		fault.RequestMalformed:       "The request body cannot be read: it must be valid JSON.",
 		fault.RequestInvalid:         "A field is not valid.",
-		fault.RequestTooLarge:        "The request body is too large.",
-		fault.RequestTooDeep:         "The request body nests too deep.",
-		fault.RequestTooSlow:         "The body did not arrive in time.",
-		fault.RequestTooMuch:         "Your company's requests that are being worked on are too much together; try again later.",
+		fault.RequestTooLarge:        "The request body is too large: split the request or shorten its texts.",
+		fault.RequestTooDeep:         "The request body is nested too deeply: use fewer levels of objects and lists.",
+		fault.RequestTooSlow:         "The request body did not arrive in time: send it faster, or split the request.",
+		fault.RequestTooMuch:         "Too many or too large requests of your company are in progress: try again later.",
 		fault.RequestMediaType:       "The Content-Type must be application/json.",
-		fault.RequestCrossSite:       "A web page of another site may not ask for this; CORS_ORIGINS lists the sites that may.",
-		fault.RouteNotFound:          "There is nothing at this address.",
-		fault.RouteMethodNotAllowed:  "This address does not take this method.",
-		fault.AuthRequired:           "User name or password is missing or wrong.",
-		fault.AuthForbidden:          "This user may not do this.",
-		fault.AuthOtherApp:           "This user may not act as this app.",
-		fault.AuthOtherCompany:       "This user belongs to another company.",
-		fault.AuthTooManyFailures:    "Too many failed attempts; try again later.",
+		fault.RequestCrossSite:       "Web pages of other sites may not send this request: add the site to CORS_ORIGINS to allow it.",
+		fault.RouteNotFound:          "There is no such path: check the URL.",
+		fault.RouteMethodNotAllowed:  "This path does not support this HTTP method.",
+		fault.AuthRequired:           "Credentials are missing or wrong: send a user name and password, or an API key.",
+		fault.AuthForbidden:          "These credentials are not allowed to do this.",
+		fault.AuthOtherApp:           "This user is bound to another app: use the app_id of that app.",
+		fault.AuthOtherCompany:       "This user belongs to another company: leave out company_no, or use the user's own company.",
+		fault.AuthTooManyFailures:    "Too many failed attempts from this address: try again later.",
 		fault.UserNotFound:           "There is no such user.",
-		fault.UserExists:             "There is a user of this name already.",
+		fault.UserExists:             "A user with this name already exists: choose another name.",
 		fault.KeyNotFound:            "There is no such API key.",
 		fault.TaskNotFound:           "There is no such task.",
-		fault.TaskNotPending:         "The task is no longer pending.",
-		fault.TaskNotHeld:            "This app never held the task.",
-		fault.SenderIsDriven:         "The server drives the sender of this number; apps cannot use it.",
+		fault.TaskNotPending:         "The task is no longer PENDING, so it cannot be cancelled.",
+		fault.TaskNotHeld:            "This app never held the task, so it cannot report it.",
+		fault.SenderIsDriven:         "The server itself runs the sender with this number: apps must use another app_id.",
 		fault.TemplateNotFound:       "There is no such template.",
 		fault.NotificationNotFound:   "There is no such notification.",
 		fault.ContactNotFound:        "There is no such contact.",
-		fault.TemplateNoneActive:     "There is no active template.",
+		fault.TemplateNoneActive:     "No template is active: add a template or enable one.",
 		fault.DefaultContentNotFound: "There is no such default content.",
-		fault.DefaultContentExists:   "This phone number has a default content already.",
-		fault.DefaultContentSent:     "The default content of this phone number has been sent already.",
+		fault.DefaultContentExists:   "This phone number already has a default content: change the existing one.",
+		fault.DefaultContentSent:     "The default content of this phone number was already sent: send content, or reset the default content.",
 		fault.CompanyNotFound:        "There is no such company.",
 		fault.ChannelNotFound:        "There is no such channel.",
 		fault.CountryNotFound:        "There is no such country.",
 		fault.SenderNotFound:         "There is no such sender.",
 		fault.RouteRuleNotFound:      "There is no such route.",
-		fault.Exists:                 "There is one already.",
-		fault.InUse:                  "Something still refers to it.",
-		fault.LimitReached:           "There are as many already as there may be, %d: remove some that are not needed.",
-		fault.VersionStale:           "It was changed meanwhile: read it again.",
-		fault.IdempotencyInFlight:    "The first request with this Idempotency-Key is still at work.",
-		fault.IdempotencyKeyReused:   "This Idempotency-Key was used with another body.",
-		fault.ServiceUnavailable:     "The service is not available right now; try again shortly.",
-		fault.InternalError:          "Something went wrong inside the server.",
+		fault.Exists:                 "This record already exists: change the existing one, or choose another number.",
+		fault.InUse:                  "The record is in use and cannot be deleted: remove what refers to it first, or retire it if it is a sender.",
+		fault.LimitReached:           "The limit of %d is reached: delete what is no longer needed.",
+		fault.VersionStale:           "The record was changed in the meantime: read it again, then repeat the change with the new version.",
+		fault.IdempotencyInFlight:    "A request with this Idempotency-Key is still in progress: try again shortly.",
+		fault.IdempotencyKeyReused:   "This Idempotency-Key was already used with a different body: use a new key.",
+		fault.ServiceUnavailable:     "The service is temporarily unavailable: try again shortly.",
+		fault.InternalError:          "Internal server error: quote the request_id when you report it.",
 	},
 	rules: map[fault.Rule]string{
 		fault.Required:           "is required",
 		fault.UnknownField:       "is not a known field",
 		fault.UnknownParameter:   "is not a query parameter of this operation",
 		fault.WrongType:          "must be of type %v",
-		fault.WrongFormat:        "is not in the right format",
-		fault.NotAllowed:         "must be one of %v",
+		fault.WrongFormat:        "has the wrong format",
+		fault.NotAllowed:         "must be one of: %v",
 		fault.TooShort:           "must have at least %v characters",
 		fault.TooLong:            "must have at most %v characters",
 		fault.TooSmall:           "must be at least %v",
 		fault.TooBig:             "must be at most %v",
 		fault.Empty:              "must not be empty",
-		fault.TooManyItems:       "has more than %v items or members",
-		fault.BadCharacters:      "has characters that are not allowed",
+		fault.TooManyItems:       "must have at most %v items or members",
+		fault.BadCharacters:      "contains characters that are not allowed",
 		fault.Blank:              "must not be blank",
 		fault.NotAPhoneNumber:    "is not a phone number that can be dialled",
-		fault.NotFormEncoded:     "is not form-encoded (name=value&name=value)",
-		fault.MissingParameters:  "lacks parameters of the template: %v",
-		fault.SpacedPlaceholder:  "has a placeholder with spaces, which would be sent as it is: %v",
-		fault.RenderedTooLong:    "gives more than %v characters with the template",
+		fault.NotFormEncoded:     "must be form-encoded: name=value&name=value",
+		fault.MissingParameters:  "lacks parameters that the template needs: %v",
+		fault.SpacedPlaceholder:  "contains a placeholder with spaces, which would be sent unchanged; remove the spaces: %v",
+		fault.RenderedTooLong:    "is too long after the template is applied: at most %v characters",
 		fault.RenderedBlank:      "the rendered message is empty",
-		fault.NoDefaultContent:   "is empty, and this phone number has no default content",
-		fault.NotACursor:         "is not a cursor that this list gave",
-		fault.Duplicate:          "stands twice",
-		fault.OnlyForSenders:     "is only for users with the role send",
-		fault.OnlyForBoundRoles:  "is only for users with the role submit or read: leave it out, or set it to null where the user has one",
-		fault.CountryNotServed:   "is in a country to which this company or channel does not send",
-		fault.NotThere:           "names something that is not there",
-		fault.BelowZero:          "would take the balance below 0",
-		fault.InThePast:          "is in the past",
-		fault.TooFarAhead:        "is more than %v days ahead",
-		fault.TooUrgent:          "may not be smaller than %v for this user",
-		fault.NoSecretsKey:       "is a secret, and this server has no SECRETS_KEY to keep it with",
-		fault.GiveAgain:          "is hidden and is not taken over, because the address, the kind or the verification changes: give it again",
-		fault.MadeLikeAKey:       "is made like an API key, and would be taken for one",
-		fault.TooManyBytes:       "must take at most %v bytes as JSON",
-		fault.TooManyTogether:    "has too many items for so many channels and people: at most %v",
+		fault.NoDefaultContent:   "is empty, and this phone number has no default content: send content, or store a default content",
+		fault.NotACursor:         "is not a cursor of this list: use next_cursor of the previous page",
+		fault.Duplicate:          "is a duplicate, or contains duplicates",
+		fault.OnlyForSenders:     "is allowed only for users with the role send",
+		fault.OnlyForBoundRoles:  "is allowed only for users with the role submit or read: leave it out, or set it to null if the user has a company",
+		fault.CountryNotServed:   "is in a country that this company or channel does not send to",
+		fault.NotThere:           "refers to something that does not exist",
+		fault.BelowZero:          "would make the balance negative",
+		fault.InThePast:          "is in the past, or earlier than allowed",
+		fault.TooFarAhead:        "must be at most %v days in the future",
+		fault.TooUrgent:          "must be at least %v for this user",
+		fault.NoSecretsKey:       "is a secret, which this server cannot store without a SECRETS_KEY",
+		fault.GiveAgain:          "must be given again: a hidden value is not kept when the address, the kind or the verification changes",
+		fault.MadeLikeAKey:       "has the format of an API key: choose another password",
+		fault.TooManyBytes:       "must be at most %v bytes as JSON",
+		fault.TooManyTogether:    "has too many items for this number of channels and people: at most %v",
 		fault.NothingElseIsKnown: "is not valid",
 	},
 	Recovered: "Recovered %d zombie tasks.",
 	States:    [4]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED"},
 	Description: [4]string{
-		"waits for a sender", "held by a sender", "sent", "not sent, and not going to be",
+		"waiting for a sender", "held by a sender", "sent", "failed, with no further attempt",
 	},
 	explained: map[string]string{
 		queue.BecauseScheduled:  "It is scheduled for later.",
-		queue.BecauseRetryLater: "It failed, and will be tried again later.",
+		queue.BecauseRetryLater: "It will be retried later: the last attempt did not succeed.",
 		queue.BecauseQueued:     "It waits for a sender; %d go before it.",
 		queue.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
 		queue.BecauseProcessing: "A sender holds it.",
@@ -123,48 +123,48 @@ var english = &Catalogue{
 
 var chinese = &Catalogue{
 	reasons: map[fault.Reason]string{
-		fault.RequestMalformed:       "无法读取请求：请求体必须是 JSON。",
+		fault.RequestMalformed:       "无法读取请求体：必须是有效的 JSON。",
 		fault.RequestInvalid:         "字段不正确。",
-		fault.RequestTooLarge:        "请求体过大。",
-		fault.RequestTooDeep:         "请求体嵌套过深。",
-		fault.RequestTooSlow:         "请求体未能及时到达。",
-		fault.RequestTooMuch:         "贵公司正在处理中的请求总量过大，请稍后再试。",
+		fault.RequestTooLarge:        "请求体过大：请拆分请求或缩短内容。",
+		fault.RequestTooDeep:         "请求体嵌套过深：请减少层级。",
+		fault.RequestTooSlow:         "请求体未能及时到达：请加快发送，或拆分请求。",
+		fault.RequestTooMuch:         "贵公司处理中的请求过多或过大，请稍后再试。",
 		fault.RequestMediaType:       "Content-Type 必须是 application/json。",
-		fault.RequestCrossSite:       "其他网站的网页不能发起此请求；允许的网站在 CORS_ORIGINS 中列出。",
-		fault.RouteNotFound:          "此地址不存在。",
-		fault.RouteMethodNotAllowed:  "此地址不支持该请求方法。",
-		fault.AuthRequired:           "缺少用户名或密码，或者不正确。",
-		fault.AuthForbidden:          "该用户无权进行此操作。",
-		fault.AuthOtherApp:           "该用户不能以此 APP 的身份操作。",
-		fault.AuthOtherCompany:       "该用户属于另一家公司。",
-		fault.AuthTooManyFailures:    "失败次数过多，请稍后再试。",
+		fault.RequestCrossSite:       "其他网站的网页不能发起此请求；如需允许，请把该网站加入 CORS_ORIGINS。",
+		fault.RouteNotFound:          "路径不存在，请检查 URL。",
+		fault.RouteMethodNotAllowed:  "此路径不支持该 HTTP 方法。",
+		fault.AuthRequired:           "凭证缺失或不正确：请提供用户名和密码，或 API 密钥。",
+		fault.AuthForbidden:          "当前凭证无权进行此操作。",
+		fault.AuthOtherApp:           "该用户绑定的是另一个 APP：请使用所绑定的 app_id。",
+		fault.AuthOtherCompany:       "该用户属于另一家公司：请省略 company_no，或填写用户所属的公司。",
+		fault.AuthTooManyFailures:    "此地址失败次数过多，请稍后再试。",
 		fault.UserNotFound:           "用户不存在。",
-		fault.UserExists:             "同名用户已存在。",
+		fault.UserExists:             "同名用户已存在，请换一个用户名。",
 		fault.KeyNotFound:            "API 密钥不存在。",
 		fault.TaskNotFound:           "任务不存在。",
-		fault.TaskNotPending:         "任务已不是待处理状态。",
-		fault.TaskNotHeld:            "该 APP 从未领取过此任务。",
-		fault.SenderIsDriven:         "此编号的发送方由服务器驱动，APP 不能使用。",
+		fault.TaskNotPending:         "任务已不是 PENDING 状态，不能取消。",
+		fault.TaskNotHeld:            "该 APP 从未领取过此任务，不能上报。",
+		fault.SenderIsDriven:         "此编号的发送方由服务器运行，APP 请使用其他 app_id。",
 		fault.TemplateNotFound:       "模板不存在。",
 		fault.NotificationNotFound:   "通知不存在。",
 		fault.ContactNotFound:        "联系人不存在。",
-		fault.TemplateNoneActive:     "没有启用的模板。",
+		fault.TemplateNoneActive:     "没有启用的模板：请添加或启用一个模板。",
 		fault.DefaultContentNotFound: "默认内容不存在。",
-		fault.DefaultContentExists:   "该手机号已有默认内容。",
-		fault.DefaultContentSent:     "该手机号的默认内容已发送过。",
+		fault.DefaultContentExists:   "该手机号已有默认内容，请修改现有的内容。",
+		fault.DefaultContentSent:     "该手机号的默认内容已发送过：请填写 content，或重置默认内容。",
 		fault.CompanyNotFound:        "公司不存在。",
 		fault.ChannelNotFound:        "渠道不存在。",
 		fault.CountryNotFound:        "国家不存在。",
 		fault.SenderNotFound:         "发送方不存在。",
 		fault.RouteRuleNotFound:      "路由不存在。",
-		fault.Exists:                 "已存在。",
-		fault.InUse:                  "仍被引用，无法删除。",
-		fault.LimitReached:           "数量已达上限 %d：请先删除不再需要的。",
-		fault.VersionStale:           "已被他人修改，请重新读取。",
-		fault.IdempotencyInFlight:    "使用此 Idempotency-Key 的第一个请求仍在处理。",
-		fault.IdempotencyKeyReused:   "此 Idempotency-Key 已用于不同的请求体。",
-		fault.ServiceUnavailable:     "服务暂时不可用，请稍后重试。",
-		fault.InternalError:          "服务器内部错误。",
+		fault.Exists:                 "记录已存在：请修改现有记录，或换一个编号。",
+		fault.InUse:                  "记录正在使用，不能删除：请先移除对它的引用；发送方可以停用（retired）。",
+		fault.LimitReached:           "数量已达上限 %d：请删除不再需要的记录。",
+		fault.VersionStale:           "记录已被修改：请重新读取，再用新的 version 修改。",
+		fault.IdempotencyInFlight:    "使用此 Idempotency-Key 的请求仍在处理，请稍后再试。",
+		fault.IdempotencyKeyReused:   "此 Idempotency-Key 已用于不同的请求体，请换一个新的。",
+		fault.ServiceUnavailable:     "服务暂时不可用，请稍后再试。",
+		fault.InternalError:          "服务器内部错误，反馈时请提供 request_id。",
 	},
 	rules: map[fault.Rule]string{
 		fault.Required:           "必填",
@@ -172,37 +172,37 @@ var chinese = &Catalogue{
 		fault.UnknownParameter:   "不是此操作的查询参数",
 		fault.WrongType:          "类型必须是 %v",
 		fault.WrongFormat:        "格式不正确",
-		fault.NotAllowed:         "必须是 %v 之一",
+		fault.NotAllowed:         "必须是以下之一：%v",
 		fault.TooShort:           "至少 %v 个字符",
 		fault.TooLong:            "最多 %v 个字符",
 		fault.TooSmall:           "不能小于 %v",
 		fault.TooBig:             "不能大于 %v",
 		fault.Empty:              "不能为空",
-		fault.TooManyItems:       "的项目或成员超过 %v 个",
+		fault.TooManyItems:       "最多 %v 项",
 		fault.BadCharacters:      "包含不允许的字符",
 		fault.Blank:              "不能只有空白",
 		fault.NotAPhoneNumber:    "不是可以拨打的手机号码",
-		fault.NotFormEncoded:     "不是表单编码（name=value&name=value）",
-		fault.MissingParameters:  "缺少模板参数：%v",
-		fault.SpacedPlaceholder:  "占位符中有空格，会被原样发送：%v",
-		fault.RenderedTooLong:    "套用模板后超过 %v 个字符",
+		fault.NotFormEncoded:     "必须是表单编码：name=value&name=value",
+		fault.MissingParameters:  "缺少模板所需的参数：%v",
+		fault.SpacedPlaceholder:  "占位符中有空格，会被原样发送，请去掉空格：%v",
+		fault.RenderedTooLong:    "套用模板后过长：最多 %v 个字符",
 		fault.RenderedBlank:      "渲染后的消息为空",
-		fault.NoDefaultContent:   "为空，且该手机号没有默认内容",
-		fault.NotACursor:         "不是此列表给出的游标",
-		fault.Duplicate:          "出现了两次",
-		fault.OnlyForSenders:     "只用于 send 角色的用户",
-		fault.OnlyForBoundRoles:  "只用于 submit 或 read 角色的用户：请省略；用户已有公司时请设为 null",
+		fault.NoDefaultContent:   "为空，且该手机号没有默认内容：请填写 content，或保存默认内容",
+		fault.NotACursor:         "不是此列表的游标：请使用上一页的 next_cursor",
+		fault.Duplicate:          "重复，或包含重复项",
+		fault.OnlyForSenders:     "只允许用于 send 角色的用户",
+		fault.OnlyForBoundRoles:  "只允许用于 submit 或 read 角色的用户：请省略；用户已有公司时请设为 null",
 		fault.CountryNotServed:   "所在国家不在该公司或渠道的发送范围内",
-		fault.NotThere:           "指向不存在的对象",
-		fault.BelowZero:          "会使余额低于 0",
-		fault.InThePast:          "已是过去的时间",
-		fault.TooFarAhead:        "不能晚于 %v 天之后",
-		fault.TooUrgent:          "该用户不能设为小于 %v",
-		fault.NoSecretsKey:       "是机密，而此服务没有可用来保存它的 SECRETS_KEY",
-		fault.GiveAgain:          "已隐藏；地址、类型或校验方式改变时不会沿用，请重新填写",
-		fault.MadeLikeAKey:       "的格式与 API 密钥相同，会被当作密钥",
+		fault.NotThere:           "所引用的对象不存在",
+		fault.BelowZero:          "会使余额变为负数",
+		fault.InThePast:          "已过去，或早于允许的时间",
+		fault.TooFarAhead:        "最多是 %v 天之后",
+		fault.TooUrgent:          "该用户的取值不能小于 %v",
+		fault.NoSecretsKey:       "是机密；服务器没有设置 SECRETS_KEY，无法保存",
+		fault.GiveAgain:          "必须重新填写：地址、类型或校验方式改变时，不会保留已隐藏的值",
+		fault.MadeLikeAKey:       "与 API 密钥格式相同，请换一个密码",
 		fault.TooManyBytes:       "按 JSON 计最多 %v 字节",
-		fault.TooManyTogether:    "与渠道数和人数相乘后过多：最多 %v 项",
+		fault.TooManyTogether:    "相对于渠道数和人数，项数过多：最多 %v 项",
 		fault.NothingElseIsKnown: "不正确",
 	},
 	Recovered:   "成功恢复 %d 个僵尸任务",
@@ -210,7 +210,7 @@ var chinese = &Catalogue{
 	Description: [4]string{"待处理", "处理中", "成功", "失败"},
 	explained: map[string]string{
 		queue.BecauseScheduled:  "已定时，稍后发送。",
-		queue.BecauseRetryLater: "发送失败，稍后重试。",
+		queue.BecauseRetryLater: "将稍后重试：上次发送未成功。",
 		queue.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
 		queue.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
 		queue.BecauseProcessing: "正由发送方处理。",
@@ -220,7 +220,7 @@ var chinese = &Catalogue{
 
 var languages = language.NewMatcher([]language.Tag{language.English, language.Chinese})
 
-// For picks by Accept-Language; English when that says nothing that we have.
+// For picks the language by Accept-Language. English is the default.
 func For(acceptLanguage string) *Catalogue {
 	acceptLanguage = acceptLanguage[:min(len(acceptLanguage), languagesMost)]
 	if acceptLanguage == "" {
@@ -232,17 +232,17 @@ func For(acceptLanguage string) *Catalogue {
 	return english
 }
 
-// languagesMost bounds what is read of Accept-Language, in bytes.
+// languagesMost is how many bytes of Accept-Language are read.
 const languagesMost = 200
 
-// Limits of what an answer says of wrong fields: a body or a query can have any number of them, of two bytes each, or names of any length.
+// Limits of the wrong fields that an answer names: a body or a query can have any number of fields of two bytes each, and names of any length.
 const (
 	fieldsMost     = 100
 	ItemFieldsMost = 10  // of an item of a batch
 	fieldNameMost  = 200 // characters
 )
 
-// shortened is a text of at most most characters.
+// shortened cuts a text to at most most characters.
 func shortened(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -253,7 +253,7 @@ func shortened(text string, most int) string {
 	return text
 }
 
-// Detail is the part of an answer that programs read.
+// Detail builds the part of an error answer that programs read.
 func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 	detail := api.ErrorDetail{Reason: string(f.Reason)}
 	if len(f.Fields) > 0 {
@@ -270,7 +270,7 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 	return detail
 }
 
-// Explain says in words why a task is where it is.
+// Explain returns the text for an explanation.
 func (c *Catalogue) Explain(e queue.Explanation) string {
 	text := c.explained[e.Reason]
 	if strings.Contains(text, "%d") {
@@ -283,7 +283,7 @@ func (c *Catalogue) Explain(e queue.Explanation) string {
 	return text
 }
 
-// Reason says in words what went wrong.
+// Reason returns the text for a fault.
 func (c *Catalogue) Reason(f *fault.Error) string {
 	text := c.reasons[f.Reason]
 	if strings.Contains(text, "%d") {
@@ -292,6 +292,7 @@ func (c *Catalogue) Reason(f *fault.Error) string {
 	return text
 }
 
+// rule returns the text for a wrong field.
 func (c *Catalogue) rule(f fault.Field) string {
 	text := c.rules[f.Rule]
 	if !strings.Contains(text, "%v") {
