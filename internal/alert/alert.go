@@ -4,12 +4,13 @@ package alert
 
 import (
 	"context"
-	"lksms/gen/dbq"
-	"lksms/internal/postgres"
-	"lksms/internal/setting"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"lksms/gen/dbq"
+	"lksms/internal/postgres"
+	"lksms/internal/setting"
 )
 
 // Service lists events and watches thresholds.

@@ -8,11 +8,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/history"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 func (b *testBundle) statistics() api.Statistics {

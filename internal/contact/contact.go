@@ -4,12 +4,13 @@ package contact
 import (
 	"context"
 	"fmt"
+	"net/mail"
+
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
-	"net/mail"
 )
 
 // Service manages contacts.

@@ -2,10 +2,11 @@ package directory
 
 import (
 	"context"
+	"math"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
-	"math"
 )
 
 // Channel is a channel to create.

@@ -2,11 +2,12 @@ package directory
 
 import (
 	"context"
+	"math"
+	"time"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
-	"math"
-	"time"
 )
 
 // Company is a company to create.

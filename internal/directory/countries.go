@@ -2,11 +2,12 @@ package directory
 
 import (
 	"context"
+	"math"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
-	"math"
 )
 
 // Country is a country to create.

@@ -5,12 +5,13 @@ package directory
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
+	"time"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/snapshot"
-	"sync/atomic"
-	"time"
 )
 
 // Service manages the directory. Every method is at most one transaction.

@@ -3,12 +3,13 @@ package directory
 import (
 	"context"
 	"fmt"
-	"lksms/gen/dbq"
-	"lksms/internal/fault"
-	"lksms/internal/phone"
 	"slices"
 	"strings"
 	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/phone"
 )
 
 // view is what a submission asks: small, and changed by administrators alone.

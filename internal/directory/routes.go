@@ -2,11 +2,12 @@ package directory
 
 import (
 	"context"
+	"math"
+	"strconv"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
-	"math"
-	"strconv"
 )
 
 // Route is a route to create. An empty CountryNo is every country that has no route of its own.

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+
 	"lksms/internal/access"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"

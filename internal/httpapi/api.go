@@ -4,6 +4,10 @@ package httpapi
 
 import (
 	"context"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"lksms/gen/api"
 	"lksms/internal/access"
 	"lksms/internal/alert"
@@ -18,9 +22,6 @@ import (
 	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/template"
-	"net/http"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // Options says what the door needs beside the services.

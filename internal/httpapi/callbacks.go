@@ -2,10 +2,11 @@ package httpapi
 
 import (
 	"context"
+	"strings"
+
 	"lksms/gen/api"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/receipt"
-	"strings"
 )
 
 // TakeCallback takes what a provider tells of messages (S3.11).

@@ -2,10 +2,12 @@ package httpapi
 
 import (
 	"context"
+
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/paging"
 )
 
 // CreateChannel adds a channel.
@@ -22,7 +24,7 @@ func (s *Server) CreateChannel(ctx context.Context, req api.CreateChannelRequest
 
 // ListChannels pages through channels, newest first.
 func (s *Server) ListChannels(ctx context.Context, req api.ListChannelsRequestObject) (api.ListChannelsResponseObject, error) {
-	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +32,7 @@ func (s *Server) ListChannels(ctx context.Context, req api.ListChannelsRequestOb
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, limit, channelOf, func(c dbq.ChannelListRow) string { return idText(c.ID) })
+	items, next := paging.Page(rows, limit, channelOf, func(c dbq.ChannelListRow) string { return paging.IDText(c.ID) })
 	return api.ListChannels200JSONResponse{Code: ok, Message: success, Data: api.ChannelPage{Items: items, NextCursor: next}}, nil
 }
 

@@ -2,10 +2,12 @@ package httpapi
 
 import (
 	"context"
+
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/fault"
+	"lksms/internal/httpapi/paging"
 )
 
 // CreateCompany adds a company.
@@ -21,7 +23,7 @@ func (s *Server) CreateCompany(ctx context.Context, req api.CreateCompanyRequest
 
 // ListCompanies pages through companies, newest first.
 func (s *Server) ListCompanies(ctx context.Context, req api.ListCompaniesRequestObject) (api.ListCompaniesResponseObject, error) {
-	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +31,7 @@ func (s *Server) ListCompanies(ctx context.Context, req api.ListCompaniesRequest
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, limit, companyOf, func(c dbq.CompanyListRow) string { return idText(c.ID) })
+	items, next := paging.Page(rows, limit, companyOf, func(c dbq.CompanyListRow) string { return paging.IDText(c.ID) })
 	return api.ListCompanies200JSONResponse{Code: ok, Message: success, Data: api.CompanyPage{Items: items, NextCursor: next}}, nil
 }
 

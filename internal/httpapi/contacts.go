@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/contact"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/paging"
 )
 
 // PutContacts adds contacts and changes those that are there.
@@ -47,16 +49,16 @@ func (s *Server) ListContacts(ctx context.Context, req api.ListContactsRequestOb
 	if err != nil {
 		return nil, err
 	}
-	after, err := textCursor(req.Params.Cursor)
+	after, err := paging.TextCursor(req.Params.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	limit := pageSize(req.Params.Limit)
+	limit := paging.Size(req.Params.Limit)
 	rows, err := s.contacts.List(ctx, company, after, limit+1)
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, limit, contactOf, func(c dbq.Contact) string { return c.UserID })
+	items, next := paging.Page(rows, limit, contactOf, func(c dbq.Contact) string { return c.UserID })
 	return api.ListContacts200JSONResponse{Code: ok, Message: success, Data: api.ContactPage{Items: items, NextCursor: next}}, nil
 }
 

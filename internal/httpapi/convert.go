@@ -3,21 +3,17 @@ package httpapi
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"lksms/gen/api"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
-	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
 
@@ -126,99 +122,8 @@ func convert[From, To any](rows []From, one func(From) To) []To {
 	return out
 }
 
-// page cuts rows, of which one more than limit was asked for, to limit items, and gives the cursor of the next page if
-// there is one.
-func page[Row, Item any](rows []Row, limit int, one func(Row) Item, key func(Row) string) ([]Item, *string) {
-	if len(rows) <= limit {
-		return convert(rows, one), nil
-	}
-	rows = rows[:limit]
-	next := cursorOf(key(rows[limit-1]))
-	return convert(rows, one), &next
-}
-
-func cursorOf(key string) string { return base64.RawURLEncoding.EncodeToString([]byte(key)) }
-
-var errNotACursor = fault.InvalidField("cursor", fault.NotACursor, nil)
-
-// keyOf reads what cursorOf wrote. Anybody can write a cursor: what is no text would fail in PostgreSQL.
-func keyOf(cursor string) (string, error) {
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil || !postgres.IsText(string(text)) {
-		return "", errNotACursor
-	}
-	return string(text), nil
-}
-
-func taskCursor(cursor *string) (string, error) {
-	if cursor == nil {
-		return queue.LastID, nil
-	}
-	id, err := keyOf(*cursor)
-	if err == nil && !strings.HasPrefix(id, "task_") {
-		err = errNotACursor
-	}
-	return id, err
-}
-
-func idCursor(cursor *string) (int64, error) {
-	if cursor == nil {
-		return math.MaxInt64, nil
-	}
-	text, err := keyOf(*cursor)
-	if err != nil {
-		return 0, err
-	}
-	id, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return 0, errNotACursor
-	}
-	return id, nil
-}
-
-// textCursor reads a cursor of a list that is in the order of a text.
-func textCursor(cursor *string) (string, error) {
-	if cursor == nil {
-		return "", nil
-	}
-	return keyOf(*cursor)
-}
-
-// failureCursor reads a cursor of a list that is in the order of a time and, at the same time, of ids.
-func failureCursor(cursor *string) (at time.Time, id int64, err error) {
-	if cursor == nil {
-		return farFuture, math.MaxInt64, nil
-	}
-	text, err := keyOf(*cursor)
-	if err == nil {
-		first, second, _ := strings.Cut(text, ",")
-		at, err = time.Parse(time.RFC3339Nano, first)
-		if err == nil {
-			id, err = strconv.ParseInt(second, 10, 64)
-		}
-	}
-	if err != nil || at.Year() < 1970 || at.After(farFuture) {
-		return at, 0, errNotACursor
-	}
-	return at, id, nil
-}
-
-// farFuture is after every time in the database.
-var farFuture = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
-
-func idText(id int64) string { return strconv.FormatInt(id, 10) }
-
 // claimSize applies the contract's default.
 func claimSize(limit *int) int { return orElse(limit, 10) }
-
-// pageSize applies the contract's default.
-func pageSize(limit *int) int { return orElse(limit, 20) }
-
-// pageOf reads what a list was asked for: rows with smaller ids than before, and how many.
-func pageOf(cursor *string, limit *int) (before int64, most int, err error) {
-	before, err = idCursor(cursor)
-	return before, pageSize(limit), err
-}
 
 // The names of message types, by how tasks keep them.
 var messageTypes = [...]api.MessageType{

@@ -2,11 +2,13 @@ package httpapi
 
 import (
 	"context"
+	"slices"
+
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/httpapi/gate"
-	"slices"
+	"lksms/internal/httpapi/paging"
 )
 
 // CreateCountry adds a country.
@@ -27,7 +29,7 @@ func (s *Server) CreateCountry(ctx context.Context, req api.CreateCountryRequest
 
 // ListCountries pages through countries, newest first.
 func (s *Server) ListCountries(ctx context.Context, req api.ListCountriesRequestObject) (api.ListCountriesResponseObject, error) {
-	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +37,7 @@ func (s *Server) ListCountries(ctx context.Context, req api.ListCountriesRequest
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, limit, countryOf, func(c dbq.Country) string { return idText(c.ID) })
+	items, next := paging.Page(rows, limit, countryOf, func(c dbq.Country) string { return paging.IDText(c.ID) })
 	return api.ListCountries200JSONResponse{Code: ok, Message: success, Data: api.CountryPage{Items: items, NextCursor: next}}, nil
 }
 

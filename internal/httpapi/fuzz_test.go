@@ -4,23 +4,20 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"strings"
 	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"lksms/gen/api"
 	"lksms/internal/contracttest"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/text"
-	"lksms/internal/postgres"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // door is everything between the wire and the slices, for callers who may do everything: requests are checked and converted, and then
@@ -129,37 +126,6 @@ func FuzzOperation(f *testing.F) {
 			t.Errorf("%s %s: an answer of %d bytes, at most %d", r.Method, r.URL, w.Body.Len(), most)
 		case w.Code >= http.StatusBadRequest && (json.Unmarshal(w.Body.Bytes(), &envelope) != nil || envelope.Code != w.Code):
 			t.Errorf("%s %s: %d answers %s", r.Method, r.URL, w.Code, w.Body)
-		}
-	})
-}
-
-// FuzzCursor reads any cursor. What is taken for one can be given to PostgreSQL.
-func FuzzCursor(f *testing.F) {
-	for _, seed := range []string{"task_x", "task_\xff", "12", "2026-01-01T00:00:00.5Z,3", "9999-12-31T23:59:59-23:59,1", ""} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, cursor := range []string{text, cursorOf(text)} {
-			id, taskErr := taskCursor(&cursor)
-			number, idErr := idCursor(&cursor)
-			key, textErr := textCursor(&cursor)
-			at, _, failureErr := failureCursor(&cursor)
-			for _, err := range []error{taskErr, idErr, textErr, failureErr} {
-				var expected *fault.Error
-				if err != nil && (!errors.As(err, &expected) || expected.Fields[0].Rule != fault.NotACursor) {
-					t.Errorf("%q: %v", cursor, err)
-				}
-			}
-			if taskErr == nil && (!postgres.IsText(id) || !strings.HasPrefix(id, "task_")) || textErr == nil && !postgres.IsText(key) {
-				t.Errorf("%q holds %q and %q", cursor, id, key)
-			}
-			if failureErr == nil && (at.Year() < 1 || at.Year() > 9999) {
-				t.Errorf("%q holds %s", cursor, at)
-			}
-			again := cursorOf(idText(number))
-			if read, err := idCursor(&again); idErr == nil && (err != nil || read != number) {
-				t.Errorf("%q holds %d, and then %d, %v", cursor, number, read, err)
-			}
 		}
 	})
 }

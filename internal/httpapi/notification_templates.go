@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 )

@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"context"
+
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/paging"
 	"lksms/internal/notification"
 )
 
@@ -69,7 +71,7 @@ func (s *Server) TakeEvent(ctx context.Context, req api.TakeEventRequestObject) 
 
 // ListNotifications pages through notifications, newest first.
 func (s *Server) ListNotifications(ctx context.Context, req api.ListNotificationsRequestObject) (api.ListNotificationsResponseObject, error) {
-	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -80,9 +82,9 @@ func (s *Server) ListNotifications(ctx context.Context, req api.ListNotification
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, limit, summaryOf, func(row dbq.NotificationListRow) string { return idText(row.ID) })
+	items, next := paging.Page(rows, limit, summaryOf, func(row dbq.NotificationListRow) string { return paging.IDText(row.ID) })
 	if end > 0 {
-		next = new(cursorOf(idText(end)))
+		next = new(paging.CursorOf(paging.IDText(end)))
 	}
 	return api.ListNotifications200JSONResponse{Code: ok, Message: success, Data: api.NotificationPage{Items: items, NextCursor: next}}, nil
 }

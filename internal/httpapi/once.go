@@ -2,12 +2,14 @@ package httpapi
 
 import (
 	"context"
+	"math"
+	"time"
+
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/paging"
 	"lksms/internal/notification"
-	"math"
-	"time"
 )
 
 // SendOnce sends a subscribe message once (S2.1).
@@ -38,17 +40,17 @@ func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (a
 func (s *Server) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (api.ListOnceResponseObject, error) {
 	f := notification.OnceFilter{
 		Viewer: viewer(ctx), BusinessType: req.Params.BusinessType, BusinessID: req.Params.BusinessID,
-		ReceiverUserID: req.Params.ReceiverUserID, Status: (*int16)(req.Params.SendStatus), Limit: pageSize(req.Params.Limit) + 1,
+		ReceiverUserID: req.Params.ReceiverUserID, Status: (*int16)(req.Params.SendStatus), Limit: paging.Size(req.Params.Limit) + 1,
 	}
-	key := func(row dbq.SubscribeListRow) string { return idText(row.ID) }
+	key := func(row dbq.SubscribeListRow) string { return paging.IDText(row.ID) }
 	var err error
 	if f.IsOfFailures() {
 		key = func(row dbq.SubscribeListRow) string {
-			return value(notification.FailedAt(row)).UTC().Format(time.RFC3339Nano) + "," + idText(row.ID)
+			return value(notification.FailedAt(row)).UTC().Format(time.RFC3339Nano) + "," + paging.IDText(row.ID)
 		}
-		f.BeforeFailure, f.Before, err = failureCursor(req.Params.Cursor)
+		f.BeforeFailure, f.Before, err = paging.FailureCursor(req.Params.Cursor)
 	} else {
-		f.Before, err = idCursor(req.Params.Cursor)
+		f.Before, err = paging.IDCursor(req.Params.Cursor)
 	}
 	if err != nil {
 		return nil, err
@@ -57,7 +59,7 @@ func (s *Server) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (a
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, f.Limit-1, onceOf, key)
+	items, next := paging.Page(rows, f.Limit-1, onceOf, key)
 	return api.ListOnce200JSONResponse{Code: ok, Message: success, Data: api.OncePage{Items: items, NextCursor: next}}, nil
 }
 

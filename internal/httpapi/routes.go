@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"context"
+
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
+	"lksms/internal/httpapi/paging"
 )
 
 // CreateRoute adds a route.
@@ -22,7 +24,7 @@ func (s *Server) CreateRoute(ctx context.Context, req api.CreateRouteRequestObje
 
 // ListRoutes pages through routes, newest first.
 func (s *Server) ListRoutes(ctx context.Context, req api.ListRoutesRequestObject) (api.ListRoutesResponseObject, error) {
-	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +40,7 @@ func (s *Server) ListRoutes(ctx context.Context, req api.ListRoutesRequestObject
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, limit, routeOf, func(r dbq.RouteListRow) string { return idText(r.ID) })
+	items, next := paging.Page(rows, limit, routeOf, func(r dbq.RouteListRow) string { return paging.IDText(r.ID) })
 	return api.ListRoutes200JSONResponse{Code: ok, Message: success, Data: api.RoutePage{Items: items, NextCursor: next}}, nil
 }
 

@@ -3,10 +3,12 @@ package httpapi
 import (
 	"context"
 	"fmt"
+
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/paging"
 	"lksms/internal/sender"
 )
 
@@ -35,7 +37,7 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 
 // ListSenders pages through senders, newest first.
 func (s *Server) ListSenders(ctx context.Context, req api.ListSendersRequestObject) (api.ListSendersResponseObject, error) {
-	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -44,13 +46,13 @@ func (s *Server) ListSenders(ctx context.Context, req api.ListSendersRequestObje
 		return nil, err
 	}
 	var bad error
-	items, next := page(rows, limit, func(row dbq.SenderListRow) api.Sender {
+	items, next := paging.Page(rows, limit, func(row dbq.SenderListRow) api.Sender {
 		one, err := senderOf(row, s.configs)
 		if err != nil {
 			bad = err
 		}
 		return one
-	}, func(row dbq.SenderListRow) string { return idText(row.ID) })
+	}, func(row dbq.SenderListRow) string { return paging.IDText(row.ID) })
 	return api.ListSenders200JSONResponse{Code: ok, Message: success, Data: api.SenderPage{Items: items, NextCursor: next}}, bad
 }
 
@@ -108,7 +110,7 @@ func (s *Server) ChangeBalance(ctx context.Context, req api.ChangeBalanceRequest
 
 // ListLedger pages through the changes of a balance, newest first.
 func (s *Server) ListLedger(ctx context.Context, req api.ListLedgerRequestObject) (api.ListLedgerResponseObject, error) {
-	before, limit, err := pageOf(req.Params.Cursor, req.Params.Limit)
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +118,7 @@ func (s *Server) ListLedger(ctx context.Context, req api.ListLedgerRequestObject
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, limit, entryOf, func(e dbq.SenderLedger) string { return idText(e.ID) })
+	items, next := paging.Page(rows, limit, entryOf, func(e dbq.SenderLedger) string { return paging.IDText(e.ID) })
 	return api.ListLedger200JSONResponse{Code: ok, Message: success, Data: api.LedgerPage{Items: items, NextCursor: next}}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
 	"lksms/gen/api"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"

@@ -7,6 +7,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/paging"
 	"lksms/internal/phone"
 	"lksms/internal/queue"
 	"lksms/internal/queue/claim"
@@ -118,11 +119,11 @@ func (s *Server) CancelTask(ctx context.Context, req api.CancelTaskRequestObject
 // ListTasks pages through tasks, newest first.
 func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) (api.ListTasksResponseObject, error) {
 	p := req.Params
-	before, err := taskCursor(p.Cursor)
+	before, err := paging.TaskCursor(p.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	limit := pageSize(p.Limit)
+	limit := paging.Size(p.Limit)
 	rows, further, err := s.tasks.List(ctx, queue.Filter{
 		Viewer: viewer(ctx),
 		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source,
@@ -131,9 +132,9 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, limit, taskOf, func(t dbq.Task) string { return t.TaskID })
+	items, next := paging.Page(rows, limit, taskOf, func(t dbq.Task) string { return t.TaskID })
 	if next == nil && further != "" {
-		next = new(cursorOf(further))
+		next = new(paging.CursorOf(further))
 	}
 	return api.ListTasks200JSONResponse{
 		Code: ok, Message: success, Data: api.TaskPage{Items: items, NextCursor: next},

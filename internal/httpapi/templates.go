@@ -7,6 +7,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/httpapi/paging"
 	"lksms/internal/template"
 )
 
@@ -25,16 +26,16 @@ func (s *Server) CreateTemplate(ctx context.Context, req api.CreateTemplateReque
 
 // ListTemplates pages through templates, newest first.
 func (s *Server) ListTemplates(ctx context.Context, req api.ListTemplatesRequestObject) (api.ListTemplatesResponseObject, error) {
-	before, err := idCursor(req.Params.Cursor)
+	before, err := paging.IDCursor(req.Params.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	limit := pageSize(req.Params.Limit)
+	limit := paging.Size(req.Params.Limit)
 	rows, err := s.templates.List(ctx, before, limit+1)
 	if err != nil {
 		return nil, err
 	}
-	items, next := page(rows, limit, templateOf, func(t dbq.Template) string { return idText(t.ID) })
+	items, next := paging.Page(rows, limit, templateOf, func(t dbq.Template) string { return paging.IDText(t.ID) })
 	return api.ListTemplates200JSONResponse{
 		Code: ok, Message: success, Data: api.TemplatePage{Items: items, NextCursor: next},
 	}, nil
@@ -85,11 +86,11 @@ func (s *Server) CreateDefaultContent(ctx context.Context, req api.CreateDefault
 
 // ListDefaultContents pages through default contents, newest first.
 func (s *Server) ListDefaultContents(ctx context.Context, req api.ListDefaultContentsRequestObject) (api.ListDefaultContentsResponseObject, error) {
-	before, err := idCursor(req.Params.Cursor)
+	before, err := paging.IDCursor(req.Params.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	limit := pageSize(req.Params.Limit)
+	limit := paging.Size(req.Params.Limit)
 	var company *int64
 	if req.Params.CompanyNo != nil {
 		id, err := s.companyID(ctx, req.Params.CompanyNo)
@@ -103,13 +104,13 @@ func (s *Server) ListDefaultContents(ctx context.Context, req api.ListDefaultCon
 		return nil, err
 	}
 	var bad error
-	items, next := page(rows, limit, func(row dbq.DefaultContent) api.DefaultContent {
+	items, next := paging.Page(rows, limit, func(row dbq.DefaultContent) api.DefaultContent {
 		one, err := s.defaultOf(ctx, row)
 		if err != nil {
 			bad = err
 		}
 		return one
-	}, func(d dbq.DefaultContent) string { return idText(d.ID) })
+	}, func(d dbq.DefaultContent) string { return paging.IDText(d.ID) })
 	return api.ListDefaultContents200JSONResponse{
 		Code: ok, Message: success, Data: api.DefaultContentPage{Items: items, NextCursor: next},
 	}, bad

@@ -8,6 +8,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/access"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/paging"
 )
 
 // CreateUser adds a user.
@@ -25,23 +26,23 @@ func (s *Server) CreateUser(ctx context.Context, req api.CreateUserRequestObject
 
 // ListUsers pages through users, newest first.
 func (s *Server) ListUsers(ctx context.Context, req api.ListUsersRequestObject) (api.ListUsersResponseObject, error) {
-	before, err := idCursor(req.Params.Cursor)
+	before, err := paging.IDCursor(req.Params.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	limit := pageSize(req.Params.Limit)
+	limit := paging.Size(req.Params.Limit)
 	rows, err := s.access.List(ctx, before, limit+1)
 	if err != nil {
 		return nil, err
 	}
 	var bad error
-	items, next := page(rows, limit, func(row dbq.User) api.User {
+	items, next := paging.Page(rows, limit, func(row dbq.User) api.User {
 		u, err := s.userOf(ctx, row)
 		if err != nil {
 			bad = err
 		}
 		return u
-	}, func(u dbq.User) string { return idText(u.ID) })
+	}, func(u dbq.User) string { return paging.IDText(u.ID) })
 	return api.ListUsers200JSONResponse{Code: ok, Message: success, Data: api.UserPage{Items: items, NextCursor: next}}, bad
 }
 

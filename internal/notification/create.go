@@ -3,13 +3,14 @@ package notification
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
-	"slices"
-	"strings"
-	"time"
 )
 
 // Create is Enqueue of what a caller asks for itself: a notification whose message is empty is refused, and with it the others.

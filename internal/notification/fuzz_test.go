@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"lksms/internal/fault"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"lksms/internal/fault"
 )
 
 // FuzzFill fills any template with any payload. What was filled in is not looked at again, and what is missing is named.

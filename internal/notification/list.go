@@ -3,11 +3,12 @@ package notification
 import (
 	"context"
 	"fmt"
+	"math"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
-	"math"
 )
 
 // End gives the notifications of a business that are in one of the states expected, of which Waiting is the usual one, another state,

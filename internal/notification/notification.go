@@ -3,15 +3,16 @@
 package notification
 
 import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
 	"lksms/gen/dbq"
 	"lksms/internal/contact"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // The business types of the documents (S1.1); others may be used.

@@ -5,13 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
-	"slices"
-	"strings"
-	"unicode/utf8"
 )
 
 // runBatch is how many notifications one transaction of a sweep tells. Each may have thousands of people.

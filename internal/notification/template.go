@@ -2,6 +2,7 @@ package notification
 
 import (
 	"context"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+
 	"lksms/gen/dbq"
 	"lksms/internal/queue/claim"
 )

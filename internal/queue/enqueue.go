@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
+
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/logtext"
 	"lksms/internal/segment"
-	"time"
 )
 
 // Telling is what the tasks of a rendering have in common: all but who is told.

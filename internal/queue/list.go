@@ -3,11 +3,12 @@ package queue
 import (
 	"context"
 	"fmt"
+	"time"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
-	"time"
 )
 
 // Viewer narrows what a call may see: to what one user submitted, to what one company owns, or to both; the zero Viewer sees everything.

@@ -2,9 +2,10 @@ package queue
 
 import (
 	"context"
+	"time"
+
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
-	"time"
 )
 
 // Queue queues every task that has come due, retries and scheduled ones, in batches of their own transactions, and returns

@@ -5,6 +5,11 @@ package queue
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/merge"
@@ -13,10 +18,6 @@ import (
 	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/template"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // The states of a task (S0.15). CANCELLED is ours.

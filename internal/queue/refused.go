@@ -4,9 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+
 	"lksms/gen/dbq"
 	"lksms/internal/logtext"
-	"slices"
 )
 
 // Refused is a submission that was refused.

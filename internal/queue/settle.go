@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/merge"
 	"lksms/internal/postgres"
-	"slices"
-	"strings"
-	"time"
 )
 
 // Report is what a sender says of a task (S0.4).

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
+
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/fault"
@@ -12,9 +16,6 @@ import (
 	"lksms/internal/segment"
 	"lksms/internal/setting"
 	"lksms/internal/template"
-	"slices"
-	"strings"
-	"time"
 )
 
 // Origin says who submitted and from where. UserAgent may have any length; its first 500 characters are kept.

@@ -3,12 +3,13 @@ package receipt
 import (
 	"context"
 	"fmt"
+	"slices"
+
 	"lksms/gen/dbq"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/receipt/callback"
-	"slices"
 )
 
 // Match looks for the messages of receipts that came before the answers to their sending, and returns how many it found. Its cost is

@@ -7,6 +7,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
+
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
@@ -14,8 +17,6 @@ import (
 	"lksms/internal/receipt/callback"
 	"lksms/internal/sender"
 	"lksms/internal/snapshot"
-	"log/slog"
-	"time"
 )
 
 const (

@@ -3,8 +3,9 @@ package sender
 import (
 	"context"
 	"fmt"
-	"lksms/gen/dbq"
 	"time"
+
+	"lksms/gen/dbq"
 )
 
 // Why a sender cannot take what waits.

@@ -2,11 +2,12 @@ package sender
 
 import (
 	"context"
-	"lksms/internal/postgres"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
+
+	"lksms/internal/postgres"
 )
 
 // claimable is what a sender may take from: pools, and its sort there.

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"lksms/internal/fault"
-	"lksms/internal/push/driver"
-	"lksms/internal/secret"
 	"slices"
 	"strings"
 	"testing"
+
+	"lksms/internal/fault"
+	"lksms/internal/push/driver"
+	"lksms/internal/secret"
 )
 
 // isFault reports whether err is one that a caller is told of.

@@ -3,12 +3,13 @@ package sender
 import (
 	"context"
 	"errors"
-	"lksms/gen/dbq"
-	"lksms/internal/fault"
-	"lksms/internal/postgres"
 	"maps"
 	"slices"
 	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
 )
 
 // Polled notes that an app polls, and registers it if it is not known yet and settings allow it. Faults: sender.not_found,

@@ -3,17 +3,18 @@ package sender
 
 import (
 	"context"
-	"lksms/gen/dbq"
-	"lksms/internal/directory"
-	"lksms/internal/fault"
-	"lksms/internal/postgres"
-	"lksms/internal/setting"
 	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/expirable"
+
+	"lksms/gen/dbq"
+	"lksms/internal/directory"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+	"lksms/internal/setting"
 )
 
 // KindApp is the kind of a sender that polls; the other kinds are names of drivers.

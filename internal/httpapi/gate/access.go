@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"lksms/internal/access"
-	"lksms/internal/fault"
 	"net/http"
 	"net/url"
 	"path"
@@ -13,6 +11,9 @@ import (
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"lksms/internal/access"
+	"lksms/internal/fault"
 )
 
 // accessKey is where an operation of the contract lists the roles that may call it.

@@ -4,17 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
 	"lksms/gen/api"
 	"lksms/internal/access"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/text"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
-	"math"
-	"net/http"
-	"slices"
-	"strconv"
-	"time"
 )
 
 // statuses is the one place where a kind of failure becomes an HTTP status.

@@ -101,7 +101,7 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 		}
 		g.secureHeaders(w.Header())
 
-		ctx, cancel := context.WithTimeout(x.In(r.Context()), bodyLongest+deadlineOf(r.URL.Path))
+		ctx, cancel := context.WithTimeout(x.In(r.Context()), bodyLongest+LongestAnswer)
 		defer cancel()
 		r = r.WithContext(ctx)
 		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK, begin: func(status int) { g.beginAnswer(w, r, x, status) }}

@@ -4,22 +4,22 @@ package gate
 
 import (
 	"context"
-	"lksms/internal/access"
-	"lksms/internal/fault"
-	"lksms/internal/idempotency"
-	"lksms/internal/queue"
-	"lksms/internal/receipt"
 	"log/slog"
 	"net/http"
 	"net/netip"
 	"runtime"
 	"time"
 
-	validator "github.com/oapi-codegen/nethttp-middleware"
-
 	"github.com/getkin/kin-openapi/openapi3filter"
+	validator "github.com/oapi-codegen/nethttp-middleware"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"lksms/internal/access"
+	"lksms/internal/fault"
+	"lksms/internal/idempotency"
+	"lksms/internal/queue"
+	"lksms/internal/receipt"
 )
 
 // The operations whose items have their own outcomes.
@@ -30,14 +30,8 @@ const (
 	reportBatchPath = "/api/v1/sms/report-batch"
 )
 
-// How long a request may take.
-const (
-	requestDeadline = 15 * time.Second
-	longestWait     = 30 * time.Second // as the contract says of wait
-)
-
-// LongestAnswer is how long a request may take that asked to wait.
-const LongestAnswer = requestDeadline + longestWait
+// LongestAnswer is the most that the contract lets a request take.
+const LongestAnswer = 45 * time.Second
 
 // Services are what the gate asks.
 type Services struct {
@@ -109,16 +103,6 @@ func (g *Gate) Reports() Batch { return g.contract.batches[ReportBatch] }
 
 // CheckSettings checks a change of settings by the contract.
 func (g *Gate) CheckSettings(body []byte) error { return g.contract.changes.Check(body) }
-
-// deadlineOf is how long a request may take by its path, before anything else of it is known.
-func deadlineOf(path string) time.Duration {
-	switch path {
-	case "/api/v1/sms/tasks/pending", "/api/v1/sms/tasks/claim":
-		return LongestAnswer
-	default:
-		return requestDeadline
-	}
-}
 
 // validate checks requests against the contract. It reads some addresses otherwise than the router does (/users/%2F): what has no
 // operation ends here.

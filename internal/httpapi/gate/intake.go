@@ -3,7 +3,6 @@ package gate
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,19 +10,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/semaphore"
 
 	"lksms/internal/access"
 	"lksms/internal/fault"
+	"lksms/internal/httpapi/jsonbody"
 	"lksms/internal/outbound"
 )
 
 // Limits of bodies. A request needs many times the memory of its body, so the sums below bound the memory of the server.
 const (
-	bodyMost      = 1 << 20 // bytes
-	batchBodyMost = 8 << 20
-	smallBody     = 64 << 10
+	smallBody = 64 << 10
 
 	smallBodies    = 16 << 20 // bytes of all small bodies at once
 	largeBodies    = 24 << 20 // of all others
@@ -149,7 +146,7 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 	}
 	paced := &pacedReader{body: http.MaxBytesReader(w, r.Body, most), connection: http.NewResponseController(w), started: time.Now()}
 	body := bytes.NewBuffer(make([]byte, 0, min(needed, smallBody)+bytes.MinRead)) // grows with what arrives, not with what is announced
-	_, err = body.ReadFrom(&shapeReader{Reader: paced})
+	_, err = body.ReadFrom(&jsonbody.ShapeReader{Reader: paced})
 	paced.rest()
 	if x.Body = body.Bytes(); err != nil {
 		x.Cut = unreadable(err, x.Body)
@@ -200,84 +197,3 @@ func (p *pacedReader) Read(b []byte) (int, error) {
 
 // rest takes the deadline away: while the handler works, a passed deadline would end the context of the request.
 func (p *pacedReader) rest() { _ = p.connection.SetReadDeadline(time.Time{}) }
-
-// Limits of the shape of a JSON body. The contract's own need three levels, and lists of up to listMost.
-const (
-	depthMost   = 32
-	listMost    = 5000
-	membersMost = 500
-	valuesMost  = 25_000 // in all: a batch of a thousand messages has half as many
-)
-
-var (
-	errTooDeep = errors.New("body nests too deep")
-	errTooMany = errors.New("list or object of the body is too long")
-)
-
-// shapeReader reads JSON and fails where its shape exceeds the limits, before anything is built from it.
-type shapeReader struct {
-	io.Reader
-	depth    int
-	commas   [depthMost + 1]int  // so far in the list or object at each level
-	opened   [depthMost + 1]byte // by which byte
-	values   int                 // so far
-	inString bool
-	escaped  bool
-}
-
-func (s *shapeReader) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	for i, c := range p[:n] {
-		switch {
-		case s.escaped:
-			s.escaped = false
-		case s.inString:
-			s.escaped = c == '\\'
-			s.inString = c != '"'
-		case c == '"':
-			s.inString = true
-		case c == '{' || c == '[':
-			if s.depth == depthMost {
-				return i, errTooDeep
-			}
-			s.depth++
-			s.commas[s.depth], s.opened[s.depth] = 0, c
-			s.values++
-		case c == '}' || c == ']':
-			s.depth = max(0, s.depth-1)
-		case c == ',' && s.depth > 0:
-			s.commas[s.depth]++
-			s.values++
-			if s.commas[s.depth] >= mostIn(s.opened[s.depth]) || s.values > valuesMost {
-				return i, errTooMany
-			}
-		}
-	}
-	return n, err
-}
-
-// mostIn is how many items a list, or members an object, may have, by the byte that opens it.
-func mostIn(opened byte) int {
-	if opened == '{' {
-		return membersMost
-	}
-	return listMost
-}
-
-// tooMany names the list or object that is too long; start is the body up to there.
-func tooMany(start []byte) *fault.Error {
-	decoder := jsontext.NewDecoder(bytes.NewReader(start), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	for {
-		if _, err := decoder.ReadToken(); err != nil {
-			break
-		}
-	}
-	kind, length := decoder.StackIndex(decoder.StackDepth())
-	if kind == '{' {
-		length /= 2
-	}
-	if most := mostIn(byte(kind)); length >= int64(most) {
-		return fault.InvalidField(fieldAt(decoder.StackPointer().Parent()), fault.TooManyItems, most)
-	}
-	return fault.InvalidField("body", fault.TooManyItems, valuesMost)
-}

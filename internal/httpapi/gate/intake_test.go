@@ -3,14 +3,12 @@ package gate
 import (
 	"context"
 	"errors"
-	"io"
-	"strings"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 	"time"
 
 	"lksms/internal/fault"
+	"lksms/internal/httpapi/jsonbody"
 )
 
 // What one caller holds keeps others from nothing but the rest; what all hold keeps everybody waiting, and not for ever.
@@ -65,28 +63,6 @@ func TestRoomIsGivenBackByCallersThatLeave(t *testing.T) {
 	}
 }
 
-func TestShapesOfBodies(t *testing.T) {
-	for name, c := range map[string]struct {
-		body string
-		want error
-	}{
-		"as long as may be":     {"[" + strings.Repeat("1,", listMost-1) + "1]", nil},
-		"one longer":            {"[" + strings.Repeat("1,", listMost) + "1]", errTooMany},
-		"members":               {"{" + strings.Repeat(`"a":1,`, membersMost-1) + `"a":1}`, nil},
-		"one member more":       {"{" + strings.Repeat(`"a":1,`, membersMost) + `"a":1}`, errTooMany},
-		"commas in a text":      {`{"a":"` + strings.Repeat(`,\",`, listMost) + `"}`, nil},
-		"many short lists":      {"[" + strings.Repeat("[1,2,3],", listMost-1) + "1]", nil},
-		"as deep as may be":     {strings.Repeat("[", depthMost) + strings.Repeat("]", depthMost), nil},
-		"one deeper":            {strings.Repeat("[", depthMost+1), errTooDeep},
-		"more closed than open": {strings.Repeat("]", 100) + strings.Repeat("[", depthMost), nil},
-		"commas outside":        {strings.Repeat("1,", 2*listMost), nil},
-	} {
-		if _, err := io.ReadAll(&shapeReader{Reader: iotest.OneByteReader(strings.NewReader(c.body))}); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
 // No list that the contract allows is refused for its shape.
 func TestTheContractsListsFit(t *testing.T) {
 	c, err := readContract()
@@ -95,25 +71,9 @@ func TestTheContractsListsFit(t *testing.T) {
 	}
 	for name, schema := range c.spec.Components.Schemas {
 		for property, of := range schema.Value.Properties {
-			if most := of.Value.MaxItems; most != nil && *most > listMost {
-				t.Errorf("%s.%s may have %d items, a body %d", name, property, *most, listMost)
+			if most := of.Value.MaxItems; most != nil && *most > jsonbody.ListMost {
+				t.Errorf("%s.%s may have %d items, a body %d", name, property, *most, jsonbody.ListMost)
 			}
 		}
-	}
-}
-
-// A number is written out only where a type could hold it: 1e99 in a body of 8 MB would take a gigabyte.
-func TestNumbersAreNotWrittenOutBeyondWhatTypesHold(t *testing.T) {
-	for number, want := range map[string]string{"1.0": "1", "1E5": "100000", "-2.50e1": "-25", "1e19": "10000000000000000000", "1e20": "1e20", "1e99": "1e99", "0.5": "0.5"} {
-		if got := string(wholeNumbers([]byte("[" + number + "]"))); got != "["+want+"]" {
-			t.Errorf("%s became %s", number, got)
-		}
-	}
-}
-
-func TestAValueTooManyInAllIsRefused(t *testing.T) {
-	body := "[" + strings.Repeat("[1,2,3,4],", valuesMost/5) + "1]"
-	if _, err := io.ReadAll(&shapeReader{Reader: strings.NewReader(body)}); !errors.Is(err, errTooMany) {
-		t.Errorf("%v", err)
 	}
 }

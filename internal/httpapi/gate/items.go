@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"lksms/internal/fault"
-	"lksms/internal/httpapi/text"
 	"slices"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"lksms/internal/fault"
+	"lksms/internal/httpapi/jsonbody"
+	"lksms/internal/httpapi/text"
 )
 
 // Batch is an operation that takes many of what another takes one of. Each item has its own outcome, so the validator lets any
@@ -100,7 +102,7 @@ func (b Batch) Check(item []byte) error {
 	}
 	err := b.item.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest())
 	if err == nil {
-		if b.decode == nil || !hasNumber(item, isLong) {
+		if b.decode == nil || !jsonbody.HasNumber(item, jsonbody.IsLong) {
 			return nil
 		}
 		return undecoded(b.decode(item))

@@ -2,11 +2,11 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"math/big"
 	"net/http"
 	"net/url"
 	"os"
@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"lksms/gen/api"
 	"lksms/internal/fault"
+	"lksms/internal/httpapi/jsonbody"
 	"lksms/internal/postgres"
 )
 
@@ -35,8 +35,8 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			return
 		}
 		x.DryRun, _ = strconv.ParseBool(query.Get("dry_run")) // as the generated code reads it
-		most := g.contract.bodies[x.Operation]
-		if r.Body == nil || r.Body == http.NoBody || most == 0 { // nothing is read where no operation asks for a body
+		limits := g.contract.limits[x.Operation]
+		if r.Body == nil || r.Body == http.NoBody || limits.bodyBytes == 0 { // nothing is read where no operation asks for a body
 			r.Body = http.NoBody
 			leave, err := g.turn(r.Context(), x)
 			if err != nil {
@@ -45,11 +45,11 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			}
 			defer leave()
 			x.answering = leave
-			g.within(next, w, r)
+			g.within(limits, next, w, r)
 			return
 		}
 		began := time.Now()
-		done, err := g.receive(w, r, x, most)
+		done, err := g.receive(w, r, x, limits.bodyBytes)
 		if err != nil {
 			g.Fail(w, r, err)
 			return
@@ -69,18 +69,18 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			}
 		}
 		if x.Operation == callbackOperation { // a provider writes as it likes, and what was read is kept
-			g.within(next, w, r)
+			g.within(limits, next, w, r)
 			return
 		}
 		if x.Cut != nil {
 			g.Fail(w, r, x.Cut)
 			return
 		}
-		if f := ambiguity(x.Body); f != nil {
+		if f := jsonbody.Ambiguity(x.Body); f != nil {
 			g.Fail(w, r, f)
 			return
 		}
-		x.Plain = wholeNumbers(x.Body)
+		x.Plain = jsonbody.WholeNumbers(x.Body)
 		if b, is := g.contract.batches[x.Operation]; is {
 			if x.Items, err = b.items(x.Body, x.Plain); err != nil {
 				g.Fail(w, r, err)
@@ -89,13 +89,13 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			x.Plain = b.typed(x.Plain, x.Items)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(x.Plain))
-		g.within(next, w, r)
+		g.within(limits, next, w, r)
 	})
 }
 
 // within gives a request its deadline, now that it is whole.
-func (g *Gate) within(next http.Handler, w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), deadlineOf(r.URL.Path))
+func (g *Gate) within(limits limits, next http.Handler, w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(limits.time, LongestAnswer))
 	defer cancel()
 	next.ServeHTTP(w, r.WithContext(ctx))
 }
@@ -113,18 +113,6 @@ func parametersOf(spec *openapi3.T) map[string][]string {
 		}
 	}
 	return names
-}
-
-// bodiesOf tells how many bytes the body of each operation may have, by its pattern in a ServeMux; those without one are left out.
-func bodiesOf(spec *openapi3.T) map[string]int64 {
-	bodies := map[string]int64{}
-	for pattern, operation := range operationsOf(spec) {
-		if operation.RequestBody != nil {
-			bodies[pattern] = bodyMost
-		}
-	}
-	bodies["POST "+sendBatchPath], bodies["POST "+reportBatchPath] = batchBodyMost, batchBodyMost
-	return bodies
 }
 
 // badAddress names the parameters in the path or the query that are no text, and those of the query that the operation does
@@ -167,10 +155,10 @@ func unreadable(err error, start []byte) *fault.Error {
 	switch {
 	case errors.As(err, &tooLarge):
 		return fault.New(fault.TooLarge, fault.RequestTooLarge)
-	case errors.Is(err, errTooDeep):
+	case errors.Is(err, jsonbody.ErrTooDeep):
 		return fault.New(fault.Malformed, fault.RequestTooDeep)
-	case errors.Is(err, errTooMany):
-		return tooMany(start)
+	case errors.Is(err, jsonbody.ErrTooMany):
+		return jsonbody.TooMany(start)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fault.New(fault.Malformed, fault.RequestTooSlow)
 	default:
@@ -201,123 +189,4 @@ func undecoded(err error) error {
 	default:
 		return unreadable(err, nil)
 	}
-}
-
-func ambiguity(body []byte) *fault.Error {
-	decoder := jsontext.NewDecoder(bytes.NewReader(body))
-	_, err := decoder.ReadValue()
-	if err == nil {
-		if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
-			return fault.New(fault.Malformed, fault.RequestMalformed) // something stands behind it
-		}
-	}
-	var syntax *jsontext.SyntacticError
-	if !errors.As(err, &syntax) {
-		if err == nil && (bytes.Contains(body, []byte(`\u0000`)) || hasNumber(body, isFar)) {
-			return unkeepable(body)
-		}
-		return nil
-	}
-	field := fieldAt(syntax.JSONPointer)
-	switch {
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		return fault.InvalidField(field, fault.Duplicate, nil)
-	case strings.Contains(syntax.Err.Error(), "UTF-8"), strings.Contains(syntax.Err.Error(), "surrogate"):
-		return fault.InvalidField(field, fault.BadCharacters, nil)
-	}
-	return nil
-}
-
-// numberMost is how long a number may be.
-const numberMost = 100
-
-// isFar tells of a number that it is too long, or has an exponent of more than two digits.
-func isFar(number []byte) bool {
-	e := bytes.IndexAny(number, "eE")
-	return len(number) > numberMost || e >= 0 && len(bytes.TrimLeft(number[e+1:], "+-")) > 2
-}
-
-// isPointed tells of a number that it is written with a point or an exponent, and may be whole.
-func isPointed(number []byte) bool {
-	return bytes.Contains(number, []byte(".0")) || bytes.ContainsAny(number, "eE")
-}
-
-// isLong tells of a number that it may be more than a generated type holds, of which the smallest has 32 bits.
-func isLong(number []byte) bool { return len(number) > 9 || bytes.ContainsAny(number, "eE") }
-
-// hasNumber tells whether any number in a body is such. It looks at each byte once, at what stands between texts.
-func hasNumber(body []byte, is func(number []byte) bool) bool {
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case c == '"':
-			for i++; i < len(body) && body[i] != '"'; i++ {
-				if body[i] == '\\' {
-					i++
-				}
-			}
-		case c >= '0' && c <= '9':
-			end := i + 1
-			for end < len(body) && strings.IndexByte("0123456789.eE+-", body[end]) >= 0 {
-				end++
-			}
-			if is(body[i:end]) {
-				return true
-			}
-			i = end - 1
-		}
-	}
-	return false
-}
-
-// unkeepable names what a good body holds and PostgreSQL does not keep, or only at many times its length: a text with a NUL, and a
-// number that isFar. Nil if there is none.
-func unkeepable(body []byte) *fault.Error {
-	decoder := jsontext.NewDecoder(bytes.NewReader(body))
-	for token, err := decoder.ReadToken(); err == nil; token, err = decoder.ReadToken() {
-		switch kind := token.Kind(); {
-		case kind == '"' && strings.Contains(token.String(), "\x00"):
-			return fault.InvalidField(fieldAt(decoder.StackPointer()), fault.BadCharacters, nil)
-		case kind == '0' && isFar([]byte(token.String())):
-			return fault.InvalidField(fieldAt(decoder.StackPointer()), fault.WrongFormat, nil)
-		}
-	}
-	return nil
-}
-
-// wholeMost is how many characters a whole number has that a generated type can hold. Longer ones are left: 1e99 is a fifth as long.
-const wholeMost = 20
-
-// wholeNumbers writes the whole numbers of a good body without point and exponent: 1.0 is an integer to the contract, and none to the
-// generated types.
-func wholeNumbers(body []byte) []byte {
-	if !hasNumber(body, isPointed) {
-		return body
-	}
-	var plain []byte
-	copied := 0
-	decoder := jsontext.NewDecoder(bytes.NewReader(body))
-	for token, err := decoder.ReadToken(); err == nil; token, err = decoder.ReadToken() {
-		if token.Kind() != '0' {
-			continue
-		}
-		text := token.String()
-		if !isPointed([]byte(text)) || isFar([]byte(text)) { // of a body that is no JSON: others with such a number were refused
-			continue
-		}
-		if n, ok := new(big.Rat).SetString(text); ok && n.IsInt() && len(n.Num().String()) <= wholeMost {
-			end := int(decoder.InputOffset())
-			plain = append(append(plain, body[copied:end-len(text)]...), n.Num().String()...)
-			copied = end
-		}
-	}
-	return append(plain, body[copied:]...)
-}
-
-// fieldAt names a place in a body as faults do.
-func fieldAt(pointer jsontext.Pointer) string {
-	field := strings.ReplaceAll(strings.TrimPrefix(string(pointer), "/"), "/", ".")
-	if field == "" {
-		return "body"
-	}
-	return field
 }

@@ -5,10 +5,11 @@ package claim
 import (
 	"context"
 	"fmt"
-	"lksms/gen/dbq"
-	"lksms/internal/postgres"
 	"slices"
 	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/postgres"
 )
 
 // Request is what a sender asks for.

@@ -6,12 +6,13 @@ import (
 	"cmp"
 	"container/list"
 	"context"
-	"lksms/internal/sender"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
+
+	"lksms/internal/sender"
 )
 
 const (

@@ -2,10 +2,11 @@ package callback
 
 import (
 	"errors"
-	"lksms/internal/fault"
-	"lksms/internal/postgres"
 	"testing"
 	"unicode/utf8"
+
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
 )
 
 // isFault reports whether err is one that a caller is told of.

@@ -3,12 +3,13 @@ package callback
 import (
 	"bytes"
 	"encoding/json"
-	"lksms/internal/fault"
-	"lksms/internal/postgres"
-	"lksms/internal/push/driver"
 	"net/url"
 	"slices"
 	"unicode/utf8"
+
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+	"lksms/internal/push/driver"
 )
 
 // Most is how many receipts a callback may have.

@@ -1,4 +1,4 @@
-package gate
+package jsonbody
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ func FuzzBody(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		wrong := ambiguity(body)
-		plain := wholeNumbers(body)
+		wrong := Ambiguity(body)
+		plain := WholeNumbers(body)
 		if most := 50*len(body) + 100; len(plain) > most { // 1e99 has a hundred digits
 			t.Fatalf("%d bytes became %d", len(body), len(plain))
 		}

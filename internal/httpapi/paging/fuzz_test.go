@@ -1,0 +1,41 @@
+package paging
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+)
+
+// FuzzCursor reads any cursor. What is taken for one can be given to PostgreSQL.
+func FuzzCursor(f *testing.F) {
+	for _, seed := range []string{"task_x", "task_\xff", "12", "2026-01-01T00:00:00.5Z,3", "9999-12-31T23:59:59-23:59,1", ""} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, cursor := range []string{text, CursorOf(text)} {
+			id, taskErr := TaskCursor(&cursor)
+			number, idErr := IDCursor(&cursor)
+			key, textErr := TextCursor(&cursor)
+			at, _, failureErr := FailureCursor(&cursor)
+			for _, err := range []error{taskErr, idErr, textErr, failureErr} {
+				var expected *fault.Error
+				if err != nil && (!errors.As(err, &expected) || expected.Fields[0].Rule != fault.NotACursor) {
+					t.Errorf("%q: %v", cursor, err)
+				}
+			}
+			if taskErr == nil && (!postgres.IsText(id) || !strings.HasPrefix(id, "task_")) || textErr == nil && !postgres.IsText(key) {
+				t.Errorf("%q holds %q and %q", cursor, id, key)
+			}
+			if failureErr == nil && (at.Year() < 1 || at.Year() > 9999) {
+				t.Errorf("%q holds %s", cursor, at)
+			}
+			again := CursorOf(IDText(number))
+			if read, err := IDCursor(&again); idErr == nil && (err != nil || read != number) {
+				t.Errorf("%q holds %d, and then %d, %v", cursor, number, read, err)
+			}
+		}
+	})
+}
