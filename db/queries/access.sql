@@ -9,16 +9,16 @@ RETURNING *;
 -- name: UserGet :one
 SELECT * FROM users WHERE username = @username;
 
--- UserByKey is whose key this is.
+-- UserByKey returns the user that owns an API key.
 -- name: UserByKey :one
 SELECT u.* FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = @key_hash;
 
 -- name: UserList :many
 SELECT * FROM users WHERE id < @before_id ORDER BY id DESC LIMIT @page_limit::integer;
 
--- UserUpdate changes what is given. A user whose role is no longer send loses its app_id; without_company takes it out of its company.
--- users_company_binds_role refuses a role that the company of the user does not bind. An admin that submits in the name of a company,
--- from before that constraint, belongs to it in its next role.
+-- UserUpdate changes the given fields. A user whose role is no longer send loses its app_id; without_company removes the user from its
+-- company. The constraint users_company_binds_role rejects a company for other roles than submit and read. An admin may have a company_id
+-- without has_company, from before that constraint: the company binds the user once its role is submit or read.
 -- name: UserUpdate :one
 UPDATE users u
 SET role = coalesce(sqlc.narg(role), u.role),
@@ -26,7 +26,7 @@ SET role = coalesce(sqlc.narg(role), u.role),
         THEN nullif(coalesce(sqlc.narg(app_id), u.app_id), '') END,
     password_hash = coalesce(sqlc.narg(password_hash), u.password_hash),
     is_disabled = coalesce(sqlc.narg(is_disabled), u.is_disabled),
-    company_id = CASE WHEN @without_company::boolean THEN 1
+    company_id = CASE WHEN @without_company::boolean THEN 1 -- the default company
         ELSE coalesce((SELECT c.id FROM companies c WHERE c.company_no = sqlc.narg(company_no)::text), u.company_id) END,
     has_company = NOT @without_company::boolean AND (
         u.has_company OR sqlc.narg(company_no)::text IS NOT NULL
@@ -57,12 +57,12 @@ ORDER BY k.id DESC;
 DELETE FROM api_keys k USING users u
 WHERE u.id = k.user_id AND u.username = @username AND k.id = @id;
 
--- CredentialsVersion tells the transaction that changed users or API keys last; 0: none.
+-- CredentialsVersion returns the transaction that changed users or API keys last; 0: none did.
 -- name: CredentialsVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM credentials_version v), 0)::bigint AS version;
 
--- UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago, or
--- more than 1000 addresses ago: a user that calls from one new address after the other must not fill the table.
+-- UserAddressNote records, at most once a day, that a user proved its password at an address. It deletes addresses that are older than 30
+-- days, and all but the 1000 latest: a user that calls from ever new addresses must not fill the table.
 -- name: UserAddressNote :exec
 WITH old AS (
     DELETE FROM user_addresses o
@@ -76,7 +76,7 @@ WITH old AS (
 INSERT INTO user_addresses (network, username) VALUES (@network, @username)
 ON CONFLICT (network, username) DO UPDATE SET seen_at = now() WHERE user_addresses.seen_at < now() - interval '1 day';
 
--- UserAddressList names the users that proved their passwords at an address lately.
+-- UserAddressList returns the users that proved their passwords at an address within 30 days, the latest first.
 -- name: UserAddressList :many
 SELECT a.username FROM user_addresses a
 WHERE a.network = @network AND a.seen_at > now() - interval '30 days'

@@ -1,4 +1,4 @@
--- What operators are told.
+-- Alerts: the table events, which keeps what operators should know, and the longest wait in the queue.
 
 -- name: EventList :many
 SELECT * FROM events
@@ -7,14 +7,14 @@ WHERE id < @before_id AND (sqlc.narg(event)::text IS NULL OR event = sqlc.narg(e
 ORDER BY id DESC
 LIMIT @page_limit::integer;
 
--- LongestWait is how many seconds the task that has been due for longest has waited, 0 when none is due. A task that is scheduled,
--- or whose retry is, waits from then on. Each kind of waiting task has an index by due_at, whose first entry is read: queued with
--- priority 0, queued with another priority, and not queued yet, which is looked up pool by pool.
+-- LongestWait returns how many seconds the task that has been due for longest has waited; 0: no task is due. Each group of waiting tasks
+-- has an index by due_at, of which the first entry is read: tasks queued with priority 0, tasks queued with another priority, and tasks
+-- that are not queued yet, pool by pool.
 -- name: LongestWait :one
-WITH RECURSIVE unqueued AS (
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of tasks_due_idx for each
     (
         SELECT t.pool_id, t.due_at FROM tasks t
-        WHERE t.status = 0 AND t.lane IS NULL
+        WHERE t.status = 0 AND t.lane IS NULL -- PENDING and not queued
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     )
@@ -30,6 +30,7 @@ WITH RECURSIVE unqueued AS (
 )
 SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::float8 AS seconds
 FROM (
+    -- lane / 32 is the priority: these are tasks_queued_top_idx and tasks_queued_low_idx.
     (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
     UNION ALL
     (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
@@ -38,7 +39,7 @@ FROM (
 ) w
 WHERE w.due_at <= now();
 
--- SlowQueue keeps that a task has waited too long, unless that was kept within the last five minutes.
+-- SlowQueue adds the event queue.slow, unless there was one within the last five minutes.
 -- name: SlowQueue :execrows
 INSERT INTO events (event, subject, detail)
 SELECT 'queue.slow', 'queue', jsonb_build_object('longest_wait_seconds', @seconds::bigint, 'wait_warning_seconds', @warning::bigint)

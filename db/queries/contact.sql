@@ -1,13 +1,14 @@
--- People and their addresses.
+-- Contacts: people and their addresses.
 
--- ContactAdd makes sure that there are contacts, still without addresses where they are new.
+-- ContactAdd creates the contacts that do not exist yet, without addresses.
 -- name: ContactAdd :exec
 INSERT INTO contacts (company_id, user_id)
 SELECT @company_id, i.user_id FROM (SELECT unnest(@user_ids::text[]) AS user_id) i
 ORDER BY i.user_id
 ON CONFLICT (company_id, user_id) DO NOTHING;
 
--- ContactChange sets what is given of contacts: of each field, given says whether it is, and an empty text clears it.
+-- ContactChange sets the given addresses of contacts: a field is set if its entry in ..._given is true, and an empty text clears it.
+-- Contacts are locked in the order of user_id, so that two calls for the same people cannot deadlock.
 -- name: ContactChange :execrows
 WITH input AS MATERIALIZED (
     SELECT unnest(@user_ids::text[]) AS user_id,
@@ -16,7 +17,6 @@ WITH input AS MATERIALIZED (
         unnest(@wechat_openids::text[]) AS wechat_openid, unnest(@wechat_openids_given::boolean[]) AS gives_wechat_openid,
         unnest(@emails::text[]) AS email, unnest(@emails_given::boolean[]) AS gives_email
 ),
--- Two calls that name the same people wait for each other in one order.
 held AS MATERIALIZED (
     SELECT o.company_id, o.user_id FROM contacts o
     WHERE o.company_id = @company_id AND o.user_id = ANY (@user_ids::text[])
@@ -35,7 +35,8 @@ WHERE c.company_id = h.company_id AND c.user_id = h.user_id;
 
 -- name: ContactList :many
 SELECT * FROM contacts
-WHERE company_id = @company_id AND user_id > @after_id AND (sqlc.narg(user_ids)::text[] IS NULL OR user_id = ANY (sqlc.narg(user_ids)::text[]))
+WHERE company_id = @company_id AND user_id > @after_id
+    AND (sqlc.narg(user_ids)::text[] IS NULL OR user_id = ANY (sqlc.narg(user_ids)::text[]))
 ORDER BY user_id
 LIMIT @page_limit::integer;
 

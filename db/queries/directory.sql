@@ -1,4 +1,5 @@
--- Companies, channels, countries and routes: small tables, changed by administrators. Each change names the version that it saw.
+-- The directory: companies, channels, countries, pools and routes. The tables are small and changed by administrators. An update names the
+-- version of the row that the caller saw; null means any.
 
 -- name: CompanyCreate :one
 WITH made AS (
@@ -30,7 +31,7 @@ WHERE company_no = @company_no AND version = coalesce(sqlc.narg(version), versio
 WITH company AS (
     SELECT id FROM companies WHERE company_no = @company_no
 ),
-gone AS (
+removed AS (
     DELETE FROM company_countries x USING company
     WHERE x.company_id = company.id
         AND x.country_id NOT IN (SELECT c.id FROM countries c WHERE c.country_no = ANY (@countries::text[]))
@@ -67,11 +68,12 @@ WHERE c.id < @before_id AND (sqlc.narg(channel)::text IS NULL OR c.channel = sql
 ORDER BY c.id DESC
 LIMIT @page_limit::integer;
 
--- ChannelUpdate changes what is given. Of a field that may be empty, clear says to empty it.
+-- ChannelUpdate changes the given fields. clear lists the optional fields to set to null.
 -- name: ChannelUpdate :execrows
 UPDATE channels
 SET name = coalesce(sqlc.narg(name), name), signature_required = coalesce(sqlc.narg(signature_required), signature_required),
-    retry_minutes = CASE WHEN NOT 'retry_minutes' = ANY (@clear::text[]) THEN coalesce(sqlc.narg(retry_minutes)::bigint[], retry_minutes) END,
+    retry_minutes = CASE WHEN NOT 'retry_minutes' = ANY (@clear::text[])
+        THEN coalesce(sqlc.narg(retry_minutes)::bigint[], retry_minutes) END,
     version = version + 1, updated_at = now()
 WHERE channel = @channel AND version = coalesce(sqlc.narg(version), version);
 
@@ -79,7 +81,7 @@ WHERE channel = @channel AND version = coalesce(sqlc.narg(version), version);
 WITH served AS (
     SELECT id FROM channels WHERE channel = @channel
 ),
-gone AS (
+removed AS (
     DELETE FROM channel_countries x USING served
     WHERE x.channel_id = served.id
         AND x.country_id NOT IN (SELECT c.id FROM countries c WHERE c.country_no = ANY (@countries::text[]))
@@ -88,22 +90,22 @@ INSERT INTO channel_countries (channel_id, country_id)
 SELECT served.id, c.id FROM served CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
 ON CONFLICT DO NOTHING;
 
--- ChannelDelete removes a channel and its shared pool. No row: it does not exist, or a task of it waits or is leased.
+-- ChannelDelete deletes a channel and its shared pool. No row: the channel does not exist, or one of its tasks is waiting or leased.
 -- name: ChannelDelete :execrows
 WITH shared AS MATERIALIZED (
     SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = @channel AND p.company_id IS NULL
 ),
 busy AS MATERIALIZED (
-    SELECT count(*) AS tasks
+    SELECT count(*) AS pools -- that have PENDING (0) or PROCESSING (1) tasks
     FROM shared s
-    WHERE EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NOT NULL)
-        OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NULL)
+    WHERE EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NOT NULL) -- by tasks_queue_idx
+        OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NULL) -- by tasks_due_idx
         OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 1)
 ),
 gone AS (
-    DELETE FROM pools p USING shared s, busy b WHERE p.id = s.id AND b.tasks = 0
+    DELETE FROM pools p USING shared s, busy b WHERE p.id = s.id AND b.pools = 0
 )
-DELETE FROM channels k USING busy b WHERE k.channel = @channel AND b.tasks = 0;
+DELETE FROM channels k USING busy b WHERE k.channel = @channel AND b.pools = 0;
 
 -- name: CountryCreate :exec
 INSERT INTO countries (country_no, name, dial_prefix, region, signature_required)
@@ -125,7 +127,7 @@ WHERE country_no = @country_no AND version = coalesce(sqlc.narg(version), versio
 -- name: CountryDelete :execrows
 DELETE FROM countries WHERE country_no = @country_no;
 
--- CountriesUnknown gives those that are not there.
+-- CountriesUnknown returns the country numbers that do not exist.
 -- name: CountriesUnknown :many
 SELECT n.country_no::text AS country_no
 FROM unnest(@countries::text[]) AS n (country_no)
@@ -133,13 +135,15 @@ LEFT JOIN countries c ON c.country_no = n.country_no
 WHERE c.id IS NULL
 ORDER BY n.country_no;
 
--- RouteCreate adds a sender to the pool of a company, message type and country, and makes the pool if it does not exist. The
--- pool's row is locked either way: RoutePoolLock waits for it.
+-- RouteCreate adds a sender to the pool of a company, message type and country, and creates the pool if it does not exist. Either way it
+-- locks the row of the pool, for which RoutePoolLock waits.
 -- name: RouteCreate :one
 WITH made AS (
     INSERT INTO pools AS p (channel_id, company_id, message_type, country_id, unsettled_since)
     VALUES (@channel_id, @company_id, @message_type, sqlc.narg(country_id), now())
-    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) WHERE retired_at IS NULL DO UPDATE
+    -- The columns of pools_key_idx: 0 and -1 replace null.
+    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) WHERE retired_at IS NULL
+    DO UPDATE
     SET unsettled_since = CASE WHEN EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
         THEN p.unsettled_since ELSE excluded.unsettled_since END
     RETURNING id
@@ -164,7 +168,8 @@ WHERE r.id < @before_id AND (sqlc.narg(route_no)::bigint IS NULL OR r.id = sqlc.
 ORDER BY r.id DESC
 LIMIT @page_limit::integer;
 
--- RouteUpdate changes what is given. A pool that begins to serve by it has to be given the tasks that wait elsewhere.
+-- RouteUpdate changes the given fields. If the route is the first of its pool that is on, unsettled_since makes TaskMove search the
+-- broader pools for tasks of this pool.
 -- name: RouteUpdate :execrows
 WITH begun AS (
     UPDATE pools p
@@ -178,8 +183,8 @@ SET weight = coalesce(sqlc.narg(weight), t.weight), sort = coalesce(sqlc.narg(so
     status = coalesce(sqlc.narg(status), t.status), version = t.version + 1, updated_at = now()
 WHERE t.id = @route_no AND t.version = coalesce(sqlc.narg(version), t.version);
 
--- RoutePoolLock locks the pool of a route, before the route is changed or deleted: a route that is created meanwhile waits, and
--- finds the pool as it is then.
+-- RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits, and then sees the
+-- changed pool.
 -- name: RoutePoolLock :one
 SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = @route_no) FOR UPDATE;
 
@@ -190,16 +195,17 @@ DELETE FROM routes WHERE id = @route_no;
 -- name: PoolRetire :exec
 UPDATE pools p
 SET company_id = NULL, message_type = NULL, country_id = NULL, retired_at = now()
-WHERE p.id = @pool_id AND p.retired_at IS NULL AND p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id);
+WHERE p.id = @pool_id AND p.retired_at IS NULL AND p.company_id IS NOT NULL
+    AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id);
 
--- PoolForget deletes pools that were retired so long ago that no lease of theirs can still come back, and in which nothing waits.
+-- PoolForget deletes retired pools without waiting tasks. After 30 days no leased task can return to such a pool.
 -- name: PoolForget :execrows
 DELETE FROM pools p
 WHERE p.retired_at < now() - interval '30 days'
-    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL) -- PENDING and queued
     AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL);
 
--- DirectoryVersion tells the transaction that changed the directory last; 0: none.
+-- DirectoryVersion returns the transaction that changed the directory last; 0: none did.
 -- name: DirectoryVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version;
 
@@ -220,13 +226,13 @@ SELECT c.id, c.channel, c.signature_required, ARRAY(
 FROM channels c
 ORDER BY c.id;
 
--- DirectoryPools gives the pools that serve: the shared ones, and those of a route that is on.
+-- DirectoryPools returns the pools in use: the shared ones, and those with a route that is on.
 -- name: DirectoryPools :many
 SELECT p.id, p.channel_id, p.company_id, p.message_type, p.country_id
 FROM pools p
 WHERE p.retired_at IS NULL AND (p.company_id IS NULL OR EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on'))
 ORDER BY p.id;
 
--- DirectoryDriven names the senders that the server drives.
+-- DirectoryDriven returns the senders that the server drives.
 -- name: DirectoryDriven :many
 SELECT s.sender_no FROM senders s WHERE s.kind <> 'app' ORDER BY s.sender_no;

@@ -1,6 +1,7 @@
--- Counts of what happened to tasks.
+-- Counts of tasks.
 
--- TaskStatistics tells how many tasks, of a company or of all, are in each state (S0.13), exactly, from what every change of tasks left behind.
+-- TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks
+-- adds the difference to task_count_changes.
 -- name: TaskStatistics :one
 SELECT
     coalesce(sum(pending_new), 0)::bigint AS pending_new_tasks,
@@ -11,9 +12,9 @@ SELECT
 FROM task_count_changes
 WHERE sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint;
 
--- TaskCountFold makes one row of those of each company that has several. Two at once take different rows.
+-- TaskCountFold replaces the rows of each company by their sum, if there are several. Two concurrent folds take different rows.
 -- name: TaskCountFold :execrows
-WITH gone AS (
+WITH removed AS (
     DELETE FROM task_count_changes
     WHERE company_id IN (SELECT c.company_id FROM task_count_changes c GROUP BY c.company_id HAVING count(*) > 1)
     RETURNING company_id, pending_new, pending_retry, processing, success, failed
@@ -21,7 +22,7 @@ WITH gone AS (
 folded AS (
     INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
     SELECT g.company_id, sum(g.pending_new), sum(g.pending_retry), sum(g.processing), sum(g.success), sum(g.failed)
-    FROM gone g
+    FROM removed g
     GROUP BY g.company_id
 )
-SELECT FROM gone;
+SELECT FROM removed;

@@ -1,5 +1,5 @@
--- IdempotencyLock is false while another transaction works under the same key. It goes with the transaction, after what
--- that did can be seen.
+-- IdempotencyLock returns false while another transaction holds the lock of the same key. The lock is released after the end of the
+-- transaction, when its changes are visible.
 -- name: IdempotencyLock :one
 SELECT pg_try_advisory_xact_lock(hashtextextended(@username::text || E'\n' || @operation::text || E'\n' || @key::text, 0));
 
@@ -11,7 +11,7 @@ WHERE username = @username AND operation = @operation AND key = @key;
 INSERT INTO idempotency_keys (username, operation, key, request_hash, response)
 VALUES (@username, @operation, @key, @request_hash, @response);
 
--- IdempotencySweep forgets up to batch_size keys that are older than a day.
+-- IdempotencySweep deletes up to batch_size keys that are older than a day.
 -- name: IdempotencySweep :execrows
 DELETE FROM idempotency_keys k
 USING (

@@ -1,15 +1,18 @@
--- Notifications: what people are told of a business event, once on each channel.
+-- Notifications: a business event is announced to people, on each channel once. Notification states: 0 waiting, 1 success, 2 failed, 3
+-- cancelled, 4 ended abnormally, 5 partly failed (the view notification_standings computes it; notifications.ended_as overrides it).
+-- biz_type 5 is the reminder of a node that takes too long. Task states in these statements: 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED,
+-- 4 CANCELLED.
 
--- Now is the time by which everything is judged.
+-- Now returns the time of the transaction, by which every statement of it decides.
 -- name: Now :one
 SELECT now()::timestamptz AS at;
 
--- BusinessLock makes the events of a business task wait for each other until the end of the transaction. Statements after it see what
--- the others did.
+-- BusinessLock makes business events of the same task wait for each other until the end of the transaction. Later statements see the
+-- changes of the events before.
 -- name: BusinessLock :exec
 SELECT pg_advisory_xact_lock(hashtextextended('business ' || @company_id::bigint || ' ' || @task_id::bigint, 0));
 
--- BusinessEnds gives the ends of a business task and of one of its nodes, of those that are over.
+-- BusinessEnds returns the ends of a business task and of one of its nodes; no row for one that has not ended.
 -- name: BusinessEnds :many
 SELECT e.subject, e.ended_at, e.awaits_start
 FROM business_ends e
@@ -18,43 +21,47 @@ WHERE e.company_id = @company_id AND (
 )
 ORDER BY e.subject;
 
--- BusinessEndPut says that a task or a node is over.
+-- BusinessEndPut records that a task or a node has ended.
 -- name: BusinessEndPut :exec
 INSERT INTO business_ends AS e (company_id, subject, subject_id, ended_at, awaits_start)
 VALUES (@company_id, @subject, @subject_id, @ended_at, @awaits_start)
 ON CONFLICT (company_id, subject, subject_id) DO UPDATE
 SET ended_at = greatest(e.ended_at, excluded.ended_at), awaits_start = excluded.awaits_start;
 
--- BusinessEndNodes says that the nodes of a task are over of which people would be reminded.
+-- BusinessEndNodes records that all nodes of a task have ended for which reminders exist.
 -- name: BusinessEndNodes :exec
 INSERT INTO business_ends (company_id, subject, subject_id, ended_at)
 SELECT DISTINCT n.company_id, 'node', n.biz_id, @ended_at::timestamptz
 FROM notifications n
-WHERE n.company_id = @company_id AND n.biz_task_id = @task_id AND n.biz_type = 5 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+WHERE n.company_id = @company_id AND n.biz_task_id = @task_id AND n.biz_type = 5 -- node timeout
+    AND n.deleted_at IS NULL AND n.replaced_at IS NULL
 ORDER BY n.biz_id
 ON CONFLICT DO NOTHING;
 
 -- name: BusinessEndDelete :exec
 DELETE FROM business_ends e WHERE e.company_id = @company_id AND e.subject = @subject AND e.subject_id = @subject_id;
 
--- NodeReminders tells whether a node has reminders, and the latest start that callers gave a time for, of the reminders that go on.
--- A start without a time is stored with the time of its transaction, as is created_at. Such a start may be later than what the
--- caller's clock says of its end, so it is not compared with an end.
+-- NodeReminders returns whether a node has reminders, and the latest start of those that have not ended, if its caller named a time. A
+-- start without a time is stored with the time of its transaction, like created_at. Such a start may be later than the time that the
+-- caller's clock gives for its end, so it is not compared with an end.
 -- name: NodeReminders :one
 SELECT (count(*) > 0)::boolean AS has_any,
+    -- epoch: none
     coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL AND n.started_at <> n.created_at), 'epoch')::timestamptz AS started_at
 FROM notifications n
-WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
+WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id -- node timeout
+    AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
--- NodeRemindersReplace lets the reminders of a node give their names to those of its next start.
+-- NodeRemindersReplace frees the dedup_keys of a node's reminders for those of its next start.
 -- name: NodeRemindersReplace :exec
 UPDATE notifications n SET replaced_at = now()
-WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
+WHERE n.company_id = @company_id AND n.biz_type = 5 AND n.biz_id = @node_id -- node timeout
+    AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
--- NotificationCreate adds a notification, unless its dedup_key names one that is there (S1.3): then there is no row, and, if two
--- came at once, the other has committed. The dedup_key of an event, which has a biz_task_id, is its company's; any other is its
--- submitter's. Callers choose only their own, so they cannot name an event before it happens. Without announcement_id, it makes an
--- announcement of payload and user_ids; the foreign key is checked at the end of the statement.
+-- NotificationCreate adds a notification, unless one with its dedup_key exists (S1.3). Then there is no row, and a concurrent transaction
+-- that created it has committed. The dedup_key of a business event, which has a biz_task_id, belongs to the company; any other belongs to
+-- its submitter, so that nobody can use up the key of a business event before it happens. Without announcement_id, the statement also
+-- creates the announcement, from payload and user_ids; the foreign key is checked at the end of the statement.
 -- name: NotificationCreate :one
 WITH made AS (
     INSERT INTO notifications (
@@ -64,8 +71,8 @@ WITH made AS (
     SELECT @company_id, c.id, @biz_type, @biz_id, sqlc.narg(biz_task_id), sqlc.narg(dedup_key),
         coalesce(sqlc.narg(announcement_id)::bigint, nextval('announcements_id_seq')), @own_payload,
         CASE WHEN sqlc.narg(ended_as)::smallint IS NULL THEN coalesce(sqlc.narg(next_run_at)::timestamptz, now()) END,
-        sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(operator), @submitted_by, sqlc.narg(sign),
-        sqlc.narg(expires_at)
+        sqlc.narg(repeat_minutes), sqlc.narg(started_at), sqlc.narg(ended_as)::smallint, sqlc.narg(operator), @submitted_by,
+        sqlc.narg(sign), sqlc.narg(expires_at)
     FROM channels c
     WHERE c.channel = @channel
     ON CONFLICT (company_id, channel_id, dedup_key, (CASE WHEN biz_task_id IS NULL THEN submitted_by ELSE '' END))
@@ -84,7 +91,7 @@ SELECT count(*) FROM (
     SELECT FROM notifications n WHERE n.company_id = @company_id AND n.next_run_at IS NOT NULL LIMIT @most::bigint
 ) w;
 
--- NotificationFind gives the notification that a dedup_key names: that of an event with a biz_task_id, else that of a submitter.
+-- NotificationFind returns the notification with a dedup_key: that of a business event if biz_task_id is given, else that of a submitter.
 -- name: NotificationFind :one
 SELECT n.id
 FROM notifications n
@@ -94,9 +101,8 @@ WHERE n.company_id = @company_id AND c.channel = @channel AND n.dedup_key = @ded
         = CASE WHEN sqlc.narg(biz_task_id)::bigint IS NULL THEN @submitted_by::text ELSE '' END
     AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
--- NotificationDue takes up to batch_size notifications whose time has come, or the one of id, and holds them. Of one that is told
--- again, wait says how long it has to wait yet, in seconds: its people are told again repeat_minutes after the last of them
--- was reached, or was given up (S1.5).
+-- NotificationDue locks and returns up to batch_size notifications whose time has come, or only the one with id. wait is the number of
+-- seconds for which a repeated notification must still wait: it repeats repeat_minutes after its last message succeeded or failed (S1.5).
 -- name: NotificationDue :many
 WITH due AS MATERIALIZED (
     SELECT n.*
@@ -107,21 +113,22 @@ WITH due AS MATERIALIZED (
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
 )
-SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
-    t.external_id, coalesce(d.sign, t.sign, '')::text AS sign,
+SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, d.repeat_minutes,
+    d.submitted_by, m.title, m.content, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
     last.was_told,
     CASE
-        WHEN last.is_open THEN 60
+        WHEN last.is_open THEN 60 -- its messages are still on their way: check again in a minute
         WHEN last.ended_at IS NULL THEN 0
         ELSE greatest(0, extract(epoch FROM last.ended_at + make_interval(mins => d.repeat_minutes::integer) - now()))
     END::double precision AS wait
 FROM due d
 JOIN channels c ON c.id = d.channel_id
 JOIN announcements a ON a.id = d.announcement_id
-LEFT JOIN notification_templates t ON t.biz_type = d.biz_type AND t.channel_id = d.channel_id AND t.is_enabled
+LEFT JOIN notification_templates m ON m.biz_type = d.biz_type AND m.channel_id = d.channel_id AND m.is_enabled
 LEFT JOIN LATERAL (
+    -- PENDING, PROCESSING
     SELECT (count(*) > 0)::boolean AS was_told, bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
     FROM renderings r
     JOIN tasks t ON t.rendering_id = r.id
@@ -129,28 +136,28 @@ LEFT JOIN LATERAL (
 ) last ON true
 ORDER BY d.next_run_at;
 
--- NotificationDueIDs names up to batch_size notifications whose time has come.
+-- NotificationDueIDs returns the ids of up to batch_size notifications whose time has come.
 -- name: NotificationDueIDs :many
 SELECT n.id FROM notifications n
 WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
 ORDER BY n.next_run_at
 LIMIT @batch_size::integer;
 
--- NotificationNext plans the next run of a notification, in seconds from now; null is never. No run is planned for after its expiry.
--- The remark of an earlier round is over.
+-- NotificationNext schedules the next run of a notification, in seconds from now; null means never. No run is scheduled after the
+-- notification expires. The remark of the last run is cleared.
 -- name: NotificationNext :exec
 UPDATE notifications n
 SET next_run_at = CASE WHEN r.at >= n.expires_at THEN NULL ELSE r.at END, remark = NULL, updated_at = now()
 FROM (SELECT now() + make_interval(secs => sqlc.narg(seconds)::double precision) AS at) r
 WHERE n.id = @id;
 
--- NotificationFail notes why a notification cannot be told. If it repeats and has been told before, it keeps its outcome, and the next
--- run is after its interval, unless it expires first. Otherwise it has failed (2). is_failed says which; one that ended meanwhile has
--- no row.
+-- NotificationFail records why a notification cannot be sent. A repeated one that was sent before keeps its state and runs again after its
+-- interval, unless it expires first. Any other has failed (ended_as 2, is_failed). No row: the notification has ended or was deleted
+-- meanwhile.
 -- name: NotificationFail :one
 UPDATE notifications n
-SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END,
-    next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END,
+SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END, -- failed
+    next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END, -- without expires_at, never too late
     remark = left(@remark::text, 255), updated_at = now()
 FROM (
     SELECT f.id, now() + make_interval(mins => f.repeat_minutes::integer) AS at,
@@ -163,11 +170,12 @@ FROM (
 WHERE n.id = r.id AND n.ended_as IS NULL AND n.deleted_at IS NULL
 RETURNING (n.ended_as IS NOT NULL)::boolean AS is_failed;
 
--- NotificationStatuses gives the states of notifications for a list that is narrowed by them: up to scan_limit are looked at.
+-- NotificationStatuses returns the states of up to scan_limit notifications, for a list that is filtered by state.
 -- name: NotificationStatuses :many
 SELECT n.id, o.status
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
+-- OFFSET 0 forces one lookup in the view for each notification, instead of a join that computes the view for all.
 CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
 WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
@@ -180,16 +188,16 @@ WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n
 ORDER BY n.id DESC
 LIMIT @scan_limit::integer;
 
--- NotificationOutcomes gives what became of notifications that somebody asked for, in the order of their ids. The reasons are told of
--- those that the same user submitted.
+-- NotificationOutcomes returns the states of notifications, in the order of their ids. Only the submitter of a notification sees its
+-- remark.
 -- name: NotificationOutcomes :many
 SELECT n.id, o.status, CASE WHEN n.submitted_by = @submitted_by::text THEN coalesce(n.remark, '') ELSE '' END::text AS remark
 FROM notifications n
-CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o -- see NotificationStatuses
 WHERE n.id = ANY (@ids::bigint[])
 ORDER BY n.id;
 
--- NotificationFailures gives people whom notifications of a user cannot reach, and why.
+-- NotificationFailures returns people whom notifications of a user did not reach, with the reasons. The last task of each person counts.
 -- name: NotificationFailures :many
 SELECT l.notification_id::bigint AS notification_id, coalesce(l.user_id, '')::text AS user_id, coalesce(l.result, '')::text AS reason
 FROM (
@@ -199,26 +207,26 @@ FROM (
     WHERE r.notification_id = ANY (@ids::bigint[]) AND t.submitted_by = @submitted_by::text
     ORDER BY r.notification_id, t.user_id, t.task_id DESC
 ) l
-WHERE l.status = 3
+WHERE l.status = 3 -- FAILED
 ORDER BY l.notification_id, l.user_id
 LIMIT @most::integer;
 
--- NotificationAnnouncement gives what a notification says, and to whom.
+-- NotificationAnnouncement returns the payload of a notification, and its people.
 -- name: NotificationAnnouncement :one
 SELECT (a.payload || n.own_payload)::jsonb AS payload, a.user_ids
 FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
 WHERE n.id = @id;
 
--- NotificationList shows notifications with the state that their tasks give them.
+-- NotificationList returns notifications, newest first, with the states that follow from their tasks.
 -- name: NotificationList :many
 SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
-    n.remark, n.operator, n.created_at, n.updated_at, told.status, told.next_run_time, told.people, told.succeeded, told.retries
+    n.remark, n.operator, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
 CROSS JOIN LATERAL (
     SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0
-) told
+) o -- see NotificationStatuses
 WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(id)::bigint IS NULL OR n.id = sqlc.narg(id)::bigint)
@@ -232,8 +240,8 @@ WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n
 ORDER BY n.id DESC
 LIMIT @page_limit::integer;
 
--- NotificationPeople tells what became of each person's message, the last of each, in the codes of notifications: 0 waiting, 1 success,
--- 2 failed, 3 cancelled, 4 ended abnormally. A person who has no task yet has the state and the reason of the notification.
+-- NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed,
+-- 3 cancelled, 4 ended abnormally. A person without a task has the state and the remark of the notification.
 -- name: NotificationPeople :many
 WITH latest AS MATERIALIZED (
     SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, t.recipient, t.status, t.retry_count, t.due_at, t.sent_at, t.result,
@@ -244,7 +252,7 @@ WITH latest AS MATERIALIZED (
     ORDER BY t.user_id, t.task_id DESC
 )
 SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coalesce(l.recipient, '')::text AS recipient,
-    CASE l.status
+    CASE l.status -- of the task; null without one
         WHEN 2 THEN 1
         WHEN 3 THEN 2
         WHEN 4 THEN CASE n.ended_as WHEN 4 THEN 4 ELSE 3 END
@@ -252,7 +260,9 @@ SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coa
     END::smallint AS status,
     coalesce(l.retry_count, 0)::smallint AS retry_count, coalesce(l.due_at, n.next_run_at, n.created_at)::timestamptz AS due_at, l.sent_at,
     CASE WHEN l.status = 2 THEN '' WHEN l.task_id IS NULL THEN coalesce(n.remark, '') ELSE coalesce(l.result, '') END::text AS last_error,
-    (SELECT d.provider_no FROM deliveries d WHERE d.task_id = l.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1) AS provider_no,
+    (
+        SELECT d.provider_no FROM deliveries d WHERE d.task_id = l.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1
+    ) AS provider_no,
     coalesce(l.times, 0)::bigint AS times
 FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
@@ -261,16 +271,16 @@ LEFT JOIN latest l ON l.user_id = u.user_id
 WHERE n.id = @id::bigint
 ORDER BY u.user_id;
 
--- NotificationReached names the people whom a notification has reached, or may still reach.
+-- NotificationReached returns the people whom a notification has reached, or may still reach.
 -- name: NotificationReached :many
 SELECT DISTINCT t.user_id::text AS user_id
 FROM renderings r
 JOIN tasks t ON t.rendering_id = r.id
-WHERE r.notification_id = @id::bigint AND t.status IN (0, 1, 2)
+WHERE r.notification_id = @id::bigint AND t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
 ORDER BY user_id;
 
--- NotificationLock holds those of a business that are among biz_ids, or that belong to a business task. What a run that holds them
--- is about to make is there when it has them.
+-- NotificationLock locks the notifications of biz_types that have one of biz_ids or belong to a business task. If a run holds one of them,
+-- its tasks are visible after the wait.
 -- name: NotificationLock :many
 SELECT n.id FROM notifications n
 WHERE n.company_id = @company_id AND n.deleted_at IS NULL AND n.biz_type = ANY (@biz_types::smallint[])
@@ -279,8 +289,8 @@ WHERE n.company_id = @company_id AND n.deleted_at IS NULL AND n.biz_type = ANY (
 ORDER BY n.id
 FOR UPDATE;
 
--- NotificationSet gives those of ids that are in one of the states expected another one, and tells which that were (S1.6). Set to waiting,
--- a notification is told now; its name must not have been given to a later one. Tasks are withdrawn apart.
+-- NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to
+-- waiting (0) runs now, unless its dedup_key was given to a later one. The caller withdraws the tasks.
 -- name: NotificationSet :many
 WITH changed AS (
     UPDATE notifications n
@@ -294,13 +304,13 @@ WITH changed AS (
 )
 SELECT c.id FROM changed c ORDER BY c.id;
 
--- NotificationDelete hides notifications; their dedup_keys are free again.
+-- NotificationDelete hides notifications. Their dedup_keys are free again.
 -- name: NotificationDelete :execrows
 UPDATE notifications n
 SET deleted_at = now(), next_run_at = NULL, operator = coalesce(sqlc.narg(operator), n.operator), updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL;
 
--- RenderingCreate keeps what the tasks of one telling have in common.
+-- RenderingCreate stores the text that the tasks of one run have in common.
 -- name: RenderingCreate :one
 INSERT INTO renderings (notification_id, title, content, template_id, params, page)
 VALUES (sqlc.narg(notification_id), @title, @content, @template_id, @params, @page)
@@ -310,8 +320,8 @@ RETURNING id;
 INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, sign, is_enabled)
 SELECT @biz_type, c.id, @title, @content, @external_id, sqlc.narg(sign), @is_enabled FROM channels c WHERE c.channel = @channel
 ON CONFLICT (biz_type, channel_id) DO UPDATE
-SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, sign = excluded.sign, is_enabled = excluded.is_enabled,
-    updated_at = now()
+SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, sign = excluded.sign,
+    is_enabled = excluded.is_enabled, updated_at = now()
 RETURNING id;
 
 -- name: NotificationTemplateList :many
@@ -325,8 +335,8 @@ ORDER BY t.biz_type, c.channel;
 -- name: NotificationTemplateDelete :execrows
 DELETE FROM notification_templates t USING channels c WHERE c.id = t.channel_id AND c.channel = @channel AND t.biz_type = @biz_type;
 
--- SubscribeCreate opens a message, unless there is one of the name: then there is no row, and, if two came at once, the other has
--- committed.
+-- SubscribeCreate creates a send-once message, unless one with the same key exists. Then there is no row, and a concurrent transaction
+-- that created it has committed.
 -- name: SubscribeCreate :one
 INSERT INTO subscribe_messages (
     company_id, submitted_by, business_type, business_id, template_type, receiver_user_id, template_id, task_id
@@ -335,20 +345,20 @@ VALUES (@company_id, @submitted_by, @business_type, @business_id, @template_type
 ON CONFLICT (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by) DO NOTHING
 RETURNING id;
 
--- SubscribeHold finds the message of a submitter's name and holds it.
+-- SubscribeHold finds and locks the send-once message with the key of a submitter.
 -- name: SubscribeHold :one
 SELECT m.id FROM subscribe_messages m
 WHERE m.company_id = @company_id AND m.business_type = @business_type AND m.business_id = @business_id
     AND m.template_type = @template_type AND m.receiver_user_id = @receiver_user_id AND m.submitted_by = @submitted_by
 FOR UPDATE;
 
--- SubscribeSend says which task sends a message now.
+-- SubscribeSend links a message to the task that sends it now. sends counts the tasks.
 -- name: SubscribeSend :exec
 UPDATE subscribe_messages
 SET sends = sends + CASE WHEN task_id = '' THEN 0 ELSE 1 END, task_id = @task_id, template_id = @template_id, updated_at = now()
 WHERE id = @id;
 
--- SubscribeList shows messages, newest first, with the state that their tasks give them: 0 sending, 1 sent, 2 failed.
+-- SubscribeList returns send-once messages, newest first, with the states that follow from their tasks: 0 sending, 1 sent, 2 failed.
 -- name: SubscribeList :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
@@ -359,7 +369,7 @@ SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id
 FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
 CROSS JOIN LATERAL (
-    SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status,
+    SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status, -- 0 sending, 1 sent, 2 failed
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
 WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id) AND m.id < @before_id
@@ -372,7 +382,7 @@ WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id) AND m
 ORDER BY m.id DESC
 LIMIT @page_limit::integer;
 
--- SubscribeFailures is SubscribeList of those that failed, the latest failure first.
+-- SubscribeFailures is SubscribeList for failed messages, the latest failure first.
 -- name: SubscribeFailures :many
 SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id, m.template_id, m.task_id, m.sends, m.created_at,
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
@@ -383,7 +393,7 @@ SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id
 FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
 CROSS JOIN LATERAL (
-    SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status,
+    SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status, -- 0 sending, 1 sent, 2 failed
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
 WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id)
@@ -397,7 +407,8 @@ LIMIT @page_limit::integer;
 
 -- SubscribeStatistics counts messages by template type (S2.4).
 -- name: SubscribeStatistics :many
-SELECT m.template_type, count(*) AS total, count(*) FILTER (WHERE t.status = 2) AS success, count(*) FILTER (WHERE t.status IN (3, 4)) AS failed
+SELECT m.template_type, count(*) AS total, count(*) FILTER (WHERE t.status = 2) AS success,
+    count(*) FILTER (WHERE t.status IN (3, 4)) AS failed -- FAILED, CANCELLED
 FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
 WHERE m.company_id = coalesce(sqlc.narg(company_id)::bigint, m.company_id)

@@ -1,6 +1,7 @@
--- What the workers of driven senders need: which senders they drive, what a message holds, circuit breakers and tokens.
+-- Statements of the workers that push to driven senders: senders, the content of messages, circuit breakers and tokens.
 
--- SendersDriven are the senders to which this service pushes, those that are on, and how their circuit breakers stand.
+-- SendersDriven returns the driven senders that are on, with the states of their circuit breakers. A positive rest_seconds: the circuit
+-- breaker is open.
 -- name: SendersDriven :many
 SELECT s.id, s.sender_no, s.kind, s.config, s.version, s.interval_ms, c.retry_minutes, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds
@@ -10,34 +11,34 @@ JOIN sender_states st ON st.sender_id = s.id
 WHERE s.kind <> 'app' AND s.status = 'on'
 ORDER BY s.id;
 
--- BreakerOpen opens the circuit breaker of a sender, or opens it again after a probe that failed: it rests until the time that the provider
--- named (for_seconds, or the next day of day_of), else twice as long each time. The caller names the version and the openings
--- that it saw, so that of several that fail at once one opens it. Only the first opening since it was closed is an event. No row:
--- somebody else did.
+-- BreakerOpen opens the circuit breaker of a sender, also again after a failed probe: until the time that the provider named (for_seconds,
+-- or the next day of time zone day_of), else for rest, doubled with each opening up to rest_most. The caller names the version and the
+-- openings that it saw, so that only one of several concurrent failures opens it. Only the first opening since it was closed adds an
+-- event. No row: another worker opened it, or the sender was changed.
 -- name: BreakerOpen :many
 WITH asked AS MATERIALIZED (
     SELECT clock_timestamp() AS at, nullif(@day_of::text, '') AS day_of,
         nullif(@for_seconds::double precision, 0) AS for_seconds, @rest::interval AS shortest, @rest_most::interval AS longest,
         @openings::bigint AS openings
 ),
-rest AS MATERIALIZED (
+pause AS MATERIALIZED (
     SELECT a.at, coalesce(
         (date_trunc('day', a.at AT TIME ZONE a.day_of) + interval '1 day') AT TIME ZONE a.day_of,
         a.at + make_interval(secs => a.for_seconds),
-        a.at + least(a.longest, a.shortest * power(2, least(a.openings, 30)))
+        a.at + least(a.longest, a.shortest * power(2, least(a.openings, 30))) -- 30 keeps the number finite
     ) AS until
     FROM asked a
 ),
 opened AS (
     UPDATE sender_states st
-    SET openings = st.openings + 1, rest_until = rest.until, rest_reason = left(@reason::text, 500), probe_until = NULL,
-        next_available_at = greatest(st.next_available_at, rest.until)
+    SET openings = st.openings + 1, rest_until = pause.until, rest_reason = left(@reason::text, 500), probe_until = NULL,
+        next_available_at = greatest(st.next_available_at, pause.until)
     FROM senders s
-    CROSS JOIN rest
+    CROSS JOIN pause
     WHERE s.id = st.sender_id AND s.sender_no = @sender_no::text AND s.version = @version::bigint AND st.openings = @openings::bigint
-    RETURNING st.openings, st.rest_until, st.rest_reason, rest.at
+    RETURNING st.openings, st.rest_until, st.rest_reason, pause.at
 ),
-told AS (
+noted AS (
     INSERT INTO events (event, subject, detail)
     SELECT 'sender.resting', @sender_no::text, jsonb_build_object('reason', o.rest_reason, 'until', o.rest_until)
     FROM opened o
@@ -47,7 +48,8 @@ SELECT o.openings, extract(epoch FROM o.rest_until - o.at)::double precision AS 
 FROM opened o
 ORDER BY o.openings;
 
--- BreakerProbe gives one worker the right to try one message of a sender whose rest is over. No row: another tries.
+-- BreakerProbe gives one worker the right to try one message once the circuit breaker has been open long enough. No row: another worker
+-- tries.
 -- name: BreakerProbe :execrows
 UPDATE sender_states st
 SET probe_until = clock_timestamp() + make_interval(secs => @seconds::double precision)
@@ -55,14 +57,14 @@ FROM senders s
 WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings AND st.openings > 0
     AND st.rest_until <= clock_timestamp() AND (st.probe_until IS NULL OR st.probe_until <= clock_timestamp());
 
--- BreakerProbed ends a probe that told nothing of its sender, so that another message is tried.
+-- BreakerProbed ends a probe without a result, so that another message is tried.
 -- name: BreakerProbed :exec
 UPDATE sender_states st
 SET probe_until = NULL
 FROM senders s
 WHERE s.id = st.sender_id AND s.sender_no = @sender_no AND st.openings = @openings;
 
--- BreakerClose closes the circuit breaker of a sender: something got through.
+-- BreakerClose closes the circuit breaker of a sender after a message got through.
 -- name: BreakerClose :execrows
 WITH closed AS (
     UPDATE sender_states st
@@ -73,10 +75,11 @@ WITH closed AS (
 )
 INSERT INTO events (event, subject) SELECT 'sender.recovered', @sender_no::text FROM closed;
 
--- TaskOutgoing gives what a driver sends for tasks, the part of it that stands in the tasks, for how long it holds them, and which version of the sender it is to send them
--- for, with its circuit breaker: what was claimed before another server opened it is not sent.
+-- TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases expire, and the version and circuit
+-- breaker of the sender: the driver does not send for another version, nor after another server has opened the circuit breaker.
 -- name: TaskOutgoing :many
-SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content, coalesce(r.id, 0)::bigint AS rendering_id,
+SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content,
+    coalesce(r.id, 0)::bigint AS rendering_id, -- 0: a message without a rendering
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
@@ -89,23 +92,24 @@ LEFT JOIN renderings r ON r.id = t.rendering_id
 WHERE t.task_id = ANY (@task_ids::text[])
 ORDER BY t.task_id;
 
--- DeliveryUnclear keeps why it is not known of leases whether the messages went out: they are left to run out.
+-- DeliveryUnclear records why it is unknown whether messages were sent. Their leases are left to expire, unless on_unclear is fail.
 -- name: DeliveryUnclear :exec
 INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error)
-SELECT unnest(@task_ids::text[]), unnest(@lease_ids::bigint[]), @sender_no::text, unnest(@recipients::text[]), left(unnest(@errors::text[]), 500);
+SELECT unnest(@task_ids::text[]), unnest(@lease_ids::bigint[]), @sender_no::text, unnest(@recipients::text[]),
+    left(unnest(@errors::text[]), 500);
 
 -- TokenOpen makes sure that a sender has a row for its token.
 -- name: TokenOpen :exec
 INSERT INTO sender_tokens (sender_id) SELECT s.id FROM senders s WHERE s.sender_no = @sender_no ON CONFLICT DO NOTHING;
 
--- TokenGet gives the token of a sender and how long it is good for, in seconds.
+-- TokenGet returns the token of a sender and for how many seconds it is valid.
 -- name: TokenGet :one
 SELECT k.token, greatest(0, coalesce(extract(epoch FROM k.expires_at - clock_timestamp()), 0))::double precision AS seconds
 FROM sender_tokens k
 JOIN senders s ON s.id = k.sender_id
-WHERE s.sender_no = @sender_no AND isfinite(k.expires_at);
+WHERE s.sender_no = @sender_no AND isfinite(k.expires_at); -- -infinity: no token was fetched yet
 
--- TokenLease gives one caller the right to fetch the token of a sender for a while. No row: another fetches it.
+-- TokenLease gives one caller the right to fetch the token of a sender, for a limited time. No row: another caller fetches it.
 -- name: TokenLease :one
 UPDATE sender_tokens k
 SET fetches = k.fetches + 1, fetch_until = clock_timestamp() + make_interval(secs => @seconds::double precision)
@@ -120,7 +124,7 @@ SET fetch_until = NULL
 FROM senders s
 WHERE s.id = k.sender_id AND s.sender_no = @sender_no AND k.fetches = @fetches;
 
--- TokenSet keeps the token that the last to lease the row fetched.
+-- TokenSet stores a token, if its caller is the last that TokenLease returned a row to.
 -- name: TokenSet :exec
 UPDATE sender_tokens k
 SET token = @token, expires_at = clock_timestamp() + make_interval(secs => @seconds::double precision), fetch_until = NULL

@@ -1,33 +1,47 @@
--- How senders take tasks. What follows holds for queue_settle.sql and queue_order.sql too. Each transition is one statement that names the state it
--- leaves and the holder it expects, so two callers at once settle it here and nowhere else.
+-- Claiming: a sender takes tasks. The rules on this page also hold for queue_settle.sql and queue_order.sql, which run in the same kind of
+-- transaction (postgres.DB.Dispatch).
 --
--- Rows are found and locked first, in MATERIALIZED CTEs, and updated by key: a LIMIT beside FOR UPDATE inside a join may be
--- run again by the planner and then gives more rows than it says. What is decided under the lock is what is logged, and it is
--- carried out by key alone: a condition on the row would be asked of the version that the statement's snapshot shows, which
--- the lock may have passed by. Where two statements may want the same rows and wait for each other, both lock them in the
--- order of task_id.
+-- Guards: each transition checks, under a row lock, the state that the task leaves and the holder that the caller expects. So PostgreSQL
+-- alone orders concurrent callers.
 --
--- What is due and what ran out is judged by now(), which errs to the late side. What is written, in the task and in its log,
--- is one clock_timestamp() that was read while the rows were locked: a connection may stall between BEGIN and the statement,
--- and the statement wait for a lock. So the log of a task stands in the order in which things happened.
+-- Locks: a MATERIALIZED CTE finds and locks the rows, and the UPDATE finds them by key. Inside a join, the planner could run LIMIT with
+-- FOR UPDATE again and return more rows than the limit. The UPDATE repeats no decision: its conditions would see the snapshot of the
+-- statement, and the locked row may be newer. Statements that may wait for the same tasks lock them in the order of task_id, so that they
+-- cannot deadlock.
+--
+-- Times: now(), the start of the transaction, decides which tasks are due or expired, and so errs on the late side. Written times are a
+-- clock_timestamp() that is read while the rows are locked: a connection may stall after BEGIN, and a statement may wait for a lock. So
+-- the log rows of a task are in the order in which things happened.
+--
+-- Codes: tasks.status is 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED. tasks.lane orders the queue of a pool: 32 * priority
+-- for a new task, 32 * priority + retry_count for a retry, null for a task that is not queued yet. So lane / 32 is the priority, lane % 32
+-- the retry count (20 at most), and lane < 32 means priority 0. A retry or a task that has waited too long is queued in a smaller lane.
+-- tasks.rank orders the tasks of one lane.
+--
+-- Plans: Dispatch switches off sequential and bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics.
+-- Conditions on tasks repeat the predicates of the partial indexes (status = 0 AND lane IS [NOT] NULL), and the ORDER BY names the columns
+-- of the index. To ask whether a row exists, the statements count a subquery with LIMIT 1: PostgreSQL drops the ORDER BY of an EXISTS, and
+-- could then choose another index. OFFSET 0 stops the planner from merging a subquery into the outer query.
+--
+-- A claim is one transaction of these statements. SenderAdmit and TaskOffer run in every claim, TaskLease in every claim that takes
+-- something, the others only where they are needed:
+--
+--    SenderAdmit    reads the sender, and which of the next three statements are needed
+--    SenderBudget   returns how many tasks and segments the sender may take; locks its counters
+--    RouteAdmit     returns the sender's share of each pool that it serves through a route; locks its routes
+--    PoolRooms      returns which tasks of the shared pool the sender leaves to other shared senders
+--    TaskOffer      locks the tasks that the sender could take next
+--    TaskLease      leases the chosen tasks and logs the leases
+--    PoolsPassed    returns pools in which the sender leaves a task that it may not take
+--    SenderCharge   writes the cost of the claim
 
--- A claim is one transaction of these statements; a sender without limits and routes runs only the three in capitals:
---   SENDERADMIT    what the sender is, and which of the next three statements have something to say about it
---   SenderBudget   how many tasks and segments it may take; locks what it has to count
---   RouteAdmit     its share of each pool that it serves by a route
---   PoolRooms      what of the shared pool it leaves to other shared senders
---   TASKOFFER      locks the tasks that it may take next
---   TASKLEASE      leases those that were chosen of them, and logs it
---   PoolsPassed    pools in which only tasks wait that it may not take
---   SenderCharge   what the claim cost the sender
-
--- SenderAdmit gives what a claim must know of a sender before it counts anything; it locks nothing. No row: the sender is unknown or
--- off. shared_pool_id is null unless the sender is shared. has_primaries: a shared sender of its channel has a larger sort.
--- gives_way: its circuit breaker is not closed.
+-- SenderAdmit returns everything that a claim needs to know about a sender before it counts anything. It locks nothing. No row: the sender
+-- is unknown or off. shared_pool_id is null for a sender that is not shared. has_primaries: another shared sender of the channel has a
+-- larger sort. gives_way: the circuit breaker is not closed.
 --
--- is_unseen: within noted_within, or since the sender became ready, it was not written down that it polls. That matters to the senders
--- with which it shares the pools of its routes (has_routes), and to the shared senders that ask whether it is available
--- (has_dependents): those of a smaller sort, and driven ones.
+-- is_unseen: the last noted poll of the sender is older than noted_within, or older than the time at which the sender became ready. The
+-- claim must then note the poll if others depend on it. These are the senders that share pools with its routes (has_routes), and the
+-- shared senders that ask whether this one is available: those with a smaller sort, and driven ones (has_dependents).
 -- name: SenderAdmit :one
 SELECT s.id AS sender_id, s.is_paced, s.sign, s.segment_size, c.channel = 'sms' AS counts_segments,
     coalesce(s.lease_seconds::double precision, extract(epoch FROM @lease::interval))::double precision AS lease_seconds,
@@ -55,9 +69,9 @@ JOIN sender_states st ON st.sender_id = s.id
 LEFT JOIN pools p ON s.is_shared AND p.channel_id = s.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
 WHERE s.sender_no = @app_id::text AND s.status = 'on';
 
--- SenderBudget says how many tasks and segments a sender may take now; segments only count if it has_limit. It locks the sender's state, so
--- that two polls at once count one after the other. Readiness is checked before the lock: a row lock writes WAL, and even an empty
--- claim would wait for fsync. No row: the sender is off.
+-- SenderBudget returns how many tasks and segments a sender may take now; segments is valid only if has_limit. It locks the row of the
+-- sender in sender_states, so that concurrent polls count one after the other. Readiness is checked before the lock: a row lock writes
+-- WAL, so even an empty claim would wait for fsync. No row: the sender is off.
 -- name: SenderBudget :one
 WITH me AS MATERIALIZED (
     SELECT s.*, st.next_available_at, st.balance, st.last_taken_at, st.minute_used, st.hour_used, st.day_used, st.month_used
@@ -69,13 +83,13 @@ WITH me AS MATERIALIZED (
     WHERE s.id = @sender_id AND s.status = 'on'
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM me) m -- read when the row is locked
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM me) m -- depends on me, so it is read after the row is locked
 )
 SELECT
     CASE
         WHEN me.next_available_at IS NULL OR me.next_available_at > moment.at THEN 0
         WHEN me.has_balance AND coalesce(me.balance, 0) <= coalesce(me.low_switch, 0) THEN 0
-        -- More than it can send before the lease runs out would be sent twice. One call takes one interval.
+        -- Tasks that it cannot send before the leases expire would be sent twice. One call for all tasks takes one interval.
         WHEN me.interval_ms > 0 AND NOT @in_one_call::boolean
             THEN least(@claim_limit::bigint, greatest(1, floor(1000 * sqlc.arg(lease_seconds)::double precision / me.interval_ms)::bigint))
         ELSE @claim_limit::bigint
@@ -93,27 +107,31 @@ CROSS JOIN LATERAL (
     ) AS segments
 ) l;
 
--- RouteAdmit locks the routes of a sender in whose pools something waits, and gives what decides how much it may take from each. Empty
--- pools are left out before the lock.
+-- RouteAdmit locks the routes of a sender whose pools have waiting tasks, and returns the numbers that limit how much the sender may take
+-- from each pool. Empty pools are left out before the lock.
 --
--- Of the routes of a pool, those whose senders are available are compared: on, with quota and funds, no open circuit breaker, and
--- seen within silent_after. If one of them has a larger sort, the sender is outranked: it may only take what is too large for all
--- of those (primary_room). Those of the same sort are its rivals while they are rested and were seen since. The shares follow from
--- what each was served: served is tasks over weight. A sender that is to try whether its trouble is over gives way: all others of the
--- pool, whatever their sort, are rivals in what failed with it (rival_room).
+-- Only routes whose senders are available are compared: on, with quota and funds, circuit breaker closed, seen within silent_after. If one
+-- of them has a larger sort, the sender is outranked and may take only tasks that need more segments than any of those has left
+-- (primary_room). Routes of the same sort whose senders are ready and were seen since they became ready are its rivals. Shares follow from
+-- served, the number of tasks taken divided by the weight. A sender whose circuit breaker is not closed gives way: every other ready
+-- sender of the pool, whatever its sort, is compared with it. A sender leaves the tasks that failed with it to the ready senders with
+-- which it is compared, if the task has no more segments than one of those has left (rival_room).
 --
--- last_turn is the largest of all routes of the sender. Whether a pool is empty is asked by counting a LIMIT 1: PostgreSQL drops the
--- ORDER BY of an EXISTS, and could then walk another index than that of the queue.
+-- last_turn is the largest of all routes of the sender.
 -- name: RouteAdmit :many
 WITH routed AS MATERIALIZED (
     SELECT r.id, r.pool_id, r.weight, r.sort, r.served, r.next_turn
     FROM routes r
     WHERE r.sender_id = @sender_id AND r.status = 'on' AND (
         (SELECT count(*) FROM (
-            SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NOT NULL ORDER BY t.lane, t.rank LIMIT 1
+            -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces tasks_queue_idx.
+            SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+            ORDER BY t.lane, t.rank LIMIT 1
         ) q) > 0
         OR (SELECT count(*) FROM (
-            SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() ORDER BY t.due_at LIMIT 1
+            -- PENDING and not queued yet, by tasks_due_idx.
+            SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+            ORDER BY t.due_at LIMIT 1
         ) d) > 0
     )
     ORDER BY r.sender_id, r.id
@@ -124,7 +142,8 @@ rivals AS MATERIALIZED (
         max(a.room) FILTER (WHERE a.is_there) AS rival_room, array_agg(a.served ORDER BY a.id) FILTER (WHERE a.shares) AS served,
         array_agg(a.weight ORDER BY a.id) FILTER (WHERE a.shares) AS weights
     FROM (
-        -- Under its lock r is as of now; its rivals, and w with them, are as of when this statement began.
+        -- r is the locked route as it is now. w, the same route, and o, the others, are from the snapshot of the statement, so that
+        -- w.served can be compared with o.served.
         SELECT r.id AS route_id, w.served AS was_served, o.id, o.served, o.weight, o.sort > r.sort AS outranks, x.room, t.is_there,
             o.sort = r.sort AND t.is_there AS shares
         FROM routed r
@@ -148,11 +167,11 @@ JOIN companies c ON c.id = p.company_id
 LEFT JOIN rivals v ON v.route_id = r.id
 ORDER BY r.pool_id;
 
--- PoolRooms says what of its shared pool a shared sender leaves to other shared senders, as RouteAdmit does for pools of routes: to
--- those of a larger sort that are available; and, if it gives way, to all that are available and rested.
+-- PoolRooms returns which tasks of its shared pool a shared sender leaves to other shared senders, as RouteAdmit does for the pools of
+-- routes: tasks that an available sender with a larger sort can send; and, if it gives way, tasks that failed with it and that any other
+-- available and ready sender can send.
 --
--- Two subqueries, so that a claim among thousands of shared senders reads only those that matter to it: by the index on sort, and hardly ever all.
--- OFFSET 0 keeps the standings behind the senders: the planner would read the standings of all, and then look for the senders.
+-- Two subqueries, so that a claim among thousands of shared senders reads only the rows that it needs, by the index on sort.
 -- name: PoolRooms :one
 SELECT (v.primary_room IS NOT NULL)::boolean AS is_outranked,
     coalesce(v.primary_room, 0)::bigint AS primary_room, coalesce(w.rival_room, 0)::bigint AS rival_room
@@ -160,6 +179,7 @@ FROM senders s
 CROSS JOIN LATERAL (
     SELECT max(x.room) AS primary_room
     FROM senders o
+    -- OFFSET 0 forces a lookup by sender. Without it, the planner would compute the view for all senders.
     CROSS JOIN LATERAL (SELECT * FROM sender_standings n WHERE n.sender_id = o.id OFFSET 0) x
     WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort > s.sort
         AND x.is_available AND x.seen_at > now() - @silent_after::interval
@@ -173,44 +193,46 @@ CROSS JOIN LATERAL (
 ) w
 WHERE s.id = @sender_id;
 
--- TaskOffer locks the tasks that the sender app_id may take next: from each pool up to its entry in most, ordered by priority, then
--- new tasks before retries and retries by retry_count (S0.10), then by rank, which makes the tasks of a pool fair between companies.
--- The caller merges the pools and leases the tasks that it chooses with TaskLease, in the same transaction. With several pools, each
--- gives up to 8 tasks more, from which the caller learns the pool's next turn. gap is the share of its company that a task uses; 0
--- if there is one pool.
+-- TaskOffer locks the tasks that the sender app_id may take next, up to the entry of most for each pool: by priority, then new tasks
+-- before retries and retries by retry_count (S0.10), then by rank, which divides a pool fairly between companies. The caller merges the
+-- pools and leases its choice with TaskLease, in the same transaction. With several pools, each returns up to 8 tasks more, from which the
+-- caller learns the next turn of the pool. gap is the part of its company's share that one task uses; 0 for a single pool.
 --
--- Due tasks that are not queued yet are read where they wait: up to 500 of all pools, those of a pool in the order in which they came
--- due. A sweep queues the others. A retry that has been due for retry_max_wait counts as new; null means never.
+-- Due tasks that are not queued yet are offered too: of each pool those that came due first, up to 500 of all pools together, from which
+-- the caller chooses by lane. A sweep queues the others. A retry that has been due for retry_max_wait counts as a new task; null means
+-- never.
 --
--- A sender that may have fewer segments left than a task needs (is_tight) gets only tasks that fit. That search ends after the first
--- 1000 tasks of a pool. So does the search for a backup, which gets only tasks of more segments than its primaries have left
--- (from_segments; 0 for all). A sender with rivals leaves them the tasks that failed with it, if they have room (rival_rooms; 0
--- without rivals), until such a task has waited for retry_max_wait.
+-- A sender that may have fewer segments left than a task needs (is_tight) is offered only tasks that fit. A backup is offered only tasks
+-- that need more segments than its primaries have left (from_segments; 0 for all). Both searches end after the first 1000 tasks of a pool.
+-- A sender with rivals leaves them the tasks that failed with it and fit into their segments (rival_rooms; 0 without rivals), until such a
+-- task has been due for retry_max_wait.
 -- name: TaskOffer :many
-WITH mine AS MATERIALIZED (
-    -- last_lane and last_rank end the scan as index conditions. As a filter they would let it read the whole pool when the first tasks
-    -- are locked by others.
-    SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank, coalesce(d.due_at, now()) AS last_due_at
+WITH asked AS MATERIALIZED (
+    -- last_lane, last_rank and last_due_at mark the 1000th task. As index conditions they end the scan. As filters they would let it read
+    -- the whole pool where other claims have locked the first tasks. 32767 and infinity are above every lane and rank.
+    SELECT u.*, coalesce(e.lane, 32767::smallint) AS last_lane, coalesce(e.rank, 'infinity') AS last_rank,
+        coalesce(d.due_at, now()) AS last_due_at
     FROM (
         SELECT unnest(@pool_ids::bigint[]) AS pool_id, unnest(@most::bigint[]) AS most, unnest(@rival_rooms::bigint[]) AS rival_room,
             unnest(@from_segments::bigint[]) AS from_segments, cardinality(@pool_ids::bigint[]) > 1 AS is_several
     ) u
     LEFT JOIN LATERAL (
         SELECT t.lane, t.rank FROM tasks t
-        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND (@is_tight::boolean OR u.from_segments > 0)
+        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND (@is_tight::boolean OR u.from_segments > 0) -- PENDING
         ORDER BY t.lane, t.rank
         OFFSET 999 LIMIT 1
     ) e ON true
     LEFT JOIN LATERAL (
         SELECT t.due_at FROM tasks t
-        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now() AND (@is_tight::boolean OR u.from_segments > 0)
+        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+            AND (@is_tight::boolean OR u.from_segments > 0)
         ORDER BY t.due_at
         OFFSET 999 LIMIT 1
     ) d ON true
 ),
 queued AS MATERIALIZED (
     SELECT q.*, m.is_several
-    FROM mine m
+    FROM asked m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id,
             task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
@@ -228,15 +250,16 @@ queued AS MATERIALIZED (
                     <= sqlc.narg(segments_left)::bigint
             )
         ORDER BY t.lane, t.rank
-        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END
+        LIMIT m.most + CASE WHEN m.is_several THEN 8 ELSE 0 END -- see above: the next turn
         FOR UPDATE SKIP LOCKED
     ) q
 ),
 due AS MATERIALIZED (
     SELECT q.*, m.is_several
-    FROM mine m
+    FROM asked m
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id,
+            -- the lane that TaskQueue would give it; that of a new task once it has waited too long
             32 * t.priority + CASE WHEN t.due_at <= now() - sqlc.narg(retry_max_wait)::interval THEN 0 ELSE t.retry_count END AS lane,
             t.rank, t.created_at, t.rendering_id,
             task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
@@ -263,21 +286,21 @@ SELECT o.task_id, o.pool_id, o.lane::integer AS lane, o.rank, o.created_at, o.re
 FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
 
--- TaskLease leases tasks that TaskOffer locked to the sender app_id and writes their log rows. The time is read when the rows are
--- locked, because a connection may stall and a statement may wait for locks. The ids are compared with an array: the planner could
--- turn a join around and read the whole table, if it takes the table to be almost empty.
+-- TaskLease leases tasks that TaskOffer locked, and writes the log row of each lease. The caller compares the number of rows with the
+-- number of ids. The UPDATE compares the key with an array instead of joining a list: where statistics call the table almost empty, the
+-- planner could turn the join around and read the whole table.
 -- name: TaskLease :many
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ),
 leased AS (
     UPDATE tasks t
-    SET status = 1,
+    SET status = 1, -- PROCESSING
         processing_app_id = @app_id::text,
-        lease_id = nextval('send_logs_id_seq'),
+        lease_id = nextval('send_logs_id_seq'), -- the id of the log row below
         lease_until = (SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision),
         updated_at = (SELECT moment.at FROM moment)
-    WHERE t.task_id = ANY (@task_ids::text[]) AND t.status = 0
+    WHERE t.task_id = ANY (@task_ids::text[]) AND t.status = 0 -- PENDING
     RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at,
         CASE WHEN @is_paced::boolean THEN (@segments::bigint[])[array_position(@task_ids::text[], t.task_id)] END AS segments,
         coalesce('【' || coalesce(t.sign, sqlc.narg(sign)) || '】', '') || t.content AS content
@@ -305,10 +328,10 @@ SELECT
 FROM leased h
 ORDER BY h.task_id;
 
--- PoolsPassed gives those of pools in which a task waits that the sender app_id may not take, because it failed there or needs more
--- segments than are left; or, if the sender found enough in its other pools, where all tasks come behind last_lane, the lane of what
--- it found last.
--- The first 1000 tasks of a pool are looked at.
+-- PoolsPassed returns those pools of pool_ids in which the sender app_id leaves tasks to others. Without last_lane, such a pool has a task
+-- that the sender may not take: it failed there, or it needs more segments than are left. Only the first 1000 tasks of each pool are
+-- checked. With last_lane, the lane of the last task that the sender took, the claim is full, and such a pool has only tasks in later
+-- lanes.
 -- name: PoolsPassed :many
 SELECT p.pool_id::bigint AS pool_id
 FROM (SELECT unnest(@pool_ids::bigint[]) AS pool_id) p
@@ -318,11 +341,12 @@ WHERE sqlc.narg(last_lane)::integer IS NULL AND (
         SELECT t.failed_app_id, t.due_at,
             task_segments(t.content, t.sign, t.segments, sqlc.narg(sign), sqlc.narg(segment_size), @counts_segments::boolean) AS segments
         FROM tasks t
-        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND (t.expires_at IS NULL OR t.expires_at > now())
+        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND (t.expires_at IS NULL OR t.expires_at > now()) -- PENDING
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w
-    WHERE (w.failed_app_id = @app_id::text AND coalesce(w.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)) OR w.segments > sqlc.narg(segments_left)::bigint
+    WHERE (w.failed_app_id = @app_id::text AND coalesce(w.due_at > now() - sqlc.narg(retry_max_wait)::interval, true))
+        OR w.segments > sqlc.narg(segments_left)::bigint
 ) > 0
     OR (
         SELECT t.lane FROM tasks t
@@ -332,9 +356,9 @@ WHERE sqlc.narg(last_lane)::integer IS NULL AND (
     ) > sqlc.narg(last_lane)::integer
 ORDER BY p.pool_id;
 
--- SenderCharge writes what a claim cost the sender, in the transaction in which SenderAdmit locked it: the ledger, a row for each
--- lease; the interval for each call; the windows; the shares and turns of its pools; and that it was seen. Routes are those from
--- which it took, or whose share it let go.
+-- SenderCharge writes the cost of a claim, in its transaction: a ledger row for each lease, the interval for each call, the used segments
+-- of the limits, the shares and turns of the pools, and the time of the poll. route_ids are the routes whose share or turn the claim
+-- changes.
 -- name: SenderCharge :exec
 WITH me AS MATERIALIZED (
     SELECT s.id, s.sender_no, s.time_zone, s.interval_ms, s.is_paced, s.has_balance, s.low_warning, s.low_switch, st.balance,
@@ -344,14 +368,16 @@ WITH me AS MATERIALIZED (
     WHERE s.id = @sender_id
 ),
 leases AS MATERIALIZED (
-    SELECT l.lease_id, l.segments, sum(l.segments) OVER (ORDER BY l.place)::bigint AS total, l.place
+    SELECT l.lease_id, l.segments, sum(l.segments) OVER (ORDER BY l.nth)::bigint AS total, l.nth
     FROM (
         SELECT unnest(@lease_ids::bigint[]) AS lease_id, unnest(@segments::bigint[]) AS segments,
-            generate_series(1, cardinality(@lease_ids::bigint[])) AS place
+            generate_series(1, cardinality(@lease_ids::bigint[])) AS nth
     ) l
 ),
 taken AS MATERIALIZED (
-    SELECT count(*) AS tasks, coalesce(sum(l.segments), 0)::bigint AS segments, coalesce(sqlc.narg(at)::timestamptz, clock_timestamp()) AS at FROM leases l
+    SELECT count(*) AS tasks, coalesce(sum(l.segments), 0)::bigint AS segments,
+        coalesce(sqlc.narg(at)::timestamptz, clock_timestamp()) AS at
+    FROM leases l
 ),
 charged AS (
     INSERT INTO sender_ledger (sender_id, change, balance, lease_id, created_at)
@@ -360,7 +386,7 @@ charged AS (
     CROSS JOIN me
     CROSS JOIN taken
     WHERE me.has_balance
-    ORDER BY l.place
+    ORDER BY l.nth
 ),
 ran_low AS (
     INSERT INTO events (event, subject, detail)
@@ -370,7 +396,7 @@ ran_low AS (
     CROSS JOIN LATERAL (VALUES ('low_warning', me.low_warning), ('low_switch', me.low_switch)) AS mark (name, level)
     WHERE me.has_balance AND me.balance > mark.level AND me.balance - taken.segments <= mark.level
 ),
-served AS (
+advanced AS (
     UPDATE routes r
     SET served = u.served, last_turn = greatest(r.last_turn, u.last_turn), next_turn = greatest(r.next_turn, u.next_turn)
     FROM (

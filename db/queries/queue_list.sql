@@ -1,15 +1,15 @@
--- Reading tasks. owner narrows to the tasks that one user submitted, company_id to those of one company; null is every task.
+-- Reading tasks. owner limits a statement to the tasks that one user submitted, company_id to the tasks of one company; null means all.
 
 -- name: TaskGet :one
 SELECT * FROM tasks
 WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint);
 
--- TaskNamed gives the task that a submitter's dedup_key names.
+-- TaskNamed returns the task with a dedup_key of its submitter.
 -- name: TaskNamed :one
 SELECT * FROM tasks WHERE company_id = @company_id AND submitted_by = @submitted_by::text AND dedup_key = @dedup_key::text;
 
--- TaskList pages backwards from before_id by key, which ascends with time. It reads at most scan_limit tasks.
+-- TaskList returns tasks before before_id, newest first: task ids ascend with time. It reads at most scan_limit tasks.
 -- name: TaskList :many
 SELECT t.*
 FROM (SELECT * FROM tasks WHERE task_id < @before_id::text AND task_id >= @from_id::text ORDER BY task_id DESC LIMIT @scan_limit::integer) t
@@ -22,13 +22,13 @@ WHERE (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text
 ORDER BY t.task_id DESC
 LIMIT @page_limit::integer;
 
--- TaskListEnd returns the last task that TaskList read if it stopped at scan_limit; no row otherwise.
+-- TaskListEnd returns the last task that TaskList read if it stopped at scan_limit; otherwise no row.
 -- name: TaskListEnd :one
 SELECT task_id FROM tasks WHERE task_id < @before_id::text AND task_id >= @from_id::text
 ORDER BY task_id DESC
 OFFSET -1 + @scan_limit::integer LIMIT 1;
 
--- TaskListByRecipient is TaskList for one recipient, of which the log of submissions has an index.
+-- TaskListByRecipient is TaskList for one recipient. It uses the index on receive_logs: tasks has none on recipient.
 -- name: TaskListByRecipient :many
 SELECT t.*
 FROM (
@@ -54,10 +54,10 @@ WHERE recipient = @recipient::text AND task_id < @before_id::text AND task_id >=
 ORDER BY task_id DESC
 OFFSET -1 + @scan_limit::integer LIMIT 1;
 
--- TaskTimeline is every log row of one task, oldest first. The row of the submission that made it is found by its time, which is
--- the task's own: both were written by one transaction. So may be rows of submissions that repeated it, which are found by what they
--- were answered. Three sorts have no end, and are returned up to the latest 500 each: repetitions, claims with what ended their leases,
--- and reports that changed nothing.
+-- TaskTimeline returns the log rows of one task, oldest first. The submission that created the task is found by created_at: one
+-- transaction wrote both rows with the same now(). A row with deduplicated in its answer is a submission that repeated the dedup_key.
+-- Three kinds of rows are unbounded, so only the latest 500 of each are returned: repeated submissions; claims, and the rows that ended
+-- leases; reports that changed nothing.
 -- name: TaskTimeline :many
 SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
     e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip
@@ -95,21 +95,25 @@ FROM (
     ORDER BY p.id DESC
     LIMIT 500)
 ) e
-ORDER BY e.created_at, e.step, e.id;
+ORDER BY e.created_at, e.step, e.id; -- step: received, repeated, claimed, ended
 
--- TaskDue tells whether a task is due, the pool in which it would wait now, and who failed with it, as long as the claim prefers others
--- for that; empty: nobody.
+-- TaskDue returns whether a task is due, the pool that serves it now, and the sender with which it failed, as long as a claim prefers
+-- other senders for it; otherwise an empty text.
 -- name: TaskDue :one
-SELECT (t.due_at <= now())::boolean AS is_due, pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
-    coalesce(CASE WHEN coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true) THEN t.failed_app_id END, '')::text AS failed_app_id
+SELECT (t.due_at <= now())::boolean AS is_due,
+    pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
+    coalesce(
+        CASE WHEN coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true) THEN t.failed_app_id END, ''
+    )::text AS failed_app_id
 FROM tasks t
 WHERE t.task_id = @task_id;
 
--- TaskAhead counts what goes before a task that is queued, up to most. Of equal rank, the first to come goes first.
+-- TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first.
 -- name: TaskAhead :one
 SELECT count(*) FROM (
     SELECT FROM tasks t
-    WHERE t.pool_id = @pool_id AND t.status = 0 AND t.lane IS NOT NULL
+    WHERE t.pool_id = @pool_id AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued
+        -- The first comparison ends the scan of tasks_queue_idx, the second one orders equal ranks.
         AND (t.lane, t.rank) <= (@lane::smallint, @rank::double precision)
         AND (t.lane, t.rank, t.created_at, t.task_id) < (@lane::smallint, @rank::double precision, @created_at::timestamptz, @task_id::text)
     ORDER BY t.pool_id, t.lane, t.rank

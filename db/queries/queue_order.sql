@@ -1,16 +1,18 @@
--- The order in which tasks wait, and what senders that wait look for. See the head of queue_claim.sql.
+-- The order in which tasks wait, and the search for pools with work. The rules at the head of queue_claim.sql hold here too.
 
--- TaskWaits gives those of pools in which there is anything to claim.
+-- TaskWaits returns those pools of pool_ids in which a task can be claimed.
 -- name: TaskWaits :many
 SELECT p.pool_id::bigint AS pool_id
 FROM unnest(@pool_ids::bigint[]) AS p (pool_id)
 WHERE (SELECT count(*) FROM (
+        -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces tasks_queue_idx.
         SELECT FROM tasks t
         WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL
         ORDER BY t.lane, t.rank
         LIMIT 1
     ) q) > 0
     OR (SELECT count(*) FROM (
+        -- PENDING and not queued yet, by tasks_due_idx.
         SELECT FROM tasks t
         WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
@@ -18,19 +20,19 @@ WHERE (SELECT count(*) FROM (
     ) d) > 0
 ORDER BY p.pool_id;
 
--- TaskWaitsQueued gives the next pools after after_id in which anything is queued, as many as most. Each costs one look into the
--- index of the queue, and those in which nothing is queued cost nothing.
+-- TaskWaitsQueued returns the next pools after after_id with queued tasks, up to most. Each costs one probe of the index tasks_queue_idx.
+-- Pools without queued tasks cost nothing.
 -- name: TaskWaitsQueued :many
 WITH RECURSIVE found AS (
     (
-        SELECT t.pool_id, 1 AS place
+        SELECT t.pool_id, 1 AS nth
         FROM tasks t
-        WHERE t.pool_id > @after_id::bigint AND t.status = 0 AND t.lane IS NOT NULL
+        WHERE t.pool_id > @after_id::bigint AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     )
     UNION ALL
-    SELECT n.pool_id, f.place + 1
+    SELECT n.pool_id, f.nth + 1
     FROM found f
     CROSS JOIN LATERAL (
         SELECT t.pool_id
@@ -39,20 +41,19 @@ WITH RECURSIVE found AS (
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     ) n
-    WHERE f.place < @most::integer
+    WHERE f.nth < @most::integer
 )
-SELECT f.pool_id FROM found f ORDER BY f.place;
+SELECT f.pool_id FROM found f ORDER BY f.nth;
 
--- TaskQueue queues up to batch_size tasks that have come due, and tells how many. A task that was never queued gets its rank
--- now: its company's share begins to be used when it may go out. What has waited for priority_max_wait is queued as if it had the
--- highest priority, with a rank of that priority. Null is never.
--- Pools in which nothing is yet to be queued cost nothing.
+-- TaskQueue queues up to batch_size tasks that have come due, and returns how many. A task that was never queued gets its rank now: it
+-- uses the share of its company from the moment at which it may be sent. A task that has been due for priority_max_wait is queued with
+-- priority 0 and a rank of that priority; null means never. Pools in which every task is queued cost nothing.
 -- name: TaskQueue :one
-WITH RECURSIVE unqueued AS (
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of tasks_due_idx for each
     (
         SELECT t.pool_id, t.due_at
         FROM tasks t
-        WHERE t.status = 0 AND t.lane IS NULL
+        WHERE t.status = 0 AND t.lane IS NULL -- PENDING and not queued
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     )
@@ -72,7 +73,7 @@ due AS MATERIALIZED (
     FROM unqueued u
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.created_at, e.priority,
-            CASE WHEN e.priority = t.priority THEN t.rank END AS rank -- means nothing in another priority
+            CASE WHEN e.priority = t.priority THEN t.rank END AS rank -- valid only in its priority
         FROM tasks t
         CROSS JOIN LATERAL (
             SELECT CASE WHEN t.due_at <= now() - sqlc.narg(priority_max_wait)::interval THEN 0::smallint ELSE t.priority END AS priority
@@ -93,7 +94,7 @@ reserved AS (
         GROUP BY d.pool_id, d.priority, d.company_id
     ) g
     JOIN companies c ON c.id = g.company_id
-    CROSS JOIN LATERAL (SELECT task_queue_front(g.pool_id, g.priority) AS front OFFSET 0) v
+    CROSS JOIN LATERAL (SELECT task_queue_front(g.pool_id, g.priority) AS front OFFSET 0) v -- OFFSET 0: called once per group
     ORDER BY g.pool_id, g.priority, g.company_id
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
@@ -101,7 +102,7 @@ reserved AS (
     RETURNING f.pool_id, f.priority, f.company_id, f.start
 ),
 ranked AS MATERIALIZED (
-    SELECT d.task_id, 32 * d.priority + d.retry_count AS lane,
+    SELECT d.task_id, 32 * d.priority + d.retry_count AS lane, -- new tasks first, then retries by their count
         coalesce(d.rank, r.start + (row_number() OVER (
             PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL ORDER BY d.created_at, d.task_id
         ) - 1) / c.weight) AS rank
@@ -109,25 +110,25 @@ ranked AS MATERIALIZED (
     JOIN companies c ON c.id = d.company_id
     LEFT JOIN reserved r ON r.pool_id = d.pool_id AND r.priority = d.priority AND r.company_id = d.company_id
 ),
-put AS (
+queued AS (
     UPDATE tasks t SET lane = r.lane, rank = r.rank FROM ranked r WHERE t.task_id = r.task_id
 )
 SELECT count(*) FROM due;
 
--- TaskAge lets up to batch_size tasks that have waited too long go before the others, and gives how many: retries as if they
--- were new, where their old rank is the first; and low priorities as if they were the highest: those leave the queue, and
--- TaskQueue gives them a rank of the highest priority. A rank means nothing in another priority. Null is never.
+-- TaskAge moves up to batch_size retries and up to batch_size tasks of low priority that have waited too long ahead of the others, and
+-- returns how many in all. A retry is queued as a new task of its priority; its old rank is still valid there. A task of low priority
+-- leaves the queue, and TaskQueue gives it priority 0 and a rank of that priority. A null wait means never.
 -- name: TaskAge :one
 WITH retried AS MATERIALIZED (
-    SELECT t.task_id, t.lane - t.lane % 32 AS lane FROM tasks t
-    WHERE t.status = 0 AND t.lane % 32 > 0 AND t.due_at <= now() - sqlc.narg(retry_max_wait)::interval
+    SELECT t.task_id, t.lane - t.lane % 32 AS lane FROM tasks t -- the lane of new tasks of the same priority
+    WHERE t.status = 0 AND t.lane % 32 > 0 AND t.due_at <= now() - sqlc.narg(retry_max_wait)::interval -- PENDING; a retry
     ORDER BY t.due_at
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
 ),
 low AS MATERIALIZED (
     SELECT t.task_id FROM tasks t
-    WHERE t.status = 0 AND t.lane >= 32 AND t.due_at <= now() - sqlc.narg(priority_max_wait)::interval
+    WHERE t.status = 0 AND t.lane >= 32 AND t.due_at <= now() - sqlc.narg(priority_max_wait)::interval -- PENDING; below priority 0
     ORDER BY t.due_at
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
@@ -137,7 +138,7 @@ moved AS MATERIALIZED (
     UNION ALL
     SELECT r.task_id, r.lane, false FROM retried r WHERE r.task_id NOT IN (SELECT l.task_id FROM low l)
 ),
-put AS (
+requeued AS (
     UPDATE tasks t
     SET lane = m.lane, rank = CASE WHEN m.is_requeued THEN NULL ELSE t.rank END
     FROM moved m
@@ -145,10 +146,10 @@ put AS (
 )
 SELECT count(*) FROM moved;
 
--- TaskMove moves up to batch_size waiting tasks to the pools of the routes as they are now, and gives how many: all tasks of the
--- pools that serve nobody any more, because their routes are off or deleted; and, where a pool began to serve (unsettled_since), the
--- tasks in broader pools that it should have. A pool_id narrows both to one pool. Moved tasks are queued like those that have come
--- due: a rank means nothing in another pool.
+-- TaskMove moves waiting tasks to the pools of the current routes, and returns how many. It moves up to batch_size queued and as many
+-- unqueued tasks from each of these pools: pools that no route serves any more, because their routes are off or deleted; and, for a pool
+-- that began to serve (unsettled_since), the broader pools in which its tasks may still wait. pool_id restricts both to one pool. A moved
+-- task is queued anew, like a task that comes due: a rank is valid only in its pool.
 -- name: TaskMove :one
 WITH sources AS MATERIALIZED (
     SELECT p.id AS pool_id, NULL::bigint AS company_id, NULL::smallint AS message_type
@@ -171,7 +172,7 @@ found AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT q.task_id FROM (
             SELECT t.task_id FROM tasks t
-            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued, by tasks_queue_idx
                 AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
                 AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
             LIMIT @batch_size::integer
@@ -180,7 +181,7 @@ found AS MATERIALIZED (
         UNION ALL
         SELECT w.task_id FROM (
             SELECT t.task_id FROM tasks t
-            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NULL
+            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NULL -- PENDING and not queued, by tasks_due_idx
                 AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
                 AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
             LIMIT @batch_size::integer
@@ -196,7 +197,8 @@ moved AS (
 )
 SELECT count(*) FROM moved;
 
--- PoolSettle notes that the tasks of pools which began to serve longer ago than since have all been moved to them: since is longer than
--- the moving took and than a server places submissions by an older view of the routes. Nothing looks for them later.
+-- PoolSettle marks the pools that began to serve longer ago than since as settled: TaskMove has moved all their tasks, and no longer
+-- searches for more. since must cover the duration of the move, and the time for which a server may still submit tasks by an older version
+-- of the routes.
 -- name: PoolSettle :exec
 UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - sqlc.arg(since)::interval;

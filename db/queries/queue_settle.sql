@@ -1,20 +1,18 @@
--- How a lease or a wait ends: reports, releases, leases that ran out, cancellation, expiry, receipts. See the head of queue_claim.sql.
+-- How a lease ends, and how a waiting task ends without one: reports, releases, expired leases, cancellation, expiry, receipts. The rules
+-- at the head of queue_claim.sql hold here too.
 
--- TaskReport ends leases (S0.4, S0.11), each of another task, in the order of task_ids. A report changes its task when its
--- app holds it now, or, for a SUCCESS, when its app was the last to hold it, its lease ran out and nobody was given it since.
--- lease_until decides whether a FAILED is in time, also where no sweep has taken the lease back yet.
--- Anything else only writes the log: ignored where the app once held the task (a repeat, or too late), refused where it
--- never did. The log names the lease that was ended, also where the report did not. A lease_id of 0 is none.
--- A task that is not there gives no row. What a provider calls the message is kept also where the report came too late: it
--- may tell of it.
+-- TaskReport ends leases (S0.4, S0.11). task_ids are distinct and ascending, which is the order of the locks. A report settles its task if
+-- its app holds the lease now; a SUCCESS also if its app held the last lease, that lease expired and nobody was given the task since. A
+-- FAILED is in time until lease_until, whether or not the sweep has taken the lease back.
+--
+-- Every other report only writes its log row: effect ignored if the app once held the task (a repeat, or too late), refused if it never
+-- did. The log row names the lease that was ended, even if the report did not. A lease_id of 0 means none. An unknown task gives no row.
+-- The provider's number of the message is stored even for a late report: a receipt may name it.
 -- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
-        unnest(@task_ids::text[]) AS task_id,
-        unnest(@app_ids::text[]) AS app_id,
-        nullif(unnest(@lease_ids::bigint[]), 0) AS lease_id,
-        unnest(@statuses::smallint[]) AS status,
-        unnest(@wants_retries::boolean[]) AS wants_retry,
+        unnest(@task_ids::text[]) AS task_id, unnest(@app_ids::text[]) AS app_id, nullif(unnest(@lease_ids::bigint[]), 0) AS lease_id,
+        unnest(@statuses::smallint[]) AS status, unnest(@wants_retries::boolean[]) AS wants_retry,
         make_interval(secs => unnest(@retry_delay_seconds::float8[])) AS retry_delay,
         nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
         unnest(@request_data::jsonb[]) AS request_data,
@@ -22,15 +20,17 @@ WITH input AS MATERIALIZED (
         nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.*, t.recipient, t.rendering_id, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until,
-        t.updated_at AS held_since, clock_timestamp() AS at
+    SELECT i.*, t.recipient, t.rendering_id, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id,
+        t.lease_until, t.updated_at AS held_since, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
     SELECT h.*,
         (h.lease_id IS NULL OR h.lease_id = h.held_lease_id) AND (
+            -- The task is PROCESSING and held by the app; a SUCCESS (2) counts even after lease_until.
             (h.task_status = 1 AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))
+            -- The task is PENDING again after the lease of the app expired.
             OR (h.task_status = 0 AND h.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = h.held_lease_id) = h.app_id)
         ) AS settles
     FROM held h
@@ -46,8 +46,7 @@ verdict AS MATERIALIZED (
             END
             WHEN (
                 SELECT true FROM send_logs s
-                WHERE s.task_id = h.task_id AND s.app_id = h.app_id AND (h.lease_id IS NULL OR s.id = h.lease_id)
-                LIMIT 1
+                WHERE s.task_id = h.task_id AND s.app_id = h.app_id AND (h.lease_id IS NULL OR s.id = h.lease_id) LIMIT 1
             ) THEN 'ignored'
             ELSE 'refused'
         END AS effect
@@ -55,13 +54,17 @@ verdict AS MATERIALIZED (
 ),
 settled AS (
     UPDATE tasks t
-    SET status = CASE v.effect WHEN 'success' THEN 2 WHEN 'retry' THEN 0 ELSE 3 END,
+    SET status = CASE v.effect WHEN 'success' THEN 2 WHEN 'retry' THEN 0 ELSE 3 END, -- SUCCESS, PENDING, FAILED
         retry_count = CASE v.effect WHEN 'retry' THEN t.retry_count + 1 ELSE t.retry_count END,
         due_at = CASE v.effect WHEN 'retry' THEN v.at + v.retry_delay ELSE t.due_at END,
         lane = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lane END,
+        -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
         (pool_id, rank) = (
             SELECT p.id, CASE WHEN v.effect = 'retry' AND (t.lane / 32 <> t.priority OR p.id <> t.pool_id) THEN NULL ELSE t.rank END
-            FROM (SELECT CASE v.effect WHEN 'retry' THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END AS id) p
+            FROM (
+                SELECT CASE v.effect WHEN 'retry' THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)
+                    ELSE t.pool_id END AS id
+            ) p
         ),
         failed_app_id = CASE v.effect WHEN 'success' THEN t.failed_app_id ELSE v.app_id END,
         lease_id = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lease_id END,
@@ -87,7 +90,7 @@ logged AS (
 ),
 counted AS (
     INSERT INTO sender_changes (sender_no, succeeded, failed, response_ms, at)
-    SELECT v.app_id, count(*) FILTER (WHERE v.status = 2), count(*) FILTER (WHERE v.status = 3),
+    SELECT v.app_id, count(*) FILTER (WHERE v.status = 2), count(*) FILTER (WHERE v.status = 3), -- SUCCESS, FAILED
         sum(greatest(0, extract(epoch FROM v.at - v.held_since) * 1000))::bigint, max(v.at)
     FROM verdict v
     WHERE v.settles
@@ -103,12 +106,14 @@ SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS 
 FROM verdict v
 ORDER BY v.task_id;
 
--- TaskRelease gives leases of app_id back whose messages the provider cannot have got: each task is PENDING again with the attempts that
--- it had, and names them. Either it was not tried (is_tried is false), and keeps its place in the queue, or the sender was in trouble when
--- it was tried. Such a task keeps its place for once, for the other senders of its route; after that it waits for longer and longer, so
--- that one message which brings its sender into trouble does not stand before all others. It keeps its rank in any case.
--- A lease that ran out is the sweep's. task_ids are in ascending order. A task whose routes have changed waits where they are now, and
--- is queued anew: here and below, a rank means nothing in another pool.
+-- TaskRelease gives back leases of app_id whose messages the provider cannot have received, and returns those that were given back. Each
+-- task is PENDING again with the attempts that it had. A lease that was not tried (is_tried is false) keeps its lane and rank. A lease
+-- that was tried while the sender was in trouble keeps them the first time, for the other senders of the pool. After that the task waits
+-- for delay, doubled with each further trouble up to delay_most, so that a message that brings its sender into trouble does not block all
+-- others; it keeps its rank.
+--
+-- An expired lease is left to the sweep. task_ids are in ascending order. A task whose routes changed moves to the pool that serves it
+-- now, and is queued anew: a rank is valid only in its pool and priority.
 -- name: TaskRelease :many
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@lease_ids::bigint[]) AS lease_id, unnest(@are_tried::boolean[]) AS is_tried,
@@ -119,45 +124,44 @@ held AS MATERIALIZED (
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
 ),
-given AS MATERIALIZED (
+returned AS MATERIALIZED (
     SELECT h.*, CASE WHEN h.is_tried AND n.troubles > 0
-        THEN h.at + least(h.delay_most, h.delay * power(2, n.troubles - 1)) END AS again_at
+        THEN h.at + least(h.delay_most, h.delay * power(2, n.troubles - 1)) END AS again_at -- null: it keeps its lane
     FROM held h
     CROSS JOIN LATERAL (
         SELECT count(*) AS troubles
-        FROM (SELECT FROM report_logs r WHERE r.task_id = h.task_id AND r.effect = 'troubled' LIMIT 20) r
+        FROM (SELECT FROM report_logs r WHERE r.task_id = h.task_id AND r.effect = 'troubled' LIMIT 20) r -- 20 exceed delay_most
     ) n
-    WHERE h.status = 1 AND h.processing_app_id = @app_id::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
+    WHERE h.status = 1 AND h.processing_app_id = @app_id::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at -- PROCESSING
 ),
-put AS (
+requeued AS (
     UPDATE tasks t
-    SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL,
+    SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL, -- PENDING
         failed_app_id = CASE WHEN g.is_tried THEN @app_id::text ELSE t.failed_app_id END,
-        -- A rank means nothing in another pool, or, if the task waits anew, in another priority.
+        -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
         (pool_id, lane, rank) = (
             SELECT p.id, CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
                 CASE WHEN p.id = t.pool_id
                     AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END
             FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
         ),
-        due_at = coalesce(g.again_at, CASE WHEN g.is_tried THEN g.at END, t.due_at), -- since when others may have it
+        due_at = coalesce(g.again_at, CASE WHEN g.is_tried THEN g.at END, t.due_at), -- from then on others may have it
         updated_at = g.at
-    FROM given g
+    FROM returned g
     WHERE t.task_id = g.task_id
 ),
 logged AS (
     INSERT INTO report_logs (task_id, app_id, lease_id, event, created_at, effect, error_message)
     SELECT g.task_id, @app_id::text, g.lease_id, 'released', g.at, CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
         nullif(left(g.reason, 500), '')
-    FROM given g
+    FROM returned g
 )
-SELECT g.lease_id::bigint AS lease_id FROM given g ORDER BY g.task_id;
+SELECT g.lease_id::bigint AS lease_id FROM returned g ORDER BY g.task_id;
 
--- SenderLedgerList shows the changes of a balance; those that the attempts of another company made are left out for company_id.
--- SenderRefund gives the segments of leases back that reached nobody: to the balance, with a row of the ledger for each that was
--- charged, and to the limits of the windows in which they were taken, while those are counted. Who calls it has just ended these
--- leases in the same transaction, which nobody can do twice; the index of the ledger holds in any case. The state of a sender is
--- locked after tasks, and several in one order, as everywhere.
+-- SenderRefund gives back the segments of leases that reached nobody: to the balance, with a ledger row for each charged lease, and to the
+-- limits of the minute, hour, day and month in which they were taken, as long as these are still counted. The caller ended these leases in
+-- the same transaction, which can happen only once; the unique index of the ledger enforces that too. Rows of sender_states are locked
+-- after tasks and in the order of their ids, as everywhere.
 -- name: SenderRefund :execrows
 WITH leases AS MATERIALIZED (
     SELECT l.id AS lease_id, l.segments, l.created_at, s.id AS sender_id, s.time_zone
@@ -174,24 +178,32 @@ states AS MATERIALIZED (
 ),
 booked AS (
     INSERT INTO sender_ledger (sender_id, change, balance, lease_id, remark, created_at)
-    SELECT c.sender_id, -c.change, st.balance - sum(c.change) OVER (PARTITION BY c.sender_id ORDER BY c.lease_id), c.lease_id, @remark::text,
-        clock_timestamp()
+    SELECT c.sender_id, -c.change, st.balance - sum(c.change) OVER (PARTITION BY c.sender_id ORDER BY c.lease_id), c.lease_id,
+        @remark::text, clock_timestamp()
     FROM leases l
     JOIN sender_ledger c ON c.lease_id = l.lease_id AND c.change < 0
     JOIN states st ON st.sender_id = c.sender_id
     ORDER BY c.sender_id, c.lease_id
     RETURNING sender_id, change
 ),
-given AS MATERIALIZED (
+refunds AS MATERIALIZED (
     SELECT st.sender_id, (SELECT coalesce(sum(b.change), 0) FROM booked b WHERE b.sender_id = st.sender_id)::bigint AS balance,
         w.of_minute, w.of_hour, w.of_day, w.of_month
     FROM states st
     CROSS JOIN LATERAL (
-        SELECT
-            sum(l.segments) FILTER (WHERE date_trunc('minute', l.created_at, l.time_zone) = date_trunc('minute', st.last_taken_at, l.time_zone)) AS of_minute,
-            sum(l.segments) FILTER (WHERE date_trunc('hour', l.created_at, l.time_zone) = date_trunc('hour', st.last_taken_at, l.time_zone)) AS of_hour,
-            sum(l.segments) FILTER (WHERE date_trunc('day', l.created_at, l.time_zone) = date_trunc('day', st.last_taken_at, l.time_zone)) AS of_day,
-            sum(l.segments) FILTER (WHERE date_trunc('month', l.created_at, l.time_zone) = date_trunc('month', st.last_taken_at, l.time_zone)) AS of_month
+        SELECT -- the counters are those of the minute, hour, day and month of last_taken_at
+            sum(l.segments) FILTER (
+                WHERE date_trunc('minute', l.created_at, l.time_zone) = date_trunc('minute', st.last_taken_at, l.time_zone)
+            ) AS of_minute,
+            sum(l.segments) FILTER (
+                WHERE date_trunc('hour', l.created_at, l.time_zone) = date_trunc('hour', st.last_taken_at, l.time_zone)
+            ) AS of_hour,
+            sum(l.segments) FILTER (
+                WHERE date_trunc('day', l.created_at, l.time_zone) = date_trunc('day', st.last_taken_at, l.time_zone)
+            ) AS of_day,
+            sum(l.segments) FILTER (
+                WHERE date_trunc('month', l.created_at, l.time_zone) = date_trunc('month', st.last_taken_at, l.time_zone)
+            ) AS of_month
         FROM leases l
         WHERE l.sender_id = st.sender_id
     ) w
@@ -200,22 +212,21 @@ UPDATE sender_states st
 SET balance = st.balance + g.balance,
     minute_used = greatest(0, st.minute_used - coalesce(g.of_minute, 0)), hour_used = greatest(0, st.hour_used - coalesce(g.of_hour, 0)),
     day_used = greatest(0, st.day_used - coalesce(g.of_day, 0)), month_used = greatest(0, st.month_used - coalesce(g.of_month, 0))
-FROM given g
+FROM refunds g
 WHERE st.sender_id = g.sender_id;
 
--- TaskExpired looks for up to batch_size leases that ran out, the oldest first, and passes over those that failed.
+-- TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first, without those of failed.
 -- name: TaskExpired :many
 SELECT t.task_id
 FROM tasks t
-WHERE t.status = 1 AND t.lease_until <= now() AND t.task_id <> ALL (@failed::text[])
+WHERE t.status = 1 AND t.lease_until <= now() AND t.task_id <> ALL (@failed::text[]) -- PROCESSING
 ORDER BY t.lease_until
 LIMIT @batch_size::integer;
 
--- TaskRecover takes back those of task_ids whose leases have run out (S0.12). What TaskExpired saw may be old: a report
--- that committed since has changed the row, and the row is passed over; a report that comes second finds no lease.
--- Nobody knows whether the message of such a lease went out: on_unclear of the task, else of its sender, says whether it is tried again.
--- SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS of this very lease can still settle
--- the task.
+-- TaskRecover takes back the expired leases of task_ids (S0.12). The ids may be old: a task that a report has settled since is left alone,
+-- and a report that comes second finds no lease. It is unknown whether the message of such a lease was sent: on_unclear of the task, else
+-- of its sender, decides whether it is sent again. SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS
+-- of this lease can still settle the task.
 -- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
     SELECT t.task_id, t.processing_app_id, t.lease_id, t.rendering_id,
@@ -228,27 +239,33 @@ WITH expired AS MATERIALIZED (
         u.is_last
     FROM tasks t
     CROSS JOIN LATERAL (
-        SELECT coalesce(t.on_unclear, (SELECT s.on_unclear FROM senders s WHERE s.sender_no = t.processing_app_id), 'retry') = 'fail' AS is_last
+        SELECT coalesce(
+            t.on_unclear, (SELECT s.on_unclear FROM senders s WHERE s.sender_no = t.processing_app_id), 'retry'
+        ) = 'fail' AS is_last
     ) u
-    WHERE t.task_id = ANY (@task_ids::text[]) AND t.status = 1 AND t.lease_until <= now()
+    WHERE t.task_id = ANY (@task_ids::text[]) AND t.status = 1 AND t.lease_until <= now() -- PROCESSING
     FOR UPDATE OF t SKIP LOCKED
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM expired) e
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM expired) e -- depends on expired, so it is read after the rows are locked
 ),
 recovered AS (
     UPDATE tasks t
-    SET status = CASE WHEN e.again THEN 0 ELSE 3 END,
+    SET status = CASE WHEN e.again THEN 0 ELSE 3 END, -- PENDING, FAILED
         retry_count = CASE WHEN e.again THEN t.retry_count + 1 ELSE t.retry_count END,
         due_at = CASE WHEN e.again THEN (SELECT moment.at FROM moment) ELSE t.due_at END,
         lane = CASE WHEN e.again THEN NULL ELSE t.lane END,
+        -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
         (pool_id, rank) = (
             SELECT p.id, CASE WHEN e.again AND (t.lane / 32 <> t.priority OR p.id <> t.pool_id) THEN NULL ELSE t.rank END
-            FROM (SELECT CASE WHEN e.again THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END AS id) p
+            FROM (
+                SELECT CASE WHEN e.again THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END AS id
+            ) p
         ),
         failed_app_id = t.processing_app_id,
         reported_at = CASE WHEN e.again THEN t.reported_at ELSE (SELECT moment.at FROM moment) END,
-        result = CASE WHEN e.again THEN '处理超时，自动重试' WHEN e.is_last THEN '处理超时，结果不明，不再重发' ELSE '处理超时，超过最大重试次数' END,
+        result = CASE WHEN e.again THEN '处理超时，自动重试' WHEN e.is_last THEN '处理超时，结果不明，不再重发'
+            ELSE '处理超时，超过最大重试次数' END,
         processing_app_id = NULL,
         lease_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
@@ -269,12 +286,12 @@ SELECT
     count(e.rendering_id) FILTER (WHERE NOT e.again) AS unreached
 FROM expired e;
 
--- TaskCancel ends a PENDING task. No row: it does not exist or is not PENDING.
+-- TaskCancel ends a PENDING task. No row: the task does not exist, the caller may not see it, or it is not PENDING.
 -- name: TaskCancel :one
 WITH cancelled AS (
     UPDATE tasks t
-    SET status = 4, updated_at = clock_timestamp()
-    WHERE t.task_id = @task_id AND t.status = 0
+    SET status = 4, updated_at = clock_timestamp() -- CANCELLED
+    WHERE t.task_id = @task_id AND t.status = 0 -- PENDING
         AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
         AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
     RETURNING t.*
@@ -285,50 +302,52 @@ logged AS (
 )
 SELECT c.* FROM cancelled c;
 
--- TaskWithdraw ends what waits of notifications and tells how much that was. What a sender holds it may still send, but it is not
--- tried again: its time is over.
+-- TaskWithdraw cancels the PENDING tasks of notifications and returns how many there were. A task that a sender holds may still be sent,
+-- but it expires now, so that it is not sent again.
 -- name: TaskWithdraw :one
-WITH open AS MATERIALIZED (
+WITH unsettled AS MATERIALIZED (
     SELECT t.task_id, t.status
     FROM renderings r
     JOIN tasks t ON t.rendering_id = r.id
-    WHERE r.notification_id = ANY (@notification_ids::bigint[]) AND t.status IN (0, 1)
+    WHERE r.notification_id = ANY (@notification_ids::bigint[]) AND t.status IN (0, 1) -- PENDING, PROCESSING
     ORDER BY t.task_id
     FOR UPDATE OF t
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM open) o
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so it is read after the rows are locked
 ),
 ended AS (
     UPDATE tasks t
-    SET status = CASE o.status WHEN 0 THEN 4 ELSE t.status END,
+    SET status = CASE o.status WHEN 0 THEN 4 ELSE t.status END, -- PENDING to CANCELLED
         expires_at = CASE o.status WHEN 0 THEN t.expires_at ELSE (SELECT moment.at FROM moment) END,
         updated_at = (SELECT moment.at FROM moment)
-    FROM open o
+    FROM unsettled o
     WHERE t.task_id = o.task_id
 ),
 logged AS (
     INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
-    SELECT o.task_id, 'cancelled', (SELECT moment.at FROM moment), 'cancelled', @request_data FROM open o WHERE o.status = 0
+    SELECT o.task_id, 'cancelled', (SELECT moment.at FROM moment), 'cancelled', @request_data FROM unsettled o WHERE o.status = 0
 )
-SELECT count(*) FROM open WHERE open.status = 0;
+SELECT count(*) FROM unsettled u WHERE u.status = 0;
 
--- TaskExpire ends up to batch_size PENDING tasks that should no longer go out, and tells how many, and how many of notifications.
+-- TaskExpire fails up to batch_size PENDING tasks that have expired. It returns how many there were, and how many of them belong to a
+-- notification or a send-once message (unreached).
 -- name: TaskExpire :one
 WITH stale AS MATERIALIZED (
     SELECT t.task_id, t.rendering_id
     FROM tasks t
-    WHERE t.status = 0 AND t.expires_at IS NOT NULL AND t.expires_at <= now()
+    WHERE t.status = 0 AND t.expires_at IS NOT NULL AND t.expires_at <= now() -- PENDING; IS NOT NULL is the predicate of tasks_expiry_idx
     ORDER BY t.expires_at
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM stale) s
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM stale) s -- depends on stale, so it is read after the rows are locked
 ),
 ended AS (
     UPDATE tasks t
-    SET status = 3, result = '已过期', reported_at = (SELECT moment.at FROM moment), updated_at = (SELECT moment.at FROM moment)
+    SET status = 3, -- FAILED
+        result = '已过期', reported_at = (SELECT moment.at FROM moment), updated_at = (SELECT moment.at FROM moment)
     FROM stale s
     WHERE t.task_id = s.task_id
 ),
@@ -338,29 +357,29 @@ logged AS (
 )
 SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s;
 
--- TaskReceipt tells tasks what became of their messages. What comes twice, or in another order, comes to the same: that a message was
--- delivered stands above that it was not.
+-- TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). Repeats and another order give the same
+-- result: a smaller state replaces a larger one, so delivered wins.
 -- name: TaskReceipt :exec
-WITH told AS MATERIALIZED (
-    SELECT i.task_id, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.place))[1] AS code, min(i.sender_no) AS sender_no
+WITH results AS MATERIALIZED (
+    SELECT i.task_id, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.nth))[1] AS code, min(i.sender_no) AS sender_no
     FROM (
         SELECT unnest(@task_ids::text[]) AS task_id, unnest(@states::smallint[]) AS state, unnest(@codes::text[]) AS code,
-            unnest(@sender_nos::text[]) AS sender_no, generate_series(1, cardinality(@task_ids::text[])) AS place
+            unnest(@sender_nos::text[]) AS sender_no, generate_series(1, cardinality(@task_ids::text[])) AS nth
     ) i
     GROUP BY i.task_id
 ),
 held AS MATERIALIZED (
     SELECT o.*
-    FROM told o
+    FROM results o
     JOIN tasks t ON t.task_id = o.task_id
-    WHERE t.delivery IS NULL OR t.delivery > o.state
+    WHERE t.delivery IS NULL OR t.delivery > o.state -- 1 delivered, 2 undelivered
     ORDER BY o.task_id
     FOR UPDATE OF t
 ),
 moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM held) h
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM held) h -- depends on held, so it is read after the rows are locked
 ),
-put AS (
+stored AS (
     UPDATE tasks t
     SET delivery = h.state, delivery_code = nullif(h.code, ''),
         delivered_at = CASE h.state WHEN 1 THEN (SELECT moment.at FROM moment) END

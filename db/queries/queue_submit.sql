@@ -1,51 +1,45 @@
--- Submissions: storing tasks and what was submitted.
+-- Submissions: storing tasks, and the log of what was submitted.
 
--- TaskSubmit stores tasks, each with the log row of the submission that made it, and gives the ids of those it made: of the
--- others, the submitter has a task with the dedup_key already. All or none. An empty source or dedup_key is none.
+-- TaskSubmit stores tasks, each with the log row of its submission, all or none, and returns the ids of those that it stored. It does not
+-- store a task whose dedup_key its submitter has used already. An empty source, dedup_key, country_no or sign means none.
 --
--- Those that are not scheduled are queued at once: start-time fair queueing gives each group, of one pool, priority and company,
--- the next ranks of its company, but not before what waits at the front; turn is a task's place in its group, from 0 to 1, and
--- -1 for one that is scheduled, which is queued when it comes due. The company's row is locked until the tasks are stored, so
--- that ranks ascend in the order in which they are.
+-- Tasks that are not scheduled are queued at once. Start-time fair queueing: each group, of one pool, priority and company, gets the next
+-- range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; -1
+-- for a scheduled task, which is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so
+-- that ranks ascend in the order in which tasks become visible.
 --
--- The tasks were placed by a directory of directory_versions. If there is another by now, nothing is stored, and an empty id says so.
+-- The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing
+-- and returns one empty id. Without versions it does not check.
 --
--- Places are locked in one order, then names in one order: two statements that wait for each other would wait for ever.
+-- Rows of fair_ranks are locked in one order, then dedup_keys in one order, so that two submissions cannot deadlock.
 -- name: TaskSubmit :many
-WITH fresh AS MATERIALIZED (
+WITH directory AS MATERIALIZED (
     SELECT coalesce(
         coalesce((SELECT v.version::text::bigint FROM directory_version v), 0) = ALL (@directory_versions::bigint[]), true
-    ) AS is_so
+    ) AS is_current
 ),
 input AS MATERIALIZED (
     SELECT
-        unnest(@task_ids::text[]) AS task_id,
-        unnest(@phone_numbers::text[]) AS phone_number,
-        unnest(@recipients::text[]) AS recipient,
-        unnest(@final_contents::text[]) AS final_content,
-        nullif(unnest(@sources::text[]), '') AS source,
-        unnest(@submitters::text[]) AS submitted_by,
-        nullif(unnest(@dedup_keys::text[]), '') AS dedup_key,
-        unnest(@request_ids::text[]) AS request_id,
-        unnest(@contents::text[]) AS content,
-        unnest(@use_templates::boolean[]) AS use_template,
-        unnest(@source_ips::text[]) AS source_ip,
-        unnest(@user_agents::text[]) AS user_agent,
+        -- the task
+        unnest(@task_ids::text[]) AS task_id, unnest(@phone_numbers::text[]) AS phone_number, unnest(@recipients::text[]) AS recipient,
+        unnest(@final_contents::text[]) AS final_content, nullif(unnest(@sources::text[]), '') AS source,
+        unnest(@submitters::text[]) AS submitted_by, nullif(unnest(@dedup_keys::text[]), '') AS dedup_key,
+        -- its submission
+        unnest(@request_ids::text[]) AS request_id, unnest(@contents::text[]) AS content, unnest(@use_templates::boolean[]) AS use_template,
+        unnest(@source_ips::text[]) AS source_ip, unnest(@user_agents::text[]) AS user_agent,
         unnest(@request_data::jsonb[]) AS request_data,
-        unnest(@company_ids::bigint[]) AS company_id,
-        unnest(@pool_ids::bigint[]) AS pool_id,
-        unnest(@message_types::smallint[]) AS message_type,
-        nullif(unnest(@country_nos::text[]), '') AS country_no,
-        unnest(@priorities::smallint[]) AS priority,
-        unnest(@segments::smallint[]) AS segments,
-        nullif(unnest(@signs::text[]), '') AS sign,
-        unnest(@are_tests::boolean[]) AS is_test,
+        -- its pool and its part of the queue
+        unnest(@company_ids::bigint[]) AS company_id, unnest(@pool_ids::bigint[]) AS pool_id,
+        unnest(@message_types::smallint[]) AS message_type, nullif(unnest(@country_nos::text[]), '') AS country_no,
+        unnest(@priorities::smallint[]) AS priority, unnest(@segments::smallint[]) AS segments,
+        nullif(unnest(@signs::text[]), '') AS sign, unnest(@are_tests::boolean[]) AS is_test,
+        -- its times; the epoch and 0 are none
         nullif(unnest(@expect_send_times::timestamptz[]), 'epoch') AS asked_time,
         nullif(unnest(@every_seconds::bigint[]), 0) AS every_seconds,
         nullif(unnest(@expire_times::timestamptz[]), 'epoch') AS expires_at,
         unnest(@turns::double precision[]) AS turn
-    FROM fresh
-    WHERE fresh.is_so
+    FROM directory d
+    WHERE d.is_current
 ),
 reserved AS (
     INSERT INTO fair_ranks AS f (pool_id, priority, company_id, start, finish)
@@ -56,10 +50,10 @@ reserved AS (
             SELECT
                 unnest(@group_pool_ids::bigint[]) AS pool_id, unnest(@group_priorities::smallint[]) AS priority,
                 unnest(@group_company_ids::bigint[]) AS company_id, unnest(@group_widths::double precision[]) AS width
-            FROM fresh
-            WHERE fresh.is_so
+            FROM directory d
+            WHERE d.is_current
         ) n
-        OFFSET 0 -- the front is looked at once
+        OFFSET 0 -- task_queue_front is called once for each group
     ) g
     ORDER BY g.pool_id, g.priority, g.company_id
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
@@ -75,9 +69,9 @@ made AS (
     SELECT
         i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.company_id, i.pool_id,
         i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, e.at, coalesce(greatest(e.at, now()), now()),
-        i.expires_at, CASE WHEN r.start IS NOT NULL THEN 32 * i.priority END, r.start + r.width * i.turn
+        i.expires_at, CASE WHEN r.start IS NOT NULL THEN 32 * i.priority END, r.start + r.width * i.turn -- the lane of new tasks
     FROM input i
-    -- What goes out at full intervals of the clock waits for the next.
+    -- A message with every_seconds waits for the next full interval of the clock.
     CROSS JOIN LATERAL (
         SELECT coalesce(
             i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)
@@ -108,11 +102,11 @@ logged AS (
 )
 SELECT m.task_id FROM made m
 UNION ALL
-SELECT '' FROM fresh WHERE NOT fresh.is_so
+SELECT '' FROM directory d WHERE NOT d.is_current
 ORDER BY task_id;
 
--- SubmissionsRepeated gives the tasks that a submitter's dedup_keys name already, each with its place among them, and keeps the
--- submissions that repeated them. A key that names none gives no row.
+-- SubmissionsRepeated returns the existing tasks with dedup_keys of a submitter, each with the index of its key (place), and logs the
+-- submissions that repeated them. A key without a task gives no row.
 -- name: SubmissionsRepeated :many
 WITH asked AS MATERIALIZED (
     SELECT
@@ -123,14 +117,14 @@ WITH asked AS MATERIALIZED (
         unnest(@request_data::jsonb[]) AS request_data,
         generate_series(0, cardinality(@dedup_keys::text[]) - 1) AS place
 ),
-first AS MATERIALIZED (
+originals AS MATERIALIZED (
     SELECT a.*, t.task_id, t.status, t.final_content
     FROM asked a
     CROSS JOIN LATERAL (
         SELECT task_id, status, coalesce('【' || sign || '】', '') || tasks.content AS final_content
         FROM tasks
         WHERE company_id = @company_id AND submitted_by = @submitted_by::text AND tasks.dedup_key = a.dedup_key
-        OFFSET 0 -- one look-up by the index for each, whatever the statistics say
+        OFFSET 0 -- forces one lookup by tasks_submitter_dedup_key_idx for each key, whatever the statistics say
     ) t
 ),
 logged AS (
@@ -145,29 +139,30 @@ logged AS (
             )
         ),
         200
-    FROM first f
+    FROM originals f
     ORDER BY f.place
 )
-SELECT f.place::integer AS place, f.task_id, f.status, f.final_content::text AS final_content FROM first f ORDER BY f.place;
+SELECT f.place::integer AS place, f.task_id, f.status, f.final_content::text AS final_content FROM originals f ORDER BY f.place;
 
--- SubmissionsRefused logs refused submissions, a JSON list of objects named like the columns. Outside of a transaction (alone) the
--- commit does not wait for the disk, so that refusals do not delay accepted messages. If PostgreSQL crashes, refusals of the last
--- second may be missing; they changed nothing.
+-- SubmissionsRefused logs refused submissions from a JSON list of objects with the names of the columns. If the statement is its own
+-- transaction (alone), its commit does not wait for the disk, so that refusals do not delay accepted messages. If PostgreSQL crashes,
+-- refusals of the last second may be missing; they changed nothing.
 -- name: SubmissionsRefused :exec
 INSERT INTO receive_logs (
     request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
 )
 SELECT r.request_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent,
     coalesce(r.request_data, 'null'), r.response_data, r.status_code
+-- OFFSET 0 forces the call of set_config, whose result nothing uses.
 FROM (SELECT CASE WHEN @alone::boolean THEN set_config('synchronous_commit', 'off', true) END OFFSET 0) s
 CROSS JOIN jsonb_to_recordset(@refused::jsonb) AS r (
     request_id text, phone_number text, content text, use_template boolean, source_ip text, user_agent text,
     request_data jsonb, response_data jsonb, status_code smallint
 );
 
--- TaskEnqueue stores the tasks of a rendering, one for each person, with the log rows of their submission: they wait as due, and are
--- queued like retries; those of people who cannot be told, for a reason that is given, have failed for good. An empty recipient,
--- reason or sign is none.
+-- TaskEnqueue stores the tasks of a rendering, one for each person, with the log rows of their submission. They wait as due but unqueued,
+-- like retries. The task of a person with a reason is FAILED from the start: nothing can be sent to that person. An empty recipient,
+-- reason, country_no or sign means none.
 -- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@user_ids::text[]) AS user_id, unnest(@recipients::text[]) AS recipient,
@@ -182,7 +177,7 @@ made AS (
     SELECT i.task_id, i.recipient, i.recipient, @content::text, @submitted_by::text, @company_id::bigint, i.pool_id,
         @message_type::smallint, i.country_no, @priority::smallint, @segments::smallint, nullif(@sign::text, ''),
         sqlc.narg(expires_at)::timestamptz, @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''),
-        CASE WHEN i.reason IS NULL THEN 0 ELSE 3 END, i.reason,
+        CASE WHEN i.reason IS NULL THEN 0 ELSE 3 END, i.reason, -- PENDING, FAILED
         CASE WHEN i.reason IS NOT NULL THEN now() END
     FROM input i
     RETURNING task_id, recipient, content, status

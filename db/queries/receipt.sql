@@ -1,6 +1,6 @@
--- What providers say of messages that they accepted.
+-- Receipts: what providers report later about messages that they accepted.
 
--- SendersCalled gives what callbacks of providers are checked against and read with.
+-- SendersCalled returns the parts of senders' configurations that verify and parse callbacks.
 -- name: SendersCalled :many
 SELECT s.sender_no,
     jsonb_build_object('callback', s.config -> 'callback', 'callbackSecret', coalesce(s.config -> 'callbackSecret', '""')) AS config
@@ -8,33 +8,33 @@ FROM senders s
 WHERE s.kind <> 'app' AND s.status <> 'retired' AND s.config ? 'callback'
 ORDER BY s.id;
 
--- CallbackKeep keeps a callback as it came, before it is read. A body that came before is counted, and not kept again.
+-- CallbackKeep stores a callback unchanged, before it is parsed. A body that came before is only counted.
 -- name: CallbackKeep :one
 INSERT INTO callbacks AS c (sender_no, source_ip, body, body_hash) VALUES (@sender_no, @source_ip, @body, @body_hash::bytea)
 ON CONFLICT (sender_no, body_hash) WHERE body_hash IS NOT NULL DO UPDATE SET repeats = c.repeats + 1
 RETURNING c.id;
 
--- CallbackRefused says why a callback was refused.
+-- CallbackRefused records why a callback was refused.
 -- name: CallbackRefused :exec
 UPDATE callbacks SET refused = @refused::text WHERE id = @id AND refused IS DISTINCT FROM @refused::text;
 
--- CallbacksForget forgets those of the batch_size oldest callbacks that are older than keep.
+-- CallbacksForget deletes those of the batch_size oldest callbacks that are older than keep.
 -- name: CallbacksForget :execrows
 DELETE FROM callbacks c
 USING (SELECT o.id FROM callbacks o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE c.id = old.id AND c.created_at < now() - @keep::interval;
 
--- ReceiptsForget forgets those of the batch_size oldest receipts that are older than keep. One that comes again after that changes
--- nothing, because its task knows what became of the message.
+-- ReceiptsForget deletes those of the batch_size oldest receipts that are older than keep. A receipt that comes again later changes
+-- nothing: its task has the result.
 -- name: ReceiptsForget :execrows
 DELETE FROM receipts r
 USING (SELECT o.id FROM receipts o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE r.id = old.id AND r.created_at < now() - @keep::interval;
 
--- ReceiptPut keeps what a callback says of messages, how many of its items could not be read, and gives the ids of the receipts that
--- are new: what was said before is not kept twice.
+-- ReceiptPut stores the receipts of a callback and how many of its items were unreadable, and returns the ids of new receipts. A repeated
+-- receipt is not stored again.
 -- name: ReceiptPut :many
-WITH read AS (
+WITH unreadable AS (
     UPDATE callbacks SET left_out = @left_out::bigint WHERE id = @callback_id::bigint AND left_out <> @left_out::bigint
 )
 INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
@@ -47,19 +47,18 @@ ORDER BY i.provider_no, i.recipient, i.state, i.code
 ON CONFLICT ON CONSTRAINT receipts_once_key DO NOTHING
 RETURNING id;
 
--- ReceiptsDue names up to batch_size receipts whose messages are to be looked for, those that have waited longest first.
+-- ReceiptsDue returns up to batch_size receipts that should be matched with their messages now, the longest overdue first.
 -- name: ReceiptsDue :many
 SELECT r.id FROM receipts r WHERE r.look_at <= now() ORDER BY r.look_at LIMIT @batch_size::integer;
 
--- ReceiptsWaiting names the receipts that came before the answers to the sending of their messages.
+-- ReceiptsWaiting returns the receipts that arrived before the provider's numbers of their messages were stored.
 -- name: ReceiptsWaiting :many
 SELECT r.id FROM receipts r
 WHERE r.sender_no = @sender_no AND r.provider_no = ANY (@provider_nos::text[]) AND r.matched_at IS NULL
 ORDER BY r.id;
 
--- ReceiptCandidates holds receipts whose messages are looked for, and gives with each the messages with its provider's number, those
--- left out whose recipients end differently. One without messages stands alone. The messages of a number are looked up by its index,
--- once.
+-- ReceiptCandidates locks unmatched receipts, and returns each with the messages that have its provider's number and whose recipients end
+-- in the same four digits. A receipt without such messages gives one row with an empty task_id.
 -- name: ReceiptCandidates :many
 WITH held AS MATERIALIZED (
     SELECT r.id, r.sender_no, r.provider_no, r.recipient, r.state, r.code
@@ -72,10 +71,11 @@ numbers AS MATERIALIZED (
     SELECT DISTINCT h.sender_no, h.provider_no FROM held h
 ),
 sent AS MATERIALIZED (
-    SELECT n.sender_no, n.provider_no, d.task_id, d.recipient, right(regexp_replace(d.recipient, '[^0-9]', '', 'g'), 4) AS ending
+    SELECT n.sender_no, n.provider_no, d.task_id, d.recipient, right(regexp_replace(d.recipient, '[^0-9]', '', 'g'), 4) AS ending -- digits
     FROM numbers n
     CROSS JOIN LATERAL (
-        SELECT d.task_id, d.recipient FROM deliveries d WHERE d.sender_no = n.sender_no AND d.provider_no = n.provider_no OFFSET 0
+        -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each number.
+        SELECT o.task_id, o.recipient FROM deliveries o WHERE o.sender_no = n.sender_no AND o.provider_no = n.provider_no OFFSET 0
     ) d
 )
 SELECT h.id, h.sender_no, h.recipient, h.state, h.code, coalesce(s.task_id, '')::text AS task_id, coalesce(s.recipient, '')::text AS sent_to
@@ -84,8 +84,8 @@ LEFT JOIN sent s ON s.sender_no = h.sender_no AND s.provider_no = h.provider_no
     AND (h.recipient = '' OR s.ending = right(regexp_replace(h.recipient, '[^0-9]', '', 'g'), 4))
 ORDER BY h.id, s.task_id;
 
--- ReceiptLooked says of which receipts the messages were found. The others are looked for again after as long as they have waited, but
--- at least two seconds and at most six hours, until they have waited for parked_for.
+-- ReceiptLooked records which receipts were matched. Each of the others is tried again after as long as it has waited, at least two
+-- seconds and at most six hours later, until it has waited for parked_for.
 -- name: ReceiptLooked :exec
 UPDATE receipts r
 SET matched_at = CASE WHEN r.id = ANY (@found::bigint[]) THEN clock_timestamp() END,

@@ -1,14 +1,14 @@
--- Senders: their configuration, and what is left to them.
+-- Senders: configuration, limits, balance, and statistics.
 
--- SenderConfigs are the configurations that may hold secrets.
+-- SenderConfigs returns the configurations that may contain secrets.
 -- name: SenderConfigs :many
 SELECT s.sender_no, s.kind, s.config, s.version FROM senders s WHERE s.kind <> 'app' ORDER BY s.id;
 
--- SenderReseal writes a configuration that was sealed anew, unless it was changed meanwhile.
+-- SenderReseal stores a configuration that was sealed again with the current key, unless the sender was changed meanwhile.
 -- name: SenderReseal :execrows
 UPDATE senders SET config = @config WHERE sender_no = @sender_no AND version = @version;
 
--- SenderRegister makes a sender of an app that polls for the first time.
+-- SenderRegister creates the sender of an app that polls for the first time.
 -- name: SenderRegister :exec
 WITH made AS (
     INSERT INTO senders (sender_no, name, is_self_registered) VALUES (@sender_no, @sender_no, true)
@@ -50,14 +50,15 @@ ledger AS (
 )
 SELECT made.id FROM made;
 
--- SenderList shows senders with what is left to them and what was learnt of them.
+-- SenderList returns senders with their remaining limits and their statistics.
 -- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
     s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning,
     s.low_switch, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
     st.balance, st.granted, n.next_available_at,
-    x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
+    x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
+    x.month_used::bigint AS month_used,
     st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
     (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready
@@ -65,7 +66,7 @@ FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_standings x ON x.sender_id = s.id
 JOIN channels c ON c.id = s.channel_id
-LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at)
+LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
 WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
     AND (sqlc.narg(status)::text IS NULL OR s.status = sqlc.narg(status)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
@@ -74,9 +75,9 @@ WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no =
 ORDER BY s.id DESC
 LIMIT @page_limit::integer;
 
--- SenderUpdate changes what is given. Of a field that may be empty, clear says to empty it. A changed interval counts from the
--- last claim: the sender is ready again when the tasks it took have had the new interval each (S4.4). What may have mended a sender
--- closes its circuit breaker. Changed thresholds are in the ledger.
+-- SenderUpdate changes the given fields. clear lists the optional fields to set to null. A changed interval counts from the last claim:
+-- the sender is ready when the tasks of that claim have had the new interval each (S4.4). Setting config, kind or status closes the
+-- circuit breaker, because it may have repaired the sender. Changed thresholds are written to the ledger.
 -- name: SenderUpdate :execrows
 WITH before AS MATERIALIZED (
     SELECT s.id, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = @sender_no FOR UPDATE
@@ -94,7 +95,8 @@ changed AS (
         per_day = CASE WHEN 'per_day' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(per_day), s.per_day) END,
         per_month = CASE WHEN 'per_month' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(per_month), s.per_month) END,
         time_zone = coalesce(sqlc.narg(time_zone), s.time_zone),
-        lease_seconds = CASE WHEN 'lease_seconds' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(lease_seconds), s.lease_seconds) END,
+        lease_seconds = CASE WHEN 'lease_seconds' = ANY (@clear::text[]) THEN NULL
+            ELSE coalesce(sqlc.narg(lease_seconds), s.lease_seconds) END,
         sign = CASE WHEN 'sign' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(sign), s.sign) END,
         segment_size = CASE WHEN 'segment_size' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(segment_size), s.segment_size) END,
         low_warning = CASE WHEN 'low_warning' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(low_warning), s.low_warning) END,
@@ -118,7 +120,7 @@ counted_anew AS (
     UPDATE sender_states st
     SET next_available_at = greatest(
             CASE WHEN st.last_taken_at IS NOT NULL THEN st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
-                ELSE '-infinity' END,
+                ELSE '-infinity' END, -- ready at once
             CASE WHEN NOT c.is_mended THEN st.rest_until END
         ),
         openings = CASE WHEN c.is_mended THEN 0 ELSE st.openings END,
@@ -132,24 +134,24 @@ counted_anew AS (
 )
 SELECT FROM changed;
 
--- SenderDelete removes one that never sent and that no route names.
+-- SenderDelete deletes a sender that was never given a task. A foreign key stops it if a route names the sender.
 -- name: SenderDelete :one
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM senders s
     WHERE s.sender_no = @sender_no
         AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
-        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) l) = 0
+        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) b) = 0 -- bookings
         AND (SELECT count(*) FROM sender_changes c WHERE c.sender_no = s.sender_no) = 0
     RETURNING s.id
 ),
 thresholds AS (
-    DELETE FROM sender_ledger l USING gone WHERE l.sender_id = gone.id
+    DELETE FROM sender_ledger l USING deleted WHERE l.sender_id = deleted.id
 )
-SELECT count(*) FROM gone;
+SELECT count(*) FROM deleted;
 
--- SenderBalanceChange tops up or corrects a balance and writes the ledger; no row: no such sender, or it would fall below 0.
+-- SenderBalanceChange tops up or corrects a balance and writes the ledger. No row: no such sender, or the balance would become negative.
 -- name: SenderBalanceChange :one
-WITH counted AS (
+WITH limited AS (
     UPDATE senders n SET has_balance = true WHERE n.sender_no = @sender_no AND NOT n.has_balance RETURNING n.id
 ),
 changed AS (
@@ -163,34 +165,37 @@ INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
 SELECT c.sender_id, @change::bigint, c.balance, sqlc.narg(remark), @username::text FROM changed c
 RETURNING *;
 
+-- SenderLedgerList returns the ledger of a sender, newest first. With company_id, charges and refunds for tasks of other companies are
+-- left out.
 -- name: SenderLedgerList :many
 SELECT l.* FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) AND l.id < @before_id
     AND (sqlc.narg(company_id)::bigint IS NULL OR l.lease_id IS NULL OR EXISTS (
-        SELECT FROM send_logs a JOIN tasks t ON t.task_id = a.task_id WHERE a.id = l.lease_id AND t.company_id = sqlc.narg(company_id)::bigint
+        SELECT FROM send_logs a JOIN tasks t ON t.task_id = a.task_id
+        WHERE a.id = l.lease_id AND t.company_id = sqlc.narg(company_id)::bigint
     ))
 ORDER BY l.id DESC
 LIMIT @page_limit::integer;
 
--- SenderFold adds what claims and reports left behind to the senders, and tells how many rows that were. What is folded at once
--- counts for one day of the sender's time zone, the latest. The states are locked in one order, as SendersSeen locks them, so that
--- the two cannot deadlock.
+-- SenderFold adds the rows that claims and reports left in sender_changes to the senders, and returns how many rows there were. Rows that
+-- are folded together count for one day, the latest in the time zone of the sender. sender_states is locked in the order of sender_id, as
+-- in SendersSeen, so that the two cannot deadlock.
 -- name: SenderFold :one
-WITH gone AS (
+WITH removed AS (
     DELETE FROM sender_changes RETURNING *
 ),
-changes AS MATERIALIZED (
+sums AS MATERIALIZED (
     SELECT s.id AS sender_id, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
         sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at,
         max(c.at) FILTER (WHERE c.succeeded > 0) AS sent_at,
         max((c.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE c.sent > 0) AS claimed_on
-    FROM gone c
+    FROM removed c
     JOIN senders s ON s.sender_no = c.sender_no
     GROUP BY s.id
 ),
 locked AS MATERIALIZED (
     SELECT st.sender_id FROM sender_states st
-    WHERE st.sender_id IN (SELECT c.sender_id FROM changes c)
+    WHERE st.sender_id IN (SELECT c.sender_id FROM sums c)
     ORDER BY st.sender_id
     FOR NO KEY UPDATE
 ),
@@ -203,12 +208,12 @@ folded AS (
         sent_at = greatest(st.sent_at, g.sent_at),
         seen_at = greatest(st.seen_at, g.at)
     FROM locked l
-    JOIN changes g ON g.sender_id = l.sender_id
+    JOIN sums g ON g.sender_id = l.sender_id
     WHERE st.sender_id = l.sender_id
 )
-SELECT count(*) FROM gone;
+SELECT count(*) FROM removed;
 
--- SenderStandings tells what decides which of several senders that wait has a task first. What has not been folded yet counts.
+-- SenderStandings returns the numbers that decide which of several waiting senders is woken first. Rows that are not folded yet count.
 -- name: SenderStandings :many
 SELECT s.sender_no, s.sort::double precision AS sort, coalesce(s.per_day, 0)::bigint AS day_limit,
     used_in_window('day', now(), s.time_zone, st.day_used, st.last_taken_at)::bigint AS day_used,
@@ -225,7 +230,7 @@ LEFT JOIN (
 WHERE s.sender_no = ANY (@sender_nos::text[])
 ORDER BY s.sender_no;
 
--- SendersSeen notes that these polled, so many seconds apart.
+-- SendersSeen records that senders polled, unless that was recorded within the last apart_seconds.
 -- name: SendersSeen :execrows
 WITH locked AS MATERIALIZED (
     SELECT st.sender_id
@@ -241,10 +246,10 @@ SET seen_at = now()
 FROM locked l
 WHERE st.sender_id = l.sender_id;
 
--- SenderWaits is how long the interval of a sender still holds it back, in seconds, and the pools that it may take from, with
--- its sort in each.
+-- SenderWaits returns for how many seconds the interval of a sender still holds it back, and the pools that it serves, with its sort in
+-- each. is_counted_on: other senders need to know whether this one polls; see has_routes and has_dependents of SenderAdmit.
 -- name: SenderWaits :one
-WITH open AS MATERIALIZED (
+WITH served_pools AS MATERIALIZED (
     SELECT r.pool_id, r.sort, true AS is_routed
     FROM senders s
     JOIN routes r ON r.sender_id = s.id AND r.status = 'on'
@@ -257,7 +262,7 @@ WITH open AS MATERIALIZED (
 )
 SELECT
     s.is_paced,
-    (EXISTS (SELECT FROM open o WHERE o.is_routed)
+    (EXISTS (SELECT FROM served_pools p WHERE p.is_routed)
     OR (s.is_shared AND EXISTS (
         SELECT FROM senders o WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < s.sort
     ))
@@ -267,22 +272,22 @@ SELECT
     )))::boolean AS is_counted_on,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
-        WHERE st.sender_id = s.id AND isfinite(st.next_available_at)
+        WHERE st.sender_id = s.id AND isfinite(st.next_available_at) -- -infinity: ready
     ), 0)::double precision AS seconds,
-    ARRAY(SELECT o.pool_id FROM open o ORDER BY o.pool_id)::bigint[] AS pools,
-    ARRAY(SELECT o.sort FROM open o ORDER BY o.pool_id)::double precision[] AS sorts
+    ARRAY(SELECT p.pool_id FROM served_pools p ORDER BY p.pool_id)::bigint[] AS pools,
+    ARRAY(SELECT p.sort FROM served_pools p ORDER BY p.pool_id)::double precision[] AS sorts
 FROM senders s
 WHERE s.sender_no = @sender_no;
 
--- TimeZoneCheck fails with invalid_parameter_value for a zone that is not there.
+-- TimeZoneCheck fails with invalid_parameter_value if a time zone does not exist.
 -- name: TimeZoneCheck :one
 SELECT (now() AT TIME ZONE @zone::text)::text AS there;
 
--- PoolSenders gives up to 100 senders that may take a task of a pool: those of its routes, or the shared ones of a shared pool. Ready
--- ones come first; of equal sort, the one that used least of its day,
--- then the one that was given the fewest tasks today, then the one that answers fastest (S4.3). A sender has quota
--- and funds if they cover this task, which costs it segments. It is outranked if one of a larger sort is available, as SenderAdmit
--- says. The polls of shared senders are noted noted_apart.
+-- PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders
+-- come first; of equal sort, the one that used the smallest part of its daily limit, then the one with the fewest tasks today, then the
+-- one with the shortest response time (S4.3). has_quota and has_funds compare with the segments that this task would cost the sender. A
+-- sender is outranked if a sender with a larger sort is available, as in RouteAdmit. Polls at a shared pool are recorded only every
+-- noted_apart, so these senders count as silent that much later.
 -- name: PoolSenders :many
 WITH candidates AS (
     SELECT x.sender_no, x.is_on, x.is_rested, x.day_share, x.response_ms, r.weight, r.served, n.next_available_at,
@@ -305,11 +310,12 @@ WITH candidates AS (
     JOIN senders s ON s.channel_id = p.channel_id
     JOIN sender_standings x ON x.sender_id = s.id
     CROSS JOIN LATERAL (
-        SELECT task_segments(@content::text, sqlc.narg(sign)::text, @segments::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
+        SELECT
+            task_segments(@content::text, sqlc.narg(sign)::text, @segments::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
     ) k
     JOIN sender_states st ON st.sender_id = s.id
     LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
-    LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at)
+    LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
     WHERE p.id = @pool_id AND s.status <> 'retired' AND (r.id IS NOT NULL OR (p.company_id IS NULL AND s.is_shared))
 )
 SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,

@@ -1,12 +1,12 @@
 -- name: SettingList :many
 SELECT * FROM settings ORDER BY category, name;
 
--- SettingPut changes one setting and keeps who did it, when, from what and to what; nothing if it has that value already.
+-- SettingPut changes a setting and adds an event with the user, the old and the new value. It does nothing if the value is the same.
 -- name: SettingPut :exec
 WITH old AS (
     SELECT s.value FROM settings s WHERE s.category = @category AND s.name = @name
 ),
-put AS (
+changed AS (
     INSERT INTO settings (category, name, value, updated_by)
     VALUES (@category, @name, @value, @updated_by)
     ON CONFLICT (category, name) DO UPDATE
@@ -16,5 +16,5 @@ put AS (
 )
 INSERT INTO events (event, subject, detail)
 SELECT 'setting.changed', @category::text || '.' || @name::text,
-    jsonb_build_object('by', @updated_by::text, 'from', coalesce((SELECT old.value FROM old), @default_value::jsonb), 'to', put.value)
-FROM put;
+    jsonb_build_object('by', @updated_by::text, 'from', coalesce((SELECT old.value FROM old), @default_value::jsonb), 'to', changed.value)
+FROM changed;

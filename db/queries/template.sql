@@ -6,7 +6,7 @@ RETURNING *;
 -- name: TemplateGet :one
 SELECT * FROM templates WHERE id = @id;
 
--- TemplateFirstActive is the first, by id, that is active and that the company may use.
+-- TemplateFirstActive returns the active template with the smallest id that the company may use.
 -- name: TemplateFirstActive :one
 SELECT t.*
 FROM templates t
@@ -30,7 +30,7 @@ SET template_name = coalesce(sqlc.narg(template_name), template_name),
 WHERE id = @id
 RETURNING *;
 
--- TemplateCompaniesUnknown gives those that are not there.
+-- TemplateCompaniesUnknown returns the company numbers that do not exist.
 -- name: TemplateCompaniesUnknown :many
 SELECT n.company_no::text AS company_no
 FROM unnest(@companies::text[]) AS n (company_no)
@@ -70,14 +70,15 @@ UPDATE default_contents SET is_sent = false, updated_at = now() WHERE id = @id R
 -- name: DefaultContentDelete :execrows
 DELETE FROM default_contents WHERE id = @id;
 
--- DefaultContentConsume marks a company's default content as sent and gives its text (S0.9). A second caller at once waits here
--- for the first one's transaction: it finds the row sent, or, if that rolled back, takes it. No row: none, or sent.
+-- DefaultContentConsume marks a company's default content as sent and returns its text (S0.9). A concurrent caller waits here for the
+-- first transaction: if that commits, the content is sent; if it rolls back, the second caller gets the content. No row: no default
+-- content, or it was sent before.
 -- name: DefaultContentConsume :one
 UPDATE default_contents SET is_sent = true, updated_at = now()
 WHERE company_id = @company_id AND recipient = @recipient AND NOT is_sent
 RETURNING content, use_template;
 
--- DefaultContentReturn lets a default content be sent again that this transaction consumed.
+-- DefaultContentReturn undoes DefaultContentConsume in the same transaction.
 -- name: DefaultContentReturn :exec
 UPDATE default_contents SET is_sent = false WHERE company_id = @company_id AND recipient = @recipient;
 

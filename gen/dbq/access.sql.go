@@ -25,7 +25,7 @@ const credentialsVersion = `-- name: CredentialsVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM credentials_version v), 0)::bigint AS version
 `
 
-// CredentialsVersion tells the transaction that changed users or API keys last; 0: none.
+// CredentialsVersion returns the transaction that changed users or API keys last; 0: none did.
 func (q *Queries) CredentialsVersion(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, credentialsVersion)
 	var version int64
@@ -122,7 +122,7 @@ type UserAddressListParams struct {
 	PageLimit int32
 }
 
-// UserAddressList names the users that proved their passwords at an address lately.
+// UserAddressList returns the users that proved their passwords at an address within 30 days, the latest first.
 func (q *Queries) UserAddressList(ctx context.Context, arg UserAddressListParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, userAddressList, arg.Network, arg.PageLimit)
 	if err != nil {
@@ -162,8 +162,8 @@ type UserAddressNoteParams struct {
 	Username string
 }
 
-// UserAddressNote keeps that a user proved its password at an address, at most once a day, and forgets where it did so too long ago, or
-// more than 1000 addresses ago: a user that calls from one new address after the other must not fill the table.
+// UserAddressNote records, at most once a day, that a user proved its password at an address. It deletes addresses that are older than 30
+// days, and all but the 1000 latest: a user that calls from ever new addresses must not fill the table.
 func (q *Queries) UserAddressNote(ctx context.Context, arg UserAddressNoteParams) error {
 	_, err := q.db.Exec(ctx, userAddressNote, arg.Network, arg.Username)
 	return err
@@ -173,7 +173,7 @@ const userByKey = `-- name: UserByKey :one
 SELECT u.id, u.username, u.role, u.app_id, u.password_hash, u.is_disabled, u.created_at, u.updated_at, u.company_id, u.top_priority, u.version, u.has_company FROM users u JOIN api_keys k ON k.user_id = u.id WHERE k.key_hash = $1
 `
 
-// UserByKey is whose key this is.
+// UserByKey returns the user that owns an API key.
 func (q *Queries) UserByKey(ctx context.Context, keyHash []byte) (User, error) {
 	row := q.db.QueryRow(ctx, userByKey, keyHash)
 	var i User
@@ -312,7 +312,7 @@ SET role = coalesce($1, u.role),
         THEN nullif(coalesce($2, u.app_id), '') END,
     password_hash = coalesce($3, u.password_hash),
     is_disabled = coalesce($4, u.is_disabled),
-    company_id = CASE WHEN $5::boolean THEN 1
+    company_id = CASE WHEN $5::boolean THEN 1 -- the default company
         ELSE coalesce((SELECT c.id FROM companies c WHERE c.company_no = $6::text), u.company_id) END,
     has_company = NOT $5::boolean AND (
         u.has_company OR $6::text IS NOT NULL
@@ -337,9 +337,9 @@ type UserUpdateParams struct {
 	Version        *int64
 }
 
-// UserUpdate changes what is given. A user whose role is no longer send loses its app_id; without_company takes it out of its company.
-// users_company_binds_role refuses a role that the company of the user does not bind. An admin that submits in the name of a company,
-// from before that constraint, belongs to it in its next role.
+// UserUpdate changes the given fields. A user whose role is no longer send loses its app_id; without_company removes the user from its
+// company. The constraint users_company_binds_role rejects a company for other roles than submit and read. An admin may have a company_id
+// without has_company, from before that constraint: the company binds the user once its role is submit or read.
 func (q *Queries) UserUpdate(ctx context.Context, arg UserUpdateParams) (User, error) {
 	row := q.db.QueryRow(ctx, userUpdate,
 		arg.Role,

@@ -25,7 +25,7 @@ type EventListParams struct {
 	PageLimit int32
 }
 
-// What operators are told.
+// Alerts: the table events, which keeps what operators should know, and the longest wait in the queue.
 func (q *Queries) EventList(ctx context.Context, arg EventListParams) ([]Event, error) {
 	rows, err := q.db.Query(ctx, eventList,
 		arg.BeforeID,
@@ -58,10 +58,10 @@ func (q *Queries) EventList(ctx context.Context, arg EventListParams) ([]Event, 
 }
 
 const longestWait = `-- name: LongestWait :one
-WITH RECURSIVE unqueued AS (
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of tasks_due_idx for each
     (
         SELECT t.pool_id, t.due_at FROM tasks t
-        WHERE t.status = 0 AND t.lane IS NULL
+        WHERE t.status = 0 AND t.lane IS NULL -- PENDING and not queued
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     )
@@ -77,6 +77,7 @@ WITH RECURSIVE unqueued AS (
 )
 SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::float8 AS seconds
 FROM (
+    -- lane / 32 is the priority: these are tasks_queued_top_idx and tasks_queued_low_idx.
     (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
     UNION ALL
     (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
@@ -86,9 +87,9 @@ FROM (
 WHERE w.due_at <= now()
 `
 
-// LongestWait is how many seconds the task that has been due for longest has waited, 0 when none is due. A task that is scheduled,
-// or whose retry is, waits from then on. Each kind of waiting task has an index by due_at, whose first entry is read: queued with
-// priority 0, queued with another priority, and not queued yet, which is looked up pool by pool.
+// LongestWait returns how many seconds the task that has been due for longest has waited; 0: no task is due. Each group of waiting tasks
+// has an index by due_at, of which the first entry is read: tasks queued with priority 0, tasks queued with another priority, and tasks
+// that are not queued yet, pool by pool.
 func (q *Queries) LongestWait(ctx context.Context) (float64, error) {
 	row := q.db.QueryRow(ctx, longestWait)
 	var seconds float64
@@ -107,7 +108,7 @@ type SlowQueueParams struct {
 	Warning int64
 }
 
-// SlowQueue keeps that a task has waited too long, unless that was kept within the last five minutes.
+// SlowQueue adds the event queue.slow, unless there was one within the last five minutes.
 func (q *Queries) SlowQueue(ctx context.Context, arg SlowQueueParams) (int64, error) {
 	result, err := q.db.Exec(ctx, slowQueue, arg.Seconds, arg.Warning)
 	if err != nil {

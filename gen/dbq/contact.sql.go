@@ -22,8 +22,8 @@ type ContactAddParams struct {
 	UserIds   []string
 }
 
-// People and their addresses.
-// ContactAdd makes sure that there are contacts, still without addresses where they are new.
+// Contacts: people and their addresses.
+// ContactAdd creates the contacts that do not exist yet, without addresses.
 func (q *Queries) ContactAdd(ctx context.Context, arg ContactAddParams) error {
 	_, err := q.db.Exec(ctx, contactAdd, arg.CompanyID, arg.UserIds)
 	return err
@@ -67,8 +67,8 @@ type ContactChangeParams struct {
 	CompanyID          int64
 }
 
-// ContactChange sets what is given of contacts: of each field, given says whether it is, and an empty text clears it.
-// Two calls that name the same people wait for each other in one order.
+// ContactChange sets the given addresses of contacts: a field is set if its entry in ..._given is true, and an empty text clears it.
+// Contacts are locked in the order of user_id, so that two calls for the same people cannot deadlock.
 func (q *Queries) ContactChange(ctx context.Context, arg ContactChangeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, contactChange,
 		arg.UserIds,
@@ -107,7 +107,8 @@ func (q *Queries) ContactDelete(ctx context.Context, arg ContactDeleteParams) (i
 
 const contactList = `-- name: ContactList :many
 SELECT company_id, user_id, phone, dingtalk_name, wechat_openid, email, updated_at FROM contacts
-WHERE company_id = $1 AND user_id > $2 AND ($3::text[] IS NULL OR user_id = ANY ($3::text[]))
+WHERE company_id = $1 AND user_id > $2
+    AND ($3::text[] IS NULL OR user_id = ANY ($3::text[]))
 ORDER BY user_id
 LIMIT $4::integer
 `

@@ -52,19 +52,19 @@ WITH shared AS MATERIALIZED (
     SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = $1 AND p.company_id IS NULL
 ),
 busy AS MATERIALIZED (
-    SELECT count(*) AS tasks
+    SELECT count(*) AS pools -- that have PENDING (0) or PROCESSING (1) tasks
     FROM shared s
-    WHERE EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NOT NULL)
-        OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NULL)
+    WHERE EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NOT NULL) -- by tasks_queue_idx
+        OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NULL) -- by tasks_due_idx
         OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 1)
 ),
 gone AS (
-    DELETE FROM pools p USING shared s, busy b WHERE p.id = s.id AND b.tasks = 0
+    DELETE FROM pools p USING shared s, busy b WHERE p.id = s.id AND b.pools = 0
 )
-DELETE FROM channels k USING busy b WHERE k.channel = $1 AND b.tasks = 0
+DELETE FROM channels k USING busy b WHERE k.channel = $1 AND b.pools = 0
 `
 
-// ChannelDelete removes a channel and its shared pool. No row: it does not exist, or a task of it waits or is leased.
+// ChannelDelete deletes a channel and its shared pool. No row: the channel does not exist, or one of its tasks is waiting or leased.
 func (q *Queries) ChannelDelete(ctx context.Context, channel string) (int64, error) {
 	result, err := q.db.Exec(ctx, channelDelete, channel)
 	if err != nil {
@@ -135,7 +135,7 @@ const channelServe = `-- name: ChannelServe :exec
 WITH served AS (
     SELECT id FROM channels WHERE channel = $2
 ),
-gone AS (
+removed AS (
     DELETE FROM channel_countries x USING served
     WHERE x.channel_id = served.id
         AND x.country_id NOT IN (SELECT c.id FROM countries c WHERE c.country_no = ANY ($1::text[]))
@@ -158,7 +158,8 @@ func (q *Queries) ChannelServe(ctx context.Context, arg ChannelServeParams) erro
 const channelUpdate = `-- name: ChannelUpdate :execrows
 UPDATE channels
 SET name = coalesce($1, name), signature_required = coalesce($2, signature_required),
-    retry_minutes = CASE WHEN NOT 'retry_minutes' = ANY ($3::text[]) THEN coalesce($4::bigint[], retry_minutes) END,
+    retry_minutes = CASE WHEN NOT 'retry_minutes' = ANY ($3::text[])
+        THEN coalesce($4::bigint[], retry_minutes) END,
     version = version + 1, updated_at = now()
 WHERE channel = $5 AND version = coalesce($6, version)
 `
@@ -172,7 +173,7 @@ type ChannelUpdateParams struct {
 	Version           *int64
 }
 
-// ChannelUpdate changes what is given. Of a field that may be empty, clear says to empty it.
+// ChannelUpdate changes the given fields. clear lists the optional fields to set to null.
 func (q *Queries) ChannelUpdate(ctx context.Context, arg ChannelUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, channelUpdate,
 		arg.Name,
@@ -192,7 +193,7 @@ const companyAllow = `-- name: CompanyAllow :exec
 WITH company AS (
     SELECT id FROM companies WHERE company_no = $2
 ),
-gone AS (
+removed AS (
     DELETE FROM company_countries x USING company
     WHERE x.company_id = company.id
         AND x.country_id NOT IN (SELECT c.id FROM countries c WHERE c.country_no = ANY ($1::text[]))
@@ -231,7 +232,8 @@ type CompanyCreateParams struct {
 	Countries []string
 }
 
-// Companies, channels, countries and routes: small tables, changed by administrators. Each change names the version that it saw.
+// The directory: companies, channels, countries, pools and routes. The tables are small and changed by administrators. An update names the
+// version of the row that the caller saw; null means any.
 func (q *Queries) CompanyCreate(ctx context.Context, arg CompanyCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, companyCreate,
 		arg.CompanyNo,
@@ -355,7 +357,7 @@ WHERE c.id IS NULL
 ORDER BY n.country_no
 `
 
-// CountriesUnknown gives those that are not there.
+// CountriesUnknown returns the country numbers that do not exist.
 func (q *Queries) CountriesUnknown(ctx context.Context, countries []string) ([]string, error) {
 	rows, err := q.db.Query(ctx, countriesUnknown, countries)
 	if err != nil {
@@ -611,7 +613,7 @@ const directoryDriven = `-- name: DirectoryDriven :many
 SELECT s.sender_no FROM senders s WHERE s.kind <> 'app' ORDER BY s.sender_no
 `
 
-// DirectoryDriven names the senders that the server drives.
+// DirectoryDriven returns the senders that the server drives.
 func (q *Queries) DirectoryDriven(ctx context.Context) ([]string, error) {
 	rows, err := q.db.Query(ctx, directoryDriven)
 	if err != nil {
@@ -647,7 +649,7 @@ type DirectoryPoolsRow struct {
 	CountryID   *int64
 }
 
-// DirectoryPools gives the pools that serve: the shared ones, and those of a route that is on.
+// DirectoryPools returns the pools in use: the shared ones, and those with a route that is on.
 func (q *Queries) DirectoryPools(ctx context.Context) ([]DirectoryPoolsRow, error) {
 	rows, err := q.db.Query(ctx, directoryPools)
 	if err != nil {
@@ -678,7 +680,7 @@ const directoryVersion = `-- name: DirectoryVersion :one
 SELECT coalesce((SELECT v.version::text::bigint FROM directory_version v), 0)::bigint AS version
 `
 
-// DirectoryVersion tells the transaction that changed the directory last; 0: none.
+// DirectoryVersion returns the transaction that changed the directory last; 0: none did.
 func (q *Queries) DirectoryVersion(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, directoryVersion)
 	var version int64
@@ -689,11 +691,11 @@ func (q *Queries) DirectoryVersion(ctx context.Context) (int64, error) {
 const poolForget = `-- name: PoolForget :execrows
 DELETE FROM pools p
 WHERE p.retired_at < now() - interval '30 days'
-    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL) -- PENDING and queued
     AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL)
 `
 
-// PoolForget deletes pools that were retired so long ago that no lease of theirs can still come back, and in which nothing waits.
+// PoolForget deletes retired pools without waiting tasks. After 30 days no leased task can return to such a pool.
 func (q *Queries) PoolForget(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, poolForget)
 	if err != nil {
@@ -705,7 +707,8 @@ func (q *Queries) PoolForget(ctx context.Context) (int64, error) {
 const poolRetire = `-- name: PoolRetire :exec
 UPDATE pools p
 SET company_id = NULL, message_type = NULL, country_id = NULL, retired_at = now()
-WHERE p.id = $1 AND p.retired_at IS NULL AND p.company_id IS NOT NULL AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id)
+WHERE p.id = $1 AND p.retired_at IS NULL AND p.company_id IS NOT NULL
+    AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id)
 `
 
 // PoolRetire takes a pool without routes out of use, so that it no longer refers to its company and country.
@@ -718,7 +721,9 @@ const routeCreate = `-- name: RouteCreate :one
 WITH made AS (
     INSERT INTO pools AS p (channel_id, company_id, message_type, country_id, unsettled_since)
     VALUES ($5, $6, $7, $8, now())
-    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) WHERE retired_at IS NULL DO UPDATE
+    -- The columns of pools_key_idx: 0 and -1 replace null.
+    ON CONFLICT (channel_id, coalesce(company_id, 0), coalesce(message_type, -1), coalesce(country_id, 0)) WHERE retired_at IS NULL
+    DO UPDATE
     SET unsettled_since = CASE WHEN EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id AND r.status = 'on')
         THEN p.unsettled_since ELSE excluded.unsettled_since END
     RETURNING id
@@ -745,8 +750,8 @@ type RouteCreateRow struct {
 	PoolID int64
 }
 
-// RouteCreate adds a sender to the pool of a company, message type and country, and makes the pool if it does not exist. The
-// pool's row is locked either way: RoutePoolLock waits for it.
+// RouteCreate adds a sender to the pool of a company, message type and country, and creates the pool if it does not exist. Either way it
+// locks the row of the pool, for which RoutePoolLock waits.
 func (q *Queries) RouteCreate(ctx context.Context, arg RouteCreateParams) (RouteCreateRow, error) {
 	row := q.db.QueryRow(ctx, routeCreate,
 		arg.SenderID,
@@ -857,8 +862,8 @@ const routePoolLock = `-- name: RoutePoolLock :one
 SELECT p.id FROM pools p WHERE p.id = (SELECT r.pool_id FROM routes r WHERE r.id = $1) FOR UPDATE
 `
 
-// RoutePoolLock locks the pool of a route, before the route is changed or deleted: a route that is created meanwhile waits, and
-// finds the pool as it is then.
+// RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits, and then sees the
+// changed pool.
 func (q *Queries) RoutePoolLock(ctx context.Context, routeNo int64) (int64, error) {
 	row := q.db.QueryRow(ctx, routePoolLock, routeNo)
 	var id int64
@@ -888,7 +893,8 @@ type RouteUpdateParams struct {
 	Version *int64
 }
 
-// RouteUpdate changes what is given. A pool that begins to serve by it has to be given the tasks that wait elsewhere.
+// RouteUpdate changes the given fields. If the route is the first of its pool that is on, unsettled_since makes TaskMove search the
+// broader pools for tasks of this pool.
 func (q *Queries) RouteUpdate(ctx context.Context, arg RouteUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, routeUpdate,
 		arg.Weight,

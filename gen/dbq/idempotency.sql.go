@@ -42,8 +42,8 @@ type IdempotencyLockParams struct {
 	Key       string
 }
 
-// IdempotencyLock is false while another transaction works under the same key. It goes with the transaction, after what
-// that did can be seen.
+// IdempotencyLock returns false while another transaction holds the lock of the same key. The lock is released after the end of the
+// transaction, when its changes are visible.
 func (q *Queries) IdempotencyLock(ctx context.Context, arg IdempotencyLockParams) (bool, error) {
 	row := q.db.QueryRow(ctx, idempotencyLock, arg.Username, arg.Operation, arg.Key)
 	var pg_try_advisory_xact_lock bool
@@ -88,7 +88,7 @@ USING (
 WHERE k.username = old.username AND k.operation = old.operation AND k.key = old.key
 `
 
-// IdempotencySweep forgets up to batch_size keys that are older than a day.
+// IdempotencySweep deletes up to batch_size keys that are older than a day.
 func (q *Queries) IdempotencySweep(ctx context.Context, batchSize int32) (int64, error) {
 	result, err := q.db.Exec(ctx, idempotencySweep, batchSize)
 	if err != nil {

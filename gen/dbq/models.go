@@ -8,70 +8,91 @@ import (
 	"time"
 )
 
+// A person whom a company may notify, with the addresses on each channel. Written by internal/contact.
 type Contact struct {
-	CompanyID    int64
-	UserID       string
-	Phone        *string
+	CompanyID int64
+	// the person in the systems of the company; not a row of users
+	UserID string
+	// null: no address on the channel sms
+	Phone *string
+	// null: no address on the channel dingtalk
 	DingtalkName *string
+	// null: no address on the channel wechat
 	WechatOpenid *string
-	Email        *string
-	UpdatedAt    time.Time
+	// null: no address on the channel email
+	Email     *string
+	UpdatedAt time.Time
 }
 
+// A country, or any other set of phone numbers that routes can name. Written by internal/directory.
 type Country struct {
-	ID        int64
+	ID int64
+	// the name in requests
 	CountryNo string
 	Name      string
-	// without the +; of several that fit a number, the longest counts
-	DialPrefix        string
+	// without the +; if several prefixes match a number, the longest counts
+	DialPrefix string
+	// a message without a signature is rejected
 	SignatureRequired bool
-	Version           int64
-	CreatedAt         time.Time
-	UpdatedAt         time.Time
-	// ISO 3166-1: only its numbers belong to the country; null: every number with the dial prefix
+	// incremented by each update; a caller names the version that it saw
+	Version   int64
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	// ISO 3166-1 code: only numbers of this region belong to the country; null: all numbers with the prefix
 	Region *string
 }
 
+// The text that is sent once to a phone number when a submission has none. Written by internal/template.
 type DefaultContent struct {
 	ID int64
-	// as it was sent
+	// as the caller wrote it
 	PhoneNumber string
-	// the same number normalised to E.164, so that it is unique however it is written
-	Recipient   string
-	Content     string
+	// the same number in E.164, so that it is unique in every notation
+	Recipient string
+	Content   string
+	// render the active template with the content as its parameters
 	UseTemplate bool
-	IsSent      bool
-	CreatedAt   time.Time
-	UpdatedAt   time.Time
-	// whose users send it; unique with the recipient
+	// a submission used it; reset by an administrator
+	IsSent    bool
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	// the company whose users send it; unique together with recipient
 	CompanyID int64
 }
 
+// Something that operators should know: a changed setting, a sender with a low balance, an open circuit breaker, a slow queue. Written by internal/alert, internal/push, internal/queue and internal/setting in the transaction of the change.
 type Event struct {
-	ID    int64
+	ID int64
+	// the kind, such as sender.low_warning
 	Event string
-	// the setting or the sender
-	Subject   string
+	// the sender_no, the category and name of a setting, or queue
+	Subject string
+	// values that depend on the kind
 	Detail    []byte
 	CreatedAt time.Time
 }
 
+// A change of the balance of a sender, or of its thresholds. Written by internal/queue (charges, refunds) and internal/sender (top-ups, corrections, thresholds). No foreign keys: each charge would lock rows of senders and send_logs.
 type SenderLedger struct {
 	ID       int64
 	SenderID int64
-	Change   int64
-	// after the change
+	// segments added; negative: a charge; 0: changed thresholds
+	Change int64
+	// segments after the change
 	Balance int64
-	// the attempt that took it, or to which it was given back; null for a top-up, a correction and thresholds
-	LeaseID   *int64
-	Remark    *string
+	// send_logs.id of the charged or refunded attempt; null: top-up, correction or thresholds
+	LeaseID *int64
+	Remark  *string
+	// who changed the balance or the thresholds; null: an attempt
 	Username  *string
 	CreatedAt time.Time
-	// where the thresholds were changed (change is 0): what they are since; else null
+	// the new threshold, of changed thresholds and an opening balance; null otherwise
 	LowWarning *int64
-	LowSwitch  *int64
+	// as low_warning
+	LowSwitch *int64
 }
 
+// A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds. updated_by has no foreign key: the configured user is in no table.
 type Setting struct {
 	Category  string
 	Name      string
@@ -80,64 +101,82 @@ type Setting struct {
 	UpdatedAt time.Time
 }
 
+// One message to one recipient on one channel. Written by internal/queue only. No foreign keys: each submission and claim would lock rows of companies, pools, senders, renderings and users, and the configured user is in no table.
 type Task struct {
+	// contains the day and ascends with time
 	TaskID string
-	// as it was sent
+	// the recipient as the caller wrote it
 	PhoneNumber string
-	// the same number normalised to E.164
+	// on the channel sms the same number in E.164; on others the address, empty if the person has none
 	Recipient string
-	Content   string
+	// text without signature; of a rendering only the beginning
+	Content string
 	// 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status int16
+	// the submitting system, as its caller names it; null: not given
 	Source *string
-	// the user that submitted it, who may look at it with the role submit
+	// the username; with the role submit, the user sees only these tasks
 	SubmittedBy *string
-	// what the submitter calls the message: there is one task of a name
-	DedupKey        *string
-	RetryCount      int16
-	DueAt           time.Time
+	// the submitter's name for the message, unique for company and submitter; null: none
+	DedupKey *string
+	// number of retries so far
+	RetryCount int16
+	// the task can be claimed from then on
+	DueAt time.Time
+	// sender_no of the sender that holds the task or settled it; null: no such sender
 	ProcessingAppID *string
-	// send_logs.id of the live lease, of the one that ran out unreported, or of the one that settled the task; null after a retry that was asked for
-	LeaseID    *int64
+	// send_logs.id of the current lease, of the expired lease of a task that was taken back, or of the lease that settled the task; null: none, or a retry was requested
+	LeaseID *int64
+	// null unless PROCESSING
 	LeaseUntil *time.Time
-	Result     *string
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
-	SentAt     *time.Time
+	// outcome for operators; null: none yet
+	Result    *string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	// when a SUCCESS was reported
+	SentAt *time.Time
+	// when the task became SUCCESS or FAILED
 	ReportedAt *time.Time
 	CompanyID  int64
-	// whose routes may take it; no foreign key, because every submission would lock the pool
+	// the pool in which the task waits or waited; no foreign key, because each submission would lock the pool
 	PoolID int64
 	// 0 verification, 1 notification, 2 marketing
 	MessageType int16
-	// as it was when the task was submitted; null: of no country that is known
+	// at the time of the submission; null: the number belongs to no known country
 	CountryNo *string
-	// 0 to 9, the smallest first
+	// 0 to 9, smaller is more urgent
 	Priority int16
-	// how many short messages the text takes, signature included
-	Segments       int16
-	Sign           *string
-	IsTest         bool
+	// short messages that the text with its signature takes, counted at the submission
+	Segments int16
+	// signature without brackets; null: that of the sender
+	Sign *string
+	// marked as a test by its submitter; sent like any other task
+	IsTest bool
+	// when the submitter wants it sent, or the next interval of a scheduled template; null: at once
 	ExpectSendTime *time.Time
-	ExpiresAt      *time.Time
-	// who failed last; another sender of a route is preferred
+	// not sent later; null: never
+	ExpiresAt *time.Time
+	// sender_no of the last sender that failed; a claim prefers other senders; null: none failed
 	FailedAppID *string
-	// 32 * priority + what comes behind what within it: 0, or the retry_count of a retry; null until the task is due and queued
+	// order in the queue of the pool: 32 * priority for a new task, 32 * priority + retry_count for a retry; null: not due or not queued yet
 	Lane *int16
-	// its turn within the lane, fixed when it is first queued, in the virtual time of fair_ranks
+	// order within the lane, in the virtual time of fair_ranks; valid only in this pool and priority; null: none yet
 	Rank *float64
-	// of a task of a notification, whose content is the beginning of it
+	// of a task of a notification or send-once message; null: a submitted message
 	RenderingID *int64
-	// of a task of a notification: whose address the recipient is
+	// contacts.user_id of the recipient; null: a submitted message
 	UserID *string
-	// what the provider told after it was sent: 1: delivered; 2: undelivered
-	Delivery     *int16
+	// from the receipts of the provider: 1 delivered, 2 undelivered; null: no receipt
+	Delivery *int16
+	// status code in the receipt
 	DeliveryCode *string
-	DeliveredAt  *time.Time
-	// as senders.on_unclear, which it overrides; null: as the sender has it
+	// when the receipt was processed; null: not delivered
+	DeliveredAt *time.Time
+	// overrides senders.on_unclear; null: as the sender
 	OnUnclear *string
 }
 
+// A text for submissions. Written by internal/template.
 type Template struct {
 	ID              int64
 	TemplateName    string
@@ -145,27 +184,31 @@ type Template struct {
 	IsActive        bool
 	CreatedAt       time.Time
 	UpdatedAt       time.Time
-	// scheduled: what it renders goes out at the next full interval of a setting, unless a time was asked for
+	// realtime: sent at once; scheduled: sent at the next full interval of the setting sms.scheduled_every_seconds, unless the submission names a time
 	SendType string
-	// whose submissions it may render, by company_no; none: everybody's
+	// company_no of the companies that may use it; empty: all. An array cannot have a foreign key, so the deletion of a company checks it.
 	Companies []string
 }
 
+// A user of the API: a system, a sender or a person. Written by internal/access.
 type User struct {
 	ID       int64
 	Username string
-	Role     string
-	// a send user with one can claim and report only as this app
+	// submit, send, read or admin
+	Role string
+	// with the role send: the only sender_no for which the user may claim and report; null: any
 	AppID *string
-	// argon2id; null: only API keys
+	// argon2id; null: the user has only API keys
 	PasswordHash *string
 	IsDisabled   bool
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
-	CompanyID    int64
-	// the most urgent priority that a submission of this user may ask for
+	// the company for which the user submits; 1 is the default company
+	CompanyID int64
+	// the most urgent priority that its submissions may ask for
 	TopPriority int16
-	Version     int64
-	// whether its company binds it; false: company_id only says in whose name it submits, and a read user sees every company
+	// incremented by each update; a caller names the version that it saw
+	Version int64
+	// the company limits what the user sees; false: company_id only says for whom it submits, and a read user sees every company
 	HasCompany bool
 }

@@ -29,7 +29,8 @@ const businessEndNodes = `-- name: BusinessEndNodes :exec
 INSERT INTO business_ends (company_id, subject, subject_id, ended_at)
 SELECT DISTINCT n.company_id, 'node', n.biz_id, $1::timestamptz
 FROM notifications n
-WHERE n.company_id = $2 AND n.biz_task_id = $3 AND n.biz_type = 5 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+WHERE n.company_id = $2 AND n.biz_task_id = $3 AND n.biz_type = 5 -- node timeout
+    AND n.deleted_at IS NULL AND n.replaced_at IS NULL
 ORDER BY n.biz_id
 ON CONFLICT DO NOTHING
 `
@@ -40,7 +41,7 @@ type BusinessEndNodesParams struct {
 	TaskID    *int64
 }
 
-// BusinessEndNodes says that the nodes of a task are over of which people would be reminded.
+// BusinessEndNodes records that all nodes of a task have ended for which reminders exist.
 func (q *Queries) BusinessEndNodes(ctx context.Context, arg BusinessEndNodesParams) error {
 	_, err := q.db.Exec(ctx, businessEndNodes, arg.EndedAt, arg.CompanyID, arg.TaskID)
 	return err
@@ -61,7 +62,7 @@ type BusinessEndPutParams struct {
 	AwaitsStart bool
 }
 
-// BusinessEndPut says that a task or a node is over.
+// BusinessEndPut records that a task or a node has ended.
 func (q *Queries) BusinessEndPut(ctx context.Context, arg BusinessEndPutParams) error {
 	_, err := q.db.Exec(ctx, businessEndPut,
 		arg.CompanyID,
@@ -94,7 +95,7 @@ type BusinessEndsRow struct {
 	AwaitsStart bool
 }
 
-// BusinessEnds gives the ends of a business task and of one of its nodes, of those that are over.
+// BusinessEnds returns the ends of a business task and of one of its nodes; no row for one that has not ended.
 func (q *Queries) BusinessEnds(ctx context.Context, arg BusinessEndsParams) ([]BusinessEndsRow, error) {
 	rows, err := q.db.Query(ctx, businessEnds, arg.CompanyID, arg.TaskID, arg.NodeID)
 	if err != nil {
@@ -124,8 +125,8 @@ type BusinessLockParams struct {
 	TaskID    int64
 }
 
-// BusinessLock makes the events of a business task wait for each other until the end of the transaction. Statements after it see what
-// the others did.
+// BusinessLock makes business events of the same task wait for each other until the end of the transaction. Later statements see the
+// changes of the events before.
 func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) error {
 	_, err := q.db.Exec(ctx, businessLock, arg.CompanyID, arg.TaskID)
 	return err
@@ -133,9 +134,11 @@ func (q *Queries) BusinessLock(ctx context.Context, arg BusinessLockParams) erro
 
 const nodeReminders = `-- name: NodeReminders :one
 SELECT (count(*) > 0)::boolean AS has_any,
+    -- epoch: none
     coalesce(max(n.started_at) FILTER (WHERE n.ended_as IS NULL AND n.started_at <> n.created_at), 'epoch')::timestamptz AS started_at
 FROM notifications n
-WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 -- node timeout
+    AND n.deleted_at IS NULL AND n.replaced_at IS NULL
 `
 
 type NodeRemindersParams struct {
@@ -148,9 +151,9 @@ type NodeRemindersRow struct {
 	StartedAt time.Time
 }
 
-// NodeReminders tells whether a node has reminders, and the latest start that callers gave a time for, of the reminders that go on.
-// A start without a time is stored with the time of its transaction, as is created_at. Such a start may be later than what the
-// caller's clock says of its end, so it is not compared with an end.
+// NodeReminders returns whether a node has reminders, and the latest start of those that have not ended, if its caller named a time. A
+// start without a time is stored with the time of its transaction, like created_at. Such a start may be later than the time that the
+// caller's clock gives for its end, so it is not compared with an end.
 func (q *Queries) NodeReminders(ctx context.Context, arg NodeRemindersParams) (NodeRemindersRow, error) {
 	row := q.db.QueryRow(ctx, nodeReminders, arg.CompanyID, arg.NodeID)
 	var i NodeRemindersRow
@@ -160,7 +163,8 @@ func (q *Queries) NodeReminders(ctx context.Context, arg NodeRemindersParams) (N
 
 const nodeRemindersReplace = `-- name: NodeRemindersReplace :exec
 UPDATE notifications n SET replaced_at = now()
-WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 AND n.deleted_at IS NULL AND n.replaced_at IS NULL
+WHERE n.company_id = $1 AND n.biz_type = 5 AND n.biz_id = $2 -- node timeout
+    AND n.deleted_at IS NULL AND n.replaced_at IS NULL
 `
 
 type NodeRemindersReplaceParams struct {
@@ -168,7 +172,7 @@ type NodeRemindersReplaceParams struct {
 	NodeID    int64
 }
 
-// NodeRemindersReplace lets the reminders of a node give their names to those of its next start.
+// NodeRemindersReplace frees the dedup_keys of a node's reminders for those of its next start.
 func (q *Queries) NodeRemindersReplace(ctx context.Context, arg NodeRemindersReplaceParams) error {
 	_, err := q.db.Exec(ctx, nodeRemindersReplace, arg.CompanyID, arg.NodeID)
 	return err
@@ -186,7 +190,7 @@ type NotificationAnnouncementRow struct {
 	UserIds []string
 }
 
-// NotificationAnnouncement gives what a notification says, and to whom.
+// NotificationAnnouncement returns the payload of a notification, and its people.
 func (q *Queries) NotificationAnnouncement(ctx context.Context, id int64) (NotificationAnnouncementRow, error) {
 	row := q.db.QueryRow(ctx, notificationAnnouncement, id)
 	var i NotificationAnnouncementRow
@@ -203,8 +207,8 @@ WITH made AS (
     SELECT $1, c.id, $2, $3, $4, $5,
         coalesce($6::bigint, nextval('announcements_id_seq')), $7,
         CASE WHEN $8::smallint IS NULL THEN coalesce($9::timestamptz, now()) END,
-        $10, $11, $8::smallint, $12, $13, $14,
-        $15
+        $10, $11, $8::smallint, $12, $13,
+        $14, $15
     FROM channels c
     WHERE c.channel = $16
     ON CONFLICT (company_id, channel_id, dedup_key, (CASE WHEN biz_task_id IS NULL THEN submitted_by ELSE '' END))
@@ -244,10 +248,10 @@ type NotificationCreateRow struct {
 	AnnouncementID int64
 }
 
-// NotificationCreate adds a notification, unless its dedup_key names one that is there (S1.3): then there is no row, and, if two
-// came at once, the other has committed. The dedup_key of an event, which has a biz_task_id, is its company's; any other is its
-// submitter's. Callers choose only their own, so they cannot name an event before it happens. Without announcement_id, it makes an
-// announcement of payload and user_ids; the foreign key is checked at the end of the statement.
+// NotificationCreate adds a notification, unless one with its dedup_key exists (S1.3). Then there is no row, and a concurrent transaction
+// that created it has committed. The dedup_key of a business event, which has a biz_task_id, belongs to the company; any other belongs to
+// its submitter, so that nobody can use up the key of a business event before it happens. Without announcement_id, the statement also
+// creates the announcement, from payload and user_ids; the foreign key is checked at the end of the statement.
 func (q *Queries) NotificationCreate(ctx context.Context, arg NotificationCreateParams) (NotificationCreateRow, error) {
 	row := q.db.QueryRow(ctx, notificationCreate,
 		arg.CompanyID,
@@ -285,7 +289,7 @@ type NotificationDeleteParams struct {
 	Ids      []int64
 }
 
-// NotificationDelete hides notifications; their dedup_keys are free again.
+// NotificationDelete hides notifications. Their dedup_keys are free again.
 func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDeleteParams) (int64, error) {
 	result, err := q.db.Exec(ctx, notificationDelete, arg.Operator, arg.Ids)
 	if err != nil {
@@ -304,21 +308,22 @@ WITH due AS MATERIALIZED (
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 )
-SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, d.repeat_minutes, d.submitted_by, t.title, t.content,
-    t.external_id, coalesce(d.sign, t.sign, '')::text AS sign,
+SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, d.repeat_minutes,
+    d.submitted_by, m.title, m.content, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
     last.was_told,
     CASE
-        WHEN last.is_open THEN 60
+        WHEN last.is_open THEN 60 -- its messages are still on their way: check again in a minute
         WHEN last.ended_at IS NULL THEN 0
         ELSE greatest(0, extract(epoch FROM last.ended_at + make_interval(mins => d.repeat_minutes::integer) - now()))
     END::double precision AS wait
 FROM due d
 JOIN channels c ON c.id = d.channel_id
 JOIN announcements a ON a.id = d.announcement_id
-LEFT JOIN notification_templates t ON t.biz_type = d.biz_type AND t.channel_id = d.channel_id AND t.is_enabled
+LEFT JOIN notification_templates m ON m.biz_type = d.biz_type AND m.channel_id = d.channel_id AND m.is_enabled
 LEFT JOIN LATERAL (
+    -- PENDING, PROCESSING
     SELECT (count(*) > 0)::boolean AS was_told, bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
     FROM renderings r
     JOIN tasks t ON t.rendering_id = r.id
@@ -353,9 +358,8 @@ type NotificationDueRow struct {
 	Wait           float64
 }
 
-// NotificationDue takes up to batch_size notifications whose time has come, or the one of id, and holds them. Of one that is told
-// again, wait says how long it has to wait yet, in seconds: its people are told again repeat_minutes after the last of them
-// was reached, or was given up (S1.5).
+// NotificationDue locks and returns up to batch_size notifications whose time has come, or only the one with id. wait is the number of
+// seconds for which a repeated notification must still wait: it repeats repeat_minutes after its last message succeeded or failed (S1.5).
 func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams) ([]NotificationDueRow, error) {
 	rows, err := q.db.Query(ctx, notificationDue, arg.ID, arg.BatchSize)
 	if err != nil {
@@ -402,7 +406,7 @@ ORDER BY n.next_run_at
 LIMIT $1::integer
 `
 
-// NotificationDueIDs names up to batch_size notifications whose time has come.
+// NotificationDueIDs returns the ids of up to batch_size notifications whose time has come.
 func (q *Queries) NotificationDueIDs(ctx context.Context, batchSize int32) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationDueIDs, batchSize)
 	if err != nil {
@@ -425,8 +429,8 @@ func (q *Queries) NotificationDueIDs(ctx context.Context, batchSize int32) ([]in
 
 const notificationFail = `-- name: NotificationFail :one
 UPDATE notifications n
-SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END,
-    next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END,
+SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END, -- failed
+    next_run_at = CASE WHEN r.goes_on AND r.at < coalesce(n.expires_at, 'infinity') THEN r.at END, -- without expires_at, never too late
     remark = left($1::text, 255), updated_at = now()
 FROM (
     SELECT f.id, now() + make_interval(mins => f.repeat_minutes::integer) AS at,
@@ -445,9 +449,9 @@ type NotificationFailParams struct {
 	ID     int64
 }
 
-// NotificationFail notes why a notification cannot be told. If it repeats and has been told before, it keeps its outcome, and the next
-// run is after its interval, unless it expires first. Otherwise it has failed (2). is_failed says which; one that ended meanwhile has
-// no row.
+// NotificationFail records why a notification cannot be sent. A repeated one that was sent before keeps its state and runs again after its
+// interval, unless it expires first. Any other has failed (ended_as 2, is_failed). No row: the notification has ended or was deleted
+// meanwhile.
 func (q *Queries) NotificationFail(ctx context.Context, arg NotificationFailParams) (bool, error) {
 	row := q.db.QueryRow(ctx, notificationFail, arg.Remark, arg.ID)
 	var is_failed bool
@@ -464,7 +468,7 @@ FROM (
     WHERE r.notification_id = ANY ($1::bigint[]) AND t.submitted_by = $2::text
     ORDER BY r.notification_id, t.user_id, t.task_id DESC
 ) l
-WHERE l.status = 3
+WHERE l.status = 3 -- FAILED
 ORDER BY l.notification_id, l.user_id
 LIMIT $3::integer
 `
@@ -481,7 +485,7 @@ type NotificationFailuresRow struct {
 	Reason         string
 }
 
-// NotificationFailures gives people whom notifications of a user cannot reach, and why.
+// NotificationFailures returns people whom notifications of a user did not reach, with the reasons. The last task of each person counts.
 func (q *Queries) NotificationFailures(ctx context.Context, arg NotificationFailuresParams) ([]NotificationFailuresRow, error) {
 	rows, err := q.db.Query(ctx, notificationFailures, arg.Ids, arg.SubmittedBy, arg.Most)
 	if err != nil {
@@ -520,7 +524,7 @@ type NotificationFindParams struct {
 	SubmittedBy string
 }
 
-// NotificationFind gives the notification that a dedup_key names: that of an event with a biz_task_id, else that of a submitter.
+// NotificationFind returns the notification with a dedup_key: that of a business event if biz_task_id is given, else that of a submitter.
 func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindParams) (int64, error) {
 	row := q.db.QueryRow(ctx, notificationFind,
 		arg.CompanyID,
@@ -536,12 +540,12 @@ func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindPara
 
 const notificationList = `-- name: NotificationList :many
 SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
-    n.remark, n.operator, n.created_at, n.updated_at, told.status, told.next_run_time, told.people, told.succeeded, told.retries
+    n.remark, n.operator, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
 CROSS JOIN LATERAL (
     SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0
-) told
+) o -- see NotificationStatuses
 WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < $2
     AND ($3::text IS NULL OR n.submitted_by = $3::text)
     AND ($4::bigint IS NULL OR n.id = $4::bigint)
@@ -590,7 +594,7 @@ type NotificationListRow struct {
 	Retries       int16
 }
 
-// NotificationList shows notifications with the state that their tasks give them.
+// NotificationList returns notifications, newest first, with the states that follow from their tasks.
 func (q *Queries) NotificationList(ctx context.Context, arg NotificationListParams) ([]NotificationListRow, error) {
 	rows, err := q.db.Query(ctx, notificationList,
 		arg.CompanyID,
@@ -658,8 +662,8 @@ type NotificationLockParams struct {
 	Owner     *string
 }
 
-// NotificationLock holds those of a business that are among biz_ids, or that belong to a business task. What a run that holds them
-// is about to make is there when it has them.
+// NotificationLock locks the notifications of biz_types that have one of biz_ids or belong to a business task. If a run holds one of them,
+// its tasks are visible after the wait.
 func (q *Queries) NotificationLock(ctx context.Context, arg NotificationLockParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationLock,
 		arg.CompanyID,
@@ -698,8 +702,8 @@ type NotificationNextParams struct {
 	Seconds *float64
 }
 
-// NotificationNext plans the next run of a notification, in seconds from now; null is never. No run is planned for after its expiry.
-// The remark of an earlier round is over.
+// NotificationNext schedules the next run of a notification, in seconds from now; null means never. No run is scheduled after the
+// notification expires. The remark of the last run is cleared.
 func (q *Queries) NotificationNext(ctx context.Context, arg NotificationNextParams) error {
 	_, err := q.db.Exec(ctx, notificationNext, arg.ID, arg.Seconds)
 	return err
@@ -708,7 +712,7 @@ func (q *Queries) NotificationNext(ctx context.Context, arg NotificationNextPara
 const notificationOutcomes = `-- name: NotificationOutcomes :many
 SELECT n.id, o.status, CASE WHEN n.submitted_by = $1::text THEN coalesce(n.remark, '') ELSE '' END::text AS remark
 FROM notifications n
-CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o -- see NotificationStatuses
 WHERE n.id = ANY ($2::bigint[])
 ORDER BY n.id
 `
@@ -724,8 +728,8 @@ type NotificationOutcomesRow struct {
 	Remark string
 }
 
-// NotificationOutcomes gives what became of notifications that somebody asked for, in the order of their ids. The reasons are told of
-// those that the same user submitted.
+// NotificationOutcomes returns the states of notifications, in the order of their ids. Only the submitter of a notification sees its
+// remark.
 func (q *Queries) NotificationOutcomes(ctx context.Context, arg NotificationOutcomesParams) ([]NotificationOutcomesRow, error) {
 	rows, err := q.db.Query(ctx, notificationOutcomes, arg.SubmittedBy, arg.Ids)
 	if err != nil {
@@ -756,7 +760,7 @@ WITH latest AS MATERIALIZED (
     ORDER BY t.user_id, t.task_id DESC
 )
 SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coalesce(l.recipient, '')::text AS recipient,
-    CASE l.status
+    CASE l.status -- of the task; null without one
         WHEN 2 THEN 1
         WHEN 3 THEN 2
         WHEN 4 THEN CASE n.ended_as WHEN 4 THEN 4 ELSE 3 END
@@ -764,7 +768,9 @@ SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coa
     END::smallint AS status,
     coalesce(l.retry_count, 0)::smallint AS retry_count, coalesce(l.due_at, n.next_run_at, n.created_at)::timestamptz AS due_at, l.sent_at,
     CASE WHEN l.status = 2 THEN '' WHEN l.task_id IS NULL THEN coalesce(n.remark, '') ELSE coalesce(l.result, '') END::text AS last_error,
-    (SELECT d.provider_no FROM deliveries d WHERE d.task_id = l.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1) AS provider_no,
+    (
+        SELECT d.provider_no FROM deliveries d WHERE d.task_id = l.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1
+    ) AS provider_no,
     coalesce(l.times, 0)::bigint AS times
 FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
@@ -787,8 +793,8 @@ type NotificationPeopleRow struct {
 	Times      int64
 }
 
-// NotificationPeople tells what became of each person's message, the last of each, in the codes of notifications: 0 waiting, 1 success,
-// 2 failed, 3 cancelled, 4 ended abnormally. A person who has no task yet has the state and the reason of the notification.
+// NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed,
+// 3 cancelled, 4 ended abnormally. A person without a task has the state and the remark of the notification.
 func (q *Queries) NotificationPeople(ctx context.Context, id int64) ([]NotificationPeopleRow, error) {
 	rows, err := q.db.Query(ctx, notificationPeople, id)
 	if err != nil {
@@ -824,11 +830,11 @@ const notificationReached = `-- name: NotificationReached :many
 SELECT DISTINCT t.user_id::text AS user_id
 FROM renderings r
 JOIN tasks t ON t.rendering_id = r.id
-WHERE r.notification_id = $1::bigint AND t.status IN (0, 1, 2)
+WHERE r.notification_id = $1::bigint AND t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
 ORDER BY user_id
 `
 
-// NotificationReached names the people whom a notification has reached, or may still reach.
+// NotificationReached returns the people whom a notification has reached, or may still reach.
 func (q *Queries) NotificationReached(ctx context.Context, id int64) ([]string, error) {
 	rows, err := q.db.Query(ctx, notificationReached, id)
 	if err != nil {
@@ -870,8 +876,8 @@ type NotificationSetParams struct {
 	Expected []int16
 }
 
-// NotificationSet gives those of ids that are in one of the states expected another one, and tells which that were (S1.6). Set to waiting,
-// a notification is told now; its name must not have been given to a later one. Tasks are withdrawn apart.
+// NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to
+// waiting (0) runs now, unless its dedup_key was given to a later one. The caller withdraws the tasks.
 func (q *Queries) NotificationSet(ctx context.Context, arg NotificationSetParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationSet,
 		arg.Target,
@@ -930,7 +936,8 @@ type NotificationStatusesRow struct {
 	Status int16
 }
 
-// NotificationStatuses gives the states of notifications for a list that is narrowed by them: up to scan_limit are looked at.
+// NotificationStatuses returns the states of up to scan_limit notifications, for a list that is filtered by state.
+// OFFSET 0 forces one lookup in the view for each notification, instead of a join that computes the view for all.
 func (q *Queries) NotificationStatuses(ctx context.Context, arg NotificationStatusesParams) ([]NotificationStatusesRow, error) {
 	rows, err := q.db.Query(ctx, notificationStatuses,
 		arg.CompanyID,
@@ -1037,8 +1044,8 @@ const notificationTemplatePut = `-- name: NotificationTemplatePut :one
 INSERT INTO notification_templates (biz_type, channel_id, title, content, external_id, sign, is_enabled)
 SELECT $1, c.id, $2, $3, $4, $5, $6 FROM channels c WHERE c.channel = $7
 ON CONFLICT (biz_type, channel_id) DO UPDATE
-SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, sign = excluded.sign, is_enabled = excluded.is_enabled,
-    updated_at = now()
+SET title = excluded.title, content = excluded.content, external_id = excluded.external_id, sign = excluded.sign,
+    is_enabled = excluded.is_enabled, updated_at = now()
 RETURNING id
 `
 
@@ -1091,8 +1098,11 @@ const now = `-- name: Now :one
 SELECT now()::timestamptz AS at
 `
 
-// Notifications: what people are told of a business event, once on each channel.
-// Now is the time by which everything is judged.
+// Notifications: a business event is announced to people, on each channel once. Notification states: 0 waiting, 1 success, 2 failed, 3
+// cancelled, 4 ended abnormally, 5 partly failed (the view notification_standings computes it; notifications.ended_as overrides it).
+// biz_type 5 is the reminder of a node that takes too long. Task states in these statements: 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED,
+// 4 CANCELLED.
+// Now returns the time of the transaction, by which every statement of it decides.
 func (q *Queries) Now(ctx context.Context) (time.Time, error) {
 	row := q.db.QueryRow(ctx, now)
 	var at time.Time
@@ -1115,7 +1125,7 @@ type RenderingCreateParams struct {
 	Page           string
 }
 
-// RenderingCreate keeps what the tasks of one telling have in common.
+// RenderingCreate stores the text that the tasks of one run have in common.
 func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, renderingCreate,
 		arg.NotificationID,
@@ -1149,8 +1159,8 @@ type SubscribeCreateParams struct {
 	TemplateID     string
 }
 
-// SubscribeCreate opens a message, unless there is one of the name: then there is no row, and, if two came at once, the other has
-// committed.
+// SubscribeCreate creates a send-once message, unless one with the same key exists. Then there is no row, and a concurrent transaction
+// that created it has committed.
 func (q *Queries) SubscribeCreate(ctx context.Context, arg SubscribeCreateParams) (int64, error) {
 	row := q.db.QueryRow(ctx, subscribeCreate,
 		arg.CompanyID,
@@ -1176,7 +1186,7 @@ SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id
 FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
 CROSS JOIN LATERAL (
-    SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status,
+    SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status, -- 0 sending, 1 sent, 2 failed
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
 WHERE m.company_id = coalesce($1::bigint, m.company_id)
@@ -1219,7 +1229,7 @@ type SubscribeFailuresRow struct {
 	ErrorCode      string
 }
 
-// SubscribeFailures is SubscribeList of those that failed, the latest failure first.
+// SubscribeFailures is SubscribeList for failed messages, the latest failure first.
 func (q *Queries) SubscribeFailures(ctx context.Context, arg SubscribeFailuresParams) ([]SubscribeFailuresRow, error) {
 	rows, err := q.db.Query(ctx, subscribeFailures,
 		arg.CompanyID,
@@ -1282,7 +1292,7 @@ type SubscribeHoldParams struct {
 	SubmittedBy    string
 }
 
-// SubscribeHold finds the message of a submitter's name and holds it.
+// SubscribeHold finds and locks the send-once message with the key of a submitter.
 func (q *Queries) SubscribeHold(ctx context.Context, arg SubscribeHoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, subscribeHold,
 		arg.CompanyID,
@@ -1307,7 +1317,7 @@ SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id
 FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
 CROSS JOIN LATERAL (
-    SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status,
+    SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status, -- 0 sending, 1 sent, 2 failed
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
 WHERE m.company_id = coalesce($1::bigint, m.company_id) AND m.id < $2
@@ -1352,7 +1362,7 @@ type SubscribeListRow struct {
 	ErrorCode      string
 }
 
-// SubscribeList shows messages, newest first, with the state that their tasks give them: 0 sending, 1 sent, 2 failed.
+// SubscribeList returns send-once messages, newest first, with the states that follow from their tasks: 0 sending, 1 sent, 2 failed.
 func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([]SubscribeListRow, error) {
 	rows, err := q.db.Query(ctx, subscribeList,
 		arg.CompanyID,
@@ -1412,14 +1422,15 @@ type SubscribeSendParams struct {
 	ID         int64
 }
 
-// SubscribeSend says which task sends a message now.
+// SubscribeSend links a message to the task that sends it now. sends counts the tasks.
 func (q *Queries) SubscribeSend(ctx context.Context, arg SubscribeSendParams) error {
 	_, err := q.db.Exec(ctx, subscribeSend, arg.TaskID, arg.TemplateID, arg.ID)
 	return err
 }
 
 const subscribeStatistics = `-- name: SubscribeStatistics :many
-SELECT m.template_type, count(*) AS total, count(*) FILTER (WHERE t.status = 2) AS success, count(*) FILTER (WHERE t.status IN (3, 4)) AS failed
+SELECT m.template_type, count(*) AS total, count(*) FILTER (WHERE t.status = 2) AS success,
+    count(*) FILTER (WHERE t.status IN (3, 4)) AS failed -- FAILED, CANCELLED
 FROM subscribe_messages m
 JOIN tasks t ON t.task_id = m.task_id
 WHERE m.company_id = coalesce($1::bigint, m.company_id)

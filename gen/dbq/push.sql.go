@@ -27,7 +27,7 @@ type BreakerCloseParams struct {
 	Openings int64
 }
 
-// BreakerClose closes the circuit breaker of a sender: something got through.
+// BreakerClose closes the circuit breaker of a sender after a message got through.
 func (q *Queries) BreakerClose(ctx context.Context, arg BreakerCloseParams) (int64, error) {
 	result, err := q.db.Exec(ctx, breakerClose, arg.SenderNo, arg.Openings)
 	if err != nil {
@@ -42,24 +42,24 @@ WITH asked AS MATERIALIZED (
         nullif($2::double precision, 0) AS for_seconds, $3::interval AS shortest, $4::interval AS longest,
         $5::bigint AS openings
 ),
-rest AS MATERIALIZED (
+pause AS MATERIALIZED (
     SELECT a.at, coalesce(
         (date_trunc('day', a.at AT TIME ZONE a.day_of) + interval '1 day') AT TIME ZONE a.day_of,
         a.at + make_interval(secs => a.for_seconds),
-        a.at + least(a.longest, a.shortest * power(2, least(a.openings, 30)))
+        a.at + least(a.longest, a.shortest * power(2, least(a.openings, 30))) -- 30 keeps the number finite
     ) AS until
     FROM asked a
 ),
 opened AS (
     UPDATE sender_states st
-    SET openings = st.openings + 1, rest_until = rest.until, rest_reason = left($6::text, 500), probe_until = NULL,
-        next_available_at = greatest(st.next_available_at, rest.until)
+    SET openings = st.openings + 1, rest_until = pause.until, rest_reason = left($6::text, 500), probe_until = NULL,
+        next_available_at = greatest(st.next_available_at, pause.until)
     FROM senders s
-    CROSS JOIN rest
+    CROSS JOIN pause
     WHERE s.id = st.sender_id AND s.sender_no = $7::text AND s.version = $8::bigint AND st.openings = $5::bigint
-    RETURNING st.openings, st.rest_until, st.rest_reason, rest.at
+    RETURNING st.openings, st.rest_until, st.rest_reason, pause.at
 ),
-told AS (
+noted AS (
     INSERT INTO events (event, subject, detail)
     SELECT 'sender.resting', $7::text, jsonb_build_object('reason', o.rest_reason, 'until', o.rest_until)
     FROM opened o
@@ -86,10 +86,10 @@ type BreakerOpenRow struct {
 	RestSeconds float64
 }
 
-// BreakerOpen opens the circuit breaker of a sender, or opens it again after a probe that failed: it rests until the time that the provider
-// named (for_seconds, or the next day of day_of), else twice as long each time. The caller names the version and the openings
-// that it saw, so that of several that fail at once one opens it. Only the first opening since it was closed is an event. No row:
-// somebody else did.
+// BreakerOpen opens the circuit breaker of a sender, also again after a failed probe: until the time that the provider named (for_seconds,
+// or the next day of time zone day_of), else for rest, doubled with each opening up to rest_most. The caller names the version and the
+// openings that it saw, so that only one of several concurrent failures opens it. Only the first opening since it was closed adds an
+// event. No row: another worker opened it, or the sender was changed.
 func (q *Queries) BreakerOpen(ctx context.Context, arg BreakerOpenParams) ([]BreakerOpenRow, error) {
 	rows, err := q.db.Query(ctx, breakerOpen,
 		arg.DayOf,
@@ -133,7 +133,8 @@ type BreakerProbeParams struct {
 	Openings int64
 }
 
-// BreakerProbe gives one worker the right to try one message of a sender whose rest is over. No row: another tries.
+// BreakerProbe gives one worker the right to try one message once the circuit breaker has been open long enough. No row: another worker
+// tries.
 func (q *Queries) BreakerProbe(ctx context.Context, arg BreakerProbeParams) (int64, error) {
 	result, err := q.db.Exec(ctx, breakerProbe, arg.Seconds, arg.SenderNo, arg.Openings)
 	if err != nil {
@@ -154,7 +155,7 @@ type BreakerProbedParams struct {
 	Openings int64
 }
 
-// BreakerProbed ends a probe that told nothing of its sender, so that another message is tried.
+// BreakerProbed ends a probe without a result, so that another message is tried.
 func (q *Queries) BreakerProbed(ctx context.Context, arg BreakerProbedParams) error {
 	_, err := q.db.Exec(ctx, breakerProbed, arg.SenderNo, arg.Openings)
 	return err
@@ -162,7 +163,8 @@ func (q *Queries) BreakerProbed(ctx context.Context, arg BreakerProbedParams) er
 
 const deliveryUnclear = `-- name: DeliveryUnclear :exec
 INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, error)
-SELECT unnest($1::text[]), unnest($2::bigint[]), $3::text, unnest($4::text[]), left(unnest($5::text[]), 500)
+SELECT unnest($1::text[]), unnest($2::bigint[]), $3::text, unnest($4::text[]),
+    left(unnest($5::text[]), 500)
 `
 
 type DeliveryUnclearParams struct {
@@ -173,7 +175,7 @@ type DeliveryUnclearParams struct {
 	Errors     []string
 }
 
-// DeliveryUnclear keeps why it is not known of leases whether the messages went out: they are left to run out.
+// DeliveryUnclear records why it is unknown whether messages were sent. Their leases are left to expire, unless on_unclear is fail.
 func (q *Queries) DeliveryUnclear(ctx context.Context, arg DeliveryUnclearParams) error {
 	_, err := q.db.Exec(ctx, deliveryUnclear,
 		arg.TaskIds,
@@ -208,8 +210,9 @@ type SendersDrivenRow struct {
 	RestSeconds  float64
 }
 
-// What the workers of driven senders need: which senders they drive, what a message holds, circuit breakers and tokens.
-// SendersDriven are the senders to which this service pushes, those that are on, and how their circuit breakers stand.
+// Statements of the workers that push to driven senders: senders, the content of messages, circuit breakers and tokens.
+// SendersDriven returns the driven senders that are on, with the states of their circuit breakers. A positive rest_seconds: the circuit
+// breaker is open.
 func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error) {
 	rows, err := q.db.Query(ctx, sendersDriven)
 	if err != nil {
@@ -241,7 +244,8 @@ func (q *Queries) SendersDriven(ctx context.Context) ([]SendersDrivenRow, error)
 }
 
 const taskOutgoing = `-- name: TaskOutgoing :many
-SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content, coalesce(r.id, 0)::bigint AS rendering_id,
+SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.content AS task_content,
+    coalesce(r.id, 0)::bigint AS rendering_id, -- 0: a message without a rendering
     coalesce(r.title, '')::text AS title, coalesce(r.content, '')::text AS content, coalesce(r.template_id, '')::text AS template_id,
     r.params, coalesce(r.page, '')::text AS page, s.version, st.openings,
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
@@ -278,8 +282,8 @@ type TaskOutgoingRow struct {
 	FailsUnclear bool
 }
 
-// TaskOutgoing gives what a driver sends for tasks, the part of it that stands in the tasks, for how long it holds them, and which version of the sender it is to send them
-// for, with its circuit breaker: what was claimed before another server opened it is not sent.
+// TaskOutgoing returns the content of leased tasks for a driver, the seconds until their leases expire, and the version and circuit
+// breaker of the sender: the driver does not send for another version, nor after another server has opened the circuit breaker.
 func (q *Queries) TaskOutgoing(ctx context.Context, arg TaskOutgoingParams) ([]TaskOutgoingRow, error) {
 	rows, err := q.db.Query(ctx, taskOutgoing, arg.SenderNo, arg.TaskIds)
 	if err != nil {
@@ -328,7 +332,7 @@ type TokenGetRow struct {
 	Seconds float64
 }
 
-// TokenGet gives the token of a sender and how long it is good for, in seconds.
+// TokenGet returns the token of a sender and for how many seconds it is valid.
 func (q *Queries) TokenGet(ctx context.Context, senderNo string) (TokenGetRow, error) {
 	row := q.db.QueryRow(ctx, tokenGet, senderNo)
 	var i TokenGetRow
@@ -337,6 +341,7 @@ func (q *Queries) TokenGet(ctx context.Context, senderNo string) (TokenGetRow, e
 }
 
 const tokenLease = `-- name: TokenLease :one
+
 UPDATE sender_tokens k
 SET fetches = k.fetches + 1, fetch_until = clock_timestamp() + make_interval(secs => $1::double precision)
 FROM senders s
@@ -349,7 +354,8 @@ type TokenLeaseParams struct {
 	SenderNo string
 }
 
-// TokenLease gives one caller the right to fetch the token of a sender for a while. No row: another fetches it.
+// -infinity: no token was fetched yet
+// TokenLease gives one caller the right to fetch the token of a sender, for a limited time. No row: another caller fetches it.
 func (q *Queries) TokenLease(ctx context.Context, arg TokenLeaseParams) (int64, error) {
 	row := q.db.QueryRow(ctx, tokenLease, arg.Seconds, arg.SenderNo)
 	var fetches int64
@@ -399,7 +405,7 @@ type TokenSetParams struct {
 	Fetches  int64
 }
 
-// TokenSet keeps the token that the last to lease the row fetched.
+// TokenSet stores a token, if its caller is the last that TokenLease returned a row to.
 func (q *Queries) TokenSet(ctx context.Context, arg TokenSetParams) error {
 	_, err := q.db.Exec(ctx, tokenSet,
 		arg.Token,

@@ -13,7 +13,8 @@ import (
 const taskAhead = `-- name: TaskAhead :one
 SELECT count(*) FROM (
     SELECT FROM tasks t
-    WHERE t.pool_id = $1 AND t.status = 0 AND t.lane IS NOT NULL
+    WHERE t.pool_id = $1 AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued
+        -- The first comparison ends the scan of tasks_queue_idx, the second one orders equal ranks.
         AND (t.lane, t.rank) <= ($2::smallint, $3::double precision)
         AND (t.lane, t.rank, t.created_at, t.task_id) < ($2::smallint, $3::double precision, $4::timestamptz, $5::text)
     ORDER BY t.pool_id, t.lane, t.rank
@@ -30,7 +31,7 @@ type TaskAheadParams struct {
 	Most      int32
 }
 
-// TaskAhead counts what goes before a task that is queued, up to most. Of equal rank, the first to come goes first.
+// TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first.
 func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskAhead,
 		arg.PoolID,
@@ -46,8 +47,12 @@ func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, er
 }
 
 const taskDue = `-- name: TaskDue :one
-SELECT (t.due_at <= now())::boolean AS is_due, pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
-    coalesce(CASE WHEN coalesce(t.due_at > now() - $1::interval, true) THEN t.failed_app_id END, '')::text AS failed_app_id
+
+SELECT (t.due_at <= now())::boolean AS is_due,
+    pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)::bigint AS pool_id,
+    coalesce(
+        CASE WHEN coalesce(t.due_at > now() - $1::interval, true) THEN t.failed_app_id END, ''
+    )::text AS failed_app_id
 FROM tasks t
 WHERE t.task_id = $2
 `
@@ -63,8 +68,9 @@ type TaskDueRow struct {
 	FailedAppID string
 }
 
-// TaskDue tells whether a task is due, the pool in which it would wait now, and who failed with it, as long as the claim prefers others
-// for that; empty: nobody.
+// step: received, repeated, claimed, ended
+// TaskDue returns whether a task is due, the pool that serves it now, and the sender with which it failed, as long as a claim prefers
+// other senders for it; otherwise an empty text.
 func (q *Queries) TaskDue(ctx context.Context, arg TaskDueParams) (TaskDueRow, error) {
 	row := q.db.QueryRow(ctx, taskDue, arg.RetryMaxWait, arg.TaskID)
 	var i TaskDueRow
@@ -85,7 +91,7 @@ type TaskGetParams struct {
 	CompanyID *int64
 }
 
-// Reading tasks. owner narrows to the tasks that one user submitted, company_id to those of one company; null is every task.
+// Reading tasks. owner limits a statement to the tasks that one user submitted, company_id to the tasks of one company; null means all.
 func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) {
 	row := q.db.QueryRow(ctx, taskGet, arg.TaskID, arg.Owner, arg.CompanyID)
 	var i Task
@@ -157,7 +163,7 @@ type TaskListParams struct {
 	PageLimit   int32
 }
 
-// TaskList pages backwards from before_id by key, which ascends with time. It reads at most scan_limit tasks.
+// TaskList returns tasks before before_id, newest first: task ids ascend with time. It reads at most scan_limit tasks.
 func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, error) {
 	rows, err := q.db.Query(ctx, taskList,
 		arg.BeforeID,
@@ -260,7 +266,7 @@ type TaskListByRecipientParams struct {
 	PageLimit   int32
 }
 
-// TaskListByRecipient is TaskList for one recipient, of which the log of submissions has an index.
+// TaskListByRecipient is TaskList for one recipient. It uses the index on receive_logs: tasks has none on recipient.
 func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipientParams) ([]Task, error) {
 	rows, err := q.db.Query(ctx, taskListByRecipient,
 		arg.Recipient,
@@ -370,7 +376,7 @@ type TaskListEndParams struct {
 	ScanLimit int32
 }
 
-// TaskListEnd returns the last task that TaskList read if it stopped at scan_limit; no row otherwise.
+// TaskListEnd returns the last task that TaskList read if it stopped at scan_limit; otherwise no row.
 func (q *Queries) TaskListEnd(ctx context.Context, arg TaskListEndParams) (string, error) {
 	row := q.db.QueryRow(ctx, taskListEnd, arg.BeforeID, arg.FromID, arg.ScanLimit)
 	var task_id string
@@ -388,7 +394,7 @@ type TaskNamedParams struct {
 	DedupKey    string
 }
 
-// TaskNamed gives the task that a submitter's dedup_key names.
+// TaskNamed returns the task with a dedup_key of its submitter.
 func (q *Queries) TaskNamed(ctx context.Context, arg TaskNamedParams) (Task, error) {
 	row := q.db.QueryRow(ctx, taskNamed, arg.CompanyID, arg.SubmittedBy, arg.DedupKey)
 	var i Task
@@ -488,10 +494,10 @@ type TaskTimelineRow struct {
 	SourceIp     *string
 }
 
-// TaskTimeline is every log row of one task, oldest first. The row of the submission that made it is found by its time, which is
-// the task's own: both were written by one transaction. So may be rows of submissions that repeated it, which are found by what they
-// were answered. Three sorts have no end, and are returned up to the latest 500 each: repetitions, claims with what ended their leases,
-// and reports that changed nothing.
+// TaskTimeline returns the log rows of one task, oldest first. The submission that created the task is found by created_at: one
+// transaction wrote both rows with the same now(). A row with deduplicated in its answer is a submission that repeated the dedup_key.
+// Three kinds of rows are unbounded, so only the latest 500 of each are returned: repeated submissions; claims, and the rows that ended
+// leases; reports that changed nothing.
 func (q *Queries) TaskTimeline(ctx context.Context, taskID string) ([]TaskTimelineRow, error) {
 	rows, err := q.db.Query(ctx, taskTimeline, taskID)
 	if err != nil {

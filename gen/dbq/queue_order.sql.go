@@ -15,8 +15,9 @@ const poolSettle = `-- name: PoolSettle :exec
 UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - $1::interval
 `
 
-// PoolSettle notes that the tasks of pools which began to serve longer ago than since have all been moved to them: since is longer than
-// the moving took and than a server places submissions by an older view of the routes. Nothing looks for them later.
+// PoolSettle marks the pools that began to serve longer ago than since as settled: TaskMove has moved all their tasks, and no longer
+// searches for more. since must cover the duration of the move, and the time for which a server may still submit tasks by an older version
+// of the routes.
 func (q *Queries) PoolSettle(ctx context.Context, since time.Duration) error {
 	_, err := q.db.Exec(ctx, poolSettle, since)
 	return err
@@ -24,15 +25,15 @@ func (q *Queries) PoolSettle(ctx context.Context, since time.Duration) error {
 
 const taskAge = `-- name: TaskAge :one
 WITH retried AS MATERIALIZED (
-    SELECT t.task_id, t.lane - t.lane % 32 AS lane FROM tasks t
-    WHERE t.status = 0 AND t.lane % 32 > 0 AND t.due_at <= now() - $1::interval
+    SELECT t.task_id, t.lane - t.lane % 32 AS lane FROM tasks t -- the lane of new tasks of the same priority
+    WHERE t.status = 0 AND t.lane % 32 > 0 AND t.due_at <= now() - $1::interval -- PENDING; a retry
     ORDER BY t.due_at
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 ),
 low AS MATERIALIZED (
     SELECT t.task_id FROM tasks t
-    WHERE t.status = 0 AND t.lane >= 32 AND t.due_at <= now() - $3::interval
+    WHERE t.status = 0 AND t.lane >= 32 AND t.due_at <= now() - $3::interval -- PENDING; below priority 0
     ORDER BY t.due_at
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
@@ -42,7 +43,7 @@ moved AS MATERIALIZED (
     UNION ALL
     SELECT r.task_id, r.lane, false FROM retried r WHERE r.task_id NOT IN (SELECT l.task_id FROM low l)
 ),
-put AS (
+requeued AS (
     UPDATE tasks t
     SET lane = m.lane, rank = CASE WHEN m.is_requeued THEN NULL ELSE t.rank END
     FROM moved m
@@ -57,9 +58,9 @@ type TaskAgeParams struct {
 	PriorityMaxWait *time.Duration
 }
 
-// TaskAge lets up to batch_size tasks that have waited too long go before the others, and gives how many: retries as if they
-// were new, where their old rank is the first; and low priorities as if they were the highest: those leave the queue, and
-// TaskQueue gives them a rank of the highest priority. A rank means nothing in another priority. Null is never.
+// TaskAge moves up to batch_size retries and up to batch_size tasks of low priority that have waited too long ahead of the others, and
+// returns how many in all. A retry is queued as a new task of its priority; its old rank is still valid there. A task of low priority
+// leaves the queue, and TaskQueue gives it priority 0 and a rank of that priority. A null wait means never.
 func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskAge, arg.RetryMaxWait, arg.BatchSize, arg.PriorityMaxWait)
 	var count int64
@@ -89,7 +90,7 @@ found AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT q.task_id FROM (
             SELECT t.task_id FROM tasks t
-            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued, by tasks_queue_idx
                 AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
                 AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
             LIMIT $2::integer
@@ -98,7 +99,7 @@ found AS MATERIALIZED (
         UNION ALL
         SELECT w.task_id FROM (
             SELECT t.task_id FROM tasks t
-            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NULL
+            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NULL -- PENDING and not queued, by tasks_due_idx
                 AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
                 AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
             LIMIT $2::integer
@@ -120,10 +121,10 @@ type TaskMoveParams struct {
 	BatchSize int32
 }
 
-// TaskMove moves up to batch_size waiting tasks to the pools of the routes as they are now, and gives how many: all tasks of the
-// pools that serve nobody any more, because their routes are off or deleted; and, where a pool began to serve (unsettled_since), the
-// tasks in broader pools that it should have. A pool_id narrows both to one pool. Moved tasks are queued like those that have come
-// due: a rank means nothing in another pool.
+// TaskMove moves waiting tasks to the pools of the current routes, and returns how many. It moves up to batch_size queued and as many
+// unqueued tasks from each of these pools: pools that no route serves any more, because their routes are off or deleted; and, for a pool
+// that began to serve (unsettled_since), the broader pools in which its tasks may still wait. pool_id restricts both to one pool. A moved
+// task is queued anew, like a task that comes due: a rank is valid only in its pool.
 func (q *Queries) TaskMove(ctx context.Context, arg TaskMoveParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskMove, arg.PoolID, arg.BatchSize)
 	var count int64
@@ -132,11 +133,11 @@ func (q *Queries) TaskMove(ctx context.Context, arg TaskMoveParams) (int64, erro
 }
 
 const taskQueue = `-- name: TaskQueue :one
-WITH RECURSIVE unqueued AS (
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of tasks_due_idx for each
     (
         SELECT t.pool_id, t.due_at
         FROM tasks t
-        WHERE t.status = 0 AND t.lane IS NULL
+        WHERE t.status = 0 AND t.lane IS NULL -- PENDING and not queued
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     )
@@ -156,7 +157,7 @@ due AS MATERIALIZED (
     FROM unqueued u
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.created_at, e.priority,
-            CASE WHEN e.priority = t.priority THEN t.rank END AS rank -- means nothing in another priority
+            CASE WHEN e.priority = t.priority THEN t.rank END AS rank -- valid only in its priority
         FROM tasks t
         CROSS JOIN LATERAL (
             SELECT CASE WHEN t.due_at <= now() - $1::interval THEN 0::smallint ELSE t.priority END AS priority
@@ -177,7 +178,7 @@ reserved AS (
         GROUP BY d.pool_id, d.priority, d.company_id
     ) g
     JOIN companies c ON c.id = g.company_id
-    CROSS JOIN LATERAL (SELECT task_queue_front(g.pool_id, g.priority) AS front OFFSET 0) v
+    CROSS JOIN LATERAL (SELECT task_queue_front(g.pool_id, g.priority) AS front OFFSET 0) v -- OFFSET 0: called once per group
     ORDER BY g.pool_id, g.priority, g.company_id
     ON CONFLICT (pool_id, priority, company_id) DO UPDATE
     SET start = greatest(f.finish, excluded.start),
@@ -185,7 +186,7 @@ reserved AS (
     RETURNING f.pool_id, f.priority, f.company_id, f.start
 ),
 ranked AS MATERIALIZED (
-    SELECT d.task_id, 32 * d.priority + d.retry_count AS lane,
+    SELECT d.task_id, 32 * d.priority + d.retry_count AS lane, -- new tasks first, then retries by their count
         coalesce(d.rank, r.start + (row_number() OVER (
             PARTITION BY d.pool_id, d.priority, d.company_id, d.rank IS NULL ORDER BY d.created_at, d.task_id
         ) - 1) / c.weight) AS rank
@@ -193,7 +194,7 @@ ranked AS MATERIALIZED (
     JOIN companies c ON c.id = d.company_id
     LEFT JOIN reserved r ON r.pool_id = d.pool_id AND r.priority = d.priority AND r.company_id = d.company_id
 ),
-put AS (
+queued AS (
     UPDATE tasks t SET lane = r.lane, rank = r.rank FROM ranked r WHERE t.task_id = r.task_id
 )
 SELECT count(*) FROM due
@@ -204,10 +205,9 @@ type TaskQueueParams struct {
 	BatchSize       int32
 }
 
-// TaskQueue queues up to batch_size tasks that have come due, and tells how many. A task that was never queued gets its rank
-// now: its company's share begins to be used when it may go out. What has waited for priority_max_wait is queued as if it had the
-// highest priority, with a rank of that priority. Null is never.
-// Pools in which nothing is yet to be queued cost nothing.
+// TaskQueue queues up to batch_size tasks that have come due, and returns how many. A task that was never queued gets its rank now: it
+// uses the share of its company from the moment at which it may be sent. A task that has been due for priority_max_wait is queued with
+// priority 0 and a rank of that priority; null means never. Pools in which every task is queued cost nothing.
 func (q *Queries) TaskQueue(ctx context.Context, arg TaskQueueParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskQueue, arg.PriorityMaxWait, arg.BatchSize)
 	var count int64
@@ -220,12 +220,14 @@ const taskWaits = `-- name: TaskWaits :many
 SELECT p.pool_id::bigint AS pool_id
 FROM unnest($1::bigint[]) AS p (pool_id)
 WHERE (SELECT count(*) FROM (
+        -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces tasks_queue_idx.
         SELECT FROM tasks t
         WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL
         ORDER BY t.lane, t.rank
         LIMIT 1
     ) q) > 0
     OR (SELECT count(*) FROM (
+        -- PENDING and not queued yet, by tasks_due_idx.
         SELECT FROM tasks t
         WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
@@ -234,8 +236,8 @@ WHERE (SELECT count(*) FROM (
 ORDER BY p.pool_id
 `
 
-// The order in which tasks wait, and what senders that wait look for. See the head of queue_claim.sql.
-// TaskWaits gives those of pools in which there is anything to claim.
+// The order in which tasks wait, and the search for pools with work. The rules at the head of queue_claim.sql hold here too.
+// TaskWaits returns those pools of pool_ids in which a task can be claimed.
 func (q *Queries) TaskWaits(ctx context.Context, poolIds []int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, taskWaits, poolIds)
 	if err != nil {
@@ -259,14 +261,14 @@ func (q *Queries) TaskWaits(ctx context.Context, poolIds []int64) ([]int64, erro
 const taskWaitsQueued = `-- name: TaskWaitsQueued :many
 WITH RECURSIVE found AS (
     (
-        SELECT t.pool_id, 1 AS place
+        SELECT t.pool_id, 1 AS nth
         FROM tasks t
-        WHERE t.pool_id > $1::bigint AND t.status = 0 AND t.lane IS NOT NULL
+        WHERE t.pool_id > $1::bigint AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     )
     UNION ALL
-    SELECT n.pool_id, f.place + 1
+    SELECT n.pool_id, f.nth + 1
     FROM found f
     CROSS JOIN LATERAL (
         SELECT t.pool_id
@@ -275,9 +277,9 @@ WITH RECURSIVE found AS (
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     ) n
-    WHERE f.place < $2::integer
+    WHERE f.nth < $2::integer
 )
-SELECT f.pool_id FROM found f ORDER BY f.place
+SELECT f.pool_id FROM found f ORDER BY f.nth
 `
 
 type TaskWaitsQueuedParams struct {
@@ -285,8 +287,8 @@ type TaskWaitsQueuedParams struct {
 	Most    int32
 }
 
-// TaskWaitsQueued gives the next pools after after_id in which anything is queued, as many as most. Each costs one look into the
-// index of the queue, and those in which nothing is queued cost nothing.
+// TaskWaitsQueued returns the next pools after after_id with queued tasks, up to most. Each costs one probe of the index tasks_queue_idx.
+// Pools without queued tasks cost nothing.
 func (q *Queries) TaskWaitsQueued(ctx context.Context, arg TaskWaitsQueuedParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, taskWaitsQueued, arg.AfterID, arg.Most)
 	if err != nil {

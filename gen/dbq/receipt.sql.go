@@ -24,7 +24,7 @@ type CallbackKeepParams struct {
 	BodyHash []byte
 }
 
-// CallbackKeep keeps a callback as it came, before it is read. A body that came before is counted, and not kept again.
+// CallbackKeep stores a callback unchanged, before it is parsed. A body that came before is only counted.
 func (q *Queries) CallbackKeep(ctx context.Context, arg CallbackKeepParams) (int64, error) {
 	row := q.db.QueryRow(ctx, callbackKeep,
 		arg.SenderNo,
@@ -46,7 +46,7 @@ type CallbackRefusedParams struct {
 	ID      int64
 }
 
-// CallbackRefused says why a callback was refused.
+// CallbackRefused records why a callback was refused.
 func (q *Queries) CallbackRefused(ctx context.Context, arg CallbackRefusedParams) error {
 	_, err := q.db.Exec(ctx, callbackRefused, arg.Refused, arg.ID)
 	return err
@@ -63,7 +63,7 @@ type CallbacksForgetParams struct {
 	Keep      time.Duration
 }
 
-// CallbacksForget forgets those of the batch_size oldest callbacks that are older than keep.
+// CallbacksForget deletes those of the batch_size oldest callbacks that are older than keep.
 func (q *Queries) CallbacksForget(ctx context.Context, arg CallbacksForgetParams) (int64, error) {
 	result, err := q.db.Exec(ctx, callbacksForget, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -84,10 +84,11 @@ numbers AS MATERIALIZED (
     SELECT DISTINCT h.sender_no, h.provider_no FROM held h
 ),
 sent AS MATERIALIZED (
-    SELECT n.sender_no, n.provider_no, d.task_id, d.recipient, right(regexp_replace(d.recipient, '[^0-9]', '', 'g'), 4) AS ending
+    SELECT n.sender_no, n.provider_no, d.task_id, d.recipient, right(regexp_replace(d.recipient, '[^0-9]', '', 'g'), 4) AS ending -- digits
     FROM numbers n
     CROSS JOIN LATERAL (
-        SELECT d.task_id, d.recipient FROM deliveries d WHERE d.sender_no = n.sender_no AND d.provider_no = n.provider_no OFFSET 0
+        -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each number.
+        SELECT o.task_id, o.recipient FROM deliveries o WHERE o.sender_no = n.sender_no AND o.provider_no = n.provider_no OFFSET 0
     ) d
 )
 SELECT h.id, h.sender_no, h.recipient, h.state, h.code, coalesce(s.task_id, '')::text AS task_id, coalesce(s.recipient, '')::text AS sent_to
@@ -107,9 +108,8 @@ type ReceiptCandidatesRow struct {
 	SentTo    string
 }
 
-// ReceiptCandidates holds receipts whose messages are looked for, and gives with each the messages with its provider's number, those
-// left out whose recipients end differently. One without messages stands alone. The messages of a number are looked up by its index,
-// once.
+// ReceiptCandidates locks unmatched receipts, and returns each with the messages that have its provider's number and whose recipients end
+// in the same four digits. A receipt without such messages gives one row with an empty task_id.
 func (q *Queries) ReceiptCandidates(ctx context.Context, ids []int64) ([]ReceiptCandidatesRow, error) {
 	rows, err := q.db.Query(ctx, receiptCandidates, ids)
 	if err != nil {
@@ -152,15 +152,15 @@ type ReceiptLookedParams struct {
 	Ids       []int64
 }
 
-// ReceiptLooked says of which receipts the messages were found. The others are looked for again after as long as they have waited, but
-// at least two seconds and at most six hours, until they have waited for parked_for.
+// ReceiptLooked records which receipts were matched. Each of the others is tried again after as long as it has waited, at least two
+// seconds and at most six hours later, until it has waited for parked_for.
 func (q *Queries) ReceiptLooked(ctx context.Context, arg ReceiptLookedParams) error {
 	_, err := q.db.Exec(ctx, receiptLooked, arg.Found, arg.ParkedFor, arg.Ids)
 	return err
 }
 
 const receiptPut = `-- name: ReceiptPut :many
-WITH read AS (
+WITH unreadable AS (
     UPDATE callbacks SET left_out = $7::bigint WHERE id = $1::bigint AND left_out <> $7::bigint
 )
 INSERT INTO receipts (callback_id, sender_no, provider_no, recipient, state, code)
@@ -184,8 +184,8 @@ type ReceiptPutParams struct {
 	LeftOut     int64
 }
 
-// ReceiptPut keeps what a callback says of messages, how many of its items could not be read, and gives the ids of the receipts that
-// are new: what was said before is not kept twice.
+// ReceiptPut stores the receipts of a callback and how many of its items were unreadable, and returns the ids of new receipts. A repeated
+// receipt is not stored again.
 func (q *Queries) ReceiptPut(ctx context.Context, arg ReceiptPutParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, receiptPut,
 		arg.CallbackID,
@@ -218,7 +218,7 @@ const receiptsDue = `-- name: ReceiptsDue :many
 SELECT r.id FROM receipts r WHERE r.look_at <= now() ORDER BY r.look_at LIMIT $1::integer
 `
 
-// ReceiptsDue names up to batch_size receipts whose messages are to be looked for, those that have waited longest first.
+// ReceiptsDue returns up to batch_size receipts that should be matched with their messages now, the longest overdue first.
 func (q *Queries) ReceiptsDue(ctx context.Context, batchSize int32) ([]int64, error) {
 	rows, err := q.db.Query(ctx, receiptsDue, batchSize)
 	if err != nil {
@@ -250,8 +250,8 @@ type ReceiptsForgetParams struct {
 	Keep      time.Duration
 }
 
-// ReceiptsForget forgets those of the batch_size oldest receipts that are older than keep. One that comes again after that changes
-// nothing, because its task knows what became of the message.
+// ReceiptsForget deletes those of the batch_size oldest receipts that are older than keep. A receipt that comes again later changes
+// nothing: its task has the result.
 func (q *Queries) ReceiptsForget(ctx context.Context, arg ReceiptsForgetParams) (int64, error) {
 	result, err := q.db.Exec(ctx, receiptsForget, arg.BatchSize, arg.Keep)
 	if err != nil {
@@ -271,7 +271,7 @@ type ReceiptsWaitingParams struct {
 	ProviderNos []string
 }
 
-// ReceiptsWaiting names the receipts that came before the answers to the sending of their messages.
+// ReceiptsWaiting returns the receipts that arrived before the provider's numbers of their messages were stored.
 func (q *Queries) ReceiptsWaiting(ctx context.Context, arg ReceiptsWaitingParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, receiptsWaiting, arg.SenderNo, arg.ProviderNos)
 	if err != nil {
@@ -306,8 +306,8 @@ type SendersCalledRow struct {
 	Config   []byte
 }
 
-// What providers say of messages that they accepted.
-// SendersCalled gives what callbacks of providers are checked against and read with.
+// Receipts: what providers report later about messages that they accepted.
+// SendersCalled returns the parts of senders' configurations that verify and parse callbacks.
 func (q *Queries) SendersCalled(ctx context.Context) ([]SendersCalledRow, error) {
 	rows, err := q.db.Query(ctx, sendersCalled)
 	if err != nil {

@@ -32,11 +32,12 @@ WITH candidates AS (
     JOIN senders s ON s.channel_id = p.channel_id
     JOIN sender_standings x ON x.sender_id = s.id
     CROSS JOIN LATERAL (
-        SELECT task_segments($4::text, $5::text, $3::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
+        SELECT
+            task_segments($4::text, $5::text, $3::smallint, s.sign, s.segment_size, c.channel = 'sms') AS segments
     ) k
     JOIN sender_states st ON st.sender_id = s.id
     LEFT JOIN routes r ON r.pool_id = p.id AND r.sender_id = s.id AND r.status = 'on'
-    LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at)
+    LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
     WHERE p.id = $6 AND s.status <> 'retired' AND (r.id IS NOT NULL OR (p.company_id IS NULL AND s.is_shared))
 )
 SELECT c.sender_no, c.is_on::boolean AS is_on, c.is_rested::boolean AS is_rested, c.has_quota::boolean AS has_quota,
@@ -76,11 +77,11 @@ type PoolSendersRow struct {
 	Sort            float64
 }
 
-// PoolSenders gives up to 100 senders that may take a task of a pool: those of its routes, or the shared ones of a shared pool. Ready
-// ones come first; of equal sort, the one that used least of its day,
-// then the one that was given the fewest tasks today, then the one that answers fastest (S4.3). A sender has quota
-// and funds if they cover this task, which costs it segments. It is outranked if one of a larger sort is available, as SenderAdmit
-// says. The polls of shared senders are noted noted_apart.
+// PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders
+// come first; of equal sort, the one that used the smallest part of its daily limit, then the one with the fewest tasks today, then the
+// one with the shortest response time (S4.3). has_quota and has_funds compare with the segments that this task would cost the sender. A
+// sender is outranked if a sender with a larger sort is available, as in RouteAdmit. Polls at a shared pool are recorded only every
+// noted_apart, so these senders count as silent that much later.
 func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]PoolSendersRow, error) {
 	rows, err := q.db.Query(ctx, poolSenders,
 		arg.SilentAfter,
@@ -124,7 +125,7 @@ func (q *Queries) PoolSenders(ctx context.Context, arg PoolSendersParams) ([]Poo
 }
 
 const senderBalanceChange = `-- name: SenderBalanceChange :one
-WITH counted AS (
+WITH limited AS (
     UPDATE senders n SET has_balance = true WHERE n.sender_no = $4 AND NOT n.has_balance RETURNING n.id
 ),
 changed AS (
@@ -146,7 +147,7 @@ type SenderBalanceChangeParams struct {
 	SenderNo string
 }
 
-// SenderBalanceChange tops up or corrects a balance and writes the ledger; no row: no such sender, or it would fall below 0.
+// SenderBalanceChange tops up or corrects a balance and writes the ledger. No row: no such sender, or the balance would become negative.
 func (q *Queries) SenderBalanceChange(ctx context.Context, arg SenderBalanceChangeParams) (SenderLedger, error) {
 	row := q.db.QueryRow(ctx, senderBalanceChange,
 		arg.Change,
@@ -182,8 +183,8 @@ type SenderConfigsRow struct {
 	Version  int64
 }
 
-// Senders: their configuration, and what is left to them.
-// SenderConfigs are the configurations that may hold secrets.
+// Senders: configuration, limits, balance, and statistics.
+// SenderConfigs returns the configurations that may contain secrets.
 func (q *Queries) SenderConfigs(ctx context.Context) ([]SenderConfigsRow, error) {
 	rows, err := q.db.Query(ctx, senderConfigs)
 	if err != nil {
@@ -293,21 +294,21 @@ func (q *Queries) SenderCreate(ctx context.Context, arg SenderCreateParams) (int
 }
 
 const senderDelete = `-- name: SenderDelete :one
-WITH gone AS (
+WITH deleted AS (
     DELETE FROM senders s
     WHERE s.sender_no = $1
         AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
-        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) l) = 0
+        AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) b) = 0 -- bookings
         AND (SELECT count(*) FROM sender_changes c WHERE c.sender_no = s.sender_no) = 0
     RETURNING s.id
 ),
 thresholds AS (
-    DELETE FROM sender_ledger l USING gone WHERE l.sender_id = gone.id
+    DELETE FROM sender_ledger l USING deleted WHERE l.sender_id = deleted.id
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM deleted
 `
 
-// SenderDelete removes one that never sent and that no route names.
+// SenderDelete deletes a sender that was never given a task. A foreign key stops it if a route names the sender.
 func (q *Queries) SenderDelete(ctx context.Context, senderNo string) (int64, error) {
 	row := q.db.QueryRow(ctx, senderDelete, senderNo)
 	var count int64
@@ -332,21 +333,21 @@ func (q *Queries) SenderFind(ctx context.Context, senderNo string) (SenderFindRo
 }
 
 const senderFold = `-- name: SenderFold :one
-WITH gone AS (
+WITH removed AS (
     DELETE FROM sender_changes RETURNING sender_no, sent, succeeded, failed, response_ms, at
 ),
-changes AS MATERIALIZED (
+sums AS MATERIALIZED (
     SELECT s.id AS sender_id, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
         sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at,
         max(c.at) FILTER (WHERE c.succeeded > 0) AS sent_at,
         max((c.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE c.sent > 0) AS claimed_on
-    FROM gone c
+    FROM removed c
     JOIN senders s ON s.sender_no = c.sender_no
     GROUP BY s.id
 ),
 locked AS MATERIALIZED (
     SELECT st.sender_id FROM sender_states st
-    WHERE st.sender_id IN (SELECT c.sender_id FROM changes c)
+    WHERE st.sender_id IN (SELECT c.sender_id FROM sums c)
     ORDER BY st.sender_id
     FOR NO KEY UPDATE
 ),
@@ -359,15 +360,15 @@ folded AS (
         sent_at = greatest(st.sent_at, g.sent_at),
         seen_at = greatest(st.seen_at, g.at)
     FROM locked l
-    JOIN changes g ON g.sender_id = l.sender_id
+    JOIN sums g ON g.sender_id = l.sender_id
     WHERE st.sender_id = l.sender_id
 )
-SELECT count(*) FROM gone
+SELECT count(*) FROM removed
 `
 
-// SenderFold adds what claims and reports left behind to the senders, and tells how many rows that were. What is folded at once
-// counts for one day of the sender's time zone, the latest. The states are locked in one order, as SendersSeen locks them, so that
-// the two cannot deadlock.
+// SenderFold adds the rows that claims and reports left in sender_changes to the senders, and returns how many rows there were. Rows that
+// are folded together count for one day, the latest in the time zone of the sender. sender_states is locked in the order of sender_id, as
+// in SendersSeen, so that the two cannot deadlock.
 func (q *Queries) SenderFold(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, senderFold)
 	var count int64
@@ -379,7 +380,8 @@ const senderLedgerList = `-- name: SenderLedgerList :many
 SELECT l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at, l.low_warning, l.low_switch FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = $1) AND l.id < $2
     AND ($3::bigint IS NULL OR l.lease_id IS NULL OR EXISTS (
-        SELECT FROM send_logs a JOIN tasks t ON t.task_id = a.task_id WHERE a.id = l.lease_id AND t.company_id = $3::bigint
+        SELECT FROM send_logs a JOIN tasks t ON t.task_id = a.task_id
+        WHERE a.id = l.lease_id AND t.company_id = $3::bigint
     ))
 ORDER BY l.id DESC
 LIMIT $4::integer
@@ -392,6 +394,8 @@ type SenderLedgerListParams struct {
 	PageLimit int32
 }
 
+// SenderLedgerList returns the ledger of a sender, newest first. With company_id, charges and refunds for tasks of other companies are
+// left out.
 func (q *Queries) SenderLedgerList(ctx context.Context, arg SenderLedgerListParams) ([]SenderLedger, error) {
 	rows, err := q.db.Query(ctx, senderLedgerList,
 		arg.SenderNo,
@@ -434,7 +438,8 @@ SELECT
     s.per_minute, s.per_hour, s.per_day, s.per_month, s.time_zone, s.lease_seconds, s.sign, s.segment_size, s.low_warning,
     s.low_switch, s.config, s.on_unclear, s.version, s.created_at, s.updated_at,
     st.balance, st.granted, n.next_available_at,
-    x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used, x.month_used::bigint AS month_used,
+    x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
+    x.month_used::bigint AS month_used,
     st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
     (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready
@@ -442,7 +447,7 @@ FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
 JOIN sender_standings x ON x.sender_id = s.id
 JOIN channels c ON c.id = s.channel_id
-LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at)
+LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
 WHERE s.id < $1 AND ($2::text IS NULL OR s.sender_no = $2::text)
     AND ($3::text IS NULL OR s.status = $3::text)
     AND ($4::bigint IS NULL OR EXISTS (
@@ -505,7 +510,7 @@ type SenderListRow struct {
 	IsReady         bool
 }
 
-// SenderList shows senders with what is left to them and what was learnt of them.
+// SenderList returns senders with their remaining limits and their statistics.
 func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]SenderListRow, error) {
 	rows, err := q.db.Query(ctx, senderList,
 		arg.BeforeID,
@@ -595,7 +600,7 @@ WITH made AS (
 INSERT INTO sender_states (sender_id) SELECT made.id FROM made
 `
 
-// SenderRegister makes a sender of an app that polls for the first time.
+// SenderRegister creates the sender of an app that polls for the first time.
 func (q *Queries) SenderRegister(ctx context.Context, senderNo string) error {
 	_, err := q.db.Exec(ctx, senderRegister, senderNo)
 	return err
@@ -611,7 +616,7 @@ type SenderResealParams struct {
 	Version  int64
 }
 
-// SenderReseal writes a configuration that was sealed anew, unless it was changed meanwhile.
+// SenderReseal stores a configuration that was sealed again with the current key, unless the sender was changed meanwhile.
 func (q *Queries) SenderReseal(ctx context.Context, arg SenderResealParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderReseal, arg.Config, arg.SenderNo, arg.Version)
 	if err != nil {
@@ -646,7 +651,7 @@ type SenderStandingsRow struct {
 	ResponseMs int64
 }
 
-// SenderStandings tells what decides which of several senders that wait has a task first. What has not been folded yet counts.
+// SenderStandings returns the numbers that decide which of several waiting senders is woken first. Rows that are not folded yet count.
 func (q *Queries) SenderStandings(ctx context.Context, senderNos []string) ([]SenderStandingsRow, error) {
 	rows, err := q.db.Query(ctx, senderStandings, senderNos)
 	if err != nil {
@@ -691,7 +696,8 @@ changed AS (
         per_day = CASE WHEN 'per_day' = ANY ($8::text[]) THEN NULL ELSE coalesce($11, s.per_day) END,
         per_month = CASE WHEN 'per_month' = ANY ($8::text[]) THEN NULL ELSE coalesce($12, s.per_month) END,
         time_zone = coalesce($13, s.time_zone),
-        lease_seconds = CASE WHEN 'lease_seconds' = ANY ($8::text[]) THEN NULL ELSE coalesce($14, s.lease_seconds) END,
+        lease_seconds = CASE WHEN 'lease_seconds' = ANY ($8::text[]) THEN NULL
+            ELSE coalesce($14, s.lease_seconds) END,
         sign = CASE WHEN 'sign' = ANY ($8::text[]) THEN NULL ELSE coalesce($15, s.sign) END,
         segment_size = CASE WHEN 'segment_size' = ANY ($8::text[]) THEN NULL ELSE coalesce($16, s.segment_size) END,
         low_warning = CASE WHEN 'low_warning' = ANY ($8::text[]) THEN NULL ELSE coalesce($17, s.low_warning) END,
@@ -715,7 +721,7 @@ counted_anew AS (
     UPDATE sender_states st
     SET next_available_at = greatest(
             CASE WHEN st.last_taken_at IS NOT NULL THEN st.last_taken_at + make_interval(secs => st.last_taken * c.interval_ms / 1000.0)
-                ELSE '-infinity' END,
+                ELSE '-infinity' END, -- ready at once
             CASE WHEN NOT c.is_mended THEN st.rest_until END
         ),
         openings = CASE WHEN c.is_mended THEN 0 ELSE st.openings END,
@@ -755,9 +761,9 @@ type SenderUpdateParams struct {
 	Username     string
 }
 
-// SenderUpdate changes what is given. Of a field that may be empty, clear says to empty it. A changed interval counts from the
-// last claim: the sender is ready again when the tasks it took have had the new interval each (S4.4). What may have mended a sender
-// closes its circuit breaker. Changed thresholds are in the ledger.
+// SenderUpdate changes the given fields. clear lists the optional fields to set to null. A changed interval counts from the last claim:
+// the sender is ready when the tasks of that claim have had the new interval each (S4.4). Setting config, kind or status closes the
+// circuit breaker, because it may have repaired the sender. Changed thresholds are written to the ledger.
 func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderUpdate,
 		arg.SenderNo,
@@ -790,7 +796,7 @@ func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int
 }
 
 const senderWaits = `-- name: SenderWaits :one
-WITH open AS MATERIALIZED (
+WITH served_pools AS MATERIALIZED (
     SELECT r.pool_id, r.sort, true AS is_routed
     FROM senders s
     JOIN routes r ON r.sender_id = s.id AND r.status = 'on'
@@ -803,7 +809,7 @@ WITH open AS MATERIALIZED (
 )
 SELECT
     s.is_paced,
-    (EXISTS (SELECT FROM open o WHERE o.is_routed)
+    (EXISTS (SELECT FROM served_pools p WHERE p.is_routed)
     OR (s.is_shared AND EXISTS (
         SELECT FROM senders o WHERE o.channel_id = s.channel_id AND o.is_shared AND o.status = 'on' AND o.sort < s.sort
     ))
@@ -813,10 +819,10 @@ SELECT
     )))::boolean AS is_counted_on,
     coalesce((
         SELECT greatest(0, extract(epoch FROM st.next_available_at - clock_timestamp())) FROM sender_states st
-        WHERE st.sender_id = s.id AND isfinite(st.next_available_at)
+        WHERE st.sender_id = s.id AND isfinite(st.next_available_at) -- -infinity: ready
     ), 0)::double precision AS seconds,
-    ARRAY(SELECT o.pool_id FROM open o ORDER BY o.pool_id)::bigint[] AS pools,
-    ARRAY(SELECT o.sort FROM open o ORDER BY o.pool_id)::double precision[] AS sorts
+    ARRAY(SELECT p.pool_id FROM served_pools p ORDER BY p.pool_id)::bigint[] AS pools,
+    ARRAY(SELECT p.sort FROM served_pools p ORDER BY p.pool_id)::double precision[] AS sorts
 FROM senders s
 WHERE s.sender_no = $1
 `
@@ -829,8 +835,8 @@ type SenderWaitsRow struct {
 	Sorts       []float64
 }
 
-// SenderWaits is how long the interval of a sender still holds it back, in seconds, and the pools that it may take from, with
-// its sort in each.
+// SenderWaits returns for how many seconds the interval of a sender still holds it back, and the pools that it serves, with its sort in
+// each. is_counted_on: other senders need to know whether this one polls; see has_routes and has_dependents of SenderAdmit.
 func (q *Queries) SenderWaits(ctx context.Context, senderNo string) (SenderWaitsRow, error) {
 	row := q.db.QueryRow(ctx, senderWaits, senderNo)
 	var i SenderWaitsRow
@@ -865,7 +871,7 @@ type SendersSeenParams struct {
 	ApartSeconds float64
 }
 
-// SendersSeen notes that these polled, so many seconds apart.
+// SendersSeen records that senders polled, unless that was recorded within the last apart_seconds.
 func (q *Queries) SendersSeen(ctx context.Context, arg SendersSeenParams) (int64, error) {
 	result, err := q.db.Exec(ctx, sendersSeen, arg.SenderNos, arg.ApartSeconds)
 	if err != nil {
@@ -878,7 +884,7 @@ const timeZoneCheck = `-- name: TimeZoneCheck :one
 SELECT (now() AT TIME ZONE $1::text)::text AS there
 `
 
-// TimeZoneCheck fails with invalid_parameter_value for a zone that is not there.
+// TimeZoneCheck fails with invalid_parameter_value if a time zone does not exist.
 func (q *Queries) TimeZoneCheck(ctx context.Context, zone string) (string, error) {
 	row := q.db.QueryRow(ctx, timeZoneCheck, zone)
 	var there string

@@ -43,7 +43,7 @@ const settingPut = `-- name: SettingPut :exec
 WITH old AS (
     SELECT s.value FROM settings s WHERE s.category = $1 AND s.name = $2
 ),
-put AS (
+changed AS (
     INSERT INTO settings (category, name, value, updated_by)
     VALUES ($1, $2, $5, $3)
     ON CONFLICT (category, name) DO UPDATE
@@ -53,8 +53,8 @@ put AS (
 )
 INSERT INTO events (event, subject, detail)
 SELECT 'setting.changed', $1::text || '.' || $2::text,
-    jsonb_build_object('by', $3::text, 'from', coalesce((SELECT old.value FROM old), $4::jsonb), 'to', put.value)
-FROM put
+    jsonb_build_object('by', $3::text, 'from', coalesce((SELECT old.value FROM old), $4::jsonb), 'to', changed.value)
+FROM changed
 `
 
 type SettingPutParams struct {
@@ -65,7 +65,7 @@ type SettingPutParams struct {
 	Value        []byte
 }
 
-// SettingPut changes one setting and keeps who did it, when, from what and to what; nothing if it has that value already.
+// SettingPut changes a setting and adds an event with the user, the old and the new value. It does nothing if the value is the same.
 func (q *Queries) SettingPut(ctx context.Context, arg SettingPutParams) error {
 	_, err := q.db.Exec(ctx, settingPut,
 		arg.Category,

@@ -25,8 +25,9 @@ type DefaultContentConsumeRow struct {
 	UseTemplate bool
 }
 
-// DefaultContentConsume marks a company's default content as sent and gives its text (S0.9). A second caller at once waits here
-// for the first one's transaction: it finds the row sent, or, if that rolled back, takes it. No row: none, or sent.
+// DefaultContentConsume marks a company's default content as sent and returns its text (S0.9). A concurrent caller waits here for the
+// first transaction: if that commits, the content is sent; if it rolls back, the second caller gets the content. No row: no default
+// content, or it was sent before.
 func (q *Queries) DefaultContentConsume(ctx context.Context, arg DefaultContentConsumeParams) (DefaultContentConsumeRow, error) {
 	row := q.db.QueryRow(ctx, defaultContentConsume, arg.CompanyID, arg.Recipient)
 	var i DefaultContentConsumeRow
@@ -200,7 +201,7 @@ type DefaultContentReturnParams struct {
 	Recipient string
 }
 
-// DefaultContentReturn lets a default content be sent again that this transaction consumed.
+// DefaultContentReturn undoes DefaultContentConsume in the same transaction.
 func (q *Queries) DefaultContentReturn(ctx context.Context, arg DefaultContentReturnParams) error {
 	_, err := q.db.Exec(ctx, defaultContentReturn, arg.CompanyID, arg.Recipient)
 	return err
@@ -246,7 +247,7 @@ WHERE c.id IS NULL
 ORDER BY n.company_no
 `
 
-// TemplateCompaniesUnknown gives those that are not there.
+// TemplateCompaniesUnknown returns the company numbers that do not exist.
 func (q *Queries) TemplateCompaniesUnknown(ctx context.Context, companies []string) ([]string, error) {
 	rows, err := q.db.Query(ctx, templateCompaniesUnknown, companies)
 	if err != nil {
@@ -325,7 +326,7 @@ ORDER BY t.id
 LIMIT 1
 `
 
-// TemplateFirstActive is the first, by id, that is active and that the company may use.
+// TemplateFirstActive returns the active template with the smallest id that the company may use.
 func (q *Queries) TemplateFirstActive(ctx context.Context, companyID int64) (Template, error) {
 	row := q.db.QueryRow(ctx, templateFirstActive, companyID)
 	var i Template
