@@ -19,18 +19,18 @@ import (
 	"lksms/internal/config"
 )
 
-// demoCmd shows the whole way of a message, as any client would go it: through the generated client and the public API.
+// demoCmd shows the life of a message through the public API, with the generated client.
 type demoCmd struct {
-	target `embed:""`
-	Count  int `name:"count" default:"60" help:"How many messages to submit."`
+	Target target `embed:""`
+	Count  int    `name:"count" default:"60" help:"Number of messages to submit, 1 to 10000."`
 
-	config.Account  `embed:""`
-	config.Database `embed:""`
+	Account  config.Account  `embed:""`
+	Database config.Database `embed:""`
 }
 
-// The examples of the documents.
+// The documented examples.
 const (
-	demoName            = "lksms-demo" // of its company, its user, its app and the source of its messages
+	demoName            = "lksms-demo" // name of the demo's company, user, app and message source
 	demoPhone           = "13800138000"
 	demoPlain           = "您的快递已到，请及时领取"
 	demoTemplateName    = "验证码模板"
@@ -38,7 +38,7 @@ const (
 	demoDefaultContent  = "欢迎使用我们的服务"
 )
 
-// Validate refuses a count that shows nothing, or that would take all day.
+// Validate rejects a count that shows nothing or would take all day.
 func (c *demoCmd) Validate() error {
 	if c.Count < 1 || c.Count > 10000 {
 		return errors.New("--count must be between 1 and 10000")
@@ -52,18 +52,18 @@ func (c *demoCmd) Run(ctx context.Context) error {
 		return err
 	}
 	secret := rand.Text()
-	admin, err := clientFor(c.address(), c.Username, string(password))
+	admin, err := clientFor(c.Target.address(), c.Account.Username, string(password))
 	if err != nil {
 		return err
 	}
-	own, err := clientFor(c.address(), demoName, secret)
+	own, err := clientFor(c.Target.address(), demoName, secret)
 	if err != nil {
 		return err
 	}
 	d := &demo{admin: admin, client: own, count: c.Count}
-	defer d.close() //nolint:contextcheck // also when ctx has ended
+	defer d.close() //nolint:contextcheck // runs also after the end of ctx
 	if err := d.prepare(ctx, secret); err != nil {
-		return fmt.Errorf("%s: %w", c.address(), err)
+		return fmt.Errorf("%s: %w", c.Target.address(), err)
 	}
 	if err := d.submit(ctx); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (c *demoCmd) Run(ctx context.Context) error {
 	if err := d.report(ctx); err != nil {
 		return err
 	}
-	return d.tell(ctx)
+	return d.notify(ctx)
 }
 
 func clientFor(address, username, password string) (*api.ClientWithResponses, error) {
@@ -90,39 +90,40 @@ func clientFor(address, username, password string) (*api.ClientWithResponses, er
 	return client, nil
 }
 
-// demo has a company, a user and senders of its own, and routes from the one to the others: its senders get nothing that others
-// wait for, and nobody else's get what it submits. They stay for the next time; while no demo runs they are switched off.
+// demo is one run. It has a company, a user and senders of its own, and routes between them, so that its senders get
+// no tasks of others, and other senders none of its tasks. They are kept for the next run, disabled in between.
 type demo struct {
 	admin  *api.ClientWithResponses
-	client *api.ClientWithResponses // as the company's user
+	client *api.ClientWithResponses // client of the company's user
 	count  int
-	opened []string // senders
+	opened []string // numbers of the enabled senders
 
 	useTemplate bool
 	useDefault  bool
 	mu          sync.Mutex
-	waiting     map[string]bool // submitted and not known to be settled
-	longest     string          // the task with the most attempts, whose timeline tells most
+	waiting     map[string]bool // submitted tasks that are not known to be settled
+	longest     string          // the task with the most attempts, for the timeline
 	attempts    int16
 }
 
-// prepare opens what the demo has of its own, and sees which examples can be sent without touching what others stored.
+// prepare creates or enables the company, the user and the sender, and finds out which examples can be sent without
+// changing data of others.
 func (d *demo) prepare(ctx context.Context, password string) error {
 	ready, err := d.admin.ReadyWithResponse(ctx)
 	if err != nil {
-		return fmt.Errorf("no server answers (start one with `make run`): %w", err)
+		return fmt.Errorf("the server does not answer (start one with `make run`): %w", err)
 	}
 	if ready.StatusCode() != http.StatusOK {
 		return fmt.Errorf("the server is not ready: %s", ready.Status())
 	}
-	if _, err := made(d.admin.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: demoName, Name: demoName})); err != nil {
-		return fmt.Errorf("add a company: %w", err)
+	if _, err := created(d.admin.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: demoName, Name: demoName})); err != nil {
+		return fmt.Errorf("create company: %w", err)
 	}
 	if err := d.openUser(ctx, password); err != nil {
-		return fmt.Errorf("add a user: %w", err)
+		return fmt.Errorf("create user: %w", err)
 	}
 	if err := d.openSender(ctx, api.SenderRequest{SenderNo: demoName, Name: demoName}); err != nil {
-		return fmt.Errorf("add a sender: %w", err)
+		return fmt.Errorf("create sender: %w", err)
 	}
 	if err := d.settleLeftovers(ctx); err != nil {
 		return err
@@ -134,11 +135,12 @@ func (d *demo) prepare(ctx context.Context, password string) error {
 	return err
 }
 
-// made is accepted for what an earlier demo may have made already; known tells whether it had.
-func made[Answer interface {
+// created is accepted, except that a conflict is no error: an earlier demo may have created the object. exists
+// reports whether it had.
+func created[Answer interface {
 	StatusCode() int
 	Status() string
-}](answer Answer, err error) (known bool, _ error) {
+}](answer Answer, err error) (exists bool, _ error) {
 	if err == nil && answer.StatusCode() == http.StatusConflict {
 		return true, nil
 	}
@@ -146,27 +148,27 @@ func made[Answer interface {
 	return false, err
 }
 
-// openUser adds the company's user, or gives the one of an earlier demo the new password.
+// openUser creates the company's user, or enables that of an earlier demo with the new password.
 func (d *demo) openUser(ctx context.Context, password string) error {
 	company := demoName
-	known, err := made(d.admin.CreateUserWithResponse(ctx, api.UserRequest{
+	exists, err := created(d.admin.CreateUserWithResponse(ctx, api.UserRequest{
 		Username: demoName, Password: &password, Role: api.RoleSubmit, CompanyNo: &company,
 	}))
-	if err == nil && known {
+	if err == nil && exists {
 		_, err = accepted(d.admin.UpdateUserWithResponse(ctx, demoName, api.UserPatch{Password: &password, IsDisabled: new(bool)}))
 	}
 	return err
 }
 
-// openSender adds a sender that is the company's alone, or switches on the one of an earlier demo.
+// openSender creates a sender for the company alone, or enables that of an earlier demo.
 func (d *demo) openSender(ctx context.Context, s api.SenderRequest) error {
 	s.IsShared = new(bool)
 	answer, err := d.admin.CreateSenderWithResponse(ctx, nil, s)
 	if err == nil && answer.StatusCode() == http.StatusUnprocessableEntity && s.Config != nil {
 		return errNoSecrets
 	}
-	known, err := made(answer, err)
-	if err == nil && known {
+	exists, err := created(answer, err)
+	if err == nil && exists {
 		_, err = accepted(d.admin.UpdateSenderWithResponse(ctx, s.SenderNo, api.SenderPatch{
 			Config: s.Config, Status: new(api.SenderOn), IsShared: s.IsShared,
 		}))
@@ -175,13 +177,13 @@ func (d *demo) openSender(ctx context.Context, s api.SenderRequest) error {
 		return err
 	}
 	d.opened = append(d.opened, s.SenderNo)
-	_, err = made(d.admin.CreateRouteWithResponse(ctx, nil, api.RouteRequest{
+	_, err = created(d.admin.CreateRouteWithResponse(ctx, nil, api.RouteRequest{
 		CompanyNo: demoName, MessageType: api.Notification, SenderNo: s.SenderNo,
 	}))
 	return err
 }
 
-// close switches off what was opened, as well as it can.
+// close disables the user and the senders, as far as it can.
 func (d *demo) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -191,7 +193,7 @@ func (d *demo) close() {
 	_, _ = d.admin.UpdateUserWithResponse(ctx, demoName, api.UserPatch{IsDisabled: new(true)})
 }
 
-// settleLeftovers ends what a demo that was interrupted left open.
+// settleLeftovers settles the tasks of an interrupted demo.
 func (d *demo) settleLeftovers(ctx context.Context) error {
 	source := demoName
 	for _, status := range []api.TaskStatus{api.TaskPending, api.TaskProcessing} {
@@ -199,7 +201,7 @@ func (d *demo) settleLeftovers(ctx context.Context) error {
 			limit := 100
 			list, err := accepted(d.client.ListTasksWithResponse(ctx, &api.ListTasksParams{Source: &source, Status: &status, Limit: &limit}))
 			if err != nil {
-				return fmt.Errorf("look for leftovers: %w", err)
+				return fmt.Errorf("list leftovers: %w", err)
 			}
 			for _, task := range list.JSON200.Data.Items {
 				if status == api.TaskPending {
@@ -219,10 +221,10 @@ func (d *demo) settleLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// ensureTemplate tells whether the first active template that the company may use is the example; one that others made for
-// everybody may stand before it.
+// ensureTemplate reports whether messages of the company are rendered with the example template: another active
+// template for all companies may come before it.
 func (d *demo) ensureTemplate(ctx context.Context) (bool, error) {
-	limit, first := 100, "" // by id, and the list is newest first
+	limit, first := 100, "" // the active template with the smallest id; the list is newest first
 	params := &api.ListTemplatesParams{Limit: &limit}
 	for {
 		list, err := accepted(d.admin.ListTemplatesWithResponse(ctx, params))
@@ -247,6 +249,7 @@ func (d *demo) ensureTemplate(ctx context.Context) (bool, error) {
 	return true, err
 }
 
+// ensureDefault creates or resets the default content of demoPhone.
 func (d *demo) ensureDefault(ctx context.Context) (bool, error) {
 	number, company := demoPhone, demoName
 	list, err := accepted(d.admin.ListDefaultContentsWithResponse(ctx, &api.ListDefaultContentsParams{CompanyNo: &company, PhoneNumber: &number}))
@@ -263,7 +266,7 @@ func (d *demo) ensureDefault(ctx context.Context) (bool, error) {
 	return true, err
 }
 
-// submit sends in the three kinds of message by turns; the default content once.
+// submit submits the three kinds of message in turns, and the default content once.
 func (d *demo) submit(ctx context.Context) error {
 	d.waiting = map[string]bool{}
 	bar := newBar(d.count, "submitting")
@@ -299,8 +302,8 @@ func (d *demo) message(i int) api.SendRequest {
 	}
 }
 
-// send is the simulated sender: it polls, takes a moment for each message, and reports. About one in ten fails for good
-// and one in seven asks for another attempt, a second later.
+// send is the simulated sender: it polls, takes a moment for each message, and reports. About one message in ten
+// fails, and one in seven asks for a retry after a second.
 func (d *demo) send(ctx context.Context) error {
 	bar := newBar(d.count, "sending   ")
 	defer finishBar(bar)
@@ -319,7 +322,7 @@ func (d *demo) send(ctx context.Context) error {
 			return err
 		}
 		if claimed == 0 {
-			if err := d.look(ctx); err != nil {
+			if err := d.refresh(ctx); err != nil {
 				return err
 			}
 			select {
@@ -345,7 +348,7 @@ func (d *demo) claim(ctx context.Context) (int, error) {
 }
 
 func (d *demo) deliver(ctx context.Context, task api.ClaimedTask) error {
-	time.Sleep(time.Duration(20+dice.IntN(100)) * time.Millisecond) // the air
+	time.Sleep(time.Duration(20+dice.IntN(100)) * time.Millisecond) // the time that sending takes
 	report := api.ReportRequest{TaskID: task.TaskID, AppID: demoName, LeaseID: &task.LeaseID, Status: api.ReportSuccess}
 	retry, wait := true, int32(1)
 	busy, unknown := "网络超时", "空号"
@@ -370,14 +373,14 @@ func (d *demo) deliver(ctx context.Context, task api.ClaimedTask) error {
 	return nil
 }
 
-// look asks what became of the tasks that are still open: the server may have given one up.
-func (d *demo) look(ctx context.Context) error {
+// refresh removes settled tasks from waiting: the server may have settled one itself.
+func (d *demo) refresh(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id := range d.waiting {
 		answer, err := accepted(d.client.GetTaskWithResponse(ctx, id))
 		if err != nil {
-			return fmt.Errorf("look at task: %w", err)
+			return fmt.Errorf("get task: %w", err)
 		}
 		if answer.JSON200.Data.Status >= api.TaskSuccess {
 			delete(d.waiting, id)
@@ -389,10 +392,10 @@ func (d *demo) look(ctx context.Context) error {
 func (d *demo) report(ctx context.Context) error {
 	counts, err := accepted(d.admin.TaskStatisticsWithResponse(ctx))
 	if err != nil {
-		return fmt.Errorf("read the statistics: %w", err)
+		return fmt.Errorf("read statistics: %w", err)
 	}
 	n := counts.JSON200.Data
-	fmt.Printf("\nThe queue now, with what others submitted\n")
+	fmt.Printf("\nTasks of all companies\n")
 	for _, row := range []struct {
 		name  string
 		count int64
@@ -407,9 +410,9 @@ func (d *demo) report(ctx context.Context) error {
 	}
 	timeline, err := accepted(d.client.GetTaskTimelineWithResponse(ctx, d.longest))
 	if err != nil {
-		return fmt.Errorf("read a timeline: %w", err)
+		return fmt.Errorf("read timeline: %w", err)
 	}
-	fmt.Printf("\nThe way of %s\n", d.longest)
+	fmt.Printf("\nTimeline of %s\n", d.longest)
 	for _, event := range timeline.JSON200.Data {
 		fmt.Printf("  %s  %-9s %s\n", event.At.Local().Format("15:04:05.000"), event.Event, describe(event))
 	}
@@ -429,7 +432,7 @@ func describe(e api.TimelineEvent) string {
 	}
 }
 
-// accepted makes one error of a call that failed and of an answer that is not a success.
+// accepted turns an answer other than 200 into an error.
 func accepted[Answer interface {
 	StatusCode() int
 	Status() string
@@ -448,6 +451,6 @@ func newBar(total int, what string) *progressbar.ProgressBar {
 }
 
 func finishBar(bar *progressbar.ProgressBar) {
-	_ = bar.Exit() // the figures below say the same
+	_ = bar.Exit() // the figures below show the same
 	fmt.Fprintln(os.Stderr)
 }

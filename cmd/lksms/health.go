@@ -12,9 +12,9 @@ import (
 	"lksms/gen/api"
 )
 
-// target is the server that a command talks to.
+// target is the server that a command calls.
 type target struct {
-	URL  string `name:"url" help:"Address of the server; the one on this machine by default."`
+	URL  string `name:"url" help:"URL of the server. Default: the server on this machine."`
 	Port int    `name:"app-port" env:"APP_PORT" default:"8000" help:"Port of the server on this machine."`
 }
 
@@ -27,16 +27,16 @@ func (t target) address() string {
 
 // healthCmd is for supervisors that run a command in a container without a shell.
 type healthCmd struct {
-	target      `embed:""`
+	Target      target `embed:""`
 	TLSCertFile string `name:"tls-cert-file" env:"TLS_CERT_FILE" help:"Set if the server on this machine serves TLS."`
 }
 
 func (c *healthCmd) Run(ctx context.Context) error {
-	address, transport := c.address(), http.DefaultTransport
-	if c.URL == "" && c.TLSCertFile != "" {
+	address, transport := c.Target.address(), http.DefaultTransport
+	if c.Target.URL == "" && c.TLSCertFile != "" {
 		address = "https" + strings.TrimPrefix(address, "http")
-		// The certificate is for the server's own name, and nothing secret is asked.
-		transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // on this machine
+		// The certificate is for the server's public name, and the request contains no secret.
+		transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the server is on this machine
 	}
 	client, err := api.NewClientWithResponses(address, api.WithHTTPClient(&http.Client{Timeout: 3 * time.Second, Transport: transport}))
 	if err != nil {

@@ -1,4 +1,5 @@
-// Command lksms accepts short messages over HTTP, queues them in PostgreSQL and hands them to senders.
+// Command lksms accepts short messages over HTTP, queues them in PostgreSQL and hands them to senders. It owns the
+// command line: flags, output and the order in which the server starts and stops.
 package main
 
 import (
@@ -17,12 +18,12 @@ import (
 
 type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run the server."`
-	Migrate migrateCmd `cmd:"" help:"Bring the database to the form that this version needs; serve does so by itself."`
-	User    userCmd    `cmd:"" help:"Manage who may do what."`
+	Migrate migrateCmd `cmd:"" help:"Apply or revert migrations of the database. serve applies them itself."`
+	User    userCmd    `cmd:"" help:"Manage users and their API keys."`
 	Secrets secretsCmd `cmd:"" help:"Manage the key that seals the secrets of senders."`
 	Demo    demoCmd    `cmd:"" help:"Send a few dozen messages through a running server with a simulated sender."`
-	Health  healthCmd  `cmd:"" help:"Ask a running server whether it is ready; the exit status tells."`
-	Version versionCmd `cmd:"" help:"Say which version this is."`
+	Health  healthCmd  `cmd:"" help:"Check whether a running server is ready. The exit status is 0 if it is."`
+	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
 func main() {
@@ -49,7 +50,7 @@ func main() {
 	}
 }
 
-// version is set when make builds.
+// version is set by make build.
 var version = "devel"
 
 type versionCmd struct{}

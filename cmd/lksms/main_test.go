@@ -574,7 +574,7 @@ func TestDemoEndsWithEveryTaskSettledAndTouchesNoOthers(t *testing.T) {
 		if err != nil {
 			t.Fatalf("demo: %v\n%s", err, out)
 		}
-		for _, want := range []string{fmt.Sprintf("pending, new    %6d", open), "pending, retry       0", "processing           0", "The way of task_", "received", "claimed",
+		for _, want := range []string{fmt.Sprintf("pending, new    %6d", open), "pending, retry       0", "processing           0", "Timeline of task_", "received", "claimed",
 			"DingTalk  to zhang and li: 【应急成像】已发起", "e-mail    to li@example.com: 【应急成像】已发起", "WeChat    to openid-zhang: 瑜伽课", "wechat    sent once"} {
 			if !strings.Contains(string(out), want) {
 				t.Errorf("no %q in:\n%s", want, out)

@@ -10,8 +10,8 @@ import (
 )
 
 type secretsCmd struct {
-	Key    secretsKeyCmd    `cmd:"" help:"Make a key for SECRETS_KEY and print it."`
-	Rotate secretsRotateCmd `cmd:"" help:"Seal the secrets of all senders with SECRETS_KEY; what SECRETS_KEY_OLD sealed is opened with that."`
+	Key    secretsKeyCmd    `cmd:"" help:"Print a new key for SECRETS_KEY."`
+	Rotate secretsRotateCmd `cmd:"" help:"Seal the secrets of all senders again with SECRETS_KEY. Secrets sealed with SECRETS_KEY_OLD are opened with that key."`
 }
 
 type secretsKeyCmd struct{}
@@ -22,8 +22,8 @@ func (secretsKeyCmd) Run() error {
 }
 
 type secretsRotateCmd struct {
-	config.Outbound `embed:""`
-	config.Database `embed:""`
+	Outbound config.Outbound `embed:""`
+	Database config.Database `embed:""`
 }
 
 func (c *secretsRotateCmd) Run(ctx context.Context) error {
@@ -34,9 +34,9 @@ func (c *secretsRotateCmd) Run(ctx context.Context) error {
 	return withDatabase(ctx, c.Database, func(ctx context.Context, url string) error {
 		n, err := app.RotateSecrets(ctx, url, box)
 		if err != nil {
-			return fmt.Errorf("%d sealed anew, then: %w", n, err)
+			return fmt.Errorf("%d configurations sealed again, then: %w", n, err)
 		}
-		fmt.Printf("%d sealed anew\n", n)
+		fmt.Printf("%d configurations sealed again\n", n)
 		return nil
 	})
 }

@@ -20,22 +20,25 @@ import (
 )
 
 type serveCmd struct {
-	config.Server `embed:""`
+	Server config.Server `embed:""`
 }
 
-// startLimit bounds everything before the first request: a first cluster, a recovery, the migrations.
+// Validate is called by kong after it has read the flags.
+func (c *serveCmd) Validate() error { return c.Server.Validate() }
+
+// startLimit bounds everything before the first request: a new cluster, a recovery, the migrations.
 const startLimit = 2 * time.Minute
 
-// gcPercent lets the heap grow further before it is collected: of the memory of a small server there is enough, and a tenth
-// of its time went into collecting. GOGC, if set, says otherwise.
+// gcPercent lets the heap grow further before a collection: small servers have enough memory, and a tenth of their
+// time was spent collecting. GOGC overrides it.
 const gcPercent = 300
 
-// memoryLimit is from where on the heap is collected more often. The bodies of requests that are served at once need less, so a flood of
-// them does not make the server grow further. GOMEMLIMIT, if set, says otherwise.
+// memoryLimit is the heap size from which on collections are more frequent. The bodies of all concurrent requests
+// need less, so that a flood of them does not make the server grow further. GOMEMLIMIT overrides it.
 const memoryLimit = 256 << 20
 
 func (c *serveCmd) Run(ctx context.Context) error {
-	log := newLogger(c.Log)
+	log := newLogger(c.Server.Log)
 	if before := debug.SetGCPercent(gcPercent); before != 100 {
 		debug.SetGCPercent(before)
 	}
@@ -43,27 +46,27 @@ func (c *serveCmd) Run(ctx context.Context) error {
 		debug.SetMemoryLimit(before)
 	}
 	if names := config.Meaningless(); len(names) > 0 {
-		log.Warn("these variables mean nothing here; DATABASE_URL says where the data is, and without it a private PostgreSQL is started",
+		log.Warn("these variables are ignored: set DATABASE_URL to use a database, or leave it unset to start a private PostgreSQL",
 			"variables", strings.Join(names, ", "))
 	}
-	if c.IsSamplePassword() {
-		log.Warn("BASIC_AUTH_PASSWORD is the sample of a document that everybody can read: set a password of your own")
+	if c.Server.IsSamplePassword() {
+		log.Warn("BASIC_AUTH_PASSWORD is a sample from public documentation: set a password of your own")
 	}
-	// First, because it is what most often cannot be had, and nothing is touched yet.
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Address())
+	// The port comes first: it is the most frequent failure, and nothing has been changed yet.
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Server.Address())
 	if err != nil {
 		return fmt.Errorf("listen (APP_HOST, APP_PORT): %w", err)
 	}
-	defer listener.Close() //nolint:errcheck // Serve closes it; this is for the ways out before
+	defer listener.Close() //nolint:errcheck // Serve closes it; this is for earlier returns
 
 	starting, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	db, err := openDatabase(starting, c.Database, log)
+	db, err := openDatabase(starting, c.Server.Database, log)
 	if err != nil {
 		return err
 	}
-	if db.borrowed {
-		log.Warn("using the PostgreSQL that another lksms started; it stops with that one", "folder", c.DataDir)
+	if db.isShared {
+		log.Warn("using the PostgreSQL that another lksms process started; it stops with that process", "folder", c.Server.DataDir)
 	}
 	err = c.serve(ctx, starting, db, listener, log)
 	return errors.Join(err, db.stop())
@@ -75,9 +78,9 @@ func (c *serveCmd) serve(ctx, starting context.Context, db *database, listener n
 		return err
 	}
 	if applied > 0 {
-		log.Info("migrated", "applied", applied)
+		log.Info("migrations applied", "applied", applied)
 	}
-	password, generated, err := config.ResolvePassword(c.Account, c.Database, true)
+	password, generated, err := config.ResolvePassword(c.Server.Account, c.Server.Database, true)
 	if err != nil {
 		return err
 	}
@@ -91,13 +94,13 @@ func (c *serveCmd) serve(ctx, starting context.Context, db *database, listener n
 	}
 	defer server.Close()
 
-	// Without its database the server is of no use: whoever started it should know.
+	// Without its database the server is useless, so that it stops with an error.
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	go func() {
 		select {
 		case <-db.gone:
-			stop(errors.New("the private PostgreSQL ended by itself"))
+			stop(errors.New("the private PostgreSQL ended unexpectedly"))
 		case <-ctx.Done():
 		}
 	}()
@@ -111,16 +114,16 @@ func (c *serveCmd) serve(ctx, starting context.Context, db *database, listener n
 	return err
 }
 
-// greet tells a person what to do next. A configured password is not repeated.
+// greet prints the address, the user and how to go on. It never prints a configured password.
 func (c *serveCmd) greet(addr net.Addr, password config.Secret, generated bool) {
 	scheme := "http"
-	if c.TLSCertFile != "" {
+	if c.Server.TLSCertFile != "" {
 		scheme = "https"
 	}
 	base := baseURL(scheme, addr)
 	shown := "as configured"
 	if generated {
-		shown = string(password) + "   (kept in " + c.PasswordFile() + ")"
+		shown = string(password) + "   (from " + c.Server.PasswordFile() + ")"
 	}
 	fmt.Printf(`
   LKSMS is serving
@@ -128,14 +131,14 @@ func (c *serveCmd) greet(addr net.Addr, password config.Secret, generated bool) 
     address    %s
     user       %s
     password   %s
-`, base, c.Username, shown)
-	if c.EnableDocs {
+`, base, c.Server.Username, shown)
+	if c.Server.EnableDocs {
 		fmt.Printf("    try it     %s/docs/\n", base)
 	}
 	fmt.Print("\n  Watch messages go out, in another terminal:\n\n    make demo\n\n")
 }
 
-// baseURL is how this machine reaches addr.
+// baseURL is the URL of addr from this machine.
 func baseURL(scheme string, addr net.Addr) string {
 	host, port := "127.0.0.1", "0"
 	if tcp, ok := addr.(*net.TCPAddr); ok {
@@ -147,13 +150,13 @@ func baseURL(scheme string, addr net.Addr) string {
 	return (&url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}).String()
 }
 
-// database is the one that was configured, or a private one.
+// database is the configured database, or a private one.
 type database struct {
 	url  string
-	gone <-chan struct{} // closed when a private server ends; nil otherwise
+	gone <-chan struct{} // closed when an owned private server ends; nil otherwise
 	stop func() error
 
-	borrowed bool // a private one that another process started
+	isShared bool // a private server that another process owns
 }
 
 func openDatabase(ctx context.Context, cfg config.Database, log *slog.Logger) (*database, error) {
@@ -166,7 +169,7 @@ func openDatabase(ctx context.Context, cfg config.Database, log *slog.Logger) (*
 	if err != nil {
 		return nil, fmt.Errorf("private PostgreSQL: %w", err)
 	}
-	db := &database{url: server.URL(), stop: server.Stop, borrowed: !server.Owned()}
+	db := &database{url: server.URL(), stop: server.Stop, isShared: !server.Owned()}
 	if server.Owned() {
 		db.gone = server.Exited()
 	}
@@ -174,13 +177,13 @@ func openDatabase(ctx context.Context, cfg config.Database, log *slog.Logger) (*
 }
 
 type migrateCmd struct {
-	Up     migrateUpCmd     `cmd:"" help:"Apply what is missing."`
-	Down   migrateDownCmd   `cmd:"" help:"Take back the newest migration, and the data in what it made."`
+	Up     migrateUpCmd     `cmd:"" help:"Apply missing migrations."`
+	Down   migrateDownCmd   `cmd:"" help:"Revert the newest migration. Data in the tables and columns that it created is lost."`
 	Status migrateStatusCmd `cmd:"" help:"List the migrations."`
 }
 
 type migrateUpCmd struct {
-	config.Database `embed:""`
+	Database config.Database `embed:""`
 }
 
 func (c *migrateUpCmd) Run(ctx context.Context) error {
@@ -194,7 +197,7 @@ func (c *migrateUpCmd) Run(ctx context.Context) error {
 }
 
 type migrateDownCmd struct {
-	config.Database `embed:""`
+	Database config.Database `embed:""`
 }
 
 func (c *migrateDownCmd) Run(ctx context.Context) error {
@@ -202,7 +205,7 @@ func (c *migrateDownCmd) Run(ctx context.Context) error {
 }
 
 type migrateStatusCmd struct {
-	config.Database `embed:""`
+	Database config.Database `embed:""`
 }
 
 func (c *migrateStatusCmd) Run(ctx context.Context) error {
@@ -219,6 +222,7 @@ func (c *migrateStatusCmd) Run(ctx context.Context) error {
 	})
 }
 
+// withDatabase runs fn with the URL of the configured database, or of a private one that it starts and stops.
 func withDatabase(ctx context.Context, cfg config.Database, fn func(context.Context, string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()

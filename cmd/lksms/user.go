@@ -19,13 +19,13 @@ import (
 type userCmd struct {
 	Add     userAddCmd     `cmd:"" help:"Add a user."`
 	List    userListCmd    `cmd:"" help:"List the users."`
-	Disable userDisableCmd `cmd:"" help:"Let a user in no more; servers that run notice it within two seconds."`
-	Enable  userEnableCmd  `cmd:"" help:"Let a disabled user in again."`
-	Passwd  userPasswdCmd  `cmd:"" help:"Give a user a new password."`
-	Key     userKeyCmd     `cmd:"" help:"Make an API key for a user and print it."`
+	Disable userDisableCmd `cmd:"" help:"Disable a user. Running servers apply it within two seconds."`
+	Enable  userEnableCmd  `cmd:"" help:"Enable a disabled user."`
+	Passwd  userPasswdCmd  `cmd:"" help:"Set a new password of a user."`
+	Key     userKeyCmd     `cmd:"" help:"Create an API key for a user and print it."`
 }
 
-// passwordSource is where a new password comes from: generated, and then shown, unless it is given.
+// passwordSource reads a new password from standard input, or generates it and prints it.
 type passwordSource struct {
 	PasswordStdin bool `name:"password-stdin" help:"Read the password from standard input instead of generating one."`
 }
@@ -40,23 +40,23 @@ func (p passwordSource) read() (password string, generated bool, err error) {
 	}
 	line = strings.TrimRight(line, "\r\n")
 	if n := utf8.RuneCountInString(line); n < config.MinPassword {
-		return "", false, fmt.Errorf("the password has %d characters, it needs at least %d", n, config.MinPassword)
+		return "", false, fmt.Errorf("the password is too short: %d characters, at least %d needed", n, config.MinPassword)
 	}
 	return line, false, nil
 }
 
 type userAddCmd struct {
-	Username       string `arg:"" help:"Its name."`
-	Role           string `required:"" enum:"submit,send,read,admin" help:"${enum}."`
-	AppID          string `name:"app-id" help:"Bind a send user to this app."`
-	Company        string `help:"The company_no of the company that a submit or read user belongs to; without it the default one, and a read user sees every company."`
-	passwordSource `embed:""`
+	Username string         `arg:"" help:"Name of the user."`
+	Role     string         `required:"" enum:"submit,send,read,admin" help:"${enum}."`
+	AppID    string         `name:"app-id" help:"The only app that a send user can act as."`
+	Company  string         `help:"company_no of a submit or read user. Default: the default company for submit, every company for read."`
+	Source   passwordSource `embed:""`
 
-	config.Database `embed:""`
+	Database config.Database `embed:""`
 }
 
 func (c *userAddCmd) Run(ctx context.Context) error {
-	password, generated, err := c.read()
+	password, generated, err := c.Source.read()
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func showPassword(password string, generated bool) error {
 }
 
 type userListCmd struct {
-	config.Database `embed:""`
+	Database config.Database `embed:""`
 }
 
 func (c *userListCmd) Run(ctx context.Context) error {
@@ -115,8 +115,8 @@ func (c *userListCmd) Run(ctx context.Context) error {
 }
 
 type userDisableCmd struct {
-	Username        string `arg:"" help:"Whom."`
-	config.Database `embed:""`
+	Username string          `arg:"" help:"Name of the user."`
+	Database config.Database `embed:""`
 }
 
 func (c *userDisableCmd) Run(ctx context.Context) error {
@@ -124,8 +124,8 @@ func (c *userDisableCmd) Run(ctx context.Context) error {
 }
 
 type userEnableCmd struct {
-	Username        string `arg:"" help:"Whom."`
-	config.Database `embed:""`
+	Username string          `arg:"" help:"Name of the user."`
+	Database config.Database `embed:""`
 }
 
 func (c *userEnableCmd) Run(ctx context.Context) error {
@@ -140,13 +140,13 @@ func setDisabled(ctx context.Context, cfg config.Database, username string, disa
 }
 
 type userPasswdCmd struct {
-	Username        string `arg:"" help:"Whose."`
-	passwordSource  `embed:""`
-	config.Database `embed:""`
+	Username string          `arg:"" help:"Name of the user."`
+	Source   passwordSource  `embed:""`
+	Database config.Database `embed:""`
 }
 
 func (c *userPasswdCmd) Run(ctx context.Context) error {
-	password, generated, err := c.read()
+	password, generated, err := c.Source.read()
 	if err != nil {
 		return err
 	}
@@ -159,9 +159,9 @@ func (c *userPasswdCmd) Run(ctx context.Context) error {
 }
 
 type userKeyCmd struct {
-	Username        string `arg:"" help:"Whose."`
-	Name            string `arg:"" help:"What it is for."`
-	config.Database `embed:""`
+	Username string          `arg:"" help:"Name of the user."`
+	Name     string          `arg:"" help:"Name of the key, for example the program that uses it."`
+	Database config.Database `embed:""`
 }
 
 func (c *userKeyCmd) Run(ctx context.Context) error {
@@ -174,7 +174,7 @@ func (c *userKeyCmd) Run(ctx context.Context) error {
 	})
 }
 
-// withUsers works on the users of a migrated database.
+// withUsers runs fn with the users of the configured database, after applying missing migrations.
 func withUsers(ctx context.Context, cfg config.Database, fn func(context.Context, *access.Service) error) error {
 	return withDatabase(ctx, cfg, func(ctx context.Context, url string) error {
 		if _, err := postgres.MigrateUp(ctx, url); err != nil {
@@ -185,7 +185,7 @@ func withUsers(ctx context.Context, cfg config.Database, fn func(context.Context
 			return err
 		}
 		defer db.Close()
-		// The configured admin is the server's; nobody is asked for credentials here.
+		// The configured admin belongs to the server. Here no credentials are verified.
 		users, err := access.New(db, access.Options{Password: rand.Text()})
 		if err != nil {
 			return err

@@ -11,20 +11,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// invariant is one thing that must be true of history and database. Its statement gives the rows that break it, each as
-// one text; $1 is MAX_RETRY_COUNT, $2 the delay of a retry.
+// invariant is a condition on the history and the database. Its statement returns a text for each violation; $1 is
+// MAX_RETRY_COUNT.
 type invariant struct {
 	name string
 	sql  string
 }
 
-// said, ids, claims, told, cancelled and taken, by the provider, are the history, put beside the tables; ends is every log row that ended a lease
-// or a task, in the order of the task.
+// evidence creates the temporary tables. submissions, ids, claims, report_outcomes, cancelled and taken (by the
+// provider) hold the recorded history; ends holds every log row that ended a lease or a task, in the order of the
+// task.
 const evidence = `
-CREATE TEMP TABLE said (content text, answered int, unknown int);
+CREATE TEMP TABLE submissions (content text, answered int, unknown int);
 CREATE TEMP TABLE ids (content text, task_id text COLLATE "C");
 CREATE TEMP TABLE claims (task_id text COLLATE "C", app_id text, lease_id bigint);
-CREATE TEMP TABLE told (task_id text COLLATE "C", answered int, unknown int);
+CREATE TEMP TABLE report_outcomes (task_id text COLLATE "C", answered int, unknown int);
 CREATE TEMP TABLE cancelled (task_id text COLLATE "C");
 CREATE TEMP TABLE taken (task_id text COLLATE "C", times int);
 CREATE TEMP TABLE ends AS
@@ -36,16 +37,16 @@ CREATE INDEX ON ends (task_id);
 ANALYZE ends`
 
 var invariants = []invariant{
-	{"every accepted message is there, under the id that was answered", `
+	{"every accepted message exists, under the id of the answer", `
 		SELECT i.content || ' ' || i.task_id FROM ids i LEFT JOIN tasks t ON t.task_id = i.task_id AND t.content = i.content
 		WHERE t.task_id IS NULL`},
-	{"no message is there twice, nor one that was refused", `
-		SELECT s.content || ' ' || t.n FROM said s JOIN (SELECT content, count(*) AS n FROM tasks GROUP BY content) t
+	{"no message exists twice, and no refused message exists", `
+		SELECT s.content || ' ' || t.n FROM submissions s JOIN (SELECT content, count(*) AS n FROM tasks GROUP BY content) t
 			USING (content)
 		WHERE t.n > 1 OR s.answered = 0 AND s.unknown = 0
 		UNION ALL
-		SELECT t.content FROM tasks t LEFT JOIN said s USING (content) WHERE s.content IS NULL`},
-	{"a default content is consumed if and only if it made one task", `
+		SELECT t.content FROM tasks t LEFT JOIN submissions s USING (content) WHERE s.content IS NULL`},
+	{"a default content is consumed if and only if it has one task", `
 		SELECT d.content || ' ' || coalesce(t.n, 0) FROM default_contents d
 			LEFT JOIN (SELECT content, count(*) AS n FROM tasks GROUP BY content) t USING (content)
 		WHERE d.is_sent::int <> coalesce(t.n, 0)`},
@@ -72,7 +73,7 @@ var invariants = []invariant{
 		WHERE s.next IS NOT NULL AND NOT EXISTS (
 			SELECT FROM ends e WHERE e.lease_id = s.id AND e.effect IN ('retry', 'untried', 'troubled') AND e.created_at <= s.next_at
 		)`},
-	{"attempts are 1, 2, 3 and at most MAX_RETRY_COUNT + 1, and a lease that was given back is none", `
+	{"attempts are 1, 2, 3 and at most MAX_RETRY_COUNT + 1, and a returned lease is not an attempt", `
 		SELECT s.task_id || ' ' || s.attempt FROM (
 			SELECT l.*, 1 + count(*) FILTER (WHERE NOT l.is_released) OVER (
 				PARTITION BY l.task_id ORDER BY l.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
@@ -82,7 +83,7 @@ var invariants = []invariant{
 			) l
 		) s
 		WHERE s.attempt <> s.n OR s.n > $1 + 1`},
-	{"a lease ends once, but for a late SUCCESS of a lease that ran out", `
+	{"a lease ends once, except for a late SUCCESS of an expired lease", `
 		SELECT e.task_id || ' ' || string_agg(e.event || ' ' || e.effect, ', ' ORDER BY e.id) FROM ends e
 		WHERE e.lease_id IS NOT NULL GROUP BY e.task_id, e.lease_id
 		HAVING count(*) > 1
@@ -104,7 +105,7 @@ var invariants = []invariant{
 			LEFT JOIN (SELECT task_id, count(*) AS taken FROM send_logs GROUP BY task_id) s USING (task_id)
 		WHERE t.retry_count <> coalesce(e.retries, 0)
 			OR t.status <> coalesce(e.final, (coalesce(s.taken, 0) > coalesce(e.ended, 0))::int)`},
-	{"no lease before its task is due, after its cancellation, or outside the senders", `
+	{"no lease before its task is due, after its cancellation, or for an unknown sender", `
 		SELECT 'early ' || s.task_id FROM send_logs s
 			JOIN ends e ON e.task_id = s.task_id AND e.event = 'reported' AND e.effect = 'retry' AND e.lease_id < s.id
 		WHERE s.created_at < e.created_at + e.wait
@@ -116,11 +117,11 @@ var invariants = []invariant{
 			AND NOT EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.event = 'released'))
 		UNION ALL
 		SELECT 'outside ' || s.app_id FROM send_logs s WHERE s.app_id NOT LIKE 'sender-%'`},
-	{"every report that was answered is in the log once", `
-		SELECT r.task_id || ' ' || r.answered || ' answered, ' || coalesce(l.n, 0) || ' logged' FROM told r
+	{"every answered report is in the log once", `
+		SELECT r.task_id || ' ' || r.answered || ' answered, ' || coalesce(l.n, 0) || ' logged' FROM report_outcomes r
 			LEFT JOIN (SELECT task_id, count(*) AS n FROM report_logs WHERE event = 'reported' AND app_id NOT LIKE 'sender-push-%' GROUP BY task_id) l USING (task_id)
 		WHERE coalesce(l.n, 0) NOT BETWEEN r.answered AND r.answered + r.unknown`},
-	{"no sender took more than its interval and its limits allow", `
+	{"no sender claims more than its interval and its limits allow", `
 		SELECT 'interval ' || c.app_id || ' ' || c.created_at FROM (
 			SELECT l.app_id, l.created_at, s.interval_ms * lag(count(*)) OVER w AS rest, lag(l.created_at) OVER w AS before
 			FROM send_logs l JOIN senders s ON s.sender_no = l.app_id AND s.interval_ms > 0
@@ -135,7 +136,7 @@ var invariants = []invariant{
 		WHERE NOT EXISTS (SELECT FROM ends e WHERE e.lease_id = l.id AND e.event = 'released')
 		GROUP BY l.app_id, s.per_minute, date_trunc('minute', l.created_at)
 		HAVING sum(t.segments) > s.per_minute`},
-	{"no balance is overdrawn, and the ledger sums to it", `
+	{"no balance is overdrawn, and each equals the sum of its ledger", `
 		SELECT s.sender_no || ' has ' || st.balance || ', the ledger ' || coalesce(l.sum, 0) || ', at least ' || l.least FROM senders s
 			JOIN sender_states st ON st.sender_id = s.id
 			LEFT JOIN (SELECT sender_id, sum(change) AS sum, min(balance) AS least FROM sender_ledger GROUP BY sender_id) l
@@ -147,13 +148,13 @@ var invariants = []invariant{
 			LEFT JOIN sender_ledger e ON e.lease_id = l.id AND e.sender_id = s.id
 			LEFT JOIN ends x ON x.lease_id = l.id AND x.event = 'released'
 		GROUP BY l.id HAVING count(DISTINCT e.id) FILTER (WHERE e.change < 0) <> 1 OR count(x.id) > 0 AND sum(e.change) <> 0`},
-	{"what is learnt of a sender equals its log", `
+	{"the statistics of a sender equal its log", `
 		SELECT s.sender_no || ' ' || st.attempts || ' ' || coalesce(l.n, 0) FROM senders s
 			JOIN sender_states st ON st.sender_id = s.id
 			LEFT JOIN (SELECT app_id, count(*) AS n FROM send_logs GROUP BY app_id) l ON l.app_id = s.sender_no
 			LEFT JOIN (SELECT sender_no, sum(sent) AS n FROM sender_changes GROUP BY sender_no) c ON c.sender_no = s.sender_no
 		WHERE st.attempts + coalesce(c.n, 0) <> coalesce(l.n, 0)`},
-	{"what the provider took is a SUCCESS or an expired lease, and nothing was sent again without one", `
+	{"every message that the provider accepted is a SUCCESS or has an expired lease for each repetition", `
 		SELECT p.task_id || ' taken ' || p.times || ' times, ' || coalesce(e.n, 0) || ' leases expired, state ' || coalesce(t.status, -1) FROM taken p
 			LEFT JOIN tasks t USING (task_id)
 			LEFT JOIN (SELECT task_id, count(*) AS n FROM ends WHERE event = 'recovered' GROUP BY task_id) e USING (task_id)
@@ -161,7 +162,7 @@ var invariants = []invariant{
 	{"the queue is empty", `SELECT task_id || ' is ' || status FROM tasks WHERE status IN (0, 1)`},
 }
 
-// verdict is what became of one invariant.
+// verdict is the result of checking one invariant.
 type verdict struct {
 	name    string
 	broken  int
@@ -175,25 +176,25 @@ func (v *verdict) add(text string) {
 	}
 }
 
-// check holds the whole history against the whole database, which is quiet.
+// check compares the whole history with the whole database, while nothing runs.
 func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants) ([]verdict, error) {
 	var verdicts []verdict
 	err := s.query(ctx, func(conn *pgx.Conn) error {
-		if err := present(ctx, conn, h, p); err != nil {
-			return fmt.Errorf("present history: %w", err)
+		if err := copyHistory(ctx, conn, h, p); err != nil {
+			return fmt.Errorf("copy history: %w", err)
 		}
 		for _, i := range invariants {
-			v, err := i.hold(ctx, conn)
+			v, err := i.check(ctx, conn)
 			if err != nil {
 				return fmt.Errorf("%s: %w", i.name, err)
 			}
 			verdicts = append(verdicts, v)
 		}
-		of, err := t.verdicts(ctx, conn)
+		ofTenants, err := t.verdicts(ctx, conn)
 		if err != nil {
 			return err
 		}
-		verdicts = append(verdicts, of...)
+		verdicts = append(verdicts, ofTenants...)
 		for _, more := range []func(context.Context, *pgx.Conn, *stack) (verdict, error){countersEqualRows, baseline} {
 			v, err := more(ctx, conn, s)
 			if err != nil {
@@ -206,7 +207,8 @@ func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants) (
 	return append(verdicts, h.verdicts()...), err
 }
 
-func (i invariant) hold(ctx context.Context, conn *pgx.Conn) (verdict, error) {
+// check returns the violations of the invariant.
+func (i invariant) check(ctx context.Context, conn *pgx.Conn) (verdict, error) {
 	v := verdict{name: i.name}
 	var args []any
 	if strings.Contains(i.sql, "$1") {
@@ -227,21 +229,21 @@ func (i invariant) hold(ctx context.Context, conn *pgx.Conn) (verdict, error) {
 	return v, rows.Err()
 }
 
-// present copies the history into temporary tables.
-func present(ctx context.Context, conn *pgx.Conn, h *history, p *provider) error {
+// copyHistory copies the history into temporary tables.
+func copyHistory(ctx context.Context, conn *pgx.Conn, h *history, p *provider) error {
 	if _, err := conn.Exec(ctx, fmt.Sprintf(evidence, fmt.Sprintf("interval '%d milliseconds'", retryDelay.Milliseconds()))); err != nil {
 		return err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var said, ids, claims, told, cancelled, taken [][]any
+	var submissions, ids, claims, reportOutcomes, cancelled, taken [][]any
 	p.mu.Lock()
 	for id, n := range p.accepted {
 		taken = append(taken, []any{id, n})
 	}
 	p.mu.Unlock()
 	for text, m := range h.messages {
-		said = append(said, []any{text, m.answered, m.unknown})
+		submissions = append(submissions, []any{text, m.answered, m.unknown})
 		for id := range m.ids {
 			ids = append(ids, []any{text, id})
 		}
@@ -250,7 +252,7 @@ func present(ctx context.Context, conn *pgx.Conn, h *history, p *provider) error
 		claims = append(claims, []any{c.taskID, c.appID, c.leaseID})
 	}
 	for id, r := range h.reports {
-		told = append(told, []any{id, r.answered, r.unknown})
+		reportOutcomes = append(reportOutcomes, []any{id, r.answered, r.unknown})
 	}
 	for _, id := range h.cancelled {
 		cancelled = append(cancelled, []any{id})
@@ -260,10 +262,10 @@ func present(ctx context.Context, conn *pgx.Conn, h *history, p *provider) error
 		columns []string
 		rows    [][]any
 	}{
-		{"said", []string{"content", "answered", "unknown"}, said},
+		{"submissions", []string{"content", "answered", "unknown"}, submissions},
 		{"ids", []string{"content", "task_id"}, ids},
 		{"claims", []string{"task_id", "app_id", "lease_id"}, claims},
-		{"told", []string{"task_id", "answered", "unknown"}, told},
+		{"report_outcomes", []string{"task_id", "answered", "unknown"}, reportOutcomes},
 		{"cancelled", []string{"task_id"}, cancelled},
 		{"taken", []string{"task_id", "times"}, taken},
 	} {
@@ -277,23 +279,23 @@ func present(ctx context.Context, conn *pgx.Conn, h *history, p *provider) error
 	return nil
 }
 
-// verdicts are about the answers themselves.
+// verdicts checks the recorded answers themselves.
 func (h *history) verdicts() []verdict {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	answers := verdict{name: "no answer broke a promise, and every fault was survived"}
+	answers := verdict{name: "no answer violates the contract, and every fault is survived"}
 	for _, b := range h.breaches {
 		answers.add(b)
 	}
 	return []verdict{
 		answers,
-		{name: "a server that is asked to stop answers no 5xx", broken: int(h.drainErrors.Load())},
-		{name: "nobody with the right password is refused for the wrong ones of others (429)", broken: int(h.lockouts.Load())},
-		{name: "no server met an error that it did not expect (500)", broken: int(h.failures.Load())},
+		{name: "a server answers no 5xx during its shutdown", broken: int(h.drainErrors.Load())},
+		{name: "nobody with the right password is refused for wrong passwords of others (429)", broken: int(h.lockouts.Load())},
+		{name: "no server answers an unexpected error (500)", broken: int(h.failures.Load())},
 	}
 }
 
-// countersEqualRows holds what each server answers against the rows.
+// countersEqualRows compares the statistics of each server with the rows.
 func countersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, error) {
 	v := verdict{name: "counters equal rows"}
 	want := map[string]int{}
@@ -319,16 +321,16 @@ func countersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, 
 	return v, nil
 }
 
-// What a server may hold when nobody calls it: its own goroutines and, for a minute, two for each connection that a driven sender
-// keeps to its provider, of which it keeps at most 16.
+// Bounds of an idle server: its own goroutines and, for a minute, two for each connection that a driven sender keeps
+// to its provider, at most 16 connections each.
 const (
-	idleGoroutines = 50 + 2*16*(pushed+2) // those, sick and well
+	idleGoroutines = 50 + 2*16*(pushed+2) // the driven senders without a tenant, sick and well
 	deadTuples     = 100
 )
 
-// baseline waits for the servers and the tables to come to rest.
+// baseline waits until the servers and the tables are back at the bounds of idle ones.
 func baseline(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, error) {
-	v := verdict{name: "connections, goroutines and dead tuples come back to the baseline"}
+	v := verdict{name: "connections, goroutines and dead tuples return to the baseline"}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		v.broken, v.samples = 0, nil
 		for _, srv := range s.servers {
@@ -343,7 +345,7 @@ func baseline(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, error) {
 			if err != nil {
 				return v, err
 			}
-			// The scrape itself holds one.
+			// The scrape itself uses one connection.
 			if used > 1 {
 				v.add(fmt.Sprintf("%s uses %g connections", srv.name, used))
 			}
@@ -375,7 +377,7 @@ func baseline(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, error) {
 	}
 }
 
-// broken are the verdicts that did not hold.
+// broken returns the verdicts of broken invariants.
 func broken(verdicts []verdict) []verdict {
 	return slices.DeleteFunc(slices.Clone(verdicts), func(v verdict) bool { return v.broken == 0 })
 }

@@ -10,16 +10,17 @@ import (
 	"time"
 )
 
-// outcome is what a client knows of a call afterwards.
+// outcome is what a client knows about a call.
 type outcome int
 
 const (
-	answered outcome = iota // it was done
-	refused                 // it was not done, and will not be
-	unknown                 // it may have been done: no answer, or one that says try again
+	answered outcome = iota // the call was done
+	refused                 // the call was not done, and will not be
+	unknown                 // the call may have been done: no answer, or one that asks for a retry
 )
 
-// outcomeOf judges an answer. A 5xx proves nothing: the server may have lost its database after the COMMIT.
+// outcomeOf returns the outcome of an answer. A 5xx proves nothing: the server may have lost its database after the
+// COMMIT.
 func outcomeOf(status int, err error) outcome {
 	var op *net.OpError
 	switch {
@@ -34,47 +35,49 @@ func outcomeOf(status int, err error) outcome {
 	}
 }
 
-// message is one text that a submitter wants sent once. Texts are unique, so that the text finds its tasks.
+// message is a text that a submitter wants to send once. Texts are unique, so that a text identifies its tasks.
 type message struct {
 	answered, unknown int
-	ids               map[string]struct{} // the tasks that were answered for it
+	ids               map[string]struct{} // ids of the tasks in the answers
 }
 
-// told counts the reports of one task.
-type told struct{ answered, unknown int }
+// reportCount counts the reports of one task.
+type reportCount struct{ answered, unknown int }
 
+// claimed is a lease that an answer gave to an app.
 type claimed struct {
 	taskID, appID string
 	leaseID       int64
 }
 
-// history is what every client was told, to be held against the database.
+// history records the answers of all clients, to be compared with the database.
 type history struct {
 	mu        sync.Mutex
 	messages  map[string]*message
 	claims    []claimed
-	reports   map[string]*told
+	reports   map[string]*reportCount
 	cancelled []string
-	breaches  []string // seen in the answers themselves
+	breaches  []string // violations visible in the answers themselves
 
 	calls       [3]atomic.Int64 // by outcome
-	drainErrors atomic.Int64    // 5xx by a server that was asked to stop
-	lockouts    atomic.Int64    // 429s, by those that have the right password
-	failures    atomic.Int64    // 500s: errors that the server did not expect
-	latest      sync.Map        // server -> *atomic.Int64, when its latest answered call began, in Unix nanoseconds
+	drainErrors atomic.Int64    // 5xx of a server during its shutdown
+	lockouts    atomic.Int64    // 429s for callers with the right password
+	failures    atomic.Int64    // 500s: unexpected errors of a server
+	latest      sync.Map        // server -> *atomic.Int64, start of its latest answered call in Unix nanoseconds
 }
 
 func newHistory() *history {
-	return &history{messages: map[string]*message{}, reports: map[string]*told{}}
+	return &history{messages: map[string]*message{}, reports: map[string]*reportCount{}}
 }
 
+// breach records a violation.
 func (h *history) breach(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.breaches = append(h.breaches, fmt.Sprintf(format, args...))
 }
 
-// submitted notes a submission of text and its outcome.
+// submitted records a submission of text and its outcome.
 func (h *history) submitted(text string, o outcome, id string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -93,18 +96,20 @@ func (h *history) submitted(text string, o outcome, id string) {
 	}
 }
 
+// took records claimed leases.
 func (h *history) took(claims ...claimed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.claims = append(h.claims, claims...)
 }
 
+// reported records a report. logged: the server has written it to its log.
 func (h *history) reported(taskID string, o outcome, logged bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	r := h.reports[taskID]
 	if r == nil {
-		r = &told{}
+		r = &reportCount{}
 		h.reports[taskID] = r
 	}
 	switch {
@@ -115,13 +120,14 @@ func (h *history) reported(taskID string, o outcome, logged bool) {
 	}
 }
 
+// cancel records a cancelled task.
 func (h *history) cancel(taskID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cancelled = append(h.cancelled, taskID)
 }
 
-// accepted is how many messages have an answer that says so.
+// accepted returns the number of messages whose acceptance was answered.
 func (h *history) accepted() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -139,7 +145,7 @@ func (h *history) servedSince(s *server, t time.Time) bool {
 	return ok && latest.(*atomic.Int64).Load() > t.UnixNano()
 }
 
-// observer watches the answers of one server.
+// observer records the answers of one server.
 type observer struct {
 	history *history
 	server  *server

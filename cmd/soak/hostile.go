@@ -19,22 +19,22 @@ import (
 	"time"
 )
 
-// A tenant that attacks beside one that works as it should. The attack comes from an address of its own, with good credentials and
-// without; the other tenant must hardly notice.
+// The hostile run: two companies and anonymous callers attack while a normal tenant works. The attack comes from an
+// address of its own, with good credentials and without. The normal tenant must hardly notice.
 const (
 	attackerAddress = "127.0.0.2"
-	ratioMost       = 1.5 // of the other tenant's p99 and errors, with the attack to without
-	memoryMost      = 300 << 20
+	ratioMost       = 1.5       // maximum ratio of the normal tenant's p99 and errors, with the attack to without
+	memoryMost      = 300 << 20 // maximum resident memory of the server in bytes
 	normalSenders   = 8
-	normalEvery     = 40 * time.Millisecond // of each of them
-	settling        = time.Second           // for what the attack has left to do
-	phase           = 8 * time.Second       // short, so that what else happens on the machine meets both
+	normalEvery     = 40 * time.Millisecond // interval of each sender
+	settling        = time.Second           // time for the last requests of the attack
+	phase           = 8 * time.Second       // short, so that other load on the machine affects phases with and without the attack alike
 )
 
-// evilNames are the companies that attack, and their users.
+// evilNames are the attacking companies and their users.
 var evilNames = []string{"evil", "worse"}
 
-// attack is one way to cost more than one's share.
+// attack is one way to use more than a fair share.
 type attack struct {
 	what    string
 	workers int
@@ -50,20 +50,20 @@ var attacks = []attack{
 	{"bodies that nest without end", 2, (*attacker).deep},
 	{"bodies that never arrive", 30, (*attacker).slowBodies},
 	{"heads that never end", 10, (*attacker).slowHeads},
-	{"answers that nobody reads", 4, (*attacker).unread},
+	{"answers that are never read", 4, (*attacker).unread},
 	{"connections, one after the other", 2, (*attacker).connections},
-	{"callbacks of a megabyte for nobody", 2, (*attacker).callbacks},
+	{"callbacks of a megabyte for a sender that does not exist", 2, (*attacker).callbacks},
 	{"wrong passwords", 4, (*attacker).guess},
 	{"lists, one after the other", 4, (*attacker).lists},
-	{"messages that are refused, one after the other", 4, (*attacker).refused},
+	{"refused messages, one after the other", 4, (*attacker).refused},
 }
 
-// hostile runs rounds without and with the attack, and compares.
+// hostile runs rounds without and with the attack, and compares them.
 func (s *soak) hostile(ctx context.Context) (err error) {
 	s.began = time.Now()
 	dir, err := os.MkdirTemp("/tmp", "lksms-soak-")
 	if err != nil {
-		return fmt.Errorf("make folder: %w", err)
+		return fmt.Errorf("create folder: %w", err)
 	}
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return fmt.Errorf("open folder: %w", err)
@@ -91,7 +91,7 @@ func (s *soak) hostile(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, attacker.end()) }()
-	var runs [2]tally // without and with
+	var runs [2]tally // without and with the attack
 	var ratios []float64
 	for round := 0; time.Since(s.began) < s.options.Duration && ctx.Err() == nil; round++ {
 		var p99s [2]time.Duration
@@ -123,17 +123,17 @@ func (s *soak) hostile(ctx context.Context) (err error) {
 		runs[0], runs[1], ratio, ratioMost, ratios[len(ratios)/2], memory>>20, memoryMost>>20)
 	switch {
 	case ratio > ratioMost:
-		return fmt.Errorf("%w: the p99 of the other tenant rises too far", errBroken)
+		return fmt.Errorf("%w: the p99 of the normal tenant rises too much", errBroken)
 	case runs[1].errorRate() > ratioMost*runs[0].errorRate():
-		return fmt.Errorf("%w: the other tenant sees errors", errBroken)
+		return fmt.Errorf("%w: the error rate of the normal tenant rises too much", errBroken)
 	case memory > memoryMost:
-		return fmt.Errorf("%w: the server takes too much memory", errBroken)
+		return fmt.Errorf("%w: the server uses too much memory", errBroken)
 	}
 	return nil
 }
 
-// attackerProcess attacks from a process of its own: an attacker has its own machine, so here it gets only the processor time that nobody
-// else wants. It lives as long as the soak, so that its start is no part of what is measured.
+// attackerProcess attacks from a process of its own. A real attacker has its own machine, so that this process gets
+// only processor time that is left over. It lives as long as the soak, so that its start is not measured.
 type attackerProcess struct {
 	cmd    *exec.Cmd
 	signal io.WriteCloser // each byte starts an attack of one phase
@@ -163,7 +163,7 @@ func (a *attackerProcess) begin() error {
 	return nil
 }
 
-// end ends the process after the attack that is under way.
+// end ends the process after the current attack.
 func (a *attackerProcess) end() error {
 	_ = a.signal.Close()
 	if err := a.cmd.Wait(); err != nil {
@@ -172,7 +172,7 @@ func (a *attackerProcess) end() error {
 	return nil
 }
 
-// attackOn attacks a server in all ways for one phase after each byte of signal, until that ends.
+// attackOn attacks a server in all ways for one phase after each byte of signal, until signal ends.
 func attackOn(ctx context.Context, url string, signal io.Reader) {
 	evil := newAttacker(url)
 	for {
@@ -192,7 +192,7 @@ func attackOn(ctx context.Context, url string, signal io.Reader) {
 	}
 }
 
-// tally is what a tenant saw.
+// tally holds the latencies and errors of a tenant.
 type tally struct {
 	took   []time.Duration
 	failed int
@@ -269,15 +269,15 @@ func ask(ctx context.Context, client *http.Client, method, url, username, passwo
 	return res.StatusCode, err
 }
 
-// uplink is the line through which an attacker reaches the server. On the loopback interface without it, more than half of the work would
-// be copying between the attacker and the kernel, which the attacker's own machine would do.
+// uplink limits the bandwidth from the attacker to the server. On the loopback interface without a limit, more than
+// half of the work would be copying between the attacker and the kernel, which a real attacker's machine would do.
 type uplink struct {
 	mu   sync.Mutex
-	free time.Time // when the line has sent what it was given
+	free time.Time // when the bytes given so far have been sent
 }
 
 const (
-	uplinkRate  = 125 << 20 // bytes a second: a gigabit
+	uplinkRate  = 125 << 20 // bytes per second: a gigabit
 	uplinkChunk = 64 << 10
 )
 
@@ -290,7 +290,7 @@ func (l *uplink) dial(ctx context.Context, network, address string) (net.Conn, e
 	return uplinkConn{conn, l}, nil
 }
 
-// pass waits until the line has sent n bytes.
+// pass waits until n more bytes have been sent.
 func (l *uplink) pass(n int) {
 	l.mu.Lock()
 	now := time.Now()
@@ -318,7 +318,7 @@ func (c uplinkConn) Write(b []byte) (written int, err error) {
 	return written, err
 }
 
-// attacker has addresses and bodies ready.
+// attacker sends attacks with prepared bodies.
 type attacker struct {
 	link   uplink
 	url    string
@@ -353,7 +353,7 @@ func newAttacker(url string) *attacker {
 // keepOn attacks in one way until ctx ends.
 func (a *attacker) keepOn(ctx context.Context, one attack) {
 	for ctx.Err() == nil {
-		if one.do(a, ctx) != nil { // as it must be
+		if one.do(a, ctx) != nil { // errors are expected
 			select {
 			case <-ctx.Done():
 			case <-time.After(10 * time.Millisecond):
@@ -405,20 +405,21 @@ func (a *attacker) deep(ctx context.Context) error {
 	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send", a.nested)
 }
 
-// hold opens a connection, sends text and then nothing more, and returns when the server ends it; with read it reads what is answered.
+// hold opens a connection and sends text. With read it then reads the answer; otherwise it repeats the text without
+// reading. It returns when the server closes the connection.
 func (a *attacker) hold(ctx context.Context, text string, read bool) error {
 	conn, err := a.link.dial(ctx, "tcp", strings.TrimPrefix(a.url, "http://"))
 	if err != nil {
 		return err
 	}
-	defer conn.Close() //nolint:errcheck // nothing more is asked on it
+	defer conn.Close() //nolint:errcheck // the connection is no longer needed
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	if _, err = io.WriteString(conn, text); err != nil || read {
 		_, more := io.Copy(io.Discard, conn)
 		return errors.Join(err, more)
 	}
-	for { // until the server has given up
+	for { // until the server closes the connection
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -469,11 +470,11 @@ func (a *attacker) refused(ctx context.Context) error {
 	return a.evil(ctx, http.MethodPost, "/api/v1/sms/send", []byte(`{"phone_number":"no","content":""}`))
 }
 
-// post does something as the configured user, which must work.
+// post sends a request that must succeed.
 func (s *server) post(ctx context.Context, username, path, body string) error {
 	status, err := ask(ctx, probe, http.MethodPost, s.url+path, username, password, strings.NewReader(body))
 	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("it answers %d", status)
+		err = fmt.Errorf("the server answers %d", status)
 	}
 	if err != nil {
 		return fmt.Errorf("POST %s: %w", path, err)
@@ -481,13 +482,13 @@ func (s *server) post(ctx context.Context, username, path, body string) error {
 	return nil
 }
 
-// peakMemory is the most resident memory that the process had, in bytes.
+// peakMemory returns the peak resident memory of the process in bytes.
 func (s *server) peakMemory() (int64, error) {
 	s.mu.Lock()
 	process := s.process
 	s.mu.Unlock()
 	if process == nil {
-		return 0, errors.New("the server does not run")
+		return 0, errors.New("the server is not running")
 	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process.Pid))
 	if err != nil {
@@ -499,5 +500,5 @@ func (s *server) peakMemory() (int64, error) {
 			return kib << 10, err
 		}
 	}
-	return 0, errors.New("the system does not say how much memory the server has")
+	return 0, errors.New("the system does not report the memory of the server")
 }

@@ -17,12 +17,12 @@ const (
 	submitters  = 32
 	senders     = 12
 	callLimit   = 4 * time.Second
-	keyedTries  = 10 // of a message that may be sent again, until it is answered
+	keyedTries  = 10 // attempts for a message that is sent again until it is answered
 	stranger    = "stranger"
 	claimedMost = 20
 )
 
-// load is the clients: submitters and senders that use the API as their authors' teams would, and worse.
+// load runs the clients: submitters and senders that use the API as documented, and some that misuse it.
 type load struct {
 	history  *history
 	provider *provider
@@ -30,11 +30,11 @@ type load struct {
 	clients  []*api.ClientWithResponses // one for each server
 	pools    []*http.Transport
 	seed     uint64
-	serial   atomic.Int64 // of messages
+	serial   atomic.Int64 // serial number of the last message
 	misdeed  [misdeeds]atomic.Int64
 }
 
-// What senders do wrong on purpose.
+// The misdeeds of senders.
 const (
 	duplicated = iota
 	delayed
@@ -45,7 +45,7 @@ const (
 	misdeeds
 )
 
-var misdeedNames = [misdeeds]string{"duplicated", "delayed", "reordered", "lost", "of a sender that vanished", "forged"}
+var misdeedNames = [misdeeds]string{"duplicated", "delayed", "reordered", "lost", "missing, of a sender that vanished", "forged"}
 
 func newLoad(seed uint64, h *history, p *provider, servers []*server) (*load, error) {
 	l := &load{history: h, provider: p, servers: servers, seed: seed}
@@ -58,21 +58,23 @@ func newLoad(seed uint64, h *history, p *provider, servers []*server) (*load, er
 				return nil
 			}))
 		if err != nil {
-			return nil, fmt.Errorf("make client: %w", err)
+			return nil, fmt.Errorf("create client: %w", err)
 		}
 		l.clients, l.pools = append(l.clients, client), append(l.pools, pool)
 	}
 	return l, nil
 }
 
-// The first senders have something to count, and several pollers each that would overdraw it together.
+// The first senders have an interval, a limit or a balance, and several pollers each, which would overdraw it
+// together without locks.
 const (
 	counted        = 3
 	countedPollers = 3
 )
 
-// limit makes the senders that have an interval, a limit or a balance, and routes to two others and to those that are driven.
-func (l *load) limit(ctx context.Context) error {
+// setUp creates the senders with an interval, a limit or a balance, two more senders with routes, and the driven
+// senders with routes.
+func (l *load) setUp(ctx context.Context) error {
 	client := l.clients[0]
 	interval, perMinute, balance, warning, stop := int64(20), int64(120), int64(500), int64(100), int64(30)
 	for i, body := range [counted]api.SenderRequest{
@@ -82,34 +84,34 @@ func (l *load) limit(ctx context.Context) error {
 		body.SenderNo = fmt.Sprint("sender-", i)
 		body.Name = body.SenderNo
 		if res, err := client.CreateSenderWithResponse(ctx, nil, body); err != nil || res.JSON200 == nil {
-			return fmt.Errorf("make sender: %w %s", err, res.Status())
+			return fmt.Errorf("create sender: %w %s", err, res.Status())
 		}
 	}
 	for i := counted; i < counted+2; i++ {
 		no, weight := fmt.Sprint("sender-", i), int64(i)
 		if res, err := client.CreateSenderWithResponse(ctx, nil, api.SenderRequest{SenderNo: no, Name: no}); err != nil || res.JSON200 == nil {
-			return fmt.Errorf("make sender: %w %s", err, res.Status())
+			return fmt.Errorf("create sender: %w %s", err, res.Status())
 		}
 		res, err := client.CreateRouteWithResponse(ctx, nil, api.RouteRequest{CompanyNo: "default", MessageType: api.Marketing, SenderNo: no, Weight: &weight})
 		if err != nil || res.JSON200 == nil {
-			return fmt.Errorf("make route: %w %s", err, res.Status())
+			return fmt.Errorf("create route: %w %s", err, res.Status())
 		}
 	}
 	for i := range pushed {
 		no := fmt.Sprint("sender-push-", i)
 		if res, err := client.CreateSenderWithResponse(ctx, nil, l.provider.sender(no, "/")); err != nil || res.JSON200 == nil {
-			return fmt.Errorf("make driven sender: %w %s", err, res.Status())
+			return fmt.Errorf("create driven sender: %w %s", err, res.Status())
 		}
 		res, err := client.CreateRouteWithResponse(ctx, nil, api.RouteRequest{CompanyNo: "default", MessageType: api.Verification, SenderNo: no})
 		if err != nil || res.JSON200 == nil {
-			return fmt.Errorf("make route: %w %s", err, res.Status())
+			return fmt.Errorf("create route: %w %s", err, res.Status())
 		}
 	}
 	return nil
 }
 
-// written is a message of any type, now and then for a moment later.
-func written(rng *rand.Rand, phone string, text *string) api.SendRequest {
+// newMessage returns a message of any type, now and then scheduled for a moment later.
+func newMessage(rng *rand.Rand, phone string, text *string) api.SendRequest {
 	m := api.SendRequest{PhoneNumber: phone, Content: text}
 	switch rng.IntN(10) {
 	case 0:
@@ -138,7 +140,7 @@ func (l *load) run(ctx context.Context, round int) {
 		})
 	}
 	for n := range senders + counted*(countedPollers-1) {
-		i := n % senders // the first again
+		i := n % senders // the counted senders get further pollers
 		rng := rand.New(rand.NewPCG(l.seed, uint64(round)<<16|uint64(1<<8+n)))
 		all.Go(func() {
 			s := sender{load: l, rng: rng, appID: fmt.Sprint("sender-", i)}
@@ -176,7 +178,7 @@ func (l *load) drain(ctx context.Context, empty func() bool) {
 	}
 }
 
-// pause waits for d and reports whether ctx still goes on.
+// pause waits for d, and reports whether ctx has not ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -185,7 +187,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// Calls have their own deadline: the end of a round is no reason to break one off.
+// call returns the context of a call. A call has its own deadline: the end of a round must not break it off.
 func call() context.Context { return context.Background() }
 
 func (l *load) any(rng *rand.Rand) *api.ClientWithResponses {
@@ -200,7 +202,7 @@ func (l *load) submitOne(rng *rand.Rand) {
 	case n < 6:
 		l.submitBatch(rng, phone, text)
 	case n < 50:
-		id := l.submit(l.any(rng), nil, written(rng, phone, &text), text)
+		id := l.submit(l.any(rng), nil, newMessage(rng, phone, &text), text)
 		switch m := rng.IntN(100); {
 		case id == "":
 		case m < 6:
@@ -210,9 +212,9 @@ func (l *load) submitOne(rng *rand.Rand) {
 			l.report(l.any(rng), api.ReportRequest{TaskID: id, AppID: stranger, Status: 2})
 		}
 	case n < 70:
-		l.insist(rng, &api.SendSmsParams{IdempotencyKey: &text}, written(rng, phone, &text), text)
+		l.insist(rng, &api.SendSmsParams{IdempotencyKey: &text}, newMessage(rng, phone, &text), text)
 	case n < 88:
-		m := written(rng, phone, &text)
+		m := newMessage(rng, phone, &text)
 		m.DedupKey = &text
 		l.insist(rng, nil, m, text)
 	default:
@@ -220,7 +222,7 @@ func (l *load) submitOne(rng *rand.Rand) {
 	}
 }
 
-// submit sends a request once and returns the task that it was answered, if any.
+// submit sends a request once, and returns the task id of the answer, if any.
 func (l *load) submit(client *api.ClientWithResponses, params *api.SendSmsParams, body api.SendRequest, text string, as ...api.RequestEditorFn) string {
 	res, err := client.SendSmsWithResponse(call(), params, body, as...)
 	status, id := 0, ""
@@ -236,7 +238,8 @@ func (l *load) submit(client *api.ClientWithResponses, params *api.SendSmsParams
 	return id
 }
 
-// insist sends a message that has a key again until it is answered, now and then twice at once and once more afterwards.
+// insist repeats a message with a key until it is answered, now and then twice at the same time, and once more
+// afterwards.
 func (l *load) insist(rng *rand.Rand, params *api.SendSmsParams, body api.SendRequest, text string) {
 	for range keyedTries {
 		id := ""
@@ -259,12 +262,13 @@ func (l *load) insist(rng *rand.Rand, params *api.SendSmsParams, body api.SendRe
 	}
 }
 
-// submitBatch sends several messages in a request, half of the time under a key, and then until it is answered.
+// submitBatch sends several messages in a request: half of the time without a key, else with a key and repeated until
+// it is answered.
 func (l *load) submitBatch(rng *rand.Rand, phone, text string) {
 	var body api.SendBatchRequest
 	for i := range 2 + rng.IntN(20) {
 		one := fmt.Sprint(text, "-", i)
-		m := written(rng, phone, &one)
+		m := newMessage(rng, phone, &one)
 		if rng.IntN(3) == 0 {
 			m.DedupKey = &one
 		}
@@ -300,7 +304,7 @@ func (l *load) submitBatch(rng *rand.Rand, phone, text string) {
 	}
 }
 
-// submitDefault gives a number its default content and asks for it several times at once.
+// submitDefault creates a default content for a number, and submits it several times at once.
 func (l *load) submitDefault(rng *rand.Rand, phone, text string) {
 	if !l.createDefault(rng, phone, text) {
 		return
@@ -333,7 +337,7 @@ func (l *load) cancel(client *api.ClientWithResponses, id string) {
 	}
 }
 
-// report sends one report. That it was refused because another holds the task is in the log all the same.
+// report sends one report. The server logs a report that it refuses because another app holds the task, too.
 func (l *load) report(client *api.ClientWithResponses, body api.ReportRequest) {
 	res, err := client.ReportTaskWithResponse(call(), body)
 	status := 0
@@ -345,9 +349,9 @@ func (l *load) report(client *api.ClientWithResponses, body api.ReportRequest) {
 	l.history.reported(body.TaskID, o, status == http.StatusOK || status == http.StatusConflict)
 	switch {
 	case body.AppID == stranger && status == http.StatusOK:
-		l.history.breach("a report on %s by an app that never held it was taken", body.TaskID)
+		l.history.breach("a report on %s by an app that never held it was accepted", body.TaskID)
 	case status == http.StatusNotFound:
-		l.history.breach("%s was answered to a client and is not there", body.TaskID)
+		l.history.breach("%s was answered to a client and does not exist", body.TaskID)
 	}
 }
 
@@ -356,7 +360,7 @@ type sender struct {
 	load  *load
 	rng   *rand.Rand
 	appID string
-	calm  bool // reports every task as sent, at once
+	calm  bool // claims well-behaved: reports every task as sent, at once
 
 	late sync.WaitGroup
 }
@@ -388,7 +392,7 @@ func (s *sender) claim() []api.ClaimedTask {
 	return s.claimFrom(s.load.any(s.rng), limit, s.rng.IntN(3))
 }
 
-// claimFrom claims through one server.
+// claimFrom claims tasks through one server, and records the leases.
 func (s *sender) claimFrom(client *api.ClientWithResponses, limit, wait int) []api.ClaimedTask {
 	status := 0
 	var answer *api.ClaimResponse
@@ -410,7 +414,7 @@ func (s *sender) claimFrom(client *api.ClientWithResponses, limit, wait int) []a
 		return nil
 	}
 	if len(answer.Data) > limit {
-		s.load.history.breach("a claim of %d gave %d", limit, len(answer.Data))
+		s.load.history.breach("a claim of at most %d tasks got %d", limit, len(answer.Data))
 	}
 	for _, t := range answer.Data {
 		s.load.history.took(claimed{taskID: t.TaskID, appID: s.appID, leaseID: t.LeaseID})
@@ -418,7 +422,7 @@ func (s *sender) claimFrom(client *api.ClientWithResponses, limit, wait int) []a
 	return answer.Data
 }
 
-// sendAll reports every task as sent, in one request, and now and then one of them twice.
+// sendAll reports all tasks as sent in one request, now and then one of them twice.
 func (s *sender) sendAll(tasks []api.ClaimedTask) {
 	var body api.ReportBatchRequest
 	for _, t := range tasks {
@@ -451,10 +455,10 @@ const (
 	failed  = 3
 )
 
-// send reports a task in one of the ways in which senders do.
+// send reports a task in one of the ways of real senders.
 func (s *sender) send(t api.ClaimedTask) {
 	l := s.load
-	plain := api.ReportRequest{TaskID: t.TaskID, AppID: s.appID, Status: success} // as documented: without the lease
+	plain := api.ReportRequest{TaskID: t.TaskID, AppID: s.appID, Status: success} // as in the original documents: without the lease
 	fenced := plain
 	fenced.LeaseID = &t.LeaseID
 	again := func(r api.ReportRequest) api.ReportRequest {
@@ -488,7 +492,7 @@ func (s *sender) send(t api.ClaimedTask) {
 		r := again(either)
 		l.report(l.any(s.rng), r)
 		s.atOnce(r, r, r)
-	case n < 88: // about when the lease runs out
+	case n < 88: // about the time at which the lease expires
 		l.misdeed[delayed].Add(1)
 		client, wait := l.any(s.rng), lease+time.Duration(s.rng.IntN(1300)-200)*time.Millisecond
 		s.late.Go(func() {
@@ -500,7 +504,7 @@ func (s *sender) send(t api.ClaimedTask) {
 	case n < 94:
 		l.misdeed[reordered].Add(1)
 		s.atOnce(again(either), either)
-	case n < 97: // it leaves SUCCESS, it thinks
+	case n < 97: // success first, then a failure that comes too late
 		l.misdeed[reordered].Add(1)
 		l.report(l.any(s.rng), either)
 		l.report(l.any(s.rng), again(either))
@@ -513,7 +517,7 @@ func (s *sender) send(t api.ClaimedTask) {
 	}
 }
 
-// atOnce sends reports side by side through both servers.
+// atOnce sends reports concurrently through both servers.
 func (s *sender) atOnce(reports ...api.ReportRequest) {
 	var all sync.WaitGroup
 	for i, r := range reports {

@@ -1,6 +1,6 @@
-// Command soak proves the promise under fire: two servers on one PostgreSQL, submitters and senders that use the API, and a
-// nemesis that kills, stalls, fills and restarts. Every client keeps what it was told; when all is quiet again, that history
-// is held against the database.
+// Command soak tests the delivery promise under faults: two servers on one PostgreSQL, submitters and senders that
+// use the API, and a nemesis that kills, stalls, fills and restarts. Every client records its answers. When all calls
+// have ended, the recorded history is compared with the database.
 package main
 
 import (
@@ -22,19 +22,19 @@ import (
 )
 
 type options struct {
-	Seed     uint64        `help:"What the faults and the clients are drawn from; 0 for a random one."`
-	Duration time.Duration `default:"10m" help:"How long to go on; the round that has begun is finished."`
-	Round    time.Duration `default:"30s" help:"How often to stop the faults, wait until all is quiet, and check."`
-	Mutants  bool          `help:"Put known faults back into the code, one at a time, and see that each is found."`
-	Mutant   string        `help:"Only this one: F1, F2, F4, F7, pace, doubt, share, fair, route, trouble, lockout or F10."`
-	Hostile  bool          `help:"Have one tenant attack beside another instead, and compare what the other sees without and with it."`
-	Attack   string        `hidden:"" help:"Attack the server at this address, a while for each byte of the standard input; for --hostile."`
-	Keep     bool          `help:"Keep the folder with the database and the logs, also when nothing was found."`
+	Seed     uint64        `help:"Seed of the faults and the clients. 0: random."`
+	Duration time.Duration `default:"10m" help:"Minimum length of the run. The current round is completed."`
+	Round    time.Duration `default:"30s" help:"Length of a round. Each ends without faults, with an empty queue and a check."`
+	Mutants  bool          `help:"Put known faults back into the code, one at a time, and check that each is found."`
+	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, pace, doubt, share, fair, route, trouble, lockout or F10."`
+	Hostile  bool          `help:"Let two tenants attack, and compare the latency of another tenant without and with the attack."`
+	Attack   string        `hidden:"" help:"Attack the server at this URL for one phase after each byte of standard input. Used by --hostile."`
+	Keep     bool          `help:"Keep the folder with the database and the logs, even if every invariant holds."`
 }
 
 func main() {
 	var o options
-	kong.Parse(&o, kong.Name("soak"), kong.Description("Hurts two servers and their PostgreSQL, and checks that nothing is lost and nothing doubled."))
+	kong.Parse(&o, kong.Name("soak"), kong.Description("Injects faults into two servers and their PostgreSQL, and checks that no message is lost or duplicated."))
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64() >> 40 // short enough to type
 	}
@@ -84,17 +84,17 @@ func run(ctx context.Context, o options) error {
 		}
 	}
 	if len(found) == 0 {
-		return fmt.Errorf("there is no mutant %q", o.Mutant)
+		return fmt.Errorf("mutant %q does not exist", o.Mutant)
 	}
-	fmt.Printf("\nmutants, each found:\n%s\n", strings.Join(found, "\n"))
+	fmt.Printf("\nmutants, all found:\n%s\n", strings.Join(found, "\n"))
 	return nil
 }
 
 // soak is one run.
 type soak struct {
 	options  options
-	began    time.Time // of the first round
-	findings []string  // the invariants that are broken
+	began    time.Time // start of the first round
+	findings []string  // names of the broken invariants
 }
 
 func (s *soak) elapsed() time.Duration { return time.Since(s.began) }
@@ -106,11 +106,11 @@ func (s *soak) say(format string, args ...any) {
 func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	s.began = time.Now()
 	fmt.Printf("soak: seed %d, %s in rounds of %s\n", s.options.Seed, s.options.Duration, s.options.Round)
-	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: a socket's path has to be short
+	dir, err := os.MkdirTemp("/tmp", "lksms-soak-") // not $TMPDIR: the path of a socket must be short
 	if err != nil {
-		return fmt.Errorf("make folder: %w", err)
+		return fmt.Errorf("create folder: %w", err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // as root PostgreSQL runs as somebody else, who passes through
+	if err := os.Chmod(dir, 0o755); err != nil { // under root PostgreSQL runs as another account, which needs to pass through the folder
 		return fmt.Errorf("open folder: %w", err)
 	}
 	binary, err := build(ctx, dir, m)
@@ -129,19 +129,19 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 		return err
 	}
 	if !stack.mounted {
-		fmt.Println("soak: no small file system could be mounted (root may): the disk will not be full")
+		fmt.Println("soak: no small file system could be mounted (this needs root): the fault 'disk full' is left out")
 	}
 	h := newHistory()
 	p, err := startProvider()
 	if err != nil {
 		return err
 	}
-	defer p.server.Close() //nolint:errcheck // nobody calls it any more
+	defer p.server.Close() //nolint:errcheck // no calls are left
 	l, err := newLoad(s.options.Seed, h, p, stack.servers)
 	if err != nil {
 		return err
 	}
-	if err := l.limit(ctx); err != nil {
+	if err := l.setUp(ctx); err != nil {
 		return err
 	}
 	t := newTenants(l)
@@ -168,10 +168,10 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	return ctx.Err()
 }
 
-// quietLimit is how long the queue may take to empty when all is well.
+// quietLimit is how long a healthy system may need to empty the queue.
 const quietLimit = time.Minute
 
-// round is load with faults, then quiet, then the check.
+// round runs load with faults, then lets the queue empty without faults, then checks.
 func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, n *nemesis) ([]verdict, error) {
 	fire, cease := context.WithTimeout(ctx, min(s.options.Round, max(s.options.Duration-s.elapsed(), time.Second)))
 	defer cease()
@@ -185,7 +185,7 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 		both.Go(func() { t.run(loading, number) })
 		both.Wait()
 	}()
-	err := n.run(fire) // under load to its end: what it waits for are answers
+	err := n.run(fire) // the load goes on until the last fault is over, because the nemesis waits for answers
 	unload()
 	<-done
 	if err != nil {
@@ -216,19 +216,19 @@ func (s *soak) summary(rounds int, h *history, l *load, t *tenants, n *nemesis, 
 		fmt.Printf("  %5d  %s\n", n.struck[f.name], f.name)
 		total += n.struck[f.name]
 	}
-	fmt.Printf("  %5d  faults in all, each survived\n\n", total)
+	fmt.Printf("  %5d  faults in total, all survived\n\n", total)
 	for i, name := range misdeedNames {
 		fmt.Printf("  %5d  reports %s\n", l.misdeed[i].Load(), name)
 	}
-	fmt.Printf("  %5d  times the route of a country went or came\n", t.flips.Load())
-	fmt.Printf("  %5d  times a provider was in trouble\n", t.troubles.Load())
+	fmt.Printf("  %5d  deletions and creations of the route of a country\n", t.flips.Load())
+	fmt.Printf("  %5d  troubles of a provider\n", t.troubles.Load())
 	fmt.Printf("  %5d  wrong passwords\n", t.guesses.Load())
-	fmt.Printf("\n  %d calls answered, %d refused, %d without an answer that says\n", h.calls[answered].Load(),
+	fmt.Printf("\n  %d calls answered, %d refused, %d with an unknown outcome\n", h.calls[answered].Load(),
 		h.calls[refused].Load(), h.calls[unknown].Load())
-	fmt.Printf("  %d messages accepted, %d leases given to apps, %d messages taken by the provider\n", h.accepted(), len(h.claims), l.provider.total())
+	fmt.Printf("  %d messages accepted, %d leases given to apps, %d messages accepted by the provider\n", h.accepted(), len(h.claims), l.provider.total())
 	if len(n.returns) > 0 {
 		slices.Sort(n.returns)
-		fmt.Printf("  from PostgreSQL's return to answers of both servers: %d ms (median), %d ms (longest) of %d\n",
+		fmt.Printf("  from PostgreSQL's return until both servers answer: %d ms (median), %d ms (longest) of %d\n",
 			n.returns[len(n.returns)/2].Milliseconds(), n.returns[len(n.returns)-1].Milliseconds(), len(n.returns))
 	}
 	fmt.Println()
@@ -246,11 +246,11 @@ func (s *soak) summary(rounds int, h *history, l *load, t *tenants, n *nemesis, 
 	fmt.Printf("\nsoak: %d invariants hold, %d are broken\n", held, len(verdicts)-held)
 }
 
-// build makes the server, with the mutant's changes if there is one.
+// build builds the server, with the changes of the mutant if m is not nil.
 func build(ctx context.Context, dir string, m *mutant) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
-		return "", fmt.Errorf("find the project: run it from there: %w", err)
+		return "", fmt.Errorf("find the project (run soak inside its folder): %w", err)
 	}
 	root := strings.TrimSpace(string(out))
 	binary := filepath.Join(dir, "lksms")

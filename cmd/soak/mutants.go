@@ -8,14 +8,16 @@ import (
 	"strings"
 )
 
-// mutant is a fault of the documents' own code put back into ours, to see that the checker notices.
+// mutant is a known fault that is put back into the code, to see that the checks find it. F1 to F10 are faults of the
+// documented original code.
 type mutant struct {
 	name    string
 	what    string
 	changes []change
 }
 
-// finders are the invariants that have to find a mutant, by their first words; any may find the others.
+// finders are the invariants that must find a mutant, by their first words. The other mutants can be found by any
+// invariant.
 var finders = map[string]string{
 	"share":   "senders of a route share by weight",
 	"fair":    "a sender of two pools",
@@ -24,7 +26,7 @@ var finders = map[string]string{
 	"lockout": "nobody with the right password",
 }
 
-// change replaces the one place in a file of the project where before stands.
+// change replaces the only occurrence of before in a file of the project.
 type change struct{ file, before, after string }
 
 const (
@@ -42,14 +44,14 @@ const (
 )
 
 var mutants = []mutant{
-	{"F1", "a report changes a task whatever its state and whoever reports", []change{
+	{"F1", "a report changes a task in any state, from any app", []change{
 		{ends, "(h.task_status = 1 AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))", "(h.task_status BETWEEN 0 AND 3)"},
 	}},
 	{"F2", "each repeat of a FAILED with a retry counts as an attempt", []change{
 		{ends, "(h.task_status = 1 AND h.processing_app_id = h.app_id AND (",
 			"(h.task_status = 0 AND h.retry_count > 0 AND h.wants_retry) OR (h.task_status = 1 AND h.processing_app_id = h.app_id AND ("},
 	}},
-	{"F4", "the sweep looks first and writes afterwards, by id", []change{
+	{"F4", "the sweep reads first and writes afterwards, by id", []change{
 		{settle, "\ttotal, failed := 0, []string{}\n", `	if err := s.lookThenWrite(ctx); err != nil {
 		return 0, err
 	}
@@ -79,31 +81,31 @@ var mutants = []mutant{
 // Recover takes back`},
 		{settle, "\t\"lksms/gen/dbq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dbq\""},
 	}},
-	{"F7", "a default content is looked at first and marked afterwards", []change{
+	{"F7", "a default content is read first and marked afterwards", []change{
 		{contents, "WHERE company_id = $1 AND recipient = $2 AND NOT is_sent",
 			"WHERE company_id = $1 AND recipient = $2 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $2 AND NOT d.is_sent)"},
 	}},
-	{"pace", "a claim counts what is left of a sender without locking it", []change{
+	{"pace", "a claim computes the remaining quota of a sender without locking it", []change{
 		{claims, "x.has_quota AND x.has_funds FOR UPDATE", "x.has_quota AND x.has_funds"},
 	}},
-	{"doubt", "what is not known to have gone out is reported as failed", []change{
+	{"doubt", "an unclear delivery is reported as failed", []change{
 		{driving, "\t\tif o.Unknown {\n", "\t\tif o.Unknown && o.OK {\n"},
 	}},
-	{"share", "what a sender is ahead of its share is forgiven at each poll", []change{
+	{"share", "each poll forgives a sender the tasks that it had beyond its share", []change{
 		{sharing, "\tserved = own.Served\n\tswitch {", "\tserved = min(own.Served, level)\n\tswitch {"},
 	}},
 	{"fair", "pools are merged by their own ranks", []change{
 		{ordering, "\t\toffers[i] = offer{TaskOfferRow: row, turn: pools[row.PoolID].turn}\n\t\tif i == 0 ||",
 			"\t\toffers[i] = offer{TaskOfferRow: row}\n\t\tif row.Rank != nil {\n\t\t\toffers[i].turn = *row.Rank\n\t\t}\n\t\tif i >= 0 ||"},
 	}},
-	{"route", "what waits where the last route is gone is for every shared sender", []change{
+	{"route", "the tasks of a pool without routes are open to every shared sender", []change{
 		{order, "return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},
 		{claims, "p.company_id IS NULL AND p.retired_at IS NULL", "p.company_id IS NULL"},
 	}},
 	{"trouble", "a message fails when its sender's key is wrong", []change{
 		{answers, "\t\to.Trouble = true // of a key", "\t\to.Permanent = true // of a key"},
 	}},
-	{"lockout", "wrong passwords make everybody wait who calls from the same address", []change{
+	{"lockout", "wrong passwords delay every caller of the same address", []change{
 		{verifying, "	if who, err, known := v.recall(ctx, a); known {\n		return who, err\n	}\n	if a.isKey {", `	if wait := v.failures.wait(a.username, a.network); wait > 0 {
 		return Principal{}, tooMany(wait)
 	}
@@ -125,7 +127,7 @@ var mutants = []mutant{
 	}},
 }
 
-// overlay writes the changed files into dir and returns the file that tells the Go command to take them instead.
+// overlay writes the changed files into dir, and returns the overlay file for the Go command.
 func (m mutant) overlay(root, dir string) (string, error) {
 	changed := map[string]string{}
 	for _, c := range m.changes {
@@ -139,7 +141,7 @@ func (m mutant) overlay(root, dir string) (string, error) {
 			text = string(content)
 		}
 		if n := strings.Count(text, c.before); n != 1 {
-			return "", fmt.Errorf("mutant %s: %q stands %d times in %s, want once", m.name, c.before, n, c.file)
+			return "", fmt.Errorf("mutant %s: %q occurs %d times in %s, want once", m.name, c.before, n, c.file)
 		}
 		changed[path] = strings.Replace(text, c.before, c.after, 1)
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// fault is one way to hurt the stack. strike returns when what it did is undone, and says what it did.
+// fault is one kind of fault. strike returns after it has undone the fault, and describes it.
 type fault struct {
 	name     string
-	database bool // PostgreSQL was gone: how soon the servers serve after its return is measured
+	database bool // PostgreSQL was away: the time from its return until the servers answer is measured
 	strike   func(n *nemesis, ctx context.Context) (string, error)
 }
 
@@ -35,7 +35,7 @@ var faults = []fault{
 	{name: "disk full", database: true, strike: (*nemesis).fillDisk},
 }
 
-// nemesis deals faults from a shuffled deck, so that a short run meets every kind.
+// nemesis injects faults from a shuffled deck, so that a short run has every kind.
 type nemesis struct {
 	stack   *stack
 	history *history
@@ -44,17 +44,17 @@ type nemesis struct {
 
 	deck    []fault
 	struck  map[string]int
-	returns []time.Duration // from PostgreSQL's return to the servers' first answers
+	returns []time.Duration // times from PostgreSQL's return until both servers answer
 }
 
 func newNemesis(seed uint64, s *stack, h *history, say func(string, ...any)) *nemesis {
 	return &nemesis{stack: s, history: h, rng: rand.New(rand.NewPCG(seed, 0)), say: say, struck: map[string]int{}}
 }
 
-// servingLimit is how long the servers may take to serve again after a fault is over.
+// servingLimit is how long the servers may take to serve again after a fault.
 const servingLimit = 30 * time.Second
 
-// run deals faults, one after another, until ctx ends. What was dealt is undone when it returns.
+// run injects faults, one after another, until ctx ends. Every fault is undone when run returns.
 func (n *nemesis) run(ctx context.Context) error {
 	for pause(ctx, n.between(300, 1200)) {
 		if len(n.deck) == 0 {
@@ -73,6 +73,7 @@ func (n *nemesis) run(ctx context.Context) error {
 	return nil
 }
 
+// deal injects one fault and waits until both servers serve again.
 func (n *nemesis) deal(ctx context.Context, f fault) error {
 	what, err := f.strike(n, ctx)
 	if err != nil {
@@ -89,7 +90,7 @@ func (n *nemesis) deal(ctx context.Context, f fault) error {
 	return nil
 }
 
-// awaitAnswers waits until each server has answered a call that began after now. That it never does is a breach.
+// awaitAnswers waits until each server has answered a call that began after now. If one never does, that is a breach.
 func (n *nemesis) awaitAnswers(f fault, what string) {
 	over := time.Now()
 	for _, s := range n.stack.servers {
@@ -108,7 +109,7 @@ func (n *nemesis) awaitAnswers(f fault, what string) {
 	n.say("%-32s%s; both serve %d ms later", f.name, what, took.Milliseconds())
 }
 
-// awaitPostgres returns when PostgreSQL takes connections.
+// awaitPostgres returns when PostgreSQL accepts connections.
 func (n *nemesis) awaitPostgres(ctx context.Context) error {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		err := n.stack.query(ctx, func(conn *pgx.Conn) error { return conn.Ping(ctx) })
@@ -116,7 +117,7 @@ func (n *nemesis) awaitPostgres(ctx context.Context) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("PostgreSQL does not come back: %w", err)
+			return fmt.Errorf("PostgreSQL does not return: %w", err)
 		}
 		if err := n.stack.revivePostgres(ctx); err != nil {
 			return err
@@ -130,10 +131,10 @@ func (n *nemesis) between(low, high int) time.Duration {
 
 func (n *nemesis) server() *server { return n.stack.servers[n.rng.IntN(len(n.stack.servers))] }
 
-// gateLimit is how long a gate waits for its moment; under load it comes in milliseconds.
+// gateLimit is how long a gate waits for its message. Under load the message comes within milliseconds.
 const gateLimit = 3 * time.Second
 
-// killAtGate kills a server in the middle of a transaction. The message at which it died does not go on.
+// killAtGate kills a server in the middle of a transaction. The message that triggered the gate is not forwarded.
 func (n *nemesis) killAtGate(context.Context) (string, error) {
 	s, at := n.server(), point(n.rng.IntN(pointsOfATransaction))
 	dead := make(chan struct{})
@@ -176,7 +177,7 @@ func (n *nemesis) restartPostgres(context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_ = syscall.Kill(pids[0], syscall.SIGQUIT) // immediate: what was not committed is gone
+	_ = syscall.Kill(pids[0], syscall.SIGQUIT) // immediate shutdown: uncommitted work is lost
 	<-n.stack.postgres.Exited()
 	away := n.between(0, 2000)
 	time.Sleep(away)
@@ -205,14 +206,14 @@ func (n *nemesis) resetConnections(context.Context) (string, error) {
 	return fmt.Sprintf("%s, %d of them", s.name, count), nil
 }
 
-// gates springs gates on a server for d, one at a time, and returns how many were met.
+// gates arms gates on a server for d, one at a time, and returns how many were triggered.
 func (n *nemesis) gates(s *server, d time.Duration, strike func() bool) int64 {
-	var met atomic.Int64
+	var triggered atomic.Int64
 	for until := time.Now().Add(d); time.Now().Before(until); {
 		done := make(chan struct{})
 		s.proxy.arm(&gate{point: atCommitReply, strike: func() bool {
 			defer close(done)
-			met.Add(1)
+			triggered.Add(1)
 			return strike()
 		}})
 		select {
@@ -221,19 +222,19 @@ func (n *nemesis) gates(s *server, d time.Duration, strike func() bool) int64 {
 		}
 	}
 	s.proxy.disarm()
-	return met.Load()
+	return triggered.Load()
 }
 
 func (n *nemesis) loseCommitReplies(context.Context) (string, error) {
 	s := n.server()
-	met := n.gates(s, n.between(500, 2000), func() bool { time.Sleep(20 * time.Millisecond); return false })
-	return fmt.Sprintf("%s, %d of them", s.name, met), nil
+	count := n.gates(s, n.between(500, 2000), func() bool { time.Sleep(20 * time.Millisecond); return false })
+	return fmt.Sprintf("%s, %d of them", s.name, count), nil
 }
 
 func (n *nemesis) stallCommitReplies(context.Context) (string, error) {
 	s, d := n.server(), n.between(200, 1500)
-	met := n.gates(s, n.between(1000, 3000), func() bool { time.Sleep(d); return true })
-	return fmt.Sprintf("%s, %d of them, for %d ms each", s.name, met, d.Milliseconds()), nil
+	count := n.gates(s, n.between(1000, 3000), func() bool { time.Sleep(d); return true })
+	return fmt.Sprintf("%s, %d of them, for %d ms each", s.name, count, d.Milliseconds()), nil
 }
 
 func (n *nemesis) freezePostgres(context.Context) (string, error) {
@@ -252,18 +253,18 @@ func (n *nemesis) freezePostgres(context.Context) (string, error) {
 	return fmt.Sprintf("for %d ms", d.Milliseconds()), nil
 }
 
-// exhaustConnections takes every connection that PostgreSQL gives, those of the servers too.
+// exhaustConnections opens every connection that PostgreSQL allows, those of the servers included.
 func (n *nemesis) exhaustConnections(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var taken []*pgx.Conn
 	defer func() {
 		for _, conn := range taken {
-			_ = conn.Close(ctx) // it held nothing
+			_ = conn.Close(ctx) // its server process holds no locks
 		}
 	}()
 	grab := func() bool {
-		conn, err := pgx.Connect(ctx, n.stack.postgres.AdminURL()) // those reserved for superusers, too
+		conn, err := pgx.Connect(ctx, n.stack.postgres.AdminURL()) // as a superuser, who can use the reserved connections too
 		if err == nil {
 			taken = append(taken, conn)
 		}
@@ -272,7 +273,7 @@ func (n *nemesis) exhaustConnections(ctx context.Context) (string, error) {
 	for grab() {
 	}
 	if len(taken) == 0 {
-		return "", fmt.Errorf("no connection could be taken")
+		return "", fmt.Errorf("no connection could be opened")
 	}
 	_, err := taken[0].Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'server-%'")
 	for until := time.Now().Add(n.between(1000, 2500)); time.Now().Before(until); {
@@ -283,7 +284,7 @@ func (n *nemesis) exhaustConnections(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d of them", len(taken)), err
 }
 
-// fillDisk leaves PostgreSQL no room. It may fail single statements or end itself, when it cannot write its log.
+// fillDisk leaves PostgreSQL no disk space. PostgreSQL may fail single statements, or end if it cannot write its WAL.
 func (n *nemesis) fillDisk(context.Context) (string, error) {
 	path := filepath.Join(n.stack.dataDir(), "ballast")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -294,7 +295,7 @@ func (n *nemesis) fillDisk(context.Context) (string, error) {
 		_ = f.Close()
 		_ = os.Remove(path)
 	}()
-	// What PostgreSQL frees meanwhile is taken too.
+	// Space that PostgreSQL frees meanwhile is taken as well.
 	for until := time.Now().Add(n.between(2000, 5000)); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 		var fs syscall.Statfs_t
 		if err := syscall.Fstatfs(int(f.Fd()), &fs); err != nil {
@@ -305,10 +306,10 @@ func (n *nemesis) fillDisk(context.Context) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			_ = syscall.Fallocate(int(f.Fd()), 0, info.Size(), int64(fs.Bavail)*fs.Bsize) // others may take it first
+			_ = syscall.Fallocate(int(f.Fd()), 0, info.Size(), int64(fs.Bavail)*fs.Bsize) // other processes may take the space first
 		}
 	}
-	ended := "it went on"
+	ended := "PostgreSQL went on"
 	select {
 	case <-n.stack.postgres.Exited():
 		ended = "PostgreSQL ended itself"

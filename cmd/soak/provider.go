@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	pushed           = 2 // senders that the servers drive themselves
+	pushed           = 2 // number of driven senders without a tenant
 	providerPatience = 400 * time.Millisecond
 )
 
-// provider is what the driven senders speak to. It keeps its own record of what it accepted, whatever it answered then.
+// provider is the provider of the driven senders. It records the messages that it accepts, whatever it answers.
 type provider struct {
 	url     string
-	calm    atomic.Bool  // it accepts everything and says so
-	ailment atomic.Int32 // of what answers under /sick
+	calm    atomic.Bool  // it accepts every message and answers so
+	ailment atomic.Int32 // current trouble under /sick
 	server  http.Server
 
 	mu       sync.Mutex
-	accepted map[string]int // by task
+	accepted map[string]int // number of acceptances, by task
 }
 
 func startProvider() (*provider, error) {
@@ -41,7 +41,7 @@ func startProvider() (*provider, error) {
 	return p, nil
 }
 
-// sender is a driven sender that speaks to the provider under a path.
+// sender returns a driven sender that calls the provider under a path.
 func (p *provider) sender(no, path string) api.SenderRequest {
 	kind, shared, held := "http-sms", false, int64(lease.Seconds())
 	return api.SenderRequest{
@@ -53,8 +53,8 @@ func (p *provider) sender(no, path string) api.SenderRequest {
 	}
 }
 
-// ServeHTTP accepts most messages, refuses some, and of what it accepts it sometimes says nothing that can be understood. Under
-// /well it accepts everything, and under /sick while nothing is wrong there.
+// ServeHTTP accepts most messages and refuses some; some acceptances get an answer that cannot be understood. Under
+// /well it accepts all messages, and under /sick all except during a trouble.
 func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var message struct {
 		TaskID string `json:"task_id"`
@@ -70,7 +70,7 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case p.calm.Load() || r.URL.Path != "/":
 		n = 100
 	}
-	if n < 10 { // not accepted, and it says so
+	if n < 10 { // not accepted, with a clear answer
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}
@@ -78,12 +78,12 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.accepted[message.TaskID]++
 	p.mu.Unlock()
 	switch {
-	case n < 13: // too late
+	case n < 13: // after the timeout of the driver
 		time.Sleep(2 * providerPatience)
 	case n < 16:
 		_, _ = w.Write([]byte("<html>"))
 		return
-	case n < 22: // dies, before the answer or in the middle of it
+	case n < 22: // breaks the connection, before or within the answer
 		conn, _, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			return
@@ -97,7 +97,7 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"ok":true,"id":%q}`, message.TaskID)
 }
 
-// total is how many messages it accepted.
+// total returns the number of accepted messages.
 func (p *provider) total() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// point is a moment in the life of a transaction at which a fault can strike.
+// point is a moment of a transaction at which a fault can strike.
 type point int
 
 const (
 	atStatement          point = iota // the server sends a statement
-	atCommit                          // the server asks for COMMIT
-	atCommitReply                     // PostgreSQL has committed and says so
+	atCommit                          // the server sends COMMIT
+	atCommitReply                     // PostgreSQL has committed and sends the reply
 	pointsOfATransaction = iota
 )
 
@@ -25,21 +25,21 @@ func (p point) String() string {
 	return [...]string{"at a statement", "before COMMIT", "at the reply to COMMIT"}[p]
 }
 
-// gate strikes once, at the first message that is at its point. Whether the message goes on is what strike returns.
+// gate calls strike once, at the first message of its point. strike returns whether to forward the message.
 type gate struct {
 	point  point
 	strike func() (pass bool)
 }
 
-// proxy stands between one server and PostgreSQL and reads along, message by message.
+// proxy forwards the connections between one server and PostgreSQL, and parses their messages.
 type proxy struct {
 	listener net.Listener
-	upstream string // PostgreSQL's socket
+	upstream string // path of PostgreSQL's socket
 
 	mu      sync.Mutex
 	links   map[*link]struct{}
 	gate    *gate
-	stalled chan struct{} // closed when the stall ends; nil: none
+	stalled chan struct{} // closed when the stall ends; nil: no stall
 	done    sync.WaitGroup
 }
 
@@ -62,7 +62,7 @@ func (p *proxy) stop() {
 	p.done.Wait()
 }
 
-// stall holds every byte, of connections to come as well, until resume.
+// stall holds back every byte, also of new connections, until resume.
 func (p *proxy) stall() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *proxy) resume() {
 	}
 }
 
-// reset cuts every connection and returns how many there were.
+// reset breaks every connection and returns how many there were.
 func (p *proxy) reset() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +90,7 @@ func (p *proxy) reset() int {
 	return len(p.links)
 }
 
-// arm sets the gate; the next message at its point springs it. disarm takes an unsprung one away.
+// arm sets the gate, which the next message of its point triggers. disarm removes it.
 func (p *proxy) arm(g *gate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,8 +99,8 @@ func (p *proxy) arm(g *gate) {
 
 func (p *proxy) disarm() { p.arm(nil) }
 
-// sprung takes the gate if it is for this point.
-func (p *proxy) sprung(at point) *gate {
+// takeGate removes and returns the gate if it is for this point; otherwise it returns nil.
+func (p *proxy) takeGate(at point) *gate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gate == nil || p.gate.point != at {
@@ -133,7 +133,7 @@ func (p *proxy) accept() {
 func (p *proxy) serve(server net.Conn) {
 	postgres, err := net.DialTimeout("unix", p.upstream, 5*time.Second)
 	if err != nil {
-		_ = server.Close() // as if PostgreSQL had refused
+		_ = server.Close() // as if PostgreSQL had refused the connection
 		return
 	}
 	l := &link{proxy: p, server: server, postgres: postgres}
@@ -141,8 +141,8 @@ func (p *proxy) serve(server net.Conn) {
 	p.links[l] = struct{}{}
 	p.mu.Unlock()
 	var both sync.WaitGroup
-	both.Go(func() { defer l.cut(); l.relay(server, postgres, true, l.asks) })
-	both.Go(func() { defer l.cut(); l.relay(postgres, server, false, l.answers) })
+	both.Go(func() { defer l.cut(); l.relay(server, postgres, true, l.watchRequest) })
+	both.Go(func() { defer l.cut(); l.relay(postgres, server, false, l.watchReply) })
 	both.Wait()
 	p.mu.Lock()
 	delete(p.links, l)
@@ -153,20 +153,21 @@ func (p *proxy) serve(server net.Conn) {
 type link struct {
 	proxy            *proxy
 	server, postgres net.Conn
-	committed        bool // the last command that was completed changes what is stored; only answers uses it
+	committed        bool // the last completed command has changed data; used by watchReply only
 }
 
-// cut ends both sides, the server's with a reset.
+// cut closes both sides, that of the server with a reset.
 func (l *link) cut() {
 	if tcp, ok := l.server.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // it may be closed already
+		_ = tcp.SetLinger(0) // the connection may be closed already
 	}
 	_ = l.server.Close()
 	_ = l.postgres.Close()
 }
 
-// relay moves messages until a side ends or a gate says so. opening: the first message has no type, as a client's.
-func (l *link) relay(from io.Reader, to io.Writer, opening bool, at func(kind byte, body []byte) (pass bool)) {
+// relay forwards messages until a side closes or a gate stops it. opening: the first message has no type, as from a
+// client.
+func (l *link) relay(from io.Reader, to io.Writer, opening bool, watch func(kind byte, message []byte) (pass bool)) {
 	in, out := bufio.NewReaderSize(from, 64<<10), bufio.NewWriterSize(to, 64<<10)
 	for {
 		kind, message, err := readMessage(in, opening)
@@ -174,9 +175,9 @@ func (l *link) relay(from io.Reader, to io.Writer, opening bool, at func(kind by
 			return
 		}
 		opening = false
-		// What stands before a gate has gone out when the gate is met.
+		// Messages in front of the gate have been written when the gate strikes.
 		l.proxy.waitWhileStalled()
-		if !at(kind, message) {
+		if !watch(kind, message) {
 			return
 		}
 		if _, err := out.Write(message); err != nil {
@@ -188,7 +189,7 @@ func (l *link) relay(from io.Reader, to io.Writer, opening bool, at func(kind by
 	}
 }
 
-// readMessage reads one message of PostgreSQL's protocol, its head included.
+// readMessage reads one message of the PostgreSQL protocol, including its head.
 func readMessage(in *bufio.Reader, opening bool) (kind byte, message []byte, err error) {
 	head := 5
 	if opening {
@@ -202,15 +203,15 @@ func readMessage(in *bufio.Reader, opening bool) (kind byte, message []byte, err
 	}
 	length := int(binary.BigEndian.Uint32(message[head-4:])) + head - 4
 	if length < head || length > 1<<28 {
-		return 0, nil, fmt.Errorf("a message of %d bytes", length)
+		return 0, nil, fmt.Errorf("invalid length of a message: %d bytes", length)
 	}
 	message = make([]byte, length)
 	_, err = io.ReadFull(in, message)
 	return kind, message, err
 }
 
-// asks sees what the server sends.
-func (l *link) asks(kind byte, message []byte) bool {
+// watchRequest watches the messages of the server.
+func (l *link) watchRequest(kind byte, message []byte) bool {
 	switch {
 	case kind == 'E': // Execute
 		return l.meet(atStatement)
@@ -220,9 +221,9 @@ func (l *link) asks(kind byte, message []byte) bool {
 	return true
 }
 
-// answers sees what PostgreSQL sends. A statement outside a transaction is committed by the time that PostgreSQL is ready
-// for the next one.
-func (l *link) answers(kind byte, message []byte) bool {
+// watchReply watches the messages of PostgreSQL. A statement outside of a transaction is committed when PostgreSQL is
+// ready for the next one.
+func (l *link) watchReply(kind byte, message []byte) bool {
 	switch kind {
 	case 'C': // CommandComplete
 		tag := message[5:]
@@ -236,8 +237,9 @@ func (l *link) answers(kind byte, message []byte) bool {
 	return true
 }
 
+// meet triggers the gate of a point, if one is armed.
 func (l *link) meet(at point) (pass bool) {
-	if g := l.proxy.sprung(at); g != nil {
+	if g := l.proxy.takeGate(at); g != nil {
 		return g.strike()
 	}
 	return true

@@ -30,16 +30,16 @@ const (
 	maxRetries = 3
 	retryDelay = 600 * time.Millisecond
 	lease      = 3 * time.Second
-	poolSize   = 16 + 2 // of one server: the pool and the small one beside it
+	poolSize   = 16 + 2 // connections of one server: its main pool and the small one
 )
 
-// diskSize is the room of the database when its folder is a file system of its own, which only root can make.
+// diskSize is the size of the file system for the database in bytes. Only root can mount one.
 const diskSize = 1536 << 20
 
-// stack is what is under test: two servers on one PostgreSQL, each with a proxy in between.
+// stack is the system under test: two servers on one PostgreSQL, each behind a proxy.
 type stack struct {
 	dir     string
-	mounted bool // the database's folder is a small file system
+	mounted bool // the folder of the database is a small file system
 	servers []*server
 
 	mu       sync.Mutex
@@ -49,7 +49,7 @@ type stack struct {
 func startStack(ctx context.Context, dir, binary string) (*stack, error) {
 	s := &stack{dir: dir}
 	if err := os.Mkdir(s.dataDir(), 0o755); err != nil {
-		return nil, fmt.Errorf("make folder: %w", err)
+		return nil, fmt.Errorf("create folder: %w", err)
 	}
 	s.mounted = os.Geteuid() == 0 && exec.CommandContext(ctx, "mount", "-t", "tmpfs",
 		"-o", "size="+strconv.Itoa(diskSize)+",mode=0755", "tmpfs", s.dataDir()).Run() == nil
@@ -85,7 +85,7 @@ func startStack(ctx context.Context, dir, binary string) (*stack, error) {
 
 func (s *stack) dataDir() string { return filepath.Join(s.dir, "db") }
 
-// stop ends everything and removes the folder, unless something in it is worth a look: then it stays mounted, too.
+// stop stops all processes. It removes the folder unless keep is set; then the folder also stays mounted.
 func (s *stack) stop(keep bool) error {
 	for _, srv := range s.servers {
 		srv.stop()
@@ -128,13 +128,13 @@ func (s *stack) revivePostgres(ctx context.Context) error {
 	default:
 		return nil
 	}
-	if err := s.postgres.Stop(); err != nil { // gives its folder back
+	if err := s.postgres.Stop(); err != nil { // releases the lock on its folder
 		return err
 	}
 	return s.startPostgres(ctx)
 }
 
-// query runs fn on a connection of its own, past the proxies, as a superuser: the soak changes settings and ends sessions.
+// query runs fn on a new connection as a superuser, without a proxy: the soak changes settings and ends sessions.
 func (s *stack) query(ctx context.Context, fn func(*pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -147,11 +147,12 @@ func (s *stack) query(ctx context.Context, fn func(*pgx.Conn) error) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx) //nolint:errcheck // it did its work
+	defer conn.Close(ctx) //nolint:errcheck // the connection is no longer needed
 	return fn(conn)
 }
 
-// postmaster and its children: a stopped postmaster alone would let the sessions go on.
+// postgresProcesses returns the postmaster and its children: stopping the postmaster alone would let the sessions go
+// on.
 func (s *stack) postgresProcesses() ([]int, error) {
 	content, err := os.ReadFile(filepath.Join(s.dataDir(), "postgres", "postmaster.pid"))
 	if err != nil {
@@ -163,7 +164,7 @@ func (s *stack) postgresProcesses() ([]int, error) {
 		return nil, fmt.Errorf("find PostgreSQL: %w", err)
 	}
 	pids := []int{pid}
-	// Other systems than Linux have no such file: the postmaster alone is something.
+	// Systems other than Linux have no such file: there only the postmaster is stopped.
 	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	for child := range strings.FieldsSeq(string(children)) {
 		if n, err := strconv.Atoi(child); err == nil {
@@ -189,7 +190,7 @@ func (s *stack) awaitServing(ctx context.Context, limit time.Duration) error {
 	return nil
 }
 
-// server is one lksms process, started again whenever it ends, as a service manager would.
+// server is one lksms process. It is restarted whenever it ends, as a service manager would do.
 type server struct {
 	name    string
 	url     string
@@ -201,12 +202,12 @@ type server struct {
 	mu      sync.Mutex
 	process *os.Process
 	gone    chan struct{} // closed when process has ended
-	ended   bool          // not started again
-	drains  []window
+	ended   bool          // no further restarts
+	drains  []window      // shutdowns
 	done    sync.WaitGroup
 }
 
-// window is a span of time; its end is zero while it lasts.
+// window is a time span; a zero to means that it has not ended.
 type window struct{ from, to time.Time }
 
 func (w window) holds(t time.Time) bool { return t.After(w.from) && (w.to.IsZero() || t.Before(w.to)) }
@@ -239,7 +240,7 @@ func newServer(name, dir, binary, databaseURL string) (*server, error) {
 
 func inMinutes(d time.Duration) string { return strconv.FormatFloat(d.Minutes(), 'f', -1, 64) }
 
-// freePort finds a port that a server can come back to after each restart.
+// freePort returns a port that a server can use again after each restart.
 func freePort() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -252,23 +253,23 @@ func freePort() (string, error) {
 func (s *server) supervise(ctx context.Context) {
 	s.done.Go(func() {
 		for ctx.Err() == nil && s.run() {
-			time.Sleep(50 * time.Millisecond) // one that cannot start does not spin
+			time.Sleep(50 * time.Millisecond) // a server that cannot start must not spin
 		}
 	})
 }
 
-// run starts the process and waits for its end; it reports whether there should be another.
+// run starts the process and waits for its end. It reports whether to start another one.
 func (s *server) run() bool {
 	log, err := os.OpenFile(s.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return false
 	}
-	defer log.Close() //nolint:errcheck // the process has its own
+	defer log.Close() //nolint:errcheck // the process has a descriptor of its own
 	cmd := exec.Command(s.binary, "serve")
 	cmd.Dir = filepath.Dir(s.logPath)
 	cmd.Env = s.env
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for us
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C reaches only the soak
 	s.mu.Lock()
 	if s.ended {
 		s.mu.Unlock()
@@ -282,7 +283,7 @@ func (s *server) run() bool {
 	if err != nil {
 		return false
 	}
-	_ = cmd.Wait() // how it ended is in its log
+	_ = cmd.Wait() // the log shows how it ended
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.process = nil
@@ -290,7 +291,7 @@ func (s *server) run() bool {
 	return !s.ended
 }
 
-// signal sends sig to the process, if it runs, and waits for its end when sig ends it.
+// signal sends sig, which must end the process, and waits for its end. Without a process it does nothing.
 func (s *server) signal(sig syscall.Signal) {
 	s.mu.Lock()
 	process, gone := s.process, s.gone
@@ -298,11 +299,11 @@ func (s *server) signal(sig syscall.Signal) {
 	if process == nil {
 		return
 	}
-	_ = process.Signal(sig) // it may end by itself meanwhile
+	_ = process.Signal(sig) // the process may end by itself meanwhile
 	<-gone
 }
 
-// drain stops the process as a service manager does, and notes when.
+// drain stops the process as a service manager does, and records the time span.
 func (s *server) drain() {
 	s.mu.Lock()
 	s.drains = append(s.drains, window{from: time.Now()})
@@ -313,6 +314,7 @@ func (s *server) drain() {
 	s.mu.Unlock()
 }
 
+// draining reports whether the server was shutting down at t.
 func (s *server) draining(t time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,7 +336,7 @@ func (s *server) stop() {
 	s.proxy.stop()
 }
 
-// probe asks the servers without keeping connections, which a server that has been killed would leave broken.
+// probe calls servers without keep-alive connections, which the kill of a server would break.
 var probe = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 func (s *server) get(ctx context.Context, path string) (int, []byte, error) {
@@ -357,7 +359,7 @@ func (s *server) ready(ctx context.Context) bool {
 	return err == nil && status == http.StatusOK
 }
 
-// statistics are the counts that the server answers, by their names in the API.
+// statistics returns the task counts of the server, by their names in the API.
 func (s *server) statistics(ctx context.Context) (map[string]int, error) {
 	_, body, err := s.get(ctx, "/api/v1/admin/task-statistics")
 	if err != nil {
@@ -370,7 +372,7 @@ func (s *server) statistics(ctx context.Context) (map[string]int, error) {
 	return answer.Data, nil
 }
 
-// gauge reads one number from the server's metrics.
+// gauge reads one value from the server's metrics.
 func (s *server) gauge(ctx context.Context, name string) (float64, error) {
 	_, body, err := s.get(ctx, "/metrics")
 	if err != nil {
@@ -381,5 +383,5 @@ func (s *server) gauge(ctx context.Context, name string) (float64, error) {
 			return strconv.ParseFloat(strings.TrimSpace(value), 64)
 		}
 	}
-	return 0, fmt.Errorf("%s shows no %s", s.name, name)
+	return 0, fmt.Errorf("%s has no metric %s", s.name, name)
 }

@@ -21,96 +21,97 @@ import (
 
 // tenants are two companies beside the default one, with routes of their own:
 //
-//	acme, notification   sender-acme-three and sender-acme-one, of weights 3 and 1
-//	acme, verification   sender-push-sick and sender-push-well, driven; the provider of the first is in trouble now and then
+//	acme, notification   sender-acme-three and sender-acme-one, with weights 3 and 1
+//	acme, verification   sender-push-sick and sender-push-well, driven; the provider of the first has troubles now and then
 //	acme, marketing      sender-both
-//	bolt, notification   sender-bolt-any; in China sender-bolt-china, whose route is deleted and comes back
+//	bolt, notification   sender-bolt-any; in China sender-bolt-china, whose route is deleted and created again
 //	bolt, marketing      sender-both, which serves bolt three times as often as acme
 //
-// Meanwhile others guess passwords from the address from which everybody calls.
+// Meanwhile other clients guess passwords from the address of all clients.
 type tenants struct {
 	load    *load
 	users   [2]tenant
-	route   api.RouteRequest // of China, which comes and goes
-	routeNo atomic.Int64     // 0 while it is away
+	route   api.RouteRequest // the route of China, which is deleted and created again
+	routeNo atomic.Int64     // number of that route; 0 while it is deleted
 
 	mu       sync.Mutex
-	named    []naming
-	measures []measure // of this round
+	routes   []routePeriod
+	measures []measure // measurements of this round
 
 	guesses, troubles, flips atomic.Int64
 }
 
-// tenant is a company and how its user calls.
+// tenant is a company and the credentials of its user.
 type tenant struct {
 	company   string
 	authorize api.RequestEditorFn
 }
 
-// naming is that a route of a company names a sender from since until.
-type naming struct {
+// routePeriod is a period in which a route of a company may name a sender.
+type routePeriod struct {
 	company, sender string
-	kind            int // of messages
+	kind            int // type of the messages
 	since, until    time.Time
 }
 
-// measure is messages that waited all at once, and the part that somebody should have of the first of them that are leased.
+// measure is a number of messages that waited at the same time, and the expected shares of the first leases among
+// them.
 type measure struct {
-	what   string // the beginning of their texts
-	first  int
-	column string // what tells whose a lease is
-	parts  map[string]float64
-	off    float64 // how far off a part may be
+	what   string             // prefix of the texts
+	first  int                // number of leases that count
+	column string             // SQL expression: the owner of a lease
+	parts  map[string]float64 // expected share by owner
+	off    float64            // allowed deviation of a share
 }
 
 const (
-	acme  = "acme"
-	bolt  = "bolt"
-	three = "sender-acme-three"
-	one   = "sender-acme-one"
-	both  = "sender-both"
-	rest  = "sender-bolt-any"
-	china = "sender-bolt-china"
-	sick  = "sender-push-sick"
-	well  = "sender-push-well"
+	acme      = "acme"
+	bolt      = "bolt"
+	acmeThree = "sender-acme-three"
+	acmeOne   = "sender-acme-one"
+	ofBoth    = "sender-both"
+	boltAny   = "sender-bolt-any"
+	boltChina = "sender-bolt-china"
+	sick      = "sender-push-sick"
+	well      = "sender-push-well"
 )
 
-// tenantSenders are the apps among the senders of the tenants.
-var tenantSenders = []string{three, one, both, rest, china}
+// tenantSenders are the apps of the tenants.
+var tenantSenders = []string{acmeThree, acmeOne, ofBoth, boltAny, boltChina}
 
-// kinds are the numbers of the types of messages.
+// kinds are the numbers of the message types.
 var kinds = map[api.MessageType]int{api.Verification: 0, api.Notification: 1, api.Marketing: 2}
 
 func newTenants(l *load) *tenants { return &tenants{load: l} }
 
-// made tells that a call has made something.
-func made(what string, err error, answer interface{ Status() string }) error {
+// checkCreated returns an error unless a call has created something.
+func checkCreated(what string, err error, answer interface{ Status() string }) error {
 	if err == nil && !strings.HasPrefix(answer.Status(), "200") {
 		err = errors.New(answer.Status())
 	}
 	if err != nil {
-		return fmt.Errorf("make %s: %w", what, err)
+		return fmt.Errorf("create %s: %w", what, err)
 	}
 	return nil
 }
 
-// setUp makes companies, users, senders and routes.
+// setUp creates the companies, users, senders and routes.
 func (t *tenants) setUp(ctx context.Context) error {
 	c := t.load.clients[0]
 	region := "CN"
 	country, err := c.CreateCountryWithResponse(ctx, nil, api.CountryRequest{CountryNo: "CN", Name: "China", DialPrefix: "86", Region: &region})
-	if err := made("country", err, country); err != nil {
+	if err := checkCreated("country", err, country); err != nil {
 		return err
 	}
 	for i, no := range []string{acme, bolt} {
 		weight := []float64{1, 3}[i]
 		company, err := c.CreateCompanyWithResponse(ctx, nil, api.CompanyRequest{CompanyNo: no, Name: no, Weight: &weight})
-		if err := made("company", err, company); err != nil {
+		if err := checkCreated("company", err, company); err != nil {
 			return err
 		}
 		secret := "soak-of-" + no
 		user, err := c.CreateUserWithResponse(ctx, api.UserRequest{Username: no, Password: &secret, Role: api.RoleSubmit, CompanyNo: &no})
-		if err := made("user", err, user); err != nil {
+		if err := checkCreated("user", err, user); err != nil {
 			return err
 		}
 		t.users[i] = tenant{no, func(_ context.Context, r *http.Request) error {
@@ -119,7 +120,7 @@ func (t *tenants) setUp(ctx context.Context) error {
 		}}
 	}
 	key, err := c.CreateKeyWithResponse(ctx, bolt, api.KeyRequest{Name: "soak"})
-	if err := made("key", err, key); err != nil {
+	if err := checkCreated("key", err, key); err != nil {
 		return err
 	}
 	bearer := "Bearer " + key.JSON200.Data.Key
@@ -138,24 +139,24 @@ func (t *tenants) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	t.route = api.RouteRequest{CompanyNo: bolt, MessageType: api.Notification, CountryNo: &region, SenderNo: china}
+	t.route = api.RouteRequest{CompanyNo: bolt, MessageType: api.Notification, CountryNo: &region, SenderNo: boltChina}
 	weight := int64(3)
 	for _, route := range []api.RouteRequest{
-		{CompanyNo: acme, MessageType: api.Notification, SenderNo: three, Weight: &weight},
-		{CompanyNo: acme, MessageType: api.Notification, SenderNo: one},
+		{CompanyNo: acme, MessageType: api.Notification, SenderNo: acmeThree, Weight: &weight},
+		{CompanyNo: acme, MessageType: api.Notification, SenderNo: acmeOne},
 		{CompanyNo: acme, MessageType: api.Verification, SenderNo: sick},
 		{CompanyNo: acme, MessageType: api.Verification, SenderNo: well},
-		{CompanyNo: acme, MessageType: api.Marketing, SenderNo: both},
-		{CompanyNo: bolt, MessageType: api.Marketing, SenderNo: both},
-		{CompanyNo: bolt, MessageType: api.Notification, SenderNo: rest},
+		{CompanyNo: acme, MessageType: api.Marketing, SenderNo: ofBoth},
+		{CompanyNo: bolt, MessageType: api.Marketing, SenderNo: ofBoth},
+		{CompanyNo: bolt, MessageType: api.Notification, SenderNo: boltAny},
 		t.route,
 	} {
 		since := time.Now()
 		res, err := c.CreateRouteWithResponse(ctx, nil, route)
-		if err := made("route", err, res); err != nil {
+		if err := checkCreated("route", err, res); err != nil {
 			return err
 		}
-		t.names(route, since)
+		t.addRoute(route, since)
 		if route.CountryNo != nil {
 			t.routeNo.Store(res.JSON200.Data.RouteNo)
 		}
@@ -165,26 +166,26 @@ func (t *tenants) setUp(ctx context.Context) error {
 
 func (t *tenants) makeSender(ctx context.Context, body api.SenderRequest) error {
 	res, err := t.load.clients[0].CreateSenderWithResponse(ctx, nil, body)
-	return made("sender", err, res)
+	return checkCreated("sender", err, res)
 }
 
 // forever is long after the soak.
 var forever = time.Now().Add(1000 * time.Hour)
 
-// names notes that a route may be there since a moment.
-func (t *tenants) names(route api.RouteRequest, since time.Time) {
+// addRoute records that a route may exist from a moment on.
+func (t *tenants) addRoute(route api.RouteRequest, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.named = append(t.named, naming{route.CompanyNo, route.SenderNo, kinds[route.MessageType], since, forever})
+	t.routes = append(t.routes, routePeriod{route.CompanyNo, route.SenderNo, kinds[route.MessageType], since, forever})
 }
 
-// endNaming notes that the route of China is certainly gone.
-func (t *tenants) endNaming() {
+// endRoute records that the route of China certainly does not exist any more.
+func (t *tenants) endRoute() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i := range t.named {
-		if n := &t.named[i]; n.sender == china && n.until.Equal(forever) {
-			n.until = time.Now().Add(2 * snapshot.Fresh) // as old as what a server goes by may be
+	for i := range t.routes {
+		if n := &t.routes[i]; n.sender == boltChina && n.until.Equal(forever) {
+			n.until = time.Now().Add(2 * snapshot.Fresh) // a server may use a view of this age
 		}
 	}
 }
@@ -203,7 +204,7 @@ func (t *tenants) run(ctx context.Context, round int) {
 		})
 	}
 	all.Go(func() { t.flip(ctx, rng(20)) })
-	all.Go(func() { t.ail(ctx, rng(21)) })
+	all.Go(func() { t.trouble(ctx, rng(21)) })
 	for i := range 3 {
 		all.Go(func() { t.guess(ctx, rng(30+i)) })
 	}
@@ -229,7 +230,7 @@ func (t *tenants) submit(ctx context.Context, rng *rand.Rand, user tenant) {
 	}
 }
 
-// flip takes the route of China away and gives it back, until each is certain.
+// flip deletes the route of China and creates it again, each until it is certain.
 func (t *tenants) flip(ctx context.Context, rng *rand.Rand) {
 	for pause(ctx, time.Duration(500+rng.IntN(2500))*time.Millisecond) {
 		t.flips.Add(1)
@@ -245,7 +246,7 @@ func (t *tenants) remove(rng *rand.Rand, no int64) {
 	for range keyedTries {
 		res, err := t.load.any(rng).DeleteRouteWithResponse(call(), no)
 		if err == nil && (res.StatusCode() == http.StatusOK || res.StatusCode() == http.StatusNotFound) {
-			t.endNaming()
+			t.endRoute()
 			t.routeNo.Store(0)
 			return
 		}
@@ -253,10 +254,11 @@ func (t *tenants) remove(rng *rand.Rand, no int64) {
 	}
 }
 
-// bringBack makes the route again. A request that was not answered may have made it: the key gives the answer of the first.
+// bringBack creates the route again. A request without an answer may have created it: with the idempotency key, a
+// repetition gets the answer of the first request.
 func (t *tenants) bringBack(rng *rand.Rand) {
 	key := fmt.Sprintf("route-%d-%d", t.load.seed, t.flips.Load())
-	t.names(t.route, time.Now())
+	t.addRoute(t.route, time.Now())
 	for range 5 * keyedTries {
 		res, err := t.load.any(rng).CreateRouteWithResponse(call(), &api.CreateRouteParams{IdempotencyKey: &key}, t.route)
 		if err == nil && res.JSON200 != nil {
@@ -267,8 +269,8 @@ func (t *tenants) bringBack(rng *rand.Rand) {
 	}
 }
 
-// ail brings the provider of one sender into trouble for a while, again and again.
-func (t *tenants) ail(ctx context.Context, rng *rand.Rand) {
+// trouble puts the provider of one sender into trouble for a while, again and again.
+func (t *tenants) trouble(ctx context.Context, rng *rand.Rand) {
 	defer t.load.provider.ailment.Store(healthy)
 	for pause(ctx, time.Duration(rng.IntN(4000))*time.Millisecond) {
 		t.load.provider.ailment.Store(1 + rng.Int32N(ailments-1))
@@ -278,7 +280,7 @@ func (t *tenants) ail(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// guess tries passwords of those that call, and of others, from the address from which they call.
+// guess tries passwords of the clients' users and of others, from the address of the clients.
 func (t *tenants) guess(ctx context.Context, rng *rand.Rand) {
 	c := http.Client{Timeout: callLimit, Transport: &http.Transport{DisableKeepAlives: true}}
 	for pause(ctx, time.Duration(rng.IntN(150))*time.Millisecond) {
@@ -297,19 +299,19 @@ func (t *tenants) guess(ctx context.Context, rng *rand.Rand) {
 		_ = res.Body.Close()
 		t.guesses.Add(1)
 		if res.StatusCode == http.StatusOK {
-			t.load.history.breach("a wrong password was taken")
+			t.load.history.breach("a wrong password was accepted")
 		}
 	}
 }
 
 const (
 	sharesMany, sharesFirst = 620, 500
-	fairMany, fairFirst     = 340, 400 // of each company
-	aloneMany               = 150      // of one, before
+	fairMany, fairFirst     = 340, 400 // messages of each company
+	aloneMany               = 150      // messages of one company, before the other starts
 )
 
-// measure lets messages wait, all at once and with everything well, and senders take them. It is not known what happened to a
-// message before, so each measurement has texts of its own.
+// measure lets messages wait, all at the same time and without troubles, and lets senders take them. Each measurement
+// has texts of its own, because the fate of earlier messages is not known.
 func (t *tenants) measure(ctx context.Context, round int) error {
 	rng := func(n int) *rand.Rand { return rand.New(rand.NewPCG(t.load.seed, uint64(round)<<16|uint64(1<<13+n))) }
 	prefix := fmt.Sprintf("soak-%d-round-%d-", t.load.seed, round)
@@ -318,23 +320,23 @@ func (t *tenants) measure(ctx context.Context, round int) error {
 		return err
 	}
 	sizes := []int{4, 7, 3, 1, 5, 2}
-	t.take(ctx, rng, sizes[(round-1)%len(sizes)], three, one)
-	// A company that comes later is not owed what it missed.
+	t.take(ctx, rng, sizes[(round-1)%len(sizes)], acmeThree, acmeOne)
+	// A company that joins later gets no credit for the time before.
 	if err := t.pile(ctx, t.users[0], api.Marketing, prefix+"alone-", aloneMany); err != nil {
 		return err
 	}
-	t.take(ctx, rng, claimedMost, both)
+	t.take(ctx, rng, claimedMost, ofBoth)
 	for i, user := range t.users {
 		if err := t.pile(ctx, user, api.Marketing, fmt.Sprint(fair, i, "-"), fairMany); err != nil {
 			return err
 		}
 	}
-	t.take(ctx, rng, sizes[round%len(sizes)], both)
+	t.take(ctx, rng, sizes[round%len(sizes)], ofBoth)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.measures = []measure{
-		{shares, sharesFirst, "l.app_id", map[string]float64{three: 0.75, one: 0.25}, 0.02},
-		// Within a tenth of what it should have.
+		{shares, sharesFirst, "l.app_id", map[string]float64{acmeThree: 0.75, acmeOne: 0.25}, 0.02},
+		// Within a tenth of the expected share.
 		{fair, fairFirst, "c.company_no", map[string]float64{bolt: 0.75}, 0.075},
 		{fair, fairFirst, "c.company_no", map[string]float64{acme: 0.25}, 0.025},
 	}
@@ -349,11 +351,11 @@ func (t *tenants) pile(ctx context.Context, user tenant, kind api.MessageType, p
 		body.Messages = append(body.Messages, api.SendRequest{PhoneNumber: fmt.Sprintf("138%08d", t.load.serial.Add(1)), Content: &text, MessageType: &kind})
 	}
 	res, err := t.load.clients[0].SendSmsBatchWithResponse(ctx, nil, body, user.authorize)
-	if err := made("messages to be measured", err, res); err != nil {
+	if err := checkCreated("messages to be measured", err, res); err != nil {
 		return err
 	}
 	if res.JSON200.Data.Accepted != n {
-		return fmt.Errorf("make messages to be measured: %s", res.Body)
+		return fmt.Errorf("create messages to be measured: %s", res.Body)
 	}
 	for i, m := range body.Messages {
 		t.load.history.submitted(*m.Content, answered, *res.JSON200.Data.Items[i].TaskID)
@@ -361,10 +363,11 @@ func (t *tenants) pile(ctx context.Context, user tenant, kind api.MessageType, p
 	return nil
 }
 
-// take lets senders poll side by side for limit at once, until nothing is left. Each has two that poll, one at each server.
+// take lets senders poll concurrently with a limit until no task is left. Each sender has two pollers, one at each
+// server.
 func (t *tenants) take(ctx context.Context, rng func(int) *rand.Rand, limit int, names ...string) {
 	var all sync.WaitGroup
-	var idle atomic.Int64 // polls in a row, of all, that gave nothing
+	var idle atomic.Int64 // polls of all senders in a row that got no task
 	for i, name := range names {
 		for j, client := range t.load.clients {
 			rng := rng(2*i + j)
@@ -386,12 +389,12 @@ func (t *tenants) take(ctx context.Context, rng func(int) *rand.Rand, limit int,
 	all.Wait()
 }
 
-// verdicts hold the tenants' history against the database.
+// verdicts compares the tenants' history with the database.
 func (t *tenants) verdicts(ctx context.Context, conn *pgx.Conn) ([]verdict, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := t.present(ctx, conn); err != nil {
-		return nil, fmt.Errorf("present routes: %w", err)
+	if err := t.copyRoutes(ctx, conn); err != nil {
+		return nil, fmt.Errorf("copy routes: %w", err)
 	}
 	shares := verdict{name: "senders of a route share by weight, within 2 points of 500"}
 	fair := verdict{name: "a sender of two pools serves their companies by weight, within a tenth of 400"}
@@ -400,7 +403,7 @@ func (t *tenants) verdicts(ctx context.Context, conn *pgx.Conn) ([]verdict, erro
 		if m.column == "l.app_id" {
 			v = &shares
 		}
-		if err := m.hold(ctx, conn, v); err != nil {
+		if err := m.check(ctx, conn, v); err != nil {
 			return nil, err
 		}
 	}
@@ -420,7 +423,7 @@ func (t *tenants) verdicts(ctx context.Context, conn *pgx.Conn) ([]verdict, erro
 			SELECT r.task_id || ' by ' || r.app_id || ': ' || coalesce(r.error_message, '') FROM report_logs r
 			WHERE r.app_id IN ('` + sick + `', '` + well + `') AND r.event = 'reported' AND r.effect IN ('retry', 'failed', 'exhausted')`},
 	} {
-		v, err := i.hold(ctx, conn)
+		v, err := i.check(ctx, conn)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", i.name, err)
 		}
@@ -429,21 +432,21 @@ func (t *tenants) verdicts(ctx context.Context, conn *pgx.Conn) ([]verdict, erro
 	return all, nil
 }
 
-// present copies what is known of the routes into a temporary table.
-func (t *tenants) present(ctx context.Context, conn *pgx.Conn) error {
+// copyRoutes copies the periods of the routes into the temporary table named.
+func (t *tenants) copyRoutes(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, "CREATE TEMP TABLE named (company_no text, sender_no text, kind int, since timestamptz, until timestamptz)"); err != nil {
 		return err
 	}
-	rows := make([][]any, len(t.named))
-	for i, n := range t.named {
+	rows := make([][]any, len(t.routes))
+	for i, n := range t.routes {
 		rows[i] = []any{n.company, n.sender, n.kind, n.since, n.until}
 	}
 	_, err := conn.CopyFrom(ctx, pgx.Identifier{"named"}, []string{"company_no", "sender_no", "kind", "since", "until"}, pgx.CopyFromRows(rows))
 	return err
 }
 
-// hold counts whose the first leases are.
-func (m measure) hold(ctx context.Context, conn *pgx.Conn, v *verdict) error {
+// check counts the first leases by owner, and adds a violation to v for each wrong share.
+func (m measure) check(ctx context.Context, conn *pgx.Conn, v *verdict) error {
 	rows, err := conn.Query(ctx, `SELECT f.whose, count(*) FROM (
 			SELECT `+m.column+` AS whose
 			FROM send_logs l
@@ -476,7 +479,7 @@ func (m measure) hold(ctx context.Context, conn *pgx.Conn, v *verdict) error {
 	return nil
 }
 
-// What is wrong with the provider of sick.
+// The troubles of the provider of sick.
 const (
 	healthy int32 = iota
 	unauthorized
@@ -485,7 +488,8 @@ const (
 	ailments
 )
 
-// ail answers for the provider of sick, and tells whether it did: while something is wrong it accepts nothing.
+// ail answers for the provider of sick during a trouble, without accepting the message. It reports whether it
+// answered.
 func (p *provider) ail(w http.ResponseWriter, r *http.Request) bool {
 	switch p.ailment.Load() {
 	case unauthorized:

@@ -1,4 +1,4 @@
-// Package access owns users and API keys, and says who a caller is.
+// Package access owns users and API keys, and verifies the credentials of callers.
 package access
 
 import (
@@ -22,24 +22,24 @@ import (
 
 // The roles.
 const (
-	RoleSubmit = "submit" // submits, and sees what it submitted
-	RoleSend   = "send"   // claims and reports for every company, as one app if it is bound to one
-	RoleRead   = "read"   // sees what its company owns, or everything if it has none, and changes nothing
-	RoleAdmin  = "admin"  // everything
+	RoleSubmit = "submit" // submits, and sees what it submitted itself
+	RoleSend   = "send"   // claims and reports for every company; if it has an app_id, as this app only
+	RoleRead   = "read"   // changes nothing; sees what its company owns, or everything without a company
+	RoleAdmin  = "admin"  // sees and changes everything
 )
 
-// Principal is who a caller is.
+// Principal is an authenticated caller.
 type Principal struct {
 	Username string
 	Role     string
-	AppID    string // the only app that a send user may be; empty: any
+	AppID    string // the only app that a send user can act as; empty: any app
 
 	CompanyID   int64
-	SeesAll     bool  // every company: an admin, and a reader without a company
-	TopPriority int16 // the most urgent that it may ask for
+	SeesAll     bool  // true for an admin and for a reader without a company
+	TopPriority int16 // the most urgent (smallest) priority that it can request
 }
 
-// DefaultCompany owns what belongs to no other, the configured user included.
+// DefaultCompany is the id of the company of every user without a company, the configured user included.
 const DefaultCompany int64 = 1
 
 // An API key is keyPrefix and keyBytes random bytes.
@@ -48,7 +48,8 @@ const (
 	keyBytes  = 32
 )
 
-// isKey tells whether a text is made like an API key. A password may begin like one.
+// isKey reports whether a text has the form of an API key. A password of a user cannot have it, but can start with
+// the prefix.
 func isKey(text string) bool {
 	random, hasPrefix := strings.CutPrefix(text, keyPrefix)
 	if !hasPrefix || len(random) != base64.RawURLEncoding.EncodedLen(keyBytes) {
@@ -58,7 +59,7 @@ func isKey(text string) bool {
 	return err == nil && len(decoded) == keyBytes
 }
 
-// hashing is the cost of a password hash: 19 MiB and about 20 ms.
+// hashing sets the cost of a password hash: 19 MiB and about 20 ms.
 var hashing = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
 // Service verifies credentials and manages users.
@@ -69,11 +70,12 @@ type Service struct {
 	verifier *verifier
 }
 
-// Options is what a Service is made of. Username and Password are an admin that no table holds (S0.7).
+// Options configures a Service. Username and Password belong to the configured admin, which is not in the table users
+// (S0.7).
 type Options struct {
 	Username, Password string
 
-	Now func() time.Time // by which credentials are remembered and guesses wait; nil: the clock
+	Now func() time.Time // clock of the caches and of the waits of guesses; nil: time.Now
 }
 
 // New returns a Service on db.
@@ -90,19 +92,19 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 		o.Now = time.Now
 	}
 	admin := Principal{Username: o.Username, Role: RoleAdmin, CompanyID: DefaultCompany, SeesAll: true}
-	// Hashing leaves cores to the callers that are known.
-	places := max(1, runtime.GOMAXPROCS(0)/2)
+	// Hashing uses half of the cores: the others serve callers whose credentials are cached.
+	slots := max(1, runtime.GOMAXPROCS(0)/2)
 	return &Service{db: db, q: dbq.New(db), admin: admin, verifier: &verifier{
-		versions: snapshot.Cache[int64]{Load: dbq.New(db.Beside).CredentialsVersion, Fresh: versionFresh, Now: o.Now},
+		versions: snapshot.Cache[int64]{Load: dbq.New(db.Beside).CredentialsVersion, Fresh: versionTTL, Now: o.Now},
 		q:        dbq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
-		noted: newLRU[time.Time](50_000), unnoted: map[visit]struct{}{},
-		judged: newLRU[judgement](50_000), proven: newLRU[proof](100_000), wrong: newLRU[mistake](50_000), living: newLRU[household](1000),
+		visitStored: newLRU[time.Time](50_000), unstored: map[visit]struct{}{},
+		verdicts: newLRU[verdict](50_000), proofs: newLRU[proof](100_000), mistakes: newLRU[mistake](50_000), residents: newLRU[household](1000),
 		failures: newFailures(o.Now), gates: gates{open: map[string]*gate{}},
-		hashing: make(chan struct{}, places), reserved: make(chan struct{}, 1), lookups: make(chan struct{}, 4),
+		hashing: make(chan struct{}, slots), reserved: make(chan struct{}, 1), lookups: make(chan struct{}, 4),
 	}}, nil
 }
 
-// ErrRequired is the fault of credentials that are missing or nobody's.
+// ErrRequired is the fault for missing or wrong credentials.
 var ErrRequired = fault.New(fault.Unauthorized, fault.AuthRequired)
 
 var (
@@ -112,56 +114,58 @@ var (
 	errNoKey     = fault.New(fault.NotFound, fault.KeyNotFound)
 )
 
-// Basic says whose username and password these are; the password may be an API key of that user. address is where the
-// caller is. Faults: auth.required, auth.too_many_failures, unavailable. A wrong password and an unknown user take the same time.
+// Basic verifies a user name and a password, or a user name and an API key of that user. address is the caller's IP
+// address. Faults: auth.required, auth.too_many_failures, unavailable. A wrong password and an unknown user take the
+// same time.
 func (s *Service) Basic(ctx context.Context, username, password, address string) (Principal, error) {
 	return s.verifier.verify(ctx, s.verifier.attempt(username, password, address))
 }
 
-// Bearer says whose API key this is. Faults as for Basic.
+// Bearer verifies an API key. Faults as for Basic.
 func (s *Service) Bearer(ctx context.Context, key, address string) (Principal, error) {
 	if !isKey(key) {
 		return Principal{}, ErrRequired
 	}
-	return s.Basic(ctx, "", key, address) // a key says by itself whose it is
+	return s.Basic(ctx, "", key, address) // a key identifies its user
 }
 
-// NoteVisits keeps where users that still call have proved their passwords, and tells how many it kept.
-func (s *Service) NoteVisits(ctx context.Context) (int, error) { return s.verifier.noteVisits(ctx) }
+// NoteVisits stores the addresses of users whose credentials were remembered while they kept calling, and returns how
+// many visits it stored. After an error the rest is stored by the next call.
+func (s *Service) NoteVisits(ctx context.Context) (int, error) { return s.verifier.storeVisits(ctx) }
 
-// SeesAll tells whether a user sees every company.
+// SeesAll reports whether a user sees every company.
 func SeesAll(user dbq.User) bool {
 	return user.Role == RoleAdmin || user.Role == RoleRead && !user.HasCompany
 }
 
 func principalOf(user dbq.User) Principal {
-	who := Principal{
+	principal := Principal{
 		Username: user.Username, Role: user.Role, CompanyID: user.CompanyID, SeesAll: SeesAll(user), TopPriority: user.TopPriority,
 	}
 	if user.AppID != nil {
-		who.AppID = *user.AppID
+		principal.AppID = *user.AppID
 	}
-	return who
+	return principal
 }
 
-// digest makes credentials of any length comparable. The separator cannot stand in a user name: Basic splits there.
+// digest gives credentials of any length one length. A user name contains no colon, because HTTP Basic splits there.
 func digest(username, password string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(username + ":" + password))
 }
 
-// User is a user to create. An empty Password leaves it with API keys only.
+// User is a user to create. With an empty Password the user can log in with API keys only.
 type User struct {
 	Username string
 	Password string
 	Role     string
 	AppID    *string
 
-	CompanyNo   *string // of a submit or read user; nil: the default company, and of a reader every company
-	TopPriority *int16  // nil: 1
+	CompanyNo   *string // for submit and read only; nil: the default company for submit, every company for read
+	TopPriority *int16  // most urgent priority that the user can request; nil: 1
 }
 
-// Create adds a user. Faults: user.exists, request.invalid for an app_id of another role than send, for a company of a role that it
-// does not bind, and for a password that is made like an API key.
+// Create adds a user. Faults: user.exists; request.invalid for an app_id with a role other than send, for an unknown
+// company, for a company with a role that has none, and for a password in the form of an API key.
 func (s *Service) Create(ctx context.Context, u User) (dbq.User, error) {
 	if u.AppID != nil && u.Role != RoleSend {
 		return dbq.User{}, fault.InvalidField("app_id", fault.OnlyForSenders, nil)
@@ -200,7 +204,7 @@ func (s *Service) List(ctx context.Context, before int64, limit int) ([]dbq.User
 	return rows, postgres.Wrap("list users", err, nil)
 }
 
-// Patch says what to change in a user; nil stays as it is, an empty AppID unbinds.
+// Patch is a change of a user. A nil field is left unchanged; an empty AppID removes the app_id.
 type Patch struct {
 	Username   string
 	Password   *string
@@ -209,17 +213,17 @@ type Patch struct {
 	IsDisabled *bool
 
 	CompanyNo      *string
-	WithoutCompany bool // takes it out of its company
+	WithoutCompany bool // removes the user from its company
 	TopPriority    *int16
-	Version        *int64 // the one that must be there
+	Version        *int64 // the version that the user must have; nil: any
 }
 
-// bindsRole is the constraint of the roles that a company binds.
+// bindsRole is the constraint that only the roles submit and read can have a company.
 const bindsRole = "users_company_binds_role"
 
-// Update changes a user, in force on this server when it returns and on others within two seconds. Faults: user.not_found,
-// version.stale, request.invalid for a company that is not there or that would not bind the role, and for a password that is made like an
-// API key.
+// Update changes a user. The change is in force on this server when Update returns, and on others within two seconds.
+// Faults: user.not_found, version.stale; request.invalid for an unknown company, for a company with a role that has
+// none, and for a password in the form of an API key.
 func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 	params := dbq.UserUpdateParams{Username: p.Username, Role: p.Role, AppID: p.AppID, IsDisabled: p.IsDisabled, CompanyNo: p.CompanyNo, TopPriority: p.TopPriority,
 		WithoutCompany: p.WithoutCompany, Version: p.Version,
@@ -249,7 +253,8 @@ func (s *Service) Update(ctx context.Context, p Patch) (dbq.User, error) {
 	return row, postgres.Wrap("update user", err, errNoUser)
 }
 
-// CreateKey makes an API key for a user and returns it, for the only time. Fault: user.not_found.
+// CreateKey creates an API key and returns it. The key cannot be read again: only its hash is stored. Fault:
+// user.not_found.
 func (s *Service) CreateKey(ctx context.Context, username, name string) (dbq.KeyCreateRow, string, error) {
 	random := make([]byte, keyBytes)
 	if _, err := rand.Read(random); err != nil {
@@ -271,7 +276,8 @@ func (s *Service) ListKeys(ctx context.Context, username string) ([]dbq.KeyListR
 	return rows, postgres.Wrap("list API keys", err, nil)
 }
 
-// DeleteKey ends an API key, on this server when it returns and on others within two seconds. Fault: key.not_found.
+// DeleteKey deletes an API key. The key stops working on this server when DeleteKey returns, and on others within two
+// seconds. Fault: key.not_found.
 func (s *Service) DeleteKey(ctx context.Context, username string, id int64) error {
 	n, err := s.q.KeyDelete(ctx, dbq.KeyDeleteParams{Username: username, ID: id})
 	s.changed(ctx)
@@ -281,26 +287,28 @@ func (s *Service) DeleteKey(ctx context.Context, username string, id int64) erro
 	return postgres.Wrap("delete API key", err, nil)
 }
 
-// changed puts a change in force on this server, also where it is not known whether it was made: what was judged before is looked
-// at again. Changes are rare, and nobody has to know whose credentials are whose. In a transaction that is for the time after its
-// end, because nobody sees the change before.
+// changed makes this server read the version of the stored credentials again, which outdates every cached verdict. It
+// runs also after an error, because the change may have been committed all the same. Changes are rare, so that they
+// need not be matched to single verdicts. Inside a transaction it waits for the commit: no other connection sees the
+// change before.
 func (s *Service) changed(ctx context.Context) { s.db.AfterCommit(ctx, s.verifier.versions.Forget) }
 
-// hash takes a place among the comparisons: each takes as much memory.
+// hash hashes a password; an empty one gives nil. It takes a slot of the comparisons, because it needs as much
+// memory.
 func (s *Service) hash(ctx context.Context, password string) (*string, error) {
 	if password == "" {
 		return nil, nil
 	}
-	if isKey(password) { // nobody would compare it with a password
+	if isKey(password) { // verification would look it up as a key and never compare it with the hash
 		return nil, fault.InvalidField("password", fault.MadeLikeAKey, nil)
 	}
-	if err := take(ctx, s.verifier.hashing); err != nil {
+	if err := acquire(ctx, s.verifier.hashing); err != nil {
 		return nil, err
 	}
 	defer func() { <-s.verifier.hashing }()
 	hash, err := argon2id.CreateHash(password, hashing)
 	if err != nil {
-		return nil, errors.New("hash password") // the cause may quote it
+		return nil, errors.New("hash password") // the cause may quote the password
 	}
 	return &hash, nil
 }

@@ -171,10 +171,10 @@ func TestNeighboursThatGuessNeverRefuseAProvenCaller(t *testing.T) {
 			b.clock.move(2 * time.Second)
 			b.call(t, office, user, fmt.Sprint("another guess ", b.clock.now()))
 		}
-		b.clock.move(judgedFor)
+		b.clock.move(verdictTTL)
 	}
 	// Long after, too.
-	b.clock.move(provenFor - time.Hour)
+	b.clock.move(proofTTL - time.Hour)
 	b.spray(t, office)
 	b.expect(t, 200, office, user, userPassword)
 }
@@ -190,7 +190,7 @@ func TestAnOldPasswordPolledForADayConcernsNobodyElse(t *testing.T) {
 	}
 	b.expect(t, 401, office, user, "its old password")
 	v := b.users.verifier
-	if kept := v.failures.entries.Len() + v.wrong.Len() + v.judged.Len() + v.proven.Len() + len(v.gates.open); kept > 4 {
+	if kept := v.failures.entries.Len() + v.mistakes.Len() + v.verdicts.Len() + v.proofs.Len() + len(v.gates.open); kept > 4 {
 		t.Errorf("%d things are kept of it", kept)
 	}
 	b.expect(t, 200, office, neighbour, userPassword)
@@ -360,13 +360,13 @@ func TestComparisonsHoldUpNoProvenCaller(t *testing.T) {
 	for range cap(v.hashing) {
 		v.hashing <- struct{}{}
 	}
-	b.clock.move(2 * judgedFor)
+	b.clock.move(2 * verdictTTL)
 	b.expect(t, 200, office, user, userPassword)
 	b.expect(t, 200, "198.51.100.7", resident, "another password") // has a place of its own
 	// Strangers wait, as many as the line holds.
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
-	for n := range lineMost {
+	for n := range maxQueue {
 		waiting.Go(func() {
 			_, err := v.verify(ctx, v.attempt("stranger", "guess", fmt.Sprint("203.0.113.", n)))
 			if !errors.Is(err, context.Canceled) {
@@ -377,7 +377,7 @@ func TestComparisonsHoldUpNoProvenCaller(t *testing.T) {
 	for {
 		v.gates.mu.Lock()
 		one := v.gates.open[anyNetwork]
-		full := one != nil && one.line == lineMost
+		full := one != nil && one.callers == maxQueue
 		v.gates.mu.Unlock()
 		if full {
 			break
@@ -394,7 +394,7 @@ func TestComparisonsHoldUpNoProvenCaller(t *testing.T) {
 }
 
 // noticed is how long another server may take to notice a change.
-const noticed = 2 * versionFresh
+const noticed = 2 * versionTTL
 
 // expectAs expects to be let in with a role.
 func (d *door) expectAs(t *testing.T, role, username, password string) {
@@ -692,7 +692,7 @@ func TestGuessesOfAllWhoLiveAtAnAddressAreSlow(t *testing.T) {
 	again := b.server()
 	again.spray(t, office)
 	v := again.users.verifier
-	before := v.wrong.Len()
+	before := v.mistakes.Len()
 	const minutes = 5
 	for n := range minutes * 60 {
 		for _, name := range append(names, "nobody") {
@@ -700,7 +700,7 @@ func TestGuessesOfAllWhoLiveAtAnAddressAreSlow(t *testing.T) {
 		}
 		b.clock.move(time.Second)
 	}
-	if compared := v.wrong.Len() - before; compared > freeOfResidents+12+(6+1)*minutes {
+	if compared := v.mistakes.Len() - before; compared > freeOfResidents+12+(6+1)*minutes {
 		t.Errorf("%d guesses were compared in %d minutes", compared, minutes)
 	}
 	// A caller that guesses one name leaves the other names their turns.
@@ -736,7 +736,7 @@ func TestWhoLivesAtAnAddressGetsInThoughItsNameIsGuessed(t *testing.T) {
 		again.told(t, user, fmt.Sprint("guess ", n))
 		b.clock.move(time.Second)
 	}
-	if compared := v.wrong.Len(); compared > 2*(freeFailures+7+20) {
+	if compared := v.mistakes.Len(); compared > 2*(freeFailures+7+20) {
 		t.Errorf("%d guesses of one user were compared in 20 minutes", compared)
 	}
 	b.clock.move(longestWait)

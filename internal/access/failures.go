@@ -9,21 +9,23 @@ import (
 )
 
 const (
-	freeFailures    = 5                // wrong passwords of one user from one address before the first wait
-	freeFromAddress = 50               // wrong credentials of any users from one address
-	longestWait     = time.Minute      // the wait doubles from a second up to this
-	forgetAfter     = 15 * time.Minute // without another failure
+	freeFailures    = 5                // wrong passwords of one user from one network before the first wait
+	freeFromAddress = 50               // wrong passwords of all users from one network before the first wait
+	longestWait     = time.Minute      // the wait starts at one second and doubles up to this
+	forgetAfter     = 15 * time.Minute // a counter starts at zero again after this time without a failure
 
-	freeOfResidents    = 20               // wrong passwords of all who live at an address, while others have to wait
-	longestOfResidents = 10 * time.Second // so that who guesses with one name leaves turns to the others
+	freeOfResidents    = 20               // wrong passwords of all residents of a network, while other callers have to wait
+	longestOfResidents = 10 * time.Second // short, so that guesses with one resident's name leave comparisons to the other residents
 )
 
-// failures makes guessing slow. It counts for a user at an address, so that nobody can lock out a sender elsewhere, and
-// for an address, so that nobody can try every user from one place. Only guesses that were compared count: the same wrong
-// credentials again are no new guess. An API key cannot be guessed: wrong ones make each other wait, and no password.
+// failures slows down guessing. Wrong passwords count for a user at a network (outbound.NetworkOf), so that nobody
+// can lock out a sender at another network, and for the network, so that one caller cannot try every user. A wrong
+// password that is sent again is not counted again. Wrong API keys have a counter of their own: they delay other
+// wrong keys and no password, because an API key cannot be guessed.
 //
-// While guesses have to wait, those with the names of users that live at the address have allowances apart: one for each name,
-// and one for all of them together. What is spent of these changes no answer.
+// A resident is a user that proved its password at the network lately (see verifier.isResident). While other guesses
+// of a network have to wait, guesses with residents' names are compared on separate allowances: one for each name,
+// and one for all names together. What is left of an allowance never shows in an answer.
 type failures struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -39,34 +41,35 @@ func newFailures(now func() time.Time) *failures {
 	return &failures{now: now, entries: newLRU[entry](50_000)}
 }
 
-// The keys have one length, whatever a caller sends as a user name, and cannot meet: a network holds no space, and what
-// stands before it is no network.
+// Keys are hashed, so that they have one length for user names of any length. Keys of different kinds cannot collide:
+// a network contains no space, and the prefixes are not networks.
 func networkKey(network string) [sha256.Size]byte { return sha256.Sum256([]byte(network)) }
 
 func userKey(username, network string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(network + " " + username))
 }
 
-// keysKey counts the wrong API keys from an address.
-func keysKey(network string) [sha256.Size]byte { return networkKey("keys " + network) }
+// apiKeysKey is the counter of wrong API keys from a network.
+func apiKeysKey(network string) [sha256.Size]byte { return networkKey("keys " + network) }
 
-// residentsKey and residentKey count the guesses with any name, and with one, that lives at an address.
+// residentsKey is the counter of guesses with the names of all residents of a network.
 func residentsKey(network string) [sha256.Size]byte { return networkKey("home " + network) }
 
+// residentKey is the counter of guesses with the name of one resident.
 func residentKey(username, network string) [sha256.Size]byte {
 	return userKey(username, "home "+network)
 }
 
-// wait is how long a guess has to wait, 0 when not.
+// wait is how long a guess has to wait; 0: it can be compared now.
 func (f *failures) wait(username, network string) time.Duration {
 	return max(f.left(networkKey(network)), f.left(userKey(username, network)))
 }
 
 // waitWithKey is how long another wrong API key has to wait.
-func (f *failures) waitWithKey(network string) time.Duration { return f.left(keysKey(network)) }
+func (f *failures) waitWithKey(network string) time.Duration { return f.left(apiKeysKey(network)) }
 
-// waitAtHome is how long it has to wait with the name of a user that lives there.
-func (f *failures) waitAtHome(username, network string) time.Duration {
+// waitAsResident is how long a guess with the name of a resident has to wait; 0: it can be compared now.
+func (f *failures) waitAsResident(username, network string) time.Duration {
 	return max(f.left(residentsKey(network)), f.left(residentKey(username, network)))
 }
 
@@ -89,11 +92,11 @@ func (f *failures) add(username, network string) {
 func (f *failures) addKey(network string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.count(keysKey(network), freeFailures, longestWait)
+	f.count(apiKeysKey(network), freeFailures, longestWait)
 }
 
-// addAtHome counts one that did not wait, because a user of that name lives there.
-func (f *failures) addAtHome(username, network string) {
+// addAsResident counts a wrong guess that was compared only because the user is a resident.
+func (f *failures) addAsResident(username, network string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.count(residentsKey(network), freeOfResidents, longestOfResidents)
@@ -114,14 +117,14 @@ func (f *failures) count(key [sha256.Size]byte, free int, longest time.Duration)
 	f.entries.Add(key, e)
 }
 
-// clear forgets the failures of a user that has got in. Those of the address stay: one good account must not let an
-// attacker start over.
+// clear forgets the failures of a user whose password was right. The counter of the network stays: with one good
+// account an attacker must not be able to reset it.
 func (f *failures) clear(username, network string) {
 	f.entries.Remove(userKey(username, network))
 	f.entries.Remove(residentKey(username, network))
 }
 
-// newLRU makes a cache; it cannot fail for a positive size.
+// newLRU returns a cache; creating one fails only for a size below 1.
 func newLRU[V any](size int) *lru.Cache[[sha256.Size]byte, V] {
 	cache, err := lru.New[[sha256.Size]byte, V](size)
 	if err != nil {

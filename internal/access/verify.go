@@ -22,123 +22,124 @@ import (
 )
 
 const (
-	// judgedFor is how long credentials are right or wrong without another look at the user, as long as the version of the
-	// stored credentials stays the same.
-	judgedFor = time.Minute
-	// versionFresh is how old that version may be before it is read again; a server notices within twice as long what another
-	// changed. All callers together cost one small query in this time.
-	versionFresh = time.Second
-	// provenFor is how long after their last use credentials need no guess to be recognised at the address where they were
-	// proved.
-	provenFor = 7 * 24 * time.Hour
-	// notedFor is how long it is not kept again that a user lives at an address: longer than the day after which the database
-	// takes it.
-	notedFor = 25 * time.Hour
-	// livingMost is how many users are known of one address, and about how many users wait to be noted.
-	livingMost = 10_000
-	// lineMost bounds how many callers wait for one address's guesses, and how many addresses for a comparison.
-	lineMost = 256
+	// verdictTTL is how long a verdict on credentials is used without reading the user again, as long as the version
+	// of the stored credentials stays the same.
+	verdictTTL = time.Minute
+	// versionTTL is the age at which the cached version is read again; a change made on another server is noticed
+	// within twice this time. All callers together cost one small query in this time.
+	versionTTL = time.Second
+	// proofTTL is how long after their last use credentials are recognised without a comparison at the address where
+	// they were proved.
+	proofTTL = 7 * 24 * time.Hour
+	// visitStoredFor is how long the visit of a user at an address is not stored again. It is longer than a day,
+	// because the database updates a row only after a day.
+	visitStoredFor = 25 * time.Hour
+	// maxResidents bounds the residents that are read for one address, and the visits that wait to be stored.
+	maxResidents = 10_000
+	// maxQueue bounds the callers that wait for the turn of one address, and the guesses that wait for a hashing
+	// slot.
+	maxQueue = 256
 )
 
-// digested is a SHA-256 of something, or an HMAC with it.
+// digested is a SHA-256 sum or an HMAC-SHA-256.
 type digested = [sha256.Size]byte
 
-// verifier finds out whether credentials are right. It goes from the cheap to the dear, and a caller that proved its
-// credentials never has to pay for the guesses of others:
+// verifier verifies credentials. It tries the cheap ways first, and a caller that has proved its credentials never
+// pays for the guesses of others:
 //
-//   - credentials that were judged within the last minute are as they were then, unless a user or an API key was changed since,
-//     on this server or another;
-//   - credentials that were compared before with what the database still holds are right or wrong as they were then, and a
-//     wrong one is no new guess;
-//   - an API key is one look at an index, and cannot be guessed;
-//   - anything else is a guess: it waits for the guesses of its user and its address, and then costs an argon2id.
+//   - A verdict of the last minute is reused unless a user or an API key was changed since, on this server or another.
+//   - Credentials that were compared before with the still stored password or key keep the result of that comparison, and
+//     wrong ones are not counted again.
+//   - An API key costs one index lookup. It cannot be guessed.
+//   - Everything else is a guess: it waits for the earlier guesses of its user and its address, and then costs an argon2id.
 //
-// Where guesses have to wait, one with the name of a user that proved its password there lately may be compared all the
-// same, on allowances of their own: others at that address do not keep the user out, not even after a restart or a change
-// of its password. A wrong one is told to wait as if it had not been compared, so that nobody learns who that is.
+// Where guesses have to wait, a guess with the name of a resident is compared all the same, on separate allowances:
+// other callers at the address do not keep the user out, not even after a restart or a change of its password. If the
+// guess is wrong, the answer is the same as for a guess that was not compared, so that callers cannot find out the
+// names of residents.
 //
-// While the database cannot be asked, nobody is let in for what was true before, because a user that was disabled since must not
-// be: all are told that the service is unavailable. Only the configured user is known without it, for it stands in no table.
+// While the database is unreachable nobody is let in by an old verdict, because the user may have been disabled
+// since: the answer is 503. Only the configured user is verified without the database, because it is in no table.
 type verifier struct {
 	q         *dbq.Queries
 	now       func() time.Time
-	bootstrap digested // of the configured user's credentials
+	bootstrap digested // digest of the configured user's credentials
 	admin     Principal
-	secret    []byte // of this process; what is remembered is of no use elsewhere
-	nobody    string // a hash that an unknown user's password is compared with
+	secret    []byte // random for each process, so that the cached HMACs are useless elsewhere
+	nobody    string // the hash against which the password of an unknown user is compared
 
-	versions snapshot.Cache[int64] // of the stored credentials
+	versions snapshot.Cache[int64] // version of the stored credentials
 
-	judged *lru.Cache[digested, judgement] // by credentials
-	proven *lru.Cache[digested, proof]     // by credentials and address
-	wrong  *lru.Cache[digested, mistake]   // by credentials
-	living *lru.Cache[digested, household] // by address
-	noted  *lru.Cache[digested, time.Time] // by user and address: when it was last kept that the user lives there
+	verdicts    *lru.Cache[digested, verdict]   // by credentials
+	proofs      *lru.Cache[digested, proof]     // by credentials and address
+	mistakes    *lru.Cache[digested, mistake]   // by credentials
+	residents   *lru.Cache[digested, household] // by address
+	visitStored *lru.Cache[digested, time.Time] // by user and address: when the visit was last stored or queued
 
-	visits  sync.Mutex
-	unnoted map[visit]struct{} // of users that went on calling
+	visits   sync.Mutex
+	unstored map[visit]struct{} // visits to store
 
 	failures *failures
 	gates    gates
-	hashing  chan struct{} // a place for each comparison: bounds the memory and the cores that hashing takes
-	reserved chan struct{} // one more, for users that are known at their addresses
-	lookups  chan struct{} // a place for each look at an API key that is not known
+	hashing  chan struct{} // slots for comparisons: they bound the memory and the cores used by hashing
+	reserved chan struct{} // one more slot, for residents
+	lookups  chan struct{} // slots for lookups of API keys without a verdict
 }
 
-// attempt is a caller's claim to be somebody.
+// attempt is one set of credentials at one network.
 type attempt struct {
 	username, password, network string
 	isConfigured                bool // these are the configured user's credentials
 	isKey                       bool
-	mark                        digested // of the credentials
-	here                        digested // of the credentials at this address
+	credentialsKey              digested // HMAC of the credentials
+	addressKey                  digested // HMAC of the credentials and the network
 }
 
-// judgement is what credentials were found to be.
-type judgement struct {
-	who     Principal
-	isGood  bool
-	at      time.Time
-	version int64 // of the stored credentials, read before those were looked at
+// verdict is the result for credentials.
+type verdict struct {
+	principal Principal
+	isGood    bool
+	at        time.Time
+	version   int64 // version of the stored credentials, read before the credentials themselves
 }
 
-// proof says that credentials were right.
+// proof records that credentials were right.
 type proof struct {
-	of digested // what they were compared with
-	at time.Time
+	storedDigest digested // account.storedDigest at the comparison
+	at           time.Time
 }
 
-// mistake says that credentials were wrong.
+// mistake records that credentials were wrong.
 type mistake struct {
-	of       digested // what they were compared with
-	isSecret bool     // the caller was told to wait, and was not told that they were compared
+	storedDigest  digested // account.storedDigest at the comparison
+	isUndisclosed bool     // the answer was "too many failures" and hid that a comparison took place
 }
 
-// visit is a user at an address.
+// visit is the use of a proved password by a user at a network.
 type visit struct{ username, network string }
 
-// household is who proved a password at an address.
+// household holds the residents of a network.
 type household struct {
 	names map[string]struct{}
 	at    time.Time
 }
 
-// account is what credentials are compared with.
+// account is the account that credentials claim.
 type account struct {
-	of   digested  // changes when the credentials do; zero where there is nothing to compare with
-	user *dbq.User // nil for the configured user and for nobody
-	who  Principal
+	storedDigest digested  // of the stored hash or key, so that it changes with them; zero: nothing is stored
+	user         *dbq.User // nil for the configured user, and if no such user exists
+	principal    Principal
 }
 
-// isOpen tells whether its owner may come in.
+// isOpen reports whether the owner can log in: the user is not disabled.
 func (a account) isOpen() bool { return a.user == nil || !a.user.IsDisabled }
 
 func (v *verifier) attempt(username, password, address string) attempt {
 	a := attempt{username: username, password: password, network: outbound.NetworkOf(address)}
 	a.isConfigured = v.isBootstrap(a)
-	a.isKey = isKey(password) && !a.isConfigured // the configured password may be anything
-	a.mark = v.sign(digest(username, password), "")
-	a.here = v.sign(digest(username, password), a.network)
+	a.isKey = isKey(password) && !a.isConfigured // the configured password can have the form of a key
+	a.credentialsKey = v.sign(digest(username, password), "")
+	a.addressKey = v.sign(digest(username, password), a.network)
 	return a
 }
 
@@ -149,8 +150,8 @@ func (v *verifier) sign(sum digested, network string) digested {
 	return digested(mac.Sum(nil))
 }
 
-// version is that of what the credentials are compared with. Whoever remembers what it finds there takes the version first, so
-// that a change in between makes it look again. The configured user's credentials change with a restart alone.
+// version returns the version of the stored credentials. It is read before the credentials: a result that is cached
+// with it is outdated by any change in between. The configured user's credentials change only with a restart.
 func (v *verifier) version(ctx context.Context, a attempt) (int64, error) {
 	if a.isConfigured {
 		return 0, nil
@@ -162,7 +163,7 @@ func (v *verifier) version(ctx context.Context, a attempt) (int64, error) {
 	return version, nil
 }
 
-// verify says who comes. Faults: auth.required, auth.too_many_failures, unavailable.
+// verify returns the caller. Faults: auth.required, auth.too_many_failures, unavailable.
 func (v *verifier) verify(ctx context.Context, a attempt) (Principal, error) {
 	if who, err, known := v.recall(ctx, a); known {
 		return who, err
@@ -173,13 +174,13 @@ func (v *verifier) verify(ctx context.Context, a attempt) (Principal, error) {
 	return v.guess(ctx, a)
 }
 
-// recall answers for credentials that were compared before.
-func (v *verifier) recall(ctx context.Context, a attempt) (who Principal, err error, known bool) {
-	j, isJudged := v.judged.Get(a.mark)
-	isJudged = isJudged && v.now().Sub(j.at) < judgedFor
-	right, isRight := v.proven.Get(a.here)
-	isRight = isRight && v.now().Sub(right.at) < provenFor
-	wrong, isWrong := v.wrong.Get(a.mark)
+// recall answers from earlier comparisons, if they still hold.
+func (v *verifier) recall(ctx context.Context, a attempt) (principal Principal, err error, known bool) {
+	j, isJudged := v.verdicts.Get(a.credentialsKey)
+	isJudged = isJudged && v.now().Sub(j.at) < verdictTTL
+	right, isRight := v.proofs.Get(a.addressKey)
+	isRight = isRight && v.now().Sub(right.at) < proofTTL
+	wrong, isWrong := v.mistakes.Get(a.credentialsKey)
 	if !isJudged && !isRight && !isWrong {
 		return Principal{}, nil, false
 	}
@@ -191,69 +192,69 @@ func (v *verifier) recall(ctx context.Context, a attempt) (who Principal, err er
 		if !j.isGood {
 			return Principal{}, ErrRequired, true
 		}
-		if !isRight { // in use at another address by now
-			if p, ok := v.proven.Get(a.mark); ok {
-				v.proven.Add(a.here, p)
+		if !isRight { // the credentials were proved at another address
+			if p, ok := v.proofs.Get(a.credentialsKey); ok {
+				v.proofs.Add(a.addressKey, p)
 			}
 		}
-		return j.who, nil, true
+		return j.principal, nil, true
 	}
 	if !isRight && !isWrong {
 		return Principal{}, nil, false
 	}
-	now, err := v.account(ctx, a)
+	current, err := v.account(ctx, a)
 	switch {
 	case err != nil:
 		return Principal{}, err, true
-	case isRight && right.of == now.of:
-		who, err = v.admit(a, now, version)
-		return who, err, true
-	case isWrong && wrong.of == now.of && wrong.isSecret:
+	case isRight && right.storedDigest == current.storedDigest:
+		principal, err = v.admit(a, current, version)
+		return principal, err, true
+	case isWrong && wrong.storedDigest == current.storedDigest && wrong.isUndisclosed:
 		wait := v.failures.wait(a.username, a.network)
 		return Principal{}, tooMany(wait), wait > 0
-	case isWrong && wrong.of == now.of:
-		v.judged.Add(a.mark, judgement{at: v.now(), version: version})
+	case isWrong && wrong.storedDigest == current.storedDigest:
+		v.verdicts.Add(a.credentialsKey, verdict{at: v.now(), version: version})
 		return Principal{}, ErrRequired, true
-	default: // they were changed since
+	default: // the stored credentials were changed since
 		return Principal{}, nil, false
 	}
 }
 
-// admit lets in who proved to be the owner of an account, unless that is disabled.
+// admit caches that the credentials of an account are right, and lets its owner in unless the user is disabled.
 func (v *verifier) admit(a attempt, owned account, version int64) (Principal, error) {
-	p := proof{of: owned.of, at: v.now()}
-	v.proven.Add(a.here, p)
-	v.proven.Add(a.mark, p)
-	v.wrong.Remove(a.mark)
-	v.judged.Add(a.mark, judgement{who: owned.who, isGood: owned.isOpen(), at: p.at, version: version})
+	p := proof{storedDigest: owned.storedDigest, at: v.now()}
+	v.proofs.Add(a.addressKey, p)
+	v.proofs.Add(a.credentialsKey, p)
+	v.mistakes.Remove(a.credentialsKey)
+	v.verdicts.Add(a.credentialsKey, verdict{principal: owned.principal, isGood: owned.isOpen(), at: p.at, version: version})
 	if !owned.isOpen() {
 		return Principal{}, ErrRequired
 	}
-	v.visit(a)
-	return owned.who, nil
+	v.recordVisit(a)
+	return owned.principal, nil
 }
 
-// refuse remembers that credentials are wrong, and counts them.
+// refuse caches that credentials are wrong, and counts the failure.
 func (v *verifier) refuse(a attempt, compared account, version int64) error {
 	if a.isKey {
 		v.failures.addKey(a.network)
 	} else {
 		v.failures.add(a.username, a.network)
 	}
-	v.wrong.Add(a.mark, mistake{of: compared.of})
-	v.judged.Add(a.mark, judgement{at: v.now(), version: version})
+	v.mistakes.Add(a.credentialsKey, mistake{storedDigest: compared.storedDigest})
+	v.verdicts.Add(a.credentialsKey, verdict{at: v.now(), version: version})
 	return ErrRequired
 }
 
-// lookUp answers for an API key that is not known. A right one is let in whatever others do; a wrong one makes other wrong ones
-// from its address wait.
+// lookUp verifies an API key without a verdict. A right key is let in whatever others do; a wrong key delays other
+// wrong keys of its address.
 func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
-	leave, err := v.gates.enter(ctx, "key "+a.network) // so that wrong keys from one address leave places to others
+	leave, err := v.gates.enter(ctx, "key "+a.network) // so that keys from one address leave lookup slots to other addresses
 	if err != nil {
 		return Principal{}, err
 	}
 	defer leave()
-	if err := take(ctx, v.lookups); err != nil {
+	if err := acquire(ctx, v.lookups); err != nil {
 		return Principal{}, err
 	}
 	defer func() { <-v.lookups }()
@@ -274,9 +275,9 @@ func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
 	return Principal{}, v.refuse(a, owned, version)
 }
 
-// guess answers for a password that is not known, one at a time for each address.
+// guess verifies a password without a verdict, one at a time for each address.
 func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
-	wait, err := v.mayGuess(ctx, a)
+	wait, err := v.checkGuessWait(ctx, a)
 	if err != nil {
 		return Principal{}, err
 	}
@@ -288,11 +289,11 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 		return Principal{}, err
 	}
 	defer leave()
-	// Meanwhile another request may have proved the same credentials, or used up what the address may try.
-	if who, err, known := v.recall(ctx, a); known {
-		return who, err
+	// Meanwhile another request may have proved the same credentials, or used up the guesses of the address.
+	if principal, err, known := v.recall(ctx, a); known {
+		return principal, err
 	}
-	if wait, err = v.mayGuess(ctx, a); err != nil {
+	if wait, err = v.checkGuessWait(ctx, a); err != nil {
 		return Principal{}, err
 	}
 	version, err := v.version(ctx, a)
@@ -304,24 +305,24 @@ func (v *verifier) guess(ctx context.Context, a attempt) (Principal, error) {
 	case err != nil:
 		return Principal{}, err
 	case !isRight && wait > 0:
-		v.failures.addAtHome(a.username, a.network)
-		v.wrong.Add(a.mark, mistake{of: owned.of, isSecret: true})
+		v.failures.addAsResident(a.username, a.network)
+		v.mistakes.Add(a.credentialsKey, mistake{storedDigest: owned.storedDigest, isUndisclosed: true})
 		return Principal{}, tooMany(wait)
 	case !isRight:
 		return Principal{}, v.refuse(a, owned, version)
 	}
 	v.failures.clear(a.username, a.network)
-	if v.note(ctx, visit{a.username, a.network}) == nil { // a failure is none of the request's
-		v.noted.Add(userKey(a.username, a.network), v.now())
+	if v.storeVisit(ctx, visit{a.username, a.network}) == nil { // the request succeeds even if this fails
+		v.visitStored.Add(userKey(a.username, a.network), v.now())
 	}
 	return v.admit(a, owned, version)
 }
 
-// mayGuess refuses a guess that has to wait. One with the name of a user that lives there may be compared although others
-// would have to wait: then wait is what it is told if it is wrong.
-func (v *verifier) mayGuess(ctx context.Context, a attempt) (wait time.Duration, err error) {
+// checkGuessWait returns auth.too_many_failures for a guess that has to wait. The guess of a resident can be compared
+// while others have to wait: then wait is the time to answer with if the guess is wrong.
+func (v *verifier) checkGuessWait(ctx context.Context, a attempt) (wait time.Duration, err error) {
 	wait = v.failures.wait(a.username, a.network)
-	if wait > 0 && (v.failures.waitAtHome(a.username, a.network) > 0 || !v.lives(ctx, a)) {
+	if wait > 0 && (v.failures.waitAsResident(a.username, a.network) > 0 || !v.isResident(ctx, a)) {
 		return 0, tooMany(wait)
 	}
 	return wait, nil
@@ -331,7 +332,8 @@ func tooMany(wait time.Duration) error {
 	return &fault.Error{Kind: fault.TooMany, Reason: fault.AuthTooManyFailures, RetryAfter: wait}
 }
 
-// compare compares a password with the account that it claims. A wrong password and an unknown user take the same time.
+// compare compares a password with the account that it claims. A wrong password and an unknown user take the same
+// time.
 func (v *verifier) compare(ctx context.Context, a attempt) (owned account, isRight bool, err error) {
 	release, err := v.takeHashing(ctx, a)
 	if err != nil {
@@ -356,7 +358,7 @@ func (v *verifier) compare(ctx context.Context, a attempt) (owned account, isRig
 	return owned, same && known, nil
 }
 
-// account finds what credentials are compared with.
+// account returns the account that credentials claim; a zero one if it does not exist.
 func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
 	if a.isConfigured {
 		return v.configured(), nil
@@ -371,7 +373,7 @@ func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
 		}
 	case postgres.IsText(a.username):
 		user, err = v.q.UserGet(ctx, a.username)
-	default: // which nobody is called
+	default: // PostgreSQL cannot store such a name, so that no user has it
 		return account{}, nil
 	}
 	if postgres.IsNoRows(err) {
@@ -380,25 +382,27 @@ func (v *verifier) account(ctx context.Context, a attempt) (account, error) {
 	if err != nil {
 		return account{}, fmt.Errorf("find user: %w", err)
 	}
-	owned := account{user: &user, who: principalOf(user)}
+	owned := account{user: &user, principal: principalOf(user)}
 	switch {
 	case a.isKey:
-		owned.of = sha256.Sum256([]byte(a.password))
+		owned.storedDigest = sha256.Sum256([]byte(a.password))
 	case user.PasswordHash != nil:
-		owned.of = sha256.Sum256([]byte(*user.PasswordHash))
+		owned.storedDigest = sha256.Sum256([]byte(*user.PasswordHash))
 	}
 	return owned, nil
 }
 
-// isBootstrap tells whether these are the configured user's credentials, which no table holds.
+// isBootstrap reports whether these are the configured user's credentials, which are in no table.
 func (v *verifier) isBootstrap(a attempt) bool {
 	sent := digest(a.username, a.password)
 	return subtle.ConstantTimeCompare(sent[:], v.bootstrap[:]) == 1
 }
 
-func (v *verifier) configured() account { return account{of: v.bootstrap, who: v.admin} }
+func (v *verifier) configured() account {
+	return account{storedDigest: v.bootstrap, principal: v.admin}
+}
 
-// takeHashing takes a place to compare a password in. Strangers leave one to users that are known at their addresses.
+// takeHashing takes a slot to compare a password. The reserved slot is for residents only.
 func (v *verifier) takeHashing(ctx context.Context, a attempt) (release func(), err error) {
 	select {
 	case v.hashing <- struct{}{}:
@@ -406,7 +410,7 @@ func (v *verifier) takeHashing(ctx context.Context, a attempt) (release func(), 
 	default:
 	}
 	reserved := v.reserved
-	if !v.lives(ctx, a) {
+	if !v.isResident(ctx, a) {
 		reserved = nil
 		leave, err := v.gates.join(anyNetwork)
 		if err != nil {
@@ -424,59 +428,60 @@ func (v *verifier) takeHashing(ctx context.Context, a attempt) (release func(), 
 	}
 }
 
-func take(ctx context.Context, places chan struct{}) error {
+func acquire(ctx context.Context, slots chan struct{}) error {
 	select {
-	case places <- struct{}{}:
+	case slots <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait to verify key: %w", ctx.Err())
 	}
 }
 
-// lives tells whether the user proved its password at this address within a month. Without the database nobody did.
-func (v *verifier) lives(ctx context.Context, a attempt) bool {
+// isResident reports whether the user proved its password at this address within a month. While the database is
+// unreachable, only cached residents are known.
+func (v *verifier) isResident(ctx context.Context, a attempt) bool {
 	key := networkKey(a.network)
-	home, ok := v.living.Get(key)
-	if !ok || v.now().Sub(home.at) >= judgedFor {
+	home, ok := v.residents.Get(key)
+	if !ok || v.now().Sub(home.at) >= verdictTTL {
 		home = household{names: map[string]struct{}{}, at: v.now()}
-		names, err := v.q.UserAddressList(ctx, dbq.UserAddressListParams{Network: a.network, PageLimit: livingMost})
+		names, err := v.q.UserAddressList(ctx, dbq.UserAddressListParams{Network: a.network, PageLimit: maxResidents})
 		if err != nil {
 			return false
 		}
 		for _, name := range names {
 			home.names[name] = struct{}{}
 		}
-		v.living.Add(key, home)
+		v.residents.Add(key, home)
 	}
-	_, lives := home.names[a.username]
-	return lives
+	_, isResident := home.names[a.username]
+	return isResident
 }
 
-// visit has it kept, once a day, that the user goes on calling from here.
-func (v *verifier) visit(a attempt) {
+// recordVisit queues, about once a day, a row for the visit of a user. API keys are not recorded.
+func (v *verifier) recordVisit(a attempt) {
 	key := userKey(a.username, a.network)
-	if at, ok := v.noted.Get(key); a.isKey || ok && v.now().Sub(at) < notedFor {
+	if at, ok := v.visitStored.Get(key); a.isKey || ok && v.now().Sub(at) < visitStoredFor {
 		return
 	}
 	v.visits.Lock()
 	defer v.visits.Unlock()
-	if len(v.unnoted) < livingMost {
-		v.unnoted[visit{a.username, a.network}] = struct{}{}
-		v.noted.Add(key, v.now())
+	if len(v.unstored) < maxResidents {
+		v.unstored[visit{a.username, a.network}] = struct{}{}
+		v.visitStored.Add(key, v.now())
 	}
 }
 
-// noteVisits notes those that visit left, and tells how many. What it does not get to, the next one does.
-func (v *verifier) noteVisits(ctx context.Context) (int, error) {
+// storeVisits stores the queued visits, and returns how many. After an error, the rest stays queued.
+func (v *verifier) storeVisits(ctx context.Context) (int, error) {
 	v.visits.Lock()
-	visits := v.unnoted
-	v.unnoted = map[visit]struct{}{}
+	visits := v.unstored
+	v.unstored = map[visit]struct{}{}
 	v.visits.Unlock()
 	n := 0
 	for one := range visits {
-		if err := v.note(ctx, one); err != nil {
+		if err := v.storeVisit(ctx, one); err != nil {
 			v.visits.Lock()
-			maps.Copy(v.unnoted, visits)
+			maps.Copy(v.unstored, visits)
 			v.visits.Unlock()
 			return n, err
 		}
@@ -486,35 +491,35 @@ func (v *verifier) noteVisits(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// note keeps that a user proved its password at an address.
-func (v *verifier) note(ctx context.Context, one visit) error {
+// storeVisit stores that a user proved its password at an address.
+func (v *verifier) storeVisit(ctx context.Context, one visit) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := v.q.UserAddressNote(ctx, dbq.UserAddressNoteParams{Username: one.username, Network: one.network}); err != nil {
-		return fmt.Errorf("note where a user is: %w", err)
+		return fmt.Errorf("store address of user: %w", err)
 	}
-	v.living.Remove(networkKey(one.network))
+	v.residents.Remove(networkKey(one.network))
 	return nil
 }
 
-// gates let one guess of each address through at a time.
+// gates let one guess at a time through for each address.
 type gates struct {
 	mu   sync.Mutex
 	open map[string]*gate
 }
 
 type gate struct {
-	turn chan struct{}
-	line int // who is inside or waits
+	turn    chan struct{}
+	callers int // that hold the turn or wait for it
 }
 
-// anyNetwork is the line of those that wait for a comparison; it is no address.
+// anyNetwork is the queue of guesses that wait for a hashing slot; it is not an address.
 const anyNetwork = "any"
 
-// errBusy is what callers are told that would have to wait behind too many others.
+// errBusy is the fault for callers that would have to wait behind too many others.
 var errBusy = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: time.Second}
 
-// join takes a place in a line that has an end.
+// join takes a position in the bounded queue of a network, without waiting for the turn.
 func (g *gates) join(network string) (leave func(), err error) {
 	_, leave, err = g.queue(network)
 	return leave, err
@@ -528,20 +533,20 @@ func (g *gates) queue(network string) (one *gate, leave func(), err error) {
 		one = &gate{turn: make(chan struct{}, 1)}
 		g.open[network] = one
 	}
-	if one.line >= lineMost {
+	if one.callers >= maxQueue {
 		return nil, nil, errBusy
 	}
-	one.line++
+	one.callers++
 	return one, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if one.line--; one.line == 0 {
+		if one.callers--; one.callers == 0 {
 			delete(g.open, network)
 		}
 	}, nil
 }
 
-// enter waits for the address's turn.
+// enter waits for the turn of a network.
 func (g *gates) enter(ctx context.Context, network string) (leave func(), err error) {
 	one, quit, err := g.queue(network)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package alert owns what operators are told: events, and the thresholds that raise them. Many events are written by the statements whose
-// change they record.
+// Package alert owns operator events and the thresholds that raise them: a task that has waited too long. Most
+// operator events are written by the SQL statement that makes the change which they record.
 package alert
 
 import (
@@ -13,27 +13,29 @@ import (
 	"lksms/internal/setting"
 )
 
-// Service lists events and watches thresholds.
+// Service lists operator events and watches thresholds.
 type Service struct {
 	db       *postgres.DB
 	q        *dbq.Queries
 	settings *setting.Service
 }
 
-// New returns a Service on db that reports the longest wait to reg at each scrape.
+// New returns a Service on db, and registers with reg a gauge of the longest wait that is read at each scrape.
 func New(db *postgres.DB, settings *setting.Service, reg prometheus.Registerer) *Service {
 	s := &Service{db: db, q: dbq.New(db), settings: settings}
 	reg.MustRegister(waitCollector{s})
 	return s
 }
 
-// Events lists up to limit events with smaller ids than before, newest first; event and subject may be nil.
+// Events lists up to limit operator events with smaller ids than before, newest first. A nil event or subject matches
+// all.
 func (s *Service) Events(ctx context.Context, event, subject *string, before int64, limit int) ([]dbq.Event, error) {
 	rows, err := s.q.EventList(ctx, dbq.EventListParams{BeforeID: before, Event: event, Subject: subject, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list events", err, nil)
 }
 
-// Watch keeps an event when a task has waited too long, and tells whether it did.
+// Watch records an operator event if a task has waited longer than the threshold of the settings, and returns how
+// many it recorded: 0 or 1. The threshold is in seconds; 0 switches it off.
 func (s *Service) Watch(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil || values.Monitoring.WaitWarning == 0 {
@@ -41,13 +43,13 @@ func (s *Service) Watch(ctx context.Context) (int, error) {
 	}
 	seconds, err := s.longestWait(ctx)
 	if err != nil || int64(seconds) < values.Monitoring.WaitWarning {
-		return 0, postgres.Wrap("look at longest wait", err, nil)
+		return 0, postgres.Wrap("read longest wait", err, nil)
 	}
 	n, err := s.q.SlowQueue(ctx, dbq.SlowQueueParams{Seconds: int64(seconds), Warning: values.Monitoring.WaitWarning})
-	return int(n), postgres.Wrap("keep that the queue is slow", err, nil)
+	return int(n), postgres.Wrap("record slow queue", err, nil)
 }
 
-// longestWait is how long the task that has been due for longest has waited.
+// longestWait returns for how many seconds the longest due task has waited.
 func (s *Service) longestWait(ctx context.Context) (seconds float64, err error) {
 	err = s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
 		seconds, err = q.LongestWait(ctx)
@@ -66,7 +68,7 @@ func (c waitCollector) Describe(out chan<- *prometheus.Desc) { out <- waitDesc }
 func (c waitCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	if seconds, err := c.alerts.longestWait(ctx); err == nil { // else the scrape goes on without it; the pool's gauges show why
+	if seconds, err := c.alerts.longestWait(ctx); err == nil { // on error the gauge is left out of this scrape; the pool's gauges show why
 		out <- prometheus.MustNewConstMetric(waitDesc, prometheus.GaugeValue, seconds)
 	}
 }

@@ -1,4 +1,5 @@
-// Package config is the only reader of the environment: flags, variables and a .env file become one struct, once.
+// Package config owns the configuration. It is the only reader of the environment: flags, variables and a .env file
+// become one struct, once.
 package config
 
 import (
@@ -19,43 +20,43 @@ import (
 	"lksms/internal/outbound"
 )
 
-// Secret is a string that does not print.
+// Secret is a string that is never printed or logged.
 type Secret string
 
 func (Secret) String() string { return "(secret)" }
 
-// LogValue keeps it out of logs.
+// LogValue implements slog.LogValuer.
 func (Secret) LogValue() slog.Value { return slog.StringValue("(secret)") }
 
-// Database says where the data is. Without a URL, a private PostgreSQL is started in DataDir.
+// Database configures the database. Without a URL, a private PostgreSQL is started in DataDir.
 type Database struct {
-	DatabaseURL Secret `name:"database-url" env:"DATABASE_URL" placeholder:"postgresql://user:password@host:5432/name" help:"PostgreSQL to use; without it a private one is started."`
+	DatabaseURL Secret `name:"database-url" env:"DATABASE_URL" placeholder:"postgresql://user:password@host:5432/name" help:"PostgreSQL to use. Without it, a private server is started."`
 	DataDir     string `name:"data-dir" env:"LKSMS_DATA" default:"${data_dir}" help:"Folder of the private PostgreSQL and of the generated password."`
-	PostgresBin string `name:"pg-bin" env:"LKSMS_PG_BIN" help:"Folder of initdb and postgres; without it the usual places are searched."`
+	PostgresBin string `name:"pg-bin" env:"LKSMS_PG_BIN" help:"Folder of initdb and postgres. Without it, the usual folders are searched."`
 }
 
-// Account is the bootstrap user (S0.7).
+// Account is the configured user, an admin that is in no table (S0.7).
 type Account struct {
-	Username string `name:"basic-auth-username" env:"BASIC_AUTH_USERNAME" default:"admin" help:"User name for HTTP Basic Auth."`
-	Password Secret `name:"basic-auth-password" env:"BASIC_AUTH_PASSWORD" help:"Its password, at least 12 characters; without it one is generated and kept in the data folder."`
+	Username string `name:"basic-auth-username" env:"BASIC_AUTH_USERNAME" default:"admin" help:"User name of the configured admin."`
+	Password Secret `name:"basic-auth-password" env:"BASIC_AUTH_PASSWORD" help:"Password of the configured admin, at least 12 characters. Without it, a password is generated and kept in the data folder."`
 }
 
-// Edge says how the server meets the network.
+// Edge configures connections from callers.
 type Edge struct {
-	MaxConnections int      `name:"max-connections" env:"MAX_CONNECTIONS" default:"4096" help:"Connections at once; a caller beyond them is told to come back."`
-	MaxOfAddress   int      `name:"max-connections-per-address" env:"MAX_CONNECTIONS_PER_ADDRESS" default:"0" help:"Connections at once from one address, other than trusted proxies; 0 for half of MAX_CONNECTIONS."`
-	TrustedProxies []string `name:"trusted-proxies" env:"TRUSTED_PROXIES" placeholder:"10.0.0.0/8,..." help:"Whose X-Forwarded-For is believed: addresses or networks."`
-	CORSOrigins    []string `name:"cors-origins" env:"CORS_ORIGINS" placeholder:"https://console.example.com,..." help:"Web pages of which origins may call the API; none by default."`
-	TLSCertFile    string   `name:"tls-cert-file" env:"TLS_CERT_FILE" help:"Certificate to serve TLS with; read again when it changes."`
-	TLSKeyFile     string   `name:"tls-key-file" env:"TLS_KEY_FILE" help:"Its key."`
+	MaxConnections int      `name:"max-connections" env:"MAX_CONNECTIONS" default:"4096" help:"Most connections at once. Further callers are answered 503."`
+	MaxOfAddress   int      `name:"max-connections-per-address" env:"MAX_CONNECTIONS_PER_ADDRESS" default:"0" help:"Most connections at once from one address that is not a trusted proxy. 0: half of MAX_CONNECTIONS."`
+	TrustedProxies []string `name:"trusted-proxies" env:"TRUSTED_PROXIES" placeholder:"10.0.0.0/8,..." help:"Addresses or networks of proxies whose X-Forwarded-For is trusted."`
+	CORSOrigins    []string `name:"cors-origins" env:"CORS_ORIGINS" placeholder:"https://console.example.com,..." help:"Origins of web pages that can call the API. Default: none."`
+	TLSCertFile    string   `name:"tls-cert-file" env:"TLS_CERT_FILE" help:"Certificate file for TLS. The file is read again when it changes."`
+	TLSKeyFile     string   `name:"tls-key-file" env:"TLS_KEY_FILE" help:"Key file of the certificate."`
 }
 
-// Proxies are TrustedProxies as networks.
+// Proxies returns TrustedProxies as networks.
 func (e *Edge) Proxies() ([]netip.Prefix, error) {
 	return networks("TRUSTED_PROXIES", e.TrustedProxies)
 }
 
-// networks reads what a variable lists.
+// networks parses the list of a variable. The error names the variable.
 func networks(variable string, texts []string) ([]netip.Prefix, error) {
 	all, err := outbound.Networks(texts)
 	if err != nil {
@@ -72,7 +73,7 @@ func (e *Edge) validate() error {
 		return errors.New("MAX_CONNECTIONS_PER_ADDRESS must not be negative")
 	}
 	if (e.TLSCertFile == "") != (e.TLSKeyFile == "") {
-		return errors.New("TLS_CERT_FILE and TLS_KEY_FILE go together")
+		return errors.New("TLS_CERT_FILE and TLS_KEY_FILE must be set together")
 	}
 	for _, origin := range e.CORSOrigins {
 		u, err := url.Parse(origin)
@@ -80,23 +81,23 @@ func (e *Edge) validate() error {
 			return fmt.Errorf("CORS_ORIGINS: %q is not an origin such as https://console.example.com", origin)
 		}
 		if strings.Contains(origin, "*") {
-			return fmt.Errorf("CORS_ORIGINS: %q has a *: name each origin", origin)
+			return fmt.Errorf("CORS_ORIGINS: %q contains a *: list each origin", origin)
 		}
 	}
 	_, err := e.Proxies()
 	return err
 }
 
-// Outbound says where drivers may connect to, and how the secrets are kept with which they log in there.
+// Outbound configures where drivers can connect to, and the key that seals their credentials.
 type Outbound struct {
-	SecretsKey  Secret   `name:"secrets-key" env:"SECRETS_KEY" placeholder:"32 bytes in base64" help:"Seals the secrets of senders; all servers of a database need the same."`
-	SecretsFile string   `name:"secrets-key-file" env:"SECRETS_KEY_FILE" placeholder:"secrets.key of the data folder, with a private PostgreSQL" help:"File of the key, if SECRETS_KEY is not set; if it is missing, a key is generated and kept there."`
-	SecretsOld  Secret   `name:"secrets-key-old" env:"SECRETS_KEY_OLD" help:"The key before that, until lksms secrets rotate has run."`
-	AllowedNets []string `name:"outbound-allow" env:"OUTBOUND_ALLOW" placeholder:"10.0.0.0/8,..." help:"Where senders may connect to, and nowhere else: addresses or networks. Everywhere by default."`
-	DeniedNets  []string `name:"outbound-deny" env:"OUTBOUND_DENY" placeholder:"10.1.0.0/16,..." help:"Where they may not. Link-local and metadata addresses they never may."`
+	SecretsKey  Secret   `name:"secrets-key" env:"SECRETS_KEY" placeholder:"32 bytes in base64" help:"Key that seals the secrets of senders. All servers of a database need the same key."`
+	SecretsFile string   `name:"secrets-key-file" env:"SECRETS_KEY_FILE" placeholder:"secrets.key of the data folder, with a private PostgreSQL" help:"File of the key, if SECRETS_KEY is not set. If the file is missing, a key is generated in it."`
+	SecretsOld  Secret   `name:"secrets-key-old" env:"SECRETS_KEY_OLD" help:"Previous key, needed until lksms secrets rotate has run."`
+	AllowedNets []string `name:"outbound-allow" env:"OUTBOUND_ALLOW" placeholder:"10.0.0.0/8,..." help:"Addresses or networks that drivers can connect to, and no others. Default: all."`
+	DeniedNets  []string `name:"outbound-deny" env:"OUTBOUND_DENY" placeholder:"10.1.0.0/16,..." help:"Addresses or networks that drivers cannot connect to. Link-local and metadata addresses are always denied."`
 }
 
-// Policy is where drivers may connect to.
+// Policy returns AllowedNets and DeniedNets as a policy.
 func (o *Outbound) Policy() (outbound.Policy, error) {
 	allow, err := networks("OUTBOUND_ALLOW", o.AllowedNets)
 	if err != nil {
@@ -106,16 +107,16 @@ func (o *Outbound) Policy() (outbound.Policy, error) {
 	return outbound.Policy{Allow: allow, Deny: deny}, err
 }
 
-// Log says what the server says of itself.
+// Log configures the log of the server.
 type Log struct {
 	Debug  bool      `name:"debug" env:"DEBUG" negatable:"" help:"The same as --log-level=debug."`
-	Level  LogLevel  `name:"log-level" env:"LOG_LEVEL" default:"info" help:"Least level to log: debug, info, warn or error."`
-	Format LogFormat `name:"log-format" env:"LOG_FORMAT" default:"auto" help:"text, json or auto, which is text on a terminal and JSON elsewhere."`
+	Level  LogLevel  `name:"log-level" env:"LOG_LEVEL" default:"info" help:"Lowest level to log: debug, info, warn or error."`
+	Format LogFormat `name:"log-format" env:"LOG_FORMAT" default:"auto" help:"text, json or auto. auto: text on a terminal, JSON otherwise."`
 }
 
-// Server is everything that lksms serve needs.
+// Server is the configuration of lksms serve.
 type Server struct {
-	Host string `name:"app-host" env:"APP_HOST" default:"127.0.0.1" help:"Address to listen on; 0.0.0.0 for every one."`
+	Host string `name:"app-host" env:"APP_HOST" default:"127.0.0.1" help:"Address to listen on. 0.0.0.0: all addresses."`
 	Port int    `name:"app-port" env:"APP_PORT" default:"8000" help:"Port to listen on."`
 
 	Account  `embed:""`
@@ -123,34 +124,34 @@ type Server struct {
 	Edge     `embed:""`
 	Outbound `embed:""`
 
-	MaxRetryCount            int           `name:"max-retry-count" env:"MAX_RETRY_COUNT" default:"3" help:"Attempts after the first, 0 to 20."`
-	RetryDelayMinutes        float64       `name:"retry-delay-minutes" env:"RETRY_DELAY_MINUTES" default:"5" help:"Wait before an attempt that a sender asked for; fractions are allowed."`
-	RetryMaxWait             time.Duration `name:"retry-max-wait" env:"RETRY_MAX_WAIT" default:"10m" help:"A retry that has been due for so long goes out as if it were new; 0 for never."`
-	ProcessingTimeoutMinutes float64       `name:"processing-timeout-minutes" env:"PROCESSING_TIMEOUT_MINUTES" default:"30" help:"How long a sender may hold a task; fractions are allowed."`
+	MaxRetryCount            int           `name:"max-retry-count" env:"MAX_RETRY_COUNT" default:"3" help:"Retries of a task after its first attempt, 0 to 20."`
+	RetryDelayMinutes        float64       `name:"retry-delay-minutes" env:"RETRY_DELAY_MINUTES" default:"5" help:"Minutes before a retry that a sender asked for. Fractions are allowed."`
+	RetryMaxWait             time.Duration `name:"retry-max-wait" env:"RETRY_MAX_WAIT" default:"10m" help:"A retry that has been due for this time is treated as a new task. 0: never."`
+	ProcessingTimeoutMinutes float64       `name:"processing-timeout-minutes" env:"PROCESSING_TIMEOUT_MINUTES" default:"30" help:"Minutes that a lease of a task lasts. Fractions are allowed."`
 
-	PlatformURL string `name:"platform-url" env:"PLATFORM_URL" help:"What platformUrl means in notifications whose payload does not say."`
+	PlatformURL string `name:"platform-url" env:"PLATFORM_URL" help:"Value of platformUrl in notifications whose payload has none."`
 
 	EnableDocs bool `name:"enable-docs" env:"ENABLE_DOCS" default:"true" negatable:"" help:"Serve Swagger UI and the OpenAPI document."`
 
 	Log `embed:""`
 }
 
-// maxRetryCap is the most that the table takes; the claim looks for retries under each count up to it.
+// maxRetryCap is the maximum that the table allows; the claim searches the retries of each count up to it.
 const maxRetryCap = 20
 
-// samplePasswords stand in the documents for everybody to read.
+// samplePasswords are printed in public documents.
 var samplePasswords = []Secret{"your_password_here", "your_secure_password"}
 
-// examplePassword stands in the .env.example of the Python service, which opens its host to others in the same file. A
-// server must start with that file, so it warns where it refuses the others.
+// examplePassword is in the .env.example of the Python service, whose same file opens the host to others. A server
+// must start with that file, so that this password only causes a warning, where the samples are rejected.
 const examplePassword Secret = "your_secure_password_here"
 
-// IsSamplePassword tells whether everybody can read the password.
+// IsSamplePassword reports whether the password is printed in a public document.
 func (a *Account) IsSamplePassword() bool {
 	return a.Password == examplePassword || slices.Contains(samplePasswords, a.Password)
 }
 
-// Validate refuses what a server must not start with, naming the variable.
+// Validate rejects a configuration that a server must not start with. The error names the variable.
 func (s *Server) Validate() error {
 	const week = 7 * 24 * 60
 	switch {
@@ -167,11 +168,11 @@ func (s *Server) Validate() error {
 	case s.Username == "":
 		return errors.New("BASIC_AUTH_USERNAME must not be empty")
 	case s.Password != "" && isShort(s.Password):
-		return fmt.Errorf("BASIC_AUTH_PASSWORD is too short: it needs at least %d characters; without one, a password is generated", MinPassword)
+		return fmt.Errorf("BASIC_AUTH_PASSWORD is too short: it needs at least %d characters; leave it unset to have a password generated", MinPassword)
 	}
 	for _, sample := range samplePasswords {
 		if s.Password == sample && !isLoopback(s.Host) {
-			return errors.New("BASIC_AUTH_PASSWORD is the sample from the documents, and APP_HOST is open to others: set a password of your own")
+			return errors.New("BASIC_AUTH_PASSWORD is a sample from the documentation, and APP_HOST is not a loopback address: set a password of your own")
 		}
 	}
 	if _, err := s.Policy(); err != nil {
@@ -193,10 +194,10 @@ func (s *Server) ProcessingTimeout() time.Duration { return minutes(s.Processing
 
 func minutes(n float64) time.Duration { return time.Duration(n * float64(time.Minute)) }
 
-// Address is what to listen on.
+// Address is the host and port to listen on.
 func (s *Server) Address() string { return net.JoinHostPort(s.Host, strconv.Itoa(s.Port)) }
 
-// SlogLevel is the least level to log.
+// SlogLevel is the lowest level to log.
 func (l *Log) SlogLevel() slog.Level {
 	if l.Debug {
 		return slog.LevelDebug
@@ -204,7 +205,7 @@ func (l *Log) SlogLevel() slog.Level {
 	return slog.Level(l.Level)
 }
 
-// DefaultDataDir is /var/lib/lksms for root and the user's own data folder otherwise.
+// DefaultDataDir is /var/lib/lksms for root, and otherwise the user's own data folder.
 func DefaultDataDir() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/lksms"
@@ -222,16 +223,17 @@ func DefaultDataDir() string {
 	return filepath.Join(home, ".local", "share", "lksms")
 }
 
-// UnpackedPostgres is where make unpacks a PostgreSQL that no package manager brought.
+// UnpackedPostgres returns globs for the folders into which make unpacks a PostgreSQL if no package manager installed
+// one.
 func UnpackedPostgres() []string {
 	return []string{filepath.Join(DefaultDataDir(), "pgsql", "*", "bin")}
 }
 
-// PostgresBin is LKSMS_PG_BIN, for tests.
+// PostgresBin is the value of LKSMS_PG_BIN, for tests.
 func PostgresBin() string { return os.Getenv("LKSMS_PG_BIN") }
 
-// TestServerVariable names the PostgreSQL that tests share.
+// TestServerVariable is the variable that holds the URL of the PostgreSQL shared by tests.
 const TestServerVariable = "LKSMS_TEST_SERVER"
 
-// TestServer is its URL as a superuser, empty when each test process starts its own.
+// TestServer is that URL, for a superuser; empty if each test process starts its own PostgreSQL.
 func TestServer() string { return os.Getenv(TestServerVariable) }

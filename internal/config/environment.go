@@ -10,18 +10,19 @@ import (
 	"github.com/joho/godotenv"
 )
 
-// LoadEnvironment adds the variables of .env in the working folder, if there is one, to those that are not set. A setting
-// that is set to nothing is not set: that is how compose files and lines of .env leave it out.
+// LoadEnvironment reads .env in the working folder, if it exists, and sets the variables that are not set yet. A
+// setting with an empty value counts as not set: compose files and lines of .env leave settings out that way.
 func LoadEnvironment() error {
-	forgetEmpty()
+	unsetEmpty()
 	if err := godotenv.Load(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read .env: %w", err)
 	}
-	forgetEmpty()
+	unsetEmpty()
 	return nil
 }
 
-func forgetEmpty() {
+// unsetEmpty unsets the settings with an empty value.
+func unsetEmpty() {
 	for _, name := range Variables() {
 		if os.Getenv(name) == "" {
 			_ = os.Unsetenv(name) // fails only for an empty name
@@ -29,7 +30,7 @@ func forgetEmpty() {
 	}
 }
 
-// Variables are the names of all settings in the environment, in the order in which Server has them.
+// Variables returns the names of all settings in the environment, in the order of the fields of Server.
 func Variables() []string { return variablesOf(reflect.TypeFor[Server]()) }
 
 func variablesOf(t reflect.Type) []string {
@@ -45,14 +46,14 @@ func variablesOf(t reflect.Type) []string {
 	return names
 }
 
-// forerunners are the variables of the Python service of the same name that mean nothing here.
-var forerunners = []string{"POSTGRES_HOST", "POSTGRES_PORT", "POSTGRES_DB", "POSTGRES_USER", "POSTGRES_PASSWORD"}
+// ignoredVariables are settings of the Python service of the same name that this service does not have.
+var ignoredVariables = []string{"POSTGRES_HOST", "POSTGRES_PORT", "POSTGRES_DB", "POSTGRES_USER", "POSTGRES_PASSWORD"}
 
-// Meaningless are the variables that are set and that the Python service of the same name would have read, but this one does
-// not.
+// Meaningless returns the variables that are set for the Python service of the same name and that this service
+// ignores.
 func Meaningless() []string {
 	var names []string
-	for _, name := range forerunners {
+	for _, name := range ignoredVariables {
 		if os.Getenv(name) != "" {
 			names = append(names, name)
 		}

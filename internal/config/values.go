@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// LogLevel is a level by any of its usual names, in any case.
+// LogLevel is a log level. It is read from any of its usual names, in any case.
 type LogLevel slog.Level
 
 // UnmarshalText implements encoding.TextUnmarshaler.
@@ -21,10 +21,10 @@ func (l *LogLevel) UnmarshalText(text []byte) error {
 		*l = LogLevel(slog.LevelInfo)
 	case "warn", "warning":
 		*l = LogLevel(slog.LevelWarn)
-	case "error", "critical", "fatal": // nothing is logged above error
+	case "error", "critical", "fatal": // the server logs nothing above error
 		*l = LogLevel(slog.LevelError)
 	default:
-		return fmt.Errorf("a log level is debug, info, warn or error, not %q", text)
+		return fmt.Errorf("log level %q is unknown: use debug, info, warn or error", text)
 	}
 	return nil
 }
@@ -38,16 +38,16 @@ func (f *LogFormat) UnmarshalText(text []byte) error {
 	case "text", "json", "auto":
 		return nil
 	default:
-		return fmt.Errorf("a log format is text, json or auto, not %q", text)
+		return fmt.Errorf("log format %q is unknown: use text, json or auto", text)
 	}
 }
 
-// Booleans is how kong reads a switch: by any of its usual names, in any case.
+// Booleans makes kong read a switch from any of the usual words for true and false, in any case.
 func Booleans() kong.Option { return kong.KindMapper(reflect.Bool, booleans{}) }
 
 type booleans struct{}
 
-// IsBool implements kong.BoolMapper: as a flag it needs no value.
+// IsBool implements kong.BoolMapper: on the command line the switch needs no value.
 func (booleans) IsBool() bool { return true }
 
 // Decode implements kong.Mapper.
@@ -62,7 +62,7 @@ func (booleans) Decode(ctx *kong.DecodeContext, target reflect.Value) error {
 	case "false", "no", "off", "f", "n", "0":
 		target.SetBool(false)
 	default:
-		return fmt.Errorf("a switch is true or false, not %q", value)
+		return fmt.Errorf("switch value %q is unknown: use true or false", value)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-// Package contact owns the people of companies and their addresses on each channel.
+// Package contact owns the contacts of companies: users and their addresses on each channel.
 package contact
 
 import (
@@ -22,16 +22,18 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
 
-// Contact is how a user is reached. Of one that is there, a nil field stays as it is, and an empty one is cleared.
+// Contact holds the addresses of one user. On a change of an existing contact, a nil field is left unchanged, and an
+// empty one is cleared.
 type Contact struct {
 	UserID                                   string
 	Phone, DingTalkName, WeChatOpenID, Email *string
 }
 
-// Put adds contacts and changes those that are there, all or none, and returns how many. Faults: request.invalid, limit.reached.
+// Put inserts or changes contacts, all or none in one transaction, and returns how many. Faults: request.invalid,
+// limit.reached.
 func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) (int, error) {
 	p := dbq.ContactChangeParams{CompanyID: companyID}
-	give := func(texts *[]string, given *[]bool, text *string) {
+	addField := func(texts *[]string, given *[]bool, text *string) {
 		*texts, *given = append(*texts, orEmpty(text)), append(*given, text != nil)
 	}
 	seen := map[string]bool{}
@@ -54,10 +56,10 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 			}
 		}
 		p.UserIds = append(p.UserIds, c.UserID)
-		give(&p.Phones, &p.PhonesGiven, c.Phone)
-		give(&p.DingtalkNames, &p.DingtalkNamesGiven, c.DingTalkName)
-		give(&p.WechatOpenids, &p.WechatOpenidsGiven, c.WeChatOpenID)
-		give(&p.Emails, &p.EmailsGiven, c.Email)
+		addField(&p.Phones, &p.PhonesGiven, c.Phone)
+		addField(&p.DingtalkNames, &p.DingtalkNamesGiven, c.DingTalkName)
+		addField(&p.WechatOpenids, &p.WechatOpenidsGiven, c.WeChatOpenID)
+		addField(&p.Emails, &p.EmailsGiven, c.Email)
 	}
 	var n int64
 	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
@@ -70,7 +72,7 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 	return int(n), err
 }
 
-// List returns contacts by user id, those after after.
+// List returns up to limit contacts in the order of user ids, starting behind the user id after.
 func (s *Service) List(ctx context.Context, companyID int64, after string, limit int) ([]dbq.Contact, error) {
 	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, AfterID: after, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list contacts", err, nil)
@@ -78,7 +80,7 @@ func (s *Service) List(ctx context.Context, companyID int64, after string, limit
 
 var errNoContact = fault.New(fault.NotFound, fault.ContactNotFound)
 
-// Get gives one contact. Fault: contact.not_found.
+// Get returns one contact. Fault: contact.not_found.
 func (s *Service) Get(ctx context.Context, companyID int64, userID string) (dbq.Contact, error) {
 	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: []string{userID}, PageLimit: 1})
 	if err == nil && len(rows) == 0 {
@@ -99,8 +101,8 @@ func (s *Service) Delete(ctx context.Context, companyID int64, userID string) er
 	return postgres.Wrap("delete contact", err, nil)
 }
 
-// Addresses returns the addresses of users on a channel, in the order of userIDs; empty where a user has none. On a channel that contacts
-// say nothing of, the user id is the address.
+// Addresses returns the addresses of users on a channel, in the order of userIDs; empty where a user has none. On a
+// channel for which contacts have no field, the user id is the address.
 func (s *Service) Addresses(ctx context.Context, companyID int64, channel string, userIDs []string) ([]string, error) {
 	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: userIDs, PageLimit: int32(len(userIDs))})
 	if err != nil {

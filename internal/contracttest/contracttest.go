@@ -1,4 +1,4 @@
-// Package contracttest holds the answers of a server under test against the contract.
+// Package contracttest checks the answers of a server under test against the contract.
 package contracttest
 
 import (
@@ -25,7 +25,7 @@ type contract struct {
 	router routers.Router
 }
 
-var read = sync.OnceValues(func() (*contract, error) {
+var loadContract = sync.OnceValues(func() (*contract, error) {
 	spec, err := api.GetSpec()
 	if err != nil {
 		return nil, fmt.Errorf("load contract: %w", err)
@@ -38,13 +38,13 @@ var read = sync.OnceValues(func() (*contract, error) {
 	return &contract{spec, router}, nil
 })
 
-// given are the statuses that operations answered, as in "sendSms 200".
-var given sync.Map
+// answered holds the statuses that operations answered with, as in "sendSms 200".
+var answered sync.Map
 
-// Check tells what is not as the contract says in an answer to r: a status that the operation does not have, a header or a body of
-// another shape. What is for no operation of the contract may be answered in any way.
+// Check returns an error if the answer to r breaks the contract: a status that the operation does not have, or a
+// header or body of another shape. Requests for paths outside the contract are not checked.
 func Check(r *http.Request, status int, header http.Header, body []byte) error {
-	c, err := read()
+	c, err := loadContract()
 	if err != nil {
 		return err
 	}
@@ -52,89 +52,94 @@ func Check(r *http.Request, status int, header http.Header, body []byte) error {
 	if err != nil {
 		return nil //nolint:nilerr // no operation
 	}
-	given.Store(fmt.Sprint(route.Operation.OperationID, " ", status), nil)
+	answered.Store(fmt.Sprint(route.Operation.OperationID, " ", status), nil)
 	input := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route},
 		Status:                 status, Header: header,
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
 	}
 	if err := openapi3filter.ValidateResponse(context.WithoutCancel(r.Context()), input.SetBodyBytes(body)); err != nil {
-		return fmt.Errorf("%s %s: the answer is not as the contract says: %w", r.Method, r.URL, err)
+		return fmt.Errorf("%s %s: the answer breaks the contract: %w", r.Method, r.URL, err)
 	}
 	return nil
 }
 
-// Handler passes requests on to next, and tells wrong of each answer that is not as the contract says.
-func Handler(next http.Handler, wrong func(error)) http.Handler {
+// Handler passes requests on to next, and calls report for each answer that breaks the contract.
+func Handler(next http.Handler, report func(error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := httptest.NewRecorder()
-		next.ServeHTTP(&recorder{ResponseWriter: w, answer: answer}, r)
-		if r.Context().Err() != nil { // the caller has gone, and an answer that it does not get may be none
+		next.ServeHTTP(&recorder{next: w, answer: answer}, r)
+		if r.Context().Err() != nil { // the caller is gone, so that the answer may be incomplete
 			return
 		}
 		if err := Check(r, answer.Code, answer.Header(), answer.Body.Bytes()); err != nil {
-			wrong(err)
+			report(err)
 		}
 	})
 }
 
-// recorder passes an answer on and keeps it.
+// recorder passes an answer on to next and keeps a copy.
 type recorder struct {
-	http.ResponseWriter
+	next   http.ResponseWriter
 	answer *httptest.ResponseRecorder
 }
 
+// Header implements http.ResponseWriter.
+func (r *recorder) Header() http.Header { return r.next.Header() }
+
+// WriteHeader implements http.ResponseWriter.
 func (r *recorder) WriteHeader(status int) {
 	for name, values := range r.Header() {
 		r.answer.Header()[name] = slices.Clone(values)
 	}
 	r.answer.WriteHeader(status)
-	r.ResponseWriter.WriteHeader(status)
+	r.next.WriteHeader(status)
 }
 
+// Write implements http.ResponseWriter.
 func (r *recorder) Write(p []byte) (int, error) {
 	if len(r.answer.Header()) == 0 {
 		for name, values := range r.Header() {
 			r.answer.Header()[name] = slices.Clone(values)
 		}
 	}
-	_, _ = r.answer.Write(bytes.Clone(p)) // it cannot fail
-	return r.ResponseWriter.Write(p)      //nolint:wrapcheck // who answers gets its own error
+	_, _ = r.answer.Write(bytes.Clone(p)) // never fails
+	return r.next.Write(p)                //nolint:wrapcheck // the handler expects the error unchanged
 }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+func (r *recorder) Unwrap() http.ResponseWriter { return r.next }
 
-// Transport is base, and tells wrong of each answer that is not as the contract says.
-func Transport(base http.RoundTripper, wrong func(error)) http.RoundTripper {
-	return transport{base, wrong}
+// Transport wraps base, and calls report for each answer that breaks the contract.
+func Transport(base http.RoundTripper, report func(error)) http.RoundTripper {
+	return transport{base, report}
 }
 
 type transport struct {
-	http.RoundTripper
-	wrong func(error)
+	base   http.RoundTripper
+	report func(error)
 }
 
-// RoundTrip reads the whole answer, as its caller can do again.
+// RoundTrip implements http.RoundTripper. It reads the whole answer and gives the caller a copy of the body.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := t.RoundTripper.RoundTrip(r)
+	res, err := t.base.RoundTrip(r)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // a transport gives its errors as they are
+		return nil, err //nolint:wrapcheck // callers of a transport expect its errors unchanged
 	}
 	body, err := io.ReadAll(res.Body)
 	if err := errors.Join(err, res.Body.Close()); err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
 	if err := Check(r, res.StatusCode, res.Header, body); err != nil {
-		t.wrong(err)
+		t.report(err)
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
 }
 
-// Missing are the statuses that the contract has and no answer of this process had, as in "sendSms 200".
+// Missing returns the statuses of the contract that no operation answered with in this process, as in "sendSms 200".
 func Missing() ([]string, error) {
-	c, err := read()
+	c, err := loadContract()
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +148,7 @@ func Missing() ([]string, error) {
 		for _, o := range item.Operations() {
 			for status := range o.Responses.Map() {
 				name := o.OperationID + " " + status
-				if _, was := given.Load(name); !was {
+				if _, was := answered.Load(name); !was {
 					missing = append(missing, name)
 				}
 			}

@@ -15,14 +15,14 @@ import (
 	"lksms/gen/api"
 )
 
-// Operation is one of the contract.
+// Operation is an operation of the contract.
 type Operation struct {
 	ID, Method string
-	Path       string   // with names in braces where parameters stand
-	Bodies     [][]byte // the examples of its body
+	Path       string   // with a name in braces for each parameter
+	Bodies     [][]byte // examples of the request body
 }
 
-// Operations are those of the contract, in the order of their ids.
+// Operations returns the operations of the contract, in the order of their ids.
 var Operations = sync.OnceValues(func() ([]Operation, error) {
 	spec, err := api.GetSpec()
 	if err != nil {
@@ -57,7 +57,8 @@ var Operations = sync.OnceValues(func() ([]Operation, error) {
 	return all, nil
 })
 
-// Pick is the operation with an id; any other text stands for one of all, so that a fuzzer that changes ids reaches every operation.
+// Pick returns the operation with the given id. Any other text selects some operation, so that a fuzzer that changes
+// ids reaches them all.
 func Pick(all []Operation, id string) Operation {
 	for _, o := range all {
 		if o.ID == id {
@@ -65,14 +66,14 @@ func Pick(all []Operation, id string) Operation {
 		}
 	}
 	sum := fnv.New32a()
-	_, _ = sum.Write([]byte(id)) // it cannot fail
+	_, _ = sum.Write([]byte(id)) // never fails
 	return all[int(sum.Sum32()%uint32(len(all)))]
 }
 
 var parameter = regexp.MustCompile(`\{[^}]*\}`)
 
-// Target is an address of the operation: the parameters of its path are the parts of text, which a / divides; the last of them is all
-// that is left.
+// Target returns a URL of the operation. Each / in text ends the value of a path parameter; the last parameter gets
+// all that is left.
 func (o Operation) Target(text, query string) string {
 	left := len(parameter.FindAllString(o.Path, -1))
 	target := parameter.ReplaceAllStringFunc(o.Path, func(string) string {
@@ -88,6 +89,7 @@ func (o Operation) Target(text, query string) string {
 	return target
 }
 
-// MostAnswer is how many bytes an answer to so many may have, unless it is a list or a document. A hundred wrong fields are named in
-// less than 32 KB. What the caller sent is told once, and JSON writes < in six bytes.
+// MostAnswer is the maximum size in bytes of the answer to a request of this size, unless the answer is a list or a
+// document. A hundred wrong fields take less than 32 KB. The answer repeats what the caller sent at most once, and
+// JSON writes < in six bytes.
 func MostAnswer(request int) int { return 32<<10 + 8*request }

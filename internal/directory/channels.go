@@ -14,11 +14,11 @@ type Channel struct {
 	Channel           string
 	Name              string
 	SignatureRequired bool
-	Countries         []string // that it serves; none: all
-	RetryMinutes      []int64  // before each further attempt of a driven sender; nil: as the server is configured
+	Countries         []string // numbers of the countries that the channel serves; empty: all
+	RetryMinutes      []int64  // minutes before each retry by a driven sender; nil: the setting of the server
 }
 
-// CreateChannel adds a channel with its shared pool. Fault: exists.
+// CreateChannel adds a channel and its shared pool. Fault: exists.
 func (s *Service) CreateChannel(ctx context.Context, c Channel) (dbq.ChannelListRow, error) {
 	err := s.Change(ctx, func(ctx context.Context) error {
 		if err := s.checkCountries(ctx, c.Countries); err != nil {
@@ -45,20 +45,20 @@ func (s *Service) GetChannel(ctx context.Context, channel string) (dbq.ChannelLi
 	return postgres.One(rows, err, "get channel", ErrNoChannel)
 }
 
-// ListChannels lists channels.
+// ListChannels lists up to limit channels with smaller ids than before, newest first.
 func (s *Service) ListChannels(ctx context.Context, before int64, limit int) ([]dbq.ChannelListRow, error) {
 	rows, err := s.q.ChannelList(ctx, dbq.ChannelListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list channels", err, nil)
 }
 
-// ChannelPatch says what to change, as CompanyPatch does.
+// ChannelPatch is a change of a channel. nil fields and Version work as in CompanyPatch.
 type ChannelPatch struct {
 	Channel           string
 	Name              *string
 	SignatureRequired *bool
 	Countries         *[]string
 	RetryMinutes      []int64
-	Clear             []string // fields that are to be empty
+	Clear             []string // names of the fields to set to NULL
 	Version           *int64
 }
 
@@ -81,7 +81,7 @@ func (s *Service) UpdateChannel(ctx context.Context, p ChannelPatch) (row dbq.Ch
 	return row, err
 }
 
-// DeleteChannel removes a channel that has no senders; sms stays. Faults: channel.not_found, in_use.
+// DeleteChannel removes a channel without senders. sms cannot be removed. Faults: channel.not_found, in_use.
 func (s *Service) DeleteChannel(ctx context.Context, channel string) error {
 	if channel == SMS {
 		return fault.New(fault.Conflict, fault.InUse)

@@ -15,7 +15,7 @@ type Company struct {
 	No        string
 	Name      string
 	Weight    float64
-	Countries []string // to which it may send; none: all
+	Countries []string // numbers of the countries to which the company can send; empty: all
 }
 
 // CreateCompany adds a company. Fault: exists.
@@ -42,13 +42,15 @@ func (s *Service) GetCompany(ctx context.Context, no string) (dbq.CompanyListRow
 	return postgres.One(rows, err, "get company", ErrNoCompany)
 }
 
-// ListCompanies lists companies; only is the one that the caller may see, or nil.
-func (s *Service) ListCompanies(ctx context.Context, only *int64, before int64, limit int) ([]dbq.CompanyListRow, error) {
-	rows, err := s.q.CompanyList(ctx, dbq.CompanyListParams{BeforeID: before, ID: only, PageLimit: int32(limit)})
+// ListCompanies lists up to limit companies with smaller ids than before, newest first. A non-nil visible is the only
+// company that the caller can see.
+func (s *Service) ListCompanies(ctx context.Context, visible *int64, before int64, limit int) ([]dbq.CompanyListRow, error) {
+	rows, err := s.q.CompanyList(ctx, dbq.CompanyListParams{BeforeID: before, ID: visible, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list companies", err, nil)
 }
 
-// CompanyPatch says what to change; nil stays as it is. Version, if given, is the one that must be there.
+// CompanyPatch is a change of a company. A nil field is left unchanged. A non-nil Version is the version that the
+// company must have.
 type CompanyPatch struct {
 	No        string
 	Name      *string
@@ -73,7 +75,7 @@ func (s *Service) UpdateCompany(ctx context.Context, p CompanyPatch) (row dbq.Co
 	return row, err
 }
 
-// DeleteCompany removes a company that nothing refers to. Faults: company.not_found, in_use.
+// DeleteCompany removes a company that nothing references. Faults: company.not_found, in_use.
 func (s *Service) DeleteCompany(ctx context.Context, no string) error {
 	return s.Change(ctx, func(ctx context.Context) error {
 		n, err := s.q.CompanyDelete(ctx, no)
@@ -81,10 +83,10 @@ func (s *Service) DeleteCompany(ctx context.Context, no string) error {
 	})
 }
 
-// CompanyNo is the number of a company, which is there.
+// CompanyNo returns the number of a company that exists.
 func (s *Service) CompanyNo(ctx context.Context, id int64) (string, error) {
 	d, err := s.cache.Get(ctx)
-	if err == nil && d.companies[id].CompanyNo == "" { // another server has added it
+	if err == nil && d.companies[id].CompanyNo == "" { // another server may have added it since the view was loaded
 		d, err = s.cache.Since(ctx, time.Now())
 	}
 	if err != nil {

@@ -16,31 +16,33 @@ type Country struct {
 	Name              string
 	DialPrefix        string // without the +
 	Region            *string
-	AnyRegion         bool // it has every number of the prefix; else, without Region, those of the region that No names, if it names one
+	AnyRegion         bool // the country has every number of the prefix; if false and Region is nil, No is the region if it is one with this prefix
 	SignatureRequired bool
 }
 
-// regionNamed is the region of a country that does not say: its number, if that names a region with its dial prefix.
-func regionNamed(no, prefix string) *string {
+// defaultRegion is the region of a country for which none was given: the number of the country, if that is a region
+// with this dial prefix.
+func defaultRegion(no, prefix string) *string {
 	if phone.HasDialPrefix(no, prefix) {
 		return &no
 	}
 	return nil
 }
 
-// CreateCountry adds a country. Faults: exists, for the number and for the prefix in a region; request.invalid.
+// CreateCountry adds a country. Faults: exists, for the number and for a prefix that is taken in the region;
+// request.invalid.
 func (s *Service) CreateCountry(ctx context.Context, c Country) (dbq.Country, error) {
 	switch {
 	case c.Region != nil && !phone.HasDialPrefix(*c.Region, c.DialPrefix):
 		return dbq.Country{}, fault.InvalidField("region", fault.NotAllowed, nil)
 	case c.Region == nil && !c.AnyRegion:
-		c.Region = regionNamed(c.No, c.DialPrefix)
+		c.Region = defaultRegion(c.No, c.DialPrefix)
 	}
 	err := s.Change(ctx, func(ctx context.Context) error {
 		err := s.q.CountryCreate(ctx, dbq.CountryCreateParams{
 			CountryNo: c.No, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired,
 		})
-		return countryTaken(err, "create country")
+		return wrapCountryError(err, "create country")
 	})
 	if err != nil {
 		return dbq.Country{}, err
@@ -48,7 +50,8 @@ func (s *Service) CreateCountry(ctx context.Context, c Country) (dbq.Country, er
 	return s.GetCountry(ctx, c.No)
 }
 
-func countryTaken(err error, act string) error {
+// wrapCountryError returns the fault exists for a number or a prefix that is taken.
+func wrapCountryError(err error, act string) error {
 	if postgres.Violates(err, "countries_country_no_key") || postgres.Violates(err, "countries_dial_prefix_region_key") {
 		return fault.New(fault.Conflict, fault.Exists)
 	}
@@ -61,26 +64,26 @@ func (s *Service) GetCountry(ctx context.Context, no string) (dbq.Country, error
 	return postgres.One(rows, err, "get country", ErrNoCountry)
 }
 
-// ListCountries lists countries.
+// ListCountries lists up to limit countries with smaller ids than before, newest first.
 func (s *Service) ListCountries(ctx context.Context, before int64, limit int) ([]dbq.Country, error) {
 	rows, err := s.q.CountryList(ctx, dbq.CountryListParams{BeforeID: before, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list countries", err, nil)
 }
 
-// CountryPatch says what to change, as CompanyPatch does.
+// CountryPatch is a change of a country. nil fields and Version work as in CompanyPatch.
 type CountryPatch struct {
 	No                string
 	Name              *string
 	DialPrefix        *string
 	Region            *string
-	AnyRegion         bool // Region is to be emptied
+	AnyRegion         bool // clears Region
 	SignatureRequired *bool
 	Version           *int64
 }
 
-// place completes a patch that says where a country is: a region stays unless it does not have the new prefix. A patch made of what
-// was there a moment ago is of that version.
-func (p *CountryPatch) place(was dbq.Country) error {
+// resolveRegion completes a patch of the prefix or the region: the region stays unless it does not have the new
+// prefix. The patch then requires the version of was, because the result depends on its values.
+func (p *CountryPatch) resolveRegion(was dbq.Country) error {
 	prefix := was.DialPrefix
 	if p.DialPrefix != nil {
 		prefix = *p.DialPrefix
@@ -91,7 +94,7 @@ func (p *CountryPatch) place(was dbq.Country) error {
 	case p.Region == nil && phone.HasDialPrefix(*was.Region, prefix):
 		p.Region = was.Region
 	case p.Region == nil:
-		p.Region = regionNamed(p.No, prefix)
+		p.Region = defaultRegion(p.No, prefix)
 	case !phone.HasDialPrefix(*p.Region, prefix):
 		return fault.InvalidField("region", fault.NotAllowed, nil)
 	}
@@ -110,7 +113,7 @@ func (s *Service) UpdateCountry(ctx context.Context, p CountryPatch) (row dbq.Co
 			if err != nil {
 				return err
 			}
-			if err := p.place(was); err != nil {
+			if err := p.resolveRegion(was); err != nil {
 				return err
 			}
 		}
@@ -118,7 +121,7 @@ func (s *Service) UpdateCountry(ctx context.Context, p CountryPatch) (row dbq.Co
 			CountryNo: p.No, Name: p.Name, DialPrefix: p.DialPrefix, Moves: moves, Region: p.Region, SignatureRequired: p.SignatureRequired,
 			Version: p.Version,
 		})
-		if err := countryTaken(err, "update country"); err != nil {
+		if err := wrapCountryError(err, "update country"); err != nil {
 			return err
 		}
 		row, err = postgres.Updated(n, err, "update country", func() (dbq.Country, error) { return s.GetCountry(ctx, p.No) })
@@ -127,7 +130,7 @@ func (s *Service) UpdateCountry(ctx context.Context, p CountryPatch) (row dbq.Co
 	return row, err
 }
 
-// DeleteCountry removes a country that nothing refers to. Faults: country.not_found, in_use.
+// DeleteCountry removes a country that nothing references. Faults: country.not_found, in_use.
 func (s *Service) DeleteCountry(ctx context.Context, no string) error {
 	return s.Change(ctx, func(ctx context.Context) error {
 		n, err := s.q.CountryDelete(ctx, no)

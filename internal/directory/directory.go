@@ -1,5 +1,5 @@
-// Package directory owns companies, channels, countries and routes, and finds the pool to which a message belongs. It keeps what a
-// submission asks in memory.
+// Package directory owns companies, channels, countries and routes, and finds the pool of a message. It keeps a view
+// of them in memory, so that a submission reads no tables of the directory.
 package directory
 
 import (
@@ -19,7 +19,7 @@ type Service struct {
 	db     *postgres.DB
 	q      *dbq.Queries
 	cache  snapshot.Cache[*view]
-	loaded atomic.Pointer[view] // last
+	loaded atomic.Pointer[view] // the view loaded last
 
 	changed       []func()
 	routesChanged func(pool int64)
@@ -32,7 +32,7 @@ func New(db *postgres.DB) *Service {
 	return s
 }
 
-// The channels that the server knows something of. SMS always exists.
+// The channels with built-in support. SMS always exists.
 const (
 	SMS      = "sms"
 	OA       = "oa"
@@ -41,7 +41,7 @@ const (
 	Email    = "email"
 )
 
-// The faults of what is missing.
+// The faults for something that does not exist.
 var (
 	ErrNoCompany = fault.New(fault.NotFound, fault.CompanyNotFound)
 	ErrNoChannel = fault.New(fault.NotFound, fault.ChannelNotFound)
@@ -49,7 +49,8 @@ var (
 	ErrNoRoute   = fault.New(fault.NotFound, fault.RouteRuleNotFound)
 )
 
-// Change runs fn in a transaction, after which this server reads the directory anew.
+// Change runs fn in a transaction. After the commit this server discards its view of the directory and calls the
+// functions of OnChanged.
 func (s *Service) Change(ctx context.Context, fn func(ctx context.Context) error) error {
 	return s.db.Tx(ctx, func(ctx context.Context) error {
 		s.db.AfterCommit(ctx, func() {
@@ -62,19 +63,20 @@ func (s *Service) Change(ctx context.Context, fn func(ctx context.Context) error
 	})
 }
 
-// OnChanged adds what is done when this server has changed the directory, before the change is answered. Call it before any change.
+// OnChanged adds a function that is called after each change of the directory by this server, before the change is
+// answered. Call OnChanged before any change.
 func (s *Service) OnChanged(do func()) { s.changed = append(s.changed, do) }
 
-// Forget makes the next question read the directory anew.
+// Forget discards the view, so that the next use loads it again.
 func (s *Service) Forget() { s.cache.Forget() }
 
-// Renew makes Place go by the directory as it is now.
+// Renew makes Place use a view that is loaded after this call.
 func (s *Service) Renew(ctx context.Context) error {
 	_, err := s.cache.Since(ctx, time.Now())
 	return err
 }
 
-// checkCountries makes sure that all are there.
+// checkCountries returns request.invalid if one of the countries does not exist.
 func (s *Service) checkCountries(ctx context.Context, countries []string) error {
 	if len(countries) == 0 {
 		return nil

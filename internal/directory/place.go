@@ -12,25 +12,26 @@ import (
 	"lksms/internal/phone"
 )
 
-// view is what a submission asks: small, and changed by administrators alone.
+// view is a copy of the part of the directory that submissions need. It is small, and only administrators change the
+// directory.
 type view struct {
-	version   int64 // of the database's, as it was before the rest was read
+	version   int64 // version of the directory in the database, read before the other fields
 	companies map[int64]dbq.DirectoryCompaniesRow
 	countries map[int64]dbq.DirectoryCountriesRow
-	byPrefix  map[string]map[string]int64 // of countries, by region; an empty region is any
+	byPrefix  map[string]map[string]int64 // dial prefix, then region, to the id of the country; region "" is any
 	channels  map[string]dbq.DirectoryChannelsRow
 	pools     map[poolKey]int64
 	driven    map[string]struct{} // senders that the server drives
 }
 
-// poolKey is what pools are told apart by; company 0 is the shared pool of a channel, country 0 any country.
+// poolKey identifies a pool. Company 0 means the shared pool of a channel, country 0 any country.
 type poolKey struct {
 	channel, company int64
 	messageType      int16
 	country          int64
 }
 
-// load reads the directory, unless what was read last is still so.
+// load returns a view of the directory. It reuses the last one if the version has not changed.
 func (s *Service) load(ctx context.Context) (*view, error) {
 	q := dbq.New(s.db.Beside)
 	version, err := q.DirectoryVersion(ctx)
@@ -92,58 +93,60 @@ func (s *Service) load(ctx context.Context) (*view, error) {
 	return d, nil
 }
 
-// Place is where a message belongs.
+// Place is the result of finding the pool of a message.
 type Place struct {
-	Version   int64 // of the directory that says so
+	Version   int64 // version of the directory that was used
 	PoolID    int64
-	CountryNo string  // empty: of no country that is known
-	Weight    float64 // of the company
+	CountryNo string  // empty: no known country
+	Weight    float64 // weight of the company
 }
 
-// Place finds where a message of a company to recipient belongs on a channel: on SMS a phone number in E.164, whose country counts; on
-// others an address of another kind, which is in no country. Nothing is refused by what was so before asOf: another server may have
-// added what is missing. Faults, which come with the place nevertheless: request.invalid for a country to which the company may not send
-// or which the channel does not serve, and for a signature that is missing.
+// Place finds the pool of a company's message to recipient on a channel. On SMS the recipient is a phone number in
+// E.164, and its country counts; on other channels the address has no country. A message is rejected only by a view
+// that was loaded after asOf, because another server may have added what an older view lacks. Faults: request.invalid
+// for a country to which the company cannot send or which the channel does not serve, and for a missing signature;
+// Place is set also with these.
 func (s *Service) Place(ctx context.Context, asOf time.Time, channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
 	d, err := s.cache.Get(ctx)
 	if err != nil {
 		return Place{}, err
 	}
-	place, wrong := d.place(channel, companyID, messageType, recipient, signed)
-	if wrong == nil {
+	place, err := d.findPlace(channel, companyID, messageType, recipient, signed)
+	if err == nil {
 		return place, nil
 	}
 	if d, err = s.cache.Since(ctx, asOf); err != nil {
 		return Place{}, err
 	}
-	return d.place(channel, companyID, messageType, recipient, signed)
+	return d.findPlace(channel, companyID, messageType, recipient, signed)
 }
 
-func (d *view) place(channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
-	at, ok := d.channels[channel]
+func (d *view) findPlace(channel string, companyID int64, messageType int16, recipient string, signed bool) (Place, error) {
+	ch, ok := d.channels[channel]
 	if !ok {
-		return Place{}, fmt.Errorf("there is no channel %s", channel)
+		return Place{}, fmt.Errorf("channel %s does not exist", channel)
 	}
 	company, ok := d.companies[companyID]
 	if !ok {
-		return Place{}, fmt.Errorf("there is no company %d", companyID)
+		return Place{}, fmt.Errorf("company %d does not exist", companyID)
 	}
 	var country int64
 	if channel == SMS {
 		country = d.countryOf(recipient)
 	}
 	place := Place{Version: d.version, CountryNo: d.countries[country].CountryNo, Weight: company.Weight}
-	place.PoolID = d.poolOf(at.ID, companyID, messageType, country)
+	place.PoolID = d.poolOf(ch.ID, companyID, messageType, country)
 	switch {
-	case channel == SMS && (!allows(company.Countries, country) || !allows(at.Countries, country)):
+	case channel == SMS && (!allows(company.Countries, country) || !allows(ch.Countries, country)):
 		return place, fault.InvalidField("phone_number", fault.CountryNotServed, nil)
-	case !signed && (at.SignatureRequired || d.countries[country].SignatureRequired):
+	case !signed && (ch.SignatureRequired || d.countries[country].SignatureRequired):
 		return place, fault.InvalidField("sign", fault.Required, nil)
 	}
 	return place, nil
 }
 
-// poolOf is the pool of the company's routes for the country, else for any country, else the shared one of the channel.
+// poolOf returns the pool of the company's routes for the country, else of its routes for any country, else the
+// shared pool of the channel.
 func (d *view) poolOf(channel, company int64, messageType int16, country int64) int64 {
 	for _, key := range []poolKey{{channel, company, messageType, country}, {channel, company, messageType, 0}} {
 		if pool, ok := d.pools[key]; ok {
@@ -153,58 +156,59 @@ func (d *view) poolOf(channel, company int64, messageType int16, country int64) 
 	return d.pools[poolKey{channel: channel}]
 }
 
-// addPrefix files a country under its dial prefix. A region that shares its calling code with none has every number of the prefix, so
-// that nothing is looked up for its numbers.
+// addPrefix adds a country under its dial prefix. A country whose region shares its calling code with no other is
+// added for all regions, so that countryOf need not look up the region of its numbers.
 func (d *view) addPrefix(c dbq.DirectoryCountriesRow) {
 	region := ""
 	if c.Region != nil && phone.SharesCallingCode(*c.Region) {
 		region = *c.Region
 	}
-	of := d.byPrefix[c.DialPrefix]
-	if of == nil {
-		of = map[string]int64{}
-		d.byPrefix[c.DialPrefix] = of
+	byRegion := d.byPrefix[c.DialPrefix]
+	if byRegion == nil {
+		byRegion = map[string]int64{}
+		d.byPrefix[c.DialPrefix] = byRegion
 	}
-	if _, taken := of[region]; !taken || c.Region != nil { // one that names its region stands above one that does not
-		of[region] = c.ID
+	if _, taken := byRegion[region]; !taken || c.Region != nil { // a country with a region replaces one without
+		byRegion[region] = c.ID
 	}
 }
 
-// countryOf is the country with the longest dial prefix that a number in E.164 begins with: of those with this prefix the one of the
-// number's region, else the one of any region. 0 if there is none.
+// countryOf returns the country with the longest dial prefix of a number in E.164. Of several countries with this
+// prefix it returns the one of the number's region, else the one for any region. 0: no country matches.
 func (d *view) countryOf(number string) int64 {
 	digits := strings.TrimPrefix(number, "+")
 	region, known := "", false
 	for n := min(len(digits), maxDialPrefix); n > 0; n-- {
-		of, ok := d.byPrefix[digits[:n]]
+		byRegion, ok := d.byPrefix[digits[:n]]
 		if !ok {
 			continue
 		}
-		id, ofAny := of[""]
-		if ofAny && len(of) == 1 {
+		id, hasAny := byRegion[""]
+		if hasAny && len(byRegion) == 1 {
 			return id
 		}
 		if !known {
 			region, known = phone.Region(number), true
 		}
-		if regional, ok := of[region]; ok {
+		if regional, ok := byRegion[region]; ok {
 			return regional
 		}
-		if ofAny {
+		if hasAny {
 			return id
 		}
 	}
 	return 0
 }
 
+// maxDialPrefix is the maximum length of a dial prefix in digits.
 const maxDialPrefix = 7
 
-// allows says whether a list of countries, in which none means all, has country.
+// allows reports whether a list of countries contains country. An empty list contains all.
 func allows(countries []int64, country int64) bool {
 	return len(countries) == 0 || slices.Contains(countries, country)
 }
 
-// IsDriven reports whether the server drives a sender. Another server's change is noticed after at most four seconds.
+// IsDriven reports whether the server drives a sender. A change made on another server is seen within four seconds.
 func (s *Service) IsDriven(ctx context.Context, senderNo string) (bool, error) {
 	v, err := s.cache.Get(ctx)
 	if err != nil {
@@ -214,7 +218,7 @@ func (s *Service) IsDriven(ctx context.Context, senderNo string) (bool, error) {
 	return isDriven, nil
 }
 
-// IsShared reports whether a pool is the shared one of a channel.
+// IsShared reports whether a pool is the shared pool of a channel.
 func (s *Service) IsShared(ctx context.Context, pool int64) (bool, error) {
 	v, err := s.cache.Get(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/postgres"
 )
 
-// Route is a route to create. An empty CountryNo is every country that has no route of its own.
+// Route is a route to create. With an empty CountryNo it covers every country that has no route of its own.
 type Route struct {
 	CompanyNo   string
 	MessageType int16
@@ -21,10 +21,10 @@ type Route struct {
 	Status      string
 }
 
-// CreateRoute lets a sender send a company's messages of a type to a country (S3.9). Faults: exists, request.invalid for what
-// is not there.
+// CreateRoute lets a sender send a company's messages of one type to a country (S3.9). Faults: exists;
+// request.invalid for a company, country or sender that does not exist.
 func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRow, err error) {
-	var made dbq.RouteCreateRow
+	var created dbq.RouteCreateRow
 	err = s.Change(ctx, func(ctx context.Context) error {
 		p := dbq.RouteCreateParams{MessageType: &r.MessageType, Weight: r.Weight, Sort: r.Sort, Status: r.Status}
 		company, err := s.GetCompany(ctx, r.CompanyNo)
@@ -44,8 +44,8 @@ func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRo
 			return postgres.Wrap("find sender", err, fault.InvalidField("sender_no", fault.NotThere, nil))
 		}
 		p.SenderID, p.ChannelID = found.ID, found.ChannelID
-		made, err = s.q.RouteCreate(ctx, p)
-		s.moveAfter(ctx, made.PoolID)
+		created, err = s.q.RouteCreate(ctx, p)
+		s.moveAfterCommit(ctx, created.PoolID)
 		if postgres.Violates(err, "routes_pool_id_sender_id_key") {
 			return fault.New(fault.Conflict, fault.Exists)
 		}
@@ -54,16 +54,18 @@ func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRo
 	if err != nil {
 		return row, err
 	}
-	return s.GetRoute(ctx, nil, made.ID)
+	return s.GetRoute(ctx, nil, created.ID)
 }
 
-// GetRoute returns one route, or the fault route.not_found; with a company only one of its own.
+// GetRoute returns one route, or the fault route.not_found. A non-nil company restricts it to the routes of that
+// company.
 func (s *Service) GetRoute(ctx context.Context, company *int64, no int64) (dbq.RouteListRow, error) {
 	rows, err := s.q.RouteList(ctx, dbq.RouteListParams{BeforeID: math.MaxInt64, RouteNo: &no, CompanyID: company, PageLimit: 1})
 	return postgres.One(rows, err, "get route", ErrNoRoute)
 }
 
-// ListRoutes lists routes; companyNo and senderNo may be nil. With a company, only its own.
+// ListRoutes lists up to limit routes with smaller ids than before, newest first; a nil companyNo or senderNo matches
+// all. A non-nil company restricts the list to the routes of that company.
 func (s *Service) ListRoutes(ctx context.Context, company *int64, companyNo, senderNo *string, before int64, limit int) ([]dbq.RouteListRow, error) {
 	rows, err := s.q.RouteList(ctx, dbq.RouteListParams{BeforeID: before, CompanyID: company, CompanyNo: companyNo, SenderNo: senderNo, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list routes", err, nil)
@@ -76,7 +78,7 @@ func (s *Service) UpdateRoute(ctx context.Context, p dbq.RouteUpdateParams) (row
 		if err != nil {
 			return postgres.Wrap("lock pool of route", err, ErrNoRoute)
 		}
-		s.moveAfter(ctx, pool)
+		s.moveAfterCommit(ctx, pool)
 		n, err := s.q.RouteUpdate(ctx, p)
 		row, err = postgres.Updated(n, err, "update route "+strconv.FormatInt(p.RouteNo, 10), func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, p.RouteNo) })
 		return err
@@ -84,15 +86,15 @@ func (s *Service) UpdateRoute(ctx context.Context, p dbq.RouteUpdateParams) (row
 	return row, err
 }
 
-// DeleteRoute removes a route. What waits in a pool without routes goes to the company's routes for any country, if it has any, or
-// to the shared senders. Fault: route.not_found.
+// DeleteRoute removes a route. If it was the last route of its pool, the waiting tasks of the pool move to the
+// company's routes for any country, or if there are none to the shared pool. Fault: route.not_found.
 func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 	return s.Change(ctx, func(ctx context.Context) error {
 		pool, err := s.q.RoutePoolLock(ctx, no)
 		if err != nil {
 			return postgres.Wrap("lock pool of route", err, ErrNoRoute)
 		}
-		s.moveAfter(ctx, pool)
+		s.moveAfterCommit(ctx, pool)
 		n, err := s.q.RouteDelete(ctx, no)
 		if err := postgres.Deleted(n, err, "delete route", func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, no) }); err != nil {
 			return err
@@ -101,13 +103,14 @@ func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 	})
 }
 
-// moveAfter lets waiting tasks follow a change of the routes of a pool, once it is committed and before it is answered, as far as
-// that can be done by then. A sweep moves the others.
-func (s *Service) moveAfter(ctx context.Context, pool int64) {
+// moveAfterCommit moves the waiting tasks of a pool after a change of its routes: after the commit and before the
+// change is answered, as many as time allows. A sweep moves the rest.
+func (s *Service) moveAfterCommit(ctx context.Context, pool int64) {
 	s.db.AfterCommit(ctx, func() { s.routesChanged(pool) })
 }
 
-// OnRoutesChanged sets what is done when this server has changed a route of a pool, before the change is answered.
+// OnRoutesChanged sets the function that is called after this server has changed a route of a pool, before the change
+// is answered.
 func (s *Service) OnRoutesChanged(do func(pool int64)) { s.routesChanged = do }
 
 // ForgetPools deletes pools that were retired long ago, and returns how many.

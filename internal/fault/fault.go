@@ -1,5 +1,5 @@
-// Package fault holds the failures that are expected: what a caller did wrong, or what the state of things does not
-// allow. Everything else is an ordinary error, and stays inside.
+// Package fault owns the expected failures: mistakes of a caller, and requests that the current state does not allow.
+// Every other failure is an ordinary error, whose text never reaches a caller.
 package fault
 
 import (
@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// Kind says whose turn it is: it decides the HTTP status, and nothing else does.
+// Kind is the class of a failure. It alone decides the HTTP status.
 type Kind int
 
-// The kinds, with the status that the HTTP door gives them.
+// The kinds, with the HTTP status of each.
 const (
-	Malformed        Kind = iota + 1 // 400: it could not be read
+	Malformed        Kind = iota + 1 // 400: the request could not be parsed
 	Unauthorized                     // 401
-	Forbidden                        // 403: who it is may not do this
+	Forbidden                        // 403: the caller is known and lacks the permission
 	NotFound                         // 404
 	MethodNotAllowed                 // 405
-	Conflict                         // 409: the state does not allow it
+	Conflict                         // 409: the current state does not allow the request
 	TooLarge                         // 413
 	UnsupportedMedia                 // 415
-	Invalid                          // 422: it was read, and a field is wrong
+	Invalid                          // 422: the request was parsed, and a field is invalid
 	TooMany                          // 429
 	Internal                         // 500
-	Unavailable                      // 503: it may work later
+	Unavailable                      // 503: the same request may work later
 )
 
-// Reason is the stable word that programs branch on.
+// Reason is a stable word on which programs branch.
 type Reason string
 
-// Every reason there is. Each has a text in both languages, which a test checks.
+// Every reason. Each has a text in both languages, which a test checks.
 const (
 	RequestMalformed       Reason = "request.malformed"
 	RequestInvalid         Reason = "request.invalid"
@@ -69,7 +69,7 @@ const (
 	RouteRuleNotFound      Reason = "routing.not_found"
 	Exists                 Reason = "exists"
 	InUse                  Reason = "in_use"
-	LimitReached           Reason = "limit.reached" // with Error.Limit
+	LimitReached           Reason = "limit.reached" // sets Error.Limit
 	VersionStale           Reason = "version.stale"
 	IdempotencyInFlight    Reason = "idempotency.in_flight"
 	IdempotencyKeyReused   Reason = "idempotency.key_reused"
@@ -77,7 +77,7 @@ const (
 	InternalError          Reason = "internal"
 )
 
-// Reasons lists them all.
+// Reasons lists every reason.
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
@@ -85,21 +85,21 @@ var Reasons = []Reason{
 	RouteRuleNotFound, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
-// Rule is what a field broke.
+// Rule is the rule that a field broke.
 type Rule string
 
-// Every rule there is. The comment gives what Field.Limit holds, if anything.
+// Every rule. The comment names the value of Field.Limit, if the rule has one.
 const (
 	Required           Rule = "required"
 	UnknownField       Rule = "unknown_field"
 	UnknownParameter   Rule = "unknown_parameter"
-	WrongType          Rule = "wrong_type" // the type expected
+	WrongType          Rule = "wrong_type" // the expected type
 	WrongFormat        Rule = "wrong_format"
-	NotAllowed         Rule = "not_allowed" // the values allowed
+	NotAllowed         Rule = "not_allowed" // the allowed values
 	TooShort           Rule = "too_short"   // characters
 	TooLong            Rule = "too_long"    // characters
-	TooSmall           Rule = "too_small"   // the least
-	TooBig             Rule = "too_big"     // the most
+	TooSmall           Rule = "too_small"   // the minimum
+	TooBig             Rule = "too_big"     // the maximum
 	Empty              Rule = "empty"
 	TooManyItems       Rule = "too_many_items" // items of a list, or members of an object
 	BadCharacters      Rule = "bad_characters"
@@ -125,11 +125,11 @@ const (
 	MadeLikeAKey       Rule = "made_like_a_key"
 	GiveAgain          Rule = "give_again"
 	TooManyBytes       Rule = "too_many_bytes"    // bytes
-	TooManyTogether    Rule = "too_many_together" // the most, with the others as many as they are
+	TooManyTogether    Rule = "too_many_together" // the maximum, given the other fields
 	NothingElseIsKnown Rule = "invalid"
 )
 
-// Rules lists them all.
+// Rules lists every rule.
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
@@ -137,11 +137,12 @@ var Rules = []Rule{
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, NothingElseIsKnown,
 }
 
-// Field names one wrong field. It never carries the value that was sent, but may carry names of placeholders in it.
+// Field names one invalid field. It never holds the value that was sent, but Limit can hold names of placeholders
+// from it.
 type Field struct {
 	Name  string
 	Rule  Rule
-	Limit any // what the rule compares with; nil where it compares with nothing
+	Limit any // the bound or the list that the rule compares with; nil if it has none
 }
 
 // Error is an expected failure.
@@ -149,17 +150,17 @@ type Error struct {
 	Kind       Kind
 	Reason     Reason
 	Fields     []Field
-	RetryAfter time.Duration // when to try again, if that is known
-	Limit      int64         // of LimitReached: how many there may be
+	RetryAfter time.Duration // time until a retry makes sense; 0: unknown
+	Limit      int64         // of LimitReached: the maximum number of rows
 }
 
-// New is a failure without fields.
+// New returns a failure without fields.
 func New(kind Kind, reason Reason) *Error { return &Error{Kind: kind, Reason: reason} }
 
-// AtLimit is the failure to create one more than most.
+// AtLimit returns the conflict for creating more than most rows.
 func AtLimit(most int64) *Error { return &Error{Kind: Conflict, Reason: LimitReached, Limit: most} }
 
-// InvalidField is the 422 for one field. limit may be nil.
+// InvalidField returns the 422 for one field. limit can be nil.
 func InvalidField(name string, rule Rule, limit any) *Error {
 	return &Error{Kind: Invalid, Reason: RequestInvalid, Fields: []Field{{Name: name, Rule: rule, Limit: limit}}}
 }
@@ -175,7 +176,7 @@ func (e *Error) Error() string {
 	return string(e.Reason) + ": " + strings.Join(parts, ", ")
 }
 
-// OfField returns err, or, if it is missing, that the field names something that does not exist.
+// OfField returns err unchanged, or, if it is missing, the 422 that the field names something that does not exist.
 func OfField(err error, missing *Error, field string) error {
 	if errors.Is(err, missing) {
 		return InvalidField(field, NotThere, nil)

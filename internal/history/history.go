@@ -1,4 +1,4 @@
-// Package history counts what happened to tasks.
+// Package history owns the statistics of tasks.
 package history
 
 import (
@@ -17,27 +17,29 @@ type Service struct {
 	q  *dbq.Queries
 }
 
-// New returns a Service on db that reports the queue's depth to reg at each scrape.
+// New returns a Service on db, and registers with reg gauges of the queue depth that are read at each scrape.
 func New(db *postgres.DB, reg prometheus.Registerer) *Service {
 	s := &Service{db: db, q: dbq.New(db)}
 	reg.MustRegister(depthCollector{s})
 	return s
 }
 
-// Tasks counts the tasks of a company, or of all if company is nil, by state, exactly and however many there are (S0.13).
+// Tasks counts the tasks of a company by state, or of all companies if company is nil. The counts are exact (S0.13).
+// Their cost does not grow with the number of tasks.
 func (s *Service) Tasks(ctx context.Context, company *int64) (dbq.TaskStatisticsRow, error) {
 	row, err := s.q.TaskStatistics(ctx, company)
 	return row, postgres.Wrap("count tasks", err, nil)
 }
 
-// Fold makes the counting cheap again, and returns how many rows it folded into one.
+// Fold merges the changes of the counters into one row for each company, so that counting stays cheap, and returns
+// how many rows it merged.
 func (s *Service) Fold(ctx context.Context) (int, error) {
 	n, err := s.q.TaskCountFold(ctx)
 	if err != nil || n == 0 {
-		return 0, postgres.Wrap("fold task counts", err, nil)
+		return 0, postgres.Wrap("fold task counters", err, nil)
 	}
-	// What was folded must not be read over again until autovacuum comes, a minute later.
-	return int(n), postgres.Wrap("clear folded task counts", s.db.Vacuum(ctx, "task_count_changes"), nil)
+	// Without this, counting would read the dead rows until autovacuum runs, a minute later.
+	return int(n), postgres.Wrap("vacuum folded task counters", s.db.Vacuum(ctx, "task_count_changes"), nil)
 }
 
 var depthDesc = prometheus.NewDesc("lksms_queue_tasks", "Tasks that wait or are being sent.", []string{"state"}, nil)
@@ -51,7 +53,7 @@ func (c depthCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	row, err := c.history.Tasks(ctx, nil)
-	if err != nil { // the scrape goes on without these; the pool's gauges show why
+	if err != nil { // these gauges are left out of this scrape; the pool's gauges show why
 		return
 	}
 	for state, n := range map[string]int64{

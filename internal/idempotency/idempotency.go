@@ -1,5 +1,5 @@
-// Package idempotency makes a request that is sent again do its work once: the work and the memory of its answer commit
-// together.
+// Package idempotency owns idempotency keys: a request that is sent again with its key does its work only once. The
+// work and its stored answer are committed together.
 package idempotency
 
 import (
@@ -14,7 +14,7 @@ import (
 	"lksms/internal/postgres"
 )
 
-// Service remembers answers for a day.
+// Service stores the answers of requests for a day.
 type Service struct {
 	db *postgres.DB
 	q  *dbq.Queries
@@ -23,19 +23,20 @@ type Service struct {
 // New returns a Service on db.
 func New(db *postgres.DB) *Service { return &Service{db: db, q: dbq.New(db)} }
 
-// Key is what a caller chose for one request; two callers, or two operations, may choose the same.
+// Key identifies one request of a caller. Callers and operations have separate keys.
 type Key struct {
 	Username  string
 	Operation string
 	Key       string
 }
 
-// inFlightWait is what a caller is told to wait whose first request is still at work.
+// inFlightWait is the Retry-After while the first request with a key is still in progress.
 const inFlightWait = time.Second
 
-// Do runs work in a transaction, which its ctx carries, and remembers the answer that work returns; both are durable when
-// Do returns. If the key has an answer already, Do returns that instead, and replayed. When work fails nothing is done and
-// nothing remembered: the error is work's. Faults: idempotency.key_reused for another body, idempotency.in_flight.
+// Do runs work in a transaction, which its ctx carries, and stores the answer that work returns. Both are durable
+// when Do returns. If the key already has an answer, Do returns this answer and replayed. If work fails, nothing is
+// changed or stored, and Do returns work's error. Faults: idempotency.key_reused for another body,
+// idempotency.in_flight.
 func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx context.Context) ([]byte, error)) (answer []byte, replayed bool, err error) {
 	hash := sha256.Sum256(body)
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
@@ -54,7 +55,7 @@ func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx co
 		case err == nil:
 			return fault.New(fault.Invalid, fault.IdempotencyKeyReused)
 		case !postgres.IsNoRows(err):
-			return fmt.Errorf("look for idempotency key: %w", err)
+			return fmt.Errorf("read idempotency key: %w", err)
 		}
 		if answer, err = work(ctx); err != nil {
 			return err
@@ -62,21 +63,22 @@ func (s *Service) Do(ctx context.Context, key Key, body []byte, work func(ctx co
 		err = s.q.IdempotencyStore(ctx, dbq.IdempotencyStoreParams{
 			Username: key.Username, Operation: key.Operation, Key: key.Key, RequestHash: hash[:], Response: answer,
 		})
-		return postgres.Wrap("remember answer", err, nil)
+		return postgres.Wrap("store answer", err, nil)
 	})
 	return answer, replayed, err
 }
 
-// sweepBatch bounds one statement of a sweep.
+// sweepBatch bounds the rows of one DELETE.
 const sweepBatch = 5000
 
-// Sweep forgets what is older than a day and returns how many keys that were.
+// Sweep deletes the keys that are older than a day and returns how many it deleted. Each batch is a transaction of
+// its own.
 func (s *Service) Sweep(ctx context.Context) (int, error) {
 	total := 0
 	for {
 		n, err := s.q.IdempotencySweep(ctx, sweepBatch)
 		if err != nil {
-			return total, fmt.Errorf("forget idempotency keys: %w", err)
+			return total, fmt.Errorf("delete idempotency keys: %w", err)
 		}
 		if total += int(n); n < sweepBatch {
 			return total, nil

@@ -1,5 +1,5 @@
-// Package merge lets work that arrives at the same time be done as one: hundreds of rows in a statement and its commit cost
-// little more than one.
+// Package merge merges work that arrives at the same time into one run: a statement and commit for hundreds of rows
+// cost little more than for one.
 package merge
 
 import (
@@ -8,51 +8,53 @@ import (
 	"time"
 )
 
-// Options says how items are merged.
+// Options configures a Merger.
 type Options[In, Out any] struct {
-	// Run does all items or none, and returns their outcomes in their order.
+	// Run does all items or none, and returns their outcomes in the order of the items.
 	Run func(ctx context.Context, items []In) ([]Out, error)
-	// Hopeless tells the errors that are no item's fault: to try the items apart is of no use.
+	// Hopeless reports whether an error is no item's fault, so that running the items apart would not help.
 	Hopeless func(error) bool
-	// Key, if set, keeps two items of one key out of one run: the second sees what the first did.
+	// Key, if set, keeps two items of one key out of the same run, so that the second sees the effect of the first.
 	Key func(In) string
 
-	Most     int           // items in one run
-	Patience time.Duration // a run that lasts longer is stuck: another is started beside it
-	AtOnce   int           // runs side by side, stuck ones included
-	Limit    time.Duration // deadline of one run, which is nobody's in particular
+	Most     int           // maximum items of one run
+	Patience time.Duration // a run that lasts longer counts as stuck: another one starts beside it
+	AtOnce   int           // maximum runs at once, stuck ones included
+	Limit    time.Duration // deadline of one run; the deadlines of its callers do not end it
 }
 
-// Merger runs items in the order in which they come. The next run starts when one returns, with what has come meanwhile:
-// who comes alone waits for nobody. Two runs side by side would be half as large, and cost more in all.
+// Merger runs items in the order of their arrival. When a run returns, the next one starts with the items that
+// arrived meanwhile; an item that arrives alone starts at once. Two runs at a time would be half as large each, and
+// cost more in total.
 type Merger[In, Out any] struct {
 	options Options[In, Out]
 
 	mu      sync.Mutex
 	waiting []*call[In, Out]
 	running int
-	latest  time.Time // when the latest run began
+	latest  time.Time // start of the latest run
 	runs    sync.WaitGroup
 }
 
 type call[In, Out any] struct {
-	ctx  context.Context //nolint:containedctx // whether the caller still waits
+	ctx  context.Context //nolint:containedctx // ends when the caller no longer waits
 	item In
 	done chan Result[Out]
 }
 
-// Result is what became of one item.
+// Result is the outcome of one item.
 type Result[Out any] struct {
 	Out Out
 	Err error
 }
 
-// New returns a Merger. It needs no end; Wait waits for the runs that are left.
+// New returns a Merger. It has nothing to close; Wait waits for its runs.
 func New[In, Out any](options Options[In, Out]) *Merger[In, Out] {
 	return &Merger[In, Out]{options: options}
 }
 
-// Do does item together with others and returns its own outcome. When ctx ends first, item may be done or not.
+// Do runs item together with others and returns the outcome of this item. If ctx ends first, Do returns its error,
+// and the item may be done or not.
 func (m *Merger[In, Out]) Do(ctx context.Context, item In) (Out, error) {
 	c := &call[In, Out]{ctx: ctx, item: item, done: make(chan Result[Out], 1)}
 	m.mu.Lock()
@@ -72,7 +74,7 @@ func (m *Merger[In, Out]) Do(ctx context.Context, item In) (Out, error) {
 	}
 }
 
-// Wait returns when nothing runs or waits any more.
+// Wait returns when no item runs or waits.
 func (m *Merger[In, Out]) Wait() { m.runs.Wait() }
 
 func (m *Merger[In, Out]) run() {
@@ -94,7 +96,7 @@ func (m *Merger[In, Out]) run() {
 	}
 }
 
-// take returns the calls of the next run; none ends the run that asked.
+// take returns the calls of the next run. If no call waits, it returns none, and the run that called it must end.
 func (m *Merger[In, Out]) take() []*call[In, Out] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -106,11 +108,11 @@ func (m *Merger[In, Out]) take() []*call[In, Out] {
 			break
 		}
 		if c.ctx.Err() != nil {
-			continue // nobody waits for it, and nothing of it was done
+			continue // the caller is gone, and the item was not started
 		}
 		if m.options.Key != nil {
 			key := m.options.Key(c.item)
-			if _, twice := keys[key]; twice {
+			if _, isTaken := keys[key]; isTaken {
 				left = append(left, c)
 				continue
 			}
@@ -127,8 +129,8 @@ func (m *Merger[In, Out]) take() []*call[In, Out] {
 	return taken
 }
 
-// Apart runs items together, and where that fails in halves, so that an item that cannot be done fails alone. An error that
-// is hopeless is every item's at once.
+// Apart runs items together. If that fails, it runs each half on its own, so that an item that cannot be done fails
+// alone. A hopeless error is the result of every item at once.
 func Apart[In, Out any](items []In, run func([]In) ([]Out, error), hopeless func(error) bool) []Result[Out] {
 	results := make([]Result[Out], len(items))
 	outs, err := run(items)

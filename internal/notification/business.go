@@ -12,9 +12,10 @@ import (
 	"lksms/internal/queue"
 )
 
-// Event is something that happened to a business task or one of its nodes (S1.4). What it means is told to people, or ends what
-// they would have been told. An event that is told again makes no second notification. The start and the end of a node are known again by
-// their times: without StartedAt, a start after the end of its node begins it again, and an end after such a start ends it again.
+// Event is a business event: something that happened to a business task or one of its nodes (S1.4). It creates
+// notifications or ends pending ones. An event that is reported again creates no second notification. Starts and ends
+// of a node are told apart by their times: a start without StartedAt that comes after the end of its node begins the
+// node again, and an end after such a start ends it again.
 type Event struct {
 	Name      string
 	TaskID    int64
@@ -24,27 +25,27 @@ type Event struct {
 	UserIDs   []string
 	Initiator string
 	Orbits    []Orbit
-	StartedAt *time.Time // of a node; nil: now
-	EndedAt   *time.Time // of a task or a node; nil: now
-	MaxMins   *int64     // how long a node may take
-	Repeat    *int64     // minutes between reminders
+	StartedAt *time.Time // start of a node; nil: now
+	EndedAt   *time.Time // end of a task or a node; nil: now
+	MaxMins   *int64     // minutes that a node can take
+	Repeat    *int64     // minutes between reminders; nil: those of the payload
 	Sign      *string
 	Operator  *string
 }
 
-// Orbit is a pass over the station, before which people are reminded.
+// Orbit is a pass over the station, with reminders before it.
 type Orbit struct {
 	No     int64
 	InTime time.Time
 }
 
-// slotWidth is how long a reminder before an orbit is worth something: until the next is due.
-const slotWidth = 15 * time.Minute
+// reminderLife is how long a reminder before an orbit is of use: until the next one is due.
+const reminderLife = 15 * time.Minute
 
-// slots are how many minutes before an orbit people are reminded.
-var slots = []int{60, 45, 30, 15, 0}
+// reminderMinutes lists how many minutes before an orbit its reminders are due.
+var reminderMinutes = []int{60, 45, 30, 15, 0}
 
-// channelNumbers are the documents' of channels in dedup keys; others have their names there.
+// channelNumbers are the documented numbers of channels in dedup keys; other channels appear there with their names.
 var channelNumbers = map[string]string{"oa": "0", "dingtalk": "1"}
 
 func channelNumber(channel string) string {
@@ -54,56 +55,56 @@ func channelNumber(channel string) string {
 	return channel
 }
 
-// Outcome is what an event led to.
+// Outcome is the result of an event.
 type Outcome struct {
 	Made          []Made
-	HasMoreFailed bool // whether people cannot be reached whom Made leaves out
-	Ended         int  // notifications that became pointless
+	HasMoreFailed bool // Made leaves out some unreachable recipients
+	Ended         int  // number of notifications that were ended
 }
 
-// Take makes of an event what follows from it. Faults: request.invalid.
+// Take processes a business event in one transaction. Faults: request.invalid, limit.reached.
 func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outcome, error) {
 	if err := e.check(); err != nil {
 		return Outcome{}, err
 	}
 	var o Outcome
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
-		// The start and the end of something may be told at the same moment, and in either order.
+		// The start and the end of one thing may be reported at the same moment, and in either order.
 		if err := s.q.BusinessLock(ctx, dbq.BusinessLockParams{CompanyID: origin.CompanyID, TaskID: e.TaskID}); err != nil {
 			return fmt.Errorf("lock business task: %w", err)
 		}
-		ends, err := s.ends(ctx, origin.CompanyID, e)
+		ends, err := s.readEnds(ctx, origin.CompanyID, e)
 		if err != nil {
 			return err
 		}
 		now, err := s.q.Now(ctx)
 		if err != nil {
-			return fmt.Errorf("ask the time: %w", err)
+			return fmt.Errorf("read database time: %w", err)
 		}
 		var all []Notification
 		switch e.Name {
 		case "task_created":
 			e.UserIDs = slices.DeleteFunc(slices.Clone(e.UserIDs), func(id string) bool { return id == e.Initiator })
-			all = e.everywhere(TaskCreated, e.TaskID, fmt.Sprintf("0_%d", e.TaskID))
+			all = e.onEachChannel(TaskCreated, e.TaskID, fmt.Sprintf("0_%d", e.TaskID))
 		case "node_done":
-			all = e.everywhere(NodeDone, *e.NodeID, fmt.Sprintf("1_%d_%d", e.TaskID, *e.NodeID))
+			all = e.onEachChannel(NodeDone, *e.NodeID, fmt.Sprintf("1_%d_%d", e.TaskID, *e.NodeID))
 		case "orbit_plan":
 			if ends.task == nil {
-				all = e.orbits(now)
+				all = e.orbitReminders(now)
 			}
 		case "task_finished", "task_abnormal":
 			bizType, as, key := TaskFinished, Cancelled, "3_%d"
 			if e.Name == "task_abnormal" {
 				bizType, as, key = TaskAbnormal, EndedAbnormally, "4_%d"
 			}
-			all = e.everywhere(bizType, e.TaskID, fmt.Sprintf(key, e.TaskID))
-			// Nobody needs to be reminded of what is over.
+			all = e.onEachChannel(bizType, e.TaskID, fmt.Sprintf(key, e.TaskID))
+			// Reminders of something that is over are pointless.
 			o.Ended, err = s.End(ctx, origin.CompanyID, nil, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, e.Operator)
 			if err == nil && ends.task == nil {
 				err = s.endTask(ctx, origin.CompanyID, e.TaskID, orTime(e.EndedAt, now))
 			}
 		case "node_started":
-			all = e.timeouts(now)
+			all = e.timeoutReminders(now)
 			err = s.startNode(ctx, origin.CompanyID, e, ends, all)
 		case "node_finished":
 			o.Ended, all, err = s.endNode(ctx, origin.CompanyID, e, ends, now)
@@ -122,25 +123,25 @@ func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outco
 	return o, err
 }
 
-// end is how a business task or a node ended.
-type end struct {
+// ending is the recorded end of a business task or a node.
+type ending struct {
 	at          time.Time
-	awaitsStart bool // it was told before the start
+	awaitsStart bool // the end was reported before the start
 }
 
-// ends are those of the task and the node of an event; nil is not over.
-type ends struct{ task, node *end }
+// endings are the recorded ends of the task and the node of an event; nil: not over.
+type endings struct{ task, node *ending }
 
-// The subjects of ends.
+// The subjects of endings.
 const (
 	taskSubject = "task"
 	nodeSubject = "node"
 )
 
-func (s *Service) ends(ctx context.Context, companyID int64, e Event) (found ends, err error) {
+func (s *Service) readEnds(ctx context.Context, companyID int64, e Event) (found endings, err error) {
 	rows, err := s.q.BusinessEnds(ctx, dbq.BusinessEndsParams{CompanyID: companyID, TaskID: e.TaskID, NodeID: e.NodeID})
 	for _, row := range rows {
-		one := &end{row.EndedAt, row.AwaitsStart}
+		one := &ending{row.EndedAt, row.AwaitsStart}
 		if row.Subject == taskSubject {
 			found.task = one
 		} else {
@@ -150,33 +151,33 @@ func (s *Service) ends(ctx context.Context, companyID int64, e Event) (found end
 	return found, postgres.Wrap("read ends", err, nil)
 }
 
-func (s *Service) putEnd(ctx context.Context, companyID int64, subject string, id int64, e end) error {
-	return postgres.Wrap("note end", s.q.BusinessEndPut(ctx, dbq.BusinessEndPutParams{
+func (s *Service) storeEnd(ctx context.Context, companyID int64, subject string, id int64, e ending) error {
+	return postgres.Wrap("store end", s.q.BusinessEndPut(ctx, dbq.BusinessEndPutParams{
 		CompanyID: companyID, Subject: subject, SubjectID: id, EndedAt: e.at, AwaitsStart: e.awaitsStart,
 	}), nil)
 }
 
 func (s *Service) endTask(ctx context.Context, companyID, taskID int64, at time.Time) error {
-	if err := s.putEnd(ctx, companyID, taskSubject, taskID, end{at: at}); err != nil {
+	if err := s.storeEnd(ctx, companyID, taskSubject, taskID, ending{at: at}); err != nil {
 		return err
 	}
-	return postgres.Wrap("note ends of nodes", s.q.BusinessEndNodes(ctx, dbq.BusinessEndNodesParams{
+	return postgres.Wrap("store ends of nodes", s.q.BusinessEndNodes(ctx, dbq.BusinessEndNodesParams{
 		CompanyID: companyID, TaskID: &taskID, EndedAt: at,
 	}), nil)
 }
 
-// startNode finds out whether the start of a node comes too late: of its reminders, all, nothing is told then. What is over is begun
-// again only by a start after its end. A start without a time is after the end of the node, unless this end was told before its start,
-// and before the end of the task.
-func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends ends, all []Notification) error {
-	isAfter := func(end *end) bool { return e.StartedAt != nil && e.StartedAt.After(end.at) }
+// startNode decides whether the start of a node comes too late; then its reminders, all, are marked as over. A start
+// begins a node or task that is over again only if it is after the end. A start without a time counts as after the
+// end of the node, unless that end was reported before any start, and as before the end of the task.
+func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends endings, all []Notification) error {
+	isAfter := func(end *ending) bool { return e.StartedAt != nil && e.StartedAt.After(end.at) }
 	isLate := ends.node != nil && !isAfter(ends.node) && (e.StartedAt != nil || ends.node.awaitsStart)
 	if isLate || (ends.task != nil && !isAfter(ends.task)) {
 		for i := range all {
-			all[i].over = true
+			all[i].isOver = true
 		}
 		if ends.node != nil && ends.node.awaitsStart {
-			return s.putEnd(ctx, companyID, nodeSubject, *e.NodeID, end{at: ends.node.at})
+			return s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{at: ends.node.at})
 		}
 		return nil
 	}
@@ -193,12 +194,13 @@ func (s *Service) startNode(ctx context.Context, companyID int64, e Event, ends 
 	return postgres.Wrap("begin node again", err, nil)
 }
 
-// endNode ends the reminders of a node, and tells how many. Of a node that was never begun it gives reminders that are over, whose names
-// a late start finds taken. An end of before its latest start changes nothing, if that start was told with its time.
-func (s *Service) endNode(ctx context.Context, companyID int64, e Event, ends ends, now time.Time) (ended int, all []Notification, err error) {
+// endNode ends the reminders of a node, and returns how many. For a node that was never started it returns reminders
+// that are over, so that a late start finds their dedup keys taken. An end before the latest start of the node
+// changes nothing, if that start was reported with its time.
+func (s *Service) endNode(ctx context.Context, companyID int64, e Event, ends endings, now time.Time) (ended int, all []Notification, err error) {
 	reminders, err := s.q.NodeReminders(ctx, dbq.NodeRemindersParams{CompanyID: companyID, NodeID: *e.NodeID})
 	if err != nil {
-		return 0, nil, fmt.Errorf("look for reminders: %w", err)
+		return 0, nil, fmt.Errorf("read reminders: %w", err)
 	}
 	if e.EndedAt != nil && reminders.StartedAt.After(*e.EndedAt) {
 		return 0, nil, nil
@@ -208,18 +210,18 @@ func (s *Service) endNode(ctx context.Context, companyID int64, e Event, ends en
 	case err != nil:
 		return 0, nil, err
 	case ends.node == nil:
-		if err := s.putEnd(ctx, companyID, nodeSubject, *e.NodeID, end{orTime(e.EndedAt, now), !reminders.HasAny}); err != nil {
+		if err := s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{orTime(e.EndedAt, now), !reminders.HasAny}); err != nil {
 			return 0, nil, err
 		}
 	case e.EndedAt != nil:
-		if err := s.putEnd(ctx, companyID, nodeSubject, *e.NodeID, end{*e.EndedAt, ends.node.awaitsStart}); err != nil {
+		if err := s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{*e.EndedAt, ends.node.awaitsStart}); err != nil {
 			return 0, nil, err
 		}
 	}
 	if !reminders.HasAny {
-		all = e.timeouts(now)
+		all = e.timeoutReminders(now)
 		for i := range all {
-			all[i].over = true
+			all[i].isOver = true
 		}
 	}
 	return ended, all, nil
@@ -232,46 +234,47 @@ func orTime(at *time.Time, otherwise time.Time) time.Time {
 	return *at
 }
 
-// How many notifications and, once their times have come, messages the orbits of an event may make.
+// Maximum numbers of notifications, and of messages once they are due, that the orbits of one event can cause.
 const (
 	remindersMost = 1000
 	messagesMost  = 50_000
 )
 
-// orbitsMost is how many orbits an event may have, with as many channels and people as it has; one is always allowed.
+// orbitsMost is the maximum number of orbits of an event with its number of channels and recipients; at least one is
+// allowed.
 func (e Event) orbitsMost() int {
 	reminders := min(remindersMost, messagesMost/max(len(e.UserIDs), 1))
-	return max(reminders/(len(slots)*max(len(e.Channels), 1)), 1)
+	return max(reminders/(len(reminderMinutes)*max(len(e.Channels), 1)), 1)
 }
 
-// How many days ahead people may be told, and for how many years a node may have been worked on.
+// How many days ahead times can lie, and how many years back the start or end of a node can lie.
 const (
-	farthest = 366
-	longest  = 20
+	maxDaysAhead = 366
+	maxYearsBack = 20
 )
 
-// check finds what is wrong with an event.
+// check returns request.invalid for what is wrong with an event.
 func (e Event) check() error {
 	for i, orbit := range e.Orbits {
-		if orbit.InTime.After(time.Now().AddDate(0, 0, farthest)) {
-			return fault.InvalidField(fmt.Sprintf("orbits.%d.in_time", i), fault.TooFarAhead, farthest)
+		if orbit.InTime.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
+			return fault.InvalidField(fmt.Sprintf("orbits.%d.in_time", i), fault.TooFarAhead, maxDaysAhead)
 		}
 	}
-	if at := e.StartedAt; at != nil && at.After(time.Now().AddDate(0, 0, farthest)) {
-		return fault.InvalidField("started_at", fault.TooFarAhead, farthest)
+	if at := e.StartedAt; at != nil && at.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
+		return fault.InvalidField("started_at", fault.TooFarAhead, maxDaysAhead)
 	}
-	if at := e.StartedAt; at != nil && at.Before(time.Now().AddDate(-longest, 0, 0)) {
+	if at := e.StartedAt; at != nil && at.Before(time.Now().AddDate(-maxYearsBack, 0, 0)) {
 		return fault.InvalidField("started_at", fault.InThePast, nil)
 	}
-	if at := e.EndedAt; at != nil && at.After(time.Now().AddDate(0, 0, farthest)) {
-		return fault.InvalidField("finished_at", fault.TooFarAhead, farthest)
+	if at := e.EndedAt; at != nil && at.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
+		return fault.InvalidField("finished_at", fault.TooFarAhead, maxDaysAhead)
 	}
-	if at := e.EndedAt; at != nil && at.Before(time.Now().AddDate(-longest, 0, 0)) {
+	if at := e.EndedAt; at != nil && at.Before(time.Now().AddDate(-maxYearsBack, 0, 0)) {
 		return fault.InvalidField("finished_at", fault.InThePast, nil)
 	}
-	isOfNode := slices.Contains([]string{"node_done", "node_started", "node_finished"}, e.Name)
+	isNodeEvent := slices.Contains([]string{"node_done", "node_started", "node_finished"}, e.Name)
 	switch {
-	case isOfNode && e.NodeID == nil:
+	case isNodeEvent && e.NodeID == nil:
 		return fault.InvalidField("node_inst_id", fault.Required, nil)
 	case e.Name == "node_started" && e.MaxMins == nil:
 		return fault.InvalidField("max_duration", fault.Required, nil)
@@ -285,8 +288,8 @@ func (e Event) check() error {
 	return nil
 }
 
-// everywhere is one notification for each channel.
-func (e Event) everywhere(bizType int16, bizID int64, key string) []Notification {
+// onEachChannel returns one notification for each channel.
+func (e Event) onEachChannel(bizType int16, bizID int64, key string) []Notification {
 	all := make([]Notification, len(e.Channels))
 	for i, channel := range e.Channels {
 		all[i] = Notification{
@@ -297,21 +300,21 @@ func (e Event) everywhere(bizType int16, bizID int64, key string) []Notification
 	return all
 }
 
-// orbits are the reminders before each orbit, those whose time has passed left out.
-func (e Event) orbits(now time.Time) []Notification {
+// orbitReminders returns the reminders before each orbit that are not in the past.
+func (e Event) orbitReminders(now time.Time) []Notification {
 	var all []Notification
 	for _, orbit := range e.Orbits {
-		for _, minutes := range slots {
+		for _, minutes := range reminderMinutes {
 			at := orbit.InTime.Add(-time.Duration(minutes) * time.Minute)
 			if at.Before(now) {
 				continue
 			}
 			own := map[string]any{"orbitNo": orbit.No, "remainMin": minutes}
-			if _, said := e.Payload["inTime"]; !said {
+			if _, isSet := e.Payload["inTime"]; !isSet {
 				own["inTime"] = orbit.InTime.Format("2006-01-02 15:04")
 			}
-			for _, n := range e.everywhere(OrbitRemind, e.TaskID, fmt.Sprintf("2_%d_%d_%d", e.TaskID, orbit.No, minutes)) {
-				n.NextRunAt, n.Own, n.ExpiresAt = &at, own, new(at.Add(slotWidth))
+			for _, n := range e.onEachChannel(OrbitRemind, e.TaskID, fmt.Sprintf("2_%d_%d_%d", e.TaskID, orbit.No, minutes)) {
+				n.NextRunAt, n.Own, n.ExpiresAt = &at, own, new(at.Add(reminderLife))
 				all = append(all, n)
 			}
 		}
@@ -319,9 +322,9 @@ func (e Event) orbits(now time.Time) []Notification {
 	return all
 }
 
-// timeouts are the reminders of a node that takes too long.
-func (e Event) timeouts(now time.Time) []Notification {
-	all := e.everywhere(NodeTimeout, *e.NodeID, fmt.Sprintf("5_%d", *e.NodeID))
+// timeoutReminders returns the reminders of a node that takes too long.
+func (e Event) timeoutReminders(now time.Time) []Notification {
+	all := e.onEachChannel(NodeTimeout, *e.NodeID, fmt.Sprintf("5_%d", *e.NodeID))
 	started := orTime(e.StartedAt, now)
 	own := map[string]any{"nodeInstId": *e.NodeID}
 	var limit int64

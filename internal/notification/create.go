@@ -13,8 +13,8 @@ import (
 	"lksms/internal/queue"
 )
 
-// Create is Enqueue of what a caller asks for itself: a notification whose message is empty is refused, and with it the others.
-// Faults: request.invalid.
+// Create is Enqueue for notifications that a caller creates directly. If one of the messages is empty, it rejects the
+// request as a whole. Faults: request.invalid, limit.reached.
 func (s *Service) Create(ctx context.Context, a *Announcement, all []Notification, origin queue.Origin) (o Outcome, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		if o, err = s.Enqueue(ctx, a, all, origin); err != nil {
@@ -30,12 +30,13 @@ func (s *Service) Create(ctx context.Context, a *Announcement, all []Notificatio
 	return o, err
 }
 
-// Enqueue stores the notifications of an announcement with their tasks, all or none; those whose time is to come get theirs then. Of
-// several at once with one dedup key, one is stored and all are given its id (S1.3). Faults: request.invalid, limit.reached.
+// Enqueue stores the notifications of an announcement and runs those that are due, all or none; the others run when
+// they are due. Of several calls at once with one dedup key, one stores its notification, and all return its id
+// (S1.3). Faults: request.invalid, limit.reached.
 func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notification, origin queue.Origin) (Outcome, error) {
 	for i := range all {
-		if at := all[i].NextRunAt; at != nil && at.After(time.Now().AddDate(0, 0, farthest)) {
-			return Outcome{}, fault.InvalidField("next_run_time", fault.TooFarAhead, farthest)
+		if at := all[i].NextRunAt; at != nil && at.After(time.Now().AddDate(0, 0, maxDaysAhead)) {
+			return Outcome{}, fault.InvalidField("next_run_time", fault.TooFarAhead, maxDaysAhead)
 		}
 		if err := all[i].complete(a.Payload); err != nil {
 			return Outcome{}, err
@@ -44,11 +45,11 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 			return Outcome{}, err
 		}
 	}
-	said := a.Payload
-	if said == nil {
-		said = map[string]any{}
+	content := a.Payload
+	if content == nil {
+		content = map[string]any{}
 	}
-	payload, err := written(said)
+	payload, err := encodeJSON(content)
 	if err != nil {
 		return Outcome{}, fmt.Errorf("write payload: %w", err)
 	}
@@ -57,13 +58,13 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 	for i := range order {
 		order[i] = i
 	}
-	// Two calls that name the same things wait for each other in one order.
+	// Two calls with the same dedup keys lock them in one order, so that they cannot deadlock.
 	slices.SortStableFunc(order, func(a, b int) int {
 		return strings.Compare(all[a].Channel+"\x00"+orEmpty(all[a].DedupKey), all[b].Channel+"\x00"+orEmpty(all[b].DedupKey))
 	})
 	o := Outcome{Made: made}
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
-		announcement, isMoreWaiting := stored{payload: payload, userIDs: distinct(a.UserIDs)}, false
+		announcement, isMoreWaiting := storedAnnouncement{payload: payload, userIDs: distinct(a.UserIDs)}, false
 		for _, i := range order {
 			if made[i], err = s.enqueue(ctx, &announcement, all[i], origin); err != nil {
 				return err
@@ -75,36 +76,36 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 				return err
 			}
 		}
-		o.HasMoreFailed, err = s.tellOutcomes(ctx, made, origin.User)
+		o.HasMoreFailed, err = s.readOutcomes(ctx, made, origin.User)
 		return err
 	})
 	return o, err
 }
 
-// waitingMost is how many notifications of a company may wait for their time, those that repeat included: as many as five reminders of
-// 50 things a day for a year. It bounds what one company adds to the sweeps.
+// waitingMost bounds the notifications of a company that wait for their time, those with reminders included: as many
+// as five reminders for each of 50 things a day for a year. It bounds the work that one company causes in the sweeps.
 const waitingMost = 100_000
 
-// checkWaiting refuses what was just stored, if too many notifications of the company wait with it.
+// checkWaiting returns limit.reached if too many notifications of the company wait, those just stored included.
 func (s *Service) checkWaiting(ctx context.Context, companyID int64) error {
 	n, err := s.q.NotificationsWaiting(ctx, dbq.NotificationsWaitingParams{CompanyID: companyID, Most: waitingMost + 1})
 	if err == nil && n > waitingMost {
 		return fault.AtLimit(waitingMost)
 	}
-	return postgres.Wrap("count notifications that wait", err, nil)
+	return postgres.Wrap("count waiting notifications", err, nil)
 }
 
-// waits tells whether something of a notification is left to do after its request.
+// waits reports whether a notification still has to run after its request.
 func (n *Notification) waits() bool {
-	return !n.over && (n.Repeat != nil || n.NextRunAt != nil && n.NextRunAt.After(time.Now()))
+	return !n.isOver && (n.Repeat != nil || n.NextRunAt != nil && n.NextRunAt.After(time.Now()))
 }
 
-// failuresMost is how many people who cannot be reached one answer names.
+// failuresMost is how many unreachable recipients one answer names.
 const failuresMost = 100
 
-// tellOutcomes says of each notification what became of it so far, and why, of those that the user submitted, and tells whether there
-// are more people who cannot be reached than it named.
-func (s *Service) tellOutcomes(ctx context.Context, made []Made, user string) (hasMore bool, err error) {
+// readOutcomes fills in the state, the remark and the failures of the notifications that the user submitted. hasMore
+// reports whether there are more unreachable recipients than it filled in.
+func (s *Service) readOutcomes(ctx context.Context, made []Made, user string) (hasMore bool, err error) {
 	ids := make([]int64, len(made))
 	for i := range made {
 		ids[i] = made[i].ID
@@ -134,19 +135,19 @@ func (s *Service) tellOutcomes(ctx context.Context, made []Made, user string) (h
 	return hasMore, nil
 }
 
-// stored is an announcement as it is stored, with the first notification that is made of it.
-type stored struct {
-	id      *int64 // nil: not yet
+// storedAnnouncement is an announcement that is stored together with the first of its notifications.
+type storedAnnouncement struct {
+	id      *int64 // nil: not stored yet
 	payload []byte
 	userIDs []string
 }
 
-func (s *Service) enqueue(ctx context.Context, a *stored, n Notification, origin queue.Origin) (Made, error) {
+func (s *Service) enqueue(ctx context.Context, a *storedAnnouncement, n Notification, origin queue.Origin) (Made, error) {
 	made := Made{Channel: n.Channel}
 	own := []byte("{}")
 	if n.Own != nil {
 		var err error
-		if own, err = written(n.Own); err != nil {
+		if own, err = encodeJSON(n.Own); err != nil {
 			return made, fmt.Errorf("write payload: %w", err)
 		}
 	}
@@ -155,14 +156,14 @@ func (s *Service) enqueue(ctx context.Context, a *stored, n Notification, origin
 		AnnouncementID: a.id, OwnPayload: own, NextRunAt: n.NextRunAt, RepeatMinutes: n.Repeat, StartedAt: n.StartedAt,
 		Operator: n.Operator, SubmittedBy: origin.User, Sign: n.Sign, ExpiresAt: n.ExpiresAt,
 	}
-	if n.over {
+	if n.isOver {
 		p.EndedAs = new(Cancelled)
 	}
-	isNew := a.id == nil // to the database, to which an announcement is not given in vain
+	isNew := a.id == nil // first look for the dedup key: the statement below would store an announcement in vain
 	if isNew {
 		p.Payload, p.UserIds = a.payload, a.userIDs
 	}
-	for attempt := range 10 { // the one of the name may be deleted between two looks
+	for attempt := range 10 { // a notification with the key may be deleted between the two statements
 		if n.DedupKey != nil && (isNew || attempt > 0) {
 			id, err := s.q.NotificationFind(ctx, dbq.NotificationFindParams{
 				CompanyID: origin.CompanyID, Channel: n.Channel, DedupKey: *n.DedupKey, BizTaskID: n.BizTaskID, SubmittedBy: origin.User,
@@ -178,7 +179,7 @@ func (s *Service) enqueue(ctx context.Context, a *stored, n Notification, origin
 		row, err := s.q.NotificationCreate(ctx, p)
 		if err == nil {
 			made.ID, a.id = row.ID, &row.AnnouncementID
-			if !n.over && (n.NextRunAt == nil || !n.NextRunAt.After(time.Now())) {
+			if !n.isOver && (n.NextRunAt == nil || !n.NextRunAt.After(time.Now())) {
 				_, err = s.run(ctx, &made.ID, 1, origin)
 			}
 			return made, err
@@ -193,17 +194,17 @@ func (s *Service) enqueue(ctx context.Context, a *stored, n Notification, origin
 	return made, fault.InvalidField("channels", fault.NotThere, nil)
 }
 
-// distinct keeps the first of each.
+// distinct removes duplicates and keeps the order.
 func distinct(all []string) []string {
-	once := make([]string, 0, len(all))
+	result := make([]string, 0, len(all))
 	seen := map[string]bool{}
 	for _, one := range all {
 		if !seen[one] {
 			seen[one] = true
-			once = append(once, one)
+			result = append(result, one)
 		}
 	}
-	return once
+	return result
 }
 
 func orEmpty(s *string) string {
@@ -213,7 +214,7 @@ func orEmpty(s *string) string {
 	return *s
 }
 
-// people finds the addresses of users on a channel.
+// people returns users with their addresses on a channel.
 func (s *Service) people(ctx context.Context, companyID int64, channel string, userIDs []string) ([]queue.Person, error) {
 	addresses, err := s.contacts.Addresses(ctx, companyID, channel, userIDs)
 	if err != nil {

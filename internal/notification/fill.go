@@ -12,9 +12,9 @@ import (
 
 var placeholder = regexp.MustCompile(`\$\{([^{}]*)\}`)
 
-// fill replaces ${key} by what the payload says, and names the keys of which it says nothing. What is filled in is not looked
-// at again. Of a text of more than most characters it writes only so much that it is longer: a short template may name a long
-// value many times.
+// fill replaces each ${key} by its value in the payload, and returns the keys that are missing there. Placeholders in
+// values are not replaced. A text longer than most characters is cut at some point behind them: a short template may
+// repeat a long value many times.
 func fill(template string, payload map[string]any, most int) (text string, missing []string) {
 	var out strings.Builder
 	length, end := 0, 0
@@ -38,7 +38,7 @@ func fill(template string, payload map[string]any, most int) (text string, missi
 			write(text)
 			continue
 		}
-		text, err := written(value)
+		text, err := encodeJSON(value)
 		if err != nil {
 			missing = append(missing, key)
 		}
@@ -50,8 +50,8 @@ func fill(template string, payload map[string]any, most int) (text string, missi
 	return out.String(), missing
 }
 
-// written is JSON for people to read: < and & stay as they are.
-func written(v any) ([]byte, error) {
+// encodeJSON writes JSON for people to read: < and & are not escaped.
+func encodeJSON(v any) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
@@ -61,7 +61,7 @@ func written(v any) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
 }
 
-// number reads a whole number of a payload.
+// number reads an integer from a payload. It rounds fractions.
 func number(v any) (int64, bool) {
 	switch v := v.(type) {
 	case json.Number:

@@ -34,7 +34,7 @@ func FuzzFill(f *testing.F) {
 		if err := n.complete(fields); err != nil && !errors.As(err, new(*fault.Error)) {
 			t.Errorf("not a fault: %v", err)
 		}
-		if n.Repeat != nil && (*n.Repeat < 1 || *n.Repeat > longestRepeat) {
+		if n.Repeat != nil && (*n.Repeat < 1 || *n.Repeat > maxRepeatMinutes) {
 			t.Errorf("a reminder each %d minutes", *n.Repeat)
 		}
 	})

@@ -1,5 +1,5 @@
-// Package notification tells people of business events: it keeps notifications until their time, writes their texts and enqueues a task for
-// each person.
+// Package notification owns notifications, business events, notification templates and messages that are sent once.
+// It keeps notifications until their time, renders their texts and enqueues a task for each recipient.
 package notification
 
 import (
@@ -15,7 +15,7 @@ import (
 	"lksms/internal/queue"
 )
 
-// The business types of the documents (S1.1); others may be used.
+// The documented business types (S1.1). Callers can use others.
 const (
 	TaskCreated int16 = iota
 	NodeDone
@@ -25,7 +25,7 @@ const (
 	NodeTimeout
 )
 
-// The states of a notification (S1.2). Some failed, which is ours, is neither success nor failure.
+// The states of a notification (S1.2). SomeFailed, which is not in the documents, is neither success nor failure.
 const (
 	Waiting int16 = iota
 	Succeeded
@@ -35,7 +35,7 @@ const (
 	SomeFailed
 )
 
-// Service tells people of business events. Every method is at most one transaction.
+// Service manages notifications. Every method is at most one transaction, except Run.
 type Service struct {
 	db          *postgres.DB
 	q           *dbq.Queries
@@ -45,100 +45,100 @@ type Service struct {
 	failed      *prometheus.CounterVec
 }
 
-// New returns a Service. platformURL is what ${platformUrl} means where a payload does not say; it may be empty.
+// New returns a Service. platformURL is the value of ${platformUrl} for payloads that have none; it can be empty.
 func New(db *postgres.DB, tasks *queue.Service, contacts *contact.Service, platformURL string, reg prometheus.Registerer) *Service {
 	return &Service{
 		db: db, q: dbq.New(db), tasks: tasks, contacts: contacts, platformURL: platformURL,
 		failed: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
-			Name: "lksms_notifications_failed_total", Help: "Notifications that nobody was told of, by the reason.",
+			Name: "lksms_notifications_failed_total", Help: "Notifications that failed without a task, by reason.",
 		}, []string{"reason"}),
 	}
 }
 
-// Announcement is what the notifications of one request say, and to whom.
+// Announcement is the content and the recipients that the notifications of one request share.
 type Announcement struct {
 	Payload map[string]any
 	UserIDs []string
 }
 
-// Notification is an announcement that is to be made on a channel (S1.2).
+// Notification is an announcement on one channel (S1.2).
 type Notification struct {
 	BizType   int16
 	BizID     int64
-	BizTaskID *int64 // the business task whose event it is of, with which it ends; nil: a caller asked for it by itself
+	BizTaskID *int64 // the business task whose event caused it, and with which it ends; nil: a caller created it directly
 	Channel   string
-	Own       map[string]any // what it says beside the announcement; of a name that stands in both, this counts
-	DedupKey  *string        // names it on its channel, for its submitter, or of an event for its company: a second one of the name is the first
-	NextRunAt *time.Time     // nil: now
-	Repeat    *int64         // minutes after which its people are told again
-	StartedAt *time.Time     // of a node that may take too long
-	Sign      *string        // goes before the text; nil: the template's
-	ExpiresAt *time.Time     // nobody is told after it; nil: never
+	Own       map[string]any // added to the payload of the announcement; overrides its keys
+	DedupKey  *string        // identifies it on its channel, for its submitter, or for its company if an event caused it: a second one with the key is the first
+	NextRunAt *time.Time     // nil: now, or by the payload of a NodeTimeout
+	Repeat    *int64         // minutes between reminders; nil: none, or by the payload of a NodeTimeout
+	StartedAt *time.Time     // start of the node, for a timeout reminder
+	Sign      *string        // signature before the text; nil: that of the template
+	ExpiresAt *time.Time     // no task is enqueued after this time; nil: never expires
 	Operator  *string
 
-	over bool // it ended before it began
+	isOver bool // stored as cancelled: its node or task had ended before
 }
 
-// Made is what became of a Notification.
+// Made is the result of creating a Notification.
 type Made struct {
 	ID           int64
 	Channel      string
 	Deduplicated bool
 	Status       int16
-	Remark       string    // why nobody is told; empty: they are
-	Failed       []Failure // who cannot be reached, known already
+	Remark       string    // why no task was enqueued; empty: no reason
+	Failed       []Failure // recipients that are already known to be unreachable
 }
 
-// Failure is why somebody cannot be reached.
+// Failure names a recipient that cannot be reached, and the reason.
 type Failure struct{ UserID, Reason string }
 
-// complete finds in the payload of a node's announcement what is not said beside it (S1.5): when people are told first, and how often
-// again.
+// complete reads from the payload of a node's announcement what the notification does not set itself (S1.5): the time
+// of the first reminder, and the minutes between reminders.
 func (n *Notification) complete(payload map[string]any) error {
 	if n.BizType != NodeTimeout {
 		return nil
 	}
-	if said := payload["timeoutRemind"]; n.Repeat == nil && said != nil {
-		minutes, isNumber := number(said)
+	if value := payload["timeoutRemind"]; n.Repeat == nil && value != nil {
+		minutes, isNumber := number(value)
 		switch {
 		case !isNumber:
 			return fault.InvalidField("payload.timeoutRemind", fault.WrongType, "integer")
 		case minutes < 0:
 			return fault.InvalidField("payload.timeoutRemind", fault.TooSmall, 0)
-		case minutes > longestRepeat:
-			return fault.InvalidField("payload.timeoutRemind", fault.TooBig, longestRepeat)
+		case minutes > maxRepeatMinutes:
+			return fault.InvalidField("payload.timeoutRemind", fault.TooBig, maxRepeatMinutes)
 		case minutes > 0:
 			n.Repeat = &minutes
 		}
 	}
 	if n.NextRunAt == nil && n.StartedAt != nil {
 		limit, _ := number(payload["maxDuration"])
-		if limit < 0 || limit > longestRepeat {
-			return fault.InvalidField("payload.maxDuration", fault.TooBig, longestRepeat)
+		if limit < 0 || limit > maxRepeatMinutes {
+			return fault.InvalidField("payload.maxDuration", fault.TooBig, maxRepeatMinutes)
 		}
 		n.NextRunAt = new(n.StartedAt.Add(time.Duration(limit) * time.Minute))
 	}
 	return nil
 }
 
-// longestRepeat is the most minutes between two reminders.
-const longestRepeat = 525600
+// maxRepeatMinutes is the maximum number of minutes between two reminders: a year.
+const maxRepeatMinutes = 525600
 
-// checkTimes finds what is wrong with the times of a notification.
+// checkTimes returns request.invalid for times that are too far in the past or ahead.
 func (n *Notification) checkTimes() error {
 	now := time.Now()
-	if at := n.StartedAt; at != nil && at.After(now.AddDate(0, 0, farthest)) {
-		return fault.InvalidField("started_at", fault.TooFarAhead, farthest)
+	if at := n.StartedAt; at != nil && at.After(now.AddDate(0, 0, maxDaysAhead)) {
+		return fault.InvalidField("started_at", fault.TooFarAhead, maxDaysAhead)
 	}
-	if at := n.StartedAt; at != nil && at.Before(now.AddDate(-longest, 0, 0)) {
+	if at := n.StartedAt; at != nil && at.Before(now.AddDate(-maxYearsBack, 0, 0)) {
 		return fault.InvalidField("started_at", fault.InThePast, nil)
 	}
 	switch at := n.ExpiresAt; {
 	case at == nil:
 	case at.Before(now), n.NextRunAt != nil && at.Before(*n.NextRunAt):
 		return fault.InvalidField("expires_at", fault.InThePast, nil)
-	case at.After(now.AddDate(0, 0, 2*farthest)):
-		return fault.InvalidField("expires_at", fault.TooFarAhead, 2*farthest)
+	case at.After(now.AddDate(0, 0, 2*maxDaysAhead)):
+		return fault.InvalidField("expires_at", fault.TooFarAhead, 2*maxDaysAhead)
 	}
 	return nil
 }

@@ -20,25 +20,24 @@ const (
 	NotSent
 )
 
-// directory.WeChat is the channel of subscribe messages.
-
-// Once is a message that a person gets from a submitter once for a business object and a kind of message (S2.1).
+// Once is a message on the WeChat channel that a submitter sends a user at most once for a business object and a kind
+// of message (S2.1).
 type Once struct {
 	BusinessType, TemplateType, ReceiverUserID, TemplateID string
 
 	BusinessID int64
-	OpenID     string         // instead of that of the contact; may be empty
-	Data       map[string]any // as WeChat wants it
-	Page       string         // may be empty
-	Again      bool           // send it again if it failed
-	OnUnclear  string         // retry or fail
+	OpenID     string         // overrides the openid of the contact; can be empty
+	Data       map[string]any // in WeChat's format
+	Page       string         // can be empty
+	Again      bool           // send the message again if it failed
+	OnUnclear  string         // retry or fail, if it is unknown whether the provider sent the message
 }
 
-// SendOnce sends a message unless the submitter has sent one of the name, or it is on its way: then it gives that one, and says so. Of
-// several at once, one is sent. What a crash left half sent, and what nobody knows of whether it went out, has failed, unless OnUnclear
-// says that it is sent again (S2.2).
+// SendOnce sends a message unless the submitter has sent one with the same identity or one is on its way: then it
+// returns that one, and deduplicated. Of several calls at once, one sends. A message that a crash interrupted, or of
+// which nobody knows whether it was sent, has failed, unless OnUnclear says to send it again (S2.2).
 func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (row dbq.SubscribeListRow, deduplicated bool, err error) {
-	data, err := written(m.Data)
+	data, err := encodeJSON(m.Data)
 	if err != nil {
 		return row, false, err
 	}
@@ -49,33 +48,34 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (ro
 		})
 		switch {
 		case err == nil:
-			err = s.sendOnce(ctx, id, m, data, origin)
+			err = s.enqueueOnce(ctx, id, m, data, origin)
 		case postgres.IsNoRows(err):
 			id, err = s.q.SubscribeHold(ctx, dbq.SubscribeHoldParams{
 				CompanyID: origin.CompanyID, SubmittedBy: origin.User, BusinessType: m.BusinessType, BusinessID: m.BusinessID,
 				TemplateType: m.TemplateType, ReceiverUserID: m.ReceiverUserID,
 			})
 			if err != nil {
-				return fmt.Errorf("hold message: %w", err)
+				return fmt.Errorf("lock message: %w", err)
 			}
-			if row, err = s.sentOnce(ctx, id); err != nil {
+			if row, err = s.readOnce(ctx, id); err != nil {
 				return err
 			}
 			if deduplicated = row.SendStatus != NotSent || !m.Again; deduplicated {
 				return nil
 			}
-			err = s.sendOnce(ctx, id, m, data, origin)
+			err = s.enqueueOnce(ctx, id, m, data, origin)
 		}
 		if err != nil {
 			return postgres.Wrap("send once", err, nil)
 		}
-		row, err = s.sentOnce(ctx, id)
+		row, err = s.readOnce(ctx, id)
 		return err
 	})
 	return row, deduplicated, err
 }
 
-func (s *Service) sentOnce(ctx context.Context, id int64) (dbq.SubscribeListRow, error) {
+// readOnce returns one message.
+func (s *Service) readOnce(ctx context.Context, id int64) (dbq.SubscribeListRow, error) {
 	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
 	if err == nil && len(rows) == 0 {
 		err = fault.New(fault.NotFound, fault.NotificationNotFound)
@@ -86,13 +86,13 @@ func (s *Service) sentOnce(ctx context.Context, id int64) (dbq.SubscribeListRow,
 	return rows[0], nil
 }
 
-// sendOnce gives a message a task.
-func (s *Service) sendOnce(ctx context.Context, id int64, m Once, data []byte, origin queue.Origin) error {
+// enqueueOnce enqueues the task of a message.
+func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte, origin queue.Origin) error {
 	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
 		Title: m.TemplateType, Content: string(data), TemplateID: m.TemplateID, Params: data, Page: m.Page,
 	})
 	if err != nil {
-		return fmt.Errorf("keep rendering: %w", err)
+		return fmt.Errorf("store rendering: %w", err)
 	}
 	person := queue.Person{UserID: m.ReceiverUserID, Address: m.OpenID}
 	if person.Address == "" {
@@ -110,25 +110,25 @@ func (s *Service) sendOnce(ctx context.Context, id int64, m Once, data []byte, o
 		return err
 	}
 	err = s.q.SubscribeSend(ctx, dbq.SubscribeSendParams{ID: id, TaskID: ids[0], TemplateID: m.TemplateID})
-	return postgres.Wrap("note task of message", err, nil)
+	return postgres.Wrap("store task of message", err, nil)
 }
 
-// OnceFilter says which messages to list; nil means any.
+// OnceFilter selects messages to list; nil matches all.
 type OnceFilter struct {
 	Viewer         queue.Viewer
 	BusinessType   *string
 	BusinessID     *int64
 	ReceiverUserID *string
 	Status         *int16
-	BeforeFailure  time.Time // of failures, with Before
+	BeforeFailure  time.Time // for lists of failures: failure time of the message with the id Before
 	Before         int64
 	Limit          int
 }
 
-// IsOfFailures tells whether a list is of those that failed, which is in the order of their failures.
+// IsOfFailures reports whether a list has only failed messages. Such a list is in the order of the failures.
 func (f OnceFilter) IsOfFailures() bool { return f.Status != nil && *f.Status == NotSent }
 
-// FailedAt is when a message failed; nil of one that did not.
+// FailedAt is when a message failed; nil: it did not fail.
 func FailedAt(m dbq.SubscribeListRow) *time.Time {
 	switch {
 	case m.SendStatus != NotSent:
@@ -136,11 +136,11 @@ func FailedAt(m dbq.SubscribeListRow) *time.Time {
 	case m.ReportedAt != nil:
 		return m.ReportedAt
 	default:
-		return &m.ChangedAt // it was cancelled
+		return &m.ChangedAt // the task was cancelled
 	}
 }
 
-// SentOnce lists messages, newest first (S2.4); those that failed, the latest failure first.
+// SentOnce lists messages, newest first (S2.4), or failed messages, the latest failure first.
 func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeListRow, error) {
 	if f.IsOfFailures() {
 		failures, err := s.q.SubscribeFailures(ctx, dbq.SubscribeFailuresParams{

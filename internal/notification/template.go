@@ -25,7 +25,7 @@ func (s *Service) PutTemplate(ctx context.Context, p dbq.NotificationTemplatePut
 	return rows[0], nil
 }
 
-// Templates gives the templates of a business type, of a channel, or all.
+// Templates returns the templates of a business type and of a channel; nil matches all.
 func (s *Service) Templates(ctx context.Context, bizType *int16, channel *string) ([]dbq.NotificationTemplateListRow, error) {
 	rows, err := s.q.NotificationTemplateList(ctx, dbq.NotificationTemplateListParams{BizType: bizType, Channel: channel})
 	return rows, postgres.Wrap("list templates", err, nil)

@@ -1,5 +1,5 @@
-// Package outbound makes connections to addresses that administrators configured: never to ones that only this machine should
-// reach, and with bounds on what comes back.
+// Package outbound owns connections to addresses that administrators configured. It refuses addresses that only this
+// machine should reach, and bounds what comes back.
 package outbound
 
 import (
@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// Policy says where connections may go. Link-local and metadata addresses are refused whatever it says.
+// Policy is where connections can go. Link-local and metadata addresses are refused in any case.
 type Policy struct {
-	Allow []netip.Prefix // if not empty, nowhere else
+	Allow []netip.Prefix // if not empty, only these
 	Deny  []netip.Prefix
 }
 
-// Networks reads addresses and networks.
+// Networks parses addresses and networks. An address becomes a network of one.
 func Networks(texts []string) ([]netip.Prefix, error) {
 	all := make([]netip.Prefix, 0, len(texts))
 	for _, text := range texts {
@@ -42,7 +42,8 @@ func Networks(texts []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// NetworkOf is what an address is counted as: a host may choose its addresses within an IPv6 network of /64.
+// NetworkOf returns the network as which an address is counted: the /64 of an IPv6 address, because a host can choose
+// any address in it, and the address itself otherwise.
 func NetworkOf(address string) string {
 	if ip, err := netip.ParseAddr(address); err == nil && ip.Is6() && !ip.Is4In6() {
 		if network, err := ip.WithZone("").Prefix(64); err == nil {
@@ -52,25 +53,25 @@ func NetworkOf(address string) string {
 	return address
 }
 
-// ErrRefused is the failure of a connection that the policy forbids.
+// ErrRefused is the error of a connection that the policy forbids.
 var ErrRefused = errors.New("the address is not allowed")
 
-// ErrTooLarge is the failure of an answer that is longer than AnswerMost.
+// ErrTooLarge is the error of an answer longer than AnswerMost.
 var ErrTooLarge = errors.New("the answer is too large")
 
-// AnswerMost is how many bytes of an answer are read.
+// AnswerMost is the maximum size of an answer in bytes.
 const AnswerMost = 1 << 20
 
-// metadata are addresses at which clouds tell a machine its secrets and that are not link-local.
+// metadata lists the metadata addresses of clouds that are not link-local. They give out a machine's secrets.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"),
 }
 
-// nat64 addresses carry an IPv4 address in their last four bytes.
+// nat64 is a prefix whose addresses carry an IPv4 address in their last four bytes.
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// Permits tells whether a connection to addr may be made.
+// Permits reports whether a connection to addr is allowed.
 func (p Policy) Permits(addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	if nat64.Contains(addr) {
@@ -97,8 +98,8 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// Dial connects as net.Dialer does. The policy is asked of the address itself, after names have been resolved, so a name
-// cannot come to mean something else in between.
+// Dial connects like net.Dialer. It checks the resolved address, so that a name cannot change its address between the
+// check and the connection.
 func (p Policy) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{
 		Timeout: 10 * time.Second,
@@ -116,8 +117,8 @@ func (p Policy) Dial(ctx context.Context, network, address string) (net.Conn, er
 	return d.DialContext(ctx, network, address)
 }
 
-// Client is an HTTP client under the policy. A request takes at most limit, and redirects are not followed: they are the
-// answer.
+// Client returns an HTTP client under the policy. A request takes at most limit. Redirects are not followed: the
+// caller gets the redirect as the answer.
 func (p Policy) Client(limit time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: limit,
@@ -129,21 +130,21 @@ func (p Policy) Client(limit time.Duration) *http.Client {
 	}
 }
 
-// ErrUnclear is the failure of a request that may have arrived: a connection was there, and no whole answer came.
-var ErrUnclear = errors.New("there was no whole answer")
+// ErrUnclear is the error of a request that may have arrived: a connection was open, and no whole answer came.
+var ErrUnclear = errors.New("no complete answer")
 
-// Do sends a request and reads the whole answer, of at most AnswerMost bytes. The status is 0 if none came.
+// Do sends a request and reads the whole answer, of at most AnswerMost bytes. The status is 0 if no answer came.
 func Do(client *http.Client, req *http.Request) (status int, body []byte, err error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
-	res, err := client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace))) //nolint:gosec // the policy is asked of every address
+	res, err := client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace))) //nolint:gosec // the policy checks every address
 	if err != nil {
 		if connected.Load() {
 			err = errors.Join(ErrUnclear, err)
 		}
 		return 0, nil, err
 	}
-	defer res.Body.Close() //nolint:errcheck // it was read, or is of no use
+	defer res.Body.Close() //nolint:errcheck // the body was read, or is not needed
 	body, err = io.ReadAll(io.LimitReader(res.Body, AnswerMost+1))
 	if err == nil && len(body) > AnswerMost {
 		err = ErrTooLarge
@@ -154,7 +155,7 @@ func Do(client *http.Client, req *http.Request) (status int, body []byte, err er
 	return res.StatusCode, body, err
 }
 
-// DialTLS connects like Dial and shakes hands as a client of the server called name.
+// DialTLS connects like Dial and does the TLS handshake with a server called name.
 func (p Policy) DialTLS(name string) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := p.Dial(ctx, network, address)
@@ -163,7 +164,7 @@ func (p Policy) DialTLS(name string) func(ctx context.Context, network, address 
 		}
 		secured := tls.Client(conn, &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12})
 		if err := secured.HandshakeContext(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("shake hands: %w", err), conn.Close())
+			return nil, errors.Join(fmt.Errorf("TLS handshake: %w", err), conn.Close())
 		}
 		return secured, nil
 	}

@@ -10,8 +10,9 @@ import (
 	"lksms/internal/postgres"
 )
 
-// NewWithClock is New for a database with a clock of its own: everything that is made in it, and everything that is asked of
-// it, goes by that. It runs as far ahead of ours as the only row of clock.hand says, or stands where the row says.
+// NewWithClock is New for a database with a clock of its own: all functions and statements in it use this clock. The
+// only row of clock.hand sets the clock: it runs ahead of the server's by the interval ahead, or stands still at
+// stopped.
 func NewWithClock(t testing.TB) string {
 	t.Helper()
 	url := NewEmpty(t)

@@ -1,4 +1,5 @@
-// Package pgtest gives each test a migrated PostgreSQL database of its own, on a real server that it starts itself.
+// Package pgtest gives each test a migrated PostgreSQL database of its own, on a real server that it starts if none
+// is given.
 package pgtest
 
 import (
@@ -30,8 +31,8 @@ const (
 	setupLimit = time.Minute
 )
 
-// A test means the server that was started for it, whatever the environment of the person who runs it says, and so do the
-// programs that it starts.
+// Tests and the programs that they start must use the server that was started for them, whatever PostgreSQL variables
+// the developer's environment has.
 func init() { postgres.ForgetLibpq() }
 
 // Main is the TestMain of a package that uses New.
@@ -46,7 +47,7 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// New returns the URL of a fresh migrated database, dropped when t ends.
+// New returns the URL of a new migrated database. It is dropped when t ends.
 func New(t testing.TB) string {
 	t.Helper()
 	return fresh(t, Create)
@@ -76,7 +77,7 @@ func fresh(t testing.TB, create func(ctx context.Context, admin string) (string,
 	return created
 }
 
-// Admin returns the URL of a database of New as a superuser reaches it.
+// Admin returns the superuser's URL of a database made by New.
 func Admin(t testing.TB, database string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
@@ -89,16 +90,16 @@ func Admin(t testing.TB, database string) string {
 	if err != nil {
 		t.Fatalf("read URL: %v", err)
 	}
-	of, err := url.Parse(database)
+	source, err := url.Parse(database)
 	if err != nil {
 		t.Fatalf("read URL: %v", err)
 	}
-	to.Path = of.Path
+	to.Path = source.Path
 	return to.String()
 }
 
-// Dir returns a folder for a private server, removed when t ends: its path is short enough for a socket, and whoever
-// PostgreSQL runs as may enter it. t.TempDir is neither.
+// Dir returns a folder for a private server, removed when t ends. Unlike t.TempDir, its path is short enough for a
+// socket, and the account that PostgreSQL runs as can enter it.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "lksms-dir-")
@@ -112,7 +113,7 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// shared is the server of this test process, when no other was given.
+// shared is the server of this test process if LKSMS_TEST_SERVER names none.
 var shared struct {
 	sync.Mutex
 	server *postgres.Server
@@ -135,8 +136,8 @@ func serverURL(ctx context.Context) (string, error) {
 	return shared.server.AdminURL(), nil
 }
 
-// Start starts a PostgreSQL that keeps nothing, in memory where there is a folder for that. stop ends it and clears up;
-// what a killed run left behind is cleared here.
+// Start starts a PostgreSQL that keeps nothing, with its data in memory if /dev/shm exists. stop ends it and deletes
+// its data. Start also deletes the data of runs that were killed.
 func Start(ctx context.Context) (server *postgres.Server, stop func(), err error) {
 	base := "/dev/shm"
 	if info, err := os.Stat(base); err != nil || !info.IsDir() {
@@ -147,7 +148,7 @@ func Start(ctx context.Context) (server *postgres.Server, stop func(), err error
 	if err != nil {
 		return nil, nil, fmt.Errorf("make test folder: %w", err)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // as root the server runs as somebody else, who passes through
+	if err := os.Chmod(dir, 0o755); err != nil { // under root the server runs as another account, which needs to pass through the folder
 		return nil, nil, fmt.Errorf("open test folder: %w", err)
 	}
 	server, err = postgres.StartServer(ctx, postgres.ServerOptions{
@@ -155,16 +156,16 @@ func Start(ctx context.Context) (server *postgres.Server, stop func(), err error
 		BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
 	})
 	if err != nil {
-		_ = os.RemoveAll(dir) // the error says more
+		_ = os.RemoveAll(dir) // the first error is more useful
 		return nil, nil, err
 	}
 	return server, func() {
-		_ = server.Stop()     // nothing in it is kept
-		_ = os.RemoveAll(dir) // the next run clears what is left
+		_ = server.Stop()     // its data is deleted anyway
+		_ = os.RemoveAll(dir) // the next run deletes the rest
 	}, nil
 }
 
-// clearAbandoned removes the folders of runs that were killed: their lock is free.
+// clearAbandoned deletes the folders of runs that were killed: their lock is free.
 func clearAbandoned(base string) {
 	dirs, err := filepath.Glob(filepath.Join(base, dirPrefix+"*"))
 	if err != nil {
@@ -173,7 +174,7 @@ func clearAbandoned(base string) {
 	for _, dir := range dirs {
 		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
 		if err != nil {
-			continue // just being made, or somebody else's
+			continue // the folder is being created, or belongs to another user
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			_ = os.RemoveAll(dir) // best effort
@@ -182,10 +183,11 @@ func clearAbandoned(base string) {
 	}
 }
 
-// owner is the role that the databases of tests belong to, and that their URLs name: an ordinary one, as the service has.
+// owner is the role that owns the databases of tests and connects to them. It is an ordinary role, like that of the
+// service.
 const owner = "lksms_test"
 
-// Create makes a migrated database on the server of the admin URL, which is that of a superuser.
+// Create creates a migrated database on the server of admin, which is a superuser's URL.
 func Create(ctx context.Context, admin string) (created string, drop func(), err error) {
 	template, err := templateDatabase(ctx, admin)
 	if err != nil {
@@ -197,7 +199,8 @@ func Create(ctx context.Context, admin string) (created string, drop func(), err
 func createDatabase(ctx context.Context, admin, template string) (created string, drop func(), err error) {
 	name := "test_" + strings.ToLower(rand.Text())
 	err = execute(ctx, admin, func(conn *pgx.Conn) error {
-		// The copy of files takes milliseconds; the default writes every page to the log. It came with version 15.
+		// Copying files takes milliseconds; the default strategy writes every page to the WAL. PostgreSQL 15
+		// introduced the option.
 		strategy := ""
 		if conn.PgConn().ParameterStatus("server_version") >= "15" {
 			strategy = " STRATEGY FILE_COPY"
@@ -214,14 +217,14 @@ func createDatabase(ctx context.Context, admin, template string) (created string
 	return ownersURL(admin, name), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), setupLimit)
 		defer cancel()
-		_ = execute(ctx, admin, func(conn *pgx.Conn) error { // the server goes anyway
+		_ = execute(ctx, admin, func(conn *pgx.Conn) error { // the server is stopped anyway
 			_, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
 			return err
 		})
 	}, nil
 }
 
-// templateDatabase makes, once for each state of the migrations, the database that the others are copied from.
+// templateDatabase creates the database that the others are copied from, once for each state of the migrations.
 func templateDatabase(ctx context.Context, admin string) (string, error) {
 	sum := sha256.New()
 	err := fs.WalkDir(db.Migrations, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -245,7 +248,7 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 		if err != nil || exists {
 			return err
 		}
-		// Made under another name first: one that exists is whole.
+		// A database with the final name is complete, because it is created under another name and renamed.
 		if err := ensureOwner(ctx, conn); err != nil {
 			return err
 		}
@@ -269,22 +272,22 @@ func execute(ctx context.Context, target string, fn func(*pgx.Conn) error) error
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx) //nolint:errcheck // closing gives the advisory lock back
+	defer conn.Close(ctx) //nolint:errcheck // closing releases the advisory lock
 	return fn(conn)
 }
 
-// ensureOwner makes the owner. Its password is no secret: only the user who tests reaches the server.
+// ensureOwner creates the owner. Its password is no secret: only the user that runs the tests reaches the server.
 func ensureOwner(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `DO $$ BEGIN CREATE ROLE `+owner+` LOGIN PASSWORD '`+owner+`';
 		EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$`)
 	return err
 }
 
-// ownersURL names a database of the server as its owner reaches it.
+// ownersURL returns the owner's URL of a database on the server of admin.
 func ownersURL(admin, name string) string {
 	u, err := url.Parse(admin)
 	if err != nil {
-		panic(err) // it has just been connected to
+		panic(err) // a connection to this URL has just succeeded
 	}
 	u.User, u.Path = url.UserPassword(owner, owner), "/"+name
 	return u.String()

@@ -1,4 +1,4 @@
-// Package phone checks phone numbers and gives them one form.
+// Package phone validates phone numbers and normalises them to E.164.
 package phone
 
 import (
@@ -11,15 +11,16 @@ import (
 	"lksms/internal/fault"
 )
 
-// region is where a number without a country code is at home.
+// region is the region of a number without a country code.
 const region = "CN"
 
-// shape is what may be sent: digits with an optional leading +, spaces and dashes; minLength to maxLength characters.
+// shape is the form of an accepted number: digits with an optional leading +, spaces and dashes; minLength to
+// maxLength characters.
 var shape = regexp.MustCompile(`^\+?[0-9][0-9 -]*[0-9]$`)
 
 const minLength, maxLength = 11, 20
 
-// Normalise returns number in E.164, +8613800138000, or a fault that names field.
+// Normalise returns number in E.164, for example +8613800138000, or a fault that names field.
 func Normalise(field, number string) (string, error) {
 	if isMainlandMobile(number) {
 		return mainland + number, nil
@@ -39,8 +40,8 @@ const mainland = "+86"
 
 var separators = strings.NewReplacer(" ", "", "-", "")
 
-// isMainlandMobile knows nearly every number that comes, without the library's tables, and those of prefixes that were
-// given out since the tables were made.
+// isMainlandMobile recognises mobile numbers of mainland China, which nearly all numbers are, without the tables of
+// the library. It also accepts prefixes that were assigned after the tables were made.
 func isMainlandMobile(number string) bool {
 	if len(number) != 11 || number[0] != '1' || number[1] < '3' {
 		return false
@@ -53,7 +54,7 @@ func isMainlandMobile(number string) bool {
 	return true
 }
 
-// Mask hides four digits of a number, however it is written: 138****8000. For logs.
+// Mask hides four digits of a number in any notation, for logs: 138****8000.
 func Mask(number string) string {
 	digits := strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
@@ -67,7 +68,7 @@ func Mask(number string) string {
 	return digits[:len(digits)-8] + "****" + digits[len(digits)-4:]
 }
 
-// NormaliseFilter is Normalise for a filter that may be left out.
+// NormaliseFilter is Normalise for an optional filter.
 func NormaliseFilter(field string, number *string) (*string, error) {
 	if number == nil {
 		return nil, nil
@@ -76,7 +77,8 @@ func NormaliseFilter(field string, number *string) (*string, error) {
 	return &normalised, err
 }
 
-// Region is the ISO 3166-1 code of the region that a number in E.164 belongs to; empty if it belongs to none. Costs some 20 µs.
+// Region returns the ISO 3166-1 code of the region of a number in E.164; empty if it has none. A call costs about 20
+// µs.
 func Region(number string) string {
 	parsed, err := phonenumbers.Parse(number, unknownRegion)
 	if err != nil {
@@ -88,56 +90,57 @@ func Region(number string) string {
 	return ""
 }
 
-// unknownRegion is how the library names no region.
+// unknownRegion is the library's name for no region.
 const unknownRegion = "ZZ"
 
-// HasDialPrefix tells whether numbers of a region, by its ISO 3166-1 code, may begin with a dial prefix, which is without the +.
+// HasDialPrefix reports whether numbers of a region (ISO 3166-1 code) can begin with a dial prefix, which has no plus
+// sign.
 func HasDialPrefix(region, prefix string) bool {
 	code := phonenumbers.GetCountryCodeForRegion(region)
 	return code != 0 && strings.HasPrefix(prefix, strconv.Itoa(code))
 }
 
-// SharesCallingCode tells whether the calling code of a region is also that of others, so that a number must be looked at more
-// closely.
+// SharesCallingCode reports whether a region has its calling code in common with other regions, so that the code
+// alone does not identify the region of a number.
 func SharesCallingCode(region string) bool {
 	return len(phonenumbers.GetRegionCodesForCountryCode(phonenumbers.GetCountryCodeForRegion(region))) > 1
 }
 
-// IsInFull tells whether said is number with the prefix of its country: as it is, without the +, with 00 in its place, or with spaces
-// and the like. An address of another kind is only itself.
-func IsInFull(number, said string) bool {
-	if number == said {
+// IsInFull reports whether candidate is number with the prefix of its country: unchanged, without the +, with 00 for
+// the +, or with separators. An address of another kind matches only itself.
+func IsInFull(number, candidate string) bool {
+	if number == candidate {
 		return true
 	}
-	digits, ok := strings.CutPrefix(number, "+")
-	written := digitsOf(said)
-	return ok && written != "" && (written == digits || written == "00"+digits)
+	e164, ok := strings.CutPrefix(number, "+")
+	digits := digitsOf(candidate)
+	return ok && digits != "" && (digits == e164 || digits == "00"+e164)
 }
 
-// IsAtHome tells whether said is number, in E.164, as it is dialled in its country: without the prefix of the country.
-func IsAtHome(number, said string) bool {
-	written := digitsOf(said)
+// IsAtHome reports whether candidate is number, which is in E.164, in the form that is dialled inside its country.
+func IsAtHome(number, candidate string) bool {
+	digits := digitsOf(candidate)
 	parsed, err := phonenumbers.Parse(number, unknownRegion)
-	if err != nil || written == "" {
+	if err != nil || digits == "" {
 		return false
 	}
-	if written == phonenumbers.GetNationalSignificantNumber(parsed) {
+	if digits == phonenumbers.GetNationalSignificantNumber(parsed) {
 		return true
 	}
-	dialled, err := phonenumbers.Parse(said, phonenumbers.GetRegionCodeForNumber(parsed))
+	dialled, err := phonenumbers.Parse(candidate, phonenumbers.GetRegionCodeForNumber(parsed))
 	return err == nil && phonenumbers.Format(dialled, phonenumbers.E164) == number
 }
 
-// digitsOf are the digits of a number, however it is written; empty for what is none.
-func digitsOf(said string) string {
-	written := strings.Map(func(r rune) rune {
+// digitsOf returns the digits of a number in any notation; empty if text is no number.
+func digitsOf(text string) string {
+	digits := strings.Map(func(r rune) rune {
 		if strings.ContainsRune(" -.()/", r) {
 			return -1
 		}
 		return r
-	}, strings.TrimPrefix(strings.TrimSpace(said), "+"))
-	if strings.Trim(written, "0123456789") != "" {
+	}, strings.TrimPrefix(strings.TrimSpace(text), "+"))
+	if strings.Trim(digits, "0123456789") != "" {
 		return ""
 	}
-	return written
+	return digits
 }

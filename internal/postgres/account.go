@@ -14,13 +14,15 @@ import (
 	"syscall"
 )
 
-// account is whom PostgreSQL runs as when we are root, which it refuses to be. nil is everybody else: it runs as we do.
+// account is the account that PostgreSQL runs as if this process is root, because PostgreSQL refuses to run as root.
+// nil: PostgreSQL runs as the user of this process.
 type account struct {
 	name, home string
 	uid, gid   uint32
 }
 
-// unprivileged picks an account for a root process: postgres where there is one, else nobody.
+// unprivileged returns the account for a root process: postgres if it exists, else nobody. For another process it
+// returns nil.
 func unprivileged() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -38,10 +40,10 @@ func unprivileged() (*account, error) {
 		a := &account{name: name, home: u.HomeDir, uid: uint32(uid), gid: uint32(gid)}
 		return a, nil
 	}
-	return nil, errors.New("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody: run as an ordinary user, or set DATABASE_URL")
+	return nil, errors.New("PostgreSQL refuses to run as root, and no user postgres or nobody exists: run as an ordinary user, or set DATABASE_URL")
 }
 
-// apply has a command run as the account, with its environment.
+// apply makes a command run as the account, with its environment.
 func (a *account) apply(cmd *exec.Cmd) {
 	cmd.Env = a.environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -50,8 +52,9 @@ func (a *account) apply(cmd *exec.Cmd) {
 	}
 }
 
-// mayEnter says in plain words which folder on the way to dir keeps the account out, and what to do about it.
-func (a *account) mayEnter(dir, advice string) error {
+// checkEntry returns an error if the account cannot enter a folder on the way to dir. The error names the folder and
+// ends with advice.
+func (a *account) checkEntry(dir, advice string) error {
 	if a == nil {
 		return nil
 	}
@@ -60,11 +63,11 @@ func (a *account) mayEnter(dir, advice string) error {
 		at = filepath.Join(at, part)
 		info, err := os.Stat(at)
 		if err != nil {
-			return fmt.Errorf("look at %s: %w", at, err)
+			return fmt.Errorf("stat %s: %w", at, err)
 		}
 		stat, ok := info.Sys().(*syscall.Stat_t)
 		if !ok {
-			return nil // no owners here; PostgreSQL will say what is wrong
+			return nil // this system has no owners; PostgreSQL reports what is wrong
 		}
 		enter := info.Mode().Perm() & 0o001
 		switch {
@@ -74,32 +77,33 @@ func (a *account) mayEnter(dir, advice string) error {
 			enter = info.Mode().Perm() & 0o010
 		}
 		if enter == 0 {
-			return fmt.Errorf("PostgreSQL refuses to run as root and runs as %s instead, who may not enter %s (%s): %s",
+			return fmt.Errorf("PostgreSQL cannot run as root and runs as %s, which may not enter %s (%s): %s",
 				a.name, at, info.Mode(), advice)
 		}
 	}
 	return nil
 }
 
-// mayNotWrite refuses a data folder in which anybody but root could put a link where root expects a file of its own: root would then
-// write to what the link names, or hand it over. The folders above count too, because they decide which folder dir is.
-func (a *account) mayNotWrite(dir string) error {
+// checkRootOnly returns an error if anybody but root could put a link into the data folder where root expects a file
+// of its own: root would then write to the target of the link, or give it to the account. The folders above are
+// checked too, because they decide which folder dir is.
+func (a *account) checkRootOnly(dir string) error {
 	if a == nil {
 		return nil
 	}
 	target, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return fmt.Errorf("look at %s: %w", dir, err)
+		return fmt.Errorf("stat %s: %w", dir, err)
 	}
 	for _, path := range []string{dir, target} {
 		for at, below := path, ""; at != below; at, below = filepath.Dir(at), at {
-			for _, look := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} { // a link and the folder it names
-				info, err := look(at)
+			for _, stat := range []func(string) (fs.FileInfo, error){os.Lstat, os.Stat} { // a link, and the folder it points to
+				info, err := stat(at)
 				if err != nil {
-					return fmt.Errorf("look at %s: %w", at, err)
+					return fmt.Errorf("stat %s: %w", at, err)
 				}
 				if othersMayChange(info, at != path) {
-					return fmt.Errorf("others than root may write to %s (%s) and so mislead root there: "+
+					return fmt.Errorf("other users than root may write to %s (%s) and could redirect what root writes there: "+
 						"run chown root and chmod go-w on it, or set LKSMS_DATA to a folder of root below folders of root", at, info.Mode())
 				}
 			}
@@ -108,13 +112,13 @@ func (a *account) mayNotWrite(dir string) error {
 	return nil
 }
 
-// othersMayChange reports whether others than root may change what a folder holds. In a sticky folder they may not replace what belongs to
-// root, which is enough for a folder above the data folder.
+// othersMayChange reports whether users other than root can change the entries of a folder. In a sticky folder they
+// cannot replace entries that belong to root, which is enough for a folder above the data folder.
 func othersMayChange(info fs.FileInfo, above bool) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !ok:
-		return false // no owners here
+		return false // this system has no owners
 	case stat.Uid != 0:
 		return true
 	case info.Mode()&fs.ModeSymlink != 0 || above && info.Mode()&fs.ModeSticky != 0:
@@ -123,14 +127,14 @@ func othersMayChange(info fs.FileInfo, above bool) bool {
 	return info.Mode().Perm()&0o022 != 0
 }
 
-// readOwned reads a small file in a folder of the account. A link or a pipe in its place is refused: the account would choose what
-// root reads, or let root wait forever.
+// readOwned reads a small file in a folder of the account. It rejects links and pipes: the account would otherwise
+// choose what root reads, or make root wait forever.
 func readOwned(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // opened for reading only
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(fmt.Errorf("%s is not a regular file", path), err)
 	}

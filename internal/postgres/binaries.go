@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// binGlobs is where the packages of Debian, Red Hat, Homebrew and Postgres.app put the server.
+// binGlobs are the folders in which the packages of Debian, Red Hat, Homebrew and Postgres.app install the server.
 var binGlobs = []string{
 	"/usr/lib/postgresql/*/bin",
 	"/usr/pgsql-*/bin",
@@ -22,19 +22,19 @@ var binGlobs = []string{
 	"/Applications/Postgres.app/Contents/Versions/*/bin",
 }
 
-// oldestMajor is the oldest PostgreSQL that is still maintained as this is written.
+// oldestMajor is the oldest supported major version of PostgreSQL.
 const oldestMajor = 14
 
 var versionPattern = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-// findBinaries returns the folder of a usable initdb and postgres: binDir if it is given, else the newest that is found;
-// of the given major version if there is one, for a cluster is only opened by its own.
+// findBinaries returns a folder with a usable initdb and postgres: binDir if it is given, else the newest version
+// found. If major is given, only this version is used, because a cluster can only be opened by its own major version.
 func findBinaries(a *account, binDir string, more []string, major string) (string, error) {
 	found := map[int]string{}
-	var closed error // why the account may not run one that is there
+	var closed error // why the account cannot run an installed PostgreSQL
 	for _, dir := range candidates(binDir, more) {
 		version := 0
-		err := a.mayEnter(dir, "set LKSMS_PG_BIN to a PostgreSQL that it may run")
+		err := a.checkEntry(dir, "set LKSMS_PG_BIN to a PostgreSQL that this user can run")
 		if err != nil {
 			closed = err
 		} else {
@@ -87,7 +87,7 @@ func candidates(binDir string, more []string) []string {
 	return dirs
 }
 
-// binaryMajor asks a postgres for its version, as the account: the program may be the account's own.
+// binaryMajor runs postgres --version as the account, because the program may belong to the account.
 func binaryMajor(a *account, dir string) (int, error) {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return 0, err
@@ -97,16 +97,16 @@ func binaryMajor(a *account, dir string) (int, error) {
 	a.apply(cmd)
 	out, err := cmd.Output()
 	if err != nil {
-		return 0, fmt.Errorf("ask %s/postgres for its version: %w", dir, err)
+		return 0, fmt.Errorf("run %s/postgres --version: %w", dir, err)
 	}
 	match := versionPattern.FindSubmatch(out)
 	if match == nil {
-		return 0, fmt.Errorf("%s/postgres gives no version", dir)
+		return 0, fmt.Errorf("%s/postgres --version prints no version", dir)
 	}
 	return strconv.Atoi(string(match[1]))
 }
 
-// clusterMajor is the major version of the cluster in dataDir, empty when there is none.
+// clusterMajor returns the major version of the cluster in dataDir; empty if none exists.
 func clusterMajor(dataDir string) (string, error) {
 	content, err := readOwned(filepath.Join(dataDir, "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,5 @@
-// Package postgres is how the rest of the service meets PostgreSQL: the pool, transactions, errors, migrations, and a
-// private server where none is given.
+// Package postgres owns the access to PostgreSQL: connection pools, transactions, errors, migrations, and a private
+// server if no database is configured.
 package postgres
 
 import (
@@ -15,21 +15,21 @@ import (
 	"lksms/gen/dbq"
 )
 
-// DB is a pool of connections to one database, and a small one beside it: what everybody waits for must not stand in line
-// behind everybody, nor wait for a connection inside somebody's transaction.
+// DB is the main pool of connections to one database, and a small pool beside it. Lookups that many requests share
+// use the small pool, so that requests that hold a connection cannot deadlock against them.
 type DB struct {
 	Pool   *pgxpool.Pool
 	Beside *pgxpool.Pool
 }
 
-// besideConns is the size of the pool beside.
+// besideConns is the size of the pool Beside.
 const besideConns = 2
 
-// maxConns is the size of the pool when the URL does not set pool_max_conns. A few statements at once keep a small
-// server busy; more only queue inside it.
+// maxConns is the minimum size of the main pool, for a URL whose pool_max_conns is smaller or not set. A few
+// statements at a time keep a small server busy; more would only queue inside it.
 const maxConns = 16
 
-// Open returns a DB on url. It connects when it is first used, so that a server may start before its database.
+// Open returns a DB on url. It connects on first use, so that a server can start before its database.
 func Open(ctx context.Context, url string) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -62,14 +62,14 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	return db, nil
 }
 
-// Close waits for every connection to come back and closes them.
+// Close waits until every connection is returned, and closes them.
 func (db *DB) Close() {
 	db.Pool.Close()
 	db.Beside.Close()
 }
 
-// Tx runs fn in a transaction, which the ctx of fn carries: every query through db with that ctx is part of it. It is
-// committed when fn returns nil and rolled back otherwise. Inside a transaction Tx is a part of it, which can be rolled
+// Tx runs fn in a transaction, which the ctx of fn carries: every query through db with that ctx is part of it. Tx
+// commits if fn returns nil and rolls back otherwise. Inside a transaction, Tx is a savepoint, which can be rolled
 // back alone.
 func (db *DB) Tx(ctx context.Context, fn func(ctx context.Context) error) error {
 	if outer := db.txOf(ctx); outer != nil {
@@ -91,8 +91,8 @@ func (db *DB) Tx(ctx context.Context, fn func(ctx context.Context) error) error 
 	return err
 }
 
-// AfterCommit does something when the transaction of ctx has been committed: now, if there is none. It is for hints; after
-// a crash they are not given.
+// AfterCommit calls do after the commit of the transaction of ctx, or at once if ctx has none. A crash after the
+// commit skips the call, so that do must only be a hint.
 func (db *DB) AfterCommit(ctx context.Context, do func()) {
 	if t := db.txOf(ctx); t != nil {
 		t.root.after = append(t.root.after, do)
@@ -103,23 +103,23 @@ func (db *DB) AfterCommit(ctx context.Context, do func()) {
 
 type txKey struct{ db *DB }
 
-// transaction is what a ctx carries. One goroutine uses it.
+// transaction is the value in ctx. One goroutine uses it.
 type transaction struct {
 	tx    pgx.Tx
-	root  *transaction // the outermost, which is what commits
+	root  *transaction // the outermost transaction, which commits
 	after []func()
 }
 
-// txOf is the transaction of ctx, or nil.
+// txOf returns the transaction of ctx, or nil.
 func (db *DB) txOf(ctx context.Context) *transaction {
 	t, _ := ctx.Value(txKey{db}).(*transaction)
 	return t
 }
 
-// InTx reports whether ctx carries a transaction: what is done with it is part of that.
+// InTx reports whether ctx carries a transaction.
 func (db *DB) InTx(ctx context.Context) bool { return db.txOf(ctx) != nil }
 
-// on is the transaction of ctx, or the pool.
+// on returns the transaction of ctx, or the pool.
 func (db *DB) on(ctx context.Context) dbq.DBTX {
 	if t := db.txOf(ctx); t != nil {
 		return t.tx
@@ -144,8 +144,9 @@ func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return db.on(ctx).QueryRow(ctx, sql, args...)
 }
 
-// Vacuum clears what was deleted from a table, if our role may. It may not where another role owns the schema, before PostgreSQL 17,
-// which knows MAINTAIN; PostgreSQL would log a warning each time, and clears the table by itself in a minute.
+// Vacuum removes the dead rows of a table, if the role of this pool is allowed to. Before PostgreSQL 17 with its
+// privilege MAINTAIN only the owner of the table is allowed. Other roles would cause a logged warning each time;
+// autovacuum clears the table for them within a minute.
 func (db *DB) Vacuum(ctx context.Context, table string) error {
 	const isAllowed = `SELECT CASE WHEN current_setting('server_version_num')::int >= 170000
 		THEN has_table_privilege(oid, 'MAINTAIN') ELSE pg_has_role(relowner, 'USAGE') END FROM pg_class WHERE oid = $1::regclass`
@@ -157,21 +158,25 @@ func (db *DB) Vacuum(ctx context.Context, table string) error {
 	return err
 }
 
-// begin opens a transaction. One that its owner forgot would hold back vacuum, and the queue with it. Settings are made
-// for the transaction, not for the session, which a pooler in between may hand to somebody else.
+// begin opens a transaction. The timeout ends one that was forgotten, because an open transaction holds back vacuum,
+// and so the queue. The setting is local to the transaction, because a pooler in between may give the session to
+// another client.
 const begin = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '30s'`
 
-// dispatchBegin opens a transaction in which the planner can only walk the queue's indexes and look rows up by key. Its
-// estimates are worst when the queue moves fastest (after a TRUNCATE, or when a million rows change state before the next
-// ANALYZE), and a scan with a sort, or a join that reads a whole table, is then up to twenty times slower. What is switched
-// off counts as immensely dear, which would wake the JIT compiler for a tenth of a second, so that is off too; and it may make
-// a plan for the parameters at hand look cheaper for ever than the one that fits all, which is the same one: planning a claim
-// takes as long as carrying it out.
+// dispatchBegin opens a transaction in which the planner can only walk the indexes of the queue and look up rows by
+// key. Its estimates are worst when the queue moves fastest (after a TRUNCATE, or when a million rows change state
+// before the next ANALYZE), and a scan with a sort, or a join that reads a whole table, is then up to twenty times
+// slower.
+//
+// A plan node that is switched off gets a huge cost, which would start the JIT compiler for a tenth of a second: JIT
+// is off. The huge cost may also make a custom plan look cheaper than the generic one forever: the generic plan is
+// forced, because both are the same and planning a claim takes as long as running it.
 const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off;` +
 	` SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off;` +
 	` SET LOCAL plan_cache_mode = force_generic_plan`
 
-// Dispatch runs the statements of queue_claim.sql, queue_settle.sql and queue_order.sql in a transaction of their own, with plans that do not depend on statistics.
+// Dispatch runs the statements of queue_claim.sql, queue_settle.sql and queue_order.sql in a transaction of their
+// own, with plans that do not depend on statistics.
 func (db *DB) Dispatch(ctx context.Context, fn func(q *dbq.Queries) error) error {
 	return pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: dispatchBegin}, func(tx pgx.Tx) error {
 		return fn(dbq.New(tx))

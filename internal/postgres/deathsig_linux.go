@@ -2,5 +2,5 @@ package postgres
 
 import "syscall"
 
-// dieWithParent makes the child shut down, in good order, when this process ends without stopping it.
+// dieWithParent makes the child shut down cleanly when this process ends without stopping it.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGINT }

@@ -4,5 +4,5 @@ package postgres
 
 import "syscall"
 
-// dieWithParent has no counterpart here: the next start ends what was left behind.
+// dieWithParent does nothing: this system has no such signal. The next start stops a server that was left behind.
 func dieWithParent(*syscall.SysProcAttr) {}

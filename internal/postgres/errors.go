@@ -31,20 +31,20 @@ func isCode(err error, code string) bool {
 	return errors.As(err, &pg) && pg.Code == code
 }
 
-// IsReferred reports whether err is a deletion of what others refer to.
+// IsReferred reports whether err is a deletion of a row that others reference.
 func IsReferred(err error) bool { return isCode(err, "23503") }
 
-// IsBadParameter reports whether a function was given a value that it does not know.
+// IsBadParameter reports whether err is an invalid parameter value (22023).
 func IsBadParameter(err error) bool { return isCode(err, "22023") }
 
-// IsText reports whether s is text that PostgreSQL keeps.
+// IsText reports whether PostgreSQL can store s as text: valid UTF-8 without NUL.
 func IsText(s string) bool { return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 }
 
-// Text is s without what PostgreSQL would not keep.
+// Text returns s without NUL, and with invalid UTF-8 replaced, so that PostgreSQL can store it.
 func Text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
 
-// Wrap names the act that failed. Where a query found nothing, it returns none instead, unless that is nil, and where a table
-// would hold more rows than it may, the fault limit.reached. A nil err gives nil.
+// Wrap adds the name of the failed act to err. It returns none instead if the query found nothing and none is not
+// nil, and the fault limit.reached if the trigger rows_bound rejected the row. A nil err gives nil.
 func Wrap(act string, err error, none *fault.Error) error {
 	switch {
 	case err == nil:
@@ -52,15 +52,15 @@ func Wrap(act string, err error, none *fault.Error) error {
 	case none != nil && IsNoRows(err):
 		return none
 	}
-	if most, isPassed := rowsBound(err); isPassed {
+	if most, isReached := rowsBound(err); isReached {
 		return fault.AtLimit(most)
 	}
 	return fmt.Errorf("%s: %w", act, err)
 }
 
-// rowsBound tells whether a trigger refused rows because a table would hold too many, and how many it may hold. The triggers of the
-// function rows_bound have the numbers.
-func rowsBound(err error) (most int64, isPassed bool) {
+// rowsBound reports whether the trigger rows_bound rejected rows because a table would hold too many, and returns the
+// maximum.
+func rowsBound(err error) (most int64, isReached bool) {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) || pg.ConstraintName != "rows_bound" {
 		return 0, false
@@ -69,16 +69,17 @@ func rowsBound(err error) (most int64, isPassed bool) {
 	return most, parsed == nil
 }
 
-// IsUnavailable reports whether err means that the database could not be asked, or did not answer in time: the same
-// request may work later.
+// IsUnavailable reports whether err means that the database could not be reached or did not answer in time. The same
+// request may succeed later.
 func IsUnavailable(err error) bool {
 	var connect *pgconn.ConnectError
-	if errors.As(err, &connect) { // whatever PostgreSQL says then, XX000 for one when it cannot write a file
+	if errors.As(err, &connect) { // with any SQLSTATE: a full disk gives XX000
 		return true
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		// Connection, resources, operator intervention, system; a deadlock that this one was taken out of; and a read-only standby.
+		// Classes: connection, resources, operator intervention, system. Codes: a deadlock that ended this
+		// transaction, and a read-only standby.
 		return slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "25006"}, func(class string) bool {
 			return strings.HasPrefix(pg.Code, class)
 		})
@@ -88,20 +89,20 @@ func IsUnavailable(err error) bool {
 		errors.Is(err, context.DeadlineExceeded) || isClosed(err)
 }
 
-// IsDeadlock reports whether PostgreSQL ended the transaction because it and another one waited for each other.
+// IsDeadlock reports whether PostgreSQL ended the transaction because of a deadlock with another one.
 func IsDeadlock(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && pg.Code == "40P01"
 }
 
-// isClosed knows a connection that was lost under a query; pgconn gives it no type of its own.
+// isClosed recognises a connection that was lost during a query. pgconn has no error type for it.
 func isClosed(err error) bool {
 	text := err.Error()
 	return strings.Contains(text, "conn closed") || strings.Contains(text, "unexpected EOF") ||
 		strings.Contains(text, "closed pool")
 }
 
-// redact keeps the password out of the errors of URL parsing.
+// redact replaces errors of URL parsing, which may contain the password.
 func redact(err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {

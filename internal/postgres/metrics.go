@@ -7,7 +7,7 @@ var (
 	waitDesc = prometheus.NewDesc("lksms_pool_wait_seconds_total", "Time that requests waited for a connection.", nil, nil)
 )
 
-// PoolCollector reports the state of the pool.
+// PoolCollector exports the state of the main pool.
 type PoolCollector struct{ DB *DB }
 
 // Describe implements prometheus.Collector.

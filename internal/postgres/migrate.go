@@ -19,20 +19,21 @@ import (
 	"lksms/db"
 )
 
-// migrateLock is the advisory lock under which migrations run: dbmate takes none, and two servers that start at once
-// would otherwise both apply the same file.
+// migrateLock is the advisory lock under which migrations run. dbmate takes none, so that two servers that start at
+// once would both apply the same file.
 const migrateLock = 0x6c6b736d73 // "lksms"
 
-// migrateLockEvery is how often a server that waits for the lock asks for it.
+// migrateLockEvery is how often a waiting server tries to take the lock.
 const migrateLockEvery = 100 * time.Millisecond
 
-// Migration is one file and whether it was applied.
+// Migration is a migration file, and whether it has been applied.
 type Migration struct {
 	File    string
 	Applied bool
 }
 
-// MigrateUp applies what is missing and returns how many that were. Callers at once wait for each other.
+// MigrateUp applies the missing migrations and returns how many. Callers at the same time wait for each other. Each
+// file is a transaction of its own, unless it says otherwise.
 func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
 	applied := 0
 	err := withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
@@ -54,9 +55,9 @@ func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
 		}
 		return m.Migrate()
 	})
-	var refused interface{ SQLState() string } // of the driver of dbmate
+	var refused interface{ SQLState() string } // error type of dbmate's driver
 	if applied > 0 && errors.As(err, &refused) && refused.SQLState() == "42501" {
-		return 0, fmt.Errorf("%d migrations are missing, and this role may not apply them: run `lksms migrate up` as the role that owns the database: %w", applied, err)
+		return 0, fmt.Errorf("%d migrations are missing, and this role has no permission to apply them: run `lksms migrate up` as the role that owns the database: %w", applied, err)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("migrate up: %w", err)
@@ -64,7 +65,7 @@ func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
 	return applied, nil
 }
 
-// MigrateDown takes back the newest migration.
+// MigrateDown reverts the newest migration.
 func MigrateDown(ctx context.Context, databaseURL string) error {
 	if err := withMigrator(ctx, databaseURL, (*dbmate.DB).Rollback); err != nil {
 		return fmt.Errorf("migrate down: %w", err)
@@ -72,7 +73,7 @@ func MigrateDown(ctx context.Context, databaseURL string) error {
 	return nil
 }
 
-// Migrations lists every migration that this binary knows, oldest first.
+// Migrations lists the migrations of this binary, oldest first.
 func Migrations(ctx context.Context, databaseURL string) ([]Migration, error) {
 	var list []Migration
 	err := withMigrator(ctx, databaseURL, func(m *dbmate.DB) error {
@@ -88,8 +89,8 @@ func Migrations(ctx context.Context, databaseURL string) ([]Migration, error) {
 	return list, nil
 }
 
-// Migrated reports whether every migration that this binary knows has been applied. A database that is ahead of it is
-// migrated too: that is how a rolling upgrade looks from the old server.
+// Migrated reports whether all migrations of this binary have been applied. A database with newer migrations counts
+// as migrated too, because an old server sees it during a rolling upgrade.
 func (d *DB) Migrated(ctx context.Context) (bool, error) {
 	versions, err := knownVersions()
 	if err != nil {
@@ -129,7 +130,7 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // closing releases the lock; there is nothing left to do
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // closing releases the lock
 	if err := lockMigrations(ctx, conn); err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
@@ -142,13 +143,13 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 	m.FS = db.Migrations
 	m.MigrationsDir = []string{"migrations"}
 	m.AutoDumpSchema = false
-	var said bytes.Buffer
-	m.Log = &said
+	var output bytes.Buffer
+	m.Log = &output
 	return fn(m)
 }
 
-// dropUnfinished drops the indexes that a migration began to build beside the work and did not finish, so that it can begin again. The
-// lock says that none is being built.
+// dropUnfinished drops the indexes that an interrupted migration was building concurrently, so that it can build them
+// again. The lock ensures that no index is being built now.
 func dropUnfinished(ctx context.Context, conn *pgx.Conn) error {
 	rows, err := conn.Query(ctx, `SELECT i.indexrelid::regclass::text FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
 		WHERE NOT i.indisvalid AND c.relnamespace = to_regnamespace('public') AND pg_has_role(c.relowner, 'USAGE') ORDER BY 1`)
@@ -167,8 +168,8 @@ func dropUnfinished(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// lockMigrations asks for the lock again and again: pg_advisory_lock would hold a snapshot while it waits, for which
-// CREATE INDEX CONCURRENTLY waits, and neither would end.
+// lockMigrations tries to take the lock again and again. pg_advisory_lock would hold a snapshot while it waits,
+// CREATE INDEX CONCURRENTLY of the lock's holder would wait for that snapshot, and neither would end.
 func lockMigrations(ctx context.Context, conn *pgx.Conn) error {
 	retry := time.NewTicker(migrateLockEvery)
 	defer retry.Stop()
@@ -186,8 +187,8 @@ func lockMigrations(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// migratorURL says to dbmate's driver, which assumes TLS and knows fewer words than pgx, what pgx found out: whether the
-// server speaks TLS. Settings of the pool are not for it.
+// migratorURL adapts a URL to dbmate's driver, which assumes TLS and does not know sslmode prefer and allow: it sets
+// what pgx found out, whether the server speaks TLS. It removes the settings of the pool.
 func migratorURL(u *url.URL, encrypted bool) *url.URL {
 	out := *u
 	query := out.Query()

@@ -10,22 +10,23 @@ import (
 )
 
 const (
-	// adminRole is the superuser that initdb makes. Only prepare connects as it.
+	// adminRole is the superuser that initdb creates. The service itself never connects as adminRole.
 	adminRole = "lksms"
-	// serviceRole is an ordinary role. It owns the schema public and what is in it, and nothing else.
+	// serviceRole is an ordinary role. It owns the schema public with its objects, and nothing else.
 	serviceRole    = "lksms_service"
 	serverDatabase = "lksms"
 )
 
-// prepare makes the database, and has its schema belong to serviceRole with all that is in it. In a cluster of an earlier version the
-// superuser owns everything. Each step first looks at what is there: the next start completes one that was cut short.
+// prepare creates the database, and gives its schema with all objects to serviceRole. In a cluster of an earlier
+// version the superuser owns everything. Every step checks what exists, so that the next start completes an
+// interrupted one.
 func (s *Server) prepare(ctx context.Context) error {
 	err := withConn(ctx, s.url(adminRole, s.admin, "postgres"), func(conn *pgx.Conn) error {
-		if err := unless(ctx, conn, "SELECT FROM pg_roles WHERE rolname = '"+serviceRole+"'",
-			"CREATE ROLE "+serviceRole+" NOLOGIN"); err != nil { // it may log in when everything is its own
+		if err := execUnless(ctx, conn, "SELECT FROM pg_roles WHERE rolname = '"+serviceRole+"'",
+			"CREATE ROLE "+serviceRole+" NOLOGIN"); err != nil { // handOver and allowLogin follow: the role can log in once it owns everything
 			return err
 		}
-		return unless(ctx, conn, "SELECT FROM pg_database WHERE datname = '"+serverDatabase+"'",
+		return execUnless(ctx, conn, "SELECT FROM pg_database WHERE datname = '"+serverDatabase+"'",
 			"CREATE DATABASE "+serverDatabase)
 	})
 	if err == nil {
@@ -40,15 +41,16 @@ func (s *Server) prepare(ctx context.Context) error {
 		err = s.ping(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("prepare the database for role %s: %w; PostgreSQL's last words:\n%s", serviceRole, err, s.lastWords())
+		return fmt.Errorf("prepare the database for role %s: %w; end of PostgreSQL's log:\n%s", serviceRole, err, s.logEnd())
 	}
 	return nil
 }
 
-// handOver gives serviceRole the schema public and everything in it that is not part of an extension. Indexes, array
-// types and sequences of a column follow what they belong to. The superuser runs this among objects of an ordinary role, so no
-// function or operator may be looked up outside of pg_catalog. REASSIGN OWNED refuses the role that initdb made. The database
-// stays the superuser's: its owner could give it settings that the superuser's own sessions would take.
+// handOver makes serviceRole the owner of the schema public and of everything in it that is not part of an extension.
+// Indexes, array types and sequences of a column follow the object that they belong to. The superuser runs this among
+// objects of an ordinary role, so that all functions and operators must be looked up in pg_catalog only. REASSIGN
+// OWNED is not an option: it refuses the role that initdb created. The superuser keeps the database, because its
+// owner could give it settings that apply to the superuser's own sessions.
 const handOver = `
 SET LOCAL search_path = pg_catalog, pg_temp;
 ALTER DATABASE ` + serverDatabase + ` OWNER TO ` + adminRole + `;
@@ -84,8 +86,8 @@ END $$;
 // allowLogin is followed by the password.
 const allowLogin = "ALTER ROLE " + serviceRole + " LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION NOBYPASSRLS PASSWORD "
 
-// unless carries out a statement if a query finds no row.
-func unless(ctx context.Context, conn *pgx.Conn, query, statement string) error {
+// execUnless executes a statement if a query finds no row.
+func execUnless(ctx context.Context, conn *pgx.Conn, query, statement string) error {
 	var found bool
 	err := conn.QueryRow(ctx, "SELECT EXISTS ("+query+")").Scan(&found)
 	if err == nil && !found {
@@ -108,6 +110,6 @@ func withConn(ctx context.Context, url string, fn func(*pgx.Conn) error) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it did its work
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection is no longer needed
 	return fn(conn)
 }

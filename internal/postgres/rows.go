@@ -11,7 +11,7 @@ var (
 	errInUse = fault.New(fault.Conflict, fault.InUse)
 )
 
-// One returns the only row, or none.
+// One returns the first row, or the error none if rows is empty.
 func One[Row any](rows []Row, err error, act string, none error) (Row, error) {
 	var zero Row
 	if err != nil {
@@ -23,8 +23,8 @@ func One[Row any](rows []Row, err error, act string, none error) (Row, error) {
 	return rows[0], nil
 }
 
-// Updated returns the row that an update left which names a version and changed n rows. Without any, the row is missing, which get says,
-// or has another version: version.stale.
+// Updated returns the row after an update with a version condition that changed n rows. If n is 0, the row is
+// missing, and the error of get is returned, or it has another version, and the fault is version.stale.
 func Updated[Row any](n int64, err error, act string, get func() (Row, error)) (Row, error) {
 	var zero Row
 	if err != nil {
@@ -37,8 +37,8 @@ func Updated[Row any](n int64, err error, act string, get func() (Row, error)) (
 	return row, err
 }
 
-// Deleted returns what a deletion that removed n rows means. Without any, the row is missing, which get says, or others refer to it:
-// in_use.
+// Deleted returns the result of a deletion that removed n rows. If n is 0, the row is missing, and the error of get
+// is returned, or other rows reference it, and the fault is in_use.
 func Deleted[Row any](n int64, err error, act string, get func() (Row, error)) error {
 	switch {
 	case IsReferred(err):

@@ -20,40 +20,40 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ServerOptions says where a private PostgreSQL lives.
+// ServerOptions configures a private PostgreSQL.
 type ServerOptions struct {
-	Dir       string   // holds the cluster, the socket, the passwords and the log; made if it is missing
-	BinDir    string   // where initdb and postgres are; empty: looked for
-	MoreBins  []string // more folders to look in, as globs
+	Dir       string   // folder of the cluster, the socket, the passwords and the log; created if it is missing
+	BinDir    string   // folder of initdb and postgres; empty: it is searched
+	MoreBins  []string // globs of more folders to search
 	Ephemeral bool     // for tests: nothing is synced to disk, and a crash may lose everything
 	Log       *slog.Logger
 }
 
-// Server is a private PostgreSQL: a child of this process on a Unix socket, or one that another process owns and that is
-// used beside it.
+// Server is a private PostgreSQL on a Unix socket. It is a child of this process, or is owned by another process and
+// shared with this one.
 type Server struct {
 	options  ServerOptions
-	password string   // of serviceRole
-	admin    string   // the password of adminRole; empty for a server that is somebody else's
-	account  *account // whom PostgreSQL runs as; nil: as we do
-	lock     *os.File // held while we own the server; nil when it is somebody else's
+	password string   // password of serviceRole
+	admin    string   // password of adminRole; empty if another process owns the server
+	account  *account // account of PostgreSQL; nil: the user of this process
+	lock     *os.File // held while this process owns the server; nil otherwise
 	cmd      *exec.Cmd
 	exited   chan struct{}
-	exitErr  error // of the process; read after exited is closed
+	exitErr  error // exit status of the process; read after exited is closed
 }
 
 const (
-	serverPort = "5432" // part of the socket's name
-	// maxSocketPath is what fits in sockaddr_un on every Unix that we know.
+	serverPort = "5432" // part of the name of the socket
+	// maxSocketPath is the maximum length of a path in sockaddr_un on common Unix systems.
 	maxSocketPath = 103
 	stopGrace     = 3 * time.Second
 )
 
-// StartServer starts the PostgreSQL of options.Dir, making its cluster first if there is none. If another process already
-// runs it, StartServer waits until it is ready and uses it; see Owned. Starts at once are serialised by a lock on the
-// folder. The server stops with Stop, and, on Linux, with this process however that ends.
+// StartServer starts the PostgreSQL of options.Dir, and creates its cluster if none exists. If another process
+// already runs it, StartServer waits until it is ready and uses it; see Owned. A lock on the folder serialises
+// concurrent starts. The server stops with Stop, and on Linux also when this process ends in any other way.
 //
-// From here on this process and its children have no variables of libpq: see ForgetLibpq.
+// This process and its children have no variables of libpq afterwards: see ForgetLibpq.
 func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
 	ForgetLibpq()
 	dir, err := filepath.Abs(options.Dir)
@@ -72,7 +72,8 @@ func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
 	if err := s.makeDirs(); err != nil {
 		return nil, err
 	}
-	// The lock tells a start that waits for another's first one apart from a server that nobody owns any more.
+	// The holder of the lock is the owner of the server. While another process holds it, its server may still be
+	// starting.
 	var refused error
 	for {
 		held, err := s.tryLock()
@@ -88,44 +89,46 @@ func StartServer(ctx context.Context, options ServerOptions) (*Server, error) {
 		}
 		if err := s.adopt(ctx); err == nil {
 			return s, nil
-		} else if refused == nil || ctx.Err() == nil { // the end of ctx does not say why
+		} else if refused == nil || ctx.Err() == nil { // the end of ctx is not the cause
 			refused = err
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("another process holds %s and its PostgreSQL does not answer: %w; its last words:\n%s",
-				s.path("lock"), refused, s.lastWords())
+			return nil, fmt.Errorf("another process holds %s and its PostgreSQL does not answer: %w; end of its log:\n%s",
+				s.path("lock"), refused, s.logEnd())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// URL is the connection string of the database lksms on this server, as the ordinary role that owns it.
+// URL is the URL of the database lksms on this server, for the ordinary role that owns its schema.
 func (s *Server) URL() string { return s.url(serviceRole, s.password, serverDatabase) }
 
-// AdminURL is URL for the superuser of a server that we own: tests and measurements create databases and change settings.
+// AdminURL is URL for the superuser, if this process owns the server. Tests and benchmarks create databases and
+// change settings with it.
 func (s *Server) AdminURL() string { return s.url(adminRole, s.admin, serverDatabase) }
 
-// Owned reports whether this process started the server. One that is not owned stops with its owner.
+// Owned reports whether this process started the server. Otherwise the server stops with its owner.
 func (s *Server) Owned() bool { return s.lock != nil }
 
-// Exited is closed when a server that we own is gone, wanted or not.
+// Exited is closed when an owned server has ended, for any reason.
 func (s *Server) Exited() <-chan struct{} { return s.exited }
 
-// Stop shuts the server down if we own it and waits for it: connections are ended, and everything is written out.
+// Stop shuts an owned server down and waits for its end: it ends connections and writes everything to disk. After
+// three seconds it stops the server at once and returns an error; the next start recovers.
 func (s *Server) Stop() error {
 	if !s.Owned() {
 		return nil
 	}
 	defer s.unlock()
-	_ = s.cmd.Process.Signal(syscall.SIGINT) // fast shutdown; the process may be gone already
+	_ = s.cmd.Process.Signal(syscall.SIGINT) // fast shutdown; the process may have ended already
 	select {
 	case <-s.exited:
 		return nil
 	case <-time.After(stopGrace):
 		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // immediate shutdown: recovered at the next start
 		<-s.exited
-		return fmt.Errorf("stop PostgreSQL: not done in %s, stopped at once instead", stopGrace)
+		return fmt.Errorf("stop PostgreSQL: not stopped after %s: an immediate shutdown followed", stopGrace)
 	}
 }
 
@@ -141,30 +144,31 @@ func (s *Server) url(role, password, database string) string {
 	return u.String()
 }
 
-// makeDirs makes what must exist before the lock. Only the cluster and the socket belong to the account. Root writes nothing and
-// changes no owner inside of these: there the account could make a link of any name.
+// makeDirs creates the folders that must exist before the lock. Only the cluster and the socket belong to the
+// account. Root writes no files and changes no owners inside these two, because the account could put a link of any
+// name there.
 func (s *Server) makeDirs() error {
 	mode := fs.FileMode(0o700)
 	if s.account != nil {
-		mode = 0o755 // the account has to pass through
+		mode = 0o755 // the account needs to pass through the folder
 	}
-	if err := s.account.mayNotWrite(nearest(s.options.Dir)); err != nil {
+	if err := s.account.checkRootOnly(nearestExisting(s.options.Dir)); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(s.options.Dir, mode); err != nil {
 		return fmt.Errorf("make data folder: %w", err)
 	}
-	if err := s.account.mayEnter(s.options.Dir, "set LKSMS_DATA to a folder that it may enter, such as /var/lib/lksms"); err != nil {
+	if err := s.account.checkEntry(s.options.Dir, "set LKSMS_DATA to a folder that this user can enter, such as /var/lib/lksms"); err != nil {
 		return err
 	}
-	if err := s.account.mayNotWrite(s.options.Dir); err != nil {
+	if err := s.account.checkRootOnly(s.options.Dir); err != nil {
 		return err
 	}
 	return s.makeOwned(s.socketDir())
 }
 
-// nearest is the folder on the way to dir that exists.
-func nearest(dir string) string {
+// nearestExisting returns dir, or the nearest folder above it that exists.
+func nearestExisting(dir string) string {
 	for {
 		if _, err := os.Lstat(dir); err == nil || filepath.Dir(dir) == dir {
 			return dir
@@ -173,13 +177,14 @@ func nearest(dir string) string {
 	}
 }
 
+// makeOwned creates a folder that belongs to the account.
 func (s *Server) makeOwned(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make folder: %w", err)
 	}
 	if s.account != nil {
 		if err := os.Chown(dir, int(s.account.uid), int(s.account.gid)); err != nil {
-			return fmt.Errorf("hand folder to %s: %w", s.account.name, err)
+			return fmt.Errorf("change owner of folder to %s: %w", s.account.name, err)
 		}
 	}
 	return nil
@@ -203,7 +208,7 @@ func (s *Server) tryLock() (bool, error) {
 }
 
 func (s *Server) unlock() {
-	_ = s.lock.Close() // closing gives the lock back
+	_ = s.lock.Close() // closing releases the lock
 	s.lock = nil
 }
 
@@ -236,7 +241,7 @@ func (s *Server) start(ctx context.Context) error {
 	} else if err := s.stopOrphan(ctx, bin); err != nil {
 		return err
 	}
-	// The log of the last run is what tells why that ended.
+	// The log of the last run is kept: it shows why that run ended.
 	if err := os.Rename(s.path("postgres.log"), s.path("postgres.log.1")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keep PostgreSQL's last log: %w", err)
 	}
@@ -251,30 +256,31 @@ func (s *Server) start(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // it failed to start; its own words are in err
+		_ = s.cmd.Process.Signal(syscall.SIGQUIT) // err holds the end of the log
 		<-s.exited
-		if !s.isWaitingForDead() || ctx.Err() != nil || time.Since(began) > dyingMost {
+		if !s.isBlockedByEnding() || ctx.Err() != nil || time.Since(began) > endingMost {
 			return err
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 }
 
-// dyingMost is how long processes of the server before may take to end.
-const dyingMost = 10 * time.Second
+// endingMost is how long a start waits for the processes of the previous server to end.
+const endingMost = 10 * time.Second
 
-// isWaitingForDead tells whether PostgreSQL did not start because processes of the one before have not ended yet, as when both it and
-// its owner were killed a moment ago. No process of that name is alive: stopOrphan would have ended it.
-func (s *Server) isWaitingForDead() bool {
-	words := s.lastWords()
-	return strings.Contains(words, `lock file "postmaster.pid" already exists`) || strings.Contains(words, "pre-existing shared memory block")
+// isBlockedByEnding reports whether PostgreSQL did not start because processes of the previous server have not ended
+// yet, for example after both it and its owner were killed a moment ago. No server is running: stopOrphan would have
+// ended it.
+func (s *Server) isBlockedByEnding() bool {
+	end := s.logEnd()
+	return strings.Contains(end, `lock file "postmaster.pid" already exists`) || strings.Contains(end, "pre-existing shared memory block")
 }
 
 func (s *Server) adminPassword() string   { return s.path("postgres.password") }
 func (s *Server) servicePassword() string { return s.path("postgres.service.password") }
 
-// loadPasswords reads the passwords of both roles, or makes them. That of the superuser must be the one that the cluster was
-// made with; prepare gives the other role the password in its file.
+// loadPasswords reads the passwords of both roles, or generates them. The superuser's must be the one with which the
+// cluster was created; prepare sets the other role's to that in its file.
 func (s *Server) loadPasswords(clusterExists bool) (err error) {
 	s.admin, err = readPassword(s.adminPassword())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -304,12 +310,12 @@ func readPassword(path string) (string, error) {
 func makePassword(path string) (string, error) {
 	password := rand.Text()
 	if err := os.WriteFile(path, []byte(password+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("keep password: %w", err)
+		return "", fmt.Errorf("write password: %w", err)
 	}
 	return password, nil
 }
 
-// initCluster makes the cluster beside its place and moves it there when it is whole.
+// initCluster creates the cluster under another name and renames it when it is complete.
 func (s *Server) initCluster(ctx context.Context, bin string) error {
 	fresh := s.dataDir() + ".new"
 	if err := os.RemoveAll(fresh); err != nil {
@@ -322,7 +328,7 @@ func (s *Server) initCluster(ctx context.Context, bin string) error {
 	if err != nil {
 		return fmt.Errorf("pass password to initdb: %w", err)
 	}
-	defer os.Remove(secret) //nolint:errcheck // the next start clears it
+	defer os.Remove(secret) //nolint:errcheck // the next start deletes it
 	args := []string{
 		"--pgdata=" + fresh, "--username=" + adminRole, "--pwfile=" + secret, "--auth=scram-sha-256",
 		"--encoding=UTF8", "--locale=C", "--no-instructions",
@@ -337,13 +343,14 @@ func (s *Server) initCluster(ctx context.Context, bin string) error {
 		return fmt.Errorf("initdb: %w\n%s", err, lastLines(string(out)))
 	}
 	if err := os.Rename(fresh, s.dataDir()); err != nil {
-		return fmt.Errorf("put cluster in its place: %w", err)
+		return fmt.Errorf("rename cluster: %w", err)
 	}
 	return nil
 }
 
-// lendPassword writes the password of the superuser to a file that the account may read, as initdb wants it. The file is in our
-// folder, and its owner is changed through the open file: the account cannot make root hand over another one.
+// lendPassword writes the superuser's password to a file that the account can read, as initdb needs it. The file is
+// in a folder of root, and its owner is changed through the open file, so that the account cannot make root give away
+// another file.
 func (s *Server) lendPassword() (path string, err error) {
 	path = s.path("initdb.password")
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -360,26 +367,26 @@ func (s *Server) lendPassword() (path string, err error) {
 	return path, errors.Join(err, f.Close())
 }
 
-// stopOrphan ends a server whose owner died without it, which Linux prevents and other systems do not, or waits for one
-// that is on its way down. We hold the lock, so nobody owns it.
+// stopOrphan stops a server that survived its owner, which happens on systems other than Linux, or waits for one that
+// is shutting down. This process holds the lock, so that no other process owns the server.
 func (s *Server) stopOrphan(ctx context.Context, bin string) error {
 	pid, alive := orphan(s.dataDir())
 	if !alive {
 		return nil
 	}
-	s.options.Log.Warn("stopping a PostgreSQL that outlived its owner", "pid", pid)
+	s.options.Log.Warn("stopping a PostgreSQL that survived its owner", "pid", pid)
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "pg_ctl"), "stop", "-D", s.dataDir(), "-m", "fast", "-w", "-t", "30")
 	cmd.Dir = s.options.Dir
 	s.account.apply(cmd)
 	out, err := cmd.CombinedOutput()
 	if _, alive := orphan(s.dataDir()); alive {
-		return fmt.Errorf("stop PostgreSQL %d, which outlived its owner: %w\n%s", pid, err, lastLines(string(out)))
+		return fmt.Errorf("stop PostgreSQL %d, which survived its owner: %w\n%s", pid, err, lastLines(string(out)))
 	}
 	return nil
 }
 
-// orphan returns the process that postmaster.pid names, if it is alive and really the server of this folder: after a
-// crash of the machine the number may belong to anybody.
+// orphan returns the process of postmaster.pid, if it is alive and really the server of this folder: after a crash of
+// the machine the pid may belong to any process.
 func orphan(dataDir string) (int, bool) {
 	content, err := readOwned(filepath.Join(dataDir, "postmaster.pid"))
 	if err != nil {
@@ -402,11 +409,11 @@ func (s *Server) spawn(bin string) error {
 	if err != nil {
 		return fmt.Errorf("open PostgreSQL's log: %w", err)
 	}
-	defer log.Close() //nolint:errcheck // the child has its own
+	defer log.Close() //nolint:errcheck // the child has a descriptor of its own
 	settings := []string{
 		"listen_addresses=", "port=" + serverPort, "unix_socket_directories=" + s.socketDir(), "unix_socket_permissions=0700",
 		"cluster_name=lksms", "log_min_messages=warning", "max_connections=200",
-		"autovacuum_naptime=10s", // a queue makes dead rows faster than other tables
+		"autovacuum_naptime=10s", // a queue table gets dead rows faster than others
 	}
 	if s.options.Ephemeral {
 		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off")
@@ -419,13 +426,13 @@ func (s *Server) spawn(bin string) error {
 	s.cmd.Dir = s.options.Dir
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.account.apply(s.cmd)
-	s.cmd.SysProcAttr.Setpgid = true // a Ctrl-C is for us, who stop it when the last request is done
+	s.cmd.SysProcAttr.Setpgid = true // a Ctrl-C reaches only this process, which stops PostgreSQL after the last request
 	dieWithParent(s.cmd.SysProcAttr)
 
 	exited, started := make(chan struct{}), make(chan error, 1)
 	s.exited = exited
 	go func() {
-		// The kernel counts the thread as the parent: it has to live as long as the child.
+		// Pdeathsig fires when the parent thread ends: the thread has to live as long as the child.
 		runtime.LockOSThread()
 		err := s.cmd.Start()
 		started <- err
@@ -441,8 +448,8 @@ func (s *Server) spawn(bin string) error {
 	return nil
 }
 
-// awaitReady returns when the server takes connections. One that recovers from a crash may take its time; only its end or
-// ctx's ends the waiting.
+// awaitReady returns when the server accepts connections. Recovery from a crash may take any time, so that only the
+// end of the server or of ctx ends the wait.
 func (s *Server) awaitReady(ctx context.Context) error {
 	var refused error
 	for {
@@ -450,22 +457,23 @@ func (s *Server) awaitReady(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
-		case isCode(err, "28P01") || isCode(err, "28000"): // another cluster's password, or an edited pg_hba.conf: waiting helps nothing
-			return fmt.Errorf("PostgreSQL refuses the password in %s: %w; its last words:\n%s", s.adminPassword(), err, s.lastWords())
-		case refused == nil || ctx.Err() == nil: // the end of ctx does not say why
+		case isCode(err, "28P01") || isCode(err, "28000"): // another cluster's password, or an edited pg_hba.conf: waiting does not help
+			return fmt.Errorf("PostgreSQL rejects the password in %s: %w; end of its log:\n%s", s.adminPassword(), err, s.logEnd())
+		case refused == nil || ctx.Err() == nil: // the end of ctx is not the cause
 			refused = err
 		}
 		select {
 		case <-s.exited:
-			return fmt.Errorf("PostgreSQL ended while starting (%w); its last words:\n%s", s.exitErr, s.lastWords())
+			return fmt.Errorf("PostgreSQL ended while starting (%w); end of its log:\n%s", s.exitErr, s.logEnd())
 		case <-ctx.Done():
-			return fmt.Errorf("PostgreSQL does not answer: %w; its last words:\n%s", refused, s.lastWords())
+			return fmt.Errorf("PostgreSQL does not answer: %w; end of its log:\n%s", refused, s.logEnd())
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-func (s *Server) lastWords() string {
+// logEnd returns the last lines of PostgreSQL's log.
+func (s *Server) logEnd() string {
 	content, err := os.ReadFile(s.path("postgres.log"))
 	switch {
 	case err != nil:

@@ -16,33 +16,34 @@ import (
 	"lksms/internal/queue/claim"
 )
 
-// batch is what was claimed and what is sent for it.
+// batch holds the claimed tasks and their messages.
 type batch struct {
 	rows     []claim.Lease
 	messages []driver.Message
-	last     []bool    // whether an attempt of which nobody knows whether it went out is the last
-	leaseEnd time.Time // of the first lease to run out, by the clock of this process
-	version  int64     // of the sender, for which it was claimed
+	last     []bool    // by row: an unclear outcome fails the task
+	leaseEnd time.Time // earliest end of a lease, by the clock of this process
+	version  int64     // version of the sender at the claim
 	circuit  circuit
 }
 
-// unclearFailed begins the result of a task whose sender, or which itself, does not want an unclear attempt to be repeated.
+// unclearFailed is the start of the result of a task with an unclear outcome, if the sender or the task does not
+// allow to send it again.
 const unclearFailed = "结果不明，不再重发: "
 
-// Why leases are given back.
+// Reasons for returning leases.
 const (
 	becauseUnread  = "the message could not be read"
-	becauseChanged = "the sender was switched off, or cannot be used as it is now"
-	becauseResting = "the sender rests"
-	becauseProbing = "another message is tried first"
-	becauseStopped = "the server stopped before its turn came"
-	becauseLate    = "the time of the batch was up before its turn came"
+	becauseChanged = "the sender was disabled, or its configuration cannot be used"
+	becausePaused  = "the sender is paused"
+	becauseProbing = "a probe with another message comes first"
+	becauseStopped = "the server stopped before this message was sent"
+	becauseLate    = "the time of the batch ended before this message was sent"
 )
 
-// deliver sends what was claimed and reports of each message what became of it as soon as that is known. What was not tried is given
-// back, and so is what the sender could not send. Of what nobody knows whether it went out, nothing is reported, and the lease runs out
-// first, unless on_unclear says that it fails.
-func (w *worker) deliver(now *way, rows []claim.Lease) {
+// deliver sends claimed tasks and reports each outcome as soon as it is known. Tasks that were not tried, or that the
+// sender could not send, are returned. An unclear outcome is not reported, so that the lease expires first, unless
+// on_unclear says that the task fails.
+func (w *worker) deliver(current *setup, rows []claim.Lease) {
 	b, err := w.read(rows)
 	if err != nil {
 		w.p.log.Error("claimed tasks could not be read", "sender_no", w.senderNo, "error", err)
@@ -51,35 +52,35 @@ func (w *worker) deliver(now *way, rows []claim.Lease) {
 	}
 	ctx, cancel := context.WithTimeout(w.p.sending, max(time.Until(b.leaseEnd)-leaseSpare, time.Second))
 	defer cancel()
-	if b.version != now.row.Version { // changed since the last look
-		if now = w.latest(ctx); now == nil || now.driver == nil {
+	if b.version != current.row.Version { // changed since the last refresh
+		if current = w.latest(ctx); current == nil || current.driver == nil {
 			w.release(b, unused(rows, becauseChanged))
 			return
 		}
 	}
-	w.see(now.row.Version, b.circuit)
-	if b.circuit.rest() > 0 {
-		w.release(b, unused(rows, becauseResting))
+	w.setCircuit(current.row.Version, b.circuit)
+	if b.circuit.pause() > 0 {
+		w.release(b, unused(rows, becausePaused))
 		return
 	}
 	if b.circuit.openings > 0 {
 		if !w.probe(ctx, b.circuit.openings, time.Until(b.leaseEnd)) {
 			w.release(b, unused(rows, becauseProbing))
-			w.p.pause(time.Second)
+			w.p.sleep(time.Second)
 			return
 		}
 		w.release(b, unused(rows[1:], becauseProbing))
 		b.rows, b.messages = b.rows[:1], b.messages[:1]
 	}
-	w.release(b, w.send(ctx, &way{now.row, now.driver, b.circuit}, b))
+	w.release(b, w.send(ctx, &setup{current.row, current.driver, b.circuit}, b))
 }
 
-// read joins what was claimed with what is to be sent.
+// read reads the messages of claimed tasks.
 func (w *worker) read(rows []claim.Lease) (batch, error) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(w.p.sending, pauseMost)
+	ctx, cancel := context.WithTimeout(w.p.sending, maxBackoff)
 	defer cancel()
-	b := batch{rows: rows, leaseEnd: began.Add(pauseMost)}
+	b := batch{rows: rows, leaseEnd: began.Add(maxBackoff)}
 	ids := make([]string, len(rows))
 	for i, row := range rows {
 		ids[i] = row.TaskID
@@ -104,7 +105,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 			TaskID: row.TaskID, Attempt: row.Attempt, Recipient: f.Recipient, UserID: f.UserID, Content: row.Content,
 		}
 		if f.RenderingID != 0 {
-			// What was claimed is the signature and the beginning of the rendering.
+			// The claimed content is the signature and the beginning of the rendering.
 			signature := strings.TrimSuffix(row.Content, f.TaskContent)
 			m.Group, m.Title, m.Content, m.TemplateID = f.RenderingID, f.Title, signature+f.Content, f.TemplateID
 			m.Params, m.Page = f.Params, f.Page
@@ -114,15 +115,15 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	return b, nil
 }
 
-// known is what became of one message of a batch.
-type known struct {
-	i int
-	o driver.Outcome
+// result is the outcome of one message of a batch.
+type result struct {
+	i       int // index in the batch
+	outcome driver.Outcome
 }
 
-// send sends a batch, reports what becomes known of it, concludes for the circuit breaker, and returns the leases that are left.
-func (w *worker) send(ctx context.Context, now *way, b batch) []queue.Unused {
-	outcomes := make(chan known, len(b.rows))
+// send sends a batch, reports the outcomes, updates the circuit breaker, and returns the leases that are left.
+func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unused {
+	outcomes := make(chan result, len(b.rows))
 	left := make(map[int]queue.Unused, len(b.rows))
 	for i, u := range unused(b.rows, "") {
 		left[i] = u
@@ -132,42 +133,42 @@ func (w *worker) send(ctx context.Context, now *way, b batch) []queue.Unused {
 	go func() {
 		defer close(reported)
 		for k := range outcomes {
-			those := []known{k}
+			results := []result{k}
 			for len(outcomes) > 0 {
-				those = append(those, <-outcomes)
+				results = append(results, <-outcomes)
 			}
-			var settled []known
-			for _, k := range those {
-				t.count(k.o)
-				if k.o.Trouble {
-					left[k.i] = queue.Unused{TaskID: b.rows[k.i].TaskID, LeaseID: b.rows[k.i].LeaseID, Tried: true, Reason: k.o.Error}
+			var settled []result
+			for _, k := range results {
+				t.count(k.outcome)
+				if k.outcome.Trouble {
+					left[k.i] = queue.Unused{TaskID: b.rows[k.i].TaskID, LeaseID: b.rows[k.i].LeaseID, Tried: true, Reason: k.outcome.Error}
 					continue
 				}
 				delete(left, k.i)
 				settled = append(settled, k)
 			}
-			w.report(now, b, settled)
+			w.report(current, b, settled)
 		}
 	}()
-	now.driver.Send(ctx, b.messages, func(i int, o driver.Outcome) { outcomes <- known{i, o} })
+	current.driver.Send(ctx, b.messages, func(i int, o driver.Outcome) { outcomes <- result{i, o} })
 	close(outcomes)
 	<-reported
 
-	noting, cancel := context.WithTimeout(context.WithoutCancel(w.p.sending), pauseMost)
+	concluding, cancel := context.WithTimeout(context.WithoutCancel(w.p.sending), maxBackoff)
 	defer cancel()
-	w.conclude(noting, now, t) // before the leases are given back: others must know that it rests
-	because := becauseLate
+	w.conclude(concluding, current, t) // before the leases are returned: other servers must know about the pause
+	reason := becauseLate
 	switch {
 	case t.failure != nil && t.failure.Trouble:
-		because = becauseResting
+		reason = becausePaused
 	case w.p.sending.Err() != nil:
-		because = becauseStopped
+		reason = becauseStopped
 	}
 	var all []queue.Unused
 	for i := range b.rows {
 		if u, is := left[i]; is {
 			if !u.Tried {
-				u.Reason = because
+				u.Reason = reason
 			}
 			all = append(all, u)
 		}
@@ -175,7 +176,7 @@ func (w *worker) send(ctx context.Context, now *way, b batch) []queue.Unused {
 	return all
 }
 
-// unused are the leases of rows that were not tried.
+// unused returns the leases of rows that were not tried.
 func unused(rows []claim.Lease, reason string) []queue.Unused {
 	all := make([]queue.Unused, len(rows))
 	for i, row := range rows {
@@ -184,7 +185,7 @@ func unused(rows []claim.Lease, reason string) []queue.Unused {
 	return all
 }
 
-// release gives leases back.
+// release returns leases.
 func (w *worker) release(b batch, leases []queue.Unused) {
 	if len(leases) == 0 {
 		return
@@ -198,13 +199,14 @@ func (w *worker) release(b batch, leases []queue.Unused) {
 	})
 }
 
-// report says of messages what became of them.
-func (w *worker) report(now *way, b batch, all []known) {
+// report reports outcomes.
+func (w *worker) report(current *setup, b batch, all []result) {
 	var reports []queue.Report
 	unclear := dbq.DeliveryUnclearParams{SenderNo: w.senderNo}
 	for _, k := range all {
-		o, row := k.o, b.rows[k.i]
-		// A provider says what it likes, and what is not reported for that is sent again.
+		o, row := k.outcome, b.rows[k.i]
+		// Texts of a provider can hold anything. A report that PostgreSQL rejects would be lost, and the message sent
+		// again.
 		o.ProviderNo, o.Code, o.Error = postgres.Text(o.ProviderNo), postgres.Text(o.Code), postgres.Text(o.Error)
 		if o.Unknown {
 			unclear.TaskIds = append(unclear.TaskIds, row.TaskID)
@@ -216,16 +218,16 @@ func (w *worker) report(now *way, b batch, all []known) {
 			}
 			o.Permanent, o.Error = true, unclearFailed+o.Error
 		}
-		reports = append(reports, now.reportOf(row, o))
+		reports = append(reports, current.reportOf(row, o))
 	}
 	if len(unclear.TaskIds) > 0 {
 		w.insist(b, len(unclear.TaskIds), func(ctx context.Context) error {
-			return postgres.Wrap("keep what is unclear", w.p.q.DeliveryUnclear(ctx, unclear), nil)
+			return postgres.Wrap("store unclear deliveries", w.p.q.DeliveryUnclear(ctx, unclear), nil)
 		})
 	}
 	if len(reports) > 0 {
 		w.insist(b, len(reports), func(ctx context.Context) error {
-			err := w.tell(ctx, reports)
+			err := w.reportAll(ctx, reports)
 			if err == nil {
 				w.p.receipts.MatchSent(ctx, w.senderNo, reports)
 			}
@@ -234,27 +236,28 @@ func (w *worker) report(now *way, b batch, all []known) {
 	}
 }
 
-// insist tells the database something again and again until it has it or the leases run out.
-func (w *worker) insist(b batch, leases int, tell func(ctx context.Context) error) {
+// insist runs a database act again and again until it succeeds or the leases expire.
+func (w *worker) insist(b batch, leases int, act func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.p.sending), max(time.Until(b.leaseEnd), leaseSpare))
 	defer cancel()
-	for wait := 50 * time.Millisecond; ; wait = min(2*wait, pauseMost) {
-		err := tell(ctx)
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, maxBackoff) {
+		err := act(ctx)
 		if err == nil {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			w.p.log.Error("outcomes could not be reported before the leases ran out", "sender_no", w.senderNo, "leases", leases, "error", err)
+			w.p.log.Error("outcomes could not be reported before the leases expired", "sender_no", w.senderNo, "leases", leases, "error", err)
 			return
 		case <-w.p.sending.Done():
-			cancel() // one last time has been tried
+			cancel() // no further attempt after a cut-off
 		case <-time.After(wait):
 		}
 	}
 }
 
-func (w *worker) tell(ctx context.Context, reports []queue.Report) error {
+// reportAll reports outcomes. It logs those that the queue cannot take, and returns the error of the database.
+func (w *worker) reportAll(ctx context.Context, reports []queue.Report) error {
 	outcomes, err := w.p.tasks.ReportAll(ctx, reports)
 	if err != nil {
 		return err
@@ -267,11 +270,12 @@ func (w *worker) tell(ctx context.Context, reports []queue.Report) error {
 	return nil
 }
 
-func (w *way) reportOf(row claim.Lease, o driver.Outcome) queue.Report {
+// reportOf returns the report of an outcome.
+func (w *setup) reportOf(row claim.Lease, o driver.Outcome) queue.Report {
 	r := queue.Report{TaskID: row.TaskID, AppID: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo}
-	said := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": queue.Success}
+	raw := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": queue.Success}
 	if o.ProviderNo != "" {
-		said["provider_no"] = o.ProviderNo
+		raw["provider_no"] = o.ProviderNo
 	}
 	if w.row.RetryMinutes != nil {
 		most := len(w.row.RetryMinutes)
@@ -279,7 +283,7 @@ func (w *way) reportOf(row claim.Lease, o driver.Outcome) queue.Report {
 	}
 	if !o.OK {
 		r.Status, r.ShouldRetry, r.ErrorMessage, r.Refund = queue.Failed, !o.Permanent, &o.Error, o.Permanent && !o.Unknown
-		said["status"], said["should_retry"], said["error_code"], said["error_message"] = queue.Failed, r.ShouldRetry, o.Code, o.Error
+		raw["status"], raw["should_retry"], raw["error_code"], raw["error_message"] = queue.Failed, r.ShouldRetry, o.Code, o.Error
 		if o.RetryAfter > 0 {
 			r.RetryAfter = &o.RetryAfter
 		} else if n := int(row.Attempt) - 1; n < len(w.row.RetryMinutes) {
@@ -287,6 +291,6 @@ func (w *way) reportOf(row claim.Lease, o driver.Outcome) queue.Report {
 			r.RetryAfter = &wait
 		}
 	}
-	r.Raw, _ = json.Marshal(said) // texts and numbers
+	r.Raw, _ = json.Marshal(raw) // cannot fail for texts and numbers
 	return r
 }

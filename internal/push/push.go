@@ -1,5 +1,5 @@
-// Package push drives the senders that LKSMS pushes to. A driven sender claims, sends and reports as an app does, through the same methods,
-// under the same leases, limits and retries.
+// Package push owns the workers that send for driven senders. A driven sender claims, sends and reports like an app,
+// through the same methods and under the same leases, limits and retries.
 package push
 
 import (
@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	lookEvery  = 2 * time.Second // for senders that are new, changed or gone
-	claimWait  = 3 * time.Second // of one claim; what is queued on this server ends it at once
-	pauseMost  = 5 * time.Second // after a claim that failed, and between reports that do
-	leaseSpare = 2 * time.Second // of a lease, to report in
+	refreshEvery = 2 * time.Second // between reads of the driven senders
+	claimWait    = 3 * time.Second // how long a claim waits; a task queued on this server ends the wait at once
+	maxBackoff   = 5 * time.Second // after a failed claim, and the longest wait between failed reports
+	leaseSpare   = 2 * time.Second // end of a lease that is left for reports
 )
 
-// Pusher drives senders.
+// Pusher runs a worker for each driven sender.
 type Pusher struct {
 	db       *postgres.DB
 	q        *dbq.Queries
@@ -37,10 +37,10 @@ type Pusher struct {
 	out      outbound.Policy
 	log      *slog.Logger
 
-	changed  chan struct{} // a look is due at once
-	stopping chan struct{} // closed: nothing more is claimed
+	changed  chan struct{} // signals that the senders are to be read at once
+	stopping chan struct{} // closed: no further claims
 	stop     sync.Once
-	sending  context.Context // ends when what is under way has to end
+	sending  context.Context // ends when sends in progress must end
 	cut      context.CancelFunc
 	workers  sync.WaitGroup
 }
@@ -54,35 +54,35 @@ func New(db *postgres.DB, tasks *queue.Service, receipts *receipt.Service, confi
 	}
 }
 
-// Start drives every sender that is on until Stop.
+// Start starts the workers of all enabled senders. They run until Stop.
 func (p *Pusher) Start() { p.workers.Go(p.run) }
 
 func (p *Pusher) run() {
 	driven := map[string]*worker{}
 	for {
-		p.look(driven)
+		p.refresh(driven)
 		select {
 		case <-p.stopping:
 			return
 		case <-p.changed:
-		case <-time.After(lookEvery):
+		case <-time.After(refreshEvery):
 		}
 	}
 }
 
-// Changed says that a sender was added or changed on this server, which need not wait for the next look.
+// Changed makes the Pusher read the senders at once, after this server added or changed one.
 func (p *Pusher) Changed() {
 	select {
 	case p.changed <- struct{}{}:
-	default: // that is known already
+	default: // a signal is pending already
 	}
 }
 
-// StopClaiming makes workers end when they have sent and reported what they hold.
+// StopClaiming makes the workers end after they have sent and reported the tasks that they hold.
 func (p *Pusher) StopClaiming() { p.stop.Do(func() { close(p.stopping) }) }
 
-// Stop ends all workers. When ctx ends, so does what is under way: its leases are left to run out, because nobody knows
-// whether the messages went out.
+// Stop ends all workers. When ctx ends, it cuts off sends in progress: their leases expire, because nobody knows
+// whether the messages were sent.
 func (p *Pusher) Stop(ctx context.Context) {
 	p.StopClaiming()
 	finished := make(chan struct{})
@@ -99,102 +99,104 @@ func (p *Pusher) Stop(ctx context.Context) {
 	p.cut()
 }
 
-// pause waits for d, or until nothing more is to be claimed.
-func (p *Pusher) pause(d time.Duration) {
+// sleep waits for d, or until claiming stops.
+func (p *Pusher) sleep(d time.Duration) {
 	select {
 	case <-p.stopping:
 	case <-time.After(d):
 	}
 }
 
-// look starts a worker for every sender that has none, and tells the others how their senders are driven now.
-func (p *Pusher) look(driven map[string]*worker) {
-	ctx, cancel := context.WithTimeout(p.sending, lookEvery)
+// refresh reads the driven senders. It starts a worker for each new one, and gives the other workers the current
+// configuration.
+func (p *Pusher) refresh(driven map[string]*worker) {
+	ctx, cancel := context.WithTimeout(p.sending, refreshEvery)
 	defer cancel()
 	rows, err := p.q.SendersDriven(ctx)
 	if err != nil {
-		return // the next look may tell; claims say what is wrong
+		return // the next refresh may succeed; failing claims log the cause
 	}
-	on := map[string]bool{}
+	enabled := map[string]bool{}
 	for _, row := range rows {
-		on[row.SenderNo] = true
+		enabled[row.SenderNo] = true
 		w, known := driven[row.SenderNo]
 		if !known {
 			w = &worker{p: p, senderNo: row.SenderNo}
 			driven[row.SenderNo] = w
 		}
-		now := w.now.Load()
-		if now == nil || now.row.Version != row.Version {
-			now = p.prepare(row)
+		current := w.setup.Load()
+		if current == nil || current.row.Version != row.Version {
+			current = p.prepare(row)
 		}
-		w.now.Store(&way{row, now.driver, circuitOf(row.Openings, row.RestSeconds)}) // what was learnt of it changes all the time
+		w.setup.Store(&setup{row, current.driver, circuitOf(row.Openings, row.RestSeconds)}) // the circuit changes without the version
 		if !known {
 			p.workers.Go(w.run)
 		}
 	}
 	for no, w := range driven {
-		if !on[no] {
-			w.now.Store(nil)
+		if !enabled[no] {
+			w.setup.Store(nil)
 		}
 	}
 }
 
-// worker drives a sender, in the way that it is to be driven now. There is one for each as long as the server runs: a second could
-// still be using the configuration of before.
+// worker sends for one sender, with the current setup. Every sender has exactly one worker as long as the server
+// runs: a second one could still use the previous configuration.
 type worker struct {
 	p        *Pusher
 	senderNo string
-	now      atomic.Pointer[way] // nil: not at all
+	setup    atomic.Pointer[setup] // nil: the sender is not driven now
 
-	fruitless int // batches in a row in which nothing got through; only for run
+	fruitless int // batches in a row in which no message got through; used by run only
 }
 
-// way is how a version of a sender is driven.
-type way struct {
+// setup is a version of a sender with its driver and circuit breaker.
+type setup struct {
 	row     dbq.SendersDrivenRow
-	driver  driver.Driver // nil where its configuration cannot be used
+	driver  driver.Driver // nil: the configuration cannot be used
 	circuit circuit
 }
 
-// prepare makes ready to drive; a sender whose configuration cannot be used is not driven, which the log tells.
-func (p *Pusher) prepare(row dbq.SendersDrivenRow) *way {
+// prepare returns the setup of a sender. If the configuration cannot be used, the driver is nil, and the error is
+// logged.
+func (p *Pusher) prepare(row dbq.SendersDrivenRow) *setup {
 	log := p.log.With("sender_no", row.SenderNo)
 	opened, err := p.configs.Open(row.Kind, row.SenderNo, row.Config)
-	w := &way{row: row, circuit: circuitOf(row.Openings, row.RestSeconds)}
+	prepared := &setup{row: row, circuit: circuitOf(row.Openings, row.RestSeconds)}
 	if err == nil {
-		w.driver, err = driver.New(row.Kind, opened.Driver, driver.Tools{Outbound: p.out, Log: log, Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get})
+		prepared.driver, err = driver.New(row.Kind, opened.Driver, driver.Tools{Outbound: p.out, Log: log, Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get})
 	}
 	if err != nil {
 		log.Error("sender cannot be driven", "error", err)
-		w.driver = nil
+		prepared.driver = nil
 	}
-	return w
+	return prepared
 }
 
 func (w *worker) run() {
 	for !w.p.isStopping() {
-		now := w.now.Load()
-		if now == nil || now.driver == nil {
-			w.p.pause(lookEvery)
+		current := w.setup.Load()
+		if current == nil || current.driver == nil {
+			w.p.sleep(refreshEvery)
 			continue
 		}
-		if rest := now.circuit.rest(); rest > 0 {
-			w.p.pause(min(rest, time.Second))
+		if pause := current.circuit.pause(); pause > 0 {
+			w.p.sleep(min(pause, time.Second))
 			continue
 		}
-		limit := now.most()
-		if now.circuit.openings > 0 {
+		limit := current.maxClaim()
+		if current.circuit.openings > 0 {
 			limit = 1
 		}
 		ctx, cancel := context.WithTimeout(w.p.sending, claimWait+10*time.Second)
-		rows, err := w.p.tasks.ClaimOrWait(ctx, claim.Request{AppID: w.senderNo, Limit: limit, InOneCall: now.isOneCall()}, claimWait)
+		rows, err := w.p.tasks.ClaimOrWait(ctx, claim.Request{AppID: w.senderNo, Limit: limit, InOneCall: current.isOneCall()}, claimWait)
 		cancel()
 		switch {
 		case err != nil:
 			w.p.log.Warn("driven sender could not claim", "sender_no", w.senderNo, "error", err)
-			w.p.pause(pauseMost)
+			w.p.sleep(maxBackoff)
 		case len(rows) > 0:
-			w.deliver(now, rows)
+			w.deliver(current, rows)
 		}
 	}
 }
@@ -208,11 +210,11 @@ func (p *Pusher) isStopping() bool {
 	}
 }
 
-// isOneCall says that a claim is sent in one call, because its interval counts calls.
-func (w *way) isOneCall() bool { return w.row.IntervalMs > 0 && driver.Merges(w.row.Kind) }
+// isOneCall reports whether a claim is sent in one call, because the interval of the sender counts calls.
+func (w *setup) isOneCall() bool { return w.row.IntervalMs > 0 && driver.Merges(w.row.Kind) }
 
-// most is how many tasks to claim at once: with an interval, as many as may be sent in a second.
-func (w *way) most() int {
+// maxClaim returns how many tasks to claim at once: with an interval, as many as can be sent in a second.
+func (w *setup) maxClaim() int {
 	most := driver.Batch(w.row.Kind)
 	if w.row.IntervalMs > 0 && !w.isOneCall() {
 		most = min(most, max(1, int(1000/w.row.IntervalMs)))
@@ -220,17 +222,17 @@ func (w *way) most() int {
 	return most
 }
 
-// latest is how the sender is to be driven by now; nil if that cannot be found out, or not at all.
-func (w *worker) latest(ctx context.Context) *way {
+// latest reads the setup of the sender again; nil if it is not driven any more or cannot be read.
+func (w *worker) latest(ctx context.Context) *setup {
 	rows, err := w.p.q.SendersDriven(ctx)
 	if err != nil {
 		return nil
 	}
 	for _, row := range rows {
 		if row.SenderNo == w.senderNo {
-			latest := w.p.prepare(row)
-			w.now.Store(latest)
-			return latest
+			prepared := w.p.prepare(row)
+			w.setup.Store(prepared)
+			return prepared
 		}
 	}
 	return nil

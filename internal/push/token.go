@@ -12,32 +12,33 @@ import (
 	"lksms/internal/postgres"
 )
 
-// tokens keeps the access token of a provider for one sender: in the database, sealed, for every process. It can be opened only with the
-// configuration that it was fetched with: one of another account must not go to the provider that was configured since.
+// tokens shares the access token of a sender among all processes: sealed in the database. The token can be opened
+// only with the configuration for which it was fetched, because a token of another account must not go to a provider
+// that was configured since.
 type tokens struct {
 	p        *Pusher
 	senderNo string
-	config   [sha256.Size]byte // digest of what the driver is made of
+	config   [sha256.Size]byte // digest of the driver's configuration
 }
 
-// field names the token with the configuration that it is of.
+// field returns the name under which the token is sealed, with the digest of its configuration.
 func (t *tokens) field() string { return "token/" + hex.EncodeToString(t.config[:]) }
 
 const (
-	tokenSpare = time.Minute            // of the time of a token, when it is no longer given: more than what it takes to use it
-	fetchLease = 65 * time.Second       // longer than a call may take
-	fetchLook  = 100 * time.Millisecond // between looks whether another has fetched it
+	tokenSpare = time.Minute            // a token is not used if it expires within this time, which is longer than one use
+	fetchLease = 65 * time.Second       // longer than a call can take
+	fetchPoll  = 100 * time.Millisecond // between checks whether another caller has fetched the token
 )
 
-// get gives a token that is good for a while. Where there is none, or the one there is stale, one caller of all servers leases the
-// sender's row and fetches a token; the others wait until it is there. No transaction is open meanwhile: a server that dies while
-// it fetches holds the others up until its lease ends.
+// get returns a token that is good for a while. If none is stored, or only the stale one, one caller of all servers
+// leases the sender's row and fetches a token; the others wait until it is stored. No transaction is open meanwhile.
+// If a server dies while it fetches, the others wait until its lease ends.
 func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error) {
 	if token, err := t.read(ctx, stale); err != nil || token != "" {
 		return token, err
 	}
 	if err := t.p.q.TokenOpen(ctx, t.senderNo); err != nil {
-		return "", fmt.Errorf("open token: %w", err)
+		return "", fmt.Errorf("create token row: %w", err)
 	}
 	for {
 		lease, err := t.p.q.TokenLease(ctx, dbq.TokenLeaseParams{SenderNo: t.senderNo, Seconds: fetchLease.Seconds()})
@@ -50,7 +51,7 @@ func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.C
 		select {
 		case <-ctx.Done():
 			return "", fmt.Errorf("wait for token: %w", ctx.Err())
-		case <-time.After(fetchLook):
+		case <-time.After(fetchPoll):
 		}
 		if token, err := t.read(ctx, stale); err != nil || token != "" {
 			return token, err
@@ -58,7 +59,7 @@ func (t *tokens) get(ctx context.Context, stale string, fetch func(ctx context.C
 	}
 }
 
-// fetch fetches a token under a lease and keeps it, unless another was kept before the lease was taken.
+// fetch fetches a token under a lease and stores it, unless another one was stored before the lease was taken.
 func (t *tokens) fetch(ctx context.Context, lease int64, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error) {
 	token, err := t.read(ctx, stale)
 	var lasts time.Duration
@@ -68,18 +69,18 @@ func (t *tokens) fetch(ctx context.Context, lease int64, stale string, fetch fun
 			sealed, err = t.p.configs.SealField(t.senderNo, t.field(), token)
 		}
 	}
-	// Also when ctx has ended: the token is for everybody, and the others wait for the lease.
-	keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseMost)
+	// The token is stored even if ctx has ended, because the other callers wait for the lease.
+	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxBackoff)
 	defer cancel()
 	if err != nil || sealed == "" {
-		released := t.p.q.TokenRelease(keep, dbq.TokenReleaseParams{SenderNo: t.senderNo, Fetches: lease})
+		released := t.p.q.TokenRelease(storing, dbq.TokenReleaseParams{SenderNo: t.senderNo, Fetches: lease})
 		return token, errors.Join(err, postgres.Wrap("release token", released, nil))
 	}
-	err = t.p.q.TokenSet(keep, dbq.TokenSetParams{SenderNo: t.senderNo, Token: sealed, Seconds: lasts.Seconds(), Fetches: lease})
-	return token, postgres.Wrap("keep token", err, nil)
+	err = t.p.q.TokenSet(storing, dbq.TokenSetParams{SenderNo: t.senderNo, Token: sealed, Seconds: lasts.Seconds(), Fetches: lease})
+	return token, postgres.Wrap("store token", err, nil)
 }
 
-// read gives the token that is kept, unless it is stale or ends soon.
+// read returns the stored token; empty if it is stale or expires soon.
 func (t *tokens) read(ctx context.Context, stale string) (string, error) {
 	row, err := t.p.q.TokenGet(ctx, t.senderNo)
 	if postgres.IsNoRows(err) || err == nil && row.Seconds < tokenSpare.Seconds() {
@@ -90,7 +91,7 @@ func (t *tokens) read(ctx context.Context, stale string) (string, error) {
 	}
 	token, err := t.p.configs.OpenField(t.senderNo, t.field(), row.Token)
 	if err != nil || token == stale {
-		return "", nil //nolint:nilerr // where it was sealed for another configuration, or with a key that is gone, a new one is fetched
+		return "", nil //nolint:nilerr // a token of another configuration, or of a key that is gone, is fetched again
 	}
 	return token, nil
 }

@@ -12,14 +12,14 @@ import (
 	"lksms/internal/receipt/callback"
 )
 
-// Match looks for the messages of receipts that came before the answers to their sending, and returns how many it found. Its cost is
-// that of the receipts whose turn it is, however many are parked.
+// Match matches receipts that came before the answers to their sending, and returns how many it matched. Its cost
+// depends only on the receipts that are due, not on how many are parked.
 func (s *Service) Match(ctx context.Context) (int, error) {
 	total := 0
 	for {
 		ids, err := s.q.ReceiptsDue(ctx, matchBatch)
 		if err != nil {
-			return total, fmt.Errorf("look for receipts: %w", err)
+			return total, fmt.Errorf("find due receipts: %w", err)
 		}
 		n, err := s.match(ctx, ids)
 		if total += n; err != nil || len(ids) < matchBatch {
@@ -28,7 +28,8 @@ func (s *Service) Match(ctx context.Context) (int, error) {
 	}
 }
 
-// MatchSent matches the receipts that came before what was just reported. The sweep finds those that come at the same moment.
+// MatchSent matches the receipts that came before the reports just made. The sweep matches those that come at the
+// same moment. Errors are logged only.
 func (s *Service) MatchSent(ctx context.Context, senderNo string, reports []queue.Report) {
 	var numbers []string
 	for _, r := range reports {
@@ -44,21 +45,21 @@ func (s *Service) MatchSent(ctx context.Context, senderNo string, reports []queu
 		_, err = s.match(ctx, ids)
 	}
 	if err != nil {
-		s.log.WarnContext(ctx, "receipts are matched later", "sender_no", senderNo, "error", err)
+		s.log.WarnContext(ctx, "receipts will be matched later", "sender_no", senderNo, "error", err)
 	}
 }
 
-// match joins receipts to the tasks of their messages and returns how many it has joined: by the provider's number and, where the
-// receipt names one, by the recipient.
+// match matches receipts with tasks in one transaction, and returns how many it matched: by the provider's number
+// and, if the receipt names one, by the recipient.
 func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	looked := dbq.ReceiptLookedParams{ParkedFor: parkedFor, Found: []int64{}}
+	params := dbq.ReceiptLookedParams{ParkedFor: parkedFor, Found: []int64{}}
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		rows, err := s.q.ReceiptCandidates(ctx, ids)
 		if err != nil {
-			return fmt.Errorf("look for the messages of receipts: %w", err)
+			return fmt.Errorf("find the messages of receipts: %w", err)
 		}
 		var final []queue.Final
 		for len(rows) > 0 {
@@ -66,12 +67,12 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 			if n < 0 {
 				n = len(rows)
 			}
-			looked.Ids = append(looked.Ids, rows[0].ID)
-			meant := meantBy(rows[:n])
-			if len(meant) > 0 {
-				looked.Found = append(looked.Found, rows[0].ID)
+			params.Ids = append(params.Ids, rows[0].ID)
+			matched := matchedBy(rows[:n])
+			if len(matched) > 0 {
+				params.Found = append(params.Found, rows[0].ID)
 			}
-			for _, r := range meant {
+			for _, r := range matched {
 				if r.State == callback.OnItsWay {
 					continue
 				}
@@ -82,18 +83,18 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 		if err := s.tasks.SettleReceipts(ctx, final); err != nil {
 			return err
 		}
-		return postgres.Wrap("note which receipts were matched", s.q.ReceiptLooked(ctx, looked), nil)
+		return postgres.Wrap("mark receipts as matched", s.q.ReceiptLooked(ctx, params), nil)
 	})
 	if err != nil {
 		return 0, err
 	}
-	return len(looked.Found), nil
+	return len(params.Found), nil
 }
 
-// meantBy are those of the candidates of one receipt that it means: those whose recipient it names in full, else those that it may name
-// without the prefix of the country, unless that is the number of several.
-func meantBy(candidates []dbq.ReceiptCandidatesRow) []dbq.ReceiptCandidatesRow {
-	var inFull, atHome []dbq.ReceiptCandidatesRow
+// matchedBy returns the candidates that one receipt means: those whose recipient it names in full, else those that it
+// names without the prefix of the country. It returns none if that number belongs to several recipients.
+func matchedBy(candidates []dbq.ReceiptCandidatesRow) []dbq.ReceiptCandidatesRow {
+	var inFull, national []dbq.ReceiptCandidatesRow
 	for _, c := range candidates {
 		if c.TaskID == "" {
 			continue
@@ -102,14 +103,14 @@ func meantBy(candidates []dbq.ReceiptCandidatesRow) []dbq.ReceiptCandidatesRow {
 		case c.Recipient == "" || phone.IsInFull(c.SentTo, c.Recipient):
 			inFull = append(inFull, c)
 		case phone.IsAtHome(c.SentTo, c.Recipient):
-			atHome = append(atHome, c)
+			national = append(national, c)
 		}
 	}
 	if len(inFull) > 0 {
 		return inFull
 	}
-	if slices.ContainsFunc(atHome, func(c dbq.ReceiptCandidatesRow) bool { return c.SentTo != atHome[0].SentTo }) {
+	if slices.ContainsFunc(national, func(c dbq.ReceiptCandidatesRow) bool { return c.SentTo != national[0].SentTo }) {
 		return nil
 	}
-	return atHome
+	return national
 }

@@ -1,5 +1,5 @@
-// Package receipt takes what providers say of messages that they accepted, and finds the tasks of these messages. It settles them
-// through queue.
+// Package receipt owns the callbacks of providers and the receipts in them: what a provider says about messages that
+// it accepted. It finds the tasks of these messages, and settles them through queue.
 package receipt
 
 import (
@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	matchBatch  = 1000           // receipts that are matched by one transaction
-	parkedFor   = 72 * time.Hour // the message of a receipt is looked for; then it is given up
-	keptFor     = 30 * 24 * time.Hour
-	forgetBatch = 1000
+	matchBatch  = 1000                // receipts matched in one transaction
+	parkedFor   = 72 * time.Hour      // how long a receipt is matched before it is given up
+	keptFor     = 30 * 24 * time.Hour // how long callbacks and receipts are stored
+	deleteBatch = 1000                // rows deleted by one statement
 )
 
-// Service takes callbacks.
+// Service accepts callbacks.
 type Service struct {
 	db      *postgres.DB
 	q       *dbq.Queries
@@ -34,7 +34,7 @@ type Service struct {
 	configs *sender.Configs
 	log     *slog.Logger
 
-	receivers snapshot.Cache[map[string]receiver] // by sender; only those that take callbacks
+	receivers snapshot.Cache[map[string]receiver] // by sender number
 	strangers *strangers
 }
 
@@ -45,20 +45,20 @@ func New(db *postgres.DB, tasks *queue.Service, configs *sender.Configs, log *sl
 	return s
 }
 
-// Changed says that this server changed how senders take callbacks.
+// Changed discards the cached receivers, after this server changed a sender.
 func (s *Service) Changed() { s.receivers.Forget() }
 
-// receiver is what the callbacks of a sender are checked against and read with.
+// receiver checks and reads the callbacks of a sender.
 type receiver struct {
-	verifier *callback.Verifier // nil: the sender takes no callbacks
-	err      error              // why the sender's configuration cannot be used
+	verifier *callback.Verifier // nil: the sender accepts no callbacks
+	err      error              // set if the configuration cannot be used
 }
 
 // loadReceivers reads the receivers of all senders at once, so that callbacks for senders that do not exist cost no query.
 func (s *Service) loadReceivers(ctx context.Context) (map[string]receiver, error) {
 	rows, err := s.q.SendersCalled(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read who takes callbacks: %w", err)
+		return nil, fmt.Errorf("read senders with callbacks: %w", err)
 	}
 	all := make(map[string]receiver, len(rows))
 	for _, row := range rows {
@@ -72,9 +72,9 @@ func (s *Service) loadReceivers(ctx context.Context) (map[string]receiver, error
 	return all, nil
 }
 
-// verifierOf finds who takes a call, if the caller proves to be the provider. A network from which many came that proved nothing is
-// told to wait. A right proof is taken also from there, because a stranger may share the provider's address. Only a secret that can be
-// guessed is not compared meanwhile.
+// verifierOf returns the verifier for a call, if the call proves to come from the provider. A network with many
+// unproven calls has to wait, but a right proof is accepted from it, because a stranger may share the provider's
+// address. Only a secret that is short enough to be guessed is not compared during the wait.
 func (s *Service) verifierOf(ctx context.Context, call callback.Call, isProven func(*callback.Verifier, callback.Call) bool) (*callback.Verifier, error) {
 	all, err := s.receivers.Get(ctx)
 	if err != nil {
@@ -82,8 +82,8 @@ func (s *Service) verifierOf(ctx context.Context, call callback.Call, isProven f
 	}
 	r, known := all[call.SenderNo]
 	switch {
-	case known && r.err != nil && s.strangers.add(call.SourceIP) == 0: // anybody may ask
-		return nil, fmt.Errorf("read how sender %s takes callbacks: %w", call.SenderNo, r.err)
+	case known && r.err != nil && s.strangers.add(call.SourceIP) == 0: // the error is shown only until the network has to wait, because anybody can call
+		return nil, fmt.Errorf("read callback configuration of sender %s: %w", call.SenderNo, r.err)
 	case known && r.err == nil && r.verifier != nil && (!r.verifier.IsGuessable() || s.strangers.wait(call.SourceIP) == 0) && isProven(r.verifier, call):
 		return r.verifier, nil
 	}
@@ -93,22 +93,22 @@ func (s *Service) verifierOf(ctx context.Context, call callback.Call, isProven f
 	return nil, fault.New(fault.Forbidden, fault.AuthForbidden)
 }
 
-// Admit rejects, before its body is read, a call that no body could prove. isKnown tells that token or address prove already who calls.
-// Faults: auth.forbidden, auth.too_many_failures.
+// Admit rejects, before its body is read, a call that no body could prove. isKnown reports whether the token or the
+// address already proves the caller. Faults: auth.forbidden, auth.too_many_failures.
 func (s *Service) Admit(ctx context.Context, call callback.Call) (isKnown bool, err error) {
 	v, err := s.verifierOf(ctx, call, (*callback.Verifier).MayBeProven)
 	return err == nil && v.IsKnownBeforeBody(), err
 }
 
-// IsUnproven tells that err rejects a call which did not prove to come from the provider.
+// IsUnproven reports whether err rejects a call that did not prove to come from the provider.
 func IsUnproven(err error) bool {
 	f := new(fault.Error)
 	return errors.As(err, &f) && (f.Reason == fault.AuthForbidden || f.Reason == fault.AuthTooManyFailures)
 }
 
-// Take takes what a provider says of messages (S3.11) and gives the answer that it expects. The call is kept as it came before it is
-// read, also when it is refused then; once, however often it comes. Who is not known, or cannot prove to be the provider, is told so and
-// nothing else, and nothing is kept: anybody could fill the disk. Faults: auth.forbidden, auth.too_many_failures, request.malformed,
+// Take processes a callback (S3.11), and returns the answer that the provider expects. A proven call is stored before
+// it is parsed, also if parsing then fails; a repeated body is stored once. An unproven call is rejected and not
+// stored, because anybody could fill the disk. Faults: auth.forbidden, auth.too_many_failures, request.malformed,
 // request.invalid, request.too_large.
 func (s *Service) Take(ctx context.Context, call callback.Call) (answer, contentType string, err error) {
 	v, err := s.verifierOf(ctx, call, (*callback.Verifier).IsProven)
@@ -120,7 +120,7 @@ func (s *Service) Take(ctx context.Context, call callback.Call) (answer, content
 		SenderNo: call.SenderNo, SourceIp: call.SourceIP, Body: postgres.Text(string(call.Body)), BodyHash: hash[:],
 	})
 	if err != nil {
-		return "", "", fmt.Errorf("keep callback: %w", err)
+		return "", "", fmt.Errorf("store callback: %w", err)
 	}
 	receipts, leftOut, err := []callback.Receipt(nil), 0, call.Cut
 	if err == nil {
@@ -130,7 +130,7 @@ func (s *Service) Take(ctx context.Context, call callback.Call) (answer, content
 		refused := new(fault.Error)
 		if errors.As(err, &refused) {
 			if err := s.q.CallbackRefused(ctx, dbq.CallbackRefusedParams{ID: id, Refused: string(refused.Reason)}); err != nil {
-				return "", "", fmt.Errorf("keep why a callback is refused: %w", err)
+				return "", "", fmt.Errorf("store why a callback is refused: %w", err)
 			}
 		}
 		return "", "", err
@@ -145,9 +145,9 @@ func (s *Service) Take(ctx context.Context, call callback.Call) (answer, content
 	}
 	ids, err := s.q.ReceiptPut(ctx, params)
 	if err != nil {
-		return "", "", fmt.Errorf("keep receipts: %w", err)
+		return "", "", fmt.Errorf("store receipts: %w", err)
 	}
-	if _, err := s.match(ctx, ids); err != nil { // the sweep does what could not be done now
+	if _, err := s.match(ctx, ids); err != nil { // the sweep will match them
 		s.log.WarnContext(ctx, "receipts are matched later", "sender_no", call.SenderNo, "error", err)
 	}
 	contentType = v.Config.Answer.ContentType
@@ -157,19 +157,19 @@ func (s *Service) Take(ctx context.Context, call callback.Call) (answer, content
 	return v.Config.Answer.Body, contentType, nil
 }
 
-// Forget forgets callbacks and receipts that are old, and returns how many.
+// Forget deletes old callbacks and receipts in batches, and returns how many.
 func (s *Service) Forget(ctx context.Context) (int, error) {
 	total := 0
 	for {
-		callbacks, err := s.q.CallbacksForget(ctx, dbq.CallbacksForgetParams{BatchSize: forgetBatch, Keep: keptFor})
+		callbacks, err := s.q.CallbacksForget(ctx, dbq.CallbacksForgetParams{BatchSize: deleteBatch, Keep: keptFor})
 		if err != nil {
-			return total, fmt.Errorf("forget callbacks: %w", err)
+			return total, fmt.Errorf("delete callbacks: %w", err)
 		}
-		receipts, err := s.q.ReceiptsForget(ctx, dbq.ReceiptsForgetParams{BatchSize: forgetBatch, Keep: keptFor})
+		receipts, err := s.q.ReceiptsForget(ctx, dbq.ReceiptsForgetParams{BatchSize: deleteBatch, Keep: keptFor})
 		if err != nil {
-			return total, fmt.Errorf("forget receipts: %w", err)
+			return total, fmt.Errorf("delete receipts: %w", err)
 		}
-		if total += int(callbacks + receipts); callbacks < forgetBatch && receipts < forgetBatch {
+		if total += int(callbacks + receipts); callbacks < deleteBatch && receipts < deleteBatch {
 			return total, nil
 		}
 	}

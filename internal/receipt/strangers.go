@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	strangeMost     = 50          // callbacks of a network that prove nothing, in strangeFor, before it is told to wait
-	strangeFor      = time.Minute // from the first of them
-	strangeNetworks = 50_000      // that are remembered
+	strangeMost     = 50          // unproven callbacks of a network in strangeFor before it has to wait
+	strangeFor      = time.Minute // counted from the first unproven callback
+	strangeNetworks = 50_000      // networks in memory
 )
 
-// strangers counts the callbacks that proved nothing, by the network that they came from. The zero value is not ready.
+// strangers counts unproven callbacks by network. Use newStrangers.
 type strangers struct {
 	mu       sync.Mutex
 	networks *lru.Cache[string, stranger]
@@ -34,7 +34,7 @@ func newStrangers() *strangers {
 	return &strangers{networks: networks}
 }
 
-// add counts a callback, and tells how long its network has to wait; 0: not at all.
+// add counts an unproven callback, and returns how long its network has to wait; 0: not at all.
 func (s *strangers) add(address string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *strangers) add(address string) time.Duration {
 	return one.wait(now)
 }
 
-// wait tells how long a network has to wait.
+// wait returns how long a network has to wait; 0: not at all.
 func (s *strangers) wait(address string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package secret seals what senders need to log in somewhere, so that who reads the database, or a copy of it, has nothing.
+// Package secret encrypts the credentials of senders, so that a copy of the database does not reveal them.
 package secret
 
 import (
@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// ErrNoKey says that something was to be sealed, and there is no key.
-var ErrNoKey = errors.New("there is no key to seal secrets with: set SECRETS_KEY")
+// ErrNoKey is the error of sealing without a key.
+var ErrNoKey = errors.New("no key to seal secrets: set SECRETS_KEY")
 
-// Box seals with one key and opens with that one and older ones. The zero value has none.
+// Box seals with one key, and opens with this key and older ones. The zero value has no key.
 type Box struct {
 	keys []key // the first seals
 }
@@ -29,7 +29,7 @@ type key struct {
 // KeySize is the length of a key in bytes.
 const KeySize = 32
 
-// NewBox takes keys in base64, the one to seal with first; empty ones are passed over.
+// NewBox returns a box with keys in base64. The first one seals; empty ones are skipped.
 func NewBox(keys ...string) (*Box, error) {
 	b := &Box{}
 	for _, text := range keys {
@@ -38,15 +38,15 @@ func NewBox(keys ...string) (*Box, error) {
 		}
 		raw, err := base64.StdEncoding.DecodeString(text)
 		if err != nil || len(raw) != KeySize {
-			return nil, fmt.Errorf("a key for secrets is %d bytes in base64", KeySize)
+			return nil, fmt.Errorf("a key for secrets must be %d bytes in base64", KeySize)
 		}
 		block, err := aes.NewCipher(raw)
 		if err != nil {
-			return nil, fmt.Errorf("take key: %w", err)
+			return nil, fmt.Errorf("use key: %w", err)
 		}
 		aead, err := cipher.NewGCM(block)
 		if err != nil {
-			return nil, fmt.Errorf("take key: %w", err)
+			return nil, fmt.Errorf("use key: %w", err)
 		}
 		sum := sha256.Sum256(raw)
 		b.keys = append(b.keys, key{hex.EncodeToString(sum[:4]), aead})
@@ -54,7 +54,7 @@ func NewBox(keys ...string) (*Box, error) {
 	return b, nil
 }
 
-// NewKey makes a key.
+// NewKey returns a new random key in base64.
 func NewKey() string {
 	raw := make([]byte, KeySize)
 	_, _ = rand.Read(raw) // never fails
@@ -63,26 +63,27 @@ func NewKey() string {
 
 const prefix = "sealed:"
 
-// IsSealed tells whether text came from Seal.
+// IsSealed reports whether text is a result of Seal.
 func IsSealed(text string) bool { return strings.HasPrefix(text, prefix) }
 
-// Seal encrypts text, which can be opened in the same place only: place is its owner and name. It names the key.
-func (b *Box) Seal(text, place string) (string, error) {
+// Seal encrypts text. It can be opened only with the same owner, the name of its sender and field, so that a sealed
+// value cannot be moved to another field. The result names the key.
+func (b *Box) Seal(text, owner string) (string, error) {
 	if len(b.keys) == 0 {
 		return "", ErrNoKey
 	}
 	k := b.keys[0]
 	nonce := make([]byte, k.aead.NonceSize())
 	_, _ = rand.Read(nonce) // never fails
-	return prefix + k.id + ":" + base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, []byte(text), []byte(place))), nil
+	return prefix + k.id + ":" + base64.StdEncoding.EncodeToString(k.aead.Seal(nonce, nonce, []byte(text), []byte(owner))), nil
 }
 
-// Open decrypts what Seal made for place.
-func (b *Box) Open(sealed, place string) (string, error) {
+// Open decrypts what Seal returned for the same owner.
+func (b *Box) Open(sealed, owner string) (string, error) {
 	id, text, ok := strings.Cut(strings.TrimPrefix(sealed, prefix), ":")
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if !ok || err != nil || !IsSealed(sealed) {
-		return "", errors.New("this was not sealed here")
+		return "", errors.New("not a sealed value")
 	}
 	for _, k := range b.keys {
 		if k.id != id {
@@ -92,16 +93,16 @@ func (b *Box) Open(sealed, place string) (string, error) {
 		if len(raw) < size {
 			break
 		}
-		opened, err := k.aead.Open(nil, raw[:size], raw[size:], []byte(place))
+		opened, err := k.aead.Open(nil, raw[:size], raw[size:], []byte(owner))
 		if err != nil {
-			return "", errors.New("what was sealed has been changed, or moved")
+			return "", errors.New("the sealed value was changed, or moved from another field")
 		}
 		return string(opened), nil
 	}
-	return "", fmt.Errorf("the key %s, with which it was sealed, is not here", id)
+	return "", fmt.Errorf("key %s of the sealed value is missing: set it as SECRETS_KEY or SECRETS_KEY_OLD", id)
 }
 
-// IsCurrent tells whether sealed was sealed with the key that seals now.
+// IsCurrent reports whether a value was sealed with the key that seals now.
 func (b *Box) IsCurrent(sealed string) bool {
 	return len(b.keys) > 0 && strings.HasPrefix(sealed, prefix+b.keys[0].id+":")
 }

@@ -1,21 +1,23 @@
-// Package segment counts the short messages that a text takes (S3.5).
+// Package segment counts the SMS segments of a text (S3.5).
 package segment
 
 import "strings"
 
-// The characters of GSM 03.38: those of the basic alphabet take seven bits, those of the extension fourteen.
+// The characters of GSM 03.38. A character of the basic alphabet takes one septet (seven bits), one of the extension two.
 const (
 	basic = "@£$¥èéùìòÇ\nØø\rÅåΔ_ΦΓΛΩΠΨΣΘΞÆæßÉ !\"#¤%&'()*+,-./0123456789:;<=>?" +
 		"¡ABCDEFGHIJKLMNOPQRSTUVWXYZÄÖÑÜ§¿abcdefghijklmnopqrstuvwxyzäöñüà"
 	extension = "\f^{}\\[~]|€"
 )
 
-// How much of a text one message holds: alone, or as a part, whose header takes some of the room.
+// Capacity of a segment: of a single one, and of a part of a longer message, whose header takes some space. Septets
+// are for GSM 03.38, units for UCS-2.
 const (
 	septetsAlone, septetsInPart = 160, 153
 	unitsAlone, unitsInPart     = 70, 67
 )
 
+// septets holds the size of each GSM 03.38 character.
 var septets = func() map[rune]int {
 	sizes := make(map[rune]int, 138)
 	for _, r := range basic {
@@ -27,8 +29,9 @@ var septets = func() map[rune]int {
 	return sizes
 }()
 
-// Count is how many segments text takes, at least one: in GSM 03.38 if every character is in it, in UCS-2 otherwise, where a
-// character beyond U+FFFF takes two units. A character is never cut in two.
+// Count returns the number of segments of text, at least one. A text with only GSM 03.38 characters is counted in
+// septets. Any other text is counted in UCS-2 units, where a character above U+FFFF takes two. A character is never
+// split.
 func Count(text string) int {
 	if strings.IndexFunc(text, func(r rune) bool { return septets[r] == 0 }) < 0 {
 		return count(text, septetsAlone, septetsInPart, func(r rune) int { return septets[r] })
@@ -56,7 +59,7 @@ func count(text string, alone, inPart int, size func(rune) int) int {
 	return parts
 }
 
-// Signed is text as it goes out with a signature; without one if sign is empty.
+// Signed returns text with the signature sign in front; text alone if sign is empty.
 func Signed(sign, text string) string {
 	if sign == "" {
 		return text

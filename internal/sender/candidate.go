@@ -8,40 +8,40 @@ import (
 	"lksms/gen/dbq"
 )
 
-// Why a sender cannot take what waits.
+// The reasons why a sender cannot take the tasks of a pool.
 const (
 	WhyOff          = "off"
 	WhyResting      = "resting"
 	WhyNoQuota      = "no_quota"
 	WhyNoFunds      = "no_funds"
 	WhySilent       = "silent"
-	WhyOutranked    = "outranked" // a sender of a larger sort is there
-	WhyAhead        = "ahead"     // it has had its share, and a rival has not
+	WhyOutranked    = "outranked" // a sender with a larger sort is available
+	WhyAhead        = "ahead"     // the sender has had its share, and another sender of the pool has not
 	WhyFailedBefore = "failed_before"
 )
 
-// Candidate is a sender that may take what waits in a pool. Why is empty if it can now.
+// Candidate is a sender that may serve a pool. An empty Why means that it can take a task now.
 type Candidate struct {
 	SenderNo string
 	Why      string
-	Until    *time.Time // when a sender that rests is ready
-	Weight   *int64     // of its route
-	Served   float64    // of its route: tasks over weight
-	Shares   bool       // its rivals count on it
-	Segments int        // that an attempt costs it
-	Sort     float64    // in the pool
-	GivesWay bool       // it was in trouble, and leaves what brought it there to all others
+	Until    *time.Time // of a paused sender: end of the pause
+	Weight   *int64     // weight of its route; nil: no route
+	Served   float64    // tasks served by its route, divided by the weight
+	Shares   bool       // the other senders of the pool leave this sender its share
+	Segments int        // segments that an attempt costs
+	Sort     float64    // sort in the pool
+	GivesWay bool       // the sender was in trouble, and leaves the tasks that caused it to the others
 }
 
-// Need is what a task needs of a sender.
+// Need is the part of a task that matters to senders.
 type Need struct {
 	PoolID   int64
 	Content  string
 	Sign     *string
-	Segments int16 // with its own signature
+	Segments int16 // segments with the task's own signature
 }
 
-// Candidates gives the senders that may take a task, the one that should before others that can, and whether routes name them.
+// Candidates returns the senders of a task's pool, best first, and whether routes name them.
 func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Service) Candidates(ctx context.Context, n Need) ([]Candidate, bool, er
 		SilentAfter: values.Queue.SilentAfter(), NotedApart: seenApart,
 	})
 	if err != nil {
-		return nil, false, fmt.Errorf("look at senders of pool: %w", err)
+		return nil, false, fmt.Errorf("read senders of pool: %w", err)
 	}
 	isShared, err := s.directory.IsShared(ctx, n.PoolID)
 	if err != nil {

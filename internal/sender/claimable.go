@@ -10,76 +10,76 @@ import (
 	"lksms/internal/postgres"
 )
 
-// claimable is what a sender may take from: pools, and its sort there.
+// claimable holds the pools of a sender.
 type claimable struct {
-	pools     map[int64]float64
-	countedOn bool // others count on it, by a route or its sort, so that every poll must be noted
+	pools     map[int64]float64 // id of the pool to the sort of the sender there
+	countedOn bool              // others depend on its presence, by a route or its sort, so that every poll must be stored
 }
 
-// claimables remembers for a minute what the senders may take from that nothing holds back.
+// claimables caches for a minute the pools of senders without an interval to wait for.
 type claimables struct {
-	kept *expirable.LRU[string, claimable]
+	cache *expirable.LRU[string, claimable]
 
-	mu        sync.Mutex
-	forgotten int   // how often; what was being read meanwhile is not kept
-	version   int64 // of the directory, as it was noticed last
+	mu      sync.Mutex
+	clears  int   // number of clears; a read that a clear interrupts is not cached
+	version int64 // last seen version of the directory
 }
 
 func newClaimables() *claimables {
-	return &claimables{kept: expirable.NewLRU[string, claimable](100_000, nil, time.Minute)}
+	return &claimables{cache: expirable.NewLRU[string, claimable](100_000, nil, time.Minute)}
 }
 
-func (c *claimables) get(appID string) (claimable, bool) { return c.kept.Get(appID) }
+func (c *claimables) get(appID string) (claimable, bool) { return c.cache.Get(appID) }
 
-// reading begins to read what a sender may take from, and returns how to keep it. It is not kept if a change was told of
-// meanwhile: a sender that is remembered to have no pool would not even look for a minute.
-func (c *claimables) reading(appID string) (keep func(claimable)) {
+// beginRead starts a read of a sender's pools, and returns the function that caches the result. The result is not
+// cached if the cache was cleared meanwhile: a sender that is cached without a pool would find no task for a minute.
+func (c *claimables) beginRead(appID string) (keep func(claimable)) {
 	c.mu.Lock()
-	before := c.forgotten
+	before := c.clears
 	c.mu.Unlock()
 	return func(found claimable) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.forgotten == before {
-			c.kept.Add(appID, found)
+		if c.clears == before {
+			c.cache.Add(appID, found)
 		}
 	}
 }
 
-// forget is told that this server changed the directory.
+// forget clears the cache after a change of the directory by this server.
 func (c *claimables) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.drop()
+	c.clear()
 }
 
-func (c *claimables) drop() {
-	c.forgotten++
-	c.kept.Purge()
+func (c *claimables) clear() {
+	c.clears++
+	c.cache.Purge()
 }
 
-// notice is told the version of the directory, and tells whether it is another than the one before; then all is forgotten.
-func (c *claimables) notice(version int64) bool {
+// setVersion stores the version of the directory, and reports whether it changed; then it clears the cache.
+func (c *claimables) setVersion(version int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.version == version {
 		return false
 	}
 	c.version = version
-	c.drop()
+	c.clear()
 	return true
 }
 
-// Waits tells, of a sender that found nothing, how long its interval still holds it back, and from which pools it may take,
-// with its sort there. What another server changed it knows once Notice was told of it.
-func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, pools map[int64]float64, err error) {
+// Waits returns, for a sender that found no task, how long its interval still holds it back, and the pools that it
+// serves with its sort in each. A change made on another server is seen after Notice.
+func (s *Service) Waits(ctx context.Context, appID string) (wait time.Duration, pools map[int64]float64, err error) {
 	if c, known := s.pools.get(appID); known {
 		return 0, c.pools, nil
 	}
-	keep := s.pools.reading(appID)
+	keep := s.pools.beginRead(appID)
 	row, err := s.q.SenderWaits(ctx, appID)
 	if err != nil {
-		return 0, nil, postgres.Wrap("look what sender waits for", err, errNoSender)
+		return 0, nil, postgres.Wrap("read pools of sender", err, errNoSender)
 	}
 	pools = make(map[int64]float64, len(row.Pools))
 	for i, pool := range row.Pools {
@@ -91,17 +91,18 @@ func (s *Service) Waits(ctx context.Context, appID string) (rest time.Duration, 
 	return time.Duration(row.Seconds * float64(time.Second)), pools, nil
 }
 
-// Notice is told the version of the directory in the database, and tells whether it is another than the one before: what senders may
-// take from may be something else now.
+// Notice takes the version of the directory in the database, and reports whether it changed since the last call. Then
+// the pools of senders may have changed, and the caches are cleared.
 func (s *Service) Notice(version int64) (isNew bool) {
-	isNew = s.pools.notice(version)
+	isNew = s.pools.setVersion(version)
 	if isNew {
 		s.directory.Forget()
 	}
 	return isNew
 }
 
-// Unhindered gives the pools of a sender that is known to get whatever waits in them: nothing paces it, and nobody counts on it.
+// Unhindered returns the pools of a sender that can take every task in them: no interval holds it back, and no share
+// depends on it. known is false if that is not cached.
 func (s *Service) Unhindered(appID string) (pools map[int64]float64, known bool) {
 	c, known := s.pools.get(appID)
 	return c.pools, known && !c.countedOn

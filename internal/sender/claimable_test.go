@@ -5,13 +5,13 @@ import "testing"
 func TestPoolsThatWereReadBeforeAChangeAreNotKept(t *testing.T) {
 	t.Parallel()
 	c := newClaimables()
-	keep := c.reading("app")
+	keep := c.beginRead("app")
 	c.forget() // a route was added while the answer was on its way
 	keep(claimable{})
 	if got, known := c.get("app"); known {
 		t.Errorf("kept %v", got)
 	}
-	c.reading("app")(claimable{pools: map[int64]float64{1: 0}})
+	c.beginRead("app")(claimable{pools: map[int64]float64{1: 0}})
 	if got, known := c.get("app"); !known || len(got.pools) != 1 {
 		t.Errorf("got %v %v", got, known)
 	}

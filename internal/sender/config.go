@@ -19,7 +19,7 @@ import (
 	"lksms/internal/secret"
 )
 
-// Configs keeps the configurations of driven senders, their secrets sealed.
+// Configs seals, opens and shows the configurations of driven senders.
 type Configs struct {
 	q   *dbq.Queries
 	box *secret.Box
@@ -28,28 +28,29 @@ type Configs struct {
 // NewConfigs returns Configs on db.
 func NewConfigs(db *postgres.DB, box *secret.Box) *Configs { return &Configs{q: dbq.New(db), box: box} }
 
-// SealField seals a text that belongs to a field of a sender. Error: secret.ErrNoKey.
+// SealField seals a text for a field of a sender. Error: secret.ErrNoKey.
 func (c *Configs) SealField(senderNo, field, text string) (string, error) {
-	return c.box.Seal(text, place(senderNo, field))
+	return c.box.Seal(text, sealOwner(senderNo, field))
 }
 
-// OpenField opens what SealField sealed.
+// OpenField opens what SealField returned for the same field.
 func (c *Configs) OpenField(senderNo, field, sealed string) (string, error) {
-	return c.box.Open(sealed, place(senderNo, field))
+	return c.box.Open(sealed, sealOwner(senderNo, field))
 }
 
-// hidden stands for a secret in answers. Given back, it means the secret that is there.
+// hidden stands for a secret in answers. If a caller sends it back, the stored secret is kept.
 const hidden = "***"
 
-// place is what a sealed field is bound to: moved elsewhere it cannot be opened.
-func place(senderNo, field string) string { return senderNo + "/" + field }
+// sealOwner is the owner that a sealed field is bound to. It cannot be opened for another field or sender.
+func sealOwner(senderNo, field string) string { return senderNo + "/" + field }
 
-// secretsOf names the fields of a configuration that are shown to nobody.
+// secretsOf returns the fields of a configuration that are never shown.
 func secretsOf(kind string) []string {
 	return append([]string{callback.Secret}, driver.Secrets(kind)...)
 }
 
-// sealedOf names the fields of a configuration that are kept sealed: its secrets, and the address, which may hold a token.
+// sealedOf returns the fields of a configuration that are stored sealed: its secrets, and the URL, which may hold a
+// token.
 func sealedOf(kind string) []string {
 	if address := driver.Address(kind); address != "" {
 		return append(secretsOf(kind), address)
@@ -57,14 +58,14 @@ func sealedOf(kind string) []string {
 	return secretsOf(kind)
 }
 
-// Opened is a configuration whose secrets are open.
+// Opened is a configuration with open secrets.
 type Opened struct {
-	Driver   []byte           // what the driver is made of
-	Callback *callback.Config // nil: callbacks are not taken
-	Secret   string           // by which callbacks are proven
+	Driver   []byte           // configuration of the driver
+	Callback *callback.Config // nil: the sender accepts no callbacks
+	Secret   string           // secret that proves callbacks
 }
 
-// Open opens what is stored of a sender.
+// Open opens the stored configuration of a sender.
 func (c *Configs) Open(kind, senderNo string, stored []byte) (Opened, error) {
 	opened, err := openConfig(c.box, kind, senderNo, stored)
 	if err != nil {
@@ -78,30 +79,30 @@ func split(opened []byte) (o Opened, err error) {
 	return o, err
 }
 
-// openConfig opens what is sealed of a configuration.
+// openConfig opens the sealed fields of a configuration.
 func openConfig(box *secret.Box, kind, senderNo string, config []byte) ([]byte, error) {
 	return eachSealed(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
 		return openField(box, senderNo, name, value)
 	})
 }
 
-// openField opens a field. One that is not sealed is from before it was to be, or was stored without a key.
+// openField opens a field. A field that is not sealed was stored without a key, or before it had to be sealed.
 func openField(box *secret.Box, senderNo, name string, value json.RawMessage) (json.RawMessage, error) {
 	sealed, ok := sealedIn(value)
 	if !ok {
 		return value, nil
 	}
-	opened, err := box.Open(sealed, place(senderNo, name))
+	opened, err := box.Open(sealed, sealOwner(senderNo, name))
 	return json.RawMessage(opened), err
 }
 
-// sealedIn is the text that was sealed, if a field holds one.
+// sealedIn returns the sealed text of a field, and whether it holds one.
 func sealedIn(value json.RawMessage) (text string, ok bool) {
 	ok = json.Unmarshal(value, &text) == nil && secret.IsSealed(text)
 	return text, ok
 }
 
-// Show hides the secrets of a configuration, and of its address all but the host.
+// Show hides the secrets of a configuration, and everything in its URL but the host.
 func (c *Configs) Show(kind, senderNo string, config []byte) ([]byte, error) {
 	return eachSealed(kind, config, func(name string, value json.RawMessage) (json.RawMessage, error) {
 		if name != driver.Address(kind) {
@@ -109,16 +110,16 @@ func (c *Configs) Show(kind, senderNo string, config []byte) ([]byte, error) {
 		}
 		opened, err := openField(c.box, senderNo, name, value)
 		if err != nil {
-			return json.RawMessage(`"` + hidden + `"`), nil //nolint:nilerr // the key is gone; who may see the sender need not know that
+			return json.RawMessage(`"` + hidden + `"`), nil //nolint:nilerr // a missing key is not shown to readers of the sender
 		}
 		return json.Marshal(shownAddress(opened))
 	})
 }
 
-// shownAddress is what is shown of an address, a JSON text: credentials, path and query may hold a token.
+// shownAddress returns the shown form of a URL, given as JSON text: credentials, path and query may hold a token.
 func shownAddress(value json.RawMessage) string {
 	var address string
-	_ = json.Unmarshal(value, &address) // the driver checked it
+	_ = json.Unmarshal(value, &address) // the driver has checked it
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
 		return hidden
@@ -134,29 +135,30 @@ func shownAddress(value json.RawMessage) string {
 	return scheme + "://" + host[credentials+1:] + "/" + hidden
 }
 
-// isHidden tells whether a field is given as it is shown.
+// isHidden reports whether a field has the form in which it is shown.
 func isHidden(value json.RawMessage) bool {
 	var text string
 	return json.Unmarshal(value, &text) == nil && (text == hidden || strings.HasSuffix(text, "/"+hidden))
 }
 
-// holdsCredentials tells whether an address, a JSON text, has a part that is there to hold them.
+// holdsCredentials reports whether a URL, given as JSON text, has a part for credentials.
 func holdsCredentials(value json.RawMessage) bool { return bytes.ContainsAny(value, "?@") }
 
-// dropSecrets takes away what is kept sealed of a configuration.
+// dropSecrets removes the sealed fields of a configuration.
 func dropSecrets(kind string, config []byte) ([]byte, error) {
 	return eachSealed(kind, config, func(string, json.RawMessage) (json.RawMessage, error) { return nil, nil })
 }
 
-// eachSealed replaces the fields that a configuration has and that are kept sealed; nil takes one away.
+// eachSealed replaces those fields of a configuration that are stored sealed, if it has them. If replace returns nil,
+// the field is removed.
 func eachSealed(kind string, config []byte, replace func(name string, value json.RawMessage) (json.RawMessage, error)) ([]byte, error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(config, &fields); err != nil {
 		return nil, fmt.Errorf("read config: %w", err)
 	}
 	for _, name := range sealedOf(kind) {
-		value, there := fields[name]
-		if !there {
+		value, found := fields[name]
+		if !found {
 			continue
 		}
 		replaced, err := replace(name, value)
@@ -174,14 +176,15 @@ func eachSealed(kind string, config []byte, replace func(name string, value json
 	return text, nil
 }
 
-// Stored is the configuration of a sender as it is stored.
+// Stored is a configuration as stored in the database.
 type Stored struct {
 	Kind   string
 	Config []byte
 }
 
-// change returns the configuration that a sender is to have, to be stored; config nil: the one before. Of an app nothing is sealed.
-func (c *Configs) change(before dbq.SenderListRow, newKind *string, config []byte) ([]byte, error) {
+// changed returns the configuration to store after a change; a nil config keeps the current one. The configuration of
+// an app is not sealed.
+func (c *Configs) changed(before dbq.SenderListRow, newKind *string, config []byte) ([]byte, error) {
 	kind := before.Kind
 	if newKind != nil {
 		kind = *newKind
@@ -201,10 +204,10 @@ func (c *Configs) change(before dbq.SenderListRow, newKind *string, config []byt
 	return c.Seal(kind, before.SenderNo, config, &Stored{Kind: before.Kind, Config: before.Config})
 }
 
-// Seal checks the configuration of a driven sender and seals its secrets, so that it can be stored. A secret that is not given,
-// or given as it is shown, and an address that is given as it is shown, are taken from before, what is stored now; that may be nil. They
-// are not taken over for another provider, and the secret of callbacks not for another proof: who may change a sender, and not see its
-// secrets, could have them sent elsewhere. Faults: request.invalid.
+// Seal checks the configuration of a driven sender and seals its secrets for storage. Secrets that are left out or
+// given as shown, and a URL given as shown, are taken from before, the stored configuration, which can be nil. They
+// are not taken over for another provider, and the secret of callbacks not for another way of proof: otherwise a
+// caller that can change a sender, but not see its secrets, could have them sent elsewhere. Faults: request.invalid.
 func (c *Configs) Seal(kind, senderNo string, config []byte, before *Stored) ([]byte, error) {
 	m := merging{kind: kind, fields: map[string]json.RawMessage{}}
 	if err := json.Unmarshal(config, &m.fields); err != nil {
@@ -212,16 +215,16 @@ func (c *Configs) Seal(kind, senderNo string, config []byte, before *Stored) ([]
 	}
 	for name := range m.fields {
 		for _, sealed := range sealedOf(kind) {
-			if name != sealed && strings.EqualFold(name, sealed) { // a driver would read it, and it would not be sealed
+			if name != sealed && strings.EqualFold(name, sealed) { // a driver would accept the field, and it would not be sealed
 				return nil, fault.InvalidField("config."+name, fault.UnknownField, nil)
 			}
 		}
 	}
 	m.takeOver(c.box, senderNo, before)
-	if len(m.lacking) > 0 {
-		return nil, m.lack(before != nil)
+	if len(m.missing) > 0 {
+		return nil, m.missingFault(before != nil)
 	}
-	parts, made, err := check(kind, m.fields)
+	parts, built, err := check(kind, m.fields)
 	if err != nil {
 		return nil, err
 	}
@@ -231,10 +234,10 @@ func (c *Configs) Seal(kind, senderNo string, config []byte, before *Stored) ([]
 		}
 	}
 	if len(m.kept) > 0 {
-		m.compare(parts, made)
+		m.compare(parts, built)
 	}
-	if len(m.lacking) > 0 {
-		return nil, m.lack(true)
+	if len(m.missing) > 0 {
+		return nil, m.missingFault(true)
 	}
 	opened, err := json.Marshal(m.fields)
 	if err != nil {
@@ -243,7 +246,7 @@ func (c *Configs) Seal(kind, senderNo string, config []byte, before *Stored) ([]
 	return c.seal(kind, senderNo, opened)
 }
 
-// check makes the parts and the driver of a configuration that is open.
+// check splits an open configuration, and builds its driver.
 func check(kind string, fields map[string]json.RawMessage) (Opened, driver.Driver, error) {
 	opened, err := json.Marshal(fields)
 	if err != nil {
@@ -258,24 +261,24 @@ func check(kind string, fields map[string]json.RawMessage) (Opened, driver.Drive
 			return Opened{}, nil, err
 		}
 	}
-	made, err := driver.New(kind, parts.Driver, driver.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)})
-	return parts, made, err
+	built, err := driver.New(kind, parts.Driver, driver.Tools{Outbound: outbound.Policy{}, Log: slog.New(slog.DiscardHandler)})
+	return parts, built, err
 }
 
-// merging is a configuration that is given, and what it takes over of the one before.
+// merging is a new configuration together with the fields taken over from the previous one.
 type merging struct {
 	kind    string
-	fields  map[string]json.RawMessage // as given, with what was taken over
-	old     map[string]json.RawMessage // the one before, open; nil: there is none of this kind, or it cannot be opened
-	kept    []string                   // fields that were taken over
-	lacking []string                   // fields that are hidden and cannot be taken over
+	fields  map[string]json.RawMessage // as given, with the fields that were taken over
+	old     map[string]json.RawMessage // the previous configuration, open; nil: none of this kind exists, or it cannot be opened
+	kept    []string                   // names of the fields that were taken over
+	missing []string                   // names of hidden fields that cannot be taken over
 }
 
-// takeOver puts the hidden fields of the configuration before in the place of those that are not given.
+// takeOver fills the hidden fields that are not given from the previous configuration.
 func (m *merging) takeOver(box *secret.Box, senderNo string, before *Stored) {
 	stored := map[string]json.RawMessage{}
 	if before != nil && before.Kind == m.kind {
-		_ = json.Unmarshal(before.Config, &stored) // of a jsonb column
+		_ = json.Unmarshal(before.Config, &stored) // valid JSON: the column is jsonb
 		if opened, err := openConfig(box, m.kind, senderNo, before.Config); err == nil {
 			_ = json.Unmarshal(opened, &m.old)
 		}
@@ -290,49 +293,51 @@ func (m *merging) takeOver(box *secret.Box, senderNo string, before *Stored) {
 			m.fields[name] = was
 			m.kept = append(m.kept, name)
 		case name != driver.Address(m.kind) || given:
-			m.lacking = append(m.lacking, name)
+			m.missing = append(m.missing, name)
 		}
 	}
-	if slices.Contains(m.lacking, driver.Address(m.kind)) { // of another provider
-		m.lacking = append(m.lacking, m.kept...)
+	if slices.Contains(m.missing, driver.Address(m.kind)) { // the URL is of another provider
+		m.missing = append(m.missing, m.kept...)
 	}
 }
 
-// compare finds what was taken over and must not be: everything for another provider, the secret of callbacks for another proof.
-func (m *merging) compare(parts Opened, made driver.Driver) {
-	old, madeBefore, err := check(m.kind, m.old)
+// compare finds the fields that must not be taken over: all of them for another provider, the secret of callbacks for
+// another way of proof.
+func (m *merging) compare(parts Opened, built driver.Driver) {
+	old, builtBefore, err := check(m.kind, m.old)
 	switch {
-	case err != nil || madeBefore.Target() != made.Target():
-		if parts.Callback == nil { // it is of no use
+	case err != nil || builtBefore.Target() != built.Target():
+		if parts.Callback == nil { // without callbacks the secret is useless
 			delete(m.fields, callback.Secret)
 			m.kept = slices.DeleteFunc(m.kept, func(name string) bool { return name == callback.Secret })
 		}
-		m.lacking = m.kept
+		m.missing = m.kept
 	case parts.Callback != nil && old.Callback.Proof() != parts.Callback.Proof() && slices.Contains(m.kept, callback.Secret):
-		m.lacking = []string{callback.Secret}
+		m.missing = []string{callback.Secret}
 	}
 }
 
-// lack is the fault that names the fields that are to be given.
-func (m *merging) lack(isChange bool) *fault.Error {
+// missingFault returns the fault that names the fields to give.
+func (m *merging) missingFault(isChange bool) *fault.Error {
 	rule := fault.Required
 	if isChange {
 		rule = fault.GiveAgain
 	}
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
-	slices.Sort(m.lacking)
-	for _, name := range m.lacking {
+	slices.Sort(m.missing)
+	for _, name := range m.missing {
 		all.Fields = append(all.Fields, fault.Field{Name: "config." + name, Rule: rule})
 	}
 	return all
 }
 
+// seal seals the fields of an open configuration.
 func (c *Configs) seal(kind, senderNo string, opened []byte) ([]byte, error) {
 	return eachSealed(kind, opened, func(name string, value json.RawMessage) (json.RawMessage, error) {
 		if isOpen(kind, name, value) {
 			return value, nil
 		}
-		sealed, err := c.box.Seal(string(value), place(senderNo, name))
+		sealed, err := c.box.Seal(string(value), sealOwner(senderNo, name))
 		if errors.Is(err, secret.ErrNoKey) {
 			if name == driver.Address(kind) && !holdsCredentials(value) {
 				return value, nil
@@ -346,12 +351,13 @@ func (c *Configs) seal(kind, senderNo string, opened []byte) ([]byte, error) {
 	})
 }
 
-// isOpen tells of a field that it is shown as it is: an address of a host and nothing else.
+// isOpen reports whether a field is shown as it is: a URL with nothing but a host.
 func isOpen(kind, name string, value json.RawMessage) bool {
 	return name == driver.Address(kind) && !strings.HasSuffix(shownAddress(value), hidden)
 }
 
-// Rotate seals everything with the first key that was not, and returns how many configurations that changed.
+// Rotate seals all fields again that the first key did not seal, and returns how many configurations it changed. Each
+// is stored in a statement of its own; a configuration that is changed meanwhile is left as it is.
 func (c *Configs) Rotate(ctx context.Context) (int, error) {
 	rows, err := c.q.SenderConfigs(ctx)
 	if err != nil {
@@ -381,7 +387,7 @@ func (c *Configs) Rotate(ctx context.Context) (int, error) {
 		}
 		n, err := c.q.SenderReseal(ctx, dbq.SenderResealParams{SenderNo: row.SenderNo, Version: row.Version, Config: sealed})
 		if err != nil {
-			return changed, postgres.Wrap("seal anew", err, nil)
+			return changed, postgres.Wrap("store sealed configuration", err, nil)
 		}
 		changed += int(n)
 	}

@@ -12,8 +12,8 @@ import (
 	"lksms/internal/postgres"
 )
 
-// Polled notes that an app polls, and registers it if it is not known yet and settings allow it. Faults: sender.not_found,
-// limit.reached where too many have registered themselves.
+// Polled records a poll of an app in memory. It registers an unknown app if the settings allow it. Faults:
+// sender.not_found, limit.reached if too many apps have registered themselves.
 func (s *Service) Polled(ctx context.Context, appID string) error {
 	if _, known := s.known.Get(appID); !known {
 		if err := s.register(ctx, appID); err != nil {
@@ -50,20 +50,21 @@ func (s *Service) register(ctx context.Context, appID string) error {
 	return err
 }
 
-// refusal is when an app was not registered, because too many are.
+// refusal is a failed registration because of too many apps.
 type refusal struct {
 	fault *fault.Error
 	at    time.Time
 }
 
-// fullFor is how long no further app is registered after such a refusal. Each attempt leaves a dead row in tables that every claim reads.
+// fullFor is how long no further app is registered after a refusal. Each attempt leaves a dead row in tables that
+// every claim reads.
 const fullFor = time.Second
 
-// seenApart is how far apart the polls of a sender are noted that no route names: a thousand that wait for nothing should
-// write next to nothing.
+// seenApart is the minimum time between stored polls of a sender without routes, so that a thousand idle senders
+// write almost nothing.
 const seenApart = 10 * time.Minute
 
-// SweepSeen notes who polled lately, and tells how many that were.
+// SweepSeen stores the polls since the last sweep, and returns how many rows it changed.
 func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	s.mu.Lock()
 	seen := s.seen
@@ -75,15 +76,15 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 	n, err := s.q.SendersSeen(ctx, dbq.SendersSeenParams{
 		SenderNos: slices.Sorted(maps.Keys(seen)), ApartSeconds: seenApart.Seconds(),
 	})
-	if err != nil { // the next sweep notes them
+	if err != nil { // the next sweep stores them
 		s.mu.Lock()
 		maps.Copy(s.seen, seen)
 		s.mu.Unlock()
 	}
-	return int(n), postgres.Wrap("note who polled", err, nil)
+	return int(n), postgres.Wrap("store polls", err, nil)
 }
 
-// polledLately tells whether a sender polled this server since the last sweep noted who did.
+// polledLately reports whether a sender has polled this server since the last sweep.
 func (s *Service) polledLately(no string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,8 +92,8 @@ func (s *Service) polledLately(no string) bool {
 	return polled
 }
 
-// CheckApp refuses the number of a sender that the server drives to an app: it would take the tasks that the server is about to
-// send, or settle them. Another server's change of a sender is noticed after at most four seconds. Fault: sender.is_driven.
+// CheckApp returns sender.is_driven if the server drives the sender: an app of this number could take or settle tasks
+// that the server is about to send. A change made on another server is seen within four seconds.
 func (s *Service) CheckApp(ctx context.Context, appID string) error {
 	isDriven, err := s.directory.IsDriven(ctx, appID)
 	if err == nil && isDriven {

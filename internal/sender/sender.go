@@ -1,4 +1,5 @@
-// Package sender owns senders: how each is configured, and what is left to it. Claims use that up inside the dispatch's own statements.
+// Package sender owns senders: their configuration, balances, ledgers and last polls. The statements of a claim use
+// up balances and quotas themselves.
 package sender
 
 import (
@@ -17,10 +18,10 @@ import (
 	"lksms/internal/setting"
 )
 
-// KindApp is the kind of a sender that polls; the other kinds are names of drivers.
+// KindApp is the kind of a sender that polls. The other kinds are the names of drivers.
 const KindApp = "app"
 
-// drivenLease is how long a driven sender holds a task unless it says otherwise, in seconds: much longer than a provider is waited for.
+// drivenLease is the default lease of a driven sender in seconds. It is much longer than a provider is waited for.
 const drivenLease int64 = 120
 
 // Service manages senders. Every method is at most one transaction.
@@ -30,8 +31,8 @@ type Service struct {
 	settings  *setting.Service
 	directory *directory.Service
 	configs   *Configs
-	known     *expirable.LRU[string, struct{}] // senders that exist
-	full      atomic.Pointer[refusal]          // the last of an app that could not be registered
+	known     *expirable.LRU[string, struct{}] // numbers of senders that exist
+	full      atomic.Pointer[refusal]          // the last refused registration
 	pools     *claimables
 
 	mu   sync.Mutex
@@ -51,17 +52,17 @@ func New(db *postgres.DB, settings *setting.Service, directory *directory.Servic
 
 var errNoSender = fault.New(fault.NotFound, fault.SenderNotFound)
 
-// checkZone makes sure that the database knows the time zone.
+// checkZone returns request.invalid if the database does not know the time zone.
 func (s *Service) checkZone(ctx context.Context, zone string) error {
-	_, err := dbq.New(s.db.Pool).TimeZoneCheck(ctx, zone) // its failure would spoil a transaction
+	_, err := dbq.New(s.db.Pool).TimeZoneCheck(ctx, zone) // outside of the transaction, which an error would abort
 	if postgres.IsBadParameter(err) {
 		return fault.InvalidField("time_zone", fault.NotThere, nil)
 	}
 	return postgres.Wrap("check time zone", err, nil)
 }
 
-// Create adds a sender and opens its ledger. The secrets of its configuration are sealed. Faults: exists, request.invalid for a channel
-// or time zone that does not exist and for a configuration that is wrong.
+// Create adds a sender and opens its ledger. The secrets of its configuration are sealed. Faults: exists;
+// request.invalid for an unknown channel or time zone and for a wrong configuration.
 func (s *Service) Create(ctx context.Context, p dbq.SenderCreateParams) (dbq.SenderListRow, error) {
 	if p.Config == nil {
 		p.Config = []byte("{}")
@@ -94,31 +95,33 @@ func (s *Service) Create(ctx context.Context, p dbq.SenderCreateParams) (dbq.Sen
 	return s.Get(ctx, nil, p.SenderNo)
 }
 
-// Get returns one sender, or the fault sender.not_found; with a company only one that its routes name.
+// Get returns one sender, or the fault sender.not_found. A non-nil company restricts it to the senders of that
+// company's routes.
 func (s *Service) Get(ctx context.Context, company *int64, no string) (dbq.SenderListRow, error) {
 	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{BeforeID: math.MaxInt64, SenderNo: &no, CompanyID: company, PageLimit: 1})
 	return postgres.One(rows, err, "get sender", errNoSender)
 }
 
-// List lists senders; status may be nil. With a company, only those that its routes name.
+// List lists up to limit senders with smaller ids than before, newest first; a nil status matches all. A non-nil
+// company restricts the list to the senders of that company's routes.
 func (s *Service) List(ctx context.Context, company *int64, status *string, before int64, limit int) ([]dbq.SenderListRow, error) {
 	rows, err := s.q.SenderList(ctx, dbq.SenderListParams{BeforeID: before, CompanyID: company, Status: status, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list senders", err, nil)
 }
 
-// Update changes a sender. Secrets that its configuration does not give, or gives as they are shown, stay. Faults: sender.not_found,
-// version.stale, request.invalid for a time zone that does not exist and for a configuration that is wrong.
+// Update changes a sender. Secrets that the configuration leaves out, or gives as they are shown, are kept. Faults:
+// sender.not_found, version.stale; request.invalid for an unknown time zone and for a wrong configuration.
 func (s *Service) Update(ctx context.Context, p dbq.SenderUpdateParams) (row dbq.SenderListRow, err error) {
 	if p.Kind != nil || p.Config != nil {
 		before, err := s.Get(ctx, nil, p.SenderNo)
 		if err != nil {
 			return row, err
 		}
-		if p.Config, err = s.configs.change(before, p.Kind, p.Config); err != nil {
+		if p.Config, err = s.configs.changed(before, p.Kind, p.Config); err != nil {
 			return row, err
 		}
 		if p.Version == nil && (before.Kind != KindApp || p.Kind != nil && *p.Kind != KindApp) {
-			p.Version = &before.Version // what was taken over is of this version
+			p.Version = &before.Version // the kept secrets belong to this version
 		}
 	}
 	err = s.directory.Change(ctx, func(ctx context.Context) error {
@@ -134,7 +137,7 @@ func (s *Service) Update(ctx context.Context, p dbq.SenderUpdateParams) (row dbq
 	return row, err
 }
 
-// Delete removes a sender that never sent and that no route names. Faults: sender.not_found, in_use.
+// Delete removes a sender that has never sent and that no route names. Faults: sender.not_found, in_use.
 func (s *Service) Delete(ctx context.Context, no string) error {
 	defer s.known.Remove(no)
 	defer s.full.Store(nil)
@@ -144,8 +147,8 @@ func (s *Service) Delete(ctx context.Context, no string) error {
 	})
 }
 
-// ChangeBalance tops up or corrects a balance, in segments, and writes the ledger in the same transaction (S3.8). Faults:
-// sender.not_found, request.invalid for a change that would take it below 0.
+// ChangeBalance adds change, in segments, to a balance and writes the ledger in the same transaction (S3.8). Faults:
+// sender.not_found; request.invalid for a balance below 0.
 func (s *Service) ChangeBalance(ctx context.Context, no string, change int64, remark *string, by string) (entry dbq.SenderLedger, err error) {
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		entry, err = s.q.SenderBalanceChange(ctx, dbq.SenderBalanceChangeParams{SenderNo: no, Change: change, Remark: remark, Username: by})
@@ -160,7 +163,8 @@ func (s *Service) ChangeBalance(ctx context.Context, no string, change int64, re
 	return entry, err
 }
 
-// Ledger lists the changes of a balance, newest first; with a company, without the attempts of others. Fault: sender.not_found.
+// Ledger lists up to limit changes of a balance with smaller ids than before, newest first. A non-nil company leaves
+// out the attempts for other companies. Fault: sender.not_found.
 func (s *Service) Ledger(ctx context.Context, company *int64, no string, before int64, limit int) ([]dbq.SenderLedger, error) {
 	if _, err := s.Get(ctx, company, no); err != nil {
 		return nil, err
@@ -169,11 +173,11 @@ func (s *Service) Ledger(ctx context.Context, company *int64, no string, before 
 	return rows, postgres.Wrap("read ledger", err, nil)
 }
 
-// Fold adds what claims and reports left behind to the senders, and tells how many rows that were.
+// Fold adds the pending changes of claims and reports to the senders, and returns how many rows it added.
 func (s *Service) Fold(ctx context.Context) (int, error) {
 	n, err := s.q.SenderFold(ctx)
 	if err != nil || n == 0 {
 		return 0, postgres.Wrap("fold sender changes", err, nil)
 	}
-	return int(n), postgres.Wrap("clear folded sender changes", s.db.Vacuum(ctx, "sender_changes"), nil)
+	return int(n), postgres.Wrap("vacuum folded sender changes", s.db.Vacuum(ctx, "sender_changes"), nil)
 }

@@ -6,17 +6,17 @@ import (
 	"fmt"
 )
 
-// Standing decides which of several senders that wait for the same has it first (S3.9, S4.3).
+// Standing decides which of several senders that wait for the same pool gets a task first (S3.9, S4.3).
 type Standing struct {
-	Sort       float64 // where no route says another
-	DayLimit   int64   // segments; 0: none
-	DayUsed    int64   // segments of the day's limit
-	Today      int64   // tasks that it was given today
-	ResponseMS int64   // on average
+	Sort       float64 // sort of the sender, unless a route sets one
+	DayLimit   int64   // daily limit in segments; 0: no limit
+	DayUsed    int64   // segments used of the daily limit
+	Today      int64   // tasks claimed today
+	ResponseMS int64   // average response time in milliseconds
 }
 
-// Compare is negative for one that should come before o, sorts apart: the least used of its day's limit, then the one that
-// was given the fewest tasks today, then the quickest.
+// Compare is negative if s comes before o, without regard to Sort: the smaller used share of the daily limit comes
+// first, then the fewer tasks today, then the shorter response time.
 func (s Standing) Compare(o Standing) int {
 	return cmp.Or(cmp.Compare(s.dayShare(), o.dayShare()), cmp.Compare(s.Today, o.Today), cmp.Compare(s.ResponseMS, o.ResponseMS))
 }
@@ -28,17 +28,17 @@ func (s Standing) dayShare() float64 {
 	return float64(s.DayUsed) / float64(s.DayLimit)
 }
 
-// After is how a sender stands that was given so many more tasks, each of one segment for all that is known.
+// After returns the standing after that many more tasks, assuming one segment for each.
 func (s Standing) After(tasks int64) Standing {
 	s.DayUsed, s.Today = s.DayUsed+tasks, s.Today+tasks
 	return s
 }
 
-// Standings tells how senders stand.
+// Standings returns the standings of senders, by number. Unknown senders are missing.
 func (s *Service) Standings(ctx context.Context, appIDs []string) (map[string]Standing, error) {
 	rows, err := s.q.SenderStandings(ctx, appIDs)
 	if err != nil {
-		return nil, fmt.Errorf("read how senders stand: %w", err)
+		return nil, fmt.Errorf("read standings of senders: %w", err)
 	}
 	standings := make(map[string]Standing, len(rows))
 	for _, row := range rows {

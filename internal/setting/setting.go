@@ -1,4 +1,4 @@
-// Package setting owns what operators change while the service runs (S3.12, S4.7).
+// Package setting owns the settings that operators change while the service runs (S3.12, S4.7).
 package setting
 
 import (
@@ -13,34 +13,34 @@ import (
 	"lksms/internal/snapshot"
 )
 
-// Values is every setting, as it is in force.
+// Values holds the settings in force.
 type Values struct {
 	Queue      Queue      `json:"queue"`
 	SMS        SMS        `json:"sms"`
 	Monitoring Monitoring `json:"monitoring"`
 }
 
-// Queue says who is served, and when waiting has an end. Seconds.
+// Queue holds the settings of dispatch. Times are in seconds.
 type Queue struct {
-	PriorityMaxWait        int64 `json:"priority_max_wait_seconds"` // 0: never
-	SenderSilentAfter      int64 `json:"sender_silent_after_seconds"`
+	PriorityMaxWait        int64 `json:"priority_max_wait_seconds"`   // how long a low priority waits for higher ones; 0: forever
+	SenderSilentAfter      int64 `json:"sender_silent_after_seconds"` // time since its last poll after which a sender counts as silent
 	RegisterUnknownSenders bool  `json:"register_unknown_senders"`
 }
 
-// SMS says what a submission means that does not say so itself.
+// SMS holds the defaults of submissions.
 type SMS struct {
 	PriorityVerification int64 `json:"priority_verification"`
 	PriorityNotification int64 `json:"priority_notification"`
 	PriorityMarketing    int64 `json:"priority_marketing"`
-	ScheduledEvery       int64 `json:"scheduled_every_seconds"` // at whose multiples scheduled templates go out
+	ScheduledEvery       int64 `json:"scheduled_every_seconds"` // interval in seconds at whose multiples scheduled templates are sent
 }
 
-// Monitoring says when operators are told.
+// Monitoring holds the thresholds of operator events.
 type Monitoring struct {
 	WaitWarning int64 `json:"wait_warning_seconds"` // 0: never
 }
 
-// Defaults is what holds until somebody changes it.
+// Defaults returns the default of every setting. It is in force until the setting is changed.
 func Defaults() Values {
 	return Values{
 		Queue:      Queue{PriorityMaxWait: 3600, SenderSilentAfter: 60, RegisterUnknownSenders: true},
@@ -49,7 +49,7 @@ func Defaults() Values {
 	}
 }
 
-// PriorityWait is how long a low priority waits for the higher ones; nil: for ever.
+// PriorityWait is how long a low priority waits for higher ones; nil: forever.
 func (q Queue) PriorityWait() *time.Duration {
 	if q.PriorityMaxWait == 0 {
 		return nil
@@ -58,18 +58,19 @@ func (q Queue) PriorityWait() *time.Duration {
 	return &wait
 }
 
-// SilentAfter is how long after its last poll a sender still counts as there.
+// SilentAfter is how long after its last poll a sender counts as available.
 func (q Queue) SilentAfter() time.Duration { return time.Duration(q.SenderSilentAfter) * time.Second }
 
-type kept map[string]map[string]json.RawMessage // by category and name
+// byName holds settings by category and name.
+type byName map[string]map[string]json.RawMessage
 
-// keptAs is v by category and name.
-func keptAs(v Values) (kept, error) {
+// namesOf returns v by category and name.
+func namesOf(v Values) (byName, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("write settings: %w", err)
 	}
-	var k kept
+	var k byName
 	if err := json.Unmarshal(text, &k); err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
@@ -96,7 +97,7 @@ func (s *Service) load(ctx context.Context) (Values, error) {
 	if err != nil {
 		return values, fmt.Errorf("read settings: %w", err)
 	}
-	k := kept{}
+	k := byName{}
 	for _, row := range rows {
 		if k[row.Category] == nil {
 			k[row.Category] = map[string]json.RawMessage{}
@@ -113,13 +114,14 @@ func (s *Service) load(ctx context.Context) (Values, error) {
 	return values, nil
 }
 
-// Get returns what is in force here; another server's change is, after at most four seconds.
+// Get returns the settings in force on this server. A change made on another server is seen within four seconds.
 func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(ctx) }
 
-// Put changes the settings that changes holds, by category and name, all or none, and keeps who did it. In force on this
-// server when it returns. changes has been checked against the contract. Fault: request.invalid for what there is not.
+// Put changes settings, given by category and name, all or none, and records who did it. They are in force on this
+// server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an
+// unknown setting.
 func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.RawMessage, by string) (Values, error) {
-	defaults, err := keptAs(Defaults())
+	defaults, err := namesOf(Defaults())
 	if err != nil {
 		return Values{}, err
 	}

@@ -1,4 +1,4 @@
-// Package snapshot keeps what is read often and changed rarely.
+// Package snapshot caches values that are read often and change rarely.
 package snapshot
 
 import (
@@ -11,38 +11,39 @@ import (
 	"time"
 )
 
-// Fresh is how old a value may be before it is read again, unless a Cache says otherwise, and so how long a server may take
-// to notice what another changed.
+// Fresh is the default age at which a value is read again. A server sees a change made on another one within twice
+// this time.
 const Fresh = 2 * time.Second
 
-// loadLimit bounds one reading.
+// loadLimit bounds one call of Load.
 const loadLimit = 5 * time.Second
 
-// Cache holds one value. The zero value with Load is ready. Load must need nothing that its callers may hold.
+// Cache holds one value. The zero value with Load set is ready to use. Load must not need anything that a caller of
+// the cache may hold, for example a connection of the main pool.
 type Cache[T any] struct {
 	Load  func(ctx context.Context) (T, error)
-	Fresh time.Duration    // 0: the constant of this name
-	Now   func() time.Time // nil: the clock
+	Fresh time.Duration    // 0: the constant Fresh
+	Now   func() time.Time // nil: time.Now
 
 	held atomic.Pointer[reading[T]]
 
 	mu      sync.Mutex
-	current *reading[T] // under way
+	current *reading[T] // the call of Load in progress; nil: none
 }
 
-// reading is one call of Load. The caller that began it sets value and err before done is closed.
+// reading is one call of Load. The caller that started it sets value and err before it closes done.
 type reading[T any] struct {
-	at    time.Time // when it began
+	at    time.Time // start of the call
 	done  chan struct{}
 	value T
 	err   error
 }
 
-// errUnread is the outcome of a reading that did not come to an end.
-var errUnread = errors.New("reading was given up")
+// errUnread is the result of a reading whose Load panicked.
+var errUnread = errors.New("the value could not be read")
 
-// Get returns the value, at most twice Fresh old. One caller reads it again; meanwhile the others are given what was read
-// before, or wait for the reading when that is too old.
+// Get returns the value, at most twice Fresh old. One caller reads it again. Meanwhile the others get the previous
+// value, or wait for the reading if that value is too old.
 func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 	now, fresh := c.now(), cmp.Or(c.Fresh, Fresh)
 	r := c.held.Load()
@@ -55,8 +56,8 @@ func (c *Cache[T]) Get(ctx context.Context) (T, error) {
 	return c.Since(ctx, now.Add(-fresh))
 }
 
-// Since returns the value as it was after at: it is read again, unless somebody has begun to read it since. Callers that wait
-// for one reading share its outcome, a failure too: while the database hangs, none of them waits for more than two readings.
+// Since returns a value that was read after at. Callers that wait for one reading share its result, an error too:
+// while the database hangs, no caller waits for more than two readings.
 func (c *Cache[T]) Since(ctx context.Context, at time.Time) (T, error) {
 	for {
 		if r := c.held.Load(); r != nil && r.at.After(at) {
@@ -74,13 +75,13 @@ func (c *Cache[T]) Since(ctx context.Context, at time.Time) (T, error) {
 			}
 		case <-ctx.Done():
 			var none T
-			return none, fmt.Errorf("wait for a reading: %w", ctx.Err())
+			return none, fmt.Errorf("wait for a shared reading: %w", ctx.Err())
 		}
 	}
 }
 
-// Forget makes the next Get read again: this server changed what is kept. A reading that is under way may have missed the
-// change, so that it is neither kept nor joined.
+// Forget discards the value after a change by this server. A reading in progress may have missed the change, so that
+// it is neither cached nor joined.
 func (c *Cache[T]) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,7 +102,7 @@ func (c *Cache[T]) isReading() bool {
 	return c.current != nil
 }
 
-// join gives the reading that is under way. If there is none, the caller is to read what it is given.
+// join returns the reading in progress. If none is, it returns a new one that the caller must carry out.
 func (c *Cache[T]) join() (r *reading[T], isOwn bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,7 +113,7 @@ func (c *Cache[T]) join() (r *reading[T], isOwn bool) {
 	return c.current, true
 }
 
-// read carries a reading out, and keeps what it found unless something was forgotten meanwhile.
+// read carries a reading out, and caches the value unless Forget was called meanwhile.
 func (c *Cache[T]) read(ctx context.Context, r *reading[T]) {
 	defer close(r.done)
 	defer func() {
@@ -126,7 +127,7 @@ func (c *Cache[T]) read(ctx context.Context, r *reading[T]) {
 			c.held.Store(r)
 		}
 	}()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit) // who asked may go; the others still want it
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadLimit) // the end of this caller must not end the reading for the others
 	defer cancel()
 	r.value, r.err = c.Load(ctx)
 }

@@ -1,4 +1,4 @@
-// Package sweep says when the periodic work happens. What the work is, the slices say.
+// Package sweep owns the schedule of periodic work. The work itself belongs to the domain packages.
 package sweep
 
 import (
@@ -14,32 +14,32 @@ import (
 	"lksms/internal/postgres"
 )
 
-// Job is one kind of periodic work. Run is bounded, and may be repeated at any time: it says how much it did.
+// Job is one kind of periodic work. Run must be bounded and safe to repeat at any time; it returns how much it did.
 type Job struct {
 	Name     string
 	Interval time.Duration
-	Routine  bool // what it does is nothing to tell an operator
+	Routine  bool // successful runs are not logged
 	Run      func(ctx context.Context) (int, error)
 }
 
 // runLimit bounds one run of a job.
 const runLimit = 5 * time.Minute
 
-// Sweeper runs jobs by the clock, each by one server of a database at a time.
+// Sweeper runs jobs on a schedule, each job on one server of a database at a time.
 type Sweeper struct {
 	scheduler gocron.Scheduler
 	log       *slog.Logger
 	cancel    context.CancelFunc
 }
 
-// New returns a Sweeper of jobs. It starts with Start.
+// New returns a Sweeper of jobs. Start starts it.
 func New(db *postgres.DB, log *slog.Logger, jobs ...Job) (*Sweeper, error) {
 	scheduler, err := gocron.NewScheduler(
 		gocron.WithDistributedLocker(locker{db.Pool}),
 		gocron.WithStopTimeout(time.Second),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("make scheduler: %w", err)
+		return nil, fmt.Errorf("create scheduler: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sweeper{scheduler: scheduler, log: log, cancel: cancel}
@@ -58,7 +58,7 @@ func New(db *postgres.DB, log *slog.Logger, jobs ...Job) (*Sweeper, error) {
 	return s, nil
 }
 
-// RunOnce runs a job now, and logs it only if it did something or failed.
+// RunOnce runs a job now. It logs failures, and runs that did something unless the job is routine.
 func (s *Sweeper) RunOnce(ctx context.Context, job Job) {
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
@@ -71,10 +71,10 @@ func (s *Sweeper) RunOnce(ctx context.Context, job Job) {
 	}
 }
 
-// Start begins to run the jobs, each for the first time after its interval.
+// Start starts the schedule. Each job first runs after its interval.
 func (s *Sweeper) Start() { s.scheduler.Start() }
 
-// Stop ends the jobs that run and waits for them.
+// Stop cancels the running jobs and waits for them.
 func (s *Sweeper) Stop() error {
 	s.cancel()
 	if err := s.scheduler.Shutdown(); err != nil {
@@ -84,15 +84,15 @@ func (s *Sweeper) Stop() error {
 }
 
 // locker lets one server at a time run a job: it holds an advisory lock while the job runs. The lock belongs to the
-// session, so it goes with a server that dies.
+// session, so that it is released if the server dies.
 type locker struct{ pool *pgxpool.Pool }
 
 var errElsewhere = errors.New("another server runs this sweep")
 
-// lockSpace keeps these locks apart from other advisory locks in the database.
+// lockSpace separates these locks from other advisory locks in the database.
 const lockSpace = 0x6c6b7377 // "lksw"
 
-// Lock implements gocron.Locker. It does not wait: what another server does now need not be done again.
+// Lock implements gocron.Locker. It does not wait: a job that another server runs now need not run again.
 func (l locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
 	conn, err := l.pool.Acquire(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ type lock struct {
 	name string
 }
 
-// Unlock implements gocron.Lock. A session that cannot unlock is closed, which unlocks.
+// Unlock implements gocron.Lock. If unlocking fails, it closes the session, which releases the lock.
 func (l lock) Unlock(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -13,17 +13,17 @@ import (
 	"lksms/internal/postgres"
 )
 
-// MaxContent is the length of a message, in characters (S0.1).
+// MaxContent is the maximum length of a message in characters (S0.1).
 const MaxContent = 200
 
-// placeholder is a name in braces, in any script: with its combining marks and joiners. Braces around anything else are plain
-// text.
+// placeholder matches a name in braces. A name can be in any script, with combining marks and joiners. Braces around
+// anything else are plain text.
 var placeholder = regexp.MustCompile(`\{([\p{L}\p{M}\p{N}_.\x{200C}\x{200D}-]+)\}`)
 
-// spaced is what was meant as a placeholder and is none: a name in braces with spaces around or in it.
+// spaced matches a name in braces with spaces around or in it: probably meant as a placeholder, but none.
 var spaced = regexp.MustCompile(`\{([\s\p{Z}]*[\p{L}\p{M}\p{N}_.\x{200C}\x{200D}-][\p{L}\p{M}\p{N}_.\x{200C}\x{200D}\s\p{Z}-]*)\}`)
 
-// check refuses a template that would send the name of a parameter instead of its value.
+// check rejects a template with a spaced placeholder, which would send the name of a parameter instead of its value.
 func check(text string) error {
 	for _, found := range spaced.FindAllString(text, -1) {
 		if !placeholder.MatchString(found) {
@@ -33,9 +33,9 @@ func check(text string) error {
 	return nil
 }
 
-// Render puts the form-encoded params into text (S0.8): + is a space, %XX is UTF-8, the first of two equal names counts,
-// a value may be blank but not missing. It goes over text once, so a value is never expanded again, and it stops as soon
-// as the result is too long. Failures are faults that name the field content.
+// Render replaces the placeholders of text by the form-encoded params (S0.8): + is a space, %XX is UTF-8, the first
+// of two equal names counts, a value can be blank but not missing. Values are not expanded again. Text beyond the
+// maximum length is not built. All errors are faults of the field content.
 func Render(text, params string) (string, error) {
 	values, err := parseParams(params)
 	if err != nil {
@@ -74,8 +74,8 @@ func Render(text, params string) (string, error) {
 	return out.String(), nil
 }
 
-// parseParams reads a form body as browsers write it: pairs are split at & alone, so that a ; is text.
-// url.ParseQuery would refuse the whole body for a ;.
+// parseParams parses a form body as browsers write it. It splits pairs at & only, so that a ; is text; url.ParseQuery
+// would reject the whole body for a ;.
 func parseParams(params string) (map[string]string, error) {
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(params, "&") {
@@ -87,7 +87,7 @@ func parseParams(params string) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		name = norm.NFC.String(name) // one name may be written with marks or without
+		name = norm.NFC.String(name) // a name can be written with precomposed characters or combining marks
 		value, err := unescape(rawValue)
 		if err != nil {
 			return nil, err

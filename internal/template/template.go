@@ -1,4 +1,4 @@
-// Package template owns the templates and the default contents: the texts that a submission may be made from.
+// Package template owns templates and default contents: the texts from which a submission can be rendered.
 package template
 
 import (
@@ -11,7 +11,7 @@ import (
 	"lksms/internal/postgres"
 )
 
-// Service reads and writes templates and default contents (S0.5, S0.6).
+// Service manages templates and default contents (S0.5, S0.6).
 type Service struct {
 	db *postgres.DB
 	q  *dbq.Queries
@@ -28,13 +28,13 @@ var (
 // The send types of templates (S3.2).
 const (
 	Realtime  = "realtime"
-	Scheduled = "scheduled" // what it renders goes out at the next full interval
+	Scheduled = "scheduled" // the message is sent at the next full interval
 )
 
-// Draft is a template to create. Without Companies, every company may use it.
+// Draft is a template to create. Without Companies, every company can use it.
 type Draft = dbq.TemplateCreateParams
 
-// Create adds a template. Fault: request.invalid for a company that does not exist and for a placeholder with spaces.
+// Create adds a template. Fault: request.invalid for an unknown company and for a placeholder with spaces.
 func (s *Service) Create(ctx context.Context, d Draft) (row dbq.Template, err error) {
 	if d.Companies == nil {
 		d.Companies = []string{}
@@ -52,7 +52,7 @@ func (s *Service) Create(ctx context.Context, d Draft) (row dbq.Template, err er
 	return row, err
 }
 
-// checkCompanies makes sure that all are there.
+// checkCompanies returns request.invalid if one of the companies does not exist.
 func (s *Service) checkCompanies(ctx context.Context, companies []string) error {
 	if len(companies) == 0 {
 		return nil
@@ -76,7 +76,7 @@ func (s *Service) List(ctx context.Context, before int64, limit int) ([]dbq.Temp
 	return rows, postgres.Wrap("list templates", err, nil)
 }
 
-// Patch says what to change in a template; nil stays as it is.
+// Patch is a change of a template; a nil field is left unchanged.
 type Patch = dbq.TemplateUpdateParams
 
 // Update changes a template, or returns the fault template.not_found.
@@ -99,14 +99,13 @@ func (s *Service) Delete(ctx context.Context, id int64) error {
 	return deleted("delete template", n, err, errTemplateNotFound)
 }
 
-// Text is what goes out, and whether it may wait for the next full interval.
+// Text is a text to send, and whether it is deferred to the next full interval.
 type Text struct {
 	Content  string
 	Deferred bool
 }
 
-// RenderActive renders params with the first active template by id that a company may use. Without one it returns the fault
-// template.none_active; see Render for the others.
+// RenderActive renders params with the template of Active. Faults: those of Active and Render.
 func (s *Service) RenderActive(ctx context.Context, companyID int64, params string) (Text, error) {
 	t, err := s.Active(ctx, companyID)
 	if err != nil {
@@ -121,14 +120,14 @@ func With(t dbq.Template, params string) (Text, error) {
 	return Text{content, t.SendType == Scheduled}, err
 }
 
-// Active returns the first active template by id that a company may use, or the fault template.none_active.
+// Active returns the active template with the smallest id that a company can use, or the fault template.none_active.
 func (s *Service) Active(ctx context.Context, companyID int64) (dbq.Template, error) {
 	row, err := s.q.TemplateFirstActive(ctx, companyID)
 	return row, postgres.Wrap("find active template", err, fault.New(fault.Conflict, fault.TemplateNoneActive))
 }
 
-// CreateDefault stores what a company's users send to a phone number by default. A number that has one already, however it is written,
-// gives the fault default_content.exists.
+// CreateDefault stores the default content of a company for a phone number. If the number has one already, in any
+// notation, the fault is default_content.exists.
 func (s *Service) CreateDefault(ctx context.Context, companyID int64, number, content string, useTemplate bool) (dbq.DefaultContent, error) {
 	recipient, err := phone.Normalise("phone_number", number)
 	if err != nil {
@@ -149,8 +148,8 @@ func (s *Service) GetDefault(ctx context.Context, id int64) (dbq.DefaultContent,
 	return row, postgres.Wrap("get default content", err, errDefaultNotFound)
 }
 
-// ListDefaults returns up to limit default contents with smaller ids than before, newest first; of one company and
-// one number if these are not nil.
+// ListDefaults returns up to limit default contents with smaller ids than before, newest first. A non-nil companyID
+// or number restricts the list.
 func (s *Service) ListDefaults(ctx context.Context, companyID *int64, number *string, before int64, limit int) ([]dbq.DefaultContent, error) {
 	recipient, err := phone.NormaliseFilter("phone_number", number)
 	if err != nil {
@@ -162,7 +161,7 @@ func (s *Service) ListDefaults(ctx context.Context, companyID *int64, number *st
 	return rows, postgres.Wrap("list default contents", err, nil)
 }
 
-// DefaultPatch says what to change in a default content; nil stays as it is.
+// DefaultPatch is a change of a default content; a nil field is left unchanged.
 type DefaultPatch = dbq.DefaultContentUpdateParams
 
 // UpdateDefault changes a default content, or returns the fault default_content.not_found.
@@ -171,7 +170,7 @@ func (s *Service) UpdateDefault(ctx context.Context, patch DefaultPatch) (dbq.De
 	return row, postgres.Wrap("update default content", err, errDefaultNotFound)
 }
 
-// ResetDefault lets a default content be sent once more, or returns the fault default_content.not_found.
+// ResetDefault allows a default content to be sent once more, or returns the fault default_content.not_found.
 func (s *Service) ResetDefault(ctx context.Context, id int64) (dbq.DefaultContent, error) {
 	row, err := s.q.DefaultContentReset(ctx, id)
 	return row, postgres.Wrap("reset default content", err, errDefaultNotFound)
@@ -183,15 +182,16 @@ func (s *Service) DeleteDefault(ctx context.Context, id int64) error {
 	return deleted("delete default content", n, err, errDefaultNotFound)
 }
 
-// ConsumeDefault takes the default content of a company for recipient, rendered if it asks for a template, and marks it as sent
-// (S0.9). It is consumed only if the transaction of ctx commits, and by one transaction only.
+// ConsumeDefault returns the default content of a company for recipient, rendered if it asks for a template, and
+// marks it as sent (S0.9). The mark is committed with the transaction of ctx; only one transaction can set it.
+// Faults: default_content.already_sent, request.invalid, and those of RenderActive.
 func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient string) (Text, error) {
 	row, err := s.q.DefaultContentConsume(ctx, dbq.DefaultContentConsumeParams{CompanyID: companyID, Recipient: recipient})
 	if postgres.IsNoRows(err) {
 		exists, err := s.q.DefaultContentExists(ctx, dbq.DefaultContentExistsParams{CompanyID: companyID, Recipient: recipient})
 		switch {
 		case err != nil:
-			return Text{}, fmt.Errorf("look for default content: %w", err)
+			return Text{}, fmt.Errorf("find default content: %w", err)
 		case exists:
 			return Text{}, fault.New(fault.Conflict, fault.DefaultContentSent)
 		default:
@@ -213,6 +213,7 @@ func (s *Service) ReturnDefault(ctx context.Context, companyID int64, recipient 
 	return postgres.Wrap("return default content", err, nil)
 }
 
+// deleted returns none if a deletion removed no row.
 func deleted(act string, n int64, err error, none *fault.Error) error {
 	if err == nil && n == 0 {
 		return none

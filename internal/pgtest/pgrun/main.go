@@ -1,5 +1,6 @@
-// Command pgrun runs a command beside a PostgreSQL that lives as long as the command does, so that every test package of
-// a run shares one server. With -database the command also gets DATABASE_URL, a migrated database.
+// Command pgrun runs a command together with a PostgreSQL that lives as long as the command, so that all test
+// packages of a run share one server. With -database the command also gets DATABASE_URL, the URL of a migrated
+// database.
 package main
 
 import (
@@ -49,7 +50,7 @@ func run() (int, error) {
 	}
 	cmd := exec.Command(flag.Arg(0), flag.Args()[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, env
-	// The command gets the terminal's signals itself; we stay to clear up after it.
+	// The terminal sends its signals to the command as well. This process stays to stop the server.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	err = cmd.Run()
 	var exit *exec.ExitError

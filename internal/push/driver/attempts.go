@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// attempts decides whether another message of a Send may be tried.
+// attempts decides whether a Send can try another message.
 type attempts struct {
-	ctx      context.Context //nolint:containedctx // of the one Send that it belongs to
-	until    time.Time       // nothing is begun any more; zero: no end
+	ctx      context.Context //nolint:containedctx // the context of one Send
+	until    time.Time       // no attempt starts after this time; zero: no limit
 	troubled atomic.Bool
 }
 
-// begin starts the attempts of a Send, each of which takes limit at most: nothing is begun that might be cut off, unless
-// there is so little time that nothing would be begun at all.
-func begin(ctx context.Context, limit time.Duration) *attempts {
+// newAttempts returns the attempts of a Send, each of which takes at most limit. No attempt starts that could be cut
+// off, unless so little time is left that none would start at all.
+func newAttempts(ctx context.Context, limit time.Duration) *attempts {
 	a := &attempts{ctx: ctx}
 	if deadline, ok := ctx.Deadline(); ok {
 		a.until = deadline.Add(-min(limit, time.Until(deadline)/2))
@@ -24,31 +24,32 @@ func begin(ctx context.Context, limit time.Duration) *attempts {
 	return a
 }
 
-// more reports whether another message may be tried.
-func (a *attempts) more() bool {
+// canStart reports whether another message can be tried.
+func (a *attempts) canStart() bool {
 	return a.ctx.Err() == nil && !a.troubled.Load() && (a.until.IsZero() || time.Now().Before(a.until))
 }
 
-// took notes an outcome: after trouble nothing more is tried. It reports whether there is anything to tell.
-func (a *attempts) took(o Outcome) bool {
+// record records an outcome: after trouble no further message is tried. It reports whether the outcome has to be
+// reported.
+func (a *attempts) record(o Outcome) bool {
 	if o.Trouble {
 		a.troubled.Store(true)
 	}
 	return o != untried
 }
 
-// each sends messages one by one, several at once, and tells of each as soon as its outcome is known.
-func (a *attempts) each(messages []Message, atOnce int, tell func(int, Outcome), send func(m Message) Outcome) {
+// each sends messages one by one, up to atOnce at the same time, and reports each outcome as soon as it is known.
+func (a *attempts) each(messages []Message, atOnce int, report func(int, Outcome), send func(m Message) Outcome) {
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
 	for i := range messages {
 		slots <- struct{}{}
-		if !a.more() {
+		if !a.canStart() {
 			break
 		}
 		all.Go(func() {
-			if o := send(messages[i]); a.took(o) {
-				tell(i, o)
+			if o := send(messages[i]); a.record(o) {
+				report(i, o)
 			}
 			<-slots
 		})

@@ -12,13 +12,13 @@ import (
 	"lksms/internal/fault"
 )
 
-// dingTalkTitle is how many characters a title may have (S1.10).
+// dingTalkTitle is the maximum length of a title in characters (S1.10).
 const dingTalkTitle = 20
 
 // dingTalk sends messages of one group to all their recipients in one call (S1.10).
 type dingTalk struct {
 	config struct {
-		BaseURL        string  `json:"baseUrl"` // the whole address
+		BaseURL        string  `json:"baseUrl"` // complete URL
 		AgentID        string  `json:"agentId"`
 		CorpID         string  `json:"corpId"`
 		Answer         *reply  `json:"answer"` // nil: errcode 0 or a msgid is success
@@ -35,7 +35,7 @@ func newDingTalk(config []byte, t Tools) (Driver, error) {
 	if err := read(config, &d.config); err != nil {
 		return nil, err
 	}
-	if err := required(given{"baseUrl", d.config.BaseURL}, given{"agentId", d.config.AgentID}, given{"corpId", d.config.CorpID}); err != nil {
+	if err := required(field{"baseUrl", d.config.BaseURL}, field{"agentId", d.config.AgentID}, field{"corpId", d.config.CorpID}); err != nil {
 		return nil, err
 	}
 	if err := address("baseUrl", d.config.BaseURL); err != nil {
@@ -60,14 +60,14 @@ func newDingTalk(config []byte, t Tools) (Driver, error) {
 
 func (d *dingTalk) Target() string { return target(d.config.BaseURL) }
 
-func (d *dingTalk) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
-	attempts := begin(ctx, d.limit)
+func (d *dingTalk) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
+	attempts := newAttempts(ctx, d.limit)
 	groups := map[int64][]person{}
 	var order []int64
 	for i, m := range messages {
 		key := m.Group
 		if key == 0 {
-			key = -int64(i) - 1 // alone
+			key = -int64(i) - 1 // a group of its own
 		}
 		people, known := groups[key]
 		if !known {
@@ -77,53 +77,53 @@ func (d *dingTalk) Send(ctx context.Context, messages []Message, tell func(int, 
 		if at < 0 {
 			at, people = len(people), append(people, person{name: m.Recipient})
 		}
-		people[at].places = append(people[at].places, i)
+		people[at].indexes = append(people[at].indexes, i)
 		groups[key] = people
 	}
 	for _, key := range order {
 		people := groups[key]
-		d.deliver(ctx, attempts, messages[people[0].places[0]], people, tell)
+		d.deliver(ctx, attempts, messages[people[0].indexes[0]], people, report)
 	}
 }
 
-// person is one user of a call, and the places of the messages for them.
+// person is one user of a call, with the indexes of the messages for the user.
 type person struct {
-	name   string
-	places []int
+	name    string
+	indexes []int
 }
 
-// deliver sends a message to people in one call. A refused call reached nobody, and may have been refused for one name only: it is
-// repeated for each half of them, until the names that are refused stand alone.
-func (d *dingTalk) deliver(ctx context.Context, attempts *attempts, m Message, people []person, tell func(int, Outcome)) {
-	if !attempts.more() {
+// deliver sends a message to people in one call. A refused call reached nobody, and may have been refused for one
+// name only: it is repeated for each half of the people, until every refused name is alone in its call.
+func (d *dingTalk) deliver(ctx context.Context, attempts *attempts, m Message, people []person, report func(int, Outcome)) {
+	if !attempts.canStart() {
 		return
 	}
 	o := d.call(ctx, m, people)
-	if len(people) > 1 && mayBeAboutOneName(o) {
+	if len(people) > 1 && isRetriedInHalves(o) {
 		half := len(people) / 2
-		d.deliver(ctx, attempts, m, people[:half], tell)
-		d.deliver(ctx, attempts, m, people[half:], tell)
+		d.deliver(ctx, attempts, m, people[:half], report)
+		d.deliver(ctx, attempts, m, people[half:], report)
 		return
 	}
-	if !attempts.took(o) {
+	if !attempts.record(o) {
 		return
 	}
 	for _, p := range people {
-		for _, i := range p.places {
-			tell(i, o)
+		for _, i := range p.indexes {
+			report(i, o)
 		}
 	}
 }
 
-// mayBeAboutOneName reports whether a call may have been refused for one of its users: the provider looked at it, and does not say
-// that it is broken or too busy.
-func mayBeAboutOneName(o Outcome) bool {
+// isRetriedInHalves reports whether a call may have been refused for one of its users: the provider looked at the
+// call, and does not say that it is broken or too busy.
+func isRetriedInHalves(o Outcome) bool {
 	return !o.OK && !o.Unknown && !o.Trouble && !o.Outage && !o.Unasked && o != untried
 }
 
 func (d *dingTalk) call(ctx context.Context, m Message, people []person) Outcome {
 	if n := utf8.RuneCountInString(m.Title); n > dingTalkTitle {
-		d.log.WarnContext(ctx, "title cut for DingTalk", "task_id", m.TaskID, "characters", n, "most", dingTalkTitle)
+		d.log.WarnContext(ctx, "title truncated for DingTalk", "task_id", m.TaskID, "characters", n, "most", dingTalkTitle)
 		m.Title = string([]rune(m.Title)[:dingTalkTitle])
 	}
 	params := m.Params
@@ -141,18 +141,18 @@ func (d *dingTalk) call(ctx context.Context, m Message, people []person) Outcome
 	if err != nil {
 		return unwritable
 	}
-	status, answer, unanswered := post(ctx, d.client, d.config.BaseURL, nil, body)
-	if unanswered != nil {
-		return *unanswered
+	status, answer, failure := post(ctx, d.client, d.config.BaseURL, nil, body)
+	if failure != nil {
+		return *failure
 	}
 	return d.answer.outcome(status, answer)
 }
 
 var (
-	// dingTalkPermanent are codes that say that this message cannot be sent: its users, departments or template are not there.
+	// dingTalkPermanent are codes of messages that cannot be sent: their users, departments or template do not exist.
 	dingTalkPermanent = []string{"33012", "40035", "60003", "60121", "400002"}
-	// dingTalkTrouble are codes about the caller: its token, its agent, its address, its permission.
+	// dingTalkTrouble are codes about the caller: its token, agent, address or permission.
 	dingTalkTrouble = []string{"88", "40001", "40014", "40056", "41001", "42001", "60011", "60020"}
-	// dingTalkBusy are codes that say that there is too much to do, for anybody.
+	// dingTalkBusy are codes of an overloaded provider.
 	dingTalkBusy = []string{"-1", "90002", "90003", "90004", "90005", "90006", "90018"}
 )

@@ -1,5 +1,5 @@
-// Package driver brings messages to providers. A driver knows how one kind of provider is spoken to, and nothing of queues:
-// it is given messages that are rendered, and says of each what became of it (S1.8).
+// Package driver owns the protocols of providers, one file for each kind. A driver knows nothing of queues: it gets
+// rendered messages, and reports the outcome of each (S1.8).
 package driver
 
 import (
@@ -27,66 +27,68 @@ type Message struct {
 	TaskID     string
 	Attempt    int16
 	Recipient  string // the address on the channel
-	UserID     string // of a notification; may be empty
-	Title      string // of a notification; may be empty
+	UserID     string // user of a notification; can be empty
+	Title      string // title of a notification; can be empty
 	Content    string
-	TemplateID string          // the provider's name of the template; may be empty
-	Params     json.RawMessage // an object: what the template is filled with; may be nil
-	Page       string          // to open; may be empty
-	Group      int64           // messages of one group differ in nothing but the recipient; 0: of none
+	TemplateID string          // the provider's id of the template; can be empty
+	Params     json.RawMessage // JSON object with the values for the template; can be nil
+	Page       string          // page that the message opens; can be empty
+	Group      int64           // messages of one group differ only in the recipient; 0: no group
 }
 
-// Outcome is what is known of a message that was tried: it went out (OK), nobody knows whether it did (Unknown), the sender
-// cannot send at all (Trouble), or the provider refused this message.
+// Outcome is the result of trying a message: it was sent (OK), it is not known whether it was sent (Unknown), the
+// sender cannot send at all (Trouble), or the provider refused this message (none of the three).
 type Outcome struct {
 	OK         bool
-	Unknown    bool          // the provider may have it: there was no answer, or none that can be understood
-	Trouble    bool          // a wrong key, a wrong address, nobody there: no message is to blame, and none went out
-	Permanent  bool          // of a refusal: trying again is of no use
-	Outage     bool          // the provider is to blame, and no message: it did not answer, or said that it is broken or too busy
-	Unasked    bool          // the message cannot be sent as it is; the provider was not asked
-	ProviderNo string        // what the provider calls it; may be empty
-	Code       string        // the provider's word for a failure; may be empty
-	Error      string        // the failure in words
-	RetryAfter time.Duration // of a refusal: when to try again; 0: as the channel does
-	Rest       Rest          // of Trouble
+	Unknown    bool          // the provider may have the message: no answer came, or none that can be understood
+	Trouble    bool          // wrong credentials, a wrong address, no connection: not the message's fault, and it was not sent
+	Permanent  bool          // of a refusal: a retry is useless
+	Outage     bool          // the provider's fault, not the message's: it gave no answer, or said that it is broken or too busy
+	Unasked    bool          // the message itself cannot be sent; the provider was not called
+	ProviderNo string        // the provider's id of the message; can be empty
+	Code       string        // the provider's code of a failure; can be empty
+	Error      string        // the failure as text
+	RetryAfter time.Duration // of a refusal: time until the retry; 0: the delay of the channel
+	Rest       Rest          // of Trouble: the pause that the provider asked for
 }
 
-// Rest is how long a sender in trouble must not send, where the provider said so.
+// Rest is the pause that a provider asked for.
 type Rest struct {
-	For   time.Duration // 0: as the circuit breaker decides
-	DayOf string        // a time zone: until the next day begins there; empty: none
+	For   time.Duration // 0: the circuit breaker decides
+	DayOf string        // time zone: pause until the next day begins there; empty: none
 }
 
-// untried is the outcome of a call that ended before it had reached anybody, because its time was up.
+// untried is the outcome of a call whose time ended before it reached the provider.
 var untried = Outcome{}
 
-// Driver sends. It is used by one goroutine at a time.
+// Driver sends messages. One goroutine at a time uses it.
 type Driver interface {
-	// Send tells of each message what became of it, by its place in messages, as soon as that is known, and at most once. tell
-	// may be called by several goroutines at once, and by none after Send has returned. A message that is not told of was not
-	// tried: the time of ctx was nearly up, or the sender is in trouble. Once ctx ends, Send returns soon.
-	Send(ctx context.Context, messages []Message, tell func(i int, o Outcome))
+	// Send reports the outcome of each message by its index in messages, as soon as it is known, and at most once.
+	// report must be safe for several goroutines at once, and is not called after Send has returned. A message
+	// without a report was not tried: the time of ctx was nearly over, or the sender is in trouble. Send returns soon
+	// after the end of ctx.
+	Send(ctx context.Context, messages []Message, report func(i int, o Outcome))
 
-	// Target names the provider that is called: two that differ are two parties, or one of them is called without encryption. Empty:
-	// nobody is called.
+	// Target identifies the provider that is called. Two targets that differ are two providers, or one of them is
+	// called without encryption. Empty: no provider is called.
 	Target() string
 }
 
-// Tools are what drivers are made with.
+// Tools are the dependencies of drivers.
 type Tools struct {
 	Outbound outbound.Policy
 	Log      *slog.Logger
-	// Token gives what opens a provider's interface. One process fetches it for all. A stale one is not given again.
+	// Token returns the access token for a provider. One process fetches it for all. The stale one is not returned
+	// again.
 	Token func(ctx context.Context, stale string, fetch func(ctx context.Context) (token string, lasts time.Duration, err error)) (string, error)
 }
 
-// kind is how drivers of a name are made.
+// kind describes the drivers of one name.
 type kind struct {
-	secrets []string // of the top level of the configuration
-	address string   // the field with the address that is called, which may hold a token; empty: none
-	batch   int      // most messages in a Send
-	merges  bool     // it sends all messages of a group in one call
+	secrets []string // top-level fields of the configuration that hold secrets
+	address string   // field with the URL that is called, which may hold a token; empty: none
+	batch   int      // maximum number of messages in one Send
+	merges  bool     // one call sends all messages of a group
 	make    func(config []byte, t Tools) (Driver, error)
 }
 
@@ -99,22 +101,22 @@ var kinds = map[string]kind{
 	"http-sms": {[]string{"secrets"}, "url", 100, false, newHTTPSMS},
 }
 
-// Kinds names the drivers there are.
+// Kinds returns the names of the drivers.
 func Kinds() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// Secrets names the fields of a driver's configuration that are kept sealed.
+// Secrets returns the fields of a driver's configuration that are stored sealed.
 func Secrets(name string) []string { return kinds[name].secrets }
 
-// Address names the field of a driver's configuration with the address that it calls; empty: it has none.
+// Address returns the field of a driver's configuration with the URL that it calls; empty: it has none.
 func Address(name string) string { return kinds[name].address }
 
-// Batch is how many messages a driver takes at once.
+// Batch is the maximum number of messages in one Send of a driver.
 func Batch(name string) int { return kinds[name].batch }
 
 // Merges reports whether a driver sends all messages of a group in one call.
 func Merges(name string) bool { return kinds[name].merges }
 
-// New makes a driver. A fault names what is wrong with config, a JSON object.
+// New returns a driver. A fault names what is wrong with config, a JSON object.
 func New(name string, config []byte, t Tools) (Driver, error) {
 	k, ok := kinds[name]
 	if !ok {
@@ -123,7 +125,7 @@ func New(name string, config []byte, t Tools) (Driver, error) {
 	return k.make(config, t)
 }
 
-// read reads a configuration; a fault names the field that is not known or of the wrong type.
+// read reads a configuration. A fault names a field that is unknown or has the wrong type.
 func read[Config any](text []byte, config *Config) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -135,12 +137,12 @@ func read[Config any](text []byte, config *Config) error {
 	case errors.As(err, &wrong):
 		return fault.InvalidField("config."+wrong.Field, fault.WrongType, nil)
 	default:
-		return unknown(err)
+		return unknownField(err)
 	}
 }
 
-// unknown names the field that the decoder did not know, for which it has no type.
-func unknown(err error) error {
+// unknownField names the field that the decoder did not know. The decoder has no type for this error.
+func unknownField(err error) error {
 	var name string
 	if n, _ := fmt.Sscanf(err.Error(), "json: unknown field %q", &name); n == 1 {
 		return fault.InvalidField("config."+name, fault.UnknownField, nil)
@@ -148,11 +150,11 @@ func unknown(err error) error {
 	return fault.InvalidField("config", fault.NothingElseIsKnown, nil)
 }
 
-// given is a field of a configuration.
-type given struct{ name, value string }
+// field is a field of a configuration.
+type field struct{ name, value string }
 
-// required names the first field that is empty.
-func required(fields ...given) error {
+// required returns a fault that names the first empty field.
+func required(fields ...field) error {
 	for _, f := range fields {
 		if f.value == "" {
 			return fault.InvalidField("config."+f.name, fault.Required, nil)
@@ -161,33 +163,33 @@ func required(fields ...given) error {
 	return nil
 }
 
-// Timeouts of a call to a provider.
+// Timeouts of a call to a provider. The longest one is in seconds.
 const (
-	usualTimeout   = 10 * time.Second
-	longestTimeout = 60
+	defaultTimeout = 10 * time.Second
+	maxTimeout     = 60
 )
 
-// timeout is a configured number of seconds.
+// timeout converts a configured number of seconds; 0 means the default.
 func timeout(seconds float64) (time.Duration, error) {
-	if seconds < 0 || seconds > longestTimeout {
-		return 0, fault.InvalidField("config.timeoutSeconds", fault.TooBig, longestTimeout)
+	if seconds < 0 || seconds > maxTimeout {
+		return 0, fault.InvalidField("config.timeoutSeconds", fault.TooBig, maxTimeout)
 	}
 	if seconds == 0 {
-		return usualTimeout, nil
+		return defaultTimeout, nil
 	}
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// address checks an address that is to be called.
+// address checks that text is an HTTP URL.
 func address(field, text string) error {
-	req, err := http.NewRequest(http.MethodGet, text, nil) //nolint:noctx // it is not sent
+	req, err := http.NewRequest(http.MethodGet, text, nil) //nolint:noctx // the request is not sent
 	if err != nil || req.URL.Host == "" || req.URL.Scheme != "https" && req.URL.Scheme != "http" {
 		return fault.InvalidField("config."+field, fault.WrongFormat, nil)
 	}
 	return nil
 }
 
-// target is the scheme, the host and the port of an address that was checked.
+// target returns the scheme, the host and the port of a checked URL.
 func target(text string) string {
 	to, err := url.Parse(text)
 	if err != nil {
@@ -200,7 +202,7 @@ func target(text string) string {
 	return to.Scheme + "://" + net.JoinHostPort(strings.ToLower(to.Hostname()), port)
 }
 
-// failed is the outcome of a call that got no whole answer. Before there was a connection nobody can have got the message.
+// failed returns the outcome of a call without a complete answer. Without a connection, nobody can have the message.
 func failed(ctx context.Context, err error) Outcome {
 	switch {
 	case errors.Is(err, outbound.ErrUnclear):
@@ -214,7 +216,7 @@ func failed(ctx context.Context, err error) Outcome {
 	}
 }
 
-// plain says why a call got no answer without its address, which may hold a secret.
+// plain describes why a call got no answer, without the URL, which may hold a secret.
 func plain(err error) string {
 	var timeout interface{ Timeout() bool }
 	var name *net.DNSError
@@ -231,13 +233,13 @@ func plain(err error) string {
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return "the provider did not answer in time"
 	case errors.Is(err, outbound.ErrUnclear):
-		return "the provider broke off its answer"
+		return "the provider's answer is incomplete"
 	default:
 		return "the provider could not be reached"
 	}
 }
 
-// call sends a request. An outcome says why there is no answer; the body of an answer that says no by its status may be cut.
+// call sends a request. A non-nil outcome says why no answer came. The body of an error answer may be incomplete.
 func call(client *http.Client, req *http.Request) (status int, body []byte, o *Outcome) {
 	status, body, err := outbound.Do(client, req)
 	if err != nil && (status == 0 || status < 300) {
@@ -247,7 +249,7 @@ func call(client *http.Client, req *http.Request) (status int, body []byte, o *O
 	return status, body, nil
 }
 
-// post calls an address with body as JSON. An outcome says why there is no answer.
+// post sends body as JSON to a URL. A non-nil outcome says why no answer came.
 func post(ctx context.Context, client *http.Client, address string, header http.Header, body []byte) (status int, answer []byte, o *Outcome) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
@@ -261,10 +263,10 @@ func post(ctx context.Context, client *http.Client, address string, header http.
 	return call(client, req)
 }
 
-// unwritable is the outcome of a message of which no request can be made.
+// unwritable is the outcome of a message for which no request can be built.
 var unwritable = Outcome{Permanent: true, Unasked: true, Code: "unwritable", Error: "the request could not be written"}
 
-// text writes what may be a number or a string in JSON.
+// text converts a JSON number or string to text.
 func text(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -16,11 +16,11 @@ import (
 	"lksms/internal/fault"
 )
 
-// email sends by SMTP; one connection serves the messages of a Send (S4.8).
+// email sends by SMTP. One connection serves all messages of a Send (S4.8).
 type email struct {
 	config struct {
 		Host           string  `json:"host"`
-		Port           int     `json:"port"` // that of the TLS mode if 0
+		Port           int     `json:"port"` // 0: the default port of the TLS mode
 		TLS            string  `json:"tls"`  // starttls (default), implicit or none
 		Username       string  `json:"username"`
 		Password       string  `json:"password"`
@@ -38,7 +38,7 @@ func newEmail(config []byte, t Tools) (Driver, error) {
 		return nil, err
 	}
 	c := &d.config
-	if err := required(given{"host", c.Host}, given{"from", c.From}); err != nil {
+	if err := required(field{"host", c.Host}, field{"from", c.From}); err != nil {
 		return nil, err
 	}
 	limit, err := timeout(c.TimeoutSeconds)
@@ -56,27 +56,27 @@ func newEmail(config []byte, t Tools) (Driver, error) {
 	}
 	d.limit = limit
 	d.options = []mail.Option{mail.WithTimeout(limit), mail.WithDialContextFunc(t.Outbound.Dial)}
-	usual := mail.DefaultPortTLS
+	port := mail.DefaultPortTLS
 	switch c.TLS {
 	case "", "starttls":
 		d.options = append(d.options, mail.WithTLSPolicy(mail.TLSMandatory))
 	case "implicit":
-		usual = mail.DefaultPortSSL
+		port = mail.DefaultPortSSL
 		d.options = append(d.options, mail.WithSSL(), mail.WithDialContextFunc(t.Outbound.DialTLS(c.Host)))
 	case "none":
-		usual = mail.DefaultPort
+		port = mail.DefaultPort
 		d.options = append(d.options, mail.WithTLSPolicy(mail.NoTLS))
 	default:
 		return nil, fault.InvalidField("config.tls", fault.NotAllowed, []string{"starttls", "implicit", "none"})
 	}
 	if c.Port == 0 {
-		c.Port = usual
+		c.Port = port
 	}
 	d.options = append(d.options, mail.WithPort(c.Port))
 	if c.Username != "" {
 		auth := mail.SMTPAuthAutoDiscover
 		if c.TLS == "none" || c.TLS == "implicit" {
-			auth = mail.SMTPAuthPlainNoEnc // asked for, or encrypted where the client does not know of it
+			auth = mail.SMTPAuthPlainNoEnc // "none" was configured, or the connection is encrypted, which the client does not know
 		}
 		d.options = append(d.options, mail.WithSMTPAuth(auth), mail.WithUsername(c.Username), mail.WithPassword(c.Password))
 	}
@@ -94,9 +94,9 @@ func (d *email) Target() string {
 	return mode + "://" + net.JoinHostPort(strings.ToLower(d.config.Host), strconv.Itoa(d.config.Port))
 }
 
-func (d *email) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
-	attempts := begin(ctx, d.limit)
-	if !attempts.more() {
+func (d *email) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
+	attempts := newAttempts(ctx, d.limit)
+	if !attempts.canStart() {
 		return
 	}
 	client, err := mail.NewClient(d.config.Host, d.options...)
@@ -104,27 +104,27 @@ func (d *email) Send(ctx context.Context, messages []Message, tell func(int, Out
 		err = client.DialWithContext(ctx)
 	}
 	if err != nil {
-		if o := loginOutcome(ctx, err); attempts.took(o) {
-			tell(0, o)
+		if o := loginOutcome(ctx, err); attempts.record(o) {
+			report(0, o)
 		}
 		return
 	}
-	defer client.Close() //nolint:errcheck // what was accepted is accepted
+	defer client.Close() //nolint:errcheck // accepted messages stay accepted
 	for i, m := range messages {
-		if !attempts.more() {
+		if !attempts.canStart() {
 			return
 		}
 		o, isOpen := d.send(client, m)
-		if attempts.took(o) {
-			tell(i, o)
+		if attempts.record(o) {
+			report(i, o)
 		}
-		if !isOpen { // the others are sent over the next connection
+		if !isOpen { // the next Send sends the others over a new connection
 			return
 		}
 	}
 }
 
-// send sends a message, and tells whether the connection can be used for another.
+// send sends a message, and reports whether the connection can be used for another one.
 func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
 	msg := mail.NewMsg()
 	if err := msg.To(m.Recipient); err != nil {
@@ -134,14 +134,14 @@ func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
 		return Outcome{Trouble: true, Code: "bad_address", Error: "the sender is not an e-mail address"}, true
 	}
 	if d.config.ReplyTo != "" {
-		_ = msg.ReplyTo(d.config.ReplyTo) // checked when the driver was made
+		_ = msg.ReplyTo(d.config.ReplyTo) // checked by newEmail
 	}
 	title := m.Title
 	if title == "" {
 		title, _, _ = strings.Cut(m.Content, "\n")
 	}
 	msg.Subject(strings.Join(strings.Fields(title), " ")) // a subject is one line
-	// The same for each attempt, so that who receives can tell that it comes again.
+	// The id is the same for each attempt, so that the receiver can recognise a repeated message.
 	msg.SetMessageIDWithValue(fmt.Sprintf("%s@%s", m.TaskID, d.config.Host))
 	msg.SetDate()
 	msg.SetBodyString(mail.TypeTextPlain, m.Content)
@@ -153,7 +153,7 @@ func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
 		return sent, true
 	case !errors.As(err, &failure):
 		return unreadable, false
-	case failure.Reason == mail.ErrSMTPReset: // the message was taken before
+	case failure.Reason == mail.ErrSMTPReset: // the server had accepted the message
 		return sent, false
 	default:
 		return mailOutcome(failure), failure.ErrorCode() != 0 && failure.Reason != mail.ErrSMTPData
@@ -161,24 +161,25 @@ func (d *email) send(client *mail.Client, m Message) (o Outcome, isOpen bool) {
 }
 
 const (
-	mailClosing  = 421 // the service goes away
-	mailTooLarge = 552 // the message is
+	mailClosing  = 421 // the service is closing the connection
+	mailTooLarge = 552 // the message is too large
 )
 
-// mailLogin are codes that ask for another login, at whatever step.
+// mailLogin are codes that ask for another login, at any step.
 var mailLogin = []int{454, 530, 534, 535, 538}
 
-// mailOutcome tells by the step and the server's code what is wrong: 5xx is for good, anything else for now; a sender that may not
-// send is not the message's fault. A connection that breaks after the text was given leaves it open.
+// mailOutcome returns the outcome of a failed step by the server's code: 5xx is permanent, anything else temporary. A
+// sender that lacks the permission to send is not the message's fault. If the connection breaks after the text was
+// sent, the outcome is unknown.
 func mailOutcome(failure *mail.SendError) Outcome {
 	code := failure.ErrorCode()
 	switch {
 	case failure.Reason == mail.ErrNoUnencoded, failure.Reason == mail.ErrGetRcpts:
 		return unwritable
 	case code == 0 && (failure.Reason == mail.ErrSMTPDataClose || failure.Reason == mail.ErrWriteContent):
-		return Outcome{Unknown: true, Outage: true, Code: "smtp", Error: "the mail server broke off"}
+		return Outcome{Unknown: true, Outage: true, Code: "smtp", Error: "the mail server closed the connection"}
 	case code == 0:
-		return Outcome{Trouble: true, Code: "smtp", Error: "the mail server broke off"}
+		return Outcome{Trouble: true, Code: "smtp", Error: "the mail server closed the connection"}
 	}
 	o := Outcome{Code: fmt.Sprint(code), Error: fmt.Sprintf("the mail server answered %d", code)}
 	o.Trouble = code == mailClosing || slices.Contains(mailLogin, code) || failure.Reason == mail.ErrSMTPMailFrom && code != mailTooLarge
@@ -186,11 +187,11 @@ func mailOutcome(failure *mail.SendError) Outcome {
 	return o
 }
 
-// loginOutcome is that of a connection or a login that failed, before there was a message.
+// loginOutcome returns the outcome of a failed connection or login, before any message.
 func loginOutcome(ctx context.Context, err error) Outcome {
-	var said *textproto.Error
-	if errors.As(err, &said) {
-		return Outcome{Trouble: true, Code: fmt.Sprint(said.Code), Error: fmt.Sprintf("the mail server answered %d", said.Code)}
+	var answer *textproto.Error
+	if errors.As(err, &answer) {
+		return Outcome{Trouble: true, Code: fmt.Sprint(answer.Code), Error: fmt.Sprintf("the mail server answered %d", answer.Code)}
 	}
 	return failed(ctx, err)
 }

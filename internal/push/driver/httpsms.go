@@ -19,20 +19,20 @@ import (
 	"lksms/internal/fault"
 )
 
-// httpSMS speaks to a provider of short messages as its configuration describes (S3.7): one call for each message.
+// httpSMS sends short messages through a provider that its configuration describes (S3.7): one call for each message.
 type httpSMS struct {
 	config struct {
-		Method  string            `json:"method"` // POST if empty
+		Method  string            `json:"method"` // empty: POST
 		URL     string            `json:"url"`
 		Headers map[string]string `json:"headers"`
 		Query   map[string]string `json:"query"`
-		Format  string            `json:"format"` // of the body: json (default), form or none
-		Body    any               `json:"body"`   // placeholders in it are filled in
+		Format  string            `json:"format"` // format of the body: json (default), form or none
+		Body    any               `json:"body"`   // placeholders in its texts are replaced
 		Answer  reply             `json:"answer"`
-		Values  map[string]string `json:"values"`  // ${values.account}
-		Secrets map[string]string `json:"secrets"` // ${secrets.password}
+		Values  map[string]string `json:"values"`  // values of ${values.account}
+		Secrets map[string]string `json:"secrets"` // values of ${secrets.password}
 
-		AtOnce         int     `json:"atOnce"` // calls under way at once; 8 if 0
+		AtOnce         int     `json:"atOnce"` // number of concurrent calls; 0: 8
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
 	client *http.Client
@@ -41,7 +41,8 @@ type httpSMS struct {
 
 const httpAtOnceMost = 64
 
-// addressMost is the longest address, in bytes, that servers are sure to take; one that does not would look like an outage.
+// addressMost is the length in bytes up to which servers reliably accept a URL. The refusal of a longer one would
+// look like an outage.
 const addressMost = 8000
 
 func newHTTPSMS(config []byte, t Tools) (Driver, error) {
@@ -50,7 +51,7 @@ func newHTTPSMS(config []byte, t Tools) (Driver, error) {
 		return nil, err
 	}
 	c := &d.config
-	if err := required(given{"url", c.URL}); err != nil {
+	if err := required(field{"url", c.URL}); err != nil {
 		return nil, err
 	}
 	if c.Method == "" {
@@ -86,8 +87,8 @@ func newHTTPSMS(config []byte, t Tools) (Driver, error) {
 	return d, err
 }
 
-// check fills everything in with two messages that have nothing in common, so that what can never be sent, and a message that would
-// choose where it is sent to, are found before a message is there.
+// check builds the request for two messages that differ in every text. It finds configurations that can never be
+// sent, and those in which a message would choose the host that it is sent to, before any message arrives.
 func (d *httpSMS) check() error {
 	one, other := d.sample("a"), d.sample("b")
 	for name, parts := range map[string]any{
@@ -109,7 +110,7 @@ func (d *httpSMS) check() error {
 	return address("url", to.String())
 }
 
-// sample fills in a message of which every text is the same.
+// sample returns the values of a message in which every text is the same.
 func (d *httpSMS) sample(text string) filler {
 	f := d.filler(Message{})
 	for name := range f.values {
@@ -128,7 +129,7 @@ func anyMap(m map[string]string) map[string]any {
 	return all
 }
 
-// filler replaces placeholders.
+// filler replaces placeholders by values.
 type filler struct {
 	values map[string]string
 }
@@ -155,8 +156,8 @@ type errPlaceholder string
 
 func (e errPlaceholder) Error() string { return string(e) }
 
-// fill replaces the placeholders in every text of part, which is of JSON. What is filled in stays text: it cannot add
-// fields, or break out of a string.
+// fill replaces the placeholders in every text of part, which is a JSON value. A value stays text: it cannot add
+// fields or end a string.
 func (f filler) fill(part any) (any, error) {
 	switch part := part.(type) {
 	case string:
@@ -201,8 +202,8 @@ func (d *httpSMS) Target() string {
 	return target(to.String())
 }
 
-func (d *httpSMS) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
-	begin(ctx, d.limit).each(messages, d.config.AtOnce, tell, func(m Message) Outcome { return d.call(ctx, m) })
+func (d *httpSMS) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
+	newAttempts(ctx, d.limit).each(messages, d.config.AtOnce, report, func(m Message) Outcome { return d.call(ctx, m) })
 }
 
 func (d *httpSMS) call(ctx context.Context, m Message) Outcome {
@@ -210,20 +211,21 @@ func (d *httpSMS) call(ctx context.Context, m Message) Outcome {
 	if err != nil {
 		return unwritable
 	}
-	status, answer, unanswered := call(d.client, req)
-	if unanswered != nil {
-		return *unanswered
+	status, answer, failure := call(d.client, req)
+	if failure != nil {
+		return *failure
 	}
 	return d.config.Answer.outcome(status, answer)
 }
 
 var (
-	errHeader = errors.New("a header cannot hold this text")
-	errFolder = errors.New("a text in the path leads to another folder")
-	errLong   = errors.New("the address is longer than servers take")
+	errHeader = errors.New("the text is not allowed in a header")
+	errFolder = errors.New("a text in the path changes the folder")
+	errLong   = errors.New("the URL is longer than servers accept")
 )
 
-// address fills the url in. What is filled in is escaped, so that it ends no part of the address, and leads to no other folder.
+// address builds the URL. Values are escaped, so that they cannot end a part of the URL or change the folder of the
+// path.
 func (d *httpSMS) address(f filler) (*url.URL, error) {
 	text, err := filler{escaped(f.values)}.fill(d.config.URL)
 	if err != nil {
@@ -242,11 +244,12 @@ func (d *httpSMS) address(f filler) (*url.URL, error) {
 	return to, nil
 }
 
-// unescapedAgain decodes what may lead elsewhere, as servers do behind proxies that decoded before, whatever else the path holds.
+// unescapedAgain decodes sequences that could change the folder, as a server does behind a proxy that decoded the
+// path before.
 var unescapedAgain = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", `\`, "%5C", `\`, "%3b", ";", "%3B", ";")
 
-// hasDots tells whether a path has a segment for the same folder or the one above, as any server may read it: with backslashes, or
-// with parameters behind it.
+// hasDots reports whether a path has a segment for the same folder or the one above, as any server may read it: with
+// backslashes, or with parameters behind the segment.
 func hasDots(path string) bool {
 	for segment := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
 		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
@@ -264,7 +267,7 @@ func (d *httpSMS) headers(f filler) (http.Header, error) {
 			return nil, err
 		}
 		text := fmt.Sprint(filled)
-		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(text) { // a text with a line break, for instance
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(text) { // for example a line break
 			return nil, errHeader
 		}
 		header.Set(name, text)
@@ -322,7 +325,7 @@ func (d *httpSMS) request(ctx context.Context, m Message) (*http.Request, error)
 	return req, nil
 }
 
-// escaped escapes values for any part of an address. A space is %20, because + means itself in a path.
+// escaped escapes values for any part of a URL. A space is %20, because + has no special meaning in a path.
 func escaped(values map[string]string) map[string]string {
 	all := make(map[string]string, len(values))
 	for name, value := range values {
@@ -331,9 +334,10 @@ func escaped(values map[string]string) map[string]string {
 	return all
 }
 
-// At follows a way through JSON: names and places of lists, with points between. Nothing is nil.
-func At(fields any, way string) any {
-	for step := range strings.SplitSeq(way, ".") {
+// At follows a path through JSON: names and list indexes, separated by points. It returns nil if the path leads
+// nowhere.
+func At(fields any, path string) any {
+	for step := range strings.SplitSeq(path, ".") {
 		switch at := fields.(type) {
 		case map[string]any:
 			fields = at[step]
@@ -350,12 +354,13 @@ func At(fields any, way string) any {
 	return fields
 }
 
-// Field is what stands at the end of a way, as text; objects and lists are none. An empty way leads nowhere.
-func Field(fields any, way string) (string, bool) {
-	if way == "" {
+// Field returns the value at the end of a path as text, and whether it exists. Objects, lists and null do not count;
+// an empty path leads nowhere.
+func Field(fields any, path string) (string, bool) {
+	if path == "" {
 		return "", false
 	}
-	switch value := At(fields, way).(type) {
+	switch value := At(fields, path).(type) {
 	case nil, map[string]any, []any:
 		return "", false
 	default:

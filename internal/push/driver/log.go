@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// logDriver writes to the server's log instead of sending: for development, and to see what would go out.
+// logDriver writes messages to the server's log instead of sending them, for development and dry runs.
 type logDriver struct {
 	config struct {
 		ShowContent bool `json:"showContent"`
@@ -21,8 +21,8 @@ func newLog(config []byte, t Tools) (Driver, error) {
 
 func (d *logDriver) Target() string { return "" }
 
-// Send logs each message; its text and its recipient only where the configuration says so.
-func (d *logDriver) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
+// Send logs each message. The text and the recipient are logged only if the configuration says so.
+func (d *logDriver) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
 	for i, m := range messages {
 		attributes := []slog.Attr{
 			slog.String("task_id", m.TaskID), slog.Int("attempt", int(m.Attempt)), slog.Int("characters", utf8.RuneCountInString(m.Content)),
@@ -31,6 +31,6 @@ func (d *logDriver) Send(ctx context.Context, messages []Message, tell func(int,
 			attributes = append(attributes, slog.String("to", m.Recipient), slog.String("title", m.Title), slog.String("content", m.Content))
 		}
 		d.log.LogAttrs(ctx, slog.LevelInfo, "message sent to the log", attributes...)
-		tell(i, Outcome{OK: true})
+		report(i, Outcome{OK: true})
 	}
 }

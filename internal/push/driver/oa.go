@@ -14,12 +14,12 @@ import (
 	"lksms/internal/fault"
 )
 
-// oa posts each message as JSON, signed as Standard Webhooks has it (S1.11).
+// oa posts each message as JSON, signed by Standard Webhooks (S1.11).
 type oa struct {
 	config struct {
 		URL            string  `json:"url"`
-		Secret         string  `json:"secret"` // whsec_ and base64, or any text
-		Answer         reply   `json:"answer"` // where it names nothing, 2xx is success, as Standard Webhooks has it
+		Secret         string  `json:"secret"` // whsec_ with base64, or any text
+		Answer         reply   `json:"answer"` // if it names no sign of success, 2xx is success, as in Standard Webhooks
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
 	key    []byte
@@ -27,7 +27,7 @@ type oa struct {
 	limit  time.Duration
 }
 
-// oaAtOnce is how many calls are under way at once.
+// oaAtOnce is the number of concurrent calls.
 const oaAtOnce = 8
 
 func newOA(config []byte, t Tools) (Driver, error) {
@@ -35,7 +35,7 @@ func newOA(config []byte, t Tools) (Driver, error) {
 	if err := read(config, &d.config); err != nil {
 		return nil, err
 	}
-	if err := required(given{"url", d.config.URL}, given{"secret", d.config.Secret}); err != nil {
+	if err := required(field{"url", d.config.URL}, field{"secret", d.config.Secret}); err != nil {
 		return nil, err
 	}
 	if err := address("url", d.config.URL); err != nil {
@@ -48,7 +48,7 @@ func newOA(config []byte, t Tools) (Driver, error) {
 			return nil, fault.InvalidField("config.secret", fault.WrongFormat, nil)
 		}
 	}
-	if len(d.key) == 0 { // anybody can sign with it
+	if len(d.key) == 0 { // anybody could sign with an empty key
 		return nil, fault.InvalidField("config.secret", fault.Empty, nil)
 	}
 	if err := d.config.Answer.check(); err != nil {
@@ -62,11 +62,11 @@ func newOA(config []byte, t Tools) (Driver, error) {
 
 func (d *oa) Target() string { return target(d.config.URL) }
 
-func (d *oa) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
-	begin(ctx, d.limit).each(messages, oaAtOnce, tell, func(m Message) Outcome { return d.call(ctx, m) })
+func (d *oa) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
+	newAttempts(ctx, d.limit).each(messages, oaAtOnce, report, func(m Message) Outcome { return d.call(ctx, m) })
 }
 
-// call posts a message. Its webhook-id is the task's, so who receives can tell that it comes again.
+// call posts a message. Its webhook-id is the task id, so that the receiver can recognise a repeated message.
 func (d *oa) call(ctx context.Context, m Message) Outcome {
 	body, err := json.Marshal(map[string]any{
 		"id": m.TaskID, "attempt": m.Attempt, "to": m.Recipient, "user_id": m.UserID, "title": m.Title, "content": m.Content,
@@ -80,14 +80,15 @@ func (d *oa) call(ctx context.Context, m Message) Outcome {
 	header.Set("Webhook-Id", m.TaskID)
 	header.Set("Webhook-Timestamp", at)
 	header.Set("Webhook-Signature", "v1,"+Sign(d.key, m.TaskID, at, body))
-	status, answer, unanswered := post(ctx, d.client, d.config.URL, header, body)
-	if unanswered != nil {
-		return *unanswered
+	status, answer, failure := post(ctx, d.client, d.config.URL, header, body)
+	if failure != nil {
+		return *failure
 	}
 	return d.config.Answer.outcome(status, answer)
 }
 
-// Sign is the signature of Standard Webhooks: HMAC-SHA256 over id, timestamp and body with points between, in base64.
+// Sign returns the signature of Standard Webhooks: the HMAC-SHA256 of id, timestamp and body, joined with points, in
+// base64.
 func Sign(key []byte, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + timestamp + "."))

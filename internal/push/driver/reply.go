@@ -11,23 +11,23 @@ import (
 	"lksms/internal/fault"
 )
 
-// reply says how a provider's answer is read. Fields are named by their way through the JSON: data.0.code.
+// reply says how to read a provider's answer. A field is named by its path through the JSON: data.0.code.
 type reply struct {
-	Pattern   string   `json:"pattern"`   // for an answer that is not JSON: its named groups are the fields
-	Success   string   `json:"success"`   // the field that tells success
-	Equals    []string `json:"equals"`    // its values that mean success
-	Number    string   `json:"number"`    // the field with the provider's number of the message
+	Pattern   string   `json:"pattern"`   // regular expression for an answer that is not JSON: its named groups are the fields
+	Success   string   `json:"success"`   // the field that shows success
+	Equals    []string `json:"equals"`    // values of Success that mean success
+	Number    string   `json:"number"`    // the field with the provider's id of the message
 	Code      string   `json:"code"`      // the field with the code of a failure
-	Error     string   `json:"error"`     // the field with its text
-	Permanent []string `json:"permanent"` // codes after which trying the message again is of no use
-	Trouble   []string `json:"trouble"`   // codes about the sender: a wrong key, an empty account
+	Error     string   `json:"error"`     // the field with the text of a failure
+	Permanent []string `json:"permanent"` // codes after which a retry is useless
+	Trouble   []string `json:"trouble"`   // codes about the sender: wrong credentials, an empty account
 
-	busy           []string // codes that say that there is too much to do, for anybody
+	busy           []string // codes of an overloaded provider
 	pattern        *regexp.Regexp
-	numberSuffices bool // a number tells success where the field for it is missing
+	numberSuffices bool // an id shows success if the field Success is missing
 }
 
-// errCodes is how DingTalk, WeChat and their gateways answer: errcode 0 or a msgid is success.
+// errCodes is the reply of DingTalk, WeChat and their gateways: errcode 0 or a msgid is success.
 func errCodes(permanent, trouble, busy []string) reply {
 	return reply{
 		Success: "errcode", Equals: []string{"0"}, Number: "msgid", Code: "errcode", Error: "errmsg", Permanent: permanent, Trouble: trouble,
@@ -35,7 +35,7 @@ func errCodes(permanent, trouble, busy []string) reply {
 	}
 }
 
-// check makes ready to read; a fault names what is wrong with the configuration.
+// check compiles the pattern. A fault names what is wrong with the configuration.
 func (r *reply) check() error {
 	if r.Success != "" && len(r.Equals) == 0 {
 		return fault.InvalidField("config.answer.equals", fault.Required, nil)
@@ -54,55 +54,55 @@ func (r *reply) check() error {
 func (r *reply) isNamed() bool { return r.Success != "" || r.Number != "" }
 
 var (
-	// unreadable is the outcome of a call that was answered in a way that says nothing.
+	// unreadable is the outcome of an answer that cannot be understood.
 	unreadable = Outcome{Unknown: true, Code: "unreadable", Error: "the provider's answer could not be read"}
-	// unsaid is the outcome of a call whose answer has neither the sign of success nor one of failure.
-	unsaid = Outcome{Unknown: true, Code: "unsaid", Error: "the provider's answer does not say whether it took the message"}
+	// unclearAnswer is the outcome of an answer with neither a sign of success nor one of failure.
+	unclearAnswer = Outcome{Unknown: true, Code: "unsaid", Error: "the provider's answer does not say whether it accepted the message"}
 )
 
-const replyTextMost = 300 // characters of a provider's text that are kept
+const replyTextMost = 300 // characters of a provider's text that are stored
 
-// outcome judges an answer. Where the configuration names a sign of success, an answer without it is unclear; where it names
-// none, the HTTP status tells. A code of the provider's own is about the message, unless the configuration says that it is about the
-// sender, or the status that the provider is broken.
+// outcome returns the outcome of an answer. If the configuration names a sign of success, an answer without it is
+// unclear; otherwise the HTTP status decides. A code of the provider is about the message, unless the configuration
+// says that it is about the sender, or the status or the code says that the provider is broken or overloaded.
 func (r *reply) outcome(status int, answer []byte) Outcome {
-	no, refused := refusal(status)
+	failure, refused := refusal(status)
 	fields, readable := r.read(answer)
 	number, _ := Field(fields, r.Number)
-	value, told := Field(fields, r.Success)
+	value, hasSign := Field(fields, r.Success)
 	switch {
-	case told:
+	case hasSign:
 		refused = !slices.Contains(r.Equals, value)
 	case refused || !r.isNamed():
 	case number != "" && (r.Success == "" || r.numberSuffices):
 	case readable:
-		return unsaid
+		return unclearAnswer
 	default:
 		return unreadable
 	}
 	if !refused {
 		return Outcome{OK: true, ProviderNo: number}
 	}
-	if code, there := Field(fields, r.Code); there { // the provider itself says no
-		no.Code, no.Unknown, no.Permanent = code, false, false
-		no.Outage = status >= 500 || slices.Contains(r.busy, code)
+	if code, found := Field(fields, r.Code); found { // the provider itself refused the message
+		failure.Code, failure.Unknown, failure.Permanent = code, false, false
+		failure.Outage = status >= 500 || slices.Contains(r.busy, code)
 		switch {
 		case slices.Contains(r.Permanent, code):
-			no.Permanent, no.Trouble, no.Outage = true, false, false
+			failure.Permanent, failure.Trouble, failure.Outage = true, false, false
 		case slices.Contains(r.Trouble, code):
-			no.Trouble = true
+			failure.Trouble = true
 		}
 	}
-	if said, there := Field(fields, r.Error); there {
-		no.Error = string([]rune(said)[:min(replyTextMost, len([]rune(said)))])
+	if text, found := Field(fields, r.Error); found {
+		failure.Error = string([]rune(text)[:min(replyTextMost, len([]rune(text)))])
 	}
-	if no.Error == "" {
-		no.Error = "the provider refused it"
+	if failure.Error == "" {
+		failure.Error = "the provider refused it"
 	}
-	return no
+	return failure
 }
 
-// read makes fields of an answer, and tells whether that could be done.
+// read parses an answer into fields, and reports whether it could.
 func (r *reply) read(answer []byte) (any, bool) {
 	if r.pattern == nil {
 		var fields any
@@ -124,8 +124,8 @@ func (r *reply) read(answer []byte) (any, bool) {
 	return fields, true
 }
 
-// refusal is the outcome that an HTTP status tells by itself, and whether it is a no. A gateway that says so does not know
-// what became of the request behind it.
+// refusal returns the outcome that an HTTP status alone means, and whether the status is a refusal. A gateway that
+// refuses does not know what happened to the request behind it.
 func refusal(status int) (Outcome, bool) {
 	if status >= 200 && status < 300 {
 		return Outcome{}, false
@@ -139,7 +139,7 @@ func refusal(status int) (Outcome, bool) {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
 		http.StatusProxyAuthRequired, http.StatusGone, http.StatusMisdirectedRequest, http.StatusUpgradeRequired,
 		http.StatusNetworkAuthenticationRequired:
-		o.Trouble = true // of a key, an account or an address, which are the sender's
+		o.Trouble = true // of a key, an account or an address, which belong to the sender
 	default:
 		o.Trouble = status < 400 // redirects are not followed
 		o.Permanent = status >= 400 && status < 500

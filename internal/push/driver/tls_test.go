@@ -71,7 +71,7 @@ func TestEmailIsEncrypted(t *testing.T) {
 			}
 		})
 	}
-	// One that cannot encrypt is given nothing.
+	// One that cannot encrypt is field nothing.
 	s, config := newMailServer(t)
 	config["tls"] = "starttls"
 	if o := send(t.Context(), makeDriver(t, "email", config), message)[0]; o.OK || len(s.mails) > 0 {

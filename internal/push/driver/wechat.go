@@ -15,7 +15,7 @@ import (
 // weChat sends subscribe messages of a mini program (S2.3).
 type weChat struct {
 	config struct {
-		BaseURL          string  `json:"baseUrl"` // without a path; WeChat's own if empty
+		BaseURL          string  `json:"baseUrl"` // without a path; empty: WeChat's own
 		AppID            string  `json:"appId"`
 		AppSecret        string  `json:"appSecret"`
 		MiniProgramState string  `json:"miniprogramState"`
@@ -28,7 +28,7 @@ type weChat struct {
 	token  func(ctx context.Context, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error)
 }
 
-// weChatAtOnce is how many calls are under way at once.
+// weChatAtOnce is the number of concurrent calls.
 const weChatAtOnce = 8
 
 func newWeChat(config []byte, t Tools) (Driver, error) {
@@ -36,7 +36,7 @@ func newWeChat(config []byte, t Tools) (Driver, error) {
 	if err := read(config, &d.config); err != nil {
 		return nil, err
 	}
-	if err := required(given{"appId", d.config.AppID}, given{"appSecret", d.config.AppSecret}); err != nil {
+	if err := required(field{"appId", d.config.AppID}, field{"appSecret", d.config.AppSecret}); err != nil {
 		return nil, err
 	}
 	if d.config.BaseURL == "" {
@@ -55,10 +55,10 @@ func newWeChat(config []byte, t Tools) (Driver, error) {
 
 func (d *weChat) Target() string { return target(d.config.BaseURL) }
 
-func (d *weChat) Send(ctx context.Context, messages []Message, tell func(int, Outcome)) {
-	attempts := begin(ctx, 2*d.limit) // a stale token costs a second call
+func (d *weChat) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
+	attempts := newAttempts(ctx, 2*d.limit) // a stale token needs a second call
 	token, err := d.token(ctx, "", d.fetch)
-	attempts.each(messages, weChatAtOnce, tell, func(m Message) Outcome {
+	attempts.each(messages, weChatAtOnce, report, func(m Message) Outcome {
 		if err != nil {
 			return noToken(err)
 		}
@@ -75,23 +75,23 @@ func (d *weChat) Send(ctx context.Context, messages []Message, tell func(int, Ou
 }
 
 var (
-	weChatStale = []string{"40001", "40014", "42001"} // the token is not, or no longer, good
-	// weChatPermanent are codes about this message: who receives it, its template, its page, its data.
+	weChatStale = []string{"40001", "40014", "42001"} // the token is invalid or expired
+	// weChatPermanent are codes about this message: its recipient, template, page or data.
 	weChatPermanent = []string{"40003", "40037", "41028", "41029", "41030", "43101", "43108", "43116", "47003", "47501"}
-	// weChatTrouble are codes about the account: its token, its secret, its address, its permissions, its quota.
+	// weChatTrouble are codes about the account: its token, secret, address, permissions or quota.
 	weChatTrouble = []string{
 		"40001", "40014", "42001", "40013", "40125", "40164", "41001", "41002", "41004", "43107", "48001", "50002", weChatDay, weChatMinute,
 	}
 )
 
-// weChatBusy are codes that say that there is too much to do, for anybody.
+// weChatBusy are codes of an overloaded provider.
 var weChatBusy = []string{"-1"}
 
 const (
-	weChatDay    = "45009" // the calls of the day are used up
-	weChatMinute = "45011" // those of the minute
+	weChatDay    = "45009" // the daily quota is used up
+	weChatMinute = "45011" // the quota of the minute is used up
 
-	weChatZone = "Asia/Shanghai" // in which the quota's day begins
+	weChatZone = "Asia/Shanghai" // time zone of the daily quota
 )
 
 func (d *weChat) call(ctx context.Context, m Message, token string) Outcome {
@@ -105,14 +105,14 @@ func (d *weChat) call(ctx context.Context, m Message, token string) Outcome {
 	if err != nil {
 		return unwritable
 	}
-	status, answer, unanswered := post(ctx, d.client, d.config.BaseURL+"/cgi-bin/message/subscribe/send?access_token="+url.QueryEscape(token), nil, body)
-	if unanswered != nil {
-		return *unanswered
+	status, answer, failure := post(ctx, d.client, d.config.BaseURL+"/cgi-bin/message/subscribe/send?access_token="+url.QueryEscape(token), nil, body)
+	if failure != nil {
+		return *failure
 	}
 	return d.judge(status, answer)
 }
 
-// judge is the outcome of an answer, with the rest that a used up quota asks for.
+// judge returns the outcome of an answer, with the pause after a used up quota.
 func (d *weChat) judge(status int, answer []byte) Outcome {
 	o := d.answer.outcome(status, answer)
 	switch o.Code {
@@ -124,22 +124,22 @@ func (d *weChat) judge(status int, answer []byte) Outcome {
 	return o
 }
 
-// errToken is why there is no token, as an outcome tells it.
-type errToken struct{ Outcome }
+// tokenError is the outcome of a failed call for a token, as an error.
+type tokenError struct{ outcome Outcome }
 
-func (e errToken) Error() string { return "no access token: " + e.Outcome.Error }
+func (e tokenError) Error() string { return "no access token: " + e.outcome.Error }
 
-// noToken is the outcome of a message for which there is no token: it was not sent, whatever became of the call for the token.
-// Where the database could not be asked, the provider is not to blame.
+// noToken returns the outcome of a message for which no token could be had: it was not sent, whatever happened to the
+// call for the token. An error of the database is not the provider's fault.
 func noToken(err error) Outcome {
-	var refused errToken
+	var refused tokenError
 	if !errors.As(err, &refused) {
 		return untried
 	}
-	return Outcome{Trouble: true, Code: refused.Code, Error: refused.Error(), Rest: refused.Rest}
+	return Outcome{Trouble: true, Code: refused.outcome.Code, Error: refused.Error(), Rest: refused.outcome.Rest}
 }
 
-// fetch asks for a token.
+// fetch fetches a token, and returns how long it is valid.
 func (d *weChat) fetch(ctx context.Context) (string, time.Duration, error) {
 	body, err := json.Marshal(map[string]string{
 		"grant_type": "client_credential", "appid": d.config.AppID, "secret": d.config.AppSecret,
@@ -147,23 +147,23 @@ func (d *weChat) fetch(ctx context.Context) (string, time.Duration, error) {
 	if err != nil {
 		return "", 0, fmt.Errorf("write request: %w", err)
 	}
-	status, answer, unanswered := post(ctx, d.client, d.config.BaseURL+"/cgi-bin/stable_token", nil, body)
-	if unanswered != nil {
-		if *unanswered == untried {
+	status, answer, failure := post(ctx, d.client, d.config.BaseURL+"/cgi-bin/stable_token", nil, body)
+	if failure != nil {
+		if *failure == untried {
 			return "", 0, fmt.Errorf("fetch token: %w", ctx.Err())
 		}
-		return "", 0, errToken{*unanswered}
+		return "", 0, tokenError{*failure}
 	}
-	var said struct {
+	var token struct {
 		AccessToken string `json:"access_token"`
 		ExpiresIn   int64  `json:"expires_in"`
 	}
-	if status == http.StatusOK && json.Unmarshal(answer, &said) == nil && said.AccessToken != "" {
-		return said.AccessToken, time.Duration(said.ExpiresIn) * time.Second, nil
+	if status == http.StatusOK && json.Unmarshal(answer, &token) == nil && token.AccessToken != "" {
+		return token.AccessToken, time.Duration(token.ExpiresIn) * time.Second, nil
 	}
 	o := d.judge(status, answer)
 	if o.OK {
-		o = unsaid
+		o = unclearAnswer
 	}
-	return "", 0, errToken{o}
+	return "", 0, tokenError{o}
 }

@@ -1,5 +1,5 @@
-// Package callback knows how a provider's callbacks prove where they come from and how they are read (S3.11). It knows nothing of the
-// database.
+// Package callback owns the configuration of a provider's callbacks: how they prove where they come from, and how
+// they are read (S3.11). It does not use the database.
 package callback
 
 import (
@@ -15,34 +15,34 @@ import (
 	"lksms/internal/outbound"
 )
 
-// The fields of a sender's configuration that are about callbacks.
+// The fields of a sender's configuration for callbacks.
 const (
 	Field  = "callback"       // a Config
-	Secret = "callbackSecret" // the text of a key
+	Secret = "callbackSecret" // the key as text
 )
 
-// SecretLeast is how many bytes a secret has: fewer can be guessed.
+// SecretLeast is the minimum length of a secret in bytes: a shorter one can be guessed.
 const SecretLeast = 16
 
-// The ways of Config.Verify.
+// The values of Config.Verify.
 const (
-	Token            = "token" // the address has the secret as ?token=
+	Token            = "token" // the URL holds the secret as ?token=
 	HMAC             = "hmac"
 	StandardWebhooks = "standard-webhooks"
 )
 
-// Config says how a provider reports what became of messages. Fields of the body are named by their way through the JSON.
+// Config describes the callbacks of a provider. Fields of the body are named by their paths through the JSON.
 type Config struct {
 	Verify    string   `json:"verify"`
-	Header    string   `json:"header"`    // of HMAC: has the signature of the body, in hex or base64
-	Addresses []string `json:"addresses"` // networks it may come from; anywhere if none
+	Header    string   `json:"header"`    // of HMAC: the header with the signature of the body, in hex or base64
+	Addresses []string `json:"addresses"` // networks from which callbacks are accepted; empty: all
 	Format    string   `json:"format"`    // json (default) or form
-	List      string   `json:"list"`      // the field with the list of receipts; without it the body is one, or a list
-	Number    string   `json:"number"`    // the field with the provider's number of the message
-	Recipient string   `json:"recipient"` // the field with the recipient; may be empty
-	State     string   `json:"state"`
-	Delivered []string `json:"delivered"` // values of state
-	Pending   []string `json:"pending"`   // values of state that are not final; any other means undelivered
+	List      string   `json:"list"`      // the field with the list of receipts; empty: the body is a receipt or a list
+	Number    string   `json:"number"`    // the field with the provider's id of the message
+	Recipient string   `json:"recipient"` // the field with the recipient; can be empty
+	State     string   `json:"state"`     // the field with the state
+	Delivered []string `json:"delivered"` // values of State that mean delivered
+	Pending   []string `json:"pending"`   // values of State that are not final; all others mean undelivered
 	Code      string   `json:"code"`
 	Answer    struct {
 		Body        string `json:"body"`
@@ -50,13 +50,14 @@ type Config struct {
 	} `json:"answer"`
 }
 
-// Split takes what is about callbacks out of a sender's configuration whose secrets are open. config is nil if callbacks are not taken.
+// Split separates the fields for callbacks from a sender's configuration with open secrets. rest is the configuration
+// without them. config is nil if the sender accepts no callbacks.
 func Split(opened []byte) (rest []byte, config *Config, secret string, err error) {
 	fields := map[string]json.RawMessage{}
 	if err := json.Unmarshal(opened, &fields); err != nil {
 		return nil, nil, "", fmt.Errorf("read config: %w", err)
 	}
-	if text, said := fields[Field]; said {
+	if text, found := fields[Field]; found {
 		config = &Config{}
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields()
@@ -64,7 +65,7 @@ func Split(opened []byte) (rest []byte, config *Config, secret string, err error
 			return nil, nil, "", fault.InvalidField("config."+Field, fault.NothingElseIsKnown, nil)
 		}
 	}
-	if text, said := fields[Secret]; said {
+	if text, found := fields[Secret]; found {
 		if err := json.Unmarshal(text, &secret); err != nil {
 			return nil, nil, "", fault.InvalidField("config."+Secret, fault.WrongType, "string")
 		}
@@ -75,7 +76,7 @@ func Split(opened []byte) (rest []byte, config *Config, secret string, err error
 	return rest, config, secret, err
 }
 
-// key is the key that a secret stands for. A fault says that it stands for none.
+// key returns the key of a secret, or a fault if the secret is not well-formed.
 func key(verify, secret string) ([]byte, error) {
 	if encoded, ok := strings.CutPrefix(secret, "whsec_"); ok && verify == StandardWebhooks {
 		key, err := base64.StdEncoding.DecodeString(encoded)
@@ -87,7 +88,7 @@ func key(verify, secret string) ([]byte, error) {
 	return []byte(secret), nil
 }
 
-// CheckSecret rejects a secret that can be guessed. c may be nil.
+// CheckSecret rejects a secret that is short enough to be guessed. c can be nil.
 func (c *Config) CheckSecret(secret string) error {
 	key, err := key(c.Proof().Verify, secret)
 	if err == nil && len(key) < SecretLeast {
@@ -96,35 +97,35 @@ func (c *Config) CheckSecret(secret string) error {
 	return err
 }
 
-// Check finds what is wrong with c.
+// Check returns a fault for an invalid c or a missing secret.
 func (c *Config) Check(secret string) error {
-	named := func(field string, rule fault.Rule, limit any) error {
+	invalid := func(field string, rule fault.Rule, limit any) error {
 		return fault.InvalidField("config.callback."+field, rule, limit)
 	}
-	ways := []string{Token, HMAC, StandardWebhooks}
+	allowed := []string{Token, HMAC, StandardWebhooks}
 	switch {
-	case !slices.Contains(ways, c.Verify):
-		return named("verify", fault.NotAllowed, ways)
+	case !slices.Contains(allowed, c.Verify):
+		return invalid("verify", fault.NotAllowed, allowed)
 	case secret == "":
 		return fault.InvalidField("config."+Secret, fault.Required, nil)
 	case c.Verify == HMAC && c.Header == "":
-		return named("header", fault.Required, nil)
+		return invalid("header", fault.Required, nil)
 	case c.Format != "" && c.Format != "json" && c.Format != "form":
-		return named("format", fault.NotAllowed, []string{"json", "form"})
+		return invalid("format", fault.NotAllowed, []string{"json", "form"})
 	case c.Number == "":
-		return named("number", fault.Required, nil)
+		return invalid("number", fault.Required, nil)
 	case c.State == "":
-		return named("state", fault.Required, nil)
+		return invalid("state", fault.Required, nil)
 	case len(c.Delivered) == 0:
-		return named("delivered", fault.Required, nil)
+		return invalid("delivered", fault.Required, nil)
 	}
 	if _, err := outbound.Networks(c.Addresses); err != nil {
-		return named("addresses", fault.WrongFormat, nil)
+		return invalid("addresses", fault.WrongFormat, nil)
 	}
 	return nil
 }
 
-// Proof is how a provider proves who it is.
+// Proof is how a provider proves its identity.
 type Proof struct{ Verify, Header string }
 
 // Proof returns how callbacks are proven; the zero Proof if c is nil.

@@ -19,26 +19,26 @@ import (
 	"lksms/internal/push/driver"
 )
 
-// skew is how far the time that a signature names may be from ours.
+// skew is the maximum difference between the time of a signature and the time of this server.
 const skew = 5 * time.Minute
 
-// Call is a call of a provider.
+// Call is a callback of a provider.
 type Call struct {
 	SenderNo, SourceIP string
 	Query              url.Values
 	Header             http.Header
-	Body               []byte // as much as was read
-	Cut                error  // why no more was read; nil: it is whole
+	Body               []byte // as far as it was read
+	Cut                error  // why the rest was not read; nil: the body is complete
 }
 
-// Verifier is what the calls for a sender are checked against and read with.
+// Verifier checks and reads the callbacks for a sender.
 type Verifier struct {
 	Config   Config
-	key      []byte // empty: nothing can be proven
+	key      []byte // empty: no call can be proven
 	networks []netip.Prefix
 }
 
-// NewVerifier returns the Verifier of a configuration that was checked, or the error because of which it cannot be used.
+// NewVerifier returns the Verifier of a checked configuration, or the error because of which it cannot be used.
 func NewVerifier(c Config, secret string) (*Verifier, error) {
 	networks, err := outbound.Networks(c.Addresses)
 	if err != nil {
@@ -48,13 +48,15 @@ func NewVerifier(c Config, secret string) (*Verifier, error) {
 	return &Verifier{Config: c, key: key, networks: networks}, err
 }
 
-// IsGuessable reports whether the secret is short enough to be guessed: it was stored before secrets had a least length.
+// IsGuessable reports whether the secret is short enough to be guessed. Such a secret was stored before a minimum
+// length was required.
 func (v *Verifier) IsGuessable() bool { return len(v.key) < SecretLeast }
 
-// IsKnownBeforeBody reports whether MayBeProven proves something: by token or address.
+// IsKnownBeforeBody reports whether MayBeProven is already a proof, by token or address.
 func (v *Verifier) IsKnownBeforeBody() bool { return v.Config.Verify == Token || len(v.networks) > 0 }
 
-// MayBeProven checks what is known of a call before its body is read: the source address, the token, and whether a signature is given.
+// MayBeProven checks the part of a call that is known before its body: the source address, the token, and whether a
+// signature is present.
 func (v *Verifier) MayBeProven(call Call) bool {
 	if len(v.key) == 0 {
 		return false
@@ -75,8 +77,8 @@ func (v *Verifier) MayBeProven(call Call) bool {
 	}
 }
 
-// IsProven checks a call with its body. A body that is not whole has no signature that could be checked: such a call is accepted if
-// only some addresses are allowed and it comes from one of them.
+// IsProven checks a call with its body. The signature of an incomplete body cannot be checked: such a call is
+// accepted if the configuration lists addresses, because MayBeProven has checked the address.
 func (v *Verifier) IsProven(call Call) bool {
 	switch {
 	case !v.MayBeProven(call):
@@ -96,13 +98,13 @@ func (v *Verifier) IsProven(call Call) bool {
 	}
 }
 
-// isTimely checks the time of a signature of Standard Webhooks, which is valid for a few minutes.
+// isTimely checks the timestamp of Standard Webhooks, which is valid for a few minutes.
 func isTimely(header http.Header) bool {
 	seconds, err := strconv.ParseInt(header.Get("Webhook-Timestamp"), 10, 64)
 	return err == nil && math.Abs(time.Since(time.Unix(seconds, 0)).Seconds()) <= skew.Seconds()
 }
 
-// isSigned checks a signature of Standard Webhooks.
+// isSigned checks the signature of Standard Webhooks.
 func isSigned(key []byte, header http.Header, body []byte) bool {
 	want := "v1," + driver.Sign(key, header.Get("Webhook-Id"), header.Get("Webhook-Timestamp"), body)
 	for given := range strings.FieldsSeq(header.Get("Webhook-Signature")) {

@@ -12,23 +12,24 @@ import (
 	"lksms/internal/push/driver"
 )
 
-// Most is how many receipts a callback may have.
+// Most is the maximum number of receipts in a callback.
 const Most = 1000
 
-// What a provider says of a message.
+// The states of a message at a provider.
 const (
 	OnItsWay int16 = iota
 	Delivered
 	Undelivered
 )
 
-// Receipt is what a provider says of one message.
+// Receipt is the state of one message at the provider.
 type Receipt struct {
 	Number, Recipient, Code string
 	State                   int16
 }
 
-// Read finds the receipts in a body, and counts the items of a list that are none. A body without a single one is refused.
+// Read returns the receipts of a body, and counts the items of a list that are not receipts. A body with items but no
+// receipt is rejected.
 func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 	var whole any
 	if c.Format == "form" {
@@ -59,10 +60,10 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 		return nil, 0, fault.New(fault.TooLarge, fault.RequestTooLarge)
 	}
 	for _, item := range items {
-		number, there := driver.Field(item, c.Number)
-		state, said := driver.Field(item, c.State)
+		number, hasNumber := driver.Field(item, c.Number)
+		state, hasState := driver.Field(item, c.State)
 		number = postgres.Text(number)
-		if !there || !said || number == "" || utf8.RuneCountInString(number) > 200 {
+		if !hasNumber || !hasState || number == "" || utf8.RuneCountInString(number) > 200 {
 			leftOut++
 			continue
 		}
@@ -74,7 +75,8 @@ func (c *Config) Read(body []byte) (all []Receipt, leftOut int, err error) {
 			r.State = OnItsWay
 		}
 		r.Recipient, _ = driver.Field(item, c.Recipient)
-		if r.Code, there = driver.Field(item, c.Code); !there {
+		var hasCode bool
+		if r.Code, hasCode = driver.Field(item, c.Code); !hasCode {
 			r.Code = state
 		}
 		r.Recipient, r.Code = cut(postgres.Text(r.Recipient), 100), cut(postgres.Text(r.Code), 100)

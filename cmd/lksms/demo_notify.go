@@ -20,9 +20,9 @@ import (
 	"lksms/gen/api"
 )
 
-// tell has people told of something by DingTalk and e-mail, and one of them once by WeChat. The providers are stubs that it
-// starts itself.
-func (d *demo) tell(ctx context.Context) error {
+// notify sends a notification by DingTalk and e-mail, and a message by WeChat that is sent once. It starts stubs of
+// the providers.
+func (d *demo) notify(ctx context.Context) error {
 	stub := &stubProviders{}
 	address, mailPort, err := stub.start(ctx)
 	if err != nil {
@@ -38,19 +38,19 @@ func (d *demo) tell(ctx context.Context) error {
 	for _, s := range senders {
 		err := d.openSender(ctx, s)
 		if errors.Is(err, errNoSecrets) {
-			fmt.Printf("\nWithout WeChat: the server has no SECRETS_KEY to keep its secret with (lksms secrets key makes one)\n")
+			fmt.Printf("\nWithout WeChat: the server has no SECRETS_KEY to seal its secret (create one with lksms secrets key)\n")
 			withWeChat = false
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("add a sender for %s: %w", *s.Channel, err)
+			return fmt.Errorf("create sender for %s: %w", *s.Channel, err)
 		}
 	}
 	people := []api.Contact{demoContact("zhang"), demoContact("li")}
 	if _, err := accepted(d.client.PutContactsWithResponse(ctx, api.ContactsRequest{Contacts: people})); err != nil {
 		return fmt.Errorf("add contacts: %w", err)
 	}
-	defer func() { //nolint:contextcheck // also when ctx has ended
+	defer func() { //nolint:contextcheck // runs also after the end of ctx
 		for _, p := range people {
 			_, _ = d.client.DeleteContactWithResponse(context.Background(), p.UserID, nil)
 		}
@@ -61,10 +61,10 @@ func (d *demo) tell(ctx context.Context) error {
 	request := api.NotificationRequest{
 		BizType: 0, BizID: event, Channels: []string{"dingtalk", "email"}, Payload: payload, UserIds: []string{"demo-zhang", "demo-li"}, DedupKey: &key,
 	}
-	var made *api.CreateNotificationsResponse
-	for range 2 { // the second time it is known by its name
-		if made, err = accepted(d.client.CreateNotificationsWithResponse(ctx, nil, request)); err != nil {
-			return fmt.Errorf("tell people: %w", err)
+	var created *api.CreateNotificationsResponse
+	for range 2 { // the second request is recognised by its dedup key
+		if created, err = accepted(d.client.CreateNotificationsWithResponse(ctx, nil, request)); err != nil {
+			return fmt.Errorf("create notification: %w", err)
 		}
 	}
 	once := api.OnceRequest{
@@ -76,8 +76,8 @@ func (d *demo) tell(ctx context.Context) error {
 			return fmt.Errorf("send once: %w", err)
 		}
 	}
-	fmt.Printf("\nTwo people are told, each request made twice\n")
-	for _, m := range made.JSON200.Data.Items {
+	fmt.Printf("\nTwo people are notified, each request is sent twice\n")
+	for _, m := range created.JSON200.Data.Items {
 		if err := d.await(ctx, func() (bool, error) {
 			n, err := accepted(d.client.GetNotificationWithResponse(ctx, m.NotificationID))
 			return err == nil && n.JSON200.Data.Status != api.NotificationWaiting, err
@@ -86,7 +86,7 @@ func (d *demo) tell(ctx context.Context) error {
 		}
 		n, err := accepted(d.client.GetNotificationWithResponse(ctx, m.NotificationID))
 		if err != nil {
-			return fmt.Errorf("look at notification: %w", err)
+			return fmt.Errorf("get notification: %w", err)
 		}
 		fmt.Printf("  %-9s notification %d: %d of %d people reached\n", m.Channel, m.NotificationID, n.JSON200.Data.Succeeded, n.JSON200.Data.People)
 	}
@@ -99,17 +99,17 @@ func (d *demo) tell(ctx context.Context) error {
 		}
 		fmt.Printf("  %-9s sent once\n", "wechat")
 	}
-	fmt.Printf("\nWhat the providers were given\n%s", stub.log())
+	fmt.Printf("\nMessages received by the providers\n%s", stub.log())
 	return nil
 }
 
-// errNoSecrets is why a server takes no sender that has a secret.
-var errNoSecrets = errors.New("the server keeps no secrets")
+// errNoSecrets is the error of a server that accepts no sender with a secret.
+var errNoSecrets = errors.New("the server has no key to seal secrets")
 
-// await asks until something is so.
-func (d *demo) await(ctx context.Context, so func() (bool, error)) error {
+// await polls until isDone returns true.
+func (d *demo) await(ctx context.Context, isDone func() (bool, error)) error {
 	for {
-		if done, err := so(); done || err != nil {
+		if done, err := isDone(); done || err != nil {
 			return err
 		}
 		select {
@@ -130,7 +130,7 @@ func demoContact(name string) api.Contact {
 	return api.Contact{UserID: "demo-" + name, DingtalkName: &name, WechatOpenid: &openid, Email: &email}
 }
 
-// stubProviders are DingTalk, WeChat and a mail server, as far as the demo needs them.
+// stubProviders are stubs of DingTalk, WeChat and a mail server, as far as the demo needs them.
 type stubProviders struct {
 	web   http.Server
 	mails *smtp.Server
@@ -167,7 +167,7 @@ func (s *stubProviders) stop() {
 	_ = s.mails.Close()
 }
 
-func (s *stubProviders) say(format string, args ...any) {
+func (s *stubProviders) record(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fmt.Fprintf(&s.lines, "  "+format+"\n", args...)
@@ -179,7 +179,7 @@ func (s *stubProviders) log() string {
 	return s.lines.String()
 }
 
-// ServeHTTP is DingTalk and WeChat.
+// ServeHTTP implements DingTalk and WeChat.
 func (s *stubProviders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		UserIDs []string                     `json:"userIds"`
@@ -187,20 +187,20 @@ func (s *stubProviders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ToUser  string                       `json:"touser"`
 		Data    map[string]map[string]string `json:"data"`
 	}
-	_ = json.NewDecoder(r.Body).Decode(&body) // what is not there stays empty
+	_ = json.NewDecoder(r.Body).Decode(&body) // missing fields stay empty
 	switch r.URL.Path {
 	case "/dingtalk":
-		s.say("DingTalk  to %s: %s", strings.Join(body.UserIDs, " and "), body.Title)
+		s.record("DingTalk  to %s: %s", strings.Join(body.UserIDs, " and "), body.Title)
 		_, _ = io.WriteString(w, `{"errcode":0,"msgid":"demo"}`)
 	case "/cgi-bin/stable_token":
 		_, _ = io.WriteString(w, `{"access_token":"demo","expires_in":7200}`)
 	default:
-		s.say("WeChat    to %s: %s", body.ToUser, body.Data["thing1"]["value"])
+		s.record("WeChat    to %s: %s", body.ToUser, body.Data["thing1"]["value"])
 		_, _ = io.WriteString(w, `{"errcode":0,"errmsg":"ok"}`)
 	}
 }
 
-// stubMail is a connection to the mail server.
+// stubMail is an SMTP session of the mail server.
 type stubMail struct {
 	stub *stubProviders
 	to   string
@@ -220,7 +220,7 @@ func (m *stubMail) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	m.stub.say("e-mail    to %s: %s", m.to, subject)
+	m.stub.record("e-mail    to %s: %s", m.to, subject)
 	_, err = io.Copy(io.Discard, message.Body)
 	return err
 }
