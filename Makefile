@@ -33,7 +33,9 @@ build: ## Build bin/lksms, one static binary
 	@$(GO) build -ldflags="-s -w -X main.version=$$(git describe --tags --always --dirty 2>/dev/null || echo devel)" -o bin/lksms ./cmd/lksms
 
 test: postgres ## Run all tests against a real PostgreSQL that is started for them
-	@$(PGRUN) env CGO_ENABLED=$(CGO) $(GO) test -v $(RACE) ./... 2>&1 | awk -f scripts/count-tests.awk
+	@answers=$$(mktemp -d); trap 'rm -rf "$$answers"' EXIT; \
+		LKSMS_TEST_ANSWERS=$$answers $(PGRUN) env CGO_ENABLED=$(CGO) $(GO) test -v $(RACE) ./... 2>&1 | awk -f scripts/count-tests.awk; \
+		$(GO) run ./internal/contracttest/missing "$$answers" # what the contract documents and no test saw
 
 fuzz: postgres ## Send anything to everything: each fuzz target in turn, for a minute or DURATION (60s, 100000x)
 	@$(PGRUN) scripts/fuzz.sh $(or $(DURATION),60s)

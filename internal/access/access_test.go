@@ -16,8 +16,6 @@ import (
 	"lksms/internal/postgres"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
-
 const (
 	adminPassword = "the password of the admin"
 	userPassword  = "a password 密码 of its own"

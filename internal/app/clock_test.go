@@ -12,19 +12,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lksms/internal/app"
-	"lksms/internal/pgtest"
+	"lksms/internal/apptest"
 )
 
-func withClock(t *testing.T) *testBundle {
-	t.Helper()
-	return setupWith(t, defaultRules, func(o *app.Options) { o.DatabaseURL = pgtest.NewWithClock(t) })
-}
-
 // stopAt lets the database's clock stand at a time.
-func (b *testBundle) stopAt(at time.Time) {
-	b.t.Helper()
-	b.exec("UPDATE clock.hand SET stopped = $1", at)
+func stopAt(b *apptest.Bundle, at time.Time) {
+	b.T.Helper()
+	b.Exec("UPDATE clock.hand SET stopped = $1", at)
 }
 
 var units = []string{"minute", "hour", "day", "month"}
@@ -60,8 +54,8 @@ var zones = []string{"Asia/Shanghai", "Europe/Berlin", "America/New_York", "Amer
 // A sender is given exactly what its interval, its limits and its lease leave, at whatever time it asks, and is shown so: as a
 // calendar that is not PostgreSQL's says.
 func TestS4_2_IntervalsAndLimitsHoldWheneverASenderAsks(t *testing.T) {
-	b := withClock(t)
-	b.submitMany("x", 20_000, nil)
+	b := apptest.NewWithClock(t)
+	b.SubmitMany("x", 20_000, nil)
 	random := rand.New(rand.NewPCG(4, 2))
 	granted, usedUp := 0, map[string]int{}
 	for n, name := range zones {
@@ -79,7 +73,7 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderAsks(t *testing.T) {
 			interval := []time.Duration{0, 0, 1500 * time.Millisecond, 40 * time.Second, 7 * time.Minute}[random.IntN(5)]
 			lease := time.Duration(60+random.IntN(3600)) * time.Second
 			no := fmt.Sprint("s", n, "-", i)
-			b.sender(map[string]any{"sender_no": no, "time_zone": name, "interval_ms": interval.Milliseconds(),
+			b.AddSender(map[string]any{"sender_no": no, "time_zone": name, "interval_ms": interval.Milliseconds(),
 				"limits": limits, "lease_seconds": int(lease.Seconds())})
 			paced := interval > 0 || len(limits) > 0
 
@@ -87,13 +81,13 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderAsks(t *testing.T) {
 			var rested time.Time
 			now := edge.Add(-time.Duration(random.Int64N(int64(3 * time.Hour)))).Truncate(time.Microsecond)
 			for range 40 {
-				b.stopAt(now)
+				stopAt(b, now)
 				open := windows(now, zone)
 				left, ready := 1<<30, !now.Before(rested)
 				for u := range units {
 					left = min(left, most[u]-used[units[u]+open[u]])
 				}
-				shown := b.getSender(no)
+				shown := b.GetSender(no)
 				for u, got := range []int64{shown.Used.Minute, shown.Used.Hour, shown.Used.Day, shown.Used.Month} {
 					if want := used[units[u]+open[u]]; int(got) != want {
 						t.Fatalf("%s at %s: %d of its %s are used, it says %d", name, now.In(zone), want, units[u], got)
@@ -110,7 +104,7 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderAsks(t *testing.T) {
 				if !ready {
 					want = 0
 				}
-				got := len(b.take(no, ask))
+				got := len(b.Take(no, ask))
 				if got != want {
 					t.Fatalf("%s at %s: asked for %d with limits %v, interval %s, lease %s, used %v: given %d, want %d",
 						name, now.In(zone), ask, limits, interval, lease, used, got, want)
@@ -164,36 +158,36 @@ func later(random *rand.Rand, now time.Time, zone *time.Location, rested, edge t
 // However many ask at once while the clock goes on, with messages of one segment and of two: no window has more than its
 // limit, no claim comes before the interval of each task of the one before is over, and limits are used up.
 func TestS4_3_NoWindowIsOverdrawnByManyWhoAskAtOnce(t *testing.T) {
-	b := withClock(t)
+	b := apptest.NewWithClock(t)
 	limits := map[string]int{"minute": 12, "hour": 30, "day": 75, "month": 160}
 	const interval = 400 * time.Millisecond
 	places := map[string]*time.Location{}
 	var senders []string
 	for _, name := range zones {
 		no := strings.ReplaceAll(name, "/", "-")
-		b.sender(map[string]any{"sender_no": no, "time_zone": name, "interval_ms": interval.Milliseconds(), "limits": map[string]any{
+		b.AddSender(map[string]any{"sender_no": no, "time_zone": name, "interval_ms": interval.Milliseconds(), "limits": map[string]any{
 			"per_minute": limits["minute"], "per_hour": limits["hour"], "per_day": limits["day"], "per_month": limits["month"]}})
 		places[no], _ = edges(t, name)
 		senders = append(senders, no)
 	}
 	for range 6 {
-		b.submitMany("short", 300, nil)
-		b.submitMany(strings.Repeat("长", 100), 300, nil)
+		b.SubmitMany("short", 300, nil)
+		b.SubmitMany(strings.Repeat("长", 100), 300, nil)
 	}
 
 	// From the end of a month into the next, over the ends of summer time in Havana, Sao Paulo, New York and St. John's.
 	now, end := time.Date(2018, 10, 30, 22, 0, 0, 0, time.UTC), time.Date(2018, 11, 5, 12, 0, 0, 0, time.UTC)
-	b.stopAt(now)
+	stopAt(b, now)
 	var clock sync.Mutex
 	whiles := []time.Duration{200 * time.Millisecond, 4 * time.Second, 4 * time.Second, 20 * time.Second, 10 * time.Minute, 2 * time.Hour}
-	together(64, func(i int) {
+	apptest.Together(64, func(i int) {
 		random := rand.New(rand.NewPCG(7, uint64(i)))
 		for over := false; !over; {
-			b.take(senders[random.IntN(len(senders))], 1+random.IntN(9))
+			b.Take(senders[random.IntN(len(senders))], 1+random.IntN(9))
 			clock.Lock()
 			if random.IntN(4) == 0 {
 				now = now.Add(time.Duration(random.Int64N(int64(whiles[random.IntN(len(whiles))])))).Truncate(time.Microsecond)
-				b.stopAt(now)
+				stopAt(b, now)
 			}
 			over = !now.Before(end)
 			clock.Unlock()
@@ -206,7 +200,7 @@ func TestS4_3_NoWindowIsOverdrawnByManyWhoAskAtOnce(t *testing.T) {
 		tasks    int
 		segments int
 	}
-	rows, err := b.db.Query(t.Context(), `SELECT l.app_id, max(l.created_at), count(*), sum(t.segments) FROM send_logs l JOIN tasks t USING (task_id)
+	rows, err := b.DB.Query(t.Context(), `SELECT l.app_id, max(l.created_at), count(*), sum(t.segments) FROM send_logs l JOIN tasks t USING (task_id)
 		GROUP BY l.app_id, l.xmin::text ORDER BY l.app_id, max(l.created_at)`)
 	if err != nil {
 		t.Fatal(err)
@@ -248,23 +242,23 @@ func TestS4_3_NoWindowIsOverdrawnByManyWhoAskAtOnce(t *testing.T) {
 
 // What was sent on a day is of that day in whichever time zone the sender is said to be.
 func TestAnotherTimeZoneGivesNoLimitAnew(t *testing.T) {
-	b := withClock(t)
-	b.submitMany("x", 100, nil)
-	b.sender(map[string]any{"sender_no": "moved", "time_zone": "Asia/Shanghai", "limits": map[string]any{"per_day": 10, "per_month": 25}})
+	b := apptest.NewWithClock(t)
+	b.SubmitMany("x", 100, nil)
+	b.AddSender(map[string]any{"sender_no": "moved", "time_zone": "Asia/Shanghai", "limits": map[string]any{"per_day": 10, "per_month": 25}})
 	took := func(at string, want int) {
 		t.Helper()
 		clock, err := time.Parse(time.RFC3339, at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.stopAt(clock)
-		if got := len(b.take("moved", 20)); got != want {
+		stopAt(b, clock)
+		if got := len(b.Take("moved", 20)); got != want {
 			t.Errorf("at %s it took %d, want %d", at, got, want)
 		}
 	}
 	move := func(zone string) {
 		t.Helper()
-		b.expect(200, "", "PATCH", "/api/v1/admin/senders/moved", map[string]any{"time_zone": zone})
+		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/moved", map[string]any{"time_zone": zone})
 	}
 	took("2022-06-15T12:00:00Z", 10)
 	for _, zone := range []string{"Europe/London", "America/Los_Angeles", "Pacific/Kiritimati", "Asia/Shanghai", "UTC"} {
@@ -279,25 +273,25 @@ func TestAnotherTimeZoneGivesNoLimitAnew(t *testing.T) {
 
 // A claim that waits for a lock leases from when it has its tasks: into another day, if it comes to that.
 func TestS4_3_AClaimThatWaitedIsOfWhenItWasServed(t *testing.T) {
-	b := withClock(t)
+	b := apptest.NewWithClock(t)
 	at := time.Date(2022, 6, 15, 23, 59, 50, 0, time.UTC)
-	b.stopAt(at)
-	b.company("acme", 1)
-	b.sender(map[string]any{"sender_no": "slow", "time_zone": "UTC", "interval_ms": 1000, "lease_seconds": 60, "limits": map[string]any{"per_day": 10}})
-	b.route("acme", "slow", 1)
-	b.submitMany("x", 20, nil, b.user("acme", "submit", map[string]any{"company_no": "acme"})...)
+	stopAt(b, at)
+	b.AddCompany("acme", 1)
+	b.AddSender(map[string]any{"sender_no": "slow", "time_zone": "UTC", "interval_ms": 1000, "lease_seconds": 60, "limits": map[string]any{"per_day": 10}})
+	b.AddRoute("acme", "slow", 1)
+	b.SubmitMany("x", 20, nil, b.AddUser("acme", "submit", map[string]any{"company_no": "acme"})...)
 	took := func(want int) {
 		t.Helper()
-		if got := len(b.take("slow", 20)); got != want {
+		if got := len(b.Take("slow", 20)); got != want {
 			t.Errorf("it took %d, want %d", got, want)
 		}
 	}
-	if got := len(b.take("slow", 4)); got != 4 {
+	if got := len(b.Take("slow", 4)); got != 4 {
 		t.Fatalf("it took %d, want 4", got)
 	}
 
-	b.stopAt(at.Add(9 * time.Second))
-	tx, err := b.db.Begin(t.Context())
+	stopAt(b, at.Add(9*time.Second))
+	tx, err := b.DB.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,22 +301,22 @@ func TestS4_3_AClaimThatWaitedIsOfWhenItWasServed(t *testing.T) {
 	}
 	var claim sync.WaitGroup
 	claim.Go(func() { took(6) })
-	b.someoneWaitsForALock()
+	b.AwaitLockWait()
 	served := at.Add(30 * time.Second)
-	b.stopAt(served)
+	stopAt(b, served)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	claim.Wait()
 
-	if n := b.count("SELECT count(*) FROM send_logs l JOIN tasks t USING (task_id, lease_until) WHERE l.created_at = $1 AND t.updated_at = $1 AND l.lease_until = $1::timestamptz + interval '60 s'", served); n != 6 {
+	if n := b.Count("SELECT count(*) FROM send_logs l JOIN tasks t USING (task_id, lease_until) WHERE l.created_at = $1 AND t.updated_at = $1 AND l.lease_until = $1::timestamptz + interval '60 s'", served); n != 6 {
 		t.Errorf("%d of 6 leases begin when they were given", n)
 	}
-	if used := b.getSender("slow").Used; used.Day != 6 || used.Month != 10 {
+	if used := b.GetSender("slow").Used; used.Day != 6 || used.Month != 10 {
 		t.Errorf("it used %d that day and %d that month, want 6 and 10", used.Day, used.Month)
 	}
-	b.stopAt(served.Add(6*time.Second - time.Microsecond))
+	stopAt(b, served.Add(6*time.Second-time.Microsecond))
 	took(0)
-	b.stopAt(served.Add(6 * time.Second))
+	stopAt(b, served.Add(6*time.Second))
 	took(4)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"lksms/gen/api"
+	"lksms/internal/apptest"
 )
 
 // Bounds on what a request may cost, beside a multiple of its length: a message of ten letters needs an answer and a row, too.
@@ -159,7 +160,7 @@ func halve(value any) bool {
 
 // An answer, and what is stored, is at most a small multiple of the largest request that the contract allows, for every operation.
 func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfIt(t *testing.T) {
-	b := setup(t)
+	b := apptest.New(t)
 	spec, err := api.GetSpec()
 	if err != nil {
 		t.Fatal(err)
@@ -169,21 +170,21 @@ func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfIt(t *testing.T) {
 		{"channels", `{"channel":"nobody","name":"x"}`}, {"senders", `{"sender_no":"nobody","name":"x","balance":10}`},
 		{"users", `{"username":"nobody","role":"submit"}`},
 	} {
-		b.expect(200, "", "POST", "/api/v1/admin/"+o[0], o[1])
+		b.Expect(200, "", "POST", "/api/v1/admin/"+o[0], o[1])
 	}
 	accepted := 0
-	for _, id := range slices.Sorted(maps.Keys(operations)) {
-		o := operations[id]
-		item := spec.Paths.Find(patternOf(spec, o.method, o.path))
-		if item == nil || item.GetOperation(o.method) == nil || item.GetOperation(o.method).RequestBody == nil {
+	for _, id := range slices.Sorted(maps.Keys(apptest.Operations)) {
+		o := apptest.Operations[id]
+		item := spec.Paths.Find(patternOf(spec, o.Method, o.Path))
+		if item == nil || item.GetOperation(o.Method) == nil || item.GetOperation(o.Method).RequestBody == nil {
 			continue
 		}
-		content := item.GetOperation(o.method).RequestBody.Value.Content.Get("application/json")
+		content := item.GetOperation(o.Method).RequestBody.Value.Content.Get("application/json")
 		if content == nil || content.Schema == nil {
 			continue
 		}
 		most, items := 1<<20, 0
-		if strings.HasSuffix(o.path, "-batch") {
+		if strings.HasSuffix(o.Path, "-batch") {
 			most, items = 8<<20, 1000
 		}
 		value := largest(content.Schema.Value, 0)
@@ -198,9 +199,9 @@ func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfIt(t *testing.T) {
 			}
 		}
 		body := fitting(value, most)
-		before := b.count("SELECT pg_database_size(current_database())")
-		w, _ := b.send(o.method, o.path, string(body), basic(username, password)...)
-		stored := b.count("SELECT pg_database_size(current_database())") - before
+		before := b.Count("SELECT pg_database_size(current_database())")
+		w, _ := b.Serve(o.Method, o.Path, string(body), apptest.Basic(apptest.Username, apptest.Password)...)
+		stored := b.Count("SELECT pg_database_size(current_database())") - before
 		if w.Code == http.StatusOK {
 			accepted++
 		}

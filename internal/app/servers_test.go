@@ -10,90 +10,91 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/app"
+	"lksms/internal/apptest"
 )
 
 // What one server acknowledged is usable on all others at once, and what they keep of it in memory tells nobody otherwise.
 
 // beside is b at a second server on the same database, both of which have read the directory just now.
-func beside(b *testBundle) *testBundle {
-	b.t.Helper()
-	second := another(b)
-	server := httptest.NewServer(obeying(b.t, second.Handler))
-	b.t.Cleanup(server.Close)
+func beside(b *apptest.Bundle) *apptest.Bundle {
+	b.T.Helper()
+	second := apptest.Another(b)
+	server := httptest.NewServer(apptest.CheckAnswers(b.T, second.Handler))
+	b.T.Cleanup(server.Close)
 	other := *b
-	other.app, other.url = second, server.URL
-	for _, one := range []*testBundle{b, &other} {
-		one.expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", map[string]any{"phone_number": "13800138000", "content": "x", "use_template": false})
+	other.App, other.URL = second, server.URL
+	for _, one := range []*apptest.Bundle{b, &other} {
+		one.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", map[string]any{"phone_number": "13800138000", "content": "x", "use_template": false})
 	}
 	return &other
 }
 
 func TestACompanyIsUsableOnEveryServerAtOnce(t *testing.T) {
-	b := setup(t)
+	b := apptest.New(t)
 	other := beside(b)
-	b.expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "new", "name": "new"})
-	b.expect(200, "", "POST", "/api/v1/admin/users", map[string]any{"username": "new", "password": "secret-secret", "role": "submit", "company_no": "new"})
-	user := decode[api.User](t, other.expect(200, "", "GET", "/api/v1/admin/users/new", nil))
+	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "new", "name": "new"})
+	b.Expect(200, "", "POST", "/api/v1/admin/users", map[string]any{"username": "new", "password": "secret-secret", "role": "submit", "company_no": "new"})
+	user := apptest.Decode[api.User](t, other.Expect(200, "", "GET", "/api/v1/admin/users/new", nil))
 	if user.CompanyNo != "new" {
 		t.Errorf("the user belongs to %q", user.CompanyNo)
 	}
-	other.expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": "13800138000", "content": "x", "use_template": false},
-		basic("new", "secret-secret")...)
+	other.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": "13800138000", "content": "x", "use_template": false},
+		apptest.Basic("new", "secret-secret")...)
 }
 
 func TestAChannelIsUsableOnEveryServerAtOnce(t *testing.T) {
-	b := setup(t)
+	b := apptest.New(t)
 	other := beside(b)
-	b.expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "voice", "name": "Voice"})
-	b.expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/voice", map[string]any{"title": "t", "content": "c"})
-	b.sender(map[string]any{"sender_no": "caller", "channel": "voice"})
-	other.expect(200, "", "POST", "/api/v1/notifications/events",
+	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "voice", "name": "Voice"})
+	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/voice", map[string]any{"title": "t", "content": "c"})
+	b.AddSender(map[string]any{"sender_no": "caller", "channel": "voice"})
+	other.Expect(200, "", "POST", "/api/v1/notifications/events",
 		map[string]any{"event": "task_finished", "task_id": 1, "channels": []string{"voice"}, "user_ids": []string{"u"}})
-	if got := other.claim("caller", 1); len(got) != 1 {
+	if got := other.Claim("caller", 1); len(got) != 1 {
 		t.Errorf("its sender is given %v", got)
 	}
 }
 
 func TestACountryIsUsableOnEveryServerAtOnce(t *testing.T) {
-	b := setup(t)
-	b.expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "CN", "name": "China", "dial_prefix": "86"})
-	b.expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "new", "name": "new", "countries": []string{"CN"}})
-	b.expect(200, "", "POST", "/api/v1/admin/users", map[string]any{"username": "new", "password": "secret-secret", "role": "submit", "company_no": "new"})
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "CN", "name": "China", "dial_prefix": "86"})
+	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "new", "name": "new", "countries": []string{"CN"}})
+	b.Expect(200, "", "POST", "/api/v1/admin/users", map[string]any{"username": "new", "password": "secret-secret", "role": "submit", "company_no": "new"})
 	other := beside(b)
 	send := func(code int, reason string) {
 		t.Helper()
-		other.expect(code, reason, "POST", "/api/v1/sms/send", map[string]any{"phone_number": "+6581234567", "content": "x", "use_template": false},
-			basic("new", "secret-secret")...)
+		other.Expect(code, reason, "POST", "/api/v1/sms/send", map[string]any{"phone_number": "+6581234567", "content": "x", "use_template": false},
+			apptest.Basic("new", "secret-secret")...)
 	}
 	send(422, "request.invalid")
-	b.expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "SG", "name": "Singapore", "dial_prefix": "65", "region": "SG"})
-	b.expect(200, "", "PATCH", "/api/v1/admin/companies/new", map[string]any{"countries": []string{"CN", "SG"}})
+	b.Expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "SG", "name": "Singapore", "dial_prefix": "65", "region": "SG"})
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/new", map[string]any{"countries": []string{"CN", "SG"}})
 	send(200, "")
 }
 
 // What another server changed is not only usable: what was so before is not used any more.
 func TestAMessageIsPlacedAsTheDirectoryIsNow(t *testing.T) {
-	b := setup(t)
-	send := func(at *testBundle, status int, reason, to string) api.Submitted {
+	b := apptest.New(t)
+	send := func(at *apptest.Bundle, status int, reason, to string) api.Submitted {
 		t.Helper()
-		a := at.expect(status, reason, "POST", "/api/v1/sms/send", map[string]any{"phone_number": to, "content": "x", "use_template": false})
+		a := at.Expect(status, reason, "POST", "/api/v1/sms/send", map[string]any{"phone_number": to, "content": "x", "use_template": false})
 		if status != 200 {
 			return api.Submitted{}
 		}
-		return decode[api.Submitted](t, a)
+		return apptest.Decode[api.Submitted](t, a)
 	}
-	b.sender(map[string]any{"sender_no": "sgp", "is_shared": false})
+	b.AddSender(map[string]any{"sender_no": "sgp", "is_shared": false})
 	other := beside(b)
 	send(other, 200, "", "+6581234567")
-	b.expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "SG", "name": "Singapore", "dial_prefix": "65", "region": "SG"})
-	b.expect(200, "", "POST", "/api/v1/admin/routes", map[string]any{"company_no": "default", "message_type": "notification", "country_no": "SG", "sender_no": "sgp"})
+	b.Expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "SG", "name": "Singapore", "dial_prefix": "65", "region": "SG"})
+	b.Expect(200, "", "POST", "/api/v1/admin/routes", map[string]any{"company_no": "default", "message_type": "notification", "country_no": "SG", "sender_no": "sgp"})
 	id := send(other, 200, "", "+6581234567").TaskID
-	if got := b.claim("sgp", 10); len(got) != 1 || got[0].TaskID != id {
+	if got := b.Claim("sgp", 10); len(got) != 1 || got[0].TaskID != id {
 		t.Errorf("the sender of the country is given %v", got)
 	}
-	b.expect(200, "", "PATCH", "/api/v1/admin/countries/SG", map[string]any{"signature_required": true})
+	b.Expect(200, "", "PATCH", "/api/v1/admin/countries/SG", map[string]any{"signature_required": true})
 	send(other, 422, "request.invalid", "+6581234567")
-	sent := decode[api.SentBatch](t, other.expect(200, "", "POST", batchPath, map[string]any{"messages": []any{
+	sent := apptest.Decode[api.SentBatch](t, other.Expect(200, "", "POST", apptest.BatchPath, map[string]any{"messages": []any{
 		map[string]any{"phone_number": "+6581234567", "content": "x"}, map[string]any{"phone_number": "+6581234567", "content": "x", "sign": "ACME"},
 	}}))
 	if sent.Accepted != 1 || sent.Refused != 1 {
@@ -102,22 +103,22 @@ func TestAMessageIsPlacedAsTheDirectoryIsNow(t *testing.T) {
 }
 
 func TestSubmissionsGoOnWhileTheDirectoryChanges(t *testing.T) {
-	b := setup(t)
+	b := apptest.New(t)
 	other := beside(b)
 	var done atomic.Bool
 	var changing sync.WaitGroup
 	for i := range 4 {
 		no := fmt.Sprint("c", i)
-		b.expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": no, "name": no})
+		b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": no, "name": no})
 		changing.Go(func() {
 			for !done.Load() {
-				b.call("PATCH", "/api/v1/admin/companies/"+no, map[string]any{"weight": 2})
+				b.Call("PATCH", "/api/v1/admin/companies/"+no, map[string]any{"weight": 2})
 			}
 		})
 	}
 	for i := range 100 {
-		if a := other.call("POST", "/api/v1/sms/send", map[string]any{"phone_number": phone, "content": "x", "use_template": false}); a.status != 200 {
-			t.Errorf("submission %d: %s", i, a.raw)
+		if a := other.Call("POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x", "use_template": false}); a.Status != 200 {
+			t.Errorf("submission %d: %s", i, a.Raw)
 		}
 	}
 	done.Store(true)
@@ -126,68 +127,68 @@ func TestSubmissionsGoOnWhileTheDirectoryChanges(t *testing.T) {
 
 // A claim that waits hears of it when its pools change, on this server or another.
 func TestAClaimThatWaitsHearsThatItsPoolsChanged(t *testing.T) {
-	type change func(b *testBundle)
+	type change func(b *apptest.Bundle)
 	for name, c := range map[string]struct{ before, change change }{
-		"a route was added": {func(*testBundle) {}, func(b *testBundle) { b.route("default", "app", 1) }},
+		"a route was added": {func(*apptest.Bundle) {}, func(b *apptest.Bundle) { b.AddRoute("default", "app", 1) }},
 		"a route was switched on": {
-			func(b *testBundle) {
-				b.route("default", "app", 1)
-				b.expect(200, "", "PATCH", "/api/v1/admin/routes/1", map[string]any{"status": "off"})
+			func(b *apptest.Bundle) {
+				b.AddRoute("default", "app", 1)
+				b.Expect(200, "", "PATCH", "/api/v1/admin/routes/1", map[string]any{"status": "off"})
 			},
-			func(b *testBundle) {
-				b.expect(200, "", "PATCH", "/api/v1/admin/routes/1", map[string]any{"status": "on"})
+			func(b *apptest.Bundle) {
+				b.Expect(200, "", "PATCH", "/api/v1/admin/routes/1", map[string]any{"status": "on"})
 			},
 		},
 		"it became shared": {
-			func(*testBundle) {},
-			func(b *testBundle) {
-				b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true})
+			func(*apptest.Bundle) {},
+			func(b *apptest.Bundle) {
+				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true})
 			},
 		},
 		"it was switched on": {
-			func(b *testBundle) {
-				b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true, "status": "off"})
+			func(b *apptest.Bundle) {
+				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true, "status": "off"})
 			},
-			func(b *testBundle) {
-				b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"status": "on"})
+			func(b *apptest.Bundle) {
+				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"status": "on"})
 			},
 		},
 		"the route of the others was deleted": {
-			func(b *testBundle) {
-				b.sender(map[string]any{"sender_no": "other", "is_shared": false})
-				b.route("default", "other", 1)
-				b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true})
+			func(b *apptest.Bundle) {
+				b.AddSender(map[string]any{"sender_no": "other", "is_shared": false})
+				b.AddRoute("default", "other", 1)
+				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true})
 			},
-			func(b *testBundle) { b.expect(200, "", "DELETE", "/api/v1/admin/routes/1", nil) },
+			func(b *apptest.Bundle) { b.Expect(200, "", "DELETE", "/api/v1/admin/routes/1", nil) },
 		},
 		"its interval is shorter": {
-			func(b *testBundle) {
-				b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true, "interval_ms": 3_600_000})
-				b.submit("before")
-				if got := b.claim("app", 1); len(got) != 1 {
-					b.t.Fatalf("claimed %v", got)
+			func(b *apptest.Bundle) {
+				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true, "interval_ms": 3_600_000})
+				b.Submit("before")
+				if got := b.Claim("app", 1); len(got) != 1 {
+					b.T.Fatalf("claimed %v", got)
 				}
 			},
-			func(b *testBundle) {
-				b.expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"interval_ms": 1})
+			func(b *apptest.Bundle) {
+				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"interval_ms": 1})
 			},
 		},
 	} {
-		for where, at := range map[string]func(b *testBundle) *testBundle{
-			"here": func(b *testBundle) *testBundle { return b }, "on another server": beside,
+		for where, at := range map[string]func(b *apptest.Bundle) *apptest.Bundle{
+			"here": func(b *apptest.Bundle) *apptest.Bundle { return b }, "on another server": beside,
 		} {
 			t.Run(name+", "+where, func(t *testing.T) {
-				b := setup(t)
-				b.sender(map[string]any{"sender_no": "app", "is_shared": false})
+				b := apptest.New(t)
+				b.AddSender(map[string]any{"sender_no": "app", "is_shared": false})
 				c.before(b)
 				changer := at(b)
-				id := b.submit("x")
+				id := b.Submit("x")
 				answered := make(chan []api.ClaimedTask, 1)
 				go func() {
-					a := b.call("POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "app", "limit": 1, "wait": 30})
-					answered <- decode[[]api.ClaimedTask](t, a)
+					a := b.Call("POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "app", "limit": 1, "wait": 30})
+					answered <- apptest.Decode[[]api.ClaimedTask](t, a)
 				}()
-				eventually(t, "it waits", func() bool { return b.app.Tasks.Waiting() == 1 })
+				apptest.Eventually(t, "it waits", func() bool { return b.App.Tasks.Waiting() == 1 })
 				began := time.Now()
 				c.change(changer)
 				if got := <-answered; len(got) != 1 || got[0].TaskID != id {
@@ -204,35 +205,35 @@ func TestAClaimThatWaitsHearsThatItsPoolsChanged(t *testing.T) {
 // A change of a user or of a key is in force at once where it was made, and within two seconds on every other server.
 func TestUsersAreOnEveryServerAsTheyWereChanged(t *testing.T) {
 	var late atomic.Int64 // seconds
-	b := setupWith(t, defaultRules, func(o *app.Options) {
+	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }
 	})
 	other := beside(b)
-	user := b.user("system", "submit", nil)
-	key := decode[api.NewKey](t, b.expect(200, "", "POST", "/api/v1/admin/users/system/keys", `{"name":"k"}`))
+	user := b.AddUser("system", "submit", nil)
+	key := apptest.Decode[api.NewKey](t, b.Expect(200, "", "POST", "/api/v1/admin/users/system/keys", `{"name":"k"}`))
 	bearer := []string{"Authorization", "Bearer " + key.Key}
 	calls := func(status int, headers []string) {
 		t.Helper()
 		reason := map[int]string{401: "auth.required", 403: "auth.forbidden"}[status]
-		b.expect(status, reason, "GET", "/api/v1/sms/tasks", nil, headers...)
+		b.Expect(status, reason, "GET", "/api/v1/sms/tasks", nil, headers...)
 		late.Add(2)
-		other.expect(status, reason, "GET", "/api/v1/sms/tasks", nil, headers...)
+		other.Expect(status, reason, "GET", "/api/v1/sms/tasks", nil, headers...)
 	}
 	calls(200, user)
 	calls(200, bearer)
-	b.expect(200, "", "PATCH", "/api/v1/admin/users/system", `{"role":"send"}`)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/system", `{"role":"send"}`)
 	calls(403, user)
 	calls(403, bearer)
-	b.expect(200, "", "PATCH", "/api/v1/admin/users/system", `{"role":"submit","is_disabled":true}`)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/system", `{"role":"submit","is_disabled":true}`)
 	calls(401, user)
 	calls(401, bearer)
-	b.expect(200, "", "PATCH", "/api/v1/admin/users/system", `{"is_disabled":false}`)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/system", `{"is_disabled":false}`)
 	calls(200, user)
 	calls(200, bearer)
-	b.expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/users/system/keys/", key.ID), nil)
+	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/users/system/keys/", key.ID), nil)
 	calls(401, bearer)
-	calls(401, basic("late", userPassword))
-	calls(200, b.user("late", "submit", nil))
+	calls(401, apptest.Basic("late", apptest.UserPassword))
+	calls(200, b.AddUser("late", "submit", nil))
 }
 
 // A claim waits for up to half a minute. Whoever may not claim any more is not given what comes meanwhile.
@@ -247,33 +248,68 @@ func TestAClaimThatWaitsIsRefusedWhenItsUserMayClaimNoMore(t *testing.T) {
 		"another role":     {403, "auth.forbidden", `{"role":"submit"}`},
 		"another app":      {403, "auth.other_app", `{"app_id":"app_2"}`},
 	} {
-		for where, at := range map[string]func(b *testBundle) *testBundle{
-			"here": func(b *testBundle) *testBundle { return b }, "on another server": beside,
+		for where, at := range map[string]func(b *apptest.Bundle) *apptest.Bundle{
+			"here": func(b *apptest.Bundle) *apptest.Bundle { return b }, "on another server": beside,
 		} {
 			t.Run(name+", "+where, func(t *testing.T) {
 				var late atomic.Int64 // seconds
-				b := setupWith(t, defaultRules, func(o *app.Options) {
+				b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 					o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }
 				})
-				b.sender(map[string]any{"sender_no": "app_1"})
-				user, changer := b.user("phone", "send", map[string]any{"app_id": "app_1"}), at(b)
-				answered := make(chan answer, 1)
+				b.AddSender(map[string]any{"sender_no": "app_1"})
+				user, changer := b.AddUser("phone", "send", map[string]any{"app_id": "app_1"}), at(b)
+				answered := make(chan apptest.Answer, 1)
 				go func() {
-					answered <- b.call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app_1","limit":1,"wait":30}`, user...)
+					answered <- b.Call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app_1","limit":1,"wait":30}`, user...)
 				}()
-				eventually(t, "it waits", func() bool { return b.app.Tasks.Waiting() == 1 })
-				changer.expect(200, "", "PATCH", "/api/v1/admin/users/phone", c.body)
+				apptest.Eventually(t, "it waits", func() bool { return b.App.Tasks.Waiting() == 1 })
+				changer.Expect(200, "", "PATCH", "/api/v1/admin/users/phone", c.body)
 				if changer != b {
 					late.Add(2)
 				}
-				id := b.submit("x")
-				if a := <-answered; a.status != c.status || a.body.Error.Reason != c.reason {
-					t.Errorf("answered with %s", a.raw)
+				id := b.Submit("x")
+				if a := <-answered; a.Status != c.status || a.Body.Error.Reason != c.reason {
+					t.Errorf("answered with %s", a.Raw)
 				}
-				if got := b.claim("app_1", 1); len(got) != 1 || got[0].TaskID != id {
+				if got := b.Claim("app_1", 1); len(got) != 1 || got[0].TaskID != id {
 					t.Errorf("the next is given %v", got)
 				}
 			})
 		}
+	}
+}
+
+// A setting that is changed on one server is in force on another within five seconds, and who changed it is kept.
+func TestS4_7_SettingsAreInForceOnEveryServer(t *testing.T) {
+	var options app.Options
+	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { options = *o })
+	second, err := app.New(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(second.Close)
+	server := httptest.NewServer(apptest.CheckAnswers(t, second.Handler))
+	t.Cleanup(server.Close)
+	other := *b
+	other.URL = server.URL
+	priority := func() int16 {
+		return other.Task(other.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "message_type": "marketing"}).TaskID).Priority
+	}
+	if got := priority(); got != 8 {
+		t.Fatalf("priority %d", got)
+	}
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"priority_marketing": 3})
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"priority_marketing": 3}) // changes nothing
+	if got := b.Task(b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "message_type": "marketing"}).TaskID).Priority; got != 3 {
+		t.Errorf("here it is %d", got)
+	}
+	apptest.Eventually(t, "it is in force on the other server", func() bool { return priority() == 3 })
+	events := apptest.Decode[api.EventPage](t, b.Expect(200, "", "GET", "/api/v1/admin/events?event=setting.changed", nil))
+	if len(events.Items) != 1 || events.Items[0].Subject != "sms.priority_marketing" || fmt.Sprint(events.Items[0].Detail) != "map[by:admin from:8 to:3]" {
+		t.Errorf("%+v", events.Items)
+	}
+	all := apptest.Decode[api.Settings](t, b.Expect(200, "", "GET", "/api/v1/admin/settings", nil))
+	if *all.Sms.PriorityMarketing != 3 || *all.Sms.PriorityVerification != 1 || !*all.Queue.RegisterUnknownSenders {
+		t.Errorf("%+v", all)
 	}
 }

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -137,18 +140,50 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// Missing returns the statuses of the contract that no operation answered with in this process, as in "sendSms 200".
-func Missing() ([]string, error) {
+// Save writes which statuses this process saw into a new file in dir.
+func Save(dir string) error {
+	var seen strings.Builder
+	answered.Range(func(name, _ any) bool {
+		fmt.Fprintln(&seen, name)
+		return true
+	})
+	file, err := os.CreateTemp(dir, "answers-*")
+	if err != nil {
+		return fmt.Errorf("make file of answers: %w", err)
+	}
+	_, err = file.WriteString(seen.String())
+	if err := errors.Join(err, file.Close()); err != nil {
+		return fmt.Errorf("write file of answers: %w", err)
+	}
+	return nil
+}
+
+// Missing returns the statuses of the contract that no process that saved to dir saw, as in "sendSms 200".
+func Missing(dir string) ([]string, error) {
 	c, err := loadContract()
 	if err != nil {
 		return nil, err
+	}
+	folder := os.DirFS(dir)
+	files, err := fs.Glob(folder, "answers-*")
+	if err != nil {
+		return nil, fmt.Errorf("find files of answers: %w", err)
+	}
+	seen := map[string]bool{}
+	for _, file := range files {
+		text, err := fs.ReadFile(folder, file)
+		if err != nil {
+			return nil, fmt.Errorf("read file of answers: %w", err)
+		}
+		for name := range strings.Lines(string(text)) {
+			seen[strings.TrimSpace(name)] = true
+		}
 	}
 	var missing []string
 	for _, item := range c.spec.Paths.Map() {
 		for _, o := range item.Operations() {
 			for status := range o.Responses.Map() {
-				name := o.OperationID + " " + status
-				if _, was := answered.Load(name); !was {
+				if name := o.OperationID + " " + status; !seen[name] {
 					missing = append(missing, name)
 				}
 			}

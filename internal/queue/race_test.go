@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lksms/gen/dbq"
+	"lksms/internal/apptest"
 	"lksms/internal/directory"
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
@@ -18,7 +19,7 @@ import (
 	"lksms/internal/template"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) { apptest.Main(m) }
 
 func newService(db *postgres.DB, rules queue.Rules) *queue.Service {
 	settings, places := setting.New(db), directory.New(db)

@@ -1,0 +1,269 @@
+package access_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"lksms/gen/api"
+	"lksms/gen/dbq"
+	"lksms/internal/apptest"
+)
+
+func TestAReaderSeesWhatItsCompanyOwns(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	own, beta := w.IDs, w.BetaIDs
+	type look struct {
+		path   string
+		status int
+	}
+	const forbidden, absent = 403, 404
+	looks := map[string][]look{
+		"getTask":             {{"/api/v1/sms/task/" + own["task"], 200}, {"/api/v1/sms/task/" + beta["task"], absent}},
+		"getTaskTimeline":     {{"/api/v1/sms/task/" + own["task"] + "/timeline", 200}, {"/api/v1/sms/task/" + beta["task"] + "/timeline", absent}},
+		"explainTask":         {{"/api/v1/sms/task/" + own["task"] + "/explain", 200}, {"/api/v1/sms/task/" + beta["task"] + "/explain", absent}},
+		"listTasks":           {{"/api/v1/sms/tasks", 200}, {"/api/v1/sms/tasks?source=beta", 200}, {"/api/v1/sms/tasks?phone_number=" + apptest.BetaPhone, 200}},
+		"claimTasks":          {{"/api/v1/sms/tasks/pending?app_id=a", forbidden}},
+		"appClaimTasks":       {{"/app/api/v1/sms/tasks/pending?app_id=a", forbidden}},
+		"appTaskStatistics":   {{"/app/api/v1/admin/task-statistics", forbidden}},
+		"taskStatistics":      {{"/api/v1/admin/task-statistics", 200}},
+		"taskStatusInfo":      {{"/api/v1/admin/task-status-info", 200}},
+		"listCompanies":       {{"/api/v1/admin/companies", 200}},
+		"getCompany":          {{"/api/v1/admin/companies/acme", 200}, {"/api/v1/admin/companies/beta", absent}, {"/api/v1/admin/companies/default", absent}},
+		"listChannels":        {{"/api/v1/admin/channels", 200}},
+		"getChannel":          {{"/api/v1/admin/channels/sms", 200}},
+		"listCountries":       {{"/api/v1/admin/countries", 200}},
+		"getCountry":          {{"/api/v1/admin/countries/XX", absent}},
+		"listSenders":         {{"/api/v1/admin/senders", 200}},
+		"getSender":           {{"/api/v1/admin/senders/acme_sender", 200}, {"/api/v1/admin/senders/both_sender", 200}, {"/api/v1/admin/senders/beta_sender", absent}, {"/api/v1/admin/senders/nobody_sender", absent}},
+		"listLedger":          {{"/api/v1/admin/senders/both_sender/ledger", 200}, {"/api/v1/admin/senders/beta_sender/ledger", absent}},
+		"listRoutes":          {{"/api/v1/admin/routes", 200}, {"/api/v1/admin/routes?company_no=acme", 200}, {"/api/v1/admin/routes?company_no=beta", forbidden}, {"/api/v1/admin/routes?company_no=none", forbidden}, {"/api/v1/admin/routes?sender_no=both_sender", 200}, {"/api/v1/admin/routes?sender_no=beta_sender", absent}},
+		"getRoute":            {{"/api/v1/admin/routes/" + own["route"], 200}, {"/api/v1/admin/routes/" + beta["route"], absent}},
+		"listContacts":        {{"/api/v1/admin/contacts", 200}, {"/api/v1/admin/contacts?company_no=acme", 200}, {"/api/v1/admin/contacts?company_no=beta", forbidden}},
+		"getContact":          {{"/api/v1/admin/contacts/of-acme", 200}, {"/api/v1/admin/contacts/of-beta", absent}, {"/api/v1/admin/contacts/of-beta?company_no=beta", forbidden}},
+		"listNotifications":   {{"/api/v1/notifications", 200}},
+		"getNotification":     {{"/api/v1/notifications/" + own["notification"], 200}, {"/api/v1/notifications/" + beta["notification"], absent}},
+		"listOnce":            {{"/api/v1/subscribe-messages", 200}},
+		"onceStatistics":      {{"/api/v1/subscribe-messages/statistics", 200}},
+		"listTemplates":       {{"/api/v1/admin/template", forbidden}},
+		"getTemplate":         {{"/api/v1/admin/template/1", forbidden}},
+		"listDefaultContents": {{"/api/v1/admin/default-sms", forbidden}},
+		"getDefaultContent":   {{"/api/v1/admin/default-sms/1", forbidden}},
+		"listUsers":           {{"/api/v1/admin/users", forbidden}},
+		"getUser":             {{"/api/v1/admin/users/user-of-acme", forbidden}},
+		"listKeys":            {{"/api/v1/admin/users/user-of-acme/keys", forbidden}},
+		"getSettings":         {{"/api/v1/admin/settings", forbidden}},
+		"getSettingsCategory": {{"/api/v1/admin/settings/sms", forbidden}},
+		"listEvents":          {{"/api/v1/admin/events", forbidden}},
+		// Every company's notifications are made with the same texts.
+		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},
+		"health":                    {{"/health", 200}},
+		"ready":                     {{"/ready", 200}},
+	}
+	var contract struct {
+		Paths map[string]struct{ Get *struct{ OperationID string } }
+	}
+	if err := json.Unmarshal([]byte(w.Call("GET", "/openapi.json", nil).Raw), &contract); err != nil {
+		t.Fatal(err)
+	}
+	for path, methods := range contract.Paths {
+		if methods.Get != nil && looks[methods.Get.OperationID] == nil {
+			t.Errorf("GET %s (%s) is in the contract and not in this table", path, methods.Get.OperationID)
+		}
+	}
+	shared := map[string]bool{"taskStatusInfo": true, "getTaskTimeline": true, "getSender": true, "taskStatistics": true, "listChannels": true, "getChannel": true, "listCountries": true,
+		"listLedger": true, "listNotificationTemplates": true, "health": true, "ready": true}
+	for id, of := range looks {
+		for _, l := range of {
+			a := w.Call("GET", l.path, nil, w.Reader...)
+			if a.Status != l.status {
+				t.Errorf("%s %s: %d, want %d: %s", id, l.path, a.Status, l.status, a.Raw)
+			}
+			if a.Status == 200 && (strings.Contains(a.Raw, "beta") || strings.Contains(a.Raw, apptest.BetaPhone)) {
+				t.Errorf("%s %s shows what is beta's: %s", id, l.path, a.Raw)
+			}
+			isEmptied := strings.Contains(l.path, "source=beta") || strings.Contains(l.path, apptest.BetaPhone)
+			if id == "listNotifications" { // of which only the numbers tell whose they are
+				if !strings.Contains(a.Raw, `"notification_id":`+own["notification"]+",") || strings.Contains(a.Raw, `"notification_id":`+beta["notification"]+",") {
+					t.Errorf("a reader sees %s", a.Raw)
+				}
+			} else if a.Status == 200 && !shared[id] && !isEmptied && !strings.Contains(a.Raw, "acme") {
+				t.Errorf("%s %s shows nothing of acme: %s", id, l.path, a.Raw)
+			}
+			if l.status == absent && id != "getCountry" { // who sees all sees it
+				if a := w.Call("GET", l.path, nil, w.All...); a.Status != 200 && id != "getContact" {
+					t.Errorf("%s %s: a reader of all gets %d", id, l.path, a.Status)
+				}
+			}
+		}
+	}
+	for name, headers := range map[string][]string{"acme": w.Reader, "all": w.All} {
+		ledger := apptest.Decode[api.LedgerPage](t, w.Expect(200, "", "GET", "/api/v1/admin/senders/both_sender/ledger", nil, headers...)).Items
+		if want := map[string]int{"acme": 2, "all": 3}[name]; len(ledger) != want { // the opening balance, and an attempt of each company
+			t.Errorf("%s is shown %d entries of the ledger, want %d", name, len(ledger), want)
+		}
+	}
+	w.Expect(403, "auth.other_company", "GET", "/api/v1/admin/contacts?company_no=beta", nil, w.Reader...)
+	w.Expect(403, "auth.forbidden", "GET", "/metrics", nil, w.Reader...)
+	if a := w.Call("GET", "/metrics", nil, w.All...); a.Status != 200 {
+		t.Errorf("metrics: %d", a.Status)
+	}
+}
+
+// The counts of companies are apart, through every change of a task and through folding, and add up to those of all.
+func TestStatisticsOfACompany(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	counts := func(headers []string) api.Statistics {
+		return apptest.Decode[api.Statistics](t, w.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil, headers...))
+	}
+	other := w.AddUser("reader-of-beta", "read", map[string]any{"company_no": "beta"})
+	w.Expect(200, "", "POST", "/api/v1/sms/task/"+w.IDs["task"]+"/cancel", nil, w.Acme...)
+	w.Submit("of the default company")
+	check := func() {
+		t.Helper()
+		want := map[string]api.Statistics{
+			"acme": {PendingNewTasks: 1, ProcessingTasks: 1, FailedTasks: 1}, "beta": {PendingNewTasks: 2, ProcessingTasks: 1, FailedTasks: 1},
+			"all": {PendingNewTasks: 4, ProcessingTasks: 2, FailedTasks: 2},
+		}
+		for name, headers := range map[string][]string{"acme": w.Reader, "beta": other, "all": w.All} {
+			if got := counts(headers); got != want[name] {
+				t.Errorf("%s: %+v, want %+v", name, got, want[name])
+			}
+		}
+	}
+	check()
+	fold := func() int {
+		t.Helper()
+		n, err := dbq.New(w.App.DB).TaskCountFold(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int(n)
+	}
+	fold()
+	check()
+	if n := w.Count("SELECT count(*) FROM task_count_changes"); n != 3 {
+		t.Errorf("three companies are counted in %d rows", n)
+	}
+	if n := fold(); n != 0 {
+		t.Errorf("%d rows were folded again", n)
+	}
+	check()
+}
+
+// A reader for whom no company was named sees every company, one that was made before included; naming one narrows it at once.
+func TestAReaderWithoutACompanySeesAll(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	seen := func(headers []string) int {
+		return len(apptest.Decode[api.TaskPage](t, w.Expect(200, "", "GET", "/api/v1/sms/tasks?limit=100", nil, headers...)).Items)
+	}
+	everything, acmes := w.Count("SELECT count(*) FROM tasks"), w.Count("SELECT count(*) FROM tasks t JOIN companies c ON c.id = t.company_id WHERE c.company_no = 'acme'")
+	user := func(name string) api.User {
+		return apptest.Decode[api.User](t, w.Expect(200, "", "GET", "/api/v1/admin/users/"+name, nil))
+	}
+	if got := seen(w.All); got != everything || !user("reader").AllCompanies || user("reader").CompanyNo != "default" {
+		t.Errorf("sees %d of %d, %+v", got, everything, user("reader"))
+	}
+	if got := seen(w.Reader); got != acmes || user("reader-of-acme").AllCompanies {
+		t.Errorf("sees %d of %d", got, acmes)
+	}
+	// That of the default company is one like any other.
+	if got := seen(w.AddUser("reader-of-default", "read", map[string]any{"company_no": "default"})); got != 0 {
+		t.Errorf("a reader of the default company sees %d", got)
+	}
+	for _, change := range []struct {
+		body string
+		want int
+	}{{`{"company_no":"acme"}`, acmes}, {`{"top_priority":2}`, acmes}, {`{"company_no":null}`, everything}, {`{"company_no":"default"}`, 0}, {`{"company_no":null}`, everything}} {
+		w.Expect(200, "", "PATCH", "/api/v1/admin/users/reader", change.body)
+		if got := seen(w.All); got != change.want {
+			t.Errorf("after %s it sees %d, want %d", change.body, got, change.want)
+		}
+	}
+	// A submit user of a company that becomes a reader is one of that company.
+	w.Expect(200, "", "PATCH", "/api/v1/admin/users/user-of-acme", `{"role":"read"}`)
+	if got := seen(w.Acme); got != acmes {
+		t.Errorf("sees %d of %d", got, acmes)
+	}
+}
+
+// Of senders, a caller that is bound to a company is told the names that its routes and the shared pool give it, and whether each can
+// take the message. What they cost and when they are ready again is for those who see everything.
+func TestACompanyIsToldOfSendersWithoutTheirNumbers(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	w.AddSender(map[string]any{"sender_no": "betas_own", "is_shared": false})
+	w.AddRoute("beta", "betas_own", 3)
+	w.AddSender(map[string]any{"sender_no": "acmes_own", "is_shared": false, "balance": 3, "low_switch": 3, "segment_size": 1})
+	w.AddRoute("acme", "acmes_own", 7)
+	w.Exec("UPDATE sender_states SET seen_at = now()")
+	w.Exec("UPDATE sender_states st SET next_available_at = now() + interval '1 hour' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'acme_sender'")
+	w.Exec("UPDATE senders SET is_shared = false WHERE sender_no IN ('acme_sender', 'beta_sender', 'both_sender')")
+	send := func(kind, query, key string, headers []string) string {
+		t.Helper()
+		return w.Expect(200, "", "POST", "/api/v1/sms/send"+query, map[string]any{
+			"phone_number": apptest.Phone, "content": "x", "message_type": kind, "dedup_key": key,
+		}, headers...).Raw
+	}
+	type answered struct {
+		Data struct {
+			TaskID  string `json:"task_id"`
+			Cost    *int
+			Senders []map[string]any
+		}
+	}
+	read := func(raw string) (a answered) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(raw), &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	numbers := []string{"until", "weight"}
+	for _, c := range []struct{ kind, senders string }{
+		{"notification", "acme_sender resting, acmes_own no_funds"},
+		{"marketing", "both_sender"},
+		{"verification", "nobody_sender"}, // which is in the shared pool
+	} {
+		before := send(c.kind, "?dry_run=true", c.kind, w.Acme)
+		id := read(send(c.kind, "", c.kind, w.Acme)).Data.TaskID
+		explain := func(headers []string) string {
+			return w.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil, headers...).Raw
+		}
+		for door, raw := range map[string]string{
+			"dry run": before, "repeated dry run": send(c.kind, "?dry_run=true", c.kind, w.Acme), "explain": explain(w.Acme), "explain to a reader": explain(w.Reader),
+		} {
+			a, got := read(raw), []string{}
+			for _, s := range a.Data.Senders {
+				for _, number := range numbers {
+					if s[number] != nil {
+						t.Errorf("%s of %s tells the %s of %s", door, c.kind, number, s["sender_no"])
+					}
+				}
+				one := fmt.Sprint(s["sender_no"])
+				if s["can_take"] == false {
+					one += fmt.Sprint(" ", s["why"])
+				}
+				got = append(got, one)
+			}
+			slices.Sort(got)
+			if strings.Join(got, ", ") != c.senders || a.Data.Cost != nil {
+				t.Errorf("%s of %s: %s, want %s", door, c.kind, raw, c.senders)
+			}
+		}
+		if c.kind != "notification" {
+			continue
+		}
+		for _, headers := range [][]string{nil, w.All} { // an admin, and a reader of every company
+			for _, number := range numbers {
+				if raw := explain(headers); !strings.Contains(raw, `"`+number+`"`) {
+					t.Errorf("who sees everything is told no %s: %s", number, raw)
+				}
+			}
+		}
+	}
+	if a := read(send("verification", "?dry_run=true", "other", nil)); a.Data.Cost == nil {
+		t.Errorf("an admin is told no cost: %+v", a)
+	}
+}

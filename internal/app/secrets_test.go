@@ -1,0 +1,30 @@
+package app_test
+
+import (
+	"testing"
+
+	"lksms/internal/config"
+)
+
+func TestAKeyForSecretsIsKeptBesideAPrivateDatabase(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, err := config.SecretBox(config.Outbound{}, config.Database{DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := first.Seal("x", "here")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := config.SecretBox(config.Outbound{}, config.Database{DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := again.Open(sealed, "here"); got != "x" || err != nil {
+		t.Errorf("opened %q, %v", got, err)
+	}
+	if _, err := again.Open(sealed, "there"); err == nil {
+		t.Error("it can be opened elsewhere")
+	}
+}

@@ -1,0 +1,82 @@
+package apptest
+
+import "lksms/gen/api"
+
+// UserPassword is the password of every user of AddUser.
+const UserPassword = "a password 密码 of its own"
+
+// AddUser adds a user and returns the headers with which it calls.
+func (b *Bundle) AddUser(name, role string, more map[string]any) []string {
+	b.T.Helper()
+	body := map[string]any{"username": name, "password": UserPassword, "role": role}
+	for k, v := range more {
+		body[k] = v
+	}
+	b.Expect(200, "", "POST", "/api/v1/admin/users", body)
+	return Basic(name, UserPassword)
+}
+
+// AddCompany makes a company and a user of it that submits; it returns the user's headers.
+func (b *Bundle) AddCompany(no string, weight float64) []string {
+	b.T.Helper()
+	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": no, "name": no, "weight": weight})
+	return b.AddUser("user-of-"+no, "submit", map[string]any{"company_no": no, "top_priority": 0})
+}
+
+// AddSender makes a sender, named like its number unless body names it.
+func (b *Bundle) AddSender(body map[string]any) {
+	b.T.Helper()
+	if body["name"] == nil {
+		body["name"] = body["sender_no"]
+	}
+	b.Expect(200, "", "POST", "/api/v1/admin/senders", body)
+}
+
+// GetSender reads a sender.
+func (b *Bundle) GetSender(no string) api.Sender {
+	b.T.Helper()
+	return Decode[api.Sender](b.T, b.Expect(200, "", "GET", "/api/v1/admin/senders/"+no, nil))
+}
+
+// AddRoute makes a route for notifications.
+func (b *Bundle) AddRoute(company, senderNo string, weight int) api.Route {
+	b.T.Helper()
+	return Decode[api.Route](b.T, b.Expect(200, "", "POST", "/api/v1/admin/routes",
+		map[string]any{"company_no": company, "message_type": "notification", "sender_no": senderNo, "weight": weight}))
+}
+
+// AddRouteWith makes a route with what is given; message_type is notification unless it says otherwise.
+func (b *Bundle) AddRouteWith(more map[string]any) api.Route {
+	b.T.Helper()
+	body := map[string]any{"message_type": "notification"}
+	for k, v := range more {
+		body[k] = v
+	}
+	return Decode[api.Route](b.T, b.Expect(200, "", "POST", "/api/v1/admin/routes", body))
+}
+
+// PutContacts makes contacts, or changes them.
+func (b *Bundle) PutContacts(all ...map[string]any) {
+	b.T.Helper()
+	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": all})
+}
+
+// AddCountry makes a country, with more fields than it needs.
+func (b *Bundle) AddCountry(no, prefix string, more map[string]any) {
+	b.T.Helper()
+	body := map[string]any{"country_no": no, "name": no, "dial_prefix": prefix}
+	for k, v := range more {
+		body[k] = v
+	}
+	b.Expect(200, "", "POST", "/api/v1/admin/countries", body)
+}
+
+// PutSMSTemplate sets the template by which notifications of business type 3 go out as short messages.
+func (b *Bundle) PutSMSTemplate(more map[string]any) {
+	b.T.Helper()
+	body := map[string]any{"title": "完成", "content": "任务${taskName}执行完成"}
+	for k, v := range more {
+		body[k] = v
+	}
+	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/sms", body)
+}

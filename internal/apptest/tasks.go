@@ -1,0 +1,147 @@
+package apptest
+
+import (
+	"fmt"
+	"slices"
+
+	"lksms/gen/api"
+)
+
+// Submit submits text for Phone and returns the task's id.
+func (b *Bundle) Submit(text string) string {
+	b.T.Helper()
+	return b.SubmitBody(map[string]any{"phone_number": Phone, "content": text}).TaskID
+}
+
+// SubmitBody submits a message and expects 200.
+func (b *Bundle) SubmitBody(body any) api.Submitted {
+	b.T.Helper()
+	return Decode[api.Submitted](b.T, b.Expect(200, "", "POST", "/api/v1/sms/send", body))
+}
+
+// Claim polls as appID.
+func (b *Bundle) Claim(appID string, limit int) []api.ClaimedTask {
+	b.T.Helper()
+	res, err := b.Client.ClaimTasksWithResponse(b.T.Context(), &api.ClaimTasksParams{AppID: appID, Limit: &limit})
+	if err != nil || res.JSON200 == nil {
+		b.T.Fatalf("claim: %v %s", err, res.Body)
+	}
+	return res.JSON200.Data
+}
+
+// ClaimIDs polls as the sender app and returns the ids.
+func (b *Bundle) ClaimIDs(limit int) []string {
+	b.T.Helper()
+	ids := []string{}
+	for _, t := range b.Claim("app", limit) {
+		ids = append(ids, t.TaskID)
+	}
+	return ids
+}
+
+// Report is the body of a report, or a part of one.
+type Report = map[string]any
+
+// Report reports on a task as the documented app does, without a lease, and expects 200.
+func (b *Bundle) Report(id, appID string, status int, more Report) {
+	b.T.Helper()
+	b.Expect(200, "", "POST", "/api/v1/sms/report", ReportBody(id, appID, status, more))
+}
+
+// ReportBody is the body of a report without a lease, and more.
+func ReportBody(id, appID string, status int, more Report) Report {
+	body := Report{"task_id": id, "app_id": appID, "status": status}
+	for k, v := range more {
+		body[k] = v
+	}
+	return body
+}
+
+// Task reads a task.
+func (b *Bundle) Task(id string) api.Task {
+	b.T.Helper()
+	return Decode[api.Task](b.T, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id, nil))
+}
+
+// ExpireLeases lets the leases of all tasks run out.
+func (b *Bundle) ExpireLeases() {
+	b.T.Helper()
+	b.Exec("UPDATE tasks SET lease_until = now() - interval '1 second' WHERE status = 1")
+}
+
+// Recover runs the sweep by hand and returns how many leases it took back.
+func (b *Bundle) Recover() int {
+	b.T.Helper()
+	return Decode[api.Recovered](b.T, b.Expect(200, "", "POST", "/api/v1/admin/recover-zombie-tasks", nil)).RecoveredCount
+}
+
+// BatchPath is where batches are submitted.
+const BatchPath = "/api/v1/sms/send-batch"
+
+// SubmitMany submits n messages in batches, each named text and its number.
+func (b *Bundle) SubmitMany(text string, n int, more map[string]any, headers ...string) {
+	b.T.Helper()
+	for from := 0; from < n; from += 1000 {
+		messages := make([]map[string]any, 0, 1000)
+		for i := from; i < min(n, from+1000); i++ {
+			m := map[string]any{"phone_number": Phone, "content": fmt.Sprint(text, " ", i)}
+			for k, v := range more {
+				m[k] = v
+			}
+			messages = append(messages, m)
+		}
+		for _, item := range Decode[api.SentBatch](b.T, b.Expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": messages}, headers...)).Items {
+			if item.TaskID == nil {
+				b.T.Fatalf("refused: %s %v", *item.Message, item.Error.Fields)
+			}
+		}
+	}
+}
+
+// Take claims by POST, which does not wait.
+func (b *Bundle) Take(appID string, limit int) []api.ClaimedTask {
+	b.T.Helper()
+	return Decode[[]api.ClaimedTask](b.T, b.Expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": appID, "limit": limit}))
+}
+
+// KeyHeader is the header of an idempotency key.
+const KeyHeader = "Idempotency-Key"
+
+// Effects lists what the reports of a task changed, oldest first.
+func (b *Bundle) Effects(id string) []string {
+	b.T.Helper()
+	rows, err := b.DB.Query(b.T.Context(), "SELECT event || ' ' || effect FROM report_logs WHERE task_id = $1 ORDER BY id", id)
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	defer rows.Close()
+	var all []string
+	for rows.Next() {
+		var one string
+		if err := rows.Scan(&one); err != nil {
+			b.T.Fatal(err)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// ExpectEffects checks Effects.
+func (b *Bundle) ExpectEffects(id string, want ...string) {
+	b.T.Helper()
+	if got := b.Effects(id); !slices.Equal(got, want) {
+		b.T.Errorf("log %v, want %v", got, want)
+	}
+}
+
+// AwaitStatus returns when a task has a status.
+func (b *Bundle) AwaitStatus(id string, status int16) {
+	b.T.Helper()
+	Eventually(b.T, fmt.Sprintf("%s is %d", id, status), func() bool { return int16(b.Task(id).Status) == status })
+}
+
+// Explain asks why a task waits.
+func (b *Bundle) Explain(id string) api.Explanation {
+	b.T.Helper()
+	return Decode[api.Explanation](b.T, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil))
+}

@@ -1,0 +1,66 @@
+package apptest
+
+import (
+	"fmt"
+	"testing"
+
+	"lksms/gen/api"
+)
+
+// BetaPhone is the number of the recipients of the company beta.
+const BetaPhone = "13900139000"
+
+// TwoCompanies is two companies that have everything that a company may have, and a reader of the first and one of all.
+type TwoCompanies struct {
+	*Bundle
+	Acme, Beta, Reader, All []string // headers
+	IDs, BetaIDs            map[string]string
+}
+
+// NewTwoCompanies starts a server with both. Whatever is beta's says so.
+func NewTwoCompanies(t *testing.T) *TwoCompanies {
+	t.Helper()
+	b := NewWith(t, DefaultRules, WithSecrets)
+	w := &TwoCompanies{Bundle: b, Acme: b.AddCompany("acme", 1), Beta: b.AddCompany("beta", 1)}
+	w.Reader = b.AddUser("reader-of-acme", "read", map[string]any{"company_no": "acme"})
+	w.All = b.AddUser("reader", "read", nil)
+	for _, no := range []string{"acme", "beta", "both"} {
+		b.AddSender(map[string]any{"sender_no": no + "_sender", "balance": 100})
+	}
+	b.AddSender(map[string]any{"sender_no": "nobody_sender"})
+	for _, no := range []string{"acme", "beta"} {
+		b.AddRoute(no, no+"_sender", 1)
+		b.Expect(200, "", "POST", "/api/v1/admin/routes", map[string]any{"company_no": no, "message_type": "marketing", "sender_no": "both_sender"})
+	}
+	w.IDs, w.BetaIDs = w.fill("acme", Phone, w.Acme), w.fill("beta", BetaPhone, w.Beta)
+	return w
+}
+
+// fill gives a company something of everything, and returns the ids.
+func (w *TwoCompanies) fill(no, number string, headers []string) map[string]string {
+	w.T.Helper()
+	ids := map[string]string{}
+	send := func(more map[string]any) string {
+		body := map[string]any{"phone_number": number, "content": "for " + no, "source": no}
+		for k, v := range more {
+			body[k] = v
+		}
+		return Decode[api.Submitted](w.T, w.Expect(200, "", "POST", "/api/v1/sms/send", body, headers...)).TaskID
+	}
+	ids["task"] = send(nil)
+	send(map[string]any{"message_type": "marketing"})
+	w.Claim("both_sender", 10)
+	w.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": []any{
+		map[string]any{"user_id": "of-" + no, "email": no + "@example.com", "dingtalk_name": no},
+	}}, headers...)
+	made := Decode[api.NotificationsMade](w.T, w.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+		"biz_type": 3, "biz_id": 1001, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": no}, "user_ids": []string{"of-" + no},
+	}, headers...))
+	ids["notification"] = fmt.Sprint(made.Items[0].NotificationID)
+	w.Expect(200, "", "POST", "/api/v1/subscribe-messages", map[string]any{
+		"business_type": "b", "business_id": 1, "template_type": no, "receiver_user_id": "of-" + no, "template_id": "x", "data": map[string]any{"k": no},
+	}, headers...)
+	routes := Decode[api.RoutePage](w.T, w.Expect(200, "", "GET", "/api/v1/admin/routes?company_no="+no, nil))
+	ids["route"] = fmt.Sprint(routes.Items[0].RouteNo)
+	return ids
+}

@@ -1,0 +1,99 @@
+package contact_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"lksms/gen/api"
+	"lksms/internal/apptest"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
+
+func TestContacts(t *testing.T) {
+	b := apptest.New(t)
+	const path = "/api/v1/admin/contacts"
+	for field, contact := range map[string]map[string]any{
+		"contacts.0.phone": {"user_id": "x", "phone": "12"},
+		"contacts.0.email": {"user_id": "x", "email": "nobody"},
+	} {
+		if a := b.Expect(422, "request.invalid", "PUT", path, map[string]any{"contacts": []any{contact}}); a.Fields() != field {
+			t.Errorf("%v names %s", contact, a.Fields())
+		}
+	}
+	for _, c := range []map[string]any{{"user_id": "a", "phone": "138 0013 8000"}, {"user_id": "b"}, {"user_id": "a", "email": "a@example.com"}} {
+		b.Expect(200, "", "PUT", path, map[string]any{"contacts": []any{c}})
+	}
+	if got := apptest.Decode[api.Contact](t, b.Expect(200, "", "GET", path+"/a", nil)); *got.Phone != "+8613800138000" || *got.Email != "a@example.com" {
+		t.Errorf("%+v", got)
+	}
+	first := apptest.Decode[api.ContactPage](t, b.Expect(200, "", "GET", path+"?limit=1", nil))
+	second := apptest.Decode[api.ContactPage](t, b.Expect(200, "", "GET", path+"?limit=1&cursor="+*first.NextCursor, nil))
+	if first.Items[0].UserID != "a" || second.Items[0].UserID != "b" || second.NextCursor != nil {
+		t.Errorf("%+v %+v", first, second)
+	}
+	b.Expect(200, "", "DELETE", path+"/a", nil)
+	b.Expect(404, "contact.not_found", "DELETE", path+"/a", nil)
+	b.Expect(404, "contact.not_found", "GET", path+"/a", nil)
+	b.Expect(404, "company.not_found", "GET", path+"?company_no=nobody", nil)
+}
+
+func TestACompanysUsersMaintainItsContacts(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	const path = "/api/v1/admin/contacts"
+	put := func(headers []string, body string) { w.Expect(200, "", "PUT", path, body, headers...) }
+	get := func(id string, headers []string) api.Contact {
+		t.Helper()
+		return apptest.Decode[api.Contact](t, w.Expect(200, "", "GET", path+"/"+id, nil, headers...))
+	}
+	put(w.Acme, `{"contacts":[{"user_id":"u","phone":"13800138000","email":"u@example.com","dingtalk_name":"ding","wechat_openid":"open"}]}`)
+	put(w.Beta, `{"contacts":[{"user_id":"u","email":"beta@example.com"}]}`)
+	// A field that is left out stays; null or an empty text clears it.
+	put(w.Acme, `{"company_no":"acme","contacts":[{"user_id":"u","email":"new@example.com"},{"user_id":"v"}]}`)
+	if c := get("u", w.Acme); *c.Email != "new@example.com" || *c.Phone != "+8613800138000" || *c.DingtalkName != "ding" || *c.WechatOpenid != "open" {
+		t.Errorf("%+v", c)
+	}
+	put(w.Acme, `{"contacts":[{"user_id":"v","phone":"13800138000"},{"user_id":"u","phone":null,"dingtalk_name":""}]}`)
+	if c := get("u", w.Acme); *c.Email != "new@example.com" || c.Phone != nil || c.DingtalkName != nil || *c.WechatOpenid != "open" {
+		t.Errorf("%+v", c)
+	}
+	if c := get("u", w.Beta); *c.Email != "beta@example.com" || c.Phone != nil {
+		t.Errorf("beta's %+v", c)
+	}
+	// Another company's are out of reach, and so is a company that is not there.
+	for _, no := range []string{"beta", "default", "nobody"} {
+		w.Expect(403, "auth.other_company", "PUT", path, map[string]any{"company_no": no, "contacts": []any{map[string]any{"user_id": "u"}}}, w.Acme...)
+		w.Expect(403, "auth.other_company", "GET", path+"?company_no="+no, nil, w.Acme...)
+		w.Expect(403, "auth.other_company", "GET", path+"/u?company_no="+no, nil, w.Acme...)
+		w.Expect(403, "auth.other_company", "DELETE", path+"/u?company_no="+no, nil, w.Acme...)
+	}
+	w.Expect(403, "auth.forbidden", "DELETE", path+"/u", nil, w.Reader...)
+	w.Expect(200, "", "DELETE", path+"/u", nil, w.Acme...)
+	w.Expect(404, "contact.not_found", "GET", path+"/u", nil, w.Acme...)
+	get("u", w.Beta)
+	w.Expect(200, "", "DELETE", path+"/u?company_no=beta", nil)
+	// All or none.
+	w.Expect(422, "request.invalid", "PUT", path, `{"contacts":[{"user_id":"new"},{"user_id":"v","phone":"12"}]}`, w.Acme...)
+	w.Expect(404, "contact.not_found", "GET", path+"/new", nil, w.Acme...)
+}
+
+// Two that change different fields of new contacts at once lose nothing.
+func TestContactsChangedAtOnce(t *testing.T) {
+	b := apptest.New(t)
+	bodies := []string{`"phone":"13800138000"`, `"email":"u@example.com"`, `"dingtalk_name":"ding"`, `"wechat_openid":"open"`}
+	apptest.Together(len(bodies), func(i int) {
+		contacts := make([]string, 50)
+		for n := range contacts {
+			id := n
+			if i%2 == 1 { // in another order
+				id = len(contacts) - 1 - n
+			}
+			contacts[n] = fmt.Sprintf(`{"user_id":"u%d",%s}`, id, bodies[i])
+		}
+		b.Expect(200, "", "PUT", "/api/v1/admin/contacts", `{"contacts":[`+strings.Join(contacts, ",")+`]}`)
+	})
+	if n := b.Count("SELECT count(*) FROM contacts WHERE phone IS NOT NULL AND email IS NOT NULL AND dingtalk_name IS NOT NULL AND wechat_openid IS NOT NULL"); n != 50 {
+		t.Errorf("%d contacts of 50 have everything", n)
+	}
+}

@@ -1,0 +1,216 @@
+package notification_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/internal/apptest"
+)
+
+// recipientOf is what became of a person's message.
+func recipientOf(t *testing.T, n api.NotificationView, user string) api.NotificationRecipient {
+	t.Helper()
+	i := slices.IndexFunc(*n.Recipients, func(r api.NotificationRecipient) bool { return r.UserID == user })
+	if i < 0 {
+		t.Fatalf("%s is not told by %+v", user, n)
+	}
+	return (*n.Recipients)[i]
+}
+
+func TestCountriesConcernPhoneNumbersAlone(t *testing.T) {
+	b, p := apptest.NewNotifying(t)
+	b.AddCountry("CN", "86", nil)
+	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries": []string{"CN"}})
+	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/dingtalk", map[string]any{"countries": []string{"CN"}})
+	b.PutContacts(map[string]any{"user_id": "u2", "dingtalk_name": "+14155552671", "phone": "+14155552671"}, map[string]any{"user_id": "u3"})
+	b.PutSMSTemplate(nil)
+	now := postEvent(b, "task_finished", map[string]any{"channels": []string{"dingtalk", "sms"}, "user_ids": []string{"u1", "u2", "u3"}})
+	planned := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+		"biz_type": 3, "biz_id": 7, "channels": []string{"sms"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u1", "u2", "u3"},
+		"next_run_time": time.Now().Add(time.Hour),
+	}))
+	b.Exec("UPDATE notifications SET next_run_at = now() WHERE id = $1", planned.Items[0].NotificationID)
+	runNotifications(b)
+	ding := b.AwaitNotification(now.Items[0].NotificationID, api.NotificationSomeFailed)
+	if users, _, _ := told(t, p.Seen()[0]); !slices.Equal(users, []string{"+14155552671", "ding-u1"}) {
+		t.Errorf("told %v", users)
+	}
+	if got := recipientOf(t, ding, "u3"); *got.LastError != "收件人在该渠道没有地址" {
+		t.Errorf("%+v", got)
+	}
+	for _, id := range []int64{now.Items[1].NotificationID, planned.Items[0].NotificationID} {
+		n := b.Notification(id)
+		abroad, nowhere, home := recipientOf(t, n, "u2"), recipientOf(t, n, "u3"), recipientOf(t, n, "u1")
+		if abroad.LastError == nil || !strings.Contains(*abroad.LastError, "国家") || abroad.Address != "+14155552671" {
+			t.Errorf("%+v", abroad)
+		}
+		if nowhere.LastError == nil || !strings.Contains(*nowhere.LastError, "没有地址") || home.LastError != nil || n.Status != api.NotificationWaiting {
+			t.Errorf("%+v, %+v: %+v", nowhere, home, n)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM tasks WHERE status = 0 AND recipient = '+8613800138000'"); n != 2 {
+		t.Errorf("%d messages wait", n)
+	}
+	b.SendOnce(map[string]any{"receiver_openid": "open"})
+	if !strings.Contains(b.Call("GET", "/metrics", nil).Raw, `lksms_notification_people_failed_total{reason="country"} 2`) {
+		t.Error("the metric does not count them")
+	}
+}
+
+func TestANotificationGoesOutSigned(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	sms := apptest.NewProvider(t)
+	sms.Says(200, `{"code":"0","id":"n"}`)
+	b.AddSender(map[string]any{"sender_no": "texts", "kind": "http-sms", "sign": "平台", "config": sms.SenderConfig()})
+	finished := func(task int, more map[string]any) api.NotificationView {
+		more["task_id"], more["channels"], more["user_ids"] = task, []string{"sms"}, []string{"u1"}
+		return b.AwaitNotification(postEvent(b, "task_finished", more).Items[0].NotificationID, api.NotificationSuccess)
+	}
+	b.PutSMSTemplate(nil)
+	finished(1, map[string]any{})
+	b.PutSMSTemplate(map[string]any{"sign": "模板"})
+	finished(2, map[string]any{})
+	n := finished(3, map[string]any{"sign": "请求"})
+	if *n.Sign != "请求" {
+		t.Errorf("%+v", n)
+	}
+	for i, want := range []string{"【平台】任务应急成像执行完成", "【模板】任务应急成像执行完成", "【请求】任务应急成像执行完成"} {
+		if got := sms.Seen()[i]; !strings.Contains(got, `"`+want+`"`) {
+			t.Errorf("sent %s, want %s", got, want)
+		}
+	}
+	// The signature counts: 70 characters are one message alone and two with it.
+	b.PutSMSTemplate(map[string]any{"content": strings.Repeat("长", 70), "sign": "模板"})
+	id := recipientOf(t, finished(4, map[string]any{}), "u1").TaskID
+	if got := b.Task(id); got.Segments != 2 || *got.Sign != "模板" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Whether a country or the channel asks for the signature, its people fail alone; that of the sender is not the message's own.
+func TestANotificationWithoutARequiredSignatureFails(t *testing.T) {
+	b, _ := apptest.NewNotifying(t)
+	sms := apptest.NewProvider(t)
+	sms.Says(200, `{"code":"0","id":"n"}`)
+	b.AddSender(map[string]any{"sender_no": "texts", "kind": "http-sms", "sign": "平台", "config": sms.SenderConfig()})
+	b.PutSMSTemplate(nil)
+	b.AddCountry("CN", "86", map[string]any{"signature_required": true})
+	b.PutContacts(map[string]any{"user_id": "u2", "phone": "+14155552671"})
+	finished := func(task int, more map[string]any) api.NotificationView {
+		more["task_id"], more["channels"], more["user_ids"] = task, []string{"sms"}, []string{"u1", "u2"}
+		id := postEvent(b, "task_finished", more).Items[0].NotificationID
+		apptest.Eventually(t, "it is over", func() bool { return b.Notification(id).Status != api.NotificationWaiting })
+		return b.Notification(id)
+	}
+	if n := finished(1, map[string]any{}); n.Status != api.NotificationSomeFailed || !strings.Contains(fmt.Sprint(*recipientOf(t, n, "u1").LastError), "签名") {
+		t.Errorf("%+v", n)
+	}
+	if n := finished(2, map[string]any{"sign": "请求"}); n.Status != api.NotificationSuccess {
+		t.Errorf("%+v", n)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/sms", map[string]any{"signature_required": true})
+	if n := finished(3, map[string]any{}); n.Status != api.NotificationFailed || !strings.Contains(*recipientOf(t, n, "u2").LastError, "签名") {
+		t.Errorf("%+v", n)
+	}
+	if n := len(sms.Seen()); n != 3 {
+		t.Errorf("sent %d messages", n)
+	}
+}
+
+// A name that a caller chooses is its own; that of a business event is the company's, and nobody can take it before.
+func TestANotificationsDedupKeyIsItsSubmittersOwn(t *testing.T) {
+	b, p := apptest.NewNotifying(t)
+	one, two := b.AddUser("one", "submit", nil), b.AddUser("two", "submit", nil)
+	notify := func(text string, headers []string) api.NotificationMade {
+		t.Helper()
+		return apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+			"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": text}, "user_ids": []string{"u1"},
+			"dedup_key": "3_1001_1", // as that of the event below
+		}, headers...)).Items[0]
+	}
+	first, second := notify("of-one", one), notify("of-two", two)
+	if second.Deduplicated || second.NotificationID == first.NotificationID {
+		t.Errorf("another user's is %+v, the first %+v", second, first)
+	}
+	for who, c := range map[string]struct {
+		made    api.NotificationMade
+		headers []string
+	}{"one": {first, one}, "two": {second, two}} {
+		if again := notify("again", c.headers); !again.Deduplicated || again.NotificationID != c.made.NotificationID {
+			t.Errorf("%s again: %+v", who, again)
+		}
+	}
+	finished := func(headers []string) api.NotificationMade {
+		t.Helper()
+		return apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications/events", map[string]any{
+			"event": "task_finished", "task_id": 1001, "channels": []string{"dingtalk"}, "user_ids": []string{"u1"}, "payload": map[string]any{"taskName": "event"},
+		}, headers...)).Items[0]
+	}
+	event := finished(two)
+	if event.Deduplicated || b.Notification(event.NotificationID).BizID != 1001 {
+		t.Errorf("the event is %+v", event)
+	}
+	for _, headers := range [][]string{two, one} {
+		if again := finished(headers); !again.Deduplicated || again.NotificationID != event.NotificationID {
+			t.Errorf("the event, told again: %+v", again)
+		}
+	}
+	for _, id := range []int64{first.NotificationID, second.NotificationID, event.NotificationID} {
+		b.AwaitNotification(id, api.NotificationSuccess)
+	}
+	var names []string
+	for _, body := range p.Seen() {
+		_, _, params := told(t, body)
+		names = append(names, fmt.Sprint(params["taskName"]))
+	}
+	if slices.Sort(names); !slices.Equal(names, []string{"event", "of-one", "of-two"}) {
+		t.Errorf("people were told of %v", names)
+	}
+}
+
+// A colleague is neither shown another's message nor can take it over when it failed.
+func TestAMessageThatIsSentOnceIsItsSubmittersOwn(t *testing.T) {
+	b, p, says := apptest.NewWeChat(t)
+	one, two := b.AddUser("one", "submit", nil), b.AddUser("two", "submit", nil)
+	once := func(headers []string, more map[string]any) api.Once {
+		t.Helper()
+		return apptest.Decode[api.Once](t, b.Expect(200, "", "POST", "/api/v1/subscribe-messages", apptest.Booking(more), headers...))
+	}
+	listed := func(headers []string) (ids []int64) {
+		t.Helper()
+		for _, m := range apptest.Decode[api.OncePage](t, b.Expect(200, "", "GET", "/api/v1/subscribe-messages", nil, headers...)).Items {
+			ids = append(ids, m.MessageID)
+		}
+		return ids
+	}
+	says(`{"errcode":43101,"errmsg":"user refuse to accept the msg"}`)
+	first := once(one, nil)
+	apptest.Eventually(t, "it fails", func() bool { return once(one, nil).SendStatus == api.SendStatusFailed })
+	says(`{"errcode":0,"msgid":8}`)
+	second := once(two, map[string]any{"retry": true})
+	if *second.Deduplicated || second.MessageID == first.MessageID || second.Sends != 1 || second.ErrorMessage != nil {
+		t.Errorf("another user's is %+v, the first %+v", second, first)
+	}
+	apptest.Eventually(t, "it is sent", func() bool { return once(two, nil).SendStatus == api.SendStatusSent })
+	if again := once(two, map[string]any{"retry": true}); !*again.Deduplicated || again.MessageID != second.MessageID {
+		t.Errorf("again: %+v", again)
+	}
+	if again := once(one, nil); again.MessageID != first.MessageID || again.SendStatus != api.SendStatusFailed {
+		t.Errorf("the first, again: %+v", again)
+	}
+	for _, c := range []struct {
+		headers []string
+		id      int64
+	}{{one, first.MessageID}, {two, second.MessageID}} {
+		if ids := listed(c.headers); !slices.Equal(ids, []int64{c.id}) {
+			t.Errorf("%v are listed, want %d", ids, c.id)
+		}
+	}
+	if n := apptest.SentToWeChat(p); n != 2 {
+		t.Errorf("sent %d times", n)
+	}
+}

@@ -1,0 +1,175 @@
+package push_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"lksms/gen/api"
+	"lksms/internal/apptest"
+	"lksms/internal/queue"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
+
+func TestADrivenSenderSendsAndReportsLikeAnApp(t *testing.T) {
+	b, p := apptest.NewPushing(t, map[string]any{"balance": 10, "sign": "平台"})
+	id := b.Submit("你好")
+	b.AwaitStatus(id, queue.Success)
+	if got := p.Seen(); len(got) != 1 || !strings.Contains(got[0], `"to":"+8613800138000"`) || !strings.Contains(got[0], "【平台】你好") {
+		t.Errorf("it was sent %v", got)
+	}
+	if n := b.Count("SELECT count(*) FROM deliveries d JOIN send_logs s ON s.id = d.lease_id WHERE d.task_id = $1 AND d.provider_no = 'p-1' AND d.sender_no = 'pushed'", id); n != 1 {
+		t.Errorf("%d deliveries", n)
+	}
+	if got := apptest.Decode[api.Sender](t, b.Expect(200, "", "GET", "/api/v1/admin/senders/pushed", nil)); *got.Balance != 9 || got.LeaseSeconds == nil {
+		t.Errorf("sender %+v", got)
+	}
+}
+
+func TestARefusalIsTriedAgainOrNot(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	p.Says(500, "")
+	id := b.Submit("x")
+	apptest.Eventually(t, "it failed once", func() bool { return b.Task(id).RetryCount >= 1 })
+	p.Says(200, `{"code":"0"}`)
+	b.AwaitStatus(id, queue.Success)
+	p.Says(200, `{"code":"9","text":"黑名单"}`)
+	id = b.Submit("y")
+	b.AwaitStatus(id, queue.Failed)
+	if got := b.Task(id); got.RetryCount != 0 || got.Result == nil || *got.Result != "黑名单" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What a provider says may be no text that PostgreSQL keeps. It is kept without that: a report that is lost is a message that
+// goes out twice.
+func TestWhateverAProviderSaysIsKept(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	p.Says(200, `{"code":"0","id":"a\u0000b"}`)
+	id := b.Submit("x")
+	b.AwaitStatus(id, queue.Success)
+	if n := b.Count("SELECT count(*) FROM deliveries WHERE task_id = $1 AND provider_no = 'ab'", id); n != 1 {
+		t.Errorf("%d deliveries", n)
+	}
+	p.Says(200, "{\"code\":\"9\",\"text\":\"\\u0000\xba\xda\"}")
+	id = b.Submit("y")
+	b.AwaitStatus(id, queue.Failed)
+	p.Says(200, "\x00\xff")
+	id = b.Submit("z")
+	apptest.Eventually(t, "it is known to be unclear", func() bool {
+		return b.Count("SELECT count(*) FROM deliveries WHERE task_id = $1 AND error <> ''", id) == 1
+	})
+	if got := p.Seen(); len(got) != 3 {
+		t.Errorf("sent %d times", len(got))
+	}
+}
+
+// Nobody knows whether it went out: it is not sent again before its lease has run out.
+func TestWhatIsUnclearWaitsForItsLease(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	p.Says(200, "<html>")
+	id := b.Submit("x")
+	apptest.Eventually(t, "it is known to be unclear", func() bool {
+		return b.Count("SELECT count(*) FROM deliveries WHERE task_id = $1 AND provider_no IS NULL AND error <> ''", id) == 1
+	})
+	if got := b.Task(id); int16(got.Status) != queue.Processing {
+		t.Fatalf("it is %v", got.Status)
+	}
+	p.Says(200, `{"code":"0"}`)
+	b.Exec("UPDATE tasks SET lease_until = now() WHERE task_id = $1", id)
+	if n, err := b.App.Tasks.Recover(t.Context()); n != 1 || err != nil {
+		t.Fatalf("recovered %d, %v", n, err)
+	}
+	b.AwaitStatus(id, queue.Success)
+	if got := p.Seen(); len(got) != 2 {
+		t.Errorf("sent %d times", len(got))
+	}
+}
+
+func TestASlowProviderHoldsOnlyItsOwnSender(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	release := make(chan struct{})
+	defer close(release)
+	p.Does(func(http.ResponseWriter, *http.Request) { <-release })
+	slow := b.Submit("slow")
+	apptest.Eventually(t, "it is being sent", func() bool { return len(p.Seen()) == 1 })
+	b.AddSender(map[string]any{"sender_no": "logs", "kind": "log"})
+	for range 20 {
+		b.AwaitStatus(b.Submit("x"), queue.Success)
+	}
+	if got := b.Task(slow); int16(got.Status) != queue.Processing {
+		t.Errorf("it is %v", got.Status)
+	}
+}
+
+func TestWhatIsUnderWayWhenTheServerStops(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	release := make(chan struct{})
+	p.Does(func(w http.ResponseWriter, _ *http.Request) {
+		<-release
+		_, _ = io.WriteString(w, `{"code":"0"}`)
+	})
+	id := b.Submit("x")
+	apptest.Eventually(t, "it is being sent", func() bool { return len(p.Seen()) == 1 })
+	stopped := make(chan struct{})
+	go func() {
+		b.App.Pusher.Stop(t.Context())
+		close(stopped)
+	}()
+	close(release)
+	<-stopped
+	if got := b.Task(id); int16(got.Status) != queue.Success {
+		t.Errorf("it was finished and is %v", got.Status)
+	}
+}
+
+func TestWhatCannotBeFinishedKeepsItsLease(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	release := make(chan struct{})
+	defer close(release)
+	p.Does(func(http.ResponseWriter, *http.Request) { <-release })
+	id := b.Submit("x")
+	apptest.Eventually(t, "it is being sent", func() bool { return len(p.Seen()) == 1 })
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.App.Pusher.Stop(now)
+	if got := b.Task(id); int16(got.Status) != queue.Processing {
+		t.Errorf("it is %v", got.Status)
+	}
+}
+
+// A provider that is in trouble gives its share to the others, and is tried again later.
+func TestABrokenProviderGivesItsShareAway(t *testing.T) {
+	b, p := apptest.NewPushing(t, map[string]any{"is_shared": false})
+	p.Says(500, "")
+	b.AddRoute("default", "pushed", 1)
+	for i := range 8 {
+		b.Submit(fmt.Sprint(i))
+	}
+	apptest.Eventually(t, "it is left alone", func() bool {
+		return b.Count("SELECT count(*) FROM sender_states st JOIN senders s ON s.id = st.sender_id WHERE s.sender_no = 'pushed' AND st.next_available_at > now()") == 1
+	})
+	b.AddSender(map[string]any{"sender_no": "other", "kind": "log", "is_shared": false})
+	b.AddRoute("default", "other", 1)
+	apptest.Eventually(t, "the other sends everything", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status <> 2") == 0 })
+}
+
+// What is sent after a change is sent as it is now.
+func TestAChangedSenderIsDrivenAsItIsNow(t *testing.T) {
+	b, before := apptest.NewPushing(t, nil)
+	b.AwaitStatus(b.Submit("x"), queue.Success)
+	after := apptest.NewProvider(t)
+	for range 5 {
+		before, after = after, before
+		sent := len(after.Seen())
+		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": before.SenderConfig()})
+		b.AwaitStatus(b.Submit("x"), queue.Success)
+		if len(after.Seen()) != sent {
+			t.Fatal("it was sent as it was before")
+		}
+	}
+}

@@ -1,0 +1,524 @@
+package queue_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/internal/apptest"
+)
+
+func TestF1_RepeatingAReportIsHarmless(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	b.Claim("app", 1)
+	for range 3 {
+		b.Report(id, "app", 2, nil)
+	}
+	b.Report(id, "app", 3, apptest.Report{"should_retry": true})
+	if got := b.Task(id); got.Status != api.TaskSuccess {
+		t.Errorf("left SUCCESS: %+v", got)
+	}
+	b.ExpectEffects(id, "reported success", "reported ignored", "reported ignored", "reported ignored")
+}
+
+func TestF2_TheSameRetryTenTimesAtOnceIsOneAttempt(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	b.Claim("app", 1)
+	apptest.Together(10, func(int) { b.Report(id, "app", 3, apptest.Report{"should_retry": true}) })
+	if got := b.Task(id); got.RetryCount != 1 || got.Status != api.TaskPending {
+		t.Errorf("got %+v", got)
+	}
+	effects := b.Effects(id)
+	slices.Sort(effects)
+	if len(effects) != 10 || effects[8] != "reported ignored" || effects[9] != "reported retry" {
+		t.Errorf("log %v", effects)
+	}
+}
+
+func TestF1_AReportByAnAppThatNeverHeldTheTask(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	b.Expect(409, "task.not_held", "POST", "/api/v1/sms/report", apptest.ReportBody(id, "app", 2, nil)) // PENDING
+	lease := b.Claim("app", 1)[0].LeaseID
+	b.Expect(409, "task.not_held", "POST", "/api/v1/sms/report", apptest.ReportBody(id, "other", 2, nil))
+	b.Expect(409, "task.not_held", "POST", "/api/v1/sms/report", apptest.ReportBody(id, "other", 2, apptest.Report{"lease_id": lease}))
+	b.Expect(409, "task.not_held", "POST", "/api/v1/sms/report", apptest.ReportBody(id, "app", 2, apptest.Report{"lease_id": lease + 1}))
+	if got := b.Task(id); got.Status != api.TaskProcessing || *got.ProcessingAppID != "app" {
+		t.Errorf("changed: %+v", got)
+	}
+	b.ExpectEffects(id, "reported refused", "reported refused", "reported refused", "reported refused")
+}
+
+func TestALateSuccessSettlesATaskThatNobodyHolds(t *testing.T) {
+	for _, withLease := range []bool{false, true} {
+		t.Run(fmt.Sprint("lease ", withLease), func(t *testing.T) {
+			b := apptest.New(t)
+			id := b.Submit("x")
+			lease := b.Claim("slow", 1)[0].LeaseID
+			b.ExpireLeases()
+			b.Recover()
+			more := apptest.Report{}
+			if withLease {
+				more["lease_id"] = lease
+			}
+			b.Expect(409, "task.not_held", "POST", "/api/v1/sms/report", apptest.ReportBody(id, "other", 2, more))
+			b.Report(id, "slow", 3, more) // a late FAILED changes nothing
+			b.Report(id, "slow", 2, more)
+			if got := b.Task(id); got.Status != api.TaskSuccess || got.RetryCount != 1 || *got.ProcessingAppID != "slow" {
+				t.Errorf("got %+v", got)
+			}
+			b.ExpectEffects(id, "recovered retry", "reported refused", "reported ignored", "reported success")
+		})
+	}
+}
+
+// The end of the lease decides whether a FAILED counts, not whether a sweep came by since.
+func TestAFailureAfterTheLeaseDoesNotCountBeforeTheSweep(t *testing.T) {
+	for _, more := range []apptest.Report{{}, {"should_retry": true, "retry_after_seconds": 0}} {
+		for _, withLease := range []bool{false, true} {
+			t.Run(fmt.Sprint(more, " lease ", withLease), func(t *testing.T) {
+				b := apptest.New(t)
+				id := b.Submit("x")
+				said := maps.Clone(more)
+				if lease := b.Claim("slow", 1)[0].LeaseID; withLease {
+					said["lease_id"] = lease
+				}
+				b.ExpireLeases()
+				b.Report(id, "slow", 3, said)
+				if got := b.Task(id); got.Status != api.TaskProcessing || got.RetryCount != 0 {
+					t.Errorf("the late report counted: %+v", got)
+				}
+				b.Recover()
+				if got := b.Task(id); got.Status != api.TaskPending || got.RetryCount != 1 {
+					t.Errorf("recovered: %+v", got)
+				}
+				b.ExpectEffects(id, "reported ignored", "recovered retry")
+			})
+		}
+	}
+	b := apptest.New(t)
+	id := b.Submit("x")
+	b.Claim("slow", 1)
+	b.ExpireLeases()
+	b.Report(id, "slow", 2, nil) // nobody was given it since
+	b.ExpectEffects(id, "reported success")
+}
+
+func TestALateReportDoesNotTouchTheNextLease(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	stale := b.Claim("slow", 1)[0].LeaseID
+	b.ExpireLeases()
+	b.Recover()
+	fresh := b.Claim("quick", 1)[0]
+	if fresh.TaskID != id || fresh.Attempt != 2 || fresh.LeaseID <= stale {
+		t.Fatalf("claimed %+v", fresh)
+	}
+	b.Report(id, "slow", 2, nil)
+	b.Report(id, "slow", 2, apptest.Report{"lease_id": stale})
+	if got := b.Task(id); got.Status != api.TaskProcessing || *got.ProcessingAppID != "quick" {
+		t.Errorf("got %+v", got)
+	}
+	b.Report(id, "quick", 2, apptest.Report{"lease_id": fresh.LeaseID})
+	b.ExpectEffects(id, "recovered retry", "reported ignored", "reported ignored", "reported success")
+}
+
+func TestTheSameAppIsFencedByItsLease(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	stale := b.Claim("app", 1)[0].LeaseID
+	b.ExpireLeases()
+	b.Recover()
+	fresh := b.Claim("app", 1)[0].LeaseID
+	b.Report(id, "app", 3, apptest.Report{"lease_id": stale})
+	if got := b.Task(id); got.Status != api.TaskProcessing {
+		t.Errorf("the old lease ended the new one: %+v", got)
+	}
+	b.Report(id, "app", 2, apptest.Report{"lease_id": fresh})
+	if got := b.Task(id); got.Status != api.TaskSuccess {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// A sender that asked for another attempt has said that it did not send: its task is not settled by a stray SUCCESS.
+func TestASuccessAfterAskingForARetryChangesNothing(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	b.Claim("app", 1)
+	b.Report(id, "app", 3, apptest.Report{"should_retry": true})
+	b.Report(id, "app", 2, nil)
+	if got := b.Task(id); got.Status != api.TaskPending {
+		t.Errorf("got %+v", got)
+	}
+	b.ExpectEffects(id, "reported retry", "reported ignored")
+}
+
+func TestATaskThatFailedByTimeoutStaysFailed(t *testing.T) {
+	rules := apptest.DefaultRules
+	rules.MaxRetryCount = 0
+	b := apptest.NewWith(t, rules, nil)
+	id := b.Submit("x")
+	b.Claim("slow", 1)
+	b.ExpireLeases()
+	b.Recover()
+	b.Report(id, "slow", 2, nil)
+	if got := b.Task(id); got.Status != api.TaskFailed {
+		t.Errorf("left FAILED: %+v", got)
+	}
+	b.ExpectEffects(id, "recovered exhausted", "reported ignored")
+}
+
+// A report that holds its row while the sweep looks is neither waited for nor undone.
+func TestF4_ASweepPassesOverAReportInFlight(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	b.Claim("app", 1)
+	other := b.Submit("y")
+	b.Claim("app", 1)
+	b.ExpireLeases()
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "UPDATE tasks SET status = 2, lease_until = NULL WHERE task_id = $1", id); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Recover(); n != 1 {
+		t.Errorf("took back %d, want the other one", n)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Recover(); n != 0 {
+		t.Errorf("took back %d after the report", n)
+	}
+	if got := b.Task(id); got.Status != api.TaskSuccess {
+		t.Errorf("the SUCCESS was undone: %+v", got)
+	}
+	if got := b.Task(other); got.Status != api.TaskPending {
+		t.Errorf("the other: %+v", got)
+	}
+}
+
+func TestF6_SweepsAtOnceCountEachExpiryOnce(t *testing.T) {
+	b := apptest.New(t)
+	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
+		SELECT 't' || i, $1, $1, 'x', 1, 'gone', i, now() - interval '1 hour' FROM generate_series(1, 3000) i`, apptest.Phone)
+	counts := make([]int, 5)
+	apptest.Together(len(counts), func(i int) { counts[i] = b.Recover() })
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	if rest := b.Recover(); total+rest != 3000 {
+		t.Errorf("five sweeps took back %v and %d more, want 3000 in all", counts, rest)
+	}
+	if n := b.Count("SELECT count(*) FROM tasks WHERE retry_count = 1"); n != 3000 {
+		t.Errorf("%d tasks were counted once", n)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	cancelled := apptest.Decode[api.Task](t, b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil))
+	if cancelled.Status != api.TaskCancelled {
+		t.Errorf("got %+v", cancelled)
+	}
+	if got := b.ClaimIDs(1); len(got) != 0 {
+		t.Errorf("claimed %v", got)
+	}
+	b.Expect(409, "task.not_pending", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+	b.Expect(404, "task.not_found", "POST", "/api/v1/sms/task/nothing/cancel", nil)
+	held := b.Submit("y")
+	b.Claim("app", 1)
+	b.Expect(409, "task.not_pending", "POST", "/api/v1/sms/task/"+held+"/cancel", nil)
+	b.ExpectEffects(id, "cancelled cancelled")
+	if by := apptest.Scan[string](b, "SELECT request_data->>'by' FROM report_logs WHERE task_id = $1", id); by != apptest.Username {
+		t.Errorf("cancelled by %q", by)
+	}
+}
+
+// Whoever comes first wins, and the other is told: there is no task that was cancelled and sent.
+func TestCancelAgainstClaim(t *testing.T) {
+	b := apptest.New(t)
+	for range 30 {
+		id := b.Submit("x")
+		var cancelled int
+		var claimed []string
+		apptest.Together(2, func(i int) {
+			if i == 0 {
+				cancelled = b.Call("POST", "/api/v1/sms/task/"+id+"/cancel", nil).Status
+			} else {
+				claimed = b.ClaimIDs(10)
+			}
+		})
+		if (cancelled == 200) == (len(claimed) == 1) {
+			t.Errorf("cancel answered %d and the claim gave %v", cancelled, claimed)
+		}
+	}
+}
+
+func TestTimeline(t *testing.T) {
+	b := apptest.New(t)
+	a := b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, "X-Request-Id", "req-7")
+	id := apptest.Decode[api.Submitted](t, a).TaskID
+	b.Claim("slow", 1)
+	b.ExpireLeases()
+	b.Recover()
+	b.Claim("quick", 1)
+	b.Report(id, "slow", 3, apptest.Report{"error_message": "late"})
+	b.Report(id, "quick", 2, nil)
+	events := apptest.Decode[[]api.TimelineEvent](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil))
+	var got []string
+	for _, e := range events {
+		line := string(e.Event)
+		if e.AppID != nil {
+			line += " " + *e.AppID
+		}
+		if e.Attempt != nil {
+			line += fmt.Sprint(" ", *e.Attempt)
+		}
+		if e.Effect != nil {
+			line += " " + string(*e.Effect)
+		}
+		if e.Message != nil {
+			line += " " + *e.Message
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"received", "claimed slow 1", "recovered slow retry", "claimed quick 2", "reported slow ignored late", "reported quick success",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if events[0].RequestID == nil || *events[0].RequestID != "req-7" || *events[0].SourceIP != "127.0.0.1" {
+		t.Errorf("received %+v", events[0])
+	}
+	b.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/nothing/timeline", nil)
+}
+
+// What has no end is shown from its end.
+func TestATimelineShowsTheLatestRepetitions(t *testing.T) {
+	b := apptest.New(t)
+	message := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "again"}
+	batch := map[string]any{"messages": slices.Repeat([]map[string]any{message}, 600)}
+	items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/send-batch", batch)).Items
+	events := apptest.Decode[[]api.TimelineEvent](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+*items[0].TaskID+"/timeline", nil))
+	if len(events) != 501 || events[0].Event != api.EventReceived {
+		t.Errorf("%d events, the first is %s", len(events), events[0].Event)
+	}
+}
+
+func TestListTasks(t *testing.T) {
+	b := apptest.New(t)
+	var ids []string
+	for i := range 5 {
+		ids = append(ids, b.SubmitBody(map[string]any{
+			"phone_number": fmt.Sprintf("1380013800%d", i%2), "content": fmt.Sprint(i), "source": fmt.Sprint("s", i%3),
+		}).TaskID)
+	}
+	b.Claim("app", 1) // ids[0]
+	slices.Reverse(ids)
+	middle := b.Task(ids[2]).CreatedAt.Format("2006-01-02T15:04:05.999999Z")
+	for query, want := range map[string][]string{
+		"":                                    ids,
+		"status=0":                            ids[:4],
+		"status=1":                            ids[4:],
+		"source=s1":                           {ids[0], ids[3]},
+		"phone_number=138-0013-8001":          {ids[1], ids[3]},
+		"phone_number=1380013800%30&status=0": {ids[0], ids[2]},
+		"created_from=" + middle:              ids[:3],
+		"created_to=" + middle:                ids[3:],
+		"status=2":                            {},
+	} {
+		var got []string
+		for cursor := ""; ; {
+			page := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?limit=2&"+query+cursor, nil))
+			for _, item := range page.Items {
+				got = append(got, item.TaskID)
+			}
+			if page.NextCursor == nil {
+				break
+			}
+			cursor = "&cursor=" + *page.NextCursor
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, want %v", query, got, want)
+		}
+	}
+	for query, field := range map[string]string{
+		"status=5": "status", "status=x": "status", "limit=0": "limit", "limit=101": "limit", "created_from=yesterday": "created_from",
+		"phone_number=12345678901": "phone_number", "cursor=!!": "cursor", "cursor=" + strings.Repeat("A", 201): "cursor", "source=": "source",
+	} {
+		if a := b.Expect(422, "request.invalid", "GET", "/api/v1/sms/tasks?"+query, nil); a.Fields() != field {
+			t.Errorf("%s: fields %q, want %q", query, a.Fields(), field)
+		}
+	}
+}
+
+// Somebody's few tasks stand among everybody's many: a list that looked for them at all of them would cost its caller nothing, and
+// everybody else much.
+func TestAListLooksAtABoundedNumberOfTasks(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	mine := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "mine"}, acme...)).TaskID
+	others := func(id, created string) {
+		b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, created_at)
+			SELECT $1 || lpad(i::text, 5, '0'), '', '', 'x', $2::timestamptz FROM generate_series(1, 10000) i`, id, created)
+	}
+	others("task_29990101_", "2999-01-01T00:00:00Z")
+	list := func(query string) api.TaskPage {
+		return apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?"+query, nil, acme...))
+	}
+	first := list("limit=2")
+	if len(first.Items) != 0 || first.NextCursor == nil {
+		t.Fatalf("the first page has %d tasks, and more behind it: %v", len(first.Items), first.NextCursor != nil)
+	}
+	second := list("limit=2&cursor=" + *first.NextCursor)
+	if len(second.Items) != 1 || second.Items[0].TaskID != mine || second.NextCursor != nil {
+		t.Errorf("the second page is %+v", second)
+	}
+	for query, want := range map[string]int{
+		"created_to=2998-01-01T00:00:00Z": 1, "created_from=2000-01-01T00:00:00Z&created_to=9999-12-31T23:59:59Z": 0,
+		"created_from=2998-01-01T00:00:00Z": 0, "phone_number=" + apptest.Phone: 1, "created_from=0001-01-01T00:00:00Z&created_to=2998-01-01T00:00:00Z": 1,
+	} {
+		if got := list(query); len(got.Items) != want {
+			t.Errorf("%s: %d tasks on the first page, want %d", query, len(got.Items), want)
+		}
+	}
+}
+
+// F18: new tasks without end do not starve a retry; until it has waited for long, the order is the document's.
+func TestF18_ARetryThatHasWaitedForLongGoesOutAsIfNew(t *testing.T) {
+	rules := apptest.DefaultRules
+	rules.RetryMaxWait = 10 * time.Minute
+	b := apptest.NewWith(t, rules, nil)
+	for i, row := range []struct {
+		id    string
+		retry int
+		due   string
+	}{
+		{"aged-2", 2, "-11 minutes"}, {"new-1", 0, "0"}, {"waiting-1", 1, "-9 minutes"}, {"aged-1", 1, "-1 hour"}, {"new-2", 0, "0"},
+		{"waiting-2", 2, "-1 minute"}, {"not-due", 1, "1 minute"},
+	} {
+		b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, retry_count, due_at, created_at)
+			VALUES ($1, $2, $2, 'x', $3, now() + $4::interval, now() - interval '1 day' + make_interval(mins => $5))`,
+			row.id, apptest.Phone, row.retry, row.due, i)
+	}
+	var got []string
+	for _, limit := range []int{2, 3, 10} {
+		got = append(got, b.ClaimIDs(limit)...)
+	}
+	if want := []string{"aged-2", "new-1", "aged-1", "new-2", "waiting-1", "waiting-2"}; !slices.Equal(got, want) {
+		t.Errorf("claimed %v\nwant    %v", got, want)
+	}
+}
+
+// The same with more of each than one claim takes: no task twice, none left, never more than the limit.
+func TestF18_ManyOfEach(t *testing.T) {
+	rules := apptest.DefaultRules
+	rules.RetryMaxWait = 10 * time.Minute
+	b := apptest.NewWith(t, rules, nil)
+	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, retry_count, due_at)
+		SELECT 't' || i, $1, $1, 'x', i % 4, now() - make_interval(mins => i % 20) FROM generate_series(1, 600) i`, apptest.Phone)
+	seen := map[string]bool{}
+	for {
+		ids := b.ClaimIDs(70)
+		if len(ids) == 0 {
+			break
+		}
+		if len(ids) > 70 || len(ids) < 70 && len(seen)+len(ids) < 600 {
+			t.Fatalf("claimed %d of 70 with %d waiting", len(ids), 600-len(seen))
+		}
+		for _, id := range ids {
+			if seen[id] {
+				t.Fatalf("%s was claimed twice", id)
+			}
+			seen[id] = true
+		}
+	}
+	if len(seen) != 600 {
+		t.Errorf("claimed %d of 600", len(seen))
+	}
+}
+
+func TestF2_TheSameRetryTenTimesInSeriesIsOneAttempt(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	b.Claim("app", 1)
+	for range 10 {
+		b.Report(id, "app", 3, apptest.Report{"should_retry": true})
+	}
+	if got := b.Task(id); got.RetryCount != 1 || got.Status != api.TaskPending {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestF3_TheReportThatExhaustsTheRetriesIsTakenAndLogged(t *testing.T) {
+	rules := apptest.DefaultRules
+	rules.MaxRetryCount = 0
+	b := apptest.NewWith(t, rules, nil)
+	id := b.Submit("x")
+	b.Claim("app", 1)
+	for range 2 { // and its repeat
+		b.Report(id, "app", 3, apptest.Report{"should_retry": true, "error_message": "忙"})
+	}
+	if got := b.Task(id); got.Status != api.TaskFailed || *got.Result != "超过最大重试次数: 忙" || got.RetryCount != 0 {
+		t.Errorf("got %+v", got)
+	}
+	b.ExpectEffects(id, "reported exhausted", "reported ignored")
+}
+
+// A lease that was taken after the sweep looked is not the one that ran out.
+func TestF4_ASweepDoesNotTakeBackAFreshLease(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	b.Claim("slow", 1)
+	b.ExpireLeases()
+	var swept int
+	var fresh []string
+	apptest.Together(2, func(i int) {
+		if i == 0 {
+			swept = b.Recover()
+		} else {
+			fresh = b.ClaimIDs(1)
+		}
+	})
+	if swept != 1 {
+		t.Fatalf("swept %d", swept)
+	}
+	if len(fresh) == 0 {
+		fresh = b.ClaimIDs(1)
+	}
+	if n := b.Recover(); n != 0 || len(fresh) != 1 {
+		t.Errorf("claimed %v and then took back %d", fresh, n)
+	}
+	if got := b.Task(id); got.Status != api.TaskProcessing || *got.ProcessingAppID != "app" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestF9_AnAppIDThatIsTooLongChangesNothing(t *testing.T) {
+	b := apptest.New(t)
+	id := b.Submit("x")
+	long := strings.Repeat("a", 51)
+	b.Expect(422, "request.invalid", "GET", "/api/v1/sms/tasks/pending?app_id="+long, nil)
+	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/report", apptest.ReportBody(id, long, 2, nil))
+	if got := b.Task(id); got.Status != api.TaskPending || got.ProcessingAppID != nil {
+		t.Errorf("got %+v", got)
+	}
+	if n := b.Count("SELECT (SELECT count(*) FROM send_logs) + (SELECT count(*) FROM report_logs)"); n != 0 {
+		t.Errorf("%d log rows", n)
+	}
+	if got := b.Claim(long[:50], 1); len(got) != 1 {
+		t.Error("50 characters are refused")
+	}
+}

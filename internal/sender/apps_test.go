@@ -1,0 +1,95 @@
+package sender_test
+
+import (
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"lksms/gen/api"
+	"lksms/internal/apptest"
+)
+
+// Each way in which an app could take or settle the tasks of a sender that the server drives.
+func TestAnAppCannotBeADrivenSender(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/senders", `{"sender_no":"driven","name":"Driven","kind":"log"}`)
+	bound := b.AddUser("bound", "send", map[string]any{"app_id": "driven"})
+	id := b.Submit("x")
+	for _, headers := range [][]string{nil, bound} {
+		b.Expect(409, "sender.is_driven", "GET", "/api/v1/sms/tasks/pending?app_id=driven", nil, headers...)
+		b.Expect(409, "sender.is_driven", "GET", "/api/v1/sms/tasks/pending?app_id=driven&wait=30", nil, headers...)
+		b.Expect(409, "sender.is_driven", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"driven","limit":10}`, headers...)
+		b.Expect(409, "sender.is_driven", "GET", "/app/api/v1/sms/tasks/pending?app_id=driven", nil, headers...)
+		for _, prefix := range []string{"", "/app"} {
+			b.Expect(409, "sender.is_driven", "POST", prefix+"/api/v1/sms/report", apptest.ReportBody(id, "driven", 2, nil), headers...)
+		}
+		batch := apptest.Decode[api.ReportedBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/report-batch",
+			map[string]any{"reports": []any{apptest.ReportBody(id, "driven", 2, nil)}}, headers...))
+		if batch.Accepted != 0 || batch.Items[0].Code != 409 || batch.Items[0].Error.Reason != "sender.is_driven" {
+			t.Errorf("%+v", batch)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM send_logs") + b.Count("SELECT count(*) FROM report_logs"); n != 0 {
+		t.Errorf("it left %d rows", n)
+	}
+	// An app again, it is served at once; so is the number that no driver has any more.
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/driven", `{"kind":"app"}`)
+	if got := b.Claim("driven", 1); len(got) != 1 {
+		t.Errorf("claimed %v", got)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/driven", `{"kind":"log","config":{}}`)
+	b.Expect(409, "sender.is_driven", "POST", "/api/v1/sms/report", apptest.ReportBody(id, "driven", 2, nil))
+}
+
+func TestAppsAreRegisteredAtTheirFirstPoll(t *testing.T) {
+	b := apptest.New(t)
+	b.SubmitMany("x", 3, nil)
+	if got := len(b.Take("new", 1)); got != 1 {
+		t.Fatalf("took %d", got)
+	}
+	if s := b.GetSender("new"); !s.IsShared || s.IntervalMs != 0 || s.Kind != "app" || s.Status != "on" {
+		t.Errorf("%+v", s)
+	}
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"queue": map[string]any{"register_unknown_senders": false}})
+	b.Expect(404, "sender.not_found", "GET", "/api/v1/sms/tasks/pending?app_id=stranger", nil)
+	if got := len(b.Take("new", 1)); got != 1 {
+		t.Errorf("one that is known took %d", got)
+	}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/new", map[string]any{"status": "retired"})
+	if got := len(b.Take("new", 1)); got != 0 {
+		t.Errorf("one that is retired took %d", got)
+	}
+}
+
+func TestS4_3_WhatIsLearntOfASender(t *testing.T) {
+	b := apptest.New(t)
+	b.SubmitMany("x", 40, nil)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for _, task := range b.Take("app", 10) {
+				status := 2
+				if strings.HasSuffix(task.Content, "0") {
+					status = 3
+				}
+				b.Report(task.TaskID, "app", status, nil)
+				b.Report(task.TaskID, "app", status, nil) // a repeat counts once
+			}
+		})
+		all.Go(func() {
+			if _, err := b.App.Senders.Fold(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if _, err := b.App.Senders.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := b.GetSender("app")
+	if s.Attempts != 40 || s.TotalSent != 36 || s.SuccessRate == nil || *s.SuccessRate != 0.9 || s.SentAt == nil || s.SeenAt == nil || s.AverageResponseMs == nil {
+		text, _ := json.Marshal(s)
+		t.Errorf("%s", text)
+	}
+}

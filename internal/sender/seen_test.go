@@ -1,0 +1,67 @@
+package sender_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"lksms/internal/apptest"
+)
+
+// Whoever changes the states of several senders locks them in one order: the first that is taken holds up all the rest.
+func TestTheStatesOfSendersAreLockedInOneOrder(t *testing.T) {
+	for name, change := range map[string]func(ctx context.Context, b *apptest.Bundle) error{
+		"fold": func(ctx context.Context, b *apptest.Bundle) error { _, err := b.App.Senders.Fold(ctx); return err },
+		"seen": func(ctx context.Context, b *apptest.Bundle) error { _, err := b.App.Senders.SweepSeen(ctx); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := apptest.New(t)
+			b.Exec("INSERT INTO senders (sender_no, name) SELECT 'app-' || i, 'x' FROM generate_series(1, 50) i")
+			b.Exec("INSERT INTO sender_states (sender_id) SELECT id FROM senders ORDER BY id DESC")
+			b.Exec("INSERT INTO sender_changes (sender_no, sent, at) SELECT sender_no, 1, now() FROM senders ORDER BY id DESC")
+			for i := range 50 {
+				if err := b.App.Senders.Polled(t.Context(), fmt.Sprintf("app-%d", i+1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			holder, err := b.DB.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer holder.Rollback(context.Background())
+			if _, err := holder.Exec(t.Context(), "SELECT FROM sender_states ORDER BY sender_id LIMIT 1 FOR UPDATE"); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() { done <- change(t.Context(), b) }()
+			apptest.Eventually(t, "it waits", func() bool {
+				return b.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+			})
+			if n := b.Count(`SELECT count(*) FROM (
+				SELECT FROM sender_states WHERE sender_id > (SELECT min(sender_id) FROM sender_states) FOR UPDATE SKIP LOCKED) s`); n != 49 {
+				t.Errorf("%d of 49 states are free while it waits for the first", n)
+			}
+			if err := holder.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestWhoPolledIsNotedLaterWhenTheDatabaseFails(t *testing.T) {
+	b := apptest.New(t)
+	if err := b.App.Senders.Polled(t.Context(), "app"); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := b.App.Senders.SweepSeen(ended); err == nil {
+		t.Fatal("it did not fail")
+	}
+	if n, err := b.App.Senders.SweepSeen(t.Context()); n != 1 || err != nil {
+		t.Errorf("noted %d, %v", n, err)
+	}
+}
