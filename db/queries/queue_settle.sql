@@ -73,8 +73,8 @@ settled AS (
         processing_app_id = CASE WHEN v.wants_retry THEN NULL ELSE v.app_id END,
         lease_until = NULL,
         result = left(
-            CASE v.effect WHEN 'exhausted' THEN '超过最大重试次数: ' ELSE '' END
-            || coalesce(v.error_message, CASE v.effect WHEN 'success' THEN '发送成功' ELSE '发送失败' END),
+            CASE v.effect WHEN 'exhausted' THEN @gave_up::text ELSE '' END
+            || coalesce(v.error_message, CASE v.effect WHEN 'success' THEN @sent::text ELSE @not_sent::text END),
             500
         ),
         updated_at = v.at
@@ -264,8 +264,8 @@ recovered AS (
         ),
         failed_app_id = t.processing_app_id,
         reported_at = CASE WHEN e.again THEN t.reported_at ELSE (SELECT moment.at FROM moment) END,
-        result = CASE WHEN e.again THEN '处理超时，自动重试' WHEN e.is_last THEN '处理超时，结果不明，不再重发'
-            ELSE '处理超时，超过最大重试次数' END,
+        result = CASE WHEN e.again THEN @timed_out::text WHEN e.is_last THEN @unclear::text
+            ELSE @timed_out_last::text END,
         processing_app_id = NULL,
         lease_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
@@ -347,7 +347,7 @@ moment AS MATERIALIZED (
 ended AS (
     UPDATE tasks t
     SET status = 3, -- FAILED
-        result = '已过期', reported_at = (SELECT moment.at FROM moment), updated_at = (SELECT moment.at FROM moment)
+        result = @result::text, reported_at = (SELECT moment.at FROM moment), updated_at = (SELECT moment.at FROM moment)
     FROM stale s
     WHERE t.task_id = s.task_id
 ),

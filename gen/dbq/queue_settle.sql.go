@@ -210,7 +210,7 @@ moment AS MATERIALIZED (
 ended AS (
     UPDATE tasks t
     SET status = 3, -- FAILED
-        result = '已过期', reported_at = (SELECT moment.at FROM moment), updated_at = (SELECT moment.at FROM moment)
+        result = $2::text, reported_at = (SELECT moment.at FROM moment), updated_at = (SELECT moment.at FROM moment)
     FROM stale s
     WHERE t.task_id = s.task_id
 ),
@@ -221,6 +221,11 @@ logged AS (
 SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s
 `
 
+type TaskExpireParams struct {
+	BatchSize int32
+	Result    string
+}
+
 type TaskExpireRow struct {
 	Expired   int64
 	Unreached int64
@@ -228,8 +233,8 @@ type TaskExpireRow struct {
 
 // TaskExpire fails up to batch_size PENDING tasks that have expired. It returns how many there were, and how many of them belong to a
 // notification or a send-once message (unreached).
-func (q *Queries) TaskExpire(ctx context.Context, batchSize int32) (TaskExpireRow, error) {
-	row := q.db.QueryRow(ctx, taskExpire, batchSize)
+func (q *Queries) TaskExpire(ctx context.Context, arg TaskExpireParams) (TaskExpireRow, error) {
+	row := q.db.QueryRow(ctx, taskExpire, arg.BatchSize, arg.Result)
 	var i TaskExpireRow
 	err := row.Scan(&i.Expired, &i.Unreached)
 	return i, err
@@ -358,8 +363,8 @@ recovered AS (
         ),
         failed_app_id = t.processing_app_id,
         reported_at = CASE WHEN e.again THEN t.reported_at ELSE (SELECT moment.at FROM moment) END,
-        result = CASE WHEN e.again THEN '处理超时，自动重试' WHEN e.is_last THEN '处理超时，结果不明，不再重发'
-            ELSE '处理超时，超过最大重试次数' END,
+        result = CASE WHEN e.again THEN $3::text WHEN e.is_last THEN $4::text
+            ELSE $5::text END,
         processing_app_id = NULL,
         lease_until = NULL,
         updated_at = (SELECT moment.at FROM moment)
@@ -384,6 +389,9 @@ FROM expired e
 type TaskRecoverParams struct {
 	MaxRetryCount int16
 	TaskIds       []string
+	TimedOut      string
+	Unclear       string
+	TimedOutLast  string
 }
 
 type TaskRecoverRow struct {
@@ -398,7 +406,13 @@ type TaskRecoverRow struct {
 // of its sender, decides whether it is sent again. SKIP LOCKED: a sweep never waits for a report. lease_id stays, so that a late SUCCESS
 // of this lease can still settle the task.
 func (q *Queries) TaskRecover(ctx context.Context, arg TaskRecoverParams) (TaskRecoverRow, error) {
-	row := q.db.QueryRow(ctx, taskRecover, arg.MaxRetryCount, arg.TaskIds)
+	row := q.db.QueryRow(ctx, taskRecover,
+		arg.MaxRetryCount,
+		arg.TaskIds,
+		arg.TimedOut,
+		arg.Unclear,
+		arg.TimedOutLast,
+	)
 	var i TaskRecoverRow
 	err := row.Scan(
 		&i.Retried,
@@ -566,8 +580,8 @@ settled AS (
         processing_app_id = CASE WHEN v.wants_retry THEN NULL ELSE v.app_id END,
         lease_until = NULL,
         result = left(
-            CASE v.effect WHEN 'exhausted' THEN '超过最大重试次数: ' ELSE '' END
-            || coalesce(v.error_message, CASE v.effect WHEN 'success' THEN '发送成功' ELSE '发送失败' END),
+            CASE v.effect WHEN 'exhausted' THEN $11::text ELSE '' END
+            || coalesce(v.error_message, CASE v.effect WHEN 'success' THEN $12::text ELSE $13::text END),
             500
         ),
         updated_at = v.at
@@ -611,6 +625,9 @@ type TaskReportParams struct {
 	RequestData       [][]byte
 	MaxRetryCounts    []int16
 	ProviderNos       []string
+	GaveUp            string
+	Sent              string
+	NotSent           string
 }
 
 type TaskReportRow struct {
@@ -640,6 +657,9 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 		arg.RequestData,
 		arg.MaxRetryCounts,
 		arg.ProviderNos,
+		arg.GaveUp,
+		arg.Sent,
+		arg.NotSent,
 	)
 	if err != nil {
 		return nil, err

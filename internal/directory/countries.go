@@ -29,12 +29,17 @@ func defaultRegion(no, prefix string) *string {
 	return nil
 }
 
+// errNotOfPrefix is the fault of a region whose numbers do not have a dial prefix.
+func errNotOfPrefix(prefix string) error {
+	return fault.InvalidField("region", fault.NotAllowed, phone.RegionsOf(prefix))
+}
+
 // CreateCountry adds a country. Faults: exists, for the number and for a prefix that is taken in the region;
 // request.invalid.
 func (s *Service) CreateCountry(ctx context.Context, c Country) (dbq.Country, error) {
 	switch {
 	case c.Region != nil && !phone.HasDialPrefix(*c.Region, c.DialPrefix):
-		return dbq.Country{}, fault.InvalidField("region", fault.NotAllowed, nil)
+		return dbq.Country{}, errNotOfPrefix(c.DialPrefix)
 	case c.Region == nil && !c.AnyRegion:
 		c.Region = defaultRegion(c.No, c.DialPrefix)
 	}
@@ -96,7 +101,7 @@ func (p *CountryPatch) resolveRegion(was dbq.Country) error {
 	case p.Region == nil:
 		p.Region = defaultRegion(p.No, prefix)
 	case !phone.HasDialPrefix(*p.Region, prefix):
-		return fault.InvalidField("region", fault.NotAllowed, nil)
+		return errNotOfPrefix(prefix)
 	}
 	if p.Version == nil {
 		p.Version = &was.Version

@@ -1,6 +1,7 @@
 package directory_test
 
 import (
+	"strings"
 	"testing"
 
 	"lksms/gen/api"
@@ -54,6 +55,8 @@ func TestARegionIsOfItsDialPrefix(t *testing.T) {
 	for _, region := range []string{"CN", "ZZ", "XX"} {
 		if a := b.Expect(422, "request.invalid", "POST", path, map[string]any{"country_no": "n", "name": "n", "dial_prefix": "1", "region": region}); a.Fields() != "region" {
 			t.Errorf("%s names %s", region, a.Fields())
+		} else if told := a.Body.Error.Fields[0].Message; !strings.Contains(told, ", CA, ") || strings.Contains(told, "nil") {
+			t.Errorf("%s: %s", region, told)
 		}
 	}
 	b.AddCountry("n", "1", nil)

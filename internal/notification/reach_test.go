@@ -39,7 +39,7 @@ func TestCountriesConcernPhoneNumbersAlone(t *testing.T) {
 	if users, _, _ := told(t, p.Seen()[0]); !slices.Equal(users, []string{"+14155552671", "ding-u1"}) {
 		t.Errorf("told %v", users)
 	}
-	if got := recipientOf(t, ding, "u3"); *got.LastError != "收件人在该渠道没有地址" {
+	if got := recipientOf(t, ding, "u3"); *got.LastError != "收件人在该通道没有地址" {
 		t.Errorf("%+v", got)
 	}
 	for _, id := range []int64{now.Items[1].NotificationID, planned.Items[0].NotificationID} {

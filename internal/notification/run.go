@@ -13,6 +13,7 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
+	"lksms/internal/result"
 )
 
 // runBatch is how many notifications one transaction runs. Each may have thousands of recipients.
@@ -121,13 +122,13 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, origin q
 	title, missing := fill(*n.Title, payload, titleMost)
 	content, more := fill(*n.Content, payload, contentMost)
 	if missing = distinct(append(missing, more...)); len(missing) > 0 {
-		return s.fail(ctx, n.ID, failReason{"模板缺少参数: " + strings.Join(missing, ", "), "parameters"})
+		return s.fail(ctx, n.ID, failReason{result.MissingParameters + strings.Join(missing, ", "), "parameters"})
 	}
 	if utf8.RuneCountInString(title) > titleMost || utf8.RuneCountInString(content) > contentMost {
 		return s.fail(ctx, n.ID, tooLong)
 	}
 	if n.Channel == directory.SMS && utf8.RuneCountInString(content) > smsMost {
-		return s.fail(ctx, n.ID, failReason{fmt.Sprintf("渲染后的短信超过 %d 个字符", smsMost), tooLong.label})
+		return s.fail(ctx, n.ID, failReason{fmt.Sprintf(result.SMSTooLong, smsMost), tooLong.label})
 	}
 	params, err := encodeJSON(payload)
 	if err != nil {
@@ -197,11 +198,11 @@ func (s *Service) recipients(ctx context.Context, n dbq.NotificationDueRow) ([]s
 type failReason struct{ remark, label string }
 
 var (
-	internalError = failReason{"内部错误，无法通知", "internal"}
-	expired       = failReason{"已过期", "expired"}
-	noTemplate    = failReason{"该业务类型在该渠道没有启用的模板", "template"}
-	tooLong       = failReason{"渲染后的标题或正文过长", "too_long"}
-	empty         = failReason{"渲染后的消息为空", "empty"}
+	internalError = failReason{result.Internal, "internal"}
+	expired       = failReason{result.Expired, "expired"}
+	noTemplate    = failReason{result.NoTemplate, "template"}
+	tooLong       = failReason{result.TooLong, "too_long"}
+	empty         = failReason{result.Empty, "empty"}
 )
 
 // fail records why a notification cannot run now. One with reminders that ran before goes on with the next reminder;

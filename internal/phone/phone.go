@@ -3,6 +3,7 @@ package phone
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -98,6 +99,18 @@ const unknownRegion = "ZZ"
 func HasDialPrefix(region, prefix string) bool {
 	code := phonenumbers.GetCountryCodeForRegion(region)
 	return code != 0 && strings.HasPrefix(prefix, strconv.Itoa(code))
+}
+
+// RegionsOf returns the regions with HasDialPrefix, sorted.
+func RegionsOf(prefix string) []string {
+	var regions []string
+	for n := 1; n <= min(3, len(prefix)); n++ { // calling codes have up to three digits, and none is the start of another
+		if code, err := strconv.Atoi(prefix[:n]); err == nil {
+			regions = append(regions, phonenumbers.GetRegionCodesForCountryCode(code)...)
+		}
+	}
+	slices.Sort(regions)
+	return regions
 }
 
 // SharesCallingCode reports whether a region has its calling code in common with other regions, so that the code

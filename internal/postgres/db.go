@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -175,9 +176,17 @@ const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enabl
 	` SET LOCAL enable_sort = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off;` +
 	` SET LOCAL plan_cache_mode = force_generic_plan`
 
+// errNested is the error of a program that is wrong.
+var errNested = errors.New("a dispatch statement was run inside another transaction")
+
 // Dispatch runs the statements of queue_claim.sql, queue_settle.sql and queue_order.sql in a transaction of their
 // own, with plans that do not depend on statistics.
+//
+// It fails in a transaction of Tx: its own could wait for what that holds, for ever, and would not be undone with it.
 func (db *DB) Dispatch(ctx context.Context, fn func(q *dbq.Queries) error) error {
+	if db.InTx(ctx) {
+		return errNested
+	}
 	return pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: dispatchBegin}, func(tx pgx.Tx) error {
 		return fn(dbq.New(tx))
 	})

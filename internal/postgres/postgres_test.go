@@ -17,6 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"lksms/gen/dbq"
 	"lksms/internal/config"
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
@@ -517,5 +518,23 @@ func TestTheMigrationOfNamesKeepsThem(t *testing.T) {
 		(SELECT count(*) FROM notifications WHERE dedup_key IS NOT NULL), (SELECT count(*) FROM subscribe_messages)`,
 	).Scan(&tasks, &named, &notifications, &messages); err != nil || tasks != 2 || named != 1 || notifications != 2 || messages != 1 {
 		t.Errorf("%d tasks, %d of them named, %d named notifications and %d messages are left, %v", tasks, named, notifications, messages, err)
+	}
+}
+
+func TestADispatchStatementIsRefusedInsideAnotherTransaction(t *testing.T) {
+	t.Parallel()
+	db, err := postgres.Open(t.Context(), pgtest.New(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	run := func(ctx context.Context) error {
+		return db.Dispatch(ctx, func(*dbq.Queries) error { return nil })
+	}
+	if err := db.Tx(t.Context(), run); err == nil {
+		t.Error("it ran")
+	}
+	if err := run(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"lksms/internal/push/driver"
 	"lksms/internal/queue"
 	"lksms/internal/queue/claim"
+	"lksms/internal/result"
 )
 
 // batch holds the claimed tasks and their messages.
@@ -25,10 +26,6 @@ type batch struct {
 	version  int64     // version of the sender at the claim
 	circuit  circuit
 }
-
-// unclearFailed is the start of the result of a task with an unclear outcome, if the sender or the task does not
-// allow to send it again.
-const unclearFailed = "结果不明，不再重发: "
 
 // Reasons for returning leases.
 const (
@@ -115,15 +112,15 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 	return b, nil
 }
 
-// result is the outcome of one message of a batch.
-type result struct {
+// answer is the outcome of one message of a batch.
+type answer struct {
 	i       int // index in the batch
 	outcome driver.Outcome
 }
 
 // send sends a batch, reports the outcomes, updates the circuit breaker, and returns the leases that are left.
 func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unused {
-	outcomes := make(chan result, len(b.rows))
+	outcomes := make(chan answer, len(b.rows))
 	left := make(map[int]queue.Unused, len(b.rows))
 	for i, u := range unused(b.rows, "") {
 		left[i] = u
@@ -133,11 +130,11 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 	go func() {
 		defer close(reported)
 		for k := range outcomes {
-			results := []result{k}
+			results := []answer{k}
 			for len(outcomes) > 0 {
 				results = append(results, <-outcomes)
 			}
-			var settled []result
+			var settled []answer
 			for _, k := range results {
 				t.count(k.outcome)
 				if k.outcome.Trouble {
@@ -150,7 +147,7 @@ func (w *worker) send(ctx context.Context, current *setup, b batch) []queue.Unus
 			w.report(current, b, settled)
 		}
 	}()
-	current.driver.Send(ctx, b.messages, func(i int, o driver.Outcome) { outcomes <- result{i, o} })
+	current.driver.Send(ctx, b.messages, func(i int, o driver.Outcome) { outcomes <- answer{i, o} })
 	close(outcomes)
 	<-reported
 
@@ -200,7 +197,7 @@ func (w *worker) release(b batch, leases []queue.Unused) {
 }
 
 // report reports outcomes.
-func (w *worker) report(current *setup, b batch, all []result) {
+func (w *worker) report(current *setup, b batch, all []answer) {
 	var reports []queue.Report
 	unclear := dbq.DeliveryUnclearParams{SenderNo: w.senderNo}
 	for _, k := range all {
@@ -216,7 +213,7 @@ func (w *worker) report(current *setup, b batch, all []result) {
 			if !b.last[k.i] {
 				continue
 			}
-			o.Permanent, o.Error = true, unclearFailed+o.Error
+			o.Permanent, o.Error = true, result.UnclearFrom+o.Error
 		}
 		reports = append(reports, current.reportOf(row, o))
 	}

@@ -8,6 +8,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/result"
 )
 
 // Cancel ends a PENDING task and logs that by did it. Faults: task.not_found, task.not_pending.
@@ -39,7 +40,7 @@ func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by stri
 // Expire ends the tasks whose time is over before anybody took them, as FAILED, and returns how many.
 func (s *Service) Expire(ctx context.Context) (int, error) {
 	return s.inBatches(ctx, "end expired tasks", sweepBatch, func(q *dbq.Queries) (int64, error) {
-		row, err := q.TaskExpire(ctx, sweepBatch)
+		row, err := q.TaskExpire(ctx, dbq.TaskExpireParams{BatchSize: sweepBatch, Result: result.Expired})
 		s.unreached.WithLabelValues("expired").Add(float64(row.Unreached))
 		return row.Expired, err
 	})

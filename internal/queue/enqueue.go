@@ -10,6 +10,7 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/logtext"
+	"lksms/internal/result"
 	"lksms/internal/segment"
 )
 
@@ -35,9 +36,9 @@ type Person struct {
 type unreachable struct{ result, label string }
 
 var (
-	noAddress   = unreachable{"收件人在该渠道没有地址", "no_address"}
-	notServed   = unreachable{"收件人所在国家不在该公司或渠道的发送范围内", "country"}
-	notSigned   = unreachable{"该国家或渠道要求签名，而该消息没有签名", "signature"}
+	noAddress   = unreachable{result.NoAddress, "no_address"}
+	notServed   = unreachable{result.NotServed, "country"}
+	notSigned   = unreachable{result.NoSignature, "signature"}
 	reachable   = unreachable{}
 	faultReason = map[fault.Rule]unreachable{fault.CountryNotServed: notServed, fault.Required: notSigned}
 )

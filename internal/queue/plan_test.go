@@ -166,7 +166,7 @@ func dispatchOnce(t *testing.T, url string) {
 				_, err = q.TaskAge(t.Context(), dbq.TaskAgeParams{BatchSize: 10, RetryMaxWait: &wait, PriorityMaxWait: &wait})
 			}
 			if err == nil {
-				_, err = q.TaskExpire(t.Context(), 10)
+				_, err = q.TaskExpire(t.Context(), dbq.TaskExpireParams{BatchSize: 10})
 			}
 			return err
 		}); err != nil {

@@ -12,6 +12,7 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/merge"
 	"lksms/internal/postgres"
+	"lksms/internal/result"
 )
 
 // Report is what a sender says of a task (S0.4).
@@ -103,7 +104,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reports[a].TaskID, reports[b].TaskID) })
-	var p dbq.TaskReportParams
+	p := dbq.TaskReportParams{Sent: result.Sent, NotSent: result.NotSent, GaveUp: result.GaveUp}
 	for _, i := range order {
 		r := reports[i]
 		delay := s.rules.RetryDelay
@@ -266,7 +267,9 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
 	var row dbq.TaskRecoverRow
 	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		row, err = q.TaskRecover(ctx, dbq.TaskRecoverParams{TaskIds: ids, MaxRetryCount: int16(s.rules.MaxRetryCount)})
+		row, err = q.TaskRecover(ctx, dbq.TaskRecoverParams{TaskIds: ids, MaxRetryCount: int16(s.rules.MaxRetryCount),
+			TimedOut: result.TimedOut, TimedOutLast: result.TimedOutLast, Unclear: result.Unclear,
+		})
 		return err
 	})
 	if err != nil {

@@ -153,7 +153,7 @@ var chinese = &Catalogue{
 		fault.DefaultContentExists:   "该手机号已有默认内容，请修改现有的内容。",
 		fault.DefaultContentSent:     "该手机号的默认内容已发送过：请填写 content，或重置默认内容。",
 		fault.CompanyNotFound:        "公司不存在。",
-		fault.ChannelNotFound:        "渠道不存在。",
+		fault.ChannelNotFound:        "通道不存在。",
 		fault.CountryNotFound:        "国家不存在。",
 		fault.SenderNotFound:         "发送方不存在。",
 		fault.RouteRuleNotFound:      "路由不存在。",
@@ -192,7 +192,7 @@ var chinese = &Catalogue{
 		fault.Duplicate:          "重复，或包含重复项",
 		fault.OnlyForSenders:     "只允许用于 send 角色的用户",
 		fault.OnlyForBoundRoles:  "只允许用于 submit 或 read 角色的用户：请省略；用户已有公司时请设为 null",
-		fault.CountryNotServed:   "所在国家不在该公司或渠道的发送范围内",
+		fault.CountryNotServed:   "所在国家不在该公司或通道的发送范围内",
 		fault.NotThere:           "所引用的对象不存在",
 		fault.BelowZero:          "会使余额变为负数",
 		fault.InThePast:          "已过去，或早于允许的时间",
@@ -202,7 +202,7 @@ var chinese = &Catalogue{
 		fault.GiveAgain:          "必须重新填写：地址、类型或校验方式改变时，不会保留已隐藏的值",
 		fault.MadeLikeAKey:       "与 API 密钥格式相同，请换一个密码",
 		fault.TooManyBytes:       "按 JSON 计最多 %v 字节",
-		fault.TooManyTogether:    "相对于渠道数和人数，项数过多：最多 %v 项",
+		fault.TooManyTogether:    "相对于通道数和人数，项数过多：最多 %v 项",
 		fault.NothingElseIsKnown: "不正确",
 	},
 	Recovered:   "成功恢复 %d 个僵尸任务",
@@ -299,12 +299,15 @@ func (c *Catalogue) rule(f fault.Field) string {
 		return text
 	}
 	limit := f.Limit
-	if values, ok := limit.([]any); ok {
+	switch values := limit.(type) {
+	case []any:
 		words := make([]string, len(values))
 		for i, v := range values {
 			words[i] = fmt.Sprint(v)
 		}
 		limit = strings.Join(words, ", ")
+	case []string:
+		limit = strings.Join(values, ", ")
 	}
 	return fmt.Sprintf(text, limit)
 }
