@@ -41,7 +41,7 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 		case s.db.InTx(ctx) && isNamed:
 			b.repeats = append(b.repeats, i)
 		case s.db.InTx(ctx):
-			b.takeDefault(ctx, i, row, err)
+			b.takeDefault(ctx, i, sub, row, err)
 		default:
 			if isNamed { // the first of its name must be there before it
 				b.store(ctx)
@@ -67,6 +67,7 @@ type submitting struct {
 	rows    []stored
 	named   map[string]bool // dedup keys of rows
 	repeats []int           // outcomes of submissions whose dedup key one of rows has
+	broken  error           // why the transaction must not be committed
 }
 
 // stored is a task that is going to be stored.
@@ -84,17 +85,9 @@ func (b *submitting) add(i int, row newTask, isDefault bool) {
 }
 
 // takeDefault consumes the default content for a submission that has no text, unless its dedup key is taken or it is wrong.
-func (b *submitting) takeDefault(ctx context.Context, i int, row newTask, wrong error) {
-	if row.DedupKey != nil {
-		first, err := b.s.repeated(ctx, row.Submission, b.origin)
-		switch {
-		case err != nil:
-			b.outcomes[i].Err = err
-			return
-		case first != nil:
-			b.outcomes[i].Submitted = *first
-			return
-		}
+func (b *submitting) takeDefault(ctx context.Context, i int, sub Submission, row newTask, wrong error) {
+	if b.isRepeat(ctx, i, sub) {
+		return
 	}
 	if wrong == nil {
 		wrong = b.s.db.Tx(ctx, func(ctx context.Context) (err error) {
@@ -102,11 +95,38 @@ func (b *submitting) takeDefault(ctx context.Context, i int, row newTask, wrong 
 			return err
 		})
 	}
-	if wrong != nil {
+	switch {
+	case wrong == nil:
+		b.add(i, row, true)
+	case !b.isRepeat(ctx, i, sub): // asked again: the first of the name may have consumed the default content meanwhile
 		b.outcomes[i].Err = wrong
+	}
+}
+
+// isRepeat reports whether the outcome of a submission is known: that of the first of its name, or that it cannot be looked up.
+func (b *submitting) isRepeat(ctx context.Context, i int, sub Submission) bool {
+	if sub.DedupKey == nil {
+		return false
+	}
+	first, err := b.s.repeated(ctx, sub, b.origin)
+	if first != nil {
+		b.outcomes[i].Submitted = *first
+	}
+	b.outcomes[i].Err = err
+	return first != nil || err != nil
+}
+
+// giveBack lets the default content of a row be sent again, because the row was not stored.
+func (b *submitting) giveBack(ctx context.Context, row stored) {
+	if !row.isDefault {
 		return
 	}
-	b.add(i, row, true)
+	err := b.s.db.Tx(ctx, func(ctx context.Context) error {
+		return b.s.templates.ReturnDefault(ctx, row.CompanyID, row.recipient)
+	})
+	if err != nil {
+		b.broken = err
+	}
 }
 
 // portionMost is how many messages of a batch without an Idempotency-Key are stored by one transaction, and how many refused ones are
@@ -149,10 +169,12 @@ func (b *submitting) storePortion(ctx context.Context, rows []stored) {
 		switch {
 		case result.Err != nil:
 			b.outcomes[row.outcome].Err = result.Err
+			b.giveBack(ctx, row)
 		case result.Out:
 			b.outcomes[row.outcome].Submitted = row.submitted()
 		default:
 			taken = append(taken, row)
+			b.giveBack(ctx, row)
 		}
 	}
 	if len(taken) == 0 {
@@ -177,16 +199,11 @@ func (b *submitting) storePortion(ctx context.Context, rows []stored) {
 	}
 }
 
-// firsts gives the tasks that the dedup keys of others name. Default contents that those others consumed may be sent again.
+// firsts gives the tasks that the dedup keys of others name.
 func (b *submitting) firsts(ctx context.Context, taken []stored) ([]*Submitted, error) {
 	subs := make([]Submission, len(taken))
 	for i, row := range taken {
 		subs[i] = row.Submission
-		if row.isDefault {
-			if err := b.s.templates.ReturnDefault(ctx, row.CompanyID, row.recipient); err != nil {
-				return nil, err
-			}
-		}
 	}
 	return b.s.allRepeated(ctx, subs, b.origin)
 }
@@ -208,7 +225,7 @@ func (b *submitting) repeat(ctx context.Context, subs []Submission) {
 			o.Err = err
 		case firsts[i] != nil:
 			o.Submitted = *firsts[i]
-		default: // the first could not be stored
+		default: // the first could not be stored; this may consume a default content when ranks are locked
 			o.Submitted, o.Err = b.s.Submit(ctx, subs[of], b.origin)
 		}
 	}
@@ -216,6 +233,9 @@ func (b *submitting) repeat(ctx context.Context, subs []Submission) {
 
 // ended gives the outcomes, or the error of the database if it is the only one to tell.
 func (b *submitting) ended(ctx context.Context) ([]Outcome, error) {
+	if b.broken != nil {
+		return nil, b.broken
+	}
 	var gone error
 	made := 0
 	for _, o := range b.outcomes {

@@ -156,15 +156,16 @@ func TestTheFirstOfANameInABatchIsTheFirst(t *testing.T) {
 				map[string]any{"phone_number": "13800138002", "dedup_key": "before"},
 				map[string]any{"phone_number": "13800138003", "dedup_key": "m"},
 				map[string]any{"phone_number": "13800138003", "content": "z", "dedup_key": "m"},
-				map[string]any{"phone_number": "13800138004", "dedup_key": "n"}, // has no default content
+				map[string]any{"phone_number": "13800138004", "dedup_key": "n"},      // has no default content
+				map[string]any{"phone_number": "10000000000", "dedup_key": "before"}, // is no number
 			}}, headers...)).Items
-			for i, want := range []string{"x", "x", "x", "409", "y", "默认2", "409", "before", "默认3", "默认3", "422"} {
+			for i, want := range []string{"x", "x", "x", "409", "y", "默认2", "409", "before", "默认3", "默认3", "422", "before"} {
 				switch item := items[i]; {
 				case item.Code != 200:
 					if fmt.Sprint(item.Code) != want {
 						t.Errorf("item %d: %d %s, want %s", i, item.Code, *item.Message, want)
 					}
-				case *item.FinalContent != want || (item.Deduplicated != nil) != slices.Contains([]int{1, 2, 7, 9}, i):
+				case *item.FinalContent != want || (item.Deduplicated != nil) != slices.Contains([]int{1, 2, 7, 9, 11}, i):
 					t.Errorf("item %d: %+v, want %s", i, item, want)
 				}
 			}
@@ -250,6 +251,43 @@ func TestADefaultContentIsKeptIfTheNameIsTakenMeanwhile(t *testing.T) {
 	}
 }
 
+// A message that is refused when it is stored, because the directory has changed meanwhile, consumes nothing.
+func TestADefaultContentIsKeptIfItsMessageIsRefusedMeanwhile(t *testing.T) {
+	b := apptest.New(t)
+	numbers := []string{"13800138001", "13800138002"}
+	for _, number := range numbers {
+		b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": number, "content": "x"})
+	}
+	other, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback(t.Context())
+	if _, err := other.Exec(t.Context(), "SELECT FROM default_contents WHERE phone_number = $1 FOR UPDATE", numbers[1]); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan apptest.Answer, 1)
+	go func() {
+		done <- b.Call("POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
+			map[string]any{"phone_number": numbers[0], "dedup_key": "k"},
+			map[string]any{"phone_number": numbers[1]},
+			map[string]any{"phone_number": apptest.Phone, "content": "y", "sign": "公司"},
+		}}, apptest.KeyHeader, "one")
+	}()
+	apptest.Eventually(t, "the batch waits", func() bool { return b.Count("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0 })
+	b.Expect(200, "", "PATCH", "/api/v1/admin/channels/sms", map[string]any{"signature_required": true})
+	if err := other.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sent := apptest.Decode[api.SentBatch](t, <-done)
+	if codes := [3]int{sent.Items[0].Code, sent.Items[1].Code, sent.Items[2].Code}; codes != [3]int{422, 422, 200} {
+		t.Errorf("%v", codes)
+	}
+	if n := b.Count("SELECT count(*) FROM default_contents WHERE is_sent"); n != 0 {
+		t.Errorf("%d default contents are consumed", n)
+	}
+}
+
 // The answer says what will be sent at every door, and so do the logs. Without a sign it is the text (S0.1).
 func TestTheFinalContentHasTheSignOfTheRequest(t *testing.T) {
 	b := apptest.New(t)
@@ -312,6 +350,27 @@ func TestFiftyAtOnceWithOneDedupKeyMakeOneTask(t *testing.T) {
 				t.Errorf("%d tasks, %d ids, %d of them new", n, len(ids), fresh)
 			}
 		})
+	}
+}
+
+func TestBatchesAtOnceWithOneDedupKeyAndADefaultContentMakeOneTask(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "x"})
+	body := map[string]any{"messages": []any{map[string]any{"phone_number": apptest.Phone, "dedup_key": "k"}}}
+	answers := make([]apptest.Answer, 20)
+	apptest.Together(len(answers), func(i int) {
+		answers[i] = b.Call("POST", "/api/v1/sms/send-batch", body, apptest.KeyHeader, fmt.Sprint("key-", i))
+	})
+	ids := map[string]bool{}
+	for _, a := range answers {
+		item := apptest.Decode[api.SentBatch](t, a).Items[0]
+		if item.TaskID == nil {
+			t.Fatalf("got %s", a.Raw)
+		}
+		ids[*item.TaskID] = true
+	}
+	if n := b.Count("SELECT count(*) FROM tasks"); n != 1 || len(ids) != 1 {
+		t.Errorf("%d tasks, %d ids", n, len(ids))
 	}
 }
 

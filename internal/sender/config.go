@@ -182,26 +182,27 @@ type Stored struct {
 	Config []byte
 }
 
-// changed returns the configuration to store after a change; a nil config keeps the current one. The configuration of
-// an app is not sealed.
-func (c *Configs) changed(before dbq.SenderListRow, newKind *string, config []byte) ([]byte, error) {
+// changed returns the configuration to store after a change, and whether it holds parts of the one before; a nil config
+// keeps the current one. The configuration of an app is not sealed.
+func (c *Configs) changed(before dbq.SenderListRow, newKind *string, config []byte) (changed []byte, usesBefore bool, err error) {
 	kind := before.Kind
 	if newKind != nil {
 		kind = *newKind
 	}
 	switch {
 	case kind == KindApp && (config != nil || before.Kind == KindApp):
-		return config, nil
+		return config, false, nil
 	case kind == KindApp:
-		return dropSecrets(before.Kind, before.Config)
+		changed, err = dropSecrets(before.Kind, before.Config)
+		return changed, true, err
 	}
 	if config == nil {
-		var err error
 		if config, err = c.Show(before.Kind, before.SenderNo, before.Config); err != nil {
-			return nil, err
+			return nil, true, err
 		}
 	}
-	return c.Seal(kind, before.SenderNo, config, &Stored{Kind: before.Kind, Config: before.Config})
+	changed, err = c.Seal(kind, before.SenderNo, config, &Stored{Kind: before.Kind, Config: before.Config})
+	return changed, true, err
 }
 
 // Seal checks the configuration of a driven sender and seals its secrets for storage. Secrets that are left out or

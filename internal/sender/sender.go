@@ -117,11 +117,12 @@ func (s *Service) Update(ctx context.Context, p dbq.SenderUpdateParams) (row dbq
 		if err != nil {
 			return row, err
 		}
-		if p.Config, err = s.configs.changed(before, p.Kind, p.Config); err != nil {
+		var usesBefore bool
+		if p.Config, usesBefore, err = s.configs.changed(before, p.Kind, p.Config); err != nil {
 			return row, err
 		}
-		if p.Version == nil && (before.Kind != KindApp || p.Kind != nil && *p.Kind != KindApp) {
-			p.Version = &before.Version // the kept secrets belong to this version
+		if p.Version == nil && usesBefore {
+			p.Version = &before.Version
 		}
 	}
 	err = s.directory.Change(ctx, func(ctx context.Context) error {
