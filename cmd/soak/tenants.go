@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/oapi-codegen/nullable"
 
 	"lksms/gen/api"
 	"lksms/internal/snapshot"
@@ -99,7 +100,7 @@ func checkCreated(what string, err error, answer interface{ Status() string }) e
 func (t *tenants) setUp(ctx context.Context) error {
 	c := t.load.clients[0]
 	region := "CN"
-	country, err := c.CreateCountryWithResponse(ctx, nil, api.CountryRequest{CountryNo: "CN", Name: "China", DialPrefix: "86", Region: &region})
+	country, err := c.CreateCountryWithResponse(ctx, nil, api.CountryRequest{CountryNo: "CN", Name: "China", DialPrefix: "86", Region: nullable.NewNullableWithValue(region)})
 	if err := checkCreated("country", err, country); err != nil {
 		return err
 	}

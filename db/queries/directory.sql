@@ -23,9 +23,8 @@ LIMIT @page_limit::integer;
 
 -- name: CompanyUpdate :execrows
 UPDATE companies
-SET name = coalesce(sqlc.narg(name), name), weight = coalesce(sqlc.narg(weight), weight),
-    version = version + 1, updated_at = now()
-WHERE company_no = @company_no AND version = coalesce(sqlc.narg(version), version);
+SET name = @name, weight = @weight, version = version + 1, updated_at = now()
+WHERE company_no = @company_no AND version = @version;
 
 -- name: CompanyAllow :exec
 WITH company AS (
@@ -68,14 +67,11 @@ WHERE c.id < @before_id AND (sqlc.narg(channel)::text IS NULL OR c.channel = sql
 ORDER BY c.id DESC
 LIMIT @page_limit::integer;
 
--- ChannelUpdate changes the given fields. clear lists the optional fields to set to null.
 -- name: ChannelUpdate :execrows
 UPDATE channels
-SET name = coalesce(sqlc.narg(name), name), signature_required = coalesce(sqlc.narg(signature_required), signature_required),
-    retry_minutes = CASE WHEN NOT 'retry_minutes' = ANY (@clear::text[])
-        THEN coalesce(sqlc.narg(retry_minutes)::bigint[], retry_minutes) END,
+SET name = @name, signature_required = @signature_required, retry_minutes = sqlc.narg(retry_minutes)::bigint[],
     version = version + 1, updated_at = now()
-WHERE channel = @channel AND version = coalesce(sqlc.narg(version), version);
+WHERE channel = @channel AND version = @version;
 
 -- name: ChannelServe :exec
 WITH served AS (
@@ -119,10 +115,9 @@ LIMIT @page_limit::integer;
 
 -- name: CountryUpdate :execrows
 UPDATE countries
-SET name = coalesce(sqlc.narg(name), name), dial_prefix = coalesce(sqlc.narg(dial_prefix), dial_prefix),
-    region = CASE WHEN @moves::boolean THEN sqlc.narg(region)::text ELSE region END,
-    signature_required = coalesce(sqlc.narg(signature_required), signature_required), version = version + 1, updated_at = now()
-WHERE country_no = @country_no AND version = coalesce(sqlc.narg(version), version);
+SET name = @name, dial_prefix = @dial_prefix, region = sqlc.narg(region), signature_required = @signature_required,
+    version = version + 1, updated_at = now()
+WHERE country_no = @country_no AND version = @version;
 
 -- name: CountryDelete :execrows
 DELETE FROM countries WHERE country_no = @country_no;

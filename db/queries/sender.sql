@@ -75,39 +75,24 @@ WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no =
 ORDER BY s.id DESC
 LIMIT @page_limit::integer;
 
--- SenderUpdate changes the given fields. clear lists the optional fields to set to null. A changed interval counts from the last claim:
--- the sender is ready when the tasks of that claim have had the new interval each (S4.4). Setting config, kind or status closes the
--- circuit breaker, because it may have repaired the sender. Changed thresholds are written to the ledger.
+-- SenderUpdate writes all that can be changed of a sender. A changed interval counts from the last claim: the sender is ready when the
+-- tasks of that claim have had the new interval each (S4.4). is_mended closes the circuit breaker. Changed thresholds are written to the
+-- ledger.
 -- name: SenderUpdate :execrows
 WITH before AS MATERIALIZED (
-    SELECT s.id, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = @sender_no FOR UPDATE
+    SELECT s.id, s.interval_ms, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = @sender_no FOR UPDATE
 ),
 changed AS (
     UPDATE senders s
-    SET name = coalesce(sqlc.narg(name), s.name),
-        kind = coalesce(sqlc.narg(kind), s.kind),
-        status = coalesce(sqlc.narg(status), s.status),
-        sort = coalesce(sqlc.narg(sort)::double precision::numeric, s.sort),
-        is_shared = coalesce(sqlc.narg(is_shared), s.is_shared),
-        interval_ms = coalesce(sqlc.narg(interval_ms), s.interval_ms),
-        per_minute = CASE WHEN 'per_minute' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(per_minute), s.per_minute) END,
-        per_hour = CASE WHEN 'per_hour' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(per_hour), s.per_hour) END,
-        per_day = CASE WHEN 'per_day' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(per_day), s.per_day) END,
-        per_month = CASE WHEN 'per_month' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(per_month), s.per_month) END,
-        time_zone = coalesce(sqlc.narg(time_zone), s.time_zone),
-        lease_seconds = CASE WHEN 'lease_seconds' = ANY (@clear::text[]) THEN NULL
-            ELSE coalesce(sqlc.narg(lease_seconds), s.lease_seconds) END,
-        sign = CASE WHEN 'sign' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(sign), s.sign) END,
-        segment_size = CASE WHEN 'segment_size' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(segment_size), s.segment_size) END,
-        low_warning = CASE WHEN 'low_warning' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(low_warning), s.low_warning) END,
-        low_switch = CASE WHEN 'low_switch' = ANY (@clear::text[]) THEN NULL ELSE coalesce(sqlc.narg(low_switch), s.low_switch) END,
-        config = coalesce(sqlc.narg(config), s.config),
-        on_unclear = coalesce(sqlc.narg(on_unclear), s.on_unclear),
-        version = s.version + 1, updated_at = now()
+    SET name = @name, kind = @kind, status = @status, sort = sqlc.arg(sort)::double precision::numeric, is_shared = @is_shared,
+        interval_ms = @interval_ms, per_minute = sqlc.narg(per_minute), per_hour = sqlc.narg(per_hour), per_day = sqlc.narg(per_day),
+        per_month = sqlc.narg(per_month), time_zone = @time_zone, lease_seconds = sqlc.narg(lease_seconds), sign = sqlc.narg(sign),
+        segment_size = sqlc.narg(segment_size), low_warning = sqlc.narg(low_warning), low_switch = sqlc.narg(low_switch),
+        config = @config, on_unclear = @on_unclear, version = s.version + 1, updated_at = now()
     FROM before b
-    WHERE s.id = b.id AND s.version = coalesce(sqlc.narg(version), s.version)
-    RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.low_warning AS low_warning_before, b.low_switch AS low_switch_before,
-        sqlc.narg(config)::jsonb IS NOT NULL OR sqlc.narg(kind)::text IS NOT NULL OR sqlc.narg(status)::text IS NOT NULL AS is_mended
+    WHERE s.id = b.id AND s.version = @version
+    RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
+        b.low_switch AS low_switch_before, @is_mended::boolean AS is_mended
 ),
 noted AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
@@ -129,7 +114,7 @@ counted_anew AS (
         probe_until = CASE WHEN NOT c.is_mended THEN st.probe_until END
     FROM changed c
     WHERE st.sender_id = c.id AND (
-        (sqlc.narg(interval_ms)::bigint IS NOT NULL AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
+        (c.interval_ms <> c.interval_before AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
     )
 )
 SELECT FROM changed;

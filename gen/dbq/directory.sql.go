@@ -157,28 +157,23 @@ func (q *Queries) ChannelServe(ctx context.Context, arg ChannelServeParams) erro
 
 const channelUpdate = `-- name: ChannelUpdate :execrows
 UPDATE channels
-SET name = coalesce($1, name), signature_required = coalesce($2, signature_required),
-    retry_minutes = CASE WHEN NOT 'retry_minutes' = ANY ($3::text[])
-        THEN coalesce($4::bigint[], retry_minutes) END,
+SET name = $1, signature_required = $2, retry_minutes = $3::bigint[],
     version = version + 1, updated_at = now()
-WHERE channel = $5 AND version = coalesce($6, version)
+WHERE channel = $4 AND version = $5
 `
 
 type ChannelUpdateParams struct {
-	Name              *string
-	SignatureRequired *bool
-	Clear             []string
+	Name              string
+	SignatureRequired bool
 	RetryMinutes      []int64
 	Channel           string
-	Version           *int64
+	Version           int64
 }
 
-// ChannelUpdate changes the given fields. clear lists the optional fields to set to null.
 func (q *Queries) ChannelUpdate(ctx context.Context, arg ChannelUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, channelUpdate,
 		arg.Name,
 		arg.SignatureRequired,
-		arg.Clear,
 		arg.RetryMinutes,
 		arg.Channel,
 		arg.Version,
@@ -324,16 +319,15 @@ func (q *Queries) CompanyList(ctx context.Context, arg CompanyListParams) ([]Com
 
 const companyUpdate = `-- name: CompanyUpdate :execrows
 UPDATE companies
-SET name = coalesce($1, name), weight = coalesce($2, weight),
-    version = version + 1, updated_at = now()
-WHERE company_no = $3 AND version = coalesce($4, version)
+SET name = $1, weight = $2, version = version + 1, updated_at = now()
+WHERE company_no = $3 AND version = $4
 `
 
 type CompanyUpdateParams struct {
-	Name      *string
-	Weight    *float64
+	Name      string
+	Weight    float64
 	CompanyNo string
-	Version   *int64
+	Version   int64
 }
 
 func (q *Queries) CompanyUpdate(ctx context.Context, arg CompanyUpdateParams) (int64, error) {
@@ -459,27 +453,24 @@ func (q *Queries) CountryList(ctx context.Context, arg CountryListParams) ([]Cou
 
 const countryUpdate = `-- name: CountryUpdate :execrows
 UPDATE countries
-SET name = coalesce($1, name), dial_prefix = coalesce($2, dial_prefix),
-    region = CASE WHEN $3::boolean THEN $4::text ELSE region END,
-    signature_required = coalesce($5, signature_required), version = version + 1, updated_at = now()
-WHERE country_no = $6 AND version = coalesce($7, version)
+SET name = $1, dial_prefix = $2, region = $3, signature_required = $4,
+    version = version + 1, updated_at = now()
+WHERE country_no = $5 AND version = $6
 `
 
 type CountryUpdateParams struct {
-	Name              *string
-	DialPrefix        *string
-	Moves             bool
+	Name              string
+	DialPrefix        string
 	Region            *string
-	SignatureRequired *bool
+	SignatureRequired bool
 	CountryNo         string
-	Version           *int64
+	Version           int64
 }
 
 func (q *Queries) CountryUpdate(ctx context.Context, arg CountryUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, countryUpdate,
 		arg.Name,
 		arg.DialPrefix,
-		arg.Moves,
 		arg.Region,
 		arg.SignatureRequired,
 		arg.CountryNo,

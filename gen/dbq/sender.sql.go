@@ -681,34 +681,19 @@ func (q *Queries) SenderStandings(ctx context.Context, senderNos []string) ([]Se
 
 const senderUpdate = `-- name: SenderUpdate :execrows
 WITH before AS MATERIALIZED (
-    SELECT s.id, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = $1 FOR UPDATE
+    SELECT s.id, s.interval_ms, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = $1 FOR UPDATE
 ),
 changed AS (
     UPDATE senders s
-    SET name = coalesce($2, s.name),
-        kind = coalesce($3, s.kind),
-        status = coalesce($4, s.status),
-        sort = coalesce($5::double precision::numeric, s.sort),
-        is_shared = coalesce($6, s.is_shared),
-        interval_ms = coalesce($7, s.interval_ms),
-        per_minute = CASE WHEN 'per_minute' = ANY ($8::text[]) THEN NULL ELSE coalesce($9, s.per_minute) END,
-        per_hour = CASE WHEN 'per_hour' = ANY ($8::text[]) THEN NULL ELSE coalesce($10, s.per_hour) END,
-        per_day = CASE WHEN 'per_day' = ANY ($8::text[]) THEN NULL ELSE coalesce($11, s.per_day) END,
-        per_month = CASE WHEN 'per_month' = ANY ($8::text[]) THEN NULL ELSE coalesce($12, s.per_month) END,
-        time_zone = coalesce($13, s.time_zone),
-        lease_seconds = CASE WHEN 'lease_seconds' = ANY ($8::text[]) THEN NULL
-            ELSE coalesce($14, s.lease_seconds) END,
-        sign = CASE WHEN 'sign' = ANY ($8::text[]) THEN NULL ELSE coalesce($15, s.sign) END,
-        segment_size = CASE WHEN 'segment_size' = ANY ($8::text[]) THEN NULL ELSE coalesce($16, s.segment_size) END,
-        low_warning = CASE WHEN 'low_warning' = ANY ($8::text[]) THEN NULL ELSE coalesce($17, s.low_warning) END,
-        low_switch = CASE WHEN 'low_switch' = ANY ($8::text[]) THEN NULL ELSE coalesce($18, s.low_switch) END,
-        config = coalesce($19, s.config),
-        on_unclear = coalesce($20, s.on_unclear),
-        version = s.version + 1, updated_at = now()
+    SET name = $2, kind = $3, status = $4, sort = $5::double precision::numeric, is_shared = $6,
+        interval_ms = $7, per_minute = $8, per_hour = $9, per_day = $10,
+        per_month = $11, time_zone = $12, lease_seconds = $13, sign = $14,
+        segment_size = $15, low_warning = $16, low_switch = $17,
+        config = $18, on_unclear = $19, version = s.version + 1, updated_at = now()
     FROM before b
-    WHERE s.id = b.id AND s.version = coalesce($21, s.version)
-    RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.low_warning AS low_warning_before, b.low_switch AS low_switch_before,
-        $19::jsonb IS NOT NULL OR $3::text IS NOT NULL OR $4::text IS NOT NULL AS is_mended
+    WHERE s.id = b.id AND s.version = $20
+    RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
+        b.low_switch AS low_switch_before, $21::boolean AS is_mended
 ),
 noted AS (
     INSERT INTO sender_ledger (sender_id, change, balance, low_warning, low_switch, remark, username)
@@ -730,7 +715,7 @@ counted_anew AS (
         probe_until = CASE WHEN NOT c.is_mended THEN st.probe_until END
     FROM changed c
     WHERE st.sender_id = c.id AND (
-        ($7::bigint IS NOT NULL AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
+        (c.interval_ms <> c.interval_before AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
     )
 )
 SELECT FROM changed
@@ -738,32 +723,32 @@ SELECT FROM changed
 
 type SenderUpdateParams struct {
 	SenderNo     string
-	Name         *string
-	Kind         *string
-	Status       *string
-	Sort         *float64
-	IsShared     *bool
-	IntervalMs   *int64
-	Clear        []string
+	Name         string
+	Kind         string
+	Status       string
+	Sort         float64
+	IsShared     bool
+	IntervalMs   int64
 	PerMinute    *int64
 	PerHour      *int64
 	PerDay       *int64
 	PerMonth     *int64
-	TimeZone     *string
+	TimeZone     string
 	LeaseSeconds *int64
 	Sign         *string
 	SegmentSize  *int64
 	LowWarning   *int64
 	LowSwitch    *int64
 	Config       []byte
-	OnUnclear    *string
-	Version      *int64
+	OnUnclear    string
+	Version      int64
+	IsMended     bool
 	Username     string
 }
 
-// SenderUpdate changes the given fields. clear lists the optional fields to set to null. A changed interval counts from the last claim:
-// the sender is ready when the tasks of that claim have had the new interval each (S4.4). Setting config, kind or status closes the
-// circuit breaker, because it may have repaired the sender. Changed thresholds are written to the ledger.
+// SenderUpdate writes all that can be changed of a sender. A changed interval counts from the last claim: the sender is ready when the
+// tasks of that claim have had the new interval each (S4.4). is_mended closes the circuit breaker. Changed thresholds are written to the
+// ledger.
 func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderUpdate,
 		arg.SenderNo,
@@ -773,7 +758,6 @@ func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int
 		arg.Sort,
 		arg.IsShared,
 		arg.IntervalMs,
-		arg.Clear,
 		arg.PerMinute,
 		arg.PerHour,
 		arg.PerDay,
@@ -787,6 +771,7 @@ func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int
 		arg.Config,
 		arg.OnUnclear,
 		arg.Version,
+		arg.IsMended,
 		arg.Username,
 	)
 	if err != nil {

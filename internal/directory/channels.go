@@ -51,31 +51,26 @@ func (s *Service) ListChannels(ctx context.Context, before int64, limit int) ([]
 	return rows, postgres.Wrap("list channels", err, nil)
 }
 
-// ChannelPatch is a change of a channel. nil fields and Version work as in CompanyPatch.
-type ChannelPatch struct {
-	Channel           string
-	Name              *string
-	SignatureRequired *bool
-	Countries         *[]string
-	RetryMinutes      []int64
-	Clear             []string // names of the fields to set to NULL
-	Version           *int64
-}
-
-// UpdateChannel changes a channel. Faults: channel.not_found, version.stale.
-func (s *Service) UpdateChannel(ctx context.Context, p ChannelPatch) (row dbq.ChannelListRow, err error) {
+// UpdateChannel changes a channel, as UpdateCompany does. Faults: channel.not_found, version.stale, request.invalid.
+func (s *Service) UpdateChannel(ctx context.Context, channel string, version *int64, change func(*Channel)) (row dbq.ChannelListRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
-		n, err := s.q.ChannelUpdate(ctx, dbq.ChannelUpdateParams{
-			Channel: p.Channel, Name: p.Name, SignatureRequired: p.SignatureRequired, RetryMinutes: p.RetryMinutes,
-			Clear: p.Clear, Version: p.Version,
-		})
-		if n > 0 && p.Countries != nil {
-			if err := s.checkCountries(ctx, *p.Countries); err != nil {
-				return err
+		read := func() (dbq.ChannelListRow, error) { return s.GetChannel(ctx, channel) }
+		row, err = postgres.Patch(version, read, func(r dbq.ChannelListRow) int64 { return r.Version }, func(was dbq.ChannelListRow) (int64, error) {
+			c := Channel{
+				Channel: channel, Name: was.Name, SignatureRequired: was.SignatureRequired, Countries: was.Countries, RetryMinutes: was.RetryMinutes,
 			}
-			err = s.q.ChannelServe(ctx, dbq.ChannelServeParams{Channel: p.Channel, Countries: *p.Countries})
-		}
-		row, err = postgres.Updated(n, err, "update channel", func() (dbq.ChannelListRow, error) { return s.GetChannel(ctx, p.Channel) })
+			change(&c)
+			if err := s.checkCountries(ctx, c.Countries); err != nil {
+				return 0, err
+			}
+			n, err := s.q.ChannelUpdate(ctx, dbq.ChannelUpdateParams{
+				Channel: channel, Name: c.Name, SignatureRequired: c.SignatureRequired, RetryMinutes: c.RetryMinutes, Version: was.Version,
+			})
+			if err == nil && n > 0 {
+				err = s.q.ChannelServe(ctx, dbq.ChannelServeParams{Channel: channel, Countries: c.Countries})
+			}
+			return n, postgres.Wrap("update channel", err, nil)
+		})
 		return err
 	})
 	return row, err

@@ -49,27 +49,23 @@ func (s *Service) ListCompanies(ctx context.Context, visible *int64, before int6
 	return rows, postgres.Wrap("list companies", err, nil)
 }
 
-// CompanyPatch is a change of a company. A nil field is left unchanged. A non-nil Version is the version that the
-// company must have.
-type CompanyPatch struct {
-	No        string
-	Name      *string
-	Weight    *float64
-	Countries *[]string
-	Version   *int64
-}
-
-// UpdateCompany changes a company. Faults: company.not_found, version.stale.
-func (s *Service) UpdateCompany(ctx context.Context, p CompanyPatch) (row dbq.CompanyListRow, err error) {
+// UpdateCompany changes a company by change, which may not change its number. A non-nil version is the one that it must have. Faults:
+// company.not_found, version.stale, request.invalid.
+func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, change func(*Company)) (row dbq.CompanyListRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
-		n, err := s.q.CompanyUpdate(ctx, dbq.CompanyUpdateParams{CompanyNo: p.No, Name: p.Name, Weight: p.Weight, Version: p.Version})
-		if n > 0 && p.Countries != nil {
-			if err := s.checkCountries(ctx, *p.Countries); err != nil {
-				return err
+		read := func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, no) }
+		row, err = postgres.Patch(version, read, func(r dbq.CompanyListRow) int64 { return r.Version }, func(was dbq.CompanyListRow) (int64, error) {
+			c := Company{No: no, Name: was.Name, Weight: was.Weight, Countries: was.Countries}
+			change(&c)
+			if err := s.checkCountries(ctx, c.Countries); err != nil {
+				return 0, err
 			}
-			err = s.q.CompanyAllow(ctx, dbq.CompanyAllowParams{CompanyNo: p.No, Countries: *p.Countries})
-		}
-		row, err = postgres.Updated(n, err, "update company", func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, p.No) })
+			n, err := s.q.CompanyUpdate(ctx, dbq.CompanyUpdateParams{CompanyNo: no, Name: c.Name, Weight: c.Weight, Version: was.Version})
+			if err == nil && n > 0 {
+				err = s.q.CompanyAllow(ctx, dbq.CompanyAllowParams{CompanyNo: no, Countries: c.Countries})
+			}
+			return n, postgres.Wrap("update company", err, nil)
+		})
 		return err
 	})
 	return row, err

@@ -75,61 +75,28 @@ func (s *Service) ListCountries(ctx context.Context, before int64, limit int) ([
 	return rows, postgres.Wrap("list countries", err, nil)
 }
 
-// CountryPatch is a change of a country. nil fields and Version work as in CompanyPatch.
-type CountryPatch struct {
-	No                string
-	Name              *string
-	DialPrefix        *string
-	Region            *string
-	AnyRegion         bool // clears Region
-	SignatureRequired *bool
-	Version           *int64
-}
-
-// resolveRegion completes a patch of the prefix or the region: the region stays unless it does not have the new
-// prefix. The patch then requires the version of was, because the result depends on its values.
-func (p *CountryPatch) resolveRegion(was dbq.Country) error {
-	prefix := was.DialPrefix
-	if p.DialPrefix != nil {
-		prefix = *p.DialPrefix
-	}
-	switch {
-	case p.AnyRegion:
-	case p.Region == nil && was.Region == nil:
-	case p.Region == nil && phone.HasDialPrefix(*was.Region, prefix):
-		p.Region = was.Region
-	case p.Region == nil:
-		p.Region = defaultRegion(p.No, prefix)
-	case !phone.HasDialPrefix(*p.Region, prefix):
-		return errNotOfPrefix(prefix)
-	}
-	if p.Version == nil {
-		p.Version = &was.Version
-	}
-	return nil
-}
-
-// UpdateCountry changes a country. Faults: country.not_found, exists, version.stale, request.invalid.
-func (s *Service) UpdateCountry(ctx context.Context, p CountryPatch) (row dbq.Country, err error) {
+// UpdateCountry changes a country, as UpdateCompany does. A region that change leaves stays unless it does not have a new prefix. Faults:
+// country.not_found, exists, version.stale, request.invalid.
+func (s *Service) UpdateCountry(ctx context.Context, no string, version *int64, change func(*Country)) (row dbq.Country, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
-		moves := p.DialPrefix != nil || p.Region != nil || p.AnyRegion
-		if moves {
-			was, err := s.GetCountry(ctx, p.No)
-			if err != nil {
-				return err
+		read := func() (dbq.Country, error) { return s.GetCountry(ctx, no) }
+		row, err = postgres.Patch(version, read, func(r dbq.Country) int64 { return r.Version }, func(was dbq.Country) (int64, error) {
+			c := Country{No: no, Name: was.Name, DialPrefix: was.DialPrefix, Region: was.Region, SignatureRequired: was.SignatureRequired}
+			change(&c)
+			switch {
+			case c.Region == nil || phone.HasDialPrefix(*c.Region, c.DialPrefix):
+			case c.Region == was.Region && c.DialPrefix == was.DialPrefix: // it is not about them
+			case c.Region != was.Region: // change set it
+				return 0, errNotOfPrefix(c.DialPrefix)
+			default:
+				c.Region = defaultRegion(no, c.DialPrefix)
 			}
-			if err := p.resolveRegion(was); err != nil {
-				return err
-			}
-		}
-		n, err := s.q.CountryUpdate(ctx, dbq.CountryUpdateParams{
-			CountryNo: p.No, Name: p.Name, DialPrefix: p.DialPrefix, Moves: moves, Region: p.Region, SignatureRequired: p.SignatureRequired,
-			Version: p.Version,
+			n, err := s.q.CountryUpdate(ctx, dbq.CountryUpdateParams{
+				CountryNo: no, Name: c.Name, DialPrefix: c.DialPrefix, Region: c.Region, SignatureRequired: c.SignatureRequired,
+				Version: was.Version,
+			})
+			return n, wrapCountryError(err, "update country")
 		})
-		if err := wrapCountryError(err, "update country"); err != nil {
-			return err
-		}
-		row, err = postgres.Updated(n, err, "update country", func() (dbq.Country, error) { return s.GetCountry(ctx, p.No) })
 		return err
 	})
 	return row, err

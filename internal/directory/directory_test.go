@@ -131,3 +131,20 @@ func TestANullInAPatchEmpties(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 }
+
+// Two at once that name no version both succeed, and so do their changes of different fields.
+func TestPatchesWithoutAVersionDoNotUndoEachOther(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "app"})
+	bodies := []map[string]any{{"name": "n"}, {"sign": "签"}, {"limits": map[string]any{"per_day": 5}}}
+	answers := make([]apptest.Answer, len(bodies))
+	apptest.Together(len(bodies), func(i int) { answers[i] = b.Call("PATCH", "/api/v1/admin/senders/app", bodies[i]) })
+	for i, a := range answers {
+		if a.Status != 200 {
+			t.Errorf("%v: %s", bodies[i], a.Raw)
+		}
+	}
+	if got := b.GetSender("app"); got.Name != "n" || got.Sign == nil || *got.Sign != "签" || got.Limits.PerDay == nil || *got.Limits.PerDay != 5 {
+		t.Errorf("%+v", got)
+	}
+}

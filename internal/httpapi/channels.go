@@ -6,7 +6,6 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
-	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
 )
 
@@ -47,13 +46,13 @@ func (s *Server) GetChannel(ctx context.Context, req api.GetChannelRequestObject
 
 // UpdateChannel changes a channel.
 func (s *Server) UpdateChannel(ctx context.Context, req api.UpdateChannelRequestObject) (api.UpdateChannelResponseObject, error) {
-	clear, err := nulls(gate.Of(ctx).Body)
-	if err != nil {
-		return nil, err
-	}
-	row, err := s.directory.UpdateChannel(ctx, directory.ChannelPatch{
-		Channel: req.Channel, Name: req.Body.Name, SignatureRequired: req.Body.SignatureRequired, Countries: req.Body.Countries,
-		RetryMinutes: value(req.Body.RetryMinutes), Clear: clear, Version: req.Body.Version,
+	row, err := s.directory.UpdateChannel(ctx, req.Channel, req.Body.Version, func(c *directory.Channel) {
+		set(&c.Name, req.Body.Name)
+		set(&c.SignatureRequired, req.Body.SignatureRequired)
+		set(&c.Countries, req.Body.Countries)
+		if req.Body.RetryMinutes.IsSpecified() {
+			c.RetryMinutes, _ = req.Body.RetryMinutes.Get() // nil if it is null
+		}
 	})
 	if err != nil {
 		return nil, err

@@ -49,8 +49,10 @@ func (s *Server) GetCompany(ctx context.Context, req api.GetCompanyRequestObject
 
 // UpdateCompany changes a company.
 func (s *Server) UpdateCompany(ctx context.Context, req api.UpdateCompanyRequestObject) (api.UpdateCompanyResponseObject, error) {
-	row, err := s.directory.UpdateCompany(ctx, directory.CompanyPatch{
-		No: req.CompanyNo, Name: req.Body.Name, Weight: req.Body.Weight, Countries: req.Body.Countries, Version: req.Body.Version,
+	row, err := s.directory.UpdateCompany(ctx, req.CompanyNo, req.Body.Version, func(c *directory.Company) {
+		set(&c.Name, req.Body.Name)
+		set(&c.Weight, req.Body.Weight)
+		set(&c.Countries, req.Body.Countries)
 	})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/oapi-codegen/nullable"
 
 	"lksms/gen/api"
 	"lksms/internal/fault"
@@ -142,25 +143,25 @@ func messageType(name *api.MessageType) int16 {
 	return queue.Notification
 }
 
-// nulls names the fields of a patch that are null, those of limits included: that they are to be emptied, which the
-// generated type does not tell from what was left out.
-func nulls(body []byte) ([]string, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil {
-		return nil, fmt.Errorf("read patch: %w", err)
+// set sets a field that a patch gives.
+func set[T any](field *T, to *T) {
+	if to != nil {
+		*field = *to
 	}
-	names := []string{}
-	for name, text := range fields {
-		switch {
-		case bytes.Equal(text, []byte("null")):
-			names = append(names, name)
-		case name == "limits":
-			inner, err := nulls(text)
-			if err != nil {
-				return nil, err
-			}
-			names = append(names, inner...)
-		}
+}
+
+// setNullable sets a field that a patch gives; null empties it.
+func setNullable[T any](field **T, to nullable.Nullable[T]) {
+	if to.IsSpecified() {
+		*field = given(to)
 	}
-	return names, nil
+}
+
+// given is the value that a patch gives, nil if it gives none or null.
+func given[T any](n nullable.Nullable[T]) *T {
+	v, err := n.Get()
+	if err != nil {
+		return nil
+	}
+	return &v
 }

@@ -2,24 +2,18 @@ package httpapi
 
 import (
 	"context"
-	"slices"
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
-	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
 )
 
 // CreateCountry adds a country.
 func (s *Server) CreateCountry(ctx context.Context, req api.CreateCountryRequestObject) (api.CreateCountryResponseObject, error) {
-	empty, err := nulls(gate.Of(ctx).Body)
-	if err != nil {
-		return nil, err
-	}
 	row, err := s.directory.CreateCountry(ctx, directory.Country{
-		No: req.Body.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, Region: req.Body.Region,
-		AnyRegion: slices.Contains(empty, "region"), SignatureRequired: value(req.Body.SignatureRequired),
+		No: req.Body.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, Region: given(req.Body.Region),
+		AnyRegion: req.Body.Region.IsNull(), SignatureRequired: value(req.Body.SignatureRequired),
 	})
 	if err != nil {
 		return nil, err
@@ -52,13 +46,11 @@ func (s *Server) GetCountry(ctx context.Context, req api.GetCountryRequestObject
 
 // UpdateCountry changes a country.
 func (s *Server) UpdateCountry(ctx context.Context, req api.UpdateCountryRequestObject) (api.UpdateCountryResponseObject, error) {
-	empty, err := nulls(gate.Of(ctx).Body)
-	if err != nil {
-		return nil, err
-	}
-	row, err := s.directory.UpdateCountry(ctx, directory.CountryPatch{
-		No: req.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, Region: req.Body.Region,
-		AnyRegion: slices.Contains(empty, "region"), SignatureRequired: req.Body.SignatureRequired, Version: req.Body.Version,
+	row, err := s.directory.UpdateCountry(ctx, req.CountryNo, req.Body.Version, func(c *directory.Country) {
+		set(&c.Name, req.Body.Name)
+		set(&c.DialPrefix, req.Body.DialPrefix)
+		setNullable(&c.Region, req.Body.Region)
+		set(&c.SignatureRequired, req.Body.SignatureRequired)
 	})
 	if err != nil {
 		return nil, err

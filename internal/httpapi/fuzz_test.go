@@ -70,13 +70,9 @@ func convertRequest(ctx context.Context, s *Server, request any) error {
 		if len(x.Items) != len(request.Body.Reports) {
 			err = fmt.Errorf("%d items of %d reports", len(x.Items), len(request.Body.Reports))
 		}
-	case api.UpdateChannelRequestObject, api.CreateCountryRequestObject, api.UpdateCountryRequestObject, api.UpdateUserRequestObject:
-		_, err = nulls(x.Body)
 	case api.CreateSenderRequestObject, api.UpdateSenderRequestObject:
 		if sent, err = member(ctx, "config"); err == nil {
-			if _, err = nulls(x.Body); err == nil {
-				_, err = object(sent)
-			}
+			_, err = object(sent)
 		}
 	case api.CreateNotificationsRequestObject, api.TakeEventRequestObject:
 		_, err = payload(ctx)

@@ -72,17 +72,28 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 	if err != nil {
 		return nil, err
 	}
-	clear, err := nulls(gate.Of(ctx).Body)
-	if err != nil {
-		return nil, err
-	}
-	limits := value(req.Body.Limits)
-	row, err := s.senders.Update(ctx, dbq.SenderUpdateParams{
-		SenderNo: req.SenderNo, Name: req.Body.Name, Kind: req.Body.Kind, Status: (*string)(req.Body.Status), Sort: req.Body.Sort,
-		IsShared: req.Body.IsShared, IntervalMs: req.Body.IntervalMs, PerMinute: limits.PerMinute, PerHour: limits.PerHour,
-		PerDay: limits.PerDay, PerMonth: limits.PerMonth, TimeZone: req.Body.TimeZone, LeaseSeconds: req.Body.LeaseSeconds,
-		Sign: req.Body.Sign, SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch,
-		Config: config, OnUnclear: (*string)(req.Body.OnUnclear), Clear: clear, Version: req.Body.Version, Username: gate.Of(ctx).Who.Username,
+	p := req.Body
+	row, err := s.senders.Update(ctx, req.SenderNo, p.Version, gate.Of(ctx).Who.Username, func(to *sender.Settings) {
+		set(&to.Name, p.Name)
+		set(&to.Kind, p.Kind)
+		set(&to.Status, (*string)(p.Status))
+		set(&to.Sort, p.Sort)
+		set(&to.IsShared, p.IsShared)
+		set(&to.IntervalMs, p.IntervalMs)
+		limits := value(p.Limits)
+		setNullable(&to.PerMinute, limits.PerMinute)
+		setNullable(&to.PerHour, limits.PerHour)
+		setNullable(&to.PerDay, limits.PerDay)
+		setNullable(&to.PerMonth, limits.PerMonth)
+		set(&to.TimeZone, p.TimeZone)
+		setNullable(&to.LeaseSeconds, p.LeaseSeconds)
+		setNullable(&to.Sign, p.Sign)
+		setNullable(&to.SegmentSize, p.SegmentSize)
+		setNullable(&to.LowWarning, p.LowWarning)
+		setNullable(&to.LowSwitch, p.LowSwitch)
+		set(&to.OnUnclear, (*string)(p.OnUnclear))
+		to.Config = config
+		to.IsMended = config != nil || p.Kind != nil || p.Status != nil
 	})
 	if err != nil {
 		return nil, err

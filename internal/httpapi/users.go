@@ -2,12 +2,10 @@ package httpapi
 
 import (
 	"context"
-	"slices"
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/access"
-	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
 )
 
@@ -58,14 +56,10 @@ func (s *Server) GetUser(ctx context.Context, req api.GetUserRequestObject) (api
 
 // UpdateUser changes, disables or enables a user.
 func (s *Server) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject) (api.UpdateUserResponseObject, error) {
-	clear, err := nulls(gate.Of(ctx).Body)
-	if err != nil {
-		return nil, err
-	}
 	row, err := s.access.Update(ctx, access.Patch{
 		Username: req.Username, Password: req.Body.Password, Role: (*string)(req.Body.Role), AppID: req.Body.AppID,
-		IsDisabled: req.Body.IsDisabled, CompanyNo: req.Body.CompanyNo, TopPriority: req.Body.TopPriority, Version: req.Body.Version,
-		WithoutCompany: slices.Contains(clear, "company_no"),
+		IsDisabled: req.Body.IsDisabled, CompanyNo: given(req.Body.CompanyNo), TopPriority: req.Body.TopPriority, Version: req.Body.Version,
+		WithoutCompany: req.Body.CompanyNo.IsNull(),
 	})
 	if err != nil {
 		return nil, err

@@ -23,8 +23,34 @@ func One[Row any](rows []Row, err error, act string, none error) (Row, error) {
 	return rows[0], nil
 }
 
-// Updated returns the row after an update with a version condition that changed n rows. If n is 0, the row is
-// missing, and the error of get is returned, or it has another version, and the fault is version.stale.
+// patchTries is how often a patch that names no version is made anew, because somebody else changed the row meanwhile.
+const patchTries = 10
+
+// Patch changes a row: it is read, and written if it still has the version that was read. A version that the caller names must be that
+// one: version.stale. Without one, the row is read again when somebody else was quicker.
+func Patch[Row any](version *int64, read func() (Row, error), versionOf func(Row) int64, write func(Row) (int64, error)) (Row, error) {
+	var zero Row
+	for tries := 1; ; tries++ {
+		row, err := read()
+		if err != nil {
+			return zero, err
+		}
+		if version != nil && *version != versionOf(row) {
+			return zero, errStale
+		}
+		switch n, err := write(row); {
+		case err != nil:
+			return zero, err
+		case n > 0:
+			return read()
+		case version != nil || tries == patchTries:
+			return zero, errStale
+		}
+	}
+}
+
+// Updated returns the row that an update left which names a version and changed n rows. Without any, the row is missing, which get says,
+// or has another version: version.stale.
 func Updated[Row any](n int64, err error, act string, get func() (Row, error)) (Row, error) {
 	var zero Row
 	if err != nil {

@@ -182,27 +182,21 @@ type Stored struct {
 	Config []byte
 }
 
-// changed returns the configuration to store after a change, and whether it holds parts of the one before; a nil config
-// keeps the current one. The configuration of an app is not sealed.
-func (c *Configs) changed(before dbq.SenderListRow, newKind *string, config []byte) (changed []byte, usesBefore bool, err error) {
-	kind := before.Kind
-	if newKind != nil {
-		kind = *newKind
-	}
+// changed returns the configuration to store after a change; a nil config keeps the current one. The configuration of
+// an app is not sealed.
+func (c *Configs) changed(was dbq.SenderListRow, kind string, config []byte) (changed []byte, err error) {
 	switch {
-	case kind == KindApp && (config != nil || before.Kind == KindApp):
-		return config, false, nil
+	case kind == KindApp && config != nil:
+		return config, nil
 	case kind == KindApp:
-		changed, err = dropSecrets(before.Kind, before.Config)
-		return changed, true, err
+		return dropSecrets(was.Kind, was.Config)
 	}
 	if config == nil {
-		if config, err = c.Show(before.Kind, before.SenderNo, before.Config); err != nil {
-			return nil, true, err
+		if config, err = c.Show(was.Kind, was.SenderNo, was.Config); err != nil {
+			return nil, err
 		}
 	}
-	changed, err = c.Seal(kind, before.SenderNo, config, &Stored{Kind: before.Kind, Config: before.Config})
-	return changed, true, err
+	return c.Seal(kind, was.SenderNo, config, &Stored{Kind: was.Kind, Config: was.Config})
 }
 
 // Seal checks the configuration of a driven sender and seals its secrets for storage. Secrets that are left out or

@@ -109,33 +109,63 @@ func (s *Service) List(ctx context.Context, company *int64, status *string, befo
 	return rows, postgres.Wrap("list senders", err, nil)
 }
 
-// Update changes a sender. Secrets that the configuration leaves out, or gives as they are shown, are kept. Faults:
-// sender.not_found, version.stale; request.invalid for an unknown time zone and for a wrong configuration.
-func (s *Service) Update(ctx context.Context, p dbq.SenderUpdateParams) (row dbq.SenderListRow, err error) {
-	if p.Kind != nil || p.Config != nil {
-		before, err := s.Get(ctx, nil, p.SenderNo)
-		if err != nil {
-			return row, err
-		}
-		var usesBefore bool
-		if p.Config, usesBefore, err = s.configs.changed(before, p.Kind, p.Config); err != nil {
-			return row, err
-		}
-		if p.Version == nil && usesBefore {
-			p.Version = &before.Version
-		}
-	}
+// Settings are what can be changed of a sender.
+type Settings struct {
+	Name, Kind, Status, TimeZone, OnUnclear string
+	Sort                                    float64
+	IsShared                                bool
+	IntervalMs                              int64
+	PerMinute, PerHour, PerDay, PerMonth    *int64
+	LeaseSeconds, SegmentSize               *int64
+	Sign                                    *string
+	LowWarning, LowSwitch                   *int64
+	Config                                  []byte // nil: it stays
+	IsMended                                bool   // the circuit breaker is closed, because what was changed may have mended the sender
+}
+
+// Update changes a sender by change. A non-nil version is the one that it must have. Secrets that the configuration leaves out, or gives
+// as they are shown, are kept. Faults: sender.not_found, version.stale; request.invalid for an unknown time zone and for a wrong
+// configuration.
+func (s *Service) Update(ctx context.Context, no string, version *int64, by string, change func(*Settings)) (row dbq.SenderListRow, err error) {
 	err = s.directory.Change(ctx, func(ctx context.Context) error {
-		if p.TimeZone != nil {
-			if err := s.checkZone(ctx, *p.TimeZone); err != nil {
-				return err
+		read := func() (dbq.SenderListRow, error) { return s.Get(ctx, nil, no) }
+		row, err = postgres.Patch(version, read, func(r dbq.SenderListRow) int64 { return r.Version }, func(was dbq.SenderListRow) (int64, error) {
+			p, err := s.changed(ctx, was, change)
+			if err != nil {
+				return 0, err
 			}
-		}
-		n, err := s.q.SenderUpdate(ctx, p)
-		row, err = postgres.Updated(n, err, "update sender", func() (dbq.SenderListRow, error) { return s.Get(ctx, nil, p.SenderNo) })
+			p.Username = by
+			n, err := s.q.SenderUpdate(ctx, p)
+			return n, postgres.Wrap("update sender", err, nil)
+		})
 		return err
 	})
 	return row, err
+}
+
+// changed returns what a change makes of a sender.
+func (s *Service) changed(ctx context.Context, was dbq.SenderListRow, change func(*Settings)) (p dbq.SenderUpdateParams, err error) {
+	to := Settings{
+		Name: was.Name, Kind: was.Kind, Status: was.Status, TimeZone: was.TimeZone, OnUnclear: was.OnUnclear, Sort: was.Sort,
+		IsShared: was.IsShared, IntervalMs: was.IntervalMs, PerMinute: was.PerMinute, PerHour: was.PerHour, PerDay: was.PerDay,
+		PerMonth: was.PerMonth, LeaseSeconds: was.LeaseSeconds, SegmentSize: was.SegmentSize, Sign: was.Sign,
+		LowWarning: was.LowWarning, LowSwitch: was.LowSwitch,
+	}
+	change(&to)
+	if to.Config != nil || to.Kind != was.Kind {
+		to.Config, err = s.configs.changed(was, to.Kind, to.Config)
+	} else {
+		to.Config = was.Config
+	}
+	if err == nil && to.TimeZone != was.TimeZone {
+		err = s.checkZone(ctx, to.TimeZone)
+	}
+	return dbq.SenderUpdateParams{
+		SenderNo: was.SenderNo, Version: was.Version, Name: to.Name, Kind: to.Kind, Status: to.Status, TimeZone: to.TimeZone,
+		OnUnclear: to.OnUnclear, Sort: to.Sort, IsShared: to.IsShared, IntervalMs: to.IntervalMs, PerMinute: to.PerMinute,
+		PerHour: to.PerHour, PerDay: to.PerDay, PerMonth: to.PerMonth, LeaseSeconds: to.LeaseSeconds, SegmentSize: to.SegmentSize,
+		Sign: to.Sign, LowWarning: to.LowWarning, LowSwitch: to.LowSwitch, Config: to.Config, IsMended: to.IsMended,
+	}, err
 }
 
 // Delete removes a sender that has never sent and that no route names. Faults: sender.not_found, in_use.
