@@ -75,9 +75,9 @@ WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no =
 ORDER BY s.id DESC
 LIMIT @page_limit::integer;
 
--- SenderUpdate writes all that can be changed of a sender. A changed interval counts from the last claim: the sender is ready when the
--- tasks of that claim have had the new interval each (S4.4). is_mended closes the circuit breaker. Changed thresholds are written to the
--- ledger.
+-- SenderUpdate writes all that can be changed of a sender. A null config stays as it is by now, because SenderReseal changes it without a
+-- new version. A changed interval counts from the last claim: the sender is ready when the tasks of that claim have had the new interval
+-- each (S4.4). is_mended closes the circuit breaker. Changed thresholds are written to the ledger.
 -- name: SenderUpdate :execrows
 WITH before AS MATERIALIZED (
     SELECT s.id, s.interval_ms, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = @sender_no FOR UPDATE
@@ -88,7 +88,7 @@ changed AS (
         interval_ms = @interval_ms, per_minute = sqlc.narg(per_minute), per_hour = sqlc.narg(per_hour), per_day = sqlc.narg(per_day),
         per_month = sqlc.narg(per_month), time_zone = @time_zone, lease_seconds = sqlc.narg(lease_seconds), sign = sqlc.narg(sign),
         segment_size = sqlc.narg(segment_size), low_warning = sqlc.narg(low_warning), low_switch = sqlc.narg(low_switch),
-        config = @config, on_unclear = @on_unclear, version = s.version + 1, updated_at = now()
+        config = coalesce(sqlc.narg(config), s.config), on_unclear = @on_unclear, version = s.version + 1, updated_at = now()
     FROM before b
     WHERE s.id = b.id AND s.version = @version
     RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
@@ -114,7 +114,7 @@ counted_anew AS (
         probe_until = CASE WHEN NOT c.is_mended THEN st.probe_until END
     FROM changed c
     WHERE st.sender_id = c.id AND (
-        (c.interval_ms <> c.interval_before AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
+        (c.interval_ms <> c.interval_before AND st.last_taken_at IS NOT NULL) OR c.is_mended
     )
 )
 SELECT FROM changed;

@@ -689,7 +689,7 @@ changed AS (
         interval_ms = $7, per_minute = $8, per_hour = $9, per_day = $10,
         per_month = $11, time_zone = $12, lease_seconds = $13, sign = $14,
         segment_size = $15, low_warning = $16, low_switch = $17,
-        config = $18, on_unclear = $19, version = s.version + 1, updated_at = now()
+        config = coalesce($18, s.config), on_unclear = $19, version = s.version + 1, updated_at = now()
     FROM before b
     WHERE s.id = b.id AND s.version = $20
     RETURNING s.id, s.interval_ms, s.low_warning, s.low_switch, b.interval_ms AS interval_before, b.low_warning AS low_warning_before,
@@ -715,7 +715,7 @@ counted_anew AS (
         probe_until = CASE WHEN NOT c.is_mended THEN st.probe_until END
     FROM changed c
     WHERE st.sender_id = c.id AND (
-        (c.interval_ms <> c.interval_before AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
+        (c.interval_ms <> c.interval_before AND st.last_taken_at IS NOT NULL) OR c.is_mended
     )
 )
 SELECT FROM changed
@@ -746,9 +746,9 @@ type SenderUpdateParams struct {
 	Username     string
 }
 
-// SenderUpdate writes all that can be changed of a sender. A changed interval counts from the last claim: the sender is ready when the
-// tasks of that claim have had the new interval each (S4.4). is_mended closes the circuit breaker. Changed thresholds are written to the
-// ledger.
+// SenderUpdate writes all that can be changed of a sender. A null config stays as it is by now, because SenderReseal changes it without a
+// new version. A changed interval counts from the last claim: the sender is ready when the tasks of that claim have had the new interval
+// each (S4.4). is_mended closes the circuit breaker. Changed thresholds are written to the ledger.
 func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, senderUpdate,
 		arg.SenderNo,

@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 	"math"
+	"slices"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -60,13 +61,16 @@ func (s *Service) UpdateChannel(ctx context.Context, channel string, version *in
 				Channel: channel, Name: was.Name, SignatureRequired: was.SignatureRequired, Countries: was.Countries, RetryMinutes: was.RetryMinutes,
 			}
 			change(&c)
-			if err := s.checkCountries(ctx, c.Countries); err != nil {
-				return 0, err
+			moves := !slices.Equal(c.Countries, was.Countries)
+			if moves {
+				if err := s.checkCountries(ctx, c.Countries); err != nil {
+					return 0, err
+				}
 			}
 			n, err := s.q.ChannelUpdate(ctx, dbq.ChannelUpdateParams{
 				Channel: channel, Name: c.Name, SignatureRequired: c.SignatureRequired, RetryMinutes: c.RetryMinutes, Version: was.Version,
 			})
-			if err == nil && n > 0 {
+			if err == nil && n > 0 && moves {
 				err = s.q.ChannelServe(ctx, dbq.ChannelServeParams{Channel: channel, Countries: c.Countries})
 			}
 			return n, postgres.Wrap("update channel", err, nil)

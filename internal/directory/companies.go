@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"lksms/gen/dbq"
@@ -57,11 +58,14 @@ func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, 
 		row, err = postgres.Patch(version, read, func(r dbq.CompanyListRow) int64 { return r.Version }, func(was dbq.CompanyListRow) (int64, error) {
 			c := Company{No: no, Name: was.Name, Weight: was.Weight, Countries: was.Countries}
 			change(&c)
-			if err := s.checkCountries(ctx, c.Countries); err != nil {
-				return 0, err
+			moves := !slices.Equal(c.Countries, was.Countries)
+			if moves {
+				if err := s.checkCountries(ctx, c.Countries); err != nil {
+					return 0, err
+				}
 			}
 			n, err := s.q.CompanyUpdate(ctx, dbq.CompanyUpdateParams{CompanyNo: no, Name: c.Name, Weight: c.Weight, Version: was.Version})
-			if err == nil && n > 0 {
+			if err == nil && n > 0 && moves {
 				err = s.q.CompanyAllow(ctx, dbq.CompanyAllowParams{CompanyNo: no, Countries: c.Countries})
 			}
 			return n, postgres.Wrap("update company", err, nil)

@@ -307,3 +307,29 @@ func TestASecretThatLooksSealedIsTakenAsItIs(t *testing.T) {
 		t.Errorf("names %s", a.Fields())
 	}
 }
+
+// Sealing anew changes a configuration and not the version. A patch that was read before, and is not about it, leaves it alone.
+func TestAPatchDoesNotUndoThatSecretsAreSealedAnew(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "app", "config": map[string]any{"a": "before"}})
+	other, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Rollback(t.Context())
+	if _, err := other.Exec(t.Context(), `UPDATE senders SET config = '{"a":"after"}' WHERE sender_no = 'app'`); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan apptest.Answer, 1)
+	go func() { done <- b.Call("PATCH", "/api/v1/admin/senders/app", map[string]any{"name": "n"}) }()
+	apptest.Eventually(t, "the patch waits", func() bool { return b.Count("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0 })
+	if err := other.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-done; a.Status != 200 {
+		t.Fatal(a.Raw)
+	}
+	if got := b.GetSender("app"); got.Name != "n" || got.Config["a"] != "after" {
+		t.Errorf("%s %v", got.Name, got.Config)
+	}
+}

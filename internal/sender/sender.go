@@ -154,8 +154,6 @@ func (s *Service) changed(ctx context.Context, was dbq.SenderListRow, change fun
 	change(&to)
 	if to.Config != nil || to.Kind != was.Kind {
 		to.Config, err = s.configs.changed(was, to.Kind, to.Config)
-	} else {
-		to.Config = was.Config
 	}
 	if err == nil && to.TimeZone != was.TimeZone {
 		err = s.checkZone(ctx, to.TimeZone)
