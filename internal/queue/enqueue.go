@@ -14,7 +14,7 @@ import (
 	"lksms/internal/segment"
 )
 
-// Telling is what the tasks of a rendering have in common: all but who is told.
+// Telling is what the tasks of a rendering have in common: all but the recipient.
 type Telling struct {
 	Channel     string
 	RenderingID int64
@@ -26,13 +26,13 @@ type Telling struct {
 	Origin
 }
 
-// Person is somebody to tell. An empty Address is none on the channel.
+// Person is a recipient. An empty Address means that the person has none on the channel.
 type Person struct {
 	UserID  string
 	Address string
 }
 
-// unreachable is why somebody cannot be told: what the task's result says, and how the metric calls it.
+// unreachable is why a person cannot be reached: the result of the task, and the label of the metric.
 type unreachable struct{ result, label string }
 
 var (
@@ -43,7 +43,7 @@ var (
 	faultReason = map[fault.Rule]unreachable{fault.CountryNotServed: notServed, fault.Required: notSigned}
 )
 
-// placeOf finds where a message to somebody belongs, and why it cannot go there, if so.
+// placeOf returns the pool of a message to a person, and why the person is unreachable, if so.
 func (s *Service) placeOf(ctx context.Context, asOf time.Time, t Telling, person Person) (directory.Place, unreachable, error) {
 	place, err := s.directory.Place(ctx, asOf, t.Channel, t.CompanyID, t.MessageType, person.Address, t.Sign != "")
 	reason, wrong := reachable, new(fault.Error)
@@ -56,12 +56,12 @@ func (s *Service) placeOf(ctx context.Context, asOf time.Time, t Telling, person
 	return place, reason, err
 }
 
-// contentMost is how much of a rendering stands in its tasks.
+// contentMost is how many characters of a rendering its tasks hold.
 const contentMost = 200
 
-// Enqueue stores a task for each person, due now, and gives their ids in the order of people. The task of a person without an address,
-// in a country to which the company may not send, or in one that requires the signature that is missing has failed for good, alone,
-// with the reason (S1.10). It takes part in the caller's transaction.
+// Enqueue stores a task for each person, due now, and returns their ids in the order of people. The task of an unreachable person has
+// failed for good, with the reason: no address, a country to which the company may not send, or a missing signature (S1.10). Enqueue is
+// part of the caller's transaction.
 func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]string, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"lksms/internal/template"
 )
 
-// Why a task is where it is.
+// The reasons of an Explanation.
 const (
 	BecauseScheduled  = "scheduled"
 	BecauseRetryLater = "retry_later"
@@ -27,10 +27,10 @@ const (
 	BecauseSettled    = "settled"
 )
 
-// AheadMost is how far an explanation counts.
+// AheadMost is the largest number of tasks ahead that an explanation counts.
 const AheadMost = 10_000
 
-// Explanation tells why a task is where it is. It reads the task, then the senders: a moment may lie between.
+// Explanation says why a task has its state. The task is read before the senders, so they may be of slightly different times.
 type Explanation struct {
 	Task    dbq.Task
 	Reason  string
@@ -42,7 +42,7 @@ type Explanation struct {
 	OnUnclear string // retry or fail; empty: as the sender has it that will take it
 }
 
-// Explain tells why a task is where it is, or the fault task.not_found.
+// Explain returns why a task has its state, or the fault task.not_found.
 func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explanation, error) {
 	row, err := s.Get(ctx, viewer, id)
 	if err != nil {
@@ -104,13 +104,13 @@ func (s *Service) due(ctx context.Context, id string) (dbq.TaskDueRow, error) {
 	return due, postgres.Wrap("look whether task is due", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
-// needOf is what a task needs of a sender, in the pool where it waits now: its own may have been retired.
+// needOf returns what a task needs of a sender in the pool that serves it now: its stored pool may have been retired.
 func needOf(t dbq.Task, pool int64) sender.Need {
 	return sender.Need{PoolID: pool, Content: t.Content, Sign: t.Sign, Segments: t.Segments}
 }
 
-// candidates gives the senders that may take a task, those that can now first, with what a claim would say of each. failedWith is who failed with it, so that
-// others are preferred; may be empty.
+// candidates returns the senders that may take a task, those that can take it now first, each with the reason that a claim would find.
+// failedWith is the sender that failed with the task, so that others are preferred; it may be empty.
 func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith string) ([]sender.Candidate, bool, error) {
 	all, routed, err := s.senders.Candidates(ctx, n)
 	if err != nil {
@@ -158,7 +158,7 @@ func canTake(senders []sender.Candidate) int {
 	return n
 }
 
-// What would become of a submission.
+// The verdicts of a Preview.
 const (
 	WouldSend        = "would_send"
 	WouldWait        = "would_wait"
@@ -166,7 +166,7 @@ const (
 	WouldRepeat      = "would_repeat"
 )
 
-// Preview is what a submission would make.
+// Preview is the task that a submission would make, and its verdict.
 type Preview struct {
 	Recipient string // in E.164
 	CountryNo string
@@ -179,7 +179,7 @@ type Preview struct {
 	Verdict   string
 }
 
-// need is what the task will need of a sender.
+// need returns what the task will need of a sender.
 func (t newTask) need() sender.Need {
 	n := sender.Need{PoolID: t.place.PoolID, Content: t.final.Content, Segments: int16(t.segments())}
 	if t.Sign != "" {
@@ -188,7 +188,7 @@ func (t newTask) need() sender.Need {
 	return n
 }
 
-// errPreviewed rolls back what a preview did to see what would happen.
+// errPreviewed rolls back the changes of a preview.
 var errPreviewed = errors.New("only a preview")
 
 // Preview does everything that Submit does, but creates and consumes nothing. Faults as for Submit.
@@ -241,7 +241,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 	return p, nil
 }
 
-// previewRepeated is what a submission would get whose dedup key names a task already.
+// previewRepeated returns the preview of a submission whose dedup key names an existing task.
 func (s *Service) previewRepeated(ctx context.Context, first dbq.Task) (p Preview, err error) {
 	p = Preview{
 		Recipient: first.Recipient, CountryNo: orEmpty(first.CountryNo), Final: segment.Signed(orEmpty(first.Sign), first.Content),
@@ -256,7 +256,7 @@ func (s *Service) previewRepeated(ctx context.Context, first dbq.Task) (p Previe
 	return p, err
 }
 
-// cost is what an attempt takes of the sender that comes first, which may count by a size of its own; without any, the segments.
+// cost is the segments that an attempt costs the first sender, which may have a segment size of its own. Without senders it is segments.
 func cost(segments int, senders []sender.Candidate) int {
 	if len(senders) > 0 {
 		return senders[0].Segments

@@ -12,7 +12,7 @@ import (
 )
 
 // Viewer narrows what a call may see: to what one user submitted, to what one company owns, or to both; the zero Viewer sees everything.
-// What it does not see is to it as if it were not there.
+// To the call, other tasks do not exist.
 type Viewer struct {
 	Owner     *string
 	CompanyID *int64
@@ -24,7 +24,7 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (dbq.Task, 
 	return row, postgres.Wrap("get task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
-// Filter says which tasks to list; nil means any. BeforeID is where the page starts, exclusive.
+// Filter selects the tasks of a list; nil means any. The page starts before BeforeID.
 type Filter struct {
 	Viewer      Viewer
 	Status      *int16

@@ -9,7 +9,7 @@ import (
 )
 
 // Queue queues every task that has come due, retries and scheduled ones, in batches of their own transactions, and returns
-// how many. Until it has, claims take them from where they wait.
+// how many. Claims also take due tasks that are not queued yet.
 func (s *Service) Queue(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -20,11 +20,11 @@ func (s *Service) Queue(ctx context.Context) (int, error) {
 	})
 }
 
-// viewLasts is for how long after a change of a route a submission may still be placed by an older view of the routes: longer than
-// a server may keep one, and a submission take.
+// viewLasts is how long after a change of a route a submission may still be stored by an older view of the routes. It is longer than a
+// server keeps a view and a submission takes.
 const viewLasts = time.Minute
 
-// moveBatch bounds what one statement moves. Each looks through the pool from its head.
+// moveBatch bounds how many tasks one statement moves. Each statement searches the pool from its head.
 const moveBatch = 10_000
 
 // Move moves waiting tasks to the pools of the routes as they are now, in batches of their own transactions, and returns how many.
@@ -37,14 +37,14 @@ func (s *Service) Move(ctx context.Context) (int, error) {
 	return moved, err
 }
 
-// move is Move for one pool; nil is all.
+// move is Move for one pool; nil means all pools.
 func (s *Service) move(ctx context.Context, pool *int64) (int, error) {
 	return s.inBatches(ctx, "move tasks to the pools of their routes", moveBatch, func(q *dbq.Queries) (int64, error) {
 		return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})
 	})
 }
 
-// Age lets tasks that have waited too long go before the others, and returns how many. Those that left the queue for a higher
+// Age moves tasks that have waited too long before the others, and returns how many. Tasks that left the queue for a higher
 // priority are queued again at once.
 func (s *Service) Age(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
@@ -65,7 +65,7 @@ func (s *Service) Age(ctx context.Context) (int, error) {
 // moveLimit bounds how long the change of a route waits for the tasks that it moves; a sweep moves the rest.
 const moveLimit = 5 * time.Second
 
-// routesChanged moves what waits. What goes wrong the sweep does again, and tells.
+// routesChanged moves the waiting tasks of a pool. If that fails, the sweep moves them and logs its errors.
 func (s *Service) routesChanged(pool int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), moveLimit)
 	defer cancel()

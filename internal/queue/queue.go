@@ -29,7 +29,7 @@ const (
 	Cancelled
 )
 
-// Rules says how often and how patiently a task is attempted (S0.11, S0.12). MaxRetryCount is at most 20.
+// Rules limits the attempts of a task and their times (S0.11, S0.12). MaxRetryCount is at most 20.
 type Rules struct {
 	MaxRetryCount     int
 	RetryDelay        time.Duration
@@ -37,7 +37,7 @@ type Rules struct {
 	ProcessingTimeout time.Duration
 }
 
-// Service moves tasks. Every method is at most one transaction.
+// Service changes and reads tasks. Every method is at most one transaction, unless it says otherwise.
 type Service struct {
 	db        *postgres.DB
 	q         *dbq.Queries
@@ -96,8 +96,8 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 	return s
 }
 
-// What arrives together is written together: one statement and one commit for hundreds of tasks. A run that waits for a
-// lock, or whose connection stalls, does not hold up the others for long.
+// Requests that arrive together are written together: one statement and one commit for hundreds of tasks. A run that waits for a
+// lock, or whose connection stalls, delays the others only for mergePatience.
 const (
 	mergedMost    = 500
 	mergePatience = 50 * time.Millisecond
@@ -105,11 +105,11 @@ const (
 	mergeLimit    = 10 * time.Second
 )
 
-// isHopeless tells the errors after which the parts of a run need not be tried. A deadlock is not one of them: PostgreSQL ends one of the
-// two transactions, and the submissions of many must not fail because of one.
+// isHopeless reports whether the parts of a run would fail as the run did. After a deadlock they are tried: PostgreSQL ends one of two
+// transactions, and the submissions of many callers must not fail because of one.
 func isHopeless(err error) bool { return postgres.IsUnavailable(err) && !postgres.IsDeadlock(err) }
 
-// Close waits for what is being written.
+// Close waits for the runs that write.
 func (s *Service) Close() {
 	s.StopWaiting()
 	s.line.Wait()
@@ -125,7 +125,7 @@ func (s *Service) retryMaxWait() *time.Duration {
 	return &s.rules.RetryMaxWait
 }
 
-// inBatches repeats a statement until it finds less than a batch.
+// inBatches repeats a statement until it changes fewer rows than a batch.
 func (s *Service) inBatches(ctx context.Context, act string, batch int64, run func(q *dbq.Queries) (int64, error)) (int, error) {
 	total := 0
 	for {
@@ -144,5 +144,5 @@ func (s *Service) inBatches(ctx context.Context, act string, batch int64, run fu
 	}
 }
 
-// sweepBatch bounds what one statement of the other sweeps changes.
+// sweepBatch bounds how many rows one statement of a sweep changes.
 const sweepBatch = 1000

@@ -30,7 +30,8 @@ type refusedRow struct {
 	StatusCode   int             `json:"status_code"`
 }
 
-// LogRefused keeps submissions that were refused, with their answers (S0.14), in portions. If one fails, it and those after it are not kept.
+// LogRefused logs refused submissions with their answers (S0.14), in portions. If a portion fails, it and the portions after it are not
+// logged.
 func (s *Service) LogRefused(ctx context.Context, origin Origin, all ...Refused) error {
 	rows := make([]refusedRow, len(all))
 	for i, one := range all {
@@ -64,7 +65,7 @@ func refusedRowOf(origin Origin, one Refused) refusedRow {
 		RequestID: origin.RequestID, SourceIP: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
 		RequestData: logtext.JSON(one.Raw), ResponseData: logtext.JSON(one.Answer), StatusCode: one.Status,
 	}
-	// The columns repeat what the body says where it says it in the right type.
+	// The columns repeat the members of the body that have the right type.
 	var said struct {
 		PhoneNumber any `json:"phone_number"`
 		Content     any `json:"content"`

@@ -15,7 +15,7 @@ import (
 	"lksms/internal/result"
 )
 
-// Report is what a sender says of a task (S0.4).
+// Report is the outcome of a task, as its sender reports it (S0.4).
 type Report struct {
 	TaskID       string
 	AppID        string
@@ -30,8 +30,8 @@ type Report struct {
 	Refund       bool           // of a FAILED that names its lease: the provider took nothing, so it costs nothing
 }
 
-// Report ends a lease. A repeat, or a report that comes too late to matter, is logged and changes nothing; so is one by an
-// app that never held the task, which gets the fault task.not_held. Unknown tasks get task.not_found.
+// Report ends a lease. A repeated report, or one that is too late, is logged and changes nothing. A report by an app that never
+// held the task is logged too, and gets the fault task.not_held. An unknown task gets task.not_found.
 func (s *Service) Report(ctx context.Context, r Report) error {
 	effect, err := s.reports.Do(ctx, r)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Service) Report(ctx context.Context, r Report) error {
 	return s.judge(effect).Err
 }
 
-// Reported is what became of one report of several. Effect is empty where there is no task.
+// Reported is the outcome of one report of several. Effect is empty if the task does not exist.
 type Reported struct {
 	Effect string
 	Err    error
@@ -57,8 +57,8 @@ func (s *Service) judge(effect string) Reported {
 	return Reported{Effect: effect}
 }
 
-// ReportAll is Report for several: each has its own outcome, in their order, and reports on one task count in their order.
-// With an error, which is the database's, it is not known of each whether it was taken.
+// ReportAll is Report for several. Each report has its own outcome, in their order; reports on one task apply in that order. An
+// error is the database's: some of the reports may have been stored.
 func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, error) {
 	outcomes := make([]Reported, len(reports))
 	left := make([]int, len(reports))
@@ -96,7 +96,7 @@ func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, 
 	return outcomes, nil
 }
 
-// settle writes reports, each of another task, all or none, and tells the effect of each; none where there is no task.
+// settle writes reports, each of another task, all or none, and returns the effect of each; empty if the task does not exist.
 func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error) {
 	// All statements lock tasks in this order.
 	order := make([]int, len(reports))
@@ -158,7 +158,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 	return effects, nil
 }
 
-// refundable gives the leases that reports ended and that cost nothing.
+// refundable returns the leases that reports ended and that cost the sender nothing.
 func refundable(reports []Report, effects map[string]string) []int64 {
 	var leases []int64
 	for _, r := range reports {
@@ -169,7 +169,7 @@ func refundable(reports []Report, effects map[string]string) []int64 {
 	return leases
 }
 
-// refund gives the segments of leases back that reached nobody, in the transaction that ended them.
+// refund returns the segments of leases whose messages reached nobody, in the transaction that ended these leases.
 func refund(ctx context.Context, q *dbq.Queries, leases []int64, remark string) error {
 	if len(leases) == 0 {
 		return nil
@@ -178,7 +178,7 @@ func refund(ctx context.Context, q *dbq.Queries, leases []int64, remark string) 
 	return err
 }
 
-// Unused is a lease whose message nobody can have got: it was not tried, or the sender was in trouble when it was.
+// Unused is a lease whose message reached nobody: the message was not tried, or its sender was in trouble.
 type Unused struct {
 	TaskID  string
 	LeaseID int64
@@ -187,13 +187,13 @@ type Unused struct {
 }
 
 const (
-	// releaseDelay is how long a task waits after its second trouble; it doubles with each further one, up to releaseDelayMost.
+	// A task waits for releaseDelay after the second trouble of its senders. The wait doubles each time, up to releaseDelayMost.
 	releaseDelay     = 5 * time.Second
 	releaseDelayMost = 10 * time.Minute
 )
 
-// Release gives leases of a sender back: no attempt is counted, no task is blamed, and the sender gets its segments back. A lease that has ended meanwhile is passed
-// over. It returns how many were given back.
+// Release returns leases of a sender: no attempt is counted, no task fails, and the sender gets its segments back. Leases that
+// have ended meanwhile are skipped. Release returns the number of leases that it ended.
 func (s *Service) Release(ctx context.Context, appID string, leases []Unused) (int, error) {
 	leases = slices.Clone(leases)
 	slices.SortFunc(leases, func(a, b Unused) int { return strings.Compare(a.TaskID, b.TaskID) }) // all statements lock tasks in this order
@@ -218,14 +218,14 @@ func (s *Service) Release(ctx context.Context, appID string, leases []Unused) (i
 }
 
 const (
-	// recoverBatch bounds what one statement of a sweep takes back, and so how long it holds its locks.
+	// recoverBatch bounds how many leases one statement takes back, and so how long it holds its locks.
 	recoverBatch = 1000
-	// failedMost is how many rows may fail before a sweep gives up: then it is not the rows.
+	// A sweep gives up after failedMost rows have failed: then the rows are not the reason.
 	failedMost = 100
 )
 
 // Recover takes back every lease that ran out, in batches of their own transactions, and returns how many (S0.12). A row
-// that fails is passed over and named in the error; what was counted stays recovered.
+// that fails is skipped and named in the error; the counted leases stay recovered.
 func (s *Service) Recover(ctx context.Context) (int, error) {
 	hopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
 	total, failed := 0, []string{}

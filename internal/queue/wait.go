@@ -13,9 +13,9 @@ import (
 // walkedMost bounds the pools with work that one poll finds for the senders that wait for more than a few.
 const walkedMost = 200
 
-// ClaimOrWait is Claim that waits for up to wait when there is nothing to claim. A caller that goes away while it waits
-// is given nothing, nor is one that may not claim any more; its fault is that of c.StillMay. Of several senders that wait at
-// this server for the same, the one that sender.Standing puts first is woken.
+// ClaimOrWait is Claim that waits for up to wait if it finds nothing. A caller that goes away while it waits gets no tasks, and
+// neither does a caller that may no longer claim, which gets the fault of c.StillMay. Of several senders that wait at this server
+// for the same tasks, the first by sender.Standing is woken.
 func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Duration) ([]claim.Lease, error) {
 	if wait <= 0 {
 		return s.Claim(ctx, c)
@@ -60,8 +60,8 @@ func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Du
 	}
 }
 
-// look claims, unless it is known that there is nothing to claim, and says of a place from which pools it is to be woken, or
-// for how long it need not be.
+// look claims, unless the last poll showed that nothing is there to claim. Without tasks it narrows the waiter to the pools for which
+// it is to be woken, or returns how long the interval of the sender still lasts.
 func (s *Service) look(ctx context.Context, p *line.Waiter, c claim.Request) (rows []claim.Lease, rest time.Duration, err error) {
 	pools, unhindered := s.senders.Unhindered(c.AppID)
 	if unhindered && s.line.IsQuiet(pools) {
@@ -76,7 +76,7 @@ func (s *Service) look(ctx context.Context, p *line.Waiter, c claim.Request) (ro
 	return rows, rest, err
 }
 
-// rank reads how senders stand.
+// rank reads the standings of senders for the line.
 func (s *Service) rank(ctx context.Context, appIDs ...string) error {
 	before := s.line.Given(appIDs)
 	standings, err := s.senders.Standings(ctx, appIDs)
@@ -86,14 +86,14 @@ func (s *Service) rank(ctx context.Context, appIDs ...string) error {
 	return err
 }
 
-// StopWaiting answers every sender that waits, now and from now on, with nothing: the server is going away.
+// StopWaiting ends every wait without tasks, now and from now on, because the server stops.
 func (s *Service) StopWaiting() { s.line.Close() }
 
-// Waiting is how many claims wait for work that comes, or for their interval to end.
+// Waiting is the number of claims that wait for tasks or for the end of their interval.
 func (s *Service) Waiting() int { return s.line.Count() }
 
-// poll looks for work. Its cost depends on the pools that somebody waits for, and is bounded: of many pools only those cost
-// something in which there is work, and no more than walkedMost of them.
+// poll finds pools with tasks. Its cost depends on the pools for which senders wait, and is bounded: of many pools only those with
+// tasks cost something, and at most walkedMost of them.
 func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
