@@ -715,7 +715,7 @@ counted_anew AS (
         probe_until = CASE WHEN NOT c.is_mended THEN st.probe_until END
     FROM changed c
     WHERE st.sender_id = c.id AND (
-        (c.interval_ms <> c.interval_before AND st.last_taken_at IS NOT NULL) OR c.is_mended
+        (c.interval_ms <> c.interval_before AND st.last_taken_at IS NOT NULL) OR (c.is_mended AND st.openings > 0)
     )
 )
 SELECT FROM changed
