@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/queue/claim"
 )
 
@@ -171,13 +172,13 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 	appID := fmt.Sprint("sql-", caller)
 	var rows []claim.Lease
 	wait := 10 * time.Minute
-	if err := b.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+	if err := b.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		rows, err = claim.On(ctx, q, claim.Request{AppID: appID, Limit: lifeSize}, claim.Rules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 		return err
 	}); err != nil || len(rows) == 0 {
 		return err
 	}
-	var r dbq.TaskReportParams
+	var r dispatchq.TaskReportParams
 	for _, row := range rows {
 		r.TaskIds = append(r.TaskIds, row.TaskID)
 		r.AppIds = append(r.AppIds, appID)
@@ -189,7 +190,7 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 		r.RequestData = append(r.RequestData, []byte(`{"status":2}`))
 		r.MaxRetryCounts, r.ProviderNos = append(r.MaxRetryCounts, 3), append(r.ProviderNos, "")
 	}
-	return b.db.Dispatch(ctx, func(q *dbq.Queries) error {
+	return b.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
 		_, err := q.TaskReport(ctx, r)
 		return err
 	})
@@ -268,7 +269,7 @@ func (b *bench) waiting(ctx context.Context) error {
 	}
 	// Until all are there and that has been noted, which happens every ten minutes.
 	for noted := 0; noted < n; time.Sleep(100 * time.Millisecond) {
-		if err := b.db.Pool.QueryRow(ctx, `SELECT count(*) FROM senders s JOIN sender_states st ON st.sender_id = s.id
+		if err := b.db.QueryRow(ctx, `SELECT count(*) FROM senders s JOIN sender_states st ON st.sender_id = s.id
 			WHERE s.sender_no LIKE 'waits-%' AND st.seen_at IS NOT NULL`).Scan(&noted); err != nil {
 			return err
 		}
@@ -276,13 +277,13 @@ func (b *bench) waiting(ctx context.Context) error {
 	time.Sleep(3 * time.Second) // what a session wrote it tells within a second
 	const written = "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_user_tables"
 	var before, after int64
-	if err := b.db.Pool.QueryRow(ctx, written).Scan(&before); err != nil {
+	if err := b.db.QueryRow(ctx, written).Scan(&before); err != nil {
 		return err
 	}
 	cpu, began := b.cpu(), time.Now()
 	time.Sleep(3 * b.Time)
 	used := (b.cpu() - cpu) / time.Since(began).Seconds() * 100
-	if err := b.db.Pool.QueryRow(ctx, written).Scan(&after); err != nil {
+	if err := b.db.QueryRow(ctx, written).Scan(&after); err != nil {
 		return err
 	}
 	b.add(figure{
@@ -443,13 +444,13 @@ func (b *bench) decide(ctx context.Context, n int) (ours, plain float64, err err
 		rows := 0
 		began := time.Now()
 		if i%2 == 0 {
-			err = b.db.Dispatch(ctx, func(q *dbq.Queries) error {
+			err = b.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
 				tasks, err := claim.On(ctx, q, claim.Request{AppID: "app", Limit: 100}, claim.Rules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 				rows = len(tasks)
 				return err
 			})
 		} else {
-			err = pgx.BeginTxFunc(ctx, b.db.Pool, pgx.TxOptions{}, func(tx pgx.Tx) error {
+			err = pgx.BeginTxFunc(ctx, b.db.Pool(), pgx.TxOptions{}, func(tx pgx.Tx) error {
 				tag, err := tx.Exec(ctx, plainClaim, "app")
 				rows = int(tag.RowsAffected())
 				return err
@@ -482,7 +483,7 @@ func (b *bench) fill(ctx context.Context, prefix string, n int, columns, values 
 // full makes the large table, once.
 func (b *bench) full(ctx context.Context) error {
 	var there bool
-	if err := b.db.Pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM tasks WHERE task_id = 'finished1')").Scan(&there); err != nil || there {
+	if err := b.db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM tasks WHERE task_id = 'finished1')").Scan(&there); err != nil || there {
 		return err
 	}
 	if err := b.empty(ctx); err != nil {
@@ -561,7 +562,7 @@ func (b *bench) statistics(ctx context.Context) error {
 		return err
 	}
 	var same bool
-	if err := b.db.Pool.QueryRow(ctx, "SELECT count(*) FILTER (WHERE status = 2) = (SELECT sum(success) FROM task_count_changes) FROM tasks").Scan(&same); err != nil {
+	if err := b.db.QueryRow(ctx, "SELECT count(*) FILTER (WHERE status = 2) = (SELECT sum(success) FROM task_count_changes) FROM tasks").Scan(&same); err != nil {
 		return err
 	}
 	if !same {
@@ -645,7 +646,7 @@ func (b *bench) steady(ctx context.Context) error {
 	}
 	_, most := b.memory()
 	var dead, live int64
-	if err := b.db.Pool.QueryRow(ctx, "SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables WHERE relname = 'tasks'").Scan(&dead, &live); err != nil {
+	if err := b.db.QueryRow(ctx, "SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables WHERE relname = 'tasks'").Scan(&dead, &live); err != nil {
 		return err
 	}
 	b.atLeast(0.9, fmt.Sprintf("%s at half the peak: the last part", b.Steady), rates[2], rates[0], "tasks/s", "the first part")

@@ -32,7 +32,7 @@ func (b *bench) notify(ctx context.Context) error {
 	}
 	sent := func(n int) error {
 		for reached := 0; reached < n; time.Sleep(5 * time.Millisecond) {
-			if err := b.db.Pool.QueryRow(ctx, "SELECT count(*) FROM tasks WHERE status = 2").Scan(&reached); err != nil {
+			if err := b.db.QueryRow(ctx, "SELECT count(*) FROM tasks WHERE status = 2").Scan(&reached); err != nil {
 				return err
 			}
 		}

@@ -143,7 +143,7 @@ func (b *bench) fair(ctx context.Context) error {
 		}
 		keys[i] = b.client(8)
 		keys[i].auth = "Bearer " + key.Key
-		if err := b.db.Pool.QueryRow(ctx, "SELECT id FROM companies WHERE company_no = $1", no).Scan(&ids[i]); err != nil {
+		if err := b.db.QueryRow(ctx, "SELECT id FROM companies WHERE company_no = $1", no).Scan(&ids[i]); err != nil {
 			return err
 		}
 	}
@@ -279,7 +279,7 @@ func enqueue(keys []*client, each int) error {
 func (b *bench) services(ctx context.Context, ids []int64) ([]float64, error) {
 	services := make([]float64, len(ids))
 	for i, id := range ids {
-		if err := b.db.Pool.QueryRow(ctx, "SELECT count(*) FROM tasks WHERE status = 1 AND company_id = $1", id).Scan(&services[i]); err != nil {
+		if err := b.db.QueryRow(ctx, "SELECT count(*) FROM tasks WHERE status = 1 AND company_id = $1", id).Scan(&services[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -350,7 +350,7 @@ func (b *bench) waitOfSmall(ctx context.Context, keys []*client, big int64, back
 		return 0, *err
 	}
 	var wait float64
-	err := b.db.Pool.QueryRow(context.WithoutCancel(ctx), `SELECT percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(epoch FROM coalesce(l.created_at, now()) - t.created_at) * 1000)
+	err := b.db.QueryRow(context.WithoutCancel(ctx), `SELECT percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(epoch FROM coalesce(l.created_at, now()) - t.created_at) * 1000)
 		FROM tasks t LEFT JOIN send_logs l ON l.task_id = t.task_id WHERE t.company_id <> $1 AND t.created_at < now() - interval '1 second'`, big).Scan(&wait)
 	return wait, err
 }

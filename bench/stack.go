@@ -111,7 +111,7 @@ func (s *stack) stop() error {
 }
 
 func (s *stack) exec(ctx context.Context, sql string, args ...any) error {
-	_, err := s.db.Pool.Exec(ctx, sql, args...)
+	_, err := s.db.Exec(ctx, sql, args...)
 	return err
 }
 
@@ -121,7 +121,7 @@ func (s *stack) empty(ctx context.Context) error {
 }
 
 func (s *stack) settings(ctx context.Context) (map[string]string, error) {
-	rows, err := s.db.Pool.Query(ctx, `SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('server_version',
+	rows, err := s.db.Query(ctx, `SELECT name, current_setting(name) FROM pg_settings WHERE name IN ('server_version',
 		'fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers', 'max_wal_size', 'autovacuum') ORDER BY name`)
 	if err != nil {
 		return nil, err

@@ -30,8 +30,8 @@ var finders = map[string]string{
 type change struct{ file, before, after string }
 
 const (
-	claims    = "gen/dbq/queue_claim.sql.go"
-	ends      = "gen/dbq/queue_settle.sql.go"
+	claims    = "gen/dispatchq/queue_claim.sql.go"
+	ends      = "gen/dispatchq/queue_settle.sql.go"
 	contents  = "gen/dbq/template.sql.go"
 	settle    = "internal/queue/settle.go"
 	order     = "internal/queue/order.go"
@@ -79,7 +79,7 @@ var mutants = []mutant{
 }
 
 // Recover takes back`},
-		{settle, "\t\"lksms/gen/dbq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dbq\""},
+		{settle, "\t\"lksms/gen/dispatchq\"", "\t\"github.com/jackc/pgx/v5\"\n\n\t\"lksms/gen/dispatchq\""},
 	}},
 	{"F7", "a default content is read first and marked afterwards", []change{
 		{contents, "WHERE company_id = $1 AND recipient = $2 AND NOT is_sent",
@@ -99,7 +99,7 @@ var mutants = []mutant{
 			"\t\toffers[i] = offer{TaskOfferRow: row}\n\t\tif row.Rank != nil {\n\t\t\toffers[i].turn = *row.Rank\n\t\t}\n\t\tif i >= 0 ||"},
 	}},
 	{"route", "the tasks of a pool without routes are open to every shared sender", []change{
-		{order, "return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},
+		{order, "return q.TaskMove(ctx, dispatchq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},
 		{claims, "p.company_id IS NULL AND p.retired_at IS NULL", "p.company_id IS NULL"},
 	}},
 	{"trouble", "a message fails when its sender's key is wrong", []change{

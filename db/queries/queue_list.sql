@@ -107,15 +107,3 @@ SELECT (t.due_at <= now())::boolean AS is_due,
     )::text AS failed_app_id
 FROM tasks t
 WHERE t.task_id = @task_id;
-
--- TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first.
--- name: TaskAhead :one
-SELECT count(*) FROM (
-    SELECT FROM tasks t
-    WHERE t.pool_id = @pool_id AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued
-        -- The first comparison ends the scan of tasks_queue_idx, the second one orders equal ranks.
-        AND (t.lane, t.rank) <= (@lane::smallint, @rank::double precision)
-        AND (t.lane, t.rank, t.created_at, t.task_id) < (@lane::smallint, @rank::double precision, @created_at::timestamptz, @task_id::text)
-    ORDER BY t.pool_id, t.lane, t.rank
-    LIMIT @most::integer
-) q;

@@ -10,42 +10,6 @@ import (
 	"time"
 )
 
-const taskAhead = `-- name: TaskAhead :one
-SELECT count(*) FROM (
-    SELECT FROM tasks t
-    WHERE t.pool_id = $1 AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued
-        -- The first comparison ends the scan of tasks_queue_idx, the second one orders equal ranks.
-        AND (t.lane, t.rank) <= ($2::smallint, $3::double precision)
-        AND (t.lane, t.rank, t.created_at, t.task_id) < ($2::smallint, $3::double precision, $4::timestamptz, $5::text)
-    ORDER BY t.pool_id, t.lane, t.rank
-    LIMIT $6::integer
-) q
-`
-
-type TaskAheadParams struct {
-	PoolID    int64
-	Lane      int16
-	Rank      float64
-	CreatedAt time.Time
-	TaskID    string
-	Most      int32
-}
-
-// TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first.
-func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, error) {
-	row := q.db.QueryRow(ctx, taskAhead,
-		arg.PoolID,
-		arg.Lane,
-		arg.Rank,
-		arg.CreatedAt,
-		arg.TaskID,
-		arg.Most,
-	)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
 const taskDue = `-- name: TaskDue :one
 
 SELECT (t.due_at <= now())::boolean AS is_due,

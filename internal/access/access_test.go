@@ -471,7 +471,7 @@ func TestAChangeDuringALoginIsNotOutlivedByIt(t *testing.T) {
 			change.Username = b.user("user")
 			other := b.server()
 			// A login that found its password right waits here, to keep where the user is.
-			tx, err := b.db.Pool.Begin(t.Context())
+			tx, err := b.db.Pool().Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -485,7 +485,7 @@ func TestAChangeDuringALoginIsNotOutlivedByIt(t *testing.T) {
 			}
 			for waiting := 0; waiting < 2; {
 				const query = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'user_addresses'::regclass"
-				if err := b.db.Beside.QueryRow(t.Context(), query).Scan(&waiting); err != nil {
+				if err := b.db.Pool().QueryRow(t.Context(), query).Scan(&waiting); err != nil {
 					t.Fatal(err)
 				}
 			}

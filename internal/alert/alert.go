@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/postgres"
 	"lksms/internal/setting"
 )
@@ -51,7 +52,7 @@ func (s *Service) Watch(ctx context.Context) (int, error) {
 
 // longestWait returns for how many seconds the longest due task has waited.
 func (s *Service) longestWait(ctx context.Context) (seconds float64, err error) {
-	err = s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		seconds, err = q.LongestWait(ctx)
 		return err
 	})

@@ -96,7 +96,7 @@ func Open(t testing.TB, rules queue.Rules, change func(*app.Options)) *Bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Bundle{T: t, App: a, URL: server.URL, Client: client, DB: a.DB.Pool, Log: log, Options: options}
+	return &Bundle{T: t, App: a, URL: server.URL, Client: client, DB: a.DB.Pool(), Log: log, Options: options}
 }
 
 // CheckAnswers is h; t fails if an answer of it is not as the contract says.

@@ -14,17 +14,21 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 )
 
-// DB is the main pool of connections to one database, and a small pool beside it. Lookups that many requests share
-// use the small pool, so that requests that hold a connection cannot deadlock against them.
+// DB is the access to one database. Two kinds of statements use it, each with generated types of its own, so that
+// neither can run in place of the other:
+//
+//   - those of package dbq run on the DB itself: in the transaction that Tx put into ctx, or alone;
+//   - those of package dispatchq run in Dispatch only: in a transaction of their own, with forced plans.
 type DB struct {
-	Pool   *pgxpool.Pool
-	Beside *pgxpool.Pool
+	pool   *pgxpool.Pool
+	shared *pgxpool.Pool // of Shared
 }
 
-// besideConns is the size of the pool Beside.
-const besideConns = 2
+// sharedConns is the number of connections for Shared.
+const sharedConns = 2
 
 // maxConns is the minimum size of the main pool, for a URL whose pool_max_conns is smaller or not set. A few
 // statements at a time keep a small server busy; more would only queue inside it.
@@ -51,13 +55,13 @@ func Open(ctx context.Context, url string) (*DB, error) {
 		return nil
 	}
 	small := cfg.Copy()
-	small.MaxConns, small.MinConns = besideConns, 0
+	small.MaxConns, small.MinConns = sharedConns, 0
 	db := &DB{}
-	if db.Pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open pool: %w", redact(err))
 	}
-	if db.Beside, err = pgxpool.NewWithConfig(ctx, small); err != nil {
-		db.Pool.Close()
+	if db.shared, err = pgxpool.NewWithConfig(ctx, small); err != nil {
+		db.pool.Close()
 		return nil, fmt.Errorf("open pool: %w", redact(err))
 	}
 	return db, nil
@@ -65,9 +69,16 @@ func Open(ctx context.Context, url string) (*DB, error) {
 
 // Close waits until every connection is returned, and closes them.
 func (db *DB) Close() {
-	db.Pool.Close()
-	db.Beside.Close()
+	db.pool.Close()
+	db.shared.Close()
 }
+
+// Shared runs the statements of package dbq for a value that many requests share, as Load of a snapshot.Cache does: never
+// in the transaction of ctx, and on a few connections of its own. Requests that wait for the value may hold all others.
+func (db *DB) Shared() dbq.DBTX { return db.shared }
+
+// Pool returns the connections of the DB, for tests and benches alone: a statement on them belongs to no transaction of Tx.
+func (db *DB) Pool() *pgxpool.Pool { return db.pool }
 
 // Tx runs fn in a transaction, which the ctx of fn carries: every query through db with that ctx is part of it. Tx
 // commits if fn returns nil and rolls back otherwise. Inside a transaction, Tx is a savepoint, which can be rolled
@@ -80,7 +91,7 @@ func (db *DB) Tx(ctx context.Context, fn func(ctx context.Context) error) error 
 	}
 	t := &transaction{}
 	t.root = t
-	err := pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
 		t.tx = tx
 		return fn(context.WithValue(ctx, txKey{db}, t))
 	})
@@ -125,7 +136,7 @@ func (db *DB) on(ctx context.Context) dbq.DBTX {
 	if t := db.txOf(ctx); t != nil {
 		return t.tx
 	}
-	return db.Pool
+	return db.pool
 }
 
 var _ dbq.DBTX = (*DB)(nil)
@@ -152,10 +163,10 @@ func (db *DB) Vacuum(ctx context.Context, table string) error {
 	const isAllowed = `SELECT CASE WHEN current_setting('server_version_num')::int >= 170000
 		THEN has_table_privilege(oid, 'MAINTAIN') ELSE pg_has_role(relowner, 'USAGE') END FROM pg_class WHERE oid = $1::regclass`
 	var allowed bool
-	if err := db.Pool.QueryRow(ctx, isAllowed, table).Scan(&allowed); err != nil || !allowed {
+	if err := db.pool.QueryRow(ctx, isAllowed, table).Scan(&allowed); err != nil || !allowed {
 		return err
 	}
-	_, err := db.Pool.Exec(ctx, "VACUUM (TRUNCATE false) "+table)
+	_, err := db.pool.Exec(ctx, "VACUUM (TRUNCATE false) "+table)
 	return err
 }
 
@@ -179,15 +190,15 @@ const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enabl
 // errNested is the error of a program that is wrong.
 var errNested = errors.New("a dispatch statement was run inside another transaction")
 
-// Dispatch runs the statements of queue_claim.sql, queue_settle.sql and queue_order.sql in a transaction of their
-// own, with plans that do not depend on statistics.
+// Dispatch runs the statements of db/queries/dispatch in a transaction of their own, with plans that do not depend on
+// statistics.
 //
 // It fails in a transaction of Tx: its own could wait for what that holds, for ever, and would not be undone with it.
-func (db *DB) Dispatch(ctx context.Context, fn func(q *dbq.Queries) error) error {
+func (db *DB) Dispatch(ctx context.Context, fn func(q *dispatchq.Queries) error) error {
 	if db.InTx(ctx) {
 		return errNested
 	}
-	return pgx.BeginTxFunc(ctx, db.Pool, pgx.TxOptions{BeginQuery: dispatchBegin}, func(tx pgx.Tx) error {
-		return fn(dbq.New(tx))
+	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: dispatchBegin}, func(tx pgx.Tx) error {
+		return fn(dispatchq.New(tx))
 	})
 }

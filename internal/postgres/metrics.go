@@ -15,7 +15,7 @@ func (c PoolCollector) Describe(out chan<- *prometheus.Desc) { out <- poolDesc; 
 
 // Collect implements prometheus.Collector.
 func (c PoolCollector) Collect(out chan<- prometheus.Metric) {
-	stat := c.DB.Pool.Stat()
+	stat := c.DB.pool.Stat()
 	for state, n := range map[string]int32{"in_use": stat.AcquiredConns(), "idle": stat.IdleConns(), "max": stat.MaxConns()} {
 		out <- prometheus.MustNewConstMetric(poolDesc, prometheus.GaugeValue, float64(n), state)
 	}

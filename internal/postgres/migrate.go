@@ -98,11 +98,11 @@ func (d *DB) Migrated(ctx context.Context) (bool, error) {
 	}
 	var present, applied int
 	const tableExists = `SELECT count(*) FROM pg_catalog.pg_class WHERE oid = to_regclass('schema_migrations')`
-	if err := d.Pool.QueryRow(ctx, tableExists).Scan(&present); err != nil || present == 0 {
+	if err := d.pool.QueryRow(ctx, tableExists).Scan(&present); err != nil || present == 0 {
 		return false, Wrap("look for migrations", err, nil)
 	}
 	const countApplied = `SELECT count(*) FROM schema_migrations WHERE version = ANY ($1::text[])`
-	if err := d.Pool.QueryRow(ctx, countApplied, versions).Scan(&applied); err != nil {
+	if err := d.pool.QueryRow(ctx, countApplied, versions).Scan(&applied); err != nil {
 		return false, fmt.Errorf("count migrations: %w", err)
 	}
 	return applied == len(versions), nil

@@ -17,7 +17,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/config"
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
@@ -73,11 +73,11 @@ func TestMigratedKnowsWhatIsMissing(t *testing.T) {
 	}
 	expect(true)
 	// A newer binary was here.
-	if _, err := db.Pool.Exec(t.Context(), "INSERT INTO schema_migrations VALUES ('99991231000000')"); err != nil {
+	if _, err := db.Pool().Exec(t.Context(), "INSERT INTO schema_migrations VALUES ('99991231000000')"); err != nil {
 		t.Fatal(err)
 	}
 	expect(true)
-	if _, err := db.Pool.Exec(t.Context(), "DELETE FROM schema_migrations WHERE version <> '99991231000000'"); err != nil {
+	if _, err := db.Pool().Exec(t.Context(), "DELETE FROM schema_migrations WHERE version <> '99991231000000'"); err != nil {
 		t.Fatal(err)
 	}
 	expect(false)
@@ -106,7 +106,7 @@ func TestEveryMigrationGoesDownAndUpAgain(t *testing.T) {
 	defer db.Close()
 	var left int
 	const tables = `SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname !~ '^schema_migrations'`
-	if err := db.Pool.QueryRow(t.Context(), tables).Scan(&left); err != nil || left != 0 {
+	if err := db.Pool().QueryRow(t.Context(), tables).Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d tables and indexes are left, %v", left, err)
 	}
 	if again := up(); again != steps {
@@ -144,7 +144,7 @@ func migratedBefore(t *testing.T, version string) (url string, db *postgres.DB) 
 func TestTheMigrationOfPoolsRetiresThoseWithoutRoutes(t *testing.T) {
 	t.Parallel()
 	url, db := migratedBefore(t, "20261122000001")
-	if _, err := db.Pool.Exec(t.Context(), `INSERT INTO companies (company_no, name) VALUES ('acme', 'acme');
+	if _, err := db.Pool().Exec(t.Context(), `INSERT INTO companies (company_no, name) VALUES ('acme', 'acme');
 		INSERT INTO senders (sender_no, name) VALUES ('s', 's');
 		INSERT INTO pools (channel_id, company_id, message_type) SELECT 1, c.id, t FROM companies c, generate_series(0, 2) t WHERE c.company_no = 'acme';
 		INSERT INTO routes (pool_id, sender_id) SELECT max(p.id), (SELECT id FROM senders) FROM pools p;
@@ -156,7 +156,7 @@ func TestTheMigrationOfPoolsRetiresThoseWithoutRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var retired, unsettled, tasks int
-	if err := db.Pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE retired_at IS NOT NULL), count(*) FILTER (WHERE unsettled_since IS NOT NULL),
+	if err := db.Pool().QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE retired_at IS NOT NULL), count(*) FILTER (WHERE unsettled_since IS NOT NULL),
 		(SELECT count(*) FROM tasks) FROM pools`).Scan(&retired, &unsettled, &tasks); err != nil || retired != 2 || unsettled != 1 || tasks != 3 {
 		t.Errorf("%d pools are retired and %d unsettled, %d tasks are left, %v", retired, unsettled, tasks, err)
 	}
@@ -170,14 +170,14 @@ func TestTheMigrationOfEndsKnowsWhichNodesAreOver(t *testing.T) {
 		SELECT o.id, c.id, 5, r.node_id, '{}', '{u1}', 'x', r.ended_as
 		FROM (VALUES (1, NULL), (2, 3), (2, NULL), (3, 3), (3, 4), (4, 2)) AS r (node_id, ended_as),
 			(SELECT min(id) AS id FROM companies) o, (SELECT min(id) AS id FROM channels) c`
-	if _, err := db.Pool.Exec(t.Context(), reminders); err != nil {
+	if _, err := db.Pool().Exec(t.Context(), reminders); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
 	var over []int64
-	if err := db.Pool.QueryRow(t.Context(), "SELECT array_agg(subject_id ORDER BY subject_id) FROM business_ends").Scan(&over); err != nil || !slices.Equal(over, []int64{3}) {
+	if err := db.Pool().QueryRow(t.Context(), "SELECT array_agg(subject_id ORDER BY subject_id) FROM business_ends").Scan(&over); err != nil || !slices.Equal(over, []int64{3}) {
 		t.Errorf("the nodes %v are over, %v", over, err)
 	}
 }
@@ -187,7 +187,7 @@ func TestTheMigrationOfAnnouncementsKeepsWhatNotificationsSay(t *testing.T) {
 	t.Parallel()
 	const version = "20261122001201"
 	url, db := migratedBefore(t, version)
-	if _, err := db.Pool.Exec(t.Context(), `INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, payload, user_ids, submitted_by)
+	if _, err := db.Pool().Exec(t.Context(), `INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, payload, user_ids, submitted_by)
 		SELECT o.id, c.id, 3, n, CASE WHEN n = 2 THEN 'null' ELSE jsonb_build_object('n', n) END, ARRAY['u' || n, 'v'], 'x'
 		FROM generate_series(1, 3) n, (SELECT min(id) AS id FROM companies) o, (SELECT min(id) AS id FROM channels) c;
 		DELETE FROM notifications WHERE biz_id = 1`); err != nil {
@@ -195,7 +195,7 @@ func TestTheMigrationOfAnnouncementsKeepsWhatNotificationsSay(t *testing.T) {
 	}
 	said := func(of string) (all string) {
 		t.Helper()
-		if err := db.Pool.QueryRow(t.Context(), "SELECT string_agg(concat_ws(' ', n.biz_id, payload, user_ids), '; ' ORDER BY n.id) FROM notifications n "+of).Scan(&all); err != nil {
+		if err := db.Pool().QueryRow(t.Context(), "SELECT string_agg(concat_ws(' ', n.biz_id, payload, user_ids), '; ' ORDER BY n.id) FROM notifications n "+of).Scan(&all); err != nil {
 			t.Fatal(err)
 		}
 		return all
@@ -209,7 +209,7 @@ func TestTheMigrationOfAnnouncementsKeepsWhatNotificationsSay(t *testing.T) {
 		t.Errorf("after it %s", got)
 	}
 	// The next announcement has a number of its own.
-	if _, err := db.Pool.Exec(t.Context(), "INSERT INTO announcements (payload, user_ids) VALUES ('{}', '{}')"); err != nil {
+	if _, err := db.Pool().Exec(t.Context(), "INSERT INTO announcements (payload, user_ids) VALUES ('{}', '{}')"); err != nil {
 		t.Error(err)
 	}
 	for applied := true; applied; {
@@ -238,7 +238,7 @@ func start(t *testing.T, dir string) (*postgres.Server, error) {
 func TestTheMigrationOfCompaniesKeepsThoseThatHaveAnEffect(t *testing.T) {
 	t.Parallel()
 	url, db := migratedBefore(t, "20261122001001")
-	if _, err := db.Pool.Exec(t.Context(), `
+	if _, err := db.Pool().Exec(t.Context(), `
 		INSERT INTO companies (id, company_no, name) VALUES (7, 'acme', 'ACME');
 		INSERT INTO users (username, role, company_id, has_company) VALUES
 			('submit', 'submit', 7, true), ('read', 'read', 7, true), ('send', 'send', 7, true), ('admin', 'admin', 7, true),
@@ -249,7 +249,7 @@ func TestTheMigrationOfCompaniesKeepsThoseThatHaveAnEffect(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got string
-	if err := db.Pool.QueryRow(t.Context(), `
+	if err := db.Pool().QueryRow(t.Context(), `
 		SELECT string_agg(username || ' ' || company_id || CASE WHEN has_company THEN ' bound' ELSE '' END, ', ' ORDER BY username) FROM users
 	`).Scan(&got); err != nil {
 		t.Fatal(err)
@@ -456,7 +456,7 @@ func TestARefusedSessionIsADatabaseThatIsAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	config := db.Pool.Config().ConnConfig.Copy()
+	config := db.Pool().Config().ConnConfig.Copy()
 	config.Database = "is_not_there" // 3D000, of no class that says so by itself
 	_, err = pgx.ConnectConfig(t.Context(), config)
 	if err == nil || !postgres.IsUnavailable(fmt.Errorf("read settings: %w", err)) {
@@ -469,7 +469,7 @@ func TestTheMigrationOfNamesKeepsThem(t *testing.T) {
 	t.Parallel()
 	url, db := migratedBefore(t, "20261122000901")
 	exec := func(sql string) error {
-		_, err := db.Pool.Exec(t.Context(), sql)
+		_, err := db.Pool().Exec(t.Context(), sql)
 		return err
 	}
 	const (
@@ -509,12 +509,12 @@ func TestTheMigrationOfNamesKeepsThem(t *testing.T) {
 		if err := postgres.MigrateDown(t.Context(), url); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.Pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM schema_migrations WHERE version = '20261122000901')`).Scan(&isUp); err != nil {
+		if err := db.Pool().QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM schema_migrations WHERE version = '20261122000901')`).Scan(&isUp); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var tasks, named, notifications, messages int
-	if err := db.Pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM tasks WHERE dedup_key IS NOT NULL),
+	if err := db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM tasks WHERE dedup_key IS NOT NULL),
 		(SELECT count(*) FROM notifications WHERE dedup_key IS NOT NULL), (SELECT count(*) FROM subscribe_messages)`,
 	).Scan(&tasks, &named, &notifications, &messages); err != nil || tasks != 2 || named != 1 || notifications != 2 || messages != 1 {
 		t.Errorf("%d tasks, %d of them named, %d named notifications and %d messages are left, %v", tasks, named, notifications, messages, err)
@@ -529,7 +529,7 @@ func TestADispatchStatementIsRefusedInsideAnotherTransaction(t *testing.T) {
 	}
 	defer db.Close()
 	run := func(ctx context.Context) error {
-		return db.Dispatch(ctx, func(*dbq.Queries) error { return nil })
+		return db.Dispatch(ctx, func(*dispatchq.Queries) error { return nil })
 	}
 	if err := db.Tx(t.Context(), run); err == nil {
 		t.Error("it ran")

@@ -320,6 +320,6 @@ func TestVacuumClearsATableOfOurs(t *testing.T) {
 	t.Cleanup(db.Close)
 	must(t, db.Vacuum(t.Context(), "sender_changes"))
 	for count := 0; count == 0; time.Sleep(10 * time.Millisecond) { // statistics come late
-		must(t, db.Pool.QueryRow(t.Context(), "SELECT vacuum_count FROM pg_stat_user_tables WHERE relname = 'sender_changes'").Scan(&count))
+		must(t, db.Pool().QueryRow(t.Context(), "SELECT vacuum_count FROM pg_stat_user_tables WHERE relname = 'sender_changes'").Scan(&count))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/result"
@@ -39,8 +40,8 @@ func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by stri
 
 // Expire ends the tasks whose time is over before anybody took them, as FAILED, and returns how many.
 func (s *Service) Expire(ctx context.Context) (int, error) {
-	return s.inBatches(ctx, "end expired tasks", sweepBatch, func(q *dbq.Queries) (int64, error) {
-		row, err := q.TaskExpire(ctx, dbq.TaskExpireParams{BatchSize: sweepBatch, Result: result.Expired})
+	return s.inBatches(ctx, "end expired tasks", sweepBatch, func(q *dispatchq.Queries) (int64, error) {
+		row, err := q.TaskExpire(ctx, dispatchq.TaskExpireParams{BatchSize: sweepBatch, Result: result.Expired})
 		s.unreached.WithLabelValues("expired").Add(float64(row.Unreached))
 		return row.Expired, err
 	})

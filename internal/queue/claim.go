@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/queue/claim"
 )
 
@@ -20,7 +20,7 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 		return nil, err
 	}
 	var leases []claim.Lease
-	err = s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		leases, err = claim.On(ctx, q, c, claim.Rules{
 			Lease: s.rules.ProcessingTimeout, RetryMaxWait: s.retryMaxWait(), SilentAfter: values.Queue.SilentAfter(),
 		})

@@ -509,7 +509,7 @@ func raceFor(b *apptest.Bundle, text string, senders ...string) string {
 
 func TestS4_3_TheLeastUsedOfTheAppsThatWaitIsServedFirst(t *testing.T) {
 	b := apptest.New(t)
-	other := apptest.Open(t, apptest.DefaultRules, func(o *app.Options) { o.DatabaseURL = b.App.DB.Pool.Config().ConnString() })
+	other := apptest.Open(t, apptest.DefaultRules, func(o *app.Options) { o.DatabaseURL = b.App.DB.Pool().Config().ConnString() })
 	limit := func(no string, perDay int) {
 		b.AddSender(map[string]any{"sender_no": no, "limits": map[string]any{"per_day": perDay}})
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/queue/claim"
@@ -85,8 +86,8 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 	}
 	if row.Lane != nil && row.Rank != nil {
 		var ahead int64
-		err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-			ahead, err = q.TaskAhead(ctx, dbq.TaskAheadParams{
+		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+			ahead, err = q.TaskAhead(ctx, dispatchq.TaskAheadParams{
 				PoolID: row.PoolID, Lane: *row.Lane, Rank: *row.Rank, CreatedAt: row.CreatedAt, TaskID: row.TaskID, Most: AheadMost + 1,
 			})
 			return err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/postgres"
 )
 
@@ -15,8 +15,8 @@ func (s *Service) Queue(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return s.inBatches(ctx, "queue tasks that have come due", sweepBatch, func(q *dbq.Queries) (int64, error) {
-		return q.TaskQueue(ctx, dbq.TaskQueueParams{BatchSize: sweepBatch, PriorityMaxWait: values.Queue.PriorityWait()})
+	return s.inBatches(ctx, "queue tasks that have come due", sweepBatch, func(q *dispatchq.Queries) (int64, error) {
+		return q.TaskQueue(ctx, dispatchq.TaskQueueParams{BatchSize: sweepBatch, PriorityMaxWait: values.Queue.PriorityWait()})
 	})
 }
 
@@ -39,8 +39,8 @@ func (s *Service) Move(ctx context.Context) (int, error) {
 
 // move is Move for one pool; nil means all pools.
 func (s *Service) move(ctx context.Context, pool *int64) (int, error) {
-	return s.inBatches(ctx, "move tasks to the pools of their routes", moveBatch, func(q *dbq.Queries) (int64, error) {
-		return q.TaskMove(ctx, dbq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})
+	return s.inBatches(ctx, "move tasks to the pools of their routes", moveBatch, func(q *dispatchq.Queries) (int64, error) {
+		return q.TaskMove(ctx, dispatchq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})
 	})
 }
 
@@ -51,8 +51,8 @@ func (s *Service) Age(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	aged, err := s.inBatches(ctx, "let old tasks go first", sweepBatch, func(q *dbq.Queries) (int64, error) {
-		return q.TaskAge(ctx, dbq.TaskAgeParams{
+	aged, err := s.inBatches(ctx, "let old tasks go first", sweepBatch, func(q *dispatchq.Queries) (int64, error) {
+		return q.TaskAge(ctx, dispatchq.TaskAgeParams{
 			BatchSize: sweepBatch, RetryMaxWait: s.retryMaxWait(), PriorityMaxWait: values.Queue.PriorityWait(),
 		})
 	})

@@ -10,7 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/access"
 	"lksms/internal/pgtest"
 	"lksms/internal/postgres"
@@ -156,17 +156,17 @@ func dispatchOnce(t *testing.T, url string) {
 		if n, err := s.Recover(t.Context()); err != nil || n != 3 { // every lease that has not ended has run out
 			t.Fatalf("recovered %d, %v", n, err)
 		}
-		if err := db.Dispatch(t.Context(), func(q *dbq.Queries) error {
+		if err := db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
 			wait := time.Hour
-			_, err := q.TaskQueue(t.Context(), dbq.TaskQueueParams{BatchSize: 10, PriorityMaxWait: &wait})
+			_, err := q.TaskQueue(t.Context(), dispatchq.TaskQueueParams{BatchSize: 10, PriorityMaxWait: &wait})
 			if err == nil {
-				_, err = q.TaskMove(t.Context(), dbq.TaskMoveParams{BatchSize: 10})
+				_, err = q.TaskMove(t.Context(), dispatchq.TaskMoveParams{BatchSize: 10})
 			}
 			if err == nil {
-				_, err = q.TaskAge(t.Context(), dbq.TaskAgeParams{BatchSize: 10, RetryMaxWait: &wait, PriorityMaxWait: &wait})
+				_, err = q.TaskAge(t.Context(), dispatchq.TaskAgeParams{BatchSize: 10, RetryMaxWait: &wait, PriorityMaxWait: &wait})
 			}
 			if err == nil {
-				_, err = q.TaskExpire(t.Context(), dbq.TaskExpireParams{BatchSize: 10})
+				_, err = q.TaskExpire(t.Context(), dispatchq.TaskExpireParams{BatchSize: 10})
 			}
 			return err
 		}); err != nil {
@@ -179,10 +179,10 @@ func dispatchOnce(t *testing.T, url string) {
 		if n, err := s.Recover(t.Context()); err != nil || n != 3 {
 			t.Fatalf("recovered %d, %v", n, err)
 		}
-		if err := db.Dispatch(t.Context(), func(q *dbq.Queries) error {
+		if err := db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
 			_, err := q.TaskWaits(t.Context(), []int64{1, 2})
 			if err == nil {
-				_, err = q.TaskWaitsQueued(t.Context(), dbq.TaskWaitsQueuedParams{Most: 100})
+				_, err = q.TaskWaitsQueued(t.Context(), dispatchq.TaskWaitsQueuedParams{Most: 100})
 			}
 			if err == nil {
 				_, err = q.LongestWait(t.Context())

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/apptest"
 )
 
@@ -407,7 +407,7 @@ func TestASenderWithAQuotaTakesFromBehindWhatOthersHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	one, read := int64(1), 0
-	offers, err := dbq.New(claim).TaskOffer(t.Context(), dbq.TaskOfferParams{
+	offers, err := dispatchq.New(claim).TaskOffer(t.Context(), dispatchq.TaskOfferParams{
 		AppID: "last", PoolIds: []int64{1}, Most: []int64{1}, RivalRooms: []int64{0}, FromSegments: []int64{0},
 		IsTight: true, CountsSegments: true, SegmentsLeft: &one,
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/directory"
 	"lksms/internal/merge"
 	"lksms/internal/postgres"
@@ -126,11 +127,11 @@ func (s *Service) retryMaxWait() *time.Duration {
 }
 
 // inBatches repeats a statement until it changes fewer rows than a batch.
-func (s *Service) inBatches(ctx context.Context, act string, batch int64, run func(q *dbq.Queries) (int64, error)) (int, error) {
+func (s *Service) inBatches(ctx context.Context, act string, batch int64, run func(q *dispatchq.Queries) (int64, error)) (int, error) {
 	total := 0
 	for {
 		var n int64
-		err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 			n, err = run(q)
 			return err
 		})

@@ -36,7 +36,7 @@ func service(t *testing.T) (*queue.Service, *pgxpool.Pool) {
 	t.Cleanup(db.Close)
 	s := newService(db, queue.Rules{MaxRetryCount: 3, ProcessingTimeout: time.Minute})
 	t.Cleanup(s.Close)
-	return s, db.Pool
+	return s, db.Pool()
 }
 
 func exec(t *testing.T, db dbq.DBTX, sql string) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/fault"
 	"lksms/internal/merge"
 	"lksms/internal/postgres"
@@ -104,7 +104,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(reports[a].TaskID, reports[b].TaskID) })
-	p := dbq.TaskReportParams{Sent: result.Sent, NotSent: result.NotSent, GaveUp: result.GaveUp}
+	p := dispatchq.TaskReportParams{Sent: result.Sent, NotSent: result.NotSent, GaveUp: result.GaveUp}
 	for _, i := range order {
 		r := reports[i]
 		delay := s.rules.RetryDelay
@@ -130,9 +130,9 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		p.MaxRetryCounts = append(p.MaxRetryCounts, int16(most))
 		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
 	}
-	var rows []dbq.TaskReportRow
+	var rows []dispatchq.TaskReportRow
 	found := make(map[string]string, len(reports))
-	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		if rows, err = q.TaskReport(ctx, p); err != nil {
 			return err
 		}
@@ -170,11 +170,11 @@ func refundable(reports []Report, effects map[string]string) []int64 {
 }
 
 // refund returns the segments of leases whose messages reached nobody, in the transaction that ended these leases.
-func refund(ctx context.Context, q *dbq.Queries, leases []int64, remark string) error {
+func refund(ctx context.Context, q *dispatchq.Queries, leases []int64, remark string) error {
 	if len(leases) == 0 {
 		return nil
 	}
-	_, err := q.SenderRefund(ctx, dbq.SenderRefundParams{LeaseIds: leases, Remark: remark})
+	_, err := q.SenderRefund(ctx, dispatchq.SenderRefundParams{LeaseIds: leases, Remark: remark})
 	return err
 }
 
@@ -197,7 +197,7 @@ const (
 func (s *Service) Release(ctx context.Context, appID string, leases []Unused) (int, error) {
 	leases = slices.Clone(leases)
 	slices.SortFunc(leases, func(a, b Unused) int { return strings.Compare(a.TaskID, b.TaskID) }) // all statements lock tasks in this order
-	p := dbq.TaskReleaseParams{AppID: appID, Delay: releaseDelay, DelayMost: releaseDelayMost}
+	p := dispatchq.TaskReleaseParams{AppID: appID, Delay: releaseDelay, DelayMost: releaseDelayMost}
 	for _, l := range leases {
 		p.TaskIds = append(p.TaskIds, l.TaskID)
 		p.LeaseIds = append(p.LeaseIds, l.LeaseID)
@@ -205,7 +205,7 @@ func (s *Service) Release(ctx context.Context, appID string, leases []Unused) (i
 		p.Reasons = append(p.Reasons, l.Reason)
 	}
 	var released []int64
-	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
+	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		if released, err = q.TaskRelease(ctx, p); err != nil {
 			return err
 		}
@@ -232,8 +232,8 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 	var failures error
 	for len(failed) < failedMost {
 		var ids []string
-		err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-			ids, err = q.TaskExpired(ctx, dbq.TaskExpiredParams{BatchSize: recoverBatch, Failed: failed})
+		err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+			ids, err = q.TaskExpired(ctx, dispatchq.TaskExpiredParams{BatchSize: recoverBatch, Failed: failed})
 			return err
 		})
 		if err != nil {
@@ -265,9 +265,9 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 }
 
 func (s *Service) recoverThose(ctx context.Context, ids []string) (int, error) {
-	var row dbq.TaskRecoverRow
-	err := s.db.Dispatch(ctx, func(q *dbq.Queries) (err error) {
-		row, err = q.TaskRecover(ctx, dbq.TaskRecoverParams{TaskIds: ids, MaxRetryCount: int16(s.rules.MaxRetryCount),
+	var row dispatchq.TaskRecoverRow
+	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		row, err = q.TaskRecover(ctx, dispatchq.TaskRecoverParams{TaskIds: ids, MaxRetryCount: int16(s.rules.MaxRetryCount),
 			TimedOut: result.TimedOut, TimedOutLast: result.TimedOutLast, Unclear: result.Unclear,
 		})
 		return err

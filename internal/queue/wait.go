@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/queue/claim"
 	"lksms/internal/queue/line"
 )
@@ -97,12 +97,15 @@ func (s *Service) Waiting() int { return s.line.Count() }
 func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	err = s.db.Dispatch(ctx, func(q *dbq.Queries) error {
-		version, err := q.DirectoryVersion(ctx)
-		if err != nil {
-			return err
-		}
-		found.IsChanged = s.senders.Notice(version)
+	version, err := s.q.DirectoryVersion(ctx)
+	if err != nil {
+		return found, err
+	}
+	found.IsChanged = s.senders.Notice(version)
+	if len(w.Pools) == 0 && !w.Walk {
+		return found, nil
+	}
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		if len(w.Pools) > 0 {
 			if found.Pools, err = q.TaskWaits(ctx, w.Pools); err != nil {
 				return err
@@ -111,7 +114,7 @@ func (s *Service) poll(ctx context.Context, w line.Question) (found line.Finding
 		if !w.Walk {
 			return nil
 		}
-		queued, err := q.TaskWaitsQueued(ctx, dbq.TaskWaitsQueuedParams{AfterID: w.After, Most: walkedMost})
+		queued, err := q.TaskWaitsQueued(ctx, dispatchq.TaskWaitsQueuedParams{AfterID: w.After, Most: walkedMost})
 		if len(queued) == walkedMost {
 			found.Next = queued[walkedMost-1]
 		}

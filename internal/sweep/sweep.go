@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/go-co-op/gocron/v2"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"lksms/internal/postgres"
 )
@@ -35,7 +34,7 @@ type Sweeper struct {
 // New returns a Sweeper of jobs. Start starts it.
 func New(db *postgres.DB, log *slog.Logger, jobs ...Job) (*Sweeper, error) {
 	scheduler, err := gocron.NewScheduler(
-		gocron.WithDistributedLocker(locker{db.Pool}),
+		gocron.WithDistributedLocker(locker{db}),
 		gocron.WithStopTimeout(time.Second),
 	)
 	if err != nil {
@@ -83,46 +82,19 @@ func (s *Sweeper) Stop() error {
 	return nil
 }
 
-// locker lets one server at a time run a job: it holds an advisory lock while the job runs. The lock belongs to the
-// session, so that it is released if the server dies.
-type locker struct{ pool *pgxpool.Pool }
+// locker lets one server at a time run a job: it holds a lock of the database while the job runs.
+type locker struct{ db *postgres.DB }
 
 var errElsewhere = errors.New("another server runs this sweep")
 
-// lockSpace separates these locks from other advisory locks in the database.
-const lockSpace = 0x6c6b7377 // "lksw"
-
 // Lock implements gocron.Locker. It does not wait: a job that another server runs now need not run again.
 func (l locker) Lock(ctx context.Context, name string) (gocron.Lock, error) {
-	conn, err := l.pool.Acquire(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("lock %s: %w", name, err)
+	lock, err := l.db.TryLock(ctx, name)
+	switch {
+	case err != nil:
+		return nil, err
+	case lock == nil:
+		return nil, fmt.Errorf("lock %s: %w", name, errElsewhere)
 	}
-	var held bool
-	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, hashtext($2))", int32(lockSpace), name).Scan(&held)
-	if err == nil && !held {
-		err = errElsewhere
-	}
-	if err != nil {
-		conn.Release()
-		return nil, fmt.Errorf("lock %s: %w", name, err)
-	}
-	return lock{conn: conn, name: name}, nil
-}
-
-type lock struct {
-	conn *pgxpool.Conn
-	name string
-}
-
-// Unlock implements gocron.Lock. If unlocking fails, it closes the session, which releases the lock.
-func (l lock) Unlock(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	defer l.conn.Release()
-	if _, err := l.conn.Exec(ctx, "SELECT pg_advisory_unlock($1, hashtext($2))", int32(lockSpace), l.name); err != nil {
-		_ = l.conn.Conn().Close(ctx) // the pool drops a closed connection
-		return fmt.Errorf("unlock %s: %w", l.name, err)
-	}
-	return nil
+	return lock, nil
 }

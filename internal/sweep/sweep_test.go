@@ -27,7 +27,7 @@ func open(t *testing.T, url string) *postgres.DB {
 func TestOneServerAtATimeRunsAJob(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
-	first, second := locker{open(t, url).Pool}, locker{open(t, url).Pool}
+	first, second := locker{open(t, url)}, locker{open(t, url)}
 	held, err := first.Lock(t.Context(), "job")
 	if err != nil {
 		t.Fatal(err)

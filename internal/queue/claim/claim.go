@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
 	"lksms/internal/postgres"
 )
 
@@ -46,7 +46,7 @@ type Rules struct {
 }
 
 // On leases tasks to a registered sender, in the transaction of q, which must be one of Dispatch.
-func On(ctx context.Context, q *dbq.Queries, c Request, rules Rules) ([]Lease, error) {
+func On(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) ([]Lease, error) {
 	a, err := admit(ctx, q, c, rules)
 	if err != nil || a == nil {
 		return nil, err
@@ -79,7 +79,7 @@ func On(ctx context.Context, q *dbq.Queries, c Request, rules Rules) ([]Lease, e
 }
 
 // lease leases the tasks that p may take.
-func (a admission) lease(ctx context.Context, q *dbq.Queries, c Request, p claimPart) ([]Lease, error) {
+func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p claimPart) ([]Lease, error) {
 	offers, err := q.TaskOffer(ctx, p.offer)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (a admission) lease(ctx context.Context, q *dbq.Queries, c Request, p claim
 	if len(chosen) == 0 {
 		return nil, nil
 	}
-	params := dbq.TaskLeaseParams{
+	params := dispatchq.TaskLeaseParams{
 		AppID: c.AppID, Asked: int64(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds, Sign: a.sender.Sign,
 		TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)),
 	}
@@ -102,7 +102,7 @@ func (a admission) lease(ctx context.Context, q *dbq.Queries, c Request, p claim
 	if len(rows) != len(chosen) { // cannot happen: the rows are locked since TaskOffer
 		return nil, fmt.Errorf("leased %d of %d tasks", len(rows), len(chosen))
 	}
-	byID := make(map[string]dbq.TaskLeaseRow, len(rows))
+	byID := make(map[string]dispatchq.TaskLeaseRow, len(rows))
 	for _, row := range rows {
 		byID[row.TaskID] = row
 	}
@@ -120,7 +120,7 @@ func (a admission) lease(ctx context.Context, q *dbq.Queries, c Request, p claim
 
 // admission is what a sender may take, and from which pools.
 type admission struct {
-	sender   dbq.SenderAdmitRow
+	sender   dispatchq.SenderAdmitRow
 	tasks    int64
 	segments *int64  // nil: no limit
 	lastTurn float64 // the largest at which a pool was served by it
@@ -151,8 +151,8 @@ type admittedPool struct {
 const seenSteps = 4
 
 // admit says what the sender may take; nil if it is unknown or off.
-func admit(ctx context.Context, q *dbq.Queries, c Request, rules Rules) (*admission, error) {
-	sender, err := q.SenderAdmit(ctx, dbq.SenderAdmitParams{
+func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*admission, error) {
+	sender, err := q.SenderAdmit(ctx, dispatchq.SenderAdmitParams{
 		AppID: c.AppID, Lease: rules.Lease, NotedWithin: rules.SilentAfter / seenSteps,
 	})
 	if postgres.IsNoRows(err) {
@@ -163,7 +163,7 @@ func admit(ctx context.Context, q *dbq.Queries, c Request, rules Rules) (*admiss
 	}
 	a := &admission{sender: sender, tasks: int64(c.Limit), lastTurn: sender.SharedLastTurn}
 	if sender.IsPaced {
-		budget, err := q.SenderBudget(ctx, dbq.SenderBudgetParams{
+		budget, err := q.SenderBudget(ctx, dispatchq.SenderBudgetParams{
 			SenderID: sender.SenderID, ClaimLimit: a.tasks, InOneCall: c.InOneCall, LeaseSeconds: sender.LeaseSeconds,
 		})
 		if postgres.IsNoRows(err) {
@@ -190,11 +190,11 @@ func admit(ctx context.Context, q *dbq.Queries, c Request, rules Rules) (*admiss
 }
 
 // addRoutes adds the pools of the sender's routes.
-func (a *admission) addRoutes(ctx context.Context, q *dbq.Queries, rules Rules) error {
+func (a *admission) addRoutes(ctx context.Context, q *dispatchq.Queries, rules Rules) error {
 	if !a.sender.HasRoutes {
 		return nil
 	}
-	routes, err := q.RouteAdmit(ctx, dbq.RouteAdmitParams{
+	routes, err := q.RouteAdmit(ctx, dispatchq.RouteAdmitParams{
 		SenderID: a.sender.SenderID, GivesWay: a.sender.GivesWay, SilentAfter: rules.SilentAfter,
 	})
 	if err != nil {
@@ -220,15 +220,15 @@ func (a *admission) addRoutes(ctx context.Context, q *dbq.Queries, rules Rules) 
 }
 
 // addShared adds the shared pool of the sender's channel. It comes after the routes: they know the last turn.
-func (a *admission) addShared(ctx context.Context, q *dbq.Queries, rules Rules) error {
+func (a *admission) addShared(ctx context.Context, q *dispatchq.Queries, rules Rules) error {
 	if a.sender.SharedPoolID == nil {
 		return nil
 	}
 	p := admittedPool{id: *a.sender.SharedPoolID, turn: max(a.sender.SharedNextTurn, a.lastTurn), most: a.tasks}
-	var rooms dbq.PoolRoomsRow
+	var rooms dispatchq.PoolRoomsRow
 	if a.sender.HasPrimaries || a.sender.GivesWay {
 		var err error
-		rooms, err = q.PoolRooms(ctx, dbq.PoolRoomsParams{SenderID: a.sender.SenderID, GivesWay: a.sender.GivesWay, SilentAfter: rules.SilentAfter})
+		rooms, err = q.PoolRooms(ctx, dispatchq.PoolRoomsParams{SenderID: a.sender.SenderID, GivesWay: a.sender.GivesWay, SilentAfter: rules.SilentAfter})
 		if err != nil {
 			return err
 		}
@@ -275,7 +275,7 @@ func (a admission) segmentsLeft(taken int64) *int64 {
 
 // claimPart holds the limits of one TaskOffer and TaskLease.
 type claimPart struct {
-	offer dbq.TaskOfferParams
+	offer dispatchq.TaskOfferParams
 	limit int64
 	most  map[int64]int64 // of each pool
 }
@@ -283,7 +283,7 @@ type claimPart struct {
 // part returns what is left to claim after leases, and whether anything is.
 func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, may bool) {
 	taken, segments := takenOf(leases)
-	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, offer: dbq.TaskOfferParams{
+	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, offer: dispatchq.TaskOfferParams{
 		AppID: c.AppID, RetryMaxWait: rules.RetryMaxWait,
 		Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
 		SegmentsLeft: a.segmentsLeft(segments),
@@ -313,9 +313,9 @@ func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 
 // passed gives the pools in which the sender leaves tasks that it may not take: it failed with them, or they are too large. It
 // does not hold up its rivals there, who otherwise would wait for it.
-func (a admission) passed(ctx context.Context, q *dbq.Queries, appID string, rules Rules, leases []Lease) ([]int64, error) {
+func (a admission) passed(ctx context.Context, q *dispatchq.Queries, appID string, rules Rules, leases []Lease) ([]int64, error) {
 	taken, segments := takenOf(leases)
-	p := dbq.PoolsPassedParams{
+	p := dispatchq.PoolsPassedParams{
 		AppID: appID, Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
 		SegmentsLeft: a.segmentsLeft(segments), RetryMaxWait: rules.RetryMaxWait,
 	}
@@ -334,9 +334,9 @@ func (a admission) passed(ctx context.Context, q *dbq.Queries, appID string, rul
 }
 
 // charge says what a claim costs the sender and its routes, and whether there is anything to write.
-func (a admission) charge(c Request, leases []Lease, passed []int64) (p dbq.SenderChargeParams, any bool) {
+func (a admission) charge(c Request, leases []Lease, passed []int64) (p dispatchq.SenderChargeParams, any bool) {
 	isToBeSeen := a.sender.IsUnseen && (a.sender.HasRoutes || a.sender.HasDependents)
-	p = dbq.SenderChargeParams{SenderID: a.sender.SenderID, IsToBeSeen: isToBeSeen, Calls: int64(len(leases))}
+	p = dispatchq.SenderChargeParams{SenderID: a.sender.SenderID, IsToBeSeen: isToBeSeen, Calls: int64(len(leases))}
 	if c.InOneCall {
 		p.Calls = min(1, p.Calls)
 	}

@@ -2,14 +2,13 @@ package claim
 
 import (
 	"cmp"
+	"lksms/gen/dispatchq"
 	"slices"
-
-	"lksms/gen/dbq"
 )
 
 // offer is a task that a sender may take, with its turn among the tasks of all pools of that sender.
 type offer struct {
-	dbq.TaskOfferRow
+	dispatchq.TaskOfferRow
 	turn     float64
 	nextTurn float64 // the turn of the pool after this task
 }
@@ -36,7 +35,7 @@ func byTurn(a, b offer) int {
 // its pool and lane, added to the turn that the pool has with this sender; a pool that was served too little by other senders gains
 // nothing here. A step in rank that is larger than the task's gap counts as the gap. A company with several pools has one share of
 // them all: its tasks follow each other a gap apart. The rows must be in the order of TaskOffer.
-func (a admission) inOrder(rows []dbq.TaskOfferRow) []offer {
+func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	pools := map[int64]admittedPool{}
 	for _, p := range a.pools {
 		pools[p.id] = p

@@ -1,4 +1,4 @@
--- The order in which tasks wait, and the search for pools with work. The rules at the head of queue_claim.sql hold here too.
+-- The order in which tasks wait, how long they wait, and the search for pools with work. The rules at the head of queue_claim.sql hold here too.
 
 -- TaskWaits returns those pools of pool_ids in which a task can be claimed.
 -- name: TaskWaits :many
@@ -197,8 +197,46 @@ moved AS (
 )
 SELECT count(*) FROM moved;
 
--- PoolSettle marks the pools that began to serve longer ago than since as settled: TaskMove has moved all their tasks, and no longer
--- searches for more. since must cover the duration of the move, and the time for which a server may still submit tasks by an older version
--- of the routes.
--- name: PoolSettle :exec
-UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - sqlc.arg(since)::interval;
+-- TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first.
+-- name: TaskAhead :one
+SELECT count(*) FROM (
+    SELECT FROM tasks t
+    WHERE t.pool_id = @pool_id AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued
+        -- The first comparison ends the scan of tasks_queue_idx, the second one orders equal ranks.
+        AND (t.lane, t.rank) <= (@lane::smallint, @rank::double precision)
+        AND (t.lane, t.rank, t.created_at, t.task_id) < (@lane::smallint, @rank::double precision, @created_at::timestamptz, @task_id::text)
+    ORDER BY t.pool_id, t.lane, t.rank
+    LIMIT @most::integer
+) q;
+
+-- LongestWait returns how many seconds the task that has been due for longest has waited; 0: no task is due. Each group of waiting tasks
+-- has an index by due_at, of which the first entry is read: tasks queued with priority 0, tasks queued with another priority, and tasks
+-- that are not queued yet, pool by pool.
+-- name: LongestWait :one
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of tasks_due_idx for each
+    (
+        SELECT t.pool_id, t.due_at FROM tasks t
+        WHERE t.status = 0 AND t.lane IS NULL -- PENDING and not queued
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, n.due_at
+    FROM unqueued u
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.due_at FROM tasks t
+        WHERE t.status = 0 AND t.lane IS NULL AND t.pool_id > u.pool_id
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    ) n
+)
+SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::float8 AS seconds
+FROM (
+    -- lane / 32 is the priority: these are tasks_queued_top_idx and tasks_queued_low_idx.
+    (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
+    UNION ALL
+    (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
+    UNION ALL
+    SELECT u.due_at FROM unqueued u
+) w
+WHERE w.due_at <= now();

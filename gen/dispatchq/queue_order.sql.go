@@ -3,24 +3,51 @@
 //   sqlc v1.31.1
 // source: queue_order.sql
 
-package dbq
+package dispatchq
 
 import (
 	"context"
-
 	"time"
 )
 
-const poolSettle = `-- name: PoolSettle :exec
-UPDATE pools SET unsettled_since = NULL WHERE unsettled_since < clock_timestamp() - $1::interval
+const longestWait = `-- name: LongestWait :one
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of tasks_due_idx for each
+    (
+        SELECT t.pool_id, t.due_at FROM tasks t
+        WHERE t.status = 0 AND t.lane IS NULL -- PENDING and not queued
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.pool_id, n.due_at
+    FROM unqueued u
+    CROSS JOIN LATERAL (
+        SELECT t.pool_id, t.due_at FROM tasks t
+        WHERE t.status = 0 AND t.lane IS NULL AND t.pool_id > u.pool_id
+        ORDER BY t.pool_id, t.due_at
+        LIMIT 1
+    ) n
+)
+SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::float8 AS seconds
+FROM (
+    -- lane / 32 is the priority: these are tasks_queued_top_idx and tasks_queued_low_idx.
+    (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
+    UNION ALL
+    (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
+    UNION ALL
+    SELECT u.due_at FROM unqueued u
+) w
+WHERE w.due_at <= now()
 `
 
-// PoolSettle marks the pools that began to serve longer ago than since as settled: TaskMove has moved all their tasks, and no longer
-// searches for more. since must cover the duration of the move, and the time for which a server may still submit tasks by an older version
-// of the routes.
-func (q *Queries) PoolSettle(ctx context.Context, since time.Duration) error {
-	_, err := q.db.Exec(ctx, poolSettle, since)
-	return err
+// LongestWait returns how many seconds the task that has been due for longest has waited; 0: no task is due. Each group of waiting tasks
+// has an index by due_at, of which the first entry is read: tasks queued with priority 0, tasks queued with another priority, and tasks
+// that are not queued yet, pool by pool.
+func (q *Queries) LongestWait(ctx context.Context) (float64, error) {
+	row := q.db.QueryRow(ctx, longestWait)
+	var seconds float64
+	err := row.Scan(&seconds)
+	return seconds, err
 }
 
 const taskAge = `-- name: TaskAge :one
@@ -63,6 +90,42 @@ type TaskAgeParams struct {
 // leaves the queue, and TaskQueue gives it priority 0 and a rank of that priority. A null wait means never.
 func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskAge, arg.RetryMaxWait, arg.BatchSize, arg.PriorityMaxWait)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const taskAhead = `-- name: TaskAhead :one
+SELECT count(*) FROM (
+    SELECT FROM tasks t
+    WHERE t.pool_id = $1 AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued
+        -- The first comparison ends the scan of tasks_queue_idx, the second one orders equal ranks.
+        AND (t.lane, t.rank) <= ($2::smallint, $3::double precision)
+        AND (t.lane, t.rank, t.created_at, t.task_id) < ($2::smallint, $3::double precision, $4::timestamptz, $5::text)
+    ORDER BY t.pool_id, t.lane, t.rank
+    LIMIT $6::integer
+) q
+`
+
+type TaskAheadParams struct {
+	PoolID    int64
+	Lane      int16
+	Rank      float64
+	CreatedAt time.Time
+	TaskID    string
+	Most      int32
+}
+
+// TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first.
+func (q *Queries) TaskAhead(ctx context.Context, arg TaskAheadParams) (int64, error) {
+	row := q.db.QueryRow(ctx, taskAhead,
+		arg.PoolID,
+		arg.Lane,
+		arg.Rank,
+		arg.CreatedAt,
+		arg.TaskID,
+		arg.Most,
+	)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -236,7 +299,7 @@ WHERE (SELECT count(*) FROM (
 ORDER BY p.pool_id
 `
 
-// The order in which tasks wait, and the search for pools with work. The rules at the head of queue_claim.sql hold here too.
+// The order in which tasks wait, how long they wait, and the search for pools with work. The rules at the head of queue_claim.sql hold here too.
 // TaskWaits returns those pools of pool_ids in which a task can be claimed.
 func (q *Queries) TaskWaits(ctx context.Context, poolIds []int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, taskWaits, poolIds)

@@ -3,10 +3,11 @@
 //   sqlc v1.31.1
 // source: queue_settle.sql
 
-package dbq
+package dispatchq
 
 import (
 	"context"
+
 	"time"
 )
 
@@ -79,120 +80,6 @@ func (q *Queries) SenderRefund(ctx context.Context, arg SenderRefundParams) (int
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const taskCancel = `-- name: TaskCancel :one
-WITH cancelled AS (
-    UPDATE tasks t
-    SET status = 4, updated_at = clock_timestamp() -- CANCELLED
-    WHERE t.task_id = $1 AND t.status = 0 -- PENDING
-        AND ($2::text IS NULL OR t.submitted_by = $2::text)
-        AND ($3::bigint IS NULL OR t.company_id = $3::bigint)
-    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
-),
-logged AS (
-    INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
-    SELECT c.task_id, 'cancelled', c.updated_at, 'cancelled', $4 FROM cancelled c
-)
-SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at, c.company_id, c.pool_id, c.message_type, c.country_no, c.priority, c.segments, c.sign, c.is_test, c.expect_send_time, c.expires_at, c.failed_app_id, c.lane, c.rank, c.rendering_id, c.user_id, c.delivery, c.delivery_code, c.delivered_at, c.on_unclear FROM cancelled c
-`
-
-type TaskCancelParams struct {
-	TaskID      string
-	Owner       *string
-	CompanyID   *int64
-	RequestData []byte
-}
-
-type TaskCancelRow struct {
-	TaskID          string
-	PhoneNumber     string
-	Recipient       string
-	Content         string
-	Status          int16
-	Source          *string
-	SubmittedBy     *string
-	DedupKey        *string
-	RetryCount      int16
-	DueAt           time.Time
-	ProcessingAppID *string
-	LeaseID         *int64
-	LeaseUntil      *time.Time
-	Result          *string
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	SentAt          *time.Time
-	ReportedAt      *time.Time
-	CompanyID       int64
-	PoolID          int64
-	MessageType     int16
-	CountryNo       *string
-	Priority        int16
-	Segments        int16
-	Sign            *string
-	IsTest          bool
-	ExpectSendTime  *time.Time
-	ExpiresAt       *time.Time
-	FailedAppID     *string
-	Lane            *int16
-	Rank            *float64
-	RenderingID     *int64
-	UserID          *string
-	Delivery        *int16
-	DeliveryCode    *string
-	DeliveredAt     *time.Time
-	OnUnclear       *string
-}
-
-// TaskCancel ends a PENDING task. No row: the task does not exist, the caller may not see it, or it is not PENDING.
-func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCancelRow, error) {
-	row := q.db.QueryRow(ctx, taskCancel,
-		arg.TaskID,
-		arg.Owner,
-		arg.CompanyID,
-		arg.RequestData,
-	)
-	var i TaskCancelRow
-	err := row.Scan(
-		&i.TaskID,
-		&i.PhoneNumber,
-		&i.Recipient,
-		&i.Content,
-		&i.Status,
-		&i.Source,
-		&i.SubmittedBy,
-		&i.DedupKey,
-		&i.RetryCount,
-		&i.DueAt,
-		&i.ProcessingAppID,
-		&i.LeaseID,
-		&i.LeaseUntil,
-		&i.Result,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.SentAt,
-		&i.ReportedAt,
-		&i.CompanyID,
-		&i.PoolID,
-		&i.MessageType,
-		&i.CountryNo,
-		&i.Priority,
-		&i.Segments,
-		&i.Sign,
-		&i.IsTest,
-		&i.ExpectSendTime,
-		&i.ExpiresAt,
-		&i.FailedAppID,
-		&i.Lane,
-		&i.Rank,
-		&i.RenderingID,
-		&i.UserID,
-		&i.Delivery,
-		&i.DeliveryCode,
-		&i.DeliveredAt,
-		&i.OnUnclear,
-	)
-	return i, err
 }
 
 const taskExpire = `-- name: TaskExpire :one
@@ -272,58 +159,6 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 		return nil, err
 	}
 	return items, nil
-}
-
-const taskReceipt = `-- name: TaskReceipt :exec
-WITH results AS MATERIALIZED (
-    SELECT i.task_id, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.nth))[1] AS code, min(i.sender_no) AS sender_no
-    FROM (
-        SELECT unnest($1::text[]) AS task_id, unnest($2::smallint[]) AS state, unnest($3::text[]) AS code,
-            unnest($4::text[]) AS sender_no, generate_series(1, cardinality($1::text[])) AS nth
-    ) i
-    GROUP BY i.task_id
-),
-held AS MATERIALIZED (
-    SELECT o.task_id, o.state, o.code, o.sender_no
-    FROM results o
-    JOIN tasks t ON t.task_id = o.task_id
-    WHERE t.delivery IS NULL OR t.delivery > o.state -- 1 delivered, 2 undelivered
-    ORDER BY o.task_id
-    FOR UPDATE OF t
-),
-moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM held) h -- depends on held, so it is read after the rows are locked
-),
-stored AS (
-    UPDATE tasks t
-    SET delivery = h.state, delivery_code = nullif(h.code, ''),
-        delivered_at = CASE h.state WHEN 1 THEN (SELECT moment.at FROM moment) END
-    FROM held h
-    WHERE t.task_id = h.task_id
-)
-INSERT INTO report_logs (task_id, app_id, event, created_at, effect, error_message)
-SELECT h.task_id, h.sender_no, 'receipt', (SELECT moment.at FROM moment), CASE h.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END,
-    CASE h.state WHEN 2 THEN nullif(h.code, '') END
-FROM held h
-`
-
-type TaskReceiptParams struct {
-	TaskIds   []string
-	States    []int16
-	Codes     []string
-	SenderNos []string
-}
-
-// TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). Repeats and another order give the same
-// result: a smaller state replaces a larger one, so delivered wins.
-func (q *Queries) TaskReceipt(ctx context.Context, arg TaskReceiptParams) error {
-	_, err := q.db.Exec(ctx, taskReceipt,
-		arg.TaskIds,
-		arg.States,
-		arg.Codes,
-		arg.SenderNos,
-	)
-	return err
 }
 
 const taskRecover = `-- name: TaskRecover :one
@@ -636,8 +471,8 @@ type TaskReportRow struct {
 	IsTold bool
 }
 
-// How a lease ends, and how a waiting task ends without one: reports, releases, expired leases, cancellation, expiry, receipts. The rules
-// at the head of queue_claim.sql hold here too.
+// How a lease ends: reports, releases, expired leases. And how a waiting task expires. The rules at the head of queue_claim.sql hold here
+// too.
 // TaskReport ends leases (S0.4, S0.11). task_ids are distinct and ascending, which is the order of the locks. A report settles its task if
 // its app holds the lease now; a SUCCESS also if its app held the last lease, that lease expired and nobody was given the task since. A
 // FAILED is in time until lease_until, whether or not the sweep has taken the lease back.
@@ -677,45 +512,4 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 		return nil, err
 	}
 	return items, nil
-}
-
-const taskWithdraw = `-- name: TaskWithdraw :one
-WITH unsettled AS MATERIALIZED (
-    SELECT t.task_id, t.status
-    FROM renderings r
-    JOIN tasks t ON t.rendering_id = r.id
-    WHERE r.notification_id = ANY ($1::bigint[]) AND t.status IN (0, 1) -- PENDING, PROCESSING
-    ORDER BY t.task_id
-    FOR UPDATE OF t
-),
-moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so it is read after the rows are locked
-),
-ended AS (
-    UPDATE tasks t
-    SET status = CASE o.status WHEN 0 THEN 4 ELSE t.status END, -- PENDING to CANCELLED
-        expires_at = CASE o.status WHEN 0 THEN t.expires_at ELSE (SELECT moment.at FROM moment) END,
-        updated_at = (SELECT moment.at FROM moment)
-    FROM unsettled o
-    WHERE t.task_id = o.task_id
-),
-logged AS (
-    INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
-    SELECT o.task_id, 'cancelled', (SELECT moment.at FROM moment), 'cancelled', $2 FROM unsettled o WHERE o.status = 0
-)
-SELECT count(*) FROM unsettled u WHERE u.status = 0
-`
-
-type TaskWithdrawParams struct {
-	NotificationIds []int64
-	RequestData     []byte
-}
-
-// TaskWithdraw cancels the PENDING tasks of notifications and returns how many there were. A task that a sender holds may still be sent,
-// but it expires now, so that it is not sent again.
-func (q *Queries) TaskWithdraw(ctx context.Context, arg TaskWithdrawParams) (int64, error) {
-	row := q.db.QueryRow(ctx, taskWithdraw, arg.NotificationIds, arg.RequestData)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
 }
