@@ -4,8 +4,8 @@
 -- store a task whose dedup_key its submitter has used already. An empty source, dedup_key, country_no or sign means none.
 --
 -- Tasks that are not scheduled are queued at once. Start-time fair queueing: each group, of one pool, priority and company, gets the next
--- range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; -1
--- for a scheduled task, which is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so
+-- range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; a
+-- scheduled task has none, and is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so
 -- that ranks ascend in the order in which tasks become visible.
 --
 -- The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing
@@ -33,11 +33,9 @@ input AS MATERIALIZED (
         unnest(@message_types::smallint[]) AS message_type, nullif(unnest(@country_nos::text[]), '') AS country_no,
         unnest(@priorities::smallint[]) AS priority, unnest(@segments::smallint[]) AS segments,
         nullif(unnest(@signs::text[]), '') AS sign, unnest(@are_tests::boolean[]) AS is_test,
-        -- its times; the epoch and 0 are none
-        nullif(unnest(@expect_send_times::timestamptz[]), 'epoch') AS asked_time,
-        nullif(unnest(@every_seconds::bigint[]), 0) AS every_seconds,
-        nullif(unnest(@expire_times::timestamptz[]), 'epoch') AS expires_at,
-        unnest(@turns::double precision[]) AS turn
+        -- its times, and its turn: arrays with NULLs, see sqlc.yaml
+        unnest(@expect_send_times::timestamp with time zone[]) AS asked_time, unnest(@every_seconds::int8[]) AS every_seconds,
+        unnest(@expire_times::timestamp with time zone[]) AS expires_at, unnest(@turns::float8[]) AS turn
     FROM directory d
     WHERE d.is_current
 ),
@@ -78,7 +76,7 @@ made AS (
         ) AS at
     ) e
     LEFT JOIN reserved r
-        ON i.turn >= 0 AND r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
+        ON i.turn IS NOT NULL AND r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
     ORDER BY i.dedup_key, i.company_id, i.submitted_by, i.task_id
     ON CONFLICT (company_id, submitted_by, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING task_id, phone_number, content, status

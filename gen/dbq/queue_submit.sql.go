@@ -232,11 +232,9 @@ input AS MATERIALIZED (
         unnest($17::smallint[]) AS message_type, nullif(unnest($18::text[]), '') AS country_no,
         unnest($19::smallint[]) AS priority, unnest($20::smallint[]) AS segments,
         nullif(unnest($21::text[]), '') AS sign, unnest($22::boolean[]) AS is_test,
-        -- its times; the epoch and 0 are none
-        nullif(unnest($23::timestamptz[]), 'epoch') AS asked_time,
-        nullif(unnest($24::bigint[]), 0) AS every_seconds,
-        nullif(unnest($25::timestamptz[]), 'epoch') AS expires_at,
-        unnest($26::double precision[]) AS turn
+        -- its times, and its turn: arrays with NULLs, see sqlc.yaml
+        unnest($23::timestamp with time zone[]) AS asked_time, unnest($24::int8[]) AS every_seconds,
+        unnest($25::timestamp with time zone[]) AS expires_at, unnest($26::float8[]) AS turn
     FROM directory d
     WHERE d.is_current
 ),
@@ -277,7 +275,7 @@ made AS (
         ) AS at
     ) e
     LEFT JOIN reserved r
-        ON i.turn >= 0 AND r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
+        ON i.turn IS NOT NULL AND r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
     ORDER BY i.dedup_key, i.company_id, i.submitted_by, i.task_id
     ON CONFLICT (company_id, submitted_by, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
     RETURNING task_id, phone_number, content, status
@@ -328,10 +326,10 @@ type TaskSubmitParams struct {
 	Segments          []int16
 	Signs             []string
 	AreTests          []bool
-	ExpectSendTimes   []time.Time
-	EverySeconds      []int64
-	ExpireTimes       []time.Time
-	Turns             []float64
+	ExpectSendTimes   []*time.Time
+	EverySeconds      []*int64
+	ExpireTimes       []*time.Time
+	Turns             []*float64
 	GroupPoolIds      []int64
 	GroupPriorities   []int16
 	GroupCompanyIds   []int64
@@ -343,8 +341,8 @@ type TaskSubmitParams struct {
 // store a task whose dedup_key its submitter has used already. An empty source, dedup_key, country_no or sign means none.
 //
 // Tasks that are not scheduled are queued at once. Start-time fair queueing: each group, of one pool, priority and company, gets the next
-// range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; -1
-// for a scheduled task, which is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so
+// range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; a
+// scheduled task has none, and is queued when it comes due. The fair_ranks row of the company stays locked until the tasks are stored, so
 // that ranks ascend in the order in which tasks become visible.
 //
 // The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing

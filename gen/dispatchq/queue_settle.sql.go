@@ -353,9 +353,9 @@ const taskReport = `-- name: TaskReport :many
 
 WITH input AS MATERIALIZED (
     SELECT
-        unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id, nullif(unnest($3::bigint[]), 0) AS lease_id,
+        unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id, unnest($3::int8[]) AS lease_id,
         unnest($4::smallint[]) AS status, unnest($5::boolean[]) AS wants_retry,
-        make_interval(secs => unnest($6::float8[])) AS retry_delay,
+        make_interval(secs => unnest($6::double precision[])) AS retry_delay,
         nullif(left(unnest($7::text[]), 500), '') AS error_message,
         unnest($8::jsonb[]) AS request_data,
         unnest($9::smallint[]) AS max_retry_count,
@@ -452,7 +452,7 @@ ORDER BY v.task_id
 type TaskReportParams struct {
 	TaskIds           []string
 	AppIds            []string
-	LeaseIds          []int64
+	LeaseIds          []*int64
 	Statuses          []int16
 	WantsRetries      []bool
 	RetryDelaySeconds []float64
@@ -478,8 +478,8 @@ type TaskReportRow struct {
 // FAILED is in time until lease_until, whether or not the sweep has taken the lease back.
 //
 // Every other report only writes its log row: effect ignored if the app once held the task (a repeat, or too late), refused if it never
-// did. The log row names the lease that was ended, even if the report did not. A lease_id of 0 means none. An unknown task gives no row.
-// The provider's number of the message is stored even for a late report: a receipt may name it.
+// did. A report whose lease_id is NULL is about whichever lease its app holds; the log row names the lease that was ended. An unknown task
+// gives no row. The provider's number of the message is stored even for a late report: a receipt may name it.
 func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskReportRow, error) {
 	rows, err := q.db.Query(ctx, taskReport,
 		arg.TaskIds,

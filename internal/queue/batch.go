@@ -12,16 +12,18 @@ import (
 	"lksms/internal/template"
 )
 
-// Outcome is what became of one submission of several.
+// Outcome is the result of one submission of several.
 type Outcome struct {
 	Submitted
 	Err error
 }
 
-// SubmitAll is Submit for several: each has its own outcome, in their order, and a bad one does not hold up the others.
-// An error is the database's, and means that none is known to be stored; in a transaction, that none is.
+// SubmitAll is Submit for several. Each submission has its own outcome, in their order; a bad one does not hold up the others. An
+// error is the database's, and means that none is known to be stored; in a transaction, that none is.
 func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origin) ([]Outcome, error) {
-	b := submitting{s: s, origin: origin, outcomes: make([]Outcome, len(subs)), named: map[string]bool{}}
+	b := batch{
+		s: s, inTx: s.db.InTx(ctx), subs: subs, origin: origin, outcomes: make([]Outcome, len(subs)), named: map[string]bool{},
+	}
 	active := sync.OnceValues(func() (dbq.Template, error) { return s.templates.Active(ctx, origin.CompanyID) })
 	render := func(params string) (template.Text, error) {
 		t, err := active()
@@ -38,55 +40,58 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 		switch {
 		case isReady:
 			b.add(i, row, false)
-		case s.db.InTx(ctx) && isNamed:
+		case b.inTx && isNamed:
 			b.repeats = append(b.repeats, i)
-		case s.db.InTx(ctx):
-			b.takeDefault(ctx, i, sub, row, err)
+		case b.inTx:
+			b.takeDefault(ctx, i, row, err)
 		default:
-			if isNamed { // the first of its name must be there before it
+			if isNamed { // the first submission with this dedup key must be stored before
 				b.store(ctx)
 			}
 			b.outcomes[i].Submitted, b.outcomes[i].Err = s.Submit(ctx, sub, origin)
 		}
 	}
 	b.store(ctx)
-	b.repeat(ctx, subs)
-	return b.ended(ctx)
+	b.repeat(ctx)
+	return b.ended()
 }
 
-// submitting is a SubmitAll under way.
+// batch is a SubmitAll in progress.
 //
 // In a transaction everything is stored by one statement at the end, because that locks the ranks of the company: other submissions of
 // the company wait for them until the transaction ends, and with those the submissions of other companies that were merged with them.
 // Default contents are consumed before; every transaction locks them before ranks, so that two do not wait for each other.
-type submitting struct {
+type batch struct {
 	s        *Service
+	inTx     bool // SubmitAll is part of a transaction of its caller
+	subs     []Submission
 	origin   Origin
-	outcomes []Outcome
+	outcomes []Outcome // of subs
 
-	rows    []stored
+	rows    []batchRow
 	named   map[string]bool // dedup keys of rows
-	repeats []int           // outcomes of submissions whose dedup key one of rows has
+	repeats []int           // submissions whose dedup key another one has taken, in this batch or before
 	broken  error           // why the transaction must not be committed
 }
 
-// stored is a task that is going to be stored.
-type stored struct {
+// batchRow is a task to store.
+type batchRow struct {
 	newTask
-	outcome   int  // its index
+	of        int  // index of its submission
 	isDefault bool // its text is a default content, which was consumed for it
 }
 
-func (b *submitting) add(i int, row newTask, isDefault bool) {
-	b.rows = append(b.rows, stored{row, i, isDefault})
+func (b *batch) add(i int, row newTask, isDefault bool) {
+	b.rows = append(b.rows, batchRow{row, i, isDefault})
 	if row.DedupKey != nil {
 		b.named[*row.DedupKey] = true
 	}
 }
 
-// takeDefault consumes the default content for a submission that has no text, unless its dedup key is taken or it is wrong.
-func (b *submitting) takeDefault(ctx context.Context, i int, sub Submission, row newTask, wrong error) {
-	if b.isRepeat(ctx, i, sub) {
+// takeDefault consumes the default content for a submission without text, unless its dedup key is taken. wrong is why the submission
+// must be refused, if so.
+func (b *batch) takeDefault(ctx context.Context, i int, row newTask, wrong error) {
+	if b.isRepeat(ctx, i) {
 		return
 	}
 	if wrong == nil {
@@ -98,17 +103,17 @@ func (b *submitting) takeDefault(ctx context.Context, i int, sub Submission, row
 	switch {
 	case wrong == nil:
 		b.add(i, row, true)
-	case !b.isRepeat(ctx, i, sub): // asked again: the first of the name may have consumed the default content meanwhile
+	case !b.isRepeat(ctx, i): // again: the first submission with this dedup key may have consumed the default content meanwhile
 		b.outcomes[i].Err = wrong
 	}
 }
 
-// isRepeat reports whether the outcome of a submission is known: that of the first of its name, or that it cannot be looked up.
-func (b *submitting) isRepeat(ctx context.Context, i int, sub Submission) bool {
-	if sub.DedupKey == nil {
+// isRepeat reports whether the dedup key of a submission is taken, and sets its outcome if so. An error of the look-up is an outcome too.
+func (b *batch) isRepeat(ctx context.Context, i int) bool {
+	if b.subs[i].DedupKey == nil {
 		return false
 	}
-	first, err := b.s.repeated(ctx, sub, b.origin)
+	first, err := b.s.repeated(ctx, b.subs[i], b.origin)
 	if first != nil {
 		b.outcomes[i].Submitted = *first
 	}
@@ -116,8 +121,8 @@ func (b *submitting) isRepeat(ctx context.Context, i int, sub Submission) bool {
 	return first != nil || err != nil
 }
 
-// giveBack lets the default content of a row be sent again, because the row was not stored.
-func (b *submitting) giveBack(ctx context.Context, row stored) {
+// giveBack returns the default content of a row that was not stored, so that it can be sent again.
+func (b *batch) giveBack(ctx context.Context, row batchRow) {
 	if !row.isDefault {
 		return
 	}
@@ -129,125 +134,101 @@ func (b *submitting) giveBack(ctx context.Context, row stored) {
 	}
 }
 
-// portionMost is how many messages of a batch without an Idempotency-Key are stored by one transaction, and how many refused ones are
-// logged. It locks the ranks of its company, and other submissions of that company wait, with those of other companies that were
+// portionMost bounds how many messages of a batch without an Idempotency-Key one transaction stores, and how many refused ones it logs.
+// The transaction locks the ranks of its company: other submissions of that company wait, and those of other companies that were
 // merged with them. It also keeps PostgreSQL busy, for which single messages of others wait.
 const portionMost = 100
 
-// store stores rows in portions, in their order. Inside a transaction they are one portion: several would lock the ranks in an order
-// of their own, and could deadlock with other submissions.
-func (b *submitting) store(ctx context.Context) {
+// store stores rows in portions, in their order. In a transaction they are one portion: several would lock the ranks in an order
+// of their own, and could deadlock with other submissions. A row whose dedup key is taken becomes a repeat.
+func (b *batch) store(ctx context.Context) {
 	most := portionMost
-	if b.s.db.InTx(ctx) {
+	if b.inTx {
 		most = max(1, len(b.rows))
 	}
 	for portion := range slices.Chunk(b.rows, most) {
-		b.storePortion(ctx, portion)
+		for i, result := range apart(ctx, b, portion, b.s.storeRows) {
+			row := portion[i]
+			switch {
+			case result.Err != nil:
+				b.outcomes[row.of].Err = result.Err
+				b.giveBack(ctx, row)
+			case result.Out:
+				b.outcomes[row.of].Submitted = row.submitted()
+			default:
+				b.repeats = append(b.repeats, row.of)
+				b.giveBack(ctx, row)
+			}
+		}
 	}
 	b.rows = nil
 	clear(b.named)
 }
 
-// storePortion stores tasks together. A task whose dedup key is taken gets the outcome of the first one.
-func (b *submitting) storePortion(ctx context.Context, rows []stored) {
-	isHopeless := func(err error) bool { // what locks the transaction holds, it holds until its end: another try meets the same deadlock
-		return ctx.Err() != nil || isHopeless(err) || b.s.db.InTx(ctx) && postgres.IsUnavailable(err)
+func (s *Service) storeRows(ctx context.Context, rows []batchRow) ([]bool, error) {
+	tasks := make([]newTask, len(rows))
+	for i, row := range rows {
+		tasks[i] = row.newTask
 	}
-	var taken []stored
-	for i, result := range merge.Apart(rows, func(rows []stored) (made []bool, err error) {
-		tasks := make([]newTask, len(rows))
-		for i, row := range rows {
-			tasks[i] = row.newTask
+	return s.storeAll(ctx, tasks)
+}
+
+// repeat gives repeats the tasks that have their dedup keys.
+func (b *batch) repeat(ctx context.Context) {
+	firstsOf := func(ctx context.Context, repeats []int) ([]*Submitted, error) {
+		subs := make([]Submission, len(repeats))
+		for i, of := range repeats {
+			subs[i] = b.subs[of]
 		}
+		return b.s.allRepeated(ctx, subs, b.origin)
+	}
+	for portion := range slices.Chunk(b.repeats, portionMost) {
+		for i, result := range apart(ctx, b, portion, firstsOf) {
+			of := portion[i]
+			o := &b.outcomes[of]
+			switch {
+			case result.Err != nil:
+				o.Err = result.Err
+			case result.Out != nil:
+				o.Submitted = *result.Out
+			default: // the first submission was not stored; this one may consume a default content although ranks are locked
+				o.Submitted, o.Err = b.s.Submit(ctx, b.subs[of], b.origin)
+			}
+		}
+	}
+}
+
+// apart runs items together, and apart if that fails, each time in a transaction or a savepoint of its own.
+func apart[In, Out any](ctx context.Context, b *batch, items []In, run func(context.Context, []In) ([]Out, error)) []merge.Result[Out] {
+	isHopeless := func(err error) bool { // a transaction keeps its locks to its end: another try would meet the same deadlock
+		return ctx.Err() != nil || isHopeless(err) || b.inTx && postgres.IsUnavailable(err)
+	}
+	return merge.Apart(items, func(items []In) (outs []Out, err error) {
 		err = b.s.db.Tx(ctx, func(ctx context.Context) (err error) {
-			made, err = b.s.storeAll(ctx, tasks)
+			outs, err = run(ctx, items)
 			return err
 		})
-		return made, err
-	}, isHopeless) {
-		row := rows[i]
-		switch {
-		case result.Err != nil:
-			b.outcomes[row.outcome].Err = result.Err
-			b.giveBack(ctx, row)
-		case result.Out:
-			b.outcomes[row.outcome].Submitted = row.submitted()
-		default:
-			taken = append(taken, row)
-			b.giveBack(ctx, row)
-		}
-	}
-	if len(taken) == 0 {
-		return
-	}
-	for i, result := range merge.Apart(taken, func(taken []stored) (firsts []*Submitted, err error) {
-		err = b.s.db.Tx(ctx, func(ctx context.Context) (err error) {
-			firsts, err = b.firsts(ctx, taken)
-			return err
-		})
-		return firsts, err
-	}, isHopeless) {
-		o := &b.outcomes[taken[i].outcome]
-		switch {
-		case result.Err != nil:
-			o.Err = result.Err
-		case result.Out == nil:
-			o.Err = errRepeated // and gone since
-		default:
-			o.Submitted = *result.Out
-		}
-	}
+		return outs, err
+	}, isHopeless)
 }
 
-// firsts gives the tasks that the dedup keys of others name.
-func (b *submitting) firsts(ctx context.Context, taken []stored) ([]*Submitted, error) {
-	subs := make([]Submission, len(taken))
-	for i, row := range taken {
-		subs[i] = row.Submission
-	}
-	return b.s.allRepeated(ctx, subs, b.origin)
-}
-
-// repeat gives repeats the outcomes of the first of their names.
-func (b *submitting) repeat(ctx context.Context, subs []Submission) {
-	if len(b.repeats) == 0 {
-		return
-	}
-	again := make([]Submission, len(b.repeats))
-	for i, of := range b.repeats {
-		again[i] = subs[of]
-	}
-	firsts, err := b.s.allRepeated(ctx, again, b.origin)
-	for i, of := range b.repeats {
-		o := &b.outcomes[of]
-		switch {
-		case err != nil:
-			o.Err = err
-		case firsts[i] != nil:
-			o.Submitted = *firsts[i]
-		default: // the first could not be stored; this may consume a default content when ranks are locked
-			o.Submitted, o.Err = b.s.Submit(ctx, subs[of], b.origin)
-		}
-	}
-}
-
-// ended gives the outcomes, or the error of the database if it is the only one to tell.
-func (b *submitting) ended(ctx context.Context) ([]Outcome, error) {
+// ended returns the outcomes, or the error of the database if nothing is known to be stored.
+func (b *batch) ended() ([]Outcome, error) {
 	if b.broken != nil {
 		return nil, b.broken
 	}
-	var gone error
+	var lost error
 	made := 0
 	for _, o := range b.outcomes {
 		switch {
 		case o.Err == nil:
 			made++
 		case postgres.IsUnavailable(o.Err):
-			gone = o.Err
+			lost = o.Err
 		}
 	}
-	if made > 0 && !b.s.db.InTx(ctx) {
-		gone = nil // what is known is worth more than one word for all
+	if made > 0 && !b.inTx {
+		lost = nil // the outcomes that are known are worth more than one error for all
 	}
-	return b.outcomes, gone
+	return b.outcomes, lost
 }

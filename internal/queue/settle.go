@@ -115,13 +115,9 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		if r.MaxRetries != nil {
 			most = *r.MaxRetries
 		}
-		var lease int64
-		if r.LeaseID != nil {
-			lease = *r.LeaseID
-		}
 		p.TaskIds = append(p.TaskIds, r.TaskID)
 		p.AppIds = append(p.AppIds, r.AppID)
-		p.LeaseIds = append(p.LeaseIds, lease)
+		p.LeaseIds = append(p.LeaseIds, r.LeaseID)
 		p.Statuses = append(p.Statuses, r.Status)
 		p.WantsRetries = append(p.WantsRetries, r.Status == Failed && r.ShouldRetry)
 		p.RetryDelaySeconds = append(p.RetryDelaySeconds, delay.Seconds())

@@ -228,12 +228,12 @@ type newTask struct {
 	priority      int16
 	place         directory.Place
 	asOf          time.Time // it may not be refused by what was so before
-	every         int64     // seconds: it goes out at the next full interval of so many; 0: at once
+	every         int64     // seconds: if the text is deferred, the task goes out at the next full interval of so many
 	Submission
 	Origin
 }
 
-// deferred tells whether it goes out at the next full interval.
+// deferred reports whether the task goes out at the next full interval of the clock.
 func (t newTask) deferred() bool { return t.final.Deferred && t.ExpectSendTime == nil }
 
 // group is what ranks are reserved for.
@@ -318,8 +318,8 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 		UseTemplates: make([]bool, n), SourceIps: make([]string, n), UserAgents: make([]string, n),
 		RequestData: make([][]byte, n), CompanyIds: make([]int64, n), PoolIds: make([]int64, n), MessageTypes: make([]int16, n),
 		CountryNos: make([]string, n), Priorities: make([]int16, n), Segments: make([]int16, n), Signs: make([]string, n),
-		AreTests: make([]bool, n), EverySeconds: make([]int64, n), ExpectSendTimes: make([]time.Time, n), ExpireTimes: make([]time.Time, n),
-		Turns: make([]float64, n),
+		AreTests: make([]bool, n), EverySeconds: make([]*int64, n), ExpectSendTimes: make([]*time.Time, n),
+		ExpireTimes: make([]*time.Time, n), Turns: make([]*float64, n),
 	}
 	for i, r := range rows {
 		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final.Content
@@ -329,10 +329,9 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
 		p.Priorities[i], p.Segments[i], p.Signs[i], p.AreTests[i] = r.priority, int16(r.segments()), r.Sign, r.Test
 		if r.deferred() {
-			p.EverySeconds[i] = r.every
+			p.EverySeconds[i] = &r.every
 		}
-		p.ExpectSendTimes[i], p.ExpireTimes[i] = orNever(r.ExpectSendTime), orNever(r.ExpiresAt)
-		p.Turns[i] = -1
+		p.ExpectSendTimes[i], p.ExpireTimes[i] = r.ExpectSendTime, r.ExpiresAt
 		if !slices.Contains(p.DirectoryVersions, r.place.Version) { // of those that come together, nearly always one
 			p.DirectoryVersions = append(p.DirectoryVersions, r.place.Version)
 		}
@@ -341,7 +340,7 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 		p.GroupPoolIds, p.GroupPriorities = append(p.GroupPoolIds, g.pool), append(p.GroupPriorities, g.priority)
 		p.GroupCompanyIds, p.GroupWidths = append(p.GroupCompanyIds, g.company), append(p.GroupWidths, float64(len(members))/rows[members[0]].place.Weight)
 		for turn, i := range members {
-			p.Turns[i] = float64(turn) / float64(len(members))
+			p.Turns[i] = new(float64(turn) / float64(len(members)))
 		}
 	}
 	return p
@@ -372,12 +371,4 @@ func orEmpty(s *string) string {
 		return ""
 	}
 	return *s
-}
-
-// orNever writes no time as the epoch, as TaskSubmit reads it.
-func orNever(t *time.Time) time.Time {
-	if t == nil {
-		return time.Unix(0, 0)
-	}
-	return *t
 }

@@ -230,7 +230,7 @@ WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe 
         LIMIT 1
     ) n
 )
-SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::float8 AS seconds
+SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::double precision AS seconds
 FROM (
     -- lane / 32 is the priority: these are tasks_queued_top_idx and tasks_queued_low_idx.
     (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane < 32 ORDER BY t.due_at LIMIT 1)

@@ -6,14 +6,14 @@
 -- FAILED is in time until lease_until, whether or not the sweep has taken the lease back.
 --
 -- Every other report only writes its log row: effect ignored if the app once held the task (a repeat, or too late), refused if it never
--- did. The log row names the lease that was ended, even if the report did not. A lease_id of 0 means none. An unknown task gives no row.
--- The provider's number of the message is stored even for a late report: a receipt may name it.
+-- did. A report whose lease_id is NULL is about whichever lease its app holds; the log row names the lease that was ended. An unknown task
+-- gives no row. The provider's number of the message is stored even for a late report: a receipt may name it.
 -- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
-        unnest(@task_ids::text[]) AS task_id, unnest(@app_ids::text[]) AS app_id, nullif(unnest(@lease_ids::bigint[]), 0) AS lease_id,
+        unnest(@task_ids::text[]) AS task_id, unnest(@app_ids::text[]) AS app_id, unnest(@lease_ids::int8[]) AS lease_id,
         unnest(@statuses::smallint[]) AS status, unnest(@wants_retries::boolean[]) AS wants_retry,
-        make_interval(secs => unnest(@retry_delay_seconds::float8[])) AS retry_delay,
+        make_interval(secs => unnest(@retry_delay_seconds::double precision[])) AS retry_delay,
         nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
         unnest(@request_data::jsonb[]) AS request_data,
         unnest(@max_retry_counts::smallint[]) AS max_retry_count,
