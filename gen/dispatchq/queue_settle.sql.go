@@ -444,7 +444,7 @@ accepted AS (
     FROM verdict v
     WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused'
 )
-SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS is_told
+SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS has_rendering
 FROM verdict v
 ORDER BY v.task_id
 `
@@ -466,9 +466,9 @@ type TaskReportParams struct {
 }
 
 type TaskReportRow struct {
-	TaskID string
-	Effect string
-	IsTold bool
+	TaskID       string
+	Effect       string
+	HasRendering bool
 }
 
 // How a lease ends: reports, releases, expired leases. And how a waiting task expires. The rules at the head of queue_claim.sql hold here
@@ -503,7 +503,7 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 	var items []TaskReportRow
 	for rows.Next() {
 		var i TaskReportRow
-		if err := rows.Scan(&i.TaskID, &i.Effect, &i.IsTold); err != nil {
+		if err := rows.Scan(&i.TaskID, &i.Effect, &i.HasRendering); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

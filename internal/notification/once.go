@@ -102,7 +102,7 @@ func (s *Service) enqueueOnce(ctx context.Context, id int64, m Once, data []byte
 		}
 		person = people[0]
 	}
-	ids, err := s.tasks.Enqueue(ctx, queue.Telling{
+	ids, err := s.tasks.Enqueue(ctx, queue.Rendered{
 		Channel: directory.WeChat, RenderingID: rendering, Content: string(data), MessageType: queue.Notification, OnUnclear: m.OnUnclear,
 		Origin: origin,
 	}, []queue.Person{person})

@@ -152,7 +152,7 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, origin q
 		return err
 	}
 	origin.CompanyID, origin.User = n.CompanyID, n.SubmittedBy
-	if _, err := s.tasks.Enqueue(ctx, queue.Telling{
+	if _, err := s.tasks.Enqueue(ctx, queue.Rendered{
 		Channel: n.Channel, RenderingID: rendering, Content: summary, Sign: n.Sign, MessageType: queue.Notification,
 		ExpiresAt: n.ExpiresAt, Origin: origin,
 	}, people); err != nil {

@@ -28,7 +28,7 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (dbq
 	return dbq.Task(row), postgres.Wrap("cancel task", err, nil)
 }
 
-// Withdraw ends what waits of notifications, keeps what is held from being tried again, and returns how much waited.
+// Withdraw cancels the PENDING tasks of notifications and returns how many there were. A task that a sender holds is not sent again.
 func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by string) (int, error) {
 	detail, err := json.Marshal(map[string]string{"by": by})
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *Service) Withdraw(ctx context.Context, notificationIDs []int64, by stri
 	return int(n), postgres.Wrap("withdraw tasks", err, nil)
 }
 
-// Expire ends the tasks whose time is over before anybody took them, as FAILED, and returns how many.
+// Expire ends PENDING tasks that have expired, as FAILED, and returns how many.
 func (s *Service) Expire(ctx context.Context) (int, error) {
 	return s.inBatches(ctx, "end expired tasks", sweepBatch, func(q *dispatchq.Queries) (int64, error) {
 		row, err := q.TaskExpire(ctx, dispatchq.TaskExpireParams{BatchSize: sweepBatch, Result: result.Expired})

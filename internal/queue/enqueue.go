@@ -14,8 +14,8 @@ import (
 	"lksms/internal/segment"
 )
 
-// Telling is what the tasks of a rendering have in common: all but the recipient.
-type Telling struct {
+// Rendered is a rendering as its tasks need it: everything but the recipients.
+type Rendered struct {
 	Channel     string
 	RenderingID int64
 	Content     string
@@ -44,8 +44,8 @@ var (
 )
 
 // placeOf returns the pool of a message to a person, and why the person is unreachable, if so.
-func (s *Service) placeOf(ctx context.Context, asOf time.Time, t Telling, person Person) (directory.Place, unreachable, error) {
-	place, err := s.directory.Place(ctx, asOf, t.Channel, t.CompanyID, t.MessageType, person.Address, t.Sign != "")
+func (s *Service) placeOf(ctx context.Context, asOf time.Time, m Rendered, person Person) (directory.Place, unreachable, error) {
+	place, err := s.directory.Place(ctx, asOf, m.Channel, m.CompanyID, m.MessageType, person.Address, m.Sign != "")
 	reason, wrong := reachable, new(fault.Error)
 	if errors.As(err, &wrong) && len(wrong.Fields) == 1 {
 		reason, err = faultReason[wrong.Fields[0].Rule], nil
@@ -62,23 +62,23 @@ const contentMost = 200
 // Enqueue stores a task for each person, due now, and returns their ids in the order of people. The task of an unreachable person has
 // failed for good, with the reason: no address, a country to which the company may not send, or a missing signature (S1.10). Enqueue is
 // part of the caller's transaction.
-func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]string, error) {
+func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]string, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	content := t.Content
+	content := m.Content
 	if runes := []rune(content); len(runes) > contentMost {
 		content = string(runes[:contentMost])
 	}
-	segments := 1 // of a message that is no short message
-	if t.Channel == directory.SMS {
-		segments = segment.Count(segment.Signed(t.Sign, content))
+	segments := 1 // of a message that is not a short message
+	if m.Channel == directory.SMS {
+		segments = segment.Count(segment.Signed(m.Sign, content))
 	}
 	p := dbq.TaskEnqueueParams{
-		Content: content, SubmittedBy: t.User, CompanyID: t.CompanyID, MessageType: t.MessageType,
-		Priority: priorityOf(values.SMS, t.MessageType), Segments: int16(segments),
-		Sign: t.Sign, ExpiresAt: t.ExpiresAt, OnUnclear: t.OnUnclear, RenderingID: t.RenderingID, RequestID: t.RequestID, SourceIp: t.SourceIP, UserAgent: logtext.Text(t.UserAgent),
+		Content: content, SubmittedBy: m.User, CompanyID: m.CompanyID, MessageType: m.MessageType,
+		Priority: priorityOf(values.SMS, m.MessageType), Segments: int16(segments),
+		Sign: m.Sign, ExpiresAt: m.ExpiresAt, OnUnclear: m.OnUnclear, RenderingID: m.RenderingID, RequestID: m.RequestID, SourceIp: m.SourceIP, UserAgent: logtext.Text(m.UserAgent),
 	}
 	asOf := time.Now()
 	if err := s.directory.Renew(ctx); err != nil {
@@ -86,7 +86,7 @@ func (s *Service) Enqueue(ctx context.Context, t Telling, people []Person) ([]st
 	}
 	news, unreached := map[int64]int{}, map[string]int{}
 	for _, person := range people {
-		place, reason, err := s.placeOf(ctx, asOf, t, person)
+		place, reason, err := s.placeOf(ctx, asOf, m, person)
 		if err != nil {
 			return nil, err
 		}

@@ -23,7 +23,7 @@ const (
 	BecauseScheduled  = "scheduled"
 	BecauseRetryLater = "retry_later"
 	BecauseQueued     = "queued"
-	BecauseNoSender   = "no_sender" // it is queued, and nobody can take it
+	BecauseNoSender   = "no_sender" // the task is queued, and no sender can take it now
 	BecauseProcessing = "processing"
 	BecauseSettled    = "settled"
 )
@@ -31,16 +31,16 @@ const (
 // AheadMost is the largest number of tasks ahead that an explanation counts.
 const AheadMost = 10_000
 
-// Explanation says why a task has its state. The task is read before the senders, so they may be of slightly different times.
+// Explanation says why a task has its state. The task is read a moment before the senders.
 type Explanation struct {
 	Task    dbq.Task
 	Reason  string
 	IsDue   bool
 	Routed  bool
-	Ahead   *int64 // how many go before it, AheadMost and one more; nil when it is not queued
+	Ahead   *int64 // tasks that go before it; AheadMost+1 means more than AheadMost, nil that the task is not queued
 	Senders []sender.Candidate
 
-	OnUnclear string // retry or fail; empty: as the sender has it that will take it
+	OnUnclear string // retry or fail; empty: the setting of the sender that will take the task decides
 }
 
 // Explain returns why a task has its state, or the fault task.not_found.
@@ -55,7 +55,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		e.OnUnclear = *row.OnUnclear
 	case row.ProcessingAppID != nil:
 		if e.OnUnclear, err = s.q.SenderOnUnclear(ctx, *row.ProcessingAppID); err != nil && !postgres.IsNoRows(err) {
-			return e, fmt.Errorf("look what the sender does with unclear outcomes: %w", err)
+			return e, fmt.Errorf("read on_unclear of the sender: %w", err)
 		}
 	}
 	switch row.Status {
@@ -102,7 +102,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 
 func (s *Service) due(ctx context.Context, id string) (dbq.TaskDueRow, error) {
 	due, err := s.q.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, RetryMaxWait: s.retryMaxWait()})
-	return due, postgres.Wrap("look whether task is due", err, fault.New(fault.NotFound, fault.TaskNotFound))
+	return due, postgres.Wrap("read due time of task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
 // needOf returns what a task needs of a sender in the pool that serves it now: its stored pool may have been retired.
@@ -117,10 +117,10 @@ func (s *Service) candidates(ctx context.Context, n sender.Need, failedWith stri
 	if err != nil {
 		return all, routed, err
 	}
-	held := map[int]string{} // who may not take it because of the others
+	held := map[int]string{} // why a sender must leave the task to others
 	for i, c := range all {
 		var rivals []claim.RouteShare
-		isOther := false // there: one that shares with it, or to which it gives way
+		isOther := false // another sender shares the pool with this one, or goes before it
 		for j, o := range all {
 			if j == i || o.Why != "" {
 				continue

@@ -84,7 +84,7 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.Task, before s
 func idsCreated(from, before *time.Time) (first, last string) {
 	const day = 24 * time.Hour
 	first, last = "", LastID
-	if from != nil && from.Year() > 2000 { // before there was any
+	if from != nil && from.Year() > 2000 { // no task is older
 		first = idDay(from.Add(-day))
 	}
 	if before != nil && before.Year() < 9999 {

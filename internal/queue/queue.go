@@ -1,4 +1,4 @@
-// Package queue is the only writer of tasks, their leases and their logs: submissions, claims, reports, leases that ran out, cancellation,
+// Package queue is the only writer of tasks, their leases and their logs: submissions, claims, reports, expired leases, cancellation,
 // receipts.
 package queue
 
@@ -70,7 +70,7 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 			Name: "lksms_reports_total", Help: "Reports of senders by what they changed.",
 		}, []string{"effect"}),
 		recovered: metrics.NewCounterVec(prometheus.CounterOpts{
-			Name: "lksms_tasks_recovered_total", Help: "Leases that ran out, by what became of the task.",
+			Name: "lksms_tasks_recovered_total", Help: "Expired leases, by what became of the task.",
 		}, []string{"effect"}),
 	}
 	directory.OnRoutesChanged(s.routesChanged)

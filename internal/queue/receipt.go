@@ -7,14 +7,14 @@ import (
 	"lksms/internal/postgres"
 )
 
-// Final is what a provider says at last of the message of a task that it accepted.
+// Final is a receipt: whether the message of a task, which the provider accepted, was delivered.
 type Final struct {
 	TaskID, SenderNo, Code string
 	State                  int16 // callback.Delivered or callback.Undelivered
 }
 
-// SettleReceipts keeps with tasks whether their messages were delivered, in the transaction of ctx (S3.11). What comes twice, or in another
-// order, has the same result: delivered stands above undelivered.
+// SettleReceipts stores with tasks whether their messages were delivered, in the transaction of ctx (S3.11). Repeats and another order
+// give the same result: delivered wins over undelivered.
 func (s *Service) SettleReceipts(ctx context.Context, all []Final) error {
 	if len(all) == 0 {
 		return nil

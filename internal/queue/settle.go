@@ -142,7 +142,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 	}
 	unreached := 0
 	for _, row := range rows {
-		if row.IsTold && (row.Effect == "failed" || row.Effect == "exhausted") {
+		if row.HasRendering && (row.Effect == "failed" || row.Effect == "exhausted") {
 			unreached++
 		}
 	}
@@ -220,8 +220,8 @@ const (
 	failedMost = 100
 )
 
-// Recover takes back every lease that ran out, in batches of their own transactions, and returns how many (S0.12). A row
-// that fails is skipped and named in the error; the counted leases stay recovered.
+// Recover takes back every expired lease, in batches of their own transactions, and returns how many (S0.12). A task that fails
+// is skipped and named in the error; the counted leases stay recovered.
 func (s *Service) Recover(ctx context.Context) (int, error) {
 	hopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
 	total, failed := 0, []string{}
@@ -233,7 +233,7 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 			return err
 		})
 		if err != nil {
-			return total, fmt.Errorf("look for leases that ran out: %w", err)
+			return total, fmt.Errorf("find expired leases: %w", err)
 		}
 		if len(ids) == 0 {
 			break
@@ -253,7 +253,7 @@ func (s *Service) Recover(ctx context.Context) (int, error) {
 				failures = errors.Join(failures, fmt.Errorf("task %s: %w", ids[i], result.Err))
 			}
 		}
-		if len(ids) < recoverBatch || total+len(failed) == before { // reports hold what is left
+		if len(ids) < recoverBatch || total+len(failed) == before { // reports have locked the others
 			break
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"lksms/internal/template"
 )
 
-// Origin says who submitted and from where. UserAgent may have any length; its first 500 characters are kept.
+// Origin is the user and the request of a submission. UserAgent may have any length; its first 500 characters are kept.
 type Origin struct {
 	User        string
 	CompanyID   int64
@@ -34,23 +34,23 @@ type Submission struct {
 	Content     string
 	UseTemplate bool
 	Source      *string
-	DedupKey    *string // names the message: a second submission of the name by the same user gives the first one's task
+	DedupKey    *string // the user's name for the message: a second submission with it returns the task of the first
 	Raw         []byte  // the request as JSON, for the log
 
 	MessageType    int16      // Verification, Notification or Marketing
-	Priority       *int16     // 0 to 9, the smallest first; nil: as the message type has it
+	Priority       *int16     // 0 to 9, the smallest first; nil: the priority of the message type
 	ExpectSendTime *time.Time // not before; nil: now
 	ExpiresAt      *time.Time // not after; nil: never
 	Sign           string     // the signature that goes before the text; may be empty
-	Test           bool       // a message of the company's own, to try the way
+	Test           bool       // the company tries its own senders with it
 }
 
 // Submitted is the task that a submission made.
 type Submitted struct {
 	TaskID       string
 	Status       int16
-	FinalContent string // with the signature that was asked for; that of a sender is added when it claims
-	Deduplicated bool   // it was there already; Status is its state now
+	FinalContent string // with the signature of the submission; a sender's own is added when it claims
+	Deduplicated bool   // an earlier submission made the task; Status is its state now
 }
 
 // errRepeated rolls back what a submission did before its dedup key turned out to be taken.
@@ -74,7 +74,7 @@ func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Su
 	return made, err
 }
 
-// repeated returns the task that the dedup key names, or nil, and logs the submission that repeated it.
+// repeated returns the task that has the dedup key of sub, or nil, and logs sub as a repeat.
 func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (*Submitted, error) {
 	all, err := s.allRepeated(ctx, []Submission{sub}, origin)
 	if err != nil {
@@ -124,7 +124,8 @@ func (s *Service) submit(ctx context.Context, sub Submission, origin Origin) (Su
 // farthest is how many days ahead a message may be scheduled.
 const farthest = 366
 
-// prepare makes of a submission of asOf what is to be stored. One without content has no text yet: it is the number's default.
+// prepare checks a submission and returns the task to store. A submission without content has no text yet: it gets the default content of
+// its phone number. asOf is when the submission came in.
 func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, origin Origin, render func(params string) (template.Text, error)) (newTask, error) {
 	recipient, err := phone.Normalise("phone_number", sub.PhoneNumber)
 	if err != nil {
@@ -164,19 +165,19 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	return row, err
 }
 
-// The message types, as tasks keep them.
+// The message types, as stored.
 const (
 	Verification int16 = iota
 	Notification
 	Marketing
 )
 
-// priorityOf is that of a message type.
+// priorityOf returns the priority of a message type.
 func priorityOf(values setting.SMS, messageType int16) int16 {
 	return int16([...]int64{values.PriorityVerification, values.PriorityNotification, values.PriorityMarketing}[messageType])
 }
 
-// priority is what a submission asks for within what its user may, or what its message type has.
+// priority returns the priority that a submission asks for, if its user may, or that of its message type.
 func priority(values setting.SMS, sub Submission, origin Origin) (int16, error) {
 	usual := priorityOf(values, sub.MessageType)
 	switch {
@@ -221,13 +222,13 @@ func (s *Service) insert(ctx context.Context, row newTask) (Submitted, error) {
 	}
 }
 
-// newTask is a submission that has been found good.
+// newTask is a valid submission and the task that it becomes.
 type newTask struct {
 	id, recipient string
 	final         template.Text
 	priority      int16
 	place         directory.Place
-	asOf          time.Time // it may not be refused by what was so before
+	asOf          time.Time // when the submission came in: an older view of the directory must not refuse it
 	every         int64     // seconds: if the text is deferred, the task goes out at the next full interval of so many
 	Submission
 	Origin
@@ -236,13 +237,13 @@ type newTask struct {
 // deferred reports whether the task goes out at the next full interval of the clock.
 func (t newTask) deferred() bool { return t.final.Deferred && t.ExpectSendTime == nil }
 
-// group is what ranks are reserved for.
+// group is a set of tasks that get their ranks together.
 type group struct {
 	pool, company int64
 	priority      int16
 }
 
-// queuedGroups sorts those that are queued at once into groups: indexes of rows, in their order.
+// queuedGroups returns the groups of the rows that are queued at once, as indexes of rows in their order.
 func queuedGroups(rows []newTask) map[group][]int {
 	groups := map[group][]int{}
 	for i, r := range rows {
@@ -254,10 +255,10 @@ func queuedGroups(rows []newTask) map[group][]int {
 	return groups
 }
 
-// signed is the text with the signature that the submission asks for.
+// signed returns the text with the signature of the submission.
 func (t newTask) signed() string { return segment.Signed(t.Sign, t.final.Content) }
 
-// segments is how many short messages it takes.
+// segments returns how many short messages the text takes.
 func (t newTask) segments() int { return segment.Count(t.signed()) }
 
 func (t newTask) submitted() Submitted {
@@ -272,15 +273,14 @@ func (s *Service) store(ctx context.Context, row newTask) (made bool, err error)
 	return all[0], nil
 }
 
-// storeAll stores tasks with the log rows of their submissions, all or none, and tells which it made: of the others, their
-// submitters have tasks with the dedup keys already. They are stored as the directory has it now, which may refuse one that was found
-// good a moment ago.
+// storeAll stores tasks with the log rows of their submissions, all or none, and reports which it made: the dedup keys of the others are
+// taken. If the directory has changed since the tasks were prepared, they are placed again, and may then be refused.
 func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) {
 	rows = slices.Clone(rows)
 	for tries := 1; ; tries++ {
 		p := submitParams(rows)
 		if tries == placedMost {
-			p.DirectoryVersions = nil // it changes faster than it is read, and a message is not refused for that
+			p.DirectoryVersions = nil // the directory changes faster than it is read: no reason to refuse a message
 		}
 		ids, err := s.q.TaskSubmit(ctx, p)
 		if err != nil {
@@ -300,10 +300,10 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 	}
 }
 
-// placedMost is how often tasks are placed, each time by the directory of then.
+// placedMost bounds how often tasks are placed, each time by the directory of that moment.
 const placedMost = 4
 
-// put places a task.
+// put sets the pool of a task.
 func (s *Service) put(ctx context.Context, row *newTask) (err error) {
 	row.place, err = s.directory.Place(ctx, row.asOf, directory.SMS, row.CompanyID, row.MessageType, row.recipient, row.Sign != "")
 	return err
@@ -332,7 +332,7 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 			p.EverySeconds[i] = &r.every
 		}
 		p.ExpectSendTimes[i], p.ExpireTimes[i] = r.ExpectSendTime, r.ExpiresAt
-		if !slices.Contains(p.DirectoryVersions, r.place.Version) { // of those that come together, nearly always one
+		if !slices.Contains(p.DirectoryVersions, r.place.Version) { // nearly always the same for all rows
 			p.DirectoryVersions = append(p.DirectoryVersions, r.place.Version)
 		}
 	}
@@ -346,7 +346,7 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 	return p
 }
 
-// stored tells which of rows are among ids, and wakes those who wait for them.
+// stored reports which of rows are among ids, and wakes senders that wait for them.
 func (s *Service) stored(ctx context.Context, rows []newTask, ids []string) []bool {
 	stored := make(map[string]bool, len(ids))
 	for _, id := range ids {

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/queue/line"
 )
 
-// walkedMost bounds the pools with work that one poll finds for the senders that wait for more than a few.
+// walkedMost bounds the pools with work that one poll finds for senders that wait for many pools.
 const walkedMost = 200
 
 // ClaimOrWait is Claim that waits for up to wait if it finds nothing. A caller that goes away while it waits gets no tasks, and
@@ -24,8 +24,8 @@ func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Du
 	defer enough.Stop()
 	var by *line.WakeUp
 	for {
-		waiter := s.line.Join(c.AppID) // before the look: what comes after it finds somebody to wake
-		rows, rest, err := s.look(ctx, waiter, c)
+		waiter := s.line.Join(c.AppID) // before the claim: a task that comes after it must find a sender to wake
+		rows, pause, err := s.tryClaim(ctx, waiter, c)
 		if by != nil {
 			s.line.Settle(c.AppID, *by, len(rows) > 0)
 		}
@@ -37,8 +37,8 @@ func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Du
 				s.line.Wake(rows[len(rows)-1].PoolID, 1) // there may be more
 			}
 			return rows, err
-		case rest > 0: // it need not be woken before that is over, and others should be
-			by, again = nil, s.line.Sleep(ctx, waiter, rest, enough.C)
+		case pause > 0: // the sender may not claim before the pause ends: tasks wake others
+			by, again = nil, s.line.Sleep(ctx, waiter, pause, enough.C)
 		default:
 			by, again = s.line.Await(ctx, waiter, enough.C)
 		}
@@ -60,20 +60,20 @@ func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Du
 	}
 }
 
-// look claims, unless the last poll showed that nothing is there to claim. Without tasks it narrows the waiter to the pools for which
-// it is to be woken, or returns how long the interval of the sender still lasts.
-func (s *Service) look(ctx context.Context, p *line.Waiter, c claim.Request) (rows []claim.Lease, rest time.Duration, err error) {
+// tryClaim claims, unless the last poll found no task for the sender. If it gets no task, it narrows the waiter to the pools for which it
+// must be woken, or returns the pause: how long the interval of the sender still lasts.
+func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request) (rows []claim.Lease, pause time.Duration, err error) {
 	pools, unhindered := s.senders.Unhindered(c.AppID)
 	if unhindered && s.line.IsQuiet(pools) {
 		err = s.senders.Polled(ctx, c.AppID)
 	} else if rows, err = s.Claim(ctx, c); err == nil && len(rows) == 0 {
-		rest, pools, err = s.senders.Waits(ctx, c.AppID)
+		pause, pools, err = s.senders.Waits(ctx, c.AppID)
 	}
-	if err == nil && len(rows) == 0 && rest == 0 && s.line.IsUnranked(p) {
+	if err == nil && len(rows) == 0 && pause == 0 && s.line.IsUnranked(p) {
 		err = s.rank(ctx, c.AppID)
 	}
 	s.line.Narrow(p, pools)
-	return rows, rest, err
+	return rows, pause, err
 }
 
 // rank reads the standings of senders for the line.
