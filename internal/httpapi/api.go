@@ -91,7 +91,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	)
 	mux := http.NewServeMux()
 	mux.Handle("/", guard.Operations(operations))
-	mux.Handle("GET /metrics", guard.OnlyReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
+	mux.Handle("GET /metrics", guard.RequireReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
 	if options.EnableDocs {
 		s.mountDocs(mux)
 	}

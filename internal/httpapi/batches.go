@@ -39,15 +39,15 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 		data.Accepted++
 	}
 	var refused []queue.Refused
-	told := s.gate.TellEach(ctx)
+	toFault := s.gate.ToFaults(ctx)
 	for i := range data.Items {
 		if wrong[i] == nil {
 			continue
 		}
-		item, f := &data.Items[i], told(wrong[i])
-		item.Code, item.Message, item.Error = gate.Tell(x.Text, f)
+		item, f := &data.Items[i], toFault(wrong[i])
+		item.Code, item.Message, item.Error = gate.ItemError(x.Text, f)
 		data.Refused++
-		if gate.Ours(f.Kind) {
+		if gate.IsServerError(f.Kind) {
 			continue
 		}
 		answer, err := json.Marshal(item)
@@ -103,7 +103,7 @@ func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObje
 			item.Effect = &effect
 		}
 	}
-	told := s.gate.TellEach(ctx)
+	toFault := s.gate.ToFaults(ctx)
 	for i := range data.Items {
 		item := &data.Items[i]
 		if wrong[i] == nil {
@@ -111,7 +111,7 @@ func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObje
 			data.Accepted++
 			continue
 		}
-		item.Code, item.Message, item.Error = gate.Tell(x.Text, told(wrong[i]))
+		item.Code, item.Message, item.Error = gate.ItemError(x.Text, toFault(wrong[i]))
 		data.Refused++
 	}
 	x.Note("accepted", data.Accepted, "refused", data.Refused)

@@ -16,18 +16,17 @@ import (
 	"lksms/internal/fault"
 )
 
-// accessKey is where an operation of the contract lists the roles that may call it.
+// accessKey is the extension of the contract that lists the roles which may call an operation.
 const accessKey = "x-lksms-access"
 
-// public is the entry of an operation that needs no credentials, readAll that of one which a reader may call that sees every
-// company.
+// public marks an operation that needs no credentials. readAll allows readers who see all companies.
 const (
 	public  = "public"
 	readAll = "read_all"
 )
 
-// rolesOf reads from the contract who may call each operation, by its pattern in a ServeMux; one that does not say is an
-// error.
+// rolesOf reads from the contract the roles that may call each operation, by its pattern in a ServeMux. An operation without
+// roles or with an unknown role is an error.
 func rolesOf(spec *openapi3.T) (map[string][]string, error) {
 	known := []string{access.RoleSubmit, access.RoleSend, access.RoleRead, access.RoleAdmin, public, readAll}
 	allowed := map[string][]string{}
@@ -36,18 +35,18 @@ func rolesOf(spec *openapi3.T) (map[string][]string, error) {
 		for _, entry := range list {
 			role, _ := entry.(string)
 			if !slices.Contains(known, role) {
-				return nil, fmt.Errorf("contract: %s of %s: %v is no role", accessKey, pattern, entry)
+				return nil, fmt.Errorf("contract: %s of %s: unknown role %v", accessKey, pattern, entry)
 			}
 			allowed[pattern] = append(allowed[pattern], role)
 		}
 		if len(list) == 0 {
-			return nil, fmt.Errorf("contract: %s does not say %s", pattern, accessKey)
+			return nil, fmt.Errorf("contract: %s lacks %s", pattern, accessKey)
 		}
 	}
 	return allowed, nil
 }
 
-// operationsOf gives the operations of the contract by their patterns in a ServeMux.
+// operationsOf yields the operations of the contract by their patterns in a ServeMux.
 func operationsOf(spec *openapi3.T) iter.Seq2[string, *openapi3.Operation] {
 	return func(yield func(string, *openapi3.Operation) bool) {
 		for path, item := range spec.Paths.Map() {
@@ -60,8 +59,8 @@ func operationsOf(spec *openapi3.T) iter.Seq2[string, *openapi3.Operation] {
 	}
 }
 
-// guard lets in who may call the operation that the request is for, before anything of its body is read. What is no
-// operation goes on, to be told so.
+// guard checks whether the caller may call the operation, before anything of the body is read. A request for no operation
+// passes, and validate rejects it.
 func (g *Gate) guard(operations *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, operation := operations.Handler(r)
@@ -98,17 +97,18 @@ func (g *Gate) guard(operations *http.ServeMux, next http.Handler) http.Handler 
 	})
 }
 
-// alwaysServed are the operations that are answered when all connections are taken, beside the metrics.
+// alwaysServed are the operations that are answered even when all connections are taken. The metrics are answered too: they
+// do not pass guard.
 var alwaysServed = []string{"GET /health", "GET /ready"}
 
 type busyKey struct{}
 
-// Busy marks what comes by a connection for which there is no room: only health and metrics are served there.
+// Busy marks the requests of a connection beyond the limit of connections. Only health, readiness and metrics are answered there.
 func Busy(ctx context.Context) context.Context { return context.WithValue(ctx, busyKey{}, true) }
 
 func isBusy(ctx context.Context) bool { return ctx.Value(busyKey{}) != nil }
 
-// authorise finds out who calls and whether one of the roles is theirs. An admin may do everything.
+// authorise authenticates the caller and checks that it has one of the roles. An admin may call everything.
 func (g *Gate) authorise(r *http.Request, roles []string) error {
 	who, err := g.authenticate(r)
 	if err != nil {
@@ -134,8 +134,8 @@ func (g *Gate) authenticate(r *http.Request) (access.Principal, error) {
 	return access.Principal{}, access.ErrRequired
 }
 
-// OnlyReadAll guards what is not in the contract: it is for admins and for readers of all companies.
-func (g *Gate) OnlyReadAll(next http.Handler) http.Handler {
+// RequireReadAll guards a handler that is not in the contract. It admits admins, and readers who see all companies.
+func (g *Gate) RequireReadAll(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.authorise(r, []string{readAll}); err != nil {
 			g.Fail(w, r, err)
@@ -145,7 +145,7 @@ func (g *Gate) OnlyReadAll(next http.Handler) http.Handler {
 	})
 }
 
-// noStore keeps every answer of the API out of caches: one of its GETs changes state, and the others show it.
+// noStore keeps every answer of the API out of caches: some GETs change state, and the others show it.
 func noStore(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")

@@ -11,23 +11,23 @@ import (
 	"lksms/gen/api"
 )
 
-// contract is what the door goes by.
+// contract is the API contract as the gate enforces it. The maps are by operation: its pattern in a ServeMux.
 type contract struct {
-	spec       *openapi3.T         // what requests are checked against
-	roles      map[string][]string // who may call each operation
-	keyed      map[string]bool     // operations that take an Idempotency-Key
-	parameters map[string][]string // of each operation's query
-	limits     map[string]limits   // of each operation
+	spec       *openapi3.T         // validate checks requests against it
+	roles      map[string][]string // roles that may call the operation
+	keyed      map[string]bool     // whether the operation takes an Idempotency-Key
+	parameters map[string][]string // names of the query parameters
+	limits     map[string]limits
 
-	costly  map[string]bool  // operations that need a turn
-	batches map[string]Batch // by operation
-	changes Batch            // of settings
+	costly  map[string]bool // whether the operation needs a turn
+	batches map[string]Batch
+	changes Batch // checks a change of settings
 }
 
-// readContract reads the contract once for all servers of a process; reading it takes longer than the rest of a start, and
-// nobody writes to it afterwards.
+// readContract reads the contract once for all servers of a process, because reading takes longer than the rest of a start.
+// Nobody changes the contract afterwards.
 var readContract = sync.OnceValues(func() (*contract, error) {
-	// The library's own is a pattern, which lets the 30th of February through.
+	// The library's own check is a pattern that accepts the 30th of February.
 	openapi3.DefineStringFormatValidator("date-time", openapi3.NewCallbackValidator(checkTime))
 	spec, err := api.GetSpec()
 	if err != nil {
@@ -37,7 +37,7 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec.Security = nil // who sends a request has been settled by guard
+	spec.Security = nil // guard has authenticated the caller
 	batches := map[string]Batch{
 		"POST " + sendBatchPath:   relax[api.SendRequest](spec, sendBatchPath, "messages"),
 		"POST " + reportBatchPath: relax[api.ReportRequest](spec, reportBatchPath, "reports"),
@@ -54,8 +54,8 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 	}, nil
 })
 
-// checkTime refuses what is no time, and a time that could be stored and not be shown again: JSON knows the years 0 to 9999, and a
-// zone may move a time from the year 0 into the one before.
+// checkTime rejects text that is not a time, and a time that could be stored but not shown again: encoding/json writes only the
+// years 0 to 9999, and a time zone can move a time of the year 0 into the year before.
 func checkTime(text string) error {
 	var at time.Time
 	if err := at.UnmarshalText([]byte(text)); err != nil {
@@ -67,17 +67,17 @@ func checkTime(text string) error {
 	return nil
 }
 
-// limitsKey is where the contract, and an operation that has others, has its limits.
+// limitsKey is the extension of the contract that holds the limits of all operations. An operation can have its own.
 const limitsKey = "x-lksms-limits"
 
-// limits are what a request may take.
+// limits bound a request.
 type limits struct {
-	bodyBytes int64 // 0: the operation has no body
-	time      time.Duration
+	bodyBytes int64         // 0: the operation has no body
+	time      time.Duration // for the work after the body and the turn have come
 }
 
-// limitsOf reads the limits of each operation from the contract, by its pattern in a ServeMux. An operation that could not be answered
-// in time is an error.
+// limitsOf reads the limits of each operation from the contract, by its pattern in a ServeMux. A limit that is missing or above the
+// bounds of the gate is an error.
 func limitsOf(spec *openapi3.T) (map[string]limits, error) {
 	usual, _ := spec.Info.Extensions[limitsKey].(map[string]any)
 	all := map[string]limits{}

@@ -13,8 +13,8 @@ import (
 	"lksms/internal/fault"
 )
 
-// clientIP is where a request came from: the peer, or, when that is a trusted proxy, the last address in X-Forwarded-For
-// that is not one. What stands before it anybody may have written.
+// clientIP returns the address of the client: the peer, or, if the peer is a trusted proxy, the last address in X-Forwarded-For
+// that is not a trusted proxy. A client can forge the addresses before it.
 func (g *Gate) clientIP(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -42,7 +42,7 @@ func (g *Gate) trusts(address netip.Addr) bool {
 	return slices.ContainsFunc(g.options.TrustedProxies, func(network netip.Prefix) bool { return network.Contains(address) })
 }
 
-// crossOrigin lets pages of the configured origins call the API; without any, browsers let none.
+// crossOrigin lets web pages of the configured origins call the API. Without configured origins, browsers block all other sites.
 func (g *Gate) crossOrigin(next http.Handler) http.Handler {
 	if len(g.options.CORSOrigins) == 0 {
 		return next
@@ -56,12 +56,12 @@ func (g *Gate) crossOrigin(next http.Handler) http.Handler {
 	}).Handler(next)
 }
 
-// claimPaths are the addresses where a GET changes state: it claims tasks.
+// claimPaths are the paths where a GET changes state: it claims tasks.
 var claimPaths = []string{"/api/v1/sms/tasks/pending", "/app/api/v1/sms/tasks/pending"}
 
-// refuseOtherSites refuses what a web page of another site makes a browser ask for, with credentials that the browser remembers: every
-// request that may change state, claims by GET included. Pages of the configured origins may ask, and so may whoever is no browser.
-// Callbacks are left alone: they prove themselves, and not by credentials that a browser keeps.
+// refuseOtherSites rejects requests that a web page of another site makes a browser send with remembered credentials, if they can
+// change state. Claims by GET are such requests. Pages of the configured origins and clients other than browsers are allowed.
+// Callbacks are exempt: their proof is not a credential that a browser remembers.
 func (g *Gate) refuseOtherSites(next http.Handler) (http.Handler, error) {
 	protection := http.NewCrossOriginProtection()
 	protection.AddInsecureBypassPattern(callbackOperation)
@@ -74,7 +74,7 @@ func (g *Gate) refuseOtherSites(next http.Handler) (http.Handler, error) {
 		checked, isElsewhere := r, false
 		if slices.Contains(claimPaths, r.URL.Path) {
 			checked, isElsewhere = new(*r), g.isReferredElsewhere(r)
-			checked.Method = http.MethodPost // to the library every GET is safe
+			checked.Method = http.MethodPost // the library considers every GET safe
 		}
 		if isElsewhere || protection.Check(checked) != nil {
 			g.Fail(w, r, fault.New(fault.Forbidden, fault.RequestCrossSite))
@@ -84,14 +84,14 @@ func (g *Gate) refuseOtherSites(next http.Handler) (http.Handler, error) {
 	}), nil
 }
 
-// isReferredElsewhere tells of a request that a page of another host made a browser ask for. Over plain HTTP a browser says nothing else of
-// where a GET comes from, and it may be told not to say that: see docs/security.md.
+// isReferredElsewhere reports whether a page of another host made a browser send the request. Over plain HTTP the Referer is all that
+// a browser sends about the origin of a GET, and a page can suppress it: see docs/security.md.
 func (g *Gate) isReferredElsewhere(r *http.Request) bool {
 	page, err := url.Parse(r.Referer())
 	return r.Referer() != "" && (err != nil || page.Host != r.Host && !slices.Contains(g.options.CORSOrigins, page.Scheme+"://"+page.Host))
 }
 
-// nothingPolicy is what a browser may do with an answer of the API: render nothing.
+// nothingPolicy is the Content-Security-Policy of answers of the API: a browser renders nothing of them.
 const nothingPolicy = "default-src 'none'; frame-ancestors 'none'"
 
 func (g *Gate) secureHeaders(header http.Header) {

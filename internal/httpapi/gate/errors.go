@@ -34,10 +34,12 @@ var statuses = map[fault.Kind]int{
 	fault.Unavailable:      http.StatusServiceUnavailable,
 }
 
-// ErrUnavailable is what the caller is told when the database cannot be asked.
+// ErrUnavailable is the fault of a server that cannot serve a request now: the database is unreachable, or the requests of others
+// hold the connections, memory or turns.
 var ErrUnavailable = &fault.Error{Kind: fault.Unavailable, Reason: fault.ServiceUnavailable, RetryAfter: 2 * time.Second}
 
-// Fail answers any failure. Of a caller that has gone nothing is wrong; one that only closed its sending side is told to come back.
+// Fail answers any failure. If the caller has gone, the failure is not logged as an error of the server. The answer is written
+// nevertheless: the caller may have closed only its sending side.
 func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	var expected *fault.Error
 	if !errors.As(err, &expected) && r.Context().Err() != nil && !errors.Is(r.Context().Err(), context.DeadlineExceeded) {
@@ -45,12 +47,12 @@ func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
 		g.answerFault(w, r, ErrUnavailable)
 		return
 	}
-	g.answerFault(w, r, g.Told(r.Context(), err))
+	g.answerFault(w, r, g.toFault(r.Context(), err))
 }
 
-// Told is what the caller is told of a failure: an expected one as it is, a database that cannot be asked, and everything
-// else without a word of what it was; that goes into the log.
-func (g *Gate) Told(ctx context.Context, err error) *fault.Error {
+// toFault returns the fault that answers a failure: an expected failure is answered as it is, an unreachable database by
+// ErrUnavailable, any other failure by internal. The text of an unexpected failure goes only into the log.
+func (g *Gate) toFault(ctx context.Context, err error) *fault.Error {
 	var expected *fault.Error
 	if errors.As(err, &expected) {
 		return expected
@@ -62,19 +64,20 @@ func (g *Gate) Told(ctx context.Context, err error) *fault.Error {
 	return fault.New(fault.Internal, fault.InternalError)
 }
 
-// TellEach is told for the failures of one request. Of those that are not expected and follow each other with the same text it logs one.
-func (g *Gate) TellEach(ctx context.Context) func(error) *fault.Error {
+// ToFaults returns a function that turns the failures of one request into faults, as Fail does. If unexpected failures with the same
+// text follow each other, only the first is logged.
+func (g *Gate) ToFaults(ctx context.Context) func(error) *fault.Error {
 	var last string
-	var lastTold *fault.Error
+	var lastFault *fault.Error
 	return func(err error) *fault.Error {
 		var expected *fault.Error
 		if errors.As(err, &expected) {
 			return expected
 		}
-		if text := err.Error(); lastTold == nil || text != last {
-			last, lastTold = text, g.Told(ctx, err)
+		if text := err.Error(); lastFault == nil || text != last {
+			last, lastFault = text, g.toFault(ctx, err)
 		}
-		return lastTold
+		return lastFault
 	}
 }
 
@@ -88,7 +91,7 @@ func (g *Gate) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Erro
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	g.keepRefusal(r.Context(), f.Kind, status, body)
+	g.storeRefusal(r.Context(), f.Kind, status, body)
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	if f.Kind == fault.Unauthorized {
@@ -98,40 +101,40 @@ func (g *Gate) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Erro
 		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // a caller that has gone cannot be told
+	_, _ = w.Write(append(body, '\n')) // fails only if the caller has gone
 }
 
-// keepRefusal logs a submission that was refused before it is answered, so that the row is there when the caller looks
-// (S0.14). Callers who may not submit leave no row, and neither does a failure of ours.
-func (g *Gate) keepRefusal(ctx context.Context, kind fault.Kind, status int, answer []byte) {
+// storeRefusal stores a rejected submission before it is answered, so that the caller finds its row (S0.14). Callers that may not
+// submit, dry runs, rate-limited requests and failures of the server leave no row.
+func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, answer []byte) {
 	x := Of(ctx)
 	maySubmit := x.Who.Role == access.RoleAdmin || slices.Contains(g.contract.roles[x.Operation], x.Who.Role)
-	if !slices.Contains(submitOperations, x.Operation) || x.DryRun || Ours(kind) || kind == fault.TooMany || !maySubmit {
+	if !slices.Contains(submitOperations, x.Operation) || x.DryRun || IsServerError(kind) || kind == fault.TooMany || !maySubmit {
 		return
 	}
 	refused := queue.Refused{Raw: x.Body, Status: status, Answer: answer}
-	if x.InTransaction { // which is going to be rolled back, and which holds a connection: afterwards, then
+	if x.InTransaction { // it will be rolled back, and holds a connection: idempotent stores the refusal afterwards
 		x.refused = &refused
 		return
 	}
 	g.StoreRefusals(ctx, refused)
 }
 
-// Ours are the failures that are no refusal of what was sent.
-func Ours(kind fault.Kind) bool { return kind == fault.Internal || kind == fault.Unavailable }
+// IsServerError reports whether a failure is the server's own, and not a rejection of the request.
+func IsServerError(kind fault.Kind) bool { return kind == fault.Internal || kind == fault.Unavailable }
 
-// StoreRefusals logs refused submissions. A failure of that is only logged.
+// StoreRefusals stores rejected submissions. If that fails, the error is only logged.
 func (g *Gate) StoreRefusals(ctx context.Context, all ...queue.Refused) {
 	x := Of(ctx)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := g.services.Queue.LogRefused(ctx, x.Origin, all...); err != nil {
-		g.options.Log.Error("refusal not kept", "request_id", x.Origin.RequestID, "error", err)
+		g.options.Log.Error("rejected submission not stored", "request_id", x.Origin.RequestID, "error", err)
 	}
 }
 
-// Tell is a failure inside an answer that is a success as a whole.
-func Tell(texts *text.Catalogue, f *fault.Error) (code int, message *string, detail *api.ErrorDetail) {
+// ItemError returns the fields that describe the failure of one item, inside an answer that is a success as a whole.
+func ItemError(texts *text.Catalogue, f *fault.Error) (code int, message *string, detail *api.ErrorDetail) {
 	reason, d := texts.Reason(f), texts.Detail(f)
 	return statuses[f.Kind], &reason, &d
 }

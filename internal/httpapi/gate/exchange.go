@@ -20,46 +20,47 @@ import (
 	"lksms/internal/receipt/callback"
 )
 
-// submitOperations are those whose refusals are kept (S0.14). What a batch has refused of its messages it keeps itself.
+// submitOperations are the operations whose rejected requests are stored (S0.14). The handler of the batch stores the messages that it
+// rejects itself.
 var submitOperations = []string{"POST /api/v1/sms/send", "POST " + sendBatchPath}
 
-// callbackOperation is the one whose bodies have the form that a provider gives them.
+// callbackOperation is the operation whose bodies have any form, as each provider chooses.
 const (
 	callbackPath      = "/api/v1/callbacks/{sender_no}"
 	callbackOperation = "POST " + callbackPath
 )
 
-// Exchange is what is known of a request beside its content.
+// Exchange holds what the server knows about a request and its caller.
 type Exchange struct {
-	Operation     string // its pattern in the ServeMux of the operations; empty when it is for none
+	Operation     string // its pattern in the ServeMux of the operations; empty: no operation
 	Origin        queue.Origin
 	Text          *text.Catalogue
 	Who           access.Principal // empty until authenticated
-	Authorise     func() error     // finds out anew who calls, and whether the operation is allowed; nil where everybody may call
-	Body          []byte           // as it was sent, as far as it could be read
-	Plain         []byte           // the same as the validator and the generated types read it
+	Authorise     func() error     // authenticates the caller and checks its roles again; nil for a public operation
+	Body          []byte           // as sent, as far as it could be read
+	Plain         []byte           // Body in the form that the validator and the generated types can read
 	Items         []Item           // of a batch
-	DryRun        bool             // whether it only asks what would happen
-	InTransaction bool             // whether its work is being done under an Idempotency-Key
-	Provider      string           // the sender_no of a callback that is proven; until its body is verified, by token or address
-	Cut           error            // of a callback: why no more of its body was read
+	DryRun        bool             // the request only asks what would happen
+	InTransaction bool             // the handler runs in the transaction of an Idempotency-Key
+	Provider      string           // the sender_no of a callback that its token or address proves; its body is verified later
+	Cut           error            // why Body is incomplete; nil: it is complete
 
-	request   *http.Request  // of a callback: what proves who sends it stands anywhere in it
+	request   *http.Request  // of a callback: any part of it can hold the proof
 	answering func()         // called when the answer begins; may be nil
-	isWhole   bool           // whether the body was read to its end
-	isGone    bool           // whether the caller went before it was answered
-	refused   *queue.Refused // a submission refused meanwhile, to be kept afterwards
-	notes     []any          // more for the request's line in the log, as slog takes it
+	isWhole   bool           // the body was read to its end
+	isGone    bool           // the caller has gone before the answer
+	refused   *queue.Refused // a rejected submission that is stored after the transaction
+	notes     []any          // additional attributes of the request's log line, as slog takes them
 }
 
-// Call is the request as a call of a provider for a sender.
+// Call returns the request as a callback for a sender.
 func (x *Exchange) Call(senderNo string) callback.Call {
 	return callback.Call{
 		SenderNo: senderNo, SourceIP: x.Origin.SourceIP, Query: x.request.URL.Query(), Header: x.request.Header, Body: x.Body, Cut: x.Cut,
 	}
 }
 
-// Note adds to the request's line in the log. Texts do not belong there, and phone numbers only masked.
+// Note adds attributes to the request's log line. Do not log message texts; mask phone numbers.
 func (x *Exchange) Note(args ...any) { x.notes = append(x.notes, args...) }
 
 type exchangeKey struct{}
@@ -73,16 +74,16 @@ func (x *Exchange) In(ctx context.Context) context.Context {
 func Of(ctx context.Context) *Exchange {
 	x, ok := ctx.Value(exchangeKey{}).(*Exchange)
 	if !ok {
-		panic("httpapi: a request that did not come through observe")
+		panic("httpapi: the request did not pass observe")
 	}
 	return x
 }
 
-// goodRequestID is what a caller may choose; anything else is replaced.
+// goodRequestID matches the request ids that a caller may choose. Any other id is replaced.
 var goodRequestID = regexp.MustCompile(`^[0-9A-Za-z._-]{1,50}$`)
 
-// observe gives every request its id and a last deadline, and counts and logs its answer. The log holds no query,
-// no header and no body: they carry phone numbers and texts.
+// observe gives every request an id and its final deadline, and counts and logs its answer. The log holds no query, header or
+// body, because they carry phone numbers and texts.
 func (g *Gate) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
@@ -129,7 +130,7 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 	})
 }
 
-// recoverPanic turns a panic into a 500 with a stack in the log, and leaves the server standing.
+// recoverPanic answers a panic with 500 and logs the stack, so that the server goes on.
 func (g *Gate) recoverPanic(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -143,8 +144,8 @@ func (g *Gate) recoverPanic(next http.Handler) http.Handler {
 	})
 }
 
-// beginAnswer bounds what is left of a request when its answer begins: net/http reads some of a body that was not read before the answer
-// goes out, and waits for callers that read slowly. A recorder of a test has no deadlines.
+// beginAnswer paces the answer and bounds the time that the request still takes: net/http reads some of an unread body before the
+// answer goes out, and waits for callers that read slowly. The recorders of tests have no deadlines.
 func (g *Gate) beginAnswer(w http.ResponseWriter, r *http.Request, x *Exchange, status int) {
 	if x.answering != nil {
 		x.answering()
@@ -155,7 +156,7 @@ func (g *Gate) beginAnswer(w http.ResponseWriter, r *http.Request, x *Exchange, 
 		limit = strangersAnswer
 	}
 	_ = connection.SetWriteDeadline(time.Now().Add(limit))
-	if r.ContentLength != 0 && !x.isWhole { // of one that was read, the connection is watched for the caller's end
+	if r.ContentLength != 0 && !x.isWhole { // after a whole body, net/http reads the connection to notice that the caller goes
 		_ = connection.SetReadDeadline(time.Now().Add(leftoverWait))
 	}
 }
@@ -163,7 +164,7 @@ func (g *Gate) beginAnswer(w http.ResponseWriter, r *http.Request, x *Exchange, 
 type statusWriter struct {
 	http.ResponseWriter
 	status int
-	begin  func(status int) // before anything of the answer is written
+	begin  func(status int) // called before anything of the answer is written
 	once   sync.Once
 }
 

@@ -1,5 +1,5 @@
-// Package gate is what every request passes before its handler and every answer after it: who may call, what a body may be, whose turn it
-// is, and how fast strangers and rejections are answered. It goes by the contract.
+// Package gate handles every request before its handler and every answer after it. It decides who may call, which bodies are valid, whose
+// turn it is, and how fast rejections and unknown callers are answered. The contract holds its rules.
 package gate
 
 import (
@@ -30,22 +30,22 @@ const (
 	reportBatchPath = "/api/v1/sms/report-batch"
 )
 
-// LongestAnswer is the most that the contract lets a request take.
+// LongestAnswer is the longest time that the contract can allow for a request.
 const LongestAnswer = 45 * time.Second
 
-// Services are what the gate asks.
+// Services are the services that the gate calls.
 type Services struct {
 	Access      *access.Service
 	Idempotency *idempotency.Service
 	Receipts    *receipt.Service
-	Queue       *queue.Service // keeps refused submissions
+	Queue       *queue.Service // stores rejected submissions
 }
 
-// Options says what the gate goes by beside the contract.
+// Options are the settings of a Gate.
 type Options struct {
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For is believed
+	TrustedProxies []netip.Prefix // their X-Forwarded-For is trusted
 	CORSOrigins    []string
-	TLS            bool // whether browsers may be told to insist on it
+	TLS            bool // answers tell browsers to use HTTPS only (HSTS)
 	Log            *slog.Logger
 	Metrics        *prometheus.Registry
 }
@@ -83,13 +83,13 @@ func New(services Services, options Options) (*Gate, error) {
 
 // Operations guards the operations of the contract.
 func (g *Gate) Operations(operations *http.ServeMux) http.Handler {
-	return noStore(g.guard(operations, g.Checked(g.once(operations))))
+	return noStore(g.guard(operations, g.Checked(g.idempotent(operations))))
 }
 
 // Checked checks requests for operations by the contract, reads their bodies and gives them their turn.
 func (g *Gate) Checked(next http.Handler) http.Handler { return g.strict(g.validate()(next)) }
 
-// Everything guards all that the server serves: it observes requests, survives panics and refuses other sites.
+// Everything guards every handler of the server: it logs and counts requests, answers panics, and rejects requests of other sites.
 func (g *Gate) Everything(next http.Handler) (http.Handler, error) {
 	guarded, err := g.refuseOtherSites(next)
 	if err != nil {
@@ -98,22 +98,22 @@ func (g *Gate) Everything(next http.Handler) (http.Handler, error) {
 	return g.observe(g.recoverPanic(g.crossOrigin(guarded))), nil
 }
 
-// Reports is the batch of reports as the contract has it.
+// Reports returns the batch of reports.
 func (g *Gate) Reports() Batch { return g.contract.batches[ReportBatch] }
 
-// CheckSettings checks a change of settings by the contract.
+// CheckSettings checks a change of settings against the contract.
 func (g *Gate) CheckSettings(body []byte) error { return g.contract.changes.Check(body) }
 
-// validate checks requests against the contract. It reads some addresses otherwise than the router does (/users/%2F): what has no
-// operation ends here.
+// validate checks requests against the contract. The validator reads some paths otherwise than the ServeMux (/users/%2F), so a request
+// that it accepts is rejected if the ServeMux has no operation for it.
 func (g *Gate) validate() func(http.Handler) http.Handler {
-	spec := *g.contract.spec // the validator takes the servers out of the one that it is given
+	spec := *g.contract.spec // the validator removes the servers from its copy
 	check := validator.OapiRequestValidatorWithOptions(&spec, &validator.Options{
 		DoNotValidateServers:  true,
 		DiscardValidatedValue: true,
 		Options: openapi3filter.Options{
 			MultiError: true,
-			// The handlers apply the defaults; a body is not written anew for them.
+			// The handlers apply the defaults. Otherwise the validator would write the body again.
 			SkipSettingDefaults: true,
 			AuthenticationFunc:  openapi3filter.NoopAuthenticationFunc,
 		},

@@ -27,13 +27,13 @@ func keyedOperations(spec *openapi3.T) map[string]bool {
 // errRefused rolls back a request that was answered with an error.
 var errRefused = errors.New("answered with an error")
 
-// once does what a request with an Idempotency-Key asks for once, and gives a repeat the first answer byte for byte.
-// An answer that is an error is not kept: the request did nothing, and may be sent again.
-func (g *Gate) once(operations *http.ServeMux) http.Handler {
+// idempotent runs a request with an Idempotency-Key once, and answers a repeat with the first answer, byte for byte. An error
+// is not stored as the answer: its transaction is rolled back, and the request can be sent again.
+func (g *Gate) idempotent(operations *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := Of(r.Context())
 		key := r.Header.Get(idempotencyHeader)
-		// What creates nothing has nothing to repeat.
+		// A dry run creates nothing, so it needs no key.
 		if key == "" || !g.contract.keyed[x.Operation] || x.DryRun {
 			operations.ServeHTTP(w, r)
 			return
@@ -55,7 +55,7 @@ func (g *Gate) once(operations *http.ServeMux) http.Handler {
 		switch {
 		case errors.Is(err, errRefused):
 			w.WriteHeader(answer.status)
-			_, _ = w.Write(answer.body.Bytes()) // a caller that has gone cannot be told
+			_, _ = w.Write(answer.body.Bytes()) // fails only if the caller has gone
 		case err != nil:
 			g.Fail(w, r, err)
 		default:
@@ -68,14 +68,14 @@ func (g *Gate) once(operations *http.ServeMux) http.Handler {
 	})
 }
 
-// targetMost is the longest address that is kept as it is.
-const targetMost = 500 // bytes
+// targetMost is the maximum length of a target in bytes. A longer target is replaced by its hash.
+const targetMost = 500
 
-// target is what a request is for: its method, path and query, however they are spelled. The same key for another target is another key.
+// target returns the method, path and query of a request in one spelling. A key for another target is another key.
 func target(r *http.Request) string {
 	whole := r.Method + " " + r.URL.Path
 	if query := r.URL.Query(); len(query) > 0 {
-		if query.Del("dry_run"); len(query) > 0 { // only a request that is to be done has a key
+		if query.Del("dry_run"); len(query) > 0 { // always false here: a dry run needs no key
 			whole += "?" + query.Encode()
 		}
 	}
@@ -86,7 +86,7 @@ func target(r *http.Request) string {
 	return r.Method + " " + hex.EncodeToString(sum[:])
 }
 
-// recorder holds an answer back until what it reports has been committed.
+// recorder holds an answer back until its transaction is committed.
 type recorder struct {
 	http.ResponseWriter
 	status int

@@ -23,27 +23,27 @@ const (
 	smallBody = 64 << 10
 
 	smallBodies    = 16 << 20 // bytes of all small bodies at once
-	largeBodies    = 24 << 20 // of all others
-	bodiesOfOne    = 8 << 20  // of one company's, or of one user that belongs to none, of each sort
-	strangers      = 4 << 20  // of callers without credentials
-	bodiesOfSource = 2 << 20  // of one network of those
+	largeBodies    = 24 << 20 // bytes of all larger bodies at once
+	bodiesOfOne    = 8 << 20  // of these, and of the small ones: those of one company, one provider, or one user without a company
+	strangers      = 4 << 20  // bytes of all bodies of unknown callers at once
+	bodiesOfSource = 2 << 20  // of these: those of one network
 	roomWait       = 5 * time.Second
 
 	// A body must arrive whole within bodyGrace, or as fast as bodyRate after that.
 	bodyGrace   = 5 * time.Second
 	bodyRate    = 64 << 10 // bytes a second
 	bodyLongest = 30 * time.Second
-	bodySoon    = time.Second // from when on it is asked again whether its caller may do this
+	bodySoon    = time.Second // after a body that took longer, the caller is authorised again
 
-	// leftoverWait bounds the wait for a body that was not read: net/http reads some of it before the answer goes out.
+	// leftoverWait bounds the wait for an unread body: net/http reads some of it before the answer goes out.
 	leftoverWait = 500 * time.Millisecond
 
-	// An answer must be read within these; callers without credentials get less.
+	// A caller must read its answer within answerLongest, an unknown caller within strangersAnswer.
 	answerLongest   = 30 * time.Second
 	strangersAnswer = 15 * time.Second
 )
 
-// room bounds the bytes of bodies that are in memory at once: of all callers, and of one.
+// room bounds the bytes of bodies that are in memory at once: of all callers together, and of each.
 type room struct {
 	all *semaphore.Weighted
 	one int64
@@ -54,18 +54,18 @@ type room struct {
 
 type callerRoom struct {
 	bytes *semaphore.Weighted
-	users int // requests that hold or wait for some of it
+	users int // requests that hold room or wait for it
 }
 
 func newRoom(all, one int64) *room {
 	return &room{all: semaphore.NewWeighted(all), one: one, callers: map[string]*callerRoom{}}
 }
 
-// errTooMuch is what a caller is told whose own bodies take all the room that it has.
+// errTooMuch is the fault for a caller whose own requests hold all the memory or turns that it may have.
 var errTooMuch = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch, RetryAfter: time.Second}
 
-// take waits for room for n bytes of a caller; n is at most what one caller may have. A caller waits for its own bodies first, so that
-// it does not take the place of others while it waits. give returns a part of the room.
+// take waits for room for n bytes of a caller; n is at most the room of one caller. A caller waits for its own room first, so that it
+// takes none from others while it waits. give returns a part of the room; the parts must add up to n. Faults: request.too_much, unavailable.
 func (r *room) take(ctx context.Context, caller string, n int64) (give func(part int64), err error) {
 	waiting, cancel := context.WithTimeout(ctx, roomWait)
 	defer cancel()
@@ -89,7 +89,7 @@ func (r *room) take(ctx context.Context, caller string, n int64) (give func(part
 	}, nil
 }
 
-// goneOr is err, unless the caller went meanwhile.
+// goneOr returns err, or another error if the caller has gone.
 func goneOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("wait for room: %w", ctx.Err())
@@ -118,17 +118,17 @@ func (r *room) leave(caller string) {
 	}
 }
 
-// rooms are where the bodies of requests are held, by sort.
+// rooms holds a room for each kind of body.
 type rooms struct{ small, large, strangers *room }
 
 func newRooms() rooms {
 	return rooms{small: newRoom(smallBodies, bodiesOfOne), large: newRoom(largeBodies, bodiesOfOne), strangers: newRoom(strangers, bodiesOfSource)}
 }
 
-// receive reads the body of a request whose operation takes one of at most most bytes. done must be called when the body is no longer
-// needed. x.Cut says why no more was read, if the body is not whole.
+// receive reads the body of a request, up to most bytes, into x.Body. If the body is incomplete, x.Cut says why. done must be called
+// when the body is no longer needed.
 func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most int64) (done func(), err error) {
-	needed := most // of a body whose length is not said
+	needed := most // for a body of unknown length
 	if r.ContentLength >= 0 {
 		needed = min(r.ContentLength, most)
 	}
@@ -145,9 +145,9 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 		return nil, err
 	}
 	paced := &pacedReader{body: http.MaxBytesReader(w, r.Body, most), connection: http.NewResponseController(w), started: time.Now()}
-	body := bytes.NewBuffer(make([]byte, 0, min(needed, smallBody)+bytes.MinRead)) // grows with what arrives, not with what is announced
+	body := bytes.NewBuffer(make([]byte, 0, min(needed, smallBody)+bytes.MinRead)) // grows with the bytes that arrive, not with Content-Length
 	_, err = body.ReadFrom(&jsonbody.ShapeReader{Reader: paced})
-	paced.rest()
+	paced.clearDeadline()
 	if x.Body = body.Bytes(); err != nil {
 		x.Cut = unreadable(err, x.Body)
 	}
@@ -159,19 +159,19 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 	return sync.OnceFunc(func() { give(held) }), nil
 }
 
-// holder is whose bodies those of a caller are counted with: its company's, so that many users do not have many shares, or a provider's.
-// Empty for callers that are not known.
+// holder returns the name under which the bodies of a caller are counted: its company, so that many users have one share; else the
+// provider or the user. Empty: an unknown caller.
 func (x *Exchange) holder() string {
 	if x.Provider != "" {
 		return "provider " + x.Provider
 	}
 	if company, is := x.company(); is {
-		return "company " + company // no user name holds a space
+		return "company " + company // no user name contains a space
 	}
 	return x.Who.Username
 }
 
-// company is that of a caller who acts for one.
+// company returns the company for which the caller acts, if any.
 func (x *Exchange) company() (id string, is bool) {
 	if x.Who.Username == "" || x.Who.SeesAll || x.Who.Role == access.RoleSend {
 		return "", false
@@ -179,7 +179,7 @@ func (x *Exchange) company() (id string, is bool) {
 	return strconv.FormatInt(x.Who.CompanyID, 10), true
 }
 
-// pacedReader reads a body and gives up on one that arrives too slowly.
+// pacedReader reads a body and fails if the body arrives too slowly.
 type pacedReader struct {
 	body       io.Reader
 	connection *http.ResponseController
@@ -189,11 +189,11 @@ type pacedReader struct {
 
 func (p *pacedReader) Read(b []byte) (int, error) {
 	allowed := min(bodyGrace+time.Duration(p.read)*time.Second/bodyRate, bodyLongest)
-	_ = p.connection.SetReadDeadline(p.started.Add(allowed)) // a recorder of a test has none
+	_ = p.connection.SetReadDeadline(p.started.Add(allowed)) // the recorders of tests have no deadlines
 	n, err := p.body.Read(b)
 	p.read += int64(n)
 	return n, err
 }
 
-// rest takes the deadline away: while the handler works, a passed deadline would end the context of the request.
-func (p *pacedReader) rest() { _ = p.connection.SetReadDeadline(time.Time{}) }
+// clearDeadline removes the deadline: if it passed while the handler runs, it would cancel the context of the request.
+func (p *pacedReader) clearDeadline() { _ = p.connection.SetReadDeadline(time.Time{}) }

@@ -14,23 +14,23 @@ import (
 	"lksms/internal/httpapi/text"
 )
 
-// Batch is an operation that takes many of what another takes one of. Each item has its own outcome, so the validator lets any
-// object through as an item, and what the contract says of one is checked item by item.
+// Batch is an operation that takes a list of items. Each item has its own outcome. So the validator accepts any object as an item,
+// and Check applies the contract to each item.
 type Batch struct {
-	field  string                  // of the body: the list
-	most   uint64                  // items
-	item   *openapi3.Schema        // what one must be
-	decode func(text []byte) error // into its generated type
+	field  string                  // name of the list in the body
+	most   uint64                  // maximum number of items
+	item   *openapi3.Schema        // schema of an item
+	decode func(text []byte) error // decodes an item into its generated type
 }
 
-// Item is one of a batch.
+// Item is one item of a batch.
 type Item struct {
 	Raw   json.RawMessage // as it was sent
-	Plain json.RawMessage // as the generated type reads it
-	Wrong error           // by the contract; nil: nothing
+	Plain json.RawMessage // in the form that the generated type can read
+	Wrong error           // why the contract rejects the item; nil: it is valid
 }
 
-// relax takes from the contract of a batch what is each item's own business, and returns it. Item is the generated type of one.
+// relax makes the contract of a batch accept any object as an item, and returns the Batch. Item is the generated type of an item.
 func relax[Item any](spec *openapi3.T, path, field string) Batch {
 	list := spec.Paths.Value(path).Post.RequestBody.Value.Content.Get("application/json").Schema.Value.Properties[field].Value
 	b := Batch{field: field, item: list.Items.Value, most: *list.MaxItems, decode: func(text []byte) error { return json.Unmarshal(text, new(Item)) }}
@@ -38,8 +38,7 @@ func relax[Item any](spec *openapi3.T, path, field string) Batch {
 	return b
 }
 
-// items are those of a batch, each with what is wrong with it; none if the body has no such list. Fault: request.invalid for too long
-// a list.
+// items returns the checked items of a body; none if the body has no such list. Fault: request.invalid if the list is too long.
 func (b Batch) items(raw, plain []byte) ([]Item, error) {
 	plainItems := b.split(plain)
 	if uint64(len(plainItems)) > b.most {
@@ -47,7 +46,7 @@ func (b Batch) items(raw, plain []byte) ([]Item, error) {
 	}
 	rawItems := plainItems
 	if !bytes.Equal(raw, plain) {
-		rawItems = b.split(raw) // as many: they differ in how numbers are written
+		rawItems = b.split(raw) // the same items, with numbers as they were sent
 	}
 	items := make([]Item, len(plainItems))
 	for i, text := range plainItems {
@@ -65,7 +64,7 @@ func (b Batch) split(body []byte) []json.RawMessage {
 	return list
 }
 
-// typed is the body of a batch as the generated type can read it, with nothing where an item is wrong: one bad value would refuse all.
+// typed returns the body with {} instead of each wrong item: with one wrong value, the generated type could not read the body.
 func (b Batch) typed(body []byte, items []Item) []byte {
 	if !slices.ContainsFunc(items, func(one Item) bool { return one.Wrong != nil }) {
 		return body
@@ -92,7 +91,7 @@ func (b Batch) typed(body []byte, items []Item) []byte {
 	return text
 }
 
-// Check tells what is wrong with an item by the contract.
+// Check checks an item against the contract. Its error is a fault if the contract rejects the item.
 func (b Batch) Check(item []byte) error {
 	decoder := json.NewDecoder(bytes.NewReader(item))
 	decoder.UseNumber()
@@ -120,13 +119,13 @@ func (b Batch) Check(item []byte) error {
 	return all
 }
 
-// TaskID is what an item calls its task, if that can be the name of one.
+// TaskID returns the task_id of an item, nil if the item has no valid one.
 func (b Batch) TaskID(item []byte) *string {
-	var said struct {
+	var named struct {
 		TaskID *string `json:"task_id"`
 	}
-	if json.Unmarshal(item, &said) != nil || said.TaskID == nil || b.item.Properties["task_id"].Value.VisitJSON(*said.TaskID) != nil {
+	if json.Unmarshal(item, &named) != nil || named.TaskID == nil || b.item.Properties["task_id"].Value.VisitJSON(*named.TaskID) != nil {
 		return nil
 	}
-	return said.TaskID
+	return named.TaskID
 }

@@ -10,29 +10,29 @@ import (
 	"lksms/internal/outbound"
 )
 
-// Some answers are cheap, but not by thousands a second: those to callers that are not known (by network, callbacks without proof included)
-// and rejections (by company). The first paceBurst of them go out at once, more at paceRate, and none waits longer than paceWait. So a
-// client that asks in a loop gets at most one answer for each of its connections in paceWait. A good request of a company makes up for a
-// rejected one: among many messages some are always wrong.
+// Some answers are cheap, but not by thousands a second: answers to unknown callers, counted by network (unproven callbacks included),
+// and rejections, counted by company. The first paceBurst of them go out at once, more at paceRate, and none waits longer than paceWait.
+// So a client that asks in a loop gets at most one answer on each of its connections in paceWait. An accepted request of a company makes
+// up for a rejected one, because some of many messages are always wrong.
 const (
 	paceRate  = 20 // answers a second
 	paceBurst = 50
 	paceWait  = time.Second
 
-	// A probe gives up after a second, and strangers may call from its address.
+	// paceProbe is the paceWait of health probes. A probe gives up after a second, and other unknown callers may share its network.
 	paceProbe = 200 * time.Millisecond
 
 	paceEach   = time.Second / paceRate
 	paceCredit = paceBurst * paceEach
 
-	// paceSweep is how often those that owe nothing are forgotten.
+	// paceSweep is the time between two removals of callers that owe nothing.
 	paceSweep = time.Second
 )
 
-// pace delays answers, by who gets them. The zero value is ready.
+// pace delays answers, for each caller separately. The zero value is ready to use.
 type pace struct {
 	mu    sync.Mutex
-	debts map[string]time.Time // when what was answered so far is paid for at paceRate; nobody else owes anything
+	debts map[string]time.Time // by caller: when its answers so far are paid for at paceRate; other callers owe nothing
 	swept time.Time
 }
 
@@ -68,7 +68,7 @@ func (p *pace) owe(who string, now time.Time, most time.Duration) time.Duration 
 	return max(0, until.Sub(now))
 }
 
-// sweep keeps those that owe something, in a new map: one that was large once would stay so.
+// sweep keeps the callers that owe something, in a new map: a map never shrinks.
 func (p *pace) sweep(least time.Time) {
 	kept := map[string]time.Time{}
 	for who, until := range p.debts {
@@ -92,7 +92,7 @@ func (p *pace) earn(who string) {
 func (g *Gate) paced(ctx context.Context, x *Exchange, status int) {
 	company, is := x.company()
 	switch {
-	case isBusy(ctx) || x.Provider != "": // a connection without room is to be free soon; a provider may call often
+	case isBusy(ctx) || x.Provider != "": // a connection beyond the limit must be free soon; a provider may call often
 	case x.Who.Username == "":
 		who := outbound.NetworkOf(x.Origin.SourceIP)
 		if slices.Contains(alwaysServed, x.Operation) {

@@ -23,9 +23,10 @@ import (
 	"lksms/internal/postgres"
 )
 
-// strict refuses query parameters that the operation does not declare, what is no text that PostgreSQL keeps, in the address
-// and in the body, and bodies that JSON parsers read differently: a name that stands twice, and bytes or escapes that are no text. encoding/json takes the last of two names and
-// replaces what is no text, so that what is stored would not be what was sent. Whether it is JSON at all the validator says.
+// strict reads the body, and waits for the turn of the request. It rejects query parameters that the operation does not declare, and
+// text in the address or the body that PostgreSQL cannot store. It also rejects bodies that JSON parsers read differently: duplicate
+// names, invalid UTF-8 and invalid escapes. encoding/json takes the last of two names and replaces invalid text, so the server would
+// store something else than was sent. The validator checks whether the body is JSON.
 func (g *Gate) strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := Of(r.Context())
@@ -36,7 +37,7 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 		}
 		x.DryRun, _ = strconv.ParseBool(query.Get("dry_run")) // as the generated code reads it
 		limits := g.contract.limits[x.Operation]
-		if r.Body == nil || r.Body == http.NoBody || limits.bodyBytes == 0 { // nothing is read where no operation asks for a body
+		if r.Body == nil || r.Body == http.NoBody || limits.bodyBytes == 0 { // an operation without a body reads nothing
 			r.Body = http.NoBody
 			leave, err := g.turn(r.Context(), x)
 			if err != nil {
@@ -61,14 +62,14 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			return
 		}
 		defer leave()
-		x.answering = func() { leave(); done() } // who reads its answer slowly must not hold what others wait for
+		x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and turns that others wait for
 		if x.Authorise != nil && time.Since(began) > bodySoon {
-			if err := x.Authorise(); err != nil { // the user may have been disabled while its body came
+			if err := x.Authorise(); err != nil { // the user may have been disabled while the body arrived
 				g.Fail(w, r, err)
 				return
 			}
 		}
-		if x.Operation == callbackOperation { // a provider writes as it likes, and what was read is kept
+		if x.Operation == callbackOperation { // a provider chooses the form, and even an incomplete body is stored
 			g.within(limits, next, w, r)
 			return
 		}
@@ -93,14 +94,14 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 	})
 }
 
-// within gives a request its deadline, now that it is whole.
+// within gives a request its deadline, which starts when the body and the turn have come.
 func (g *Gate) within(limits limits, next http.Handler, w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(limits.time, LongestAnswer))
 	defer cancel()
 	next.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// parametersOf gives the names of what each operation takes from the query, by its pattern in a ServeMux.
+// parametersOf returns the names of the query parameters of each operation, by its pattern in a ServeMux.
 func parametersOf(spec *openapi3.T) map[string][]string {
 	names := map[string][]string{}
 	for path, item := range spec.Paths.Map() {
@@ -115,8 +116,9 @@ func parametersOf(spec *openapi3.T) map[string][]string {
 	return names
 }
 
-// badAddress names the parameters in the path or the query that are no text, and those of the query that the operation does
-// not declare: what a caller asked for must not be passed over in silence. Nil if all are good; then the query is what it says.
+// badAddress returns a fault that names the parameters of path and query that PostgreSQL cannot store, and the query parameters that
+// the operation does not declare: the server must not silently ignore a part of a request. Without a fault it returns the query; nil for
+// a callback.
 func badAddress(r *http.Request, operation string, parameters []string) (url.Values, *fault.Error) {
 	if !postgres.IsText(r.URL.Path) {
 		_, pattern, _ := strings.Cut(operation, " ")
@@ -127,7 +129,7 @@ func badAddress(r *http.Request, operation string, parameters []string) (url.Val
 			}
 		}
 	}
-	if r.URL.RawQuery == "" || operation == callbackOperation { // a provider calls as it likes
+	if r.URL.RawQuery == "" || operation == callbackOperation { // a provider chooses the query
 		return nil, nil
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
@@ -149,7 +151,7 @@ func badAddress(r *http.Request, operation string, parameters []string) (url.Val
 	return nil, sorted(all)
 }
 
-// unreadable is why no more of a body could be read than its start.
+// unreadable returns the fault for a body of which only start could be read.
 func unreadable(err error, start []byte) *fault.Error {
 	var tooLarge *http.MaxBytesError
 	switch {
@@ -166,8 +168,8 @@ func unreadable(err error, start []byte) *fault.Error {
 	}
 }
 
-// Undecodable answers what the validator let through and the generated code cannot take: a number that fits the contract
-// Only when it is rounded.
+// Undecodable answers a request that the validator accepts and the generated code cannot decode, such as a number that fits the
+// contract only when it is rounded.
 func (g *Gate) Undecodable(w http.ResponseWriter, r *http.Request, err error) {
 	var param *api.InvalidParamFormatError
 	switch {
@@ -178,7 +180,7 @@ func (g *Gate) Undecodable(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// undecoded is a fault that names the field which the generated type cannot take.
+// undecoded returns a fault that names the field which the generated type cannot hold; nil if err is nil.
 func undecoded(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {

@@ -22,7 +22,7 @@ const (
 	turnPauseGone = 250 * time.Millisecond // at least, after a request whose caller went: PostgreSQL may still be busy with it
 	turnWait      = 10 * time.Second       // a request that gets no turn within this time is rejected
 	turnWaiters   = 32                     // of one company; more are rejected at once
-	turnLook      = 20 * time.Millisecond  // how often it is checked whether a pause is over or a company has become inactive
+	turnCheck     = 20 * time.Millisecond  // how often it is checked whether a pause is over or a company has become inactive
 	companyGone   = time.Second            // a company without requests for this long is not active
 )
 
@@ -52,12 +52,12 @@ type turns struct {
 	atOnce int     // of them, those of one company
 	pause  float64 // after a request, as a multiple of its duration
 
-	mu        sync.Mutex
-	companies map[string]*companyTurn // those with requests that run or wait, or with a pause
-	last      string                  // the company of the latest request
-	lastAt    time.Time               // time of the latest request
-	othersAt  time.Time               // time of the latest request of any company but last
-	isLooking bool                    // whether lookLater has a timer running
+	mu         sync.Mutex
+	companies  map[string]*companyTurn // those with requests that run or wait, or with a pause
+	last       string                  // the company of the latest request
+	lastAt     time.Time               // time of the latest request
+	othersAt   time.Time               // time of the latest request of any company but last
+	isChecking bool                    // whether checkLater has a timer running
 }
 
 type companyTurn struct {
@@ -102,7 +102,7 @@ func (t *turns) take(ctx context.Context, company string) (leave func(), err err
 	}
 	if err != nil {
 		if !t.quit(company, mine) {
-			t.end(company, 0, false) // it began at the same time
+			t.end(company, 0, false) // the turn began at the same time
 		}
 		return nil, err
 	}
@@ -140,11 +140,11 @@ func (t *turns) join(company string) (mine chan struct{}, err error) {
 		own.waiting = own.waiting[:turnWaiters]
 		return nil, errTooMuch
 	}
-	t.lookLater()
+	t.checkLater()
 	return mine, nil
 }
 
-// quit takes a request out of the queue and tells whether it was there.
+// quit takes a request out of the queue, and reports whether it was still waiting.
 func (t *turns) quit(company string, mine chan struct{}) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -180,7 +180,7 @@ func (t *turns) grant(now time.Time) {
 		var next *companyTurn
 		counted := 0
 		for _, one := range t.companies {
-			if one.running <= t.atOnce { // otherwise it was alone when it began them: nobody waits until they are done
+			if one.running <= t.atOnce { // a company with more was alone when they began: nobody waits until they are done
 				counted += one.running
 			}
 		}
@@ -200,7 +200,8 @@ func (t *turns) grant(now time.Time) {
 	}
 }
 
-// isAlone tells whether no other company is active. One whose requests run or wait is.
+// isAlone reports whether no other company is active. A company is active while its requests run or wait, and for companyGone after a
+// request.
 func (t *turns) isAlone(company string, now time.Time) bool {
 	othersAt := t.lastAt
 	if company == t.last {
@@ -217,18 +218,18 @@ func (t *turns) isAlone(company string, now time.Time) bool {
 	return true
 }
 
-// lookLater has what depends on the time looked at, as long as requests wait.
-func (t *turns) lookLater() {
-	if t.isLooking || !t.hasWaiting() {
+// checkLater calls grant every turnCheck while requests wait: pauses end, and companies become inactive.
+func (t *turns) checkLater() {
+	if t.isChecking || !t.hasWaiting() {
 		return
 	}
-	t.isLooking = true
-	time.AfterFunc(turnLook, func() {
+	t.isChecking = true
+	time.AfterFunc(turnCheck, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.isLooking = false
+		t.isChecking = false
 		t.grant(time.Now())
-		t.lookLater()
+		t.checkLater()
 	})
 }
 
@@ -241,7 +242,7 @@ func (t *turns) hasWaiting() bool {
 	return false
 }
 
-// forget drops the companies of which nothing runs or waits and whose pause is over.
+// forget drops the companies without running or waiting requests whose pause is over.
 func (t *turns) forget(now time.Time) {
 	for company, one := range t.companies {
 		if one.running == 0 && len(one.waiting) == 0 && !now.Before(one.pauseUntil) {

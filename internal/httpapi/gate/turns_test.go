@@ -72,7 +72,7 @@ func TestCostlyRequestsOfACompanyAreDoneInTurnBesideAnother(t *testing.T) {
 		time.AfterFunc(time.Second, leave)
 		began = time.Now()
 		mustTake(t, all, "2")()
-		if waited := time.Since(began); waited < time.Second || waited > time.Second+turnLook {
+		if waited := time.Since(began); waited < time.Second || waited > time.Second+turnCheck {
 			t.Errorf("the next one begins after %s", waited)
 		}
 		leave() // once more

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/fault"
 )
 
-// faultOf translates what the validator found into a fault that names each field and its rule, and nothing of the value.
+// faultOf turns the error of the validator into a fault that names each field and the broken rule, but not the value.
 func faultOf(err error) error {
 	switch {
 	case errors.Is(err, routers.ErrMethodNotAllowed):
@@ -37,14 +37,14 @@ func faultOf(err error) error {
 	return sorted(all)
 }
 
-// sorted puts the fields in order, and each trouble with a field once.
+// sorted sorts the fields by name and removes duplicates.
 func sorted(f *fault.Error) *fault.Error {
 	slices.SortFunc(f.Fields, func(a, b fault.Field) int { return strings.Compare(a.Name, b.Name) })
 	f.Fields = slices.CompactFunc(f.Fields, func(a, b fault.Field) bool { return a.Name == b.Name && a.Rule == b.Rule })
 	return f
 }
 
-// bodyFault is the failure of a body that could not be read at all, nil if it could.
+// bodyFault returns the fault for a body that cannot be parsed, or is missing; nil if it can.
 func bodyFault(e *openapi3filter.RequestError) error {
 	var parse *openapi3filter.ParseError
 	switch {
