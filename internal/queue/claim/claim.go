@@ -1,5 +1,5 @@
-// Package claim decides which tasks a sender may take now, and leases them: how many it may take, from which pools, in which order. It is
-// one transaction of the statements in queue_claim.sql.
+// Package claim decides how many tasks a sender may take now, from which pools and in which order, and leases these tasks. A claim is one
+// transaction of the statements in queue_claim.sql.
 package claim
 
 import (
@@ -12,14 +12,14 @@ import (
 	"lksms/internal/postgres"
 )
 
-// Request is what a sender asks for.
+// Request is a claim of a sender.
 type Request struct {
 	AppID string
-	Limit int
-	// InOneCall says that the sender sends tasks of one rendering in one call: it is given only such, and one interval counts
-	// for all of them.
+	Limit int // maximum number of tasks
+	// InOneCall: the sender sends tasks of one rendering in one call. The claim takes only tasks of one rendering, and they use one
+	// interval together.
 	InOneCall bool
-	// StillMay is asked after each wait whether the caller may still claim, for that may have changed meanwhile. Nil: always.
+	// StillMay returns a fault if the caller may no longer claim. It is called after each wait for tasks. Nil: the caller always may.
 	StillMay func(ctx context.Context) error
 }
 
@@ -38,14 +38,15 @@ type Lease struct {
 	turn, nextTurn float64
 }
 
-// Rules are the times that a claim goes by. Nil is never.
+// Rules are the configured times of a claim.
 type Rules struct {
-	Lease        time.Duration // of a sender that has none of its own
-	RetryMaxWait *time.Duration
-	SilentAfter  time.Duration
+	Lease        time.Duration  // for a sender without a lease time of its own
+	RetryMaxWait *time.Duration // a retry that has been due for so long counts as a new task; nil: never
+	SilentAfter  time.Duration  // a sender that did not poll for so long is not available
 }
 
-// On leases tasks to a registered sender, in the transaction of q, which must be one of Dispatch.
+// On leases tasks to a sender, in the transaction of q, which must be a transaction of postgres.DB.Dispatch. It leases none to a sender
+// that is unknown or off.
 func On(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) ([]Lease, error) {
 	a, err := admit(ctx, q, c, rules)
 	if err != nil || a == nil {
@@ -53,7 +54,7 @@ func On(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) ([]Le
 	}
 	var leases []Lease
 	for {
-		// Ask again only if a task may have been left out because it needs more segments than are left: a smaller one may follow it.
+		// Repeat only if a task may have been left out because it needs more segments than are left: a smaller task may follow it.
 		p, may := a.part(c, rules, leases)
 		if !may || len(leases) > 0 && (!p.offer.IsTight || c.InOneCall) {
 			break
@@ -78,7 +79,7 @@ func On(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) ([]Le
 	return leases, err
 }
 
-// lease leases the tasks that p may take.
+// lease leases tasks within the limits of p.
 func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p claimPart) ([]Lease, error) {
 	offers, err := q.TaskOffer(ctx, p.offer)
 	if err != nil {
@@ -118,39 +119,39 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 	return leases, nil
 }
 
-// admission is what a sender may take, and from which pools.
+// admission holds the limits of a claim, and the pools from which the sender may take.
 type admission struct {
 	sender   dispatchq.SenderAdmitRow
-	tasks    int64
-	segments *int64  // nil: no limit
-	lastTurn float64 // the largest at which a pool was served by it
+	tasks    int64   // maximum number of tasks
+	segments *int64  // maximum number of segments; nil: no limit
+	lastTurn float64 // the largest turn at which the sender took a task
 	pools    []admittedPool
 }
 
-// admittedPool is a pool from which a sender may take, and the sender's share of it.
+// admittedPool is a pool from which a sender may take, and the sender's share of the pool.
 type admittedPool struct {
 	id        int64
-	companyID int64 // 0: the shared pool of a channel
-	gap       float64
-	turn      float64 // of its first task; moves with each task taken
-	most      int64   // tasks that the sender may take from it
+	companyID int64   // 0: the shared pool of a channel
+	gap       float64 // the part of the company's share that one task uses
+	turn      float64 // turn of the pool's first task; moves with each task taken
+	most      int64   // tasks that the sender may take from the pool
 
-	fromSegments int64 // of a task that the primaries of an outranked sender cannot send; 0 for all tasks
-	rivalRoom    int64 // tasks that failed with the sender are left to its rivals, up to this many segments
+	fromSegments int64 // an outranked sender takes only tasks with at least so many segments; 0: all tasks
+	rivalRoom    int64 // tasks that failed with the sender are left to its rivals if they have at most so many segments
 
-	routeID int64 // 0: without a route
+	routeID int64 // 0: the sender has no route to the pool
 	weight  int64
-	served  float64 // of its route, once what it missed while it was away is forgotten
-	top     float64 // what the rival furthest ahead was served
+	served  float64 // of the route, from Share
+	top     float64 // served of the rival that is furthest ahead; 0 without rivals
 
-	hasMoved bool    // its turn, which is the next one now
-	lastTurn float64 // 0: it was not served
+	hasMoved bool    // turn has moved in this claim
+	lastTurn float64 // the largest turn of a task taken in this claim; 0: none
 }
 
-// seenSteps is how often within silent_after it is noted that a sender polls.
+// seenSteps is how many times in silent_after the polls of a sender are noted in the database.
 const seenSteps = 4
 
-// admit says what the sender may take; nil if it is unknown or off.
+// admit returns the limits and the pools of a claim; nil if the sender is unknown or off.
 func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*admission, error) {
 	sender, err := q.SenderAdmit(ctx, dispatchq.SenderAdmitParams{
 		AppID: c.AppID, Lease: rules.Lease, NotedWithin: rules.SilentAfter / seenSteps,
@@ -219,7 +220,7 @@ func (a *admission) addRoutes(ctx context.Context, q *dispatchq.Queries, rules R
 	return nil
 }
 
-// addShared adds the shared pool of the sender's channel. It comes after the routes: they know the last turn.
+// addShared adds the shared pool of the sender's channel. Call addRoutes before: it finds the last turn.
 func (a *admission) addShared(ctx context.Context, q *dispatchq.Queries, rules Rules) error {
 	if a.sender.SharedPoolID == nil {
 		return nil
@@ -238,7 +239,7 @@ func (a *admission) addShared(ctx context.Context, q *dispatchq.Queries, rules R
 	return nil
 }
 
-// add adds a pool, unless the sender's primaries there can send everything.
+// add adds a pool. It leaves out a pool whose primaries can send every task, if the sender is outranked by them.
 func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
 	if isOutranked {
 		if primaryRoom >= tasksSegmentsMost {
@@ -249,10 +250,11 @@ func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
 	a.pools = append(a.pools, p)
 }
 
-// tasksSegmentsMost is how many segments a task has at most as counted at its submission (tasks_segments_range).
+// tasksSegmentsMost is the maximum number of segments of a task, as counted at its submission (tasks_segments_range).
 const tasksSegmentsMost = 100
 
-// segmentsMost is how many segments a task may take at most: 200 characters and a signature of 50, with its brackets.
+// segmentsMost returns the maximum number of segments that an attempt of the sender costs, for a text of 200 characters and a signature
+// of 50 with its brackets.
 func (a admission) segmentsMost() int64 {
 	switch {
 	case !a.sender.CountsSegments:
@@ -264,7 +266,7 @@ func (a admission) segmentsMost() int64 {
 	}
 }
 
-// segmentsLeft is what is left when so many have been taken; nil is without end.
+// segmentsLeft returns the segments that are left after taken; nil: no limit.
 func (a admission) segmentsLeft(taken int64) *int64 {
 	if a.segments == nil {
 		return nil
@@ -277,10 +279,10 @@ func (a admission) segmentsLeft(taken int64) *int64 {
 type claimPart struct {
 	offer dispatchq.TaskOfferParams
 	limit int64
-	most  map[int64]int64 // of each pool
+	most  map[int64]int64 // tasks of each pool
 }
 
-// part returns what is left to claim after leases, and whether anything is.
+// part returns the limits that remain after leases, and whether the sender may take anything more.
 func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, may bool) {
 	taken, segments := takenOf(leases)
 	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, offer: dispatchq.TaskOfferParams{
@@ -311,8 +313,8 @@ func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 	return tasks, segments
 }
 
-// passed gives the pools in which the sender leaves tasks that it may not take: it failed with them, or they are too large. It
-// does not hold up its rivals there, who otherwise would wait for it.
+// passed returns the pools in which the sender is behind its rivals and took less than it could, because the tasks there are not for it
+// (PoolsPassed). The sender gives up its turn in these pools, so that its rivals do not wait for it.
 func (a admission) passed(ctx context.Context, q *dispatchq.Queries, appID string, rules Rules, leases []Lease) ([]int64, error) {
 	taken, segments := takenOf(leases)
 	p := dispatchq.PoolsPassedParams{
@@ -333,7 +335,7 @@ func (a admission) passed(ctx context.Context, q *dispatchq.Queries, appID strin
 	return q.PoolsPassed(ctx, p)
 }
 
-// charge says what a claim costs the sender and its routes, and whether there is anything to write.
+// charge returns the cost of a claim for the sender and its routes, and whether there is anything to write.
 func (a admission) charge(c Request, leases []Lease, passed []int64) (p dispatchq.SenderChargeParams, any bool) {
 	isToBeSeen := a.sender.IsUnseen && (a.sender.HasRoutes || a.sender.HasDependents)
 	p = dispatchq.SenderChargeParams{SenderID: a.sender.SenderID, IsToBeSeen: isToBeSeen, Calls: int64(len(leases))}
@@ -363,10 +365,10 @@ func (a admission) charge(c Request, leases []Lease, passed []int64) (p dispatch
 	return p, isToBeSeen || a.sender.IsPaced && len(leases) > 0 || p.SharedNextTurn != nil || len(p.RouteIds) > 0
 }
 
-// advance moves the turns of the pools that have been served. A company has one share of its own pools, in however many its tasks
-// wait. Only the last lane counts: of those before it everything was taken, whosever turn it was.
+// advance moves the turns of the pools from which tasks were taken, and of the other pools of the same companies: a company has one share
+// of all its pools. Only the last lane counts, because all tasks of the lanes before it were taken, in whatever turn.
 func (a *admission) advance(leases []Lease) {
-	companies := map[int64]int64{} // of pools
+	companies := map[int64]int64{} // by pool
 	for _, p := range a.pools {
 		companies[p.id] = p.companyID
 	}

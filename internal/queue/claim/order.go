@@ -13,8 +13,8 @@ type offer struct {
 	nextTurn float64 // the turn of the pool after this task
 }
 
-// place compares tasks of equal turn, by rank and then by age. A task without a rank comes after those with one.
-func (o offer) place(other offer) int {
+// compare orders tasks of equal turn by rank, then by age. A task without a rank comes after the tasks with one.
+func (o offer) compare(other offer) int {
 	byRank := 0
 	switch {
 	case o.Rank != nil && other.Rank != nil:
@@ -28,13 +28,13 @@ func (o offer) place(other offer) int {
 }
 
 func byTurn(a, b offer) int {
-	return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.turn, b.turn), a.place(b))
+	return cmp.Or(cmp.Compare(a.Lane, b.Lane), cmp.Compare(a.turn, b.turn), a.compare(b))
 }
 
 // inOrder merges the tasks of several pools by lane, then by turn. The turn of a task is its distance in rank from the first task of
-// its pool and lane, added to the turn that the pool has with this sender; a pool that was served too little by other senders gains
-// nothing here. A step in rank that is larger than the task's gap counts as the gap. A company with several pools has one share of
-// them all: its tasks follow each other a gap apart. The rows must be in the order of TaskOffer.
+// its pool and lane, added to the turn that the pool has with this sender. So a pool that other senders served too little gains nothing
+// here. A step in rank that is larger than the task's gap counts as the gap. A company with several pools has one share of all of them:
+// its tasks follow each other a gap apart. The rows must be in the order of TaskOffer.
 func (a admission) inOrder(rows []dispatchq.TaskOfferRow) []offer {
 	pools := map[int64]admittedPool{}
 	for _, p := range a.pools {

@@ -2,29 +2,30 @@ package claim
 
 import "math"
 
-// RouteShare is what a route was served, in tasks over its weight, and the weight.
+// RouteShare is how much a route was served of a pool.
 type RouteShare struct {
-	Served float64
+	Served float64 // tasks divided by the weight
 	Weight int64
 }
 
-// Shares hold within 2 points over any 500 tasks of a pool: no route is ahead of the one furthest behind by more than its part of
-// sharedLead tasks, so that what it takes in a row is at most 2 * sharedLead * q * (1-q) tasks more or fewer than its share q,
-// which is never more than 8. Where many routes share a pool, each may be leadEach tasks ahead, so that they need not take turns.
+// Over any 500 tasks of a pool, each share is within 2 points of its weight. For this, no route may be ahead of the route furthest behind
+// by more than its part of sharedLead tasks. So a route of share q takes at most 2 * sharedLead * q * (1-q) tasks more or fewer than its
+// share of any tasks in a row, which is never more than 8. Where many routes share a pool, each may be about leadEach tasks ahead, so that
+// they need not alternate.
 const (
 	sharedLead = 16
 	leadEach   = 3
 )
 
-// Share says how many tasks a route may take, what it counts as served, and what the rival furthest ahead was served. Rivals are
-// the other routes that serve the pool now; there is at least one.
+// Share returns how many tasks a route may take, its new served, and top, the served of the rival that is furthest ahead. Rivals are the
+// other routes that serve the pool now; there is at least one. was is the served of the route when the rivals were read: own is locked and
+// may be newer, because another claim of the same sender may have taken tasks since.
 //
-// The route furthest behind may always take one task. A route that lags by more than the others may be ahead was away or is new:
-// it begins where the others are, and nobody waits for it before. So a sender earns nothing while it is away. That is judged by
-// was, what the route was served when the rivals were looked at: by now a claim of the same sender beside this one may have
-// taken more, and the rivals, too.
+// The route furthest behind may always take one task. A route that lags by more than the lead was away or is new: it begins at the level of
+// the others, and they do not wait for it. So a sender earns no credit while it is away. A rival that lags so far is not waited for either.
+// The lag is measured from was, which is as old as the rivals.
 func Share(own RouteShare, was float64, rivals []RouteShare) (most int64, served, top float64) {
-	const exact = 1e-6 // sums of fractions are not
+	const exact = 1e-6 // tolerance: sums of fractions are not exact
 	weights, lightest := own.Weight, own.Weight
 	top = rivals[0].Served
 	for _, r := range rivals {
@@ -41,7 +42,7 @@ func Share(own RouteShare, was float64, rivals []RouteShare) (most int64, served
 	served = own.Served
 	switch {
 	case served < present:
-		served = level // the one at the top is present
+		served = level // finite: the rival at the top is present
 	case math.IsInf(level, 1):
 		level = served
 	}
