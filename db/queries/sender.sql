@@ -198,8 +198,8 @@ folded AS (
 )
 SELECT count(*) FROM removed;
 
--- SenderStandings returns the numbers that decide which of several waiting senders is woken first. Rows that are not folded yet count.
--- name: SenderStandings :many
+-- SenderUsages returns the numbers that decide which of several waiting senders is woken first. Rows that are not folded yet count.
+-- name: SenderUsages :many
 SELECT s.sender_no, s.sort::double precision AS sort, coalesce(s.per_day, 0)::bigint AS day_limit,
     used_in_window('day', now(), s.time_zone, st.day_used, st.last_taken_at)::bigint AS day_used,
     (

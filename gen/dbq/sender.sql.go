@@ -625,60 +625,6 @@ func (q *Queries) SenderReseal(ctx context.Context, arg SenderResealParams) (int
 	return result.RowsAffected(), nil
 }
 
-const senderStandings = `-- name: SenderStandings :many
-SELECT s.sender_no, s.sort::double precision AS sort, coalesce(s.per_day, 0)::bigint AS day_limit,
-    used_in_window('day', now(), s.time_zone, st.day_used, st.last_taken_at)::bigint AS day_used,
-    (
-        CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END
-        + coalesce(c.sent, 0)
-    )::bigint AS today,
-    coalesce(st.response_ms / nullif(st.succeeded + st.failed, 0), 0)::bigint AS response_ms
-FROM senders s
-JOIN sender_states st ON st.sender_id = s.id
-LEFT JOIN (
-    SELECT x.sender_no, sum(x.sent) AS sent FROM sender_changes x WHERE x.sender_no = ANY ($1::text[]) GROUP BY x.sender_no
-) c ON c.sender_no = s.sender_no
-WHERE s.sender_no = ANY ($1::text[])
-ORDER BY s.sender_no
-`
-
-type SenderStandingsRow struct {
-	SenderNo   string
-	Sort       float64
-	DayLimit   int64
-	DayUsed    int64
-	Today      int64
-	ResponseMs int64
-}
-
-// SenderStandings returns the numbers that decide which of several waiting senders is woken first. Rows that are not folded yet count.
-func (q *Queries) SenderStandings(ctx context.Context, senderNos []string) ([]SenderStandingsRow, error) {
-	rows, err := q.db.Query(ctx, senderStandings, senderNos)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []SenderStandingsRow
-	for rows.Next() {
-		var i SenderStandingsRow
-		if err := rows.Scan(
-			&i.SenderNo,
-			&i.Sort,
-			&i.DayLimit,
-			&i.DayUsed,
-			&i.Today,
-			&i.ResponseMs,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const senderUpdate = `-- name: SenderUpdate :execrows
 WITH before AS MATERIALIZED (
     SELECT s.id, s.interval_ms, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = $1 FOR UPDATE
@@ -778,6 +724,60 @@ func (q *Queries) SenderUpdate(ctx context.Context, arg SenderUpdateParams) (int
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const senderUsages = `-- name: SenderUsages :many
+SELECT s.sender_no, s.sort::double precision AS sort, coalesce(s.per_day, 0)::bigint AS day_limit,
+    used_in_window('day', now(), s.time_zone, st.day_used, st.last_taken_at)::bigint AS day_used,
+    (
+        CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END
+        + coalesce(c.sent, 0)
+    )::bigint AS today,
+    coalesce(st.response_ms / nullif(st.succeeded + st.failed, 0), 0)::bigint AS response_ms
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+LEFT JOIN (
+    SELECT x.sender_no, sum(x.sent) AS sent FROM sender_changes x WHERE x.sender_no = ANY ($1::text[]) GROUP BY x.sender_no
+) c ON c.sender_no = s.sender_no
+WHERE s.sender_no = ANY ($1::text[])
+ORDER BY s.sender_no
+`
+
+type SenderUsagesRow struct {
+	SenderNo   string
+	Sort       float64
+	DayLimit   int64
+	DayUsed    int64
+	Today      int64
+	ResponseMs int64
+}
+
+// SenderUsages returns the numbers that decide which of several waiting senders is woken first. Rows that are not folded yet count.
+func (q *Queries) SenderUsages(ctx context.Context, senderNos []string) ([]SenderUsagesRow, error) {
+	rows, err := q.db.Query(ctx, senderUsages, senderNos)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SenderUsagesRow
+	for rows.Next() {
+		var i SenderUsagesRow
+		if err := rows.Scan(
+			&i.SenderNo,
+			&i.Sort,
+			&i.DayLimit,
+			&i.DayUsed,
+			&i.Today,
+			&i.ResponseMs,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const senderWaits = `-- name: SenderWaits :one

@@ -74,7 +74,7 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 		}, []string{"effect"}),
 	}
 	directory.OnRoutesChanged(s.routesChanged)
-	s.line = line.New(s.poll, s.rank)
+	s.line = line.New(s.poll, s.readUsage)
 	metrics.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "lksms_senders_waiting", Help: "Senders that wait for work at this server.",
 	}, func() float64 { return float64(s.Waiting()) })

@@ -15,7 +15,7 @@ const walkedMost = 200
 
 // ClaimOrWait is Claim that waits for up to wait if it finds nothing. A caller that goes away while it waits gets no tasks, and
 // neither does a caller that may no longer claim, which gets the fault of c.StillMay. Of several senders that wait at this server
-// for the same tasks, the first by sender.Standing is woken.
+// for the same tasks, the first by sender.Usage is woken.
 func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Duration) ([]claim.Lease, error) {
 	if wait <= 0 {
 		return s.Claim(ctx, c)
@@ -69,19 +69,19 @@ func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request)
 	} else if rows, err = s.Claim(ctx, c); err == nil && len(rows) == 0 {
 		pause, pools, err = s.senders.Waits(ctx, c.AppID)
 	}
-	if err == nil && len(rows) == 0 && pause == 0 && s.line.IsUnranked(p) {
-		err = s.rank(ctx, c.AppID)
+	if err == nil && len(rows) == 0 && pause == 0 && s.line.NeedsUsage(p) {
+		err = s.readUsage(ctx, c.AppID)
 	}
 	s.line.Narrow(p, pools)
 	return rows, pause, err
 }
 
-// rank reads the standings of senders for the line.
-func (s *Service) rank(ctx context.Context, appIDs ...string) error {
+// readUsage reads the usage of senders for the line.
+func (s *Service) readUsage(ctx context.Context, appIDs ...string) error {
 	before := s.line.Given(appIDs)
-	standings, err := s.senders.Standings(ctx, appIDs)
+	usages, err := s.senders.Usages(ctx, appIDs)
 	if err == nil {
-		s.line.Learn(standings, before)
+		s.line.Learn(usages, before)
 	}
 	return err
 }

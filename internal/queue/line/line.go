@@ -1,5 +1,5 @@
-// Package line keeps the senders that wait at this server for tasks, and decides who is woken for what comes. One poll of the database
-// serves all of them. It knows nothing of the database: its owner polls.
+// Package line keeps the senders that wait at this server for tasks, and decides which of them is woken for a new task. One poll of the
+// database serves all of them. The package does not use the database itself: its owner polls.
 package line
 
 import (
@@ -16,76 +16,74 @@ import (
 )
 
 const (
-	// pollEvery is how often the database is asked for work while senders wait: for what other servers were given, and for
-	// what comes due. What this server was given wakes a sender at once.
+	// pollEvery is the time between polls of the database while senders wait. A poll finds tasks that other servers stored, and tasks
+	// that came due. A task that this server queues wakes a sender at once.
 	pollEvery = 200 * time.Millisecond
-	// rankEvery is how many polls apart the standings of the senders that wait are read again: every two seconds.
-	rankEvery = 10
-	// wokenMost is how many senders a batch of new tasks wakes; each that takes all it may wakes the next. It is also how many
-	// are tried for a task that those in front of them do not get.
+	// usageEvery is how many polls apart the usage of the waiting senders is read again: every two seconds.
+	usageEvery = 10
+	// wokenMost bounds the senders that one announcement of tasks wakes, those included that are tried because others got nothing.
 	wokenMost = 8
-	// probedMost bounds the pools that one poll looks into one by one; fewMost is how many of them one sender may ask for.
+	// probedMost bounds the pools that one poll probes one by one; the last sender may exceed it by its own pools. A walk finds the
+	// tasks for the other senders, and for senders that serve more than fewMost pools.
 	probedMost, fewMost = 500, 100
 )
 
-// Question is what a poll asks: whether there is work in each of pools, and, if walk is true, in which pools after one anything is
-// queued. What comes due there is heard of when the sweep has queued it. A poll that asks for nothing still hears of changes.
+// Question is the input of a poll. A poll without pools and walk still reports changes.
 type Question struct {
-	Pools []int64
-	Walk  bool
-	After int64
+	Pools []int64 // pools to probe for queued and due tasks
+	Walk  bool    // also find other pools, by id, with queued tasks; a due task is found only after a sweep has queued it
+	After int64   // the walk begins after this pool
 }
 
-// Finding is what a poll found: pools with work. next is where the next walk goes on; 0: this one came to the end. all tells
-// whether there is nothing in any other pool. IsChanged tells that senders may have other pools now than they were told.
+// Finding is the result of a poll.
 type Finding struct {
-	Pools     []int64
-	Next      int64
-	All       bool
-	IsChanged bool
+	Pools     []int64 // pools with tasks
+	Next      int64   // the next walk begins after this pool; 0: this walk came to the end
+	All       bool    // no other pool has queued tasks
+	IsChanged bool    // the pools or intervals of senders may have changed
 }
 
-// Line is the senders that wait, the first to come in front.
+// Line holds the waiting senders.
 type Line struct {
-	poll func(context.Context, Question) (Finding, error)
-	rank func(ctx context.Context, appIDs ...string) error
+	poll      func(context.Context, Question) (Finding, error)
+	readUsage func(ctx context.Context, appIDs ...string) error
 
 	mu        sync.Mutex
-	places    list.List     // of *Waiter
-	sleeping  int           // claims that wait for their interval
-	changed   chan struct{} // closed when senders may have other pools, or another interval
-	standings map[string]*standing
-	asking    bool               // whether the database is being polled
-	polls     int                // how often it was
-	loud      map[int64]int      // pools where there may be work, and as of which poll
-	heard     time.Time          // when the last poll that was answered began
-	probed    map[int64]struct{} // pools into which it looked
-	all       bool               // it found all that there was
-	after     int64              // where the next walk begins
-	tries     map[int64]*tries   // of those that were woken for a pool
+	waiters   list.List          // of *Waiter, in the order in which they joined
+	sleeping  int                // claims that wait for the end of their interval
+	changed   chan struct{}      // closed when the pools or intervals of senders may have changed
+	usages    map[string]*usage  // by app_id
+	polling   bool               // pollWhileAnyWait runs
+	polls     int                // number of polls begun
+	announced map[int64]int      // pools that may have tasks, and the value of polls when that was learned
+	polledAt  time.Time          // when the last successful poll began
+	probed    map[int64]struct{} // pools that it probed
+	all       bool               // its Finding.All
+	after     int64              // Question.After of the next walk
+	tries     map[int64]*tries   // by pool
 	done      sync.WaitGroup
 
 	closing sync.Once
 	closed  chan struct{}
 }
 
-// New returns a Line that polls the database by poll and reads the standings of senders by rank, which calls Given and Learn.
-func New(poll func(context.Context, Question) (Finding, error), rank func(context.Context, ...string) error) *Line {
+// New returns a Line. poll polls the database. readUsage reads the usage of senders between calls of Given and Learn.
+func New(poll func(context.Context, Question) (Finding, error), readUsage func(context.Context, ...string) error) *Line {
 	return &Line{
-		poll: poll, rank: rank, standings: map[string]*standing{}, loud: map[int64]int{}, probed: map[int64]struct{}{},
+		poll: poll, readUsage: readUsage, usages: map[string]*usage{}, announced: map[int64]int{}, probed: map[int64]struct{}{},
 		tries: map[int64]*tries{}, closed: make(chan struct{}), changed: make(chan struct{}),
 	}
 }
 
-// Wait waits until nothing is polled any more, after Close.
+// Wait waits until polling has ended. Call Close before.
 func (l *Line) Wait() { l.done.Wait() }
 
-// Count is how many claims wait for work that comes, or for their interval to end.
+// Count returns how many claims wait for tasks, or for the end of their interval.
 func (l *Line) Count() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n = l.sleeping
-	for e := l.places.Front(); e != nil; e = e.Next() {
+	for e := l.waiters.Front(); e != nil; e = e.Next() {
 		if !e.Value.(*Waiter).anyPool {
 			n++
 		}
@@ -95,145 +93,144 @@ func (l *Line) Count() (n int) {
 
 // Waiter is a claim that waits.
 type Waiter struct {
-	element *list.Element
+	element *list.Element // nil: it has left the line
 	appID   string
-	anyPool bool              // it is not known yet from which pools it may take
-	pools   map[int64]float64 // from which it may take, and its sort there
-	woken   chan WakeUp       // holds one
-	changed chan struct{}     // as of when it was taken
-
-	standing *standing
+	anyPool bool              // its pools are not known yet: it can be woken for any pool
+	pools   map[int64]float64 // pools that the sender serves, with its sort in each
+	woken   chan WakeUp       // holds one wake-up
+	changed chan struct{}     // Line.changed when the waiter joined
+	usage   *usage
 }
 
-// WakeUp is for a pool. left is how many others are tried if it is in vain.
+// WakeUp wakes a waiter because a pool may have tasks for it.
 type WakeUp struct {
 	pool int64
-	left int
+	left int // number of others that are tried if the sender gets nothing
 }
 
-// standing is how a sender stood when it was read, and what this server gave it since.
-type standing struct {
-	sender.Standing
-	at    time.Time // zero: it has not been read
-	given int64     // tasks, ever
+// usage is the usage of a sender as it was read, and the tasks that this server gave the sender since.
+type usage struct {
+	sender.Usage
+	at    time.Time // when it was read; zero: not yet
+	given int64     // tasks since this server knows the sender
 }
 
-// tries is what became of those that were woken for a pool.
+// tries records the results of the senders that were woken for a pool, by app_id.
 type tries struct {
-	underway int                 // they have not looked yet
-	missed   map[string]struct{} // got nothing, since the last poll that found nothing left
-	kept     map[string]struct{} // of these, those that got nothing where work stayed: something keeps them from it
-	found    bool                // by the last poll: work
+	underway int                 // woken senders that have not claimed yet
+	missed   map[string]struct{} // senders that got nothing since the last poll that found no tasks
+	hindered map[string]struct{} // those of missed for which tasks stayed from poll to poll: something keeps them from taking these
+	found    bool                // the last poll of the pool found tasks
 }
 
-// serves tells whether whoever has the place may take from a pool.
+// serves reports whether the waiter may be woken for a pool.
 func (p *Waiter) serves(pool int64) bool {
 	_, serves := p.pools[pool]
 	return p.anyPool || serves
 }
 
-// isBefore tells whether p should have what comes into a pool rather than o, which came first.
+// isBefore reports whether p is woken for a pool before o, which joined earlier.
 func (p *Waiter) isBefore(o *Waiter, pool int64) bool {
-	if p.standing.at.IsZero() || o.standing.at.IsZero() {
-		return !p.standing.at.IsZero()
+	if p.usage.at.IsZero() || o.usage.at.IsZero() {
+		return !p.usage.at.IsZero()
 	}
-	return cmp.Or(cmp.Compare(o.sort(pool), p.sort(pool)), p.standing.Compare(o.standing.Standing)) < 0
+	return cmp.Or(cmp.Compare(o.sort(pool), p.sort(pool)), p.usage.Compare(o.usage.Usage)) < 0
 }
 
 func (p *Waiter) sort(pool int64) float64 {
 	if sort, known := p.pools[pool]; known {
 		return sort
 	}
-	return p.standing.Sort
+	return p.usage.Sort
 }
 
-// Join puts a claim of a sender into the line.
+// Join adds a claim of a sender to the line. Until Narrow is called, it can be woken for any pool.
 func (l *Line) Join(appID string) *Waiter {
 	p := &Waiter{appID: appID, anyPool: true, woken: make(chan WakeUp, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.changed = l.changed
-	p.standing = l.standings[appID]
-	if p.standing == nil {
-		p.standing = &standing{}
-		l.standings[appID] = p.standing
+	p.usage = l.usages[appID]
+	if p.usage == nil {
+		p.usage = &usage{}
+		l.usages[appID] = p.usage
 	}
-	p.element = l.places.PushBack(p)
-	l.keepAsking()
+	p.element = l.waiters.PushBack(p)
+	l.startPolling()
 	return p
 }
 
-func (l *Line) keepAsking() {
-	if !l.asking {
-		l.asking = true
-		l.done.Go(l.ask)
+func (l *Line) startPolling() {
+	if !l.polling {
+		l.polling = true
+		l.done.Go(l.pollWhileAnyWait)
 	}
 }
 
-// Narrow says from which pools whoever has the place may take.
+// Narrow sets the pools for which a waiter is woken, with the sort of the sender in each.
 func (l *Line) Narrow(p *Waiter, pools map[int64]float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.anyPool, p.pools = false, pools
 }
 
-// IsUnranked tells whether it is not known, or not any more, how whoever has the place stands.
-func (l *Line) IsUnranked(p *Waiter) bool {
+// NeedsUsage reports whether the usage of a waiting sender was not read yet, or too long ago.
+func (l *Line) NeedsUsage(p *Waiter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Since(p.standing.at) > 2*rankEvery*pollEvery
+	return time.Since(p.usage.at) > 2*usageEvery*pollEvery
 }
 
-// Given is what this server gave senders until now.
+// Given returns how many tasks this server gave senders until now, for Learn.
 func (l *Line) Given(appIDs []string) map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	given := make(map[string]int64, len(appIDs))
 	for _, appID := range appIDs {
-		if known := l.standings[appID]; known != nil {
+		if known := l.usages[appID]; known != nil {
 			given[appID] = known.given
 		}
 	}
 	return given
 }
 
-// Learn keeps how senders stand, and what they were given since before.
-func (l *Line) Learn(standings map[string]sender.Standing, before map[string]int64) {
+// Learn stores the usage of senders, and adds the tasks that they were given since before, which Given returned before the usage was read.
+func (l *Line) Learn(read map[string]sender.Usage, before map[string]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for appID, read := range standings {
-		if known := l.standings[appID]; known != nil {
-			known.Standing, known.at = read.After(known.given-before[appID]), time.Now()
+	for appID, u := range read {
+		if known := l.usages[appID]; known != nil {
+			known.Usage, known.at = u.After(known.given-before[appID]), time.Now()
 		}
 	}
 }
 
-// Took counts what a sender was given.
+// Took counts tasks that this server gave a sender.
 func (l *Line) Took(appID string, tasks int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known := l.standings[appID]; known != nil {
+	if known := l.usages[appID]; known != nil {
 		known.given += int64(tasks)
-		known.Standing = known.After(int64(tasks))
+		known.Usage = known.After(int64(tasks))
 	}
 }
 
-// Await waits until whoever has the place is woken, or should look anew what it waits for, and reports whether that was before enough;
-// if not, the place is given up.
+// Await waits until p is woken, or until its pools or interval may have changed. again: the caller should claim again. It is false if
+// enough, Close or the end of ctx came before. by is the wake-up, if any. Afterwards p is no longer in the line.
 func (l *Line) Await(ctx context.Context, p *Waiter, enough <-chan time.Time) (by *WakeUp, again bool) {
-	changed, turn := p.changed, (<-chan time.Time)(nil)
+	changed, soon := p.changed, (<-chan time.Time)(nil)
 	for {
 		select {
 		case w := <-p.woken:
-			if !p.serves(w.pool) { // it came before it was known who may take from it
+			if !p.serves(w.pool) { // the wake-up came before Narrow
 				l.PassOn(w)
 				return nil, true
 			}
 			return &w, true
 		case <-changed:
-			changed, turn = nil, l.turn()
+			changed, soon = nil, l.soon()
 			continue
-		case <-turn:
+		case <-soon:
 			l.Leave(p)
 			return nil, true
 		case <-enough:
@@ -245,21 +242,22 @@ func (l *Line) Await(ctx context.Context, p *Waiter, enough <-chan time.Time) (b
 	}
 }
 
-// turn comes at some moment within a millisecond for each claim that waits: all of them hear of a change at once, and would ask the
-// database at once.
-func (l *Line) turn() <-chan time.Time {
+// soon fires after a random time, of at most a millisecond for each waiting claim. All claims notice a change at the same time, and
+// without the delay all would query the database at the same time.
+func (l *Line) soon() <-chan time.Time {
 	l.mu.Lock()
-	waiting := l.places.Len() + l.sleeping
+	waiting := l.waiters.Len() + l.sleeping
 	l.mu.Unlock()
-	return time.After(rand.N(time.Duration(waiting+1) * time.Millisecond)) //nolint:gosec // it guards nothing
+	return time.After(rand.N(time.Duration(waiting+1) * time.Millisecond)) //nolint:gosec // no secret depends on it
 }
 
-// Sleep gives up a place, waits for d or until the interval may be another, and reports whether that was before enough.
+// Sleep removes p from the line, and waits for d or until the interval may have changed. It reports whether to claim again; false if
+// enough, Close or the end of ctx came before.
 func (l *Line) Sleep(ctx context.Context, p *Waiter, d time.Duration, enough <-chan time.Time) bool {
 	l.Leave(p)
 	l.mu.Lock()
 	l.sleeping++
-	l.keepAsking()
+	l.startPolling()
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
@@ -280,7 +278,7 @@ func (l *Line) Sleep(ctx context.Context, p *Waiter, d time.Duration, enough <-c
 		return false
 	}
 	select {
-	case <-l.turn():
+	case <-l.soon():
 		return true
 	case <-enough:
 	case <-l.closed:
@@ -289,7 +287,7 @@ func (l *Line) Sleep(ctx context.Context, p *Waiter, d time.Duration, enough <-c
 	return false
 }
 
-// Leave gives up a place. A wake-up that came to it meanwhile goes to the next: it was for whoever is there.
+// Leave removes p from the line. A wake-up that p has not taken goes to the next waiter.
 func (l *Line) Leave(p *Waiter) {
 	l.mu.Lock()
 	l.remove(p)
@@ -301,32 +299,32 @@ func (l *Line) Leave(p *Waiter) {
 	}
 }
 
-// remove takes a place out of the line, if it is there.
+// remove takes p out of the line, if it has not left yet.
 func (l *Line) remove(p *Waiter) {
 	if p.element != nil {
-		l.places.Remove(p.element)
+		l.waiters.Remove(p.element)
 		p.element = nil
 	}
 }
 
-// Wake says that n tasks came into a pool: it wakes as many that wait and may take from it, those that should have it first.
+// Wake announces n new tasks in a pool; n is at least 1. It wakes up to n of the waiters that serve the pool.
 func (l *Line) Wake(pool int64, n int) {
 	n = min(n, wokenMost)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.call(l.first(pool, n, nil), pool, wokenMost/n-1)
+	l.wakeAll(l.first(pool, n, nil), pool, wokenMost/n-1)
 }
 
-// PassOn passes a wake-up on that has not been used.
+// PassOn gives an unused wake-up to the next waiter.
 func (l *Line) PassOn(w WakeUp) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.triesOf(w.pool).underway--
-	l.call(l.first(w.pool, 1, nil), w.pool, w.left)
+	l.wakeAll(l.first(w.pool, 1, nil), w.pool, w.left)
 }
 
-// Settle says whether whoever was woken got something. If not, the next is tried: a limit, its share or another that was quicker
-// may keep a sender from what it was woken for, and must not keep the others from it.
+// Settle records whether a woken sender got tasks. If it got none, the next waiter is woken: a limit, its share or a quicker sender may
+// keep one sender from the tasks, but must not keep the others from them.
 func (l *Line) Settle(appID string, w WakeUp, got bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -334,44 +332,44 @@ func (l *Line) Settle(appID string, w WakeUp, got bool) {
 	t.underway--
 	if got {
 		delete(t.missed, appID)
-		delete(t.kept, appID)
+		delete(t.hindered, appID)
 		return
 	}
 	t.missed[appID] = struct{}{}
 	if w.left > 0 {
-		l.call(l.first(w.pool, 1, t.missed), w.pool, w.left-1)
+		l.wakeAll(l.first(w.pool, 1, t.missed), w.pool, w.left-1)
 	}
 }
 
 func (l *Line) triesOf(pool int64) *tries {
 	t := l.tries[pool]
 	if t == nil {
-		t = &tries{missed: map[string]struct{}{}, kept: map[string]struct{}{}}
+		t = &tries{missed: map[string]struct{}{}, hindered: map[string]struct{}{}}
 		l.tries[pool] = t
 	}
 	return t
 }
 
-// call wakes senders for a pool, and has up to left others tried for each that gets nothing.
-func (l *Line) call(those []*Waiter, pool int64, left int) {
-	l.loud[pool] = l.polls
-	for _, p := range those {
+// wakeAll wakes waiters for a pool. For each that gets nothing, up to left others are tried.
+func (l *Line) wakeAll(waiters []*Waiter, pool int64, left int) {
+	l.announced[pool] = l.polls
+	for _, p := range waiters {
 		l.remove(p)
 		l.triesOf(pool).underway++
 		p.woken <- WakeUp{pool, left}
 	}
 }
 
-// first are the n who should have what comes into a pool, without those that something keeps from it, and those in without.
+// first returns the first n waiters for a pool, in their order. It leaves out the hindered senders, and the senders in without.
 func (l *Line) first(pool int64, n int, without map[string]struct{}) []*Waiter {
-	var kept map[string]struct{}
+	var hindered map[string]struct{}
 	if t := l.tries[pool]; t != nil {
-		kept = t.kept
+		hindered = t.hindered
 	}
 	var best []*Waiter // n at most, in order
-	for e := l.places.Front(); e != nil; e = e.Next() {
+	for e := l.waiters.Front(); e != nil; e = e.Next() {
 		p := e.Value.(*Waiter)
-		if !p.serves(pool) || has(kept, p.appID) || has(without, p.appID) {
+		if !p.serves(pool) || has(hindered, p.appID) || has(without, p.appID) {
 			continue
 		}
 		at := len(best)
@@ -387,15 +385,15 @@ func (l *Line) first(pool int64, n int, without map[string]struct{}) []*Waiter {
 }
 
 func has(set map[string]struct{}, appID string) bool {
-	_, there := set[appID]
-	return there
+	_, found := set[appID]
+	return found
 }
 
 // Close ends every wait, now and from now on.
 func (l *Line) Close() { l.closing.Do(func() { close(l.closed) }) }
 
-// ask polls the database until nobody waits.
-func (l *Line) ask() {
+// pollWhileAnyWait polls the database until no sender waits.
+func (l *Line) pollWhileAnyWait() {
 	for {
 		select {
 		case <-l.closed:
@@ -403,29 +401,29 @@ func (l *Line) ask() {
 		case <-time.After(pollEvery):
 		}
 		l.mu.Lock()
-		if l.places.Len() == 0 && l.sleeping == 0 {
-			l.asking = false
+		if l.waiters.Len() == 0 && l.sleeping == 0 {
+			l.polling = false
 			clear(l.tries)
-			clear(l.standings)
+			clear(l.usages)
 			l.mu.Unlock()
 			return
 		}
 		l.mu.Unlock()
-		l.hear()
+		l.pollOnce()
 	}
 }
 
-// hear asks the database once, and wakes somebody for each pool where there is work, unless somebody is about to look there. A
-// database that cannot be asked will be asked again; the claim says what is wrong with it.
-func (l *Line) hear() {
+// pollOnce polls the database, and wakes a waiter for each pool with tasks, unless a woken sender is about to claim there. If the poll
+// fails, the next one repeats it; claims report the error.
+func (l *Line) pollOnce() {
 	l.mu.Lock()
 	l.polls++
-	asked, ranked := l.question(), l.ranked()
+	asked, due := l.question(), l.usageDue()
 	l.mu.Unlock()
 	began := time.Now()
 	found, err := l.poll(context.Background(), asked)
 	l.mu.Lock()
-	if found.IsChanged { // a poll hears of a change once, so this counts even if the poll failed after that
+	if found.IsChanged { // a change is reported once, so it counts even if the poll failed after that
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}
@@ -433,41 +431,41 @@ func (l *Line) hear() {
 		l.mu.Unlock()
 		return
 	}
-	l.heard, l.after, l.all = began, found.Next, found.All
+	l.polledAt, l.after, l.all = began, found.Next, found.All
 	clear(l.probed)
 	for _, pool := range asked.Pools {
 		l.probed[pool] = struct{}{}
 	}
-	maps.DeleteFunc(l.loud, func(_ int64, poll int) bool { return poll < l.polls })
-	l.offer(found.Pools)
+	maps.DeleteFunc(l.announced, func(_ int64, poll int) bool { return poll < l.polls })
+	l.wakeFor(found.Pools)
 	l.mu.Unlock()
-	if len(ranked) > 0 {
+	if len(due) > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = l.rank(ctx, ranked...) // what was read before is good enough for the order
+		_ = l.readUsage(ctx, due...) // after an error, the order follows the usage that was read before
 	}
 }
 
-// offer wakes somebody for each pool where the last poll found work, unless somebody is about to look there. Those that got
-// nothing where it found work twice come after all others.
-func (l *Line) offer(found []int64) {
+// wakeFor wakes a waiter for each pool in which the last poll found tasks, unless a woken sender is about to claim there. Senders that
+// got nothing although two polls in a row found tasks come after all others.
+func (l *Line) wakeFor(found []int64) {
 	work := make(map[int64]struct{}, len(found))
 	for _, pool := range found {
 		work[pool] = struct{}{}
 	}
 	maps.DeleteFunc(l.tries, func(pool int64, t *tries) bool {
-		if _, there := work[pool]; !there && l.looked(pool) {
+		if _, hasWork := work[pool]; !hasWork && l.checked(pool) {
 			clear(t.missed)
-			clear(t.kept)
+			clear(t.hindered)
 			t.found = false
 		}
 		return t.underway == 0 && len(t.missed) == 0 && !t.found
 	})
 	for pool := range work {
-		l.loud[pool] = l.polls
+		l.announced[pool] = l.polls
 		t := l.triesOf(pool)
 		if t.found {
-			maps.Copy(t.kept, t.missed)
+			maps.Copy(t.hindered, t.missed)
 		}
 		t.found = true
 		if t.underway > 0 {
@@ -476,17 +474,17 @@ func (l *Line) offer(found []int64) {
 		next := l.first(pool, 1, t.missed)
 		if len(next) == 0 { // all have been tried
 			clear(t.missed)
-			clear(t.kept)
+			clear(t.hindered)
 			next = l.first(pool, 1, nil)
 		}
-		l.call(next, pool, wokenMost-1)
+		l.wakeAll(next, pool, wokenMost-1)
 	}
 }
 
-// Question is what to ask for those that wait.
+// question returns the input of the next poll.
 func (l *Line) question() (w Question) {
 	pools := map[int64]struct{}{}
-	for e := l.places.Front(); e != nil; e = e.Next() {
+	for e := l.waiters.Front(); e != nil; e = e.Next() {
 		p := e.Value.(*Waiter)
 		if len(p.pools) > fewMost || len(pools) > probedMost {
 			w.Walk = true
@@ -503,38 +501,38 @@ func (l *Line) question() (w Question) {
 	return w
 }
 
-// ranked are the senders whose standings are to be read again, and forgets those that are not there any more.
-func (l *Line) ranked() (appIDs []string) {
-	if l.polls%rankEvery != 0 || l.places.Len() < 2 {
+// usageDue returns the senders whose usage must be read again, and forgets the usage of senders that have not waited for a minute.
+func (l *Line) usageDue() (appIDs []string) {
+	if l.polls%usageEvery != 0 || l.waiters.Len() < 2 {
 		return nil
 	}
 	waiting := map[string]struct{}{}
-	for e := l.places.Front(); e != nil; e = e.Next() {
+	for e := l.waiters.Front(); e != nil; e = e.Next() {
 		waiting[e.Value.(*Waiter).appID] = struct{}{}
 	}
-	maps.DeleteFunc(l.standings, func(appID string, s *standing) bool {
+	maps.DeleteFunc(l.usages, func(appID string, u *usage) bool {
 		_, waits := waiting[appID]
-		return !waits && time.Since(s.at) > time.Minute
+		return !waits && time.Since(u.at) > time.Minute
 	})
 	return slices.Collect(maps.Keys(waiting))
 }
 
-// looked tells whether the last poll looked into a pool.
-func (l *Line) looked(pool int64) bool {
+// checked reports whether the last successful poll would have found tasks in a pool.
+func (l *Line) checked(pool int64) bool {
 	_, probed := l.probed[pool]
 	return probed || l.all
 }
 
-// IsQuiet tells whether the last poll, not long ago, found nothing in pools, and nothing was announced since. What comes
-// now wakes who is in line.
+// IsQuiet reports whether a recent poll found no tasks in pools, and no task was announced since. A task that comes now wakes the
+// senders that have joined.
 func (l *Line) IsQuiet(pools map[int64]float64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.heard) > 2*pollEvery {
+	if time.Since(l.polledAt) > 2*pollEvery {
 		return false
 	}
 	for pool := range pools {
-		if _, loud := l.loud[pool]; loud || !l.looked(pool) {
+		if _, announced := l.announced[pool]; announced || !l.checked(pool) {
 			return false
 		}
 	}

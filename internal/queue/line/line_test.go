@@ -13,14 +13,14 @@ import (
 
 func newLine() *Line {
 	l := New(nil, func(context.Context, ...string) error { return nil })
-	l.asking = true // nobody polls but the test
+	l.polling = true // nobody polls but the test
 	return l
 }
 
 // stand makes a place of a sender that waits for pools.
-func (l *Line) stand(appID string, s sender.Standing, pools ...int64) *Waiter {
+func (l *Line) stand(appID string, s sender.Usage, pools ...int64) *Waiter {
 	p := l.Join(appID)
-	l.Learn(map[string]sender.Standing{appID: s}, nil)
+	l.Learn(map[string]sender.Usage{appID: s}, nil)
 	sorts := map[int64]float64{}
 	for _, pool := range pools {
 		sorts[pool] = s.Sort
@@ -35,7 +35,7 @@ func (l *Line) hears(found ...int64) (asked Question) {
 		asked = w
 		return Finding{Pools: found, All: w.Walk && w.After == 0}, nil
 	}
-	l.hear()
+	l.pollOnce()
 	return asked
 }
 
@@ -67,15 +67,15 @@ func TestAPoolIsQuietWhenAPollFoundNothingAndNothingCameSince(t *testing.T) {
 		{"something came after it", func(l *Line) { l.hears(); l.Wake(pool, 1) }, false},
 		{"something came while it was under way", func(l *Line) {
 			l.poll = func(context.Context, Question) (Finding, error) { l.Wake(pool, 1); return Finding{}, nil }
-			l.hear()
+			l.pollOnce()
 		}, false},
-		{"the poll was long ago", func(l *Line) { l.hears(); l.heard = time.Now().Add(-time.Second) }, false},
+		{"the poll was long ago", func(l *Line) { l.hears(); l.polledAt = time.Now().Add(-time.Second) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLine()
-			l.stand("app", sender.Standing{}, pool, other)
-			l.stand("another", sender.Standing{}, pool, other)
+			l.stand("app", sender.Usage{}, pool, other)
+			l.stand("another", sender.Usage{}, pool, other)
 			c.act(l)
 			if got := l.IsQuiet(map[int64]float64{pool: 0}); got != c.quiet {
 				t.Errorf("quiet: %t", got)
@@ -94,17 +94,17 @@ func TestWhoShouldHaveItIsServedFirst(t *testing.T) {
 	var places []*Waiter
 	for _, c := range []struct {
 		name string
-		sender.Standing
+		sender.Usage
 	}{
-		{"first app", sender.Standing{}},
-		{"slow", sender.Standing{DayLimit: 10, DayUsed: 1, ResponseMS: 500}},
-		{"used", sender.Standing{DayLimit: 10, DayUsed: 5, ResponseMS: 10}},
-		{"quick", sender.Standing{DayLimit: 100, DayUsed: 10, ResponseMS: 20}},
-		{"preferred", sender.Standing{Sort: 1, DayLimit: 10, DayUsed: 9}},
-		{"used app", sender.Standing{Today: 3}},
-		{"second app", sender.Standing{}},
+		{"first app", sender.Usage{}},
+		{"slow", sender.Usage{DayLimit: 10, DayUsed: 1, ResponseMS: 500}},
+		{"used", sender.Usage{DayLimit: 10, DayUsed: 5, ResponseMS: 10}},
+		{"quick", sender.Usage{DayLimit: 100, DayUsed: 10, ResponseMS: 20}},
+		{"preferred", sender.Usage{Sort: 1, DayLimit: 10, DayUsed: 9}},
+		{"used app", sender.Usage{Today: 3}},
+		{"second app", sender.Usage{}},
 	} {
-		places = append(places, l.stand(c.name, c.Standing, pool))
+		places = append(places, l.stand(c.name, c.Usage, pool))
 	}
 	unknown := l.Join("unknown")
 	l.Narrow(unknown, map[int64]float64{pool: 0})
@@ -118,7 +118,7 @@ func TestWhoShouldHaveItIsServedFirst(t *testing.T) {
 		order = append(order, names...)
 	}
 	want := []string{"preferred", "first app", "second app", "used app", "quick", "slow", "used"}
-	if !slices.Equal(order, want) || l.places.Len() != 1 {
+	if !slices.Equal(order, want) || l.waiters.Len() != 1 {
 		t.Errorf("order %v, want %v", order, want)
 	}
 }
@@ -127,12 +127,12 @@ func TestWhatASenderWasGivenCounts(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
-	l.stand("a", sender.Standing{}, pool)
-	b := l.stand("b", sender.Standing{}, pool)
+	l.stand("a", sender.Usage{}, pool)
+	b := l.stand("b", sender.Usage{}, pool)
 	before := l.Given([]string{"a"})
 	l.Took("a", 3)
-	l.Learn(map[string]sender.Standing{"a": {Today: 10}}, before) // read meanwhile
-	if got := l.standings["a"].Today; got != 13 {
+	l.Learn(map[string]sender.Usage{"a": {Today: 10}}, before) // read meanwhile
+	if got := l.usages["a"].Today; got != 13 {
 		t.Errorf("a was given %d", got)
 	}
 	l.Wake(pool, 1)
@@ -147,7 +147,7 @@ func TestAWakeUpThatGaveNothingGoesToTheNext(t *testing.T) {
 	l := newLine()
 	var places []*Waiter
 	for i := range 2 * wokenMost {
-		places = append(places, l.stand(string(rune('a'+i)), sender.Standing{Sort: float64(-i)}, pool))
+		places = append(places, l.stand(string(rune('a'+i)), sender.Usage{Sort: float64(-i)}, pool))
 	}
 	tries := func() (names []string) {
 		for {
@@ -157,7 +157,7 @@ func TestAWakeUpThatGaveNothingGoesToTheNext(t *testing.T) {
 			}
 			names = append(names, got...)
 			i := slices.IndexFunc(places, func(p *Waiter) bool { return p.appID == got[0] })
-			places[i] = l.stand(got[0], places[i].standing.Standing, pool)
+			places[i] = l.stand(got[0], places[i].usage.Usage, pool)
 			l.Settle(got[0], by, false)
 		}
 	}
@@ -178,14 +178,14 @@ func TestAWakeUpThatGaveNothingGoesToTheNext(t *testing.T) {
 		t.Errorf("after that %v", got)
 	}
 	// Something keeps them from it: even what is new is for others first.
-	last := l.stand("q", sender.Standing{Sort: -100}, pool)
+	last := l.stand("q", sender.Usage{Sort: -100}, pool)
 	l.hears(pool)
 	tries()
 	l.hears(pool)
 	if got, by := woken(last); len(got) != 1 {
 		t.Error("one that has not been tried was not woken")
 	} else {
-		last = l.stand("q", sender.Standing{Sort: -100}, pool)
+		last = l.stand("q", sender.Usage{Sort: -100}, pool)
 		l.Settle("q", by, true)
 	}
 	l.Wake(pool, 1)
@@ -212,7 +212,7 @@ func TestAPollLeavesWorkToWhoWasWokenForIt(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
-	a, b := l.stand("a", sender.Standing{}, pool), l.stand("b", sender.Standing{}, pool)
+	a, b := l.stand("a", sender.Usage{}, pool), l.stand("b", sender.Usage{}, pool)
 	l.Wake(pool, 1)
 	l.hears(pool)
 	names, by := woken(a, b)
@@ -229,8 +229,8 @@ func TestAPollLeavesWorkToWhoWasWokenForIt(t *testing.T) {
 func TestAPollAsksForThePoolsThatSomebodyWaitsFor(t *testing.T) {
 	t.Parallel()
 	l := newLine()
-	l.stand("a", sender.Standing{}, 1, 2)
-	l.stand("b", sender.Standing{}, 2, 3)
+	l.stand("a", sender.Usage{}, 1, 2)
+	l.stand("b", sender.Usage{}, 2, 3)
 	asked := l.hears()
 	slices.Sort(asked.Pools)
 	if !slices.Equal(asked.Pools, []int64{1, 2, 3}) || asked.Walk {
@@ -241,7 +241,7 @@ func TestAPollAsksForThePoolsThatSomebodyWaitsFor(t *testing.T) {
 	for pool := range int64(10_000) {
 		many = append(many, pool)
 	}
-	wide := l.stand("wide", sender.Standing{}, many...)
+	wide := l.stand("wide", sender.Usage{}, many...)
 	if asked = l.hears(); len(asked.Pools) != 3 || !asked.Walk {
 		t.Errorf("asked %d pools, walk %t", len(asked.Pools), asked.Walk)
 	}
@@ -252,22 +252,22 @@ func TestAPollAsksForThePoolsThatSomebodyWaitsFor(t *testing.T) {
 	l.poll = func(context.Context, Question) (Finding, error) {
 		return Finding{Pools: []int64{4000}, Next: 4000}, nil
 	}
-	l.hear()
+	l.pollOnce()
 	if names, _ := woken(wide); len(names) != 1 {
 		t.Error("it was not woken")
 	}
-	l.stand("wide", sender.Standing{}, many...)
+	l.stand("wide", sender.Usage{}, many...)
 	if asked = l.hears(); asked.After != 4000 || l.IsQuiet(map[int64]float64{7777: 0}) {
 		t.Errorf("the next walk begins after %d", asked.After)
 	}
 	// However many wait for a few each, a poll looks into a bounded number of pools one by one.
 	for i := range int64(3000) {
-		l.stand(string(rune('a'+i)), sender.Standing{}, 20_000+2*i, 20_001+2*i)
+		l.stand(string(rune('a'+i)), sender.Usage{}, 20_000+2*i, 20_001+2*i)
 	}
 	if asked = l.hears(); len(asked.Pools) > probedMost+fewMost || !asked.Walk {
 		t.Errorf("asked %d pools, walk %t", len(asked.Pools), asked.Walk)
 	}
-	if waits := maps.Keys(l.standings); len(slices.Collect(waits)) < 3000 {
+	if waits := maps.Keys(l.usages); len(slices.Collect(waits)) < 3000 {
 		t.Error("somebody is not in line")
 	}
 }
@@ -275,9 +275,9 @@ func TestAPollAsksForThePoolsThatSomebodyWaitsFor(t *testing.T) {
 func TestAChangeIsToldAlsoByAPollThatFails(t *testing.T) {
 	t.Parallel()
 	l := newLine()
-	p := l.stand("app", sender.Standing{}, 1)
+	p := l.stand("app", sender.Usage{}, 1)
 	l.poll = func(context.Context, Question) (Finding, error) { return Finding{IsChanged: true}, errors.New("away") }
-	l.hear()
+	l.pollOnce()
 	select {
 	case <-p.changed:
 	default:
