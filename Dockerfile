@@ -10,7 +10,7 @@ RUN CGO_ENABLED=0 go build -trimpath -ldflags="-s -w -X main.version=${VERSION}"
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/lksms /lksms
-# A fresh volume takes over who owns the folder.
+# A new volume gets the owner of the folder.
 COPY --from=build --chown=65532:65532 /out/data /var/lib/lksms
 USER 65532:65532
 ENV APP_HOST=0.0.0.0 APP_PORT=8000 LKSMS_DATA=/var/lib/lksms

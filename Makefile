@@ -1,4 +1,4 @@
-# `make help` lists what there is. Only run, demo and test are for everybody; the rest is for work on the code.
+# `make help` lists the targets. Users need run, demo and test; the other targets are for development.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -6,7 +6,7 @@ SHELL := /bin/bash
 GO ?= go
 TOOL := $(GO) tool -modfile=tools/go.mod
 PGRUN := $(GO) run ./internal/pgtest/pgrun
-# The race detector wants a C compiler; go env says 0 where there is none.
+# The race detector needs a C compiler; without one, go env CGO_ENABLED is 0.
 CGO := $(shell $(GO) env CGO_ENABLED)
 RACE := $(if $(filter 1,$(CGO)),-race)
 # One way to build everything but the tests, so that no package is compiled twice.
@@ -35,25 +35,25 @@ build: ## Build bin/lksms, one static binary
 test: postgres ## Run all tests against a real PostgreSQL that is started for them
 	@answers=$$(mktemp -d); trap 'rm -rf "$$answers"' EXIT; \
 		LKSMS_TEST_ANSWERS=$$answers $(PGRUN) env CGO_ENABLED=$(CGO) $(GO) test -v $(RACE) ./... 2>&1 | awk -f scripts/count-tests.awk; \
-		$(GO) run ./internal/contracttest/missing "$$answers" # what the contract documents and no test saw
+		$(GO) run ./internal/contracttest/missing "$$answers" # prints the answers of the contract that no test saw
 
-fuzz: postgres ## Send anything to everything: each fuzz target in turn, for a minute or DURATION (60s, 100000x)
+fuzz: postgres ## Run each fuzz target in turn, for a minute or DURATION (60s, 100000x)
 	@$(PGRUN) scripts/fuzz.sh $(or $(DURATION),60s)
 
-soak: postgres ## Hurt two servers and their PostgreSQL for ten minutes, and kill two under a model (SEED=n, DURATION=d)
+soak: postgres ## Inject faults into two servers and their PostgreSQL for ten minutes, then kill two servers under a model (SEED=n, DURATION=d)
 	@$(SOAK)
 	@$(SOAK_MODEL)
 
-soak-hostile: postgres ## Have one tenant attack beside another, and compare what the other sees without and with it
+soak-hostile: postgres ## Let one tenant attack, and compare what another tenant sees without and with the attack
 	@$(SOAK) --hostile
 
-soak-mutants: postgres ## Put known faults back into the code, one at a time, and see that the soak finds each
+soak-mutants: postgres ## Put known faults back into the code, one at a time, and check that the soak finds each
 	@$(SOAK) --mutants
 
 bench: postgres ## Measure against pgbench and River on the same PostgreSQL, for 40 minutes (ARGS=--short for one)
 	@cd bench && $(GO) run . $(ARGS)
 
-postgres: ## Make sure that there is a PostgreSQL server to start
+postgres: ## Find a PostgreSQL server to start, or install one
 	@scripts/postgres.sh
 
 generate: ## Generate gen/ from api/openapi.yaml and db/, and write db/schema.sql
@@ -62,7 +62,7 @@ generate: ## Generate gen/ from api/openapi.yaml and db/, and write db/schema.sq
 	@$(TOOL) sqlc generate
 	@$(MAKE) --no-print-directory schema
 
-# What differs between versions of pg_dump is left out.
+# sed removes the lines that differ between versions of pg_dump.
 schema: postgres
 	@$(PGRUN) -database sh -c 'pg_dump --schema-only --no-owner --no-privileges --exclude-table=schema_migrations "$$DATABASE_URL"' \
 		| sed -E '/^(--|SET |SELECT pg_catalog\.set_config|\\)/d' | cat -s > db/schema.sql.new
@@ -73,7 +73,7 @@ verify: node-tools generate ## Generate again and fail on a difference; check th
 	@test -z "$$(git status --porcelain -- gen db/schema.sql)" || { echo "verify: generated files are not committed"; exit 1; }
 	@$(TOOL) sqlc vet
 	@cd tools/node && npx --no-install redocly lint --config redocly.yaml ../../api/openapi.yaml
-	@# Only the way up meets a table in use.
+	@# Only the up part runs while tables are in use, so only this part is linted.
 	@up=$$(mktemp -d); trap 'rm -rf "$$up"' EXIT; cd tools/node; \
 		for file in ../../db/migrations/*.sql; do sed '/^-- migrate:down/,$$d' "$$file" > "$$up/$${file##*/}"; done; \
 		npx --no-install squawk --config squawk.toml "$$up"/*.sql

@@ -1,5 +1,5 @@
 -- Two roles for a PostgreSQL of your own: lksms_owner owns the schema and applies migrations (lksms migrate up), and lksms_service
--- serves (lksms serve) without the right to change it.
+-- serves (lksms serve) without the right to change the schema.
 --
 -- First, as a superuser:
 --
@@ -16,7 +16,7 @@ REVOKE ALL ON SCHEMA public FROM PUBLIC;
 GRANT USAGE, CREATE ON SCHEMA public TO lksms_owner;
 GRANT USAGE ON SCHEMA public TO lksms_service;
 
--- What is there, and what later migrations make.
+-- The existing tables and sequences, and those of later migrations.
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO lksms_service;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO lksms_service;
 ALTER DEFAULT PRIVILEGES FOR ROLE lksms_owner IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO lksms_service;

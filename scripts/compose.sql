@@ -1,5 +1,6 @@
--- psql runs this once, in a new volume, as the superuser postgres. The service gets an ordinary role that owns its database. The superuser
--- has no password afterwards, so that nobody becomes it over the network: docker compose exec postgres psql --username=postgres
+-- psql runs this file once, in a new volume, as the superuser postgres. The service gets an ordinary role that owns its database. Afterwards
+-- the superuser has no password, so that nobody can log in as superuser over the network. Log in inside the container:
+-- docker compose exec postgres psql --username=postgres
 \getenv password POSTGRES_PASSWORD
 CREATE ROLE lksms LOGIN PASSWORD :'password';
 CREATE DATABASE lksms OWNER lksms;

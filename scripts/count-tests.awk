@@ -1,4 +1,4 @@
-# Reads `go test -v`: shows the line of each package and everything of those that failed, and counts at the end.
+# Reads the output of `go test -v`. Prints the line of each package, the output of tests that failed, and the counts at the end.
 /^ *--- PASS/ { passed++ }
 /^ *--- FAIL/ { failed++ }
 /^ *--- SKIP/ { skipped++; print }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every fuzz target in turn, each for $1 (a time as 60s, or a number of executions as 100000x), and counts the executions.
-# A target that finds something stops the run, and leaves the input in its testdata/fuzz.
+# A target that fails stops the run. Its input is then in testdata/fuzz of the package.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ trap 'rm -f "$log"' EXIT
 sum=0
 while IFS=: read -r file target; do
     package=./$(dirname "$file")
-    # To make an interesting input shorter takes a minute each, in which nothing is explored.
+    # Minimizing an interesting input can take a minute, in which nothing is explored.
     if ! "$go" test "$package" -run '^$' -fuzz "^$target\$" -fuzztime "$each" -fuzzminimizetime 100x >"$log" 2>&1; then
         cat "$log"
         echo "fuzz: $package $target failed"
@@ -21,4 +21,4 @@ while IFS=: read -r file target; do
     sum=$((sum + ${executions:-0}))
     printf '%12d  %s %s\n' "${executions:-0}" "$package" "$target"
 done < <(grep -rHoE --include='*_test.go' '^func Fuzz[A-Za-z0-9]+' internal cmd | sed 's/func //' | sort)
-printf '%12d  in sum\n' "$sum"
+printf '%12d  in total\n' "$sum"

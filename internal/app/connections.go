@@ -17,22 +17,21 @@ import (
 const (
 	// silentGrace is how long a stopping server waits for the first byte of a connection that has sent none.
 	silentGrace = 300 * time.Millisecond
-	// spareMost is how many connections are accepted beyond the bounds, only to serve health and metrics.
+	// spareMost is how many connections are accepted beyond the limits, only to serve health, readiness and metrics.
 	spareMost = 32
 )
 
-// connections bounds how many connections are open, in sum and from one address. When all are taken, the one that has been idle longest
-// makes room for a new one. Where none is idle, a new one is spare: it is told that the server is busy, unless it asks for
-// health or metrics.
+// connections limits the open connections, in total and from each address. At a limit, a new connection replaces the connection that has
+// been idle longest. If none is idle, the new connection is spare: its requests are answered 503, except for health, readiness and metrics.
 type connections struct {
 	net.Listener
-	most    int            // 0: no bound
+	most    int            // in total; 0: no limit
 	ofOne   int            // from one address
-	exempt  []netip.Prefix // proxies, from which the connections of many come
+	exempt  []netip.Prefix // proxies, which carry the connections of many clients
 	mu      sync.Mutex
 	open    map[net.Conn]*connection
-	regular int            // those that are not spare
-	from    map[string]int // the same by address
+	regular int            // number of connections that are not spare
+	from    map[string]int // of these, by address
 	spare   []net.Conn     // oldest first
 }
 
@@ -47,7 +46,7 @@ func newConnections(listener net.Listener, most, ofOne int, exempt []netip.Prefi
 	return &connections{Listener: listener, most: most, ofOne: ofOne, exempt: exempt, open: map[net.Conn]*connection{}, from: map[string]int{}}
 }
 
-// attach has a server tell what becomes of its connections.
+// attach makes a server report the states of its connections, and marks the requests of spare ones.
 func (c *connections) attach(server *http.Server) {
 	server.ConnState = c.changed
 	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
@@ -60,7 +59,7 @@ func (c *connections) attach(server *http.Server) {
 	}
 }
 
-// beneath is the connection that Accept returned.
+// beneath returns the connection that Accept returned.
 func beneath(conn net.Conn) net.Conn {
 	if secured, ok := conn.(*tls.Conn); ok {
 		return secured.NetConn()
@@ -94,7 +93,8 @@ func (c *connections) admit(conn net.Conn) {
 	c.spare = append(c.spare, conn)
 }
 
-// crowding is the oldest spare connection of the address that has most of them, so that a client which connects in a loop ends its own connections.
+// crowding returns the oldest spare connection of the address with the most spare connections, so that a client which connects in a loop
+// ends its own connections.
 func (c *connections) crowding() net.Conn {
 	count := map[string]int{}
 	for _, conn := range c.spare {
@@ -109,7 +109,7 @@ func (c *connections) crowding() net.Conn {
 	return most
 }
 
-// hasRoom tells whether a connection from an address may be a regular one; an idle one may have to make room.
+// hasRoom reports whether a connection from an address can be regular. If necessary, it closes an idle connection for that.
 func (c *connections) hasRoom(address string) bool {
 	switch {
 	case c.most == 0:
@@ -123,7 +123,8 @@ func (c *connections) hasRoom(address string) bool {
 	}
 }
 
-// endIdle closes the connection that has been idle longest, of an address if one is named, and tells whether there was one.
+// endIdle closes the connection that has been idle longest, and reports whether any was idle. It closes only connections of address,
+// unless that is empty.
 func (c *connections) endIdle(address string) bool {
 	var longest net.Conn
 	for conn, one := range c.open {
@@ -161,7 +162,7 @@ func (c *connections) forget(conn net.Conn) {
 	}
 }
 
-// addressOf is where a connection comes from, as it is counted. Empty for those that are not counted.
+// addressOf returns the network as which a connection is counted. Empty: the connection counts only in total.
 func (c *connections) addressOf(conn net.Conn) string {
 	peer, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil {
@@ -194,7 +195,7 @@ func (c *connections) closeSilent() {
 	defer c.mu.Unlock()
 	for conn, one := range c.open {
 		if one.state == http.StateNew {
-			_ = conn.Close() // nothing was asked on it
+			_ = conn.Close() // it carried no request
 		}
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// certificateLook is how often a changed certificate is looked for, at most.
-const certificateLook = time.Second
+// certificateCheck is the minimum time between two checks whether the files have changed.
+const certificateCheck = time.Second
 
-// TLSConfig serves the certificate in two files, and reads them again when they change. One that cannot be read is logged,
-// and the last good one goes on being served; the first must be good.
+// TLSConfig returns a configuration that serves the certificate in two files, and reads the files again when they change. If they cannot
+// be read then, the error is logged and the previous certificate is served. The first certificate must be readable.
 func TLSConfig(certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
 	c := &certificate{certFile: certFile, keyFile: keyFile, log: log}
 	if err := c.load(); err != nil {
@@ -29,22 +29,22 @@ type certificate struct {
 	mu      sync.Mutex
 	current *tls.Certificate
 	changed [2]time.Time
-	looked  time.Time
+	checked time.Time
 }
 
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.looked) >= certificateLook {
+	if time.Since(c.checked) >= certificateCheck {
 		if err := c.load(); err != nil {
-			c.log.Error("certificate not read again", "error", err)
+			c.log.Error("changed certificate could not be read: the previous one is served", "error", err)
 		}
 	}
 	return c.current, nil
 }
 
 func (c *certificate) load() error {
-	c.looked = time.Now()
+	c.checked = time.Now()
 	var changed [2]time.Time
 	for i, file := range []string{c.certFile, c.keyFile} {
 		info, err := os.Stat(file)

@@ -1,5 +1,5 @@
-// Package result has the texts that are stored: the result of a task and the remark of a notification. Operators read them as they are,
-// in whatever language they ask. The texts of answers, which have a language, are in httpapi/text.
+// Package result has the texts that are stored: the result of a task and the remark of a notification. Operators read them unchanged, in
+// whatever language they ask. The texts of answers exist in each language, and are in httpapi/text.
 package result
 
 // The results of tasks.
@@ -10,23 +10,23 @@ const (
 	TimedOut     = "处理超时，自动重试"
 	TimedOutLast = "处理超时，超过最大重试次数"
 	Unclear      = "处理超时，结果不明，不再重发"
-	UnclearFrom  = "结果不明，不再重发: " // with what the provider said
+	UnclearFrom  = "结果不明，不再重发: " // followed by the error of the provider
 	Expired      = "已过期"
 )
 
-// Why a person is not told.
+// The reasons why a person gets no message of a notification.
 const (
 	NoAddress   = "收件人在该通道没有地址"
 	NotServed   = "收件人所在国家不在该公司或通道的发送范围内"
 	NoSignature = "该国家或通道要求签名，而该消息没有签名"
 )
 
-// Why nobody is told of a notification.
+// The reasons why nobody gets a message of a notification.
 const (
 	Internal          = "内部错误，无法通知"
 	NoTemplate        = "该业务类型在该通道没有启用的模板"
-	MissingParameters = "模板缺少参数: "        // with their names
-	SMSTooLong        = "渲染后的短信超过 %d 个字符" // with the most
+	MissingParameters = "模板缺少参数: "        // followed by their names
+	SMSTooLong        = "渲染后的短信超过 %d 个字符" // %d: the maximum
 	TooLong           = "渲染后的标题或正文过长"
 	Empty             = "渲染后的消息为空"
 )

@@ -25,7 +25,7 @@ import (
 
 // strict reads the body, and waits for the turn of the request. It rejects query parameters that the operation does not declare, and
 // text in the address or the body that PostgreSQL cannot store. It also rejects bodies that JSON parsers read differently: duplicate
-// names, invalid UTF-8 and invalid escapes. encoding/json takes the last of two names and replaces invalid text, so the server would
+// names, invalid UTF-8 and lone surrogates. encoding/json takes the last of two names and replaces invalid text, so the server would
 // store something else than was sent. The validator checks whether the body is JSON.
 func (g *Gate) strict(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,5 +1,5 @@
-// Package jsonbody checks bodies in JSON before anything is built from them: their shape, what parsers read differently, and what
-// PostgreSQL cannot store.
+// Package jsonbody checks JSON bodies before anything is built from them: their shape, text that parsers read differently, and values
+// that PostgreSQL cannot store.
 package jsonbody
 
 import (
@@ -14,20 +14,20 @@ import (
 	"lksms/internal/fault"
 )
 
-// Ambiguity returns the fault of a body that JSON parsers read differently, with a name that occurs twice or bytes that are no text, or
-// that PostgreSQL cannot store. Nil: none, or the body is no JSON.
+// Ambiguity returns the fault of a body that JSON parsers read differently, because of a duplicate name, invalid UTF-8, a lone surrogate
+// or text after its end, or that PostgreSQL cannot store. Nil: the body is good, or is not JSON for another reason.
 func Ambiguity(body []byte) *fault.Error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(body))
 	_, err := decoder.ReadValue()
 	if err == nil {
 		if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
-			return fault.New(fault.Malformed, fault.RequestMalformed) // something stands behind it
+			return fault.New(fault.Malformed, fault.RequestMalformed) // text after the end
 		}
 	}
 	var syntax *jsontext.SyntacticError
 	if !errors.As(err, &syntax) {
-		if err == nil && (bytes.Contains(body, []byte(`\u0000`)) || HasNumber(body, isFar)) {
-			return unkeepable(body)
+		if err == nil && (bytes.Contains(body, []byte(`\u0000`)) || HasNumber(body, isHuge)) {
+			return unstorable(body)
 		}
 		return nil
 	}
@@ -41,24 +41,24 @@ func Ambiguity(body []byte) *fault.Error {
 	return nil
 }
 
-// numberMost is how long a number may be.
+// numberMost is the maximum length of a number in characters.
 const numberMost = 100
 
-// isFar tells of a number that it is too long, or has an exponent of more than two digits.
-func isFar(number []byte) bool {
+// isHuge reports whether a number is longer than numberMost, or has an exponent of more than two digits.
+func isHuge(number []byte) bool {
 	e := bytes.IndexAny(number, "eE")
 	return len(number) > numberMost || e >= 0 && len(bytes.TrimLeft(number[e+1:], "+-")) > 2
 }
 
-// isPointed tells of a number that it is written with a point or an exponent, and may be whole.
+// isPointed reports whether a number is written with a point or an exponent, and may be whole.
 func isPointed(number []byte) bool {
 	return bytes.Contains(number, []byte(".0")) || bytes.ContainsAny(number, "eE")
 }
 
-// IsLong tells of a number that it may be more than a generated type holds, of which the smallest has 32 bits.
+// IsLong reports whether a number may exceed a generated type. The smallest type has 32 bits.
 func IsLong(number []byte) bool { return len(number) > 9 || bytes.ContainsAny(number, "eE") }
 
-// HasNumber tells whether any number in a body is such. It looks at each byte once, at what stands between texts.
+// HasNumber reports whether is holds for any number in a body. It reads each byte once, and skips strings.
 func HasNumber(body []byte, is func(number []byte) bool) bool {
 	for i := 0; i < len(body); i++ {
 		switch c := body[i]; {
@@ -82,26 +82,27 @@ func HasNumber(body []byte, is func(number []byte) bool) bool {
 	return false
 }
 
-// unkeepable names what a good body holds and PostgreSQL does not keep, or only at many times its length: a text with a NUL, and a
-// number that isFar. Nil if there is none.
-func unkeepable(body []byte) *fault.Error {
+// unstorable returns the fault for a value in a valid body that PostgreSQL cannot store, or only at many times its length: a string with a
+// NUL, or a huge number. Nil: there is none.
+func unstorable(body []byte) *fault.Error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(body))
 	for token, err := decoder.ReadToken(); err == nil; token, err = decoder.ReadToken() {
 		switch kind := token.Kind(); {
 		case kind == '"' && strings.Contains(token.String(), "\x00"):
 			return fault.InvalidField(fieldAt(decoder.StackPointer()), fault.BadCharacters, nil)
-		case kind == '0' && isFar([]byte(token.String())):
+		case kind == '0' && isHuge([]byte(token.String())):
 			return fault.InvalidField(fieldAt(decoder.StackPointer()), fault.WrongFormat, nil)
 		}
 	}
 	return nil
 }
 
-// wholeMost is how many characters a whole number has that a generated type can hold. Longer ones are left: 1e99 is a fifth as long.
+// wholeMost is the maximum length in characters of a whole number that a generated type can hold. Longer ones stay as they are: 1e99 would
+// grow to 100 characters.
 const wholeMost = 20
 
-// WholeNumbers writes the whole numbers of a good body without point and exponent: 1.0 is an integer to the contract, and none to the
-// generated types.
+// WholeNumbers returns a body with its whole numbers written without point and exponent: the contract accepts 1.0 as an integer, but the
+// generated types do not.
 func WholeNumbers(body []byte) []byte {
 	if !HasNumber(body, isPointed) {
 		return body
@@ -114,7 +115,7 @@ func WholeNumbers(body []byte) []byte {
 			continue
 		}
 		text := token.String()
-		if !isPointed([]byte(text)) || isFar([]byte(text)) { // of a body that is no JSON: others with such a number were refused
+		if !isPointed([]byte(text)) || isHuge([]byte(text)) { // a huge number is left only in a body that is not JSON: Ambiguity rejects the others
 			continue
 		}
 		if n, ok := new(big.Rat).SetString(text); ok && n.IsInt() && len(n.Num().String()) <= wholeMost {
@@ -126,7 +127,7 @@ func WholeNumbers(body []byte) []byte {
 	return append(plain, body[copied:]...)
 }
 
-// fieldAt names a place in a body as faults do.
+// fieldAt returns the name of a field as faults give it: its path, joined with dots.
 func fieldAt(pointer jsontext.Pointer) string {
 	field := strings.ReplaceAll(strings.TrimPrefix(string(pointer), "/"), "/", ".")
 	if field == "" {

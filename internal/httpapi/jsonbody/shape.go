@@ -10,12 +10,12 @@ import (
 	"lksms/internal/fault"
 )
 
-// Limits of the shape of a JSON body. The contract's own need three levels, and lists of up to ListMost.
+// Limits of the shape of a JSON body. The bodies of the contract need three levels, and lists of up to ListMost.
 const (
 	depthMost   = 32
 	ListMost    = 5000
 	membersMost = 500
-	valuesMost  = 25_000 // in all: a batch of a thousand messages has half as many
+	valuesMost  = 25_000 // in the whole body; a batch of a thousand messages has half as many
 )
 
 // The errors of a ShapeReader.
@@ -29,7 +29,7 @@ type ShapeReader struct {
 	io.Reader
 	depth    int
 	commas   [depthMost + 1]int  // so far in the list or object at each level
-	opened   [depthMost + 1]byte // by which byte
+	opened   [depthMost + 1]byte // the byte that opened it
 	values   int                 // so far
 	inString bool
 	escaped  bool
@@ -66,7 +66,7 @@ func (s *ShapeReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// mostIn is how many items a list, or members an object, may have, by the byte that opens it.
+// mostIn returns the maximum number of items of a list, or of members of an object, by the byte that opens it.
 func mostIn(opened byte) int {
 	if opened == '{' {
 		return membersMost
@@ -74,7 +74,7 @@ func mostIn(opened byte) int {
 	return ListMost
 }
 
-// TooMany names the list or object that is too long; start is the body up to there.
+// TooMany returns a fault that names the list or object that is too long. start is the body up to there.
 func TooMany(start []byte) *fault.Error {
 	decoder := jsontext.NewDecoder(bytes.NewReader(start), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for {
