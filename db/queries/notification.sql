@@ -117,7 +117,7 @@ SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::
     d.submitted_by, m.title, m.content, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
     (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
-    last.was_told,
+    last.has_tasks,
     CASE
         WHEN last.is_open THEN 60 -- its messages are still on their way: check again in a minute
         WHEN last.ended_at IS NULL THEN 0
@@ -129,7 +129,7 @@ JOIN announcements a ON a.id = d.announcement_id
 LEFT JOIN notification_templates m ON m.biz_type = d.biz_type AND m.channel_id = d.channel_id AND m.is_enabled
 LEFT JOIN LATERAL (
     -- PENDING, PROCESSING
-    SELECT (count(*) > 0)::boolean AS was_told, bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
+    SELECT (count(*) > 0)::boolean AS has_tasks, bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
     FROM renderings r
     JOIN tasks t ON t.rendering_id = r.id
     WHERE r.notification_id = d.id

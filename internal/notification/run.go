@@ -89,7 +89,7 @@ func (s *Service) run(ctx context.Context, id *int64, most int32, origin queue.O
 // that cannot be rendered fails.
 func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, origin queue.Origin) error {
 	switch {
-	case n.IsExpired && n.WasTold:
+	case n.IsExpired && n.HasTasks:
 		return s.planNext(ctx, n.ID, nil)
 	case n.IsExpired:
 		return s.fail(ctx, n.ID, expired)
@@ -184,7 +184,7 @@ func (s *Service) planNext(ctx context.Context, id int64, seconds *float64) erro
 // recipients returns the users that get a task now. If a notification without reminders runs again because it was set
 // back to Waiting, these are the users that have not been reached.
 func (s *Service) recipients(ctx context.Context, n dbq.NotificationDueRow) ([]string, error) {
-	if !n.WasTold || n.RepeatMinutes != nil {
+	if !n.HasTasks || n.RepeatMinutes != nil {
 		return n.UserIds, nil
 	}
 	reached, err := s.q.NotificationReached(ctx, n.ID)
