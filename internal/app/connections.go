@@ -17,12 +17,12 @@ import (
 const (
 	// silentGrace is how long a stopping server waits for the first byte of a connection that has sent none.
 	silentGrace = 300 * time.Millisecond
-	// spareMost is how many connections are accepted beyond the limits, only to serve health, readiness and metrics.
+	// spareMost is how many connections are accepted beyond the limits, to serve health, readiness and metrics.
 	spareMost = 32
 )
 
 // connections limits the open connections, in total and from each address. At a limit, a new connection replaces the connection that has
-// been idle longest. If none is idle, the new connection is spare: its requests are answered 503, except for health, readiness and metrics.
+// been idle longest. If none is idle, the new connection is spare: operations are answered 503 there, except for health and readiness.
 type connections struct {
 	net.Listener
 	most    int            // in total; 0: no limit

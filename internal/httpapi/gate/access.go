@@ -97,13 +97,13 @@ func (g *Gate) guard(operations *http.ServeMux, next http.Handler) http.Handler 
 	})
 }
 
-// alwaysServed are the operations that are answered even when all connections are taken. The metrics are answered too: they
-// do not pass guard.
+// alwaysServed are the operations that are answered even when all connections are taken. The metrics and the documentation are
+// answered too, because they do not pass guard.
 var alwaysServed = []string{"GET /health", "GET /ready"}
 
 type busyKey struct{}
 
-// Busy marks the requests of a connection beyond the limit of connections. Only health, readiness and metrics are answered there.
+// Busy marks the requests of a connection beyond the limit of connections. Of the operations, only alwaysServed are answered there.
 func Busy(ctx context.Context) context.Context { return context.WithValue(ctx, busyKey{}, true) }
 
 func isBusy(ctx context.Context) bool { return ctx.Value(busyKey{}) != nil }

@@ -112,7 +112,7 @@ type WakeUp struct {
 type usage struct {
 	sender.Usage
 	at    time.Time // when it was read; zero: not yet
-	given int64     // tasks since this server knows the sender
+	given int64     // tasks since the entry exists
 }
 
 // tries records the results of the senders that were woken for a pool, by app_id.
