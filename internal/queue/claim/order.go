@@ -2,8 +2,9 @@ package claim
 
 import (
 	"cmp"
-	"lksms/gen/dispatchq"
 	"slices"
+
+	"lksms/gen/dispatchq"
 )
 
 // offer is a task that a sender may take, with its turn among the tasks of all pools of that sender.
