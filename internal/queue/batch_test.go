@@ -14,8 +14,8 @@ import (
 	"lksms/internal/apptest"
 )
 
-// outcomes is the codes and fields of a batch's items.
-func sent(items []api.SentItem) (all []string) {
+// itemOutcomes returns the outcome of each item: its code, and its wrong fields or its reason.
+func itemOutcomes(items []api.SentItem) (all []string) {
 	for _, item := range items {
 		all = append(all, outcome(item.Code, item.Error))
 	}
@@ -58,7 +58,7 @@ func TestABatchHasAnOutcomeForEachMessage(t *testing.T) {
 		"200", "422 phone_number", "422 phone_number", "422 content", "422 colour", "200", "422 content", "200",
 		"409 default_content.already_sent", "200", "200", "200", "422 content",
 	}
-	if got := sent(data.Items); !slices.Equal(got, want) || data.Accepted != 6 || data.Refused != 7 {
+	if got := itemOutcomes(data.Items); !slices.Equal(got, want) || data.Accepted != 6 || data.Refused != 7 {
 		t.Fatalf("got  %q\nwant %q\n%d accepted, %d refused", got, want, data.Accepted, data.Refused)
 	}
 	for i, text := range map[int]string{0: "一", 5: "您的验证码是42", 7: "欢迎", 9: "first", 10: "new", 11: "new"} {
@@ -74,18 +74,18 @@ func TestABatchHasAnOutcomeForEachMessage(t *testing.T) {
 		t.Error("one name in a batch made two tasks")
 	}
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 5 {
-		t.Errorf("%d tasks", n)
+		t.Errorf("%d tasks, want 5", n)
 	}
-	// Every message has its row in the log, as it was sent.
+	// Every message has a log row with its body as it was sent.
 	if n := b.Count("SELECT count(*) FROM receive_logs WHERE status_code = 200 AND task_id IS NOT NULL"); n != 7 {
-		t.Errorf("%d accepted rows", n)
+		t.Errorf("%d log rows of accepted messages, want 7", n)
 	}
 	if n := b.Count("SELECT count(*) FROM receive_logs WHERE status_code IN (409, 422) AND task_id IS NULL AND request_data ? 'content' OR request_data = '{\"phone_number\": \"13900139000\"}' AND status_code = 409"); n != 7 {
-		t.Errorf("%d refused rows", n)
+		t.Errorf("%d log rows of refused messages, want 7", n)
 	}
 }
 
-// A caller that was not answered sends its batch again. The log rows of the repeats are one transaction, not one each.
+// A caller that got no answer sends its batch again. One transaction stores the log rows of all repeats, not one transaction each.
 func TestARepeatedBatchIsLoggedInOneTransaction(t *testing.T) {
 	b := apptest.New(t)
 	messages := make([]any, 100)
@@ -132,7 +132,7 @@ func TestABatchOfTheWrongShapeIsRefusedAsAWhole(t *testing.T) {
 		t.Errorf("%d tasks were made", n)
 	}
 	if n := refused(422); n != 7 {
-		t.Errorf("%d rows for 7 that were refused", n)
+		t.Errorf("%d log rows of 7 refused batches", n)
 	}
 	big := `{"messages":[{"phone_number":"13800138000","content":"` + strings.Repeat("x", 8<<20) + `"}]}`
 	b.Expect(413, "request.too_large", "POST", apptest.BatchPath, big)
@@ -140,7 +140,7 @@ func TestABatchOfTheWrongShapeIsRefusedAsAWhole(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", apptest.BatchPath, `{"messages":[]}`, apptest.KeyHeader, "key")
 	b.Expect(401, "auth.required", "POST", apptest.BatchPath, `{"messages":[]}`, "Authorization", "")
 	if n, m, o, all := refused(413), refused(400), refused(422), b.Count("SELECT count(*) FROM receive_logs"); n != 1 || m != 1 || o != 8 || all != 10 {
-		t.Errorf("%d, %d and %d rows of %d", n, m, o, all)
+		t.Errorf("%d log rows with 413, %d with 400, %d with 422, %d in all", n, m, o, all)
 	}
 	b.Expect(200, "", "POST", apptest.BatchPath, `{"messages":[{"phone_number":"13800138000","content":"`+strings.Repeat("x", 2<<20)+`"}]}`)
 }
@@ -167,7 +167,7 @@ func TestAThousandMessagesUnderOneKeyAreStoredOnce(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 999 {
 		t.Errorf("%d tasks", n)
 	}
-	// In the order in which they were sent.
+	// The tasks are claimed in the order in which they were sent.
 	ids := []string{}
 	for _, item := range apptest.Decode[api.SentBatch](t, again).Items {
 		if item.TaskID != nil {
@@ -185,8 +185,8 @@ func TestAThousandMessagesUnderOneKeyAreStoredOnce(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":1001}`)
 }
 
-// A row that the database refuses fails alone, alone or among others.
-func TestOneBadRowFailsAlone(t *testing.T) {
+// A row that the database refuses fails alone: in a batch, in a batch of one transaction, and among concurrent single messages.
+func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec("ALTER TABLE tasks ADD CONSTRAINT cursed CHECK (content NOT LIKE 'cursed%')")
 	messages := make([]any, 100)
@@ -219,7 +219,7 @@ func TestOneBadRowFailsAlone(t *testing.T) {
 	})
 	for i, status := range statuses {
 		if (status == 200) != (i%10 != 3) {
-			t.Errorf("message %d beside others: %d", i, status)
+			t.Errorf("concurrent message %d: status %d", i, status)
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 90+90+54 {
@@ -237,7 +237,7 @@ func TestABatchOfReportsHasAnOutcomeForEach(t *testing.T) {
 	data := apptest.Decode[api.ReportedBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/report-batch", map[string]any{"reports": []any{
 		apptest.ReportBody(ids[0], "app", 2, apptest.Report{"lease_id": leases[0].LeaseID}),
 		apptest.ReportBody(ids[1], "app", 3, apptest.Report{"should_retry": true}),
-		apptest.ReportBody(ids[1], "app", 3, apptest.Report{"should_retry": true}), // and again
+		apptest.ReportBody(ids[1], "app", 3, apptest.Report{"should_retry": true}), // a repeat
 		apptest.ReportBody(ids[2], "app", 3, nil),
 		apptest.ReportBody(ids[2], "app", 2, nil),
 		apptest.ReportBody(ids[3], "other", 2, nil),
@@ -269,11 +269,11 @@ func TestABatchOfReportsHasAnOutcomeForEach(t *testing.T) {
 		apptest.ReportBody(ids[3], "app", 2, nil), apptest.ReportBody(ids[4], "other", 2, nil),
 	}}, bound...))
 	if data.Items[0].Code != 200 || data.Items[1].Code != 403 {
-		t.Errorf("as a bound sender: %+v", data.Items)
+		t.Errorf("as a user bound to one app: %+v", data.Items)
 	}
 }
 
-// claimWaiting claims as app, waiting for up to ten seconds, and tells what it got and how long that took.
+// claimWaiting claims one task as app and waits for it up to ten seconds. It returns the ids of the claimed tasks and the time taken.
 func claimWaiting(b *apptest.Bundle, app string) (ids []string, took time.Duration) {
 	b.T.Helper()
 	began := time.Now()
@@ -291,7 +291,7 @@ func TestAClaimWaitsForWork(t *testing.T) {
 	}
 	first := b.Submit("x")
 	if got, took := claimWaiting(b, "a"); len(got) != 1 || got[0] != first || took > 5*time.Second {
-		t.Errorf("with work there: %v after %s", got, took)
+		t.Errorf("with a task in the queue: claimed %v after %s", got, took)
 	}
 	for _, query := range []string{"wait=31", "wait=-1", "wait=x"} {
 		if a := b.Expect(422, "request.invalid", "GET", "/api/v1/sms/tasks/pending?app_id=a&"+query, nil); a.Fields() != "wait" {
@@ -300,7 +300,7 @@ func TestAClaimWaitsForWork(t *testing.T) {
 	}
 }
 
-// Many wait; each task goes to one of them at once, none is forgotten, and however it comes.
+// Of many waiting senders, each new task wakes one at once, whichever way it was submitted.
 func TestNoWakeUpIsLost(t *testing.T) {
 	b := apptest.New(t)
 	const waiting = 30
@@ -321,7 +321,7 @@ func TestNoWakeUpIsLost(t *testing.T) {
 		switch len(ids) % 3 {
 		case 0:
 			ids = append(ids, b.Submit("x"))
-		case 1: // in a transaction of its own
+		case 1: // with an Idempotency-Key, in one transaction
 			ids = append(ids, apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send",
 				map[string]any{"phone_number": apptest.Phone, "content": "x"}, "Idempotency-Key", fmt.Sprint(len(ids)))).TaskID)
 		case 2:
@@ -342,8 +342,8 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	}
 }
 
-// A retry that comes due, and what another server was given, is found without being told.
-func TestAWaitingSenderFindsWhatNobodyToldItOf(t *testing.T) {
+// A retry that comes due and a task stored by another server reach a waiting sender, although nothing on this server announces them.
+func TestAWaitingSenderFindsRetriesAndTasksOfOtherServers(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("a", 1)
@@ -358,11 +358,11 @@ func TestAWaitingSenderFindsWhatNobodyToldItOf(t *testing.T) {
 	}()
 	b.Exec("INSERT INTO tasks (task_id, phone_number, recipient, content) VALUES ('elsewhere', '', '', 'x')")
 	if got := <-result; !slices.Equal(got, []string{"elsewhere"}) {
-		t.Errorf("what another server was given: %v", got)
+		t.Errorf("a task stored by another server: %v", got)
 	}
 }
 
-func TestASenderThatGoesAwayTakesNothing(t *testing.T) {
+func TestASenderThatDisconnectsClaimsNothing(t *testing.T) {
 	b := apptest.New(t)
 	ctx, leave := context.WithCancel(t.Context())
 	gone := make(chan struct{})
@@ -371,7 +371,7 @@ func TestASenderThatGoesAwayTakesNothing(t *testing.T) {
 		limit, wait := 10, 30
 		_, _ = b.Client.ClaimTasksNowWithResponse(ctx, api.ClaimRequest{AppID: "gone", Limit: &limit, Wait: &wait})
 	}()
-	apptest.Eventually(t, "it waits", func() bool {
+	apptest.Eventually(t, "the sender waits", func() bool {
 		return b.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%TaskWaits%'") > 0
 	})
 	leave()
@@ -382,15 +382,15 @@ func TestASenderThatGoesAwayTakesNothing(t *testing.T) {
 		t.Errorf("got %v after %s", got, took)
 	}
 	if n := b.Count("SELECT count(*) FROM send_logs WHERE app_id = 'gone'"); n != 0 {
-		t.Errorf("%d leases for a sender that had gone", n)
+		t.Errorf("%d leases of a disconnected sender", n)
 	}
 }
 
-func TestAServerThatStopsAnswersThoseWhoWait(t *testing.T) {
+func TestAServerThatStopsAnswersWaitingClaims(t *testing.T) {
 	b := apptest.New(t)
 	answered := make(chan apptest.Answer)
 	go func() { answered <- b.Call("GET", "/api/v1/sms/tasks/pending?app_id=a&wait=30", nil) }()
-	apptest.Eventually(t, "it waits", func() bool {
+	apptest.Eventually(t, "the claim waits", func() bool {
 		return b.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%TaskWaits%'") > 0
 	})
 	b.App.Tasks.StopWaiting()
@@ -399,7 +399,7 @@ func TestAServerThatStopsAnswersThoseWhoWait(t *testing.T) {
 	}
 }
 
-// PostgreSQL ends one of two transactions that wait for each other. Messages are tried again, for they did nothing wrong.
+// PostgreSQL ends one of two transactions that deadlock. The server tries its messages again, because nothing is wrong with them.
 func TestADeadlockFailsNoMessage(t *testing.T) {
 	b := apptest.New(t)
 	tenant := b.AddCompany("tenant", 1)
@@ -428,7 +428,7 @@ func TestADeadlockFailsNoMessage(t *testing.T) {
 	done := make(chan apptest.Answer, 1)
 	go func() { done <- b.Call("POST", "/api/v1/sms/send-batch", both, tenant...) }()
 	apptest.Eventually(t, "the batch waits", func() bool { return b.Count("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0 })
-	// The batch waited first, so it is the one that is ended.
+	// The batch waited first, so PostgreSQL's deadlock check ends the batch's transaction.
 	if err := errors.Join(take(ranks[0]), other.Commit(t.Context())); err != nil {
 		t.Fatal(err)
 	}

@@ -26,17 +26,17 @@ func TestADedupKeyNamesOneTask(t *testing.T) {
 		t.Errorf("first %+v, again %+v", first, again)
 	}
 	if other := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "order-2"}); other.TaskID == first.TaskID {
-		t.Error("another name gave the same task")
+		t.Error("another dedup key gave the same task")
 	}
 	if n := b.Count("SELECT count(*) FROM receive_logs WHERE task_id = $1 AND status_code = 200", first.TaskID); n != 2 {
-		t.Errorf("%d rows for the two submissions of it", n)
+		t.Errorf("%d log rows of two submissions", n)
 	}
 	if got := timeline(b, first.TaskID); got != "received claimed reported repeated" {
-		t.Errorf("its timeline: %s", got)
+		t.Errorf("timeline: %s", got)
 	}
 }
 
-// A colleague who guesses a name neither sees the message nor replaces it.
+// A colleague who guesses a dedup key neither sees the message nor replaces it.
 func TestADedupKeyIsItsSubmittersOwn(t *testing.T) {
 	b := apptest.New(t)
 	one := b.AddCompany("acme", 1)
@@ -53,7 +53,7 @@ func TestADedupKeyIsItsSubmittersOwn(t *testing.T) {
 	if *dry.Verdict == api.WouldRepeat || dry.FinalContent != "mine" || *dry.Recipient != "+86"+apptest.Phone {
 		t.Errorf("a colleague would get %+v", dry)
 	}
-	// One that is refused is refused: the name gives it nothing to answer with.
+	// A submission that is refused stays refused: another user's dedup key gives it no outcome.
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "dedup_key": "order-1"}, two...)
 	items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
 		map[string]any{"phone_number": apptest.Phone, "dedup_key": "order-1"}, guess, guess,
@@ -92,7 +92,7 @@ func TestManyUsersAtOnceWithOneDedupKeyMakeOneTaskEach(t *testing.T) {
 	for i := range users {
 		users[i] = b.AddUser(fmt.Sprint("user", i), "submit", nil)
 	}
-	// Scheduled: nothing but the names makes the submissions wait for each other.
+	// The tasks are scheduled, so that the submissions wait for each other only because of the dedup key.
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "k", "expect_send_time": time.Now().Add(time.Hour)}
 	ids := make([]string, 40)
 	apptest.Together(len(ids), func(i int) {
@@ -105,15 +105,15 @@ func TestManyUsersAtOnceWithOneDedupKeyMakeOneTaskEach(t *testing.T) {
 	})
 	for i, id := range ids {
 		if id != ids[i%len(users)] {
-			t.Errorf("call %d of user %d was given %s, another %s", i, i%len(users), id, ids[i%len(users)])
+			t.Errorf("call %d of user %d got task %s, an earlier call %s", i, i%len(users), id, ids[i%len(users)])
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM tasks"); n != len(users) {
-		t.Errorf("%d tasks of %d users", n, len(users))
+		t.Errorf("%d tasks for %d users", n, len(users))
 	}
 }
 
-// timeline names what the timeline of a task tells.
+// timeline lists the events in the timeline of a task.
 func timeline(b *apptest.Bundle, id string) string {
 	b.T.Helper()
 	var names []string
@@ -123,8 +123,8 @@ func timeline(b *apptest.Bundle, id string) string {
 	return strings.Join(names, " ")
 }
 
-// In one transaction, where all have the same time, too.
-func TestATimelineTellsARepeatFromTheFirst(t *testing.T) {
+// Also for a batch in one transaction, whose log rows all have the same time.
+func TestATimelineShowsTheFirstSubmissionBeforeItsRepeats(t *testing.T) {
 	b := apptest.New(t)
 	message := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "k"}
 	for i, headers := range [][]string{{apptest.KeyHeader, "one"}, {apptest.KeyHeader, "two"}, nil} {
@@ -136,8 +136,8 @@ func TestATimelineTellsARepeatFromTheFirst(t *testing.T) {
 	}
 }
 
-// In the order of the batch, whatever has to be done alone, and also where all of it is one transaction.
-func TestTheFirstOfANameInABatchIsTheFirst(t *testing.T) {
+// The first message of a batch with a dedup key makes the task, also if a later one is stored alone or the batch is one transaction.
+func TestTheFirstMessageWithADedupKeyInABatchMakesTheTask(t *testing.T) {
 	for name, headers := range map[string][]string{"apart": nil, "in one transaction": {apptest.KeyHeader, "one"}} {
 		t.Run(name, func(t *testing.T) {
 			b := apptest.New(t)
@@ -147,17 +147,17 @@ func TestTheFirstOfANameInABatchIsTheFirst(t *testing.T) {
 			b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "before", "dedup_key": "before"})
 			items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": []any{
 				map[string]any{"phone_number": "13800138001", "content": "x", "dedup_key": "k"},
-				map[string]any{"phone_number": "13800138001", "content": "a=1", "use_template": true, "dedup_key": "k"}, // there is no template
+				map[string]any{"phone_number": "13800138001", "content": "a=1", "use_template": true, "dedup_key": "k"}, // no template exists
 				map[string]any{"phone_number": "13800138001", "dedup_key": "k"},
 				map[string]any{"phone_number": "13800138001", "content": "a=1", "use_template": true, "dedup_key": "l"},
 				map[string]any{"phone_number": "13800138001", "content": "y", "dedup_key": "l"},
 				map[string]any{"phone_number": "13800138002"},
-				map[string]any{"phone_number": "13800138002"}, // was sent
+				map[string]any{"phone_number": "13800138002"}, // its default content was sent
 				map[string]any{"phone_number": "13800138002", "dedup_key": "before"},
 				map[string]any{"phone_number": "13800138003", "dedup_key": "m"},
 				map[string]any{"phone_number": "13800138003", "content": "z", "dedup_key": "m"},
 				map[string]any{"phone_number": "13800138004", "dedup_key": "n"},      // has no default content
-				map[string]any{"phone_number": "10000000000", "dedup_key": "before"}, // is no number
+				map[string]any{"phone_number": "10000000000", "dedup_key": "before"}, // not a phone number
 			}}, headers...)).Items
 			for i, want := range []string{"x", "x", "x", "409", "y", "默认2", "409", "before", "默认3", "默认3", "422", "before"} {
 				switch item := items[i]; {
@@ -179,7 +179,7 @@ func TestTheFirstOfANameInABatchIsTheFirst(t *testing.T) {
 	}
 }
 
-// Whoever submits for the company waits for the ranks that a transaction locked.
+// Other submissions of a company wait for the ranks that a transaction of the company has locked.
 func TestABatchInOneTransactionLocksTheRanksOfItsCompanyLast(t *testing.T) {
 	b := apptest.New(t)
 	numbers := []string{"13800138001", "13800138002"}
@@ -215,8 +215,8 @@ func TestABatchInOneTransactionLocksTheRanksOfItsCompanyLast(t *testing.T) {
 	}
 }
 
-// Two batches at once: the one that finds its name taken when it is stored gives the default content back.
-func TestADefaultContentIsKeptIfTheNameIsTakenMeanwhile(t *testing.T) {
+// Of two concurrent batches, the one that finds its dedup key taken when it is stored gives the default content back.
+func TestADefaultContentIsKeptIfTheDedupKeyIsTakenMeanwhile(t *testing.T) {
 	b := apptest.New(t)
 	numbers := []string{"13800138001", "13800138002"}
 	for _, number := range numbers {
@@ -288,10 +288,10 @@ func TestADefaultContentIsKeptIfItsMessageIsRefusedMeanwhile(t *testing.T) {
 	}
 }
 
-// The answer says what will be sent at every door, and so do the logs. Without a sign it is the text (S0.1).
+// Every kind of answer, and every log row, shows the text that will be sent. Without a sign this is the content (S0.1).
 func TestTheFinalContentHasTheSignOfTheRequest(t *testing.T) {
 	b := apptest.New(t)
-	b.AddSender(map[string]any{"sender_no": "app", "sign": "平台"}) // its own is added when it claims, where there is no other
+	b.AddSender(map[string]any{"sender_no": "app", "sign": "平台"}) // the sender's own sign is added at the claim, if the task has none
 	for want, sign := range map[string]any{"【公司】您好": "公司", "您好": nil} {
 		body := map[string]any{"phone_number": apptest.Phone, "content": "您好", "sign": sign, "dedup_key": fmt.Sprint("key of ", want)}
 		got := map[string]string{}
@@ -312,7 +312,7 @@ func TestTheFinalContentHasTheSignOfTheRequest(t *testing.T) {
 			}
 		}
 		if n := b.Count("SELECT count(*) FROM receive_logs WHERE status_code = 200 AND response_data #>> '{data,final_content}' = $1", want); n != 4 {
-			t.Errorf("%d log rows of 4 say %q", n, want)
+			t.Errorf("%d log rows with %q, want 4", n, want)
 		}
 		if task := b.Task(first.TaskID); task.Content != "您好" {
 			t.Errorf("the task's content is %q", task.Content)
@@ -320,7 +320,7 @@ func TestTheFinalContentHasTheSignOfTheRequest(t *testing.T) {
 	}
 	for _, claimed := range b.Claim("app", 100) {
 		if task := b.Task(claimed.TaskID); claimed.Content != segment.Signed(cmp.Or(signOf(task), "平台"), "您好") {
-			t.Errorf("claimed %q, its sign is %q", claimed.Content, signOf(task))
+			t.Errorf("claimed %q; sign of the task: %q", claimed.Content, signOf(task))
 		}
 	}
 }
@@ -347,7 +347,7 @@ func TestFiftyAtOnceWithOneDedupKeyMakeOneTask(t *testing.T) {
 				}
 			}
 			if n := b.Count("SELECT count(*) FROM tasks"); n != 1 || len(ids) != 1 || fresh != 1 {
-				t.Errorf("%d tasks, %d ids, %d of them new", n, len(ids), fresh)
+				t.Errorf("%d tasks, %d ids, %d answers not marked as repeats", n, len(ids), fresh)
 			}
 		})
 	}
@@ -374,8 +374,8 @@ func TestBatchesAtOnceWithOneDedupKeyAndADefaultContentMakeOneTask(t *testing.T)
 	}
 }
 
-// A submission whose name is taken does nothing else, not even under an Idempotency-Key, whose transaction goes on.
-func TestARepeatedNameConsumesNoDefaultContent(t *testing.T) {
+// A repeated submission does nothing else, also with an Idempotency-Key, where its transaction goes on.
+func TestARepeatedSubmissionConsumesNoDefaultContent(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitBody(map[string]any{"phone_number": "13900139000", "content": "x", "dedup_key": "k"})
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "y"})
@@ -390,39 +390,39 @@ func TestARepeatedNameConsumesNoDefaultContent(t *testing.T) {
 	}
 }
 
-// A name that is taken gives the first task before anything is judged anew.
-func TestARepeatedSubmissionIsNotJudgedAnew(t *testing.T) {
+// A submission whose dedup key is taken gets the first task, before its template, default content or expiry is checked.
+func TestARepeatedSubmissionIsNotCheckedAgain(t *testing.T) {
 	soon := func() string { return time.Now().Add(time.Hour).Format(time.RFC3339Nano) }
 	for name, c := range map[string]struct {
 		before func(b *apptest.Bundle)
 		body   map[string]any
 		after  func(b *apptest.Bundle)
 	}{
-		"its template is switched off": {
+		"the template is switched off": {
 			func(b *apptest.Bundle) {
 				b.Exec("INSERT INTO templates (template_name, template_content) VALUES ('x', '您好{name}')")
 			}, map[string]any{"content": "name=张三", "use_template": true},
 			func(b *apptest.Bundle) { b.Exec("UPDATE templates SET is_active = false") },
 		},
-		"its template wants other parameters": {
+		"the template wants other parameters": {
 			func(b *apptest.Bundle) {
 				b.Exec("INSERT INTO templates (template_name, template_content) VALUES ('x', '您好{name}')")
 			}, map[string]any{"content": "name=张三", "use_template": true},
 			func(b *apptest.Bundle) { b.Exec("UPDATE templates SET template_content = '您好{other}'") },
 		},
-		"its default content is consumed": {
+		"the default content is consumed": {
 			func(b *apptest.Bundle) {
 				b.Exec("INSERT INTO default_contents (phone_number, recipient, content) VALUES ($1, $1, '欢迎')", "+86"+apptest.Phone)
 			},
 			map[string]any{}, func(*apptest.Bundle) {},
 		},
-		"its default content is gone": {
+		"the default content is deleted": {
 			func(b *apptest.Bundle) {
 				b.Exec("INSERT INTO default_contents (phone_number, recipient, content) VALUES ($1, $1, '欢迎')", "+86"+apptest.Phone)
 			},
 			map[string]any{}, func(b *apptest.Bundle) { b.Exec("DELETE FROM default_contents") },
 		},
-		"it has expired": {
+		"the expiry has passed": {
 			func(*apptest.Bundle) {}, map[string]any{"content": "x", "expires_at": soon()},
 			func(*apptest.Bundle) {},
 		},
@@ -445,7 +445,7 @@ func TestARepeatedSubmissionIsNotJudgedAnew(t *testing.T) {
 					t.Errorf("%s: %+v, first %+v", door, again, first)
 				}
 			}
-			// Beside one that is refused, and twice.
+			// In a batch, twice, beside a refused message.
 			refused := map[string]any{"phone_number": "1"}
 			for _, headers := range [][]string{nil, {apptest.KeyHeader, "l"}} {
 				batch := map[string]any{"messages": []any{body, refused, body}}

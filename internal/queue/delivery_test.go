@@ -13,7 +13,7 @@ import (
 	"lksms/internal/queue"
 )
 
-// One test for each row of the document, through HTTP on a real PostgreSQL; the number is the row's.
+// A number in the name of a test is a row of docs/requirements.md. The tests go through HTTP to a real PostgreSQL.
 
 func TestS0_1_Submit(t *testing.T) {
 	b := apptest.New(t)
@@ -79,13 +79,13 @@ func TestS0_1_PhoneNumberIsNormalisedAndShownAsSent(t *testing.T) {
 		t.Errorf("four ways to write one number became %d recipients", n)
 	}
 	if got := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?phone_number=138+0013+8000", nil)); len(got.Items) != 4 {
-		t.Errorf("found %d of them by another way to write it, want 4", len(got.Items))
+		t.Errorf("found %d tasks by another spelling of the number, want 4", len(got.Items))
 	}
 	b.SubmitBody(map[string]any{"phone_number": "+1 202 555 0143", "content": "x"})
 	b.SubmitBody(map[string]any{"phone_number": "010-62552266", "content": "x"})
 }
 
-func TestS0_2_LookAtATask(t *testing.T) {
+func TestS0_2_ShowATask(t *testing.T) {
 	b := apptest.New(t)
 	id := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "您好", "source": "system_a"}).TaskID
 	a := b.Expect(200, "", "GET", "/api/v1/sms/task/"+id, nil)
@@ -126,7 +126,7 @@ func TestS0_3_Pending(t *testing.T) {
 		t.Errorf("Cache-Control %q", a.Header.Get("Cache-Control"))
 	}
 	if got := b.Claim("other", 100); len(got) != 2 {
-		t.Errorf("the rest is %d, want 2", len(got))
+		t.Errorf("then claimed %d, want the 2 that are left", len(got))
 	}
 	if a := b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=x&limit=1", nil); !strings.Contains(a.Raw, `"data":[]`) {
 		t.Errorf("an empty queue answers %s", a.Raw)
@@ -141,7 +141,7 @@ func TestS0_3_Pending(t *testing.T) {
 	}
 }
 
-func TestF23_SixtyFourPollersAtOnceShareTheTasksWithinTheirLimits(t *testing.T) {
+func TestSixtyFourConcurrentPollersShareTheTasksWithinTheirLimits(t *testing.T) {
 	b := apptest.New(t)
 	const n, limit = 400, 7
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content) SELECT 't' || i, $1, $1, 'x' FROM generate_series(1, $2::int) i`, apptest.Phone, n)
@@ -218,7 +218,7 @@ func TestS0_4_ALongErrorMessageIsCutAndNotRefused(t *testing.T) {
 	}
 }
 
-func TestF14_F15_ARefusedSubmissionDoesNotConsumeTheDefaultContent(t *testing.T) {
+func TestARefusedSubmissionDoesNotConsumeTheDefaultContent(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "code=1", "use_template": true})
 	b.Expect(409, "template.none_active", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone})
@@ -235,7 +235,7 @@ func TestF14_F15_ARefusedSubmissionDoesNotConsumeTheDefaultContent(t *testing.T)
 	}
 }
 
-func TestF7_FiftyDefaultContentSendsAtOnceMakeOneTask(t *testing.T) {
+func TestFiftyConcurrentSubmissionsOfADefaultContentMakeOneTask(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "欢迎"})
 	statuses := make([]int, 50)
@@ -253,7 +253,7 @@ func TestF7_FiftyDefaultContentSendsAtOnceMakeOneTask(t *testing.T) {
 
 func TestS0_10_NewTasksFirstThenDueRetries(t *testing.T) {
 	b := apptest.New(t)
-	// Letters in the order of their creation; r1 was attempted once, r2 twice; late is not due.
+	// The rows are in the order of their creation. r1 was attempted once, r2 twice; late is not due.
 	for i, row := range []struct {
 		id    string
 		retry int
@@ -283,7 +283,7 @@ func TestS0_10_NewTasksFirstThenDueRetries(t *testing.T) {
 	}
 }
 
-func TestS0_11_RetryIsTheSendersChoice(t *testing.T) {
+func TestS0_11_AFailedTaskIsRetriedIfTheSenderAsks(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	for attempt := 1; ; attempt++ {
@@ -326,7 +326,7 @@ func TestS0_11_ASenderMaySayHowLongToWait(t *testing.T) {
 	}
 }
 
-func TestS0_12_ZombiesAreTakenBack(t *testing.T) {
+func TestS0_12_LeasesThatRanOutAreTakenBack(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	for attempt := 1; attempt <= 4; attempt++ {
@@ -380,7 +380,7 @@ func TestS0_13_Statistics(t *testing.T) {
 	}
 }
 
-func TestS0_14_EveryEventLeavesOneRow(t *testing.T) {
+func TestS0_14_EachSubmissionLeaseAndReportHasALogRow(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x", "source": "system_a"},
 		"User-Agent", "system_a/1.0", "X-Request-Id", "req-1")
@@ -388,19 +388,19 @@ func TestS0_14_EveryEventLeavesOneRow(t *testing.T) {
 	if n := b.Count(`SELECT count(*) FROM receive_logs WHERE request_id = 'req-1' AND task_id = $1 AND phone_number = $2 AND content = 'x'
 		AND NOT use_template AND source_ip = '127.0.0.1' AND user_agent = 'system_a/1.0' AND request_data->>'source' = 'system_a'
 		AND response_data->'data'->>'task_id' = $1 AND status_code = 200`, id, apptest.Phone); n != 1 {
-		t.Errorf("%d rows for the submission", n)
+		t.Errorf("%d log rows of the submission", n)
 	}
 	claimed := b.Claim("app", 5)[0]
 	if n := b.Count(`SELECT count(*) FROM send_logs WHERE id = $1 AND task_id = $2 AND app_id = 'app' AND phone_number = $3 AND content = 'x'
 		AND attempt = 1 AND (request_data->>'limit')::int = 5 AND (response_data->>'lease_id')::bigint = $1`, claimed.LeaseID, id, apptest.Phone); n != 1 {
-		t.Errorf("%d rows for the claim", n)
+		t.Errorf("%d log rows of the claim", n)
 	}
 	b.Report(id, "app", 3, apptest.Report{"error_message": "忙", "should_retry": true})
 	if n := b.Count(`SELECT count(*) FROM report_logs WHERE task_id = $1 AND app_id = 'app' AND status = 3 AND error_message = '忙'
 		AND (request_data->>'should_retry')::boolean AND event = 'reported' AND effect = 'retry'`, id); n != 1 {
-		t.Errorf("%d rows for the report", n)
+		t.Errorf("%d log rows of the report", n)
 	}
-	// Refused submissions, whatever is wrong with them.
+	// A refused submission has a log row too, whatever is wrong with it.
 	for status, body := range map[int]string{
 		400: `{"phone_number":`,
 		422: `{"phone_number":"12345678901","content":"` + `\u0000\ud800` + `","n":1e999}`,
@@ -411,12 +411,12 @@ func TestS0_14_EveryEventLeavesOneRow(t *testing.T) {
 			t.Errorf("%.60s: %d, want %d", body, a.Status, status)
 		}
 		if n := b.Count("SELECT count(*) FROM receive_logs WHERE status_code = $1 AND (response_data->>'code')::int = $1 AND request_data IS NOT NULL AND task_id IS NULL", status); n != 1 {
-			t.Errorf("%d rows for the %d", n, status)
+			t.Errorf("%d log rows of the submission with %d", n, status)
 		}
 	}
 	b.Expect(401, "auth.required", "POST", "/api/v1/sms/send", `{}`, "Authorization", "")
 	if n := b.Count("SELECT count(*) FROM receive_logs"); n != 5 {
-		t.Errorf("%d rows, want 5: strangers leave none", n)
+		t.Errorf("%d log rows, want 5: a caller without credentials leaves none", n)
 	}
 }
 
@@ -441,11 +441,11 @@ func TestS0_15_TablesAndStates(t *testing.T) {
 	}
 }
 
-func TestS0_17_KeysAndTimesHaveRoom(t *testing.T) {
+func TestIDsHave64BitsAndTimesHaveAZone(t *testing.T) {
 	b := apptest.New(t)
 	if n := b.Count(`SELECT count(*) FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'schema_migrations'
 		AND (data_type = 'timestamp without time zone' OR data_type = 'integer' AND column_name = 'id')`); n != 0 {
-		t.Errorf("%d columns are too small or without zone", n)
+		t.Errorf("%d columns have 32 bits or no time zone", n)
 	}
 	got := b.Task(b.Submit("x"))
 	if _, offset := got.CreatedAt.Zone(); offset != 0 {

@@ -25,7 +25,7 @@ func owners(tasks []api.ClaimedTask) map[string]int {
 	return n
 }
 
-func TestS3_13_TheSmallestPriorityGoesFirst(t *testing.T) {
+func TestTheSmallestPriorityGoesFirst(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("marketing", 3, map[string]any{"message_type": "marketing"})
 	b.SubmitMany("notification", 3, nil)
@@ -42,7 +42,7 @@ func TestS3_13_TheSmallestPriorityGoesFirst(t *testing.T) {
 	}
 }
 
-func TestAUserAsksForPriorityAsFarAsItMay(t *testing.T) {
+func TestAUserMayNotAskForMoreThanItsTopPriority(t *testing.T) {
 	b := apptest.New(t)
 	usual := b.AddUser("usual", "submit", nil)
 	low := b.AddUser("low", "submit", map[string]any{"top_priority": 7})
@@ -70,16 +70,16 @@ func TestLowPrioritiesDoNotStarve(t *testing.T) {
 		t.Fatalf("aged %d, %v", n, err)
 	}
 	if got := b.Take("app", 1)[0].Content; got != "low 0" {
-		t.Errorf("first: %s", got)
+		t.Errorf("claimed first: %s", got)
 	}
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/queue", map[string]any{"priority_max_wait_seconds": 0})
 	b.Exec("UPDATE tasks SET due_at = now() - interval '7 days' WHERE content = 'low 1'")
 	if n, err := b.App.Tasks.Age(t.Context()); n != 0 || err != nil {
-		t.Errorf("aged %d though it is off, %v", n, err)
+		t.Errorf("aged %d although aging is off, %v", n, err)
 	}
 }
 
-func TestS4_1_ABacklogDoesNotMakeAnotherCompanyWait(t *testing.T) {
+func TestABacklogDoesNotMakeAnotherCompanyWait(t *testing.T) {
 	b := apptest.New(t)
 	big, small := b.AddCompany("big", 1), b.AddCompany("small", 1)
 	b.SubmitMany("big", 3000, nil, big...)
@@ -88,7 +88,7 @@ func TestS4_1_ABacklogDoesNotMakeAnotherCompanyWait(t *testing.T) {
 	if got := owners(b.Take("app", 100)); got["small"] < 48 {
 		t.Errorf("of the next 100: %v", got)
 	}
-	// Who was away is not owed what it missed, and is not punished for what it had while nobody else wanted it.
+	// A company earns no credit while it has no tasks, and pays nothing for tasks that were claimed while it was alone.
 	b.Take("app", 1000)
 	b.SubmitMany("small", 500, nil, small...)
 	if got := owners(b.Take("app", 200)); got["small"] < 98 || got["small"] > 102 {
@@ -96,7 +96,7 @@ func TestS4_1_ABacklogDoesNotMakeAnotherCompanyWait(t *testing.T) {
 	}
 }
 
-func TestS4_1_CompaniesAreServedByWeight(t *testing.T) {
+func TestCompaniesAreServedByWeight(t *testing.T) {
 	b := apptest.New(t)
 	weights := map[string]float64{"a": 1, "b": 2, "c": 5}
 	for no, weight := range weights {
@@ -115,8 +115,8 @@ func TestS4_1_CompaniesAreServedByWeight(t *testing.T) {
 	}
 }
 
-// After the queue was empty, nobody is behind for what it sent while it was alone.
-func TestAnEmptyQueueForgets(t *testing.T) {
+// Once the queue was empty, a company does not pay for tasks that were claimed while it was alone.
+func TestAnEmptyQueueForgetsWhoWasServed(t *testing.T) {
 	b := apptest.New(t)
 	busy, other := b.AddCompany("busy", 1), b.AddCompany("other", 1)
 	b.SubmitMany("busy", 2000, nil, busy...)
@@ -140,31 +140,31 @@ func TestS4_2_AnIntervalSpacesClaims(t *testing.T) {
 	}
 	ahead := apptest.Scan[float64](b, "SELECT extract(epoch FROM st.next_available_at - max(l.created_at)) FROM sender_states st, send_logs l GROUP BY st.next_available_at")
 	if ahead != 180 {
-		t.Errorf("a claim of 3 moves it %v s ahead, want 180", ahead)
+		t.Errorf("after a claim of 3 the sender is available %v s later, want 180", ahead)
 	}
 	if s := b.GetSender("slow"); s.IsReady || s.NextAvailableAt == nil {
-		t.Errorf("it is ready: %+v", s)
+		t.Errorf("the sender is ready: %+v", s)
 	}
 	// S4.4: a shorter interval counts from the same claim.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/slow", map[string]any{"interval_ms": 20_000})
 	ahead = apptest.Scan[float64](b, "SELECT extract(epoch FROM st.next_available_at - max(l.created_at)) FROM sender_states st, send_logs l GROUP BY st.next_available_at")
 	if ahead != 60 {
-		t.Errorf("with 20 s it is %v s ahead, want 60", ahead)
+		t.Errorf("with an interval of 20 s the sender is available %v s after its claim, want 60", ahead)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/slow", map[string]any{"interval_ms": 1000})
 	b.Exec("UPDATE sender_states SET next_available_at = now()")
-	if got := len(b.Take("slow", 1000)); got != 97 { // all that is left; 600 would end before the lease does
-		t.Errorf("then %d", got)
+	if got := len(b.Take("slow", 1000)); got != 97 { // all that are left: the lease has time for 600
+		t.Errorf("claimed %d, want 97", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/slow", map[string]any{"interval_ms": 60_000})
 	b.SubmitMany("x", 100, nil)
 	b.Exec("UPDATE sender_states SET next_available_at = now()")
 	if got := len(b.Take("slow", 1000)); got != 10 {
-		t.Errorf("%d in a lease of ten minutes, one a minute", got)
+		t.Errorf("claimed %d, want 10: one a minute, in a lease of ten minutes", got)
 	}
 }
 
-func TestAWaitingSenderIsGivenWorkWhenItsIntervalIsOver(t *testing.T) {
+func TestAWaitingSenderGetsATaskWhenItsIntervalIsOver(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "slow", "interval_ms": 700})
 	b.SubmitMany("x", 2, nil)
@@ -187,7 +187,7 @@ func TestS3_8_ABalanceIsNeverOverdrawn(t *testing.T) {
 	apptest.Together(64, func(int) { granted.Add(int64(len(b.Take("paid", 9)))) })
 	s := b.GetSender("paid")
 	if s.Balance == nil || *s.Balance > 20 || *s.Balance < 0 {
-		t.Errorf("left: %d", *s.Balance)
+		t.Errorf("balance %d, want 0 to 20", *s.Balance)
 	}
 	used := b.Count("SELECT coalesce(sum(t.segments), 0) FROM tasks t WHERE t.status = 1")
 	if int64(used) != 100-*s.Balance || int(granted.Load()) != b.Count("SELECT count(*) FROM tasks WHERE status = 1") {
@@ -197,7 +197,7 @@ func TestS3_8_ABalanceIsNeverOverdrawn(t *testing.T) {
 		t.Errorf("the ledger sums to %d, its last entry says %d, the balance %d", sum, last, *s.Balance)
 	}
 	if n := b.Count("SELECT count(*) FROM sender_ledger l JOIN send_logs s ON s.id = l.lease_id"); n != int(granted.Load()) {
-		t.Errorf("%d entries for %d attempts", n, granted.Load())
+		t.Errorf("ledger entries of %d leases, want %d", n, granted.Load())
 	}
 	for _, event := range []string{"sender.low_warning", "sender.low_switch"} {
 		events := apptest.Decode[api.EventPage](t, b.Expect(200, "", "GET", "/api/v1/admin/events?subject=paid&event="+event, nil))
@@ -211,17 +211,17 @@ func TestS3_8_ABalanceIsNeverOverdrawn(t *testing.T) {
 		t.Errorf("entry: %+v", entry)
 	}
 	if got := len(b.Take("paid", 5)); got != 5 {
-		t.Errorf("after the top-up it takes %d", got)
+		t.Errorf("after the top-up: claimed %d, want 5", got)
 	}
 	ledger := apptest.Decode[api.LedgerPage](t, b.Expect(200, "", "GET", "/api/v1/admin/senders/paid/ledger?limit=3", nil))
 	if len(ledger.Items) != 3 || ledger.NextCursor == nil || ledger.Items[0].Change >= 0 || ledger.Items[0].LeaseID == nil {
 		t.Errorf("ledger: %+v", ledger)
 	}
-	// One whose balance never counted begins to count with its first change.
+	// A sender without a balance has one from its first change on.
 	b.Claim("free", 1)
 	b.Expect(200, "", "POST", "/api/v1/admin/senders/free/balance", map[string]any{"change": 2})
-	if got := len(b.Take("free", 10)); got != 1 { // of two segments
-		t.Errorf("with a balance of 2 it takes %d", got)
+	if got := len(b.Take("free", 10)); got != 1 { // each task has two segments
+		t.Errorf("with a balance of 2: claimed %d, want 1", got)
 	}
 }
 
@@ -256,22 +256,22 @@ func TestS3_9_EachReadySenderHasItsShare(t *testing.T) {
 			t.Errorf("%s has %d of 10000, should have %.0f", no, got[no], share*10_000)
 		}
 	}
-	// Others take the share of one that went silent, out of quota or out of funds, and nothing waits.
+	// The others take the share of a sender that is silent, out of quota or out of funds. No task waits for that sender.
 	b.Exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'three'")
 	b.SubmitMany("x", 1000, nil)
 	if got := drain(b, "one", "two"); got["one"]+got["two"] != 1000 || got["two"] < 620 || got["two"] > 710 {
-		t.Errorf("without the silent one: %v", got)
+		t.Errorf("with a silent sender: %v", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/two", map[string]any{"limits": map[string]any{"per_day": 1}})
 	b.SubmitMany("x", 1000, nil)
 	if got := drain(b, "one", "two"); got["one"] < 999 {
-		t.Errorf("without the one that has no quota: %v", got)
+		t.Errorf("with a sender without quota: %v", got)
 	}
 	b.Expect(200, "", "POST", "/api/v1/admin/senders/two/balance", map[string]any{"change": 5})
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/two", map[string]any{"limits": map[string]any{"per_day": nil}, "low_switch": 5})
 	b.SubmitMany("x", 1000, nil)
 	if got := drain(b, "one", "two"); got["one"] != 1000 {
-		t.Errorf("without the one that has no funds: %v", got)
+		t.Errorf("with a sender without funds: %v", got)
 	}
 }
 
@@ -295,14 +295,14 @@ func TestRoutesAreTheCompanysOwn(t *testing.T) {
 	if got := owners(b.Take("anybody", 10)); got["code"] != 1 || got["default"] != 1 || len(got) != 2 {
 		t.Errorf("the shared senders got %v", got)
 	}
-	// What waits when the last route goes is sent by the shared ones.
+	// Tasks that wait when their last route is deleted go to the shared senders.
 	b.SubmitMany("left", 1, map[string]any{"phone_number": "+14155552671"}, acme...)
 	if got := b.Take("anybody", 10); len(got) != 0 {
-		t.Errorf("a shared sender took what is routed: %v", got)
+		t.Errorf("a shared sender took a task that has a route: %v", got)
 	}
 	b.Expect(200, "", "DELETE", fmt.Sprint("/api/v1/admin/routes/", everywhere.RouteNo), nil)
 	if got := b.Take("anybody", 10); len(got) != 1 {
-		t.Errorf("what is left was not taken: %v", got)
+		t.Errorf("after the route was deleted, the shared senders got: %v", got)
 	}
 }
 
@@ -312,27 +312,27 @@ func TestARetryPrefersAnotherSender(t *testing.T) {
 		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
 		b.AddRoute("default", no, 1)
 	}
-	b.Take("two", 1) // it is there
+	b.Take("two", 1) // two has polled, so it is not silent
 	b.Submit("x")
 	id := b.Take("one", 1)[0].TaskID
 	b.Report(id, "one", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
 	if got := b.Take("one", 1); len(got) != 0 {
-		t.Errorf("it was given to the one that failed: %v", got)
+		t.Errorf("the retry went to the sender that failed: %v", got)
 	}
 	if got := b.Take("two", 1); len(got) != 1 {
-		t.Errorf("it was not given to the other")
+		t.Errorf("the retry did not go to the other sender")
 	}
 	b.Report(id, "two", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/one", map[string]any{"status": "off"})
 	if got := b.Take("two", 1); len(got) != 1 {
-		t.Errorf("it waits for one that is off")
+		t.Errorf("the retry waits for a sender that is off")
 	}
 }
 
-// Whoever is far ahead of the others may take what they leave.
-func TestWhatOneSenderLeavesDoesNotWaitForIt(t *testing.T) {
+// A sender that is far ahead of its rivals may take the tasks that they leave.
+func TestATaskThatOneSenderLeavesGoesToAnother(t *testing.T) {
 	for name, leave := range map[string]func(b *apptest.Bundle){
-		"because it failed there": func(b *apptest.Bundle) {
+		"its attempt failed": func(b *apptest.Bundle) {
 			b.Submit("x")
 			id := b.Take("behind", 1)[0].TaskID
 			b.Submit("y")
@@ -342,7 +342,7 @@ func TestWhatOneSenderLeavesDoesNotWaitForIt(t *testing.T) {
 				b.T.Fatalf("queued %d, %v", n, err)
 			}
 		},
-		"because it has too little left": func(b *apptest.Bundle) {
+		"its quota is too small": func(b *apptest.Bundle) {
 			b.Expect(200, "", "PATCH", "/api/v1/admin/senders/behind", map[string]any{"limits": map[string]any{"per_month": 1}})
 			b.Submit(strings.Repeat("字", 100))
 		},
@@ -353,20 +353,20 @@ func TestWhatOneSenderLeavesDoesNotWaitForIt(t *testing.T) {
 				b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
 				b.AddRoute("default", no, 1)
 			}
-			b.Take("behind", 1) // it is there
+			b.Take("behind", 1) // behind has polled, so it is not silent
 			b.SubmitMany("x", 8, nil)
 			if got := b.Take("ahead", 100); len(got) != 8 {
-				t.Fatalf("it got %d", len(got))
+				t.Fatalf("ahead claimed %d, want 8", len(got))
 			}
 			leave(b)
 			if got := b.Take("ahead", 100); len(got) != 0 {
-				t.Fatalf("it is not as far ahead as it may be: %v", got)
+				t.Fatalf("ahead may claim more before behind has polled: %v", got)
 			}
 			if got := b.Take("behind", 100); len(got) != 0 {
-				t.Fatalf("it took %v", got)
+				t.Fatalf("behind claimed %v", got)
 			}
 			if got := b.Take("ahead", 100); len(got) != 1 {
-				t.Errorf("what the other left waits")
+				t.Errorf("the task that behind left waits")
 			}
 		})
 	}
@@ -393,8 +393,8 @@ func TestS3_2_ScheduledTasksGoOutWhenTheyAreDue(t *testing.T) {
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x", "expect_send_time": "2199-01-01T00:00:00Z"})
 }
 
-// A company that scheduled much for one moment takes no more than its share when that comes.
-func TestScheduledTasksAreFairToo(t *testing.T) {
+// A company that scheduled many tasks for one moment gets no more than its share when they come due.
+func TestScheduledTasksAreSharedFairly(t *testing.T) {
 	b := apptest.New(t)
 	big, small := b.AddCompany("big", 1), b.AddCompany("small", 1)
 	b.SubmitMany("big", 2000, map[string]any{"expect_send_time": time.Now().Add(time.Hour)}, big...)
@@ -415,22 +415,22 @@ func TestExpiredTasksFail(t *testing.T) {
 	b.Take("app", 1)
 	b.Exec("UPDATE tasks SET expires_at = now() - interval '1 second'")
 	if got := b.ClaimIDs(10); len(got) != 0 {
-		t.Errorf("an expired task was given out: %v", got)
+		t.Errorf("an expired task was claimed: %v", got)
 	}
 	if n, err := b.App.Tasks.Expire(t.Context()); n != 1 || err != nil {
 		t.Fatalf("expired %d, %v", n, err)
 	}
 	task := b.Task(id)
 	if task.Status != 3 || task.Result == nil || *task.Result != "已过期" {
-		t.Errorf("%+v", task)
+		t.Errorf("expired: %+v", task)
 	}
 	events := apptest.Decode[[]api.TimelineEvent](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil))
 	if last := events[len(events)-1]; last.Event != "expired" || *last.Effect != "expired" {
-		t.Errorf("last: %+v", last)
+		t.Errorf("last event: %+v", last)
 	}
-	b.Report(held, "app", 2, nil) // who holds it may still send it
+	b.Report(held, "app", 2, nil) // its lease began before the expiry, so the sender may have sent it
 	if got := b.Task(held).Status; got != 2 {
-		t.Errorf("what was held is %d", got)
+		t.Errorf("the held task has status %d", got)
 	}
 	for _, bad := range []map[string]any{
 		{"expires_at": time.Now().Add(-time.Second)},
@@ -438,7 +438,7 @@ func TestExpiredTasksFail(t *testing.T) {
 	} {
 		bad["phone_number"], bad["content"] = apptest.Phone, "x"
 		if a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", bad); a.Fields() != "expires_at" {
-			t.Errorf("names %s", a.Fields())
+			t.Errorf("wrong fields %s", a.Fields())
 		}
 	}
 }
@@ -447,22 +447,22 @@ func TestS3_5_SignaturesAndSegments(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": "CN", "name": "中国", "dial_prefix": "86", "signature_required": true})
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}); a.Fields() != "sign" {
-		t.Errorf("names %s", a.Fields())
+		t.Errorf("wrong fields %s", a.Fields())
 	}
 	id := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": strings.Repeat("长", 66), "sign": "示例公司"}).TaskID
 	if task := b.Task(id); task.Segments != 2 || *task.Sign != "示例公司" || *task.CountryNo != "CN" {
 		t.Errorf("%+v", task)
 	}
 	if got := b.Take("app", 1)[0].Content; !strings.HasPrefix(got, "【示例公司】长") {
-		t.Errorf("sent: %s", got)
+		t.Errorf("claimed: %s", got)
 	}
 	b.SubmitBody(map[string]any{"phone_number": "+14155552671", "content": "abroad"})
 	b.AddSender(map[string]any{"sender_no": "signs", "sign": "默认", "balance": 10, "segment_size": 4})
 	if got := b.Take("signs", 1); len(got) != 1 || got[0].Content != "【默认】abroad" {
-		t.Errorf("sent: %v", got)
+		t.Errorf("claimed: %v", got)
 	}
 	if got := *b.GetSender("signs").Balance; got != 7 {
-		t.Errorf("10 characters in segments of 4: %d left of 10", got)
+		t.Errorf("10 characters in segments of 4: balance %d, want 7", got)
 	}
 }
 
@@ -475,11 +475,11 @@ func TestADedupKeyIsItsCompanysOwn(t *testing.T) {
 		ids[apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", body, who...)).TaskID] = true
 	}
 	if len(ids) != 3 {
-		t.Errorf("%d tasks for three companies", len(ids))
+		t.Errorf("%d tasks, want one for each of three companies", len(ids))
 	}
 }
 
-// raceFor lets senders wait, all of them before text is submitted, and tells which of them was given it.
+// raceFor lets senders wait in this order, submits text, and returns the sender that got the task.
 func raceFor(b *apptest.Bundle, text string, senders ...string) string {
 	b.T.Helper()
 	ctx, enough := context.WithCancel(b.T.Context())
@@ -502,7 +502,7 @@ func raceFor(b *apptest.Bundle, text string, senders ...string) string {
 	case appID := <-won:
 		return appID
 	case <-time.After(15 * time.Second):
-		b.T.Fatalf("nobody was given %s", text)
+		b.T.Fatalf("no sender got the task %q", text)
 		return ""
 	}
 }
@@ -526,44 +526,44 @@ func TestS4_3_TheLeastUsedOfTheAppsThatWaitIsServedFirst(t *testing.T) {
 		name, want string
 		senders    []string
 	}{
-		{"by how much of the day's limit is used", "quarter", []string{"half", "quarter"}},
-		{"by how much they were given today", "seldom", []string{"often", "seldom"}},
-		{"what they are given meanwhile counts", "seldom", []string{"often", "seldom"}},
-		{"one without a limit has used nothing of it", "often", []string{"half", "often"}},
+		{"by the used share of the daily limit", "quarter", []string{"half", "quarter"}},
+		{"by the tasks claimed today", "seldom", []string{"often", "seldom"}},
+		{"tasks count at once", "seldom", []string{"often", "seldom"}},
+		{"a sender without a limit has used no share of it", "often", []string{"half", "often"}},
 		{"sort goes first", "preferred", []string{"half", "seldom", "preferred"}},
 	} {
 		if c.want == "preferred" {
 			b.Expect(200, "", "PATCH", "/api/v1/admin/senders/preferred", map[string]any{"sort": 2})
 		}
 		if got := raceFor(b, c.name, c.senders...); got != c.want {
-			t.Errorf("%s: it went to %s", c.name, got)
+			t.Errorf("%s: the task went to %s", c.name, got)
 		}
 	}
 	if _, err := b.App.Senders.Fold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := raceFor(b, "folded", "preferred", "half", "often", "seldom"); got != "preferred" {
-		t.Errorf("folded: it went to %s", got)
+		t.Errorf("folded: the task went to %s", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/preferred", map[string]any{"sort": 0})
 	if got := raceFor(other, "folded", "preferred", "often", "seldom"); got != "seldom" {
-		t.Errorf("elsewhere, folded: it went to %s", got)
+		t.Errorf("on the other server, folded: the task went to %s", got)
 	}
 }
 
-// The first in line may be kept from a task, by its limit or because its share is used up: the next has it, not the next poll's.
-func TestATaskThatTheFirstInLineIsNotGivenGoesToTheNext(t *testing.T) {
+// A limit or a used-up share may keep the first waiting sender from a task. Then the next waiting sender gets the task.
+func TestATaskThatTheFirstWaitingSenderMayNotTakeGoesToTheNext(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "small", "sort": 9, "limits": map[string]any{"per_day": 1}})
 	b.AddSender(map[string]any{"sender_no": "smaller", "sort": 8, "limits": map[string]any{"per_day": 1}})
 	for range 3 {
 		if got := raceFor(b, strings.Repeat("x", 200), "small", "smaller", "large"); got != "large" {
-			t.Errorf("it went to %s", got)
+			t.Errorf("the task went to %s", got)
 		}
 	}
 }
 
-func TestS4_3_WhatIsSentAndWhatWasTried(t *testing.T) {
+func TestS4_3_AttemptsAndSentMessagesAreCounted(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 4, nil)
 	for i, task := range b.Take("app", 4) {
@@ -588,8 +588,8 @@ func TestS4_3_WhatIsSentAndWhatWasTried(t *testing.T) {
 	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/senders/tries", nil)
 }
 
-// What waits for many pools finds work in each, whoever was given it.
-func TestASenderOfManyPoolsFindsWhatWaits(t *testing.T) {
+// A sender that waits for many pools finds the tasks in each of them, also those that other servers stored.
+func TestASenderOfManyPoolsFindsTheTasksOfAll(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`WITH made AS (INSERT INTO companies (company_no, name) SELECT 'c' || i, 'c' FROM generate_series(1, 700) i RETURNING id),
 		pool AS (INSERT INTO pools (channel_id, company_id, message_type) SELECT 1, made.id, 1 FROM made RETURNING id),
@@ -607,8 +607,8 @@ func TestASenderOfManyPoolsFindsWhatWaits(t *testing.T) {
 			taken <- len(rows)
 		}
 	})
-	apptest.Eventually(t, "it waits", func() bool { return b.App.Tasks.Waiting() == 1 })
-	// As another server would have stored them: some queued, some yet to be, more than one walk finds.
+	apptest.Eventually(t, "the sender waits", func() bool { return b.App.Tasks.Waiting() == 1 })
+	// As another server stores them: half of them queued, half not yet, and more than one walk finds.
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, company_id, pool_id, lane, rank, due_at)
 		SELECT 'task_' || p.id, '13800138000', '+8613800138000', 'x', p.company_id, p.id, CASE WHEN p.id % 2 = 0 THEN 160 END, CASE WHEN p.id % 2 = 0 THEN 0 END, now()
 		FROM pools p WHERE p.company_id IS NOT NULL`)
@@ -617,13 +617,13 @@ func TestASenderOfManyPoolsFindsWhatWaits(t *testing.T) {
 		case got := <-taken:
 			n += got
 		case <-time.After(20 * time.Second):
-			t.Fatalf("%d of 700 were found", n)
+			t.Fatalf("%d of 700 tasks were found", n)
 		}
 	}
 }
 
-// New work wakes a sender that may take it, past those in front of it that may not.
-func TestWorkWakesASenderThatMayTakeIt(t *testing.T) {
+// A new task wakes a sender that may take it, although senders that may not take it have waited longer.
+func TestANewTaskWakesASenderThatMayTakeIt(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "routed", "is_shared": false})
 	b.AddRoute("default", "routed", 1)
@@ -645,23 +645,23 @@ func TestWorkWakesASenderThatMayTakeIt(t *testing.T) {
 		}
 		close(took)
 	})
-	apptest.Eventually(t, "it is there", func() bool {
+	apptest.Eventually(t, "the routed sender has polled", func() bool {
 		return b.Count("SELECT count(*) FROM sender_states st JOIN senders s ON s.id = st.sender_id WHERE s.sender_no = 'routed' AND st.seen_at IS NOT NULL") == 1
 	})
 	began := time.Now()
 	b.Submit("x")
 	if at, ok := <-took; !ok || at.Sub(began) > 2*time.Second {
-		t.Errorf("it was given the task after %s", at.Sub(began))
+		t.Errorf("the routed sender got the task after %s", at.Sub(began))
 	}
 	all.Wait()
 }
 
-// A lock makes a commit wait for the disk, and a thousand senders ask again and again before they may.
-func TestWhoIsNotReadyLocksNothing(t *testing.T) {
+// A row lock writes WAL, so its commit waits for the disk, and a thousand senders poll again and again before they are ready.
+func TestAClaimThatGetsNothingLocksNoRow(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	for no, change := range map[string]map[string]any{
-		"resting": {"interval_ms": 60_000}, "used-up": {"limits": map[string]any{"per_hour": 1}}, "poor": {"balance": 1},
+		"paced": {"interval_ms": 60_000}, "used-up": {"limits": map[string]any{"per_hour": 1}}, "poor": {"balance": 1},
 	} {
 		change["sender_no"] = no
 		b.AddSender(change)
@@ -674,20 +674,20 @@ func TestWhoIsNotReadyLocksNothing(t *testing.T) {
 			t.Fatalf("%s took %d more", no, got)
 		}
 	}
-	// Nor does one that is, where there is nothing for it.
+	// A sender that is ready locks no row either, if its pools are empty.
 	b.AddSender(map[string]any{"sender_no": "idle"})
 	b.AddCompany("quiet", 1)
 	b.AddRoute("quiet", "idle", 1)
 	b.Take("idle", 1)
 	b.Take("idle", 1)
-	// A row keeps who locked it last: the claim that gave something, and wrote it.
+	// xmax of a row is the transaction that locked it last. For a claim that got a task, that is xmin too: the claim wrote the row.
 	locked := b.Count(`SELECT count(*) FROM (SELECT xmin, xmax FROM sender_states UNION ALL SELECT xmin, xmax FROM routes) x WHERE xmax NOT IN ('0', xmin)`)
 	if locked > 0 {
 		t.Errorf("%d rows were locked", locked)
 	}
 }
 
-// Planning a claim takes as long as carrying it out.
+// Planning a claim takes as long as running it.
 func TestAClaimIsPlannedOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 500, nil)

@@ -8,9 +8,9 @@ import (
 	"lksms/internal/apptest"
 )
 
-// Where the contract says one thing, that is what happens.
+// The tests of this file compare dry runs and explanations with what the queue then does.
 
-func TestARepeatIsPreviewedAlsoWhenTheRouteOfTheFirstIsGone(t *testing.T) {
+func TestADryRunOfARepeatWorksAfterTheRouteOfTheFirstIsDeleted(t *testing.T) {
 	b := apptest.New(t)
 	for _, no := range []string{"routed", "shared", "another"} {
 		b.AddSender(map[string]any{"sender_no": no, "is_shared": no != "routed"})
@@ -32,14 +32,14 @@ func TestARepeatIsPreviewedAlsoWhenTheRouteOfTheFirstIsGone(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/sms/task/"+task.TaskID+"/explain", nil)
 }
 
-func TestADryRunSaysWhatTheSenderIsCharged(t *testing.T) {
+func TestADryRunShowsTheCostForTheSender(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "balance": 10, "segment_size": 5, "sign": "公司"})
 	b.Claim("app", 1)
 	if _, err := b.App.Senders.SweepSeen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	message := map[string]any{"phone_number": apptest.Phone, "content": "一二三四五六七八九", "use_template": false} // and 【公司】: 13 characters
+	message := map[string]any{"phone_number": apptest.Phone, "content": "一二三四五六七八九", "use_template": false} // 13 characters with 【公司】
 	preview := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", message))
 	if *preview.Cost != 3 || *preview.Segments != 1 {
 		t.Errorf("cost %d of %d segments", *preview.Cost, *preview.Segments)
@@ -47,7 +47,7 @@ func TestADryRunSaysWhatTheSenderIsCharged(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/sms/send", message)
 	b.Claim("app", 1)
 	if got := *b.GetSender("app").Balance; got != 7 {
-		t.Errorf("%d are left of 10", got)
+		t.Errorf("balance %d, want 7", got)
 	}
 	b.Expect(200, "", "POST", "/api/v1/admin/senders/app/balance", map[string]any{"change": -5})
 	preview = apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", message))
@@ -69,7 +69,7 @@ func TestAheadCountsCompaniesOfEqualRank(t *testing.T) {
 	for i, id := range ids {
 		e := apptest.Decode[api.Explanation](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil))
 		if int(*e.Ahead) != i {
-			t.Errorf("%d are ahead of the task %d", *e.Ahead, i)
+			t.Errorf("%d tasks are ahead of task %d", *e.Ahead, i)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestASilentSenderOfARouteCannotTake(t *testing.T) {
 	if _, err := b.App.Senders.SweepSeen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.Exec("UPDATE sender_states SET seen_at = now() - interval '90 s'") // it is 60 s
+	b.Exec("UPDATE sender_states SET seen_at = now() - interval '90 s'") // a sender is silent after 60 s
 	e := apptest.Decode[api.Explanation](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil))
 	if len(e.Senders) != 1 || e.Senders[0].CanTake || *e.Senders[0].Why != api.WhySilent {
 		t.Errorf("%+v", e.Senders)
@@ -92,7 +92,7 @@ func TestASilentSenderOfARouteCannotTake(t *testing.T) {
 
 func TestASenderThatPolledAMomentAgoIsNotSilent(t *testing.T) {
 	b := apptest.New(t)
-	for _, no := range []string{"a", "b"} { // b is said first if neither is known to poll
+	for _, no := range []string{"a", "b"} { // without a known poll of either, b is listed first
 		b.Claim(no, 1)
 	}
 	b.Exec("UPDATE sender_states st SET seen_at = now() FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'b'")

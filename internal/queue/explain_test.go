@@ -82,7 +82,7 @@ func TestDryRunCreatesNothing(t *testing.T) {
 	}
 	dry(422, map[string]any{"phone_number": "123", "content": "x"})
 	if n := rows(); n != 0 {
-		t.Errorf("%d rows were made", n)
+		t.Errorf("%d rows were written", n)
 	}
 	b.Claim("app", 1)
 	b.Exec("UPDATE sender_states SET seen_at = now()")

@@ -15,24 +15,24 @@ import (
 	"lksms/internal/apptest"
 )
 
-// zombies makes n tasks t1, t2, ... whose leases ran out.
+// zombies makes n tasks t1, t2, ... whose leases have run out.
 func zombies(b *apptest.Bundle, n int) {
 	b.T.Helper()
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
 		SELECT 't' || i, $1, $1, 'x', 1, 'gone', i, now() - interval '1 hour' FROM generate_series(1, $2::int) i`, apptest.Phone, n)
 }
 
-// cursedTask lets every change of one task fail.
+// cursedTask makes every update of the task t700 fail.
 const cursedTask = `
 	CREATE FUNCTION curse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'cursed'; END $$;
 	CREATE TRIGGER curse BEFORE UPDATE ON tasks FOR EACH ROW WHEN (OLD.task_id = 't700') EXECUTE FUNCTION curse()`
 
-func TestF5_AHundredThousandZombiesAndOneThatFails(t *testing.T) {
-	b := apptest.Open(t, apptest.DefaultRules, nil) // beside no other test: it looks at the memory
+func TestRecoverSurvivesAHundredThousandLeasesAndOneThatFails(t *testing.T) {
+	b := apptest.Open(t, apptest.DefaultRules, nil) // not parallel to other tests, because it measures the heap
 	const n = 100_000
 	zombies(b, n)
 	b.Exec(cursedTask)
-	// What a sweep keeps in memory does not grow with what it finds.
+	// The memory of a sweep does not grow with the number of leases that it finds.
 	var most atomic.Uint64
 	stop, watched := make(chan struct{}), make(chan struct{})
 	runtime.GC()
@@ -58,29 +58,29 @@ func TestF5_AHundredThousandZombiesAndOneThatFails(t *testing.T) {
 		t.Errorf("took back %d of %d, %v", recovered, n, err)
 	}
 	if left := b.Count("SELECT count(*) FROM tasks WHERE status = 1"); left != 1 {
-		t.Errorf("%d are left", left)
+		t.Errorf("%d tasks are still held, want 1", left)
 	}
 	if rows := b.Count("SELECT count(*) FROM report_logs WHERE event = 'recovered' AND app_id = 'gone' AND effect = 'retry'"); rows != n-1 {
-		t.Errorf("%d log rows", rows)
+		t.Errorf("%d log rows of recovered leases", rows)
 	}
 	if batch := b.Count("SELECT max(n) FROM (SELECT count(*) AS n FROM report_logs GROUP BY xmin) x"); batch > 1000 {
-		t.Errorf("%d were taken back at once", batch)
+		t.Errorf("one transaction took back %d leases, want at most 1000", batch)
 	}
 	if grown := int64(most.Load()) - int64(before.HeapInuse); grown > 20<<20 {
 		t.Errorf("the heap grew by %d MiB", grown>>20)
 	}
-	// Through HTTP: what could be done is answered, and what failed is in the log.
+	// Over HTTP, the answer counts the leases that were taken back, and the log has the one that failed.
 	b.Exec("UPDATE tasks SET status = 1, processing_app_id = 'gone', lease_until = now() - interval '1 hour' WHERE task_id < 't2' AND task_id <> 't700'")
 	want := b.Count("SELECT count(*) FROM tasks WHERE status = 1") - 1
 	if got := b.Recover(); got != want {
 		t.Errorf("took back %d, want %d", got, want)
 	}
 	if !strings.Contains(b.Log.String(), "some tasks could not be recovered") {
-		t.Error("the row that failed is not in the log")
+		t.Error("the task that failed is not in the log")
 	}
 }
 
-func TestF17_TheServersClockDoesNotMatter(t *testing.T) {
+func TestTheServersClockDoesNotMatter(t *testing.T) {
 	for _, off := range []string{"1 hour", "-1 hour"} {
 		t.Run(off, func(t *testing.T) {
 			b := apptest.NewWithClock(t)
@@ -121,8 +121,8 @@ func TestF17_TheServersClockDoesNotMatter(t *testing.T) {
 	}
 }
 
-// Rows that no submission makes: the table refuses them, or the queue goes on beside them.
-func TestF24_ARowMadeByHandCannotStopTheQueue(t *testing.T) {
+// The table refuses rows that no submission makes, or the queue goes on in spite of them.
+func TestARowMadeByHandCannotStopTheQueue(t *testing.T) {
 	b := apptest.New(t)
 	insert := func(columns, values string) {
 		_, err := b.DB.Exec(t.Context(), fmt.Sprintf(
@@ -146,7 +146,7 @@ func TestF24_ARowMadeByHandCannotStopTheQueue(t *testing.T) {
 	insert(", processing_app_id", ", repeat('x', 5000)")
 	insert(", sent_at, reported_at", ", 'infinity', '-infinity'")
 	if poison := b.Count("SELECT count(*) FROM tasks"); poison < 10 {
-		t.Fatalf("only %d rows were let in", poison)
+		t.Fatalf("the table took only %d rows", poison)
 	}
 	for range 3 {
 		id := b.Submit("x")
@@ -164,7 +164,7 @@ func TestF24_ARowMadeByHandCannotStopTheQueue(t *testing.T) {
 		b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
 		b.Expect(200, "", "GET", "/api/v1/sms/tasks?limit=100", nil)
 		if metrics := b.Call("GET", "/metrics", nil).Raw; !strings.Contains(metrics, "lksms_queue_oldest_pending_seconds") {
-			t.Error("the queue is not measured any more")
+			t.Error("/metrics lacks the age of the oldest waiting task")
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"lksms/internal/queue/claim"
 )
 
-// Each is a table in which the planner's estimates are far off, one way or the other.
+// tables prepares tables for which the planner's estimates are far off, in one direction or the other.
 var tables = map[string]string{
 	"new": "",
 	"a backlog that was never analysed": `
@@ -32,7 +32,7 @@ var tables = map[string]string{
 	"emptied after it was analysed": `
 		INSERT INTO tasks (task_id, phone_number, recipient, content) SELECT 't' || i, '', '', 'x' FROM generate_series(1, 100000) i;
 		ANALYZE tasks; TRUNCATE tasks`,
-	"a backlog where statistics know none that waits": `
+	"a backlog that the statistics do not know": `
 		INSERT INTO tasks (task_id, phone_number, recipient, content, status) SELECT 't' || i, '', '', 'x', 2 FROM generate_series(1, 100000) i;
 		ANALYZE tasks; TRUNCATE tasks;
 		INSERT INTO tasks (task_id, phone_number, recipient, content, lane, rank) SELECT 'b' || i, '', '', 'x', 160, i FROM generate_series(1, 100000) i`,
@@ -42,8 +42,8 @@ var tables = map[string]string{
 		SELECT 'b' || i, '', '', 'x', now() - interval '1 day' FROM generate_series(1, 100000) i`,
 }
 
-// Whatever the planner believes, the statements of the dispatch walk the queue's indexes and look rows up by key: they never
-// read a table, and no more of an index than they need.
+// Whatever the planner's estimates are, the statements of dispatch walk the queue's indexes and look rows up by key: they never read a
+// whole table, and no more of an index than they need.
 func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range tables {
@@ -58,7 +58,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 				}
 				defer conn.Close(t.Context())
 				before := readsOf(t, conn)
-				dispatchOnce(t, url)
+				runDispatch(t, url)
 				after := readsOf(t, conn)
 				for table, reads := range after {
 					if scans := reads.scans - before[table].scans; scans != 0 {
@@ -73,7 +73,7 @@ func TestPlansDoNotDependOnStatistics(t *testing.T) {
 	}
 }
 
-// prepareTable runs prepare on a session of its own, for which those that follow plan in mode.
+// prepareTable runs prepare in a session of its own. Later sessions plan in mode.
 func prepareTable(t *testing.T, url, mode, prepare string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -93,12 +93,12 @@ func prepareTable(t *testing.T, url, mode, prepare string) {
 	}
 }
 
-// split takes the statements apart: VACUUM wants to be alone.
+// split returns the statements one by one, because VACUUM must run alone.
 func split(sql string) []string {
 	return slices.DeleteFunc(strings.Split(sql, ";"), func(s string) bool { return strings.TrimSpace(s) == "" })
 }
 
-// expireLeases lets leases run out, without reading more than their rows.
+// expireLeases ends the time of leases, and reads only their rows.
 func expireLeases(t *testing.T, db *postgres.DB, rows []claim.Lease) {
 	t.Helper()
 	err := db.Tx(t.Context(), func(ctx context.Context) error {
@@ -117,8 +117,8 @@ func expireLeases(t *testing.T, db *postgres.DB, rows []claim.Lease) {
 	}
 }
 
-// dispatchOnce runs every statement of the dispatch a few times, on sessions that have ended when it returns.
-func dispatchOnce(t *testing.T, url string) {
+// runDispatch runs every statement of dispatch three times. Its sessions have ended when it returns.
+func runDispatch(t *testing.T, url string) {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), url)
 	if err != nil {
@@ -153,7 +153,7 @@ func dispatchOnce(t *testing.T, url string) {
 			t.Fatalf("released %d, %v", n, err)
 		}
 		expireLeases(t, db, rows)
-		if n, err := s.Recover(t.Context()); err != nil || n != 3 { // every lease that has not ended has run out
+		if n, err := s.Recover(t.Context()); err != nil || n != 3 { // each lease without a report or release has run out
 			t.Fatalf("recovered %d, %v", n, err)
 		}
 		if err := db.Dispatch(t.Context(), func(q *dispatchq.Queries) error {
@@ -196,10 +196,10 @@ func dispatchOnce(t *testing.T, url string) {
 
 type reads struct{ scans, rows int64 }
 
-// readsOf is how often each table of the dispatch was read as a whole, and how many rows were read through its indexes.
+// readsOf returns how often each table of dispatch was read as a whole, and how many rows were read through its indexes.
 func readsOf(t *testing.T, conn *pgx.Conn) map[string]reads {
 	t.Helper()
-	// A session tells what it did when it ends.
+	// A session adds its reads to the statistics when it ends.
 	for others := 1; others > 0; time.Sleep(10 * time.Millisecond) {
 		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 			WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()`).Scan(&others); err != nil {

@@ -17,7 +17,7 @@ func routePath(r api.Route) string {
 	return fmt.Sprint("/api/v1/admin/routes/", r.RouteNo)
 }
 
-// rivals makes senders that share the routes of a company evenly, and lets each be seen.
+// rivals adds senders with equal routes of the default company, and lets each poll once.
 func rivals(b *apptest.Bundle, senders ...string) {
 	b.T.Helper()
 	for _, no := range senders {
@@ -39,7 +39,7 @@ func TestS3_9_SharesHoldForPollsOfAnySize(t *testing.T) {
 				b.AddRoute("default", no, weight)
 			}
 			for no := range weights {
-				b.Take(no, 1) // they know of each other
+				b.Take(no, 1) // no sender is silent then
 			}
 			b.SubmitMany("x", 1000, nil)
 			var took []string
@@ -61,19 +61,19 @@ func TestS3_9_SharesHoldForPollsOfAnySize(t *testing.T) {
 				}
 				for no, weight := range weights {
 					if off := math.Abs(float64(n[no])/500 - float64(weight)/6); off > 0.02 {
-						t.Fatalf("of the 500 from %d on, %s has %d, off by %.3f", from, no, n[no], off)
+						t.Fatalf("of the 500 tasks from %d on, %s has %d, off by %.3f", from, no, n[no], off)
 					}
 				}
 			}
 			if len(took) != 1000 {
-				t.Errorf("%d were taken", len(took))
+				t.Errorf("%d of 1000 tasks were taken", len(took))
 			}
 		})
 	}
 }
 
-// A message goes by the routes as they are now, waiting ones included: to the routes of its country, else to those of any country,
-// else to the shared senders.
+// A message follows today's routes, even if it already waits: the routes of its country, else those of any country, else the shared
+// senders.
 func TestWaitingTasksFollowTheRoutes(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -118,7 +118,7 @@ func TestWaitingTasksFollowTheRoutes(t *testing.T) {
 	expect("without the route of the country", "shared")
 	expect("without the route of the country", "anywhere", "abroad 0", "home 0", "later 0", "new 0")
 
-	// A task that is leased when its route goes follows the routes when it comes back.
+	// A task that is held while its route is deleted follows today's routes when it is retried.
 	b.Exec("UPDATE tasks SET status = 4")
 	b.SubmitMany("held", 1, nil, acme...)
 	held := b.Take("anywhere", 1)
@@ -135,7 +135,7 @@ func TestWaitingTasksFollowTheRoutes(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/countries/DE", nil)
 }
 
-func TestWhatNoRouteNamesAnyLongerCanBeDeleted(t *testing.T) {
+func TestACountryAndACompanyWithoutRoutesCanBeDeleted(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
 	b.AddCountry("DE", "49", nil)
@@ -154,8 +154,8 @@ func TestWhatNoRouteNamesAnyLongerCanBeDeleted(t *testing.T) {
 	}
 }
 
-// A submission that another server placed by an older view of the routes is moved by the sweep, to a pool that is new and out of
-// one that is gone.
+// A server with an older view of the routes may store a task in the wrong pool. A sweep moves the task: into a pool that is new, and out
+// of a pool that is gone.
 func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "theirs", "is_shared": false})
@@ -170,7 +170,7 @@ func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
 	if got := b.Take("theirs", 10); len(got) != 2 {
 		t.Errorf("the route's sender got %v", got)
 	}
-	// A sweep that comes late finds them too; once it has looked, no server places by the old view.
+	// A late sweep moves such tasks too. After this sweep the pools are settled: no server has the old view any longer.
 	b.SubmitMany("late", 1, nil)
 	b.Exec("UPDATE tasks SET pool_id = 1 WHERE content = 'late 0'")
 	b.Exec("UPDATE pools SET unsettled_since = now() - interval '1 hour' WHERE unsettled_since IS NOT NULL")
@@ -178,7 +178,7 @@ func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
 		t.Errorf("moved %d, %v", n, err)
 	}
 	if n := b.Count("SELECT count(*) FROM pools WHERE unsettled_since IS NOT NULL"); n != 0 {
-		t.Errorf("%d pools are not settled", n)
+		t.Errorf("%d pools are still unsettled", n)
 	}
 	b.Take("theirs", 10)
 	b.Expect(200, "", "DELETE", routePath(r), nil)
@@ -192,8 +192,8 @@ func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
 	}
 }
 
-// turns lets the sender all take n tasks, limit at a time, and counts whose they were.
-func turns(b *apptest.Bundle, limit, n int) map[string]int {
+// takeAsAll lets the sender all take n tasks, limit at a time, and counts them by company.
+func takeAsAll(b *apptest.Bundle, limit, n int) map[string]int {
 	b.T.Helper()
 	got := map[string]int{}
 	for taken := 0; taken < n; {
@@ -223,26 +223,26 @@ func TestS4_1_ASenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
 				if no != "shared" && no != "also" {
 					b.AddRouteWith(map[string]any{"company_no": no, "sender_no": "all"})
 				}
-				if no == "two" { // which has two pools, and one share
+				if no == "two" { // two pools, but one share
 					b.AddRouteWith(map[string]any{"company_no": no, "sender_no": "all", "country_no": "DE"})
 					b.SubmitMany(no, 300, map[string]any{"phone_number": abroad}, who...)
 				}
 				b.SubmitMany(no, 500, nil, who...)
 				if no == "one" {
-					turns(b, 100, 100) // alone, it may have everything, and is not made to wait for it afterwards
+					takeAsAll(b, 100, 100) // alone, one may have everything, and does not pay for it later
 				}
 			}
-			got := turns(b, limit, 400)
+			got := takeAsAll(b, limit, 400)
 			for no, weight := range weights {
 				if want := 400 * weight / sum; math.Abs(float64(got[no])-want) > want/10 {
 					t.Errorf("%s got %d of 400, want %.0f: %v", no, got[no], want, got)
 				}
 			}
-			// A pool that had nothing is not owed what it missed.
+			// A pool earns no credit while it is empty.
 			b.Exec("UPDATE tasks SET status = 4 WHERE status = 0 AND content LIKE 'three %'")
-			turns(b, 50, 100)
+			takeAsAll(b, 50, 100)
 			b.SubmitMany("three", 300, nil, apptest.Basic("user-of-three", apptest.UserPassword)...)
-			got = turns(b, limit, 90)
+			got = takeAsAll(b, limit, 90)
 			if n := got["three"]; n < 27 || n > 33 {
 				t.Errorf("after a pause, the company with a third of the weight got %d of 90: %v", n, got)
 			}
@@ -250,18 +250,18 @@ func TestS4_1_ASenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
 	}
 }
 
-// A task that waited for an hour goes out as if it had the highest priority: among those that have it, not behind all that come.
+// A task that has waited for an hour goes out as if it had the highest priority: among the tasks of that priority, not behind all of them.
 func TestAgedTasksDoNotStarveBehindTheHighestPriority(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("old", 30, map[string]any{"priority": 9})
-	b.Exec("UPDATE tasks SET rank = rank + 1e6") // the clock of a priority that has seen much
+	b.Exec("UPDATE tasks SET rank = rank + 1e6") // as after many tasks of this priority
 	b.SubmitMany("urgent", 50, map[string]any{"priority": 0})
 	b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE priority = 9")
 	if n, err := b.App.Tasks.Age(t.Context()); n != 30 || err != nil {
 		t.Fatalf("aged %d, %v", n, err)
 	}
 	took := map[string]int{}
-	for range 8 { // steadily
+	for range 8 { // urgent tasks keep coming
 		b.SubmitMany("urgent", 10, map[string]any{"priority": 0})
 		for who, n := range owners(b.Take("app", 10)) {
 			took[who] += n
@@ -275,7 +275,7 @@ func TestAgedTasksDoNotStarveBehindTheHighestPriority(t *testing.T) {
 	}
 }
 
-func TestS3_9_ABackupIsServedWhileNoPrimaryIsThere(t *testing.T) {
+func TestS3_9_ABackupIsServedWhileNoPrimaryIsAvailable(t *testing.T) {
 	for name, routed := range map[string]bool{"of a route": true, "shared": false} {
 		t.Run(name, func(t *testing.T) {
 			b := apptest.New(t)
@@ -290,16 +290,16 @@ func TestS3_9_ABackupIsServedWhileNoPrimaryIsThere(t *testing.T) {
 				}
 			}
 			b.SubmitMany("x", 300, nil)
-			rest := func() { b.Exec("UPDATE sender_states SET next_available_at = '-infinity'") }
+			makeReady := func() { b.Exec("UPDATE sender_states SET next_available_at = '-infinity'") }
 			takes := func(when string, want string) {
 				t.Helper()
 				var got []string
 				for _, no := range []string{"primary", "second", "backup", "last"} {
-					rest()
-					b.Take(no, 1) // it is there
+					makeReady()
+					b.Take(no, 1) // the sender is not silent
 				}
 				for _, no := range []string{"last", "backup", "second", "primary"} {
-					rest()
+					makeReady()
 					if len(b.Take(no, 4)) > 0 {
 						got = append(got, no)
 					}
@@ -312,16 +312,16 @@ func TestS3_9_ABackupIsServedWhileNoPrimaryIsThere(t *testing.T) {
 				t.Helper()
 				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/"+no, body)
 			}
-			takes("all are there", "[second primary]")
-			// A primary that rests between two messages is there.
+			takes("all are available", "[second primary]")
+			// A primary in the interval between two messages is available.
 			b.Exec("UPDATE sender_states st SET next_available_at = now() + interval '10 seconds' FROM senders s WHERE s.id = st.sender_id AND s.sort = 2")
 			if got := b.Take("backup", 1); len(got) != 0 && !routed {
-				t.Errorf("the backup took %v beside a primary that rests", got)
+				t.Errorf("the backup took %v beside a primary in its interval", got)
 			}
 			patch("primary", map[string]any{"status": "off"})
-			takes("one is off", "[second]")
+			takes("one primary is off", "[second]")
 			patch("second", map[string]any{"limits": map[string]any{"per_day": 0}})
-			takes("the other is out of quota", "[backup]")
+			takes("the other primary is out of quota", "[backup]")
 			patch("backup", map[string]any{"low_switch": 5})
 			b.Expect(200, "", "POST", "/api/v1/admin/senders/backup/balance", map[string]any{"change": 5})
 			takes("the backup is at low_switch", "[last]")
@@ -331,19 +331,19 @@ func TestS3_9_ABackupIsServedWhileNoPrimaryIsThere(t *testing.T) {
 				b.Exec("UPDATE sender_states st SET openings = 1, rest_reason = 'x', rest_until = " + until + " FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'second'")
 			}
 			breaker("now() + interval '1 minute'")
-			takes("the breaker of the primary is open", "[last second]") // which a worker would not let claim
+			takes("the breaker of the primary is open", "[last second]") // its worker would not claim, but the test does
 			breaker("NULL")
 			takes("the breaker is closed", "[second]")
 			b.Exec("UPDATE sender_states st SET seen_at = now() - interval '2 minutes' FROM senders s WHERE s.id = st.sender_id AND s.sender_no = 'second'")
-			rest()
+			makeReady()
 			if got := b.Take("last", 1); len(got) != 1 {
-				t.Errorf("the last waits for a primary that is silent")
+				t.Errorf("the last sender waits for a silent primary")
 			}
 		})
 	}
 }
 
-// What does not fit is passed over, whatever the limit, in every pool.
+// A claim passes over tasks that are too large for the sender, with any limit and in every pool.
 func TestATaskThatIsTooLargeDoesNotHideOthers(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -366,19 +366,19 @@ func TestATaskThatIsTooLargeDoesNotHideOthers(t *testing.T) {
 	}
 	more(5)
 	if got := owners(b.Take("few", 10)); got["small"] != 1 || got[large] != 1 {
-		t.Errorf("with three segments left, it takes what fits: %v", got)
+		t.Errorf("with three segments left: %v", got)
 	}
-	// The search ends somewhere.
+	// The search is bounded.
 	b.SubmitMany(large, 2000, nil, acme...)
 	b.SubmitMany("small", 1, nil, acme...)
 	more(6)
 	if got := b.Take("few", 1); len(got) != 0 {
-		t.Errorf("from behind 2000 that are too large: %v", got)
+		t.Errorf("claimed from behind 2000 tasks that are too large: %v", got)
 	}
 }
 
-// Others that claim at the same moment hold what stands first. A sender with a quota takes what stands behind that, however much
-// it is; one with less left than a message may need ends its search there, without reading the pool.
+// Concurrent claims have locked the first tasks of the pool. A sender with a quota takes the tasks behind them, however many those are.
+// A sender with less quota left than a message may need stops its search there, and does not read the whole pool.
 func TestASenderWithAQuotaTakesFromBehindWhatOthersHold(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "quota", "limits": map[string]any{"per_day": 150}})
@@ -415,11 +415,11 @@ func TestASenderWithAQuotaTakesFromBehindWhatOthersHold(t *testing.T) {
 		err = claim.QueryRow(t.Context(), "SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'tasks'").Scan(&read)
 	}
 	if err != nil || len(offers) != 0 || read > 6000 {
-		t.Errorf("with one left: %d are offered of %d that were read, %v", len(offers), read, err)
+		t.Errorf("with one segment left: %d offers from %d rows read, %v", len(offers), read, err)
 	}
 }
 
-func TestOffSMSAMessageCostsOneSegment(t *testing.T) {
+func TestAMessageOnAnotherChannelThanSMSCostsOneSegment(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
 	b.AddSender(map[string]any{"sender_no": "pager", "channel": "pager", "balance": 10, "segment_size": 5, "sign": "签"})
@@ -430,12 +430,12 @@ func TestOffSMSAMessageCostsOneSegment(t *testing.T) {
 		t.Errorf("took %d", len(got))
 	}
 	if got := *b.GetSender("pager").Balance; got != 6 {
-		t.Errorf("%d are left of 10", got)
+		t.Errorf("balance %d, want 6", got)
 	}
 }
 
-// A channel takes its shared pool along, and so nothing may wait in it.
-func TestAChannelInWhichSomethingWaitsCannotBeDeleted(t *testing.T) {
+// A channel is deleted with its shared pool, so no task may wait there.
+func TestAChannelWithAWaitingTaskCannotBeDeleted(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, pool_id)
@@ -445,8 +445,8 @@ func TestAChannelInWhichSomethingWaitsCannotBeDeleted(t *testing.T) {
 	b.Expect(200, "", "DELETE", "/api/v1/admin/channels/pager", nil)
 }
 
-// An explanation says of each sender what its claim would find.
-func TestExplainSaysWhatAClaimFinds(t *testing.T) {
+// The explanation of a task says for each sender what a claim of the sender would find.
+func TestAnExplanationAgreesWithClaims(t *testing.T) {
 	b := apptest.New(t)
 	why := func(id string) map[string]string {
 		t.Helper()
@@ -485,7 +485,7 @@ func TestExplainSaysWhatAClaimFinds(t *testing.T) {
 		}
 	}
 	if able != 5 {
-		t.Errorf("%d can take a short one: %+v", able, dry.Senders)
+		t.Errorf("%d senders can take a short message: %+v", able, dry.Senders)
 	}
 	for _, no := range []string{"few", "poor", "small", "backup"} {
 		if got := b.Take(no, 10); len(got) != 0 {
@@ -498,17 +498,17 @@ func TestExplainSaysWhatAClaimFinds(t *testing.T) {
 	}
 	next := apptest.Scan[string](b, "SELECT task_id FROM tasks WHERE status = 0 ORDER BY rank LIMIT 1")
 	if got := why(next); got["first"] != "ahead" || got["rival"] != "can" {
-		t.Errorf("after its share: %v", got)
+		t.Errorf("after first took its share: %v", got)
 	}
 	if got := b.Take("first", 100); len(got) != 0 {
-		t.Errorf("it took %d more", len(got))
+		t.Errorf("first took %d more", len(got))
 	}
 	if got := b.Take("rival", 1); len(got) != 1 || got[0].TaskID != next {
-		t.Errorf("its rival got %v", got)
+		t.Errorf("rival got %v", got)
 	}
 }
 
-// A sender that is kept busy by a higher priority in another pool does not hold up its rivals in this one.
+// A sender that is busy with a higher priority in another pool does not hold up its rivals in this pool.
 func TestARivalThatIsBusyElsewhereHoldsUpNobody(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("busy", 1)
@@ -524,18 +524,18 @@ func TestARivalThatIsBusyElsewhereHoldsUpNobody(t *testing.T) {
 		}
 	}
 	if took < 90 {
-		t.Errorf("the other took %d of 100", took)
+		t.Errorf("the sender only took %d of 100", took)
 	}
 }
 
-// A claim that waited for another of its sender knows what that one took, but of its rivals what they had before: it must not take
-// them for absent, and go ahead of them again.
+// A claim that waited for another claim of its sender sees what that claim took, but sees its rivals as they were before. It must not
+// take them for absent and go ahead of them again.
 func TestS3_9_ASenderThatPollsTwiceAtOnceKeepsToItsShare(t *testing.T) {
 	b := apptest.New(t)
 	for no, weight := range map[string]int{"one": 1, "three": 3} {
 		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
 		b.AddRoute("default", no, weight)
-		b.Take(no, 1) // they know of each other
+		b.Take(no, 1) // no sender is silent then
 	}
 	b.SubmitMany("x", 100, nil)
 	b.Exec("UPDATE routes SET served = 100")
@@ -560,18 +560,18 @@ func TestS3_9_ASenderThatPollsTwiceAtOnceKeepsToItsShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := <-took; n != 0 {
-		t.Errorf("it took %d more", n)
+		t.Errorf("one took %d more", n)
 	}
 	if n := len(b.Take("three", 3)); n != 3 {
-		t.Errorf("its rival took %d", n)
+		t.Errorf("three took %d", n)
 	}
 	if served := apptest.Scan[float64](b, "SELECT r.served FROM routes r JOIN senders s ON s.id = r.sender_id WHERE s.sender_no = 'three'"); served != 106 {
-		t.Errorf("its rival counts as served %v", served)
+		t.Errorf("three counts as served %v", served)
 	}
 }
 
-// A hole in the ranks of the shared pool, as an old retry leaves it, does not hold it up against the sender's other pools.
-func TestAHoleInTheRanksOfThePoolStarvesNobody(t *testing.T) {
+// A hole in the ranks of the shared pool, as an old retry leaves it, does not make the pool wait for the sender's other pools.
+func TestAHoleInTheRanksOfAPoolStarvesNoCompany(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	b.AddSender(map[string]any{"sender_no": "all"})
@@ -579,14 +579,14 @@ func TestAHoleInTheRanksOfThePoolStarvesNobody(t *testing.T) {
 	b.SubmitMany("default", 50, nil)
 	b.Exec("UPDATE tasks SET rank = rank + 1e6 WHERE content <> 'default 0'")
 	b.SubmitMany("acme", 50, nil, acme...)
-	if got := turns(b, 1, 40); got["default"] < 18 || got["default"] > 22 {
+	if got := takeAsAll(b, 1, 40); got["default"] < 18 || got["default"] > 22 {
 		t.Errorf("of 40: %v", got)
 	}
 }
 
-// A company that has a route of its own for one country has its share of that beside what it has waiting in the shared pool, and the
-// others have theirs.
-func TestACompanyInASharedAndInARoutedPoolLeavesTheOthersTheirs(t *testing.T) {
+// A company with a route for one country and other tasks in the shared pool gets its share in each pool, and the other companies get
+// theirs.
+func TestACompanyInASharedAndInARoutedPoolLeavesTheOthersTheirShares(t *testing.T) {
 	for _, limit := range []int{1, 5, 50} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			b := apptest.New(t)
@@ -599,7 +599,7 @@ func TestACompanyInASharedAndInARoutedPoolLeavesTheOthersTheirs(t *testing.T) {
 			b.SubmitMany("both", 150, map[string]any{"phone_number": abroad}, both...)
 			b.SubmitMany("other", 300, nil, other...)
 			b.SubmitMany("default", 300, nil)
-			got := turns(b, limit, 280)
+			got := takeAsAll(b, limit, 280)
 			if got["both"] < 126 || got["both"] > 154 || got["other"] < 63 || got["other"] > 77 || got["default"] < 63 || got["default"] > 77 {
 				t.Errorf("of 280: %v", got)
 			}
@@ -607,7 +607,7 @@ func TestACompanyInASharedAndInARoutedPoolLeavesTheOthersTheirs(t *testing.T) {
 	}
 }
 
-// A backup is given what is too large for what its primaries have left, as much as it asks for, and nothing else.
+// A backup gets as many tasks as it asks for of those that are too large for its primaries' quota, and no others.
 func TestABackupTakesWhatIsTooLargeForItsPrimaries(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "primary", "is_shared": false, "limits": map[string]any{"per_month": 1}})
@@ -624,12 +624,12 @@ func TestABackupTakesWhatIsTooLargeForItsPrimaries(t *testing.T) {
 		t.Errorf("the primary got %v", got)
 	}
 	if got := b.Take("backup", 15); len(got) != 9 {
-		t.Errorf("the rest is %d", len(got))
+		t.Errorf("then the backup got %d, want 9", len(got))
 	}
 }
 
-// A sender retries what failed with it where its rivals have too little left for the task.
-func TestARetryDoesNotWaitForARivalWithoutRoom(t *testing.T) {
+// A sender retries a task that failed with it, if its rivals have too little quota left for the task.
+func TestARetryDoesNotWaitForARivalWithoutQuota(t *testing.T) {
 	b := apptest.New(t)
 	rivals(b, "one", "few")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/few", map[string]any{"limits": map[string]any{"per_month": 1}})
@@ -637,11 +637,11 @@ func TestARetryDoesNotWaitForARivalWithoutRoom(t *testing.T) {
 	got := b.Take("one", 1)
 	b.Report(got[0].TaskID, "one", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
 	if got := b.Take("one", 1); len(got) != 1 {
-		t.Errorf("it waits for one that has no room")
+		t.Errorf("the retry waits for a rival without quota")
 	}
 }
 
-// A retry that a sender may not take costs it its turn only where it found nothing else.
+// A retry that a sender may not take costs the sender its turn only if it found nothing else.
 func TestARetryInAPoolCostsNoShareWhereTheSenderIsBusyInAnother(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("busy", 1)
@@ -661,15 +661,15 @@ func TestARetryInAPoolCostsNoShareWhereTheSenderIsBusyInAnother(t *testing.T) {
 		only += len(b.Take("only", 1))
 	}
 	if both < 40 || only-both > 20 {
-		t.Errorf("both took %d, and only %d", both, only)
+		t.Errorf("the sender both took %d tasks of the pool, the sender only took %d", both, only)
 	}
 }
 
-// The rank of one priority means nothing in another, where a task comes back with its own.
+// A rank has a meaning only within its priority. A retry returns to the task's own priority, so it gets a new rank.
 func TestARetryOfAnAgedTaskGetsARankOfItsOwnPriority(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("urgent", 50, map[string]any{"priority": 0})
-	b.Take("app", 50) // the clock of priority 0 is far on
+	b.Take("app", 50) // the ranks of priority 0 are far ahead
 	b.SubmitMany("old", 1, map[string]any{"priority": 9})
 	b.Exec("UPDATE tasks SET due_at = now() - interval '61 minutes' WHERE content = 'old 0'")
 	if n, err := b.App.Tasks.Age(t.Context()); n != 1 || err != nil {
@@ -678,6 +678,6 @@ func TestARetryOfAnAgedTaskGetsARankOfItsOwnPriority(t *testing.T) {
 	old := b.Take("app", 1)
 	b.Report(old[0].TaskID, "app", 3, apptest.Report{"should_retry": true, "retry_after_seconds": 0})
 	if rank := apptest.Scan[*float64](b, "SELECT rank FROM tasks WHERE content = 'old 0'"); rank != nil {
-		t.Errorf("it keeps the rank %v of priority 0", *rank)
+		t.Errorf("the retry keeps the rank %v of priority 0", *rank)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-func TestF1_RepeatingAReportIsHarmless(t *testing.T) {
+func TestARepeatedReportChangesNothing(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("app", 1)
@@ -26,7 +26,7 @@ func TestF1_RepeatingAReportIsHarmless(t *testing.T) {
 	b.ExpectEffects(id, "reported success", "reported ignored", "reported ignored", "reported ignored")
 }
 
-func TestF2_TheSameRetryTenTimesAtOnceIsOneAttempt(t *testing.T) {
+func TestTenConcurrentReportsOfOneRetryAreOneAttempt(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("app", 1)
@@ -41,7 +41,7 @@ func TestF2_TheSameRetryTenTimesAtOnceIsOneAttempt(t *testing.T) {
 	}
 }
 
-func TestF1_AReportByAnAppThatNeverHeldTheTask(t *testing.T) {
+func TestAReportByAnAppThatNeverHeldTheTaskIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Expect(409, "task.not_held", "POST", "/api/v1/sms/report", apptest.ReportBody(id, "app", 2, nil)) // PENDING
@@ -78,8 +78,8 @@ func TestALateSuccessSettlesATaskThatNobodyHolds(t *testing.T) {
 	}
 }
 
-// The end of the lease decides whether a FAILED counts, not whether a sweep came by since.
-func TestAFailureAfterTheLeaseDoesNotCountBeforeTheSweep(t *testing.T) {
+// The end of the lease decides whether a FAILED counts, not the time of the sweep.
+func TestAFailureReportedAfterTheLeaseDoesNotCount(t *testing.T) {
 	for _, more := range []apptest.Report{{}, {"should_retry": true, "retry_after_seconds": 0}} {
 		for _, withLease := range []bool{false, true} {
 			t.Run(fmt.Sprint(more, " lease ", withLease), func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestAFailureAfterTheLeaseDoesNotCountBeforeTheSweep(t *testing.T) {
 				}
 				b.Recover()
 				if got := b.Task(id); got.Status != api.TaskPending || got.RetryCount != 1 {
-					t.Errorf("recovered: %+v", got)
+					t.Errorf("after the sweep: %+v", got)
 				}
 				b.ExpectEffects(id, "reported ignored", "recovered retry")
 			})
@@ -106,7 +106,7 @@ func TestAFailureAfterTheLeaseDoesNotCountBeforeTheSweep(t *testing.T) {
 	id := b.Submit("x")
 	b.Claim("slow", 1)
 	b.ExpireLeases()
-	b.Report(id, "slow", 2, nil) // nobody was given it since
+	b.Report(id, "slow", 2, nil) // no other sender has the task
 	b.ExpectEffects(id, "reported success")
 }
 
@@ -146,7 +146,7 @@ func TestTheSameAppIsFencedByItsLease(t *testing.T) {
 	}
 }
 
-// A sender that asked for another attempt has said that it did not send: its task is not settled by a stray SUCCESS.
+// A sender that asked for a retry has said that it did not send. A stray SUCCESS afterwards does not settle the task.
 func TestASuccessAfterAskingForARetryChangesNothing(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
@@ -174,8 +174,8 @@ func TestATaskThatFailedByTimeoutStaysFailed(t *testing.T) {
 	b.ExpectEffects(id, "recovered exhausted", "reported ignored")
 }
 
-// A report that holds its row while the sweep looks is neither waited for nor undone.
-func TestF4_ASweepPassesOverAReportInFlight(t *testing.T) {
+// A sweep neither waits for nor undoes a report whose transaction has locked the row.
+func TestASweepPassesOverAReportInProgress(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("app", 1)
@@ -190,7 +190,7 @@ func TestF4_ASweepPassesOverAReportInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := b.Recover(); n != 1 {
-		t.Errorf("took back %d, want the other one", n)
+		t.Errorf("took back %d leases, want 1: that of the other task", n)
 	}
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
@@ -202,11 +202,11 @@ func TestF4_ASweepPassesOverAReportInFlight(t *testing.T) {
 		t.Errorf("the SUCCESS was undone: %+v", got)
 	}
 	if got := b.Task(other); got.Status != api.TaskPending {
-		t.Errorf("the other: %+v", got)
+		t.Errorf("the other task: %+v", got)
 	}
 }
 
-func TestF6_SweepsAtOnceCountEachExpiryOnce(t *testing.T) {
+func TestConcurrentSweepsCountEachLeaseThatRanOutOnce(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
 		SELECT 't' || i, $1, $1, 'x', 1, 'gone', i, now() - interval '1 hour' FROM generate_series(1, 3000) i`, apptest.Phone)
@@ -220,7 +220,7 @@ func TestF6_SweepsAtOnceCountEachExpiryOnce(t *testing.T) {
 		t.Errorf("five sweeps took back %v and %d more, want 3000 in all", counts, rest)
 	}
 	if n := b.Count("SELECT count(*) FROM tasks WHERE retry_count = 1"); n != 3000 {
-		t.Errorf("%d tasks were counted once", n)
+		t.Errorf("%d tasks have one retry", n)
 	}
 }
 
@@ -245,8 +245,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// Whoever comes first wins, and the other is told: there is no task that was cancelled and sent.
-func TestCancelAgainstClaim(t *testing.T) {
+// The first of a cancellation and a claim wins, and the other learns of it: no task is both cancelled and sent.
+func TestATaskIsEitherCancelledOrClaimed(t *testing.T) {
 	b := apptest.New(t)
 	for range 30 {
 		id := b.Submit("x")
@@ -305,8 +305,8 @@ func TestTimeline(t *testing.T) {
 	b.Expect(404, "task.not_found", "GET", "/api/v1/sms/task/nothing/timeline", nil)
 }
 
-// What has no end is shown from its end.
-func TestATimelineShowsTheLatestRepetitions(t *testing.T) {
+// The number of repeats is not bounded, so the timeline shows only the latest ones.
+func TestATimelineShowsTheLatestRepeats(t *testing.T) {
 	b := apptest.New(t)
 	message := map[string]any{"phone_number": apptest.Phone, "content": "x", "dedup_key": "again"}
 	batch := map[string]any{"messages": slices.Repeat([]map[string]any{message}, 600)}
@@ -364,9 +364,9 @@ func TestListTasks(t *testing.T) {
 	}
 }
 
-// Somebody's few tasks stand among everybody's many: a list that looked for them at all of them would cost its caller nothing, and
-// everybody else much.
-func TestAListLooksAtABoundedNumberOfTasks(t *testing.T) {
+// A user's few tasks may lie among many of others. A list that read all of these would cost its caller nothing, and everybody else
+// much.
+func TestAListReadsABoundedNumberOfTasks(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	mine := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "mine"}, acme...)).TaskID
@@ -396,8 +396,8 @@ func TestAListLooksAtABoundedNumberOfTasks(t *testing.T) {
 	}
 }
 
-// F18: new tasks without end do not starve a retry; until it has waited for long, the order is the document's.
-func TestF18_ARetryThatHasWaitedForLongGoesOutAsIfNew(t *testing.T) {
+// An endless stream of new tasks does not starve a retry. Until a retry has waited for RetryMaxWait, the order is that of S0.10.
+func TestARetryThatHasWaitedLongGoesOutLikeANewTask(t *testing.T) {
 	rules := apptest.DefaultRules
 	rules.RetryMaxWait = 10 * time.Minute
 	b := apptest.NewWith(t, rules, nil)
@@ -422,8 +422,8 @@ func TestF18_ARetryThatHasWaitedForLongGoesOutAsIfNew(t *testing.T) {
 	}
 }
 
-// The same with more of each than one claim takes: no task twice, none left, never more than the limit.
-func TestF18_ManyOfEach(t *testing.T) {
+// The same with more tasks of each kind than one claim takes: no task is claimed twice, none is left, and no claim exceeds its limit.
+func TestEachOfManyNewTasksAndRetriesIsClaimedOnce(t *testing.T) {
 	rules := apptest.DefaultRules
 	rules.RetryMaxWait = 10 * time.Minute
 	b := apptest.NewWith(t, rules, nil)
@@ -450,7 +450,7 @@ func TestF18_ManyOfEach(t *testing.T) {
 	}
 }
 
-func TestF2_TheSameRetryTenTimesInSeriesIsOneAttempt(t *testing.T) {
+func TestTenReportsOfOneRetryAreOneAttempt(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("app", 1)
@@ -462,13 +462,13 @@ func TestF2_TheSameRetryTenTimesInSeriesIsOneAttempt(t *testing.T) {
 	}
 }
 
-func TestF3_TheReportThatExhaustsTheRetriesIsTakenAndLogged(t *testing.T) {
+func TestTheReportThatExhaustsTheRetriesIsAcceptedAndLogged(t *testing.T) {
 	rules := apptest.DefaultRules
 	rules.MaxRetryCount = 0
 	b := apptest.NewWith(t, rules, nil)
 	id := b.Submit("x")
 	b.Claim("app", 1)
-	for range 2 { // and its repeat
+	for range 2 { // the report and its repeat
 		b.Report(id, "app", 3, apptest.Report{"should_retry": true, "error_message": "忙"})
 	}
 	if got := b.Task(id); got.Status != api.TaskFailed || *got.Result != "超过最大重试次数: 忙" || got.RetryCount != 0 {
@@ -477,8 +477,8 @@ func TestF3_TheReportThatExhaustsTheRetriesIsTakenAndLogged(t *testing.T) {
 	b.ExpectEffects(id, "reported exhausted", "reported ignored")
 }
 
-// A lease that was taken after the sweep looked is not the one that ran out.
-func TestF4_ASweepDoesNotTakeBackAFreshLease(t *testing.T) {
+// A lease that began after the sweep's query is not the lease that ran out.
+func TestASweepDoesNotTakeBackAFreshLease(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	b.Claim("slow", 1)
@@ -493,7 +493,7 @@ func TestF4_ASweepDoesNotTakeBackAFreshLease(t *testing.T) {
 		}
 	})
 	if swept != 1 {
-		t.Fatalf("swept %d", swept)
+		t.Fatalf("took back %d", swept)
 	}
 	if len(fresh) == 0 {
 		fresh = b.ClaimIDs(1)
@@ -506,7 +506,7 @@ func TestF4_ASweepDoesNotTakeBackAFreshLease(t *testing.T) {
 	}
 }
 
-func TestF9_AnAppIDThatIsTooLongChangesNothing(t *testing.T) {
+func TestAnAppIDThatIsTooLongChangesNothing(t *testing.T) {
 	b := apptest.New(t)
 	id := b.Submit("x")
 	long := strings.Repeat("a", 51)
@@ -519,6 +519,6 @@ func TestF9_AnAppIDThatIsTooLongChangesNothing(t *testing.T) {
 		t.Errorf("%d log rows", n)
 	}
 	if got := b.Claim(long[:50], 1); len(got) != 1 {
-		t.Error("50 characters are refused")
+		t.Error("an app_id of 50 characters is refused")
 	}
 }

@@ -22,9 +22,9 @@ import (
 func TestMain(m *testing.M) { apptest.Main(m) }
 
 func newService(db *postgres.DB, rules queue.Rules) *queue.Service {
-	settings, places := setting.New(db), directory.New(db)
-	senders := sender.New(db, settings, places, sender.NewConfigs(db, &secret.Box{}))
-	return queue.New(db, template.New(db), places, senders, settings, rules, prometheus.NewRegistry())
+	settings, directories := setting.New(db), directory.New(db)
+	senders := sender.New(db, settings, directories, sender.NewConfigs(db, &secret.Box{}))
+	return queue.New(db, template.New(db), directories, senders, settings, rules, prometheus.NewRegistry())
 }
 
 func service(t *testing.T) (*queue.Service, *pgxpool.Pool) {
@@ -46,9 +46,9 @@ func exec(t *testing.T, db dbq.DBTX, sql string) {
 	}
 }
 
-// A SUCCESS whose statement began before the sweep committed, and got the row after it, settles the task: what it logs is
-// what it did.
-func TestALateSuccessThatWaitedForTheSweep(t *testing.T) {
+// A SUCCESS whose statement began before the sweep committed, and locked the row afterwards, settles the task. Its log row says what it
+// did.
+func TestALateSuccessThatWaitedForTheSweepSettlesTheTask(t *testing.T) {
 	t.Parallel()
 	s, db := service(t)
 	exec(t, db, `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)

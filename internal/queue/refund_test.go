@@ -8,7 +8,7 @@ import (
 	"lksms/internal/queue"
 )
 
-// ledger is the ledger of a sender, newest first, which must sum to its balance.
+// ledger returns the ledger of a sender, newest entry first, and checks that it sums to the balance.
 func ledger(b *apptest.Bundle, no string) []api.LedgerEntry {
 	b.T.Helper()
 	rows := apptest.Decode[api.LedgerPage](b.T, b.Expect(200, "", "GET", "/api/v1/admin/senders/"+no+"/ledger?limit=100", nil)).Items
@@ -17,12 +17,12 @@ func ledger(b *apptest.Bundle, no string) []api.LedgerEntry {
 		sum += row.Change
 	}
 	if s := b.GetSender(no); s.Balance == nil || *s.Balance != sum || rows[0].Balance != sum {
-		b.T.Errorf("the ledger sums to %d, its last balance is %d, that of the sender %v", sum, rows[0].Balance, s.Balance)
+		b.T.Errorf("the ledger sums to %d, its last balance is %d, the sender's balance %v", sum, rows[0].Balance, s.Balance)
 	}
 	return rows
 }
 
-func TestWhatIsGivenBackCostsNothing(t *testing.T) {
+func TestAReleasedLeaseCostsNothing(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 10, "limits": map[string]any{"per_day": 8, "per_month": 100}})
 	b.SubmitMany("x", 3, nil)
@@ -54,14 +54,14 @@ func TestWhatIsGivenBackCostsNothing(t *testing.T) {
 	if _, err := b.DB.Exec(t.Context(), "INSERT INTO sender_ledger (sender_id, change, balance, lease_id) SELECT sender_id, change, 0, lease_id FROM sender_ledger WHERE change > 0 AND lease_id IS NOT NULL"); err == nil {
 		t.Error("a lease can be refunded twice")
 	}
-	b.Report(leases[2].TaskID, "paid", 3, nil) // an app may have sent it
+	b.Report(leases[2].TaskID, "paid", 3, nil) // not refunded: an app may have sent the message
 	if s := b.GetSender("paid"); *s.Balance != 9 || *s.Consumed != 1 {
 		t.Errorf("after the failure: %+v", s)
 	}
 }
 
-// Segments of a window that is over are not taken from the one that is counted now.
-func TestAReleaseDoesNotTouchTheNextWindow(t *testing.T) {
+// Segments of a window that is over are not taken from the current window.
+func TestAReleaseDoesNotChangeTheNextWindow(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "limited", "limits": map[string]any{"per_hour": 5, "per_month": 100}})
 	b.SubmitMany("x", 4, nil)
@@ -80,7 +80,7 @@ func TestAReleaseDoesNotTouchTheNextWindow(t *testing.T) {
 	}
 }
 
-func TestARefusalForGoodCostsNothing(t *testing.T) {
+func TestAMessageThatIsRefusedForGoodCostsNothing(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"balance": 10})
 	p.Says(200, `{"code":"9","text":"no such number"}`)
 	b.AwaitStatus(b.Submit("x"), queue.Failed)
@@ -103,17 +103,17 @@ func TestASenderInTroubleCostsNothing(t *testing.T) {
 	p.Says(401, "")
 	b.SubmitMany("x", 20, nil)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
-	apptest.Eventually(t, "it was tried again, and given back", func() bool {
+	apptest.Eventually(t, "the breaker opened again, and all leases are released", func() bool {
 		return b.AwaitRest("pushed").Openings >= 2 && b.Count("SELECT count(*) FROM tasks WHERE status = 1") == 0
 	})
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"name": "still off"})
 	if s := b.GetSender("pushed"); *s.Balance != 10 || *s.Consumed != 0 {
-		t.Errorf("it cost %+v", s)
+		t.Errorf("the sender was charged: %+v", s)
 	}
 	ledger(b, "pushed")
 }
 
-func TestThresholdsThatChangeAreInTheLedger(t *testing.T) {
+func TestChangedThresholdsAreInTheLedger(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "paid", "balance": 10, "low_warning": 3})
 	path := "/api/v1/admin/senders/paid"
@@ -130,11 +130,11 @@ func TestThresholdsThatChangeAreInTheLedger(t *testing.T) {
 	if r := rows[1]; r.Change != 0 || *r.LowWarning != 5 || *r.LowSwitch != 1 {
 		t.Errorf("%+v", r)
 	}
-	// Thresholds alone do not keep a sender.
+	// A sender whose ledger has nothing but thresholds can be deleted.
 	b.AddSender(map[string]any{"sender_no": "gone"})
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/gone", map[string]any{"low_warning": 5})
 	b.Expect(200, "", "DELETE", "/api/v1/admin/senders/gone", nil)
 	if n := b.Count("SELECT count(*) FROM sender_ledger l WHERE NOT EXISTS (SELECT FROM senders s WHERE s.id = l.sender_id)"); n != 0 {
-		t.Errorf("%d rows are left of it", n)
+		t.Errorf("%d ledger entries of the deleted sender are left", n)
 	}
 }

@@ -20,7 +20,7 @@ func statistics(b *apptest.Bundle) api.Statistics {
 	return apptest.Decode[api.Statistics](b.T, b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil))
 }
 
-// counted is what the statistics should say, by looking at every task.
+// counted computes the statistics from all rows of tasks.
 func counted(b *apptest.Bundle) (s api.Statistics) {
 	b.T.Helper()
 	if err := b.DB.QueryRow(b.T.Context(), `SELECT count(*) FILTER (WHERE status = 0 AND retry_count = 0),
@@ -32,21 +32,21 @@ func counted(b *apptest.Bundle) (s api.Statistics) {
 	return s
 }
 
-// The oldest is the one that has been due for longest, wherever it stands in line.
-func TestTheAgeOfTheOldestWaitingTaskLooksEverywhere(t *testing.T) {
+// The oldest waiting task is the one that has been due longest, wherever it stands in the order.
+func TestTheOldestWaitingTaskIsFoundWhereverItIs(t *testing.T) {
 	for name, waiting := range map[string]string{
-		"a retry behind new ones of priority 0": `
+		"a retry behind new tasks of priority 0": `
 			('new', 1, 0, 0, 0, 0, now() - interval '1 minute'), ('old', 1, 0, 1, 1, 0, now() - interval '1 hour')`,
-		"one with a later rank": `
+		"a task with a later rank": `
 			('new', 1, 0, 0, 0, 1, now() - interval '1 minute'), ('old', 1, 0, 0, 0, 9, now() - interval '1 hour')`,
-		"one of another priority": `
+		"a task of another priority": `
 			('new', 1, 0, 0, 0, 0, now() - interval '1 minute'), ('old', 1, 5, 160, 0, 0, now() - interval '1 hour')`,
-		"one in another pool": `
+		"a task in another pool": `
 			('new', 1, 0, 0, 0, 0, now() - interval '1 minute'), ('old', 77, 0, 0, 0, 0, now() - interval '1 hour')`,
-		"one that is not queued yet, in another pool": `
+		"a task that is not queued yet, in another pool": `
 			('new', 1, 0, NULL, 0, NULL, now() - interval '1 minute'), ('later', 76, 0, NULL, 0, NULL, now() + interval '1 hour'),
 			('old', 77, 0, NULL, 0, NULL, now() - interval '1 hour')`,
-		"none that is scheduled": `
+		"no scheduled task": `
 			('later', 1, 0, NULL, 0, NULL, now() + interval '2 hours'), ('old', 1, 5, 160, 0, 0, now() - interval '1 hour')`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTheAgeOfTheOldestWaitingTaskLooksEverywhere(t *testing.T) {
 	}
 }
 
-// oldest is what /metrics tells.
+// oldest reads the age of the oldest waiting task from /metrics.
 func oldest(b *apptest.Bundle) (seconds float64) {
 	b.T.Helper()
 	match := regexp.MustCompile(`(?m)^lksms_queue_oldest_pending_seconds (.+)$`).FindStringSubmatch(b.Expect(200, "", "GET", "/metrics", nil).Raw)
@@ -82,7 +82,7 @@ func oldest(b *apptest.Bundle) (seconds float64) {
 	return seconds
 }
 
-// Whoever changes tasks, and be it by hand, the statistics are exact, folded or not.
+// The statistics are exact after any change of tasks, even by hand, and before and after folding.
 func TestS0_13_StatisticsEqualTheRows(t *testing.T) {
 	b := apptest.New(t)
 	counts := history.New(b.App.DB, prometheus.NewRegistry())
@@ -127,7 +127,7 @@ func TestS0_13_StatisticsEqualTheRows(t *testing.T) {
 		}
 	})
 	all.Wait()
-	same("work from several sides")
+	same("concurrent work")
 	fold()
 	fold()
 	same("folding")

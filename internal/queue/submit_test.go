@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestF16_TenMillionIDsAscendAndSoAreAllDifferent(t *testing.T) {
+func TestTenMillionIDsAscend(t *testing.T) {
 	t.Parallel()
 	last := ""
 	for range 10_000_000 {
@@ -20,7 +20,7 @@ func TestF16_TenMillionIDsAscendAndSoAreAllDifferent(t *testing.T) {
 	}
 }
 
-func TestF17_IDsAscendWhenTheClockIsPutBack(t *testing.T) {
+func TestIDsAscendWhenTheClockIsPutBack(t *testing.T) {
 	t.Parallel()
 	const hour = 60 * 60 * 1000
 	ids := idMaker{}

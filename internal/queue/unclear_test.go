@@ -9,7 +9,7 @@ import (
 	"lksms/internal/queue"
 )
 
-func TestASenderMayFailWhatIsUnclear(t *testing.T) {
+func TestAnUnclearAttemptFailsTheTaskIfTheSenderSaysSo(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"on_unclear": "fail", "balance": 5})
 	p.Says(200, "<html>")
 	id := b.Submit("x")
@@ -18,9 +18,9 @@ func TestASenderMayFailWhatIsUnclear(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if n := b.Count("SELECT count(*) FROM deliveries WHERE task_id = $1 AND error <> ''", id); n != 1 {
-		t.Errorf("%d rows say why", n)
+		t.Errorf("%d deliveries have a reason, want 1", n)
 	}
-	if s := b.GetSender("pushed"); s.OnUnclear != api.OnUnclearFail || *s.Consumed != 1 { // it may have gone out
+	if s := b.GetSender("pushed"); s.OnUnclear != api.OnUnclearFail || *s.Consumed != 1 { // charged, because the message may have gone out
 		t.Errorf("sender %+v", s)
 	}
 	if e := b.Explain(id); e.OnUnclear == nil || *e.OnUnclear != api.OnUnclearFail {
@@ -31,8 +31,8 @@ func TestASenderMayFailWhatIsUnclear(t *testing.T) {
 	}
 }
 
-// Also of a lease that ran out nobody knows whether its message went out.
-func TestALeaseThatRanOutMayBeTheLast(t *testing.T) {
+// After a lease has run out, nobody knows either whether the message went out.
+func TestAnExpiredLeaseFailsTheTaskIfTheSenderSaysSo(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "once", "on_unclear": "fail"})
 	b.AddSender(map[string]any{"sender_no": "again"})
@@ -47,7 +47,7 @@ func TestALeaseThatRanOutMayBeTheLast(t *testing.T) {
 	}
 	b.ExpireLeases()
 	if n := b.Recover(); n != 2 {
-		t.Errorf("%d leases ran out", n)
+		t.Errorf("took back %d leases, want 2", n)
 	}
 	b.ExpectEffects(last, "recovered unclear")
 	b.ExpectEffects(next, "recovered retry")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// simulate lets routes claim in an order, up to limit tasks at a time, and gives who took each of n tasks.
+// simulate lets routes claim in the order of next, up to limit tasks at a time, and returns the route that got each of n tasks.
 func simulate(weights []int64, limit int64, n int, next func(step int) int) []int {
 	served := make([]float64, len(weights))
 	var took []int
@@ -29,7 +29,7 @@ func simulate(weights []int64, limit int64, n int, next func(step int) int) []in
 	return took
 }
 
-// worst is how far the share of any route is from its weight over any 500 tasks in a row, in points.
+// worst is the largest distance of a route's share from its weight over any 500 tasks in a row, in percentage points.
 func worst(took []int, weights []int64) float64 {
 	const window = 500
 	var sum int64
@@ -83,13 +83,13 @@ func TestShare(t *testing.T) {
 		"as far ahead as it may be":     {s{8, 1}, []s{{0, 1}}, 0, 8},
 		"behind":                        {s{0, 1}, []s{{8, 1}}, 16, 0},
 		"a weight too small for a part": {s{5, 1}, []s{{5, 10000}}, 1, 5},
-		"the other is too light to take its part": {s{5, 10000}, []s{{5, 1}}, 15, 5},
-		"was away":                   {s{10, 1}, []s{{500, 1}, {505, 1}}, 5, 500},
-		"the others were away":       {s{500, 1}, []s{{10, 1}, {20, 1}}, 5, 500},
-		"one of the others was away": {s{500, 1}, []s{{10, 1}, {498, 1}}, 3, 500},
-		"both were away":             {s{10, 1}, []s{{500, 1}, {0, 1}}, 5, 500},
-		"many":                       {s{3, 1}, make([]s, 999), 0, 3},
-		"many, and even":             {s{0, 1}, make([]s, 999), 3, 0},
+		"the rival is too light to take its part": {s{5, 10000}, []s{{5, 1}}, 15, 5},
+		"this route was idle":                     {s{10, 1}, []s{{500, 1}, {505, 1}}, 5, 500},
+		"the rivals were idle":                    {s{500, 1}, []s{{10, 1}, {20, 1}}, 5, 500},
+		"one rival was idle":                      {s{500, 1}, []s{{10, 1}, {498, 1}}, 3, 500},
+		"this route and one rival were idle":      {s{10, 1}, []s{{500, 1}, {0, 1}}, 5, 500},
+		"many rivals":                             {s{3, 1}, make([]s, 999), 0, 3},
+		"many rivals, all even":                   {s{0, 1}, make([]s, 999), 3, 0},
 	} {
 		for i := range c.rivals {
 			c.rivals[i].Weight = max(1, c.rivals[i].Weight)
@@ -100,8 +100,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// Whatever the routes were served before, some route may always take a task, and no more than twice its part of the lead.
-func TestShareStopsNobodyForEver(t *testing.T) {
+// For any state of the routes, at least one route may take a task, and no route may take more than twice its part of the lead.
+func TestSomeRouteMayAlwaysTakeATask(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 100_000 {
@@ -120,7 +120,7 @@ func TestShareStopsNobodyForEver(t *testing.T) {
 			}
 		}
 		if total == 0 {
-			t.Fatal(fmt.Sprint("nobody may take anything of ", all))
+			t.Fatal(fmt.Sprint("no route may take a task: ", all))
 		}
 	}
 }

@@ -13,12 +13,12 @@ import (
 
 func newLine() *Line {
 	l := New(nil, func(context.Context, ...string) error { return nil })
-	l.polling = true // nobody polls but the test
+	l.polling = true // only the test polls
 	return l
 }
 
-// stand makes a place of a sender that waits for pools.
-func (l *Line) stand(appID string, s sender.Usage, pools ...int64) *Waiter {
+// joinAs lets a sender with this standing wait for pools.
+func (l *Line) joinAs(appID string, s sender.Usage, pools ...int64) *Waiter {
 	p := l.Join(appID)
 	l.Learn(map[string]sender.Usage{appID: s}, nil)
 	sorts := map[int64]float64{}
@@ -29,8 +29,8 @@ func (l *Line) stand(appID string, s sender.Usage, pools ...int64) *Waiter {
 	return p
 }
 
-// hears runs a poll that finds work in pools, and returns what it asked.
-func (l *Line) hears(found ...int64) (asked Question) {
+// pollFinding runs a poll that finds work in pools, and returns what the poll asked for.
+func (l *Line) pollFinding(found ...int64) (asked Question) {
 	l.poll = func(_ context.Context, w Question) (Finding, error) {
 		asked = w
 		return Finding{Pools: found, All: w.Walk && w.After == 0}, nil
@@ -39,9 +39,9 @@ func (l *Line) hears(found ...int64) (asked Question) {
 	return asked
 }
 
-// woken gives those of places that have been woken, and takes their wake-ups.
-func woken(places ...*Waiter) (names []string, by WakeUp) {
-	for _, p := range places {
+// woken returns the senders among waiters that were woken, and the last of their wake-ups. It takes the wake-ups.
+func woken(waiters ...*Waiter) (names []string, by WakeUp) {
+	for _, p := range waiters {
 		select {
 		case by = <-p.woken:
 			names = append(names, p.appID)
@@ -59,39 +59,39 @@ func TestAPoolIsQuietWhenAPollFoundNothingAndNothingCameSince(t *testing.T) {
 		act   func(l *Line)
 		quiet bool
 	}{
-		{"nobody has asked", func(*Line) {}, false},
-		{"the poll found nothing", func(l *Line) { l.hears() }, true},
-		{"the poll found something", func(l *Line) { l.hears(pool) }, false},
-		{"it found something elsewhere", func(l *Line) { l.hears(other) }, true},
-		{"something came before the poll", func(l *Line) { l.Wake(pool, 1); l.hears() }, true},
-		{"something came after it", func(l *Line) { l.hears(); l.Wake(pool, 1) }, false},
-		{"something came while it was under way", func(l *Line) {
+		{"no poll so far", func(*Line) {}, false},
+		{"the poll found nothing", func(l *Line) { l.pollFinding() }, true},
+		{"the poll found work", func(l *Line) { l.pollFinding(pool) }, false},
+		{"the poll found work in another pool", func(l *Line) { l.pollFinding(other) }, true},
+		{"work came before the poll", func(l *Line) { l.Wake(pool, 1); l.pollFinding() }, true},
+		{"work came after the poll", func(l *Line) { l.pollFinding(); l.Wake(pool, 1) }, false},
+		{"work came during the poll", func(l *Line) {
 			l.poll = func(context.Context, Question) (Finding, error) { l.Wake(pool, 1); return Finding{}, nil }
 			l.pollOnce()
 		}, false},
-		{"the poll was long ago", func(l *Line) { l.hears(); l.polledAt = time.Now().Add(-time.Second) }, false},
+		{"the poll was long ago", func(l *Line) { l.pollFinding(); l.polledAt = time.Now().Add(-time.Second) }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			l := newLine()
-			l.stand("app", sender.Usage{}, pool, other)
-			l.stand("another", sender.Usage{}, pool, other)
+			l.joinAs("app", sender.Usage{}, pool, other)
+			l.joinAs("another", sender.Usage{}, pool, other)
 			c.act(l)
 			if got := l.IsQuiet(map[int64]float64{pool: 0}); got != c.quiet {
 				t.Errorf("quiet: %t", got)
 			}
 			if l.IsQuiet(map[int64]float64{unasked: 0}) {
-				t.Error("a pool that nobody looked into is quiet")
+				t.Error("a pool that no poll asked for is quiet")
 			}
 		})
 	}
 }
 
-func TestWhoShouldHaveItIsServedFirst(t *testing.T) {
+func TestSendersAreWokenInTheOrderOfTheirStandings(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
-	var places []*Waiter
+	var waiters []*Waiter
 	for _, c := range []struct {
 		name string
 		sender.Usage
@@ -104,14 +104,14 @@ func TestWhoShouldHaveItIsServedFirst(t *testing.T) {
 		{"used app", sender.Usage{Today: 3}},
 		{"second app", sender.Usage{}},
 	} {
-		places = append(places, l.stand(c.name, c.Usage, pool))
+		waiters = append(waiters, l.joinAs(c.name, c.Usage, pool))
 	}
 	unknown := l.Join("unknown")
 	l.Narrow(unknown, map[int64]float64{pool: 0})
 	var order []string
-	for len(order) < len(places) {
+	for len(order) < len(waiters) {
 		l.Wake(pool, 1)
-		names, _ := woken(places...)
+		names, _ := woken(waiters...)
 		if len(names) == 0 {
 			break
 		}
@@ -123,164 +123,164 @@ func TestWhoShouldHaveItIsServedFirst(t *testing.T) {
 	}
 }
 
-func TestWhatASenderWasGivenCounts(t *testing.T) {
+func TestTasksThatASenderTookCountAtOnce(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
-	l.stand("a", sender.Usage{}, pool)
-	b := l.stand("b", sender.Usage{}, pool)
+	l.joinAs("a", sender.Usage{}, pool)
+	b := l.joinAs("b", sender.Usage{}, pool)
 	before := l.Given([]string{"a"})
 	l.Took("a", 3)
-	l.Learn(map[string]sender.Usage{"a": {Today: 10}}, before) // read meanwhile
+	l.Learn(map[string]sender.Usage{"a": {Today: 10}}, before) // read from the database before a took the tasks
 	if got := l.usages["a"].Today; got != 13 {
-		t.Errorf("a was given %d", got)
+		t.Errorf("a has %d tasks today, want 13", got)
 	}
 	l.Wake(pool, 1)
 	if names, _ := woken(b); len(names) != 1 {
-		t.Error("the least used was not woken")
+		t.Error("the least used sender was not woken")
 	}
 }
 
-func TestAWakeUpThatGaveNothingGoesToTheNext(t *testing.T) {
+func TestAWakeUpInVainGoesToTheNextSender(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
-	var places []*Waiter
+	var waiters []*Waiter
 	for i := range 2 * wokenMost {
-		places = append(places, l.stand(string(rune('a'+i)), sender.Usage{Sort: float64(-i)}, pool))
+		waiters = append(waiters, l.joinAs(string(rune('a'+i)), sender.Usage{Sort: float64(-i)}, pool))
 	}
 	tries := func() (names []string) {
 		for {
-			got, by := woken(places...)
+			got, by := woken(waiters...)
 			if len(got) == 0 {
 				return names
 			}
 			names = append(names, got...)
-			i := slices.IndexFunc(places, func(p *Waiter) bool { return p.appID == got[0] })
-			places[i] = l.stand(got[0], places[i].usage.Usage, pool)
+			i := slices.IndexFunc(waiters, func(p *Waiter) bool { return p.appID == got[0] })
+			waiters[i] = l.joinAs(got[0], waiters[i].usage.Usage, pool)
 			l.Settle(got[0], by, false)
 		}
 	}
 	l.Wake(pool, 1)
 	if got := tries(); !slices.Equal(got, []string{"a", "b", "c", "d", "e", "f", "g", "h"}) {
-		t.Errorf("first %v", got)
+		t.Errorf("after a new task: %v", got)
 	}
-	l.Wake(pool, 1) // what is new may be for those that got nothing of what was there
+	l.Wake(pool, 1) // a second new task may suit senders that got nothing of the first
 	if got := tries(); len(got) == 0 || got[0] != "a" {
-		t.Errorf("of what is new %v", got)
+		t.Errorf("after a second new task: %v", got)
 	}
-	l.hears(pool)
+	l.pollFinding(pool)
 	if got := tries(); !slices.Equal(got, []string{"p"}) {
-		t.Errorf("then %v", got)
+		t.Errorf("after a poll: %v", got)
 	}
-	l.hears(pool) // all have been tried
+	l.pollFinding(pool) // every sender has been tried
 	if got := tries(); len(got) != wokenMost || got[0] != "a" {
-		t.Errorf("after that %v", got)
+		t.Errorf("after a poll, with every sender tried: %v", got)
 	}
-	// Something keeps them from it: even what is new is for others first.
-	last := l.stand("q", sender.Usage{Sort: -100}, pool)
-	l.hears(pool)
+	// Senders that twice got nothing are kept from the pool by something. Other senders come first, even for new tasks.
+	last := l.joinAs("q", sender.Usage{Sort: -100}, pool)
+	l.pollFinding(pool)
 	tries()
-	l.hears(pool)
+	l.pollFinding(pool)
 	if got, by := woken(last); len(got) != 1 {
-		t.Error("one that has not been tried was not woken")
+		t.Error("a sender that has not been tried was not woken")
 	} else {
-		last = l.stand("q", sender.Usage{Sort: -100}, pool)
+		last = l.joinAs("q", sender.Usage{Sort: -100}, pool)
 		l.Settle("q", by, true)
 	}
 	l.Wake(pool, 1)
 	if got, by := woken(last); len(got) != 1 {
-		t.Error("it was not woken again")
+		t.Error("the sender that got a task was not woken again")
 	} else {
 		l.Settle("q", by, true)
 	}
-	l.hears() // nothing is left
+	l.pollFinding() // the pool is empty
 	l.Wake(pool, 1)
-	got, by := woken(places...)
+	got, by := woken(waiters...)
 	if !slices.Equal(got, []string{"a"}) {
-		t.Errorf("afterwards %v", got)
+		t.Errorf("after the pool was empty: %v", got)
 	}
 	l.Settle("a", by, true)
-	l.hears()
+	l.pollFinding()
 	if len(l.tries) != 0 {
-		t.Errorf("it remembers %v", l.tries)
+		t.Errorf("tries of empty pools are kept: %v", l.tries)
 	}
 }
 
-// Work that somebody is about to take is not offered to the next by a poll that sees it still there.
-func TestAPollLeavesWorkToWhoWasWokenForIt(t *testing.T) {
+// A poll that still sees a task does not offer it to a second sender while the first is about to claim it.
+func TestAPollLeavesATaskToTheSenderThatWasWokenForIt(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
-	a, b := l.stand("a", sender.Usage{}, pool), l.stand("b", sender.Usage{}, pool)
+	a, b := l.joinAs("a", sender.Usage{}, pool), l.joinAs("b", sender.Usage{}, pool)
 	l.Wake(pool, 1)
-	l.hears(pool)
+	l.pollFinding(pool)
 	names, by := woken(a, b)
 	if !slices.Equal(names, []string{"a"}) {
 		t.Errorf("woken %v", names)
 	}
 	l.Settle("a", by, true)
-	l.hears(pool)
+	l.pollFinding(pool)
 	if names, _ := woken(b); len(names) != 1 {
-		t.Error("what is left wakes nobody")
+		t.Error("a task that is left wakes no sender")
 	}
 }
 
-func TestAPollAsksForThePoolsThatSomebodyWaitsFor(t *testing.T) {
+func TestAPollAsksForThePoolsThatSendersWaitFor(t *testing.T) {
 	t.Parallel()
 	l := newLine()
-	l.stand("a", sender.Usage{}, 1, 2)
-	l.stand("b", sender.Usage{}, 2, 3)
-	asked := l.hears()
+	l.joinAs("a", sender.Usage{}, 1, 2)
+	l.joinAs("b", sender.Usage{}, 2, 3)
+	asked := l.pollFinding()
 	slices.Sort(asked.Pools)
 	if !slices.Equal(asked.Pools, []int64{1, 2, 3}) || asked.Walk {
 		t.Errorf("asked %+v", asked)
 	}
-	// One that waits for many has the walk find them; those that wait for few are not kept waiting by it.
+	// The walk finds the pools of a sender that waits for many. Pools of other senders are still asked for one by one.
 	var many []int64
 	for pool := range int64(10_000) {
 		many = append(many, pool)
 	}
-	wide := l.stand("wide", sender.Usage{}, many...)
-	if asked = l.hears(); len(asked.Pools) != 3 || !asked.Walk {
+	wide := l.joinAs("wide", sender.Usage{}, many...)
+	if asked = l.pollFinding(); len(asked.Pools) != 3 || !asked.Walk {
 		t.Errorf("asked %d pools, walk %t", len(asked.Pools), asked.Walk)
 	}
 	if !l.IsQuiet(map[int64]float64{7777: 0}) {
-		t.Error("a walk that came to the end did not look into all")
+		t.Error("a walk that reached the end does not count for all pools")
 	}
-	// A walk that found as much as it may goes on where it ended.
+	// A walk that found as much as it may goes on from there at the next poll.
 	l.poll = func(context.Context, Question) (Finding, error) {
 		return Finding{Pools: []int64{4000}, Next: 4000}, nil
 	}
 	l.pollOnce()
 	if names, _ := woken(wide); len(names) != 1 {
-		t.Error("it was not woken")
+		t.Error("the wide sender was not woken")
 	}
-	l.stand("wide", sender.Usage{}, many...)
-	if asked = l.hears(); asked.After != 4000 || l.IsQuiet(map[int64]float64{7777: 0}) {
+	l.joinAs("wide", sender.Usage{}, many...)
+	if asked = l.pollFinding(); asked.After != 4000 || l.IsQuiet(map[int64]float64{7777: 0}) {
 		t.Errorf("the next walk begins after %d", asked.After)
 	}
-	// However many wait for a few each, a poll looks into a bounded number of pools one by one.
+	// The number of pools that a poll asks for one by one is bounded, however many senders wait for a few pools each.
 	for i := range int64(3000) {
-		l.stand(string(rune('a'+i)), sender.Usage{}, 20_000+2*i, 20_001+2*i)
+		l.joinAs(string(rune('a'+i)), sender.Usage{}, 20_000+2*i, 20_001+2*i)
 	}
-	if asked = l.hears(); len(asked.Pools) > probedMost+fewMost || !asked.Walk {
+	if asked = l.pollFinding(); len(asked.Pools) > probedMost+fewMost || !asked.Walk {
 		t.Errorf("asked %d pools, walk %t", len(asked.Pools), asked.Walk)
 	}
 	if waits := maps.Keys(l.usages); len(slices.Collect(waits)) < 3000 {
-		t.Error("somebody is not in line")
+		t.Error("fewer than 3000 senders wait")
 	}
 }
 
-func TestAChangeIsToldAlsoByAPollThatFails(t *testing.T) {
+func TestAPollThatFailsStillAnnouncesAChange(t *testing.T) {
 	t.Parallel()
 	l := newLine()
-	p := l.stand("app", sender.Usage{}, 1)
+	p := l.joinAs("app", sender.Usage{}, 1)
 	l.poll = func(context.Context, Question) (Finding, error) { return Finding{IsChanged: true}, errors.New("away") }
 	l.pollOnce()
 	select {
 	case <-p.changed:
 	default:
-		t.Error("whoever waits has not heard of it")
+		t.Error("the waiting sender did not hear of the change")
 	}
 }
