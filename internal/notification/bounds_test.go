@@ -13,7 +13,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-// incompressible is text of so many bytes that PostgreSQL cannot store in less.
+// incompressible returns a text of so many bytes that PostgreSQL cannot compress.
 func incompressible(bytes int) string {
 	var text strings.Builder
 	for text.Len() < bytes {
@@ -22,7 +22,7 @@ func incompressible(bytes int) string {
 	return text.String()[:bytes]
 }
 
-// longIDs are user ids as long as they may be.
+// longIDs returns n user ids of the largest allowed length.
 func longIDs(n int) []string {
 	ids := make([]string, n)
 	for i := range ids {
@@ -31,12 +31,12 @@ func longIDs(n int) []string {
 	return ids
 }
 
-// fullPayload takes as many bytes as a payload may.
+// fullPayload returns a payload of the largest allowed size.
 func fullPayload() map[string]any {
 	return map[string]any{"taskName": "x", "a": incompressible(16<<10 - len(`{"a":"","taskName":"x"}`))}
 }
 
-// stored is how many bytes all tables and indexes take.
+// stored returns the size of all tables and indexes in bytes.
 func stored(b *apptest.Bundle) int {
 	b.T.Helper()
 	return apptest.Scan[int](b, `SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace`)
@@ -68,13 +68,13 @@ func TestAnObjectThatIsTooLongIsRefusedAndNothingIsStored(t *testing.T) {
 	} {
 		longest := `{"a": "` + strings.Repeat("x", 16<<10-len(`{"a":""}`)) + `" ` + strings.Repeat(" ", 5000) + `}`
 		for name, object := range map[string]string{
-			"a long text":                strings.Replace(longest, "x", "xx", 1),
-			"many members":               `{"a":[` + strings.Repeat(`12345,`, 3000) + `1]}`,
-			"numbers that are long once": `{"a":[` + strings.Repeat(`1e99,`, 200) + `1e-99]}`,
+			"a long text":                       strings.Replace(longest, "x", "xx", 1),
+			"many members":                      `{"a":[` + strings.Repeat(`12345,`, 3000) + `1]}`,
+			"numbers that are long when stored": `{"a":[` + strings.Repeat(`1e99,`, 200) + `1e-99]}`,
 		} {
 			a := b.Expect(422, "request.invalid", o.method, o.path, fmt.Sprintf(o.body, object))
 			if a.Fields() != o.field || !strings.Contains(a.Raw, "16384") {
-				t.Errorf("%s in %s: %s", name, o.path, a.Raw)
+				t.Errorf("%s for %s: %s", name, o.path, a.Raw)
 			}
 		}
 		if n := b.Count("SELECT (SELECT count(*) FROM notifications) + (SELECT count(*) FROM renderings) + (SELECT count(*) FROM senders) - 1"); n != 0 {
@@ -86,9 +86,9 @@ func TestAnObjectThatIsTooLongIsRefusedAndNothingIsStored(t *testing.T) {
 	}
 }
 
-// The largest body that the contract allows, and the smallest that makes the most rows: what is stored and answered is a few times as
-// much as the body, or a few kB for each row.
-func TestAnEventIsStoredOnceWhateverItMakes(t *testing.T) {
+// The test sends the largest body that the contract allows, and the smallest bodies that make the most rows. The server may store and
+// answer a few times the size of the body, or a few kB for each row.
+func TestAnEventIsStoredOnceForAllItsNotifications(t *testing.T) {
 	b := apptest.New(t)
 	orbits := make([]any, 200)
 	for i := range orbits {
@@ -102,10 +102,10 @@ func TestAnEventIsStoredOnceWhateverItMakes(t *testing.T) {
 	for name, c := range map[string]struct {
 		people, channels, orbits, made int
 	}{
-		"most people":      {5000, 2, 1, 10},
-		"most orbits":      {50, 1, 200, 1000},
-		"most channels":    {50, 10, 20, 1000},
-		"one orbit anyway": {5000, 10, 1, 50},
+		"most people":              {5000, 2, 1, 10},
+		"most orbits":              {50, 1, 200, 1000},
+		"most channels":            {50, 10, 20, 1000},
+		"most people and channels": {5000, 10, 1, 50},
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := map[string]any{
@@ -116,15 +116,15 @@ func TestAnEventIsStoredOnceWhateverItMakes(t *testing.T) {
 			before := stored(b)
 			a := b.Expect(200, "", "POST", "/api/v1/notifications/events", sent)
 			if made := apptest.Decode[api.NotificationsMade](t, a).Items; len(made) != c.made {
-				t.Errorf("%d made", len(made))
+				t.Errorf("%d notifications, want %d", len(made), c.made)
 			}
 			if most := 2*len(sent) + 200*c.made; len(a.Raw) > most {
 				t.Errorf("a body of %d bytes is answered with %d", len(sent), len(a.Raw))
 			}
 			if grown, most := stored(b)-before, 6*len(sent)+1000*c.made+200_000; grown > most {
-				t.Errorf("a body of %d bytes stored %d, at most %d are good", len(sent), grown, most)
+				t.Errorf("a body of %d bytes stored %d bytes, want at most %d", len(sent), grown, most)
 			}
-			// Told again it stores nothing.
+			// A repeat stores nothing.
 			before = stored(b)
 			for range 10 {
 				b.Expect(200, "", "POST", "/api/v1/notifications/events", sent)
@@ -143,7 +143,7 @@ func TestAnEventIsStoredOnceWhateverItMakes(t *testing.T) {
 	}
 }
 
-func TestListsLeaveOutWhatNotificationsSayAndToWhom(t *testing.T) {
+func TestListsLeaveOutPayloadsAndRecipients(t *testing.T) {
 	b := apptest.New(t)
 	people, payload := longIDs(5000), fullPayload()
 	var last int64
@@ -155,24 +155,24 @@ func TestListsLeaveOutWhatNotificationsSayAndToWhom(t *testing.T) {
 		before := stored(b)
 		made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", sent))
 		if grown := stored(b) - before; grown > 6*len(sent)+200_000 {
-			t.Errorf("a body of %d bytes stored %d", len(sent), grown)
+			t.Errorf("a body of %d bytes stored %d bytes", len(sent), grown)
 		}
 		last = made.Items[2].NotificationID
 	}
 	if list := b.Expect(200, "", "GET", "/api/v1/notifications?limit=100", nil); len(list.Raw) > 10_000 {
-		t.Errorf("the list of 9 takes %d bytes", len(list.Raw))
+		t.Errorf("the list of 9 notifications has %d bytes", len(list.Raw))
 	}
 	n := b.Notification(last)
 	if !slices.Equal(n.UserIds, people) || n.Payload["a"] != payload["a"] {
-		t.Error("one alone says something else than was sent")
+		t.Error("a single notification differs from what was submitted")
 	}
 	found := apptest.Decode[api.NotificationPage](t, b.Expect(200, "", "GET", "/api/v1/notifications?limit=100&user_id="+people[7], nil))
 	if len(found.Items) != 9 {
-		t.Errorf("%d of 9 are found by a person", len(found.Items))
+		t.Errorf("a person's id finds %d of 9 notifications", len(found.Items))
 	}
 }
 
-func TestAnAnswerNamesAHundredPeopleWhoCannotBeReached(t *testing.T) {
+func TestAnAnswerNamesAtMostAHundredPeopleWithoutAnAddress(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{
 		"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk", "email"}, "user_ids": longIDs(150), "payload": map[string]any{"taskName": "x"},
@@ -185,9 +185,9 @@ func TestAnAnswerNamesAHundredPeopleWhoCannotBeReached(t *testing.T) {
 			failed += len(item.Failed)
 		}
 		if failed != 100 || made.MoreFailed == nil || !*made.MoreFailed || len(a.Raw) > 20_000 {
-			t.Errorf("%d failed, more: %v, %d bytes", failed, made.MoreFailed, len(a.Raw))
+			t.Errorf("%d people failed, more_failed %v, answer of %d bytes", failed, made.MoreFailed, len(a.Raw))
 		}
-		body["user_ids"] = []string{"u"} // the second is the first
+		body["user_ids"] = []string{"u"} // the second request repeats the first by its dedup key
 	}
 	body["dedup_key"], body["user_ids"] = "few", []string{"u"}
 	if made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", body)); made.MoreFailed != nil || len(made.Items[0].Failed) != 1 {
@@ -195,8 +195,8 @@ func TestAnAnswerNamesAHundredPeopleWhoCannotBeReached(t *testing.T) {
 	}
 }
 
-// The largest body of operations whose rows are what was sent.
-func TestTheLargestBodyIsAnsweredAndStoredInAFewTimesItsSize(t *testing.T) {
+// For each operation that stores its body, the test sends the largest body that the contract allows.
+func TestTheLargestBodyStoresAFewTimesItsSize(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	var countries, companies []string
 	for i := range 300 {
@@ -241,7 +241,7 @@ func TestTheLargestBodyIsAnsweredAndStoredInAFewTimesItsSize(t *testing.T) {
 			t.Errorf("%s: a body of %d bytes is answered with %d", c.path, len(sent), len(a.Raw))
 		}
 		if grown, most := stored(b)-before, 6*len(sent)+200_000; grown > most {
-			t.Errorf("%s: a body of %d bytes stored %d, at most %d are good", c.path, len(sent), grown, most)
+			t.Errorf("%s: a body of %d bytes stored %d bytes, want at most %d", c.path, len(sent), grown, most)
 		}
 	}
 }

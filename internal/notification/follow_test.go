@@ -11,7 +11,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-// createNotification asks for a notification of business type 3 to u1 and u2 and gives what became of it.
+// createNotification submits a notification of business type 3 to u1 and u2, and returns its part of the answer.
 func createNotification(b *apptest.Bundle, more map[string]any) api.NotificationMade {
 	b.T.Helper()
 	body := map[string]any{"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"u1", "u2"}}
@@ -30,17 +30,17 @@ func setStatus(b *apptest.Bundle, status int, bizID int, expected ...int) int {
 	return apptest.Decode[api.Changed](b.T, b.Expect(200, "", "POST", "/api/v1/notifications/status", body)).Changed
 }
 
-func TestTheAnswerSaysWhoCannotBeReachedAndWhy(t *testing.T) {
+func TestTheAnswerSaysWhichPeopleCannotBeReachedAndWhy(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	made := createNotification(b, map[string]any{"user_ids": []string{"u1", "stranger"}})
 	if len(made.Failed) != 1 || made.Failed[0].UserID != "stranger" || !strings.Contains(made.Failed[0].Reason, "没有地址") || made.Remark != nil {
 		t.Errorf("%+v", made)
 	}
-	untold := createNotification(b, map[string]any{"payload": map[string]any{}})
-	if untold.Status != api.NotificationFailed || untold.Remark == nil || !strings.Contains(*untold.Remark, "taskName") {
-		t.Errorf("%+v", untold)
+	unrendered := createNotification(b, map[string]any{"payload": map[string]any{}})
+	if unrendered.Status != api.NotificationFailed || unrendered.Remark == nil || !strings.Contains(*unrendered.Remark, "taskName") {
+		t.Errorf("%+v", unrendered)
 	}
-	n := b.Notification(untold.NotificationID)
+	n := b.Notification(unrendered.NotificationID)
 	if r := recipientOf(t, n, "u2"); r.Status != api.RecipientFailed || !strings.Contains(*r.LastError, "taskName") || r.TaskID != "" {
 		t.Errorf("%+v", r)
 	}
@@ -51,13 +51,13 @@ func TestTheAnswerSaysWhoCannotBeReachedAndWhy(t *testing.T) {
 	metrics := b.Call("GET", "/metrics", nil).Raw
 	for _, line := range []string{`lksms_notifications_failed_total{reason="parameters"} 1`, `lksms_notification_people_failed_total{reason="no_address"} 1`} {
 		if !strings.Contains(metrics, line) {
-			t.Errorf("no %s", line)
+			t.Errorf("/metrics has no %s", line)
 		}
 	}
 }
 
-// The codes of people are those of notifications; what a provider refuses is counted too.
-func TestPeopleHaveTheCodesOfNotifications(t *testing.T) {
+// A person has the same status codes as a notification. /metrics counts people whom the provider refused.
+func TestPeopleHaveTheStatusesOfNotifications(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	p.Says(200, `{"errcode":33012,"errmsg":"no such user"}`)
 	id := createNotification(b, map[string]any{"user_ids": []string{"u1"}}).NotificationID
@@ -65,7 +65,7 @@ func TestPeopleHaveTheCodesOfNotifications(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if !strings.Contains(b.Call("GET", "/metrics", nil).Raw, `lksms_notification_people_failed_total{reason="sending"} 1`) {
-		t.Error("the metric does not count it")
+		t.Error("/metrics does not count the refused person")
 	}
 	p.Says(200, `{"errcode":0,"msgid":"m"}`)
 	id = createNotification(b, map[string]any{"user_ids": []string{"u1"}}).NotificationID
@@ -82,7 +82,7 @@ func TestPeopleHaveTheCodesOfNotifications(t *testing.T) {
 	}
 }
 
-func TestNotificationsAreListedByStateAndPerson(t *testing.T) {
+func TestNotificationsAreListedByStatusAndPerson(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	var failed []int64
 	for i := range 3 {
@@ -109,18 +109,18 @@ func TestNotificationsAreListedByStateAndPerson(t *testing.T) {
 		}
 	}
 	if got := list("status=1"); len(got) != 0 {
-		t.Errorf("%v", got)
+		t.Errorf("status=1: %v, want none", got)
 	}
-	// The next page looks at the notifications that this page left out.
+	// One page reads a bounded number of notifications. The next page continues where this page stopped.
 	b.Exec(`INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, announcement_id, ended_as, submitted_by)
 		SELECT company_id, channel_id, 3, 99, announcement_id, 3, 'x' FROM notifications n, generate_series(1, 2500) WHERE n.id = $1`, failed[0])
 	if got := list("status=2"); !slices.Equal(got, failed) {
-		t.Errorf("behind many: %v, want %v", got, failed)
+		t.Errorf("behind 2500 cancelled ones: %v, want %v", got, failed)
 	}
 	b.Expect(422, "request.invalid", "GET", "/api/v1/notifications?status=9", nil)
 }
 
-func TestTheNextTryOfARetryIsShown(t *testing.T) {
+func TestANotificationShowsWhenItsRetryIsDue(t *testing.T) {
 	b, p := apptest.NewNotifyingEvery(t, 0, 30)
 	p.Says(500, "")
 	id := createNotification(b, nil).NotificationID
@@ -138,7 +138,7 @@ func TestAnEmptyDedupKeyIsNone(t *testing.T) {
 	}
 }
 
-func TestANodeCanBeRemindedOfDirectly(t *testing.T) {
+func TestATimeoutReminderCanBeCreatedWithoutAnEvent(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	node := func(more map[string]any) map[string]any {
 		body := map[string]any{
@@ -151,21 +151,21 @@ func TestANodeCanBeRemindedOfDirectly(t *testing.T) {
 		return body
 	}
 	id := createNotification(b, node(nil)).NotificationID
-	apptest.Eventually(t, "it is told", func() bool { return b.Notification(id).Succeeded == 1 })
+	apptest.Eventually(t, "u1 is notified", func() bool { return b.Notification(id).Succeeded == 1 })
 	if n := b.Notification(id); n.Status != api.NotificationWaiting || *n.RepeatMinutes != 30 {
 		t.Errorf("%+v", n)
 	}
-	if _, _, params := told(t, p.Seen()[0]); params["overtime"] != 30.0 || params["maxDuration"] != 90.0 {
-		t.Errorf("told %v", params)
+	if _, _, params := dingTalkCall(t, p.Seen()[0]); params["overtime"] != 30.0 || params["maxDuration"] != 90.0 {
+		t.Errorf("notified with %v", params)
 	}
 	later := b.Notification(createNotification(b, node(map[string]any{"biz_id": 1, "started_at": time.Now()})).NotificationID)
 	if until := time.Until(*later.NextRunTime); until < 50*time.Minute || until > time.Hour {
-		t.Errorf("told in %v", until)
+		t.Errorf("notified in %v", until)
 	}
 	for _, wrong := range []any{"soon", -1, 1_000_000} {
 		body := node(map[string]any{"channels": []string{"dingtalk"}, "payload": map[string]any{"timeoutRemind": wrong}})
 		if a := b.Expect(422, "request.invalid", "POST", "/api/v1/notifications", body); a.Fields() != "payload.timeoutRemind" {
-			t.Errorf("%v names %s", wrong, a.Fields())
+			t.Errorf("%v: wrong fields %s", wrong, a.Fields())
 		}
 	}
 }
@@ -191,7 +191,7 @@ func TestS1_6_AnyStatusCanBeSetFromAnyOther(t *testing.T) {
 			t.Errorf("%+v: %+v", step, n)
 		}
 	}
-	// Setting the notification to waiting tells the people that were not reached.
+	// When the notification is set to waiting, the people that were not reached are notified.
 	b.PutContacts(map[string]any{"user_id": "u2", "dingtalk_name": "ding-u2"})
 	if got := setStatus(b, 0, 1, 3); got != 1 || setStatus(b, 0, 1, 0) != 0 {
 		t.Errorf("changed %d", got)
@@ -199,20 +199,20 @@ func TestS1_6_AnyStatusCanBeSetFromAnyOther(t *testing.T) {
 	runNotifications(b)
 	b.AwaitNotification(id, api.NotificationSuccess)
 	calls := p.Seen()
-	if users, _, _ := told(t, calls[len(calls)-1]); len(calls) != 2 || !slices.Equal(users, []string{"ding-u2"}) {
-		t.Errorf("told %v", calls)
+	if users, _, _ := dingTalkCall(t, calls[len(calls)-1]); len(calls) != 2 || !slices.Equal(users, []string{"ding-u2"}) {
+		t.Errorf("provider got %v", calls)
 	}
 }
 
 func TestANotificationExpires(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	soon := time.Now().Add(time.Hour)
-	for field, body := range map[string]map[string]any{
-		"past": {"expires_at": time.Now().Add(-time.Minute)}, "first": {"expires_at": soon, "next_run_time": soon.Add(time.Minute)},
+	for name, body := range map[string]map[string]any{
+		"in the past": {"expires_at": time.Now().Add(-time.Minute)}, "before next_run_time": {"expires_at": soon, "next_run_time": soon.Add(time.Minute)},
 	} {
 		body["biz_type"], body["biz_id"], body["channels"], body["payload"], body["user_ids"] = 3, 1, []string{"dingtalk"}, map[string]any{}, []string{"u1"}
 		if a := b.Expect(422, "request.invalid", "POST", "/api/v1/notifications", body); a.Fields() != "expires_at" {
-			t.Errorf("%s names %s", field, a.Fields())
+			t.Errorf("%s: wrong fields %s", name, a.Fields())
 		}
 	}
 	planned := createNotification(b, map[string]any{"next_run_time": soon, "expires_at": soon.Add(time.Minute)}).NotificationID
@@ -221,7 +221,7 @@ func TestANotificationExpires(t *testing.T) {
 	if n := b.Notification(planned); n.Status != api.NotificationFailed || *n.Remark != "已过期" || len(p.Seen()) != 0 {
 		t.Errorf("%+v", n)
 	}
-	// A person that is not reached in time has failed.
+	// A person that is not reached before the expiry has failed.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"status": "off"})
 	waits := createNotification(b, map[string]any{"expires_at": soon}).NotificationID
 	b.Exec("UPDATE tasks SET expires_at = now()")
@@ -231,7 +231,7 @@ func TestANotificationExpires(t *testing.T) {
 	if r := recipientOf(t, b.AwaitNotification(waits, api.NotificationFailed), "u1"); *r.LastError != "已过期" {
 		t.Errorf("%+v", r)
 	}
-	// A reminder before an orbit is worth nothing when the next is due.
+	// A reminder before an orbit expires when the next reminder is due.
 	in := time.Now().Add(2 * time.Hour)
 	for i, made := range postEvent(b, "orbit_plan", map[string]any{"orbits": []any{map[string]any{"orbit_no": 9, "in_time": in}}}).Items {
 		n := b.Notification(made.NotificationID)
@@ -242,12 +242,12 @@ func TestANotificationExpires(t *testing.T) {
 	metrics := b.Call("GET", "/metrics", nil).Raw
 	for _, line := range []string{`lksms_notifications_failed_total{reason="expired"} 1`, `lksms_notification_people_failed_total{reason="expired"} 2`} {
 		if !strings.Contains(metrics, line) {
-			t.Errorf("no %s", line)
+			t.Errorf("/metrics has no %s", line)
 		}
 	}
 }
 
-func TestS2_4_RatesAreRoundedAndFailuresInTheirOrder(t *testing.T) {
+func TestS2_4_RatesAreRoundedAndFailuresAreListedLatestFirst(t *testing.T) {
 	b, _, says := apptest.NewWeChat(t)
 	b.SendOnce(map[string]any{"business_id": 1})
 	b.SendOnce(map[string]any{"business_id": 2})
@@ -273,7 +273,7 @@ func TestS2_4_RatesAreRoundedAndFailuresInTheirOrder(t *testing.T) {
 	for i := range 3 {
 		b.SendOnce(map[string]any{"business_id": 20 + i, "receiver_user_id": "u2"})
 	}
-	apptest.Eventually(t, "they have failed", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status = 3") == 5 })
+	apptest.Eventually(t, "five have failed", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status = 3") == 5 })
 	b.Exec(`UPDATE tasks t SET reported_at = now() - make_interval(mins => (m.business_id % 3)::integer) FROM subscribe_messages m
 		WHERE m.task_id = t.task_id AND t.status = 3`)
 	var ids []int64

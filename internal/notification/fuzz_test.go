@@ -11,7 +11,7 @@ import (
 	"lksms/internal/fault"
 )
 
-// FuzzFill fills any template with any payload. What was filled in is not looked at again, and what is missing is named.
+// FuzzFill fills any template with any payload: a value is not filled in again, and missing keys are named.
 func FuzzFill(f *testing.F) {
 	f.Add("${a} ${b.c} ${${a}} ${}", []byte(`{"a":"${b}","b":[1e99,"<"],"":null}`))
 	f.Fuzz(func(t *testing.T, template string, payload []byte) {
@@ -24,7 +24,7 @@ func FuzzFill(f *testing.F) {
 		text, missing := fill(template, fields, len(template)+1000)
 		for _, key := range missing {
 			if fields[key] != nil {
-				t.Errorf("%q is not missing", key)
+				t.Errorf("%q is named as missing, but the payload has it", key)
 			}
 		}
 		if !strings.Contains(template, "${") && utf8.ValidString(template) && text != template {
@@ -35,7 +35,7 @@ func FuzzFill(f *testing.F) {
 			t.Errorf("not a fault: %v", err)
 		}
 		if n.Repeat != nil && (*n.Repeat < 1 || *n.Repeat > maxRepeatMinutes) {
-			t.Errorf("a reminder each %d minutes", *n.Repeat)
+			t.Errorf("a reminder every %d minutes", *n.Repeat)
 		}
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestATextThatIsTooLongIsNotWrittenOut(t *testing.T) {
+func TestFillStopsEarlyIfTheTextIsTooLong(t *testing.T) {
 	const most = 100
 	value := strings.Repeat("值", 16_000)
 	for name, said := range map[string]any{"a text": value, "a list": []any{value}} {

@@ -20,10 +20,9 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// The names in the tests of this file are those of the documents' own lists: section 10 of the notifications, and the three
-// scenarios of the messages that are sent once.
+// The tests of this file cover the cases of business notifications, and then those of messages that are sent once.
 
-// postEvent reports what happened to business task 1001 and gives the notifications that it made.
+// postEvent reports a business event of task 1001, and returns the notifications that the event made.
 func postEvent(b *apptest.Bundle, name string, more map[string]any) api.NotificationsMade {
 	b.T.Helper()
 	body := map[string]any{
@@ -39,7 +38,7 @@ func postEvent(b *apptest.Bundle, name string, more map[string]any) api.Notifica
 	return apptest.Decode[api.NotificationsMade](b.T, b.Expect(200, "", "POST", "/api/v1/notifications/events", body))
 }
 
-// runNotifications runs what has come due.
+// runNotifications runs the notifications that are due.
 func runNotifications(b *apptest.Bundle) {
 	b.T.Helper()
 	if _, err := b.App.Notifications.Run(b.T.Context()); err != nil {
@@ -47,8 +46,8 @@ func runNotifications(b *apptest.Bundle) {
 	}
 }
 
-// told is whom a call to DingTalk named, and its title.
-func told(t *testing.T, body string) (users []string, title string, params map[string]any) {
+// dingTalkCall reads a call to DingTalk: the people it names, its title and its parameters.
+func dingTalkCall(t *testing.T, body string) (users []string, title string, params map[string]any) {
 	t.Helper()
 	var call struct {
 		UserIDs []string       `json:"userIds"`
@@ -62,42 +61,42 @@ func told(t *testing.T, body string) (users []string, title string, params map[s
 	return call.UserIDs, call.Title, call.Params
 }
 
-func TestS1_10_ATaskIsCreated(t *testing.T) {
+func TestACreatedTaskNotifiesAllButTheInitiator(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	made := postEvent(b, "task_created", map[string]any{"initiator": "boss"})
 	n := b.AwaitNotification(made.Items[0].NotificationID, api.NotificationSuccess)
 	if *n.DedupKey != "0_1001_1" || n.BizID != 1001 || n.BizType != 0 || len(*n.Recipients) != 2 || *(*n.Recipients)[0].ExternalMsgid != "m-1" {
 		t.Errorf("%+v", n)
 	}
-	if users, title, params := told(t, p.Seen()[0]); !slices.Equal(users, []string{"ding-u1", "ding-u2"}) || title != "【应急成像】已发起" || params["creatorName"] != "张三" {
-		t.Errorf("told %v %s %v", users, title, params)
+	if users, title, params := dingTalkCall(t, p.Seen()[0]); !slices.Equal(users, []string{"ding-u1", "ding-u2"}) || title != "【应急成像】已发起" || params["creatorName"] != "张三" {
+		t.Errorf("notified %v %s %v", users, title, params)
 	}
 }
 
-func TestS1_10_ANodeIsDone(t *testing.T) {
+func TestADoneNodeNotifiesEachPersonOnce(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	made := postEvent(b, "node_done", map[string]any{"node_inst_id": 8882, "user_ids": []string{"u1", "u2", "u1"}})
 	n := b.AwaitNotification(made.Items[0].NotificationID, api.NotificationSuccess)
 	if *n.DedupKey != "1_1001_8882_1" || n.BizID != 8882 || n.People != 2 {
 		t.Errorf("%+v", n)
 	}
-	if users, _, _ := told(t, p.Seen()[0]); len(users) != 2 {
-		t.Errorf("told %v", users)
+	if users, _, _ := dingTalkCall(t, p.Seen()[0]); len(users) != 2 {
+		t.Errorf("notified %v", users)
 	}
 	b.Expect(422, "request.invalid", "POST", "/api/v1/notifications/events", map[string]any{
 		"event": "node_done", "task_id": 1, "channels": []string{"dingtalk"}, "user_ids": []string{"u1"},
 	})
 }
 
-func TestS1_10_BeforeAnOrbit(t *testing.T) {
+func TestAnOrbitHasFiveReminders(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	orbits := []any{
 		map[string]any{"orbit_no": 9, "in_time": time.Now().Add(2 * time.Hour)},
-		map[string]any{"orbit_no": 10, "in_time": time.Now().Add(20 * time.Minute)}, // of which three have passed
+		map[string]any{"orbit_no": 10, "in_time": time.Now().Add(20 * time.Minute)}, // three of its five reminders are in the past
 	}
 	made := postEvent(b, "orbit_plan", map[string]any{"orbits": orbits})
 	if len(made.Items) != 7 {
-		t.Fatalf("%d made", len(made.Items))
+		t.Fatalf("%d notifications, want 7", len(made.Items))
 	}
 	for _, again := range postEvent(b, "orbit_plan", map[string]any{"orbits": orbits}).Items {
 		if !again.Deduplicated {
@@ -106,7 +105,7 @@ func TestS1_10_BeforeAnOrbit(t *testing.T) {
 	}
 	runNotifications(b)
 	if got := p.Seen(); len(got) != 0 {
-		t.Fatalf("told too early: %v", got)
+		t.Fatalf("notified too early: %v", got)
 	}
 	first := made.Items[0].NotificationID
 	b.Exec("UPDATE notifications SET next_run_at = now() WHERE id = $1", first)
@@ -115,19 +114,19 @@ func TestS1_10_BeforeAnOrbit(t *testing.T) {
 	if *n.DedupKey != "2_1001_9_60_1" {
 		t.Errorf("%+v", n)
 	}
-	if users, _, params := told(t, p.Seen()[0]); len(users) != 3 || params["remainMin"] != 60.0 || params["orbitNo"] != 9.0 {
-		t.Errorf("told %v %v", users, params)
+	if users, _, params := dingTalkCall(t, p.Seen()[0]); len(users) != 3 || params["remainMin"] != 60.0 || params["orbitNo"] != 9.0 {
+		t.Errorf("notified %v with %v", users, params)
 	}
-	// What is over needs no reminder, and all are told that it is.
+	// The end of the task cancels its reminders, and notifies everybody of the end.
 	if done := postEvent(b, "task_finished", nil); done.Ended != 6 {
-		t.Errorf("ended %d", done.Ended)
+		t.Errorf("ended %d reminders, want 6", done.Ended)
 	}
 	if n := b.Notification(made.Items[6].NotificationID); n.Status != api.NotificationCancelled || n.NextRunTime != nil {
 		t.Errorf("%+v", n)
 	}
 }
 
-func TestS1_10_ATaskIsFinishedOrEndsAbnormally(t *testing.T) {
+func TestTheEndOfATaskNotifiesOnce(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	for i, event := range []string{"task_finished", "task_abnormal"} {
 		first := postEvent(b, event, nil).Items[0]
@@ -139,12 +138,12 @@ func TestS1_10_ATaskIsFinishedOrEndsAbnormally(t *testing.T) {
 			t.Errorf("%+v", n)
 		}
 		if got := p.Seen(); len(got) != i+1 {
-			t.Errorf("told %d times", len(got))
+			t.Errorf("%d calls, want %d", len(got), i+1)
 		}
 	}
 }
 
-func TestS1_10_ANodeTakesTooLong(t *testing.T) {
+func TestANodeThatTakesTooLongHasRepeatedReminders(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	more := map[string]any{
 		"node_inst_id": 8882, "user_ids": []string{"u1"}, "max_duration": 60, "timeout_remind": 30,
@@ -153,49 +152,49 @@ func TestS1_10_ANodeTakesTooLong(t *testing.T) {
 	id := postEvent(b, "node_started", more).Items[0].NotificationID
 	runNotifications(b)
 	if got := p.Seen(); len(got) != 0 {
-		t.Fatalf("told too early: %v", got)
+		t.Fatalf("notified too early: %v", got)
 	}
 	later := func() {
 		b.Exec("UPDATE notifications SET next_run_at = now(), started_at = started_at - interval '16 minutes' WHERE id = $1", id)
 		runNotifications(b)
 	}
 	later()
-	apptest.Eventually(t, "it was told", func() bool { return b.Notification(id).Succeeded == 1 })
-	if _, _, params := told(t, p.Seen()[0]); params["overtime"] != 15.0 || params["maxDuration"] != 75.0 {
-		t.Errorf("told %v", params)
+	apptest.Eventually(t, "u1 is notified", func() bool { return b.Notification(id).Succeeded == 1 })
+	if _, _, params := dingTalkCall(t, p.Seen()[0]); params["overtime"] != 15.0 || params["maxDuration"] != 75.0 {
+		t.Errorf("notified with %v", params)
 	}
-	// Again half an hour after all have been reached, and not before.
+	// The next round comes half an hour after everybody was reached, and not before.
 	later()
 	if n := b.Notification(id); n.Status != api.NotificationWaiting || time.Until(*n.NextRunTime) < 29*time.Minute || b.Count("SELECT count(*) FROM tasks") != 1 {
-		t.Errorf("told %d times, again at %v", len(p.Seen()), n.NextRunTime)
+		t.Errorf("%d calls, the next round is at %v", len(p.Seen()), n.NextRunTime)
 	}
 	b.Exec("UPDATE tasks SET reported_at = reported_at - interval '30 minutes'")
 	later()
-	apptest.Eventually(t, "it was told again", func() bool {
+	apptest.Eventually(t, "u1 is notified again", func() bool {
 		return (*b.Notification(id).Recipients)[0].Times == 2 && b.Notification(id).Succeeded == 1
 	})
 	if n := b.Count("SELECT count(*) FROM tasks WHERE status = 2"); n != 2 {
-		t.Errorf("%d tasks", n)
+		t.Errorf("%d messages were sent, want 2", n)
 	}
 	if done := postEvent(b, "node_finished", more); done.Ended != 1 || b.Notification(id).Status != api.NotificationCancelled {
-		t.Errorf("ended %d", done.Ended)
+		t.Errorf("ended %d reminders, want 1", done.Ended)
 	}
-	// The start of a node that is told after its end reminds nobody.
+	// The start of a node makes no reminder, if the end of the node was reported before it.
 	postEvent(b, "node_finished", map[string]any{"node_inst_id": 9})
 	if late := postEvent(b, "node_started", map[string]any{"node_inst_id": 9, "max_duration": 0}); !late.Items[0].Deduplicated {
 		t.Errorf("%+v", late)
 	}
 }
 
-func TestS1_10_LimitsAndRetries(t *testing.T) {
-	b, p := apptest.NewNotifyingEvery(t, 1, 0, 5) // an interval counts calls: both go in one
+func TestAFailedCallIsRetriedForEachPersonAlone(t *testing.T) {
+	b, p := apptest.NewNotifyingEvery(t, 1, 0, 5) // the interval is for each call, and one call names both people
 	refused := map[string]bool{"ding-u2": true}
 	var mu sync.Mutex
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		bodies := p.Seen()
-		users, _, _ := told(t, bodies[len(bodies)-1])
+		users, _, _ := dingTalkCall(t, bodies[len(bodies)-1])
 		if slices.ContainsFunc(users, func(u string) bool { return refused[u] }) {
 			w.WriteHeader(500)
 			return
@@ -203,7 +202,7 @@ func TestS1_10_LimitsAndRetries(t *testing.T) {
 		_, _ = io.WriteString(w, `{"errcode":0,"msgid":"m-2"}`)
 	})
 	id := postEvent(b, "task_created", map[string]any{"user_ids": []string{"u1", "u2"}}).Items[0].NotificationID
-	apptest.Eventually(t, "the second try has failed too", func() bool {
+	apptest.Eventually(t, "the second attempt has failed too", func() bool {
 		return b.Count("SELECT count(*) FROM tasks WHERE retry_count = 2") == 2
 	})
 	n := b.Notification(id)
@@ -212,7 +211,7 @@ func TestS1_10_LimitsAndRetries(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	b.Exec("UPDATE tasks SET due_at = now() WHERE user_id = 'u1'")
-	apptest.Eventually(t, "the one is reached by itself", func() bool { return b.Notification(id).Succeeded == 1 })
+	apptest.Eventually(t, "u1 is reached alone", func() bool { return b.Notification(id).Succeeded == 1 })
 	b.Exec("UPDATE tasks SET due_at = now() WHERE user_id = 'u2'")
 	n = b.AwaitNotification(id, api.NotificationSomeFailed)
 	if n.Succeeded != 1 {
@@ -220,16 +219,16 @@ func TestS1_10_LimitsAndRetries(t *testing.T) {
 	}
 	reached := 0
 	for _, body := range p.Seen() {
-		if users, title, _ := told(t, body); strings.Contains(title, "已发起") && slices.Contains(users, "ding-u1") && len(users) == 1 {
+		if users, title, _ := dingTalkCall(t, body); strings.Contains(title, "已发起") && slices.Contains(users, "ding-u1") && len(users) == 1 {
 			reached++
 		}
 	}
 	if reached != 1 {
-		t.Errorf("who had been reached was told %d times", reached)
+		t.Errorf("u1 was notified %d times, want once", reached)
 	}
 }
 
-func TestS1_10_AtOnceItIsOneNotification(t *testing.T) {
+func TestConcurrentRequestsWithOneDedupKeyMakeOneNotification(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	const callers = 100
 	ids := make(chan int64, callers)
@@ -245,17 +244,17 @@ func TestS1_10_AtOnceItIsOneNotification(t *testing.T) {
 	first := <-ids
 	for range callers - 1 {
 		if id := <-ids; id != first {
-			t.Errorf("%d and %d", id, first)
+			t.Errorf("got notifications %d and %d, want one", id, first)
 		}
 	}
 	b.AwaitNotification(first, api.NotificationSuccess)
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 2 || len(p.Seen()) != 1 {
-		t.Errorf("%d tasks, told %d times", n, len(p.Seen()))
+		t.Errorf("%d tasks, %d calls, want 2 tasks and one call", n, len(p.Seen()))
 	}
-	// Deleted twice, it may be told again each time.
+	// After a deletion the same event makes a new notification.
 	for range 2 {
 		if got := apptest.Decode[api.Changed](t, b.Expect(200, "", "DELETE", "/api/v1/notifications?biz_type=3&biz_ids=1,2", nil)); got.Changed != 1 {
-			t.Errorf("deleted %d", got.Changed)
+			t.Errorf("deleted %d, want 1", got.Changed)
 		}
 		again := postEvent(b, "task_finished", map[string]any{"task_id": 1}).Items[0]
 		if again.Deduplicated {
@@ -279,11 +278,11 @@ func TestANotificationThatCannotBeRenderedSaysWhy(t *testing.T) {
 	id := postEvent(b, "task_finished", map[string]any{"task_id": 2, "payload": map[string]any{"taskName": "${platformUrl}", "platformUrl": "https://p"}}).Items[0].NotificationID
 	b.AwaitNotification(id, api.NotificationSuccess)
 	if !strings.Contains(p.Seen()[0], "到 https://p 看 ${platformUrl}") {
-		t.Errorf("told %v", p.Seen())
+		t.Errorf("provider got %v", p.Seen())
 	}
 }
 
-func TestWhoHasNoAddressFailsAlone(t *testing.T) {
+func TestAPersonWithoutAnAddressFailsAlone(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	id := postEvent(b, "task_finished", map[string]any{"user_ids": []string{"u1", "stranger"}}).Items[0].NotificationID
 	n := b.AwaitNotification(id, api.NotificationSomeFailed)
@@ -297,7 +296,7 @@ func TestWhoHasNoAddressFailsAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsEndedIsNotTriedAgain(t *testing.T) {
+func TestAnEndedNotificationIsNotRetried(t *testing.T) {
 	b, p := apptest.NewNotifyingEvery(t, 0, 0, 0, 0)
 	release := make(chan struct{})
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
@@ -305,21 +304,21 @@ func TestWhatIsEndedIsNotTriedAgain(t *testing.T) {
 		w.WriteHeader(500)
 	})
 	id := postEvent(b, "task_finished", map[string]any{"user_ids": []string{"u1"}}).Items[0].NotificationID
-	apptest.Eventually(t, "it is being told", func() bool { return len(p.Seen()) == 1 })
+	apptest.Eventually(t, "the provider has the call", func() bool { return len(p.Seen()) == 1 })
 	if got := apptest.Decode[api.Changed](t, b.Expect(200, "", "POST", "/api/v1/notifications/status", map[string]any{
 		"biz_type": 3, "biz_ids": []int{1001}, "status": 4,
 	})); got.Changed != 1 {
-		t.Errorf("ended %d", got.Changed)
+		t.Errorf("changed %d, want 1", got.Changed)
 	}
 	close(release)
-	apptest.Eventually(t, "it is over", func() bool {
+	apptest.Eventually(t, "the task has failed", func() bool {
 		if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return b.Count("SELECT count(*) FROM tasks WHERE status = 3") == 1
 	})
 	if got := b.Notification(id); got.Status != api.NotificationEnded || len(p.Seen()) != 1 {
-		t.Errorf("told %d times: %+v", len(p.Seen()), got)
+		t.Errorf("%d calls, want 1: %+v", len(p.Seen()), got)
 	}
 }
 
@@ -333,7 +332,7 @@ func onceBecomes(b *apptest.Bundle, status api.SendStatus) api.Once {
 	return one
 }
 
-func TestS2_1_ItIsSent(t *testing.T) {
+func TestAMessageThatIsSentOnceReachesWeChat(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	if first := b.SendOnce(nil); *first.Deduplicated || first.SendStatus != api.SendStatusSending {
 		t.Errorf("%+v", first)
@@ -353,7 +352,7 @@ func TestS2_1_ItIsSent(t *testing.T) {
 	}
 }
 
-func TestS2_2_ItIsNotSentTwice(t *testing.T) {
+func TestS2_1_ConcurrentDuplicatesSendOnce(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	first := make(chan bool, 50)
 	for range 50 {
@@ -370,11 +369,11 @@ func TestS2_2_ItIsNotSentTwice(t *testing.T) {
 	}
 	onceBecomes(b, api.SendStatusSent)
 	if again := b.SendOnce(map[string]any{"retry": true}); !*again.Deduplicated || firsts != 1 || apptest.SentToWeChat(p) != 1 {
-		t.Errorf("%d were first, sent %d times, again: %+v", firsts, apptest.SentToWeChat(p), again)
+		t.Errorf("%d answers are no repeats, sent %d times, again: %+v", firsts, apptest.SentToWeChat(p), again)
 	}
 }
 
-func TestS2_3_OneThatFailedMayBeSentAgain(t *testing.T) {
+func TestS2_2_AFailedMessageCanBeSentAgain(t *testing.T) {
 	b, p, says := apptest.NewWeChat(t)
 	says(`{"errcode":43101,"errmsg":"user refuse to accept the msg"}`)
 	b.SendOnce(nil)
@@ -400,8 +399,8 @@ func TestS2_3_OneThatFailedMayBeSentAgain(t *testing.T) {
 	}
 }
 
-// Companies do not see each other's notifications.
-func TestNotificationsAreTheCompanysOwn(t *testing.T) {
+// A company does not see the notifications of another company.
+func TestACompanySeesOnlyItsOwnNotifications(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	acme := b.AddCompany("acme", 1)
 	id := postEvent(b, "task_finished", nil).Items[0].NotificationID
@@ -416,11 +415,11 @@ func TestNotificationsAreTheCompanysOwn(t *testing.T) {
 		"event": "task_finished", "task_id": 1001, "channels": []string{"dingtalk"}, "user_ids": []string{"u1"}, "payload": map[string]any{"taskName": "x"},
 	}, acme...))
 	if made.Items[0].Deduplicated {
-		t.Error("the names of companies are not apart")
+		t.Error("two companies share a dedup key")
 	}
 }
 
-func TestOneThatCannotBeToldDoesNotHoldUpTheOthers(t *testing.T) {
+func TestANotificationThatCannotBeStoredDoesNotHoldUpOthers(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	later := time.Now().Add(time.Hour)
 	var ids []int64
@@ -439,8 +438,8 @@ func TestOneThatCannotBeToldDoesNotHoldUpTheOthers(t *testing.T) {
 	}
 }
 
-// Who asked for it sees its tasks, also those that are made later.
-func TestWhoAsksForANotificationSeesItsTasks(t *testing.T) {
+// The submitter of a notification sees its tasks, also those that are made later.
+func TestTheSubmitterOfANotificationSeesItsTasks(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	mine, other := b.AddUser("mine", "submit", nil), b.AddUser("other", "submit", nil)
 	made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
@@ -455,8 +454,8 @@ func TestWhoAsksForANotificationSeesItsTasks(t *testing.T) {
 	b.Expect(404, "task.not_found", "GET", path, nil, other...)
 }
 
-// Whichever of two events of a task commits first, the other waits for it, and no reminder is left behind.
-func TestAnEndBesideAStartLeavesNoReminder(t *testing.T) {
+// Of the start and the end of a node that arrive together, the second waits for the first, and no reminder is left.
+func TestConcurrentStartAndEndLeaveNoReminder(t *testing.T) {
 	for _, end := range []string{"node_finished", "task_finished", "task_abnormal"} {
 		t.Run(end, func(t *testing.T) {
 			b, _ := apptest.NewNotifying(t)
@@ -481,7 +480,7 @@ func TestAnEndBesideAStartLeavesNoReminder(t *testing.T) {
 				}
 				return o
 			}
-			// race takes first in a transaction that is committed only when second waits for it.
+			// race takes first in a transaction that is committed only when second waits for it, and returns the outcome of second.
 			race := func(first, second notification.Event) (ofSecond notification.Outcome) {
 				t.Helper()
 				held, release, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
@@ -514,7 +513,7 @@ func TestAnEndBesideAStartLeavesNoReminder(t *testing.T) {
 			}
 			// The end names another channel than the start.
 			if o := race(event("node_started", "dingtalk"), event(end, "oa")); o.Ended != 1 {
-				t.Errorf("ended %d", o.Ended)
+				t.Errorf("ended %d reminders, want 1", o.Ended)
 			}
 			left("the start first")
 			node++
@@ -524,7 +523,7 @@ func TestAnEndBesideAStartLeavesNoReminder(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsBegunAgainIsRemindedOfAgain(t *testing.T) {
+func TestANodeThatStartsAgainHasRemindersAgain(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	begun := time.Now().Add(-3 * time.Hour)
 	started := func(more map[string]any) api.NotificationMade {
@@ -543,54 +542,54 @@ func TestANodeThatIsBegunAgainIsRemindedOfAgain(t *testing.T) {
 		}
 		return postEvent(b, "node_finished", body).Ended
 	}
-	goesOn := func(made api.NotificationMade, want bool) {
+	isWaiting := func(made api.NotificationMade, want bool) {
 		t.Helper()
 		if n := b.Notification(made.NotificationID); (n.Status == api.NotificationWaiting) != want {
 			t.Errorf("%+v", n)
 		}
 	}
 	first := started(map[string]any{"started_at": begun})
-	apptest.Eventually(t, "it is told", func() bool { return len(p.Seen()) == 1 })
+	apptest.Eventually(t, "u1 is notified", func() bool { return len(p.Seen()) == 1 })
 	if again := started(map[string]any{"started_at": begun}); !again.Deduplicated || again.NotificationID != first.NotificationID {
 		t.Errorf("%+v", again)
 	}
 	if n := finished(map[string]any{"finished_at": begun.Add(time.Hour)}); n != 1 {
-		t.Errorf("ended %d", n)
+		t.Errorf("ended %d reminders, want 1", n)
 	}
-	goesOn(started(map[string]any{"started_at": begun}), false) // told late, or twice
+	isWaiting(started(map[string]any{"started_at": begun}), false) // this start is reported late, or twice
 	second := started(map[string]any{"started_at": begun.Add(2 * time.Hour)})
 	if second.Deduplicated || second.NotificationID == first.NotificationID {
 		t.Errorf("%+v", second)
 	}
-	apptest.Eventually(t, "it is told again", func() bool { return len(p.Seen()) == 2 })
-	goesOn(second, true)
-	if n := finished(map[string]any{"finished_at": begun.Add(time.Hour)}); n != 0 { // the end of before, once more
-		t.Errorf("ended %d", n)
+	apptest.Eventually(t, "u1 is notified again", func() bool { return len(p.Seen()) == 2 })
+	isWaiting(second, true)
+	if n := finished(map[string]any{"finished_at": begun.Add(time.Hour)}); n != 0 { // a repeat of the earlier end
+		t.Errorf("ended %d reminders, want 0", n)
 	}
-	goesOn(second, true)
-	// Without times: what follows an end is a new start, and the same start again is the same.
+	isWaiting(second, true)
+	// Without times, a start after an end is a new start, and a second start is a repeat.
 	finished(nil)
 	finished(nil)
 	third := started(nil)
-	goesOn(third, true)
+	isWaiting(third, true)
 	if again := started(nil); !again.Deduplicated || again.NotificationID != third.NotificationID {
 		t.Errorf("%+v", again)
 	}
-	// The end of the task ends its nodes, of which one may be begun again.
+	// The end of the task ends the reminders of its nodes. A later start of one of the nodes has reminders again.
 	postEvent(b, "task_finished", nil)
-	goesOn(third, false)
-	goesOn(started(nil), false)
+	isWaiting(third, false)
+	isWaiting(started(nil), false)
 	if made := postEvent(b, "orbit_plan", map[string]any{"orbits": []any{map[string]any{"orbit_no": 9, "in_time": time.Now().Add(2 * time.Hour)}}}); len(made.Items) != 0 {
 		t.Errorf("%+v", made)
 	}
-	goesOn(started(map[string]any{"started_at": time.Now().Add(time.Minute)}), true)
-	goesOn(started(map[string]any{"node_inst_id": 8}), true)
+	isWaiting(started(map[string]any{"started_at": time.Now().Add(time.Minute)}), true)
+	isWaiting(started(map[string]any{"node_inst_id": 8}), true)
 	if n := b.Notification(first.NotificationID); *n.DedupKey != "5_7_1" || n.Status != api.NotificationCancelled {
 		t.Errorf("%+v", n)
 	}
 }
 
-func TestAnEndThatIsToldBeforeItsStartTakesThatStartAlone(t *testing.T) {
+func TestAnEndThatArrivesBeforeItsStartCancelsOnlyThatStart(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	node := func(event, channel string) api.NotificationsMade {
 		return postEvent(b, event, map[string]any{"node_inst_id": 9, "max_duration": 60, "channels": []string{channel}})

@@ -12,7 +12,7 @@ import (
 
 func TestAnEventNeedsNoPayload(t *testing.T) {
 	t.Parallel()
-	for name, url := range map[string]string{"without a platform": "", "with one": "https://platform.example"} {
+	for name, url := range map[string]string{"without a platform URL": "", "with a platform URL": "https://platform.example"} {
 		t.Run(name, func(t *testing.T) {
 			b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.PlatformURL = url })
 			b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/dingtalk", map[string]any{"title": "t", "content": "to ${platformUrl}"})
@@ -26,8 +26,8 @@ func TestAnEventNeedsNoPayload(t *testing.T) {
 	}
 }
 
-// Numbers and texts of a payload reach people and providers as they came.
-func TestAPayloadPassesThroughAsItCame(t *testing.T) {
+// Numbers and texts of a payload reach people and providers unchanged.
+func TestAPayloadIsPassedOnUnchanged(t *testing.T) {
 	const number = "1859234567890123457"
 	b, p := apptest.NewNotifying(t)
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/dingtalk", map[string]any{"title": "t", "content": "${taskId} ${list} ${text} ${rate}"})
@@ -43,10 +43,10 @@ func TestAPayloadPassesThroughAsItCame(t *testing.T) {
 	}
 	content := apptest.Scan[string](b, "SELECT content FROM renderings")
 	if want := number + ` ["<a> & b",` + number + `] <b> 1.50`; strings.ReplaceAll(content, ", ", ",") != want {
-		t.Errorf("people read %s, want %s", content, want)
+		t.Errorf("the rendered content is %s, want %s", content, want)
 	}
 	if shown := b.Call("GET", fmt.Sprint("/api/v1/notifications/", made.Items[0].NotificationID), nil).Raw; !strings.Contains(shown, number) {
-		t.Errorf("it is shown as %s", shown)
+		t.Errorf("the notification is shown as %s", shown)
 	}
 	b.Expect(200, "", "POST", "/api/v1/subscribe-messages", `{"business_type":"b","business_id":1,"template_type":"t","receiver_user_id":"u1","template_id":"x",
 		"data":{"number1":{"value":`+number+`}}}`)

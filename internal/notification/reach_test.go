@@ -11,17 +11,17 @@ import (
 	"lksms/internal/apptest"
 )
 
-// recipientOf is what became of a person's message.
+// recipientOf returns the outcome for one person of a notification.
 func recipientOf(t *testing.T, n api.NotificationView, user string) api.NotificationRecipient {
 	t.Helper()
 	i := slices.IndexFunc(*n.Recipients, func(r api.NotificationRecipient) bool { return r.UserID == user })
 	if i < 0 {
-		t.Fatalf("%s is not told by %+v", user, n)
+		t.Fatalf("%s is not a recipient of %+v", user, n)
 	}
 	return (*n.Recipients)[i]
 }
 
-func TestCountriesConcernPhoneNumbersAlone(t *testing.T) {
+func TestCountriesAreCheckedForPhoneNumbersOnly(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	b.AddCountry("CN", "86", nil)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries": []string{"CN"}})
@@ -36,8 +36,8 @@ func TestCountriesConcernPhoneNumbersAlone(t *testing.T) {
 	b.Exec("UPDATE notifications SET next_run_at = now() WHERE id = $1", planned.Items[0].NotificationID)
 	runNotifications(b)
 	ding := b.AwaitNotification(now.Items[0].NotificationID, api.NotificationSomeFailed)
-	if users, _, _ := told(t, p.Seen()[0]); !slices.Equal(users, []string{"+14155552671", "ding-u1"}) {
-		t.Errorf("told %v", users)
+	if users, _, _ := dingTalkCall(t, p.Seen()[0]); !slices.Equal(users, []string{"+14155552671", "ding-u1"}) {
+		t.Errorf("notified %v", users)
 	}
 	if got := recipientOf(t, ding, "u3"); *got.LastError != "收件人在该通道没有地址" {
 		t.Errorf("%+v", got)
@@ -53,15 +53,15 @@ func TestCountriesConcernPhoneNumbersAlone(t *testing.T) {
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM tasks WHERE status = 0 AND recipient = '+8613800138000'"); n != 2 {
-		t.Errorf("%d messages wait", n)
+		t.Errorf("%d messages wait, want 2", n)
 	}
 	b.SendOnce(map[string]any{"receiver_openid": "open"})
 	if !strings.Contains(b.Call("GET", "/metrics", nil).Raw, `lksms_notification_people_failed_total{reason="country"} 2`) {
-		t.Error("the metric does not count them")
+		t.Error("/metrics does not count the people abroad")
 	}
 }
 
-func TestANotificationGoesOutSigned(t *testing.T) {
+func TestANotificationIsSentWithItsSignature(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	sms := apptest.NewProvider(t)
 	sms.Says(200, `{"code":"0","id":"n"}`)
@@ -83,7 +83,7 @@ func TestANotificationGoesOutSigned(t *testing.T) {
 			t.Errorf("sent %s, want %s", got, want)
 		}
 	}
-	// The signature counts: 70 characters are one message alone and two with it.
+	// The signature counts: 70 characters fit into one segment, but not with the signature.
 	b.PutSMSTemplate(map[string]any{"content": strings.Repeat("长", 70), "sign": "模板"})
 	id := recipientOf(t, finished(4, map[string]any{}), "u1").TaskID
 	if got := b.Task(id); got.Segments != 2 || *got.Sign != "模板" {
@@ -91,7 +91,8 @@ func TestANotificationGoesOutSigned(t *testing.T) {
 	}
 }
 
-// Whether a country or the channel asks for the signature, its people fail alone; that of the sender is not the message's own.
+// If a country requires a signature, only people in that country fail; if the channel requires it, everybody does. The sender's
+// signature does not count.
 func TestANotificationWithoutARequiredSignatureFails(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	sms := apptest.NewProvider(t)
@@ -103,7 +104,7 @@ func TestANotificationWithoutARequiredSignatureFails(t *testing.T) {
 	finished := func(task int, more map[string]any) api.NotificationView {
 		more["task_id"], more["channels"], more["user_ids"] = task, []string{"sms"}, []string{"u1", "u2"}
 		id := postEvent(b, "task_finished", more).Items[0].NotificationID
-		apptest.Eventually(t, "it is over", func() bool { return b.Notification(id).Status != api.NotificationWaiting })
+		apptest.Eventually(t, "the notification is over", func() bool { return b.Notification(id).Status != api.NotificationWaiting })
 		return b.Notification(id)
 	}
 	if n := finished(1, map[string]any{}); n.Status != api.NotificationSomeFailed || !strings.Contains(fmt.Sprint(*recipientOf(t, n, "u1").LastError), "签名") {
@@ -117,11 +118,11 @@ func TestANotificationWithoutARequiredSignatureFails(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	if n := len(sms.Seen()); n != 3 {
-		t.Errorf("sent %d messages", n)
+		t.Errorf("sent %d messages, want 3", n)
 	}
 }
 
-// A name that a caller chooses is its own; that of a business event is the company's, and nobody can take it before.
+// The dedup key of a caller belongs to the caller. That of a business event belongs to the company, and no caller can take it.
 func TestANotificationsDedupKeyIsItsSubmittersOwn(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	one, two := b.AddUser("one", "submit", nil), b.AddUser("two", "submit", nil)
@@ -129,12 +130,12 @@ func TestANotificationsDedupKeyIsItsSubmittersOwn(t *testing.T) {
 		t.Helper()
 		return apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 			"biz_type": 3, "biz_id": 1, "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": text}, "user_ids": []string{"u1"},
-			"dedup_key": "3_1001_1", // as that of the event below
+			"dedup_key": "3_1001_1", // the same as that of the event below
 		}, headers...)).Items[0]
 	}
 	first, second := notify("of-one", one), notify("of-two", two)
 	if second.Deduplicated || second.NotificationID == first.NotificationID {
-		t.Errorf("another user's is %+v, the first %+v", second, first)
+		t.Errorf("the other user's notification is %+v, the first %+v", second, first)
 	}
 	for who, c := range map[string]struct {
 		made    api.NotificationMade
@@ -156,7 +157,7 @@ func TestANotificationsDedupKeyIsItsSubmittersOwn(t *testing.T) {
 	}
 	for _, headers := range [][]string{two, one} {
 		if again := finished(headers); !again.Deduplicated || again.NotificationID != event.NotificationID {
-			t.Errorf("the event, told again: %+v", again)
+			t.Errorf("the event, repeated: %+v", again)
 		}
 	}
 	for _, id := range []int64{first.NotificationID, second.NotificationID, event.NotificationID} {
@@ -164,15 +165,15 @@ func TestANotificationsDedupKeyIsItsSubmittersOwn(t *testing.T) {
 	}
 	var names []string
 	for _, body := range p.Seen() {
-		_, _, params := told(t, body)
+		_, _, params := dingTalkCall(t, body)
 		names = append(names, fmt.Sprint(params["taskName"]))
 	}
 	if slices.Sort(names); !slices.Equal(names, []string{"event", "of-one", "of-two"}) {
-		t.Errorf("people were told of %v", names)
+		t.Errorf("people were notified of %v", names)
 	}
 }
 
-// A colleague is neither shown another's message nor can take it over when it failed.
+// A user neither sees a colleague's message nor can send it again after it failed.
 func TestAMessageThatIsSentOnceIsItsSubmittersOwn(t *testing.T) {
 	b, p, says := apptest.NewWeChat(t)
 	one, two := b.AddUser("one", "submit", nil), b.AddUser("two", "submit", nil)
@@ -189,18 +190,18 @@ func TestAMessageThatIsSentOnceIsItsSubmittersOwn(t *testing.T) {
 	}
 	says(`{"errcode":43101,"errmsg":"user refuse to accept the msg"}`)
 	first := once(one, nil)
-	apptest.Eventually(t, "it fails", func() bool { return once(one, nil).SendStatus == api.SendStatusFailed })
+	apptest.Eventually(t, "the first message has failed", func() bool { return once(one, nil).SendStatus == api.SendStatusFailed })
 	says(`{"errcode":0,"msgid":8}`)
 	second := once(two, map[string]any{"retry": true})
 	if *second.Deduplicated || second.MessageID == first.MessageID || second.Sends != 1 || second.ErrorMessage != nil {
-		t.Errorf("another user's is %+v, the first %+v", second, first)
+		t.Errorf("the other user's message is %+v, the first %+v", second, first)
 	}
-	apptest.Eventually(t, "it is sent", func() bool { return once(two, nil).SendStatus == api.SendStatusSent })
+	apptest.Eventually(t, "the second message is sent", func() bool { return once(two, nil).SendStatus == api.SendStatusSent })
 	if again := once(two, map[string]any{"retry": true}); !*again.Deduplicated || again.MessageID != second.MessageID {
-		t.Errorf("again: %+v", again)
+		t.Errorf("the second, repeated: %+v", again)
 	}
 	if again := once(one, nil); again.MessageID != first.MessageID || again.SendStatus != api.SendStatusFailed {
-		t.Errorf("the first, again: %+v", again)
+		t.Errorf("the first, repeated: %+v", again)
 	}
 	for _, c := range []struct {
 		headers []string
@@ -211,6 +212,6 @@ func TestAMessageThatIsSentOnceIsItsSubmittersOwn(t *testing.T) {
 		}
 	}
 	if n := apptest.SentToWeChat(p); n != 2 {
-		t.Errorf("sent %d times", n)
+		t.Errorf("%d messages were sent, want 2", n)
 	}
 }

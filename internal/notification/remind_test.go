@@ -10,23 +10,23 @@ import (
 	"lksms/internal/apptest"
 )
 
-// A start without a time has the time at which the server received it, which the caller's end may precede.
+// A start without a time gets the time at which the server received it. The caller's time of the end may be earlier than that.
 func TestAnEndThatPrecedesAnAssumedStartEndsTheReminder(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	for _, end := range []string{"node_finished", "task_finished", "task_abnormal"} {
 		started := postEvent(b, "node_started", map[string]any{"node_inst_id": 7, "max_duration": 60, "timeout_remind": 1}).Items[0]
 		done := postEvent(b, end, map[string]any{"node_inst_id": 7, "finished_at": time.Now().Add(-time.Minute)})
 		if n := b.Notification(started.NotificationID); done.Ended != 1 || n.Status == api.NotificationWaiting || n.NextRunTime != nil {
-			t.Errorf("%s ended %d: %+v", end, done.Ended, n)
+			t.Errorf("%s ended %d reminders: %+v", end, done.Ended, n)
 		}
 		b.Exec("DELETE FROM notifications")
 		b.Exec("DELETE FROM business_ends")
 	}
-	// A start that was told with its time outlives an end before it.
+	// An end before the reported time of a start does not end the start's reminder.
 	started := postEvent(b, "node_started", map[string]any{"node_inst_id": 7, "max_duration": 60, "started_at": time.Now()}).Items[0]
 	done := postEvent(b, "node_finished", map[string]any{"node_inst_id": 7, "finished_at": time.Now().Add(-time.Minute)})
 	if n := b.Notification(started.NotificationID); done.Ended != 0 || n.Status != api.NotificationWaiting {
-		t.Errorf("ended %d: %+v", done.Ended, n)
+		t.Errorf("ended %d reminders, want 0: %+v", done.Ended, n)
 	}
 }
 
@@ -36,7 +36,7 @@ func putTemplate(b *apptest.Bundle, channel string, template map[string]any) {
 	b.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/3/"+channel, template)
 }
 
-func TestAnEmptyMessageIsAClearError(t *testing.T) {
+func TestAnEmptyMessageIsRefused(t *testing.T) {
 	const empty = "渲染后的消息为空"
 	b, p := apptest.NewNotifying(t)
 	putTemplate(b, "oa", map[string]any{"title": "t", "content": "${text}"})
@@ -45,11 +45,11 @@ func TestAnEmptyMessageIsAClearError(t *testing.T) {
 			"biz_type": 3, "biz_id": 1, "channels": []string{"oa", "dingtalk"}, "payload": map[string]any{"text": text, "taskName": "x"}, "user_ids": []string{"u1"},
 		})
 		if a.Fields() != "payload" {
-			t.Errorf("names %s", a.Fields())
+			t.Errorf("wrong fields %s", a.Fields())
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM notifications"); n != 0 {
-		t.Errorf("%d notifications", n)
+		t.Errorf("%d notifications, want none", n)
 	}
 	planned := createNotification(b, map[string]any{
 		"channels": []string{"oa"}, "payload": map[string]any{"text": ""}, "next_run_time": time.Now().Add(time.Hour), "dedup_key": "k",
@@ -59,23 +59,23 @@ func TestAnEmptyMessageIsAClearError(t *testing.T) {
 	if n := b.Notification(planned); n.Status != api.NotificationFailed || *n.Remark != empty {
 		t.Errorf("%+v", n)
 	}
-	// Asked for once more, it is the one that is there.
+	// A repeat gets the existing notification.
 	if again := createNotification(b, map[string]any{"channels": []string{"oa"}, "payload": map[string]any{"text": ""}, "dedup_key": "k"}); !again.Deduplicated || *again.Remark != empty {
 		t.Errorf("%+v", again)
 	}
-	// An event cannot be refused: the other channels are still told.
+	// An event is not refused for one channel: the other channels are still notified.
 	made := postEvent(b, "task_finished", map[string]any{"channels": []string{"oa", "dingtalk"}, "payload": map[string]any{"text": "", "taskName": "x"}}).Items
 	if n := b.Notification(made[0].NotificationID); n.Status != api.NotificationFailed || *n.Remark != empty {
 		t.Errorf("%+v", n)
 	}
 	b.AwaitNotification(made[1].NotificationID, api.NotificationSuccess)
-	// A template of the provider's own needs no text.
+	// A message with a template of the provider needs no text.
 	putTemplate(b, "dingtalk", map[string]any{"title": "t", "content": "${text}", "external_id": "SE1"})
 	calls := len(p.Seen())
 	id := createNotification(b, map[string]any{"payload": map[string]any{"text": ""}, "user_ids": []string{"u1"}, "sign": "S"}).NotificationID
 	b.AwaitNotification(id, api.NotificationSuccess)
 	if got := p.Seen()[calls]; !strings.Contains(got, `"templateId":"SE1"`) {
-		t.Errorf("told %s", got)
+		t.Errorf("provider got %s", got)
 	}
 	putTemplate(b, "dingtalk", map[string]any{"title": "t", "content": "${text}"})
 	b.Expect(422, "request.invalid", "POST", "/api/v1/notifications", map[string]any{
@@ -83,12 +83,12 @@ func TestAnEmptyMessageIsAClearError(t *testing.T) {
 	})
 }
 
-func TestAReminderSurvivesARoundThatCannotBeRendered(t *testing.T) {
+func TestAReminderGoesOnAfterARoundThatCannotBeRendered(t *testing.T) {
 	b, p := apptest.NewNotifying(t)
 	template := map[string]any{"title": "t", "content": "${taskName}"}
 	putTemplate(b, "dingtalk", template)
 	id := createNotification(b, map[string]any{"repeat_minutes": 30, "user_ids": []string{"u1"}}).NotificationID
-	apptest.Eventually(t, "it is told", func() bool { return b.Notification(id).Succeeded == 1 })
+	apptest.Eventually(t, "u1 is notified", func() bool { return b.Notification(id).Succeeded == 1 })
 	again := func() api.NotificationView {
 		t.Helper()
 		b.Exec("UPDATE tasks SET reported_at = reported_at - interval '30 minutes'")
@@ -96,7 +96,7 @@ func TestAReminderSurvivesARoundThatCannotBeRendered(t *testing.T) {
 		runNotifications(b)
 		return b.Notification(id)
 	}
-	goesOn := func(n api.NotificationView, remark string) {
+	isWaiting := func(n api.NotificationView, remark string) {
 		t.Helper()
 		if n.Status != api.NotificationWaiting || n.Succeeded != 1 || n.NextRunTime == nil || time.Until(*n.NextRunTime) < 29*time.Minute ||
 			n.Remark == nil || !strings.Contains(*n.Remark, remark) {
@@ -104,29 +104,29 @@ func TestAReminderSurvivesARoundThatCannotBeRendered(t *testing.T) {
 		}
 	}
 	b.Expect(200, "", "DELETE", "/api/v1/admin/notification-templates/3/dingtalk", nil)
-	goesOn(again(), "没有启用的模板")
+	isWaiting(again(), "没有启用的模板")
 	putTemplate(b, "dingtalk", map[string]any{"title": "t", "content": "${missing}"})
-	goesOn(again(), "missing")
+	isWaiting(again(), "missing")
 	putTemplate(b, "dingtalk", template)
 	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$`)
 	b.Exec("CREATE TRIGGER refuse BEFORE INSERT ON renderings FOR EACH ROW EXECUTE FUNCTION refuse()")
-	goesOn(again(), "内部错误")
+	isWaiting(again(), "内部错误")
 	b.Exec("DROP TRIGGER refuse ON renderings")
 	if strings.Contains(b.Call("GET", "/metrics", nil).Raw, "lksms_notifications_failed_total{") {
-		t.Error("a round was counted as a notification that nobody was told of")
+		t.Error("/metrics counts a round as a failed notification")
 	}
 	if n := again(); n.Remark != nil {
 		t.Errorf("%+v", n)
 	}
-	apptest.Eventually(t, "it is told again", func() bool { return len(p.Seen()) == 2 })
-	// One that nobody was told of yet has failed.
+	apptest.Eventually(t, "u1 is notified again", func() bool { return len(p.Seen()) == 2 })
+	// A reminder fails if its first round cannot be rendered.
 	putTemplate(b, "dingtalk", map[string]any{"title": "t", "content": "${missing}"})
 	if made := createNotification(b, map[string]any{"repeat_minutes": 30}); made.Status != api.NotificationFailed {
 		t.Errorf("%+v", made)
 	}
 }
 
-func TestNobodyIsToBeToldAfterTheExpiry(t *testing.T) {
+func TestNoReminderIsPlannedAfterTheExpiry(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	soon := time.Now().Add(time.Hour)
 	once := createNotification(b, map[string]any{"biz_id": 1, "repeat_minutes": 90, "expires_at": soon, "user_ids": []string{"u1"}}).NotificationID
@@ -134,11 +134,11 @@ func TestNobodyIsToBeToldAfterTheExpiry(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	twice := createNotification(b, map[string]any{"biz_id": 2, "repeat_minutes": 40, "expires_at": soon, "user_ids": []string{"u1"}}).NotificationID
-	apptest.Eventually(t, "it is told", func() bool { return b.Notification(twice).Succeeded == 1 })
+	apptest.Eventually(t, "u1 is notified", func() bool { return b.Notification(twice).Succeeded == 1 })
 	if n := b.Notification(twice); n.Status != api.NotificationWaiting || n.NextRunTime == nil {
 		t.Errorf("%+v", n)
 	}
-	// The round before the expiry cannot be rendered: what was told before is its outcome.
+	// If the last round before the expiry cannot be rendered, the outcome of the earlier round stays.
 	b.Expect(200, "", "DELETE", "/api/v1/admin/notification-templates/3/dingtalk", nil)
 	b.Exec("UPDATE tasks SET reported_at = reported_at - interval '40 minutes'")
 	b.Exec("UPDATE notifications SET next_run_at = now(), expires_at = now() + interval '20 minutes' WHERE id = $1", twice)
@@ -148,7 +148,7 @@ func TestNobodyIsToBeToldAfterTheExpiry(t *testing.T) {
 	}
 }
 
-// The answer that the READMEs show.
+// Both READMEs show the answer to this request.
 func TestTheAnswerToANotificationIsAsDocumented(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	b.AddSender(map[string]any{"sender_no": "logs", "name": "Log", "channel": "oa", "kind": "log", "config": map[string]any{"showContent": true}})
@@ -162,7 +162,7 @@ func TestTheAnswerToANotificationIsAsDocumented(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(text), strings.TrimSpace(a.Raw)) {
-			t.Errorf("%s does not show %s", document, a.Raw)
+			t.Errorf("%s lacks the answer %s", document, a.Raw)
 		}
 	}
 }

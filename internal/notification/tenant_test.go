@@ -9,7 +9,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-// What people are told, and where, is the submitter's.
+// Only the submitter sees the recipients and texts of a notification.
 func TestASubmitUserSeesOnlyItsOwnNotifications(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	colleague := w.AddUser("colleague", "submit", map[string]any{"company_no": "acme"})
@@ -31,7 +31,7 @@ func TestASubmitUserSeesOnlyItsOwnNotifications(t *testing.T) {
 	for _, path := range []string{"/api/v1/notifications", "/api/v1/notifications?biz_id=1001", "/api/v1/subscribe-messages", "/api/v1/subscribe-messages?business_id=1", "/api/v1/subscribe-messages/statistics"} {
 		none(path)
 		if a := w.Expect(200, "", "GET", path, nil, w.Acme...); !strings.Contains(a.Raw, "acme") && !strings.Contains(a.Raw, `"notification_id":`+w.IDs["notification"]+",") {
-			t.Errorf("%s shows its submitter %s", path, a.Raw)
+			t.Errorf("%s shows the submitter %s", path, a.Raw)
 		}
 	}
 	end := func(headers []string) int {
@@ -41,12 +41,12 @@ func TestASubmitUserSeesOnlyItsOwnNotifications(t *testing.T) {
 		return apptest.Decode[api.Changed](t, w.Expect(200, "", "DELETE", "/api/v1/notifications?biz_type=2&biz_ids=7", nil, headers...)).Changed
 	}
 	if n := end(colleague) + remove(colleague); n != 0 {
-		t.Errorf("a colleague ended or deleted %d", n)
+		t.Errorf("a colleague ended or deleted %d notifications", n)
 	}
 	if end(w.Acme) != 1 || remove(w.Acme) != 1 {
-		t.Error("its submitter could not end or delete it")
+		t.Error("the submitter could not end or delete the notification")
 	}
-	// A business event is the company's: who finishes a node ends the reminder, whoever started it.
+	// A business event belongs to the company: the end of a node ends the reminder, whichever user reported the start.
 	event := func(name string, headers []string) api.NotificationsMade {
 		return apptest.Decode[api.NotificationsMade](t, w.Expect(200, "", "POST", "/api/v1/notifications/events", map[string]any{
 			"event": name, "task_id": 5, "node_inst_id": 50, "channels": []string{"dingtalk"}, "user_ids": []string{"of-acme"}, "max_duration": 60,

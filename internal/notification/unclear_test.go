@@ -9,7 +9,7 @@ import (
 	"lksms/internal/queue"
 )
 
-func TestS2_2_WhatIsUnclearIsNotSentAgainUnlessSomebodyAsks(t *testing.T) {
+func TestS2_2_AnUnclearMessageIsSentAgainOnlyOnRequest(t *testing.T) {
 	b, p, says := apptest.NewWeChat(t)
 	says("<html>")
 	if first := b.SendOnce(nil); first.OnUnclear != api.OnUnclearFail {
@@ -34,11 +34,11 @@ func TestS2_2_WhatIsUnclearIsNotSentAgainUnlessSomebodyAsks(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsSentOnceMaySayToTryAgain(t *testing.T) {
+func TestAMessageWithOnUnclearRetryIsSentAgain(t *testing.T) {
 	b, p, says := apptest.NewWeChat(t)
 	says("<html>")
 	id := b.SendOnce(map[string]any{"on_unclear": "retry"}).TaskID
-	apptest.Eventually(t, "it is known to be unclear", func() bool {
+	apptest.Eventually(t, "the attempt is stored as unclear", func() bool {
 		return b.Count("SELECT count(*) FROM deliveries WHERE task_id = $1", id) == 1
 	})
 	says(`{"errcode":0,"msgid":7}`)
