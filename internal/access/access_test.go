@@ -22,34 +22,34 @@ const (
 	office        = "192.0.2.1"
 )
 
-// hand is a clock that tests move.
-type hand struct {
+// testClock is a clock that the test moves.
+type testClock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-func (h *hand) now() time.Time {
+func (h *testClock) now() time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.at
 }
 
-func (h *hand) move(d time.Duration) {
+func (h *testClock) move(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.at = h.at.Add(d)
 }
 
-// testBundle is servers that ask for credentials, on one database and with one clock.
+// testBundle has servers that check credentials, on one database and with one clock.
 type testBundle struct {
 	t        *testing.T
 	database string
-	clock    *hand
-	*door
+	clock    *testClock
+	*testServer
 }
 
-// door is one server.
-type door struct {
+// testServer is one server.
+type testServer struct {
 	users *Service
 	db    *postgres.DB
 	url   string
@@ -58,15 +58,15 @@ type door struct {
 func setup(t *testing.T) *testBundle {
 	t.Helper()
 	t.Parallel()
-	b := &testBundle{t: t, database: pgtest.New(t), clock: &hand{at: time.Now()}}
-	b.door = b.server()
+	b := &testBundle{t: t, database: pgtest.New(t), clock: &testClock{at: time.Now()}}
+	b.testServer = b.server()
 	return b
 }
 
-// server starts another server.
-func (b *testBundle) server() *door { return b.serverOf(adminPassword) }
+// server starts a server with the usual admin password.
+func (b *testBundle) server() *testServer { return b.serverOf(adminPassword) }
 
-func (b *testBundle) serverOf(password string) *door {
+func (b *testBundle) serverOf(password string) *testServer {
 	b.t.Helper()
 	db, err := postgres.Open(b.t.Context(), b.database)
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *testBundle) serverOf(password string) *door {
 		}
 	}))
 	b.t.Cleanup(server.Close)
-	return &door{users, db, server.URL}
+	return &testServer{users, db, server.URL}
 }
 
 // user adds a user.
@@ -105,8 +105,8 @@ func (b *testBundle) user(name string) string {
 	return name
 }
 
-// call asks to be let in, and gives the status of the answer.
-func (d *door) call(t *testing.T, address, username, password string) int {
+// call sends a request with credentials from an address, and returns the status of the answer.
+func (d *testServer) call(t *testing.T, address, username, password string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url, http.NoBody)
 	if err != nil {
@@ -123,15 +123,15 @@ func (d *door) call(t *testing.T, address, username, password string) int {
 	return res.StatusCode
 }
 
-func (d *door) expect(t *testing.T, status int, address, username, password string) {
+func (d *testServer) expect(t *testing.T, status int, address, username, password string) {
 	t.Helper()
 	if got := d.call(t, address, username, password); got != status {
 		t.Fatalf("%s at %s: %d, want %d", username, address, got, status)
 	}
 }
 
-// spray guesses with many names until the address has to wait, and tells how many guesses were compared.
-func (d *door) spray(t *testing.T, address string) int {
+// spray guesses with many names until the address has to wait, and returns how many guesses were compared.
+func (d *testServer) spray(t *testing.T, address string) int {
 	t.Helper()
 	for n := range 200 {
 		switch got := d.call(t, address, fmt.Sprint("somebody ", n), fmt.Sprint("guess ", n)); got {
@@ -146,7 +146,7 @@ func (d *door) spray(t *testing.T, address string) int {
 	return 0
 }
 
-func TestNeighboursThatGuessNeverRefuseAProvenCaller(t *testing.T) {
+func TestGuessingNeighboursNeverKeepAProvenCallerOut(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	_, key, err := b.users.CreateKey(t.Context(), user, "key")
@@ -155,29 +155,29 @@ func TestNeighboursThatGuessNeverRefuseAProvenCaller(t *testing.T) {
 	}
 	b.expect(t, 200, office, user, userPassword)
 	b.expect(t, 200, office, "admin", adminPassword)
-	for range 3 { // whose verification is over each time
+	for range 3 { // each time the verdict has expired
 		b.spray(t, office)
-		for n := range 10 { // also with the name of the user
+		for n := range 10 { // also with the users' own names
 			b.call(t, office, user, fmt.Sprint("guess ", n))
 			b.call(t, office, "admin", fmt.Sprint("guess ", n))
 		}
 		for range 50 {
 			b.expect(t, 200, office, user, userPassword)
 			b.expect(t, 200, office, "admin", adminPassword)
-			b.expect(t, 200, office, user, key) // its first use is in the midst of it
+			b.expect(t, 200, office, user, key) // the key is used for the first time while others guess
 			b.expect(t, 200, office, "", key)
 			b.clock.move(2 * time.Second)
 			b.call(t, office, user, fmt.Sprint("another guess ", b.clock.now()))
 		}
 		b.clock.move(verdictTTL)
 	}
-	// Long after, too.
+	// The proof outlives the verdict.
 	b.clock.move(proofTTL - time.Hour)
 	b.spray(t, office)
 	b.expect(t, 200, office, user, userPassword)
 }
 
-func TestAnOldPasswordPolledForADayConcernsNobodyElse(t *testing.T) {
+func TestADayOfPollingWithAnOldPasswordAffectsNobodyElse(t *testing.T) {
 	b := setup(t)
 	user, neighbour := b.user("user"), b.user("neighbour")
 	for range 24 * 60 * 60 / 5 {
@@ -189,12 +189,12 @@ func TestAnOldPasswordPolledForADayConcernsNobodyElse(t *testing.T) {
 	b.expect(t, 401, office, user, "its old password")
 	v := b.users.verifier
 	if kept := v.failures.entries.Len() + v.mistakes.Len() + v.verdicts.Len() + v.proofs.Len() + len(v.gates.open); kept > 4 {
-		t.Errorf("%d things are kept of it", kept)
+		t.Errorf("%d cache entries are kept of it, want at most 4", kept)
 	}
 	b.expect(t, 200, office, neighbour, userPassword)
 	b.expect(t, 200, office, "admin", adminPassword)
 	b.expect(t, 200, office, user, userPassword)
-	// Made right, it is taken at once.
+	// When the old password becomes right, it is accepted at once.
 	if _, err := b.users.Update(t.Context(), Patch{Username: user, Password: new("its old password")}); err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestAnOldPasswordPolledForADayConcernsNobodyElse(t *testing.T) {
 	b.expect(t, 401, office, user, userPassword)
 }
 
-// Of a user at an address five guesses are compared at once, of an address fifty; then one in a minute.
+// At first the server compares five guesses of a user and fifty of an address. After these it compares one a minute.
 func TestGuessingIsSlowForAUserAndForAnAddress(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
@@ -217,10 +217,10 @@ func TestGuessingIsSlowForAUserAndForAnAddress(t *testing.T) {
 	if compared < 5 || compared > 5+7+20 {
 		t.Errorf("%d guesses of one user were compared in 20 minutes", compared)
 	}
-	if got := b.call(t, office, user, userPassword); got != 429 { // nobody proved it here
-		t.Errorf("the right guess is answered with %d", got)
+	if got := b.call(t, office, user, userPassword); got != 429 { // this password was never proved at this address
+		t.Errorf("the right password is answered with %d", got)
 	}
-	b.expect(t, 200, "198.51.100.1", user, userPassword) // elsewhere it is not held up
+	b.expect(t, 200, "198.51.100.1", user, userPassword) // another address does not have to wait
 
 	elsewhere := "203.0.113.9"
 	if n := b.spray(t, elsewhere); n != freeFromAddress+1 {
@@ -238,8 +238,8 @@ func TestGuessingIsSlowForAUserAndForAnAddress(t *testing.T) {
 	}
 }
 
-// Many connections compare no more guesses than one.
-func TestGuessesAtOnceAreCountedOneByOne(t *testing.T) {
+// Guesses over many connections are compared no more often than over one.
+func TestConcurrentGuessesAreCountedOneByOne(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	var mu sync.Mutex
@@ -259,8 +259,8 @@ func TestGuessesAtOnceAreCountedOneByOne(t *testing.T) {
 	}
 }
 
-// Nor do many names, and what is kept of them is bounded.
-func TestGuessesWithManyNamesAtOnceAreCountedOneByOne(t *testing.T) {
+// Guesses with many names are compared no more often either, and the memory for failures is bounded.
+func TestConcurrentGuessesWithManyNamesAreCountedOneByOne(t *testing.T) {
 	b := setup(t)
 	const guesses = 200
 	var mu sync.Mutex
@@ -280,7 +280,7 @@ func TestGuessesWithManyNamesAtOnceAreCountedOneByOne(t *testing.T) {
 	}
 	v := b.users.verifier
 	if len(v.gates.open) != 0 {
-		t.Errorf("%d lines are left", len(v.gates.open))
+		t.Errorf("%d gates are left open", len(v.gates.open))
 	}
 	const most = 50_000
 	for i := range most {
@@ -291,8 +291,8 @@ func TestGuessesWithManyNamesAtOnceAreCountedOneByOne(t *testing.T) {
 	}
 }
 
-// A phone whose key was revoked goes on polling with it.
-func TestARevokedKeyThatIsPolledWithConcernsNobodyElse(t *testing.T) {
+// A phone goes on polling with a revoked key.
+func TestPollingWithARevokedKeyAffectsNobodyElse(t *testing.T) {
 	b := setup(t)
 	phones, users := make([]string, 60), b.user("phones")
 	for n := range phones {
@@ -313,9 +313,9 @@ func TestARevokedKeyThatIsPolledWithConcernsNobodyElse(t *testing.T) {
 		b.clock.move(5 * time.Second)
 	}
 	if n := b.users.verifier.failures.entries.Len(); n > 2 {
-		t.Errorf("%d failures are kept of it", n)
+		t.Errorf("%d failures are kept of the revoked key, want at most 2", n)
 	}
-	for _, key := range phones[1:] { // each for the first time
+	for _, key := range phones[1:] { // each key is used for the first time
 		if _, err := b.users.Bearer(t.Context(), key, office); err != nil {
 			t.Fatalf("a neighbour is refused with %v", err)
 		}
@@ -324,28 +324,28 @@ func TestARevokedKeyThatIsPolledWithConcernsNobodyElse(t *testing.T) {
 	b.expect(t, 200, office, "admin", adminPassword)
 }
 
-// A user that lives at an address is limited there on its own: it gets in after a restart, and with a new password, while a
-// neighbour tries names. Nobody else does.
-func TestWhoLivesAtAnAddressGetsInAfterARestart(t *testing.T) {
+// Guesses with the name of a resident count separately: the resident is let in after a restart, and with a new password, while a
+// neighbour tries names. Other users are not.
+func TestAResidentIsLetInAfterARestart(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
 	b.expect(t, 200, office, user, userPassword)
 	b.expect(t, 200, office, "admin", adminPassword)
-	again := b.server()
-	again.spray(t, office)
-	again.expect(t, 200, office, user, userPassword)
-	again.expect(t, 200, office, "admin", adminPassword)
-	again.expect(t, 429, office, stranger, userPassword)
-	if _, err := again.users.Update(t.Context(), Patch{Username: user, Password: new("another password")}); err != nil {
+	restarted := b.server()
+	restarted.spray(t, office)
+	restarted.expect(t, 200, office, user, userPassword)
+	restarted.expect(t, 200, office, "admin", adminPassword)
+	restarted.expect(t, 429, office, stranger, userPassword)
+	if _, err := restarted.users.Update(t.Context(), Patch{Username: user, Password: new("another password")}); err != nil {
 		t.Fatal(err)
 	}
-	again.expect(t, 200, office, user, "another password")
-	again.expect(t, 429, office, user, userPassword) // like any wrong one there
+	restarted.expect(t, 200, office, user, "another password")
+	restarted.expect(t, 429, office, user, userPassword) // like any wrong password of this address
 	b.clock.move(2 * longestWait)
-	again.expect(t, 401, office, user, userPassword)
+	restarted.expect(t, 401, office, user, userPassword)
 }
 
-// Comparing passwords is what costs: it takes no more than its places, and who is known needs none.
+// Comparing passwords is expensive, so the number of comparisons at once is bounded. A proven caller needs no comparison.
 func TestComparisonsHoldUpNoProvenCaller(t *testing.T) {
 	b := setup(t)
 	user, resident := b.user("user"), b.user("resident")
@@ -360,15 +360,15 @@ func TestComparisonsHoldUpNoProvenCaller(t *testing.T) {
 	}
 	b.clock.move(2 * verdictTTL)
 	b.expect(t, 200, office, user, userPassword)
-	b.expect(t, 200, "198.51.100.7", resident, "another password") // has a place of its own
-	// Strangers wait, as many as the line holds.
+	b.expect(t, 200, "198.51.100.7", resident, "another password") // a slot is reserved for residents
+	// Strangers wait for a slot, as many as the queue holds.
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
 	for n := range maxQueue {
 		waiting.Go(func() {
 			_, err := v.verify(ctx, v.attempt("stranger", "guess", fmt.Sprint("203.0.113.", n)))
 			if !errors.Is(err, context.Canceled) {
-				t.Errorf("a stranger that waits is told %v", err)
+				t.Errorf("a waiting stranger is refused with %v", err)
 			}
 		})
 	}
@@ -387,15 +387,15 @@ func TestComparisonsHoldUpNoProvenCaller(t *testing.T) {
 	cancel()
 	waiting.Wait()
 	if len(v.gates.open) != 0 {
-		t.Errorf("%d lines are left", len(v.gates.open))
+		t.Errorf("%d gates are left open", len(v.gates.open))
 	}
 }
 
-// noticed is how long another server may take to notice a change.
+// noticed is the longest time until another server notices a change.
 const noticed = 2 * versionTTL
 
-// expectAs expects to be let in with a role.
-func (d *door) expectAs(t *testing.T, role, username, password string) {
+// expectAs expects that the caller is let in with a role.
+func (d *testServer) expectAs(t *testing.T, role, username, password string) {
 	t.Helper()
 	who, err := d.users.Basic(t.Context(), username, password, office)
 	if err != nil || who.Role != role {
@@ -410,7 +410,7 @@ func (b *testBundle) update(p Patch) {
 	}
 }
 
-func TestAChangeIsInForceAtOnceHereAndWithinTwoSecondsElsewhere(t *testing.T) {
+func TestAChangeCountsAtOnceHereAndWithinTwoSecondsOnOtherServers(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	made, key, err := b.users.CreateKey(t.Context(), user, "key")
@@ -418,50 +418,50 @@ func TestAChangeIsInForceAtOnceHereAndWithinTwoSecondsElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := b.server()
-	both := func(check func(d *door)) {
+	both := func(check func(d *testServer)) {
 		t.Helper()
-		check(b.door)
+		check(b.testServer)
 		b.clock.move(noticed)
 		check(other)
 	}
-	both(func(d *door) {
+	both(func(d *testServer) {
 		d.expectAs(t, RoleSubmit, user, userPassword)
 		d.expectAs(t, RoleSubmit, "", key)
 		d.expect(t, 401, office, "new", userPassword)
 	})
 	b.update(Patch{Username: user, Role: new(RoleRead)})
-	both(func(d *door) {
+	both(func(d *testServer) {
 		d.expectAs(t, RoleRead, user, userPassword)
 		d.expectAs(t, RoleRead, "", key)
 	})
 	b.update(Patch{Username: user, Password: new("another password")})
-	both(func(d *door) {
+	both(func(d *testServer) {
 		d.expect(t, 401, office, user, userPassword)
 		d.expect(t, 200, office, user, "another password")
 	})
 	b.update(Patch{Username: user, IsDisabled: new(true)})
-	both(func(d *door) {
+	both(func(d *testServer) {
 		d.expect(t, 401, office, user, "another password")
 		d.expect(t, 401, office, "", key)
 	})
 	b.update(Patch{Username: user, IsDisabled: new(false)})
-	both(func(d *door) {
+	both(func(d *testServer) {
 		d.expect(t, 200, office, user, "another password")
 		d.expect(t, 200, office, "", key)
 	})
 	if err := b.users.DeleteKey(t.Context(), user, made.ID); err != nil {
 		t.Fatal(err)
 	}
-	both(func(d *door) {
+	both(func(d *testServer) {
 		d.expect(t, 401, office, "", key)
 		d.expect(t, 200, office, user, "another password")
 	})
-	b.user("new") // with the password that was wrong before
-	both(func(d *door) { d.expect(t, 200, office, "new", userPassword) })
+	b.user("new") // its password was refused above
+	both(func(d *testServer) { d.expect(t, 200, office, "new", userPassword) })
 }
 
-// A login takes a while, and what it began with may be over when it ends.
-func TestAChangeDuringALoginIsNotOutlivedByIt(t *testing.T) {
+// A login takes a while. The user may be changed after the login has read it.
+func TestAChangeDuringALoginCounts(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]Patch{
 		"disabled": {IsDisabled: new(true)}, "another password": {Password: new("another password")}, "another role": {Role: new(RoleRead)},
@@ -470,7 +470,7 @@ func TestAChangeDuringALoginIsNotOutlivedByIt(t *testing.T) {
 			b := setup(t)
 			change.Username = b.user("user")
 			other := b.server()
-			// A login that found its password right waits here, to keep where the user is.
+			// With this lock, a login that found the password right waits before it stores the user's address.
 			tx, err := b.db.Pool().Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -480,7 +480,7 @@ func TestAChangeDuringALoginIsNotOutlivedByIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			var logins sync.WaitGroup
-			for _, d := range []*door{b.door, other} {
+			for _, d := range []*testServer{b.testServer, other} {
 				logins.Go(func() { d.call(t, office, change.Username, userPassword) })
 			}
 			for waiting := 0; waiting < 2; {
@@ -494,7 +494,7 @@ func TestAChangeDuringALoginIsNotOutlivedByIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			logins.Wait()
-			check := func(d *door) {
+			check := func(d *testServer) {
 				t.Helper()
 				if change.Role != nil {
 					d.expectAs(t, *change.Role, change.Username, userPassword)
@@ -502,15 +502,15 @@ func TestAChangeDuringALoginIsNotOutlivedByIt(t *testing.T) {
 				}
 				d.expect(t, 401, office, change.Username, userPassword)
 			}
-			check(b.door)
+			check(b.testServer)
 			b.clock.move(noticed)
 			check(other)
 		})
 	}
 }
 
-// Nobody sees what a transaction made before its end.
-func TestAUserOfATransactionIsKnownWhenThatIsCommitted(t *testing.T) {
+// Other connections do not see the user before the transaction is committed.
+func TestAUserIsKnownOnceItsTransactionIsCommitted(t *testing.T) {
 	b := setup(t)
 	err := b.db.Tx(t.Context(), func(ctx context.Context) error {
 		_, err := b.users.Create(ctx, User{Username: "user", Password: userPassword, Role: RoleSubmit})
@@ -523,9 +523,9 @@ func TestAUserOfATransactionIsKnownWhenThatIsCommitted(t *testing.T) {
 	b.expect(t, 200, office, "user", userPassword)
 }
 
-// Callers that were verified cost the database one small query in a second, however many requests they send, and nothing else
-// than a change makes more of it.
-func TestAVerifiedCallerCostsNoQuery(t *testing.T) {
+// Verified callers cost the database one small query a second, for any number of requests. Only a change of users or keys costs
+// more.
+func TestAVerifiedRequestCostsNoQueryOfItsOwn(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	_, key, err := b.users.CreateKey(t.Context(), user, "key")
@@ -555,9 +555,9 @@ func TestAVerifiedCallerCostsNoQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := version(); got != before {
-		t.Errorf("logins moved the version from %d to %d", before, got)
+		t.Errorf("logins changed the version from %d to %d", before, got)
 	}
-	// As long as the version is fresh, the database is not needed. After that only the configured user is known without it.
+	// While the cached version is fresh, the database is not needed. After that, only the configured user is verified without it.
 	b.expect(t, 200, office, user, userPassword)
 	b.db.Close()
 	callers(200)
@@ -568,7 +568,7 @@ func TestAVerifiedCallerCostsNoQuery(t *testing.T) {
 	b.expect(t, 503, office, "stranger", "guess")
 }
 
-// A host has more IPv6 addresses than anybody can count; its network is what is counted.
+// A host can use countless IPv6 addresses, so that failures count for its network.
 func TestTheAddressesOfAnIPv6NetworkCountAsOne(t *testing.T) {
 	b := setup(t)
 	refused := false
@@ -576,12 +576,12 @@ func TestTheAddressesOfAnIPv6NetworkCountAsOne(t *testing.T) {
 		refused = b.call(t, fmt.Sprintf("2001:db8::%x", n+1), fmt.Sprint("name ", n), "guess") == 429
 	}
 	if !refused {
-		t.Error("each address of a network is counted apart")
+		t.Error("the addresses of one network are counted separately")
 	}
 	b.expect(t, 401, "2001:db8:0:1::1", "name", "guess")
 }
 
-// A wrong key is slowed down like a wrong password, though nobody can guess one; a right one is not.
+// Wrong keys are delayed like wrong passwords, although nobody can guess a key. A right key is not delayed.
 func TestWrongKeysAreSlowedDown(t *testing.T) {
 	b := setup(t)
 	_, key, err := b.users.CreateKey(t.Context(), b.user("user"), "key")
@@ -595,8 +595,8 @@ func TestWrongKeysAreSlowedDown(t *testing.T) {
 	b.expect(t, 200, office, "", key)
 }
 
-// Sixty phones whose keys were revoked, and a system that sends its old key as its password.
-func TestWrongKeysHoldUpNoPassword(t *testing.T) {
+// Many phones send revoked keys, and a system sends its old key as its password.
+func TestWrongKeysDelayNoPassword(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
 	wrong := func(n int) string { return fmt.Sprintf("%s%043d", keyPrefix, n) }
@@ -614,7 +614,7 @@ func TestWrongKeysHoldUpNoPassword(t *testing.T) {
 	b.expect(t, 200, office, stranger, userPassword)
 }
 
-// Only what is made like a key is one.
+// A password counts as an API key only if it has the whole form of one.
 func TestAPasswordMayBeginLikeAKey(t *testing.T) {
 	b := setup(t)
 	shaped := keyPrefix + strings.Repeat("A", 43)
@@ -633,110 +633,110 @@ func TestAPasswordMayBeginLikeAKey(t *testing.T) {
 	for _, err := range []error{created, updated} {
 		var refused *fault.Error
 		if !errors.As(err, &refused) || len(refused.Fields) != 1 || refused.Fields[0].Name != "password" {
-			t.Errorf("a password that would be taken for a key is answered with %v", err)
+			t.Errorf("a new password in the form of a key: %v", err)
 		}
 	}
 	b.expect(t, 200, office, "user", "lksms_a password")
 }
 
-// told is how a caller is refused.
-func (d *door) told(t *testing.T, username, password string) fault.Error {
+// refusal returns the fault with which a caller is refused.
+func (d *testServer) refusal(t *testing.T, username, password string) fault.Error {
 	t.Helper()
 	_, err := d.users.Basic(t.Context(), username, password, office)
 	var refused *fault.Error
 	if !errors.As(err, &refused) {
-		t.Fatalf("%s is told %v", username, err)
+		t.Fatalf("%s: %v, want a refusal", username, err)
 	}
 	return *refused
 }
 
-func TestAWrongGuessDoesNotTellWhichNamesAreKnown(t *testing.T) {
+func TestARefusalDoesNotShowWhichNamesExist(t *testing.T) {
 	b := setup(t)
 	user := b.user("user")
 	b.expect(t, 200, office, user, userPassword)
-	again := b.server()
+	restarted := b.server()
 	same := func(guess string, apart time.Duration) {
 		t.Helper()
 		b.clock.move(apart)
-		known := again.told(t, user, guess)
+		known := restarted.refusal(t, user, guess)
 		b.clock.move(apart)
-		unknown := again.told(t, "nobody", guess)
+		unknown := restarted.refusal(t, "nobody", guess)
 		if known.Reason != unknown.Reason || known.RetryAfter != unknown.RetryAfter {
-			t.Errorf("%s: a known name is told %+v, an unknown one %+v", guess, known, unknown)
+			t.Errorf("%s: a known name is refused with %+v, an unknown name with %+v", guess, known, unknown)
 		}
 	}
-	again.spray(t, office)
+	restarted.spray(t, office)
 	for n := range 30 {
-		if again.told(t, user, fmt.Sprint("guess ", n)).Kind != fault.TooMany {
-			t.Errorf("guess %d is told that it was compared", n)
+		if restarted.refusal(t, user, fmt.Sprint("guess ", n)).Kind != fault.TooMany {
+			t.Errorf("the answer to guess %d shows that it was compared", n)
 		}
 		same(fmt.Sprint("guess ", n), 0)
 	}
-	for n := range 30 { // the address may guess again; what it guessed meanwhile is as if it had not
+	for n := range 30 { // the address does not have to wait any more; the earlier guesses have left no trace
 		same(fmt.Sprint("guess ", n), 2*longestWait)
 	}
 	b.clock.move(2 * longestWait)
-	again.expect(t, 200, office, user, userPassword)
+	restarted.expect(t, 200, office, user, userPassword)
 }
 
-// However many names live at an address that has to wait.
-func TestGuessesOfAllWhoLiveAtAnAddressAreSlow(t *testing.T) {
+// This holds for any number of residents at an address that has to wait.
+func TestGuessesWithTheNamesOfAllResidentsAreSlow(t *testing.T) {
 	b := setup(t)
 	names := make([]string, 8)
 	for n := range names {
 		names[n] = b.user(fmt.Sprint("user ", n))
 		b.expect(t, 200, office, names[n], userPassword)
 	}
-	again := b.server()
-	again.spray(t, office)
-	v := again.users.verifier
+	restarted := b.server()
+	restarted.spray(t, office)
+	v := restarted.users.verifier
 	before := v.mistakes.Len()
 	const minutes = 5
 	for n := range minutes * 60 {
 		for _, name := range append(names, "nobody") {
-			again.told(t, name, fmt.Sprint("guess ", n))
+			restarted.refusal(t, name, fmt.Sprint("guess ", n))
 		}
 		b.clock.move(time.Second)
 	}
 	if compared := v.mistakes.Len() - before; compared > freeOfResidents+12+(6+1)*minutes {
 		t.Errorf("%d guesses were compared in %d minutes", compared, minutes)
 	}
-	// A caller that guesses one name leaves the other names their turns.
-	again = b.server()
-	again.spray(t, office)
+	// Guesses with one name leave comparisons to the other names.
+	restarted = b.server()
+	restarted.spray(t, office)
 	for n := range 10 * 60 {
-		again.told(t, names[0], fmt.Sprint("guess ", n))
+		restarted.refusal(t, names[0], fmt.Sprint("guess ", n))
 		b.clock.move(3 * time.Second)
 	}
-	again.spray(t, office)
+	restarted.spray(t, office)
 	b.clock.move(longestOfResidents)
-	again.expect(t, 200, office, names[1], userPassword)
+	restarted.expect(t, 200, office, names[1], userPassword)
 }
 
-// A neighbour that guesses with the user's own name, after a restart.
-func TestWhoLivesAtAnAddressGetsInThoughItsNameIsGuessed(t *testing.T) {
+// After a restart, a neighbour guesses with the user's own name.
+func TestAResidentIsLetInWhileANeighbourGuessesWithItsName(t *testing.T) {
 	b := setup(t)
 	user, stranger := b.user("user"), b.user("stranger")
 	b.expect(t, 200, office, user, userPassword)
-	again := b.server()
+	restarted := b.server()
 	for n := range 10 {
-		again.call(t, office, user, fmt.Sprint("guess ", n))
-		again.call(t, office, stranger, fmt.Sprint("guess ", n))
+		restarted.call(t, office, user, fmt.Sprint("guess ", n))
+		restarted.call(t, office, stranger, fmt.Sprint("guess ", n))
 	}
-	again.expect(t, 429, office, user, "guess")
-	again.expect(t, 429, office, stranger, userPassword)
-	again.expect(t, 200, office, user, userPassword)
+	restarted.expect(t, 429, office, user, "guess")
+	restarted.expect(t, 429, office, stranger, userPassword)
+	restarted.expect(t, 200, office, user, userPassword)
 
-	// It stays slow, and whoever comes first when the minute is over is heard.
-	again = b.server()
-	v := again.users.verifier
+	// Such guesses stay slow. The first request after the wait is compared.
+	restarted = b.server()
+	v := restarted.users.verifier
 	for n := range 20 * 60 {
-		again.told(t, user, fmt.Sprint("guess ", n))
+		restarted.refusal(t, user, fmt.Sprint("guess ", n))
 		b.clock.move(time.Second)
 	}
 	if compared := v.mistakes.Len(); compared > 2*(freeFailures+7+20) {
 		t.Errorf("%d guesses of one user were compared in 20 minutes", compared)
 	}
 	b.clock.move(longestWait)
-	again.expect(t, 200, office, user, userPassword)
+	restarted.expect(t, 200, office, user, userPassword)
 }

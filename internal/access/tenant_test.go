@@ -12,15 +12,15 @@ import (
 	"lksms/internal/apptest"
 )
 
-func TestAReaderSeesWhatItsCompanyOwns(t *testing.T) {
+func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	own, beta := w.IDs, w.BetaIDs
-	type look struct {
+	type request struct {
 		path   string
 		status int
 	}
 	const forbidden, absent = 403, 404
-	looks := map[string][]look{
+	requests := map[string][]request{
 		"getTask":             {{"/api/v1/sms/task/" + own["task"], 200}, {"/api/v1/sms/task/" + beta["task"], absent}},
 		"getTaskTimeline":     {{"/api/v1/sms/task/" + own["task"] + "/timeline", 200}, {"/api/v1/sms/task/" + beta["task"] + "/timeline", absent}},
 		"explainTask":         {{"/api/v1/sms/task/" + own["task"] + "/explain", 200}, {"/api/v1/sms/task/" + beta["task"] + "/explain", absent}},
@@ -57,7 +57,7 @@ func TestAReaderSeesWhatItsCompanyOwns(t *testing.T) {
 		"getSettings":         {{"/api/v1/admin/settings", forbidden}},
 		"getSettingsCategory": {{"/api/v1/admin/settings/sms", forbidden}},
 		"listEvents":          {{"/api/v1/admin/events", forbidden}},
-		// Every company's notifications are made with the same texts.
+		// All companies share the templates of notifications.
 		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},
 		"health":                    {{"/health", 200}},
 		"ready":                     {{"/ready", 200}},
@@ -69,30 +69,30 @@ func TestAReaderSeesWhatItsCompanyOwns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, methods := range contract.Paths {
-		if methods.Get != nil && looks[methods.Get.OperationID] == nil {
+		if methods.Get != nil && requests[methods.Get.OperationID] == nil {
 			t.Errorf("GET %s (%s) is in the contract and not in this table", path, methods.Get.OperationID)
 		}
 	}
 	shared := map[string]bool{"taskStatusInfo": true, "getTaskTimeline": true, "getSender": true, "taskStatistics": true, "listChannels": true, "getChannel": true, "listCountries": true,
 		"listLedger": true, "listNotificationTemplates": true, "health": true, "ready": true}
-	for id, of := range looks {
+	for id, of := range requests {
 		for _, l := range of {
 			a := w.Call("GET", l.path, nil, w.Reader...)
 			if a.Status != l.status {
 				t.Errorf("%s %s: %d, want %d: %s", id, l.path, a.Status, l.status, a.Raw)
 			}
 			if a.Status == 200 && (strings.Contains(a.Raw, "beta") || strings.Contains(a.Raw, apptest.BetaPhone)) {
-				t.Errorf("%s %s shows what is beta's: %s", id, l.path, a.Raw)
+				t.Errorf("%s %s shows something of beta: %s", id, l.path, a.Raw)
 			}
 			isEmptied := strings.Contains(l.path, "source=beta") || strings.Contains(l.path, apptest.BetaPhone)
-			if id == "listNotifications" { // of which only the numbers tell whose they are
+			if id == "listNotifications" { // this list shows nothing of a company but the ids
 				if !strings.Contains(a.Raw, `"notification_id":`+own["notification"]+",") || strings.Contains(a.Raw, `"notification_id":`+beta["notification"]+",") {
 					t.Errorf("a reader sees %s", a.Raw)
 				}
 			} else if a.Status == 200 && !shared[id] && !isEmptied && !strings.Contains(a.Raw, "acme") {
 				t.Errorf("%s %s shows nothing of acme: %s", id, l.path, a.Raw)
 			}
-			if l.status == absent && id != "getCountry" { // who sees all sees it
+			if l.status == absent && id != "getCountry" { // a reader of all companies sees it
 				if a := w.Call("GET", l.path, nil, w.All...); a.Status != 200 && id != "getContact" {
 					t.Errorf("%s %s: a reader of all gets %d", id, l.path, a.Status)
 				}
@@ -101,8 +101,8 @@ func TestAReaderSeesWhatItsCompanyOwns(t *testing.T) {
 	}
 	for name, headers := range map[string][]string{"acme": w.Reader, "all": w.All} {
 		ledger := apptest.Decode[api.LedgerPage](t, w.Expect(200, "", "GET", "/api/v1/admin/senders/both_sender/ledger", nil, headers...)).Items
-		if want := map[string]int{"acme": 2, "all": 3}[name]; len(ledger) != want { // the opening balance, and an attempt of each company
-			t.Errorf("%s is shown %d entries of the ledger, want %d", name, len(ledger), want)
+		if want := map[string]int{"acme": 2, "all": 3}[name]; len(ledger) != want { // the opening balance, and one lease of each company
+			t.Errorf("the reader of %s sees %d ledger entries, want %d", name, len(ledger), want)
 		}
 	}
 	w.Expect(403, "auth.other_company", "GET", "/api/v1/admin/contacts?company_no=beta", nil, w.Reader...)
@@ -112,7 +112,7 @@ func TestAReaderSeesWhatItsCompanyOwns(t *testing.T) {
 	}
 }
 
-// The counts of companies are apart, through every change of a task and through folding, and add up to those of all.
+// Each company has its own counts. They stay exact through changes of tasks and folding, and add up to the counts of all companies.
 func TestStatisticsOfACompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	counts := func(headers []string) api.Statistics {
@@ -145,7 +145,7 @@ func TestStatisticsOfACompany(t *testing.T) {
 	fold()
 	check()
 	if n := w.Count("SELECT count(*) FROM task_count_changes"); n != 3 {
-		t.Errorf("three companies are counted in %d rows", n)
+		t.Errorf("%d rows of counts for three companies", n)
 	}
 	if n := fold(); n != 0 {
 		t.Errorf("%d rows were folded again", n)
@@ -153,7 +153,7 @@ func TestStatisticsOfACompany(t *testing.T) {
 	check()
 }
 
-// A reader for whom no company was named sees every company, one that was made before included; naming one narrows it at once.
+// A reader without a company sees all companies. When a company is set, the reader sees only this one, at once.
 func TestAReaderWithoutACompanySeesAll(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	seen := func(headers []string) int {
@@ -164,14 +164,14 @@ func TestAReaderWithoutACompanySeesAll(t *testing.T) {
 		return apptest.Decode[api.User](t, w.Expect(200, "", "GET", "/api/v1/admin/users/"+name, nil))
 	}
 	if got := seen(w.All); got != everything || !user("reader").AllCompanies || user("reader").CompanyNo != "default" {
-		t.Errorf("sees %d of %d, %+v", got, everything, user("reader"))
+		t.Errorf("the reader of all sees %d of %d tasks, %+v", got, everything, user("reader"))
 	}
 	if got := seen(w.Reader); got != acmes || user("reader-of-acme").AllCompanies {
-		t.Errorf("sees %d of %d", got, acmes)
+		t.Errorf("the reader of acme sees %d of %d tasks", got, acmes)
 	}
-	// That of the default company is one like any other.
+	// The default company is a company like any other.
 	if got := seen(w.AddUser("reader-of-default", "read", map[string]any{"company_no": "default"})); got != 0 {
-		t.Errorf("a reader of the default company sees %d", got)
+		t.Errorf("the reader of the default company sees %d tasks, want none", got)
 	}
 	for _, change := range []struct {
 		body string
@@ -179,19 +179,19 @@ func TestAReaderWithoutACompanySeesAll(t *testing.T) {
 	}{{`{"company_no":"acme"}`, acmes}, {`{"top_priority":2}`, acmes}, {`{"company_no":null}`, everything}, {`{"company_no":"default"}`, 0}, {`{"company_no":null}`, everything}} {
 		w.Expect(200, "", "PATCH", "/api/v1/admin/users/reader", change.body)
 		if got := seen(w.All); got != change.want {
-			t.Errorf("after %s it sees %d, want %d", change.body, got, change.want)
+			t.Errorf("after %s the reader sees %d tasks, want %d", change.body, got, change.want)
 		}
 	}
-	// A submit user of a company that becomes a reader is one of that company.
+	// A submit user of a company keeps the company when it becomes a reader.
 	w.Expect(200, "", "PATCH", "/api/v1/admin/users/user-of-acme", `{"role":"read"}`)
 	if got := seen(w.Acme); got != acmes {
-		t.Errorf("sees %d of %d", got, acmes)
+		t.Errorf("the former submit user sees %d of %d tasks", got, acmes)
 	}
 }
 
-// Of senders, a caller that is bound to a company is told the names that its routes and the shared pool give it, and whether each can
-// take the message. What they cost and when they are ready again is for those who see everything.
-func TestACompanyIsToldOfSendersWithoutTheirNumbers(t *testing.T) {
+// A caller that is bound to a company sees the names of the senders of its routes and of the shared pool, and whether each sender can take
+// the message. Only a caller that sees all companies sees costs, weights and the time when a sender is ready.
+func TestACompanySeesSendersWithoutTheirNumbers(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	w.AddSender(map[string]any{"sender_no": "betas_own", "is_shared": false})
 	w.AddRoute("beta", "betas_own", 3)
@@ -224,7 +224,7 @@ func TestACompanyIsToldOfSendersWithoutTheirNumbers(t *testing.T) {
 	for _, c := range []struct{ kind, senders string }{
 		{"notification", "acme_sender resting, acmes_own no_funds"},
 		{"marketing", "both_sender"},
-		{"verification", "nobody_sender"}, // which is in the shared pool
+		{"verification", "nobody_sender"}, // this sender serves the shared pool
 	} {
 		before := send(c.kind, "?dry_run=true", c.kind, w.Acme)
 		id := read(send(c.kind, "", c.kind, w.Acme)).Data.TaskID
@@ -238,7 +238,7 @@ func TestACompanyIsToldOfSendersWithoutTheirNumbers(t *testing.T) {
 			for _, s := range a.Data.Senders {
 				for _, number := range numbers {
 					if s[number] != nil {
-						t.Errorf("%s of %s tells the %s of %s", door, c.kind, number, s["sender_no"])
+						t.Errorf("%s of %s shows the %s of %s", door, c.kind, number, s["sender_no"])
 					}
 				}
 				one := fmt.Sprint(s["sender_no"])
@@ -258,12 +258,12 @@ func TestACompanyIsToldOfSendersWithoutTheirNumbers(t *testing.T) {
 		for _, headers := range [][]string{nil, w.All} { // an admin, and a reader of every company
 			for _, number := range numbers {
 				if raw := explain(headers); !strings.Contains(raw, `"`+number+`"`) {
-					t.Errorf("who sees everything is told no %s: %s", number, raw)
+					t.Errorf("a caller that sees all companies sees no %s: %s", number, raw)
 				}
 			}
 		}
 	}
 	if a := read(send("verification", "?dry_run=true", "other", nil)); a.Data.Cost == nil {
-		t.Errorf("an admin is told no cost: %+v", a)
+		t.Errorf("an admin sees no cost: %+v", a)
 	}
 }

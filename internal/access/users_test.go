@@ -39,7 +39,7 @@ func TestASubmitUserSeesOnlyItsOwnTasks(t *testing.T) {
 	}
 }
 
-// What a user submitted before it was moved is its former company's.
+// Tasks and notifications that a user submitted before it was moved stay with its former company.
 func TestASubmitUserThatIsMovedSeesNothingOfItsFormerCompany(t *testing.T) {
 	b, _, _ := apptest.NewWeChat(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", `{"company_no":"new","name":"new"}`)
@@ -73,13 +73,13 @@ func TestASubmitUserThatIsMovedSeesNothingOfItsFormerCompany(t *testing.T) {
 	b.Expect(404, "task.not_found", "POST", "/api/v1/sms/task/"+id+"/cancel", nil, user...)
 	b.Expect(404, "notification.not_found", "GET", fmt.Sprint("/api/v1/notifications/", made.NotificationID), nil, user...)
 	if got := b.Task(id).Status; got != 0 {
-		t.Errorf("its former task is %d", got)
+		t.Errorf("the user's former task has status %d", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/mover", `{"company_no":"default"}`)
 	sees(true)
 }
 
-func TestABoundSenderIsOneApp(t *testing.T) {
+func TestABoundUserActsAsItsAppOnly(t *testing.T) {
 	b := apptest.New(t)
 	bound := b.AddUser("phone", "send", map[string]any{"app_id": "app_1"})
 	id := b.Submit("x")
@@ -88,11 +88,11 @@ func TestABoundSenderIsOneApp(t *testing.T) {
 		b.Expect(403, "auth.other_app", "POST", prefix+"/api/v1/sms/report", apptest.ReportBody(id, "app_2", 2, nil), bound...)
 	}
 	if n := b.Count("SELECT count(*) FROM send_logs") + b.Count("SELECT count(*) FROM report_logs"); n != 0 {
-		t.Errorf("it left %d rows as another app", n)
+		t.Errorf("%d log rows of another app", n)
 	}
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=app_1", nil, bound...)
 	b.Expect(200, "", "POST", "/api/v1/sms/report", apptest.ReportBody(id, "app_1", 2, nil), bound...)
-	// Unbound, it may be any.
+	// Without a bound app, the user may act as any app.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/phone", `{"app_id":""}`)
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=app_2", nil, bound...)
 }
@@ -105,7 +105,7 @@ func TestUsers(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, headers...)
-	// Each change is in force at once.
+	// Each change counts at once.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/%E7%B3%BB%E7%BB%9F%20a", `{"role":"send","app_id":"a"}`)
 	b.Expect(403, "auth.forbidden", "GET", "/api/v1/sms/tasks", nil, headers...)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/%E7%B3%BB%E7%BB%9F%20a", `{"password":"another password"}`)
@@ -133,15 +133,15 @@ func TestUsers(t *testing.T) {
 	}
 	hash := apptest.Scan[string](b, "SELECT password_hash FROM users")
 	if !strings.HasPrefix(hash, "$argon2id$v=19$m=19456,t=2,p=1$") {
-		t.Errorf("kept as %.40s", hash)
+		t.Errorf("the password is stored as %.40s", hash)
 	}
 	if list := apptest.Decode[api.UserPage](t, b.Expect(200, "", "GET", "/api/v1/admin/users?limit=1", nil)); len(list.Items) != 1 {
 		t.Errorf("listed %+v", list)
 	}
 }
 
-// Send and admin users reach every company, so a company that is named for one would promise what does not hold.
-func TestACompanyIsRefusedWhereItWouldNotBind(t *testing.T) {
+// Send and admin users reach all companies, so a company on such a user would have no effect.
+func TestACompanyIsRefusedForRolesThatItDoesNotBind(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
 	const path = "/api/v1/admin/users"
@@ -171,7 +171,7 @@ func TestACompanyIsRefusedWhereItWouldNotBind(t *testing.T) {
 		expect("user-of-acme", "submit", "acme", false)
 	}
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, acme...)
-	// It leaves its company, belongs to one again in another role, and needs to leave none where none was named.
+	// A user leaves its company when its role changes, joins one again in another role, and need not leave one if it has none.
 	b.Expect(200, "", "PATCH", path+"/user-of-acme", `{"role":"send","company_no":null}`)
 	expect("user-of-acme", "send", "default", false)
 	b.Expect(200, "", "PATCH", path+"/user-of-acme", `{"role":"read","company_no":"acme"}`)
@@ -182,21 +182,21 @@ func TestACompanyIsRefusedWhereItWouldNotBind(t *testing.T) {
 	expect("nobodys", "admin", "default", true)
 }
 
-// An admin for whom a company was named before that was refused goes on submitting in its name, and belongs to it once the role is one
-// that a company binds.
-func TestAnAdminThatSubmitsForACompanyGoesOnDoingSo(t *testing.T) {
+// An admin may have a company from the time before this was refused. It goes on submitting for this company, and is bound to it once its
+// role is submit or read.
+func TestAnAdminWithACompanyGoesOnSubmittingForIt(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
 	admin := b.AddUser("boss", "admin", nil)
 	b.Exec("UPDATE users SET company_id = (SELECT id FROM companies WHERE company_no = 'acme') WHERE username = 'boss'")
-	b.Expect(200, "", "PATCH", "/api/v1/admin/users/boss", `{"top_priority":2}`) // in force at once
+	b.Expect(200, "", "PATCH", "/api/v1/admin/users/boss", `{"top_priority":2}`) // this change counts at once
 	b.SubmitMany("x", 1, nil, admin...)
 	if n := b.Count("SELECT count(*) FROM tasks t JOIN companies c ON c.id = t.company_id WHERE c.company_no = 'acme'"); n != 1 {
-		t.Errorf("%d messages are of its company", n)
+		t.Errorf("%d messages of the admin's company, want 1", n)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/boss", `{"role":"read"}`)
 	if u := apptest.Decode[api.User](t, b.Expect(200, "", "GET", "/api/v1/admin/users/boss", nil)); u.CompanyNo != "acme" || u.AllCompanies {
-		t.Errorf("as a reader it is %+v", u)
+		t.Errorf("as a reader the user is %+v", u)
 	}
 }
 
@@ -205,14 +205,14 @@ func TestAPIKeys(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/admin/users", `{"username":"system","role":"submit"}`)
 	made := apptest.Decode[api.NewKey](t, b.Expect(200, "", "POST", "/api/v1/admin/users/system/keys", `{"name":"production"}`))
 	if !strings.HasPrefix(made.Key, "lksms_") || len(made.Key) != len("lksms_")+43 {
-		t.Errorf("the key is %d characters", len(made.Key))
+		t.Errorf("the key has %d characters", len(made.Key))
 	}
 	asBearer, asPassword := []string{"Authorization", "Bearer " + made.Key}, apptest.Basic("system", made.Key)
 	for _, headers := range [][]string{asBearer, asPassword} {
 		b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, headers...)
 	}
 	b.Expect(401, "auth.required", "GET", "/api/v1/sms/tasks", nil, apptest.Basic("another", made.Key)...)
-	b.Expect(401, "auth.required", "GET", "/api/v1/sms/tasks", nil, apptest.Basic("system", "")...) // it has no password
+	b.Expect(401, "auth.required", "GET", "/api/v1/sms/tasks", nil, apptest.Basic("system", "")...) // this user has no password
 	b.Expect(401, "auth.required", "GET", "/api/v1/sms/tasks", nil, "Authorization", "Bearer lksms_"+strings.Repeat("A", 43))
 	a := b.Expect(200, "", "GET", "/api/v1/admin/users/system/keys", nil)
 	if keys := apptest.Decode[[]api.Key](t, a); len(keys) != 1 || keys[0].Name != "production" || strings.Contains(a.Raw, made.Key) {
@@ -252,7 +252,7 @@ func TestGuessingIsSlowedDownAndLocksNobodyElseOut(t *testing.T) {
 	if last.Status != 429 || last.Body.Error.Reason != "auth.too_many_failures" || last.Header.Get("Retry-After") == "" {
 		t.Errorf("ten guesses end with %d %v", last.Status, last.Header)
 	}
-	// The sender itself goes on: it was verified a moment ago. So does another user at the same address.
+	// The sender itself is still let in, because it was verified a moment ago. So is another user at the same address.
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, good...)
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a", nil, b.AddUser("other", "send", nil)...)
 	b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
@@ -274,15 +274,15 @@ func TestANeighboursWrongPasswordsLockNobodyOut(t *testing.T) {
 	if refused == 0 {
 		t.Error("60 guesses from one address were all compared")
 	}
-	for range 50 { // for five minutes
+	for range 50 { // guesses of five minutes
 		b.Expect(200, "", "GET", "/api/v1/sms/tasks", nil, user...)
 		b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
 		b.Call("GET", "/api/v1/sms/tasks", nil, apptest.Basic(fmt.Sprint("neighbour ", late.Add(6)), "a wrong password")...)
 	}
 }
 
-// A caller lives where it calls from as long as it goes on, though its password is compared but once.
-func TestWhereACallerLivesIsRememberedWhileItCalls(t *testing.T) {
+// A user stays a resident of an address while it calls from there, although its password is compared only once.
+func TestAUserStaysAResidentWhileItCalls(t *testing.T) {
 	var late atomic.Int64 // hours
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Hour) }
@@ -304,14 +304,14 @@ func TestWhereACallerLivesIsRememberedWhileItCalls(t *testing.T) {
 	})
 	b.Exec("UPDATE user_addresses SET seen_at = now() - interval '29 days'")
 	late.Add(1)
-	poll() // it is not a day later
+	poll() // less than a day has passed
 	if got := age(); got < 28*24*time.Hour {
-		t.Errorf("noted again after an hour")
+		t.Errorf("the visit was stored again after an hour")
 	}
 	for range 2 {
 		late.Add(25)
 		poll()
-		apptest.Eventually(t, "it is noted again", func() bool { return age() < 24*time.Hour })
+		apptest.Eventually(t, "the visit is stored again", func() bool { return age() < 24*time.Hour })
 		b.Exec("UPDATE user_addresses SET seen_at = now() - interval '29 days'")
 	}
 }
