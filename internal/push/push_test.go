@@ -20,7 +20,7 @@ func TestADrivenSenderSendsAndReportsLikeAnApp(t *testing.T) {
 	id := b.Submit("你好")
 	b.AwaitStatus(id, queue.Success)
 	if got := p.Seen(); len(got) != 1 || !strings.Contains(got[0], `"to":"+8613800138000"`) || !strings.Contains(got[0], "【平台】你好") {
-		t.Errorf("it was sent %v", got)
+		t.Errorf("the provider got %v", got)
 	}
 	if n := b.Count("SELECT count(*) FROM deliveries d JOIN send_logs s ON s.id = d.lease_id WHERE d.task_id = $1 AND d.provider_no = 'p-1' AND d.sender_no = 'pushed'", id); n != 1 {
 		t.Errorf("%d deliveries", n)
@@ -30,7 +30,7 @@ func TestADrivenSenderSendsAndReportsLikeAnApp(t *testing.T) {
 	}
 }
 
-func TestARefusalIsTriedAgainOrNot(t *testing.T) {
+func TestAnOutageIsRetriedAndAPermanentRefusalIsNot(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Says(500, "")
 	id := b.Submit("x")
@@ -45,9 +45,9 @@ func TestARefusalIsTriedAgainOrNot(t *testing.T) {
 	}
 }
 
-// What a provider says may be no text that PostgreSQL keeps. It is kept without that: a report that is lost is a message that
-// goes out twice.
-func TestWhateverAProviderSaysIsKept(t *testing.T) {
+// An answer of a provider may contain text that PostgreSQL cannot store (NUL, invalid UTF-8). That part is dropped: if the report were
+// lost, the message would be sent twice.
+func TestAnAnswerThatPostgreSQLCannotStoreLosesNoReport(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Says(200, `{"code":"0","id":"a\u0000b"}`)
 	id := b.Submit("x")
@@ -60,7 +60,7 @@ func TestWhateverAProviderSaysIsKept(t *testing.T) {
 	b.AwaitStatus(id, queue.Failed)
 	p.Says(200, "\x00\xff")
 	id = b.Submit("z")
-	apptest.Eventually(t, "it is known to be unclear", func() bool {
+	apptest.Eventually(t, "the attempt is stored as unclear", func() bool {
 		return b.Count("SELECT count(*) FROM deliveries WHERE task_id = $1 AND error <> ''", id) == 1
 	})
 	if got := p.Seen(); len(got) != 3 {
@@ -68,16 +68,16 @@ func TestWhateverAProviderSaysIsKept(t *testing.T) {
 	}
 }
 
-// Nobody knows whether it went out: it is not sent again before its lease has run out.
-func TestWhatIsUnclearWaitsForItsLease(t *testing.T) {
+// Nobody knows whether the message went out, so it is not sent again before its lease has run out.
+func TestAnUnclearMessageKeepsItsLease(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Says(200, "<html>")
 	id := b.Submit("x")
-	apptest.Eventually(t, "it is known to be unclear", func() bool {
+	apptest.Eventually(t, "the attempt is stored as unclear", func() bool {
 		return b.Count("SELECT count(*) FROM deliveries WHERE task_id = $1 AND provider_no IS NULL AND error <> ''", id) == 1
 	})
 	if got := b.Task(id); int16(got.Status) != queue.Processing {
-		t.Fatalf("it is %v", got.Status)
+		t.Fatalf("the task has status %v", got.Status)
 	}
 	p.Says(200, `{"code":"0"}`)
 	b.Exec("UPDATE tasks SET lease_until = now() WHERE task_id = $1", id)
@@ -96,17 +96,17 @@ func TestASlowProviderHoldsOnlyItsOwnSender(t *testing.T) {
 	defer close(release)
 	p.Does(func(http.ResponseWriter, *http.Request) { <-release })
 	slow := b.Submit("slow")
-	apptest.Eventually(t, "it is being sent", func() bool { return len(p.Seen()) == 1 })
+	apptest.Eventually(t, "the message is being sent", func() bool { return len(p.Seen()) == 1 })
 	b.AddSender(map[string]any{"sender_no": "logs", "kind": "log"})
 	for range 20 {
 		b.AwaitStatus(b.Submit("x"), queue.Success)
 	}
 	if got := b.Task(slow); int16(got.Status) != queue.Processing {
-		t.Errorf("it is %v", got.Status)
+		t.Errorf("the slow task has status %v", got.Status)
 	}
 }
 
-func TestWhatIsUnderWayWhenTheServerStops(t *testing.T) {
+func TestAServerThatStopsFinishesItsCalls(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	release := make(chan struct{})
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
@@ -114,7 +114,7 @@ func TestWhatIsUnderWayWhenTheServerStops(t *testing.T) {
 		_, _ = io.WriteString(w, `{"code":"0"}`)
 	})
 	id := b.Submit("x")
-	apptest.Eventually(t, "it is being sent", func() bool { return len(p.Seen()) == 1 })
+	apptest.Eventually(t, "the message is being sent", func() bool { return len(p.Seen()) == 1 })
 	stopped := make(chan struct{})
 	go func() {
 		b.App.Pusher.Stop(t.Context())
@@ -123,34 +123,34 @@ func TestWhatIsUnderWayWhenTheServerStops(t *testing.T) {
 	close(release)
 	<-stopped
 	if got := b.Task(id); int16(got.Status) != queue.Success {
-		t.Errorf("it was finished and is %v", got.Status)
+		t.Errorf("the task has status %v, want SUCCESS", got.Status)
 	}
 }
 
-func TestWhatCannotBeFinishedKeepsItsLease(t *testing.T) {
+func TestACallThatIsNotFinishedWhenTheServerStopsKeepsItsLease(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	release := make(chan struct{})
 	defer close(release)
 	p.Does(func(http.ResponseWriter, *http.Request) { <-release })
 	id := b.Submit("x")
-	apptest.Eventually(t, "it is being sent", func() bool { return len(p.Seen()) == 1 })
+	apptest.Eventually(t, "the message is being sent", func() bool { return len(p.Seen()) == 1 })
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.App.Pusher.Stop(now)
 	if got := b.Task(id); int16(got.Status) != queue.Processing {
-		t.Errorf("it is %v", got.Status)
+		t.Errorf("the task has status %v, want PROCESSING", got.Status)
 	}
 }
 
-// A provider that is in trouble gives its share to the others, and is tried again later.
-func TestABrokenProviderGivesItsShareAway(t *testing.T) {
+// A provider with outages leaves its share to the other senders, and is tried again later.
+func TestABrokenProviderLeavesItsShareToOthers(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"is_shared": false})
 	p.Says(500, "")
 	b.AddRoute("default", "pushed", 1)
 	for i := range 8 {
 		b.Submit(fmt.Sprint(i))
 	}
-	apptest.Eventually(t, "it is left alone", func() bool {
+	apptest.Eventually(t, "the sender pauses", func() bool {
 		return b.Count("SELECT count(*) FROM sender_states st JOIN senders s ON s.id = st.sender_id WHERE s.sender_no = 'pushed' AND st.next_available_at > now()") == 1
 	})
 	b.AddSender(map[string]any{"sender_no": "other", "kind": "log", "is_shared": false})
@@ -158,18 +158,18 @@ func TestABrokenProviderGivesItsShareAway(t *testing.T) {
 	apptest.Eventually(t, "the other sends everything", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status <> 2") == 0 })
 }
 
-// What is sent after a change is sent as it is now.
-func TestAChangedSenderIsDrivenAsItIsNow(t *testing.T) {
-	b, before := apptest.NewPushing(t, nil)
+// A message after a change of the configuration goes by the new configuration.
+func TestAChangedConfigurationCountsAtOnce(t *testing.T) {
+	b, current := apptest.NewPushing(t, nil)
 	b.AwaitStatus(b.Submit("x"), queue.Success)
-	after := apptest.NewProvider(t)
+	former := apptest.NewProvider(t)
 	for range 5 {
-		before, after = after, before
-		sent := len(after.Seen())
-		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": before.SenderConfig()})
+		current, former = former, current
+		sent := len(former.Seen())
+		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": current.SenderConfig()})
 		b.AwaitStatus(b.Submit("x"), queue.Success)
-		if len(after.Seen()) != sent {
-			t.Fatal("it was sent as it was before")
+		if len(former.Seen()) != sent {
+			t.Fatal("a message went to the former provider")
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"lksms/internal/queue/claim"
 )
 
-// countEvents counts the events of a kind for a sender.
+// countEvents counts the operator events of a kind for a sender.
 func countEvents(b *apptest.Bundle, event, subject string) int {
 	b.T.Helper()
 	return len(apptest.Decode[api.EventPage](b.T, b.Expect(200, "", "GET", "/api/v1/admin/events?event="+event+"&subject="+subject, nil)).Items)
@@ -40,14 +40,14 @@ func TestAWrongKeyFailsNoMessage(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": withKey(p.SenderConfig(), "wrong")})
 	rest := b.AwaitRest("pushed")
 	if !strings.Contains(rest.Reason, "401") || rest.Openings < 1 {
-		t.Errorf("rests: %+v", rest)
+		t.Errorf("breaker: %+v", rest)
 	}
-	apptest.Eventually(t, "it was tried again", func() bool { return b.AwaitRest("pushed").Openings >= 2 })
+	apptest.Eventually(t, "the breaker opened again", func() bool { return b.AwaitRest("pushed").Openings >= 2 })
 	if n := b.Count("SELECT count(*) FROM tasks WHERE status IN (0, 1) AND retry_count = 0"); n != messages {
-		t.Errorf("%d of %d wait without a failed attempt", n, messages)
+		t.Errorf("%d of %d messages wait without a failed attempt", n, messages)
 	}
 	if n := countEvents(b, "sender.resting", "pushed"); n != 1 {
-		t.Errorf("%d events tell of it", n)
+		t.Errorf("%d events sender.resting, want 1", n)
 	}
 	if calls := len(p.Seen()); calls > 20 {
 		t.Errorf("%d calls with a wrong key", calls)
@@ -57,14 +57,14 @@ func TestAWrongKeyFailsNoMessage(t *testing.T) {
 		return b.Count("SELECT count(*) FROM tasks WHERE status = 2 AND retry_count = 0") == messages
 	})
 	if s := b.GetSender("pushed"); s.Rest != nil || !s.IsReady {
-		t.Errorf("it still rests: %+v", s.Rest)
+		t.Errorf("the breaker is still open: %+v", s.Rest)
 	}
 	if n := b.Count("SELECT count(*) FROM report_logs WHERE event = 'reported' AND effect = 'success'"); n != messages {
-		t.Errorf("%d successes", n)
+		t.Errorf("%d reports of success", n)
 	}
 }
 
-// What a provider says of the sender, or that nobody is there, fails no message and uses no attempt up.
+// Trouble of the sender, told by the provider's answer or by its absence, fails no message and uses no attempt.
 func TestTroubleOfASenderFailsNoMessage(t *testing.T) {
 	t.Parallel()
 	elsewhere := apptest.NewProvider(t)
@@ -96,8 +96,8 @@ func TestTroubleOfASenderFailsNoMessage(t *testing.T) {
 		{name: "a redirect", does: func(p *apptest.Provider, _ map[string]any) {
 			p.Does(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, http.StatusFound) })
 		}, reason: "http_302"},
-		{name: "nobody listens", does: at("http://" + closed.Addr().String()), reason: "unreachable"},
-		{name: "a name that is unknown", does: at("http://no-such-host.invalid"), reason: "resolved"},
+		{name: "a closed port", does: at("http://" + closed.Addr().String()), reason: "unreachable"},
+		{name: "an unknown host name", does: at("http://no-such-host.invalid"), reason: "resolved"},
 		{name: "a certificate that is not trusted", does: at(secured.URL), reason: "certificate"},
 		{name: "a denied address", does: func(*apptest.Provider, map[string]any) {}, reason: "address_denied", denied: true},
 		{name: "a code of the configuration", does: func(p *apptest.Provider, config map[string]any) {
@@ -119,9 +119,9 @@ func TestTroubleOfASenderFailsNoMessage(t *testing.T) {
 			id := b.Submit("x")
 			b.App.Pusher.Start()
 			if rest := b.AwaitRest("pushed"); !strings.Contains(rest.Reason, c.reason) {
-				t.Errorf("rests: %+v", rest)
+				t.Errorf("breaker: %+v", rest)
 			}
-			apptest.Eventually(t, "the lease is given back", func() bool {
+			apptest.Eventually(t, "the lease is released", func() bool {
 				got := b.Task(id)
 				return got.Status == api.TaskPending && got.RetryCount == 0
 			})
@@ -149,49 +149,49 @@ func TestTheOtherSendersOfARouteTakeOverFromOneInTrouble(t *testing.T) {
 	b.AddSender(map[string]any{"sender_no": "other", "kind": "log", "is_shared": false})
 	b.AddRoute("default", "other", 1)
 	b.SubmitMany("x", messages, nil)
-	apptest.Eventually(t, "the other sends everything", func() bool {
+	apptest.Eventually(t, "the other sender sends everything", func() bool {
 		return b.Count("SELECT count(*) FROM tasks WHERE status = 2 AND processing_app_id = 'other' AND retry_count = 0") == messages
 	})
 }
 
-// One probe at a time, and one event, however many servers drive the sender; a rest holds on all of them.
-func TestARestHoldsOnAllServers(t *testing.T) {
+// For any number of servers there is one probe at a time and one event, and an open breaker holds on all of them.
+func TestAnOpenBreakerHoldsOnAllServers(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	second := apptest.Another(b)
 	second.Pusher.Start()
 	p.Says(403, "")
 	b.SubmitMany("x", 50, nil)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
-	apptest.Eventually(t, "it was tried again", func() bool { return b.AwaitRest("pushed").Openings >= 2 })
+	apptest.Eventually(t, "the breaker opened again", func() bool { return b.AwaitRest("pushed").Openings >= 2 })
 	if n := countEvents(b, "sender.resting", "pushed"); n != 1 {
 		t.Errorf("%d events", n)
 	}
-	// Each server may have sent its first batch at once with the other's; each probe is one call.
+	// Both servers may have sent a first batch at the same time. Each probe is one call.
 	if n := len(p.Seen()); n > 2*8+4 {
 		t.Errorf("%d calls", n)
 	}
-	// While one server tries a message, the other does not.
+	// While one server probes with a message, the other sends none.
 	release, tried := make(chan struct{}), len(p.Seen())
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
 		<-release
 		_, _ = io.WriteString(w, `{"code":"0"}`)
 	})
-	apptest.Eventually(t, "one is tried", func() bool { return len(p.Seen()) > tried })
+	apptest.Eventually(t, "a probe is being sent", func() bool { return len(p.Seen()) > tried })
 	began := apptest.Scan[time.Time](b, "SELECT clock_timestamp()")
-	apptest.Eventually(t, "that takes a while", func() bool {
+	apptest.Eventually(t, "the probe has taken a while", func() bool {
 		return apptest.Scan[time.Time](b, "SELECT clock_timestamp()").Sub(began) > 2500*time.Millisecond
 	})
 	if n := len(p.Seen()) - tried; n != 1 {
-		t.Errorf("%d are tried at once", n)
+		t.Errorf("%d probes at once", n)
 	}
 	close(release)
 	apptest.Eventually(t, "all are sent", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status = 2 AND retry_count = 0") == 50 })
 	if n := countEvents(b, "sender.recovered", "pushed"); n != 1 {
-		t.Errorf("%d events tell that it sends again", n)
+		t.Errorf("%d events sender.recovered, want 1", n)
 	}
 }
 
-// One message that always brings its sender into trouble does not stand before the others for ever.
+// A message that always brings its sender into trouble does not keep it from the other messages for ever.
 func TestAMessageThatBringsTroubleDoesNotStopTheOthers(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	p.Does(func(w http.ResponseWriter, r *http.Request) {
@@ -210,12 +210,12 @@ func TestAMessageThatBringsTroubleDoesNotStopTheOthers(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": config})
 	apptest.Eventually(t, "the others are sent", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status = 2") == 20 })
 	if got := b.Task(poison); got.RetryCount != 0 || got.Status == api.TaskFailed {
-		t.Errorf("it was blamed: %+v", got)
+		t.Errorf("the message was blamed: %+v", got)
 	}
 }
 
-// Refusals of texts, however many, are no trouble of the sender, which the others go on using.
-func TestTextsThatAreRefusedDoNotStopTheirSender(t *testing.T) {
+// No number of refused texts is trouble of the sender, because other users go on sending with it.
+func TestRefusedTextsDoNotStopTheirSender(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Does(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Text") == "good" {
@@ -230,16 +230,17 @@ func TestTextsThatAreRefusedDoNotStopTheirSender(t *testing.T) {
 	bad := b.Submit("bad")
 	b.AwaitStatus(bad, queue.Failed)
 	if n := len(p.Seen()); n < 20 {
-		t.Errorf("it was refused %d times", n)
+		t.Errorf("the text was refused %d times, want at least 20", n)
 	}
 	if s := b.GetSender("pushed"); s.Rest != nil || b.Count("SELECT count(*) FROM events WHERE event = 'sender.resting'") != 0 {
-		t.Errorf("it rests: %+v", s.Rest)
+		t.Errorf("the breaker is open: %+v", s.Rest)
 	}
 	b.AwaitStatus(b.Submit("good"), queue.Success)
 }
 
-// A text that cannot be written is judged by nobody: as a probe it does not end the rest of its sender, and the next message is tried.
-func TestATextThatCannotBeWrittenDoesNotEndTheRestOfItsSender(t *testing.T) {
+// No provider has seen a text that cannot be written into a request. As a probe it does not close the breaker, and the next message is
+// probed.
+func TestATextThatCannotBeWrittenDoesNotCloseTheBreaker(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	p.Says(401, "")
 	config := p.SenderConfig()
@@ -250,15 +251,15 @@ func TestATextThatCannotBeWrittenDoesNotEndTheRestOfItsSender(t *testing.T) {
 	bad := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "a\nb", "priority": 0}).TaskID
 	b.AwaitStatus(bad, queue.Failed)
 	openings := b.AwaitRest("pushed").Openings
-	apptest.Eventually(t, "another is tried", func() bool { return b.AwaitRest("pushed").Openings > openings })
+	apptest.Eventually(t, "another message is probed", func() bool { return b.AwaitRest("pushed").Openings > openings })
 	if n := b.Count("SELECT count(*) FROM events WHERE event = 'sender.recovered'"); n != 0 {
-		t.Errorf("%d events tell that it sends again", n)
+		t.Errorf("%d events sender.recovered, want none", n)
 	}
 	p.Says(200, `{"code":"0"}`)
 	b.AwaitStatus(good, queue.Success)
 }
 
-// The time of a batch is not enough for it: what was not tried is given back, and everything is sent once.
+// If the lease is too short for the batch, the untried messages are released, and every message is sent once.
 func TestASlowBatchFailsNothing(t *testing.T) {
 	const messages = 9
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off", "lease_seconds": 6})
@@ -277,15 +278,15 @@ func TestASlowBatchFailsNothing(t *testing.T) {
 	})
 	for to, n := range p.Recipients() {
 		if n != 1 {
-			t.Errorf("%s was sent to %d times", to, n)
+			t.Errorf("%s got %d messages", to, n)
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM report_logs WHERE effect = 'untried'"); n == 0 {
-		t.Error("nothing was given back: the batch was not slow")
+		t.Error("no lease was released: the batch was not slow")
 	}
 }
 
-// Each outcome is reported when it is known, while others of the batch are under way.
+// An outcome is reported as soon as it is known, while other messages of the batch are still being sent.
 func TestAnOutcomeIsReportedWhileTheBatchIsUnderWay(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	release := make(chan struct{})
@@ -301,15 +302,15 @@ func TestAnOutcomeIsReportedWhileTheBatchIsUnderWay(t *testing.T) {
 	config := p.SenderConfig()
 	config["atOnce"], config["headers"] = 1, map[string]any{"X-To": "${recipient}"}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": config})
-	apptest.Eventually(t, "the second is being sent", func() bool { return len(p.Seen()) == 2 })
+	apptest.Eventually(t, "the second message is being sent", func() bool { return len(p.Seen()) == 2 })
 	b.AwaitStatus(quick, queue.Success)
 	if got := b.Task(slow); got.Status != api.TaskProcessing {
-		t.Errorf("the second is %v", got.Status)
+		t.Errorf("the second task has status %v", got.Status)
 	}
 }
 
-// A released task is as if it had not been claimed: it has its place, its attempts, and no lease.
-func TestAReleasedTaskKeepsItsPlace(t *testing.T) {
+// A released task is as before its claim: it has the same lane, rank and attempts, and no lease.
+func TestAReleasedTaskKeepsItsOrder(t *testing.T) {
 	b := apptest.New(t)
 	first, second := b.Submit("1"), b.Submit("2")
 	lease := b.Claim("app", 1)[0]
@@ -322,26 +323,26 @@ func TestAReleasedTaskKeepsItsPlace(t *testing.T) {
 		return n
 	}
 	if n := release("other", lease.LeaseID) + release("app", lease.LeaseID+1); n != 0 {
-		t.Errorf("%d foreign leases were given back", n)
+		t.Errorf("%d foreign leases were released", n)
 	}
 	if n := release("app", lease.LeaseID); n != 1 {
-		t.Errorf("%d leases were given back", n)
+		t.Errorf("%d leases were released, want 1", n)
 	}
 	if got := b.Task(first); got.Status != api.TaskPending || got.RetryCount != 0 || got.ProcessingAppID != nil || got.LeaseUntil != nil {
 		t.Errorf("%+v", got)
 	}
 	if n := release("app", lease.LeaseID); n != 0 {
-		t.Error("it was given back twice")
+		t.Error("a lease was released twice")
 	}
-	b.Report(first, "app", 2, nil) // of the lease that was given back
+	b.Report(first, "app", 2, nil) // on the released lease
 	if got := b.ClaimIDs(2); !slices.Equal(got, []string{first, second}) {
 		t.Errorf("claimed %v", got)
 	}
 	b.ExpectEffects(first, "released untried", "reported ignored")
-	// What ran out is the sweep's.
+	// A lease that has run out is taken back by the sweep only.
 	b.ExpireLeases()
 	if n := release("app", apptest.Scan[int64](b, "SELECT lease_id FROM tasks WHERE task_id = $1", first)); n != 0 {
-		t.Error("a lease that had run out was given back")
+		t.Error("a lease that had run out was released")
 	}
 }
 
@@ -359,7 +360,7 @@ func TestARetryThatIsReleasedIsStillARetry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The second time that its sender was in trouble with it, it waits.
+	// After the sender was in trouble with the task for the second time, the task waits.
 	for range 2 {
 		if _, err := b.App.Tasks.Release(t.Context(), "app", []queue.Unused{{TaskID: id, LeaseID: b.Claim("app", 1)[0].LeaseID, Tried: true}}); err != nil {
 			t.Fatal(err)
@@ -373,20 +374,20 @@ func TestARetryThatIsReleasedIsStillARetry(t *testing.T) {
 	}
 }
 
-// A daily quota that is used up is over until the day ends where it is counted.
-func TestAWeChatSenderRestsUntilTheNextDayOfItsQuota(t *testing.T) {
+// A used-up daily quota lasts until the end of the day in the time zone of the quota.
+func TestTheBreakerOfAWeChatSenderStaysOpenUntilItsQuotasNextDay(t *testing.T) {
 	b, _, says := apptest.NewWeChat(t)
 	says(`{"errcode":45009,"errmsg":"reach max api daily quota limit"}`)
 	id := b.SendOnce(nil).TaskID
 	rest := b.AwaitRest("mini")
 	tomorrow := apptest.Scan[time.Time](b, "SELECT (date_trunc('day', now() AT TIME ZONE 'Asia/Shanghai') + interval '1 day') AT TIME ZONE 'Asia/Shanghai'")
 	if !rest.Until.Equal(tomorrow) || rest.State != api.RestOpen || !strings.Contains(rest.Reason, "45009") {
-		t.Errorf("rests %+v, not until %v", rest, tomorrow)
+		t.Errorf("breaker %+v, want open until %v", rest, tomorrow)
 	}
 	if s := b.GetSender("mini"); s.IsReady || s.NextAvailableAt == nil || !s.NextAvailableAt.Equal(tomorrow) {
 		t.Errorf("sender %+v", s)
 	}
-	apptest.Eventually(t, "the lease is given back", func() bool { return b.Task(id).Status == api.TaskPending })
+	apptest.Eventually(t, "the lease is released", func() bool { return b.Task(id).Status == api.TaskPending })
 	if got := b.Task(id); got.RetryCount != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -395,7 +396,7 @@ func TestAWeChatSenderRestsUntilTheNextDayOfItsQuota(t *testing.T) {
 	b.AwaitStatus(id, queue.Success)
 }
 
-// While one server fetches a token, the others wait for it, and no transaction is open.
+// While one server fetches a token, the others wait for it, and no server keeps a transaction open.
 func TestATokenIsFetchedOnceAndNoTransactionWaitsForIt(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	apptest.Another(b).Pusher.Start()
@@ -410,11 +411,11 @@ func TestATokenIsFetchedOnceAndNoTransactionWaitsForIt(t *testing.T) {
 	var ids []string
 	for i := range 4 {
 		ids = append(ids, b.SendOnce(map[string]any{"business_id": 1000 + i}).TaskID)
-		apptest.Eventually(t, "it is held", func() bool { return b.Task(ids[i]).Status == api.TaskProcessing || i > 1 })
+		apptest.Eventually(t, "the task is held", func() bool { return b.Task(ids[i]).Status == api.TaskProcessing || i > 1 })
 	}
 	apptest.Eventually(t, "a token is being fetched", func() bool { return len(p.Seen()) > 0 })
 	began := apptest.Scan[time.Time](b, "SELECT clock_timestamp()")
-	apptest.Eventually(t, "that takes a while", func() bool { return apptest.Scan[time.Time](b, "SELECT clock_timestamp()").Sub(began) > time.Second })
+	apptest.Eventually(t, "the fetch has taken a while", func() bool { return apptest.Scan[time.Time](b, "SELECT clock_timestamp()").Sub(began) > time.Second })
 	if n := b.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start < $1", began); n != 0 {
 		t.Errorf("%d transactions are open", n)
 	}
@@ -423,26 +424,26 @@ func TestATokenIsFetchedOnceAndNoTransactionWaitsForIt(t *testing.T) {
 		b.AwaitStatus(id, queue.Success)
 	}
 	if n := len(p.Seen()) - apptest.SentToWeChat(p); n != 1 {
-		t.Errorf("%d tokens were fetched", n)
+		t.Errorf("%d tokens were fetched, want 1", n)
 	}
 }
 
-// A server that died while it fetched a token holds the others up no longer than its lease.
-func TestATokenIsFetchedByAnotherWhenTheFirstIsGone(t *testing.T) {
+// A server that dies while it fetches a token delays the others at most until its right to fetch ends.
+func TestATokenIsFetchedByAnotherServerWhenTheFirstIsGone(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	b.Exec("INSERT INTO sender_tokens (sender_id, fetches, fetch_until) SELECT id, 1, now() + interval '1 hour' FROM senders WHERE sender_no = 'mini'")
 	id := b.SendOnce(nil).TaskID
-	apptest.Eventually(t, "it is held", func() bool { return b.Task(id).Status == api.TaskProcessing })
+	apptest.Eventually(t, "the task is held", func() bool { return b.Task(id).Status == api.TaskProcessing })
 	if len(p.Seen()) != 0 {
-		t.Error("two fetch a token")
+		t.Error("two servers fetch a token")
 	}
 	b.Exec("UPDATE sender_tokens SET fetch_until = now()")
 	b.AwaitStatus(id, queue.Success)
 }
 
-// A sender that tries whether its trouble is over does not take the message that brought it there again and again while another could
-// send it: the rest of the one and the wait of the other grow alike, so it would go on for minutes.
-func TestASenderInTroubleLeavesTheMessageToTheOthers(t *testing.T) {
+// A sender that probes after its trouble does not take the message that caused the trouble again and again, while another sender could
+// take it. The pauses of the breaker and of the retry grow alike, so this would go on for minutes.
+func TestASenderInTroubleLeavesTheMessageToOthers(t *testing.T) {
 	t.Parallel()
 	route := func(b *apptest.Bundle, sender string, sort float64) {
 		b.AddRouteWith(map[string]any{"company_no": "default", "sender_no": sender, "weight": 1, "sort": sort})
@@ -469,13 +470,13 @@ func TestASenderInTroubleLeavesTheMessageToTheOthers(t *testing.T) {
 			b.AddSender(map[string]any{"sender_no": "well", "is_shared": false})
 			begin(b)
 			if rows := claim("well"); len(rows) > 0 {
-				t.Fatalf("%d tasks out of nothing", len(rows))
+				t.Fatalf("claimed %d tasks from an empty queue", len(rows))
 			}
 			b.Submit("x")
-			b.Exec("UPDATE tasks SET due_at = due_at - interval '1 hour'") // it waited for long before anybody tried it
+			b.Exec("UPDATE tasks SET due_at = due_at - interval '1 hour'") // it waited long before its first attempt
 			rows := claim("sick")
 			if len(rows) != 1 {
-				t.Fatalf("%d tasks", len(rows))
+				t.Fatalf("claimed %d tasks, want 1", len(rows))
 			}
 			b.Exec("UPDATE sender_states SET openings = 1, rest_until = now() - interval '1 s', rest_reason = 'x' WHERE sender_id = (SELECT id FROM senders WHERE sender_no = 'sick')")
 			if _, err := b.App.Tasks.Release(t.Context(), "sick", []queue.Unused{{TaskID: rows[0].TaskID, LeaseID: rows[0].LeaseID, Tried: true}}); err != nil {
@@ -487,10 +488,10 @@ func TestASenderInTroubleLeavesTheMessageToTheOthers(t *testing.T) {
 				t.Errorf("explained as %+v", e.Senders)
 			}
 			if got := claim("sick"); len(got) != 1 || got[0].TaskID != other {
-				t.Errorf("it takes %v, not the other message alone", got)
+				t.Errorf("sick takes %v, want only the other message", got)
 			}
 			if got := claim("well"); len(got) != 1 || got[0].TaskID != rows[0].TaskID {
-				t.Errorf("the other takes %v", got)
+				t.Errorf("well takes %v, want the first message", got)
 			}
 		})
 	}

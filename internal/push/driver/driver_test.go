@@ -31,14 +31,14 @@ import (
 	"lksms/internal/push/driver"
 )
 
-// call is what a stub provider was sent.
+// call is a request that a stub provider got.
 type call struct {
 	method, path string
 	header       http.Header
 	body         string
 }
 
-// provider is a server that listens, and answers as it is told.
+// provider is a stub of a provider.
 type provider struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -61,7 +61,7 @@ func newProvider(t *testing.T, answer func(n int, c call, w http.ResponseWriter)
 	return p
 }
 
-// seen is what it was sent so far.
+// seen returns the requests so far.
 func (p *provider) seen() []call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +107,7 @@ func tryDriver(kind string, config map[string]any, policy outbound.Policy) (driv
 	})
 }
 
-// send collects what a driver tells of messages, in their order; nothing of those that it did not try.
+// send sends messages, and returns their outcomes in the order of the messages. An untried message has the zero outcome.
 func send(ctx context.Context, d driver.Driver, messages []driver.Message) []driver.Outcome {
 	outcomes := make([]driver.Outcome, len(messages))
 	var mu sync.Mutex
@@ -115,7 +115,7 @@ func send(ctx context.Context, d driver.Driver, messages []driver.Message) []dri
 		mu.Lock()
 		defer mu.Unlock()
 		if outcomes[i] != (driver.Outcome{}) {
-			o = driver.Outcome{Error: "it is told twice"}
+			o = driver.Outcome{Error: "a second outcome for one message"}
 		}
 		outcomes[i] = o
 	})
@@ -152,7 +152,8 @@ func TestDingTalkMergesTheUsersOfAGroup(t *testing.T) {
 	}
 }
 
-// dingTalkWithout is a provider that knows none of some users, refuses a call that names one of them, and remembers whom it sent to.
+// dingTalkWithout is a provider that does not know some users. It refuses a call that names one of them, and counts what it sent to the
+// others.
 func dingTalkWithout(t *testing.T, refusal string, unknown ...string) (*provider, func() map[string]int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -189,7 +190,7 @@ func TestDingTalkFindsTheBadNamesAndSendsToTheOthersOnce(t *testing.T) {
 	}{
 		{"one", `{"errcode":60121,"errmsg":"no such user"}`, []string{"u3"}, true},
 		{"two apart", `{"errcode":33012,"errmsg":"no such user"}`, []string{"u0", "u8"}, true},
-		{"by a code that nobody knows", `{"errcode":99999,"errmsg":"?"}`, []string{"u5"}, false},
+		{"with an unknown code", `{"errcode":99999,"errmsg":"?"}`, []string{"u5"}, false},
 		{"all but one", `{"errcode":60121}`, []string{"u0", "u1", "u2", "u3", "u5", "u6", "u7", "u8"}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -205,15 +206,15 @@ func TestDingTalkFindsTheBadNamesAndSendsToTheOthersOnce(t *testing.T) {
 				if bad := slices.Contains(c.unknown, user); o.OK == bad || bad && o.Permanent != c.permanent {
 					t.Errorf("%s: %+v", user, o)
 				} else if n := sent()[user]; !bad && n != 1 {
-					t.Errorf("%s was sent to %d times", user, n)
+					t.Errorf("%s got %d messages", user, n)
 				}
 			}
 		})
 	}
 }
 
-// A call that is refused for what is not in the names is not repeated for each of them.
-func TestDingTalkDoesNotSearchForNamesWhereNoneIsToBlame(t *testing.T) {
+// A call that was refused for another reason than the names is not repeated for each name.
+func TestDingTalkDoesNotSearchForBadNamesAfterOtherRefusals(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{`{"errcode":-1,"errmsg":"busy"}`, `{"errcode":40014,"errmsg":"token"}`, `{"code":500}`, `x`} {
 		p := newProvider(t, says(200, answer))
@@ -232,7 +233,7 @@ func TestTheSignOfSuccessCanBeConfigured(t *testing.T) {
 	for _, c := range []struct {
 		answer map[string]any
 		says   string
-		want   driver.Outcome // but for its error
+		want   driver.Outcome // without the error
 	}{
 		{named, `{"success":true,"id":"x"}`, driver.Outcome{OK: true, ProviderNo: "x"}},
 		{named, `{"success":false,"code":9}`, driver.Outcome{Permanent: true, Code: "9"}},
@@ -257,7 +258,7 @@ func TestTheSignOfSuccessCanBeConfigured(t *testing.T) {
 	}
 }
 
-// After a sign that the sender is in trouble, nothing more is tried.
+// After an answer that means trouble of the sender, no other message is tried.
 func TestTroubleEndsABatch(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(401, ""))
@@ -282,8 +283,8 @@ func TestTroubleEndsABatch(t *testing.T) {
 	}
 }
 
-// What cannot be tried before the time is up is left alone, and each outcome is told when it is known.
-func TestASlowBatchTellsWhatItKnowsAndLeavesTheRest(t *testing.T) {
+// Messages that cannot be tried in time are left untried. Each outcome is passed on as soon as it is known.
+func TestASlowBatchReportsKnownOutcomesAndLeavesTheOthersUntried(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	p := newProvider(t, func(n int, _ call, w http.ResponseWriter) {
@@ -296,16 +297,16 @@ func TestASlowBatchTellsWhatItKnowsAndLeavesTheRest(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	messages := []driver.Message{{TaskID: "1", Recipient: "a"}, {TaskID: "2", Recipient: "b"}, {TaskID: "3", Recipient: "c"}, {TaskID: "4", Recipient: "d"}}
-	told := map[int]driver.Outcome{}
+	outcomes := map[int]driver.Outcome{}
 	d.Send(ctx, messages, func(i int, o driver.Outcome) {
-		told[i] = o
+		outcomes[i] = o
 		if i == 0 && len(p.seen()) > 1 {
-			t.Error("the first was told of after the second was begun")
+			t.Error("the first outcome came after the second call began")
 		}
 	})
 	close(release)
-	if len(told) != 2 || !told[0].OK || !told[1].Unknown {
-		t.Errorf("told %+v", told)
+	if len(outcomes) != 2 || !outcomes[0].OK || !outcomes[1].Unknown {
+		t.Errorf("outcomes %+v", outcomes)
 	}
 	if n := len(p.seen()); n != 2 {
 		t.Errorf("%d calls", n)
@@ -322,8 +323,9 @@ func TestATextThatNoHeaderCanHoldFailsAlone(t *testing.T) {
 	}
 }
 
-// What a message holds stays in its part of the address, and reaches the provider as it is; what would lead to another folder is not sent.
-func TestAMessageCannotBreakOutOfItsPartOfTheAddress(t *testing.T) {
+// The content of a message stays in its part of the URL and reaches the provider unchanged. Content that would lead to another path is
+// not sent.
+func TestAMessageCannotBreakOutOfItsPartOfTheURL(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		content string
@@ -397,8 +399,8 @@ func TestAMailCannotAddHeadersOrRecipients(t *testing.T) {
 	}
 }
 
-// A refusal of a message tells nothing bad of its sender; no answer, 5xx, and that there is too much to do, nothing of the message.
-func TestRefusalsOfAMessageAreToldFromOutages(t *testing.T) {
+// A refusal of a message says nothing about the sender. No answer, 5xx and "too many requests" say nothing about the message.
+func TestRefusalsOfAMessageDifferFromOutages(t *testing.T) {
 	t.Parallel()
 	answer := map[string]any{"success": "ok", "equals": []string{"1"}, "code": "code", "permanent": []string{"9"}}
 	for _, c := range []struct {
@@ -431,9 +433,9 @@ func TestWeChatWithoutATokenIsInTrouble(t *testing.T) {
 	}
 }
 
-func TestOASignsAsStandardWebhooksHasIt(t *testing.T) {
+func TestOASignsByStandardWebhooks(t *testing.T) {
 	t.Parallel()
-	// The example of the specification's own libraries.
+	// This example is from the libraries of the specification.
 	if got := driver.Sign(mustDecode(t, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`)); got != "g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=" {
 		t.Errorf("signature %s", got)
 	}
@@ -458,7 +460,7 @@ func mustDecode(t *testing.T, text string) []byte {
 	return raw
 }
 
-func TestWeChatFetchesATokenOnceAndAgainWhenItIsStale(t *testing.T) {
+func TestWeChatFetchesATokenAgainOnlyWhenItIsStale(t *testing.T) {
 	t.Parallel()
 	tokens := 0
 	p := newProvider(t, func(_ int, c call, w http.ResponseWriter) {
@@ -489,7 +491,7 @@ func TestWeChatFetchesATokenOnceAndAgainWhenItIsStale(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	if tokens != 2 {
-		t.Errorf("%d tokens were fetched", tokens)
+		t.Errorf("%d tokens were fetched, want 2", tokens)
 	}
 	if !slices.ContainsFunc(p.seen(), func(c call) bool {
 		return strings.Contains(c.path, "token2") && strings.Contains(c.body, `"data":{"thing1":{"value":"x"}}`) && strings.Contains(c.body, `"page":"pages/index"`)
@@ -498,7 +500,7 @@ func TestWeChatFetchesATokenOnceAndAgainWhenItIsStale(t *testing.T) {
 	}
 }
 
-func TestHTTPSMSSpeaksAsItIsConfigured(t *testing.T) {
+func TestHTTPSMSFollowsItsConfiguration(t *testing.T) {
 	t.Parallel()
 	message := driver.Message{TaskID: "task_1", Recipient: "+8613800138000", Content: `他说"你好"&a=1`}
 	json1 := map[string]any{
@@ -521,14 +523,14 @@ func TestHTTPSMSSpeaksAsItIsConfigured(t *testing.T) {
 		want   driver.Outcome
 		sent   string
 	}{
-		{"json, taken", json1, says(200, `{"data":[{"code":0,"id":98765432109876543210}]}`), driver.Outcome{OK: true, ProviderNo: "98765432109876543210"},
+		{"json, accepted", json1, says(200, `{"data":[{"code":0,"id":98765432109876543210}]}`), driver.Outcome{OK: true, ProviderNo: "98765432109876543210"},
 			`{"account":"acme","msg":"他说\"你好\"\u0026a=1","password":"hunter2","to":["8613800138000"],"type":3}`},
 		{"json, refused for good", json1, says(200, `{"data":[{"code":15,"text":"黑名单"}]}`), driver.Outcome{Permanent: true, Code: "15", Error: "黑名单"}, ""},
 		{"json, refused for now", json1, says(200, `{"data":[{"code":22}]}`), driver.Outcome{Code: "22", Error: "the provider refused it"}, ""},
-		{"form, taken", form, says(200, "0,20251121"), driver.Outcome{OK: true, ProviderNo: "20251121"},
+		{"form, accepted", form, says(200, "0,20251121"), driver.Outcome{OK: true, ProviderNo: "20251121"},
 			url.Values{"mobile": {"+8613800138000"}, "text": {message.Content}}.Encode()},
 		{"form, refused for good", form, says(200, "-3,"), driver.Outcome{Permanent: true, Code: "-3", Error: "the provider refused it"}, ""},
-		{"an answer that says nothing", form, says(200, "<html>"), driver.Outcome{Unknown: true, Code: "unreadable", Error: "the provider's answer could not be read"}, ""},
+		{"an unreadable answer", form, says(200, "<html>"), driver.Outcome{Unknown: true, Code: "unreadable", Error: "the provider's answer could not be read"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -550,8 +552,8 @@ func TestHTTPSMSSpeaksAsItIsConfigured(t *testing.T) {
 	}
 }
 
-// A provider that misbehaves: what is not known to have failed is not said to have.
-func TestWhatAProviderDoesWrong(t *testing.T) {
+// A provider misbehaves. An outcome says that a message failed only if this is known.
+func TestOutcomesOfProvidersThatMisbehave(t *testing.T) {
 	t.Parallel()
 	broken := func(write func(conn net.Conn)) func(int, call, http.ResponseWriter) {
 		return func(_ int, _ call, w http.ResponseWriter) {
@@ -565,7 +567,7 @@ func TestWhatAProviderDoesWrong(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer func(int, call, http.ResponseWriter)
-		want   driver.Outcome // but for its texts
+		want   driver.Outcome // without its texts
 	}{
 		{"500", says(500, "oops"), driver.Outcome{Outage: true}},
 		{"503", says(503, ""), driver.Outcome{Outage: true}},
@@ -581,7 +583,7 @@ func TestWhatAProviderDoesWrong(t *testing.T) {
 		{"JSON without a sign of success", says(200, `{"code":500,"success":false}`), driver.Outcome{Unknown: true}},
 		{"an empty object", says(200, `{}`), driver.Outcome{Unknown: true}},
 		{"no message number", says(200, `{"msgid":null}`), driver.Outcome{Unknown: true}},
-		{"nothing", says(200, ""), driver.Outcome{Unknown: true}},
+		{"an empty answer", says(200, ""), driver.Outcome{Unknown: true}},
 		{"a redirect", func(_ int, _ call, w http.ResponseWriter) {
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(307)
@@ -592,7 +594,7 @@ func TestWhatAProviderDoesWrong(t *testing.T) {
 		}), driver.Outcome{Unknown: true, Outage: true}},
 		{"death in the middle", broken(func(net.Conn) {}), driver.Outcome{Unknown: true, Outage: true}},
 		{"something else than JSON", says(200, "<html>"), driver.Outcome{Unknown: true}},
-		{"far too much", func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, strings.Repeat("x", 3<<20)) }, driver.Outcome{Unknown: true, Outage: true}},
+		{"an answer that is far too long", func(_ int, _ call, w http.ResponseWriter) { _, _ = io.WriteString(w, strings.Repeat("x", 3<<20)) }, driver.Outcome{Unknown: true, Outage: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -612,7 +614,7 @@ func TestWhatAProviderDoesWrong(t *testing.T) {
 	}
 }
 
-func TestNobodyThereIsNoDoubt(t *testing.T) {
+func TestAnUnreachableProviderIsTroubleAndNotUnclear(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t, says(200, ""))
 	p.Close()
@@ -624,7 +626,7 @@ func TestNobodyThereIsNoDoubt(t *testing.T) {
 	}
 }
 
-func TestWhereDriversMayConnectTo(t *testing.T) {
+func TestDriversConnectOnlyToPermittedAddresses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		address string
@@ -660,7 +662,7 @@ func TestWhereDriversMayConnectTo(t *testing.T) {
 	}
 }
 
-func TestAWrongConfigurationIsNamed(t *testing.T) {
+func TestAWrongConfigurationNamesItsField(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		kind   string
@@ -705,15 +707,15 @@ func TestAWrongConfigurationIsNamed(t *testing.T) {
 	}
 }
 
-// mailServer is an SMTP server that listens.
+// mailServer is a stub of an SMTP server.
 type mailServer struct {
 	mu          sync.Mutex
 	connections int
 	mails       []string
 	refuse      map[string]*smtp.SMTPError // by recipient
-	die         bool                       // after the text, before the answer
-	dieReset    bool                       // after the answer to a text
-	refuseFrom  *smtp.SMTPError            // whoever writes
+	die         bool                       // close the connection after the text, before the answer
+	dieReset    bool                       // close the connection after the answer to a text
+	refuseFrom  *smtp.SMTPError            // to every sender
 	server      *smtp.Server
 }
 
@@ -783,7 +785,7 @@ func newMailServer(t *testing.T) (*mailServer, map[string]any) {
 	return newMailServerWith(t, nil, false)
 }
 
-// newMailServerWith encrypts with secured: from the start, or when it is asked to; nil is not at all.
+// newMailServerWith starts a server that encrypts with secured, from the start or after STARTTLS; with nil it does not encrypt.
 func newMailServerWith(t *testing.T, secured *tls.Config, fromTheStart bool) (*mailServer, map[string]any) {
 	t.Helper()
 	s := &mailServer{refuse: map[string]*smtp.SMTPError{}}
@@ -824,21 +826,21 @@ func TestEmailsOfABatchShareAConnection(t *testing.T) {
 	}
 }
 
-func TestWhatAMailServerDoesWrong(t *testing.T) {
+func TestOutcomesOfMailServersThatMisbehave(t *testing.T) {
 	t.Parallel()
 	mail := []driver.Message{{TaskID: "1", Recipient: "a@example.com", Title: "t", Content: "c"}}
 	s, config := newMailServer(t)
 	s.die = true
 	if o := send(t.Context(), makeDriver(t, "email", config), mail)[0]; !o.Unknown {
-		t.Errorf("it died after the text: %+v", o)
+		t.Errorf("the server closed after the text: %+v", o)
 	}
 	config["password"] = "wrong"
 	if o := send(t.Context(), makeDriver(t, "email", config), mail)[0]; !o.Trouble || o.Permanent || o.Unknown {
-		t.Errorf("a wrong login: %+v", o)
+		t.Errorf("a wrong password: %+v", o)
 	}
 	_ = s.server.Close()
 	if o := send(t.Context(), makeDriver(t, "email", config), mail)[0]; !o.Trouble || o.Permanent || o.Unknown {
-		t.Errorf("nobody there: %+v", o)
+		t.Errorf("no server: %+v", o)
 	}
 }
 
@@ -852,8 +854,8 @@ func TestAMailServerThatRefusesTheSenderBlamesNoMessage(t *testing.T) {
 	}
 }
 
-// The connection breaks after a text was taken: that one is sent, and the others wait for the next connection.
-func TestAMailThatWasTakenIsSentWhateverComesAfter(t *testing.T) {
+// The connection breaks after a text was accepted: this mail counts as sent, and the others wait for the next connection.
+func TestAnAcceptedMailCountsAsSentIfTheConnectionBreaks(t *testing.T) {
 	t.Parallel()
 	s, config := newMailServer(t)
 	s.dieReset = true
@@ -862,6 +864,6 @@ func TestAMailThatWasTakenIsSentWhateverComesAfter(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	if len(s.mails) != 1 {
-		t.Errorf("%d mails", len(s.mails))
+		t.Errorf("%d mails, want 1", len(s.mails))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"lksms/internal/fault"
 )
 
-// FuzzNew makes a driver of any configuration, or says what is wrong with it.
+// FuzzNew makes a driver of any configuration. An error is a fault that names what is wrong.
 func FuzzNew(f *testing.F) {
 	f.Add("http-sms", []byte(`{"url":"http://x/${content}","headers":{"a":"${values.b}"},"values":{"b":"c"},"format":"form","body":{"a":[1]},"answer":{"pattern":"(?P<a>.)"}}`))
 	f.Add("email", []byte(`{"host":"x","from":"\"a\" <a@b.example>","port":65536,"timeoutSeconds":1e-9}`))
@@ -34,7 +34,7 @@ func FuzzNew(f *testing.F) {
 	})
 }
 
-// FuzzReply judges any answer of a provider as any configuration says: it is one outcome, and its texts are bounded.
+// FuzzReply judges any answer of a provider under any configuration: the outcome is consistent, and its texts are bounded.
 func FuzzReply(f *testing.F) {
 	f.Add("", "code", "0", "data.0.id", "code", "text", 200, []byte(`{"code":0,"data":[{"id":"a\u0000"}],"text":"x"}`))
 	f.Add(`^(?P<code>\d+),(?P<id>.*)$`, "code", "0", "id", "code", "", 200, []byte("0,\xff"))
@@ -47,15 +47,15 @@ func FuzzReply(f *testing.F) {
 		}
 		o := r.outcome(status, answer)
 		if o.OK && (o.Unknown || o.Trouble || o.Permanent) {
-			t.Errorf("it is sent and is not: %+v", o)
+			t.Errorf("sent and not sent: %+v", o)
 		}
 		if !o.OK && o.Error == "" || utf8.RuneCountInString(o.Error) > replyTextMost {
-			t.Errorf("says %q", o.Error)
+			t.Errorf("error text %q", o.Error)
 		}
 	})
 }
 
-// FuzzHTTPRequest writes a request with any text in every place where a text can stand. It stays where it stands.
+// FuzzHTTPRequest makes a request with any text wherever a template can have one. The text stays in its part of the request.
 func FuzzHTTPRequest(f *testing.F) {
 	made, err := New("http-sms", []byte(`{"url":"https://provider.example/v1/${recipient}/send?a=${content}&b=1","query":{"q":"${content}"},"headers":{"X-Text":"${content}"},
 		"body":{"text":"${content}","to":["${recipient}"],"${content}":1}}`), Tools{Log: slog.New(slog.DiscardHandler)})
@@ -75,14 +75,14 @@ func FuzzHTTPRequest(f *testing.F) {
 			return
 		}
 		if req.URL.Scheme != "https" || req.URL.Host != "provider.example" || req.URL.User != nil || strings.Count(req.URL.EscapedPath(), "/") != 3 {
-			t.Errorf("it goes to %s", req.URL)
+			t.Errorf("the URL is %s", req.URL)
 		}
 		query, err := url.ParseQuery(req.URL.RawQuery)
 		if err != nil || len(query) != 3 || query.Get("q") != content || query.Get("a") != content || query.Get("b") != "1" {
-			t.Errorf("it asks %q, %v", query, err)
+			t.Errorf("the query is %q, %v", query, err)
 		}
 		if header := req.Header.Get("X-Text"); header != content || strings.ContainsAny(header, "\r\n\x00") || len(req.Header) != 2 {
-			t.Errorf("its headers are %q", req.Header)
+			t.Errorf("the headers are %q", req.Header)
 		}
 		body, err := io.ReadAll(req.Body)
 		var said map[string]any
@@ -90,7 +90,7 @@ func FuzzHTTPRequest(f *testing.F) {
 			err = json.Unmarshal(body, &said)
 		}
 		if list, _ := said["to"].([]any); err != nil || len(said) != 3 || len(list) != 1 || utf8.ValidString(content) && said["text"] != content {
-			t.Errorf("it says %s, %v", body, err)
+			t.Errorf("the body is %s, %v", body, err)
 		}
 	})
 }

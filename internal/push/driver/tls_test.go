@@ -22,7 +22,7 @@ import (
 
 var certificate tls.Certificate
 
-// TestMain makes a certificate that this process trusts as it would one of the system's.
+// TestMain makes a certificate that this process trusts like a certificate authority of the system.
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "lksms-driver-")
 	if err != nil {
@@ -65,13 +65,13 @@ func TestEmailIsEncrypted(t *testing.T) {
 			if o := send(t.Context(), makeDriver(t, "email", config), message)[0]; !o.OK || len(s.mails) != 1 {
 				t.Errorf("%+v", o)
 			}
-			config["host"] = "localhost" // for which the certificate is not
+			config["host"] = "localhost" // the certificate is not for this name
 			if o := send(t.Context(), makeDriver(t, "email", config), message)[0]; !o.Trouble || o.Permanent || o.Unknown {
-				t.Errorf("a certificate of another: %+v", o)
+				t.Errorf("a certificate of another host: %+v", o)
 			}
 		})
 	}
-	// One that cannot encrypt is field nothing.
+	// A server that cannot encrypt gets no mail.
 	s, config := newMailServer(t)
 	config["tls"] = "starttls"
 	if o := send(t.Context(), makeDriver(t, "email", config), message)[0]; o.OK || len(s.mails) > 0 {
