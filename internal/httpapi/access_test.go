@@ -10,7 +10,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-func TestEveryOperationAsEveryKindOfCaller(t *testing.T) {
+func TestEveryOperationLetsInItsRolesOnly(t *testing.T) {
 	b := apptest.New(t)
 	var contract struct {
 		Paths map[string]map[string]json.RawMessage
@@ -37,7 +37,7 @@ func TestEveryOperationAsEveryKindOfCaller(t *testing.T) {
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/r-disabled", `{"is_disabled":true}`)
 	for id, o := range apptest.Operations {
 		for role, headers := range callers {
-			if role == "wrong" && id != "listTasks" { // one wrong password is enough; more would have to wait
+			if role == "wrong" && id != "listTasks" { // one wrong password is enough: after more, the others would have to wait
 				continue
 			}
 			var body any
@@ -52,7 +52,7 @@ func TestEveryOperationAsEveryKindOfCaller(t *testing.T) {
 			}
 			want := "in"
 			switch {
-			case o.Roles == "callback": // who proves to be the provider, whoever that is
+			case o.Roles == "callback": // only a provider's own credentials open this operation
 				want = "403"
 			case o.Roles == "public" || strings.HasSuffix(role, "admin") || slices.Contains(strings.Fields(o.Roles), role):
 			case role == "" || role == "wrong" || role == "disabled":
@@ -60,7 +60,7 @@ func TestEveryOperationAsEveryKindOfCaller(t *testing.T) {
 			default:
 				want = "403"
 			}
-			if role == "disabled" && a.Status == 429 { // it has tried often enough by now
+			if role == "disabled" && a.Status == 429 { // its requests count as wrong passwords
 				got = "401"
 			}
 			if got != want {
@@ -70,11 +70,11 @@ func TestEveryOperationAsEveryKindOfCaller(t *testing.T) {
 	}
 }
 
-// Whatever a caller asks for in the query is heard or refused, on every operation.
+// On every operation, a query parameter is used or refused.
 func TestUndeclaredQueryParametersAreRefused(t *testing.T) {
 	b := apptest.New(t)
 	for id, o := range apptest.Operations {
-		if o.Roles == "callback" { // providers call as they like
+		if o.Roles == "callback" { // a provider may add parameters
 			continue
 		}
 		sep := "?"
@@ -91,16 +91,16 @@ func TestUndeclaredQueryParametersAreRefused(t *testing.T) {
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM tasks") + b.Count("SELECT count(*) FROM users") + b.Count("SELECT count(*) FROM contacts"); n != 0 {
-		t.Errorf("%d rows were made", n)
+		t.Errorf("%d rows were written", n)
 	}
 	if a := b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/contacts?company_no=default", `{"contacts":[{"user_id":"u"}]}`); a.Fields() != "company_no" {
-		t.Errorf("names %q", a.Fields())
+		t.Errorf("wrong fields %q", a.Fields())
 	}
 	b.Expect(200, "", "GET", "/api/v1/admin/contacts?company_no=default", nil)
 	b.Expect(404, "contact.not_found", "GET", "/api/v1/admin/contacts/u?company_no=default", nil)
 	for _, query := range []string{"limit=1;status=0", "limit=%zz"} {
 		if a := b.Expect(422, "request.invalid", "GET", "/api/v1/sms/tasks?"+query, nil); a.Fields() != "query" {
-			t.Errorf("%s names %q", query, a.Fields())
+			t.Errorf("%s: wrong fields %q", query, a.Fields())
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func TestF22_RefusalsAndFailuresAreCounted(t *testing.T) {
+func TestRefusalsAndFailuresAreCounted(t *testing.T) {
 	b := apptest.New(t)
 	const route = `lksms_http_requests_total{route="POST /api/v1/sms/send",status="%d"} 1`
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
@@ -31,12 +31,12 @@ func TestF22_RefusalsAndFailuresAreCounted(t *testing.T) {
 	metrics := b.Call("GET", "/metrics", nil).Raw
 	for _, status := range []int{401, 422, 500} {
 		if line := fmt.Sprintf(route, status); !strings.Contains(metrics, line+"\n") {
-			t.Errorf("no %s", line)
+			t.Errorf("/metrics has no %s", line)
 		}
 	}
 }
 
-func TestF22_ReadinessFollowsTheDatabase(t *testing.T) {
+func TestReadinessFollowsTheDatabase(t *testing.T) {
 	options := postgres.ServerOptions{
 		Dir: pgtest.Dir(t), Ephemeral: true, Log: slog.New(slog.DiscardHandler),
 		BinDir: config.PostgresBin(), MoreBins: config.UnpackedPostgres(),
@@ -63,21 +63,21 @@ func TestF22_ReadinessFollowsTheDatabase(t *testing.T) {
 	b.Expect(503, "unavailable", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "y"})
 	server = start()
 	defer server.Stop()
-	apptest.Eventually(t, "ready again", func() bool { return b.Call("GET", "/ready", nil).Status == http.StatusOK })
+	apptest.Eventually(t, "the server is ready again", func() bool { return b.Call("GET", "/ready", nil).Status == http.StatusOK })
 	if got := b.ClaimIDs(10); len(got) != 1 || got[0] != id {
 		t.Errorf("claimed %v", got)
 	}
 }
 
-func TestF8_AUserAgentOfAnyLengthIsTaken(t *testing.T) {
+func TestAUserAgentOfAnyLengthIsAccepted(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, "User-Agent", strings.Repeat("浏", 5000))
 	if n := b.Count("SELECT char_length(user_agent) FROM receive_logs"); n != 500 {
-		t.Errorf("%d characters of it are kept", n)
+		t.Errorf("%d characters of the User-Agent are stored, want 500", n)
 	}
 }
 
-func TestF20_PasswordsInAnyScript(t *testing.T) {
+func TestPasswordsInAnyScript(t *testing.T) {
 	b := apptest.New(t)
 	const secret = "秘密的密码 пароль:🔑"
 	b.Expect(200, "", "POST", "/api/v1/admin/users", map[string]any{"username": "reader", "password": secret, "role": "read"})
@@ -88,7 +88,7 @@ func TestF20_PasswordsInAnyScript(t *testing.T) {
 			t.Errorf("%q: %d, want %d", given, a.Status, status)
 		}
 		if a := b.Call("GET", "/api/v1/admin/task-statistics", nil, apptest.Basic(apptest.Username, strings.Replace(given, secret, apptest.Password, 1))...); a.Status != status && a.Status != 429 {
-			t.Errorf("the configured account, %q: %d, want %d", given, a.Status, status)
+			t.Errorf("the configured user, %q: %d, want %d", given, a.Status, status)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestS0_7_BasicAuthOnEveryAPI(t *testing.T) {
 	for path, operations := range contract.Paths {
 		path = strings.NewReplacer("{task_id}", "t", "{id}", "1").Replace(path)
 		for method := range operations {
-			if method == "parameters" || strings.HasPrefix(path, "/api/v1/callbacks/") { // providers prove otherwise who they are
+			if method == "parameters" || strings.HasPrefix(path, "/api/v1/callbacks/") { // providers have other credentials
 				continue
 			}
 			calls++
@@ -116,7 +116,7 @@ func TestS0_7_BasicAuthOnEveryAPI(t *testing.T) {
 			}
 			for _, credentials := range []string{"", "Basic !", "Bearer x", wrong} {
 				if credentials == wrong && path != "/api/v1/sms/tasks" {
-					continue // more than a few would have to wait
+					continue // more wrong passwords would have to wait
 				}
 				a := b.Call(strings.ToUpper(method), path, nil, "Authorization", credentials)
 				if a.Status != want {
@@ -134,7 +134,7 @@ func TestS0_7_BasicAuthOnEveryAPI(t *testing.T) {
 	b.Expect(401, "auth.required", "GET", "/metrics", nil, "Authorization", "")
 	b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil)
 	if n := b.Count("SELECT count(*) FROM receive_logs"); n != 0 {
-		t.Errorf("strangers left %d log rows", n)
+		t.Errorf("callers without credentials left %d log rows", n)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestS0_16_DocsCanBeTurnedOff(t *testing.T) {
 	}
 }
 
-// The installed app knows three operations, and of their answers only 200 with code 200.
+// The installed app calls three operations, and understands only the answer 200 with code 200.
 func TestS0_18_TheInstalledSenderApp(t *testing.T) {
 	b := apptest.New(t)
 	ids := []string{b.Submit("一"), b.Submit("二")}
@@ -187,7 +187,7 @@ func TestS0_18_TheInstalledSenderApp(t *testing.T) {
 		t.Errorf("Cache-Control %q", a.Header.Get("Cache-Control"))
 	}
 	for _, id := range ids {
-		// Fields of its own are passed over, and a repeat is fine.
+		// Unknown fields of the app are ignored, and a repeated report is accepted.
 		for range 2 {
 			b.Expect(200, "", "POST", "/app/api/v1/sms/report", apptest.ReportBody(id, "phone_1", 2, apptest.Report{"error_message": nil, "should_retry": nil, "battery": 80}))
 		}
@@ -201,7 +201,7 @@ func TestS0_18_TheInstalledSenderApp(t *testing.T) {
 	}
 }
 
-func TestRequestIDGoesInAndOutAndIntoTheLog(t *testing.T) {
+func TestTheRequestIDIsInTheAnswerAndTheLog(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":5}`, "X-Request-Id", "abc-1")
 	if a.Body.RequestID != "abc-1" || a.Header.Get("X-Request-Id") != "abc-1" {

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-// answered reads the answer in a recorder.
+// answered decodes the answer in a recorder.
 func answered(t *testing.T, w *httptest.ResponseRecorder) apptest.Answer {
 	t.Helper()
 	a := apptest.Answer{Status: w.Code, Header: w.Header(), Raw: w.Body.String()}
@@ -21,7 +21,7 @@ func answered(t *testing.T, w *httptest.ResponseRecorder) apptest.Answer {
 	return a
 }
 
-func TestNothingOfABodyIsReadBeforeItsCallerAndOperationAreKnown(t *testing.T) {
+func TestABodyIsReadOnlyOnceItsCallerAndOperationAreKnown(t *testing.T) {
 	b := apptest.New(t)
 	large := strings.Repeat(" ", 8<<20)
 	admin := apptest.Basic(apptest.Username, apptest.Password)
@@ -30,15 +30,15 @@ func TestNothingOfABodyIsReadBeforeItsCallerAndOperationAreKnown(t *testing.T) {
 		headers      []string
 		status       int
 	}{
-		"no credentials":          {"POST", "/api/v1/sms/send-batch", nil, 401},
-		"a wrong password":        {"POST", "/api/v1/sms/send-batch", apptest.Basic(apptest.Username, "wrong"), 401},
-		"a wrong method":          {"PUT", "/api/v1/sms/send-batch", admin, 405},
-		"a wrong method, nobody":  {"DELETE", "/api/v1/sms/send-batch", nil, 405},
-		"no operation":            {"POST", "/api/v1/sms/nothing", admin, 404},
-		"not enough rights":       {"POST", "/api/v1/admin/users", b.AddUser("reader", "read", nil), 403},
-		"an operation without":    {"POST", "/api/v1/sms/task/t/cancel", admin, 404},
-		"health":                  {"GET", "/health", nil, 200},
-		"a length beyond its own": {"POST", "/api/v1/sms/send", admin, 413},
+		"no credentials":                      {"POST", "/api/v1/sms/send-batch", nil, 401},
+		"a wrong password":                    {"POST", "/api/v1/sms/send-batch", apptest.Basic(apptest.Username, "wrong"), 401},
+		"a wrong method":                      {"PUT", "/api/v1/sms/send-batch", admin, 405},
+		"no credentials and a wrong method":   {"DELETE", "/api/v1/sms/send-batch", nil, 405},
+		"no operation":                        {"POST", "/api/v1/sms/nothing", admin, 404},
+		"not enough rights":                   {"POST", "/api/v1/admin/users", b.AddUser("reader", "read", nil), 403},
+		"an operation without a body":         {"POST", "/api/v1/sms/task/t/cancel", admin, 404},
+		"health":                              {"GET", "/health", nil, 200},
+		"a body beyond the operation's limit": {"POST", "/api/v1/sms/send", admin, 413},
 	} {
 		w, read := b.Serve(c.method, c.path, large, c.headers...)
 		if w.Code != c.status || read > 2<<20 || c.status != 413 && read > 0 {
@@ -47,7 +47,7 @@ func TestNothingOfABodyIsReadBeforeItsCallerAndOperationAreKnown(t *testing.T) {
 	}
 }
 
-// A body is refused where its shape says that it can be no good one, however long it is.
+// A body is refused as soon as its shape shows that it cannot be valid, however long it is.
 func TestABodyOfTooManyValuesIsRefusedAtItsStart(t *testing.T) {
 	b := apptest.New(t)
 	ones := strings.Repeat("1,", 4<<20-100) + "1"
@@ -56,14 +56,14 @@ func TestABodyOfTooManyValuesIsRefusedAtItsStart(t *testing.T) {
 		fmt.Fprintf(&unknown, `"f%d":1,`, i)
 	}
 	for name, c := range map[string]struct{ path, body, field string }{
-		"messages":    {"/api/v1/sms/send-batch", `{"messages":[` + ones + `]}`, "messages"},
-		"reports":     {"/api/v1/sms/report-batch", `{"reports":[` + ones + `]}`, "reports"},
-		"1001":        {"/api/v1/sms/send-batch", `{"messages":[` + strings.Repeat("{},", 1000) + `{}]}`, "messages"},
-		"a list":      {"/api/v1/sms/send", `[` + ones[:500_000] + `1]`, "body"},
-		"within":      {"/api/v1/sms/send", `{"a":{"b":[` + ones[:500_000] + `1]}}`, "a.b"},
-		"members":     {"/api/v1/sms/send", `{` + unknown.String() + `"x":1}`, "body"},
-		"an item's":   {"/api/v1/sms/send-batch", `{"messages":[{` + unknown.String() + `"x":1}]}`, "messages.0"},
-		"a long name": {"/api/v1/sms/send", `{"` + strings.Repeat("n", 500_000) + `":1}`, strings.Repeat("n", 199) + "…"},
+		"messages":                      {"/api/v1/sms/send-batch", `{"messages":[` + ones + `]}`, "messages"},
+		"reports":                       {"/api/v1/sms/report-batch", `{"reports":[` + ones + `]}`, "reports"},
+		"1001 messages":                 {"/api/v1/sms/send-batch", `{"messages":[` + strings.Repeat("{},", 1000) + `{}]}`, "messages"},
+		"a list instead of an object":   {"/api/v1/sms/send", `[` + ones[:500_000] + `1]`, "body"},
+		"a nested list":                 {"/api/v1/sms/send", `{"a":{"b":[` + ones[:500_000] + `1]}}`, "a.b"},
+		"too many members":              {"/api/v1/sms/send", `{` + unknown.String() + `"x":1}`, "body"},
+		"an item with too many members": {"/api/v1/sms/send-batch", `{"messages":[{` + unknown.String() + `"x":1}]}`, "messages.0"},
+		"a long name":                   {"/api/v1/sms/send", `{"` + strings.Repeat("n", 500_000) + `":1}`, strings.Repeat("n", 199) + "…"},
 	} {
 		w, read := b.Serve("POST", c.path, c.body, apptest.Basic(apptest.Username, apptest.Password)...)
 		a := answered(t, w)
@@ -78,11 +78,11 @@ func TestABodyOfTooManyValuesIsRefusedAtItsStart(t *testing.T) {
 		}
 	}
 	if n := b.Count("SELECT coalesce(max(pg_column_size(l.*)), 0) FROM receive_logs l"); n > 20<<10 {
-		t.Errorf("a row of %d bytes is kept of a refused request", n)
+		t.Errorf("a refused request has a log row of %d bytes", n)
 	}
 }
 
-func TestAnAnswerNamesAHundredWrongFieldsAtMost(t *testing.T) {
+func TestAnAnswerNamesAtMostAHundredWrongFields(t *testing.T) {
 	b := apptest.New(t)
 	var fields strings.Builder
 	for i := range 400 {
@@ -99,17 +99,17 @@ func TestAnAnswerNamesAHundredWrongFieldsAtMost(t *testing.T) {
 		t.Errorf("%d with %d bytes for %d", w.Code, w.Body.Len(), len(batch))
 	}
 	if n := b.Count("SELECT count(*) FROM receive_logs WHERE status_code = 422"); n != 41 {
-		t.Errorf("%d refusals are kept", n)
+		t.Errorf("%d refusals are logged, want 41", n)
 	}
 }
 
-// Such answers are cheap, but not by thousands a second: 50 go out at once, and 20 a second.
-func TestRejectionsAndAnswersToStrangersArePaced(t *testing.T) {
+// Such answers are cheap, but not by the thousand: a caller gets 50 at once, and then 20 a second.
+func TestRefusalsAndAnswersToUnknownCallersArePaced(t *testing.T) {
 	b := apptest.New(t)
 	tenant := b.AddCompany("tenant", 1)
 	for what, ask := range map[string]func() apptest.Answer{
-		"a company":  func() apptest.Answer { return b.Call("POST", "/api/v1/sms/send", "{}", tenant...) },
-		"a stranger": func() apptest.Answer { return b.Call("GET", "/health", nil, "Authorization", "") },
+		"a company":         func() apptest.Answer { return b.Call("POST", "/api/v1/sms/send", "{}", tenant...) },
+		"an unknown caller": func() apptest.Answer { return b.Call("GET", "/health", nil, "Authorization", "") },
 	} {
 		began := time.Now()
 		for range 75 {

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// A provider names its body as it likes, or not at all: the configuration of the sender says how it is read.
+// A provider may send any Content-Type or none. The configuration of the sender says how the body is read.
 func TestACallbackMayHaveAnyContentType(t *testing.T) {
 	t.Parallel()
-	handler := door(t)
+	handler := convertingHandler(t)
 	for _, contentType := range []string{
 		"", "json", "text", ";", "/", "application/", "foo/bar", "text/xml; charset=gbk", "text/plain; charset", "text/csv", "application/zip", "application/yaml",
 		"application/json", "application/x-www-form-urlencoded", "multipart/form-data", "multipart/form-data; boundary=x", "application/octet-stream", "a\tb", "\xa8_",
@@ -20,7 +20,7 @@ func TestACallbackMayHaveAnyContentType(t *testing.T) {
 			r.Header["Content-Type"] = []string{contentType}
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, r)
-			if w.Code != http.StatusNotFound { // it reached the handler, which does nothing here
+			if w.Code != http.StatusNotFound { // the answer of a request that reached its handler
 				t.Errorf("%q with %q: %d %s", contentType, body, w.Code, w.Body)
 			}
 		}

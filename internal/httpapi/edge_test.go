@@ -9,7 +9,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-func TestForwardedForIsBelievedFromTrustedProxiesOnly(t *testing.T) {
+func TestForwardedForCountsFromTrustedProxiesOnly(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, trusted, forwarded, want string
@@ -76,7 +76,7 @@ func TestHeadersForBrowsers(t *testing.T) {
 	}
 }
 
-func TestBodiesThatNestTooDeep(t *testing.T) {
+func TestABodyThatNestsTooDeepIsRefused(t *testing.T) {
 	b := apptest.New(t)
 	for _, body := range []string{
 		strings.Repeat("[", 100_000),
@@ -85,6 +85,6 @@ func TestBodiesThatNestTooDeep(t *testing.T) {
 		b.Expect(400, "request.too_deep", "POST", "/api/v1/sms/send", body)
 		b.Expect(400, "request.too_deep", "POST", "/app/api/v1/sms/report", body)
 	}
-	// Brackets in a text are no nesting.
+	// Brackets in a text do not count.
 	b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": strings.Repeat(`[{\"`, 50)})
 }

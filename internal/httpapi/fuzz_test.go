@@ -20,9 +20,9 @@ import (
 	"lksms/internal/httpapi/text"
 )
 
-// door is everything between the wire and the slices, for callers who may do everything: requests are checked and converted, and then
-// nothing is done.
-func door(t testing.TB) http.Handler {
+// convertingHandler handles requests of a caller who may do everything, but only checks and converts them. The answer to a valid request
+// is 404.
+func convertingHandler(t testing.TB) http.Handler {
 	t.Helper()
 	guard, err := gate.New(gate.Services{}, gate.Options{Log: slog.New(slog.NewTextHandler(os.Stderr, nil)), Metrics: prometheus.NewRegistry()})
 	if err != nil {
@@ -46,13 +46,13 @@ func door(t testing.TB) http.Handler {
 	)
 	checked := guard.Checked(operations)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &gate.Exchange{Text: text.For("en"), InTransaction: true} // so that a refused submission is not stored
+		x := &gate.Exchange{Text: text.For("en"), InTransaction: true} // then a refused submission is not logged
 		_, x.Operation = operations.Handler(r)
 		checked.ServeHTTP(w, r.WithContext(x.In(r.Context())))
 	})
 }
 
-// convertRequest does what the handlers do with a request before they call a slice.
+// convertRequest converts a request as its handler does, without calling a domain package.
 func convertRequest(ctx context.Context, s *Server, request any) error {
 	x := gate.Of(ctx)
 	var sent json.RawMessage
@@ -89,10 +89,10 @@ func convertRequest(ctx context.Context, s *Server, request any) error {
 	return err
 }
 
-// FuzzOperation sends any path, query and body to every operation, as far as the slices. Whatever comes, the answer is an envelope of a
-// bounded size, and never a 5xx.
+// FuzzOperation sends any path, query and body to every operation, as far as the domain packages. The answer is an envelope of a bounded
+// size, and never a 5xx.
 func FuzzOperation(f *testing.F) {
-	handler := door(f)
+	handler := convertingHandler(f)
 	all, err := contracttest.Operations()
 	if err != nil {
 		f.Fatal(err)
@@ -109,7 +109,7 @@ func FuzzOperation(f *testing.F) {
 		o := contracttest.Pick(all, id)
 		r, err := http.NewRequestWithContext(t.Context(), o.Method, "http://localhost"+o.Target(path, query), bytes.NewReader(body))
 		if err != nil {
-			return // no request
+			return // not a valid request
 		}
 		r.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()
@@ -119,7 +119,7 @@ func FuzzOperation(f *testing.F) {
 		case w.Code >= http.StatusInternalServerError:
 			t.Errorf("%s %s: %d: %s", r.Method, r.URL, w.Code, w.Body)
 		case w.Body.Len() > most:
-			t.Errorf("%s %s: an answer of %d bytes, at most %d", r.Method, r.URL, w.Body.Len(), most)
+			t.Errorf("%s %s: an answer of %d bytes, want at most %d", r.Method, r.URL, w.Body.Len(), most)
 		case w.Code >= http.StatusBadRequest && (json.Unmarshal(w.Body.Bytes(), &envelope) != nil || envelope.Code != w.Code):
 			t.Errorf("%s %s: %d answers %s", r.Method, r.URL, w.Code, w.Body)
 		}

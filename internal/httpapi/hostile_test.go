@@ -14,8 +14,8 @@ import (
 	"lksms/internal/contracttest"
 )
 
-// F21: whatever a body holds, the answer is a 4xx that names the field, and never a 5xx.
-func TestF21_HostileBodies(t *testing.T) {
+// For any body, the answer is a 4xx that names the field, and never a 5xx.
+func TestHostileBodiesAreRefused(t *testing.T) {
 	b := apptest.New(t)
 	const sendPath, reportPath = "/api/v1/sms/send", "/api/v1/sms/report"
 	for name, c := range map[string]struct {
@@ -42,10 +42,10 @@ func TestF21_HostileBodies(t *testing.T) {
 		"a NUL in a name":           {"/api/v1/admin/senders", `{"sender_no":"x","name":"x","config":{"a\u0000":1}}`, 422, "config"},
 		"a NUL in data":             {"/api/v1/subscribe-messages", `{"business_type":"b","business_id":1,"template_type":"t","receiver_user_id":"u","template_id":"x","data":{"a":"\u0000"}}`, 422, "data.a"},
 		"too much data":             {"/api/v1/subscribe-messages", `{"business_type":"b","business_id":1,"template_type":"t","receiver_user_id":"u","template_id":"x","data":{"a":"` + strings.Repeat("x", 200_000) + `"}}`, 422, "data"},
-		"a date beyond all":         {"/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["oa"],"payload":{},"user_ids":["u"],"next_run_time":"9999-12-31T23:59:59Z"}`, 422, "next_run_time"},
-		"a date before all":         {"/api/v1/notifications/events", `{"event":"node_started","task_id":1,"node_inst_id":1,"channels":["oa"],"user_ids":["u"],"max_duration":525600,"started_at":"0001-01-01T00:00:00Z"}`, 0, ""},
-		"an orbit beyond all":       {"/api/v1/notifications/events", `{"event":"orbit_plan","task_id":1,"channels":["oa"],"user_ids":["u"],"orbits":[{"orbit_no":1,"in_time":"9999-12-31T23:59:59Z"}]}`, 0, ""},
-		"a channel that is not":     {"/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["nowhere"],"payload":{},"user_ids":["u"],"dedup_key":"k"}`, 422, "channels"},
+		"a date that is too late":   {"/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["oa"],"payload":{},"user_ids":["u"],"next_run_time":"9999-12-31T23:59:59Z"}`, 422, "next_run_time"},
+		"a date that is too early":  {"/api/v1/notifications/events", `{"event":"node_started","task_id":1,"node_inst_id":1,"channels":["oa"],"user_ids":["u"],"max_duration":525600,"started_at":"0001-01-01T00:00:00Z"}`, 0, ""},
+		"an orbit that is too late": {"/api/v1/notifications/events", `{"event":"orbit_plan","task_id":1,"channels":["oa"],"user_ids":["u"],"orbits":[{"orbit_no":1,"in_time":"9999-12-31T23:59:59Z"}]}`, 0, ""},
+		"an unknown channel":        {"/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["nowhere"],"payload":{},"user_ids":["u"],"dedup_key":"k"}`, 422, "channels"},
 	} {
 		a := b.Call("POST", c.path, c.body)
 		if a.Status < 400 || a.Status >= 500 || c.status != 0 && a.Status != c.status || c.field != "" && !strings.Contains(a.Fields(), c.field) {
@@ -53,14 +53,14 @@ func TestF21_HostileBodies(t *testing.T) {
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 0 {
-		t.Errorf("%d tasks were made", n)
+		t.Errorf("%d tasks were stored", n)
 	}
-	// A pair of surrogates is a character.
+	// A pair of surrogates is one character.
 	b.Expect(200, "", "POST", sendPath, `{"phone_number":"13800138000","content":"\ud83d\ude00"}`)
 }
 
-// F21: whatever stands in the address or in a header, the answer is no 5xx, and one that names the parameter that is no text.
-func TestF21_HostileAddressesAndHeaders(t *testing.T) {
+// For any address and header the answer is no 5xx, and names the parameter that is not valid text.
+func TestHostileAddressesAndHeadersCauseNoServerError(t *testing.T) {
 	b := apptest.New(t)
 	for id, o := range apptest.Operations {
 		for _, bad := range []string{"%ff", "%00", "%ed%a0%80", "a%2F%ff", "%2e%2e", "%"} {
@@ -90,7 +90,7 @@ func TestF21_HostileAddressesAndHeaders(t *testing.T) {
 			t.Errorf("%s: %d with the fields %q", path, a.Status, a.Fields())
 		}
 	}
-	if a := b.Call("POST", "/api/v1/callbacks/%ff", "{}", "Authorization", ""); a.Status != 403 { // as for any sender that nobody knows
+	if a := b.Call("POST", "/api/v1/callbacks/%ff", "{}", "Authorization", ""); a.Status != 403 { // the answer for every unknown sender
 		t.Errorf("a callback: %s", a.Raw)
 	}
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
@@ -106,8 +106,8 @@ func TestF21_HostileAddressesAndHeaders(t *testing.T) {
 	}
 }
 
-// Anybody can write a cursor. Whatever it holds, a list answers it or says that it is none.
-func TestF21_HostileCursors(t *testing.T) {
+// Anybody can write a cursor. A list either answers a cursor or says that it is invalid.
+func TestHostileCursorsCauseNoServerError(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/senders", `{"sender_no":"nobody","name":"n"}`)
 	keys := []string{
@@ -120,7 +120,7 @@ func TestF21_HostileCursors(t *testing.T) {
 	for id, o := range apptest.Operations {
 		path, _, _ := strings.Cut(o.Path, "?")
 		if o.Method != "GET" || !strings.Contains(b.Call("GET", path+"?cursor=!", nil, "Accept-Language", "en").Raw, "not a cursor") {
-			continue // it takes none
+			continue // this operation takes no cursor
 		}
 		lists++
 		queries := []string{""}
@@ -141,8 +141,8 @@ func TestF21_HostileCursors(t *testing.T) {
 	}
 }
 
-// F21: what is stored can be shown again. JSON does not know the year before 0, into which a zone moves the first hours of the year 0.
-func TestF21_TimesThatCouldNotBeShown(t *testing.T) {
+// Every stored time can be shown again. JSON has no year before 0, into which a time zone moves the first hours of the year 0.
+func TestTimesThatCannotBeShownAreRefused(t *testing.T) {
 	b := apptest.New(t)
 	const before, after = "0000-01-01T00:00:00+14:00", "9999-12-31T23:59:59-10:00"
 	for _, c := range []struct{ path, body, field string }{
@@ -166,8 +166,8 @@ func TestF21_TimesThatCouldNotBeShown(t *testing.T) {
 	b.Expect(200, "", "GET", "/api/v1/notifications", nil)
 }
 
-// F21: an answer names a hundred wrong fields, however many there are.
-func TestF21_AnswersAreBounded(t *testing.T) {
+// For any number of wrong fields, an answer names at most a hundred.
+func TestAnswersToManyWrongFieldsAreBounded(t *testing.T) {
 	b := apptest.New(t)
 	many := func(one, between string) string {
 		all := make([]string, 3000)
@@ -189,8 +189,8 @@ func TestF21_AnswersAreBounded(t *testing.T) {
 	}
 }
 
-// F21: a number that is short to write and long to keep is refused wherever it stands, and costs nothing where nobody is known yet.
-func TestF21_HostileNumbers(t *testing.T) {
+// A number that is short to write and long to store is refused everywhere. It costs no memory where the caller is not known yet.
+func TestHostileNumbersAreRefused(t *testing.T) {
 	b := apptest.New(t)
 	for _, number := range []string{"1e999999", "-1e999999", "1E+99999999999999999999", "1e-999999", "1." + strings.Repeat("0", 200)} {
 		for name, c := range map[string]struct{ method, path, body string }{
@@ -215,19 +215,20 @@ func TestF21_HostileNumbers(t *testing.T) {
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM receive_logs WHERE status_code = 422"); n != 2*5 {
-		t.Errorf("%d of 10 refused submissions were kept", n)
+		t.Errorf("%d of 10 refused submissions were logged", n)
 	}
-	// What is no JSON is read to its end too, and a callback before it is known who calls. With all its digits each of these numbers takes a megabyte.
+	// The server reads invalid JSON to its end too, and a callback before it knows the caller. Written out, each of these numbers takes a
+	// megabyte.
 	body := "[1e999999" + strings.Repeat(",1e999999", 500)
 	for path, text := range map[string]string{"/api/v1/callbacks/none": body + "]", "/api/v1/sms/send": body} {
 		allocated := allocatedBy(func() { b.Call("POST", path, text) })
 		if most := uint64(400 << 20); allocated > most {
-			t.Errorf("%s: %d bytes took %d of memory", path, len(text), allocated)
+			t.Errorf("%s: %d bytes took %d bytes of memory", path, len(text), allocated)
 		}
 	}
 }
 
-// allocatedBy is how many bytes the process allocates meanwhile, those of tests that run beside included.
+// allocatedBy returns how many bytes the process allocates while f runs, including those of parallel tests.
 func allocatedBy(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -236,8 +237,8 @@ func allocatedBy(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// F21: a secret that is given is sealed as it is, whatever it looks like; only what is stored is opened.
-func TestF21_HostileSecrets(t *testing.T) {
+// A secret in a request is sealed as it is, whatever it looks like. Only stored secrets are opened.
+func TestHostileSecretsAreSealedAsTheyAre(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	p := apptest.NewProvider(t)
 	box := b.Options.Secrets
@@ -258,27 +259,27 @@ func TestF21_HostileSecrets(t *testing.T) {
 		no := fmt.Sprint("s", i)
 		b.AddSender(body(no, text))
 		if got := opened(no); got != `"`+text+`"` {
-			t.Errorf("%q is kept as %s", text, got)
+			t.Errorf("%q is stored as %s", text, got)
 		}
 		b.Expect(200, "", "PATCH", "/api/v1/admin/senders/"+no, map[string]any{"config": map[string]any{"url": p.URL, "secret": text + "x"}})
 		if got := opened(no); got != `"`+text+`x"` {
 			t.Errorf("%q is changed to %s", text, got)
 		}
 	}
-	// A sealed text that somebody read in the database opens nothing.
+	// A sealed text that somebody copied from the database is a secret like any other.
 	b.AddSender(body("other", "hunter2"))
 	copied := stored("other")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/other", map[string]any{"config": map[string]any{"url": p.URL, "secret": copied}})
 	if got := opened("other"); got != `"`+copied+`"` {
-		t.Errorf("it was opened: %s", got)
+		t.Errorf("the copied text was opened: %s", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/other", `{"kind":"oa"}`)
 	if got := opened("other"); got != `"`+copied+`"` {
 		t.Errorf("a patch without a configuration made it %s", got)
 	}
-	// A hidden secret stands for nothing where nothing is stored.
+	// The placeholder for a hidden secret is refused if no secret is stored.
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", body("new", "***")); a.Fields() != "config.secret" {
-		t.Errorf("names %s", a.Fields())
+		t.Errorf("wrong fields %s", a.Fields())
 	}
 	for _, field := range []string{"secrets", "callbackSecret"} {
 		config := p.SenderConfig()
@@ -289,7 +290,7 @@ func TestF21_HostileSecrets(t *testing.T) {
 	}
 }
 
-// sendable tells whether a client takes it for an address.
+// sendable reports whether a client accepts path as a URL.
 func sendable(path string) bool {
 	_, err := url.Parse(path)
 	return err == nil

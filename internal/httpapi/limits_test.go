@@ -13,31 +13,31 @@ import (
 	"lksms/internal/apptest"
 )
 
-// bounds are how many rows tables may hold and, where rows of others do not count, the column that tells them apart. The contract tells
-// callers the same numbers.
+// bounds has the largest number of rows of each table and, if each value of a column has a bound of its own, that column. The contract
+// has the same numbers.
 var bounds = map[string]string{
 	"companies": "10000", "channels": "1000", "countries": "1000", "senders": "10000 is_self_registered", "routes": "100000", "pools": "200000",
 	"users": "100000", "api_keys": "1000 user_id", "templates": "10000", "notification_templates": "10000",
 	"default_contents": "100000 company_id", "contacts": "100000 company_id",
 }
 
-// unbounded are the tables that no trigger bounds, and why.
+// unbounded has the tables that no trigger bounds, and why.
 var unbounded = map[string]string{
 	"tasks": "messages", "renderings": "messages", "deliveries": "messages", "subscribe_messages": "messages", "receipts": "messages",
-	"business_ends": "what became of business tasks, as long as of their messages", "callbacks": "what providers sent",
+	"business_ends": "ends of business tasks, kept like messages", "callbacks": "bodies from providers",
 	"receive_logs": "history", "send_logs": "history", "report_logs": "history", "sender_ledger": "history", "events": "history",
-	"announcements": "what notifications say", "credentials_version": "one row",
-	"notifications":    "those that wait are counted by request, the others are history",
-	"idempotency_keys": "one for a request that did something, for a day",
-	"user_addresses":   "the oldest of a user go",
+	"announcements": "texts of notifications", "credentials_version": "one row",
+	"notifications":    "each request counts the waiting ones, the others are history",
+	"idempotency_keys": "one for each request that did something, for a day",
+	"user_addresses":   "the oldest of a user is deleted",
 	"sender_states":    "one for a sender", "sender_tokens": "one for a sender", "fair_ranks": "by pool, priority and company",
 	"channel_countries": "by channel and country", "company_countries": "by company and country",
 	"settings": "named in the contract", "directory_version": "one row",
 	"sender_changes": "folded within seconds", "task_count_changes": "folded within seconds",
 }
 
-// A table that is added is bounded, or stands above with the reason why not.
-func TestEveryTableIsBoundedOrSaysWhyNot(t *testing.T) {
+// A new table needs a bound, or a reason in unbounded.
+func TestEveryTableHasABoundOrAReasonForNone(t *testing.T) {
 	b := apptest.New(t)
 	rows, err := b.DB.Query(t.Context(), `
 		SELECT c.relname::text, coalesce((
@@ -70,7 +70,7 @@ func TestEveryTableIsBoundedOrSaysWhyNot(t *testing.T) {
 	}
 }
 
-// bound gives a table another bound than its own.
+// bound replaces the bound of a table.
 func bound(b *apptest.Bundle, table string, most int) {
 	b.T.Helper()
 	_, column, isOfSome := strings.Cut(bounds[table], " ")
@@ -82,12 +82,12 @@ func bound(b *apptest.Bundle, table string, most int) {
 		FOR EACH STATEMENT EXECUTE FUNCTION rows_bound(%[2]d%[3]s)`, table, most, column))
 }
 
-// expectFull calls for one more than there may be.
+// expectFull expects that one row more is refused, and that the answer has the limit.
 func expectFull(b *apptest.Bundle, most int, method, path string, body any, headers ...string) {
 	b.T.Helper()
 	a := b.Expect(http.StatusConflict, "limit.reached", method, path, body, headers...)
 	if a.Body.Error.Limit != int64(most) || !strings.Contains(a.Body.Message, fmt.Sprint(most)) {
-		b.T.Errorf("%s does not tell the limit of %d", a.Raw, most)
+		b.T.Errorf("%s does not name the limit of %d", a.Raw, most)
 	}
 }
 
@@ -109,8 +109,8 @@ func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
 	for _, c := range []struct {
 		table, counted string // rows that count
 		create         func(i int) (method, path, body string)
-		change         string // PUT again what exists
-		elsewhere      func() // what another may create all the same
+		change         string // body of a PUT that changes an existing row
+		elsewhere      func() // creates a row that does not count
 	}{
 		{table: "companies", create: post("companies", `{"company_no":"c%d","name":"c"}`)},
 		{table: "channels", create: post("channels", `{"channel":"c%d","name":"c"}`)},
@@ -157,7 +157,7 @@ func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
 				b.Expect(200, "", method, path, c.change)
 			}
 			if got := count(); got != most {
-				t.Errorf("there are %d, want %d", got, most)
+				t.Errorf("%d rows, want %d", got, most)
 			}
 			if c.elsewhere != nil {
 				c.elsewhere()
@@ -168,15 +168,15 @@ func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
 		})
 	}
 	bound(b, "contacts", b.Count("SELECT count(*) FROM contacts WHERE company_id = 1")+1)
-	b.Expect(409, "limit.reached", "PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"new1"},{"user_id":"new2"}]}`) // all or none
+	b.Expect(409, "limit.reached", "PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"new1"},{"user_id":"new2"}]}`) // either all are stored or none
 	b.Expect(404, "contact.not_found", "GET", "/api/v1/admin/contacts/new1", nil)
 	if a := b.Call("PUT", "/api/v1/admin/contacts", `{"contacts":[{"user_id":"new1"},{"user_id":"new2"}]}`, "Accept-Language", "zh"); !strings.Contains(a.Body.Message, "已达上限") {
 		t.Errorf("in Chinese: %s", a.Raw)
 	}
 }
 
-// Whoever polls as one app after the other makes a bounded number of senders, and none that is known notices it.
-func TestAppsRegisterThemselvesUpToABound(t *testing.T) {
+// Polling with one app_id after the other registers a bounded number of senders, and known apps are not affected.
+func TestTheNumberOfSelfRegisteredAppsIsBounded(t *testing.T) {
 	b := apptest.New(t)
 	bound(b, "senders", 2)
 	phones := b.AddUser("phones", "send", nil)
@@ -195,16 +195,16 @@ func TestAppsRegisterThemselvesUpToABound(t *testing.T) {
 	}
 	b.Submit("x")
 	if got := b.Claim("a", 1); len(got) != 1 {
-		t.Errorf("an app that is known claimed %v", got)
+		t.Errorf("a known app claimed %v", got)
 	}
-	b.AddSender(map[string]any{"sender_no": "c"}) // an admin may
+	b.AddSender(map[string]any{"sender_no": "c"}) // an admin may add a sender
 	b.Expect(200, "", "GET", poll("c"), nil, bound...)
 	b.Expect(403, "auth.other_app", "GET", poll("d"), nil, bound...)
 	b.Expect(200, "", "DELETE", "/api/v1/admin/senders/b", nil)
 	b.Expect(200, "", "GET", poll("d"), nil, phones...)
 }
 
-func TestNotificationsOfACompanyThatWaitAreBounded(t *testing.T) {
+func TestTheWaitingNotificationsOfACompanyAreBounded(t *testing.T) {
 	const most = 100_000
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
@@ -232,7 +232,7 @@ func TestNotificationsOfACompanyThatWaitAreBounded(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM notifications"); n != most {
 		t.Errorf("%d notifications, want %d", n, most)
 	}
-	// What is repeated, told now, ended or another company's is taken.
+	// A repeat, a notification that does not wait, an end, and a notification of another company are accepted.
 	if made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", path, last)); !made.Items[0].Deduplicated {
 		t.Errorf("%+v", made)
 	}
@@ -250,9 +250,9 @@ func TestTheAddressesOfAUserAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := b.Count("SELECT count(*) FROM user_addresses"); n != 1000 {
-		t.Errorf("%d addresses are kept", n)
+		t.Errorf("%d addresses are stored, want 1000", n)
 	}
 	if n := b.Count("SELECT count(*) FROM user_addresses WHERE network IN ('new', 'n999')"); n != 2 {
-		t.Error("not the oldest was forgotten")
+		t.Error("another address than the oldest was deleted")
 	}
 }

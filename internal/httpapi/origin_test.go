@@ -9,7 +9,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-// What a web page of another site makes a browser ask for comes with the credentials that the browser remembers.
+// A browser adds the credentials that it remembers also to requests that come from a page of another site.
 func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
 	b := apptest.New(t)
 	host := strings.TrimPrefix(b.URL, "http://")
@@ -56,13 +56,13 @@ func TestPagesOfOtherSitesChangeNothing(t *testing.T) {
 	if a := b.Call("POST", cancel, nil, "Sec-Fetch-Site", "cross-site", "Accept-Language", "zh"); !strings.Contains(a.Body.Message, "CORS_ORIGINS") || !strings.Contains(a.Body.Message, "网站") {
 		t.Errorf("in Chinese: %s", a.Body.Message)
 	}
-	// A provider is no page, and proves itself in another way.
+	// A callback comes from a provider and not from a page, and has other credentials.
 	if a := b.Call("POST", "/api/v1/callbacks/none", "{}", "Authorization", "", "Origin", "https://provider.example.com"); a.Body.Error.Reason == "request.cross_site" {
 		t.Errorf("a callback: %s", a.Raw)
 	}
 }
 
-// head gives the status of a HEAD, whose answer has no body.
+// head returns the status of a HEAD request, whose answer has no body.
 func head(b *apptest.Bundle, path string, headers ...string) int {
 	b.T.Helper()
 	req, err := http.NewRequestWithContext(b.T.Context(), http.MethodHead, b.URL+path, nil)
@@ -81,7 +81,7 @@ func head(b *apptest.Bundle, path string, headers ...string) int {
 	return res.StatusCode
 }
 
-func TestOwnPagesConfiguredOnesAndProgramsAreServed(t *testing.T) {
+func TestOwnPagesConfiguredPagesAndProgramsAreServed(t *testing.T) {
 	const console = "https://Console.example.com"
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.CORSOrigins = []string{console} })
 	host := strings.TrimPrefix(b.URL, "http://")
@@ -109,14 +109,14 @@ func TestOwnPagesConfiguredOnesAndProgramsAreServed(t *testing.T) {
 	}
 }
 
-// What is kept in localStorage can be read by anybody who sits down at that browser.
-func TestSwaggerUIKeepsNoCredentials(t *testing.T) {
+// Everybody who uses the browser can read its localStorage.
+func TestSwaggerUIStoresNoCredentials(t *testing.T) {
 	b := apptest.New(t)
 	page := b.Call("GET", "/docs/", nil, "Authorization", "").Raw
 	if !strings.Contains(page, "persistAuthorization: false") {
-		t.Error("credentials are kept")
+		t.Error("credentials are stored")
 	}
 	if !strings.Contains(page, `<script>localStorage.removeItem("authorized")</script>`) {
-		t.Error("credentials that were kept before stay")
+		t.Error("credentials that were stored earlier are not removed")
 	}
 }

@@ -15,12 +15,12 @@ import (
 	"lksms/internal/contracttest"
 )
 
-// FuzzRequest sends any path, query, key and body to every operation of a whole server. Whatever comes, the answer is as the contract
-// says, of a bounded size, and never a 5xx.
+// FuzzRequest sends any path, query, key and body to every operation of a whole server. The answer agrees with the contract, has a
+// bounded size, and is never a 5xx.
 func FuzzRequest(f *testing.F) {
 	b := apptest.Open(f, apptest.DefaultRules, func(o *app.Options) {
 		apptest.WithSecrets(o)
-		o.Log = slog.New(slog.DiscardHandler) // millions of requests fill the memory
+		o.Log = slog.New(slog.DiscardHandler) // the log of millions of requests would fill the memory
 	})
 	for path, body := range map[string]string{
 		"/api/v1/admin/template":    `{"template_name":"n","template_content":"{code} {name}"}`,
@@ -57,14 +57,14 @@ func FuzzRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, id, path, query, key, contentType string, body []byte) {
 		o := contracttest.Pick(all, id)
 		if strings.HasPrefix(o.Path, "/api/v1/admin/users") && bytes.Contains(body, []byte("password")) {
-			return // it is hashed for a hundred milliseconds
+			return // hashing a password takes a hundred milliseconds
 		}
 		if strings.Contains(query, "wait") || bytes.Contains(body, []byte("wait")) {
-			return // it might
+			return // the request might wait
 		}
 		r, err := http.NewRequestWithContext(t.Context(), o.Method, "http://localhost"+o.Target(path, query), bytes.NewReader(body))
 		if err != nil {
-			return // no request
+			return // not a valid request
 		}
 		r.RemoteAddr, r.RequestURI = "127.0.0.1:1", r.URL.RequestURI()
 		r.SetBasicAuth(apptest.Username, apptest.Password)
@@ -77,7 +77,7 @@ func FuzzRequest(f *testing.F) {
 		if w.Code >= http.StatusInternalServerError {
 			t.Errorf("%s %s: %d: %s", r.Method, r.URL, w.Code, w.Body)
 		}
-		isRedirect := w.Code >= 300 && w.Code < 400 // of an address with dots, to the one that it means
+		isRedirect := w.Code >= 300 && w.Code < 400 // from an address with dots to the address without
 		if err := contracttest.Check(r, w.Code, w.Header(), w.Body.Bytes()); err != nil && !isRedirect {
 			t.Error(err)
 		}
@@ -86,18 +86,18 @@ func FuzzRequest(f *testing.F) {
 			t.Errorf("%s %s: %d answers %s", r.Method, r.URL, w.Code, w.Body)
 		}
 		if most := mostAnswer(o, w.Code, len(r.URL.RequestURI())+len(key)+len(contentType), body); w.Body.Len() > most {
-			t.Errorf("%s %s: an answer of %d bytes, at most %d", r.Method, r.URL, w.Body.Len(), most)
+			t.Errorf("%s %s: an answer of %d bytes, want at most %d", r.Method, r.URL, w.Body.Len(), most)
 		}
 	})
 }
 
-// mostAnswer is how many bytes an answer may have.
+// mostAnswer returns the largest size that an answer may have.
 func mostAnswer(o contracttest.Operation, status, headers int, body []byte) int {
 	most := contracttest.MostAnswer(headers + len(body))
 	isClaim := slices.Contains([]string{"claimTasks", "claimTasksNow", "appClaimTasks"}, o.ID)
 	switch {
 	case status == http.StatusOK && (o.Method == http.MethodGet || isClaim):
-		return 8 << 20 // a page, whose rows came in other requests
+		return 8 << 20 // a page with rows of other requests
 	case status == http.StatusOK && slices.Contains([]string{"sendSmsBatch", "reportTasks"}, o.ID):
 		return most + 1024*(1+bytes.Count(body, []byte(","))) // each item has an outcome
 	default:

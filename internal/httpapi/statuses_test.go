@@ -12,10 +12,10 @@ import (
 	"lksms/internal/apptest"
 )
 
-// Every status that the contract has for an operation is the answer to something. `make test` looks for those that no test saw; what all
-// operations have in common is called for here.
+// Some request must get each status that the contract has for an operation. `make test` names the statuses that no test saw. The tests of
+// this file get the statuses that all operations have in common.
 
-// callOperation calls an operation of the table.
+// callOperation calls an operation of apptest.Operations.
 func callOperation(b *apptest.Bundle, id string, headers ...string) apptest.Answer {
 	b.T.Helper()
 	o := apptest.Operations[id]
@@ -26,7 +26,7 @@ func callOperation(b *apptest.Bundle, id string, headers ...string) apptest.Answ
 	return b.Call(o.Method, o.Path, body, headers...)
 }
 
-// expectOfAll calls every operation that has a status in the contract, and sees that status.
+// expectOfAll calls every operation for which the contract has a status, and expects this status.
 func expectOfAll(b *apptest.Bundle, status int, call func(id string) apptest.Answer) {
 	b.T.Helper()
 	var contract struct {
@@ -42,7 +42,7 @@ func expectOfAll(b *apptest.Bundle, status int, call func(id string) apptest.Ans
 				Responses   map[string]json.RawMessage
 			}
 			if json.Unmarshal(raw, &o) != nil || o.Responses[fmt.Sprint(status)] == nil || o.OperationID == "takeCallback" && status < 500 {
-				continue // a provider calls as it likes
+				continue // callbacks are checked less strictly
 			}
 			if a := call(o.OperationID); a.Status != status {
 				b.T.Errorf("%s: %d, want %d: %s", o.OperationID, a.Status, status, a.Raw)
@@ -57,7 +57,7 @@ func TestEveryOperationAnswersBadRequestsAsTheContractSays(t *testing.T) {
 		o := apptest.Operations[id]
 		return b.Call(o.Method, o.Path, body, headers...)
 	}
-	for id := range apptest.Operations { // also those that have no body: what they answer is held against the contract
+	for id := range apptest.Operations { // also operations without a body: each answer is checked against the contract
 		raw(id, strings.Repeat("[", 100))
 		raw(id, `{"a":"`+strings.Repeat("x", 2<<20)+`"}`)
 	}
@@ -74,7 +74,7 @@ func TestEveryOperationAnswersBadRequestsAsTheContractSays(t *testing.T) {
 	})
 }
 
-func TestEveryOperationAnswersStrangersAsTheContractSays(t *testing.T) {
+func TestEveryOperationRefusesCallersAsTheContractSays(t *testing.T) {
 	b := apptest.New(t)
 	expectOfAll(b, http.StatusUnauthorized, func(id string) apptest.Answer { return callOperation(b, id, "Authorization", "") })
 	users := map[string][]string{}
@@ -94,22 +94,22 @@ func TestEveryOperationAnswersStrangersAsTheContractSays(t *testing.T) {
 		guesses++
 		return apptest.Basic("role-read", fmt.Sprint("wrong", guesses))
 	}
-	for range 6 { // one more than is free
+	for range 6 { // one more than are compared without a wait
 		callOperation(b, "listTasks", guess()...)
 	}
 	expectOfAll(b, http.StatusTooManyRequests, func(id string) apptest.Answer {
 		a := callOperation(b, id, guess()...)
-		if a.Status == http.StatusUnauthorized { // the wait was just over, and is twice as long now
+		if a.Status == http.StatusUnauthorized { // the wait had just ended, and is now twice as long
 			a = callOperation(b, id, guess()...)
 		}
 		return a
 	})
 }
 
-// A database that is not there, and one that is not as it should be.
+// The database first lacks its schema, and then is unreachable.
 func TestEveryOperationAnswersATroubledDatabaseAsTheContractSays(t *testing.T) {
 	b := apptest.New(t)
-	stranger := apptest.Basic("stranger", "password") // who has to be looked up
+	stranger := apptest.Basic("stranger", "password") // a user that has to be looked up
 	each := func() {
 		for id := range apptest.Operations {
 			callOperation(b, id, stranger...)
@@ -123,10 +123,10 @@ func TestEveryOperationAnswersATroubledDatabaseAsTheContractSays(t *testing.T) {
 	expectOfAll(b, http.StatusServiceUnavailable, func(id string) apptest.Answer { return callOperation(b, id, stranger...) })
 }
 
-// What takes an Idempotency-Key answers 409 while another request works under it.
-func TestEveryOperationWithAKeyAnswersThatItIsInFlight(t *testing.T) {
+// An operation that takes an Idempotency-Key answers 409 while another request with the key is in progress.
+func TestEveryOperationWithAKeyRefusesAConcurrentRequestWithTheKey(t *testing.T) {
 	b := apptest.New(t)
-	bodies := map[string]string{ // that keep to the contract
+	bodies := map[string]string{ // valid by the contract
 		"createCompany": `{"company_no":"c","name":"c"}`, "createChannel": `{"channel":"c","name":"c"}`,
 		"createCountry": `{"country_no":"c","name":"c","dial_prefix":"1"}`, "createSender": `{"sender_no":"s","name":"s"}`,
 		"createRoute":   `{"company_no":"default","message_type":"notification","sender_no":"s"}`,
@@ -172,7 +172,7 @@ func TestEveryOperationWithAKeyAnswersThatItIsInFlight(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsNotFound(t *testing.T) {
+func TestUnknownResourcesAreAnsweredWith404(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(404, "company.not_found", "PUT", "/api/v1/admin/contacts", `{"company_no":"none","contacts":[{"user_id":"u"}]}`)
 	b.Expect(404, "channel.not_found", "PUT", "/api/v1/admin/notification-templates/1/none", `{"title":"t","content":"c"}`)

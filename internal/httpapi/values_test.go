@@ -10,7 +10,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-func TestAWrongValueRefusesItsItemAlone(t *testing.T) {
+func TestAWrongValueRefusesOnlyItsItem(t *testing.T) {
 	b := apptest.New(t)
 	wrong := map[string]string{
 		`{"phone_number":"13800138000","content":"x","expect_send_time":"tomorrow"}`:            "expect_send_time",
@@ -37,7 +37,7 @@ func TestAWrongValueRefusesItsItemAlone(t *testing.T) {
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM receive_logs WHERE task_id IS NULL"); n != len(wrong) {
-		t.Errorf("%d refusals are kept", n)
+		t.Errorf("%d refusals are logged", n)
 	}
 
 	task := b.ClaimIDs(1)[0]
@@ -52,10 +52,10 @@ func TestAWrongValueRefusesItsItemAlone(t *testing.T) {
 	}{{&task, "retry_after_seconds"}, {nil, "task_id"}, {nil, "task_id"}, {&task, ""}} {
 		item := reported.Items[i]
 		if (want.task == nil) != (item.TaskID == nil) || want.task != nil && *item.TaskID != *want.task {
-			t.Errorf("%d is about %v", i, item.TaskID)
+			t.Errorf("item %d is about task %v", i, item.TaskID)
 		}
 		if want.field == "" != (item.Code == 200) || want.field != "" && (*item.Error.Fields)[0].Field != want.field {
-			t.Errorf("%d: %d %+v", i, item.Code, item.Error)
+			t.Errorf("item %d: %d %+v", i, item.Code, item.Error)
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestAWholeNumberMayHaveAPoint(t *testing.T) {
 	}
 }
 
-func TestNamesThatNoAddressCanNameAreRefused(t *testing.T) {
+func TestNamesThatCannotBeInAURLAreRefused(t *testing.T) {
 	b := apptest.New(t)
 	for _, name := range []string{".", ".."} {
 		b.Expect(422, "request.invalid", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": name})

@@ -9,7 +9,7 @@ import (
 	"lksms/gen/api"
 )
 
-// No part of a request is without a bound: each list has a maxItems, each text a maxLength, each object of any members a maxProperties.
+// Every part of a request is bounded: a list by maxItems, a text by maxLength, an object with any members by maxProperties.
 func TestEverythingInARequestIsBounded(t *testing.T) {
 	spec, err := api.GetSpec()
 	if err != nil {
@@ -17,28 +17,28 @@ func TestEverythingInARequestIsBounded(t *testing.T) {
 	}
 	for name, operation := range operationsOf(spec) {
 		for _, p := range operation.Parameters {
-			unbounded(t, name+" "+p.Value.Name, p.Value.Schema)
+			expectBounded(t, name+" "+p.Value.Name, p.Value.Schema)
 		}
 		if operation.RequestBody != nil {
 			for _, media := range operation.RequestBody.Value.Content {
-				unbounded(t, name, media.Schema)
+				expectBounded(t, name, media.Schema)
 			}
 		}
 	}
 	for path, item := range spec.Paths.Map() {
 		for _, p := range item.Parameters {
-			unbounded(t, path+" "+p.Value.Name, p.Value.Schema)
+			expectBounded(t, path+" "+p.Value.Name, p.Value.Schema)
 		}
 	}
 }
 
-// unbounded complains of what has no bound in a schema.
-func unbounded(t *testing.T, where string, ref *openapi3.SchemaRef) {
+// expectBounded reports the parts of a schema that have no bound.
+func expectBounded(t *testing.T, where string, ref *openapi3.SchemaRef) {
 	t.Helper()
 	s := ref.Value
 	// An anchored pattern without repetition bounds a text as well.
 	isFixed := strings.HasPrefix(s.Pattern, "^") && strings.HasSuffix(s.Pattern, "$") && !strings.ContainsAny(s.Pattern, "*+")
-	isWholeBody := s.Format == "binary" // which has a limit as such
+	isWholeBody := s.Format == "binary" // bounded by the size limit of bodies
 	isClosed := s.AdditionalProperties.Has != nil && !*s.AdditionalProperties.Has
 	switch {
 	case s.Type.Is(openapi3.TypeString) && s.Enum == nil && s.Format != "date-time" && s.MaxLength == nil && !isFixed && !isWholeBody:
@@ -48,12 +48,12 @@ func unbounded(t *testing.T, where string, ref *openapi3.SchemaRef) {
 	case s.Type.Is(openapi3.TypeObject) && !isClosed && s.MaxProps == nil:
 		t.Errorf("%s: an object without maxProperties", where)
 	case s.Type == nil:
-		t.Errorf("%s: anything", where)
+		t.Errorf("%s: a value of any type", where)
 	}
 	for name, property := range s.Properties {
-		unbounded(t, where+"."+name, property)
+		expectBounded(t, where+"."+name, property)
 	}
 	if s.Items != nil {
-		unbounded(t, where+".items", s.Items)
+		expectBounded(t, where+".items", s.Items)
 	}
 }

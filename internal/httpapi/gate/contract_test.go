@@ -10,8 +10,8 @@ import (
 	"lksms/internal/fault"
 )
 
-// What every operation of the contract says of itself.
-func TestEveryOperationIsWholeInTheContract(t *testing.T) {
+// In the contract, every operation has an id, a summary, a tag, examples, and the statuses that every operation of its kind can answer.
+func TestEveryOperationIsCompleteInTheContract(t *testing.T) {
 	spec, err := api.GetSpec()
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +64,6 @@ func TestEveryKindOfFaultHasAStatus(t *testing.T) {
 		}
 	}
 	if len(statuses) != int(fault.Unavailable) {
-		t.Error("a status for what is no kind")
+		t.Error("a status for an unknown kind")
 	}
 }

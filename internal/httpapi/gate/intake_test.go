@@ -11,8 +11,8 @@ import (
 	"lksms/internal/httpapi/jsonbody"
 )
 
-// What one caller holds keeps others from nothing but the rest; what all hold keeps everybody waiting, and not for ever.
-func TestRoomForBodies(t *testing.T) {
+// A caller cannot hold more than its part of the room, so that others find room. When the room is full, callers wait for a bounded time.
+func TestTheRoomForBodiesIsBoundedForACallerAndInAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRoom(16, 8)
 		take := func(caller string, n int64) func(int64) {
@@ -27,11 +27,11 @@ func TestRoomForBodies(t *testing.T) {
 		var busy *fault.Error
 		began := time.Now()
 		if _, err := r.take(t.Context(), "a", 1); !errors.As(err, &busy) || busy.Kind != fault.TooMany || time.Since(began) != roomWait {
-			t.Errorf("the ninth byte of a caller: %v after %s", err, time.Since(began))
+			t.Errorf("one byte beyond the part of a caller: %v after %s", err, time.Since(began))
 		}
 		giveB := take("b", 8)
 		if _, err := r.take(t.Context(), "c", 1); err == nil {
-			t.Error("there is room for more than all")
+			t.Error("a byte beyond the room of all callers is admitted")
 		}
 		waited := make(chan func(int64))
 		go func() { waited <- take("c", 4) }()
@@ -41,12 +41,12 @@ func TestRoomForBodies(t *testing.T) {
 		give(4)
 		giveB(8)
 		if len(r.callers) != 0 || !r.all.TryAcquire(16) {
-			t.Errorf("%d callers are left", len(r.callers))
+			t.Errorf("%d callers still hold room", len(r.callers))
 		}
 	})
 }
 
-func TestRoomIsGivenBackByCallersThatLeave(t *testing.T) {
+func TestACallerThatLeavesHoldsNoRoom(t *testing.T) {
 	r := newRoom(16, 8)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
@@ -55,16 +55,16 @@ func TestRoomIsGivenBackByCallersThatLeave(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.take(gone, "a", 8); err == nil {
-		t.Error("a caller that has gone is let in")
+		t.Error("a caller that has left gets room")
 	}
 	give(8)
 	if len(r.callers) != 0 || !r.all.TryAcquire(16) {
-		t.Errorf("%d callers are left", len(r.callers))
+		t.Errorf("%d callers still hold room", len(r.callers))
 	}
 }
 
-// No list that the contract allows is refused for its shape.
-func TestTheContractsListsFit(t *testing.T) {
+// The shape of a body does not refuse a list that the contract allows.
+func TestListsOfTheContractFitIntoABody(t *testing.T) {
 	c, err := readContract()
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestTheContractsListsFit(t *testing.T) {
 	for name, schema := range c.spec.Components.Schemas {
 		for property, of := range schema.Value.Properties {
 			if most := of.Value.MaxItems; most != nil && *most > jsonbody.ListMost {
-				t.Errorf("%s.%s may have %d items, a body %d", name, property, *most, jsonbody.ListMost)
+				t.Errorf("%s.%s may have %d items, a list in a body at most %d", name, property, *most, jsonbody.ListMost)
 			}
 		}
 	}

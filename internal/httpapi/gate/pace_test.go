@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestAnswersArePacedByWhoGetsThem(t *testing.T) {
+func TestAnswersArePacedForEachCaller(t *testing.T) {
 	t.Parallel()
 	var p pace
 	now := time.Now()
@@ -16,24 +16,24 @@ func TestAnswersArePacedByWhoGetsThem(t *testing.T) {
 		}
 	}
 	if wait := p.owe("a", now, paceWait); wait != time.Second/paceRate {
-		t.Errorf("the first one beyond waits %s", wait)
+		t.Errorf("the first answer beyond the burst waits %s", wait)
 	}
 	if wait := p.owe("b", now, paceWait); wait != 0 {
-		t.Errorf("another waits %s", wait)
+		t.Errorf("another caller waits %s", wait)
 	}
 	for range 10 * paceRate {
 		p.owe("a", now, paceWait)
 	}
 	if wait := p.owe("a", now, paceWait); wait != paceWait {
-		t.Errorf("a flood waits %s", wait)
+		t.Errorf("an answer in a flood waits %s", wait)
 	}
 	now = now.Add(paceWait + paceCredit)
 	for i := range paceBurst {
 		if wait := p.owe("a", now, paceWait); wait > 0 {
-			t.Fatalf("answer %d waits %s when all was paid", i+1, wait)
+			t.Fatalf("answer %d waits %s although the debt is paid", i+1, wait)
 		}
 	}
-	// Good requests do not raise the burst.
+	// Credit for good requests does not raise the burst.
 	for range 3 * paceBurst {
 		p.earn("a")
 	}
@@ -41,28 +41,28 @@ func TestAnswersArePacedByWhoGetsThem(t *testing.T) {
 		p.owe("a", now, paceWait)
 	}
 	if wait := p.owe("a", now, paceWait); wait != paceEach {
-		t.Errorf("after good ones the first one beyond waits %s", wait)
+		t.Errorf("after good requests, the first answer beyond the burst waits %s", wait)
 	}
 	p.earn("a")
 	if wait := p.owe("a", now, paceWait); wait != paceEach {
-		t.Errorf("after one good one the next waits %s", wait)
+		t.Errorf("after one good request, the next answer waits %s", wait)
 	}
-	// Those that owe nothing are forgotten.
+	// Callers without a debt are forgotten.
 	for i := range 10_000 {
 		p.owe(fmt.Sprint(i), now.Add(time.Duration(i)*10*time.Millisecond), paceWait)
 	}
 	if n := len(p.debts); n > 500 {
-		t.Errorf("%d are remembered", n)
+		t.Errorf("%d callers are remembered", n)
 	}
 }
 
-func TestAProbeWaitsLessThanAProberDoes(t *testing.T) {
+func TestAProbeWaitsNoLongerThanAProbeMay(t *testing.T) {
 	t.Parallel()
 	var p pace
 	now := time.Now()
 	for range 1000 {
 		if wait := p.owe("probe", now, paceProbe); wait > paceProbe {
-			t.Fatalf("waits %s", wait)
+			t.Fatalf("a probe waits %s", wait)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func mustTake(t *testing.T, all *turns, company string) (leave func()) {
 	return leave
 }
 
-// mayBegin tells whether a request of a company gets a turn at once, which it keeps.
+// mayBegin reports whether a request of a company gets a turn at once. It keeps the turn.
 func mayBegin(t *testing.T, all *turns, company string) bool {
 	t.Helper()
 	mine, err := all.join(company)
@@ -32,7 +32,7 @@ func mayBegin(t *testing.T, all *turns, company string) bool {
 	return !all.quit(company, mine)
 }
 
-func TestCostlyRequestsOfACompanyAreDoneInTurnBesideAnother(t *testing.T) {
+func TestCostlyRequestsOfACompanyWaitForEachOtherBesideAnotherCompany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := newTurns(turnPart)
@@ -62,20 +62,20 @@ func TestCostlyRequestsOfACompanyAreDoneInTurnBesideAnother(t *testing.T) {
 		leave := mustTake(t, all, "2") // the company's first request does not wait
 		began := time.Now()
 		if _, err := all.take(t.Context(), "2"); !errors.Is(err, errTooMuch) || time.Since(began) < turnWait {
-			t.Errorf("while another is done: %v after %s", err, time.Since(began))
+			t.Errorf("while the company has its turn: %v after %s", err, time.Since(began))
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := all.take(gone, "2"); !errors.Is(err, context.Canceled) {
-			t.Errorf("by a caller that has gone: %v", err)
+			t.Errorf("of a caller that has left: %v", err)
 		}
 		time.AfterFunc(time.Second, leave)
 		began = time.Now()
 		mustTake(t, all, "2")()
 		if waited := time.Since(began); waited < time.Second || waited > time.Second+turnCheck {
-			t.Errorf("the next one begins after %s", waited)
+			t.Errorf("the next request begins after %s", waited)
 		}
-		leave() // once more
+		leave() // leaving twice does no harm
 		for _, leave := range held {
 			leave()
 		}
@@ -90,7 +90,7 @@ func TestCostlyRequestsOfACompanyAreDoneInTurnBesideAnother(t *testing.T) {
 		began = time.Now()
 		mustTake(t, all, "3")()
 		if waited := time.Since(began); waited < time.Second || waited > 3*time.Second {
-			t.Errorf("alone again it waits %s", waited)
+			t.Errorf("alone again, a request waits %s", waited)
 		}
 		leave()
 		stopOwn()
@@ -112,15 +112,15 @@ func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 		}
 		request("1", 100*time.Millisecond)
 		if waited := request("1", 100*time.Millisecond); waited != 0 {
-			t.Errorf("alone it waits %s", waited)
+			t.Errorf("alone, a request waits %s", waited)
 		}
 		all.see("2")
 		if waited := request("1", 200*time.Millisecond); waited != 300*time.Millisecond {
-			t.Errorf("beside another it waits %s", waited)
+			t.Errorf("beside another company, a request waits %s", waited)
 		}
 		all.see("2")
 		if waited := request("1", time.Minute); waited != 600*time.Millisecond {
-			t.Errorf("after a longer one it waits %s", waited)
+			t.Errorf("after a longer request, the next waits %s", waited)
 		}
 		all.see("2")
 		go func() {
@@ -132,7 +132,7 @@ func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 			all.see("2")
 		}()
 		if waited := request("1", 0); waited != turnPauseMost {
-			t.Errorf("after one of a minute it waits %s", waited)
+			t.Errorf("after a request of a minute, the next waits %s", waited)
 		}
 		time.Sleep(companyGone)
 		all.see("4")
@@ -147,7 +147,7 @@ func TestACompanyPausesOnFewProcessorsWhileAnotherIsActive(t *testing.T) {
 			mustTake(t, many, "1")
 		}
 		if mayBegin(t, many, "1") {
-			t.Error("one more than an eighth may begin")
+			t.Error("a company may use more than an eighth of the processors")
 		}
 	})
 }
@@ -164,16 +164,17 @@ func TestCostlyRequestsOfAllCompaniesLeaveHalfOfTheProcessors(t *testing.T) {
 	}
 	all.see("last")
 	if mayBegin(t, all, "last") {
-		t.Error("one more than half may begin")
+		t.Error("all companies may use more than half of the processors")
 	}
 	leave()
 	if !mayBegin(t, all, "last") {
-		t.Error("it may not begin when another has ended")
+		t.Error("a request may not begin although another has ended")
 	}
 }
 
-// Whoever waits is active, also if it asks seldom; and it does not wait for what others began while they were alone.
-func TestACompanyThatWaitsIsNotForgotten(t *testing.T) {
+// A company with a waiting request counts as active, even if it sends requests seldom. Requests that others began while they were alone
+// do not delay it.
+func TestACompanyWithAWaitingRequestCountsAsActive(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := newTurns(2)
@@ -193,15 +194,15 @@ func TestACompanyThatWaitsIsNotForgotten(t *testing.T) {
 		time.Sleep(2 * companyGone)
 		all.see("many")
 		if mayBegin(t, all, "many") {
-			t.Error("the other one counts as alone")
+			t.Error("the company many counts as alone")
 		}
 		leave()
 		<-done
 	})
 }
 
-// A turn goes to the company that has waited longest, however many requests of another wait.
-func TestTurnsGoRoundTheCompanies(t *testing.T) {
+// A turn goes to the company that has waited longest, however many requests of another company wait.
+func TestTurnsRotateAmongCompanies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := newTurns(2)
@@ -240,8 +241,8 @@ func TestTurnsGoRoundTheCompanies(t *testing.T) {
 	})
 }
 
-// A company that had a turn meanwhile asks for too much; one that had none did nothing wrong.
-func TestACompanyWithoutATurnIsNotToldThatItAsksForTooMuch(t *testing.T) {
+// A company that had a turn during the wait asks for too much. A company that had none did nothing wrong.
+func TestOnlyACompanyThatHadATurnIsRefusedForAskingTooMuch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		all := newTurns(1)
@@ -253,7 +254,7 @@ func TestACompanyWithoutATurnIsNotToldThatItAsksForTooMuch(t *testing.T) {
 		for company, want := range map[string]error{"1": errTooMuch, "2": ErrUnavailable} {
 			waiting.Go(func() {
 				if _, err := all.take(t.Context(), company); !errors.Is(err, want) {
-					t.Errorf("company %s is told %v", company, err)
+					t.Errorf("company %s is refused with %v", company, err)
 				}
 			})
 		}
@@ -274,12 +275,12 @@ func TestALaterRequestDoesNotShortenAPause(t *testing.T) {
 		short()
 		all.see("2")
 		if mayBegin(t, all, "1") {
-			t.Error("begins in its pause")
+			t.Error("a request begins during the pause")
 		}
 	})
 }
 
-func TestFewRequestsOfACompanyWait(t *testing.T) {
+func TestTheWaitingRequestsOfACompanyAreBounded(t *testing.T) {
 	t.Parallel()
 	all := newTurns(2)
 	all.see("1")
@@ -291,7 +292,7 @@ func TestFewRequestsOfACompanyWait(t *testing.T) {
 		}
 	}
 	if _, err := all.join("1"); !errors.Is(err, errTooMuch) {
-		t.Errorf("one more: %v", err)
+		t.Errorf("one more request: %v", err)
 	}
 }
 
@@ -313,17 +314,17 @@ func TestOnlyCostlyRequestsOfCompaniesTakeTurns(t *testing.T) {
 		body      int
 		takes     bool
 	}{
-		"a message":          {submitter, "POST /api/v1/sms/send", 100, false},
-		"its explanation":    {submitter, "GET /api/v1/sms/task/{task_id}/explain", 0, true},
-		"a cancellation":     {submitter, "POST /api/v1/sms/task/{task_id}/cancel", 0, false},
-		"an event":           {submitter, "POST /api/v1/notifications/events", 100, false},
-		"a large message":    {submitter, "POST /api/v1/sms/send", smallBody + 1, true},
-		"a batch":            {submitter, "POST " + sendBatchPath, 100, true},
-		"a list":             {submitter, "GET /api/v1/sms/tasks", 0, true},
-		"a task":             {submitter, "GET /api/v1/sms/task/{task_id}", 0, false},
-		"a batch of nobody":  {access.Principal{}, "POST " + sendBatchPath, 100, false},
-		"a batch of admin":   {access.Principal{Username: "admin", Role: access.RoleAdmin, SeesAll: true}, "POST " + sendBatchPath, 100, false},
-		"a claim of senders": {access.Principal{Username: "phone", Role: access.RoleSend}, "POST /api/v1/sms/tasks/claim", 100, false},
+		"a message":              {submitter, "POST /api/v1/sms/send", 100, false},
+		"an explanation":         {submitter, "GET /api/v1/sms/task/{task_id}/explain", 0, true},
+		"a cancellation":         {submitter, "POST /api/v1/sms/task/{task_id}/cancel", 0, false},
+		"an event":               {submitter, "POST /api/v1/notifications/events", 100, false},
+		"a large message":        {submitter, "POST /api/v1/sms/send", smallBody + 1, true},
+		"a batch":                {submitter, "POST " + sendBatchPath, 100, true},
+		"a list":                 {submitter, "GET /api/v1/sms/tasks", 0, true},
+		"a task":                 {submitter, "GET /api/v1/sms/task/{task_id}", 0, false},
+		"a batch without a user": {access.Principal{}, "POST " + sendBatchPath, 100, false},
+		"a batch of an admin":    {access.Principal{Username: "admin", Role: access.RoleAdmin, SeesAll: true}, "POST " + sendBatchPath, 100, false},
+		"a claim of a sender":    {access.Principal{Username: "phone", Role: access.RoleSend}, "POST /api/v1/sms/tasks/claim", 100, false},
 	} {
 		s := &Gate{turns: newTurns(1), contract: contract}
 		leave, err := s.turn(t.Context(), &Exchange{Who: c.who, Operation: c.operation, Body: make([]byte, c.body)})

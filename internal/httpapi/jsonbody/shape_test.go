@@ -13,16 +13,16 @@ func TestShapesOfBodies(t *testing.T) {
 		body string
 		want error
 	}{
-		"as long as may be":     {"[" + strings.Repeat("1,", ListMost-1) + "1]", nil},
-		"one longer":            {"[" + strings.Repeat("1,", ListMost) + "1]", ErrTooMany},
-		"members":               {"{" + strings.Repeat(`"a":1,`, membersMost-1) + `"a":1}`, nil},
-		"one member more":       {"{" + strings.Repeat(`"a":1,`, membersMost) + `"a":1}`, ErrTooMany},
-		"commas in a text":      {`{"a":"` + strings.Repeat(`,\",`, ListMost) + `"}`, nil},
-		"many short lists":      {"[" + strings.Repeat("[1,2,3],", ListMost-1) + "1]", nil},
-		"as deep as may be":     {strings.Repeat("[", depthMost) + strings.Repeat("]", depthMost), nil},
-		"one deeper":            {strings.Repeat("[", depthMost+1), ErrTooDeep},
-		"more closed than open": {strings.Repeat("]", 100) + strings.Repeat("[", depthMost), nil},
-		"commas outside":        {strings.Repeat("1,", 2*ListMost), nil},
+		"the longest list":              {"[" + strings.Repeat("1,", ListMost-1) + "1]", nil},
+		"a list with one item too many": {"[" + strings.Repeat("1,", ListMost) + "1]", ErrTooMany},
+		"the most members":              {"{" + strings.Repeat(`"a":1,`, membersMost-1) + `"a":1}`, nil},
+		"one member too many":           {"{" + strings.Repeat(`"a":1,`, membersMost) + `"a":1}`, ErrTooMany},
+		"commas in a text":              {`{"a":"` + strings.Repeat(`,\",`, ListMost) + `"}`, nil},
+		"many short lists":              {"[" + strings.Repeat("[1,2,3],", ListMost-1) + "1]", nil},
+		"the deepest nesting":           {strings.Repeat("[", depthMost) + strings.Repeat("]", depthMost), nil},
+		"one level too deep":            {strings.Repeat("[", depthMost+1), ErrTooDeep},
+		"more closed than open":         {strings.Repeat("]", 100) + strings.Repeat("[", depthMost), nil},
+		"commas outside":                {strings.Repeat("1,", 2*ListMost), nil},
 	} {
 		if _, err := io.ReadAll(&ShapeReader{Reader: iotest.OneByteReader(strings.NewReader(c.body))}); !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 			t.Errorf("%s: %v", name, err)
@@ -30,8 +30,8 @@ func TestShapesOfBodies(t *testing.T) {
 	}
 }
 
-// A number is written out only where a type could hold it: 1e99 in a body of 8 MB would take a gigabyte.
-func TestNumbersAreNotWrittenOutBeyondWhatTypesHold(t *testing.T) {
+// A number is written out only if a type can hold it: the numbers 1e99 in a body of 8 MB would take a gigabyte.
+func TestOnlyNumbersThatATypeCanHoldAreWrittenOut(t *testing.T) {
 	for number, want := range map[string]string{"1.0": "1", "1E5": "100000", "-2.50e1": "-25", "1e19": "10000000000000000000", "1e20": "1e20", "1e99": "1e99", "0.5": "0.5"} {
 		if got := string(WholeNumbers([]byte("[" + number + "]"))); got != "["+want+"]" {
 			t.Errorf("%s became %s", number, got)
@@ -39,7 +39,7 @@ func TestNumbersAreNotWrittenOutBeyondWhatTypesHold(t *testing.T) {
 	}
 }
 
-func TestAValueTooManyInAllIsRefused(t *testing.T) {
+func TestABodyWithTooManyValuesInAllIsRefused(t *testing.T) {
 	body := "[" + strings.Repeat("[1,2,3,4],", valuesMost/5) + "1]"
 	if _, err := io.ReadAll(&ShapeReader{Reader: strings.NewReader(body)}); !errors.Is(err, ErrTooMany) {
 		t.Errorf("%v", err)

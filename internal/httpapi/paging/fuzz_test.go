@@ -9,7 +9,7 @@ import (
 	"lksms/internal/postgres"
 )
 
-// FuzzCursor reads any cursor. What is taken for one can be given to PostgreSQL.
+// FuzzCursor reads any cursor. PostgreSQL can take the values of a cursor that is accepted.
 func FuzzCursor(f *testing.F) {
 	for _, seed := range []string{"task_x", "task_\xff", "12", "2026-01-01T00:00:00.5Z,3", "9999-12-31T23:59:59-23:59,1", ""} {
 		f.Add(seed)

@@ -7,7 +7,7 @@ import (
 	"lksms/internal/fault"
 )
 
-func TestEveryFaultHasItsTextAndStatus(t *testing.T) {
+func TestEveryFaultHasATextInEachLanguage(t *testing.T) {
 	for name, c := range map[string]*Catalogue{"english": english, "chinese": chinese} {
 		for _, reason := range fault.Reasons {
 			if c.reasons[reason] == "" {
@@ -20,11 +20,11 @@ func TestEveryFaultHasItsTextAndStatus(t *testing.T) {
 				t.Errorf("%s has no text for the rule %s: %q", name, rule, text)
 			}
 			if strings.Contains(c.rules[rule], "%v") != strings.Contains(english.rules[rule], "%v") {
-				t.Errorf("the rule %s has its limit in one language only", rule)
+				t.Errorf("the text of the rule %s has its limit in one language only", rule)
 			}
 		}
 		if len(c.reasons) != len(fault.Reasons) || len(c.rules) != len(fault.Rules) {
-			t.Errorf("%s has texts for what cannot happen", name)
+			t.Errorf("%s has texts for unknown reasons or rules", name)
 		}
 	}
 }
