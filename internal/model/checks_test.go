@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is looked at after each step.
+// The checks after each step.
 
-// taskRow is what the service says of a task.
+// taskRow is a task as the service shows it.
 type taskRow struct {
 	TaskID         string     `json:"task_id"`
 	PhoneNumber    string     `json:"phone_number"`
@@ -35,7 +35,7 @@ type taskRow struct {
 	ExpiresAt      *time.Time `json:"expires_at"`
 }
 
-// rowOf is what the service should say of a task.
+// rowOf returns how the service should show a task.
 func (w *world) rowOf(x *task) taskRow {
 	row := taskRow{
 		TaskID: x.id, PhoneNumber: x.to.written, Content: x.content, Status: x.status, RetryCount: x.retries, Holder: textOrNil(x.holder),
@@ -55,8 +55,8 @@ func textOrNil(s string) *string {
 	return &s
 }
 
-// check holds the service against the world: every task and the statistics after each step, timelines, senders and ledgers of what
-// the step touched.
+// check compares the service with the world after a step: every task, the statistics, and the timelines, senders and ledgers that the
+// step touched.
 func (q *sequence) check(t *rapid.T) {
 	q.world.follow()
 	q.checkTasks(t)
@@ -73,7 +73,7 @@ func (q *sequence) check(t *rapid.T) {
 	}
 }
 
-// end looks at everything once more.
+// end checks everything once more.
 func (q *sequence) end(t *rapid.T) {
 	for _, x := range q.world.tasks {
 		q.checkTimeline(t, x)
@@ -87,7 +87,7 @@ func (q *sequence) end(t *rapid.T) {
 	}
 }
 
-// checkRecord holds what was learnt of a sender, and what was told of its balance, against what it did.
+// checkRecord compares the totals and events of a sender with what the sender did.
 func (q *sequence) checkRecord(t *rapid.T, s *sender) {
 	t.Helper()
 	a := q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no, nil)
@@ -97,11 +97,11 @@ func (q *sequence) checkRecord(t *rapid.T, s *sender) {
 		SuccessRate *float64 `json:"success_rate"`
 	}](t, a)
 	if got.Total != s.succeeded || got.Attempts != s.attempts {
-		t.Fatalf("%s sent %d in %d attempts: %s", s.no, s.succeeded, s.attempts, a.Raw)
+		t.Fatalf("%s should have sent %d in %d attempts: %s", s.no, s.succeeded, s.attempts, a.Raw)
 	}
 	if settled := s.succeeded + s.failed; settled == 0 != (got.SuccessRate == nil) ||
 		settled > 0 && math.Abs(*got.SuccessRate-float64(s.succeeded)/float64(settled)) > 0.01 {
-		t.Fatalf("%s: %d of %d were sent: %s", s.no, s.succeeded, settled, a.Raw)
+		t.Fatalf("%s should have sent %d of %d: %s", s.no, s.succeeded, settled, a.Raw)
 	}
 	page := dataOf[struct{ Items []struct{ Event string } }](t, q.service.call(t, "", http.MethodGet, "/api/v1/admin/events?limit=100&subject="+s.no, nil))
 	slices.Reverse(page.Items)
@@ -114,7 +114,7 @@ func (q *sequence) checkRecord(t *rapid.T, s *sender) {
 	}
 }
 
-// rows is every task, the oldest first.
+// rows returns every task, oldest first.
 func (q *sequence) rows(t *rapid.T) (rows []taskRow) {
 	t.Helper()
 	for cursor := ""; ; {
@@ -140,11 +140,11 @@ func (q *sequence) checkTasks(t *rapid.T) {
 	for _, row := range rows {
 		x := q.world.task(row.TaskID)
 		if x == nil {
-			t.Fatalf("nobody submitted %+v", row)
+			t.Fatalf("the task was never submitted: %+v", row)
 		}
 		want := q.world.rowOf(x)
 		if x.status == failed {
-			row.Holder, want.Holder = nil, nil // who settled it: for a failure that is told only of some
+			row.Holder, want.Holder = nil, nil // only some failures show the sender that settled the task
 		}
 		if got, want := text(row), text(want); got != want {
 			t.Fatalf("%s is\n%s, want\n%s", x.name, got, want)
@@ -152,11 +152,11 @@ func (q *sequence) checkTasks(t *rapid.T) {
 	}
 }
 
-// text writes a value so that two equal ones look the same.
+// text encodes a value. Equal values have equal texts.
 func text(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // of types that can be written
+		panic(err) // all types here can be encoded
 	}
 	return string(raw)
 }
@@ -177,7 +177,7 @@ func (q *sequence) timeline(t *rapid.T, id string) []timelineRow {
 	return rows
 }
 
-// checkTimeline holds the timeline of a task against everything that happened to it, in order.
+// checkTimeline compares the timeline of a task with everything that happened to the task, in order.
 func (q *sequence) checkTimeline(t *rapid.T, x *task) {
 	t.Helper()
 	rows := q.timeline(t, x.id)
@@ -203,7 +203,7 @@ type ledgerRow struct {
 	LeaseID         int64 `json:"lease_id"`
 }
 
-// checkSender holds what the service says of a sender against what is left to it.
+// checkSender compares a sender as the service shows it with the world.
 func (q *sequence) checkSender(t *rapid.T, s *sender) {
 	t.Helper()
 	a := q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no, nil)
@@ -220,15 +220,15 @@ func (q *sequence) checkSender(t *rapid.T, s *sender) {
 	used := [4]int{got.Used.Minute, got.Used.Hour, got.Used.Day, got.Used.Month}
 	if got.Status != s.status || got.IsReady != s.isReady(now) || text(got.Balance) != text(s.balance) || used != s.usedNow(now) ||
 		got.IsShared != s.shared || got.Interval != s.interval.Milliseconds() {
-		t.Fatalf("%s is %s, ready %v, balance %s, used %v: %s", s.no, s.status, s.isReady(now), text(s.balance), s.usedNow(now), a.Raw)
+		t.Fatalf("%s should be %s, ready %v, balance %s, used %v: %s", s.no, s.status, s.isReady(now), text(s.balance), s.usedNow(now), a.Raw)
 	}
 	if got.Next == nil && s.next.After(now) || got.Next != nil && !got.Next.Equal(s.next) {
-		t.Fatalf("%s is ready again at %s: %s", s.no, s.next, a.Raw)
+		t.Fatalf("%s should be ready again at %s: %s", s.no, s.next, a.Raw)
 	}
 	q.checkLedger(t, s)
 }
 
-// checkLedger holds a ledger against every change of the balance, of which it is the sum.
+// checkLedger compares a ledger with every change of the balance, and the balance with their sum.
 func (q *sequence) checkLedger(t *rapid.T, s *sender) {
 	t.Helper()
 	page := dataOf[struct{ Items []ledgerRow }](t, q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no+"/ledger?limit=100", nil))
@@ -237,7 +237,7 @@ func (q *sequence) checkLedger(t *rapid.T, s *sender) {
 	for i, row := range page.Items {
 		sum += row.Change
 		if len(s.ledger) <= 100 && sum != row.Balance {
-			t.Fatalf("the ledger of %s does not add up at its entry %d: %+v", s.no, i, page.Items)
+			t.Fatalf("the ledger of %s does not add up at entry %d: %+v", s.no, i, page.Items)
 		}
 	}
 	want := s.ledger[max(0, len(s.ledger)-100):]

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// What a claim may give. The documents promise an order by priority, then new before retries, then fairness between companies
-// and the order of submission within one; they do not promise which of two tasks of different companies comes first. So the
-// model does not say what a claim gives but judges what it gave.
+// The result of a claim. The documents promise an order by priority, then new tasks before retries, then fairness between companies and
+// the order of submission within a company. They do not promise which of two tasks of different companies comes first. So the model does
+// not predict the result of a claim, but judges it.
 
-// degree says how surely something holds. The service learns late who has gone silent, so the model does not always know.
+// degree is how certain something is. The service learns late that a sender has gone silent, so that the model is not always certain.
 type degree int
 
 const (
@@ -20,9 +20,9 @@ const (
 	yes
 )
 
-// isThere tells whether a sender counts as one that takes its part: it is ready, and polled since it became so and lately. The
-// service notes polls a quarter of the time late, and reports count for some purposes.
-func (w *world) isThere(s *sender) degree {
+// isActive reports whether a sender counts as taking its share: it is ready, and has polled lately and since it became ready. The service
+// stores polls up to a quarter of silentAfter late, and for some purposes a report counts like a poll.
+func (w *world) isActive(s *sender) degree {
 	switch {
 	case !s.isReady(w.now):
 		return no
@@ -35,22 +35,22 @@ func (w *world) isThere(s *sender) degree {
 	}
 }
 
-// rivals tell whether another sender of the same sort, or one of a smaller sort, takes its part of a pool that routes name.
+// rivals reports whether an active sender of the same sort, or of a smaller sort, has a route of the pool.
 func (w *world) rivals(s *sender, p pool) (same, smaller degree) {
 	for _, r := range w.routesOf(p) {
 		switch {
 		case r.sender == s:
 		case r.sort == w.sortOf(s, p):
-			same = max(same, w.isThere(r.sender))
+			same = max(same, w.isActive(r.sender))
 		case r.sort < w.sortOf(s, p):
-			smaller = max(smaller, w.isThere(r.sender))
+			smaller = max(smaller, w.isActive(r.sender))
 		}
 	}
 	return same, smaller
 }
 
-// isOutranked tells whether a sender is a backup for a task: another of a larger sort is available. What is too large for that one
-// does not wait for it for ever.
+// isOutranked reports whether a sender is a backup for a task: another sender of a larger sort is available. A task that is too large for
+// that sender does not wait for it for ever.
 func (w *world) isOutranked(s *sender, x *task) degree {
 	p := w.pool(x)
 	most := no
@@ -61,22 +61,22 @@ func (w *world) isOutranked(s *sender, x *task) degree {
 		switch {
 		case w.isRouted(p) && o.costAtMost(x) <= o.budget(w.now) && o.routedAt.After(w.now.Add(-silentAfter*3/4)):
 			most = yes
-		case o.heard.After(w.now.Add(-silentAfter - seenApart - time.Second)): // the polls of shared senders are noted later
+		case o.heard.After(w.now.Add(-silentAfter - seenApart - time.Second)): // polls of shared senders are stored later
 			most = max(most, maybe)
 		}
 	}
 	return most
 }
 
-// urgency orders tasks: the smaller goes first.
+// urgency orders tasks: the smaller urgency goes first.
 type urgency struct{ priority, retries int }
 
 func (u urgency) compare(o urgency) int {
 	return cmp.Or(cmp.Compare(u.priority, o.priority), cmp.Compare(u.retries, o.retries))
 }
 
-// urgencies are the first and the last place that a task may have: what has waited too long counts as more urgent, at the
-// latest when a sweep has moved it.
+// urgencies returns the smallest and the largest urgency that a task may have now: a task that has waited too long counts as more urgent,
+// at the latest when a sweep has moved it.
 func (w *world) urgencies(t *task) (first, last urgency) {
 	first, last = urgency{t.priority, t.retries}, urgency{t.priority, t.retries}
 	if w.isAgedRetry(t) {
@@ -88,23 +88,23 @@ func (w *world) urgencies(t *task) (first, last urgency) {
 	if t.prioAged {
 		last.priority = 0
 	}
-	if t.retryAged && !t.prioAged { // of the two, the sweep may do one at a time
+	if t.retryAged && !t.prioAged { // the sweep may do one of the two at a time
 		last.retries = 0
 	}
 	return first, last
 }
 
-// offer is a task that a sender may be given.
+// offer is a task that a sender may claim.
 type offer struct {
 	task        *task
 	pool        pool
 	cost        int
 	first, last urgency
-	// surely says that it must not be left while there is room; otherwise another sender may have a part in it.
+	// surely: the claim must take the task if the sender has room for it. Otherwise another sender may be due to take it.
 	surely bool
 }
 
-// offers are the tasks that a sender may be given now.
+// offers returns the tasks that a sender may claim now.
 func (w *world) offers(s *sender) map[*task]offer {
 	offers := map[*task]offer{}
 	for _, t := range w.tasks {
@@ -119,7 +119,7 @@ func (w *world) offers(s *sender) map[*task]offer {
 		}
 		o := offer{task: t, pool: p, cost: s.cost(t), surely: same == no && outranked == no}
 		o.first, o.last = w.urgencies(t)
-		// A retry goes to another sender than the one that failed, if there is one, until it has waited for too long.
+		// A failed task is retried by another active sender, if one exists, until it has waited too long.
 		if w.isRouted(p) && t.retries > 0 && t.failedBy == s.no {
 			if same == yes && !w.isAgedRetry(t) {
 				continue
@@ -131,17 +131,17 @@ func (w *world) offers(s *sender) map[*task]offer {
 	return offers
 }
 
-// claim is what a sender claimed and was given.
+// claim is a claim of a sender and its result.
 type claim struct {
 	sender *sender
 	limit  int
 	given  []*task
 	leases []int64
-	// unordered: it is not known in which order; amongOthers: others claimed at the same time, and had what is missing in their hands.
+	// unordered: the order of given is not known. amongOthers: other claims ran at the same time and may hold what is missing.
 	unordered, amongOthers bool
 }
 
-// judge tells what is wrong with what a claim gave of what was offered.
+// judge reports what is wrong with the result of a claim, compared with what the sender could claim.
 func (w *world) judge(c claim, offers map[*task]offer) error {
 	s, given := c.sender, c.given
 	most, budget := s.most(w.now, c.limit), s.budget(w.now)
@@ -150,53 +150,53 @@ func (w *world) judge(c claim, offers map[*task]offer) error {
 		o, offered := offers[t]
 		switch {
 		case got[t]:
-			return fmt.Errorf("%s was given twice", t.name)
+			return fmt.Errorf("%s was claimed twice", t.name)
 		case !offered:
-			return fmt.Errorf("%s is not for it: %s", t.name, w.whyNot(s, t))
+			return fmt.Errorf("%s may not be claimed: %s", t.name, w.whyNot(s, t))
 		}
 		got[t] = true
 		spent += o.cost
 		for _, before := range given[:i] {
 			if !c.unordered && offers[before].isBehind(o) {
-				return fmt.Errorf("%s came before %s, which goes first", before.name, t.name)
+				return fmt.Errorf("%s came before %s, which goes before it", before.name, t.name)
 			}
 		}
 	}
 	if len(given) > most {
-		return fmt.Errorf("%d tasks, it may have %d", len(given), most)
+		return fmt.Errorf("claimed %d tasks, may claim %d", len(given), most)
 	}
 	if spent > max(0, budget) {
-		return fmt.Errorf("%d segments, it may have %d", spent, budget)
+		return fmt.Errorf("claimed %d segments, may claim %d", spent, budget)
 	}
 	for t, o := range offers {
 		if got[t] || !o.surely || c.amongOthers {
 			continue
 		}
-		before, cost := 0, 0 // of what may go before it
+		before, cost := 0, 0 // of the tasks that may go before this task
 		for _, g := range given {
 			if !offers[g].isBehind(o) {
 				before, cost = before+1, cost+offers[g].cost
 			}
 		}
 		if before < most && cost <= budget-o.cost {
-			return fmt.Errorf("%s was left, with room for %d of %d tasks and %s of %s segments before what was given",
+			return fmt.Errorf("%s was left, with room for %d of %d tasks and %s of %s segments before the claimed tasks",
 				t.name, most-before, most, amount(budget-cost), amount(budget))
 		}
 	}
 	return nil
 }
 
-// isBehind tells whether o must not be given before other.
+// isBehind reports whether o must not be claimed before other.
 func (o offer) isBehind(other offer) bool {
 	if c := o.first.compare(other.last); c != 0 {
 		return c > 0
 	}
 	a, b := o.task, other.task
 	return o.first == o.last && other.first == other.last && o.pool == other.pool && a.company == b.company &&
-		a.queued && b.queued && a.place > 0 && b.place > 0 && a.place > b.place
+		a.queued && b.queued && a.rank > 0 && b.rank > 0 && a.rank > b.rank
 }
 
-// whyNot says why a task is not for a sender.
+// whyNot says why a sender may not claim a task.
 func (w *world) whyNot(s *sender, t *task) string {
 	switch p := w.pool(t); {
 	case t.status != pending:
@@ -208,13 +208,13 @@ func (w *world) whyNot(s *sender, t *task) string {
 	case !w.mayServe(s, p):
 		return "it belongs to " + p.String()
 	case w.isOutranked(s, t) == yes:
-		return "another of a larger sort is available"
+		return "another sender of a larger sort is available"
 	default:
-		return "it failed there, and another is ready"
+		return "it failed with this sender, and another is ready"
 	}
 }
 
-// take carries out what a claim gave.
+// take applies the result of a claim.
 func (w *world) take(c claim) {
 	s, given, leases := c.sender, c.given, c.leases
 	paced, spent := s.isPaced(), 0
@@ -250,16 +250,16 @@ func (w *world) take(c claim) {
 	}
 }
 
-// ahead tells how many tasks of its pool go before one that is in line: at least and at most.
+// ahead returns how many tasks of its pool go before a waiting task: at least and at most.
 func (w *world) ahead(x *task) (least, most int) {
-	place := func(t *task) offer {
+	offerOf := func(t *task) offer {
 		o := offer{task: t, pool: w.pool(t)}
 		o.first, o.last = w.urgencies(t)
 		return o
 	}
-	of := place(x)
+	of := offerOf(x)
 	for _, t := range w.tasks {
-		if o := place(t); t == x || t.status != pending || o.pool != of.pool || t.due.After(w.now) {
+		if o := offerOf(t); t == x || t.status != pending || o.pool != of.pool || t.due.After(w.now) {
 			continue
 		} else if !o.isBehind(of) {
 			most++
@@ -271,7 +271,7 @@ func (w *world) ahead(x *task) (least, most int) {
 	return least, most
 }
 
-// polls notes that a sender asked.
+// polls records a poll of a sender.
 func (w *world) polls(s *sender) {
 	s.polled, s.heard = w.now, w.now
 	for _, r := range w.routes {
@@ -281,7 +281,7 @@ func (w *world) polls(s *sender) {
 	}
 }
 
-// canTake tells whether an explanation says that a sender can take a task.
+// canTake reports whether an explanation should say that a sender can take a task.
 func (w *world) canTake(s *sender, t *task) degree {
 	p := w.pool(t)
 	switch {
@@ -302,7 +302,7 @@ func (w *world) canTake(s *sender, t *task) degree {
 		return no
 	}
 	same, smaller := w.rivals(s, p)
-	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // ahead of the others, or it failed there
+	if outranked == maybe || same != no || t.failedBy == s.no && smaller != no { // the sender may be ahead of its share, or the task failed with it
 		return maybe
 	}
 	return yes

@@ -10,22 +10,22 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What operators change: companies, senders, routes, templates and default contents.
+// Operators change companies, senders, routes, templates and default contents.
 
 // oneOf draws one of several values.
 func oneOf[T any](t *rapid.T, label string, values ...T) T {
 	return values[rapid.IntRange(0, len(values)-1).Draw(t, label)]
 }
 
-// someOf draws one of what there is; without any the step is none.
+// someOf draws one of values. The step is skipped if there are none.
 func someOf[T any](t *rapid.T, label string, values []T) T {
 	if len(values) == 0 {
-		t.Skip("there is no ", label)
+		t.Skip("nothing to draw: ", label)
 	}
 	return oneOf(t, label, values...)
 }
 
-// optional draws one of several values, or more often nothing.
+// optional draws one of values or, more often, nothing.
 func optional[T any](t *rapid.T, label string, values ...T) *T {
 	n := rapid.IntRange(0, 3*len(values)-1).Draw(t, label)
 	if n >= len(values) {
@@ -63,7 +63,7 @@ func (q *sequence) changeCompany(t *rapid.T) {
 	q.admin(t, http.MethodPatch, "/api/v1/admin/companies/"+c.no, map[string]any{"weight": c.weight})
 }
 
-// createOrDeleteCompany deletes a company, which succeeds unless something refers to it, or makes another.
+// createOrDeleteCompany creates a company, or deletes one, which succeeds unless something refers to the company.
 func (q *sequence) createOrDeleteCompany(t *rapid.T) {
 	c := oneOf(t, "company", append(q.companies(), nil)...)
 	if c == nil {
@@ -89,19 +89,19 @@ func (q *sequence) createOrDeleteCompany(t *rapid.T) {
 
 // Senders.
 
-var places = map[string]*time.Location{"Asia/Shanghai": nil, "America/St_Johns": nil}
+var zones = map[string]*time.Location{"Asia/Shanghai": nil, "America/St_Johns": nil}
 
 func init() {
-	for name := range places {
+	for name := range zones {
 		zone, err := time.LoadLocation(name)
 		if err != nil {
 			panic(err)
 		}
-		places[name] = zone
+		zones[name] = zone
 	}
 }
 
-// pace is what a sender may have of everything that is counted.
+// pace draws the interval, limits and balance of a sender.
 func pace(t *rapid.T, body map[string]any, s *sender) {
 	limits := map[string]any{}
 	for u, unit := range units {
@@ -114,7 +114,7 @@ func pace(t *rapid.T, body map[string]any, s *sender) {
 
 func (q *sequence) createSender(t *rapid.T) {
 	zone := oneOf(t, "time zone", "Asia/Shanghai", "America/St_Johns")
-	s := &sender{no: q.name("sender"), status: "on", zone: places[zone], lease: usualLease, used: map[string]int{}}
+	s := &sender{no: q.name("sender"), status: "on", zone: zones[zone], lease: usualLease, used: map[string]int{}}
 	s.shared = oneOf(t, "is shared", true, false)
 	body := map[string]any{"sender_no": s.no, "name": s.no, "time_zone": zone, "is_shared": s.shared}
 	if interval := optional(t, "interval", time.Second, 20*time.Second); interval != nil {
@@ -168,7 +168,7 @@ func (q *sequence) changeSender(t *rapid.T) {
 		limits, _ := body["limits"].(map[string]any)
 		for _, unit := range units {
 			if limits["per_"+unit] == nil {
-				limits["per_"+unit] = nil // is emptied
+				limits["per_"+unit] = nil // null removes the limit
 			}
 		}
 	case "is shared":
@@ -176,7 +176,7 @@ func (q *sequence) changeSender(t *rapid.T) {
 		body["is_shared"] = s.shared
 	case "low switch":
 		level := oneOf(t, "low switch", 0, 3)
-		if s.lowSwitch == nil || *s.lowSwitch != level { // the thresholds are in the ledger too
+		if s.lowSwitch == nil || *s.lowSwitch != level { // a change of a threshold is in the ledger too
 			s.ledger = append(s.ledger, ledgerEntry{0, valueOf(s.balance), 0})
 		}
 		s.lowSwitch, body["low_switch"] = &level, level
@@ -186,7 +186,7 @@ func (q *sequence) changeSender(t *rapid.T) {
 	q.touchSender(s)
 }
 
-// changeBalance tops up or corrects a balance. From then on it is counted.
+// changeBalance tops up or corrects a balance. From then on, the balance is counted.
 func (q *sequence) changeBalance(t *rapid.T) {
 	s := someOf(t, "sender", q.world.senders)
 	by := oneOf(t, "change", 1, 3, 20, -1, -15)
@@ -213,7 +213,7 @@ func (q *sequence) changeBalance(t *rapid.T) {
 
 var kinds = []string{"verification", "notification", "marketing"}
 
-// createRoute adds a sender to a pool, more often than not to one that has a route.
+// createRoute adds a sender to a pool, preferably to a pool that has a route.
 func (q *sequence) createRoute(t *rapid.T) {
 	p := pool{someOf(t, "company", q.companies()), oneOf(t, "message type", "verification", "notification"), oneOf(t, "country", "", "", "CN", "DE")}
 	if len(q.world.routes) > 0 && oneOf(t, "beside another", true, true, false) {
@@ -234,7 +234,7 @@ func (q *sequence) createRoute(t *rapid.T) {
 	t.Logf("create route %s: %d", encoded(t, body), a.Status)
 	if slices.ContainsFunc(q.world.routes, func(o *route) bool { return o.pool() == r.pool() && o.sender == r.sender }) {
 		if a.Status != http.StatusConflict {
-			t.Fatalf("there are two routes of one pool and sender: %s", a.Raw)
+			t.Fatalf("a second route of the same pool and sender was created: %s", a.Raw)
 		}
 		return
 	}
@@ -346,7 +346,7 @@ func (q *sequence) createDefault(t *rapid.T) {
 	t.Logf("create default content %s: %d", encoded(t, body), a.Status)
 	if q.world.defaultFor(d.company, d.to) != nil {
 		if a.Status != http.StatusConflict {
-			t.Fatalf("there are two default contents of a number: %s", a.Raw)
+			t.Fatalf("a second default content of the same number was created: %s", a.Raw)
 		}
 		return
 	}

@@ -13,14 +13,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Servers that die. What they were asked is done or not, and nobody is told; the service says it when it is looked at, and has to
-// be as one of the two would have made it.
+// Servers die. A request to a dying server is done or not, and nobody gets its answer. The service shows which of the two happened when it
+// is asked, and must be in the state that follows from it.
 
-var duration = flag.Duration("model.duration", 0, "how long to go on with two servers that die; 0 not at all")
+var duration = flag.Duration("model.duration", 0, "how long to run with two servers that die; 0: not at all")
 
 func TestTheServiceDoesWhatItPromisesWhileServersDie(t *testing.T) {
 	if *duration == 0 {
-		t.Skip("-model.duration says how long")
+		t.Skip("set -model.duration to run this test")
 	}
 	s := newService(t, 2)
 	seed := rand.Uint64() >> 40 // short enough to type
@@ -42,7 +42,7 @@ func TestTheServiceDoesWhatItPromisesWhileServersDie(t *testing.T) {
 			n++
 			q := begin(t, s, fmt.Sprintf("i%d", n))
 			actions := q.actions()
-			actions["claim at once"] = q.step(q.claimAtOnce) // here, where nothing can be repeated as it was
+			actions["claim at once"] = q.step(q.claimAtOnce) // only here, because a run with concurrent claims cannot be repeated exactly
 			actions["a server dies"], actions["a server dies soon"] = q.die, q.die
 			before := s.made
 			t.Repeat(actions)
@@ -59,7 +59,7 @@ func (q *sequence) die(t *rapid.T) {
 	q.kill = &after
 }
 
-// ask is call for a request that may be lost: the server dies, and nobody hears what it did.
+// ask is call for a request that may be lost: the server dies, and its answer with it.
 func (q *sequence) ask(t *rapid.T, key, method, path string, body any, headers ...string) (a answer, lost bool) {
 	t.Helper()
 	if q.kill == nil {
@@ -68,19 +68,19 @@ func (q *sequence) ask(t *rapid.T, key, method, path string, body any, headers .
 	after := *q.kill
 	q.kill = nil
 	server := q.service.any()
-	q.noteSeen(t) // who polled lately is forgotten, which nothing promises otherwise
+	q.noteSeen(t) // the dying server forgets recent polls that it has not stored
 	t.Logf("%s dies", server.name)
 	q.service.cut(t, server, after, q.service.request(t.Context(), t, key, method, path, body, headers...))
 	return answer{}, true
 }
 
-// row is what the service says of a task.
+// row returns a task as the service shows it.
 func (q *sequence) row(t *rapid.T, x *task) taskRow {
 	t.Helper()
 	return dataOf[taskRow](t, q.service.call(t, "", http.MethodGet, "/api/v1/sms/task/"+x.id, nil))
 }
 
-// submittedPerhaps looks which of several submissions made a task.
+// submittedPerhaps finds out which of several submissions made a task.
 func (q *sequence) submittedPerhaps(t *rapid.T, all []submission) {
 	t.Helper()
 	unknown := slices.DeleteFunc(q.rows(t), func(row taskRow) bool { return q.world.task(row.TaskID) != nil })
@@ -98,17 +98,17 @@ func (q *sequence) submittedPerhaps(t *rapid.T, all []submission) {
 		})
 		if i >= 0 {
 			q.accept(o.made, unknown[i].TaskID, o.consumes)
-			o.made.place = 0
+			o.made.rank = 0
 			unknown = slices.Delete(unknown, i, i+1)
 			t.Logf("  %s was made", o.made.name)
 		}
 	}
 	if len(unknown) > 0 {
-		t.Fatalf("nobody submitted %+v", unknown)
+		t.Fatalf("tasks were never submitted: %+v", unknown)
 	}
 }
 
-// claimedPerhaps looks what a claim gave.
+// claimedPerhaps finds out what a claim got.
 func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
 	t.Helper()
 	c := claim{sender: s, limit: limit, unordered: true}
@@ -121,7 +121,7 @@ func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
 			if e.Event == "claimed" && !q.world.leases[e.LeaseID] {
 				x := q.world.task(row.TaskID)
 				if byLease[e.LeaseID] = (claimedTask{row.TaskID, row.PhoneNumber, s.text(x), e.LeaseID, e.Attempt, e.LeaseUntil}); e.AppID != s.no {
-					t.Fatalf("%s claimed, and %s was given %s", s.no, e.AppID, x.name)
+					t.Fatalf("%s claimed, but %s got %s", s.no, e.AppID, x.name)
 				}
 			}
 		}
@@ -132,8 +132,8 @@ func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
 	}
 	slices.SortFunc(rows, func(a, b claimedTask) int { return int(a.LeaseID - b.LeaseID) })
 	if len(rows) == 0 {
-		t.Logf("%s claims %d, and is given nothing", s.no, limit)
-		s.heard = q.world.now // perhaps
+		t.Logf("%s claims %d and gets nothing", s.no, limit)
+		s.heard = q.world.now // the poll may have been recorded
 		return nil
 	}
 	q.read(t, &c, rows)
@@ -141,7 +141,7 @@ func (q *sequence) claimedPerhaps(t *rapid.T, s *sender, limit int) []*task {
 	return c.given
 }
 
-// reportedPerhaps looks which of several reports came through: those on one task in their order.
+// reportedPerhaps finds out which of several reports were taken. Reports on one task are taken in their order.
 func (q *sequence) reportedPerhaps(t *rapid.T, on []*task, reports []report) {
 	t.Helper()
 	through := map[*task]int{}
@@ -157,7 +157,7 @@ func (q *sequence) reportedPerhaps(t *rapid.T, on []*task, reports []report) {
 	}
 }
 
-// changedPerhaps looks whether a balance was changed.
+// changedPerhaps finds out whether a balance was changed.
 func (q *sequence) changedPerhaps(t *rapid.T, s *sender, by int) {
 	t.Helper()
 	page := dataOf[struct{ Items []ledgerRow }](t, q.service.call(t, "", http.MethodGet, "/api/v1/admin/senders/"+s.no+"/ledger?limit=100", nil))

@@ -1,9 +1,9 @@
-// Package model holds the service against a model of what it promises: random sequences of everything that callers, operators and
-// time can do to it, and after each step a look at whether it is as the model says. A sequence that fails is made as short as
-// it can be, and kept in testdata, from where it is tried again first.
+// Package model checks the service against a model of its promises. It runs random sequences of everything that callers, operators and time
+// can do to the service, and compares the service with the model after each step. A failed sequence is shortened as far as possible and
+// stored in testdata, and is run first the next time.
 //
-// The model is in world_test.go and claim_test.go, the steps in steps_test.go and directory_test.go, what is looked at after each
-// in checks_test.go. -rapid.checks and -rapid.steps say how many sequences and how long, -rapid.seed repeats a run.
+// The model is in world_test.go and claim_test.go, the steps are in steps_test.go and directory_test.go, and the checks after each step are
+// in checks_test.go. -rapid.checks and -rapid.steps set the number and length of the sequences, -rapid.seed repeats a run.
 package model
 
 import (
@@ -13,14 +13,14 @@ import (
 	"os"
 	"testing"
 	"time"
-	_ "time/tzdata" // the calendar that PostgreSQL's is held against
+	_ "time/tzdata" // the calendar to compare with PostgreSQL's
 
 	"pgregory.net/rapid"
 
 	"lksms/internal/pgtest"
 )
 
-// What a run does unless its flags say otherwise: about a minute of two cores under the race detector.
+// standard has the flags of a run without flags of its own. It takes about a minute on two cores under the race detector.
 var standard = map[string]string{"rapid.checks": "60", "rapid.steps": "60"}
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ func TestTheServiceDoesWhatItPromises(t *testing.T) {
 	})
 }
 
-// actions is everything that may happen, and what is looked at after each.
+// actions has everything that may happen, and the check after each step under the empty name.
 func (q *sequence) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"":                              q.check,
@@ -88,21 +88,21 @@ func (q *sequence) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// sequence is one sequence of steps: the service, the world as it should be, and what the step that was taken has to do with.
+// sequence is one sequence of steps: the service, the world as it should be, and what the current step has touched.
 type sequence struct {
 	service *service
 	world   *world
-	prefix  string // of the names of this sequence: the service remembers some for a while
+	prefix  string // of all names in this sequence, because the service remembers some names for a while
 	names   int
-	kill    *time.Duration // a server dies so long after the next request that may be lost began
+	kill    *time.Duration // the time from the beginning of the next request that may be lost to the death of its server
 	tasks   []*task        // touched by the step
 	senders []*sender
 }
 
-// tick is how long a step takes.
+// tick is the duration of a step.
 const tick = time.Millisecond
 
-// step is an action of a sequence, which takes a tick.
+// step makes an action a step, which takes a tick.
 func (q *sequence) step(do func(*rapid.T)) func(*rapid.T) {
 	return func(t *rapid.T) {
 		q.tasks, q.senders = nil, nil
@@ -119,7 +119,7 @@ func (q *sequence) moveTo(t *rapid.T, at time.Time) {
 func (q *sequence) touch(t *task)         { q.tasks = append(q.tasks, t) }
 func (q *sequence) touchSender(s *sender) { q.senders = append(q.senders, s) }
 
-// name is one that nothing had before.
+// name returns a name that was not used before.
 func (q *sequence) name(kind string) string {
 	q.names++
 	return fmt.Sprintf("%s-%s%d", q.prefix, kind, q.names)
@@ -139,7 +139,8 @@ func (q *sequence) admin(t *rapid.T, method, path string, body any) answer {
 func begin(t *rapid.T, s *service, prefix string) *sequence {
 	q := &sequence{service: s, prefix: prefix, world: &world{leases: map[int64]bool{}}}
 	s.empty(t)
-	// Shortly before a minute, an hour and a day end in China. Not before our clock, by which times asked for are checked.
+	// The time is shortly before the end of a minute, an hour and a day in China. It is later than the clock of this process, against which
+	// the server checks requested times.
 	q.moveTo(t, time.Now().UTC().Truncate(24*time.Hour).Add(39*time.Hour+58*time.Minute+20*time.Second))
 	for _, c := range countries {
 		a := s.call(t, "", http.MethodPost, "/api/v1/admin/countries", map[string]any{"country_no": c.no, "name": c.no, "dial_prefix": c.prefix})

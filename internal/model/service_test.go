@@ -32,21 +32,21 @@ const (
 	password = "a-password-of-this-test"
 )
 
-// service is servers on a database whose clock stands until it is moved. Their sweeps run only when they are asked to.
+// service is servers on a database whose clock stands still until the test moves it. Their sweeps run only when the test calls them.
 type service struct {
 	url     string
-	db      *pgxpool.Pool // nobody else's
+	db      *pgxpool.Pool // used by the test alone
 	router  routers.Router
 	servers []*server
-	made    int // servers, those that were killed included
-	turn    int // whose turn it is
+	made    int // number of servers started so far
+	turn    int // the server that gets the next request
 }
 
-// server is one of the service. The first is the one that changes are made at, and messages submitted: another learns of a change
-// of routes up to four seconds later.
+// server is a server of the service. The first one gets all changes and submissions, because another server learns of a change of routes
+// up to four seconds later.
 type server struct {
 	*app.App
-	name string // of its connections
+	name string // application_name of its connections
 }
 
 func newService(t *testing.T, servers int) *service {
@@ -89,8 +89,8 @@ func (s *service) any() *server {
 	return s.servers[s.turn%len(s.servers)]
 }
 
-// cut is a server's death while it works on a request: after a while its connections to the database end, nobody hears its
-// answer, and another server takes its place. When cut returns, what was done is done and nothing more will be.
+// cut lets a server die while it works on a request: after some time its database connections end, nobody gets its answer, and another
+// server replaces it. When cut returns, nothing more is done for the request.
 func (s *service) cut(t *rapid.T, dying *server, after time.Duration, r *http.Request) {
 	t.Helper()
 	answered := make(chan struct{})
@@ -115,7 +115,7 @@ func (s *service) cut(t *rapid.T, dying *server, after time.Duration, r *http.Re
 	s.servers[slices.Index(s.servers, dying)] = next
 }
 
-// contract finds the operation of a request, by whose schemas answers are checked.
+// contract returns a router that finds the operation of a request. Answers are checked against the schemas of the operation.
 func contract(t *testing.T) routers.Router {
 	t.Helper()
 	spec, err := api.GetSpec()
@@ -130,7 +130,7 @@ func contract(t *testing.T) routers.Router {
 	return router
 }
 
-// empty makes the database as new but for the countries, which stay.
+// empty deletes everything but the countries.
 func (s *service) empty(t *rapid.T) {
 	_, err := s.db.Exec(t.Context(), `DO $$
 		DECLARE names text;
@@ -148,14 +148,14 @@ func (s *service) empty(t *rapid.T) {
 	}
 }
 
-// set lets the database's clock stand at a time.
+// set stops the clock of the database at a time.
 func (s *service) set(t *rapid.T, at time.Time) {
 	if _, err := s.db.Exec(t.Context(), "UPDATE clock.hand SET stopped = $1", at); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// answer is any answer of the service.
+// answer is an answer of the service.
 type answer struct {
 	Status int
 	Raw    string
@@ -165,14 +165,14 @@ type answer struct {
 	}
 }
 
-// call sends a request, as the admin unless a key is given, and holds the answer against the contract.
+// call sends a request, as the admin unless a key is given, and checks the answer against the contract.
 func (s *service) call(t *rapid.T, key, method, path string, body any, headers ...string) answer {
 	t.Helper()
 	r := s.request(t.Context(), t, key, method, path, body, headers...)
 	return s.checked(t, r, serve(s.any(), r))
 }
 
-// list is call without the contract, for long answers that were checked when they were short.
+// list is call without the check against the contract, for long lists that were checked while they were short.
 func (s *service) list(t *rapid.T, path string) answer {
 	t.Helper()
 	answer := serve(s.any(), s.request(t.Context(), t, "", http.MethodGet, path, nil))
@@ -211,7 +211,7 @@ func serve(server *server, r *http.Request) *httptest.ResponseRecorder {
 	return answer
 }
 
-// checked is an answer that is as the contract says.
+// checked checks an answer against the contract and decodes it.
 func (s *service) checked(t *rapid.T, r *http.Request, answer *httptest.ResponseRecorder) answer {
 	t.Helper()
 	if answer.Code >= http.StatusInternalServerError {
@@ -227,7 +227,7 @@ func (s *service) checked(t *rapid.T, r *http.Request, answer *httptest.Response
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
 	}
 	if err := openapi3filter.ValidateResponse(t.Context(), input.SetBodyBytes(answer.Body.Bytes())); err != nil {
-		t.Fatalf("%s %s: the answer is not as the contract says: %v\n%s", r.Method, r.URL, err, answer.Body)
+		t.Fatalf("%s %s: the answer disagrees with the contract: %v\n%s", r.Method, r.URL, err, answer.Body)
 	}
 	return decoded(t, answer)
 }

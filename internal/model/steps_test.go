@@ -19,9 +19,9 @@ import (
 	"lksms/internal/segment"
 )
 
-// What callers and time do: submit, claim, report, cancel, ask, wait.
+// Callers submit, claim, report, cancel and ask; time passes.
 
-// tasksMost bounds what one sequence submits.
+// tasksMost bounds the tasks of one sequence.
 const tasksMost = 120
 
 var numbers = []number{
@@ -31,7 +31,7 @@ var numbers = []number{
 	{"+81 90-1234-5678", "+819012345678", ""},
 }
 
-// submission is a message as a caller would submit it.
+// submission is a message as a caller submits it.
 type submission struct {
 	company     *company
 	by          *user
@@ -93,7 +93,7 @@ func (s submission) body(now time.Time) map[string]any {
 	return body
 }
 
-// brief is a body for the log of a sequence.
+// brief shortens a body for the log of a sequence.
 func brief(t *rapid.T, body map[string]any) string {
 	text := encoded(t, body)
 	for _, r := range []string{"x", "长"} {
@@ -104,10 +104,10 @@ func brief(t *rapid.T, body map[string]any) string {
 	return text
 }
 
-// outcome is what a submission means: a task that was there, or what is wrong with it, or a new task.
+// outcome is what a submission should lead to: a repeat of an existing task, a refusal, or a new task.
 type outcome struct {
 	repeats  *task
-	wrong    []string // reasons; each of them may be told
+	wrong    []string // possible reasons of the refusal
 	made     *task
 	consumes *defaultContent
 }
@@ -120,7 +120,7 @@ const (
 
 var usualPriority = map[string]int{"verification": 1, "notification": 5, "marketing": 8}
 
-// outcomeOf tells what a submission means.
+// outcomeOf returns what a submission should lead to.
 func (w *world) outcomeOf(s submission) (o outcome) {
 	o.repeats = w.named(s.by, s.dedupKey)
 	x := &task{
@@ -165,7 +165,7 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 				params[name] = values.Get(name)
 			}
 			if err != nil {
-				panic(err) // the texts are ours
+				panic(err) // all texts here are valid
 			}
 		}
 	}
@@ -195,13 +195,13 @@ func (w *world) outcomeOf(s submission) (o outcome) {
 	return o
 }
 
-// accept stores the task that a submission made.
+// accept adds the task of a submission to the world.
 func (q *sequence) accept(x *task, id string, consumes *defaultContent) {
 	w := q.world
 	x.id, x.name = id, fmt.Sprintf("T%d", len(w.tasks)+1)
 	if x.queued {
-		w.places++
-		x.place = w.places
+		w.ranks++
+		x.rank = w.ranks
 	}
 	if consumes != nil {
 		consumes.sent = true
@@ -211,7 +211,7 @@ func (q *sequence) accept(x *task, id string, consumes *defaultContent) {
 	q.touch(x)
 }
 
-// submittedItem is what an answer says of a submission.
+// submittedItem is the answer to one submission.
 type submittedItem struct {
 	Code         int
 	TaskID       string `json:"task_id"`
@@ -221,7 +221,7 @@ type submittedItem struct {
 	Error        struct{ Reason string }
 }
 
-// submitted holds what a submission was answered against what it means, and carries it out.
+// submitted compares the answer to a submission with its expected outcome, and applies the outcome.
 func (q *sequence) submitted(t *rapid.T, s submission, got submittedItem) {
 	t.Helper()
 	o := q.world.outcomeOf(s)
@@ -257,7 +257,7 @@ func (q *sequence) checkFinal(t *rapid.T, x *task, got string) {
 	}
 }
 
-// submitter is a company that has a user.
+// submitter draws a company that has a user.
 func (q *sequence) submitter(t *rapid.T) *company {
 	if len(q.world.tasks) >= tasksMost {
 		t.Skip("there are enough tasks")
@@ -269,7 +269,7 @@ func (q *sequence) submitter(t *rapid.T) *company {
 	return c
 }
 
-// send submits a message and holds the answer against what it means.
+// send submits a message and checks the answer.
 func (q *sequence) send(t *rapid.T, s submission) {
 	t.Helper()
 	body := s.body(q.world.now)
@@ -306,7 +306,7 @@ func (q *sequence) submitDefault(t *rapid.T) {
 	q.send(t, s)
 }
 
-// submitWithKey submits with an Idempotency-Key, or with one that has been used: then nothing happens.
+// submitWithKey submits with a new Idempotency-Key, or with a used one: then nothing happens.
 func (q *sequence) submitWithKey(t *rapid.T) {
 	w := q.world
 	if len(w.kept) > 0 && oneOf(t, "use a key again", true, false) {
@@ -333,7 +333,7 @@ func (q *sequence) submitWithKey(t *rapid.T) {
 	body, key := encoded(t, s.body(w.now)), q.name("key")
 	t.Logf("%s submits for %s with the key %s: %s", s.by.name, s.company.no, key, brief(t, s.body(w.now)))
 	a, lost := q.ask(t, s.by.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
-	if lost { // with the key it can be sent again: it is done once
+	if lost { // with the key the request can be sent again, and is done only once
 		a = q.service.call(t, s.by.key, http.MethodPost, sendPath, body, "Idempotency-Key", key)
 	}
 	q.submitted(t, s, itemOf(t, a))
@@ -342,7 +342,7 @@ func (q *sequence) submitWithKey(t *rapid.T) {
 	}
 }
 
-// submitBatch submits several messages of a user; each has its own outcome, as if it came alone.
+// submitBatch submits several messages of a user. Each has its own outcome, as if it were submitted alone.
 func (q *sequence) submitBatch(t *rapid.T) {
 	c := q.submitter(t)
 	batch := make([]submission, rapid.IntRange(1, 6).Draw(t, "messages"))
@@ -388,26 +388,26 @@ func (q *sequence) sendBatch(t *rapid.T, batch []submission) []*task {
 		q.submitted(t, batch[i], item)
 	}
 	if accepted != data.Accepted {
-		t.Fatalf("%d messages have a task, the answer says %d", accepted, data.Accepted)
+		t.Fatalf("%d messages have a task, but the answer says %d", accepted, data.Accepted)
 	}
-	// No order is promised between the messages of a batch that take their text from elsewhere and the others.
+	// In a batch, no order is promised between messages with a default content and the others.
 	made := q.world.tasks[before:]
 	for _, x := range made {
 		if slices.ContainsFunc(batch, func(s submission) bool { return s.content == "" }) {
-			x.place = 0
+			x.rank = 0
 		}
 	}
 	return made
 }
 
-// senderView is what an explanation says of a sender.
+// senderView is a sender in an explanation.
 type senderView struct {
 	SenderNo string `json:"sender_no"`
 	CanTake  bool   `json:"can_take"`
 	Why      string
 }
 
-// dryRun asks what would become of a message, and often submits it then.
+// dryRun asks for the outcome of a message, and often submits the message then.
 func (q *sequence) dryRun(t *rapid.T) {
 	w := q.world
 	s := q.submission(t, q.submitter(t))
@@ -446,7 +446,7 @@ func (q *sequence) checkPreview(t *rapid.T, o outcome, a answer) {
 		Routed             bool
 		Senders            []senderView
 	}](t, a)
-	if x := o.repeats; x != nil { // whatever else it says
+	if x := o.repeats; x != nil { // the other fields of the answer are not checked
 		if got.Verdict != "would_repeat" || got.Recipient != x.to.e164 || got.Segments != x.segments() || got.Priority != x.priority ||
 			got.FinalContent != segment.Signed(x.sign, x.content) {
 			t.Fatalf("would repeat %s: %s", x.name, a.Raw)
@@ -471,24 +471,24 @@ func (q *sequence) checkPreview(t *rapid.T, o outcome, a answer) {
 	}
 }
 
-// checkSenders holds what is said of those who could take a task against who could, and tells how surely anybody can.
+// checkSenders compares the senders in an answer with those that could take the task, and returns how certain it is that one can.
 func (q *sequence) checkSenders(t *rapid.T, x *task, views []senderView) (best degree) {
 	t.Helper()
 	w, told := q.world, map[string]bool{}
 	for _, v := range views {
 		s := w.sender(v.SenderNo)
 		if s == nil || !w.mayServe(s, w.pool(x)) || s.status == "retired" || told[v.SenderNo] {
-			t.Fatalf("%s has nothing to do with it", v.SenderNo)
+			t.Fatalf("%s may not serve the pool, but is listed", v.SenderNo)
 		}
 		told[v.SenderNo] = true
 		can := w.canTake(s, x)
 		if best = max(best, can); can == yes && !v.CanTake || can == no && v.CanTake {
-			t.Fatalf("whether %s can take it: %v %s", s.no, v.CanTake, v.Why)
+			t.Fatalf("%s: can_take %v %s is wrong", s.no, v.CanTake, v.Why)
 		}
 	}
 	for _, s := range w.senders {
 		if w.mayServe(s, w.pool(x)) && s.status != "retired" && !told[s.no] {
-			t.Fatalf("%s may take it, and is not told", s.no)
+			t.Fatalf("%s may take the task, but is not listed", s.no)
 		}
 	}
 	return best
@@ -530,7 +530,7 @@ func (q *sequence) explain(t *rapid.T) {
 			t.Fatalf("%s is due at %s and of %s: %s", x.name, x.due, w.pool(x), a.Raw)
 		}
 		if least, most := w.ahead(x); got.Ahead != nil && (*got.Ahead < least || *got.Ahead > most) {
-			t.Fatalf("between %d and %d go before %s: %s", least, most, x.name, a.Raw)
+			t.Fatalf("between %d and %d tasks should go before %s: %s", least, most, x.name, a.Raw)
 		}
 	}
 	if got.Status != x.status || !slices.Contains(want, got.Reason) {
@@ -569,7 +569,7 @@ type claimedTask struct {
 	LeaseUntil  time.Time `json:"lease_until"`
 }
 
-// claimer is a sender, or now and then an app that was never seen before: it is registered.
+// claimer draws a sender or, now and then, an unknown app, which is registered.
 func (q *sequence) claimer(t *rapid.T) *sender {
 	if len(q.world.senders) < 6 && rapid.IntRange(0, 19).Draw(t, "a new app") == 19 {
 		s := q.newApp()
@@ -579,9 +579,9 @@ func (q *sequence) claimer(t *rapid.T) *sender {
 	return someOf(t, "sender", q.world.senders)
 }
 
-// newApp is an app that will be registered when it polls: shared, without interval and limits.
+// newApp adds an app that is registered when it polls: shared, without interval and limits.
 func (q *sequence) newApp() *sender {
-	s := &sender{no: q.name("app"), status: "on", shared: true, zone: places["Asia/Shanghai"], lease: usualLease, used: map[string]int{}}
+	s := &sender{no: q.name("app"), status: "on", shared: true, zone: zones["Asia/Shanghai"], lease: usualLease, used: map[string]int{}}
 	q.world.senders = append(q.world.senders, s)
 	return s
 }
@@ -611,8 +611,8 @@ func (q *sequence) claimAs(t *rapid.T, s *sender, limit int) []*task {
 
 const claimPath = "/api/v1/sms/tasks/claim"
 
-// claimAtOnce lets several senders claim at the same time, perhaps one of them twice: no two are given the same task, and nobody
-// more than it may have.
+// claimAtOnce lets several senders claim at the same time, perhaps one of them twice. No task is claimed twice, and no sender gets more
+// than it may.
 func (q *sequence) claimAtOnce(t *rapid.T) {
 	w := q.world
 	n := rapid.IntRange(2, 4).Draw(t, "claims")
@@ -634,7 +634,7 @@ func (q *sequence) claimAtOnce(t *rapid.T) {
 		order[i] = i
 		q.read(t, &claims[i], dataOf[[]claimedTask](t, q.service.checked(t, requests[i], a)))
 	}
-	// Of two claims of one sender, that which was served first has the smaller leases.
+	// Of two claims of one sender, the one that was served first has the smaller lease ids.
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Compare(slices.Max(append(claims[a].leases, 0)), slices.Max(append(claims[b].leases, 0)))
 	})
@@ -643,7 +643,7 @@ func (q *sequence) claimAtOnce(t *rapid.T) {
 	}
 }
 
-// claimAsApp claims in the form of the installed app, whose answers do not name the leases; a timeline does.
+// claimAsApp claims like the installed app, whose answers lack the leases. The timeline of a task has them.
 func (q *sequence) claimAsApp(t *rapid.T) {
 	s, limit := q.claimer(t), rapid.IntRange(1, 5).Draw(t, "limit")
 	a := q.service.call(t, "", http.MethodGet, fmt.Sprintf("/app/api/v1/sms/tasks/pending?app_id=%s&limit=%d", s.no, limit), nil)
@@ -666,7 +666,7 @@ func (q *sequence) claimAsApp(t *rapid.T) {
 	q.claimed(t, s, limit, page.Tasks)
 }
 
-// claimed holds what a claim gave against what it may give, and carries it out.
+// claimed checks the result of a claim and applies it.
 func (q *sequence) claimed(t *rapid.T, s *sender, limit int, rows []claimedTask) []*task {
 	t.Helper()
 	c := claim{sender: s, limit: limit}
@@ -675,18 +675,18 @@ func (q *sequence) claimed(t *rapid.T, s *sender, limit int, rows []claimedTask)
 	return c.given
 }
 
-// read takes from an answer what a claim was given.
+// read reads the result of a claim from an answer.
 func (q *sequence) read(t *rapid.T, c *claim, rows []claimedTask) {
 	t.Helper()
 	w, s := q.world, c.sender
 	for _, row := range rows {
 		x := w.task(row.TaskID)
 		if x == nil {
-			t.Fatalf("%s was given a task that nobody submitted: %+v", s.no, row)
+			t.Fatalf("%s got a task that was never submitted: %+v", s.no, row)
 		}
 		c.given, c.leases = append(c.given, x), append(c.leases, row.LeaseID)
 		if row.PhoneNumber != x.to.written || row.Content != s.text(x) || row.Attempt != x.retries+1 || !row.LeaseUntil.Equal(w.now.Add(s.lease)) {
-			t.Fatalf("%s was given %s as %+v", s.no, x.name, row)
+			t.Fatalf("%s got %s as %+v", s.no, x.name, row)
 		}
 		if w.leases[row.LeaseID] {
 			t.Fatalf("lease %d was given twice", row.LeaseID)
@@ -696,37 +696,37 @@ func (q *sequence) read(t *rapid.T, c *claim, rows []claimedTask) {
 	}
 }
 
-// settle judges a claim and carries it out.
+// settle judges the result of a claim and applies it.
 func (q *sequence) settle(t *rapid.T, c claim, offers map[*task]offer) {
 	t.Helper()
 	names := make([]string, len(c.given))
 	for i, x := range c.given {
 		names[i] = x.name
 	}
-	t.Logf("%s claims %d and is given %v", c.sender.no, c.limit, names)
+	t.Logf("%s claims %d and gets %v", c.sender.no, c.limit, names)
 	if err := q.world.judge(c, offers); err != nil {
-		t.Fatalf("%s claimed %d and was given %v: %v", c.sender.no, c.limit, names, err)
+		t.Fatalf("%s claimed %d and got %v: %v", c.sender.no, c.limit, names, err)
 	}
 	q.world.take(c)
 	q.world.polls(c.sender)
 	q.touchSender(c.sender)
 }
 
-// claimWaiting claims and waits: what is there is given at once, what comes is given when it comes, and a caller that goes away
-// is given nothing.
+// claimWaiting claims and waits: a task that is there is given at once, a task that comes later is given then, and a caller that leaves
+// gets nothing.
 func (q *sequence) claimWaiting(t *rapid.T) {
 	w := q.world
 	s := someOf(t, "sender", w.senders)
 	offers, able := w.offers(s), s.most(w.now, 1) > 0
-	isThere, isSure := able && len(offers) > 0, true
+	isOffered, isSure := able && len(offers) > 0, true
 	for _, o := range offers {
 		isSure = isSure && o.surely && o.cost <= s.budget(w.now)
 	}
-	if isThere && !isSure {
-		t.Skip("it may be given something, or not")
+	if isOffered && !isSure {
+		t.Skip("it is not certain whether the claim gets a task")
 	}
 	defer func(kill *time.Duration) { q.kill = kill }(q.kill)
-	q.kill = nil // this server has to live
+	q.kill = nil // this server must not die
 	ctx, leave := context.WithTimeout(t.Context(), 20*time.Second)
 	defer leave()
 	r := q.service.request(ctx, t, "", http.MethodPost, claimPath, map[string]any{"app_id": s.no, "limit": 3, "wait": 30})
@@ -737,35 +737,35 @@ func (q *sequence) claimWaiting(t *rapid.T) {
 		recorded = serve(q.service.servers[0], r)
 	}()
 	submitters := slices.DeleteFunc(q.companies(), func(c *company) bool { return len(c.users) == 0 })
-	if able && !isThere && s.shared && len(submitters) > 0 && s.budget(w.now) > 2 {
+	if able && !isOffered && s.shared && len(submitters) > 0 && s.budget(w.now) > 2 {
 		c := oneOf(t, "company", submitters...)
 		awaited := submission{company: c, by: c.users[0], to: numbers[0], kind: "marketing", content: "awaited"}
 		if w.isOutranked(s, w.outcomeOf(awaited).made) != no {
-			t.Logf("%s waits behind others, and goes away", s.no)
+			t.Logf("%s waits behind others and leaves", s.no)
 			leave()
 			<-answered
 			s.heard = w.now
 			return
 		}
 		q.send(t, awaited)
-		isThere = true
+		isOffered = true
 	}
-	if !isThere {
-		t.Logf("%s waits and goes away", s.no)
+	if !isOffered {
+		t.Logf("%s waits and leaves", s.no)
 		leave()
 		<-answered
-		s.heard = w.now // perhaps: it may have gone before it was heard
+		s.heard = w.now // the sender may have left before its poll was recorded
 		return
 	}
 	<-answered
 	rows := dataOf[[]claimedTask](t, q.service.checked(t, r, recorded))
 	if len(rows) == 0 {
-		t.Fatalf("%s waited and was given nothing", s.no)
+		t.Fatalf("%s waited and got nothing", s.no)
 	}
 	q.claimed(t, s, 3, rows)
 }
 
-// drain lets everybody claim until nobody is given anything: then nothing is left that somebody could take.
+// drain lets all senders claim until none gets anything. Then no task is left that a sender could take.
 func (q *sequence) drain(t *rapid.T) {
 	w := q.world
 	for more := true; more; {
@@ -778,13 +778,13 @@ func (q *sequence) drain(t *rapid.T) {
 	for _, x := range w.tasks {
 		for _, s := range w.senders {
 			if o, offered := w.offers(s)[x]; offered && w.isOutranked(s, x) == no && s.isReady(w.now) && o.cost <= s.budget(w.now) {
-				t.Fatalf("everybody claims until nobody is given anything: %s is left, which %s could take", x.name, s.no)
+				t.Fatalf("no sender gets anything, but %s is left and %s could take it", x.name, s.no)
 			}
 		}
 	}
 }
 
-// compareCompanies lets two companies wait for the same senders: each is served by its weight.
+// compareCompanies lets two companies wait for the same senders. Each is served by its weight.
 func (q *sequence) compareCompanies(t *rapid.T) {
 	w := q.world
 	var two []*company
@@ -798,12 +798,12 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	}
 	for _, x := range w.tasks {
 		if x.status == pending && x.priority == 9 && w.pool(x) == (pool{}) {
-			t.Skip("somebody waits already")
+			t.Skip("other tasks of this priority wait")
 		}
 	}
 	app := q.newApp()
 	q.claimed(t, app, 1, dataOf[[]claimedTask](t, q.service.call(t, "", http.MethodPost, claimPath, map[string]any{"app_id": app.no, "limit": 1})))
-	defer func() { // it would take what is meant for those that have limits
+	defer func() { // the app would take tasks that senders with limits should get
 		app.status = "retired"
 		q.admin(t, http.MethodPatch, "/api/v1/admin/senders/"+app.no, map[string]any{"status": app.status})
 	}()
@@ -822,7 +822,7 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 	served := map[*company]float64{}
 	for left[two[0]] > 0 && left[two[1]] > 0 {
 		given := q.claimAs(t, app, rapid.IntRange(1, 4).Draw(t, "limit"))
-		if len(given) == 0 { // it is not its turn
+		if len(given) == 0 { // the app is not due
 			return
 		}
 		for _, x := range given {
@@ -834,7 +834,7 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 			served[c] += 1 / c.weight
 			a, b := served[two[0]], served[two[1]]
 			if math.Abs(a-b) > 1/two[0].weight+1/two[1].weight+1e-9 {
-				t.Fatalf("%s and %s, of the weights %g and %g, were given %g and %g", two[0].no, two[1].no, two[0].weight, two[1].weight,
+				t.Fatalf("%s and %s, of the weights %g and %g, got %g and %g tasks", two[0].no, two[1].no, two[0].weight, two[1].weight,
 					a*two[0].weight, b*two[1].weight)
 			}
 		}
@@ -843,7 +843,7 @@ func (q *sequence) compareCompanies(t *rapid.T) {
 
 // Reports.
 
-// someReport draws what somebody says of a task: who holds it, or somebody else.
+// someReport draws a report on a task, mostly of the sender that holds it.
 func (q *sequence) someReport(t *rapid.T, x *task) (report, map[string]any) {
 	apps := []string{q.world.senders[0].no}
 	leases := []int64{0, 0}
@@ -876,13 +876,13 @@ func (q *sequence) someReport(t *rapid.T, x *task) (report, map[string]any) {
 	return r, body
 }
 
-// report reports on something that is held.
+// report reports on a held task.
 func (q *sequence) report(t *rapid.T) {
 	held := slices.DeleteFunc(slices.Clone(q.world.tasks), func(x *task) bool { return x.status != processing })
 	q.reportOn(t, someOf(t, "task", held))
 }
 
-// reportAnything reports again, too late, or on what was never held.
+// reportAnything reports on any task: again, too late, or without a lease.
 func (q *sequence) reportAnything(t *rapid.T) { q.reportOn(t, someOf(t, "task", q.world.tasks)) }
 
 func (q *sequence) reportOn(t *rapid.T, x *task) {
@@ -951,7 +951,7 @@ func (q *sequence) reportBatch(t *rapid.T) {
 
 // Time.
 
-// noteSeen notes who polled, as a sweep does every 20 seconds.
+// noteSeen stores who polled, as a sweep does every 20 seconds.
 func (q *sequence) noteSeen(t *rapid.T) {
 	for _, server := range q.service.servers {
 		if _, err := server.Senders.SweepSeen(t.Context()); err != nil {
@@ -967,7 +967,7 @@ func (q *sequence) pass(t *rapid.T) {
 	t.Logf("%s pass, it is %s", d, q.world.now.Format(time.DateTime))
 }
 
-// passUntil goes to about the time when something comes due, runs out, is over or is ready again.
+// passUntil moves the time to about the moment when a task comes due or expires, a lease runs out, or a sender is ready again.
 func (q *sequence) passUntil(t *rapid.T) {
 	w := q.world
 	var moments []time.Time
@@ -992,7 +992,7 @@ func (q *sequence) passUntil(t *rapid.T) {
 	t.Logf("it is %s", w.now.Format("2006-01-02 15:04:05.000000"))
 }
 
-// sweep does at once what the service does now and then.
+// sweep runs a sweep now, which the service runs from time to time.
 func (q *sequence) sweep(t *rapid.T) {
 	w, tasks := q.world, q.service.any().Tasks
 	var got, want int

@@ -10,10 +10,10 @@ import (
 	"lksms/internal/segment"
 )
 
-// What the documents promise, as plain values and rules: README.md, docs/dispatch.md and api/openapi.yaml in Go. Nothing in
-// this file and in claim_test.go knows of HTTP or of PostgreSQL.
+// The promises of README.md, docs/dispatch.md and api/openapi.yaml, as plain values and rules in Go. This file and claim_test.go know
+// nothing of HTTP and PostgreSQL.
 
-// The settings and rules that the sequences run under are the defaults.
+// The sequences run under the default settings and rules.
 const (
 	maxRetries     = 3
 	retryDelay     = 5 * time.Minute
@@ -21,7 +21,7 @@ const (
 	usualLease     = 30 * time.Minute
 	priorityWait   = time.Hour
 	silentAfter    = time.Minute
-	seenApart      = 10 * time.Minute // how much later the service may note a poll
+	seenApart      = 10 * time.Minute // how much later the service may store a poll
 	scheduledEvery = 5 * time.Minute
 )
 
@@ -34,7 +34,7 @@ const (
 	cancelled
 )
 
-// world is everything that the service holds.
+// world is the whole state of the service.
 type world struct {
 	now       time.Time
 	companies []*company
@@ -43,8 +43,8 @@ type world struct {
 	templates []*template
 	defaults  []*defaultContent
 	tasks     []*task
-	places    int            // how many places in line were given
-	leases    map[int64]bool // every lease that was ever given
+	ranks     int            // the last rank that was given
+	leases    map[int64]bool // every lease so far
 	kept      []*keptAnswer
 }
 
@@ -53,14 +53,14 @@ type company struct {
 	users     []*user
 	top       int // the most urgent priority that its users may ask for
 	weight    float64
-	countries []string // to which it may send; none: everywhere
+	countries []string // the company may send to these; none: to all
 	gone      bool
 }
 
-// user submits for its company.
+// user submits messages for its company.
 type user struct{ name, key string }
 
-// route says that a sender sends a company's messages of a type to a country; of no country: to every country that has no
+// route says that a sender sends a company's messages of a type to a country. Without a country it holds for every country that has no
 // route of its own.
 type route struct {
 	no            int64
@@ -74,7 +74,7 @@ type route struct {
 
 func (r *route) pool() pool { return pool{r.company, r.kind, r.country} }
 
-// pool is the tasks that the same routes serve. The zero pool is the shared one.
+// pool is the tasks that the same routes serve. The zero pool is the shared pool.
 type pool struct {
 	company       *company
 	kind, country string
@@ -104,13 +104,13 @@ type defaultContent struct {
 	sent        bool
 }
 
-// keptAnswer is what an Idempotency-Key got.
+// keptAnswer is the answer that is stored for an Idempotency-Key.
 type keptAnswer struct {
 	key, user, body, answer string
 	at                      time.Time
 }
 
-// number is a phone number as people write it, and what it means.
+// number is a phone number as people write it, in E.164, and its country.
 type number struct{ written, e164, country string }
 
 type task struct {
@@ -134,19 +134,19 @@ type task struct {
 	status   int
 	retries  int
 	holder   string
-	lease    int64 // live, run out, or the one that settled it
+	lease    int64 // the live lease, the last one that ran out, or the one that settled the task
 	until    time.Time
 	leasedTo map[int64]string // every lease and its sender
-	ranOut   bool             // its last lease was taken back, and nobody was given it since
+	ranOut   bool             // its last lease was taken back, and no sender has got it since
 	failedBy string
 	timeline []event
 
-	first pool  // where it belonged when it was submitted
-	moved *pool // where it belonged when somebody looked last; nil: in first
-	place int   // in line, among those of its company, pool and urgency; 0: none is promised
-	// queued says that a sweep, or the submission, has put it in line; until then a claim finds it by its time.
+	first pool  // its pool when it was submitted
+	moved *pool // its pool at the last check; nil: first
+	rank  int   // among the tasks of its company, pool and urgency; 0: no order is promised
+	// queued: the submission or a sweep has queued the task. Until then a claim finds it by the time at which it is due.
 	queued              bool
-	retryAged, prioAged bool // a sweep has moved it because it waited too long
+	retryAged, prioAged bool // a sweep has moved the task because it waited too long
 }
 
 // event is an entry of a timeline.
@@ -162,10 +162,10 @@ func (t *task) segments() int { return segment.Count(segment.Signed(t.sign, t.co
 
 func (t *task) happened(e event) { t.timeline = append(t.timeline, e) }
 
-// Where tasks wait.
+// The pools in which tasks wait.
 
-// poolOf is the pool of a company's messages of a type to a country, as routes are now: that of the country, else that of
-// any country, else the shared one.
+// poolOf returns the pool of a company's messages of a type to a country by today's routes: that of the country, else that of any
+// country, else the shared pool.
 func (w *world) poolOf(c *company, kind, country string) pool {
 	for _, p := range []pool{{c, kind, country}, {c, kind, ""}} {
 		if w.isRouted(p) {
@@ -175,12 +175,12 @@ func (w *world) poolOf(c *company, kind, country string) pool {
 	return pool{}
 }
 
-// pool is where a task waits.
+// pool returns the pool in which a task waits.
 func (w *world) pool(t *task) pool {
 	return w.poolOf(t.company, t.kind, t.to.country)
 }
 
-// routesOf gives the routes of a pool that are on.
+// routesOf returns the routes of a pool that are on.
 func (w *world) routesOf(p pool) []*route {
 	var routes []*route
 	for _, r := range w.routes {
@@ -191,10 +191,10 @@ func (w *world) routesOf(p pool) []*route {
 	return routes
 }
 
-// isRouted tells whether routes say who sends what waits in a pool.
+// isRouted reports whether a pool has routes.
 func (w *world) isRouted(p pool) bool { return len(w.routesOf(p)) > 0 }
 
-// mayServe tells whether a sender may ever take from a pool: one of its routes names it, or it is shared and no route does.
+// mayServe reports whether a sender may ever claim from a pool: a route of the pool names it, or it is shared and the pool has no routes.
 func (w *world) mayServe(s *sender, p pool) bool {
 	if !w.isRouted(p) {
 		return s.shared
@@ -202,7 +202,7 @@ func (w *world) mayServe(s *sender, p pool) bool {
 	return w.routeOf(s, p) != nil
 }
 
-// sortOf is the rank of a sender among those that may serve a pool: only the largest is served, while anybody of it is available.
+// sortOf returns the sort of a sender in a pool: while a sender of the largest sort is available, others are not served.
 func (w *world) sortOf(s *sender, p pool) float64 {
 	if r := w.routeOf(s, p); r != nil {
 		return r.sort
@@ -219,7 +219,7 @@ func (w *world) routeOf(s *sender, p pool) *route {
 	return nil
 }
 
-// activeTemplate is the first active template that a company may use.
+// activeTemplate returns the first active template that a company may use.
 func (w *world) activeTemplate(c *company) *template {
 	for _, t := range w.templates {
 		if t.active && (len(t.companies) == 0 || slices.Contains(t.companies, c)) {
@@ -229,7 +229,7 @@ func (w *world) activeTemplate(c *company) *template {
 	return nil
 }
 
-// named is the task that a user gave a name to: a colleague's task of the name is another.
+// named returns the task of a user with a dedup key. Another user's task with this key is another task.
 func (w *world) named(by *user, dedupKey string) *task {
 	for _, t := range w.tasks {
 		if dedupKey != "" && t.by == by && t.dedupKey == dedupKey {
@@ -257,7 +257,7 @@ func (w *world) sender(no string) *sender {
 	return nil
 }
 
-// defaultFor is the default content of a number for a company.
+// defaultFor returns the default content of a number for a company.
 func (w *world) defaultFor(c *company, to number) *defaultContent {
 	for _, d := range w.defaults {
 		if d.to.e164 == to.e164 && d.company == c {
@@ -267,15 +267,15 @@ func (w *world) defaultFor(c *company, to number) *defaultContent {
 	return nil
 }
 
-// waits tells whether a task could be claimed now by somebody.
+// waits reports whether some sender could claim a task now.
 func (w *world) waits(t *task) bool {
 	return t.status == pending && !t.due.After(w.now) && !w.isOver(t)
 }
 
-// isOver tells whether a task's time is over: nobody is given it any more.
+// isOver reports whether a task has expired: no sender gets it any more.
 func (w *world) isOver(t *task) bool { return t.expires != nil && !t.expires.After(w.now) }
 
-// ranOut tells whether the lease of a task has run out.
+// ranOut reports whether the lease of a task has run out.
 func (w *world) ranOut(t *task) bool { return t.status == processing && !t.until.After(w.now) }
 
 // Senders.
@@ -290,7 +290,7 @@ type sender struct {
 	zone       *time.Location
 	lease      time.Duration
 	sign       string
-	size       int // characters that its provider counts as one segment; 0: as the standard says
+	size       int // characters that its provider counts as one segment; 0: the standard's
 	balance    *int
 	lowWarning *int
 	lowSwitch  *int
@@ -298,7 +298,7 @@ type sender struct {
 	used      map[string]int // segments, by window
 	took      int            // tasks of the last claim that was counted
 	tookAt    time.Time
-	next      time.Time // ready again
+	next      time.Time // the sender is ready again at this time
 	polled    time.Time // last claim
 	routedAt  time.Time // last claim while it was on and a route named it
 	heard     time.Time // last claim or settling report
@@ -317,13 +317,13 @@ type ledgerEntry struct {
 
 var units = [4]string{"minute", "hour", "day", "month"}
 
-// windows names the minute, hour, day and month of a time, each as a clock and a calendar on a wall show it.
+// windows names the minute, hour, day and month of a time by the clock and calendar of a zone.
 func windows(at time.Time, zone *time.Location) [4]string {
 	local := at.In(zone)
 	return [4]string{local.Format("2006-01-02 15:04 -07:00"), local.Format("2006-01-02 15 -07:00"), local.Format("2006-01-02"), local.Format("2006-01")}
 }
 
-// isPaced tells whether anything is counted for a sender.
+// isPaced reports whether a sender has an interval, a limit or a balance.
 func (s *sender) isPaced() bool {
 	return s.interval > 0 || s.balance != nil || slices.ContainsFunc(s.limits[:], func(l *int) bool { return l != nil })
 }
@@ -335,13 +335,13 @@ func (s *sender) usedNow(at time.Time) (used [4]int) {
 	return used
 }
 
-// isAvailable: it would be served, now or when it has rested, unless it is silent.
-func (s *sender) isAvailable(at time.Time) bool { return s.isOn() && s.hasQuota(at) && s.hasFunds() }
-func (s *sender) isOn() bool                    { return s.status == "on" }
-func (s *sender) isRested(at time.Time) bool    { return !at.Before(s.next) }
-func (s *sender) hasFunds() bool                { return s.balance == nil || *s.balance > valueOf(s.lowSwitch) }
+// isAvailable reports whether a sender would be served, now or after its interval, unless it is silent.
+func (s *sender) isAvailable(at time.Time) bool    { return s.isOn() && s.hasQuota(at) && s.hasFunds() }
+func (s *sender) isOn() bool                       { return s.status == "on" }
+func (s *sender) isPastInterval(at time.Time) bool { return !at.Before(s.next) }
+func (s *sender) hasFunds() bool                   { return s.balance == nil || *s.balance > valueOf(s.lowSwitch) }
 func (s *sender) isReady(at time.Time) bool {
-	return s.isOn() && s.isRested(at) && s.hasQuota(at) && s.hasFunds()
+	return s.isOn() && s.isPastInterval(at) && s.hasQuota(at) && s.hasFunds()
 }
 func (s *sender) hasQuota(at time.Time) bool {
 	used := s.usedNow(at)
@@ -353,7 +353,7 @@ func (s *sender) hasQuota(at time.Time) bool {
 	return true
 }
 
-// budget is how many segments a sender may still take.
+// budget returns how many segments a sender may still use.
 func (s *sender) budget(at time.Time) int {
 	left := math.MaxInt
 	used := s.usedNow(at)
@@ -368,7 +368,7 @@ func (s *sender) budget(at time.Time) int {
 	return left
 }
 
-// most is how many tasks one claim of a sender may give: no more than it can send before the lease runs out.
+// most returns how many tasks one claim of a sender may get: no more than the sender can send before the lease runs out.
 func (s *sender) most(at time.Time, limit int) int {
 	switch {
 	case !s.isReady(at):
@@ -380,7 +380,7 @@ func (s *sender) most(at time.Time, limit int) int {
 	}
 }
 
-// cost is how many segments an attempt of a task by a sender takes.
+// cost returns how many segments an attempt of a task by a sender uses.
 func (s *sender) cost(t *task) int {
 	text := s.text(t)
 	if s.size > 0 {
@@ -389,8 +389,8 @@ func (s *sender) cost(t *task) int {
 	return segment.Count(text)
 }
 
-// costAtMost is what others suppose a task costs a sender that counts by a size of its own or adds its signature: they do not
-// count the text anew for each of their primaries.
+// costAtMost returns the segments that rivals assume for a task of a sender with its own segment size or signature. The service does not
+// count a text again for each primary.
 func (s *sender) costAtMost(t *task) int {
 	segments := t.segments()
 	if s.sign != "" {
@@ -402,7 +402,7 @@ func (s *sender) costAtMost(t *task) int {
 	return segments
 }
 
-// text is what a sender sends: with the message's own signature, or else with the sender's.
+// text returns the text that a sender sends: with the message's own signature, else with the sender's.
 func (s *sender) text(t *task) string {
 	sign := t.sign
 	if sign == "" {
@@ -411,7 +411,7 @@ func (s *sender) text(t *task) string {
 	return segment.Signed(sign, t.content)
 }
 
-// retime is what a changed interval means: it counts from the last claim.
+// retime applies a changed interval, which counts from the last claim.
 func (s *sender) retime(interval time.Duration) {
 	s.interval = interval
 	if !s.tookAt.IsZero() {
@@ -419,7 +419,7 @@ func (s *sender) retime(interval time.Duration) {
 	}
 }
 
-// change books a change of the balance.
+// change applies a change of the balance, and adds it to the ledger.
 func (s *sender) change(by int, lease int64) {
 	before := valueOf(s.balance)
 	after := before + by
@@ -434,7 +434,7 @@ func valueOf(p *int) int {
 	return *p
 }
 
-// What happens to tasks.
+// Changes of tasks.
 
 // give leases a task to a sender.
 func (w *world) give(t *task, s *sender, lease int64) {
@@ -443,7 +443,7 @@ func (w *world) give(t *task, s *sender, lease int64) {
 	t.happened(event{Event: "claimed", AppID: s.no, Attempt: t.retries + 1, LeaseID: lease, At: w.now})
 }
 
-// report is what a sender says of a task; lease 0 is none named.
+// report is a report of a sender on a task. Without a lease, lease is 0.
 type report struct {
 	app         string
 	lease       int64
@@ -452,7 +452,7 @@ type report struct {
 	after       *time.Duration
 }
 
-// effectOf tells what a report means.
+// effectOf returns the effect of a report.
 func (w *world) effectOf(t *task, r report) string {
 	names := r.lease == 0 || r.lease == t.lease
 	holds := t.status == processing && t.holder == r.app && names && (r.ok || !w.ranOut(t))
@@ -477,7 +477,7 @@ func (w *world) effectOf(t *task, r report) string {
 	}
 }
 
-// report ends a lease, or changes nothing.
+// report applies a report, which ends a lease or changes nothing.
 func (w *world) report(t *task, r report) (effect string) {
 	effect = w.effectOf(t, r)
 	e := event{Event: "reported", AppID: r.app, Effect: effect, LeaseID: r.lease, Status: failed, At: w.now}
@@ -518,14 +518,14 @@ func (w *world) report(t *task, r report) (effect string) {
 
 // again lets a task wait for another attempt.
 func (w *world) again(t *task, failedBy string, due time.Time) {
-	if t.prioAged && t.priority > 0 { // it waits anew in its own priority, behind what its company has there
-		t.place = 0
+	if t.prioAged && t.priority > 0 { // the task waits in its own priority again, behind the other tasks of its company
+		t.rank = 0
 	}
 	t.status, t.retries, t.due, t.failedBy, t.holder = pending, t.retries+1, due, failedBy, ""
 	t.queued, t.retryAged, t.prioAged = false, false, false
 }
 
-// recover takes back what ran out, and tells how much that was.
+// recover takes back the leases that ran out, and returns their number.
 func (w *world) recover() (n int) {
 	for _, t := range w.tasks {
 		if !w.ranOut(t) {
@@ -546,7 +546,7 @@ func (w *world) recover() (n int) {
 	return n
 }
 
-// expire ends what nobody was given in time.
+// expire fails the waiting tasks that have expired, and returns their number.
 func (w *world) expire() (n int) {
 	for _, t := range w.tasks {
 		if t.status == pending && w.isOver(t) {
@@ -559,7 +559,7 @@ func (w *world) expire() (n int) {
 	return n
 }
 
-// queue puts in line what has come due.
+// queue queues the tasks that have come due.
 func (w *world) queue() {
 	for _, t := range w.tasks {
 		if t.status == pending && !t.due.After(w.now) {
@@ -568,10 +568,10 @@ func (w *world) queue() {
 	}
 }
 
-// age lets what is in line for too long go first: a retry at its place among the new ones, any other behind what its company has
-// among the most urgent.
+// age lets tasks that are queued for too long go first: a retry goes like a new task of its rank, any other task behind the tasks of its
+// company among the most urgent.
 func (w *world) age() {
-	w.places++
+	w.ranks++
 	for _, t := range w.tasks {
 		if t.status != pending || !t.queued {
 			continue
@@ -579,19 +579,20 @@ func (w *world) age() {
 		t.retryAged = t.retryAged || w.isAgedRetry(t)
 		if w.isAgedPriority(t) && !t.prioAged {
 			t.prioAged = true
-			if t.place > 0 && t.priority > 0 {
-				t.place = w.places
+			if t.rank > 0 && t.priority > 0 {
+				t.rank = w.ranks
 			}
 		}
 	}
 }
 
-// follow lets the tasks that wait follow the routes; there they are of no promised place, and in line when a sweep has queued them.
+// follow moves waiting tasks to the pools of today's routes. In a new pool no order is promised for them, and a sweep has
+// to queue them again.
 func (w *world) follow() {
 	for _, t := range w.tasks {
 		p := w.pool(t)
 		if p != t.first {
-			t.place = 0
+			t.rank = 0
 		}
 		if was := orElse(t.moved, t.first); p != was {
 			t.moved, t.queued = &p, false
@@ -645,7 +646,7 @@ func (w *world) counts() (c counts) {
 	return c
 }
 
-// render puts parameters into a template; ok is false where one is missing.
+// render puts parameters into a template; ok is false if one is missing.
 func (t *template) render(params map[string]string) (text string, ok bool) {
 	text = t.text
 	for _, name := range []string{"code", "name"} {
