@@ -47,12 +47,12 @@ func TestMetrics(t *testing.T) {
 		`lksms_pool_connections{state="max"} `,
 	} {
 		if !strings.Contains(a.Raw, want) {
-			t.Errorf("no %s", want)
+			t.Errorf("/metrics has no %s", want)
 		}
 	}
 }
 
-func TestStopFinishesWhatIsInFlight(t *testing.T) {
+func TestAServerThatStopsFinishesItsRequests(t *testing.T) {
 	b := apptest.New(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -60,7 +60,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 	}
 	stop, served := apptest.ServeUntil(t, b.App, listener)
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "欢迎"})
-	// A request that waits in the database while the server is told to stop.
+	// While this request waits in the database, the server stops.
 	tx, err := b.DB.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -86,14 +86,14 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 		answered <- res.StatusCode
 	}()
 	b.AwaitLockWait()
-	// One that a client opened in advance must not hold up the stop.
+	// A connection that a client has opened without a request must not delay the stop.
 	silent, err := net.Dial("tcp", listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer silent.Close()
 	stop()
-	apptest.Eventually(t, "it accepts no more", func() bool {
+	apptest.Eventually(t, "the server accepts no more connections", func() bool {
 		conn, err := net.Dial("tcp", listener.Addr().String())
 		if err == nil {
 			conn.Close()
@@ -104,7 +104,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 		t.Fatal(err)
 	}
 	if status := <-answered; status != 200 {
-		t.Errorf("the request in flight got %d", status)
+		t.Errorf("the waiting request got %d", status)
 	}
 	if err := <-served; err != nil {
 		t.Errorf("stop: %v", err)

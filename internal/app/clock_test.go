@@ -8,14 +8,14 @@ import (
 	"sync"
 	"testing"
 	"time"
-	_ "time/tzdata" // the calendar that PostgreSQL's is held against
+	_ "time/tzdata" // the calendar to compare with PostgreSQL's
 
 	"github.com/jackc/pgx/v5"
 
 	"lksms/internal/apptest"
 )
 
-// stopAt lets the database's clock stand at a time.
+// stopAt stops the clock of the database at a time.
 func stopAt(b *apptest.Bundle, at time.Time) {
 	b.T.Helper()
 	b.Exec("UPDATE clock.hand SET stopped = $1", at)
@@ -23,14 +23,14 @@ func stopAt(b *apptest.Bundle, at time.Time) {
 
 var units = []string{"minute", "hour", "day", "month"}
 
-// windows names the minute, hour, day and month of a time, each as a clock and a calendar on a wall show it. An hour that a
-// change of the clock repeats is another hour; the day that has it twice is one day.
+// windows names the minute, hour, day and month of a time by the clock and calendar of a zone. If a change of the clock repeats an hour,
+// this is another hour of the same day.
 func windows(at time.Time, zone *time.Location) [4]string {
 	local := at.In(zone)
 	return [4]string{local.Format("2006-01-02 15:04 -07:00"), local.Format("2006-01-02 15 -07:00"), local.Format("2006-01-02"), local.Format("2006-01")}
 }
 
-// edges are the times at which windows are of uncommon length: the changes of a zone's clock, and the turns of a month and a year.
+// edges returns the times at which windows have an unusual length: the changes of a zone's clock, and the ends of a month and a year.
 func edges(t *testing.T, name string) (zone *time.Location, at []time.Time) {
 	t.Helper()
 	zone, err := time.LoadLocation(name)
@@ -47,13 +47,13 @@ func edges(t *testing.T, name string) (zone *time.Location, at []time.Time) {
 	return zone, append(at, time.Date(2018, 2, 28, 23, 59, 59, 0, zone), time.Date(2019, 1, 1, 0, 0, 0, 0, zone))
 }
 
-// Summer time that begins or ends at midnight, by half an hour, or on the first of a month; and offsets of all kinds.
+// zones has zones with summer time that begins or ends at midnight, by half an hour, or on the first of a month, and with many offsets.
 var zones = []string{"Asia/Shanghai", "Europe/Berlin", "America/New_York", "America/Havana", "America/Sao_Paulo", "Asia/Beirut",
 	"Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia", "America/St_Johns"}
 
-// A sender is given exactly what its interval, its limits and its lease leave, at whatever time it asks, and is shown so: as a
-// calendar that is not PostgreSQL's says.
-func TestS4_2_IntervalsAndLimitsHoldWheneverASenderAsks(t *testing.T) {
+// Whenever a sender claims, it gets exactly the tasks that its interval, limits and lease leave, and is shown accordingly. The test
+// computes the windows with a calendar that is not PostgreSQL's.
+func TestS4_2_IntervalsAndLimitsHoldWheneverASenderClaims(t *testing.T) {
 	b := apptest.NewWithClock(t)
 	b.SubmitMany("x", 20_000, nil)
 	random := rand.New(rand.NewPCG(4, 2))
@@ -90,11 +90,11 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderAsks(t *testing.T) {
 				shown := b.GetSender(no)
 				for u, got := range []int64{shown.Used.Minute, shown.Used.Hour, shown.Used.Day, shown.Used.Month} {
 					if want := used[units[u]+open[u]]; int(got) != want {
-						t.Fatalf("%s at %s: %d of its %s are used, it says %d", name, now.In(zone), want, units[u], got)
+						t.Fatalf("%s at %s: used %d of its limit by %s, shown are %d", name, now.In(zone), want, units[u], got)
 					}
 				}
 				if shown.IsReady != (ready && left > 0) {
-					t.Fatalf("%s at %s: rested %v, %d left, it says ready %v", name, now.In(zone), ready, left, shown.IsReady)
+					t.Fatalf("%s at %s: interval over %v, %d left, shown as ready: %v", name, now.In(zone), ready, left, shown.IsReady)
 				}
 				ask := 1 + random.IntN(20)
 				want := min(ask, left)
@@ -106,7 +106,7 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderAsks(t *testing.T) {
 				}
 				got := len(b.Take(no, ask))
 				if got != want {
-					t.Fatalf("%s at %s: asked for %d with limits %v, interval %s, lease %s, used %v: given %d, want %d",
+					t.Fatalf("%s at %s: claimed %d with limits %v, interval %s, lease %s, used %v: got %d, want %d",
 						name, now.In(zone), ask, limits, interval, lease, used, got, want)
 				}
 				if got > 0 && paced {
@@ -129,13 +129,13 @@ func TestS4_2_IntervalsAndLimitsHoldWheneverASenderAsks(t *testing.T) {
 	}
 	for _, unit := range units {
 		if usedUp[unit] < 20 {
-			t.Errorf("the limit by %s was reached only %d times: this says little", unit, usedUp[unit])
+			t.Errorf("the limit by %s was reached only %d times: the test shows little", unit, usedUp[unit])
 		}
 	}
 	t.Logf("%d tasks, limits reached: %v", granted, usedUp)
 }
 
-// later is a time after now: the edge, the begin or the end of a window, the end of a rest, a short or a long while.
+// later draws a time after now: an edge, the begin or end of a window, the end of the interval, or a short or long time.
 func later(random *rand.Rand, now time.Time, zone *time.Location, rested, edge time.Time) time.Time {
 	local := now.In(zone)
 	next := []time.Time{
@@ -155,19 +155,19 @@ func later(random *rand.Rand, now time.Time, zone *time.Location, rested, edge t
 	return now.Add(time.Duration(random.Int64N(int64(whiles[random.IntN(len(whiles))]) + 2))).Truncate(time.Microsecond)
 }
 
-// However many ask at once while the clock goes on, with messages of one segment and of two: no window has more than its
-// limit, no claim comes before the interval of each task of the one before is over, and limits are used up.
-func TestS4_3_NoWindowIsOverdrawnByManyWhoAskAtOnce(t *testing.T) {
+// Many senders claim at once while the clock goes on, and the messages have one or two segments. No window exceeds its limit, no claim
+// comes before the intervals of all tasks of the claim before it are over, and the limits are used up.
+func TestS4_3_ConcurrentClaimsOverdrawNoWindow(t *testing.T) {
 	b := apptest.NewWithClock(t)
 	limits := map[string]int{"minute": 12, "hour": 30, "day": 75, "month": 160}
 	const interval = 400 * time.Millisecond
-	places := map[string]*time.Location{}
+	zoneOf := map[string]*time.Location{}
 	var senders []string
 	for _, name := range zones {
 		no := strings.ReplaceAll(name, "/", "-")
 		b.AddSender(map[string]any{"sender_no": no, "time_zone": name, "interval_ms": interval.Milliseconds(), "limits": map[string]any{
 			"per_minute": limits["minute"], "per_hour": limits["hour"], "per_day": limits["day"], "per_month": limits["month"]}})
-		places[no], _ = edges(t, name)
+		zoneOf[no], _ = edges(t, name)
 		senders = append(senders, no)
 	}
 	for range 6 {
@@ -175,7 +175,7 @@ func TestS4_3_NoWindowIsOverdrawnByManyWhoAskAtOnce(t *testing.T) {
 		b.SubmitMany(strings.Repeat("长", 100), 300, nil)
 	}
 
-	// From the end of a month into the next, over the ends of summer time in Havana, Sao Paulo, New York and St. John's.
+	// The time goes from the end of a month into the next, over the ends of summer time in Havana, Sao Paulo, New York and St. John's.
 	now, end := time.Date(2018, 10, 30, 22, 0, 0, 0, time.UTC), time.Date(2018, 11, 5, 12, 0, 0, 0, time.UTC)
 	stopAt(b, now)
 	var clock sync.Mutex
@@ -213,12 +213,12 @@ func TestS4_3_NoWindowIsOverdrawnByManyWhoAskAtOnce(t *testing.T) {
 	}
 	used := map[string]int{}
 	for i, c := range claims {
-		for u, window := range windows(c.at, places[c.sender]) {
+		for u, window := range windows(c.at, zoneOf[c.sender]) {
 			used[units[u]+" "+window+" of "+c.sender] += c.segments
 		}
 		if i > 0 && claims[i-1].sender == c.sender {
 			if rested := claims[i-1].at.Add(time.Duration(claims[i-1].tasks) * interval); c.at.Before(rested) {
-				t.Errorf("%s took something at %s, it had rest until %s", c.sender, c.at, rested)
+				t.Errorf("%s claimed at %s, but its interval lasts until %s", c.sender, c.at, rested)
 			}
 		}
 	}
@@ -228,20 +228,20 @@ func TestS4_3_NoWindowIsOverdrawnByManyWhoAskAtOnce(t *testing.T) {
 		if n > limits[unit] {
 			t.Errorf("%d segments in the %s: the limit is %d", n, window, limits[unit])
 		}
-		if n >= limits[unit]-1 { // one may be left where the next message had two
+		if n >= limits[unit]-1 { // one segment may be left if the next message has two
 			usedUp[unit]++
 		}
 	}
 	for _, unit := range units {
 		if usedUp[unit] < 3 {
-			t.Errorf("the limit by %s was reached only %d times: this says little", unit, usedUp[unit])
+			t.Errorf("the limit by %s was reached only %d times: the test shows little", unit, usedUp[unit])
 		}
 	}
 	t.Logf("%d claims, limits reached: %v", len(claims), usedUp)
 }
 
-// What was sent on a day is of that day in whichever time zone the sender is said to be.
-func TestAnotherTimeZoneGivesNoLimitAnew(t *testing.T) {
+// A change of a sender's time zone does not reset the use of its limits.
+func TestAnotherTimeZoneResetsNoLimit(t *testing.T) {
 	b := apptest.NewWithClock(t)
 	b.SubmitMany("x", 100, nil)
 	b.AddSender(map[string]any{"sender_no": "moved", "time_zone": "Asia/Shanghai", "limits": map[string]any{"per_day": 10, "per_month": 25}})
@@ -253,7 +253,7 @@ func TestAnotherTimeZoneGivesNoLimitAnew(t *testing.T) {
 		}
 		stopAt(b, clock)
 		if got := len(b.Take("moved", 20)); got != want {
-			t.Errorf("at %s it took %d, want %d", at, got, want)
+			t.Errorf("at %s: claimed %d, want %d", at, got, want)
 		}
 	}
 	move := func(zone string) {
@@ -266,13 +266,13 @@ func TestAnotherTimeZoneGivesNoLimitAnew(t *testing.T) {
 		took("2022-06-15T12:01:00Z", 0)
 	}
 	took("2022-06-16T00:00:00Z", 10)
-	move("America/Los_Angeles") // where it is the fifteenth still, and the month has had twenty
+	move("America/Los_Angeles") // there it is still the fifteenth, and 20 of the month's 25 are used
 	took("2022-06-16T00:01:00Z", 0)
 	took("2022-06-16T07:00:00Z", 5)
 }
 
-// A claim that waits for a lock leases from when it has its tasks: into another day, if it comes to that.
-func TestS4_3_AClaimThatWaitedIsOfWhenItWasServed(t *testing.T) {
+// The leases of a claim that waited for a lock begin when the claim gets its tasks, even if that is on another day.
+func TestS4_3_TheLeasesOfAClaimThatWaitedBeginAfterTheWait(t *testing.T) {
 	b := apptest.NewWithClock(t)
 	at := time.Date(2022, 6, 15, 23, 59, 50, 0, time.UTC)
 	stopAt(b, at)
@@ -283,11 +283,11 @@ func TestS4_3_AClaimThatWaitedIsOfWhenItWasServed(t *testing.T) {
 	took := func(want int) {
 		t.Helper()
 		if got := len(b.Take("slow", 20)); got != want {
-			t.Errorf("it took %d, want %d", got, want)
+			t.Errorf("claimed %d, want %d", got, want)
 		}
 	}
 	if got := len(b.Take("slow", 4)); got != 4 {
-		t.Fatalf("it took %d, want 4", got)
+		t.Fatalf("claimed %d, want 4", got)
 	}
 
 	stopAt(b, at.Add(9*time.Second))
@@ -310,10 +310,10 @@ func TestS4_3_AClaimThatWaitedIsOfWhenItWasServed(t *testing.T) {
 	claim.Wait()
 
 	if n := b.Count("SELECT count(*) FROM send_logs l JOIN tasks t USING (task_id, lease_until) WHERE l.created_at = $1 AND t.updated_at = $1 AND l.lease_until = $1::timestamptz + interval '60 s'", served); n != 6 {
-		t.Errorf("%d of 6 leases begin when they were given", n)
+		t.Errorf("%d of 6 leases begin after the wait", n)
 	}
 	if used := b.GetSender("slow").Used; used.Day != 6 || used.Month != 10 {
-		t.Errorf("it used %d that day and %d that month, want 6 and 10", used.Day, used.Month)
+		t.Errorf("used %d in the new day and %d in the month, want 6 and 10", used.Day, used.Month)
 	}
 	stopAt(b, served.Add(6*time.Second-time.Microsecond))
 	took(0)

@@ -23,7 +23,7 @@ func TestSlowCallersDoNotHoldTheConnections(t *testing.T) {
 	began := time.Now()
 	status, err := apptest.ReadStatus(apptest.DialSlowly(t, address, "POST /api/v1/sms/send-batch HTTP/1.1\r\n"), 4*time.Second)
 	if status != 401 {
-		t.Fatalf("a stranger: %d %v after %s", status, err, time.Since(began))
+		t.Fatalf("a caller without credentials: %d %v after %s", status, err, time.Since(began))
 	}
 	r, _ := http.NewRequest(http.MethodPost, "/", nil)
 	r.SetBasicAuth(apptest.Username, apptest.Password)
@@ -76,7 +76,7 @@ func TestAnIdleConnectionMakesRoomForANewOne(t *testing.T) {
 	var conns []net.Conn
 	for range 5 {
 		var conn net.Conn
-		apptest.Eventually(t, "a connection is served", func() bool { // which of them are idle the server knows a moment after the answer
+		apptest.Eventually(t, "a connection is served", func() bool { // only a moment after its answer a connection counts as idle
 			if conn, err = net.Dial("tcp", listener.Addr().String()); err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func TestAnIdleConnectionMakesRoomForANewOne(t *testing.T) {
 		conns = append(conns, conn)
 	}
 	if got, err := ask(conns[4]); got != 404 {
-		t.Errorf("the last: %d %v", got, err)
+		t.Errorf("the last connection: %d %v", got, err)
 	}
 	open := 0
 	for _, conn := range conns {

@@ -15,14 +15,14 @@ import (
 	"lksms/internal/apptest"
 )
 
-// Bounds on what a request may cost, beside a multiple of its length: a message of ten letters needs an answer and a row, too.
+// Bounds of the cost of a request, besides a multiple of its length: even a message of ten letters needs an answer and a row.
 const (
 	answerTimes, answerBase = 4, 64 << 10 // bytes of the answer
 	storedTimes, storedBase = 12, 2 << 20 // bytes in the database, with its indexes; a table grows by pages
-	answerPerItem           = 600         // bytes, of a batch
+	answerPerItem           = 600         // bytes of the answer, for each item of a batch
 )
 
-// known are the values of fields that name something, or must be of a form that the schema does not tell.
+// known returns values of fields that refer to something, or must have a form that the schema does not require.
 func known() map[string]any {
 	soon := time.Now().Add(24 * time.Hour).UTC().Format(time.RFC3339)
 	return map[string]any{
@@ -34,7 +34,7 @@ func known() map[string]any {
 	}
 }
 
-// largest is the largest value that a schema allows, or as large as a body may hold of it.
+// largest returns the largest value that a schema allows. Without bounds in the schema, it returns a large value.
 func largest(schema *openapi3.Schema, depth int) any {
 	switch {
 	case len(schema.AllOf) > 0:
@@ -83,13 +83,13 @@ func largest(schema *openapi3.Schema, depth int) any {
 			object[name] = largest(property.Value, depth+1)
 		}
 	}
-	if len(schema.Properties) == 0 && depth > 0 { // anything: as much as is taken
+	if len(schema.Properties) == 0 && depth > 0 { // an object with any members
 		object["k"] = strings.Repeat("值", 5000)
 	}
 	return object
 }
 
-// different makes texts of a list differ, which must often be.
+// different makes the texts of a list different, because many lists need that.
 func different(value any, i int) any {
 	if text, ok := value.(string); ok && len(text) > 12 && !strings.Contains(text, "€") && strings.Trim(text, text[:1]) == "" {
 		number := []byte("000000")
@@ -101,7 +101,7 @@ func different(value any, i int) any {
 	return value
 }
 
-// longest is a text as long as the schema allows that it takes.
+// longest returns the text that takes the most bytes of those that the schema allows.
 func longest(schema *openapi3.Schema) string {
 	most := uint64(2000)
 	if schema.MaxLength != nil {
@@ -123,7 +123,7 @@ func longest(schema *openapi3.Schema) string {
 	return "x"
 }
 
-// fitting is a body of at most most bytes: lists lose items until it fits.
+// fitting encodes a body of at most most bytes: the longest lists are halved until it fits.
 func fitting(value any, most int) []byte {
 	for {
 		body, err := json.Marshal(value)
@@ -136,21 +136,21 @@ func fitting(value any, most int) []byte {
 	}
 }
 
-// halve halves the longest list, and tells whether there was one.
+// halve halves the longest list, and reports whether there was one.
 func halve(value any) bool {
 	var longest []any
 	var set func([]any)
-	var look func(value any)
-	look = func(value any) {
+	var visit func(value any)
+	visit = func(value any) {
 		object, _ := value.(map[string]any)
 		for name, member := range object {
 			if list, ok := member.([]any); ok && len(list) > len(longest) && len(list) > 1 {
 				longest, set = list, func(shorter []any) { object[name] = shorter }
 			}
-			look(member)
+			visit(member)
 		}
 	}
-	look(value)
+	visit(value)
 	if set == nil {
 		return false
 	}
@@ -158,8 +158,8 @@ func halve(value any) bool {
 	return true
 }
 
-// An answer, and what is stored, is at most a small multiple of the largest request that the contract allows, for every operation.
-func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfIt(t *testing.T) {
+// For every operation, the answer and the stored rows are at most a small multiple of the largest request that the contract allows.
+func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfItsSize(t *testing.T) {
 	b := apptest.New(t)
 	spec, err := api.GetSpec()
 	if err != nil {
@@ -206,22 +206,22 @@ func TestTheLargestBodyOfEveryOperationCostsASmallMultipleOfIt(t *testing.T) {
 			accepted++
 		}
 		if limit := answerBase + answerTimes*len(body) + answerPerItem*items; w.Body.Len() > limit {
-			t.Errorf("%s: %d with an answer of %d bytes to %d", id, w.Code, w.Body.Len(), len(body))
+			t.Errorf("%s: %d with an answer of %d bytes to a body of %d", id, w.Code, w.Body.Len(), len(body))
 		}
 		if stored > storedBase+storedTimes*len(body) {
-			t.Errorf("%s: %d stores %d bytes for %d", id, w.Code, stored, len(body))
+			t.Errorf("%s: %d stores %d bytes for a body of %d", id, w.Code, stored, len(body))
 		}
 		if w.Code >= 500 {
 			t.Errorf("%s: %d %.300s", id, w.Code, w.Body)
 		}
 		t.Logf("%-30s %d: %7d bytes, answer %7d, stored %8d %.120s", id, w.Code, len(body), w.Body.Len(), stored, w.Body)
 	}
-	if accepted < 20 { // what is refused costs little
-		t.Errorf("only %d of them were accepted", accepted)
+	if accepted < 20 { // a refused request costs little
+		t.Errorf("only %d requests were accepted", accepted)
 	}
 }
 
-// patternOf is the path of the contract that an address is for.
+// patternOf returns the path of the contract for a URL path.
 func patternOf(spec *openapi3.T, method, address string) string {
 	address, _, _ = strings.Cut(address, "?")
 	best := ""

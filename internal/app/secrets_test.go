@@ -6,7 +6,7 @@ import (
 	"lksms/internal/config"
 )
 
-func TestAKeyForSecretsIsKeptBesideAPrivateDatabase(t *testing.T) {
+func TestTheSecretsKeyIsStoredBesideAPrivateDatabase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first, err := config.SecretBox(config.Outbound{}, config.Database{DataDir: dir})
@@ -25,6 +25,6 @@ func TestAKeyForSecretsIsKeptBesideAPrivateDatabase(t *testing.T) {
 		t.Errorf("opened %q, %v", got, err)
 	}
 	if _, err := again.Open(sealed, "there"); err == nil {
-		t.Error("it can be opened elsewhere")
+		t.Error("a secret can be opened under another name")
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"lksms/internal/apptest"
 )
 
-// What one server acknowledged is usable on all others at once, and what they keep of it in memory tells nobody otherwise.
+// A change that one server has acknowledged can be used on all other servers at once, in spite of their caches.
 
-// beside is b at a second server on the same database, both of which have read the directory just now.
+// beside returns a bundle of a second server on the same database. Both servers have just read the directory.
 func beside(b *apptest.Bundle) *apptest.Bundle {
 	b.T.Helper()
 	second := apptest.Another(b)
@@ -51,7 +51,7 @@ func TestAChannelIsUsableOnEveryServerAtOnce(t *testing.T) {
 	other.Expect(200, "", "POST", "/api/v1/notifications/events",
 		map[string]any{"event": "task_finished", "task_id": 1, "channels": []string{"voice"}, "user_ids": []string{"u"}})
 	if got := other.Claim("caller", 1); len(got) != 1 {
-		t.Errorf("its sender is given %v", got)
+		t.Errorf("the sender of the channel got %v", got)
 	}
 }
 
@@ -72,8 +72,8 @@ func TestACountryIsUsableOnEveryServerAtOnce(t *testing.T) {
 	send(200, "")
 }
 
-// What another server changed is not only usable: what was so before is not used any more.
-func TestAMessageIsPlacedAsTheDirectoryIsNow(t *testing.T) {
+// After a change on another server, the old state is not used any more.
+func TestAMessageFollowsTodaysDirectoryOnEveryServer(t *testing.T) {
 	b := apptest.New(t)
 	send := func(at *apptest.Bundle, status int, reason, to string) api.Submitted {
 		t.Helper()
@@ -90,7 +90,7 @@ func TestAMessageIsPlacedAsTheDirectoryIsNow(t *testing.T) {
 	b.Expect(200, "", "POST", "/api/v1/admin/routes", map[string]any{"company_no": "default", "message_type": "notification", "country_no": "SG", "sender_no": "sgp"})
 	id := send(other, 200, "", "+6581234567").TaskID
 	if got := b.Claim("sgp", 10); len(got) != 1 || got[0].TaskID != id {
-		t.Errorf("the sender of the country is given %v", got)
+		t.Errorf("the sender of the country got %v", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/countries/SG", map[string]any{"signature_required": true})
 	send(other, 422, "request.invalid", "+6581234567")
@@ -125,8 +125,8 @@ func TestSubmissionsGoOnWhileTheDirectoryChanges(t *testing.T) {
 	changing.Wait()
 }
 
-// A claim that waits hears of it when its pools change, on this server or another.
-func TestAClaimThatWaitsHearsThatItsPoolsChanged(t *testing.T) {
+// A waiting claim notices that its pools change, on this server or another.
+func TestAWaitingClaimNoticesThatItsPoolsChange(t *testing.T) {
 	type change func(b *apptest.Bundle)
 	for name, c := range map[string]struct{ before, change change }{
 		"a route was added": {func(*apptest.Bundle) {}, func(b *apptest.Bundle) { b.AddRoute("default", "app", 1) }},
@@ -139,13 +139,13 @@ func TestAClaimThatWaitsHearsThatItsPoolsChanged(t *testing.T) {
 				b.Expect(200, "", "PATCH", "/api/v1/admin/routes/1", map[string]any{"status": "on"})
 			},
 		},
-		"it became shared": {
+		"the sender became shared": {
 			func(*apptest.Bundle) {},
 			func(b *apptest.Bundle) {
 				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true})
 			},
 		},
-		"it was switched on": {
+		"the sender was switched on": {
 			func(b *apptest.Bundle) {
 				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true, "status": "off"})
 			},
@@ -161,7 +161,7 @@ func TestAClaimThatWaitsHearsThatItsPoolsChanged(t *testing.T) {
 			},
 			func(b *apptest.Bundle) { b.Expect(200, "", "DELETE", "/api/v1/admin/routes/1", nil) },
 		},
-		"its interval is shorter": {
+		"the interval became shorter": {
 			func(b *apptest.Bundle) {
 				b.Expect(200, "", "PATCH", "/api/v1/admin/senders/app", map[string]any{"is_shared": true, "interval_ms": 3_600_000})
 				b.Submit("before")
@@ -188,22 +188,22 @@ func TestAClaimThatWaitsHearsThatItsPoolsChanged(t *testing.T) {
 					a := b.Call("POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": "app", "limit": 1, "wait": 30})
 					answered <- apptest.Decode[[]api.ClaimedTask](t, a)
 				}()
-				apptest.Eventually(t, "it waits", func() bool { return b.App.Tasks.Waiting() == 1 })
+				apptest.Eventually(t, "the claim waits", func() bool { return b.App.Tasks.Waiting() == 1 })
 				began := time.Now()
 				c.change(changer)
 				if got := <-answered; len(got) != 1 || got[0].TaskID != id {
-					t.Errorf("after %v it is given %v", time.Since(began), got)
+					t.Errorf("after %v the claim got %v", time.Since(began), got)
 				}
 				if took := time.Since(began); took > 20*time.Second {
-					t.Errorf("it heard of it after %v", took)
+					t.Errorf("the claim noticed the change after %v", took)
 				}
 			})
 		}
 	}
 }
 
-// A change of a user or of a key is in force at once where it was made, and within two seconds on every other server.
-func TestUsersAreOnEveryServerAsTheyWereChanged(t *testing.T) {
+// A change of a user or API key counts at once on its server, and within two seconds on every other server.
+func TestChangesOfUsersCountOnEveryServer(t *testing.T) {
 	var late atomic.Int64 // seconds
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
 		o.Now = func() time.Time { return time.Now().Add(time.Duration(late.Load()) * time.Second) }
@@ -236,8 +236,8 @@ func TestUsersAreOnEveryServerAsTheyWereChanged(t *testing.T) {
 	calls(200, b.AddUser("late", "submit", nil))
 }
 
-// A claim waits for up to half a minute. Whoever may not claim any more is not given what comes meanwhile.
-func TestAClaimThatWaitsIsRefusedWhenItsUserMayClaimNoMore(t *testing.T) {
+// A claim waits for up to half a minute. If its user may not claim any more by then, it gets no task.
+func TestAWaitingClaimIsRefusedOnceItsUserMayNotClaim(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		status       int
@@ -262,25 +262,25 @@ func TestAClaimThatWaitsIsRefusedWhenItsUserMayClaimNoMore(t *testing.T) {
 				go func() {
 					answered <- b.Call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app_1","limit":1,"wait":30}`, user...)
 				}()
-				apptest.Eventually(t, "it waits", func() bool { return b.App.Tasks.Waiting() == 1 })
+				apptest.Eventually(t, "the claim waits", func() bool { return b.App.Tasks.Waiting() == 1 })
 				changer.Expect(200, "", "PATCH", "/api/v1/admin/users/phone", c.body)
 				if changer != b {
 					late.Add(2)
 				}
 				id := b.Submit("x")
 				if a := <-answered; a.Status != c.status || a.Body.Error.Reason != c.reason {
-					t.Errorf("answered with %s", a.Raw)
+					t.Errorf("the waiting claim got %s", a.Raw)
 				}
 				if got := b.Claim("app_1", 1); len(got) != 1 || got[0].TaskID != id {
-					t.Errorf("the next is given %v", got)
+					t.Errorf("the next claim got %v", got)
 				}
 			})
 		}
 	}
 }
 
-// A setting that is changed on one server is in force on another within five seconds, and who changed it is kept.
-func TestS4_7_SettingsAreInForceOnEveryServer(t *testing.T) {
+// A setting that is changed on one server counts on another within five seconds, and an event records who changed it.
+func TestS4_7_ChangedSettingsCountOnEveryServer(t *testing.T) {
 	var options app.Options
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { options = *o })
 	second, err := app.New(t.Context(), options)
@@ -301,9 +301,9 @@ func TestS4_7_SettingsAreInForceOnEveryServer(t *testing.T) {
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"priority_marketing": 3})
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"priority_marketing": 3}) // changes nothing
 	if got := b.Task(b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "message_type": "marketing"}).TaskID).Priority; got != 3 {
-		t.Errorf("here it is %d", got)
+		t.Errorf("on the same server the priority is %d", got)
 	}
-	apptest.Eventually(t, "it is in force on the other server", func() bool { return priority() == 3 })
+	apptest.Eventually(t, "the setting counts on the other server", func() bool { return priority() == 3 })
 	events := apptest.Decode[api.EventPage](t, b.Expect(200, "", "GET", "/api/v1/admin/events?event=setting.changed", nil))
 	if len(events.Items) != 1 || events.Items[0].Subject != "sms.priority_marketing" || fmt.Sprint(events.Items[0].Detail) != "map[by:admin from:8 to:3]" {
 		t.Errorf("%+v", events.Items)

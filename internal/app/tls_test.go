@@ -79,18 +79,18 @@ func TestTLSWithACertificateThatChanges(t *testing.T) {
 	if err := os.WriteFile(certFile, []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(1100 * time.Millisecond) // past the next look
+	time.Sleep(1100 * time.Millisecond) // longer than the server waits before it reads the files again
 	if got := serial(); got != 2 {
-		t.Errorf("with a broken file it serves %d, want the last good one", got)
+		t.Errorf("with a broken file the server serves %d, want the last good one", got)
 	}
 	if got := b.Call("GET", "/health", nil).Header.Get("Strict-Transport-Security"); got == "" {
-		t.Error("browsers are not told to insist on TLS")
+		t.Error("browsers are not told to require TLS")
 	}
 	stop()
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
 	if _, err := app.TLSConfig(certFile, keyFile, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "TLS_CERT_FILE") {
-		t.Errorf("a first certificate that is broken: %v", err)
+		t.Errorf("a broken certificate at the start: %v", err)
 	}
 }

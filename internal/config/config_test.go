@@ -20,7 +20,7 @@ func read(t *testing.T, path string) string {
 	return string(content)
 }
 
-// names are what the first group of pattern finds in text, each once.
+// names returns the texts that the first group of pattern finds, each once.
 func names(pattern, text string) []string {
 	var all []string
 	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
@@ -40,19 +40,19 @@ func compare(t *testing.T, got, want []string) {
 	}
 	for _, name := range got {
 		if !slices.Contains(want, name) {
-			t.Errorf("%s is not a setting", name)
+			t.Errorf("%s is no setting", name)
 		}
 	}
 }
 
-func TestEverySettingStandsInTheDocuments(t *testing.T) {
+func TestEverySettingIsDocumented(t *testing.T) {
 	t.Parallel()
 	for path, heading := range map[string]string{"../../README.md": "## Configuration", "../../README.zh-CN.md": "## 配置"} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			_, section, found := strings.Cut(read(t, path), heading+"\n")
 			if !found {
-				t.Fatalf("there is no %s", heading)
+				t.Fatalf("the document has no %s", heading)
 			}
 			section, _, _ = strings.Cut(section, "\n## ")
 			var listed []string
@@ -76,29 +76,29 @@ func TestEverySettingReachesTheContainer(t *testing.T) {
 	_, environment, _ := strings.Cut(compose, "    environment:\n")
 	environment, _, _ = strings.Cut(environment, "    volumes:")
 	own := []string{
-		"APP_HOST", "APP_PORT", // the image listens on every address; these are the address and the port outside
-		"LKSMS_PG_BIN", // there is no PostgreSQL in the image
+		"APP_HOST", "APP_PORT", // the image listens on every address: these are the address and the port outside the container
+		"LKSMS_PG_BIN", // the image has no PostgreSQL
 	}
 	want := slices.DeleteFunc(Variables(), func(name string) bool { return slices.Contains(own, name) })
 	compare(t, names(`(?m)^      ([A-Z_]+):`, environment), want)
 	for _, match := range regexp.MustCompile(`(?m)^      ([A-Z_]+): (.*)$`).FindAllStringSubmatch(environment, -1) {
 		name, value := match[1], match[2]
 		if name != "DATABASE_URL" && name != "LKSMS_DATA" && !strings.HasPrefix(value, "${"+name+":") {
-			t.Errorf("%s is %s: not what is set outside", name, value)
+			t.Errorf("%s is %s, not the value from outside", name, value)
 		}
 	}
-	// What serve generates is in a volume that the image's user may write to.
+	// The files that serve generates are in a volume that the user of the image may write to.
 	for _, want := range []string{`volumes: ["lksms:/var/lib/lksms"]`, "LKSMS_DATA: /var/lib/lksms\n", "${SECRETS_KEY_FILE:-/var/lib/lksms/"} {
 		if !strings.Contains(compose, want) {
 			t.Errorf("compose.yaml has no %s", want)
 		}
 	}
 	if dockerfile := read(t, "../../Dockerfile"); !strings.Contains(dockerfile, "--chown=65532:65532 /out/data /var/lib/lksms\nUSER 65532:65532\n") {
-		t.Error("in the image nobody owns /var/lib/lksms")
+		t.Error("the user of the image does not own /var/lib/lksms")
 	}
 }
 
-// Whoever starts the containers and says nothing publishes nothing: plain HTTP to this machine only, and no port of PostgreSQL.
+// By default the containers publish only plain HTTP to this machine, and no port of PostgreSQL.
 func TestTheContainersAreReachedFromThisMachineOnly(t *testing.T) {
 	t.Parallel()
 	published := regexp.MustCompile(`(?m)^ +ports:.*$`).FindAllString(read(t, "../../compose.yaml"), -1)
@@ -107,7 +107,7 @@ func TestTheContainersAreReachedFromThisMachineOnly(t *testing.T) {
 	}
 }
 
-// The service is no superuser there either, and a superuser has no password that the service knows.
+// In the container too, the service is no superuser and does not know a superuser's password.
 func TestTheContainerOfPostgresGetsAnOrdinaryRole(t *testing.T) {
 	t.Parallel()
 	compose, setup := read(t, "../../compose.yaml"), read(t, "../../scripts/compose.sql")
@@ -121,7 +121,7 @@ func TestTheContainerOfPostgresGetsAnOrdinaryRole(t *testing.T) {
 	}
 }
 
-// parse is what the environment says, and nothing else.
+// parse reads the settings from env only.
 func parse(t *testing.T, env map[string]string) (Server, error) {
 	t.Helper()
 	for _, name := range Variables() {
@@ -165,7 +165,7 @@ func TestLevelsAndSwitchesAreReadInAnyCase(t *testing.T) {
 	}
 }
 
-func TestOriginsAreNamedOneByOne(t *testing.T) {
+func TestOriginsAreListedOneByOne(t *testing.T) {
 	for text, isGood := range map[string]bool{
 		"https://console.example.com": true, "http://localhost:5173,HTTPS://Console.example.com:8443": true,
 		"*": false, "https://*.example.com": false, "https://x.example/y": false, "https://x.example/": false, "https://x.example?y": false,

@@ -19,7 +19,7 @@ func TestContacts(t *testing.T) {
 		"contacts.0.email": {"user_id": "x", "email": "nobody"},
 	} {
 		if a := b.Expect(422, "request.invalid", "PUT", path, map[string]any{"contacts": []any{contact}}); a.Fields() != field {
-			t.Errorf("%v names %s", contact, a.Fields())
+			t.Errorf("%v: wrong fields %s", contact, a.Fields())
 		}
 	}
 	for _, c := range []map[string]any{{"user_id": "a", "phone": "138 0013 8000"}, {"user_id": "b"}, {"user_id": "a", "email": "a@example.com"}} {
@@ -39,7 +39,7 @@ func TestContacts(t *testing.T) {
 	b.Expect(404, "company.not_found", "GET", path+"?company_no=nobody", nil)
 }
 
-func TestACompanysUsersMaintainItsContacts(t *testing.T) {
+func TestTheUsersOfACompanyMaintainItsContacts(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	const path = "/api/v1/admin/contacts"
 	put := func(headers []string, body string) { w.Expect(200, "", "PUT", path, body, headers...) }
@@ -49,7 +49,7 @@ func TestACompanysUsersMaintainItsContacts(t *testing.T) {
 	}
 	put(w.Acme, `{"contacts":[{"user_id":"u","phone":"13800138000","email":"u@example.com","dingtalk_name":"ding","wechat_openid":"open"}]}`)
 	put(w.Beta, `{"contacts":[{"user_id":"u","email":"beta@example.com"}]}`)
-	// A field that is left out stays; null or an empty text clears it.
+	// A missing field stays; null or an empty text clears it.
 	put(w.Acme, `{"company_no":"acme","contacts":[{"user_id":"u","email":"new@example.com"},{"user_id":"v"}]}`)
 	if c := get("u", w.Acme); *c.Email != "new@example.com" || *c.Phone != "+8613800138000" || *c.DingtalkName != "ding" || *c.WechatOpenid != "open" {
 		t.Errorf("%+v", c)
@@ -59,9 +59,9 @@ func TestACompanysUsersMaintainItsContacts(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if c := get("u", w.Beta); *c.Email != "beta@example.com" || c.Phone != nil {
-		t.Errorf("beta's %+v", c)
+		t.Errorf("contact of beta: %+v", c)
 	}
-	// Another company's are out of reach, and so is a company that is not there.
+	// A user cannot reach the contacts of another company, and cannot find out whether a company exists.
 	for _, no := range []string{"beta", "default", "nobody"} {
 		w.Expect(403, "auth.other_company", "PUT", path, map[string]any{"company_no": no, "contacts": []any{map[string]any{"user_id": "u"}}}, w.Acme...)
 		w.Expect(403, "auth.other_company", "GET", path+"?company_no="+no, nil, w.Acme...)
@@ -73,13 +73,13 @@ func TestACompanysUsersMaintainItsContacts(t *testing.T) {
 	w.Expect(404, "contact.not_found", "GET", path+"/u", nil, w.Acme...)
 	get("u", w.Beta)
 	w.Expect(200, "", "DELETE", path+"/u?company_no=beta", nil)
-	// All or none.
+	// Either all contacts are stored or none.
 	w.Expect(422, "request.invalid", "PUT", path, `{"contacts":[{"user_id":"new"},{"user_id":"v","phone":"12"}]}`, w.Acme...)
 	w.Expect(404, "contact.not_found", "GET", path+"/new", nil, w.Acme...)
 }
 
-// Two that change different fields of new contacts at once lose nothing.
-func TestContactsChangedAtOnce(t *testing.T) {
+// Concurrent requests that change different fields of new contacts lose nothing.
+func TestConcurrentChangesOfContactsLoseNothing(t *testing.T) {
 	b := apptest.New(t)
 	bodies := []string{`"phone":"13800138000"`, `"email":"u@example.com"`, `"dingtalk_name":"ding"`, `"wechat_openid":"open"`}
 	apptest.Together(len(bodies), func(i int) {
@@ -94,6 +94,6 @@ func TestContactsChangedAtOnce(t *testing.T) {
 		b.Expect(200, "", "PUT", "/api/v1/admin/contacts", `{"contacts":[`+strings.Join(contacts, ",")+`]}`)
 	})
 	if n := b.Count("SELECT count(*) FROM contacts WHERE phone IS NOT NULL AND email IS NOT NULL AND dingtalk_name IS NOT NULL AND wechat_openid IS NOT NULL"); n != 50 {
-		t.Errorf("%d contacts of 50 have everything", n)
+		t.Errorf("%d of 50 contacts have all fields", n)
 	}
 }

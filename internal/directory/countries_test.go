@@ -8,7 +8,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-func TestCompaniesAreHeldToTheirCountries(t *testing.T) {
+func TestACompanySendsOnlyToItsCountries(t *testing.T) {
 	b := apptest.New(t)
 	for no, prefix := range map[string]string{"CN": "86", "US": "1", "JM": "1876"} {
 		b.Expect(200, "", "POST", "/api/v1/admin/countries", map[string]any{"country_no": no, "name": no, "dial_prefix": prefix})
@@ -17,18 +17,18 @@ func TestCompaniesAreHeldToTheirCountries(t *testing.T) {
 	b.Submit("x")
 	b.SubmitBody(map[string]any{"phone_number": "+18763123456", "content": "x"})
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": "+14155552671", "content": "x"}); a.Fields() != "phone_number" {
-		t.Errorf("names %s", a.Fields())
+		t.Errorf("wrong fields %s", a.Fields())
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/companies/default", map[string]any{"countries": []string{}})
 	b.SubmitBody(map[string]any{"phone_number": "+14155552671", "content": "x"})
 }
 
-func TestCountriesThatShareADialPrefixAreToldApart(t *testing.T) {
+func TestCountriesThatShareADialPrefixAreDistinguished(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCountry("US", "1", nil)
 	b.AddCountry("1002", "1", map[string]any{"region": "CA"})
 	b.AddCountry("RU", "7", nil)
-	b.AddCountry("BS", "1", map[string]any{"region": nil}) // the others of +1
+	b.AddCountry("BS", "1", map[string]any{"region": nil}) // all other countries with +1
 	b.AddCountry("toronto", "1416", nil)
 	for number, want := range map[string]string{
 		"+14155552671": "US", "+16045550123": "1002", "+14165550123": "toronto", "+12423591234": "BS", "+18763123456": "BS", "+79161234567": "RU",
@@ -44,19 +44,19 @@ func TestCountriesThatShareADialPrefixAreToldApart(t *testing.T) {
 	b.SubmitBody(map[string]any{"phone_number": "+77012345678", "content": "x"})
 	for _, number := range []string{"+16045550123", "+79161234567"} {
 		if a := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": number, "content": "x"}); a.Fields() != "phone_number" {
-			t.Errorf("%s names %s", number, a.Fields())
+			t.Errorf("%s: wrong fields %s", number, a.Fields())
 		}
 	}
 }
 
-func TestARegionIsOfItsDialPrefix(t *testing.T) {
+func TestARegionMustHaveTheDialPrefix(t *testing.T) {
 	b := apptest.New(t)
 	const path = "/api/v1/admin/countries"
 	for _, region := range []string{"CN", "ZZ", "XX"} {
 		if a := b.Expect(422, "request.invalid", "POST", path, map[string]any{"country_no": "n", "name": "n", "dial_prefix": "1", "region": region}); a.Fields() != "region" {
-			t.Errorf("%s names %s", region, a.Fields())
-		} else if told := a.Body.Error.Fields[0].Message; !strings.Contains(told, ", CA, ") || strings.Contains(told, "nil") {
-			t.Errorf("%s: %s", region, told)
+			t.Errorf("%s: wrong fields %s", region, a.Fields())
+		} else if message := a.Body.Error.Fields[0].Message; !strings.Contains(message, ", CA, ") || strings.Contains(message, "nil") {
+			t.Errorf("%s: %s", region, message)
 		}
 	}
 	b.AddCountry("n", "1", nil)
@@ -81,6 +81,6 @@ func TestARegionIsOfItsDialPrefix(t *testing.T) {
 		}
 	}
 	if a := b.Expect(422, "request.invalid", "PATCH", path+"/US", map[string]any{"region": "CN"}); a.Fields() != "region" {
-		t.Errorf("names %s", a.Fields())
+		t.Errorf("wrong fields %s", a.Fields())
 	}
 }

@@ -11,13 +11,13 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// Everything that the directory holds is made, shown, listed, changed, and deleted when nothing refers to it.
+// Each kind of resource can be created, shown, listed and changed, and deleted while nothing refers to it.
 func TestTheDirectory(t *testing.T) {
 	b := apptest.New(t)
 	for _, c := range []struct {
 		path, no     string
 		body, change map[string]any
-		gone         string // the reason of a 404
+		gone         string // reason of the 404 after the deletion
 	}{
 		{"countries", "NZ", map[string]any{"country_no": "NZ", "name": "New Zealand", "dial_prefix": "64"}, map[string]any{"signature_required": true}, "country.not_found"},
 		{"companies", "acme", map[string]any{"company_no": "acme", "name": "ACME"}, map[string]any{"weight": 2.5}, "company.not_found"},
@@ -77,7 +77,7 @@ func TestTheDirectory(t *testing.T) {
 	b.Expect(409, "version.stale", "PATCH", "/api/v1/admin/users/theirs", `{"top_priority":2,"version":1}`)
 }
 
-func TestTheDirectoryNamesTheFieldThatIsWrong(t *testing.T) {
+func TestTheDirectoryNamesTheWrongField(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "s"})
 	for _, c := range []struct {
@@ -106,14 +106,14 @@ func TestTheDirectoryNamesTheFieldThatIsWrong(t *testing.T) {
 	} {
 		a := b.Expect(422, "request.invalid", c.method, "/api/v1/admin/"+c.path, c.body)
 		if a.Fields() != c.fields {
-			t.Errorf("%s %s %v names %q, want %q: %s", c.method, c.path, c.body, a.Fields(), c.fields, a.Raw)
+			t.Errorf("%s %s %v wrong fields %q, want %q: %s", c.method, c.path, c.body, a.Fields(), c.fields, a.Raw)
 		}
 	}
 	b.Expect(422, "request.invalid", "GET", "/api/v1/admin/settings/none", nil)
 }
 
-// A patch empties what it says is null and leaves what it does not name.
-func TestANullInAPatchEmpties(t *testing.T) {
+// A patch clears the fields that are null, and does not change missing fields.
+func TestANullInAPatchClearsAField(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "s", "limits": map[string]any{"per_day": 5, "per_hour": 3}, "sign": "x", "lease_seconds": 9, "low_switch": 4})
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/s", `{"limits":{"per_day":null},"sign":null}`)
@@ -132,7 +132,7 @@ func TestANullInAPatchEmpties(t *testing.T) {
 	}
 }
 
-// Two at once that name no version both succeed, and so do their changes of different fields.
+// Two concurrent patches without a version both succeed, and keep each other's changes of other fields.
 func TestPatchesWithoutAVersionDoNotUndoEachOther(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app"})

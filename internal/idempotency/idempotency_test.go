@@ -29,23 +29,23 @@ func TestARepeatUnderAKeyGetsTheFirstAnswer(t *testing.T) {
 		b.Expect(422, "request.invalid", "POST", path, bodies[0], apptest.KeyHeader, strings.Repeat("k", 201))
 		b.Expect(422, "request.invalid", "POST", path, bodies[0], apptest.KeyHeader, "a b")
 	}
-	// Another key, another user: another request.
+	// With another key, or by another user, it is another request.
 	b.Expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x"}`, apptest.KeyHeader, "k-2")
 	b.Expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x"}`, append(b.AddUser("system", "submit", nil), apptest.KeyHeader, "k-1")...)
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 3 {
 		t.Errorf("%d tasks, want 3", n)
 	}
 	if n := b.Count("SELECT count(*) FROM receive_logs WHERE status_code = 422"); n != 3 {
-		t.Errorf("%d refusals of /sms/send are kept, want 3", n)
+		t.Errorf("%d refusals of /sms/send are logged, want 3", n)
 	}
 }
 
 func TestAKeyWhoseRequestFailedCanBeUsedAgain(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{"phone_number": apptest.Phone}
-	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", body, apptest.KeyHeader, "k") // it has no default content
+	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", body, apptest.KeyHeader, "k") // the number has no default content
 	if n := b.Count("SELECT count(*) FROM receive_logs WHERE status_code = 422"); n != 1 {
-		t.Errorf("%d refusals are kept", n)
+		t.Errorf("%d refusals are logged, want 1", n)
 	}
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "x"})
 	first := b.Expect(200, "", "POST", "/api/v1/sms/send", body, apptest.KeyHeader, "k")
@@ -58,7 +58,7 @@ func TestAKeyWhoseRequestFailedCanBeUsedAgain(t *testing.T) {
 	}
 }
 
-func TestFiftyAtOnceUnderOneKeyDoTheWorkOnce(t *testing.T) {
+func TestFiftyConcurrentRequestsWithOneKeyDoTheWorkOnce(t *testing.T) {
 	b := apptest.New(t)
 	answers := make([]apptest.Answer, 50)
 	apptest.Together(len(answers), func(i int) {
@@ -78,18 +78,18 @@ func TestFiftyAtOnceUnderOneKeyDoTheWorkOnce(t *testing.T) {
 	}
 }
 
-// Refused requests under keys hold a connection each; keeping the refusals must not need another one meanwhile.
-func TestManyRefusedRequestsUnderKeysAtOnce(t *testing.T) {
+// Each refused request with a key holds a connection. Logging the refusals must not need another connection at the same time.
+func TestConcurrentRefusedRequestsWithKeysAreAllLogged(t *testing.T) {
 	b := apptest.New(t)
 	apptest.Together(100, func(i int) {
 		b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone}, apptest.KeyHeader, fmt.Sprint("k", i))
 	})
 	if n := b.Count("SELECT count(*) FROM receive_logs"); n != 100 {
-		t.Errorf("%d refusals are kept", n)
+		t.Errorf("%d refusals are logged, want 100", n)
 	}
 }
 
-func TestKeysAreForgottenAfterADay(t *testing.T) {
+func TestAnswersAreDeletedAfterADay(t *testing.T) {
 	b := apptest.New(t)
 	send := func() string {
 		return b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "x"}, apptest.KeyHeader, "k").Raw
@@ -97,22 +97,22 @@ func TestKeysAreForgottenAfterADay(t *testing.T) {
 	first := send()
 	b.Exec("UPDATE idempotency_keys SET created_at = now() - interval '23 hours'")
 	if n, err := b.App.Answers.Sweep(t.Context()); err != nil || n != 0 {
-		t.Errorf("forgot %d, %v", n, err)
+		t.Errorf("deleted %d answers, %v", n, err)
 	}
 	if send() != first {
-		t.Error("forgotten within the day")
+		t.Error("the answer was deleted within the day")
 	}
 	b.Exec("UPDATE idempotency_keys SET created_at = now() - interval '25 hours'")
 	if n, err := b.App.Answers.Sweep(t.Context()); err != nil || n != 1 {
-		t.Errorf("forgot %d, %v", n, err)
+		t.Errorf("deleted %d answers, %v", n, err)
 	}
 	if send() == first {
-		t.Error("remembered after a day")
+		t.Error("the answer was still there after a day")
 	}
 }
 
-// The address belongs to the request that a key stands for.
-func TestAKeyForAnotherAddressIsAnotherKey(t *testing.T) {
+// A key stands for a request to one URL.
+func TestAKeyForAnotherURLIsAnotherKey(t *testing.T) {
 	b := apptest.New(t)
 	for _, no := range []string{"a", "b"} {
 		b.AddSender(map[string]any{"sender_no": no, "balance": 10})
@@ -122,13 +122,13 @@ func TestAKeyForAnotherAddressIsAnotherKey(t *testing.T) {
 	for _, no := range []string{"a", "b"} {
 		has := apptest.Decode[api.Sender](t, b.Expect(200, "", "GET", "/api/v1/admin/senders/"+no, nil)).Balance
 		if has == nil || *has != 15 {
-			t.Errorf("sender %s has %d", no, has)
+			t.Errorf("sender %s has a balance of %d, want 15", no, has)
 		}
 	}
 }
 
-// However the query says that a request only asks: its answer is no message's.
-func TestAPreviewIsNotTheAnswerOfAKey(t *testing.T) {
+// A dry run is not the answer of a later message with the same key, in whatever form the query asks for it.
+func TestADryRunIsNotTheAnswerOfAKey(t *testing.T) {
 	b := apptest.New(t)
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
 	for _, yes := range []string{"true", "True", "TRUE", "t", "1"} {
@@ -138,7 +138,7 @@ func TestAPreviewIsNotTheAnswerOfAKey(t *testing.T) {
 	}
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send?dry_run=true;x=1", body, apptest.KeyHeader, "k")
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 0 {
-		t.Errorf("previews made %d tasks", n)
+		t.Errorf("dry runs stored %d tasks", n)
 	}
 	a := b.Expect(200, "", "POST", "/api/v1/sms/send", body, apptest.KeyHeader, "k")
 	if apptest.Decode[struct {
@@ -148,12 +148,12 @@ func TestAPreviewIsNotTheAnswerOfAKey(t *testing.T) {
 	}
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send?dry_run=1", map[string]any{"phone_number": "no"})
 	if n := b.Count("SELECT count(*) FROM receive_logs WHERE status_code = 422"); n > 1 {
-		t.Errorf("%d refusals of previews are kept", n)
+		t.Errorf("%d refusals of dry runs are logged", n)
 	}
 }
 
-// A caller that goes before its request is done finds the key free, and leaves no panic behind.
-func TestACallerThatGoesUnderAKeyLeavesItFree(t *testing.T) {
+// A caller that leaves before its request is done leaves the key free, and causes no panic.
+func TestACallerThatLeavesFreesItsKey(t *testing.T) {
 	b := apptest.New(t)
 	gone, leave := context.WithCancel(t.Context())
 	leave()

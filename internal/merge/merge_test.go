@@ -13,7 +13,7 @@ import (
 
 var errBad, errDown = errors.New("bad item"), errors.New("all is down")
 
-// doubler doubles numbers; runs notes what each run was given, and gate, if set, holds each run.
+// doubler doubles numbers. runs has the items of each run. If gate is set, each run waits for it.
 type doubler struct {
 	mu   sync.Mutex
 	runs [][]int
@@ -76,7 +76,7 @@ func (m *Merger[In, Out]) waitingNow() int {
 	return len(m.waiting)
 }
 
-func TestWhatComesWhileARunLastsIsRunTogether(t *testing.T) {
+func TestCallsDuringARunAreMergedIntoTheNext(t *testing.T) {
 	t.Parallel()
 	d := &doubler{gate: make(chan struct{})}
 	m := d.merger(nil)
@@ -89,11 +89,11 @@ func TestWhatComesWhileARunLastsIsRunTogether(t *testing.T) {
 		})
 	}
 	do(1)
-	eventually(t, "the first runs alone, at once", func() bool { return d.count() == 1 })
+	eventually(t, "the first call runs alone and at once", func() bool { return d.count() == 1 })
 	for n := 2; n <= 12; n++ {
 		do(n)
 	}
-	eventually(t, "the others wait", func() bool { return m.waitingNow() == 11 })
+	eventually(t, "the other calls wait", func() bool { return m.waitingNow() == 11 })
 	d.gate <- struct{}{}
 	d.gate <- struct{}{}
 	all.Wait()
@@ -116,12 +116,12 @@ func TestABadItemFailsAlone(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "the first runs and the others wait", func() bool { return d.count() == 1 && len(d.runs[0])+m.waitingNow() == 60 })
+	eventually(t, "the first call runs and the others wait", func() bool { return d.count() == 1 && len(d.runs[0])+m.waitingNow() == 60 })
 	close(d.gate)
 	all.Wait()
 }
 
-func TestAnErrorOfNobodyIsEverybodys(t *testing.T) {
+func TestAHopelessErrorFailsAllItems(t *testing.T) {
 	t.Parallel()
 	runs := 0
 	results := Apart([]int{1, -1, 2}, func(items []int) ([]int, error) {
@@ -138,17 +138,17 @@ func TestAnErrorOfNobodyIsEverybodys(t *testing.T) {
 	}
 }
 
-func TestTwoOfOneKeyAreRunOneAfterTheOther(t *testing.T) {
+func TestCallsWithOneKeyRunOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	d := &doubler{gate: make(chan struct{})}
 	m := d.merger(func(o *Options[int, int]) { o.Key = func(n int) string { return fmt.Sprint(n % 10) } })
 	var all sync.WaitGroup
 	all.Go(func() { _, _ = m.Do(t.Context(), 5) })
-	eventually(t, "the first runs", func() bool { return d.count() == 1 })
+	eventually(t, "the first call runs", func() bool { return d.count() == 1 })
 	for _, n := range []int{1, 11, 21, 2} {
 		waiting := m.waitingNow()
 		all.Go(func() { _, _ = m.Do(t.Context(), n) })
-		eventually(t, "it waits", func() bool { return m.waitingNow() == waiting+1 })
+		eventually(t, "the call waits", func() bool { return m.waitingNow() == waiting+1 })
 	}
 	close(d.gate)
 	all.Wait()
@@ -157,13 +157,13 @@ func TestTwoOfOneKeyAreRunOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestNoMoreThanMostInARun(t *testing.T) {
+func TestARunHasAtMostMostItems(t *testing.T) {
 	t.Parallel()
 	var running atomic.Int32
 	m := New(Options[int, int]{
 		Run: func(_ context.Context, items []int) ([]int, error) {
 			if n := running.Add(1); n > 1 || len(items) > 7 {
-				t.Errorf("%d runs at once, one of %d", n, len(items))
+				t.Errorf("%d runs at once, one with %d items", n, len(items))
 			}
 			defer running.Add(-1)
 			return make([]int, len(items)), nil
@@ -185,7 +185,7 @@ func TestNoMoreThanMostInARun(t *testing.T) {
 	}
 }
 
-func TestAStuckRunDoesNotHoldUpTheOthers(t *testing.T) {
+func TestAStuckRunDoesNotHoldUpOtherCalls(t *testing.T) {
 	t.Parallel()
 	stuck := make(chan struct{})
 	m := New(Options[int, int]{
@@ -199,7 +199,7 @@ func TestAStuckRunDoesNotHoldUpTheOthers(t *testing.T) {
 	})
 	var first sync.WaitGroup
 	first.Go(func() { _, _ = m.Do(t.Context(), 0) })
-	eventually(t, "the first runs", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.running == 1 && len(m.waiting) == 0 })
+	eventually(t, "the first call runs", func() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.running == 1 && len(m.waiting) == 0 })
 	for n := 1; n < 10; n++ {
 		if got, err := m.Do(t.Context(), n); got != n || err != nil {
 			t.Errorf("%d gave %d, %v", n, got, err)
@@ -209,23 +209,23 @@ func TestAStuckRunDoesNotHoldUpTheOthers(t *testing.T) {
 	first.Wait()
 }
 
-func TestWhoGoesAwayBeforeTheRunIsLeftOut(t *testing.T) {
+func TestACallerThatLeavesBeforeTheRunIsLeftOut(t *testing.T) {
 	t.Parallel()
 	d := &doubler{gate: make(chan struct{})}
 	m := d.merger(nil)
 	var all sync.WaitGroup
 	all.Go(func() { _, _ = m.Do(t.Context(), 1) })
-	eventually(t, "the first runs", func() bool { return d.count() == 1 })
+	eventually(t, "the first call runs", func() bool { return d.count() == 1 })
 	ctx, cancel := context.WithCancel(t.Context())
 	all.Go(func() {
 		if _, err := m.Do(ctx, 2); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 	})
-	eventually(t, "the second waits", func() bool { return m.waitingNow() == 1 })
+	eventually(t, "the second call waits", func() bool { return m.waitingNow() == 1 })
 	cancel()
 	all.Go(func() { _, _ = m.Do(t.Context(), 3) })
-	eventually(t, "the third waits", func() bool { return m.waitingNow() == 2 })
+	eventually(t, "the third call waits", func() bool { return m.waitingNow() == 2 })
 	close(d.gate)
 	all.Wait()
 	if want := [][]int{{1}, {3}}; !slices.EqualFunc(d.runs, want, slices.Equal) {

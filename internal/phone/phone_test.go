@@ -36,12 +36,12 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// The fast path must say what the library says.
-func TestMainlandMobilesNeedNoLibrary(t *testing.T) {
+// The fast path for mainland mobile numbers must agree with the library.
+func TestTheFastPathForMainlandMobilesAgreesWithTheLibrary(t *testing.T) {
 	for _, prefix := range []string{"130", "145", "150", "166", "173", "180", "191", "199"} {
 		number := prefix + "00138000"
 		if !isMainlandMobile(number) {
-			t.Errorf("%s takes the long way", number)
+			t.Errorf("%s does not take the fast path", number)
 		}
 		fast, err := Normalise("phone_number", number)
 		if err != nil {
@@ -82,7 +82,7 @@ func FuzzNormalise(f *testing.F) {
 	})
 }
 
-// FuzzRecipient compares any number that a provider names with any recipient.
+// FuzzRecipient compares any number in a receipt with any recipient.
 func FuzzRecipient(f *testing.F) {
 	for _, seed := range []string{"+6591234567", "006591234567", "(415) 555-2671", "openid-1", "", "+", "\xff", "+8613800138000"} {
 		f.Add("+8613800138000", seed)
@@ -90,13 +90,13 @@ func FuzzRecipient(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, number, said string) {
 		if !IsInFull(number, number) {
-			t.Errorf("%q is not itself", number)
+			t.Errorf("%q is not the same as itself", number)
 		}
 		if IsAtHome(number, said) && digitsOf(said) == "" {
-			t.Errorf("%q without a digit is %q", said, number)
+			t.Errorf("%q has no digit, and matches %q", said, number)
 		}
 		if region := Region(said); region != "" && len(region) != 2 {
-			t.Errorf("%q is of %q", said, region)
+			t.Errorf("%q has the region %q", said, region)
 		}
 		if masked := Mask(said); len(said) >= 8 && strings.Contains(masked, said) && strings.Trim(said, "*") != "" {
 			t.Errorf("%q is masked as %q", said, masked)
@@ -104,7 +104,7 @@ func FuzzRecipient(f *testing.F) {
 	})
 }
 
-func TestANumberIsWrittenInManyWays(t *testing.T) {
+func TestANumberCanBeWrittenInManyWays(t *testing.T) {
 	for _, c := range []struct {
 		number, said   string
 		inFull, atHome bool
@@ -137,7 +137,7 @@ func TestRegion(t *testing.T) {
 		"+14155552671": "US", "+14165550123": "CA", "+77012345678": "KZ", "+79161234567": "RU", "+8613800138000": "CN", "+999123": "", "zhang": "",
 	} {
 		if got := Region(number); got != want {
-			t.Errorf("%s is of %q", number, got)
+			t.Errorf("%s has the region %q", number, got)
 		}
 	}
 	if HasDialPrefix("CN", "1") || !HasDialPrefix("BS", "1242") || HasDialPrefix("XX", "1") || SharesCallingCode("CN") || !SharesCallingCode("KZ") {

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-func TestFourMigrationsAtOnce(t *testing.T) {
+func TestFourConcurrentMigrationsApplyEachFileOnce(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewEmpty(t)
 	applied := make([]int, 4)
@@ -53,7 +53,7 @@ func TestFourMigrationsAtOnce(t *testing.T) {
 	}
 }
 
-func TestMigratedKnowsWhatIsMissing(t *testing.T) {
+func TestMigratedReportsMissingMigrations(t *testing.T) {
 	t.Parallel()
 	url := pgtest.NewEmpty(t)
 	db, err := postgres.Open(t.Context(), url)
@@ -72,7 +72,7 @@ func TestMigratedKnowsWhatIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(true)
-	// A newer binary was here.
+	// A newer binary has migrated the database.
 	if _, err := db.Pool().Exec(t.Context(), "INSERT INTO schema_migrations VALUES ('99991231000000')"); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestEveryMigrationGoesDownAndUpAgain(t *testing.T) {
 	}
 }
 
-// migratedBefore gives a database as it was before the migration of a version, for rows of that time.
+// migratedBefore returns a database as it was before the migration of a version, to which a test can add rows of that time.
 func migratedBefore(t *testing.T, version string) (url string, db *postgres.DB) {
 	t.Helper()
 	url = pgtest.NewEmpty(t)
@@ -141,7 +141,7 @@ func migratedBefore(t *testing.T, version string) (url string, db *postgres.DB) 
 	return url, db
 }
 
-func TestTheMigrationOfPoolsRetiresThoseWithoutRoutes(t *testing.T) {
+func TestTheMigrationOfPoolsRetiresPoolsWithoutRoutes(t *testing.T) {
 	t.Parallel()
 	url, db := migratedBefore(t, "20261122000001")
 	if _, err := db.Pool().Exec(t.Context(), `INSERT INTO companies (company_no, name) VALUES ('acme', 'acme');
@@ -162,8 +162,8 @@ func TestTheMigrationOfPoolsRetiresThoseWithoutRoutes(t *testing.T) {
 	}
 }
 
-// A node of which one reminder still runs is not over, whatever became of the others.
-func TestTheMigrationOfEndsKnowsWhichNodesAreOver(t *testing.T) {
+// A node with a running reminder is not over, even if its other reminders have ended.
+func TestTheMigrationOfEndsFindsTheNodesThatAreOver(t *testing.T) {
 	t.Parallel()
 	url, db := migratedBefore(t, "20261122000305")
 	const reminders = `INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, payload, user_ids, submitted_by, ended_as)
@@ -182,8 +182,8 @@ func TestTheMigrationOfEndsKnowsWhichNodesAreOver(t *testing.T) {
 	}
 }
 
-// What notifications said before they shared announcements, they say afterwards, and again when the migration is taken back.
-func TestTheMigrationOfAnnouncementsKeepsWhatNotificationsSay(t *testing.T) {
+// Notifications keep their payload and recipients when announcements are introduced, and when this migration is taken back.
+func TestTheMigrationOfAnnouncementsKeepsPayloadsAndRecipients(t *testing.T) {
 	t.Parallel()
 	const version = "20261122001201"
 	url, db := migratedBefore(t, version)
@@ -193,7 +193,7 @@ func TestTheMigrationOfAnnouncementsKeepsWhatNotificationsSay(t *testing.T) {
 		DELETE FROM notifications WHERE biz_id = 1`); err != nil {
 		t.Fatal(err)
 	}
-	said := func(of string) (all string) {
+	contents := func(of string) (all string) {
 		t.Helper()
 		if err := db.Pool().QueryRow(t.Context(), "SELECT string_agg(concat_ws(' ', n.biz_id, payload, user_ids), '; ' ORDER BY n.id) FROM notifications n "+of).Scan(&all); err != nil {
 			t.Fatal(err)
@@ -205,10 +205,10 @@ func TestTheMigrationOfAnnouncementsKeepsWhatNotificationsSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	const join = "JOIN announcements a ON a.id = n.announcement_id"
-	if got := said(join); got != want {
-		t.Errorf("after it %s", got)
+	if got := contents(join); got != want {
+		t.Errorf("after the migration: %s", got)
 	}
-	// The next announcement has a number of its own.
+	// The sequence continues after the migrated announcements.
 	if _, err := db.Pool().Exec(t.Context(), "INSERT INTO announcements (payload, user_ids) VALUES ('{}', '{}')"); err != nil {
 		t.Error(err)
 	}
@@ -222,8 +222,8 @@ func TestTheMigrationOfAnnouncementsKeepsWhatNotificationsSay(t *testing.T) {
 		}
 		applied = slices.ContainsFunc(all, func(m postgres.Migration) bool { return strings.HasPrefix(m.File, version) && m.Applied })
 	}
-	if got := said(""); got != want {
-		t.Errorf("taken back %s", got)
+	if got := contents(""); got != want {
+		t.Errorf("after the migration was taken back: %s", got)
 	}
 }
 
@@ -235,7 +235,7 @@ func start(t *testing.T, dir string) (*postgres.Server, error) {
 	})
 }
 
-func TestTheMigrationOfCompaniesKeepsThoseThatHaveAnEffect(t *testing.T) {
+func TestTheMigrationOfCompaniesKeepsCompaniesWithAnEffect(t *testing.T) {
 	t.Parallel()
 	url, db := migratedBefore(t, "20261122001001")
 	if _, err := db.Pool().Exec(t.Context(), `
@@ -254,13 +254,13 @@ func TestTheMigrationOfCompaniesKeepsThoseThatHaveAnEffect(t *testing.T) {
 	`).Scan(&got); err != nil {
 		t.Fatal(err)
 	}
-	// An admin submits in the name of its company, which binds nobody; a sender never did anything in its name.
+	// An admin submits for its company, which does not bind it. A send user never did anything for a company.
 	if want := "admin 7, boss 1, phone 1, read 7 bound, reader 1, send 1, submit 7 bound"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-func TestTwoColdStartsAtOnceShareOneServer(t *testing.T) {
+func TestConcurrentColdStartsShareOneServer(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)
 	servers := make([]*postgres.Server, 3)
@@ -284,15 +284,15 @@ func TestTwoColdStartsAtOnceShareOneServer(t *testing.T) {
 			defer server.Stop()
 		}
 		if server.URL() != servers[0].URL() {
-			t.Error("they are on different servers")
+			t.Error("the starts are on different servers")
 		}
 	}
 	if owners != 1 {
-		t.Errorf("%d of them own it", owners)
+		t.Errorf("%d starts own the server", owners)
 	}
 }
 
-func TestAnUnfinishedClusterIsMadeAnew(t *testing.T) {
+func TestAnUnfinishedClusterIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)
 	if err := os.MkdirAll(filepath.Join(dir, "postgres.new", "base"), 0o700); err != nil {
@@ -321,7 +321,7 @@ func TestAClusterOfAnotherVersionIsNotOpened(t *testing.T) {
 	}
 }
 
-// stoppedCluster is a folder in which a server ran and was stopped.
+// stoppedCluster returns a folder in which a server ran and was stopped.
 func stoppedCluster(t *testing.T) string {
 	t.Helper()
 	dir := pgtest.Dir(t)
@@ -346,10 +346,10 @@ func TestAClusterWithoutItsPasswordIsNotTouched(t *testing.T) {
 	}
 }
 
-func TestAFolderThatPostgresMayNotEnterIsRefusedInPlainWords(t *testing.T) {
+func TestAFolderThatPostgresMayNotEnterIsRefused(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		t.Skip("only root has another account run PostgreSQL")
+		t.Skip("only root runs PostgreSQL as another account")
 	}
 	dir := pgtest.Dir(t)
 	if err := os.Mkdir(filepath.Join(dir, "closed"), 0o700); err != nil {
@@ -385,8 +385,8 @@ func TestAServerThatRefusesUsSaysWhy(t *testing.T) {
 	}
 }
 
-// A process that was killed stays for a moment, and its lock file names it.
-func TestAStartWaitsForTheServerBeforeToBeGone(t *testing.T) {
+// The process of a killed server exists for a moment, and the lock file names it.
+func TestAStartWaitsUntilTheFormerServerIsGone(t *testing.T) {
 	t.Parallel()
 	dir := stoppedCluster(t)
 	owner, err := os.Stat(filepath.Join(dir, "postgres"))
@@ -402,7 +402,7 @@ func TestAStartWaitsForTheServerBeforeToBeGone(t *testing.T) {
 	if err := before.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := before.Process.Kill(); err != nil { // it is there until somebody waits for it
+	if err := before.Process.Kill(); err != nil { // the process exists until before.Wait
 		t.Fatal(err)
 	}
 	lock := filepath.Join(dir, "postgres", "postmaster.pid")
@@ -448,8 +448,8 @@ func TestAServerOfAnotherProcessThatDoesNotAnswerSaysWhy(t *testing.T) {
 	}
 }
 
-// A session that PostgreSQL does not let begin, whatever for, may begin later.
-func TestARefusedSessionIsADatabaseThatIsAway(t *testing.T) {
+// A session that PostgreSQL refuses may be accepted later, whatever the reason is.
+func TestARefusedSessionCountsAsAnUnavailableDatabase(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), pgtest.NewEmpty(t))
 	if err != nil {
@@ -457,15 +457,15 @@ func TestARefusedSessionIsADatabaseThatIsAway(t *testing.T) {
 	}
 	defer db.Close()
 	config := db.Pool().Config().ConnConfig.Copy()
-	config.Database = "is_not_there" // 3D000, of no class that says so by itself
+	config.Database = "is_not_there" // 3D000, whose class does not mean unavailable
 	_, err = pgx.ConnectConfig(t.Context(), config)
 	if err == nil || !postgres.IsUnavailable(fmt.Errorf("read settings: %w", err)) {
 		t.Errorf("%v", err)
 	}
 }
 
-// What was named before keeps its name, for who submitted it; on the way back a name stays with its first.
-func TestTheMigrationOfNamesKeepsThem(t *testing.T) {
+// The migration of dedup keys keeps each key for its submitter. When it is taken back, a key of several submitters stays with the first.
+func TestTheMigrationOfDedupKeysKeepsThem(t *testing.T) {
 	t.Parallel()
 	url, db := migratedBefore(t, "20261122000901")
 	exec := func(sql string) error {
@@ -473,15 +473,15 @@ func TestTheMigrationOfNamesKeepsThem(t *testing.T) {
 		return err
 	}
 	const (
-		task  = `INSERT INTO tasks (task_id, phone_number, recipient, content, dedup_key, submitted_by) VALUES ('%[1]s', '', '', 'x', 'k', '%[2]s')`
-		told  = `INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, biz_task_id, payload, user_ids, dedup_key, submitted_by) VALUES (1, 1, 3, 1, %s, '{}', '{u}', '%s', '%s')`
-		later = `WITH a AS (INSERT INTO announcements (payload, user_ids) VALUES ('{}', '{u}') RETURNING id)
+		task   = `INSERT INTO tasks (task_id, phone_number, recipient, content, dedup_key, submitted_by) VALUES ('%[1]s', '', '', 'x', 'k', '%[2]s')`
+		notice = `INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, biz_task_id, payload, user_ids, dedup_key, submitted_by) VALUES (1, 1, 3, 1, %s, '{}', '{u}', '%s', '%s')`
+		later  = `WITH a AS (INSERT INTO announcements (payload, user_ids) VALUES ('{}', '{u}') RETURNING id)
 			INSERT INTO notifications (company_id, channel_id, biz_type, biz_id, biz_task_id, announcement_id, dedup_key, submitted_by)
 			SELECT 1, 1, 3, 1, %s, a.id, '%s', '%s' FROM a`
 		once = `INSERT INTO subscribe_messages (company_id, business_type, business_id, template_type, receiver_user_id, template_id, task_id%s) VALUES (1, 'b', 1, 't', 'u', 'x', 't1'%s)`
 	)
 	for _, sql := range []string{
-		fmt.Sprintf(task, "t1", "one"), fmt.Sprintf(told, "NULL", "k", "one"), fmt.Sprintf(told, "7", "event", "one"), fmt.Sprintf(once, "", ""),
+		fmt.Sprintf(task, "t1", "one"), fmt.Sprintf(notice, "NULL", "k", "one"), fmt.Sprintf(notice, "7", "event", "one"), fmt.Sprintf(once, "", ""),
 	} {
 		if err := exec(sql); err != nil {
 			t.Fatal(err)
@@ -517,7 +517,7 @@ func TestTheMigrationOfNamesKeepsThem(t *testing.T) {
 	if err := db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM tasks), (SELECT count(*) FROM tasks WHERE dedup_key IS NOT NULL),
 		(SELECT count(*) FROM notifications WHERE dedup_key IS NOT NULL), (SELECT count(*) FROM subscribe_messages)`,
 	).Scan(&tasks, &named, &notifications, &messages); err != nil || tasks != 2 || named != 1 || notifications != 2 || messages != 1 {
-		t.Errorf("%d tasks, %d of them named, %d named notifications and %d messages are left, %v", tasks, named, notifications, messages, err)
+		t.Errorf("%d tasks, %d of them with a key, %d notifications with a key and %d messages are left, %v", tasks, named, notifications, messages, err)
 	}
 }
 
@@ -532,7 +532,7 @@ func TestADispatchStatementIsRefusedInsideAnotherTransaction(t *testing.T) {
 		return db.Dispatch(ctx, func(*dispatchq.Queries) error { return nil })
 	}
 	if err := db.Tx(t.Context(), run); err == nil {
-		t.Error("it ran")
+		t.Error("the dispatch ran inside another transaction")
 	}
 	if err := run(t.Context()); err != nil {
 		t.Error(err)

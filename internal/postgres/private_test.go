@@ -20,11 +20,11 @@ import (
 	"lksms/internal/postgres"
 )
 
-// serverAccount is whom PostgreSQL runs as when root tests.
+// serverAccount returns the account that runs PostgreSQL if the tests run as root.
 func serverAccount(t *testing.T) (uid, gid int) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root has another account run PostgreSQL")
+		t.Skip("only root runs PostgreSQL as another account")
 	}
 	for _, name := range []string{"postgres", "nobody"} {
 		if u, err := user.Lookup(name); err == nil {
@@ -36,7 +36,7 @@ func serverAccount(t *testing.T) (uid, gid int) {
 			return uid, gid
 		}
 	}
-	t.Skip("there is no account to run PostgreSQL")
+	t.Skip("no account can run PostgreSQL")
 	return 0, 0
 }
 
@@ -73,7 +73,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 	return conn
 }
 
-// Of every name that root uses in a folder of the account, the account has made a link to a file of root.
+// The account of PostgreSQL replaces the names that root uses in a folder of the account with links to a file of root.
 func TestRootFollowsNoLinkInAFolderOfTheAccount(t *testing.T) {
 	t.Parallel()
 	uid, gid := serverAccount(t)
@@ -89,14 +89,14 @@ func TestRootFollowsNoLinkInAFolderOfTheAccount(t *testing.T) {
 	info, err := os.Stat(victim)
 	must(t, err)
 	if owner := info.Sys().(*syscall.Stat_t); string(after) != content || owner.Uid != 0 || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file of root holds %q now, belongs to %d and has %v", after, owner.Uid, info.Mode())
+		t.Errorf("the file of root now contains %q, owner %d, mode %v", after, owner.Uid, info.Mode())
 	}
 	must(t, server.Stop())
 
 	version := filepath.Join(dir, "data", "postgres", "PG_VERSION")
 	must(t, os.Remove(version), os.Symlink(victim, version))
 	if _, err := start(t, filepath.Join(dir, "data")); err == nil || strings.Contains(err.Error(), strings.TrimSpace(content)) {
-		t.Errorf("it repeats a file of root: %v", err)
+		t.Errorf("the error repeats a file of root: %v", err)
 	}
 }
 
@@ -104,16 +104,16 @@ func TestADataFolderThatTheAccountMayChangeIsRefused(t *testing.T) {
 	t.Parallel()
 	uid, gid := serverAccount(t)
 	for name, spoil := range map[string]func(above, data string) error{
-		"it belongs to the account":  func(_, data string) error { return os.Chown(data, uid, -1) },
-		"everybody may write to it":  func(_, data string) error { return os.Chmod(data, 0o777) },
-		"everybody may add to it":    func(_, data string) error { return os.Chmod(data, 0o777|os.ModeSticky) },
-		"the account's group may":    func(_, data string) error { return errors.Join(os.Chown(data, -1, gid), os.Chmod(data, 0o775)) },
-		"the account may replace it": func(above, _ string) error { return os.Chown(above, uid, -1) },
-		"everybody may replace it":   func(above, _ string) error { return os.Chmod(above, 0o777) },
-		"it is a link in a writable folder": func(above, data string) error {
+		"the folder belongs to the account":           func(_, data string) error { return os.Chown(data, uid, -1) },
+		"everybody may write to the folder":           func(_, data string) error { return os.Chmod(data, 0o777) },
+		"everybody may add to the folder":             func(_, data string) error { return os.Chmod(data, 0o777|os.ModeSticky) },
+		"the account's group may write to the folder": func(_, data string) error { return errors.Join(os.Chown(data, -1, gid), os.Chmod(data, 0o775)) },
+		"the account may replace the folder":          func(above, _ string) error { return os.Chown(above, uid, -1) },
+		"everybody may replace the folder":            func(above, _ string) error { return os.Chmod(above, 0o777) },
+		"the folder is a link in a writable folder": func(above, data string) error {
 			return errors.Join(os.Rename(data, above+"-data"), os.Mkdir(above+"-data/x", 0o755), os.Symlink(above+"-data/x", data), os.Chmod(above, 0o777))
 		},
-		"it is a link to a writable folder": func(above, data string) error {
+		"the folder is a link to a writable folder": func(above, data string) error {
 			return errors.Join(os.Rename(data, above+"-data"), os.Symlink(above+"-data", data), os.Chmod(above+"-data", 0o777))
 		},
 	} {
@@ -124,31 +124,31 @@ func TestADataFolderThatTheAccountMayChangeIsRefused(t *testing.T) {
 			must(t, os.Mkdir(above, 0o755), os.Mkdir(data, 0o755), spoil(above, data))
 			server, err := start(t, data)
 			if err == nil {
-				_ = server.Stop() // it should not run
-				t.Fatal("it started")
+				_ = server.Stop() // the server should not run
+				t.Fatal("the server started")
 			}
 			if !strings.Contains(err.Error(), "may write to "+above) || !strings.Contains(err.Error(), "LKSMS_DATA") {
-				t.Errorf("it does not say why: %v", err)
+				t.Errorf("the error does not say why: %v", err)
 			}
 			if _, err := os.Stat(filepath.Join(data, "postgres")); err == nil {
-				t.Error("it made a cluster")
+				t.Error("the start made a cluster")
 			}
 		})
 	}
 }
 
-func TestRootRunsNoProgramThatMayBeTheAccounts(t *testing.T) {
+func TestRootRunsNoProgramThatTheAccountMayHaveWritten(t *testing.T) {
 	t.Parallel()
 	uid, _ := serverAccount(t)
 	bin := pgtest.Dir(t)
-	must(t, os.Chmod(bin, 0o777)) // the script says there who ran it
+	must(t, os.Chmod(bin, 0o777)) // the script writes there who ran it
 	script := "#!/bin/sh\nid -u >> " + bin + "/who\necho 'postgres (PostgreSQL) 15.0'\n"
 	for _, program := range []string{"postgres", "initdb", "pg_ctl"} {
 		must(t, os.WriteFile(filepath.Join(bin, program), []byte(script), 0o755), os.Chmod(filepath.Join(bin, program), 0o755))
 	}
 	_, err := postgres.StartServer(t.Context(), postgres.ServerOptions{Dir: pgtest.Dir(t), BinDir: bin})
 	if err == nil {
-		t.Fatal("it started a script")
+		t.Fatal("the server started a script")
 	}
 	who, readErr := os.ReadFile(filepath.Join(bin, "who"))
 	must(t, readErr)
@@ -159,11 +159,11 @@ func TestRootRunsNoProgramThatMayBeTheAccounts(t *testing.T) {
 	}
 }
 
-// ordinary are the ways of a role to more than its own objects.
+// ordinary checks that the current role can reach nothing but its own objects.
 const ordinary = `SELECT NOT (r.rolsuper OR r.rolcreatedb OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls)
 	AND NOT EXISTS (SELECT FROM pg_auth_members m WHERE m.member = r.oid) FROM pg_roles r WHERE r.rolname = current_user`
 
-// ofOthers names what is in the database, and neither belongs to the current role nor came with PostgreSQL.
+// ofOthers lists the objects in the database that neither belong to the current role nor came with PostgreSQL.
 const ofOthers = `
 	SELECT format('schema %s', nspname) AS name FROM pg_namespace WHERE nspname = 'public' AND pg_get_userbyid(nspowner) <> current_user
 	UNION ALL SELECT format('relation %s', relname) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND pg_get_userbyid(relowner) <> current_user
@@ -171,21 +171,21 @@ const ofOthers = `
 	UNION ALL SELECT format('type %s', typname) FROM pg_type WHERE typnamespace = 'public'::regnamespace AND pg_get_userbyid(typowner) <> current_user
 	ORDER BY name`
 
-// expectOwnDatabase checks that what is in the database is the service's own, and nothing else.
+// expectOwnDatabase checks that everything in the database belongs to the service, and that the service can reach nothing else.
 func expectOwnDatabase(t *testing.T, url string) {
 	t.Helper()
 	conn := connect(t, url)
 	var isOrdinary bool
 	must(t, conn.QueryRow(t.Context(), ordinary).Scan(&isOrdinary))
 	if !isOrdinary {
-		t.Error("the service is more than an ordinary role")
+		t.Error("the service is not an ordinary role")
 	}
 	rows, err := conn.Query(t.Context(), ofOthers)
 	must(t, err)
 	others, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	must(t, err)
 	if len(others) > 0 {
-		t.Errorf("of the superuser: %v", others)
+		t.Errorf("objects of the superuser: %v", others)
 	}
 	for _, sql := range []string{
 		"SELECT pg_read_file('/etc/passwd')", "COPY (SELECT 1) TO PROGRAM 'cat'", "CREATE ROLE another", "CREATE DATABASE another",
@@ -198,7 +198,7 @@ func expectOwnDatabase(t *testing.T, url string) {
 	}
 }
 
-func TestTheServiceIsAnOrdinaryRoleWithADatabaseOfItsOwn(t *testing.T) {
+func TestTheServiceIsAnOrdinaryRoleThatOwnsItsDatabase(t *testing.T) {
 	t.Parallel()
 	server := run(t, pgtest.Dir(t))
 	if _, err := postgres.MigrateUp(t.Context(), server.URL()); err != nil {
@@ -207,7 +207,7 @@ func TestTheServiceIsAnOrdinaryRoleWithADatabaseOfItsOwn(t *testing.T) {
 	expectOwnDatabase(t, server.URL())
 }
 
-// ofAnEarlierVersion is a stopped cluster as versions left it in which the service was the superuser, with a row.
+// ofAnEarlierVersion returns a stopped cluster, with a row, of a version in which the service was the superuser.
 func ofAnEarlierVersion(t *testing.T) string {
 	t.Helper()
 	dir := pgtest.Dir(t)
@@ -224,7 +224,7 @@ func ofAnEarlierVersion(t *testing.T) string {
 	}
 	conn, err := pgx.Connect(t.Context(), server.AdminURL())
 	must(t, err)
-	// The first is how public was before PostgreSQL 15; the others are no objects of ours, but an operator's.
+	// The first statement makes public as it was before PostgreSQL 15. The others add objects of an operator.
 	_, err = conn.Exec(t.Context(), `ALTER SCHEMA public OWNER TO lksms; GRANT CREATE ON SCHEMA public TO PUBLIC;
 		INSERT INTO companies (company_no, name) VALUES ('acme', 'Acme');
 		CREATE MATERIALIZED VIEW "Of ""Acme""" AS SELECT * FROM companies; CREATE SEQUENCE apart; CREATE TYPE pair AS (a int, b int);
@@ -238,16 +238,16 @@ func ofAnEarlierVersion(t *testing.T) string {
 func TestAClusterOfAnEarlierVersionIsHandedToTheOrdinaryRole(t *testing.T) {
 	t.Parallel()
 	dir := ofAnEarlierVersion(t)
-	for range 2 { // the second start finds everything done
+	for range 2 { // the second start has nothing to do
 		server := run(t, dir)
 		expectOwnDatabase(t, server.URL())
 		conn, err := pgx.Connect(t.Context(), server.URL())
 		must(t, err)
 		var name string
 		must(t, conn.QueryRow(t.Context(), "SELECT name FROM companies WHERE company_no = 'acme'").Scan(&name), conn.Close(t.Context()))
-		// Another process, which finds the server running, is the same role.
+		// Another process that finds the server running connects as the same role.
 		if other := run(t, dir); other.Owned() || other.URL() != server.URL() {
-			t.Error("another process is another role")
+			t.Error("another process has another role")
 		}
 		must(t, server.Stop())
 	}
@@ -265,7 +265,7 @@ func TestAClusterOfAnEarlierVersionIsHandedToTheOrdinaryRole(t *testing.T) {
 	}
 }
 
-// A start may end between any two of its steps, and an older version may have been there in between.
+// A start may end between any two of its steps, and an older version may have run in between.
 func TestAHandOverThatWasCutShortIsCompleted(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]string{
@@ -277,7 +277,7 @@ func TestAHandOverThatWasCutShortIsCompleted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := ofAnEarlierVersion(t)
-			// Only the superuser of a server that runs can leave that behind.
+			// Only the superuser of a running server can leave the cluster in this state.
 			server := run(t, dir)
 			admin, err := pgx.Connect(t.Context(), strings.Replace(server.AdminURL(), "/lksms?", "/postgres?", 1))
 			must(t, err)
@@ -298,7 +298,7 @@ func TestAHandOverThatWasCutShortIsCompleted(t *testing.T) {
 func TestALostPasswordOfTheServiceIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := stoppedCluster(t)
-	must(t, os.WriteFile(filepath.Join(dir, "postgres.service.password"), nil, 0o600)) // after a crash of the machine
+	must(t, os.WriteFile(filepath.Join(dir, "postgres.service.password"), nil, 0o600)) // as after a crash of the machine
 	server := run(t, dir)
 	expectOwnDatabase(t, server.URL())
 	for _, name := range []string{"postgres.password", "postgres.service.password"} {
@@ -313,13 +313,13 @@ func TestALostPasswordOfTheServiceIsReplaced(t *testing.T) {
 	}
 }
 
-func TestVacuumClearsATableOfOurs(t *testing.T) {
+func TestTheServiceCanVacuumItsTables(t *testing.T) {
 	t.Parallel()
 	db, err := postgres.Open(t.Context(), pgtest.New(t))
 	must(t, err)
 	t.Cleanup(db.Close)
 	must(t, db.Vacuum(t.Context(), "sender_changes"))
-	for count := 0; count == 0; time.Sleep(10 * time.Millisecond) { // statistics come late
+	for count := 0; count == 0; time.Sleep(10 * time.Millisecond) { // the statistics come late
 		must(t, db.Pool().QueryRow(t.Context(), "SELECT vacuum_count FROM pg_stat_user_tables WHERE relname = 'sender_changes'").Scan(&count))
 	}
 }

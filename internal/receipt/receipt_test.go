@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-// callBack calls back as the provider does, without a user.
+// callBack sends a callback of the provider, which has no user.
 func callBack(b *apptest.Bundle, status int, query, contentType, body string, headers ...string) string {
 	b.T.Helper()
 	return callBackTo(b, "pushed", status, query, contentType, body, headers...)
@@ -59,7 +59,7 @@ func deliveryOf(b *apptest.Bundle, id string) string {
 	return string(*got.Delivery)
 }
 
-func TestS3_11_AReceiptIsOfItsMessage(t *testing.T) {
+func TestS3_11_AReceiptSettlesTheDeliveryOfItsMessage(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	first := b.Submit("x")
 	b.AwaitStatus(first, queue.Success)
@@ -71,7 +71,7 @@ func TestS3_11_AReceiptIsOfItsMessage(t *testing.T) {
 	if got := b.Task(second); deliveryOf(b, first) != "" || *got.Delivery != "undelivered" || *got.DeliveryCode != "MK:0001" || got.DeliveredAt != nil {
 		t.Errorf("%+v", got)
 	}
-	// Replays and disorder change nothing: that it was delivered stands.
+	// Replayed and disordered callbacks change nothing: a message that was delivered stays delivered.
 	for _, status := range []string{"DELIVRD", "DELIVRD", "ENROUTE", "UNDELIV", "DELIVRD"} {
 		callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", fmt.Sprintf(`{"msgid":"n-1","status":%q}`, status))
 	}
@@ -89,11 +89,11 @@ func TestS3_11_AReceiptIsOfItsMessage(t *testing.T) {
 		t.Errorf("%d receipts in the timeline", n)
 	}
 	if n, repeats := b.Count("SELECT count(*) FROM callbacks WHERE body LIKE '%msgid%'"), b.Count("SELECT sum(repeats)::bigint FROM callbacks"); n != 4 || repeats != 2 {
-		t.Errorf("%d callbacks are kept, %d came again", n, repeats)
+		t.Errorf("%d callbacks are stored, %d were repeats", n, repeats)
 	}
 }
 
-func TestASenderWhoseNumberHasASlashIsCalledBack(t *testing.T) {
+func TestCallbacksReachASenderWhoseNumberHasASlash(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	for _, no := range []string{"app/1", "app/"} {
 		b.AddSender(map[string]any{"sender_no": no, "kind": "http-sms", "config": apptest.ReceiverConfig(p, nil)})
@@ -103,8 +103,8 @@ func TestASenderWhoseNumberHasASlashIsCalledBack(t *testing.T) {
 	}
 }
 
-// A body is kept once for each sender, and is answered and read each time.
-func TestACallbackThatComesAgainIsKeptOnce(t *testing.T) {
+// A body is stored once for each sender, but read and answered each time.
+func TestARepeatedCallbackIsStoredOnce(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	id := b.Submit("x")
 	b.AwaitStatus(id, queue.Success)
@@ -121,23 +121,23 @@ func TestACallbackThatComesAgainIsKeptOnce(t *testing.T) {
 	}
 	if got := apptest.Scan[string](b, "SELECT string_agg(concat(sender_no, ' ', repeats, ' ', left_out, ' ', refused), ', ' ORDER BY sender_no, repeats) FROM callbacks"); got !=
 		"another 4 1 , pushed 2 0 request.invalid, pushed 4 1 " {
-		t.Errorf("kept: %s", got)
+		t.Errorf("stored: %s", got)
 	}
 	if got := deliveryOf(b, id); got != "delivered" {
-		t.Errorf("it is %q", got)
+		t.Errorf("the delivery is %q", got)
 	}
 	if n := b.Count("SELECT count(*) FROM receipts WHERE sender_no = 'pushed'"); n != 1 {
-		t.Errorf("%d receipts", n)
+		t.Errorf("%d receipts, want 1", n)
 	}
-	// What was read before a crash, and no further, is read when it comes again.
+	// If a crash lost the receipts of a stored callback, its repeat stores them.
 	b.Exec("DELETE FROM receipts")
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", body)
 	if n := b.Count("SELECT count(*) FROM receipts WHERE matched_at IS NOT NULL"); n != 1 {
-		t.Errorf("%d receipts", n)
+		t.Errorf("%d matched receipts, want 1", n)
 	}
 }
 
-func TestCallbacksAreForgottenAfterAMonth(t *testing.T) {
+func TestCallbacksAreDeletedAfterAMonth(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	id := b.Submit("x")
 	b.AwaitStatus(id, queue.Success)
@@ -147,20 +147,20 @@ func TestCallbacksAreForgottenAfterAMonth(t *testing.T) {
 	b.Exec("UPDATE receipts SET created_at = now() - interval '31 days'")
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", recent)
 	if n, err := b.App.Receipts.Forget(t.Context()); n != 2 || err != nil {
-		t.Fatalf("forgot %d, %v", n, err)
+		t.Fatalf("deleted %d, %v", n, err)
 	}
 	if got := apptest.Scan[string](b, "SELECT string_agg(body, '') FROM callbacks"); got != recent || b.Count("SELECT count(*) FROM receipts") != 1 {
 		t.Errorf("left: %s", got)
 	}
 	before := b.Task(id)
-	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", old) // it changes nothing, although it is not known any more
+	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", old) // a repeat changes nothing, although the first was deleted
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", `{"msgid":"n-1","status":"UNDELIV"}`)
 	if got := b.Task(id); deliveryOf(b, id) != "delivered" || !got.DeliveredAt.Equal(*before.DeliveredAt) {
 		t.Errorf("%+v", got)
 	}
 }
 
-// A key that can be guessed is refused where it is given, and none is empty. One of before goes on working.
+// A secret that can be guessed is refused where it is set. An older short one goes on working, but an empty one does not.
 func TestACallbackSecretCannotBeGuessed(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
@@ -182,24 +182,24 @@ func TestACallbackSecretCannotBeGuessed(t *testing.T) {
 		created := map[string]any{"sender_no": fmt.Sprint("made_", i), "name": "x", "kind": "http-sms", "config": config}
 		a, changed := b.Expect(c.status, reason, "POST", "/api/v1/admin/senders", created), b.Expect(c.status, reason, "PATCH", path, map[string]any{"config": config})
 		if c.status != 200 && (a.Fields() != "config.callbackSecret" || changed.Fields() != "config.callbackSecret") {
-			t.Errorf("%s %q names %s, %s", c.verify, c.secret, a.Fields(), changed.Fields())
+			t.Errorf("%s %q: wrong fields %s, %s", c.verify, c.secret, a.Fields(), changed.Fields())
 		}
 	}
 	config := apptest.ReceiverConfig(p, nil)
 	b.Expect(200, "", "PATCH", path, map[string]any{"config": config})
-	keepsShortSecret(b, "abc")
+	setShortSecret(b, "abc")
 	callBack(b, 200, "?token=abc", "application/json", `{"msgid":"n","status":"DELIVRD"}`)
 	delete(config, "callbackSecret")
 	config["timeoutSeconds"] = 5
 	b.Expect(200, "", "PATCH", path, map[string]any{"config": config})
 	callBack(b, 200, "?token=abc", "application/json", `{"msgid":"n","status":"DELIVRD"}`)
-	keepsShortSecret(b, "")
+	setShortSecret(b, "")
 	callBack(b, 403, "?token=", "application/json", `{"msgid":"n","status":"DELIVRD"}`)
 	callBack(b, 403, "", "application/json", `{"msgid":"n","status":"DELIVRD"}`)
 }
 
-// keepsShortSecret gives the sender a secret as it could be given before there was a least length.
-func keepsShortSecret(b *apptest.Bundle, text string) {
+// setShortSecret gives the sender a secret from the time before secrets had a least length.
+func setShortSecret(b *apptest.Bundle, text string) {
 	b.T.Helper()
 	sealed, err := b.Options.Secrets.Seal(fmt.Sprintf("%q", text), "pushed/callbackSecret")
 	if err != nil {
@@ -209,7 +209,7 @@ func keepsShortSecret(b *apptest.Bundle, text string) {
 	b.App.Receipts.Changed()
 }
 
-// Who proves nothing has to wait after a while; the provider has not, though it calls from the same address.
+// A caller with wrong proofs has to wait after some of them. The provider does not, even at the same address.
 func TestWrongProofsAreThrottledAndRightOnesAreNot(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	body := func(i int) string { return fmt.Sprintf(`{"msgid":"n-%d","status":"DELIVRD"}`, i) }
@@ -226,14 +226,14 @@ func TestWrongProofsAreThrottledAndRightOnesAreNot(t *testing.T) {
 		callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", body(i))
 	}
 	if n := b.Count("SELECT count(*) FROM callbacks"); n != 20 {
-		t.Errorf("%d callbacks are kept", n)
+		t.Errorf("%d callbacks are stored", n)
 	}
-	// A key that can be guessed is not compared meanwhile.
-	keepsShortSecret(b, "abc")
+	// A short secret is not compared while its address has to wait.
+	setShortSecret(b, "abc")
 	callBack(b, 429, "?token=abc", "application/json", body(1))
 }
 
-// A provider may be faster with its receipt than with its answer.
+// A receipt of a provider may arrive before its answer to the message.
 func TestS3_11_AReceiptMayComeFirst(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	release := make(chan struct{})
@@ -242,15 +242,15 @@ func TestS3_11_AReceiptMayComeFirst(t *testing.T) {
 		_, _ = io.WriteString(w, `{"code":"0","id":"early"}`)
 	})
 	id := b.Submit("x")
-	apptest.Eventually(t, "it is being sent", func() bool { return len(p.Seen()) == 1 })
+	apptest.Eventually(t, "the message is being sent", func() bool { return len(p.Seen()) == 1 })
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", `{"msgid":"early","status":"DELIVRD"}`)
 	close(release)
 	b.AwaitStatus(id, queue.Success)
-	apptest.Eventually(t, "its receipt is found", func() bool { return deliveryOf(b, id) == "delivered" })
+	apptest.Eventually(t, "the receipt is matched", func() bool { return deliveryOf(b, id) == "delivered" })
 }
 
-// The sweep finds what neither the receipt nor the answer has found: both came at the same moment, or the server was killed.
-func TestAParkedReceiptIsLookedForInTurnUntilItsEnd(t *testing.T) {
+// The sweep matches receipts that neither the callback nor the answer has matched: both came at the same moment, or the server died.
+func TestAnUnmatchedReceiptIsTriedAgainUntilItIsGivenUp(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	match := func(want int) {
 		t.Helper()
@@ -264,28 +264,28 @@ func TestAParkedReceiptIsLookedForInTurnUntilItsEnd(t *testing.T) {
 	id := b.Submit("x")
 	b.AwaitStatus(id, queue.Success)
 	b.Exec("UPDATE deliveries SET provider_no = 'soon'")
-	turns := func() []time.Time {
+	nextTries := func() []time.Time {
 		return apptest.Scan[[]time.Time](b, "SELECT array_agg(look_at ORDER BY provider_no) FROM receipts WHERE look_at IS NOT NULL")
 	}
 	b.Exec("UPDATE receipts SET look_at = now() + interval '1 hour'")
-	before := turns()
+	before := nextTries()
 	match(0)
-	if after := turns(); !slices.EqualFunc(before, after, time.Time.Equal) {
-		t.Errorf("looked for before their turn: %v, then %v", before, after)
+	if after := nextTries(); !slices.EqualFunc(before, after, time.Time.Equal) {
+		t.Errorf("tried too early: %v, then %v", before, after)
 	}
 	b.Exec("UPDATE receipts SET look_at = now(), created_at = now() - interval '1 hour'")
 	b.Exec("UPDATE receipts SET created_at = now() - interval '73 hours' WHERE provider_no = 'never'")
 	match(1)
-	if left := turns(); deliveryOf(b, id) != "delivered" || len(left) != 1 || time.Until(left[0]) < 50*time.Minute {
-		t.Errorf("it is %q, %v are looked for", deliveryOf(b, id), left)
+	if left := nextTries(); deliveryOf(b, id) != "delivered" || len(left) != 1 || time.Until(left[0]) < 50*time.Minute {
+		t.Errorf("the delivery is %q, receipts to try again at %v", deliveryOf(b, id), left)
 	}
-	// One that was given up is found nevertheless by the answer to the sending.
+	// After three days a receipt is given up.
 	if n := b.Count("SELECT count(*) FROM receipts WHERE look_at IS NULL AND matched_at IS NULL AND provider_no = 'never'"); n != 1 {
-		t.Errorf("%d were given up", n)
+		t.Errorf("%d receipts were given up, want 1", n)
 	}
 }
 
-func TestAReceiptNamesItsRecipientInAnyWay(t *testing.T) {
+func TestAReceiptCanWriteItsRecipientInManyWays(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	p.Does(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"code":"0","id":"n"}`) })
 	ids := map[string]string{}
@@ -296,7 +296,7 @@ func TestAReceiptNamesItsRecipientInAnyWay(t *testing.T) {
 	for _, c := range []struct{ said, means string }{
 		{"6591234567", "+6591234567"}, {"004791234567", "+4791234567"}, {"81234567", "+6581234567"}, {"(415) 555-2671", "+14155552671"},
 		{"13800138000", "+8613800138000"}, {"+39 347 123 4567", "+393471234567"}, {"0912345678", "+886912345678"},
-		{"91234567", ""}, // of two
+		{"91234567", ""}, // the number of two recipients
 		{"1234567", ""}, {"0000013800138000", ""}, {"x", ""},
 	} {
 		b.Exec("UPDATE tasks SET delivery = NULL")
@@ -304,26 +304,26 @@ func TestAReceiptNamesItsRecipientInAnyWay(t *testing.T) {
 		callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", fmt.Sprintf(`{"msgid":"n","mobile":%q,"status":"DELIVRD"}`, c.said))
 		for number, id := range ids {
 			if got := deliveryOf(b, id); (got == "delivered") != (number == c.means) {
-				t.Errorf("%q: the message to %s is %q", c.said, number, got)
+				t.Errorf("%q: the delivery to %s is %q", c.said, number, got)
 			}
 		}
 	}
 }
 
-func TestOneBadItemDoesNotRefuseAList(t *testing.T) {
+func TestABadItemOfACallbackIsLeftOut(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	id := b.Submit("x")
 	b.AwaitStatus(id, queue.Success)
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/json", `[{"msgid":"","status":"DELIVRD"},"x",null,{"msgid":"n-1"},{"msgid":"n-1","status":"DELIVRD"}]`)
 	if got := deliveryOf(b, id); got != "delivered" {
-		t.Errorf("it is %q", got)
+		t.Errorf("the delivery is %q", got)
 	}
 	if n := b.Count("SELECT left_out FROM callbacks WHERE refused IS NULL"); n != 4 {
-		t.Errorf("%d items were left out", n)
+		t.Errorf("%d items were left out, want 4", n)
 	}
 }
 
-func TestACallbackIsKeptAlsoWhenItIsRefused(t *testing.T) {
+func TestARefusedCallbackOfTheProviderIsStored(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, nil)
 	long := `{"msgid":"` + strings.Repeat("x", 1<<20) + `","status":"DELIVRD"}`
 	for _, c := range []struct {
@@ -336,22 +336,22 @@ func TestACallbackIsKeptAlsoWhenItIsRefused(t *testing.T) {
 		b.Exec("DELETE FROM callbacks")
 		callBack(b, c.status, "?token="+apptest.CallbackKey, "application/json", c.body)
 		if got := apptest.Scan[string](b, "SELECT refused FROM callbacks"); got != c.reason {
-			t.Errorf("%.20s: kept as %s", c.body, got)
+			t.Errorf("%.20s: stored as %s", c.body, got)
 		}
 		kept := apptest.Scan[string](b, "SELECT body FROM callbacks")
 		if !strings.HasPrefix(c.body, kept) || len(kept) > 1<<20 || kept == "" {
-			t.Errorf("%.20s: kept %d bytes", c.body, len(kept))
+			t.Errorf("%.20s: stored %d bytes", c.body, len(kept))
 		}
 	}
 	b.Exec("DELETE FROM callbacks")
 	callBack(b, 403, "?token=guess", "application/json", `{"msgid":"n-1","status":"DELIVRD"}`)
 	callBack(b, 403, "?token=guess", "application/json", long)
 	if n := b.Count("SELECT count(*) FROM callbacks"); n != 0 {
-		t.Errorf("%d callbacks of anybody are kept", n)
+		t.Errorf("%d callbacks without a proof are stored", n)
 	}
 }
 
-func TestOnlyTheProviderIsHeard(t *testing.T) {
+func TestACallbackNeedsTheProvidersProof(t *testing.T) {
 	const body = `{"msgid":"n-1","status":"DELIVRD"}`
 	sum := hmac.New(sha256.New, []byte(apptest.CallbackKey))
 	sum.Write([]byte(body))
@@ -371,10 +371,10 @@ func TestOnlyTheProviderIsHeard(t *testing.T) {
 		{"the token", nil, "?token=" + apptest.CallbackKey, nil, 200},
 		{"another token", nil, "?token=" + apptest.CallbackKey[1:], nil, 403},
 		{"no token", nil, "", nil, 403},
-		{"from elsewhere", map[string]any{"addresses": []string{"10.0.0.0/8"}}, "?token=" + apptest.CallbackKey, nil, 403},
-		{"from where it should", map[string]any{"addresses": []string{"127.0.0.1", "::1"}}, "?token=" + apptest.CallbackKey, nil, 200},
+		{"from another address", map[string]any{"addresses": []string{"10.0.0.0/8"}}, "?token=" + apptest.CallbackKey, nil, 403},
+		{"from a permitted address", map[string]any{"addresses": []string{"127.0.0.1", "::1"}}, "?token=" + apptest.CallbackKey, nil, 200},
 		{"a signature", map[string]any{"verify": "hmac", "header": "X-Sig"}, "", []string{"X-Sig", "sha256=" + hexed}, 200},
-		{"a signature of something else", map[string]any{"verify": "hmac", "header": "X-Sig"}, "", []string{"X-Sig", strings.Repeat("0", 64)}, 403},
+		{"a signature of another body", map[string]any{"verify": "hmac", "header": "X-Sig"}, "", []string{"X-Sig", strings.Repeat("0", 64)}, 403},
 		{"a webhook", map[string]any{"verify": "standard-webhooks"}, "", signed(now), 200},
 		{"a webhook of an hour ago", map[string]any{"verify": "standard-webhooks"}, "", signed(old), 403},
 	} {
@@ -388,8 +388,8 @@ func TestOnlyTheProviderIsHeard(t *testing.T) {
 	}
 }
 
-// Nothing is read of what no body could prove: strangers would keep the server busy with bodies.
-func TestACallbackThatNoBodyCanProveIsRefusedBeforeItsBody(t *testing.T) {
+// A callback that no body can prove is refused before its body is read. Otherwise unknown callers could keep the server busy with bodies.
+func TestACallbackThatNoBodyCanProveIsRefusedUnread(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	for no, callback := range map[string]map[string]any{
 		"signed": {"verify": "hmac", "header": "X-Sig"}, "webhook": {"verify": "standard-webhooks"},
@@ -413,13 +413,13 @@ func TestACallbackThatNoBodyCanProveIsRefusedBeforeItsBody(t *testing.T) {
 	}
 }
 
-func TestWhatACallbackMayLookLike(t *testing.T) {
+func TestFormsAndListsAreReadAsConfigured(t *testing.T) {
 	b, _ := apptest.NewReceiving(t, map[string]any{"format": "form"})
 	id := b.Submit("x")
 	b.AwaitStatus(id, queue.Success)
 	callBack(b, 200, "?token="+apptest.CallbackKey, "application/x-www-form-urlencoded", "msgid=n-1&status=DELIVRD&mobile=%2B8613800138000")
 	if got := deliveryOf(b, id); got != "delivered" {
-		t.Errorf("it is %q", got)
+		t.Errorf("the delivery is %q", got)
 	}
 	callBack(b, 422, "?token="+apptest.CallbackKey, "application/x-www-form-urlencoded", "status=DELIVRD")
 	callBack(b, 422, "?token="+apptest.CallbackKey, "application/x-www-form-urlencoded", "msgid=%00&status=DELIVRD")
@@ -430,7 +430,7 @@ func TestWhatACallbackMayLookLike(t *testing.T) {
 	callBack(b, 400, "?token="+apptest.CallbackKey, "application/json", `{"reports":`)
 	callBack(b, 422, "?token="+apptest.CallbackKey, "application/json", `{"msgid":7,"status":"DELIVRD"}`)
 	if n := b.Count("SELECT count(*) FROM receipts WHERE provider_no = '7'"); n != 1 {
-		t.Errorf("%d receipts", n)
+		t.Errorf("%d receipts, want 1", n)
 	}
 	var shown map[string]any
 	if err := json.Unmarshal([]byte(b.Call("GET", "/api/v1/admin/senders/pushed", nil).Raw), &shown); err != nil {
@@ -461,7 +461,7 @@ func receivingList(t *testing.T) (*apptest.Bundle, *apptest.Provider) {
 		wrong := p.SenderConfig()
 		wrong["callback"] = change
 		if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": wrong}); a.Fields() != field {
-			t.Errorf("%v names %s", change, a.Fields())
+			t.Errorf("%v: wrong fields %s", change, a.Fields())
 		}
 	}
 	return b, p

@@ -10,7 +10,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-// Each way in which an app could take or settle the tasks of a sender that the server drives.
+// An app cannot take or settle the tasks of a driven sender in any of these ways.
 func TestAnAppCannotBeADrivenSender(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/senders", `{"sender_no":"driven","name":"Driven","kind":"log"}`)
@@ -31,9 +31,9 @@ func TestAnAppCannotBeADrivenSender(t *testing.T) {
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM send_logs") + b.Count("SELECT count(*) FROM report_logs"); n != 0 {
-		t.Errorf("it left %d rows", n)
+		t.Errorf("the app left %d log rows", n)
 	}
-	// An app again, it is served at once; so is the number that no driver has any more.
+	// Once the sender is an app again, it is served at once. As a driven sender again, it has its reports refused.
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/driven", `{"kind":"app"}`)
 	if got := b.Claim("driven", 1); len(got) != 1 {
 		t.Errorf("claimed %v", got)
@@ -54,15 +54,15 @@ func TestAppsAreRegisteredAtTheirFirstPoll(t *testing.T) {
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"queue": map[string]any{"register_unknown_senders": false}})
 	b.Expect(404, "sender.not_found", "GET", "/api/v1/sms/tasks/pending?app_id=stranger", nil)
 	if got := len(b.Take("new", 1)); got != 1 {
-		t.Errorf("one that is known took %d", got)
+		t.Errorf("a known app took %d", got)
 	}
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/new", map[string]any{"status": "retired"})
 	if got := len(b.Take("new", 1)); got != 0 {
-		t.Errorf("one that is retired took %d", got)
+		t.Errorf("a retired app took %d", got)
 	}
 }
 
-func TestS4_3_WhatIsLearntOfASender(t *testing.T) {
+func TestS4_3_ReportsAreCountedForTheirSender(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 40, nil)
 	var all sync.WaitGroup

@@ -2,14 +2,14 @@ package sender
 
 import "testing"
 
-func TestPoolsThatWereReadBeforeAChangeAreNotKept(t *testing.T) {
+func TestPoolsReadBeforeAChangeAreNotCached(t *testing.T) {
 	t.Parallel()
 	c := newClaimables()
 	keep := c.beginRead("app")
-	c.forget() // a route was added while the answer was on its way
+	c.forget() // a route was added during the read
 	keep(claimable{})
 	if got, known := c.get("app"); known {
-		t.Errorf("kept %v", got)
+		t.Errorf("cached %v", got)
 	}
 	c.beginRead("app")(claimable{pools: map[int64]float64{1: 0}})
 	if got, known := c.get("app"); !known || len(got.pools) != 1 {

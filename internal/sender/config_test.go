@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func TestSecretsOfSendersAreSealedAndShownToNobody(t *testing.T) {
+func TestSecretsOfSendersAreSealedAndHidden(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
 	shown := apptest.Decode[api.Sender](t, b.Expect(200, "", "GET", path, nil))
@@ -26,9 +26,9 @@ func TestSecretsOfSendersAreSealedAndShownToNobody(t *testing.T) {
 		t.Errorf("shown: %v", shown.Config)
 	}
 	if n := b.Count("SELECT count(*) FROM senders s WHERE s::text LIKE '%hunter2%'"); n != 0 {
-		t.Error("the secret is in the database as it is")
+		t.Error("the secret is in the database in plain text")
 	}
-	// What was shown may be given back: the secret stays.
+	// The configuration can be sent back as it was shown: the secret stays.
 	shown.Config["timeoutSeconds"] = 1
 	b.Expect(200, "", "PATCH", path, map[string]any{"config": shown.Config})
 	b.AwaitStatus(b.Submit("x"), queue.Success)
@@ -41,7 +41,7 @@ func TestSecretsOfSendersAreSealedAndShownToNobody(t *testing.T) {
 		"config.body":       {"config": map[string]any{"url": p.URL, "body": "${nothing}"}},
 	} {
 		if a := b.Expect(422, "request.invalid", "PATCH", path, body); a.Fields() != field {
-			t.Errorf("%v names %s", body, a.Fields())
+			t.Errorf("%v: wrong fields %s", body, a.Fields())
 		}
 	}
 	if strings.Contains(b.Log.String(), "hunter2") {
@@ -49,28 +49,28 @@ func TestSecretsOfSendersAreSealedAndShownToNobody(t *testing.T) {
 	}
 }
 
-func TestWithoutAKeyNoSecretIsTaken(t *testing.T) {
+func TestWithoutAKeySecretsAreRefused(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", map[string]any{
 		"sender_no": "x", "name": "x", "kind": "oa", "config": map[string]any{"url": "http://x", "secret": "s"},
 	})
 	if a.Fields() != "config.secret" {
-		t.Errorf("names %s", a.Fields())
+		t.Errorf("wrong fields %s", a.Fields())
 	}
 }
 
-func TestSecretsAreSealedAnew(t *testing.T) {
+func TestRotateSecretsSealsThemAgain(t *testing.T) {
 	old, fresh := secret.NewKey(), secret.NewKey()
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Secrets = box(t, old) })
 	p := apptest.NewProvider(t)
 	b.AddSender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": p.SenderConfig()})
 	for want := 1; want >= 0; want-- {
 		if n, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), box(t, fresh, old)); n != want || err != nil {
-			t.Fatalf("sealed %d anew, %v", n, err)
+			t.Fatalf("sealed %d again, %v", n, err)
 		}
 	}
 	if _, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), box(t, old)); err == nil {
-		t.Error("the old key still opens it")
+		t.Error("the old key still opens the secret")
 	}
 }
 
@@ -98,8 +98,8 @@ func TestTheProvidersOfTheDocumentsCanBeAdded(t *testing.T) {
 	}
 }
 
-// What a caller does not see it cannot have sent elsewhere: secrets are bound to the provider that they were given for.
-func TestSecretsAreGivenAgainForAnotherProvider(t *testing.T) {
+// A secret is bound to the provider that it was set for, so that a caller who cannot see it cannot have it sent elsewhere.
+func TestAnotherProviderNeedsTheSecretsAgain(t *testing.T) {
 	b, p := apptest.NewReceiving(t, nil)
 	thief := apptest.NewProvider(t)
 	const path = "/api/v1/admin/senders/pushed"
@@ -141,28 +141,28 @@ func TestSecretsAreGivenAgainForAnotherProvider(t *testing.T) {
 		"half of another host": {change(func(c map[string]any) { c["url"] = thief.URL + "/***" }), both + ",config.url"},
 	} {
 		if a := b.Expect(422, "request.invalid", "PATCH", path, c.body); a.Fields() != c.fields {
-			t.Errorf("%s: names %s", name, a.Fields())
+			t.Errorf("%s: wrong fields %s", name, a.Fields())
 		}
 	}
 	if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", map[string]any{
 		"sender_no": "x", "name": "x", "kind": "oa", "config": map[string]any{"url": thief.URL, "secret": "***"},
 	}); a.Fields() != "config.secret" {
-		t.Errorf("a new sender: names %s", a.Fields())
+		t.Errorf("a new sender: wrong fields %s", a.Fields())
 	}
 	for _, name := range []string{"Secrets", "\u017fecrets", "URL"} {
 		body := change(func(c map[string]any) { c[name] = map[string]any{"password": "hunter2"} })
 		if a := b.Expect(422, "request.invalid", "PATCH", path, body); a.Fields() != "config."+name {
-			t.Errorf("%s: names %s", name, a.Fields())
+			t.Errorf("%s: wrong fields %s", name, a.Fields())
 		}
 	}
-	// As an app it has none, whatever it becomes after that.
+	// A sender that becomes an app loses its secrets, even if it becomes a driven sender again.
 	b.Expect(200, "", "PATCH", path, map[string]any{"kind": "app"})
 	if shown := b.GetSender("pushed").Config; shown["secrets"] != nil || shown["callbackSecret"] != nil {
 		t.Errorf("shown: %v", shown)
 	}
 	b.Expect(422, "request.invalid", "PATCH", path, map[string]any{"kind": "http-sms", "config": map[string]any{"url": thief.URL, "secrets": "***"}})
 	b.Expect(200, "", "PATCH", path, map[string]any{"kind": "http-sms", "config": apptest.ReceiverConfig(p, nil)})
-	// For the same provider they stay, also where a new one was given for callbacks.
+	// For the same provider the secrets stay, even if one for callbacks is replaced.
 	for _, body := range []map[string]any{
 		change(func(c map[string]any) { c["url"], c["timeoutSeconds"] = p.URL+"/v2?x=1", 5 }),
 		change(func(c map[string]any) { c["callback"].(map[string]any)["state"] = "stat" }),
@@ -178,7 +178,7 @@ func TestSecretsAreGivenAgainForAnotherProvider(t *testing.T) {
 	}
 }
 
-func TestAMailServersPasswordIsGivenAgainForAnother(t *testing.T) {
+func TestAnotherMailServerNeedsThePasswordAgain(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 	config := func(more map[string]any) map[string]any {
 		c := map[string]any{"host": "mail.example.com", "username": "u", "password": "***", "from": "a@example.com"}
@@ -192,7 +192,7 @@ func TestAMailServersPasswordIsGivenAgainForAnother(t *testing.T) {
 	b.AddSender(created)
 	for _, more := range []map[string]any{{"host": "mail.example.org"}, {"port": 2525}, {"tls": "none"}, {"tls": "implicit"}} {
 		if a := b.Expect(422, "request.invalid", "PATCH", "/api/v1/admin/senders/mail", config(more)); a.Fields() != "config.password" {
-			t.Errorf("%v: names %s", more, a.Fields())
+			t.Errorf("%v: wrong fields %s", more, a.Fields())
 		}
 	}
 	for _, more := range []map[string]any{{"host": "MAIL.example.com"}, {"port": 587}, {"tls": "starttls"}, {"replyTo": "b@example.com"}} {
@@ -200,8 +200,8 @@ func TestAMailServersPasswordIsGivenAgainForAnother(t *testing.T) {
 	}
 }
 
-// Of an address the host is shown, and what may hold a token is kept sealed: in the database, in answers, in the log and in events.
-func TestTokensInAddressesAreSealedAndHidden(t *testing.T) {
+// Of a URL only the host is shown. The rest may contain a token and is sealed in the database, and hidden in answers, the log and events.
+func TestTokensInURLsAreSealedAndHidden(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
 	called := make(chan string, 10)
@@ -234,28 +234,28 @@ func TestTokensInAddressesAreSealedAndHidden(t *testing.T) {
 	}
 	hidden()
 	if n := b.Count("SELECT count(*) FROM senders s WHERE s::text ~ 'tok[1-4]'"); n != 0 {
-		t.Error("the address is in the database as it is")
+		t.Error("the URL is in the database in plain text")
 	}
 	sends()
-	// What was shown may be given back: the address stays.
+	// The configuration can be sent back as it was shown: the URL stays.
 	shown := b.GetSender("pushed").Config
 	shown["timeoutSeconds"] = 5
 	b.Expect(200, "", "PATCH", path, map[string]any{"config": shown})
 	sends()
-	// One that was stored before addresses were sealed goes on working, is hidden, and is sealed with the keys.
+	// A URL that was stored before URLs were sealed goes on working, is hidden, and is sealed when the keys change.
 	b.Exec("UPDATE senders SET version = version + 1, config = config || jsonb_build_object('url', $1::text) WHERE sender_no = 'pushed'", config["url"])
 	b.App.Pusher.Changed()
 	hidden()
 	sends()
 	for want := 1; want >= 0; want-- {
 		if n, err := app.RotateSecrets(t.Context(), b.DB.Config().ConnString(), b.Options.Secrets); n != want || err != nil {
-			t.Fatalf("sealed %d anew, %v", n, err)
+			t.Fatalf("sealed %d again, %v", n, err)
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM senders s WHERE s::text ~ 'tok[1-4]'"); n != 0 {
-		t.Error("the address is in the database as it is")
+		t.Error("the URL is in the database in plain text")
 	}
-	// Nothing that is told of a failure holds it.
+	// No report of a failure contains the tokens.
 	p.Close()
 	id := b.Submit("y")
 	rest := b.AwaitRest("pushed")
@@ -263,13 +263,13 @@ func TestTokensInAddressesAreSealedAndHidden(t *testing.T) {
 	events := b.Expect(200, "", "GET", "/api/v1/admin/events?event=sender.resting", nil)
 	for _, text := range []string{rest.Reason, timeline.Raw, events.Raw, b.Log.String()} {
 		if strings.Contains(text, "tok1") || strings.Contains(text, "tok2") || strings.Contains(text, "tok3") || strings.Contains(text, "tok4") {
-			t.Errorf("told: %s", text)
+			t.Errorf("a token is in %s", text)
 		}
 	}
 }
 
-// Without a key, an address is kept as it is unless it has a place for credentials, and is hidden all the same.
-func TestWithoutAKeyAnAddressHoldsNoCredentials(t *testing.T) {
+// Without a key, a URL with a place for credentials is refused. Any other URL is stored in plain text, and hidden all the same.
+func TestWithoutAKeyAURLMayHaveNoCredentials(t *testing.T) {
 	b := apptest.New(t)
 	sender := func(url string) map[string]any {
 		return map[string]any{
@@ -279,19 +279,19 @@ func TestWithoutAKeyAnAddressHoldsNoCredentials(t *testing.T) {
 	}
 	for _, url := range []string{"http://x/send?access_token=t", "http://u:p@x/send"} {
 		if a := b.Expect(422, "request.invalid", "POST", "/api/v1/admin/senders", sender(url)); a.Fields() != "config.baseUrl" {
-			t.Errorf("%s: names %s", url, a.Fields())
+			t.Errorf("%s: wrong fields %s", url, a.Fields())
 		}
 	}
 	b.Expect(200, "", "POST", "/api/v1/admin/senders", sender("http://x/mc/send"))
 	shown := b.GetSender("ding").Config
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/ding", map[string]any{"config": shown})
 	if got := apptest.Scan[string](b, "SELECT config ->> 'baseUrl' FROM senders WHERE sender_no = 'ding'"); shown["baseUrl"] != "http://x/***" || got != "http://x/mc/send" {
-		t.Errorf("shown %v, kept %s", shown, got)
+		t.Errorf("shown %v, stored %s", shown, got)
 	}
 }
 
-// A text that looks sealed is a secret like any other: only what was stored is ever opened.
-func TestASecretThatLooksSealedIsTakenAsItIs(t *testing.T) {
+// A new text that looks sealed is a secret like any other. Only stored secrets are opened.
+func TestASecretThatLooksSealedIsUsedAsItIs(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	const path = "/api/v1/admin/senders/pushed"
 	config := p.SenderConfig()
@@ -304,12 +304,13 @@ func TestASecretThatLooksSealedIsTakenAsItIs(t *testing.T) {
 	}
 	config["secrets"] = apptest.Scan[string](b, "SELECT config ->> 'secrets' FROM senders WHERE sender_no = 'pushed'")
 	if a := b.Expect(422, "request.invalid", "PATCH", path, map[string]any{"config": config}); a.Fields() != "config.secrets" {
-		t.Errorf("names %s", a.Fields())
+		t.Errorf("wrong fields %s", a.Fields())
 	}
 }
 
-// Sealing anew changes a configuration and not the version. A patch that was read before, and is not about it, leaves it alone.
-func TestAPatchDoesNotUndoThatSecretsAreSealedAnew(t *testing.T) {
+// Rotating secrets changes the stored configuration but not the version. A patch that has read the sender before, and changes other
+// fields, leaves the configuration alone.
+func TestAPatchDoesNotUndoARotationOfSecrets(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "app", "config": map[string]any{"a": "before"}})
 	other, err := b.DB.Begin(t.Context())

@@ -13,14 +13,14 @@ import (
 	"lksms/internal/secret"
 )
 
-// isFault reports whether err is one that a caller is told of.
+// isFault reports whether err is an expected failure.
 func isFault(err error) bool {
 	var expected *fault.Error
 	return errors.As(err, &expected)
 }
 
-// FuzzConfig seals any configuration of any kind of sender. What is refused is refused with a fault; what is taken shows no secret, can be
-// opened again as it was, and changed by giving back what is shown.
+// FuzzConfig seals any configuration of any kind of sender. A refusal is a fault. An accepted configuration shows no secret, can be opened
+// unchanged, and can be sent back as it was shown.
 func FuzzConfig(f *testing.F) {
 	box, err := secret.NewBox(secret.NewKey())
 	if err != nil {
@@ -38,7 +38,7 @@ func FuzzConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind string, config []byte) {
 		fields := map[string]json.RawMessage{}
 		if json.Unmarshal(config, &fields) != nil {
-			return // the contract wants an object
+			return // the contract requires an object
 		}
 		if !slices.Contains(kinds, kind) {
 			kind = kinds[len(kind)%len(kinds)]
@@ -60,7 +60,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		for _, name := range sealedOf(kind) {
 			if given := fields[name]; given != nil && !isHidden(given) && !sameJSON(given, again[name]) {
-				t.Errorf("%s was %s and is %s", name, given, again[name])
+				t.Errorf("%s was %s, and is opened as %s", name, given, again[name])
 			}
 		}
 		shown, err := configs.Show(kind, "s", sealed)
@@ -72,10 +72,10 @@ func FuzzConfig(f *testing.F) {
 		}
 		resealed, err := configs.Seal(kind, "s", shown, &Stored{Kind: kind, Config: sealed})
 		if err != nil {
-			t.Fatalf("what is shown cannot be given back: %v", err)
+			t.Fatalf("the shown configuration cannot be sent back: %v", err)
 		}
 		if reopened, err := openConfig(box, kind, "s", resealed); err != nil || !sameJSON(opened, reopened) {
-			t.Errorf("%s was %s before what is shown was given back, %v", reopened, opened, err)
+			t.Errorf("%s was %s before the shown configuration was sent back, %v", reopened, opened, err)
 		}
 	})
 }
@@ -90,7 +90,7 @@ func sameJSON(a, b []byte) bool {
 	return json.Compact(&first, a) == nil && json.Compact(&second, b) == nil && bytes.Equal(escaped(first.Bytes()), escaped(second.Bytes()))
 }
 
-// escaped writes < and the like as encoding/json does.
+// escaped escapes < and similar characters as encoding/json does.
 func escaped(text []byte) []byte {
 	var out bytes.Buffer
 	json.HTMLEscape(&out, text)

@@ -8,7 +8,7 @@ import (
 	"lksms/internal/apptest"
 )
 
-// Whoever changes the states of several senders locks them in one order: the first that is taken holds up all the rest.
+// Statements that change the states of several senders lock them in one order: while the first is locked, none of the others is.
 func TestTheStatesOfSendersAreLockedInOneOrder(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, b *apptest.Bundle) error{
 		"fold": func(ctx context.Context, b *apptest.Bundle) error { _, err := b.App.Senders.Fold(ctx); return err },
@@ -34,12 +34,12 @@ func TestTheStatesOfSendersAreLockedInOneOrder(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			go func() { done <- change(t.Context(), b) }()
-			apptest.Eventually(t, "it waits", func() bool {
+			apptest.Eventually(t, "the change waits", func() bool {
 				return b.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
 			})
 			if n := b.Count(`SELECT count(*) FROM (
 				SELECT FROM sender_states WHERE sender_id > (SELECT min(sender_id) FROM sender_states) FOR UPDATE SKIP LOCKED) s`); n != 49 {
-				t.Errorf("%d of 49 states are free while it waits for the first", n)
+				t.Errorf("%d of 49 states are free while the change waits for the first", n)
 			}
 			if err := holder.Commit(t.Context()); err != nil {
 				t.Fatal(err)
@@ -51,7 +51,7 @@ func TestTheStatesOfSendersAreLockedInOneOrder(t *testing.T) {
 	}
 }
 
-func TestWhoPolledIsNotedLaterWhenTheDatabaseFails(t *testing.T) {
+func TestPollsAreStoredLaterIfTheDatabaseFails(t *testing.T) {
 	b := apptest.New(t)
 	if err := b.App.Senders.Polled(t.Context(), "app"); err != nil {
 		t.Fatal(err)
@@ -59,9 +59,9 @@ func TestWhoPolledIsNotedLaterWhenTheDatabaseFails(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := b.App.Senders.SweepSeen(ended); err == nil {
-		t.Fatal("it did not fail")
+		t.Fatal("the sweep did not fail")
 	}
 	if n, err := b.App.Senders.SweepSeen(t.Context()); n != 1 || err != nil {
-		t.Errorf("noted %d, %v", n, err)
+		t.Errorf("stored %d polls, %v", n, err)
 	}
 }

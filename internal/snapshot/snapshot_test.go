@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-func TestWhatWasReadBeforeAChangeIsNotKept(t *testing.T) {
+func TestAValueReadBeforeAChangeIsNotCached(t *testing.T) {
 	t.Parallel()
 	stored := 1
 	c := Cache[int]{}
 	c.Load = func(context.Context) (int, error) {
 		read := stored
-		if stored == 1 { // the change commits while the answer is on its way
+		if stored == 1 { // the change commits during the read
 			stored = 2
 			c.Forget()
 		}
@@ -28,8 +28,8 @@ func TestWhatWasReadBeforeAChangeIsNotKept(t *testing.T) {
 	}
 }
 
-// While the database hangs, callers that wait share one reading, and need not wait for its end.
-func TestCallersThatWaitShareAReading(t *testing.T) {
+// While the database hangs, waiting callers share one read, and can leave before it ends.
+func TestWaitingCallersShareARead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		failure, reads, end := errors.New("the database is away"), 0, make(chan struct{})
@@ -42,7 +42,7 @@ func TestCallersThatWaitShareAReading(t *testing.T) {
 		for range 50 {
 			all.Go(func() {
 				if _, err := c.Get(t.Context()); !errors.Is(err, failure) {
-					t.Errorf("told %v", err)
+					t.Errorf("got %v", err)
 				}
 			})
 		}
@@ -50,12 +50,12 @@ func TestCallersThatWaitShareAReading(t *testing.T) {
 		gone, leave := context.WithCancel(t.Context())
 		leave()
 		if _, err := c.Get(gone); !errors.Is(err, context.Canceled) {
-			t.Errorf("one that left is told %v", err)
+			t.Errorf("a caller that left got %v", err)
 		}
 		close(end)
 		all.Wait()
 		if reads != 1 {
-			t.Errorf("%d readings for 50 callers", reads)
+			t.Errorf("%d reads for 50 callers", reads)
 		}
 	})
 }
@@ -77,10 +77,10 @@ func TestAValueIsReadAgainWhenItIsOld(t *testing.T) {
 		}
 	}
 	if got, err := c.Since(t.Context(), now.Add(-1)); got != 3 || err != nil {
-		t.Errorf("since before the reading: %d %v", got, err)
+		t.Errorf("for a time before the read: %d %v", got, err)
 	}
 	now = now.Add(1)
 	if got, err := c.Since(t.Context(), now.Add(-1)); got != 4 || err != nil {
-		t.Errorf("since the reading: %d %v", got, err)
+		t.Errorf("for the time of the read: %d %v", got, err)
 	}
 }

@@ -33,7 +33,7 @@ func TestOneServerAtATimeRunsAJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	if both, err := second.Lock(t.Context(), "job"); err == nil {
-		t.Errorf("both hold it; the second gave it back: %v", both.Unlock(t.Context()))
+		t.Errorf("both servers hold the lock; unlock of the second: %v", both.Unlock(t.Context()))
 	} else if !errors.Is(err, errElsewhere) {
 		t.Error(err)
 	}
@@ -48,14 +48,14 @@ func TestOneServerAtATimeRunsAJob(t *testing.T) {
 	}
 	again, err := second.Lock(t.Context(), "job")
 	if err != nil {
-		t.Fatalf("after it was given back: %v", err)
+		t.Fatalf("after the unlock: %v", err)
 	}
 	if err := again.Unlock(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestTwoServersNeverRunAJobAtOnce(t *testing.T) {
+func TestTwoServersNeverRunAJobAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	url := pgtest.New(t)
 	var running, most, runs atomic.Int32
@@ -86,7 +86,7 @@ func TestTwoServersNeverRunAJobAtOnce(t *testing.T) {
 		}
 	}
 	if most.Load() != 1 {
-		t.Errorf("%d at once", most.Load())
+		t.Errorf("%d runs at the same time", most.Load())
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"lksms/internal/fault"
 )
 
-func TestF11_F13_Render(t *testing.T) {
+func TestRender(t *testing.T) {
 	for _, c := range []struct{ name, text, params, want string }{
 		{"the document's example", "您的验证码是{code}，用户{name}", "code=123456&name=张三", "您的验证码是123456，用户张三"},
 		{"order is irrelevant", "{a}{b}", "b=2&a=1", "12"},
@@ -40,7 +40,7 @@ func TestF11_F13_Render(t *testing.T) {
 	}
 }
 
-func TestF12_F13_RenderRefuses(t *testing.T) {
+func TestRenderRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, text, params string
 		rule               fault.Rule
@@ -69,7 +69,7 @@ func TestF12_F13_RenderRefuses(t *testing.T) {
 	}
 }
 
-func TestATemplateWithAPlaceholderThatWouldBeSentAsItIsIsRefused(t *testing.T) {
+func TestATemplateWithASpacedPlaceholderIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"您的验证码是{ code }":       "{ code }",
 		"{a}{first name}":      "{first name}",
@@ -109,7 +109,7 @@ func FuzzRender(f *testing.F) {
 			t.Errorf("%d characters", n)
 		}
 		if strings.Contains(got, "\x00") && !strings.Contains(text, "\x00") {
-			t.Error("a NUL came from the parameters")
+			t.Error("the text has a NUL from the parameters")
 		}
 	})
 }
@@ -127,11 +127,11 @@ func FuzzParseParams(f *testing.F) {
 			}
 			return
 		}
-		// What was read, written again, reads the same.
+		// Parameters that were read and are written again read the same.
 		form := url.Values{}
 		for name, value := range got {
 			if !utf8.ValidString(name+value) || strings.ContainsRune(name+value, 0) {
-				t.Errorf("%q=%q is no text", name, value)
+				t.Errorf("%q=%q is not a valid text", name, value)
 			}
 			form.Set(name, value)
 		}

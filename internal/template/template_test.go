@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { apptest.Main(m) }
 
-func TestS3_2_ATemplateMaySchedule(t *testing.T) {
+func TestS3_2_ATemplateCanSchedule(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_name": "news", "template_content": "news {n}", "send_type": "scheduled"})
 	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"scheduled_every_seconds": 600})
@@ -24,7 +24,7 @@ func TestS3_2_ATemplateMaySchedule(t *testing.T) {
 		t.Errorf("%+v", task)
 	}
 	if got := b.ClaimIDs(10); len(got) != 0 {
-		t.Errorf("it went out at once")
+		t.Errorf("the message was sent at once")
 	}
 	at := time.Now().Add(3 * time.Hour).Truncate(time.Second)
 	task = b.Task(b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "n=1", "use_template": true, "expect_send_time": at}).TaskID)
@@ -33,7 +33,7 @@ func TestS3_2_ATemplateMaySchedule(t *testing.T) {
 	}
 }
 
-func TestS3_10_ATemplateMayBeForSomeCompanies(t *testing.T) {
+func TestATemplateCanBeForSomeCompanies(t *testing.T) {
 	b := apptest.New(t)
 	acme, other := b.AddCompany("acme", 1), b.AddCompany("other", 1)
 	b.Expect(422, "request.invalid", "POST", "/api/v1/admin/template", map[string]any{"template_name": "t", "template_content": "x", "companies": []string{"none"}})
@@ -51,7 +51,7 @@ func TestS3_10_ATemplateMayBeForSomeCompanies(t *testing.T) {
 	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
-func TestF11_AValueIsNeverExpandedAgain(t *testing.T) {
+func TestAValueIsNeverExpandedAgain(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"n","template_content":"您的验证码是{code}，用户{name}"}`)
 	for _, params := range []string{"code={name}&name=张三", "name=张三&code={name}"} {
@@ -62,7 +62,7 @@ func TestF11_AValueIsNeverExpandedAgain(t *testing.T) {
 	}
 }
 
-func TestF12_ParametersThatWouldExpandToMegabytesAreRefused(t *testing.T) {
+func TestParametersThatWouldExpandToMegabytesAreRefused(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", map[string]any{"template_name": "n", "template_content": strings.Repeat("{a}", 60)})
 	body := map[string]any{"phone_number": apptest.Phone, "content": "a=" + strings.Repeat("x", 100_000), "use_template": true}
@@ -71,7 +71,7 @@ func TestF12_ParametersThatWouldExpandToMegabytesAreRefused(t *testing.T) {
 	}
 }
 
-func TestF19_ASecondDefaultContentIsAConflictAndShowsNoSQL(t *testing.T) {
+func TestASecondDefaultContentIsAConflictAndShowsNoSQL(t *testing.T) {
 	b := apptest.New(t)
 	b.Expect(200, "", "POST", "/api/v1/admin/default-sms", map[string]any{"phone_number": apptest.Phone, "content": "x"})
 	a := b.Expect(409, "default_content.exists", "POST", "/api/v1/admin/default-sms", `{"phone_number":"+86 138-0013-8000","content":"x"}`)
@@ -184,7 +184,7 @@ func TestS0_8_TemplateFlow(t *testing.T) {
 	if a := send("code=1"); a.Status != 409 || a.Body.Error.Reason != "template.none_active" {
 		t.Errorf("without a template: %s", a.Raw)
 	}
-	// The first active one, by id.
+	// The active template with the smallest id is used.
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"off","template_content":"off {code}","is_active":false}`)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"first","template_content":"您的验证码是{code}，用户{name}"}`)
 	b.Expect(200, "", "POST", "/api/v1/admin/template", `{"template_name":"second","template_content":"second {code}"}`)
@@ -196,8 +196,8 @@ func TestS0_8_TemplateFlow(t *testing.T) {
 	before := b.Count("SELECT count(*) FROM tasks")
 	for params, status := range map[string]int{
 		"name=%E5%BC%A0%E4%B8%89&code=1+2": 200, // another order, escapes, a space
-		"code=&name=":                      200, // blank is allowed
-		"code=1":                           422, // missing is not
+		"code=&name=":                      200, // an empty value is allowed
+		"code=1":                           422, // a missing value is not allowed
 		"code=%zz&name=x":                  422,
 		"code=%00&name=x":                  422,
 		"code=%ff&name=x":                  422,
@@ -209,7 +209,7 @@ func TestS0_8_TemplateFlow(t *testing.T) {
 		}
 	}
 	if n := b.Count("SELECT count(*) FROM tasks") - before; n != 2 {
-		t.Errorf("%d tasks were made, want 2", n)
+		t.Errorf("%d tasks were stored, want 2", n)
 	}
 	a = send("code=" + strings.Repeat("1", 190) + "&name=x")
 	if a.Status != 422 || a.Fields() != "content" {
@@ -227,15 +227,15 @@ func TestS0_9_DefaultContentFlow(t *testing.T) {
 	for i, body := range []string{`{"phone_number":"138-0013-8000"}`, `{"phone_number":"13800138000","content":""}`, `{"phone_number":"13800138000","content":null}`} {
 		a := b.Call("POST", "/api/v1/sms/send", body)
 		if i == 0 && apptest.Decode[api.Submitted](t, a).FinalContent != "欢迎" {
-			t.Errorf("the first: %s", a.Raw)
+			t.Errorf("the first submission: %s", a.Raw)
 		}
 		if i > 0 && (a.Status != 409 || a.Body.Error.Reason != "default_content.already_sent") {
-			t.Errorf("again: %s", a.Raw)
+			t.Errorf("the repeat: %s", a.Raw)
 		}
 	}
 }
 
-func TestATemplateThatWouldSendItsPlaceholderIsRefused(t *testing.T) {
+func TestASpacedPlaceholderIsRefusedWhenATemplateIsStored(t *testing.T) {
 	b := apptest.New(t)
 	const path = "/api/v1/admin/template"
 	a := b.Expect(422, "request.invalid", "POST", path, map[string]any{"template_name": "x", "template_content": "您的验证码是{ code }"})
@@ -244,7 +244,7 @@ func TestATemplateThatWouldSendItsPlaceholderIsRefused(t *testing.T) {
 	}
 	id := apptest.Decode[api.Template](t, b.Expect(200, "", "POST", path, map[string]any{"template_name": "x", "template_content": "您的验证码是{code}"})).ID
 	b.Expect(422, "request.invalid", "PATCH", fmt.Sprint(path, "/", id), map[string]any{"template_content": "{a b}"})
-	// One that is stored already sends what it always has, and may be changed otherwise.
+	// A template that was stored before this check sends the same text as ever, and its other fields can be changed.
 	b.Exec("UPDATE templates SET template_content = '{ code } {code}'")
 	b.Expect(200, "", "PATCH", fmt.Sprint(path, "/", id), map[string]any{"template_name": "y"})
 	if got := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "code=1", "use_template": true}).FinalContent; got != "{ code } 1" {
@@ -252,7 +252,7 @@ func TestATemplateThatWouldSendItsPlaceholderIsRefused(t *testing.T) {
 	}
 }
 
-// Each company's users send its own default contents, though the number is the same.
+// The users of a company send the default contents of their company, even if another company has one for the same number.
 func TestDefaultContentsBelongToACompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
 	const path = "/api/v1/admin/default-sms"
@@ -269,7 +269,7 @@ func TestDefaultContentsBelongToACompany(t *testing.T) {
 	}
 	w.Expect(409, "default_content.exists", "POST", path, map[string]any{"phone_number": "138 0013 8000", "content": "x", "company_no": "acme"})
 	if a := w.Expect(422, "request.invalid", "POST", path, map[string]any{"phone_number": apptest.Phone, "content": "x", "company_no": "nobody"}); a.Fields() != "company_no" {
-		t.Errorf("names %q", a.Fields())
+		t.Errorf("wrong fields %q", a.Fields())
 	}
 	send := map[string]any{"phone_number": apptest.Phone}
 	for _, c := range []struct {
@@ -277,16 +277,16 @@ func TestDefaultContentsBelongToACompany(t *testing.T) {
 		want    string
 	}{{w.Beta, "of beta"}, {w.Acme, "of acme"}, {nil, "of the default company"}} {
 		if got := apptest.Decode[api.Submitted](t, w.Expect(200, "", "POST", "/api/v1/sms/send?dry_run=true", send, c.headers...)).FinalContent; got != c.want {
-			t.Errorf("would send %q, want %q", got, c.want)
+			t.Errorf("a dry run shows %q, want %q", got, c.want)
 		}
 		if got := apptest.Decode[api.Submitted](t, w.Expect(200, "", "POST", "/api/v1/sms/send", send, c.headers...)).FinalContent; got != c.want {
 			t.Errorf("sent %q, want %q", got, c.want)
 		}
 		w.Expect(409, "default_content.already_sent", "POST", "/api/v1/sms/send", send, c.headers...)
 	}
-	// One that has none is not given another's.
+	// A company without a default content does not get another company's.
 	if a := w.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", send, w.AddCompany("gamma", 1)...); a.Fields() != "content" {
-		t.Errorf("names %q", a.Fields())
+		t.Errorf("wrong fields %q", a.Fields())
 	}
 	listed := apptest.Decode[api.DefaultContentPage](t, w.Expect(200, "", "GET", path+"?company_no=beta", nil)).Items
 	if len(listed) != 1 || listed[0].ID != betas.ID {

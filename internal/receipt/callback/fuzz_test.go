@@ -9,13 +9,13 @@ import (
 	"lksms/internal/postgres"
 )
 
-// isFault reports whether err is one that a caller is told of.
+// isFault reports whether err is an expected failure.
 func isFault(err error) bool {
 	var expected *fault.Error
 	return errors.As(err, &expected)
 }
 
-// FuzzReceipts reads any callback, as any sender's configuration says. It gives receipts that PostgreSQL can store, or a fault.
+// FuzzReceipts reads any callback under any configuration of a sender. The result is receipts that PostgreSQL can store, or a fault.
 func FuzzReceipts(f *testing.F) {
 	f.Add(false, "data", "id", "state", "code", "to", []byte(`{"data":[{"id":1,"state":"ok","code":"0","to":"13800138000"},{"id":"2"}]}`))
 	f.Add(false, "", "0.id", "0.state", "", "", []byte(`[[{"id":"a\u0000","state":true}]]`))
@@ -39,11 +39,11 @@ func FuzzReceipts(f *testing.F) {
 		for _, r := range all {
 			for text, most := range map[string]int{r.Number: 200, r.Recipient: 100, r.Code: 100} {
 				if !postgres.IsText(text) || utf8.RuneCountInString(text) > most {
-					t.Errorf("%q is of %+v", text, r)
+					t.Errorf("%q in %+v is too long, or no text for PostgreSQL", text, r)
 				}
 			}
 			if r.Number == "" {
-				t.Errorf("a receipt of nothing: %+v", r)
+				t.Errorf("a receipt without a message number: %+v", r)
 			}
 		}
 	})
