@@ -45,7 +45,7 @@ func scan[T any](t *testing.T, conn *pgx.Conn, sql string, args ...any) (v T) {
 	return v
 }
 
-// recoveries is what the process counts.
+// recoveries returns how many recovered leases the process has counted.
 func (p *process) recoveries() int {
 	p.t.Helper()
 	req, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+"/metrics", nil)
@@ -73,7 +73,7 @@ func (p *process) recoveries() int {
 	return total
 }
 
-func TestF6_FiveProcessesSweepingCountEachExpiryOnce(t *testing.T) {
+func TestFiveProcessesTakeBackEachLeaseOnce(t *testing.T) {
 	t.Parallel()
 	const zombies, processes = 20_000, 5
 	databaseURL := pgtest.New(t)
@@ -82,14 +82,14 @@ func TestF6_FiveProcessesSweepingCountEachExpiryOnce(t *testing.T) {
 	for range processes {
 		servers = append(servers, serve(t, "DATABASE_URL="+databaseURL, "PROCESSING_TIMEOUT_MINUTES=0.1"))
 	}
-	// In portions, so that several processes come to do some.
+	// The tasks are inserted in portions, so that several processes take some back.
 	for portion := range 10 {
 		if _, err := conn.Exec(t.Context(), `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
 			SELECT 't' || i, '13800138000', '+8613800138000', 'x', 1, 'gone', i, now() - interval '1 minute'
 			FROM generate_series($1::int * $2::int / 10 + 1, ($1 + 1) * $2 / 10) i`, portion, zombies); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond) // sweeps go by the clock
+		time.Sleep(100 * time.Millisecond) // the sweeps of the processes run by the clock
 	}
 	eventually(t, "every lease is taken back", func() bool {
 		return scan[int](t, conn, "SELECT count(*) FROM tasks WHERE status = 1") == 0
@@ -102,18 +102,18 @@ func TestF6_FiveProcessesSweepingCountEachExpiryOnce(t *testing.T) {
 	}
 	eventually(t, "every expiry is counted", func() bool { return counted() >= zombies })
 	if n := counted(); n != zombies {
-		t.Errorf("%d expiries were counted, want %d", n, zombies)
+		t.Errorf("the processes counted %d recovered leases, want %d", n, zombies)
 	}
 	if n := scan[int](t, conn, "SELECT count(*) FROM tasks WHERE retry_count = 1"); n != zombies {
-		t.Errorf("%d tasks have one attempt more", n)
+		t.Errorf("%d tasks have one retry", n)
 	}
 	if n := scan[int](t, conn, "SELECT count(*) FROM report_logs"); n != zombies {
-		t.Errorf("%d log rows", n)
+		t.Errorf("%d log rows of recovered leases", n)
 	}
 }
 
-// The lease and its log row are one: a server that is killed between the two leaves neither.
-func TestF10_AKillBetweenClaimAndLogLeavesNoLease(t *testing.T) {
+// A lease and its log row are one transaction: a server that is killed between the two leaves neither.
+func TestAKillBetweenClaimAndLogLeavesNoLease(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
 	conn := connect(t, databaseURL)
@@ -152,7 +152,7 @@ func TestF10_AKillBetweenClaimAndLogLeavesNoLease(t *testing.T) {
 	}
 }
 
-// A sender that waits at one server is given what another server took.
+// A task that another server stored reaches a sender that waits at this server.
 func TestAWaitingSenderIsWokenAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
@@ -171,14 +171,14 @@ func TestAWaitingSenderIsWokenAcrossProcesses(t *testing.T) {
 	}()
 	waits := func() {
 		t.Helper()
-		// A server asks for work while somebody waits, and only then. The question takes a moment of every 200 ms.
+		// A server asks the database for work only while senders wait. Its query takes a moment of every 200 ms.
 		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
 			if scan[bool](t, conn, `SELECT EXISTS (SELECT FROM pg_stat_activity
 				WHERE datname = current_database() AND pid <> pg_backend_pid() AND query LIKE '%TaskWaits%')`) {
 				return
 			}
 		}
-		t.Fatal("nobody waits")
+		t.Fatal("no sender waits")
 	}
 	waits()
 	text := "x"
@@ -191,9 +191,9 @@ func TestAWaitingSenderIsWokenAcrossProcesses(t *testing.T) {
 		t.Fatalf("got %+v", got)
 	}
 	if got.took > 15*time.Second {
-		t.Errorf("it waited for %s", got.took)
+		t.Errorf("the claim waited for %s", got.took)
 	}
-	// And a server that stops lets those go who wait.
+	// A server that stops answers the claims that wait.
 	go func() {
 		wait := 30
 		res, err := here.client().ClaimTasksWithResponse(t.Context(), &api.ClaimTasksParams{AppID: "app", Wait: &wait})
@@ -207,6 +207,6 @@ func TestAWaitingSenderIsWokenAcrossProcesses(t *testing.T) {
 		t.Errorf("stop: %v", err)
 	}
 	if got := <-answers; got.err != nil {
-		t.Errorf("who waited got no answer: %v", got.err)
+		t.Errorf("the waiting claim got no answer: %v", got.err)
 	}
 }

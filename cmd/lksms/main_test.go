@@ -36,13 +36,13 @@ import (
 	"lksms/internal/secret"
 )
 
-// binary is lksms as a user runs it.
+// binary is the path of the program lksms.
 var binary string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "lksms-bin-")
 	if err == nil {
-		err = os.Chmod(dir, 0o755) // other users run it, too
+		err = os.Chmod(dir, 0o755) // other users run it too
 	}
 	if err == nil {
 		binary = filepath.Join(dir, "lksms")
@@ -75,7 +75,7 @@ type process struct {
 	err    error // of the exit; read after exited is closed
 }
 
-// environment is the test's own without what would configure lksms, and with more.
+// environment returns the environment of the test without the variables that configure lksms, and with more.
 func environment(more ...string) []string {
 	var env []string
 	for _, variable := range os.Environ() {
@@ -97,7 +97,7 @@ func serve(t *testing.T, env ...string) *process {
 	return serveIn(t, pgtest.Dir(t), nil, env...) // no .env
 }
 
-// serveIn is serve in a working folder, and as another user unless who is nil.
+// serveIn is serve in a working folder, and as another user if who is not nil.
 func serveIn(t *testing.T, folder string, who *syscall.Credential, env ...string) *process {
 	t.Helper()
 	p := &process{t: t, output: &lockedBuffer{}, exited: make(chan struct{})}
@@ -139,9 +139,9 @@ func serveIn(t *testing.T, folder string, who *syscall.Credential, env ...string
 	select {
 	case p.url = <-address:
 	case <-p.exited:
-		t.Fatalf("it ended: %v\n%s", p.err, p.output)
+		t.Fatalf("the server ended: %v\n%s", p.err, p.output)
 	case <-time.After(time.Minute):
-		t.Fatalf("it does not serve:\n%s", p.output)
+		t.Fatalf("the server does not serve:\n%s", p.output)
 	}
 	return p
 }
@@ -264,7 +264,7 @@ func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 	if pid := postmaster(dir); pid != 0 {
 		t.Errorf("PostgreSQL %d outlived the server", pid)
 	}
-	// Killed, it takes its PostgreSQL along; what was accepted is there at the next start.
+	// A killed server takes its PostgreSQL along. The next start still has the accepted task.
 	again := serve(t, "LKSMS_DATA="+dir)
 	pid := postmaster(dir)
 	if pid == 0 {
@@ -286,7 +286,7 @@ func TestServeStartsAndStopsAPrivatePostgres(t *testing.T) {
 	}
 }
 
-// The variables of libpq that somebody who works with PostgreSQL has set; each of them alone kept some server from starting.
+// libpqVariables are set in the environments of people who work with PostgreSQL. Each of them alone once kept some server from starting.
 var libpqVariables = []string{
 	"PGHOST=nowhere.invalid", "PGPORT=1", "PGUSER=somebody", "PGDATABASE=elsewhere", "PGPASSWORD=wrong", "PGSSLMODE=verify-full",
 	"PGPASSFILE=/nonexistent", "PGSERVICE=nowhere", "PGSERVICEFILE=/nonexistent", "PGOPTIONS=-c default_transaction_read_only=on",
@@ -294,7 +294,7 @@ var libpqVariables = []string{
 	"PGCONNECT_TIMEOUT=nonsense", "PGAPPNAME=other",
 }
 
-func TestAPrivatePostgresIsDeafToTheVariablesOfLibpq(t *testing.T) {
+func TestAPrivatePostgresIgnoresTheVariablesOfLibpq(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, who *syscall.Credential) {
 		dir := pgtest.Dir(t)
@@ -303,7 +303,7 @@ func TestAPrivatePostgresIsDeafToTheVariablesOfLibpq(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 2 { // a first start, and one on what is there
+		for range 2 { // the first start, and a start with the existing cluster
 			p := serveIn(t, pgtest.Dir(t), who, append(libpqVariables, "LKSMS_DATA="+dir)...)
 			res, err := p.client().SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))})
 			if err != nil || res.JSON200 == nil {
@@ -314,7 +314,7 @@ func TestAPrivatePostgresIsDeafToTheVariablesOfLibpq(t *testing.T) {
 			}
 		}
 	}
-	t.Run("as the user who tests", func(t *testing.T) {
+	t.Run("as the user of the test", func(t *testing.T) {
 		t.Parallel()
 		check(t, nil)
 	})
@@ -336,8 +336,8 @@ func TestAPrivatePostgresIsDeafToTheVariablesOfLibpq(t *testing.T) {
 	})
 }
 
-// With a DATABASE_URL they say what the URL leaves out, as they do for psql.
-func TestTheVariablesOfLibpqFillWhatTheDatabaseURLLeavesOut(t *testing.T) {
+// With a DATABASE_URL the variables of libpq add what the URL leaves out, as they do for psql.
+func TestTheVariablesOfLibpqCompleteTheDatabaseURL(t *testing.T) {
 	t.Parallel()
 	whole, err := url.Parse(pgtest.New(t))
 	if err != nil {
@@ -367,11 +367,11 @@ func TestHealth(t *testing.T) {
 		t.Errorf("stop: %v", err)
 	}
 	if ask() == nil {
-		t.Error("a stopped server is said to be ready")
+		t.Error("a stopped server counts as ready")
 	}
 }
 
-// A container asks with the settings of its server.
+// In a container, the health command has the settings of the server.
 func TestHealthOfAServerWithTLS(t *testing.T) {
 	t.Parallel()
 	certFile, keyFile := writeCertificate(t)
@@ -387,7 +387,7 @@ func TestHealthOfAServerWithTLS(t *testing.T) {
 	}
 }
 
-// writeCertificate writes the certificate of the test servers of net/http, and its key.
+// writeCertificate writes the certificate and key of the test servers of net/http.
 func writeCertificate(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	source := httptest.NewTLSServer(http.NotFoundHandler())
@@ -407,8 +407,8 @@ func writeCertificate(t *testing.T) (certFile, keyFile string) {
 	return filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 }
 
-// A terminal sends its Ctrl-C to the whole group: PostgreSQL must not take it as its own.
-func TestCtrlCFinishesWhatIsInFlight(t *testing.T) {
+// A terminal sends Ctrl-C to the whole process group, but PostgreSQL must not stop before the server.
+func TestCtrlCFinishesTheWaitingRequests(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)
 	p := serve(t, "LKSMS_DATA="+dir)
@@ -450,12 +450,12 @@ func TestCtrlCFinishesWhatIsInFlight(t *testing.T) {
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond) // long enough for a PostgreSQL that was told to stop to throw us out
+	time.Sleep(100 * time.Millisecond) // a PostgreSQL that stops would end our session in this time
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Errorf("PostgreSQL is gone: %v", err)
 	}
 	if status := <-answered; status != http.StatusOK {
-		t.Errorf("the request in flight got %d", status)
+		t.Errorf("the waiting request got %d", status)
 	}
 	<-p.exited
 	if p.err != nil {
@@ -463,7 +463,7 @@ func TestCtrlCFinishesWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// postmaster is the process of the PostgreSQL in dir, 0 when none runs.
+// postmaster returns the process id of the PostgreSQL in dir; 0: none runs.
 func postmaster(dir string) int {
 	content, err := os.ReadFile(filepath.Join(dir, "postgres", "postmaster.pid"))
 	if err != nil {
@@ -474,8 +474,8 @@ func postmaster(dir string) int {
 	return pid
 }
 
-// A superuser of the database can read the environment of its server.
-func TestAPrivatePostgresKnowsNothingOfOurEnvironment(t *testing.T) {
+// A superuser of the database can read the environment of the PostgreSQL process.
+func TestAPrivatePostgresDoesNotInheritTheEnvironment(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
 		t.Skip("this system does not show the environment of a process")
@@ -492,7 +492,7 @@ func TestAPrivatePostgresKnowsNothingOfOurEnvironment(t *testing.T) {
 		switch name, _, _ := strings.Cut(variable, "="); name {
 		case "PATH", "LD_LIBRARY_PATH", "TZ", "HOME", "LC_ALL":
 		default:
-			t.Errorf("PostgreSQL was given %s", name)
+			t.Errorf("PostgreSQL inherited %s", name)
 		}
 	}
 	if !strings.Contains(given, "PATH=") {
@@ -530,18 +530,18 @@ func TestTheGeneratedPasswordIsKept(t *testing.T) {
 		}
 	}
 	if passwords[0] != passwords[1] {
-		t.Error("the second start made another password")
+		t.Error("the second start generated another password")
 	}
 	info, err := os.Stat(filepath.Join(dir, "password"))
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("kept with %v %v", info.Mode(), err)
+		t.Errorf("stored with mode %v %v", info.Mode(), err)
 	}
 }
 
 func TestTheSecondServerUsesThePrivatePostgresOfTheFirst(t *testing.T) {
 	t.Parallel()
 	dir := pgtest.Dir(t)
-	// Two cold starts at once: one makes the cluster and the other waits for it.
+	// Both servers start cold at the same time: one creates the cluster, and the other waits for it.
 	servers := make([]*process, 2)
 	var wg sync.WaitGroup
 	for i := range servers {
@@ -561,7 +561,7 @@ func TestTheSecondServerUsesThePrivatePostgresOfTheFirst(t *testing.T) {
 	}
 }
 
-func TestDemoEndsWithEveryTaskSettledAndTouchesNoOthers(t *testing.T) {
+func TestTheDemoSettlesAllItsTasksAndTouchesNoOthers(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
 	p := serve(t, "DATABASE_URL="+databaseURL, "SECRETS_KEY="+secret.NewKey())
@@ -595,9 +595,9 @@ func TestDemoEndsWithEveryTaskSettledAndTouchesNoOthers(t *testing.T) {
 		return n
 	}
 	if n := count("tasks t JOIN companies c ON c.id = t.company_id WHERE c.company_no <> 'lksms-demo'"); n != 0 {
-		t.Errorf("it submitted %d messages for other companies", n)
+		t.Errorf("the demo submitted %d messages for other companies", n)
 	}
-	// Again, on what the first left, while others wait on all its channels and have the same number's default content.
+	// The demo runs again on the same database, while other messages wait on all its channels and the number has another default content.
 	client := p.client()
 	if _, err := client.SendSmsWithResponse(t.Context(), nil, api.SendRequest{PhoneNumber: "13800138000", Content: new(string("x"))}); err != nil {
 		t.Fatal(err)
@@ -609,12 +609,12 @@ func TestDemoEndsWithEveryTaskSettledAndTouchesNoOthers(t *testing.T) {
 	if _, err := client.PutContactsWithResponse(t.Context(), api.ContactsRequest{Contacts: []api.Contact{{UserID: "somebody", DingtalkName: &dingtalk, Email: &email}}}); err != nil {
 		t.Fatal(err)
 	}
-	told, err := client.CreateNotificationsWithResponse(t.Context(), nil, api.NotificationRequest{
+	notified, err := client.CreateNotificationsWithResponse(t.Context(), nil, api.NotificationRequest{
 		BizType: 0, BizID: 1, Channels: []string{"dingtalk", "email"}, UserIds: []string{"somebody"},
 		Payload: api.Payload{"taskName": "x", "creatorName": "x", "createTime": "x"},
 	})
-	if err != nil || told.JSON200 == nil {
-		t.Fatalf("notify: %v %s", err, told.Body)
+	if err != nil || notified.JSON200 == nil {
+		t.Fatalf("notify: %v %s", err, notified.Body)
 	}
 	for range 2 {
 		demo(3)
@@ -623,10 +623,10 @@ func TestDemoEndsWithEveryTaskSettledAndTouchesNoOthers(t *testing.T) {
 		t.Errorf("%d of the 3 messages of others still wait", n)
 	}
 	if n := count("default_contents WHERE is_sent AND company_id = 1"); n != 0 {
-		t.Error("it sent the default content of others")
+		t.Error("the demo sent the default content of another company")
 	}
 	if n := count("senders WHERE status = 'on'") + count("users WHERE NOT is_disabled") + count("contacts WHERE user_id LIKE 'demo%'"); n != 0 {
-		t.Errorf("%d senders, users and contacts are left open", n)
+		t.Errorf("%d senders, users and contacts of the demo are left", n)
 	}
 }
 
@@ -663,7 +663,7 @@ func TestMigrateCommands(t *testing.T) {
 	run("up")
 }
 
-// The .env.example of the Python service of the same name, without its comments.
+// forerunner is the .env.example of the Python service of the same name, without its comments.
 const forerunner = `BASIC_AUTH_USERNAME=admin
 BASIC_AUTH_PASSWORD=your_secure_password_here
 POSTGRES_PORT=5432
@@ -680,13 +680,13 @@ PROCESSING_TIMEOUT_MINUTES=30
 ENABLE_DOCS=true
 `
 
-func TestTheEnvironmentOfTheForerunnerStartsIt(t *testing.T) {
+func TestTheEnvironmentOfTheForerunnerStartsTheServer(t *testing.T) {
 	t.Parallel()
 	folder := pgtest.Dir(t)
 	if err := os.WriteFile(filepath.Join(folder, ".env"), []byte(forerunner), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// With a port of its own, and the password of the file: an empty one is none.
+	// The server gets its own port. The empty password in the environment does not replace the password of the file.
 	p := serveIn(t, folder, nil, "LKSMS_DATA="+pgtest.Dir(t), "BASIC_AUTH_PASSWORD=")
 	req, err := http.NewRequest("GET", p.url+"/api/v1/admin/task-statistics", nil)
 	if err != nil {
@@ -699,24 +699,24 @@ func TestTheEnvironmentOfTheForerunnerStartsIt(t *testing.T) {
 	}
 	res.Body.Close()
 	if res.StatusCode != 200 {
-		t.Errorf("its password gets %d", res.StatusCode)
+		t.Errorf("the password of the file gets %d", res.StatusCode)
 	}
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("stop: %v", err)
 	}
 	out := p.output.String()
 	if n := strings.Count(out, "POSTGRES_PORT, POSTGRES_DB, POSTGRES_USER, POSTGRES_PASSWORD"); n != 1 || strings.Contains(out, "lksms_password") {
-		t.Errorf("told %d times what means nothing:\n%s", n, out)
+		t.Errorf("warned %d times of settings without a meaning, want once:\n%s", n, out)
 	}
 	if !strings.Contains(out, "set a password of your own") {
-		t.Errorf("no word of the sample password:\n%s", out)
+		t.Errorf("no warning about the sample password:\n%s", out)
 	}
 }
 
-func TestAGeneratedKeyForSecretsIsKeptInItsFile(t *testing.T) {
+func TestAGeneratedSecretsKeyIsKeptInItsFile(t *testing.T) {
 	t.Parallel()
 	databaseURL, file := pgtest.New(t), filepath.Join(pgtest.Dir(t), "volume", "secrets.key")
-	// As compose passes settings: those that nobody set are empty.
+	// Compose passes settings that nobody has set as empty variables.
 	env := []string{"DATABASE_URL=" + databaseURL, "SECRETS_KEY_FILE=" + file}
 	for _, name := range config.Variables() {
 		switch name {
@@ -746,10 +746,10 @@ func TestAGeneratedKeyForSecretsIsKeptInItsFile(t *testing.T) {
 		keys = append(keys, string(key))
 	}
 	if keys[0] != keys[1] {
-		t.Error("the second start made another key")
+		t.Error("the second start generated another key")
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("kept with %v %v", info.Mode(), err)
+		t.Errorf("stored with mode %v %v", info.Mode(), err)
 	}
 }
 
@@ -814,21 +814,21 @@ func TestUserCommands(t *testing.T) {
 	}
 	must("", "enable", "system")
 	if out, err := run("", "add", "phone", "--role=read"); err == nil || !strings.Contains(out, "user.exists") {
-		t.Errorf("twice: %v %s", err, out)
+		t.Errorf("a user that exists: %v %s", err, out)
 	}
 	if out, err := run("short\n", "passwd", "phone", "--password-stdin"); err == nil || !strings.Contains(out, "at least 12") {
-		t.Errorf("a short one: %v %s", err, out)
+		t.Errorf("a short password: %v %s", err, out)
 	}
 	if out, err := run("", "disable", "nobody"); err == nil || !strings.Contains(out, "user.not_found") {
-		t.Errorf("nobody: %v %s", err, out)
+		t.Errorf("an unknown user: %v %s", err, out)
 	}
 }
 
-func TestBadConfigurationIsRefusedByName(t *testing.T) {
+func TestABadSettingIsRefusedByItsName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ env, says string }{
 		"a port that is no number":   {"APP_PORT=http", "APP_PORT"},
-		"a port beyond":              {"APP_PORT=70000", "APP_PORT"},
+		"a port that is too large":   {"APP_PORT=70000", "APP_PORT"},
 		"retries without end":        {"MAX_RETRY_COUNT=21", "MAX_RETRY_COUNT"},
 		"negative retries":           {"MAX_RETRY_COUNT=-1", "MAX_RETRY_COUNT"},
 		"a delay that is no number":  {"RETRY_DELAY_MINUTES=soon", "RETRY_DELAY_MINUTES"},
@@ -851,7 +851,7 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 			t.Parallel()
 			cmd := exec.Command(binary, "serve")
 			cmd.Dir = t.TempDir()
-			// By .env: the same names, and what is set in the environment goes first.
+			// The setting is in .env, under the same name as in the environment, which would take precedence.
 			if err := os.WriteFile(filepath.Join(cmd.Dir, ".env"), []byte(c.env+"\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -862,19 +862,19 @@ func TestBadConfigurationIsRefusedByName(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) {
-				t.Fatalf("it started: %v\n%s", err, out)
+				t.Fatalf("the server started: %v\n%s", err, out)
 			}
 			if !strings.Contains(string(out), c.says) {
-				t.Errorf("no word of %s:\n%s", c.says, out)
+				t.Errorf("the output does not name %s:\n%s", c.says, out)
 			}
 			if strings.Contains(string(out), "secret-word") || strings.Contains(string(out), "your_secure") {
-				t.Errorf("it repeats a secret:\n%s", out)
+				t.Errorf("the output repeats a secret:\n%s", out)
 			}
 		})
 	}
 }
 
-func TestHelpListsEveryVariableWithItsDefault(t *testing.T) {
+func TestHelpListsVariablesAndDefaults(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command(binary, "serve", "--help").CombinedOutput()
 	if err != nil {
@@ -886,7 +886,7 @@ func TestHelpListsEveryVariableWithItsDefault(t *testing.T) {
 		"8000", "127.0.0.1",
 	} {
 		if !bytes.Contains(out, []byte(name)) {
-			t.Errorf("no word of %s", name)
+			t.Errorf("the help does not name %s", name)
 		}
 	}
 }
@@ -908,7 +908,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// serviceRole makes a role for lksms serve as db/roles.sql says, on a database without migrations.
+// serviceRole creates a role for lksms serve by db/roles.sql, on a database without migrations.
 func serviceRole(t *testing.T, ownersURL string) (url string) {
 	t.Helper()
 	role := "service_" + strings.ToLower(rand.Text())
@@ -970,6 +970,6 @@ func TestARoleThatMayNotChangeTheSchemaServes(t *testing.T) {
 		t.Errorf("stop: %v", err)
 	}
 	if out := p.output.String(); strings.Contains(out, "permission denied") || strings.Contains(out, "sweep failed") {
-		t.Errorf("it may not do all that it has to:\n%s", out)
+		t.Errorf("the role lacks a right:\n%s", out)
 	}
 }
