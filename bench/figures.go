@@ -20,7 +20,7 @@ import (
 
 const sendPath = "/api/v1/sms/send"
 
-// submit is one message by one request, against one statement by one transaction.
+// submit compares one message in one request with one statement in one transaction.
 func (b *bench) submit(ctx context.Context) error {
 	best, clients := 0.0, 0
 	for _, n := range []int{8, 16, 32, 64} {
@@ -72,7 +72,8 @@ func (b *bench) submit(ctx context.Context) error {
 	return b.empty(ctx)
 }
 
-// byHand runs the statement of one submission with pgbench. Nobody would write the counting of tasks by hand, so it is off.
+// byHand runs the statement of one submission with pgbench. The trigger that counts tasks is off, because no hand-written statement would
+// have it.
 func (b *bench) byHand(ctx context.Context, clients int, d time.Duration, rate float64) (float64, []time.Duration, error) {
 	if err := b.exec(ctx, "ALTER TABLE tasks DISABLE TRIGGER tasks_count_inserted"); err != nil {
 		return 0, nil, err
@@ -81,13 +82,13 @@ func (b *bench) byHand(ctx context.Context, clients int, d time.Duration, rate f
 	return reached, took, errors.Join(err, b.exec(ctx, "ALTER TABLE tasks ENABLE TRIGGER tasks_count_inserted"))
 }
 
-// A life is lived in batches of this size by this many callers, each a sender of its own.
+// The tasks of life come in batches of this size from this many callers. Each caller is a sender of its own.
 const (
 	lifeSize    = 100
 	lifeCallers = 8
 )
 
-// lifeBody is a batch of messages.
+// lifeBody returns a batch of messages.
 func lifeBody(size int) string {
 	messages := make([]string, size)
 	for i := range messages {
@@ -116,7 +117,7 @@ func live(c *client, appID string) error {
 	return err
 }
 
-// pull claims up to size tasks, reports them, and tells how many there were.
+// pull claims up to size tasks, reports them, and returns their number.
 func pull(c *client, appID string, size int) (int, error) {
 	var tasks []leased
 	claim := fmt.Sprintf(`{"app_id":%q,"limit":%d}`, appID, size)
@@ -134,7 +135,7 @@ func pull(c *client, appID string, size int) (int, error) {
 	return len(tasks), c.call("POST", "/api/v1/sms/report-batch", string(report), nil)
 }
 
-// liveInSQL is live without HTTP: the same statements, from the driver.
+// liveInSQL is live without HTTP: it runs the same statements.
 func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 	var p dbq.TaskSubmitParams
 	for i := range lifeSize {
@@ -196,7 +197,7 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 	})
 }
 
-// life is submit, claim and report of many, with all logs, against River's insert and work and against bare SQL.
+// life compares submitting, claiming and reporting tasks, with all logs, with River's insert and work, and with bare SQL.
 func (b *bench) life(ctx context.Context) error {
 	c := b.client(lifeCallers)
 	var ours, rivers, bare []float64
@@ -239,7 +240,7 @@ func (b *bench) life(ctx context.Context) error {
 	return b.empty(ctx)
 }
 
-// waiting is what a thousand senders cost that wait for work that is not there.
+// waiting measures the cost of a thousand senders that wait while there is no work.
 func (b *bench) waiting(ctx context.Context) error {
 	if err := b.empty(ctx); err != nil {
 		return err
@@ -256,7 +257,7 @@ func (b *bench) waiting(ctx context.Context) error {
 	var failure error
 	for i := range n {
 		all.Go(func() {
-			body := fmt.Sprintf(`{"app_id":"waits-%d","limit":100,"wait":%d}`, i, wait+i%11) // not all in step
+			body := fmt.Sprintf(`{"app_id":"waits-%d","limit":100,"wait":%d}`, i, wait+i%11) // so that the claims do not end at the same time
 			for waiting.Err() == nil {
 				if err := c.call("POST", "/api/v1/sms/tasks/claim", body, nil); err != nil {
 					mu.Lock()
@@ -267,14 +268,14 @@ func (b *bench) waiting(ctx context.Context) error {
 			}
 		})
 	}
-	// Until all are there and that has been noted, which happens every ten minutes.
+	// All senders wait and their polls are stored. A poll is stored again only after ten minutes.
 	for noted := 0; noted < n; time.Sleep(100 * time.Millisecond) {
 		if err := b.db.QueryRow(ctx, `SELECT count(*) FROM senders s JOIN sender_states st ON st.sender_id = s.id
 			WHERE s.sender_no LIKE 'waits-%' AND st.seen_at IS NOT NULL`).Scan(&noted); err != nil {
 			return err
 		}
 	}
-	time.Sleep(3 * time.Second) // what a session wrote it tells within a second
+	time.Sleep(3 * time.Second) // a session adds its writes to the statistics within a second
 	const written = "SELECT coalesce(sum(n_tup_ins + n_tup_upd + n_tup_del), 0)::bigint FROM pg_stat_user_tables"
 	var before, after int64
 	if err := b.db.QueryRow(ctx, written).Scan(&before); err != nil {
@@ -291,17 +292,17 @@ func (b *bench) waiting(ctx context.Context) error {
 		Compared: "server and PostgreSQL", Target: "<= 5 %, no writes", Met: used <= 5 && after == before,
 	})
 	enough()
-	// Work for everybody ends the waiting.
+	// Work for all senders ends the waiting.
 	for range n / 100 {
 		if err := c.call("POST", "/api/v1/sms/send-batch", lifeBody(1000), nil); err != nil {
-			break // the connections are all taken until some are answered
+			break // all connections are taken until some claims are answered
 		}
 	}
 	all.Wait()
 	return errors.Join(failure, b.empty(ctx))
 }
 
-// pools is what a sender costs that waits for nothing in ten thousand pools, against one that waits in ten.
+// pools compares a sender that waits in ten thousand empty pools with one that waits in ten.
 func (b *bench) pools(ctx context.Context) error {
 	many := 10_000
 	if b.Short {
@@ -325,7 +326,7 @@ func (b *bench) pools(ctx context.Context) error {
 	return nil
 }
 
-// waitInPools is what server and PostgreSQL use of a core while a sender waits that has a route in each of n pools.
+// waitInPools returns the part of a core that the server and PostgreSQL use while a sender waits that has a route in each of n pools.
 func (b *bench) waitInPools(ctx context.Context, n int) (float64, error) {
 	if err := errors.Join(b.empty(ctx), b.exec(ctx, `WITH companies AS (
 			INSERT INTO companies (company_no, name) SELECT 'pools-' || i, 'pools' FROM generate_series(0, ($1::int - 1) / 3) i RETURNING id
@@ -343,7 +344,7 @@ func (b *bench) waitInPools(ctx context.Context, n int) (float64, error) {
 		INSERT INTO routes (pool_id, sender_id) SELECT pools.id, sender.id FROM pools CROSS JOIN sender`, n)); err != nil {
 		return 0, err
 	}
-	const settle = 3 * time.Second // the claim that comes before the wait, and what else a new table brings
+	const settle = 3 * time.Second // for the claim before the wait and the setup of new tables
 	measured := min(b.Time, 25*time.Second)
 	c := b.client(2)
 	answered := make(chan error, 1)
@@ -360,7 +361,7 @@ func (b *bench) waitInPools(ctx context.Context, n int) (float64, error) {
 		b.exec(ctx, "DELETE FROM companies WHERE company_no LIKE 'pools-%'"))
 }
 
-// handover is the time from before a message is submitted until a sender that waits has it.
+// handover measures the time from just before a message is submitted until a waiting sender has it.
 func (b *bench) handover(ctx context.Context) error {
 	if err := b.empty(ctx); err != nil {
 		return err
@@ -383,7 +384,7 @@ func (b *bench) handover(ctx context.Context) error {
 		}
 	}()
 	for range n {
-		time.Sleep(5 * time.Millisecond) // it waits again
+		time.Sleep(5 * time.Millisecond) // the sender waits again
 		submitted <- time.Now()
 		if err := c.call("POST", sendPath, sendBody(), nil); err != nil {
 			return err
@@ -400,7 +401,7 @@ func (b *bench) handover(ctx context.Context) error {
 	return b.empty(ctx)
 }
 
-// claims is the median time of a claim of 100 over HTTP.
+// claims returns the median time of a claim of 100 over HTTP.
 func (b *bench) claims(ctx context.Context, c *client, n int) (float64, error) {
 	took := make([]time.Duration, 0, n)
 	for range n {
@@ -417,7 +418,7 @@ func (b *bench) claims(ctx context.Context, c *client, n int) (float64, error) {
 	return millis(quantile(took, 0.5)), ctx.Err()
 }
 
-// plainClaim is a claim that decides nothing: it takes the first of one pool, leases and logs them.
+// plainClaim is a claim without decisions: it takes the first tasks of one pool, leases them and logs them.
 const plainClaim = `WITH first AS MATERIALIZED (
 	SELECT t.task_id FROM tasks t
 	WHERE t.pool_id = 1 AND t.status = 0 AND t.lane IS NOT NULL
@@ -436,7 +437,7 @@ const plainClaim = `WITH first AS MATERIALIZED (
 )
 SELECT l.task_id, l.phone_number, l.content, l.lease_id, l.retry_count + 1, l.lease_until FROM leased l ORDER BY l.lane, l.rank`
 
-// decide is the median time of our claim of 100 without HTTP, and of plainClaim, in turns on the same tables.
+// decide returns the median time of our claim of 100 without HTTP, and that of plainClaim. Both take turns on the same tables.
 func (b *bench) decide(ctx context.Context, n int) (ours, plain float64, err error) {
 	wait := 10 * time.Minute
 	var took [2][]time.Duration
@@ -467,7 +468,7 @@ func (b *bench) decide(ctx context.Context, n int) (ours, plain float64, err err
 	return millis(quantile(took[0], 0.5)), millis(quantile(took[1], 0.5)), nil
 }
 
-// fill adds tasks by hand.
+// fill inserts tasks with one statement for each portion.
 func (b *bench) fill(ctx context.Context, prefix string, n int, columns, values string) error {
 	const portion = 500_000
 	for from := 1; from <= n; from += portion {
@@ -480,7 +481,7 @@ func (b *bench) fill(ctx context.Context, prefix string, n int, columns, values 
 	return nil
 }
 
-// full makes the large table, once.
+// full fills the large table, unless it is full already.
 func (b *bench) full(ctx context.Context) error {
 	var there bool
 	if err := b.db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM tasks WHERE task_id = 'finished1')").Scan(&there); err != nil || there {
@@ -496,7 +497,7 @@ func (b *bench) full(ctx context.Context) error {
 	)
 }
 
-// claim is a claim of 100 from a full table against one from a table that holds little else.
+// claim compares a claim of 100 from a full table with one from an almost empty table.
 func (b *bench) claim(ctx context.Context) error {
 	n := min(100, b.Rows/10/100/2)
 	c := b.client(1)
@@ -532,7 +533,7 @@ func (b *bench) claim(ctx context.Context) error {
 	return nil
 }
 
-// asked is the 99th percentile of the statistics while messages are submitted at rate.
+// asked returns the 99th percentile of the time of the statistics while messages are submitted at rate.
 func (b *bench) asked(ctx context.Context, rate float64) (float64, error) {
 	c := b.client(connections + 1)
 	loading, enough := context.WithCancel(ctx)
@@ -555,7 +556,7 @@ func (b *bench) asked(ctx context.Context, rate float64) (float64, error) {
 	return millis(quantile(took, 0.99)), <-loaded
 }
 
-// statistics is exact counts of a full table under load, and what counting costs the submits.
+// statistics measures exact counts of a full table under load, and what counting costs submissions.
 func (b *bench) statistics(ctx context.Context) error {
 	const rate = 4000
 	if err := b.full(ctx); err != nil {
@@ -566,7 +567,7 @@ func (b *bench) statistics(ctx context.Context) error {
 		return err
 	}
 	if !same {
-		return errors.New("the counts are not those of the rows")
+		return errors.New("the counts differ from the rows")
 	}
 	full, err := b.asked(ctx, rate)
 	if err != nil {
@@ -608,13 +609,13 @@ func (b *bench) statistics(ctx context.Context) error {
 	return b.empty(ctx)
 }
 
-// steady is half of the peak for a long time.
+// steady measures half of the peak over a long time.
 func (b *bench) steady(ctx context.Context) error {
 	c := b.client(lifeCallers)
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
-	// A peak of seconds on a fresh table is spared what keeps the table well: it counts once vacuum and checkpoints have begun.
+	// On a fresh table, a peak of seconds is too high: vacuum and checkpoints have not begun. The peak counts after settle.
 	settle := min(30*time.Second, b.Steady/4)
 	var peak float64
 	for range 2 {
@@ -626,7 +627,7 @@ func (b *bench) steady(ctx context.Context) error {
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
-	// The first and the last part of the time are compared, at half the peak, and again at the end as fast as it goes.
+	// The first and the last part of the time are compared, both at half the peak. At the end the peak is measured again.
 	part := min(3*time.Minute, b.Steady/4)
 	rates := []float64{}
 	var worst float64

@@ -16,12 +16,12 @@ import (
 
 const connections = 64
 
-// sendBody is a message to a number of its own, as good as always.
+// sendBody returns a message to a random number.
 func sendBody() string {
 	return fmt.Sprintf(`{"phone_number":"138%08d","content":"您的验证码是123456，请勿泄露","source":"bench"}`, rand.IntN(100_000_000))
 }
 
-// client calls the server over connections that are kept.
+// client calls the server over persistent connections.
 type client struct {
 	http    fasthttp.HostClient
 	address string
@@ -35,7 +35,7 @@ func (s *stack) client(most int) *client {
 	}
 }
 
-// call sends body, if there is one, and reads the data of the answer into data, if that is wanted.
+// call sends body unless it is empty, and decodes the data of the answer into data unless it is nil.
 func (c *client) call(method, path, body string, data any) error {
 	req, res := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)
@@ -59,7 +59,7 @@ func (c *client) call(method, path, body string, data any) error {
 	return json.Unmarshal(res.Body(), &struct{ Data any }{data})
 }
 
-// closedLoop keeps n callers busy for d and returns how many calls they made in a second.
+// closedLoop keeps n callers busy for d, and returns how many calls they made in a second.
 func closedLoop(ctx context.Context, n int, d time.Duration, call func(i int) error) (float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, nil)
 	defer cancel()
@@ -87,8 +87,8 @@ func closedLoop(ctx context.Context, n int, d time.Duration, call func(i int) er
 	return rate, nil
 }
 
-// openLoop begins rate calls in a second for d, whether the ones before have ended or not, by n callers at most, and returns
-// the time from when each should have begun to its end.
+// openLoop begins rate calls a second for d with at most n callers, whether earlier calls have ended or not. It returns for each call the
+// time from its planned beginning to its end.
 func openLoop(ctx context.Context, n int, rate float64, d time.Duration, call func() error) ([]time.Duration, error) {
 	due := make(chan time.Time, int(rate*d.Seconds())+n)
 	var mu sync.Mutex

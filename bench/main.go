@@ -1,5 +1,5 @@
-// Command bench measures the service against what a careful engineer would write by hand and against a well-made queue, in
-// one run on one machine: what counts are the ratios.
+// Command bench compares the service with hand-written statements and with a good queue, in one run on one machine. The ratios count, not
+// the numbers.
 package main
 
 import (
@@ -51,7 +51,7 @@ type figure struct {
 	Name     string  `json:"figure"`
 	Value    string  `json:"value"`
 	Compared string  `json:"compared_with"`
-	Ratio    float64 `json:"ratio"` // 0: the target is of the value itself
+	Ratio    float64 `json:"ratio"` // 0: the target holds for the value itself
 	Target   string  `json:"target"`
 	Met      bool    `json:"met"`
 }
@@ -66,7 +66,7 @@ type bench struct {
 
 func (b *bench) add(f figure) { b.figures = append(b.figures, f) }
 
-// atLeast and atMost add a figure that is held against a ratio.
+// atLeast and atMost add a figure with a target for its ratio.
 func (b *bench) atLeast(target float64, name string, value, base float64, unit, compared string) {
 	b.ratio(name, value, base, unit, compared, fmt.Sprintf(">= %g x", target), value/base >= target)
 }
@@ -104,7 +104,7 @@ func run(ctx context.Context, o options) (err error) {
 		return len(o.Only) > 0 && !slices.Contains(o.Only, s.name)
 	})
 	if len(chosen) == 0 {
-		return fmt.Errorf("there is no figure %s", strings.Join(o.Only, ", "))
+		return fmt.Errorf("no such figure: %s", strings.Join(o.Only, ", "))
 	}
 	stack, err := start(ctx, o.DatabaseURL)
 	if err != nil {
@@ -117,7 +117,7 @@ func run(ctx context.Context, o options) (err error) {
 	)}
 	for _, s := range chosen {
 		b.bar.Describe(s.name)
-		_ = b.bar.RenderBlank() // a terminal that is gone is no reason to stop
+		_ = b.bar.RenderBlank() // the run goes on without its terminal
 		if err := s.run(b, ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// told is how many people a notification has, and how many an app sends at once that is held against it.
-const told = 1000
+// peopleEach is the number of people in a notification, and of tasks in a claim of the app that it is compared with.
+const peopleEach = 1000
 
-// notify is notifications whose messages a driver writes to the log, against as many messages that an app takes, meanwhile and in
-// requests of the same size.
+// notify compares notifications whose messages a driver writes to the log with as many messages that an app takes in requests of the same
+// size while they are submitted.
 func (b *bench) notify(ctx context.Context) error {
 	c := b.client(lifeCallers)
-	people := make([]string, told)
+	people := make([]string, peopleEach)
 	for i := range people {
 		people[i] = fmt.Sprintf("%q", fmt.Sprint("user-", i))
 	}
 	if err := c.call("POST", "/api/v1/admin/senders", `{"sender_no":"logs","name":"logs","channel":"oa","kind":"log"}`, nil); err != nil {
 		return err
 	}
-	defer func() { _ = c.call("PATCH", "/api/v1/admin/senders/logs", `{"status":"off"}`, nil) }() // the last figure to need it
+	defer func() { _ = c.call("PATCH", "/api/v1/admin/senders/logs", `{"status":"off"}`, nil) }() // no other figure needs this sender
 	event := 0
-	tell := func(people []string) error {
+	notifyPeople := func(people []string) error {
 		event++
 		return c.call("POST", "/api/v1/notifications", fmt.Sprintf(
 			`{"biz_type":3,"biz_id":%d,"channels":["oa"],"payload":{"taskName":"应急成像"},"user_ids":[%s]}`, event, strings.Join(people, ","),
@@ -38,7 +38,7 @@ func (b *bench) notify(ctx context.Context) error {
 		}
 		return nil
 	}
-	if err := errors.Join(tell(people[:1]), sent(1)); err != nil { // the sender is driven from now on
+	if err := errors.Join(notifyPeople(people[:1]), sent(1)); err != nil { // the worker of the sender runs now
 		return err
 	}
 	var pushed, pulled []float64
@@ -49,14 +49,14 @@ func (b *bench) notify(ctx context.Context) error {
 		}
 		began := time.Now()
 		for range n {
-			if err := tell(people); err != nil {
+			if err := notifyPeople(people); err != nil {
 				return err
 			}
 		}
-		if err := sent(n * told); err != nil {
+		if err := sent(n * peopleEach); err != nil {
 			return err
 		}
-		pushed = append(pushed, float64(n*told)/time.Since(began).Seconds())
+		pushed = append(pushed, float64(n*peopleEach)/time.Since(began).Seconds())
 
 		if err := b.empty(ctx); err != nil {
 			return err
@@ -66,12 +66,12 @@ func (b *bench) notify(ctx context.Context) error {
 		go func() {
 			var err error
 			for i := 0; i < n && err == nil; i++ {
-				err = c.call("POST", "/api/v1/sms/send-batch", lifeBody(told), nil)
+				err = c.call("POST", "/api/v1/sms/send-batch", lifeBody(peopleEach), nil)
 			}
 			submitted <- err
 		}()
-		for taken, done := 0, false; !done || taken < n*told; {
-			got, err := pull(c, "app", told)
+		for taken, done := 0, false; !done || taken < n*peopleEach; {
+			got, err := pull(c, "app", peopleEach)
 			if err != nil {
 				return err
 			}
@@ -84,8 +84,8 @@ func (b *bench) notify(ctx context.Context) error {
 			default:
 			}
 		}
-		pulled = append(pulled, float64(n*told)/time.Since(began).Seconds())
+		pulled = append(pulled, float64(n*peopleEach)/time.Since(began).Seconds())
 	}
-	b.atLeast(0.8, fmt.Sprintf("notifications to %d people, through a driver", told), median(pushed), median(pulled), "tasks/s", "one app that takes as many at once")
+	b.atLeast(0.8, fmt.Sprintf("notifications to %d people, through a driver", peopleEach), median(pushed), median(pulled), "tasks/s", "one app that takes as many at once")
 	return b.empty(ctx)
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// submitScript is a submission as one would write it by hand: one statement for the task and its log.
+// submitScript is a submission as an engineer would write it by hand: one statement for the task and its log.
 const submitScript = `\set n random(0, 99999999)
 WITH task AS (
     INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, lane, rank)
@@ -38,9 +38,9 @@ FROM task t;
 
 var tps = regexp.MustCompile(`tps = ([0-9.]+) \(without`)
 
-// pgbench runs a script and returns its transactions in a second; with a rate, also how long each took from when it should
-// have begun. pgbench counts the time it takes to connect as part of the time it is given: on a machine so busy that no
-// transaction fits in, it gets twice the time.
+// pgbench runs a script and returns its transactions in a second. With a rate it also returns the time of each from its planned beginning
+// to its end. pgbench counts the time to connect as part of the time it is given: if the machine is so busy that no transaction fits in,
+// it gets twice the time.
 func (s *stack) pgbench(ctx context.Context, script string, clients int, d time.Duration, rate float64) (float64, []time.Duration, error) {
 	file := filepath.Join(s.dir, "script.sql")
 	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
@@ -64,7 +64,7 @@ func (s *stack) pgbench(ctx context.Context, script string, clients int, d time.
 			return 0, nil, fmt.Errorf("run pgbench: %w\n%s", err, out)
 		}
 		if match == nil && !idle {
-			return 0, nil, fmt.Errorf("pgbench says no rate:\n%s", out)
+			return 0, nil, fmt.Errorf("pgbench reports no rate:\n%s", out)
 		}
 	}
 	reached, err := strconv.ParseFloat(string(match[1]), 64)
@@ -117,14 +117,14 @@ type sender struct {
 	done *atomic.Int64
 }
 
-// Work implements river.Worker: it does nothing, as fast as can be.
+// Work implements river.Worker. It does nothing.
 func (s *sender) Work(context.Context, *river.Job[message]) error {
 	s.done.Add(1)
 	return nil
 }
 
-// river inserts messages in batches of size by several callers while River works them, for d, and returns how many were
-// inserted and worked in a second.
+// river inserts messages in batches of size by several callers while River works them, for d, and returns how many were inserted and
+// worked in a second.
 func (s *stack) river(ctx context.Context, callers, size int, d time.Duration) (float64, error) {
 	cfg, err := pgxpool.ParseConfig(s.database)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *stack) river(ctx context.Context, callers, size int, d time.Duration) (
 	var done atomic.Int64
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &sender{done: &done})
-	client, err := river.NewClient(driver, &river.Config{ // as River's own benchmark sets it
+	client, err := river.NewClient(driver, &river.Config{ // the settings of River's own benchmark
 		FetchCooldown: 2 * time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2000}}, Workers: workers,
 	})
@@ -157,7 +157,7 @@ func (s *stack) river(ctx context.Context, callers, size int, d time.Duration) (
 	if err := client.Start(ctx); err != nil {
 		return 0, err
 	}
-	defer client.Stop(ctx) //nolint:errcheck // nothing of it is kept
+	defer client.Stop(ctx) //nolint:errcheck // nothing is kept of River
 	batch := make([]river.InsertManyParams, size)
 	for i := range batch {
 		batch[i].Args = message{"13800138000", "您的验证码是123456，请勿泄露", "bench"}
@@ -169,7 +169,7 @@ func (s *stack) river(ctx context.Context, callers, size int, d time.Duration) (
 	for i := range callers {
 		all.Go(func() {
 			for time.Since(began) < d {
-				// What waits to be worked is bounded: it is the life of a job that is measured.
+				// The number of waiting jobs is bounded, because the whole life of a job is measured.
 				if inserted.Load()-done.Load() > int64(20*size*callers) {
 					time.Sleep(time.Millisecond)
 					continue

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// senders is a queue that a thousand senders drain, each with an interval and a quota of its own, against ten.
+// senders compares a thousand senders, each with its interval and quota, with ten senders that drain the same queue.
 func (b *bench) senders(ctx context.Context) error {
 	tasks, many := min(200_000, b.Rows/20), 1000
 	if b.Short {
@@ -18,7 +18,7 @@ func (b *bench) senders(ctx context.Context) error {
 	}
 	var fast, slow, fastDB, slowDB []float64
 	for range b.Rounds {
-		// Ten that need no rest, and a thousand that do, and whose quotas end while they drain.
+		// Ten senders have no interval. A thousand have one, and a quota that ends while they drain.
 		rate, db, err := b.drain(ctx, tasks, 10, "0", fmt.Sprint(tasks))
 		if err != nil {
 			return err
@@ -62,7 +62,7 @@ func (b *bench) senders(ctx context.Context) error {
 	return b.empty(ctx)
 }
 
-// makeSenders replaces those of the last measurement by n, with an interval and a quota of each.
+// makeSenders replaces the senders of the last measurement by n senders with an interval and a quota.
 func (b *bench) makeSenders(ctx context.Context, n int, interval, quota string) error {
 	return errors.Join(b.exec(ctx, "DELETE FROM senders WHERE sender_no LIKE 'drain-%'"), b.exec(ctx, fmt.Sprintf(`WITH made AS (
 			INSERT INTO senders (sender_no, name, interval_ms, per_day) SELECT 'drain-' || i, 'drain', %s, %s FROM generate_series(1, %d) i
@@ -71,8 +71,8 @@ func (b *bench) makeSenders(ctx context.Context, n int, interval, quota string) 
 		INSERT INTO sender_states (sender_id) SELECT id FROM made`, interval, quota, n)))
 }
 
-// drain empties a queue of tasks by n senders, each of which claims, reports, and waits while it is not ready; it returns
-// tasks in a second, and which part of the processor time PostgreSQL took.
+// drain empties a queue of tasks with n senders. Each claims, reports, and waits while it is not ready. It returns the tasks in a second, and
+// PostgreSQL's part of the processor time.
 func (b *bench) drain(ctx context.Context, tasks, n int, interval, quota string) (float64, float64, error) {
 	if err := errors.Join(b.empty(ctx), b.makeSenders(ctx, n, interval, quota),
 		b.fill(ctx, "pending", tasks, ", lane, rank", ", 160, i")); err != nil {
@@ -124,7 +124,7 @@ func (b *bench) drain(ctx context.Context, tasks, n int, interval, quota string)
 	return rate, database / max(total, 0.01), nil
 }
 
-// fair is what companies have of a queue that all of them fill, and what one's backlog costs the others.
+// fair measures the shares of companies in a queue that all of them fill, and what the backlog of one costs the others.
 func (b *bench) fair(ctx context.Context) error {
 	const companies = 10
 	keys := make([]*client, companies)
@@ -132,7 +132,7 @@ func (b *bench) fair(ctx context.Context) error {
 	ids := make([]int64, companies)
 	for i := range companies {
 		no := fmt.Sprint("company-", i)
-		// There from the round before, perhaps.
+		// They may exist from an earlier run of this figure.
 		_ = admin.call("POST", "/api/v1/admin/companies", fmt.Sprintf(`{"company_no":%q,"name":%q}`, no, no), nil)
 		_ = admin.call("POST", "/api/v1/admin/users", fmt.Sprintf(`{"username":%q,"role":"submit","company_no":%q}`, no, no), nil)
 		var key struct {
@@ -157,7 +157,7 @@ func (b *bench) fair(ctx context.Context) error {
 	}
 	b.atMost(2, fmt.Sprintf("wait of nine companies, p99, beside one with %d waiting", b.Rows/10), beside, alone, "ms", "without it")
 
-	// Equal companies, and companies of three weights, each with more waiting than is served.
+	// One run has equal companies, the other has three weights. Each company has more tasks than are served.
 	for _, weights := range [][]float64{{1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 2, 5}} {
 		if err := b.empty(ctx); err != nil {
 			return err
@@ -166,7 +166,7 @@ func (b *bench) fair(ctx context.Context) error {
 		if err := errors.Join(weigh(admin, weights), enqueue(keys[:len(weights)], each)); err != nil {
 			return err
 		}
-		for served := 0; served < each; served += 100 { // until the first to end is near its end
+		for served := 0; served < each; served += 100 { // until the company that ends first has almost no task left
 			var leases []leased
 			if err := admin.call("POST", "/api/v1/sms/tasks/claim", `{"app_id":"app","limit":100}`, &leases); err != nil {
 				return err
@@ -190,12 +190,12 @@ func (b *bench) fair(ctx context.Context) error {
 	return errors.Join(b.acrossPools(ctx, admin, keys[:3], ids[:3]), b.empty(ctx))
 }
 
-// acrossPools is what three companies have of a sender that routes of each of them name, so that each waits in a pool of its own. The
-// first has been served for a while when the others come.
+// acrossPools measures the shares of three companies that wait in a pool each and have a route to the same sender. The first has been
+// served for a while when the others come.
 func (b *bench) acrossPools(ctx context.Context, admin *client, keys []*client, ids []int64) error {
 	const served = 400
 	weights := []float64{1, 2, 5}
-	// There from the round before, perhaps.
+	// The sender may exist from an earlier run of this figure.
 	_ = admin.call("POST", "/api/v1/admin/senders", `{"sender_no":"across","name":"across","is_shared":false}`, nil)
 	var routes []int64
 	for i := range ids {
@@ -253,7 +253,7 @@ func (b *bench) acrossPools(ctx context.Context, admin *client, keys []*client, 
 	return nil
 }
 
-// weigh gives the first companies their weights.
+// weigh sets the weights of the first companies.
 func weigh(admin *client, weights []float64) error {
 	for i, weight := range weights {
 		if err := admin.call("PATCH", fmt.Sprint("/api/v1/admin/companies/company-", i), fmt.Sprintf(`{"weight":%g}`, weight), nil); err != nil {
@@ -263,7 +263,7 @@ func weigh(admin *client, weights []float64) error {
 	return nil
 }
 
-// enqueue submits so many tasks for each of some companies.
+// enqueue submits each messages for each company.
 func enqueue(keys []*client, each int) error {
 	for _, key := range keys {
 		for from := 0; from < each; from += 1000 {
@@ -275,7 +275,7 @@ func enqueue(keys []*client, each int) error {
 	return nil
 }
 
-// services counts the tasks of companies that a sender holds.
+// services counts the claimed tasks of companies.
 func (b *bench) services(ctx context.Context, ids []int64) ([]float64, error) {
 	services := make([]float64, len(ids))
 	for i, id := range ids {
@@ -286,7 +286,7 @@ func (b *bench) services(ctx context.Context, ids []int64) ([]float64, error) {
 	return services, nil
 }
 
-// offs are how far services are off from the shares that their weights give them, as parts of these shares.
+// offs returns how far services are off from the shares by weight, as parts of these shares.
 func offs(services, weights []float64) []float64 {
 	offs := make([]float64, len(services))
 	for i, n := range services {
@@ -302,8 +302,8 @@ func sum(values []float64) (sum float64) {
 	return sum
 }
 
-// waitOfSmall is the 99th percentile of the time from submission to claim of nine companies that submit five messages a second
-// each, while four senders poll twice a second for fifty and another company has backlog waiting.
+// waitOfSmall returns the 99th percentile of the time from submission to claim. Nine companies submit five messages a second each, four
+// senders poll twice a second for fifty tasks, and the company big has backlog waiting tasks.
 func (b *bench) waitOfSmall(ctx context.Context, keys []*client, big int64, backlog int) (float64, error) {
 	if err := b.empty(ctx); err != nil {
 		return 0, err
@@ -355,7 +355,7 @@ func (b *bench) waitOfSmall(ctx context.Context, keys []*client, big int64, back
 	return wait, err
 }
 
-// jain is 1 when all are equal and 1/n when one has everything.
+// jain returns Jain's index: 1 if all services are equal, 1/n if one company has everything.
 func jain(services []float64) float64 {
 	var sum, squares float64
 	for _, n := range services {

@@ -27,7 +27,7 @@ const password = "bench-bench-bench"
 type stack struct {
 	dir      string
 	private  *postgres.Server
-	database string // its URL
+	database string // URL of the database
 	address  string
 	server   *exec.Cmd
 	db       *postgres.DB
@@ -36,7 +36,7 @@ type stack struct {
 func start(ctx context.Context, databaseURL string) (*stack, error) {
 	s := &stack{database: databaseURL}
 	var err error
-	if s.dir, err = os.MkdirTemp("/var/tmp", "lksms-bench-"); err != nil { // a disk, where /tmp may be memory
+	if s.dir, err = os.MkdirTemp("/var/tmp", "lksms-bench-"); err != nil { // on a disk: /tmp may be in memory
 		return s, err
 	}
 	if err := os.Chmod(s.dir, 0o755); err != nil {
@@ -64,7 +64,7 @@ func start(ctx context.Context, databaseURL string) (*stack, error) {
 		return s, err
 	}
 	s.address = listener.Addr().String()
-	_ = listener.Close() // the server takes it over
+	_ = listener.Close() // the server listens on this port
 	_, port, err := net.SplitHostPort(s.address)
 	if err != nil {
 		return s, err
@@ -115,7 +115,7 @@ func (s *stack) exec(ctx context.Context, sql string, args ...any) error {
 	return err
 }
 
-// empty brings every table back to where a fresh database has them.
+// empty deletes all tasks, with their logs, counts, ranks and the changes of senders.
 func (s *stack) empty(ctx context.Context) error {
 	return s.exec(ctx, "TRUNCATE tasks, receive_logs, send_logs, report_logs, task_count_changes, fair_ranks, sender_changes")
 }
@@ -132,10 +132,10 @@ func (s *stack) settings(ctx context.Context) (map[string]string, error) {
 	return settings, err
 }
 
-// cpu is the time that the server and a private PostgreSQL have used, in seconds.
+// cpu returns the processor time of the server and a private PostgreSQL in seconds.
 func (s *stack) cpu() float64 { return ticks(s.server.Process.Pid)/100 + s.databaseCPU() } // the kernel's unit for user space
 
-// databaseCPU is the time that a private PostgreSQL has used, in seconds; of sessions that have ended, too.
+// databaseCPU returns the processor time of a private PostgreSQL in seconds, including sessions that have ended.
 func (s *stack) databaseCPU() float64 {
 	total := 0.0
 	if s.private != nil {
@@ -174,7 +174,7 @@ func ticks(pid int) float64 {
 	return user + system
 }
 
-// memory is what the server holds now and held at most, in MiB.
+// memory returns the memory of the server in MiB: now, and at most so far.
 func (s *stack) memory() (now, most float64) {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.server.Process.Pid))
 	if err != nil {
