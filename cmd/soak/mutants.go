@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// mutant is a known fault that is put back into the code, to see that the checks find it. F1 to F10 are faults of the
-// documented original code.
+// mutant is a known fault that is put back into the code, to see that the checks find it. F1 to F10 are faults of an earlier
+// implementation of the service.
 type mutant struct {
 	name    string
 	what    string

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The soak proves nothing with a mutant that is none any more.
+// A mutant that no longer changes the code would prove nothing about the soak.
 func TestEveryMutantStillAppliesAndCompiles(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
@@ -35,7 +35,7 @@ func TestADeckOfFaultsDealsEveryKind(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range faults {
 		if f.strike == nil || seen[f.name] {
-			t.Errorf("fault %q is empty or there twice", f.name)
+			t.Errorf("fault %q is empty or exists twice", f.name)
 		}
 		seen[f.name] = true
 	}

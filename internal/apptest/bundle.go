@@ -27,7 +27,7 @@ import (
 	"lksms/internal/queue"
 )
 
-// Main is the TestMain of a package that uses New. It leaves the statuses that its tests saw where a whole run collects them.
+// Main is the TestMain of a package that uses New. It saves the statuses that its tests saw, if the run collects them.
 func Main(m *testing.M) {
 	code := pgtest.Run(m)
 	if dir := config.TestAnswers(); dir != "" {
@@ -46,7 +46,7 @@ const (
 	Phone    = "13800138000"
 )
 
-// Bundle is a whole server on a database of its own.
+// Bundle is a whole server on a database of its own, with helpers for tests.
 type Bundle struct {
 	T      testing.TB
 	App    *app.App
@@ -58,13 +58,13 @@ type Bundle struct {
 	Options app.Options // of the server
 }
 
-// DefaultRules are those of a server of New.
+// DefaultRules are the rules of a server of New.
 var DefaultRules = queue.Rules{MaxRetryCount: 3, RetryDelay: 5 * time.Minute, ProcessingTimeout: 30 * time.Minute}
 
-// New starts a server of its own for a test, which runs beside others.
+// New starts a server on a database of its own for a test. The test runs in parallel to others.
 func New(t *testing.T) *Bundle { return NewWith(t, DefaultRules, nil) }
 
-// NewWith is New with other rules, and options changed by change.
+// NewWith is New with other rules, and with options that change has changed.
 func NewWith(t *testing.T, rules queue.Rules, change func(*app.Options)) *Bundle {
 	t.Helper()
 	t.Parallel()
@@ -99,12 +99,12 @@ func Open(t testing.TB, rules queue.Rules, change func(*app.Options)) *Bundle {
 	return &Bundle{T: t, App: a, URL: server.URL, Client: client, DB: a.DB.Pool(), Log: log, Options: options}
 }
 
-// CheckAnswers is h; t fails if an answer of it is not as the contract says.
+// CheckAnswers passes requests on to h, and fails t for each answer that breaks the contract.
 func CheckAnswers(t testing.TB, h http.Handler) http.Handler {
 	return contracttest.Handler(h, func(err error) { t.Error(err) })
 }
 
-// Answer is any answer of the server.
+// Answer is an answer of the server.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -131,7 +131,8 @@ func (a Answer) Fields() string {
 	return strings.Join(names, ",")
 }
 
-// Call sends body, a string as it is and anything else as JSON, with credentials unless the headers say otherwise.
+// Call sends a request as the built-in admin, unless the headers say otherwise. A body that is a string is sent as it is, any other as
+// JSON.
 func (b *Bundle) Call(method, path string, body any, headers ...string) Answer {
 	b.T.Helper()
 	var reader io.Reader
@@ -172,13 +173,13 @@ func (b *Bundle) Call(method, path string, body any, headers ...string) Answer {
 	a := Answer{Status: res.StatusCode, Header: res.Header, Raw: string(raw)}
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
 		if err := json.Unmarshal(raw, &a.Body); err != nil {
-			b.T.Fatalf("%s %s answered no envelope: %s", method, path, raw)
+			b.T.Fatalf("the answer to %s %s is no envelope: %s", method, path, raw)
 		}
 	}
 	return a
 }
 
-// Expect calls and checks the status and, of an error, the reason; it returns the answer for more.
+// Expect sends a request and fails unless the answer has this status and, for an error, this reason.
 func (b *Bundle) Expect(status int, reason, method, path string, body any, headers ...string) Answer {
 	b.T.Helper()
 	a := b.Call(method, path, body, headers...)
@@ -188,7 +189,7 @@ func (b *Bundle) Expect(status int, reason, method, path string, body any, heade
 	return a
 }
 
-// Basic are the headers of a call as another user.
+// Basic returns the headers of a call as another user.
 func Basic(name, secret string) []string {
 	return []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(name+":"+secret))}
 }
@@ -201,13 +202,13 @@ func (b *Bundle) Exec(sql string, args ...any) {
 	}
 }
 
-// Count runs a query that gives one number.
+// Count runs a query that returns one number.
 func (b *Bundle) Count(sql string, args ...any) int {
 	b.T.Helper()
 	return Scan[int](b, sql, args...)
 }
 
-// Scan runs a query that gives one value.
+// Scan runs a query that returns one value.
 func Scan[T any](b *Bundle, sql string, args ...any) T {
 	b.T.Helper()
 	var v T
@@ -217,7 +218,7 @@ func Scan[T any](b *Bundle, sql string, args ...any) T {
 	return v
 }
 
-// Decode reads the data of an answer.
+// Decode decodes the data of an answer.
 func Decode[T any](t testing.TB, a Answer) T {
 	t.Helper()
 	var v T
@@ -227,7 +228,7 @@ func Decode[T any](t testing.TB, a Answer) T {
 	return v
 }
 
-// AwaitLockWait returns when one statement waits for a lock of the database.
+// AwaitLockWait returns when exactly one statement in the database waits for a lock.
 func (b *Bundle) AwaitLockWait() {
 	b.T.Helper()
 	Eventually(b.T, "a statement waits for a lock", func() bool {
@@ -235,7 +236,7 @@ func (b *Bundle) AwaitLockWait() {
 	})
 }
 
-// Eventually waits for a condition, not for a time.
+// Eventually waits until a condition holds.
 func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -246,7 +247,7 @@ func Eventually(t testing.TB, what string, condition func() bool) {
 	t.Fatalf("never happened: %s", what)
 }
 
-// Together runs n calls that start at once.
+// Together runs n calls that start at the same time.
 func Together(n int, call func(i int)) {
 	var ready, done sync.WaitGroup
 	start := make(chan struct{})
@@ -263,20 +264,20 @@ func Together(n int, call func(i int)) {
 	done.Wait()
 }
 
-// LogBuffer is a log that may be read while it is written.
+// LogBuffer is a log that can be read while it is written.
 type LogBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-// Write adds to the log.
+// Write implements io.Writer.
 func (l *LogBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.Write(p)
 }
 
-// String is the log as written so far.
+// String returns the log so far.
 func (l *LogBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,10 +2,10 @@ package apptest
 
 import "lksms/gen/api"
 
-// UserPassword is the password of every user of AddUser.
+// UserPassword is the password of all users that AddUser adds.
 const UserPassword = "a password 密码 of its own"
 
-// AddUser adds a user and returns the headers with which it calls.
+// AddUser adds a user, and returns the headers with which it calls.
 func (b *Bundle) AddUser(name, role string, more map[string]any) []string {
 	b.T.Helper()
 	body := map[string]any{"username": name, "password": UserPassword, "role": role}
@@ -16,14 +16,14 @@ func (b *Bundle) AddUser(name, role string, more map[string]any) []string {
 	return Basic(name, UserPassword)
 }
 
-// AddCompany makes a company and a user of it that submits; it returns the user's headers.
+// AddCompany adds a company and a submit user of it, and returns the headers of the user.
 func (b *Bundle) AddCompany(no string, weight float64) []string {
 	b.T.Helper()
 	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": no, "name": no, "weight": weight})
 	return b.AddUser("user-of-"+no, "submit", map[string]any{"company_no": no, "top_priority": 0})
 }
 
-// AddSender makes a sender, named like its number unless body names it.
+// AddSender adds a sender. Its name is its number unless body has a name.
 func (b *Bundle) AddSender(body map[string]any) {
 	b.T.Helper()
 	if body["name"] == nil {
@@ -38,14 +38,14 @@ func (b *Bundle) GetSender(no string) api.Sender {
 	return Decode[api.Sender](b.T, b.Expect(200, "", "GET", "/api/v1/admin/senders/"+no, nil))
 }
 
-// AddRoute makes a route for notifications.
+// AddRoute adds a route for the message type notification.
 func (b *Bundle) AddRoute(company, senderNo string, weight int) api.Route {
 	b.T.Helper()
 	return Decode[api.Route](b.T, b.Expect(200, "", "POST", "/api/v1/admin/routes",
 		map[string]any{"company_no": company, "message_type": "notification", "sender_no": senderNo, "weight": weight}))
 }
 
-// AddRouteWith makes a route with what is given; message_type is notification unless it says otherwise.
+// AddRouteWith adds a route with these fields. The message type is notification unless more says otherwise.
 func (b *Bundle) AddRouteWith(more map[string]any) api.Route {
 	b.T.Helper()
 	body := map[string]any{"message_type": "notification"}
@@ -55,13 +55,13 @@ func (b *Bundle) AddRouteWith(more map[string]any) api.Route {
 	return Decode[api.Route](b.T, b.Expect(200, "", "POST", "/api/v1/admin/routes", body))
 }
 
-// PutContacts makes contacts, or changes them.
+// PutContacts adds or changes contacts.
 func (b *Bundle) PutContacts(all ...map[string]any) {
 	b.T.Helper()
 	b.Expect(200, "", "PUT", "/api/v1/admin/contacts", map[string]any{"contacts": all})
 }
 
-// AddCountry makes a country, with more fields than it needs.
+// AddCountry adds a country, with more fields than the required ones.
 func (b *Bundle) AddCountry(no, prefix string, more map[string]any) {
 	b.T.Helper()
 	body := map[string]any{"country_no": no, "name": no, "dial_prefix": prefix}
@@ -71,7 +71,7 @@ func (b *Bundle) AddCountry(no, prefix string, more map[string]any) {
 	b.Expect(200, "", "POST", "/api/v1/admin/countries", body)
 }
 
-// PutSMSTemplate sets the template by which notifications of business type 3 go out as short messages.
+// PutSMSTemplate sets the template of notifications of business type 3 on the channel sms.
 func (b *Bundle) PutSMSTemplate(more map[string]any) {
 	b.T.Helper()
 	body := map[string]any{"title": "完成", "content": "任务${taskName}执行完成"}

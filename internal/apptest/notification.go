@@ -11,13 +11,13 @@ import (
 	"lksms/gen/api"
 )
 
-// NewNotifying starts a server with a DingTalk provider and three people on it.
+// NewNotifying starts a server with a DingTalk provider and the contacts of three people.
 func NewNotifying(t *testing.T) (*Bundle, *Provider) {
 	t.Helper()
 	return NewNotifyingEvery(t, 0)
 }
 
-// NewNotifyingEvery is NewNotifying at an interval in milliseconds, with retries of its own if any are given.
+// NewNotifyingEvery is NewNotifying with an interval in milliseconds and, if any are given, with retry minutes of the channel.
 func NewNotifyingEvery(t *testing.T, interval int, retryMinutes ...int) (*Bundle, *Provider) {
 	t.Helper()
 	b := NewWith(t, DefaultRules, WithSecrets)
@@ -41,13 +41,13 @@ func NewNotifyingEvery(t *testing.T, interval int, retryMinutes ...int) (*Bundle
 	return b, p
 }
 
-// Notification reads a notification.
+// Notification returns a notification.
 func (b *Bundle) Notification(id int64) api.NotificationView {
 	b.T.Helper()
 	return Decode[api.NotificationView](b.T, b.Expect(200, "", "GET", fmt.Sprint("/api/v1/notifications/", id), nil))
 }
 
-// AwaitNotification returns when a notification has a status.
+// AwaitNotification waits until a notification has a status.
 func (b *Bundle) AwaitNotification(id int64, status api.NotificationStatus) api.NotificationView {
 	b.T.Helper()
 	var n api.NotificationView
@@ -58,7 +58,7 @@ func (b *Bundle) AwaitNotification(id int64, status api.NotificationStatus) api.
 	return n
 }
 
-// Booking is a message that is sent once.
+// Booking is the body of a message that is sent once.
 func Booking(more map[string]any) map[string]any {
 	body := map[string]any{
 		"business_type": "course_booking", "business_id": 123, "template_type": "BOOKING_CONFIRM", "receiver_user_id": "u1",
@@ -70,7 +70,7 @@ func Booking(more map[string]any) map[string]any {
 	return body
 }
 
-// NewWeChat is NewNotifying with a sender for WeChat on the same provider; say changes its answer to messages.
+// NewWeChat is NewNotifying with a WeChat sender on the same provider. say changes the provider's answer to messages.
 func NewWeChat(t *testing.T) (b *Bundle, p *Provider, say func(answer string)) {
 	t.Helper()
 	b, p = NewNotifying(t)
@@ -95,13 +95,13 @@ func NewWeChat(t *testing.T) (b *Bundle, p *Provider, say func(answer string)) {
 	}
 }
 
-// SendOnce submits a booking and expects 200.
+// SendOnce submits a message that is sent once, and expects 200.
 func (b *Bundle) SendOnce(more map[string]any) api.Once {
 	b.T.Helper()
 	return Decode[api.Once](b.T, b.Expect(200, "", "POST", "/api/v1/subscribe-messages", Booking(more)))
 }
 
-// SentToWeChat counts the messages that p was sent, without the calls for tokens.
+// SentToWeChat counts the messages that p got, without the calls for tokens.
 func SentToWeChat(p *Provider) int {
 	n := 0
 	for _, body := range p.Seen() {

@@ -1,12 +1,12 @@
 package apptest
 
-// Operation is what each kind of caller may do with one operation of the contract, written by hand.
+// Operation is a sample call of one operation of the contract, and the roles that may call it. The table is written by hand.
 type Operation struct {
 	Method, Path, Body string
-	Roles              string // beside admin; "public" for everybody
+	Roles              string // besides admin; "public": everybody; "callback": providers
 }
 
-// Operations are all of the contract, by id.
+// Operations has all operations of the contract, by id.
 var Operations = map[string]Operation{
 	"sendSms":                    {"POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x"}`, "submit"},
 	"getTask":                    {"GET", "/api/v1/sms/task/t", "", "submit read"},

@@ -43,10 +43,10 @@ func NewProvider(t *testing.T) *Provider {
 	return p
 }
 
-// Does makes it answer with a handler.
+// Does sets the handler that answers all requests.
 func (p *Provider) Does(answer http.HandlerFunc) { p.Handler.Store(&answer) }
 
-// Says makes it give the same answer to every request.
+// Says sets one answer for all requests.
 func (p *Provider) Says(status int, body string) {
 	p.Does(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -54,14 +54,14 @@ func (p *Provider) Says(status int, body string) {
 	})
 }
 
-// Seen are the bodies of all requests so far.
+// Seen returns the bodies of all requests so far.
 func (p *Provider) Seen() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.bodies...)
 }
 
-// SenderConfig is the configuration of a sender of kind http-sms that speaks to it.
+// SenderConfig returns the configuration of a sender of kind http-sms that calls the provider.
 func (p *Provider) SenderConfig() map[string]any {
 	return map[string]any{
 		"url": p.URL, "timeoutSeconds": 30, "secrets": map[string]any{"password": "hunter2"},
@@ -72,7 +72,7 @@ func (p *Provider) SenderConfig() map[string]any {
 	}
 }
 
-// WithSecrets gives a server a key for secrets.
+// WithSecrets gives a server a key to seal secrets.
 func WithSecrets(o *app.Options) {
 	box, err := secret.NewBox(secret.NewKey())
 	if err != nil {
@@ -81,7 +81,7 @@ func WithSecrets(o *app.Options) {
 	o.Secrets = box
 }
 
-// NewPushing starts a server that drives senders, with one of them for short messages.
+// NewPushing starts a server with one driven sender for short messages.
 func NewPushing(t *testing.T, more map[string]any) (*Bundle, *Provider) {
 	t.Helper()
 	rules := DefaultRules
@@ -97,7 +97,7 @@ func NewPushing(t *testing.T, more map[string]any) (*Bundle, *Provider) {
 	return b, p
 }
 
-// NewReceiving starts a server with a driven sender whose provider calls messages n-1, n-2 and so on, and tells of them by callbacks.
+// NewReceiving starts a server with a driven sender that takes callbacks. Its provider numbers the messages n-1, n-2 and so on.
 func NewReceiving(t *testing.T, callback map[string]any) (*Bundle, *Provider) {
 	t.Helper()
 	b := NewWith(t, DefaultRules, WithSecrets)
@@ -110,7 +110,7 @@ func NewReceiving(t *testing.T, callback map[string]any) (*Bundle, *Provider) {
 	return b, p
 }
 
-// ReceiverConfig is the configuration of a sender of p that takes callbacks.
+// ReceiverConfig returns the configuration of a sender of p that takes callbacks.
 func ReceiverConfig(p *Provider, callback map[string]any) map[string]any {
 	config := p.SenderConfig()
 	config["callback"], config["callbackSecret"] = map[string]any{
@@ -123,14 +123,14 @@ func ReceiverConfig(p *Provider, callback map[string]any) map[string]any {
 	return config
 }
 
-// CallbackKey is the callbackSecret of the senders of these tests.
+// CallbackKey is the callbackSecret of all senders of ReceiverConfig.
 const CallbackKey = "s3cret-of-16-bytes"
 
-// AwaitRest waits until a sender rests, and returns how.
-func (b *Bundle) AwaitRest(no string) api.SenderRest {
+// AwaitOpenBreaker waits until the circuit breaker of a sender has opened, and returns its state. It may be probing by then.
+func (b *Bundle) AwaitOpenBreaker(no string) api.SenderRest {
 	b.T.Helper()
 	var rest api.SenderRest
-	Eventually(b.T, no+" rests", func() bool {
+	Eventually(b.T, "the breaker of "+no+" is open", func() bool {
 		s := b.GetSender(no)
 		if s.Rest != nil {
 			rest = *s.Rest
@@ -140,7 +140,7 @@ func (b *Bundle) AwaitRest(no string) api.SenderRest {
 	return rest
 }
 
-// Recipients counts how often each recipient stands in what a provider of kind http-sms was sent.
+// Recipients counts the messages for each recipient that a provider of kind http-sms got.
 func (p *Provider) Recipients() map[string]int {
 	counts := map[string]int{}
 	for _, text := range p.Seen() {
@@ -151,7 +151,7 @@ func (p *Provider) Recipients() map[string]int {
 	return counts
 }
 
-// WantsKey makes the provider answer 401 to every key but this one, and remember only what it took.
+// WantsKey makes the provider accept messages with this key, and answer 401 to any other key.
 func (p *Provider) WantsKey(key string) {
 	p.Does(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Key") != key {

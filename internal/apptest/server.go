@@ -22,7 +22,7 @@ func NewWithClock(t *testing.T) *Bundle {
 	return NewWith(t, DefaultRules, func(o *app.Options) { o.DatabaseURL = pgtest.NewWithClock(t) })
 }
 
-// countedBody tells how much of it was read.
+// countedBody counts how much of it was read.
 type countedBody struct {
 	io.Reader
 	read int
@@ -34,7 +34,7 @@ func (c *countedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Serve calls the handler itself and tells how much of the body it read.
+// Serve calls the handler without a connection, and returns how much of the body the handler read.
 func (b *Bundle) Serve(method, path, body string, headers ...string) (w *httptest.ResponseRecorder, read int) {
 	b.T.Helper()
 	counted := &countedBody{Reader: strings.NewReader(body)}
@@ -49,7 +49,7 @@ func (b *Bundle) Serve(method, path, body string, headers ...string) (w *httptes
 	return w, counted.read
 }
 
-// DialSlowly opens a connection, sends the head of a request with a body and then nothing of the body.
+// DialSlowly opens a connection, and sends the head of a request and the first byte of its body, but no more.
 func DialSlowly(t *testing.T, address, head string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -63,7 +63,7 @@ func DialSlowly(t *testing.T, address, head string) net.Conn {
 	return conn
 }
 
-// ReadStatus reads the answer that comes on a connection within limit, and gives its status.
+// ReadStatus reads an answer from a connection within limit, and returns its status.
 func ReadStatus(conn net.Conn, limit time.Duration) (int, error) {
 	_ = conn.SetReadDeadline(time.Now().Add(limit))
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -75,7 +75,7 @@ func ReadStatus(conn net.Conn, limit time.Duration) (int, error) {
 	return res.StatusCode, err
 }
 
-// Another makes a second server on the same database, which is not started.
+// Another returns a second server on the same database. It is not started.
 func Another(b *Bundle) *app.App {
 	b.T.Helper()
 	options := b.Options
@@ -88,7 +88,7 @@ func Another(b *Bundle) *app.App {
 	return second
 }
 
-// ServeUntil serves on listener until stop is called; served then gets the error of Serve.
+// ServeUntil serves on listener until stop is called. served then has the error of Serve.
 func ServeUntil(t *testing.T, a *app.App, listener net.Listener) (stop func(), served <-chan error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

@@ -7,7 +7,7 @@ import (
 	"lksms/gen/api"
 )
 
-// Submit submits text for Phone and returns the task's id.
+// Submit submits text for Phone, and returns the id of the task.
 func (b *Bundle) Submit(text string) string {
 	b.T.Helper()
 	return b.SubmitBody(map[string]any{"phone_number": Phone, "content": text}).TaskID
@@ -19,7 +19,7 @@ func (b *Bundle) SubmitBody(body any) api.Submitted {
 	return Decode[api.Submitted](b.T, b.Expect(200, "", "POST", "/api/v1/sms/send", body))
 }
 
-// Claim polls as appID.
+// Claim claims tasks as appID, by GET.
 func (b *Bundle) Claim(appID string, limit int) []api.ClaimedTask {
 	b.T.Helper()
 	res, err := b.Client.ClaimTasksWithResponse(b.T.Context(), &api.ClaimTasksParams{AppID: appID, Limit: &limit})
@@ -29,7 +29,7 @@ func (b *Bundle) Claim(appID string, limit int) []api.ClaimedTask {
 	return res.JSON200.Data
 }
 
-// ClaimIDs polls as the sender app and returns the ids.
+// ClaimIDs claims tasks as the sender app, and returns their ids.
 func (b *Bundle) ClaimIDs(limit int) []string {
 	b.T.Helper()
 	ids := []string{}
@@ -39,16 +39,16 @@ func (b *Bundle) ClaimIDs(limit int) []string {
 	return ids
 }
 
-// Report is the body of a report, or a part of one.
+// Report has fields of a report.
 type Report = map[string]any
 
-// Report reports on a task as the documented app does, without a lease, and expects 200.
+// Report reports on a task, without a lease unless more names one, and expects 200.
 func (b *Bundle) Report(id, appID string, status int, more Report) {
 	b.T.Helper()
 	b.Expect(200, "", "POST", "/api/v1/sms/report", ReportBody(id, appID, status, more))
 }
 
-// ReportBody is the body of a report without a lease, and more.
+// ReportBody returns the body of a report, without a lease unless more names one.
 func ReportBody(id, appID string, status int, more Report) Report {
 	body := Report{"task_id": id, "app_id": appID, "status": status}
 	for k, v := range more {
@@ -57,28 +57,28 @@ func ReportBody(id, appID string, status int, more Report) Report {
 	return body
 }
 
-// Task reads a task.
+// Task returns a task.
 func (b *Bundle) Task(id string) api.Task {
 	b.T.Helper()
 	return Decode[api.Task](b.T, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id, nil))
 }
 
-// ExpireLeases lets the leases of all tasks run out.
+// ExpireLeases makes the leases of all tasks run out.
 func (b *Bundle) ExpireLeases() {
 	b.T.Helper()
 	b.Exec("UPDATE tasks SET lease_until = now() - interval '1 second' WHERE status = 1")
 }
 
-// Recover runs the sweep by hand and returns how many leases it took back.
+// Recover runs the sweep of leases, and returns how many it took back.
 func (b *Bundle) Recover() int {
 	b.T.Helper()
 	return Decode[api.Recovered](b.T, b.Expect(200, "", "POST", "/api/v1/admin/recover-zombie-tasks", nil)).RecoveredCount
 }
 
-// BatchPath is where batches are submitted.
+// BatchPath is the path for batches of messages.
 const BatchPath = "/api/v1/sms/send-batch"
 
-// SubmitMany submits n messages in batches, each named text and its number.
+// SubmitMany submits n messages in batches. Each has the text and its number as content.
 func (b *Bundle) SubmitMany(text string, n int, more map[string]any, headers ...string) {
 	b.T.Helper()
 	for from := 0; from < n; from += 1000 {
@@ -92,22 +92,22 @@ func (b *Bundle) SubmitMany(text string, n int, more map[string]any, headers ...
 		}
 		for _, item := range Decode[api.SentBatch](b.T, b.Expect(200, "", "POST", "/api/v1/sms/send-batch", map[string]any{"messages": messages}, headers...)).Items {
 			if item.TaskID == nil {
-				b.T.Fatalf("refused: %s %v", *item.Message, item.Error.Fields)
+				b.T.Fatalf("the server refused a message: %s %v", *item.Message, item.Error.Fields)
 			}
 		}
 	}
 }
 
-// Take claims by POST, which does not wait.
+// Take claims tasks as appID, by POST, without waiting.
 func (b *Bundle) Take(appID string, limit int) []api.ClaimedTask {
 	b.T.Helper()
 	return Decode[[]api.ClaimedTask](b.T, b.Expect(200, "", "POST", "/api/v1/sms/tasks/claim", map[string]any{"app_id": appID, "limit": limit}))
 }
 
-// KeyHeader is the header of an idempotency key.
+// KeyHeader is the header for an idempotency key.
 const KeyHeader = "Idempotency-Key"
 
-// Effects lists what the reports of a task changed, oldest first.
+// Effects lists the events and effects in the report log of a task, oldest first.
 func (b *Bundle) Effects(id string) []string {
 	b.T.Helper()
 	rows, err := b.DB.Query(b.T.Context(), "SELECT event || ' ' || effect FROM report_logs WHERE task_id = $1 ORDER BY id", id)
@@ -126,7 +126,7 @@ func (b *Bundle) Effects(id string) []string {
 	return all
 }
 
-// ExpectEffects checks Effects.
+// ExpectEffects fails unless Effects returns want.
 func (b *Bundle) ExpectEffects(id string, want ...string) {
 	b.T.Helper()
 	if got := b.Effects(id); !slices.Equal(got, want) {
@@ -134,13 +134,13 @@ func (b *Bundle) ExpectEffects(id string, want ...string) {
 	}
 }
 
-// AwaitStatus returns when a task has a status.
+// AwaitStatus waits until a task has a status.
 func (b *Bundle) AwaitStatus(id string, status int16) {
 	b.T.Helper()
 	Eventually(b.T, fmt.Sprintf("%s is %d", id, status), func() bool { return int16(b.Task(id).Status) == status })
 }
 
-// Explain asks why a task waits.
+// Explain returns the explanation of a task.
 func (b *Bundle) Explain(id string) api.Explanation {
 	b.T.Helper()
 	return Decode[api.Explanation](b.T, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/explain", nil))

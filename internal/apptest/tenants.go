@@ -7,17 +7,17 @@ import (
 	"lksms/gen/api"
 )
 
-// BetaPhone is the number of the recipients of the company beta.
+// BetaPhone is the number to which the company beta sends.
 const BetaPhone = "13900139000"
 
-// TwoCompanies is two companies that have everything that a company may have, and a reader of the first and one of all.
+// TwoCompanies is a server with two companies that have everything a company can have, and readers of acme and of all companies.
 type TwoCompanies struct {
 	*Bundle
 	Acme, Beta, Reader, All []string // headers
 	IDs, BetaIDs            map[string]string
 }
 
-// NewTwoCompanies starts a server with both. Whatever is beta's says so.
+// NewTwoCompanies starts the server. Everything of beta has beta in its text or name.
 func NewTwoCompanies(t *testing.T) *TwoCompanies {
 	t.Helper()
 	b := NewWith(t, DefaultRules, WithSecrets)
@@ -36,7 +36,7 @@ func NewTwoCompanies(t *testing.T) *TwoCompanies {
 	return w
 }
 
-// fill gives a company something of everything, and returns the ids.
+// fill gives a company one of everything, and returns the ids.
 func (w *TwoCompanies) fill(no, number string, headers []string) map[string]string {
 	w.T.Helper()
 	ids := map[string]string{}

@@ -38,11 +38,11 @@ func TestAWrongKeyFailsNoMessage(t *testing.T) {
 	p.WantsKey("right")
 	b.SubmitMany("x", messages, nil)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": withKey(p.SenderConfig(), "wrong")})
-	rest := b.AwaitRest("pushed")
+	rest := b.AwaitOpenBreaker("pushed")
 	if !strings.Contains(rest.Reason, "401") || rest.Openings < 1 {
 		t.Errorf("breaker: %+v", rest)
 	}
-	apptest.Eventually(t, "the breaker opened again", func() bool { return b.AwaitRest("pushed").Openings >= 2 })
+	apptest.Eventually(t, "the breaker opened again", func() bool { return b.AwaitOpenBreaker("pushed").Openings >= 2 })
 	if n := b.Count("SELECT count(*) FROM tasks WHERE status IN (0, 1) AND retry_count = 0"); n != messages {
 		t.Errorf("%d of %d messages wait without a failed attempt", n, messages)
 	}
@@ -118,7 +118,7 @@ func TestTroubleOfASenderFailsNoMessage(t *testing.T) {
 			b.AddSender(map[string]any{"sender_no": "pushed", "kind": "http-sms", "config": config})
 			id := b.Submit("x")
 			b.App.Pusher.Start()
-			if rest := b.AwaitRest("pushed"); !strings.Contains(rest.Reason, c.reason) {
+			if rest := b.AwaitOpenBreaker("pushed"); !strings.Contains(rest.Reason, c.reason) {
 				t.Errorf("breaker: %+v", rest)
 			}
 			apptest.Eventually(t, "the lease is released", func() bool {
@@ -162,7 +162,7 @@ func TestAnOpenBreakerHoldsOnAllServers(t *testing.T) {
 	p.Says(403, "")
 	b.SubmitMany("x", 50, nil)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
-	apptest.Eventually(t, "the breaker opened again", func() bool { return b.AwaitRest("pushed").Openings >= 2 })
+	apptest.Eventually(t, "the breaker opened again", func() bool { return b.AwaitOpenBreaker("pushed").Openings >= 2 })
 	if n := countEvents(b, "sender.resting", "pushed"); n != 1 {
 		t.Errorf("%d events", n)
 	}
@@ -247,11 +247,11 @@ func TestATextThatCannotBeWrittenDoesNotCloseTheBreaker(t *testing.T) {
 	config["headers"] = map[string]any{"X-Text": "${content}"}
 	good := b.Submit("good")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on", "config": config})
-	b.AwaitRest("pushed")
+	b.AwaitOpenBreaker("pushed")
 	bad := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "a\nb", "priority": 0}).TaskID
 	b.AwaitStatus(bad, queue.Failed)
-	openings := b.AwaitRest("pushed").Openings
-	apptest.Eventually(t, "another message is probed", func() bool { return b.AwaitRest("pushed").Openings > openings })
+	openings := b.AwaitOpenBreaker("pushed").Openings
+	apptest.Eventually(t, "another message is probed", func() bool { return b.AwaitOpenBreaker("pushed").Openings > openings })
 	if n := b.Count("SELECT count(*) FROM events WHERE event = 'sender.recovered'"); n != 0 {
 		t.Errorf("%d events sender.recovered, want none", n)
 	}
@@ -379,7 +379,7 @@ func TestTheBreakerOfAWeChatSenderStaysOpenUntilItsQuotasNextDay(t *testing.T) {
 	b, _, says := apptest.NewWeChat(t)
 	says(`{"errcode":45009,"errmsg":"reach max api daily quota limit"}`)
 	id := b.SendOnce(nil).TaskID
-	rest := b.AwaitRest("mini")
+	rest := b.AwaitOpenBreaker("mini")
 	tomorrow := apptest.Scan[time.Time](b, "SELECT (date_trunc('day', now() AT TIME ZONE 'Asia/Shanghai') + interval '1 day') AT TIME ZONE 'Asia/Shanghai'")
 	if !rest.Until.Equal(tomorrow) || rest.State != api.RestOpen || !strings.Contains(rest.Reason, "45009") {
 		t.Errorf("breaker %+v, want open until %v", rest, tomorrow)

@@ -104,7 +104,7 @@ func TestASenderInTroubleCostsNothing(t *testing.T) {
 	b.SubmitMany("x", 20, nil)
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"status": "on"})
 	apptest.Eventually(t, "the breaker opened again, and all leases are released", func() bool {
-		return b.AwaitRest("pushed").Openings >= 2 && b.Count("SELECT count(*) FROM tasks WHERE status = 1") == 0
+		return b.AwaitOpenBreaker("pushed").Openings >= 2 && b.Count("SELECT count(*) FROM tasks WHERE status = 1") == 0
 	})
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"name": "still off"})
 	if s := b.GetSender("pushed"); *s.Balance != 10 || *s.Consumed != 0 {

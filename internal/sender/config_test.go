@@ -258,7 +258,7 @@ func TestTokensInURLsAreSealedAndHidden(t *testing.T) {
 	// No report of a failure contains the tokens.
 	p.Close()
 	id := b.Submit("y")
-	rest := b.AwaitRest("pushed")
+	rest := b.AwaitOpenBreaker("pushed")
 	timeline := b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil)
 	events := b.Expect(200, "", "GET", "/api/v1/admin/events?event=sender.resting", nil)
 	for _, text := range []string{rest.Reason, timeline.Raw, events.Raw, b.Log.String()} {
