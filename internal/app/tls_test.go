@@ -84,7 +84,7 @@ func TestTLSWithACertificateThatChanges(t *testing.T) {
 		t.Errorf("with a broken file the server serves %d, want the last good one", got)
 	}
 	if got := b.Call("GET", "/health", nil).Header.Get("Strict-Transport-Security"); got == "" {
-		t.Error("browsers are not told to require TLS")
+		t.Error("the answer lacks Strict-Transport-Security")
 	}
 	stop()
 	if err := <-served; err != nil {

@@ -689,7 +689,7 @@ func (q *sequence) read(t *rapid.T, c *claim, rows []claimedTask) {
 			t.Fatalf("%s got %s as %+v", s.no, x.name, row)
 		}
 		if w.leases[row.LeaseID] {
-			t.Fatalf("lease %d was given twice", row.LeaseID)
+			t.Fatalf("lease %d was claimed twice", row.LeaseID)
 		}
 		w.leases[row.LeaseID] = true
 		q.touch(x)
@@ -712,7 +712,7 @@ func (q *sequence) settle(t *rapid.T, c claim, offers map[*task]offer) {
 	q.touchSender(c.sender)
 }
 
-// claimWaiting claims and waits: a task that is there is given at once, a task that comes later is given then, and a caller that leaves
+// claimWaiting claims and waits: a task in the queue is claimed at once, a later task when it comes, and a caller that leaves
 // gets nothing.
 func (q *sequence) claimWaiting(t *rapid.T) {
 	w := q.world

@@ -124,7 +124,7 @@ func TestANotificationShowsWhenItsRetryIsDue(t *testing.T) {
 	b, p := apptest.NewNotifyingEvery(t, 0, 30)
 	p.Says(500, "")
 	id := createNotification(b, nil).NotificationID
-	apptest.Eventually(t, "it waits for its retry", func() bool { return b.Notification(id).RetryCount == 1 })
+	apptest.Eventually(t, "the notification waits for its retry", func() bool { return b.Notification(id).RetryCount == 1 })
 	if n := b.Notification(id); n.NextRunTime == nil || time.Until(*n.NextRunTime) < 20*time.Minute || n.Status != api.NotificationWaiting {
 		t.Errorf("%+v", n)
 	}

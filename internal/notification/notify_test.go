@@ -325,7 +325,7 @@ func TestAnEndedNotificationIsNotRetried(t *testing.T) {
 func onceBecomes(b *apptest.Bundle, status api.SendStatus) api.Once {
 	b.T.Helper()
 	var one api.Once
-	apptest.Eventually(b.T, fmt.Sprint("it is ", status), func() bool {
+	apptest.Eventually(b.T, fmt.Sprint("the message has status ", status), func() bool {
 		one = b.SendOnce(nil)
 		return one.SendStatus == status
 	})

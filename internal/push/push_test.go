@@ -34,7 +34,7 @@ func TestAnOutageIsRetriedAndAPermanentRefusalIsNot(t *testing.T) {
 	b, p := apptest.NewPushing(t, nil)
 	p.Says(500, "")
 	id := b.Submit("x")
-	apptest.Eventually(t, "it failed once", func() bool { return b.Task(id).RetryCount >= 1 })
+	apptest.Eventually(t, "the message has failed once", func() bool { return b.Task(id).RetryCount >= 1 })
 	p.Says(200, `{"code":"0"}`)
 	b.AwaitStatus(id, queue.Success)
 	p.Says(200, `{"code":"9","text":"黑名单"}`)

@@ -64,7 +64,7 @@ func TestAWrongKeyFailsNoMessage(t *testing.T) {
 	}
 }
 
-// Trouble of the sender, told by the provider's answer or by its absence, fails no message and uses no attempt.
+// Trouble of the sender, known from the answer or the silence of the provider, fails no message and uses no attempt.
 func TestTroubleOfASenderFailsNoMessage(t *testing.T) {
 	t.Parallel()
 	elsewhere := apptest.NewProvider(t)
@@ -154,7 +154,7 @@ func TestTheOtherSendersOfARouteTakeOverFromOneInTrouble(t *testing.T) {
 	})
 }
 
-// For any number of servers there is one probe at a time and one event, and an open breaker holds on all of them.
+// For any number of servers, only one probe runs at a time, only one event is written, and an open breaker holds on all of them.
 func TestAnOpenBreakerHoldsOnAllServers(t *testing.T) {
 	b, p := apptest.NewPushing(t, map[string]any{"status": "off"})
 	second := apptest.Another(b)

@@ -71,7 +71,7 @@ func TestABatchHasAnOutcomeForEachMessage(t *testing.T) {
 		}
 	}
 	if *data.Items[10].TaskID != *data.Items[11].TaskID {
-		t.Error("one name in a batch made two tasks")
+		t.Error("one dedup key in a batch made two tasks")
 	}
 	if n := b.Count("SELECT count(*) FROM tasks"); n != 5 {
 		t.Errorf("%d tasks, want 5", n)
@@ -408,7 +408,7 @@ func TestADeadlockFailsNoMessage(t *testing.T) {
 		return map[string]any{"phone_number": apptest.Phone, "content": "x", "priority": priority}
 	}
 	both := map[string]any{"messages": []map[string]any{message(5), message(1)}}
-	b.Expect(200, "", "POST", "/api/v1/sms/send-batch", both, tenant...) // so that both ranks are there
+	b.Expect(200, "", "POST", "/api/v1/sms/send-batch", both, tenant...) // now both ranks exist
 	ranks := apptest.Scan[[]int16](b, "SELECT array_agg(priority ORDER BY priority) FROM fair_ranks")
 	if len(ranks) != 2 {
 		t.Fatalf("%d ranks", len(ranks))

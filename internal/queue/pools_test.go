@@ -209,7 +209,7 @@ func takeAsAll(b *apptest.Bundle, limit, n int) map[string]int {
 	return got
 }
 
-func TestS4_1_ASenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
+func TestASenderServesTheCompaniesOfItsPoolsByWeight(t *testing.T) {
 	for _, limit := range []int{1, 3, 10, 100} {
 		t.Run(fmt.Sprint(limit), func(t *testing.T) {
 			b := apptest.New(t)

@@ -89,7 +89,7 @@ func TestAMessageThatIsRefusedForGoodCostsNothing(t *testing.T) {
 	}
 	p.Says(500, "")
 	id := b.Submit("x")
-	apptest.Eventually(t, "it failed for now", func() bool { return b.Task(id).RetryCount >= 1 })
+	apptest.Eventually(t, "the message has failed once", func() bool { return b.Task(id).RetryCount >= 1 })
 	p.Says(200, `{"code":"0"}`)
 	b.AwaitStatus(id, queue.Success)
 	if s, got := b.GetSender("pushed"), b.Task(id); *s.Consumed != int64(got.RetryCount)+1 {
