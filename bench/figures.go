@@ -268,7 +268,7 @@ func (b *bench) waiting(ctx context.Context) error {
 			}
 		})
 	}
-	// All senders wait and their polls are stored. A poll is stored again only after ten minutes.
+	// Wait until all senders wait and their polls are stored. A poll is stored again only after ten minutes.
 	for noted := 0; noted < n; time.Sleep(100 * time.Millisecond) {
 		if err := b.db.QueryRow(ctx, `SELECT count(*) FROM senders s JOIN sender_states st ON st.sender_id = s.id
 			WHERE s.sender_no LIKE 'waits-%' AND st.seen_at IS NOT NULL`).Scan(&noted); err != nil {

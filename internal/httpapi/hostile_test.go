@@ -59,7 +59,7 @@ func TestHostileBodiesAreRefused(t *testing.T) {
 	b.Expect(200, "", "POST", sendPath, `{"phone_number":"13800138000","content":"\ud83d\ude00"}`)
 }
 
-// For any address and header the answer is no 5xx, and names the parameter that is not valid text.
+// No address or header causes a 5xx. For an address, the error names the parameter that is not valid text.
 func TestHostileAddressesAndHeadersCauseNoServerError(t *testing.T) {
 	b := apptest.New(t)
 	for id, o := range apptest.Operations {

@@ -130,7 +130,7 @@ func contract(t *testing.T) routers.Router {
 	return router
 }
 
-// empty deletes everything but the countries.
+// empty deletes everything but the countries and the data that the migrations create.
 func (s *service) empty(t *rapid.T) {
 	_, err := s.db.Exec(t.Context(), `DO $$
 		DECLARE names text;

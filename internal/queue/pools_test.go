@@ -39,7 +39,7 @@ func TestS3_9_SharesHoldForPollsOfAnySize(t *testing.T) {
 				b.AddRoute("default", no, weight)
 			}
 			for no := range weights {
-				b.Take(no, 1) // no sender is silent then
+				b.Take(no, 1) // a sender that has polled is not silent
 			}
 			b.SubmitMany("x", 1000, nil)
 			var took []string
@@ -535,7 +535,7 @@ func TestS3_9_ASenderThatPollsTwiceAtOnceKeepsToItsShare(t *testing.T) {
 	for no, weight := range map[string]int{"one": 1, "three": 3} {
 		b.AddSender(map[string]any{"sender_no": no, "is_shared": false})
 		b.AddRoute("default", no, weight)
-		b.Take(no, 1) // no sender is silent then
+		b.Take(no, 1) // a sender that has polled is not silent
 	}
 	b.SubmitMany("x", 100, nil)
 	b.Exec("UPDATE routes SET served = 100")

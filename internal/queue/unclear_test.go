@@ -31,7 +31,7 @@ func TestAnUnclearAttemptFailsTheTaskIfTheSenderSaysSo(t *testing.T) {
 	}
 }
 
-// After a lease has run out, nobody knows either whether the message went out.
+// When a lease runs out, it is also unknown whether the message went out.
 func TestAnExpiredLeaseFailsTheTaskIfTheSenderSaysSo(t *testing.T) {
 	b := apptest.New(t)
 	b.AddSender(map[string]any{"sender_no": "once", "on_unclear": "fail"})
