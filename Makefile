@@ -82,6 +82,7 @@ verify: node-tools generate ## Generate again and fail on a difference; check th
 
 lint: ## Lint the Go code
 	@$(TOOL) golangci-lint run ./...
+	@cd bench && $(GO) vet ./...
 
 test-clients: postgres node-tools ## Generate a TypeScript client from the contract and run the main job with it
 	@$(PGRUN) -database tools/node/run-client.sh

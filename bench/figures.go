@@ -161,10 +161,10 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 		p.Segments = append(p.Segments, 1)
 		p.Signs = append(p.Signs, "")
 		p.AreTests = append(p.AreTests, false)
-		p.EverySeconds = append(p.EverySeconds, 0)
-		p.Turns = append(p.Turns, float64(i)/lifeSize)
-		p.ExpectSendTimes = append(p.ExpectSendTimes, time.Unix(0, 0))
-		p.ExpireTimes = append(p.ExpireTimes, time.Unix(0, 0))
+		p.EverySeconds = append(p.EverySeconds, nil)
+		p.Turns = append(p.Turns, new(float64(i)/lifeSize))
+		p.ExpectSendTimes = append(p.ExpectSendTimes, nil)
+		p.ExpireTimes = append(p.ExpireTimes, nil)
 	}
 	p.GroupPoolIds, p.GroupPriorities, p.GroupCompanyIds, p.GroupWidths = []int64{1}, []int16{5}, []int64{1}, []float64{lifeSize}
 	if _, err := dbq.New(b.db).TaskSubmit(ctx, p); err != nil {
@@ -183,7 +183,7 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 	for _, row := range rows {
 		r.TaskIds = append(r.TaskIds, row.TaskID)
 		r.AppIds = append(r.AppIds, appID)
-		r.LeaseIds = append(r.LeaseIds, row.LeaseID)
+		r.LeaseIds = append(r.LeaseIds, &row.LeaseID)
 		r.Statuses = append(r.Statuses, 2)
 		r.WantsRetries = append(r.WantsRetries, false)
 		r.RetryDelaySeconds = append(r.RetryDelaySeconds, 0)
