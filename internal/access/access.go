@@ -16,6 +16,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/snapshot"
 )
@@ -139,13 +140,9 @@ func SeesAll(user dbq.User) bool {
 }
 
 func principalOf(user dbq.User) Principal {
-	principal := Principal{
-		Username: user.Username, Role: user.Role, CompanyID: user.CompanyID, SeesAll: SeesAll(user), TopPriority: user.TopPriority,
+	return Principal{
+		Username: user.Username, Role: user.Role, AppID: optional.Value(user.AppID), CompanyID: user.CompanyID, SeesAll: SeesAll(user), TopPriority: user.TopPriority,
 	}
-	if user.AppID != nil {
-		principal.AppID = *user.AppID
-	}
-	return principal
 }
 
 // digest gives credentials of any length one length. A user name contains no colon, because HTTP Basic splits there.

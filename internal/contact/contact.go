@@ -9,6 +9,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/fault"
+	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/postgres"
 )
@@ -34,7 +35,7 @@ type Contact struct {
 func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) (int, error) {
 	p := dbq.ContactChangeParams{CompanyID: companyID}
 	addField := func(texts *[]string, given *[]bool, text *string) {
-		*texts, *given = append(*texts, orEmpty(text)), append(*given, text != nil)
+		*texts, *given = append(*texts, optional.Value(text)), append(*given, text != nil)
 	}
 	seen := map[string]bool{}
 	for i, c := range contacts {
@@ -43,14 +44,14 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 			return 0, fault.InvalidField(field("user_id"), fault.Duplicate, nil)
 		}
 		seen[c.UserID] = true
-		if orEmpty(c.Phone) != "" {
+		if optional.Value(c.Phone) != "" {
 			number, err := phone.Normalise(field("phone"), *c.Phone)
 			if err != nil {
 				return 0, err
 			}
 			c.Phone = &number
 		}
-		if email := orEmpty(c.Email); email != "" {
+		if email := optional.Value(c.Email); email != "" {
 			if a, err := mail.ParseAddress(email); err != nil || a.Address != email {
 				return 0, fault.InvalidField(field("email"), fault.WrongFormat, nil)
 			}
@@ -117,23 +118,16 @@ func (s *Service) Addresses(ctx context.Context, companyID int64, channel string
 		c := contacts[id]
 		switch channel {
 		case directory.SMS:
-			addresses[i] = orEmpty(c.Phone)
+			addresses[i] = optional.Value(c.Phone)
 		case directory.DingTalk:
-			addresses[i] = orEmpty(c.DingtalkName)
+			addresses[i] = optional.Value(c.DingtalkName)
 		case directory.WeChat:
-			addresses[i] = orEmpty(c.WechatOpenid)
+			addresses[i] = optional.Value(c.WechatOpenid)
 		case directory.Email:
-			addresses[i] = orEmpty(c.Email)
+			addresses[i] = optional.Value(c.Email)
 		default:
 			addresses[i] = id
 		}
 	}
 	return addresses, nil
-}
-
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -7,13 +7,14 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/httpapi/paging"
+	"lksms/internal/optional"
 )
 
 // CreateChannel adds a channel.
 func (s *Server) CreateChannel(ctx context.Context, req api.CreateChannelRequestObject) (api.CreateChannelResponseObject, error) {
 	row, err := s.directory.CreateChannel(ctx, directory.Channel{
-		Channel: req.Body.Channel, Name: req.Body.Name, SignatureRequired: value(req.Body.SignatureRequired),
-		Countries: value(req.Body.Countries), RetryMinutes: value(req.Body.RetryMinutes),
+		Channel: req.Body.Channel, Name: req.Body.Name, SignatureRequired: optional.Value(req.Body.SignatureRequired),
+		Countries: optional.Value(req.Body.Countries), RetryMinutes: optional.Value(req.Body.RetryMinutes),
 	})
 	if err != nil {
 		return nil, err

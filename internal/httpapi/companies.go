@@ -8,12 +8,13 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/paging"
+	"lksms/internal/optional"
 )
 
 // CreateCompany adds a company.
 func (s *Server) CreateCompany(ctx context.Context, req api.CreateCompanyRequestObject) (api.CreateCompanyResponseObject, error) {
 	row, err := s.directory.CreateCompany(ctx, directory.Company{
-		No: req.Body.CompanyNo, Name: req.Body.Name, Weight: orElse(req.Body.Weight, 1), Countries: value(req.Body.Countries),
+		No: req.Body.CompanyNo, Name: req.Body.Name, Weight: optional.Or(req.Body.Weight, 1), Countries: optional.Value(req.Body.Countries),
 	})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"lksms/internal/contact"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
+	"lksms/internal/optional"
 )
 
 // PutContacts adds contacts and changes those that are there.
@@ -29,7 +30,7 @@ func (s *Server) PutContacts(ctx context.Context, req api.PutContactsRequestObje
 			if _, ok := said.Contacts[i][field]; !ok {
 				return nil
 			}
-			return new(value(text))
+			return new(optional.Value(text))
 		}
 		contacts[i] = contact.Contact{
 			UserID: c.UserID, Phone: given("phone", c.Phone), DingTalkName: given("dingtalk_name", c.DingtalkName),

@@ -15,6 +15,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/optional"
 	"lksms/internal/queue"
 )
 
@@ -90,25 +91,8 @@ func payload(ctx context.Context) (map[string]any, error) {
 	return object(text)
 }
 
-// value is what p points to, or the zero value.
-func value[T any](p *T) T {
-	if p == nil {
-		var zero T
-		return zero
-	}
-	return *p
-}
-
-// orElse is what p points to, or standard.
-func orElse[T any](p *T, standard T) T {
-	if p == nil {
-		return standard
-	}
-	return *p
-}
-
 func nonEmpty(s *string) *string {
-	if value(s) == "" {
+	if optional.Value(s) == "" {
 		return nil
 	}
 	return s
@@ -124,7 +108,7 @@ func convert[From, To any](rows []From, one func(From) To) []To {
 }
 
 // claimSize applies the contract's default.
-func claimSize(limit *int) int { return orElse(limit, 10) }
+func claimSize(limit *int) int { return optional.Or(limit, 10) }
 
 // The names of message types, by how tasks keep them.
 var messageTypes = [...]api.MessageType{

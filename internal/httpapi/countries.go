@@ -7,13 +7,14 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/httpapi/paging"
+	"lksms/internal/optional"
 )
 
 // CreateCountry adds a country.
 func (s *Server) CreateCountry(ctx context.Context, req api.CreateCountryRequestObject) (api.CreateCountryResponseObject, error) {
 	row, err := s.directory.CreateCountry(ctx, directory.Country{
 		No: req.Body.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, Region: given(req.Body.Region),
-		AnyRegion: req.Body.Region.IsNull(), SignatureRequired: value(req.Body.SignatureRequired),
+		AnyRegion: req.Body.Region.IsNull(), SignatureRequired: optional.Value(req.Body.SignatureRequired),
 	})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/optional"
 )
 
 // ListNotificationTemplates shows all templates of notifications.
@@ -21,8 +22,8 @@ func (s *Server) ListNotificationTemplates(ctx context.Context, _ api.ListNotifi
 // PutNotificationTemplate sets a template (S1.7).
 func (s *Server) PutNotificationTemplate(ctx context.Context, req api.PutNotificationTemplateRequestObject) (api.PutNotificationTemplateResponseObject, error) {
 	row, err := s.notify.PutTemplate(ctx, dbq.NotificationTemplatePutParams{
-		BizType: req.BizType, Channel: req.Channel, Title: req.Body.Title, Content: req.Body.Content, ExternalID: value(req.Body.ExternalID),
-		Sign: req.Body.Sign, IsEnabled: orElse(req.Body.Enabled, true),
+		BizType: req.BizType, Channel: req.Channel, Title: req.Body.Title, Content: req.Body.Content, ExternalID: optional.Value(req.Body.ExternalID),
+		Sign: req.Body.Sign, IsEnabled: optional.Or(req.Body.Enabled, true),
 	})
 	if err != nil {
 		return nil, err

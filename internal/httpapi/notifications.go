@@ -8,6 +8,7 @@ import (
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
 	"lksms/internal/notification"
+	"lksms/internal/optional"
 )
 
 // CreateNotifications tells people of a business event (S1.3).
@@ -58,9 +59,9 @@ func (s *Server) TakeEvent(ctx context.Context, req api.TakeEventRequestObject) 
 	b := req.Body
 	e := notification.Event{
 		Name: string(b.Event), TaskID: b.TaskID, NodeID: b.NodeInstID, Channels: b.Channels, Payload: payload,
-		UserIDs: value(b.UserIds), Initiator: value(b.Initiator), StartedAt: b.StartedAt, EndedAt: b.FinishedAt, MaxMins: b.MaxDuration, Repeat: b.TimeoutRemind,
+		UserIDs: optional.Value(b.UserIds), Initiator: optional.Value(b.Initiator), StartedAt: b.StartedAt, EndedAt: b.FinishedAt, MaxMins: b.MaxDuration, Repeat: b.TimeoutRemind,
 		Sign: b.Sign, Operator: b.Operator,
-		Orbits: convert(value(b.Orbits), func(o api.Orbit) notification.Orbit { return notification.Orbit{No: o.OrbitNo, InTime: o.InTime} }),
+		Orbits: convert(optional.Value(b.Orbits), func(o api.Orbit) notification.Orbit { return notification.Orbit{No: o.OrbitNo, InTime: o.InTime} }),
 	}
 	outcome, err := s.notify.Take(ctx, e, gate.Of(ctx).Origin)
 	if err != nil {

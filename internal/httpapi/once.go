@@ -10,6 +10,7 @@ import (
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
 	"lksms/internal/notification"
+	"lksms/internal/optional"
 )
 
 // SendOnce sends a subscribe message once (S2.1).
@@ -25,8 +26,8 @@ func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (a
 	}
 	row, again, err := s.notify.SendOnce(ctx, notification.Once{
 		BusinessType: b.BusinessType, BusinessID: b.BusinessID, TemplateType: b.TemplateType, ReceiverUserID: b.ReceiverUserID,
-		TemplateID: b.TemplateID, OpenID: value(b.ReceiverOpenid), Data: data, Page: value(b.Page), Again: value(b.Retry),
-		OnUnclear: string(orElse(b.OnUnclear, api.OnUnclearFail)),
+		TemplateID: b.TemplateID, OpenID: optional.Value(b.ReceiverOpenid), Data: data, Page: optional.Value(b.Page), Again: optional.Value(b.Retry),
+		OnUnclear: string(optional.Or(b.OnUnclear, api.OnUnclearFail)),
 	}, gate.Of(ctx).Origin)
 	if err != nil {
 		return nil, err
@@ -46,7 +47,7 @@ func (s *Server) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (a
 	var err error
 	if f.IsOfFailures() {
 		key = func(row dbq.SubscribeListRow) string {
-			return value(notification.FailedAt(row)).UTC().Format(time.RFC3339Nano) + "," + paging.IDText(row.ID)
+			return optional.Value(notification.FailedAt(row)).UTC().Format(time.RFC3339Nano) + "," + paging.IDText(row.ID)
 		}
 		f.BeforeFailure, f.Before, err = paging.FailureCursor(req.Params.Cursor)
 	} else {

@@ -7,14 +7,15 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/httpapi/paging"
+	"lksms/internal/optional"
 )
 
 // CreateRoute adds a route.
 func (s *Server) CreateRoute(ctx context.Context, req api.CreateRouteRequestObject) (api.CreateRouteResponseObject, error) {
 	row, err := s.directory.CreateRoute(ctx, directory.Route{
-		CompanyNo: req.Body.CompanyNo, MessageType: messageType(&req.Body.MessageType), CountryNo: value(req.Body.CountryNo),
-		SenderNo: req.Body.SenderNo, Weight: orElse(req.Body.Weight, 1), Sort: value(req.Body.Sort),
-		Status: string(orElse(req.Body.Status, api.StatusOn)),
+		CompanyNo: req.Body.CompanyNo, MessageType: messageType(&req.Body.MessageType), CountryNo: optional.Value(req.Body.CountryNo),
+		SenderNo: req.Body.SenderNo, Weight: optional.Or(req.Body.Weight, 1), Sort: optional.Value(req.Body.Sort),
+		Status: string(optional.Or(req.Body.Status, api.StatusOn)),
 	})
 	if err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
+	"lksms/internal/optional"
 	"lksms/internal/sender"
 )
 
@@ -18,15 +19,15 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 	if err != nil {
 		return nil, err
 	}
-	limits := value(req.Body.Limits)
+	limits := optional.Value(req.Body.Limits)
 	row, err := s.senders.Create(ctx, dbq.SenderCreateParams{
-		SenderNo: req.Body.SenderNo, Name: req.Body.Name, Channel: orElse(req.Body.Channel, directory.SMS),
-		Kind: orElse(req.Body.Kind, sender.KindApp), Status: string(orElse(req.Body.Status, api.SenderOn)),
-		Sort: value(req.Body.Sort), IsShared: orElse(req.Body.IsShared, true), IntervalMs: value(req.Body.IntervalMs),
+		SenderNo: req.Body.SenderNo, Name: req.Body.Name, Channel: optional.Or(req.Body.Channel, directory.SMS),
+		Kind: optional.Or(req.Body.Kind, sender.KindApp), Status: string(optional.Or(req.Body.Status, api.SenderOn)),
+		Sort: optional.Value(req.Body.Sort), IsShared: optional.Or(req.Body.IsShared, true), IntervalMs: optional.Value(req.Body.IntervalMs),
 		PerMinute: limits.PerMinute, PerHour: limits.PerHour, PerDay: limits.PerDay, PerMonth: limits.PerMonth,
-		TimeZone: orElse(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: req.Body.LeaseSeconds, Sign: req.Body.Sign,
+		TimeZone: optional.Or(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: req.Body.LeaseSeconds, Sign: req.Body.Sign,
 		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, Config: config,
-		OnUnclear: string(orElse(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: gate.Of(ctx).Who.Username,
+		OnUnclear: string(optional.Or(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: gate.Of(ctx).Who.Username,
 	})
 	if err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 		set(&to.Sort, p.Sort)
 		set(&to.IsShared, p.IsShared)
 		set(&to.IntervalMs, p.IntervalMs)
-		limits := value(p.Limits)
+		limits := optional.Value(p.Limits)
 		setNullable(&to.PerMinute, limits.PerMinute)
 		setNullable(&to.PerHour, limits.PerHour)
 		setNullable(&to.PerDay, limits.PerDay)
@@ -152,7 +153,7 @@ func senderOf(s dbq.SenderListRow, configs *sender.Configs) (api.Sender, error) 
 		one.Consumed = new(s.Granted - *s.Balance)
 	}
 	if s.Openings > 0 {
-		one.Rest = &api.SenderRest{State: api.RestHalfOpen, Reason: value(s.RestReason), Until: value(s.RestUntil), Openings: s.Openings}
+		one.Rest = &api.SenderRest{State: api.RestHalfOpen, Reason: optional.Value(s.RestReason), Until: optional.Value(s.RestUntil), Openings: s.Openings}
 		if s.IsOpen {
 			one.Rest.State = api.RestOpen
 		}

@@ -8,6 +8,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
+	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/queue"
 	"lksms/internal/queue/claim"
@@ -19,7 +20,7 @@ import (
 func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api.SendSmsResponseObject, error) {
 	x := gate.Of(ctx)
 	x.Note("phone", phone.Mask(req.Body.PhoneNumber))
-	if value(req.Params.DryRun) {
+	if optional.Value(req.Params.DryRun) {
 		return s.dryRun(ctx, x, *req.Body)
 	}
 	made, err := s.tasks.Submit(ctx, submissionOf(*req.Body, x.Body), x.Origin)
@@ -91,10 +92,10 @@ func candidatesOf(ctx context.Context, all []sender.Candidate) []api.SenderView 
 
 func submissionOf(body api.SendRequest, raw []byte) queue.Submission {
 	return queue.Submission{
-		PhoneNumber: body.PhoneNumber, Content: value(body.Content), UseTemplate: value(body.UseTemplate),
+		PhoneNumber: body.PhoneNumber, Content: optional.Value(body.Content), UseTemplate: optional.Value(body.UseTemplate),
 		Source: nonEmpty(body.Source), DedupKey: body.DedupKey, Raw: raw, MessageType: messageType(body.MessageType),
-		Priority: body.Priority, ExpectSendTime: body.ExpectSendTime, ExpiresAt: body.ExpiresAt, Sign: value(body.Sign),
-		Test: value(body.Test),
+		Priority: body.Priority, ExpectSendTime: body.ExpectSendTime, ExpiresAt: body.ExpiresAt, Sign: optional.Value(body.Sign),
+		Test: optional.Value(body.Test),
 	}
 }
 
@@ -191,7 +192,7 @@ func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]c
 		return requireBinding(ctx, appID)
 	}
 	claiming := claim.Request{AppID: appID, Limit: claimSize(limit), StillMay: stillMay}
-	rows, err := s.tasks.ClaimOrWait(ctx, claiming, time.Duration(value(wait))*time.Second)
+	rows, err := s.tasks.ClaimOrWait(ctx, claiming, time.Duration(optional.Value(wait))*time.Second)
 	x.Note("app_id", appID, "claimed", len(rows))
 	return rows, err
 }
@@ -224,7 +225,7 @@ func (s *Server) report(ctx context.Context, body api.ReportRequest) error {
 func reportOf(body api.ReportRequest, raw []byte) queue.Report {
 	report := queue.Report{
 		TaskID: body.TaskID, AppID: body.AppID, Status: int16(body.Status), ErrorMessage: body.ErrorMessage,
-		ShouldRetry: value(body.ShouldRetry), LeaseID: body.LeaseID, Raw: raw,
+		ShouldRetry: optional.Value(body.ShouldRetry), LeaseID: body.LeaseID, Raw: raw,
 	}
 	if body.RetryAfterSeconds != nil {
 		after := time.Duration(*body.RetryAfterSeconds) * time.Second

@@ -8,6 +8,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/paging"
+	"lksms/internal/optional"
 	"lksms/internal/template"
 )
 
@@ -16,7 +17,7 @@ func (s *Server) CreateTemplate(ctx context.Context, req api.CreateTemplateReque
 	active := req.Body.IsActive == nil || *req.Body.IsActive
 	row, err := s.templates.Create(ctx, template.Draft{
 		TemplateName: req.Body.TemplateName, TemplateContent: req.Body.TemplateContent, IsActive: active,
-		SendType: string(orElse(req.Body.SendType, api.Realtime)), Companies: value(req.Body.Companies),
+		SendType: string(optional.Or(req.Body.SendType, api.Realtime)), Companies: optional.Value(req.Body.Companies),
 	})
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func (s *Server) GetTemplate(ctx context.Context, req api.GetTemplateRequestObje
 func (s *Server) UpdateTemplate(ctx context.Context, req api.UpdateTemplateRequestObject) (api.UpdateTemplateResponseObject, error) {
 	row, err := s.templates.Update(ctx, template.Patch{
 		ID: req.ID, TemplateName: req.Body.TemplateName, TemplateContent: req.Body.TemplateContent, IsActive: req.Body.IsActive,
-		SendType: (*string)(req.Body.SendType), Companies: value(req.Body.Companies),
+		SendType: (*string)(req.Body.SendType), Companies: optional.Value(req.Body.Companies),
 	})
 	if err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func (s *Server) CreateDefaultContent(ctx context.Context, req api.CreateDefault
 	if err != nil {
 		return nil, unknownCompany(err)
 	}
-	row, err := s.templates.CreateDefault(ctx, company, req.Body.PhoneNumber, req.Body.Content, value(req.Body.UseTemplate))
+	row, err := s.templates.CreateDefault(ctx, company, req.Body.PhoneNumber, req.Body.Content, optional.Value(req.Body.UseTemplate))
 	if err != nil {
 		return nil, err
 	}

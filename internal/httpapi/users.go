@@ -7,12 +7,13 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/access"
 	"lksms/internal/httpapi/paging"
+	"lksms/internal/optional"
 )
 
 // CreateUser adds a user.
 func (s *Server) CreateUser(ctx context.Context, req api.CreateUserRequestObject) (api.CreateUserResponseObject, error) {
 	row, err := s.access.Create(ctx, access.User{
-		Username: req.Body.Username, Password: value(req.Body.Password), Role: string(req.Body.Role), AppID: req.Body.AppID,
+		Username: req.Body.Username, Password: optional.Value(req.Body.Password), Role: string(req.Body.Role), AppID: req.Body.AppID,
 		CompanyNo: req.Body.CompanyNo, TopPriority: req.Body.TopPriority,
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -101,7 +102,7 @@ func (s *Service) Take(ctx context.Context, e Event, origin queue.Origin) (Outco
 			// Reminders of something that is over are pointless.
 			o.Ended, err = s.End(ctx, origin.CompanyID, nil, []int16{OrbitRemind, NodeTimeout}, nil, &e.TaskID, as, []int16{Waiting}, e.Operator)
 			if err == nil && ends.task == nil {
-				err = s.endTask(ctx, origin.CompanyID, e.TaskID, orTime(e.EndedAt, now))
+				err = s.endTask(ctx, origin.CompanyID, e.TaskID, optional.Or(e.EndedAt, now))
 			}
 		case "node_started":
 			all = e.timeoutReminders(now)
@@ -210,7 +211,7 @@ func (s *Service) endNode(ctx context.Context, companyID int64, e Event, ends en
 	case err != nil:
 		return 0, nil, err
 	case ends.node == nil:
-		if err := s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{orTime(e.EndedAt, now), !reminders.HasAny}); err != nil {
+		if err := s.storeEnd(ctx, companyID, nodeSubject, *e.NodeID, ending{optional.Or(e.EndedAt, now), !reminders.HasAny}); err != nil {
 			return 0, nil, err
 		}
 	case e.EndedAt != nil:
@@ -225,13 +226,6 @@ func (s *Service) endNode(ctx context.Context, companyID int64, e Event, ends en
 		}
 	}
 	return ended, all, nil
-}
-
-func orTime(at *time.Time, otherwise time.Time) time.Time {
-	if at == nil {
-		return otherwise
-	}
-	return *at
 }
 
 // Maximum numbers of notifications, and of messages once they are due, that the orbits of one event can cause.
@@ -325,7 +319,7 @@ func (e Event) orbitReminders(now time.Time) []Notification {
 // timeoutReminders returns the reminders of a node that takes too long.
 func (e Event) timeoutReminders(now time.Time) []Notification {
 	all := e.onEachChannel(NodeTimeout, *e.NodeID, fmt.Sprintf("5_%d", *e.NodeID))
-	started := orTime(e.StartedAt, now)
+	started := optional.Or(e.StartedAt, now)
 	own := map[string]any{"nodeInstId": *e.NodeID}
 	var limit int64
 	if e.MaxMins != nil {

@@ -9,6 +9,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -60,7 +61,7 @@ func (s *Service) Enqueue(ctx context.Context, a *Announcement, all []Notificati
 	}
 	// Two calls with the same dedup keys lock them in one order, so that they cannot deadlock.
 	slices.SortStableFunc(order, func(a, b int) int {
-		return strings.Compare(all[a].Channel+"\x00"+orEmpty(all[a].DedupKey), all[b].Channel+"\x00"+orEmpty(all[b].DedupKey))
+		return strings.Compare(all[a].Channel+"\x00"+optional.Value(all[a].DedupKey), all[b].Channel+"\x00"+optional.Value(all[b].DedupKey))
 	})
 	o := Outcome{Made: made}
 	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
@@ -205,13 +206,6 @@ func distinct(all []string) []string {
 		}
 	}
 	return result
-}
-
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 // people returns users with their addresses on a channel.

@@ -7,6 +7,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -28,7 +29,7 @@ func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTy
 		if ended = len(ids); as == Waiting {
 			return nil
 		}
-		_, err = s.tasks.Withdraw(ctx, ids, orEmpty(operator))
+		_, err = s.tasks.Withdraw(ctx, ids, optional.Value(operator))
 		return err
 	})
 	return ended, err
@@ -54,7 +55,7 @@ func (s *Service) Delete(ctx context.Context, companyID int64, owner *string, bi
 			return fmt.Errorf("delete notifications: %w", err)
 		}
 		deleted = int(n)
-		_, err = s.tasks.Withdraw(ctx, ids, orEmpty(operator))
+		_, err = s.tasks.Withdraw(ctx, ids, optional.Value(operator))
 		return err
 	})
 	return deleted, err

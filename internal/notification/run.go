@@ -11,6 +11,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/result"
@@ -136,13 +137,13 @@ func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, origin q
 	}
 	summary := content // content of the task
 	if strings.TrimSpace(content) == "" {
-		if orEmpty(n.ExternalID) == "" || !slices.Contains(filledByProvider, n.Channel) {
+		if optional.Value(n.ExternalID) == "" || !slices.Contains(filledByProvider, n.Channel) {
 			return s.fail(ctx, n.ID, empty)
 		}
 		summary = string(params)
 	}
 	rendering, err := s.q.RenderingCreate(ctx, dbq.RenderingCreateParams{
-		NotificationID: &n.ID, Title: title, Content: content, TemplateID: orEmpty(n.ExternalID), Params: params,
+		NotificationID: &n.ID, Title: title, Content: content, TemplateID: optional.Value(n.ExternalID), Params: params,
 	})
 	if err != nil {
 		return fmt.Errorf("store rendering: %w", err)

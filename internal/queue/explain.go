@@ -11,6 +11,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
 	"lksms/internal/fault"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue/claim"
 	"lksms/internal/segment"
@@ -245,7 +246,7 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 // previewRepeated returns the preview of a submission whose dedup key names an existing task.
 func (s *Service) previewRepeated(ctx context.Context, first dbq.Task) (p Preview, err error) {
 	p = Preview{
-		Recipient: first.Recipient, CountryNo: orEmpty(first.CountryNo), Final: segment.Signed(orEmpty(first.Sign), first.Content),
+		Recipient: first.Recipient, CountryNo: optional.Value(first.CountryNo), Final: segment.Signed(optional.Value(first.Sign), first.Content),
 		Segments: int(first.Segments), Priority: first.Priority, Verdict: WouldRepeat,
 	}
 	due, err := s.due(ctx, first.TaskID)

@@ -11,6 +11,7 @@ import (
 	"lksms/gen/dispatchq"
 	"lksms/internal/fault"
 	"lksms/internal/merge"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/result"
 )
@@ -121,7 +122,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		p.Statuses = append(p.Statuses, r.Status)
 		p.WantsRetries = append(p.WantsRetries, r.Status == Failed && r.ShouldRetry)
 		p.RetryDelaySeconds = append(p.RetryDelaySeconds, delay.Seconds())
-		p.ErrorMessages = append(p.ErrorMessages, orEmpty(r.ErrorMessage))
+		p.ErrorMessages = append(p.ErrorMessages, optional.Value(r.ErrorMessage))
 		p.RequestData = append(p.RequestData, r.Raw)
 		p.MaxRetryCounts = append(p.MaxRetryCounts, int16(most))
 		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)

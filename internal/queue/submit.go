@@ -12,6 +12,7 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/logtext"
+	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/segment"
 	"lksms/internal/setting"
@@ -323,7 +324,7 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 	}
 	for i, r := range rows {
 		p.TaskIds[i], p.PhoneNumbers[i], p.Recipients[i], p.FinalContents[i] = r.id, r.PhoneNumber, r.recipient, r.final.Content
-		p.Sources[i], p.Submitters[i], p.DedupKeys[i] = orEmpty(r.Source), r.User, orEmpty(r.DedupKey)
+		p.Sources[i], p.Submitters[i], p.DedupKeys[i] = optional.Value(r.Source), r.User, optional.Value(r.DedupKey)
 		p.RequestIds[i], p.Contents[i], p.UseTemplates[i] = r.RequestID, r.Content, r.UseTemplate
 		p.SourceIps[i], p.UserAgents[i], p.RequestData[i] = r.SourceIP, logtext.Text(r.UserAgent), r.Raw
 		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
@@ -364,11 +365,4 @@ func (s *Service) stored(ctx context.Context, rows []newTask, ids []string) []bo
 		}
 	})
 	return made
-}
-
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

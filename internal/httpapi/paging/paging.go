@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lksms/internal/fault"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -104,12 +105,7 @@ var farFuture = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 func IDText(id int64) string { return strconv.FormatInt(id, 10) }
 
 // Size applies the contract's default.
-func Size(limit *int) int {
-	if limit == nil {
-		return 20
-	}
-	return *limit
-}
+func Size(limit *int) int { return optional.Or(limit, 20) }
 
 // Of reads what a list was asked for: rows with smaller ids than before, and how many.
 func Of(cursor *string, limit *int) (before int64, most int, err error) {
