@@ -163,20 +163,19 @@ WHERE r.id < @before_id AND (sqlc.narg(route_no)::bigint IS NULL OR r.id = sqlc.
 ORDER BY r.id DESC
 LIMIT @page_limit::integer;
 
--- RouteUpdate changes the given fields. If the route is the first of its pool that is on, unsettled_since makes TaskMove search the
--- broader pools for tasks of this pool.
+-- RouteUpdate changes a route that still has the version. If the change makes the route the only one of its pool that is on,
+-- unsettled_since makes TaskMove search the broader pools for tasks of this pool.
 -- name: RouteUpdate :execrows
 WITH begun AS (
     UPDATE pools p
     SET unsettled_since = now()
     FROM routes r
-    WHERE r.id = @route_no AND r.version = coalesce(sqlc.narg(version), r.version) AND p.id = r.pool_id AND sqlc.narg(status) = 'on'
+    WHERE r.id = @route_no AND r.version = @version AND p.id = r.pool_id AND @status = 'on'
         AND NOT EXISTS (SELECT FROM routes o WHERE o.pool_id = p.id AND o.status = 'on')
 )
 UPDATE routes t
-SET weight = coalesce(sqlc.narg(weight), t.weight), sort = coalesce(sqlc.narg(sort)::double precision::numeric, t.sort),
-    status = coalesce(sqlc.narg(status), t.status), version = t.version + 1, updated_at = now()
-WHERE t.id = @route_no AND t.version = coalesce(sqlc.narg(version), t.version);
+SET weight = @weight, sort = @sort::double precision, status = @status, version = t.version + 1, updated_at = now()
+WHERE t.id = @route_no AND t.version = @version;
 
 -- RoutePoolLock locks the pool of a route before the route is changed or deleted. A concurrent RouteCreate waits, and then sees the
 -- changed pool.

@@ -867,25 +867,24 @@ WITH begun AS (
     UPDATE pools p
     SET unsettled_since = now()
     FROM routes r
-    WHERE r.id = $4 AND r.version = coalesce($5, r.version) AND p.id = r.pool_id AND $3 = 'on'
+    WHERE r.id = $4 AND r.version = $5 AND p.id = r.pool_id AND $3 = 'on'
         AND NOT EXISTS (SELECT FROM routes o WHERE o.pool_id = p.id AND o.status = 'on')
 )
 UPDATE routes t
-SET weight = coalesce($1, t.weight), sort = coalesce($2::double precision::numeric, t.sort),
-    status = coalesce($3, t.status), version = t.version + 1, updated_at = now()
-WHERE t.id = $4 AND t.version = coalesce($5, t.version)
+SET weight = $1, sort = $2::double precision, status = $3, version = t.version + 1, updated_at = now()
+WHERE t.id = $4 AND t.version = $5
 `
 
 type RouteUpdateParams struct {
-	Weight  *int64
-	Sort    *float64
-	Status  *string
+	Weight  int64
+	Sort    float64
+	Status  string
 	RouteNo int64
-	Version *int64
+	Version int64
 }
 
-// RouteUpdate changes the given fields. If the route is the first of its pool that is on, unsettled_since makes TaskMove search the
-// broader pools for tasks of this pool.
+// RouteUpdate changes a route that still has the version. If the change makes the route the only one of its pool that is on,
+// unsettled_since makes TaskMove search the broader pools for tasks of this pool.
 func (q *Queries) RouteUpdate(ctx context.Context, arg RouteUpdateParams) (int64, error) {
 	result, err := q.db.Exec(ctx, routeUpdate,
 		arg.Weight,

@@ -3,7 +3,6 @@ package directory
 import (
 	"context"
 	"math"
-	"strconv"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -71,16 +70,30 @@ func (s *Service) ListRoutes(ctx context.Context, company *int64, companyNo, sen
 	return rows, postgres.Wrap("list routes", err, nil)
 }
 
-// UpdateRoute changes a route. Faults: route.not_found, version.stale.
-func (s *Service) UpdateRoute(ctx context.Context, p dbq.RouteUpdateParams) (row dbq.RouteListRow, err error) {
+// RouteSettings are what can be changed of a route.
+type RouteSettings struct {
+	Weight int64
+	Sort   float64
+	Status string
+}
+
+// UpdateRoute changes a route by change. A non-nil version is the one that the route must have. Faults: route.not_found, version.stale.
+func (s *Service) UpdateRoute(ctx context.Context, no int64, version *int64, change func(*RouteSettings)) (row dbq.RouteListRow, err error) {
 	err = s.Change(ctx, func(ctx context.Context) error {
-		pool, err := s.q.RoutePoolLock(ctx, p.RouteNo)
+		pool, err := s.q.RoutePoolLock(ctx, no)
 		if err != nil {
 			return postgres.Wrap("lock pool of route", err, ErrNoRoute)
 		}
 		s.moveAfterCommit(ctx, pool)
-		n, err := s.q.RouteUpdate(ctx, p)
-		row, err = postgres.Updated(n, err, "update route "+strconv.FormatInt(p.RouteNo, 10), func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, p.RouteNo) })
+		read := func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, no) }
+		row, err = postgres.Patch(version, read, func(r dbq.RouteListRow) int64 { return r.Version }, func(was dbq.RouteListRow) (int64, error) {
+			to := RouteSettings{Weight: was.Weight, Sort: was.Sort, Status: was.Status}
+			change(&to)
+			n, err := s.q.RouteUpdate(ctx, dbq.RouteUpdateParams{
+				RouteNo: no, Weight: to.Weight, Sort: to.Sort, Status: to.Status, Version: was.Version,
+			})
+			return n, postgres.Wrap("update route", err, nil)
+		})
 		return err
 	})
 	return row, err

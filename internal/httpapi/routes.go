@@ -56,8 +56,10 @@ func (s *Server) GetRoute(ctx context.Context, req api.GetRouteRequestObject) (a
 
 // UpdateRoute changes a route.
 func (s *Server) UpdateRoute(ctx context.Context, req api.UpdateRouteRequestObject) (api.UpdateRouteResponseObject, error) {
-	row, err := s.directory.UpdateRoute(ctx, dbq.RouteUpdateParams{
-		RouteNo: req.RouteNo, Weight: req.Body.Weight, Sort: req.Body.Sort, Status: (*string)(req.Body.Status), Version: req.Body.Version,
+	row, err := s.directory.UpdateRoute(ctx, req.RouteNo, req.Body.Version, func(r *directory.RouteSettings) {
+		set(&r.Weight, req.Body.Weight)
+		set(&r.Sort, req.Body.Sort)
+		set(&r.Status, (*string)(req.Body.Status))
 	})
 	if err != nil {
 		return nil, err

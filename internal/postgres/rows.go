@@ -49,20 +49,6 @@ func Patch[Row any](version *int64, read func() (Row, error), versionOf func(Row
 	}
 }
 
-// Updated returns the row that an update left which names a version and changed n rows. Without any, the row is missing, which get says,
-// or has another version: version.stale.
-func Updated[Row any](n int64, err error, act string, get func() (Row, error)) (Row, error) {
-	var zero Row
-	if err != nil {
-		return zero, fmt.Errorf("%s: %w", act, err)
-	}
-	row, err := get()
-	if err == nil && n == 0 {
-		return zero, errStale
-	}
-	return row, err
-}
-
 // Deleted returns the result of a deletion that removed n rows. If n is 0, the row is missing, and the error of get
 // is returned, or other rows reference it, and the fault is in_use.
 func Deleted[Row any](n int64, err error, act string, get func() (Row, error)) error {
