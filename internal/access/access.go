@@ -278,10 +278,7 @@ func (s *Service) ListKeys(ctx context.Context, username string) ([]dbq.KeyListR
 func (s *Service) DeleteKey(ctx context.Context, username string, id int64) error {
 	n, err := s.q.KeyDelete(ctx, dbq.KeyDeleteParams{Username: username, ID: id})
 	s.changed(ctx)
-	if err == nil && n == 0 {
-		return errNoKey
-	}
-	return postgres.Wrap("delete API key", err, nil)
+	return postgres.DeletedOne(n, err, "delete API key", errNoKey)
 }
 
 // changed makes this server read the version of the stored credentials again, which outdates every cached verdict. It

@@ -84,22 +84,13 @@ var errNoContact = fault.New(fault.NotFound, fault.ContactNotFound)
 // Get returns one contact. Fault: contact.not_found.
 func (s *Service) Get(ctx context.Context, companyID int64, userID string) (dbq.Contact, error) {
 	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, UserIds: []string{userID}, PageLimit: 1})
-	if err == nil && len(rows) == 0 {
-		return dbq.Contact{}, errNoContact
-	}
-	if err != nil {
-		return dbq.Contact{}, fmt.Errorf("get contact: %w", err)
-	}
-	return rows[0], nil
+	return postgres.One(rows, err, "get contact", errNoContact)
 }
 
 // Delete removes a contact. Fault: contact.not_found.
 func (s *Service) Delete(ctx context.Context, companyID int64, userID string) error {
 	n, err := s.q.ContactDelete(ctx, dbq.ContactDeleteParams{CompanyID: companyID, UserID: userID})
-	if err == nil && n == 0 {
-		return errNoContact
-	}
-	return postgres.Wrap("delete contact", err, nil)
+	return postgres.DeletedOne(n, err, "delete contact", errNoContact)
 }
 
 // Addresses returns the addresses of users on a channel, in the order of userIDs; empty where a user has none. On a

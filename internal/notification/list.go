@@ -115,13 +115,9 @@ type Whole struct {
 // Get returns one notification with the outcome of each recipient's task. Fault: notification.not_found.
 func (s *Service) Get(ctx context.Context, viewer queue.Viewer, id int64) (n Whole, err error) {
 	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
-	if err != nil {
-		return n, fmt.Errorf("get notification: %w", err)
+	if n.Summary, err = postgres.One(rows, err, "get notification", errNoNotification); err != nil {
+		return n, err
 	}
-	if len(rows) == 0 {
-		return n, errNoNotification
-	}
-	n.Summary = rows[0]
 	if n.Announcement, err = s.q.NotificationAnnouncement(ctx, id); err != nil {
 		return n, fmt.Errorf("get announcement: %w", err)
 	}

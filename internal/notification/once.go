@@ -8,7 +8,6 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
-	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -77,13 +76,7 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (ro
 // readOnce returns one message.
 func (s *Service) readOnce(ctx context.Context, id int64) (dbq.SubscribeListRow, error) {
 	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
-	if err == nil && len(rows) == 0 {
-		err = fault.New(fault.NotFound, fault.NotificationNotFound)
-	}
-	if err != nil {
-		return dbq.SubscribeListRow{}, fmt.Errorf("read message: %w", err)
-	}
-	return rows[0], nil
+	return postgres.One(rows, err, "read message", errNoNotification)
 }
 
 // enqueueOnce enqueues the task of a message.

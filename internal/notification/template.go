@@ -16,13 +16,7 @@ func (s *Service) PutTemplate(ctx context.Context, p dbq.NotificationTemplatePut
 		return dbq.NotificationTemplateListRow{}, postgres.Wrap("put template", err, fault.New(fault.NotFound, fault.ChannelNotFound))
 	}
 	rows, err := s.Templates(ctx, &p.BizType, &p.Channel)
-	if err == nil && len(rows) == 0 {
-		err = errNoTemplate
-	}
-	if err != nil {
-		return dbq.NotificationTemplateListRow{}, err
-	}
-	return rows[0], nil
+	return postgres.One(rows, err, "read template", errNoTemplate)
 }
 
 // Templates returns the templates of a business type and of a channel; nil matches all.
@@ -34,8 +28,5 @@ func (s *Service) Templates(ctx context.Context, bizType *int16, channel *string
 // DeleteTemplate removes a template. Fault: template.not_found.
 func (s *Service) DeleteTemplate(ctx context.Context, bizType int16, channel string) error {
 	n, err := s.q.NotificationTemplateDelete(ctx, dbq.NotificationTemplateDeleteParams{BizType: bizType, Channel: channel})
-	if err == nil && n == 0 {
-		return errNoTemplate
-	}
-	return postgres.Wrap("delete template", err, nil)
+	return postgres.DeletedOne(n, err, "delete template", errNoTemplate)
 }

@@ -49,6 +49,14 @@ func Patch[Row any](version *int64, read func() (Row, error), versionOf func(Row
 	}
 }
 
+// DeletedOne returns the result of a deletion that removed n rows: the error none if n is 0.
+func DeletedOne(n int64, err error, act string, none *fault.Error) error {
+	if err == nil && n == 0 {
+		return none
+	}
+	return Wrap(act, err, nil)
+}
+
 // Deleted returns the result of a deletion that removed n rows. If n is 0, the row is missing, and the error of get
 // is returned, or other rows reference it, and the fault is in_use.
 func Deleted[Row any](n int64, err error, act string, get func() (Row, error)) error {

@@ -96,7 +96,7 @@ func (s *Service) Update(ctx context.Context, patch Patch) (dbq.Template, error)
 // Delete removes a template, or returns the fault template.not_found.
 func (s *Service) Delete(ctx context.Context, id int64) error {
 	n, err := s.q.TemplateDelete(ctx, id)
-	return deleted("delete template", n, err, errTemplateNotFound)
+	return postgres.DeletedOne(n, err, "delete template", errTemplateNotFound)
 }
 
 // Text is a text to send, and whether it is deferred to the next full interval.
@@ -179,7 +179,7 @@ func (s *Service) ResetDefault(ctx context.Context, id int64) (dbq.DefaultConten
 // DeleteDefault removes a default content, or returns the fault default_content.not_found.
 func (s *Service) DeleteDefault(ctx context.Context, id int64) error {
 	n, err := s.q.DefaultContentDelete(ctx, id)
-	return deleted("delete default content", n, err, errDefaultNotFound)
+	return postgres.DeletedOne(n, err, "delete default content", errDefaultNotFound)
 }
 
 // ConsumeDefault returns the default content of a company for recipient, rendered if it asks for a template, and
@@ -211,12 +211,4 @@ func (s *Service) ConsumeDefault(ctx context.Context, companyID int64, recipient
 func (s *Service) ReturnDefault(ctx context.Context, companyID int64, recipient string) error {
 	err := s.q.DefaultContentReturn(ctx, dbq.DefaultContentReturnParams{CompanyID: companyID, Recipient: recipient})
 	return postgres.Wrap("return default content", err, nil)
-}
-
-// deleted returns none if a deletion removed no row.
-func deleted(act string, n int64, err error, none *fault.Error) error {
-	if err == nil && n == 0 {
-		return none
-	}
-	return postgres.Wrap(act, err, nil)
 }
