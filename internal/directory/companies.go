@@ -40,7 +40,7 @@ func (s *Service) CreateCompany(ctx context.Context, c Company) (dbq.CompanyList
 // GetCompany returns one company, or the fault company.not_found.
 func (s *Service) GetCompany(ctx context.Context, no string) (dbq.CompanyListRow, error) {
 	rows, err := s.q.CompanyList(ctx, dbq.CompanyListParams{BeforeID: math.MaxInt64, CompanyNo: &no, PageLimit: 1})
-	return postgres.One(rows, err, "get company", ErrNoCompany)
+	return postgres.One(rows, err, "get company", errNoCompany)
 }
 
 // ListCompanies lists up to limit companies with smaller ids than before, newest first. A non-nil visible is the only

@@ -66,7 +66,7 @@ func wrapCountryError(err error, act string) error {
 // GetCountry returns one country, or the fault country.not_found.
 func (s *Service) GetCountry(ctx context.Context, no string) (dbq.Country, error) {
 	rows, err := s.q.CountryList(ctx, dbq.CountryListParams{BeforeID: math.MaxInt64, CountryNo: &no, PageLimit: 1})
-	return postgres.One(rows, err, "get country", ErrNoCountry)
+	return postgres.One(rows, err, "get country", errNoCountry)
 }
 
 // ListCountries lists up to limit countries with smaller ids than before, newest first.

@@ -43,10 +43,10 @@ const (
 
 // The faults for something that does not exist.
 var (
-	ErrNoCompany = fault.New(fault.NotFound, fault.CompanyNotFound)
+	errNoCompany = fault.New(fault.NotFound, fault.CompanyNotFound)
 	ErrNoChannel = fault.New(fault.NotFound, fault.ChannelNotFound)
-	ErrNoCountry = fault.New(fault.NotFound, fault.CountryNotFound)
-	ErrNoRoute   = fault.New(fault.NotFound, fault.RouteRuleNotFound)
+	errNoCountry = fault.New(fault.NotFound, fault.CountryNotFound)
+	errNoRoute   = fault.New(fault.NotFound, fault.RouteRuleNotFound)
 )
 
 // Change runs fn in a transaction. After the commit this server discards its view of the directory and calls the

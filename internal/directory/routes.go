@@ -28,13 +28,13 @@ func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRo
 		p := dbq.RouteCreateParams{MessageType: &r.MessageType, Weight: r.Weight, Sort: r.Sort, Status: r.Status}
 		company, err := s.GetCompany(ctx, r.CompanyNo)
 		if err != nil {
-			return fault.OfField(err, ErrNoCompany, "company_no")
+			return fault.OfField(err, errNoCompany, "company_no")
 		}
 		p.CompanyID = &company.ID
 		if r.CountryNo != "" {
 			country, err := s.GetCountry(ctx, r.CountryNo)
 			if err != nil {
-				return fault.OfField(err, ErrNoCountry, "country_no")
+				return fault.OfField(err, errNoCountry, "country_no")
 			}
 			p.CountryID = &country.ID
 		}
@@ -60,7 +60,7 @@ func (s *Service) CreateRoute(ctx context.Context, r Route) (row dbq.RouteListRo
 // company.
 func (s *Service) GetRoute(ctx context.Context, company *int64, no int64) (dbq.RouteListRow, error) {
 	rows, err := s.q.RouteList(ctx, dbq.RouteListParams{BeforeID: math.MaxInt64, RouteNo: &no, CompanyID: company, PageLimit: 1})
-	return postgres.One(rows, err, "get route", ErrNoRoute)
+	return postgres.One(rows, err, "get route", errNoRoute)
 }
 
 // ListRoutes lists up to limit routes with smaller ids than before, newest first; a nil companyNo or senderNo matches
@@ -82,7 +82,7 @@ func (s *Service) UpdateRoute(ctx context.Context, no int64, version *int64, cha
 	err = s.Change(ctx, func(ctx context.Context) error {
 		pool, err := s.q.RoutePoolLock(ctx, no)
 		if err != nil {
-			return postgres.Wrap("lock pool of route", err, ErrNoRoute)
+			return postgres.Wrap("lock pool of route", err, errNoRoute)
 		}
 		s.moveAfterCommit(ctx, pool)
 		read := func() (dbq.RouteListRow, error) { return s.GetRoute(ctx, nil, no) }
@@ -105,7 +105,7 @@ func (s *Service) DeleteRoute(ctx context.Context, no int64) error {
 	return s.Change(ctx, func(ctx context.Context) error {
 		pool, err := s.q.RoutePoolLock(ctx, no)
 		if err != nil {
-			return postgres.Wrap("lock pool of route", err, ErrNoRoute)
+			return postgres.Wrap("lock pool of route", err, errNoRoute)
 		}
 		s.moveAfterCommit(ctx, pool)
 		n, err := s.q.RouteDelete(ctx, no)

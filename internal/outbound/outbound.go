@@ -56,11 +56,11 @@ func NetworkOf(address string) string {
 // ErrRefused is the error of a connection that the policy forbids.
 var ErrRefused = errors.New("the address is not allowed")
 
-// ErrTooLarge is the error of an answer longer than AnswerMost.
+// ErrTooLarge is the error of an answer longer than answerMost.
 var ErrTooLarge = errors.New("the answer is too large")
 
-// AnswerMost is the maximum size of an answer in bytes.
-const AnswerMost = 1 << 20
+// answerMost is the maximum size of an answer in bytes.
+const answerMost = 1 << 20
 
 // metadata lists the metadata addresses of clouds that are not link-local. They give out a machine's secrets.
 var metadata = []netip.Addr{
@@ -133,7 +133,7 @@ func (p Policy) Client(limit time.Duration) *http.Client {
 // ErrUnclear is the error of a request that may have arrived: a connection was open, and no whole answer came.
 var ErrUnclear = errors.New("no complete answer")
 
-// Do sends a request and reads the whole answer, of at most AnswerMost bytes. The status is 0 if no answer came.
+// Do sends a request and reads the whole answer, of at most answerMost bytes. The status is 0 if no answer came.
 func Do(client *http.Client, req *http.Request) (status int, body []byte, err error) {
 	var connected atomic.Bool
 	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
@@ -145,8 +145,8 @@ func Do(client *http.Client, req *http.Request) (status int, body []byte, err er
 		return 0, nil, err
 	}
 	defer res.Body.Close() //nolint:errcheck // the body was read, or is not needed
-	body, err = io.ReadAll(io.LimitReader(res.Body, AnswerMost+1))
-	if err == nil && len(body) > AnswerMost {
+	body, err = io.ReadAll(io.LimitReader(res.Body, answerMost+1))
+	if err == nil && len(body) > answerMost {
 		err = ErrTooLarge
 	}
 	if err != nil {

@@ -31,8 +31,8 @@ func isCode(err error, code string) bool {
 	return errors.As(err, &pg) && pg.Code == code
 }
 
-// IsReferred reports whether err is a deletion of a row that others reference.
-func IsReferred(err error) bool { return isCode(err, "23503") }
+// isReferred reports whether err is a deletion of a row that others reference.
+func isReferred(err error) bool { return isCode(err, "23503") }
 
 // IsBadParameter reports whether err is an invalid parameter value (22023).
 func IsBadParameter(err error) bool { return isCode(err, "22023") }

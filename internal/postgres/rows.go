@@ -61,7 +61,7 @@ func DeletedOne(n int64, err error, act string, none *fault.Error) error {
 // is returned, or other rows reference it, and the fault is in_use.
 func Deleted[Row any](n int64, err error, act string, get func() (Row, error)) error {
 	switch {
-	case IsReferred(err):
+	case isReferred(err):
 		return errInUse
 	case err != nil:
 		return fmt.Errorf("%s: %w", act, err)

@@ -90,7 +90,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		if err != nil {
 			return nil, err
 		}
-		p.TaskIds, p.UserIds = append(p.TaskIds, NewID()), append(p.UserIds, person.UserID)
+		p.TaskIds, p.UserIds = append(p.TaskIds, newID()), append(p.UserIds, person.UserID)
 		p.Recipients, p.PoolIds = append(p.Recipients, person.Address), append(p.PoolIds, place.PoolID)
 		p.CountryNos, p.Reasons = append(p.CountryNos, place.CountryNo), append(p.Reasons, reason.result)
 		if reason == reachable {

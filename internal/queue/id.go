@@ -8,8 +8,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// NewID returns a task id: task_, the UTC date, _ and a ULID. Ids of one process ascend, also when its clock is put back.
-func NewID() string { return ids.next(ulid.Now()) }
+// newID returns a task id: task_, the UTC date, _ and a ULID. Ids of one process ascend, also when its clock is put back.
+func newID() string { return ids.next(ulid.Now()) }
 
 var ids idMaker
 

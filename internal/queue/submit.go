@@ -132,7 +132,7 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	if err != nil {
 		return newTask{}, err
 	}
-	row := newTask{id: NewID(), recipient: recipient, final: template.Text{Content: sub.Content}, asOf: asOf, Submission: sub, Origin: origin}
+	row := newTask{id: newID(), recipient: recipient, final: template.Text{Content: sub.Content}, asOf: asOf, Submission: sub, Origin: origin}
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return row, err

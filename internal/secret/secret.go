@@ -26,8 +26,8 @@ type key struct {
 	aead cipher.AEAD
 }
 
-// KeySize is the length of a key in bytes.
-const KeySize = 32
+// keySize is the length of a key in bytes.
+const keySize = 32
 
 // NewBox returns a box with keys in base64. The first one seals; empty ones are skipped.
 func NewBox(keys ...string) (*Box, error) {
@@ -37,8 +37,8 @@ func NewBox(keys ...string) (*Box, error) {
 			continue
 		}
 		raw, err := base64.StdEncoding.DecodeString(text)
-		if err != nil || len(raw) != KeySize {
-			return nil, fmt.Errorf("a key for secrets must be %d bytes in base64", KeySize)
+		if err != nil || len(raw) != keySize {
+			return nil, fmt.Errorf("a key for secrets must be %d bytes in base64", keySize)
 		}
 		block, err := aes.NewCipher(raw)
 		if err != nil {
@@ -56,7 +56,7 @@ func NewBox(keys ...string) (*Box, error) {
 
 // NewKey returns a new random key in base64.
 func NewKey() string {
-	raw := make([]byte, KeySize)
+	raw := make([]byte, keySize)
 	_, _ = rand.Read(raw) // never fails
 	return base64.StdEncoding.EncodeToString(raw)
 }

@@ -176,8 +176,8 @@ func eachSealed(kind string, config []byte, replace func(name string, value json
 	return text, nil
 }
 
-// Stored is a configuration as stored in the database.
-type Stored struct {
+// storedConfig is a configuration as stored in the database.
+type storedConfig struct {
 	Kind   string
 	Config []byte
 }
@@ -196,14 +196,14 @@ func (c *Configs) changed(was dbq.SenderListRow, kind string, config []byte) (ch
 			return nil, err
 		}
 	}
-	return c.Seal(kind, was.SenderNo, config, &Stored{Kind: was.Kind, Config: was.Config})
+	return c.checkAndSeal(kind, was.SenderNo, config, &storedConfig{Kind: was.Kind, Config: was.Config})
 }
 
-// Seal checks the configuration of a driven sender and seals its secrets for storage. Secrets that are left out or
+// checkAndSeal checks the configuration of a driven sender and seals its secrets for storage. Secrets that are left out or
 // given as shown, and a URL given as shown, are taken from before, the stored configuration, which can be nil. They
 // are not taken over for another provider, and the secret of callbacks not for another way of proof: otherwise a
 // caller that can change a sender, but not see its secrets, could have them sent elsewhere. Faults: request.invalid.
-func (c *Configs) Seal(kind, senderNo string, config []byte, before *Stored) ([]byte, error) {
+func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *storedConfig) ([]byte, error) {
 	m := merging{kind: kind, fields: map[string]json.RawMessage{}}
 	if err := json.Unmarshal(config, &m.fields); err != nil {
 		return nil, fmt.Errorf("read config: %w", err)
@@ -270,7 +270,7 @@ type merging struct {
 }
 
 // takeOver fills the hidden fields that are not given from the previous configuration.
-func (m *merging) takeOver(box *secret.Box, senderNo string, before *Stored) {
+func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfig) {
 	stored := map[string]json.RawMessage{}
 	if before != nil && before.Kind == m.kind {
 		_ = json.Unmarshal(before.Config, &stored) // valid JSON: the column is jsonb

@@ -43,7 +43,7 @@ func FuzzConfig(f *testing.F) {
 		if !slices.Contains(kinds, kind) {
 			kind = kinds[len(kind)%len(kinds)]
 		}
-		sealed, err := configs.Seal(kind, "s", config, nil)
+		sealed, err := configs.checkAndSeal(kind, "s", config, nil)
 		if err != nil {
 			if !isFault(err) {
 				t.Fatalf("not a fault: %v", err)
@@ -70,7 +70,7 @@ func FuzzConfig(f *testing.F) {
 		if strings.Contains(string(shown), "sealed:") && !strings.Contains(string(config), "sealed:") {
 			t.Errorf("shown: %s", shown)
 		}
-		resealed, err := configs.Seal(kind, "s", shown, &Stored{Kind: kind, Config: sealed})
+		resealed, err := configs.checkAndSeal(kind, "s", shown, &storedConfig{Kind: kind, Config: sealed})
 		if err != nil {
 			t.Fatalf("the shown configuration cannot be sent back: %v", err)
 		}

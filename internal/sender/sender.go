@@ -69,7 +69,7 @@ func (s *Service) Create(ctx context.Context, p dbq.SenderCreateParams) (dbq.Sen
 	}
 	if p.Kind != KindApp {
 		var err error
-		if p.Config, err = s.configs.Seal(p.Kind, p.SenderNo, p.Config, nil); err != nil {
+		if p.Config, err = s.configs.checkAndSeal(p.Kind, p.SenderNo, p.Config, nil); err != nil {
 			return dbq.SenderListRow{}, err
 		}
 		if p.LeaseSeconds == nil {

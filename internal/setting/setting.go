@@ -40,8 +40,8 @@ type Monitoring struct {
 	WaitWarning int64 `json:"wait_warning_seconds"` // 0: never
 }
 
-// Defaults returns the default of every setting. It is in force until the setting is changed.
-func Defaults() Values {
+// defaultValues returns the default of every setting. It is in force until the setting is changed.
+func defaultValues() Values {
 	return Values{
 		Queue:      Queue{PriorityMaxWait: 3600, SenderSilentAfter: 60, RegisterUnknownSenders: true},
 		SMS:        SMS{PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300},
@@ -92,7 +92,7 @@ func New(db *postgres.DB) *Service {
 }
 
 func (s *Service) load(ctx context.Context) (Values, error) {
-	values := Defaults()
+	values := defaultValues()
 	rows, err := dbq.New(s.db.Shared()).SettingList(ctx)
 	if err != nil {
 		return values, fmt.Errorf("read settings: %w", err)
@@ -121,7 +121,7 @@ func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(
 // server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an
 // unknown setting.
 func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.RawMessage, by string) (Values, error) {
-	defaults, err := namesOf(Defaults())
+	defaults, err := namesOf(defaultValues())
 	if err != nil {
 		return Values{}, err
 	}

@@ -45,7 +45,7 @@ func New(db *postgres.DB, log *slog.Logger, jobs ...Job) (*Sweeper, error) {
 	for _, job := range jobs {
 		_, err := scheduler.NewJob(
 			gocron.DurationJob(job.Interval),
-			gocron.NewTask(func() { s.RunOnce(ctx, job) }),
+			gocron.NewTask(func() { s.runOnce(ctx, job) }),
 			gocron.WithName(job.Name),
 			gocron.WithSingletonMode(gocron.LimitModeReschedule),
 		)
@@ -57,8 +57,8 @@ func New(db *postgres.DB, log *slog.Logger, jobs ...Job) (*Sweeper, error) {
 	return s, nil
 }
 
-// RunOnce runs a job now. It logs failures, and runs that did something unless the job is routine.
-func (s *Sweeper) RunOnce(ctx context.Context, job Job) {
+// runOnce runs a job now. It logs failures, and runs that did something unless the job is routine.
+func (s *Sweeper) runOnce(ctx context.Context, job Job) {
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
 	n, err := job.Run(ctx)

@@ -13,8 +13,8 @@ import (
 	"lksms/internal/postgres"
 )
 
-// MaxContent is the maximum length of a message in characters (S0.1).
-const MaxContent = 200
+// maxContent is the maximum length of a message in characters (S0.1).
+const maxContent = 200
 
 // placeholder matches a name in braces. A name can be in any script, with combining marks and joiners. Braces around
 // anything else are plain text.
@@ -33,10 +33,10 @@ func check(text string) error {
 	return nil
 }
 
-// Render replaces the placeholders of text by the form-encoded params (S0.8): + is a space, %XX is UTF-8, the first
+// render replaces the placeholders of text by the form-encoded params (S0.8): + is a space, %XX is UTF-8, the first
 // of two equal names counts, a value can be blank but not missing. Values are not expanded again. Text beyond the
 // maximum length is not built. All errors are faults of the field content.
-func Render(text, params string) (string, error) {
+func render(text, params string) (string, error) {
 	values, err := parseParams(params)
 	if err != nil {
 		return "", err
@@ -48,7 +48,7 @@ func Render(text, params string) (string, error) {
 		end     int
 	)
 	write := func(s string) {
-		if length += utf8.RuneCountInString(s); length <= MaxContent {
+		if length += utf8.RuneCountInString(s); length <= maxContent {
 			out.WriteString(s)
 		}
 	}
@@ -66,8 +66,8 @@ func Render(text, params string) (string, error) {
 	switch {
 	case len(missing) > 0:
 		return "", fault.InvalidField("content", fault.MissingParameters, strings.Join(missing, ", "))
-	case length > MaxContent:
-		return "", fault.InvalidField("content", fault.RenderedTooLong, MaxContent)
+	case length > maxContent:
+		return "", fault.InvalidField("content", fault.RenderedTooLong, maxContent)
 	case strings.TrimSpace(out.String()) == "":
 		return "", fault.InvalidField("content", fault.RenderedBlank, nil)
 	}

@@ -32,7 +32,7 @@ func TestRender(t *testing.T) {
 		{"200 characters", "{a}", "a=" + strings.Repeat("验", 200), strings.Repeat("验", 200)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Render(c.text, c.params)
+			got, err := render(c.text, c.params)
 			if err != nil || got != c.want {
 				t.Errorf("got %q, %v; want %q", got, err, c.want)
 			}
@@ -52,12 +52,12 @@ func TestRenderRefuses(t *testing.T) {
 		{"a bad escape in a name", "{a}", "%zz=1&a=1", fault.NotFormEncoded, nil},
 		{"bytes that are no text", "{a}", "a=%ff", fault.NotFormEncoded, nil},
 		{"a NUL", "{a}", "a=%00", fault.NotFormEncoded, nil},
-		{"201 characters", "{a}!", "a=" + strings.Repeat("验", 200), fault.RenderedTooLong, MaxContent},
-		{"many times a long value", strings.Repeat("{a}", 66), "a=" + strings.Repeat("x", 198), fault.RenderedTooLong, MaxContent},
+		{"201 characters", "{a}!", "a=" + strings.Repeat("验", 200), fault.RenderedTooLong, maxContent},
+		{"many times a long value", strings.Repeat("{a}", 66), "a=" + strings.Repeat("x", 198), fault.RenderedTooLong, maxContent},
 		{"nothing left", "{a}", "a=+", fault.RenderedBlank, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := Render(c.text, c.params)
+			got, err := render(c.text, c.params)
 			var f *fault.Error
 			if !errors.As(err, &f) || f.Kind != fault.Invalid || len(f.Fields) != 1 {
 				t.Fatalf("got %q, %v", got, err)
@@ -97,7 +97,7 @@ func FuzzRender(f *testing.F) {
 	f.Add("{a}{b}", "a={b}&b=%7Ba%7D")
 	f.Add("{{a}} {}", "a=%zz&;=+")
 	f.Fuzz(func(t *testing.T, text, params string) {
-		got, err := Render(text, params)
+		got, err := render(text, params)
 		if err != nil {
 			var expected *fault.Error
 			if !errors.As(err, &expected) {
@@ -105,7 +105,7 @@ func FuzzRender(f *testing.F) {
 			}
 			return
 		}
-		if n := len([]rune(got)); n > MaxContent || n == 0 {
+		if n := len([]rune(got)); n > maxContent || n == 0 {
 			t.Errorf("%d characters", n)
 		}
 		if strings.Contains(got, "\x00") && !strings.Contains(text, "\x00") {

@@ -25,11 +25,8 @@ var (
 	errDefaultNotFound  = fault.New(fault.NotFound, fault.DefaultContentNotFound)
 )
 
-// The send types of templates (S3.2).
-const (
-	Realtime  = "realtime"
-	Scheduled = "scheduled" // the message is sent at the next full interval
-)
+// scheduled is the send type of a template whose messages are sent at the next full interval (S3.2).
+const scheduled = "scheduled"
 
 // Draft is a template to create. Without Companies, every company can use it.
 type Draft = dbq.TemplateCreateParams
@@ -105,7 +102,7 @@ type Text struct {
 	Deferred bool
 }
 
-// RenderActive renders params with the template of Active. Faults: those of Active and Render.
+// RenderActive renders params with the template of Active. Faults: those of Active and render.
 func (s *Service) RenderActive(ctx context.Context, companyID int64, params string) (Text, error) {
 	t, err := s.Active(ctx, companyID)
 	if err != nil {
@@ -116,8 +113,8 @@ func (s *Service) RenderActive(ctx context.Context, companyID int64, params stri
 
 // With renders params with t.
 func With(t dbq.Template, params string) (Text, error) {
-	content, err := Render(t.TemplateContent, params)
-	return Text{content, t.SendType == Scheduled}, err
+	content, err := render(t.TemplateContent, params)
+	return Text{content, t.SendType == scheduled}, err
 }
 
 // Active returns the active template with the smallest id that a company can use, or the fault template.none_active.

@@ -21,8 +21,8 @@ const (
 	Secret = "callbackSecret" // the key as text
 )
 
-// SecretLeast is the minimum length of a secret in bytes: a shorter one can be guessed.
-const SecretLeast = 16
+// secretLeast is the minimum length of a secret in bytes: a shorter one can be guessed.
+const secretLeast = 16
 
 // The values of Config.Verify.
 const (
@@ -91,8 +91,8 @@ func key(verify, secret string) ([]byte, error) {
 // CheckSecret rejects a secret that is short enough to be guessed. c can be nil.
 func (c *Config) CheckSecret(secret string) error {
 	key, err := key(c.Proof().Verify, secret)
-	if err == nil && len(key) < SecretLeast {
-		err = fault.InvalidField("config."+Secret, fault.TooShort, SecretLeast)
+	if err == nil && len(key) < secretLeast {
+		err = fault.InvalidField("config."+Secret, fault.TooShort, secretLeast)
 	}
 	return err
 }
