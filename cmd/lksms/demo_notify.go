@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/emersion/go-smtp"
+	"github.com/oapi-codegen/nullable"
 
 	"lksms/gen/api"
 )
@@ -46,7 +47,7 @@ func (d *demo) notify(ctx context.Context) error {
 			return fmt.Errorf("create sender for %s: %w", *s.Channel, err)
 		}
 	}
-	people := []api.Contact{demoContact("zhang"), demoContact("li")}
+	people := []api.ContactChange{demoContact("zhang"), demoContact("li")}
 	if _, err := accepted(d.client.PutContactsWithResponse(ctx, api.ContactsRequest{Contacts: people})); err != nil {
 		return fmt.Errorf("add contacts: %w", err)
 	}
@@ -125,9 +126,11 @@ func demoSender(channel string, config map[string]any) api.SenderRequest {
 	return api.SenderRequest{SenderNo: no, Name: no, Channel: &channel, Kind: &channel, Config: &config}
 }
 
-func demoContact(name string) api.Contact {
-	openid, email := "openid-"+name, name+"@example.com"
-	return api.Contact{UserID: "demo-" + name, DingtalkName: &name, WechatOpenid: &openid, Email: &email}
+func demoContact(name string) api.ContactChange {
+	return api.ContactChange{
+		UserID: "demo-" + name, DingtalkName: nullable.NewNullableWithValue(name), WechatOpenid: nullable.NewNullableWithValue("openid-" + name),
+		Email: nullable.NewNullableWithValue(name + "@example.com"),
+	}
 }
 
 // stubProviders are stubs of DingTalk, WeChat and a mail server, as far as the demo needs them.

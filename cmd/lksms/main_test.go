@@ -27,6 +27,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/oapi-codegen/nullable"
 
 	"lksms/gen/api"
 	"lksms/internal/config"
@@ -605,8 +606,10 @@ func TestTheDemoSettlesAllItsTasksAndTouchesNoOthers(t *testing.T) {
 	if _, err := client.CreateDefaultContentWithResponse(t.Context(), nil, api.DefaultContentRequest{PhoneNumber: "13800138000", Content: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	dingtalk, email := "somebody", "somebody@example.com"
-	if _, err := client.PutContactsWithResponse(t.Context(), api.ContactsRequest{Contacts: []api.Contact{{UserID: "somebody", DingtalkName: &dingtalk, Email: &email}}}); err != nil {
+	somebody := api.ContactChange{
+		UserID: "somebody", DingtalkName: nullable.NewNullableWithValue("somebody"), Email: nullable.NewNullableWithValue("somebody@example.com"),
+	}
+	if _, err := client.PutContactsWithResponse(t.Context(), api.ContactsRequest{Contacts: []api.ContactChange{somebody}}); err != nil {
 		t.Fatal(err)
 	}
 	notified, err := client.CreateNotificationsWithResponse(t.Context(), nil, api.NotificationRequest{

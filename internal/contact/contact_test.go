@@ -17,6 +17,9 @@ func TestContacts(t *testing.T) {
 	for field, contact := range map[string]map[string]any{
 		"contacts.0.phone": {"user_id": "x", "phone": "12"},
 		"contacts.0.email": {"user_id": "x", "email": "nobody"},
+
+		"contacts.0.dingtalk_name": {"user_id": "x", "dingtalk_name": "a\nb"},
+		"contacts.0.wechat_openid": {"user_id": "x", "wechat_openid": strings.Repeat("x", 101)},
 	} {
 		if a := b.Expect(422, "request.invalid", "PUT", path, map[string]any{"contacts": []any{contact}}); a.Fields() != field {
 			t.Errorf("%v: wrong fields %s", contact, a.Fields())

@@ -2,13 +2,12 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+
+	"github.com/oapi-codegen/nullable"
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/contact"
-	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/paging"
 	"lksms/internal/optional"
 )
@@ -19,29 +18,24 @@ func (s *Server) PutContacts(ctx context.Context, req api.PutContactsRequestObje
 	if err != nil {
 		return nil, err
 	}
-	// The generated type does not tell null from what was left out.
-	var said struct{ Contacts []map[string]json.RawMessage }
-	if err := json.Unmarshal(gate.Of(ctx).Body, &said); err != nil {
-		return nil, fmt.Errorf("read contacts: %w", err)
-	}
-	contacts := make([]contact.Contact, len(req.Body.Contacts))
-	for i, c := range req.Body.Contacts {
-		given := func(field string, text *string) *string {
-			if _, ok := said.Contacts[i][field]; !ok {
-				return nil
-			}
-			return new(optional.Value(text))
+	n, err := s.contacts.Put(ctx, company, convert(req.Body.Contacts, func(c api.ContactChange) contact.Contact {
+		return contact.Contact{
+			UserID: c.UserID, Phone: emptiedByNull(c.Phone), DingTalkName: emptiedByNull(c.DingtalkName), WeChatOpenID: emptiedByNull(c.WechatOpenid),
+			Email: emptiedByNull(c.Email),
 		}
-		contacts[i] = contact.Contact{
-			UserID: c.UserID, Phone: given("phone", c.Phone), DingTalkName: given("dingtalk_name", c.DingtalkName),
-			WeChatOpenID: given("wechat_openid", c.WechatOpenid), Email: given("email", c.Email),
-		}
-	}
-	n, err := s.contacts.Put(ctx, company, contacts)
+	}))
 	if err != nil {
 		return nil, err
 	}
 	return api.PutContacts200JSONResponse(changed(n)), nil
+}
+
+// emptiedByNull is the text that a change gives, empty for null, and nil if it gives none.
+func emptiedByNull(text nullable.Nullable[string]) *string {
+	if !text.IsSpecified() {
+		return nil
+	}
+	return new(optional.Value(given(text)))
 }
 
 // ListContacts pages through contacts by user id.
