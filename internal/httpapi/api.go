@@ -1,5 +1,7 @@
 // Package httpapi is the HTTP door: it answers the operations of the contract, one file of handlers for each domain. What comes before
 // and after a handler is in gate.
+//
+// A handler may return an answer together with an error: the caller is told the error, and the answer is dropped.
 package httpapi
 
 import (

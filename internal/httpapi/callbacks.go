@@ -17,8 +17,5 @@ func (s *Server) TakeCallback(ctx context.Context, req api.TakeCallbackRequestOb
 	if receipt.IsUnproven(err) {
 		x.Provider = ""
 	}
-	if err != nil {
-		return nil, err
-	}
-	return api.TakeCallback200AsteriskResponse{Body: strings.NewReader(answer), ContentLength: int64(len(answer)), ContentType: contentType}, nil
+	return api.TakeCallback200AsteriskResponse{Body: strings.NewReader(answer), ContentLength: int64(len(answer)), ContentType: contentType}, err
 }

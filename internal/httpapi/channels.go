@@ -16,10 +16,7 @@ func (s *Server) CreateChannel(ctx context.Context, req api.CreateChannelRequest
 		Channel: req.Body.Channel, Name: req.Body.Name, SignatureRequired: optional.Value(req.Body.SignatureRequired),
 		Countries: optional.Value(req.Body.Countries), RetryMinutes: optional.Value(req.Body.RetryMinutes),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return api.CreateChannel200JSONResponse(channelAnswer(row)), nil
+	return api.CreateChannel200JSONResponse(channelAnswer(row)), err
 }
 
 // ListChannels pages through channels, newest first.
@@ -39,10 +36,7 @@ func (s *Server) ListChannels(ctx context.Context, req api.ListChannelsRequestOb
 // GetChannel shows one channel.
 func (s *Server) GetChannel(ctx context.Context, req api.GetChannelRequestObject) (api.GetChannelResponseObject, error) {
 	row, err := s.directory.GetChannel(ctx, req.Channel)
-	if err != nil {
-		return nil, err
-	}
-	return api.GetChannel200JSONResponse(channelAnswer(row)), nil
+	return api.GetChannel200JSONResponse(channelAnswer(row)), err
 }
 
 // UpdateChannel changes a channel.
@@ -55,18 +49,13 @@ func (s *Server) UpdateChannel(ctx context.Context, req api.UpdateChannelRequest
 			c.RetryMinutes, _ = req.Body.RetryMinutes.Get() // nil if it is null
 		}
 	})
-	if err != nil {
-		return nil, err
-	}
-	return api.UpdateChannel200JSONResponse(channelAnswer(row)), nil
+	return api.UpdateChannel200JSONResponse(channelAnswer(row)), err
 }
 
 // DeleteChannel removes a channel.
 func (s *Server) DeleteChannel(ctx context.Context, req api.DeleteChannelRequestObject) (api.DeleteChannelResponseObject, error) {
-	if err := s.directory.DeleteChannel(ctx, req.Channel); err != nil {
-		return nil, err
-	}
-	return api.DeleteChannel200JSONResponse{DoneJSONResponse: done()}, nil
+	err := s.directory.DeleteChannel(ctx, req.Channel)
+	return api.DeleteChannel200JSONResponse{DoneJSONResponse: done()}, err
 }
 
 func channelAnswer(c dbq.ChannelListRow) api.ChannelResponse {

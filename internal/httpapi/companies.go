@@ -16,10 +16,7 @@ func (s *Server) CreateCompany(ctx context.Context, req api.CreateCompanyRequest
 	row, err := s.directory.CreateCompany(ctx, directory.Company{
 		No: req.Body.CompanyNo, Name: req.Body.Name, Weight: optional.Or(req.Body.Weight, 1), Countries: optional.Value(req.Body.Countries),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return api.CreateCompany200JSONResponse(companyAnswer(row)), nil
+	return api.CreateCompany200JSONResponse(companyAnswer(row)), err
 }
 
 // ListCompanies pages through companies, newest first.
@@ -40,12 +37,9 @@ func (s *Server) ListCompanies(ctx context.Context, req api.ListCompaniesRequest
 func (s *Server) GetCompany(ctx context.Context, req api.GetCompanyRequestObject) (api.GetCompanyResponseObject, error) {
 	row, err := s.directory.GetCompany(ctx, req.CompanyNo)
 	if own := ownCompany(ctx); err == nil && own != nil && row.ID != *own {
-		err = fault.New(fault.NotFound, fault.CompanyNotFound)
+		return nil, fault.New(fault.NotFound, fault.CompanyNotFound)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return api.GetCompany200JSONResponse(companyAnswer(row)), nil
+	return api.GetCompany200JSONResponse(companyAnswer(row)), err
 }
 
 // UpdateCompany changes a company.
@@ -55,18 +49,13 @@ func (s *Server) UpdateCompany(ctx context.Context, req api.UpdateCompanyRequest
 		set(&c.Weight, req.Body.Weight)
 		set(&c.Countries, req.Body.Countries)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return api.UpdateCompany200JSONResponse(companyAnswer(row)), nil
+	return api.UpdateCompany200JSONResponse(companyAnswer(row)), err
 }
 
 // DeleteCompany removes a company.
 func (s *Server) DeleteCompany(ctx context.Context, req api.DeleteCompanyRequestObject) (api.DeleteCompanyResponseObject, error) {
-	if err := s.directory.DeleteCompany(ctx, req.CompanyNo); err != nil {
-		return nil, err
-	}
-	return api.DeleteCompany200JSONResponse{DoneJSONResponse: done()}, nil
+	err := s.directory.DeleteCompany(ctx, req.CompanyNo)
+	return api.DeleteCompany200JSONResponse{DoneJSONResponse: done()}, err
 }
 
 func companyAnswer(c dbq.CompanyListRow) api.CompanyResponse {

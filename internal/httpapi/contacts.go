@@ -24,10 +24,7 @@ func (s *Server) PutContacts(ctx context.Context, req api.PutContactsRequestObje
 			Email: emptiedByNull(c.Email),
 		}
 	}))
-	if err != nil {
-		return nil, err
-	}
-	return api.PutContacts200JSONResponse(changed(n)), nil
+	return api.PutContacts200JSONResponse(changed(n)), err
 }
 
 // emptiedByNull is the text that a change gives, empty for null, and nil if it gives none.
@@ -68,10 +65,7 @@ func (s *Server) GetContact(ctx context.Context, req api.GetContactRequestObject
 		return nil, err
 	}
 	row, err := s.contacts.Get(ctx, company, req.UserID)
-	if err != nil {
-		return nil, err
-	}
-	return api.GetContact200JSONResponse{Code: ok, Message: success, Data: contactOf(row)}, nil
+	return api.GetContact200JSONResponse{Code: ok, Message: success, Data: contactOf(row)}, err
 }
 
 // DeleteContact removes a contact.
@@ -80,8 +74,6 @@ func (s *Server) DeleteContact(ctx context.Context, req api.DeleteContactRequest
 	if err != nil {
 		return nil, err
 	}
-	if err := s.contacts.Delete(ctx, company, req.UserID); err != nil {
-		return nil, err
-	}
-	return api.DeleteContact200JSONResponse{DoneJSONResponse: done()}, nil
+	err = s.contacts.Delete(ctx, company, req.UserID)
+	return api.DeleteContact200JSONResponse{DoneJSONResponse: done()}, err
 }

@@ -16,10 +16,7 @@ func (s *Server) CreateCountry(ctx context.Context, req api.CreateCountryRequest
 		No: req.Body.CountryNo, Name: req.Body.Name, DialPrefix: req.Body.DialPrefix, Region: given(req.Body.Region),
 		AnyRegion: req.Body.Region.IsNull(), SignatureRequired: optional.Value(req.Body.SignatureRequired),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return api.CreateCountry200JSONResponse(countryAnswer(row)), nil
+	return api.CreateCountry200JSONResponse(countryAnswer(row)), err
 }
 
 // ListCountries pages through countries, newest first.
@@ -39,10 +36,7 @@ func (s *Server) ListCountries(ctx context.Context, req api.ListCountriesRequest
 // GetCountry shows one country.
 func (s *Server) GetCountry(ctx context.Context, req api.GetCountryRequestObject) (api.GetCountryResponseObject, error) {
 	row, err := s.directory.GetCountry(ctx, req.CountryNo)
-	if err != nil {
-		return nil, err
-	}
-	return api.GetCountry200JSONResponse(countryAnswer(row)), nil
+	return api.GetCountry200JSONResponse(countryAnswer(row)), err
 }
 
 // UpdateCountry changes a country.
@@ -53,18 +47,13 @@ func (s *Server) UpdateCountry(ctx context.Context, req api.UpdateCountryRequest
 		setNullable(&c.Region, req.Body.Region)
 		set(&c.SignatureRequired, req.Body.SignatureRequired)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return api.UpdateCountry200JSONResponse(countryAnswer(row)), nil
+	return api.UpdateCountry200JSONResponse(countryAnswer(row)), err
 }
 
 // DeleteCountry removes a country.
 func (s *Server) DeleteCountry(ctx context.Context, req api.DeleteCountryRequestObject) (api.DeleteCountryResponseObject, error) {
-	if err := s.directory.DeleteCountry(ctx, req.CountryNo); err != nil {
-		return nil, err
-	}
-	return api.DeleteCountry200JSONResponse{DoneJSONResponse: done()}, nil
+	err := s.directory.DeleteCountry(ctx, req.CountryNo)
+	return api.DeleteCountry200JSONResponse{DoneJSONResponse: done()}, err
 }
 
 func countryAnswer(c dbq.Country) api.CountryResponse {

@@ -11,12 +11,9 @@ import (
 // ListNotificationTemplates shows all templates of notifications.
 func (s *Server) ListNotificationTemplates(ctx context.Context, _ api.ListNotificationTemplatesRequestObject) (api.ListNotificationTemplatesResponseObject, error) {
 	rows, err := s.notify.Templates(ctx, nil, nil)
-	if err != nil {
-		return nil, err
-	}
 	return api.ListNotificationTemplates200JSONResponse{
 		Code: ok, Message: success, Data: api.NotificationTemplates{Items: convert(rows, notificationTemplateOf)},
-	}, nil
+	}, err
 }
 
 // PutNotificationTemplate sets a template (S1.7).
@@ -25,18 +22,13 @@ func (s *Server) PutNotificationTemplate(ctx context.Context, req api.PutNotific
 		BizType: req.BizType, Channel: req.Channel, Title: req.Body.Title, Content: req.Body.Content, ExternalID: optional.Value(req.Body.ExternalID),
 		Sign: req.Body.Sign, IsEnabled: optional.Or(req.Body.Enabled, true),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return api.PutNotificationTemplate200JSONResponse{Code: ok, Message: success, Data: notificationTemplateOf(row)}, nil
+	return api.PutNotificationTemplate200JSONResponse{Code: ok, Message: success, Data: notificationTemplateOf(row)}, err
 }
 
 // DeleteNotificationTemplate removes a template.
 func (s *Server) DeleteNotificationTemplate(ctx context.Context, req api.DeleteNotificationTemplateRequestObject) (api.DeleteNotificationTemplateResponseObject, error) {
-	if err := s.notify.DeleteTemplate(ctx, req.BizType, req.Channel); err != nil {
-		return nil, err
-	}
-	return api.DeleteNotificationTemplate200JSONResponse{DoneJSONResponse: done()}, nil
+	err := s.notify.DeleteTemplate(ctx, req.BizType, req.Channel)
+	return api.DeleteNotificationTemplate200JSONResponse{DoneJSONResponse: done()}, err
 }
 
 func notificationTemplateOf(t dbq.NotificationTemplateListRow) api.NotificationTemplate {

@@ -26,10 +26,7 @@ func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotifica
 		}
 	}
 	outcome, err := s.notify.Create(ctx, &notification.Announcement{Payload: payload, UserIDs: req.Body.UserIds}, all, gate.Of(ctx).Origin)
-	if err != nil {
-		return nil, err
-	}
-	return api.CreateNotifications200JSONResponse(notificationsMade(outcome)), nil
+	return api.CreateNotifications200JSONResponse(notificationsMade(outcome)), err
 }
 
 func notificationsMade(o notification.Outcome) api.NotificationsMadeResponse {
@@ -64,10 +61,7 @@ func (s *Server) TakeEvent(ctx context.Context, req api.TakeEventRequestObject) 
 		Orbits: convert(optional.Value(b.Orbits), func(o api.Orbit) notification.Orbit { return notification.Orbit{No: o.OrbitNo, InTime: o.InTime} }),
 	}
 	outcome, err := s.notify.Take(ctx, e, gate.Of(ctx).Origin)
-	if err != nil {
-		return nil, err
-	}
-	return api.TakeEvent200JSONResponse(notificationsMade(outcome)), nil
+	return api.TakeEvent200JSONResponse(notificationsMade(outcome)), err
 }
 
 // ListNotifications pages through notifications, newest first.
@@ -134,10 +128,7 @@ func (s *Server) EndNotifications(ctx context.Context, req api.EndNotificationsR
 	}
 	n, err := s.notify.End(ctx, gate.Of(ctx).Origin.CompanyID, viewer(ctx).Owner, []int16{req.Body.BizType}, req.Body.BizIds, nil,
 		int16(req.Body.Status), expected, req.Body.Operator)
-	if err != nil {
-		return nil, err
-	}
-	return api.EndNotifications200JSONResponse(changed(n)), nil
+	return api.EndNotifications200JSONResponse(changed(n)), err
 }
 
 func changed(n int) api.ChangedResponse {
@@ -147,8 +138,5 @@ func changed(n int) api.ChangedResponse {
 // DeleteNotifications deletes notifications (S1.6).
 func (s *Server) DeleteNotifications(ctx context.Context, req api.DeleteNotificationsRequestObject) (api.DeleteNotificationsResponseObject, error) {
 	n, err := s.notify.Delete(ctx, gate.Of(ctx).Origin.CompanyID, viewer(ctx).Owner, req.Params.BizType, req.Params.BizIds, req.Params.Operator)
-	if err != nil {
-		return nil, err
-	}
-	return api.DeleteNotifications200JSONResponse(changed(n)), nil
+	return api.DeleteNotifications200JSONResponse(changed(n)), err
 }

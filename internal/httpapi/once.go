@@ -67,9 +67,6 @@ func (s *Server) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (a
 // OnceStatistics counts subscribe messages by kind (S2.4).
 func (s *Server) OnceStatistics(ctx context.Context, _ api.OnceStatisticsRequestObject) (api.OnceStatisticsResponseObject, error) {
 	rows, err := s.notify.OnceStatistics(ctx, viewer(ctx))
-	if err != nil {
-		return nil, err
-	}
 	return api.OnceStatistics200JSONResponse{Code: ok, Message: success, Data: api.OnceCounts{
 		Items: convert(rows, func(r dbq.SubscribeStatisticsRow) api.OnceCount {
 			return api.OnceCount{
@@ -77,7 +74,7 @@ func (s *Server) OnceStatistics(ctx context.Context, _ api.OnceStatisticsRequest
 				SuccessRate: math.Round(float64(r.Success)*10000/float64(r.Total)) / 100,
 			}
 		}),
-	}}, nil
+	}}, err
 }
 
 func onceOf(m dbq.SubscribeListRow) api.Once {

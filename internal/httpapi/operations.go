@@ -26,19 +26,13 @@ func (s *Server) RecoverTasks(ctx context.Context, _ api.RecoverTasksRequestObje
 // TaskStatistics counts the tasks by state (S0.13).
 func (s *Server) TaskStatistics(ctx context.Context, _ api.TaskStatisticsRequestObject) (api.TaskStatisticsResponseObject, error) {
 	counts, err := s.statistics(ctx, ownCompany(ctx))
-	if err != nil {
-		return nil, err
-	}
-	return api.TaskStatistics200JSONResponse(counts), nil
+	return api.TaskStatistics200JSONResponse(counts), err
 }
 
 // AppTaskStatistics is TaskStatistics for the installed sender app (S0.18).
 func (s *Server) AppTaskStatistics(ctx context.Context, _ api.AppTaskStatisticsRequestObject) (api.AppTaskStatisticsResponseObject, error) {
 	counts, err := s.statistics(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	return api.AppTaskStatistics200JSONResponse(counts), nil
+	return api.AppTaskStatistics200JSONResponse(counts), err
 }
 
 func (s *Server) statistics(ctx context.Context, company *int64) (api.StatisticsResponse, error) {

@@ -17,10 +17,7 @@ func (s *Server) CreateRoute(ctx context.Context, req api.CreateRouteRequestObje
 		SenderNo: req.Body.SenderNo, Weight: optional.Or(req.Body.Weight, 1), Sort: optional.Value(req.Body.Sort),
 		Status: string(optional.Or(req.Body.Status, api.StatusOn)),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return api.CreateRoute200JSONResponse(routeAnswer(row)), nil
+	return api.CreateRoute200JSONResponse(routeAnswer(row)), err
 }
 
 // ListRoutes pages through routes, newest first.
@@ -48,10 +45,7 @@ func (s *Server) ListRoutes(ctx context.Context, req api.ListRoutesRequestObject
 // GetRoute shows one route.
 func (s *Server) GetRoute(ctx context.Context, req api.GetRouteRequestObject) (api.GetRouteResponseObject, error) {
 	row, err := s.directory.GetRoute(ctx, ownCompany(ctx), req.RouteNo)
-	if err != nil {
-		return nil, err
-	}
-	return api.GetRoute200JSONResponse(routeAnswer(row)), nil
+	return api.GetRoute200JSONResponse(routeAnswer(row)), err
 }
 
 // UpdateRoute changes a route.
@@ -61,18 +55,13 @@ func (s *Server) UpdateRoute(ctx context.Context, req api.UpdateRouteRequestObje
 		set(&r.Sort, req.Body.Sort)
 		set(&r.Status, (*string)(req.Body.Status))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return api.UpdateRoute200JSONResponse(routeAnswer(row)), nil
+	return api.UpdateRoute200JSONResponse(routeAnswer(row)), err
 }
 
 // DeleteRoute removes a route.
 func (s *Server) DeleteRoute(ctx context.Context, req api.DeleteRouteRequestObject) (api.DeleteRouteResponseObject, error) {
-	if err := s.directory.DeleteRoute(ctx, req.RouteNo); err != nil {
-		return nil, err
-	}
-	return api.DeleteRoute200JSONResponse{DoneJSONResponse: done()}, nil
+	err := s.directory.DeleteRoute(ctx, req.RouteNo)
+	return api.DeleteRoute200JSONResponse{DoneJSONResponse: done()}, err
 }
 
 func routeAnswer(r dbq.RouteListRow) api.RouteResponse {

@@ -105,19 +105,14 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 
 // DeleteSender removes a sender.
 func (s *Server) DeleteSender(ctx context.Context, req api.DeleteSenderRequestObject) (api.DeleteSenderResponseObject, error) {
-	if err := s.senders.Delete(ctx, req.SenderNo); err != nil {
-		return nil, err
-	}
-	return api.DeleteSender200JSONResponse{DoneJSONResponse: done()}, nil
+	err := s.senders.Delete(ctx, req.SenderNo)
+	return api.DeleteSender200JSONResponse{DoneJSONResponse: done()}, err
 }
 
 // ChangeBalance tops up or corrects a balance.
 func (s *Server) ChangeBalance(ctx context.Context, req api.ChangeBalanceRequestObject) (api.ChangeBalanceResponseObject, error) {
 	entry, err := s.senders.ChangeBalance(ctx, req.SenderNo, req.Body.Change, nonEmpty(req.Body.Remark), gate.Of(ctx).Who.Username)
-	if err != nil {
-		return nil, err
-	}
-	return api.ChangeBalance200JSONResponse{Code: ok, Message: success, Data: entryOf(entry)}, nil
+	return api.ChangeBalance200JSONResponse{Code: ok, Message: success, Data: entryOf(entry)}, err
 }
 
 // ListLedger pages through the changes of a balance, newest first.

@@ -102,19 +102,13 @@ func submissionOf(body api.SendRequest, raw []byte) queue.Submission {
 // GetTask shows one task (S0.2).
 func (s *Server) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api.GetTaskResponseObject, error) {
 	row, err := s.tasks.Get(ctx, viewer(ctx), req.TaskID)
-	if err != nil {
-		return nil, err
-	}
-	return api.GetTask200JSONResponse{Code: ok, Message: success, Data: taskOf(row)}, nil
+	return api.GetTask200JSONResponse{Code: ok, Message: success, Data: taskOf(row)}, err
 }
 
 // CancelTask ends a task that no sender holds.
 func (s *Server) CancelTask(ctx context.Context, req api.CancelTaskRequestObject) (api.CancelTaskResponseObject, error) {
 	row, err := s.tasks.Cancel(ctx, viewer(ctx), req.TaskID, gate.Of(ctx).Who.Username)
-	if err != nil {
-		return nil, err
-	}
-	return api.CancelTask200JSONResponse{Code: ok, Message: success, Data: taskOf(row)}, nil
+	return api.CancelTask200JSONResponse{Code: ok, Message: success, Data: taskOf(row)}, err
 }
 
 // ListTasks pages through tasks, newest first.
@@ -145,39 +139,27 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 // GetTaskTimeline tells everything that happened to one task.
 func (s *Server) GetTaskTimeline(ctx context.Context, req api.GetTaskTimelineRequestObject) (api.GetTaskTimelineResponseObject, error) {
 	rows, err := s.tasks.Timeline(ctx, viewer(ctx), req.TaskID)
-	if err != nil {
-		return nil, err
-	}
-	return api.GetTaskTimeline200JSONResponse{Code: ok, Message: success, Data: convert(rows, eventOf)}, nil
+	return api.GetTaskTimeline200JSONResponse{Code: ok, Message: success, Data: convert(rows, eventOf)}, err
 }
 
 // ClaimTasks leases tasks to a sender (S0.3).
 func (s *Server) ClaimTasks(ctx context.Context, req api.ClaimTasksRequestObject) (api.ClaimTasksResponseObject, error) {
 	rows, err := s.claim(ctx, req.Params.AppID, req.Params.Limit, req.Params.Wait)
-	if err != nil {
-		return nil, err
-	}
-	return api.ClaimTasks200JSONResponse{Code: ok, Message: success, Data: convert(rows, claimedOf)}, nil
+	return api.ClaimTasks200JSONResponse{Code: ok, Message: success, Data: convert(rows, claimedOf)}, err
 }
 
 // ClaimTasksNow is ClaimTasks for senders that want more at once.
 func (s *Server) ClaimTasksNow(ctx context.Context, req api.ClaimTasksNowRequestObject) (api.ClaimTasksNowResponseObject, error) {
 	rows, err := s.claim(ctx, req.Body.AppID, req.Body.Limit, req.Body.Wait)
-	if err != nil {
-		return nil, err
-	}
-	return api.ClaimTasksNow200JSONResponse{Code: ok, Message: success, Data: convert(rows, claimedOf)}, nil
+	return api.ClaimTasksNow200JSONResponse{Code: ok, Message: success, Data: convert(rows, claimedOf)}, err
 }
 
 // AppClaimTasks is ClaimTasks in the form of the installed sender app (S0.18).
 func (s *Server) AppClaimTasks(ctx context.Context, req api.AppClaimTasksRequestObject) (api.AppClaimTasksResponseObject, error) {
 	rows, err := s.claim(ctx, req.Params.AppID, req.Params.Limit, nil)
-	if err != nil {
-		return nil, err
-	}
 	return api.AppClaimTasks200JSONResponse{Code: ok, Message: success, Data: api.AppTaskPage{
 		TotalCount: len(rows), AppID: req.Params.AppID, Tasks: convert(rows, appTaskOf),
-	}}, nil
+	}}, err
 }
 
 func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]claim.Lease, error) {
@@ -199,18 +181,14 @@ func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]c
 
 // ReportTask takes the outcome of a task (S0.4).
 func (s *Server) ReportTask(ctx context.Context, req api.ReportTaskRequestObject) (api.ReportTaskResponseObject, error) {
-	if err := s.report(ctx, *req.Body); err != nil {
-		return nil, err
-	}
-	return api.ReportTask200JSONResponse{DoneJSONResponse: done()}, nil
+	err := s.report(ctx, *req.Body)
+	return api.ReportTask200JSONResponse{DoneJSONResponse: done()}, err
 }
 
 // AppReportTask is ReportTask for the installed sender app (S0.18).
 func (s *Server) AppReportTask(ctx context.Context, req api.AppReportTaskRequestObject) (api.AppReportTaskResponseObject, error) {
-	if err := s.report(ctx, api.ReportRequest(*req.Body)); err != nil {
-		return nil, err
-	}
-	return api.AppReportTask200JSONResponse{DoneJSONResponse: done()}, nil
+	err := s.report(ctx, api.ReportRequest(*req.Body))
+	return api.AppReportTask200JSONResponse{DoneJSONResponse: done()}, err
 }
 
 func (s *Server) report(ctx context.Context, body api.ReportRequest) error {

@@ -19,10 +19,7 @@ func (s *Server) CreateTemplate(ctx context.Context, req api.CreateTemplateReque
 		TemplateName: req.Body.TemplateName, TemplateContent: req.Body.TemplateContent, IsActive: active,
 		SendType: string(optional.Or(req.Body.SendType, api.Realtime)), Companies: optional.Value(req.Body.Companies),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return api.CreateTemplate200JSONResponse(templateAnswer(row)), nil
+	return api.CreateTemplate200JSONResponse(templateAnswer(row)), err
 }
 
 // ListTemplates pages through templates, newest first.
@@ -45,10 +42,7 @@ func (s *Server) ListTemplates(ctx context.Context, req api.ListTemplatesRequest
 // GetTemplate shows one template.
 func (s *Server) GetTemplate(ctx context.Context, req api.GetTemplateRequestObject) (api.GetTemplateResponseObject, error) {
 	row, err := s.templates.Get(ctx, req.ID)
-	if err != nil {
-		return nil, err
-	}
-	return api.GetTemplate200JSONResponse(templateAnswer(row)), nil
+	return api.GetTemplate200JSONResponse(templateAnswer(row)), err
 }
 
 // UpdateTemplate changes, enables or disables a template.
@@ -57,18 +51,13 @@ func (s *Server) UpdateTemplate(ctx context.Context, req api.UpdateTemplateReque
 		ID: req.ID, TemplateName: req.Body.TemplateName, TemplateContent: req.Body.TemplateContent, IsActive: req.Body.IsActive,
 		SendType: (*string)(req.Body.SendType), Companies: optional.Value(req.Body.Companies),
 	})
-	if err != nil {
-		return nil, err
-	}
-	return api.UpdateTemplate200JSONResponse(templateAnswer(row)), nil
+	return api.UpdateTemplate200JSONResponse(templateAnswer(row)), err
 }
 
 // DeleteTemplate removes a template.
 func (s *Server) DeleteTemplate(ctx context.Context, req api.DeleteTemplateRequestObject) (api.DeleteTemplateResponseObject, error) {
-	if err := s.templates.Delete(ctx, req.ID); err != nil {
-		return nil, err
-	}
-	return api.DeleteTemplate200JSONResponse{DoneJSONResponse: done()}, nil
+	err := s.templates.Delete(ctx, req.ID)
+	return api.DeleteTemplate200JSONResponse{DoneJSONResponse: done()}, err
 }
 
 // CreateDefaultContent stores what to send to a phone number by default (S0.6).
@@ -151,10 +140,8 @@ func (s *Server) ResetDefaultContent(ctx context.Context, req api.ResetDefaultCo
 
 // DeleteDefaultContent removes a default content.
 func (s *Server) DeleteDefaultContent(ctx context.Context, req api.DeleteDefaultContentRequestObject) (api.DeleteDefaultContentResponseObject, error) {
-	if err := s.templates.DeleteDefault(ctx, req.ID); err != nil {
-		return nil, err
-	}
-	return api.DeleteDefaultContent200JSONResponse{DoneJSONResponse: done()}, nil
+	err := s.templates.DeleteDefault(ctx, req.ID)
+	return api.DeleteDefaultContent200JSONResponse{DoneJSONResponse: done()}, err
 }
 
 func templateAnswer(t dbq.Template) api.TemplateResponse {

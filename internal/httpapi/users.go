@@ -72,31 +72,23 @@ func (s *Server) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject
 // CreateKey makes an API key.
 func (s *Server) CreateKey(ctx context.Context, req api.CreateKeyRequestObject) (api.CreateKeyResponseObject, error) {
 	row, key, err := s.access.CreateKey(ctx, req.Username, req.Body.Name)
-	if err != nil {
-		return nil, err
-	}
 	return api.CreateKey200JSONResponse{Code: ok, Message: success, Data: api.NewKey{
 		ID: row.ID, Name: row.Name, Key: key, CreatedAt: row.CreatedAt,
-	}}, nil
+	}}, err
 }
 
 // ListKeys lists the API keys of a user.
 func (s *Server) ListKeys(ctx context.Context, req api.ListKeysRequestObject) (api.ListKeysResponseObject, error) {
 	rows, err := s.access.ListKeys(ctx, req.Username)
-	if err != nil {
-		return nil, err
-	}
 	return api.ListKeys200JSONResponse{Code: ok, Message: success, Data: convert(rows, func(k dbq.KeyListRow) api.Key {
 		return api.Key{ID: k.ID, Name: k.Name, CreatedAt: k.CreatedAt}
-	})}, nil
+	})}, err
 }
 
 // DeleteKey ends an API key.
 func (s *Server) DeleteKey(ctx context.Context, req api.DeleteKeyRequestObject) (api.DeleteKeyResponseObject, error) {
-	if err := s.access.DeleteKey(ctx, req.Username, req.ID); err != nil {
-		return nil, err
-	}
-	return api.DeleteKey200JSONResponse{DoneJSONResponse: done()}, nil
+	err := s.access.DeleteKey(ctx, req.Username, req.ID)
+	return api.DeleteKey200JSONResponse{DoneJSONResponse: done()}, err
 }
 
 func (s *Server) userAnswer(ctx context.Context, row dbq.User) (api.UserResponse, error) {
