@@ -16,6 +16,7 @@ import (
 	"lksms/internal/contact"
 	"lksms/internal/directory"
 	"lksms/internal/history"
+	"lksms/internal/httpapi/docs"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/idempotency"
 	"lksms/internal/notification"
@@ -95,7 +96,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	mux.Handle("/", guard.Operations(operations))
 	mux.Handle("GET /metrics", guard.RequireReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
 	if options.EnableDocs {
-		s.mountDocs(mux)
+		docs.Mount(mux, guard.Fail)
 	}
 	return guard.Everything(mux)
 }

@@ -1,4 +1,5 @@
-package httpapi
+// Package docs serves Swagger UI, and the contract as YAML and as JSON.
+package docs
 
 import (
 	"fmt"
@@ -15,8 +16,8 @@ import (
 // forgetCredentials removes what the page kept of credentials when it still did so: anybody at that browser could read them there.
 const forgetCredentials = `<script>localStorage.removeItem("authorized")</script>`
 
-// mountDocs serves Swagger UI, from the binary, and the document in both forms (S0.16).
-func (s *Server) mountDocs(mux *http.ServeMux) {
+// Mount serves Swagger UI, from the binary, and the document in both forms (S0.16). fail answers an error.
+func Mount(mux *http.ServeMux, fail func(w http.ResponseWriter, r *http.Request, err error)) {
 	ui := v5emb.NewHandlerWithConfig(swgui.Config{
 		Title: "LKSMS", BasePath: "/docs/",
 		SwaggerJSON: "/openapi.yaml", // keeps the order of operations and examples, which JSON loses
@@ -26,7 +27,7 @@ func (s *Server) mountDocs(mux *http.ServeMux) {
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) {
 		body, err := contractAsJSON()
 		if err != nil {
-			s.gate.Fail(w, r, err)
+			fail(w, r, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -37,15 +38,15 @@ func (s *Server) mountDocs(mux *http.ServeMux) {
 		_, _ = w.Write(document.YAML)
 	})
 	mux.HandleFunc("GET /docs/", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", docsPolicy)
+		w.Header().Set("Content-Security-Policy", policy)
 		ui.ServeHTTP(w, r)
 	})
 	mux.Handle("GET /docs", http.RedirectHandler("/docs/", http.StatusFound))
 	mux.Handle("GET /{$}", http.RedirectHandler("/docs/", http.StatusFound))
 }
 
-// docsPolicy lets Swagger UI run its own scripts, one of them inline, and talk to this server only.
-const docsPolicy = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
+// policy lets Swagger UI run its own scripts, one of them inline, and talk to this server only.
+const policy = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 // contractAsJSON writes the document as JSON, for who asks first. Not the generated copy: there the operations carry the names
