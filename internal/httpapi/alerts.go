@@ -5,6 +5,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/gen/dbq"
+	"lksms/internal/httpapi/jsonbody"
 	"lksms/internal/httpapi/paging"
 )
 
@@ -22,7 +23,7 @@ func (s *Server) ListEvents(ctx context.Context, req api.ListEventsRequestObject
 	items, next := paging.Page(rows, limit, func(e dbq.Event) api.Event {
 		one := api.Event{ID: e.ID, Event: e.Event, Subject: e.Subject, CreatedAt: e.CreatedAt}
 		var err error
-		if one.Detail, err = object(e.Detail); err != nil {
+		if one.Detail, err = jsonbody.Fields(e.Detail); err != nil {
 			bad = err
 		}
 		return one

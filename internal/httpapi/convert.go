@@ -1,20 +1,15 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/oapi-codegen/nullable"
 
 	"lksms/gen/api"
-	"lksms/internal/fault"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/jsonbody"
 	"lksms/internal/optional"
 	"lksms/internal/queue"
 )
@@ -30,65 +25,19 @@ func done() api.DoneJSONResponse { return api.DoneJSONResponse{Code: ok, Message
 // objectMost is how many bytes an object may take of which the contract says nothing more.
 const objectMost = 16 << 10
 
-// member is an object in the request's body as it was sent, nil if it was left out. The generated types make float64 of the numbers in
-// an object of which the contract says nothing more. Fault: request.invalid for one that takes more than objectMost.
-func member(ctx context.Context, name string) (json.RawMessage, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(gate.Of(ctx).Body, &members); err != nil {
-		return nil, fmt.Errorf("read members of body: %w", err)
-	}
-	text := members[name]
-	if storedSize(text) > objectMost {
-		return nil, fault.InvalidField(name, fault.TooManyBytes, objectMost)
-	}
-	return text, nil
+// sentObject is an object in the request's body as it was sent, nil if it was left out: the generated types make float64 of the numbers
+// in an object of which the contract says nothing more. Fault: request.invalid for one that takes more than objectMost.
+func sentObject(ctx context.Context, name string) (json.RawMessage, error) {
+	return jsonbody.Member(gate.Of(ctx).Body, name, objectMost)
 }
 
-// storedSize is how many bytes JSON takes at most as PostgreSQL writes it: without the white space of its author, and with numbers
-// written out. 1e99 takes a hundred.
-func storedSize(text []byte) int {
-	var compact bytes.Buffer
-	if json.Compact(&compact, text) != nil {
-		return len(text)
-	}
-	size := compact.Len()
-	decoder := jsontext.NewDecoder(&compact)
-	for token, err := decoder.ReadToken(); err == nil && size <= objectMost; token, err = decoder.ReadToken() {
-		if token.Kind() != '0' {
-			continue
-		}
-		if number := token.String(); strings.ContainsAny(number, "eE") {
-			exponent, _ := strconv.Atoi(number[strings.IndexAny(number, "eE")+1:])
-			size += max(exponent, -exponent)
-		}
-	}
-	return size
-}
-
-// object reads an object, whose numbers stay as they are written; nothing and null are an empty one.
-func object(text []byte) (map[string]any, error) {
-	fields := map[string]any{}
-	if len(text) == 0 {
-		return fields, nil
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	if err := d.Decode(&fields); err != nil {
-		return nil, fmt.Errorf("read object: %w", err)
-	}
-	if fields == nil {
-		fields = map[string]any{}
-	}
-	return fields, nil
-}
-
-// payload is that of the request.
-func payload(ctx context.Context) (map[string]any, error) {
-	text, err := member(ctx, "payload")
+// fieldsOf are the fields of an object in the request's body, with numbers as they were sent. Faults as for sentObject.
+func fieldsOf(ctx context.Context, name string) (map[string]any, error) {
+	text, err := sentObject(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return object(text)
+	return jsonbody.Fields(text)
 }
 
 func nonEmpty(s *string) *string {

@@ -55,7 +55,6 @@ func convertingHandler(t testing.TB) http.Handler {
 // convertRequest converts a request as its handler does, without calling a domain package.
 func convertRequest(ctx context.Context, s *Server, request any) error {
 	x := gate.Of(ctx)
-	var sent json.RawMessage
 	var err error
 	switch request := request.(type) {
 	case api.SendSmsRequestObject:
@@ -71,15 +70,11 @@ func convertRequest(ctx context.Context, s *Server, request any) error {
 			err = fmt.Errorf("%d items of %d reports", len(x.Items), len(request.Body.Reports))
 		}
 	case api.CreateSenderRequestObject, api.UpdateSenderRequestObject:
-		if sent, err = member(ctx, "config"); err == nil {
-			_, err = object(sent)
-		}
+		_, err = fieldsOf(ctx, "config")
 	case api.CreateNotificationsRequestObject, api.TakeEventRequestObject:
-		_, err = payload(ctx)
+		_, err = fieldsOf(ctx, "payload")
 	case api.SendOnceRequestObject:
-		if sent, err = member(ctx, "data"); err == nil {
-			_, err = object(sent)
-		}
+		_, err = fieldsOf(ctx, "data")
 	case api.PutSettingsCategoryRequestObject:
 		var body []byte
 		if body, err = json.Marshal(map[api.Category]json.RawMessage{request.Category: x.Plain}); err == nil {

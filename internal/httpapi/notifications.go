@@ -6,6 +6,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dbq"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/jsonbody"
 	"lksms/internal/httpapi/paging"
 	"lksms/internal/notification"
 	"lksms/internal/optional"
@@ -13,7 +14,7 @@ import (
 
 // CreateNotifications tells people of a business event (S1.3).
 func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotificationsRequestObject) (api.CreateNotificationsResponseObject, error) {
-	payload, err := payload(ctx)
+	payload, err := fieldsOf(ctx, "payload")
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func notificationsMade(o notification.Outcome) api.NotificationsMadeResponse {
 
 // TakeEvent takes what happened to a business task (S1.4).
 func (s *Server) TakeEvent(ctx context.Context, req api.TakeEventRequestObject) (api.TakeEventResponseObject, error) {
-	payload, err := payload(ctx)
+	payload, err := fieldsOf(ctx, "payload")
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationReq
 	if err != nil {
 		return nil, err
 	}
-	payload, err := object(n.Announcement.Payload)
+	payload, err := jsonbody.Fields(n.Announcement.Payload)
 	if err != nil {
 		return nil, err
 	}

@@ -16,11 +16,7 @@ import (
 // SendOnce sends a subscribe message once (S2.1).
 func (s *Server) SendOnce(ctx context.Context, req api.SendOnceRequestObject) (api.SendOnceResponseObject, error) {
 	b := req.Body
-	text, err := member(ctx, "data")
-	if err != nil {
-		return nil, err
-	}
-	data, err := object(text)
+	data, err := fieldsOf(ctx, "data")
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/jsonbody"
 	"lksms/internal/httpapi/paging"
 	"lksms/internal/optional"
 	"lksms/internal/sender"
@@ -15,7 +16,7 @@ import (
 
 // CreateSender adds a sender.
 func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestObject) (api.CreateSenderResponseObject, error) {
-	config, err := member(ctx, "config")
+	config, err := sentObject(ctx, "config")
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func (s *Server) GetSender(ctx context.Context, req api.GetSenderRequestObject) 
 
 // UpdateSender changes a sender.
 func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestObject) (api.UpdateSenderResponseObject, error) {
-	config, err := member(ctx, "config")
+	config, err := sentObject(ctx, "config")
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +160,7 @@ func senderOf(s dbq.SenderListRow, configs *sender.Configs) (api.Sender, error) 
 	}
 	config, err := configs.Show(s.Kind, s.SenderNo, s.Config)
 	if err == nil {
-		one.Config, err = object(config)
+		one.Config, err = jsonbody.Fields(config)
 	}
 	if err != nil {
 		return one, fmt.Errorf("read config of sender: %w", err)

@@ -1,5 +1,5 @@
 // Package jsonbody checks JSON bodies before anything is built from them: their shape, text that parsers read differently, and values
-// that PostgreSQL cannot store.
+// that PostgreSQL cannot store. It also reads objects whose fields the contract leaves open.
 package jsonbody
 
 import (
