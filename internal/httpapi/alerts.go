@@ -19,14 +19,11 @@ func (s *Server) ListEvents(ctx context.Context, req api.ListEventsRequestObject
 	if err != nil {
 		return nil, err
 	}
-	var bad error
-	items, next := paging.Page(rows, limit, func(e dbq.Event) api.Event {
-		one := api.Event{ID: e.ID, Event: e.Event, Subject: e.Subject, CreatedAt: e.CreatedAt}
-		var err error
-		if one.Detail, err = jsonbody.Fields(e.Detail); err != nil {
-			bad = err
-		}
-		return one
-	}, func(e dbq.Event) string { return paging.IDText(e.ID) })
-	return api.ListEvents200JSONResponse{Code: ok, Message: success, Data: api.EventPage{Items: items, NextCursor: next}}, bad
+	items, next, err := paging.TryPage(rows, limit, operatorEventOf, func(e dbq.Event) string { return paging.IDText(e.ID) })
+	return api.ListEvents200JSONResponse{Code: ok, Message: success, Data: api.EventPage{Items: items, NextCursor: next}}, err
+}
+
+func operatorEventOf(e dbq.Event) (api.Event, error) {
+	detail, err := jsonbody.Fields(e.Detail)
+	return api.Event{ID: e.ID, Event: e.Event, Subject: e.Subject, CreatedAt: e.CreatedAt, Detail: detail}, err
 }

@@ -26,11 +26,8 @@ func (s *Server) ListChannels(ctx context.Context, req api.ListChannelsRequestOb
 		return nil, err
 	}
 	rows, err := s.directory.ListChannels(ctx, before, limit+1)
-	if err != nil {
-		return nil, err
-	}
 	items, next := paging.Page(rows, limit, channelOf, func(c dbq.ChannelListRow) string { return paging.IDText(c.ID) })
-	return api.ListChannels200JSONResponse{Code: ok, Message: success, Data: api.ChannelPage{Items: items, NextCursor: next}}, nil
+	return api.ListChannels200JSONResponse{Code: ok, Message: success, Data: api.ChannelPage{Items: items, NextCursor: next}}, err
 }
 
 // GetChannel shows one channel.

@@ -26,11 +26,8 @@ func (s *Server) ListCompanies(ctx context.Context, req api.ListCompaniesRequest
 		return nil, err
 	}
 	rows, err := s.directory.ListCompanies(ctx, ownCompany(ctx), before, limit+1)
-	if err != nil {
-		return nil, err
-	}
 	items, next := paging.Page(rows, limit, companyOf, func(c dbq.CompanyListRow) string { return paging.IDText(c.ID) })
-	return api.ListCompanies200JSONResponse{Code: ok, Message: success, Data: api.CompanyPage{Items: items, NextCursor: next}}, nil
+	return api.ListCompanies200JSONResponse{Code: ok, Message: success, Data: api.CompanyPage{Items: items, NextCursor: next}}, err
 }
 
 // GetCompany shows one company.

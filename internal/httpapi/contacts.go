@@ -47,11 +47,8 @@ func (s *Server) ListContacts(ctx context.Context, req api.ListContactsRequestOb
 	}
 	limit := paging.Size(req.Params.Limit)
 	rows, err := s.contacts.List(ctx, company, after, limit+1)
-	if err != nil {
-		return nil, err
-	}
 	items, next := paging.Page(rows, limit, contactOf, func(c dbq.Contact) string { return c.UserID })
-	return api.ListContacts200JSONResponse{Code: ok, Message: success, Data: api.ContactPage{Items: items, NextCursor: next}}, nil
+	return api.ListContacts200JSONResponse{Code: ok, Message: success, Data: api.ContactPage{Items: items, NextCursor: next}}, err
 }
 
 func contactOf(c dbq.Contact) api.Contact {

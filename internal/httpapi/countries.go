@@ -26,11 +26,8 @@ func (s *Server) ListCountries(ctx context.Context, req api.ListCountriesRequest
 		return nil, err
 	}
 	rows, err := s.directory.ListCountries(ctx, before, limit+1)
-	if err != nil {
-		return nil, err
-	}
 	items, next := paging.Page(rows, limit, countryOf, func(c dbq.Country) string { return paging.IDText(c.ID) })
-	return api.ListCountries200JSONResponse{Code: ok, Message: success, Data: api.CountryPage{Items: items, NextCursor: next}}, nil
+	return api.ListCountries200JSONResponse{Code: ok, Message: success, Data: api.CountryPage{Items: items, NextCursor: next}}, err
 }
 
 // GetCountry shows one country.

@@ -75,14 +75,11 @@ func (s *Server) ListNotifications(ctx context.Context, req api.ListNotification
 		Viewer: viewer(ctx), BizType: req.Params.BizType, BizID: req.Params.BizID, Channel: req.Params.Channel,
 		UserID: req.Params.UserID, Status: (*int16)(req.Params.Status), Before: before, Limit: limit + 1,
 	})
-	if err != nil {
-		return nil, err
-	}
 	items, next := paging.Page(rows, limit, summaryOf, func(row dbq.NotificationListRow) string { return paging.IDText(row.ID) })
 	if end > 0 {
 		next = new(paging.CursorOf(paging.IDText(end)))
 	}
-	return api.ListNotifications200JSONResponse{Code: ok, Message: success, Data: api.NotificationPage{Items: items, NextCursor: next}}, nil
+	return api.ListNotifications200JSONResponse{Code: ok, Message: success, Data: api.NotificationPage{Items: items, NextCursor: next}}, err
 }
 
 // GetNotification shows a notification with its recipients.

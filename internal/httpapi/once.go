@@ -53,11 +53,8 @@ func (s *Server) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (a
 		return nil, err
 	}
 	rows, err := s.notify.SentOnce(ctx, f)
-	if err != nil {
-		return nil, err
-	}
 	items, next := paging.Page(rows, f.Limit-1, onceOf, key)
-	return api.ListOnce200JSONResponse{Code: ok, Message: success, Data: api.OncePage{Items: items, NextCursor: next}}, nil
+	return api.ListOnce200JSONResponse{Code: ok, Message: success, Data: api.OncePage{Items: items, NextCursor: next}}, err
 }
 
 // OnceStatistics counts subscribe messages by kind (S2.4).

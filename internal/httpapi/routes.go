@@ -35,11 +35,8 @@ func (s *Server) ListRoutes(ctx context.Context, req api.ListRoutesRequestObject
 		}
 	}
 	rows, err := s.directory.ListRoutes(ctx, ownCompany(ctx), req.Params.CompanyNo, req.Params.SenderNo, before, limit+1)
-	if err != nil {
-		return nil, err
-	}
 	items, next := paging.Page(rows, limit, routeOf, func(r dbq.RouteListRow) string { return paging.IDText(r.ID) })
-	return api.ListRoutes200JSONResponse{Code: ok, Message: success, Data: api.RoutePage{Items: items, NextCursor: next}}, nil
+	return api.ListRoutes200JSONResponse{Code: ok, Message: success, Data: api.RoutePage{Items: items, NextCursor: next}}, err
 }
 
 // GetRoute shows one route.

@@ -33,7 +33,7 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 	if err != nil {
 		return nil, err
 	}
-	answer, err := senderAnswer(row, s.configs)
+	answer, err := s.senderAnswer(row)
 	return api.CreateSender200JSONResponse(answer), err
 }
 
@@ -47,15 +47,8 @@ func (s *Server) ListSenders(ctx context.Context, req api.ListSendersRequestObje
 	if err != nil {
 		return nil, err
 	}
-	var bad error
-	items, next := paging.Page(rows, limit, func(row dbq.SenderListRow) api.Sender {
-		one, err := senderOf(row, s.configs)
-		if err != nil {
-			bad = err
-		}
-		return one
-	}, func(row dbq.SenderListRow) string { return paging.IDText(row.ID) })
-	return api.ListSenders200JSONResponse{Code: ok, Message: success, Data: api.SenderPage{Items: items, NextCursor: next}}, bad
+	items, next, err := paging.TryPage(rows, limit, s.senderOf, func(row dbq.SenderListRow) string { return paging.IDText(row.ID) })
+	return api.ListSenders200JSONResponse{Code: ok, Message: success, Data: api.SenderPage{Items: items, NextCursor: next}}, err
 }
 
 // GetSender shows one sender.
@@ -64,7 +57,7 @@ func (s *Server) GetSender(ctx context.Context, req api.GetSenderRequestObject) 
 	if err != nil {
 		return nil, err
 	}
-	answer, err := senderAnswer(row, s.configs)
+	answer, err := s.senderAnswer(row)
 	return api.GetSender200JSONResponse(answer), err
 }
 
@@ -100,7 +93,7 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 	if err != nil {
 		return nil, err
 	}
-	answer, err := senderAnswer(row, s.configs)
+	answer, err := s.senderAnswer(row)
 	return api.UpdateSender200JSONResponse(answer), err
 }
 
@@ -123,42 +116,39 @@ func (s *Server) ListLedger(ctx context.Context, req api.ListLedgerRequestObject
 		return nil, err
 	}
 	rows, err := s.senders.Ledger(ctx, ownCompany(ctx), req.SenderNo, before, limit+1)
-	if err != nil {
-		return nil, err
-	}
 	items, next := paging.Page(rows, limit, entryOf, func(e dbq.SenderLedger) string { return paging.IDText(e.ID) })
-	return api.ListLedger200JSONResponse{Code: ok, Message: success, Data: api.LedgerPage{Items: items, NextCursor: next}}, nil
+	return api.ListLedger200JSONResponse{Code: ok, Message: success, Data: api.LedgerPage{Items: items, NextCursor: next}}, err
 }
 
-func senderAnswer(row dbq.SenderListRow, configs *sender.Configs) (api.SenderResponse, error) {
-	one, err := senderOf(row, configs)
+func (s *Server) senderAnswer(row dbq.SenderListRow) (api.SenderResponse, error) {
+	one, err := s.senderOf(row)
 	return api.SenderResponse{Code: ok, Message: success, Data: one}, err
 }
 
-func senderOf(s dbq.SenderListRow, configs *sender.Configs) (api.Sender, error) {
+func (s *Server) senderOf(row dbq.SenderListRow) (api.Sender, error) {
 	one := api.Sender{
-		SenderNo: s.SenderNo, Name: s.Name, Channel: s.Channel, Kind: s.Kind, Status: api.SenderStatus(s.Status), Sort: s.Sort,
-		IsShared: s.IsShared, IntervalMs: s.IntervalMs,
-		Limits: api.Limits{PerMinute: s.PerMinute, PerHour: s.PerHour, PerDay: s.PerDay, PerMonth: s.PerMonth},
-		Used:   api.Used{Minute: s.MinuteUsed, Hour: s.HourUsed, Day: s.DayUsed, Month: s.MonthUsed}, TimeZone: s.TimeZone,
-		LeaseSeconds: s.LeaseSeconds, Sign: s.Sign, SegmentSize: s.SegmentSize, Balance: s.Balance, LowWarning: s.LowWarning,
-		LowSwitch: s.LowSwitch, OnUnclear: api.OnUnclear(s.OnUnclear), IsReady: s.IsReady, NextAvailableAt: s.NextAvailableAt, SeenAt: s.SeenAt, SentAt: s.SentAt,
-		Attempts: s.Attempts, TotalSent: s.Succeeded, Version: s.Version, CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+		SenderNo: row.SenderNo, Name: row.Name, Channel: row.Channel, Kind: row.Kind, Status: api.SenderStatus(row.Status), Sort: row.Sort,
+		IsShared: row.IsShared, IntervalMs: row.IntervalMs,
+		Limits: api.Limits{PerMinute: row.PerMinute, PerHour: row.PerHour, PerDay: row.PerDay, PerMonth: row.PerMonth},
+		Used:   api.Used{Minute: row.MinuteUsed, Hour: row.HourUsed, Day: row.DayUsed, Month: row.MonthUsed}, TimeZone: row.TimeZone,
+		LeaseSeconds: row.LeaseSeconds, Sign: row.Sign, SegmentSize: row.SegmentSize, Balance: row.Balance, LowWarning: row.LowWarning,
+		LowSwitch: row.LowSwitch, OnUnclear: api.OnUnclear(row.OnUnclear), IsReady: row.IsReady, NextAvailableAt: row.NextAvailableAt, SeenAt: row.SeenAt, SentAt: row.SentAt,
+		Attempts: row.Attempts, TotalSent: row.Succeeded, Version: row.Version, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
-	if s.Balance != nil {
-		one.Consumed = new(s.Granted - *s.Balance)
+	if row.Balance != nil {
+		one.Consumed = new(row.Granted - *row.Balance)
 	}
-	if s.Openings > 0 {
-		one.Rest = &api.SenderRest{State: api.RestHalfOpen, Reason: optional.Value(s.RestReason), Until: optional.Value(s.RestUntil), Openings: s.Openings}
-		if s.IsOpen {
+	if row.Openings > 0 {
+		one.Rest = &api.SenderRest{State: api.RestHalfOpen, Reason: optional.Value(row.RestReason), Until: optional.Value(row.RestUntil), Openings: row.Openings}
+		if row.IsOpen {
 			one.Rest.State = api.RestOpen
 		}
 	}
-	if reported := s.Succeeded + s.Failed; reported > 0 {
-		rate, average := float64(s.Succeeded)/float64(reported), s.ResponseMs/reported
+	if reported := row.Succeeded + row.Failed; reported > 0 {
+		rate, average := float64(row.Succeeded)/float64(reported), row.ResponseMs/reported
 		one.SuccessRate, one.AverageResponseMs = &rate, &average
 	}
-	config, err := configs.Show(s.Kind, s.SenderNo, s.Config)
+	config, err := s.configs.Show(row.Kind, row.SenderNo, row.Config)
 	if err == nil {
 		one.Config, err = jsonbody.Fields(config)
 	}

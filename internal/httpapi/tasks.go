@@ -124,16 +124,13 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source,
 		CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
 	})
-	if err != nil {
-		return nil, err
-	}
 	items, next := paging.Page(rows, limit, taskOf, func(t dbq.Task) string { return t.TaskID })
 	if next == nil && further != "" {
 		next = new(paging.CursorOf(further))
 	}
 	return api.ListTasks200JSONResponse{
 		Code: ok, Message: success, Data: api.TaskPage{Items: items, NextCursor: next},
-	}, nil
+	}, err
 }
 
 // GetTaskTimeline tells everything that happened to one task.

@@ -24,19 +24,15 @@ func (s *Server) CreateTemplate(ctx context.Context, req api.CreateTemplateReque
 
 // ListTemplates pages through templates, newest first.
 func (s *Server) ListTemplates(ctx context.Context, req api.ListTemplatesRequestObject) (api.ListTemplatesResponseObject, error) {
-	before, err := paging.IDCursor(req.Params.Cursor)
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
-	limit := paging.Size(req.Params.Limit)
 	rows, err := s.templates.List(ctx, before, limit+1)
-	if err != nil {
-		return nil, err
-	}
 	items, next := paging.Page(rows, limit, templateOf, func(t dbq.Template) string { return paging.IDText(t.ID) })
 	return api.ListTemplates200JSONResponse{
 		Code: ok, Message: success, Data: api.TemplatePage{Items: items, NextCursor: next},
-	}, nil
+	}, err
 }
 
 // GetTemplate shows one template.
@@ -76,11 +72,10 @@ func (s *Server) CreateDefaultContent(ctx context.Context, req api.CreateDefault
 
 // ListDefaultContents pages through default contents, newest first.
 func (s *Server) ListDefaultContents(ctx context.Context, req api.ListDefaultContentsRequestObject) (api.ListDefaultContentsResponseObject, error) {
-	before, err := paging.IDCursor(req.Params.Cursor)
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
-	limit := paging.Size(req.Params.Limit)
 	var company *int64
 	if req.Params.CompanyNo != nil {
 		id, err := s.companyID(ctx, req.Params.CompanyNo)
@@ -93,17 +88,11 @@ func (s *Server) ListDefaultContents(ctx context.Context, req api.ListDefaultCon
 	if err != nil {
 		return nil, err
 	}
-	var bad error
-	items, next := paging.Page(rows, limit, func(row dbq.DefaultContent) api.DefaultContent {
-		one, err := s.defaultOf(ctx, row)
-		if err != nil {
-			bad = err
-		}
-		return one
-	}, func(d dbq.DefaultContent) string { return paging.IDText(d.ID) })
+	items, next, err := paging.TryPage(rows, limit, func(d dbq.DefaultContent) (api.DefaultContent, error) { return s.defaultOf(ctx, d) },
+		func(d dbq.DefaultContent) string { return paging.IDText(d.ID) })
 	return api.ListDefaultContents200JSONResponse{
 		Code: ok, Message: success, Data: api.DefaultContentPage{Items: items, NextCursor: next},
-	}, bad
+	}, err
 }
 
 // GetDefaultContent shows one default content.

@@ -25,24 +25,17 @@ func (s *Server) CreateUser(ctx context.Context, req api.CreateUserRequestObject
 
 // ListUsers pages through users, newest first.
 func (s *Server) ListUsers(ctx context.Context, req api.ListUsersRequestObject) (api.ListUsersResponseObject, error) {
-	before, err := paging.IDCursor(req.Params.Cursor)
+	before, limit, err := paging.Of(req.Params.Cursor, req.Params.Limit)
 	if err != nil {
 		return nil, err
 	}
-	limit := paging.Size(req.Params.Limit)
 	rows, err := s.access.List(ctx, before, limit+1)
 	if err != nil {
 		return nil, err
 	}
-	var bad error
-	items, next := paging.Page(rows, limit, func(row dbq.User) api.User {
-		u, err := s.userOf(ctx, row)
-		if err != nil {
-			bad = err
-		}
-		return u
-	}, func(u dbq.User) string { return paging.IDText(u.ID) })
-	return api.ListUsers200JSONResponse{Code: ok, Message: success, Data: api.UserPage{Items: items, NextCursor: next}}, bad
+	items, next, err := paging.TryPage(rows, limit, func(u dbq.User) (api.User, error) { return s.userOf(ctx, u) },
+		func(u dbq.User) string { return paging.IDText(u.ID) })
+	return api.ListUsers200JSONResponse{Code: ok, Message: success, Data: api.UserPage{Items: items, NextCursor: next}}, err
 }
 
 // GetUser shows one user.

@@ -17,16 +17,23 @@ import (
 // Page cuts rows, of which one more than limit was asked for, to limit items, and gives the cursor of the next page if
 // there is one.
 func Page[Row, Item any](rows []Row, limit int, one func(Row) Item, key func(Row) string) ([]Item, *string) {
-	var next *string
+	items, next, _ := TryPage(rows, limit, func(row Row) (Item, error) { return one(row), nil }, key)
+	return items, next
+}
+
+// TryPage is Page for rows of which not every one can be made an item.
+func TryPage[Row, Item any](rows []Row, limit int, one func(Row) (Item, error), key func(Row) string) (items []Item, next *string, err error) {
 	if len(rows) > limit {
 		rows = rows[:limit]
 		next = new(CursorOf(key(rows[limit-1])))
 	}
-	items := make([]Item, len(rows))
+	items = make([]Item, len(rows))
 	for i, row := range rows {
-		items[i] = one(row)
+		if items[i], err = one(row); err != nil {
+			return nil, nil, err
+		}
 	}
-	return items, next
+	return items, next, nil
 }
 
 // CursorOf returns the cursor after a key.
