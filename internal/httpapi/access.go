@@ -53,13 +53,14 @@ func (s *Server) requireCompany(ctx context.Context, no *string) error {
 	return err
 }
 
-// requireSender refuses a sender that the caller's company cannot reach. Fault: sender.not_found.
-func (s *Server) requireSender(ctx context.Context, no string) error {
-	if own := ownCompany(ctx); own != nil {
-		_, err := s.senders.Get(ctx, own, no)
-		return err
+// requireSender refuses a sender, if one is named, that the caller's company cannot reach. Fault: sender.not_found.
+func (s *Server) requireSender(ctx context.Context, no *string) error {
+	own := ownCompany(ctx)
+	if no == nil || own == nil {
+		return nil
 	}
-	return nil
+	_, err := s.senders.Get(ctx, own, *no)
+	return err
 }
 
 // requireApp refuses an app that the caller is not bound to, and the number of a sender that the server drives.

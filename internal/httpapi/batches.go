@@ -7,6 +7,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/optional"
 	"lksms/internal/queue"
 )
 
@@ -33,9 +34,7 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 		}
 		status := api.TaskStatus(o.Status)
 		item.Code, item.TaskID, item.Status, item.FinalContent = ok, &o.TaskID, &status, &o.FinalContent
-		if o.Deduplicated {
-			item.Deduplicated = &o.Deduplicated
-		}
+		item.Deduplicated = optional.NonZero(o.Deduplicated)
 		data.Accepted++
 	}
 	var refused []queue.Refused
@@ -96,12 +95,7 @@ func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObje
 		data.Items[i].TaskID = reports.TaskID(one.Plain)
 	}
 	for j, o := range outcomes {
-		item := &data.Items[places[j]]
-		wrong[places[j]] = o.Err
-		if o.Effect != "" {
-			effect := api.ReportEffect(o.Effect)
-			item.Effect = &effect
-		}
+		wrong[places[j]], data.Items[places[j]].Effect = o.Err, optional.NonZero(api.ReportEffect(o.Effect))
 	}
 	toFault := s.gate.ToFaults(ctx)
 	for i := range data.Items {

@@ -40,12 +40,8 @@ func fieldsOf(ctx context.Context, name string) (map[string]any, error) {
 	return jsonbody.Fields(text)
 }
 
-func nonEmpty(s *string) *string {
-	if optional.Value(s) == "" {
-		return nil
-	}
-	return s
-}
+// nonEmpty makes nil of an empty text.
+func nonEmpty(s *string) *string { return optional.NonZero(optional.Value(s)) }
 
 // convert never returns nil: an empty list is written as one.
 func convert[From, To any](rows []From, one func(From) To) []To {
@@ -55,9 +51,6 @@ func convert[From, To any](rows []From, one func(From) To) []To {
 	}
 	return out
 }
-
-// claimSize applies the contract's default.
-func claimSize(limit *int) int { return optional.Or(limit, 10) }
 
 // The names of message types, by how tasks keep them.
 var messageTypes = [...]api.MessageType{

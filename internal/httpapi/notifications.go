@@ -31,15 +31,11 @@ func (s *Server) CreateNotifications(ctx context.Context, req api.CreateNotifica
 }
 
 func notificationsMade(o notification.Outcome) api.NotificationsMadeResponse {
-	var moreFailed *bool
-	if o.HasMoreFailed {
-		moreFailed = &o.HasMoreFailed
-	}
 	return api.NotificationsMadeResponse{Code: ok, Message: success, Data: api.NotificationsMade{
-		Ended: o.Ended, MoreFailed: moreFailed,
+		Ended: o.Ended, MoreFailed: optional.NonZero(o.HasMoreFailed),
 		Items: convert(o.Made, func(m notification.Made) api.NotificationMade {
 			return api.NotificationMade{
-				NotificationID: m.ID, Channel: m.Channel, Deduplicated: m.Deduplicated, Status: api.NotificationStatus(m.Status), Remark: nonEmpty(&m.Remark),
+				NotificationID: m.ID, Channel: m.Channel, Deduplicated: m.Deduplicated, Status: api.NotificationStatus(m.Status), Remark: optional.NonZero(m.Remark),
 				Failed: convert(m.Failed, func(f notification.Failure) api.NotificationFailure {
 					return api.NotificationFailure{UserID: f.UserID, Reason: f.Reason}
 				}),
@@ -95,7 +91,7 @@ func (s *Server) GetNotification(ctx context.Context, req api.GetNotificationReq
 	recipients := convert(n.People, func(p dbq.NotificationPeopleRow) api.NotificationRecipient {
 		return api.NotificationRecipient{
 			UserID: p.UserID, TaskID: p.TaskID, Address: p.Recipient, Status: api.RecipientStatus(p.Status), RetryCount: p.RetryCount,
-			DueAt: p.DueAt, SentAt: p.SentAt, LastError: nonEmpty(&p.LastError), ExternalMsgid: p.ProviderNo, Times: p.Times,
+			DueAt: p.DueAt, SentAt: p.SentAt, LastError: optional.NonZero(p.LastError), ExternalMsgid: p.ProviderNo, Times: p.Times,
 		}
 	})
 	of := summaryOf(n.Summary)

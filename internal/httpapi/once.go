@@ -74,7 +74,7 @@ func onceOf(m dbq.SubscribeListRow) api.Once {
 	return api.Once{
 		MessageID: m.ID, BusinessType: m.BusinessType, BusinessID: m.BusinessID, TemplateType: m.TemplateType,
 		ReceiverUserID: m.ReceiverUserID, TemplateID: m.TemplateID, TaskID: m.TaskID, SendStatus: api.SendStatus(m.SendStatus),
-		Sends: m.Sends, OnUnclear: api.OnUnclear(m.OnUnclear), ErrorCode: nonEmpty(&m.ErrorCode), ErrorMessage: nonEmpty(&m.ErrorMessage),
+		Sends: m.Sends, OnUnclear: api.OnUnclear(m.OnUnclear), ErrorCode: optional.NonZero(m.ErrorCode), ErrorMessage: optional.NonZero(m.ErrorMessage),
 		SentAt: m.SentAt, FailedAt: notification.FailedAt(m), CreatedAt: m.CreatedAt,
 	}
 }

@@ -29,10 +29,8 @@ func (s *Server) ListRoutes(ctx context.Context, req api.ListRoutesRequestObject
 	if err := s.requireCompany(ctx, req.Params.CompanyNo); err != nil {
 		return nil, err
 	}
-	if req.Params.SenderNo != nil {
-		if err := s.requireSender(ctx, *req.Params.SenderNo); err != nil {
-			return nil, err
-		}
+	if err := s.requireSender(ctx, req.Params.SenderNo); err != nil {
+		return nil, err
 	}
 	rows, err := s.directory.ListRoutes(ctx, ownCompany(ctx), req.Params.CompanyNo, req.Params.SenderNo, before, limit+1)
 	items, next := paging.Page(rows, limit, routeOf, func(r dbq.RouteListRow) string { return paging.IDText(r.ID) })

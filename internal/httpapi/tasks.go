@@ -28,11 +28,10 @@ func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api
 		return nil, err
 	}
 	x.Note("task_id", made.TaskID)
-	data := api.Submitted{TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent}
-	if made.Deduplicated {
-		data.Deduplicated = &made.Deduplicated
-	}
-	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: data}, nil
+	return api.SendSms200JSONResponse{Code: ok, Message: success, Data: api.Submitted{
+		TaskID: made.TaskID, Status: api.TaskStatus(made.Status), FinalContent: made.FinalContent,
+		Deduplicated: optional.NonZero(made.Deduplicated),
+	}}, nil
 }
 
 func (s *Server) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRequest) (api.SendSmsResponseObject, error) {
@@ -42,7 +41,7 @@ func (s *Server) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRequ
 	}
 	senders, verdict := candidatesOf(ctx, p.Senders), api.SubmittedVerdict(p.Verdict)
 	data := api.Submitted{
-		FinalContent: p.Final, Recipient: &p.Recipient, CountryNo: nonEmpty(&p.CountryNo), Segments: &p.Segments,
+		FinalContent: p.Final, Recipient: &p.Recipient, CountryNo: optional.NonZero(p.CountryNo), Segments: &p.Segments,
 		Priority: &p.Priority, Routed: &p.Routed, Senders: &senders, Verdict: &verdict,
 	}
 	if seesNumbers(ctx) {
@@ -61,9 +60,7 @@ func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObje
 		TaskID: e.Task.TaskID, Status: api.TaskStatus(e.Task.Status), Reason: api.ExplanationReason(e.Reason),
 		Summary: gate.Of(ctx).Text.Explain(e), DueAt: e.Task.DueAt, IsDue: e.IsDue, ExpiresAt: e.Task.ExpiresAt,
 		Priority: e.Task.Priority, Routed: e.Routed, Senders: candidatesOf(ctx, e.Senders),
-	}
-	if e.OnUnclear != "" {
-		data.OnUnclear = new(api.OnUnclear(e.OnUnclear))
+		OnUnclear: optional.NonZero(api.OnUnclear(e.OnUnclear)),
 	}
 	if e.Ahead != nil {
 		ahead, more := *e.Ahead, *e.Ahead > queue.AheadMost
@@ -79,10 +76,7 @@ func seesNumbers(ctx context.Context) bool { return ownCompany(ctx) == nil }
 
 func candidatesOf(ctx context.Context, all []sender.Candidate) []api.SenderView {
 	return convert(all, func(c sender.Candidate) api.SenderView {
-		view := api.SenderView{SenderNo: c.SenderNo, CanTake: c.Why == ""}
-		if c.Why != "" {
-			view.Why = new(api.SenderViewWhy(c.Why))
-		}
+		view := api.SenderView{SenderNo: c.SenderNo, CanTake: c.Why == "", Why: optional.NonZero(api.SenderViewWhy(c.Why))}
 		if seesNumbers(ctx) {
 			view.Until, view.Weight = c.Until, c.Weight
 		}
@@ -128,9 +122,7 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 	if next == nil && further != "" {
 		next = new(paging.CursorOf(further))
 	}
-	return api.ListTasks200JSONResponse{
-		Code: ok, Message: success, Data: api.TaskPage{Items: items, NextCursor: next},
-	}, err
+	return api.ListTasks200JSONResponse{Code: ok, Message: success, Data: api.TaskPage{Items: items, NextCursor: next}}, err
 }
 
 // GetTaskTimeline tells everything that happened to one task.
@@ -170,7 +162,7 @@ func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]c
 		}
 		return requireBinding(ctx, appID)
 	}
-	claiming := claim.Request{AppID: appID, Limit: claimSize(limit), StillMay: stillMay}
+	claiming := claim.Request{AppID: appID, Limit: optional.Or(limit, 10), StillMay: stillMay}
 	rows, err := s.tasks.ClaimOrWait(ctx, claiming, time.Duration(optional.Value(wait))*time.Second)
 	x.Note("app_id", appID, "claimed", len(rows))
 	return rows, err

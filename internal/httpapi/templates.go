@@ -30,9 +30,7 @@ func (s *Server) ListTemplates(ctx context.Context, req api.ListTemplatesRequest
 	}
 	rows, err := s.templates.List(ctx, before, limit+1)
 	items, next := paging.Page(rows, limit, templateOf, func(t dbq.Template) string { return paging.IDText(t.ID) })
-	return api.ListTemplates200JSONResponse{
-		Code: ok, Message: success, Data: api.TemplatePage{Items: items, NextCursor: next},
-	}, err
+	return api.ListTemplates200JSONResponse{Code: ok, Message: success, Data: api.TemplatePage{Items: items, NextCursor: next}}, err
 }
 
 // GetTemplate shows one template.
@@ -90,9 +88,7 @@ func (s *Server) ListDefaultContents(ctx context.Context, req api.ListDefaultCon
 	}
 	items, next, err := paging.TryPage(rows, limit, func(d dbq.DefaultContent) (api.DefaultContent, error) { return s.defaultOf(ctx, d) },
 		func(d dbq.DefaultContent) string { return paging.IDText(d.ID) })
-	return api.ListDefaultContents200JSONResponse{
-		Code: ok, Message: success, Data: api.DefaultContentPage{Items: items, NextCursor: next},
-	}, err
+	return api.ListDefaultContents200JSONResponse{Code: ok, Message: success, Data: api.DefaultContentPage{Items: items, NextCursor: next}}, err
 }
 
 // GetDefaultContent shows one default content.

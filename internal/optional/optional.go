@@ -1,10 +1,19 @@
-// Package optional reads values that may be missing: pointers of which nil means that there is none.
+// Package optional is about values that may be missing: pointers of which nil means that there is no value.
 package optional
 
 // Value returns what p points to, or the zero value if p is nil.
 func Value[T any](p *T) T {
 	var zero T
 	return Or(p, zero)
+}
+
+// NonZero returns a pointer to v, or nil if v is the zero value.
+func NonZero[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
 }
 
 // Or returns what p points to, or otherwise if p is nil.
