@@ -30,10 +30,7 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, Config: config,
 		OnUnclear: string(optional.Or(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: gate.Of(ctx).Who.Username,
 	})
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.senderAnswer(row)
+	answer, err := s.senderAnswer(row, err)
 	return api.CreateSender200JSONResponse(answer), err
 }
 
@@ -54,10 +51,7 @@ func (s *Server) ListSenders(ctx context.Context, req api.ListSendersRequestObje
 // GetSender shows one sender.
 func (s *Server) GetSender(ctx context.Context, req api.GetSenderRequestObject) (api.GetSenderResponseObject, error) {
 	row, err := s.senders.Get(ctx, ownCompany(ctx), req.SenderNo)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.senderAnswer(row)
+	answer, err := s.senderAnswer(row, err)
 	return api.GetSender200JSONResponse(answer), err
 }
 
@@ -90,10 +84,7 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 		to.Config = config
 		to.IsMended = config != nil || p.Kind != nil || p.Status != nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.senderAnswer(row)
+	answer, err := s.senderAnswer(row, err)
 	return api.UpdateSender200JSONResponse(answer), err
 }
 
@@ -120,7 +111,11 @@ func (s *Server) ListLedger(ctx context.Context, req api.ListLedgerRequestObject
 	return api.ListLedger200JSONResponse{Code: ok, Message: success, Data: api.LedgerPage{Items: items, NextCursor: next}}, err
 }
 
-func (s *Server) senderAnswer(row dbq.SenderListRow) (api.SenderResponse, error) {
+// senderAnswer is the answer with a sender, or the error of reading or changing the sender.
+func (s *Server) senderAnswer(row dbq.SenderListRow, err error) (api.SenderResponse, error) {
+	if err != nil {
+		return api.SenderResponse{}, err
+	}
 	one, err := s.senderOf(row)
 	return api.SenderResponse{Code: ok, Message: success, Data: one}, err
 }

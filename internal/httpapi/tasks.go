@@ -162,7 +162,7 @@ func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]c
 		}
 		return requireBinding(ctx, appID)
 	}
-	claiming := claim.Request{AppID: appID, Limit: optional.Or(limit, 10), StillMay: stillMay}
+	claiming := claim.Request{AppID: appID, Limit: optional.Or(limit, 10), StillMay: stillMay} // 10 is the contract's default
 	rows, err := s.tasks.ClaimOrWait(ctx, claiming, time.Duration(optional.Value(wait))*time.Second)
 	x.Note("app_id", appID, "claimed", len(rows))
 	return rows, err

@@ -61,10 +61,7 @@ func (s *Server) CreateDefaultContent(ctx context.Context, req api.CreateDefault
 		return nil, unknownCompany(err)
 	}
 	row, err := s.templates.CreateDefault(ctx, company, req.Body.PhoneNumber, req.Body.Content, optional.Value(req.Body.UseTemplate))
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.defaultAnswer(ctx, row)
+	answer, err := s.defaultAnswer(ctx, row, err)
 	return api.CreateDefaultContent200JSONResponse(answer), err
 }
 
@@ -94,10 +91,7 @@ func (s *Server) ListDefaultContents(ctx context.Context, req api.ListDefaultCon
 // GetDefaultContent shows one default content.
 func (s *Server) GetDefaultContent(ctx context.Context, req api.GetDefaultContentRequestObject) (api.GetDefaultContentResponseObject, error) {
 	row, err := s.templates.GetDefault(ctx, req.ID)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.defaultAnswer(ctx, row)
+	answer, err := s.defaultAnswer(ctx, row, err)
 	return api.GetDefaultContent200JSONResponse(answer), err
 }
 
@@ -106,20 +100,14 @@ func (s *Server) UpdateDefaultContent(ctx context.Context, req api.UpdateDefault
 	row, err := s.templates.UpdateDefault(ctx, template.DefaultPatch{
 		ID: req.ID, Content: req.Body.Content, UseTemplate: req.Body.UseTemplate,
 	})
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.defaultAnswer(ctx, row)
+	answer, err := s.defaultAnswer(ctx, row, err)
 	return api.UpdateDefaultContent200JSONResponse(answer), err
 }
 
 // ResetDefaultContent lets a default content be sent once more.
 func (s *Server) ResetDefaultContent(ctx context.Context, req api.ResetDefaultContentRequestObject) (api.ResetDefaultContentResponseObject, error) {
 	row, err := s.templates.ResetDefault(ctx, req.ID)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.defaultAnswer(ctx, row)
+	answer, err := s.defaultAnswer(ctx, row, err)
 	return api.ResetDefaultContent200JSONResponse(answer), err
 }
 
@@ -140,7 +128,11 @@ func templateOf(t dbq.Template) api.Template {
 	}
 }
 
-func (s *Server) defaultAnswer(ctx context.Context, row dbq.DefaultContent) (api.DefaultContentResponse, error) {
+// defaultAnswer is the answer with a default content, or the error of reading or changing it.
+func (s *Server) defaultAnswer(ctx context.Context, row dbq.DefaultContent, err error) (api.DefaultContentResponse, error) {
+	if err != nil {
+		return api.DefaultContentResponse{}, err
+	}
 	one, err := s.defaultOf(ctx, row)
 	return api.DefaultContentResponse{Code: ok, Message: success, Data: one}, err
 }

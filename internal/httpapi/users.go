@@ -16,10 +16,7 @@ func (s *Server) CreateUser(ctx context.Context, req api.CreateUserRequestObject
 		Username: req.Body.Username, Password: optional.Value(req.Body.Password), Role: string(req.Body.Role), AppID: req.Body.AppID,
 		CompanyNo: req.Body.CompanyNo, TopPriority: req.Body.TopPriority,
 	})
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.userAnswer(ctx, row)
+	answer, err := s.userAnswer(ctx, row, err)
 	return api.CreateUser200JSONResponse(answer), err
 }
 
@@ -41,10 +38,7 @@ func (s *Server) ListUsers(ctx context.Context, req api.ListUsersRequestObject) 
 // GetUser shows one user.
 func (s *Server) GetUser(ctx context.Context, req api.GetUserRequestObject) (api.GetUserResponseObject, error) {
 	row, err := s.access.Get(ctx, req.Username)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.userAnswer(ctx, row)
+	answer, err := s.userAnswer(ctx, row, err)
 	return api.GetUser200JSONResponse(answer), err
 }
 
@@ -55,10 +49,7 @@ func (s *Server) UpdateUser(ctx context.Context, req api.UpdateUserRequestObject
 		IsDisabled: req.Body.IsDisabled, CompanyNo: given(req.Body.CompanyNo), TopPriority: req.Body.TopPriority, Version: req.Body.Version,
 		WithoutCompany: req.Body.CompanyNo.IsNull(),
 	})
-	if err != nil {
-		return nil, err
-	}
-	answer, err := s.userAnswer(ctx, row)
+	answer, err := s.userAnswer(ctx, row, err)
 	return api.UpdateUser200JSONResponse(answer), err
 }
 
@@ -84,7 +75,11 @@ func (s *Server) DeleteKey(ctx context.Context, req api.DeleteKeyRequestObject) 
 	return api.DeleteKey200JSONResponse{DoneJSONResponse: done()}, err
 }
 
-func (s *Server) userAnswer(ctx context.Context, row dbq.User) (api.UserResponse, error) {
+// userAnswer is the answer with a user, or the error of reading or changing the user.
+func (s *Server) userAnswer(ctx context.Context, row dbq.User, err error) (api.UserResponse, error) {
+	if err != nil {
+		return api.UserResponse{}, err
+	}
 	u, err := s.userOf(ctx, row)
 	return api.UserResponse{Code: ok, Message: success, Data: u}, err
 }
