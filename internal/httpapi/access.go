@@ -13,7 +13,7 @@ import (
 // submit only its own of them.
 func viewer(ctx context.Context) queue.Viewer {
 	seen := queue.Viewer{CompanyID: ownCompany(ctx)}
-	if who := gate.Of(ctx).Who; who.Role == access.RoleSubmit {
+	if who := gate.Of(ctx).Caller.User; who.Role == access.RoleSubmit {
 		seen.Owner = &who.Username
 	}
 	return seen
@@ -21,7 +21,7 @@ func viewer(ctx context.Context) queue.Viewer {
 
 // ownCompany is the only company of which the caller may see anything; nil if it sees every one.
 func ownCompany(ctx context.Context) *int64 {
-	if who := gate.Of(ctx).Who; !who.SeesAll {
+	if who := gate.Of(ctx).Caller.User; !who.SeesAll {
 		return &who.CompanyID
 	}
 	return nil
@@ -29,7 +29,7 @@ func ownCompany(ctx context.Context) *int64 {
 
 // companyID is the company that is named, or the caller's. Fault: auth.other_company.
 func (s *Server) companyID(ctx context.Context, no *string) (int64, error) {
-	who := gate.Of(ctx).Who
+	who := gate.Of(ctx).Caller.User
 	if no == nil {
 		return who.CompanyID, nil
 	}
@@ -73,7 +73,7 @@ func (s *Server) requireApp(ctx context.Context, appID string) error {
 
 // requireBinding refuses an app that the caller is not bound to.
 func requireBinding(ctx context.Context, appID string) error {
-	if who := gate.Of(ctx).Who; who.AppID != "" && who.AppID != appID {
+	if who := gate.Of(ctx).Caller.User; who.AppID != "" && who.AppID != appID {
 		return fault.New(fault.Forbidden, fault.AuthOtherApp)
 	}
 	return nil

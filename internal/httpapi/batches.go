@@ -14,19 +14,19 @@ import (
 // SendSmsBatch accepts many messages.
 func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestObject) (api.SendSmsBatchResponseObject, error) {
 	x := gate.Of(ctx)
-	wrong := wrongOf(x.Items)
+	wrong := wrongOf(x.Body.Items)
 	var good []queue.Submission
 	var places []int
 	for i, m := range req.Body.Messages {
 		if wrong[i] == nil {
-			good, places = append(good, submissionOf(m, x.Items[i].Raw)), append(places, i)
+			good, places = append(good, submissionOf(m, x.Body.Items[i].Raw)), append(places, i)
 		}
 	}
 	outcomes, err := s.tasks.SubmitAll(ctx, good, x.Origin)
 	if err != nil {
 		return nil, err
 	}
-	data := api.SentBatch{Items: make([]api.SentItem, len(x.Items))}
+	data := api.SentBatch{Items: make([]api.SentItem, len(x.Body.Items))}
 	for j, o := range outcomes {
 		item := &data.Items[places[j]]
 		if wrong[places[j]] = o.Err; o.Err != nil {
@@ -53,7 +53,7 @@ func (s *Server) SendSmsBatch(ctx context.Context, req api.SendSmsBatchRequestOb
 		if err != nil {
 			return nil, fmt.Errorf("write answer for the log: %w", err)
 		}
-		refused = append(refused, queue.Refused{Raw: x.Items[i].Raw, Status: item.Code, Answer: answer})
+		refused = append(refused, queue.Refused{Raw: x.Body.Items[i].Raw, Status: item.Code, Answer: answer})
 	}
 	switch {
 	case len(refused) == 0:
@@ -75,7 +75,7 @@ func wrongOf(items []gate.Item) []error {
 // ReportTasks takes the outcomes of many tasks.
 func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObject) (api.ReportTasksResponseObject, error) {
 	x, reports := gate.Of(ctx), s.gate.Reports()
-	wrong := wrongOf(x.Items)
+	wrong := wrongOf(x.Body.Items)
 	var good []queue.Report
 	var places []int
 	for i, r := range req.Body.Reports {
@@ -83,15 +83,15 @@ func (s *Server) ReportTasks(ctx context.Context, req api.ReportTasksRequestObje
 			wrong[i] = s.requireApp(ctx, r.AppID)
 		}
 		if wrong[i] == nil {
-			good, places = append(good, reportOf(r, x.Items[i].Raw)), append(places, i)
+			good, places = append(good, reportOf(r, x.Body.Items[i].Raw)), append(places, i)
 		}
 	}
 	outcomes, err := s.tasks.ReportAll(ctx, good)
 	if err != nil {
 		return nil, err
 	}
-	data := api.ReportedBatch{Items: make([]api.ReportedItem, len(x.Items))}
-	for i, one := range x.Items {
+	data := api.ReportedBatch{Items: make([]api.ReportedItem, len(x.Body.Items))}
+	for i, one := range x.Body.Items {
 		data.Items[i].TaskID = reports.TaskID(one.Plain)
 	}
 	for j, o := range outcomes {

@@ -13,9 +13,9 @@ import (
 func (s *Server) TakeCallback(ctx context.Context, req api.TakeCallbackRequestObject) (api.TakeCallbackResponseObject, error) {
 	x := gate.Of(ctx)
 	answer, contentType, err := s.receipts.Take(ctx, x.Call(req.SenderNo))
-	x.Provider = req.SenderNo // also if what it says is rejected
+	x.Caller.Provider = req.SenderNo // also if what it says is rejected
 	if receipt.IsUnproven(err) {
-		x.Provider = ""
+		x.Caller.Provider = ""
 	}
 	return api.TakeCallback200AsteriskResponse{Body: strings.NewReader(answer), ContentLength: int64(len(answer)), ContentType: contentType}, err
 }

@@ -28,7 +28,7 @@ const objectMost = 16 << 10
 // sentObject is an object in the request's body as it was sent, nil if it was left out: the generated types make float64 of the numbers
 // in an object of which the contract says nothing more. Fault: request.invalid for one that takes more than objectMost.
 func sentObject(ctx context.Context, name string) (json.RawMessage, error) {
-	return jsonbody.Member(gate.Of(ctx).Body, name, objectMost)
+	return jsonbody.Member(gate.Of(ctx).Body.Raw, name, objectMost)
 }
 
 // fieldsOf are the fields of an object in the request's body, with numbers as they were sent. Faults as for sentObject.

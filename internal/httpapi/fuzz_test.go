@@ -58,16 +58,16 @@ func convertRequest(ctx context.Context, s *Server, request any) error {
 	var err error
 	switch request := request.(type) {
 	case api.SendSmsRequestObject:
-		submissionOf(*request.Body, x.Body)
+		submissionOf(*request.Body, x.Body.Raw)
 	case api.SendSmsBatchRequestObject:
-		if len(x.Items) != len(request.Body.Messages) {
-			err = fmt.Errorf("%d items of %d messages", len(x.Items), len(request.Body.Messages))
+		if len(x.Body.Items) != len(request.Body.Messages) {
+			err = fmt.Errorf("%d items of %d messages", len(x.Body.Items), len(request.Body.Messages))
 		}
 	case api.ReportTaskRequestObject:
-		reportOf(*request.Body, x.Body)
+		reportOf(*request.Body, x.Body.Raw)
 	case api.ReportTasksRequestObject:
-		if len(x.Items) != len(request.Body.Reports) {
-			err = fmt.Errorf("%d items of %d reports", len(x.Items), len(request.Body.Reports))
+		if len(x.Body.Items) != len(request.Body.Reports) {
+			err = fmt.Errorf("%d items of %d reports", len(x.Body.Items), len(request.Body.Reports))
 		}
 	case api.CreateSenderRequestObject, api.UpdateSenderRequestObject:
 		_, err = fieldsOf(ctx, "config")
@@ -77,7 +77,7 @@ func convertRequest(ctx context.Context, s *Server, request any) error {
 		_, err = fieldsOf(ctx, "data")
 	case api.PutSettingsCategoryRequestObject:
 		var body []byte
-		if body, err = json.Marshal(map[api.Category]json.RawMessage{request.Category: x.Plain}); err == nil {
+		if body, err = json.Marshal(map[api.Category]json.RawMessage{request.Category: x.Body.Plain}); err == nil {
 			err = s.gate.CheckSettings(body)
 		}
 	}

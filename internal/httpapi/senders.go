@@ -28,7 +28,7 @@ func (s *Server) CreateSender(ctx context.Context, req api.CreateSenderRequestOb
 		PerMinute: limits.PerMinute, PerHour: limits.PerHour, PerDay: limits.PerDay, PerMonth: limits.PerMonth,
 		TimeZone: optional.Or(req.Body.TimeZone, "Asia/Shanghai"), LeaseSeconds: req.Body.LeaseSeconds, Sign: req.Body.Sign,
 		SegmentSize: req.Body.SegmentSize, LowWarning: req.Body.LowWarning, LowSwitch: req.Body.LowSwitch, Config: config,
-		OnUnclear: string(optional.Or(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: gate.Of(ctx).Who.Username,
+		OnUnclear: string(optional.Or(req.Body.OnUnclear, api.OnUnclearRetry)), Balance: req.Body.Balance, Username: gate.Of(ctx).Caller.User.Username,
 	})
 	answer, err := s.senderAnswer(row, err)
 	return api.CreateSender200JSONResponse(answer), err
@@ -62,7 +62,7 @@ func (s *Server) UpdateSender(ctx context.Context, req api.UpdateSenderRequestOb
 		return nil, err
 	}
 	p := req.Body
-	row, err := s.senders.Update(ctx, req.SenderNo, p.Version, gate.Of(ctx).Who.Username, func(to *sender.Settings) {
+	row, err := s.senders.Update(ctx, req.SenderNo, p.Version, gate.Of(ctx).Caller.User.Username, func(to *sender.Settings) {
 		set(&to.Name, p.Name)
 		set(&to.Kind, p.Kind)
 		set(&to.Status, (*string)(p.Status))
@@ -96,7 +96,7 @@ func (s *Server) DeleteSender(ctx context.Context, req api.DeleteSenderRequestOb
 
 // ChangeBalance tops up or corrects a balance.
 func (s *Server) ChangeBalance(ctx context.Context, req api.ChangeBalanceRequestObject) (api.ChangeBalanceResponseObject, error) {
-	entry, err := s.senders.ChangeBalance(ctx, req.SenderNo, req.Body.Change, nonEmpty(req.Body.Remark), gate.Of(ctx).Who.Username)
+	entry, err := s.senders.ChangeBalance(ctx, req.SenderNo, req.Body.Change, nonEmpty(req.Body.Remark), gate.Of(ctx).Caller.User.Username)
 	return api.ChangeBalance200JSONResponse{Code: ok, Message: success, Data: entryOf(entry)}, err
 }
 

@@ -19,7 +19,7 @@ func (s *Server) GetSettings(ctx context.Context, _ api.GetSettingsRequestObject
 
 // PutSettings changes settings.
 func (s *Server) PutSettings(ctx context.Context, _ api.PutSettingsRequestObject) (api.PutSettingsResponseObject, error) {
-	values, err := s.change(ctx, gate.Of(ctx).Plain)
+	values, err := s.change(ctx, gate.Of(ctx).Body.Plain)
 	return api.PutSettings200JSONResponse(settingsAnswer(values)), err
 }
 
@@ -35,7 +35,7 @@ func (s *Server) GetSettingsCategory(ctx context.Context, req api.GetSettingsCat
 
 // PutSettingsCategory changes settings of one category. Which there are the contract says of PutSettings.
 func (s *Server) PutSettingsCategory(ctx context.Context, req api.PutSettingsCategoryRequestObject) (api.PutSettingsCategoryResponseObject, error) {
-	body, err := json.Marshal(map[api.Category]json.RawMessage{req.Category: gate.Of(ctx).Plain})
+	body, err := json.Marshal(map[api.Category]json.RawMessage{req.Category: gate.Of(ctx).Body.Plain})
 	if err != nil {
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
@@ -56,7 +56,7 @@ func (s *Server) change(ctx context.Context, body []byte) (setting.Values, error
 	if err := json.Unmarshal(body, &changes); err != nil {
 		return setting.Values{}, fault.New(fault.Malformed, fault.RequestMalformed)
 	}
-	return s.settings.Put(ctx, changes, gate.Of(ctx).Who.Username)
+	return s.settings.Put(ctx, changes, gate.Of(ctx).Caller.User.Username)
 }
 
 func settingsAnswer(v setting.Values) api.SettingsResponse {

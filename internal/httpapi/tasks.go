@@ -23,7 +23,7 @@ func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api
 	if optional.Value(req.Params.DryRun) {
 		return s.dryRun(ctx, x, *req.Body)
 	}
-	made, err := s.tasks.Submit(ctx, submissionOf(*req.Body, x.Body), x.Origin)
+	made, err := s.tasks.Submit(ctx, submissionOf(*req.Body, x.Body.Raw), x.Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *Server) SendSms(ctx context.Context, req api.SendSmsRequestObject) (api
 }
 
 func (s *Server) dryRun(ctx context.Context, x *gate.Exchange, body api.SendRequest) (api.SendSmsResponseObject, error) {
-	p, err := s.tasks.Preview(ctx, submissionOf(body, x.Body), x.Origin)
+	p, err := s.tasks.Preview(ctx, submissionOf(body, x.Body.Raw), x.Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (s *Server) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api
 
 // CancelTask ends a task that no sender holds.
 func (s *Server) CancelTask(ctx context.Context, req api.CancelTaskRequestObject) (api.CancelTaskResponseObject, error) {
-	row, err := s.tasks.Cancel(ctx, viewer(ctx), req.TaskID, gate.Of(ctx).Who.Username)
+	row, err := s.tasks.Cancel(ctx, viewer(ctx), req.TaskID, gate.Of(ctx).Caller.User.Username)
 	return api.CancelTask200JSONResponse{Code: ok, Message: success, Data: taskOf(row)}, err
 }
 
@@ -157,7 +157,7 @@ func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]c
 	}
 	x := gate.Of(ctx)
 	stillMay := func(ctx context.Context) error { // the user may have been disabled while it waited
-		if err := x.Authorise(); err != nil {
+		if err := x.Caller.Authorise(); err != nil {
 			return err
 		}
 		return requireBinding(ctx, appID)
@@ -186,7 +186,7 @@ func (s *Server) report(ctx context.Context, body api.ReportRequest) error {
 	}
 	x := gate.Of(ctx)
 	x.Note("app_id", body.AppID, "task_id", body.TaskID, "reported", body.Status)
-	return s.tasks.Report(ctx, reportOf(body, x.Body))
+	return s.tasks.Report(ctx, reportOf(body, x.Body.Raw))
 }
 
 func reportOf(body api.ReportRequest, raw []byte) queue.Report {

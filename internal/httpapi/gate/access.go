@@ -71,8 +71,8 @@ func (g *Gate) guard(operations *http.ServeMux, next http.Handler) http.Handler 
 			return
 		}
 		if roles := g.contract.roles[operation]; operation != "" && !slices.Contains(roles, public) {
-			x.Authorise = func() error { return g.authorise(r, roles) }
-			if err := x.Authorise(); err != nil {
+			x.Caller.Authorise = func() error { return g.authorise(r, roles) }
+			if err := x.Caller.Authorise(); err != nil {
 				g.Fail(w, r, err)
 				return
 			}
@@ -90,7 +90,7 @@ func (g *Gate) guard(operations *http.ServeMux, next http.Handler) http.Handler 
 				return
 			}
 			if isKnown {
-				x.Provider = senderNo
+				x.Caller.Provider = senderNo
 			}
 		}
 		next.ServeHTTP(w, r)
@@ -115,7 +115,7 @@ func (g *Gate) authorise(r *http.Request, roles []string) error {
 		return err
 	}
 	x := Of(r.Context())
-	x.Who, x.Origin.User, x.Origin.CompanyID, x.Origin.TopPriority = who, who.Username, who.CompanyID, who.TopPriority
+	x.Caller.User, x.Origin.User, x.Origin.CompanyID, x.Origin.TopPriority = who, who.Username, who.CompanyID, who.TopPriority
 	isAllowed := slices.Contains(roles, who.Role) || who.Role == access.RoleRead && who.SeesAll && slices.Contains(roles, readAll)
 	if who.Role != access.RoleAdmin && !isAllowed {
 		return fault.New(fault.Forbidden, fault.AuthForbidden)

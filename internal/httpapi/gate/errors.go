@@ -108,11 +108,11 @@ func (g *Gate) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Erro
 // submit, dry runs, rate-limited requests and failures of the server leave no row.
 func (g *Gate) storeRefusal(ctx context.Context, kind fault.Kind, status int, answer []byte) {
 	x := Of(ctx)
-	maySubmit := x.Who.Role == access.RoleAdmin || slices.Contains(g.contract.roles[x.Operation], x.Who.Role)
+	maySubmit := x.Caller.User.Role == access.RoleAdmin || slices.Contains(g.contract.roles[x.Operation], x.Caller.User.Role)
 	if !slices.Contains(submitOperations, x.Operation) || x.DryRun || IsServerError(kind) || kind == fault.TooMany || !maySubmit {
 		return
 	}
-	refused := queue.Refused{Raw: x.Body, Status: status, Answer: answer}
+	refused := queue.Refused{Raw: x.Body.Raw, Status: status, Answer: answer}
 	if x.InTransaction { // it will be rolled back, and holds a connection: idempotent stores the refusal afterwards
 		x.refused = &refused
 		return

@@ -30,33 +30,45 @@ const (
 	callbackOperation = "POST " + callbackPath
 )
 
-// Exchange holds what the server knows about a request and its caller.
+// Exchange holds what the server knows about a request: observe creates it, and each middleware adds its part once.
 type Exchange struct {
 	Operation     string // its pattern in the ServeMux of the operations; empty: no operation
 	Origin        queue.Origin
 	Text          *text.Catalogue
-	Who           access.Principal // empty until authenticated
-	Authorise     func() error     // authenticates the caller and checks its roles again; nil for a public operation
-	Body          []byte           // as sent, as far as it could be read
-	Plain         []byte           // Body in the form that the validator and the generated types can read
-	Items         []Item           // of a batch
-	DryRun        bool             // the request only asks what would happen
-	InTransaction bool             // the handler runs in the transaction of an Idempotency-Key
-	Provider      string           // the sender_no of a callback that its token or address proves; its body is verified later
-	Cut           error            // why Body is incomplete; nil: it is complete
+	Caller        Caller
+	Body          Body
+	DryRun        bool // the request only asks what would happen
+	InTransaction bool // the handler runs in the transaction of an Idempotency-Key
 
 	request   *http.Request  // of a callback: any part of it can hold the proof
 	answering func()         // called when the answer begins; may be nil
-	isWhole   bool           // the body was read to its end
 	isGone    bool           // the caller has gone before the answer
 	refused   *queue.Refused // a rejected submission that is stored after the transaction
 	notes     []any          // additional attributes of the request's log line, as slog takes them
 }
 
+// Caller is the user that sent a request, or the provider that sent a callback.
+type Caller struct {
+	User      access.Principal // empty until authenticated
+	Provider  string           // the sender_no of a callback that its token or address proves; its body is verified later
+	Authorise func() error     // authenticates the user and checks the roles again; nil for a public operation
+}
+
+// Body is the body of a request.
+type Body struct {
+	Raw   []byte // as sent, as far as it could be read; nil: not read
+	Plain []byte // Raw in the form that the validator and the generated types can read
+	Items []Item // of a batch
+	Cut   error  // why Raw is incomplete; nil: it is complete
+}
+
+func (b Body) isWhole() bool { return b.Raw != nil && b.Cut == nil }
+
 // Call returns the request as a callback for a sender.
 func (x *Exchange) Call(senderNo string) callback.Call {
 	return callback.Call{
-		SenderNo: senderNo, SourceIP: x.Origin.SourceIP, Query: x.request.URL.Query(), Header: x.request.Header, Body: x.Body, Cut: x.Cut,
+		SenderNo: senderNo, SourceIP: x.Origin.SourceIP, Query: x.request.URL.Query(), Header: x.request.Header,
+		Body: x.Body.Raw, Cut: x.Body.Cut,
 	}
 }
 
@@ -126,7 +138,7 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 		}
 		g.options.Log.Log(ctx, level, "request", append(x.notes, "request_id", x.Origin.RequestID, "method", r.Method,
 			"path", r.URL.Path, "status", answer.status, "ms", float64(took.Microseconds())/1000,
-			"ip", x.Origin.SourceIP, "user", x.Who.Username)...)
+			"ip", x.Origin.SourceIP, "user", x.Caller.User.Username)...)
 	})
 }
 
@@ -152,11 +164,11 @@ func (g *Gate) beginAnswer(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	}
 	g.paced(r.Context(), x, status)
 	connection, limit := http.NewResponseController(w), answerLongest
-	if x.Who.Username == "" {
+	if x.Caller.User.Username == "" {
 		limit = strangersAnswer
 	}
 	_ = connection.SetWriteDeadline(time.Now().Add(limit))
-	if r.ContentLength != 0 && !x.isWhole { // after a whole body, net/http reads the connection to notice that the caller goes
+	if r.ContentLength != 0 && !x.Body.isWhole() { // after a whole body, net/http reads the connection to notice that the caller goes
 		_ = connection.SetReadDeadline(time.Now().Add(leftoverWait))
 	}
 }

@@ -40,8 +40,8 @@ func (g *Gate) idempotent(operations *http.ServeMux) http.Handler {
 		}
 		answer := &recorder{ResponseWriter: w}
 		x.InTransaction = true
-		scope := idempotency.Key{Username: x.Who.Username, Operation: target(r), Key: key}
-		stored, replayed, err := g.services.Idempotency.Do(r.Context(), scope, x.Body, func(ctx context.Context) ([]byte, error) {
+		scope := idempotency.Key{Username: x.Caller.User.Username, Operation: target(r), Key: key}
+		stored, replayed, err := g.services.Idempotency.Do(r.Context(), scope, x.Body.Raw, func(ctx context.Context) ([]byte, error) {
 			operations.ServeHTTP(answer, r.WithContext(ctx))
 			if answer.status != http.StatusOK {
 				return nil, errRefused

@@ -125,8 +125,7 @@ func newRooms() rooms {
 	return rooms{small: newRoom(smallBodies, bodiesOfOne), large: newRoom(largeBodies, bodiesOfOne), strangers: newRoom(strangers, bodiesOfSource)}
 }
 
-// receive reads the body of a request, up to most bytes, into x.Body. If the body is incomplete, x.Cut says why. done must be called
-// when the body is no longer needed.
+// receive reads the body of a request, up to most bytes, into x. done must be called when the body is no longer needed.
 func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most int64) (done func(), err error) {
 	needed := most // for a body of unknown length
 	if r.ContentLength >= 0 {
@@ -148,11 +147,10 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 	body := bytes.NewBuffer(make([]byte, 0, min(needed, smallBody)+bytes.MinRead)) // grows with the bytes that arrive, not with Content-Length
 	_, err = body.ReadFrom(&jsonbody.ShapeReader{Reader: paced})
 	paced.clearDeadline()
-	if x.Body = body.Bytes(); err != nil {
-		x.Cut = unreadable(err, x.Body)
+	if x.Body.Raw = body.Bytes(); err != nil {
+		x.Body.Cut = unreadable(err, x.Body.Raw)
 	}
-	x.isWhole = err == nil
-	held := min(max(int64(len(x.Body)), 1), needed)
+	held := min(max(int64(len(x.Body.Raw)), 1), needed)
 	if held < needed {
 		give(needed - held)
 	}
@@ -162,21 +160,21 @@ func (g *Gate) receive(w http.ResponseWriter, r *http.Request, x *Exchange, most
 // holder returns the name under which the bodies of a caller are counted: its company, so that many users have one share; else the
 // provider or the user. Empty: an unknown caller.
 func (x *Exchange) holder() string {
-	if x.Provider != "" {
-		return "provider " + x.Provider
+	if x.Caller.Provider != "" {
+		return "provider " + x.Caller.Provider
 	}
 	if company, is := x.company(); is {
 		return "company " + company // no user name contains a space
 	}
-	return x.Who.Username
+	return x.Caller.User.Username
 }
 
 // company returns the company for which the caller acts, if any.
 func (x *Exchange) company() (id string, is bool) {
-	if x.Who.Username == "" || x.Who.SeesAll || x.Who.Role == access.RoleSend {
+	if x.Caller.User.Username == "" || x.Caller.User.SeesAll || x.Caller.User.Role == access.RoleSend {
 		return "", false
 	}
-	return strconv.FormatInt(x.Who.CompanyID, 10), true
+	return strconv.FormatInt(x.Caller.User.CompanyID, 10), true
 }
 
 // pacedReader reads a body and fails if the body arrives too slowly.

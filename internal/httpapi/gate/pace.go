@@ -92,8 +92,8 @@ func (p *pace) earn(who string) {
 func (g *Gate) paced(ctx context.Context, x *Exchange, status int) {
 	company, is := x.company()
 	switch {
-	case isBusy(ctx) || x.Provider != "": // a connection beyond the limit must be free soon; a provider may call often
-	case x.Who.Username == "":
+	case isBusy(ctx) || x.Caller.Provider != "": // a connection beyond the limit must be free soon; a provider may call often
+	case x.Caller.User.Username == "":
 		who := outbound.NetworkOf(x.Origin.SourceIP)
 		if slices.Contains(alwaysServed, x.Operation) {
 			g.pace.delay(ctx, "probe "+who, paceProbe)

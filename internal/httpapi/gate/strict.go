@@ -63,8 +63,8 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 		}
 		defer leave()
 		x.answering = func() { leave(); done() } // a caller that reads slowly must not hold memory and turns that others wait for
-		if x.Authorise != nil && time.Since(began) > bodySoon {
-			if err := x.Authorise(); err != nil { // the user may have been disabled while the body arrived
+		if x.Caller.Authorise != nil && time.Since(began) > bodySoon {
+			if err := x.Caller.Authorise(); err != nil { // the user may have been disabled while the body arrived
 				g.Fail(w, r, err)
 				return
 			}
@@ -73,23 +73,23 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			g.within(limits, next, w, r)
 			return
 		}
-		if x.Cut != nil {
-			g.Fail(w, r, x.Cut)
+		if x.Body.Cut != nil {
+			g.Fail(w, r, x.Body.Cut)
 			return
 		}
-		if f := jsonbody.Ambiguity(x.Body); f != nil {
+		if f := jsonbody.Ambiguity(x.Body.Raw); f != nil {
 			g.Fail(w, r, f)
 			return
 		}
-		x.Plain = jsonbody.WholeNumbers(x.Body)
+		x.Body.Plain = jsonbody.WholeNumbers(x.Body.Raw)
 		if b, is := g.contract.batches[x.Operation]; is {
-			if x.Items, err = b.items(x.Body, x.Plain); err != nil {
+			if x.Body.Items, err = b.items(x.Body.Raw, x.Body.Plain); err != nil {
 				g.Fail(w, r, err)
 				return
 			}
-			x.Plain = b.typed(x.Plain, x.Items)
+			x.Body.Plain = b.typed(x.Body.Plain, x.Body.Items)
 		}
-		r.Body = io.NopCloser(bytes.NewReader(x.Plain))
+		r.Body = io.NopCloser(bytes.NewReader(x.Body.Plain))
 		g.within(limits, next, w, r)
 	})
 }

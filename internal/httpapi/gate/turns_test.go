@@ -327,7 +327,7 @@ func TestOnlyCostlyRequestsOfCompaniesTakeTurns(t *testing.T) {
 		"a claim of a sender":    {access.Principal{Username: "phone", Role: access.RoleSend}, "POST /api/v1/sms/tasks/claim", 100, false},
 	} {
 		s := &Gate{turns: newTurns(1), contract: contract}
-		leave, err := s.turn(t.Context(), &Exchange{Who: c.who, Operation: c.operation, Body: make([]byte, c.body)})
+		leave, err := s.turn(t.Context(), &Exchange{Caller: Caller{User: c.who}, Operation: c.operation, Body: Body{Raw: make([]byte, c.body)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -337,7 +337,7 @@ func TestOnlyCostlyRequestsOfCompaniesTakeTurns(t *testing.T) {
 		leave()
 	}
 	s := &Gate{turns: newTurns(1), contract: contract}
-	leave, err := s.turn(t.Context(), &Exchange{Who: submitter, Operation: "POST /api/v1/sms/send", DryRun: true})
+	leave, err := s.turn(t.Context(), &Exchange{Caller: Caller{User: submitter}, Operation: "POST /api/v1/sms/send", DryRun: true})
 	if err != nil || len(s.turns.companies) != 1 {
 		t.Errorf("a dry run takes no turn: %v", err)
 	}
