@@ -174,7 +174,7 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 	var rows []claim.Lease
 	wait := 10 * time.Minute
 	if err := b.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		rows, err = claim.On(ctx, q, claim.Request{AppID: appID, Limit: lifeSize}, claim.Rules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
+		rows, err = claim.On(ctx, q, claim.Request{SenderNo: appID, Limit: lifeSize}, claim.Rules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 		return err
 	}); err != nil || len(rows) == 0 {
 		return err
@@ -182,7 +182,7 @@ func (b *bench) liveInSQL(ctx context.Context, caller, n int) error {
 	var r dispatchq.TaskReportParams
 	for _, row := range rows {
 		r.TaskIds = append(r.TaskIds, row.TaskID)
-		r.AppIds = append(r.AppIds, appID)
+		r.SenderNos = append(r.SenderNos, appID)
 		r.LeaseIds = append(r.LeaseIds, &row.LeaseID)
 		r.Statuses = append(r.Statuses, 2)
 		r.WantsRetries = append(r.WantsRetries, false)
@@ -446,7 +446,7 @@ func (b *bench) decide(ctx context.Context, n int) (ours, plain float64, err err
 		began := time.Now()
 		if i%2 == 0 {
 			err = b.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
-				tasks, err := claim.On(ctx, q, claim.Request{AppID: "app", Limit: 100}, claim.Rules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
+				tasks, err := claim.On(ctx, q, claim.Request{SenderNo: "app", Limit: 100}, claim.Rules{Lease: time.Hour, RetryMaxWait: &wait, SilentAfter: time.Minute})
 				rows = len(tasks)
 				return err
 			})

@@ -119,7 +119,7 @@ var mutants = []mutant{
 		{claiming, "\ts.claimed.Add(", `	for _, r := range leases {
 		if _, err := s.db.Exec(ctx, "INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, created_at) "+
 			"VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())",
-			r.LeaseID, r.TaskID, c.AppID, r.PhoneNumber, r.Content, r.Attempt, r.LeaseUntil); err != nil {
+			r.LeaseID, r.TaskID, c.SenderNo, r.PhoneNumber, r.Content, r.Attempt, r.LeaseUntil); err != nil {
 			return nil, err
 		}
 	}

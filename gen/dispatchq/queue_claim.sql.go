@@ -87,12 +87,12 @@ type PoolsPassedParams struct {
 	Sign           *string
 	SegmentSize    *int64
 	CountsSegments bool
-	AppID          string
+	SenderNo       string
 	RetryMaxWait   *time.Duration
 	SegmentsLeft   *int64
 }
 
-// PoolsPassed returns those pools of pool_ids in which the sender app_id leaves tasks to others. Without last_lane, such a pool has a task
+// PoolsPassed returns those pools of pool_ids in which the sender sender_no leaves tasks to others. Without last_lane, such a pool has a task
 // that the sender may not take: it failed there, or it needs more segments than are left. Only the first 1000 tasks of each pool are
 // checked. With last_lane, the lane of the last task that the sender took, the claim is full, and such a pool has only tasks in later
 // lanes.
@@ -103,7 +103,7 @@ func (q *Queries) PoolsPassed(ctx context.Context, arg PoolsPassedParams) ([]int
 		arg.Sign,
 		arg.SegmentSize,
 		arg.CountsSegments,
-		arg.AppID,
+		arg.SenderNo,
 		arg.RetryMaxWait,
 		arg.SegmentsLeft,
 	)
@@ -276,7 +276,7 @@ WHERE s.sender_no = $3::text AND s.status = 'on'
 type SenderAdmitParams struct {
 	Lease       time.Duration
 	NotedWithin time.Duration
-	AppID       string
+	SenderNo    string
 }
 
 type SenderAdmitRow struct {
@@ -342,7 +342,7 @@ type SenderAdmitRow struct {
 // claim must then note the poll if others depend on it. These are the senders that share pools with its routes (has_routes), and the
 // shared senders that ask whether this one is available: those with a smaller sort, and driven ones (has_dependents).
 func (q *Queries) SenderAdmit(ctx context.Context, arg SenderAdmitParams) (SenderAdmitRow, error) {
-	row := q.db.QueryRow(ctx, senderAdmit, arg.Lease, arg.NotedWithin, arg.AppID)
+	row := q.db.QueryRow(ctx, senderAdmit, arg.Lease, arg.NotedWithin, arg.SenderNo)
 	var i SenderAdmitRow
 	err := row.Scan(
 		&i.SenderID,
@@ -578,7 +578,7 @@ ORDER BY h.task_id
 `
 
 type TaskLeaseParams struct {
-	AppID        string
+	SenderNo     string
 	LeaseSeconds float64
 	TaskIds      []string
 	IsPaced      bool
@@ -602,7 +602,7 @@ type TaskLeaseRow struct {
 // planner could turn the join around and read the whole table.
 func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
 	rows, err := q.db.Query(ctx, taskLease,
-		arg.AppID,
+		arg.SenderNo,
 		arg.LeaseSeconds,
 		arg.TaskIds,
 		arg.IsPaced,
@@ -726,7 +726,7 @@ type TaskOfferParams struct {
 	Sign           *string
 	SegmentSize    *int64
 	CountsSegments bool
-	AppID          string
+	SenderNo       string
 	RetryMaxWait   *time.Duration
 	SegmentsLeft   *int64
 }
@@ -742,7 +742,7 @@ type TaskOfferRow struct {
 	Gap         float64
 }
 
-// TaskOffer locks the tasks that the sender app_id may take next, up to the entry of most for each pool: by priority, then new tasks
+// TaskOffer locks the tasks that the sender sender_no may take next, up to the entry of most for each pool: by priority, then new tasks
 // before retries and retries by retry_count (S0.10), then by rank, which divides a pool fairly between companies. The caller merges the
 // pools and leases its choice with TaskLease, in the same transaction. With several pools, each returns up to 8 tasks more, from which the
 // caller learns the next turn of the pool. gap is the part of its company's share that one task uses; 0 for a single pool.
@@ -765,7 +765,7 @@ func (q *Queries) TaskOffer(ctx context.Context, arg TaskOfferParams) ([]TaskOff
 		arg.Sign,
 		arg.SegmentSize,
 		arg.CountsSegments,
-		arg.AppID,
+		arg.SenderNo,
 		arg.RetryMaxWait,
 		arg.SegmentsLeft,
 	)

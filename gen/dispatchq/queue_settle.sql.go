@@ -310,10 +310,10 @@ type TaskReleaseParams struct {
 	Reasons   []string
 	Delay     time.Duration
 	DelayMost time.Duration
-	AppID     string
+	SenderNo  string
 }
 
-// TaskRelease gives back leases of app_id whose messages the provider cannot have received, and returns those that were given back. Each
+// TaskRelease gives back leases of sender_no whose messages the provider cannot have received, and returns those that were given back. Each
 // task is PENDING again with the attempts that it had. A lease that was not tried (is_tried is false) keeps its lane and rank. A lease
 // that was tried while the sender was in trouble keeps them the first time, for the other senders of the pool. After that the task waits
 // for delay, doubled with each further trouble up to delay_most, so that a message that brings its sender into trouble does not block all
@@ -329,7 +329,7 @@ func (q *Queries) TaskRelease(ctx context.Context, arg TaskReleaseParams) ([]int
 		arg.Reasons,
 		arg.Delay,
 		arg.DelayMost,
-		arg.AppID,
+		arg.SenderNo,
 	)
 	if err != nil {
 		return nil, err
@@ -451,7 +451,7 @@ ORDER BY v.task_id
 
 type TaskReportParams struct {
 	TaskIds           []string
-	AppIds            []string
+	SenderNos         []string
 	LeaseIds          []*int64
 	Statuses          []int16
 	WantsRetries      []bool
@@ -483,7 +483,7 @@ type TaskReportRow struct {
 func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskReportRow, error) {
 	rows, err := q.db.Query(ctx, taskReport,
 		arg.TaskIds,
-		arg.AppIds,
+		arg.SenderNos,
 		arg.LeaseIds,
 		arg.Statuses,
 		arg.WantsRetries,

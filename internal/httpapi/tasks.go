@@ -162,7 +162,7 @@ func (s *Server) claim(ctx context.Context, appID string, limit, wait *int) ([]c
 		}
 		return requireBinding(ctx, appID)
 	}
-	claiming := claim.Request{AppID: appID, Limit: optional.Or(limit, 10), StillMay: stillMay} // 10 is the contract's default
+	claiming := claim.Request{SenderNo: appID, Limit: optional.Or(limit, 10), StillMay: stillMay} // 10 is the contract's default
 	rows, err := s.tasks.ClaimOrWait(ctx, claiming, time.Duration(optional.Value(wait))*time.Second)
 	x.Note("app_id", appID, "claimed", len(rows))
 	return rows, err
@@ -191,7 +191,7 @@ func (s *Server) report(ctx context.Context, body api.ReportRequest) error {
 
 func reportOf(body api.ReportRequest, raw []byte) queue.Report {
 	report := queue.Report{
-		TaskID: body.TaskID, AppID: body.AppID, Status: int16(body.Status), ErrorMessage: body.ErrorMessage,
+		TaskID: body.TaskID, SenderNo: body.AppID, Status: int16(body.Status), ErrorMessage: body.ErrorMessage,
 		ShouldRetry: optional.Value(body.ShouldRetry), LeaseID: body.LeaseID, Raw: raw,
 	}
 	if body.RetryAfterSeconds != nil {

@@ -269,7 +269,7 @@ func (w *worker) reportAll(ctx context.Context, reports []queue.Report) error {
 
 // reportOf returns the report of an outcome.
 func (w *setup) reportOf(row claim.Lease, o driver.Outcome) queue.Report {
-	r := queue.Report{TaskID: row.TaskID, AppID: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo}
+	r := queue.Report{TaskID: row.TaskID, SenderNo: w.row.SenderNo, LeaseID: &row.LeaseID, Status: queue.Success, ProviderNo: o.ProviderNo}
 	raw := map[string]any{"task_id": row.TaskID, "app_id": w.row.SenderNo, "lease_id": row.LeaseID, "status": queue.Success}
 	if o.ProviderNo != "" {
 		raw["provider_no"] = o.ProviderNo

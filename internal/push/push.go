@@ -189,7 +189,7 @@ func (w *worker) run() {
 			limit = 1
 		}
 		ctx, cancel := context.WithTimeout(w.p.sending, claimWait+10*time.Second)
-		rows, err := w.p.tasks.ClaimOrWait(ctx, claim.Request{AppID: w.senderNo, Limit: limit, InOneCall: current.isOneCall()}, claimWait)
+		rows, err := w.p.tasks.ClaimOrWait(ctx, claim.Request{SenderNo: w.senderNo, Limit: limit, InOneCall: current.isOneCall()}, claimWait)
 		cancel()
 		switch {
 		case err != nil:

@@ -460,7 +460,7 @@ func TestASenderInTroubleLeavesTheMessageToOthers(t *testing.T) {
 			b := apptest.NewWith(t, apptest.DefaultRules, apptest.WithSecrets)
 			claim := func(sender string) []claim.Lease {
 				t.Helper()
-				rows, err := b.App.Tasks.Claim(t.Context(), claim.Request{AppID: sender, Limit: 10})
+				rows, err := b.App.Tasks.Claim(t.Context(), claim.Request{SenderNo: sender, Limit: 10})
 				if err != nil {
 					t.Fatal(err)
 				}

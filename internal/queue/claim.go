@@ -8,11 +8,11 @@ import (
 	"lksms/internal/queue/claim"
 )
 
-// Claim leases up to limit tasks to the sender appID, as many as its interval, limits, balance and shares allow (S0.3, S0.10,
+// Claim leases up to limit tasks to the sender senderNo, as many as its interval, limits, balance and shares allow (S0.3, S0.10,
 // S4.2). Leases, their log rows and what they take from the sender are one transaction. An app that polls for the first time is
 // registered, unless settings forbid it. Faults: sender.not_found, limit.reached.
 func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, error) {
-	if err := s.senders.Polled(ctx, c.AppID); err != nil {
+	if err := s.senders.Polled(ctx, c.SenderNo); err != nil {
 		return nil, err
 	}
 	values, err := s.settings.Get(ctx)
@@ -30,6 +30,6 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 		return nil, fmt.Errorf("claim tasks: %w", err)
 	}
 	s.claimed.Add(float64(len(leases)))
-	s.line.Took(c.AppID, len(leases))
+	s.line.Took(c.SenderNo, len(leases))
 	return leases, nil
 }

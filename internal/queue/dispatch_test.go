@@ -490,7 +490,7 @@ func raceFor(b *apptest.Bundle, text string, senders ...string) string {
 	defer enough()
 	for i, appID := range senders {
 		all.Go(func() {
-			rows, err := b.App.Tasks.ClaimOrWait(ctx, claim.Request{AppID: appID, Limit: 1}, 20*time.Second)
+			rows, err := b.App.Tasks.ClaimOrWait(ctx, claim.Request{SenderNo: appID, Limit: 1}, 20*time.Second)
 			if err == nil && len(rows) == 1 {
 				won <- appID
 			}
@@ -603,7 +603,7 @@ func TestASenderOfManyPoolsFindsTheTasksOfAll(t *testing.T) {
 	defer enough()
 	all.Go(func() {
 		for ctx.Err() == nil {
-			rows, _ := b.App.Tasks.ClaimOrWait(ctx, claim.Request{AppID: "wide", Limit: 3}, 20*time.Second)
+			rows, _ := b.App.Tasks.ClaimOrWait(ctx, claim.Request{SenderNo: "wide", Limit: 3}, 20*time.Second)
 			taken <- len(rows)
 		}
 	})

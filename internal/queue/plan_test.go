@@ -135,17 +135,17 @@ func runDispatch(t *testing.T, url string) {
 				t.Fatal(err)
 			}
 		}
-		rows, err := s.Claim(t.Context(), claim.Request{AppID: "app", Limit: 10})
+		rows, err := s.Claim(t.Context(), claim.Request{SenderNo: "app", Limit: 10})
 		if err != nil || len(rows) != 10 {
 			t.Fatalf("claimed %d, %v", len(rows), err)
 		}
 		var reports []queue.Report
 		for i, row := range rows[:6] {
 			reports = append(reports, queue.Report{
-				TaskID: row.TaskID, AppID: "app", Status: int16(2 + i%2), ShouldRetry: i%4 == 1, Raw: []byte("{}"),
+				TaskID: row.TaskID, SenderNo: "app", Status: int16(2 + i%2), ShouldRetry: i%4 == 1, Raw: []byte("{}"),
 			})
 		}
-		reports = append(reports, queue.Report{TaskID: rows[7].TaskID, AppID: "another", Status: 2, Raw: []byte("{}")})
+		reports = append(reports, queue.Report{TaskID: rows[7].TaskID, SenderNo: "another", Status: 2, Raw: []byte("{}")})
 		if _, err := s.ReportAll(t.Context(), reports); err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func runDispatch(t *testing.T, url string) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if rows, err = s.Claim(t.Context(), claim.Request{AppID: "paced", Limit: 3}); err != nil || len(rows) != 3 {
+		if rows, err = s.Claim(t.Context(), claim.Request{SenderNo: "paced", Limit: 3}); err != nil || len(rows) != 3 {
 			t.Fatalf("claimed %d, %v", len(rows), err)
 		}
 		expireLeases(t, db, rows)

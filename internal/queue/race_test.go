@@ -61,7 +61,7 @@ func TestALateSuccessThatWaitedForTheSweepSettlesTheTask(t *testing.T) {
 	exec(t, sweep, `UPDATE tasks SET status = 0, retry_count = 1, lease_until = NULL, processing_app_id = NULL`)
 	reported := make(chan error, 1)
 	go func() {
-		reported <- s.Report(t.Context(), queue.Report{TaskID: "t", AppID: "app", Status: queue.Success, Raw: []byte("{}")})
+		reported <- s.Report(t.Context(), queue.Report{TaskID: "t", SenderNo: "app", Status: queue.Success, Raw: []byte("{}")})
 	}()
 	for waits := false; !waits; time.Sleep(time.Millisecond) {
 		if err := db.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()

@@ -19,12 +19,12 @@ import (
 // Report is the outcome of a task, as its sender reports it (S0.4).
 type Report struct {
 	TaskID       string
-	AppID        string
+	SenderNo     string
 	Status       int16 // Success or Failed
 	ErrorMessage *string
 	ShouldRetry  bool
 	RetryAfter   *time.Duration // nil: Rules.RetryDelay
-	LeaseID      *int64         // nil: whichever lease AppID holds
+	LeaseID      *int64         // nil: whichever lease SenderNo holds
 	Raw          []byte         // the request as JSON, for the log
 	MaxRetries   *int           // nil: Rules.MaxRetryCount
 	ProviderNo   string         // what a provider calls the message that it accepted; may be empty
@@ -117,7 +117,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 			most = *r.MaxRetries
 		}
 		p.TaskIds = append(p.TaskIds, r.TaskID)
-		p.AppIds = append(p.AppIds, r.AppID)
+		p.SenderNos = append(p.SenderNos, r.SenderNo)
 		p.LeaseIds = append(p.LeaseIds, r.LeaseID)
 		p.Statuses = append(p.Statuses, r.Status)
 		p.WantsRetries = append(p.WantsRetries, r.Status == Failed && r.ShouldRetry)
@@ -191,10 +191,10 @@ const (
 
 // Release returns leases of a sender: no attempt is counted, no task fails, and the sender gets its segments back. Leases that
 // have ended meanwhile are skipped. Release returns the number of leases that it ended.
-func (s *Service) Release(ctx context.Context, appID string, leases []Unused) (int, error) {
+func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused) (int, error) {
 	leases = slices.Clone(leases)
 	slices.SortFunc(leases, func(a, b Unused) int { return strings.Compare(a.TaskID, b.TaskID) }) // all statements lock tasks in this order
-	p := dispatchq.TaskReleaseParams{AppID: appID, Delay: releaseDelay, DelayMost: releaseDelayMost}
+	p := dispatchq.TaskReleaseParams{SenderNo: senderNo, Delay: releaseDelay, DelayMost: releaseDelayMost}
 	for _, l := range leases {
 		p.TaskIds = append(p.TaskIds, l.TaskID)
 		p.LeaseIds = append(p.LeaseIds, l.LeaseID)

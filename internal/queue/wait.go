@@ -24,10 +24,10 @@ func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Du
 	defer enough.Stop()
 	var by *line.WakeUp
 	for {
-		waiter := s.line.Join(c.AppID) // before the claim: a task that comes after it must find a sender to wake
+		waiter := s.line.Join(c.SenderNo) // before the claim: a task that comes after it must find a sender to wake
 		rows, pause, err := s.tryClaim(ctx, waiter, c)
 		if by != nil {
-			s.line.Settle(c.AppID, *by, len(rows) > 0)
+			s.line.Settle(c.SenderNo, *by, len(rows) > 0)
 		}
 		var again bool
 		switch {
@@ -63,23 +63,23 @@ func (s *Service) ClaimOrWait(ctx context.Context, c claim.Request, wait time.Du
 // tryClaim claims, unless the last poll found no task for the sender. If it gets no task, it narrows the waiter to the pools for which it
 // must be woken, or returns the pause: how long the interval of the sender still lasts.
 func (s *Service) tryClaim(ctx context.Context, p *line.Waiter, c claim.Request) (rows []claim.Lease, pause time.Duration, err error) {
-	pools, unhindered := s.senders.Unhindered(c.AppID)
+	pools, unhindered := s.senders.Unhindered(c.SenderNo)
 	if unhindered && s.line.IsQuiet(pools) {
-		err = s.senders.Polled(ctx, c.AppID)
+		err = s.senders.Polled(ctx, c.SenderNo)
 	} else if rows, err = s.Claim(ctx, c); err == nil && len(rows) == 0 {
-		pause, pools, err = s.senders.Waits(ctx, c.AppID)
+		pause, pools, err = s.senders.Waits(ctx, c.SenderNo)
 	}
 	if err == nil && len(rows) == 0 && pause == 0 && s.line.NeedsUsage(p) {
-		err = s.readUsage(ctx, c.AppID)
+		err = s.readUsage(ctx, c.SenderNo)
 	}
 	s.line.Narrow(p, pools)
 	return rows, pause, err
 }
 
 // readUsage reads the usage of senders for the line.
-func (s *Service) readUsage(ctx context.Context, appIDs ...string) error {
-	before := s.line.Given(appIDs)
-	usages, err := s.senders.Usages(ctx, appIDs)
+func (s *Service) readUsage(ctx context.Context, senderNos ...string) error {
+	before := s.line.Given(senderNos)
+	usages, err := s.senders.Usages(ctx, senderNos)
 	if err == nil {
 		s.line.Learn(usages, before)
 	}

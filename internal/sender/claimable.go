@@ -29,11 +29,11 @@ func newClaimables() *claimables {
 	return &claimables{cache: expirable.NewLRU[string, claimable](100_000, nil, time.Minute)}
 }
 
-func (c *claimables) get(appID string) (claimable, bool) { return c.cache.Get(appID) }
+func (c *claimables) get(senderNo string) (claimable, bool) { return c.cache.Get(senderNo) }
 
 // beginRead starts a read of a sender's pools, and returns the function that caches the result. The result is not
 // cached if the cache was cleared meanwhile: a sender that is cached without a pool would find no task for a minute.
-func (c *claimables) beginRead(appID string) (keep func(claimable)) {
+func (c *claimables) beginRead(senderNo string) (keep func(claimable)) {
 	c.mu.Lock()
 	before := c.clears
 	c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *claimables) beginRead(appID string) (keep func(claimable)) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.clears == before {
-			c.cache.Add(appID, found)
+			c.cache.Add(senderNo, found)
 		}
 	}
 }
@@ -72,12 +72,12 @@ func (c *claimables) setVersion(version int64) bool {
 
 // Waits returns, for a sender that found no task, how long its interval still holds it back, and the pools that it
 // serves with its sort in each. A change made on another server is seen after Notice.
-func (s *Service) Waits(ctx context.Context, appID string) (wait time.Duration, pools map[int64]float64, err error) {
-	if c, known := s.pools.get(appID); known {
+func (s *Service) Waits(ctx context.Context, senderNo string) (wait time.Duration, pools map[int64]float64, err error) {
+	if c, known := s.pools.get(senderNo); known {
 		return 0, c.pools, nil
 	}
-	keep := s.pools.beginRead(appID)
-	row, err := s.q.SenderWaits(ctx, appID)
+	keep := s.pools.beginRead(senderNo)
+	row, err := s.q.SenderWaits(ctx, senderNo)
 	if err != nil {
 		return 0, nil, postgres.Wrap("read pools of sender", err, errNoSender)
 	}
@@ -103,7 +103,7 @@ func (s *Service) Notice(version int64) (isNew bool) {
 
 // Unhindered returns the pools of a sender that can take every task in them: no interval holds it back, and no share
 // depends on it. known is false if that is not cached.
-func (s *Service) Unhindered(appID string) (pools map[int64]float64, known bool) {
-	c, known := s.pools.get(appID)
+func (s *Service) Unhindered(senderNo string) (pools map[int64]float64, known bool) {
+	c, known := s.pools.get(senderNo)
 	return c.pools, known && !c.countedOn
 }

@@ -14,25 +14,25 @@ import (
 
 // Polled records a poll of an app in memory. It registers an unknown app if the settings allow it. Faults:
 // sender.not_found, limit.reached if too many apps have registered themselves.
-func (s *Service) Polled(ctx context.Context, appID string) error {
-	if _, known := s.known.Get(appID); !known {
-		if err := s.register(ctx, appID); err != nil {
+func (s *Service) Polled(ctx context.Context, senderNo string) error {
+	if _, known := s.known.Get(senderNo); !known {
+		if err := s.register(ctx, senderNo); err != nil {
 			return err
 		}
-		s.known.Add(appID, struct{}{})
+		s.known.Add(senderNo, struct{}{})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen[appID] = struct{}{}
+	s.seen[senderNo] = struct{}{}
 	return nil
 }
 
-func (s *Service) register(ctx context.Context, appID string) error {
+func (s *Service) register(ctx context.Context, senderNo string) error {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = s.q.SenderFind(ctx, appID)
+	_, err = s.q.SenderFind(ctx, senderNo)
 	if !postgres.IsNoRows(err) {
 		return postgres.Wrap("find sender", err, nil)
 	}
@@ -42,7 +42,7 @@ func (s *Service) register(ctx context.Context, appID string) error {
 	if full := s.full.Load(); full != nil && time.Since(full.at) < fullFor {
 		return full.fault
 	}
-	err = postgres.Wrap("register sender", s.q.SenderRegister(ctx, appID), nil)
+	err = postgres.Wrap("register sender", s.q.SenderRegister(ctx, senderNo), nil)
 	var limit *fault.Error
 	if errors.As(err, &limit) && limit.Reason == fault.LimitReached {
 		s.full.Store(&refusal{limit, time.Now()})
@@ -94,8 +94,8 @@ func (s *Service) polledLately(no string) bool {
 
 // CheckApp returns sender.is_driven if the server drives the sender: an app of this number could take or settle tasks
 // that the server is about to send. A change made on another server is seen within four seconds.
-func (s *Service) CheckApp(ctx context.Context, appID string) error {
-	isDriven, err := s.directory.IsDriven(ctx, appID)
+func (s *Service) CheckApp(ctx context.Context, senderNo string) error {
+	isDriven, err := s.directory.IsDriven(ctx, senderNo)
 	if err == nil && isDriven {
 		err = fault.New(fault.Conflict, fault.SenderIsDriven)
 	}

@@ -35,8 +35,8 @@ func (u Usage) After(tasks int64) Usage {
 }
 
 // Usages returns the usage of senders, by number. Unknown senders are missing.
-func (s *Service) Usages(ctx context.Context, appIDs []string) (map[string]Usage, error) {
-	rows, err := s.q.SenderUsages(ctx, appIDs)
+func (s *Service) Usages(ctx context.Context, senderNos []string) (map[string]Usage, error) {
+	rows, err := s.q.SenderUsages(ctx, senderNos)
 	if err != nil {
 		return nil, fmt.Errorf("read usage of senders: %w", err)
 	}

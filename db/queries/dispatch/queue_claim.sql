@@ -68,7 +68,7 @@ FROM senders s
 JOIN channels c ON c.id = s.channel_id
 JOIN sender_states st ON st.sender_id = s.id
 LEFT JOIN pools p ON s.is_shared AND p.channel_id = s.channel_id AND p.company_id IS NULL AND p.retired_at IS NULL
-WHERE s.sender_no = @app_id::text AND s.status = 'on';
+WHERE s.sender_no = @sender_no::text AND s.status = 'on';
 
 -- SenderBudget returns how many tasks and segments a sender may take now; segments is valid only if has_limit. It locks the row of the
 -- sender in sender_states, so that concurrent polls count one after the other. Readiness is checked before the lock: a row lock writes
@@ -194,7 +194,7 @@ CROSS JOIN LATERAL (
 ) w
 WHERE s.id = @sender_id;
 
--- TaskOffer locks the tasks that the sender app_id may take next, up to the entry of most for each pool: by priority, then new tasks
+-- TaskOffer locks the tasks that the sender sender_no may take next, up to the entry of most for each pool: by priority, then new tasks
 -- before retries and retries by retry_count (S0.10), then by rank, which divides a pool fairly between companies. The caller merges the
 -- pools and leases its choice with TaskLease, in the same transaction. With several pools, each returns up to 8 tasks more, from which the
 -- caller learns the next turn of the pool. gap is the part of its company's share that one task uses; 0 for a single pool.
@@ -241,7 +241,7 @@ queued AS MATERIALIZED (
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL
             AND (t.expires_at IS NULL OR t.expires_at > now())
             AND NOT (
-                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @app_id::text
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
                 AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
             )
             AND t.segments >= m.from_segments AND (t.lane, t.rank) <= (m.last_lane, m.last_rank)
@@ -268,7 +268,7 @@ due AS MATERIALIZED (
         WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= m.last_due_at
             AND (t.expires_at IS NULL OR t.expires_at > now())
             AND NOT (
-                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @app_id::text
+                t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM @sender_no::text
                 AND coalesce(t.due_at > now() - sqlc.narg(retry_max_wait)::interval, true)
             )
             AND t.segments >= m.from_segments
@@ -297,7 +297,7 @@ WITH moment AS MATERIALIZED (
 leased AS (
     UPDATE tasks t
     SET status = 1, -- PROCESSING
-        processing_app_id = @app_id::text,
+        processing_app_id = @sender_no::text,
         lease_id = nextval('send_logs_id_seq'), -- the id of the log row below
         lease_until = (SELECT moment.at FROM moment) + make_interval(secs => @lease_seconds::double precision),
         updated_at = (SELECT moment.at FROM moment)
@@ -311,14 +311,14 @@ logged AS (
         id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, segments, request_data, response_data
     )
     SELECT
-        h.lease_id, h.task_id, @app_id::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at, h.segments,
-        jsonb_build_object('app_id', @app_id::text, 'limit', @asked::bigint),
+        h.lease_id, h.task_id, @sender_no::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at, h.segments,
+        jsonb_build_object('app_id', @sender_no::text, 'limit', @asked::bigint),
         jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
     FROM leased h
 ),
 counted AS (
     INSERT INTO sender_changes (sender_no, sent, at)
-    SELECT @app_id::text, cardinality(@task_ids::text[]), moment.at FROM moment
+    SELECT @sender_no::text, cardinality(@task_ids::text[]), moment.at FROM moment
 )
 SELECT
     h.task_id, h.phone_number, h.content::text AS content,
@@ -329,7 +329,7 @@ SELECT
 FROM leased h
 ORDER BY h.task_id;
 
--- PoolsPassed returns those pools of pool_ids in which the sender app_id leaves tasks to others. Without last_lane, such a pool has a task
+-- PoolsPassed returns those pools of pool_ids in which the sender sender_no leaves tasks to others. Without last_lane, such a pool has a task
 -- that the sender may not take: it failed there, or it needs more segments than are left. Only the first 1000 tasks of each pool are
 -- checked. With last_lane, the lane of the last task that the sender took, the claim is full, and such a pool has only tasks in later
 -- lanes.
@@ -346,7 +346,7 @@ WHERE sqlc.narg(last_lane)::integer IS NULL AND (
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w
-    WHERE (w.failed_app_id = @app_id::text AND coalesce(w.due_at > now() - sqlc.narg(retry_max_wait)::interval, true))
+    WHERE (w.failed_app_id = @sender_no::text AND coalesce(w.due_at > now() - sqlc.narg(retry_max_wait)::interval, true))
         OR w.segments > sqlc.narg(segments_left)::bigint
 ) > 0
     OR (

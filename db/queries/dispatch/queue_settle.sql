@@ -11,7 +11,7 @@
 -- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
-        unnest(@task_ids::text[]) AS task_id, unnest(@app_ids::text[]) AS app_id, unnest(@lease_ids::int8[]) AS lease_id,
+        unnest(@task_ids::text[]) AS task_id, unnest(@sender_nos::text[]) AS app_id, unnest(@lease_ids::int8[]) AS lease_id,
         unnest(@statuses::smallint[]) AS status, unnest(@wants_retries::boolean[]) AS wants_retry,
         make_interval(secs => unnest(@retry_delay_seconds::double precision[])) AS retry_delay,
         nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
@@ -106,7 +106,7 @@ SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS 
 FROM verdict v
 ORDER BY v.task_id;
 
--- TaskRelease gives back leases of app_id whose messages the provider cannot have received, and returns those that were given back. Each
+-- TaskRelease gives back leases of sender_no whose messages the provider cannot have received, and returns those that were given back. Each
 -- task is PENDING again with the attempts that it had. A lease that was not tried (is_tried is false) keeps its lane and rank. A lease
 -- that was tried while the sender was in trouble keeps them the first time, for the other senders of the pool. After that the task waits
 -- for delay, doubled with each further trouble up to delay_most, so that a message that brings its sender into trouble does not block all
@@ -132,12 +132,12 @@ returned AS MATERIALIZED (
         SELECT count(*) AS troubles
         FROM (SELECT FROM report_logs r WHERE r.task_id = h.task_id AND r.effect = 'troubled' LIMIT 20) r -- 20 exceed delay_most
     ) n
-    WHERE h.status = 1 AND h.processing_app_id = @app_id::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at -- PROCESSING
+    WHERE h.status = 1 AND h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at -- PROCESSING
 ),
 requeued AS (
     UPDATE tasks t
     SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL, -- PENDING
-        failed_app_id = CASE WHEN g.is_tried THEN @app_id::text ELSE t.failed_app_id END,
+        failed_app_id = CASE WHEN g.is_tried THEN @sender_no::text ELSE t.failed_app_id END,
         -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
         (pool_id, lane, rank) = (
             SELECT p.id, CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
@@ -152,7 +152,7 @@ requeued AS (
 ),
 logged AS (
     INSERT INTO report_logs (task_id, app_id, lease_id, event, created_at, effect, error_message)
-    SELECT g.task_id, @app_id::text, g.lease_id, 'released', g.at, CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
+    SELECT g.task_id, @sender_no::text, g.lease_id, 'released', g.at, CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
         nullif(left(g.reason, 500), '')
     FROM returned g
 )

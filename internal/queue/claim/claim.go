@@ -14,8 +14,8 @@ import (
 
 // Request is a claim of a sender.
 type Request struct {
-	AppID string
-	Limit int // maximum number of tasks
+	SenderNo string
+	Limit    int // maximum number of tasks
 	// InOneCall: the sender sends tasks of one rendering in one call. The claim takes only tasks of one rendering, and they use one
 	// interval together.
 	InOneCall bool
@@ -69,7 +69,7 @@ func On(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) ([]Le
 		leases = append(leases, more...)
 		a.advance(more)
 	}
-	passed, err := a.passed(ctx, q, c.AppID, rules, leases)
+	passed, err := a.passed(ctx, q, c.SenderNo, rules, leases)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 		return nil, nil
 	}
 	params := dispatchq.TaskLeaseParams{
-		AppID: c.AppID, Asked: int64(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds, Sign: a.sender.Sign,
+		SenderNo: c.SenderNo, Asked: int64(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds, Sign: a.sender.Sign,
 		TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)),
 	}
 	for i, o := range chosen {
@@ -154,7 +154,7 @@ const seenSteps = 4
 // admit returns the limits and the pools of a claim; nil if the sender is unknown or off.
 func admit(ctx context.Context, q *dispatchq.Queries, c Request, rules Rules) (*admission, error) {
 	sender, err := q.SenderAdmit(ctx, dispatchq.SenderAdmitParams{
-		AppID: c.AppID, Lease: rules.Lease, NotedWithin: rules.SilentAfter / seenSteps,
+		SenderNo: c.SenderNo, Lease: rules.Lease, NotedWithin: rules.SilentAfter / seenSteps,
 	})
 	if postgres.IsNoRows(err) {
 		return nil, nil
@@ -286,7 +286,7 @@ type claimPart struct {
 func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, may bool) {
 	taken, segments := takenOf(leases)
 	p = claimPart{limit: a.tasks - int64(len(leases)), most: map[int64]int64{}, offer: dispatchq.TaskOfferParams{
-		AppID: c.AppID, RetryMaxWait: rules.RetryMaxWait,
+		SenderNo: c.SenderNo, RetryMaxWait: rules.RetryMaxWait,
 		Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
 		SegmentsLeft: a.segmentsLeft(segments),
 	}}
@@ -315,10 +315,10 @@ func takenOf(leases []Lease) (tasks map[int64]int64, segments int64) {
 
 // passed returns the pools in which the sender is behind its rivals and took less than it could, because the tasks there are not for it
 // (PoolsPassed). The sender gives up its turn in these pools, so that its rivals do not wait for it.
-func (a admission) passed(ctx context.Context, q *dispatchq.Queries, appID string, rules Rules, leases []Lease) ([]int64, error) {
+func (a admission) passed(ctx context.Context, q *dispatchq.Queries, senderNo string, rules Rules, leases []Lease) ([]int64, error) {
 	taken, segments := takenOf(leases)
 	p := dispatchq.PoolsPassedParams{
-		AppID: appID, Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
+		SenderNo: senderNo, Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
 		SegmentsLeft: a.segmentsLeft(segments), RetryMaxWait: rules.RetryMaxWait,
 	}
 	for _, pool := range a.pools {

@@ -46,7 +46,7 @@ type Finding struct {
 // Line holds the waiting senders.
 type Line struct {
 	poll      func(context.Context, Question) (Finding, error)
-	readUsage func(ctx context.Context, appIDs ...string) error
+	readUsage func(ctx context.Context, senderNos ...string) error
 
 	mu        sync.Mutex
 	waiters   list.List          // of *Waiter, in the order in which they joined
@@ -93,13 +93,13 @@ func (l *Line) Count() (n int) {
 
 // Waiter is a claim that waits.
 type Waiter struct {
-	element *list.Element // nil: it has left the line
-	appID   string
-	anyPool bool              // its pools are not known yet: it can be woken for any pool
-	pools   map[int64]float64 // pools that the sender serves, with its sort in each
-	woken   chan WakeUp       // holds one wake-up
-	changed chan struct{}     // Line.changed when the waiter joined
-	usage   *usage
+	element  *list.Element // nil: it has left the line
+	senderNo string
+	anyPool  bool              // its pools are not known yet: it can be woken for any pool
+	pools    map[int64]float64 // pools that the sender serves, with its sort in each
+	woken    chan WakeUp       // holds one wake-up
+	changed  chan struct{}     // Line.changed when the waiter joined
+	usage    *usage
 }
 
 // WakeUp wakes a waiter because a pool may have tasks for it.
@@ -145,15 +145,15 @@ func (p *Waiter) sort(pool int64) float64 {
 }
 
 // Join adds a claim of a sender to the line. Until Narrow is called, it can be woken for any pool.
-func (l *Line) Join(appID string) *Waiter {
-	p := &Waiter{appID: appID, anyPool: true, woken: make(chan WakeUp, 1)}
+func (l *Line) Join(senderNo string) *Waiter {
+	p := &Waiter{senderNo: senderNo, anyPool: true, woken: make(chan WakeUp, 1)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.changed = l.changed
-	p.usage = l.usages[appID]
+	p.usage = l.usages[senderNo]
 	if p.usage == nil {
 		p.usage = &usage{}
-		l.usages[appID] = p.usage
+		l.usages[senderNo] = p.usage
 	}
 	p.element = l.waiters.PushBack(p)
 	l.startPolling()
@@ -182,13 +182,13 @@ func (l *Line) NeedsUsage(p *Waiter) bool {
 }
 
 // Given returns how many tasks this server gave senders until now, for Learn.
-func (l *Line) Given(appIDs []string) map[string]int64 {
+func (l *Line) Given(senderNos []string) map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	given := make(map[string]int64, len(appIDs))
-	for _, appID := range appIDs {
-		if known := l.usages[appID]; known != nil {
-			given[appID] = known.given
+	given := make(map[string]int64, len(senderNos))
+	for _, senderNo := range senderNos {
+		if known := l.usages[senderNo]; known != nil {
+			given[senderNo] = known.given
 		}
 	}
 	return given
@@ -198,18 +198,18 @@ func (l *Line) Given(appIDs []string) map[string]int64 {
 func (l *Line) Learn(read map[string]sender.Usage, before map[string]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for appID, u := range read {
-		if known := l.usages[appID]; known != nil {
-			known.Usage, known.at = u.After(known.given-before[appID]), time.Now()
+	for senderNo, u := range read {
+		if known := l.usages[senderNo]; known != nil {
+			known.Usage, known.at = u.After(known.given-before[senderNo]), time.Now()
 		}
 	}
 }
 
 // Took counts tasks that this server gave a sender.
-func (l *Line) Took(appID string, tasks int) {
+func (l *Line) Took(senderNo string, tasks int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known := l.usages[appID]; known != nil {
+	if known := l.usages[senderNo]; known != nil {
 		known.given += int64(tasks)
 		known.Usage = known.After(int64(tasks))
 	}
@@ -325,17 +325,17 @@ func (l *Line) PassOn(w WakeUp) {
 
 // Settle records whether a woken sender got tasks. If it got none, the next waiter is woken: a limit, its share or a quicker sender may
 // keep one sender from the tasks, but must not keep the others from them.
-func (l *Line) Settle(appID string, w WakeUp, got bool) {
+func (l *Line) Settle(senderNo string, w WakeUp, got bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t := l.triesOf(w.pool)
 	t.underway--
 	if got {
-		delete(t.missed, appID)
-		delete(t.hindered, appID)
+		delete(t.missed, senderNo)
+		delete(t.hindered, senderNo)
 		return
 	}
-	t.missed[appID] = struct{}{}
+	t.missed[senderNo] = struct{}{}
 	if w.left > 0 {
 		l.wakeAll(l.first(w.pool, 1, t.missed), w.pool, w.left-1)
 	}
@@ -369,7 +369,7 @@ func (l *Line) first(pool int64, n int, without map[string]struct{}) []*Waiter {
 	var best []*Waiter // n at most, in order
 	for e := l.waiters.Front(); e != nil; e = e.Next() {
 		p := e.Value.(*Waiter)
-		if !p.serves(pool) || has(hindered, p.appID) || has(without, p.appID) {
+		if !p.serves(pool) || has(hindered, p.senderNo) || has(without, p.senderNo) {
 			continue
 		}
 		at := len(best)
@@ -384,8 +384,8 @@ func (l *Line) first(pool int64, n int, without map[string]struct{}) []*Waiter {
 	return best
 }
 
-func has(set map[string]struct{}, appID string) bool {
-	_, found := set[appID]
+func has(set map[string]struct{}, senderNo string) bool {
+	_, found := set[senderNo]
 	return found
 }
 
@@ -502,16 +502,16 @@ func (l *Line) question() (w Question) {
 }
 
 // usageDue returns the senders whose usage must be read again, and forgets the usage of senders that have not waited for a minute.
-func (l *Line) usageDue() (appIDs []string) {
+func (l *Line) usageDue() (senderNos []string) {
 	if l.polls%usageEvery != 0 || l.waiters.Len() < 2 {
 		return nil
 	}
 	waiting := map[string]struct{}{}
 	for e := l.waiters.Front(); e != nil; e = e.Next() {
-		waiting[e.Value.(*Waiter).appID] = struct{}{}
+		waiting[e.Value.(*Waiter).senderNo] = struct{}{}
 	}
-	maps.DeleteFunc(l.usages, func(appID string, u *usage) bool {
-		_, waits := waiting[appID]
+	maps.DeleteFunc(l.usages, func(senderNo string, u *usage) bool {
+		_, waits := waiting[senderNo]
 		return !waits && time.Since(u.at) > time.Minute
 	})
 	return slices.Collect(maps.Keys(waiting))

@@ -18,9 +18,9 @@ func newLine() *Line {
 }
 
 // joinAs lets a sender with this standing wait for pools.
-func (l *Line) joinAs(appID string, s sender.Usage, pools ...int64) *Waiter {
-	p := l.Join(appID)
-	l.Learn(map[string]sender.Usage{appID: s}, nil)
+func (l *Line) joinAs(senderNo string, s sender.Usage, pools ...int64) *Waiter {
+	p := l.Join(senderNo)
+	l.Learn(map[string]sender.Usage{senderNo: s}, nil)
 	sorts := map[int64]float64{}
 	for _, pool := range pools {
 		sorts[pool] = s.Sort
@@ -44,7 +44,7 @@ func woken(waiters ...*Waiter) (names []string, by WakeUp) {
 	for _, p := range waiters {
 		select {
 		case by = <-p.woken:
-			names = append(names, p.appID)
+			names = append(names, p.senderNo)
 		default:
 		}
 	}
@@ -156,7 +156,7 @@ func TestAWakeUpInVainGoesToTheNextSender(t *testing.T) {
 				return names
 			}
 			names = append(names, got...)
-			i := slices.IndexFunc(waiters, func(p *Waiter) bool { return p.appID == got[0] })
+			i := slices.IndexFunc(waiters, func(p *Waiter) bool { return p.senderNo == got[0] })
 			waiters[i] = l.joinAs(got[0], waiters[i].usage.Usage, pool)
 			l.Settle(got[0], by, false)
 		}
