@@ -94,6 +94,7 @@ func TestOwnPagesConfiguredPagesAndProgramsAreServed(t *testing.T) {
 		"the address bar":                        {"Sec-Fetch-Site", "none"},
 		"a configured page":                      {"Origin", strings.ToLower(console), "Sec-Fetch-Site", "cross-site"},
 		"a configured page, an old browser":      {"Origin", strings.ToLower(console)},
+		"a configured page, without TLS":         {"Referer", strings.ToLower(console) + "/tasks"},
 		"a configured page of our site, as POST": {"Origin", strings.ToLower(console), "Sec-Fetch-Site", "same-site"},
 	} {
 		b.Expect(200, "", "POST", "/api/v1/sms/task/"+b.Submit(name)+"/cancel", nil, headers...)

@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,7 +43,7 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 		"POST " + sendBatchPath:   relax[api.SendRequest](spec, sendBatchPath, "messages"),
 		"POST " + reportBatchPath: relax[api.ReportRequest](spec, reportBatchPath, "reports"),
 	}
-	limits, err := limitsOf(spec)
+	limits, err := limitsOf(spec, roles)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +78,8 @@ type limits struct {
 }
 
 // limitsOf reads the limits of each operation from the contract, by its pattern in a ServeMux. A limit that is missing or above the
-// bounds of the gate is an error.
-func limitsOf(spec *openapi3.T) (map[string]limits, error) {
+// bounds of the gate is an error: the largest allowed body must find room.
+func limitsOf(spec *openapi3.T, roles map[string][]string) (map[string]limits, error) {
 	usual, _ := spec.Info.Extensions[limitsKey].(map[string]any)
 	all := map[string]limits{}
 	for pattern, operation := range operationsOf(spec) {
@@ -92,7 +93,11 @@ func limitsOf(spec *openapi3.T) (map[string]limits, error) {
 			return 0
 		}
 		l := limits{bodyBytes: int64(number("body_bytes")), time: time.Duration(number("seconds") * float64(time.Second))}
-		if l.bodyBytes <= 0 || l.bodyBytes > bodiesOfOne || l.time <= 0 || l.time > LongestAnswer {
+		room := int64(bodiesOfOne)
+		if slices.Contains(roles[pattern], public) {
+			room = bodiesOfSource
+		}
+		if l.bodyBytes <= 0 || l.bodyBytes > room || l.time <= 0 || l.time > LongestAnswer {
 			return nil, fmt.Errorf("contract: %s of %s: %+v is out of range", limitsKey, pattern, l)
 		}
 		if operation.RequestBody == nil {

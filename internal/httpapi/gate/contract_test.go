@@ -67,3 +67,18 @@ func TestEveryKindOfFaultHasAStatus(t *testing.T) {
 		t.Error("a status for an unknown kind")
 	}
 }
+
+func TestALimitThatNoBodyCouldReachIsAnError(t *testing.T) {
+	for access, wrong := range map[string]bool{public: true, "submit": false} {
+		spec, err := api.GetSpec()
+		if err != nil {
+			t.Fatal(err)
+		}
+		callbacks := spec.Paths.Find(callbackPath).Post
+		callbacks.Extensions[limitsKey] = map[string]any{"body_bytes": float64(bodiesOfSource + 1)}
+		_, err = limitsOf(spec, map[string][]string{callbackOperation: {access}})
+		if (err != nil) != wrong {
+			t.Errorf("access %s: %v", access, err)
+		}
+	}
+}

@@ -66,7 +66,7 @@ func (g *Gate) refuseOtherSites(next http.Handler) (http.Handler, error) {
 	protection := http.NewCrossOriginProtection()
 	protection.AddInsecureBypassPattern(callbackOperation)
 	for _, origin := range g.options.CORSOrigins {
-		if err := protection.AddTrustedOrigin(strings.ToLower(origin)); err != nil { // browsers write origins in lower case
+		if err := protection.AddTrustedOrigin(origin); err != nil {
 			return nil, fmt.Errorf("read CORS origins: %w", err)
 		}
 	}

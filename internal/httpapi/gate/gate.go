@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -67,6 +69,10 @@ func New(services Services, options Options) (*Gate, error) {
 	contract, err := readContract()
 	if err != nil {
 		return nil, err
+	}
+	options.CORSOrigins = slices.Clone(options.CORSOrigins)
+	for i, origin := range options.CORSOrigins {
+		options.CORSOrigins[i] = strings.ToLower(origin) // as browsers write origins
 	}
 	metrics := promauto.With(options.Metrics)
 	return &Gate{

@@ -195,12 +195,13 @@ func (l *Line) Given(senderNos []string) map[string]int64 {
 }
 
 // Learn stores the usage of senders, and adds the tasks that they were given since before, which Given returned before the usage was read.
+// An entry that was made meanwhile counts from zero: it may have fewer tasks than before says.
 func (l *Line) Learn(read map[string]sender.Usage, before map[string]int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for senderNo, u := range read {
 		if known := l.usages[senderNo]; known != nil {
-			known.Usage, known.at = u.After(known.given-before[senderNo]), time.Now()
+			known.Usage, known.at = u.After(max(0, known.given-before[senderNo])), time.Now()
 		}
 	}
 }
@@ -400,17 +401,24 @@ func (l *Line) pollWhileAnyWait() {
 			return
 		case <-time.After(pollEvery):
 		}
-		l.mu.Lock()
-		if l.waiters.Len() == 0 && l.sleeping == 0 {
-			l.polling = false
-			clear(l.tries)
-			clear(l.usages)
-			l.mu.Unlock()
+		if l.stopIfIdle() {
 			return
 		}
-		l.mu.Unlock()
 		l.pollOnce()
 	}
+}
+
+// stopIfIdle ends polling if no sender waits, and reports whether it did. A sender that was woken may still claim: its tries stay.
+func (l *Line) stopIfIdle() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiters.Len() > 0 || l.sleeping > 0 {
+		return false
+	}
+	l.polling = false
+	maps.DeleteFunc(l.tries, func(_ int64, t *tries) bool { return t.underway == 0 })
+	clear(l.usages)
+	return true
 }
 
 // pollOnce polls the database, and wakes a waiter for each pool with tasks, unless a woken sender is about to claim there. If the poll

@@ -284,3 +284,38 @@ func TestAPollThatFailsStillAnnouncesAChange(t *testing.T) {
 		t.Error("the waiting sender did not hear of the change")
 	}
 }
+
+func TestASenderThatClaimsWhileTheLineEmptiesIsStillCounted(t *testing.T) {
+	t.Parallel()
+	const pool = 1
+	l := newLine()
+	_, by := func() ([]string, WakeUp) {
+		p := l.joinAs("slow", sender.Usage{}, pool)
+		l.Wake(pool, 1)
+		return woken(p)
+	}()
+	if !l.stopIfIdle() {
+		t.Fatal("a sender waits")
+	}
+	l.polling = true // only the test polls
+	l.Settle("slow", by, true)
+	if n := l.triesOf(pool).underway; n != 0 {
+		t.Errorf("%d senders are about to claim", n)
+	}
+}
+
+func TestTasksFromBeforeTheLineEmptiedAreNotTakenFromTheUsageReadAfter(t *testing.T) {
+	t.Parallel()
+	l := newLine()
+	p := l.joinAs("app", sender.Usage{}, 1)
+	l.Took("app", 7)
+	before := l.Given([]string{"app"})
+	l.Leave(p)
+	l.stopIfIdle()
+	l.polling = true // only the test polls
+	p = l.Join("app")
+	l.Learn(map[string]sender.Usage{"app": {}}, before)
+	if want := (sender.Usage{}).After(0); p.usage.Usage != want {
+		t.Errorf("usage %+v, want %+v", p.usage.Usage, want)
+	}
+}
