@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -79,6 +80,32 @@ func TestALimitThatNoBodyCouldReachIsAnError(t *testing.T) {
 		_, err = limitsOf(spec, map[string][]string{callbackOperation: {access}})
 		if (err != nil) != wrong {
 			t.Errorf("access %s: %v", access, err)
+		}
+	}
+}
+
+// The generated types replace some schemas of the contract (api/go.overlay.yaml): a field that is missing there would be rejected.
+func TestReplacedSchemasHaveTheFieldsOfTheContract(t *testing.T) {
+	t.Parallel()
+	contract, err := openapi3.NewLoader().LoadFromFile("../../../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	generated, err := api.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := func(s *openapi3.SchemaRef) []string { return slices.Sorted(maps.Keys(s.Value.Properties)) }
+	for name, of := range map[string]func(spec *openapi3.T) *openapi3.SchemaRef{
+		"contacts": func(spec *openapi3.T) *openapi3.SchemaRef {
+			return spec.Components.Schemas["ContactsRequest"].Value.Properties["contacts"].Value.Items
+		},
+		"limits": func(spec *openapi3.T) *openapi3.SchemaRef {
+			return spec.Components.Schemas["SenderPatch"].Value.Properties["limits"]
+		},
+	} {
+		if want, got := fields(of(contract)), fields(of(generated)); len(want) == 0 || !slices.Equal(want, got) {
+			t.Errorf("%s: %v in the contract, %v in the generated types", name, want, got)
 		}
 	}
 }
