@@ -1,4 +1,5 @@
--- Changes of tasks that no sender makes: cancellation, receipts of providers, pools that are settled.
+-- Changes that no sender makes: cancelled and withdrawn tasks, receipts of providers, settled pools. The rules of guards, locks and times
+-- at the head of dispatch/queue_claim.sql hold here too.
 
 -- TaskCancel ends a PENDING task. No row: the task does not exist, the caller may not see it, or it is not PENDING.
 -- name: TaskCancel :one

@@ -92,7 +92,7 @@ type PoolsPassedParams struct {
 	SegmentsLeft   *int64
 }
 
-// PoolsPassed returns those pools of pool_ids in which the sender sender_no leaves tasks to others. Without last_lane, such a pool has a task
+// PoolsPassed returns those pools of pool_ids in which a sender leaves tasks to others. Without last_lane, such a pool has a task
 // that the sender may not take: it failed there, or it needs more segments than are left. Only the first 1000 tasks of each pool are
 // checked. With last_lane, the lane of the last task that the sender took, the claim is full, and such a pool has only tasks in later
 // lanes.
@@ -296,7 +296,7 @@ type SenderAdmitRow struct {
 	HasDependents  bool
 }
 
-// Claiming: a sender takes tasks. The rules on this page also hold for queue_settle.sql and queue_order.sql. The statements of this folder
+// Claiming: a sender takes tasks. The rules on this page also hold for queue_settle.sql, queue_order.sql and queue_update.sql. The statements of this folder
 // have generated methods of their own (gen/dispatchq), which only postgres.DB.Dispatch hands out: they always run in a transaction whose
 // plans do not depend on statistics.
 //
@@ -742,7 +742,7 @@ type TaskOfferRow struct {
 	Gap         float64
 }
 
-// TaskOffer locks the tasks that the sender sender_no may take next, up to the entry of most for each pool: by priority, then new tasks
+// TaskOffer locks the tasks that a sender may take next, up to the entry of most for each pool: by priority, then new tasks
 // before retries and retries by retry_count (S0.10), then by rank, which divides a pool fairly between companies. The caller merges the
 // pools and leases its choice with TaskLease, in the same transaction. With several pools, each returns up to 8 tasks more, from which the
 // caller learns the next turn of the pool. gap is the part of its company's share that one task uses; 0 for a single pool.

@@ -299,7 +299,8 @@ WHERE (SELECT count(*) FROM (
 ORDER BY p.pool_id
 `
 
-// The order in which tasks wait, how long they wait, and the search for pools with work. The rules at the head of queue_claim.sql hold here too.
+// The order in which tasks wait, how long they wait, and the search for pools with work. The rules at the head of queue_claim.sql hold
+// here too.
 // TaskWaits returns those pools of pool_ids in which a task can be claimed.
 func (q *Queries) TaskWaits(ctx context.Context, poolIds []int64) ([]int64, error) {
 	rows, err := q.db.Query(ctx, taskWaits, poolIds)

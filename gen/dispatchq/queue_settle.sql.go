@@ -313,7 +313,7 @@ type TaskReleaseParams struct {
 	SenderNo  string
 }
 
-// TaskRelease gives back leases of sender_no whose messages the provider cannot have received, and returns those that were given back. Each
+// TaskRelease gives back leases of a sender whose messages the provider cannot have received, and returns those that were given back. Each
 // task is PENDING again with the attempts that it had. A lease that was not tried (is_tried is false) keeps its lane and rank. A lease
 // that was tried while the sender was in trouble keeps them the first time, for the other senders of the pool. After that the task waits
 // for delay, doubled with each further trouble up to delay_most, so that a message that brings its sender into trouble does not block all
@@ -353,7 +353,8 @@ const taskReport = `-- name: TaskReport :many
 
 WITH input AS MATERIALIZED (
     SELECT
-        unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id, unnest($3::int8[]) AS lease_id,
+        unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id,
+        unnest($3::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
         unnest($4::smallint[]) AS status, unnest($5::boolean[]) AS wants_retry,
         make_interval(secs => unnest($6::double precision[])) AS retry_delay,
         nullif(left(unnest($7::text[]), 500), '') AS error_message,

@@ -96,7 +96,7 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 	// Hashing uses half of the cores: the others serve callers whose credentials are cached.
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
 	return &Service{db: db, q: dbq.New(db), admin: admin, verifier: &verifier{
-		versions: snapshot.Cache[int64]{Load: dbq.New(db.Shared()).CredentialsVersion, Fresh: versionTTL, Now: o.Now},
+		versions: snapshot.Cache[int64]{Load: dbq.New(db.Outside()).CredentialsVersion, Fresh: versionTTL, Now: o.Now},
 		q:        dbq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
 		visitStored: newLRU[time.Time](50_000), unstored: map[visit]struct{}{},
 		verdicts: newLRU[verdict](50_000), proofs: newLRU[proof](100_000), mistakes: newLRU[mistake](50_000), residents: newLRU[household](1000),

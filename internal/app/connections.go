@@ -17,7 +17,7 @@ import (
 const (
 	// silentGrace is how long a stopping server waits for the first byte of a connection that has sent none.
 	silentGrace = 300 * time.Millisecond
-	// spareMost is how many connections are accepted beyond the limits, to serve health, readiness and metrics.
+	// spareMost is how many connections are accepted beyond the limits, to serve health, readiness, metrics and the documentation.
 	spareMost = 32
 )
 

@@ -33,7 +33,7 @@ type poolKey struct {
 
 // load returns a view of the directory. It reuses the last one if the version has not changed.
 func (s *Service) load(ctx context.Context) (*view, error) {
-	q := dbq.New(s.db.Shared())
+	q := dbq.New(s.db.Outside())
 	version, err := q.DirectoryVersion(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read version of directory: %w", err)

@@ -20,15 +20,15 @@ import (
 // DB is the access to one database. Two kinds of statements use it, each with generated types of its own, so that
 // neither can run in place of the other:
 //
-//   - those of package dbq run on the DB itself: in the transaction that Tx put into ctx, or alone;
+//   - those of package dbq run on the DB itself: in the transaction that Tx put into ctx, or alone (always alone: Outside);
 //   - those of package dispatchq run in Dispatch only: in a transaction of their own, with forced plans.
 type DB struct {
-	pool   *pgxpool.Pool
-	shared *pgxpool.Pool // of Shared
+	pool    *pgxpool.Pool
+	outside *pgxpool.Pool
 }
 
-// sharedConns is the number of connections for Shared.
-const sharedConns = 2
+// outsideConns is the number of connections for Outside.
+const outsideConns = 2
 
 // maxConns is the minimum size of the main pool, for a URL whose pool_max_conns is smaller or not set. A few
 // statements at a time keep a small server busy; more would only queue inside it.
@@ -55,12 +55,12 @@ func Open(ctx context.Context, url string) (*DB, error) {
 		return nil
 	}
 	small := cfg.Copy()
-	small.MaxConns, small.MinConns = sharedConns, 0
+	small.MaxConns, small.MinConns = outsideConns, 0
 	db := &DB{}
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open pool: %w", redact(err))
 	}
-	if db.shared, err = pgxpool.NewWithConfig(ctx, small); err != nil {
+	if db.outside, err = pgxpool.NewWithConfig(ctx, small); err != nil {
 		db.pool.Close()
 		return nil, fmt.Errorf("open pool: %w", redact(err))
 	}
@@ -70,12 +70,12 @@ func Open(ctx context.Context, url string) (*DB, error) {
 // Close waits until every connection is returned, and closes them.
 func (db *DB) Close() {
 	db.pool.Close()
-	db.shared.Close()
+	db.outside.Close()
 }
 
-// Shared runs the statements of package dbq for a value that many requests share, as Load of a snapshot.Cache does: never
-// in the transaction of ctx, and on a few connections of its own. Requests that wait for the value may hold all others.
-func (db *DB) Shared() dbq.DBTX { return db.shared }
+// Outside returns connections for statements of package dbq that must not run in the transaction of ctx. They are few, and
+// apart from the others: requests that wait for a value which one of them reads (snapshot.Cache) may hold all others.
+func (db *DB) Outside() dbq.DBTX { return db.outside }
 
 // Pool returns the connections of the DB, for tests and benches alone: a statement on them belongs to no transaction of Tx.
 func (db *DB) Pool() *pgxpool.Pool { return db.pool }

@@ -134,8 +134,8 @@ func (b *batch) giveBack(ctx context.Context, row batchRow) {
 	}
 }
 
-// portionMost bounds how many messages of a batch without an Idempotency-Key one transaction stores, and how many refused ones it logs.
-// The transaction locks the ranks of its company: other submissions of that company wait, and those of other companies that were
+// portionMost bounds how many messages of a batch without an Idempotency-Key one transaction stores, and how many repeats and refused
+// messages of any batch one statement logs. The transaction locks the ranks of its company: other submissions of that company wait, and those of other companies that were
 // merged with them. It also keeps PostgreSQL busy, for which single messages of others wait.
 const portionMost = 100
 

@@ -54,7 +54,7 @@ var errNoSender = fault.New(fault.NotFound, fault.SenderNotFound)
 
 // checkZone returns request.invalid if the database does not know the time zone.
 func (s *Service) checkZone(ctx context.Context, zone string) error {
-	_, err := dbq.New(s.db.Shared()).TimeZoneCheck(ctx, zone) // not in the transaction of ctx, which an error would abort
+	_, err := dbq.New(s.db.Outside()).TimeZoneCheck(ctx, zone) // not in the transaction of ctx, which an error would abort
 	if postgres.IsBadParameter(err) {
 		return fault.InvalidField("time_zone", fault.NotThere, nil)
 	}

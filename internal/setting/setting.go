@@ -93,7 +93,7 @@ func New(db *postgres.DB) *Service {
 
 func (s *Service) load(ctx context.Context) (Values, error) {
 	values := defaultValues()
-	rows, err := dbq.New(s.db.Shared()).SettingList(ctx)
+	rows, err := dbq.New(s.db.Outside()).SettingList(ctx)
 	if err != nil {
 		return values, fmt.Errorf("read settings: %w", err)
 	}

@@ -1,4 +1,5 @@
--- The order in which tasks wait, how long they wait, and the search for pools with work. The rules at the head of queue_claim.sql hold here too.
+-- The order in which tasks wait, how long they wait, and the search for pools with work. The rules at the head of queue_claim.sql hold
+-- here too.
 
 -- TaskWaits returns those pools of pool_ids in which a task can be claimed.
 -- name: TaskWaits :many

@@ -11,7 +11,8 @@
 -- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
-        unnest(@task_ids::text[]) AS task_id, unnest(@sender_nos::text[]) AS app_id, unnest(@lease_ids::int8[]) AS lease_id,
+        unnest(@task_ids::text[]) AS task_id, unnest(@sender_nos::text[]) AS app_id,
+        unnest(@lease_ids::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
         unnest(@statuses::smallint[]) AS status, unnest(@wants_retries::boolean[]) AS wants_retry,
         make_interval(secs => unnest(@retry_delay_seconds::double precision[])) AS retry_delay,
         nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
@@ -106,7 +107,7 @@ SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS 
 FROM verdict v
 ORDER BY v.task_id;
 
--- TaskRelease gives back leases of sender_no whose messages the provider cannot have received, and returns those that were given back. Each
+-- TaskRelease gives back leases of a sender whose messages the provider cannot have received, and returns those that were given back. Each
 -- task is PENDING again with the attempts that it had. A lease that was not tried (is_tried is false) keeps its lane and rank. A lease
 -- that was tried while the sender was in trouble keeps them the first time, for the other senders of the pool. After that the task waits
 -- for delay, doubled with each further trouble up to delay_most, so that a message that brings its sender into trouble does not block all

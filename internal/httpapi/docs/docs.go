@@ -13,7 +13,7 @@ import (
 	document "lksms/api"
 )
 
-// forgetCredentials removes what the page kept of credentials when it still did so: anybody at that browser could read them there.
+// forgetCredentials removes credentials that earlier versions of the page stored in the browser, where anybody could read them.
 const forgetCredentials = `<script>localStorage.removeItem("authorized")</script>`
 
 // Mount serves Swagger UI, from the binary, and the document in both forms (S0.16). fail answers an error.
@@ -31,7 +31,7 @@ func Mount(mux *http.ServeMux, fail func(w http.ResponseWriter, r *http.Request,
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(body) // a caller that has gone cannot be told
+		_, _ = w.Write(body) // on error the caller has gone
 	})
 	mux.HandleFunc("GET /openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
@@ -49,8 +49,7 @@ func Mount(mux *http.ServeMux, fail func(w http.ResponseWriter, r *http.Request,
 const policy = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-// contractAsJSON writes the document as JSON, for who asks first. Not the generated copy: there the operations carry the names
-// of Go's methods.
+// contractAsJSON writes the document as JSON, once. It does not use the generated copy, whose operations have the names of Go methods.
 var contractAsJSON = sync.OnceValues(func() ([]byte, error) {
 	spec, err := openapi3.NewLoader().LoadFromData(document.YAML)
 	if err != nil {

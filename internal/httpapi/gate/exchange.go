@@ -30,7 +30,7 @@ const (
 	callbackOperation = "POST " + callbackPath
 )
 
-// Exchange holds what the server knows about a request: observe creates it, and each middleware adds its part once.
+// Exchange holds what the server knows about a request. observe creates it, and the middlewares fill it in.
 type Exchange struct {
 	Operation     string // its pattern in the ServeMux of the operations; empty: no operation
 	Origin        queue.Origin
@@ -50,8 +50,8 @@ type Exchange struct {
 // Caller is the user that sent a request, or the provider that sent a callback.
 type Caller struct {
 	User      access.Principal // empty until authenticated
-	Provider  string           // the sender_no of a callback that its token or address proves; its body is verified later
-	Authorise func() error     // authenticates the user and checks the roles again; nil for a public operation
+	Provider  string           // the sender_no of a callback that is proven, before its body is read by token or address
+	Authorise func() error     // sets User anew and checks its roles; nil for a public operation
 }
 
 // Body is the body of a request.

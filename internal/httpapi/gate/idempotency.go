@@ -75,7 +75,8 @@ const targetMost = 500
 func target(r *http.Request) string {
 	whole := r.Method + " " + r.URL.Path
 	if query := r.URL.Query(); len(query) > 0 {
-		if query.Del("dry_run"); len(query) > 0 { // always false here: a dry run needs no key
+		query.Del("dry_run") // false here, if given: a dry run needs no key
+		if len(query) > 0 {
 			whole += "?" + query.Encode()
 		}
 	}

@@ -52,7 +52,7 @@ type Line struct {
 	waiters   list.List          // of *Waiter, in the order in which they joined
 	sleeping  int                // claims that wait for the end of their interval
 	changed   chan struct{}      // closed when the pools or intervals of senders may have changed
-	usages    map[string]*usage  // by app_id
+	usages    map[string]*usage  // by sender_no
 	polling   bool               // pollWhileAnyWait runs
 	polls     int                // number of polls begun
 	announced map[int64]int      // pools that may have tasks, and the value of polls when that was learned
@@ -115,12 +115,19 @@ type usage struct {
 	given int64     // tasks since the entry exists
 }
 
-// tries records the results of the senders that were woken for a pool, by app_id.
+// tries records the results of the senders that were woken for a pool, by sender_no.
 type tries struct {
 	underway int                 // woken senders that have not claimed yet
 	missed   map[string]struct{} // senders that got nothing since the last poll that found no tasks
 	hindered map[string]struct{} // those of missed for which tasks stayed from poll to poll: something keeps them from taking these
 	found    bool                // the last poll of the pool found tasks
+}
+
+// forget drops the results, but not the senders that have not claimed yet.
+func (t *tries) forget() {
+	clear(t.missed)
+	clear(t.hindered)
+	t.found = false
 }
 
 // serves reports whether the waiter may be woken for a pool.
@@ -181,27 +188,29 @@ func (l *Line) NeedsUsage(p *Waiter) bool {
 	return time.Since(p.usage.at) > 2*usageEvery*pollEvery
 }
 
+// Given is how many tasks this server gave senders until a moment, by entry of usages: an entry that was made later counts from zero.
+type Given map[*usage]int64
+
 // Given returns how many tasks this server gave senders until now, for Learn.
-func (l *Line) Given(senderNos []string) map[string]int64 {
+func (l *Line) Given(senderNos []string) Given {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	given := make(map[string]int64, len(senderNos))
+	given := make(Given, len(senderNos))
 	for _, senderNo := range senderNos {
 		if known := l.usages[senderNo]; known != nil {
-			given[senderNo] = known.given
+			given[known] = known.given
 		}
 	}
 	return given
 }
 
 // Learn stores the usage of senders, and adds the tasks that they were given since before, which Given returned before the usage was read.
-// An entry that was made meanwhile counts from zero: it may have fewer tasks than before says.
-func (l *Line) Learn(read map[string]sender.Usage, before map[string]int64) {
+func (l *Line) Learn(read map[string]sender.Usage, before Given) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for senderNo, u := range read {
 		if known := l.usages[senderNo]; known != nil {
-			known.Usage, known.at = u.After(max(0, known.given-before[senderNo])), time.Now()
+			known.Usage, known.at = u.After(known.given-before[known]), time.Now()
 		}
 	}
 }
@@ -408,7 +417,7 @@ func (l *Line) pollWhileAnyWait() {
 	}
 }
 
-// stopIfIdle ends polling if no sender waits, and reports whether it did. A sender that was woken may still claim: its tries stay.
+// stopIfIdle ends polling if no sender waits, and reports whether it did. Woken senders that have not claimed yet stay counted.
 func (l *Line) stopIfIdle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -416,7 +425,10 @@ func (l *Line) stopIfIdle() bool {
 		return false
 	}
 	l.polling = false
-	maps.DeleteFunc(l.tries, func(_ int64, t *tries) bool { return t.underway == 0 })
+	maps.DeleteFunc(l.tries, func(_ int64, t *tries) bool {
+		t.forget()
+		return t.underway == 0
+	})
 	clear(l.usages)
 	return true
 }
@@ -463,9 +475,7 @@ func (l *Line) wakeFor(found []int64) {
 	}
 	maps.DeleteFunc(l.tries, func(pool int64, t *tries) bool {
 		if _, hasWork := work[pool]; !hasWork && l.checked(pool) {
-			clear(t.missed)
-			clear(t.hindered)
-			t.found = false
+			t.forget()
 		}
 		return t.underway == 0 && len(t.missed) == 0 && !t.found
 	})

@@ -17,7 +17,7 @@ func newLine() *Line {
 	return l
 }
 
-// joinAs lets a sender with this standing wait for pools.
+// joinAs lets a sender with this usage wait for pools.
 func (l *Line) joinAs(senderNo string, s sender.Usage, pools ...int64) *Waiter {
 	p := l.Join(senderNo)
 	l.Learn(map[string]sender.Usage{senderNo: s}, nil)
@@ -87,7 +87,7 @@ func TestAPoolIsQuietWhenAPollFoundNothingAndNothingCameSince(t *testing.T) {
 	}
 }
 
-func TestSendersAreWokenInTheOrderOfTheirStandings(t *testing.T) {
+func TestSendersAreWokenInTheOrderOfTheirUsage(t *testing.T) {
 	t.Parallel()
 	const pool = 1
 	l := newLine()
@@ -304,7 +304,7 @@ func TestASenderThatClaimsWhileTheLineEmptiesIsStillCounted(t *testing.T) {
 	}
 }
 
-func TestTasksFromBeforeTheLineEmptiedAreNotTakenFromTheUsageReadAfter(t *testing.T) {
+func TestTasksFromBeforeTheLineEmptiedAreNotSubtractedFromTheUsageReadAfter(t *testing.T) {
 	t.Parallel()
 	l := newLine()
 	p := l.joinAs("app", sender.Usage{}, 1)
@@ -314,8 +314,33 @@ func TestTasksFromBeforeTheLineEmptiedAreNotTakenFromTheUsageReadAfter(t *testin
 	l.stopIfIdle()
 	l.polling = true // only the test polls
 	p = l.Join("app")
+	l.Took("app", 3)
 	l.Learn(map[string]sender.Usage{"app": {}}, before)
-	if want := (sender.Usage{}).After(0); p.usage.Usage != want {
+	if want := (sender.Usage{}).After(3); p.usage.Usage != want {
 		t.Errorf("usage %+v, want %+v", p.usage.Usage, want)
+	}
+}
+
+func TestASenderThatGotNothingBeforeTheLineEmptiedIsWokenAfter(t *testing.T) {
+	t.Parallel()
+	const pool = 1
+	l := newLine()
+	first, second := l.joinAs("first", sender.Usage{}, pool), l.joinAs("second", sender.Usage{Today: 1}, pool)
+	l.pollFinding(pool)
+	_, by := woken(first)
+	l.Settle("first", by, false) // wakes the second
+	first = l.joinAs("first", sender.Usage{}, pool)
+	l.pollFinding(pool) // a second poll finds tasks that the first sender did not get
+	_, by = woken(second)
+	l.Leave(first)
+	if !l.stopIfIdle() {
+		t.Fatal("a sender waits")
+	}
+	l.polling = true // only the test polls
+	l.Settle("second", by, true)
+	first = l.joinAs("first", sender.Usage{}, pool)
+	l.Wake(pool, 1)
+	if names, _ := woken(first); len(names) != 1 {
+		t.Error("nobody was woken")
 	}
 }
