@@ -296,9 +296,9 @@ type SenderAdmitRow struct {
 	HasDependents  bool
 }
 
-// Claiming: a sender takes tasks. The rules on this page also hold for queue_settle.sql, queue_order.sql and queue_update.sql. The statements of this folder
-// have generated methods of their own (gen/dispatchq), which only postgres.DB.Dispatch hands out: they always run in a transaction whose
-// plans do not depend on statistics.
+// Claiming: a sender takes tasks. The rules on this page also hold for queue_settle.sql, queue_order.sql and queue_update.sql. The
+// statements of this folder have generated methods of their own (gen/dispatchq), which only postgres.DB.Dispatch hands out: they always
+// run in a transaction whose plans do not depend on statistics.
 //
 // Guards: each transition checks, under a row lock, the state that the task leaves and the holder that the caller expects. So PostgreSQL
 // alone orders concurrent callers.
