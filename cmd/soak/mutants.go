@@ -100,7 +100,9 @@ var mutants = []mutant{
 	}},
 	{"route", "the tasks of a pool without routes are open to every shared sender", []change{
 		{order, "return q.TaskMove(ctx, dispatchq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},
-		{claims, "p.company_id IS NULL AND p.retired_at IS NULL", "p.company_id IS NULL"},
+		{claims, "p.company_id IS NULL AND p.retired_at IS NULL\nWHERE s.sender_no = $3::text AND s.status = 'on'",
+			"p.company_id IS NULL\nWHERE s.sender_no = $3::text AND s.status = 'on'\n" +
+				"ORDER BY p.retired_at IS NOT NULL AND EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0) DESC LIMIT 1"},
 	}},
 	{"trouble", "a message fails when its sender's key is wrong", []change{
 		{answers, "\t\to.Trouble = true // of a key", "\t\to.Permanent = true // of a key"},
