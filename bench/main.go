@@ -22,13 +22,14 @@ import (
 
 type options struct {
 	DatabaseURL string        `env:"DATABASE_URL" help:"PostgreSQL to measure on; without it a private one is started, as lksms serve starts it. Its tables are emptied."`
-	Only        []string      `help:"Figures to measure: submit, life, waiting, pools, handover, senders, notify, fair, claim, statistics, steady; all by default."`
+	Only        []string      `help:"Figures to measure: submit, processor, life, waiting, pools, handover, senders, notify, fair, claim, statistics, steady; all by default."`
 	Time        time.Duration `default:"10s" help:"How long one measurement takes."`
 	Rounds      int           `default:"3" help:"How often what is compared takes turns."`
 	Rows        int           `default:"10000000" help:"Finished tasks in the full table; a tenth as many are pending and a tenth wait for a retry."`
 	Steady      time.Duration `default:"20m" help:"How long the steady load lasts."`
 	Short       bool          `help:"A run of a minute or two that shows that everything works, and nothing else."`
 	JSON        bool          `help:"Print the figures as JSON."`
+	Bare        string        `hidden:"" help:"Serve a handler that does nothing at this address, and nothing else."`
 }
 
 func main() {
@@ -38,7 +39,12 @@ func main() {
 		o.Time, o.Rounds, o.Rows, o.Steady = time.Second, 1, 20_000, 6*time.Second
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, o)
+	err := error(nil)
+	if o.Bare != "" {
+		err = serveBare(o.Bare)
+	} else {
+		err = run(ctx, o)
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -95,7 +101,7 @@ type step struct {
 }
 
 var steps = []step{
-	{"submit", (*bench).submit}, {"life", (*bench).life}, {"waiting", (*bench).waiting}, {"pools", (*bench).pools}, {"handover", (*bench).handover},
+	{"submit", (*bench).submit}, {"processor", (*bench).processor}, {"life", (*bench).life}, {"waiting", (*bench).waiting}, {"pools", (*bench).pools}, {"handover", (*bench).handover},
 	{"senders", (*bench).senders}, {"notify", (*bench).notify}, {"fair", (*bench).fair}, {"claim", (*bench).claim}, {"statistics", (*bench).statistics}, {"steady", (*bench).steady},
 }
 

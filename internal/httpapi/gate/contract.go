@@ -3,18 +3,23 @@ package gate
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"lksms/gen/api"
 )
 
 // contract is the API contract as the gate enforces it. The maps are by operation: its pattern in a ServeMux.
 type contract struct {
-	spec       *openapi3.T         // validate checks requests against it
+	router     routers.Router // finds the operation of any request
+	routes     map[string]*routers.Route
 	roles      map[string][]string // roles that may call the operation
 	keyed      map[string]bool     // whether the operation takes an Idempotency-Key
 	parameters map[string][]string // names of the query parameters
@@ -48,12 +53,44 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 		return nil, err
 	}
 	spec.Paths.Find(callbackPath).Post.RequestBody = nil // any body is valid, and the validator would copy it
+	spec.Servers = nil                                   // the API is served under any name
+	router, err := gorillamux.NewRouter(spec)
+	if err != nil {
+		return nil, fmt.Errorf("route by contract: %w", err)
+	}
 	return &contract{
-		spec: spec, roles: roles, keyed: keyedOperations(spec), parameters: parametersOf(spec), limits: limits,
+		router: router, routes: routesOf(spec), roles: roles, keyed: keyedOperations(spec), parameters: parametersOf(spec), limits: limits,
 		costly: costlyOperations(spec, maps.Keys(batches)), batches: batches,
 		changes: Batch{item: spec.Components.Schemas["SettingsChange"].Value},
 	}, nil
 })
+
+// routesOf returns the operations without path parameters as the validator knows them.
+func routesOf(spec *openapi3.T) map[string]*routers.Route {
+	routes := map[string]*routers.Route{}
+	for path, item := range spec.Paths.Map() {
+		for method, operation := range item.Operations() {
+			if !strings.Contains(path, "{") {
+				routes[method+" "+path] = &routers.Route{Spec: spec, Path: path, PathItem: item, Method: method, Operation: operation}
+			}
+		}
+	}
+	return routes
+}
+
+// route returns the operation of a request, and its path parameters. The router of the library tries each path of the contract in turn, so
+// it is asked only for paths with parameters, and for paths that do not exist. It reads some paths otherwise than the ServeMux
+// (/users/%2F): a request for which the ServeMux has no operation has no route.
+func (c *contract) route(r *http.Request, operation string) (*routers.Route, map[string]string, error) {
+	if route := c.routes[operation]; route != nil && route.Method == r.Method && route.Path == r.URL.EscapedPath() {
+		return route, nil, nil
+	}
+	route, params, err := c.router.FindRoute(r)
+	if err == nil && operation == "" {
+		err = routers.ErrPathNotFound
+	}
+	return route, params, err
+}
 
 // checkTime rejects text that is not a time, and a time that could be stored but not shown again: encoding/json writes only the
 // years 0 to 9999, and a time zone can move a time of the year 0 into the year before.

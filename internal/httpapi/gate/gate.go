@@ -3,7 +3,6 @@
 package gate
 
 import (
-	"context"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -13,12 +12,10 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
-	validator "github.com/oapi-codegen/nethttp-middleware"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"lksms/internal/access"
-	"lksms/internal/fault"
 	"lksms/internal/idempotency"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
@@ -93,7 +90,7 @@ func (g *Gate) Operations(operations *http.ServeMux) http.Handler {
 }
 
 // Checked checks requests for operations by the contract, reads their bodies and gives them their turn.
-func (g *Gate) Checked(next http.Handler) http.Handler { return g.strict(g.validate()(next)) }
+func (g *Gate) Checked(next http.Handler) http.Handler { return g.strict(g.validate(next)) }
 
 // Everything guards every handler of the server: it logs and counts requests, answers panics, and rejects requests of other sites.
 func (g *Gate) Everything(next http.Handler) (http.Handler, error) {
@@ -110,30 +107,25 @@ func (g *Gate) Reports() Batch { return g.contract.batches[ReportBatch] }
 // CheckSettings checks a change of settings against the contract.
 func (g *Gate) CheckSettings(body []byte) error { return g.contract.changes.Check(body) }
 
-// validate checks requests against the contract. The validator reads some paths otherwise than the ServeMux (/users/%2F), so a request
-// that it accepts is rejected if the ServeMux has no operation for it.
-func (g *Gate) validate() func(http.Handler) http.Handler {
-	spec := *g.contract.spec // the validator removes the servers from its copy
-	check := validator.OapiRequestValidatorWithOptions(&spec, &validator.Options{
-		DoNotValidateServers:  true,
-		DiscardValidatedValue: true,
-		Options: openapi3filter.Options{
-			MultiError: true,
-			// The handlers apply the defaults. Otherwise the validator would write the body again.
-			SkipSettingDefaults: true,
-			AuthenticationFunc:  openapi3filter.NoopAuthenticationFunc,
-		},
-		ErrorHandlerWithOpts: func(_ context.Context, err error, w http.ResponseWriter, r *http.Request, _ validator.ErrorHandlerOpts) {
-			g.Fail(w, r, faultOf(err))
-		},
-	})
-	return func(next http.Handler) http.Handler {
-		return check(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if Of(r.Context()).Operation == "" {
-				g.Fail(w, r, fault.New(fault.NotFound, fault.RouteNotFound))
-				return
-			}
-			next.ServeHTTP(w, r)
-		}))
+// validate checks requests against the contract.
+func (g *Gate) validate(next http.Handler) http.Handler {
+	options := &openapi3filter.Options{
+		MultiError: true,
+		// The handlers apply the defaults. Otherwise the validator would write the body again.
+		SkipSettingDefaults: true,
+		AuthenticationFunc:  openapi3filter.NoopAuthenticationFunc,
 	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		route, params, err := g.contract.route(r, Of(r.Context()).Operation)
+		if err == nil {
+			err = openapi3filter.ValidateRequest(r.Context(), &openapi3filter.RequestValidationInput{
+				Request: r, PathParams: params, Route: route, Options: options,
+			})
+		}
+		if err != nil {
+			g.Fail(w, r, faultOf(err))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }

@@ -69,7 +69,7 @@ func TestListsOfTheContractFitIntoABody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, schema := range c.spec.Components.Schemas {
+	for name, schema := range c.routes["GET /health"].Spec.Components.Schemas {
 		for property, of := range schema.Value.Properties {
 			if most := of.Value.MaxItems; most != nil && *most > jsonbody.ListMost {
 				t.Errorf("%s.%s may have %d items, a list in a body at most %d", name, property, *most, jsonbody.ListMost)

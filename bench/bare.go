@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// serveBare serves a handler that reads a message, and answers as the service does, but does nothing with it.
+func serveBare(address string) error {
+	const answer = `{"code":200,"data":{"final_content":"您的验证码是123456，请勿泄露","status":0,"task_id":"task_20261121_01KAR0Z7YQX6V0T0Q4S3M2N1P5"},"message":"success"}`
+	return http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, answer)
+	}))
+}
+
+// processor compares the processor time that the server and a bare handler need for one message, under the same load.
+func (b *bench) processor(ctx context.Context) error {
+	var ours, bares []float64
+	for range b.Rounds {
+		if err := b.empty(ctx); err != nil {
+			return err
+		}
+		took, err := b.processorTime(ctx, b.server.Process.Pid, b.client(connections))
+		if err != nil {
+			return err
+		}
+		ours = append(ours, took)
+		if took, err = b.processorTimeOfBare(ctx); err != nil {
+			return err
+		}
+		bares = append(bares, took)
+	}
+	b.atMost(2.5, "processor time of the server for a single submit", median(ours), median(bares), "µs", "a net/http handler that does nothing")
+	return b.empty(ctx)
+}
+
+func (b *bench) processorTimeOfBare(ctx context.Context) (float64, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	address := listener.Addr().String()
+	_ = listener.Close() // the bare server listens on this port
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	bare := exec.CommandContext(ctx, self, "--bare", address)
+	bare.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := bare.Start(); err != nil {
+		return 0, err
+	}
+	defer func() {
+		_ = bare.Process.Kill()
+		_ = bare.Wait()
+	}()
+	c := b.client(connections)
+	c.address, c.http.Addr = address, address
+	for deadline := time.Now().Add(10 * time.Second); c.call("POST", sendPath, sendBody(), nil) != nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return 0, errors.New("the bare server is not ready")
+		}
+	}
+	return b.processorTime(ctx, bare.Process.Pid, c)
+}
+
+// processorTime returns the processor time in microseconds that a process needs for one message, under load.
+func (b *bench) processorTime(ctx context.Context, pid int, c *client) (float64, error) {
+	before, began := ticks(pid), time.Now()
+	rate, err := closedLoop(ctx, connections, b.Time, func(int) error { return c.call("POST", sendPath, sendBody(), nil) })
+	if err != nil {
+		return 0, err
+	}
+	const tick = 10_000 // microseconds, the kernel's unit for user space
+	used, messages := (ticks(pid)-before)*tick, rate*time.Since(began).Seconds()
+	if messages == 0 {
+		return 0, fmt.Errorf("no message in %s", b.Time)
+	}
+	return used / messages, nil
+}
