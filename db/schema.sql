@@ -491,7 +491,7 @@ CREATE TABLE public.fair_ranks (
 )
 WITH (fillfactor='50');
 
-COMMENT ON TABLE public.fair_ranks IS 'The last range of ranks that a company was given in a pool and priority (start-time fair queueing: a task uses 1 / weight of its company). Written by internal/queue. pool_id has no foreign key: a deleted pool leaves its rows behind, and nothing reads them.';
+COMMENT ON TABLE public.fair_ranks IS 'The last range of ranks that a company was given in a pool and priority (start-time fair queueing: a task uses 1 / weight of its company). Written by internal/queue, and deleted with its pool by internal/directory. pool_id has no foreign key: each submission would lock the pool.';
 
 COMMENT ON COLUMN public.fair_ranks.start IS 'rank of the first task of the range';
 

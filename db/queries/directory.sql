@@ -192,12 +192,20 @@ SET company_id = NULL, message_type = NULL, country_id = NULL, retired_at = now(
 WHERE p.id = @pool_id AND p.retired_at IS NULL AND p.company_id IS NOT NULL
     AND NOT EXISTS (SELECT FROM routes r WHERE r.pool_id = p.id);
 
--- PoolForget deletes retired pools without waiting tasks. After 30 days no leased task can return to such a pool.
--- name: PoolForget :execrows
-DELETE FROM pools p
-WHERE p.retired_at < now() - interval '30 days'
-    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL) -- PENDING and queued
-    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL);
+-- PoolForget deletes retired pools without waiting tasks, with their ranks, and returns how many. After 30 days no leased task can return
+-- to such a pool.
+-- name: PoolForget :one
+WITH forgotten AS (
+    DELETE FROM pools p
+    WHERE p.retired_at < now() - interval '30 days'
+        AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL) -- PENDING and queued
+        AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL)
+    RETURNING p.id
+),
+ranks AS (
+    DELETE FROM fair_ranks f USING forgotten WHERE f.pool_id = forgotten.id
+)
+SELECT count(*) FROM forgotten;
 
 -- DirectoryVersion returns the transaction that changed the directory last; 0: none did.
 -- name: DirectoryVersion :one

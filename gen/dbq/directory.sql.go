@@ -679,20 +679,27 @@ func (q *Queries) DirectoryVersion(ctx context.Context) (int64, error) {
 	return version, err
 }
 
-const poolForget = `-- name: PoolForget :execrows
-DELETE FROM pools p
-WHERE p.retired_at < now() - interval '30 days'
-    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL) -- PENDING and queued
-    AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL)
+const poolForget = `-- name: PoolForget :one
+WITH forgotten AS (
+    DELETE FROM pools p
+    WHERE p.retired_at < now() - interval '30 days'
+        AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL) -- PENDING and queued
+        AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL)
+    RETURNING p.id
+),
+ranks AS (
+    DELETE FROM fair_ranks f USING forgotten WHERE f.pool_id = forgotten.id
+)
+SELECT count(*) FROM forgotten
 `
 
-// PoolForget deletes retired pools without waiting tasks. After 30 days no leased task can return to such a pool.
+// PoolForget deletes retired pools without waiting tasks, with their ranks, and returns how many. After 30 days no leased task can return
+// to such a pool.
 func (q *Queries) PoolForget(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, poolForget)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	row := q.db.QueryRow(ctx, poolForget)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
 }
 
 const poolRetire = `-- name: PoolRetire :exec

@@ -154,6 +154,25 @@ func TestACountryAndACompanyWithoutRoutesCanBeDeleted(t *testing.T) {
 	}
 }
 
+func TestAForgottenPoolTakesItsRanksWithIt(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "theirs", "is_shared": false})
+	r := b.AddRoute("default", "theirs", 1)
+	b.SubmitMany("x", 2, nil)
+	b.Expect(200, "", "DELETE", routePath(r), nil)
+	b.SubmitMany("y", 1, nil)
+	b.Exec("UPDATE pools SET retired_at = now() - interval '31 days' WHERE retired_at IS NOT NULL")
+	if n, err := b.App.Directory.ForgetPools(t.Context()); n != 1 || err != nil {
+		t.Errorf("forgot %d pools, %v", n, err)
+	}
+	if n := b.Count("SELECT count(*) FROM fair_ranks WHERE pool_id NOT IN (SELECT id FROM pools)"); n != 0 {
+		t.Errorf("%d ranks of a pool that is gone", n)
+	}
+	if n := b.Count("SELECT count(*) FROM fair_ranks"); n != 1 {
+		t.Errorf("%d ranks of the shared pool", n)
+	}
+}
+
 // A server with an older view of the routes may store a task in the wrong pool. A sweep moves the task: into a pool that is new, and out
 // of a pool that is gone.
 func TestLateSubmissionsFollowTheRoutes(t *testing.T) {
