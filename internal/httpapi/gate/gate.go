@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"lksms/internal/access"
+	"lksms/internal/httpapi/violation"
 	"lksms/internal/idempotency"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
@@ -123,7 +124,7 @@ func (g *Gate) validate(next http.Handler) http.Handler {
 			})
 		}
 		if err != nil {
-			g.Fail(w, r, faultOf(err))
+			g.Fail(w, r, violation.OfRequest(err))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -12,6 +12,7 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/jsonbody"
 	"lksms/internal/httpapi/text"
+	"lksms/internal/httpapi/violation"
 )
 
 // Batch is an operation that takes a list of items. Each item has its own outcome. So the validator accepts any object as an item,
@@ -106,17 +107,11 @@ func (b Batch) Check(item []byte) error {
 		}
 		return undecoded(b.decode(item))
 	}
-	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
-	for _, e := range flatten(err) {
-		var schema *openapi3.SchemaError
-		if !errors.As(e, &schema) {
-			return err
-		}
-		all.Fields = append(all.Fields, schemaField("body", true, schema))
+	err = violation.OfBody(err)
+	if all := new(fault.Error); errors.As(err, &all) {
+		all.Fields = all.Fields[:min(len(all.Fields), text.ItemFieldsMost)]
 	}
-	all = sorted(all)
-	all.Fields = all.Fields[:min(len(all.Fields), text.ItemFieldsMost)]
-	return all
+	return err
 }
 
 // TaskID returns the task_id of an item, nil if the item has no valid one.

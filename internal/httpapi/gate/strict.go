@@ -20,6 +20,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/jsonbody"
+	"lksms/internal/httpapi/violation"
 	"lksms/internal/postgres"
 )
 
@@ -148,7 +149,7 @@ func badAddress(r *http.Request, operation string, parameters []string) (url.Val
 	if len(all.Fields) == 0 {
 		return query, nil
 	}
-	return nil, sorted(all)
+	return nil, violation.Sorted(all)
 }
 
 // unreadable returns the fault for a body of which only start could be read.

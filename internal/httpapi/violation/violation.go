@@ -1,4 +1,5 @@
-package gate
+// Package violation turns the errors of the validator into faults that name each field and the broken rule, but not the value.
+package violation
 
 import (
 	"errors"
@@ -13,8 +14,8 @@ import (
 	"lksms/internal/fault"
 )
 
-// faultOf turns the error of the validator into a fault that names each field and the broken rule, but not the value.
-func faultOf(err error) error {
+// OfRequest returns the fault of a request that breaks the contract. Another error is returned as it is.
+func OfRequest(err error) error {
 	switch {
 	case errors.Is(err, routers.ErrMethodNotAllowed):
 		return fault.New(fault.MethodNotAllowed, fault.RouteMethodNotAllowed)
@@ -34,11 +35,24 @@ func faultOf(err error) error {
 		}
 		all.Fields = append(all.Fields, fieldsOf(request)...)
 	}
-	return sorted(all)
+	return Sorted(all)
 }
 
-// sorted sorts the fields by name and removes duplicates.
-func sorted(f *fault.Error) *fault.Error {
+// OfBody returns the fault of a JSON value that breaks its schema. Another error is returned as it is.
+func OfBody(err error) error {
+	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
+	for _, e := range flatten(err) {
+		var schema *openapi3.SchemaError
+		if !errors.As(e, &schema) {
+			return err
+		}
+		all.Fields = append(all.Fields, schemaField("body", true, schema))
+	}
+	return Sorted(all)
+}
+
+// Sorted sorts the fields of a fault by name and removes duplicates.
+func Sorted(f *fault.Error) *fault.Error {
 	slices.SortFunc(f.Fields, func(a, b fault.Field) int { return strings.Compare(a.Name, b.Name) })
 	f.Fields = slices.CompactFunc(f.Fields, func(a, b fault.Field) bool { return a.Name == b.Name && a.Rule == b.Rule })
 	return f
