@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -47,12 +46,10 @@ func (b *bench) processor(ctx context.Context) error {
 }
 
 func (b *bench) processorTimeOfBare(ctx context.Context) (float64, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeAddress()
 	if err != nil {
 		return 0, err
 	}
-	address := listener.Addr().String()
-	_ = listener.Close() // the bare server listens on this port
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
@@ -78,15 +75,11 @@ func (b *bench) processorTimeOfBare(ctx context.Context) (float64, error) {
 
 // processorTime returns the processor time in microseconds that a process needs for one message, under load.
 func (b *bench) processorTime(ctx context.Context, pid int, c *client) (float64, error) {
-	before, began := ticks(pid), time.Now()
-	rate, err := closedLoop(ctx, connections, b.Time, func(int) error { return c.call("POST", sendPath, sendBody(), nil) })
-	if err != nil {
-		return 0, err
-	}
-	const tick = 10_000 // microseconds, the kernel's unit for user space
-	used, messages := (ticks(pid)-before)*tick, rate*time.Since(began).Seconds()
-	if messages == 0 {
-		return 0, fmt.Errorf("no message in %s", b.Time)
-	}
-	return used / messages, nil
+	var messages atomic.Int64
+	before := processorSeconds(pid)
+	_, err := closedLoop(ctx, connections, b.Time, func(int) error {
+		messages.Add(1)
+		return c.call("POST", sendPath, sendBody(), nil)
+	})
+	return (processorSeconds(pid) - before) * 1e6 / float64(max(1, messages.Load())), err
 }

@@ -60,11 +60,8 @@ func (s *stack) pgbench(ctx context.Context, script string, clients int, d time.
 		}
 		match = tps.FindSubmatch(out)
 		idle := bytes.Contains(out, []byte("actually processed: 0\n")) && d < time.Minute
-		if err != nil && !idle {
-			return 0, nil, fmt.Errorf("run pgbench: %w\n%s", err, out)
-		}
-		if match == nil && !idle {
-			return 0, nil, fmt.Errorf("pgbench reports no rate:\n%s", out)
+		if !idle && (err != nil || match == nil) {
+			return 0, nil, errors.Join(err, fmt.Errorf("pgbench reports:\n%s", out))
 		}
 	}
 	reached, err := strconv.ParseFloat(string(match[1]), 64)

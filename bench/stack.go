@@ -59,12 +59,9 @@ func start(ctx context.Context, databaseURL string) (*stack, error) {
 	if out, err := build.CombinedOutput(); err != nil {
 		return s, fmt.Errorf("build the server: run this from bench/: %w\n%s", err, out)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	if s.address, err = freeAddress(); err != nil {
 		return s, err
 	}
-	s.address = listener.Addr().String()
-	_ = listener.Close() // the server listens on this port
 	_, port, err := net.SplitHostPort(s.address)
 	if err != nil {
 		return s, err
@@ -133,7 +130,7 @@ func (s *stack) settings(ctx context.Context) (map[string]string, error) {
 }
 
 // cpu returns the processor time of the server and a private PostgreSQL in seconds.
-func (s *stack) cpu() float64 { return ticks(s.server.Process.Pid)/100 + s.databaseCPU() } // the kernel's unit for user space
+func (s *stack) cpu() float64 { return processorSeconds(s.server.Process.Pid) + s.databaseCPU() }
 
 // databaseCPU returns the processor time of a private PostgreSQL in seconds, including sessions that have ended.
 func (s *stack) databaseCPU() float64 {
@@ -148,18 +145,28 @@ func (s *stack) databaseCPU() float64 {
 		if err != nil {
 			return 0
 		}
-		total += ticks(postmaster)
+		total += processorSeconds(postmaster)
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", postmaster, postmaster))
 		for child := range strings.FieldsSeq(string(children)) {
 			if pid, err := strconv.Atoi(child); err == nil {
-				total += ticks(pid)
+				total += processorSeconds(pid)
 			}
 		}
 	}
-	return total / 100
+	return total
 }
 
-func ticks(pid int) float64 {
+// freeAddress returns an address of this machine on whose port nothing listens.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// processorSeconds returns the processor time that a process has used so far; 0 if it has ended.
+func processorSeconds(pid int) float64 {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
@@ -171,7 +178,8 @@ func ticks(pid int) float64 {
 	}
 	user, _ := strconv.ParseFloat(fields[11], 64)
 	system, _ := strconv.ParseFloat(fields[12], 64)
-	return user + system
+	const ticksPerSecond = 100 // the kernel's unit for user space
+	return (user + system) / ticksPerSecond
 }
 
 // memory returns the memory of the server in MiB: now, and at most so far.

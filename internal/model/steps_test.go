@@ -634,7 +634,7 @@ func (q *sequence) claimAtOnce(t *rapid.T) {
 		order[i] = i
 		q.read(t, &claims[i], dataOf[[]claimedTask](t, q.service.checked(t, requests[i], a)))
 	}
-	// Of two claims of one sender, the one that was served first has the smaller lease ids.
+	// Lease ids of one sender ascend: the claim with the smaller ids was served first.
 	slices.SortFunc(order, func(a, b int) int {
 		return cmp.Compare(slices.Max(append(claims[a].leases, 0)), slices.Max(append(claims[b].leases, 0)))
 	})

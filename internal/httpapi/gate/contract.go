@@ -68,11 +68,10 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 // routesOf returns the operations without path parameters as the validator knows them.
 func routesOf(spec *openapi3.T) map[string]*routers.Route {
 	routes := map[string]*routers.Route{}
-	for path, item := range spec.Paths.Map() {
-		for method, operation := range item.Operations() {
-			if !strings.Contains(path, "{") {
-				routes[method+" "+path] = &routers.Route{Spec: spec, Path: path, PathItem: item, Method: method, Operation: operation}
-			}
+	for pattern, operation := range operationsOf(spec) {
+		method, path, _ := strings.Cut(pattern, " ")
+		if !strings.Contains(path, "{") {
+			routes[pattern] = &routers.Route{Spec: spec, Path: path, PathItem: spec.Paths.Value(path), Method: method, Operation: operation}
 		}
 	}
 	return routes
