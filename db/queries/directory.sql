@@ -86,7 +86,8 @@ INSERT INTO channel_countries (channel_id, country_id)
 SELECT served.id, c.id FROM served CROSS JOIN countries c WHERE c.country_no = ANY (@countries::text[])
 ON CONFLICT DO NOTHING;
 
--- ChannelDelete deletes a channel and its shared pool. No row: the channel does not exist, or one of its tasks is waiting or leased.
+-- ChannelDelete deletes a channel and its shared pool, with the ranks of the pool. No row: the channel does not exist, or one of its tasks
+-- is waiting or leased.
 -- name: ChannelDelete :execrows
 WITH shared AS MATERIALIZED (
     SELECT p.id FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = @channel AND p.company_id IS NULL
@@ -100,6 +101,10 @@ busy AS MATERIALIZED (
 ),
 gone AS (
     DELETE FROM pools p USING shared s, busy b WHERE p.id = s.id AND b.pools = 0
+    RETURNING p.id
+),
+ranks AS (
+    DELETE FROM fair_ranks f USING gone WHERE f.pool_id = gone.id
 )
 DELETE FROM channels k USING busy b WHERE k.channel = @channel AND b.pools = 0;
 

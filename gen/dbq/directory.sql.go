@@ -60,11 +60,16 @@ busy AS MATERIALIZED (
 ),
 gone AS (
     DELETE FROM pools p USING shared s, busy b WHERE p.id = s.id AND b.pools = 0
+    RETURNING p.id
+),
+ranks AS (
+    DELETE FROM fair_ranks f USING gone WHERE f.pool_id = gone.id
 )
 DELETE FROM channels k USING busy b WHERE k.channel = $1 AND b.pools = 0
 `
 
-// ChannelDelete deletes a channel and its shared pool. No row: the channel does not exist, or one of its tasks is waiting or leased.
+// ChannelDelete deletes a channel and its shared pool, with the ranks of the pool. No row: the channel does not exist, or one of its tasks
+// is waiting or leased.
 func (q *Queries) ChannelDelete(ctx context.Context, channel string) (int64, error) {
 	result, err := q.db.Exec(ctx, channelDelete, channel)
 	if err != nil {

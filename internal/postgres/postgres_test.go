@@ -227,6 +227,23 @@ func TestTheMigrationOfAnnouncementsKeepsPayloadsAndRecipients(t *testing.T) {
 	}
 }
 
+func TestTheMigrationOfOrphanRanksKeepsTheRanksOfPools(t *testing.T) {
+	t.Parallel()
+	url, db := migratedBefore(t, "20261123000002")
+	if _, err := db.Pool().Exec(t.Context(), `INSERT INTO fair_ranks (pool_id, priority, company_id, start, finish)
+		SELECT p.id, 5, c.id, 0, 1 FROM companies c, (SELECT id FROM pools UNION ALL SELECT 77) p (id)`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	var orphans, others int
+	if err := db.Pool().QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE p.id IS NULL), count(*) FILTER (WHERE p.id IS NOT NULL)
+		FROM fair_ranks f LEFT JOIN pools p ON p.id = f.pool_id`).Scan(&orphans, &others); err != nil || orphans != 0 || others == 0 {
+		t.Errorf("%d orphan ranks and %d others are left, %v", orphans, others, err)
+	}
+}
+
 func start(t *testing.T, dir string) (*postgres.Server, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -11,6 +11,7 @@ import (
 	"lksms/gen/api"
 	"lksms/gen/dispatchq"
 	"lksms/internal/apptest"
+	"lksms/internal/queue"
 )
 
 func routePath(r api.Route) string {
@@ -462,6 +463,37 @@ func TestAChannelWithAWaitingTaskCannotBeDeleted(t *testing.T) {
 	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/channels/pager", nil)
 	b.Exec("UPDATE tasks SET status = 4")
 	b.Expect(200, "", "DELETE", "/api/v1/admin/channels/pager", nil)
+}
+
+// The test enqueues a message without a notification: the row of a notification would keep its company from being deleted.
+func TestADeletedChannelTakesItsRanksWithIt(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "pager", "name": "pager"})
+	b.Expect(200, "", "POST", "/api/v1/admin/companies", map[string]any{"company_no": "acme", "name": "acme"})
+	b.Submit("the rank of another channel stays")
+	ids, err := b.App.Tasks.Enqueue(t.Context(), queue.Rendered{
+		Channel: "pager", Content: "x", MessageType: queue.Notification,
+		Origin: queue.Origin{CompanyID: apptest.Scan[int64](b, "SELECT id FROM companies WHERE company_no = 'acme'")},
+	}, []queue.Person{{UserID: "u", Address: "a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.App.Tasks.Queue(t.Context()); n != 1 || err != nil {
+		t.Fatalf("queued %d, %v", n, err)
+	}
+	expectRanks := func(when string, want int) {
+		t.Helper()
+		if n := b.Count("SELECT count(*) FROM fair_ranks"); n != want {
+			t.Errorf("%s: %d ranks, want %d", when, n, want)
+		}
+	}
+	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/channels/pager", nil)
+	expectRanks("while a task waits", 2)
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+ids[0]+"/cancel", nil)
+	b.Expect(409, "in_use", "DELETE", "/api/v1/admin/companies/acme", nil)
+	b.Expect(200, "", "DELETE", "/api/v1/admin/channels/pager", nil)
+	expectRanks("without the channel", 1)
+	b.Expect(200, "", "DELETE", "/api/v1/admin/companies/acme", nil)
 }
 
 // The explanation of a task says for each sender what a claim of the sender would find.
