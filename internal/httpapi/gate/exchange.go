@@ -49,9 +49,12 @@ type Exchange struct {
 
 // Caller is the user that sent a request, or the provider that sent a callback.
 type Caller struct {
-	User      access.Principal // empty until authenticated
-	Provider  string           // the sender_no of a callback that is proven, before its body is read by token or address
-	Authorise func() error     // sets User anew and checks its roles; nil for a public operation
+	User access.Principal // empty until authenticated
+	// Provider is the sender_no of a proven callback. guard sets it before the body is read, if the token or the source address proves the
+	// call. The handler of callbacks sets it again once it has the body: it is then empty if the call is unproven, but not if an error kept
+	// the server from checking the proof.
+	Provider  string
+	Authorise func() error // sets User anew and checks its roles; nil for a public operation
 }
 
 // Body is the body of a request.
