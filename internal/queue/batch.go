@@ -135,8 +135,8 @@ func (b *batch) giveBack(ctx context.Context, row batchRow) {
 }
 
 // portionMost bounds how many messages of a batch without an Idempotency-Key one transaction stores, and how many repeats and refused
-// messages of any batch one statement logs. The transaction locks the ranks of its company: other submissions of that company wait, and those of other companies that were
-// merged with them. It also keeps PostgreSQL busy, for which single messages of others wait.
+// messages of any batch one statement logs. The transaction locks the ranks of its company: other submissions of that company wait, and
+// those of other companies that were merged with them. It also keeps PostgreSQL busy, for which single messages of others wait.
 const portionMost = 100
 
 // store stores rows in portions, in their order. In a transaction they are one portion: several would lock the ranks in an order
