@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -55,19 +56,34 @@ func (b *bench) processorTimeOfBare(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	bare := exec.CommandContext(ctx, self, "--bare", address)
+	bare.Stderr = os.Stderr
 	bare.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := bare.Start(); err != nil {
 		return 0, err
 	}
+	ended := make(chan struct{})
+	go func() {
+		_ = bare.Wait() // its outcome is in bare.ProcessState
+		close(ended)
+	}()
 	defer func() {
 		_ = bare.Process.Kill()
-		_ = bare.Wait()
+		<-ended
 	}()
 	c := b.client(connections)
 	c.address, c.http.Addr = address, address
-	for deadline := time.Now().Add(10 * time.Second); c.call("POST", sendPath, sendBody(), nil) != nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return 0, errors.New("the bare server is not ready")
+	for late := time.After(10 * time.Second); c.call("POST", sendPath, sendBody(), nil) != nil; {
+		select {
+		case <-ended:
+			if ctx.Err() != nil { // it killed the bare server
+				return 0, ctx.Err()
+			}
+			return 0, fmt.Errorf("the bare server ended: %s", bare.ProcessState)
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-late:
+			return 0, errors.New("the bare server is not ready after 10 seconds")
+		case <-time.After(10 * time.Millisecond):
 		}
 	}
 	return b.processorTime(ctx, bare.Process.Pid, c)
