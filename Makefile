@@ -62,9 +62,9 @@ generate: ## Generate gen/ from api/openapi.yaml and db/, and write db/schema.sq
 	@$(TOOL) sqlc generate
 	@$(MAKE) --no-print-directory schema
 
-# sed removes the lines that differ between versions of pg_dump.
+# Partitions depend on the day. sed removes the lines that differ between versions of pg_dump.
 schema: postgres
-	@$(PGRUN) -database sh -c 'pg_dump --schema-only --no-owner --no-privileges --exclude-table=schema_migrations "$$DATABASE_URL"' \
+	@$(PGRUN) -database sh -c 'pg_dump --schema-only --no-owner --no-privileges --exclude-table=schema_migrations --exclude-table="*_20[0-9][0-9][0-9][0-9][0-9][0-9]" "$$DATABASE_URL"' \
 		| sed -E '/^(--|SET |SELECT pg_catalog\.set_config|\\)/d' | cat -s > db/schema.sql.new
 	@mv db/schema.sql.new db/schema.sql
 

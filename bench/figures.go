@@ -75,11 +75,11 @@ func (b *bench) submit(ctx context.Context) error {
 // byHand runs the statement of one submission with pgbench. The trigger that counts tasks is off, because no hand-written statement would
 // have it.
 func (b *bench) byHand(ctx context.Context, clients int, d time.Duration, rate float64) (float64, []time.Duration, error) {
-	if err := b.exec(ctx, "ALTER TABLE tasks DISABLE TRIGGER tasks_count_inserted"); err != nil {
+	if err := b.exec(ctx, "ALTER TABLE queue DISABLE TRIGGER queue_count_inserted"); err != nil {
 		return 0, nil, err
 	}
 	reached, took, err := b.pgbench(ctx, submitScript, clients, d, rate)
-	return reached, took, errors.Join(err, b.exec(ctx, "ALTER TABLE tasks ENABLE TRIGGER tasks_count_inserted"))
+	return reached, took, errors.Join(err, b.exec(ctx, "ALTER TABLE queue ENABLE TRIGGER queue_count_inserted"))
 }
 
 // The tasks of life come in batches of this size from this many callers. Each caller is a sender of its own.
@@ -418,22 +418,17 @@ func (b *bench) claims(ctx context.Context, c *client, n int) (float64, error) {
 	return millis(quantile(took, 0.5)), ctx.Err()
 }
 
-// plainClaim is a claim without decisions: it takes the first tasks of one pool, leases them and logs them.
+// plainClaim is a claim without decisions: it takes the first tasks of one pool and leases them. It changes the rows of queue as the service
+// does. Neither logs the lease: the report that ends it does.
 const plainClaim = `WITH first AS MATERIALIZED (
-	SELECT t.task_id FROM tasks t
-	WHERE t.pool_id = 1 AND t.status = 0 AND t.lane IS NOT NULL
-	ORDER BY t.lane, t.rank LIMIT 100 FOR UPDATE SKIP LOCKED
+	SELECT q.task_id FROM queue q
+	WHERE q.pool_id = 1 AND q.lease_until IS NULL AND q.lane IS NOT NULL
+	ORDER BY q.lane, q.rank LIMIT 100 FOR UPDATE SKIP LOCKED
 ), leased AS (
-	UPDATE tasks t
-	SET status = 1, processing_app_id = $1, lease_id = nextval('send_logs_id_seq'), lease_until = now() + interval '1 hour', updated_at = now()
-	WHERE t.task_id = ANY (ARRAY(SELECT first.task_id FROM first)) AND t.status = 0
-	RETURNING t.*
-), logged AS (
-	INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, request_data, response_data)
-	SELECT l.lease_id, l.task_id, $1, l.phone_number, l.content, l.retry_count + 1, l.lease_until, now(),
-		jsonb_build_object('app_id', $1::text, 'limit', 100),
-		jsonb_build_object('lease_id', l.lease_id, 'attempt', l.retry_count + 1, 'lease_until', l.lease_until)
-	FROM leased l
+	UPDATE queue q
+	SET processing_app_id = $1, lease_id = nextval('lease_ids'), lease_until = now() + interval '1 hour', lease_limit = 100, updated_at = now()
+	WHERE q.task_id = ANY (ARRAY(SELECT first.task_id FROM first)) AND q.lease_until IS NULL
+	RETURNING q.*
 )
 SELECT l.task_id, l.phone_number, l.content, l.lease_id, l.retry_count + 1, l.lease_until FROM leased l ORDER BY l.lane, l.rank`
 
@@ -468,13 +463,48 @@ func (b *bench) decide(ctx context.Context, n int) (ours, plain float64, err err
 	return millis(quantile(took[0], 0.5)), millis(quantile(took[1], 0.5)), nil
 }
 
-// fill inserts tasks with one statement for each portion.
-func (b *bench) fill(ctx context.Context, prefix string, n int, columns, values string) error {
+const defaultCompany = 1 // the company of admin
+
+// fillPending inserts new tasks that wait in the shared pool. Their lane is 32 * priority.
+func (b *bench) fillPending(ctx context.Context, prefix string, n int, company int64) error {
+	return b.fill(ctx, prefix, n, company, "now()", `INSERT INTO queue (task_id, pool_id, lane, rank, company_id, message_type, priority,
+			segments, phone_number, recipient, content)
+		SELECT task_id, 1, 32 * priority, i, company_id, message_type, priority, segments, phone_number, recipient, content FROM made`)
+}
+
+// fillRetries inserts tasks that wait for a retry in an hour.
+func (b *bench) fillRetries(ctx context.Context, prefix string, n int) error {
+	return b.fill(ctx, prefix, n, defaultCompany, "now()", `INSERT INTO queue (task_id, pool_id, retry_count, due_at, company_id, message_type,
+			priority, segments, phone_number, recipient, content)
+		SELECT task_id, 1, 1 + i % 3, now() + interval '1 hour', company_id, message_type, priority, segments, phone_number, recipient, content
+		FROM made`)
+}
+
+// fillFinished inserts tasks that were submitted yesterday and are reported as SUCCESS (2).
+func (b *bench) fillFinished(ctx context.Context, prefix string, n int) error {
+	return b.fill(ctx, prefix, n, defaultCompany, "now() - interval '1 day'", `INSERT INTO report_logs (task_id, company_id, app_id, lease_id,
+			event, status, effect, outcome, retry_count, due_at, leased_at, lease_until, lease_limit)
+		SELECT task_id, company_id, 'app', nextval('lease_ids'), 'reported', 2, 'success', 2, 0, now(), now(), now() + interval '1 hour', 100
+		FROM made`)
+}
+
+// fill inserts messages created at createdAt, and with the statement state the state of their tasks, which made lists. It uses one statement
+// for each portion. The task ids ascend, as those of the service do. The phone numbers ascend too, so that their index is filled in order,
+// and are spread over all numbers, so that later submissions reach all of that index.
+func (b *bench) fill(ctx context.Context, prefix string, n int, company int64, createdAt, state string) error {
 	const portion = 500_000
 	for from := 1; from <= n; from += portion {
-		if err := b.exec(ctx, fmt.Sprintf(`INSERT INTO tasks (task_id, phone_number, recipient, content%s)
-			SELECT '%s' || i, '13800138000', '+86138' || lpad((random() * 99999999)::int::text, 8, '0'), '您的验证码是123456，请勿泄露'%s FROM generate_series($1::int, $2::int) i`,
-			columns, prefix, values), from, min(n, from+portion-1)); err != nil {
+		if err := b.exec(ctx, `WITH made AS (
+				SELECT i, $1 || lpad(i::text, 9, '0') AS task_id, '138' || lpad((99999999 * i / $2)::text, 8, '0') AS phone_number,
+					'+86138' || lpad((99999999 * i / $2)::text, 8, '0') AS recipient, '您的验证码是123456，请勿泄露' AS content,
+					$3::bigint AS company_id, 1 AS message_type, 5 AS priority, 1 AS segments
+				FROM generate_series($4::bigint, $5::bigint) i
+			),
+			stored AS (
+				INSERT INTO messages (task_id, phone_number, recipient, content, company_id, pool_id, message_type, priority, segments, created_at)
+				SELECT task_id, phone_number, recipient, content, company_id, 1, message_type, priority, segments, `+createdAt+` FROM made
+			)
+			`+state, prefix, n, company, from, min(n, from+portion-1)); err != nil {
 			return err
 		}
 	}
@@ -484,16 +514,15 @@ func (b *bench) fill(ctx context.Context, prefix string, n int, columns, values 
 // full fills the large table, unless it is full already.
 func (b *bench) full(ctx context.Context) error {
 	var there bool
-	if err := b.db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM tasks WHERE task_id = 'finished1')").Scan(&there); err != nil || there {
+	if err := b.db.QueryRow(ctx, "SELECT EXISTS (SELECT FROM messages WHERE task_id = 'finished000000001')").Scan(&there); err != nil || there {
 		return err
 	}
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
 	return errors.Join(
-		b.fill(ctx, "finished", b.Rows, ", status, sent_at, reported_at, created_at", ", 2, now(), now(), now() - interval '1 day'"),
-		b.fill(ctx, "retry", b.Rows/10, ", retry_count, due_at", ", 1 + i % 3, now() + interval '1 hour'"),
-		b.fill(ctx, "pending", b.Rows/10, ", lane, rank", ", 160, i"),
+		b.fillFinished(ctx, "finished", b.Rows), b.fillRetries(ctx, "retry", b.Rows/10),
+		b.fillPending(ctx, "pending", b.Rows/10, defaultCompany),
 	)
 }
 
@@ -501,20 +530,20 @@ func (b *bench) full(ctx context.Context) error {
 func (b *bench) claim(ctx context.Context) error {
 	n := min(100, b.Rows/10/100/2)
 	c := b.client(1)
-	if err := errors.Join(b.empty(ctx), b.fill(ctx, "pending", 100*(5*n+20), ", lane, rank", ", 160, i")); err != nil {
+	if err := errors.Join(b.empty(ctx), b.fillPending(ctx, "pending", 100*(5*n+20), defaultCompany)); err != nil {
 		return err
 	}
 	if _, err := b.claims(ctx, c, 10); err != nil {
 		return err
 	}
-	if err := b.exec(ctx, "ANALYZE tasks"); err != nil {
+	if err := b.exec(ctx, "ANALYZE queue"); err != nil {
 		return err
 	}
 	ours, plain, err := b.decide(ctx, 2*n)
 	if err != nil {
 		return err
 	}
-	b.ratio("claim of 100 without HTTP", ours, plain, "ms", "a statement that only takes, leases and logs", "told", true)
+	b.ratio("claim of 100 without HTTP", ours, plain, "ms", "a statement that only takes and leases", "told", true)
 	empty, err := b.claims(ctx, c, n)
 	if err != nil {
 		return err
@@ -563,7 +592,8 @@ func (b *bench) statistics(ctx context.Context) error {
 		return err
 	}
 	var same bool
-	if err := b.db.QueryRow(ctx, "SELECT count(*) FILTER (WHERE status = 2) = (SELECT sum(success) FROM task_count_changes) FROM tasks").Scan(&same); err != nil {
+	const isSame = "SELECT count(*) = (SELECT sum(success) FROM task_count_changes) FROM report_logs WHERE outcome = 2" // SUCCESS
+	if err := b.db.QueryRow(ctx, isSame).Scan(&same); err != nil {
 		return err
 	}
 	if !same {
@@ -588,7 +618,7 @@ func (b *bench) statistics(ctx context.Context) error {
 	for range b.Rounds {
 		for _, on := range []bool{true, false} {
 			verb := map[bool]string{true: "ENABLE", false: "DISABLE"}[on]
-			if err := errors.Join(b.empty(ctx), b.exec(ctx, "ALTER TABLE tasks "+verb+" TRIGGER tasks_count_inserted")); err != nil {
+			if err := errors.Join(b.empty(ctx), b.exec(ctx, "ALTER TABLE queue "+verb+" TRIGGER queue_count_inserted")); err != nil {
 				return err
 			}
 			rate, err := closedLoop(ctx, connections, b.Time, func(int) error { return c.call("POST", sendPath, sendBody(), nil) })
@@ -602,7 +632,7 @@ func (b *bench) statistics(ctx context.Context) error {
 			}
 		}
 	}
-	if err := b.exec(ctx, "ALTER TABLE tasks ENABLE TRIGGER tasks_count_inserted"); err != nil {
+	if err := b.exec(ctx, "ALTER TABLE queue ENABLE TRIGGER queue_count_inserted"); err != nil {
 		return err
 	}
 	b.atLeast(0.9, "single submit, counted", median(counted), median(uncounted), "/s", "not counted")
@@ -647,7 +677,10 @@ func (b *bench) steady(ctx context.Context) error {
 	}
 	_, most := b.memory()
 	var dead, live int64
-	if err := b.db.QueryRow(ctx, "SELECT n_dead_tup, n_live_tup FROM pg_stat_user_tables WHERE relname = 'tasks'").Scan(&dead, &live); err != nil {
+	// A task has one row in messages, and is a row of queue for a while.
+	if err := b.db.QueryRow(ctx, `SELECT sum(n_dead_tup)::bigint, sum(n_live_tup) FILTER (WHERE relname <> 'queue')::bigint
+		FROM pg_stat_user_tables
+		WHERE relname = 'queue' OR relid IN (SELECT relid FROM pg_partition_tree('messages'))`).Scan(&dead, &live); err != nil {
 		return err
 	}
 	b.atLeast(0.9, fmt.Sprintf("%s at half the peak: the last part", b.Steady), rates[2], rates[0], "tasks/s", "the first part")

@@ -30,9 +30,9 @@ func (b *bench) notify(ctx context.Context) error {
 			`{"biz_type":3,"biz_id":%d,"channels":["oa"],"payload":{"taskName":"应急成像"},"user_ids":[%s]}`, event, strings.Join(people, ","),
 		), nil)
 	}
-	sent := func(n int) error {
+	sent := func(n int) error { // outcome 2: SUCCESS
 		for reached := 0; reached < n; time.Sleep(5 * time.Millisecond) {
-			if err := b.db.QueryRow(ctx, "SELECT count(*) FROM tasks WHERE status = 2").Scan(&reached); err != nil {
+			if err := b.db.QueryRow(ctx, "SELECT count(*) FROM report_logs WHERE outcome = 2").Scan(&reached); err != nil {
 				return err
 			}
 		}

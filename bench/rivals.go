@@ -22,18 +22,22 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// submitScript is a submission as an engineer would write it by hand: one statement for the task and its log.
+// submitScript is a submission as an engineer would write it by hand: one statement that writes the same rows of messages and queue as the
+// service. The task id contains the day and ascends, as in the service. The lane is that of new tasks, 32 * priority. The rank is constant,
+// because the statement does not divide the queue between companies.
 const submitScript = `\set n random(0, 99999999)
-WITH task AS (
-    INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, lane, rank)
-    VALUES ('task_20261121_' || gen_random_uuid()::text, '138' || lpad(:n::text, 8, '0'), '+86138' || lpad(:n::text, 8, '0'), '您的验证码是123456，请勿泄露', 'bench', 'admin', 160, 1)
-    RETURNING task_id, phone_number, recipient, content, status
+WITH message AS (
+    INSERT INTO messages (task_id, phone_number, recipient, content, source, submitted_by, company_id, pool_id, message_type, priority,
+        segments, request_id, use_template, source_ip, user_agent, request_data)
+    VALUES ('task_' || to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYYMMDD_HH24MISSUS_') || left(gen_random_uuid()::text, 8),
+        '138' || lpad(:n::text, 8, '0'), '+86138' || lpad(:n::text, 8, '0'), '您的验证码是123456，请勿泄露', 'bench', 'admin', 1, 1, 1, 5,
+        1, gen_random_uuid()::text, false, '127.0.0.1', 'bench',
+        '{"phone_number":"13800138000","content":"您的验证码是123456，请勿泄露","source":"bench"}'::jsonb)
+    RETURNING *
 )
-INSERT INTO receive_logs (request_id, task_id, phone_number, recipient, content, use_template, source_ip, user_agent, request_data, response_data, status_code)
-SELECT gen_random_uuid()::text, t.task_id, t.phone_number, t.recipient, t.content, false, '127.0.0.1', 'bench', '{"phone_number":"13800138000","content":"您的验证码是123456，请勿泄露","source":"bench"}'::jsonb,
-    jsonb_build_object('code', 200, 'message', 'success',
-        'data', jsonb_build_object('task_id', t.task_id, 'status', t.status, 'final_content', t.content)), 200
-FROM task t;
+INSERT INTO queue (task_id, pool_id, lane, rank, company_id, message_type, priority, segments, phone_number, recipient, content)
+SELECT m.task_id, m.pool_id, 32 * m.priority, 1, m.company_id, m.message_type, m.priority, m.segments, m.phone_number, m.recipient, m.content
+FROM message m;
 `
 
 var tps = regexp.MustCompile(`tps = ([0-9.]+) \(without`)

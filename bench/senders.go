@@ -35,7 +35,7 @@ func (b *bench) senders(ctx context.Context) error {
 		Compared: show(100*median(fastDB), "%") + ", 10 senders", Target: "told", Met: true,
 	})
 
-	if err := errors.Join(b.empty(ctx), b.fill(ctx, "pending", 20_000, ", lane, rank", ", 160, i")); err != nil {
+	if err := errors.Join(b.empty(ctx), b.fillPending(ctx, "pending", 20_000, defaultCompany)); err != nil {
 		return err
 	}
 	if err := b.makeSenders(ctx, 1, "86400000", "1000"); err != nil {
@@ -75,7 +75,7 @@ func (b *bench) makeSenders(ctx context.Context, n int, interval, quota string) 
 // PostgreSQL's part of the processor time.
 func (b *bench) drain(ctx context.Context, tasks, n int, interval, quota string) (float64, float64, error) {
 	if err := errors.Join(b.empty(ctx), b.makeSenders(ctx, n, interval, quota),
-		b.fill(ctx, "pending", tasks, ", lane, rank", ", 160, i")); err != nil {
+		b.fillPending(ctx, "pending", tasks, defaultCompany)); err != nil {
 		return 0, 0, err
 	}
 	c := b.client(n)
@@ -279,7 +279,7 @@ func enqueue(keys []*client, each int) error {
 func (b *bench) services(ctx context.Context, ids []int64) ([]float64, error) {
 	services := make([]float64, len(ids))
 	for i, id := range ids {
-		if err := b.db.QueryRow(ctx, "SELECT count(*) FROM tasks WHERE status = 1 AND company_id = $1", id).Scan(&services[i]); err != nil {
+		if err := b.db.QueryRow(ctx, "SELECT count(*) FROM queue WHERE lease_until IS NOT NULL AND company_id = $1", id).Scan(&services[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -309,7 +309,7 @@ func (b *bench) waitOfSmall(ctx context.Context, keys []*client, big int64, back
 		return 0, err
 	}
 	if backlog > 0 {
-		if err := b.fill(ctx, "big", backlog, ", company_id, lane, rank", fmt.Sprintf(", %d, 160, i", big)); err != nil {
+		if err := b.fillPending(ctx, "big", backlog, big); err != nil {
 			return 0, err
 		}
 	}
@@ -350,8 +350,11 @@ func (b *bench) waitOfSmall(ctx context.Context, keys []*client, big int64, back
 		return 0, *err
 	}
 	var wait float64
-	err := b.db.QueryRow(context.WithoutCancel(ctx), `SELECT percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(epoch FROM coalesce(l.created_at, now()) - t.created_at) * 1000)
-		FROM tasks t LEFT JOIN send_logs l ON l.task_id = t.task_id WHERE t.company_id <> $1 AND t.created_at < now() - interval '1 second'`, big).Scan(&wait)
+	// No task is reported, so all of them are still in queue. updated_at of a leased task is the time of its claim.
+	err := b.db.QueryRow(context.WithoutCancel(ctx), `SELECT percentile_cont(0.99) WITHIN GROUP (
+			ORDER BY extract(epoch FROM CASE WHEN lease_until IS NULL THEN now() ELSE updated_at END - created_at) * 1000
+		)
+		FROM queue WHERE company_id <> $1 AND created_at < now() - interval '1 second'`, big).Scan(&wait)
 	return wait, err
 }
 

@@ -42,6 +42,56 @@ CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type s
     ), of_pool)
 $$;
 
+CREATE FUNCTION public.queue_count() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
+        SELECT company_id, count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0),
+            count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0), count(lease_until), 0, 0
+        FROM added
+        GROUP BY company_id;
+    ELSIF TG_OP = 'UPDATE' THEN
+        INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
+        SELECT c.company_id, c.pending_new, c.pending_retry, c.processing, 0, 0
+        FROM (
+            SELECT company_id,
+                coalesce(sum(n) FILTER (WHERE lease_until IS NULL AND retry_count = 0), 0) AS pending_new,
+                coalesce(sum(n) FILTER (WHERE lease_until IS NULL AND retry_count > 0), 0) AS pending_retry,
+                coalesce(sum(n) FILTER (WHERE lease_until IS NOT NULL), 0) AS processing
+            FROM (
+                SELECT company_id, lease_until, retry_count, 1 AS n FROM added
+                UNION ALL
+                SELECT company_id, lease_until, retry_count, -1 FROM removed
+            ) x
+            GROUP BY company_id
+        ) c
+        WHERE (c.pending_new, c.pending_retry, c.processing) <> (0, 0, 0);
+    ELSE
+        INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
+        SELECT company_id, -count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0),
+            -count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0), -count(lease_until), 0, 0
+        FROM removed
+        GROUP BY company_id;
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION public.report_logs_count() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
+    SELECT company_id, 0, 0, 0, count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3)
+    FROM added
+    WHERE outcome IN (2, 3)
+    GROUP BY company_id;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.rows_bound() RETURNS trigger
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -65,46 +115,80 @@ BEGIN
 END
 $_$;
 
-CREATE FUNCTION public.task_count_changes_add() RETURNS trigger
-    LANGUAGE plpgsql
+CREATE FUNCTION public.task_day_id(day date) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN ((('task_'::text || lpad((EXTRACT(year FROM day))::text, 4, '0'::text)) || lpad((EXTRACT(month FROM day))::text, 2, '0'::text)) || lpad((EXTRACT(day FROM day))::text, 2, '0'::text));
+
+CREATE FUNCTION public.task_partition_drop(of_first_day date) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout TO '5s'
+    SET search_path TO '$user', 'public', 'pg_temp'
     AS $$
+DECLARE
+    p task_partitions%ROWTYPE;
 BEGIN
-    IF TG_OP = 'INSERT' THEN
-        INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
-        SELECT
-            company_id, count(*) FILTER (WHERE status = 0 AND retry_count = 0), count(*) FILTER (WHERE status = 0 AND retry_count > 0),
-            count(*) FILTER (WHERE status = 1), count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3)
-        FROM added
-        GROUP BY company_id;
-    ELSIF TG_OP = 'UPDATE' THEN
-        INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
-        SELECT c.* FROM (
-            SELECT
-                company_id,
-                coalesce(sum(n) FILTER (WHERE status = 0 AND retry_count = 0), 0) AS pending_new,
-                coalesce(sum(n) FILTER (WHERE status = 0 AND retry_count > 0), 0) AS pending_retry,
-                coalesce(sum(n) FILTER (WHERE status = 1), 0) AS processing,
-                coalesce(sum(n) FILTER (WHERE status = 2), 0) AS success,
-                coalesce(sum(n) FILTER (WHERE status = 3), 0) AS failed
-            FROM (
-                SELECT company_id, status, retry_count, 1 AS n FROM added
-                UNION ALL
-                SELECT company_id, status, retry_count, -1 FROM removed
-            ) x
-            GROUP BY company_id
-        ) c
-        WHERE (c.pending_new, c.pending_retry, c.processing, c.success, c.failed) <> (0, 0, 0, 0, 0);
-    ELSIF TG_OP = 'DELETE' THEN
-        INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
-        SELECT
-            company_id, -count(*) FILTER (WHERE status = 0 AND retry_count = 0), -count(*) FILTER (WHERE status = 0 AND retry_count > 0),
-            -count(*) FILTER (WHERE status = 1), -count(*) FILTER (WHERE status = 2), -count(*) FILTER (WHERE status = 3)
-        FROM removed
-        GROUP BY company_id;
-    ELSE -- TRUNCATE, which nobody else is beside
-        DELETE FROM task_count_changes;
+    SELECT * INTO p FROM task_partitions t WHERE t.first_day = of_first_day AND t.dropped_at IS NULL FOR UPDATE;
+    IF NOT FOUND OR EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN
+        RETURN false;
     END IF;
-    RETURN NULL;
+    EXECUTE format('DROP TABLE %I', 'messages_' || to_char(p.first_day, 'YYYYMMDD'));
+    EXECUTE format('DROP TABLE %I', 'report_logs_' || to_char(p.first_day, 'YYYYMMDD'));
+    UPDATE task_partitions t SET dropped_at = clock_timestamp() WHERE t.first_day = p.first_day;
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION public.task_partition_make(of_first_day date, of_last_day date) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout TO '5s'
+    SET search_path TO '$user', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    parent text;
+    part text;
+    first_id CONSTANT text := task_day_id(of_first_day);
+    before_id CONSTANT text := task_day_id(of_last_day);
+BEGIN
+    INSERT INTO task_partitions (first_day, last_day) VALUES (of_first_day, of_last_day);
+    FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
+        part := parent || '_' || to_char(of_first_day, 'YYYYMMDD');
+        -- Nobody may add rows of these days to the default partition until the new one is attached.
+        EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', parent || '_default');
+        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
+        EXECUTE format('WITH moved AS (DELETE FROM %I WHERE task_id >= %L AND task_id < %L RETURNING *) INSERT INTO %I SELECT * FROM moved',
+            parent || '_default', first_id, before_id, part);
+        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, first_id, before_id);
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION public.task_partitions_ahead(width text, first_at timestamp with time zone, last_at timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO '$user', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    day date := date_trunc(width, first_at AT TIME ZONE 'UTC');
+    until CONSTANT date := date_trunc('day', last_at AT TIME ZONE 'UTC');
+    after date;
+    made integer := 0;
+BEGIN
+    IF width NOT IN ('day', 'week', 'month') THEN
+        RAISE EXCEPTION 'partitions are a day, week or month wide, not %', width;
+    END IF;
+    LOCK TABLE task_partitions IN SHARE ROW EXCLUSIVE MODE; -- one caller at a time
+    WHILE day <= until LOOP
+        SELECT p.last_day INTO after FROM task_partitions p WHERE p.first_day <= day AND p.last_day > day AND p.dropped_at IS NULL;
+        IF after IS NULL THEN
+            after := least(
+                date_trunc(width, day) + ('1 ' || width)::interval,
+                (SELECT min(p.first_day) FROM task_partitions p WHERE p.first_day > day)
+            );
+            PERFORM task_partition_make(day, after);
+            made := made + 1;
+        END IF;
+        day := after;
+    END LOOP;
+    RETURN made;
 END
 $$;
 
@@ -118,9 +202,9 @@ CREATE FUNCTION public.task_queue_front(of_pool bigint, of_priority smallint) RE
 BEGIN
     RETURN coalesce(
         (
-            SELECT t.rank FROM tasks t
-            WHERE t.pool_id = of_pool AND t.lane = 32 * of_priority AND t.status = 0 AND t.lane IS NOT NULL
-            ORDER BY t.rank
+            SELECT q.rank FROM queue q
+            WHERE q.pool_id = of_pool AND q.lane = 32 * of_priority AND q.lease_until IS NULL AND q.lane IS NOT NULL
+            ORDER BY q.rank
             LIMIT 1
         ),
         (SELECT max(f.finish) FROM fair_ranks f WHERE f.pool_id = of_pool AND f.priority = of_priority),
@@ -132,6 +216,73 @@ $$;
 CREATE FUNCTION public.task_segments(content text, sign text, counted smallint, sender_sign text, segment_size bigint, counts_segments boolean) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (NOT counts_segments) THEN (1)::bigint WHEN ((segment_size IS NULL) AND ((sender_sign IS NULL) OR (sign IS NOT NULL))) THEN (counted)::bigint ELSE public.attempt_segments((COALESCE((('【'::text || COALESCE(sign, sender_sign)) || '】'::text), ''::text) || content), counted, segment_size, ((sender_sign IS NOT NULL) AND (sign IS NULL))) END;
+
+CREATE FUNCTION public.test_tasks_write() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        DELETE FROM queue WHERE task_id = OLD.task_id;
+        DELETE FROM report_logs WHERE task_id = OLD.task_id;
+        DELETE FROM messages WHERE task_id = OLD.task_id;
+        RETURN OLD;
+    END IF;
+    NEW.created_at := coalesce(NEW.created_at, now());
+    NEW.status := coalesce(NEW.status, 0);
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO messages (
+            task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
+            priority, segments, sign, is_test, expect_send_time, expires_at, rendering_id, user_id, on_unclear, created_at
+        ) VALUES (
+            NEW.task_id, NEW.phone_number, NEW.recipient, NEW.content, NEW.source, NEW.submitted_by, NEW.dedup_key,
+            coalesce(NEW.company_id, 1), coalesce(NEW.pool_id, 1), coalesce(NEW.message_type, 1::smallint), NEW.country_no,
+            coalesce(NEW.priority, 5::smallint), coalesce(NEW.segments, 1::smallint), NEW.sign, coalesce(NEW.is_test, false),
+            NEW.expect_send_time, NEW.expires_at, NEW.rendering_id, NEW.user_id, NEW.on_unclear, NEW.created_at
+        );
+    ELSE
+        UPDATE messages SET content = NEW.content, expires_at = NEW.expires_at, created_at = NEW.created_at, priority = NEW.priority
+        WHERE task_id = NEW.task_id
+            AND (content, expires_at, created_at, priority) IS DISTINCT FROM (NEW.content, NEW.expires_at, NEW.created_at, NEW.priority);
+        IF NEW.delivery IS NULL THEN
+            DELETE FROM report_logs WHERE task_id = NEW.task_id AND event = 'receipt';
+        END IF;
+    END IF;
+    IF NEW.status IN (0, 1) THEN
+        INSERT INTO queue AS q (
+            task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority,
+            segments, retry_count, result, failed_app_id, processing_app_id, lease_id, lease_until, phone_number, recipient, content,
+            sign, rendering_id, user_id, on_unclear
+        ) VALUES (
+            NEW.task_id, coalesce(NEW.pool_id, 1), NEW.lane, NEW.rank, coalesce(NEW.due_at, now()), NEW.expires_at, NEW.created_at,
+            coalesce(NEW.updated_at, now()), coalesce(NEW.company_id, 1), coalesce(NEW.message_type, 1::smallint), NEW.country_no,
+            coalesce(NEW.priority, 5::smallint), coalesce(NEW.segments, 1::smallint), coalesce(NEW.retry_count, 0::smallint), NEW.result,
+            NEW.failed_app_id, CASE WHEN NEW.status = 1 THEN NEW.processing_app_id END, NEW.lease_id,
+            CASE WHEN NEW.status = 1 THEN NEW.lease_until END, NEW.phone_number, NEW.recipient, NEW.content, NEW.sign, NEW.rendering_id,
+            NEW.user_id, NEW.on_unclear
+        )
+        ON CONFLICT (task_id) DO UPDATE
+        SET pool_id = excluded.pool_id, lane = excluded.lane, rank = excluded.rank, due_at = excluded.due_at,
+            expires_at = excluded.expires_at, created_at = excluded.created_at, updated_at = excluded.updated_at,
+            priority = excluded.priority, retry_count = excluded.retry_count, result = excluded.result,
+            failed_app_id = excluded.failed_app_id, processing_app_id = excluded.processing_app_id, lease_id = excluded.lease_id,
+            lease_until = excluded.lease_until, content = excluded.content;
+        DELETE FROM report_logs WHERE task_id = NEW.task_id AND outcome IS NOT NULL;
+    ELSIF TG_OP = 'INSERT' OR OLD.status IN (0, 1) THEN
+        DELETE FROM queue WHERE task_id = NEW.task_id;
+        INSERT INTO report_logs (task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at)
+        VALUES (
+            NEW.task_id, coalesce(NEW.company_id, 1), NEW.processing_app_id, NEW.lease_id,
+            CASE NEW.status WHEN 4 THEN 'cancelled' ELSE 'reported' END,
+            CASE NEW.status WHEN 2 THEN 'success' WHEN 3 THEN 'failed' ELSE 'cancelled' END, coalesce(NEW.reported_at, now()), NEW.status,
+            NEW.result, coalesce(NEW.retry_count, 0::smallint), coalesce(NEW.due_at, now())
+        );
+    ELSE
+        UPDATE report_logs SET outcome = NEW.status, created_at = coalesce(NEW.reported_at, created_at), retry_count = NEW.retry_count
+        WHERE task_id = NEW.task_id AND outcome IS NOT NULL;
+    END IF;
+    RETURN NEW;
+END
+$$;
 
 CREATE FUNCTION public.used_in_window(unit text, at timestamp with time zone, time_zone text, used bigint, used_at timestamp with time zone) RETURNS bigint
     LANGUAGE sql STABLE
@@ -380,6 +531,16 @@ COMMENT ON TABLE public.credentials_version IS 'One row: the last transaction th
 
 COMMENT ON COLUMN public.credentials_version.is_only IS 'always true: as the primary key it allows only one row';
 
+CREATE TABLE public.dedup_keys (
+    company_id bigint NOT NULL,
+    submitted_by text NOT NULL,
+    dedup_key text NOT NULL,
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    CONSTRAINT dedup_keys_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 100)))
+);
+
+COMMENT ON TABLE public.dedup_keys IS 'The task that a submitter named with a dedup_key. Written by internal/queue with the message, and kept when the message leaves.';
+
 CREATE TABLE public.default_contents (
     id bigint NOT NULL,
     phone_number text NOT NULL,
@@ -427,9 +588,9 @@ CREATE TABLE public.deliveries (
     CONSTRAINT deliveries_provider_no_length CHECK (((char_length(provider_no) >= 1) AND (char_length(provider_no) <= 200)))
 );
 
-COMMENT ON TABLE public.deliveries IS 'The answer of a provider to one attempt. Written by internal/queue (reports with provider_no) and internal/push (unclear outcomes). No foreign keys: each insert would lock rows of tasks, send_logs and senders.';
+COMMENT ON TABLE public.deliveries IS 'An attempt to send a task through a provider: what a report said (the number of the provider), or why the outcome is unclear. Written by internal/queue (reports) and internal/push (unclear outcomes). No foreign keys: each insert would lock rows of other tables.';
 
-COMMENT ON COLUMN public.deliveries.lease_id IS 'send_logs.id';
+COMMENT ON COLUMN public.deliveries.lease_id IS 'the lease of the attempt';
 
 COMMENT ON COLUMN public.deliveries.recipient IS 'of the task, to match receipts';
 
@@ -497,6 +658,38 @@ COMMENT ON COLUMN public.fair_ranks.start IS 'rank of the first task of the rang
 
 COMMENT ON COLUMN public.fair_ranks.finish IS 'the smallest rank that the next range may begin with';
 
+CREATE SEQUENCE public.submission_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.fruitless_submissions (
+    id bigint DEFAULT nextval('public.submission_ids'::regclass) NOT NULL,
+    request_id text,
+    task_id text COLLATE pg_catalog."C",
+    phone_number text,
+    content text,
+    use_template boolean,
+    source_ip text,
+    user_agent text,
+    request_data jsonb,
+    response_data jsonb,
+    status_code smallint NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.fruitless_submissions IS 'A submission that created no task: it was refused, or it repeated a dedup_key. Written by internal/queue.';
+
+COMMENT ON COLUMN public.fruitless_submissions.task_id IS 'the task that was repeated; null: refused';
+
+COMMENT ON COLUMN public.fruitless_submissions.phone_number IS 'as the caller wrote it; null: not given or unreadable';
+
+COMMENT ON COLUMN public.fruitless_submissions.response_data IS 'the answer; data.deduplicated is true if the submission repeated a dedup_key';
+
+COMMENT ON COLUMN public.fruitless_submissions.status_code IS 'HTTP status of the answer';
+
 CREATE TABLE public.idempotency_keys (
     username text NOT NULL,
     operation text NOT NULL,
@@ -513,6 +706,136 @@ COMMENT ON COLUMN public.idempotency_keys.operation IS 'operation of the API; a 
 COMMENT ON COLUMN public.idempotency_keys.request_hash IS 'SHA-256 of the request; the same key with another request is rejected';
 
 COMMENT ON COLUMN public.idempotency_keys.response IS 'the answer to repeat';
+
+CREATE SEQUENCE public.lease_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.messages (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    phone_number text NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    source text,
+    submitted_by text,
+    dedup_key text,
+    company_id bigint NOT NULL,
+    pool_id bigint NOT NULL,
+    message_type smallint NOT NULL,
+    country_no text,
+    priority smallint NOT NULL,
+    segments smallint NOT NULL,
+    sign text,
+    is_test boolean DEFAULT false NOT NULL,
+    expect_send_time timestamp with time zone,
+    expires_at timestamp with time zone,
+    rendering_id bigint,
+    user_id text,
+    on_unclear text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    submission_id bigint DEFAULT nextval('public.submission_ids'::regclass) NOT NULL,
+    request_id text,
+    submitted_content text,
+    use_template boolean,
+    source_ip text,
+    user_agent text,
+    request_data jsonb,
+    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
+    CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
+    CONSTRAINT messages_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT messages_segments_range CHECK (((segments >= 1) AND (segments <= 100))),
+    CONSTRAINT messages_source_length CHECK (((char_length(source) >= 1) AND (char_length(source) <= 50))),
+    CONSTRAINT messages_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50)))
+)
+PARTITION BY RANGE (task_id);
+
+COMMENT ON TABLE public.messages IS 'A task as it was submitted, with its submission. Written once by internal/queue and never changed. Partitioned by task_id, which ascends with time. The state of the task is in queue until it is settled, then in report_logs; the view tasks shows both. No foreign keys: each submission would lock rows of other tables.';
+
+COMMENT ON COLUMN public.messages.task_id IS 'contains the day and ascends with time';
+
+COMMENT ON COLUMN public.messages.phone_number IS 'the recipient as the caller wrote it';
+
+COMMENT ON COLUMN public.messages.recipient IS 'on the channel sms the same number in E.164; on others the address, empty if the person has none';
+
+COMMENT ON COLUMN public.messages.content IS 'text without signature; of a rendering only the beginning';
+
+COMMENT ON COLUMN public.messages.source IS 'the submitting system, as its caller names it; null: not given';
+
+COMMENT ON COLUMN public.messages.submitted_by IS 'the username; with the role submit, the user sees only these tasks';
+
+COMMENT ON COLUMN public.messages.dedup_key IS 'the submitter''s name for the message, as in dedup_keys; null: none';
+
+COMMENT ON COLUMN public.messages.pool_id IS 'the pool in which the task was queued first';
+
+COMMENT ON COLUMN public.messages.message_type IS '0 verification, 1 notification, 2 marketing';
+
+COMMENT ON COLUMN public.messages.country_no IS 'at the time of the submission; null: the number belongs to no known country';
+
+COMMENT ON COLUMN public.messages.priority IS '0 to 9, smaller is more urgent';
+
+COMMENT ON COLUMN public.messages.segments IS 'short messages that the text with its signature takes, counted at the submission';
+
+COMMENT ON COLUMN public.messages.sign IS 'signature without brackets; null: that of the sender';
+
+COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; sent like any other task';
+
+COMMENT ON COLUMN public.messages.expect_send_time IS 'when the submitter wants it sent, or the next interval of a scheduled template; null: at once';
+
+COMMENT ON COLUMN public.messages.expires_at IS 'not sent later; null: never. A withdrawal brings it forward in queue';
+
+COMMENT ON COLUMN public.messages.rendering_id IS 'of a task of a notification or send-once message; null: a submitted message';
+
+COMMENT ON COLUMN public.messages.user_id IS 'contacts.user_id of the recipient; null: a submitted message';
+
+COMMENT ON COLUMN public.messages.on_unclear IS 'overrides senders.on_unclear; null: as the sender';
+
+COMMENT ON COLUMN public.messages.submission_id IS 'receive_logs.id';
+
+COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request; null: the same as content';
+
+CREATE TABLE public.messages_default (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    phone_number text NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    source text,
+    submitted_by text,
+    dedup_key text,
+    company_id bigint NOT NULL,
+    pool_id bigint NOT NULL,
+    message_type smallint NOT NULL,
+    country_no text,
+    priority smallint NOT NULL,
+    segments smallint NOT NULL,
+    sign text,
+    is_test boolean DEFAULT false NOT NULL,
+    expect_send_time timestamp with time zone,
+    expires_at timestamp with time zone,
+    rendering_id bigint,
+    user_id text,
+    on_unclear text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    submission_id bigint DEFAULT nextval('public.submission_ids'::regclass) NOT NULL,
+    request_id text,
+    submitted_content text,
+    use_template boolean,
+    source_ip text,
+    user_agent text,
+    request_data jsonb,
+    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
+    CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
+    CONSTRAINT messages_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT messages_segments_range CHECK (((segments >= 1) AND (segments <= 100))),
+    CONSTRAINT messages_source_length CHECK (((char_length(source) >= 1) AND (char_length(source) <= 50))),
+    CONSTRAINT messages_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50)))
+);
 
 CREATE TABLE public.notifications (
     id bigint NOT NULL,
@@ -574,6 +897,75 @@ COMMENT ON COLUMN public.notifications.expires_at IS 'nothing is sent later; nul
 
 COMMENT ON COLUMN public.notifications.own_payload IS 'values of this notification beside its announcement, such as the number of an orbit; they override the announcement';
 
+CREATE TABLE public.queue (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    pool_id bigint NOT NULL,
+    lane smallint,
+    rank double precision,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    company_id bigint NOT NULL,
+    message_type smallint NOT NULL,
+    country_no text,
+    priority smallint NOT NULL,
+    segments smallint NOT NULL,
+    retry_count smallint DEFAULT 0 NOT NULL,
+    troubles smallint DEFAULT 0 NOT NULL,
+    result text,
+    failed_app_id text,
+    processing_app_id text,
+    lease_id bigint,
+    lease_until timestamp with time zone,
+    lease_segments smallint,
+    lease_sign text,
+    lease_limit smallint,
+    phone_number text NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    sign text,
+    rendering_id bigint,
+    user_id text,
+    on_unclear text,
+    CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
+    CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
+    CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
+
+COMMENT ON TABLE public.queue IS 'A task that waits for a sender or is held by one. Written by internal/queue: inserted with its message, updated when it is leased or waits again, deleted when the task is settled. It repeats what a claim and a report need of the message, so that neither reads messages. No foreign keys: each change would lock rows of other tables.';
+
+COMMENT ON COLUMN public.queue.pool_id IS 'where the task waits, or the pool from which it was leased; no foreign key, because each insert would lock the row of the pool';
+
+COMMENT ON COLUMN public.queue.lane IS '32 * priority for a new task, 32 * priority + retry_count for a retry; null: not queued yet. A task that has waited too long is queued in a smaller lane';
+
+COMMENT ON COLUMN public.queue.rank IS 'order within a lane, by start-time fair queueing; valid only in the pool and priority in which it was given; null: not given yet';
+
+COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from then on';
+
+COMMENT ON COLUMN public.queue.updated_at IS 'the last change of state; of a leased task the time of the claim';
+
+COMMENT ON COLUMN public.queue.retry_count IS 'number of retries so far';
+
+COMMENT ON COLUMN public.queue.troubles IS 'number of leases that were given back because their sender was in trouble';
+
+COMMENT ON COLUMN public.queue.result IS 'why the task is retried, for operators; null: not retried yet';
+
+COMMENT ON COLUMN public.queue.failed_app_id IS 'sender_no of the last sender that failed; a claim prefers other senders; null: none failed';
+
+COMMENT ON COLUMN public.queue.processing_app_id IS 'sender_no of the sender that holds the task; null: none';
+
+COMMENT ON COLUMN public.queue.lease_id IS 'the current lease, or the expired lease of a task that was taken back, which failed_app_id held; null: none, or it was ended by its sender';
+
+COMMENT ON COLUMN public.queue.lease_until IS 'null: the task is PENDING; otherwise PROCESSING';
+
+COMMENT ON COLUMN public.queue.lease_segments IS 'short messages that the lease costs; null: the sender has no limits';
+
+COMMENT ON COLUMN public.queue.lease_sign IS 'signature of the sender, used if the message has none; null: none';
+
+COMMENT ON COLUMN public.queue.lease_limit IS 'how many tasks the claim asked for';
+
 CREATE TABLE public.renderings (
     id bigint NOT NULL,
     title text NOT NULL,
@@ -597,128 +989,185 @@ COMMENT ON COLUMN public.renderings.page IS 'page that a WeChat message opens; e
 
 COMMENT ON COLUMN public.renderings.notification_id IS 'null: a send-once message';
 
-CREATE TABLE public.tasks (
+CREATE SEQUENCE public.report_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.report_logs (
+    id bigint DEFAULT nextval('public.report_ids'::regclass) NOT NULL,
     task_id text NOT NULL COLLATE pg_catalog."C",
-    phone_number text NOT NULL,
-    recipient text NOT NULL,
-    content text NOT NULL,
-    status smallint DEFAULT 0 NOT NULL,
-    source text,
-    submitted_by text,
-    dedup_key text,
-    retry_count smallint DEFAULT 0 NOT NULL,
-    due_at timestamp with time zone DEFAULT now() NOT NULL,
-    processing_app_id text,
+    company_id bigint NOT NULL,
+    app_id text,
     lease_id bigint,
-    lease_until timestamp with time zone,
-    result text,
+    event text NOT NULL,
+    status smallint,
+    effect text NOT NULL,
+    error_message text,
+    request_data jsonb,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    sent_at timestamp with time zone,
-    reported_at timestamp with time zone,
-    company_id bigint DEFAULT 1 NOT NULL,
-    pool_id bigint DEFAULT 1 NOT NULL,
-    message_type smallint DEFAULT 1 NOT NULL,
-    country_no text,
-    priority smallint DEFAULT 5 NOT NULL,
-    segments smallint DEFAULT 1 NOT NULL,
-    sign text,
-    is_test boolean DEFAULT false NOT NULL,
-    expect_send_time timestamp with time zone,
-    expires_at timestamp with time zone,
-    failed_app_id text,
-    lane smallint,
-    rank double precision,
-    rendering_id bigint,
-    user_id text,
-    delivery smallint,
-    delivery_code text,
-    delivered_at timestamp with time zone,
-    on_unclear text,
-    CONSTRAINT tasks_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
-    CONSTRAINT tasks_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 100))),
-    CONSTRAINT tasks_lease_while_processing CHECK ((((status = 1) = (lease_until IS NOT NULL)) AND ((status <> 1) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL))))),
-    CONSTRAINT tasks_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
-    CONSTRAINT tasks_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
-    CONSTRAINT tasks_result_length CHECK ((char_length(result) <= 500)),
-    CONSTRAINT tasks_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
-    CONSTRAINT tasks_segments_range CHECK (((segments >= 1) AND (segments <= 100))),
-    CONSTRAINT tasks_source_length CHECK (((char_length(source) >= 1) AND (char_length(source) <= 50))),
-    CONSTRAINT tasks_status_known CHECK (((status >= 0) AND (status <= 4))),
-    CONSTRAINT tasks_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50))),
-    CONSTRAINT tasks_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((sent_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (sent_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((reported_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (reported_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
+    outcome smallint,
+    result text,
+    retry_count smallint,
+    due_at timestamp with time zone,
+    leased_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    lease_segments smallint,
+    lease_sign text,
+    lease_limit smallint,
+    CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text]))),
+    CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'unreachable'::text]))),
+    CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
+    CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
+    CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
+    CONSTRAINT report_logs_times_range CHECK ((((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((leased_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (leased_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
 )
-WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
+PARTITION BY RANGE (task_id);
 
-COMMENT ON TABLE public.tasks IS 'One message to one recipient on one channel. Written by internal/queue only. No foreign keys: each submission and claim would lock rows of companies, pools, senders, renderings and users, and the configured user is in no table.';
+COMMENT ON TABLE public.report_logs IS 'What ended a lease or a task, reports that changed nothing, and receipts of providers. Written by internal/queue and never changed. Partitioned like messages, so that the facts of a task leave together.';
 
-COMMENT ON COLUMN public.tasks.task_id IS 'contains the day and ascends with time';
+COMMENT ON COLUMN public.report_logs.company_id IS 'as messages.company_id';
 
-COMMENT ON COLUMN public.tasks.phone_number IS 'the recipient as the caller wrote it';
+COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: a cancellation or expiry';
 
-COMMENT ON COLUMN public.tasks.recipient IS 'on the channel sms the same number in E.164; on others the address, empty if the person has none';
+COMMENT ON COLUMN public.report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
 
-COMMENT ON COLUMN public.tasks.content IS 'text without signature; of a rendering only the beginning';
+COMMENT ON COLUMN public.report_logs.status IS '2 SUCCESS or 3 FAILED, as reported; null: not a report';
 
-COMMENT ON COLUMN public.tasks.status IS '0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED';
+COMMENT ON COLUMN public.report_logs.effect IS 'success, failed: settled the task; retry: the task waits for a retry; exhausted: FAILED without another retry; unclear: FAILED because nobody knows whether it was sent; untried, troubled: the lease was given back; ignored, refused: changed nothing; cancelled, expired; delivered, undelivered: a receipt';
 
-COMMENT ON COLUMN public.tasks.source IS 'the submitting system, as its caller names it; null: not given';
+COMMENT ON COLUMN public.report_logs.outcome IS 'the state in which this left the task for good: 2 SUCCESS, 3 FAILED, 4 CANCELLED; null: the task was not settled by it';
 
-COMMENT ON COLUMN public.tasks.submitted_by IS 'the username; with the role submit, the user sees only these tasks';
+COMMENT ON COLUMN public.report_logs.result IS 'the outcome for operators; of a receipt its status code; null: the task was not settled';
 
-COMMENT ON COLUMN public.tasks.dedup_key IS 'the submitter''s name for the message, unique for company and submitter; null: none';
+COMMENT ON COLUMN public.report_logs.retry_count IS 'number of retries before this; null: changed nothing';
 
-COMMENT ON COLUMN public.tasks.retry_count IS 'number of retries so far';
+COMMENT ON COLUMN public.report_logs.due_at IS 'when the task could be claimed; null: changed nothing, or older than this column';
 
-COMMENT ON COLUMN public.tasks.due_at IS 'the task can be claimed from then on';
+COMMENT ON COLUMN public.report_logs.leased_at IS 'when the lease began that this ended; null: no lease was ended, or an earlier row ended it. The columns that follow are of this lease';
 
-COMMENT ON COLUMN public.tasks.processing_app_id IS 'sender_no of the sender that holds the task or settled it; null: no such sender';
+COMMENT ON COLUMN public.report_logs.lease_segments IS 'short messages that the lease cost; null: the sender had no limits';
 
-COMMENT ON COLUMN public.tasks.lease_id IS 'send_logs.id of the current lease, of the expired lease of a task that was taken back, or of the lease that settled the task; null: none, or a retry was requested';
+COMMENT ON COLUMN public.report_logs.lease_sign IS 'signature of the sender, used if the message has none; null: none';
 
-COMMENT ON COLUMN public.tasks.lease_until IS 'null unless PROCESSING';
+COMMENT ON COLUMN public.report_logs.lease_limit IS 'how many tasks the claim asked for';
 
-COMMENT ON COLUMN public.tasks.result IS 'outcome for operators; null: none yet';
+CREATE VIEW public.tasks AS
+ SELECT m.task_id,
+    m.phone_number,
+    m.recipient,
+    m.content,
+    (
+        CASE
+            WHEN (q.task_id IS NULL) THEN (e.outcome)::integer
+            WHEN (q.lease_until IS NULL) THEN 0
+            ELSE 1
+        END)::smallint AS status,
+    m.source,
+    m.submitted_by,
+    m.dedup_key,
+    (COALESCE((q.retry_count)::integer, (e.retry_count)::integer, 0))::smallint AS retry_count,
+    COALESCE(q.due_at, e.due_at, m.created_at) AS due_at,
+    COALESCE(q.processing_app_id,
+        CASE
+            WHEN ((e.event = 'reported'::text) AND (e.effect <> 'exhausted'::text)) THEN e.app_id
+            ELSE NULL::text
+        END) AS processing_app_id,
+    COALESCE(q.lease_id, e.lease_id) AS lease_id,
+    q.lease_until,
+    COALESCE(q.result, e.result) AS result,
+    m.created_at,
+    COALESCE(q.updated_at, e.created_at, m.created_at) AS updated_at,
+        CASE
+            WHEN (e.outcome = 2) THEN e.created_at
+            ELSE NULL::timestamp with time zone
+        END AS sent_at,
+        CASE
+            WHEN (e.outcome = ANY (ARRAY[2, 3])) THEN e.created_at
+            ELSE NULL::timestamp with time zone
+        END AS reported_at,
+    m.company_id,
+    COALESCE(q.pool_id, m.pool_id) AS pool_id,
+    m.message_type,
+    m.country_no,
+    m.priority,
+    m.segments,
+    m.sign,
+    m.is_test,
+    m.expect_send_time,
+    COALESCE(q.expires_at, m.expires_at) AS expires_at,
+    q.failed_app_id,
+    q.lane,
+    q.rank,
+    m.rendering_id,
+    m.user_id,
+    (
+        CASE d.effect
+            WHEN 'delivered'::text THEN 1
+            WHEN 'undelivered'::text THEN 2
+            ELSE NULL::integer
+        END)::smallint AS delivery,
+    d.result AS delivery_code,
+        CASE d.effect
+            WHEN 'delivered'::text THEN d.created_at
+            ELSE NULL::timestamp with time zone
+        END AS delivered_at,
+    m.on_unclear
+   FROM (((public.messages m
+     LEFT JOIN public.queue q ON ((q.task_id = m.task_id)))
+     LEFT JOIN LATERAL ( SELECT r.id,
+            r.task_id,
+            r.company_id,
+            r.app_id,
+            r.lease_id,
+            r.event,
+            r.status,
+            r.effect,
+            r.error_message,
+            r.request_data,
+            r.created_at,
+            r.outcome,
+            r.result,
+            r.retry_count,
+            r.due_at,
+            r.leased_at,
+            r.lease_until,
+            r.lease_segments,
+            r.lease_sign,
+            r.lease_limit
+           FROM public.report_logs r
+          WHERE ((r.task_id = m.task_id) AND (r.outcome IS NOT NULL) AND (q.task_id IS NULL))
+          ORDER BY r.id
+         LIMIT 1) e ON (true))
+     LEFT JOIN LATERAL ( SELECT r.id,
+            r.task_id,
+            r.company_id,
+            r.app_id,
+            r.lease_id,
+            r.event,
+            r.status,
+            r.effect,
+            r.error_message,
+            r.request_data,
+            r.created_at,
+            r.outcome,
+            r.result,
+            r.retry_count,
+            r.due_at,
+            r.leased_at,
+            r.lease_until,
+            r.lease_segments,
+            r.lease_sign,
+            r.lease_limit
+           FROM public.report_logs r
+          WHERE ((r.task_id = m.task_id) AND (r.event = 'receipt'::text))
+          ORDER BY r.effect
+         LIMIT 1) d ON (true));
 
-COMMENT ON COLUMN public.tasks.sent_at IS 'when a SUCCESS was reported';
-
-COMMENT ON COLUMN public.tasks.reported_at IS 'when the task became SUCCESS or FAILED';
-
-COMMENT ON COLUMN public.tasks.pool_id IS 'the pool in which the task waits or waited; no foreign key, because each submission would lock the pool';
-
-COMMENT ON COLUMN public.tasks.message_type IS '0 verification, 1 notification, 2 marketing';
-
-COMMENT ON COLUMN public.tasks.country_no IS 'at the time of the submission; null: the number belongs to no known country';
-
-COMMENT ON COLUMN public.tasks.priority IS '0 to 9, smaller is more urgent';
-
-COMMENT ON COLUMN public.tasks.segments IS 'short messages that the text with its signature takes, counted at the submission';
-
-COMMENT ON COLUMN public.tasks.sign IS 'signature without brackets; null: that of the sender';
-
-COMMENT ON COLUMN public.tasks.is_test IS 'marked as a test by its submitter; sent like any other task';
-
-COMMENT ON COLUMN public.tasks.expect_send_time IS 'when the submitter wants it sent, or the next interval of a scheduled template; null: at once';
-
-COMMENT ON COLUMN public.tasks.expires_at IS 'not sent later; null: never';
-
-COMMENT ON COLUMN public.tasks.failed_app_id IS 'sender_no of the last sender that failed; a claim prefers other senders; null: none failed';
-
-COMMENT ON COLUMN public.tasks.lane IS 'order in the queue of the pool: 32 * priority for a new task, 32 * priority + retry_count for a retry; null: not due or not queued yet';
-
-COMMENT ON COLUMN public.tasks.rank IS 'order within the lane, in the virtual time of fair_ranks; valid only in this pool and priority; null: none yet';
-
-COMMENT ON COLUMN public.tasks.rendering_id IS 'of a task of a notification or send-once message; null: a submitted message';
-
-COMMENT ON COLUMN public.tasks.user_id IS 'contacts.user_id of the recipient; null: a submitted message';
-
-COMMENT ON COLUMN public.tasks.delivery IS 'from the receipts of the provider: 1 delivered, 2 undelivered; null: no receipt';
-
-COMMENT ON COLUMN public.tasks.delivery_code IS 'status code in the receipt';
-
-COMMENT ON COLUMN public.tasks.delivered_at IS 'when the receipt was processed; null: not delivered';
-
-COMMENT ON COLUMN public.tasks.on_unclear IS 'overrides senders.on_unclear; null: as the sender';
+COMMENT ON VIEW public.tasks IS 'The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed.';
 
 CREATE VIEW public.notification_standings AS
  SELECT n.id AS notification_id,
@@ -749,16 +1198,6 @@ CREATE VIEW public.notification_standings AS
                      JOIN public.tasks t ON ((t.rendering_id = r.id)))
                   WHERE (r.notification_id = n.id)
                   ORDER BY t.user_id, t.task_id DESC) p) told);
-
-COMMENT ON VIEW public.notification_standings IS 'View: the state of each notification, from the last task of each of its people. Read it by notification_id: a scan computes all.';
-
-COMMENT ON COLUMN public.notification_standings.status IS '0 waiting, 1 success, 2 failed, 3 cancelled, 4 ended abnormally, 5 partly failed';
-
-COMMENT ON COLUMN public.notification_standings.people IS 'people with a task';
-
-COMMENT ON COLUMN public.notification_standings.succeeded IS 'people whose last task is SUCCESS';
-
-COMMENT ON COLUMN public.notification_standings.retries IS 'the largest retry_count';
 
 CREATE TABLE public.notification_templates (
     id bigint NOT NULL,
@@ -816,7 +1255,7 @@ COMMENT ON TABLE public.pools IS 'A set of waiting tasks that the same routes se
 
 COMMENT ON COLUMN public.pools.company_id IS 'null: the shared pool of a channel, or a retired pool';
 
-COMMENT ON COLUMN public.pools.message_type IS 'as tasks.message_type; null: see company_id';
+COMMENT ON COLUMN public.pools.message_type IS 'as messages.message_type; null: see company_id';
 
 COMMENT ON COLUMN public.pools.country_id IS 'null: every country without a pool of its own';
 
@@ -871,44 +1310,38 @@ ALTER TABLE public.receipts ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
-CREATE TABLE public.receive_logs (
-    id bigint NOT NULL,
-    request_id text,
-    task_id text COLLATE pg_catalog."C",
-    phone_number text,
-    content text,
-    use_template boolean,
-    source_ip text,
-    user_agent text,
-    request_data jsonb,
-    response_data jsonb,
-    status_code smallint NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    recipient text
-);
+CREATE VIEW public.receive_logs AS
+ SELECT m.submission_id AS id,
+    m.request_id,
+    m.task_id,
+    m.phone_number,
+    COALESCE(m.submitted_content, m.content) AS content,
+    m.use_template,
+    m.source_ip,
+    m.user_agent,
+    m.request_data,
+    jsonb_build_object('code', 200, 'message', 'success', 'data', jsonb_build_object('task_id', m.task_id, 'status', 0, 'final_content', (COALESCE((('【'::text || m.sign) || '】'::text), ''::text) || m.content))) AS response_data,
+    (200)::smallint AS status_code,
+    m.created_at,
+    NULLIF(m.recipient, ''::text) AS recipient
+   FROM public.messages m
+UNION ALL
+ SELECT fruitless_submissions.id,
+    fruitless_submissions.request_id,
+    fruitless_submissions.task_id,
+    fruitless_submissions.phone_number,
+    fruitless_submissions.content,
+    fruitless_submissions.use_template,
+    fruitless_submissions.source_ip,
+    fruitless_submissions.user_agent,
+    fruitless_submissions.request_data,
+    fruitless_submissions.response_data,
+    fruitless_submissions.status_code,
+    fruitless_submissions.created_at,
+    NULL::text AS recipient
+   FROM public.fruitless_submissions;
 
-COMMENT ON TABLE public.receive_logs IS 'A submission, accepted or refused. Written by internal/queue. task_id has no foreign key: each submission would lock a row of tasks, and a refused one has none.';
-
-COMMENT ON COLUMN public.receive_logs.task_id IS 'the task that was created or repeated; null: refused';
-
-COMMENT ON COLUMN public.receive_logs.phone_number IS 'as the caller wrote it; null: not given or unreadable';
-
-COMMENT ON COLUMN public.receive_logs.content IS 'as submitted; of a rendering only the beginning';
-
-COMMENT ON COLUMN public.receive_logs.response_data IS 'the answer; data.deduplicated is true if the submission repeated a dedup_key';
-
-COMMENT ON COLUMN public.receive_logs.status_code IS 'HTTP status of the answer';
-
-COMMENT ON COLUMN public.receive_logs.recipient IS 'recipient of the task that the submission created; null: it created none';
-
-ALTER TABLE public.receive_logs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME public.receive_logs_id_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-);
+COMMENT ON VIEW public.receive_logs IS 'Each submission, with the columns of the documented log: those that created a task, and the others.';
 
 ALTER TABLE public.renderings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.renderings_id_seq
@@ -919,9 +1352,10 @@ ALTER TABLE public.renderings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
-CREATE TABLE public.report_logs (
-    id bigint NOT NULL,
+CREATE TABLE public.report_logs_default (
+    id bigint DEFAULT nextval('public.report_ids'::regclass) NOT NULL,
     task_id text NOT NULL COLLATE pg_catalog."C",
+    company_id bigint NOT NULL,
     app_id text,
     lease_id bigint,
     event text NOT NULL,
@@ -930,26 +1364,22 @@ CREATE TABLE public.report_logs (
     error_message text,
     request_data jsonb,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
-    CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500))
-);
-
-COMMENT ON TABLE public.report_logs IS 'Something that ended a lease or a waiting task, or tried to: a report, release, recovery, cancellation, expiry or receipt. Written by internal/queue. No foreign keys: each report would lock rows of tasks and send_logs.';
-
-COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: a cancellation or expiry';
-
-COMMENT ON COLUMN public.report_logs.lease_id IS 'send_logs.id of the lease that was ended, or that the report named; null: none';
-
-COMMENT ON COLUMN public.report_logs.status IS '2 SUCCESS or 3 FAILED, as reported; null: not a report';
-
-COMMENT ON COLUMN public.report_logs.effect IS 'ignored: the app once held the task, refused: it never did; untried and troubled: released leases; unclear: the outcome is unknown and the task failed';
-
-ALTER TABLE public.report_logs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME public.report_logs_id_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
+    outcome smallint,
+    result text,
+    retry_count smallint,
+    due_at timestamp with time zone,
+    leased_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    lease_segments smallint,
+    lease_sign text,
+    lease_limit smallint,
+    CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text]))),
+    CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'unreachable'::text]))),
+    CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
+    CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
+    CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
+    CONSTRAINT report_logs_times_range CHECK ((((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((leased_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (leased_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
 );
 
 CREATE TABLE public.routes (
@@ -993,39 +1423,44 @@ ALTER TABLE public.routes ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     CACHE 1
 );
 
-CREATE TABLE public.send_logs (
-    id bigint NOT NULL,
-    task_id text NOT NULL COLLATE pg_catalog."C",
-    app_id text NOT NULL,
-    phone_number text NOT NULL,
-    content text NOT NULL,
-    attempt smallint NOT NULL,
-    lease_until timestamp with time zone NOT NULL,
-    request_data jsonb,
-    response_data jsonb,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    segments bigint,
-    CONSTRAINT send_logs_app_id_length CHECK (((char_length(app_id) >= 1) AND (char_length(app_id) <= 50)))
-);
+CREATE VIEW public.send_logs AS
+ SELECT l.lease_id AS id,
+    l.task_id,
+    l.app_id,
+    m.phone_number,
+    (COALESCE((('【'::text || COALESCE(m.sign, l.lease_sign)) || '】'::text), ''::text) || m.content) AS content,
+    ((l.retry_count + 1))::smallint AS attempt,
+    l.lease_until,
+    jsonb_build_object('app_id', l.app_id, 'limit', l.lease_limit) AS request_data,
+    jsonb_build_object('lease_id', l.lease_id, 'attempt', (l.retry_count + 1), 'lease_until', l.lease_until) AS response_data,
+    l.leased_at AS created_at,
+    l.lease_segments AS segments
+   FROM (( SELECT report_logs.task_id,
+            report_logs.app_id,
+            report_logs.lease_id,
+            report_logs.retry_count,
+            report_logs.leased_at,
+            report_logs.lease_until,
+            report_logs.lease_segments,
+            report_logs.lease_sign,
+            report_logs.lease_limit
+           FROM public.report_logs
+          WHERE (report_logs.leased_at IS NOT NULL)
+        UNION ALL
+         SELECT queue.task_id,
+            queue.processing_app_id,
+            queue.lease_id,
+            queue.retry_count,
+            queue.updated_at,
+            queue.lease_until,
+            queue.lease_segments,
+            queue.lease_sign,
+            queue.lease_limit
+           FROM public.queue
+          WHERE (queue.lease_until IS NOT NULL)) l
+     JOIN public.messages m ON ((m.task_id = l.task_id)));
 
-COMMENT ON TABLE public.send_logs IS 'A lease; its id is the lease id. Written by internal/queue. No foreign keys: each claim would lock rows of tasks and senders.';
-
-COMMENT ON COLUMN public.send_logs.app_id IS 'sender_no';
-
-COMMENT ON COLUMN public.send_logs.content IS 'text with signature';
-
-COMMENT ON COLUMN public.send_logs.attempt IS '1 + retry_count of the task';
-
-COMMENT ON COLUMN public.send_logs.segments IS 'segments that the attempt took from the limits of its sender; null: the sender had neither interval, limits nor balance';
-
-ALTER TABLE public.send_logs ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
-    SEQUENCE NAME public.send_logs_id_seq
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1
-);
+COMMENT ON VIEW public.send_logs IS 'Each lease, with the columns of the documented log: those that have ended, and those of queue.';
 
 CREATE TABLE public.sender_changes (
     sender_no text NOT NULL,
@@ -1057,6 +1492,7 @@ CREATE TABLE public.sender_ledger (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     low_warning bigint,
     low_switch bigint,
+    company_id bigint,
     CONSTRAINT sender_ledger_remark_length CHECK ((char_length(remark) <= 500))
 );
 
@@ -1066,13 +1502,15 @@ COMMENT ON COLUMN public.sender_ledger.change IS 'segments added; negative: a ch
 
 COMMENT ON COLUMN public.sender_ledger.balance IS 'segments after the change';
 
-COMMENT ON COLUMN public.sender_ledger.lease_id IS 'send_logs.id of the charged or refunded attempt; null: top-up, correction or thresholds';
+COMMENT ON COLUMN public.sender_ledger.lease_id IS 'the charged or refunded lease; null: top-up, correction or thresholds';
 
 COMMENT ON COLUMN public.sender_ledger.username IS 'who changed the balance or the thresholds; null: an attempt';
 
 COMMENT ON COLUMN public.sender_ledger.low_warning IS 'the new threshold, of changed thresholds and an opening balance; null otherwise';
 
 COMMENT ON COLUMN public.sender_ledger.low_switch IS 'as low_warning';
+
+COMMENT ON COLUMN public.sender_ledger.company_id IS 'whose task was charged or refunded; null: top-up, correction or thresholds';
 
 ALTER TABLE public.sender_ledger ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.sender_ledger_id_seq
@@ -1384,13 +1822,33 @@ CREATE TABLE public.task_count_changes (
     company_id bigint NOT NULL
 );
 
-COMMENT ON TABLE public.task_count_changes IS 'A change of the numbers of tasks in each state, of one company; the sums are the current numbers. Written by triggers of tasks, one row for each statement and company, so that statements do not wait for each other. internal/history folds the rows.';
+COMMENT ON TABLE public.task_count_changes IS 'A change of the numbers of tasks in each state, of one company; the sums are the current numbers. Written by triggers of queue and report_logs, and folded by internal/history.';
 
 COMMENT ON COLUMN public.task_count_changes.pending_new IS 'PENDING with retry_count 0';
 
 COMMENT ON COLUMN public.task_count_changes.pending_retry IS 'PENDING with retry_count above 0';
 
-COMMENT ON COLUMN public.task_count_changes.company_id IS 'no foreign key: each change of tasks would lock the company';
+COMMENT ON COLUMN public.task_count_changes.company_id IS 'no foreign key: each change of a task would lock the company';
+
+CREATE TABLE public.task_partitions (
+    first_day date NOT NULL,
+    last_day date NOT NULL,
+    first_id text GENERATED ALWAYS AS (public.task_day_id(first_day)) STORED NOT NULL COLLATE pg_catalog."C",
+    before_id text GENERATED ALWAYS AS (public.task_day_id(last_day)) STORED NOT NULL COLLATE pg_catalog."C",
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    dropped_at timestamp with time zone,
+    CONSTRAINT task_partitions_days CHECK ((last_day > first_day))
+);
+
+COMMENT ON TABLE public.task_partitions IS 'The days that have a partition of messages and one of report_logs, or had them. Written by the functions task_partition_make and task_partition_drop, in the transaction that makes or drops the partitions.';
+
+COMMENT ON COLUMN public.task_partitions.last_day IS 'the day after its last one';
+
+COMMENT ON COLUMN public.task_partitions.first_id IS 'the first task_id that the partitions take';
+
+COMMENT ON COLUMN public.task_partitions.before_id IS 'the first task_id that they do not take any more';
+
+COMMENT ON COLUMN public.task_partitions.dropped_at IS 'null: the partitions exist';
 
 CREATE TABLE public.templates (
     id bigint NOT NULL,
@@ -1478,6 +1936,10 @@ ALTER TABLE public.users ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+ALTER TABLE ONLY public.messages ATTACH PARTITION public.messages_default DEFAULT;
+
+ALTER TABLE ONLY public.report_logs ATTACH PARTITION public.report_logs_default DEFAULT;
+
 ALTER TABLE ONLY public.announcements
     ADD CONSTRAINT announcements_pkey PRIMARY KEY (id);
 
@@ -1523,6 +1985,9 @@ ALTER TABLE ONLY public.countries
 ALTER TABLE ONLY public.credentials_version
     ADD CONSTRAINT credentials_version_pkey PRIMARY KEY (is_only);
 
+ALTER TABLE ONLY public.dedup_keys
+    ADD CONSTRAINT dedup_keys_pkey PRIMARY KEY (company_id, submitted_by, dedup_key);
+
 ALTER TABLE ONLY public.default_contents
     ADD CONSTRAINT default_contents_company_id_recipient_key UNIQUE (company_id, recipient);
 
@@ -1541,8 +2006,17 @@ ALTER TABLE ONLY public.events
 ALTER TABLE ONLY public.fair_ranks
     ADD CONSTRAINT fair_ranks_pkey PRIMARY KEY (pool_id, priority, company_id);
 
+ALTER TABLE ONLY public.fruitless_submissions
+    ADD CONSTRAINT fruitless_submissions_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.idempotency_keys
     ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (username, operation, key);
+
+ALTER TABLE ONLY public.messages
+    ADD CONSTRAINT messages_pkey PRIMARY KEY (task_id);
+
+ALTER TABLE ONLY public.messages_default
+    ADD CONSTRAINT messages_default_pkey PRIMARY KEY (task_id);
 
 ALTER TABLE ONLY public.notification_templates
     ADD CONSTRAINT notification_templates_biz_type_channel_id_key UNIQUE (biz_type, channel_id);
@@ -1556,35 +2030,29 @@ ALTER TABLE ONLY public.notifications
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.queue
+    ADD CONSTRAINT queue_pkey PRIMARY KEY (task_id);
+
 ALTER TABLE ONLY public.receipts
     ADD CONSTRAINT receipts_once_key UNIQUE (sender_no, provider_no, recipient, state, code);
 
 ALTER TABLE ONLY public.receipts
     ADD CONSTRAINT receipts_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY public.receive_logs
-    ADD CONSTRAINT receive_logs_pkey PRIMARY KEY (id);
-
 ALTER TABLE ONLY public.renderings
     ADD CONSTRAINT renderings_pkey PRIMARY KEY (id);
 
-ALTER TABLE public.report_logs
-    ADD CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text]))) NOT VALID;
-
-ALTER TABLE public.report_logs
-    ADD CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text]))) NOT VALID;
-
 ALTER TABLE ONLY public.report_logs
-    ADD CONSTRAINT report_logs_pkey PRIMARY KEY (id);
+    ADD CONSTRAINT report_logs_pkey PRIMARY KEY (task_id, id);
+
+ALTER TABLE ONLY public.report_logs_default
+    ADD CONSTRAINT report_logs_default_pkey PRIMARY KEY (task_id, id);
 
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.routes
     ADD CONSTRAINT routes_pool_id_sender_id_key UNIQUE (pool_id, sender_id);
-
-ALTER TABLE ONLY public.send_logs
-    ADD CONSTRAINT send_logs_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.sender_ledger
     ADD CONSTRAINT sender_ledger_pkey PRIMARY KEY (id);
@@ -1610,11 +2078,8 @@ ALTER TABLE ONLY public.settings
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_pkey PRIMARY KEY (id);
 
-ALTER TABLE public.tasks
-    ADD CONSTRAINT tasks_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))) NOT VALID;
-
-ALTER TABLE ONLY public.tasks
-    ADD CONSTRAINT tasks_pkey PRIMARY KEY (task_id);
+ALTER TABLE ONLY public.task_partitions
+    ADD CONSTRAINT task_partitions_pkey PRIMARY KEY (first_day);
 
 ALTER TABLE ONLY public.templates
     ADD CONSTRAINT templates_pkey PRIMARY KEY (id);
@@ -1640,7 +2105,17 @@ CREATE INDEX deliveries_provider_no_idx ON public.deliveries USING btree (sender
 
 CREATE INDEX deliveries_task_idx ON public.deliveries USING btree (task_id);
 
+CREATE INDEX fruitless_submissions_task_id_idx ON public.fruitless_submissions USING btree (task_id) WHERE (task_id IS NOT NULL);
+
 CREATE INDEX idempotency_keys_created_at_idx ON public.idempotency_keys USING btree (created_at);
+
+CREATE INDEX messages_recipient_idx ON ONLY public.messages USING btree (recipient, task_id);
+
+CREATE INDEX messages_default_recipient_task_id_idx ON public.messages_default USING btree (recipient, task_id);
+
+CREATE INDEX messages_rendering_idx ON ONLY public.messages USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
+
+CREATE INDEX messages_default_rendering_id_idx ON public.messages_default USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
 
 CREATE INDEX notifications_announcement_idx ON public.notifications USING btree (announcement_id);
 
@@ -1660,21 +2135,31 @@ CREATE INDEX notifications_waiting_idx ON public.notifications USING btree (comp
 
 CREATE UNIQUE INDEX pools_key_idx ON public.pools USING btree (channel_id, COALESCE(company_id, (0)::bigint), COALESCE((message_type)::integer, '-1'::integer), COALESCE(country_id, (0)::bigint)) WHERE (retired_at IS NULL);
 
+CREATE INDEX queue_due_idx ON public.queue USING btree (pool_id, due_at) WHERE ((lease_until IS NULL) AND (lane IS NULL));
+
+CREATE INDEX queue_expiry_idx ON public.queue USING btree (expires_at) WHERE ((lease_until IS NULL) AND (expires_at IS NOT NULL));
+
+CREATE INDEX queue_lease_idx ON public.queue USING btree (lease_until) WHERE (lease_until IS NOT NULL);
+
+CREATE INDEX queue_low_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (lane >= 32));
+
+CREATE INDEX queue_order_idx ON public.queue USING btree (pool_id, lane, rank) WHERE ((lease_until IS NULL) AND (lane IS NOT NULL));
+
+CREATE INDEX queue_rendering_idx ON public.queue USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
+
+CREATE INDEX queue_retry_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (((lane)::integer % 32) > 0));
+
+CREATE INDEX queue_top_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (lane < 32));
+
 CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
-
-CREATE INDEX receive_logs_created_at_idx ON public.receive_logs USING btree (created_at);
-
-CREATE INDEX receive_logs_recipient_idx ON public.receive_logs USING btree (recipient, task_id) WHERE (recipient IS NOT NULL);
-
-CREATE INDEX receive_logs_repeats_idx ON public.receive_logs USING btree (task_id) WHERE ((task_id IS NOT NULL) AND ((response_data #> '{data,deduplicated}'::text[]) = 'true'::jsonb));
 
 CREATE INDEX renderings_notification_idx ON public.renderings USING btree (notification_id) WHERE (notification_id IS NOT NULL);
 
-CREATE INDEX report_logs_task_id_idx ON public.report_logs USING btree (task_id);
+CREATE UNIQUE INDEX report_logs_receipt_key ON ONLY public.report_logs USING btree (task_id, effect) WHERE (event = 'receipt'::text);
+
+CREATE UNIQUE INDEX report_logs_default_task_id_effect_idx ON public.report_logs_default USING btree (task_id, effect) WHERE (event = 'receipt'::text);
 
 CREATE INDEX routes_sender_id_idx ON public.routes USING btree (sender_id, id);
-
-CREATE INDEX send_logs_task_id_idx ON public.send_logs USING btree (task_id);
 
 CREATE UNIQUE INDEX sender_ledger_lease_key ON public.sender_ledger USING btree (lease_id, ((change > 0))) WHERE (lease_id IS NOT NULL);
 
@@ -1688,25 +2173,17 @@ CREATE UNIQUE INDEX subscribe_messages_once_idx ON public.subscribe_messages USI
 
 CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING btree (company_id, receiver_user_id, id);
 
-CREATE INDEX tasks_due_idx ON public.tasks USING btree (pool_id, due_at) WHERE ((status = 0) AND (lane IS NULL));
-
-CREATE INDEX tasks_expiry_idx ON public.tasks USING btree (expires_at) WHERE ((status = 0) AND (expires_at IS NOT NULL));
-
-CREATE INDEX tasks_lease_idx ON public.tasks USING btree (lease_until) WHERE (status = 1);
-
-CREATE INDEX tasks_queue_idx ON public.tasks USING btree (pool_id, lane, rank) WHERE ((status = 0) AND (lane IS NOT NULL));
-
-CREATE INDEX tasks_queued_low_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (lane >= 32));
-
-CREATE INDEX tasks_queued_retry_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (((lane)::integer % 32) > 0));
-
-CREATE INDEX tasks_queued_top_idx ON public.tasks USING btree (due_at) WHERE ((status = 0) AND (lane < 32));
-
-CREATE INDEX tasks_rendering_idx ON public.tasks USING btree (rendering_id) WHERE (rendering_id IS NOT NULL);
-
-CREATE UNIQUE INDEX tasks_submitter_dedup_key_idx ON public.tasks USING btree (company_id, submitted_by, dedup_key) WHERE (dedup_key IS NOT NULL);
-
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
+
+ALTER INDEX public.messages_pkey ATTACH PARTITION public.messages_default_pkey;
+
+ALTER INDEX public.messages_recipient_idx ATTACH PARTITION public.messages_default_recipient_task_id_idx;
+
+ALTER INDEX public.messages_rendering_idx ATTACH PARTITION public.messages_default_rendering_id_idx;
+
+ALTER INDEX public.report_logs_pkey ATTACH PARTITION public.report_logs_default_pkey;
+
+ALTER INDEX public.report_logs_receipt_key ATTACH PARTITION public.report_logs_default_task_id_effect_idx;
 
 CREATE TRIGGER api_keys_rows_bound AFTER INSERT ON public.api_keys REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'user_id');
 
@@ -1742,19 +2219,21 @@ CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notifica
 
 CREATE TRIGGER pools_rows_bound AFTER INSERT ON public.pools REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('200000');
 
+CREATE TRIGGER queue_count_deleted AFTER DELETE ON public.queue REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.queue_count();
+
+CREATE TRIGGER queue_count_inserted AFTER INSERT ON public.queue REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.queue_count();
+
+CREATE TRIGGER queue_count_updated AFTER UPDATE ON public.queue REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.queue_count();
+
+CREATE TRIGGER report_logs_count_inserted AFTER INSERT ON public.report_logs REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.report_logs_count();
+
 CREATE TRIGGER routes_rows_bound AFTER INSERT ON public.routes REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
 
 CREATE TRIGGER senders_rows_bound AFTER INSERT ON public.senders REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'is_self_registered');
 
-CREATE TRIGGER tasks_count_deleted AFTER DELETE ON public.tasks REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.task_count_changes_add();
-
-CREATE TRIGGER tasks_count_inserted AFTER INSERT ON public.tasks REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.task_count_changes_add();
-
-CREATE TRIGGER tasks_count_truncated AFTER TRUNCATE ON public.tasks FOR EACH STATEMENT EXECUTE FUNCTION public.task_count_changes_add();
-
-CREATE TRIGGER tasks_count_updated AFTER UPDATE ON public.tasks REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.task_count_changes_add();
-
 CREATE TRIGGER templates_rows_bound AFTER INSERT ON public.templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
+
+CREATE TRIGGER test_tasks_write INSTEAD OF INSERT OR DELETE OR UPDATE ON public.tasks FOR EACH ROW EXECUTE FUNCTION public.test_tasks_write();
 
 CREATE TRIGGER users_rows_bound AFTER INSERT ON public.users REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
 

@@ -92,7 +92,7 @@ func TestFiveProcessesTakeBackEachLeaseOnce(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // the sweeps of the processes run by the clock
 	}
 	eventually(t, "every lease is taken back", func() bool {
-		return scan[int](t, conn, "SELECT count(*) FROM tasks WHERE status = 1") == 0
+		return scan[int](t, conn, "SELECT count(*) FROM queue WHERE lease_until IS NOT NULL") == 0
 	})
 	counted := func() (total int) {
 		for _, server := range servers {
@@ -104,52 +104,98 @@ func TestFiveProcessesTakeBackEachLeaseOnce(t *testing.T) {
 	if n := counted(); n != zombies {
 		t.Errorf("the processes counted %d recovered leases, want %d", n, zombies)
 	}
-	if n := scan[int](t, conn, "SELECT count(*) FROM tasks WHERE retry_count = 1"); n != zombies {
+	if n := scan[int](t, conn, "SELECT count(*) FROM queue WHERE retry_count = 1"); n != zombies {
 		t.Errorf("%d tasks have one retry", n)
 	}
 	if n := scan[int](t, conn, "SELECT count(*) FROM report_logs"); n != zombies {
 		t.Errorf("%d log rows of recovered leases", n)
 	}
+	if n := scan[int](t, conn, "SELECT count(DISTINCT lease_id) FROM report_logs WHERE leased_at IS NOT NULL"); n != zombies {
+		t.Errorf("the log has the facts of %d leases", n)
+	}
 }
 
-// A lease and its log row are one transaction: a server that is killed between the two leaves neither.
-func TestAKillBetweenClaimAndLogLeavesNoLease(t *testing.T) {
+// A claim and a report are one transaction each: a server that is killed after it changed the queue, but before COMMIT, leaves nothing of
+// what it changed, logged and counted.
+func TestAKillWithinAClaimOrAReportLeavesNothingOfIt(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
 	conn := connect(t, databaseURL)
-	server := serve(t, "DATABASE_URL="+databaseURL)
 	if _, err := conn.Exec(t.Context(), `INSERT INTO tasks (task_id, phone_number, recipient, content)
 		SELECT 't' || i, '13800138000', '+8613800138000', 'x' FROM generate_series(1, 10) i`); err != nil {
 		t.Fatal(err)
 	}
-	gate, err := connect(t, databaseURL).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	// A trigger counts the changed tasks when the statement has written its other rows.
+	killWithin := func(statement string, call func(*api.ClientWithResponses) error) {
+		t.Helper()
+		server := serve(t, "DATABASE_URL="+databaseURL)
+		gate, err := connect(t, databaseURL).Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := gate.Exec(t.Context(), "LOCK TABLE task_count_changes IN EXCLUSIVE MODE"); err != nil {
+			t.Fatal(err)
+		}
+		client, answered := server.client(), make(chan error, 1)
+		go func() { answered <- call(client) }()
+		eventually(t, statement+" waits to count its tasks", func() bool {
+			return scan[bool](t, conn, `SELECT EXISTS (SELECT FROM pg_stat_activity
+				WHERE datname = current_database() AND wait_event_type = 'Lock' AND starts_with(query, $1))`, "-- name: "+statement+" ")
+		})
+		_ = server.stop(syscall.SIGKILL)
+		if err := <-answered; err == nil {
+			t.Errorf("%s was answered", statement)
+		}
+		if err := gate.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the sessions of the dead server are gone", func() bool {
+			return scan[int](t, conn, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'lksms'") == 0
+		})
 	}
-	if _, err := gate.Exec(t.Context(), "LOCK TABLE send_logs IN EXCLUSIVE MODE"); err != nil {
-		t.Fatal(err)
+	expect := func(held int) {
+		t.Helper()
+		for sql, want := range map[string]int{
+			"count(*) FROM queue":                               10,
+			"count(*) FROM queue WHERE lease_until IS NOT NULL": held,
+			"count(*) FROM send_logs":                           held,
+			"count(*) FROM report_logs":                         0,
+			// A sweep moves the counts of senders from one table to the other.
+			"coalesce(sum(n), 0) FROM (SELECT attempts FROM sender_states UNION ALL SELECT sent FROM sender_changes) x (n)":       held,
+			"coalesce(sum(n), 0) FROM (SELECT succeeded FROM sender_states UNION ALL SELECT succeeded FROM sender_changes) x (n)": 0,
+			"sum(processing) FROM task_count_changes":  held,
+			"sum(pending_new) FROM task_count_changes": 10 - held,
+			"sum(success) FROM task_count_changes":     0,
+		} {
+			if n := scan[int](t, conn, "SELECT "+sql); n != want {
+				t.Errorf("%s: %d, want %d", sql, n, want)
+			}
+		}
 	}
-	client, answered := server.client(), make(chan error, 1)
-	go func() {
-		_, err := client.ClaimTasksWithResponse(t.Context(), &api.ClaimTasksParams{AppID: "app"})
-		answered <- err
-	}()
-	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-	eventually(t, "the claim waits to write its log", func() bool { return scan[int](t, conn, waiting) == 1 })
-	_ = server.stop(syscall.SIGKILL)
-	if err := <-answered; err == nil {
-		t.Error("the claim was answered")
+	claim := func(client *api.ClientWithResponses) (*api.ClaimTasksResponse, error) {
+		return client.ClaimTasksWithResponse(t.Context(), &api.ClaimTasksParams{AppID: "app"})
 	}
-	if err := gate.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the session of the dead server is gone", func() bool {
-		return scan[int](t, conn, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'lksms'") == 0
+	killWithin("TaskLease", func(client *api.ClientWithResponses) error {
+		_, err := claim(client)
+		return err
 	})
-	held, logs := scan[int](t, conn, "SELECT count(*) FROM tasks WHERE status = 1"), scan[int](t, conn, "SELECT count(*) FROM send_logs")
-	if held != 0 || logs != 0 {
-		t.Errorf("%d leases and %d log rows are left", held, logs)
+	expect(0)
+	server := serve(t, "DATABASE_URL="+databaseURL)
+	res, err := claim(server.client())
+	if err != nil || res.JSON200 == nil || len(res.JSON200.Data) == 0 {
+		t.Fatalf("claim: %v %s", err, res.Body)
 	}
+	held := res.JSON200.Data
+	if err := server.stop(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	killWithin("TaskReport", func(client *api.ClientWithResponses) error {
+		_, err := client.ReportTaskWithResponse(t.Context(), api.ReportRequest{
+			TaskID: held[0].TaskID, AppID: "app", Status: api.ReportSuccess, LeaseID: &held[0].LeaseID,
+		})
+		return err
+	})
+	expect(len(held))
 }
 
 // A task that another server stored reaches a sender that waits at this server.

@@ -952,7 +952,7 @@ func TestARoleThatMayNotChangeTheSchemaServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := connect(t, databaseURL)
-	for _, sql := range []string{"CREATE TABLE another (id int)", "ALTER TABLE tasks ADD another int", "DROP VIEW sender_standings", "TRUNCATE tasks"} {
+	for _, sql := range []string{"CREATE TABLE another (id int)", "ALTER TABLE queue ADD another int", "DROP VIEW tasks", "TRUNCATE messages"} {
 		var refused *pgconn.PgError
 		if _, err := conn.Exec(t.Context(), sql); !errors.As(err, &refused) || refused.Code != "42501" {
 			t.Errorf("%s: %v", sql, err)

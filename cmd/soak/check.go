@@ -19,55 +19,131 @@ type invariant struct {
 }
 
 // evidence creates the temporary tables. submissions, ids, claims, report_outcomes, cancelled and taken (by the
-// provider) hold the recorded history; ends holds every log row that ended a lease or a task, in the order of the
-// task.
+// provider) hold the recorded history; task_states and leases are the views tasks and send_logs, read once; ends holds
+// every log row that ended a lease or a task, in the order of the task.
 const evidence = `
 CREATE TEMP TABLE submissions (content text, answered int, unknown int);
 CREATE TEMP TABLE ids (content text, task_id text COLLATE "C");
-CREATE TEMP TABLE claims (task_id text COLLATE "C", app_id text, lease_id bigint);
+CREATE TEMP TABLE claims (
+	task_id text COLLATE "C", app_id text, lease_id bigint, phone_number text, content text, attempt int, lease_until timestamptz
+);
 CREATE TEMP TABLE report_outcomes (task_id text COLLATE "C", answered int, unknown int);
 CREATE TEMP TABLE cancelled (task_id text COLLATE "C");
 CREATE TEMP TABLE taken (task_id text COLLATE "C", times int);
+CREATE TEMP TABLE task_states AS SELECT * FROM tasks;
+CREATE INDEX ON task_states (task_id);
+CREATE TEMP TABLE leases AS SELECT * FROM send_logs;
+CREATE INDEX ON leases (id);
+CREATE INDEX ON leases (task_id);
 CREATE TEMP TABLE ends AS
 	SELECT id, task_id, app_id, lease_id, event, effect, created_at,
 		coalesce((request_data ->> 'retry_after_seconds')::int * interval '1 second', %s) AS wait
-	FROM report_logs WHERE effect NOT IN ('ignored', 'refused');
+	FROM report_logs WHERE effect NOT IN ('ignored', 'refused', 'delivered', 'undelivered');
 CREATE INDEX ON ends (lease_id);
 CREATE INDEX ON ends (task_id);
-ANALYZE ends`
+ANALYZE task_states, leases, ends`
 
+// snapshotInvariants hold in every snapshot, also while tasks wait and senders hold some: each reads the tables in one
+// statement.
+var snapshotInvariants = []invariant{
+	{"every message has exactly one place: a row of queue, or a log row with its outcome", `
+		SELECT task_id || ' has ' || coalesce(p.queued, 0) || ' rows of queue and ' || coalesce(p.settled, 0) || ' outcomes'
+			|| CASE WHEN m.created_at IS NULL THEN ', but no message' ELSE '' END
+		FROM messages m
+			FULL JOIN (
+				SELECT task_id, count(*) FILTER (WHERE is_queued) AS queued, count(*) FILTER (WHERE NOT is_queued) AS settled
+				FROM (
+					SELECT task_id, true AS is_queued FROM queue
+					UNION ALL
+					SELECT task_id, false FROM report_logs WHERE outcome IS NOT NULL
+				) x
+				GROUP BY task_id
+			) p USING (task_id)
+		WHERE m.created_at IS NULL OR coalesce(p.queued + p.settled, 0) <> 1`},
+	{"every lease has its facts exactly once, and all of them: in queue, or in the log row that ended it", `
+		WITH facts AS MATERIALIZED (
+			SELECT lease_id, task_id, app_id, leased_at, lease_until, lease_segments, lease_limit FROM report_logs WHERE leased_at IS NOT NULL
+			UNION ALL
+			SELECT lease_id, task_id, processing_app_id, updated_at, lease_until, lease_segments, lease_limit FROM queue
+			WHERE lease_until IS NOT NULL
+		)
+		SELECT 'lease ' || lease_id || ' has its facts ' || count(*) FILTER (WHERE is_fact) || ' times, of '
+			|| count(DISTINCT task_id) || ' tasks'
+		FROM (
+			SELECT lease_id, task_id, true AS is_fact FROM facts
+			UNION ALL
+			SELECT lease_id, task_id, false FROM queue WHERE lease_id IS NOT NULL
+			UNION ALL
+			SELECT lease_id, task_id, false FROM report_logs WHERE lease_id IS NOT NULL AND effect <> 'refused'
+			UNION ALL
+			SELECT lease_id, task_id, false FROM deliveries WHERE lease_id IS NOT NULL
+			UNION ALL
+			SELECT lease_id, NULL, false FROM sender_ledger WHERE lease_id IS NOT NULL
+		) named
+		GROUP BY lease_id HAVING count(*) FILTER (WHERE is_fact) <> 1 OR count(DISTINCT task_id) <> 1
+		UNION ALL
+		SELECT 'lease ' || f.lease_id || ' of ' || f.app_id || ' has wrong facts: from ' || f.leased_at || ' until '
+			|| f.lease_until || ', of ' || coalesce(f.lease_segments, 0) || ' segments, limit ' || coalesce(f.lease_limit, 0)
+		FROM facts f LEFT JOIN senders s ON s.sender_no = f.app_id
+		WHERE s.id IS NULL OR f.lease_limit IS NULL OR s.is_paced <> (f.lease_segments IS NOT NULL)
+			OR f.lease_until <> f.leased_at + coalesce(make_interval(secs => s.lease_seconds), '` + lease.String() + `')`},
+	// Except pool_id, which follows the routes. The soak withdraws no task, so expires_at is the same too.
+	{"queue and report_logs repeat the columns of their messages", `
+		SELECT 'queue ' || q.task_id FROM queue q JOIN messages m USING (task_id)
+		WHERE (
+				q.phone_number, q.recipient, q.content, q.company_id, q.message_type, q.country_no, q.priority, q.segments, q.sign,
+				q.rendering_id, q.user_id, q.on_unclear, q.expires_at, q.created_at
+			) IS DISTINCT FROM (
+				m.phone_number, m.recipient, m.content, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.sign,
+				m.rendering_id, m.user_id, m.on_unclear, m.expires_at, m.created_at
+			)
+		UNION ALL
+		SELECT r.event || ' ' || r.effect || ' of ' || r.task_id FROM report_logs r LEFT JOIN messages m USING (task_id)
+		WHERE r.company_id IS DISTINCT FROM m.company_id`},
+}
+
+// invariants hold when nothing runs.
 var invariants = []invariant{
 	{"every accepted message exists, under the id of the answer", `
-		SELECT i.content || ' ' || i.task_id FROM ids i LEFT JOIN tasks t ON t.task_id = i.task_id AND t.content = i.content
+		SELECT i.content || ' ' || i.task_id FROM ids i LEFT JOIN task_states t ON t.task_id = i.task_id AND t.content = i.content
 		WHERE t.task_id IS NULL`},
 	{"no message exists twice, and no refused message exists", `
-		SELECT s.content || ' ' || t.n FROM submissions s JOIN (SELECT content, count(*) AS n FROM tasks GROUP BY content) t
+		SELECT s.content || ' ' || t.n FROM submissions s JOIN (SELECT content, count(*) AS n FROM task_states GROUP BY content) t
 			USING (content)
 		WHERE t.n > 1 OR s.answered = 0 AND s.unknown = 0
 		UNION ALL
-		SELECT t.content FROM tasks t LEFT JOIN submissions s USING (content) WHERE s.content IS NULL`},
+		SELECT t.content FROM task_states t LEFT JOIN submissions s USING (content) WHERE s.content IS NULL`},
 	{"a default content is consumed if and only if it has one task", `
 		SELECT d.content || ' ' || coalesce(t.n, 0) FROM default_contents d
-			LEFT JOIN (SELECT content, count(*) AS n FROM tasks GROUP BY content) t USING (content)
+			LEFT JOIN (SELECT content, count(*) AS n FROM task_states GROUP BY content) t USING (content)
 		WHERE d.is_sent::int <> coalesce(t.n, 0)`},
-	{"every task has the log row of its submission", `
-		SELECT t.task_id FROM tasks t
-			LEFT JOIN receive_logs r ON r.task_id = t.task_id AND r.response_data -> 'data' ->> 'deduplicated' IS NULL
-		GROUP BY t.task_id HAVING count(r.id) <> 1`},
-	{"every lease has its log row", `
-		SELECT 'held ' || t.task_id FROM tasks t LEFT JOIN send_logs s ON s.id = t.lease_id AND s.task_id = t.task_id
+	{"every message has its submission, and every dedup_key one message", `
+		SELECT 'submission ' || id FROM receive_logs GROUP BY id HAVING count(*) > 1
+		UNION ALL
+		SELECT 'submission of ' || task_id FROM messages
+		WHERE request_id IS NULL OR request_data IS NULL OR source_ip IS NULL OR use_template IS NULL
+		UNION ALL
+		SELECT 'dedup_key ' || dedup_key FROM dedup_keys k
+			FULL JOIN (SELECT * FROM messages WHERE dedup_key IS NOT NULL) m USING (company_id, submitted_by, dedup_key, task_id)
+		WHERE k.task_id IS NULL OR m.task_id IS NULL
+		UNION ALL
+		SELECT 'repeated ' || f.task_id FROM fruitless_submissions f LEFT JOIN messages m USING (task_id)
+		WHERE f.task_id IS NOT NULL AND m.task_id IS NULL`},
+	{"every lease that is held, was answered or ended is in send_logs, as it was answered", `
+		SELECT 'held ' || t.task_id FROM task_states t LEFT JOIN leases s ON s.id = t.lease_id AND s.task_id = t.task_id
 		WHERE t.lease_id IS NOT NULL AND s.id IS NULL
 		UNION ALL
 		SELECT 'claimed ' || c.task_id FROM claims c
-			LEFT JOIN send_logs s ON s.id = c.lease_id AND s.task_id = c.task_id AND s.app_id = c.app_id
-		WHERE s.id IS NULL
+			LEFT JOIN leases s ON s.id = c.lease_id
+		WHERE (c.task_id, c.app_id, c.phone_number, c.content, c.attempt, c.lease_until)
+			IS DISTINCT FROM (s.task_id, s.app_id, s.phone_number, s.content, s.attempt, s.lease_until)
 		UNION ALL
 		SELECT 'ended ' || e.task_id || ' ' || e.effect FROM ends e
-			LEFT JOIN send_logs s ON s.id = e.lease_id AND s.task_id = e.task_id AND s.app_id = e.app_id
+			LEFT JOIN leases s ON s.id = e.lease_id AND s.task_id = e.task_id AND s.app_id = e.app_id
 		WHERE e.event <> 'cancelled' AND s.id IS NULL`},
 	{"leases of a task never overlap", `
 		SELECT s.task_id || ' ' || s.id FROM (
-			SELECT *, lead(id) OVER w AS next, lead(created_at) OVER w AS next_at FROM send_logs
+			SELECT *, lead(id) OVER w AS next, lead(created_at) OVER w AS next_at FROM leases
 			WINDOW w AS (PARTITION BY task_id ORDER BY id)
 		) s
 		WHERE s.next IS NOT NULL AND NOT EXISTS (
@@ -79,7 +155,7 @@ var invariants = []invariant{
 				PARTITION BY l.task_id ORDER BY l.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
 			) AS n
 			FROM (
-				SELECT *, EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.event = 'released') AS is_released FROM send_logs s
+				SELECT *, EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.event = 'released') AS is_released FROM leases s
 			) l
 		) s
 		WHERE s.attempt <> s.n OR s.n > $1 + 1`},
@@ -90,33 +166,33 @@ var invariants = []invariant{
 			AND string_agg(e.event || ' ' || e.effect, ', ' ORDER BY e.id) <> 'recovered retry, reported success'`},
 	{"a task ends once, and nothing happens to it afterwards", `
 		SELECT f.task_id || ' ' || f.effect FROM ends f
-		WHERE f.effect NOT IN ('retry', 'untried', 'troubled') AND (
-			EXISTS (SELECT FROM ends e WHERE e.task_id = f.task_id AND e.id > f.id)
-			OR EXISTS (SELECT FROM send_logs s WHERE s.task_id = f.task_id AND s.created_at > f.created_at)
-		)`},
+			JOIN (SELECT task_id, max(id) AS last_id FROM ends GROUP BY task_id) e USING (task_id)
+			LEFT JOIN (SELECT task_id, max(created_at) AS last_at FROM leases GROUP BY task_id) s USING (task_id)
+		WHERE f.effect NOT IN ('retry', 'untried', 'troubled') AND (e.last_id > f.id OR s.last_at > f.created_at)`},
 	{"replaying the logs gives the state", `
-		SELECT t.task_id || ' is ' || t.status || ' after ' || t.retry_count || ' retries' FROM tasks t
+		SELECT t.task_id || ' is ' || coalesce(t.status, -1) || ' after ' || t.retry_count || ' retries' FROM task_states t
 			LEFT JOIN (
 				SELECT task_id, count(*) FILTER (WHERE effect = 'retry') AS retries,
-					max(CASE effect WHEN 'success' THEN 2 WHEN 'failed' THEN 3 WHEN 'exhausted' THEN 3 WHEN 'cancelled' THEN 4 END) AS final,
+					max(CASE WHEN effect = 'success' THEN 2 WHEN effect IN ('failed', 'exhausted', 'unclear', 'expired') THEN 3
+						WHEN effect = 'cancelled' THEN 4 END) AS final,
 					count(DISTINCT lease_id) AS ended
 				FROM ends GROUP BY task_id
 			) e USING (task_id)
-			LEFT JOIN (SELECT task_id, count(*) AS taken FROM send_logs GROUP BY task_id) s USING (task_id)
+			LEFT JOIN (SELECT task_id, count(*) AS taken FROM leases GROUP BY task_id) s USING (task_id)
 		WHERE t.retry_count <> coalesce(e.retries, 0)
-			OR t.status <> coalesce(e.final, (coalesce(s.taken, 0) > coalesce(e.ended, 0))::int)`},
+			OR t.status IS DISTINCT FROM coalesce(e.final, (coalesce(s.taken, 0) > coalesce(e.ended, 0))::int)`},
 	{"no lease before its task is due, after its cancellation, or for an unknown sender", `
-		SELECT 'early ' || s.task_id FROM send_logs s
+		SELECT 'early ' || s.task_id FROM leases s
 			JOIN ends e ON e.task_id = s.task_id AND e.event = 'reported' AND e.effect = 'retry' AND e.lease_id < s.id
 		WHERE s.created_at < e.created_at + e.wait
 		UNION ALL
-		SELECT 'scheduled ' || s.task_id FROM send_logs s JOIN tasks t USING (task_id) WHERE s.created_at < t.expect_send_time
+		SELECT 'scheduled ' || s.task_id FROM leases s JOIN task_states t USING (task_id) WHERE s.created_at < t.expect_send_time
 		UNION ALL
-		SELECT 'cancelled ' || c.task_id FROM cancelled c JOIN tasks t USING (task_id)
-		WHERE t.status <> 4 OR EXISTS (SELECT FROM send_logs s WHERE s.task_id = t.task_id AND s.attempt > t.retry_count
+		SELECT 'cancelled ' || c.task_id FROM cancelled c JOIN task_states t USING (task_id)
+		WHERE t.status <> 4 OR EXISTS (SELECT FROM leases s WHERE s.task_id = t.task_id AND s.attempt > t.retry_count
 			AND NOT EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.event = 'released'))
 		UNION ALL
-		SELECT 'outside ' || s.app_id FROM send_logs s WHERE s.app_id NOT LIKE 'sender-%'`},
+		SELECT 'outside ' || s.app_id FROM leases s WHERE s.app_id NOT LIKE 'sender-%'`},
 	{"every answered report is in the log once", `
 		SELECT r.task_id || ' ' || r.answered || ' answered, ' || coalesce(l.n, 0) || ' logged' FROM report_outcomes r
 			LEFT JOIN (SELECT task_id, count(*) AS n FROM report_logs WHERE event = 'reported' AND app_id NOT LIKE 'sender-push-%' GROUP BY task_id) l USING (task_id)
@@ -124,15 +200,15 @@ var invariants = []invariant{
 	{"no sender claims more than its interval and its limits allow", `
 		SELECT 'interval ' || c.app_id || ' ' || c.created_at FROM (
 			SELECT l.app_id, l.created_at, s.interval_ms * lag(count(*)) OVER w AS rest, lag(l.created_at) OVER w AS before
-			FROM send_logs l JOIN senders s ON s.sender_no = l.app_id AND s.interval_ms > 0
+			FROM leases l JOIN senders s ON s.sender_no = l.app_id AND s.interval_ms > 0
 			GROUP BY l.app_id, l.created_at, s.interval_ms
 			WINDOW w AS (PARTITION BY l.app_id ORDER BY l.created_at)
 		) c
 		WHERE c.created_at < c.before + c.rest * interval '1 millisecond'
 		UNION ALL
-		SELECT 'limit ' || l.app_id || ' ' || sum(t.segments) FROM send_logs l
+		SELECT 'limit ' || l.app_id || ' ' || sum(t.segments) FROM leases l
 			JOIN senders s ON s.sender_no = l.app_id AND s.per_minute IS NOT NULL
-			JOIN tasks t USING (task_id)
+			JOIN task_states t USING (task_id)
 		WHERE NOT EXISTS (SELECT FROM ends e WHERE e.lease_id = l.id AND e.event = 'released')
 		GROUP BY l.app_id, s.per_minute, date_trunc('minute', l.created_at)
 		HAVING sum(t.segments) > s.per_minute`},
@@ -143,7 +219,7 @@ var invariants = []invariant{
 				ON l.sender_id = s.id
 		WHERE s.has_balance AND (st.balance <> coalesce(l.sum, 0) OR l.least < 0)
 		UNION ALL
-		SELECT 'attempt ' || l.id || ' has ' || count(e.id) || ' entries' FROM send_logs l
+		SELECT 'attempt ' || l.id || ' has ' || count(e.id) || ' entries' FROM leases l
 			JOIN senders s ON s.sender_no = l.app_id AND s.has_balance
 			LEFT JOIN sender_ledger e ON e.lease_id = l.id AND e.sender_id = s.id
 			LEFT JOIN ends x ON x.lease_id = l.id AND x.event = 'released'
@@ -151,15 +227,15 @@ var invariants = []invariant{
 	{"the statistics of a sender equal its log", `
 		SELECT s.sender_no || ' ' || st.attempts || ' ' || coalesce(l.n, 0) FROM senders s
 			JOIN sender_states st ON st.sender_id = s.id
-			LEFT JOIN (SELECT app_id, count(*) AS n FROM send_logs GROUP BY app_id) l ON l.app_id = s.sender_no
+			LEFT JOIN (SELECT app_id, count(*) AS n FROM leases GROUP BY app_id) l ON l.app_id = s.sender_no
 			LEFT JOIN (SELECT sender_no, sum(sent) AS n FROM sender_changes GROUP BY sender_no) c ON c.sender_no = s.sender_no
 		WHERE st.attempts + coalesce(c.n, 0) <> coalesce(l.n, 0)`},
 	{"every message that the provider accepted is a SUCCESS or has an expired lease for each repetition", `
 		SELECT p.task_id || ' taken ' || p.times || ' times, ' || coalesce(e.n, 0) || ' leases expired, state ' || coalesce(t.status, -1) FROM taken p
-			LEFT JOIN tasks t USING (task_id)
+			LEFT JOIN task_states t USING (task_id)
 			LEFT JOIN (SELECT task_id, count(*) AS n FROM ends WHERE event = 'recovered' GROUP BY task_id) e USING (task_id)
 		WHERE p.times > coalesce(e.n, 0) + CASE WHEN t.status = 2 THEN 1 ELSE 0 END`},
-	{"the queue is empty", `SELECT task_id || ' is ' || status FROM tasks WHERE status IN (0, 1)`},
+	{"the queue is empty", `SELECT task_id || ' is ' || status FROM task_states WHERE status IN (0, 1)`},
 }
 
 // verdict is the result of checking one invariant.
@@ -176,10 +252,49 @@ func (v *verdict) add(text string) {
 	}
 }
 
+// analyze updates the statistics of the tables that the invariants read: autovacuum may be far behind.
+const analyze = "ANALYZE messages, queue, report_logs, fruitless_submissions, dedup_keys, deliveries, sender_ledger"
+
+// checkSnapshots checks the invariants that hold in every snapshot. when is added to their names.
+func checkSnapshots(ctx context.Context, conn *pgx.Conn, when string) (verdicts []verdict, err error) {
+	if _, err := conn.Exec(ctx, analyze); err != nil {
+		return nil, fmt.Errorf("analyze: %w", err)
+	}
+	for _, i := range snapshotInvariants {
+		v, err := i.check(ctx, conn)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", i.name, err)
+		}
+		v.name += when
+		verdicts = append(verdicts, v)
+	}
+	return verdicts, nil
+}
+
+// checkUnderLoad is checkSnapshots while the clients are at work. It also returns how many tasks wait and how many are held.
+func checkUnderLoad(ctx context.Context, s *stack) (verdicts []verdict, waiting, held int, err error) {
+	err = s.queryWithin(ctx, checkLimit, func(conn *pgx.Conn) (err error) {
+		if verdicts, err = checkSnapshots(ctx, conn, ", under load"); err != nil {
+			return err
+		}
+		return conn.QueryRow(ctx, "SELECT count(*) - count(lease_until), count(lease_until) FROM queue").Scan(&waiting, &held)
+	})
+	if err != nil {
+		err = fmt.Errorf("check under load: %w", err)
+	}
+	return verdicts, waiting, held, err
+}
+
+// checkLimit is how long all invariants together may take. They read every message of the soak.
+const checkLimit = 10 * time.Minute
+
 // check compares the whole history with the whole database, while nothing runs.
 func check(ctx context.Context, s *stack, h *history, p *provider, t *tenants) ([]verdict, error) {
 	var verdicts []verdict
-	err := s.query(ctx, func(conn *pgx.Conn) error {
+	err := s.queryWithin(ctx, checkLimit, func(conn *pgx.Conn) (err error) {
+		if verdicts, err = checkSnapshots(ctx, conn, ""); err != nil {
+			return err
+		}
 		if err := copyHistory(ctx, conn, h, p); err != nil {
 			return fmt.Errorf("copy history: %w", err)
 		}
@@ -249,7 +364,7 @@ func copyHistory(ctx context.Context, conn *pgx.Conn, h *history, p *provider) e
 		}
 	}
 	for _, c := range h.claims {
-		claims = append(claims, []any{c.taskID, c.appID, c.leaseID})
+		claims = append(claims, []any{c.task.TaskID, c.appID, c.task.LeaseID, c.task.PhoneNumber, c.task.Content, c.task.Attempt, c.task.LeaseUntil})
 	}
 	for id, r := range h.reports {
 		reportOutcomes = append(reportOutcomes, []any{id, r.answered, r.unknown})
@@ -264,7 +379,7 @@ func copyHistory(ctx context.Context, conn *pgx.Conn, h *history, p *provider) e
 	}{
 		{"submissions", []string{"content", "answered", "unknown"}, submissions},
 		{"ids", []string{"content", "task_id"}, ids},
-		{"claims", []string{"task_id", "app_id", "lease_id"}, claims},
+		{"claims", []string{"task_id", "app_id", "lease_id", "phone_number", "content", "attempt", "lease_until"}, claims},
 		{"report_outcomes", []string{"task_id", "answered", "unknown"}, reportOutcomes},
 		{"cancelled", []string{"task_id"}, cancelled},
 		{"taken", []string{"task_id", "times"}, taken},
@@ -304,7 +419,7 @@ func countersEqualRows(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, 
 		"processing_tasks": "status = 1", "success_tasks": "status = 2", "failed_tasks": "status = 3",
 	} {
 		var n int
-		if err := conn.QueryRow(ctx, "SELECT count(*) FROM tasks WHERE "+where).Scan(&n); err != nil {
+		if err := conn.QueryRow(ctx, "SELECT count(*) FROM task_states WHERE "+where).Scan(&n); err != nil {
 			return v, err
 		}
 		want[name] = n
@@ -358,7 +473,7 @@ func baseline(ctx context.Context, conn *pgx.Conn, s *stack) (verdict, error) {
 				v.add(fmt.Sprintf("%s has %d sessions, %d of them in a transaction", srv.name, sessions, open))
 			}
 		}
-		tables := []string{"tasks", "default_contents", "idempotency_keys"}
+		tables := []string{"queue", "default_contents", "idempotency_keys"}
 		for _, table := range tables {
 			if _, err := conn.Exec(ctx, "VACUUM "+table); err != nil {
 				return v, err

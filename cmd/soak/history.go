@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lksms/gen/api"
 )
 
 // outcome is what a client knows about a call.
@@ -46,8 +48,8 @@ type reportCount struct{ answered, unknown int }
 
 // claimed is a lease that an answer gave to an app.
 type claimed struct {
-	taskID, appID string
-	leaseID       int64
+	appID string
+	task  api.ClaimedTask
 }
 
 // history records the answers of all clients, to be compared with the database.

@@ -417,7 +417,7 @@ func (s *sender) claimFrom(client *api.ClientWithResponses, limit, wait int) []a
 		s.load.history.breach("a claim of at most %d tasks got %d", limit, len(answer.Data))
 	}
 	for _, t := range answer.Data {
-		s.load.history.took(claimed{taskID: t.TaskID, appID: s.appID, leaseID: t.LeaseID})
+		s.load.history.took(claimed{s.appID, t})
 	}
 	return answer.Data
 }

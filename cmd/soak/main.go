@@ -186,6 +186,11 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 		both.Wait()
 	}()
 	err := n.run(fire) // the load goes on until the last fault is over, because the nemesis waits for answers
+	var underLoad []verdict
+	var waiting, held int
+	if err == nil {
+		underLoad, waiting, held, err = checkUnderLoad(context.WithoutCancel(ctx), stack)
+	}
 	unload()
 	<-done
 	if err != nil {
@@ -204,8 +209,9 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 	if err != nil {
 		return nil, fmt.Errorf("check: %w", err)
 	}
-	s.say("round %d: %d messages accepted, %d invariants of %d hold", number, l.history.accepted(),
-		len(verdicts)-len(broken(verdicts)), len(verdicts))
+	verdicts = append(underLoad, verdicts...)
+	s.say("round %d: %d messages accepted; under load %d waited and %d were held; %d invariants of %d hold", number,
+		l.history.accepted(), waiting, held, len(verdicts)-len(broken(verdicts)), len(verdicts))
 	return verdicts, nil
 }
 

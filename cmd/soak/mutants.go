@@ -19,6 +19,10 @@ type mutant struct {
 // finders are the invariants that must find a mutant, by their first words. The other mutants can be found by any
 // invariant.
 var finders = map[string]string{
+	"F1":      "a task ends once",
+	"F2":      "attempts are 1, 2, 3",
+	"F4":      "a lease ends once",
+	"F10":     "every lease has its facts exactly once",
 	"share":   "senders of a route share by weight",
 	"fair":    "a sender of two pools",
 	"route":   "no message goes through a sender",
@@ -43,13 +47,27 @@ const (
 	verifying = "internal/access/verify.go"
 )
 
+// withoutLease lets a report end a task without a lease: a mutated guard must not end in the error that the answer lacks a lease.
+var withoutLease = change{ends, "v.lease_id::bigint AS lease_id", "coalesce(v.lease_id, 0)::bigint AS lease_id"}
+
 var mutants = []mutant{
 	{"F1", "a report changes a task in any state, from any app", []change{
-		{ends, "(h.task_status = 1 AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))", "(h.task_status BETWEEN 0 AND 3)"},
+		{ends, " FOR UPDATE) t\n),\njudged AS (", ` FOR UPDATE) t
+    UNION ALL
+    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data, i.max_retry_count,
+        i.provider_no, t.company_id, t.recipient, t.rendering_id, t.retry_count, t.due_at, t.processing_app_id, t.failed_app_id, t.lease_id,
+        t.updated_at, NULL, NULL, NULL, NULL, clock_timestamp()
+    FROM input i
+    JOIN tasks t ON t.task_id = i.task_id AND t.status IN (2, 3) -- SUCCESS, FAILED
+),
+judged AS (`},
+		{ends, "(h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))", "true"},
+		withoutLease,
 	}},
 	{"F2", "each repeat of a FAILED with a retry counts as an attempt", []change{
-		{ends, "(h.task_status = 1 AND h.processing_app_id = h.app_id AND (",
-			"(h.task_status = 0 AND h.retry_count > 0 AND h.wants_retry) OR (h.task_status = 1 AND h.processing_app_id = h.app_id AND ("},
+		{ends, "(h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (",
+			"(h.lease_until IS NULL AND h.retry_count > 0 AND h.wants_retry) OR (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND ("},
+		withoutLease,
 	}},
 	{"F4", "the sweep reads first and writes afterwards, by id", []change{
 		{settle, "\ttotal, failed := 0, []string{}\n", `	if err := s.lookThenWrite(ctx); err != nil {
@@ -58,19 +76,25 @@ var mutants = []mutant{
 	total, failed := 0, []string{}
 `},
 		{settle, "// Recover takes back", `func (s *Service) lookThenWrite(ctx context.Context) error {
-	rows, err := s.db.Query(ctx, "SELECT task_id FROM tasks WHERE status = 1 AND lease_until <= now() AND retry_count < $1", s.rules.MaxRetryCount)
+	rows, err := s.db.Query(ctx, "SELECT to_jsonb(q)::text FROM queue q WHERE lease_until <= now() AND retry_count < $1", s.rules.MaxRetryCount)
 	if err != nil {
 		return err
 	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	seen, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		_, err := s.db.Exec(ctx, "WITH r AS (UPDATE tasks SET status = 0, retry_count = retry_count + 1, due_at = now(), "+
-			"lease_until = NULL, processing_app_id = NULL WHERE task_id = $1 AND retry_count < 20 RETURNING task_id, lease_id) "+
-			"INSERT INTO report_logs (task_id, lease_id, app_id, event, effect, created_at) "+
-			"SELECT r.task_id, r.lease_id, (SELECT app_id FROM send_logs s WHERE s.id = r.lease_id), 'recovered', 'retry', clock_timestamp() FROM r", id)
+	for _, row := range seen {
+		_, err := s.db.Exec(ctx, "WITH seen AS (SELECT * FROM jsonb_populate_record(NULL::queue, $1::jsonb)), "+
+			"retried AS (INSERT INTO queue AS t SELECT * FROM jsonb_populate_record(NULL::queue, $1::jsonb || jsonb_build_object("+
+			"'retry_count', ($1::jsonb ->> 'retry_count')::int + 1, 'due_at', now(), 'failed_app_id', $1::jsonb -> 'processing_app_id', "+
+			"'processing_app_id', NULL, 'lease_until', NULL)) ON CONFLICT (task_id) DO UPDATE SET retry_count = t.retry_count + 1, "+
+			"due_at = now(), failed_app_id = coalesce(t.processing_app_id, t.failed_app_id), processing_app_id = NULL, lease_until = NULL "+
+			"WHERE t.retry_count < 20) "+
+			"INSERT INTO report_logs (task_id, company_id, app_id, lease_id, event, effect, created_at, retry_count, due_at, "+
+			"leased_at, lease_until, lease_segments, lease_sign, lease_limit) "+
+			"SELECT task_id, company_id, processing_app_id, lease_id, 'recovered', 'retry', clock_timestamp(), retry_count, due_at, "+
+			"updated_at, lease_until, lease_segments, lease_sign, lease_limit FROM seen", row)
 		if err != nil {
 			return err
 		}
@@ -102,7 +126,7 @@ var mutants = []mutant{
 		{order, "return q.TaskMove(ctx, dispatchq.TaskMoveParams{BatchSize: moveBatch, PoolID: pool})", "return 0, nil"},
 		{claims, "p.company_id IS NULL AND p.retired_at IS NULL\nWHERE s.sender_no = $3::text AND s.status = 'on'",
 			"p.company_id IS NULL\nWHERE s.sender_no = $3::text AND s.status = 'on'\n" +
-				"ORDER BY p.retired_at IS NOT NULL AND EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0) DESC LIMIT 1"},
+				"ORDER BY p.retired_at IS NOT NULL AND EXISTS (SELECT FROM queue t WHERE t.pool_id = p.id AND t.lease_until IS NULL) DESC LIMIT 1"},
 	}},
 	{"trouble", "a message fails when its sender's key is wrong", []change{
 		{answers, "\t\to.Trouble = true // of a key", "\t\to.Permanent = true // of a key"},
@@ -116,12 +140,13 @@ var mutants = []mutant{
 	}
 	if a.isKey {`},
 	}},
-	{"F10", "the log of a claim is written after its COMMIT", []change{
-		{claims, "    FROM leased h\n),\ncounted AS", "    FROM leased h WHERE false\n),\ncounted AS"},
+	{"F10", "the log of a claim, which is the time and the limit of its leases, is written after its COMMIT", []change{
+		{claims, "        lease_limit = $7::smallint,\n        updated_at = (SELECT moment.at FROM moment)\n",
+			"        lease_limit = CASE WHEN false THEN $7::smallint END\n"},
+		{claims, "    h.updated_at AS leased_at\nFROM leased h\n", "    (SELECT moment.at FROM moment) AS leased_at\nFROM leased h\n"},
 		{claiming, "\ts.claimed.Add(", `	for _, r := range leases {
-		if _, err := s.db.Exec(ctx, "INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, created_at) "+
-			"VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp())",
-			r.LeaseID, r.TaskID, c.SenderNo, r.PhoneNumber, r.Content, r.Attempt, r.LeaseUntil); err != nil {
+		if _, err := s.db.Exec(ctx, "UPDATE queue SET lease_limit = $1, updated_at = $2 WHERE task_id = $3 AND lease_id = $4",
+			c.Limit, r.LeaseUntil.Add(-s.rules.ProcessingTimeout), r.TaskID, r.LeaseID); err != nil {
 			return nil, err
 		}
 	}

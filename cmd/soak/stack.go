@@ -136,7 +136,12 @@ func (s *stack) revivePostgres(ctx context.Context) error {
 
 // query runs fn on a new connection as a superuser, without a proxy: the soak changes settings and ends sessions.
 func (s *stack) query(ctx context.Context, fn func(*pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	return s.queryWithin(ctx, time.Minute, fn)
+}
+
+// queryWithin is query with a time limit.
+func (s *stack) queryWithin(ctx context.Context, limit time.Duration, fn func(*pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cfg, err := pgx.ParseConfig(s.postgres.AdminURL())
 	if err != nil {

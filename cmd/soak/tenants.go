@@ -412,8 +412,8 @@ func (t *tenants) verdicts(ctx context.Context, conn *pgx.Conn) ([]verdict, erro
 	for _, i := range []invariant{
 		{"no message goes through a sender that no route of its company names", `
 			SELECT c.company_no || ' ' || l.task_id || ' through ' || l.app_id || ' at ' || l.created_at
-			FROM send_logs l
-			JOIN tasks t USING (task_id)
+			FROM leases l
+			JOIN task_states t USING (task_id)
 			JOIN companies c ON c.id = t.company_id
 			WHERE c.company_no <> 'default' AND NOT EXISTS (
 				SELECT FROM named n
@@ -450,8 +450,8 @@ func (t *tenants) copyRoutes(ctx context.Context, conn *pgx.Conn) error {
 func (m measure) check(ctx context.Context, conn *pgx.Conn, v *verdict) error {
 	rows, err := conn.Query(ctx, `SELECT f.whose, count(*) FROM (
 			SELECT `+m.column+` AS whose
-			FROM send_logs l
-			JOIN tasks t USING (task_id)
+			FROM leases l
+			JOIN task_states t USING (task_id)
 			JOIN companies c ON c.id = t.company_id
 			WHERE starts_with(t.content, $1)
 			ORDER BY l.id

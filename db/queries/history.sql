@@ -1,4 +1,4 @@
--- Counts of tasks.
+-- Counts of tasks, and the partitions of their history.
 
 -- TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks
 -- adds the difference to task_count_changes.
@@ -26,3 +26,22 @@ folded AS (
     GROUP BY g.company_id
 )
 SELECT FROM removed;
+
+-- TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and returns how many. Tasks that came before their
+-- partition existed move to it. If other partitions existed, this is an operator event.
+-- name: TaskPartitionsMake :one
+WITH strays AS MATERIALIZED (
+    SELECT count(*) AS tasks
+    FROM (
+        SELECT FROM messages_default m
+        WHERE m.task_id >= task_day_id((now() AT TIME ZONE 'UTC')::date) AND m.task_id < 'task_a' -- ids of the service
+        LIMIT 10000
+    ) d
+),
+noted AS (
+    INSERT INTO events (event, subject, detail)
+    SELECT 'partition.missing', 'messages', jsonb_build_object('tasks', s.tasks)
+    FROM strays s
+    WHERE s.tasks > 0 AND EXISTS (SELECT FROM task_partitions)
+)
+SELECT task_partitions_ahead(@width::text, now(), now() + @ahead::interval)::integer AS made FROM strays;

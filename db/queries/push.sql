@@ -85,7 +85,7 @@ SELECT t.task_id, t.recipient, coalesce(t.user_id, '')::text AS user_id, t.conte
     greatest(0, coalesce(extract(epoch FROM st.rest_until - clock_timestamp()), 0))::double precision AS rest_seconds,
     coalesce(extract(epoch FROM t.lease_until - clock_timestamp()), 0)::double precision AS lease_seconds,
     coalesce(t.on_unclear, s.on_unclear) = 'fail' AS fails_unclear
-FROM tasks t
+FROM queue t
 JOIN senders s ON s.sender_no = @sender_no
 JOIN sender_states st ON st.sender_id = s.id
 LEFT JOIN renderings r ON r.id = t.rendering_id

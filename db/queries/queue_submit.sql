@@ -1,7 +1,7 @@
 -- Submissions: storing tasks, and the log of what was submitted.
 
--- TaskSubmit stores tasks, each with the log row of its submission, all or none, and returns the ids of those that it stored. It does not
--- store a task whose dedup_key its submitter has used already. An empty source, dedup_key, country_no or sign means none.
+-- TaskSubmit stores tasks with their submissions, all or none, and returns the ids of those that it stored. It does not store a task whose
+-- dedup_key its submitter has used already. An empty source, dedup_key, country_no or sign means none.
 --
 -- Tasks that are not scheduled are queued at once. Start-time fair queueing: each group, of one pool, priority and company, gets the next
 -- range of ranks of its company, but never one before the head of the queue. turn is the position of a task in its group, from 0 to 1; a
@@ -59,46 +59,48 @@ reserved AS (
         finish = greatest(f.finish, excluded.start) + (excluded.finish - excluded.start)
     RETURNING f.pool_id, f.priority, f.company_id, f.start, f.finish - f.start AS width
 ),
-made AS (
-    INSERT INTO tasks (
-        task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
-        priority, segments, sign, is_test, expect_send_time, due_at, expires_at, lane, rank
-    )
-    SELECT
-        i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.company_id, i.pool_id,
-        i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, e.at, coalesce(greatest(e.at, now()), now()),
-        i.expires_at, CASE WHEN r.start IS NOT NULL THEN 32 * i.priority END, r.start + r.width * i.turn -- the lane of new tasks
+named AS (
+    INSERT INTO dedup_keys (company_id, submitted_by, dedup_key, task_id)
+    SELECT i.company_id, i.submitted_by, i.dedup_key, i.task_id
     FROM input i
-    -- A message with every_seconds waits for the next full interval of the clock.
-    CROSS JOIN LATERAL (
-        SELECT coalesce(
-            i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)
-        ) AS at
-    ) e
-    LEFT JOIN reserved r
-        ON i.turn IS NOT NULL AND r.pool_id = i.pool_id AND r.priority = i.priority AND r.company_id = i.company_id
-    ORDER BY i.dedup_key, i.company_id, i.submitted_by, i.task_id
-    ON CONFLICT (company_id, submitted_by, dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
-    RETURNING task_id, phone_number, content, status
+    WHERE i.dedup_key IS NOT NULL
+    ORDER BY i.company_id, i.submitted_by, i.dedup_key, i.task_id
+    ON CONFLICT (company_id, submitted_by, dedup_key) DO NOTHING
+    RETURNING task_id
 ),
-logged AS (
-    INSERT INTO receive_logs (
-        request_id, task_id, phone_number, recipient, content, use_template, source_ip, user_agent, request_data, response_data,
-        status_code
+made AS MATERIALIZED (
+    SELECT i.*,
+        -- A message with every_seconds waits for the next full interval of the clock.
+        coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
+    FROM input i
+    WHERE i.dedup_key IS NULL OR i.task_id IN (SELECT named.task_id FROM named)
+),
+stored AS (
+    INSERT INTO messages (
+        task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
+        priority, segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip,
+        user_agent, request_data
     )
     SELECT
-        i.request_id, m.task_id, m.phone_number, i.recipient, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data,
-        jsonb_build_object(
-            'code', 200, 'message', 'success',
-            'data', jsonb_build_object(
-                'task_id', m.task_id, 'status', m.status, 'final_content', coalesce('【' || i.sign || '】', '') || m.content
-            )
-        ),
-        200
+        m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id,
+        m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id,
+        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data
     FROM made m
-    JOIN input i ON i.task_id = m.task_id
+),
+queued AS (
+    INSERT INTO queue (
+        task_id, pool_id, lane, rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
+        recipient, content, sign
+    )
+    SELECT
+        m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, -- the lane of new tasks
+        greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
+        m.final_content, m.sign
+    FROM made m
+    LEFT JOIN reserved r
+        ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
 )
-SELECT m.task_id FROM made m
+SELECT m.task_id::text AS task_id FROM made m
 UNION ALL
 SELECT '' FROM directory d WHERE NOT d.is_current
 ORDER BY task_id;
@@ -116,17 +118,14 @@ WITH asked AS MATERIALIZED (
         generate_series(0, cardinality(@dedup_keys::text[]) - 1) AS place
 ),
 originals AS MATERIALIZED (
-    SELECT a.*, t.task_id, t.status, t.final_content
+    SELECT a.*, t.task_id, t.status, coalesce('【' || t.sign || '】', '') || t.content AS final_content
     FROM asked a
-    CROSS JOIN LATERAL (
-        SELECT task_id, status, coalesce('【' || sign || '】', '') || tasks.content AS final_content
-        FROM tasks
-        WHERE company_id = @company_id AND submitted_by = @submitted_by::text AND tasks.dedup_key = a.dedup_key
-        OFFSET 0 -- forces one lookup by tasks_submitter_dedup_key_idx for each key, whatever the statistics say
-    ) t
+    JOIN dedup_keys k ON k.company_id = @company_id AND k.submitted_by = @submitted_by::text AND k.dedup_key = a.dedup_key
+    -- OFFSET 0 forces one lookup by task_id for each key.
+    CROSS JOIN LATERAL (SELECT task_id, status, sign, tasks.content FROM tasks WHERE tasks.task_id = k.task_id OFFSET 0) t
 ),
 logged AS (
-    INSERT INTO receive_logs (
+    INSERT INTO fruitless_submissions (
         request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
     )
     SELECT
@@ -146,7 +145,7 @@ SELECT f.place::integer AS place, f.task_id, f.status, f.final_content::text AS 
 -- transaction (alone), its commit does not wait for the disk, so that refusals do not delay accepted messages. If PostgreSQL crashes,
 -- refusals of the last second may be missing; they changed nothing.
 -- name: SubmissionsRefused :exec
-INSERT INTO receive_logs (
+INSERT INTO fruitless_submissions (
     request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
 )
 SELECT r.request_id, r.phone_number, r.content, r.use_template, r.source_ip, r.user_agent,
@@ -158,31 +157,38 @@ CROSS JOIN jsonb_to_recordset(@refused::jsonb) AS r (
     request_data jsonb, response_data jsonb, status_code smallint
 );
 
--- TaskEnqueue stores the tasks of a rendering, one for each person, with the log rows of their submission. They wait as due but unqueued,
--- like retries. The task of a person with a reason is FAILED from the start: nothing can be sent to that person. An empty recipient,
--- reason, country_no or sign means none.
+-- TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. They wait as due but unqueued, like retries. The
+-- task of a person with a reason is FAILED from the start: nothing can be sent to that person. An empty recipient, reason, country_no or
+-- sign means none.
 -- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
     SELECT unnest(@task_ids::text[]) AS task_id, unnest(@user_ids::text[]) AS user_id, unnest(@recipients::text[]) AS recipient,
         unnest(@pool_ids::bigint[]) AS pool_id, nullif(unnest(@country_nos::text[]), '') AS country_no,
         nullif(unnest(@reasons::text[]), '') AS reason
 ),
-made AS (
-    INSERT INTO tasks (
+stored AS (
+    INSERT INTO messages (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
-        sign, expires_at, rendering_id, user_id, on_unclear, status, result, reported_at
+        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data
     )
     SELECT i.task_id, i.recipient, i.recipient, @content::text, @submitted_by::text, @company_id::bigint, i.pool_id,
         @message_type::smallint, i.country_no, @priority::smallint, @segments::smallint, nullif(@sign::text, ''),
-        sqlc.narg(expires_at)::timestamptz, @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''),
-        CASE WHEN i.reason IS NULL THEN 0 ELSE 3 END, i.reason, -- PENDING, FAILED
-        CASE WHEN i.reason IS NOT NULL THEN now() END
+        sqlc.narg(expires_at)::timestamptz, @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), @request_id::text, true,
+        @source_ip::text, @user_agent::text, jsonb_build_object('rendering_id', @rendering_id::bigint)
     FROM input i
-    RETURNING task_id, recipient, content, status
+),
+queued AS (
+    INSERT INTO queue (
+        task_id, pool_id, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
+        rendering_id, user_id, on_unclear
+    )
+    SELECT i.task_id, i.pool_id, sqlc.narg(expires_at)::timestamptz, @company_id::bigint, @message_type::smallint, i.country_no,
+        @priority::smallint, @segments::smallint, i.recipient, i.recipient, @content::text, nullif(@sign::text, ''),
+        @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, '')
+    FROM input i
+    WHERE i.reason IS NULL
 )
-INSERT INTO receive_logs (
-    request_id, task_id, phone_number, recipient, content, use_template, source_ip, user_agent, request_data, response_data, status_code
-)
-SELECT @request_id::text, m.task_id, m.recipient, nullif(m.recipient, ''), m.content, true, @source_ip::text, @user_agent::text,
-    jsonb_build_object('rendering_id', @rendering_id::bigint), jsonb_build_object('task_id', m.task_id, 'status', m.status), 200
-FROM made m;
+INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at)
+SELECT i.task_id, @company_id::bigint, 'unreachable', 'failed', 3, i.reason, 0, now() -- FAILED
+FROM input i
+WHERE i.reason IS NOT NULL;

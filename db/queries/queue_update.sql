@@ -1,52 +1,91 @@
--- Changes that no sender makes: cancelled and withdrawn tasks, receipts of providers, settled pools. The rules of guards, locks and times
+-- Changes that do not settle a lease: late reports, cancelled and withdrawn tasks, receipts of providers, settled pools. The rules of guards, locks and times
 -- at the head of dispatch/queue_claim.sql hold here too.
 
--- TaskCancel ends a PENDING task. No row: the task does not exist, the caller may not see it, or it is not PENDING.
--- name: TaskCancel :one
-WITH cancelled AS (
-    UPDATE tasks t
-    SET status = 4, updated_at = clock_timestamp() -- CANCELLED
-    WHERE t.task_id = @task_id AND t.status = 0 -- PENDING
-        AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
-        AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
-    RETURNING t.*
+-- ReportsLate logs reports that TaskReport did not apply, and returns their effects: ignored if the app once held the task (a repeat, or
+-- too late), refused if it never did. An unknown task gives no row. task_ids are distinct. The provider's number of the message is stored
+-- even for a late report: a receipt may name it.
+-- name: ReportsLate :many
+WITH input AS MATERIALIZED (
+    SELECT
+        unnest(@task_ids::text[]) AS task_id, unnest(@sender_nos::text[]) AS app_id,
+        unnest(@lease_ids::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
+        unnest(@statuses::smallint[]) AS status, nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
+        unnest(@request_data::jsonb[]) AS request_data, nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
+),
+leases AS MATERIALIZED (
+    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    SELECT r.task_id, r.app_id, r.lease_id FROM report_logs r WHERE r.task_id = ANY (@task_ids::text[]) AND r.leased_at IS NOT NULL
+    UNION ALL
+    SELECT q.task_id, q.processing_app_id, q.lease_id FROM queue q WHERE q.task_id = ANY (@task_ids::text[]) AND q.lease_until IS NOT NULL
+),
+known AS MATERIALIZED (
+    SELECT m.task_id, m.company_id, m.recipient FROM messages m WHERE m.task_id = ANY (@task_ids::text[])
+),
+verdict AS MATERIALIZED (
+    SELECT i.*, k.company_id, k.recipient,
+        CASE WHEN EXISTS (
+            SELECT FROM leases l
+            WHERE l.task_id = i.task_id AND l.app_id = i.app_id AND (i.lease_id IS NULL OR l.lease_id = i.lease_id)
+        ) THEN 'ignored' ELSE 'refused' END AS effect
+    FROM input i
+    JOIN known k ON k.task_id = i.task_id
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
-    SELECT c.task_id, 'cancelled', c.updated_at, 'cancelled', @request_data FROM cancelled c
+    INSERT INTO report_logs (
+        task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at
+    )
+    SELECT v.task_id, v.company_id, v.app_id, v.lease_id, 'reported', v.status, v.effect, v.error_message, v.request_data,
+        clock_timestamp()
+    FROM verdict v
+),
+accepted AS (
+    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, v.provider_no
+    FROM verdict v
+    WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused' AND v.lease_id IS NOT NULL
 )
-SELECT c.* FROM cancelled c;
+SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id;
+
+-- TaskCancel ends a PENDING task. No row: the task does not exist, or it is not PENDING.
+-- name: TaskCancel :execrows
+WITH cancelled AS (
+    DELETE FROM queue q WHERE q.task_id = @task_id::text AND q.lease_until IS NULL
+    RETURNING q.task_id, q.company_id, q.retry_count, q.due_at
+)
+INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, retry_count, due_at, request_data)
+SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.retry_count, c.due_at, @request_data -- CANCELLED
+FROM cancelled c;
 
 -- TaskWithdraw cancels the PENDING tasks of notifications and returns how many there were. A task that a sender holds may still be sent,
 -- but it expires now, so that it is not sent again.
 -- name: TaskWithdraw :one
 WITH unsettled AS MATERIALIZED (
-    SELECT t.task_id, t.status
+    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.lease_until IS NULL AS is_pending
     FROM renderings r
-    JOIN tasks t ON t.rendering_id = r.id
-    WHERE r.notification_id = ANY (@notification_ids::bigint[]) AND t.status IN (0, 1) -- PENDING, PROCESSING
-    ORDER BY t.task_id
-    FOR UPDATE OF t
+    JOIN queue q ON q.rendering_id = r.id
+    WHERE r.notification_id = ANY (@notification_ids::bigint[])
+    ORDER BY q.task_id
+    FOR UPDATE OF q
 ),
 moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so it is read after the rows are locked
 ),
-ended AS (
-    UPDATE tasks t
-    SET status = CASE o.status WHEN 0 THEN 4 ELSE t.status END, -- PENDING to CANCELLED
-        expires_at = CASE o.status WHEN 0 THEN t.expires_at ELSE (SELECT moment.at FROM moment) END,
-        updated_at = (SELECT moment.at FROM moment)
-    FROM unsettled o
-    WHERE t.task_id = o.task_id
+expired AS (
+    UPDATE queue q SET expires_at = (SELECT moment.at FROM moment) FROM unsettled o WHERE q.task_id = o.task_id AND NOT o.is_pending
+),
+settled AS (
+    DELETE FROM queue q USING unsettled o WHERE q.task_id = o.task_id AND o.is_pending
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
-    SELECT o.task_id, 'cancelled', (SELECT moment.at FROM moment), 'cancelled', @request_data FROM unsettled o WHERE o.status = 0
+    INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, retry_count, due_at, request_data)
+    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, o.retry_count, o.due_at, @request_data
+    FROM unsettled o
+    WHERE o.is_pending
 )
-SELECT count(*) FROM unsettled u WHERE u.status = 0;
+SELECT count(*) FROM unsettled u WHERE u.is_pending;
 
 -- TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). Repeats and another order give the same
--- result: a smaller state replaces a larger one, so delivered wins.
+-- result: each state is stored once, none after delivered, and delivered wins.
 -- name: TaskReceipt :exec
 WITH results AS MATERIALIZED (
     SELECT i.task_id, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.nth))[1] AS code, min(i.sender_no) AS sender_no
@@ -56,28 +95,21 @@ WITH results AS MATERIALIZED (
     ) i
     GROUP BY i.task_id
 ),
-held AS MATERIALIZED (
-    SELECT o.*
-    FROM results o
-    JOIN tasks t ON t.task_id = o.task_id
-    WHERE t.delivery IS NULL OR t.delivery > o.state -- 1 delivered, 2 undelivered
-    ORDER BY o.task_id
-    FOR UPDATE OF t
+known AS MATERIALIZED (
+    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    SELECT m.task_id, m.company_id FROM messages m WHERE m.task_id = ANY (@task_ids::text[])
 ),
-moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM held) h -- depends on held, so it is read after the rows are locked
-),
-stored AS (
-    UPDATE tasks t
-    SET delivery = h.state, delivery_code = nullif(h.code, ''),
-        delivered_at = CASE h.state WHEN 1 THEN (SELECT moment.at FROM moment) END
-    FROM held h
-    WHERE t.task_id = h.task_id
+delivered AS MATERIALIZED (
+    SELECT r.task_id FROM report_logs r WHERE r.task_id = ANY (@task_ids::text[]) AND r.event = 'receipt' AND r.effect = 'delivered'
 )
-INSERT INTO report_logs (task_id, app_id, event, created_at, effect, error_message)
-SELECT h.task_id, h.sender_no, 'receipt', (SELECT moment.at FROM moment), CASE h.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END,
-    CASE h.state WHEN 2 THEN nullif(h.code, '') END
-FROM held h;
+INSERT INTO report_logs (task_id, company_id, app_id, event, created_at, effect, result, error_message)
+SELECT o.task_id, k.company_id, o.sender_no, 'receipt', clock_timestamp(), CASE o.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END,
+    nullif(o.code, ''), CASE o.state WHEN 2 THEN nullif(o.code, '') END
+FROM results o
+JOIN known k ON k.task_id = o.task_id
+WHERE o.task_id NOT IN (SELECT d.task_id FROM delivered d)
+ORDER BY o.task_id
+ON CONFLICT (task_id, effect) WHERE event = 'receipt' DO NOTHING;
 
 -- PoolSettle marks the pools that began to serve longer ago than since as settled: TaskMove has moved all their tasks, and no longer
 -- searches for more. since must cover the duration of the move, and the time for which a server may still submit tasks by an older version

@@ -155,10 +155,7 @@ RETURNING *;
 -- name: SenderLedgerList :many
 SELECT l.* FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = @sender_no) AND l.id < @before_id
-    AND (sqlc.narg(company_id)::bigint IS NULL OR l.lease_id IS NULL OR EXISTS (
-        SELECT FROM send_logs a JOIN tasks t ON t.task_id = a.task_id
-        WHERE a.id = l.lease_id AND t.company_id = sqlc.narg(company_id)::bigint
-    ))
+    AND (sqlc.narg(company_id)::bigint IS NULL OR l.lease_id IS NULL OR l.company_id = sqlc.narg(company_id)::bigint)
 ORDER BY l.id DESC
 LIMIT @page_limit::integer;
 

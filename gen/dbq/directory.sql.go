@@ -54,9 +54,9 @@ WITH shared AS MATERIALIZED (
 busy AS MATERIALIZED (
     SELECT count(*) AS pools -- that have PENDING (0) or PROCESSING (1) tasks
     FROM shared s
-    WHERE EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NOT NULL) -- by tasks_queue_idx
-        OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 0 AND t.lane IS NULL) -- by tasks_due_idx
-        OR EXISTS (SELECT FROM tasks t WHERE t.pool_id = s.id AND t.status = 1)
+    WHERE EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NULL AND q.lane IS NOT NULL) -- by queue_order_idx
+        OR EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_due_idx
+        OR EXISTS (SELECT FROM queue q WHERE q.pool_id = s.id AND q.lease_until IS NOT NULL)
 ),
 gone AS (
     DELETE FROM pools p USING shared s, busy b WHERE p.id = s.id AND b.pools = 0
@@ -688,8 +688,8 @@ const poolForget = `-- name: PoolForget :one
 WITH forgotten AS (
     DELETE FROM pools p
     WHERE p.retired_at < now() - interval '30 days'
-        AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NOT NULL) -- PENDING and queued
-        AND NOT EXISTS (SELECT FROM tasks t WHERE t.pool_id = p.id AND t.status = 0 AND t.lane IS NULL)
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NOT NULL) -- by queue_order_idx
+        AND NOT EXISTS (SELECT FROM queue q WHERE q.pool_id = p.id AND q.lease_until IS NULL AND q.lane IS NULL) -- by queue_due_idx
     RETURNING p.id
 ),
 ranks AS (

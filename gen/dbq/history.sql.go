@@ -7,6 +7,8 @@ package dbq
 
 import (
 	"context"
+
+	"time"
 )
 
 const taskCountFold = `-- name: TaskCountFold :execrows
@@ -33,6 +35,38 @@ func (q *Queries) TaskCountFold(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
+const taskPartitionsMake = `-- name: TaskPartitionsMake :one
+WITH strays AS MATERIALIZED (
+    SELECT count(*) AS tasks
+    FROM (
+        SELECT FROM messages_default m
+        WHERE m.task_id >= task_day_id((now() AT TIME ZONE 'UTC')::date) AND m.task_id < 'task_a' -- ids of the service
+        LIMIT 10000
+    ) d
+),
+noted AS (
+    INSERT INTO events (event, subject, detail)
+    SELECT 'partition.missing', 'messages', jsonb_build_object('tasks', s.tasks)
+    FROM strays s
+    WHERE s.tasks > 0 AND EXISTS (SELECT FROM task_partitions)
+)
+SELECT task_partitions_ahead($1::text, now(), now() + $2::interval)::integer AS made FROM strays
+`
+
+type TaskPartitionsMakeParams struct {
+	Width string
+	Ahead time.Duration
+}
+
+// TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and returns how many. Tasks that came before their
+// partition existed move to it. If other partitions existed, this is an operator event.
+func (q *Queries) TaskPartitionsMake(ctx context.Context, arg TaskPartitionsMakeParams) (int32, error) {
+	row := q.db.QueryRow(ctx, taskPartitionsMake, arg.Width, arg.Ahead)
+	var made int32
+	err := row.Scan(&made)
+	return made, err
+}
+
 const taskStatistics = `-- name: TaskStatistics :one
 
 SELECT
@@ -53,7 +87,7 @@ type TaskStatisticsRow struct {
 	FailedTasks       int64
 }
 
-// Counts of tasks.
+// Counts of tasks, and the partitions of their history.
 // TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks
 // adds the difference to task_count_changes.
 func (q *Queries) TaskStatistics(ctx context.Context, companyID *int64) (TaskStatisticsRow, error) {

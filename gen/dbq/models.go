@@ -80,7 +80,7 @@ type SenderLedger struct {
 	Change int64
 	// segments after the change
 	Balance int64
-	// send_logs.id of the charged or refunded attempt; null: top-up, correction or thresholds
+	// the charged or refunded lease; null: top-up, correction or thresholds
 	LeaseID *int64
 	Remark  *string
 	// who changed the balance or the thresholds; null: an attempt
@@ -90,6 +90,8 @@ type SenderLedger struct {
 	LowWarning *int64
 	// as low_warning
 	LowSwitch *int64
+	// whose task was charged or refunded; null: top-up, correction or thresholds
+	CompanyID *int64
 }
 
 // A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds. updated_by has no foreign key: the configured user is in no table.
@@ -101,79 +103,45 @@ type Setting struct {
 	UpdatedAt time.Time
 }
 
-// One message to one recipient on one channel. Written by internal/queue only. No foreign keys: each submission and claim would lock rows of companies, pools, senders, renderings and users, and the configured user is in no table.
+// The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed.
 type Task struct {
-	// contains the day and ascends with time
-	TaskID string
-	// the recipient as the caller wrote it
-	PhoneNumber string
-	// on the channel sms the same number in E.164; on others the address, empty if the person has none
-	Recipient string
-	// text without signature; of a rendering only the beginning
-	Content string
-	// 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status int16
-	// the submitting system, as its caller names it; null: not given
-	Source *string
-	// the username; with the role submit, the user sees only these tasks
-	SubmittedBy *string
-	// the submitter's name for the message, unique for company and submitter; null: none
-	DedupKey *string
-	// number of retries so far
-	RetryCount int16
-	// the task can be claimed from then on
-	DueAt time.Time
-	// sender_no of the sender that holds the task or settled it; null: no such sender
+	TaskID          string
+	PhoneNumber     string
+	Recipient       string
+	Content         string
+	Status          int16
+	Source          *string
+	SubmittedBy     *string
+	DedupKey        *string
+	RetryCount      int16
+	DueAt           time.Time
 	ProcessingAppID *string
-	// send_logs.id of the current lease, of the expired lease of a task that was taken back, or of the lease that settled the task; null: none, or a retry was requested
-	LeaseID *int64
-	// null unless PROCESSING
-	LeaseUntil *time.Time
-	// outcome for operators; null: none yet
-	Result    *string
-	CreatedAt time.Time
-	UpdatedAt time.Time
-	// when a SUCCESS was reported
-	SentAt *time.Time
-	// when the task became SUCCESS or FAILED
-	ReportedAt *time.Time
-	CompanyID  int64
-	// the pool in which the task waits or waited; no foreign key, because each submission would lock the pool
-	PoolID int64
-	// 0 verification, 1 notification, 2 marketing
-	MessageType int16
-	// at the time of the submission; null: the number belongs to no known country
-	CountryNo *string
-	// 0 to 9, smaller is more urgent
-	Priority int16
-	// short messages that the text with its signature takes, counted at the submission
-	Segments int16
-	// signature without brackets; null: that of the sender
-	Sign *string
-	// marked as a test by its submitter; sent like any other task
-	IsTest bool
-	// when the submitter wants it sent, or the next interval of a scheduled template; null: at once
-	ExpectSendTime *time.Time
-	// not sent later; null: never
-	ExpiresAt *time.Time
-	// sender_no of the last sender that failed; a claim prefers other senders; null: none failed
-	FailedAppID *string
-	// order in the queue of the pool: 32 * priority for a new task, 32 * priority + retry_count for a retry; null: not due or not queued yet
-	Lane *int16
-	// order within the lane, in the virtual time of fair_ranks; valid only in this pool and priority; null: none yet
-	Rank *float64
-	// of a task of a notification or send-once message; null: a submitted message
-	RenderingID *int64
-	// contacts.user_id of the recipient; null: a submitted message
-	UserID *string
-	// from the receipts of the provider: 1 delivered, 2 undelivered; null: no receipt
-	Delivery *int16
-	// status code in the receipt
-	DeliveryCode *string
-	// when the receipt was processed; null: not delivered
-	DeliveredAt *time.Time
-	// overrides senders.on_unclear; null: as the sender
-	OnUnclear *string
+	LeaseID         *int64
+	LeaseUntil      *time.Time
+	Result          *string
+	CreatedAt       time.Time
+	UpdatedAt       time.Time
+	SentAt          *time.Time
+	ReportedAt      *time.Time
+	CompanyID       int64
+	PoolID          int64
+	MessageType     int16
+	CountryNo       *string
+	Priority        int16
+	Segments        int16
+	Sign            *string
+	IsTest          bool
+	ExpectSendTime  *time.Time
+	ExpiresAt       *time.Time
+	FailedAppID     *string
+	Lane            *int16
+	Rank            *float64
+	RenderingID     *int64
+	UserID          *string
+	Delivery        *int16
+	DeliveryCode    *string
+	DeliveredAt     *time.Time
+	OnUnclear       *string
 }
 
 // A text for submissions. Written by internal/template.

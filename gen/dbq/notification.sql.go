@@ -752,8 +752,7 @@ func (q *Queries) NotificationOutcomes(ctx context.Context, arg NotificationOutc
 
 const notificationPeople = `-- name: NotificationPeople :many
 WITH latest AS MATERIALIZED (
-    SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, t.recipient, t.status, t.retry_count, t.due_at, t.sent_at, t.result,
-        count(*) OVER (PARTITION BY t.user_id) AS times
+    SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, count(*) OVER (PARTITION BY t.user_id) AS times
     FROM renderings r
     JOIN tasks t ON t.rendering_id = r.id
     WHERE r.notification_id = $1::bigint
@@ -771,11 +770,12 @@ SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coa
     (
         SELECT d.provider_no FROM deliveries d WHERE d.task_id = l.task_id AND d.provider_no IS NOT NULL ORDER BY d.id DESC LIMIT 1
     ) AS provider_no,
-    coalesce(l.times, 0)::bigint AS times
+    coalesce(x.times, 0)::bigint AS times
 FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
 CROSS JOIN LATERAL unnest(a.user_ids) AS u (user_id)
-LEFT JOIN latest l ON l.user_id = u.user_id
+LEFT JOIN latest x ON x.user_id = u.user_id
+LEFT JOIN tasks l ON l.task_id = x.task_id
 WHERE n.id = $1::bigint
 ORDER BY u.user_id
 `

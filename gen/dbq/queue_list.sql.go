@@ -103,7 +103,10 @@ func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) 
 
 const taskList = `-- name: TaskList :many
 SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
-FROM (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE task_id < $1::text AND task_id >= $2::text ORDER BY task_id DESC LIMIT $3::integer) t
+FROM (
+    SELECT task_id FROM messages WHERE task_id < $1::text AND task_id >= $2::text ORDER BY task_id DESC LIMIT $3::integer
+) m
+CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE tasks.task_id = m.task_id OFFSET 0) t
 WHERE ($4::text IS NULL OR t.submitted_by = $4::text)
     AND ($5::bigint IS NULL OR t.company_id = $5::bigint)
     AND ($6::smallint IS NULL OR t.status = $6::smallint)
@@ -200,12 +203,12 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 const taskListByRecipient = `-- name: TaskListByRecipient :many
 SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
 FROM (
-    SELECT task_id FROM receive_logs
+    SELECT task_id FROM messages
     WHERE recipient = $1::text AND task_id < $2::text AND task_id >= $3::text
     ORDER BY task_id DESC
     LIMIT $4::integer
 ) r
-JOIN tasks t ON t.task_id = r.task_id
+CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE tasks.task_id = r.task_id OFFSET 0) t
 WHERE ($5::text IS NULL OR t.submitted_by = $5::text)
     AND ($6::bigint IS NULL OR t.company_id = $6::bigint)
     AND ($7::smallint IS NULL OR t.status = $7::smallint)
@@ -230,7 +233,7 @@ type TaskListByRecipientParams struct {
 	PageLimit   int32
 }
 
-// TaskListByRecipient is TaskList for one recipient. It uses the index on receive_logs: tasks has none on recipient.
+// TaskListByRecipient is TaskList for one recipient.
 func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipientParams) ([]Task, error) {
 	rows, err := q.db.Query(ctx, taskListByRecipient,
 		arg.Recipient,
@@ -302,7 +305,7 @@ func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipie
 }
 
 const taskListByRecipientEnd = `-- name: TaskListByRecipientEnd :one
-SELECT coalesce(task_id, '')::text FROM receive_logs
+SELECT task_id FROM messages
 WHERE recipient = $1::text AND task_id < $2::text AND task_id >= $3::text
 ORDER BY task_id DESC
 OFFSET -1 + $4::integer LIMIT 1
@@ -323,13 +326,13 @@ func (q *Queries) TaskListByRecipientEnd(ctx context.Context, arg TaskListByReci
 		arg.FromID,
 		arg.ScanLimit,
 	)
-	var column_1 string
-	err := row.Scan(&column_1)
-	return column_1, err
+	var task_id string
+	err := row.Scan(&task_id)
+	return task_id, err
 }
 
 const taskListEnd = `-- name: TaskListEnd :one
-SELECT task_id FROM tasks WHERE task_id < $1::text AND task_id >= $2::text
+SELECT task_id FROM messages WHERE task_id < $1::text AND task_id >= $2::text
 ORDER BY task_id DESC
 OFFSET -1 + $3::integer LIMIT 1
 `
@@ -349,7 +352,11 @@ func (q *Queries) TaskListEnd(ctx context.Context, arg TaskListEndParams) (strin
 }
 
 const taskNamed = `-- name: TaskNamed :one
-SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE company_id = $1 AND submitted_by = $2::text AND dedup_key = $3::text
+SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear FROM tasks t
+WHERE t.task_id = (
+    SELECT k.task_id FROM dedup_keys k
+    WHERE k.company_id = $1 AND k.submitted_by = $2::text AND k.dedup_key = $3::text
+)
 `
 
 type TaskNamedParams struct {
@@ -409,27 +416,31 @@ SELECT e.event::text AS event, e.created_at::timestamptz AS created_at,
     e.app_id, e.attempt, e.lease_id, e.lease_until, e.status, e.effect, e.error_message, e.request_id, e.source_ip
 FROM (
     SELECT
-        0 AS step, r.id, 'received' AS event, t.created_at,
+        0 AS step, m.submission_id AS id, 'received' AS event, m.created_at,
         NULL::text AS app_id, NULL::smallint AS attempt, NULL::bigint AS lease_id, NULL::timestamptz AS lease_until,
-        NULL::smallint AS status, NULL::text AS effect, NULL::text AS error_message, r.request_id, r.source_ip
-    FROM tasks t
-    LEFT JOIN receive_logs r ON r.created_at = t.created_at AND r.task_id = t.task_id
-        AND r.response_data #> '{data,deduplicated}' IS DISTINCT FROM 'true'::jsonb
-    WHERE t.task_id = $1
+        NULL::smallint AS status, NULL::text AS effect, NULL::text AS error_message, m.request_id, m.source_ip
+    FROM messages m
+    WHERE m.task_id = $1
     UNION ALL
     (SELECT 1, r.id, 'repeated', r.created_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL, r.request_id, r.source_ip
-    FROM receive_logs r
-    WHERE r.task_id = $1 AND r.response_data #> '{data,deduplicated}' = 'true'::jsonb
+    FROM fruitless_submissions r
+    WHERE r.task_id = $1
     ORDER BY r.id DESC
     LIMIT 500)
     UNION ALL
-    (SELECT 2, s.id, 'claimed', s.created_at, s.app_id, s.attempt, s.id, s.lease_until, NULL, NULL, NULL, NULL, NULL
-    FROM send_logs s
-    WHERE s.task_id = $1
-    ORDER BY s.id DESC
+    (SELECT 2, p.id, 'claimed', p.leased_at, p.app_id, p.retry_count + 1, p.lease_id, p.lease_until, NULL, NULL, NULL, NULL, NULL
+    FROM report_logs p
+    WHERE p.task_id = $1 AND p.leased_at IS NOT NULL
+    ORDER BY p.id DESC
     LIMIT 500)
     UNION ALL
-    (SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect, p.error_message, NULL, NULL
+    SELECT 2, q.lease_id, 'claimed', q.updated_at, q.processing_app_id, q.retry_count + 1, q.lease_id, q.lease_until, NULL, NULL, NULL,
+        NULL, NULL
+    FROM queue q
+    WHERE q.task_id = $1 AND q.lease_until IS NOT NULL
+    UNION ALL
+    (SELECT 3, p.id, p.event, p.created_at, p.app_id, NULL, p.lease_id, NULL, p.status, p.effect,
+        CASE p.event WHEN 'unreachable' THEN p.result ELSE p.error_message END, NULL, NULL
     FROM report_logs p
     WHERE p.task_id = $1 AND p.effect NOT IN ('ignored', 'refused')
     ORDER BY p.id DESC
@@ -458,10 +469,8 @@ type TaskTimelineRow struct {
 	SourceIp     *string
 }
 
-// TaskTimeline returns the log rows of one task, oldest first. The submission that created the task is found by created_at: one
-// transaction wrote both rows with the same now(). A row with deduplicated in its answer is a submission that repeated the dedup_key.
-// Three kinds of rows are unbounded, so only the latest 500 of each are returned: repeated submissions; claims, and the rows that ended
-// leases; reports that changed nothing.
+// TaskTimeline returns what happened to one task, oldest first. Three kinds of rows are unbounded, so only the latest 500 of each are
+// returned: repeated submissions; claims, and the rows that ended leases; reports that changed nothing.
 func (q *Queries) TaskTimeline(ctx context.Context, taskID string) ([]TaskTimelineRow, error) {
 	rows, err := q.db.Query(ctx, taskTimeline, taskID)
 	if err != nil {

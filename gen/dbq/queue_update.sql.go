@@ -7,6 +7,7 @@ package dbq
 
 import (
 	"context"
+
 	"time"
 )
 
@@ -22,121 +23,120 @@ func (q *Queries) PoolSettle(ctx context.Context, since time.Duration) error {
 	return err
 }
 
-const taskCancel = `-- name: TaskCancel :one
+const reportsLate = `-- name: ReportsLate :many
 
-WITH cancelled AS (
-    UPDATE tasks t
-    SET status = 4, updated_at = clock_timestamp() -- CANCELLED
-    WHERE t.task_id = $1 AND t.status = 0 -- PENDING
-        AND ($2::text IS NULL OR t.submitted_by = $2::text)
-        AND ($3::bigint IS NULL OR t.company_id = $3::bigint)
-    RETURNING t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
+WITH input AS MATERIALIZED (
+    SELECT
+        unnest($1::text[]) AS task_id, unnest($2::text[]) AS app_id,
+        unnest($3::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
+        unnest($4::smallint[]) AS status, nullif(left(unnest($5::text[]), 500), '') AS error_message,
+        unnest($6::jsonb[]) AS request_data, nullif(left(unnest($7::text[]), 200), '') AS provider_no
+),
+leases AS MATERIALIZED (
+    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    SELECT r.task_id, r.app_id, r.lease_id FROM report_logs r WHERE r.task_id = ANY ($1::text[]) AND r.leased_at IS NOT NULL
+    UNION ALL
+    SELECT q.task_id, q.processing_app_id, q.lease_id FROM queue q WHERE q.task_id = ANY ($1::text[]) AND q.lease_until IS NOT NULL
+),
+known AS MATERIALIZED (
+    SELECT m.task_id, m.company_id, m.recipient FROM messages m WHERE m.task_id = ANY ($1::text[])
+),
+verdict AS MATERIALIZED (
+    SELECT i.task_id, i.app_id, i.lease_id, i.status, i.error_message, i.request_data, i.provider_no, k.company_id, k.recipient,
+        CASE WHEN EXISTS (
+            SELECT FROM leases l
+            WHERE l.task_id = i.task_id AND l.app_id = i.app_id AND (i.lease_id IS NULL OR l.lease_id = i.lease_id)
+        ) THEN 'ignored' ELSE 'refused' END AS effect
+    FROM input i
+    JOIN known k ON k.task_id = i.task_id
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
-    SELECT c.task_id, 'cancelled', c.updated_at, 'cancelled', $4 FROM cancelled c
+    INSERT INTO report_logs (
+        task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at
+    )
+    SELECT v.task_id, v.company_id, v.app_id, v.lease_id, 'reported', v.status, v.effect, v.error_message, v.request_data,
+        clock_timestamp()
+    FROM verdict v
+),
+accepted AS (
+    INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, v.provider_no
+    FROM verdict v
+    WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused' AND v.lease_id IS NOT NULL
 )
-SELECT c.task_id, c.phone_number, c.recipient, c.content, c.status, c.source, c.submitted_by, c.dedup_key, c.retry_count, c.due_at, c.processing_app_id, c.lease_id, c.lease_until, c.result, c.created_at, c.updated_at, c.sent_at, c.reported_at, c.company_id, c.pool_id, c.message_type, c.country_no, c.priority, c.segments, c.sign, c.is_test, c.expect_send_time, c.expires_at, c.failed_app_id, c.lane, c.rank, c.rendering_id, c.user_id, c.delivery, c.delivery_code, c.delivered_at, c.on_unclear FROM cancelled c
+SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER BY v.task_id
+`
+
+type ReportsLateParams struct {
+	TaskIds       []string
+	SenderNos     []string
+	LeaseIds      []*int64
+	Statuses      []int16
+	ErrorMessages []string
+	RequestData   [][]byte
+	ProviderNos   []string
+}
+
+type ReportsLateRow struct {
+	TaskID string
+	Effect string
+}
+
+// Changes that do not settle a lease: late reports, cancelled and withdrawn tasks, receipts of providers, settled pools. The rules of guards, locks and times
+// at the head of dispatch/queue_claim.sql hold here too.
+// ReportsLate logs reports that TaskReport did not apply, and returns their effects: ignored if the app once held the task (a repeat, or
+// too late), refused if it never did. An unknown task gives no row. task_ids are distinct. The provider's number of the message is stored
+// even for a late report: a receipt may name it.
+func (q *Queries) ReportsLate(ctx context.Context, arg ReportsLateParams) ([]ReportsLateRow, error) {
+	rows, err := q.db.Query(ctx, reportsLate,
+		arg.TaskIds,
+		arg.SenderNos,
+		arg.LeaseIds,
+		arg.Statuses,
+		arg.ErrorMessages,
+		arg.RequestData,
+		arg.ProviderNos,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReportsLateRow
+	for rows.Next() {
+		var i ReportsLateRow
+		if err := rows.Scan(&i.TaskID, &i.Effect); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskCancel = `-- name: TaskCancel :execrows
+WITH cancelled AS (
+    DELETE FROM queue q WHERE q.task_id = $2::text AND q.lease_until IS NULL
+    RETURNING q.task_id, q.company_id, q.retry_count, q.due_at
+)
+INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, retry_count, due_at, request_data)
+SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.retry_count, c.due_at, $1 -- CANCELLED
+FROM cancelled c
 `
 
 type TaskCancelParams struct {
-	TaskID      string
-	Owner       *string
-	CompanyID   *int64
 	RequestData []byte
+	TaskID      string
 }
 
-type TaskCancelRow struct {
-	TaskID          string
-	PhoneNumber     string
-	Recipient       string
-	Content         string
-	Status          int16
-	Source          *string
-	SubmittedBy     *string
-	DedupKey        *string
-	RetryCount      int16
-	DueAt           time.Time
-	ProcessingAppID *string
-	LeaseID         *int64
-	LeaseUntil      *time.Time
-	Result          *string
-	CreatedAt       time.Time
-	UpdatedAt       time.Time
-	SentAt          *time.Time
-	ReportedAt      *time.Time
-	CompanyID       int64
-	PoolID          int64
-	MessageType     int16
-	CountryNo       *string
-	Priority        int16
-	Segments        int16
-	Sign            *string
-	IsTest          bool
-	ExpectSendTime  *time.Time
-	ExpiresAt       *time.Time
-	FailedAppID     *string
-	Lane            *int16
-	Rank            *float64
-	RenderingID     *int64
-	UserID          *string
-	Delivery        *int16
-	DeliveryCode    *string
-	DeliveredAt     *time.Time
-	OnUnclear       *string
-}
-
-// Changes that no sender makes: cancelled and withdrawn tasks, receipts of providers, settled pools. The rules of guards, locks and times
-// at the head of dispatch/queue_claim.sql hold here too.
-// TaskCancel ends a PENDING task. No row: the task does not exist, the caller may not see it, or it is not PENDING.
-func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (TaskCancelRow, error) {
-	row := q.db.QueryRow(ctx, taskCancel,
-		arg.TaskID,
-		arg.Owner,
-		arg.CompanyID,
-		arg.RequestData,
-	)
-	var i TaskCancelRow
-	err := row.Scan(
-		&i.TaskID,
-		&i.PhoneNumber,
-		&i.Recipient,
-		&i.Content,
-		&i.Status,
-		&i.Source,
-		&i.SubmittedBy,
-		&i.DedupKey,
-		&i.RetryCount,
-		&i.DueAt,
-		&i.ProcessingAppID,
-		&i.LeaseID,
-		&i.LeaseUntil,
-		&i.Result,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.SentAt,
-		&i.ReportedAt,
-		&i.CompanyID,
-		&i.PoolID,
-		&i.MessageType,
-		&i.CountryNo,
-		&i.Priority,
-		&i.Segments,
-		&i.Sign,
-		&i.IsTest,
-		&i.ExpectSendTime,
-		&i.ExpiresAt,
-		&i.FailedAppID,
-		&i.Lane,
-		&i.Rank,
-		&i.RenderingID,
-		&i.UserID,
-		&i.Delivery,
-		&i.DeliveryCode,
-		&i.DeliveredAt,
-		&i.OnUnclear,
-	)
-	return i, err
+// TaskCancel ends a PENDING task. No row: the task does not exist, or it is not PENDING.
+func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (int64, error) {
+	result, err := q.db.Exec(ctx, taskCancel, arg.RequestData, arg.TaskID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const taskReceipt = `-- name: TaskReceipt :exec
@@ -148,28 +148,21 @@ WITH results AS MATERIALIZED (
     ) i
     GROUP BY i.task_id
 ),
-held AS MATERIALIZED (
-    SELECT o.task_id, o.state, o.code, o.sender_no
-    FROM results o
-    JOIN tasks t ON t.task_id = o.task_id
-    WHERE t.delivery IS NULL OR t.delivery > o.state -- 1 delivered, 2 undelivered
-    ORDER BY o.task_id
-    FOR UPDATE OF t
+known AS MATERIALIZED (
+    -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    SELECT m.task_id, m.company_id FROM messages m WHERE m.task_id = ANY ($1::text[])
 ),
-moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM held) h -- depends on held, so it is read after the rows are locked
-),
-stored AS (
-    UPDATE tasks t
-    SET delivery = h.state, delivery_code = nullif(h.code, ''),
-        delivered_at = CASE h.state WHEN 1 THEN (SELECT moment.at FROM moment) END
-    FROM held h
-    WHERE t.task_id = h.task_id
+delivered AS MATERIALIZED (
+    SELECT r.task_id FROM report_logs r WHERE r.task_id = ANY ($1::text[]) AND r.event = 'receipt' AND r.effect = 'delivered'
 )
-INSERT INTO report_logs (task_id, app_id, event, created_at, effect, error_message)
-SELECT h.task_id, h.sender_no, 'receipt', (SELECT moment.at FROM moment), CASE h.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END,
-    CASE h.state WHEN 2 THEN nullif(h.code, '') END
-FROM held h
+INSERT INTO report_logs (task_id, company_id, app_id, event, created_at, effect, result, error_message)
+SELECT o.task_id, k.company_id, o.sender_no, 'receipt', clock_timestamp(), CASE o.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END,
+    nullif(o.code, ''), CASE o.state WHEN 2 THEN nullif(o.code, '') END
+FROM results o
+JOIN known k ON k.task_id = o.task_id
+WHERE o.task_id NOT IN (SELECT d.task_id FROM delivered d)
+ORDER BY o.task_id
+ON CONFLICT (task_id, effect) WHERE event = 'receipt' DO NOTHING
 `
 
 type TaskReceiptParams struct {
@@ -180,7 +173,7 @@ type TaskReceiptParams struct {
 }
 
 // TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). Repeats and another order give the same
-// result: a smaller state replaces a larger one, so delivered wins.
+// result: each state is stored once, none after delivered, and delivered wins.
 func (q *Queries) TaskReceipt(ctx context.Context, arg TaskReceiptParams) error {
 	_, err := q.db.Exec(ctx, taskReceipt,
 		arg.TaskIds,
@@ -193,29 +186,29 @@ func (q *Queries) TaskReceipt(ctx context.Context, arg TaskReceiptParams) error 
 
 const taskWithdraw = `-- name: TaskWithdraw :one
 WITH unsettled AS MATERIALIZED (
-    SELECT t.task_id, t.status
+    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.lease_until IS NULL AS is_pending
     FROM renderings r
-    JOIN tasks t ON t.rendering_id = r.id
-    WHERE r.notification_id = ANY ($1::bigint[]) AND t.status IN (0, 1) -- PENDING, PROCESSING
-    ORDER BY t.task_id
-    FOR UPDATE OF t
+    JOIN queue q ON q.rendering_id = r.id
+    WHERE r.notification_id = ANY ($1::bigint[])
+    ORDER BY q.task_id
+    FOR UPDATE OF q
 ),
 moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so it is read after the rows are locked
 ),
-ended AS (
-    UPDATE tasks t
-    SET status = CASE o.status WHEN 0 THEN 4 ELSE t.status END, -- PENDING to CANCELLED
-        expires_at = CASE o.status WHEN 0 THEN t.expires_at ELSE (SELECT moment.at FROM moment) END,
-        updated_at = (SELECT moment.at FROM moment)
-    FROM unsettled o
-    WHERE t.task_id = o.task_id
+expired AS (
+    UPDATE queue q SET expires_at = (SELECT moment.at FROM moment) FROM unsettled o WHERE q.task_id = o.task_id AND NOT o.is_pending
+),
+settled AS (
+    DELETE FROM queue q USING unsettled o WHERE q.task_id = o.task_id AND o.is_pending
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, event, created_at, effect, request_data)
-    SELECT o.task_id, 'cancelled', (SELECT moment.at FROM moment), 'cancelled', $2 FROM unsettled o WHERE o.status = 0
+    INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, retry_count, due_at, request_data)
+    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, o.retry_count, o.due_at, $2
+    FROM unsettled o
+    WHERE o.is_pending
 )
-SELECT count(*) FROM unsettled u WHERE u.status = 0
+SELECT count(*) FROM unsettled u WHERE u.is_pending
 `
 
 type TaskWithdrawParams struct {

@@ -137,7 +137,7 @@ changed AS (
 )
 INSERT INTO sender_ledger (sender_id, change, balance, remark, username)
 SELECT c.sender_id, $1::bigint, c.balance, $2, $3::text FROM changed c
-RETURNING id, sender_id, change, balance, lease_id, remark, username, created_at, low_warning, low_switch
+RETURNING id, sender_id, change, balance, lease_id, remark, username, created_at, low_warning, low_switch, company_id
 `
 
 type SenderBalanceChangeParams struct {
@@ -167,6 +167,7 @@ func (q *Queries) SenderBalanceChange(ctx context.Context, arg SenderBalanceChan
 		&i.CreatedAt,
 		&i.LowWarning,
 		&i.LowSwitch,
+		&i.CompanyID,
 	)
 	return i, err
 }
@@ -377,12 +378,9 @@ func (q *Queries) SenderFold(ctx context.Context) (int64, error) {
 }
 
 const senderLedgerList = `-- name: SenderLedgerList :many
-SELECT l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at, l.low_warning, l.low_switch FROM sender_ledger l
+SELECT l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at, l.low_warning, l.low_switch, l.company_id FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = $1) AND l.id < $2
-    AND ($3::bigint IS NULL OR l.lease_id IS NULL OR EXISTS (
-        SELECT FROM send_logs a JOIN tasks t ON t.task_id = a.task_id
-        WHERE a.id = l.lease_id AND t.company_id = $3::bigint
-    ))
+    AND ($3::bigint IS NULL OR l.lease_id IS NULL OR l.company_id = $3::bigint)
 ORDER BY l.id DESC
 LIMIT $4::integer
 `
@@ -421,6 +419,7 @@ func (q *Queries) SenderLedgerList(ctx context.Context, arg SenderLedgerListPara
 			&i.CreatedAt,
 			&i.LowWarning,
 			&i.LowSwitch,
+			&i.CompanyID,
 		); err != nil {
 			return nil, err
 		}

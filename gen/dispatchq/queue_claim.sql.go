@@ -64,8 +64,8 @@ WHERE $2::integer IS NULL AND (
     FROM (
         SELECT t.failed_app_id, t.due_at,
             task_segments(t.content, t.sign, t.segments, $3, $4, $5::boolean) AS segments
-        FROM tasks t
-        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND (t.expires_at IS NULL OR t.expires_at > now()) -- PENDING
+        FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND (t.expires_at IS NULL OR t.expires_at > now()) -- PENDING
         ORDER BY t.lane, t.rank
         LIMIT 1000
     ) w
@@ -73,8 +73,8 @@ WHERE $2::integer IS NULL AND (
         OR w.segments > $8::bigint
 ) > 0
     OR (
-        SELECT t.lane FROM tasks t
-        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+        SELECT t.lane FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
         ORDER BY t.lane, t.rank
         LIMIT 1
     ) > $2::integer
@@ -131,13 +131,13 @@ WITH routed AS MATERIALIZED (
     FROM routes r
     WHERE r.sender_id = $1 AND r.status = 'on' AND (
         (SELECT count(*) FROM (
-            -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces tasks_queue_idx.
-            SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+            -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
+            SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
             ORDER BY t.lane, t.rank LIMIT 1
         ) q) > 0
         OR (SELECT count(*) FROM (
-            -- PENDING and not queued yet, by tasks_due_idx.
-            SELECT FROM tasks t WHERE t.pool_id = r.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+            -- PENDING and not queued yet, by queue_due_idx.
+            SELECT FROM queue t WHERE t.pool_id = r.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
             ORDER BY t.due_at LIMIT 1
         ) d) > 0
     )
@@ -312,14 +312,17 @@ type SenderAdmitRow struct {
 // clock_timestamp() that is read while the rows are locked: a connection may stall after BEGIN, and a statement may wait for a lock. So
 // the log rows of a task are in the order in which things happened.
 //
-// Codes: tasks.status is 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED. tasks.lane orders the queue of a pool: 32 * priority
-// for a new task, 32 * priority + retry_count for a retry, null for a task that is not queued yet. So lane / 32 is the priority, lane % 32
-// the retry count (20 at most), and lane < 32 means priority 0. A retry or a task that has waited too long is queued in a smaller lane.
-// tasks.rank orders the tasks of one lane.
+// Tables: queue holds the tasks that are PENDING (lease_until is null) or PROCESSING, with all that these statements need of a message. A task
+// that is settled leaves it, and report_logs says how. messages and report_logs have many partitions, so these statements only insert into
+// them: an insert opens one partition, a query whose plan does not depend on parameters opens them all.
+//
+// Codes: outcomes are 2 SUCCESS, 3 FAILED, 4 CANCELLED. queue.lane orders the tasks of a pool: 32 * priority for a new task, 32 * priority +
+// retry_count for a retry, null for a task that is not queued yet. So lane / 32 is the priority, lane % 32 the retry count (20 at most), and
+// lane < 32 means priority 0. A retry or a task that has waited too long is queued in a smaller lane. queue.rank orders the tasks of one lane.
 //
 // Plans: Dispatch switches off sequential and bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics.
-// Conditions on tasks repeat the predicates of the partial indexes (status = 0 AND lane IS [NOT] NULL), and the ORDER BY names the columns
-// of the index. To ask whether a row exists, the statements count a subquery with LIMIT 1: PostgreSQL drops the ORDER BY of an EXISTS, and
+// Conditions on queue repeat the predicates of the partial indexes (lease_until IS NULL AND lane IS [NOT] NULL), and the ORDER BY names the
+// columns of the index. To ask whether a row exists, the statements count a subquery with LIMIT 1: PostgreSQL drops the ORDER BY of an EXISTS, and
 // could then choose another index. OFFSET 0 stops the planner from merging a subquery into the outer query.
 //
 // A claim is one transaction of these statements. SenderAdmit and TaskOffer run in every claim, TaskLease in every claim that takes
@@ -330,7 +333,7 @@ type SenderAdmitRow struct {
 //	RouteAdmit     returns the sender's share of each pool that it serves through a route; locks its routes
 //	PoolRooms      returns which tasks of the shared pool the sender leaves to other shared senders
 //	TaskOffer      locks the tasks that the sender could take next
-//	TaskLease      leases the chosen tasks and logs the leases
+//	TaskLease      leases the chosen tasks
 //	PoolsPassed    returns pools in which the sender leaves a task that it may not take
 //	SenderCharge   writes the cost of the claim
 //
@@ -436,20 +439,20 @@ WITH me AS MATERIALIZED (
     WHERE s.id = $5
 ),
 leases AS MATERIALIZED (
-    SELECT l.lease_id, l.segments, sum(l.segments) OVER (ORDER BY l.nth)::bigint AS total, l.nth
+    SELECT l.lease_id, l.company_id, l.segments, sum(l.segments) OVER (ORDER BY l.nth)::bigint AS total, l.nth
     FROM (
-        SELECT unnest($6::bigint[]) AS lease_id, unnest($7::bigint[]) AS segments,
-            generate_series(1, cardinality($6::bigint[])) AS nth
+        SELECT unnest($6::bigint[]) AS lease_id, unnest($7::bigint[]) AS company_id,
+            unnest($8::bigint[]) AS segments, generate_series(1, cardinality($6::bigint[])) AS nth
     ) l
 ),
 taken AS MATERIALIZED (
     SELECT count(*) AS tasks, coalesce(sum(l.segments), 0)::bigint AS segments,
-        coalesce($8::timestamptz, clock_timestamp()) AS at
+        coalesce($9::timestamptz, clock_timestamp()) AS at
     FROM leases l
 ),
 charged AS (
-    INSERT INTO sender_ledger (sender_id, change, balance, lease_id, created_at)
-    SELECT me.id, -l.segments, me.balance - l.total, l.lease_id, taken.at
+    INSERT INTO sender_ledger (sender_id, change, balance, lease_id, company_id, created_at)
+    SELECT me.id, -l.segments, me.balance - l.total, l.lease_id, l.company_id, taken.at
     FROM leases l
     CROSS JOIN me
     CROSS JOIN taken
@@ -468,8 +471,8 @@ advanced AS (
     UPDATE routes r
     SET served = u.served, last_turn = greatest(r.last_turn, u.last_turn), next_turn = greatest(r.next_turn, u.next_turn)
     FROM (
-        SELECT unnest($9::bigint[]) AS route_id, unnest($10::double precision[]) AS served,
-            unnest($11::double precision[]) AS last_turn, unnest($12::double precision[]) AS next_turn
+        SELECT unnest($10::bigint[]) AS route_id, unnest($11::double precision[]) AS served,
+            unnest($12::double precision[]) AS last_turn, unnest($13::double precision[]) AS next_turn
     ) u
     WHERE r.id = u.route_id
 )
@@ -508,6 +511,7 @@ type SenderChargeParams struct {
 	IsToBeSeen     bool
 	SenderID       int64
 	LeaseIds       []int64
+	CompanyIds     []int64
 	Segments       []int64
 	At             *time.Time
 	RouteIds       []int64
@@ -527,6 +531,7 @@ func (q *Queries) SenderCharge(ctx context.Context, arg SenderChargeParams) erro
 		arg.IsToBeSeen,
 		arg.SenderID,
 		arg.LeaseIds,
+		arg.CompanyIds,
 		arg.Segments,
 		arg.At,
 		arg.RouteIds,
@@ -542,33 +547,24 @@ WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at
 ),
 leased AS (
-    UPDATE tasks t
-    SET status = 1, -- PROCESSING
-        processing_app_id = $1::text,
-        lease_id = nextval('send_logs_id_seq'), -- the id of the log row below
-        lease_until = (SELECT moment.at FROM moment) + make_interval(secs => $2::double precision),
+    UPDATE queue t
+    SET processing_app_id = $1::text,
+        lease_id = nextval('lease_ids'),
+        lease_until = (SELECT moment.at FROM moment) + make_interval(secs => $2::double precision), -- PROCESSING
+        lease_segments = CASE WHEN $3::boolean THEN ($4::bigint[])[array_position($5::text[], t.task_id)] END,
+        lease_sign = CASE WHEN t.sign IS NULL THEN $6::text END,
+        lease_limit = $7::smallint,
         updated_at = (SELECT moment.at FROM moment)
-    WHERE t.task_id = ANY ($3::text[]) AND t.status = 0 -- PENDING
-    RETURNING t.task_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at,
-        CASE WHEN $4::boolean THEN ($5::bigint[])[array_position($3::text[], t.task_id)] END AS segments,
-        coalesce('【' || coalesce(t.sign, $6) || '】', '') || t.content AS content
-),
-logged AS (
-    INSERT INTO send_logs (
-        id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, segments, request_data, response_data
-    )
-    SELECT
-        h.lease_id, h.task_id, $1::text, h.phone_number, h.content, h.retry_count + 1, h.lease_until, h.updated_at, h.segments,
-        jsonb_build_object('app_id', $1::text, 'limit', $7::bigint),
-        jsonb_build_object('lease_id', h.lease_id, 'attempt', h.retry_count + 1, 'lease_until', h.lease_until)
-    FROM leased h
+    WHERE t.task_id = ANY ($5::text[]) AND t.lease_until IS NULL -- PENDING
+    RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at,
+        coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
 ),
 counted AS (
     INSERT INTO sender_changes (sender_no, sent, at)
-    SELECT $1::text, cardinality($3::text[]), moment.at FROM moment
+    SELECT $1::text, cardinality($5::text[]), moment.at FROM moment
 )
 SELECT
-    h.task_id, h.phone_number, h.content::text AS content,
+    h.task_id, h.company_id, h.phone_number, h.content::text AS content,
     h.lease_id::bigint AS lease_id,
     (h.retry_count + 1)::smallint AS attempt,
     h.lease_until::timestamptz AS lease_until,
@@ -580,15 +576,16 @@ ORDER BY h.task_id
 type TaskLeaseParams struct {
 	SenderNo     string
 	LeaseSeconds float64
-	TaskIds      []string
 	IsPaced      bool
 	Segments     []int64
+	TaskIds      []string
 	Sign         *string
-	Asked        int64
+	Asked        int16
 }
 
 type TaskLeaseRow struct {
 	TaskID      string
+	CompanyID   int64
 	PhoneNumber string
 	Content     string
 	LeaseID     int64
@@ -597,16 +594,16 @@ type TaskLeaseRow struct {
 	LeasedAt    time.Time
 }
 
-// TaskLease leases tasks that TaskOffer locked, and writes the log row of each lease. The caller compares the number of rows with the
-// number of ids. The UPDATE compares the key with an array instead of joining a list: where statistics call the table almost empty, the
+// TaskLease leases tasks that TaskOffer locked. The caller compares the number of rows with the number of ids. What ends a lease writes it to
+// report_logs. The UPDATE compares the key with an array instead of joining a list: where statistics call the table almost empty, the
 // planner could turn the join around and read the whole table.
 func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
 	rows, err := q.db.Query(ctx, taskLease,
 		arg.SenderNo,
 		arg.LeaseSeconds,
-		arg.TaskIds,
 		arg.IsPaced,
 		arg.Segments,
+		arg.TaskIds,
 		arg.Sign,
 		arg.Asked,
 	)
@@ -619,6 +616,7 @@ func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLea
 		var i TaskLeaseRow
 		if err := rows.Scan(
 			&i.TaskID,
+			&i.CompanyID,
 			&i.PhoneNumber,
 			&i.Content,
 			&i.LeaseID,
@@ -647,14 +645,14 @@ WITH asked AS MATERIALIZED (
             unnest($4::bigint[]) AS from_segments, cardinality($1::bigint[]) > 1 AS is_several
     ) u
     LEFT JOIN LATERAL (
-        SELECT t.lane, t.rank FROM tasks t
-        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NOT NULL AND ($5::boolean OR u.from_segments > 0) -- PENDING
+        SELECT t.lane, t.rank FROM queue t
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL AND ($5::boolean OR u.from_segments > 0) -- PENDING
         ORDER BY t.lane, t.rank
         OFFSET 999 LIMIT 1
     ) e ON true
     LEFT JOIN LATERAL (
-        SELECT t.due_at FROM tasks t
-        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        SELECT t.due_at FROM queue t
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
             AND ($5::boolean OR u.from_segments > 0)
         ORDER BY t.due_at
         OFFSET 999 LIMIT 1
@@ -666,8 +664,8 @@ queued AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.lane::integer AS lane, t.rank, t.created_at, t.rendering_id,
             task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
-        FROM tasks t
-        WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+        FROM queue t
+        WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
             AND (t.expires_at IS NULL OR t.expires_at > now())
             AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $9::text
@@ -693,8 +691,8 @@ due AS MATERIALIZED (
             32 * t.priority + CASE WHEN t.due_at <= now() - $10::interval THEN 0 ELSE t.retry_count END AS lane,
             t.rank, t.created_at, t.rendering_id,
             task_segments(t.content, t.sign, t.segments, $6, $7, $8::boolean) AS segments
-        FROM tasks t
-        WHERE t.pool_id = m.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= m.last_due_at
+        FROM queue t
+        WHERE t.pool_id = m.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= m.last_due_at
             AND (t.expires_at IS NULL OR t.expires_at > now())
             AND NOT (
                 t.segments <= m.rival_room AND t.failed_app_id IS NOT DISTINCT FROM $9::text

@@ -11,10 +11,10 @@ import (
 )
 
 const longestWait = `-- name: LongestWait :one
-WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of tasks_due_idx for each
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
     (
-        SELECT t.pool_id, t.due_at FROM tasks t
-        WHERE t.status = 0 AND t.lane IS NULL -- PENDING and not queued
+        SELECT t.pool_id, t.due_at FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     )
@@ -22,18 +22,18 @@ WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe 
     SELECT n.pool_id, n.due_at
     FROM unqueued u
     CROSS JOIN LATERAL (
-        SELECT t.pool_id, t.due_at FROM tasks t
-        WHERE t.status = 0 AND t.lane IS NULL AND t.pool_id > u.pool_id
+        SELECT t.pool_id, t.due_at FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.pool_id > u.pool_id
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     ) n
 )
 SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::double precision AS seconds
 FROM (
-    -- lane / 32 is the priority: these are tasks_queued_top_idx and tasks_queued_low_idx.
-    (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
+    -- lane / 32 is the priority: these are queue_top_idx and queue_low_idx.
+    (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
     UNION ALL
-    (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
+    (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
     UNION ALL
     SELECT u.due_at FROM unqueued u
 ) w
@@ -52,15 +52,15 @@ func (q *Queries) LongestWait(ctx context.Context) (float64, error) {
 
 const taskAge = `-- name: TaskAge :one
 WITH retried AS MATERIALIZED (
-    SELECT t.task_id, t.lane - t.lane % 32 AS lane FROM tasks t -- the lane of new tasks of the same priority
-    WHERE t.status = 0 AND t.lane % 32 > 0 AND t.due_at <= now() - $1::interval -- PENDING; a retry
+    SELECT t.task_id, t.lane - t.lane % 32 AS lane FROM queue t -- the lane of new tasks of the same priority
+    WHERE t.lease_until IS NULL AND t.lane % 32 > 0 AND t.due_at <= now() - $1::interval -- PENDING; a retry
     ORDER BY t.due_at
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 ),
 low AS MATERIALIZED (
-    SELECT t.task_id FROM tasks t
-    WHERE t.status = 0 AND t.lane >= 32 AND t.due_at <= now() - $3::interval -- PENDING; below priority 0
+    SELECT t.task_id FROM queue t
+    WHERE t.lease_until IS NULL AND t.lane >= 32 AND t.due_at <= now() - $3::interval -- PENDING; below priority 0
     ORDER BY t.due_at
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
@@ -71,10 +71,10 @@ moved AS MATERIALIZED (
     SELECT r.task_id, r.lane, false FROM retried r WHERE r.task_id NOT IN (SELECT l.task_id FROM low l)
 ),
 requeued AS (
-    UPDATE tasks t
+    UPDATE queue t
     SET lane = m.lane, rank = CASE WHEN m.is_requeued THEN NULL ELSE t.rank END
     FROM moved m
-    WHERE t.task_id = m.task_id AND t.status = 0
+    WHERE t.task_id = m.task_id AND t.lease_until IS NULL
 )
 SELECT count(*) FROM moved
 `
@@ -97,9 +97,9 @@ func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error)
 
 const taskAhead = `-- name: TaskAhead :one
 SELECT count(*) FROM (
-    SELECT FROM tasks t
-    WHERE t.pool_id = $1 AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued
-        -- The first comparison ends the scan of tasks_queue_idx, the second one orders equal ranks.
+    SELECT FROM queue t
+    WHERE t.pool_id = $1 AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+        -- The first comparison ends the scan of queue_order_idx, the second one orders equal ranks.
         AND (t.lane, t.rank) <= ($2::smallint, $3::double precision)
         AND (t.lane, t.rank, t.created_at, t.task_id) < ($2::smallint, $3::double precision, $4::timestamptz, $5::text)
     ORDER BY t.pool_id, t.lane, t.rank
@@ -152,8 +152,8 @@ found AS MATERIALIZED (
     FROM sources s
     CROSS JOIN LATERAL (
         SELECT q.task_id FROM (
-            SELECT t.task_id FROM tasks t
-            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued, by tasks_queue_idx
+            SELECT t.task_id FROM queue t
+            WHERE t.pool_id = s.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued, by queue_order_idx
                 AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
                 AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
             LIMIT $2::integer
@@ -161,8 +161,8 @@ found AS MATERIALIZED (
         ) q
         UNION ALL
         SELECT w.task_id FROM (
-            SELECT t.task_id FROM tasks t
-            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NULL -- PENDING and not queued, by tasks_due_idx
+            SELECT t.task_id FROM queue t
+            WHERE t.pool_id = s.pool_id AND t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued, by queue_due_idx
                 AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
                 AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
             LIMIT $2::integer
@@ -171,9 +171,9 @@ found AS MATERIALIZED (
     ) f
 ),
 moved AS (
-    UPDATE tasks t
+    UPDATE queue t
     SET pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no), lane = NULL, rank = NULL
-    WHERE t.task_id IN (SELECT f.task_id FROM found f) AND t.status = 0
+    WHERE t.task_id IN (SELECT f.task_id FROM found f) AND t.lease_until IS NULL
     RETURNING t.task_id
 )
 SELECT count(*) FROM moved
@@ -196,11 +196,11 @@ func (q *Queries) TaskMove(ctx context.Context, arg TaskMoveParams) (int64, erro
 }
 
 const taskQueue = `-- name: TaskQueue :one
-WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of tasks_due_idx for each
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
     (
         SELECT t.pool_id, t.due_at
-        FROM tasks t
-        WHERE t.status = 0 AND t.lane IS NULL -- PENDING and not queued
+        FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     )
@@ -209,8 +209,8 @@ WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe 
     FROM unqueued u
     CROSS JOIN LATERAL (
         SELECT t.pool_id, t.due_at
-        FROM tasks t
-        WHERE t.pool_id > u.pool_id AND t.status = 0 AND t.lane IS NULL
+        FROM queue t
+        WHERE t.pool_id > u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     ) n
@@ -221,11 +221,11 @@ due AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.created_at, e.priority,
             CASE WHEN e.priority = t.priority THEN t.rank END AS rank -- valid only in its priority
-        FROM tasks t
+        FROM queue t
         CROSS JOIN LATERAL (
             SELECT CASE WHEN t.due_at <= now() - $1::interval THEN 0::smallint ELSE t.priority END AS priority
         ) e
-        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
         LIMIT $2::integer
         FOR UPDATE OF t SKIP LOCKED
@@ -258,7 +258,7 @@ ranked AS MATERIALIZED (
     LEFT JOIN reserved r ON r.pool_id = d.pool_id AND r.priority = d.priority AND r.company_id = d.company_id
 ),
 queued AS (
-    UPDATE tasks t SET lane = r.lane, rank = r.rank FROM ranked r WHERE t.task_id = r.task_id
+    UPDATE queue t SET lane = r.lane, rank = r.rank FROM ranked r WHERE t.task_id = r.task_id
 )
 SELECT count(*) FROM due
 `
@@ -283,16 +283,16 @@ const taskWaits = `-- name: TaskWaits :many
 SELECT p.pool_id::bigint AS pool_id
 FROM unnest($1::bigint[]) AS p (pool_id)
 WHERE (SELECT count(*) FROM (
-        -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces tasks_queue_idx.
-        SELECT FROM tasks t
-        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+        -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
+        SELECT FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
         ORDER BY t.lane, t.rank
         LIMIT 1
     ) q) > 0
     OR (SELECT count(*) FROM (
-        -- PENDING and not queued yet, by tasks_due_idx.
-        SELECT FROM tasks t
-        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        -- PENDING and not queued yet, by queue_due_idx.
+        SELECT FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
         LIMIT 1
     ) d) > 0
@@ -326,8 +326,8 @@ const taskWaitsQueued = `-- name: TaskWaitsQueued :many
 WITH RECURSIVE found AS (
     (
         SELECT t.pool_id, 1 AS nth
-        FROM tasks t
-        WHERE t.pool_id > $1::bigint AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued
+        FROM queue t
+        WHERE t.pool_id > $1::bigint AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     )
@@ -336,8 +336,8 @@ WITH RECURSIVE found AS (
     FROM found f
     CROSS JOIN LATERAL (
         SELECT t.pool_id
-        FROM tasks t
-        WHERE t.pool_id > f.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+        FROM queue t
+        WHERE t.pool_id > f.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     ) n
@@ -351,7 +351,7 @@ type TaskWaitsQueuedParams struct {
 	Most    int32
 }
 
-// TaskWaitsQueued returns the next pools after after_id with queued tasks, up to most. Each costs one probe of the index tasks_queue_idx.
+// TaskWaitsQueued returns the next pools after after_id with queued tasks, up to most. Each costs one probe of the index queue_order_idx.
 // Pools without queued tasks cost nothing.
 func (q *Queries) TaskWaitsQueued(ctx context.Context, arg TaskWaitsQueuedParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, taskWaitsQueued, arg.AfterID, arg.Most)

@@ -96,6 +96,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 type App struct {
 	Handler       http.Handler
 	Tasks         *queue.Service
+	History       *history.Service
 	Answers       *idempotency.Service
 	Directory     *directory.Service
 	Senders       *sender.Service
@@ -135,7 +136,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	dir := directory.New(db)
 	senders := sender.New(db, settings, dir, configs)
 	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, metrics)
-	counts := history.New(db, metrics)
+	counts := history.New(db, settings, metrics)
 	alerts := alert.New(db, settings, metrics)
 	contacts := contact.New(db)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, metrics)
@@ -169,6 +170,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "run-notifications", Interval: time.Second, Routine: true, Run: notifications.Run},
 		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: receipts.Match},
 		sweep.Job{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: receipts.Forget},
+		sweep.Job{Name: "make-partitions", Interval: 10 * time.Minute, AtStart: true, Run: counts.MakePartitions},
 		sweep.Job{Name: "watch-queue", Interval: 10 * time.Second, Run: alerts.Watch},
 	)
 	if err != nil {
@@ -176,7 +178,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	return &App{
-		Handler: handler, Tasks: tasks, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications, DB: db,
+		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications, DB: db,
 		Pusher: pusher, sweeper: sweeper, options: o,
 	}, nil
 }

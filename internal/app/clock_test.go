@@ -201,7 +201,7 @@ func TestS4_3_ConcurrentClaimsOverdrawNoWindow(t *testing.T) {
 		segments int
 	}
 	rows, err := b.DB.Query(t.Context(), `SELECT l.app_id, max(l.created_at), count(*), sum(t.segments) FROM send_logs l JOIN tasks t USING (task_id)
-		GROUP BY l.app_id, l.xmin::text ORDER BY l.app_id, max(l.created_at)`)
+		GROUP BY l.app_id, l.created_at ORDER BY l.app_id, max(l.created_at)`)
 	if err != nil {
 		t.Fatal(err)
 	}

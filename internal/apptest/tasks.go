@@ -66,7 +66,7 @@ func (b *Bundle) Task(id string) api.Task {
 // ExpireLeases makes the leases of all tasks run out.
 func (b *Bundle) ExpireLeases() {
 	b.T.Helper()
-	b.Exec("UPDATE tasks SET lease_until = now() - interval '1 second' WHERE status = 1")
+	b.Exec("UPDATE queue SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL")
 }
 
 // Recover runs the sweep of leases, and returns how many it took back.

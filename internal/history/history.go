@@ -1,4 +1,4 @@
-// Package history owns the statistics of tasks.
+// Package history owns the statistics of tasks, and the partitions that hold them.
 package history
 
 import (
@@ -9,17 +9,19 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
+	"lksms/internal/setting"
 )
 
 // Service counts tasks.
 type Service struct {
-	db *postgres.DB
-	q  *dbq.Queries
+	db       *postgres.DB
+	q        *dbq.Queries
+	settings *setting.Service
 }
 
 // New returns a Service on db, and registers with reg gauges of the queue depth that are read at each scrape.
-func New(db *postgres.DB, reg prometheus.Registerer) *Service {
-	s := &Service{db: db, q: dbq.New(db)}
+func New(db *postgres.DB, settings *setting.Service, reg prometheus.Registerer) *Service {
+	s := &Service{db: db, q: dbq.New(db), settings: settings}
 	reg.MustRegister(depthCollector{s})
 	return s
 }

@@ -25,9 +25,9 @@ func TestRefusalsAndFailuresAreCounted(t *testing.T) {
 	body := map[string]any{"phone_number": apptest.Phone, "content": "x"}
 	b.Expect(401, "auth.required", "POST", "/api/v1/sms/send", body, "Authorization", "")
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", `{}`)
-	b.Exec("ALTER TABLE tasks RENAME TO tasks_gone")
+	b.Exec("ALTER TABLE queue RENAME TO queue_gone")
 	b.Expect(500, "internal", "POST", "/api/v1/sms/send", body)
-	b.Exec("ALTER TABLE tasks_gone RENAME TO tasks")
+	b.Exec("ALTER TABLE queue_gone RENAME TO queue")
 	metrics := b.Call("GET", "/metrics", nil).Raw
 	for _, status := range []int{401, 422, 500} {
 		if line := fmt.Sprintf(route, status); !strings.Contains(metrics, line+"\n") {

@@ -70,6 +70,7 @@ func settingsAnswer(v setting.Values) api.SettingsResponse {
 			PriorityMarketing: &v.SMS.PriorityMarketing, ScheduledEverySeconds: &v.SMS.ScheduledEvery,
 		},
 		Monitoring: api.MonitoringSettings{WaitWarningSeconds: &v.Monitoring.WaitWarning},
+		History:    api.HistorySettings{PartitionWidth: (*api.HistorySettingsPartitionWidth)(&v.History.PartitionWidth)},
 	}}
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
@@ -224,6 +225,11 @@ func createDatabase(ctx context.Context, admin, template string) (created string
 	}, nil
 }
 
+// writableTasks makes the view tasks writable, as a fixture.
+//
+//go:embed tasks.sql
+var writableTasks string
+
 // templateDatabase creates the database that the others are copied from, once for each state of the migrations.
 func templateDatabase(ctx context.Context, admin string) (string, error) {
 	sum := sha256.New()
@@ -238,6 +244,7 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("hash migrations: %w", err)
 	}
+	sum.Write([]byte(writableTasks))
 	name := "lksms_" + hex.EncodeToString(sum.Sum(nil))[:16]
 	err = execute(ctx, admin, func(conn *pgx.Conn) error {
 		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock(hashtext($1))", name); err != nil {
@@ -256,6 +263,13 @@ func templateDatabase(ctx context.Context, admin string) (string, error) {
 			return err
 		}
 		if _, err := postgres.MigrateUp(ctx, ownersURL(admin, name+"_new")); err != nil {
+			return err
+		}
+		err = execute(ctx, ownersURL(admin, name+"_new"), func(conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, writableTasks+"; SELECT task_partitions_ahead('day', now() - interval '1 day', now())")
+			return err
+		})
+		if err != nil {
 			return err
 		}
 		_, err = conn.Exec(ctx, "ALTER DATABASE "+name+"_new RENAME TO "+name)

@@ -80,13 +80,20 @@ func IsUnavailable(err error) bool {
 	if errors.As(err, &pg) {
 		// Classes: connection, resources, operator intervention, system. Codes: a deadlock that ended this
 		// transaction, and a read-only standby.
-		return slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "25006"}, func(class string) bool {
+		return IsMoved(err) || slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "25006"}, func(class string) bool {
 			return strings.HasPrefix(pg.Code, class)
 		})
 	}
 	var network net.Error
 	return errors.As(err, &network) || pgconn.Timeout(err) ||
 		errors.Is(err, context.DeadlineExceeded) || isClosed(err)
+}
+
+// IsMoved reports whether a row was refused because the partition to which it belongs was made at that moment. The same statement succeeds
+// when it is repeated.
+func IsMoved(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "23514" && pg.ConstraintName == "" && strings.HasSuffix(pg.TableName, "_default")
 }
 
 // IsDeadlock reports whether PostgreSQL ended the transaction because of a deadlock with another one.

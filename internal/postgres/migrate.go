@@ -32,6 +32,10 @@ type Migration struct {
 	Applied bool
 }
 
+// firstPartitions makes the partitions of the first days, unless there are some already: the server makes those that follow. A migration
+// could not, because db/schema.sql would then depend on the day.
+const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + interval '7 days') WHERE NOT EXISTS (SELECT FROM task_partitions)`
+
 // MigrateUp applies the missing migrations and returns how many. Callers at the same time wait for each other. Each
 // file is a transaction of its own, unless it says otherwise.
 func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
@@ -53,7 +57,13 @@ func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
 		if err != nil {
 			return fmt.Errorf("drop unfinished index: %w", err)
 		}
-		return m.Migrate()
+		if err := m.Migrate(); err != nil {
+			return err
+		}
+		return withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, firstPartitions)
+			return err
+		})
 	})
 	var refused interface{ SQLState() string } // error type of dbmate's driver
 	if applied > 0 && errors.As(err, &refused) && refused.SQLState() == "42501" {

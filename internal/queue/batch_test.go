@@ -99,7 +99,7 @@ func TestARepeatedBatchIsLoggedInOneTransaction(t *testing.T) {
 			t.Fatalf("item %d is %+v", i, item)
 		}
 	}
-	const repeats = "FROM receive_logs WHERE response_data #> '{data,deduplicated}' = 'true'"
+	const repeats = "FROM fruitless_submissions WHERE response_data #> '{data,deduplicated}' = 'true'"
 	if rows, transactions := b.Count("SELECT count(*) "+repeats), b.Count("SELECT count(DISTINCT xmin::text) "+repeats); rows != 100 || transactions != 1 {
 		t.Errorf("%d log rows in %d transactions", rows, transactions)
 	}
@@ -188,7 +188,7 @@ func TestAThousandMessagesUnderOneKeyAreStoredOnce(t *testing.T) {
 // A row that the database refuses fails alone: in a batch, in a batch of one transaction, and among concurrent single messages.
 func TestARowThatTheDatabaseRefusesFailsAlone(t *testing.T) {
 	b := apptest.New(t)
-	b.Exec("ALTER TABLE tasks ADD CONSTRAINT cursed CHECK (content NOT LIKE 'cursed%')")
+	b.Exec("ALTER TABLE messages ADD CONSTRAINT cursed CHECK (content NOT LIKE 'cursed%')")
 	messages := make([]any, 100)
 	for i := range messages {
 		text := "good"

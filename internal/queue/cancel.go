@@ -18,14 +18,17 @@ func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (dbq
 	if err != nil {
 		return dbq.Task{}, fmt.Errorf("cancel task: %w", err)
 	}
-	row, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskID: id, Owner: viewer.Owner, CompanyID: viewer.CompanyID, RequestData: detail})
-	if postgres.IsNoRows(err) {
-		if _, err := s.Get(ctx, viewer, id); err != nil {
-			return dbq.Task{}, err
-		}
+	if _, err := s.Get(ctx, viewer, id); err != nil {
+		return dbq.Task{}, err
+	}
+	n, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskID: id, RequestData: detail})
+	switch {
+	case err != nil:
+		return dbq.Task{}, fmt.Errorf("cancel task: %w", err)
+	case n == 0:
 		return dbq.Task{}, fault.New(fault.Conflict, fault.TaskNotPending)
 	}
-	return dbq.Task(row), postgres.Wrap("cancel task", err, nil)
+	return s.Get(ctx, viewer, id)
 }
 
 // Withdraw cancels the PENDING tasks of notifications and returns how many there were. A task that a sender holds is not sent again.

@@ -9,7 +9,7 @@ import (
 )
 
 // Claim leases up to limit tasks to the sender senderNo, as many as its interval, limits, balance and shares allow (S0.3, S0.10,
-// S4.2). Leases, their log rows and what they take from the sender are one transaction. An app that polls for the first time is
+// S4.2). Leases and what they take from the sender are one transaction. An app that polls for the first time is
 // registered, unless settings forbid it. Faults: sender.not_found, limit.reached.
 func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, error) {
 	if err := s.senders.Polled(ctx, c.SenderNo); err != nil {

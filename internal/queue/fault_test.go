@@ -25,7 +25,7 @@ func zombies(b *apptest.Bundle, n int) {
 // cursedTask makes every update of the task t700 fail.
 const cursedTask = `
 	CREATE FUNCTION curse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'cursed'; END $$;
-	CREATE TRIGGER curse BEFORE UPDATE ON tasks FOR EACH ROW WHEN (OLD.task_id = 't700') EXECUTE FUNCTION curse()`
+	CREATE TRIGGER curse BEFORE UPDATE ON queue FOR EACH ROW WHEN (OLD.task_id = 't700') EXECUTE FUNCTION curse()`
 
 func TestRecoverSurvivesAHundredThousandLeasesAndOneThatFails(t *testing.T) {
 	b := apptest.Open(t, apptest.DefaultRules, nil) // not parallel to other tests, because it measures the heap
@@ -106,7 +106,7 @@ func TestTheServersClockDoesNotMatter(t *testing.T) {
 			if early := b.ClaimIDs(1); len(early) != 0 {
 				t.Error("claimed before it was due")
 			}
-			b.Exec("UPDATE tasks SET due_at = now()")
+			b.Exec("UPDATE queue SET due_at = now()")
 			if due := b.ClaimIDs(1); len(due) != 1 {
 				t.Error("not claimed when it was due")
 			}

@@ -409,7 +409,7 @@ func TestASenderWithAQuotaTakesFromBehindWhatOthersHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(t.Context())
-	if _, err := tx.Exec(t.Context(), "SELECT FROM tasks WHERE rank <= 1000 FOR UPDATE"); err != nil {
+	if _, err := tx.Exec(t.Context(), "SELECT FROM queue WHERE rank <= 1000 FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.Take("quota", 100); len(got) != 100 || got[0].TaskID != "t01001" {
@@ -432,7 +432,7 @@ func TestASenderWithAQuotaTakesFromBehindWhatOthersHold(t *testing.T) {
 		IsTight: true, CountsSegments: true, SegmentsLeft: &one,
 	})
 	if err == nil {
-		err = claim.QueryRow(t.Context(), "SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'tasks'").Scan(&read)
+		err = claim.QueryRow(t.Context(), "SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'queue'").Scan(&read)
 	}
 	if err != nil || len(offers) != 0 || read > 6000 {
 		t.Errorf("with one segment left: %d offers from %d rows read, %v", len(offers), read, err)

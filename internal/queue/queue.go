@@ -106,6 +106,16 @@ const (
 	mergeLimit    = 10 * time.Second
 )
 
+// again repeats run once if a partition was made while it ran. In a transaction, which is broken then, it does not help: the caller's
+// request may succeed later.
+func again[Out any](run func() (Out, error)) (Out, error) {
+	out, err := run()
+	if postgres.IsMoved(err) {
+		return run()
+	}
+	return out, err
+}
+
 // isHopeless reports whether the parts of a run would fail as the run did. After a deadlock they are tried: PostgreSQL ends one of two
 // transactions, and the submissions of many callers must not fail because of one.
 func isHopeless(err error) bool { return postgres.IsUnavailable(err) && !postgres.IsDeadlock(err) }

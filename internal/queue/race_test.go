@@ -53,12 +53,11 @@ func TestALateSuccessThatWaitedForTheSweepSettlesTheTask(t *testing.T) {
 	s, db := service(t)
 	exec(t, db, `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
 		VALUES ('t', '', '', 'x', 1, 'app', 1, now() - interval '1 second')`)
-	exec(t, db, `INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until) VALUES (1, 't', 'app', '', 'x', 1, now())`)
 	sweep, err := db.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	exec(t, sweep, `UPDATE tasks SET status = 0, retry_count = 1, lease_until = NULL, processing_app_id = NULL`)
+	exec(t, sweep, `UPDATE queue SET retry_count = 1, lease_until = NULL, failed_app_id = processing_app_id, processing_app_id = NULL`)
 	reported := make(chan error, 1)
 	go func() {
 		reported <- s.Report(t.Context(), queue.Report{TaskID: "t", SenderNo: "app", Status: queue.Success, Raw: []byte("{}")})

@@ -66,7 +66,7 @@ func TestAReleaseDoesNotChangeTheNextWindow(t *testing.T) {
 	b.AddSender(map[string]any{"sender_no": "limited", "limits": map[string]any{"per_hour": 5, "per_month": 100}})
 	b.SubmitMany("x", 4, nil)
 	old := b.Take("limited", 2)
-	b.Exec("UPDATE send_logs SET created_at = created_at - interval '1 hour'")
+	b.Exec("UPDATE queue SET updated_at = updated_at - interval '1 hour'")
 	b.Take("limited", 2)
 	var unused []queue.Unused
 	for _, l := range old {

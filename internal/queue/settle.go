@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
 	"lksms/internal/fault"
 	"lksms/internal/merge"
@@ -97,7 +98,8 @@ func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, 
 	return outcomes, nil
 }
 
-// settle writes reports, each of another task, all or none, and returns the effect of each; empty if the task does not exist.
+// settle writes reports, each of another task, and returns the effect of each; empty if the task does not exist. Those that end leases are
+// stored all or none. After an error, some of the reports may have been stored.
 func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error) {
 	// All statements lock tasks in this order.
 	order := make([]int, len(reports))
@@ -127,19 +129,24 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		p.MaxRetryCounts = append(p.MaxRetryCounts, int16(most))
 		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
 	}
-	var rows []dispatchq.TaskReportRow
-	found := make(map[string]string, len(reports))
-	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		if rows, err = q.TaskReport(ctx, p); err != nil {
-			return err
-		}
-		for _, row := range rows {
-			found[row.TaskID] = row.Effect
-		}
-		return refund(ctx, q, refundable(reports, found), "refused")
+	rows, err := again(func() (rows []dispatchq.TaskReportRow, err error) {
+		err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+			if rows, err = q.TaskReport(ctx, p); err != nil {
+				return err
+			}
+			return refund(ctx, q, refundable(reports, rows), "refused")
+		})
+		return rows, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("report tasks: %w", err)
+	}
+	found := make(map[string]string, len(reports))
+	for _, row := range rows {
+		found[row.TaskID] = row.Effect
+	}
+	if err := s.settleLate(ctx, reports, found); err != nil {
+		return nil, err
 	}
 	unreached := 0
 	for _, row := range rows {
@@ -155,23 +162,61 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 	return effects, nil
 }
 
-// refundable returns the leases that reports ended and that cost the sender nothing.
-func refundable(reports []Report, effects map[string]string) []int64 {
-	var leases []int64
+// settleLate logs the reports that ended nothing, and adds their effects to found. It is a transaction of its own: a report that is repeated
+// because this fails is ignored.
+func (s *Service) settleLate(ctx context.Context, reports []Report, found map[string]string) error {
+	var p dbq.ReportsLateParams
 	for _, r := range reports {
-		if r.Refund && r.LeaseID != nil && effects[r.TaskID] == "failed" {
-			leases = append(leases, *r.LeaseID)
+		if found[r.TaskID] != "" {
+			continue
+		}
+		p.TaskIds, p.SenderNos = append(p.TaskIds, r.TaskID), append(p.SenderNos, r.SenderNo)
+		p.LeaseIds, p.Statuses = append(p.LeaseIds, r.LeaseID), append(p.Statuses, r.Status)
+		p.ErrorMessages, p.RequestData = append(p.ErrorMessages, optional.Value(r.ErrorMessage)), append(p.RequestData, r.Raw)
+		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
+	}
+	if len(p.TaskIds) == 0 {
+		return nil
+	}
+	rows, err := again(func() ([]dbq.ReportsLateRow, error) { return s.q.ReportsLate(ctx, p) })
+	if err != nil {
+		return fmt.Errorf("log late reports: %w", err)
+	}
+	for _, row := range rows {
+		found[row.TaskID] = row.Effect
+	}
+	return nil
+}
+
+// refundable returns the leases that reports ended and that cost the sender nothing.
+func refundable(reports []Report, rows []dispatchq.TaskReportRow) (p dispatchq.SenderRefundParams) {
+	asked := make(map[string]Report, len(reports))
+	for _, r := range reports {
+		asked[r.TaskID] = r
+	}
+	for _, row := range rows {
+		if r := asked[row.TaskID]; r.Refund && r.LeaseID != nil && row.Effect == "failed" {
+			addRefund(&p, r.SenderNo, row.LeaseID, row.LeasedAt, row.LeaseSegments)
 		}
 	}
-	return leases
+	return p
+}
+
+// addRefund adds a lease to a refund, unless it cost nothing.
+func addRefund(p *dispatchq.SenderRefundParams, senderNo string, leaseID int64, leasedAt time.Time, segments *int16) {
+	if segments != nil {
+		p.LeaseIds, p.SenderNos = append(p.LeaseIds, leaseID), append(p.SenderNos, senderNo)
+		p.Segments, p.LeasedAts = append(p.Segments, *segments), append(p.LeasedAts, leasedAt)
+	}
 }
 
 // refund returns the segments of leases whose messages reached nobody, in the transaction that ended these leases.
-func refund(ctx context.Context, q *dispatchq.Queries, leases []int64, remark string) error {
-	if len(leases) == 0 {
+func refund(ctx context.Context, q *dispatchq.Queries, p dispatchq.SenderRefundParams, remark string) error {
+	if len(p.LeaseIds) == 0 {
 		return nil
 	}
-	_, err := q.SenderRefund(ctx, dispatchq.SenderRefundParams{LeaseIds: leases, Remark: remark})
+	p.Remark = remark
+	_, err := q.SenderRefund(ctx, p)
 	return err
 }
 
@@ -201,12 +246,16 @@ func (s *Service) Release(ctx context.Context, senderNo string, leases []Unused)
 		p.AreTried = append(p.AreTried, l.Tried)
 		p.Reasons = append(p.Reasons, l.Reason)
 	}
-	var released []int64
+	var released []dispatchq.TaskReleaseRow
 	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		if released, err = q.TaskRelease(ctx, p); err != nil {
 			return err
 		}
-		return refund(ctx, q, released, "released")
+		var back dispatchq.SenderRefundParams
+		for _, row := range released {
+			addRefund(&back, senderNo, row.LeaseID, row.LeasedAt, row.LeaseSegments)
+		}
+		return refund(ctx, q, back, "released")
 	})
 	if err != nil {
 		return 0, fmt.Errorf("release tasks: %w", err)

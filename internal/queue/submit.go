@@ -283,7 +283,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		if tries == placedMost {
 			p.DirectoryVersions = nil // the directory changes faster than it is read: no reason to refuse a message
 		}
-		ids, err := s.q.TaskSubmit(ctx, p)
+		ids, err := again(func() ([]string, error) { return s.q.TaskSubmit(ctx, p) })
 		if err != nil {
 			return nil, fmt.Errorf("submit tasks: %w", err)
 		}

@@ -18,6 +18,7 @@ type Values struct {
 	Queue      Queue      `json:"queue"`
 	SMS        SMS        `json:"sms"`
 	Monitoring Monitoring `json:"monitoring"`
+	History    History    `json:"history"`
 }
 
 // Queue holds the settings of dispatch. Times are in seconds.
@@ -40,12 +41,18 @@ type Monitoring struct {
 	WaitWarning int64 `json:"wait_warning_seconds"` // 0: never
 }
 
+// History holds the settings of the partitions of tasks.
+type History struct {
+	PartitionWidth string `json:"partition_width"` // day, week or month
+}
+
 // defaultValues returns the default of every setting. It is in force until the setting is changed.
 func defaultValues() Values {
 	return Values{
 		Queue:      Queue{PriorityMaxWait: 3600, SenderSilentAfter: 60, RegisterUnknownSenders: true},
 		SMS:        SMS{PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300},
 		Monitoring: Monitoring{WaitWarning: 300},
+		History:    History{PartitionWidth: "day"},
 	}
 }
 

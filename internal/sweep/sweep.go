@@ -18,6 +18,7 @@ type Job struct {
 	Name     string
 	Interval time.Duration
 	Routine  bool // successful runs are not logged
+	AtStart  bool // it runs when the schedule starts, and then after each interval
 	Run      func(ctx context.Context) (int, error)
 }
 
@@ -43,11 +44,14 @@ func New(db *postgres.DB, log *slog.Logger, jobs ...Job) (*Sweeper, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Sweeper{scheduler: scheduler, log: log, cancel: cancel}
 	for _, job := range jobs {
+		options := []gocron.JobOption{gocron.WithName(job.Name), gocron.WithSingletonMode(gocron.LimitModeReschedule)}
+		if job.AtStart {
+			options = append(options, gocron.WithStartAt(gocron.WithStartImmediately()))
+		}
 		_, err := scheduler.NewJob(
 			gocron.DurationJob(job.Interval),
 			gocron.NewTask(func() { s.runOnce(ctx, job) }),
-			gocron.WithName(job.Name),
-			gocron.WithSingletonMode(gocron.LimitModeReschedule),
+			options...,
 		)
 		if err != nil {
 			cancel()
@@ -70,7 +74,7 @@ func (s *Sweeper) runOnce(ctx context.Context, job Job) {
 	}
 }
 
-// Start starts the schedule. Each job first runs after its interval.
+// Start starts the schedule. Each job first runs after its interval, unless it is AtStart.
 func (s *Sweeper) Start() { s.scheduler.Start() }
 
 // Stop cancels the running jobs and waits for them.

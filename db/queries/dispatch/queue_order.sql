@@ -6,29 +6,29 @@
 SELECT p.pool_id::bigint AS pool_id
 FROM unnest(@pool_ids::bigint[]) AS p (pool_id)
 WHERE (SELECT count(*) FROM (
-        -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces tasks_queue_idx.
-        SELECT FROM tasks t
-        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+        -- PENDING and queued. Count with LIMIT 1 instead of EXISTS: it keeps the ORDER BY, which forces queue_order_idx.
+        SELECT FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
         ORDER BY t.lane, t.rank
         LIMIT 1
     ) q) > 0
     OR (SELECT count(*) FROM (
-        -- PENDING and not queued yet, by tasks_due_idx.
-        SELECT FROM tasks t
-        WHERE t.pool_id = p.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        -- PENDING and not queued yet, by queue_due_idx.
+        SELECT FROM queue t
+        WHERE t.pool_id = p.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
         LIMIT 1
     ) d) > 0
 ORDER BY p.pool_id;
 
--- TaskWaitsQueued returns the next pools after after_id with queued tasks, up to most. Each costs one probe of the index tasks_queue_idx.
+-- TaskWaitsQueued returns the next pools after after_id with queued tasks, up to most. Each costs one probe of the index queue_order_idx.
 -- Pools without queued tasks cost nothing.
 -- name: TaskWaitsQueued :many
 WITH RECURSIVE found AS (
     (
         SELECT t.pool_id, 1 AS nth
-        FROM tasks t
-        WHERE t.pool_id > @after_id::bigint AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued
+        FROM queue t
+        WHERE t.pool_id > @after_id::bigint AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     )
@@ -37,8 +37,8 @@ WITH RECURSIVE found AS (
     FROM found f
     CROSS JOIN LATERAL (
         SELECT t.pool_id
-        FROM tasks t
-        WHERE t.pool_id > f.pool_id AND t.status = 0 AND t.lane IS NOT NULL
+        FROM queue t
+        WHERE t.pool_id > f.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     ) n
@@ -50,11 +50,11 @@ SELECT f.pool_id FROM found f ORDER BY f.nth;
 -- uses the share of its company from the moment at which it may be sent. A task that has been due for priority_max_wait is queued with
 -- priority 0 and a rank of that priority; null means never. Pools in which every task is queued cost nothing.
 -- name: TaskQueue :one
-WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of tasks_due_idx for each
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
     (
         SELECT t.pool_id, t.due_at
-        FROM tasks t
-        WHERE t.status = 0 AND t.lane IS NULL -- PENDING and not queued
+        FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     )
@@ -63,8 +63,8 @@ WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe 
     FROM unqueued u
     CROSS JOIN LATERAL (
         SELECT t.pool_id, t.due_at
-        FROM tasks t
-        WHERE t.pool_id > u.pool_id AND t.status = 0 AND t.lane IS NULL
+        FROM queue t
+        WHERE t.pool_id > u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     ) n
@@ -75,11 +75,11 @@ due AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT t.task_id, t.pool_id, t.company_id, t.retry_count, t.created_at, e.priority,
             CASE WHEN e.priority = t.priority THEN t.rank END AS rank -- valid only in its priority
-        FROM tasks t
+        FROM queue t
         CROSS JOIN LATERAL (
             SELECT CASE WHEN t.due_at <= now() - sqlc.narg(priority_max_wait)::interval THEN 0::smallint ELSE t.priority END AS priority
         ) e
-        WHERE t.pool_id = u.pool_id AND t.status = 0 AND t.lane IS NULL AND t.due_at <= now()
+        WHERE t.pool_id = u.pool_id AND t.lease_until IS NULL AND t.lane IS NULL AND t.due_at <= now()
         ORDER BY t.due_at
         LIMIT @batch_size::integer
         FOR UPDATE OF t SKIP LOCKED
@@ -112,7 +112,7 @@ ranked AS MATERIALIZED (
     LEFT JOIN reserved r ON r.pool_id = d.pool_id AND r.priority = d.priority AND r.company_id = d.company_id
 ),
 queued AS (
-    UPDATE tasks t SET lane = r.lane, rank = r.rank FROM ranked r WHERE t.task_id = r.task_id
+    UPDATE queue t SET lane = r.lane, rank = r.rank FROM ranked r WHERE t.task_id = r.task_id
 )
 SELECT count(*) FROM due;
 
@@ -121,15 +121,15 @@ SELECT count(*) FROM due;
 -- leaves the queue, and TaskQueue gives it priority 0 and a rank of that priority. A null wait means never.
 -- name: TaskAge :one
 WITH retried AS MATERIALIZED (
-    SELECT t.task_id, t.lane - t.lane % 32 AS lane FROM tasks t -- the lane of new tasks of the same priority
-    WHERE t.status = 0 AND t.lane % 32 > 0 AND t.due_at <= now() - sqlc.narg(retry_max_wait)::interval -- PENDING; a retry
+    SELECT t.task_id, t.lane - t.lane % 32 AS lane FROM queue t -- the lane of new tasks of the same priority
+    WHERE t.lease_until IS NULL AND t.lane % 32 > 0 AND t.due_at <= now() - sqlc.narg(retry_max_wait)::interval -- PENDING; a retry
     ORDER BY t.due_at
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
 ),
 low AS MATERIALIZED (
-    SELECT t.task_id FROM tasks t
-    WHERE t.status = 0 AND t.lane >= 32 AND t.due_at <= now() - sqlc.narg(priority_max_wait)::interval -- PENDING; below priority 0
+    SELECT t.task_id FROM queue t
+    WHERE t.lease_until IS NULL AND t.lane >= 32 AND t.due_at <= now() - sqlc.narg(priority_max_wait)::interval -- PENDING; below priority 0
     ORDER BY t.due_at
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
@@ -140,10 +140,10 @@ moved AS MATERIALIZED (
     SELECT r.task_id, r.lane, false FROM retried r WHERE r.task_id NOT IN (SELECT l.task_id FROM low l)
 ),
 requeued AS (
-    UPDATE tasks t
+    UPDATE queue t
     SET lane = m.lane, rank = CASE WHEN m.is_requeued THEN NULL ELSE t.rank END
     FROM moved m
-    WHERE t.task_id = m.task_id AND t.status = 0
+    WHERE t.task_id = m.task_id AND t.lease_until IS NULL
 )
 SELECT count(*) FROM moved;
 
@@ -172,8 +172,8 @@ found AS MATERIALIZED (
     FROM sources s
     CROSS JOIN LATERAL (
         SELECT q.task_id FROM (
-            SELECT t.task_id FROM tasks t
-            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued, by tasks_queue_idx
+            SELECT t.task_id FROM queue t
+            WHERE t.pool_id = s.pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued, by queue_order_idx
                 AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
                 AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
             LIMIT @batch_size::integer
@@ -181,8 +181,8 @@ found AS MATERIALIZED (
         ) q
         UNION ALL
         SELECT w.task_id FROM (
-            SELECT t.task_id FROM tasks t
-            WHERE t.pool_id = s.pool_id AND t.status = 0 AND t.lane IS NULL -- PENDING and not queued, by tasks_due_idx
+            SELECT t.task_id FROM queue t
+            WHERE t.pool_id = s.pool_id AND t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued, by queue_due_idx
                 AND (s.company_id IS NULL OR (t.company_id = s.company_id AND t.message_type = s.message_type))
                 AND pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) <> t.pool_id
             LIMIT @batch_size::integer
@@ -191,9 +191,9 @@ found AS MATERIALIZED (
     ) f
 ),
 moved AS (
-    UPDATE tasks t
+    UPDATE queue t
     SET pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no), lane = NULL, rank = NULL
-    WHERE t.task_id IN (SELECT f.task_id FROM found f) AND t.status = 0
+    WHERE t.task_id IN (SELECT f.task_id FROM found f) AND t.lease_until IS NULL
     RETURNING t.task_id
 )
 SELECT count(*) FROM moved;
@@ -201,9 +201,9 @@ SELECT count(*) FROM moved;
 -- TaskAhead counts the tasks that are claimed before a queued task, up to most. Of equal rank, the older task comes first.
 -- name: TaskAhead :one
 SELECT count(*) FROM (
-    SELECT FROM tasks t
-    WHERE t.pool_id = @pool_id AND t.status = 0 AND t.lane IS NOT NULL -- PENDING and queued
-        -- The first comparison ends the scan of tasks_queue_idx, the second one orders equal ranks.
+    SELECT FROM queue t
+    WHERE t.pool_id = @pool_id AND t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+        -- The first comparison ends the scan of queue_order_idx, the second one orders equal ranks.
         AND (t.lane, t.rank) <= (@lane::smallint, @rank::double precision)
         AND (t.lane, t.rank, t.created_at, t.task_id) < (@lane::smallint, @rank::double precision, @created_at::timestamptz, @task_id::text)
     ORDER BY t.pool_id, t.lane, t.rank
@@ -214,10 +214,10 @@ SELECT count(*) FROM (
 -- has an index by due_at, of which the first entry is read: tasks queued with priority 0, tasks queued with another priority, and tasks
 -- that are not queued yet, pool by pool.
 -- name: LongestWait :one
-WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of tasks_due_idx for each
+WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
     (
-        SELECT t.pool_id, t.due_at FROM tasks t
-        WHERE t.status = 0 AND t.lane IS NULL -- PENDING and not queued
+        SELECT t.pool_id, t.due_at FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     )
@@ -225,18 +225,18 @@ WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe 
     SELECT n.pool_id, n.due_at
     FROM unqueued u
     CROSS JOIN LATERAL (
-        SELECT t.pool_id, t.due_at FROM tasks t
-        WHERE t.status = 0 AND t.lane IS NULL AND t.pool_id > u.pool_id
+        SELECT t.pool_id, t.due_at FROM queue t
+        WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.pool_id > u.pool_id
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     ) n
 )
 SELECT coalesce(extract(epoch FROM now() - min(w.due_at)), 0)::double precision AS seconds
 FROM (
-    -- lane / 32 is the priority: these are tasks_queued_top_idx and tasks_queued_low_idx.
-    (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
+    -- lane / 32 is the priority: these are queue_top_idx and queue_low_idx.
+    (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane < 32 ORDER BY t.due_at LIMIT 1)
     UNION ALL
-    (SELECT t.due_at FROM tasks t WHERE t.status = 0 AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
+    (SELECT t.due_at FROM queue t WHERE t.lease_until IS NULL AND t.lane >= 32 ORDER BY t.due_at LIMIT 1)
     UNION ALL
     SELECT u.due_at FROM unqueued u
 ) w

@@ -1,13 +1,12 @@
 -- How a lease ends: reports, releases, expired leases. And how a waiting task expires. The rules at the head of queue_claim.sql hold here
 -- too.
 
--- TaskReport ends leases (S0.4, S0.11). task_ids are distinct and ascending, which is the order of the locks. A report settles its task if
--- its app holds the lease now; a SUCCESS also if its app held the last lease, that lease expired and nobody was given the task since. A
--- FAILED is in time until lease_until, whether or not the sweep has taken the lease back.
+-- TaskReport ends leases (S0.4, S0.11), and returns the reports that did. task_ids are distinct and ascending, which is the order of the
+-- locks. A report settles its task if its app holds the lease now; a SUCCESS also if its app held the last lease, that lease expired and
+-- nobody was given the task since. A FAILED is in time until lease_until, whether or not the sweep has taken the lease back.
 --
--- Every other report only writes its log row: effect ignored if the app once held the task (a repeat, or too late), refused if it never
--- did. A report whose lease_id is NULL is about whichever lease its app holds; the log row names the lease that was ended. An unknown task
--- gives no row. The provider's number of the message is stored even for a late report: a receipt may name it.
+-- A report whose lease_id is NULL is about whichever lease its app holds; the log row names the lease that was ended. ReportsLate takes the
+-- reports that this statement does not return. The provider's number of the message is stored: a receipt may name it.
 -- name: TaskReport :many
 WITH input AS MATERIALIZED (
     SELECT
@@ -21,89 +20,82 @@ WITH input AS MATERIALIZED (
         nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
 ),
 held AS MATERIALIZED (
-    SELECT i.*, t.recipient, t.rendering_id, t.retry_count, t.status AS task_status, t.processing_app_id, t.lease_id AS held_lease_id,
-        t.lease_until, t.updated_at AS held_since, clock_timestamp() AS at
+    SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
+        i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.retry_count, t.due_at, t.processing_app_id,
+        t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT * FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
-    SELECT h.*,
-        (h.lease_id IS NULL OR h.lease_id = h.held_lease_id) AND (
-            -- The task is PROCESSING and held by the app; a SUCCESS (2) counts even after lease_until.
-            (h.task_status = 1 AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))
-            -- The task is PENDING again after the lease of the app expired.
-            OR (h.task_status = 0 AND h.status = 2 AND (SELECT s.app_id FROM send_logs s WHERE s.id = h.held_lease_id) = h.app_id)
-        ) AS settles
+    SELECT h.*, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
+        CASE
+            WHEN h.status = 2 THEN 'success'
+            WHEN NOT h.wants_retry THEN 'failed'
+            WHEN h.retry_count < h.max_retry_count THEN 'retry'
+            ELSE 'exhausted'
+        END AS effect
     FROM held h
+    WHERE (h.named_lease_id IS NULL OR h.named_lease_id = h.lease_id) AND (
+        -- The app holds the task; a SUCCESS (2) counts even after lease_until.
+        (h.lease_until IS NOT NULL AND h.processing_app_id = h.app_id AND (h.status = 2 OR h.lease_until > h.at))
+        -- The task is PENDING again after the lease of the app expired.
+        OR (h.lease_until IS NULL AND h.lease_id IS NOT NULL AND h.failed_app_id = h.app_id AND h.status = 2)
+    )
 ),
 verdict AS MATERIALIZED (
-    SELECT h.*,
-        CASE
-            WHEN h.settles THEN CASE
-                WHEN h.status = 2 THEN 'success'
-                WHEN NOT h.wants_retry THEN 'failed'
-                WHEN h.retry_count < h.max_retry_count THEN 'retry'
-                ELSE 'exhausted'
-            END
-            WHEN (
-                SELECT true FROM send_logs s
-                WHERE s.task_id = h.task_id AND s.app_id = h.app_id AND (h.lease_id IS NULL OR s.id = h.lease_id) LIMIT 1
-            ) THEN 'ignored'
-            ELSE 'refused'
-        END AS effect
-    FROM judged h
+    SELECT j.*, left(
+            CASE j.effect WHEN 'exhausted' THEN @gave_up::text ELSE '' END
+            || coalesce(j.error_message, CASE j.effect WHEN 'success' THEN @sent::text ELSE @not_sent::text END),
+            500
+        ) AS result
+    FROM judged j
 ),
-settled AS (
-    UPDATE tasks t
-    SET status = CASE v.effect WHEN 'success' THEN 2 WHEN 'retry' THEN 0 ELSE 3 END, -- SUCCESS, PENDING, FAILED
-        retry_count = CASE v.effect WHEN 'retry' THEN t.retry_count + 1 ELSE t.retry_count END,
-        due_at = CASE v.effect WHEN 'retry' THEN v.at + v.retry_delay ELSE t.due_at END,
-        lane = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lane END,
+retried AS (
+    UPDATE queue t
+    SET retry_count = t.retry_count + 1,
+        due_at = v.at + v.retry_delay,
+        lane = NULL,
         -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
         (pool_id, rank) = (
-            SELECT p.id, CASE WHEN v.effect = 'retry' AND (t.lane / 32 <> t.priority OR p.id <> t.pool_id) THEN NULL ELSE t.rank END
-            FROM (
-                SELECT CASE v.effect WHEN 'retry' THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no)
-                    ELSE t.pool_id END AS id
-            ) p
+            SELECT p.id, CASE WHEN t.lane / 32 <> t.priority OR p.id <> t.pool_id THEN NULL ELSE t.rank END
+            FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
         ),
-        failed_app_id = CASE v.effect WHEN 'success' THEN t.failed_app_id ELSE v.app_id END,
-        lease_id = CASE v.effect WHEN 'retry' THEN NULL ELSE t.lease_id END,
-        reported_at = CASE v.effect WHEN 'retry' THEN t.reported_at ELSE v.at END,
-        sent_at = CASE v.effect WHEN 'success' THEN v.at ELSE t.sent_at END,
-        processing_app_id = CASE WHEN v.wants_retry THEN NULL ELSE v.app_id END,
-        lease_until = NULL,
-        result = left(
-            CASE v.effect WHEN 'exhausted' THEN @gave_up::text ELSE '' END
-            || coalesce(v.error_message, CASE v.effect WHEN 'success' THEN @sent::text ELSE @not_sent::text END),
-            500
-        ),
+        failed_app_id = v.app_id, result = v.result,
+        processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
         updated_at = v.at
     FROM verdict v
-    WHERE t.task_id = v.task_id AND v.settles
+    WHERE t.task_id = v.task_id AND v.effect = 'retry'
+),
+settled AS (
+    DELETE FROM queue t USING verdict v WHERE t.task_id = v.task_id AND v.effect <> 'retry'
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, app_id, lease_id, event, created_at, status, effect, error_message, request_data)
+    INSERT INTO report_logs (
+        task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at, outcome, result,
+        retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_limit
+    )
     SELECT
-        v.task_id, v.app_id, coalesce(v.lease_id, CASE WHEN v.settles THEN v.held_lease_id END),
-        'reported', v.at, v.status, v.effect, v.error_message, v.request_data
+        v.task_id, v.company_id, v.app_id, v.lease_id, 'reported', v.status, v.effect, v.error_message, v.request_data, v.at,
+        CASE v.effect WHEN 'success' THEN 2 WHEN 'retry' THEN NULL ELSE 3 END, -- SUCCESS, PENDING, FAILED
+        CASE WHEN v.effect <> 'retry' THEN v.result END,
+        v.retry_count, v.due_at, v.leased_at, v.lease_until, v.lease_segments, v.lease_sign, v.lease_limit
     FROM verdict v
 ),
 counted AS (
     INSERT INTO sender_changes (sender_no, succeeded, failed, response_ms, at)
     SELECT v.app_id, count(*) FILTER (WHERE v.status = 2), count(*) FILTER (WHERE v.status = 3), -- SUCCESS, FAILED
-        sum(greatest(0, extract(epoch FROM v.at - v.held_since) * 1000))::bigint, max(v.at)
+        sum(greatest(0, extract(epoch FROM v.at - v.updated_at) * 1000))::bigint, max(v.at)
     FROM verdict v
-    WHERE v.settles
     GROUP BY v.app_id
 ),
 accepted AS (
     INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
-    SELECT v.task_id, coalesce(v.lease_id, v.held_lease_id), v.app_id, v.recipient, v.provider_no
+    SELECT v.task_id, v.lease_id, v.app_id, v.recipient, v.provider_no
     FROM verdict v
-    WHERE v.provider_no IS NOT NULL AND v.effect <> 'refused'
+    WHERE v.provider_no IS NOT NULL
 )
-SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS has_rendering
+SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS has_rendering,
+    v.lease_id::bigint AS lease_id, v.updated_at::timestamptz AS leased_at, v.lease_segments
 FROM verdict v
 ORDER BY v.task_id;
 
@@ -121,23 +113,21 @@ WITH input AS MATERIALIZED (
         unnest(@reasons::text[]) AS reason, @delay::interval AS delay, @delay_most::interval AS delay_most
 ),
 held AS MATERIALIZED (
-    SELECT i.*, t.status, t.processing_app_id, t.lease_id AS held_lease_id, t.lease_until, clock_timestamp() AS at
+    SELECT i.*, t.company_id, t.retry_count, t.troubles, t.due_at, t.processing_app_id, t.lease_id AS held_lease_id,
+        t.updated_at AS leased_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT * FROM tasks WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
-    SELECT h.*, CASE WHEN h.is_tried AND n.troubles > 0
-        THEN h.at + least(h.delay_most, h.delay * power(2, n.troubles - 1)) END AS again_at -- null: it keeps its lane
+    SELECT h.*, CASE WHEN h.is_tried AND h.troubles > 0
+        THEN h.at + least(h.delay_most, h.delay * power(2, h.troubles - 1)) END AS again_at -- null: it keeps its lane
     FROM held h
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS troubles
-        FROM (SELECT FROM report_logs r WHERE r.task_id = h.task_id AND r.effect = 'troubled' LIMIT 20) r -- 20 exceed delay_most
-    ) n
-    WHERE h.status = 1 AND h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at -- PROCESSING
+    WHERE h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
 ),
 requeued AS (
-    UPDATE tasks t
-    SET status = 0, processing_app_id = NULL, lease_until = NULL, lease_id = NULL, -- PENDING
+    UPDATE queue t
+    SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
+        troubles = CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed delay_most
         failed_app_id = CASE WHEN g.is_tried THEN @sender_no::text ELSE t.failed_app_id END,
         -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
         (pool_id, lane, rank) = (
@@ -152,12 +142,16 @@ requeued AS (
     WHERE t.task_id = g.task_id
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, app_id, lease_id, event, created_at, effect, error_message)
-    SELECT g.task_id, @sender_no::text, g.lease_id, 'released', g.at, CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
-        nullif(left(g.reason, 500), '')
+    INSERT INTO report_logs (
+        task_id, company_id, app_id, lease_id, event, effect, error_message, created_at, retry_count, due_at, leased_at, lease_until,
+        lease_segments, lease_sign, lease_limit
+    )
+    SELECT g.task_id, g.company_id, @sender_no::text, g.lease_id, 'released', CASE WHEN g.is_tried THEN 'troubled' ELSE 'untried' END,
+        nullif(left(g.reason, 500), ''), g.at, g.retry_count, g.due_at, g.leased_at, g.lease_until, g.lease_segments, g.lease_sign,
+        g.lease_limit
     FROM returned g
 )
-SELECT g.lease_id::bigint AS lease_id FROM returned g ORDER BY g.task_id;
+SELECT g.lease_id::bigint AS lease_id, g.leased_at::timestamptz AS leased_at, g.lease_segments FROM returned g ORDER BY g.task_id;
 
 -- SenderRefund gives back the segments of leases that reached nobody: to the balance, with a ledger row for each charged lease, and to the
 -- limits of the minute, hour, day and month in which they were taken, as long as these are still counted. The caller ended these leases in
@@ -165,10 +159,13 @@ SELECT g.lease_id::bigint AS lease_id FROM returned g ORDER BY g.task_id;
 -- after tasks and in the order of their ids, as everywhere.
 -- name: SenderRefund :execrows
 WITH leases AS MATERIALIZED (
-    SELECT l.id AS lease_id, l.segments, l.created_at, s.id AS sender_id, s.time_zone
-    FROM send_logs l
-    JOIN senders s ON s.sender_no = l.app_id
-    WHERE l.id = ANY (@lease_ids::bigint[]) AND s.is_paced
+    SELECT l.lease_id, l.segments, l.leased_at, s.id AS sender_id, s.time_zone
+    FROM (
+        SELECT unnest(@lease_ids::bigint[]) AS lease_id, unnest(@sender_nos::text[]) AS sender_no,
+            unnest(@segments::smallint[]) AS segments, unnest(@leased_ats::timestamptz[]) AS leased_at
+    ) l
+    JOIN senders s ON s.sender_no = l.sender_no
+    WHERE s.is_paced
 ),
 states AS MATERIALIZED (
     SELECT st.*
@@ -178,9 +175,9 @@ states AS MATERIALIZED (
     FOR UPDATE
 ),
 booked AS (
-    INSERT INTO sender_ledger (sender_id, change, balance, lease_id, remark, created_at)
+    INSERT INTO sender_ledger (sender_id, change, balance, lease_id, company_id, remark, created_at)
     SELECT c.sender_id, -c.change, st.balance - sum(c.change) OVER (PARTITION BY c.sender_id ORDER BY c.lease_id), c.lease_id,
-        @remark::text, clock_timestamp()
+        c.company_id, @remark::text, clock_timestamp()
     FROM leases l
     JOIN sender_ledger c ON c.lease_id = l.lease_id AND c.change < 0
     JOIN states st ON st.sender_id = c.sender_id
@@ -194,16 +191,16 @@ refunds AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT -- the counters are those of the minute, hour, day and month of last_taken_at
             sum(l.segments) FILTER (
-                WHERE date_trunc('minute', l.created_at, l.time_zone) = date_trunc('minute', st.last_taken_at, l.time_zone)
+                WHERE date_trunc('minute', l.leased_at, l.time_zone) = date_trunc('minute', st.last_taken_at, l.time_zone)
             ) AS of_minute,
             sum(l.segments) FILTER (
-                WHERE date_trunc('hour', l.created_at, l.time_zone) = date_trunc('hour', st.last_taken_at, l.time_zone)
+                WHERE date_trunc('hour', l.leased_at, l.time_zone) = date_trunc('hour', st.last_taken_at, l.time_zone)
             ) AS of_hour,
             sum(l.segments) FILTER (
-                WHERE date_trunc('day', l.created_at, l.time_zone) = date_trunc('day', st.last_taken_at, l.time_zone)
+                WHERE date_trunc('day', l.leased_at, l.time_zone) = date_trunc('day', st.last_taken_at, l.time_zone)
             ) AS of_day,
             sum(l.segments) FILTER (
-                WHERE date_trunc('month', l.created_at, l.time_zone) = date_trunc('month', st.last_taken_at, l.time_zone)
+                WHERE date_trunc('month', l.leased_at, l.time_zone) = date_trunc('month', st.last_taken_at, l.time_zone)
             ) AS of_month
         FROM leases l
         WHERE l.sender_id = st.sender_id
@@ -219,8 +216,8 @@ WHERE st.sender_id = g.sender_id;
 -- TaskExpired returns up to batch_size tasks whose leases have expired, the oldest first, without those of failed.
 -- name: TaskExpired :many
 SELECT t.task_id
-FROM tasks t
-WHERE t.status = 1 AND t.lease_until <= now() AND t.task_id <> ALL (@failed::text[]) -- PROCESSING
+FROM queue t
+WHERE t.lease_until <= now() AND t.task_id <> ALL (@failed::text[])
 ORDER BY t.lease_until
 LIMIT @batch_size::integer;
 
@@ -230,7 +227,7 @@ LIMIT @batch_size::integer;
 -- of this lease can still settle the task.
 -- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.processing_app_id, t.lease_id, t.rendering_id,
+    SELECT t.*,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -238,46 +235,47 @@ WITH expired AS MATERIALIZED (
             WHERE s.sender_no = t.processing_app_id AND s.kind <> 'app'
         ), @max_retry_count::smallint) AND NOT u.is_last AS again,
         u.is_last
-    FROM tasks t
+    FROM queue t
     CROSS JOIN LATERAL (
         SELECT coalesce(
             t.on_unclear, (SELECT s.on_unclear FROM senders s WHERE s.sender_no = t.processing_app_id), 'retry'
         ) = 'fail' AS is_last
     ) u
-    WHERE t.task_id = ANY (@task_ids::text[]) AND t.status = 1 AND t.lease_until <= now() -- PROCESSING
+    WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until <= now()
     FOR UPDATE OF t SKIP LOCKED
 ),
 moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM expired) e -- depends on expired, so it is read after the rows are locked
 ),
-recovered AS (
-    UPDATE tasks t
-    SET status = CASE WHEN e.again THEN 0 ELSE 3 END, -- PENDING, FAILED
-        retry_count = CASE WHEN e.again THEN t.retry_count + 1 ELSE t.retry_count END,
-        due_at = CASE WHEN e.again THEN (SELECT moment.at FROM moment) ELSE t.due_at END,
-        lane = CASE WHEN e.again THEN NULL ELSE t.lane END,
+retried AS (
+    UPDATE queue t
+    SET retry_count = t.retry_count + 1,
+        due_at = (SELECT moment.at FROM moment),
+        lane = NULL,
         -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
         (pool_id, rank) = (
-            SELECT p.id, CASE WHEN e.again AND (t.lane / 32 <> t.priority OR p.id <> t.pool_id) THEN NULL ELSE t.rank END
-            FROM (
-                SELECT CASE WHEN e.again THEN pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) ELSE t.pool_id END AS id
-            ) p
+            SELECT p.id, CASE WHEN t.lane / 32 <> t.priority OR p.id <> t.pool_id THEN NULL ELSE t.rank END
+            FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
         ),
-        failed_app_id = t.processing_app_id,
-        reported_at = CASE WHEN e.again THEN t.reported_at ELSE (SELECT moment.at FROM moment) END,
-        result = CASE WHEN e.again THEN @timed_out::text WHEN e.is_last THEN @unclear::text
-            ELSE @timed_out_last::text END,
-        processing_app_id = NULL,
-        lease_until = NULL,
+        failed_app_id = t.processing_app_id, result = @timed_out::text,
+        processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
         updated_at = (SELECT moment.at FROM moment)
     FROM expired e
-    WHERE t.task_id = e.task_id
+    WHERE t.task_id = e.task_id AND e.again
+),
+settled AS (
+    DELETE FROM queue t USING expired e WHERE t.task_id = e.task_id AND NOT e.again
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, app_id, lease_id, event, created_at, effect)
+    INSERT INTO report_logs (
+        task_id, company_id, app_id, lease_id, event, effect, created_at, outcome, result, retry_count, due_at, leased_at, lease_until,
+        lease_segments, lease_sign, lease_limit
+    )
     SELECT
-        e.task_id, e.processing_app_id, e.lease_id, 'recovered', (SELECT moment.at FROM moment),
-        CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' ELSE 'exhausted' END
+        e.task_id, e.company_id, e.processing_app_id, e.lease_id, 'recovered',
+        CASE WHEN e.again THEN 'retry' WHEN e.is_last THEN 'unclear' ELSE 'exhausted' END, (SELECT moment.at FROM moment),
+        CASE WHEN NOT e.again THEN 3 END, CASE WHEN e.is_last THEN @unclear::text WHEN NOT e.again THEN @timed_out_last::text END, -- FAILED
+        e.retry_count, e.due_at, e.updated_at, e.lease_until, e.lease_segments, e.lease_sign, e.lease_limit
     FROM expired e
 )
 SELECT
@@ -291,9 +289,9 @@ FROM expired e;
 -- notification or a send-once message (unreached).
 -- name: TaskExpire :one
 WITH stale AS MATERIALIZED (
-    SELECT t.task_id, t.rendering_id
-    FROM tasks t
-    WHERE t.status = 0 AND t.expires_at IS NOT NULL AND t.expires_at <= now() -- PENDING; IS NOT NULL is the predicate of tasks_expiry_idx
+    SELECT t.task_id, t.company_id, t.retry_count, t.due_at, t.rendering_id
+    FROM queue t
+    WHERE t.lease_until IS NULL AND t.expires_at IS NOT NULL AND t.expires_at <= now() -- IS NOT NULL is the predicate of queue_expiry_idx
     ORDER BY t.expires_at
     LIMIT @batch_size::integer
     FOR UPDATE SKIP LOCKED
@@ -301,15 +299,12 @@ WITH stale AS MATERIALIZED (
 moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM stale) s -- depends on stale, so it is read after the rows are locked
 ),
-ended AS (
-    UPDATE tasks t
-    SET status = 3, -- FAILED
-        result = @result::text, reported_at = (SELECT moment.at FROM moment), updated_at = (SELECT moment.at FROM moment)
-    FROM stale s
-    WHERE t.task_id = s.task_id
+settled AS (
+    DELETE FROM queue t USING stale s WHERE t.task_id = s.task_id
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, event, created_at, effect)
-    SELECT s.task_id, 'expired', (SELECT moment.at FROM moment), 'expired' FROM stale s
+    INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at)
+    SELECT s.task_id, s.company_id, 'expired', 'expired', (SELECT moment.at FROM moment), 3, @result::text, s.retry_count, s.due_at -- FAILED
+    FROM stale s
 )
 SELECT count(*) AS expired, count(s.rendering_id) AS unreached FROM stale s;

@@ -33,6 +33,7 @@ type Lease struct {
 
 	leasedAt       time.Time
 	PoolID         int64
+	companyID      int64
 	segments       int64
 	lane           int32
 	turn, nextTurn float64
@@ -90,7 +91,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 		return nil, nil
 	}
 	params := dispatchq.TaskLeaseParams{
-		SenderNo: c.SenderNo, Asked: int64(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds, Sign: a.sender.Sign,
+		SenderNo: c.SenderNo, Asked: int16(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds, Sign: a.sender.Sign,
 		TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)),
 	}
 	for i, o := range chosen {
@@ -113,7 +114,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 		leases[i] = Lease{
 			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content,
 			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, leasedAt: row.LeasedAt,
-			PoolID: o.PoolID, segments: o.Segments, lane: o.Lane, turn: o.turn, nextTurn: o.nextTurn,
+			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, turn: o.turn, nextTurn: o.nextTurn,
 		}
 	}
 	return leases, nil
@@ -250,7 +251,7 @@ func (a *admission) add(p admittedPool, isOutranked bool, primaryRoom int64) {
 	a.pools = append(a.pools, p)
 }
 
-// tasksSegmentsMost is the maximum number of segments of a task, as counted at its submission (tasks_segments_range).
+// tasksSegmentsMost is the maximum number of segments of a task, as counted at its submission (messages_segments_range).
 const tasksSegmentsMost = 100
 
 // segmentsMost returns the maximum number of segments that an attempt of the sender costs, for a text of 200 characters and a signature
@@ -344,7 +345,8 @@ func (a admission) charge(c Request, leases []Lease, passed []int64) (p dispatch
 	}
 	taken, _ := takenOf(leases)
 	for _, l := range leases {
-		p.LeaseIds, p.Segments, p.At = append(p.LeaseIds, l.LeaseID), append(p.Segments, l.segments), &l.leasedAt
+		p.LeaseIds, p.CompanyIds = append(p.LeaseIds, l.LeaseID), append(p.CompanyIds, l.companyID)
+		p.Segments, p.At = append(p.Segments, l.segments), &l.leasedAt
 	}
 	for _, pool := range a.pools {
 		hasPassed := slices.Contains(passed, pool.id)

@@ -1,0 +1,124 @@
+package history_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"lksms/internal/apptest"
+)
+
+func TestMain(m *testing.M) { apptest.Main(m) }
+
+// places returns how many rows of messages and report_logs are in each partition, without the parent's name and the century.
+func places(b *apptest.Bundle) string {
+	b.T.Helper()
+	return apptest.Scan[string](b, `SELECT coalesce(string_agg(place || ':' || n, ' ' ORDER BY place), '') FROM (
+		SELECT regexp_replace(p.name, '^(messages|report_logs)_', substr(p.name, 1, 1) || '_') AS place, count(*) AS n
+		FROM (SELECT tableoid::regclass::text AS name FROM messages UNION ALL SELECT tableoid::regclass::text FROM report_logs) p GROUP BY 1) x`)
+}
+
+// insertMessages stores messages by their ids, settled, as old servers or other clocks could have.
+func insertMessages(b *apptest.Bundle, ids ...string) {
+	b.T.Helper()
+	for _, id := range ids {
+		b.Exec("INSERT INTO tasks (task_id, phone_number, recipient, content, status) VALUES ($1, '', '', 'x', 2)", id)
+	}
+}
+
+// A task goes into the partition of its day. One without a partition is accepted, and moves when the sweep makes it.
+func TestATaskWithoutAPartitionIsAcceptedAndMovesToIt(t *testing.T) {
+	b := apptest.New(t)
+	today := time.Now().UTC()
+	b.Exec("SELECT task_partition_drop(first_day) FROM task_partitions")
+	b.Exec("DELETE FROM task_partitions WHERE first_day > $1", today.AddDate(0, 0, -1))
+	id := b.Submit("x")
+	b.Report(b.Claim("app", 1)[0].TaskID, "app", 2, nil)
+	insertMessages(b, "of another shape", "task_20200101_old")
+	if got := places(b); got != "m_default:3 r_default:3" {
+		t.Fatalf("before: %s", got)
+	}
+	n, err := b.App.History.MakePartitions(t.Context())
+	if err != nil || n != 8 {
+		t.Fatalf("made %d, %v", n, err)
+	}
+	day := today.Format("20060102")
+	if got, want := places(b), fmt.Sprintf("m_%[1]s:1 m_default:2 r_%[1]s:1 r_default:2", day); got != want {
+		t.Errorf("after: %s, want %s", got, want)
+	}
+	if got := b.Task(id); got.Status != 2 {
+		t.Errorf("%+v", got)
+	}
+	if n := b.Count("SELECT (detail ->> 'tasks')::int FROM events WHERE event = 'partition.missing'"); n != 1 {
+		t.Errorf("the event names %d tasks", n)
+	}
+	if n, err := b.App.History.MakePartitions(t.Context()); err != nil || n != 0 {
+		t.Errorf("again made %d, %v", n, err)
+	}
+	if b.Submit("y"); !strings.Contains(places(b), fmt.Sprintf("m_%s:2", day)) {
+		t.Errorf("a new task: %s", places(b))
+	}
+}
+
+// A new width begins after the partitions that exist.
+func TestPartitionsOfSeveralWidthsFollowEachOther(t *testing.T) {
+	b := apptest.New(t)
+	b.Exec("SELECT task_partition_drop(first_day) FROM task_partitions")
+	b.Exec("DELETE FROM task_partitions")
+	at := func(width, from, to string) int {
+		return b.Count(fmt.Sprintf("SELECT task_partitions_ahead('%s', '%s+00', '%s+00')", width, from, to))
+	}
+	if n := at("day", "2031-01-05 10:00", "2031-01-06 23:59"); n != 2 {
+		t.Errorf("%d days", n)
+	}
+	if n := at("week", "2031-01-06", "2031-01-15"); n != 2 { // the rest of the week of January 6, and that of January 13
+		t.Errorf("%d weeks", n)
+	}
+	if n := at("month", "2031-01-01", "2031-02-10"); n != 3 { // January before the 5th and after the 19th, February
+		t.Errorf("%d months", n)
+	}
+	got := apptest.Scan[string](b, "SELECT string_agg(first_day || '..' || last_day, ' ' ORDER BY first_day) FROM task_partitions")
+	if want := "2031-01-01..2031-01-05 2031-01-05..2031-01-06 2031-01-06..2031-01-07 2031-01-07..2031-01-13 2031-01-13..2031-01-20 " +
+		"2031-01-20..2031-02-01 2031-02-01..2031-03-01"; got != want {
+		t.Errorf("partitions %s\nwant       %s", got, want)
+	}
+}
+
+// Submissions and reports that wait while the partition of their day is made succeed.
+func TestWhatWaitsForAPartitionSucceeds(t *testing.T) {
+	b := apptest.New(t)
+	b.Exec("SELECT task_partition_drop(first_day) FROM task_partitions")
+	b.Exec("DELETE FROM task_partitions")
+	b.Submit("reported")
+	claimed := b.Claim("app", 1)[0]
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), "SELECT task_partitions_ahead('day', now(), now())"); err != nil {
+		t.Fatal(err)
+	}
+	statuses := make(chan int, 2)
+	go func() {
+		statuses <- b.Call("POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "submitted"}).Status
+	}()
+	go func() {
+		statuses <- b.Call("POST", "/api/v1/sms/report", map[string]any{"task_id": claimed.TaskID, "app_id": "app", "status": 2}).Status
+	}()
+	apptest.Eventually(t, "both wait", func() bool {
+		return b.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 2
+	})
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if status := <-statuses; status != 200 {
+			t.Errorf("status %d", status)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM messages_default") + b.Count("SELECT count(*) FROM report_logs_default"); n != 0 {
+		t.Errorf("%d rows are in the default partitions", n)
+	}
+}

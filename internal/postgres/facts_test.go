@@ -1,0 +1,117 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"lksms/internal/postgres"
+)
+
+// olderTasks makes a task in each state, with the log rows that the version before store_facts_once wrote.
+const olderTasks = `
+	INSERT INTO senders (sender_no, name, sign, per_day, has_balance) VALUES ('s', 's', '通知', 100, true);
+	INSERT INTO tasks (task_id, phone_number, recipient, content, submitted_by, dedup_key, source, created_at, updated_at, due_at, lane, rank) VALUES
+		('task_20260101_1', '13800138000', '+8613800138000', 'waiting', 'u', 'k', 'shop', '2026-01-01', '2026-01-01', '2026-01-01', 160, 1);
+	INSERT INTO tasks (task_id, phone_number, recipient, content, status, retry_count, processing_app_id, lease_id, lease_until, failed_app_id,
+		result, created_at, updated_at, due_at, lane, rank, expires_at, sign) VALUES
+		('task_20260102_2', '13800138000', '+8613800138000', 'leased', 1, 1, 's', 3, '2026-01-02', 's', 'busy', '2026-01-01', '2026-01-01 01:00', '2026-01-01 00:59', 161, 2, '2026-02-01', NULL),
+		('task_3', '13800138000', '+8613800138000', 'taken back', 0, 1, NULL, 4, NULL, 'a', '处理超时', '2026-01-01', '2026-01-01 02:00', '2026-01-01 02:00', NULL, NULL, NULL, '店'),
+		('task_4', '13800138000', '+8613800138000', 'sent', 2, 0, 's', 5, NULL, NULL, '发送成功', '2026-01-01', '2026-01-01 03:00', '2026-01-01', NULL, NULL, NULL, NULL),
+		('task_5', '13800138000', '+8613800138000', 'exhausted', 3, 0, NULL, 6, NULL, NULL, '超过最大重试次数: x', '2026-01-01', '2026-01-01 04:00', '2026-01-01', NULL, NULL, NULL, NULL),
+		('task_6', '13800138000', '+8613800138000', 'cancelled', 4, 0, NULL, NULL, NULL, NULL, NULL, '2026-01-01', '2026-01-01 05:00', '2026-01-01', NULL, NULL, NULL, NULL),
+		('task_7', '', '', 'nobody', 3, 0, NULL, NULL, NULL, NULL, '收件人在该通道没有地址', '2026-01-01', '2026-01-01', '2026-01-01', NULL, NULL, NULL, NULL),
+		('task_20260102_8', '13800138000', '+8613800138000', 'late', 2, 1, 'a', 7, NULL, NULL, '发送成功', '2026-01-01', '2026-01-01 07:00', '2026-01-01', NULL, NULL, NULL, NULL);
+	UPDATE tasks SET reported_at = updated_at WHERE status IN (2, 3);
+	UPDATE tasks SET sent_at = updated_at WHERE status = 2;
+	UPDATE tasks SET delivery = 1, delivery_code = 'DELIVRD', delivered_at = '2026-01-01 03:30' WHERE task_id = 'task_4';
+	INSERT INTO receive_logs (request_id, task_id, phone_number, recipient, content, use_template, source_ip, user_agent, request_data, response_data, status_code, created_at)
+		SELECT 'r' || task_id, task_id, phone_number, nullif(recipient, ''), CASE task_id WHEN 'task_5' THEN 'x=1' ELSE content END, false, '::1', 'test', '{}',
+			jsonb_build_object('code', 200, 'message', 'success', 'data', jsonb_build_object('task_id', task_id, 'status', 0,
+				'final_content', coalesce('【' || sign || '】', '') || content)), 200, created_at FROM tasks;
+	INSERT INTO receive_logs (request_id, task_id, content, response_data, status_code) VALUES
+		('again', 'task_20260101_1', 'waiting', '{"code": 200, "data": {"task_id": "task_1", "deduplicated": true}}', 200), ('no', NULL, 'x', '{"code": 422}', 422);
+	INSERT INTO send_logs (id, task_id, app_id, phone_number, content, attempt, lease_until, created_at, segments, request_data, response_data)
+		SELECT l.id, t.task_id, l.app_id, t.phone_number, coalesce('【' || coalesce(t.sign, l.sign) || '】', '') || t.content, l.attempt, '2026-01-02'::timestamptz,
+			l.at::timestamptz, l.segments, jsonb_build_object('app_id', l.app_id, 'limit', 10),
+			jsonb_build_object('lease_id', l.id, 'attempt', l.attempt, 'lease_until', '2026-01-02'::timestamptz)
+		FROM (VALUES (2, 'task_20260102_2', 's', '通知', 1, '2026-01-01 00:30', 1), (3, 'task_20260102_2', 's', '通知', 2, '2026-01-01 01:00', 1),
+			(4, 'task_3', 'a', NULL, 1, '2026-01-01 01:30', NULL), (5, 'task_4', 's', NULL, 1, '2026-01-01 02:30', 1),
+			(6, 'task_5', 'a', NULL, 1, '2026-01-01 03:30', NULL), (7, 'task_20260102_8', 'a', NULL, 1, '2026-01-01 06:00', NULL)
+		) AS l (id, task_id, app_id, sign, attempt, at, segments) JOIN tasks t USING (task_id);
+	INSERT INTO report_logs (task_id, app_id, lease_id, event, status, effect, error_message, created_at) VALUES
+		('task_20260102_2', 's', 2, 'reported', 3, 'retry', 'busy', '2026-01-01 00:40'), ('task_3', 'a', 4, 'recovered', NULL, 'retry', NULL, '2026-01-01 02:00'),
+		('task_4', 's', 5, 'reported', 2, 'success', NULL, '2026-01-01 03:00'), ('task_4', 's', NULL, 'receipt', NULL, 'delivered', NULL, '2026-01-01 03:30'),
+		('task_4', 's', 5, 'reported', 2, 'ignored', NULL, '2026-01-01 03:40'), ('task_5', 'a', 6, 'reported', 3, 'exhausted', 'x', '2026-01-01 04:00'),
+		('task_6', NULL, NULL, 'cancelled', NULL, 'cancelled', NULL, '2026-01-01 05:00'),
+		('task_20260102_8', 'a', 7, 'recovered', NULL, 'retry', NULL, '2026-01-01 06:30'), ('task_20260102_8', 'a', 7, 'reported', 2, 'success', NULL, '2026-01-01 07:00');
+	INSERT INTO sender_ledger (sender_id, change, balance, lease_id) SELECT id, -1, 0, 3 FROM senders`
+
+// facts returns each table as text, without what an upgrade drops: the place in the queue of tasks that are settled.
+func facts(t *testing.T, db *postgres.DB) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for table, key := range map[string]string{"tasks": "task_id", "receive_logs": "id", "send_logs": "id", "report_logs": "id", "task_count_changes": "company_id"} {
+		columns := map[string]string{
+			"tasks":       "to_jsonb(t) - '{lane,rank,failed_app_id}'::text[] || CASE WHEN status < 2 THEN jsonb_build_object('lane', lane, 'rank', rank, 'failed', failed_app_id) ELSE '{}' END",
+			"report_logs": "jsonb_build_object('id', id, 'task', task_id, 'app', app_id, 'lease', lease_id, 'event', event, 'status', status, 'effect', effect, 'error', error_message, 'at', created_at)",
+		}[table]
+		if columns == "" {
+			columns = "to_jsonb(t)"
+		}
+		where := map[string]string{"report_logs": "WHERE event <> 'unreachable'"}[table]
+		rows, err := db.Pool().Query(t.Context(), "SELECT ("+columns+")::text FROM "+table+" t "+where+" ORDER BY "+key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range lines {
+			all[table] += line + "\n"
+		}
+	}
+	return all
+}
+
+// The migrations that store facts once lose nothing: the views show what the tables held, and the tables come back when they are undone.
+func TestTheMigrationThatStoresFactsOnceKeepsThem(t *testing.T) {
+	t.Parallel()
+	url, db := migratedBefore(t, "20261123000101")
+	if _, err := db.Pool().Exec(t.Context(), olderTasks); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Pool().Exec(t.Context(), foldCounts); err != nil {
+		t.Fatal(err)
+	}
+	before := facts(t, db)
+	compare := func(when string) {
+		t.Helper()
+		if _, err := db.Pool().Exec(t.Context(), foldCounts); err != nil {
+			t.Fatal(err)
+		}
+		after := facts(t, db)
+		for table, was := range before {
+			if after[table] != was {
+				t.Errorf("%s %s:\n%swas:\n%s", table, when, after[table], was)
+			}
+		}
+	}
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	compare("after the upgrade")
+	var keys, queued, company int
+	if err := db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM dedup_keys WHERE task_id = 'task_20260101_1' AND dedup_key = 'k'), (SELECT count(*) FROM queue),
+		(SELECT company_id FROM sender_ledger)`).Scan(&keys, &queued, &company); err != nil || keys != 1 || queued != 3 || company != 1 {
+		t.Errorf("%d dedup keys, %d queued tasks, the ledger names company %d, %v", keys, queued, company, err)
+	}
+	migrateBefore(t, url, "20261123000101")
+	compare("after the upgrade was undone")
+}
+
+// foldCounts replaces the changes of the counts by their sums.
+const foldCounts = `WITH removed AS (DELETE FROM task_count_changes RETURNING *)
+	INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
+	SELECT company_id, sum(pending_new), sum(pending_retry), sum(processing), sum(success), sum(failed) FROM removed GROUP BY company_id`
