@@ -234,7 +234,7 @@ BEGIN
             task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
             priority, segments, sign, is_test, expect_send_time, expires_at, rendering_id, user_id, on_unclear, created_at
         ) VALUES (
-            NEW.task_id, NEW.phone_number, NEW.recipient, NEW.content, NEW.source, NEW.submitted_by, NEW.dedup_key,
+            NEW.task_id, NEW.phone_number, NEW.recipient, NEW.content, NEW.source, coalesce(NEW.submitted_by, ''), NEW.dedup_key,
             coalesce(NEW.company_id, 1), coalesce(NEW.pool_id, 1), coalesce(NEW.message_type, 1::smallint), NEW.country_no,
             coalesce(NEW.priority, 5::smallint), coalesce(NEW.segments, 1::smallint), NEW.sign, coalesce(NEW.is_test, false),
             NEW.expect_send_time, NEW.expires_at, NEW.rendering_id, NEW.user_id, NEW.on_unclear, NEW.created_at
@@ -720,7 +720,7 @@ CREATE TABLE public.messages (
     recipient text NOT NULL,
     content text NOT NULL,
     source text,
-    submitted_by text,
+    submitted_by text NOT NULL,
     dedup_key text,
     company_id bigint NOT NULL,
     pool_id bigint NOT NULL,
@@ -766,7 +766,7 @@ COMMENT ON COLUMN public.messages.content IS 'text without signature; of a rende
 
 COMMENT ON COLUMN public.messages.source IS 'the submitting system, as its caller names it; null: not given';
 
-COMMENT ON COLUMN public.messages.submitted_by IS 'the username; with the role submit, the user sees only these tasks';
+COMMENT ON COLUMN public.messages.submitted_by IS 'the username; with the role submit, the user sees only these tasks; empty: not known';
 
 COMMENT ON COLUMN public.messages.dedup_key IS 'the submitter''s name for the message, as in dedup_keys; null: none';
 
@@ -804,7 +804,7 @@ CREATE TABLE public.messages_default (
     recipient text NOT NULL,
     content text NOT NULL,
     source text,
-    submitted_by text,
+    submitted_by text NOT NULL,
     dedup_key text,
     company_id bigint NOT NULL,
     pool_id bigint NOT NULL,
@@ -1105,67 +1105,22 @@ CREATE VIEW public.tasks AS
     m.rendering_id,
     m.user_id,
     (
-        CASE d.effect
-            WHEN 'delivered'::text THEN 1
-            WHEN 'undelivered'::text THEN 2
+        CASE
+            WHEN (d.task_id IS NOT NULL) THEN 1
+            WHEN (u.task_id IS NOT NULL) THEN 2
             ELSE NULL::integer
         END)::smallint AS delivery,
-    d.result AS delivery_code,
-        CASE d.effect
-            WHEN 'delivered'::text THEN d.created_at
-            ELSE NULL::timestamp with time zone
-        END AS delivered_at,
+        CASE
+            WHEN (d.task_id IS NOT NULL) THEN d.result
+            ELSE u.result
+        END AS delivery_code,
+    d.created_at AS delivered_at,
     m.on_unclear
-   FROM (((public.messages m
+   FROM ((((public.messages m
      LEFT JOIN public.queue q ON ((q.task_id = m.task_id)))
-     LEFT JOIN LATERAL ( SELECT r.id,
-            r.task_id,
-            r.company_id,
-            r.app_id,
-            r.lease_id,
-            r.event,
-            r.status,
-            r.effect,
-            r.error_message,
-            r.request_data,
-            r.created_at,
-            r.outcome,
-            r.result,
-            r.retry_count,
-            r.due_at,
-            r.leased_at,
-            r.lease_until,
-            r.lease_segments,
-            r.lease_sign,
-            r.lease_limit
-           FROM public.report_logs r
-          WHERE ((r.task_id = m.task_id) AND (r.outcome IS NOT NULL) AND (q.task_id IS NULL))
-          ORDER BY r.id
-         LIMIT 1) e ON (true))
-     LEFT JOIN LATERAL ( SELECT r.id,
-            r.task_id,
-            r.company_id,
-            r.app_id,
-            r.lease_id,
-            r.event,
-            r.status,
-            r.effect,
-            r.error_message,
-            r.request_data,
-            r.created_at,
-            r.outcome,
-            r.result,
-            r.retry_count,
-            r.due_at,
-            r.leased_at,
-            r.lease_until,
-            r.lease_segments,
-            r.lease_sign,
-            r.lease_limit
-           FROM public.report_logs r
-          WHERE ((r.task_id = m.task_id) AND (r.event = 'receipt'::text))
-          ORDER BY r.effect
-         LIMIT 1) d ON (true));
+     LEFT JOIN public.report_logs e ON (((e.task_id = m.task_id) AND (e.outcome IS NOT NULL))))
+     LEFT JOIN public.report_logs d ON (((d.task_id = m.task_id) AND (d.event = 'receipt'::text) AND (d.effect = 'delivered'::text))))
+     LEFT JOIN public.report_logs u ON (((u.task_id = m.task_id) AND (u.event = 'receipt'::text) AND (u.effect = 'undelivered'::text))));
 
 COMMENT ON VIEW public.tasks IS 'The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed.';
 
@@ -2109,6 +2064,10 @@ CREATE INDEX fruitless_submissions_task_id_idx ON public.fruitless_submissions U
 
 CREATE INDEX idempotency_keys_created_at_idx ON public.idempotency_keys USING btree (created_at);
 
+CREATE INDEX messages_submitted_by_idx ON ONLY public.messages USING btree (company_id, submitted_by, task_id);
+
+CREATE INDEX messages_default_company_id_submitted_by_task_id_idx ON public.messages_default USING btree (company_id, submitted_by, task_id);
+
 CREATE INDEX messages_recipient_idx ON ONLY public.messages USING btree (recipient, task_id);
 
 CREATE INDEX messages_default_recipient_task_id_idx ON public.messages_default USING btree (recipient, task_id);
@@ -2155,9 +2114,25 @@ CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE
 
 CREATE INDEX renderings_notification_idx ON public.renderings USING btree (notification_id) WHERE (notification_id IS NOT NULL);
 
-CREATE UNIQUE INDEX report_logs_receipt_key ON ONLY public.report_logs USING btree (task_id, effect) WHERE (event = 'receipt'::text);
+CREATE INDEX report_logs_app_id_idx ON ONLY public.report_logs USING btree (app_id, task_id) WHERE ((outcome IS NOT NULL) AND (app_id IS NOT NULL));
 
-CREATE UNIQUE INDEX report_logs_default_task_id_effect_idx ON public.report_logs_default USING btree (task_id, effect) WHERE (event = 'receipt'::text);
+CREATE INDEX report_logs_company_failed_idx ON ONLY public.report_logs USING btree (company_id, outcome, task_id) WHERE (outcome = ANY (ARRAY[3, 4]));
+
+CREATE INDEX report_logs_default_app_id_task_id_idx ON public.report_logs_default USING btree (app_id, task_id) WHERE ((outcome IS NOT NULL) AND (app_id IS NOT NULL));
+
+CREATE INDEX report_logs_default_company_id_outcome_task_id_idx ON public.report_logs_default USING btree (company_id, outcome, task_id) WHERE (outcome = ANY (ARRAY[3, 4]));
+
+CREATE UNIQUE INDEX report_logs_receipt_key ON ONLY public.report_logs USING btree (effect, task_id) WHERE (event = 'receipt'::text);
+
+CREATE UNIQUE INDEX report_logs_default_effect_task_id_idx ON public.report_logs_default USING btree (effect, task_id) WHERE (event = 'receipt'::text);
+
+CREATE INDEX report_logs_failed_idx ON ONLY public.report_logs USING btree (outcome, task_id) WHERE (outcome = ANY (ARRAY[3, 4]));
+
+CREATE INDEX report_logs_default_outcome_task_id_idx ON public.report_logs_default USING btree (outcome, task_id) WHERE (outcome = ANY (ARRAY[3, 4]));
+
+CREATE UNIQUE INDEX report_logs_outcome_key ON ONLY public.report_logs USING btree (task_id) WHERE (outcome IS NOT NULL);
+
+CREATE UNIQUE INDEX report_logs_default_task_id_idx ON public.report_logs_default USING btree (task_id) WHERE (outcome IS NOT NULL);
 
 CREATE INDEX routes_sender_id_idx ON public.routes USING btree (sender_id, id);
 
@@ -2175,15 +2150,25 @@ CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING 
 
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
+ALTER INDEX public.messages_submitted_by_idx ATTACH PARTITION public.messages_default_company_id_submitted_by_task_id_idx;
+
 ALTER INDEX public.messages_pkey ATTACH PARTITION public.messages_default_pkey;
 
 ALTER INDEX public.messages_recipient_idx ATTACH PARTITION public.messages_default_recipient_task_id_idx;
 
 ALTER INDEX public.messages_rendering_idx ATTACH PARTITION public.messages_default_rendering_id_idx;
 
+ALTER INDEX public.report_logs_app_id_idx ATTACH PARTITION public.report_logs_default_app_id_task_id_idx;
+
+ALTER INDEX public.report_logs_company_failed_idx ATTACH PARTITION public.report_logs_default_company_id_outcome_task_id_idx;
+
+ALTER INDEX public.report_logs_receipt_key ATTACH PARTITION public.report_logs_default_effect_task_id_idx;
+
+ALTER INDEX public.report_logs_failed_idx ATTACH PARTITION public.report_logs_default_outcome_task_id_idx;
+
 ALTER INDEX public.report_logs_pkey ATTACH PARTITION public.report_logs_default_pkey;
 
-ALTER INDEX public.report_logs_receipt_key ATTACH PARTITION public.report_logs_default_task_id_effect_idx;
+ALTER INDEX public.report_logs_outcome_key ATTACH PARTITION public.report_logs_default_task_id_idx;
 
 CREATE TRIGGER api_keys_rows_bound AFTER INSERT ON public.api_keys REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'user_id');
 

@@ -31,7 +31,7 @@ CREATE TABLE messages (
     recipient text NOT NULL,
     content text NOT NULL,
     source text,
-    submitted_by text,
+    submitted_by text NOT NULL,
     dedup_key text,
     company_id bigint NOT NULL,
     pool_id bigint NOT NULL,
@@ -65,6 +65,7 @@ CREATE TABLE messages (
     CONSTRAINT messages_created_at_range CHECK (created_at BETWEEN '1970-01-01 00:00:00+00' AND '9999-01-01 00:00:00+00')
 ) PARTITION BY RANGE (task_id);
 CREATE INDEX messages_recipient_idx ON messages (recipient, task_id);
+CREATE INDEX messages_submitted_by_idx ON messages (company_id, submitted_by, task_id);
 CREATE INDEX messages_rendering_idx ON messages (rendering_id) WHERE rendering_id IS NOT NULL;
 CREATE TABLE messages_default PARTITION OF messages DEFAULT;
 
@@ -171,7 +172,11 @@ CREATE TABLE report_logs (
     CONSTRAINT report_logs_error_message_length CHECK (char_length(error_message) <= 500),
     CONSTRAINT report_logs_result_length CHECK (char_length(result) <= 500)
 ) PARTITION BY RANGE (task_id);
-CREATE UNIQUE INDEX report_logs_receipt_key ON report_logs (task_id, effect) WHERE event = 'receipt';
+CREATE UNIQUE INDEX report_logs_outcome_key ON report_logs (task_id) WHERE outcome IS NOT NULL; -- a task ends once
+CREATE INDEX report_logs_failed_idx ON report_logs (outcome, task_id) WHERE outcome IN (3, 4); -- FAILED, CANCELLED
+CREATE INDEX report_logs_company_failed_idx ON report_logs (company_id, outcome, task_id) WHERE outcome IN (3, 4);
+CREATE INDEX report_logs_app_id_idx ON report_logs (app_id, task_id) WHERE outcome IS NOT NULL AND app_id IS NOT NULL;
+CREATE UNIQUE INDEX report_logs_receipt_key ON report_logs (effect, task_id) WHERE event = 'receipt';
 CREATE TABLE report_logs_default PARTITION OF report_logs DEFAULT;
 
 CREATE TABLE fruitless_submissions (
@@ -206,16 +211,14 @@ SELECT m.task_id, m.phone_number, m.recipient, m.content,
     m.company_id, coalesce(q.pool_id, m.pool_id)::bigint AS pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign,
     m.is_test, m.expect_send_time, coalesce(q.expires_at, m.expires_at) AS expires_at, q.failed_app_id, q.lane, q.rank,
     m.rendering_id, m.user_id,
-    CASE d.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END::smallint AS delivery,
-    d.result AS delivery_code, CASE d.effect WHEN 'delivered' THEN d.created_at END AS delivered_at, m.on_unclear
+    CASE WHEN d.task_id IS NOT NULL THEN 1 WHEN u.task_id IS NOT NULL THEN 2 END::smallint AS delivery,
+    CASE WHEN d.task_id IS NOT NULL THEN d.result ELSE u.result END AS delivery_code, d.created_at AS delivered_at, m.on_unclear
+-- Joins by the key only: with a task_id that is known, the planner finds the partition of each table.
 FROM messages m
 LEFT JOIN queue q ON q.task_id = m.task_id
-LEFT JOIN LATERAL (
-    SELECT * FROM report_logs r WHERE r.task_id = m.task_id AND r.outcome IS NOT NULL AND q.task_id IS NULL ORDER BY r.id LIMIT 1
-) e ON true
-LEFT JOIN LATERAL (
-    SELECT * FROM report_logs r WHERE r.task_id = m.task_id AND r.event = 'receipt' ORDER BY r.effect LIMIT 1
-) d ON true;
+LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.outcome IS NOT NULL
+LEFT JOIN report_logs d ON d.task_id = m.task_id AND d.event = 'receipt' AND d.effect = 'delivered'
+LEFT JOIN report_logs u ON u.task_id = m.task_id AND u.event = 'receipt' AND u.effect = 'undelivered';
 
 CREATE VIEW send_logs AS
 SELECT l.lease_id AS id, l.task_id, l.app_id, m.phone_number,
@@ -372,7 +375,7 @@ COMMENT ON COLUMN messages.phone_number IS 'the recipient as the caller wrote it
 COMMENT ON COLUMN messages.recipient IS 'on the channel sms the same number in E.164; on others the address, empty if the person has none';
 COMMENT ON COLUMN messages.content IS 'text without signature; of a rendering only the beginning';
 COMMENT ON COLUMN messages.source IS 'the submitting system, as its caller names it; null: not given';
-COMMENT ON COLUMN messages.submitted_by IS 'the username; with the role submit, the user sees only these tasks';
+COMMENT ON COLUMN messages.submitted_by IS 'the username; with the role submit, the user sees only these tasks; empty: not known';
 COMMENT ON COLUMN messages.dedup_key IS 'the submitter''s name for the message, as in dedup_keys; null: none';
 COMMENT ON COLUMN messages.pool_id IS 'the pool in which the task was queued first';
 COMMENT ON COLUMN messages.message_type IS '0 verification, 1 notification, 2 marketing';

@@ -34,7 +34,7 @@ BEGIN
             priority, segments, sign, is_test, expect_send_time, expires_at, rendering_id, user_id, on_unclear, created_at,
             submission_id, request_id, submitted_content, use_template, source_ip, user_agent, request_data
         )
-        SELECT t.task_id, t.phone_number, t.recipient, t.content, t.source, t.submitted_by, t.dedup_key, t.company_id, t.pool_id,
+        SELECT t.task_id, t.phone_number, t.recipient, t.content, t.source, coalesce(t.submitted_by, ''), t.dedup_key, t.company_id, t.pool_id,
             t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.rendering_id,
             t.user_id, t.on_unclear, t.created_at,
             coalesce(r.id, nextval('submission_ids')), r.request_id, nullif(r.content, t.content), r.use_template, r.source_ip,

@@ -13,53 +13,129 @@ WHERE t.task_id = (
     WHERE k.company_id = @company_id AND k.submitted_by = @submitted_by::text AND k.dedup_key = @dedup_key::text
 );
 
--- TaskList returns tasks before before_id, newest first: task ids ascend with time. It reads at most scan_limit tasks.
--- name: TaskList :many
-SELECT t.*
+-- A list reads the ids of tasks by the index of its most selective filter, in portions, and TaskListOf applies all filters. Each of the
+-- following statements returns up to most ids before before_id and not before from_id, newest first: ids ascend with time.
+-- name: TaskIDs :many
+SELECT t.task_id FROM messages t
+WHERE t.task_id < @before_id::text AND t.task_id >= @from_id::text
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- name: TaskIDsOfRecipient :many
+SELECT t.task_id FROM messages t
+WHERE t.recipient = @recipient::text AND t.task_id < @before_id::text AND t.task_id >= @from_id::text
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- name: TaskIDsOfSubmitter :many
+SELECT t.task_id FROM messages t
+WHERE t.company_id = @company_id AND t.submitted_by = @submitted_by::text AND t.task_id < @before_id::text AND t.task_id >= @from_id::text
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsOfCompany steps from one submitter of the company to the next: each costs one probe of messages_submitted_by_idx.
+-- name: TaskIDsOfCompany :many
+WITH RECURSIVE submitters AS (
+    (
+        SELECT t.submitted_by FROM messages t
+        WHERE t.company_id = @company_id
+        ORDER BY t.submitted_by
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.submitted_by
+    FROM submitters s
+    CROSS JOIN LATERAL (
+        SELECT t.submitted_by FROM messages t
+        WHERE t.company_id = @company_id AND t.submitted_by > s.submitted_by
+        ORDER BY t.submitted_by
+        LIMIT 1
+    ) n
+)
+SELECT t.task_id
+FROM submitters s
+CROSS JOIN LATERAL (
+    SELECT m.task_id FROM messages m
+    WHERE m.company_id = @company_id AND m.submitted_by = s.submitted_by AND m.task_id < @before_id::text AND m.task_id >= @from_id::text
+    ORDER BY m.task_id DESC
+    LIMIT @most::integer
+) t
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsPending walks the queue by task_id: the tasks between are leased, and few.
+-- name: TaskIDsPending :many
+SELECT q.task_id FROM queue q
+WHERE q.lease_until IS NULL AND q.task_id < @before_id::text AND q.task_id >= @from_id::text
+ORDER BY q.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsProcessing sorts all leased tasks: they are few beside those that wait.
+-- name: TaskIDsProcessing :many
+WITH leased AS MATERIALIZED (
+    SELECT q.task_id FROM queue q WHERE q.lease_until IS NOT NULL AND q.lease_until > '-infinity' -- by queue_lease_idx
+)
+SELECT l.task_id::text AS task_id FROM leased l
+WHERE l.task_id < @before_id::text AND l.task_id >= @from_id::text
+ORDER BY l.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsFailed returns tasks that are FAILED (outcome 3) or CANCELLED (4).
+-- name: TaskIDsFailed :many
+SELECT r.task_id FROM report_logs r
+WHERE r.outcome = @outcome::smallint AND r.outcome IN (3, 4) AND r.task_id < @before_id::text AND r.task_id >= @from_id::text
+ORDER BY r.task_id DESC
+LIMIT @most::integer;
+
+-- name: TaskIDsOfCompanyFailed :many
+SELECT r.task_id FROM report_logs r
+WHERE r.company_id = @company_id AND r.outcome = @outcome::smallint AND r.outcome IN (3, 4)
+    AND r.task_id < @before_id::text AND r.task_id >= @from_id::text
+ORDER BY r.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsOfSender returns tasks that a sender settled or holds.
+-- name: TaskIDsOfSender :many
+SELECT t.task_id::text AS task_id
 FROM (
-    SELECT task_id FROM messages WHERE task_id < @before_id::text AND task_id >= @from_id::text ORDER BY task_id DESC LIMIT @scan_limit::integer
-) m
-CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.task_id = m.task_id OFFSET 0) t
-WHERE (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
+    (SELECT r.task_id FROM report_logs r
+    WHERE r.app_id = @sender_no::text AND r.outcome IS NOT NULL AND r.task_id < @before_id::text AND r.task_id >= @from_id::text
+    ORDER BY r.task_id DESC
+    LIMIT @most::integer)
+    UNION ALL
+    (SELECT q.task_id FROM queue q
+    WHERE q.processing_app_id = @sender_no::text AND q.lease_until IS NOT NULL
+        AND q.task_id < @before_id::text AND q.task_id >= @from_id::text
+    ORDER BY q.task_id DESC
+    LIMIT @most::integer)
+) t
+ORDER BY t.task_id DESC
+LIMIT @most::integer;
+
+-- TaskIDsOfReceipt returns tasks whose messages were delivered (delivery 1) or not (2).
+-- name: TaskIDsOfReceipt :many
+SELECT r.task_id FROM report_logs r
+WHERE r.effect = CASE @delivery::smallint WHEN 1 THEN 'delivered' ELSE 'undelivered' END AND r.event = 'receipt'
+    AND r.task_id < @before_id::text AND r.task_id >= @from_id::text
+ORDER BY r.task_id DESC
+LIMIT @most::integer;
+
+-- TaskListOf returns those tasks of ids that match, newest first.
+-- name: TaskListOf :many
+SELECT t.*
+FROM tasks t
+WHERE t.task_id = ANY (@ids::text[])
+    AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
+    AND (sqlc.narg(recipient)::text IS NULL OR t.recipient = sqlc.narg(recipient)::text)
     AND (sqlc.narg(status)::smallint IS NULL OR t.status = sqlc.narg(status)::smallint)
     AND (sqlc.narg(source)::text IS NULL OR t.source = sqlc.narg(source)::text)
+    AND (sqlc.narg(sender_no)::text IS NULL OR t.processing_app_id = sqlc.narg(sender_no)::text)
+    AND (sqlc.narg(delivery)::smallint IS NULL OR t.delivery = sqlc.narg(delivery)::smallint)
     AND (sqlc.narg(created_from)::timestamptz IS NULL OR t.created_at >= sqlc.narg(created_from)::timestamptz)
     AND (sqlc.narg(created_to)::timestamptz IS NULL OR t.created_at < sqlc.narg(created_to)::timestamptz)
 ORDER BY t.task_id DESC
 LIMIT @page_limit::integer;
-
--- TaskListEnd returns the last task that TaskList read if it stopped at scan_limit; otherwise no row.
--- name: TaskListEnd :one
-SELECT task_id FROM messages WHERE task_id < @before_id::text AND task_id >= @from_id::text
-ORDER BY task_id DESC
-OFFSET -1 + @scan_limit::integer LIMIT 1;
-
--- TaskListByRecipient is TaskList for one recipient.
--- name: TaskListByRecipient :many
-SELECT t.*
-FROM (
-    SELECT task_id FROM messages
-    WHERE recipient = @recipient::text AND task_id < @before_id::text AND task_id >= @from_id::text
-    ORDER BY task_id DESC
-    LIMIT @scan_limit::integer
-) r
-CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.task_id = r.task_id OFFSET 0) t
-WHERE (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
-    AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
-    AND (sqlc.narg(status)::smallint IS NULL OR t.status = sqlc.narg(status)::smallint)
-    AND (sqlc.narg(source)::text IS NULL OR t.source = sqlc.narg(source)::text)
-    AND (sqlc.narg(created_from)::timestamptz IS NULL OR t.created_at >= sqlc.narg(created_from)::timestamptz)
-    AND (sqlc.narg(created_to)::timestamptz IS NULL OR t.created_at < sqlc.narg(created_to)::timestamptz)
-ORDER BY r.task_id DESC
-LIMIT @page_limit::integer;
-
--- TaskListByRecipientEnd is TaskListEnd for TaskListByRecipient.
--- name: TaskListByRecipientEnd :one
-SELECT task_id FROM messages
-WHERE recipient = @recipient::text AND task_id < @before_id::text AND task_id >= @from_id::text
-ORDER BY task_id DESC
-OFFSET -1 + @scan_limit::integer LIMIT 1;
 
 -- TaskTimeline returns what happened to one task, oldest first. Three kinds of rows are unbounded, so only the latest 500 of each are
 -- returned: repeated submissions; claims, and the rows that ended leases; reports that changed nothing.

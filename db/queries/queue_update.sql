@@ -109,7 +109,7 @@ FROM results o
 JOIN known k ON k.task_id = o.task_id
 WHERE o.task_id NOT IN (SELECT d.task_id FROM delivered d)
 ORDER BY o.task_id
-ON CONFLICT (task_id, effect) WHERE event = 'receipt' DO NOTHING;
+ON CONFLICT (effect, task_id) WHERE event = 'receipt' DO NOTHING;
 
 -- PoolSettle marks the pools that began to serve longer ago than since as settled: TaskMove has moved all their tasks, and no longer
 -- searches for more. since must cover the duration of the move, and the time for which a server may still submit tasks by an older version

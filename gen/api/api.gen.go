@@ -619,6 +619,24 @@ func (e TimelineEventEvent) Valid() bool {
 	}
 }
 
+// Defines values for ListTasksParamsDelivery.
+const (
+	OnlyDelivered   ListTasksParamsDelivery = "delivered"
+	OnlyUndelivered ListTasksParamsDelivery = "undelivered"
+)
+
+// Valid indicates whether the value is a known member of the ListTasksParamsDelivery enum.
+func (e ListTasksParamsDelivery) Valid() bool {
+	switch e {
+	case OnlyDelivered:
+		return true
+	case OnlyUndelivered:
+		return true
+	default:
+		return false
+	}
+}
+
 // Code The HTTP status
 type Code = int
 
@@ -3334,6 +3352,12 @@ type ListTasksParams struct {
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
 
+	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
+	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
+
+	// Delivery Only tasks with this delivery state
+	Delivery *ListTasksParamsDelivery `form:"delivery,omitempty" json:"delivery,omitempty"`
+
 	// CreatedFrom Only tasks created at this time or later
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
 
@@ -3346,6 +3370,9 @@ type ListTasksParams struct {
 	// Cursor The `next_cursor` of the previous page
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
+
+// ListTasksParamsDelivery defines parameters for ListTasks.
+type ListTasksParamsDelivery string
 
 // ClaimTasksParams defines parameters for ClaimTasks.
 type ClaimTasksParams struct {
@@ -4479,7 +4506,7 @@ type ClientInterface interface {
 
 	// ListTasks List tasks, newest first
 	//
-	// One page scans at most 10000 tasks, of all companies. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. The filters `created_from`, `created_to` and `phone_number` narrow the scan itself.
+	// One page reads at most 2000 tasks. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from`, `created_to` and the company or user of the caller narrow what is read, and so does the first of `phone_number`, the statuses 1, 3 and 4, `sender_no`, `delivery` and the status 0 that is given.
 	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6567,7 +6594,7 @@ func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors 
 
 // ListTasks List tasks, newest first
 //
-// One page scans at most 10000 tasks, of all companies. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. The filters `created_from`, `created_to` and `phone_number` narrow the scan itself.
+// One page reads at most 2000 tasks. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from`, `created_to` and the company or user of the caller narrow what is read, and so does the first of `phone_number`, the statuses 1, 3 and 4, `sender_no`, `delivery` and the status 0 that is given.
 //
 // Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10541,6 +10568,30 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
+		if params.SenderNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Delivery != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "delivery", *params.Delivery, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.CreatedFrom != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_from", *params.CreatedFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
@@ -12151,7 +12202,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListTasksWithResponse List tasks, newest first
 	//
-	// One page scans at most 10000 tasks, of all companies. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. The filters `created_from`, `created_to` and `phone_number` narrow the scan itself.
+	// One page reads at most 2000 tasks. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from`, `created_to` and the company or user of the caller narrow what is read, and so does the first of `phone_number`, the statuses 1, 3 and 4, `sender_no`, `delivery` and the status 0 that is given.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22229,7 +22280,7 @@ func (c *ClientWithResponses) GetTaskTimelineWithResponse(ctx context.Context, t
 
 // ListTasksWithResponse List tasks, newest first
 //
-// One page scans at most 10000 tasks, of all companies. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. The filters `created_from`, `created_to` and `phone_number` narrow the scan itself.
+// One page reads at most 2000 tasks. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from`, `created_to` and the company or user of the caller narrow what is read, and so does the first of `phone_number`, the statuses 1, 3 and 4, `sender_no`, `delivery` and the status 0 that is given.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -32310,6 +32361,32 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "source"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "source", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "sender_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "sender_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "sender_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "delivery" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "delivery", r.URL.Query(), &params.Delivery, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "delivery"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "delivery", Err: err})
 		}
 		return
 	}
@@ -47595,115 +47672,118 @@ var swaggerSpec = []string{
 	"x6r74CY145KZVoRruOVDkc7Jmk7KKB5FKSqy7i6wVKAAADKolfuoSODRVEkjHpmuhhwMzda5FHZlJ2a9",
 	"jLG5X9o2qiU+tLRhCqs+gAOtY4OsYi645uaOisEHFhuatRMpWPge2Cj8VgQBzggV5lnVJI+QuPAmF0pb",
 	"GWGPxIZ56LYRWuJDO37lGrrVisiNmxG53orI/k2Ybos4adL6A4EzGuEEGlJxkzzxRLDqwYhOOyTPBCGn",
-	"UoJ8Sv4He9fW48aRnf9Ko4HANtwak5yRNKJgBLOy7NXanlGk8cqOJZBFdg3ZmGY109U0RRgCHCCbLDYB",
-	"bOch+2JgkWBfggS7wQKxA2cvP2Z3bPkpfyGoc6mqJpscXjRjy8sXW8Purnud+/kOfmg9b866yDwfOqYh",
-	"oZ+ucRPD4VEiG4hEJarHDZGQSYcOtmrHLflJohLdl3E7oh9ER2X5QKSVm4B7DHtLfdHUaI1NC96m0B7P",
-	"riRIfihVxxIj48WpVEF7IB63YnLttXltsVeU47EKSNtIjNmoaGG79k2zkL7IHoPAynOs3ndovNyxNwW7",
-	"Ps0F0zZvzj1URkE4ymPcQ6RZRk9AxGeIaiHMWTq1+ArDA4Pqaf5B2gpeIVoRcK7CVwNzuPD0xDJvsuue",
-	"yAmEwLh1IGujMFcbVxXEdzct9LVgEyBtw8t4kkoUScOaqMx+i4I6KWhm7Y1OgkOHuam4tGaVXWSjYqle",
-	"sLmx8FVcpLVIt4y2xZcINujIy7cwJ6Uje4nS7qh401bQ9syOU62s+UO1a22HYOMEDEEWBdBjcy3bvBvm",
-	"O8+ZP7VMZv8j9G/ZjsGEW+o20XaRRQGf6zIBxgPjTRjOFU84MBP2SZ/PMvuGlhR9qeY52W8Tc/8WVSef",
-	"2szUHK3Sk1AgaZY/BJeYpQJh81otCv3bHDb39/cbJW3KPCa16Ol//91XX37y9b/+6umvfrmswuT2sKSM",
-	"HYMy1qzVXq7tN2s1as3TBcvkL2zu1maULxCc3JautCreZ9QGW+nBOuOPtXFc38NIWTtW/FplYfMG5oLZ",
-	"1VpqTaamuqlOCafz+VQmq/TB698dfbBCGgbwPI5NhgSOmDW3rYL4564g3gOW6MqxlVVEFHRykHVIXwFh",
-	"/VlrjXxf5mmNtyiwcI57lerJ0CjbGPok4xY2K3X7ZtCZBJQWGJG71Yt7AX3R2rWLDBj1ToBOtKBuftmz",
-	"+ibCTI5FUgAPFvpU3yTMehwMlyvvZ2mMVnKoZW6ErlwWeSJd0zUSCUp2dZWNm6ZLp2UlJ7PWbtRkdRTI",
-	"1Ewm85WrcT/DOaGd29nOp33Wttro2qE6t1U8ba3doM45hx1VWFzNSTLM55FvdG04Uru7pknztoovO7uF",
-	"I2GuXnIkDHVc5SjdFrb5ntH1+1yICwlNdnKhATtzCTsnmswDBvFvYrgmZuSlBCKsIndtM1AuG0mjxBlt",
-	"4VhyjUzFCGwWvuCddD0wQzR0ZL7gcpu5u00VSaXQciegOirBi42XYMBYFiV4cfclKEaVSme642dk6eln",
-	"ozTGEkntYDgqPNNBR3RPg0QVGZqBoUBrFMQjNlS1790+vvde67Xbbx2813r7zuE7x7fvo58WKy6VCtK1",
-	"2dHefvvg3RZ+eevoncPjNokxKNtAHPBoSCbjeyCVQLIYWVuCRAd9kQ9SqXXTYmo0ajWYdlXGCAYQwDq1",
-	"kpiiDqgxkJbkY9EtUqolSOv5gAw/STH7vvkbXsMvLG4JCGhk7uL9cGYx/CIXilBQEqrObPFjzYonziAE",
-	"IiGaiNmmLopCDoYFli/OWC7sZQXZunTisk5ok2mjcPaw/u3pRSon8OAwx0KTgNnNPoDYgIksbD4LLIWN",
-	"RmBkFBw1OUwodoLaBiOneeAfPTO7VGi75MdUqjlNlPQtY4DGDlZftxE0FNej3QQFxre+TOMFaCtwD1RW",
-	"tMx7bZv940QbEcR5YkbOazy3KXxhJ9Et/KIyDAG1omOhTzeSZ9lo8KFHsI6dqG93DUNizHWwoSkazXfn",
-	"oQrKPM/ylhMiv/73L88+/iKMQp9MWCOGlZU9gw7+q1Fr7NYbtXqrVv/hGz9q/HjvQe29/b+69tdv7r59",
-	"9fD63Rv36schSscF1o8+f0I3gUxMwJCcrzOV33369f9+9vTzn3z1889nJkQh9hvPh4XuhTNacy/O24XG",
-	"mqNeWkHAU7y6drNsju02vX2rlqxnbvLFM6DeBZLacirUHIlMqrmC2JUOY5zNEceMGEj80PA8w9KyseKx",
-	"ROwNztg16IXT7QRto8yDX8fTrJCb3T2678L03XjawdgQAMofgFQ9GbOxhsYBYYcYm4DJrTMMWyByGgwM",
-	"Mup3gvs2ThSDATLlHJOGK01oJkmOc9lZwOI2s9kU46xMPY/ULPXEZI0EbGsQdwlmMJ+m0kRA7ZtDX1ki",
-	"DJv12l5jYzoaLdfR7rNnPT8OnzxamYz/wJzsy8bfpURhBN13XhP3JoL6edartfcCG92r3fAazeWJUS+Y",
-	"t+I5oUi+kkhYhnc5BoCd4dCXLZ3bVmdGCyFJi3UUQKJYayMjO8pNM9tK+7xk1N8Jarakhm5NeX8ePBNM",
-	"d6Ohoab1Wq2G3oeV2Kd7AllvQDE6WTxpQYp/2Nzf3d+/Vtt/Ms1mGe38/BwONF14ATXI/rSnYaMGbSEY",
-	"4lEuOumEg8+IcrWRQcJ7Rk1ySKTOVjDSssVB6O3I+xRdMBjfxWZDgIQYXJHKUJw4eBG4+qv1xu7e1WsP",
-	"R7Va45oSA/kqBlm3X4qsPQmDWbDwiE0nMWpuD5AzCoqR3wnuqKkug/bLGA4S6KHoyiho/8W778Iv7xy/",
-	"fmV/ugsjd4yzQP7NSKSBGYymYt5GSrCtAuQDhuN3UqFOIRbP0LRBAqWyd4K7qejKPuAzQJybCIDdgtnG",
-	"vCgfDwUlTFyxBhS7eGhHIadZQL+yTASQlqx/J47JkzkDtwX9cC0szoIJJJ4VRJYsVww7wmkkpVaSXOqW",
-	"KBZ87wXamM9vls4XuN98SwaBZ5h5tc+++M3TP/zDV5/9ou31+ZdxPmnlI/Wq4azQLUbcJJod6Td9iJRh",
-	"LuOkW2gIJrIi33AoFct6xBaqbA33pYrvDzZPc4iqb6OzGkF0Gg74vHHOSXCkVSllJFJqZifLUikUJ4+v",
-	"jXdL0K0lifIw4+PXnH8mE106lL5sifir9HszrO/u12rwnxpQ2mEqElXu8QBucjRFcfw2pysKnf3hP775",
-	"6J/PvvjN2U//6/9++09Pf/3F2cc/++rnn3/zb39/9vG/mM2dP4go1Nko704VZnAViMpju+vICkfSecVc",
-	"Kga4iL6tPjAI/mm5oSEA8fKFu+XF+VvxBOWTwJzRUmhVVfEpw8DqUUiJV4gcfOswjMKTRInUKxn1x48+",
-	"+fqXX/7p9/949pP/PPv4f/740aezRaRweW0RKbe4Fjb4qpkZpWOHzfDl/Wvllc6zUeGBR8jeAAPp65EF",
-	"BgHZW6hWIU5Lla8Ay8riDF8Po3Ask16/CJsNcxttMJIv4SIYsaFaYTMESgB0eg5O4pMoBGdCfN6yTq/d",
-	"8itVOcoVNIjKYa94LBcL3bgCHPyZ+1yEuCKfvW1s1VZwN5wdI22Ex1WthE6e82W96ix7L2XgYuvLxVq4",
-	"zHDIvvVQVRq4eByzFi5+ssjEdRCcJEZzpzGO80z1gh/dPzoMjMhBbWn0dI77WSoDWJso6MiuGGlGgRNG",
-	"HjYUk2feFWlqZLlhnvVyMQB1Y66akqCdkDQU4YGnuXgt0lsio4sFQyOG5kJpAbizNmeXkfx0kGbaSBaQ",
-	"m2TbIEEe+6EcaqGCtifkXXlTTtqYum7m6SlOFPrmdYvCXm6dsd4mP1R+DjpkCuHYFsimYJP4lvNwp82M",
-	"x+MMhDQdMcpzpmLMbg8SpBEVoiAvONmxLliGi55BH8Aur+/fAMtkRR+PVuRy3007YrXccO5ibSo0WLNj",
-	"o+HZGIHu4BDhn1a0sufJyRqcTVPWiIFkElBanAgIacTzT9ZLpriJ42auTaZ81Da8sfNMTY3eQVjN0Mh9",
-	"biWcrYTjJBzPFGkJ7Gqyzrr2SHPXX/mQ7v7CSEMK5liNhZmP1o8yPK/88epKkq+sYqbJMlD58UgufD5t",
-	"p+O2neWNf/HCkvgn2nCuvvyBzEsBnYs4ZqmmDuVbJqrXmuOW4+y9yrnUaS6okIXN8OzjT7/56G+/+ukn",
-	"Zz/7RUiBKy1YP2AX0wp2sbBVnfSUze2pMIls5oqMwsIwY44PWVRdqP4sykoLfXoe3Qd//DaM9bLL7U9F",
-	"QZxPOOfFpZbp4iuYWLHAcUO5LSK4e/vwtTuHb5D7hiL2II0ZQxrNSZfLROoNpYoT1asojYadbenxc0eP",
-	"sYMSGeafkOjyX8uQWiKmSxLWve8TYY0ClY2DWweHt26/9dbt175foXHft3osQKxKwdLOBwnu5Q2telOU",
-	"Wj627qhKDFwP812LiXagHezsjEeSEfrJbwCKKFrACn5E4S9YaYIQRPrZGMFOMJmxlzmYBHbkExIFeGpt",
-	"DiWQ/wzwVrwo8Bcski24sG9aaAZ81QMEBPNNX+Qy5h4M4yHEH0xB1EHHnEgw79hmLeAuffUC+srNFCXw",
-	"KujBTt5FANGsjXJNKLvYGWOhS0mIJtxTTxZBm4LxAZgE/SsVvO02bt93jrmJvhETmrsR/quV6NYgyx20",
-	"+RIsaYr1JLoVj6wbasrPRVYO8hnNOrfW92dF/iccUO1/Q7j6gLDHn9WjcNyfALJE62SkYh1O+cXcfb9T",
-	"+HkcdLRuBrvl6xA+QyfV0pgJeLTOYzBAQNQ2D+2S+QTtDtAVYYlxglCaIDRfiGDP+TcL+YVN0sFCgwyU",
-	"DtlDwkhIwdVazZr4uExE04GlwZi0RihgrOEVkSZAuUnW4QDRyGj+dNnGkNo1QyvJKHPMU/ju0Mv3PwwX",
-	"EkNCZMmxyEfs4qeRIKwXdVzd4y70SIlkQMm4d9gH6Hw6MLqkFUw1uYtNrjgOtoNUhPu6xUC1YFGgttmq",
-	"TeRrOinnkkAL1lVsTRnfDnw4yE+MUgUJhsOhVJIkOAqhSOMqTPENiaOeSwqPqutF1Gs2hDaCZJQ0DWzd",
-	"8YsqHXEMwZ4pBoeyzeAkzwYQvkp/FxmJm77W3g6UyHMqJGdmYjiMTE+qKzxwfscUZa2qSgtCf8KlHYlj",
-	"PYOyBGYIK5QjuGvm+josTTinNAMO1YKSsBHKDBtNCHPGzQ+X9JHh608WDoJhlUANSgg0O8tt0mNlkQpv",
-	"u6vLXsSikFfA8jNbm2eZ0dhoWhrROQMpsrWG8bzVlTAHcZV6EkhNtnUkNqvXjXR1Tv2ITWn9KyAELbBr",
-	"U71ZuB1pcirL9XRcO2ytjiCKntBZe3A/8gCoe2Tr3EJAV9HPYnbzQzFIwH/N5Yksun1D1VMJhB9DnzCq",
-	"3CiWFFYPcTc2BovBpKyBxZxxxt2nuCQbKoVSeSBQELcxwGjCaDIswHS8ESD6I90sxART+GMHy5rkjHcw",
-	"Uhrrcb6jTlU2VnZQgGpb2zPUba92A5ejlHTPr9yIpqphoD1ABwgKmssKl4CZCvCqw2y8UToiLWU5VuiB",
-	"sE7q3ZotUGxWDn+86uXQnJflDYchbF412oLpLGzu1lYIwYGZXmr4DSgzTn1Yx82xhoJxjqthHevJZsoD",
-	"Lfw5FdxRp2KqVYqVBOUeSn5kFth5cJNKYYwR4c0q/h5N3GbKb0Nr1nE8AHWfTvLjw7dxsh8RwbC5d/VJ",
-	"NWslljhXnXrLEAFNIyQNyA2S8V2ahvXTz8D9y3pfhMlZ8YiTwrVhPIA6VILAUVlANYum0r80Kvja91AE",
-	"g5G2qb1o08L4Y+fDSSwvRUBoKBfN0Dm2BI5jiQ9VNiIRQJQy0BiFnzDFHyD7cRWUfJ6PjJxgIRVRDmLU",
-	"AN1E7BgWiwo/cYYPIXebEU7Dl09JD6ZvhgegnyJm1JmSRsfrpiPA+jEaLdZ8hTpUPEIWKYB50+oe8i5C",
-	"wLUKeplfGNyGPEJyKmYxYjlyWL/UbCtiL4xSyeINok5yHXLzkle/+yRBzKQ4OTmRuVRdCfjp9dI+WzED",
-	"JTVdBG0NqAsvElgp+B2c60ngD5Et3wXNvPRQNUrNWkgkwLaCFwdGutJFMBR5wUiocOTtYsVi8lDtVg/v",
-	"BKVfvhzw6h4ZAYSGgeMnZooHJNhZKHM4QuDD8vgKnxKsCxYFueyJPIZq3ZwOh8APHN4+0qTW2POLOaVg",
-	"78CN1zc5b7XAMsUU8oEPzfHDy16MMytEZWlMW0uHB3rVVB3c884xCjueNnApspsRz0uRVb/qXZ2xkR6t",
-	"UU8jsrEDJw2wQDgcUa+B8izgYJVrMlBjXJP9JDkp+rxSZpZg16HHPG88tnR9TrL8oeqPVJzLGNZ/mGVc",
-	"gn2c5ad0Y2+Jbp+IA0AUGFWEsb3A4ALgBJxrai4n6Bamd9Ys4OARyXixbRqUV25lqsiztBmo7ApkBLRf",
-	"wvuqeTkQwMIc54o8Dk+Rajv3sKfTZI/NZY0zT/ugCbGKMKsKQNE1FYzoBYv2BXS2l+gCCK3QgQD+QKBc",
-	"nCyhZWEoGojonQT1rIix4x4qo4XMw/VSWdE6MeJKG1qr1yLDO8VwiDXp/d6N/KZl+oGZaGqUzIntoyq2",
-	"6aFCJrdDWLpkxZuLQRZ5FeLo/IJyhea6aFOIMqcyrew4ORgO78RLWWVMH0vbcAzvuzBvzFaB+VYVmG10",
-	"0ndYSbgkzWDUMaetI6+4JKo5qsGcwtgOYZ1xxQEmcLly2JXujSPVlUvWrSag49WKVz/I8vhqbUHtam71",
-	"WRWwJpdy3nrmtaSlYjz8cJUsoee5kLQ5HasY/O0Jd1ksW+v/Rtb/2RUtuwJuBgiRioopaozkQzuBR6Nc",
-	"RhykcoHFpw+Y+oBK4wHYDY1qXsZIj4I2o18AMWlT6AteXAfOe24pZ68aIVfs9VNzvdS7crVoAoL2y9S0",
-	"TWs85qmS0MDN6W+GobFFmot80o6MzoPb4BUUdmWa/bbHlJjMgj0PknVJTS1FwUiBMtrOVGukuqkUOUj/",
-	"1Cf41T3JGJHacP1tvnxQjJOu5Ja8MpBoTcpyCsWbzVmu5guXma/cybJTsp65QhYet2jWG7vRFFdqht1s",
-	"lGvZ4o9d/CaohHWvtfDrTz/7029/9/TXv0cMGxQqzf/0K+7zGXbSDPcaoUOWIQl2MEwhXrJ0rsNm+IOj",
-	"ozfvHL7RunV0+Pqde2+vAqhhduCSs4zXWN6lsjWqykEh1i8OgpIzyui/+CNeBi9qlrMzqIqwuxxhE15e",
-	"sGc+B8e0CpDSZnMq1kyUWO9EbKTS4CFZOgPZB6jaJiBvvSRE7AMRPJC3IHJ/WtwATrt5TZNZ1QcqViW6",
-	"SLp6btKxOd333WsXQPEclAIjzTc8SPN6/br9q5UDWNeN6ztXz7/UUVhkhUgNEd24gJ1ZhFsgHJxrukAR",
-	"gsOQeZCA9rKVw9c3EZhlrRDEQdourfEzqIsy5Bsj4kGiwLR8ZYmbcjAccpTgxV0W4sUUI3o9CsnB2VJy",
-	"zL/WG+5nTGOkB7ulhEj68aq7Xvx9rbG3ITKHXYPl63rZ0E24OBi6ub0wm10YXNPOZDZ3A51nYjhcAp5+",
-	"uEqtoHuUPYFxahVg8hiclvRUlkttVTBEq5nVgw6Gw20Zk20Zk+e/jIk9yNtKJtv4rOezksk67GK5KKyK",
-	"COdF0c0JQ5P3sBD/wKVwJ0oXgFQWuDGDZ6aat1y2//lCsqKrKSAJc++vhwlyEW5j0McYUmND7Dfeu5Vc",
-	"yYxQn+QMqrh1Cz9XbuEIg22GUzC0y1OnvhRp0Z+rwv0QH2/EhlfaBTNh2R0h6MD7j0rT78vuqSNspLgx",
-	"sqs3fZpT5dSHo06adGnyEB00d+734OnlTX3d87Hcchni2BFaOiRcBfGxg6SXC0zwXW39yl1/GHaETroH",
-	"I3OY3n9kuEBHilzmb0oYGSAzYKxeRaoixM3h4zAKR3kaNsNXkETimKY/eD3LA8QTsugeymH3NjlQwfmc",
-	"zGxPsjTNxgHYN9h/jvaO2fQ70wGEl0HrsUyTD5yjTTeDYZamGCSKITk28sZPmbdRymWHfWUKJBjF+fzp",
-	"cigr8/clODuCTOmdwBDCpDfi6hvmmZdQCUv9gg5EHOfmEuHSyNioxkbSGAIISmnMQE4qxi0fFxQTOfQK",
-	"k+wE9x26ALk2S/VcACMmh5ZdruecaiyRGVYSe0PiJ3rOShbycUFYHyUEV4iHslgzL2hyEMMp0DY2l+QD",
-	"ioCdrkvBXlRw93pVNMqvzRvZVMUVKuYrbPQqRKtPnP1nDFEztAUfCJXoPlxW6tUdmYr+3tF80ZHH51kq",
-	"NRfiwUm3YQU0oOO4CFysbOsXFedTN/ESdClGOsmD7ijPzaRoXXE+A5GoQjA8d6YK0QVDMJaQFfZtCLic",
-	"cCQqDsTMGbePwXrcADoyzQCComDslh2cECCX43Qw1tq7iTiv6TzwiJLX4Hq4HszRZGQiiBI2TFZN4NJD",
-	"EeTh0EYKixyKBYFhxHyCYzGcxV/aUuI8rBhNKxsrqJ+sbUqlv+wIx4GGw8itIcwL8JZo7USqjTwguTpv",
-	"KeLaRsxrQFLCzZnO5C8tC+I2zc7EBdyXNroNZmF6KZqaLxw3SGa2Jw6+8dvtCsUJ9XwmIDSWzji8NPei",
-	"KwEllGwpByRuGmkvL7OhH4W2CE8Qkc2oX/yOAwhCNPbuaZr1vLAL767blZozqtNEYcQ4MY5JFOhRt2/O",
-	"UVsPNBbnlgORpG2v0b5QSqZVbYLxMocDayhETyUaaTVw9kSkEEmePEZddapgjh0ztVHR/oHhdBQWDjhL",
-	"geiS46aS/7lU0CQPsPYVRhpCIx2RCnTQlRhIVcf38FxqMZkCN+Me8Vfr3YD50YZ54XXQSkXzb/N3omPO",
-	"rQ35QSiRyNFxQ0u8YvJBRlTLECIV2J2xPZZdKdWHgHgrjnoos2EqTbt4LrFFf3fwble0dZ/D5i38OJX6",
-	"HvcTKihvjnzSxZwmx0zo+FoWIVKauL8z2PYcCSjNhN1O4iR6NDSd6Sz3miGJ8cmjJ/8fAAD//w==",
+	"UoJ8Sv4He1f748Zx3v+VxQKFbWR1Jnkn6UQhKC6ynCi2T6p0iuJaAnfInSMXt5xld5aiDoYAF2jaIC1g",
+	"ux+aLwaCFvlStEiKALULNy9/TCJb/tR/oZjnZWaWXPL4ojtbDr/YOu7uvM/z/vwe/NB63px1kXk+dExD",
+	"Qj9d6zqGw6NENhSpSlWfGyIhkw4dbNWOW/LjVKV6IJM4oh9EV+XFUGS1m4B7DHtLfdHUaI1NC96m0B7P",
+	"riRIfihVJxIj48WJVEE8FE86Cbn2Yl5b7BXleKwCEhuJMR+XHWzXvmkW0hfZExBYeY71+w6NVzv2pmDX",
+	"p71g2ubNuYfKKAi3iwT3EGmW0RMQ8RmiWghzlk4tvsLwwKB6mn+QtoJXiFYEnKvw1dAcLjw9iSza7Lon",
+	"cgIhMG4dyNoozNXGVQXx3U0LfS3YBEjb8DKepApF0rAmKrffoqBOCppZe6OT4NBhbiqprFltF/m4XKoX",
+	"bG4ifBUXaS3SLaNt8SWCDbrt5VuYk9KV/VRpd1S8aStoe2bHqVbW/KHatbZDsHEChiCLEuixuZYx74b5",
+	"znPmTy2T2f8I/Vu2YzDhVrpNtV1kUcLnukqA8cB4E4ZzxRMOzIR90uezzIGhJeVAqnlO9pvE3L9G1cmn",
+	"NjM1R+v0JBRI2tUPwSVmqUDYvtKIQv82h+39/f1WRZsyj0ktev7ff/fF5x99+a+/ev6rXy6rMLk9rChj",
+	"R6CMtRuN7zT2240GtebpglXyF7Z3GzPKFwhObktXWhXvM2qDrfRgnfHH2jpq7mGkrB0rfq3ysH0Nc8Hs",
+	"ai21JlNT3VSnhNP5ciqTdfrg1W+OPlgjDQN4HscmQwJHwprbVkH8c1cQ7wJLdOXYqioiCjoFyDqkr4Cw",
+	"/qK1Rr4v87TGGxRYOMe9SvVkaJQxhj7JpIPNSh1fD7qnAaUFRuRu9eJeQF+0du0yB0a9E6ATLWiaX/as",
+	"vokwkxORlsCDhT7R1wmzHgfD5coHeZaglRxqmRuhq5BlkUrXdINEgopdXeWTtunSaVnp8ay1GzVZHQUy",
+	"M5PJfeVqMshxTmjndrbzaZ+1rTa6dqjOTZVMW2s3qHPOYUc1FldzkgzzeeQbXVuO1O6uadK8qZKLzm7h",
+	"SJjLFxwJQx3XOUq3hW2+ZXT9HhfiQkKTH59rwM5cws6JJvOAQfybGK6JGXkhgQiryF3bDJSLRtKocEZb",
+	"OJZcI1MxApuFL3gnXQ/NEA0dmS+43GTublNFMim03Amojkrwaus1GDCWRQle3X0NilFl0pnu+BlZegb5",
+	"OEuwRFIcjMalZzroit5JkKoyRzMwFGiNgmTMhqr47s2ju+923rj59sG7nXduHd4/unkP/bRYcalSkC5m",
+	"R3v8zsGPO/jljdv3D49iEmNQtoE44PGITMZ3QSqBZDGytgSpDgaiGGZS67bF1Gg1GjDtuowRDCCAdeqk",
+	"CUUdUGMgLcknoldmVEuQ1vMBGX7ScvZ98ze8hl9Y3BIQ0MjcxfvhzGL4RSEUoaCkVJ3Z4seaFU+dQQhE",
+	"QjQRs01dlKUcjkosX5yzXNjPS7J16dRlndAm00bh7GH94+lFqibw4DAnQpOA2csfQ2zAqSxtPgsshY1G",
+	"YGQUHDU5TCh2gtoGI6d54B89M7tMaLvkR1SqOUuV9C1jgMYOVl+3ETQU16PdBAXGt4HMkgVoK3APVF52",
+	"zHuxzf5xoo0IkiI1I+c1ntsUvrCT6g5+URuGgFrRkdAnG8mzbDR43yNYR07Ut7uGITHmOtjQFI3mu7NQ",
+	"BWVR5EXHCZFf/vvnzz78LIxCn0xYI4aVlT2DDv6r1WjtNluNZqfR/MH3f9j60d6Dxrv7f3Xlr9/afefy",
+	"4dU71+42j0KUjkusH332hK4DmTgFQ3KxzlR+9/GX//vJ809/8sXPP52ZEIXYbzwfFroXzmjNvThrF1pr",
+	"jnppBQFP8erazbI5ttv09q1asp65yRfPgHqXSGqrqVBzJDKp5gpil7qMcTZHHDNiIPFDw/MMS8sniscS",
+	"sTc4Z9egF063E8RGmQe/jqdZITe7c/ueC9N344mDiSEAlD8AqXoyYWMNjQPCDjE2AZNbZxi2QOQ0GBhk",
+	"1O8E92ycKAYD5Mo5Jg1XOqWZpAXOZWcBi9vMZlNO8ir1vK1mqScma6RgW4O4SzCD+TSVJgJq3xz6yhJh",
+	"2G429lob09FouY52Xzzr+VH49NHKZPx75mRfNP4uJQoj6L7zmrg3EdTPs16tvRfY6F7jmtdoIY+NesG8",
+	"Fc8JRfJVRMIqvMsRAOyMRr5s6dy2OjdaCElarKMAEsVaGxnZUW6a2VbZ5yWj/o5RsyU1dGvK+/PgmWC6",
+	"G48MNW02Gg30PqzEPt0TyHoDitHNk9MOpPiH7f3d/f0rjf2n02yW0c7PzuFA04UXUIPsT3saNmrQFoIh",
+	"GReim51y8BlRrhgZJLxn1CSHROpsBWMtOxyEHkfep+iCwfguNhsCJMTwklSG4iTBq8DVv9ts7e5dvvJw",
+	"3Gi0rigxlN/FIOv4tcjakzCYBQuP2HQSo+b2ATmjpBj5neCWmuoyiL+D4SCBHomejIL4L378Y/jl/tGb",
+	"l/anuzByxyQP5N+MRRaYwWgq5m2kBNsqQD5gOH43E+oEYvEMTRumUCp7J7iTiZ4cAD4DxLmJANgtmG3M",
+	"i/LJSFDCxCVrQLGLh3YUcpoF9CvLRABpyfp36pg8mTNwW9AP18HiLJhA4llBZMVyxbAjnEZSaSUtpO6I",
+	"csH3XqCN+fx65XyB+823ZBB4hplX/Oyz3zz/wz988ckvYq/Pv0yK004xVt81nBW6xYibVLMj/boPkTIq",
+	"ZJL2Sg3BRFbkG42kYlmP2EKdreGeVMm94eZpDlH9bXRWI4hOwwGfNc45CY60KpWMRErN7OZ5JoXi5PG1",
+	"8W4JurUiUR7mfPza889kqiuH0pctEX+Vfm+Hzd39RgP+0wBKO8pEqqo9HsBNjqYojt/mdEWhZ3/4j68+",
+	"+Odnn/3m2U//6/9++0/Pf/3Zsw9/9sXPP/3q3/7+2Yf/YjZ3/iCiUOfjojdVmMFVIKqO7Y4jKxxJ5xVz",
+	"qRngIvq2+sAg+KfjhoYAxMsX7pbn52/FE1ScBuaMVkKr6opPGQbWjEJKvELk4BuHYRQep0pkXsmoP37w",
+	"0Ze//PxPv//HZz/5z2cf/s8fP/h4togULq8tIuUW18IGXzYzo3TssB1+Z/9KdaWLfFx64BGyP8RA+mZk",
+	"gUFA9haqU4qTSuUrwLKyOMNXwyicyLQ/KMN2y9xGG4zkS7gIRmyoVtgOgRIAnZ6Dk/g0CsGZkJy1rNNr",
+	"t/xK1Y5yBQ2idtgrHsvFQjeuAAd/Fj4XIa7IZ28bW7UV3A1nx0gb4XFVK6GT53xZrzrL3ksZuNj6cr4W",
+	"LjMcsm89VLUGLh7HrIWLnywycR0Ex6nR3GmMkyJX/eCH924fBkbkoLY0ejongzyTAaxNFHRlT4w1o8AJ",
+	"Iw8biskz74ksM7LcqMj7hRiCujFXTUnRTkgaivDA01y8FuktkdHFgpERQwuhtADcWZuzy0h+OshybSQL",
+	"yE2ybZAgj/1QDrVQQewJeZfekqcxpq6beXqKE4W+ed2isFdYZ6y3yQ+Vn4MOmUI4tgWyKdgkvuY83Gkz",
+	"49EkByFNR4zynKsEs9uDFGlEjSjIC052rHOW4aIX0Aewy6v718AyWdPHoxW53DfTjlgvN5y5WJsKDdbs",
+	"2Gp5NkagOzhE+KcVrex5crIGZ9NUNWIgmQSUlqQCQhrx/JP1kilu6riZa5MpH7UNb+y8UFOjdxBWMzRy",
+	"n1sJZyvhOAnHM0VaAruarLOuPdLc9dffp7u/MNKQgjlWY2Hmo/WjDM8qf7y6kuQrq5hpsgxUfjKWC59P",
+	"2+m4bWd541+8sCT+iTacqy8/lkUloHMRx6zU1KF8y1T1O3Pccpy9VzuXJs0FFbKwHT778OOvPvjbL376",
+	"0bOf/SKkwJUOrB+wi2kFu1zYqk77yub21JhENnNFRmFpmDHHhyyqLtR8EWWlhT45i+6DP34bxnrR5fan",
+	"oiDOJpzz4lKrdPF1TKxY4Lih3BYR3Ll5+Matw++T+4Yi9iCNGUMazUmXy0TqjaRKUtWvKY2GnW3p8UtH",
+	"j7GDChnmn5Do8l/LkFoipksS1r1vE2GNApVPghsHhzduvv32zTe+XaFx37Z6LECsKsHSzgcJ7uUNrXpT",
+	"lFo+se6oWgxcD/Ndi1PtQDvY2ZmMJSP0k98AFFG0gJX8iMJfsNIEIYgM8gmCnWAyYz93MAnsyCckCvDU",
+	"2hxKIP854K14UeCvWCRbcGFft9AM+KoHCAjmm4EoZMI9GMZDiD+YgqiDrjmRYN6xzVrAXfrqFfSVmylK",
+	"4FXQg528iwCiWRvlmlB2sTPGQpeSEE24p74sg5iC8QGYBP0rNbztJm7fN465iYERE9q7Ef6rk+rOMC8c",
+	"tPkSLGmK9aS6k4ytG2rKz0VWDvIZzTq31vdnRf4nHFDtf0O4+oCwx581o3AyOAVkic7xWCU6nPKLuft+",
+	"q/TzOOhoXQ92q9chfIFOqqUxE/BoncVggICobR7aBfMJ2h2gK8IS4xShNEFoPhfBnvNvFvILm6SDhQYZ",
+	"KB2yh4SRkILLjYY18XGZiLYDS4MxaY1QwFjDKyJNgHKTrMMBopHR/OmyjSG1a4ZWklHmiKfwzaGX770f",
+	"LiSGhMhSYJGPxMVPI0FYL+q4vsdd6JESyYCSce+wD9D5dGB0RSuYanIXm1xxHGwHqQn3dYuBasGiQG2z",
+	"VZvI13RSziSBFqyr3Joyvh74cJCfGKUKEgxHI6kkSXAUQpEldZjiGxJHPZcUWqx48/FUvQj48rzqRMRs",
+	"FDgu8iHEp9LfZR7b0E8PRLqC+ohisBJFkU8wbs+WNoN+c3SiV6JHY1/Np0BOxkIJmlGwC5/uRZwN2VG5",
+	"GRYXK3KD0gxTwmJ4P30sVX0xCU4lmSLidQVwQb9IuYokMccXUAHBDGGFygd3zCq9mWYllN5ZMFSLf8L2",
+	"LjNstFbMGTc/XNIdh68/XTgI0rUw2Nbhy+QFZSWbAwGrGs+YbuJ5w7SC87IjPRiNDMtdOFC3Rrb61aI9",
+	"5pcqY5BqPAQgNHwIbGWs3F+PposWGWphPrr0WECJSCAXZlBveC2Yv+/7rSyeCGNm8boDfGJe2IzW2gok",
+	"3lWvr2mSiFJeArPebOGlZUZjQ6VpRGcMpMzXGsbLVjTEXP1VioUgq9gWCdmsGLtZxLnFQTZl5K+DhLvA",
+	"aUHFhOF2ZOmJrBZLcu2wKyKCFAmC3u3D/SgC4OaRLWIM0XrlIE84hgMqfQK4byGPZdkbyAJAPB7buDZM",
+	"GZiIlHMmIKjKBtgxUpi1npkzzkUVKOjMxsGhyhUI1LJsgDdKAW3GfJgOJoNyDcipSnGK+AyJw9xNCwaz",
+	"GCuNxVbvqxOVT5QdFEAWN/YMddtrXMPlqCAq8CvXoqlSJ2js0QEivhayxt9jpgLSwWE+2SjXlJayGgj2",
+	"QNgIhN2GrT5tVg5/vOwlSJ2Vwg+HIWxfNqqg6Sxs7zZWiK+CmV5obBVoqk43XMeHtYb2eIYfaR3T2Gaa",
+	"IS38GeX5UWFmqlUJhAXLDdRzyS1q9/A61TmZIHyftep4NHELg7CNm1rHqwTUfTqDkw/fxpmcRATD9t7l",
+	"p/WslVjiXF35bUMENI2QNF43SAbvaRvWTz8D968q9RFm3iVjzvjXhvEApFQF30jlARWkmsrt05IVc+d+",
+	"CoZjbfO20WCJweXOQZdaXopo36AwMy6SrW/kWOJDlY9JBBCV9EIusUCA8Q+Q/bjyWD7PR0ZOmJ+KKAcx",
+	"asDlInYMi0VVvTh9i2DZzQinsemnpAfTN2M/0E8RM+pcSaP/9bIxADkNxSkV9IUiYzxCFimAedPqHvIu",
+	"QjS9Cvq5X/XdxrNC5jEaGbDWPKxfZrYVgTXGmWTxBiFFuci8eckrzn6cIiBWkh4fy0KqngRw/GZln62Y",
+	"gZKaLoNYA6TGq4REC04l51cU+ENka7NBM689VK1KsxbvCoDL4MWhka50GYxEUTLMLRx5u1iJOH2oduuH",
+	"d4zSL18OeHUPXz0WGgaOn5gpHpBgZ3Hq4QiBg9LjK3xKsOhbFBSyL4oESrFzriOienDuwliTWmPPLyYM",
+	"Q8YCbry+zknJJdagpngefGiOH172cpJbISrPEtpaOjzQq6bS757rlSH28bSBv5h9yHheyrz+Ve/qTIz0",
+	"aC22GmGrHfJsgNXf4Yh6DVRnAQerWnDD2SQgA/o4PS4HvFJmlmDHo8c8bzy2dH2O8+KhGoxVUsgE1n+U",
+	"51xff5IXJ3Rjb4jegIgD4E8YVYSB28D8AcgTnEhsLifoFqZ31izg4BHJeDU2DcpLN3JVFnnWDlR+CdI9",
+	"4tfwvmpeDkQnMce5JknHU6Ri5/v3dJr8ibmsSe5pHzQhVhFmVQGoqKeCMb1godyAzvZTXQKhFToQwB8I",
+	"cY0zYbQsDUUDEb2bop4VMTDgQ2W0kHmgbSovO8dGXImhtWYjMrxTjEYaLa9e70Z+0zJ7bCaaGSXz1PZR",
+	"F7j2UCGT2yGg5HhnMcBc5JX/o/MLylVaapkdR5vizzmVaWWvGFnolrDKmD6WtuEY3ndurratAvO1KjDb",
+	"0LNvsJJwQZrBuGtOW1dechlyc1SDOVXPHXw+g8YDBuRytc5rHUq3VU8uWZScUKxXq0z+IC+Sy40Fhcm5",
+	"1RdVnZziBYrOCy8ULhUXOwhXSQF7mauEm9OxisHfnnCXorS1/m9k/Z9d0aor4HqA+LeomKLGSD60Y3g0",
+	"LmTEEUjnWFn8gKkPqDQeOuHIqOZVAPwoiBnaBIhJTHFNeHEd8vKZdbq9UpNcjtnPu/byKqulwAnl269B",
+	"FJvWeMxT9b6Bm9PfjDFkK3CXxWkcGZ0Ht8GrFu1qcPttTyjrnAV7HiTrkppaioKxAmU0zlVnrHqZFAVI",
+	"/9QnxFF4kjHC8OH6WzCEoJykPckteaEOaE3KC4qznE1Ir+cLF5mM3s3zE7KeuSolHrdoN1u70RRXaoe9",
+	"fFxo2eGPXXAuqIRNr7Xwy48/+dNvf/f8179HgCIUKs3/9Ovu8xl20g73WqGDDSIJdjjKIBi2cq7Ddvi9",
+	"27ffunX4/c6N24dv3rr7zipoKWYHLjiFfI3lXSoVp67WFwI54yAo86YK7Yw/4mXwQqI59YZKRLvLEbbh",
+	"5QV75nNwzJkBKW02YWbNLJj1TsRGKg0ekqXTy330sW12+dZLQsQ+EMEDeQPSMqbFDeC0mxesmVV9oBxZ",
+	"qsu0p+dmlJvTfc+9dg4Uz+FkcBmBlodX32xetX91CkBiu3Z15/LZlzoKy7wUmSGiG1cnNItwA4SDM00X",
+	"KEJwjDkPEqB8tnL4+iYCs6w1gjhI25U1fgFFb0Z8Y0QyTBWYli8tcVMORiOOyzy/y0K8mAKAr0YhOTg7",
+	"Sk7412bL/Yw5qvRgt5LtSj9edteLv2+09jaEXbFrsHzRNhssCxcHAym3F2azC4Nr2j2dTcxB55kYjZao",
+	"PTBapRDUXUqNwTi1mkoBGJyW9lVeSG1VMIQimtWDDkajbY2abY2al79GjT3I2zI12/isl7NMzTrsYrko",
+	"rJoI50XRzSnjzvdlAiD3Lj8/VboEGLrAjRnzoGp5y0X7n88l5b2eApIw9956gC/n4TYGfYzxUjYE9uO9",
+	"W8mVzOleacGImVu38EvlFo4w2GY0hTG8PHUaSJGVg7kq3A/w8UZseKVdMBOWvTEiSrz3qDL9geydOMJG",
+	"ihvD9nrTpznVTn007mZpjyYP0UFz534Xnl7c1Nc9H8stlyGOXaGlgzlWEB87TPuFwOzt1dav2vX7YVfo",
+	"tHcwNofpvUeGC3SlKGTxloSRAewGxurVJIceYXKjeRxG4bjIwnb4OpJIHNP0B2/mRYBgURa6RTlg5jYH",
+	"Kjifk5ntcZ5l+SQA+wb7z9HeMZt+ZzqA8DJonRIHvQ5GeZZhkCiG5NjIGx8PwUYpTyde1nQIRnE+f7oa",
+	"ysr8fQnOjghieicwhDDtj7m0innmpbDCUr+iA5EkhblEuDQyMaqxkTRGgHBTGTOQk5pxyyclxUSOvKoz",
+	"O8E9Bx1Brs1KsR4AACqgZZddO6fUTmSGlSbekPiJnrOSpXxSEpBLBZ4X4qEskNArmhzEcAq0jc0l+YAi",
+	"YKeLjrAXFdy9fjZr5bV5I5sqp0OVmoWNXoVo9VNn/5lA1AxtwWOhUj2Ay0q9uiNT0999zRcdeXyRZ1Jz",
+	"lSWcdAwroAH6yEXgYtliv2I8n7pTLyWaYqTTIuiNi8JMitYV5zMUqSoFY6/nqhQ9MARjfWBh34aAy1OO",
+	"RMWBmDnj9nF2vBtAV2Y54IuUDMyzgxMCWHqcDsZaezcR52VE+SyjNlMAL0EPtLkergdzNBl2CqKEDZNV",
+	"p3DpocL1aGQjhUUBlaDAMGI+wbEYzuIvbQUVAVaMk/4nCopja5tS6S87Yq2g4TByawjzAjAtWjuRaSMP",
+	"SC69XIm4thHzGmCycHOmYRoqy4KgXLMzcQH3lY2OwSxML0VT84XjBsnM9sTBN367PaEYQIHPBITG0hmH",
+	"l+ZedCWgPpat04HETSPt5WU29KPUFr4LIrIZ0o3fcehPCLXfO8nyvhd24d11u1JzRnWSKowY5xT3KNDj",
+	"3sCco1gPNVZel0ORZrHX6EAoJbO6NsF4WcCBNRSir1KNtBo4eyoyiCRPn6CuOlUNyY6Z2qhp/8BwOgoL",
+	"BxCtQPTIcVPL/1wqaFoEWNgMIw2hka7IBDroKgykruO7eC61OJ1CruMe8Vfr3YD50YZ54XXQSk3z7/B3",
+	"omvOrQ35QZyYyNFxQ0vgwIxkoaGkKlItQ4hUYHfG9lh1pdQfAuKtOOqRzEeZNO3iucQW/d3Bu13T1j0O",
+	"m7fY8lTHfTJIM2nDbdIe5jQ5ZkLH17IIkdHE/Z3BtudIQFku7HYSJ9HjkelM54XXDEmMTx89/f8AAAD/",
+	"/w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -111,7 +111,7 @@ type Task struct {
 	Content         string
 	Status          int16
 	Source          *string
-	SubmittedBy     *string
+	SubmittedBy     string
 	DedupKey        *string
 	RetryCount      int16
 	DueAt           time.Time

@@ -101,98 +101,34 @@ func (q *Queries) TaskGet(ctx context.Context, arg TaskGetParams) (Task, error) 
 	return i, err
 }
 
-const taskList = `-- name: TaskList :many
-SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
-FROM (
-    SELECT task_id FROM messages WHERE task_id < $1::text AND task_id >= $2::text ORDER BY task_id DESC LIMIT $3::integer
-) m
-CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE tasks.task_id = m.task_id OFFSET 0) t
-WHERE ($4::text IS NULL OR t.submitted_by = $4::text)
-    AND ($5::bigint IS NULL OR t.company_id = $5::bigint)
-    AND ($6::smallint IS NULL OR t.status = $6::smallint)
-    AND ($7::text IS NULL OR t.source = $7::text)
-    AND ($8::timestamptz IS NULL OR t.created_at >= $8::timestamptz)
-    AND ($9::timestamptz IS NULL OR t.created_at < $9::timestamptz)
+const taskIDs = `-- name: TaskIDs :many
+SELECT t.task_id FROM messages t
+WHERE t.task_id < $1::text AND t.task_id >= $2::text
 ORDER BY t.task_id DESC
-LIMIT $10::integer
+LIMIT $3::integer
 `
 
-type TaskListParams struct {
-	BeforeID    string
-	FromID      string
-	ScanLimit   int32
-	Owner       *string
-	CompanyID   *int64
-	Status      *int16
-	Source      *string
-	CreatedFrom *time.Time
-	CreatedTo   *time.Time
-	PageLimit   int32
+type TaskIDsParams struct {
+	BeforeID string
+	FromID   string
+	Most     int32
 }
 
-// TaskList returns tasks before before_id, newest first: task ids ascend with time. It reads at most scan_limit tasks.
-func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, error) {
-	rows, err := q.db.Query(ctx, taskList,
-		arg.BeforeID,
-		arg.FromID,
-		arg.ScanLimit,
-		arg.Owner,
-		arg.CompanyID,
-		arg.Status,
-		arg.Source,
-		arg.CreatedFrom,
-		arg.CreatedTo,
-		arg.PageLimit,
-	)
+// A list reads the ids of tasks by the index of its most selective filter, in portions, and TaskListOf applies all filters. Each of the
+// following statements returns up to most ids before before_id and not before from_id, newest first: ids ascend with time.
+func (q *Queries) TaskIDs(ctx context.Context, arg TaskIDsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDs, arg.BeforeID, arg.FromID, arg.Most)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Task
+	var items []string
 	for rows.Next() {
-		var i Task
-		if err := rows.Scan(
-			&i.TaskID,
-			&i.PhoneNumber,
-			&i.Recipient,
-			&i.Content,
-			&i.Status,
-			&i.Source,
-			&i.SubmittedBy,
-			&i.DedupKey,
-			&i.RetryCount,
-			&i.DueAt,
-			&i.ProcessingAppID,
-			&i.LeaseID,
-			&i.LeaseUntil,
-			&i.Result,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.SentAt,
-			&i.ReportedAt,
-			&i.CompanyID,
-			&i.PoolID,
-			&i.MessageType,
-			&i.CountryNo,
-			&i.Priority,
-			&i.Segments,
-			&i.Sign,
-			&i.IsTest,
-			&i.ExpectSendTime,
-			&i.ExpiresAt,
-			&i.FailedAppID,
-			&i.Lane,
-			&i.Rank,
-			&i.RenderingID,
-			&i.UserID,
-			&i.Delivery,
-			&i.DeliveryCode,
-			&i.DeliveredAt,
-			&i.OnUnclear,
-		); err != nil {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, task_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -200,103 +136,39 @@ func (q *Queries) TaskList(ctx context.Context, arg TaskListParams) ([]Task, err
 	return items, nil
 }
 
-const taskListByRecipient = `-- name: TaskListByRecipient :many
-SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
-FROM (
-    SELECT task_id FROM messages
-    WHERE recipient = $1::text AND task_id < $2::text AND task_id >= $3::text
-    ORDER BY task_id DESC
-    LIMIT $4::integer
-) r
-CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE tasks.task_id = r.task_id OFFSET 0) t
-WHERE ($5::text IS NULL OR t.submitted_by = $5::text)
-    AND ($6::bigint IS NULL OR t.company_id = $6::bigint)
-    AND ($7::smallint IS NULL OR t.status = $7::smallint)
-    AND ($8::text IS NULL OR t.source = $8::text)
-    AND ($9::timestamptz IS NULL OR t.created_at >= $9::timestamptz)
-    AND ($10::timestamptz IS NULL OR t.created_at < $10::timestamptz)
+const taskIDsFailed = `-- name: TaskIDsFailed :many
+SELECT r.task_id FROM report_logs r
+WHERE r.outcome = $1::smallint AND r.outcome IN (3, 4) AND r.task_id < $2::text AND r.task_id >= $3::text
 ORDER BY r.task_id DESC
-LIMIT $11::integer
+LIMIT $4::integer
 `
 
-type TaskListByRecipientParams struct {
-	Recipient   string
-	BeforeID    string
-	FromID      string
-	ScanLimit   int32
-	Owner       *string
-	CompanyID   *int64
-	Status      *int16
-	Source      *string
-	CreatedFrom *time.Time
-	CreatedTo   *time.Time
-	PageLimit   int32
+type TaskIDsFailedParams struct {
+	Outcome  int16
+	BeforeID string
+	FromID   string
+	Most     int32
 }
 
-// TaskListByRecipient is TaskList for one recipient.
-func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipientParams) ([]Task, error) {
-	rows, err := q.db.Query(ctx, taskListByRecipient,
-		arg.Recipient,
+// TaskIDsFailed returns tasks that are FAILED (outcome 3) or CANCELLED (4).
+func (q *Queries) TaskIDsFailed(ctx context.Context, arg TaskIDsFailedParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsFailed,
+		arg.Outcome,
 		arg.BeforeID,
 		arg.FromID,
-		arg.ScanLimit,
-		arg.Owner,
-		arg.CompanyID,
-		arg.Status,
-		arg.Source,
-		arg.CreatedFrom,
-		arg.CreatedTo,
-		arg.PageLimit,
+		arg.Most,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []Task
+	var items []string
 	for rows.Next() {
-		var i Task
-		if err := rows.Scan(
-			&i.TaskID,
-			&i.PhoneNumber,
-			&i.Recipient,
-			&i.Content,
-			&i.Status,
-			&i.Source,
-			&i.SubmittedBy,
-			&i.DedupKey,
-			&i.RetryCount,
-			&i.DueAt,
-			&i.ProcessingAppID,
-			&i.LeaseID,
-			&i.LeaseUntil,
-			&i.Result,
-			&i.CreatedAt,
-			&i.UpdatedAt,
-			&i.SentAt,
-			&i.ReportedAt,
-			&i.CompanyID,
-			&i.PoolID,
-			&i.MessageType,
-			&i.CountryNo,
-			&i.Priority,
-			&i.Segments,
-			&i.Sign,
-			&i.IsTest,
-			&i.ExpectSendTime,
-			&i.ExpiresAt,
-			&i.FailedAppID,
-			&i.Lane,
-			&i.Rank,
-			&i.RenderingID,
-			&i.UserID,
-			&i.Delivery,
-			&i.DeliveryCode,
-			&i.DeliveredAt,
-			&i.OnUnclear,
-		); err != nil {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, task_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -304,51 +176,454 @@ func (q *Queries) TaskListByRecipient(ctx context.Context, arg TaskListByRecipie
 	return items, nil
 }
 
-const taskListByRecipientEnd = `-- name: TaskListByRecipientEnd :one
-SELECT task_id FROM messages
-WHERE recipient = $1::text AND task_id < $2::text AND task_id >= $3::text
-ORDER BY task_id DESC
-OFFSET -1 + $4::integer LIMIT 1
+const taskIDsOfCompany = `-- name: TaskIDsOfCompany :many
+WITH RECURSIVE submitters AS (
+    (
+        SELECT t.submitted_by FROM messages t
+        WHERE t.company_id = $1
+        ORDER BY t.submitted_by
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT n.submitted_by
+    FROM submitters s
+    CROSS JOIN LATERAL (
+        SELECT t.submitted_by FROM messages t
+        WHERE t.company_id = $1 AND t.submitted_by > s.submitted_by
+        ORDER BY t.submitted_by
+        LIMIT 1
+    ) n
+)
+SELECT t.task_id
+FROM submitters s
+CROSS JOIN LATERAL (
+    SELECT m.task_id FROM messages m
+    WHERE m.company_id = $1 AND m.submitted_by = s.submitted_by AND m.task_id < $2::text AND m.task_id >= $3::text
+    ORDER BY m.task_id DESC
+    LIMIT $4::integer
+) t
+ORDER BY t.task_id DESC
+LIMIT $4::integer
 `
 
-type TaskListByRecipientEndParams struct {
+type TaskIDsOfCompanyParams struct {
+	CompanyID int64
+	BeforeID  string
+	FromID    string
+	Most      int32
+}
+
+// TaskIDsOfCompany steps from one submitter of the company to the next: each costs one probe of messages_submitted_by_idx.
+func (q *Queries) TaskIDsOfCompany(ctx context.Context, arg TaskIDsOfCompanyParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsOfCompany,
+		arg.CompanyID,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskIDsOfCompanyFailed = `-- name: TaskIDsOfCompanyFailed :many
+SELECT r.task_id FROM report_logs r
+WHERE r.company_id = $1 AND r.outcome = $2::smallint AND r.outcome IN (3, 4)
+    AND r.task_id < $3::text AND r.task_id >= $4::text
+ORDER BY r.task_id DESC
+LIMIT $5::integer
+`
+
+type TaskIDsOfCompanyFailedParams struct {
+	CompanyID int64
+	Outcome   int16
+	BeforeID  string
+	FromID    string
+	Most      int32
+}
+
+func (q *Queries) TaskIDsOfCompanyFailed(ctx context.Context, arg TaskIDsOfCompanyFailedParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsOfCompanyFailed,
+		arg.CompanyID,
+		arg.Outcome,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskIDsOfReceipt = `-- name: TaskIDsOfReceipt :many
+SELECT r.task_id FROM report_logs r
+WHERE r.effect = CASE $1::smallint WHEN 1 THEN 'delivered' ELSE 'undelivered' END AND r.event = 'receipt'
+    AND r.task_id < $2::text AND r.task_id >= $3::text
+ORDER BY r.task_id DESC
+LIMIT $4::integer
+`
+
+type TaskIDsOfReceiptParams struct {
+	Delivery int16
+	BeforeID string
+	FromID   string
+	Most     int32
+}
+
+// TaskIDsOfReceipt returns tasks whose messages were delivered (delivery 1) or not (2).
+func (q *Queries) TaskIDsOfReceipt(ctx context.Context, arg TaskIDsOfReceiptParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsOfReceipt,
+		arg.Delivery,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskIDsOfRecipient = `-- name: TaskIDsOfRecipient :many
+SELECT t.task_id FROM messages t
+WHERE t.recipient = $1::text AND t.task_id < $2::text AND t.task_id >= $3::text
+ORDER BY t.task_id DESC
+LIMIT $4::integer
+`
+
+type TaskIDsOfRecipientParams struct {
 	Recipient string
 	BeforeID  string
 	FromID    string
-	ScanLimit int32
+	Most      int32
 }
 
-// TaskListByRecipientEnd is TaskListEnd for TaskListByRecipient.
-func (q *Queries) TaskListByRecipientEnd(ctx context.Context, arg TaskListByRecipientEndParams) (string, error) {
-	row := q.db.QueryRow(ctx, taskListByRecipientEnd,
+func (q *Queries) TaskIDsOfRecipient(ctx context.Context, arg TaskIDsOfRecipientParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsOfRecipient,
 		arg.Recipient,
 		arg.BeforeID,
 		arg.FromID,
-		arg.ScanLimit,
+		arg.Most,
 	)
-	var task_id string
-	err := row.Scan(&task_id)
-	return task_id, err
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
-const taskListEnd = `-- name: TaskListEnd :one
-SELECT task_id FROM messages WHERE task_id < $1::text AND task_id >= $2::text
-ORDER BY task_id DESC
-OFFSET -1 + $3::integer LIMIT 1
+const taskIDsOfSender = `-- name: TaskIDsOfSender :many
+SELECT t.task_id::text AS task_id
+FROM (
+    (SELECT r.task_id FROM report_logs r
+    WHERE r.app_id = $1::text AND r.outcome IS NOT NULL AND r.task_id < $2::text AND r.task_id >= $3::text
+    ORDER BY r.task_id DESC
+    LIMIT $4::integer)
+    UNION ALL
+    (SELECT q.task_id FROM queue q
+    WHERE q.processing_app_id = $1::text AND q.lease_until IS NOT NULL
+        AND q.task_id < $2::text AND q.task_id >= $3::text
+    ORDER BY q.task_id DESC
+    LIMIT $4::integer)
+) t
+ORDER BY t.task_id DESC
+LIMIT $4::integer
 `
 
-type TaskListEndParams struct {
-	BeforeID  string
-	FromID    string
-	ScanLimit int32
+type TaskIDsOfSenderParams struct {
+	SenderNo string
+	BeforeID string
+	FromID   string
+	Most     int32
 }
 
-// TaskListEnd returns the last task that TaskList read if it stopped at scan_limit; otherwise no row.
-func (q *Queries) TaskListEnd(ctx context.Context, arg TaskListEndParams) (string, error) {
-	row := q.db.QueryRow(ctx, taskListEnd, arg.BeforeID, arg.FromID, arg.ScanLimit)
-	var task_id string
-	err := row.Scan(&task_id)
-	return task_id, err
+// TaskIDsOfSender returns tasks that a sender settled or holds.
+func (q *Queries) TaskIDsOfSender(ctx context.Context, arg TaskIDsOfSenderParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsOfSender,
+		arg.SenderNo,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskIDsOfSubmitter = `-- name: TaskIDsOfSubmitter :many
+SELECT t.task_id FROM messages t
+WHERE t.company_id = $1 AND t.submitted_by = $2::text AND t.task_id < $3::text AND t.task_id >= $4::text
+ORDER BY t.task_id DESC
+LIMIT $5::integer
+`
+
+type TaskIDsOfSubmitterParams struct {
+	CompanyID   int64
+	SubmittedBy string
+	BeforeID    string
+	FromID      string
+	Most        int32
+}
+
+func (q *Queries) TaskIDsOfSubmitter(ctx context.Context, arg TaskIDsOfSubmitterParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsOfSubmitter,
+		arg.CompanyID,
+		arg.SubmittedBy,
+		arg.BeforeID,
+		arg.FromID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskIDsPending = `-- name: TaskIDsPending :many
+SELECT q.task_id FROM queue q
+WHERE q.lease_until IS NULL AND q.task_id < $1::text AND q.task_id >= $2::text
+ORDER BY q.task_id DESC
+LIMIT $3::integer
+`
+
+type TaskIDsPendingParams struct {
+	BeforeID string
+	FromID   string
+	Most     int32
+}
+
+// TaskIDsPending walks the queue by task_id: the tasks between are leased, and few.
+func (q *Queries) TaskIDsPending(ctx context.Context, arg TaskIDsPendingParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsPending, arg.BeforeID, arg.FromID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskIDsProcessing = `-- name: TaskIDsProcessing :many
+WITH leased AS MATERIALIZED (
+    SELECT q.task_id FROM queue q WHERE q.lease_until IS NOT NULL AND q.lease_until > '-infinity' -- by queue_lease_idx
+)
+SELECT l.task_id::text AS task_id FROM leased l
+WHERE l.task_id < $1::text AND l.task_id >= $2::text
+ORDER BY l.task_id DESC
+LIMIT $3::integer
+`
+
+type TaskIDsProcessingParams struct {
+	BeforeID string
+	FromID   string
+	Most     int32
+}
+
+// TaskIDsProcessing sorts all leased tasks: they are few beside those that wait.
+func (q *Queries) TaskIDsProcessing(ctx context.Context, arg TaskIDsProcessingParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsProcessing, arg.BeforeID, arg.FromID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskListOf = `-- name: TaskListOf :many
+SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
+FROM tasks t
+WHERE t.task_id = ANY ($1::text[])
+    AND ($2::text IS NULL OR t.submitted_by = $2::text)
+    AND ($3::bigint IS NULL OR t.company_id = $3::bigint)
+    AND ($4::text IS NULL OR t.recipient = $4::text)
+    AND ($5::smallint IS NULL OR t.status = $5::smallint)
+    AND ($6::text IS NULL OR t.source = $6::text)
+    AND ($7::text IS NULL OR t.processing_app_id = $7::text)
+    AND ($8::smallint IS NULL OR t.delivery = $8::smallint)
+    AND ($9::timestamptz IS NULL OR t.created_at >= $9::timestamptz)
+    AND ($10::timestamptz IS NULL OR t.created_at < $10::timestamptz)
+ORDER BY t.task_id DESC
+LIMIT $11::integer
+`
+
+type TaskListOfParams struct {
+	Ids         []string
+	Owner       *string
+	CompanyID   *int64
+	Recipient   *string
+	Status      *int16
+	Source      *string
+	SenderNo    *string
+	Delivery    *int16
+	CreatedFrom *time.Time
+	CreatedTo   *time.Time
+	PageLimit   int32
+}
+
+// TaskListOf returns those tasks of ids that match, newest first.
+func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task, error) {
+	rows, err := q.db.Query(ctx, taskListOf,
+		arg.Ids,
+		arg.Owner,
+		arg.CompanyID,
+		arg.Recipient,
+		arg.Status,
+		arg.Source,
+		arg.SenderNo,
+		arg.Delivery,
+		arg.CreatedFrom,
+		arg.CreatedTo,
+		arg.PageLimit,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []Task
+	for rows.Next() {
+		var i Task
+		if err := rows.Scan(
+			&i.TaskID,
+			&i.PhoneNumber,
+			&i.Recipient,
+			&i.Content,
+			&i.Status,
+			&i.Source,
+			&i.SubmittedBy,
+			&i.DedupKey,
+			&i.RetryCount,
+			&i.DueAt,
+			&i.ProcessingAppID,
+			&i.LeaseID,
+			&i.LeaseUntil,
+			&i.Result,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+			&i.SentAt,
+			&i.ReportedAt,
+			&i.CompanyID,
+			&i.PoolID,
+			&i.MessageType,
+			&i.CountryNo,
+			&i.Priority,
+			&i.Segments,
+			&i.Sign,
+			&i.IsTest,
+			&i.ExpectSendTime,
+			&i.ExpiresAt,
+			&i.FailedAppID,
+			&i.Lane,
+			&i.Rank,
+			&i.RenderingID,
+			&i.UserID,
+			&i.Delivery,
+			&i.DeliveryCode,
+			&i.DeliveredAt,
+			&i.OnUnclear,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const taskNamed = `-- name: TaskNamed :one

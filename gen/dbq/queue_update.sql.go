@@ -162,7 +162,7 @@ FROM results o
 JOIN known k ON k.task_id = o.task_id
 WHERE o.task_id NOT IN (SELECT d.task_id FROM delivered d)
 ORDER BY o.task_id
-ON CONFLICT (task_id, effect) WHERE event = 'receipt' DO NOTHING
+ON CONFLICT (effect, task_id) WHERE event = 'receipt' DO NOTHING
 `
 
 type TaskReceiptParams struct {

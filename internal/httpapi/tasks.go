@@ -113,9 +113,16 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 		return nil, err
 	}
 	limit := paging.Size(p.Limit)
+	var delivery *int16
+	if p.Delivery != nil {
+		delivery = new(callback.Undelivered)
+		if *p.Delivery == api.OnlyDelivered {
+			*delivery = callback.Delivered
+		}
+	}
 	rows, further, err := s.tasks.List(ctx, queue.Filter{
 		Viewer: viewer(ctx),
-		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source,
+		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, SenderNo: p.SenderNo, Delivery: delivery,
 		CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
 	})
 	items, next := paging.Page(rows, limit, taskOf, func(t dbq.Task) string { return t.TaskID })

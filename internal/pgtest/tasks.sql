@@ -14,7 +14,7 @@ BEGIN
             task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
             priority, segments, sign, is_test, expect_send_time, expires_at, rendering_id, user_id, on_unclear, created_at
         ) VALUES (
-            NEW.task_id, NEW.phone_number, NEW.recipient, NEW.content, NEW.source, NEW.submitted_by, NEW.dedup_key,
+            NEW.task_id, NEW.phone_number, NEW.recipient, NEW.content, NEW.source, coalesce(NEW.submitted_by, ''), NEW.dedup_key,
             coalesce(NEW.company_id, 1), coalesce(NEW.pool_id, 1), coalesce(NEW.message_type, 1::smallint), NEW.country_no,
             coalesce(NEW.priority, 5::smallint), coalesce(NEW.segments, 1::smallint), NEW.sign, coalesce(NEW.is_test, false),
             NEW.expect_send_time, NEW.expires_at, NEW.rendering_id, NEW.user_id, NEW.on_unclear, NEW.created_at

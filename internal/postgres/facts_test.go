@@ -22,6 +22,7 @@ const olderTasks = `
 		('task_6', '13800138000', '+8613800138000', 'cancelled', 4, 0, NULL, NULL, NULL, NULL, NULL, '2026-01-01', '2026-01-01 05:00', '2026-01-01', NULL, NULL, NULL, NULL),
 		('task_7', '', '', 'nobody', 3, 0, NULL, NULL, NULL, NULL, '收件人在该通道没有地址', '2026-01-01', '2026-01-01', '2026-01-01', NULL, NULL, NULL, NULL),
 		('task_20260102_8', '13800138000', '+8613800138000', 'late', 2, 1, 'a', 7, NULL, NULL, '发送成功', '2026-01-01', '2026-01-01 07:00', '2026-01-01', NULL, NULL, NULL, NULL);
+	UPDATE tasks SET submitted_by = '' WHERE submitted_by IS NULL; -- which an upgrade does
 	UPDATE tasks SET reported_at = updated_at WHERE status IN (2, 3);
 	UPDATE tasks SET sent_at = updated_at WHERE status = 2;
 	UPDATE tasks SET delivery = 1, delivery_code = 'DELIVRD', delivered_at = '2026-01-01 03:30' WHERE task_id = 'task_4';

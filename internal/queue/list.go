@@ -30,14 +30,20 @@ type Filter struct {
 	Status      *int16
 	PhoneNumber *string
 	Source      *string
+	SenderNo    *string // the sender that holds or settled the task
+	Delivery    *int16  // 1 delivered, 2 undelivered
 	CreatedFrom *time.Time
 	CreatedTo   *time.Time
 	BeforeID    string
 	Limit       int
 }
 
-// scanMost bounds how many tasks, of all companies, one page of a list reads.
-const scanMost = 10_000
+const (
+	// scanMost bounds how many tasks one page of a list reads.
+	scanMost = 2000
+	// listedMost is the largest number of tasks that one statement of a list reads.
+	listedMost = 500
+)
 
 // List returns the tasks that match, newest first. If it stopped at scanMost, before is the id before which the next page starts.
 func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.Task, before string, err error) {
@@ -46,37 +52,59 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.Task, before s
 		return nil, "", err
 	}
 	from, to := idsCreated(f.CreatedFrom, f.CreatedTo)
-	beforeID := min(f.BeforeID, to)
-	if recipient == nil {
-		rows, err = s.q.TaskList(ctx, dbq.TaskListParams{
-			Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, BeforeID: beforeID, FromID: from, Status: f.Status, Source: f.Source,
-			CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit), ScanLimit: scanMost,
+	before = min(f.BeforeID, to)
+	most := min(f.Limit, listedMost)
+	for scanned := 0; ; most = min(4*most, listedMost) {
+		ids, err := s.listIDs(ctx, f, recipient, dbq.TaskIDsParams{BeforeID: before, FromID: from, Most: int32(most)})
+		if err != nil {
+			return nil, "", fmt.Errorf("list ids of tasks: %w", err)
+		}
+		if len(ids) == 0 {
+			return rows, "", nil
+		}
+		more, err := s.q.TaskListOf(ctx, dbq.TaskListOfParams{
+			Ids: ids, Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, Recipient: recipient, Status: f.Status, Source: f.Source,
+			SenderNo: f.SenderNo, Delivery: f.Delivery, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
+			PageLimit: int32(f.Limit - len(rows)),
 		})
-	} else {
-		rows, err = s.q.TaskListByRecipient(ctx, dbq.TaskListByRecipientParams{
-			Recipient: *recipient, Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, BeforeID: beforeID, FromID: from, Status: f.Status,
-			Source: f.Source, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit), ScanLimit: scanMost,
-		})
+		if err != nil {
+			return nil, "", fmt.Errorf("list tasks: %w", err)
+		}
+		rows, scanned, before = append(rows, more...), scanned+len(ids), ids[len(ids)-1]
+		switch {
+		case len(rows) == f.Limit, len(ids) < most:
+			return rows, "", nil
+		case scanned >= scanMost:
+			return rows, before, nil
+		}
 	}
-	if err != nil || len(rows) == f.Limit {
-		return rows, "", postgres.Wrap("list tasks", err, nil)
+}
+
+// listIDs returns the next ids of a list, by the index of the filter that leaves the fewest tasks.
+func (s *Service) listIDs(ctx context.Context, f Filter, recipient *string, p dbq.TaskIDsParams) ([]string, error) {
+	is := func(status int16) bool { return f.Status != nil && *f.Status == status }
+	switch v := f.Viewer; {
+	case recipient != nil:
+		return s.q.TaskIDsOfRecipient(ctx, dbq.TaskIDsOfRecipientParams{Recipient: *recipient, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+	case is(Processing):
+		return s.q.TaskIDsProcessing(ctx, dbq.TaskIDsProcessingParams(p))
+	case (is(Failed) || is(Cancelled)) && v.CompanyID != nil:
+		return s.q.TaskIDsOfCompanyFailed(ctx, dbq.TaskIDsOfCompanyFailedParams{CompanyID: *v.CompanyID, Outcome: *f.Status, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+	case is(Failed) || is(Cancelled):
+		return s.q.TaskIDsFailed(ctx, dbq.TaskIDsFailedParams{Outcome: *f.Status, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+	case f.SenderNo != nil:
+		return s.q.TaskIDsOfSender(ctx, dbq.TaskIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+	case f.Delivery != nil:
+		return s.q.TaskIDsOfReceipt(ctx, dbq.TaskIDsOfReceiptParams{Delivery: *f.Delivery, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+	case is(Pending):
+		return s.q.TaskIDsPending(ctx, dbq.TaskIDsPendingParams(p))
+	case v.CompanyID != nil && v.Owner != nil:
+		return s.q.TaskIDsOfSubmitter(ctx, dbq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *v.Owner, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+	case v.CompanyID != nil:
+		return s.q.TaskIDsOfCompany(ctx, dbq.TaskIDsOfCompanyParams{CompanyID: *v.CompanyID, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+	default:
+		return s.q.TaskIDs(ctx, p)
 	}
-	if recipient == nil {
-		before, err = s.q.TaskListEnd(ctx, dbq.TaskListEndParams{BeforeID: beforeID, FromID: from, ScanLimit: scanMost})
-	} else {
-		before, err = s.q.TaskListByRecipientEnd(ctx, dbq.TaskListByRecipientEndParams{
-			Recipient: *recipient, BeforeID: beforeID, FromID: from, ScanLimit: scanMost,
-		})
-	}
-	switch n := len(rows); {
-	case postgres.IsNoRows(err):
-		return rows, "", nil
-	case err != nil:
-		return nil, "", fmt.Errorf("find the end of the list: %w", err)
-	case n > 0: // new tasks between the two statements would move the end up, and repeat rows
-		before = min(before, rows[n-1].TaskID)
-	}
-	return rows, before, nil
 }
 
 // idsCreated returns bounds for the ids of tasks created in [from, before). An id contains the day by the server's clock, and created_at

@@ -364,25 +364,29 @@ func TestListTasks(t *testing.T) {
 	}
 }
 
-// A user's few tasks may lie among many of others. A list that read all of these would cost its caller nothing, and everybody else
-// much.
+// A list reads a bounded number of tasks. Those of others do not count: a user's few tasks may lie among millions.
 func TestAListReadsABoundedNumberOfTasks(t *testing.T) {
 	b := apptest.New(t)
 	acme := b.AddCompany("acme", 1)
-	mine := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "mine"}, acme...)).TaskID
-	others := func(id, created string) {
-		b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, created_at)
-			SELECT $1 || lpad(i::text, 5, '0'), '', '', 'x', $2::timestamptz FROM generate_series(1, 10000) i`, id, created)
+	mine := apptest.Decode[api.Submitted](t, b.Expect(200, "", "POST", "/api/v1/sms/send", map[string]any{"phone_number": apptest.Phone, "content": "mine", "source": "rare"}, acme...)).TaskID
+	others := func(user, id, created string, n int) {
+		b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, created_at, company_id, submitted_by, source)
+			SELECT $1 || lpad(i::text, 5, '0'), '', '', 'x', $2::timestamptz, (SELECT company_id FROM messages LIMIT 1), $3, 'common' FROM generate_series(1, $4) i`,
+			id, created, user, n)
 	}
-	others("task_29990101_", "2999-01-01T00:00:00Z")
+	others("another", "task_29990101_", "2999-01-01T00:00:00Z", 2500)
 	list := func(query string) api.TaskPage {
 		return apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?"+query, nil, acme...))
 	}
-	first := list("limit=2")
+	if first := list("limit=2"); len(first.Items) != 1 || first.Items[0].TaskID != mine || first.NextCursor != nil {
+		t.Errorf("beside tasks of others: %+v", first)
+	}
+	others("user-of-acme", "task_29990102_", "2999-01-02T00:00:00Z", 2500)
+	first := list("limit=2&source=rare")
 	if len(first.Items) != 0 || first.NextCursor == nil {
 		t.Fatalf("the first page has %d tasks, and more behind it: %v", len(first.Items), first.NextCursor != nil)
 	}
-	second := list("limit=2&cursor=" + *first.NextCursor)
+	second := list("limit=2&source=rare&cursor=" + *first.NextCursor)
 	if len(second.Items) != 1 || second.Items[0].TaskID != mine || second.NextCursor != nil {
 		t.Errorf("the second page is %+v", second)
 	}
@@ -390,8 +394,64 @@ func TestAListReadsABoundedNumberOfTasks(t *testing.T) {
 		"created_to=2998-01-01T00:00:00Z": 1, "created_from=2000-01-01T00:00:00Z&created_to=9999-12-31T23:59:59Z": 0,
 		"created_from=2998-01-01T00:00:00Z": 0, "phone_number=" + apptest.Phone: 1, "created_from=0001-01-01T00:00:00Z&created_to=2998-01-01T00:00:00Z": 1,
 	} {
-		if got := list(query); len(got.Items) != want {
+		if got := list("source=rare&" + query); len(got.Items) != want {
 			t.Errorf("%s: %d tasks on the first page, want %d", query, len(got.Items), want)
+		}
+	}
+}
+
+// Whatever filters are combined and whoever asks, a list has exactly the tasks that match, each once, newest first.
+func TestAListHasTheTasksThatMatch(t *testing.T) {
+	b := apptest.New(t)
+	submits := b.AddCompany("acme", 1)
+	reads := b.AddUser("reads", "read", map[string]any{"company_no": "acme"})
+	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, company_id, status, processing_app_id, lease_id, lease_until)
+		SELECT 'task_20' || 250101 + i % 7 || '_' || lpad(i::text, 4, '0'), '1380013800' || i % 2, '+861380013800' || i % 2, 'x', 's' || i % 3,
+			CASE i % 5 WHEN 0 THEN 'user-of-acme' WHEN 1 THEN 'zoe' ELSE 'admin' END,
+			CASE WHEN i % 5 < 2 THEN (SELECT id FROM companies WHERE company_no = 'acme') ELSE 1 END, i % 11 % 5,
+			CASE WHEN i % 11 % 5 IN (1, 2, 3) THEN 'app' || i % 2 END, CASE WHEN i % 11 % 5 IN (1, 2, 3) THEN i END,
+			CASE WHEN i % 11 % 5 = 1 THEN now() + interval '1 hour' END
+		FROM generate_series(1, 600) i;
+		INSERT INTO report_logs (task_id, company_id, event, effect)
+		SELECT task_id, company_id, 'receipt', CASE WHEN right(task_id, 1) < '5' THEN 'delivered' ELSE 'undelivered' END FROM tasks WHERE status = 2 AND right(task_id, 1) <> '9'`)
+	for name, asks := range map[string]struct {
+		headers []string
+		sees    string
+	}{
+		"an admin":  {nil, "true"},
+		"a reader":  {reads, "company_id = (SELECT id FROM companies WHERE company_no = 'acme')"},
+		"a company": {submits, "submitted_by = 'user-of-acme'"},
+	} {
+		for _, status := range []string{"", "status = 0", "status = 1", "status = 2", "status = 3", "status = 4"} {
+			for _, source := range []string{"", "source = 's1'"} {
+				for _, number := range []string{"", "phone_number = '13800138001'"} {
+					for _, rest := range []string{"", "sender_no = 'app1'", "delivery = 'delivered'", "delivery = 'undelivered'"} {
+						query, where := "limit=50", asks.sees
+						for _, one := range []string{status, source, number, rest} {
+							if one == "" {
+								continue
+							}
+							query += "&" + strings.NewReplacer(" ", "", "'", "").Replace(one)
+							where += " AND " + strings.NewReplacer("sender_no", "processing_app_id", "'delivered'", "1", "'undelivered'", "2").Replace(one)
+						}
+						var got []string
+						for cursor := ""; ; {
+							page := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?"+query+cursor, nil, asks.headers...))
+							for _, item := range page.Items {
+								got = append(got, item.TaskID)
+							}
+							if page.NextCursor == nil {
+								break
+							}
+							cursor = "&cursor=" + *page.NextCursor
+						}
+						want := apptest.Scan[[]string](b, "SELECT coalesce(array_agg(task_id ORDER BY task_id DESC), '{}') FROM tasks WHERE "+where)
+						if !slices.Equal(got, want) {
+							t.Errorf("%s, %s: %d tasks, want %d", name, query, len(got), len(want))
+						}
+					}
+				}
+			}
 		}
 	}
 }
