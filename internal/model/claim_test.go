@@ -296,6 +296,8 @@ func (w *world) canTake(s *sender, t *task) degree {
 		return no
 	case s.polled.Before(w.now.Add(-silentAfter + time.Second)):
 		return maybe
+	case w.isRouted(p) && !s.routedAt.After(w.now.Add(-silentAfter*3/4)): // it had no route when it polled: such polls are stored later
+		return maybe
 	}
 	outranked := w.isOutranked(s, t)
 	if outranked == yes {
