@@ -16,8 +16,10 @@ REVOKE ALL ON SCHEMA public FROM PUBLIC;
 GRANT USAGE, CREATE ON SCHEMA public TO lksms_owner;
 GRANT USAGE ON SCHEMA public TO lksms_service;
 
--- The existing tables and sequences, and those of later migrations.
+-- The existing tables, sequences and functions, and those of later migrations. Functions make the partitions of the tasks.
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO lksms_service;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO lksms_service;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA public TO lksms_service;
 ALTER DEFAULT PRIVILEGES FOR ROLE lksms_owner IN SCHEMA public GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO lksms_service;
 ALTER DEFAULT PRIVILEGES FOR ROLE lksms_owner IN SCHEMA public GRANT USAGE ON SEQUENCES TO lksms_service;
+ALTER DEFAULT PRIVILEGES FOR ROLE lksms_owner IN SCHEMA public GRANT EXECUTE ON FUNCTIONS TO lksms_service;

@@ -128,11 +128,16 @@ DECLARE
     p task_partitions%ROWTYPE;
 BEGIN
     SELECT * INTO p FROM task_partitions t WHERE t.first_day = of_first_day AND t.dropped_at IS NULL FOR UPDATE;
-    IF NOT FOUND OR EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN
+    IF NOT FOUND OR p.last_day >= (now() AT TIME ZONE 'UTC')::date THEN
         RETURN false;
     END IF;
-    EXECUTE format('DROP TABLE %I', 'messages_' || to_char(p.first_day, 'YYYYMMDD'));
-    EXECUTE format('DROP TABLE %I', 'report_logs_' || to_char(p.first_day, 'YYYYMMDD'));
+    -- A submission that has stored its message, and not yet its row of the queue, holds a lock of the partition.
+    EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN ACCESS EXCLUSIVE MODE', 'messages' || substr(p.first_id, 5), 'report_logs' || substr(p.first_id, 5));
+    IF EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN
+        RETURN false;
+    END IF;
+    EXECUTE pg_catalog.format('DROP TABLE %I', 'messages' || substr(p.first_id, 5));
+    EXECUTE pg_catalog.format('DROP TABLE %I', 'report_logs' || substr(p.first_id, 5));
     UPDATE task_partitions t SET dropped_at = clock_timestamp() WHERE t.first_day = p.first_day;
     RETURN true;
 END
@@ -149,15 +154,18 @@ DECLARE
     first_id CONSTANT text := task_day_id(of_first_day);
     before_id CONSTANT text := task_day_id(of_last_day);
 BEGIN
-    INSERT INTO task_partitions (first_day, last_day) VALUES (of_first_day, of_last_day);
+    INSERT INTO task_partitions AS p (first_day, last_day) VALUES (of_first_day, of_last_day)
+    ON CONFLICT (first_day) DO UPDATE
+    SET last_day = excluded.last_day, created_at = excluded.created_at, dropped_at = NULL
+    WHERE p.dropped_at IS NOT NULL;
     FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
-        part := parent || '_' || to_char(of_first_day, 'YYYYMMDD');
+        part := parent || substr(first_id, 5);
         -- Nobody may add rows of these days to the default partition until the new one is attached.
-        EXECUTE format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', parent || '_default');
-        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
-        EXECUTE format('WITH moved AS (DELETE FROM %I WHERE task_id >= %L AND task_id < %L RETURNING *) INSERT INTO %I SELECT * FROM moved',
+        EXECUTE pg_catalog.format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', parent || '_default');
+        EXECUTE pg_catalog.format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
+        EXECUTE pg_catalog.format('WITH moved AS (DELETE FROM %I WHERE task_id >= %L AND task_id < %L RETURNING *) INSERT INTO %I SELECT * FROM moved',
             parent || '_default', first_id, before_id, part);
-        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, first_id, before_id);
+        EXECUTE pg_catalog.format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, first_id, before_id);
     END LOOP;
 END
 $$;
@@ -167,7 +175,10 @@ CREATE FUNCTION public.task_partitions_ahead(width text, first_at timestamp with
     SET search_path TO '$user', 'public', 'pg_temp'
     AS $$
 DECLARE
-    day date := date_trunc(width, first_at AT TIME ZONE 'UTC');
+    day date := greatest(
+        date_trunc(width, first_at AT TIME ZONE 'UTC')::date,
+        (SELECT max(p.last_day) FROM task_partitions p WHERE p.dropped_at IS NOT NULL AND p.last_day <= (first_at AT TIME ZONE 'UTC')::date)
+    );
     until CONSTANT date := date_trunc('day', last_at AT TIME ZONE 'UTC');
     after date;
     made integer := 0;
@@ -180,7 +191,7 @@ BEGIN
         SELECT p.last_day INTO after FROM task_partitions p WHERE p.first_day <= day AND p.last_day > day AND p.dropped_at IS NULL;
         IF after IS NULL THEN
             after := least(
-                date_trunc(width, day) + ('1 ' || width)::interval,
+                (date_trunc(width, day::timestamp) + ('1 ' || width)::interval)::date,
                 (SELECT min(p.first_day) FROM task_partitions p WHERE p.first_day > day)
             );
             PERFORM task_partition_make(day, after);
@@ -1031,7 +1042,7 @@ COMMENT ON TABLE public.report_logs IS 'What ended a lease or a task, reports th
 
 COMMENT ON COLUMN public.report_logs.company_id IS 'as messages.company_id';
 
-COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: a cancellation or expiry';
+COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: no sender did it';
 
 COMMENT ON COLUMN public.report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
 
@@ -1062,7 +1073,7 @@ CREATE VIEW public.tasks AS
     m.content,
     (
         CASE
-            WHEN (q.task_id IS NULL) THEN (e.outcome)::integer
+            WHEN (q.task_id IS NULL) THEN COALESCE((e.outcome)::integer, 3)
             WHEN (q.lease_until IS NULL) THEN 0
             ELSE 1
         END)::smallint AS status,
@@ -1122,7 +1133,7 @@ CREATE VIEW public.tasks AS
      LEFT JOIN public.report_logs d ON (((d.task_id = m.task_id) AND (d.event = 'receipt'::text) AND (d.effect = 'delivered'::text))))
      LEFT JOIN public.report_logs u ON (((u.task_id = m.task_id) AND (u.event = 'receipt'::text) AND (u.effect = 'undelivered'::text))));
 
-COMMENT ON VIEW public.tasks IS 'The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed.';
+COMMENT ON VIEW public.tasks IS 'The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null.';
 
 CREATE VIEW public.notification_standings AS
  SELECT n.id AS notification_id,

@@ -26,8 +26,11 @@ type serveCmd struct {
 // Validate is called by kong after it has read the flags.
 func (c *serveCmd) Validate() error { return c.Server.Validate() }
 
-// startLimit bounds everything before the first request: a new cluster, a recovery, the migrations.
+// startLimit bounds the time until the database answers: a new cluster, a recovery.
 const startLimit = 2 * time.Minute
+
+// migrateLimit bounds the migrations. One that moves all tasks takes minutes for each ten million.
+const migrateLimit = 24 * time.Hour
 
 // gcPercent lets the heap grow further before a collection: small servers have enough memory, and a tenth of their
 // time was spent collecting. GOGC overrides it.
@@ -68,12 +71,21 @@ func (c *serveCmd) Run(ctx context.Context) error {
 	if db.isShared {
 		log.Warn("using the PostgreSQL that another lksms process started; it stops with that process", "folder", c.Server.DataDir)
 	}
-	err = c.serve(ctx, starting, db, listener, log)
+	err = c.serve(ctx, db, listener, log)
 	return errors.Join(err, db.stop())
 }
 
-func (c *serveCmd) serve(ctx, starting context.Context, db *database, listener net.Listener, log *slog.Logger) error {
-	applied, err := postgres.MigrateUp(starting, db.url)
+func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listener, log *slog.Logger) error {
+	migrating, cancel := context.WithTimeout(ctx, migrateLimit)
+	defer cancel()
+	upgrade, err := postgres.PendingUpgrade(migrating, db.url)
+	if err != nil {
+		return err
+	}
+	if upgrade != "" {
+		log.Warn(upgrade)
+	}
+	applied, err := postgres.MigrateUp(migrating, db.url)
 	if err != nil {
 		return err
 	}
@@ -188,6 +200,13 @@ type migrateUpCmd struct {
 
 func (c *migrateUpCmd) Run(ctx context.Context) error {
 	return withDatabase(ctx, c.Database, func(ctx context.Context, url string) error {
+		upgrade, err := postgres.PendingUpgrade(ctx, url)
+		if err != nil {
+			return err
+		}
+		if upgrade != "" {
+			fmt.Println(upgrade)
+		}
 		applied, err := postgres.MigrateUp(ctx, url)
 		if err == nil {
 			fmt.Printf("%d applied\n", applied)
@@ -224,9 +243,11 @@ func (c *migrateStatusCmd) Run(ctx context.Context) error {
 
 // withDatabase runs fn with the URL of the configured database, or of a private one that it starts and stops.
 func withDatabase(ctx context.Context, cfg config.Database, fn func(context.Context, string) error) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
-	db, err := openDatabase(ctx, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	starting, started := context.WithTimeout(ctx, startLimit)
+	defer started()
+	db, err := openDatabase(starting, cfg, slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	if err != nil {
 		return err
 	}

@@ -198,7 +198,7 @@ CREATE INDEX fruitless_submissions_task_id_idx ON fruitless_submissions (task_id
 
 CREATE VIEW tasks AS
 SELECT m.task_id, m.phone_number, m.recipient, m.content,
-    CASE WHEN q.task_id IS NULL THEN e.outcome WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
+    CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
     m.source, m.submitted_by, m.dedup_key,
     coalesce(q.retry_count, e.retry_count, 0)::smallint AS retry_count,
     coalesce(q.due_at, e.due_at, m.created_at)::timestamptz AS due_at,
@@ -422,7 +422,7 @@ COMMENT ON TABLE report_logs IS
     'What ended a lease or a task, reports that changed nothing, and receipts of providers. Written by internal/queue and never changed. '
     'Partitioned like messages, so that the facts of a task leave together.';
 COMMENT ON COLUMN report_logs.company_id IS 'as messages.company_id';
-COMMENT ON COLUMN report_logs.app_id IS 'sender_no; null: a cancellation or expiry';
+COMMENT ON COLUMN report_logs.app_id IS 'sender_no; null: no sender did it';
 COMMENT ON COLUMN report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
 COMMENT ON COLUMN report_logs.status IS '2 SUCCESS or 3 FAILED, as reported; null: not a report';
 COMMENT ON COLUMN report_logs.effect IS
@@ -447,7 +447,8 @@ COMMENT ON COLUMN fruitless_submissions.response_data IS 'the answer; data.dedup
 COMMENT ON COLUMN fruitless_submissions.status_code IS 'HTTP status of the answer';
 COMMENT ON VIEW tasks IS
     'The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it '
-    'by task_id or rendering_id; nothing else is indexed.';
+    'by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and '
+    'failed_app_id is null.';
 COMMENT ON VIEW receive_logs IS 'Each submission, with the columns of the documented log: those that created a task, and the others.';
 COMMENT ON VIEW send_logs IS 'Each lease, with the columns of the documented log: those that have ended, and those of queue.';
 COMMENT ON TABLE deliveries IS

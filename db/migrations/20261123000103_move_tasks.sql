@@ -16,6 +16,7 @@ DECLARE
     );
     width CONSTANT text := CASE WHEN days > 400 THEN 'month' WHEN days > 60 THEN 'week' ELSE 'day' END;
 BEGIN
+    SET jit = off;
     LOOP
         first := last;
         SELECT max(p.task_id) INTO last FROM (
@@ -60,10 +61,10 @@ BEGIN
         )
         SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type,
             t.country_no, t.priority, t.segments, t.retry_count,
-            (SELECT count(*) FROM old_report_logs r WHERE r.task_id = t.task_id AND r.effect = 'troubled'), t.result, t.failed_app_id,
+            (SELECT least(20, count(*)) FROM old_report_logs r WHERE r.task_id = t.task_id AND r.effect = 'troubled'), t.result, t.failed_app_id,
             CASE WHEN t.status = 1 THEN t.processing_app_id END, t.lease_id, t.lease_until,
             s.segments,
-            CASE WHEN t.sign IS NULL AND s.content LIKE '【%】' || t.content
+            CASE WHEN t.sign IS NULL AND starts_with(s.content, '【') AND right(s.content, char_length(t.content) + 1) = '】' || t.content
                 THEN substr(s.content, 2, char_length(s.content) - char_length(t.content) - 2) END,
             (s.request_data ->> 'limit')::smallint,
             t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear
@@ -71,7 +72,8 @@ BEGIN
         LEFT JOIN old_send_logs s ON t.status = 1 AND s.id = t.lease_id
         WHERE t.task_id > first AND t.task_id <= last AND t.status IN (0, 1); -- PENDING, PROCESSING
 
-        -- The first row that ended a lease gets the lease; the last row that settled a task gets its outcome.
+        -- The first row that ended a lease gets the lease; the last row that settled a task gets its outcome. Only the first receipt of each
+        -- kind counts.
         INSERT INTO report_logs (
             id, task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at, outcome, result,
             retry_count, due_at, leased_at, lease_until, lease_segments, lease_sign, lease_limit
@@ -81,7 +83,7 @@ BEGIN
             CASE WHEN e.settles THEN t.result WHEN r.event = 'receipt' THEN t.delivery_code END,
             CASE WHEN s.id IS NOT NULL THEN s.attempt - 1 WHEN e.settles THEN t.retry_count END,
             CASE WHEN e.settles THEN t.due_at END, s.created_at, s.lease_until, s.segments,
-            CASE WHEN t.sign IS NULL AND s.content LIKE '【%】' || t.content
+            CASE WHEN t.sign IS NULL AND starts_with(s.content, '【') AND right(s.content, char_length(t.content) + 1) = '】' || t.content
                 THEN substr(s.content, 2, char_length(s.content) - char_length(t.content) - 2) END,
             (s.request_data ->> 'limit')::smallint
         FROM (
@@ -91,7 +93,8 @@ BEGIN
                 row_number() OVER (
                     PARTITION BY l.task_id, l.effect IN ('success', 'failed', 'exhausted', 'unclear', 'cancelled', 'expired')
                     ORDER BY l.id DESC
-                ) AS nth_last
+                ) AS nth_last,
+                row_number() OVER (PARTITION BY l.task_id, l.event, l.effect ORDER BY l.id) AS nth_effect
             FROM old_report_logs l
             WHERE l.task_id > first AND l.task_id <= last
         ) r
@@ -101,17 +104,31 @@ BEGIN
                 AND r.effect IN ('success', 'failed', 'exhausted', 'unclear', 'cancelled', 'expired') AS settles
         ) e
         LEFT JOIN old_send_logs s ON s.id = r.lease_id AND s.task_id = r.task_id AND r.nth = 1
-            AND r.effect NOT IN ('ignored', 'refused', 'delivered', 'undelivered');
+            AND r.effect NOT IN ('ignored', 'refused', 'delivered', 'undelivered')
+        WHERE r.event <> 'receipt' OR r.nth_effect = 1;
 
-        -- Tasks that were settled without a row: people who could not be reached.
+        -- Tasks that were settled without a row: people who could not be reached, and tasks that were changed by hand.
         INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at)
-        SELECT t.task_id, t.company_id, 'unreachable', 'failed', coalesce(t.reported_at, t.updated_at), t.status, t.result, t.retry_count,
-            t.due_at
+        SELECT t.task_id, t.company_id,
+            CASE WHEN t.status = 4 THEN 'cancelled' WHEN t.status = 3 AND t.rendering_id IS NOT NULL THEN 'unreachable' ELSE 'reported' END,
+            CASE t.status WHEN 2 THEN 'success' WHEN 3 THEN 'failed' ELSE 'cancelled' END, coalesce(t.reported_at, t.updated_at), t.status,
+            t.result, t.retry_count, t.due_at
         FROM old_tasks t
         WHERE t.task_id > first AND t.task_id <= last AND t.status IN (2, 3, 4)
             AND NOT EXISTS (
                 SELECT FROM old_report_logs r
                 WHERE r.task_id = t.task_id AND r.effect IN ('success', 'failed', 'exhausted', 'unclear', 'cancelled', 'expired')
+            );
+
+        INSERT INTO report_logs (task_id, company_id, event, effect, created_at, result)
+        SELECT t.task_id, t.company_id, 'receipt', CASE t.delivery WHEN 1 THEN 'delivered' ELSE 'undelivered' END,
+            coalesce(t.delivered_at, t.updated_at), t.delivery_code
+        FROM old_tasks t
+        WHERE t.task_id > first AND t.task_id <= last AND t.delivery IS NOT NULL
+            AND NOT EXISTS (
+                SELECT FROM old_report_logs r
+                WHERE r.task_id = t.task_id AND r.event = 'receipt'
+                    AND r.effect = CASE t.delivery WHEN 1 THEN 'delivered' ELSE 'undelivered' END
             );
 
         -- Leases without a row that ended them.
@@ -142,11 +159,26 @@ BEGIN
             l.response_data, l.status_code, l.created_at
         FROM old_receive_logs l
         WHERE l.id > last_submission AND l.id <= last_submission + 10 * portion
-            AND (l.task_id IS NULL OR l.response_data #> '{data,deduplicated}' = 'true'::jsonb);
+            AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = l.task_id AND m.submission_id = l.id);
         COMMIT;
         last_submission := last_submission + 10 * portion;
         EXIT WHEN last_submission >= coalesce((SELECT max(l.id) FROM old_receive_logs l), 0);
     END LOOP;
+
+    -- Logs of tasks that were deleted by hand. Their company is not known any more.
+    IF NOT EXISTS (SELECT FROM report_logs r WHERE NOT EXISTS (SELECT FROM messages m WHERE m.task_id = r.task_id)) THEN
+        INSERT INTO report_logs (id, task_id, company_id, app_id, lease_id, event, status, effect, error_message, request_data, created_at)
+        SELECT r.id, r.task_id, 1, r.app_id, r.lease_id, r.event, r.status, r.effect, r.error_message, r.request_data, r.created_at
+        FROM old_report_logs r
+        WHERE NOT EXISTS (SELECT FROM old_tasks t WHERE t.task_id = r.task_id)
+        ON CONFLICT DO NOTHING;
+        INSERT INTO report_logs (
+            task_id, company_id, app_id, lease_id, event, effect, created_at, retry_count, leased_at, lease_until, lease_segments
+        )
+        SELECT s.task_id, 1, s.app_id, s.id, 'recovered', 'unclear', s.lease_until, s.attempt - 1, s.created_at, s.lease_until, s.segments
+        FROM old_send_logs s
+        WHERE NOT EXISTS (SELECT FROM old_tasks t WHERE t.task_id = s.task_id);
+    END IF;
 END
 $$;
 

@@ -27,21 +27,23 @@ folded AS (
 )
 SELECT FROM removed;
 
--- TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and returns how many. Tasks that came before their
--- partition existed move to it. If other partitions existed, this is an operator event.
+-- TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and returns how many. Tasks of the last 30 days and of
+-- those ahead that came before their partition existed move to it. If other partitions existed, this is an operator event.
 -- name: TaskPartitionsMake :one
 WITH strays AS MATERIALIZED (
-    SELECT count(*) AS tasks
-    FROM (
-        SELECT FROM messages_default m
-        WHERE m.task_id >= task_day_id((now() AT TIME ZONE 'UTC')::date) AND m.task_id < 'task_a' -- ids of the service
-        LIMIT 10000
-    ) d
+    SELECT min(d.day) AS first_day
+    FROM generate_series(
+        date_trunc('day', now(), 'UTC') - interval '30 days', date_trunc('day', now() + @ahead::interval, 'UTC'), interval '1 day'
+    ) AS d (day)
+    CROSS JOIN LATERAL (SELECT (d.day AT TIME ZONE 'UTC')::date AS of_day) u
+    WHERE EXISTS (
+        SELECT FROM messages_default m WHERE m.task_id >= task_day_id(u.of_day) AND m.task_id < task_day_id(u.of_day + 1)
+    )
 ),
 noted AS (
     INSERT INTO events (event, subject, detail)
-    SELECT 'partition.missing', 'messages', jsonb_build_object('tasks', s.tasks)
+    SELECT 'partition.missing', 'messages', jsonb_build_object('since', s.first_day)
     FROM strays s
-    WHERE s.tasks > 0 AND EXISTS (SELECT FROM task_partitions)
+    WHERE s.first_day IS NOT NULL AND EXISTS (SELECT FROM task_partitions)
 )
-SELECT task_partitions_ahead(@width::text, now(), now() + @ahead::interval)::integer AS made FROM strays;
+SELECT task_partitions_ahead(@width::text, least(now(), s.first_day), now() + @ahead::interval)::integer AS made FROM strays s;

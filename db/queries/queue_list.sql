@@ -123,9 +123,9 @@ LIMIT @most::integer;
 -- TaskListOf returns those tasks of ids that match, newest first.
 -- name: TaskListOf :many
 SELECT t.*
-FROM tasks t
-WHERE t.task_id = ANY (@ids::text[])
-    AND (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
+FROM unnest(@ids::text[]) AS i (task_id)
+CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.task_id = i.task_id OFFSET 0) t -- OFFSET 0 forces one lookup for each id
+WHERE (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
     AND (sqlc.narg(recipient)::text IS NULL OR t.recipient = sqlc.narg(recipient)::text)
     AND (sqlc.narg(status)::smallint IS NULL OR t.status = sqlc.narg(status)::smallint)
@@ -134,7 +134,7 @@ WHERE t.task_id = ANY (@ids::text[])
     AND (sqlc.narg(delivery)::smallint IS NULL OR t.delivery = sqlc.narg(delivery)::smallint)
     AND (sqlc.narg(created_from)::timestamptz IS NULL OR t.created_at >= sqlc.narg(created_from)::timestamptz)
     AND (sqlc.narg(created_to)::timestamptz IS NULL OR t.created_at < sqlc.narg(created_to)::timestamptz)
-ORDER BY t.task_id DESC
+ORDER BY i.task_id DESC
 LIMIT @page_limit::integer;
 
 -- TaskTimeline returns what happened to one task, oldest first. Three kinds of rows are unbounded, so only the latest 500 of each are

@@ -11,7 +11,7 @@
 -- The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing
 -- and returns one empty id. Without versions it does not check.
 --
--- Rows of fair_ranks are locked in one order, then dedup_keys in one order, so that two submissions cannot deadlock.
+-- Keys of dedup_keys are locked in one order, then rows of fair_ranks in one order, so that two submissions cannot deadlock.
 -- name: TaskSubmit :many
 WITH directory AS MATERIALIZED (
     SELECT coalesce(

@@ -12,14 +12,14 @@ WITH input AS MATERIALIZED (
         unnest(@statuses::smallint[]) AS status, nullif(left(unnest(@error_messages::text[]), 500), '') AS error_message,
         unnest(@request_data::jsonb[]) AS request_data, nullif(left(unnest(@provider_nos::text[]), 200), '') AS provider_no
 ),
-leases AS MATERIALIZED (
+known AS MATERIALIZED (
     -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    SELECT m.task_id, m.company_id, m.recipient FROM messages m WHERE m.task_id = ANY (@task_ids::text[])
+),
+leases AS MATERIALIZED (
     SELECT r.task_id, r.app_id, r.lease_id FROM report_logs r WHERE r.task_id = ANY (@task_ids::text[]) AND r.leased_at IS NOT NULL
     UNION ALL
     SELECT q.task_id, q.processing_app_id, q.lease_id FROM queue q WHERE q.task_id = ANY (@task_ids::text[]) AND q.lease_until IS NOT NULL
-),
-known AS MATERIALIZED (
-    SELECT m.task_id, m.company_id, m.recipient FROM messages m WHERE m.task_id = ANY (@task_ids::text[])
 ),
 verdict AS MATERIALIZED (
     SELECT i.*, k.company_id, k.recipient,
@@ -50,17 +50,17 @@ SELECT v.task_id::text AS task_id, v.effect::text AS effect FROM verdict v ORDER
 -- name: TaskCancel :execrows
 WITH cancelled AS (
     DELETE FROM queue q WHERE q.task_id = @task_id::text AND q.lease_until IS NULL
-    RETURNING q.task_id, q.company_id, q.retry_count, q.due_at
+    RETURNING q.task_id, q.company_id, q.retry_count, q.due_at, q.result
 )
-INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, retry_count, due_at, request_data)
-SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.retry_count, c.due_at, @request_data -- CANCELLED
+INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data)
+SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.result, c.retry_count, c.due_at, @request_data -- CANCELLED
 FROM cancelled c;
 
 -- TaskWithdraw cancels the PENDING tasks of notifications and returns how many there were. A task that a sender holds may still be sent,
 -- but it expires now, so that it is not sent again.
 -- name: TaskWithdraw :one
 WITH unsettled AS MATERIALIZED (
-    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.lease_until IS NULL AS is_pending
+    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.lease_until IS NULL AS is_pending
     FROM renderings r
     JOIN queue q ON q.rendering_id = r.id
     WHERE r.notification_id = ANY (@notification_ids::bigint[])
@@ -77,8 +77,9 @@ settled AS (
     DELETE FROM queue q USING unsettled o WHERE q.task_id = o.task_id AND o.is_pending
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, retry_count, due_at, request_data)
-    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, o.retry_count, o.due_at, @request_data
+    INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data)
+    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, o.result, o.retry_count, o.due_at,
+        @request_data
     FROM unsettled o
     WHERE o.is_pending
 )

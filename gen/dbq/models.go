@@ -103,7 +103,7 @@ type Setting struct {
 	UpdatedAt time.Time
 }
 
-// The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed.
+// The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null.
 type Task struct {
 	TaskID          string
 	PhoneNumber     string

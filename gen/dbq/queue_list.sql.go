@@ -526,9 +526,9 @@ func (q *Queries) TaskIDsProcessing(ctx context.Context, arg TaskIDsProcessingPa
 
 const taskListOf = `-- name: TaskListOf :many
 SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
-FROM tasks t
-WHERE t.task_id = ANY ($1::text[])
-    AND ($2::text IS NULL OR t.submitted_by = $2::text)
+FROM unnest($1::text[]) AS i (task_id)
+CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE tasks.task_id = i.task_id OFFSET 0) t -- OFFSET 0 forces one lookup for each id
+WHERE ($2::text IS NULL OR t.submitted_by = $2::text)
     AND ($3::bigint IS NULL OR t.company_id = $3::bigint)
     AND ($4::text IS NULL OR t.recipient = $4::text)
     AND ($5::smallint IS NULL OR t.status = $5::smallint)
@@ -537,7 +537,7 @@ WHERE t.task_id = ANY ($1::text[])
     AND ($8::smallint IS NULL OR t.delivery = $8::smallint)
     AND ($9::timestamptz IS NULL OR t.created_at >= $9::timestamptz)
     AND ($10::timestamptz IS NULL OR t.created_at < $10::timestamptz)
-ORDER BY t.task_id DESC
+ORDER BY i.task_id DESC
 LIMIT $11::integer
 `
 

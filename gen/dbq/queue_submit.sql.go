@@ -354,7 +354,7 @@ type TaskSubmitParams struct {
 // The pools were chosen with the versions directory_versions of the directory. If another version is current, the statement stores nothing
 // and returns one empty id. Without versions it does not check.
 //
-// Rows of fair_ranks are locked in one order, then dedup_keys in one order, so that two submissions cannot deadlock.
+// Keys of dedup_keys are locked in one order, then rows of fair_ranks in one order, so that two submissions cannot deadlock.
 func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskSubmit,
 		arg.DirectoryVersions,

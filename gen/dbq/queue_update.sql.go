@@ -32,14 +32,14 @@ WITH input AS MATERIALIZED (
         unnest($4::smallint[]) AS status, nullif(left(unnest($5::text[]), 500), '') AS error_message,
         unnest($6::jsonb[]) AS request_data, nullif(left(unnest($7::text[]), 200), '') AS provider_no
 ),
-leases AS MATERIALIZED (
+known AS MATERIALIZED (
     -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
+    SELECT m.task_id, m.company_id, m.recipient FROM messages m WHERE m.task_id = ANY ($1::text[])
+),
+leases AS MATERIALIZED (
     SELECT r.task_id, r.app_id, r.lease_id FROM report_logs r WHERE r.task_id = ANY ($1::text[]) AND r.leased_at IS NOT NULL
     UNION ALL
     SELECT q.task_id, q.processing_app_id, q.lease_id FROM queue q WHERE q.task_id = ANY ($1::text[]) AND q.lease_until IS NOT NULL
-),
-known AS MATERIALIZED (
-    SELECT m.task_id, m.company_id, m.recipient FROM messages m WHERE m.task_id = ANY ($1::text[])
 ),
 verdict AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id, i.status, i.error_message, i.request_data, i.provider_no, k.company_id, k.recipient,
@@ -118,10 +118,10 @@ func (q *Queries) ReportsLate(ctx context.Context, arg ReportsLateParams) ([]Rep
 const taskCancel = `-- name: TaskCancel :execrows
 WITH cancelled AS (
     DELETE FROM queue q WHERE q.task_id = $2::text AND q.lease_until IS NULL
-    RETURNING q.task_id, q.company_id, q.retry_count, q.due_at
+    RETURNING q.task_id, q.company_id, q.retry_count, q.due_at, q.result
 )
-INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, retry_count, due_at, request_data)
-SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.retry_count, c.due_at, $1 -- CANCELLED
+INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data)
+SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.result, c.retry_count, c.due_at, $1 -- CANCELLED
 FROM cancelled c
 `
 
@@ -186,7 +186,7 @@ func (q *Queries) TaskReceipt(ctx context.Context, arg TaskReceiptParams) error 
 
 const taskWithdraw = `-- name: TaskWithdraw :one
 WITH unsettled AS MATERIALIZED (
-    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.lease_until IS NULL AS is_pending
+    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.lease_until IS NULL AS is_pending
     FROM renderings r
     JOIN queue q ON q.rendering_id = r.id
     WHERE r.notification_id = ANY ($1::bigint[])
@@ -203,8 +203,9 @@ settled AS (
     DELETE FROM queue q USING unsettled o WHERE q.task_id = o.task_id AND o.is_pending
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, retry_count, due_at, request_data)
-    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, o.retry_count, o.due_at, $2
+    INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data)
+    SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, o.result, o.retry_count, o.due_at,
+        $2
     FROM unsettled o
     WHERE o.is_pending
 )

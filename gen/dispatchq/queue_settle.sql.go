@@ -280,7 +280,7 @@ held AS MATERIALIZED (
 ),
 returned AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.at, CASE WHEN h.is_tried AND h.troubles > 0
-        THEN h.at + least(h.delay_most, h.delay * power(2, h.troubles - 1)) END AS again_at -- null: it keeps its lane
+        THEN h.at + least(h.delay_most, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM held h
     WHERE h.processing_app_id = $7::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
 ),

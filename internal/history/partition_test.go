@@ -19,6 +19,16 @@ func places(b *apptest.Bundle) string {
 		FROM (SELECT tableoid::regclass::text AS name FROM messages UNION ALL SELECT tableoid::regclass::text FROM report_logs) p GROUP BY 1) x`)
 }
 
+// forgetPartitions leaves only the default partitions.
+func forgetPartitions(b *apptest.Bundle) {
+	b.T.Helper()
+	b.Exec(`DO $$ DECLARE p record; BEGIN
+		FOR p IN DELETE FROM task_partitions RETURNING substr(first_id, 5) AS suffix LOOP
+			EXECUTE format('DROP TABLE messages%s, report_logs%s', p.suffix, p.suffix);
+		END LOOP;
+	END $$`)
+}
+
 // insertMessages stores messages by their ids, settled, as old servers or other clocks could have.
 func insertMessages(b *apptest.Bundle, ids ...string) {
 	b.T.Helper()
@@ -31,30 +41,31 @@ func insertMessages(b *apptest.Bundle, ids ...string) {
 func TestATaskWithoutAPartitionIsAcceptedAndMovesToIt(t *testing.T) {
 	b := apptest.New(t)
 	today := time.Now().UTC()
-	b.Exec("SELECT task_partition_drop(first_day) FROM task_partitions")
-	b.Exec("DELETE FROM task_partitions WHERE first_day > $1", today.AddDate(0, 0, -1))
+	forgetPartitions(b)
+	b.Exec("SELECT task_partitions_ahead('day', now() - interval '20 days', now() - interval '20 days')")
 	id := b.Submit("x")
 	b.Report(b.Claim("app", 1)[0].TaskID, "app", 2, nil)
-	insertMessages(b, "of another shape", "task_20200101_old")
-	if got := places(b); got != "m_default:3 r_default:3" {
+	yesterday := today.AddDate(0, 0, -1).Format("20060102")
+	insertMessages(b, "of another shape", "task_20200101_old", "task_5", "task_"+yesterday+"_old")
+	if got := places(b); got != "m_default:5 r_default:5" {
 		t.Fatalf("before: %s", got)
 	}
 	n, err := b.App.History.MakePartitions(t.Context())
-	if err != nil || n != 8 {
+	if err != nil || n != 9 {
 		t.Fatalf("made %d, %v", n, err)
 	}
 	day := today.Format("20060102")
-	if got, want := places(b), fmt.Sprintf("m_%[1]s:1 m_default:2 r_%[1]s:1 r_default:2", day); got != want {
+	if got, want := places(b), fmt.Sprintf("m_%[2]s:1 m_%[1]s:1 m_default:3 r_%[2]s:1 r_%[1]s:1 r_default:3", day, yesterday); got != want {
 		t.Errorf("after: %s, want %s", got, want)
 	}
 	if got := b.Task(id); got.Status != 2 {
 		t.Errorf("%+v", got)
 	}
-	if n := b.Count("SELECT (detail ->> 'tasks')::int FROM events WHERE event = 'partition.missing'"); n != 1 {
-		t.Errorf("the event names %d tasks", n)
-	}
 	if n, err := b.App.History.MakePartitions(t.Context()); err != nil || n != 0 {
 		t.Errorf("again made %d, %v", n, err)
+	}
+	if n := b.Count("SELECT count(*) FROM events WHERE event = 'partition.missing'"); n != 1 {
+		t.Errorf("%d events", n)
 	}
 	if b.Submit("y"); !strings.Contains(places(b), fmt.Sprintf("m_%s:2", day)) {
 		t.Errorf("a new task: %s", places(b))
@@ -64,8 +75,7 @@ func TestATaskWithoutAPartitionIsAcceptedAndMovesToIt(t *testing.T) {
 // A new width begins after the partitions that exist.
 func TestPartitionsOfSeveralWidthsFollowEachOther(t *testing.T) {
 	b := apptest.New(t)
-	b.Exec("SELECT task_partition_drop(first_day) FROM task_partitions")
-	b.Exec("DELETE FROM task_partitions")
+	forgetPartitions(b)
 	at := func(width, from, to string) int {
 		return b.Count(fmt.Sprintf("SELECT task_partitions_ahead('%s', '%s+00', '%s+00')", width, from, to))
 	}
@@ -88,8 +98,7 @@ func TestPartitionsOfSeveralWidthsFollowEachOther(t *testing.T) {
 // Submissions and reports that wait while the partition of their day is made succeed.
 func TestWhatWaitsForAPartitionSucceeds(t *testing.T) {
 	b := apptest.New(t)
-	b.Exec("SELECT task_partition_drop(first_day) FROM task_partitions")
-	b.Exec("DELETE FROM task_partitions")
+	forgetPartitions(b)
 	b.Submit("reported")
 	claimed := b.Claim("app", 1)[0]
 	tx, err := b.DB.Begin(t.Context())
@@ -120,5 +129,47 @@ func TestWhatWaitsForAPartitionSucceeds(t *testing.T) {
 	}
 	if n := b.Count("SELECT count(*) FROM messages_default") + b.Count("SELECT count(*) FROM report_logs_default"); n != 0 {
 		t.Errorf("%d rows are in the default partitions", n)
+	}
+}
+
+// Partitions are dropped when all their tasks are settled and none can come any more. Days that were dropped do not come back with a new width,
+// unless tasks of them come.
+func TestAPartitionIsDroppedWhenItsTasksAreSettled(t *testing.T) {
+	b := apptest.New(t)
+	forgetPartitions(b)
+	b.Exec("SELECT task_partitions_ahead('day', now() - interval '9 days', now() + interval '1 day')")
+	day := func(ago int) string { return time.Now().UTC().AddDate(0, 0, -ago).Format("20060102") }
+	insertMessages(b, "task_"+day(9)+"_settled", "task_"+day(8)+"_settled")
+	b.Exec("INSERT INTO tasks (task_id, phone_number, recipient, content) VALUES ($1, '', '', 'x')", "task_"+day(8)+"_waiting")
+	drops := func(ago int) bool {
+		return apptest.Scan[bool](b, "SELECT task_partition_drop($1::date)", day(ago))
+	}
+	for ago, want := range map[int]bool{9: true, 8: false, 0: false, -1: false, 20: false} {
+		if got := drops(ago); got != want {
+			t.Errorf("the partition of %d days ago is dropped: %v", ago, got)
+		}
+	}
+	if drops(9) {
+		t.Error("it is dropped twice")
+	}
+	if n := b.Count("SELECT count(*) FROM messages") + b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 2+1 {
+		t.Errorf("%d messages and dropped partitions", n)
+	}
+	b.Exec("UPDATE tasks SET status = 4")
+	if !drops(8) {
+		t.Error("it is not dropped when its tasks are settled")
+	}
+	for _, width := range []string{"week", "month", "day"} {
+		b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"partition_width": width}})
+		if _, err := b.App.History.MakePartitions(t.Context()); err != nil {
+			t.Errorf("%s: %v", width, err)
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 2 {
+		t.Errorf("%d days are dropped", n)
+	}
+	insertMessages(b, "task_"+day(8)+"_late")
+	if _, err := b.App.History.MakePartitions(t.Context()); err != nil || b.Count("SELECT count(*) FROM messages_default") != 0 {
+		t.Errorf("a late task is left in the default partition, %v", err)
 	}
 }

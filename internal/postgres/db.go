@@ -48,11 +48,13 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
 		cfg.ConnConfig.RuntimeParams["application_name"] = "lksms"
 	}
-	cfg.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		conn.TypeMap().RegisterType(&pgtype.Type{
 			Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
 		})
-		return nil
+		// A statement over many partitions looks expensive to the planner, and compiling it would take seconds.
+		_, err := conn.Exec(ctx, "SET jit = off")
+		return err
 	}
 	small := cfg.Copy()
 	small.MaxConns, small.MinConns = outsideConns, 0

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -22,6 +23,9 @@ const olderTasks = `
 		('task_6', '13800138000', '+8613800138000', 'cancelled', 4, 0, NULL, NULL, NULL, NULL, NULL, '2026-01-01', '2026-01-01 05:00', '2026-01-01', NULL, NULL, NULL, NULL),
 		('task_7', '', '', 'nobody', 3, 0, NULL, NULL, NULL, NULL, '收件人在该通道没有地址', '2026-01-01', '2026-01-01', '2026-01-01', NULL, NULL, NULL, NULL),
 		('task_20260102_8', '13800138000', '+8613800138000', 'late', 2, 1, 'a', 7, NULL, NULL, '发送成功', '2026-01-01', '2026-01-01 07:00', '2026-01-01', NULL, NULL, NULL, NULL);
+	INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until, created_at, updated_at, due_at) VALUES
+		('task_9', '13800138000', '+8613800138000', 'C:\dir\', 1, 's', 8, '2026-01-02', '2026-01-01', '2026-01-01 08:00', '2026-01-01');
+	UPDATE tasks SET rendering_id = 1 WHERE task_id = 'task_7';
 	UPDATE tasks SET submitted_by = '' WHERE submitted_by IS NULL; -- which an upgrade does
 	UPDATE tasks SET reported_at = updated_at WHERE status IN (2, 3);
 	UPDATE tasks SET sent_at = updated_at WHERE status = 2;
@@ -38,7 +42,7 @@ const olderTasks = `
 			jsonb_build_object('lease_id', l.id, 'attempt', l.attempt, 'lease_until', '2026-01-02'::timestamptz)
 		FROM (VALUES (2, 'task_20260102_2', 's', '通知', 1, '2026-01-01 00:30', 1), (3, 'task_20260102_2', 's', '通知', 2, '2026-01-01 01:00', 1),
 			(4, 'task_3', 'a', NULL, 1, '2026-01-01 01:30', NULL), (5, 'task_4', 's', NULL, 1, '2026-01-01 02:30', 1),
-			(6, 'task_5', 'a', NULL, 1, '2026-01-01 03:30', NULL), (7, 'task_20260102_8', 'a', NULL, 1, '2026-01-01 06:00', NULL)
+			(6, 'task_5', 'a', NULL, 1, '2026-01-01 03:30', NULL), (7, 'task_20260102_8', 'a', NULL, 1, '2026-01-01 06:00', NULL), (8, 'task_9', 's', '通知', 1, '2026-01-01 08:00', 1)
 		) AS l (id, task_id, app_id, sign, attempt, at, segments) JOIN tasks t USING (task_id);
 	INSERT INTO report_logs (task_id, app_id, lease_id, event, status, effect, error_message, created_at) VALUES
 		('task_20260102_2', 's', 2, 'reported', 3, 'retry', 'busy', '2026-01-01 00:40'), ('task_3', 'a', 4, 'recovered', NULL, 'retry', NULL, '2026-01-01 02:00'),
@@ -46,6 +50,9 @@ const olderTasks = `
 		('task_4', 's', 5, 'reported', 2, 'ignored', NULL, '2026-01-01 03:40'), ('task_5', 'a', 6, 'reported', 3, 'exhausted', 'x', '2026-01-01 04:00'),
 		('task_6', NULL, NULL, 'cancelled', NULL, 'cancelled', NULL, '2026-01-01 05:00'),
 		('task_20260102_8', 'a', 7, 'recovered', NULL, 'retry', NULL, '2026-01-01 06:30'), ('task_20260102_8', 'a', 7, 'reported', 2, 'success', NULL, '2026-01-01 07:00');
+	INSERT INTO report_logs (task_id, app_id, lease_id, event, effect, created_at) SELECT 'task_3', 'a', NULL, 'released', 'troubled', '2026-01-01' FROM generate_series(1, 50);
+	INSERT INTO receive_logs (task_id, content, response_data, status_code) VALUES ('deleted', 'x', '{"code": 200}', 200);
+	INSERT INTO report_logs (task_id, app_id, event, effect) VALUES ('deleted', 'a', 'reported', 'ignored');
 	INSERT INTO sender_ledger (sender_id, change, balance, lease_id) SELECT id, -1, 0, 3 FROM senders`
 
 // facts returns each table as text, without what an upgrade drops: the place in the queue of tasks that are settled.
@@ -103,10 +110,11 @@ func TestTheMigrationThatStoresFactsOnceKeepsThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare("after the upgrade")
-	var keys, queued, company int
+	var keys, queued, company, troubles int
 	if err := db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM dedup_keys WHERE task_id = 'task_20260101_1' AND dedup_key = 'k'), (SELECT count(*) FROM queue),
-		(SELECT company_id FROM sender_ledger)`).Scan(&keys, &queued, &company); err != nil || keys != 1 || queued != 3 || company != 1 {
-		t.Errorf("%d dedup keys, %d queued tasks, the ledger names company %d, %v", keys, queued, company, err)
+		(SELECT company_id FROM sender_ledger), (SELECT troubles FROM queue WHERE task_id = 'task_3')`).Scan(&keys, &queued, &company, &troubles); err != nil ||
+		keys != 1 || queued != 4 || company != 1 || troubles != 20 {
+		t.Errorf("%d dedup keys, %d queued tasks, the ledger names company %d, %d troubles, %v", keys, queued, company, troubles, err)
 	}
 	migrateBefore(t, url, "20261123000101")
 	compare("after the upgrade was undone")
@@ -116,3 +124,56 @@ func TestTheMigrationThatStoresFactsOnceKeepsThem(t *testing.T) {
 const foldCounts = `WITH removed AS (DELETE FROM task_count_changes RETURNING *)
 	INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
 	SELECT company_id, sum(pending_new), sum(pending_retry), sum(processing), sum(success), sum(failed) FROM removed GROUP BY company_id`
+
+// A move that is interrupted goes on where it was.
+func TestAnInterruptedMoveGoesOn(t *testing.T) {
+	t.Parallel()
+	url, db := migratedBefore(t, "20261123000101")
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := db.Pool().Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status) SELECT 'task_' || lpad(i::text, 6, '0'), '', '', 'x', 2 FROM generate_series(1, 45000) i;
+		INSERT INTO receive_logs (status_code) SELECT 422 FROM generate_series(1, 10);
+		ALTER TABLE report_logs DROP CONSTRAINT report_logs_event_known;
+		INSERT INTO report_logs (task_id, event, effect) VALUES ('task_030000', 'unheard of', 'success');
+		ANALYZE tasks`)
+	if text, err := postgres.PendingUpgrade(t.Context(), url); err != nil || !strings.Contains(text, "about 45000 tasks") {
+		t.Errorf("before: %q, %v", text, err)
+	}
+	if _, err := postgres.MigrateUp(t.Context(), url); err == nil || !strings.Contains(err.Error(), "report_logs_event_known") {
+		t.Fatalf("the migration did not fail: %v", err)
+	}
+	var moved int
+	count := func(sql string) int {
+		t.Helper()
+		if err := db.Pool().QueryRow(t.Context(), sql).Scan(&moved); err != nil {
+			t.Fatal(err)
+		}
+		return moved
+	}
+	if n := count("SELECT count(*) FROM messages"); n != 20000 {
+		t.Errorf("%d tasks were moved", n)
+	}
+	if text, err := postgres.PendingUpgrade(t.Context(), url); err != nil || text == "" {
+		t.Errorf("after the interruption: %q, %v", text, err)
+	}
+	exec("UPDATE old_report_logs SET event = 'reported'")
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	if n := count("SELECT count(*) FROM tasks WHERE status = 2"); n != 45000 {
+		t.Errorf("%d tasks are there", n)
+	}
+	if n := count("SELECT count(*) FROM receive_logs WHERE task_id IS NULL"); n != 10 {
+		t.Errorf("%d refused submissions are there", n)
+	}
+	if n := count("SELECT sum(success) FROM task_count_changes"); n != 45000 {
+		t.Errorf("%d tasks are counted", n)
+	}
+	if text, err := postgres.PendingUpgrade(t.Context(), url); err != nil || text != "" {
+		t.Errorf("afterwards: %q, %v", text, err)
+	}
+}

@@ -32,6 +32,31 @@ type Migration struct {
 	Applied bool
 }
 
+// upgradeTasks is the number of tasks from which PendingUpgrade speaks of them.
+const upgradeTasks = 10_000
+
+// PendingUpgrade says what the missing migrations will do that takes long; empty: nothing. It changes nothing.
+func PendingUpgrade(ctx context.Context, databaseURL string) (string, error) {
+	var tasks, bytes int64
+	err := withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
+		// Only before the tasks are moved is one of these a table with rows.
+		return conn.QueryRow(ctx, `SELECT coalesce(max(c.reltuples), 0)::bigint, coalesce(max(s.bytes), 0)::bigint
+			FROM pg_class c CROSS JOIN LATERAL (
+				SELECT sum(pg_total_relation_size(to_regclass(replace(c.relname, 'tasks', l.name)))) AS bytes
+				FROM unnest(ARRAY['tasks', 'receive_logs', 'send_logs', 'report_logs']) AS l (name)
+			) s
+			WHERE c.oid IN (to_regclass('tasks'), to_regclass('old_tasks')) AND c.relkind = 'r'`).Scan(&tasks, &bytes)
+	})
+	if err != nil {
+		return "", fmt.Errorf("look for tasks to move: %w", err)
+	}
+	if tasks < upgradeTasks {
+		return "", nil
+	}
+	return fmt.Sprintf("The upgrade moves about %d tasks (%d MB) to other tables, which takes about a minute for a million. It needs as much free "+
+		"space again. Stop all other servers of this database. If it is interrupted, it goes on at the next start.", tasks, bytes>>20), nil
+}
+
 // firstPartitions makes the partitions of the first days, unless there are some already: the server makes those that follow. A migration
 // could not, because db/schema.sql would then depend on the day.
 const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + interval '7 days') WHERE NOT EXISTS (SELECT FROM task_partitions)`

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,6 +96,14 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 		}
 		b.version, b.circuit = f.Version, circuitOf(f.Openings, f.RestSeconds)
 	}
+	rows = slices.DeleteFunc(slices.Clone(rows), func(row claim.Lease) bool { // its task was settled meanwhile
+		_, isThere := byID[row.TaskID]
+		return !isThere
+	})
+	if len(rows) == 0 {
+		return b, errors.New("every lease has ended")
+	}
+	b.rows = rows
 	b.messages, b.last = make([]driver.Message, len(rows)), make([]bool, len(rows))
 	for i, row := range rows {
 		f := byID[row.TaskID]

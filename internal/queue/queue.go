@@ -48,7 +48,7 @@ type Service struct {
 	settings  *setting.Service
 	rules     Rules
 	submits   *merge.Merger[newTask, bool]
-	reports   *merge.Merger[Report, string]
+	reports   *merge.Merger[Report, ended]
 	refusals  *merge.Merger[refusedRow, struct{}]
 	line      *line.Line
 
@@ -84,7 +84,7 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 	s.submits = merge.New(merge.Options[newTask, bool]{
 		Run: s.storeAll, Hopeless: isHopeless, Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
-	s.reports = merge.New(merge.Options[Report, string]{
+	s.reports = merge.New(merge.Options[Report, ended]{
 		Run: s.settle, Hopeless: postgres.IsUnavailable, Key: func(r Report) string { return r.TaskID },
 		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
@@ -106,11 +106,11 @@ const (
 	mergeLimit    = 10 * time.Second
 )
 
-// again repeats run once if a partition was made while it ran. In a transaction, which is broken then, it does not help: the caller's
-// request may succeed later.
-func again[Out any](run func() (Out, error)) (Out, error) {
+// again repeats run once if a partition was made while it ran. In a transaction of the caller, which is broken then, it does not: the
+// caller's request may succeed later.
+func again[Out any](ctx context.Context, db *postgres.DB, run func() (Out, error)) (Out, error) {
 	out, err := run()
-	if postgres.IsMoved(err) {
+	if postgres.IsMoved(err) && !db.InTx(ctx) {
 		return run()
 	}
 	return out, err

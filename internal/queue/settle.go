@@ -35,11 +35,11 @@ type Report struct {
 // Report ends a lease. A repeated report, or one that is too late, is logged and changes nothing. A report by an app that never
 // held the task is logged too, and gets the fault task.not_held. An unknown task gets task.not_found.
 func (s *Service) Report(ctx context.Context, r Report) error {
-	effect, err := s.reports.Do(ctx, r)
+	ended, err := s.reports.Do(ctx, r)
 	if err != nil {
 		return err
 	}
-	return s.judge(effect).Err
+	return s.judge(ended).Err
 }
 
 // Reported is the outcome of one report of several. Effect is empty if the task does not exist.
@@ -48,7 +48,17 @@ type Reported struct {
 	Err    error
 }
 
-func (s *Service) judge(effect string) Reported {
+// ended is what became of a report: its effect, which is empty if the task does not exist, or why it is not known.
+type ended struct {
+	effect string
+	err    error
+}
+
+func (s *Service) judge(e ended) Reported {
+	effect := e.effect
+	if e.err != nil {
+		return Reported{Err: e.err}
+	}
 	if effect == "" {
 		return Reported{Err: fault.New(fault.NotFound, fault.TaskNotFound)}
 	}
@@ -82,7 +92,7 @@ func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, 
 		for j, i := range now {
 			items[j] = reports[i]
 		}
-		run := func(items []Report) ([]string, error) { return s.settle(ctx, items) }
+		run := func(items []Report) ([]ended, error) { return s.settle(ctx, items) }
 		for j, result := range merge.Apart(items, run, postgres.IsUnavailable) {
 			switch {
 			case result.Err == nil:
@@ -98,9 +108,9 @@ func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, 
 	return outcomes, nil
 }
 
-// settle writes reports, each of another task, and returns the effect of each; empty if the task does not exist. Those that end leases are
-// stored all or none. After an error, some of the reports may have been stored.
-func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error) {
+// settle writes reports, each of another task, and returns what became of each. Those that end leases are stored all or none; after an error
+// none is.
+func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error) {
 	// All statements lock tasks in this order.
 	order := make([]int, len(reports))
 	for i := range order {
@@ -129,7 +139,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		p.MaxRetryCounts = append(p.MaxRetryCounts, int16(most))
 		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
 	}
-	rows, err := again(func() (rows []dispatchq.TaskReportRow, err error) {
+	rows, err := again(ctx, s.db, func() (rows []dispatchq.TaskReportRow, err error) {
 		err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 			if rows, err = q.TaskReport(ctx, p); err != nil {
 				return err
@@ -145,9 +155,8 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 	for _, row := range rows {
 		found[row.TaskID] = row.Effect
 	}
-	if err := s.settleLate(ctx, reports, found); err != nil {
-		return nil, err
-	}
+	// The reports that ended leases are stored, whatever becomes of the others.
+	errLate := s.settleLate(ctx, reports, found)
 	unreached := 0
 	for _, row := range rows {
 		if row.HasRendering && (row.Effect == "failed" || row.Effect == "exhausted") {
@@ -155,11 +164,14 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]string, error
 		}
 	}
 	s.db.AfterCommit(ctx, func() { s.unreached.WithLabelValues("sending").Add(float64(unreached)) })
-	effects := make([]string, len(reports))
+	all := make([]ended, len(reports))
 	for i, r := range reports {
-		effects[i] = found[r.TaskID]
+		all[i].effect = found[r.TaskID]
+		if all[i].effect == "" {
+			all[i].err = errLate
+		}
 	}
-	return effects, nil
+	return all, nil
 }
 
 // settleLate logs the reports that ended nothing, and adds their effects to found. It is a transaction of its own: a report that is repeated
@@ -178,7 +190,7 @@ func (s *Service) settleLate(ctx context.Context, reports []Report, found map[st
 	if len(p.TaskIds) == 0 {
 		return nil
 	}
-	rows, err := again(func() ([]dbq.ReportsLateRow, error) { return s.q.ReportsLate(ctx, p) })
+	rows, err := again(ctx, s.db, func() ([]dbq.ReportsLateRow, error) { return s.q.ReportsLate(ctx, p) })
 	if err != nil {
 		return fmt.Errorf("log late reports: %w", err)
 	}

@@ -57,7 +57,7 @@ type Submitted struct {
 // errRepeated rolls back what a submission did before its dedup key turned out to be taken.
 var errRepeated = errors.New("the dedup key is taken")
 
-// Submit stores one task and the log row of its submission; when it returns without an error, both are durable. A default
+// Submit stores one task with its submission; when it returns without an error, both are durable. A default
 // content is consumed in the same transaction (S0.9). Expected failures: request.invalid, template.none_active,
 // default_content.already_sent.
 func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Submitted, error) {
@@ -274,7 +274,7 @@ func (s *Service) store(ctx context.Context, row newTask) (made bool, err error)
 	return all[0], nil
 }
 
-// storeAll stores tasks with the log rows of their submissions, all or none, and reports which it made: the dedup keys of the others are
+// storeAll stores tasks with their submissions, all or none, and reports which it made: the dedup keys of the others are
 // taken. If the directory has changed since the tasks were prepared, they are placed again, and may then be refused.
 func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) {
 	rows = slices.Clone(rows)
@@ -283,7 +283,7 @@ func (s *Service) storeAll(ctx context.Context, rows []newTask) ([]bool, error) 
 		if tries == placedMost {
 			p.DirectoryVersions = nil // the directory changes faster than it is read: no reason to refuse a message
 		}
-		ids, err := again(func() ([]string, error) { return s.q.TaskSubmit(ctx, p) })
+		ids, err := again(ctx, s.db, func() ([]string, error) { return s.q.TaskSubmit(ctx, p) })
 		if err != nil {
 			return nil, fmt.Errorf("submit tasks: %w", err)
 		}

@@ -120,7 +120,7 @@ held AS MATERIALIZED (
 ),
 returned AS MATERIALIZED (
     SELECT h.*, CASE WHEN h.is_tried AND h.troubles > 0
-        THEN h.at + least(h.delay_most, h.delay * power(2, h.troubles - 1)) END AS again_at -- null: it keeps its lane
+        THEN h.at + least(h.delay_most, h.delay * power(2, least(20, h.troubles) - 1)) END AS again_at -- null: it keeps its lane
     FROM held h
     WHERE h.processing_app_id = @sender_no::text AND h.held_lease_id = h.lease_id AND h.lease_until > h.at
 ),
