@@ -120,20 +120,26 @@ WHERE r.effect = CASE @delivery::smallint WHEN 1 THEN 'delivered' ELSE 'undelive
 ORDER BY r.task_id DESC
 LIMIT @most::integer;
 
--- TaskListOf returns those tasks of ids that match, newest first.
+-- TaskListOf returns those tasks of ids that match, newest first. The message comes first: most tasks that do not match cost one look-up.
 -- name: TaskListOf :many
 SELECT t.*
 FROM unnest(@ids::text[]) AS i (task_id)
-CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.task_id = i.task_id OFFSET 0) t -- OFFSET 0 forces one lookup for each id
-WHERE (sqlc.narg(owner)::text IS NULL OR t.submitted_by = sqlc.narg(owner)::text)
-    AND (sqlc.narg(company_id)::bigint IS NULL OR t.company_id = sqlc.narg(company_id)::bigint)
-    AND (sqlc.narg(recipient)::text IS NULL OR t.recipient = sqlc.narg(recipient)::text)
-    AND (sqlc.narg(status)::smallint IS NULL OR t.status = sqlc.narg(status)::smallint)
-    AND (sqlc.narg(source)::text IS NULL OR t.source = sqlc.narg(source)::text)
+-- OFFSET 0 forces one look-up for each id.
+CROSS JOIN LATERAL (
+    SELECT messages.task_id FROM messages
+    WHERE messages.task_id = i.task_id
+        AND (sqlc.narg(owner)::text IS NULL OR messages.submitted_by = sqlc.narg(owner)::text)
+        AND (sqlc.narg(company_id)::bigint IS NULL OR messages.company_id = sqlc.narg(company_id)::bigint)
+        AND (sqlc.narg(recipient)::text IS NULL OR messages.recipient = sqlc.narg(recipient)::text)
+        AND (sqlc.narg(source)::text IS NULL OR messages.source = sqlc.narg(source)::text)
+        AND (sqlc.narg(created_from)::timestamptz IS NULL OR messages.created_at >= sqlc.narg(created_from)::timestamptz)
+        AND (sqlc.narg(created_to)::timestamptz IS NULL OR messages.created_at < sqlc.narg(created_to)::timestamptz)
+    OFFSET 0
+) m
+CROSS JOIN LATERAL (SELECT * FROM tasks WHERE tasks.task_id = m.task_id OFFSET 0) t
+WHERE (sqlc.narg(status)::smallint IS NULL OR t.status = sqlc.narg(status)::smallint)
     AND (sqlc.narg(sender_no)::text IS NULL OR t.processing_app_id = sqlc.narg(sender_no)::text)
     AND (sqlc.narg(delivery)::smallint IS NULL OR t.delivery = sqlc.narg(delivery)::smallint)
-    AND (sqlc.narg(created_from)::timestamptz IS NULL OR t.created_at >= sqlc.narg(created_from)::timestamptz)
-    AND (sqlc.narg(created_to)::timestamptz IS NULL OR t.created_at < sqlc.narg(created_to)::timestamptz)
 ORDER BY i.task_id DESC
 LIMIT @page_limit::integer;
 

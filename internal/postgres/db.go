@@ -192,6 +192,19 @@ const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enabl
 // errNested is the error of a program that is wrong.
 var errNested = errors.New("a dispatch statement was run inside another transaction")
 
+// byKeyBegin leaves the planner only nested loops. For a look-up of some rows by key it could otherwise hash a whole partition, whose
+// statistics are old.
+const byKeyBegin = begin + `; SET TRANSACTION READ ONLY; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
+
+// ByKey runs statements that only read, and that look rows up by key in many partitions, in a transaction of their own. In a transaction of Tx
+// they run there, with the plans that the planner likes.
+func (db *DB) ByKey(ctx context.Context, fn func(q *dbq.Queries) error) error {
+	if db.InTx(ctx) {
+		return fn(dbq.New(db))
+	}
+	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: byKeyBegin}, func(tx pgx.Tx) error { return fn(dbq.New(tx)) })
+}
+
 // Dispatch runs the statements of db/queries/dispatch in a transaction of their own, with plans that do not depend on
 // statistics.
 //

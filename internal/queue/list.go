@@ -62,10 +62,14 @@ func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.Task, before s
 		if len(ids) == 0 {
 			return rows, "", nil
 		}
-		more, err := s.q.TaskListOf(ctx, dbq.TaskListOfParams{
-			Ids: ids, Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, Recipient: recipient, Status: f.Status, Source: f.Source,
-			SenderNo: f.SenderNo, Delivery: f.Delivery, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
-			PageLimit: int32(f.Limit - len(rows)),
+		var more []dbq.Task
+		err = s.db.ByKey(ctx, func(q *dbq.Queries) (err error) {
+			more, err = q.TaskListOf(ctx, dbq.TaskListOfParams{
+				Ids: ids, Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, Recipient: recipient, Status: f.Status, Source: f.Source,
+				SenderNo: f.SenderNo, Delivery: f.Delivery, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
+				PageLimit: int32(f.Limit - len(rows)),
+			})
+			return err
 		})
 		if err != nil {
 			return nil, "", fmt.Errorf("list tasks: %w", err)
