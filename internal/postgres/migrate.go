@@ -48,7 +48,7 @@ func PendingUpgrade(ctx context.Context, databaseURL string) (string, error) {
 			WHERE c.oid IN (to_regclass('tasks'), to_regclass('old_tasks')) AND c.relkind = 'r'`).Scan(&tasks, &bytes)
 	})
 	if err != nil {
-		return "", fmt.Errorf("look for tasks to move: %w", err)
+		return "", fmt.Errorf("look for tasks to move: %w", redact(err))
 	}
 	if tasks < upgradeTasks {
 		return "", nil
