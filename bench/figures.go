@@ -108,6 +108,15 @@ type reportItem struct {
 	Status int    `json:"status"`
 }
 
+// reportsOf returns the reports that an app sent its tasks: their status is SUCCESS (2).
+func reportsOf(tasks []leased, appID string) []reportItem {
+	reports := make([]reportItem, len(tasks))
+	for i, t := range tasks {
+		reports[i] = reportItem{t, appID, 2}
+	}
+	return reports
+}
+
 // live submits a batch of messages, claims as many and reports them.
 func live(c *client, appID string) error {
 	if err := c.call("POST", "/api/v1/sms/send-batch", lifeBody(lifeSize), nil); err != nil {
@@ -124,11 +133,7 @@ func pull(c *client, appID string, size int) (int, error) {
 	if err := c.call("POST", "/api/v1/sms/tasks/claim", claim, &tasks); err != nil || len(tasks) == 0 {
 		return 0, err
 	}
-	reports := make([]reportItem, len(tasks))
-	for i, t := range tasks {
-		reports[i] = reportItem{t, appID, 2}
-	}
-	report, err := json.Marshal(map[string]any{"reports": reports})
+	report, err := json.Marshal(map[string]any{"reports": reportsOf(tasks, appID)})
 	if err != nil {
 		return 0, err
 	}
@@ -465,51 +470,96 @@ func (b *bench) decide(ctx context.Context, n int) (ours, plain float64, err err
 
 const defaultCompany = 1 // the company of admin
 
-// fillPending inserts new tasks that wait in the shared pool. Their lane is 32 * priority.
+// fillPending inserts new tasks that wait in the shared pool.
 func (b *bench) fillPending(ctx context.Context, prefix string, n int, company int64) error {
-	return b.fill(ctx, prefix, n, company, "now()", `INSERT INTO queue (task_id, pool_id, lane, rank, company_id, message_type, priority,
-			segments, phone_number, recipient, content)
-		SELECT task_id, 1, 32 * priority, i, company_id, message_type, priority, segments, phone_number, recipient, content FROM made`)
+	return b.fill(ctx, plain(prefix, n, company, time.Now()), pendingState)
 }
 
 // fillRetries inserts tasks that wait for a retry in an hour.
 func (b *bench) fillRetries(ctx context.Context, prefix string, n int) error {
-	return b.fill(ctx, prefix, n, defaultCompany, "now()", `INSERT INTO queue (task_id, pool_id, retry_count, due_at, company_id, message_type,
-			priority, segments, phone_number, recipient, content)
-		SELECT task_id, 1, 1 + i % 3, now() + interval '1 hour', company_id, message_type, priority, segments, phone_number, recipient, content
-		FROM made`)
+	return b.fill(ctx, plain(prefix, n, defaultCompany, time.Now()), retryState)
 }
 
-// fillFinished inserts tasks that were submitted yesterday and are reported as SUCCESS (2).
+// fillFinished inserts tasks that were submitted yesterday and are reported as SUCCESS.
 func (b *bench) fillFinished(ctx context.Context, prefix string, n int) error {
-	return b.fill(ctx, prefix, n, defaultCompany, "now() - interval '1 day'", `INSERT INTO report_logs (task_id, company_id, app_id, lease_id,
-			event, status, effect, outcome, retry_count, due_at, leased_at, lease_until, lease_limit)
-		SELECT task_id, company_id, 'app', nextval('lease_ids'), 'reported', 2, 'success', 2, 0, now(), now(), now() + interval '1 hour', 100
-		FROM made`)
+	return b.fill(ctx, plain(prefix, n, defaultCompany, time.Now().AddDate(0, 0, -1)), finishedState)
 }
 
-// fill inserts messages created at createdAt, and with the statement state the state of their tasks, which made lists. It uses one statement
-// for each portion. The task ids ascend, as those of the service do. The phone numbers ascend too, so that their index is filled in order,
-// and are spread over all numbers, so that later submissions reach all of that index.
-func (b *bench) fill(ctx context.Context, prefix string, n int, company int64, createdAt, state string) error {
+// The states of tasks that fill inserts: new, waiting for a retry in an hour, and reported as SUCCESS (2). The lane of a new task is
+// 32 * priority.
+const (
+	pendingState = `INSERT INTO queue (task_id, pool_id, lane, rank, company_id, message_type, priority, segments, phone_number, recipient,
+			content)
+		SELECT task_id, 1, 32 * priority, i, company_id, message_type, priority, segments, phone_number, recipient, content FROM made`
+	retryState = `INSERT INTO queue (task_id, pool_id, retry_count, due_at, company_id, message_type, priority, segments, phone_number,
+			recipient, content)
+		SELECT task_id, 1, 1 + i % 3, now() + interval '1 hour', company_id, message_type, priority, segments, phone_number, recipient, content
+		FROM made`
+	finishedState = `INSERT INTO report_logs (task_id, company_id, app_id, lease_id, event, status, effect, outcome, retry_count, due_at,
+			leased_at, lease_until, lease_limit)
+		SELECT task_id, company_id, 'app', nextval('lease_ids'), 'reported', 2, 'success', 2, 0, now(), now(), now() + interval '1 hour', 100
+		FROM made`
+)
+
+// filling describes the messages that fill inserts.
+type filling struct {
+	n           int
+	prefix      string    // of the task ids; empty: ids like those of the service
+	first, last time.Time // the messages are created at even distances from first to last
+	numbers     int       // how many phone numbers they are sent to
+	// SQL expressions of i, the number of the message from 1 to n
+	company, submitter, source string
+}
+
+// plain describes n messages of one user, created at once. Each has a phone number of its own.
+func plain(prefix string, n int, company int64, at time.Time) filling {
+	return filling{
+		n: n, prefix: prefix, first: at, last: at, numbers: n, company: strconv.FormatInt(company, 10), submitter: "'admin'", source: "'bench'",
+	}
+}
+
+// fill inserts messages, and with the statement state the state of their tasks, which made lists. It uses one statement for each portion.
+// The task ids ascend, as those of the service do. The phone numbers ascend too, so that their index is filled in order, and are spread
+// over all numbers, so that later submissions reach all of that index.
+func (b *bench) fill(ctx context.Context, f filling, state string) error {
 	const portion = 500_000
-	for from := 1; from <= n; from += portion {
+	taskID := "'" + f.prefix + "' || lpad(i::text, 9, '0')"
+	if f.prefix == "" {
+		taskID = serviceID
+	}
+	for from := 1; from <= f.n; from += portion {
 		if err := b.exec(ctx, `WITH made AS (
-				SELECT i, $1 || lpad(i::text, 9, '0') AS task_id, '138' || lpad((99999999 * i / $2)::text, 8, '0') AS phone_number,
-					'+86138' || lpad((99999999 * i / $2)::text, 8, '0') AS recipient, '您的验证码是123456，请勿泄露' AS content,
-					$3::bigint AS company_id, 1 AS message_type, 5 AS priority, 1 AS segments
-				FROM generate_series($4::bigint, $5::bigint) i
+				SELECT i, `+taskID+` AS task_id, '138' || number AS phone_number, '+86138' || number AS recipient,
+					'您的验证码是123456，请勿泄露' AS content, (`+f.company+`)::bigint AS company_id, `+f.submitter+` AS submitted_by,
+					`+f.source+` AS source, 1 AS message_type, 5 AS priority, 1 AS segments, to_timestamp(created_ms / 1000.0) AS created_at
+				FROM (
+					SELECT i, lpad((99999999 * ((i - 1) % $1) / $1)::text, 8, '0') AS number,
+						$2::bigint + ($3::bigint - $2::bigint) * i / $4 AS created_ms
+					FROM generate_series($5::bigint, $6::bigint) i
+				) n
 			),
 			stored AS (
-				INSERT INTO messages (task_id, phone_number, recipient, content, company_id, pool_id, message_type, priority, segments, created_at)
-				SELECT task_id, phone_number, recipient, content, company_id, 1, message_type, priority, segments, `+createdAt+` FROM made
+				INSERT INTO messages (task_id, phone_number, recipient, content, source, submitted_by, company_id, pool_id, message_type,
+					priority, segments, created_at)
+				SELECT task_id, phone_number, recipient, content, source, submitted_by, company_id, 1, message_type, priority, segments, created_at
+				FROM made
 			)
-			`+state, prefix, n, company, from, min(n, from+portion-1)); err != nil {
+			`+state, f.numbers, f.first.UnixMilli(), f.last.UnixMilli(), f.n, from, min(f.n, from+portion-1)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// serviceID is the SQL expression of a task id as the service makes it: the day, and a ULID of the millisecond created_ms. The part that is
+// random in the service is the number of the message, so that ids of one millisecond ascend.
+var serviceID = func() string {
+	id := "'task_' || to_char(to_timestamp(created_ms / 1000.0) AT TIME ZONE 'UTC', 'YYYYMMDD_')"
+	for shift := 45; shift >= 0; shift -= 5 {
+		id += fmt.Sprintf(" || substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', 1 + (created_ms >> %d & 31)::integer, 1)", shift)
+	}
+	return id + " || lpad(i::text, 16, '0')"
+}()
 
 // full fills the large table, unless it is full already.
 func (b *bench) full(ctx context.Context) error {

@@ -94,12 +94,8 @@ func (b *bench) drain(ctx context.Context, tasks, n int, interval, quota string)
 				var leases []leased
 				err := c.call("POST", "/api/v1/sms/tasks/claim", fmt.Sprintf(`{"app_id":%q,"limit":100,"wait":1}`, appID), &leases)
 				if err == nil && len(leases) > 0 {
-					reports := make([]reportItem, len(leases))
-					for j, l := range leases {
-						reports[j] = reportItem{l, appID, 2}
-					}
 					var body []byte
-					if body, err = json.Marshal(map[string]any{"reports": reports}); err == nil {
+					if body, err = json.Marshal(map[string]any{"reports": reportsOf(leases, appID)}); err == nil {
 						err = c.call("POST", "/api/v1/sms/report-batch", string(body), nil)
 					}
 				}
@@ -132,18 +128,8 @@ func (b *bench) fair(ctx context.Context) error {
 	ids := make([]int64, companies)
 	for i := range companies {
 		no := fmt.Sprint("company-", i)
-		// They may exist from an earlier run of this figure.
-		_ = admin.call("POST", "/api/v1/admin/companies", fmt.Sprintf(`{"company_no":%q,"name":%q}`, no, no), nil)
-		_ = admin.call("POST", "/api/v1/admin/users", fmt.Sprintf(`{"username":%q,"role":"submit","company_no":%q}`, no, no), nil)
-		var key struct {
-			Key string `json:"key"`
-		}
-		if err := admin.call("POST", "/api/v1/admin/users/"+no+"/keys", `{"name":"bench"}`, &key); err != nil {
-			return err
-		}
-		keys[i] = b.client(8)
-		keys[i].auth = "Bearer " + key.Key
-		if err := b.db.QueryRow(ctx, "SELECT id FROM companies WHERE company_no = $1", no).Scan(&ids[i]); err != nil {
+		var err error
+		if keys[i], ids[i], err = b.account(ctx, admin, no, no, "submit"); err != nil {
 			return err
 		}
 	}
@@ -188,6 +174,23 @@ func (b *bench) fair(ctx context.Context) error {
 		b.add(figure{Name: "shares of companies with weights 1, 2 and 5", Value: fmt.Sprintf("%.2f points off", worst), Compared: "weight over the sum", Target: "<= 2 points", Met: worst <= 2})
 	}
 	return errors.Join(b.acrossPools(ctx, admin, keys[:3], ids[:3]), b.empty(ctx))
+}
+
+// account returns a client of a user with a role, and the id of its company. Both are created unless they exist.
+func (b *bench) account(ctx context.Context, admin *client, companyNo, username, role string) (c *client, companyID int64, err error) {
+	// They may exist from an earlier run.
+	_ = admin.call("POST", "/api/v1/admin/companies", fmt.Sprintf(`{"company_no":%q,"name":%q}`, companyNo, companyNo), nil)
+	_ = admin.call("POST", "/api/v1/admin/users", fmt.Sprintf(`{"username":%q,"role":%q,"company_no":%q}`, username, role, companyNo), nil)
+	var key struct {
+		Key string `json:"key"`
+	}
+	if err := admin.call("POST", "/api/v1/admin/users/"+username+"/keys", `{"name":"bench"}`, &key); err != nil {
+		return nil, 0, err
+	}
+	c = b.client(8)
+	c.auth = "Bearer " + key.Key
+	err = b.db.QueryRow(ctx, "SELECT id FROM companies WHERE company_no = $1", companyNo).Scan(&companyID)
+	return c, companyID, err
 }
 
 // acrossPools measures the shares of three companies that wait in a pool each and have a route to the same sender. The first has been

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,7 @@ type stack struct {
 	dir      string
 	private  *postgres.Server
 	database string // URL of the database
+	binary   string // path of the server's executable
 	address  string
 	server   *exec.Cmd
 	db       *postgres.DB
@@ -53,43 +55,92 @@ func start(ctx context.Context, databaseURL string) (*stack, error) {
 	if s.db, err = postgres.Open(ctx, s.database); err != nil {
 		return s, err
 	}
-	binary := filepath.Join(s.dir, "lksms")
-	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", binary, "./cmd/lksms")
+	s.binary = filepath.Join(s.dir, "lksms")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", s.binary, "./cmd/lksms")
 	build.Dir, build.Env = "..", append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {
 		return s, fmt.Errorf("build the server: run this from bench/: %w\n%s", err, out)
 	}
+	return s, s.serve(ctx)
+}
+
+// serve starts the server on the database, and returns when it is ready.
+func (s *stack) serve(ctx context.Context) (err error) {
 	if s.address, err = freeAddress(); err != nil {
-		return s, err
+		return err
 	}
 	_, port, err := net.SplitHostPort(s.address)
 	if err != nil {
-		return s, err
+		return err
 	}
 	log, err := os.Create(filepath.Join(s.dir, "server.log"))
 	if err != nil {
-		return s, err
+		return err
 	}
 	defer log.Close()
-	s.server = exec.Command(binary, "serve")
+	s.server = exec.Command(s.binary, "serve")
 	s.server.Dir, s.server.Stdout, s.server.Stderr = s.dir, log, log
 	s.server.Env = append(os.Environ(), "DATABASE_URL="+s.database, "APP_HOST=127.0.0.1", "APP_PORT="+port,
 		"BASIC_AUTH_USERNAME=admin", "BASIC_AUTH_PASSWORD="+password, "LKSMS_DATA="+s.dir)
 	s.server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := s.server.Start(); err != nil {
-		return s, err
+		return err
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		if res, err := http.Get("http://" + s.address + "/ready"); err == nil {
 			_ = res.Body.Close()
 			if res.StatusCode == http.StatusOK {
-				return s, nil
+				return nil
 			}
 		}
 		if time.Now().After(deadline) {
-			return s, errors.New("the server is not ready: see " + log.Name())
+			return errors.New("the server is not ready: see " + log.Name())
 		}
 	}
+}
+
+// beside makes a database on the same PostgreSQL, and a folder for its server inside that of s. The server is not started yet.
+func (s *stack) beside(ctx context.Context, database string) (*stack, error) {
+	second := &stack{dir: filepath.Join(s.dir, database), binary: s.binary}
+	if err := os.Mkdir(second.dir, 0o755); err != nil {
+		return second, err
+	}
+	address, err := url.Parse(s.database)
+	if err != nil {
+		return second, err
+	}
+	owner := pgx.Identifier{s.db.Pool().Config().ConnConfig.User}.Sanitize()
+	name := pgx.Identifier{database}.Sanitize()
+	if err := errors.Join(s.dropDatabase(ctx, database), s.asAdmin(ctx, "CREATE DATABASE "+name+" OWNER "+owner)); err != nil {
+		return second, err
+	}
+	address.Path = "/" + database
+	second.database = address.String()
+	if _, err := postgres.MigrateUp(ctx, second.database); err != nil {
+		return second, err
+	}
+	second.db, err = postgres.Open(ctx, second.database)
+	return second, err
+}
+
+// dropDatabase drops a database of beside, if it exists.
+func (s *stack) dropDatabase(ctx context.Context, database string) error {
+	return s.asAdmin(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{database}.Sanitize()+" WITH (FORCE)")
+}
+
+// asAdmin runs a statement as the superuser of a private PostgreSQL. On another one it runs as the role of the URL, which needs the
+// permission.
+func (s *stack) asAdmin(ctx context.Context, sql string) error {
+	admin := s.database
+	if s.private != nil {
+		admin = s.private.AdminURL()
+	}
+	conn, err := pgx.Connect(ctx, admin)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, sql)
+	return errors.Join(err, conn.Close(ctx))
 }
 
 func (s *stack) stop() error {
