@@ -75,11 +75,11 @@ func (b *bench) submit(ctx context.Context) error {
 // byHand runs the statement of one submission with pgbench. The trigger that counts tasks is off, because no hand-written statement would
 // have it.
 func (b *bench) byHand(ctx context.Context, clients int, d time.Duration, rate float64) (float64, []time.Duration, error) {
-	if err := b.exec(ctx, "ALTER TABLE queue DISABLE TRIGGER queue_count_inserted"); err != nil {
+	if err := b.exec(ctx, "ALTER TABLE queue DISABLE TRIGGER queue_facts_inserted"); err != nil {
 		return 0, nil, err
 	}
 	reached, took, err := b.pgbench(ctx, submitScript, clients, d, rate)
-	return reached, took, errors.Join(err, b.exec(ctx, "ALTER TABLE queue ENABLE TRIGGER queue_count_inserted"))
+	return reached, took, errors.Join(err, b.exec(ctx, "ALTER TABLE queue ENABLE TRIGGER queue_facts_inserted"))
 }
 
 // The tasks of life come in batches of this size from this many callers. Each caller is a sender of its own.
@@ -642,7 +642,7 @@ func (b *bench) statistics(ctx context.Context) error {
 		return err
 	}
 	var same bool
-	const isSame = "SELECT count(*) = (SELECT sum(success) FROM task_count_changes) FROM report_logs WHERE outcome = 2" // SUCCESS
+	const isSame = "SELECT count(*) = (SELECT sum(success) FROM task_totals) FROM report_logs WHERE outcome = 2" // SUCCESS
 	if err := b.db.QueryRow(ctx, isSame).Scan(&same); err != nil {
 		return err
 	}
@@ -668,7 +668,7 @@ func (b *bench) statistics(ctx context.Context) error {
 	for range b.Rounds {
 		for _, on := range []bool{true, false} {
 			verb := map[bool]string{true: "ENABLE", false: "DISABLE"}[on]
-			if err := errors.Join(b.empty(ctx), b.exec(ctx, "ALTER TABLE queue "+verb+" TRIGGER queue_count_inserted")); err != nil {
+			if err := errors.Join(b.empty(ctx), b.exec(ctx, "ALTER TABLE queue "+verb+" TRIGGER queue_facts_inserted")); err != nil {
 				return err
 			}
 			rate, err := closedLoop(ctx, connections, b.Time, func(int) error { return c.call("POST", sendPath, sendBody(), nil) })
@@ -682,11 +682,22 @@ func (b *bench) statistics(ctx context.Context) error {
 			}
 		}
 	}
-	if err := b.exec(ctx, "ALTER TABLE queue ENABLE TRIGGER queue_count_inserted"); err != nil {
+	if err := b.exec(ctx, "ALTER TABLE queue ENABLE TRIGGER queue_facts_inserted"); err != nil {
 		return err
 	}
 	b.atLeast(0.9, "single submit, counted", median(counted), median(uncounted), "/s", "not counted")
 	return b.empty(ctx)
+}
+
+// claimsOfWaiting submits batches, and returns the median time of a claim of one.
+func (b *bench) claimsOfWaiting(ctx context.Context, c *client) (float64, error) {
+	const batches = 50
+	for range batches {
+		if err := c.call("POST", "/api/v1/sms/send-batch", lifeBody(lifeSize), nil); err != nil {
+			return 0, err
+		}
+	}
+	return b.claims(ctx, c, batches)
 }
 
 // steady measures half of the peak over a long time.
@@ -707,6 +718,19 @@ func (b *bench) steady(ctx context.Context) error {
 	if err := b.empty(ctx); err != nil {
 		return err
 	}
+	if _, err := b.claimsOfWaiting(ctx, c); err != nil { // to make the connections and plans
+		return err
+	}
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
+	claimBefore, err := b.claimsOfWaiting(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := b.empty(ctx); err != nil {
+		return err
+	}
 	// The first and the last part of the time are compared, both at half the peak. At the end the peak is measured again.
 	part := min(3*time.Minute, b.Steady/4)
 	rates := []float64{}
@@ -721,6 +745,10 @@ func (b *bench) steady(ctx context.Context) error {
 		now, _ := b.memory()
 		worst = max(worst, now)
 	}
+	claimAfter, err := b.claimsOfWaiting(ctx, c)
+	if err != nil {
+		return err
+	}
 	after, err := closedLoop(ctx, lifeCallers, settle, func(i int) error { return live(c, fmt.Sprint("app-", i)) })
 	if err != nil {
 		return err
@@ -734,6 +762,7 @@ func (b *bench) steady(ctx context.Context) error {
 		return err
 	}
 	b.atLeast(0.9, fmt.Sprintf("%s at half the peak: the last part", b.Steady), rates[2], rates[0], "tasks/s", "the first part")
+	b.atMost(1.2, "a claim of 100 after that", claimAfter, claimBefore, "ms", "on an empty queue")
 	b.atLeast(0.9, "the peak after that", after*lifeSize, peak*lifeSize, "tasks/s", "the peak before")
 	b.add(figure{
 		Name: "dead rows of tasks after that", Value: fmt.Sprint(dead), Compared: fmt.Sprint(live, " live ones"), Target: "<= 0.25 of the live ones",

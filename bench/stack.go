@@ -163,10 +163,10 @@ func (s *stack) exec(ctx context.Context, sql string, args ...any) error {
 	return err
 }
 
-// empty deletes all tasks, with their submissions, logs, counts, ranks and the changes of senders.
+// empty deletes all tasks, with their submissions, logs, counts, facts and ranks.
 func (s *stack) empty(ctx context.Context) error {
-	return s.exec(ctx, `TRUNCATE messages, dedup_keys, queue, report_logs, fruitless_submissions, task_count_changes, fair_ranks,
-		sender_changes`)
+	return s.exec(ctx, `TRUNCATE messages, dedup_keys, queue, report_logs, fruitless_submissions, task_counts, facts,
+		fair_ranks`)
 }
 
 func (s *stack) settings(ctx context.Context) (map[string]string, error) {
