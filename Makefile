@@ -33,6 +33,7 @@ build: ## Build bin/lksms, one static binary
 	@$(GO) build -ldflags="-s -w -X main.version=$$(git describe --tags --always --dirty 2>/dev/null || echo devel)" -o bin/lksms ./cmd/lksms
 
 test: postgres ## Run all tests against a real PostgreSQL that is started for them
+	@cd bench && $(GO) test ./...
 	@answers=$$(mktemp -d); trap 'rm -rf "$$answers"' EXIT; \
 		LKSMS_TEST_ANSWERS=$$answers $(PGRUN) env CGO_ENABLED=$(CGO) $(GO) test -v $(RACE) ./... 2>&1 | awk -f scripts/count-tests.awk; \
 		$(GO) run ./internal/contracttest/missing "$$answers" # prints the answers of the contract that no test saw
@@ -78,11 +79,13 @@ verify: node-tools generate ## Generate again and fail on a difference; check th
 		for file in ../../db/migrations/*.sql; do sed '/^-- migrate:down/,$$d' "$$file" > "$$up/$${file##*/}"; done; \
 		npx --no-install squawk --config squawk.toml "$$up"/*.sql
 	@$(GO) mod tidy -diff
+	@cd bench && $(GO) mod tidy -diff
 	@echo "verify: ok"
 
 lint: ## Lint the Go code
 	@$(TOOL) golangci-lint run ./...
 	@cd bench && $(GO) vet ./...
+	@files=$$(gofmt -l bench); test -z "$$files" || { echo "lint: not formatted by gofmt: $$files"; exit 1; }
 
 test-clients: postgres node-tools ## Generate a TypeScript client from the contract and run the main job with it
 	@$(PGRUN) -database tools/node/run-client.sh

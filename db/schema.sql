@@ -42,52 +42,55 @@ CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type s
     ), of_pool)
 $$;
 
-CREATE FUNCTION public.queue_count() RETURNS trigger
+CREATE FUNCTION public.queue_facts() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
-        SELECT company_id, count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0),
-            count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0), count(lease_until), 0, 0
+        INSERT INTO facts (company_id, sender_no, at, pending_new, pending_retry, processing)
+        SELECT company_id, processing_app_id, max(updated_at), count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0),
+            count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0), count(lease_until)
         FROM added
-        GROUP BY company_id;
+        GROUP BY company_id, processing_app_id;
     ELSIF TG_OP = 'UPDATE' THEN
-        INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
-        SELECT c.company_id, c.pending_new, c.pending_retry, c.processing, 0, 0
+        INSERT INTO facts (company_id, sender_no, at, pending_new, pending_retry, processing, leases)
+        SELECT c.company_id, c.processing_app_id, coalesce(c.at, clock_timestamp()), c.pending_new, c.pending_retry, c.processing,
+            greatest(0, c.processing)
         FROM (
-            SELECT company_id,
+            SELECT company_id, processing_app_id, max(updated_at) FILTER (WHERE n = 1) AS at,
                 coalesce(sum(n) FILTER (WHERE lease_until IS NULL AND retry_count = 0), 0) AS pending_new,
                 coalesce(sum(n) FILTER (WHERE lease_until IS NULL AND retry_count > 0), 0) AS pending_retry,
                 coalesce(sum(n) FILTER (WHERE lease_until IS NOT NULL), 0) AS processing
             FROM (
-                SELECT company_id, lease_until, retry_count, 1 AS n FROM added
+                SELECT company_id, processing_app_id, lease_until, retry_count, updated_at, 1 AS n FROM added
                 UNION ALL
-                SELECT company_id, lease_until, retry_count, -1 FROM removed
+                SELECT company_id, processing_app_id, lease_until, retry_count, updated_at, -1 FROM removed
             ) x
-            GROUP BY company_id
+            GROUP BY company_id, processing_app_id
         ) c
         WHERE (c.pending_new, c.pending_retry, c.processing) <> (0, 0, 0);
     ELSE
-        INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
-        SELECT company_id, -count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0),
-            -count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0), -count(lease_until), 0, 0
+        INSERT INTO facts (company_id, sender_no, at, pending_new, pending_retry, processing)
+        SELECT company_id, processing_app_id, clock_timestamp(), -count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0),
+            -count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0), -count(lease_until)
         FROM removed
-        GROUP BY company_id;
+        GROUP BY company_id, processing_app_id;
     END IF;
     RETURN NULL;
 END
 $$;
 
-CREATE FUNCTION public.report_logs_count() RETURNS trigger
+CREATE FUNCTION public.report_logs_facts() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
-    SELECT company_id, 0, 0, 0, count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3)
+    INSERT INTO facts (company_id, sender_no, at, success, failed, reported_success, reported_failed, response_ms)
+    SELECT company_id, app_id, max(created_at), count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3), -- SUCCESS, FAILED
+        count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
+        coalesce(sum(greatest(0, extract(epoch FROM created_at - coalesce(leased_at, due_at)) * 1000)) FILTER (WHERE status IS NOT NULL), 0)
     FROM added
-    WHERE outcome IN (2, 3)
-    GROUP BY company_id;
+    WHERE outcome IN (2, 3) OR (status IS NOT NULL AND effect = 'retry')
+    GROUP BY company_id, app_id;
     RETURN NULL;
 END
 $$;
@@ -119,29 +122,87 @@ CREATE FUNCTION public.task_day_id(day date) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN ((('task_'::text || lpad((EXTRACT(year FROM day))::text, 4, '0'::text)) || lpad((EXTRACT(month FROM day))::text, 2, '0'::text)) || lpad((EXTRACT(day FROM day))::text, 2, '0'::text));
 
-CREATE FUNCTION public.task_partition_drop(of_first_day date) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER
+CREATE FUNCTION public.task_partition_attach(of_first_day date, of_last_day date) RETURNS void
+    LANGUAGE plpgsql
     SET lock_timeout TO '5s'
     SET search_path TO '$user', 'public', 'pg_temp'
     AS $$
 DECLARE
+    parent text;
+    part text;
+    made record;
+    first_id CONSTANT text := task_day_id(of_first_day);
+    before_id CONSTANT text := task_day_id(of_last_day);
+BEGIN
+    FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
+        part := parent || substr(first_id, 5);
+        FOR made IN
+            SELECT i.indexrelid, i.indisprimary, c.oid AS constraint_id
+            FROM pg_index i
+            LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.contype = 'p'
+            WHERE i.indrelid = parent::regclass
+            ORDER BY i.indexrelid
+        LOOP
+            IF made.indisprimary THEN
+                EXECUTE pg_catalog.format('ALTER TABLE %I ADD %s', part, pg_get_constraintdef(made.constraint_id));
+            ELSE
+                EXECUTE regexp_replace(
+                    pg_get_indexdef(made.indexrelid), '^CREATE (UNIQUE )?INDEX \S+ ON (ONLY )?\S+', pg_catalog.format('CREATE \1INDEX ON %I', part)
+                );
+            END IF;
+        END LOOP;
+        EXECUTE pg_catalog.format('ALTER TABLE %I ADD CONSTRAINT days CHECK (task_id >= %L AND task_id < %L)', part, first_id, before_id);
+        EXECUTE pg_catalog.format('ANALYZE %I', part);
+    END LOOP;
+    FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
+        part := parent || substr(first_id, 5);
+        EXECUTE pg_catalog.format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, first_id, before_id);
+        EXECUTE pg_catalog.format('ALTER TABLE %I DROP CONSTRAINT days', part);
+    END LOOP;
+    INSERT INTO task_partitions AS p (first_day, last_day, history_at, imported_at) VALUES (of_first_day, of_last_day, now(), now())
+    ON CONFLICT (first_day) DO UPDATE
+    SET last_day = excluded.last_day, created_at = excluded.created_at, history_at = excluded.history_at, imported_at = excluded.imported_at,
+        dropped_at = NULL;
+END
+$$;
+
+CREATE FUNCTION public.task_partition_drop(of_first_day date, only_exported boolean DEFAULT false) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout TO '500ms'
+    SET search_path TO '$user', 'public', 'pg_temp'
+    AS $_$
+DECLARE
     p task_partitions%ROWTYPE;
+    part_of_messages text;
+    part_of_reports text;
+    is_exported boolean;
 BEGIN
     SELECT * INTO p FROM task_partitions t WHERE t.first_day = of_first_day AND t.dropped_at IS NULL FOR UPDATE;
     IF NOT FOUND OR p.last_day >= (now() AT TIME ZONE 'UTC')::date THEN
         RETURN false;
     END IF;
-    -- A submission that has stored its message, and not yet its row of the queue, holds a lock of the partition.
-    EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN ACCESS EXCLUSIVE MODE', 'messages' || substr(p.first_id, 5), 'report_logs' || substr(p.first_id, 5));
+    part_of_messages := 'messages' || substr(p.first_id, 5);
+    part_of_reports := 'report_logs' || substr(p.first_id, 5);
+    -- No row can be added from here on. A submission that has stored its message, and not yet its row of the queue, holds a lock of the partition.
+    EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN SHARE MODE', part_of_messages, part_of_reports);
     IF EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN
         RETURN false;
     END IF;
-    EXECUTE pg_catalog.format('DROP TABLE %I', 'messages' || substr(p.first_id, 5));
-    EXECUTE pg_catalog.format('DROP TABLE %I', 'report_logs' || substr(p.first_id, 5));
+    IF only_exported THEN
+        EXECUTE pg_catalog.format('SELECT (SELECT count(*) FROM %I) = $1 AND (SELECT count(*) FROM %I) = $2', part_of_messages, part_of_reports)
+        INTO is_exported USING p.exported_messages, p.exported_reports;
+        IF is_exported IS NOT TRUE THEN
+            RETURN false;
+        END IF;
+    END IF;
+    -- In the order of readers: the table before its partitions. Only now everybody waits.
+    LOCK TABLE ONLY messages, ONLY report_logs IN ACCESS EXCLUSIVE MODE;
+    EXECUTE pg_catalog.format('DROP TABLE %I', part_of_messages);
+    EXECUTE pg_catalog.format('DROP TABLE %I', part_of_reports);
     UPDATE task_partitions t SET dropped_at = clock_timestamp() WHERE t.first_day = p.first_day;
     RETURN true;
 END
-$$;
+$_$;
 
 CREATE FUNCTION public.task_partition_make(of_first_day date, of_last_day date) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -166,6 +227,61 @@ BEGIN
         EXECUTE pg_catalog.format('WITH moved AS (DELETE FROM %I WHERE task_id >= %L AND task_id < %L RETURNING *) INSERT INTO %I SELECT * FROM moved',
             parent || '_default', first_id, before_id, part);
         EXECUTE pg_catalog.format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, first_id, before_id);
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION public.task_partition_move(of_first_day date, to_tablespace text) RETURNS boolean
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout TO '500ms'
+    SET search_path TO '$user', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    suffix text;
+    relation regclass;
+    kind "char";
+BEGIN
+    SELECT substr(t.first_id, 5) INTO STRICT suffix FROM task_partitions t WHERE t.first_day = of_first_day AND t.dropped_at IS NULL;
+    SELECT r.oid, r.relkind INTO relation, kind
+    FROM pg_class t
+    CROSS JOIN LATERAL (
+        SELECT t.oid UNION ALL SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = t.oid
+    ) x (oid)
+    JOIN pg_class r ON r.oid = x.oid
+    WHERE t.oid IN (to_regclass('messages' || suffix), to_regclass('report_logs' || suffix))
+        -- the tablespace of the database is 0 here
+        AND coalesce(nullif(r.reltablespace, 0), (SELECT d.dattablespace FROM pg_database d WHERE d.datname = current_database()))
+            <> (SELECT s.oid FROM pg_tablespace s WHERE s.spcname = to_tablespace)
+    ORDER BY r.oid
+    LIMIT 1;
+    IF relation IS NULL THEN
+        PERFORM FROM pg_tablespace s WHERE s.spcname = to_tablespace;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'tablespace "%" does not exist', to_tablespace USING ERRCODE = 'undefined_object';
+        END IF;
+        RETURN false;
+    END IF;
+    EXECUTE pg_catalog.format(
+        'ALTER %s %s SET TABLESPACE %I', CASE kind WHEN 'i' THEN 'INDEX' ELSE 'TABLE' END, relation::regclass, to_tablespace
+    );
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION public.task_partition_stage(of_first_day date, of_last_day date) RETURNS void
+    LANGUAGE plpgsql
+    SET search_path TO '$user', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    parent text;
+BEGIN
+    IF EXISTS (SELECT FROM task_partitions t WHERE t.dropped_at IS NULL AND t.first_day < of_last_day AND t.last_day > of_first_day) THEN
+        RAISE EXCEPTION 'there are partitions for % to %', of_first_day, of_last_day - 1 USING ERRCODE = 'duplicate_table';
+    END IF;
+    FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
+        EXECUTE pg_catalog.format(
+            'CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', parent || substr(task_day_id(of_first_day), 5), parent
+        );
     END LOOP;
 END
 $$;
@@ -227,6 +343,334 @@ $$;
 CREATE FUNCTION public.task_segments(content text, sign text, counted smallint, sender_sign text, segment_size bigint, counts_segments boolean) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (NOT counts_segments) THEN (1)::bigint WHEN ((segment_size IS NULL) AND ((sender_sign IS NULL) OR (sign IS NOT NULL))) THEN (counted)::bigint ELSE public.attempt_segments((COALESCE((('【'::text || COALESCE(sign, sender_sign)) || '】'::text), ''::text) || content), counted, segment_size, ((sender_sign IS NOT NULL) AND (sign IS NULL))) END;
+
+CREATE SEQUENCE public.submission_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.messages (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    phone_number text NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    source text,
+    submitted_by text NOT NULL,
+    dedup_key text,
+    company_id bigint NOT NULL,
+    pool_id bigint NOT NULL,
+    message_type smallint NOT NULL,
+    country_no text,
+    priority smallint NOT NULL,
+    segments smallint NOT NULL,
+    sign text,
+    is_test boolean DEFAULT false NOT NULL,
+    expect_send_time timestamp with time zone,
+    expires_at timestamp with time zone,
+    rendering_id bigint,
+    user_id text,
+    on_unclear text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    submission_id bigint DEFAULT nextval('public.submission_ids'::regclass) NOT NULL,
+    request_id text,
+    submitted_content text,
+    use_template boolean,
+    source_ip text,
+    user_agent text,
+    request_data jsonb,
+    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
+    CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
+    CONSTRAINT messages_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT messages_segments_range CHECK (((segments >= 1) AND (segments <= 100))),
+    CONSTRAINT messages_source_length CHECK (((char_length(source) >= 1) AND (char_length(source) <= 50))),
+    CONSTRAINT messages_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50)))
+)
+PARTITION BY RANGE (task_id);
+
+COMMENT ON TABLE public.messages IS 'A task as it was submitted, with its submission. Written once by internal/queue and never changed. Partitioned by task_id, which ascends with time. The state of the task is in queue until it is settled, then in report_logs; the view tasks shows both. No foreign keys: each submission would lock rows of other tables.';
+
+COMMENT ON COLUMN public.messages.task_id IS 'contains the day and ascends with time';
+
+COMMENT ON COLUMN public.messages.phone_number IS 'the recipient as the caller wrote it';
+
+COMMENT ON COLUMN public.messages.recipient IS 'on the channel sms the same number in E.164; on others the address, empty if the person has none';
+
+COMMENT ON COLUMN public.messages.content IS 'text without signature; of a rendering only the beginning';
+
+COMMENT ON COLUMN public.messages.source IS 'the submitting system, as its caller names it; null: not given';
+
+COMMENT ON COLUMN public.messages.submitted_by IS 'the username; with the role submit, the user sees only these tasks; empty: not known';
+
+COMMENT ON COLUMN public.messages.dedup_key IS 'the submitter''s name for the message, as in dedup_keys; null: none';
+
+COMMENT ON COLUMN public.messages.pool_id IS 'the pool in which the task was queued first';
+
+COMMENT ON COLUMN public.messages.message_type IS '0 verification, 1 notification, 2 marketing';
+
+COMMENT ON COLUMN public.messages.country_no IS 'at the time of the submission; null: the number belongs to no known country';
+
+COMMENT ON COLUMN public.messages.priority IS '0 to 9, smaller is more urgent';
+
+COMMENT ON COLUMN public.messages.segments IS 'short messages that the text with its signature takes, counted at the submission';
+
+COMMENT ON COLUMN public.messages.sign IS 'signature without brackets; null: that of the sender';
+
+COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; sent like any other task';
+
+COMMENT ON COLUMN public.messages.expect_send_time IS 'when the submitter wants it sent, or the next interval of a scheduled template; null: at once';
+
+COMMENT ON COLUMN public.messages.expires_at IS 'not sent later; null: never. A withdrawal brings it forward in queue';
+
+COMMENT ON COLUMN public.messages.rendering_id IS 'of a task of a notification or send-once message; null: a submitted message';
+
+COMMENT ON COLUMN public.messages.user_id IS 'contacts.user_id of the recipient; null: a submitted message';
+
+COMMENT ON COLUMN public.messages.on_unclear IS 'overrides senders.on_unclear; null: as the sender';
+
+COMMENT ON COLUMN public.messages.submission_id IS 'receive_logs.id';
+
+COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request; null: the same as content';
+
+CREATE TABLE public.queue (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    pool_id bigint NOT NULL,
+    lane smallint,
+    rank double precision,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    company_id bigint NOT NULL,
+    message_type smallint NOT NULL,
+    country_no text,
+    priority smallint NOT NULL,
+    segments smallint NOT NULL,
+    retry_count smallint DEFAULT 0 NOT NULL,
+    troubles smallint DEFAULT 0 NOT NULL,
+    result text,
+    failed_app_id text,
+    processing_app_id text,
+    lease_id bigint,
+    lease_until timestamp with time zone,
+    lease_segments smallint,
+    lease_sign text,
+    lease_limit smallint,
+    phone_number text NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    sign text,
+    rendering_id bigint,
+    user_id text,
+    on_unclear text,
+    CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
+    CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
+    CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
+
+COMMENT ON TABLE public.queue IS 'A task that waits for a sender or is held by one. Written by internal/queue: inserted with its message, updated when it is leased or waits again, deleted when the task is settled. It repeats what a claim and a report need of the message, so that neither reads messages. No foreign keys: each change would lock rows of other tables.';
+
+COMMENT ON COLUMN public.queue.pool_id IS 'where the task waits, or the pool from which it was leased; no foreign key, because each insert would lock the row of the pool';
+
+COMMENT ON COLUMN public.queue.lane IS '32 * priority for a new task, 32 * priority + retry_count for a retry; null: not queued yet. A task that has waited too long is queued in a smaller lane';
+
+COMMENT ON COLUMN public.queue.rank IS 'order within a lane, by start-time fair queueing; valid only in the pool and priority in which it was given; null: not given yet';
+
+COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from then on';
+
+COMMENT ON COLUMN public.queue.updated_at IS 'the last change of state; of a leased task the time of the claim';
+
+COMMENT ON COLUMN public.queue.retry_count IS 'number of retries so far';
+
+COMMENT ON COLUMN public.queue.troubles IS 'number of leases that were given back because their sender was in trouble';
+
+COMMENT ON COLUMN public.queue.result IS 'why the task is retried, for operators; null: not retried yet';
+
+COMMENT ON COLUMN public.queue.failed_app_id IS 'sender_no of the last sender that failed; a claim prefers other senders; null: none failed';
+
+COMMENT ON COLUMN public.queue.processing_app_id IS 'sender_no of the sender that holds the task; null: none';
+
+COMMENT ON COLUMN public.queue.lease_id IS 'the current lease, or the expired lease of a task that was taken back, which failed_app_id held; null: none, or it was ended by its sender';
+
+COMMENT ON COLUMN public.queue.lease_until IS 'null: the task is PENDING; otherwise PROCESSING';
+
+COMMENT ON COLUMN public.queue.lease_segments IS 'short messages that the lease costs; null: the sender has no limits';
+
+COMMENT ON COLUMN public.queue.lease_sign IS 'signature of the sender, used if the message has none; null: none';
+
+COMMENT ON COLUMN public.queue.lease_limit IS 'how many tasks the claim asked for';
+
+CREATE SEQUENCE public.report_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.report_logs (
+    id bigint DEFAULT nextval('public.report_ids'::regclass) NOT NULL,
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    company_id bigint NOT NULL,
+    app_id text,
+    lease_id bigint,
+    event text NOT NULL,
+    status smallint,
+    effect text NOT NULL,
+    error_message text,
+    request_data jsonb,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    outcome smallint,
+    result text,
+    retry_count smallint,
+    due_at timestamp with time zone,
+    leased_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    lease_segments smallint,
+    lease_sign text,
+    lease_limit smallint,
+    CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text]))),
+    CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'unreachable'::text]))),
+    CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
+    CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
+    CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
+    CONSTRAINT report_logs_times_range CHECK ((((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((leased_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (leased_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
+)
+PARTITION BY RANGE (task_id);
+
+COMMENT ON TABLE public.report_logs IS 'What ended a lease or a task, reports that changed nothing, and receipts of providers. Written by internal/queue and never changed. Partitioned like messages, so that the facts of a task leave together.';
+
+COMMENT ON COLUMN public.report_logs.company_id IS 'as messages.company_id';
+
+COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: no sender did it';
+
+COMMENT ON COLUMN public.report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
+
+COMMENT ON COLUMN public.report_logs.status IS '2 SUCCESS or 3 FAILED, as reported; null: not a report';
+
+COMMENT ON COLUMN public.report_logs.effect IS 'success, failed: settled the task; retry: the task waits for a retry; exhausted: FAILED without another retry; unclear: FAILED because nobody knows whether it was sent; untried, troubled: the lease was given back; ignored, refused: changed nothing; cancelled, expired; delivered, undelivered: a receipt';
+
+COMMENT ON COLUMN public.report_logs.outcome IS 'the state in which this left the task for good: 2 SUCCESS, 3 FAILED, 4 CANCELLED; null: the task was not settled by it';
+
+COMMENT ON COLUMN public.report_logs.result IS 'the outcome for operators; of a receipt its status code; null: the task was not settled';
+
+COMMENT ON COLUMN public.report_logs.retry_count IS 'number of retries before this; null: changed nothing';
+
+COMMENT ON COLUMN public.report_logs.due_at IS 'when the task could be claimed; null: changed nothing, or older than this column';
+
+COMMENT ON COLUMN public.report_logs.leased_at IS 'when the lease began that this ended; null: no lease was ended, or an earlier row ended it. The columns that follow are of this lease';
+
+COMMENT ON COLUMN public.report_logs.lease_segments IS 'short messages that the lease cost; null: the sender had no limits';
+
+COMMENT ON COLUMN public.report_logs.lease_sign IS 'signature of the sender, used if the message has none; null: none';
+
+COMMENT ON COLUMN public.report_logs.lease_limit IS 'how many tasks the claim asked for';
+
+CREATE VIEW public.tasks AS
+ SELECT m.task_id,
+    m.phone_number,
+    m.recipient,
+    m.content,
+    (
+        CASE
+            WHEN (q.task_id IS NULL) THEN COALESCE((e.outcome)::integer, 3)
+            WHEN (q.lease_until IS NULL) THEN 0
+            ELSE 1
+        END)::smallint AS status,
+    m.source,
+    m.submitted_by,
+    m.dedup_key,
+    (COALESCE((q.retry_count)::integer, (e.retry_count)::integer, 0))::smallint AS retry_count,
+    COALESCE(q.due_at, e.due_at, m.created_at) AS due_at,
+    COALESCE(q.processing_app_id,
+        CASE
+            WHEN ((e.event = 'reported'::text) AND (e.effect <> 'exhausted'::text)) THEN e.app_id
+            ELSE NULL::text
+        END) AS processing_app_id,
+    COALESCE(q.lease_id, e.lease_id) AS lease_id,
+    q.lease_until,
+    COALESCE(q.result, e.result) AS result,
+    m.created_at,
+    COALESCE(q.updated_at, e.created_at, m.created_at) AS updated_at,
+        CASE
+            WHEN (e.outcome = 2) THEN e.created_at
+            ELSE NULL::timestamp with time zone
+        END AS sent_at,
+        CASE
+            WHEN (e.outcome = ANY (ARRAY[2, 3])) THEN e.created_at
+            ELSE NULL::timestamp with time zone
+        END AS reported_at,
+    m.company_id,
+    COALESCE(q.pool_id, m.pool_id) AS pool_id,
+    m.message_type,
+    m.country_no,
+    m.priority,
+    m.segments,
+    m.sign,
+    m.is_test,
+    m.expect_send_time,
+    COALESCE(q.expires_at, m.expires_at) AS expires_at,
+    q.failed_app_id,
+    q.lane,
+    q.rank,
+    m.rendering_id,
+    m.user_id,
+    (
+        CASE
+            WHEN (d.task_id IS NOT NULL) THEN 1
+            WHEN (u.task_id IS NOT NULL) THEN 2
+            ELSE NULL::integer
+        END)::smallint AS delivery,
+        CASE
+            WHEN (d.task_id IS NOT NULL) THEN d.result
+            ELSE u.result
+        END AS delivery_code,
+    d.created_at AS delivered_at,
+    m.on_unclear
+   FROM ((((public.messages m
+     LEFT JOIN public.queue q ON ((q.task_id = m.task_id)))
+     LEFT JOIN public.report_logs e ON (((e.task_id = m.task_id) AND (e.outcome IS NOT NULL))))
+     LEFT JOIN public.report_logs d ON (((d.task_id = m.task_id) AND (d.event = 'receipt'::text) AND (d.effect = 'delivered'::text))))
+     LEFT JOIN public.report_logs u ON (((u.task_id = m.task_id) AND (u.event = 'receipt'::text) AND (u.effect = 'undelivered'::text))));
+
+COMMENT ON VIEW public.tasks IS 'The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null.';
+
+CREATE FUNCTION public.tasks_between(from_id text, to_id text) RETURNS SETOF public.tasks
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT m.task_id, m.phone_number, m.recipient, m.content,
+        CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status,
+        m.source, m.submitted_by, m.dedup_key,
+        coalesce(q.retry_count, e.retry_count, 0)::smallint AS retry_count,
+        coalesce(q.due_at, e.due_at, m.created_at)::timestamptz AS due_at,
+        coalesce(q.processing_app_id, CASE WHEN e.event = 'reported' AND e.effect <> 'exhausted' THEN e.app_id END) AS processing_app_id,
+        coalesce(q.lease_id, e.lease_id) AS lease_id,
+        q.lease_until, coalesce(q.result, e.result) AS result, m.created_at,
+        coalesce(q.updated_at, e.created_at, m.created_at)::timestamptz AS updated_at,
+        CASE WHEN e.outcome = 2 THEN e.created_at END AS sent_at,
+        CASE WHEN e.outcome IN (2, 3) THEN e.created_at END AS reported_at,
+        m.company_id, coalesce(q.pool_id, m.pool_id)::bigint AS pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign,
+        m.is_test, m.expect_send_time, coalesce(q.expires_at, m.expires_at) AS expires_at, q.failed_app_id, q.lane, q.rank,
+        m.rendering_id, m.user_id,
+        CASE r.effect WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END::smallint AS delivery,
+        r.result AS delivery_code, CASE r.effect WHEN 'delivered' THEN r.created_at END AS delivered_at, m.on_unclear
+    FROM messages m
+    LEFT JOIN queue q ON q.task_id = m.task_id
+    LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id BETWEEN from_id AND to_id AND e.outcome IS NOT NULL
+    LEFT JOIN LATERAL (
+        SELECT d.effect, d.result, d.created_at FROM report_logs d
+        WHERE d.task_id = m.task_id AND d.task_id BETWEEN from_id AND to_id AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
+        ORDER BY d.effect -- delivered before undelivered
+        LIMIT 1
+    ) r ON true
+    WHERE m.task_id BETWEEN from_id AND to_id
+$$;
+
+COMMENT ON FUNCTION public.tasks_between(from_id text, to_id text) IS 'The rows of the view tasks with task_id from from_id to to_id, both included. It opens only the partitions of this range. It and the view say the same in two ways: change both together.';
 
 CREATE FUNCTION public.test_tasks_write() RETURNS trigger
     LANGUAGE plpgsql
@@ -653,6 +1097,47 @@ ALTER TABLE public.events ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE public.facts (
+    company_id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    response_ms bigint DEFAULT 0 NOT NULL,
+    pending_new integer DEFAULT 0 NOT NULL,
+    pending_retry integer DEFAULT 0 NOT NULL,
+    processing integer DEFAULT 0 NOT NULL,
+    success integer DEFAULT 0 NOT NULL,
+    failed integer DEFAULT 0 NOT NULL,
+    leases integer DEFAULT 0 NOT NULL,
+    reported_success integer DEFAULT 0 NOT NULL,
+    reported_failed integer DEFAULT 0 NOT NULL,
+    sender_no text
+);
+
+COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company that one sender holds, held or reported; or of tasks that no sender holds. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
+
+COMMENT ON COLUMN public.facts.company_id IS 'no foreign key: each change of a task would lock the company';
+
+COMMENT ON COLUMN public.facts.at IS 'when it happened: of leases leased_at, of reports created_at, the latest of the row';
+
+COMMENT ON COLUMN public.facts.response_ms IS 'sum over the reports of the milliseconds from claim to report; from recovery to report if the lease had expired';
+
+COMMENT ON COLUMN public.facts.pending_new IS 'difference of the number of tasks PENDING with retry_count 0';
+
+COMMENT ON COLUMN public.facts.pending_retry IS 'difference of the number of tasks PENDING with retry_count above 0';
+
+COMMENT ON COLUMN public.facts.processing IS 'difference of the number of tasks PROCESSING, which the sender holds';
+
+COMMENT ON COLUMN public.facts.success IS 'number of tasks that became SUCCESS';
+
+COMMENT ON COLUMN public.facts.failed IS 'number of tasks that became FAILED';
+
+COMMENT ON COLUMN public.facts.leases IS 'number of leases that the sender took';
+
+COMMENT ON COLUMN public.facts.reported_success IS 'number of leases that the sender ended by reporting SUCCESS';
+
+COMMENT ON COLUMN public.facts.reported_failed IS 'number of leases that the sender ended by reporting FAILED, also those that are retried';
+
+COMMENT ON COLUMN public.facts.sender_no IS 'null: no sender. No foreign key: each claim would lock the sender, and any text is the app_id of tasks that were written by hand';
+
 CREATE TABLE public.fair_ranks (
     pool_id bigint NOT NULL,
     priority smallint NOT NULL,
@@ -668,13 +1153,6 @@ COMMENT ON TABLE public.fair_ranks IS 'The last range of ranks that a company wa
 COMMENT ON COLUMN public.fair_ranks.start IS 'rank of the first task of the range';
 
 COMMENT ON COLUMN public.fair_ranks.finish IS 'the smallest rank that the next range may begin with';
-
-CREATE SEQUENCE public.submission_ids
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
 
 CREATE TABLE public.fruitless_submissions (
     id bigint DEFAULT nextval('public.submission_ids'::regclass) NOT NULL,
@@ -724,90 +1202,6 @@ CREATE SEQUENCE public.lease_ids
     NO MINVALUE
     NO MAXVALUE
     CACHE 1;
-
-CREATE TABLE public.messages (
-    task_id text NOT NULL COLLATE pg_catalog."C",
-    phone_number text NOT NULL,
-    recipient text NOT NULL,
-    content text NOT NULL,
-    source text,
-    submitted_by text NOT NULL,
-    dedup_key text,
-    company_id bigint NOT NULL,
-    pool_id bigint NOT NULL,
-    message_type smallint NOT NULL,
-    country_no text,
-    priority smallint NOT NULL,
-    segments smallint NOT NULL,
-    sign text,
-    is_test boolean DEFAULT false NOT NULL,
-    expect_send_time timestamp with time zone,
-    expires_at timestamp with time zone,
-    rendering_id bigint,
-    user_id text,
-    on_unclear text,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    submission_id bigint DEFAULT nextval('public.submission_ids'::regclass) NOT NULL,
-    request_id text,
-    submitted_content text,
-    use_template boolean,
-    source_ip text,
-    user_agent text,
-    request_data jsonb,
-    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
-    CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
-    CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
-    CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
-    CONSTRAINT messages_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
-    CONSTRAINT messages_segments_range CHECK (((segments >= 1) AND (segments <= 100))),
-    CONSTRAINT messages_source_length CHECK (((char_length(source) >= 1) AND (char_length(source) <= 50))),
-    CONSTRAINT messages_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50)))
-)
-PARTITION BY RANGE (task_id);
-
-COMMENT ON TABLE public.messages IS 'A task as it was submitted, with its submission. Written once by internal/queue and never changed. Partitioned by task_id, which ascends with time. The state of the task is in queue until it is settled, then in report_logs; the view tasks shows both. No foreign keys: each submission would lock rows of other tables.';
-
-COMMENT ON COLUMN public.messages.task_id IS 'contains the day and ascends with time';
-
-COMMENT ON COLUMN public.messages.phone_number IS 'the recipient as the caller wrote it';
-
-COMMENT ON COLUMN public.messages.recipient IS 'on the channel sms the same number in E.164; on others the address, empty if the person has none';
-
-COMMENT ON COLUMN public.messages.content IS 'text without signature; of a rendering only the beginning';
-
-COMMENT ON COLUMN public.messages.source IS 'the submitting system, as its caller names it; null: not given';
-
-COMMENT ON COLUMN public.messages.submitted_by IS 'the username; with the role submit, the user sees only these tasks; empty: not known';
-
-COMMENT ON COLUMN public.messages.dedup_key IS 'the submitter''s name for the message, as in dedup_keys; null: none';
-
-COMMENT ON COLUMN public.messages.pool_id IS 'the pool in which the task was queued first';
-
-COMMENT ON COLUMN public.messages.message_type IS '0 verification, 1 notification, 2 marketing';
-
-COMMENT ON COLUMN public.messages.country_no IS 'at the time of the submission; null: the number belongs to no known country';
-
-COMMENT ON COLUMN public.messages.priority IS '0 to 9, smaller is more urgent';
-
-COMMENT ON COLUMN public.messages.segments IS 'short messages that the text with its signature takes, counted at the submission';
-
-COMMENT ON COLUMN public.messages.sign IS 'signature without brackets; null: that of the sender';
-
-COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; sent like any other task';
-
-COMMENT ON COLUMN public.messages.expect_send_time IS 'when the submitter wants it sent, or the next interval of a scheduled template; null: at once';
-
-COMMENT ON COLUMN public.messages.expires_at IS 'not sent later; null: never. A withdrawal brings it forward in queue';
-
-COMMENT ON COLUMN public.messages.rendering_id IS 'of a task of a notification or send-once message; null: a submitted message';
-
-COMMENT ON COLUMN public.messages.user_id IS 'contacts.user_id of the recipient; null: a submitted message';
-
-COMMENT ON COLUMN public.messages.on_unclear IS 'overrides senders.on_unclear; null: as the sender';
-
-COMMENT ON COLUMN public.messages.submission_id IS 'receive_logs.id';
-
-COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request; null: the same as content';
 
 CREATE TABLE public.messages_default (
     task_id text NOT NULL COLLATE pg_catalog."C",
@@ -871,8 +1265,9 @@ CREATE TABLE public.notifications (
     expires_at timestamp with time zone,
     announcement_id bigint NOT NULL,
     own_payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    forgotten_at timestamp with time zone,
     CONSTRAINT notifications_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 128))),
-    CONSTRAINT notifications_ended_as_known CHECK ((ended_as = ANY (ARRAY[1, 2, 3, 4]))),
+    CONSTRAINT notifications_ended_as_known CHECK (((ended_as = ANY (ARRAY[1, 2, 3, 4])) OR ((ended_as = 5) AND (forgotten_at IS NOT NULL)))),
     CONSTRAINT notifications_repeat_minutes_range CHECK (((repeat_minutes >= 1) AND (repeat_minutes <= 525600)))
 );
 
@@ -892,7 +1287,7 @@ COMMENT ON COLUMN public.notifications.repeat_minutes IS 'minutes from the end o
 
 COMMENT ON COLUMN public.notifications.started_at IS 'of a node timeout: when the work on the node started';
 
-COMMENT ON COLUMN public.notifications.ended_as IS '1 set to success, 2 could not be sent, 3 cancelled, 4 ended abnormally; null: the state follows from the tasks';
+COMMENT ON COLUMN public.notifications.ended_as IS '1 set to success, 2 could not be sent, 3 cancelled, 4 ended abnormally, 5 partly failed (of a forgotten one); null: the state follows from the tasks';
 
 COMMENT ON COLUMN public.notifications.remark IS 'why the last run failed; null: it did not';
 
@@ -908,74 +1303,7 @@ COMMENT ON COLUMN public.notifications.expires_at IS 'nothing is sent later; nul
 
 COMMENT ON COLUMN public.notifications.own_payload IS 'values of this notification beside its announcement, such as the number of an orbit; they override the announcement';
 
-CREATE TABLE public.queue (
-    task_id text NOT NULL COLLATE pg_catalog."C",
-    pool_id bigint NOT NULL,
-    lane smallint,
-    rank double precision,
-    due_at timestamp with time zone DEFAULT now() NOT NULL,
-    expires_at timestamp with time zone,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    company_id bigint NOT NULL,
-    message_type smallint NOT NULL,
-    country_no text,
-    priority smallint NOT NULL,
-    segments smallint NOT NULL,
-    retry_count smallint DEFAULT 0 NOT NULL,
-    troubles smallint DEFAULT 0 NOT NULL,
-    result text,
-    failed_app_id text,
-    processing_app_id text,
-    lease_id bigint,
-    lease_until timestamp with time zone,
-    lease_segments smallint,
-    lease_sign text,
-    lease_limit smallint,
-    phone_number text NOT NULL,
-    recipient text NOT NULL,
-    content text NOT NULL,
-    sign text,
-    rendering_id bigint,
-    user_id text,
-    on_unclear text,
-    CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
-    CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
-    CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
-)
-WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
-
-COMMENT ON TABLE public.queue IS 'A task that waits for a sender or is held by one. Written by internal/queue: inserted with its message, updated when it is leased or waits again, deleted when the task is settled. It repeats what a claim and a report need of the message, so that neither reads messages. No foreign keys: each change would lock rows of other tables.';
-
-COMMENT ON COLUMN public.queue.pool_id IS 'where the task waits, or the pool from which it was leased; no foreign key, because each insert would lock the row of the pool';
-
-COMMENT ON COLUMN public.queue.lane IS '32 * priority for a new task, 32 * priority + retry_count for a retry; null: not queued yet. A task that has waited too long is queued in a smaller lane';
-
-COMMENT ON COLUMN public.queue.rank IS 'order within a lane, by start-time fair queueing; valid only in the pool and priority in which it was given; null: not given yet';
-
-COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from then on';
-
-COMMENT ON COLUMN public.queue.updated_at IS 'the last change of state; of a leased task the time of the claim';
-
-COMMENT ON COLUMN public.queue.retry_count IS 'number of retries so far';
-
-COMMENT ON COLUMN public.queue.troubles IS 'number of leases that were given back because their sender was in trouble';
-
-COMMENT ON COLUMN public.queue.result IS 'why the task is retried, for operators; null: not retried yet';
-
-COMMENT ON COLUMN public.queue.failed_app_id IS 'sender_no of the last sender that failed; a claim prefers other senders; null: none failed';
-
-COMMENT ON COLUMN public.queue.processing_app_id IS 'sender_no of the sender that holds the task; null: none';
-
-COMMENT ON COLUMN public.queue.lease_id IS 'the current lease, or the expired lease of a task that was taken back, which failed_app_id held; null: none, or it was ended by its sender';
-
-COMMENT ON COLUMN public.queue.lease_until IS 'null: the task is PENDING; otherwise PROCESSING';
-
-COMMENT ON COLUMN public.queue.lease_segments IS 'short messages that the lease costs; null: the sender has no limits';
-
-COMMENT ON COLUMN public.queue.lease_sign IS 'signature of the sender, used if the message has none; null: none';
-
-COMMENT ON COLUMN public.queue.lease_limit IS 'how many tasks the claim asked for';
+COMMENT ON COLUMN public.notifications.forgotten_at IS 'when its tasks were about to be dropped: it is in no list any more, and has an empty payload; ended_as is its last state; null: not forgotten';
 
 CREATE TABLE public.renderings (
     id bigint NOT NULL,
@@ -999,141 +1327,6 @@ COMMENT ON COLUMN public.renderings.params IS 'values for the template of the pr
 COMMENT ON COLUMN public.renderings.page IS 'page that a WeChat message opens; empty: none';
 
 COMMENT ON COLUMN public.renderings.notification_id IS 'null: a send-once message';
-
-CREATE SEQUENCE public.report_ids
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE TABLE public.report_logs (
-    id bigint DEFAULT nextval('public.report_ids'::regclass) NOT NULL,
-    task_id text NOT NULL COLLATE pg_catalog."C",
-    company_id bigint NOT NULL,
-    app_id text,
-    lease_id bigint,
-    event text NOT NULL,
-    status smallint,
-    effect text NOT NULL,
-    error_message text,
-    request_data jsonb,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    outcome smallint,
-    result text,
-    retry_count smallint,
-    due_at timestamp with time zone,
-    leased_at timestamp with time zone,
-    lease_until timestamp with time zone,
-    lease_segments smallint,
-    lease_sign text,
-    lease_limit smallint,
-    CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text]))),
-    CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
-    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'unreachable'::text]))),
-    CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
-    CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
-    CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
-    CONSTRAINT report_logs_times_range CHECK ((((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((leased_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (leased_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
-)
-PARTITION BY RANGE (task_id);
-
-COMMENT ON TABLE public.report_logs IS 'What ended a lease or a task, reports that changed nothing, and receipts of providers. Written by internal/queue and never changed. Partitioned like messages, so that the facts of a task leave together.';
-
-COMMENT ON COLUMN public.report_logs.company_id IS 'as messages.company_id';
-
-COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: no sender did it';
-
-COMMENT ON COLUMN public.report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
-
-COMMENT ON COLUMN public.report_logs.status IS '2 SUCCESS or 3 FAILED, as reported; null: not a report';
-
-COMMENT ON COLUMN public.report_logs.effect IS 'success, failed: settled the task; retry: the task waits for a retry; exhausted: FAILED without another retry; unclear: FAILED because nobody knows whether it was sent; untried, troubled: the lease was given back; ignored, refused: changed nothing; cancelled, expired; delivered, undelivered: a receipt';
-
-COMMENT ON COLUMN public.report_logs.outcome IS 'the state in which this left the task for good: 2 SUCCESS, 3 FAILED, 4 CANCELLED; null: the task was not settled by it';
-
-COMMENT ON COLUMN public.report_logs.result IS 'the outcome for operators; of a receipt its status code; null: the task was not settled';
-
-COMMENT ON COLUMN public.report_logs.retry_count IS 'number of retries before this; null: changed nothing';
-
-COMMENT ON COLUMN public.report_logs.due_at IS 'when the task could be claimed; null: changed nothing, or older than this column';
-
-COMMENT ON COLUMN public.report_logs.leased_at IS 'when the lease began that this ended; null: no lease was ended, or an earlier row ended it. The columns that follow are of this lease';
-
-COMMENT ON COLUMN public.report_logs.lease_segments IS 'short messages that the lease cost; null: the sender had no limits';
-
-COMMENT ON COLUMN public.report_logs.lease_sign IS 'signature of the sender, used if the message has none; null: none';
-
-COMMENT ON COLUMN public.report_logs.lease_limit IS 'how many tasks the claim asked for';
-
-CREATE VIEW public.tasks AS
- SELECT m.task_id,
-    m.phone_number,
-    m.recipient,
-    m.content,
-    (
-        CASE
-            WHEN (q.task_id IS NULL) THEN COALESCE((e.outcome)::integer, 3)
-            WHEN (q.lease_until IS NULL) THEN 0
-            ELSE 1
-        END)::smallint AS status,
-    m.source,
-    m.submitted_by,
-    m.dedup_key,
-    (COALESCE((q.retry_count)::integer, (e.retry_count)::integer, 0))::smallint AS retry_count,
-    COALESCE(q.due_at, e.due_at, m.created_at) AS due_at,
-    COALESCE(q.processing_app_id,
-        CASE
-            WHEN ((e.event = 'reported'::text) AND (e.effect <> 'exhausted'::text)) THEN e.app_id
-            ELSE NULL::text
-        END) AS processing_app_id,
-    COALESCE(q.lease_id, e.lease_id) AS lease_id,
-    q.lease_until,
-    COALESCE(q.result, e.result) AS result,
-    m.created_at,
-    COALESCE(q.updated_at, e.created_at, m.created_at) AS updated_at,
-        CASE
-            WHEN (e.outcome = 2) THEN e.created_at
-            ELSE NULL::timestamp with time zone
-        END AS sent_at,
-        CASE
-            WHEN (e.outcome = ANY (ARRAY[2, 3])) THEN e.created_at
-            ELSE NULL::timestamp with time zone
-        END AS reported_at,
-    m.company_id,
-    COALESCE(q.pool_id, m.pool_id) AS pool_id,
-    m.message_type,
-    m.country_no,
-    m.priority,
-    m.segments,
-    m.sign,
-    m.is_test,
-    m.expect_send_time,
-    COALESCE(q.expires_at, m.expires_at) AS expires_at,
-    q.failed_app_id,
-    q.lane,
-    q.rank,
-    m.rendering_id,
-    m.user_id,
-    (
-        CASE
-            WHEN (d.task_id IS NOT NULL) THEN 1
-            WHEN (u.task_id IS NOT NULL) THEN 2
-            ELSE NULL::integer
-        END)::smallint AS delivery,
-        CASE
-            WHEN (d.task_id IS NOT NULL) THEN d.result
-            ELSE u.result
-        END AS delivery_code,
-    d.created_at AS delivered_at,
-    m.on_unclear
-   FROM ((((public.messages m
-     LEFT JOIN public.queue q ON ((q.task_id = m.task_id)))
-     LEFT JOIN public.report_logs e ON (((e.task_id = m.task_id) AND (e.outcome IS NOT NULL))))
-     LEFT JOIN public.report_logs d ON (((d.task_id = m.task_id) AND (d.event = 'receipt'::text) AND (d.effect = 'delivered'::text))))
-     LEFT JOIN public.report_logs u ON (((u.task_id = m.task_id) AND (u.event = 'receipt'::text) AND (u.effect = 'undelivered'::text))));
-
-COMMENT ON VIEW public.tasks IS 'The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null.';
 
 CREATE VIEW public.notification_standings AS
  SELECT n.id AS notification_id,
@@ -1428,25 +1621,6 @@ CREATE VIEW public.send_logs AS
 
 COMMENT ON VIEW public.send_logs IS 'Each lease, with the columns of the documented log: those that have ended, and those of queue.';
 
-CREATE TABLE public.sender_changes (
-    sender_no text NOT NULL,
-    sent bigint DEFAULT 0 NOT NULL,
-    succeeded bigint DEFAULT 0 NOT NULL,
-    failed bigint DEFAULT 0 NOT NULL,
-    response_ms bigint DEFAULT 0 NOT NULL,
-    at timestamp with time zone NOT NULL
-);
-
-COMMENT ON TABLE public.sender_changes IS 'What a claim or a report adds to the counters of a sender. Written by internal/queue; internal/sender folds the rows into sender_states and deletes them, so that claims and reports do not wait for one row of each sender. sender_no has no foreign key: each claim and report would lock the sender.';
-
-COMMENT ON COLUMN public.sender_changes.sent IS 'number of leases';
-
-COMMENT ON COLUMN public.sender_changes.succeeded IS 'number of reported SUCCESS';
-
-COMMENT ON COLUMN public.sender_changes.failed IS 'number of reported FAILED';
-
-COMMENT ON COLUMN public.sender_changes.response_ms IS 'sum of the milliseconds from claim to report';
-
 CREATE TABLE public.sender_ledger (
     id bigint NOT NULL,
     sender_id bigint NOT NULL,
@@ -1468,7 +1642,7 @@ COMMENT ON COLUMN public.sender_ledger.change IS 'segments added; negative: a ch
 
 COMMENT ON COLUMN public.sender_ledger.balance IS 'segments after the change';
 
-COMMENT ON COLUMN public.sender_ledger.lease_id IS 'the charged or refunded lease; null: top-up, correction or thresholds';
+COMMENT ON COLUMN public.sender_ledger.lease_id IS 'the charged or refunded lease; null: top-up, correction, thresholds, or the sum of a day';
 
 COMMENT ON COLUMN public.sender_ledger.username IS 'who changed the balance or the thresholds; null: an attempt';
 
@@ -1476,7 +1650,7 @@ COMMENT ON COLUMN public.sender_ledger.low_warning IS 'the new threshold, of cha
 
 COMMENT ON COLUMN public.sender_ledger.low_switch IS 'as low_warning';
 
-COMMENT ON COLUMN public.sender_ledger.company_id IS 'whose task was charged or refunded; null: top-up, correction or thresholds';
+COMMENT ON COLUMN public.sender_ledger.company_id IS 'whose tasks were charged or refunded; null: top-up, correction or thresholds';
 
 ALTER TABLE public.sender_ledger ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.sender_ledger_id_seq
@@ -1721,6 +1895,35 @@ COMMENT ON COLUMN public.sender_tokens.fetches IS 'number of leases to fetch the
 
 COMMENT ON COLUMN public.sender_tokens.fetch_until IS 'one server fetches the token until then; null: no server does';
 
+CREATE VIEW public.sender_totals AS
+ SELECT st.sender_id,
+    (st.attempts + COALESCE(f.leases, (0)::bigint)) AS attempts,
+    (st.succeeded + COALESCE(f.reported_success, (0)::bigint)) AS succeeded,
+    (st.failed + COALESCE(f.reported_failed, (0)::bigint)) AS failed,
+    (((st.response_ms)::numeric + COALESCE(f.response_ms, (0)::numeric)))::bigint AS response_ms,
+    GREATEST(st.seen_at, f.at) AS seen_at,
+    GREATEST(st.sent_at, f.sent_at) AS sent_at
+   FROM ((public.sender_states st
+     JOIN public.senders s ON ((s.id = st.sender_id)))
+     LEFT JOIN ( SELECT facts.sender_no,
+            sum(facts.leases) AS leases,
+            sum(facts.reported_success) AS reported_success,
+            sum(facts.reported_failed) AS reported_failed,
+            sum(facts.response_ms) AS response_ms,
+            max(facts.at) AS at,
+            max(facts.at) FILTER (WHERE (facts.reported_success > 0)) AS sent_at
+           FROM public.facts
+          WHERE ((facts.leases > 0) OR (facts.reported_success > 0) OR (facts.reported_failed > 0))
+          GROUP BY facts.sender_no) f ON ((f.sender_no = s.sender_no)));
+
+COMMENT ON VIEW public.sender_totals IS 'What each sender did so far: the totals of sender_states, and what facts still holds. Both are read at one moment.';
+
+COMMENT ON COLUMN public.sender_totals.attempts IS 'number of leases';
+
+COMMENT ON COLUMN public.sender_totals.seen_at IS 'the last poll, claim or report; null: none';
+
+COMMENT ON COLUMN public.sender_totals.sent_at IS 'the last reported SUCCESS; null: none';
+
 ALTER TABLE public.senders ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME public.senders_id_seq
     START WITH 1
@@ -1779,22 +1982,23 @@ ALTER TABLE public.subscribe_messages ALTER COLUMN id ADD GENERATED ALWAYS AS ID
     CACHE 1
 );
 
-CREATE TABLE public.task_count_changes (
+CREATE TABLE public.task_counts (
+    company_id bigint NOT NULL,
     pending_new bigint NOT NULL,
     pending_retry bigint NOT NULL,
     processing bigint NOT NULL,
     success bigint NOT NULL,
-    failed bigint NOT NULL,
-    company_id bigint NOT NULL
-);
+    failed bigint NOT NULL
+)
+WITH (fillfactor='50');
 
-COMMENT ON TABLE public.task_count_changes IS 'A change of the numbers of tasks in each state, of one company; the sums are the current numbers. Written by triggers of queue and report_logs, and folded by internal/history.';
+COMMENT ON TABLE public.task_counts IS 'The numbers of tasks of one company in each state, without what facts still holds. Written by internal/history, which folds facts.';
 
-COMMENT ON COLUMN public.task_count_changes.pending_new IS 'PENDING with retry_count 0';
+COMMENT ON COLUMN public.task_counts.company_id IS 'no foreign key: a fold would lock all companies';
 
-COMMENT ON COLUMN public.task_count_changes.pending_retry IS 'PENDING with retry_count above 0';
+COMMENT ON COLUMN public.task_counts.pending_new IS 'PENDING with retry_count 0';
 
-COMMENT ON COLUMN public.task_count_changes.company_id IS 'no foreign key: each change of a task would lock the company';
+COMMENT ON COLUMN public.task_counts.pending_retry IS 'PENDING with retry_count above 0';
 
 CREATE TABLE public.task_partitions (
     first_day date NOT NULL,
@@ -1803,6 +2007,11 @@ CREATE TABLE public.task_partitions (
     before_id text GENERATED ALWAYS AS (public.task_day_id(last_day)) STORED NOT NULL COLLATE pg_catalog."C",
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     dropped_at timestamp with time zone,
+    history_at timestamp with time zone,
+    exported_at timestamp with time zone,
+    exported_messages bigint,
+    exported_reports bigint,
+    imported_at timestamp with time zone,
     CONSTRAINT task_partitions_days CHECK ((last_day > first_day))
 );
 
@@ -1815,6 +2024,42 @@ COMMENT ON COLUMN public.task_partitions.first_id IS 'the first task_id that the
 COMMENT ON COLUMN public.task_partitions.before_id IS 'the first task_id that they do not take any more';
 
 COMMENT ON COLUMN public.task_partitions.dropped_at IS 'null: the partitions exist';
+
+COMMENT ON COLUMN public.task_partitions.history_at IS 'since when it is history: its tasks are settled, and it is where the setting history.tablespace says; null: not yet';
+
+COMMENT ON COLUMN public.task_partitions.exported_at IS 'when its last export was complete; null: never';
+
+COMMENT ON COLUMN public.task_partitions.exported_messages IS 'number of rows of messages in the last export';
+
+COMMENT ON COLUMN public.task_partitions.exported_reports IS 'number of rows of report_logs in the last export';
+
+COMMENT ON COLUMN public.task_partitions.imported_at IS 'when it was imported from an export; null: never';
+
+CREATE VIEW public.task_totals AS
+ SELECT c.company_id,
+    (sum(c.pending_new))::bigint AS pending_new,
+    (sum(c.pending_retry))::bigint AS pending_retry,
+    (sum(c.processing))::bigint AS processing,
+    (sum(c.success))::bigint AS success,
+    (sum(c.failed))::bigint AS failed
+   FROM ( SELECT task_counts.company_id,
+            task_counts.pending_new,
+            task_counts.pending_retry,
+            task_counts.processing,
+            task_counts.success,
+            task_counts.failed
+           FROM public.task_counts
+        UNION ALL
+         SELECT facts.company_id,
+            facts.pending_new,
+            facts.pending_retry,
+            facts.processing,
+            facts.success,
+            facts.failed
+           FROM public.facts) c
+  GROUP BY c.company_id;
+
+COMMENT ON VIEW public.task_totals IS 'The exact numbers of tasks of each company in each state: task_counts, and what facts still holds. Both are read at one moment.';
 
 CREATE TABLE public.templates (
     id bigint NOT NULL,
@@ -2044,6 +2289,9 @@ ALTER TABLE ONLY public.settings
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.task_counts
+    ADD CONSTRAINT task_counts_pkey PRIMARY KEY (company_id);
+
 ALTER TABLE ONLY public.task_partitions
     ADD CONSTRAINT task_partitions_pkey PRIMARY KEY (first_day);
 
@@ -2062,6 +2310,8 @@ ALTER TABLE ONLY public.users
 CREATE INDEX announcements_user_ids_idx ON public.announcements USING gin (user_ids);
 
 CREATE INDEX api_keys_user_id_idx ON public.api_keys USING btree (user_id);
+
+CREATE INDEX business_ends_ended_at_idx ON public.business_ends USING btree (ended_at);
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
 
@@ -2095,6 +2345,8 @@ CREATE INDEX notifications_biz_task_idx ON public.notifications USING btree (com
 
 CREATE INDEX notifications_due_idx ON public.notifications USING btree (next_run_at) WHERE (next_run_at IS NOT NULL);
 
+CREATE INDEX notifications_kept_idx ON public.notifications USING btree (created_at) WHERE (forgotten_at IS NULL);
+
 CREATE UNIQUE INDEX notifications_submitter_dedup_key_idx ON public.notifications USING btree (company_id, channel_id, dedup_key, (
 CASE
     WHEN (biz_task_id IS NULL) THEN submitted_by
@@ -2122,6 +2374,8 @@ CREATE INDEX queue_retry_idx ON public.queue USING btree (due_at) WHERE ((lease_
 CREATE INDEX queue_top_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (lane < 32));
 
 CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
+
+CREATE INDEX renderings_created_at_idx ON public.renderings USING brin (created_at);
 
 CREATE INDEX renderings_notification_idx ON public.renderings USING btree (notification_id) WHERE (notification_id IS NOT NULL);
 
@@ -2215,13 +2469,13 @@ CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notifica
 
 CREATE TRIGGER pools_rows_bound AFTER INSERT ON public.pools REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('200000');
 
-CREATE TRIGGER queue_count_deleted AFTER DELETE ON public.queue REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.queue_count();
+CREATE TRIGGER queue_facts_deleted AFTER DELETE ON public.queue REFERENCING OLD TABLE AS removed FOR EACH STATEMENT EXECUTE FUNCTION public.queue_facts();
 
-CREATE TRIGGER queue_count_inserted AFTER INSERT ON public.queue REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.queue_count();
+CREATE TRIGGER queue_facts_inserted AFTER INSERT ON public.queue REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.queue_facts();
 
-CREATE TRIGGER queue_count_updated AFTER UPDATE ON public.queue REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.queue_count();
+CREATE TRIGGER queue_facts_updated AFTER UPDATE ON public.queue REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.queue_facts();
 
-CREATE TRIGGER report_logs_count_inserted AFTER INSERT ON public.report_logs REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.report_logs_count();
+CREATE TRIGGER report_logs_facts_inserted AFTER INSERT ON public.report_logs REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.report_logs_facts();
 
 CREATE TRIGGER routes_rows_bound AFTER INSERT ON public.routes REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
 

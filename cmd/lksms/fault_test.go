@@ -133,7 +133,7 @@ func TestAKillWithinAClaimOrAReportLeavesNothingOfIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := gate.Exec(t.Context(), "LOCK TABLE task_count_changes IN EXCLUSIVE MODE"); err != nil {
+		if _, err := gate.Exec(t.Context(), "LOCK TABLE facts IN EXCLUSIVE MODE"); err != nil {
 			t.Fatal(err)
 		}
 		client, answered := server.client(), make(chan error, 1)
@@ -160,12 +160,11 @@ func TestAKillWithinAClaimOrAReportLeavesNothingOfIt(t *testing.T) {
 			"count(*) FROM queue WHERE lease_until IS NOT NULL": held,
 			"count(*) FROM send_logs":                           held,
 			"count(*) FROM report_logs":                         0,
-			// A sweep moves the counts of senders from one table to the other.
-			"coalesce(sum(n), 0) FROM (SELECT attempts FROM sender_states UNION ALL SELECT sent FROM sender_changes) x (n)":       held,
-			"coalesce(sum(n), 0) FROM (SELECT succeeded FROM sender_states UNION ALL SELECT succeeded FROM sender_changes) x (n)": 0,
-			"sum(processing) FROM task_count_changes":  held,
-			"sum(pending_new) FROM task_count_changes": 10 - held,
-			"sum(success) FROM task_count_changes":     0,
+			"coalesce(sum(attempts), 0) FROM sender_totals":     held,
+			"coalesce(sum(succeeded), 0) FROM sender_totals":    0,
+			"sum(processing) FROM task_totals":                  held,
+			"sum(pending_new) FROM task_totals":                 10 - held,
+			"sum(success) FROM task_totals":                     0,
 		} {
 			if n := scan[int](t, conn, "SELECT "+sql); n != want {
 				t.Errorf("%s: %d, want %d", sql, n, want)

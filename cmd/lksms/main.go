@@ -20,6 +20,7 @@ type cli struct {
 	Serve   serveCmd   `cmd:"" help:"Run the server."`
 	Migrate migrateCmd `cmd:"" help:"Apply or revert migrations of the database. serve applies them itself."`
 	User    userCmd    `cmd:"" help:"Manage users and their API keys."`
+	History historyCmd `cmd:"" help:"List, export, drop and import the partitions of old tasks."`
 	Secrets secretsCmd `cmd:"" help:"Manage the key that seals the secrets of senders."`
 	Demo    demoCmd    `cmd:"" help:"Send a few dozen messages through a running server with a simulated sender."`
 	Health  healthCmd  `cmd:"" help:"Check whether a running server is ready. The exit status is 0 if it is."`

@@ -17,6 +17,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -417,11 +418,15 @@ func TestCtrlCFinishesTheWaitingRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), fmt.Sprintf("postgres://lksms_service:%s@/lksms?host=%s/socket", strings.TrimSpace(string(secret)), dir))
-	if err != nil {
-		t.Fatal(err)
+	connect := func() *pgx.Conn {
+		conn, err := pgx.Connect(t.Context(), fmt.Sprintf("postgres://lksms_service:%s@/lksms?host=%s/socket", strings.TrimSpace(string(secret)), dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close(context.Background()) })
+		return conn
 	}
-	defer conn.Close(context.Background())
+	conn, watcher := connect(), connect()
 	client := p.client()
 	if _, err := client.CreateDefaultContentWithResponse(t.Context(), nil, api.DefaultContentRequest{PhoneNumber: "13800138000", Content: "x"}); err != nil {
 		t.Fatal(err)
@@ -443,11 +448,9 @@ func TestCtrlCFinishesTheWaitingRequests(t *testing.T) {
 		}
 		answered <- res.StatusCode()
 	}()
-	for waiting := 0; waiting == 0; time.Sleep(5 * time.Millisecond) {
-		if err := tx.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").Scan(&waiting); err != nil {
-			t.Fatal(err)
-		}
-	}
+	eventually(t, "the request waits", func() bool { // not in tx: a transaction sees the same statistics until its end
+		return scan[int](t, watcher, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") > 0
+	})
 	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
@@ -756,6 +759,35 @@ func TestAGeneratedSecretsKeyIsKeptInItsFile(t *testing.T) {
 	}
 }
 
+func TestUserCommandsDoNotStartALongUpgrade(t *testing.T) {
+	t.Parallel()
+	databaseURL := pgtest.New(t)
+	for isMoved := true; isMoved; {
+		if err := postgres.MigrateDown(t.Context(), databaseURL); err != nil {
+			t.Fatal(err)
+		}
+		all, err := postgres.Migrations(t.Context(), databaseURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		isMoved = slices.ContainsFunc(all, func(m postgres.Migration) bool { return strings.HasPrefix(m.File, "20261123000101") && m.Applied })
+	}
+	conn := connect(t, databaseURL)
+	if _, err := conn.Exec(t.Context(), `INSERT INTO tasks (task_id, phone_number, recipient, content) SELECT 't' || i, '', '', 'x' FROM generate_series(1, 10000) i;
+		ANALYZE tasks`); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "user", "list")
+	cmd.Dir = t.TempDir()
+	cmd.Env = environment("DATABASE_URL=" + databaseURL)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "run `lksms migrate up` first") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if scan[bool](t, conn, "SELECT relkind <> 'r' FROM pg_class WHERE oid = 'tasks'::regclass") {
+		t.Error("the tasks were moved")
+	}
+}
+
 func TestUserCommands(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)
@@ -967,7 +999,7 @@ func TestARoleThatMayNotChangeTheSchemaServes(t *testing.T) {
 		}
 	}
 	eventually(t, "the sweeps fold what changed", func() bool {
-		return scan[int](t, conn, "SELECT count(*) FROM sender_changes") == 0
+		return scan[int](t, conn, "SELECT count(*) FROM facts") == 0
 	})
 	if err := p.stop(syscall.SIGTERM); err != nil {
 		t.Errorf("stop: %v", err)

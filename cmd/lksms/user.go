@@ -174,9 +174,16 @@ func (c *userKeyCmd) Run(ctx context.Context) error {
 	})
 }
 
-// withUsers runs fn with the users of the configured database, after applying missing migrations.
+// withUsers runs fn with the users of the configured database, after applying missing migrations. It refuses those that take long.
 func withUsers(ctx context.Context, cfg config.Database, fn func(context.Context, *access.Service) error) error {
 	return withDatabase(ctx, cfg, func(ctx context.Context, url string) error {
+		upgrade, err := postgres.PendingUpgrade(ctx, url)
+		if err != nil {
+			return err
+		}
+		if upgrade != "" {
+			return fmt.Errorf("the database is not migrated to this version: run `lksms migrate up` first. %s", upgrade)
+		}
 		if _, err := postgres.MigrateUp(ctx, url); err != nil {
 			return err
 		}

@@ -225,11 +225,14 @@ var invariants = []invariant{
 			LEFT JOIN ends x ON x.lease_id = l.id AND x.event = 'released'
 		GROUP BY l.id HAVING count(DISTINCT e.id) FILTER (WHERE e.change < 0) <> 1 OR count(x.id) > 0 AND sum(e.change) <> 0`},
 	{"the statistics of a sender equal its log", `
-		SELECT s.sender_no || ' ' || st.attempts || ' ' || coalesce(l.n, 0) FROM senders s
-			JOIN sender_states st ON st.sender_id = s.id
+		SELECT s.sender_no || ' ' || (u.attempts, u.succeeded, u.failed)::text || ' ' || (l.n, e.succeeded, e.failed)::text FROM senders s
+			JOIN sender_totals u ON u.sender_id = s.id
 			LEFT JOIN (SELECT app_id, count(*) AS n FROM leases GROUP BY app_id) l ON l.app_id = s.sender_no
-			LEFT JOIN (SELECT sender_no, sum(sent) AS n FROM sender_changes GROUP BY sender_no) c ON c.sender_no = s.sender_no
-		WHERE st.attempts + coalesce(c.n, 0) <> coalesce(l.n, 0)`},
+			LEFT JOIN (
+				SELECT app_id, count(*) FILTER (WHERE effect = 'success') AS succeeded, count(*) FILTER (WHERE effect <> 'success') AS failed
+				FROM ends WHERE event = 'reported' GROUP BY app_id
+			) e ON e.app_id = s.sender_no
+		WHERE (u.attempts, u.succeeded, u.failed) <> (coalesce(l.n, 0), coalesce(e.succeeded, 0), coalesce(e.failed, 0))`},
 	{"every message that the provider accepted is a SUCCESS or has an expired lease for each repetition", `
 		SELECT p.task_id || ' taken ' || p.times || ' times, ' || coalesce(e.n, 0) || ' leases expired, state ' || coalesce(t.status, -1) FROM taken p
 			LEFT JOIN task_states t USING (task_id)

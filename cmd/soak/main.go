@@ -144,6 +144,10 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	if err := l.setUp(ctx); err != nil {
 		return err
 	}
+	a, err := newArchive(ctx, stack, l)
+	if err != nil {
+		return err
+	}
 	t := newTenants(l)
 	if err := t.setUp(ctx); err != nil {
 		return err
@@ -154,11 +158,11 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 	rounds := 0
 	for rounds == 0 || s.elapsed() < s.options.Duration && ctx.Err() == nil && len(broken(verdicts)) == 0 {
 		rounds++
-		if verdicts, err = s.round(ctx, rounds, stack, l, t, n); err != nil {
+		if verdicts, err = s.round(ctx, rounds, stack, l, t, a, n); err != nil {
 			return err
 		}
 	}
-	s.summary(rounds, h, l, t, n, verdicts)
+	s.summary(rounds, h, l, t, a, n, verdicts)
 	if found := broken(verdicts); len(found) > 0 {
 		for _, v := range found {
 			s.findings = append(s.findings, v.name)
@@ -172,7 +176,7 @@ func (s *soak) run(ctx context.Context, m *mutant) (err error) {
 const quietLimit = time.Minute
 
 // round runs load with faults, then lets the queue empty without faults, then checks.
-func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, n *nemesis) ([]verdict, error) {
+func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *tenants, a *archive, n *nemesis) ([]verdict, error) {
 	fire, cease := context.WithTimeout(ctx, min(s.options.Round, max(s.options.Duration-s.elapsed(), time.Second)))
 	defer cease()
 	loading, unload := context.WithCancel(context.WithoutCancel(ctx))
@@ -183,6 +187,7 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 		var both sync.WaitGroup
 		both.Go(func() { l.run(loading, number) })
 		both.Go(func() { t.run(loading, number) })
+		both.Go(func() { a.run(loading, number) })
 		both.Wait()
 	}()
 	err := n.run(fire) // the load goes on until the last fault is over, because the nemesis waits for answers
@@ -202,6 +207,9 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 		counts, err := stack.servers[0].statistics(quiet)
 		return err == nil && counts["pending_new_tasks"]+counts["pending_retry_tasks"]+counts["processing_tasks"] == 0
 	})
+	if err := a.restore(context.WithoutCancel(ctx)); err != nil {
+		l.history.breach("%v", err) // the check names the tasks that are lost
+	}
 	if err := t.measure(context.WithoutCancel(ctx), number); err != nil {
 		return nil, err
 	}
@@ -215,7 +223,7 @@ func (s *soak) round(ctx context.Context, number int, stack *stack, l *load, t *
 	return verdicts, nil
 }
 
-func (s *soak) summary(rounds int, h *history, l *load, t *tenants, n *nemesis, verdicts []verdict) {
+func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, n *nemesis, verdicts []verdict) {
 	fmt.Printf("\nsoak: seed %d, %d rounds in %s\n\n", s.options.Seed, rounds, s.elapsed().Round(time.Second))
 	total := 0
 	for _, f := range faults {
@@ -229,6 +237,10 @@ func (s *soak) summary(rounds int, h *history, l *load, t *tenants, n *nemesis, 
 	fmt.Printf("  %5d  deletions and creations of the route of a country\n", t.flips.Load())
 	fmt.Printf("  %5d  troubles of a provider\n", t.troubles.Load())
 	fmt.Printf("  %5d  wrong passwords\n", t.guesses.Load())
+	for i, name := range archiveActNames {
+		fmt.Printf("  %5d  partitions of earlier days %s\n", a.did[i].Load(), name)
+	}
+	fmt.Printf("  %5d  commands on them killed\n", a.killed.Load())
 	fmt.Printf("\n  %d calls answered, %d refused, %d with an unknown outcome\n", h.calls[answered].Load(),
 		h.calls[refused].Load(), h.calls[unknown].Load())
 	fmt.Printf("  %d messages accepted, %d leases given to apps, %d messages accepted by the provider\n", h.accepted(), len(h.claims), l.provider.total())

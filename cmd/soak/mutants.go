@@ -141,7 +141,7 @@ judged AS (`},
 	if a.isKey {`},
 	}},
 	{"F10", "the log of a claim, which is the time and the limit of its leases, is written after its COMMIT", []change{
-		{claims, "        lease_limit = $7::smallint,\n        updated_at = (SELECT moment.at FROM moment)\n",
+		{claims, "        lease_limit = $8::smallint,\n        updated_at = (SELECT moment.at FROM moment)\n",
 			"        lease_limit = CASE WHEN false THEN $7::smallint END\n"},
 		{claims, "    h.updated_at AS leased_at\nFROM leased h\n", "    (SELECT moment.at FROM moment) AS leased_at\nFROM leased h\n"},
 		{claiming, "\ts.claimed.Add(", `	for _, r := range leases {

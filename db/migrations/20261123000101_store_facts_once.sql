@@ -1,8 +1,9 @@
 -- migrate:up
 -- The facts of a task are stored once: what was submitted in messages, what waits or is leased in queue, what ended a lease or the task in
 -- report_logs. tasks, receive_logs and send_logs become views of them. The next migration moves the rows of the tables that are renamed
--- here, and the one after it drops these. No server may run meanwhile: the old tables are locked for a moment, and afterwards no version
--- finds the names that it expects until all three migrations are applied.
+-- here, and the one after it drops these. No server may run meanwhile, which `lksms migrate up` checks: the old tables are locked until the
+-- ledger has its companies, which reads each row of it and of send_logs, and afterwards no version finds the names that it expects until all
+-- migrations up to drop_moved_tables are applied.
 DROP VIEW notification_standings;
 DROP TRIGGER tasks_count_inserted ON tasks;
 DROP TRIGGER tasks_count_updated ON tasks;

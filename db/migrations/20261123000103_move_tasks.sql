@@ -1,15 +1,15 @@
 -- migrate:up transaction:false
 -- Moves the rows of the renamed tables, in portions of 20,000 tasks with a commit each, oldest first. If it is interrupted, it goes on after
--- the last portion when it is started again. It locks nothing that others use: no server runs meanwhile. Each day of the tasks gets its
+-- the last portion when it is started again. It locks nothing that others use: no server runs meanwhile. Each day of the tasks' ids gets its
 -- partitions, each week if they are of more than 60 days, each month if they are of more than 400.
 DO $$
 DECLARE
     portion CONSTANT integer := 20000;
     first text;
-    last text := coalesce((SELECT max(task_id) FROM messages), '');
-    last_submission bigint := coalesce((SELECT max(id) FROM fruitless_submissions), 0);
+    last text;
+    last_submission bigint;
     moved bigint := 0;
-    day timestamptz;
+    day date;
     days CONSTANT bigint := ( -- task_id ascends with time
         SELECT extract(days FROM (SELECT t.created_at FROM old_tasks t WHERE t.task_id LIKE 'task\_2%' ORDER BY t.task_id DESC LIMIT 1)
             - (SELECT t.created_at FROM old_tasks t WHERE t.task_id LIKE 'task\_2%' ORDER BY t.task_id LIMIT 1))
@@ -17,17 +17,28 @@ DECLARE
     width CONSTANT text := CASE WHEN days > 400 THEN 'month' WHEN days > 60 THEN 'week' ELSE 'day' END;
 BEGIN
     SET jit = off;
+    -- The session of a migrating process that was killed runs on until it notices: wait for its portion. The number is of this lock alone; the
+    -- process that started this migration holds the one for all migrations in another session.
+    PERFORM pg_advisory_lock(20261123000103);
+    last := coalesce((SELECT max(task_id) FROM messages), '');
+    last_submission := coalesce((SELECT max(id) FROM fruitless_submissions), 0);
     LOOP
         first := last;
         SELECT max(p.task_id) INTO last FROM (
             SELECT t.task_id FROM old_tasks t WHERE t.task_id > first ORDER BY t.task_id LIMIT portion
         ) p;
         EXIT WHEN last IS NULL;
+        -- The day of the id, which may be the one before or after created_at: the clocks of a server and of the database differ.
         FOR day IN
-            SELECT DISTINCT date_trunc('day', t.created_at, 'UTC') FROM old_tasks t
-            WHERE t.task_id > first AND t.task_id <= last AND t.task_id LIKE 'task\_2%'
+            SELECT d.day FROM (
+                SELECT DISTINCT left(t.task_id, 13) AS of_day, (t.created_at AT TIME ZONE 'UTC')::date AS created_on FROM old_tasks t
+                WHERE t.task_id > first AND t.task_id <= last AND t.task_id LIKE 'task\_2%'
+            ) i
+            CROSS JOIN LATERAL (SELECT i.created_on + n AS day FROM generate_series(-1, 1) n) d
+            WHERE i.of_day = task_day_id(d.day)
+            GROUP BY d.day
         LOOP
-            PERFORM task_partitions_ahead(width, day, day);
+            PERFORM task_partitions_ahead(width, day::timestamp AT TIME ZONE 'UTC', day::timestamp AT TIME ZONE 'UTC');
         END LOOP;
 
         INSERT INTO messages (

@@ -12,3 +12,9 @@ LIMIT @page_limit::integer;
 INSERT INTO events (event, subject, detail)
 SELECT 'queue.slow', 'queue', jsonb_build_object('longest_wait_seconds', @seconds::bigint, 'wait_warning_seconds', @warning::bigint)
 WHERE NOT EXISTS (SELECT FROM events e WHERE e.event = 'queue.slow' AND e.created_at > now() - interval '5 minutes');
+
+-- EventsForget deletes those of the batch_size oldest events that are older than keep.
+-- name: EventsForget :execrows
+DELETE FROM events e
+USING (SELECT o.id FROM events o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
+WHERE e.id = old.id AND e.created_at < now() - @keep::interval;

@@ -1,7 +1,7 @@
 -- Counts of tasks, and the partitions of their history.
 
 -- TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks
--- adds the difference to task_count_changes.
+-- adds the difference to facts, which task_totals counts until they are folded.
 -- name: TaskStatistics :one
 SELECT
     coalesce(sum(pending_new), 0)::bigint AS pending_new_tasks,
@@ -9,23 +9,40 @@ SELECT
     coalesce(sum(processing), 0)::bigint AS processing_tasks,
     coalesce(sum(success), 0)::bigint AS success_tasks,
     coalesce(sum(failed), 0)::bigint AS failed_tasks
-FROM task_count_changes
+FROM task_totals
 WHERE sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint;
 
--- TaskCountFold replaces the rows of each company by their sum, if there are several. Two concurrent folds take different rows.
--- name: TaskCountFold :execrows
-WITH removed AS (
-    DELETE FROM task_count_changes
-    WHERE company_id IN (SELECT c.company_id FROM task_count_changes c GROUP BY c.company_id HAVING count(*) > 1)
-    RETURNING company_id, pending_new, pending_retry, processing, success, failed
-),
-folded AS (
-    INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
-    SELECT g.company_id, sum(g.pending_new), sum(g.pending_retry), sum(g.processing), sum(g.success), sum(g.failed)
-    FROM removed g
-    GROUP BY g.company_id
+-- FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
+-- transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Leases, reported successes and
+-- reported failures are summed apart, so that at is the last time of each.
+-- name: FactsTake :many
+WITH taken AS (
+    DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT @portion::integer)) RETURNING *
 )
-SELECT FROM removed;
+SELECT t.company_id, t.sender_no, max(t.at)::timestamptz AS at, count(*) AS facts,
+    sum(t.pending_new)::bigint AS pending_new, sum(t.pending_retry)::bigint AS pending_retry, sum(t.processing)::bigint AS processing,
+    sum(t.success)::bigint AS success, sum(t.failed)::bigint AS failed,
+    sum(t.leases)::bigint AS leases, sum(t.reported_success)::bigint AS reported_success, sum(t.reported_failed)::bigint AS reported_failed,
+    sum(t.response_ms)::bigint AS response_ms
+FROM taken t
+GROUP BY t.company_id, t.sender_no, t.leases > 0, t.reported_success > 0, t.reported_failed > 0
+ORDER BY t.company_id, t.sender_no;
+
+-- TaskCountsAdd adds facts to the numbers of tasks. Companies are locked in the order of their ids, so that concurrent folds cannot
+-- deadlock.
+-- name: TaskCountsAdd :exec
+INSERT INTO task_counts AS c (company_id, pending_new, pending_retry, processing, success, failed)
+SELECT f.company_id, sum(f.pending_new), sum(f.pending_retry), sum(f.processing), sum(f.success), sum(f.failed)
+FROM (
+    SELECT unnest(@company_ids::bigint[]) AS company_id, unnest(@pending_new::bigint[]) AS pending_new,
+        unnest(@pending_retry::bigint[]) AS pending_retry, unnest(@processing::bigint[]) AS processing,
+        unnest(@success::bigint[]) AS success, unnest(@failed::bigint[]) AS failed
+) f
+GROUP BY f.company_id
+ORDER BY f.company_id
+ON CONFLICT (company_id) DO UPDATE
+SET pending_new = c.pending_new + excluded.pending_new, pending_retry = c.pending_retry + excluded.pending_retry,
+    processing = c.processing + excluded.processing, success = c.success + excluded.success, failed = c.failed + excluded.failed;
 
 -- TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and returns how many. Tasks of the last 30 days and of
 -- those ahead that came before their partition existed move to it. If other partitions existed, this is an operator event.
@@ -47,3 +64,81 @@ noted AS (
     WHERE s.first_day IS NOT NULL AND EXISTS (SELECT FROM task_partitions)
 )
 SELECT task_partitions_ahead(@width::text, least(now(), s.first_day), now() + @ahead::interval)::integer AS made FROM strays s;
+
+-- TaskPartitionList returns the partitions that begin before a day, the newest first, with their sizes in bytes.
+-- name: TaskPartitionList :many
+SELECT p.*,
+    NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled,
+    (
+        coalesce(pg_total_relation_size(to_regclass('messages' || substr(p.first_id, 5))), 0)
+        + coalesce(pg_total_relation_size(to_regclass('report_logs' || substr(p.first_id, 5))), 0)
+    )::bigint AS bytes
+FROM task_partitions p
+WHERE p.first_day < @before_day::date
+ORDER BY p.first_day DESC
+LIMIT @page_limit::integer;
+
+-- TaskPartitionsOver returns the partitions with something to do, the oldest first: those that become history, so many days after their last one,
+-- and those to drop, so many days after their last one or after their import. All their tasks are settled.
+-- name: TaskPartitionsOver :many
+SELECT p.*, (p.history_at IS NULL)::boolean AS becomes_history,
+    (
+        @keep_days::integer > 0
+        AND greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date) + @keep_days::integer <= (now() AT TIME ZONE 'UTC')::date
+    )::boolean AS is_to_drop
+FROM task_partitions p
+WHERE p.dropped_at IS NULL AND p.last_day + @after_days::integer <= (now() AT TIME ZONE 'UTC')::date
+    AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
+ORDER BY p.first_day;
+
+-- TaskPartitionGet returns the partition that begins on a day and was not dropped.
+-- name: TaskPartitionGet :one
+SELECT p.* FROM task_partitions p WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL;
+
+-- TaskPartitionKeep makes a partition history.
+-- name: TaskPartitionKeep :exec
+UPDATE task_partitions p SET history_at = now() WHERE p.first_day = @first_day AND p.dropped_at IS NULL AND p.history_at IS NULL;
+
+-- TaskPartitionMove moves a table or an index of a partition to a tablespace, and returns false if none was left to move.
+-- name: TaskPartitionMove :one
+SELECT task_partition_move(@first_day::date, @tablespace::text)::boolean AS moved;
+
+-- TaskPartitionCut returns the last of the next batch_size ids of messages from from_id on and before before_id. No row: fewer are left.
+-- name: TaskPartitionCut :one
+SELECT m.task_id FROM messages m
+WHERE m.task_id >= @from_id::text AND m.task_id < @before_id::text
+ORDER BY m.task_id
+OFFSET @batch_size::integer
+LIMIT 1;
+
+-- TaskPartitionExported records how many rows an export of a partition has.
+-- name: TaskPartitionExported :exec
+WITH noted AS (
+    INSERT INTO events (event, subject, detail)
+    VALUES ('partition.exported', to_char(@first_day::date, 'YYYY-MM-DD'), jsonb_build_object('messages', @messages::bigint, 'folder', @folder::text))
+)
+UPDATE task_partitions p SET exported_at = now(), exported_messages = @messages::bigint, exported_reports = @reports::bigint
+WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL;
+
+-- TaskPartitionDrop drops a partition, if it may be dropped, and returns whether it did.
+-- name: TaskPartitionDrop :one
+WITH done AS MATERIALIZED (
+    SELECT task_partition_drop(@first_day::date, @only_exported::boolean) AS is_dropped
+),
+noted AS (
+    INSERT INTO events (event, subject)
+    SELECT 'partition.dropped', to_char(@first_day::date, 'YYYY-MM-DD') FROM done d WHERE d.is_dropped
+)
+SELECT d.is_dropped::boolean AS is_dropped FROM done d;
+
+-- TaskPartitionStage makes the tables that an import fills. It fails if partitions of these days exist.
+-- name: TaskPartitionStage :exec
+SELECT task_partition_stage(@first_day::date, @last_day::date);
+
+-- TaskPartitionAttach makes partitions of the tables that an import has filled.
+-- name: TaskPartitionAttach :exec
+WITH noted AS (
+    INSERT INTO events (event, subject, detail)
+    VALUES ('partition.imported', to_char(@first_day::date, 'YYYY-MM-DD'), jsonb_build_object('messages', @messages::bigint))
+)
+SELECT task_partition_attach(@first_day::date, @last_day::date);

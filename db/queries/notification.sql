@@ -177,7 +177,7 @@ FROM notifications n
 JOIN channels c ON c.id = n.channel_id
 -- OFFSET 0 forces one lookup in the view for each notification, instead of a join that computes the view for all.
 CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
-WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < @before_id
+WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(biz_type)::smallint IS NULL OR n.biz_type = sqlc.narg(biz_type)::smallint)
     AND (sqlc.narg(biz_id)::bigint IS NULL OR n.biz_id = sqlc.narg(biz_id)::bigint)
@@ -227,7 +227,7 @@ JOIN channels c ON c.id = n.channel_id
 CROSS JOIN LATERAL (
     SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0
 ) o -- see NotificationStatuses
-WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < @before_id
+WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(id)::bigint IS NULL OR n.id = sqlc.narg(id)::bigint)
     AND (sqlc.narg(biz_type)::smallint IS NULL OR n.biz_type = sqlc.narg(biz_type)::smallint)
@@ -283,7 +283,7 @@ ORDER BY user_id;
 -- its tasks are visible after the wait.
 -- name: NotificationLock :many
 SELECT n.id FROM notifications n
-WHERE n.company_id = @company_id AND n.deleted_at IS NULL AND n.biz_type = ANY (@biz_types::smallint[])
+WHERE n.company_id = @company_id AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.biz_type = ANY (@biz_types::smallint[])
     AND (n.biz_id = ANY (@biz_ids::bigint[]) OR n.biz_task_id = sqlc.narg(biz_task_id)::bigint)
     AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
 ORDER BY n.id
@@ -309,6 +309,77 @@ SELECT c.id FROM changed c ORDER BY c.id;
 UPDATE notifications n
 SET deleted_at = now(), next_run_at = NULL, operator = coalesce(sqlc.narg(operator), n.operator), updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL;
+
+-- NotificationsForget forgets up to batch_size notifications that were made before a time, have ended, and have no task that waits or is from
+-- before_id on. Those with a dedup_key keep their last state, so that the key still names them; the others are deleted. It returns how many.
+-- name: NotificationsForget :one
+WITH old AS MATERIALIZED (
+    SELECT n.id, n.announcement_id, (n.dedup_key IS NULL OR n.deleted_at IS NOT NULL OR n.replaced_at IS NOT NULL) AS is_nameless
+    FROM notifications n
+    WHERE n.forgotten_at IS NULL AND n.created_at < @before::timestamptz AND n.next_run_at IS NULL
+        AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id)
+        AND NOT EXISTS (
+            SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id WHERE r.notification_id = n.id AND m.task_id >= @before_id::text
+        )
+    ORDER BY n.created_at
+    LIMIT @batch_size::integer
+    FOR UPDATE SKIP LOCKED
+),
+ended AS (
+    UPDATE notifications n
+    SET forgotten_at = now(), ended_as = s.status, own_payload = '{}'
+    FROM old
+    -- OFFSET 0: see NotificationStatuses
+    CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = old.id OFFSET 0) s
+    WHERE n.id = old.id AND NOT old.is_nameless
+),
+deleted AS (
+    DELETE FROM notifications n USING old WHERE n.id = old.id AND old.is_nameless
+),
+announced AS MATERIALIZED (
+    SELECT o.announcement_id, bool_and(o.is_nameless) AND NOT bool_or(k.is_other) AS is_deleted
+    FROM (SELECT DISTINCT announcement_id, is_nameless FROM old) o
+    CROSS JOIN LATERAL (
+        SELECT EXISTS (SELECT FROM notifications n WHERE n.announcement_id = o.announcement_id AND n.id NOT IN (SELECT old.id FROM old)) AS is_other,
+            EXISTS (
+                SELECT FROM notifications n
+                WHERE n.announcement_id = o.announcement_id AND n.forgotten_at IS NULL AND n.id NOT IN (SELECT old.id FROM old)
+            ) AS is_in_use
+    ) k
+    WHERE NOT k.is_in_use
+    GROUP BY o.announcement_id
+),
+emptied AS (
+    UPDATE announcements a SET payload = '{}', user_ids = '{}' FROM announced d WHERE a.id = d.announcement_id AND NOT d.is_deleted
+),
+silenced AS (
+    DELETE FROM announcements a USING announced d WHERE a.id = d.announcement_id AND d.is_deleted
+)
+SELECT count(*) FROM old;
+
+-- RenderingsForget deletes up to batch_size texts of days that were dropped.
+-- name: RenderingsForget :execrows
+DELETE FROM renderings r
+USING (
+    SELECT x.id
+    FROM task_partitions p
+    CROSS JOIN LATERAL (
+        SELECT o.id FROM renderings o
+        WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
+            -- its tasks may be of the day after
+            AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
+        LIMIT @batch_size::integer
+    ) x
+    WHERE p.dropped_at IS NOT NULL
+    LIMIT @batch_size::integer
+) old
+WHERE r.id = old.id;
+
+-- BusinessEndsForget deletes the ends of business tasks and nodes on days that were dropped.
+-- name: BusinessEndsForget :execrows
+DELETE FROM business_ends e
+USING task_partitions p
+WHERE p.dropped_at IS NOT NULL AND e.ended_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND e.ended_at < p.last_day::timestamp AT TIME ZONE 'UTC';
 
 -- RenderingCreate stores the text that the tasks of one run have in common.
 -- name: RenderingCreate :one

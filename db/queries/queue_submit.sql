@@ -105,8 +105,8 @@ UNION ALL
 SELECT '' FROM directory d WHERE NOT d.is_current
 ORDER BY task_id;
 
--- SubmissionsRepeated returns the existing tasks with dedup_keys of a submitter, each with the index of its key (place), and logs the
--- submissions that repeated them. A key without a task gives no row.
+-- SubmissionsRepeated returns the tasks with dedup_keys of a submitter, each with the index of its key (place), and logs the submissions that
+-- repeated one that exists. Others were dropped with their partitions. A key that was never used gives no row.
 -- name: SubmissionsRepeated :many
 WITH asked AS MATERIALIZED (
     SELECT
@@ -118,11 +118,11 @@ WITH asked AS MATERIALIZED (
         generate_series(0, cardinality(@dedup_keys::text[]) - 1) AS place
 ),
 originals AS MATERIALIZED (
-    SELECT a.*, t.task_id, t.status, coalesce('【' || t.sign || '】', '') || t.content AS final_content
+    SELECT a.*, k.task_id, t.task_id IS NULL AS is_dropped, t.status, coalesce('【' || t.sign || '】', '') || t.content AS final_content
     FROM asked a
     JOIN dedup_keys k ON k.company_id = @company_id AND k.submitted_by = @submitted_by::text AND k.dedup_key = a.dedup_key
     -- OFFSET 0 forces one lookup by task_id for each key.
-    CROSS JOIN LATERAL (SELECT task_id, status, sign, tasks.content FROM tasks WHERE tasks.task_id = k.task_id OFFSET 0) t
+    LEFT JOIN LATERAL (SELECT task_id, status, sign, tasks.content FROM tasks WHERE tasks.task_id = k.task_id OFFSET 0) t ON true
 ),
 logged AS (
     INSERT INTO fruitless_submissions (
@@ -137,9 +137,33 @@ logged AS (
         ),
         200
     FROM originals f
+    WHERE NOT f.is_dropped
     ORDER BY f.place
 )
-SELECT f.place::integer AS place, f.task_id, f.status, f.final_content::text AS final_content FROM originals f ORDER BY f.place;
+SELECT f.place::integer AS place, f.task_id, f.is_dropped::boolean AS is_dropped, coalesce(f.status, 0)::smallint AS status,
+    coalesce(f.final_content, '')::text AS final_content
+FROM originals f
+ORDER BY f.place;
+
+-- SubmissionsForget deletes those of the batch_size oldest submissions without a task of their own that are older than keep.
+-- name: SubmissionsForget :execrows
+DELETE FROM fruitless_submissions f
+USING (SELECT o.id FROM fruitless_submissions o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
+WHERE f.id = old.id AND f.created_at < now() - @keep::interval;
+
+-- DeliveriesForget deletes up to batch_size attempts at providers whose tasks were dropped with their partitions.
+-- name: DeliveriesForget :execrows
+DELETE FROM deliveries d
+USING (
+    SELECT x.id
+    FROM task_partitions p
+    CROSS JOIN LATERAL (
+        SELECT o.id FROM deliveries o WHERE o.task_id >= p.first_id AND o.task_id < p.before_id LIMIT @batch_size::integer
+    ) x
+    WHERE p.dropped_at IS NOT NULL
+    LIMIT @batch_size::integer
+) old
+WHERE d.id = old.id;
 
 -- SubmissionsRefused logs refused submissions from a JSON list of objects with the names of the columns. If the statement is its own
 -- transaction (alone), its commit does not wait for the disk, so that refusals do not delay accepted messages. If PostgreSQL crashes,

@@ -23,6 +23,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/oapi-codegen/nullable"
 	"github.com/oapi-codegen/runtime"
+	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
 // Defines values for Category.
@@ -268,6 +269,27 @@ func (e OnUnclear) Valid() bool {
 	case OnUnclearFail:
 		return true
 	case OnUnclearRetry:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for Place.
+const (
+	PlaceDropped Place = "dropped"
+	PlaceHistory Place = "history"
+	PlaceRecent  Place = "recent"
+)
+
+// Valid indicates whether the value is a known member of the Place enum.
+func (e Place) Valid() bool {
+	switch e {
+	case PlaceDropped:
+		return true
+	case PlaceHistory:
+		return true
+	case PlaceRecent:
 		return true
 	default:
 		return false
@@ -1327,8 +1349,23 @@ type FieldError struct {
 
 // HistorySettings defines model for HistorySettings.
 type HistorySettings struct {
+	// AfterDays A partition whose tasks are all settled becomes history so many days after its last day
+	AfterDays *int64 `json:"after_days,omitempty"`
+
+	// Export A partition is dropped only after it was exported, by a server whose environment has `HISTORY_DIR`
+	Export *bool `json:"export,omitempty"`
+
+	// KeepDays History is dropped so many days after the last day of its partition, or after its import. 0 means never.
+	KeepDays *int64 `json:"keep_days,omitempty"`
+
+	// LogDays After so many days refused and repeated submissions and events are deleted, and charges in the ledger of a sender are added up by day. 0 means never.
+	LogDays *int64 `json:"log_days,omitempty"`
+
 	// PartitionWidth How many days of tasks share a partition. A change applies to partitions that do not exist yet
 	PartitionWidth *HistorySettingsPartitionWidth `json:"partition_width,omitempty"`
+
+	// Tablespace The tablespace of PostgreSQL that history moves to. The owner of the tables needs the privilege CREATE on it. Empty means that history stays where it is.
+	Tablespace *string `json:"tablespace,omitempty"`
 }
 
 // HistorySettingsPartitionWidth How many days of tasks share a partition. A change applies to partitions that do not exist yet
@@ -1363,7 +1400,7 @@ type KeyRequest struct {
 // LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
-// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). The sum of all `change` values is the balance.
+// LedgerEntry A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
 type LedgerEntry struct {
 	// Balance The balance after the change
 	Balance int64 `json:"balance"`
@@ -1395,7 +1432,7 @@ type LedgerEntryResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message `json:"message"`
 
-	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). The sum of all `change` values is the balance.
+	// Data A row of the ledger is one of these: a top-up or correction (with `by`), an attempt (negative `change` with its `lease_id`), a refund (positive `change` with the `lease_id` of an attempt whose message reached nobody; once per lease), or changed thresholds (`change` 0). Attempts and refunds that are older than `history.log_days` are added up: one row for a day, without a `lease_id`. The sum of all `change` values is the balance.
 	Data LedgerEntry `json:"data"`
 }
 
@@ -1895,6 +1932,52 @@ type Orbit struct {
 	OrbitNo int64     `json:"orbit_no"`
 }
 
+// Partition defines model for Partition.
+type Partition struct {
+	// Bytes The size on disk with indexes
+	Bytes     int64      `json:"bytes"`
+	DroppedAt *time.Time `json:"dropped_at"`
+
+	// ExportedAt The time of the last complete export
+	ExportedAt *time.Time `json:"exported_at"`
+
+	// FirstDay The first day (UTC) of the submissions
+	FirstDay openapi_types.Date `json:"first_day"`
+
+	// HistoryAt The time at which the partition became history
+	HistoryAt *time.Time `json:"history_at"`
+
+	// ImportedAt The time at which the partition was made from an export
+	ImportedAt *time.Time `json:"imported_at"`
+
+	// IsSettled True if no task of these days waits or is being sent
+	IsSettled bool `json:"is_settled"`
+
+	// LastDay The last day
+	LastDay openapi_types.Date `json:"last_day"`
+
+	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
+	Place Place `json:"place"`
+}
+
+// PartitionListResponse defines model for PartitionListResponse.
+type PartitionListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    PartitionPage `json:"data"`
+}
+
+// PartitionPage defines model for PartitionPage.
+type PartitionPage struct {
+	Items []Partition `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
 // Password The password. It must not have the format of an API key: `lksms_` followed by 43 letters, digits, `-` and `_`.
 type Password = string
 
@@ -1905,6 +1988,18 @@ type Payload map[string]interface{}
 //
 // Example: 13800138000
 type PhoneNumber = string
+
+// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
+type Place string
+
+// PlaceOfItems defines model for PlaceOfItems.
+type PlaceOfItems struct {
+	// Items The number of items that follow each other and come from there
+	Items int `json:"items"`
+
+	// Place `history`: the tasks are settled, and the partition is where `history.tablespace` says. `dropped`: the tasks are not kept any more; an export may have them.
+	Place Place `json:"place"`
+}
 
 // QueueSettings defines model for QueueSettings.
 type QueueSettings struct {
@@ -2171,7 +2266,7 @@ type SendRequest struct {
 	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
 	Content *string `json:"content,omitempty"`
 
-	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. The same key of another user, even of the same company, is another message.
+	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
 	//
 	// Example: order-1042-paid
 	DedupKey *string `json:"dedup_key,omitempty"`
@@ -2752,6 +2847,11 @@ type TaskPage struct {
 
 	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
 	NextCursor *NextCursor `json:"next_cursor"`
+
+	// Places Where the items come from, in their order
+	//
+	// Example: [{"items":12,"place":"recent"},{"items":8,"place":"history"}]
+	Places []PlaceOfItems `json:"places"`
 }
 
 // TaskResponse defines model for TaskResponse.
@@ -3209,6 +3309,15 @@ type ListEventsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListPartitionsParams defines parameters for ListPartitions.
+type ListPartitionsParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListRoutesParams defines parameters for ListRoutes.
 type ListRoutesParams struct {
 	// CompanyNo Only routes of this company
@@ -3358,10 +3467,16 @@ type ListTasksParams struct {
 	// Delivery Only tasks with this delivery state
 	Delivery *ListTasksParamsDelivery `form:"delivery,omitempty" json:"delivery,omitempty"`
 
-	// CreatedFrom Only tasks created at this time or later
+	// CompanyNo Only tasks of this company. Callers of a company see its tasks only, and get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Result Only tasks whose `result` begins with this text, as an error code of a provider. Give `status` 3 with it to read failed tasks only.
+	Result *string `form:"result,omitempty" json:"result,omitempty"`
+
+	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
 
-	// CreatedTo Only tasks created before this time
+	// CreatedTo Only tasks created before this time; see `created_from`
 	CreatedTo *time.Time `form:"created_to,omitempty" json:"created_to,omitempty"`
 
 	// Limit The maximum number of items
@@ -3835,9 +3950,18 @@ type ClientInterface interface {
 	// - `sender.recovered`: the sender sends again.
 	// - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
+	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
+	//   imported again.
 	//
 	// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 	ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListPartitions List the days of tasks, newest first, and where they are
+	//
+	// The tasks of one or several days share a partition. When all of them are settled, it becomes history. The category `history` of the settings says when, where history is kept, and after how long it is exported and dropped.
+	//
+	// Corresponds with GET /api/v1/admin/history (the `ListPartitions` operationId).
+	ListPartitions(ctx context.Context, params *ListPartitionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListNotificationTemplates List notification templates
 	//
@@ -4506,7 +4630,7 @@ type ClientInterface interface {
 
 	// ListTasks List tasks, newest first
 	//
-	// One page reads at most 2000 tasks. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from`, `created_to` and the company or user of the caller narrow what is read, and so does the first of `phone_number`, the statuses 1, 3 and 4, `sender_no`, `delivery` and the status 0 that is given.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5217,16 +5341,35 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //
 // Events for operators:
 //
-// - `setting.changed`: a setting was changed.
-// - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
-// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
-// - `sender.recovered`: the sender sends again.
-// - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
-// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
+//   - `setting.changed`: a setting was changed.
+//   - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
+//   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
+//   - `sender.recovered`: the sender sends again.
+//   - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
+//   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
+//   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
+//     imported again.
 //
 // Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 func (c *Client) ListEvents(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListPartitions List the days of tasks, newest first, and where they are
+//
+// The tasks of one or several days share a partition. When all of them are settled, it becomes history. The category `history` of the settings says when, where history is kept, and after how long it is exported and dropped.
+//
+// Corresponds with GET /api/v1/admin/history (the `ListPartitions` operationId).
+func (c *Client) ListPartitions(ctx context.Context, params *ListPartitionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListPartitionsRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -6594,7 +6737,7 @@ func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors 
 
 // ListTasks List tasks, newest first
 //
-// One page reads at most 2000 tasks. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from`, `created_to` and the company or user of the caller narrow what is read, and so does the first of `phone_number`, the statuses 1, 3 and 4, `sender_no`, `delivery` and the status 0 that is given.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8153,6 +8296,72 @@ func NewListEventsRequest(server string, params *ListEventsParams) (*http.Reques
 			}
 
 		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListPartitionsRequest constructs an http.Request for the ListPartitions method
+func NewListPartitionsRequest(server string, params *ListPartitionsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/history")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
 
 		if params.Limit != nil {
 
@@ -10592,6 +10801,30 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Result != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "result", *params.Result, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.CreatedFrom != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_from", *params.CreatedFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
@@ -11473,11 +11706,22 @@ type ClientWithResponsesInterface interface {
 	// - `sender.recovered`: the sender sends again.
 	// - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
+	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
+	//   imported again.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/events (the `ListEvents` operationId).
 	ListEventsWithResponse(ctx context.Context, params *ListEventsParams, reqEditors ...RequestEditorFn) (*ListEventsResponse, error)
+
+	// ListPartitionsWithResponse List the days of tasks, newest first, and where they are
+	//
+	// The tasks of one or several days share a partition. When all of them are settled, it becomes history. The category `history` of the settings says when, where history is kept, and after how long it is exported and dropped.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/history (the `ListPartitions` operationId).
+	ListPartitionsWithResponse(ctx context.Context, params *ListPartitionsParams, reqEditors ...RequestEditorFn) (*ListPartitionsResponse, error)
 
 	// ListNotificationTemplatesWithResponse List notification templates
 	//
@@ -12202,7 +12446,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListTasksWithResponse List tasks, newest first
 	//
-	// One page reads at most 2000 tasks. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from`, `created_to` and the company or user of the caller narrow what is read, and so does the first of `phone_number`, the statuses 1, 3 and 4, `sender_no`, `delivery` and the status 0 that is given.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14889,6 +15133,89 @@ func (r ListEventsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListPartitionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PartitionListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListPartitionsResponse) GetJSON200() *PartitionListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListPartitionsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListPartitionsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListPartitionsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListPartitionsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListPartitionsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListPartitionsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListPartitionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListPartitionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListPartitionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListPartitionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -19678,6 +20005,8 @@ type ListTasksResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -19701,6 +20030,11 @@ func (r ListTasksResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListTasksResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTasksResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -21125,12 +21459,14 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //
 // Events for operators:
 //
-// - `setting.changed`: a setting was changed.
-// - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
-// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
-// - `sender.recovered`: the sender sends again.
-// - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
-// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
+//   - `setting.changed`: a setting was changed.
+//   - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
+//   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
+//   - `sender.recovered`: the sender sends again.
+//   - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
+//   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
+//   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
+//     imported again.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -21141,6 +21477,21 @@ func (c *ClientWithResponses) ListEventsWithResponse(ctx context.Context, params
 		return nil, err
 	}
 	return ParseListEventsResponse(rsp)
+}
+
+// ListPartitionsWithResponse List the days of tasks, newest first, and where they are
+//
+// The tasks of one or several days share a partition. When all of them are settled, it becomes history. The category `history` of the settings says when, where history is kept, and after how long it is exported and dropped.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/history (the `ListPartitions` operationId).
+func (c *ClientWithResponses) ListPartitionsWithResponse(ctx context.Context, params *ListPartitionsParams, reqEditors ...RequestEditorFn) (*ListPartitionsResponse, error) {
+	rsp, err := c.ListPartitions(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListPartitionsResponse(rsp)
 }
 
 // ListNotificationTemplatesWithResponse List notification templates
@@ -22280,7 +22631,7 @@ func (c *ClientWithResponses) GetTaskTimelineWithResponse(ctx context.Context, t
 
 // ListTasksWithResponse List tasks, newest first
 //
-// One page reads at most 2000 tasks. So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`. `created_from`, `created_to` and the company or user of the caller narrow what is read, and so does the first of `phone_number`, the statuses 1, 3 and 4, `sender_no`, `delivery` and the status 0 that is given.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -24614,6 +24965,74 @@ func ParseListEventsResponse(rsp *http.Response) (*ListEventsResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest EventListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListPartitionsResponse parses an HTTP response from a ListPartitionsWithResponse call
+func ParseListPartitionsResponse(rsp *http.Response) (*ListPartitionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListPartitionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PartitionListResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -28740,6 +29159,13 @@ func ParseListTasksResponse(rsp *http.Response) (*ListTasksResponse, error) {
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -29596,6 +30022,9 @@ type ServerInterface interface {
 	// ListEvents List operational events, newest first
 	// (GET /api/v1/admin/events)
 	ListEvents(w http.ResponseWriter, r *http.Request, params ListEventsParams)
+	// ListPartitions List the days of tasks, newest first, and where they are
+	// (GET /api/v1/admin/history)
+	ListPartitions(w http.ResponseWriter, r *http.Request, params ListPartitionsParams)
 	// ListNotificationTemplates List notification templates
 	// (GET /api/v1/admin/notification-templates)
 	ListNotificationTemplates(w http.ResponseWriter, r *http.Request)
@@ -30719,6 +31148,52 @@ func (siw *ServerInterfaceWrapper) ListEvents(w http.ResponseWriter, r *http.Req
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListEvents(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListPartitions operation middleware
+func (siw *ServerInterfaceWrapper) ListPartitions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListPartitionsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListPartitions(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -32391,6 +32866,32 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "result" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "result", r.URL.Query(), &params.Result, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "result"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "result", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "created_from" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_from", r.URL.Query(), &params.CreatedFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -32928,6 +33429,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/default-sms/{id}", wrapper.UpdateDefaultContent)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/default-sms/{id}/reset", wrapper.ResetDefaultContent)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/events", wrapper.ListEvents)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/history", wrapper.ListPartitions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/notification-templates", wrapper.ListNotificationTemplates)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
@@ -36555,6 +37057,112 @@ func (response ListEvents500JSONResponse) VisitListEventsResponse(w http.Respons
 type ListEvents503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ListEvents503JSONResponse) VisitListEventsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPartitionsRequestObject struct {
+	Params ListPartitionsParams
+}
+
+type ListPartitionsResponseObject interface {
+	VisitListPartitionsResponse(w http.ResponseWriter) error
+}
+
+type ListPartitions200JSONResponse PartitionListResponse
+
+func (response ListPartitions200JSONResponse) VisitListPartitionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPartitions401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListPartitions401JSONResponse) VisitListPartitionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPartitions403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListPartitions403JSONResponse) VisitListPartitionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPartitions422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListPartitions422JSONResponse) VisitListPartitionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPartitions429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListPartitions429JSONResponse) VisitListPartitionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPartitions500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListPartitions500JSONResponse) VisitListPartitionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListPartitions503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListPartitions503JSONResponse) VisitListPartitionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -43262,6 +43870,20 @@ func (response ListTasks403JSONResponse) VisitListTasksResponse(w http.ResponseW
 	return err
 }
 
+type ListTasks404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTasks404JSONResponse) VisitListTasksResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListTasks422JSONResponse struct{ InvalidJSONResponse }
 
 func (response ListTasks422JSONResponse) VisitListTasksResponse(w http.ResponseWriter) error {
@@ -44581,6 +45203,9 @@ type StrictServerInterface interface {
 	// ListEvents List operational events, newest first
 	// (GET /api/v1/admin/events)
 	ListEvents(ctx context.Context, request ListEventsRequestObject) (ListEventsResponseObject, error)
+	// ListPartitions List the days of tasks, newest first, and where they are
+	// (GET /api/v1/admin/history)
+	ListPartitions(ctx context.Context, request ListPartitionsRequestObject) (ListPartitionsResponseObject, error)
 	// ListNotificationTemplates List notification templates
 	// (GET /api/v1/admin/notification-templates)
 	ListNotificationTemplates(ctx context.Context, request ListNotificationTemplatesRequestObject) (ListNotificationTemplatesResponseObject, error)
@@ -45534,6 +46159,32 @@ func (sh *strictHandler) ListEvents(w http.ResponseWriter, r *http.Request, para
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ListEventsResponseObject); ok {
 		if err := validResponse.VisitListEventsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListPartitions operation middleware
+func (sh *strictHandler) ListPartitions(w http.ResponseWriter, r *http.Request, params ListPartitionsParams) {
+	var request ListPartitionsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListPartitions(ctx, request.(ListPartitionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListPartitions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListPartitionsResponseObject); ok {
+		if err := validResponse.VisitListPartitionsResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -47243,547 +47894,573 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19kyPJeR/4VfJwitgXVmPQPS/c7fmD7p0XsrUzs8PpHs6R22NUApUAUl3IBCuzGoMdzwXlkxSUjrap",
-	"O12EQ6bOosOMYzjo053DYSkoyfww2h1Sf+krOPJ5MrOygAJQAHrQs0swGLMNoCpfnsx88nn9PS8bXTkc",
-	"ScGEVo3Dl40RzeiQaZbBp6PR6DgxfyRMdTM+0lyKxmHjdMCIyIcdlhHZI3rAiGIiYVmEf9MhI1wQmqaE",
-	"a0W6KeVDRahISMZGMtOqETXYCzocpaxx2FBD1aajUbvV2m9EDW7a/37Oskkjagg6NE+YX3nSiBoZ+37O",
-	"M5Y0DnWWs6ihugM2pGZ8v5OxXuOw8T9fK2ZzDX9V13ASr15FjTtUs77MJo+g3ZfY2YjqQdFX1z6ydm+u",
-	"D+xwQIVg6aL+8Im1u3sksSND4wd8yHX1ag3pCz7Mh+GqUXVeWoj9VjX1U2g1HE/CejRPNb5iWzYfzCcu",
-	"7KeooScj8z4XmvVZhsOUwxEVk0dyHjXw97aQGxNE5kJni3qC3y+jpzxTMqsmeyzYC93uwhOxOyujjF1w",
-	"mSsyon02Z8vjKyWqD+mLB0z09aBxeGBJ7T4XxFY646IP48KDWzH1JUepJ7Mh1bhwt240lq7pccKGI6mZ",
-	"6E4+ZpNZOhyRscwS0h1IxQTpTIAGXZqmLCM9mRE94IpIwYgZElO6SY4Mn2BUs8R9R7QsWIuZDXAToBkZ",
-	"cz0ofuzIZBLBd1yQgxtkIPNMRSSRTBEhzbd9MpQZa5JjTTKm80woeLvHM6UJFWps+JhvdMBowjISB7Pc",
-	"e8JGKZ2wJG6SU9fvObMjoaYXlsFASJ9pRW4cHOCD5hn8pvUhGQ94yoKe3Uy5MrxzlMl+xpRqkk+EbxIm",
-	"LjM7b/MqUJYr/8Q5mzTJvSyTmZ0Jsl33t+yRJJuQLBeK0IwZgpBzNtJNtwtxtsVWCWdtFrf+fhxRrVlm",
-	"2vznn/5Pe//r8/d/p1G1SR9wpVdiW1yzoWqszKkOVuVUjwdSsPs81aziaH8i0gnu25F5zA4vIgM5Zhcs",
-	"IxyWcZxxrZmYM1h4s41vNuqyHBjVI3zHjPKJzDWby+My8+syDrfqcT+Bm35unygIbMJWi+v6lKrzuVzM",
-	"3F+bSAW2cdPPU8UyMf+Kzt3P63bl2zedPaNVm/2EdaVIlOFzY2q2T48ICXc0HO8LylPaSVl4X1+fc1+b",
-	"92tvKBjNKzOujKmRFIqB3HdHil7KuzDQrhSaCfiTjkYp71Iz5mu/p8zAXxbjMU8mrHF4o/Vh1GCGB5nv",
-	"MkbhQVivppC6PWBp0ngVNYZMKXMBmpNu5jgaEQGnxzwA3M28EhElzXnqUmG4FQqQhAPLsizT7ILDRmv/",
-	"W9/83YPv3HjW+u4H3771vY+vP7z56OuPP3yyf2o6q0cN4JxIjlle1M2zjAlNlKaa+QvFSLlyDMO1wzHd",
-	"3ZWCrUM7ZKSeMCrvdplS9Sdg+n1iF3LePNxFM6aKdGmWcZYQmcOw78usw5OEifXW/XrVutNcD5o93/DU",
-	"wjPFSDdjCROa07S4lYCqLDHnIZHAare+4PVHRpCsZsIkdlJMN5NKtRXXLCZDRkHKoJpQMmYdkPzMbebu",
-	"bfOY0aF0uJGIHmQy7w8IJZ1MjhXLmuQk7w7c7zimjP0e6xpRiYN0OSFDOiFGq+gz3KqRU8A6E/LNe6eE",
-	"i26aJyxpkvjOJ09O2p88Of7m8aOTmKTctGkG4OZohqWahpzHwtzmNF1nY9w0m3p2Y3DXZGlLuI6IYplh",
-	"BvDeIfl+LjULidPmCRkPmCATmV8VVzgShFcN9zYMNC4GEhMO+6jHGRKYCZ2Zv7mw2rN5+R1FUtlHal/Q",
-	"lCdrncKDg4DYPc7SRDUOP7V/zsodBeW55WclmQY3bZcK0mEk4UZqTxqvnkfFMrr9zu2YS6t5RKBbYtuG",
-	"J7bPuUEU58oc0cTcohHp5BpHhmdonEnRv01ioFsTf4iJuU8VYbQ7MON4SFMjKrH1VqX6CDjaDX3b0+zR",
-	"8wKYg70EO8BtkkNzLw5zBV8Aacnvnnzy6Oro65cYxmEafyT1fZmLNWl2Y6Ec0YOGpwmWMRwJUYZTwsNb",
-	"p4ftDdTXrtHQvLDAXnAUEE6lfECz/lpCwo3964s2k5aynULbizcTN9KmJPDoIVGjlJdvH5kRNZCZZgKs",
-	"eJq90Orq9hYME9iRIPvkIf8oMgP8wPwFVgRKOlTjST2V8iEVk/W454dzZRhD1yEVk3aP8jTPmJqir5TE",
-	"/EzMzywhRv8djrQivUwOUVmkSWJ0+kOiswmhfcoFSalm2Zap6gYKXK8k43TpkM2O11A6sIhMCzpAl7w7",
-	"iKNCMAFLF1fE2vNIrtiZ0K7jjCmZZ12mmiR+wnQ22TvqaZbFpM8v7AWpyvpQ80ycifsymx0zmJwVI1me",
-	"MlAi0smheXiPfAc40dHjY3LOJsrqFn2m7dzAJNIkjxgHCSyRJUrAtTc23CRXLJmlibMwmbGm1EjTjJ3f",
-	"hkfOBCHMjB3NQWa2mma6sJSDoABb1oppzi5IlRrLLGma0R+Zju31O8rkhRHwtPLP1BjRUApcMUEGVBX7",
-	"EYwoisixMNSFtgnXEaHajDxl5l0jAFAy5CLXrEmeAdF9AzAv04So3C4gLeSK2YXJRxHYoJSEH8qtDO3m",
-	"yEzXeN+ilJyBB8G2kjEgiWEHuGywLWZ2r+eyCRsxkRApjIQIq2uIAvQEBqyaZ6CIPBXmYMuMf7burb4/",
-	"l1t4S0GJSdyZUiiGXCku+sTt7ENwpBCKgwX6Gtq5VQeeR4Xb1FegAy8Zv6WqN1espS1U3m550OrMvWbO",
-	"FO/CzW92l8xoxtMJCd4JeS7caukVUG/5MCO4yyxNSId1qTkCofmDdpELJ1TTDlXsdmH6dhe3UQDHMjvH",
-	"ywWXROUjoyKx5CFLOF1P6ri5SOrIiy7aQ9NHG2yHM0t1B7vdO52MmBdepwew/aWJw3HFTpiNpwcWgwnP",
-	"tmgdpOB680aXw5eNUSZHLNMcTWlIvSU+Q/OMGRfVdcyjp1SdP6ZTAt7itx7ax9DS54yYn+LoilbsEJ57",
-	"y6/s/B7rgsRayxVMrSO4SY7EBERGwl502UiTuBkDK4ubzTgi4wHvmrvx6ZMH6NWw+9tsSsph/ec5iAO3",
-	"w81FXod3v3H47jcOP/3nZ2d5q9VqNZ//i7Oz5tTH8Jvn7xV/vv/eNyrcFUCDJ2BqeGJNfegGeRwsOBg7",
-	"yjvAuq/rmb3tGWsH61qlYIAIZuUGK4/eDpxJN1stI1xktKvBB5Qx8POUybdv5tqKGiJPLbdGo3bouilI",
-	"UkkQIy0wO7nZYcKveKGDgGDNNEY4ipzc4K90OxmwVTWixW6J6RFPuynMHtfZpE2NWNm2suR8o3suNE+t",
-	"bKuzSUS4UJrRxIwpfnLv9Ml323fvPTj6bvvh8aOnp/dO4sga2+xuJ+dCjhUZyDFJjVBihdapWVw/aAQ+",
-	"qA9u3Sh5oVp1ZqUGMk+TNoxydjrPnLAjcR6EkvtHxw/u3QU1+Dbp0VQx0pkQ5xWb22VHypRRkJGUpjpX",
-	"yzYvnooTfPZV5J0z9X0wIVMqXDs+8sMOYw5jMu1UcV5/w81s3JIVrOqBy5rBlLnNjWnBRB7bYz+PiVQO",
-	"FZ5B32i9+wNexJZoltEJfJaapm2IjFga82P6RPOlV6Yalf7CElmCDoLFxQlUkeQjmlLRZXdATwIyJAk3",
-	"A6JpyHRhZ0+z3a5/qUKORcXLCIOsP4TYpyqWEziMi/8Fh3Zv6ocqPjSk2fmUuxzviLpcdvrGxmlVUot/",
-	"dgrfTU+5hZ7EbgZBFRHZJ0ImjCRSsIgckA7rycwwYiKzjlEFr+PzPS64GpgXbuAXhtslhHaEoVSaTiJy",
-	"E1vS9JxZc5IU/Sa5A+EdCkRRI8GilwO3j7JRH4xnqIRORgwMSyH992+F9L9+8PVbXy8zy1lS+8ArI70K",
-	"89inje/nLDdSjYKYgaEUXEug6vOKy8w1cLmyXPWOLbHbYgW3Js3hiUoqplj8sOQwuycXNL89qdjNZ9s0",
-	"FCytpqH9YVn8WGQD0eybi8nhHjRv4VFuU12K4UioZnuaQ6zCzP52IQ4zP6CwhNae8kUywxJnj90cEcJf",
-	"Kor3BdV5xtoFlV9WCBr5KFl5RhcsUxz11TLDOxaGQIolRtxhFyxzLtEmOWEiMRo1VSS278fOVGevBS1J",
-	"wjTrgj7i3P742wyjqqRKxUnBGE8bRlJBk3AjTK9IMdHSwpdotmCDPuCoqdQSD3BTDumLY3x6H+8792lq",
-	"faNGLvj3c2Z/Njug3O92OYBg6db14rDfmUl6kteivWMoFaJZEEe6dAXZC21jUqdn5YLnwtYWzkl3B0ul",
-	"riEX4bf7M3LYWgzOMauF0S5cjVKK0dxVbGyxxqKzyUN/wF7s9eWepYPjaM1H9o9PP30OJ/15+OAeHxqd",
-	"B2PmjVTX6HM9yDvNrhxek3TE98we6jNxzXPIV+Hr6pyP9uQIybo3khBJ4I9QXa4ZcMBFsz1hTHzHPvrq",
-	"1fwVD+waK0rab/i+2+p2qE3/xXz++SI6b5ktbpclokV0na20oq0sXTnj4TbZb5VtICUtb3H4a4TBlfVi",
-	"KsvUsxNbQK7L3BH1rhvTL0vmWQO2u13sOGbtHugvnF3jfadGush9fNDos+UfrE3P+iBBiJrRNGcXepHx",
-	"aL7VE4RLMIlc0DRnpEO75y7IC62fdcRH1wPYJat3tzU8ggPFmlWtFg+9W4G5nhR91bawgKCRX+8yDSq3",
-	"jT0Xs8T51unpY2IthjPUNXewzBIz1f0iI6nq2PlUpC+LHvdVUqGixpjx/kAvpyYs0zN8eJYJBflkVvmy",
-	"7ZYVrjUVLGx+y4oOdrp9RSfod1NFxx66q1d03Jy+VIrOOkL/+udpHtHW1BW2wlbXIOqbYTfPF9Fvyxzj",
-	"KrjFM0/VCicMPvKOImpAMxYGyPEui0jGUqr5BXPJn+hEwLc4M5J8WZAvLjyZY67UPNG+1WwV0r2VR2DM",
-	"QtPuqjs64aKvaXredpuu7GKv51/fg//u35/jZ2dDipJgmHR588Zc6+uUcDeTrlnjxVyxrIbQ91Sx7Pgu",
-	"HqDugOq2HDGBr61Ch9beh0d736N7n7X36jjB3OCqdx6s4lo+w5m1XHysoKNrRRPXyu8vMyvh5LZoVfLb",
-	"aMVp4Xtv3XT83l5xOvjeWzedzU/cinQov/+W0WP1E79tMRw6vQIxvOh3YzEc77u3QAyHgWx98a5i4dS2",
-	"5GbsbdXNYK/NKR9ga6EXcJYmtu9qMgQCfVko9D8ZuS4uEFri24QKwoYjPYEkVcxPVc4qgc9BFu4EM0Ag",
-	"sSHIYsQsEZKxLh9xM2sfbYjWcRKroYoBBWMdH+n1IPbHnyALQFO1lz3yTL2VXMNElHCatkcZ6/EXy9Ug",
-	"s/vgycUxAv0aKucTfGrn9sdjEEAMWYEwXBhP1DkBAevapKDXbV+G0OkVXIZFvxtfhnhe34LL0M7pMmxS",
-	"GzOClRyuK7CIt0763rrHHZd5XWlgtTtktw0udxusyOmfL1r/LfPorfLnu2icu1M4UzeXaud5ZdeRk1Bt",
-	"ruGM4qqtyh0HLGGpA3UdISdXrK3ZcJRSzWpsQY4hhIH9ea63tdRyMbXVxIzyym5X2ij3vXWho6L7DWWP",
-	"qWNy5SLI9Awvxzvmj259UpyyF7rmYVgyie1p3WtPcpqN1AYCnKVPdWJYbIcXk4FME0UKrF8fMuMaqcwW",
-	"W8KCVkh1ml6bq+EcV8g1YM0rvWKavdC3UTONw2WNIwsS4dfM2jACVl7kzL7+xX/4za/+9ed//6tf/9nP",
-	"X//wTz//21/8+s//4PVP/tUXf/LTchLoEujOJfmfgbBYORkjBBEUgmBKMkeMmfhrcWm4H9xqlPvd3/vw",
-	"+aetvQ+fv2xFt17N6bsQOyu8TevPKcTQ22hHXu7eqtpU91w+/vqD9Cn9S3Pn7zJN+VqRpOVs/pfLMtym",
-	"zxQOsdTIXGLYQc6QxCGh1byR75vHLWLA7G08J+z0GRxa+LEJSA0siQ9hv88GoyIylKoXCuXQFmahlZU2",
-	"Cg7iABseDrjBdAjAOZ2Miu6ASBEhGBZVJC6jZ8VLHa2250pyX1SL9OuYK/2irZQtxy7m6QK15XqVY2tL",
-	"NyXI19hh8ZYfeUl2nkus7UrJ0OXWheOi1w1lYtxeVy4KwzA2Souom/bzwELD+V3tklghgNbuLzNimbB2",
-	"gh5syNdtj1IqbBp12+Xsus8uWde9CFhURTv+8aqEWPejPcsVsgofMkK1hfNwkL3EypKQGQwpw7eJkONA",
-	"lkTEVCYCZDza67GuJhTfGg+kYiS2g21TDZAsAOdQBDg3a0c4c8E1p3r5hil860P6op3kGdWVjgabKeKw",
-	"Lexch3QCmdALc8lvHty8NY38UJFVaRaHC39j1mBlZuvVmeMn7rlXdv9UeOI+ge/NPSUFI7AjyZCew2IP",
-	"pdJkv9VqmXXjPQuPo8i7PX7BXBQ64BTZbHIp8KM9D+9BKP5NI4ERy1AUedf0M2JZqU3EvmKZkuK9JvlE",
-	"MGwRtkI6phPlgGpre+5gXmXn3UGV825EJ6mkS2MqHtvHrN1wuY5YzO3EPI/4Gple6YjBVrOvTR+s2ici",
-	"COmvsbVMKzLX7YwNuUjmH4cO02PGBMHnWKZue6kfNwLzP5lFtGanFc5KZU6ODQ2pf7WUTrndBjdbs/tg",
-	"6spwt3+R0OA5fOXN8WKUUi62eOGbDgVyrK1e+UG/s/k7A0aTemgiwEz7spzIAhDwYF9nCclHRq4F0I16",
-	"gjP03uaqPZQZqzbeJjlbSVZlL0Y8Y2rRO0tjK7lqJ/mc8UjRzkU3ZXQ5IxdP7YOGY2VcZlxPpk/0nPSm",
-	"QqNwUoZpNclTlvj0c4SPixBEAyWGNuYdNUDU6TIA/zPyMNM6rRIiosaLPdPB3gWFCgjK9PQRwtqdBB3a",
-	"ryAL84Ht1n73bde7/fxInrgx2G8eh0NxjbsRmbnKXLNkvlkMflckYV0OoodhtC6/ik4QkdHJNrcxCnnM",
-	"FSNUTDByOZl5nFeZyyJbHEMtSukKZAo7LheqYqFUDRkjJ2KVule3w+vZyFjSwW91qQDJpJDRunJoE+Rq",
-	"X55I9+9wNq4Sy+sBRZ1SdV7ARKl8OKRVUFYgHhZshXABKq5acpVtlJ3mE8bs2SiG55mEP7klNhAcPr/Z",
-	"irWu4piBdaHaUDGHYdKhj5KHx24TShKpiWIjmlFtsXNTdsFSheUFiHSa6gzdFiLMjTLZSdmwQP21/Wlr",
-	"obRwuhavD/uFlMelFgWc32Kz1re40jKbmEPMRV+tqHeNaKbh2faYJ3owO8FvyTEizyZGhvT3D2YhUOLf",
-	"b5IjFxsEQJAAcVT8bI9qIgtobzJhhtaOpyYAkTFm7BzRh/SgQs+q8l1AFYQLmj6cwyu4/R1R9IxcZcnp",
-	"ciWMWhuZYzPkacodAt4iWQsA6VrLNRNb42tzo09t6XNOTFqVgcb63pcYYz5mbyA8qhYLNcS7ylTrj9ma",
-	"ASduDSo4RZ6NzD1j+dI5VAm7JGP81DznZlQ9YNRc+UtgHnsyC9Qoe2WjJ4xaQTMEfnz85JM7905Ojh99",
-	"s316/PDeJ09PPf7j8oO0Kl7lA5b0WXZPVAI7HpFMjh2BU3iS2Jp5+KVih2YKcrSXj4xo0JVZxrpwc76L",
-	"nqTOJH4vIgX+NnlXsD5mV8XI4uIC1zt2+djwDslYLxcJeXckFa94A/w5/g177bhu0JDjmJM1ihMhOzKZ",
-	"3CZSdFHrh9ffA7HGwooRPciYwtV513fYes+W3MuH0FGaFoOB60cBuPKAkQ4iBzYb0zvZ/lC9me2P3tLk",
-	"kALraRudOZJMgeQ+pAkrN7tUV9gcxrAC3OBNsuvFmLBuY6CUK+W5PYw4fNgBuGfcV4jCj3sQBKuZISw/",
-	"Xakct9WY2zCG8qDuV+85LJtIIDdG9N3GOLSX69gLO2uOZkwz0+7bMJwConLJXqyMOHL72B2r8vRKpC/h",
-	"PNhe4dAsvbAD7rg9c0rIkrd5R2O/l+FCmZrB1TpScDDbXr6t+798MdPV0WRrQUBD+8s1omkJyPJSc9ci",
-	"IlYElXEjowIBc8FqIb4emZGN3kE3C/lMCnabmKHZQnZCEldqdUrzYlnb6DzLlgZefhXB82YYK72A41/t",
-	"FVC96r3xat6iqnpxcBtQZFkw9LZB6FZbnrdx9Kvslbdy/PU37ts1/KpT9HCewSm2dU5jrG+DBiaIZmFy",
-	"lDJCOy5uDCKBwK5xZ8AFM2pnRu6JfsrVAJIGj7pdNtJ7D6jo57TPZgNcAving2JM1bDZceiMjMtuNmfi",
-	"uWCZfwRM5Dr8aGQcpucBTj/0eNRrWrrGlGsnay0vc4BKjSu9Yd41oiRag2muXGlKcPbGYPRvqlSO49uk",
-	"5Rg/uwDD+/y77eDmhwdLjUhVm+MRG2/fsnTO5mhsUEc9SBmk5CNGM6itcM4EblNVKtpl1NGPqOJdQnM9",
-	"YELbTdBcAcFrgUULzSpLxGSk4fZELLtm2xSvAkF0ZuEeU6VC8D2qSIwCaUy0tKXf0DQKBXibxDBHIoOa",
-	"afB1Ha0c658XAay0O2SrF6cJUU+gPM30F6Xvmu295++VP84rVBNGGtwTyXo2vw7/bMatXuNQrZA3HkEf",
-	"2jLfRTvHlTZABywUPG6jw2ZKMbJ8uRXtRwfR9ehGdPP5crzHSjflPejnGbLJRmQ/n9iS3O7zfaj26D/e",
-	"MUpwGn5zz5ot7OtyyOwrz0u0urWEUOtE9xQuuelyEJb5R2Sf2LsXcDNhYBG5TrpuGhG5MVP1obj9PJXX",
-	"pfEJCwh8wgLqnrCAtCIp0VUkR8Vgnk8zE7+lIr+DF9aPCc/KfSylNMs6C3/5IqCkeqBF0aKo2nA0240X",
-	"DXveutocdv6QJmzDogoJS3Ks3Fbl+D/NcuYqOJXizcCHZ/Z6mjGaTCp9+HhIKm4flFXHA1ku09yFAipU",
-	"kR4FoeFcyLEgE6ZvY5VNrH6FtS8D972VfetDUsxu4iqTT/BY/fCvwkI4txTZeDCxVn0ypspSlSW3bW3e",
-	"jI0YBXHTxX9FYS1ZjiWGU6qZ0iSDws41LuF6IQelqDsbejDtWJoiSxRAeZe2UilKwBow7YZYtqsvw6BX",
-	"mooNTrhyw144qCcOYaUiEAyrw87xCtjSsVYWs9S/bTFfeI8Ic1a4PT2VKQQrh3Fh4f72UPXn+SpGmbzg",
-	"aAgLYtUG3p9VZ48asbLtc2wWnh9QJyDa1Z0hxz/qdIQxW754V40YMMWE3iiMrW5tOLsnKsvDVVAdSPCO",
-	"Qokcg65wH/jAQAftDcHJUNG3MjCID6tQhr4FvlTNREjwAVWkw5jwnKueI22Nuz8obmdPRImpFIsYRB25",
-	"lSptp5k97Ga8/JCurw3UvDHWEOvXzJYA9tyeq8h3oRDZO1juGutV++yE4OKfClFvkiOHNwW2KG/2tkWX",
-	"w/CGgw/WQ/QshZGWB/5I6oG5K22I9EzeAwlkDfCOBqyCdCau5vcFsxJ9/UQJ4PVZLtrwwPyAdHsS0ZYk",
-	"ysOdTfa4LzPSyRUXhsWbPslNm+AaJHigQGDfMW3FNgi/OaQv7tpMjNh6L5wxK2yg/izX0aVWzwhAmScs",
-	"QFJRKwArUsPSQkRaeXo0TZ0NFJazg8H1sNDVZJ1HQxvB/wSkr7h5CVH3byLh4T4Ii1hREOIDSmUF0du9",
-	"OCECw0NGKe2ygUwhnjaWF4aLDZktQFzaTjQz9Mr4hSvyz3X9fRQmHizPN5gVO2c01TCloNhyQUfLWftV",
-	"aIsuJPhKtMUTuw8rAqodlE+EGyIJBQjg61yQf/jBj//hB3+K2yY4ODp8fzrTPiIsdZHVMiwEXK5b/ev/",
-	"+MvP//v//sUf/uKLf/M300n307bBVTCicchz7pUKbeey7T8RuUkUhI87A83lGd3C4ReWobLe40xE0zov",
-	"DCX8MjQaTVlEZ76bMsxVaVozZ2pLItEbhIkMhael4v5lZL7UFTA8g/cZgoZTG/EisjKRuTjBEWNkZm42",
-	"KF6Zrhz6PC6+fIhr2UhCmWI5KDvadpZkRY0KKQ9ufwxSrYsY8HaabGaForUi1kqqbkXheZr1mSv9hNlj",
-	"GJc6sfpevRpQavnV4vi/haYohcmE94O7OnzijsthqqNkZ0vO9Rs0lEUNuB9YwpJVt2sorNbUpleGSVvB",
-	"jlclbBX8L9DBveG1mPm0Yl7mYjO7urRoU6lCsKcC66HnG6vBr4VrdRoAP81eUG/0zrlkOD4mzDaeA7zp",
-	"rR1zyuC707r0NGiu08sqoDVfoi92HvYXIvCFU/Fbwk1+841wdX4jNwJ1ZeqAG8G6eG9+Q5cxsmaTWDba",
-	"vCvYmgN4r2BIt25E80/AkvuqDNsAtxQwbFEklGBp/q0pLf5ELgYmW3z2po9Z/Z1ylSflyg+KukynVDir",
-	"hVgK2PKyMYJhwZzgNP2k1zj8dB3v2MuZ7FBvyFsENjV7hmx+kbMfl2xMMwYCPbA5cVRY0JLCtMVFN81R",
-	"rJiZfVGiYC36F/63CrdgJU7G7FlctGy1TFLT+rOqduiDWWGZUFnBq8DijTaJDib7G9pP4MOQEYhDTdFC",
-	"UIHju/bWhklU5W7KjLXnBQW4SAPzkBOQZ6IDzLQEibGNGEMBbpP4m/dOyTU64tcu9q+VyHDtJU9exS5k",
-	"IE3t7hsuR+h0Ll0k/bLTB+t2NdxROWpvjTV+Ij7p9UI8DFASZa9XE9QCFaZPzEv2T/MqNPy0gPOo8Hxj",
-	"muZ4wIxCTbgiucAQkbGFp6A+fdKo6YoJfUiEtIEjkNNp8UL8V8BqINcKT0xmmFCumyQGNcZhEtpWvZcJ",
-	"XBF2IMq+P6CKZLl73WxR+zaEDXNF7h8dP7h3F8srm9cypvJUE0UnAZKFzDXgTcDsYKwzBlc7NGt8sMm5",
-	"YK+HTt33eccQsONHj+1gvKfhtkUePLgORhnrsoSJLiPywmZ0+ofNcK3dFvx9Ad5EyugFU2ZBZA6WqJSZ",
-	"DwkbMZH4MAU7SuRKPE3LEBvNIEocJmdjRWpuKL9vnth3/Rf3oRHYWt0qpc+6hFYwTbo3nK54Kcrc4his",
-	"YyShDX/SEhd3yJXiUhwSHYRouSWtE50FrvG2Y03LTZrweMBklr6BXHoja4ztbgXb4nqQQGbv8wuWtedH",
-	"KSBMSbuefeiEiSSwC7HKZIMiusI8wEUfuZZHHayDyblpXMqKiDBRw8lt84jkf59zQKZunWCBpw9XVDqe",
-	"0y1XrFl5cGH4SLhybjlKe6V0Gqb3ehhUUuzppSkGhuXccYbXKeAaLwPVwl1FL85KT7ezSnhzGzTUZUIb",
-	"NiF7xCcUES5IrKWmaRyhf7dlEcQq68XOVIRdtvBRAxqvNY1pdXVq5bGhgjI+sHBq+gtXZWNlrljf9TW4",
-	"YjTbEx4DCmxXauxu2dpmetx6dLbv9BJ219UHrJpRrBkDt7lotWhuz2SW3GyFO2E1C4V5y3C8Z+zOgOp3",
-	"wFYxpLpJjlxc+a3rH9wgnYmFlfvdk08eRWTIqMozlniozvGAa0bUiHYZSOAQqmULKZJxxrW53bkgvTxN",
-	"bTRcOLqbAZBmQfR1YQ3trisBCh3cWCvkzt+tRcHcWRrib+aSyBUL8YBCb54tcLkS0FGY2vW1xeNbuRAw",
-	"qhfVEWahBI0qHjeqTxG8MStET4lDlznHmQu1znmYdrJcrkS1kOttl7Fvl6kHEQvzorAJmCakYqTDBjS1",
-	"ux9iaglUeJ1xSixxkiAA82pclxfRIjXjOwEVHWv2rCqW+Xcj328V8R7btN85xLO/NsmxJsNcaYjQBScL",
-	"BK/DmKx1+OjxMTlnk0MSp+dqqNox6UlEtSadCblxnaTMHDAVkYT3uVYRifdsJGM7bi4p5nKwUuWTx1sx",
-	"jftaFL/z0igzj+iQvYrfijsqLKo0s653LfWhTwRkSqgaMBXZMrKCOCwEkjIKqm/8tfg22d83t8lBi3QH",
-	"NKNds5ZN8szOI/5abM1+1Fm9uSBDykVqergz4II2yRFYSRRRAznGkFd8lIKJChTsvDM0k07KIYj71z9o",
-	"teCf1mJnXpmRn5197RtQfcf8Q/bmbBdA5l0Xo9MipraH9EUbYAw2gS/oS7P7ICVkPKAaoEm5VsT1cukI",
-	"BljlUmlzraC5tj0X29fBDFNB6GiEcsRIpmlxXnDkEPfGFXEtsyQEG+aa9JlW5EbrxgJo4bbiKaj1hlbL",
-	"SepOE4UBTVHYWjf7HC2hDh/VAozCyBzw8Kp4iHUAIabThi47ihUsx4qRhPd6LEPjABh1oTti7lHE0J02",
-	"5m6c9OxnVgS4FpP12r//yoe2+m/CuFb/JQa1PkfKyYttQm3ZDlmyVfml6HVmgsEYqqRsfK0IIFwiEky/",
-	"sRi7+Ikvf1vervi9udOPTz4h1/dv3drbb5JPRDrx9xZclZYDmEdZKg2Hk1bngPKtpQhDLHFuLwMPxhkU",
-	"XSvfBnceNRYHbRztfe/5y4PqcmtP2Ehm+iOqu4P1lOcMGqhvLMAOXV+rAUvMrCB2Xb1ewby2d2JMpyyB",
-	"brd8akzP96DazhzcdazEY+U2hAOyDi/ghGfiTOyRALPJea4DxyB6KgGC3+1LrixrbcLroSfS+RIf33t0",
-	"9/jRN1FNxcfYiwHNlS63HrgdXQSAkDYOHAPFU9bT2IA1Oix5vdrzGqrOzveKkndhzYDCROijxA55X8jM",
-	"jxd3HryNQaIsgRBgKQmW2XTJcxbz0xGnlyvfhpEaEG59wNKwFEHlu/7Siw8hihuOT3EVhusI9B3xbCl1",
-	"ARS4CGONwS1slBzXacJSDizSbIdcFB/NGFxomyWGHYN9ZlLaFYbFcWxFZ2CVd0NDd7ShoxFIBOnQ7nkU",
-	"BoDA4N9RROeZIAlPQOUCr/O7vtn3yuHXhqemyZkg8CwUbni36NdCDVduTvR36wDP1heyAj7dPBOB97fC",
-	"pO8cwn5/N6JG4bex4zVs2I7GqKO4seBl2B6NqNENJAG7lBDWbMkPTRWf6jmekTcEODfwuQBjgY/OKY2f",
-	"7gWzwG+e+rm4z25G+Pm0mBd+cexn5zpwc8TPJQAY26mbL36+G8zadRrM3fO+9W4vOhrVMMkdjUboUZxx",
-	"LM9Nw3D1HDBr5XagENxshToj8LVzNpq1OsJlWCcWc44etxiwOYgjscIJcDQmEhUVUrP14zv7aEr5sFIp",
-	"WAkUHYPua+oyudA8tTxXZ5MylvuTe6dPvtu+e+/B0Xc9iHvk4gssMzC8XxGjYTuxy+gXU7O4frBItamF",
-	"4KoGhuu059hsnbaopc1eoZYbW55fUZZ5TpehclgTqMGsbCVKw0aFVezRWQjCVOp7higH5OTpnTv3Tk6M",
-	"VofkKNjrQXR9fU0Meg10LvM5SAMsy2mzmCaANrk8itE9Zw+PigJhQBjteiYitCpkscJZgXFVKnLAvYBs",
-	"WeQkodQbrSJvs8TI1FVOOnfrLFeYPFnCq2q+v7jU8Wa1jL1Yu3yiVgTevAJyhQRtng20OdNdFACaXn4V",
-	"IyBSNW11Nnk4D4LgvsxIkoE8ZS05hx6BwPK/UkHHXp6hKQuFniY58nUSAKzFVaNwD6iSCD0AECwApCDH",
-	"PStzG0kdguxkBpptZFlydgG5EF0perxv0/VdFZ6SVvvpfnQ9uhntt6LrrehWK9r/oPU8WgBYGMJwf7DU",
-	"zBfWiZzLaf0ReSIxjaEQ/DoIzWuoi7hvCPwy5KKmNGaaPHHNwAdsyvz5BJszfx5hkzCGXFdqsFA+zHpF",
-	"6qR2gbnBPr+8SsUaAYIuTKqOKzDE6XUl3ep6eLxxdPncvfymLDDywng480zt2xUDjNdKMosaFyxTlVal",
-	"Y2Eor9BZhOYg1AZL8LWxfd9WbKGucIiWJGHaaPtdKbp5lhkFF39TzXrBemPG+4PlLNes1zN8dMY449Yy",
-	"Cjfp1PYobchwQf0I7JoFiZyOaKsl1MFQtxvTA11uPain6HXDqB7kOFce1mPnUwejf8hF+O3+tLL3Bk9/",
-	"cJIXx9oy8R376NqnrJpE62ZGbnJ/LMRFXqS6ltCOq0NKNrhG3qp7YXNOuoh9FlN9Pn9jbJXhbZ/ZPfMU",
-	"rsiQBedmCc3HiKccClCZ10jCL3jiAdZcCTLzJz6gCr2LJpOiJuv+nPrc1XVhlsFuhYyhciKWwRTJNzZc",
-	"x4yqVFp5fmWzZSOAYjIn/LOlCCaB9coPx1uDgUMoI55I4ct9LSXQqjYkIwVt4LRy8DO1L0PT36X4rHzP",
-	"Vds5mNW2zuwJE3r77qqQnGun8ldgDEF5VBeuRDM6ZLoiWCnQUxENUmZeYS3jFdreXDJdVVzWBhbaNUEu",
-	"uSrS5O4Z/R0KERo13AFNm5MHDo4Ry0jsu4kjHxoCUSlQ7QmIAZzP9ABNoX6rXOFP5xsJDMIWSs1GuIAr",
-	"BdMLnbZhLklmQ6jiMGXMjMHF8iBX9QYGAqBFik6UddEEadezS+I8NQCOClZ0cNMMWPecWQBGW1TSzMtM",
-	"AwLzMMDFTDMCJ6i/G8xT9qaNIHDLPupIXXK5g0Fub79142BvRMEIujiadoNNgnURIA5pEbqWdWdZj5cu",
-	"V9tH9XO9rKtFiKaVPU/Bmq7d8QYC4GggBWsLH/K3ENoziA6cKrhfIU4MzZlU2l2GRYTaTObrPpzWOCwk",
-	"FEfkJn5brkBktvIH+IOvLBQ3yZHtLnO9QUL5FBQotUGlUqQTkhhOYQNLzBZ/RyE/yLO+WRk3t2YVTpa/",
-	"jj9c2fNxGVCNVw+xqGSezSsgqyZKsyFKOyF3LK66KVVogwOv7aVYHsVDmp2rwpsPxYsAo62UMe0OIxzE",
-	"lJ8zAEcDRtas5VLKFWvrAHiq2osVWyYc2zrLwVXrgh9dI2u5tqbhKcLjPF+c2JrI5IJyty4yzY+ZtFm5",
-	"EDMJaIoH1TCe61d0cb2fYE+NqPydLn0R+NrMl3PqsGWMpoDgW7rhD2fBIY1gI0WXNUlsCJrkGEBS+Zyv",
-	"BdXL07SoqO9VQIhrJrEaqqZvqw0mVueMjiOSixTQl6fcHBTlJgsyIMeiDAaAszFauWu4sj7cCYIEzrod",
-	"rXdlmfplDnmgeVmttoihUZL0aHbbhrjaL/WYd5lTzuBDPUMwvWCZuYUze7za85yW9kGkEAQQQLgAerzR",
-	"VcYFGfI05c7pv1Zd46DQ9xpvr4qD1+P91fImXOC823DghzOLMT8PoklOWDdj2u5jLTOWECa62QScy0Y6",
-	"UANzs1NF4vfffz++DUHntrYGV8WvMHzMnBhIpSMSD7QeqcNr18zHa+bdJvkOZnWglEi7cJdgC0rTCcmF",
-	"jTvDYCglMQaKEgWDxH0XePgK/QE6j6Bno1FBPImlghusdUJEgG8z4EnChMsygXyaDrPbFVPa3o3NpzZ8",
-	"iN+DnmKjFZlhN0GymsRFm/4nJGdc1aSRqmaes6pTyigsEK5OswrHqSuFyodVkQG+Fu/UuXxHFV5TzBSi",
-	"50wUETauND03gpumaUSA82BhdGVr2RUB/UH9+3V2/zpVFy0HbS83khzbRx9CnAlXbQT0mJ86YVnEWOZp",
-	"4gv5hSkgqjIpgqs22PWSBXE2BWOkqZLwtyouDFgkIQk4qQjEgavbiE5SElRm+z7nIqljLGLZx+ZJH4cV",
-	"BDotLm9NFbOxT/Cyrwu9tFSsWlYS/wiOZYelkG3Eld97AbEgGUVIRLZyKzDfktjauDD+s4Gt2OIG06Np",
-	"qlCJcSUfo7CCqYX2CRqNMb2ma5TyZPPhuiqeiwh+l6tRSiePzKPOI0YvKIemNwI5WRsURul62/KJNWEq",
-	"xsR8pd6KOUUFTZmmTfJ0BAvDhA8nAfBjKORkzxLCl5Wx89dEN0aO2lbWIr14aoXxej0HUAFOswy63IpV",
-	"ZZ+Ckb6AUC48nioX3LY+AWqU4sA19UU4Lt2NZdsvw0YvhGzpZRb7TPaCyPBCZPXwyyXklkrcljkUCnBc",
-	"+JC1P5Ni6f445UP2PfOcg3Zpq7lG5GlBu7zQBVbh4pW+TDhsUMvr4AYkb3NQyZTmG8Z62GrIBbYy3LJB",
-	"zIeNASku/rJc4u9JS6lwZ0xfwB6YucRfCr0iEPLKV1fpcp1CZLKaQiD0WJZcdTcUvDdEa/LaX2mHTp24",
-	"an1s3ZiYQE6ZVc7paBRjQuvtIDPULAzqKTbA0LlNIbLvkMSp7McRiRMu+pqm5+ZvSc2/Y9YdQD2omA0p",
-	"T2OrnOypoYpLxj86Gq1QcvnT1t6HdO+zeVEEOMXtxv1gn1sP/Am63TDyxxoorjz0x83oMmJ/drr8b7ku",
-	"PwUVsV8JFbGJsvtboZJGjRd7fbnnJTEU0JqP7B+fwuX/PHxsjw9HViwdUcO/G32uB3mn2ZXDa5KO+J5h",
-	"cX0mrnlx71X4ujrnoz0HwbEHMNAsw/O6on782IU5vHVK8ltH1S+Rxv620W4N88GaOv+6CvLbRrEV9dxl",
-	"w0fhb5vjf+Na91p67johya/mSmFrIisWzpp65nIypBOiNE9T+OI24b1yaNakCPWRudCXYfDb+YR2cuRO",
-	"jty5NnaujauXTdYz3r+FhvI1ruxlBtLnCy7n7dq2rsCu9aQyKg7CpHnWzbkmnYzRc5uYX05/Rp4IqDAe",
-	"EgYTt63V0QPOwLvjTIo+OWeTKLxToQ0PB1OqyfL9XGrqL8FcsYTkI+e6hyIjoadIZueqSZ654iNckViO",
-	"mIij8Clk6hYJyCVkxwCG4ZAl4wFNe237qouGdhMGyCQpgoIqFg6BdFOpAPnvtgMnAXBkgJzEGxZC+CBc",
-	"iCoAzTAXpPUCyB4E//U4WHnNjREbGsR4SOKidR+yVYVNVtqiAM1soSbnFZ3QVes8YoIlRHHH59H/htPs",
-	"5WkQnFmrsi5V83JvgiJ+gAEQkQ7rcyGgDAbXA4x8xw1dWaS1lD1uxt2IGn716maMM6U/wVfNn9+iaQ8+",
-	"Pn8FwEI8XbO2JY7PE8A1FhXrMv9Q1ijSPhX4SzHs11YnVL44oY2n21qwb4ldz4oTJcYBJ7TXw42eMQ3I",
-	"Wl6ccJLETIEpALrh9QGacEhYagr/hEYc+7NN+bG7InpT/J6KtqbnrLpcZelqnXUyul1UAX0hkrIf9B3l",
-	"Qyst2qHhGpix4hy9jDkvI6ZVzA0FmBnJeEFGn03bmx4NiLvrDWVBFvxgsrTWdog7hiXgyuWiLK6ekG24",
-	"JgzbFLIN0V0eTG5IOTATvEiMJOuiwhRgykEeQJH9U+C8yVxnVJxbRDZ3w6Dftg+eQMObZaZBkPReSHyZ",
-	"Dhh1OGz2VXMkBzQpcGHxZnG5MPapMGVmJGUapkFAy7byDJ75cg/4U4AeaCZT2cvsgBEFd3bEhugjCTB4",
-	"kESxADQ3bpL7MsO5JS6ZEwfilebcRbmcCVIKdCkB0/HMwv0aBd2J6JiGYWsKaCbKgHGOKygLD+v2BP4J",
-	"WwLc0yl6fv3iNqIGrFVR0wcpW5OxPBtMkJU8G0ye+M6fDSaP5Ldt9/Dhvh3As8HkxI3BvBsM49lgcmRH",
-	"8mwwwSjvj+xYFsmvni3NuUv0hkhMZe23XFb/EqGXfPJmVNuRqreOu+Q73UwZWFjm7TSo4wbRULWLuK0I",
-	"yNTjgqbtpUmfQbG+DrMZEB44NzbCSDy1hgsgB+qgP9lHl8E/1dMdT6k6vyx8trmQUSGie3lbDLjSEkHr",
-	"FnX4LXzMtwNFUgXXMrPWj4VqoH8yfP/7OcuX7sgyHr0hao2DN1TFG1MUwk6xmdIUIk+JRfS7g/n1m8Yj",
-	"/BYQfS4Jt2muCOi2NYNFQIe1yyfYNNDFWGcfLsM58w2GCaeX1WaY2rphm3MysSrSIN1FD5aaIBvMJxyW",
-	"ksFKOWCqALKz7UfOiYShqEOeCFAunp7eeRO1D06s1bE8pccZH9JsAiJwh3bP89EhoUPAKoW0KisCe2EV",
-	"Zg5i97vu+g3daEYoB2VIYVDee5ETSqVixaWI2oHSTj2A7AvTVOSE487E6lqQiTwrk9uCU1wRKSKQw1F9",
-	"wXmA/hJZ8RxsNdMGHFtc2GaOg8CJSayQvdfPpJHDodwv1PiFCsZCTukgiECAD4eDA8scKExIHgDmzvrM",
-	"56cuULpcVTBoFUeJ1TLGdFJ4jNC/MqDK2S4sJW9bmQOoCmvlnDWIchis7ZQWYs0g1h3ZJA+4sv4/EEJZ",
-	"QgQbmyWDSRsJFQsXA5J7z3bZrIykLk7ih80Pw9O4Z7+YCa0+8dnQRWQmZkG36SrhmUuSnY3Yw5XmXTWv",
-	"8mgbDSz1EAFHmJzaFmxcvDclyxXnxZDW43+LBMO6EZLdRuPWrW3r+kVo4xV7BtsuFa7Pmj1mssuUMp2u",
-	"QiAXTVz/nelc7BkKV8++YoTTvUflFa68Sv322KLMUGzJrUoNoAAci56cnWJpH72cp2b4+tjLMryLN5xD",
-	"cLmJ2DVffrUc6bB4Wpe7gvX074KmFRr49pbWAwZUTL3KrXU3m5AsF4cOPstyDQDrdZUJMGkSbI0zyaSl",
-	"yxGuBrxi4pUMpBWRMiX0vzljDqrauIEAgIM11wA+OxTkWL26/Fpmh8s3IdjqG0G5N/g5Ku5679+ggSek",
-	"cHMQmiSO8v5nEHC4xpzYAuqjWUWm+Sg1pWVwj3kALLSI1eAPmas/tayHYGUJF+Recz+8RYL6TEZcSha0",
-	"5qqzWNk1YV2eMJtyV3KKch0WUKNiUpajMIIM85nmlFTDM7VkZoVx0R/Cd9VAZh5xRb1XSN24gYywugCo",
-	"eFmPhTXatmpJ4avTwsmEDEsPclYWIYOQslbLCNPS1XjoUnSGlyAtoIwKmu1XsGg631MFR93Q3DV7MHkS",
-	"bt3bFq6NC/DwA+kaVSZwkJcbh/sYBZnw7tJtnDHzFEucAbhJYmCwgLsVOle6Bdvlmgg59k+OKdfxIVRu",
-	"hGc6jICpxQbNFaqLWYuqBjqsHaKbhA05fZaCHyKDjFT/HhYdsG4RV8UVGaJDLYHiTd7lUkaEgxMWYLsh",
-	"mTpMGS3HbRVkjm44GTNXG0swOgn/DqFQCtI1okZBHf8hnKn/EqdRgZgytwKFTw8ss/iqK9jsuarbd8Gl",
-	"AI3iyXb4C1AwCXj9bbhDKQntKhjAUYQGeNTBF7qKI24Bit3XyVnnrTmuz6kCTxUIoD7rFzUb5QGD3PbY",
-	"rJCRWcqwKJD5PF0SyA3Si8QLgzrMQ94wMDW/SgLlrD4cXl0gvlrAf5cB4bdeGxjquSBEoJwkX/LNY62h",
-	"LBfKsNe3ARBwri+xovTubSKFTYMWLLV5sADFF6uhsmFbLkrMIfQWqcwryG73IR8eGwxw+yKiJfmwntwW",
-	"KN1FaauK8JxQTAUIN3fHWsmCFkgGXNdZHHfoa4IoVJUUXHtjZEzlqZ4XqWF+K2FZ2FJXMiO2BOikXica",
-	"+Em+HDfAA/5QX0cFpKx6SzhfPj1dXyyNAkUjKEtUazi1kTEsDIIriwj7YWP0i+UPekvl8kffvDu2wG+s",
-	"AFdcD/khqzzG90H+cFAkZUnECrVY6388kGajM1vwuVFfvipxzchLSyVcBqB9+XRUcSF/SP3tWb5S5gMX",
-	"hBgJIZOZgcL3fDU4QtP1RTB/TCMyw8wFW7op50mRx1VgCUAzexU8Pb1DEogWituI7UrJ0wfHd29b2SBR",
-	"RJnz2pkQ36uzsEM7B62D6/sHrf12a/9b3/zdg+/ceNb67gffvvW9j68/vPno648/fLJ/uiJAAtZaqC61",
-	"MKUvmSluFy7B9Lh1sATf6YZQCaBXXDlQghnFdhds64s1H/rU+lEisk8eP/nEXEDwqaK4YERukDtHj+7c",
-	"e1CqNLhx5XfYTF7LgU+eAdovimKE5pOvumo+FCVQjeZyGoDvVpVqsR8Wro9t4o5/YV3ov6SmV4mrNu1q",
-	"frEg7LiW1O6xYuEaxVmEltsKrGT70BxHxjp37vQZBDihUj8VgwtpEE44CpZtNXCe2VWszn5xP0fmQomL",
-	"WjFg2pGqCFoEw6ivquzhmamwVrWUK41w4oAqTsKB1+KFmCBblMa4HqRGesZYTGuJPf42iV8aar/C0GXM",
-	"IzC6Csua5AjrIXSlUOAklz2SMg0A1FygTRiajEjC+1wruIsjEjfxQo73Yt8GmMXUiHahYKfR/oxglckc",
-	"EbFCCxf5KIPH7K9UTLBQN0sVc356Lmg2gQmUKwa8/pc///Wf/8E//qcf/eavfv/Xf/n7r//tX700DPDV",
-	"P/3dj379Zz9//cO/xslWFJhY27fuSL3l69z2uv0r3Xb8yLKCgvYF1X/+09d/8aul1RrWoPGlyBKO9V+9",
-	"POFndTnQS5tcXNu6W+oNDB+vunnqvI9Jta8WUHyTKm6XQuEKh+uStPEv5wqUNN5lt/vzhSu2bc66Xa7q",
-	"0pNLHPVIcXrtZEBFf0D5esrota/Nw+wzXaZcsHsXdmPMK9k/167ZlaLLMhFW3i6aX0UCdiFZy4BCB742",
-	"clCgDbCtO6xPhYU63a9ncVuz3PXFXHHqnGP6HjzSJLGrUm5dhoUd1pm8bSKwD3+AoNLAa9gkcS4yRrsD",
-	"2kldgpc1N8keoWcitEa5vDhwHNLugCURUbLctS2G72IgzFdWWC6nUFlDFhqUcBZGrjakdl86s6M17tq/",
-	"wdiUYCqSVbecucc+zDjE3gUTq+mQgn36pBiY/exHB5/v+CG6n9043et+sPYLP2J8Pxg2fHHPj73oHyYA",
-	"H5+Gs/Dum9oK3ZS3Z6XCzwtCbGaSNm1hCB+TW8qqRLdRUdcCgGlccTfcbFyRcL0qzfZwoc7lGPb3sLQP",
-	"ABYX0TJzDM5tPqpu8fhxGTOgZqNz7BvA1aY8rZbLVZnY53GVKf6PzAJ44TymbzjwFYTslZn/VUbtncrR",
-	"44XFwKpKawVLrhSXQvmMMaisZ1Rww/J6MlulBtfsAX2qFhahAAwKm8HosJoxkzUiA5lnEUkoZhwMpdCD",
-	"xrRAmdBJTU5hWqv5KA6g7sMwrjUClG0vdmQRTMU1V7XMT1VlLZ40bXfnW15CLCYsmciYKkdQRlCjSxCa",
-	"DLkAm4IiFMu1whtFTQ/7QqVwXQg7ywNEVi3lvI5FULUTrswwkmp1LJMpW14mOLVA7KN26AxfyBaCw7iB",
-	"J62OqvDUPfflwVL3U7ML4PfNVO398q6eWoHy6q6LKW6od3x3qjj4rRsLdIJ3v3H47jcOA83gn+09/xdn",
-	"Z83Zb0pfNs237019fv+9b1SqFDiq+qYYO4uSOfPmskq/2M12rW2mx61b2nynGxq8gPVeubELZ3MZhq6C",
-	"WU/pwysYFMtcvMx0AFAqY0N5YUuswEUCqiUiEMGrtz2chaMGqlUYUZwyx2gMF4KQYHM3mUtqmR6/SUH/",
-	"tw60delNNqJKjWW2NPDjsXtue7ffZSG7mp2/nsFxkQ2GjkY2yQ23F2xSrkgHnCZaFmkT3Fbb9qIxmkyM",
-	"WGpjtECEmgDQChd903TzEpMPF5210yDi3s0GFDmMG3NSXIelUvTVzLT801NPTZWydpIiBIkUrc5Kk01y",
-	"XPJFQbiqtAkTKVMujtuaWiwCSpDMs7qFbs5JfruPxupC3hJR6vncc7PNK37r17uYcaKtkfxrJbtpYLbD",
-	"Jsp3c76v/On5exXfVUp7U/FMzyjXVYoy5P+bAzmmXNsKZi5222eR3yatsvfDK+jXW8s09GcyS262KoSB",
-	"DY4eeFu6udnsJ4CsbEG2Fe8e5boKFxf5CTi6DZNxJ9cCVxY/on4iyNHjYyz5jwKGex4T8zGf0PFzxSCG",
-	"Lf7o6OT4Tvvo6em32u/H0PAo4wCqUKoNRCjmTyhNM/CNIza0uXTN+IvJDrQeQaFXRjOWfcwqrC9HfqCl",
-	"duCF6YZeARxzr4LFP/j45OEJQXSlAEAZ0Aa+dXr6OELcbaDEEJOOIKHH/PlYKt3P2Mm3HyD3tlkDCnM0",
-	"pbB6IKb9K7jACjiC6Ey4XKxhFF53ukCgAty499+/Jy5YKkes+f775B5cCL978skjl6ozsMsE9nlmHz0k",
-	"8cszOO5nGEFw5g79WePwzOVgnzWiM2ABZ43DZrP5Km6SI2FBjlyzhghnwlofjTprGi3ARpXZESxN1KHF",
-	"uIO3m2jFtVEbSgNUhNlDCJWUyX5Gh3DyOhkVQKxm8Da2GNs6gkBN+MpDMQI6a5N8OzfECAqPe+uo4cXo",
-	"d/BorQnrpjTDGA3oBhAhsFtLGzteMFMXmE4AA3ZnwIWZrMzIPdFPuRrAvj+CjbP3gIp+bhrA5gp7c0x4",
-	"woTmPW6ldZ82+u1casj+Arl8InOwCdIOmIOEXdymXW+71AD13aUZALty7Yx7A0YTlp0JQuL/Zc/KcnvH",
-	"SSmvy6aEYV6kho115HrBg3+zdd1CXOB5nWKOgsRPmM4mewBDG9utecI/s4C5bmLvv48b4Yh0pMs9c/mI",
-	"5CH/CKEx4Dd4r2O0rtJjH5jHmkEbZsIAvcH1gAtys0BukcBRbt0gH/OPyAiEJvMLgJWk0kxNCoYonTda",
-	"Lb8wTS1l2zwQ224g7Ckcw82o1WoR0B4dLiHBy7F4pNUiQzbsQMplkYt64+AgqH8JDRspDd4NJyUYAHvY",
-	"xq4fkJRdsFSRhDGLNxKO5wAHZCHxXZ1gbM+dWOw1SP60J9NOwH+PoMfmUJn5Batg1/SBpOApNKRzwuP7",
-	"75PTgovb0G42tWbmpY5MOKarBq9j1iLmK97PM5BY7YOwucyAAHDxTASLazmMAFiaGwcflpdvmHcHcZPc",
-	"kUqnE7f7LDCOl9kBhDPPhLIQzCgse+sX8AIMe2ieiemmzI9m/VSE5DECtk04NV/ZiRp64AaMSuH3yo2f",
-	"Z9Z3U/7dR9+Zm6ArhaZd0xN7MUqpwBYiIFlqGE8A7uyRKSD/I+9goqa/ugCWJvRnGQorIDGC3g+oMJsg",
-	"OENnogcV/a4fIIGUK78c4dHxt0sAeG24Be+V6D5NXPA/IEfm/i67y1I6YYnlwLCvxtJWFDRrBz3Y4oL4",
-	"6CG58eKF+6EAaxr5vpzuZF/V0sMaOPP6BU15cia6GQNmTNOpdgTTY5mdhwLOzVYJQ0oCkFHP7l0pcOsf",
-	"tAKmc9ueKeUGbi4If+rMbe9ZUwFP7VaqtG1lr6cM3QNYZEsue0ChHAIsP9YEQeRRoOadjFGonE3tt6TD",
-	"JhJUS6i14Jjhh4Vj33pcY/i9ab3zsd9w+BpVZ8LezvCFOXqFCQkgGEyvdiRYnwVAdErKKhilsL8mQSic",
-	"4pRYNDxf2wX6Ad+/YXPHlucdkv0W8MIg6HUfv8B0u+IzZH3gA/iKS66nSWKXx7pmZp4w29ZcqBnrc6UB",
-	"d8kIaoql5iLqeGuEeRHfxDz94rORkIuei8MOE7bfVvMD4OqPi+196Nss2IT7prAiQJCSb362fVVwA5fm",
-	"yjN3MrE/M+RDSzwrWrstd6KpdoBrAEjx/vvkyOtKDsXo3dZ7BOIFglR5BLIAc4hIguB88u7+e5Yr+4cx",
-	"C9HsbXD7w3kUZwIjcF1i2bsH7xkGZINF3r3+HvAjD6Tk0esdkrCNyQn5YpdCPEqXmYG6NzHxESUmDkxP",
-	"nAmfKUDevfEeRqForkEXBs0hcJEcNlrN/WYLdM/0XA3VXlHcxNz4bage0zjcb9344ObXb4EWh/h2+zeN",
-	"fiJHTNARbxw2rjdbzesNUAsH8Po1OuLXLvavwV695va5+aXPtIXPR3H3ODEj40rfcQ+ZZpx83Dj8tNpu",
-	"UDxyzbwMDKbxKlr6sLO6P4fULrCFwLAOWq2p1HoAPsOdeO33LMg+WiuWmklwJiWXCih0ZUXuE2E0VaxO",
-	"4Cn0KmrcaO3P68EP+dpTQXM9kBn/DMsn32hdX/7SfZl1oFIRvHFwsPyNYwE3ET7/4fLnT6V8SAXYtG4i",
-	"RZe1r1kmaIovXK81b2fmQMNCPhzSbGL3UMBRQ9A5cwZoH6KePKGfF7ueYpILxGlRzGcZWYCj8jaFq4rd",
-	"8UnSq+3T44QNR1Iz0Z18zCZ2C8Lx/kgmkxq7z1q1YL9eSI7ZoyBgw8uuHpj9zdXNaXzHfAQJQ/mUR4sP",
-	"3jj8dD+6+Rw250p729nfX5XtddZLscbJ8hY7Z4mEJAJnaJydm78qG4efPi9HBTQOWgfX9/YP9lr7p/ut",
-	"w5b5//dWIQdmXELWcbuYm/UohD78eT15BrsfGkCdDaOxOrHnMxEw+OPkffY+sIMah+8hTXsyGzoGsh2u",
-	"06rBRe5I0Us5mnVv7F+vxXYe0Az9yTf2b9aZiMpHGIf2kCWcfhUZ4lGSFAAQtVkg+lQBFr/6Er/20v71",
-	"Cm2TKcPoqDKrvAvfF6yyiiUsnthdWxByaxvzxvI3Hkl9X+YiWW8nf8X2Fy5xgDHiavhZBx8qcxnroY67",
-	"8g6MqmXFbzK9eFvtbprt3jRv6fH8ip22bzK9BjcvBNqVRFW7HTDt6DnodVX1K++DtbbwYYCZOGX0ggFk",
-	"0lQVVgw1KKILMYrCxhY6mGkA/bZYmY6vYGFddO9QTez7oQl7oZXIPt9UmqYMkKbLDOUpnLOQp6wrlPvD",
-	"XBLMq444CMorS922FPxO5t7J3G+ZaLMT0tdk63cs+7tEOT2M/7cS1HR4RTmePzDkQwhXUQ0siMSqMNgF",
-	"IdlfdosdznMli12Yi7wz2W1gsiu8IvNsdp7U9Yx207vde6nGQjkvR1GDBDKdpGLuFwhsAdeIK3frn1Ps",
-	"gmU0wBgB5wQ2hjE24G62ASCu284EEVixLEmFAGLNij6f5grNiqOUclE2KwbRpg3aHQaGxaM7D+/BiuLM",
-	"MCS5+sUO708JEI07j8xy2qY+gt9dAc3rq4hG2M22DZIVVFlfPAJCrirmFOTaVOJxFKwp8dh9urMy7gSY",
-	"wspYJAPWY9rLxZdrL4tDVsfU6EewMzV+hU2NYW5DLVNjvW24wNa4cF/tLpFLuER2BsQtGhBXZdTrWhCx",
-	"n0fyKu2HTqndiv0w4BPrSt9FAXkvRVcd1YPVxePtWg53fG1nDtxJ05uZAy9RoMYQzMXBd+6hGT7PzRb/",
-	"fm7LDeCRLKEz1DtH5iKoYex7Cy2DQJjVLIOWljvhZtuWRCQ86Uxsul9SOj92WSqPD+Y9w+3t5J28KgMT",
-	"U+sQaNj2JjMiIHUOahuIIrTcPhHZrJaihmrKerpCwLEVt3LTeMpopgjFVzHMH+yT5bj7IeVCU8D/VX5A",
-	"tpRvgKmMeQphtsPEyTvXZ+Udsxmb8LBFXZlUCD2P85BnrC/ydH1d+hkm6Av1RRY9Ar5he0PKUyTVOWMj",
-	"O3QwGAe2R8fzPn3ZYOaFxqGhqy0O0Ths7F//sNWCf1qNoFxFI99vvAImasEjq5tMuOhrmp5bEM/GZ2bE",
-	"igLkH/aGX/0zO9VmVw4bYecfmM4/qOjcCC7dAdVtOWICvpRHH93ZP7gOw1pBbMHRXkGcZt90cAlO2D5L",
-	"lkldBZRlmefuBK+d4LWGGVNmTpvsFqxtpetjgfh17aU957VsmfDOV9OW+dU1TbpFW3HLLLI9LtoHlynf",
-	"LtVv7Uh2G2vr9rq1dlU0124H+hwgU3l1zgkg0xJC3dvawc4Zle0y1cXnFczUW5EWKrPuqa9AYArUAVtN",
-	"/XSz3wWmbKhO+mzcuYEpjtTrBaaUypBPoW25WvRePTO/mkEMqe5C/ZY44TRtjzLW4y/iJjnxwSl2UAid",
-	"MQDEAIKPRUTl3QGhinxt34g7X/s6ZqySOGN9QPzEAuaqVEx82cjwXQeT7erlQ3mZilcQPRbfaZLjXtE3",
-	"V14zjgjXpMO60sFSxEVFvBjt+1Q7/Ag3gKJUNM4WWsdUXFD+SkMB/RfByuw0/Xzs23PjdKCBq43T6VJB",
-	"EzqloBaFmRv7rdZBI2oEO8R8WbDkO/i+GUIfd+OdIzgDZmstaPfOo5lWP7hVNPv53/znL/7d3zeiS4l5",
-	"xn63HtgzPds6rooaFCkI/WgBfbYc6+xIXNe5gTt/F/mzU5mDyB/HDmveigscFfa9ay+LU1hLW3Yj2EX+",
-	"fJXVa7y3V4j8qbUNF2nfi/bV7pbZxi2zMzVs09SwIidfOzQI+rnc0KBjq3ywcVkvKtAUexxbcupGFOou",
-	"gIGlWTbkwtWRgkoYAMsDrVrqrBGEhHxrS0FIBct680mMkJ23ukS/5VikHaf9csvzO5/ZlyBY6bJ0AIsO",
-	"t6eGi028d/E5W1ezwtA7bR9NJzPIc77GVRFrtd1gp8cDKdh9nmqA3v7yGafLi7CKjXp6KXbC3pZt27Mo",
-	"jHNM3DMrtUSZqjZ1m7WfagnDpFSIiopY74FNPCIDOQZMzsAaDWDaXGsmAJkUIAlD0OQK4cl27QrjNrHr",
-	"uEmeupCqUri4rYTVmbgiiFz0venatTHHOlw+E1dmJC492Xj9i//wm1/968///ldQs/1PP//bX/z6z//g",
-	"9U/+1Rd/8lMXldRG6lYFJ7UdzqeT+KK1+MNVZmgWpRDqEqWOlMgTiDTnqq2gSVdzZiE9a4iD1TTfQC6c",
-	"Xoh64uHUgd2ZfXdS38SFwE4VBEKOjspyyMDXvkgWCYbXXtYKoprhxLtYqi+NsXea9awvj8wz7tbaHbsL",
-	"6O27gHYncXsW4cs7hqtKwZdpGj5y5llvCqa9HutCHRtfDnn6LhtTBaUUbpNcMZdjwHRQpgch6ameZ4ut",
-	"4DCXJMh/8e/+79d/8bN1T9/VpYLumOBXXgpflW3upPBNba+XxaOXStzXgAFiXdt1mHklov4T0+ZOFtvJ",
-	"YjtZbH6cVZrK8exJh1qEtt6TFF0GxbIu7/izC3hpHobkPfgZ6/nCiZaZL6ioGJhMm1YCiw+hXo41o1JF",
-	"nGRmHxYJy5qpHLfHNBNc9OOo9K0ac90dQCNYaFlLeQ4F4FJqpq0lkRijPIY0WD3ImBrItNx+xiAnF5pJ",
-	"Mn7BhK/3I/M0AbEQDL9UJKTD+lSYhjMofOhqGOOVYitrYdWgovmuvGAZS+KpXt3Xh7ZGIXRp/qMwygAf",
-	"B/DAJtT3O7T1iiBUYEy5K0QF4d8ZFkOLh1JwLTNDZPOIo1zbFuixgxjRTENp7OaQK4WzRyzDLh0yaBWL",
-	"BwlJ/LNol2eYczwhYwYF57pspF2CMlS4G8oLlhgSYXRE0RVUHJp12OF+qeWnw53nvXPnXCRzXHPwZMkr",
-	"dzk1tl9FlQNzI3J7WWZ2QecMT+VYnHjOAPdbm43wy+YuhC2wipfQsqBdGstGrj5/FmlqKTrX2Wc39oJw",
-	"rzZN06rbIqzbtufrwi104T8KXjn1b7zB/VfV4bLteJSmc2re7bblZttyDlWLzVgqBbgwALHmbrz2ssM/",
-	"axtG+mqVGjZV22bnTfgyeRMqt9pqO22uJbMindbtsrXzaT/in52a9+vc8jOVOvIKdvs413N38bphoj0u",
-	"uBrMYD57hfpf/vyLn/39P/3djz7/27/94k9++jsvjeBpRvnq9R//P7/56Y+++H9/9PqHP25EDfYCFxwR",
-	"UE7u7bdaN4Kalf/wgx8H7/7DD/70i7/+L/bdFSJPq2Z/6fEImwxlsRJui+b6rbsL2NwZDddy3TP0mFQy",
-	"RFtWPVdcMKWI4WBEisrKFCswzJm72arEe5/JYYezPdBHwahYGTgWlHAH7w3oXwioz9IeoR2ZW+sHJVhQ",
-	"xuitXAV+GqOw0R5zVbahsruYYB3hGVX1CY4OCj2/CUNkYbd74kwD5IAgLVA3b0K39rc2xNE2Dg82M/nZ",
-	"vurDKfkB4Jh2su7aR86SHhDj0PYyhmITUC6aZFQQmYcqmN+OK58rmS/TuJ7gI3VsMNjam4+Qnt81IAeA",
-	"sWWRhQV+XKXjo9HoOPly2k9g+Vaxn9gtsVM5tqvZurr6c4wsdlXWQwyBl0nKtCpq0Ccs5cBi3DF9RxF7",
-	"WcAJloLhba4l/F3KZDP3ZxlbQxPgWBYc40yUEm8HVBEh7TBkDwzuciya5KHr0OXn4iO2qb50SCCAR5LY",
-	"oWOt/qOhFH1fW8f+EtmiPD6Wuw+OKKVJrGSmY8DRzBVLmuQe7Q4w+NuMBnGfScIveMISIytAt/nQhXnj",
-	"A4YyZwL78LichvwTGNMzysHE6+nYk+CFgTjxPMuY0EGRIGbEJJwwV4QmCUsi5+UgElaIgfncvO6bBEjL",
-	"Duu5cEqUc84EFWoMFJCIScKFjXJXNqdwAoMdUjGpsrZjHDowi6vFKDFSlssMWlZRyBKlbc3cQ5qdM7MA",
-	"hq97Hn9ovalfh1Onx3BDZIla2vpsEuBUfxcs8wLtdJeZNDspa+831kNgh5V4a8oTrZoJuZhQsOehxf0F",
-	"VDMHtnHYihpKU52rxmEDXl4X0X1TYRjXo57bGya4i3zfqc8F4ElmOWud+3yJtH7tpTtAU3bo8oacuYwQ",
-	"DFnasMQh5cL8jG0e2ovT3naKDv2N7zC53O8Bgy7DdU1d0uSop1k2plmiAiAOmdWsxkO6VJAOc7fgrNKN",
-	"hlp3Y+0M618aw/o6R2F+SP6iDbC7Dd+y23B30rYXhr/KMVsTkwW2wZUWa0L1aSsoKQWjWVe1kb1eGR3F",
-	"H+VeL6iIWnpmneKmMNK3pHbTjld+5TSHnafurQ/vvxRtwwryaxeEL0JXA/5fGButxV7QKo/aA670ie2/",
-	"jufB9VOA+dqzP8cD4H6sd4RxJCf40pfSC4AzWMUN4FZ/58TbyKzvDdNzgyeRzGtCgcs0NUo8HY0w2LzP",
-	"lQYPLM21HFLNuzRNJwBKR8sKuocm4WbGFzSFKO3UbFplveE+83FARyMmnMzlAplt/LnrtJ2LcyHHom2n",
-	"BMjcstcDizTvkf1W1Gq1zFAVGdALFo5WD9hQsfSCqXkIKSfOoXeVpumudawH8pnNJ4C4bCMRQdz5YWOg",
-	"9QjgqKJGkY1gg7eDpAV8zbOlx1aKWWRM1nzI2p9hRagjxem1E8P0B5TD7rO1ooIBuuVtD1Xj8Dr0hosM",
-	"4RMsayd00ji82Wq98sM4dSW0iBTWssPS3lyj+qvV2OiWjdpUazYcmeketG4eRA16wTIjYLqOgC43YGH8",
-	"WmLRLxfBctjAhexK0eP9xuHLV/C3yo3g5Z6tk+s1uxJctcF75CL9uGrjIXVf2O1ERyOzkxhVzGVruJ6r",
-	"FzOCTwOZZ76EGcvaGOtS+kYKPcAvXpW3qm093Kv41bJNItgL3fY8cSFFpGjnAorWNQ4bGfOwudr1pRgT",
-	"C1tQrD9kQrcV/4wVL83uUvhWL26K94VvolqDsLJ/O4Osulbzww8XnceooaWmqc3sO2hd36+duwfxkbCW",
-	"+zdaUQPXcf8AEj9gBVtRwy6daffV5YFBujNaT12xYRY7T8dO/fCeDh96U0vEWaZ9XHvpj/NCb8eRE2t8",
-	"wAEgwEGeI3U+ENKlwsgzhVvhtpFmIAIATzrRksQZ0+ZOigkXSjM61/fgZZIdgvxX11sRbqs6APK1dvt8",
-	"d8bCPbUThHaC0E4QetsFoZ2Ta3tOrtWEjTXdXLgVLtfPdeQj/bz9BYwLivQyOcTSbVRpBC9okiNbh7tI",
-	"UMDX0cpq+fXK3jMHLLAN91lwsb0x/5lK5Zhl880fN+GuCTjEq6iRC7g4plLSKi4TuBpWtnZs1Q23u+J3",
-	"V/zuiv9ttnXsfLNvvW/2zdlHrnmm/nIjCafa2TRE8YRmRm4ATgR+IoYuLS9mdDW/oLosmBx6oUZ4Doqi",
-	"B0gVQgIKFaIUca08SBNNUzlWARYnyCdjgF4a0nMW9kEE61PNLxyi/8FBhSsJWvnIUulqS7HKLGNdpG2Y",
-	"hwAjbBzuHbRM60OanZsrUdkKs+gHspIi5jPIEclHlW1Yj5RvhYsLybuM7LduHKzitrH0QuJtS5QJ/GoH",
-	"5lromDOEhyGanmFdoL2vO7GCJ+Gdv1QKmEPBje6eByzps+xencJLKTxK2K7q0u76Wfv6OQU+geH3wHlK",
-	"vBOS+N/gxYRbeJ1IIh+DoBizAURKm/GWchVBN8ZXeFUMAcTj4Bi+9MX9cR51w3gC5sF3Wb1bD/8pDDAq",
-	"PGTveBln08CgdcW8imNrUdzmYQGAc8I+8wYu/AFXWmLOp4eFbI95YvQ+UA9fgRpoASwhNLoCwxKMDa+i",
-	"BoQmQVsZlxnXk/aQvmjDG8WTt1A8qg5f8uBLyMUUT0Gp7plHfRO3TF+26lzQk0tDPfwgKr4O4U8ahzeD",
-	"X0pBzhDZ3B2wJE9Z0oZs6vLkNtV5cQmXgge5pd7F/21koU5TT8oiY5xDHYAuWwdE0YN1ldfspNTJSgUO",
-	"uPIDMtoZbDkHn2MzyXtGr7K70KbOFy+fs5GGAEOBSJGFhdhc6GiE1nzIPA4skSki5go2JqC2zN7Yj/My",
-	"t1m7Lq2m2QWd0bPq8Idb5rC9WvlkbVdP2rHNt5htvq162k6L2syIpwrOVI9/L1CW8LVrL7tUs77MJq/q",
-	"CGB37MNvQhDb1oHcrGa1JcBOjNmKGBOE/XtwILdhL02sWUmVcRtgKYRp5ZFZv8p9yqYSABZedNdbUwIE",
-	"TRKOqNqPMzNUbZRye2UO6YvwSwf0XvrOQ7pLBInfkpTxFeYJuzv6q31HT7Orze9sTdX5ntJUc6V5d638",
-	"SHBRoTUz91UrqHa/33YWTZqmAITG9NTTRq9cYO88per8pBjhG+AIPcrNGbZArF+PGiMmEqNRCDZ23+4f",
-	"FF9DxIP74bphENIQ2vxkv7xZxBy491sHNzYU2z0N6qOYIt4mF4QZNdesM9tJD+ufRrNlLU07E0vO+sCl",
-	"87D6/RnM1R4XPTlXaHYnIVfH5rFLPwkz6chf/Pc//OI//sGvf/xHDRdR08aXfIRN22X73Xt09/jRNxuz",
-	"iKbYwOd/85+n29ifaePJJ3funZxUN/P6hz/+4k/+/XQbB9NtnDy9Y9qoHMf//5v/+rPpBq5PN3D/6PjB",
-	"vbsghW14VnGVlp3Vnswz3EkbyPVfVW8DECeR3XzIBIQt6akKGcuOnMo7Q65tticcmDlH0JeXWwAeHJZo",
-	"+ZL73eoWfwm9b7u6L5e1sx0h5/rLClIvK8VRWVISs8yDGhdXExtk/nQzaZfqYvz6z//gH//Tj37zV7//",
-	"67/8/df/9q9eGl786p/+7kdQevKvXxpW/MqQw71seXPxzs9/+vovflWfHb+xghd1kIRA2f30+ao1NCH4",
-	"jIUmaIcjlDGaag64RG+UvHWiXjcTaetW/3Bhq1+S8h+7QKCtJulW1DOqyUDnygFQ7ndRim4Z7BtKRGZg",
-	"PGNJ4TL0dUXOGRuZb3hGNHuh5+Xg7mprfRmTatfffvMzZ5fshN2t9PbeSrvTt72MyU2O3nol3C8nYTL2",
-	"JykmTJjpKSiSwBX+HV4e83IQL6WEne2xnGVYnHKstQ6i8Vhm5azCikPuj6o/23iq/+nvfvT5L//six/+",
-	"0T/+H//+iz/6w9c/+ePX/9cPV4nad3O9AhzQHZ/8bZPeV+WsO+l9I+dWZDlgwAAvV6bPVRn4c9aw91RV",
-	"QnN+2Yx6ZhqrGPSQMDtj3kbGPCDiXEMekngDI55Z082iPJgo39t0NMJCs2qo2uZDq7UPe18pvOMbdC+V",
-	"or/nv4kamUxdrTnMc87spYNp2vuWMGBrD/uq1agz0QfNqonSbNimq8gIhlLbhmNM03YgJYC0FM0jcAlW",
-	"PGE9mqe6Jo44V23LGRPfS3lJtBy1XZgKiCA189Wn1/Hy8tFxOeoJBmYgO5PeTigoTHq5KiXv1WCj1df+",
-	"tZduky8MRfVcdscg3nIGsbOubM+6svohXFWEfuo22GWCUQnChiM9ITGes5jkosNF4sqFwrQQ7MEBMdBz",
-	"pgjr9VhXE2qLaQO0AxTfhdwhKhKXP6TH0lejlAKj21REaKok6ckMUa6cY4ByvTKSFQTZbQXHamPpco79",
-	"qGBGIHq9CsXLOeIhYoJNCYkrin/bxafa8fbfFuFvhwTxtpuQnOFIZs6a9EZkyGvnbLLYlPSxeeAN2ng+",
-	"ZpNlJh5zuI4eHxMY605o2n7UoiM+giRg3nBoH4p8uRJMRepmTONqbVHYqsTFgvJDIPZgBW6LOz6QY/RJ",
-	"nbPJvJomH7O1s5HMn+4qymSSI5JU7cvmYzbZdlxXfVfQOTNbA5aw7RqNqme7wX37iI2BCvVuXDOm3YW7",
-	"u3DXunBhDxEqHJd7Ezfs0uirU+RFRGk5UmQss3MoHHX5qtucQC3H7HYxWl+OGK01d+v6N2xUL6AkOA5d",
-	"mqYd2j2fKRJSfVPfl5mHULTQlbFrIiY8xKV8R5EYIZBjkrAeF0yRgRwTLTGnzxlVIvw2xGY0fzAFMJY8",
-	"YUJzPYnOBByoAe8OnJTANWEvRqyrVfNMnIk9ckQy1mV8pAlXZGi0cpaQzqTU+DsqzFMbMAeCFgHwiq+J",
-	"a9uhWcbNUDqsh+iazHXuCrYzkZwJQqwE0oQxjGwhUtuIA68S0nCDftMM9akwRACVgWs2tEJbamQ5mjGS",
-	"sp4mMof2wPLkRDcqJqT0Jtas+z3W1SyBlk+dsQoKOMrMkABHzzU+TJMI2M71FknoRJXGPPWmYWzNGdIm",
-	"mRyNWGKIJaQvDIMEN8vm+N7XD8hA5pnCFnqaZeRmCzIylZ8QHGqzOrLnXqMEYYsj0sszSOJUeXdg37Mo",
-	"qFQTmiQZU5jZeePgQ5gSrh2i2+kBMyuDbTXJHd9tqU/AYgWjlzmII82SiLAX5i+XcOo3+AmIzDFCwimF",
-	"WKv7t0hnAkkVuDelSCemW5kiyqg5ALlNFoKafc0zUZFres7u2F4aG0Hrz5eE37/2fknEbLw8awxVnydn",
-	"jUNyZuTJm/v7B/tnjYic2eQ0/OXuvQfH33ly96zxqlTs08hnIIl2uKCYE4yRRkoDTM5aQrEd5Iq9zN7S",
-	"7pA6661nLZZhrCuIvvkU9K/GVci6OZoFP30eXoxPDA+5gMpRHCCyLFOxx5r6daoL4jfKOynvliW8EEhB",
-	"LRTnIKMWOYVipPQebh1kDEYkAz7RpaLL0pQlcPPxjCQsyUeodHepIB0woieE9ikXhq1ikAFa1nEU1uRu",
-	"9mRFf1zbVwwznyMEPipNb4ZZVJXq7fDPMAxw+kDWhi/mn52a96FuL3sxSkE5tVbheT3yRC3sEO690hnn",
-	"Qt+6URxxLjTro5V2SF8c4+NY7HPIhfvsH6dZRic4xKohIS1lVmJiQ/riARN9PWgc3roBzbqP+7Oc5vmb",
-	"0OnRf7Sx6Rstkkn9FH1bvK28C3dRWZvK/LMHW/ZIJ1dG/FUEEWdCg1uZ/IuSiYO8jfK6opsPb+w4AqAO",
-	"CLVTXSqU0U6HUmly0Gq1yiNrkhNpWC7KbhMykGlCegwlaza08k0MBUNiqEAspLAIhM5NeMGMgAQlPLoQ",
-	"ahhPsz1fxnwJu7tNaID1Yd+SCiIGjSJgXVlNAsbC+Jv3TkklwwclPiYZ03kmLOY7naSSJh46MWNdPuIA",
-	"vl+JcrwZh12Do87noNUS1zw+Oa8tV5mmtl1PYlsVVtqpVZRo8hixTEHFk6rezYJOT2WZF+/47vzZrFh4",
-	"PlzNL3P5+XAeq4Tb7hj8JfpZSsScG35bn6lHy+rTo+FTAVcPmwWUWYchK1gaOW1VU3UOqjD8igcTDTWO",
-	"Dfa4UYStrcbnilpriLuqzoRhLmBXef/9u0bMddu2+f77ocGgPChbE40OWYDZ5L+KQV5un7NJbMZP3eBL",
-	"3BpLoZib5kw4k4xiFyyjqbOyKGuXcaZXa4gKW+8RG9phHWEyQwuLv4oBZjciHZZKgPyV7oUzEU7JUuCU",
-	"D5mZON61cN9luWhrPmQ2sMZj6WNxFwEhPah/mnftm0g2W1hL4auT4BWjOOBbQyomZ8I+SAATDxCrRkyO",
-	"UoZXb4cxYS7N7oAlEcmF5unMVUu4IkaDSuxM7lOe5hlTuIy4P8h4IIO6vrZF0qM8VYSmcOvb7YWBPodE",
-	"SGd/iQCTKxc6mxgqohUEkbYQqAvNMmfCLXZQjkAkVq4givcF1XnGCE31QOb9QYHWlbk2gv0CSgUciyY5",
-	"djY7mwjtDFJm5sMR2A7xd9g8vrYNnJLYnorYyB+j1DQ/taeRCuMBw7o6ZjXN1Jg1f2r2QoP41GE2AIxb",
-	"01N4tOKEi76m6XlsphKPWXdAdQxxVkbGYi+QTbV5ElfZh5ALLJFLtll6R8u0HFNlxRWjnu1HhTh02PJ1",
-	"8YDtOTIYpuiPa+Ow0WqbF9uYEQALUjg8zdlDh+fNvdYHe619st86PGi5OCaZPUK54Iu/+8vP/+aPgQ2r",
-	"c/fdL//s9Q9+9vqHP/7if/s3e5//8hev/+vPvvijH5jbwEolaJM3/eYHjecrBH6Fi7FlPzAcZyCtVaE/",
-	"fRkUH/QkthSGxoMgLkSdg5fwMDcOG6//7L99/rf/7fNf/vKLn/z8N3/1s3/8wZ//4+//n6//y09f/+SP",
-	"v/jJ//fFX/yg4QlmBLoD2D3hKWlbv7Mr82PL4tlqeC1wOWziaA53/kOaLM39k7k2Z3T6ltxF++/cyYbd",
-	"wH6auLu0QjBYU0OfZ4W8Bo2q+X61I4f737Xy3oyeFTuGFUfmusbytghuSboDKRVTcJeijVJVqdtWZjAH",
-	"40yMJBc6Zars/pkehHVbl1q7DRcnJUImDNU/wViiwASRYXxKTN5VjIFwNX4PY6NNw2ciELcCEcH6TiDq",
-	"x6r74CY145KZVoRruOVDkc7Jmk7KKB5FKSqy7i6wVKAAADKolfuoSODRVEkjHpmuhhwMzda5FHZlJ2a9",
-	"jLG5X9o2qiU+tLRhCqs+gAOtY4OsYi645uaOisEHFhuatRMpWPge2Cj8VgQBzggV5lnVJI+QuPAmF0pb",
-	"GWGPxIZ56LYRWuJDO37lGrrVisiNmxG53orI/k2Ybos4adL6A4EzGuEEGlJxkzzxRLDqwYhOOyTPBCGn",
-	"UoJ8Sv4He1f748Zx3v+VxQKFbWR1Jnkn6UQhKC6ynCi2T6p0iuJaAnfInSMXt5xld5aiDoYAF2jaIC1g",
-	"ux+aLwaCFvlStEiKALULNy9/TCJb/tR/oZjnZWaWXPL4ojtbDr/YOu7uvM/z/vwe/NB63px1kXk+dExD",
-	"Qj9d6zqGw6NENhSpSlWfGyIhkw4dbNWOW/LjVKV6IJM4oh9EV+XFUGS1m4B7DHtLfdHUaI1NC96m0B7P",
-	"riRIfihVJxIj48WJVEE8FE86Cbn2Yl5b7BXleKwCEhuJMR+XHWzXvmkW0hfZExBYeY71+w6NVzv2pmDX",
-	"p71g2ubNuYfKKAi3iwT3EGmW0RMQ8RmiWghzlk4tvsLwwKB6mn+QtoJXiFYEnKvw1dAcLjw9iSza7Lon",
-	"cgIhMG4dyNoozNXGVQXx3U0LfS3YBEjb8DKepApF0rAmKrffoqBOCppZe6OT4NBhbiqprFltF/m4XKoX",
-	"bG4ifBUXaS3SLaNt8SWCDbrt5VuYk9KV/VRpd1S8aStoe2bHqVbW/KHatbZDsHEChiCLEuixuZYx74b5",
-	"znPmTy2T2f8I/Vu2YzDhVrpNtV1kUcLnukqA8cB4E4ZzxRMOzIR90uezzIGhJeVAqnlO9pvE3L9G1cmn",
-	"NjM1R+v0JBRI2tUPwSVmqUDYvtKIQv82h+39/f1WRZsyj0ktev7ff/fF5x99+a+/ev6rXy6rMLk9rChj",
-	"R6CMtRuN7zT2240GtebpglXyF7Z3GzPKFwhObktXWhXvM2qDrfRgnfHH2jpq7mGkrB0rfq3ysH0Nc8Hs",
-	"ai21JlNT3VSnhNP5ciqTdfrg1W+OPlgjDQN4HscmQwJHwprbVkH8c1cQ7wJLdOXYqioiCjoFyDqkr4Cw",
-	"/qK1Rr4v87TGGxRYOMe9SvVkaJQxhj7JpIPNSh1fD7qnAaUFRuRu9eJeQF+0du0yB0a9E6ATLWiaX/as",
-	"vokwkxORlsCDhT7R1wmzHgfD5coHeZaglRxqmRuhq5BlkUrXdINEgopdXeWTtunSaVnp8ay1GzVZHQUy",
-	"M5PJfeVqMshxTmjndrbzaZ+1rTa6dqjOTZVMW2s3qHPOYUc1FldzkgzzeeQbXVuO1O6uadK8qZKLzm7h",
-	"SJjLFxwJQx3XOUq3hW2+ZXT9HhfiQkKTH59rwM5cws6JJvOAQfybGK6JGXkhgQiryF3bDJSLRtKocEZb",
-	"OJZcI1MxApuFL3gnXQ/NEA0dmS+43GTublNFMim03Amojkrwaus1GDCWRQle3X0NilFl0pnu+BlZegb5",
-	"OEuwRFIcjMalZzroit5JkKoyRzMwFGiNgmTMhqr47s2ju+923rj59sG7nXduHd4/unkP/bRYcalSkC5m",
-	"R3v8zsGPO/jljdv3D49iEmNQtoE44PGITMZ3QSqBZDGytgSpDgaiGGZS67bF1Gg1GjDtuowRDCCAdeqk",
-	"CUUdUGMgLcknoldmVEuQ1vMBGX7ScvZ98ze8hl9Y3BIQ0MjcxfvhzGL4RSEUoaCkVJ3Z4seaFU+dQQhE",
-	"QjQRs01dlKUcjkosX5yzXNjPS7J16dRlndAm00bh7GH94+lFqibw4DAnQpOA2csfQ2zAqSxtPgsshY1G",
-	"YGQUHDU5TCh2gtoGI6d54B89M7tMaLvkR1SqOUuV9C1jgMYOVl+3ETQU16PdBAXGt4HMkgVoK3APVF52",
-	"zHuxzf5xoo0IkiI1I+c1ntsUvrCT6g5+URuGgFrRkdAnG8mzbDR43yNYR07Ut7uGITHmOtjQFI3mu7NQ",
-	"BWVR5EXHCZFf/vvnzz78LIxCn0xYI4aVlT2DDv6r1WjtNluNZqfR/MH3f9j60d6Dxrv7f3Xlr9/afefy",
-	"4dU71+42j0KUjkusH332hK4DmTgFQ3KxzlR+9/GX//vJ809/8sXPP52ZEIXYbzwfFroXzmjNvThrF1pr",
-	"jnppBQFP8erazbI5ttv09q1asp65yRfPgHqXSGqrqVBzJDKp5gpil7qMcTZHHDNiIPFDw/MMS8sniscS",
-	"sTc4Z9egF063E8RGmQe/jqdZITe7c/ueC9N344mDiSEAlD8AqXoyYWMNjQPCDjE2AZNbZxi2QOQ0GBhk",
-	"1O8E92ycKAYD5Mo5Jg1XOqWZpAXOZWcBi9vMZlNO8ir1vK1mqScma6RgW4O4SzCD+TSVJgJq3xz6yhJh",
-	"2G429lob09FouY52Xzzr+VH49NHKZPx75mRfNP4uJQoj6L7zmrg3EdTPs16tvRfY6F7jmtdoIY+NesG8",
-	"Fc8JRfJVRMIqvMsRAOyMRr5s6dy2OjdaCElarKMAEsVaGxnZUW6a2VbZ5yWj/o5RsyU1dGvK+/PgmWC6",
-	"G48MNW02Gg30PqzEPt0TyHoDitHNk9MOpPiH7f3d/f0rjf2n02yW0c7PzuFA04UXUIPsT3saNmrQFoIh",
-	"GReim51y8BlRrhgZJLxn1CSHROpsBWMtOxyEHkfep+iCwfguNhsCJMTwklSG4iTBq8DVv9ts7e5dvvJw",
-	"3Gi0rigxlN/FIOv4tcjakzCYBQuP2HQSo+b2ATmjpBj5neCWmuoyiL+D4SCBHomejIL4L378Y/jl/tGb",
-	"l/anuzByxyQP5N+MRRaYwWgq5m2kBNsqQD5gOH43E+oEYvEMTRumUCp7J7iTiZ4cAD4DxLmJANgtmG3M",
-	"i/LJSFDCxCVrQLGLh3YUcpoF9CvLRABpyfp36pg8mTNwW9AP18HiLJhA4llBZMVyxbAjnEZSaSUtpO6I",
-	"csH3XqCN+fx65XyB+823ZBB4hplX/Oyz3zz/wz988ckvYq/Pv0yK004xVt81nBW6xYibVLMj/boPkTIq",
-	"ZJL2Sg3BRFbkG42kYlmP2EKdreGeVMm94eZpDlH9bXRWI4hOwwGfNc45CY60KpWMRErN7OZ5JoXi5PG1",
-	"8W4JurUiUR7mfPza889kqiuH0pctEX+Vfm+Hzd39RgP+0wBKO8pEqqo9HsBNjqYojt/mdEWhZ3/4j68+",
-	"+Odnn/3m2U//6/9++0/Pf/3Zsw9/9sXPP/3q3/7+2Yf/YjZ3/iCiUOfjojdVmMFVIKqO7Y4jKxxJ5xVz",
-	"qRngIvq2+sAg+KfjhoYAxMsX7pbn52/FE1ScBuaMVkKr6opPGQbWjEJKvELk4BuHYRQep0pkXsmoP37w",
-	"0Ze//PxPv//HZz/5z2cf/s8fP/h4togULq8tIuUW18IGXzYzo3TssB1+Z/9KdaWLfFx64BGyP8RA+mZk",
-	"gUFA9haqU4qTSuUrwLKyOMNXwyicyLQ/KMN2y9xGG4zkS7gIRmyoVtgOgRIAnZ6Dk/g0CsGZkJy1rNNr",
-	"t/xK1Y5yBQ2idtgrHsvFQjeuAAd/Fj4XIa7IZ28bW7UV3A1nx0gb4XFVK6GT53xZrzrL3ksZuNj6cr4W",
-	"LjMcsm89VLUGLh7HrIWLnywycR0Ex6nR3GmMkyJX/eCH924fBkbkoLY0ejongzyTAaxNFHRlT4w1o8AJ",
-	"Iw8biskz74ksM7LcqMj7hRiCujFXTUnRTkgaivDA01y8FuktkdHFgpERQwuhtADcWZuzy0h+OshybSQL",
-	"yE2ybZAgj/1QDrVQQewJeZfekqcxpq6beXqKE4W+ed2isFdYZ6y3yQ+Vn4MOmUI4tgWyKdgkvuY83Gkz",
-	"49EkByFNR4zynKsEs9uDFGlEjSjIC052rHOW4aIX0Aewy6v718AyWdPHoxW53DfTjlgvN5y5WJsKDdbs",
-	"2Gp5NkagOzhE+KcVrex5crIGZ9NUNWIgmQSUlqQCQhrx/JP1kilu6riZa5MpH7UNb+y8UFOjdxBWMzRy",
-	"n1sJZyvhOAnHM0VaAruarLOuPdLc9dffp7u/MNKQgjlWY2Hmo/WjDM8qf7y6kuQrq5hpsgxUfjKWC59P",
-	"2+m4bWd541+8sCT+iTacqy8/lkUloHMRx6zU1KF8y1T1O3Pccpy9VzuXJs0FFbKwHT778OOvPvjbL376",
-	"0bOf/SKkwJUOrB+wi2kFu1zYqk77yub21JhENnNFRmFpmDHHhyyqLtR8EWWlhT45i+6DP34bxnrR5fan",
-	"oiDOJpzz4lKrdPF1TKxY4Lih3BYR3Ll5+Matw++T+4Yi9iCNGUMazUmXy0TqjaRKUtWvKY2GnW3p8UtH",
-	"j7GDChnmn5Do8l/LkFoipksS1r1vE2GNApVPghsHhzduvv32zTe+XaFx37Z6LECsKsHSzgcJ7uUNrXpT",
-	"lFo+se6oWgxcD/Ndi1PtQDvY2ZmMJSP0k98AFFG0gJX8iMJfsNIEIYgM8gmCnWAyYz93MAnsyCckCvDU",
-	"2hxKIP854K14UeCvWCRbcGFft9AM+KoHCAjmm4EoZMI9GMZDiD+YgqiDrjmRYN6xzVrAXfrqFfSVmylK",
-	"4FXQg528iwCiWRvlmlB2sTPGQpeSEE24p74sg5iC8QGYBP0rNbztJm7fN465iYERE9q7Ef6rk+rOMC8c",
-	"tPkSLGmK9aS6k4ytG2rKz0VWDvIZzTq31vdnRf4nHFDtf0O4+oCwx581o3AyOAVkic7xWCU6nPKLuft+",
-	"q/TzOOhoXQ92q9chfIFOqqUxE/BoncVggICobR7aBfMJ2h2gK8IS4xShNEFoPhfBnvNvFvILm6SDhQYZ",
-	"KB2yh4SRkILLjYY18XGZiLYDS4MxaY1QwFjDKyJNgHKTrMMBopHR/OmyjSG1a4ZWklHmiKfwzaGX770f",
-	"LiSGhMhSYJGPxMVPI0FYL+q4vsdd6JESyYCSce+wD9D5dGB0RSuYanIXm1xxHGwHqQn3dYuBasGiQG2z",
-	"VZvI13RSziSBFqyr3Joyvh74cJCfGKUKEgxHI6kkSXAUQpEldZjiGxJHPZcUWqx48/FUvQj48rzqRMRs",
-	"FDgu8iHEp9LfZR7b0E8PRLqC+ohisBJFkU8wbs+WNoN+c3SiV6JHY1/Np0BOxkIJmlGwC5/uRZwN2VG5",
-	"GRYXK3KD0gxTwmJ4P30sVX0xCU4lmSLidQVwQb9IuYokMccXUAHBDGGFygd3zCq9mWYllN5ZMFSLf8L2",
-	"LjNstFbMGTc/XNIdh68/XTgI0rUw2Nbhy+QFZSWbAwGrGs+YbuJ5w7SC87IjPRiNDMtdOFC3Rrb61aI9",
-	"5pcqY5BqPAQgNHwIbGWs3F+PposWGWphPrr0WECJSCAXZlBveC2Yv+/7rSyeCGNm8boDfGJe2IzW2gok",
-	"3lWvr2mSiFJeArPebOGlZUZjQ6VpRGcMpMzXGsbLVjTEXP1VioUgq9gWCdmsGLtZxLnFQTZl5K+DhLvA",
-	"aUHFhOF2ZOmJrBZLcu2wKyKCFAmC3u3D/SgC4OaRLWIM0XrlIE84hgMqfQK4byGPZdkbyAJAPB7buDZM",
-	"GZiIlHMmIKjKBtgxUpi1npkzzkUVKOjMxsGhyhUI1LJsgDdKAW3GfJgOJoNyDcipSnGK+AyJw9xNCwaz",
-	"GCuNxVbvqxOVT5QdFEAWN/YMddtrXMPlqCAq8CvXoqlSJ2js0QEivhayxt9jpgLSwWE+2SjXlJayGgj2",
-	"QNgIhN2GrT5tVg5/vOwlSJ2Vwg+HIWxfNqqg6Sxs7zZWiK+CmV5obBVoqk43XMeHtYb2eIYfaR3T2Gaa",
-	"IS38GeX5UWFmqlUJhAXLDdRzyS1q9/A61TmZIHyftep4NHELg7CNm1rHqwTUfTqDkw/fxpmcRATD9t7l",
-	"p/WslVjiXF35bUMENI2QNF43SAbvaRvWTz8D968q9RFm3iVjzvjXhvEApFQF30jlARWkmsrt05IVc+d+",
-	"CoZjbfO20WCJweXOQZdaXopo36AwMy6SrW/kWOJDlY9JBBCV9EIusUCA8Q+Q/bjyWD7PR0ZOmJ+KKAcx",
-	"asDlInYMi0VVvTh9i2DZzQinsemnpAfTN2M/0E8RM+pcSaP/9bIxADkNxSkV9IUiYzxCFimAedPqHvIu",
-	"QjS9Cvq5X/XdxrNC5jEaGbDWPKxfZrYVgTXGmWTxBiFFuci8eckrzn6cIiBWkh4fy0KqngRw/GZln62Y",
-	"gZKaLoNYA6TGq4REC04l51cU+ENka7NBM689VK1KsxbvCoDL4MWhka50GYxEUTLMLRx5u1iJOH2oduuH",
-	"d4zSL18OeHUPXz0WGgaOn5gpHpBgZ3Hq4QiBg9LjK3xKsOhbFBSyL4oESrFzriOienDuwliTWmPPLyYM",
-	"Q8YCbry+zknJJdagpngefGiOH172cpJbISrPEtpaOjzQq6bS757rlSH28bSBv5h9yHheyrz+Ve/qTIz0",
-	"aC22GmGrHfJsgNXf4Yh6DVRnAQerWnDD2SQgA/o4PS4HvFJmlmDHo8c8bzy2dH2O8+KhGoxVUsgE1n+U",
-	"51xff5IXJ3Rjb4jegIgD4E8YVYSB28D8AcgTnEhsLifoFqZ31izg4BHJeDU2DcpLN3JVFnnWDlR+CdI9",
-	"4tfwvmpeDkQnMce5JknHU6Ri5/v3dJr8ibmsSe5pHzQhVhFmVQGoqKeCMb1godyAzvZTXQKhFToQwB8I",
-	"cY0zYbQsDUUDEb2bop4VMTDgQ2W0kHmgbSovO8dGXImhtWYjMrxTjEYaLa9e70Z+0zJ7bCaaGSXz1PZR",
-	"F7j2UCGT2yGg5HhnMcBc5JX/o/MLylVaapkdR5vizzmVaWWvGFnolrDKmD6WtuEY3ndurratAvO1KjDb",
-	"0LNvsJJwQZrBuGtOW1dechlyc1SDOVXPHXw+g8YDBuRytc5rHUq3VU8uWZScUKxXq0z+IC+Sy40Fhcm5",
-	"1RdVnZziBYrOCy8ULhUXOwhXSQF7mauEm9OxisHfnnCXorS1/m9k/Z9d0aor4HqA+LeomKLGSD60Y3g0",
-	"LmTEEUjnWFn8gKkPqDQeOuHIqOZVAPwoiBnaBIhJTHFNeHEd8vKZdbq9UpNcjtnPu/byKqulwAnl269B",
-	"FJvWeMxT9b6Bm9PfjDFkK3CXxWkcGZ0Ht8GrFu1qcPttTyjrnAV7HiTrkppaioKxAmU0zlVnrHqZFAVI",
-	"/9QnxFF4kjHC8OH6WzCEoJykPckteaEOaE3KC4qznE1Ir+cLF5mM3s3zE7KeuSolHrdoN1u70RRXaoe9",
-	"fFxo2eGPXXAuqIRNr7Xwy48/+dNvf/f8179HgCIUKs3/9Ovu8xl20g73WqGDDSIJdjjKIBi2cq7Ddvi9",
-	"27ffunX4/c6N24dv3rr7zipoKWYHLjiFfI3lXSoVp67WFwI54yAo86YK7Yw/4mXwQqI59YZKRLvLEbbh",
-	"5QV75nNwzJkBKW02YWbNLJj1TsRGKg0ekqXTy330sW12+dZLQsQ+EMEDeQPSMqbFDeC0mxesmVV9oBxZ",
-	"qsu0p+dmlJvTfc+9dg4Uz+FkcBmBlodX32xetX91CkBiu3Z15/LZlzoKy7wUmSGiG1cnNItwA4SDM00X",
-	"KEJwjDkPEqB8tnL4+iYCs6w1gjhI25U1fgFFb0Z8Y0QyTBWYli8tcVMORiOOyzy/y0K8mAKAr0YhOTg7",
-	"Sk7412bL/Yw5qvRgt5LtSj9edteLv2+09jaEXbFrsHzRNhssCxcHAym3F2azC4Nr2j2dTcxB55kYjZao",
-	"PTBapRDUXUqNwTi1mkoBGJyW9lVeSG1VMIQimtWDDkajbY2abY2al79GjT3I2zI12/isl7NMzTrsYrko",
-	"rJoI50XRzSnjzvdlAiD3Lj8/VboEGLrAjRnzoGp5y0X7n88l5b2eApIw9956gC/n4TYGfYzxUjYE9uO9",
-	"W8mVzOleacGImVu38EvlFo4w2GY0hTG8PHUaSJGVg7kq3A/w8UZseKVdMBOWvTEiSrz3qDL9geydOMJG",
-	"ihvD9nrTpznVTn007mZpjyYP0UFz534Xnl7c1Nc9H8stlyGOXaGlgzlWEB87TPuFwOzt1dav2vX7YVfo",
-	"tHcwNofpvUeGC3SlKGTxloSRAewGxurVJIceYXKjeRxG4bjIwnb4OpJIHNP0B2/mRYBgURa6RTlg5jYH",
-	"Kjifk5ntcZ5l+SQA+wb7z9HeMZt+ZzqA8DJonRIHvQ5GeZZhkCiG5NjIGx8PwUYpTyde1nQIRnE+f7oa",
-	"ysr8fQnOjghieicwhDDtj7m0innmpbDCUr+iA5EkhblEuDQyMaqxkTRGgHBTGTOQk5pxyyclxUSOvKoz",
-	"O8E9Bx1Brs1KsR4AACqgZZddO6fUTmSGlSbekPiJnrOSpXxSEpBLBZ4X4qEskNArmhzEcAq0jc0l+YAi",
-	"YKeLjrAXFdy9fjZr5bV5I5sqp0OVmoWNXoVo9VNn/5lA1AxtwWOhUj2Ay0q9uiNT0999zRcdeXyRZ1Jz",
-	"lSWcdAwroAH6yEXgYtliv2I8n7pTLyWaYqTTIuiNi8JMitYV5zMUqSoFY6/nqhQ9MARjfWBh34aAy1OO",
-	"RMWBmDnj9nF2vBtAV2Y54IuUDMyzgxMCWHqcDsZaezcR52VE+SyjNlMAL0EPtLkergdzNBl2CqKEDZNV",
-	"p3DpocL1aGQjhUUBlaDAMGI+wbEYzuIvbQUVAVaMk/4nCopja5tS6S87Yq2g4TByawjzAjAtWjuRaSMP",
-	"SC69XIm4thHzGmCycHOmYRoqy4KgXLMzcQH3lY2OwSxML0VT84XjBsnM9sTBN367PaEYQIHPBITG0hmH",
-	"l+ZedCWgPpat04HETSPt5WU29KPUFr4LIrIZ0o3fcehPCLXfO8nyvhd24d11u1JzRnWSKowY5xT3KNDj",
-	"3sCco1gPNVZel0ORZrHX6EAoJbO6NsF4WcCBNRSir1KNtBo4eyoyiCRPn6CuOlUNyY6Z2qhp/8BwOgoL",
-	"BxCtQPTIcVPL/1wqaFoEWNgMIw2hka7IBDroKgykruO7eC61OJ1CruMe8Vfr3YD50YZ54XXQSk3z7/B3",
-	"omvOrQ35QZyYyNFxQ0vgwIxkoaGkKlItQ4hUYHfG9lh1pdQfAuKtOOqRzEeZNO3iucQW/d3Bu13T1j0O",
-	"m7fY8lTHfTJIM2nDbdIe5jQ5ZkLH17IIkdHE/Z3BtudIQFku7HYSJ9HjkelM54XXDEmMTx89/f8AAAD/",
-	"/w==",
+	"7P39jyPJeSeI/yvx5dfAzLSy2KzqF81U/6Ctqe6WytNv6qpWnzTVSwaZQTJcyQgqI7LYnN4+2Avb0Pq0",
+	"e/bBByy89u1qscYJC+8ZdzjAxtpe/THWjOSf/C8c4nkiIiPJTDJJVrN6RhSEniKZGS9PRDzxvH6eN42e",
+	"HI2lYEKrxuGbxpimdMQ0S+HT0Xh8Eps/YqZ6KR9rLkXjsHE2ZERkoy5LiewTPWREMRGzNMK/6YgRLghN",
+	"EsK1Ir2E8pEiVMQkZWOZatWIGuw1HY0T1jhsqJFq0/G43WrtN6IGN+3/OGPptBE1BB2ZJ8yvPG5EjZT9",
+	"OOMpixuHOs1Y1FC9IRtRM77fSlm/cdj4/9/MZ3MTf1U3cRJv30aNY6rZQKbTJ9DuG+xsTPUw76tnH1m7",
+	"N9cHdjikQrBkUX/4xNrdPZHYkaHxIz7iuny1RvQ1H2WjcNWouigsxH6rnPoJtBqOJ2Z9miUaX7Etmw/m",
+	"Exf2U9TQ07F5nwvNBizFYcrRmIrpE1lFDfy9LeTGBJGZ0OminuD3q+gpS5VMy8neEey1bvfgiY47K+OU",
+	"XXKZKTKmA1ax5fGVAtVH9PUjJgZ62Dg8sKR2n3NiK51yMYBx4cEtmfqSo9SX6YhqXLi7txtL1/QkZqOx",
+	"1Ez0pp+x6TwdjshEpjHpDaVignSnQIMeTRKWkr5MiR5yRaRgxAyJKd0kR4ZPMKpZ7L4jWuasxcwGuAnQ",
+	"jEy4HuY/dmU8jeA7LsjBbTKUWaoiEkumiJDm2wEZyZQ1yYkmKdNZKhS83eep0oQKNTF8zDc6ZDRmKekE",
+	"s9x7zsYJnbK40yRnrt8LZkdCTS8shYGQAdOK3D44wAfNM/hN6xMyGfKEBT27mXJleOc4lYOUKdUkT4Vv",
+	"EiYuUztv8ypQliv/xAWbNsmDNJWpnQmyXfe37JM4nZI0E4rQlBmCkAs21k23C3G2+VYJZ20Wt/5+HFOt",
+	"WWra/Jef///2/udXN36rUbZJH3GlV2JbXLORaqzMqQ5W5VTPhlKwhzzRrORoPxXJFPft2DxmhxeRoZyw",
+	"S5YSDss4SbnWTFQMFt5s45uNuiwHRvUE3zGjfC4zzSp5XGp+XcbhVj3up3DTV/aJgsAmbDW/rs+ouqjk",
+	"Yub+2kQqsI2bfl4olorqKzpzP6/blW/fdPaSlm32U9aTIlaGz02o2T59IiTc0XC8LylPaDdh4X19q+K+",
+	"Nu/X3lAwmrdmXClTYykUA7nvWIp+wnsw0J4Umgn4k47HCe9RM+abv6PMwN/k4zFPxqxxeLv1SdRghgeZ",
+	"71JG4UFYr6aQuj1kSdx4GzVGTClzAZqTbuY4HhMBp8c8ANzNvBIRJc156lFhuBUKkIQDy7Is0+yCw0Zr",
+	"/3vf/e2DH9x+2frhx9+/+6PPbj2+8+Tbzz55vn9mOqtHDeCcSI55XtTL0pQJTZSmmvkLxUi5cgLDtcMx",
+	"3d2Xgq1DO2SknjAq6/WYUvUnYPp9bheyah7uoplQRXo0TTmLicxg2A9l2uVxzMR6636rbN1ppofNvm94",
+	"ZuGZYqSXspgJzWmS30pAVRab8xBLYLVbX/D6IyNIVjNh0nFSTC+VSrUV16xDRoyClEE1oWTCuiD5mdvM",
+	"3dvmMaND6XAjET1MZTYYEkq6qZwoljbJadYbut9xTCn7HdYzohIH6XJKRnRKjFYxYLhVI6eAdafkuw/O",
+	"CBe9JItZ3CSd46fPT9tPn5989+TJaYck3LRpBuDmaIalmoacJ8Lc5jRZZ2PcMZt6fmNw12RhS7iOiGKp",
+	"YQbw3iH5cSY1C4nT5jGZDJkgU5ldF1c4EoSXDfceDLSTD6RDOOyjPmdIYCZ0av7mwmrP5uUPFEnkAKl9",
+	"SRMer3UKDw4CYvc5S2LVOPzc/jkvd+SU55afFWQa3LQ9KkiXkZgbqT1uvH0V5cvo9ju3Yy6s5hGBbolt",
+	"G57YPucGUZwrc0Rjc4tGpJtpHBmeoUkqxeAe6QDdmvhDh5j7VBFGe0Mzjsc0MaISW29Vyo+Ao93Itz3L",
+	"Hj0vgDnYS7AL3CY+NPfiKFPwBZCW/Pbp0yfXR1+/xDAO0/gTqR/KTKxJs9sL5Yg+NDxLsJThSIgynBIe",
+	"3jo9bG+gvvaMhuaFBfaao4BwJuUjmg7WEhJu799atJm0lO0E2l68mbiRNiWBRw+JGie8ePvIlKihTDUT",
+	"YMXT7LVW17e3YJjAjgTZJ4/5p5EZ4MfmL7AiUNKlGk/qmZSPqZiuxz0/qZRhDF1HVEzbfcqTLGVqhr5S",
+	"EvMzMT+zmBj9dzTWivRTOUJlkcax0ekPiU6nhA4oFyShmqVbpqobKHC9gozToyM2P15D6cAiMivoAF2y",
+	"3rAT5YIJWLq4ItaeRzLFzoV2HadMySztMdUknedMp9O9o75maYcM+KW9IFVRH2qei3PxUKbzYwaTs2Ik",
+	"zRIGSkQyPTQP75EfACc6enZCLthUWd1iwLSdG5hEmuQJ4yCBxbJACbj2JoabZIrF8zRxFiYz1oQaaZqx",
+	"i3vwyLkghJmxoznIzFbTVOeWchAUYMtaMc3ZBalSE5nGTTP6I9OxvX7Hqbw0Ap5W/pkaIxpJgSsmyJCq",
+	"fD+CEUURORGGutA24ToiVJuRJ8y8awQASkZcZJo1yUsgum8A5mWaEKXbBaSFTDG7MNk4AhuUkvBDsZWR",
+	"3Ryp6RrvW5SSU/Ag2FZSBiQx7ACXDbbF3O71XDZmYyZiIoWREGF1DVGAnsCAVfMcFJEXwhxsmfIv1r3V",
+	"9yu5hbcUFJjE8YxCMeJKcTEgbmcfgiOFUBws0NfQzq068Dwq3Ka+Bh14yfgtVb25Yi1tofR2y4JW5+41",
+	"c6Z4D25+s7tkSlOeTEnwTshz4VZLroF6y4cZwV1maUK6rEfNEQjNH7SHXDimmnapYvdy07e7uI0COJHp",
+	"BV4uuCQqGxsVicWPWczpelLHnUVSR5Z30R6ZPtpgO5xbqmPsdu9sOmZeeJ0dwPaXphOOq+OE2c7swDpg",
+	"wrMtWgcpuN680eXwTWOcyjFLNUdTGlJvic/QPGPGRXUd8+gZVRfP6IyAt/itx/YxtPQ5I+bnOLq8FTuE",
+	"V97yK7u/w3ogsdZyBVPrCG6SIzEFkZGw1z021qTT7AAr6zSbnYhMhrxn7sYXzx+hV8Pub7MpKYf1r3IQ",
+	"B26HO4u8Dh9+5/DD7xx+/i/Pz7NWq9VqvvpX5+fNmY/hN68+yv+88dF3StwVQIPnYGp4bk196AZ5Fiw4",
+	"GDuKO8C6r+uZve0ZawfrWqZggAhm5QYrj94LnEl3Wi0jXKS0p8EHlDLw8xTJt2/m2ooaIksst0ajdui6",
+	"yUlSShAjLTA7uflhwq94oYOAYM00RjiKnNzgr3Q7GbBVNaLFbonZEc+6Kcwe1+m0TY1Y2bayZLXRPROa",
+	"J1a21ek0IlwozWhsxtR5/uDs+Q/b9x88Ovph+/HJkxdnD047kTW22d1OLoScKDKUE5IYocQKrTOzuHXQ",
+	"CHxQH9+9XfBCterMSg1llsRtGOX8dF46YUfiPAglD49OHj24D2rwPdKniWKkOyXOK1bZZVfKhFGQkZSm",
+	"OlPLNi+eilN89m3knTP1fTAhU8pdOz7yww6jgjGZdso4r7/h5jZuwQpW9sBVzWDG3ObGtGAiz+yxr2Ii",
+	"pUOFZ9A3Wu/+gBexJZqmdAqfpaZJGyIjlsb8mD7RfOmVqUapv7BAlqCDYHFxAmUk+ZQmVPTYMehJQIY4",
+	"5mZANAmZLuzsWbbb8y+VyLGoeBlhkA1GEPtUxnICh3H+v+DQ7s38UMaHRjS9mHGX4x1Rl8vO3tg4rVJq",
+	"8S/O4LvZKbfQk9hLIagiIvtEyJiRWAoWkQPSZX2ZGkZMZNo1quAtfL7PBVdD88Jt/MJwu5jQrjCUSpJp",
+	"RO5gS5peMGtOkmLQJMcQ3qFAFDUSLHo5cPsoG/XBeIpK6HTMwLAU0n//bkj/WwffvvvtIrOcJ7UPvDLS",
+	"qzCPfd74ccYyI9UoiBkYScG1BKq+KrnMXANXK8uV79gCu81XcGvSHJ6ouGSK+Q9LDrN7ckHz25OK3Xy2",
+	"TUPBknIa2h+WxY9FNhDNvrmYHO5B8xYe5TbVhRiOmGq2pznEKsztbxfiMPcDCkto7SleJHMscf7YVYgQ",
+	"/lJRfCCozlLWzqn8pkTQyMbxyjO6ZKniqK8WGd6JMARSLDbiDrtkqXOJNskpE7HRqKkiHft+x5nq7LWg",
+	"JYmZZj3QR5zbH3+bY1SlVCk5KRjjacNISmgSboTZFcknWlj4As0WbNBHHDWVWuIBbsoRfX2CT+/jfec+",
+	"zaxv1MgE/3HG7M9mBxT73S4HECzZul4c9js3SU/yWrR3DKVENAviSJeuIHutbUzq7Kxc8FzY2sI56d5w",
+	"qdQ14iL8dn9ODluLwTlmtTDahatxQjGau4yNLdZYdDp97A/Y672B3LN0cByt+cT+8fnnr+Ckvwof3OMj",
+	"o/NgzLyR6hoDrodZt9mTo5uSjvme2UMDJm56Dvk2fF1d8PGeHCNZ98YSIgn8EarLNQMOuGi2p4yJH9hH",
+	"376tXvHArrGipP2O77utbofa9F/M518tovOW2eJ2WSJaRNfZSivaypKVMx7ukf1W0QZS0PIWh79GGFxZ",
+	"L6aySD07sQXkusodUe+6Mf2yuMoasN3tYscxb/dAf+H8Gu87NdJF7uODRp8t/mBtetYHCULUnKY5v9CL",
+	"jEfVVk8QLsEkckmTjJEu7V24IC+0ftYRH10PYJcs393W8AgOFGtWtVo89G4F5npS9HXbwgKCRn69izQo",
+	"3Tb2XMwT53tnZ8+ItRjOUdfcwTKNzVT384yksmPnU5G+LnrcN0mFihoTxgdDvZyasEwv8eF5JhTkk1nl",
+	"y7ZbVLjWVLCw+S0rOtjp9hWdoN9NFR176K5f0XFz+lopOusI/eufpyqirakrbIWtrkHUd8NuXi2i35Y5",
+	"xnVwi5eeqiVOGHzkA0XUkKYsDJDjPRaRlCVU80vmkj/RiYBvcWYk+aIgn194MsNcqSrRvtVs5dK9lUdg",
+	"zELT3qo7OuZioGly0Xabruhir+df34P/7j+s8LOzEUVJMEy6vHO70vo6I9zNpWvWeDFTLK0h9L1QLD25",
+	"jweoN6S6LcdM4Gur0KG198nR3o/o3hftvTpOMDe48p0Hq7iWz3BuLRcfK+joZt7EzeL7y8xKOLktWpX8",
+	"NlpxWvjeezcdv7dXnA6+995NZ/MTtyIdiu+/Z/RY/cRvWwyHTq9BDM/73VgMx/vuPRDDYSBbX7zrWDi1",
+	"LbkZe1t1M9hrc8YH2FroBZynie27nAyBQF8UCv1PRq7r5AgtnXuECsJGYz2FJFXMT1XOKoHPQRbuFDNA",
+	"ILEhyGLELBGSsh4fczNrH22I1nHSUSPVARSMdXykt4LYH3+CLABN2V72yDP1VnINE1HMadIep6zPXy9X",
+	"g8zugycXxwgMaqicz/Gpndsfj0EAMWQFwnBhPFErAgLWtUlBr9u+DKHTa7gM8343vgzxvL4Hl6Gd01XY",
+	"pDZmBCs5XFdgEe+d9L11jzsu87rSwGp3yG4bXO02WJHTv1q0/lvm0Vvlz/fROHecO1M3l2qrvLLryEmo",
+	"NtdwRnHVVsWOA5aw1IG6jpCTKdbWbDROqGY1tiDHEMLA/lzpbS20nE9tNTGjuLLblTaKfW9d6CjpfkPZ",
+	"Y+aYXLsIMjvDq/GO+aNbnxRn7LWueRiWTGJ7Wvfak5xlI7WBAOfpU54Y1rHD65ChTGJFcqxfHzLjGinN",
+	"FlvCglZIdZpdm+vhHNfINWDNS71imr3W91Az7YTL2oksSIRfM2vDCFh5njP71V/951//4t/98h9+8as/",
+	"/flXP/mTX/7dX/3qz37/qz//t1/+0c+KSaBLoDuX5H8GwmLpZIwQRFAIginJDDFmOt/qFIb78d1Gsd/9",
+	"vU9efd7a++TVm1Z0921F37nYWeJtWn9OIYbeRjvyavdW2aZ64PLx1x+kT+lfmjt/n2nK14okLWbzv1mW",
+	"4TZ7pnCIhUYqiWEHOUcSh4RW80Z+aB63iAHzt3FF2OlLOLTwYxOQGljcOYT9Ph+MishQql4olENbmIdW",
+	"VtooOIgDbHg44AbTEQDndFMqekMiRYRgWFSRThE9q7PU0Wp7LiX3ZblIv4650i/aStly7LJKF6gt16sM",
+	"W1u6KUG+xg7zt/zIC7JzJbG2KyVDl1sXjvNeN5SJcXtduygMw9goLaJu2s8jCw3nd7VLYoUAWru/zIhl",
+	"zNoxerAhX7c9TqiwadRtl7PrPrtkXfciYFHl7fjHyxJi3Y/2LJfIKnzECNUWzsNB9hIrS0JmMKQM3yNC",
+	"TgJZEhFTmQiQ8Wi/z3qaUHxrMpSKkY4dbJtqgGQBOIc8wLlZO8KZC6451cs3TO5bH9HX7ThLqS51NNhM",
+	"EYdtYec6olPIhF6YS37n4M7dWeSHkqxKszhc+BuzBiszW6/OHJ+6597a/VPiiXsK35t7SgpGYEeSEb2A",
+	"xR5Jpcl+q9Uy68b7Fh5HkQ/7/JK5KHTAKbLZ5FLgR3sePoJQ/DtGAiOWoSjyoelnzNJCm4h9xVIlxUdN",
+	"8lQwbBG2QjKhU+WAamt77mBeRefdQZnzbkyniaRLYyqe2ces3XC5jpjP7dQ8j/gaqV7piMFWs6/NHqza",
+	"JyII6a+xtUwrMtPtlI24iKuPQ5fpCWOC4HMsVfe81I8bgfmfzCJas9MKZ6U0J8eGhtS/Wgqn3G6DO635",
+	"fTBzZbjbP09o8By+9OZ4PU4oF1u88E2HAjnWVq/8oN/5/J0ho3E9NBFgpgNZTGQBCHiwr7OYZGMj1wLo",
+	"Rj3BGXpvc9UeyZSVG2/jjK0kq7LXY54yteidpbGVXLXjrGI8UrQz0UsYXc7IxQv7oOFYKZcp19PZE12R",
+	"3pRrFE7KMK3GWcJin36O8HERgmigxNDGvKMGiDo9BuB/Rh5mWidlQkTUeL1nOti7pFABQZmePkVYu9Og",
+	"Q/sVZGE+st3a777verefn8hTNwb7zbNwKK5xNyIzV5lpFlebxeB3RWLW4yB6GEbr8qvoFBEZnWxzD6OQ",
+	"J1wxQsUUI5fjucd5mbksssUx1KKUrkCmsONyoSoWStWQMXIiVqF7dS+8no2MJR38Vo8KkExyGa0nRzZB",
+	"rvbliXT/AWeTMrG8HlDUGVUXOUyUykYjWgZlBeJhzlYIF6DiqiVX2UbZaT5hzJ6NfHieSfiTW2ADweHz",
+	"my1f6zKOGVgXyg0VFQyTjnyUPDx2j1ASS00UG9OUaoudm7BLligsL0Ck01Tn6LYQYW6cym7CRjnqr+1P",
+	"WwulhdO1eH3YL6Q8LrUo4PwWm7W+x5WW6dQcYi4GatUcYkB9i+lUlVlMxjTV0JJVMvDuoSlUPSCWk5Eu",
+	"MwdEkSGOhCgLXRyD1Al6iBGQAWg3BiCMainm1t07y4UY9to5tasHzBWJUzkes5hIkUz9OKCUBzbA4siI",
+	"g9TBDOMcmbjkqRQjI8YPqSKd752cnj19/sP2/ZPnnVJOdcHYuIKEdnHC0ZRQx8MQx3TqIIf9TBDH1lMR",
+	"HfpN0rKFMmBvNVeiaakSlchB1TaAvgvDTlkfoJ5tmUIsP6ayLkDcGv3G/AAiIO6WmCUMyG2+7w1pOsjr",
+	"OSQsHhQBMXGDxTEKMV3o8+on7AncnvBYD0vWTk6CKXvJC/NvaL5ATXLkouIAAhXAvfKf7SUVyxzUnkyZ",
+	"4TJOmsAzMWHsAnG39LDUwgDWSzWmvQo2lP9uBvtMKj1I2en3H2H/7nCOJMCGSzQryInI4SSxASIYi5Ut",
+	"vscvecIGjBw/f3B09sBop1w3yQOILg0KtfiTrw2pJlhZwOiezaID5e6t1bDc5pgdVDy5pMnjCrmA298R",
+	"MdPoUJZ1urwowV7ryGy9EU8S7tAuF20mAJ9sLd9Ptp7f5gbe2ppmRfxpmTHWxtksMbx+xt5BKGQtcckQ",
+	"7zphFT5jawaXuTUokQqydGzuE3u4LqAi4BU53mbmWZk9+YhRI94vgXTtyzQwmVgejF5vapXKEOT12fOn",
+	"xw9OT0+efLd9dvL4wdMXZx7rdflBWhWb9hHcDg9EKYjrEUnlxBHY3iO2PiZ+qdihmYIc72Vjc432ZJqy",
+	"HsgHH6LXuDvtfGSuJQeJQT4UbICZlB1k6p0cw7/jsBfgHbgFRUw+HEvFS94A361/w4qYrhuUNRxzsg4w",
+	"ImRXxtN7RIoeWvjg9Y9ABLAQgkQPU6ZwdT70HbY+apIjVy0Ab2UztqBCgExiVxKkY9l10935ncKNe4i2",
+	"JzmxtUJiaouEykwTGkzJVvTMRjC3JMnnD9KtAuz2ISNdBCZtNmYPj/2h/PzYHwMRyaJ51jJmdCsUpbxQ",
+	"xIjGrNjsUlPE5iipJdgp7/KGWAw57fYiKtFSXtjzj8OHTYfb1H2FRT5wa4HeNjeE5Qc6kZO2mnAbJVUc",
+	"1MPybY5VWQmk3omB2xiH9j6feF1qzdFMaGrafR+GkyPgLtmLpQGNbh+7Y1WcXoH0BRgZ2yscmqUyQsCQ",
+	"t2etDW+BbYoF2O9VeGhnZnC9floczLaXb+vudV8reXWw6loI89D+coPLrNBleam53hFwL4LC2xFo/4a5",
+	"YDEiX+7QiGMfoBeXfCEFu0fM0Jw2LImr5FxcwzGadZYuDbxs1GGWts0wVnoBx7/aK6Df1nvjbdWiqnph",
+	"thtQZFmuxbYxLldbnvdx9Kvslfdy/PU37vs1/LJT9LjKnt2xZZQ7aHZE+zUEyzE5ThihXReWCoGGYEo5",
+	"HnLBjKabkgdikHA1hJzko16PjfXeIyoGGR2w+fi5AF3uIB9TOSp/J4x16BS9+M6OdslS/wh44HT40cg4",
+	"TFfh2T/2cPdrGtInlGsnay2vooJKjavsY941oiQ6m2imXOVbiCXpgE+xqRI56dwrmkEX6tsHdz45WGq3",
+	"KtscT9hk+8asC1ahsV2waSEjmZJPGU2hdMsFs9ZxVagJaNTRT6niPUIzPWRC203QXAEgcIERDS05S8Rk",
+	"pOH2RCy7ZtsUrwJBdG7hnlGlQmxPqkgHBdIO0dJWlkRrLNT3bhLDHIkMSjLC13W08ieyUIOtQXsjtnrt",
+	"qxBUCapfzX5R+K7Z3nv1UfFjVR2sMJDpgYjXMzN2+RdzUTs1DtUKsBQR9KEt8120c1zlFHTEQT31NvqD",
+	"ZxQjy5db0X50EN2Kbkd3Xi2Hky2NgngA/bxENtmI7OdTW/HffX4IxWT9x2OjBCfhNw+s2cK+LkfMvvKq",
+	"QKu7Swi1TvBg7vGfrTZjmX9E9om9ewGWFwYWkVuk56YRkdtzRWXy289TeV0an7KAwKcsoO4pC0gr4gJd",
+	"RXyUD+bVLDPxWyryO3hhearwrDzESm3zrDMPx1mEw1YPEy1aFLQfjma74ehhz1tXm8POH9OYbVizJWZx",
+	"hoUhy+KKztKMuQJxhXBWcJSavZ6kjMbTUsc7HpKS2wdl1clQFqvA96A+E1WkT0FouBByIsiU6XtYxBeL",
+	"62Fp3SA6yMq+9RFv5jdxmckneKx+dGluIaysdDgZTq0jAWIdsB8W37PmfPTXG3HThZdGYalqLmywhmZK",
+	"kxTqxte4hOtFNBWCem1k06wva4YsUVApoLCVCkFI1oBpN8SyXX0VBr3CVGzs07Ub9sJBPXcATiVxplh8",
+	"usIrYCtTW1nMUv+ehZTifSLMWeH29JRmKK0cJWpkMZq0R2pQ5asYp/KSoyEsCIUdehdanT1qxMq2T+Fb",
+	"eH5AnYBgeneGHP+o0xGGhPragDVCTBUTeqMo2bqlJ+2eKK0+WUJ1IMEHNnYLYzpxH/i4Y1c5AHIfoGB4",
+	"adwhH5WBmH0P3LeaiZDgQ6pIlzHhOVc9R9oad39QO9OeiAJTyRcxCGp0K1XYTnN72M14+SFdXxuoeWOs",
+	"IdavmYwF7Lldqcj3oM7hB1hNH8vh++Sn4OKfyYBpkiMHZwe2KG/2tjXdw4iKg4/XAwwuRKkXB/5E6qG5",
+	"K20GxlxaFQlkDfCOBqyCdIGRmB19yaxEXz8PC3h9mok2PFCd72JPItqSRHG487lkD2VKupniwrB40ye5",
+	"Y/Png/wxFAjsO6atjs3xaY7o6/s20atjvRfOmBU2UH+W6+hSqyccocwT1jcqKUWCBe9haSHsrzg9miTO",
+	"BgrL2cXcHVjocrJW0dAmCD0H6avTvIKknneRT/UQhEUsWArxAYWqpejtXpxvheEh44T22BCiTxTpyEvD",
+	"xUbM1jcvbCcMFE35JYsxfI/r+vsozGtans40L3bOaaphxlK+5YKOlrP269AWXcbBtWiLp3YfluRrOKSw",
+	"CDdEHAoQwNe5IP/4u3/8j7/7J7htgoOjw/dngTwiwhKXuCHDOuPFsvi/+i///Zf/43/58g/+6sv/9W9n",
+	"MT1mbYOrQNDjkCvulRJt56rtPxG5QxRkpzgDzdUZ3cLh55ahot7jTESzOi8MJfwyNBrNWETnvpsxzJVp",
+	"WnNnaksi0TtEoQ2Fp6Xi/lUk1tUVMDyD9wnIhlMb8SKyMpG5OMERY2RmbjYoXpmwK7O0srrW8iGuZSMJ",
+	"ZYrlNR/QtrMk6XKcS3lw+2NcbF1AkvfTZDMvFK0VsVZQdednmECyh60sh8mpGAo7tfpevRJzavnV4vi/",
+	"Rb4phMmE94O7OnxeoEuRrKNkp0vO9Ts0lEUNuB9YzOJVt2sorNbUpldGYVzBjlcmbOX8L9DBveE1n/ms",
+	"Yl7kYnO7urBoM5mIsKcC66HnG6uhO4ZrdRbgys1fUO/0zrlitE8mzDauwPX11o5Se0t+WpeeBs11clX1",
+	"+aol+nznYX8hwGc4Fb8l3OQ33wjX5zdyI1DXpg64EawLJ+k3dBGCbz5vZqPNu4KtOUAPDJPabkfVJ2DJ",
+	"fVVEhcFcOsOwRZ7DwlOCdvbtKC3+RC7GPVx89maPWf2dcp0n5doPirpKp1Q4q4VQLdjysjGCYcGc4CR5",
+	"2m8cfr6Od2x2coEhbxGW3fwZsvlFzn5csDHNGQj00KbhUWExkXLTFhe9JEOxYm72eQWUteif+99K3IKl",
+	"MDzzZ3HRstUySc3qz6rcoQ9mhWVCZQmvAos32iS6iCViaD+FDyNGIA41QQtBCUz42lsbJlGWLipT1q4K",
+	"CnCRBuYhJyDPRQfYBDlso4OhAPdI57sPzshNOuY3L/dvFshw8w2P33ZcyECS2N03Wg4A7Fy6SPplpw/W",
+	"7Xq4o3LU3hprfCqe9vsh3A4oibLfr4mZgwrTU/OS/dO8Cg2/yNGCSjzfPQt1wQRmr5NMYIjIxKLfUJ+x",
+	"adR0xYQ+JELawBFII7VwRP4rYDWQa4UnJjVMKNNN0gE1xkGe2la9lwlcEXYgyr4/pIqkmXvdbFH7NoQN",
+	"c0UeHp08enAfQRbMaylTWaKJotMAKEdmGuBsYHYw1jmDqx2aNT44TAYR207d91nXELDrR4/tYLwnoDn4",
+	"1HtwHYxT1mMxEz1G5KXN6PQPm+Fauy34+wI4m4TRS6bMgsgMLFEJYAvEbMxE7MMU7CiRK/EkKSL4NIMo",
+	"cZicjRWpuaH8vnlu3/VfPIRGYGv1ypQ+6xJawTTp3nC64pUoc4tjsE6QhDb8SUtcXIvlcUh0EKLllrRO",
+	"dBa4xtuONS03acLjAZNZ+gZy6Y2sMba7FWyL6yGOmb3PL1naro5SQBSkdj370CkTcWAXYqXJBnl0hXmA",
+	"iwFyLQ9qWgfyd9O4lBUBp6KGk9uqiOR/rzggM7dOsMCzhysqHM/ZlkvWrDi4MHwkXDm3HIW9UjgNs3s9",
+	"DCrJ9/TSFAPDco6d4XUGF8vLQLVgndGLs9LT7bS0eoINGuoxoQ2bkH3iE4oIF6SjpaZJJ0L/bssCFJaW",
+	"o54rOL1s4aMGNF5rGrPq6szKY0M5ZXxg4cz0F67Kxspcvr7ra3D5aLYnPAYU2K7U2Nuytc30uPXobN/p",
+	"Feyu6w9YNaNYMwZuc9Fq0dxeyjS+0wp3wmoWCvOW4Xgv2fGQ6g/AVjGiukmOXFz53Vsf3ybdqUWt/O3T",
+	"p08iMmJUZSmLPdzKZMg1IwjqZSRwCNWydVrJJOXa3O5ckH6WJDYaLhzdnQCnNyf6uqipdtcVMIwObq8V",
+	"cufv1rwe9zwN8TdzSWSKhRBEoTfP1s9dCVspTO361uLxrVxnHNWL8gizUIJGFY8b1ScP3pgXomfEoauc",
+	"49yFWuc8zDpZrlaiWsj1tsvYt8vUg4iFqihs4lE4u2xIE7v7IaaWQAHpOafEEicJ4ruvxnV5Hi1SM74T",
+	"ii5gSbBVxTL/buT7LSPeM4e0WKJ/T0vDPdEN8wUzJI25urAIXyJmr1lN2CaL5rmRbuRQSBfj2Tt4M6o0",
+	"4BonTDMLYLp2XA2E7DswjPl+MaI/plPy4Yuz4498YF0O8Dnbc9nSW5SxFdD6c/RWa0C2Taw9T0RVWKli",
+	"QAB5SxWChIGyQsWmRIfakYi0XWmcFtJWBbHwdYg9OqFQYALA7brMKPK2GsD8fQFJCZULWwbBW7V84FRZ",
+	"GmMND83DFrvtFQzItVggRGSPaGG3FE9GcRULJ28hN9iuLuC73bpCUOx5Q60g56XXrho8s2gOFXei/bVJ",
+	"TjQZZUpD4gX4ziEnCXa3dfodPTshF2x6SDrJhRqpdof0JdZCId0puX2LJMzITSoiMR9wrSLS2bMB6u1O",
+	"c0kJwIOV6uU924rH01cw+603hps8oSP2tvNeqB5hKc65db1vqQ99Is5eTNWQKYSfRNA9JBlJGAWLZudb",
+	"nXtkf98oCQctgJamPbOWTfLSzqPzrY715lDnzOSCjCgXienheMgFbZIjMH4rooZygpkM+ChVDjMcbj+t",
+	"MYUnjyzfv/VxqwX/tBbHaBTl8/Pzb30Hajaaf8he1XZJStGeHYBn4P9xQbnAVtEFVLzNuMNl9uifOV50",
+	"B3xETdKxvHWuXXO2LthYQ9jmSKbsXn4fQiEHd/BGRU9LD6+p/Bq3HdT0u8D0n7tW4NP3fFPw8b5rzxHr",
+	"af/E8bkKPrjIxQ0PoXqJLMLWZkLnn4htJQgjD5ivWKlouMHF6W/ISoMeVPhYE6LIVV5oj+jrNuAVbYJT",
+	"NJCGH4GkOBlSDSUOALje9nLlUEVYLV9poz+iX7ZdWSPElSuhgtDxGFd0LJMk56A4cpD/uCKuZRaHRUu4",
+	"JgOmFbndur2gRElb8QTs91BKYSlJcyRdM6AZCls35oCjy9OhzVvwctyHbtIrYi3XQX6azQ++6nQVcBEb",
+	"qZb3+yz1B4mg64QYoQdrccx6bTdGN/EzyzNZ8sl6M7//yuew+G/CBBb/JWavvELKycttYmraDlm8VWEz",
+	"73VugsEYysxp+FqeKbBE9599Y3ENlOdsUFp6EL83Ut7J6VNya//u3b39JnkqkqmXZEB4shwAFM9EGg4n",
+	"rXExEzqdFlIJDDNzr+dA30Hx5qJ8cPyksTg682jvR6/eHJSXbX7OzA37KdW94XpW8hQaqC//Y4eur9UQ",
+	"pOZWELsuX69gXts7MahGQrdbPjWm5wdQtbOifhNW9LSSPOL+2cgW4ITn4lzskQCc0YWoBRFAGJKEJXns",
+	"vuTKstYmvB6GHLmgoWcPntw/efJdtEfjY+z1kGZKF1sP4otcqJ+QNuELhcSE9TU2YL0LS14vD7EKbeQu",
+	"yAp1sdxtAQVOMRgJO+QDIVM/Xtx58LYvTmNufSkJlut3WfIW3NsRB2ra2DaM1IBlm4YsCUualb7rL73O",
+	"IaRrwfHJr8JwHYG+Y54upS4UHMjzVToQ/2XUXtdpzBIOLNJsh0zkH80YXAy7JYYdg31mWtgVhsVxbEWn",
+	"4H53Q8O4M0NHI5AI0qW9iyiM9ITBf6CIzlJBYh6DogAy8oe+2Y+KeVaGpybxuSDwLBSA+zDv9yMMIivd",
+	"nLlW44DrfUFc4NPNcxEoHyW+exf55fd3I2rkARp2vIYN29EYQRw3FrwM26MRNXqBJGCXEvKXLPmhqfxT",
+	"PU0HeUMAaAefc9Q1+Oiiz/DTg2AW+M0LPxf32c0IP5/l88IvTvzsXAdujvi5gPRmO3Xzxc/3g1m7ToO5",
+	"e9633u1Fx+Mavrej8RhDh+YiyCrzLV1dOExPvRcoBHdaoRUB+JpRfOfci3AZ1km6qNDsF1dmCAJGrXAC",
+	"HI2JWEW51GwD9pwjNKF8VKoUrFRwBbPrauoymdA8sTxXp9NinZjnD86e/7B9/8Gjox/6AjGRCyS0zMDw",
+	"fkWGckKc2GX0i5lZ3DpYpNrUgmpXQ8N12hXOWactamnTVKnlxpbnw+YsYg5XdBkqhzURmczKlsIxbVSg",
+	"0R6dhWiLhb7niHJATl8cHz84PTVaHZIjZ68H0a31NTHoNdC5zOcg378op82DlwGs9PJ0BfecPTwqCoQB",
+	"AeXnZlM/ynITSqISMIBaRQ6hHyCs8+RjlHqjVeRtFhuZuszk7m6d5QqTJ0t4VVXbkQodbyR6My/WLp+o",
+	"FYEdr15apNk8dJ9pypOlRTihwUCbM91FAXL51VdDBSKV01an08dVWEMPZUriFOQpa8k59FBDlv8VCsP3",
+	"sxRNWSj0NMlRsWakdxVSV/8pFKGHgHYJyFPkpG9lbiOpQzS9TEGzjSxLTi8h6bEnRZ8PLC6Pq2lY0Go/",
+	"349uRXei/VZ0qxXdbUX7H7deRQuQicN6Gx8vNfOF9eYrOa0/Is8l5ivmgl8XMfgNdRHgFRHeRlzUlMZM",
+	"k6euGfiATZk/n2Nz5s8jbBLGkOlSDRbKENvwhzo53GBusM8vL0e1RiaAi4euE/MTAvK70tB1Qzm8cXT5",
+	"3L38pmwFhIWB7+aZ2rcrZhKtlU0eNS5ZqkqtSifCUF6h+xDNQagNFnDqO/Z9Ww2OugphWpKYaaPt96To",
+	"ZWlqFFz8TTXrBZ9MGB8Ml7Ncs14v8dE544xbyyjcpDPbo7AhwwX1I7BrFiA2OKKtljkPQ92uwx663Lqz",
+	"Pu91Q0c9cpxrd9Lb+dQpxjPiIvx2f1bZe4enPzjJi5NqmPiBfXTtU1ZOonUhEDa5PxYWQFikuhbKGpTH",
+	"jm5wjbxX98LmnHQR+8yn+qp6Y2yV4W2f2b30FC6JwQTnZgG2z4inHCpNmtdIzC957JFUXa1R8yc+oHK9",
+	"i8ZTJ1DfI/tFbX1JAbhl+JohYyidiGUweZatjcs1o8qRDrlaUMJ02Qigatwp/2IpVFlgvfLD8dZg4BDK",
+	"iCdS+LqeSwm0qg3JSEEbOK0czlzty9D0dyU+K99z2XYOZrWtM3vKhN6+uyok59qYPSWxtlB63QWw0ZSO",
+	"mC4JXwv0VIR9lqlXWIvAxLY3lzVfFqm3gYV2TTRrrvJ8+AdGf4eKw0YNdxUlzMkDB8eYpaTju+nkRZYh",
+	"KgXKOgIxgPOZHqAp1G+VKyrufCOBQdhiptoIF3ClII6A0zbMJclsUF0nzA03Y3CxPMhVvYGBADohxomd",
+	"zeCrzC+J89QACroPIesNWe+CWaTl0JARDHVCFbFRYmjptsFjszO83fok975bs34HfGwuiA39RTOI2LZm",
+	"taGmIR4EiGJYjSFuBK5XfyOZp+z9HkEAoX3ULXDB0Q9mwL391u2DvTEF0+viZJ0NtiaWXYLop0XgndaJ",
+	"Zv1sunARWaV37cSFSsD00p5nUNPX7ngDsXM8lIK1hQ89XRicF0SpmldtRFuFEDMynEBpdwXncXFzwBr7",
+	"wCM6YZ3CTkTu4LfFAodm636MP/jChZ0mObLdpa43wKuZQRqnNrhZimRKYsOfbDiL2eIfKORCWTowK+Pm",
+	"1iyD4fRCwCcr+1uuAgn6+hGclczSqvr0aqo0G6GMFfLk/IKdUcA2OPDaXsXFUTym6YXKYwigNiJAwBYA",
+	"WdxhhIOY8AsGQbzAyJq1HFmZYm0d4FqW+846lvV3CFZJDy54F3LpGlnLoTYbKRse52ohZmuCmgsO37qg",
+	"Vh2paUE/IFITwJoPylHC1y8Y53o/xZ4aUfE7Xfgi8PCZLyvKvKaMJlAgoCBXHM5jTxtxSooea5KOIWic",
+	"YdhK6XO+1GQ/SxICtXEvaZIrnhBNTTpqpJq+rTYYdp0LvBORTCRQ3GHGuUJ9lh7kaE1EMQIeZ9OIGr7h",
+	"0vKzp4hBPO/stD6dZUofhup7fc/q0nnkjpKkT9N7NrDWfqknvMecSggf6pmf6SVLzS2c2uPVrnKV2geR",
+	"QiDMQZAC+tnRQccFGfEk4S7UIFoHhLpLE2rxl9Z4e1WY3T4frJa/48L13YYD759ZjOp8nCY5Zb2UabuP",
+	"tUxZTJjopVNwaRvpQA3NzU4V6dy4caMDCRmudBdX+a8wfMzgGUqlI9IZaj1Whzdvmo83zbtN8gPMLkIp",
+	"kfbgLsEWlKZTkgkb7YYitZIYeUWJgkHivgv8irnWAp1H0LPR4yCKxVLBDda6PiKAzxvyOGbCZTtBXleX",
+	"2e2KGfMfdsynNnzofAQ9dYwuZobdBMlq2snb9D8hOTtlTRqpau45q7AljMIC4eo0y2Aie1KobFQWj+BL",
+	"/c+cyw9U7qvFxBl6wUQe12O3M8QXSE2TiADnSVk/E7GypXLzNAL7eHO9s7NWUWfLQdvLTTMn9tHHyqbA",
+	"Il5YdcKGZRETmSWxrxMcJp6o0lQMrtpgTYwXRPfkjJEmSsLfKr8wYJGEJOAaIxB9ru4h+FlBUJnv+4KL",
+	"uI6JiqWfmSd99FcQXrWwprx52EZcwcvcyJq1KtHj83LSVhNufTRF2hzBseyyBLLeuPJ7LyAWpMAIicCZ",
+	"bgWq7Ze19AMzJlssvXTBROEg9GmSKFRiXEXpKCyQbpEDg0Y7mNTTM0p5vPlwXZHwRQS/z9U4odMn5lHn",
+	"h6OXlEPTG+EErI05p3S9bfncGk4VY6I+GMFYJkmTvBjDwjDhg1igtgLmsuNZQnTUYmmeNYsnIEdtK2sH",
+	"Xzy13GS+ntspx75bBhxAw6z9UPoCQrmgfKpcSN36BKhR6QvX1Nf4unLnmW2/WJViISJcP7XQqrIfxKPn",
+	"Iquv7lAAhiuFhaugUAATx0es/YUUS/fHGR+xH5nnHHJcW1WarmcF7eJC51DIi1f6KqttgFpeB5Yofp9D",
+	"WWY03zDCBFhuWLoBbtkg0sRGnuQXf1Eu8fekpVS4M2YvYF/3ocBfcr0iEPKKV1fhcp0BfLSaQiD0WJZc",
+	"djfkvDcEg/TaX2GHzpy4cn1s3UicQE6ZV87peNzBNNp7QT6qWRjUU2xYo3PWQjzhIekkctCJSCfmYqBp",
+	"cmH+ltT8O2G9IZSb7LAR5UnHKid7aqQ6BeMfHY/n7WkLsa/o3hdVsQs4xe1GG2GfWw83CrrdMN7IGiiu",
+	"PeDIzegqIo52uvxvuC4/A1myXwpZsomy+xuhkkaN13sDueclMRTQmk/sH5/D5f8qfGwPEZ2wBIjh340B",
+	"18Os2+zJ0U1Jx3zPsLgBEze9uPc2fF1d8PGeg4LZgyoTLMXzuqJ+/MwFV7x3SvJ7R9Wvkcb+vtFuDfPB",
+	"mjr/ugry+0axFfXcZcNH4W+b43/nWvdaeu46gdBvK6WwNYGbc2dNPXM5AEwpzZMEvrhHeL8YEDbNA4xk",
+	"JvRVGPx2PqGdHLmTI3eujZ1r4/plk/WM9++hoXyNK3uZgfTVgst5u7ata7BrPS+NioPgbJ72Mq5JN2X0",
+	"wsIBFJOukScCFo0HosF0cWt19DA38O4klWJALtg0Cu9UaMOD0BRKvv04k5r6SzBTLCbZ2LnuoYZZ6CmS",
+	"6YVqkpeuthlXpCPHTHSi8Clk6jae2UVPdwCCwyGcdoY06bftqy4G200YgJqkCOq1WRAG0kukArzBew4S",
+	"BWovAPQp3rAQwgfhQlQBVIe5IK0XQPYh+K/PwcprboyOoUEHD0knb92HbJUhohW2KFR+sACXVTWtdNk6",
+	"j5lgMVHc8Xn0v+E0+1kSBGfWKtxPVVXGT1AjGJAHItJlAy4EVNkCNHmNeIaNihrwhZx1M+5G1PCrVzdP",
+	"nSn9FF81f36PJn34+OotwBnxZM3S2Tg+TwDXWJSvS/WhPK1R+LgY+Esx7NcWP1a+9rGNp9tasG+BXc+L",
+	"EwXGASe038eNnjINeF5enHCSxFz9SoDX4fVhoXBIWMkS/4RGHPuzTfmxuxq9M/yeiramF6y8Gnbhap13",
+	"MrpdVAK4IeKiH/QD5UMrLcai4RqYJ+McvYw5LyOmVVSGAsyNZLIgj9AmC86OBsTd9YayIPd+OF0ILTUZ",
+	"TgtoZ1hhtliN0qL5CdmGa8KwTSHbEN3lIexGlAMzwYvESLIuKkwBkh3kAeQ5Rzm6nMx0SsWFxYFzNwz6",
+	"bQfgCTS8WaYaBEnvhcSX6ZBRh/5mXzVHckjjHI0WbxaXC2OfClNmxlImYRoEtGwL2+GZL/aAPwWYhWYy",
+	"pb3MDxixd+dHbIg+lgC+B0kUC6B6O03yUKY4t9ilkOJAvNKcuSiXc0EKgS4FODyeWpBho6A7ER3TMGzJ",
+	"Is1EEabOcQVlQWndnsA/YUuAezpBz69f3EbUgLXKSwYiZWsylpfDKbKSl8Ppc9/5y+H0ify+7R4+PLQD",
+	"eDmcnroxmHeDYbwcTo/sSF4Opxjl/akdyyL51bOlirtEb4j/VNR+Ic4Sw3SuFvDJp4xGtR2peutoT77T",
+	"zZSBhVVkz4IysRANVbtG7IowUH0uaNJemmoa1ALuMpsB4RMGO0YY6cys4QKggzqYU/bRZaBT9XTHM6ou",
+	"rgoVrhKoKsSRL24Lh9i/pEOLxu/bgRrsgmuZWuvHQjXQPxm+/+OMZUt3ZBEF3xC1xsEbqfyNGQphp9hM",
+	"YQp57YJF9DvGrP5N4xF+A4heScJtmisCum3NYBHQYe2iDTYNdDHC2ifL0NV8g2HC6VW1Gaa2bthmRSZW",
+	"SRqku+jBUhNkg/mEw0IyWCEHTOXwebb9yDmRMBR1xGMBysWLs+N3UXHh1Fodi1N6lvIRTacgAndp7yIb",
+	"HxI6AoRUSKuyIrAXVmHmIHZ/mBduyd1oRigHZUhhUN5HkRNKpWL5pYjagdJOPYDsC9NU5ITj7tTqWpCJ",
+	"PC+T23qWXBEpIpDDUX3BeYD+ElnxHGw1swYcFPpd5jgInJjECtl7g1QaOZxemLW+hKoZTJimijoIggng",
+	"w+HgwDIHChOSB+DA0wHz+akLlC5XdBRaxVFijY4JneYeI/SvDKlytgtLyXtW5gCqwlo5Zw1iKwZrO6OF",
+	"WDOIdUc2ySOurP8PhFAWE8EmZslg0hHUMBybd4XG4tumy2ZpJHV+Ej9pfhKexj37xVxo9anPhs4jMzEL",
+	"uk1XCc9ckuxsxB6uNO+pqsLmbTSw1MMhHGNyaluwSf7ejCyXnxdDWo86LmIM60YgeBuNW7d0vusXAZVX",
+	"7Blsu1S4Pmv2mMoeU8p0ugqBXDRx/Xdmc7HnKFw++5IRzvYeFVe49Cr122OLMkO+JbcqNYACcCL6cn6K",
+	"hX30pkrNaDtKLMvwzt9wDsHlJmLXfPHVYqTD4mld7QrW079zmpZo4NtbWg8YUDL1MrfW/XRK0kwcOtAu",
+	"yzUAItjVQ8CkSbA1ziWTFi5HuBrwiumsZCAtiZQpYA5WjDmopeMGAgAO1lwDqPBQBqQSiOlqzQ5Xb0Kw",
+	"NT+CsoPwc5Tf9d6/QQNPSO7mIDSOHeX9zyDgcI05sTnUR7O0XmslSk1hGdxjHnYLLWI1+EPqql4t6yFY",
+	"WcIFedDcD2+RoCqUEZfiBa25mjBWdo1Zj8fMptwVnKJch2XbqJgW5SiMIMN8popCbnimlswsNy76Q/ih",
+	"GkINRKuDfJRL3biBjLC6AB55WY+5Ndq2aknhi9/DyYQMSw+tVhQhg5CyVssI09JVluhRdIYXIC2wwCGY",
+	"7VewaDrfUwlH3dDcNX8weRxu3XsWJI4L8PAD6RplJnCQlxuH+xgFGfPe0m2cMvMUi50BuEk6wGABdyt0",
+	"rvRytss1EXLin5xQrjuHUEEUnukyAqaW2GGTBW6i0ga6rB2im4QNOX2Wgh8ihYxU/x6WOrBuEVckHhmi",
+	"Qy2hru45GC+LOHS+GrbFW0MydZkyWo7bKsgc3XBSZq42FmN0Ev4dQqHkpGtEjZw6/kM4U/8lTqMEMaWy",
+	"7oVPDyyy+LIr2Oy5stt3waUAjeLJdvgLUKYJeP09uEMpCe0qGMCRhwZ4rMPXuowjbgEA3lfnWeetCtfn",
+	"TFmpEtxRn/WLmo3ygEFue2xWPsksZViKyHyeLUTkBulF4oVBHeYhbxiYmV8pgTJWHw6vLhBfLeC/q4Dw",
+	"W68NDPVcECIwX13f++axwlGaCWXY6/sACFjpSywpAX2PSGHToAVLbB4sQPF11EjZsC0XJeZwgfNU5hVk",
+	"t4eQD48NBrh9EdGSfFJPbguU7rygVkl4TiimAoSbu2OtZEFzJAOu6yyOO/Q1QRTKChmuvTFSprJEV0Vq",
+	"mN8KWBa2wJZMiS08Oq3XiQZ+ki3HDfCAP7QIelpvCavl07P1xdIoUDSCYki1hlMbGcPCILhijLAfNka/",
+	"WP6gt1Quf/Tdu2Nz/MYScMX1kB/S0mP8EOQPB0VSlESsUMtSDFKSZqMzW2a6UV++KnDNyEtLBVwGoH3x",
+	"dJRxIX9I/e1ZvFKqgQtCjISQycwB8Hu+Ghyh2aommD+mEZlh7oIt3JRVUuRJGVgC0MxeBS/OjkkM0UKd",
+	"NmK7UvLi0cn9e1Y2iBVR5rx2p8T36izs0M5B6+DW/kFrv93a/953f/vgB7dftn748ffv/uizW4/vPPn2",
+	"s0+e75+tCJCAFR7KCzzM6EtmituFSzA9bh0swXe6IVQC6BVXB5QQNSBctrzIvcXNhXFZ3T2VIxepxFN0",
+	"ExVKd/lZ7B/YphuHDcMMhKGC//Xj/EcXl/D2VU2LwDPz4tM+gu6/XYK5X4b84OdctU7b3Ypb34bVoK7W",
+	"QxSRffLs+VNztcKnkmKNEblNjo+eHD94VKjcuHElfTgmXn+DT5612y/y4o7mk69iaz7kJWWNTnYWwAqX",
+	"lb6xHxauj23i2L+wLqhhXNNfxlWb9jS/XBBQXUsf8Si4ICDgLEKbdAkKtH2owkWzjjQxexgBKKnQT8ng",
+	"QhqEE46CZVsNdmh+FcvzetzPkbkqO3ntHTBaSZWHY4LJ11ep9sDTVFh7YcKVRqB0wEsn4cBr8ThM/c1L",
+	"jdwKkj49y8+ntcTTcI903hhqv8WgbMyQMFoYS5vkCOtL9KRQ4P6XfZIwDdDaXKC1G5qMSMwHXCuQMiLS",
+	"aaKo0dnr+DbA4KfGhrdiUQjIVkplhlhfoe2OfJrCY/ZXKqZYSIElirkIBC5oOoUJFGshfPWvf/6rP/v9",
+	"f/qvP/31X//er/7T73317//6jWGAb//573/6qz/9+Vc/+RucbEnBjrWjBhyptyyo2F63L6zYjp9YVpDT",
+	"Pqf6z3/21V/8YmkdijVofCVSkmP91w4plc/qakClNrm4tnW31BsYPl5289R5H9OF3y6g+CZV8a6EwiWu",
+	"5CUJ8V/PFSjo8stu91cLV2zbnHW7XNUlXhc46pHi9ObpkIrBkPL11Oyb36pCIzRdJlywB5d2Y8xkuyy3",
+	"2Pak6LFUhJXM8+ZXkYBdsNkyCNShrzUdFLwD1O4uG1BhQVz369kS1ywfflkpTl1wTEyER5qk46q+W2do",
+	"bmF2xnyb4uwDOyBcNvCHNkknEymjvSHtJi51zRrSZJ/QcxHa2VzGH7hEaW/I4ogoWewaFTQf3WG+ssJy",
+	"MTnMmujQVIazMHK1IbX70hlUrdna/g1mtBiTrKy65QxZ9mHGIaowmFhNVxvs0+f5wOxnPzr4fOyH6H52",
+	"43Sv+8HaL/yI8f1g2PDFAz/2vH+YAHx8Ec7CO6ZqK3QzfqyVCmkvCB6aS0e1JS98tHEhXxQdYnnFDoDc",
+	"ccXycLNxRcL1KnVIwIVayTHs72HRIoBizuOAKkzpbT4ub/HkWRENoWajFfYN4GozPmTL5cqcB1VcZYb/",
+	"I7MAXljF9A0HvoZgxCLzv854xDM5frawzFlZ0bBgyZXiUiifCweVCo0KblheHyx6tauLzR/QF2pheQ1A",
+	"17C5mQ6FGnN0IzKUWRqRmGIuxUgKPWzMCpQxndbkFKa1mo/iAOo+DONaI/Ta9mJHFsFUXHNly/xClVYZ",
+	"SpJ2r9ryEqJMYQlKxlQxNjSC6mOC0HjEBdgUFKFY/hbeyKuV2BdKhetc2Fke+rJqaex1LIKqHXNlhhGX",
+	"q2OpTNjyssuJhZgft0M3/0K2EBzGDXyEdVSFF+65rw9KvJ+aXQC/b6JiMe7irp5ZgeLqrouWbqh3cn+m",
+	"2Prd2wt0gg+/c/jhdw4DzeBf7L36V+fnzflvCl82zbcfzXy+8dF3SlUKHFV9U4ydRcGceWdZ5WTsZrvW",
+	"NtPj1i1tvtMNDV7Aeq/d2IWzuQpDV86sZ/ThFQyKRS5eZDoAlZWykby0xWPgIgHVErGV4NV7HqjDUQPV",
+	"KoyVTphjNIYLQbCzuZvMJbVMj18EKxQcw0r/+XsFR7v0JhtTpSYyXRrS8sw9t73b76owa83OX8/guMgG",
+	"Q8djm76H2ws2KVekC04TLfOEEG6rl3vRGE0mRiy10WcgQk0BQoaLgWm6eYVplYvO2lmQS+BmA4ocRsQ5",
+	"Ka7LEikGam5a/umZp2ZKgztJEcJf8lbnpckmOSn4oiAQV9pUkIQpF6FuTS0W2yVIU1rdQldxkt/vo7G6",
+	"kLdElHpVeW62ecVv/XoXc060NdKarWQ3Czl32ET5ruL70p9efVTyXam0NxOp9ZJyXaYoA7KBOZATyrWt",
+	"zeai0n1+/D3SKno/vIJ+q7VMQ38p0/hOq0QY2ODogbell5nNfgqY0RY+XPHeUabLEH+Rn4Cj2zAZd3It",
+	"JGf+I+onghw9OyEXbGoYL5jZ7PMIOYCZko6fKwbReZ1Pj05PjttHL86+177RgYbHKQe4iELVI0IxM0Rp",
+	"moJvHFGvzaVrxp9Pdqj1GErYMpqy9DNWYn058gMttAMvzDb0FoCm+yUs/tFnp49PCeJGBdDQgKPwvbOz",
+	"ZxEiigMlRphOBalK5s9nUulByk6//wi5t82HUJh9KoXVAxHQQMEFlgMtROfCZZmNovC60zm2FiDi3bjx",
+	"QFyyRI5Z88YN8gAuhN8+ffrEJSEN7TKBfZ7ZRw9J5805HPdzjCA4d4f+vHF47rLLzxvRObCA88Zhs9l8",
+	"22mSI2Hhm1yzhgjnwlofjTprGs1hVJXZESyJ1aFF74O3m2jFtVEbSgMIhtlDCAKVykFKR3DyuikVQKxm",
+	"8Da22LEVEoGa8JUHmQTc2Sb5fmaIEZRU99ZRw4vR7+BxaGPWS2iKMRrQDWBdYLeWNna8YKbO0aogbPB4",
+	"yIWZrEzJAzFIuBrCvj+CjbP3iIpBZhrA5nJ7c4fwmAnN+9xK6z4h9vuZ1JDXBnL5VGZgE6RdMAcJu7hN",
+	"u952qQHEvEdTgKw1HAsF+iGjMUvPBSGd/2nPynJ7J3EhY80mu2HGp4aNdeR6wYN/p3XLgnfgeZ1hjoJ0",
+	"njOdTvcAYLdjt+Yp/8JCAbuJ3biBG+GIdKXLqnOZluQx/xRBP+A3eK9rtK7CYx+bx5pBG2bCACrC9ZAL",
+	"cifHpJHAUe7eJp/xT8kYhCbzC8CwJNJMTQqG+KO3Wy2/ME0tZds80LHdQNhTOIY7UavVwvhRh7hI8HLM",
+	"H2m1yIiNupBMmmfZ3j44CCp7QsNGSoN3w0kJBpAltrFbByRhlyxRJGbMIqmE4znAAVmwf1cBGdtzJxZ7",
+	"DdJa7cm0E/DfI5yzOVRmfsEq2DV9JCl4Cg3pnPB44wY5y7m4DVpnM2tmXurKmGMibvA65mNiJubDLAWJ",
+	"1T4Im8sMCKAkz0WwuJbDCADcuX3wSXH5Rllv2GmSY6l0MnW7z0L+eJkd4EWzVCgLLo3Csrd+AS/AsIfm",
+	"uZhtyvxo1k9FSB4jYNtUWvOVnaihB27AqJBYoNz4eWp9N8XfffSduQl6UmjaMz2x1+OECmwhApIlhvEE",
+	"sNUecwMyW7IupqD6qwsAd0J/lqGwAhIjnP+QCrMJgjN0LvpQq/DWARJIucLSER4df7sEUN6GW/B+ge6z",
+	"xAX/A3Jk7u+y+yyhUxZbDgz7aiJtrUSzdtCDLZuIjx6S269fux9yGKqx78vpTvZVLT1ggzOvX9KEx+ei",
+	"lzJgxjSZaUcwPZHpRSjg3GkV0LEkQDT17d6VArf+QStgOvfsmVJu4OaC8KfO3PaeNeXA226lCttW9vvK",
+	"0D0AfLbksgcUCj3A8mO1E8RUBWoep4xCTXBqvyVdNpWgWkIVCccMP8kd+9bj2oHfm9Y73/EbDl+j6lzY",
+	"2xm+MEcvNyEBuITp1Y4EK88APFBBWQWjFPbXJAjyk58SG0/vq9ZAP+D7N2zuxPK8Q7LfAl4YBL3u4xeY",
+	"SJh/hnwWfABfcbABNI7t8ljXzNwTZtuaCzVlA640IEoZQU2xxFxEXW+NMC/im4hAkH82EnLec37YYcL2",
+	"23J+AFz9Wb69D32bOZtw3+RWBAhS8s3Pt69ybuASeHnqTib2Z4Z8aIlnRWu35U411Q5KDqA2btwgR15X",
+	"cvhMH7Y+IhAvEIAAIEQHmENEHATnkw/3P7Jc2T+M+ZVmb4PbH86jOBcYgetS5j48+MgwIBss8uGtj4Af",
+	"eYgoj8vvMJJtTE7IF3sU4lF6zAzUvYkpnSgxcWB64lz4TAHy4e2PMApFcw26MGgOgYvksNFq7jdboHsm",
+	"F2qk9vKyLebGb0NdnMbhfuv2x3e+fRe0OETu279j9BM5ZoKOeeOwcavZat5qgFo4hNdv0jG/ebl/E/bq",
+	"TbfPzS8Dpm1hABR3T2IzMq70sXvINOPkY0hzKbMb5I/cNC8Dg4GslyUPO6v7K0haA1sIDOug1ZoBDQBI",
+	"N9yJN3/Hlg9Aa8VSMwnOpOBSAYWuqMg9FUZTxboLnkJvo8bt1n5VD37IN18ImumhTPkXWBj6duvW8pce",
+	"yrQLNZjgjYOD5W+cCLiJ8PlPlj9/JuVjKsCmdQcpuqx9zVJBE3zhVq15OzMHGhay0YimU7uHAo4awumZ",
+	"M0AHEPXkCf0q3/UUk1wgTotiPsvYQjcVtylcVezYp3+vtk9PYjYaS81Eb/oZm9otCMf7UxlPa+w+a9WC",
+	"/XopOebFgoANL7tKZ/Y3VxGo8QPzESQM5ZM5LfJ54/Dz/ejOK9icK+1tZ39/W7TXWS/FGifLW+ycJRKS",
+	"CJyhcX5u/qpsHH7+qhgV0DhoHdza2z/Ya+2f7bcOW+b/P1qFHJhLCvnU7Xxu1qMQ+vCrevIMdj80gDob",
+	"RmN1YlczETD44+Q9LgGwgxqH7zFN+jIdOQayHa7TqsFFjqXoJxzNurf3b9ViO49oiv7k2/t36kxEZWOM",
+	"Q3vMYk6/iQzxKI5zaIvaLBB9qgD4X36J33xj/3qLtsmEYXRUkVXeh+9zVlnGEhZP7L4tdbm1jXl7+RtP",
+	"pH4oMxGvt5O/YfsLlzhAT3HVCa2DD5W5lPVRx115B0blsuJ3mV68rXY3zXZvmvf0eH7DTtt3mV6Dm+cC",
+	"7Uqiqt0OmHb0CvS6ssqcD8Fam/swwEycMHrJAAxqpr4shhrk0YUYRWFjCx2ANsCZWxRQx1ewZDC6d6gm",
+	"9v3QhL3QSmSfbypNEwYY2kWG8gLOWchT1hXK/WEuCOZlRxwE5ZWlblvkfidz72Tu90y02Qnpa7L1Y8v+",
+	"rlBOD+P/rQQ1G15RjOcPDPkQwpXXOQsisUoMdkFI9tfdYofzXMliF+Yi70x2G5jscq9Ilc3Ok7qe0W52",
+	"t3sv1UQo5+XIq6tAppNUzP0CgS3gGnGFfP1zil2ylAYYI+CcwMYwxgbczTYAxHXbnSK2LBZcKRFArFnR",
+	"59Nco1lxnFAuimbFINq0QXujwLB4dPz4AawozgxDkstf7PLBjADROH5iltM29Sn87kqD3lpFNMJutm2Q",
+	"LKHK+uIREHJVMScn16YSj6NgTYnH7tOdlXEnwORWxjwZsB7TXi6+3HyTH7I6pkY/gp2p8RtsagxzG2qZ",
+	"GuttwwW2xoX7aneJXMElsjMgbtGAuCqjXteCiP08kddpP3RK7VbshwGfWFf6zkvjeym67KgerC4eb9dy",
+	"uONrO3PgTprezBx4hQI1hmAuDr5zD83xeW62+I8zW0gBj2QBnaHeOTIXQQ1j33toGQTCrGYZtLTcCTfb",
+	"tiQi4Ul3atP94sL5sctSenww7xlubyfvZGUZmJhah0DDtjeZEgGpc1C1QeSh5faJyGa15NVhE9bXJQKO",
+	"rSWWmcYTRlNFKL6KYf5gnyzG3Y8oF5oC/q/yA7JFigNMZcxTCLMdpk7euTUv75jN2ISHLerKtEToeZaF",
+	"PGN9kafnK+7PMUFfgjCy6BHwDdsbUZ4gqS4YG9uhg8E4sD06nvf5mwYzLzQODV1t2YvGYWP/1ietFvzT",
+	"agSFOBrZfuMtMFELHlneZMzFQNPkwoJ4Nr4wI1YUIP+wN/zqX9ipNnty1Ag7/9h0/nFJ50Zw6Q2pbssx",
+	"E/ClPPr0eP/gFgxrBbEFR3sNcZoD08EVOGEHLF4mdeVQlkWeuxO8doLXGmZMmTptspeztpWujwXi1803",
+	"9pzXsmXCO99MW+Y31zTpFm3FLbPI9rhoH1ylfLtUv7Uj2W2srdvr1tpVUaXdDvQ5QKby6pwTQGYlhLq3",
+	"tYOdg6JDV6guviphpt6KtFCZdU99AwJToMLZauqnm/0uMGVDddJn41YGpjhSrxeYUiiwPoO25arse/XM",
+	"/GoGMaK6B/VbOjGnSXucsj5/3WmSUx+cYgeF0BlDQAwg+FhEVNYbEqrIt/aNuPOtb2PGKumkbACIn1ia",
+	"XRXKpC8bGb7rYLLxpQjLy5S8guix+E6TnPTzvrnymnFEuCZd1pMOlqKT1/rroH2faocf4QaQF8HG2ULr",
+	"mIoLyl9hKKD/IliZnaafj327Mk4HGrjeOJ0eFTSmMwpqXnK6sd9qHTSiRrBDzJc5Sz7G980QBrgbj4/g",
+	"DJittaDd4ydzrX58N2/2l3/73778D//QiK4k5hn73Xpgz+xs67gqalAkJ/STBfTZcqyzI3Fd5wbu/F3k",
+	"z05lDiJ/HDuseSsucFTY926+yU9hLW3ZjWAX+fNNVq/x3l4h8qfWNlykfS/aV7tbZhu3zM7UsE1Tw4qc",
+	"fO3QIOjnakODTqzywSZFvShHU+xzbMmpG1GouwAGlmbpiAtXRwoqYQAsD7RqqbNGEBLyrS0FIeUs690n",
+	"MUJ23uoS/ZZjkXac9ustz+98Zl+DYKWr0gEsOtyeGi028d7H52xdzRJD76x9NJnOIc/5Gld5rNV2g52e",
+	"DaVgD3miAXr762ecLi7CKjbq2aXYCXtbtm3PozBWmLjnVmqJMlVu6jZrP9MShkmpEBUVsd4Dm3hEhnIC",
+	"mJyBNRrAtLnWTAAyKUAShqDJJcKT7doVxm1i150meeFCqgrh4rYSVnfqiiByMfCma9dGhXW4eCauzUhc",
+	"eLLx1V/951//4t/98h9+ATXb/+SXf/dXv/qz3//qz//tl3/0MxeV1EbqlgUntR3Op5P4orX4w3VmaOal",
+	"EOoSpY6UyGOINOeqraBJV3NmIT1riIPlNN9ALpxdiHri4cyB3Zl9d1Lf1IXAzhQEQo6OynLIwNe+SBYJ",
+	"hjff1AqimuPEu1iqr42xd5b1rC+PVBl3a+2O3QX0/l1Au5O4PYvw1R3DVaXgqzQNHznzrDcF036f9aCO",
+	"jS+HPHuXTaiCUgr3SKaYyzFgOijTg5D0VFfZYks4zBUJ8l/+h//jq7/4y3VP3/Wlgu6Y4DdeCl+Vbe6k",
+	"8E1tr1fFo5dK3DeBAWJd23WYeSmi/nPT5k4W28liO1msOs4qSeRk/qRDLUJb70mKHoNiWVd3/NklvFSF",
+	"IfkAfsZ6vnCiZeoLKioGJtOmlcA6h1Avx5pRqSJOMrMPi5ilzURO2hOaCi4GnajwrZpw3RtCI1hoWUt5",
+	"AQXgEmqmrSWRGKM8gTRYPUyZGsqk2H7KICcXmolTfsmEr/cjsyQGsRAMv1TEpMsGVJiGUyh86GoY45Vi",
+	"K2th1aC8+Z68ZCmLOzO9uq8PbY1C6NL8R2GUAT4O4IFNqO93aOsVQajAhHJXiArCv1MshtYZScG1TA2R",
+	"zSOOcm1boMcOYkxTDaWxmyOuFM4esQx7dMSgVSweJCTxz6JdnmHO8ZRMGBSc67GxdgnKUOFuJC9ZbEiE",
+	"0RF5VzM9s9dINbOo+bdxKsfj2S+xcLqnVY66KEeMxHSqcDCuRdN5nydY4w6aw8pwhLiGPIVL4UtxB9fy",
+	"HOJZ8P7CCy7iCmchPFnwE15N1e+3UenA3Ijc6ZKp3WIVw1MZlkuuGOB+a7MRft0cmLAFVvFbWqa4S6zZ",
+	"yPnozyJNLEUr3Y92Yy8IQGvTJCm7v2xtvsoL7CxkMVC3MPX4rsBsfOaMZ1DkpeF8NEmsx3BkCy5qnRjm",
+	"E2Ss2M4Rt6FHNRvIdEo69uuO8zi62REF3G3IRGT+TZmvLGi4DRvbUnS0r6Hk3AQuA5vZ4tkh1HNGRliO",
+	"1/zMTeS9zotbLMhDfVsYsatNd3B3v4X/ixp2+iBPI9yDo07wFWyxdkynBZm7ETUszWek8Vtnrdbhvpfy",
+	"R3PtgcQPW8CFfCW0vINxQntQ4dtuTUMhwV7rdg8pBg1uJtz7NV6Fq43zjbHjbBtxNrAkmrNsDjjUTC8w",
+	"NjzGeMK1ka5oQWL3R3YNdhcWztzzhTkXxlA9CV4582+8w+u2rMNl+/QoSSqKju726mZ7tYKq+XYs1GJd",
+	"GAFeczfefNPlX7SN3Ph2lSJiZdtm5879OrlzS7faajut0pVUgmfgdtnagAaf8i/OzPt1lJq5UklZCbt9",
+	"lunKXbxunH6fC66Gc6D73qL5r3/+5V/+wz///U9/+Xd/9+Uf/ey33pj7yIzy7Vf/5v/89c9++uX/9dOv",
+	"fvLHDSMi4YIjBNXpg/1W63ZQNPgff/ePg3f/8Xf/5Mu/+X/suyuE/pfN/soDwjYZymIrqK1a7rfuLmJ+",
+	"57VZK3aKoYxYyhAR2q+bKS6YUsRwMCJFaWmgFRjm3N1sbZJ7X8hRl7M9EFPBq1MauQu7n6WXLEX3OZib",
+	"sKIJS/qEdmVmzc+UYEUvo/RyFTjKudFv+2Co7RnlmWoCEO58xOYV1ec4Oqi0/y48Qblu9dzZZskBQVqg",
+	"yN6Ebu1vbUhkaBwebKaW2b7q49n5AeCYdrLu2kfOkh7MNmjvmUC1H6jXT1IqiMz0CkpY9bmS2TKN6zk+",
+	"UsfkjK29+xSV6q4BugVsy4sMyvDjKh0fjccn8dfTXAzLt4phxW6JncqxXc0WyV5pU7arsh5kE7xMEqYV",
+	"ODXBnRezhAOLccf0A0XsZeGty3Cbawl/F1KJzf1ZBDfSBDiWRSc6FwXkgyFVREg7DNkHj6eciCZ57Dp0",
+	"AAn4iG1qIB0UE5i1Yzt01TwX5+JoJMXAG7/tL5GtiuaTaQYQCaA06SiZ6g7YvjPF4iZ5QHtDzL4xo0Hg",
+	"fRLzSx6z2MgK0G02clZvfMBQ5lxgHx4Y2ZB/CmN6STl4tDwd+xLc4JCok6UpEzqo0saMmIQT5orQOGZx",
+	"5NzMRMIKMfBfmtd9k4Ap3GV9F8+Ocs65oEJNgAISQaG4sGlGyiZ1g+GOjKiYljkXMREImMX1gkQZKcul",
+	"Zi4r6WaJ0rZevRFNL5hZAMPXPY8/tOEs34ZTpydwQ6SxWtr6fBb2TH+XLPUC7WyXqTQ7KW3vN9YrgQEr",
+	"8d7Uh1s1FX0xoWDPQ4v7C6hmDmzjsBU1lKY6U43DBry8bkmNTYVhXI96cUcwwV3q0U59zhGnUstZ69zn",
+	"S6T1m2/cAZqxQxc35NxlhGj00saFjygX5mds89BenM7HS0f+xnegiO73gEEX8RJnLmly1NcsndA0VgES",
+	"kkxrlkMjPSpIl7lbcF7pRkOtu7F2hvWvjWF9naNQnRO1aAPsbsP37DbcnbTt5UGtcszWBMWCbXCt1fJQ",
+	"fdoKTFXOaNZVbWS/X4Sn8ke53w9KUheeWae6NIz0PSmet+OV3zjNYeepe+/zq65E27CCfGUw6hFYvrBo",
+	"GfBUGqDRWAR020bO/3Njo7XYC1rmUXvElT61/dfxPLh+cjR1e/YrPADux3pHGEdyii99Lb0AOINV3ABu",
+	"9XdOvI3M+t4wXRkrjmResxaDTBKjxNPxGLN9Blxp8MDSTMsR1bxHk2QKqKC0qKB7bChuZnxJEwjzTMym",
+	"VdYb7lPPh3Q8ZsLJXC5vwyYAuU7bmbgQciLadkpQGkH2+2CR5n2y34parZYZqiJDesnC0eohGymWXDJV",
+	"BVF16hx612ma7lnHeiCf2YQuSEMxEhGk2Rw2hlqPAQ8wauTpYDZXJcgaw9c8W3pmpZhFxmTNR6z9BZbk",
+	"O1Kc3jw1TH9IOew+W6wvGKBb3vZINQ5vQW+4yBA+wVKM+b7Tar31wzhzNQyJFNayw5J+pVH97WpsdMtG",
+	"bao1G43NdA9adw6iBr1kqREwXUdAl9uwMH4tMUbeRbAcNnAhe1L0+aBx+OYt/K0yI3i5Z+sk286vBFdt",
+	"8B65SD+u2nhI3Rd2O9Hx2OwkRhVz6XKu5/LFjODTUGapryHJ0jbGuhS+kUIPfQx/uFVt6+Fexa+WbRJI",
+	"DvA8cSFFpGhnAqqGNg4bKfO45T5NQTEmFrag2GDEhG4r/gXLX5rfpfCtXtwUHwjfRLkGYWX/dgppza3m",
+	"J58sOo9RQ0tNE5tafdC6tV87eRriI2Et92+3ogau4/4B5LnBCraihl060+7bq0PjdWe0nrpiwyx2no6d",
+	"+uE9HT70ppaIs0z7uPnGH+eF3o4jJ9b4gAOA4IREc+p8IKRHhZFncrfCPSPNQAQAnnSiJemkTJs7qUO4",
+	"UJrRSt+Dl0l2JTy+ud6KcFvVqeBRa7dXuzMW7qmdILQThHaC0PsuCO2cXNtzcq0mbKzp5sKtcLV+riMf",
+	"6eftL2BcUKSfyhHWzqRKI3pMkxwJvHjyBAV8Ha2sll+v7D1zyC7bcJ8FF9s785+pRE5YWm3+uAN3TcAh",
+	"3kaNTMDFMZOSVnKZwNWwsrVjq2643RW/u+J3V/xvsq1j55t9732z784+ctMz9TcbSTjlzqYRiieIHgSc",
+	"SCFUELi0vJjR0/yS6qJgcuiFGuE5KIoeIFUICTCACBPHtfIoeTRJ5EQFYMggn0wA+25EL1jYBxFsQDW/",
+	"dCVVDg5KXEnQyqeWStdbC1umKeshbcM8BBhh43DvoGVaH9H0wlyJypb4Rj+QlRQxn0GOSTYubcN6pHwr",
+	"XFxK3mNkv3X7YBW3jaUXEm9bokzgVzsw10LXnCE8DNHsDOsinX7biRU8Du/8pVJABQU3unsesXjA0gd1",
+	"Kt8l8Chhu7J3u+tn7evnDPgEht8D5ynwTkjif4cXE27hdSKJfAyCYswGECltxlvIVQTdGF/hZTEEEI+D",
+	"Y3iPUeRW4Rx1w3gC5sF3Wb3Xgq3mLDXBIfvAyzibBgatK+aVHFsLWlmFBQDOCfvMO7jwA+hLgIw06r2C",
+	"OFyEQ/RWAsbG9jeIpRm4Bz9uATkQFLA94bHRGEGxNETtJkyNEckQbm6PRQxB1iVwxGC2eBs1IMgJJOqU",
+	"y5TraXtEX7fhjfzJuyholQdCeRgn5IeKJ6CewyR9E3dNX7aAaNCTS2g9/DjKvw6BVBqHd4JfCuHSECPd",
+	"G7I4S1jchrzs4uQ21Z5xMyyFIXKbZhdJuJGtO0ly6FWfe86hpEuPrYM+62G/imt2WuhkpVo1XPkBGT0P",
+	"tpwD4rE56X2jodldaJPw85cv2FhDqKJAiN3c1mxEAzRnaz5iHtKbyAQxZAWbEFCA5u/+Z1mRb61dYlzT",
+	"9JLOaWx1+MNdc9jernyytqtx7RjwbwQDfl91x51mt5lhUeU8rt5NsECBw9duvnEg4G/rCIXH9uF3IRxu",
+	"60BudB4dAXYC0VYEogIWvQUs8qj1VyUgraReuQ2wFFa19MisLZfAdVZ0jC+66G61ZkQRGsccCxs8S81Q",
+	"NWf+yhzR1+GXrtZG4TtfVUNinY4tySvfYJ6wu6O/2Xf0LLva/M7WVF3sKU01V5r31srZBLcZWlgzXziI",
+	"avf7PWdlpUkC4GxMzzxtNNQFNtgzqi5O8xG+A47Qp9ycYQsO++2oMWYiNhqFYBP37f5B/jVEYbgfbhkG",
+	"IQ2hzU/2yzt5HIR7v3Vwe0Ox3dOgPrIqYoByQZhRmM06s530sP5pNFvW0rQ7teRcraLFwjOYqT0u+rJS",
+	"aHYnIVMn5rErPwlzKdJf/o8/+PK//P6v/vgPGy7Kp40v+aiftstAfPDk/smT7zbmUVaxgV/+7X+bbWN/",
+	"ro3nT48fnJ6WN/PVT/74yz/6j7NtHMy2cfri2LRROo7/+9f/71/ONnBrtoGHRyePHtwHKWzDs4qrtOys",
+	"9mWW4k7aQK7/pnpAgDix7GUjJiCUSs9U7Vh25FTWHXFtM1DhwFQcQV9zdAGgcVg25mvuC6xbkCb0CO5q",
+	"0VzVznaErPTh5aReVh6ktM4wZr4HdTeuJ17J/Olm0i7U6vjVn/3+P/3Xn/76r3/vV//p977693/9xvDi",
+	"t//89z+FesR/88aw4reGHO5ly5vzd37+s6/+4hf12fE7K8JRB90IlN3PX61aWBkC4lhognbYRimjieaA",
+	"lfROyVsnEnczkbZuRRIXSvs1KUmyC07aauJwSY2lmgy0Ug6AGvCL0oaLAORQqjcF4xmLc+ejr3VywdjY",
+	"fMNTotlrXZUXvKv39XVM9F1/+1Vn8y7ZCbtb6f29lXanb3tZnJscvVVl4qtM4uz4k9QhTECIAxRu4Ar/",
+	"Di+PqrzIKymrZ3ssZj7mp7xPE8VQVp7ItJjpWHLI/VH1ZxtP9T///U9/+d//9Muf/OE//W//8cs//IOv",
+	"/vzffPW//2SVTAI312vAJt3xyd806X1VzrqT3jdybkWWAwYM8Gpl+kwVwUjnDXsvVClc6NfNqGemsYpB",
+	"DwmzM+ZtZMwDIlYa8pDEGxjxzJpuFuXBRPHepuMxFr9VI9U2H1pYrp8qhXd8g+4lUgz2/DdRI5WJq3+H",
+	"udepvXQwdXzfEgZs7WFftRp1JvqgWTVVmo3adBUZwVBq2xCRSdIOpASQlqIqAhegzmPWp1mia2Kbc9W2",
+	"nDH2vRSXRMtx24WpgAhSM4d+dh2vLkcel6OeYGAGsjPp7YSC3KSXqUJCYQ02Wn7t33zjNvnCUFTPZXcM",
+	"4j1nEDvryvasK6sfwlVF6Bdug10lQJYgbDTWU9LBc9YhmehyEbsSpjAtBKBw4BD0ginC+n3W04TaAt8A",
+	"NwEFgSELiYrYZSLpifQVMqXA6DYVEZooSfoyReQt5xigXK+MrgVBdlvB1tpYuqywH+XMCESvt6F4WSEe",
+	"Ik7ZjJC4ovi3XcysHW//TRH+dugU77sJyRmOZOqsSe9Ehrx5waaLTUmfmQfeoY3nMzZdZuIxh+vo2QmB",
+	"se6Epu1HLTriI3ADZiCH9qHIl1DBVKReyjSu1haFrVKsLiiJBGIPVgW3WOhDOUGf1AWbVtVZ+YytnY1k",
+	"/nRXUSrjDNGtal82n7HptuO66ruCLpjZGrCEbddoVD7bDe7bJ2wCVKh345ox7S7c3YW71oULe4hQ4bjc",
+	"u7hhl0ZfnSEvIkrLsSITmV5AMaurV90qArUcs9vFaH09YrTW3K3r37BRvYCS4Dj0aJJ0ae9irnBJ+U39",
+	"UKYe1tHCaXZcEx3CQ6zMDxTpICxzh8SszwVTZCgnREvM6XNGlQi/DfEizR9MAbQmj5nQXE+jcwEHash7",
+	"QyclcE3Y6zHradU8F+dijxyRlPUYH2vCFRkZrZzFpDstNP6BCvPUhswBs0UA4eLr9Np2aJpyM5Qu6yPi",
+	"J3OduyLyTMTnghArgTRhDGNbHNU24gC1hDTcYNA0Q30hDBFAZeCajazQlhhZjqaMJKyvicygPbA8OdGN",
+	"iikpvIl19H6H9TSLoeUzZ6yCopIyNSTA0XOND9M4ArZzq0ViOlWFMc+8aRhbc460cSrHYxYbYgnpi9Ug",
+	"wc2yOb737QMylFmqsIW+Zim504KMTOUnBIfarI7su9coQSjliPSzFJI4VdYb2vcsMivVhMZxyhRmdt4+",
+	"+ASmhGuHiHt6yMzKYFtNcuy7LfQJ+LBg9DIHcaxZHBH22vzlEk79Bj8FkbmDMHVKIf7r/l3SnUJSBe5N",
+	"KZKp6VYmiHxqDkBmk4WgjmDzXJTkml6wY9tLYyO4/2pJ+MbNGwURs/HmvDFSAx6fNw7JuZEn7+zvH+yf",
+	"NyJybpPT8Jf7Dx6d/OD5/fPG20IBUiOfgSTa5YJiTjBGGikNMDlrCcV2kCv2Mn9Lu0PqrLeetViGsa4g",
+	"+u5T0L8ZVyHrZWgW/PxVeDE+NzzkEqpZcQDbskzFHmvq16kusOA46ya8V5TwQiAFtVCcg4xa5BSKkcJ7",
+	"uHWQMRiRDPhEj4oeSxIWw83HUxKzOBuj0t2jgnTBiB4TOqBcGLaKQQZoWcdRWJO72ZMl/XFtXzHMvEII",
+	"fFKY3hyzKCsf3OVfYBjg7IGsDanMvzgz70MtYfZ6nIByaq3CVT3yWC3sEO69whnnQt+9nR9xLjQboJV2",
+	"RF+f4ONYgHTEhfvsH6dpSqc4xLIhIS1lWmBiI/r6ERMDPWwc3r0NzbqP+/Oc5tW70OnRf7Sx6RstknH9",
+	"FH1bUK64C3dRWZvK/PMHW/ZJN1NG/FUEEWdCg1uR/IuSiYO8jeK6opsPb+xOBEAdEGqnelQoo52OpNLk",
+	"oNVqFUfWJKfSsFyU3aZkKJOY9BlK1mxk5ZsOFDHpQFVkIYXFMnRuwktmBCQoK9KDUMPOLNvzpdWXsLt7",
+	"hAZYH/YtqSBi0CgC1pXVJGAs7Hz3wRkpZfigxHdIynSWCotDT6eJpLEHYUxZj485FAQoRV7ejMOuwVGr",
+	"OWi5xFXFJ6vactVyatv1JLZVYqWdWUWJJo8xSxVUYSnr3Szo7FSWefFO7lfPZsVi+OFqfp1L4ofzWCXc",
+	"dsfgr9DPUiBmZfhtfaYeLauZj4ZPBVw9bBbwah0arWBJ5LRVTdUFqMLwKx5MNNQ4NtjnRhG2thqfK2qt",
+	"Ie6qOheGuYBd5caN+0bMddu2eeNGaDAoDsrWaaMjFmA2+a86/x97394bx3Xe/VUOBnhhGxmud3mRqCWC",
+	"F4wsO4otyq9IxclrCjuHO4e7A86es50zqxVhCFDQJk3SArbboAEKF2mKBGjRIAmC1g6U24eJKct/9SsU",
+	"53mec5nl7HK5lOhL9h9bnJ059/Pcn98D8nLnSBwnZvzcDr5CrbE8i+E0+9KaZLS4LwqeWyuLJruMNb2S",
+	"ISps/ZBRaAc5wlSBFhbHigGwN2YHIlcAHqzsB/synBKtwF42EGbiyGuB3xUj2SmzgaDAGofvjwVnJIT0",
+	"oP5pvqUvcdmo2JfGT4+DT4zigF8NuDzel/QiA0w8QKwaCjXMBbLeAyGkYZrdvkhjNpJllp9itSzTzGhQ",
+	"Kc3kVZ7lo0Jo3EY8H2zcV0GtYWqRHfIs14znwPXpeGGgT5tJZe0vMWByjWRZHJtVRCsIIm0hUBeaZfal",
+	"3eygRIJMSa5gOutJXo4KwXhe9tWo1/doXYVtIzgvoFTAtWiwm9ZmR4nQ1iBlZj4Ygu0Qf4fD4+rtwC1J",
+	"6FYkRv4Y5qb5iTONqzDuC6z1Y3bTTE2Q+bMUD0oQnw4EBYBlZHoKr1aSZrJX8vwoMVNJxqLb52UCcVZG",
+	"xhIPkEx1sjSpsw8hFThDLrnMckClyqsxVSSuGPWsFXtxqN10tfqA7NllMETRXdeoHTU75sMOZgTAhniH",
+	"p7l76PDcWGlurjRbrNVsrzZtHJMqdlAuOPn9v3782x8AGdZH9tnjHz159PMn33/v5K/fXfn48S+e/NfP",
+	"T773yHADkkrQJm/6Ha1G984R+BVuxiX7geE6w9KSCv32O0FBRLfEtMLQeBDEhahz8BFe5qgdPfnRhx//",
+	"7sOPHz8++eDfn/7q558++udPv/OPT37z0ycf/ODkg1+f/MujyC2YEehW4fSEt6RDfmdbeohK9VGFvia4",
+	"HC7iaA5P/i2enpn7p0aluaOTXHIZ7b90JxtyA+fp2PLSGsFgQQ19mhXyZWhUT/erbdsKAl2S907pWYkl",
+	"WEls2DWW3EVwS9btK6WFBl6KNkpdp26TzGAuxr4cqkyWudBV98/kIMhtXWltCxgnZ1KlAtU/KUSqwQRR",
+	"YHxKwl7UQoBwNX4JY6NNw/syELcCEYF8JxD1Q+o+uEnNuFRRapaVwOVDkc7KmlbK8K+iFBWTuwssFSgA",
+	"gAxKch+XKbyaa2XEI9PVIANDMzmXwq5oYuRlTAx/6VBUS9KmtREa60eAA+2AgqySTGZlZnhUAj6wxKxZ",
+	"J1VShN+BjcIdRRDgjFBh3tUNtoOLC19mUpckI6ywxBCPsmOElqRN49e2oSvNmK1vxGytGbPWBky3yaw0",
+	"Sf5AoIxGOIGGdNJgd9wikHow5JMOyX3J2J5SIJ8y/NB53rx10fJ86JiGhH661S0Mh0eJbMAzmcmebYiE",
+	"TDp0sFUNv+SHmcx0X6RJTA/4gVTFgOe1m4B7DHtLfdHUaI1NC8Gm0B6fXkmQ/FCqTgVGxvMjIVky4A86",
+	"Kbn2Eru22CvK8VhPJDESoxqVHWzXvWkWMhTZUxBY7Rzr9x0ar3YcTMGtT3vGtM2bUw+VURBuFynuIdIs",
+	"oycg4jNEtRDmLJ1afMXCA4Pqaf5B2gpeIVoRcK7CVwNzuPD0pKJoW9c9kRMIgfHrQNZGbq42riqI735a",
+	"6GvBJkDahpfxJFUokoY1kcp9i4I6KWhm7Y1OgkOHucm0sma1XahROVcv2NyYhyou0lqkW0bbspcINuh2",
+	"kG9hTsqB6GVS+6MSTFtC26d2nOp3TR+qW2s3BBcnYAgyL4Eem2uZ2N0w3wXO/IllMvsfo3/LdQwm3Eq3",
+	"mXaLzEv4XFcJMB6YYMJwruyEmZlwSPpCltk3tKTsCznNyX6DmPtnqDqF1OZUHdQ6PQkFknb1Q3CJOSoQ",
+	"ta804yi8zVF7c3NztaJNmZ9JLXr633/z5PF7n/z0l09/+bN5FSa/hxVlbA+UsXaz+ZXmZrvZpNYCXbBK",
+	"/qL2WvOU8gWCk9/Sc61K8Bm1Ya30YJ0Jx7q611rHSFk3Vvxaqqh9DXPB3GrNtSYTU72oTgmn84upTNbp",
+	"g1c/P/pgjTQM4Hk2NhkSOFKruS0VxL90BfEOsERf2K2qIqKgU4CsQ/oKCOvPWmu092Wa1nidAgunuFep",
+	"ngyNMsHQJ5F2sFmhky12cMwoLTAmd2sQ9wL6orNrlwoYdYOhE421zJN1p28izOSYZyXwYK6P9BZh1uNg",
+	"bAn1vspTtJJDfXUjdBWiLDLhm26SSFCxq0s1bpsuvZaVHZ62dqMmq2MmcjMZFSpX477COaGd29vOJ33W",
+	"rgLqwqE6N2Q6aa29QO11G3ZUY3E1J8kwn3uh0XXVk9q1BU2aN2R62dktNhJm45IjYajjOkfpsrDNl4yu",
+	"79pCXEho1OFzDdiZSthtosk0YJDwJkYLYkZeSiDCeeSuZQbKZSNpVDijK0FLrpGJGIGLhS8EJ10PzBCx",
+	"Aus0weWG5e4uVSQXXIsGozoq7MXVl2DAWBaFvbj2EhSjyoU33dnfyNLTV6M8xRJJCRuOysB0cMC7RyyT",
+	"pUIzMBRojVk6soaq5M6NvTvf7rxy443tb3du3dy5u3djF/20WHGpUpAusY725Nb2tzr45fXbd3f2EhJj",
+	"ULaBOODRkEzGd0AqgWQxsrawTLM+Lwa50LrtMDVWm02Ydl3GCAYQwDp1spSiDqgxkJbEA94tc6olSOv5",
+	"Fhl+svL0++ZveA2/cLglIKCRucvuhzeL4RcFl4SCklGdZ4cfa1Y88wYhEAnRRGxt6rwsxWBYYiFkZeXC",
+	"nirJ1qUzn3VCm0wbhbOH9U8mF6mawIPDHHNNAmZX3YfYgGNRunwWWAoXjWCRUXDU5DCh2AlqG4yc5ofw",
+	"6JnZ5Vy7Jd+jos95JkVoGQM0drD6+o2gofge3SZIML71RZ7OQFuBeyBV2THvJS77x4s2nKVFZkZu13hq",
+	"U/hCI9Md/KI2DAG1oj2ujy4kz1qjwTsBwdrzor7bNQyJMdfBhaZoNN+dhSooikIVHS9EfvIfj0/e/SiK",
+	"o5BMOCOGk5UDgw7+a7W5utZabbY6zdbXX/vG6jfX32p+e/P/Xfn/r6/d2ti5+ua1O629CKXjEitRnz2h",
+	"LSATx2BILhaZyh/e/+R3Hzz98LtPfvzhqQlRiP2F52OF7pkzWnAvztqF1QVHPbeCgKf4/NrNvDm2y/T2",
+	"pVqymLkpFM+AepdIaqupUFMkMiGnCmIrBxbjbIo4ZsRA4oeG5xmWpsbSjiW23mBlXYNBOF2DJUaZB79O",
+	"oFkhN3vz9q4P0/fjSdjYEADKH4BUPZFaYw2NA8IOMTYBk1tPMWyOyGkwMMiob7BdFyeKwQBKesek4UrH",
+	"NJOswLk0ZrC4i9lsyrGqUs/b8jT1xGSNDGxrEHcJZrCQptJEQO2bQl+tRBi1W8311QvT0Xi+jtaePev5",
+	"ZvTw3rnJ+NfMyb5s/F1KFEbQfe818W8iqF9gvVp4L7DR9ea1oNFCHBr1wvJWPCcUyVcRCavwLnsAsDMc",
+	"hrKld9tqZbQQkrSsjgJIFAttZOxGedHMtso+zxn1d4iaLamhS1PeXwbPBNPdaGioaavZbKL34Vzs0/8C",
+	"WW9AMQ5UetyBFP+ovbm2uXmluflwks1atPOzczjQdBEE1CD704GGjRq0g2BIRwU/yI9t8BlRrgQZJLxn",
+	"1CSPROptBSMtOjYIPYmDT9EFg/Fd1mwIkBCDFSENxUnZi8DVv9paXVvfuLI/ajZXr0g+EF/FIOvkpdjZ",
+	"kzCYBQuPuHQSo+b2ADmjpBj5BrspJ7pkyVcwHITpIe+KmCX/51vfgid3915d2ZzswsgdY8XEX414zsxg",
+	"NBXzNlKCaxUgHzAc/yDn8ghi8QxNG2RQKrvB3sx5V/QBnwHi3DgDdgtmG/OieDDklDCx4gwobvHQjkJO",
+	"M0ZPrUwEkJZW/848kydzBm4L+uE6WJwFE0gCK4ioWK4s7IhNI6m0khVCd3g54/sg0MZ8vlU5X+B+Cy0Z",
+	"BJ5h5pWcfPSbp3/62ycf/CQJ+vy/aXHcKUbyq4azQrcYcZNp60jfCiFShoVIs26pIZjIiXzDoZBW1iO2",
+	"UGdr2BUy3R1cPM0hrr+N3moE0Wk44LPGOSXBkValkpFIqZkHSuWCS5s8vjDeLUG3ViTKHWWPX3v6mcx0",
+	"5VCGsiXir9LzdtRa22w24T9NoLTDnGey2uM23OR4guKEbU5WFDr5039++ugfTj76zcn3f/0/v//7p7/6",
+	"6OTdHz758Yef/tv3Tt79J7O50wcRR1qNiu5EYQZfgag6tjc9WbGRdEExl5oBzqJv5x8YBP90/NAQgHj+",
+	"wt3i+flb8QQVx8yc0UpoVV3xKcPAWnFEiVeIHHx9J4qjw0zyPCgZ9edH733ys8cf//HvTr77i5N3f/vn",
+	"R++fLiKFy+uKSPnFdbDBG2ZmlI4dtaOvbF6prnShRmUAHiF6Awykb8UOGARkby47JT+qVL4CLCuHM3w1",
+	"iqOxyHr9MmqvmtvogpFCCRfBiA3VitoRUAKg01NwEh/GETgT0rOWdXLt5l+p2lGeQ4OoHfY5j+VsoRtX",
+	"wAZ/FiEXIa5oz94ytmopuBvOjpE2POCqTkInz/m8XnUre89l4LLWl+dr4TLDIfvWvqw1cNlxnLZw2V9m",
+	"mbi22WFmNHca47hQsse+sXt7hxmRg9rS6Okc91UuGKxNzA5El4+0RYHjRh42FNPOvMvz3Mhyw0L1Cj4A",
+	"dWOqmpKhnZA0FB6Ap/l4LdJbYqOLsaERQwsuNQfcWZeza5H8NMuVNpIF5Ca5NkiQx34oh5pLlgRC3srr",
+	"4jjB1HUzz0BxotC3oFsU9grnjA02eV+GOeiQKYRjmyGbgk3iM87DnTQz7o0VCGk6tijPSqaY3c4ypBE1",
+	"oqBdcLJjPWcZLn4GfQC7vLp5DSyTNX3cOyeX+3zaEevlhjMX66JCgzM7rq4GNkagOzhE+KcTrdx58rKG",
+	"zaapasRAMgkoLc04hDTi+SfrpaW4medmvk1L+ahteKPxTE2NwUE4n6HR9rmUcJYSjpdwAlOkI7Dnk3UW",
+	"tUeau/7yO3T3Z0YaUjDH+ViY+WjxKMOzyh+fX0kKlVXMNJkHKj8diZm/T9rpbNve8mafBGFJ9hFtuK2+",
+	"fF8UlYDOWRyzUlOH8i0z2etMccvZ7L3aubRoLqiQRe3o5N33P330nSfff+/khz+JKHClA+sH7GJSwS5n",
+	"tqqznnS5PTUmkYu5IuOoNMzYxofMqi7UehZlpbk+Oovugz9+GcZ62eX2J6Igziac0+JSq3TxZUysmOG4",
+	"odwWzt68sfPKzZ3XyH1DEXuQxowhjeaki3ki9YZCppns1ZRGw86W9PgLR4+xgwoZto+Q6Nq/5iG1REzn",
+	"JKzrXybCGjOpxuz69s71G2+8ceOVL1do3JetHgsQq0qwtPdBgnv5gla9CUotHjh3VC0GboD5rvmx9qAd",
+	"1tmZjoRF6Ce/ASiiaAEr7U8U/oKVJghBpK/GCHaCyYw95WESrCOfkCjAU+tyKIH8K8BbCaLAX3BItuDC",
+	"3nLQDPhqAAgI5ps+L0RqezCMhxB/MAVRswNzIsG845p1gLv01QvoKzdTFMCroAc3eR8BRLM2yjWh7GJn",
+	"FgtdCEI0sT31RMkSCsYHYBL0r9Twthu4fZ875sb7Rkxor8X4r06mOwNVeGjzOVjSBOvJdCcdOTfUhJ+L",
+	"rBzkMzrt3FrcnxWHn9iA6vAbwtUHhD37WSuOxv1jQJboHI5kqqMJv5i/7zfLMI+DjtYWW6teh+gZOqnm",
+	"xkzAo3UWgwECIpd5aJfMJ2h3gK5wR4wzhNIEofm5CPY2/2Ymv3BJOlho0AKlQ/YQNxIS22g2nYnPlolo",
+	"e7A0GJPWCAWMNbxi0gQoN8k5HCAaGc2fPtsYUrtO0UoyyuzZKXx+6OXb70QziSEhshRY5CP18dNIEBaL",
+	"Oq7vcQ16pEQyoGS2d9gH6HwyMLqiFUw0uYZNnnMc1g5SE+7rFwPVglmB2marLiJf00k5kwQ6sK5yacr4",
+	"bODDQX6yKFWQYDgcCilIgqMQijytwxS/IHHUU0mhw4o3H2vGD4w06uNnLV2MISOFaGTrChvyoswwYf5F",
+	"LDlBf6N3OeXHMRtJqJOV9DNdquK44d7pjLO07CcOL1yUZSZ7GmV3V2r+pedToQKj5aDUWgbTM7wI4NmM",
+	"0lB5FXxNozxvsMRaMA4LNSBx1z4qVcIkLwo1xghCV2QNxqHQnV+NY4WCQ4iLgpX42ywJjRDJVhhq0Ar/",
+	"EpqtQcvrVEHywEnkWzaPsyNVssUSW2ap2lpzy5f7h+xKi9N9GGCKwmomvn58tYnVBtvOc4pJQJiUXJil",
+	"hurCHvQFMJbMWsBOYqZ2ZZpxOOI4GHEAr1OZOuZHt+LwWGA5QVvMCQ1yrkR+7Apx1q6hLzLi8T51g90s",
+	"KUvCFSEe1NcKsZlCEzy6rr4xDDCzRUJJ9nkGBS7MEM5R2OJNs/6vZnkJlZVmDNXB29jVM8NGY9SUcdsf",
+	"5/S24usPZw6CVGmMpfbwQaqgpHNzy2BVk1OWuWTaMJ1eNO9It4dDI1HNHKhfI1fcbNYe25cqYxByNACc",
+	"O/wRpIaR9H/dm6xJZZiB+WjlPocKoMANzKBeCVowf98NW5k9ERs27AruXCcrAGQkBlYGhMPHb2RO1hIA",
+	"eW2uVfL9lRQNUJZt5UHeHUxbF09xnkW1GtoaBKFEc2xikSX9hmFQM0LxQ7QDM6Ivztcqzg32WnZfuDJL",
+	"bM0m/7t6ppjVHixIdc63Xm83UZKsmzaZiqeUJmtRybMZtclmzd+C3NmbBHinqsAU9AbbRl54mBEoxMCW",
+	"TO3mqnvkeTTEgVFtihQNRwlpXAkFdPGSpdnhIQRhFxajOmzFKBIHXAvTxYBSG8KCn07kmIAWLQCbgcLB",
+	"XCbHroJH4S5nKXvj9d1buyzNUkz74EeibWfkwvuy1JraKBxFjUqd0aygs8a0AxrIAfXVmVJeihVwUCy2",
+	"TS7pg7ZqCy5bVQA5Y3ClWmhoX7SSSIbznacUEgrCS6XncpUeWPWptZIuqte8DAr/DB8u1VaHK5ZnR6Ja",
+	"O863Yz2zMWSMERJ5Dy5UwUDFCERJzgai7KvUhrRB4WPAOi/EoSi7IBejSExhvphBNeaZTSGDGFNHkCxw",
+	"onMmoFpQSRV0YcFogTLc2EzO5bug5N62EDiTsbWeXeuSHyNcTeohyLPCYvuMpMba03flkVRj6QaFzH3d",
+	"8I715jVcjgrAjH3lWjxR+Qlt35ohAHYhatzfZiogTe+o8YVS72kpq3Gxb3EXkLXWdMX4zcrhw40gX/Qs",
+	"RBM4DFF7w3Bl01nUXmueI9wUZnqpoaZguPOmskVc+gsY085wqy/iKbiYoYwWfraVjOyHlmpV8gLAkA3l",
+	"rZQrYjDYorJPY0QzdUbugCYuUWGWYaSLONmBuk8mtNvDd+HEdiKCUXt942E9ayWWONV0+IYhAppGSGY4",
+	"P0iLZdY2rJ8eA/ev2jhjTERORxYARRvGAwh7Fbg3qRjV55tIddZozNahN54NRtrBWKD/BnNtfLxC5ngp",
+	"Fj8Aq52FiXPl3jxL3JdqRCIAr2Rb24ozVD/jLWQ/vlpgyPORkRMEsiTKQYwaYAqJHaMahEUObTYrVakw",
+	"I5ws1TEhPZi+LRQOPYoto1ZSaJbJbj4CXDujP2F9c6i5aEdoRQpg3rS6O3YXIblIsp6yGU20GigLARAD",
+	"WjpR64L1y822Is7QKBdWvEHTIckr8JL3JoNCanYdNUohuwJqhbQq++zEDJTUdMkSDQhDLxIwN/jYfZgF",
+	"xwexV2tNMy/ty9VKsw7+D3Ac4cWBka50CYZui/oNR94tVsqP9+Va/fAOUfq1lwNeXcdXD7mGgeMnZorb",
+	"JNi5sh1whCBeI+ArXllWsitiVogeL1KwuFsbDoIc2VSukSY9yJ1fxE+ABC7ceL1lMRpK1OApvBF/NMcP",
+	"L3s5Vk6IUnlKW0uHB3rFvaXCSyKorGRPG4TP2JAaPC+lqn81uDpjIz06B5ZGC7MH4ma7+L3pN2igOgs4",
+	"WNX6Q96GB4AQh9lh2bcrZWYJ5nD62c4bjy1dn0NV7Mv+SKaFSGH9h0rlZGQaq+KIbux13u0TcQA4HqOK",
+	"WBxLMBcCEI/FVTCXE3QL07vVLODgEcl4MTENipXrSpaFyttMqhXIfktewvuq7XIgWJM5zjU5i4EilfhQ",
+	"qECnUQ/MZU1VoH3QhKyKcFoVgAKjko3oBYdsCXS2l+kSCC3XjAN/IABKmxjoXEKHIK3AeYgtTuq+NFrI",
+	"NAxLqcrOoRFX0CrVasaGd/LhUKM7KOjdyG9a5PfNRHOjZB67PuriePclMrkG4cYnjdl4m3FQDZXOLyhX",
+	"WalFfhhfFI7Tq0znDhIgi/YcZhzTx9xGH8P7nlvkwVKB+UwVmGUk7udYSbgkzWB0YE7bgVjxCcNTVINq",
+	"QQ0Xk+qridgaGgCJy9GFEr5LXlnD7KwnqtYBe1t2a2Kk6ozjFtQfcwDmvXNvqSLdaKJ9fGarWVpvc89k",
+	"eWXd29szWYqeKKY3SOFTRccW3J13pHe1KG6+Mr1hSJw4p28ZMt3n9y1/7jwE5nScx0PgTrjP2LxE4vdl",
+	"tP6fXtGqK2DLOk5BMSU/HXooD+GnUSFiG5A56TxYoFJBPK0Cr6U+oNIEYK1Do5pX64HELLFIT0BMEgrz",
+	"xIvrgei1g6MFY6/T6Ellq1TetdXpQxiKIM08CB9y1fiTsCRbYlqzY1YTtXINN6e/LeQaGSewYEJsdB7c",
+	"hqB4PuKvg2kjaHtMIBxWsLeDtLqkppZ8+JeSnZHs5oJjQBX1Ce7bQDKmeBtYf4cNw8px1hW2paDkMVqT",
+	"VEFh56fxOer5wmVicxwodUTWM1+0KeAW7dbqWjzBldpRV40KLTr2Y5+rACphK2gt+uT9Dz7+/R+e/uqP",
+	"iNeGQqX5n37Zf36KnbSj9dXIo6iRBDsY5pAbUDnXUTv62u3br9/cea1z/fbOqzfv3DoPeJTZgUtG1Fhg",
+	"eefKTKwrfYi49jgISkSsIt3jQ7wMQYaIzUSkivn+ckRteHnGnoUcHFMIQUo7nT+4YFLgYifiQioNHpK5",
+	"0TZCMMYl2MbSS0LEnnH2lrgOWWqT4gZw2ovX7zqt+kB1xkyXWVdPBdgwp3vXv/YcKJ6HDbJVVVaD8h2t",
+	"1lX3V6cAYMprVxsbZ1/qOCpVyXNDRC9crNUswnUQDs40XaAIYVNu7CAB2Wwphy9uIjDLWiOIg7RdWeNn",
+	"UANsaG8MTweZBNPyyhw3ZXs4tHHMz++yEC+mfIircUQOzo4UY/u0teofY8o+/bBWSf6nhxv+etnvm6vr",
+	"F0Shcmswfw1LF1wOFwcDj5cX5mIXBtf04Ph0niI6z/hwOEcpluF56uLdoUxBjFOrKZyCwWlZT6pCaKeC",
+	"ITLbaT1oezhcluxaluz64pfscgd5WbVrGZ/1xazatQi7mC8KqybCeVZ0c2bLcPRECjU/PFxJJnUJqJzM",
+	"jxnTQmt5y2X7n58LAkg9BSRh7u3F8K+eh9sY9DELH3VBnFO7d+dyJdtqLFlhAYSXbuEvlFsYU9zg4i9G",
+	"nfqC52V/qgr3dfz5Qmz4XLtgJiy6IwTYefteZfp90T3yhI0UN4tiHkyf5lQ79eHoIM+6NHmIDpo69zvw",
+	"6+VNfdHzMd9yuSw9h/ouIT52kPUKjmAW51u/atfvRAdcZ93tkTlMb98zXOBA8EIUrwsYGaAQYaxeTTL1",
+	"HiYDm5+jOBoVedSOXkYSiWOa/OBVVTDEznNIVtLj1LdtoIL3OZnZHqo8V2MG9g3rP0d7x+kcPtMBhJdh",
+	"AiQm2gYdDFWeY5AohuS4yJsQHsZFKU8mKtd0CEZxe/50NZTV8vc5ODsCKuoGM4Qw640KD0kQpnzDUr+g",
+	"GU/TwlwiXBqRGtXYSBpDAPyqjBnISc24xYOSYiKHQRGuBtv1SDrk2qzULgM8tAJaFkEuf23lsdgMK0uD",
+	"Idlf9JSVLMWDknCtKmjlEA/lMp5f0OQghlOgXWwuyQcUATtZg8l6UcHdG2Z/V16bNrKJ6mJUuJ676FWI",
+	"Vj/29h9MgaUtuM9lpvtwWalXf2Rq+rur7UVHHl+oXGhbdA4nnSA6AqSj+ghcrOIeWAvdqTsOIAQoRjor",
+	"WHdUFGZStK44nwHPZMltKQolS94FQzCWS+elz0bfM+1SJCoOxMwZt88mp/sBHIhcAdxSaXHKGjghqNKB",
+	"08FY6+Amujx4nucVIAn0QJvr4XswR9Oi8EGUMOSRH8Olh4L/w6GLFOYFFMYDw4j5BMdiOEu4tBWQGFgx",
+	"C9Axlrrt0/ji6rIj9BQaDmO/hjAvwBaktQPMEC2ErURfibh2EfMaUANxcyZRayrLghiFp2fiA+4rG52A",
+	"WZheiifmC8cNMqLdiYNvwna7XFpUF3smIDSWzji8NPWiSw7lAl3ZIiRuGmmvXWZDP0rt0AwhItsiXNp3",
+	"PBgeVh7pHuWqF4RdNCYRDbKp5OcI8u7VocONiJkedfvmHCV6oAEJJREDnuVJ0GifSynyujbBeFnAgTUU",
+	"oiczjbQaOHvGc4gkzx4QvkG1OJwbM7VR0/624XQUFg7QCIx3yXFTy/98KmhWMKzziJGG0MgBzzk66CoM",
+	"pK7jO3guNT+eAPK0PeJT590I8SqC8Dpopab5W/Y7REByIT8ImxV7Om5oCRyYoSg0VJhGqmUIkWRuZ1yP",
+	"VVdK/SEg3oqjHgo1zIVpF88lthjuDt7tmrZ2bdi8K7WB2QVmbXLhwm2yLuY0eWZCx9exCJ7TxMOdwban",
+	"SEC54m47iZPo0dB0plURNEMS48N7D/83AAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -7,32 +7,340 @@ package dbq
 
 import (
 	"context"
-
 	"time"
 )
 
-const taskCountFold = `-- name: TaskCountFold :execrows
-WITH removed AS (
-    DELETE FROM task_count_changes
-    WHERE company_id IN (SELECT c.company_id FROM task_count_changes c GROUP BY c.company_id HAVING count(*) > 1)
-    RETURNING company_id, pending_new, pending_retry, processing, success, failed
-),
-folded AS (
-    INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
-    SELECT g.company_id, sum(g.pending_new), sum(g.pending_retry), sum(g.processing), sum(g.success), sum(g.failed)
-    FROM removed g
-    GROUP BY g.company_id
+const factsTake = `-- name: FactsTake :many
+WITH taken AS (
+    DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT $1::integer)) RETURNING company_id, at, response_ms, pending_new, pending_retry, processing, success, failed, leases, reported_success, reported_failed, sender_no
 )
-SELECT FROM removed
+SELECT t.company_id, t.sender_no, max(t.at)::timestamptz AS at, count(*) AS facts,
+    sum(t.pending_new)::bigint AS pending_new, sum(t.pending_retry)::bigint AS pending_retry, sum(t.processing)::bigint AS processing,
+    sum(t.success)::bigint AS success, sum(t.failed)::bigint AS failed,
+    sum(t.leases)::bigint AS leases, sum(t.reported_success)::bigint AS reported_success, sum(t.reported_failed)::bigint AS reported_failed,
+    sum(t.response_ms)::bigint AS response_ms
+FROM taken t
+GROUP BY t.company_id, t.sender_no, t.leases > 0, t.reported_success > 0, t.reported_failed > 0
+ORDER BY t.company_id, t.sender_no
 `
 
-// TaskCountFold replaces the rows of each company by their sum, if there are several. Two concurrent folds take different rows.
-func (q *Queries) TaskCountFold(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, taskCountFold)
+type FactsTakeRow struct {
+	CompanyID       int64
+	SenderNo        *string
+	At              time.Time
+	Facts           int64
+	PendingNew      int64
+	PendingRetry    int64
+	Processing      int64
+	Success         int64
+	Failed          int64
+	Leases          int64
+	ReportedSuccess int64
+	ReportedFailed  int64
+	ResponseMs      int64
+}
+
+// FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
+// transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Leases, reported successes and
+// reported failures are summed apart, so that at is the last time of each.
+func (q *Queries) FactsTake(ctx context.Context, portion int32) ([]FactsTakeRow, error) {
+	rows, err := q.db.Query(ctx, factsTake, portion)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []FactsTakeRow
+	for rows.Next() {
+		var i FactsTakeRow
+		if err := rows.Scan(
+			&i.CompanyID,
+			&i.SenderNo,
+			&i.At,
+			&i.Facts,
+			&i.PendingNew,
+			&i.PendingRetry,
+			&i.Processing,
+			&i.Success,
+			&i.Failed,
+			&i.Leases,
+			&i.ReportedSuccess,
+			&i.ReportedFailed,
+			&i.ResponseMs,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskCountsAdd = `-- name: TaskCountsAdd :exec
+INSERT INTO task_counts AS c (company_id, pending_new, pending_retry, processing, success, failed)
+SELECT f.company_id, sum(f.pending_new), sum(f.pending_retry), sum(f.processing), sum(f.success), sum(f.failed)
+FROM (
+    SELECT unnest($1::bigint[]) AS company_id, unnest($2::bigint[]) AS pending_new,
+        unnest($3::bigint[]) AS pending_retry, unnest($4::bigint[]) AS processing,
+        unnest($5::bigint[]) AS success, unnest($6::bigint[]) AS failed
+) f
+GROUP BY f.company_id
+ORDER BY f.company_id
+ON CONFLICT (company_id) DO UPDATE
+SET pending_new = c.pending_new + excluded.pending_new, pending_retry = c.pending_retry + excluded.pending_retry,
+    processing = c.processing + excluded.processing, success = c.success + excluded.success, failed = c.failed + excluded.failed
+`
+
+type TaskCountsAddParams struct {
+	CompanyIds   []int64
+	PendingNew   []int64
+	PendingRetry []int64
+	Processing   []int64
+	Success      []int64
+	Failed       []int64
+}
+
+// TaskCountsAdd adds facts to the numbers of tasks. Companies are locked in the order of their ids, so that concurrent folds cannot
+// deadlock.
+func (q *Queries) TaskCountsAdd(ctx context.Context, arg TaskCountsAddParams) error {
+	_, err := q.db.Exec(ctx, taskCountsAdd,
+		arg.CompanyIds,
+		arg.PendingNew,
+		arg.PendingRetry,
+		arg.Processing,
+		arg.Success,
+		arg.Failed,
+	)
+	return err
+}
+
+const taskPartitionAttach = `-- name: TaskPartitionAttach :exec
+WITH noted AS (
+    INSERT INTO events (event, subject, detail)
+    VALUES ('partition.imported', to_char($1::date, 'YYYY-MM-DD'), jsonb_build_object('messages', $3::bigint))
+)
+SELECT task_partition_attach($1::date, $2::date)
+`
+
+type TaskPartitionAttachParams struct {
+	FirstDay time.Time
+	LastDay  time.Time
+	Messages int64
+}
+
+// TaskPartitionAttach makes partitions of the tables that an import has filled.
+func (q *Queries) TaskPartitionAttach(ctx context.Context, arg TaskPartitionAttachParams) error {
+	_, err := q.db.Exec(ctx, taskPartitionAttach, arg.FirstDay, arg.LastDay, arg.Messages)
+	return err
+}
+
+const taskPartitionCut = `-- name: TaskPartitionCut :one
+SELECT m.task_id FROM messages m
+WHERE m.task_id >= $1::text AND m.task_id < $2::text
+ORDER BY m.task_id
+OFFSET $3::integer
+LIMIT 1
+`
+
+type TaskPartitionCutParams struct {
+	FromID    string
+	BeforeID  string
+	BatchSize int32
+}
+
+// TaskPartitionCut returns the last of the next batch_size ids of messages from from_id on and before before_id. No row: fewer are left.
+func (q *Queries) TaskPartitionCut(ctx context.Context, arg TaskPartitionCutParams) (string, error) {
+	row := q.db.QueryRow(ctx, taskPartitionCut, arg.FromID, arg.BeforeID, arg.BatchSize)
+	var task_id string
+	err := row.Scan(&task_id)
+	return task_id, err
+}
+
+const taskPartitionDrop = `-- name: TaskPartitionDrop :one
+WITH done AS MATERIALIZED (
+    SELECT task_partition_drop($1::date, $2::boolean) AS is_dropped
+),
+noted AS (
+    INSERT INTO events (event, subject)
+    SELECT 'partition.dropped', to_char($1::date, 'YYYY-MM-DD') FROM done d WHERE d.is_dropped
+)
+SELECT d.is_dropped::boolean AS is_dropped FROM done d
+`
+
+type TaskPartitionDropParams struct {
+	FirstDay     time.Time
+	OnlyExported bool
+}
+
+// TaskPartitionDrop drops a partition, if it may be dropped, and returns whether it did.
+func (q *Queries) TaskPartitionDrop(ctx context.Context, arg TaskPartitionDropParams) (bool, error) {
+	row := q.db.QueryRow(ctx, taskPartitionDrop, arg.FirstDay, arg.OnlyExported)
+	var is_dropped bool
+	err := row.Scan(&is_dropped)
+	return is_dropped, err
+}
+
+const taskPartitionExported = `-- name: TaskPartitionExported :exec
+WITH noted AS (
+    INSERT INTO events (event, subject, detail)
+    VALUES ('partition.exported', to_char($3::date, 'YYYY-MM-DD'), jsonb_build_object('messages', $1::bigint, 'folder', $4::text))
+)
+UPDATE task_partitions p SET exported_at = now(), exported_messages = $1::bigint, exported_reports = $2::bigint
+WHERE p.first_day = $3::date AND p.dropped_at IS NULL
+`
+
+type TaskPartitionExportedParams struct {
+	Messages int64
+	Reports  int64
+	FirstDay time.Time
+	Folder   string
+}
+
+// TaskPartitionExported records how many rows an export of a partition has.
+func (q *Queries) TaskPartitionExported(ctx context.Context, arg TaskPartitionExportedParams) error {
+	_, err := q.db.Exec(ctx, taskPartitionExported,
+		arg.Messages,
+		arg.Reports,
+		arg.FirstDay,
+		arg.Folder,
+	)
+	return err
+}
+
+const taskPartitionGet = `-- name: TaskPartitionGet :one
+SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_messages, p.exported_reports, p.imported_at FROM task_partitions p WHERE p.first_day = $1::date AND p.dropped_at IS NULL
+`
+
+// TaskPartitionGet returns the partition that begins on a day and was not dropped.
+func (q *Queries) TaskPartitionGet(ctx context.Context, firstDay time.Time) (TaskPartition, error) {
+	row := q.db.QueryRow(ctx, taskPartitionGet, firstDay)
+	var i TaskPartition
+	err := row.Scan(
+		&i.FirstDay,
+		&i.LastDay,
+		&i.FirstID,
+		&i.BeforeID,
+		&i.CreatedAt,
+		&i.DroppedAt,
+		&i.HistoryAt,
+		&i.ExportedAt,
+		&i.ExportedMessages,
+		&i.ExportedReports,
+		&i.ImportedAt,
+	)
+	return i, err
+}
+
+const taskPartitionKeep = `-- name: TaskPartitionKeep :exec
+UPDATE task_partitions p SET history_at = now() WHERE p.first_day = $1 AND p.dropped_at IS NULL AND p.history_at IS NULL
+`
+
+// TaskPartitionKeep makes a partition history.
+func (q *Queries) TaskPartitionKeep(ctx context.Context, firstDay time.Time) error {
+	_, err := q.db.Exec(ctx, taskPartitionKeep, firstDay)
+	return err
+}
+
+const taskPartitionList = `-- name: TaskPartitionList :many
+SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_messages, p.exported_reports, p.imported_at,
+    NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled,
+    (
+        coalesce(pg_total_relation_size(to_regclass('messages' || substr(p.first_id, 5))), 0)
+        + coalesce(pg_total_relation_size(to_regclass('report_logs' || substr(p.first_id, 5))), 0)
+    )::bigint AS bytes
+FROM task_partitions p
+WHERE p.first_day < $1::date
+ORDER BY p.first_day DESC
+LIMIT $2::integer
+`
+
+type TaskPartitionListParams struct {
+	BeforeDay time.Time
+	PageLimit int32
+}
+
+type TaskPartitionListRow struct {
+	FirstDay         time.Time
+	LastDay          time.Time
+	FirstID          string
+	BeforeID         string
+	CreatedAt        time.Time
+	DroppedAt        *time.Time
+	HistoryAt        *time.Time
+	ExportedAt       *time.Time
+	ExportedMessages *int64
+	ExportedReports  *int64
+	ImportedAt       *time.Time
+	IsSettled        bool
+	Bytes            int64
+}
+
+// TaskPartitionList returns the partitions that begin before a day, the newest first, with their sizes in bytes.
+func (q *Queries) TaskPartitionList(ctx context.Context, arg TaskPartitionListParams) ([]TaskPartitionListRow, error) {
+	rows, err := q.db.Query(ctx, taskPartitionList, arg.BeforeDay, arg.PageLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskPartitionListRow
+	for rows.Next() {
+		var i TaskPartitionListRow
+		if err := rows.Scan(
+			&i.FirstDay,
+			&i.LastDay,
+			&i.FirstID,
+			&i.BeforeID,
+			&i.CreatedAt,
+			&i.DroppedAt,
+			&i.HistoryAt,
+			&i.ExportedAt,
+			&i.ExportedMessages,
+			&i.ExportedReports,
+			&i.ImportedAt,
+			&i.IsSettled,
+			&i.Bytes,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskPartitionMove = `-- name: TaskPartitionMove :one
+SELECT task_partition_move($1::date, $2::text)::boolean AS moved
+`
+
+type TaskPartitionMoveParams struct {
+	FirstDay   time.Time
+	Tablespace string
+}
+
+// TaskPartitionMove moves a table or an index of a partition to a tablespace, and returns false if none was left to move.
+func (q *Queries) TaskPartitionMove(ctx context.Context, arg TaskPartitionMoveParams) (bool, error) {
+	row := q.db.QueryRow(ctx, taskPartitionMove, arg.FirstDay, arg.Tablespace)
+	var moved bool
+	err := row.Scan(&moved)
+	return moved, err
+}
+
+const taskPartitionStage = `-- name: TaskPartitionStage :exec
+SELECT task_partition_stage($1::date, $2::date)
+`
+
+type TaskPartitionStageParams struct {
+	FirstDay time.Time
+	LastDay  time.Time
+}
+
+// TaskPartitionStage makes the tables that an import fills. It fails if partitions of these days exist.
+func (q *Queries) TaskPartitionStage(ctx context.Context, arg TaskPartitionStageParams) error {
+	_, err := q.db.Exec(ctx, taskPartitionStage, arg.FirstDay, arg.LastDay)
+	return err
 }
 
 const taskPartitionsMake = `-- name: TaskPartitionsMake :one
@@ -69,6 +377,75 @@ func (q *Queries) TaskPartitionsMake(ctx context.Context, arg TaskPartitionsMake
 	return made, err
 }
 
+const taskPartitionsOver = `-- name: TaskPartitionsOver :many
+SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_messages, p.exported_reports, p.imported_at, (p.history_at IS NULL)::boolean AS becomes_history,
+    (
+        $1::integer > 0
+        AND greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date) + $1::integer <= (now() AT TIME ZONE 'UTC')::date
+    )::boolean AS is_to_drop
+FROM task_partitions p
+WHERE p.dropped_at IS NULL AND p.last_day + $2::integer <= (now() AT TIME ZONE 'UTC')::date
+    AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
+ORDER BY p.first_day
+`
+
+type TaskPartitionsOverParams struct {
+	KeepDays  int32
+	AfterDays int32
+}
+
+type TaskPartitionsOverRow struct {
+	FirstDay         time.Time
+	LastDay          time.Time
+	FirstID          string
+	BeforeID         string
+	CreatedAt        time.Time
+	DroppedAt        *time.Time
+	HistoryAt        *time.Time
+	ExportedAt       *time.Time
+	ExportedMessages *int64
+	ExportedReports  *int64
+	ImportedAt       *time.Time
+	BecomesHistory   bool
+	IsToDrop         bool
+}
+
+// TaskPartitionsOver returns the partitions with something to do, the oldest first: those that become history, so many days after their last one,
+// and those to drop, so many days after their last one or after their import. All their tasks are settled.
+func (q *Queries) TaskPartitionsOver(ctx context.Context, arg TaskPartitionsOverParams) ([]TaskPartitionsOverRow, error) {
+	rows, err := q.db.Query(ctx, taskPartitionsOver, arg.KeepDays, arg.AfterDays)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskPartitionsOverRow
+	for rows.Next() {
+		var i TaskPartitionsOverRow
+		if err := rows.Scan(
+			&i.FirstDay,
+			&i.LastDay,
+			&i.FirstID,
+			&i.BeforeID,
+			&i.CreatedAt,
+			&i.DroppedAt,
+			&i.HistoryAt,
+			&i.ExportedAt,
+			&i.ExportedMessages,
+			&i.ExportedReports,
+			&i.ImportedAt,
+			&i.BecomesHistory,
+			&i.IsToDrop,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskStatistics = `-- name: TaskStatistics :one
 
 SELECT
@@ -77,7 +454,7 @@ SELECT
     coalesce(sum(processing), 0)::bigint AS processing_tasks,
     coalesce(sum(success), 0)::bigint AS success_tasks,
     coalesce(sum(failed), 0)::bigint AS failed_tasks
-FROM task_count_changes
+FROM task_totals
 WHERE $1::bigint IS NULL OR company_id = $1::bigint
 `
 
@@ -91,7 +468,7 @@ type TaskStatisticsRow struct {
 
 // Counts of tasks, and the partitions of their history.
 // TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks
-// adds the difference to task_count_changes.
+// adds the difference to facts, which task_totals counts until they are folded.
 func (q *Queries) TaskStatistics(ctx context.Context, companyID *int64) (TaskStatisticsRow, error) {
 	row := q.db.QueryRow(ctx, taskStatistics, companyID)
 	var i TaskStatisticsRow

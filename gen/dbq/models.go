@@ -80,7 +80,7 @@ type SenderLedger struct {
 	Change int64
 	// segments after the change
 	Balance int64
-	// the charged or refunded lease; null: top-up, correction or thresholds
+	// the charged or refunded lease; null: top-up, correction, thresholds, or the sum of a day
 	LeaseID *int64
 	Remark  *string
 	// who changed the balance or the thresholds; null: an attempt
@@ -90,7 +90,7 @@ type SenderLedger struct {
 	LowWarning *int64
 	// as low_warning
 	LowSwitch *int64
-	// whose task was charged or refunded; null: top-up, correction or thresholds
+	// whose tasks were charged or refunded; null: top-up, correction or thresholds
 	CompanyID *int64
 }
 
@@ -142,6 +142,30 @@ type Task struct {
 	DeliveryCode    *string
 	DeliveredAt     *time.Time
 	OnUnclear       *string
+}
+
+// The days that have a partition of messages and one of report_logs, or had them. Written by the functions task_partition_make and task_partition_drop, in the transaction that makes or drops the partitions.
+type TaskPartition struct {
+	FirstDay time.Time
+	// the day after its last one
+	LastDay time.Time
+	// the first task_id that the partitions take
+	FirstID string
+	// the first task_id that they do not take any more
+	BeforeID  string
+	CreatedAt time.Time
+	// null: the partitions exist
+	DroppedAt *time.Time
+	// since when it is history: its tasks are settled, and it is where the setting history.tablespace says; null: not yet
+	HistoryAt *time.Time
+	// when its last export was complete; null: never
+	ExportedAt *time.Time
+	// number of rows of messages in the last export
+	ExportedMessages *int64
+	// number of rows of report_logs in the last export
+	ExportedReports *int64
+	// when it was imported from an export; null: never
+	ImportedAt *time.Time
 }
 
 // A text for submissions. Written by internal/template.

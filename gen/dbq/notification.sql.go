@@ -116,6 +116,21 @@ func (q *Queries) BusinessEnds(ctx context.Context, arg BusinessEndsParams) ([]B
 	return items, nil
 }
 
+const businessEndsForget = `-- name: BusinessEndsForget :execrows
+DELETE FROM business_ends e
+USING task_partitions p
+WHERE p.dropped_at IS NOT NULL AND e.ended_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND e.ended_at < p.last_day::timestamp AT TIME ZONE 'UTC'
+`
+
+// BusinessEndsForget deletes the ends of business tasks and nodes on days that were dropped.
+func (q *Queries) BusinessEndsForget(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, businessEndsForget)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const businessLock = `-- name: BusinessLock :exec
 SELECT pg_advisory_xact_lock(hashtextextended('business ' || $1::bigint || ' ' || $2::bigint, 0))
 `
@@ -300,7 +315,7 @@ func (q *Queries) NotificationDelete(ctx context.Context, arg NotificationDelete
 
 const notificationDue = `-- name: NotificationDue :many
 WITH due AS MATERIALIZED (
-    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at, n.expires_at, n.announcement_id, n.own_payload
+    SELECT n.id, n.company_id, n.channel_id, n.biz_type, n.biz_id, n.biz_task_id, n.dedup_key, n.next_run_at, n.repeat_minutes, n.started_at, n.ended_as, n.remark, n.operator, n.submitted_by, n.deleted_at, n.created_at, n.updated_at, n.sign, n.replaced_at, n.expires_at, n.announcement_id, n.own_payload, n.forgotten_at
     FROM notifications n
     WHERE n.next_run_at <= now() AND n.deleted_at IS NULL AND n.ended_as IS NULL
         AND ($1::bigint IS NULL OR n.id = $1::bigint)
@@ -546,7 +561,7 @@ JOIN channels c ON c.id = n.channel_id
 CROSS JOIN LATERAL (
     SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0
 ) o -- see NotificationStatuses
-WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < $2
+WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < $2
     AND ($3::text IS NULL OR n.submitted_by = $3::text)
     AND ($4::bigint IS NULL OR n.id = $4::bigint)
     AND ($5::smallint IS NULL OR n.biz_type = $5::smallint)
@@ -647,7 +662,7 @@ func (q *Queries) NotificationList(ctx context.Context, arg NotificationListPara
 
 const notificationLock = `-- name: NotificationLock :many
 SELECT n.id FROM notifications n
-WHERE n.company_id = $1 AND n.deleted_at IS NULL AND n.biz_type = ANY ($2::smallint[])
+WHERE n.company_id = $1 AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.biz_type = ANY ($2::smallint[])
     AND (n.biz_id = ANY ($3::bigint[]) OR n.biz_task_id = $4::bigint)
     AND ($5::text IS NULL OR n.submitted_by = $5::text)
 ORDER BY n.id
@@ -908,7 +923,7 @@ SELECT n.id, o.status
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
 CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
-WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.id < $2
+WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < $2
     AND ($3::text IS NULL OR n.submitted_by = $3::text)
     AND ($4::smallint IS NULL OR n.biz_type = $4::smallint)
     AND ($5::bigint IS NULL OR n.biz_id = $5::bigint)
@@ -1074,6 +1089,67 @@ func (q *Queries) NotificationTemplatePut(ctx context.Context, arg NotificationT
 	return id, err
 }
 
+const notificationsForget = `-- name: NotificationsForget :one
+WITH old AS MATERIALIZED (
+    SELECT n.id, n.announcement_id, (n.dedup_key IS NULL OR n.deleted_at IS NOT NULL OR n.replaced_at IS NOT NULL) AS is_nameless
+    FROM notifications n
+    WHERE n.forgotten_at IS NULL AND n.created_at < $1::timestamptz AND n.next_run_at IS NULL
+        AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id)
+        AND NOT EXISTS (
+            SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id WHERE r.notification_id = n.id AND m.task_id >= $2::text
+        )
+    ORDER BY n.created_at
+    LIMIT $3::integer
+    FOR UPDATE SKIP LOCKED
+),
+ended AS (
+    UPDATE notifications n
+    SET forgotten_at = now(), ended_as = s.status, own_payload = '{}'
+    FROM old
+    -- OFFSET 0: see NotificationStatuses
+    CROSS JOIN LATERAL (SELECT v.status FROM notification_standings v WHERE v.notification_id = old.id OFFSET 0) s
+    WHERE n.id = old.id AND NOT old.is_nameless
+),
+deleted AS (
+    DELETE FROM notifications n USING old WHERE n.id = old.id AND old.is_nameless
+),
+announced AS MATERIALIZED (
+    SELECT o.announcement_id, bool_and(o.is_nameless) AND NOT bool_or(k.is_other) AS is_deleted
+    FROM (SELECT DISTINCT announcement_id, is_nameless FROM old) o
+    CROSS JOIN LATERAL (
+        SELECT EXISTS (SELECT FROM notifications n WHERE n.announcement_id = o.announcement_id AND n.id NOT IN (SELECT old.id FROM old)) AS is_other,
+            EXISTS (
+                SELECT FROM notifications n
+                WHERE n.announcement_id = o.announcement_id AND n.forgotten_at IS NULL AND n.id NOT IN (SELECT old.id FROM old)
+            ) AS is_in_use
+    ) k
+    WHERE NOT k.is_in_use
+    GROUP BY o.announcement_id
+),
+emptied AS (
+    UPDATE announcements a SET payload = '{}', user_ids = '{}' FROM announced d WHERE a.id = d.announcement_id AND NOT d.is_deleted
+),
+silenced AS (
+    DELETE FROM announcements a USING announced d WHERE a.id = d.announcement_id AND d.is_deleted
+)
+SELECT count(*) FROM old
+`
+
+type NotificationsForgetParams struct {
+	Before    time.Time
+	BeforeID  string
+	BatchSize int32
+}
+
+// NotificationsForget forgets up to batch_size notifications that were made before a time, have ended, and have no task that waits or is from
+// before_id on. Those with a dedup_key keep their last state, so that the key still names them; the others are deleted. It returns how many.
+func (q *Queries) NotificationsForget(ctx context.Context, arg NotificationsForgetParams) (int64, error) {
+	row := q.db.QueryRow(ctx, notificationsForget, arg.Before, arg.BeforeID, arg.BatchSize)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const notificationsWaiting = `-- name: NotificationsWaiting :one
 SELECT count(*) FROM (
     SELECT FROM notifications n WHERE n.company_id = $1 AND n.next_run_at IS NOT NULL LIMIT $2::bigint
@@ -1138,6 +1214,33 @@ func (q *Queries) RenderingCreate(ctx context.Context, arg RenderingCreateParams
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const renderingsForget = `-- name: RenderingsForget :execrows
+DELETE FROM renderings r
+USING (
+    SELECT x.id
+    FROM task_partitions p
+    CROSS JOIN LATERAL (
+        SELECT o.id FROM renderings o
+        WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
+            -- its tasks may be of the day after
+            AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
+        LIMIT $1::integer
+    ) x
+    WHERE p.dropped_at IS NOT NULL
+    LIMIT $1::integer
+) old
+WHERE r.id = old.id
+`
+
+// RenderingsForget deletes up to batch_size texts of days that were dropped.
+func (q *Queries) RenderingsForget(ctx context.Context, batchSize int32) (int64, error) {
+	result, err := q.db.Exec(ctx, renderingsForget, batchSize)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const subscribeCreate = `-- name: SubscribeCreate :one

@@ -115,7 +115,8 @@ type TaskIDsParams struct {
 }
 
 // A list reads the ids of tasks by the index of its most selective filter, in portions, and TaskListOf applies all filters. Each of the
-// following statements returns up to most ids before before_id and not before from_id, newest first: ids ascend with time.
+// following statements returns up to most ids before before_id and not before from_id, newest first: ids ascend with time. The planner
+// leaves out the partitions that are not between the two.
 func (q *Queries) TaskIDs(ctx context.Context, arg TaskIDsParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDs, arg.BeforeID, arg.FromID, arg.Most)
 	if err != nil {
@@ -176,11 +177,38 @@ func (q *Queries) TaskIDsFailed(ctx context.Context, arg TaskIDsFailedParams) ([
 	return items, nil
 }
 
+const taskIDsHeld = `-- name: TaskIDsHeld :many
+SELECT q.task_id FROM queue q
+WHERE q.processing_app_id = $1::text AND q.lease_until IS NOT NULL AND q.lease_until > '-infinity' -- by queue_lease_idx
+ORDER BY q.task_id
+`
+
+// TaskIDsHeld returns the tasks that a sender holds. It reads all leases: an index for this would cost each claim a quarter more WAL.
+func (q *Queries) TaskIDsHeld(ctx context.Context, senderNo string) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsHeld, senderNo)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskIDsOfCompany = `-- name: TaskIDsOfCompany :many
 WITH RECURSIVE submitters AS (
     (
         SELECT t.submitted_by FROM messages t
-        WHERE t.company_id = $1
+        WHERE t.company_id = $1 AND t.task_id < $5::text AND t.task_id >= $6::text
         ORDER BY t.submitted_by
         LIMIT 1
     )
@@ -189,7 +217,7 @@ WITH RECURSIVE submitters AS (
     FROM submitters s
     CROSS JOIN LATERAL (
         SELECT t.submitted_by FROM messages t
-        WHERE t.company_id = $1 AND t.submitted_by > s.submitted_by
+        WHERE t.company_id = $1 AND t.submitted_by > s.submitted_by AND t.task_id < $5::text AND t.task_id >= $6::text
         ORDER BY t.submitted_by
         LIMIT 1
     ) n
@@ -211,15 +239,20 @@ type TaskIDsOfCompanyParams struct {
 	BeforeID  string
 	FromID    string
 	Most      int32
+	EndID     string
+	StartID   string
 }
 
-// TaskIDsOfCompany steps from one submitter of the company to the next: each costs one probe of messages_submitted_by_idx.
+// TaskIDsOfCompany steps from one submitter of the company to the next. Each costs one probe of messages_submitted_by_idx in each partition
+// from start_id to end_id.
 func (q *Queries) TaskIDsOfCompany(ctx context.Context, arg TaskIDsOfCompanyParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfCompany,
 		arg.CompanyID,
 		arg.BeforeID,
 		arg.FromID,
 		arg.Most,
+		arg.EndID,
+		arg.StartID,
 	)
 	if err != nil {
 		return nil, err
@@ -368,12 +401,9 @@ FROM (
     WHERE r.app_id = $1::text AND r.outcome IS NOT NULL AND r.task_id < $2::text AND r.task_id >= $3::text
     ORDER BY r.task_id DESC
     LIMIT $4::integer)
-    UNION ALL
-    (SELECT q.task_id FROM queue q
-    WHERE q.processing_app_id = $1::text AND q.lease_until IS NOT NULL
-        AND q.task_id < $2::text AND q.task_id >= $3::text
-    ORDER BY q.task_id DESC
-    LIMIT $4::integer)
+    UNION
+    SELECT h.task_id COLLATE "C" FROM unnest($5::text[]) AS h (task_id)
+    WHERE h.task_id COLLATE "C" < $2::text AND h.task_id COLLATE "C" >= $3::text
 ) t
 ORDER BY t.task_id DESC
 LIMIT $4::integer
@@ -384,15 +414,18 @@ type TaskIDsOfSenderParams struct {
 	BeforeID string
 	FromID   string
 	Most     int32
+	Held     []string
 }
 
-// TaskIDsOfSender returns tasks that a sender settled or holds.
+// TaskIDsOfSender returns tasks that a sender settled, and those of held. UNION, because the sender may have settled one of held since
+// that was read.
 func (q *Queries) TaskIDsOfSender(ctx context.Context, arg TaskIDsOfSenderParams) ([]string, error) {
 	rows, err := q.db.Query(ctx, taskIDsOfSender,
 		arg.SenderNo,
 		arg.BeforeID,
 		arg.FromID,
 		arg.Most,
+		arg.Held,
 	)
 	if err != nil {
 		return nil, err
@@ -524,30 +557,66 @@ func (q *Queries) TaskIDsProcessing(ctx context.Context, arg TaskIDsProcessingPa
 	return items, nil
 }
 
+const taskIDsSettled = `-- name: TaskIDsSettled :many
+SELECT r.task_id FROM report_logs r
+WHERE r.outcome IS NOT NULL AND r.task_id < $1::text AND r.task_id >= $2::text -- by report_logs_outcome_key
+ORDER BY r.task_id DESC
+LIMIT $3::integer
+`
+
+type TaskIDsSettledParams struct {
+	BeforeID string
+	FromID   string
+	Most     int32
+}
+
+// TaskIDsSettled returns tasks that have ended: almost all of them are SUCCESS.
+func (q *Queries) TaskIDsSettled(ctx context.Context, arg TaskIDsSettledParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskIDsSettled, arg.BeforeID, arg.FromID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskListOf = `-- name: TaskListOf :many
 SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear
-FROM unnest($1::text[]) AS i (task_id)
+FROM (SELECT u.task_id COLLATE "C" AS task_id FROM unnest($1::text[]) AS u (task_id) ORDER BY 1 DESC) i
 CROSS JOIN LATERAL (
-    SELECT messages.task_id FROM messages
-    WHERE messages.task_id = i.task_id
-        AND ($2::text IS NULL OR messages.submitted_by = $2::text)
-        AND ($3::bigint IS NULL OR messages.company_id = $3::bigint)
-        AND ($4::text IS NULL OR messages.recipient = $4::text)
-        AND ($5::text IS NULL OR messages.source = $5::text)
-        AND ($6::timestamptz IS NULL OR messages.created_at >= $6::timestamptz)
-        AND ($7::timestamptz IS NULL OR messages.created_at < $7::timestamptz)
+    SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks_between($2::text, $3::text) b
+    WHERE b.task_id = i.task_id
+        AND ($4::text IS NULL OR b.submitted_by = $4::text)
+        AND ($5::bigint IS NULL OR b.company_id = $5::bigint)
+        AND ($6::text IS NULL OR b.recipient = $6::text)
+        AND ($7::text IS NULL OR b.source = $7::text)
+        AND ($8::timestamptz IS NULL OR b.created_at >= $8::timestamptz)
+        AND ($9::timestamptz IS NULL OR b.created_at < $9::timestamptz)
+        AND ($10::smallint IS NULL OR b.status = $10::smallint)
+        AND ($11::text IS NULL OR b.processing_app_id = $11::text)
+        AND ($12::text IS NULL OR starts_with(b.result, $12::text))
+        AND ($13::smallint IS NULL OR b.delivery = $13::smallint)
     OFFSET 0
-) m
-CROSS JOIN LATERAL (SELECT task_id, phone_number, recipient, content, status, source, submitted_by, dedup_key, retry_count, due_at, processing_app_id, lease_id, lease_until, result, created_at, updated_at, sent_at, reported_at, company_id, pool_id, message_type, country_no, priority, segments, sign, is_test, expect_send_time, expires_at, failed_app_id, lane, rank, rendering_id, user_id, delivery, delivery_code, delivered_at, on_unclear FROM tasks WHERE tasks.task_id = m.task_id OFFSET 0) t
-WHERE ($8::smallint IS NULL OR t.status = $8::smallint)
-    AND ($9::text IS NULL OR t.processing_app_id = $9::text)
-    AND ($10::smallint IS NULL OR t.delivery = $10::smallint)
+) t
 ORDER BY i.task_id DESC
-LIMIT $11::integer
+LIMIT $14::integer
 `
 
 type TaskListOfParams struct {
 	Ids         []string
+	FromID      string
+	ToID        string
 	Owner       *string
 	CompanyID   *int64
 	Recipient   *string
@@ -556,15 +625,19 @@ type TaskListOfParams struct {
 	CreatedTo   *time.Time
 	Status      *int16
 	SenderNo    *string
+	Result      *string
 	Delivery    *int16
 	PageLimit   int32
 }
 
-// TaskListOf returns those tasks of ids that match, newest first. The message comes first: most tasks that do not match cost one look-up.
-// OFFSET 0 forces one look-up for each id.
+// TaskListOf returns those tasks of ids that match, newest first. All ids are from from_id to to_id. It looks the ids up one by one, newest first,
+// until page_limit tasks match; OFFSET 0 forces that. The joins of tasks_between stand in the order in which a task that does not match is
+// left soonest.
 func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task, error) {
 	rows, err := q.db.Query(ctx, taskListOf,
 		arg.Ids,
+		arg.FromID,
+		arg.ToID,
 		arg.Owner,
 		arg.CompanyID,
 		arg.Recipient,
@@ -573,6 +646,7 @@ func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task,
 		arg.CreatedTo,
 		arg.Status,
 		arg.SenderNo,
+		arg.Result,
 		arg.Delivery,
 		arg.PageLimit,
 	)
@@ -690,6 +764,46 @@ func (q *Queries) TaskNamed(ctx context.Context, arg TaskNamedParams) (Task, err
 		&i.OnUnclear,
 	)
 	return i, err
+}
+
+const taskPartitions = `-- name: TaskPartitions :many
+SELECT p.first_id, p.before_id, (p.history_at IS NOT NULL)::boolean AS is_history
+FROM task_partitions p
+WHERE p.dropped_at IS NULL AND p.first_id < $1::text AND p.first_day <= (now() AT TIME ZONE 'UTC')::date
+ORDER BY p.first_id DESC
+LIMIT $2::integer
+`
+
+type TaskPartitionsParams struct {
+	BeforeID string
+	Most     int32
+}
+
+type TaskPartitionsRow struct {
+	FirstID   string
+	BeforeID  string
+	IsHistory bool
+}
+
+// TaskPartitions returns the ids of the latest partitions that begin before before_id, and not in the future.
+func (q *Queries) TaskPartitions(ctx context.Context, arg TaskPartitionsParams) ([]TaskPartitionsRow, error) {
+	rows, err := q.db.Query(ctx, taskPartitions, arg.BeforeID, arg.Most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskPartitionsRow
+	for rows.Next() {
+		var i TaskPartitionsRow
+		if err := rows.Scan(&i.FirstID, &i.BeforeID, &i.IsHistory); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const taskTimeline = `-- name: TaskTimeline :many

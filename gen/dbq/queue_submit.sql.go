@@ -10,6 +10,49 @@ import (
 	"time"
 )
 
+const deliveriesForget = `-- name: DeliveriesForget :execrows
+DELETE FROM deliveries d
+USING (
+    SELECT x.id
+    FROM task_partitions p
+    CROSS JOIN LATERAL (
+        SELECT o.id FROM deliveries o WHERE o.task_id >= p.first_id AND o.task_id < p.before_id LIMIT $1::integer
+    ) x
+    WHERE p.dropped_at IS NOT NULL
+    LIMIT $1::integer
+) old
+WHERE d.id = old.id
+`
+
+// DeliveriesForget deletes up to batch_size attempts at providers whose tasks were dropped with their partitions.
+func (q *Queries) DeliveriesForget(ctx context.Context, batchSize int32) (int64, error) {
+	result, err := q.db.Exec(ctx, deliveriesForget, batchSize)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const submissionsForget = `-- name: SubmissionsForget :execrows
+DELETE FROM fruitless_submissions f
+USING (SELECT o.id FROM fruitless_submissions o ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED) old
+WHERE f.id = old.id AND f.created_at < now() - $2::interval
+`
+
+type SubmissionsForgetParams struct {
+	BatchSize int32
+	Keep      time.Duration
+}
+
+// SubmissionsForget deletes those of the batch_size oldest submissions without a task of their own that are older than keep.
+func (q *Queries) SubmissionsForget(ctx context.Context, arg SubmissionsForgetParams) (int64, error) {
+	result, err := q.db.Exec(ctx, submissionsForget, arg.BatchSize, arg.Keep)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const submissionsRefused = `-- name: SubmissionsRefused :exec
 INSERT INTO fruitless_submissions (
     request_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
@@ -48,11 +91,11 @@ WITH asked AS MATERIALIZED (
         generate_series(0, cardinality($1::text[]) - 1) AS place
 ),
 originals AS MATERIALIZED (
-    SELECT a.dedup_key, a.phone_number, a.content, a.use_template, a.request_data, a.place, t.task_id, t.status, coalesce('【' || t.sign || '】', '') || t.content AS final_content
+    SELECT a.dedup_key, a.phone_number, a.content, a.use_template, a.request_data, a.place, k.task_id, t.task_id IS NULL AS is_dropped, t.status, coalesce('【' || t.sign || '】', '') || t.content AS final_content
     FROM asked a
     JOIN dedup_keys k ON k.company_id = $6 AND k.submitted_by = $7::text AND k.dedup_key = a.dedup_key
     -- OFFSET 0 forces one lookup by task_id for each key.
-    CROSS JOIN LATERAL (SELECT task_id, status, sign, tasks.content FROM tasks WHERE tasks.task_id = k.task_id OFFSET 0) t
+    LEFT JOIN LATERAL (SELECT task_id, status, sign, tasks.content FROM tasks WHERE tasks.task_id = k.task_id OFFSET 0) t ON true
 ),
 logged AS (
     INSERT INTO fruitless_submissions (
@@ -67,9 +110,13 @@ logged AS (
         ),
         200
     FROM originals f
+    WHERE NOT f.is_dropped
     ORDER BY f.place
 )
-SELECT f.place::integer AS place, f.task_id, f.status, f.final_content::text AS final_content FROM originals f ORDER BY f.place
+SELECT f.place::integer AS place, f.task_id, f.is_dropped::boolean AS is_dropped, coalesce(f.status, 0)::smallint AS status,
+    coalesce(f.final_content, '')::text AS final_content
+FROM originals f
+ORDER BY f.place
 `
 
 type SubmissionsRepeatedParams struct {
@@ -88,12 +135,13 @@ type SubmissionsRepeatedParams struct {
 type SubmissionsRepeatedRow struct {
 	Place        int32
 	TaskID       string
+	IsDropped    bool
 	Status       int16
 	FinalContent string
 }
 
-// SubmissionsRepeated returns the existing tasks with dedup_keys of a submitter, each with the index of its key (place), and logs the
-// submissions that repeated them. A key without a task gives no row.
+// SubmissionsRepeated returns the tasks with dedup_keys of a submitter, each with the index of its key (place), and logs the submissions that
+// repeated one that exists. Others were dropped with their partitions. A key that was never used gives no row.
 func (q *Queries) SubmissionsRepeated(ctx context.Context, arg SubmissionsRepeatedParams) ([]SubmissionsRepeatedRow, error) {
 	rows, err := q.db.Query(ctx, submissionsRepeated,
 		arg.DedupKeys,
@@ -117,6 +165,7 @@ func (q *Queries) SubmissionsRepeated(ctx context.Context, arg SubmissionsRepeat
 		if err := rows.Scan(
 			&i.Place,
 			&i.TaskID,
+			&i.IsDropped,
 			&i.Status,
 			&i.FinalContent,
 		); err != nil {

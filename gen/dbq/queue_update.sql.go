@@ -197,10 +197,11 @@ moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM unsettled) o -- depends on unsettled, so it is read after the rows are locked
 ),
 expired AS (
-    UPDATE queue q SET expires_at = (SELECT moment.at FROM moment) FROM unsettled o WHERE q.task_id = o.task_id AND NOT o.is_pending
+    UPDATE queue q SET expires_at = (SELECT moment.at FROM moment)
+    WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE NOT o.is_pending))
 ),
 settled AS (
-    DELETE FROM queue q USING unsettled o WHERE q.task_id = o.task_id AND o.is_pending
+    DELETE FROM queue q WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE o.is_pending))
 ),
 logged AS (
     INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data)

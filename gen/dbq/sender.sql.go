@@ -300,7 +300,7 @@ WITH deleted AS (
     WHERE s.sender_no = $1
         AND (SELECT st.attempts FROM sender_states st WHERE st.sender_id = s.id) = 0
         AND (SELECT count(*) FROM (SELECT FROM sender_ledger l WHERE l.sender_id = s.id AND l.change <> 0 LIMIT 1) b) = 0 -- bookings
-        AND (SELECT count(*) FROM sender_changes c WHERE c.sender_no = s.sender_no) = 0
+        AND (SELECT count(*) FROM facts f WHERE f.sender_no = s.sender_no) = 0
     RETURNING s.id
 ),
 thresholds AS (
@@ -333,45 +333,35 @@ func (q *Queries) SenderFind(ctx context.Context, senderNo string) (SenderFindRo
 	return i, err
 }
 
-const senderFold = `-- name: SenderFold :one
+const senderLedgerFold = `-- name: SenderLedgerFold :one
 WITH removed AS (
-    DELETE FROM sender_changes RETURNING sender_no, sent, succeeded, failed, response_ms, at
+    DELETE FROM sender_ledger l
+    USING (
+        SELECT o.id FROM sender_ledger o WHERE o.lease_id IS NOT NULL ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED
+    ) old
+    WHERE l.id = old.id AND l.created_at < date_trunc('day', now() - $2::interval, 'UTC')
+    RETURNING l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at, l.low_warning, l.low_switch, l.company_id
 ),
-sums AS MATERIALIZED (
-    SELECT s.id AS sender_id, sum(c.sent)::bigint AS sent, sum(c.succeeded)::bigint AS succeeded, sum(c.failed)::bigint AS failed,
-        sum(c.response_ms)::bigint AS response_ms, max(c.at) AS at,
-        max(c.at) FILTER (WHERE c.succeeded > 0) AS sent_at,
-        max((c.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE c.sent > 0) AS claimed_on
-    FROM removed c
-    JOIN senders s ON s.sender_no = c.sender_no
-    GROUP BY s.id
-),
-locked AS MATERIALIZED (
-    SELECT st.sender_id FROM sender_states st
-    WHERE st.sender_id IN (SELECT c.sender_id FROM sums c)
-    ORDER BY st.sender_id
-    FOR NO KEY UPDATE
-),
-folded AS (
-    UPDATE sender_states st
-    SET attempts = st.attempts + g.sent, succeeded = st.succeeded + g.succeeded, failed = st.failed + g.failed,
-        attempts_on = greatest(st.attempts_on, g.claimed_on),
-        attempts_today = g.sent + CASE WHEN g.claimed_on > st.attempts_on THEN 0 ELSE st.attempts_today END,
-        response_ms = st.response_ms + g.response_ms,
-        sent_at = greatest(st.sent_at, g.sent_at),
-        seen_at = greatest(st.seen_at, g.at)
-    FROM locked l
-    JOIN sums g ON g.sender_id = l.sender_id
-    WHERE st.sender_id = l.sender_id
+added AS (
+    INSERT INTO sender_ledger (id, sender_id, change, balance, company_id, remark, created_at)
+    OVERRIDING SYSTEM VALUE -- the place in the list, which is in the order of ids
+    SELECT max(r.id), r.sender_id, sum(r.change), (array_agg(r.balance ORDER BY r.id DESC))[1], r.company_id, $3::text, max(r.created_at)
+    FROM removed r
+    GROUP BY r.sender_id, r.company_id, date_trunc('day', r.created_at, 'UTC')
 )
 SELECT count(*) FROM removed
 `
 
-// SenderFold adds the rows that claims and reports left in sender_changes to the senders, and returns how many rows there were. Rows that
-// are folded together count for one day, the latest in the time zone of the sender. sender_states is locked in the order of sender_id, as
-// in SendersSeen, so that the two cannot deadlock.
-func (q *Queries) SenderFold(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, senderFold)
+type SenderLedgerFoldParams struct {
+	BatchSize int32
+	Keep      time.Duration
+	Remark    string
+}
+
+// SenderLedgerFold replaces those of the batch_size oldest charges and refunds of leases that are older than keep by one row for each sender,
+// company and day (UTC), with the last balance of the day. It returns how many it replaced.
+func (q *Queries) SenderLedgerFold(ctx context.Context, arg SenderLedgerFoldParams) (int64, error) {
+	row := q.db.QueryRow(ctx, senderLedgerFold, arg.BatchSize, arg.Keep, arg.Remark)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -380,7 +370,10 @@ func (q *Queries) SenderFold(ctx context.Context) (int64, error) {
 const senderLedgerList = `-- name: SenderLedgerList :many
 SELECT l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at, l.low_warning, l.low_switch, l.company_id FROM sender_ledger l
 WHERE l.sender_id = (SELECT s.id FROM senders s WHERE s.sender_no = $1) AND l.id < $2
-    AND ($3::bigint IS NULL OR l.lease_id IS NULL OR l.company_id = $3::bigint)
+    AND (
+        $3::bigint IS NULL OR (l.lease_id IS NULL AND l.company_id IS NULL)
+        OR l.company_id = $3::bigint
+    )
 ORDER BY l.id DESC
 LIMIT $4::integer
 `
@@ -439,11 +432,12 @@ SELECT
     st.balance, st.granted, n.next_available_at,
     x.minute_used::bigint AS minute_used, x.hour_used::bigint AS hour_used, x.day_used::bigint AS day_used,
     x.month_used::bigint AS month_used,
-    st.seen_at, st.sent_at, st.attempts, st.succeeded, st.failed, st.response_ms,
+    u.seen_at, u.sent_at, u.attempts, u.succeeded, u.failed, u.response_ms,
     st.openings, st.rest_until, st.rest_reason, coalesce(st.rest_until > clock_timestamp(), false)::boolean AS is_open,
     (x.is_on AND x.is_rested AND x.has_quota AND x.has_funds)::boolean AS is_ready
 FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
+JOIN sender_totals u ON u.sender_id = s.id
 JOIN sender_standings x ON x.sender_id = s.id
 JOIN channels c ON c.id = s.channel_id
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
@@ -509,7 +503,7 @@ type SenderListRow struct {
 	IsReady         bool
 }
 
-// SenderList returns senders with their remaining limits and their statistics.
+// SenderList returns senders with their remaining limits and their totals.
 func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]SenderListRow, error) {
 	rows, err := q.db.Query(ctx, senderList,
 		arg.BeforeID,
@@ -624,6 +618,62 @@ func (q *Queries) SenderReseal(ctx context.Context, arg SenderResealParams) (int
 	return result.RowsAffected(), nil
 }
 
+const senderTotalsAdd = `-- name: SenderTotalsAdd :exec
+WITH sums AS MATERIALIZED (
+    SELECT s.id AS sender_id, sum(f.leases)::bigint AS leases, sum(f.reported_success)::bigint AS reported_success,
+        sum(f.reported_failed)::bigint AS reported_failed, sum(f.response_ms)::bigint AS response_ms, max(f.at) AS at,
+        max(f.at) FILTER (WHERE f.reported_success > 0) AS sent_at,
+        max((f.at AT TIME ZONE s.time_zone)::date) FILTER (WHERE f.leases > 0) AS leased_on
+    FROM (
+        SELECT unnest($1::text[]) AS sender_no, unnest($2::bigint[]) AS leases,
+            unnest($3::bigint[]) AS reported_success, unnest($4::bigint[]) AS reported_failed,
+            unnest($5::bigint[]) AS response_ms, unnest($6::timestamptz[]) AS at
+    ) f
+    JOIN senders s ON s.sender_no = f.sender_no
+    GROUP BY s.id
+),
+locked AS MATERIALIZED (
+    SELECT st.sender_id FROM sender_states st
+    WHERE st.sender_id IN (SELECT g.sender_id FROM sums g)
+    ORDER BY st.sender_id
+    FOR NO KEY UPDATE
+)
+UPDATE sender_states st
+SET attempts = st.attempts + g.leases, succeeded = st.succeeded + g.reported_success, failed = st.failed + g.reported_failed,
+    attempts_on = greatest(st.attempts_on, g.leased_on),
+    attempts_today = g.leases + CASE WHEN g.leased_on > st.attempts_on THEN 0 ELSE st.attempts_today END,
+    response_ms = st.response_ms + g.response_ms,
+    sent_at = greatest(st.sent_at, g.sent_at),
+    seen_at = greatest(st.seen_at, g.at)
+FROM locked l
+JOIN sums g ON g.sender_id = l.sender_id
+WHERE st.sender_id = l.sender_id
+`
+
+type SenderTotalsAddParams struct {
+	SenderNos       []string
+	Leases          []int64
+	ReportedSuccess []int64
+	ReportedFailed  []int64
+	ResponseMs      []int64
+	Ats             []time.Time
+}
+
+// SenderTotalsAdd adds facts to the totals of their senders. A sender_no that names no sender is left out. Leases that are added together
+// count for one day, the latest in the time zone of the sender. sender_states is locked in the order of sender_id, as in SendersSeen, so
+// that the two cannot deadlock.
+func (q *Queries) SenderTotalsAdd(ctx context.Context, arg SenderTotalsAddParams) error {
+	_, err := q.db.Exec(ctx, senderTotalsAdd,
+		arg.SenderNos,
+		arg.Leases,
+		arg.ReportedSuccess,
+		arg.ReportedFailed,
+		arg.ResponseMs,
+		arg.Ats,
+	)
+	return err
+}
+
 const senderUpdate = `-- name: SenderUpdate :execrows
 WITH before AS MATERIALIZED (
     SELECT s.id, s.interval_ms, s.low_warning, s.low_switch FROM senders s WHERE s.sender_no = $1 FOR UPDATE
@@ -730,14 +780,14 @@ SELECT s.sender_no, s.sort::double precision AS sort, coalesce(s.per_day, 0)::bi
     used_in_window('day', now(), s.time_zone, st.day_used, st.last_taken_at)::bigint AS day_used,
     (
         CASE WHEN st.attempts_on >= (now() AT TIME ZONE s.time_zone)::date THEN st.attempts_today ELSE 0 END
-        + coalesce(c.sent, 0)
+        + coalesce(u.leases, 0)
     )::bigint AS today,
     coalesce(st.response_ms / nullif(st.succeeded + st.failed, 0), 0)::bigint AS response_ms
 FROM senders s
 JOIN sender_states st ON st.sender_id = s.id
 LEFT JOIN (
-    SELECT x.sender_no, sum(x.sent) AS sent FROM sender_changes x WHERE x.sender_no = ANY ($1::text[]) GROUP BY x.sender_no
-) c ON c.sender_no = s.sender_no
+    SELECT f.sender_no, sum(f.leases) AS leases FROM facts f WHERE f.sender_no = ANY ($1::text[]) GROUP BY f.sender_no
+) u ON u.sender_no = s.sender_no
 WHERE s.sender_no = ANY ($1::text[])
 ORDER BY s.sender_no
 `
@@ -751,7 +801,7 @@ type SenderUsagesRow struct {
 	ResponseMs int64
 }
 
-// SenderUsages returns the numbers that decide which of several waiting senders is woken first. Rows that are not folded yet count.
+// SenderUsages returns the numbers that decide which of several waiting senders is woken first. Facts that are not folded yet count.
 func (q *Queries) SenderUsages(ctx context.Context, senderNos []string) ([]SenderUsagesRow, error) {
 	rows, err := q.db.Query(ctx, senderUsages, senderNos)
 	if err != nil {

@@ -322,8 +322,10 @@ type SenderAdmitRow struct {
 //
 // Plans: Dispatch switches off sequential and bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics.
 // Conditions on queue repeat the predicates of the partial indexes (lease_until IS NULL AND lane IS [NOT] NULL), and the ORDER BY names the
-// columns of the index. To ask whether a row exists, the statements count a subquery with LIMIT 1: PostgreSQL drops the ORDER BY of an EXISTS, and
-// could then choose another index. OFFSET 0 stops the planner from merging a subquery into the outer query.
+// columns of the index. UPDATE and DELETE compare task_id with an array instead of joining a list: where statistics call queue almost empty,
+// as they do when a large batch follows a quiet hour, the planner could turn the join around, and read all of queue. To ask whether a row
+// exists, the statements count a subquery with LIMIT 1: PostgreSQL drops the ORDER BY of an EXISTS, and could then choose another index.
+// OFFSET 0 stops the planner from merging a subquery into the outer query.
 //
 // A claim is one transaction of these statements. SenderAdmit and TaskOffer run in every claim, TaskLease in every claim that takes
 // something, the others only where they are needed:
@@ -544,24 +546,20 @@ func (q *Queries) SenderCharge(ctx context.Context, arg SenderChargeParams) erro
 
 const taskLease = `-- name: TaskLease :many
 WITH moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS at
 ),
 leased AS (
     UPDATE queue t
-    SET processing_app_id = $1::text,
+    SET processing_app_id = $2::text,
         lease_id = nextval('lease_ids'),
-        lease_until = (SELECT moment.at FROM moment) + make_interval(secs => $2::double precision), -- PROCESSING
-        lease_segments = CASE WHEN $3::boolean THEN ($4::bigint[])[array_position($5::text[], t.task_id)] END,
-        lease_sign = CASE WHEN t.sign IS NULL THEN $6::text END,
-        lease_limit = $7::smallint,
+        lease_until = (SELECT moment.at FROM moment) + make_interval(secs => $3::double precision), -- PROCESSING
+        lease_segments = CASE WHEN $4::boolean THEN ($5::bigint[])[array_position($6::text[], t.task_id)] END,
+        lease_sign = CASE WHEN t.sign IS NULL THEN $7::text END,
+        lease_limit = $8::smallint,
         updated_at = (SELECT moment.at FROM moment)
-    WHERE t.task_id = ANY ($5::text[]) AND t.lease_until IS NULL -- PENDING
+    WHERE t.task_id = ANY ($6::text[]) AND t.lease_until IS NULL -- PENDING
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at,
         coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
-),
-counted AS (
-    INSERT INTO sender_changes (sender_no, sent, at)
-    SELECT $1::text, cardinality($5::text[]), moment.at FROM moment
 )
 SELECT
     h.task_id, h.company_id, h.phone_number, h.content::text AS content,
@@ -574,6 +572,7 @@ ORDER BY h.task_id
 `
 
 type TaskLeaseParams struct {
+	At           *time.Time
 	SenderNo     string
 	LeaseSeconds float64
 	IsPaced      bool
@@ -594,11 +593,11 @@ type TaskLeaseRow struct {
 	LeasedAt    time.Time
 }
 
-// TaskLease leases tasks that TaskOffer locked. The caller compares the number of rows with the number of ids. What ends a lease writes it to
-// report_logs. The UPDATE compares the key with an array instead of joining a list: where statistics call the table almost empty, the
-// planner could turn the join around and read the whole table.
+// TaskLease leases tasks that TaskOffer locked, at a time: without one, now. All leases of a claim have one time. The caller compares the number
+// of rows with the number of ids. What ends a lease writes it to report_logs.
 func (q *Queries) TaskLease(ctx context.Context, arg TaskLeaseParams) ([]TaskLeaseRow, error) {
 	rows, err := q.db.Query(ctx, taskLease,
+		arg.At,
 		arg.SenderNo,
 		arg.LeaseSeconds,
 		arg.IsPaced,

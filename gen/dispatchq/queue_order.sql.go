@@ -52,7 +52,7 @@ func (q *Queries) LongestWait(ctx context.Context) (float64, error) {
 
 const taskAge = `-- name: TaskAge :one
 WITH retried AS MATERIALIZED (
-    SELECT t.task_id, t.lane - t.lane % 32 AS lane FROM queue t -- the lane of new tasks of the same priority
+    SELECT t.task_id FROM queue t
     WHERE t.lease_until IS NULL AND t.lane % 32 > 0 AND t.due_at <= now() - $1::interval -- PENDING; a retry
     ORDER BY t.due_at
     LIMIT $2::integer
@@ -65,18 +65,14 @@ low AS MATERIALIZED (
     LIMIT $2::integer
     FOR UPDATE SKIP LOCKED
 ),
-moved AS MATERIALIZED (
-    SELECT l.task_id, NULL::integer AS lane, true AS is_requeued FROM low l
-    UNION ALL
-    SELECT r.task_id, r.lane, false FROM retried r WHERE r.task_id NOT IN (SELECT l.task_id FROM low l)
+moved AS (
+    UPDATE queue t SET lane = NULL, rank = NULL WHERE t.task_id = ANY (ARRAY(SELECT l.task_id FROM low l))
 ),
 requeued AS (
-    UPDATE queue t
-    SET lane = m.lane, rank = CASE WHEN m.is_requeued THEN NULL ELSE t.rank END
-    FROM moved m
-    WHERE t.task_id = m.task_id AND t.lease_until IS NULL
+    UPDATE queue t SET lane = t.lane - t.lane % 32 -- the lane of new tasks of the same priority
+    WHERE t.task_id = ANY (ARRAY(SELECT r.task_id FROM retried r WHERE r.task_id NOT IN (SELECT l.task_id FROM low l)))
 )
-SELECT count(*) FROM moved
+SELECT ((SELECT count(*) FROM low) + count(*))::bigint FROM retried r WHERE r.task_id NOT IN (SELECT l.task_id FROM low l)
 `
 
 type TaskAgeParams struct {
@@ -90,9 +86,9 @@ type TaskAgeParams struct {
 // leaves the queue, and TaskQueue gives it priority 0 and a rank of that priority. A null wait means never.
 func (q *Queries) TaskAge(ctx context.Context, arg TaskAgeParams) (int64, error) {
 	row := q.db.QueryRow(ctx, taskAge, arg.RetryMaxWait, arg.BatchSize, arg.PriorityMaxWait)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
 }
 
 const taskAhead = `-- name: TaskAhead :one
@@ -173,7 +169,7 @@ found AS MATERIALIZED (
 moved AS (
     UPDATE queue t
     SET pool_id = pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no), lane = NULL, rank = NULL
-    WHERE t.task_id IN (SELECT f.task_id FROM found f) AND t.lease_until IS NULL
+    WHERE t.task_id = ANY (ARRAY(SELECT f.task_id FROM found f)) AND t.lease_until IS NULL
     RETURNING t.task_id
 )
 SELECT count(*) FROM moved
@@ -257,8 +253,15 @@ ranked AS MATERIALIZED (
     JOIN companies c ON c.id = d.company_id
     LEFT JOIN reserved r ON r.pool_id = d.pool_id AND r.priority = d.priority AND r.company_id = d.company_id
 ),
+columns AS MATERIALIZED (
+    SELECT array_agg(r.task_id) AS task_ids, array_agg(r.lane) AS lanes, array_agg(r.rank) AS ranks FROM ranked r
+),
 queued AS (
-    UPDATE queue t SET lane = r.lane, rank = r.rank FROM ranked r WHERE t.task_id = r.task_id
+    UPDATE queue t
+    SET (lane, rank) = (
+        SELECT c.lanes[i.i], c.ranks[i.i] FROM columns c CROSS JOIN LATERAL (SELECT array_position(c.task_ids, t.task_id) AS i OFFSET 0) i
+    )
+    WHERE t.task_id = ANY ((SELECT c.task_ids FROM columns c)::text[])
 )
 SELECT count(*) FROM due
 `

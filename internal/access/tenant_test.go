@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/apptest"
 )
 
@@ -24,7 +23,7 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"getTask":             {{"/api/v1/sms/task/" + own["task"], 200}, {"/api/v1/sms/task/" + beta["task"], absent}},
 		"getTaskTimeline":     {{"/api/v1/sms/task/" + own["task"] + "/timeline", 200}, {"/api/v1/sms/task/" + beta["task"] + "/timeline", absent}},
 		"explainTask":         {{"/api/v1/sms/task/" + own["task"] + "/explain", 200}, {"/api/v1/sms/task/" + beta["task"] + "/explain", absent}},
-		"listTasks":           {{"/api/v1/sms/tasks", 200}, {"/api/v1/sms/tasks?source=beta", 200}, {"/api/v1/sms/tasks?phone_number=" + apptest.BetaPhone, 200}},
+		"listTasks":           {{"/api/v1/sms/tasks", 200}, {"/api/v1/sms/tasks?source=beta", 200}, {"/api/v1/sms/tasks?phone_number=" + apptest.BetaPhone, 200}, {"/api/v1/sms/tasks?company_no=acme", 200}, {"/api/v1/sms/tasks?company_no=beta", forbidden}, {"/api/v1/sms/tasks?company_no=none", forbidden}},
 		"claimTasks":          {{"/api/v1/sms/tasks/pending?app_id=a", forbidden}},
 		"appClaimTasks":       {{"/app/api/v1/sms/tasks/pending?app_id=a", forbidden}},
 		"appTaskStatistics":   {{"/app/api/v1/admin/task-statistics", forbidden}},
@@ -57,6 +56,7 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"getSettings":         {{"/api/v1/admin/settings", forbidden}},
 		"getSettingsCategory": {{"/api/v1/admin/settings/sms", forbidden}},
 		"listEvents":          {{"/api/v1/admin/events", forbidden}},
+		"listPartitions":      {{"/api/v1/admin/history", forbidden}},
 		// All companies share the templates of notifications.
 		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},
 		"health":                    {{"/health", 200}},
@@ -112,6 +112,28 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 	}
 }
 
+func TestAnAdminListsTheTasksOfOneCompany(t *testing.T) {
+	w := apptest.NewTwoCompanies(t)
+	const path = "/api/v1/sms/tasks?company_no="
+	list := func(query string, headers ...string) (ids []string) {
+		for _, task := range apptest.Decode[api.TaskPage](t, w.Expect(200, "", "GET", path+query, nil, headers...)).Items {
+			ids = append(ids, task.TaskID)
+		}
+		return ids
+	}
+	own := w.IDs["task"]
+	if all := list("acme"); !slices.Contains(all, own) {
+		t.Errorf("%v is without %s", all, own)
+	}
+	if of := list("beta", w.All...); len(of) == 0 || slices.Contains(of, own) {
+		t.Errorf("of beta: %v, with %s?", of, own)
+	}
+	if none := list("beta&phone_number=" + apptest.Phone); len(none) > 0 {
+		t.Errorf("to a recipient of acme, from beta: %v", none)
+	}
+	w.Expect(404, "company.not_found", "GET", path+"nobody", nil)
+}
+
 // Each company has its own counts. They stay exact through changes of tasks and folding, and add up to the counts of all companies.
 func TestStatisticsOfACompany(t *testing.T) {
 	w := apptest.NewTwoCompanies(t)
@@ -136,15 +158,15 @@ func TestStatisticsOfACompany(t *testing.T) {
 	check()
 	fold := func() int {
 		t.Helper()
-		n, err := dbq.New(w.App.DB).TaskCountFold(t.Context())
+		n, err := w.App.History.Fold(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return int(n)
+		return n
 	}
 	fold()
 	check()
-	if n := w.Count("SELECT count(*) FROM task_count_changes"); n != 3 {
+	if n := w.Count("SELECT count(*) FROM task_counts"); n != 3 {
 		t.Errorf("%d rows of counts for three companies", n)
 	}
 	if n := fold(); n != 0 {

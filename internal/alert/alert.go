@@ -35,6 +35,22 @@ func (s *Service) Events(ctx context.Context, event, subject *string, before int
 	return rows, postgres.Wrap("list events", err, nil)
 }
 
+// deleteBatch is the number of events that one statement deletes.
+const deleteBatch = 1000
+
+// Forget deletes the events that are older than the setting history.log_days says, and returns how many.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	values, err := s.settings.Get(ctx)
+	keep := values.History.LogsKept()
+	if err != nil || keep == nil {
+		return 0, err
+	}
+	return postgres.InBatches(deleteBatch, func() (int64, error) {
+		n, err := s.q.EventsForget(ctx, dbq.EventsForgetParams{BatchSize: deleteBatch, Keep: *keep})
+		return n, postgres.Wrap("delete events", err, nil)
+	})
+}
+
 // Watch records an operator event if a task has waited longer than the threshold of the settings, and returns how
 // many it recorded: 0 or 1. The threshold is in seconds; 0 switches it off.
 func (s *Service) Watch(ctx context.Context) (int, error) {

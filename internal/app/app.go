@@ -50,6 +50,7 @@ type Options struct {
 	Outbound outbound.Policy
 
 	PlatformURL string // value of ${platformUrl} in notifications
+	HistoryDir  string // folder for exports; empty: none
 
 	Now func() time.Time // the clock for cached credentials; nil: time.Now
 
@@ -81,7 +82,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 		}
 	}
 	return Options{
-		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL,
+		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir,
 		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
 		EnableDocs: cfg.EnableDocs, Log: log,
@@ -102,6 +103,8 @@ type App struct {
 	Senders       *sender.Service
 	Receipts      *receipt.Service
 	Notifications *notification.Service
+	Forgetter     notification.Forgetter
+	Alerts        *alert.Service
 	Pusher        *push.Pusher
 	DB            *postgres.DB
 
@@ -136,10 +139,14 @@ func New(ctx context.Context, o Options) (*App, error) {
 	dir := directory.New(db)
 	senders := sender.New(db, settings, dir, configs)
 	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, metrics)
-	counts := history.New(db, settings, metrics)
 	alerts := alert.New(db, settings, metrics)
 	contacts := contact.New(db)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, metrics)
+	forgetter := notification.NewForgetter(db)
+	counts := history.New(db, settings, history.Options{
+		Consumers: []history.Consumer{senders.AddFacts}, Dir: o.HistoryDir, Forget: forgetter.Forget,
+	})
+	counts.Register(metrics)
 	receipts := receipt.New(db, tasks, configs, o.Log)
 	pusher := push.New(db, tasks, receipts, configs, o.Outbound, o.Log)
 	dir.OnChanged(receipts.Changed)
@@ -158,8 +165,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	sweeper, err := sweep.New(db, o.Log,
 		sweep.Job{Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover},
 		sweep.Job{Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: answers.Sweep},
-		sweep.Job{Name: "fold-task-counts", Interval: 2 * time.Second, Routine: true, Run: counts.Fold},
-		sweep.Job{Name: "fold-sender-changes", Interval: 2 * time.Second, Routine: true, Run: senders.Fold},
+		sweep.Job{Name: "fold-facts", Interval: 2 * time.Second, Routine: true, Run: counts.Fold},
 		sweep.Job{Name: "note-polls", Interval: 20 * time.Second, Routine: true, Run: senders.SweepSeen},
 		sweep.Job{Name: "note-user-addresses", Interval: 5 * time.Second, Routine: true, Run: users.NoteVisits},
 		sweep.Job{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
@@ -171,6 +177,11 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "match-receipts", Interval: 2 * time.Second, Routine: true, Run: receipts.Match},
 		sweep.Job{Name: "forget-callbacks", Interval: 10 * time.Minute, Run: receipts.Forget},
 		sweep.Job{Name: "make-partitions", Interval: 10 * time.Minute, AtStart: true, Run: counts.MakePartitions},
+		sweep.Job{Name: "keep-history", Interval: 20 * time.Minute, Limit: 6 * time.Hour, Run: counts.Keep},
+		sweep.Job{Name: "forget-submissions", Interval: 10 * time.Minute, Run: tasks.Forget},
+		sweep.Job{Name: "forget-texts", Interval: 10 * time.Minute, Run: forgetter.ForgetTexts},
+		sweep.Job{Name: "forget-events", Interval: 10 * time.Minute, Run: alerts.Forget},
+		sweep.Job{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
 		sweep.Job{Name: "watch-queue", Interval: 10 * time.Second, Run: alerts.Watch},
 	)
 	if err != nil {
@@ -178,7 +189,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 		return nil, err
 	}
 	return &App{
-		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications, DB: db,
+		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
+		Forgetter: forgetter, Alerts: alerts, DB: db,
 		Pusher: pusher, sweeper: sweeper, options: o,
 	}, nil
 }

@@ -129,6 +129,7 @@ type Server struct {
 	RetryMaxWait             time.Duration `name:"retry-max-wait" env:"RETRY_MAX_WAIT" default:"10m" help:"A retry that has been due for this time is treated as a new task. 0: never."`
 	ProcessingTimeoutMinutes float64       `name:"processing-timeout-minutes" env:"PROCESSING_TIMEOUT_MINUTES" default:"30" help:"Minutes that a lease of a task lasts. Fractions are allowed."`
 
+	HistoryDir  string `name:"history-dir" env:"HISTORY_DIR" help:"Folder for exports of old tasks, private to the server. Without it, nothing is exported."`
 	PlatformURL string `name:"platform-url" env:"PLATFORM_URL" help:"Value of platformUrl in notifications whose payload has none."`
 
 	EnableDocs bool `name:"enable-docs" env:"ENABLE_DOCS" default:"true" negatable:"" help:"Serve Swagger UI and the OpenAPI document."`

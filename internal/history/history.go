@@ -1,4 +1,5 @@
-// Package history owns the statistics of tasks, and the partitions that hold them.
+// Package history owns the stream of facts and the counts of tasks that are made of it, the partitions of tasks, and what becomes of those whose
+// tasks are settled.
 package history
 
 import (
@@ -12,19 +13,37 @@ import (
 	"lksms/internal/setting"
 )
 
+// Consumer adds facts to figures of its own. The transaction of ctx deletes the facts: if Consumer fails, they stay.
+type Consumer func(ctx context.Context, facts []dbq.FactsTakeRow) error
+
 // Service counts tasks.
 type Service struct {
-	db       *postgres.DB
-	q        *dbq.Queries
-	settings *setting.Service
+	db        *postgres.DB
+	q         *dbq.Queries
+	settings  *setting.Service
+	options   Options
+	consumers []Consumer
 }
 
-// New returns a Service on db, and registers with reg gauges of the queue depth that are read at each scrape.
-func New(db *postgres.DB, settings *setting.Service, reg prometheus.Registerer) *Service {
-	s := &Service{db: db, q: dbq.New(db), settings: settings}
-	reg.MustRegister(depthCollector{s})
+// Options configures a Service.
+type Options struct {
+	Consumers []Consumer // Fold gives the facts to them, after it has counted the tasks
+
+	Dir string // the folder for exports; empty: none
+
+	// Forget is called before a partition is dropped: what refers to the tasks with ids before beforeID, which were made before a time, ends.
+	Forget func(ctx context.Context, before time.Time, beforeID string) error
+}
+
+// New returns a Service on db.
+func New(db *postgres.DB, settings *setting.Service, options Options) *Service {
+	s := &Service{db: db, q: dbq.New(db), settings: settings, options: options}
+	s.consumers = append([]Consumer{s.countTasks}, options.Consumers...)
 	return s
 }
+
+// Register registers with reg gauges of the queue depth that are read at each scrape.
+func (s *Service) Register(reg prometheus.Registerer) { reg.MustRegister(depthCollector{s}) }
 
 // Tasks counts the tasks of a company by state, or of all companies if company is nil. The counts are exact (S0.13).
 // Their cost does not grow with the number of tasks.
@@ -33,15 +52,64 @@ func (s *Service) Tasks(ctx context.Context, company *int64) (dbq.TaskStatistics
 	return row, postgres.Wrap("count tasks", err, nil)
 }
 
-// Fold merges the changes of the counters into one row for each company, so that counting stays cheap, and returns
-// how many rows it merged.
+// portion is how many facts one transaction of Fold consumes: milliseconds of work.
+const portion = 10_000
+
+// Fold gives the facts to the consumers and deletes them, so that reading figures stays cheap. It returns how many facts there were.
 func (s *Service) Fold(ctx context.Context) (int, error) {
-	n, err := s.q.TaskCountFold(ctx)
-	if err != nil || n == 0 {
-		return 0, postgres.Wrap("fold task counters", err, nil)
+	folded := 0
+	for {
+		n, err := s.foldPortion(ctx)
+		folded += n
+		if err != nil {
+			return folded, postgres.Wrap("fold facts", err, nil)
+		}
+		if n < portion {
+			break
+		}
 	}
-	// Without this, counting would read the dead rows until autovacuum runs, a minute later.
-	return int(n), postgres.Wrap("vacuum folded task counters", s.db.Vacuum(ctx, "task_count_changes"), nil)
+	if folded == 0 {
+		return 0, nil
+	}
+	// Without this, readers would read the dead rows until autovacuum runs, a minute later.
+	return folded, postgres.Wrap("vacuum folded facts", s.db.Vacuum(ctx, "facts"), nil)
+}
+
+// foldPortion folds up to portion facts, and returns how many.
+func (s *Service) foldPortion(ctx context.Context) (n int, err error) {
+	err = s.db.Tx(ctx, func(ctx context.Context) error {
+		facts, err := s.q.FactsTake(ctx, portion)
+		if err != nil || len(facts) == 0 {
+			return err
+		}
+		for _, consume := range s.consumers {
+			if err := consume(ctx, facts); err != nil {
+				return err
+			}
+		}
+		for _, f := range facts {
+			n += int(f.Facts)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// countTasks is the Consumer of the counts of tasks.
+func (s *Service) countTasks(ctx context.Context, facts []dbq.FactsTakeRow) error {
+	var sums dbq.TaskCountsAddParams
+	for _, f := range facts {
+		sums.CompanyIds = append(sums.CompanyIds, f.CompanyID)
+		sums.PendingNew = append(sums.PendingNew, f.PendingNew)
+		sums.PendingRetry = append(sums.PendingRetry, f.PendingRetry)
+		sums.Processing = append(sums.Processing, f.Processing)
+		sums.Success = append(sums.Success, f.Success)
+		sums.Failed = append(sums.Failed, f.Failed)
+	}
+	return postgres.Wrap("count tasks", s.q.TaskCountsAdd(ctx, sums), nil)
 }
 
 var depthDesc = prometheus.NewDesc("lksms_queue_tasks", "Tasks that wait or are being sent.", []string{"state"}, nil)

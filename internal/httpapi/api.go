@@ -85,15 +85,13 @@ func New(services Services, options Options) (http.Handler, error) {
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
 		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, options: options, gate: guard,
 	}
-	operations := http.NewServeMux()
+	mux := http.NewServeMux()
 	api.HandlerWithOptions(
 		api.NewStrictHandlerWithOptions(s, nil, api.StrictHTTPServerOptions{
 			RequestErrorHandlerFunc: guard.Undecodable, ResponseErrorHandlerFunc: guard.Fail,
 		}),
-		api.StdHTTPServerOptions{BaseRouter: operations, ErrorHandlerFunc: guard.Undecodable},
+		api.StdHTTPServerOptions{BaseRouter: guard.Operations(mux), ErrorHandlerFunc: guard.Undecodable},
 	)
-	mux := http.NewServeMux()
-	mux.Handle("/", guard.Operations(operations))
 	mux.Handle("GET /metrics", guard.RequireReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
 	if options.EnableDocs {
 		docs.Mount(mux, guard.Fail)

@@ -48,7 +48,9 @@ func convertingHandler(t testing.TB) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := &gate.Exchange{Text: text.For("en"), InTransaction: true} // then a refused submission is not logged
 		_, x.Operation = operations.Handler(r)
-		checked.ServeHTTP(w, r.WithContext(x.In(r.Context())))
+		ctx, cancel := x.In(r.Context())
+		defer cancel()
+		checked.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

@@ -70,7 +70,10 @@ func settingsAnswer(v setting.Values) api.SettingsResponse {
 			PriorityMarketing: &v.SMS.PriorityMarketing, ScheduledEverySeconds: &v.SMS.ScheduledEvery,
 		},
 		Monitoring: api.MonitoringSettings{WaitWarningSeconds: &v.Monitoring.WaitWarning},
-		History:    api.HistorySettings{PartitionWidth: (*api.HistorySettingsPartitionWidth)(&v.History.PartitionWidth)},
+		History: api.HistorySettings{
+			PartitionWidth: (*api.HistorySettingsPartitionWidth)(&v.History.PartitionWidth), AfterDays: &v.History.AfterDays,
+			Tablespace: &v.History.Tablespace, KeepDays: &v.History.KeepDays, Export: &v.History.Export, LogDays: &v.History.LogDays,
+		},
 	}}
 }
 

@@ -112,7 +112,14 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 	if err != nil {
 		return nil, err
 	}
-	limit := paging.Size(p.Limit)
+	seen, limit := viewer(ctx), paging.Size(p.Limit)
+	if p.CompanyNo != nil {
+		company, err := s.companyID(ctx, p.CompanyNo)
+		if err != nil {
+			return nil, err
+		}
+		seen.CompanyID = &company
+	}
 	var delivery *int16
 	if p.Delivery != nil {
 		delivery = new(callback.Undelivered)
@@ -120,16 +127,33 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 			*delivery = callback.Delivered
 		}
 	}
-	rows, further, err := s.tasks.List(ctx, queue.Filter{
-		Viewer: viewer(ctx),
-		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, SenderNo: p.SenderNo, Delivery: delivery,
+	page, err := s.tasks.List(ctx, queue.Filter{
+		Viewer: seen,
+		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, SenderNo: p.SenderNo, Delivery: delivery, Result: p.Result,
 		CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
 	})
-	items, next := paging.Page(rows, limit, taskOf, func(t dbq.Task) string { return t.TaskID })
-	if next == nil && further != "" {
-		next = new(paging.CursorOf(further))
+	items, next := paging.Page(page.Tasks, limit, taskOf, func(t dbq.Task) string { return t.TaskID })
+	if next == nil && page.Before != "" {
+		next = new(paging.CursorOf(page.Before))
 	}
-	return api.ListTasks200JSONResponse{Code: ok, Message: success, Data: api.TaskPage{Items: items, NextCursor: next}}, err
+	return api.ListTasks200JSONResponse{Code: ok, Message: success, Data: api.TaskPage{Items: items, NextCursor: next, Places: placesOf(page, items)}}, err
+}
+
+// placesOf counts the items of a page that follow each other and come from one place.
+func placesOf(page queue.Page, items []api.Task) []api.PlaceOfItems {
+	places := []api.PlaceOfItems{}
+	for _, item := range items {
+		place := api.PlaceRecent
+		if page.IsHistory(item.TaskID) {
+			place = api.PlaceHistory
+		}
+		if n := len(places); n > 0 && places[n-1].Place == place {
+			places[n-1].Items++
+		} else {
+			places = append(places, api.PlaceOfItems{Place: place, Items: 1})
+		}
+	}
+	return places
 }
 
 // GetTaskTimeline tells everything that happened to one task.

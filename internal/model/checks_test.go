@@ -78,9 +78,6 @@ func (q *sequence) end(t *rapid.T) {
 	for _, x := range q.world.tasks {
 		q.checkTimeline(t, x)
 	}
-	if _, err := q.service.any().Senders.Fold(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	for _, s := range q.world.senders {
 		q.checkSender(t, s)
 		q.checkRecord(t, s)

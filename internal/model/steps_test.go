@@ -997,7 +997,7 @@ func (q *sequence) sweep(t *rapid.T) {
 	w, tasks := q.world, q.service.any().Tasks
 	var got, want int
 	var err error
-	what := oneOf(t, "what", "recover", "recover", "expire", "queue", "age")
+	what := oneOf(t, "what", "recover", "recover", "expire", "queue", "age", "fold")
 	switch what {
 	case "recover":
 		got = dataOf[struct {
@@ -1013,6 +1013,8 @@ func (q *sequence) sweep(t *rapid.T) {
 	case "age":
 		_, err = tasks.Age(t.Context())
 		w.age()
+	case "fold": // which changes no figure
+		_, err = q.service.any().History.Fold(t.Context())
 	}
 	t.Logf("sweep: %s, %d", what, got)
 	if err != nil || got != want {

@@ -2,12 +2,14 @@ package notification
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
+	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
@@ -56,7 +58,11 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (ro
 			if err != nil {
 				return fmt.Errorf("lock message: %w", err)
 			}
-			if row, err = s.readOnce(ctx, id); err != nil {
+			row, err = s.readOnce(ctx, id)
+			switch {
+			case errors.Is(err, errNoNotification):
+				return fault.New(fault.Conflict, fault.TaskDropped) // nobody knows any more what became of it
+			case err != nil:
 				return err
 			}
 			if deduplicated = row.SendStatus != NotSent || !m.Again; deduplicated {

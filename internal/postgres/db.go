@@ -34,6 +34,9 @@ const outsideConns = 2
 // statements at a time keep a small server busy; more would only queue inside it.
 const maxConns = 16
 
+// applicationName is the name of a server's connections in pg_stat_activity, unless its database URL gives one.
+const applicationName = "lksms"
+
 // Open returns a DB on url. It connects on first use, so that a server can start before its database.
 func Open(ctx context.Context, url string) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(url)
@@ -46,7 +49,7 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	cfg.MaxConnIdleTime = 5 * time.Minute
 	cfg.ConnConfig.ConnectTimeout = 5 * time.Second
 	if _, set := cfg.ConnConfig.RuntimeParams["application_name"]; !set {
-		cfg.ConnConfig.RuntimeParams["application_name"] = "lksms"
+		cfg.ConnConfig.RuntimeParams["application_name"] = applicationName
 	}
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		conn.TypeMap().RegisterType(&pgtype.Type{
@@ -192,9 +195,11 @@ const dispatchBegin = begin + `; SET LOCAL enable_seqscan = off; SET LOCAL enabl
 // errNested is the error of a program that is wrong.
 var errNested = errors.New("a dispatch statement was run inside another transaction")
 
-// byKeyBegin leaves the planner only nested loops. For a look-up of some rows by key it could otherwise hash a whole partition, whose
-// statistics are old.
-const byKeyBegin = begin + `; SET TRANSACTION READ ONLY; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off`
+// byKeyBegin leaves the planner only nested loops, in the order of the text. For a look-up of some rows by key it could otherwise hash a whole
+// partition, whose statistics are old; and comparing the orders of joins takes more time than the look-up, once for each partition. Each run is
+// planned for its parameters: only then the planner leaves out the partitions that they exclude.
+const byKeyBegin = begin + `; SET TRANSACTION READ ONLY; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off;` +
+	` SET LOCAL join_collapse_limit = 1; SET LOCAL plan_cache_mode = force_custom_plan`
 
 // ByKey runs statements that only read, and that look rows up by key in many partitions, in a transaction of their own. In a transaction of Tx
 // they run there, with the plans that the planner likes.

@@ -96,6 +96,9 @@ func IsMoved(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "23514" && pg.ConstraintName == "" && strings.HasSuffix(pg.TableName, "_default")
 }
 
+// IsLockTimeout reports whether a statement gave up because it did not get a lock in time.
+func IsLockTimeout(err error) bool { return isCode(err, "55P03") }
+
 // IsDeadlock reports whether PostgreSQL ended the transaction because of a deadlock with another one.
 func IsDeadlock(err error) bool {
 	var pg *pgconn.PgError

@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -58,8 +59,17 @@ const olderTasks = `
 // facts returns each table as text, without what an upgrade drops: the place in the queue of tasks that are settled.
 func facts(t *testing.T, db *postgres.DB) map[string]string {
 	t.Helper()
+	var isOlder bool
+	if err := db.Pool().QueryRow(t.Context(), "SELECT to_regclass('task_totals') IS NULL").Scan(&isOlder); err != nil {
+		t.Fatal(err)
+	}
+	counts := "SELECT * FROM task_totals"
+	if isOlder {
+		counts = `SELECT company_id, sum(pending_new) AS pending_new, sum(pending_retry) AS pending_retry, sum(processing) AS processing,
+			sum(success) AS success, sum(failed) AS failed FROM task_count_changes GROUP BY company_id`
+	}
 	all := map[string]string{}
-	for table, key := range map[string]string{"tasks": "task_id", "receive_logs": "id", "send_logs": "id", "report_logs": "id", "task_count_changes": "company_id"} {
+	for table, key := range map[string]string{"tasks": "task_id", "receive_logs": "id", "send_logs": "id", "report_logs": "id", "counts": "company_id"} {
 		columns := map[string]string{
 			"tasks":       "to_jsonb(t) - '{lane,rank,failed_app_id}'::text[] || CASE WHEN status < 2 THEN jsonb_build_object('lane', lane, 'rank', rank, 'failed', failed_app_id) ELSE '{}' END",
 			"report_logs": "jsonb_build_object('id', id, 'task', task_id, 'app', app_id, 'lease', lease_id, 'event', event, 'status', status, 'effect', effect, 'error', error_message, 'at', created_at)",
@@ -67,8 +77,11 @@ func facts(t *testing.T, db *postgres.DB) map[string]string {
 		if columns == "" {
 			columns = "to_jsonb(t)"
 		}
-		where := map[string]string{"report_logs": "WHERE event <> 'unreachable'"}[table]
-		rows, err := db.Pool().Query(t.Context(), "SELECT ("+columns+")::text FROM "+table+" t "+where+" ORDER BY "+key)
+		from := map[string]string{"report_logs": "report_logs t WHERE event <> 'unreachable'", "counts": "(" + counts + ") t"}[table]
+		if from == "" {
+			from = table + " t"
+		}
+		rows, err := db.Pool().Query(t.Context(), "SELECT ("+columns+")::text FROM "+from+" ORDER BY "+key)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,15 +103,9 @@ func TestTheMigrationThatStoresFactsOnceKeepsThem(t *testing.T) {
 	if _, err := db.Pool().Exec(t.Context(), olderTasks); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Pool().Exec(t.Context(), foldCounts); err != nil {
-		t.Fatal(err)
-	}
 	before := facts(t, db)
 	compare := func(when string) {
 		t.Helper()
-		if _, err := db.Pool().Exec(t.Context(), foldCounts); err != nil {
-			t.Fatal(err)
-		}
 		after := facts(t, db)
 		for table, was := range before {
 			if after[table] != was {
@@ -110,6 +117,15 @@ func TestTheMigrationThatStoresFactsOnceKeepsThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare("after the upgrade")
+	var days int
+	if err := db.Pool().QueryRow(t.Context(), `SELECT count(*) FROM generate_series(0, 7) d JOIN task_partitions p
+		ON (now() AT TIME ZONE 'UTC')::date + d >= p.first_day AND (now() AT TIME ZONE 'UTC')::date + d < p.last_day`).Scan(&days); err != nil || days < 7 {
+		t.Errorf("after the upgrade, %d of the next 8 days have partitions, %v", days, err)
+	}
+	var outside int
+	if err := db.Pool().QueryRow(t.Context(), "SELECT count(*) FROM messages_default WHERE task_id LIKE 'task\\_2%'").Scan(&outside); err != nil || outside != 0 {
+		t.Errorf("%d tasks are in no partition of their day, %v", outside, err)
+	}
 	var keys, queued, company, troubles int
 	if err := db.Pool().QueryRow(t.Context(), `SELECT (SELECT count(*) FROM dedup_keys WHERE task_id = 'task_20260101_1' AND dedup_key = 'k'), (SELECT count(*) FROM queue),
 		(SELECT company_id FROM sender_ledger), (SELECT troubles FROM queue WHERE task_id = 'task_3')`).Scan(&keys, &queued, &company, &troubles); err != nil ||
@@ -120,10 +136,94 @@ func TestTheMigrationThatStoresFactsOnceKeepsThem(t *testing.T) {
 	compare("after the upgrade was undone")
 }
 
-// foldCounts replaces the changes of the counts by their sums.
-const foldCounts = `WITH removed AS (DELETE FROM task_count_changes RETURNING *)
-	INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed)
-	SELECT company_id, sum(pending_new), sum(pending_retry), sum(processing), sum(success), sum(failed) FROM removed GROUP BY company_id`
+// A server of the version before that still runs would see notifications without their tasks, and end them as failed.
+func TestTheMoveOfTasksRefusesToRunBesideAServer(t *testing.T) {
+	t.Parallel()
+	for name, more := range map[string]string{"usual name": "", "name of the URL": "&application_name=server-1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, db := migratedBefore(t, "20261123000101")
+			url += more
+			server, err := postgres.Open(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.Close()
+			if err := server.Pool().Ping(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := postgres.MigrateUp(t.Context(), url); err == nil || !strings.Contains(err.Error(), "stop all servers") {
+				t.Fatalf("%d migrations were applied beside a server: %v", n, err)
+			}
+			var isOlder bool
+			if err := db.Pool().QueryRow(t.Context(), "SELECT relkind = 'r' FROM pg_class WHERE oid = 'tasks'::regclass").Scan(&isOlder); err != nil || !isOlder {
+				t.Errorf("the refused upgrade changed the tasks: %v", err)
+			}
+			// A session that was told to end is still listed for a moment.
+			if _, err := db.Pool().Exec(t.Context(), `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+				WHERE datname = current_database() AND application_name <> 'test'`); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+				t.Errorf("after the server stopped: %v", err)
+			}
+		})
+	}
+}
+
+// The session of a killed process may still move a portion when the upgrade is started again.
+func TestTheMoveOfTasksWaitsForTheOneBefore(t *testing.T) {
+	t.Parallel()
+	url, db := migratedBefore(t, "20261123000101")
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := db.Pool().Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status) VALUES ('task_1', '', '', 'x', 2), ('task_2', '', '', 'x', 2);
+		INSERT INTO send_logs (task_id, app_id, phone_number, content, attempt, lease_until) VALUES ('deleted', 'a', '', 'x', 1, now())`)
+	tx, err := db.Pool().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	if _, err := tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock(20261123000103)"); err != nil {
+		t.Fatal(err)
+	}
+	moved := make(chan error, 1)
+	go func() {
+		_, err := postgres.MigrateUp(t.Context(), url)
+		moved <- err
+	}()
+	for isWaiting := false; !isWaiting; {
+		select {
+		case err := <-moved:
+			t.Fatalf("the move did not wait: %v", err)
+		default:
+		}
+		if err := db.Pool().QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&isWaiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The one before commits its portion.
+	if _, err := tx.Exec(t.Context(), `INSERT INTO messages (task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, priority, segments)
+		VALUES ('task_1', '', '', 'x', '', 1, 1, 1, 5, 1)`); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-moved; err != nil {
+		t.Fatal(err)
+	}
+	var tasks, leases int
+	if err := db.Pool().QueryRow(t.Context(), "SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM report_logs WHERE task_id = 'deleted')").Scan(&tasks, &leases); err != nil ||
+		tasks != 2 || leases != 1 {
+		t.Errorf("%d tasks and %d leases of the deleted task were moved, %v", tasks, leases, err)
+	}
+}
 
 // A move that is interrupted goes on where it was.
 func TestAnInterruptedMoveGoesOn(t *testing.T) {
@@ -170,10 +270,67 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 	if n := count("SELECT count(*) FROM receive_logs WHERE task_id IS NULL"); n != 10 {
 		t.Errorf("%d refused submissions are there", n)
 	}
-	if n := count("SELECT sum(success) FROM task_count_changes"); n != 45000 {
+	if n := count("SELECT sum(success) FROM task_totals"); n != 45000 {
 		t.Errorf("%d tasks are counted", n)
 	}
 	if text, err := postgres.PendingUpgrade(t.Context(), url); err != nil || text != "" {
 		t.Errorf("afterwards: %q, %v", text, err)
+	}
+}
+
+// The migration to one stream of facts keeps what was counted, folded or not, and so does its undoing.
+func TestTheMigrationToOneStreamOfFactsKeepsAllFigures(t *testing.T) {
+	t.Parallel()
+	const version = "20261123000201"
+	url, db := migratedBefore(t, version)
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := db.Pool().Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	figures := func(counts, senders string) (text string) {
+		t.Helper()
+		if err := db.Pool().QueryRow(t.Context(), `SELECT (SELECT string_agg(c::text, ' ' ORDER BY c) FROM (`+counts+`) c) || ' ' ||
+			(SELECT string_agg(s::text, ' ' ORDER BY s) FROM (`+senders+`) s)`).Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	const older = `SELECT company_id, sum(pending_new), sum(pending_retry), sum(processing), sum(success), sum(failed) FROM task_count_changes GROUP BY 1`
+	const totals = "SELECT company_id, pending_new, pending_retry, processing, success, failed FROM task_totals"
+	exec(`INSERT INTO senders (sender_no, name, time_zone) VALUES ('s', 's', 'Asia/Shanghai'), ('idle', 'idle', 'UTC');
+		INSERT INTO sender_states (sender_id, attempts, succeeded, failed, response_ms, attempts_on, attempts_today, seen_at)
+			SELECT id, 100, 90, 5, 9000, '2026-01-01', 7, '2026-01-01 12:00+08' FROM senders WHERE sender_no = 's';
+		INSERT INTO sender_states (sender_id) SELECT id FROM senders WHERE sender_no = 'idle';
+		INSERT INTO sender_changes (sender_no, sent, succeeded, failed, response_ms, at) VALUES
+			('s', 3, 0, 0, 0, '2026-01-01 15:00Z'), ('s', 2, 0, 0, 0, '2026-01-01 16:30Z'), ('s', 0, 2, 1, 300, '2026-01-01 17:00Z'), ('s', 0, 0, 1, 50, '2026-01-01 18:00Z'),
+			('nobody', 1, 0, 0, 0, '2026-01-01 18:00Z');
+		INSERT INTO task_count_changes (company_id, pending_new, pending_retry, processing, success, failed) VALUES (1, 9, 1, 2, 7, 3), (1, -4, 0, 4, 0, 0), (2, 1, 0, 0, 0, 0)`)
+	counts := figures(older, "SELECT 1")
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	if now := figures(totals, "SELECT 1"); now != counts {
+		t.Errorf("the counts are %s, want %s", now, counts)
+	}
+	// In Shanghai the second claim is of the next day; claims that are folded together count for it.
+	const want = "(1) (idle,0,0,0,0,,,0) (s,105,92,7,9350,t,2026-01-02,5)"
+	const senders = `SELECT s.sender_no, u.attempts, u.succeeded, u.failed, u.response_ms,
+			(u.seen_at, u.sent_at) = ('2026-01-01 18:00Z', '2026-01-01 17:00Z') AS times, st.attempts_on, st.attempts_today
+		FROM sender_totals u JOIN senders s ON s.id = u.sender_id JOIN sender_states st ON st.sender_id = s.id`
+	if now := figures("SELECT 1", senders); now != want {
+		t.Errorf("the senders are %s, want %s", now, want)
+	}
+	exec(`INSERT INTO facts (company_id, sender_no, at, processing, leases) VALUES (2, 's', '2026-01-02 00:00Z', 1, 1);
+		INSERT INTO facts (company_id, at, pending_new) VALUES (2, '2026-01-02 00:00Z', -1), (3, '2026-01-02 00:00Z', 5);
+		INSERT INTO facts (company_id, sender_no, at, success, reported_success, response_ms) VALUES (2, 's', '2026-01-02 00:01Z', 1, 1, 60)`)
+	counts = figures(totals, "SELECT 1")
+	migrateBefore(t, url, version)
+	if now := figures(older, "SELECT 1"); now != counts {
+		t.Errorf("undone, the counts are %s, want %s", now, counts)
+	}
+	if now := figures("SELECT 1", "SELECT sender_no, sum(sent), sum(succeeded), sum(failed), sum(response_ms), count(*) FROM sender_changes GROUP BY 1"); now != "(1) (s,1,1,0,60,2)" {
+		t.Errorf("undone, the changes of senders are %s", now)
 	}
 }

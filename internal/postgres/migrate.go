@@ -26,6 +26,9 @@ const migrateLock = 0x6c6b736d73 // "lksms"
 // migrateLockEvery is how often a waiting server tries to take the lock.
 const migrateLockEvery = 100 * time.Millisecond
 
+// migratorName is the application_name of sessions that migrate, whatever the database URL says: refuseBesideServers must not count them.
+const migratorName = "lksms migrate"
+
 // Migration is a migration file, and whether it has been applied.
 type Migration struct {
 	File    string
@@ -57,9 +60,34 @@ func PendingUpgrade(ctx context.Context, databaseURL string) (string, error) {
 		"space again. Stop all other servers of this database. If it is interrupted, it goes on at the next start.", tasks, bytes>>20), nil
 }
 
-// firstPartitions makes the partitions of the first days, unless there are some already: the server makes those that follow. A migration
+// serversRunning counts the sessions of servers while the tasks are still to be moved. A server of the version before would take the
+// notifications whose tasks are not moved yet for failed.
+const serversRunning = `SELECT count(*) FROM pg_stat_activity
+	WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = ANY ($1::text[])
+		AND EXISTS (SELECT FROM pg_class c WHERE c.oid IN (to_regclass('tasks'), to_regclass('old_tasks')) AND c.relkind = 'r')`
+
+// refuseBesideServers fails if the missing migrations move tasks and a server is connected. Servers are recognised by the name of their
+// connections: the usual one, or that of the database URL.
+func refuseBesideServers(ctx context.Context, conn *pgx.Conn) error {
+	names := []string{applicationName, conn.Config().RuntimeParams["application_name"]}
+	if names[1] == "" {
+		names = names[:1] // psql and others may have no name
+	}
+	var sessions int
+	if err := conn.QueryRow(ctx, serversRunning, names).Scan(&sessions); err != nil {
+		return fmt.Errorf("look for servers: %w", err)
+	}
+	if sessions > 0 {
+		return fmt.Errorf("this upgrade moves all tasks, and %d connections of servers to the database are open (pg_stat_activity, "+
+			"application_name %s): stop all servers, then run `lksms migrate up`", sessions, strings.Join(names, " or "))
+	}
+	return nil
+}
+
+// firstPartitions makes the partitions of the next days, unless today has one already: the server makes those that follow. A migration
 // could not, because db/schema.sql would then depend on the day.
-const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + interval '7 days') WHERE NOT EXISTS (SELECT FROM task_partitions)`
+const firstPartitions = `SELECT task_partitions_ahead('day', now(), now() + interval '7 days')
+	WHERE NOT EXISTS (SELECT FROM task_partitions WHERE first_day <= (now() AT TIME ZONE 'UTC')::date AND last_day > (now() AT TIME ZONE 'UTC')::date)`
 
 // MigrateUp applies the missing migrations and returns how many. Callers at the same time wait for each other. Each
 // file is a transaction of its own, unless it says otherwise.
@@ -78,9 +106,14 @@ func MigrateUp(ctx context.Context, databaseURL string) (int, error) {
 		if applied == 0 {
 			return nil
 		}
-		err = withConn(ctx, databaseURL, func(conn *pgx.Conn) error { return dropUnfinished(ctx, conn) })
+		err = withConn(ctx, databaseURL, func(conn *pgx.Conn) error {
+			if err := refuseBesideServers(ctx, conn); err != nil {
+				return err
+			}
+			return dropUnfinished(ctx, conn)
+		})
 		if err != nil {
-			return fmt.Errorf("drop unfinished index: %w", err)
+			return err
 		}
 		if err := m.Migrate(); err != nil {
 			return err
@@ -161,6 +194,7 @@ func withMigrator(ctx context.Context, databaseURL string, fn func(*dbmate.DB) e
 	if err != nil {
 		return redact(err)
 	}
+	cfg.RuntimeParams["application_name"] = migratorName
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
@@ -193,11 +227,11 @@ func dropUnfinished(ctx context.Context, conn *pgx.Conn) error {
 	}
 	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return err
+		return fmt.Errorf("look for unfinished indexes: %w", err)
 	}
 	for _, name := range names {
 		if _, err := conn.Exec(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+name); err != nil {
-			return err
+			return fmt.Errorf("drop unfinished index: %w", err)
 		}
 	}
 	return nil
@@ -223,7 +257,7 @@ func lockMigrations(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // migratorURL adapts a URL to dbmate's driver, which assumes TLS and does not know sslmode prefer and allow: it sets
-// what pgx found out, whether the server speaks TLS. It removes the settings of the pool.
+// what pgx found out, whether the server speaks TLS. It removes the settings of the pool, and names the sessions.
 func migratorURL(u *url.URL, encrypted bool) *url.URL {
 	out := *u
 	query := out.Query()
@@ -239,6 +273,7 @@ func migratorURL(u *url.URL, encrypted bool) *url.URL {
 			query.Set("sslmode", "require")
 		}
 	}
+	query.Set("application_name", migratorName)
 	out.RawQuery = query.Encode()
 	return &out
 }

@@ -318,8 +318,8 @@ func TestTheServiceCanVacuumItsTables(t *testing.T) {
 	db, err := postgres.Open(t.Context(), pgtest.New(t))
 	must(t, err)
 	t.Cleanup(db.Close)
-	must(t, db.Vacuum(t.Context(), "sender_changes"))
+	must(t, db.Vacuum(t.Context(), "facts"))
 	for count := 0; count == 0; time.Sleep(10 * time.Millisecond) { // the statistics come late
-		must(t, db.Pool().QueryRow(t.Context(), "SELECT vacuum_count FROM pg_stat_user_tables WHERE relname = 'sender_changes'").Scan(&count))
+		must(t, db.Pool().QueryRow(t.Context(), "SELECT vacuum_count FROM pg_stat_user_tables WHERE relname = 'facts'").Scan(&count))
 	}
 }

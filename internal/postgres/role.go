@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,7 +31,7 @@ func (s *Server) prepare(ctx context.Context) error {
 	if err == nil {
 		err = withConn(ctx, s.AdminURL(), func(conn *pgx.Conn) error {
 			return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-				_, err := tx.Exec(ctx, handOver+allowLogin+quoteLiteral(s.password))
+				_, err := tx.Exec(ctx, handOver+allowLogin+Literal(s.password))
 				return err
 			})
 		})
@@ -95,8 +94,6 @@ func execUnless(ctx context.Context, conn *pgx.Conn, query, statement string) er
 	}
 	return err
 }
-
-func quoteLiteral(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // ping connects as the service does.
 func (s *Server) ping(ctx context.Context) error {

@@ -73,3 +73,13 @@ func Deleted[Row any](n int64, err error, act string, get func() (Row, error)) e
 	}
 	return errInUse
 }
+
+// InBatches repeats change, which changes up to batch rows, until it changes fewer, and returns how many it changed.
+func InBatches(batch int64, change func() (int64, error)) (int, error) {
+	for total := int64(0); ; {
+		n, err := change()
+		if total += n; err != nil || n < batch {
+			return int(total), err
+		}
+	}
+}

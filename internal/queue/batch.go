@@ -53,7 +53,7 @@ func (s *Service) SubmitAll(ctx context.Context, subs []Submission, origin Origi
 	}
 	b.store(ctx)
 	b.repeat(ctx)
-	return b.ended()
+	return b.ended(ctx)
 }
 
 // batch is a SubmitAll in progress.
@@ -189,6 +189,8 @@ func (b *batch) repeat(ctx context.Context) {
 			switch {
 			case result.Err != nil:
 				o.Err = result.Err
+			case result.Out != nil && result.Out.isDropped:
+				o.Err = errDropped
 			case result.Out != nil:
 				o.Submitted = *result.Out
 			default: // the first submission was not stored; this one may consume a default content although ranks are locked
@@ -212,8 +214,8 @@ func apart[In, Out any](ctx context.Context, b *batch, items []In, run func(cont
 	}, isHopeless)
 }
 
-// ended returns the outcomes, or the error of the database if nothing is known to be stored.
-func (b *batch) ended() ([]Outcome, error) {
+// ended returns the outcomes, or an error if nothing is known to be stored: that of the database, or the cause of ctx if ctx has ended.
+func (b *batch) ended(ctx context.Context) ([]Outcome, error) {
 	if b.broken != nil {
 		return nil, b.broken
 	}
@@ -227,8 +229,11 @@ func (b *batch) ended() ([]Outcome, error) {
 			lost = o.Err
 		}
 	}
-	if made > 0 && !b.inTx {
-		lost = nil // the outcomes that are known are worth more than one error for all
+	switch {
+	case made > 0 && !b.inTx:
+		return b.outcomes, nil // the outcomes that are known are worth more than one error for all
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
 	}
 	return b.outcomes, lost
 }

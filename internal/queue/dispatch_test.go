@@ -539,7 +539,7 @@ func TestS4_3_TheLeastUsedOfTheAppsThatWaitIsServedFirst(t *testing.T) {
 			t.Errorf("%s: the task went to %s", c.name, got)
 		}
 	}
-	if _, err := b.App.Senders.Fold(t.Context()); err != nil {
+	if _, err := b.App.History.Fold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := raceFor(b, "folded", "preferred", "half", "often", "seldom"); got != "preferred" {
@@ -571,7 +571,7 @@ func TestS4_3_AttemptsAndSentMessagesAreCounted(t *testing.T) {
 			b.Report(task.TaskID, "app", 2+i%2, nil)
 		}
 	}
-	if _, err := b.App.Senders.Fold(t.Context()); err != nil {
+	if _, err := b.App.History.Fold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if s := b.GetSender("app"); s.Attempts != 4 || s.TotalSent != 2 || s.SentAt == nil {
@@ -579,7 +579,7 @@ func TestS4_3_AttemptsAndSentMessagesAreCounted(t *testing.T) {
 	}
 	b.Submit("x")
 	b.Take("tries", 1)
-	if _, err := b.App.Senders.Fold(t.Context()); err != nil {
+	if _, err := b.App.History.Fold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if s := b.GetSender("tries"); s.Attempts != 1 || s.TotalSent != 0 || s.SentAt != nil {

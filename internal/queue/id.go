@@ -31,6 +31,26 @@ func (m *idMaker) next(now uint64) string {
 	return idDay(ulid.Time(m.latest)) + "_" + id.String()
 }
 
+// idAt sorts before all ids that newID makes at a time or later, and behind those that it makes before.
+func idAt(at time.Time) string {
+	var id ulid.ULID
+	_ = id.SetTime(ulid.Timestamp(at)) // fails after the year 10889 only
+	return idDay(at) + "_" + id.String()
+}
+
+// idTime returns when newID made an id; false: the id is of another shape.
+func idTime(id string) (time.Time, bool) {
+	prefix := len("task_20060102_")
+	if len(id) < prefix {
+		return time.Time{}, false
+	}
+	made, err := ulid.ParseStrict(id[prefix:])
+	at := made.Timestamp().UTC()
+	return at, err == nil && id[:prefix] == idDay(at)+"_"
+}
+
+const day = 24 * time.Hour
+
 // idDay is how the ids of a day begin.
 func idDay(at time.Time) string { return "task_" + at.UTC().Format("20060102") }
 

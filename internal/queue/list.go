@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"lksms/gen/dbq"
@@ -32,89 +31,154 @@ type Filter struct {
 	Source      *string
 	SenderNo    *string // the sender that holds or settled the task
 	Delivery    *int16  // 1 delivered, 2 undelivered
+	Result      *string // how the result begins
 	CreatedFrom *time.Time
 	CreatedTo   *time.Time
 	BeforeID    string
 	Limit       int
 }
 
+// The bounds of one page of a list: after scanMost tasks no further statement reads any, and partitionsMost is the number of partitions.
 const (
-	// scanMost bounds how many tasks one page of a list reads.
-	scanMost = 2000
-	// listedMost is the largest number of tasks that one statement of a list reads.
-	listedMost = 500
+	scanMost       = 1000
+	partitionsMost = 16 // one with a task or two of a rare filter takes a millisecond, mostly for planning, and more if it is not in memory
 )
 
-// List returns the tasks that match, newest first. If it stopped at scanMost, before is the id before which the next page starts.
-func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.Task, before string, err error) {
-	recipient, err := phone.NormaliseFilter("phone_number", f.PhoneNumber)
-	if err != nil {
-		return nil, "", err
+// Page is a page of a list of tasks, newest first.
+type Page struct {
+	Tasks []dbq.Task
+	// Before is the id before which the next page starts, if the list stopped at a bound.
+	Before     string
+	partitions []dbq.TaskPartitionsRow // newest first
+}
+
+// IsHistory reports whether a task of the page comes from a partition that is history.
+func (p Page) IsHistory(id string) bool {
+	for _, part := range p.partitions {
+		if id >= part.FirstID {
+			return id < part.BeforeID && part.IsHistory
+		}
 	}
-	from, to := idsCreated(f.CreatedFrom, f.CreatedTo)
-	before = min(f.BeforeID, to)
-	most := min(f.Limit, listedMost)
-	for scanned := 0; ; most = min(4*most, listedMost) {
-		ids, err := s.listIDs(ctx, f, recipient, dbq.TaskIDsParams{BeforeID: before, FromID: from, Most: int32(most)})
-		if err != nil {
-			return nil, "", fmt.Errorf("list ids of tasks: %w", err)
+	return false
+}
+
+// List returns the tasks that match, newest first.
+func (s *Service) List(ctx context.Context, f Filter) (p Page, err error) {
+	if f.PhoneNumber, err = phone.NormaliseFilter("phone_number", f.PhoneNumber); err != nil {
+		return Page{}, err
+	}
+	err = s.db.ByKey(ctx, func(q *dbq.Queries) (err error) {
+		p, err = list(ctx, q, f)
+		return err
+	})
+	return p, postgres.Wrap("list tasks", err, nil)
+}
+
+// list reads windows of partitions, newest first, each in portions. A window that does not fill the page is followed by one of twice as many
+// partitions: a statement for two costs less than two statements, and one for all costs too much.
+func list(ctx context.Context, q *dbq.Queries, f Filter) (p Page, err error) {
+	first, last := idsCreated(f.CreatedFrom, f.CreatedTo)
+	before := min(f.BeforeID, last)
+	if p.partitions, err = q.TaskPartitions(ctx, dbq.TaskPartitionsParams{BeforeID: before, Most: partitionsMost}); err != nil {
+		return Page{}, err
+	}
+	var starts []string
+	for _, part := range p.partitions {
+		starts = append(starts, part.FirstID)
+	}
+	if len(starts) < partitionsMost {
+		starts = append(starts, "") // before all partitions
+	}
+	var held []string
+	if f.SenderNo != nil {
+		if held, err = q.TaskIDsHeld(ctx, *f.SenderNo); err != nil {
+			return Page{}, err
 		}
-		if len(ids) == 0 {
-			return rows, "", nil
-		}
-		var more []dbq.Task
-		err = s.db.ByKey(ctx, func(q *dbq.Queries) (err error) {
-			more, err = q.TaskListOf(ctx, dbq.TaskListOfParams{
-				Ids: ids, Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, Recipient: recipient, Status: f.Status, Source: f.Source,
-				SenderNo: f.SenderNo, Delivery: f.Delivery, CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo,
-				PageLimit: int32(f.Limit - len(rows)),
+	}
+	most, scanned, end := f.Limit, 0, LastID
+	for width := 1; len(starts) > 0; width *= 2 {
+		width = min(width, len(starts))
+		start := starts[width-1]
+		for inWindow := true; inWindow; {
+			if scanned >= scanMost {
+				p.Before = before
+				return p, nil
+			}
+			ids, err := listIDs(ctx, q, f, window{held: held, start: start, end: end, from: max(start, first), before: before, most: int32(most)})
+			if err != nil {
+				return Page{}, err
+			}
+			if len(ids) == 0 {
+				break
+			}
+			more, err := q.TaskListOf(ctx, dbq.TaskListOfParams{
+				Ids: ids, FromID: ids[len(ids)-1], ToID: ids[0], Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, Recipient: f.PhoneNumber,
+				Status: f.Status, Source: f.Source, SenderNo: f.SenderNo, Delivery: f.Delivery, Result: f.Result,
+				CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit - len(p.Tasks)),
 			})
-			return err
-		})
-		if err != nil {
-			return nil, "", fmt.Errorf("list tasks: %w", err)
+			if err != nil {
+				return Page{}, err
+			}
+			if p.Tasks = append(p.Tasks, more...); len(p.Tasks) == f.Limit {
+				return p, nil
+			}
+			inWindow = len(ids) == most
+			read := ids[len(ids)-1]
+			scanned, before, most = scanned+len(ids), f.skip(read), min(4*most, scanMost)
+			if before != read {
+				most = f.Limit // the tasks that were skipped say nothing about those that follow
+			}
 		}
-		rows, scanned, before = append(rows, more...), scanned+len(ids), ids[len(ids)-1]
-		switch {
-		case len(rows) == f.Limit, len(ids) < most:
-			return rows, "", nil
-		case scanned >= scanMost:
-			return rows, before, nil
+		if start <= first {
+			return p, nil
 		}
+		starts, before, end = starts[width:], start, start
 	}
+	p.Before = before
+	return p, nil
+}
+
+// window says which ids of a list a statement reads: those not before from and before before, newest first, at most most of them. They
+// are in the partitions from the id start to the id end. The sender of the filter holds the tasks held.
+type window struct {
+	held         []string
+	start, end   string
+	from, before string
+	most         int32
 }
 
 // listIDs returns the next ids of a list, by the index of the filter that leaves the fewest tasks.
-func (s *Service) listIDs(ctx context.Context, f Filter, recipient *string, p dbq.TaskIDsParams) ([]string, error) {
+func listIDs(ctx context.Context, q *dbq.Queries, f Filter, w window) ([]string, error) {
 	is := func(status int16) bool { return f.Status != nil && *f.Status == status }
 	switch v := f.Viewer; {
-	case recipient != nil:
-		return s.q.TaskIDsOfRecipient(ctx, dbq.TaskIDsOfRecipientParams{Recipient: *recipient, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+	case f.PhoneNumber != nil:
+		return q.TaskIDsOfRecipient(ctx, dbq.TaskIDsOfRecipientParams{Recipient: *f.PhoneNumber, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case is(Processing):
-		return s.q.TaskIDsProcessing(ctx, dbq.TaskIDsProcessingParams(p))
+		return q.TaskIDsProcessing(ctx, dbq.TaskIDsProcessingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
 	case (is(Failed) || is(Cancelled)) && v.CompanyID != nil:
-		return s.q.TaskIDsOfCompanyFailed(ctx, dbq.TaskIDsOfCompanyFailedParams{CompanyID: *v.CompanyID, Outcome: *f.Status, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+		return q.TaskIDsOfCompanyFailed(ctx, dbq.TaskIDsOfCompanyFailedParams{CompanyID: *v.CompanyID, Outcome: *f.Status, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case is(Failed) || is(Cancelled):
-		return s.q.TaskIDsFailed(ctx, dbq.TaskIDsFailedParams{Outcome: *f.Status, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+		return q.TaskIDsFailed(ctx, dbq.TaskIDsFailedParams{Outcome: *f.Status, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case f.SenderNo != nil:
-		return s.q.TaskIDsOfSender(ctx, dbq.TaskIDsOfSenderParams{SenderNo: *f.SenderNo, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+		return q.TaskIDsOfSender(ctx, dbq.TaskIDsOfSenderParams{SenderNo: *f.SenderNo, Held: w.held, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case f.Delivery != nil:
-		return s.q.TaskIDsOfReceipt(ctx, dbq.TaskIDsOfReceiptParams{Delivery: *f.Delivery, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+		return q.TaskIDsOfReceipt(ctx, dbq.TaskIDsOfReceiptParams{Delivery: *f.Delivery, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case is(Pending):
-		return s.q.TaskIDsPending(ctx, dbq.TaskIDsPendingParams(p))
+		return q.TaskIDsPending(ctx, dbq.TaskIDsPendingParams{BeforeID: w.before, FromID: w.from, Most: w.most})
 	case v.CompanyID != nil && v.Owner != nil:
-		return s.q.TaskIDsOfSubmitter(ctx, dbq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *v.Owner, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+		return q.TaskIDsOfSubmitter(ctx, dbq.TaskIDsOfSubmitterParams{CompanyID: *v.CompanyID, SubmittedBy: *v.Owner, BeforeID: w.before, FromID: w.from, Most: w.most})
 	case v.CompanyID != nil:
-		return s.q.TaskIDsOfCompany(ctx, dbq.TaskIDsOfCompanyParams{CompanyID: *v.CompanyID, BeforeID: p.BeforeID, FromID: p.FromID, Most: p.Most})
+		return q.TaskIDsOfCompany(ctx, dbq.TaskIDsOfCompanyParams{CompanyID: *v.CompanyID, StartID: w.start, EndID: w.end, BeforeID: w.before, FromID: w.from, Most: w.most})
+	case is(Success):
+		return q.TaskIDsSettled(ctx, dbq.TaskIDsSettledParams{BeforeID: w.before, FromID: w.from, Most: w.most})
 	default:
-		return s.q.TaskIDs(ctx, p)
+		return q.TaskIDs(ctx, dbq.TaskIDsParams{BeforeID: w.before, FromID: w.from, Most: w.most})
 	}
 }
 
 // idsCreated returns bounds for the ids of tasks created in [from, before). An id contains the day by the server's clock, and created_at
 // is the database's: the bounds allow a day of difference.
 func idsCreated(from, before *time.Time) (first, last string) {
-	const day = 24 * time.Hour
 	first, last = "", LastID
 	if from != nil && from.Year() > 2000 { // no task is older
 		first = idDay(from.Add(-day))
@@ -123,6 +187,30 @@ func idsCreated(from, before *time.Time) (first, last string) {
 		last = idDay(before.Add(2 * day))
 	}
 	return first, last
+}
+
+// clockDifference is how far the clock of a server may be from that of the database, for lists of tasks created in a range of time.
+const clockDifference = time.Minute
+
+// skip returns the id before which a list goes on when it has read last. This is last itself, unless last contains a time, and tasks of
+// that time are not listed: then it is the latest id of the same day that may be listed. Ids of other shapes come before or after those
+// of a day that contain a time, so none is skipped.
+func (f Filter) skip(last string) string {
+	at, ok := idTime(last)
+	if !ok {
+		return last
+	}
+	to := at.Truncate(day)
+	switch {
+	case f.CreatedFrom != nil && at.Before(f.CreatedFrom.Add(-clockDifference)):
+		return idAt(to)
+	case f.CreatedTo != nil && at.After(f.CreatedTo.Add(clockDifference)):
+		if until := f.CreatedTo.Add(clockDifference); until.After(to) {
+			to = until
+		}
+		return idAt(to)
+	}
+	return last
 }
 
 // Timeline returns everything that happened to one task, oldest first, or the fault task.not_found.

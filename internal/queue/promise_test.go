@@ -10,6 +10,8 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/apptest"
+
+	"github.com/oklog/ulid/v2"
 )
 
 func TestARepeatedReportChangesNothing(t *testing.T) {
@@ -355,7 +357,7 @@ func TestListTasks(t *testing.T) {
 		}
 	}
 	for query, field := range map[string]string{
-		"status=5": "status", "status=x": "status", "limit=0": "limit", "limit=101": "limit", "created_from=yesterday": "created_from",
+		"status=5": "status", "status=x": "status", "result=": "result", "limit=0": "limit", "limit=101": "limit", "created_from=yesterday": "created_from",
 		"phone_number=12345678901": "phone_number", "cursor=!!": "cursor", "cursor=" + strings.Repeat("A", 201): "cursor", "source=": "source",
 	} {
 		if a := b.Expect(422, "request.invalid", "GET", "/api/v1/sms/tasks?"+query, nil); a.Fields() != field {
@@ -386,9 +388,12 @@ func TestAListReadsABoundedNumberOfTasks(t *testing.T) {
 	if len(first.Items) != 0 || first.NextCursor == nil {
 		t.Fatalf("the first page has %d tasks, and more behind it: %v", len(first.Items), first.NextCursor != nil)
 	}
-	second := list("limit=2&source=rare&cursor=" + *first.NextCursor)
-	if len(second.Items) != 1 || second.Items[0].TaskID != mine || second.NextCursor != nil {
-		t.Errorf("the second page is %+v", second)
+	pages, last := 1, first
+	for ; len(last.Items) == 0 && last.NextCursor != nil; pages++ {
+		last = list("limit=2&source=rare&cursor=" + *last.NextCursor)
+	}
+	if pages != 3 || len(last.Items) != 1 || last.Items[0].TaskID != mine || last.NextCursor != nil {
+		t.Errorf("the last of %d pages is %+v", pages, last)
 	}
 	for query, want := range map[string]int{
 		"created_to=2998-01-01T00:00:00Z": 1, "created_from=2000-01-01T00:00:00Z&created_to=9999-12-31T23:59:59Z": 0,
@@ -405,15 +410,23 @@ func TestAListHasTheTasksThatMatch(t *testing.T) {
 	b := apptest.New(t)
 	submits := b.AddCompany("acme", 1)
 	reads := b.AddUser("reads", "read", map[string]any{"company_no": "acme"})
-	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, company_id, status, processing_app_id, lease_id, lease_until)
+	// Days 2 to 4 have partitions. The other days are before and after them in the default partition.
+	b.Exec("SELECT task_partitions_ahead('day', '2025-01-02T00:00:00Z', '2025-01-04T00:00:00Z')")
+	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, source, submitted_by, company_id, status, processing_app_id, lease_id, lease_until,
+			result)
 		SELECT 'task_20' || 250101 + i % 7 || '_' || lpad(i::text, 4, '0'), '1380013800' || i % 2, '+861380013800' || i % 2, 'x', 's' || i % 3,
 			CASE i % 5 WHEN 0 THEN 'user-of-acme' WHEN 1 THEN 'zoe' ELSE 'admin' END,
 			CASE WHEN i % 5 < 2 THEN (SELECT id FROM companies WHERE company_no = 'acme') ELSE 1 END, i % 11 % 5,
 			CASE WHEN i % 11 % 5 IN (1, 2, 3) THEN 'app' || i % 2 END, CASE WHEN i % 11 % 5 IN (1, 2, 3) THEN i END,
-			CASE WHEN i % 11 % 5 = 1 THEN now() + interval '1 hour' END
+			CASE WHEN i % 11 % 5 = 1 THEN now() + interval '1 hour' END, 'r' || i % 2 || '_'
 		FROM generate_series(1, 600) i;
 		INSERT INTO report_logs (task_id, company_id, event, effect)
-		SELECT task_id, company_id, 'receipt', CASE WHEN right(task_id, 1) < '5' THEN 'delivered' ELSE 'undelivered' END FROM tasks WHERE status = 2 AND right(task_id, 1) <> '9'`)
+		SELECT task_id, company_id, 'receipt', CASE WHEN right(task_id, 1) < '5' THEN 'delivered' ELSE 'undelivered' END FROM tasks WHERE status = 2 AND right(task_id, 1) <> '9';
+		INSERT INTO report_logs (task_id, company_id, event, effect, result)
+		SELECT task_id, company_id, 'receipt', 'delivered', 'late' FROM tasks WHERE delivery = 2 AND right(task_id, 1) = '8'`)
+	if n := b.Count("SELECT count(*) FROM (TABLE tasks EXCEPT ALL SELECT * FROM tasks_between('', '~')) t") + b.Count("SELECT 600 - count(*) FROM tasks_between('', '~')"); n != 0 {
+		t.Errorf("tasks_between differs from tasks in %d rows", n)
+	}
 	for name, asks := range map[string]struct {
 		headers []string
 		sees    string
@@ -425,14 +438,20 @@ func TestAListHasTheTasksThatMatch(t *testing.T) {
 		for _, status := range []string{"", "status = 0", "status = 1", "status = 2", "status = 3", "status = 4"} {
 			for _, source := range []string{"", "source = 's1'"} {
 				for _, number := range []string{"", "phone_number = '13800138001'"} {
-					for _, rest := range []string{"", "sender_no = 'app1'", "delivery = 'delivered'", "delivery = 'undelivered'"} {
+					for _, rest := range []string{
+						"", "sender_no = 'app1'", "delivery = 'delivered'", "delivery = 'undelivered'", "company_no = 'acme'", "result = 'r1'",
+					} {
 						query, where := "limit=50", asks.sees
 						for _, one := range []string{status, source, number, rest} {
 							if one == "" {
 								continue
 							}
 							query += "&" + strings.NewReplacer(" ", "", "'", "").Replace(one)
-							where += " AND " + strings.NewReplacer("sender_no", "processing_app_id", "'delivered'", "1", "'undelivered'", "2").Replace(one)
+							where += " AND " + strings.NewReplacer(
+								"sender_no", "processing_app_id", "'delivered'", "1", "'undelivered'", "2",
+								"company_no =", "company_id = (SELECT id FROM companies WHERE company_no =", "'acme'", "'acme')",
+								"result = 'r1'", "left(result, 2) = 'r1'",
+							).Replace(one)
 						}
 						var got []string
 						for cursor := ""; ; {
@@ -453,6 +472,104 @@ func TestAListHasTheTasksThatMatch(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A list goes on behind an id of any shape: rows that were made by hand have ids of their own.
+func TestAListGoesOnBehindAnyID(t *testing.T) {
+	b := apptest.New(t)
+	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content) SELECT id, '', '', 'x' FROM unnest('{1,aged-1,task_1,zone}'::text[]) id`)
+	var got []string
+	for cursor := ""; ; {
+		page := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?limit=1"+cursor, nil))
+		for _, item := range page.Items {
+			got = append(got, item.TaskID)
+		}
+		if page.NextCursor == nil {
+			break
+		}
+		cursor = "&cursor=" + *page.NextCursor
+	}
+	if !slices.Equal(got, []string{"zone", "task_1", "aged-1", "1"}) {
+		t.Errorf("the list is %v", got)
+	}
+}
+
+// The tasks that a sender holds are read before those that it settled. One that it settles in between is listed once.
+func TestATaskThatIsSettledWhileItIsListedIsListedOnce(t *testing.T) {
+	b := apptest.New(t)
+	for _, id := range []string{"t1", "t2", "t3"} {
+		b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id) VALUES ($1, '', '', 'x', 2, 'app', 1)`, id)
+	}
+	// As a list finds t2 that reads its lease before the report and its outcome afterwards.
+	b.Exec(`INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content, processing_app_id, lease_id, lease_until)
+		VALUES ('t2', 1, 1, 1, 5, 1, '', '', 'x', 'app', 1, now() + interval '1 hour')`)
+	page := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?sender_no=app", nil))
+	if len(page.Items) != 3 || page.Items[1].TaskID != "t2" {
+		t.Errorf("the list is %+v", page.Items)
+	}
+}
+
+// Tasks of other times of a day do not count for a list of a range of time, and none of the range is lost, whatever its id looks like.
+func TestAListOfARangeOfTimeSkipsOtherTimes(t *testing.T) {
+	b := apptest.New(t)
+	noon := time.Date(2025, 1, 3, 12, 0, 0, 0, time.UTC)
+	b.Exec("SELECT task_partitions_ahead('day', '2025-01-01T00:00:00Z', '2025-01-03T00:00:00Z')")
+	insert := func(created time.Time, ids ...string) {
+		b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, created_at, status)
+			SELECT id, '', '', 'x', $1, 2 FROM unnest($2::text[]) id`, created, ids)
+	}
+	made := func(at time.Time, n int) (ids []string) {
+		for i := range n {
+			ids = append(ids, fmt.Sprintf("%s_%s%016d", at.Format("task_20060102"), ulid.MustNew(ulid.Timestamp(at), nil).String()[:10], i))
+		}
+		return ids
+	}
+	for _, hours := range []int{-36, -24, -2, 2, 11} {
+		at := noon.Add(time.Duration(hours) * time.Hour)
+		insert(at, made(at, 2500)...)
+	}
+	// The clock of the second server is behind that of the database, and the third makes ids of another shape, with the day of its time zone.
+	insert(noon, made(noon, 1)...)
+	insert(noon.Add(time.Minute), made(noon.Add(30*time.Second), 1)...)
+	insert(noon.Add(time.Minute), "task_20250102_zone", "task_20250103_001", "task_20250103_123", "task_20250104_001", "task_20250104_zone")
+	var got []string
+	pages := 0
+	for cursor := ""; ; pages++ {
+		page := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?created_from=2025-01-03T11:59:30Z&created_to=2025-01-03T12:02:00Z"+cursor, nil))
+		for _, item := range page.Items {
+			got = append(got, item.TaskID)
+		}
+		if page.NextCursor == nil {
+			break
+		}
+		cursor = "&cursor=" + *page.NextCursor
+	}
+	want := []string{
+		"task_20250104_zone", "task_20250104_001", "task_20250103_123", made(noon.Add(30*time.Second), 1)[0], made(noon, 1)[0],
+		"task_20250103_001", "task_20250102_zone",
+	}
+	if !slices.Equal(got, want) || pages > 0 {
+		t.Errorf("on %d pages %v\nwant %v", pages+1, got, want)
+	}
+}
+
+// A list reads a bounded number of partitions, and the next page goes on with those before.
+func TestAListReadsABoundedNumberOfPartitions(t *testing.T) {
+	b := apptest.New(t)
+	b.Exec("SELECT task_partitions_ahead('day', '2025-01-01T00:00:00Z', '2025-02-28T00:00:00Z')")
+	b.Exec(`INSERT INTO tasks (task_id, phone_number, recipient, content, status)
+		VALUES ('task_20250101_1', $1, '+86' || $1, 'x', 2), ('task_20241231_1', $1, '+86' || $1, 'x', 2)`, apptest.Phone)
+	var got []int
+	for cursor := ""; ; {
+		page := apptest.Decode[api.TaskPage](t, b.Expect(200, "", "GET", "/api/v1/sms/tasks?phone_number="+apptest.Phone+cursor, nil))
+		if got = append(got, len(page.Items)); page.NextCursor == nil {
+			break
+		}
+		cursor = "&cursor=" + *page.NextCursor
+	}
+	if !slices.Equal(got, []int{0, 0, 0, 2}) { // the partitions of 59 days and of today
+		t.Errorf("tasks on the pages: %v", got)
 	}
 }
 

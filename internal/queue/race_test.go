@@ -1,6 +1,9 @@
 package queue_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -81,5 +84,50 @@ func TestALateSuccessThatWaitedForTheSweepSettlesTheTask(t *testing.T) {
 	}
 	if status != int(queue.Success) || effect != "success" {
 		t.Errorf("the task is %d, and the log says %s", status, effect)
+	}
+}
+
+// After its deadline, a batch of which nothing is stored fails as a whole, with the deadline as the reason. The context of a request is
+// cancelled by its deadline, so that its error alone does not say so.
+func TestABatchEndsAtTheDeadlineOfItsRequest(t *testing.T) {
+	t.Parallel()
+	s, db := service(t)
+	exec(t, db, `INSERT INTO tasks (task_id, phone_number, recipient, content, status, processing_app_id, lease_id, lease_until)
+		SELECT 't' || i, '', '', 'x', 1, 'app', i, now() + interval '1 hour' FROM generate_series(1, 100) i`)
+	submissions, reports := make([]queue.Submission, 100), make([]queue.Report, 100)
+	for i := range reports {
+		submissions[i] = queue.Submission{PhoneNumber: apptest.Phone, Content: "x", MessageType: queue.Notification, Raw: []byte("{}")}
+		reports[i] = queue.Report{TaskID: fmt.Sprint("t", i+1), SenderNo: "app", Status: queue.Success, Raw: []byte("{}")}
+	}
+	for name, run := range map[string]func(context.Context) error{
+		"messages": func(ctx context.Context) error {
+			_, err := s.SubmitAll(ctx, submissions, queue.Origin{CompanyID: 1, User: "u"})
+			return err
+		},
+		"report_logs": func(ctx context.Context) error {
+			_, err := s.ReportAll(ctx, reports)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hanging, err := db.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer hanging.Rollback(t.Context())
+			exec(t, hanging, "LOCK TABLE "+name+" IN ACCESS EXCLUSIVE MODE")
+			ctx, end := context.WithCancelCause(t.Context())
+			defer end(nil)
+			ended := make(chan error, 1)
+			go func() { ended <- run(ctx) }()
+			apptest.Eventually(t, "the batch waits", func() (waits bool) {
+				err := db.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits)
+				return err == nil && waits
+			})
+			end(context.DeadlineExceeded)
+			if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the batch ended with %v", err)
+			}
+		})
 	}
 }

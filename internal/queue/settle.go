@@ -70,8 +70,9 @@ func (s *Service) judge(e ended) Reported {
 }
 
 // ReportAll is Report for several. Each report has its own outcome, in their order; reports on one task apply in that order. An
-// error is the database's: some of the reports may have been stored.
+// error is the database's, or the cause of ctx if ctx has ended: some of the reports may have been stored.
 func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, error) {
+	isHopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
 	outcomes := make([]Reported, len(reports))
 	left := make([]int, len(reports))
 	for i := range left {
@@ -93,10 +94,12 @@ func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, 
 			items[j] = reports[i]
 		}
 		run := func(items []Report) ([]ended, error) { return s.settle(ctx, items) }
-		for j, result := range merge.Apart(items, run, postgres.IsUnavailable) {
+		for j, result := range merge.Apart(items, run, isHopeless) {
 			switch {
 			case result.Err == nil:
 				outcomes[now[j]] = s.judge(result.Out)
+			case ctx.Err() != nil:
+				return nil, context.Cause(ctx)
 			case postgres.IsUnavailable(result.Err):
 				return nil, result.Err
 			default:

@@ -1,19 +1,16 @@
 package queue_test
 
 import (
-	"context"
+	"math/rand/v2"
 	"regexp"
 	"strconv"
 	"sync"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus"
+	"time"
 
 	"lksms/gen/api"
-	"lksms/gen/dbq"
 	"lksms/internal/apptest"
-	"lksms/internal/history"
-	"lksms/internal/setting"
+	"lksms/internal/queue"
 )
 
 func statistics(b *apptest.Bundle) api.Statistics {
@@ -83,14 +80,12 @@ func oldest(b *apptest.Bundle) (seconds float64) {
 	return seconds
 }
 
-// The statistics are exact after any change of waiting tasks, even by hand, and before and after folding.
+// The statistics are exact after any change of waiting tasks, even by hand, and before, while and after facts are folded.
 func TestS0_13_StatisticsEqualTheRows(t *testing.T) {
 	b := apptest.New(t)
-	counts := history.New(b.App.DB, setting.New(b.App.DB), prometheus.NewRegistry())
 	fold := func() {
-		t.Helper()
-		if _, err := counts.Fold(t.Context()); err != nil {
-			t.Fatal(err)
+		if _, err := b.App.History.Fold(b.T.Context()); err != nil {
+			b.T.Error(err)
 		}
 	}
 	same := func(what string) {
@@ -121,24 +116,133 @@ func TestS0_13_StatisticsEqualTheRows(t *testing.T) {
 			}
 		})
 	}
-	all.Go(func() {
-		for range 50 {
-			fold()
-		}
-	})
+	for range 3 {
+		all.Go(func() {
+			for range 50 {
+				fold()
+			}
+		})
+	}
 	all.Wait()
 	same("concurrent work")
 	fold()
 	fold()
 	same("folding")
-	if n := b.Count("SELECT count(*) FROM task_count_changes"); n != 1 {
-		t.Errorf("%d rows are left after folding", n)
+	if n := b.Count("SELECT count(*) FROM facts"); n != 0 {
+		t.Errorf("%d facts are left after folding", n)
 	}
-	if err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
-		_, err := dbq.New(b.App.DB).TaskCountFold(ctx)
-		return err
-	}); err != nil {
-		t.Error(err)
+	if sender, leases := b.GetSender("app"), b.Count("SELECT count(*) FROM send_logs"); sender.Attempts != int64(leases) || sender.TotalSent != int64(leases) {
+		t.Errorf("%d attempts, %d sent, the rows say %d", sender.Attempts, sender.TotalSent, leases)
 	}
-	same("folding what is folded")
+}
+
+// logged computes the figures of senders from the rows of leases and reports. A report after the recovery counts from the recovery.
+const logged = `
+	SELECT s.sender_no, (SELECT count(*) FROM send_logs l WHERE l.app_id = s.sender_no) AS attempts,
+		count(r) FILTER (WHERE r.effect = 'success') AS succeeded, count(r) FILTER (WHERE r.effect <> 'success') AS failed,
+		coalesce(sum(extract(epoch FROM r.created_at - coalesce(r.leased_at, v.created_at)) * 1000), 0) AS response_ms,
+		max(r.created_at) FILTER (WHERE r.effect = 'success') AS sent_at,
+		greatest((SELECT max(l.created_at) FROM send_logs l WHERE l.app_id = s.sender_no), max(r.created_at)) AS seen_at
+	FROM senders s
+	LEFT JOIN report_logs r ON r.app_id = s.sender_no AND r.event = 'reported' AND r.effect NOT IN ('ignored', 'refused')
+	LEFT JOIN report_logs v ON v.task_id = r.task_id AND v.lease_id = r.lease_id AND v.event = 'recovered'
+	GROUP BY s.sender_no`
+
+// Whatever happens to tasks, and whenever facts are folded, the statistics equal the rows of tasks, and the figures of senders those of
+// leases and reports. Sums of milliseconds are rounded once for each report here.
+func TestS4_3_FiguresOfSendersEqualTheLogs(t *testing.T) {
+	b := apptest.New(t)
+	seed := time.Now().UnixNano()
+	t.Log("seed", seed)
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	headers := [][]string{nil, b.AddCompany("acme", 1)}
+	apps := []string{"a", "b", "c"}
+	type held struct {
+		api.ClaimedTask
+		app string
+	}
+	var leases []held // also those that have ended
+	one := func() held { return leases[random.IntN(len(leases))] }
+	may := func(a apptest.Answer) {
+		t.Helper()
+		if a.Status != 200 && a.Status != 409 { // 409: the task is in another state
+			t.Fatal(a.Raw)
+		}
+	}
+	did := map[string]int{}
+	steps := []struct {
+		name string
+		do   func()
+	}{
+		{"submit", func() { b.SubmitMany("x", 1+random.IntN(6), nil, headers[random.IntN(len(headers))]...) }},
+		{"claim", func() {
+			app := apps[random.IntN(len(apps))]
+			for _, task := range b.Take(app, 1+random.IntN(8)) {
+				leases = append(leases, held{task, app})
+			}
+		}},
+		{"report", func() {
+			l := one()
+			may(b.Call("POST", "/api/v1/sms/report", apptest.ReportBody(l.TaskID, l.app, 2+random.IntN(2), apptest.Report{"should_retry": random.IntN(2) == 0})))
+		}},
+		{"report as somebody else", func() { may(b.Call("POST", "/api/v1/sms/report", apptest.ReportBody(one().TaskID, "d", 2, nil))) }},
+		{"report a batch", func() {
+			reports := []apptest.Report{}
+			for range 1 + random.IntN(9) {
+				l := one()
+				reports = append(reports, apptest.ReportBody(l.TaskID, l.app, 2, apptest.Report{"lease_id": l.LeaseID}))
+			}
+			b.Expect(200, "", "POST", "/api/v1/sms/report-batch", map[string]any{"reports": reports})
+		}},
+		{"release", func() {
+			l := one()
+			if _, err := b.App.Tasks.Release(t.Context(), l.app, []queue.Unused{{TaskID: l.TaskID, LeaseID: l.LeaseID, Tried: random.IntN(2) == 0}}); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"recover", func() {
+			b.Exec("UPDATE queue SET lease_until = now() - interval '1 second' WHERE lease_until IS NOT NULL AND hashtext(task_id || $1) % 3 = 0", strconv.Itoa(random.Int()))
+			b.Recover()
+			b.Exec("UPDATE queue SET due_at = now() WHERE due_at > now()") // which changes no figure
+		}},
+		{"cancel", func() { may(b.Call("POST", "/api/v1/sms/task/"+one().TaskID+"/cancel", nil)) }},
+		{"expire", func() {
+			b.Exec("UPDATE queue SET expires_at = now() WHERE lease_until IS NULL AND hashtext(task_id || $1) % 9 = 0", strconv.Itoa(random.Int()))
+			if _, err := b.App.Tasks.Expire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"fold", func() {
+			if _, err := b.App.History.Fold(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	}
+	for _, app := range apps {
+		b.SubmitMany("x", 5, nil)
+		for _, task := range b.Take(app, 5) {
+			leases = append(leases, held{task, app})
+		}
+	}
+	b.ExpireLeases()
+	b.Recover()
+	b.Report(leases[0].TaskID, leases[0].app, 2, nil) // after the recovery
+	for range 300 {
+		step := steps[random.IntN(len(steps))]
+		step.do()
+		did[step.name]++
+		if got, want := statistics(b), counted(b); got != want {
+			t.Fatalf("after %s: %+v, the rows say %+v", step.name, got, want)
+		}
+		if wrong := apptest.Scan[string](b, `
+			SELECT coalesce(string_agg(u::text || ' and not ' || l::text, E'\n'), '') FROM (`+logged+`) l
+			JOIN senders s ON s.sender_no = l.sender_no
+			JOIN sender_totals u ON u.sender_id = s.id
+			WHERE (u.attempts, u.succeeded, u.failed) <> (l.attempts, l.succeeded, l.failed)
+				OR abs(u.response_ms - l.response_ms) > u.succeeded + u.failed
+				OR u.seen_at IS DISTINCT FROM l.seen_at OR u.sent_at IS DISTINCT FROM l.sent_at`); wrong != "" {
+			t.Fatalf("after %s: %s", step.name, wrong)
+		}
+	}
+	t.Log(did)
 }

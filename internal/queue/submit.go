@@ -52,10 +52,14 @@ type Submitted struct {
 	Status       int16
 	FinalContent string // with the signature of the submission; a sender's own is added when it claims
 	Deduplicated bool   // an earlier submission made the task; Status is its state now
+	isDropped    bool   // that task was dropped with its partition: nothing but TaskID is known
 }
 
 // errRepeated rolls back what a submission did before its dedup key turned out to be taken.
 var errRepeated = errors.New("the dedup key is taken")
+
+// errDropped refuses a dedup key for which nobody can say any more what became of its task.
+var errDropped = fault.New(fault.Conflict, fault.TaskDropped)
 
 // Submit stores one task with its submission; when it returns without an error, both are durable. A default
 // content is consumed in the same transaction (S0.9). Expected failures: request.invalid, template.none_active,
@@ -66,6 +70,8 @@ func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Su
 		// Also after another error: the first submission may have taken the default content that this one looked for.
 		first, again := s.repeated(ctx, sub, origin)
 		switch {
+		case first != nil && first.isDropped:
+			return Submitted{}, errDropped
 		case first != nil:
 			return *first, nil
 		case errors.Is(err, errRepeated) && again != nil:
@@ -103,7 +109,9 @@ func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Ori
 	}
 	found := make([]*Submitted, n)
 	for _, row := range rows {
-		found[row.Place] = &Submitted{TaskID: row.TaskID, Status: row.Status, FinalContent: row.FinalContent, Deduplicated: true}
+		found[row.Place] = &Submitted{
+			TaskID: row.TaskID, Status: row.Status, FinalContent: row.FinalContent, Deduplicated: true, isDropped: row.IsDropped,
+		}
 	}
 	return found, nil
 }

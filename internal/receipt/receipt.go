@@ -159,18 +159,16 @@ func (s *Service) Take(ctx context.Context, call callback.Call) (answer, content
 
 // Forget deletes old callbacks and receipts in batches, and returns how many.
 func (s *Service) Forget(ctx context.Context) (int, error) {
-	total := 0
-	for {
-		callbacks, err := s.q.CallbacksForget(ctx, dbq.CallbacksForgetParams{BatchSize: deleteBatch, Keep: keptFor})
-		if err != nil {
-			return total, fmt.Errorf("delete callbacks: %w", err)
-		}
-		receipts, err := s.q.ReceiptsForget(ctx, dbq.ReceiptsForgetParams{BatchSize: deleteBatch, Keep: keptFor})
-		if err != nil {
-			return total, fmt.Errorf("delete receipts: %w", err)
-		}
-		if total += int(callbacks + receipts); callbacks < deleteBatch && receipts < deleteBatch {
-			return total, nil
-		}
+	callbacks, err := postgres.InBatches(deleteBatch, func() (int64, error) {
+		n, err := s.q.CallbacksForget(ctx, dbq.CallbacksForgetParams{BatchSize: deleteBatch, Keep: keptFor})
+		return n, postgres.Wrap("delete callbacks", err, nil)
+	})
+	if err != nil {
+		return callbacks, err
 	}
+	receipts, err := postgres.InBatches(deleteBatch, func() (int64, error) {
+		n, err := s.q.ReceiptsForget(ctx, dbq.ReceiptsForgetParams{BatchSize: deleteBatch, Keep: keptFor})
+		return n, postgres.Wrap("delete receipts", err, nil)
+	})
+	return callbacks + receipts, err
 }

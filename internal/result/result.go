@@ -14,6 +14,9 @@ const (
 	Expired      = "已过期"
 )
 
+// LedgerOfDay is the remark of the sum of the charges and refunds of a day.
+const LedgerOfDay = "当日扣费与退还合计"
+
 // The reasons why a person gets no message of a notification.
 const (
 	NoAddress   = "收件人在该通道没有地址"

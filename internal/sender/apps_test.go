@@ -78,13 +78,13 @@ func TestS4_3_ReportsAreCountedForTheirSender(t *testing.T) {
 			}
 		})
 		all.Go(func() {
-			if _, err := b.App.Senders.Fold(t.Context()); err != nil {
+			if _, err := b.App.History.Fold(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	all.Wait()
-	if _, err := b.App.Senders.Fold(t.Context()); err != nil {
+	if _, err := b.App.History.Fold(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s := b.GetSender("app")

@@ -11,14 +11,14 @@ import (
 // Statements that change the states of several senders lock them in one order: while the first is locked, none of the others is.
 func TestTheStatesOfSendersAreLockedInOneOrder(t *testing.T) {
 	for name, change := range map[string]func(ctx context.Context, b *apptest.Bundle) error{
-		"fold": func(ctx context.Context, b *apptest.Bundle) error { _, err := b.App.Senders.Fold(ctx); return err },
+		"fold": func(ctx context.Context, b *apptest.Bundle) error { _, err := b.App.History.Fold(ctx); return err },
 		"seen": func(ctx context.Context, b *apptest.Bundle) error { _, err := b.App.Senders.SweepSeen(ctx); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := apptest.New(t)
 			b.Exec("INSERT INTO senders (sender_no, name) SELECT 'app-' || i, 'x' FROM generate_series(1, 50) i")
 			b.Exec("INSERT INTO sender_states (sender_id) SELECT id FROM senders ORDER BY id DESC")
-			b.Exec("INSERT INTO sender_changes (sender_no, sent, at) SELECT sender_no, 1, now() FROM senders ORDER BY id DESC")
+			b.Exec("INSERT INTO facts (company_id, sender_no, leases, at) SELECT 1, sender_no, 1, now() FROM senders ORDER BY id DESC")
 			for i := range 50 {
 				if err := b.App.Senders.Polled(t.Context(), fmt.Sprintf("app-%d", i+1)); err != nil {
 					t.Fatal(err)

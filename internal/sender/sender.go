@@ -15,6 +15,7 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
+	"lksms/internal/result"
 	"lksms/internal/setting"
 )
 
@@ -202,11 +203,36 @@ func (s *Service) Ledger(ctx context.Context, company *int64, no string, before 
 	return rows, postgres.Wrap("read ledger", err, nil)
 }
 
-// Fold adds the pending changes of claims and reports to the senders, and returns how many rows it added.
-func (s *Service) Fold(ctx context.Context) (int, error) {
-	n, err := s.q.SenderFold(ctx)
-	if err != nil || n == 0 {
-		return 0, postgres.Wrap("fold sender changes", err, nil)
+// AddFacts adds the leases and reports of facts to the totals of their senders, in the transaction of ctx.
+func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error {
+	var sums dbq.SenderTotalsAddParams
+	for _, f := range facts {
+		if f.SenderNo == nil || f.Leases+f.ReportedSuccess+f.ReportedFailed == 0 {
+			continue // only tasks changed: the sender did nothing
+		}
+		sums.SenderNos = append(sums.SenderNos, *f.SenderNo)
+		sums.Leases = append(sums.Leases, f.Leases)
+		sums.ReportedSuccess = append(sums.ReportedSuccess, f.ReportedSuccess)
+		sums.ReportedFailed = append(sums.ReportedFailed, f.ReportedFailed)
+		sums.ResponseMs = append(sums.ResponseMs, f.ResponseMs)
+		sums.Ats = append(sums.Ats, f.At)
 	}
-	return int(n), postgres.Wrap("vacuum folded sender changes", s.db.Vacuum(ctx, "sender_changes"), nil)
+	return postgres.Wrap("add facts to senders", s.q.SenderTotalsAdd(ctx, sums), nil)
+}
+
+// ledgerBatch is the number of rows of the ledger that one statement sums up.
+const ledgerBatch = 20_000
+
+// SumUpLedger replaces the charges and refunds of leases that are older than the setting history.log_days says by their sums for each company and
+// day, and returns how many. A day with more rows than one statement replaces keeps several sums.
+func (s *Service) SumUpLedger(ctx context.Context) (int, error) {
+	values, err := s.settings.Get(ctx)
+	keep := values.History.LogsKept()
+	if err != nil || keep == nil {
+		return 0, err
+	}
+	return postgres.InBatches(ledgerBatch, func() (int64, error) {
+		n, err := s.q.SenderLedgerFold(ctx, dbq.SenderLedgerFoldParams{BatchSize: ledgerBatch, Keep: *keep, Remark: result.LedgerOfDay})
+		return n, postgres.Wrap("sum up ledger", err, nil)
+	})
 }

@@ -41,9 +41,14 @@ type Monitoring struct {
 	WaitWarning int64 `json:"wait_warning_seconds"` // 0: never
 }
 
-// History holds the settings of the partitions of tasks.
+// History holds the settings of the partitions of tasks, and of what is kept beside them. A day is one of UTC.
 type History struct {
 	PartitionWidth string `json:"partition_width"` // day, week or month
+	AfterDays      int64  `json:"after_days"`      // days after which a partition with settled tasks becomes history
+	Tablespace     string `json:"tablespace"`      // where history is; empty: where it was
+	KeepDays       int64  `json:"keep_days"`       // days after which history is dropped; 0: never
+	Export         bool   `json:"export"`          // a partition is exported before it is dropped
+	LogDays        int64  `json:"log_days"`        // days after which refused submissions and operator events are deleted, and the ledger is summed up
 }
 
 // defaultValues returns the default of every setting. It is in force until the setting is changed.
@@ -52,7 +57,7 @@ func defaultValues() Values {
 		Queue:      Queue{PriorityMaxWait: 3600, SenderSilentAfter: 60, RegisterUnknownSenders: true},
 		SMS:        SMS{PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300},
 		Monitoring: Monitoring{WaitWarning: 300},
-		History:    History{PartitionWidth: "day"},
+		History:    History{PartitionWidth: "day", AfterDays: 1, Export: true, LogDays: 180},
 	}
 }
 
@@ -67,6 +72,15 @@ func (q Queue) PriorityWait() *time.Duration {
 
 // SilentAfter is how long after its last poll a sender counts as available.
 func (q Queue) SilentAfter() time.Duration { return time.Duration(q.SenderSilentAfter) * time.Second }
+
+// LogsKept is how long refused submissions, operator events and the single charges of the ledger are kept; nil: forever.
+func (h History) LogsKept() *time.Duration {
+	if h.LogDays == 0 {
+		return nil
+	}
+	kept := time.Duration(h.LogDays) * 24 * time.Hour
+	return &kept
+}
 
 // byName holds settings by category and name.
 type byName map[string]map[string]json.RawMessage

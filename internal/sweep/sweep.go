@@ -2,6 +2,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,12 +18,13 @@ import (
 type Job struct {
 	Name     string
 	Interval time.Duration
-	Routine  bool // successful runs are not logged
-	AtStart  bool // it runs when the schedule starts, and then after each interval
+	Routine  bool          // successful runs are not logged
+	AtStart  bool          // it runs when the schedule starts, and then after each interval
+	Limit    time.Duration // bounds one run; 0: runLimit
 	Run      func(ctx context.Context) (int, error)
 }
 
-// runLimit bounds one run of a job.
+// runLimit bounds one run of a job that has no Limit.
 const runLimit = 5 * time.Minute
 
 // Sweeper runs jobs on a schedule, each job on one server of a database at a time.
@@ -63,7 +65,7 @@ func New(db *postgres.DB, log *slog.Logger, jobs ...Job) (*Sweeper, error) {
 
 // runOnce runs a job now. It logs failures, and runs that did something unless the job is routine.
 func (s *Sweeper) runOnce(ctx context.Context, job Job) {
-	ctx, cancel := context.WithTimeout(ctx, runLimit)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(job.Limit, runLimit))
 	defer cancel()
 	n, err := job.Run(ctx)
 	switch {

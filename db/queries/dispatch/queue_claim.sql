@@ -24,8 +24,10 @@
 --
 -- Plans: Dispatch switches off sequential and bitmap scans, sorts, hash joins and merge joins, so that plans do not depend on statistics.
 -- Conditions on queue repeat the predicates of the partial indexes (lease_until IS NULL AND lane IS [NOT] NULL), and the ORDER BY names the
--- columns of the index. To ask whether a row exists, the statements count a subquery with LIMIT 1: PostgreSQL drops the ORDER BY of an EXISTS, and
--- could then choose another index. OFFSET 0 stops the planner from merging a subquery into the outer query.
+-- columns of the index. UPDATE and DELETE compare task_id with an array instead of joining a list: where statistics call queue almost empty,
+-- as they do when a large batch follows a quiet hour, the planner could turn the join around, and read all of queue. To ask whether a row
+-- exists, the statements count a subquery with LIMIT 1: PostgreSQL drops the ORDER BY of an EXISTS, and could then choose another index.
+-- OFFSET 0 stops the planner from merging a subquery into the outer query.
 --
 -- A claim is one transaction of these statements. SenderAdmit and TaskOffer run in every claim, TaskLease in every claim that takes
 -- something, the others only where they are needed:
@@ -290,12 +292,11 @@ SELECT o.task_id, o.pool_id, o.lane::integer AS lane, o.rank, o.created_at, o.re
 FROM (SELECT * FROM queued UNION ALL SELECT * FROM due) o
 ORDER BY o.pool_id, o.lane, o.rank, o.created_at, o.task_id;
 
--- TaskLease leases tasks that TaskOffer locked. The caller compares the number of rows with the number of ids. What ends a lease writes it to
--- report_logs. The UPDATE compares the key with an array instead of joining a list: where statistics call the table almost empty, the
--- planner could turn the join around and read the whole table.
+-- TaskLease leases tasks that TaskOffer locked, at a time: without one, now. All leases of a claim have one time. The caller compares the number
+-- of rows with the number of ids. What ends a lease writes it to report_logs.
 -- name: TaskLease :many
 WITH moment AS MATERIALIZED (
-    SELECT clock_timestamp() AS at
+    SELECT coalesce(sqlc.narg(at)::timestamptz, clock_timestamp()) AS at
 ),
 leased AS (
     UPDATE queue t
@@ -309,10 +310,6 @@ leased AS (
     WHERE t.task_id = ANY (@task_ids::text[]) AND t.lease_until IS NULL -- PENDING
     RETURNING t.task_id, t.company_id, t.phone_number, t.retry_count, t.lease_id, t.lease_until, t.updated_at,
         coalesce('【' || coalesce(t.sign, t.lease_sign) || '】', '') || t.content AS content
-),
-counted AS (
-    INSERT INTO sender_changes (sender_no, sent, at)
-    SELECT @sender_no::text, cardinality(@task_ids::text[]), moment.at FROM moment
 )
 SELECT
     h.task_id, h.company_id, h.phone_number, h.content::text AS content,

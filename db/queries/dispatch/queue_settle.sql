@@ -53,21 +53,20 @@ verdict AS MATERIALIZED (
 retried AS (
     UPDATE queue t
     SET retry_count = t.retry_count + 1,
-        due_at = v.at + v.retry_delay,
         lane = NULL,
         -- A retry waits in the pool that serves it now. Its rank is valid only in the pool and priority (lane / 32) in which it was queued.
         (pool_id, rank) = (
             SELECT p.id, CASE WHEN t.lane / 32 <> t.priority OR p.id <> t.pool_id THEN NULL ELSE t.rank END
             FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
         ),
-        failed_app_id = v.app_id, result = v.result,
-        processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
-        updated_at = v.at
-    FROM verdict v
-    WHERE t.task_id = v.task_id AND v.effect = 'retry'
+        (due_at, failed_app_id, result, updated_at) = (
+            SELECT v.at + v.retry_delay, v.app_id, v.result, v.at FROM verdict v WHERE v.task_id = t.task_id
+        ),
+        processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL
+    WHERE t.task_id = ANY (ARRAY(SELECT v.task_id FROM verdict v WHERE v.effect = 'retry'))
 ),
 settled AS (
-    DELETE FROM queue t USING verdict v WHERE t.task_id = v.task_id AND v.effect <> 'retry'
+    DELETE FROM queue t WHERE t.task_id = ANY (ARRAY(SELECT v.task_id FROM verdict v WHERE v.effect <> 'retry'))
 ),
 logged AS (
     INSERT INTO report_logs (
@@ -80,13 +79,6 @@ logged AS (
         CASE WHEN v.effect <> 'retry' THEN v.result END,
         v.retry_count, v.due_at, v.leased_at, v.lease_until, v.lease_segments, v.lease_sign, v.lease_limit
     FROM verdict v
-),
-counted AS (
-    INSERT INTO sender_changes (sender_no, succeeded, failed, response_ms, at)
-    SELECT v.app_id, count(*) FILTER (WHERE v.status = 2), count(*) FILTER (WHERE v.status = 3), -- SUCCESS, FAILED
-        sum(greatest(0, extract(epoch FROM v.at - v.updated_at) * 1000))::bigint, max(v.at)
-    FROM verdict v
-    GROUP BY v.app_id
 ),
 accepted AS (
     INSERT INTO deliveries (task_id, lease_id, sender_no, recipient, provider_no)
@@ -127,19 +119,22 @@ returned AS MATERIALIZED (
 requeued AS (
     UPDATE queue t
     SET processing_app_id = NULL, lease_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
-        troubles = CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed delay_most
-        failed_app_id = CASE WHEN g.is_tried THEN @sender_no::text ELSE t.failed_app_id END,
-        -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
-        (pool_id, lane, rank) = (
-            SELECT p.id, CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
+        (troubles, failed_app_id, pool_id, lane, rank, due_at, updated_at) = (
+            SELECT
+                CASE WHEN g.is_tried THEN least(20, t.troubles + 1) ELSE t.troubles END, -- 20 exceed delay_most
+                CASE WHEN g.is_tried THEN g.processing_app_id ELSE t.failed_app_id END,
+                p.id,
+                CASE WHEN g.again_at IS NULL AND p.id = t.pool_id THEN t.lane END,
+                -- A rank is valid only in its pool and, if the task is queued anew, in its priority (lane / 32).
                 CASE WHEN p.id = t.pool_id
-                    AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END
-            FROM (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
-        ),
-        due_at = coalesce(g.again_at, CASE WHEN g.is_tried THEN g.at END, t.due_at), -- from then on others may have it
-        updated_at = g.at
-    FROM returned g
-    WHERE t.task_id = g.task_id
+                    AND (g.again_at IS NULL OR coalesce(t.lane, 32 * t.priority) / 32 = t.priority) THEN t.rank END,
+                coalesce(g.again_at, CASE WHEN g.is_tried THEN g.at END, t.due_at), -- from then on others may have it
+                g.at
+            FROM returned g
+            CROSS JOIN (SELECT pool_serving(t.pool_id, t.company_id, t.message_type, t.country_no) AS id) p
+            WHERE g.task_id = t.task_id
+        )
+    WHERE t.task_id = ANY (ARRAY(SELECT g.task_id FROM returned g))
 ),
 logged AS (
     INSERT INTO report_logs (
@@ -260,11 +255,10 @@ retried AS (
         failed_app_id = t.processing_app_id, result = @timed_out::text,
         processing_app_id = NULL, lease_until = NULL, lease_segments = NULL, lease_sign = NULL, lease_limit = NULL,
         updated_at = (SELECT moment.at FROM moment)
-    FROM expired e
-    WHERE t.task_id = e.task_id AND e.again
+    WHERE t.task_id = ANY (ARRAY(SELECT e.task_id FROM expired e WHERE e.again))
 ),
 settled AS (
-    DELETE FROM queue t USING expired e WHERE t.task_id = e.task_id AND NOT e.again
+    DELETE FROM queue t WHERE t.task_id = ANY (ARRAY(SELECT e.task_id FROM expired e WHERE NOT e.again))
 ),
 logged AS (
     INSERT INTO report_logs (
@@ -300,7 +294,7 @@ moment AS MATERIALIZED (
     SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM stale) s -- depends on stale, so it is read after the rows are locked
 ),
 settled AS (
-    DELETE FROM queue t USING stale s WHERE t.task_id = s.task_id
+    DELETE FROM queue t WHERE t.task_id = ANY (ARRAY(SELECT s.task_id FROM stale s))
 ),
 logged AS (
     INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at)

@@ -61,9 +61,8 @@ func operationsOf(spec *openapi3.T) iter.Seq2[string, *openapi3.Operation] {
 
 // guard checks whether the caller may call the operation, before anything of the body is read. A request for no operation
 // passes, and validate rejects it.
-func (g *Gate) guard(operations *http.ServeMux, next http.Handler) http.Handler {
+func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, operation := operations.Handler(r)
 		x := Of(r.Context())
 		x.Operation = operation
 		if isBusy(r.Context()) && !slices.Contains(alwaysServed, operation) {
@@ -145,10 +144,12 @@ func (g *Gate) RequireReadAll(next http.Handler) http.Handler {
 	})
 }
 
+var noStoreValue = []string{"no-store"} // shared by all answers
+
 // noStore keeps every answer of the API out of caches: some GETs change state, and the others show it.
 func noStore(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "no-store")
+		w.Header()["Cache-Control"] = noStoreValue
 		next.ServeHTTP(w, r)
 	})
 }

@@ -10,10 +10,13 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"lksms/gen/api"
+	"lksms/internal/fault"
+	"lksms/internal/httpapi/violation"
 )
 
 // contract is the API contract as the gate enforces it. The maps are by operation: its pattern in a ServeMux.
@@ -89,6 +92,50 @@ func (c *contract) route(r *http.Request, operation string) (*routers.Route, map
 		err = routers.ErrPathNotFound
 	}
 	return route, params, err
+}
+
+// check checks a request: its route, its parameters, and its body, which strict has parsed.
+func (c *contract) check(r *http.Request) error {
+	x := Of(r.Context())
+	route, params, err := c.route(r, x.Operation)
+	if err != nil {
+		return violation.OfRoute(err)
+	}
+	schema, err := x.Body.schema(route.Operation.RequestBody, r.Header.Get("Content-Type"))
+	if err != nil {
+		return err
+	}
+	err = openapi3filter.ValidateRequest(r.Context(), &openapi3filter.RequestValidationInput{
+		Request: r, PathParams: params, Route: route, Options: parametersOnly,
+	})
+	var wrong error
+	if schema != nil {
+		wrong = schema.VisitJSON(x.Body.Value, openapi3.MultiErrors(), openapi3.VisitAsRequest())
+	}
+	return violation.OfRequest(err, wrong)
+}
+
+// parametersOnly make the validator check all parameters. The handlers apply the defaults.
+var parametersOnly = &openapi3filter.Options{
+	MultiError: true, SkipSettingDefaults: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, ExcludeRequestBody: true,
+}
+
+// schema returns the schema to which the contract binds a body; nil if it binds the body to none. Faults: request.malformed,
+// request.media_type.
+func (b Body) schema(expected *openapi3.RequestBodyRef, contentType string) (*openapi3.Schema, error) {
+	if expected == nil || len(b.Plain) == 0 && !expected.Value.Required {
+		return nil, nil
+	}
+	media := expected.Value.Content.Get(contentType)
+	switch {
+	case len(b.Plain) == 0:
+		return nil, fault.New(fault.Malformed, fault.RequestMalformed)
+	case media == nil:
+		return nil, fault.New(fault.UnsupportedMedia, fault.RequestMediaType)
+	case b.Broken != nil:
+		return nil, fault.New(fault.Malformed, fault.RequestMalformed)
+	}
+	return media.Schema.Value, nil
 }
 
 // checkTime rejects text that is not a time, and a time that could be stored but not shown again: encoding/json writes only the

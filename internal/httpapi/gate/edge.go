@@ -94,12 +94,15 @@ func (g *Gate) isReferredElsewhere(r *http.Request) bool {
 // nothingPolicy is the Content-Security-Policy of answers of the API: a browser renders nothing of them.
 const nothingPolicy = "default-src 'none'; frame-ancestors 'none'"
 
-func (g *Gate) secureHeaders(header http.Header) {
+// headersOf returns the headers of every answer. The answers share their values: set other values, never change these.
+func headersOf(options Options) http.Header {
+	header := http.Header{}
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Content-Security-Policy", nothingPolicy)
-	if g.options.TLS {
+	if options.TLS {
 		header.Set("Strict-Transport-Security", "max-age=31536000")
 	}
+	return header
 }

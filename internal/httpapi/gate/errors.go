@@ -42,7 +42,7 @@ var ErrUnavailable = &fault.Error{Kind: fault.Unavailable, Reason: fault.Service
 // nevertheless: the caller may have closed only its sending side.
 func (g *Gate) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	var expected *fault.Error
-	if !errors.As(err, &expected) && r.Context().Err() != nil && !errors.Is(r.Context().Err(), context.DeadlineExceeded) {
+	if !errors.As(err, &expected) && r.Context().Err() != nil && !isLate(r.Context()) {
 		Of(r.Context()).isGone = true
 		g.answerFault(w, r, ErrUnavailable)
 		return
@@ -58,7 +58,7 @@ func (g *Gate) toFault(ctx context.Context, err error) *fault.Error {
 		return expected
 	}
 	g.options.Log.Error("request failed", "request_id", Of(ctx).Origin.RequestID, "error", err)
-	if postgres.IsUnavailable(err) {
+	if isLate(ctx) || postgres.IsUnavailable(err) {
 		return ErrUnavailable
 	}
 	return fault.New(fault.Internal, fault.InternalError)

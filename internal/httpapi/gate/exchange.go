@@ -3,7 +3,9 @@ package gate
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"regexp"
 	"runtime/debug"
@@ -45,6 +47,8 @@ type Exchange struct {
 	isGone    bool           // the caller has gone before the answer
 	refused   *queue.Refused // a rejected submission that is stored after the transaction
 	notes     []any          // additional attributes of the request's log line, as slog takes them
+	deadline  *time.Timer    // cancels the context
+	last      time.Time      // when it does at the latest
 }
 
 // Caller is the user that sent a request, or the provider that sent a callback.
@@ -59,10 +63,12 @@ type Caller struct {
 
 // Body is the body of a request.
 type Body struct {
-	Raw   []byte // as sent, as far as it could be read; nil: not read
-	Plain []byte // Raw in the form that the validator and the generated types can read
-	Items []Item // of a batch
-	Cut   error  // why Raw is incomplete; nil: it is complete
+	Raw    []byte // as sent, as far as it could be read; nil: not read
+	Plain  []byte // Raw in the form that the generated types can read
+	Value  any    // Plain as jsonbody.Parse reads it
+	Items  []Item // of a batch
+	Cut    error  // why Raw is incomplete; nil: it is complete
+	Broken error  // why Plain is not JSON; nil: it is
 }
 
 func (b Body) isWhole() bool { return b.Raw != nil && b.Cut == nil }
@@ -80,10 +86,23 @@ func (x *Exchange) Note(args ...any) { x.notes = append(x.notes, args...) }
 
 type exchangeKey struct{}
 
-// In returns a context of the request.
-func (x *Exchange) In(ctx context.Context) context.Context {
-	return context.WithValue(ctx, exchangeKey{}, x)
+// In returns a context of the request, which ends at the deadline of the request at the latest. Its cause is then
+// context.DeadlineExceeded.
+func (x *Exchange) In(ctx context.Context) (_ context.Context, cancel func()) {
+	ctx, end := context.WithCancelCause(context.WithValue(ctx, exchangeKey{}, x))
+	x.last = time.Now().Add(bodyLongest + LongestAnswer)
+	x.deadline = time.AfterFunc(bodyLongest+LongestAnswer, func() { end(context.DeadlineExceeded) })
+	return ctx, func() {
+		x.deadline.Stop()
+		end(nil)
+	}
 }
+
+// within moves the deadline: the request ends after limit. A context for it would cost one more timer and one more copy of the request.
+func (x *Exchange) within(limit time.Duration) { x.deadline.Reset(min(limit, time.Until(x.last))) }
+
+// isLate reports whether the deadline of a request has passed.
+func isLate(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.DeadlineExceeded) }
 
 // Of returns the exchange of a request.
 func Of(ctx context.Context) *Exchange {
@@ -115,9 +134,9 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 		if isBusy(r.Context()) {
 			w.Header().Set("Connection", "close")
 		}
-		g.secureHeaders(w.Header())
+		maps.Copy(w.Header(), g.headers)
 
-		ctx, cancel := context.WithTimeout(x.In(r.Context()), bodyLongest+LongestAnswer)
+		ctx, cancel := x.In(r.Context())
 		defer cancel()
 		r = r.WithContext(ctx)
 		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK, begin: func(status int) { g.beginAnswer(w, r, x, status) }}

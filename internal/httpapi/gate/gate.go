@@ -11,12 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"lksms/internal/access"
-	"lksms/internal/httpapi/violation"
 	"lksms/internal/idempotency"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
@@ -55,6 +53,7 @@ type Gate struct {
 	services  Services
 	options   Options
 	contract  *contract
+	headers   http.Header // of every answer
 	rooms     rooms
 	turns     *turns
 	pace      pace
@@ -74,7 +73,7 @@ func New(services Services, options Options) (*Gate, error) {
 	}
 	metrics := promauto.With(options.Metrics)
 	return &Gate{
-		services: services, options: options, contract: contract, rooms: newRooms(), turns: newTurns(runtime.GOMAXPROCS(0)),
+		services: services, options: options, contract: contract, headers: headersOf(options), rooms: newRooms(), turns: newTurns(runtime.GOMAXPROCS(0)),
 		requests: metrics.NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_http_requests_total", Help: "Answers by route and status.",
 		}, []string{"route", "status"}),
@@ -85,9 +84,21 @@ func New(services Services, options Options) (*Gate, error) {
 	}, nil
 }
 
-// Operations guards the operations of the contract.
-func (g *Gate) Operations(operations *http.ServeMux) http.Handler {
-	return noStore(g.guard(operations, g.Checked(g.idempotent(operations))))
+// Operations registers operations of the contract with a ServeMux, behind the gate.
+type Operations struct {
+	*http.ServeMux
+	gate *Gate
+}
+
+// Operations returns the Operations for a ServeMux. Requests for no operation are rejected.
+func (g *Gate) Operations(mux *http.ServeMux) Operations {
+	mux.Handle("/", noStore(g.guard("", g.Checked(http.NotFoundHandler()))))
+	return Operations{mux, g}
+}
+
+// HandleFunc registers the handler of an operation by its pattern.
+func (o Operations) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
+	o.Handle(pattern, noStore(o.gate.guard(pattern, o.gate.Checked(o.gate.idempotent(http.HandlerFunc(handler))))))
 }
 
 // Checked checks requests for operations by the contract, reads their bodies and gives them their turn.
@@ -110,21 +121,9 @@ func (g *Gate) CheckSettings(body []byte) error { return g.contract.changes.Chec
 
 // validate checks requests against the contract.
 func (g *Gate) validate(next http.Handler) http.Handler {
-	options := &openapi3filter.Options{
-		MultiError: true,
-		// The handlers apply the defaults. Otherwise the validator would write the body again.
-		SkipSettingDefaults: true,
-		AuthenticationFunc:  openapi3filter.NoopAuthenticationFunc,
-	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		route, params, err := g.contract.route(r, Of(r.Context()).Operation)
-		if err == nil {
-			err = openapi3filter.ValidateRequest(r.Context(), &openapi3filter.RequestValidationInput{
-				Request: r, PathParams: params, Route: route, Options: options,
-			})
-		}
-		if err != nil {
-			g.Fail(w, r, violation.OfRequest(err))
+		if err := g.contract.check(r); err != nil {
+			g.Fail(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r)

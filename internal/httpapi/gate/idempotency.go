@@ -29,20 +29,20 @@ var errRefused = errors.New("answered with an error")
 
 // idempotent runs a request with an Idempotency-Key once, and answers a repeat with the first answer, byte for byte. An error
 // is not stored as the answer: its transaction is rolled back, and the request can be sent again.
-func (g *Gate) idempotent(operations *http.ServeMux) http.Handler {
+func (g *Gate) idempotent(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := Of(r.Context())
 		key := r.Header.Get(idempotencyHeader)
 		// A dry run creates nothing, so it needs no key.
 		if key == "" || !g.contract.keyed[x.Operation] || x.DryRun {
-			operations.ServeHTTP(w, r)
+			next.ServeHTTP(w, r)
 			return
 		}
 		answer := &recorder{ResponseWriter: w}
 		x.InTransaction = true
 		scope := idempotency.Key{Username: x.Caller.User.Username, Operation: target(r), Key: key}
 		stored, replayed, err := g.services.Idempotency.Do(r.Context(), scope, x.Body.Raw, func(ctx context.Context) ([]byte, error) {
-			operations.ServeHTTP(answer, r.WithContext(ctx))
+			next.ServeHTTP(answer, r.WithContext(ctx))
 			if answer.status != http.StatusOK {
 				return nil, errRefused
 			}

@@ -67,14 +67,13 @@ var errTooMuch = &fault.Error{Kind: fault.TooMany, Reason: fault.RequestTooMuch,
 // take waits for room for n bytes of a caller; n is at most the room of one caller. A caller waits for its own room first, so that it
 // takes none from others while it waits. give returns a part of the room; the parts must add up to n. Faults: request.too_much, unavailable.
 func (r *room) take(ctx context.Context, caller string, n int64) (give func(part int64), err error) {
-	waiting, cancel := context.WithTimeout(ctx, roomWait)
-	defer cancel()
+	late := time.Now().Add(roomWait)
 	own := r.enter(caller)
-	if own.bytes.Acquire(waiting, n) != nil {
+	if acquire(ctx, own.bytes, n, late) != nil {
 		r.leave(caller)
 		return nil, goneOr(ctx, errTooMuch)
 	}
-	if r.all.Acquire(waiting, n) != nil {
+	if acquire(ctx, r.all, n, late) != nil {
 		own.bytes.Release(n)
 		r.leave(caller)
 		return nil, goneOr(ctx, ErrUnavailable)
@@ -87,6 +86,16 @@ func (r *room) take(ctx context.Context, caller string, n int64) (give func(part
 			r.leave(caller)
 		}
 	}, nil
+}
+
+// acquire waits for n bytes until a time. Nearly always they are free, and the timer is spared.
+func acquire(ctx context.Context, bytes *semaphore.Weighted, n int64, late time.Time) error {
+	if bytes.TryAcquire(n) {
+		return nil
+	}
+	waiting, cancel := context.WithDeadline(ctx, late)
+	defer cancel()
+	return bytes.Acquire(waiting, n) //nolint:wrapcheck // take answers a fault
 }
 
 // goneOr returns err, or another error if the caller has gone.
@@ -183,11 +192,14 @@ type pacedReader struct {
 	connection *http.ResponseController
 	started    time.Time
 	read       int64
+	allowed    time.Duration // since started, as the deadline of the connection says
 }
 
 func (p *pacedReader) Read(b []byte) (int, error) {
-	allowed := min(bodyGrace+time.Duration(p.read)*time.Second/bodyRate, bodyLongest)
-	_ = p.connection.SetReadDeadline(p.started.Add(allowed)) // the recorders of tests have no deadlines
+	if allowed := min(bodyGrace+time.Duration(p.read/bodyRate)*time.Second, bodyLongest); allowed != p.allowed {
+		p.allowed = allowed
+		_ = p.connection.SetReadDeadline(p.started.Add(allowed)) // the recorders of tests have no deadlines
+	}
 	n, err := p.body.Read(b)
 	p.read += int64(n)
 	return n, err

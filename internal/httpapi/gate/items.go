@@ -1,11 +1,9 @@
 package gate
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -39,20 +37,35 @@ func relax[Item any](spec *openapi3.T, path, field string) Batch {
 	return b
 }
 
-// items returns the checked items of a body; none if the body has no such list. Fault: request.invalid if the list is too long.
-func (b Batch) items(raw, plain []byte) ([]Item, error) {
-	plainItems := b.split(plain)
-	if uint64(len(plainItems)) > b.most {
+// items checks and returns the items of a body; none if the body has no such list. In the value of the body and in Plain, it replaces
+// wrong items by {}: with one wrong value, the generated type could not hold the body. Fault: request.invalid if the list is too long.
+func (b Batch) items(body *Body) ([]Item, error) {
+	members, _ := body.Value.(map[string]any)
+	values, _ := members[b.field].([]any)
+	if uint64(len(values)) > b.most {
 		return nil, fault.InvalidField(b.field, fault.TooManyItems, b.most)
 	}
-	rawItems := plainItems
-	if !bytes.Equal(raw, plain) {
-		rawItems = b.split(raw) // the same items, with numbers as they were sent
+	if len(values) == 0 {
+		return nil, nil
 	}
-	items := make([]Item, len(plainItems))
-	for i, text := range plainItems {
-		items[i] = Item{Raw: rawItems[i], Plain: text, Wrong: b.Check(text)}
+	plain, raw := b.split(body.Plain), b.split(body.Raw) // the same items, but raw has the numbers as they were sent
+	items, isWrong := make([]Item, len(values)), false
+	for i, value := range values {
+		items[i] = Item{Raw: raw[i], Plain: plain[i], Wrong: b.check(value, plain[i])}
+		if items[i].Wrong != nil {
+			values[i], plain[i], isWrong = map[string]any{}, json.RawMessage("{}"), true
+		}
 	}
+	if !isWrong {
+		return items, nil
+	}
+	members[b.field] = plain
+	text, err := json.Marshal(members)
+	members[b.field] = values
+	if err != nil {
+		return nil, fmt.Errorf("write body without wrong items: %w", err)
+	}
+	body.Plain = text
 	return items, nil
 }
 
@@ -65,49 +78,24 @@ func (b Batch) split(body []byte) []json.RawMessage {
 	return list
 }
 
-// typed returns the body with {} instead of each wrong item: with one wrong value, the generated type could not read the body.
-func (b Batch) typed(body []byte, items []Item) []byte {
-	if !slices.ContainsFunc(items, func(one Item) bool { return one.Wrong != nil }) {
-		return body
-	}
-	list := make([]json.RawMessage, len(items))
-	for i, one := range items {
-		list[i] = one.Plain
-		if one.Wrong != nil {
-			list[i] = json.RawMessage("{}")
-		}
-	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(body, &members); err != nil {
-		return body
-	}
-	text, err := json.Marshal(list)
-	if err != nil {
-		return body
-	}
-	members[b.field] = text
-	if text, err = json.Marshal(members); err != nil {
-		return body
-	}
-	return text
-}
-
 // Check checks an item against the contract. Its error is a fault if the contract rejects the item.
 func (b Batch) Check(item []byte) error {
-	decoder := json.NewDecoder(bytes.NewReader(item))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return fmt.Errorf("read item of batch: %w", err)
+	value, err := jsonbody.Parse(item)
+	if err != nil {
+		return fmt.Errorf("read item: %w", err)
 	}
-	err := b.item.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest())
+	return b.check(value, item)
+}
+
+// check is Check for an item whose value is known.
+func (b Batch) check(value any, item []byte) error {
+	err := violation.OfRequest(nil, b.item.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest()))
 	if err == nil {
 		if b.decode == nil || !jsonbody.HasNumber(item, jsonbody.IsLong) {
 			return nil
 		}
 		return undecoded(b.decode(item))
 	}
-	err = violation.OfBody(err)
 	if all := new(fault.Error); errors.As(err, &all) {
 		all.Fields = all.Fields[:min(len(all.Fields), text.ItemFieldsMost)]
 	}

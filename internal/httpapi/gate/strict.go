@@ -2,8 +2,6 @@ package gate
 
 import (
 	"bytes"
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -37,7 +35,10 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			return
 		}
 		x.DryRun, _ = strconv.ParseBool(query.Get("dry_run")) // as the generated code reads it
-		limits := g.contract.limits[x.Operation]
+		limits, is := g.contract.limits[x.Operation]
+		if !is {
+			limits.time = LongestAnswer
+		}
 		if r.Body == nil || r.Body == http.NoBody || limits.bodyBytes == 0 { // an operation without a body reads nothing
 			r.Body = http.NoBody
 			leave, err := g.turn(r.Context(), x)
@@ -47,7 +48,8 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			}
 			defer leave()
 			x.answering = leave
-			g.within(limits, next, w, r)
+			x.within(limits.time)
+			next.ServeHTTP(w, r)
 			return
 		}
 		began := time.Now()
@@ -71,36 +73,53 @@ func (g *Gate) strict(next http.Handler) http.Handler {
 			}
 		}
 		if x.Operation == callbackOperation { // a provider chooses the form, and even an incomplete body is stored
-			g.within(limits, next, w, r)
+			x.within(limits.time)
+			next.ServeHTTP(w, r)
 			return
 		}
 		if x.Body.Cut != nil {
 			g.Fail(w, r, x.Body.Cut)
 			return
 		}
-		if f := jsonbody.Ambiguity(x.Body.Raw); f != nil {
-			g.Fail(w, r, f)
+		if err := g.parse(x); err != nil {
+			g.Fail(w, r, err)
 			return
 		}
-		x.Body.Plain = jsonbody.WholeNumbers(x.Body.Raw)
-		if b, is := g.contract.batches[x.Operation]; is {
-			if x.Body.Items, err = b.items(x.Body.Raw, x.Body.Plain); err != nil {
-				g.Fail(w, r, err)
-				return
-			}
-			x.Body.Plain = b.typed(x.Body.Plain, x.Body.Items)
-		}
-		r.Body = io.NopCloser(bytes.NewReader(x.Body.Plain))
-		g.within(limits, next, w, r)
+		r.Body = parsedBody{Reader: bytes.NewReader(x.Body.Plain), value: x.Body.Value}
+		x.within(limits.time)
+		next.ServeHTTP(w, r)
 	})
 }
 
-// within gives a request its deadline, which starts when the body and the turn have come.
-func (g *Gate) within(limits limits, next http.Handler, w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), cmp.Or(limits.time, LongestAnswer))
-	defer cancel()
-	next.ServeHTTP(w, r.WithContext(ctx))
+// parse reads the JSON of a body. Faults: request.malformed, request.invalid.
+func (g *Gate) parse(x *Exchange) (err error) {
+	b := &x.Body
+	b.Plain = jsonbody.WholeNumbers(b.Raw)
+	b.Value, err = jsonbody.Parse(b.Plain)
+	if errors.Is(err, jsonbody.ErrNotJSON) {
+		b.Broken = err // the validator looks at the content type first
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if batch, is := g.contract.batches[x.Operation]; is {
+		b.Items, err = batch.items(b)
+	}
+	return err
 }
+
+// parsedBody is the body of a request whose value is known. The generated code binds the value. If it cannot, it reads the body, and its
+// error names the field.
+type parsedBody struct {
+	io.Reader
+	value any
+}
+
+func (parsedBody) Close() error { return nil }
+
+// ValidatedValue is called by runtime.BindJSONBody.
+func (b parsedBody) ValidatedValue() any { return b.value }
 
 // parametersOf returns the names of the query parameters of each operation, by its pattern in a ServeMux.
 func parametersOf(spec *openapi3.T) map[string][]string {

@@ -1,53 +1,136 @@
-// Package jsonbody checks JSON bodies before anything is built from them: their shape, text that parsers read differently, and values
-// that PostgreSQL cannot store. It also reads objects whose fields the contract leaves open.
+// Package jsonbody reads JSON bodies. It rejects bodies of an excessive shape, bodies that parsers read differently, and values that
+// PostgreSQL cannot store. It also reads objects whose fields the contract leaves open.
 package jsonbody
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"math/big"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"lksms/internal/fault"
 )
 
-// Ambiguity returns the fault of a body that JSON parsers read differently, because of a duplicate name, invalid UTF-8, a lone surrogate
-// or text after its end, or that PostgreSQL cannot store. Nil: the body is good, or is not JSON for another reason.
-func Ambiguity(body []byte) *fault.Error {
-	decoder := jsontext.NewDecoder(bytes.NewReader(body))
-	_, err := decoder.ReadValue()
+// ErrNotJSON is the error of a body that is not JSON.
+var ErrNotJSON = errors.New("body is not JSON")
+
+// Parse reads a body: objects as maps, lists as slices, numbers as json.Number. Its error is ErrNotJSON, or the fault of a body that JSON
+// parsers read differently, because of a duplicate name, invalid UTF-8, a lone surrogate or text after its end, or that PostgreSQL cannot
+// store.
+func Parse(body []byte) (any, error) {
+	p := parsers.Get().(*parser) //nolint:forcetypeassert // the pool holds nothing else
+	defer func() {
+		p.rest, p.unstorable = bytes.Buffer{}, nil
+		parsers.Put(p)
+	}()
+	p.rest = *bytes.NewBuffer(body)
+	p.tokens.Reset(&p.rest)
+	value, err := p.next()
 	if err == nil {
-		if _, err := decoder.ReadToken(); !errors.Is(err, io.EOF) {
-			return fault.New(fault.Malformed, fault.RequestMalformed) // text after the end
+		if _, err := p.tokens.ReadToken(); !errors.Is(err, io.EOF) {
+			return nil, fault.New(fault.Malformed, fault.RequestMalformed) // text after the end
 		}
+		if p.unstorable != nil {
+			return nil, p.unstorable
+		}
+		return value, nil
 	}
 	var syntax *jsontext.SyntacticError
-	if !errors.As(err, &syntax) {
-		if err == nil && (bytes.Contains(body, []byte(`\u0000`)) || HasNumber(body, isHuge)) {
-			return unstorable(body)
-		}
-		return nil
-	}
-	field := fieldAt(syntax.JSONPointer)
 	switch {
+	case !errors.As(err, &syntax):
+		return nil, ErrNotJSON
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return fault.InvalidField(field, fault.Duplicate, nil)
+		return nil, fault.InvalidField(fieldAt(syntax.JSONPointer), fault.Duplicate, nil)
 	case strings.Contains(syntax.Err.Error(), "UTF-8"), strings.Contains(syntax.Err.Error(), "surrogate"):
-		return fault.InvalidField(field, fault.BadCharacters, nil)
+		return nil, fault.InvalidField(fieldAt(syntax.JSONPointer), fault.BadCharacters, nil)
+	default:
+		return nil, ErrNotJSON
 	}
-	return nil
+}
+
+// parser reads one body at a time.
+type parser struct {
+	rest       bytes.Buffer
+	tokens     *jsontext.Decoder
+	unstorable *fault.Error // the first value that PostgreSQL cannot store, or only at many times its length: a NUL, or a huge number
+}
+
+var parsers = sync.Pool{New: func() any { return &parser{tokens: jsontext.NewDecoder(bytes.NewReader(nil))} }}
+
+func (p *parser) next() (any, error) {
+	token, err := p.tokens.ReadToken()
+	if err != nil {
+		return nil, err //nolint:wrapcheck // Parse turns it into a fault
+	}
+	switch token.Kind() {
+	case '{':
+		return p.object()
+	case '[':
+		return p.list()
+	case '"':
+		return p.text(token), nil
+	case '0':
+		number := token.String()
+		if isHuge(number) && p.unstorable == nil {
+			p.unstorable = fault.InvalidField(fieldAt(p.tokens.StackPointer()), fault.WrongFormat, nil)
+		}
+		return json.Number(number), nil
+	case 't', 'f':
+		return token.Bool(), nil
+	default:
+		return nil, nil
+	}
+}
+
+func (p *parser) text(token jsontext.Token) string {
+	text := token.String()
+	if strings.Contains(text, "\x00") && p.unstorable == nil {
+		p.unstorable = fault.InvalidField(fieldAt(p.tokens.StackPointer()), fault.BadCharacters, nil)
+	}
+	return text
+}
+
+func (p *parser) object() (any, error) {
+	object := map[string]any{}
+	for p.tokens.PeekKind() == '"' {
+		name, err := p.tokens.ReadToken()
+		if err != nil {
+			return nil, err //nolint:wrapcheck // as above
+		}
+		key := p.text(name)
+		if object[key], err = p.next(); err != nil {
+			return nil, err
+		}
+	}
+	_, err := p.tokens.ReadToken() // the end of the object, or the error in its place
+	return object, err             //nolint:wrapcheck // as above
+}
+
+func (p *parser) list() (any, error) {
+	list := []any{}
+	for kind := p.tokens.PeekKind(); kind != ']' && kind != jsontext.KindInvalid; kind = p.tokens.PeekKind() {
+		value, err := p.next()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	_, err := p.tokens.ReadToken() // as above
+	return list, err               //nolint:wrapcheck // as above
 }
 
 // numberMost is the maximum length of a number in characters.
 const numberMost = 100
 
 // isHuge reports whether a number is longer than numberMost, or has an exponent of more than two digits.
-func isHuge(number []byte) bool {
-	e := bytes.IndexAny(number, "eE")
-	return len(number) > numberMost || e >= 0 && len(bytes.TrimLeft(number[e+1:], "+-")) > 2
+func isHuge(number string) bool {
+	e := strings.IndexAny(number, "eE")
+	return len(number) > numberMost || e >= 0 && len(strings.TrimLeft(number[e+1:], "+-")) > 2
 }
 
 // isPointed reports whether a number is written with a point or an exponent, and may be whole.
@@ -82,21 +165,6 @@ func HasNumber(body []byte, is func(number []byte) bool) bool {
 	return false
 }
 
-// unstorable returns the fault for a value in a valid body that PostgreSQL cannot store, or only at many times its length: a string with a
-// NUL, or a huge number. Nil: there is none.
-func unstorable(body []byte) *fault.Error {
-	decoder := jsontext.NewDecoder(bytes.NewReader(body))
-	for token, err := decoder.ReadToken(); err == nil; token, err = decoder.ReadToken() {
-		switch kind := token.Kind(); {
-		case kind == '"' && strings.Contains(token.String(), "\x00"):
-			return fault.InvalidField(fieldAt(decoder.StackPointer()), fault.BadCharacters, nil)
-		case kind == '0' && isHuge([]byte(token.String())):
-			return fault.InvalidField(fieldAt(decoder.StackPointer()), fault.WrongFormat, nil)
-		}
-	}
-	return nil
-}
-
 // wholeMost is the maximum length in characters of a whole number that a generated type can hold. Longer ones stay as they are: 1e99 would
 // grow to 100 characters.
 const wholeMost = 20
@@ -110,12 +178,16 @@ func WholeNumbers(body []byte) []byte {
 	var plain []byte
 	copied := 0
 	decoder := jsontext.NewDecoder(bytes.NewReader(body))
-	for token, err := decoder.ReadToken(); err == nil; token, err = decoder.ReadToken() {
-		if token.Kind() != '0' {
-			continue
+	for {
+		token, err := decoder.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return append(plain, body[copied:]...)
+		}
+		if err != nil {
+			return body // not JSON: with another number before the error, it could be
 		}
 		text := token.String()
-		if !isPointed([]byte(text)) || isHuge([]byte(text)) { // a huge number is left only in a body that is not JSON: Ambiguity rejects the others
+		if token.Kind() != '0' || !isPointed([]byte(text)) || isHuge(text) { // Parse rejects a huge number
 			continue
 		}
 		if n, ok := new(big.Rat).SetString(text); ok && n.IsInt() && len(n.Num().String()) <= wholeMost {
@@ -124,7 +196,6 @@ func WholeNumbers(body []byte) []byte {
 			copied = end
 		}
 	}
-	return append(plain, body[copied:]...)
 }
 
 // fieldAt returns the name of a field as faults give it: its path, joined with dots.

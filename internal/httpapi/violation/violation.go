@@ -14,39 +14,37 @@ import (
 	"lksms/internal/fault"
 )
 
-// OfRequest returns the fault of a request that breaks the contract. Another error is returned as it is.
-func OfRequest(err error) error {
+// OfRoute returns the fault of a request for no operation. Another error is returned as it is.
+func OfRoute(err error) error {
 	switch {
 	case errors.Is(err, routers.ErrMethodNotAllowed):
 		return fault.New(fault.MethodNotAllowed, fault.RouteMethodNotAllowed)
 	case errors.Is(err, routers.ErrPathNotFound):
 		return fault.New(fault.NotFound, fault.RouteNotFound)
 	}
+	return err
+}
+
+// OfRequest returns the fault of a request whose parameters or body break the contract, or nil. The errors are those of the validator;
+// another error is returned as it is.
+func OfRequest(parameters, body error) error {
 	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
-	for _, e := range flatten(err) {
+	for _, e := range flatten(parameters) {
 		var request *openapi3filter.RequestError
-		if !errors.As(e, &request) {
-			return err
-		}
-		if request.Parameter == nil {
-			if f := bodyFault(request); f != nil {
-				return f
-			}
+		if !errors.As(e, &request) || request.Parameter == nil {
+			return parameters
 		}
 		all.Fields = append(all.Fields, fieldsOf(request)...)
 	}
-	return Sorted(all)
-}
-
-// OfBody returns the fault of a JSON value that breaks its schema. Another error is returned as it is.
-func OfBody(err error) error {
-	all := &fault.Error{Kind: fault.Invalid, Reason: fault.RequestInvalid}
-	for _, e := range flatten(err) {
+	for _, e := range flatten(body) {
 		var schema *openapi3.SchemaError
 		if !errors.As(e, &schema) {
-			return err
+			return body
 		}
 		all.Fields = append(all.Fields, schemaField("body", true, schema))
+	}
+	if len(all.Fields) == 0 {
+		return nil
 	}
 	return Sorted(all)
 }
@@ -58,24 +56,8 @@ func Sorted(f *fault.Error) *fault.Error {
 	return f
 }
 
-// bodyFault returns the fault for a body that cannot be parsed, or is missing; nil if it can.
-func bodyFault(e *openapi3filter.RequestError) error {
-	var parse *openapi3filter.ParseError
-	switch {
-	case strings.HasPrefix(e.Reason, "header Content-Type"),
-		errors.As(e.Err, &parse) && parse.Kind == openapi3filter.KindUnsupportedFormat:
-		return fault.New(fault.UnsupportedMedia, fault.RequestMediaType)
-	case parse != nil, errors.Is(e.Err, openapi3filter.ErrInvalidRequired):
-		return fault.New(fault.Malformed, fault.RequestMalformed)
-	}
-	return nil
-}
-
 func fieldsOf(e *openapi3filter.RequestError) []fault.Field {
-	name := "body"
-	if e.Parameter != nil {
-		name = e.Parameter.Name
-	}
+	name := e.Parameter.Name
 	switch {
 	case errors.Is(e.Err, openapi3filter.ErrInvalidRequired):
 		return []fault.Field{{Name: name, Rule: fault.Required}}
@@ -90,8 +72,8 @@ func fieldsOf(e *openapi3filter.RequestError) []fault.Field {
 		)
 		switch {
 		case errors.As(inner, &schema):
-			fields = append(fields, schemaField(name, e.Parameter == nil, schema))
-		case errors.As(inner, &parse) && e.Parameter != nil && e.Parameter.Schema != nil:
+			fields = append(fields, schemaField(name, false, schema))
+		case errors.As(inner, &parse) && e.Parameter.Schema != nil:
 			fields = append(fields, fault.Field{Name: name, Rule: fault.WrongType, Limit: typeOf(e.Parameter.Schema.Value)})
 		default:
 			fields = append(fields, fault.Field{Name: name, Rule: fault.NothingElseIsKnown})
@@ -159,6 +141,9 @@ func typeOf(schema *openapi3.Schema) string {
 
 // flatten unfolds the validator's nested lists of errors.
 func flatten(err error) []error {
+	if err == nil {
+		return nil
+	}
 	var list openapi3.MultiError
 	if me, ok := err.(openapi3.MultiError); ok { //nolint:errorlint // a RequestError that wraps a list is not a list
 		for _, inner := range me {

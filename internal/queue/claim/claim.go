@@ -92,7 +92,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 	}
 	params := dispatchq.TaskLeaseParams{
 		SenderNo: c.SenderNo, Asked: int16(c.Limit), IsPaced: a.sender.IsPaced, LeaseSeconds: a.sender.LeaseSeconds, Sign: a.sender.Sign,
-		TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)),
+		TaskIds: make([]string, len(chosen)), Segments: make([]int64, len(chosen)), At: p.at,
 	}
 	for i, o := range chosen {
 		params.TaskIds[i], params.Segments[i] = o.TaskID, o.Segments
@@ -281,6 +281,7 @@ type claimPart struct {
 	offer dispatchq.TaskOfferParams
 	limit int64
 	most  map[int64]int64 // tasks of each pool
+	at    *time.Time      // of the leases before; nil: these are the first
 }
 
 // part returns the limits that remain after leases, and whether the sender may take anything more.
@@ -291,6 +292,9 @@ func (a admission) part(c Request, rules Rules, leases []Lease) (p claimPart, ma
 		Sign: a.sender.Sign, SegmentSize: a.sender.SegmentSize, CountsSegments: a.sender.CountsSegments,
 		SegmentsLeft: a.segmentsLeft(segments),
 	}}
+	if len(leases) > 0 {
+		p.at = &leases[0].leasedAt
+	}
 	p.offer.IsTight = p.offer.SegmentsLeft != nil && *p.offer.SegmentsLeft < a.segmentsMost()
 	for _, pool := range a.pools {
 		most := min(pool.most-taken[pool.id], p.limit)

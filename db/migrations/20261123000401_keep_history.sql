@@ -1,0 +1,200 @@
+-- migrate:up
+-- Partitions of settled tasks become history: they may move to another tablespace, be exported to files, dropped, and imported again. Columns
+-- of task_partitions say what happened to each. Adding them locks task_partitions for a moment; the new functions lock nothing.
+ALTER TABLE task_partitions
+ADD COLUMN history_at timestamptz,
+ADD COLUMN exported_at timestamptz,
+ADD COLUMN exported_messages bigint,
+ADD COLUMN exported_reports bigint,
+ADD COLUMN imported_at timestamptz;
+COMMENT ON COLUMN task_partitions.history_at IS 'since when it is history: its tasks are settled, and it is where the setting history.tablespace says; null: not yet';
+COMMENT ON COLUMN task_partitions.exported_at IS 'when its last export was complete; null: never';
+COMMENT ON COLUMN task_partitions.exported_messages IS 'number of rows of messages in the last export';
+COMMENT ON COLUMN task_partitions.exported_reports IS 'number of rows of report_logs in the last export';
+COMMENT ON COLUMN task_partitions.imported_at IS 'when it was imported from an export; null: never';
+
+-- task_partition_move moves one table or index of the partitions that begin at of_first_day to a tablespace, and returns whether one was left to
+-- move. A partition is moved by one transaction for each of its tables and indexes, so that readers of these days wait for one only.
+CREATE FUNCTION task_partition_move(of_first_day date, to_tablespace text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
+DECLARE
+    suffix text;
+    relation regclass;
+    kind "char";
+BEGIN
+    SELECT substr(t.first_id, 5) INTO STRICT suffix FROM task_partitions t WHERE t.first_day = of_first_day AND t.dropped_at IS NULL;
+    SELECT r.oid, r.relkind INTO relation, kind
+    FROM pg_class t
+    CROSS JOIN LATERAL (
+        SELECT t.oid UNION ALL SELECT i.indexrelid FROM pg_index i WHERE i.indrelid = t.oid
+    ) x (oid)
+    JOIN pg_class r ON r.oid = x.oid
+    WHERE t.oid IN (to_regclass('messages' || suffix), to_regclass('report_logs' || suffix))
+        -- the tablespace of the database is 0 here
+        AND coalesce(nullif(r.reltablespace, 0), (SELECT d.dattablespace FROM pg_database d WHERE d.datname = current_database()))
+            <> (SELECT s.oid FROM pg_tablespace s WHERE s.spcname = to_tablespace)
+    ORDER BY r.oid
+    LIMIT 1;
+    IF relation IS NULL THEN
+        PERFORM FROM pg_tablespace s WHERE s.spcname = to_tablespace;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION 'tablespace "%" does not exist', to_tablespace USING ERRCODE = 'undefined_object';
+        END IF;
+        RETURN false;
+    END IF;
+    EXECUTE pg_catalog.format(
+        'ALTER %s %s SET TABLESPACE %I', CASE kind WHEN 'i' THEN 'INDEX' ELSE 'TABLE' END, relation::regclass, to_tablespace
+    );
+    RETURN true;
+END
+$$;
+
+-- task_partition_drop drops the partitions that begin at of_first_day, and returns whether it did. It does not while they may get tasks, up to a
+-- day after their last one, while a task of them is not settled, and, if only_exported, unless their rows are those of the last export. Readers of
+-- these days go on until the files are deleted. What waits for a lock gives up before others wait long.
+DROP FUNCTION task_partition_drop(date);
+CREATE FUNCTION task_partition_drop(of_first_day date, only_exported boolean DEFAULT false) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
+DECLARE
+    p task_partitions%ROWTYPE;
+    part_of_messages text;
+    part_of_reports text;
+    is_exported boolean;
+BEGIN
+    SELECT * INTO p FROM task_partitions t WHERE t.first_day = of_first_day AND t.dropped_at IS NULL FOR UPDATE;
+    IF NOT FOUND OR p.last_day >= (now() AT TIME ZONE 'UTC')::date THEN
+        RETURN false;
+    END IF;
+    part_of_messages := 'messages' || substr(p.first_id, 5);
+    part_of_reports := 'report_logs' || substr(p.first_id, 5);
+    -- No row can be added from here on. A submission that has stored its message, and not yet its row of the queue, holds a lock of the partition.
+    EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN SHARE MODE', part_of_messages, part_of_reports);
+    IF EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN
+        RETURN false;
+    END IF;
+    IF only_exported THEN
+        EXECUTE pg_catalog.format('SELECT (SELECT count(*) FROM %I) = $1 AND (SELECT count(*) FROM %I) = $2', part_of_messages, part_of_reports)
+        INTO is_exported USING p.exported_messages, p.exported_reports;
+        IF is_exported IS NOT TRUE THEN
+            RETURN false;
+        END IF;
+    END IF;
+    -- In the order of readers: the table before its partitions. Only now everybody waits.
+    LOCK TABLE ONLY messages, ONLY report_logs IN ACCESS EXCLUSIVE MODE;
+    EXECUTE pg_catalog.format('DROP TABLE %I', part_of_messages);
+    EXECUTE pg_catalog.format('DROP TABLE %I', part_of_reports);
+    UPDATE task_partitions t SET dropped_at = clock_timestamp() WHERE t.first_day = p.first_day;
+    RETURN true;
+END
+$$;
+
+-- task_partition_stage makes tables for the rows of the days from of_first_day to the one before of_last_day, which are partitions after
+-- task_partition_attach, in the same transaction. It fails if a partition has some of these days. Its caller owns the tables of the partitions.
+CREATE FUNCTION task_partition_stage(of_first_day date, of_last_day date) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    parent text;
+BEGIN
+    IF EXISTS (SELECT FROM task_partitions t WHERE t.dropped_at IS NULL AND t.first_day < of_last_day AND t.last_day > of_first_day) THEN
+        RAISE EXCEPTION 'there are partitions for % to %', of_first_day, of_last_day - 1 USING ERRCODE = 'duplicate_table';
+    END IF;
+    FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
+        EXECUTE pg_catalog.format(
+            'CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', parent || substr(task_day_id(of_first_day), 5), parent
+        );
+    END LOOP;
+END
+$$;
+
+-- task_partition_attach makes partitions of the tables of task_partition_stage. It builds their indexes and checks their ids before it locks what
+-- others use: ids of these days in the default partitions are an error.
+CREATE FUNCTION task_partition_attach(of_first_day date, of_last_day date) RETURNS void LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
+DECLARE
+    parent text;
+    part text;
+    made record;
+    first_id CONSTANT text := task_day_id(of_first_day);
+    before_id CONSTANT text := task_day_id(of_last_day);
+BEGIN
+    FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
+        part := parent || substr(first_id, 5);
+        FOR made IN
+            SELECT i.indexrelid, i.indisprimary, c.oid AS constraint_id
+            FROM pg_index i
+            LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.contype = 'p'
+            WHERE i.indrelid = parent::regclass
+            ORDER BY i.indexrelid
+        LOOP
+            IF made.indisprimary THEN
+                EXECUTE pg_catalog.format('ALTER TABLE %I ADD %s', part, pg_get_constraintdef(made.constraint_id));
+            ELSE
+                EXECUTE regexp_replace(
+                    pg_get_indexdef(made.indexrelid), '^CREATE (UNIQUE )?INDEX \S+ ON (ONLY )?\S+', pg_catalog.format('CREATE \1INDEX ON %I', part)
+                );
+            END IF;
+        END LOOP;
+        EXECUTE pg_catalog.format('ALTER TABLE %I ADD CONSTRAINT days CHECK (task_id >= %L AND task_id < %L)', part, first_id, before_id);
+        EXECUTE pg_catalog.format('ANALYZE %I', part);
+    END LOOP;
+    FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
+        part := parent || substr(first_id, 5);
+        EXECUTE pg_catalog.format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, first_id, before_id);
+        EXECUTE pg_catalog.format('ALTER TABLE %I DROP CONSTRAINT days', part);
+    END LOOP;
+    INSERT INTO task_partitions AS p (first_day, last_day, history_at, imported_at) VALUES (of_first_day, of_last_day, now(), now())
+    ON CONFLICT (first_day) DO UPDATE
+    SET last_day = excluded.last_day, created_at = excluded.created_at, history_at = excluded.history_at, imported_at = excluded.imported_at,
+        dropped_at = NULL;
+END
+$$;
+
+DO $$
+DECLARE
+    function text;
+BEGIN
+    FOREACH function IN ARRAY ARRAY[
+        'task_partition_move(date, text)', 'task_partition_drop(date, boolean)', 'task_partition_stage(date, date)',
+        'task_partition_attach(date, date)'
+    ] LOOP
+        EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = %s, pg_temp', function, current_setting('search_path'));
+        EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', function);
+    END LOOP;
+END
+$$;
+
+-- migrate:down
+DROP FUNCTION task_partition_attach(date, date);
+DROP FUNCTION task_partition_stage(date, date);
+DROP FUNCTION task_partition_drop(date, boolean);
+DROP FUNCTION task_partition_move(date, text);
+CREATE FUNCTION task_partition_drop(of_first_day date) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '5s' AS $$
+DECLARE
+    p task_partitions%ROWTYPE;
+BEGIN
+    SELECT * INTO p FROM task_partitions t WHERE t.first_day = of_first_day AND t.dropped_at IS NULL FOR UPDATE;
+    IF NOT FOUND OR p.last_day >= (now() AT TIME ZONE 'UTC')::date THEN
+        RETURN false;
+    END IF;
+    -- A submission that has stored its message, and not yet its row of the queue, holds a lock of the partition.
+    EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN ACCESS EXCLUSIVE MODE', 'messages' || substr(p.first_id, 5), 'report_logs' || substr(p.first_id, 5));
+    IF EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN
+        RETURN false;
+    END IF;
+    EXECUTE pg_catalog.format('DROP TABLE %I', 'messages' || substr(p.first_id, 5));
+    EXECUTE pg_catalog.format('DROP TABLE %I', 'report_logs' || substr(p.first_id, 5));
+    UPDATE task_partitions t SET dropped_at = clock_timestamp() WHERE t.first_day = p.first_day;
+    RETURN true;
+END
+$$;
+DO $$
+BEGIN
+    EXECUTE format('ALTER FUNCTION task_partition_drop(date) SET search_path = %s, pg_temp', current_setting('search_path'));
+END
+$$;
+REVOKE ALL ON FUNCTION task_partition_drop(date) FROM PUBLIC;
+ALTER TABLE task_partitions
+DROP COLUMN history_at,
+DROP COLUMN exported_at,
+DROP COLUMN exported_messages,
+DROP COLUMN exported_reports,
+DROP COLUMN imported_at;

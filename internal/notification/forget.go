@@ -1,0 +1,42 @@
+package notification
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/postgres"
+)
+
+// forgetBatch is the number of rows that one statement forgets.
+const forgetBatch = 500
+
+// Forgetter ends notifications whose tasks are dropped.
+type Forgetter struct{ q *dbq.Queries }
+
+// NewForgetter returns a Forgetter on db.
+func NewForgetter(db *postgres.DB) Forgetter { return Forgetter{dbq.New(db)} }
+
+// Forget ends what is known of the notifications that were made before a time, have ended, and have no task with an id from beforeID on: they
+// leave all lists. A dedup key keeps the notification that it names, with its last state. It is called while the tasks still tell that state.
+func (s Forgetter) Forget(ctx context.Context, before time.Time, beforeID string) error {
+	_, err := postgres.InBatches(forgetBatch, func() (int64, error) {
+		n, err := s.q.NotificationsForget(ctx, dbq.NotificationsForgetParams{Before: before, BeforeID: beforeID, BatchSize: forgetBatch})
+		return n, postgres.Wrap("forget notifications", err, nil)
+	})
+	return err
+}
+
+// ForgetTexts deletes the texts and the ends of business tasks of days that were dropped, and returns how many.
+func (s Forgetter) ForgetTexts(ctx context.Context) (int, error) {
+	ends, err := s.q.BusinessEndsForget(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("delete ends of business tasks: %w", err)
+	}
+	texts, err := postgres.InBatches(forgetBatch, func() (int64, error) {
+		n, err := s.q.RenderingsForget(ctx, forgetBatch)
+		return n, postgres.Wrap("delete renderings", err, nil)
+	})
+	return int(ends) + texts, err
+}

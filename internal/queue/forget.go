@@ -1,0 +1,33 @@
+package queue
+
+import (
+	"context"
+
+	"lksms/gen/dbq"
+	"lksms/internal/postgres"
+)
+
+// forgetBatch is the number of rows that one statement deletes.
+const forgetBatch = 5000
+
+// Forget deletes the deliveries of tasks that were dropped, and the submissions without a task of their own that are older than the setting
+// history.log_days says. It returns how many.
+func (s *Service) Forget(ctx context.Context) (int, error) {
+	deliveries, err := postgres.InBatches(forgetBatch, func() (int64, error) {
+		n, err := s.q.DeliveriesForget(ctx, forgetBatch)
+		return n, postgres.Wrap("delete deliveries", err, nil)
+	})
+	if err != nil {
+		return deliveries, err
+	}
+	values, err := s.settings.Get(ctx)
+	keep := values.History.LogsKept()
+	if err != nil || keep == nil {
+		return deliveries, err
+	}
+	submissions, err := postgres.InBatches(forgetBatch, func() (int64, error) {
+		n, err := s.q.SubmissionsForget(ctx, dbq.SubmissionsForgetParams{BatchSize: forgetBatch, Keep: *keep})
+		return n, postgres.Wrap("delete submissions", err, nil)
+	})
+	return deliveries + submissions, err
+}
