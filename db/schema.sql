@@ -124,18 +124,84 @@ CREATE FUNCTION public.task_day_id(day date) RETURNS text
 
 CREATE FUNCTION public.task_partition_attach(of_first_day date, of_last_day date) RETURNS void
     LANGUAGE plpgsql
-    SET lock_timeout TO '5s'
+    SET lock_timeout TO '100ms'
+    SET search_path TO '$user', 'public', 'pg_temp'
+    AS $$
+DECLARE
+    parent text;
+    part text;
+    first_id CONSTANT text := task_day_id(of_first_day);
+    before_id CONSTANT text := task_day_id(of_last_day);
+BEGIN
+    LOCK TABLE ONLY messages, ONLY report_logs IN ACCESS EXCLUSIVE MODE;
+    FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
+        part := parent || substr(first_id, 5);
+        EXECUTE pg_catalog.format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', parent || '_default');
+        EXECUTE pg_catalog.format('WITH moved AS (DELETE FROM %I WHERE task_id >= %L AND task_id < %L RETURNING *) INSERT INTO %I SELECT * FROM moved',
+            parent || '_default', first_id, before_id, part);
+        EXECUTE pg_catalog.format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, first_id, before_id);
+        EXECUTE pg_catalog.format('ALTER TABLE %I DROP CONSTRAINT days', part);
+    END LOOP;
+    INSERT INTO task_partitions AS p (first_day, last_day, history_at, imported_at) VALUES (of_first_day, of_last_day, now(), now())
+    ON CONFLICT (first_day) DO UPDATE
+    SET last_day = excluded.last_day, created_at = excluded.created_at, history_at = excluded.history_at, imported_at = excluded.imported_at,
+        dropped_at = NULL;
+END
+$$;
+
+CREATE FUNCTION public.task_partition_drop(of_first_day date, only_exported boolean DEFAULT false) RETURNS text
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET lock_timeout TO '500ms'
+    SET search_path TO '$user', 'public', 'pg_temp'
+    AS $_$
+DECLARE
+    p task_partitions%ROWTYPE;
+    part_of_messages text;
+    part_of_reports text;
+    is_exported boolean;
+BEGIN
+    SELECT * INTO p FROM task_partitions t WHERE t.first_day = of_first_day AND t.dropped_at IS NULL FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN 'absent';
+    END IF;
+    IF p.last_day >= (now() AT TIME ZONE 'UTC')::date THEN
+        RETURN 'open';
+    END IF;
+    part_of_messages := 'messages' || substr(p.first_id, 5);
+    part_of_reports := 'report_logs' || substr(p.first_id, 5);
+    -- No row can be added from here on. A submission that has stored its message, and not yet its row of the queue, holds a lock of the partition.
+    EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN SHARE MODE', part_of_messages, part_of_reports);
+    IF EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN
+        RETURN 'unsettled';
+    END IF;
+    IF only_exported THEN
+        EXECUTE pg_catalog.format('SELECT (SELECT count(*) FROM %I) = $1 AND (SELECT count(*) FROM %I) = $2', part_of_messages, part_of_reports)
+        INTO is_exported USING p.exported_messages, p.exported_reports;
+        IF is_exported IS NOT TRUE THEN
+            RETURN 'unexported';
+        END IF;
+    END IF;
+    -- In the order of readers: the table before its partitions. Only now everybody waits.
+    PERFORM pg_catalog.set_config('lock_timeout', '100ms', true);
+    LOCK TABLE ONLY messages, ONLY report_logs IN ACCESS EXCLUSIVE MODE;
+    EXECUTE pg_catalog.format('DROP TABLE %I', part_of_messages);
+    EXECUTE pg_catalog.format('DROP TABLE %I', part_of_reports);
+    UPDATE task_partitions t SET dropped_at = clock_timestamp() WHERE t.first_day = p.first_day;
+    RETURN 'dropped';
+END
+$_$;
+
+CREATE FUNCTION public.task_partition_index(of_first_day date, of_last_day date) RETURNS void
+    LANGUAGE plpgsql
     SET search_path TO '$user', 'public', 'pg_temp'
     AS $$
 DECLARE
     parent text;
     part text;
     made record;
-    first_id CONSTANT text := task_day_id(of_first_day);
-    before_id CONSTANT text := task_day_id(of_last_day);
 BEGIN
     FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
-        part := parent || substr(first_id, 5);
+        part := parent || substr(task_day_id(of_first_day), 5);
         FOR made IN
             SELECT i.indexrelid, i.indisprimary, c.oid AS constraint_id
             FROM pg_index i
@@ -151,58 +217,13 @@ BEGIN
                 );
             END IF;
         END LOOP;
-        EXECUTE pg_catalog.format('ALTER TABLE %I ADD CONSTRAINT days CHECK (task_id >= %L AND task_id < %L)', part, first_id, before_id);
+        EXECUTE pg_catalog.format(
+            'ALTER TABLE %I ADD CONSTRAINT days CHECK (task_id >= %L AND task_id < %L)', part, task_day_id(of_first_day), task_day_id(of_last_day)
+        );
         EXECUTE pg_catalog.format('ANALYZE %I', part);
     END LOOP;
-    FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
-        part := parent || substr(first_id, 5);
-        EXECUTE pg_catalog.format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, first_id, before_id);
-        EXECUTE pg_catalog.format('ALTER TABLE %I DROP CONSTRAINT days', part);
-    END LOOP;
-    INSERT INTO task_partitions AS p (first_day, last_day, history_at, imported_at) VALUES (of_first_day, of_last_day, now(), now())
-    ON CONFLICT (first_day) DO UPDATE
-    SET last_day = excluded.last_day, created_at = excluded.created_at, history_at = excluded.history_at, imported_at = excluded.imported_at,
-        dropped_at = NULL;
 END
 $$;
-
-CREATE FUNCTION public.task_partition_drop(of_first_day date, only_exported boolean DEFAULT false) RETURNS boolean
-    LANGUAGE plpgsql SECURITY DEFINER
-    SET lock_timeout TO '500ms'
-    SET search_path TO '$user', 'public', 'pg_temp'
-    AS $_$
-DECLARE
-    p task_partitions%ROWTYPE;
-    part_of_messages text;
-    part_of_reports text;
-    is_exported boolean;
-BEGIN
-    SELECT * INTO p FROM task_partitions t WHERE t.first_day = of_first_day AND t.dropped_at IS NULL FOR UPDATE;
-    IF NOT FOUND OR p.last_day >= (now() AT TIME ZONE 'UTC')::date THEN
-        RETURN false;
-    END IF;
-    part_of_messages := 'messages' || substr(p.first_id, 5);
-    part_of_reports := 'report_logs' || substr(p.first_id, 5);
-    -- No row can be added from here on. A submission that has stored its message, and not yet its row of the queue, holds a lock of the partition.
-    EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN SHARE MODE', part_of_messages, part_of_reports);
-    IF EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN
-        RETURN false;
-    END IF;
-    IF only_exported THEN
-        EXECUTE pg_catalog.format('SELECT (SELECT count(*) FROM %I) = $1 AND (SELECT count(*) FROM %I) = $2', part_of_messages, part_of_reports)
-        INTO is_exported USING p.exported_messages, p.exported_reports;
-        IF is_exported IS NOT TRUE THEN
-            RETURN false;
-        END IF;
-    END IF;
-    -- In the order of readers: the table before its partitions. Only now everybody waits.
-    LOCK TABLE ONLY messages, ONLY report_logs IN ACCESS EXCLUSIVE MODE;
-    EXECUTE pg_catalog.format('DROP TABLE %I', part_of_messages);
-    EXECUTE pg_catalog.format('DROP TABLE %I', part_of_reports);
-    UPDATE task_partitions t SET dropped_at = clock_timestamp() WHERE t.first_day = p.first_day;
-    RETURN true;
-END
-$_$;
 
 CREATE FUNCTION public.task_partition_make(of_first_day date, of_last_day date) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -215,6 +236,11 @@ DECLARE
     first_id CONSTANT text := task_day_id(of_first_day);
     before_id CONSTANT text := task_day_id(of_last_day);
 BEGIN
+    IF EXISTS (SELECT FROM messages_default m WHERE m.task_id >= first_id AND m.task_id < before_id)
+        OR EXISTS (SELECT FROM report_logs_default r WHERE r.task_id >= first_id AND r.task_id < before_id) THEN
+        PERFORM pg_catalog.set_config('lock_timeout', '100ms', true);
+        LOCK TABLE ONLY messages, ONLY report_logs IN ACCESS EXCLUSIVE MODE;
+    END IF;
     INSERT INTO task_partitions AS p (first_day, last_day) VALUES (of_first_day, of_last_day)
     ON CONFLICT (first_day) DO UPDATE
     SET last_day = excluded.last_day, created_at = excluded.created_at, dropped_at = NULL
@@ -233,7 +259,7 @@ $$;
 
 CREATE FUNCTION public.task_partition_move(of_first_day date, to_tablespace text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
-    SET lock_timeout TO '500ms'
+    SET lock_timeout TO '100ms'
     SET search_path TO '$user', 'public', 'pg_temp'
     AS $$
 DECLARE
@@ -2009,6 +2035,7 @@ CREATE TABLE public.task_partitions (
     dropped_at timestamp with time zone,
     history_at timestamp with time zone,
     exported_at timestamp with time zone,
+    exported_to text,
     exported_messages bigint,
     exported_reports bigint,
     imported_at timestamp with time zone,
@@ -2028,6 +2055,8 @@ COMMENT ON COLUMN public.task_partitions.dropped_at IS 'null: the partitions exi
 COMMENT ON COLUMN public.task_partitions.history_at IS 'since when it is history: its tasks are settled, and it is where the setting history.tablespace says; null: not yet';
 
 COMMENT ON COLUMN public.task_partitions.exported_at IS 'when its last export was complete; null: never';
+
+COMMENT ON COLUMN public.task_partitions.exported_to IS 'the name of the folder of its last export, in the HISTORY_DIR of the server that wrote it';
 
 COMMENT ON COLUMN public.task_partitions.exported_messages IS 'number of rows of messages in the last export';
 

@@ -79,11 +79,7 @@ type historyDropCmd struct {
 
 func (c *historyDropCmd) Run(ctx context.Context) error {
 	return withHistory(ctx, c.Database, c.Dir, func(ctx context.Context, h *history.Service) error {
-		dropped, err := h.Drop(ctx, c.FirstDay, !c.Lose)
-		if err == nil && !dropped {
-			err = fmt.Errorf("%s: a task of these days is not settled, or may still come: nothing was dropped", c.FirstDay.Format(time.DateOnly))
-		}
-		return err
+		return h.Drop(ctx, c.FirstDay, !c.Lose)
 	})
 }
 

@@ -4,19 +4,22 @@
 ALTER TABLE task_partitions
 ADD COLUMN history_at timestamptz,
 ADD COLUMN exported_at timestamptz,
+ADD COLUMN exported_to text,
 ADD COLUMN exported_messages bigint,
 ADD COLUMN exported_reports bigint,
 ADD COLUMN imported_at timestamptz;
 COMMENT ON COLUMN task_partitions.history_at IS 'since when it is history: its tasks are settled, and it is where the setting history.tablespace says; null: not yet';
 COMMENT ON COLUMN task_partitions.exported_at IS 'when its last export was complete; null: never';
+COMMENT ON COLUMN task_partitions.exported_to IS 'the name of the folder of its last export, in the HISTORY_DIR of the server that wrote it';
 COMMENT ON COLUMN task_partitions.exported_messages IS 'number of rows of messages in the last export';
 COMMENT ON COLUMN task_partitions.exported_reports IS 'number of rows of report_logs in the last export';
 COMMENT ON COLUMN task_partitions.imported_at IS 'when it was imported from an export; null: never';
 
 -- task_partition_move moves one table or index of the partitions that begin at of_first_day to a tablespace, and returns whether one was left to
--- move. A partition is moved by one transaction for each of its tables and indexes, so that readers of these days wait for one only.
+-- move. A partition is moved by one transaction for each of its tables and indexes, so that readers of these days wait for one only. It gives up
+-- when it does not get its lock at once, because others wait behind it.
 CREATE FUNCTION task_partition_move(of_first_day date, to_tablespace text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '100ms' AS $$
 DECLARE
     suffix text;
     relation regclass;
@@ -49,11 +52,12 @@ BEGIN
 END
 $$;
 
--- task_partition_drop drops the partitions that begin at of_first_day, and returns whether it did. It does not while they may get tasks, up to a
--- day after their last one, while a task of them is not settled, and, if only_exported, unless their rows are those of the last export. Readers of
--- these days go on until the files are deleted. What waits for a lock gives up before others wait long.
+-- task_partition_drop drops the partitions that begin at of_first_day, and returns 'dropped', or why it did not: 'absent' if there are none, 'open'
+-- if they may get tasks, up to a day after their last one, 'unsettled' if a task of them waits or is leased, and, if only_exported, 'unexported'
+-- unless their rows are those of the last export. Readers of these days go on until the files are deleted. It gives up when it does not get a
+-- lock soon, because others wait behind it.
 DROP FUNCTION task_partition_drop(date);
-CREATE FUNCTION task_partition_drop(of_first_day date, only_exported boolean DEFAULT false) RETURNS boolean
+CREATE FUNCTION task_partition_drop(of_first_day date, only_exported boolean DEFAULT false) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
 DECLARE
     p task_partitions%ROWTYPE;
@@ -62,34 +66,39 @@ DECLARE
     is_exported boolean;
 BEGIN
     SELECT * INTO p FROM task_partitions t WHERE t.first_day = of_first_day AND t.dropped_at IS NULL FOR UPDATE;
-    IF NOT FOUND OR p.last_day >= (now() AT TIME ZONE 'UTC')::date THEN
-        RETURN false;
+    IF NOT FOUND THEN
+        RETURN 'absent';
+    END IF;
+    IF p.last_day >= (now() AT TIME ZONE 'UTC')::date THEN
+        RETURN 'open';
     END IF;
     part_of_messages := 'messages' || substr(p.first_id, 5);
     part_of_reports := 'report_logs' || substr(p.first_id, 5);
     -- No row can be added from here on. A submission that has stored its message, and not yet its row of the queue, holds a lock of the partition.
     EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN SHARE MODE', part_of_messages, part_of_reports);
     IF EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN
-        RETURN false;
+        RETURN 'unsettled';
     END IF;
     IF only_exported THEN
         EXECUTE pg_catalog.format('SELECT (SELECT count(*) FROM %I) = $1 AND (SELECT count(*) FROM %I) = $2', part_of_messages, part_of_reports)
         INTO is_exported USING p.exported_messages, p.exported_reports;
         IF is_exported IS NOT TRUE THEN
-            RETURN false;
+            RETURN 'unexported';
         END IF;
     END IF;
     -- In the order of readers: the table before its partitions. Only now everybody waits.
+    PERFORM pg_catalog.set_config('lock_timeout', '100ms', true);
     LOCK TABLE ONLY messages, ONLY report_logs IN ACCESS EXCLUSIVE MODE;
     EXECUTE pg_catalog.format('DROP TABLE %I', part_of_messages);
     EXECUTE pg_catalog.format('DROP TABLE %I', part_of_reports);
     UPDATE task_partitions t SET dropped_at = clock_timestamp() WHERE t.first_day = p.first_day;
-    RETURN true;
+    RETURN 'dropped';
 END
 $$;
 
--- task_partition_stage makes tables for the rows of the days from of_first_day to the one before of_last_day, which are partitions after
--- task_partition_attach, in the same transaction. It fails if a partition has some of these days. Its caller owns the tables of the partitions.
+-- task_partition_stage makes tables for the rows of the days from of_first_day to the one before of_last_day. When they are filled,
+-- task_partition_index and task_partition_attach make partitions of them, in the same transaction. It fails if a partition has some of these days.
+-- Its caller owns the tables of the partitions.
 CREATE FUNCTION task_partition_stage(of_first_day date, of_last_day date) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     parent text;
@@ -105,18 +114,15 @@ BEGIN
 END
 $$;
 
--- task_partition_attach makes partitions of the tables of task_partition_stage. It builds their indexes and checks their ids before it locks what
--- others use: ids of these days in the default partitions are an error.
-CREATE FUNCTION task_partition_attach(of_first_day date, of_last_day date) RETURNS void LANGUAGE plpgsql SET lock_timeout = '5s' AS $$
+-- task_partition_index builds the indexes of the tables of task_partition_stage, and checks their ids. Nobody else sees these tables.
+CREATE FUNCTION task_partition_index(of_first_day date, of_last_day date) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     parent text;
     part text;
     made record;
-    first_id CONSTANT text := task_day_id(of_first_day);
-    before_id CONSTANT text := task_day_id(of_last_day);
 BEGIN
     FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
-        part := parent || substr(first_id, 5);
+        part := parent || substr(task_day_id(of_first_day), 5);
         FOR made IN
             SELECT i.indexrelid, i.indisprimary, c.oid AS constraint_id
             FROM pg_index i
@@ -132,11 +138,30 @@ BEGIN
                 );
             END IF;
         END LOOP;
-        EXECUTE pg_catalog.format('ALTER TABLE %I ADD CONSTRAINT days CHECK (task_id >= %L AND task_id < %L)', part, first_id, before_id);
+        EXECUTE pg_catalog.format(
+            'ALTER TABLE %I ADD CONSTRAINT days CHECK (task_id >= %L AND task_id < %L)', part, task_day_id(of_first_day), task_day_id(of_last_day)
+        );
         EXECUTE pg_catalog.format('ANALYZE %I', part);
     END LOOP;
+END
+$$;
+
+-- task_partition_attach makes partitions of the tables of task_partition_stage. Rows of these days in the default partitions, such as a receipt
+-- that met the drop, move to them. Everybody waits meanwhile, because a statement that finds one of the two partitions must find the other. So it
+-- gives up when it does not get its locks at once.
+CREATE FUNCTION task_partition_attach(of_first_day date, of_last_day date) RETURNS void LANGUAGE plpgsql SET lock_timeout = '100ms' AS $$
+DECLARE
+    parent text;
+    part text;
+    first_id CONSTANT text := task_day_id(of_first_day);
+    before_id CONSTANT text := task_day_id(of_last_day);
+BEGIN
+    LOCK TABLE ONLY messages, ONLY report_logs IN ACCESS EXCLUSIVE MODE;
     FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
         part := parent || substr(first_id, 5);
+        EXECUTE pg_catalog.format('LOCK TABLE %I IN ACCESS EXCLUSIVE MODE', parent || '_default');
+        EXECUTE pg_catalog.format('WITH moved AS (DELETE FROM %I WHERE task_id >= %L AND task_id < %L RETURNING *) INSERT INTO %I SELECT * FROM moved',
+            parent || '_default', first_id, before_id, part);
         EXECUTE pg_catalog.format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, first_id, before_id);
         EXECUTE pg_catalog.format('ALTER TABLE %I DROP CONSTRAINT days', part);
     END LOOP;
@@ -153,7 +178,7 @@ DECLARE
 BEGIN
     FOREACH function IN ARRAY ARRAY[
         'task_partition_move(date, text)', 'task_partition_drop(date, boolean)', 'task_partition_stage(date, date)',
-        'task_partition_attach(date, date)'
+        'task_partition_index(date, date)', 'task_partition_attach(date, date)'
     ] LOOP
         EXECUTE pg_catalog.format('ALTER FUNCTION %s SET search_path = %s, pg_temp', function, current_setting('search_path'));
         EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', function);
@@ -163,6 +188,7 @@ $$;
 
 -- migrate:down
 DROP FUNCTION task_partition_attach(date, date);
+DROP FUNCTION task_partition_index(date, date);
 DROP FUNCTION task_partition_stage(date, date);
 DROP FUNCTION task_partition_drop(date, boolean);
 DROP FUNCTION task_partition_move(date, text);
@@ -195,6 +221,7 @@ REVOKE ALL ON FUNCTION task_partition_drop(date) FROM PUBLIC;
 ALTER TABLE task_partitions
 DROP COLUMN history_at,
 DROP COLUMN exported_at,
+DROP COLUMN exported_to,
 DROP COLUMN exported_messages,
 DROP COLUMN exported_reports,
 DROP COLUMN imported_at;

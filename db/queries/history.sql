@@ -44,11 +44,12 @@ ON CONFLICT (company_id) DO UPDATE
 SET pending_new = c.pending_new + excluded.pending_new, pending_retry = c.pending_retry + excluded.pending_retry,
     processing = c.processing + excluded.processing, success = c.success + excluded.success, failed = c.failed + excluded.failed;
 
--- TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and returns how many. Tasks of the last 30 days and of
--- those ahead that came before their partition existed move to it. If other partitions existed, this is an operator event.
+-- TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and for those of the last 30 days and of the days ahead
+-- that came before their partition existed: these tasks move to it. It returns how many. If other partitions existed, such tasks are an operator
+-- event.
 -- name: TaskPartitionsMake :one
 WITH strays AS MATERIALIZED (
-    SELECT min(d.day) AS first_day
+    SELECT d.day
     FROM generate_series(
         date_trunc('day', now(), 'UTC') - interval '30 days', date_trunc('day', now() + @ahead::interval, 'UTC'), interval '1 day'
     ) AS d (day)
@@ -59,11 +60,12 @@ WITH strays AS MATERIALIZED (
 ),
 noted AS (
     INSERT INTO events (event, subject, detail)
-    SELECT 'partition.missing', 'messages', jsonb_build_object('since', s.first_day)
+    SELECT 'partition.missing', 'messages', jsonb_build_object('since', min(s.day))
     FROM strays s
-    WHERE s.first_day IS NOT NULL AND EXISTS (SELECT FROM task_partitions)
+    HAVING count(*) > 0 AND EXISTS (SELECT FROM task_partitions)
 )
-SELECT task_partitions_ahead(@width::text, least(now(), s.first_day), now() + @ahead::interval)::integer AS made FROM strays s;
+SELECT sum(task_partitions_ahead(@width::text, x.first_at, x.last_at))::integer AS made
+FROM (SELECT s.day AS first_at, s.day AS last_at FROM strays s UNION ALL SELECT now(), now() + @ahead::interval) x;
 
 -- TaskPartitionList returns the partitions that begin before a day, the newest first, with their sizes in bytes.
 -- name: TaskPartitionList :many
@@ -91,9 +93,12 @@ WHERE p.dropped_at IS NULL AND p.last_day + @after_days::integer <= (now() AT TI
     AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
 ORDER BY p.first_day;
 
--- TaskPartitionGet returns the partition that begins on a day and was not dropped.
+-- TaskPartitionGet returns the partition that begins on a day and was not dropped. It may get tasks while it is_open.
 -- name: TaskPartitionGet :one
-SELECT p.* FROM task_partitions p WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL;
+SELECT p.*, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open,
+    NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled
+FROM task_partitions p
+WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL;
 
 -- TaskPartitionKeep makes a partition history.
 -- name: TaskPartitionKeep :exec
@@ -117,23 +122,27 @@ WITH noted AS (
     INSERT INTO events (event, subject, detail)
     VALUES ('partition.exported', to_char(@first_day::date, 'YYYY-MM-DD'), jsonb_build_object('messages', @messages::bigint, 'folder', @folder::text))
 )
-UPDATE task_partitions p SET exported_at = now(), exported_messages = @messages::bigint, exported_reports = @reports::bigint
+UPDATE task_partitions p SET exported_at = now(), exported_to = @folder::text, exported_messages = @messages::bigint, exported_reports = @reports::bigint
 WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL;
 
--- TaskPartitionDrop drops a partition, if it may be dropped, and returns whether it did.
+-- TaskPartitionDrop drops a partition, and returns 'dropped', or why it did not: see task_partition_drop.
 -- name: TaskPartitionDrop :one
 WITH done AS MATERIALIZED (
-    SELECT task_partition_drop(@first_day::date, @only_exported::boolean) AS is_dropped
+    SELECT task_partition_drop(@first_day::date, @only_exported::boolean) AS outcome
 ),
 noted AS (
     INSERT INTO events (event, subject)
-    SELECT 'partition.dropped', to_char(@first_day::date, 'YYYY-MM-DD') FROM done d WHERE d.is_dropped
+    SELECT 'partition.dropped', to_char(@first_day::date, 'YYYY-MM-DD') FROM done d WHERE d.outcome = 'dropped'
 )
-SELECT d.is_dropped::boolean AS is_dropped FROM done d;
+SELECT d.outcome::text AS outcome FROM done d;
 
 -- TaskPartitionStage makes the tables that an import fills. It fails if partitions of these days exist.
 -- name: TaskPartitionStage :exec
 SELECT task_partition_stage(@first_day::date, @last_day::date);
+
+-- TaskPartitionIndex builds the indexes of the tables that an import has filled.
+-- name: TaskPartitionIndex :exec
+SELECT task_partition_index(@first_day::date, @last_day::date);
 
 -- TaskPartitionAttach makes partitions of the tables that an import has filled.
 -- name: TaskPartitionAttach :exec

@@ -290,7 +290,8 @@ ORDER BY n.id
 FOR UPDATE;
 
 -- NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to
--- waiting (0) runs now, unless its dedup_key was given to a later one. The caller withdraws the tasks.
+-- waiting (0) runs now, unless its dedup_key was given to a later one, or some of its tasks were dropped: nobody knows whom they reached. The
+-- caller withdraws the tasks.
 -- name: NotificationSet :many
 WITH changed AS (
     UPDATE notifications n
@@ -299,7 +300,16 @@ WITH changed AS (
         updated_at = now()
     FROM notification_standings s
     WHERE n.id = ANY (@ids::bigint[]) AND s.notification_id = n.id AND s.status = ANY (@expected::smallint[])
-        AND (@target::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL))
+        AND (
+            @target::smallint > 0
+            OR (
+                s.status > 0 AND n.replaced_at IS NULL
+                AND NOT EXISTS (
+                    SELECT FROM renderings r
+                    WHERE r.notification_id = n.id AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id)
+                )
+            )
+        )
     RETURNING n.id
 )
 SELECT c.id FROM changed c ORDER BY c.id;
@@ -310,16 +320,21 @@ UPDATE notifications n
 SET deleted_at = now(), next_run_at = NULL, operator = coalesce(sqlc.narg(operator), n.operator), updated_at = now()
 WHERE n.id = ANY (@ids::bigint[]) AND n.deleted_at IS NULL;
 
--- NotificationsForget forgets up to batch_size notifications that were made before a time, have ended, and have no task that waits or is from
--- before_id on. Those with a dedup_key keep their last state, so that the key still names them; the others are deleted. It returns how many.
+-- NotificationsForget forgets up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
+-- before_id, or none at all. Those with a dedup_key keep their last state, so that the key still names them; the others are deleted. It returns how
+-- many. It is called while the tasks exist: without some of them, nobody could tell the state, and to whom they were sent.
 -- name: NotificationsForget :one
 WITH old AS MATERIALIZED (
     SELECT n.id, n.announcement_id, (n.dedup_key IS NULL OR n.deleted_at IS NOT NULL OR n.replaced_at IS NOT NULL) AS is_nameless
     FROM notifications n
     WHERE n.forgotten_at IS NULL AND n.created_at < @before::timestamptz AND n.next_run_at IS NULL
         AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id)
-        AND NOT EXISTS (
-            SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id WHERE r.notification_id = n.id AND m.task_id >= @before_id::text
+        AND (
+            EXISTS (
+                SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id
+                WHERE r.notification_id = n.id AND m.task_id >= @first_id::text AND m.task_id < @before_id::text
+            )
+            OR NOT EXISTS (SELECT FROM renderings r WHERE r.notification_id = n.id)
         )
     ORDER BY n.created_at
     LIMIT @batch_size::integer
@@ -357,7 +372,8 @@ silenced AS (
 )
 SELECT count(*) FROM old;
 
--- RenderingsForget deletes up to batch_size texts of days that were dropped.
+-- RenderingsForget deletes up to batch_size texts of days that were dropped, but not those of a notification that is still known: a text without
+-- tasks says that they were dropped.
 -- name: RenderingsForget :execrows
 DELETE FROM renderings r
 USING (
@@ -368,6 +384,7 @@ USING (
         WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
             -- its tasks may be of the day after
             AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
+            AND NOT EXISTS (SELECT FROM notifications n WHERE n.id = o.notification_id AND n.forgotten_at IS NULL)
         LIMIT @batch_size::integer
     ) x
     WHERE p.dropped_at IS NOT NULL

@@ -152,14 +152,15 @@ SELECT c.sender_id, @change::bigint, c.balance, sqlc.narg(remark), @username::te
 RETURNING *;
 
 -- SenderLedgerFold replaces those of the batch_size oldest charges and refunds of leases that are older than keep by one row for each sender,
--- company and day (UTC), with the last balance of the day. It returns how many it replaced.
+-- company and day (UTC) that is among them, with the last balance of the day. It returns how many it replaced. It leaves those of the last eight
+-- days: a lease lasts a week at most, and its refund looks for its charge.
 -- name: SenderLedgerFold :one
 WITH removed AS (
     DELETE FROM sender_ledger l
     USING (
         SELECT o.id FROM sender_ledger o WHERE o.lease_id IS NOT NULL ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED
     ) old
-    WHERE l.id = old.id AND l.created_at < date_trunc('day', now() - @keep::interval, 'UTC')
+    WHERE l.id = old.id AND l.created_at < date_trunc('day', now() - greatest(@keep::interval, interval '8 days'), 'UTC')
     RETURNING l.*
 ),
 added AS (

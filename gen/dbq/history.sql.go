@@ -159,13 +159,13 @@ func (q *Queries) TaskPartitionCut(ctx context.Context, arg TaskPartitionCutPara
 
 const taskPartitionDrop = `-- name: TaskPartitionDrop :one
 WITH done AS MATERIALIZED (
-    SELECT task_partition_drop($1::date, $2::boolean) AS is_dropped
+    SELECT task_partition_drop($1::date, $2::boolean) AS outcome
 ),
 noted AS (
     INSERT INTO events (event, subject)
-    SELECT 'partition.dropped', to_char($1::date, 'YYYY-MM-DD') FROM done d WHERE d.is_dropped
+    SELECT 'partition.dropped', to_char($1::date, 'YYYY-MM-DD') FROM done d WHERE d.outcome = 'dropped'
 )
-SELECT d.is_dropped::boolean AS is_dropped FROM done d
+SELECT d.outcome::text AS outcome FROM done d
 `
 
 type TaskPartitionDropParams struct {
@@ -173,49 +173,69 @@ type TaskPartitionDropParams struct {
 	OnlyExported bool
 }
 
-// TaskPartitionDrop drops a partition, if it may be dropped, and returns whether it did.
-func (q *Queries) TaskPartitionDrop(ctx context.Context, arg TaskPartitionDropParams) (bool, error) {
+// TaskPartitionDrop drops a partition, and returns 'dropped', or why it did not: see task_partition_drop.
+func (q *Queries) TaskPartitionDrop(ctx context.Context, arg TaskPartitionDropParams) (string, error) {
 	row := q.db.QueryRow(ctx, taskPartitionDrop, arg.FirstDay, arg.OnlyExported)
-	var is_dropped bool
-	err := row.Scan(&is_dropped)
-	return is_dropped, err
+	var outcome string
+	err := row.Scan(&outcome)
+	return outcome, err
 }
 
 const taskPartitionExported = `-- name: TaskPartitionExported :exec
 WITH noted AS (
     INSERT INTO events (event, subject, detail)
-    VALUES ('partition.exported', to_char($3::date, 'YYYY-MM-DD'), jsonb_build_object('messages', $1::bigint, 'folder', $4::text))
+    VALUES ('partition.exported', to_char($4::date, 'YYYY-MM-DD'), jsonb_build_object('messages', $2::bigint, 'folder', $1::text))
 )
-UPDATE task_partitions p SET exported_at = now(), exported_messages = $1::bigint, exported_reports = $2::bigint
-WHERE p.first_day = $3::date AND p.dropped_at IS NULL
+UPDATE task_partitions p SET exported_at = now(), exported_to = $1::text, exported_messages = $2::bigint, exported_reports = $3::bigint
+WHERE p.first_day = $4::date AND p.dropped_at IS NULL
 `
 
 type TaskPartitionExportedParams struct {
+	Folder   string
 	Messages int64
 	Reports  int64
 	FirstDay time.Time
-	Folder   string
 }
 
 // TaskPartitionExported records how many rows an export of a partition has.
 func (q *Queries) TaskPartitionExported(ctx context.Context, arg TaskPartitionExportedParams) error {
 	_, err := q.db.Exec(ctx, taskPartitionExported,
+		arg.Folder,
 		arg.Messages,
 		arg.Reports,
 		arg.FirstDay,
-		arg.Folder,
 	)
 	return err
 }
 
 const taskPartitionGet = `-- name: TaskPartitionGet :one
-SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_messages, p.exported_reports, p.imported_at FROM task_partitions p WHERE p.first_day = $1::date AND p.dropped_at IS NULL
+SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_to, p.exported_messages, p.exported_reports, p.imported_at, (p.last_day >= (now() AT TIME ZONE 'UTC')::date)::boolean AS is_open,
+    NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled
+FROM task_partitions p
+WHERE p.first_day = $1::date AND p.dropped_at IS NULL
 `
 
-// TaskPartitionGet returns the partition that begins on a day and was not dropped.
-func (q *Queries) TaskPartitionGet(ctx context.Context, firstDay time.Time) (TaskPartition, error) {
+type TaskPartitionGetRow struct {
+	FirstDay         time.Time
+	LastDay          time.Time
+	FirstID          string
+	BeforeID         string
+	CreatedAt        time.Time
+	DroppedAt        *time.Time
+	HistoryAt        *time.Time
+	ExportedAt       *time.Time
+	ExportedTo       *string
+	ExportedMessages *int64
+	ExportedReports  *int64
+	ImportedAt       *time.Time
+	IsOpen           bool
+	IsSettled        bool
+}
+
+// TaskPartitionGet returns the partition that begins on a day and was not dropped. It may get tasks while it is_open.
+func (q *Queries) TaskPartitionGet(ctx context.Context, firstDay time.Time) (TaskPartitionGetRow, error) {
 	row := q.db.QueryRow(ctx, taskPartitionGet, firstDay)
-	var i TaskPartition
+	var i TaskPartitionGetRow
 	err := row.Scan(
 		&i.FirstDay,
 		&i.LastDay,
@@ -225,11 +245,29 @@ func (q *Queries) TaskPartitionGet(ctx context.Context, firstDay time.Time) (Tas
 		&i.DroppedAt,
 		&i.HistoryAt,
 		&i.ExportedAt,
+		&i.ExportedTo,
 		&i.ExportedMessages,
 		&i.ExportedReports,
 		&i.ImportedAt,
+		&i.IsOpen,
+		&i.IsSettled,
 	)
 	return i, err
+}
+
+const taskPartitionIndex = `-- name: TaskPartitionIndex :exec
+SELECT task_partition_index($1::date, $2::date)
+`
+
+type TaskPartitionIndexParams struct {
+	FirstDay time.Time
+	LastDay  time.Time
+}
+
+// TaskPartitionIndex builds the indexes of the tables that an import has filled.
+func (q *Queries) TaskPartitionIndex(ctx context.Context, arg TaskPartitionIndexParams) error {
+	_, err := q.db.Exec(ctx, taskPartitionIndex, arg.FirstDay, arg.LastDay)
+	return err
 }
 
 const taskPartitionKeep = `-- name: TaskPartitionKeep :exec
@@ -243,7 +281,7 @@ func (q *Queries) TaskPartitionKeep(ctx context.Context, firstDay time.Time) err
 }
 
 const taskPartitionList = `-- name: TaskPartitionList :many
-SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_messages, p.exported_reports, p.imported_at,
+SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_to, p.exported_messages, p.exported_reports, p.imported_at,
     NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) AS is_settled,
     (
         coalesce(pg_total_relation_size(to_regclass('messages' || substr(p.first_id, 5))), 0)
@@ -269,6 +307,7 @@ type TaskPartitionListRow struct {
 	DroppedAt        *time.Time
 	HistoryAt        *time.Time
 	ExportedAt       *time.Time
+	ExportedTo       *string
 	ExportedMessages *int64
 	ExportedReports  *int64
 	ImportedAt       *time.Time
@@ -295,6 +334,7 @@ func (q *Queries) TaskPartitionList(ctx context.Context, arg TaskPartitionListPa
 			&i.DroppedAt,
 			&i.HistoryAt,
 			&i.ExportedAt,
+			&i.ExportedTo,
 			&i.ExportedMessages,
 			&i.ExportedReports,
 			&i.ImportedAt,
@@ -345,7 +385,7 @@ func (q *Queries) TaskPartitionStage(ctx context.Context, arg TaskPartitionStage
 
 const taskPartitionsMake = `-- name: TaskPartitionsMake :one
 WITH strays AS MATERIALIZED (
-    SELECT min(d.day) AS first_day
+    SELECT d.day
     FROM generate_series(
         date_trunc('day', now(), 'UTC') - interval '30 days', date_trunc('day', now() + $2::interval, 'UTC'), interval '1 day'
     ) AS d (day)
@@ -356,11 +396,12 @@ WITH strays AS MATERIALIZED (
 ),
 noted AS (
     INSERT INTO events (event, subject, detail)
-    SELECT 'partition.missing', 'messages', jsonb_build_object('since', s.first_day)
+    SELECT 'partition.missing', 'messages', jsonb_build_object('since', min(s.day))
     FROM strays s
-    WHERE s.first_day IS NOT NULL AND EXISTS (SELECT FROM task_partitions)
+    HAVING count(*) > 0 AND EXISTS (SELECT FROM task_partitions)
 )
-SELECT task_partitions_ahead($1::text, least(now(), s.first_day), now() + $2::interval)::integer AS made FROM strays s
+SELECT sum(task_partitions_ahead($1::text, x.first_at, x.last_at))::integer AS made
+FROM (SELECT s.day AS first_at, s.day AS last_at FROM strays s UNION ALL SELECT now(), now() + $2::interval) x
 `
 
 type TaskPartitionsMakeParams struct {
@@ -368,8 +409,9 @@ type TaskPartitionsMakeParams struct {
 	Ahead time.Duration
 }
 
-// TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and returns how many. Tasks of the last 30 days and of
-// those ahead that came before their partition existed move to it. If other partitions existed, this is an operator event.
+// TaskPartitionsMake makes the partitions that are missing for tasks of now until ahead, and for those of the last 30 days and of the days ahead
+// that came before their partition existed: these tasks move to it. It returns how many. If other partitions existed, such tasks are an operator
+// event.
 func (q *Queries) TaskPartitionsMake(ctx context.Context, arg TaskPartitionsMakeParams) (int32, error) {
 	row := q.db.QueryRow(ctx, taskPartitionsMake, arg.Width, arg.Ahead)
 	var made int32
@@ -378,7 +420,7 @@ func (q *Queries) TaskPartitionsMake(ctx context.Context, arg TaskPartitionsMake
 }
 
 const taskPartitionsOver = `-- name: TaskPartitionsOver :many
-SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_messages, p.exported_reports, p.imported_at, (p.history_at IS NULL)::boolean AS becomes_history,
+SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_to, p.exported_messages, p.exported_reports, p.imported_at, (p.history_at IS NULL)::boolean AS becomes_history,
     (
         $1::integer > 0
         AND greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date) + $1::integer <= (now() AT TIME ZONE 'UTC')::date
@@ -403,6 +445,7 @@ type TaskPartitionsOverRow struct {
 	DroppedAt        *time.Time
 	HistoryAt        *time.Time
 	ExportedAt       *time.Time
+	ExportedTo       *string
 	ExportedMessages *int64
 	ExportedReports  *int64
 	ImportedAt       *time.Time
@@ -430,6 +473,7 @@ func (q *Queries) TaskPartitionsOver(ctx context.Context, arg TaskPartitionsOver
 			&i.DroppedAt,
 			&i.HistoryAt,
 			&i.ExportedAt,
+			&i.ExportedTo,
 			&i.ExportedMessages,
 			&i.ExportedReports,
 			&i.ImportedAt,

@@ -144,30 +144,6 @@ type Task struct {
 	OnUnclear       *string
 }
 
-// The days that have a partition of messages and one of report_logs, or had them. Written by the functions task_partition_make and task_partition_drop, in the transaction that makes or drops the partitions.
-type TaskPartition struct {
-	FirstDay time.Time
-	// the day after its last one
-	LastDay time.Time
-	// the first task_id that the partitions take
-	FirstID string
-	// the first task_id that they do not take any more
-	BeforeID  string
-	CreatedAt time.Time
-	// null: the partitions exist
-	DroppedAt *time.Time
-	// since when it is history: its tasks are settled, and it is where the setting history.tablespace says; null: not yet
-	HistoryAt *time.Time
-	// when its last export was complete; null: never
-	ExportedAt *time.Time
-	// number of rows of messages in the last export
-	ExportedMessages *int64
-	// number of rows of report_logs in the last export
-	ExportedReports *int64
-	// when it was imported from an export; null: never
-	ImportedAt *time.Time
-}
-
 // A text for submissions. Written by internal/template.
 type Template struct {
 	ID              int64

@@ -878,7 +878,16 @@ WITH changed AS (
         updated_at = now()
     FROM notification_standings s
     WHERE n.id = ANY ($3::bigint[]) AND s.notification_id = n.id AND s.status = ANY ($4::smallint[])
-        AND ($1::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL))
+        AND (
+            $1::smallint > 0
+            OR (
+                s.status > 0 AND n.replaced_at IS NULL
+                AND NOT EXISTS (
+                    SELECT FROM renderings r
+                    WHERE r.notification_id = n.id AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id)
+                )
+            )
+        )
     RETURNING n.id
 )
 SELECT c.id FROM changed c ORDER BY c.id
@@ -892,7 +901,8 @@ type NotificationSetParams struct {
 }
 
 // NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to
-// waiting (0) runs now, unless its dedup_key was given to a later one. The caller withdraws the tasks.
+// waiting (0) runs now, unless its dedup_key was given to a later one, or some of its tasks were dropped: nobody knows whom they reached. The
+// caller withdraws the tasks.
 func (q *Queries) NotificationSet(ctx context.Context, arg NotificationSetParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationSet,
 		arg.Target,
@@ -1095,11 +1105,15 @@ WITH old AS MATERIALIZED (
     FROM notifications n
     WHERE n.forgotten_at IS NULL AND n.created_at < $1::timestamptz AND n.next_run_at IS NULL
         AND NOT EXISTS (SELECT FROM renderings r JOIN queue q ON q.rendering_id = r.id WHERE r.notification_id = n.id)
-        AND NOT EXISTS (
-            SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id WHERE r.notification_id = n.id AND m.task_id >= $2::text
+        AND (
+            EXISTS (
+                SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id
+                WHERE r.notification_id = n.id AND m.task_id >= $2::text AND m.task_id < $3::text
+            )
+            OR NOT EXISTS (SELECT FROM renderings r WHERE r.notification_id = n.id)
         )
     ORDER BY n.created_at
-    LIMIT $3::integer
+    LIMIT $4::integer
     FOR UPDATE SKIP LOCKED
 ),
 ended AS (
@@ -1137,14 +1151,21 @@ SELECT count(*) FROM old
 
 type NotificationsForgetParams struct {
 	Before    time.Time
+	FirstID   string
 	BeforeID  string
 	BatchSize int32
 }
 
-// NotificationsForget forgets up to batch_size notifications that were made before a time, have ended, and have no task that waits or is from
-// before_id on. Those with a dedup_key keep their last state, so that the key still names them; the others are deleted. It returns how many.
+// NotificationsForget forgets up to batch_size notifications that were made before a time, have ended, and have a task from first_id on and before
+// before_id, or none at all. Those with a dedup_key keep their last state, so that the key still names them; the others are deleted. It returns how
+// many. It is called while the tasks exist: without some of them, nobody could tell the state, and to whom they were sent.
 func (q *Queries) NotificationsForget(ctx context.Context, arg NotificationsForgetParams) (int64, error) {
-	row := q.db.QueryRow(ctx, notificationsForget, arg.Before, arg.BeforeID, arg.BatchSize)
+	row := q.db.QueryRow(ctx, notificationsForget,
+		arg.Before,
+		arg.FirstID,
+		arg.BeforeID,
+		arg.BatchSize,
+	)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -1226,6 +1247,7 @@ USING (
         WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
             -- its tasks may be of the day after
             AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
+            AND NOT EXISTS (SELECT FROM notifications n WHERE n.id = o.notification_id AND n.forgotten_at IS NULL)
         LIMIT $1::integer
     ) x
     WHERE p.dropped_at IS NOT NULL
@@ -1234,7 +1256,8 @@ USING (
 WHERE r.id = old.id
 `
 
-// RenderingsForget deletes up to batch_size texts of days that were dropped.
+// RenderingsForget deletes up to batch_size texts of days that were dropped, but not those of a notification that is still known: a text without
+// tasks says that they were dropped.
 func (q *Queries) RenderingsForget(ctx context.Context, batchSize int32) (int64, error) {
 	result, err := q.db.Exec(ctx, renderingsForget, batchSize)
 	if err != nil {

@@ -339,7 +339,7 @@ WITH removed AS (
     USING (
         SELECT o.id FROM sender_ledger o WHERE o.lease_id IS NOT NULL ORDER BY o.id LIMIT $1::integer FOR UPDATE SKIP LOCKED
     ) old
-    WHERE l.id = old.id AND l.created_at < date_trunc('day', now() - $2::interval, 'UTC')
+    WHERE l.id = old.id AND l.created_at < date_trunc('day', now() - greatest($2::interval, interval '8 days'), 'UTC')
     RETURNING l.id, l.sender_id, l.change, l.balance, l.lease_id, l.remark, l.username, l.created_at, l.low_warning, l.low_switch, l.company_id
 ),
 added AS (
@@ -359,7 +359,8 @@ type SenderLedgerFoldParams struct {
 }
 
 // SenderLedgerFold replaces those of the batch_size oldest charges and refunds of leases that are older than keep by one row for each sender,
-// company and day (UTC), with the last balance of the day. It returns how many it replaced.
+// company and day (UTC) that is among them, with the last balance of the day. It returns how many it replaced. It leaves those of the last eight
+// days: a lease lasts a week at most, and its refund looks for its charge.
 func (q *Queries) SenderLedgerFold(ctx context.Context, arg SenderLedgerFoldParams) (int64, error) {
 	row := q.db.QueryRow(ctx, senderLedgerFold, arg.BatchSize, arg.Keep, arg.Remark)
 	var count int64

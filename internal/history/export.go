@@ -57,13 +57,13 @@ var exported = []struct{ table, query string }{
 // errNoFolder says which setting an export lacks.
 var errNoFolder = errors.New("there is no folder for exports: set HISTORY_DIR")
 
-// Export writes the partition that begins on a day to files in a new folder, and returns the folder. Rows of receipts that come meanwhile may be
-// missing. Drop notices that.
+// Export writes the partition that begins on a day to files in a new folder, and returns the folder. It fails while a task of the partition is not
+// settled, or may still come. Rows of receipts that come meanwhile may be missing. Drop notices that.
 func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string, err error) {
 	if s.options.Dir == "" {
 		return "", errNoFolder
 	}
-	p, err := s.partition(ctx, firstDay)
+	p, err := s.over(ctx, firstDay)
 	if err != nil {
 		return "", err
 	}
@@ -90,12 +90,13 @@ func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string
 	if err := writeManifest(files, m); err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
-	folder = filepath.Join(s.options.Dir, m.FirstDay+"_"+m.ExportedAt.Format("20060102T150405.000Z"))
+	name := m.FirstDay + "_" + m.ExportedAt.Format("20060102T150405.000Z")
+	folder = filepath.Join(s.options.Dir, name)
 	if err := rename(s.options.Dir, unfinished, folder); err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
 	err = s.q.TaskPartitionExported(ctx, dbq.TaskPartitionExportedParams{
-		FirstDay: p.FirstDay, Messages: m.rows("messages"), Reports: m.rows("report_logs"), Folder: folder,
+		FirstDay: p.FirstDay, Messages: m.rows("messages"), Reports: m.rows("report_logs"), Folder: name,
 	})
 	return folder, postgres.Wrap("record export", err, nil)
 }
@@ -121,7 +122,7 @@ func (m Manifest) rows(table string) int64 {
 }
 
 // writeTables writes the tables of a partition to files of a folder.
-func (s *Service) writeTables(ctx context.Context, folder *os.Root, p dbq.TaskPartition) (files []File, err error) {
+func (s *Service) writeTables(ctx context.Context, folder *os.Root, p dbq.TaskPartitionGetRow) (files []File, err error) {
 	writers := make([]*tableWriter, len(exported))
 	for i, t := range exported {
 		if writers[i], err = newTableWriter(folder, t.table); err != nil {
@@ -243,8 +244,15 @@ func (s *Service) Import(ctx context.Context, folder string) (tasks int64, err e
 				return fmt.Errorf("%s: %w", f.Name, err)
 			}
 		}
+		if err := s.q.TaskPartitionIndex(ctx, dbq.TaskPartitionIndexParams{FirstDay: firstDay, LastDay: beforeDay}); err != nil {
+			return fmt.Errorf("build indexes: %w", err)
+		}
 		tasks = m.rows("messages")
-		err := s.q.TaskPartitionAttach(ctx, dbq.TaskPartitionAttachParams{FirstDay: firstDay, LastDay: beforeDay, Messages: tasks})
+		err := patiently(ctx, func() error {
+			return s.db.Tx(ctx, func(ctx context.Context) error {
+				return s.q.TaskPartitionAttach(ctx, dbq.TaskPartitionAttachParams{FirstDay: firstDay, LastDay: beforeDay, Messages: tasks})
+			})
+		})
 		return postgres.Wrap("attach partition", err, nil)
 	})
 	return tasks, postgres.Wrap("import", err, nil)

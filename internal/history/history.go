@@ -31,8 +31,9 @@ type Options struct {
 
 	Dir string // the folder for exports; empty: none
 
-	// Forget is called before a partition is dropped: what refers to the tasks with ids before beforeID, which were made before a time, ends.
-	Forget func(ctx context.Context, before time.Time, beforeID string) error
+	// Forget is called before a partition is dropped: what refers to the tasks with ids from firstID on and before beforeID, which were made before
+	// a time, ends.
+	Forget func(ctx context.Context, before time.Time, firstID, beforeID string) error
 }
 
 // New returns a Service on db.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"lksms/gen/dbq"
@@ -11,7 +13,8 @@ import (
 )
 
 // Keep applies the settings of history to the partitions whose tasks are all settled: it makes them history, moves them to their tablespace,
-// exports and drops them. It returns how many partitions it changed. A partition that fails does not stop the others.
+// exports and drops them. It returns how many partitions it changed. A partition that fails does not stop the others, unless locks are not to be
+// had: the next run tries again.
 func (s *Service) Keep(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -28,15 +31,19 @@ func (s *Service) Keep(ctx context.Context) (int, error) {
 		var done bool
 		var err error
 		if p.IsToDrop {
-			done, err = s.Drop(ctx, p.FirstDay, rules.Export)
+			err = s.Drop(ctx, p.FirstDay, rules.Export)
+			done = err == nil
 		} else {
 			done, err = s.settle(ctx, p, rules.Tablespace)
 		}
 		if err != nil {
-			failures = append(failures, fmt.Errorf("partition of %s: %w", p.FirstDay.Format(time.DateOnly), err))
+			failures = append(failures, err)
 		}
 		if done {
 			changed++
+		}
+		if postgres.IsLockTimeout(err) {
+			break
 		}
 	}
 	return changed, errors.Join(failures...)
@@ -50,55 +57,104 @@ func (s *Service) settle(ctx context.Context, p dbq.TaskPartitionsOverRow, table
 			return err
 		})
 		if err != nil {
-			return changed, fmt.Errorf("move to tablespace: %w", err)
+			return changed, ofDay(p.FirstDay, fmt.Errorf("move to tablespace: %w", err))
 		}
 		changed = changed || moved
 	}
 	if p.BecomesHistory {
 		changed, err = true, s.q.TaskPartitionKeep(ctx, p.FirstDay)
 	}
-	return changed, postgres.Wrap("make history", err, nil)
+	if err != nil {
+		return changed, ofDay(p.FirstDay, fmt.Errorf("make history: %w", err))
+	}
+	return changed, nil
 }
 
-// errNoPartition is the answer to a day on which no partition begins.
-var errNoPartition = errors.New("no partition begins on this day")
+// Reasons why a partition is not exported or dropped.
+var (
+	errNoPartition = errors.New("no partition begins on this day")
+	errOpen        = errors.New("tasks of these days may still come: wait until a day after the last one")
+	errUnsettled   = errors.New("a task of these days waits or is leased")
+	errChanging    = errors.New("rows were added during each export")
+)
 
-// Drop deletes the partition that begins on a day, with all that is known of its tasks but their counts and dedup keys, and reports whether it
-// did. It does not while a task of it is not settled, or may still come: until a day after its last one. If onlyExported, the partition is exported
-// first, unless an export has all its rows. Its notifications that have ended leave the lists.
-func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported bool) (dropped bool, err error) {
-	p, err := s.partition(ctx, firstDay)
+// refusals has the error of each outcome of task_partition_drop but dropped and unexported.
+var refusals = map[string]error{"absent": errNoPartition, "open": errOpen, "unsettled": errUnsettled}
+
+const (
+	dropped    = "dropped"
+	unexported = "unexported"
+)
+
+// Drop deletes the partition that begins on a day, with all that is known of its tasks but their counts and dedup keys. It fails, and changes
+// nothing, while a task of it is not settled, or may still come: until a day after its last one. If onlyExported, the partition is exported first,
+// unless the folder of its last export is there and has all its rows. Notifications that have ended leave the lists with their first task.
+func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported bool) error {
+	p, err := s.over(ctx, firstDay)
 	if err != nil {
-		return false, err
+		return err
 	}
-	if err := s.options.Forget(ctx, p.LastDay, p.BeforeID); err != nil {
-		return false, err
+	if onlyExported && !s.isExported(p) {
+		if _, err := s.Export(ctx, firstDay); err != nil {
+			return err
+		}
 	}
-	for tries := 1; ; tries++ {
+	if err := s.options.Forget(ctx, p.LastDay, p.FirstID, p.BeforeID); err != nil {
+		return err
+	}
+	for range dropMost {
+		var outcome string
 		err := patiently(ctx, func() (err error) {
-			dropped, err = s.q.TaskPartitionDrop(ctx, dbq.TaskPartitionDropParams{FirstDay: p.FirstDay, OnlyExported: onlyExported})
+			outcome, err = s.q.TaskPartitionDrop(ctx, dbq.TaskPartitionDropParams{FirstDay: p.FirstDay, OnlyExported: onlyExported})
 			return err
 		})
-		if err != nil || dropped || !onlyExported || tries == dropMost {
-			return dropped, postgres.Wrap("drop partition", err, nil)
+		switch {
+		case err != nil:
+			return ofDay(firstDay, fmt.Errorf("drop: %w", err))
+		case outcome == dropped:
+			return nil
+		case outcome != unexported:
+			return ofDay(firstDay, refusals[outcome])
 		}
-		// Rows that came during an export make another one necessary.
+		// Rows that came since the export make another one necessary.
 		if _, err := s.Export(ctx, p.FirstDay); err != nil {
-			return false, err
+			return err
 		}
 	}
+	return ofDay(firstDay, errChanging)
 }
 
 // dropMost bounds how often a partition is tried to be dropped.
 const dropMost = 3
 
-// partition returns the partition that begins on a day.
-func (s *Service) partition(ctx context.Context, firstDay time.Time) (dbq.TaskPartition, error) {
+// ofDay names the partition that err is about.
+func ofDay(firstDay time.Time, err error) error {
+	return fmt.Errorf("partition of %s: %w", firstDay.Format(time.DateOnly), err)
+}
+
+// over returns the partition that begins on a day, if all its tasks are settled and no more can come.
+func (s *Service) over(ctx context.Context, firstDay time.Time) (dbq.TaskPartitionGetRow, error) {
 	p, err := s.q.TaskPartitionGet(ctx, firstDay)
-	if postgres.IsNoRows(err) {
-		return p, fmt.Errorf("%s: %w", firstDay.Format(time.DateOnly), errNoPartition)
+	switch {
+	case postgres.IsNoRows(err):
+		return p, ofDay(firstDay, errNoPartition)
+	case err != nil:
+		return p, fmt.Errorf("read partition: %w", err)
+	case p.IsOpen:
+		return p, ofDay(firstDay, errOpen)
+	case !p.IsSettled:
+		return p, ofDay(firstDay, errUnsettled)
 	}
-	return p, postgres.Wrap("read partition", err, nil)
+	return p, nil
+}
+
+// isExported reports whether the last export of a partition is in the folder of this server.
+func (s *Service) isExported(p dbq.TaskPartitionGetRow) bool {
+	if p.ExportedTo == nil || s.options.Dir == "" {
+		return false
+	}
+	_, err := os.Stat(filepath.Join(s.options.Dir, *p.ExportedTo, manifestName))
+	return err == nil
 }
 
 // Partitions lists up to limit partitions that begin before a day, the newest first.
@@ -107,7 +163,7 @@ func (s *Service) Partitions(ctx context.Context, before time.Time, limit int) (
 	return rows, postgres.Wrap("list partitions", err, nil)
 }
 
-// The statements that change partitions give up after half a second without their locks, because everybody else waits behind them.
+// The statements that change partitions give up soon without their locks, because others wait behind them.
 const (
 	lockTries = 20
 	lockPause = 2 * time.Second

@@ -62,6 +62,17 @@ func keep(b *apptest.Bundle) (int, error) {
 	return b.App.History.Keep(b.T.Context())
 }
 
+// drop drops the partition that begins on a day.
+func drop(b *apptest.Bundle, day time.Time, onlyExported bool) {
+	b.T.Helper()
+	if err := b.App.History.Drop(b.T.Context(), day, onlyExported); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
+// failure returns the error of a call.
+func failure[T any](_ T, err error) error { return err }
+
 // everything returns all rows of the tables and views that an export has, by name.
 func everything(b *apptest.Bundle) map[string]string {
 	b.T.Helper()
@@ -174,10 +185,7 @@ func TestRowsThatCameAfterAnExportAreExportedToo(t *testing.T) {
 	}
 	late := "task_" + day.Format("20060102") + ids[0][13:]
 	b.Exec("INSERT INTO report_logs (task_id, company_id, app_id, event, effect) VALUES ($1, 1, 'app', 'reported', 'ignored')", late)
-	dropped, err := b.App.History.Drop(t.Context(), day, true)
-	if err != nil || !dropped {
-		t.Fatalf("dropped %v, %v", dropped, err)
-	}
+	drop(b, day, true)
 	folders, _ := filepath.Glob(filepath.Join(dir, "*"))
 	if len(folders) != 2 {
 		t.Fatalf("exports: %v", folders)
@@ -217,10 +225,7 @@ func TestAnExportOfSeveralPortionsHasEveryRow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dropped, err := b.App.History.Drop(t.Context(), day, true)
-	if err != nil || !dropped {
-		t.Fatalf("dropped %v, %v", dropped, err)
-	}
+	drop(b, day, true)
 	if tasks, err := b.App.History.Import(t.Context(), folder); err != nil || tasks != n {
 		t.Fatalf("%d tasks, %v", tasks, err)
 	}
@@ -385,9 +390,7 @@ func TestAnImportIsAllOrNothing(t *testing.T) {
 	if _, err := b.App.History.Import(t.Context(), folder); err == nil || !strings.Contains(err.Error(), "there are partitions for") {
 		t.Errorf("twice: %v", err)
 	}
-	if dropped, err := b.App.History.Drop(t.Context(), day, true); err != nil || !dropped {
-		t.Fatalf("%v, %v", dropped, err)
-	}
+	drop(b, day, true)
 	refused(t.TempDir(), "manifest.json")
 	change := func(name string, do func([]byte) []byte) string {
 		t.Helper()
@@ -445,13 +448,7 @@ func TestADropThatWaitsHoldsNobodyUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
-	go func() {
-		dropped, err := b.App.History.Drop(t.Context(), day, false)
-		if err == nil && !dropped {
-			err = fmt.Errorf("nothing was dropped")
-		}
-		done <- err
-	}()
+	go func() { done <- b.App.History.Drop(t.Context(), day, false) }()
 	b.AwaitLockWait()
 	b.Submit("meanwhile")
 	select {
@@ -467,14 +464,103 @@ func TestADropThatWaitsHoldsNobodyUp(t *testing.T) {
 	}
 }
 
+// A partition with a task that waits, or that may still get tasks, is neither exported nor dropped, and says why. Its notifications stay.
+func TestAPartitionThatIsNotOverIsLeftAsItWas(t *testing.T) {
+	b, dir := withFolder(t)
+	tellStories(b)
+	day := age(b, 3)
+	b.Exec("INSERT INTO tasks (task_id, phone_number, recipient, content) VALUES ($1, '', '', 'x')", "task_"+day.Format("20060102")+"_waiting")
+	announcement := apptest.Scan[int64](b, "INSERT INTO announcements (payload, user_ids) VALUES ('{}', '{u}') RETURNING id")
+	b.Exec(`INSERT INTO notifications (company_id, announcement_id, channel_id, biz_type, biz_id, ended_as, submitted_by, created_at)
+		SELECT 1, $1, min(c.id), 0, 1, 3, '', $2 FROM channels c`, announcement, day)
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	for when, want := range map[time.Time]string{
+		day: "waits or is leased", today: "may still come", day.AddDate(0, 0, -1): "no partition begins on this day",
+	} {
+		for name, err := range map[string]error{
+			"drop": b.App.History.Drop(t.Context(), when, true), "lose": b.App.History.Drop(t.Context(), when, false),
+			"export": failure(b.App.History.Export(t.Context(), when)),
+		} {
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), when.Format(time.DateOnly)) {
+				t.Errorf("%s: %v, want %q", name, err, want)
+			}
+		}
+	}
+	if n := b.Count("SELECT count(*) FROM notifications WHERE forgotten_at IS NULL"); n != 1 || len(glob(t, dir)) != 0 {
+		t.Errorf("%d notifications, exports %v", n, glob(t, dir))
+	}
+}
+
+// A partition is exported again if the folder of its last export is gone, or is that of another server.
+func TestADropNeedsTheFolderOfTheExport(t *testing.T) {
+	b, dir := withFolder(t)
+	tellStories(b)
+	day := age(b, 3)
+	folder, err := b.App.History.Export(t.Context(), day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		t.Fatal(err)
+	}
+	drop(b, day, true)
+	if folders := glob(t, dir); len(folders) != 1 || folders[0] == folder {
+		t.Errorf("exports: %v", folders)
+	}
+}
+
+// What was reported of a task while its partition was dropped is found again after an import.
+func TestAReportThatMetTheDropIsImportedToo(t *testing.T) {
+	b, dir := withFolder(t)
+	tellStories(b)
+	day := age(b, 3)
+	id := apptest.Scan[string](b, "SELECT min(task_id) FROM messages")
+	drop(b, day, true)
+	b.Exec("INSERT INTO report_logs (task_id, company_id, app_id, event, effect) VALUES ($1, 1, 'late', 'reported', 'ignored')", id)
+	if _, err := b.App.History.MakePartitions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.App.History.Import(t.Context(), glob(t, dir)[0]); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Count("SELECT count(*) FROM report_logs WHERE task_id = $1 AND app_id = 'late'", id); n != 1 ||
+		b.Count("SELECT count(*) FROM report_logs_default") != 0 {
+		t.Errorf("%d reports", n)
+	}
+}
+
+// An import waits for a statement that has found one of the tables, while submissions go on: the statement would find half of the import.
+func TestAnImportThatWaitsHoldsNobodyUp(t *testing.T) {
+	b, dir := withFolder(t)
+	tellStories(b)
+	day := age(b, 3)
+	drop(b, day, true)
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE ONLY report_logs IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- failure(b.App.History.Import(t.Context(), glob(t, dir)[0])) }()
+	b.AwaitLockWait()
+	b.Submit("meanwhile")
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // A name stays taken when its task is dropped, alone and in a batch. Another submitter's is free.
 func TestADedupKeyOutlivesItsTask(t *testing.T) {
 	b, _ := withFolder(t)
 	tellStories(b)
 	day := age(b, 3)
-	if dropped, err := b.App.History.Drop(t.Context(), day, true); err != nil || !dropped {
-		t.Fatalf("%v, %v", dropped, err)
-	}
+	drop(b, day, true)
 	again := map[string]any{"phone_number": apptest.Phone, "content": "plain", "dedup_key": "key 0"}
 	b.Expect(409, "task.dropped", "POST", "/api/v1/sms/send", again)
 	fresh := map[string]any{"phone_number": apptest.Phone, "content": "plain", "dedup_key": "key of today"}
@@ -509,9 +595,7 @@ func TestANotificationIsForgottenWithItsTasks(t *testing.T) {
 	}
 	later := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", waiting)).Items[0].NotificationID
 	day := age(b, 3)
-	if dropped, err := b.App.History.Drop(t.Context(), day, false); err != nil || !dropped {
-		t.Fatalf("%v, %v", dropped, err)
-	}
+	drop(b, day, false)
 	for _, gone := range []int64{id, other} {
 		b.Expect(404, "notification.not_found", "GET", fmt.Sprintf("/api/v1/notifications/%d", gone), nil)
 	}
@@ -531,6 +615,49 @@ func TestANotificationIsForgottenWithItsTasks(t *testing.T) {
 	}
 	if n := b.Count("SELECT count(*) FROM announcements WHERE payload <> '{}'"); n != 1 || b.Count("SELECT count(*) FROM notifications") != 2 {
 		t.Errorf("%d announcements with a text", n)
+	}
+}
+
+// A notification that has ended is forgotten with its first task: without it, nobody could tell its state. One that waits still is kept, and cannot
+// be sent once more to those of whom nobody knows any more whether they were reached.
+func TestANotificationWithTasksOfSeveralDays(t *testing.T) {
+	b, p := apptest.NewNotifying(t)
+	make := func(name string) int64 {
+		made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+			"biz_type": 0, "biz_id": 5, "channels": []string{"dingtalk"}, "user_ids": []string{"u1", "u2"}, "dedup_key": name,
+			"payload": map[string]any{"taskName": "n", "creatorName": "c", "createTime": "t"},
+		}))
+		b.AwaitNotification(made.Items[0].NotificationID, api.NotificationSuccess)
+		return made.Items[0].NotificationID
+	}
+	ended, waits := make("ended"), make("waits")
+	day := age(b, 3)
+	// The second task of each is of a later run, on a later day. One of them waits to run again.
+	later := "task_" + time.Now().UTC().Format("20060102")
+	second := `SELECT max(m.task_id) FROM messages m JOIN renderings r ON r.id = m.rendering_id WHERE r.notification_id = $1`
+	for _, id := range []int64{ended, waits} {
+		task := apptest.Scan[string](b, second, id)
+		b.Exec(`WITH run AS (
+				INSERT INTO renderings (notification_id, title, content, template_id, params)
+				SELECT notification_id, title, content, template_id, params FROM renderings WHERE notification_id = $1 RETURNING id
+			) UPDATE messages SET rendering_id = run.id FROM run WHERE task_id = $2`, id, task)
+		for _, table := range []string{"messages", "report_logs", "deliveries"} {
+			b.Exec(fmt.Sprintf("UPDATE %s SET task_id = $2 || substr(task_id, 14) WHERE task_id = $1", table), task, later)
+		}
+	}
+	b.Exec("UPDATE notifications SET next_run_at = now() + interval '1 hour' WHERE id = $1", waits)
+	drop(b, day, false)
+	b.Expect(404, "notification.not_found", "GET", fmt.Sprintf("/api/v1/notifications/%d", ended), nil)
+	b.Exec("UPDATE notifications SET next_run_at = NULL WHERE id = $1", waits)
+	if _, err := b.App.Forgetter.ForgetTexts(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sent := len(p.Seen())
+	set := b.Expect(200, "", "POST", "/api/v1/notifications/status", map[string]any{
+		"biz_type": 0, "biz_ids": []int64{5}, "status": 0, "expected_statuses": []int{1, 2, 5},
+	})
+	if changed := apptest.Decode[api.Changed](t, set); changed.Changed != 0 || len(p.Seen()) != sent {
+		t.Errorf("%+v, sent %d times after the drop", changed, len(p.Seen())-sent)
 	}
 }
 
@@ -593,9 +720,7 @@ func TestWhatIsSentOnceIsNotSentAgainAfterItsTaskWasDropped(t *testing.T) {
 	b, p, _ := apptest.NewWeChat(t)
 	b.AwaitStatus(b.SendOnce(nil).TaskID, 2)
 	day := age(b, 3)
-	if dropped, err := b.App.History.Drop(t.Context(), day, false); err != nil || !dropped {
-		t.Fatalf("%v, %v", dropped, err)
-	}
+	drop(b, day, false)
 	b.Expect(409, "task.dropped", "POST", "/api/v1/subscribe-messages", apptest.Booking(nil))
 	if n := apptest.SentToWeChat(p); n != 1 {
 		t.Errorf("sent %d times", n)

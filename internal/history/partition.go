@@ -18,7 +18,11 @@ func (s *Service) MakePartitions(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, err := s.q.TaskPartitionsMake(ctx, dbq.TaskPartitionsMakeParams{Width: values.History.PartitionWidth, Ahead: partitionsAhead})
+	var n int32
+	err = patiently(ctx, func() (err error) {
+		n, err = s.q.TaskPartitionsMake(ctx, dbq.TaskPartitionsMakeParams{Width: values.History.PartitionWidth, Ahead: partitionsAhead})
+		return err
+	})
 	if err != nil {
 		return 0, fmt.Errorf("make partitions: %w", err)
 	}

@@ -132,6 +132,37 @@ func TestWhatWaitsForAPartitionSucceeds(t *testing.T) {
 	}
 }
 
+// Tasks move to their partition when no statement is half-way between the two places, and submissions go on meanwhile.
+func TestAMoveThatWaitsHoldsNobodyUp(t *testing.T) {
+	b := apptest.New(t)
+	forgetPartitions(b)
+	b.Submit("stray")
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE ONLY messages IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := b.App.History.MakePartitions(t.Context())
+		done <- err
+	}()
+	b.AwaitLockWait()
+	b.Submit("meanwhile")
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := b.Count("SELECT count(*) FROM messages_default"); n != 0 {
+		t.Errorf("%d tasks are left in the default partition", n)
+	}
+}
+
 // Partitions are dropped when all their tasks are settled and none can come any more. Days that were dropped do not come back with a new width,
 // unless tasks of them come.
 func TestAPartitionIsDroppedWhenItsTasksAreSettled(t *testing.T) {
@@ -141,23 +172,27 @@ func TestAPartitionIsDroppedWhenItsTasksAreSettled(t *testing.T) {
 	day := func(ago int) string { return time.Now().UTC().AddDate(0, 0, -ago).Format("20060102") }
 	insertMessages(b, "task_"+day(9)+"_settled", "task_"+day(8)+"_settled")
 	b.Exec("INSERT INTO tasks (task_id, phone_number, recipient, content) VALUES ($1, '', '', 'x')", "task_"+day(8)+"_waiting")
-	drops := func(ago int) bool {
-		return apptest.Scan[bool](b, "SELECT task_partition_drop($1::date)", day(ago))
+	drop := func(ago int) string {
+		return apptest.Scan[string](b, "SELECT task_partition_drop($1::date)", day(ago))
 	}
-	for ago, want := range map[int]bool{9: true, 8: false, 0: false, -1: false, 20: false} {
-		if got := drops(ago); got != want {
-			t.Errorf("the partition of %d days ago is dropped: %v", ago, got)
+	for ago, want := range map[int]string{9: "dropped", 8: "unsettled", 0: "open", -1: "open", 20: "absent"} {
+		if got := drop(ago); got != want {
+			t.Errorf("the partition of %d days ago is %s, want %s", ago, got, want)
 		}
 	}
-	if drops(9) {
-		t.Error("it is dropped twice")
+	if got := drop(9); got != "absent" {
+		t.Errorf("the second time it is %s", got)
 	}
 	if n := b.Count("SELECT count(*) FROM messages") + b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 2+1 {
 		t.Errorf("%d messages and dropped partitions", n)
 	}
 	b.Exec("UPDATE tasks SET status = 4")
-	if !drops(8) {
-		t.Error("it is not dropped when its tasks are settled")
+	if got := drop(8); got != "dropped" {
+		t.Errorf("it is %s when its tasks are settled", got)
+	}
+	drop(6)
+	if n := b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 3 {
+		t.Errorf("%d days are dropped", n)
 	}
 	for _, width := range []string{"week", "month", "day"} {
 		b.Expect(200, "", "PUT", "/api/v1/admin/settings", map[string]any{"history": map[string]any{"partition_width": width}})
@@ -165,11 +200,14 @@ func TestAPartitionIsDroppedWhenItsTasksAreSettled(t *testing.T) {
 			t.Errorf("%s: %v", width, err)
 		}
 	}
-	if n := b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 2 {
-		t.Errorf("%d days are dropped", n)
+	if n := b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 3 {
+		t.Errorf("%d days are dropped with a new width", n)
 	}
 	insertMessages(b, "task_"+day(8)+"_late")
 	if _, err := b.App.History.MakePartitions(t.Context()); err != nil || b.Count("SELECT count(*) FROM messages_default") != 0 {
 		t.Errorf("a late task is left in the default partition, %v", err)
+	}
+	if n := b.Count("SELECT count(*) FROM task_partitions WHERE dropped_at IS NOT NULL"); n != 2 {
+		t.Errorf("%d days are dropped after a task of one came", n)
 	}
 }

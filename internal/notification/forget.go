@@ -18,11 +18,12 @@ type Forgetter struct{ q *dbq.Queries }
 // NewForgetter returns a Forgetter on db.
 func NewForgetter(db *postgres.DB) Forgetter { return Forgetter{dbq.New(db)} }
 
-// Forget ends what is known of the notifications that were made before a time, have ended, and have no task with an id from beforeID on: they
-// leave all lists. A dedup key keeps the notification that it names, with its last state. It is called while the tasks still tell that state.
-func (s Forgetter) Forget(ctx context.Context, before time.Time, beforeID string) error {
+// Forget ends what is known of the notifications that were made before a time, have ended, and have a task with an id from firstID on and before
+// beforeID, or none: they leave all lists. A dedup key keeps the notification that it names, with its last state. It is called while the tasks
+// still tell that state.
+func (s Forgetter) Forget(ctx context.Context, before time.Time, firstID, beforeID string) error {
 	_, err := postgres.InBatches(forgetBatch, func() (int64, error) {
-		n, err := s.q.NotificationsForget(ctx, dbq.NotificationsForgetParams{Before: before, BeforeID: beforeID, BatchSize: forgetBatch})
+		n, err := s.q.NotificationsForget(ctx, dbq.NotificationsForgetParams{Before: before, FirstID: firstID, BeforeID: beforeID, BatchSize: forgetBatch})
 		return n, postgres.Wrap("forget notifications", err, nil)
 	})
 	return err
