@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,7 +49,11 @@ func (b Batch) items(body *Body) ([]Item, error) {
 	if len(values) == 0 {
 		return nil, nil
 	}
-	plain, raw := b.split(body.Plain), b.split(body.Raw) // the same items, but raw has the numbers as they were sent
+	raw := jsonbody.Items(body.Raw, b.field)
+	plain := raw // the same items, but with whole numbers
+	if !bytes.Equal(body.Plain, body.Raw) {
+		plain = jsonbody.Items(body.Plain, b.field)
+	}
 	items, isWrong := make([]Item, len(values)), false
 	for i, value := range values {
 		items[i] = Item{Raw: raw[i], Plain: plain[i], Wrong: b.check(value, plain[i])}
@@ -67,15 +72,6 @@ func (b Batch) items(body *Body) ([]Item, error) {
 	}
 	body.Plain = text
 	return items, nil
-}
-
-func (b Batch) split(body []byte) []json.RawMessage {
-	var members map[string]json.RawMessage
-	var list []json.RawMessage
-	if json.Unmarshal(body, &members) != nil || json.Unmarshal(members[b.field], &list) != nil {
-		return nil
-	}
-	return list
 }
 
 // Check checks an item against the contract. Its error is a fault if the contract rejects the item.

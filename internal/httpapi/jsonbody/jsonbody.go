@@ -53,6 +53,37 @@ func Parse(body []byte) (any, error) {
 	}
 }
 
+// Items returns the text of each item of a list in a body that Parse has read; none if the body is no object with such a list. It copies nothing.
+func Items(body []byte, field string) (items []json.RawMessage) {
+	tokens := jsontext.NewDecoder(bytes.NewBuffer(body))
+	if token, err := tokens.ReadToken(); err != nil || token.Kind() != '{' {
+		return nil
+	}
+	for tokens.PeekKind() == '"' {
+		name, err := tokens.ReadToken()
+		if err != nil {
+			return nil
+		}
+		if name.String() != field || tokens.PeekKind() != '[' {
+			if tokens.SkipValue() != nil {
+				return nil
+			}
+			continue
+		}
+		_, _ = tokens.ReadToken() // the bracket
+		for kind := tokens.PeekKind(); kind != ']' && kind != jsontext.KindInvalid; kind = tokens.PeekKind() {
+			item, err := tokens.ReadValue()
+			if err != nil {
+				return nil
+			}
+			end := int(tokens.InputOffset())
+			items = append(items, body[end-len(item):end])
+		}
+		return items
+	}
+	return nil
+}
+
 // parser reads one body at a time.
 type parser struct {
 	rest       bytes.Buffer
