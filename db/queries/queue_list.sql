@@ -5,14 +5,6 @@ SELECT * FROM tasks
 WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint);
 
--- TaskNamed returns the task with a dedup_key of its submitter.
--- name: TaskNamed :one
-SELECT t.* FROM tasks t
-WHERE t.task_id = (
-    SELECT k.task_id FROM dedup_keys k
-    WHERE k.company_id = @company_id AND k.submitted_by = @submitted_by::text AND k.dedup_key = @dedup_key::text
-);
-
 -- TaskPartitions returns the ids of the latest partitions that begin before before_id, and not in the future.
 -- name: TaskPartitions :many
 SELECT p.first_id, p.before_id, (p.history_at IS NOT NULL)::boolean AS is_history

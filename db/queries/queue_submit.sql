@@ -105,24 +105,42 @@ UNION ALL
 SELECT '' FROM directory d WHERE NOT d.is_current
 ORDER BY task_id;
 
--- SubmissionsRepeated returns the tasks with dedup_keys of a submitter, each with the index of its key (place), and logs the submissions that
--- repeated one that exists. Others were dropped with their partitions. A key that was never used gives no row.
+-- DedupKeyTasks returns the ids of the tasks with dedup_keys of a submitter, each with the index of its key (place). A key that was never used
+-- gives no row.
+-- name: DedupKeyTasks :many
+SELECT a.place::integer AS place, k.task_id
+FROM (
+    SELECT unnest(@dedup_keys::text[]) AS dedup_key, generate_series(0, cardinality(@dedup_keys::text[]) - 1) AS place
+) a
+JOIN dedup_keys k ON k.company_id = @company_id AND k.submitted_by = @submitted_by::text AND k.dedup_key = a.dedup_key
+ORDER BY a.place;
+
+-- SubmissionsRepeated returns tasks, each with its index in task_ids (place), and logs the submissions that repeated them. A task that was
+-- dropped with its partition gives a row, and no log.
 -- name: SubmissionsRepeated :many
 WITH asked AS MATERIALIZED (
     SELECT
-        unnest(@dedup_keys::text[]) AS dedup_key,
+        unnest(@task_ids::text[]) AS task_id,
         unnest(@phone_numbers::text[]) AS phone_number,
         unnest(@contents::text[]) AS content,
         unnest(@use_templates::boolean[]) AS use_template,
         unnest(@request_data::jsonb[]) AS request_data,
-        generate_series(0, cardinality(@dedup_keys::text[]) - 1) AS place
+        generate_series(0, cardinality(@task_ids::text[]) - 1) AS place
+),
+known AS MATERIALIZED (
+    -- The state is that of the view tasks. The view would open all partitions of report_logs: the planner finds those of an array's ids, and
+    -- not those of a join.
+    SELECT m.task_id, coalesce('【' || m.sign || '】', '') || m.content AS final_content,
+        CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status
+    FROM messages m
+    LEFT JOIN queue q ON q.task_id = m.task_id
+    LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY (@task_ids::text[]) AND e.outcome IS NOT NULL
+    WHERE m.task_id = ANY (@task_ids::text[])
 ),
 originals AS MATERIALIZED (
-    SELECT a.*, k.task_id, t.task_id IS NULL AS is_dropped, t.status, coalesce('【' || t.sign || '】', '') || t.content AS final_content
+    SELECT a.*, t.task_id IS NULL AS is_dropped, t.status, t.final_content
     FROM asked a
-    JOIN dedup_keys k ON k.company_id = @company_id AND k.submitted_by = @submitted_by::text AND k.dedup_key = a.dedup_key
-    -- OFFSET 0 forces one lookup by task_id for each key.
-    LEFT JOIN LATERAL (SELECT task_id, status, sign, tasks.content FROM tasks WHERE tasks.task_id = k.task_id OFFSET 0) t ON true
+    LEFT JOIN known t ON t.task_id = a.task_id
 ),
 logged AS (
     INSERT INTO fruitless_submissions (
@@ -140,7 +158,7 @@ logged AS (
     WHERE NOT f.is_dropped
     ORDER BY f.place
 )
-SELECT f.place::integer AS place, f.task_id, f.is_dropped::boolean AS is_dropped, coalesce(f.status, 0)::smallint AS status,
+SELECT f.place::integer AS place, f.task_id::text AS task_id, f.is_dropped::boolean AS is_dropped, coalesce(f.status, 0)::smallint AS status,
     coalesce(f.final_content, '')::text AS final_content
 FROM originals f
 ORDER BY f.place;

@@ -326,24 +326,11 @@ WITH due AS MATERIALIZED (
 SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, d.repeat_minutes,
     d.submitted_by, m.title, m.content, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
-    (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
-    last.has_tasks,
-    CASE
-        WHEN last.is_open THEN 60 -- its messages are still on their way: check again in a minute
-        WHEN last.ended_at IS NULL THEN 0
-        ELSE greatest(0, extract(epoch FROM last.ended_at + make_interval(mins => d.repeat_minutes::integer) - now()))
-    END::double precision AS wait
+    (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired
 FROM due d
 JOIN channels c ON c.id = d.channel_id
 JOIN announcements a ON a.id = d.announcement_id
 LEFT JOIN notification_templates m ON m.biz_type = d.biz_type AND m.channel_id = d.channel_id AND m.is_enabled
-LEFT JOIN LATERAL (
-    -- PENDING, PROCESSING
-    SELECT (count(*) > 0)::boolean AS has_tasks, bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
-    FROM renderings r
-    JOIN tasks t ON t.rendering_id = r.id
-    WHERE r.notification_id = d.id
-) last ON true
 ORDER BY d.next_run_at
 `
 
@@ -369,12 +356,9 @@ type NotificationDueRow struct {
 	IsTimed        bool
 	ExpiresAt      *time.Time
 	IsExpired      bool
-	HasTasks       bool
-	Wait           float64
 }
 
-// NotificationDue locks and returns up to batch_size notifications whose time has come, or only the one with id. wait is the number of
-// seconds for which a repeated notification must still wait: it repeats repeat_minutes after its last message succeeded or failed (S1.5).
+// NotificationDue locks and returns up to batch_size notifications whose time has come, or only the one with id.
 func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams) ([]NotificationDueRow, error) {
 	rows, err := q.db.Query(ctx, notificationDue, arg.ID, arg.BatchSize)
 	if err != nil {
@@ -401,8 +385,6 @@ func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams
 			&i.IsTimed,
 			&i.ExpiresAt,
 			&i.IsExpired,
-			&i.HasTasks,
-			&i.Wait,
 		); err != nil {
 			return nil, err
 		}
@@ -449,9 +431,7 @@ SET ended_as = CASE WHEN NOT r.goes_on THEN 2 END, -- failed
     remark = left($1::text, 255), updated_at = now()
 FROM (
     SELECT f.id, now() + make_interval(mins => f.repeat_minutes::integer) AS at,
-        f.repeat_minutes IS NOT NULL AND EXISTS (
-            SELECT FROM renderings r JOIN tasks t ON t.rendering_id = r.id WHERE r.notification_id = f.id
-        ) AS goes_on
+        f.repeat_minutes IS NOT NULL AND EXISTS (SELECT FROM renderings r WHERE r.notification_id = f.id) AS goes_on
     FROM notifications f
     WHERE f.id = $2
 ) r
@@ -479,16 +459,18 @@ SELECT l.notification_id::bigint AS notification_id, coalesce(l.user_id, '')::te
 FROM (
     SELECT DISTINCT ON (r.notification_id, t.user_id) r.notification_id, t.user_id, t.status, t.result
     FROM renderings r
-    JOIN tasks t ON t.rendering_id = r.id
-    WHERE r.notification_id = ANY ($1::bigint[]) AND t.submitted_by = $2::text
+    JOIN tasks_between($1::text, $2::text) t ON t.rendering_id = r.id
+    WHERE r.notification_id = ANY ($3::bigint[]) AND t.submitted_by = $4::text
     ORDER BY r.notification_id, t.user_id, t.task_id DESC
 ) l
 WHERE l.status = 3 -- FAILED
 ORDER BY l.notification_id, l.user_id
-LIMIT $3::integer
+LIMIT $5::integer
 `
 
 type NotificationFailuresParams struct {
+	FromID      string
+	ToID        string
 	Ids         []int64
 	SubmittedBy string
 	Most        int32
@@ -502,7 +484,13 @@ type NotificationFailuresRow struct {
 
 // NotificationFailures returns people whom notifications of a user did not reach, with the reasons. The last task of each person counts.
 func (q *Queries) NotificationFailures(ctx context.Context, arg NotificationFailuresParams) ([]NotificationFailuresRow, error) {
-	rows, err := q.db.Query(ctx, notificationFailures, arg.Ids, arg.SubmittedBy, arg.Most)
+	rows, err := q.db.Query(ctx, notificationFailures,
+		arg.FromID,
+		arg.ToID,
+		arg.Ids,
+		arg.SubmittedBy,
+		arg.Most,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -553,14 +541,10 @@ func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindPara
 	return id, err
 }
 
-const notificationList = `-- name: NotificationList :many
-SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
-    n.remark, n.operator, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
+const notificationIDs = `-- name: NotificationIDs :many
+SELECT n.id
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
-CROSS JOIN LATERAL (
-    SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0
-) o -- see NotificationStatuses
 WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < $2
     AND ($3::text IS NULL OR n.submitted_by = $3::text)
     AND ($4::bigint IS NULL OR n.id = $4::bigint)
@@ -570,12 +554,11 @@ WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL
     AND ($8::text IS NULL OR n.announcement_id IN (
         SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[$8::text]
     ))
-    AND ($9::bigint[] IS NULL OR n.id = ANY ($9::bigint[]))
 ORDER BY n.id DESC
-LIMIT $10::integer
+LIMIT $9::integer
 `
 
-type NotificationListParams struct {
+type NotificationIDsParams struct {
 	CompanyID *int64
 	BeforeID  int64
 	Owner     *string
@@ -584,8 +567,59 @@ type NotificationListParams struct {
 	BizID     *int64
 	Channel   *string
 	UserID    *string
-	Ids       []int64
-	PageLimit int32
+	Most      int32
+}
+
+// NotificationIDs returns the ids of up to most notifications, newest first.
+func (q *Queries) NotificationIDs(ctx context.Context, arg NotificationIDsParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, notificationIDs,
+		arg.CompanyID,
+		arg.BeforeID,
+		arg.Owner,
+		arg.ID,
+		arg.BizType,
+		arg.BizID,
+		arg.Channel,
+		arg.UserID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const notificationList = `-- name: NotificationList :many
+SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
+    n.remark, n.operator, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
+FROM notifications n
+JOIN channels c ON c.id = n.channel_id
+CROSS JOIN LATERAL (
+    SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries
+    FROM notification_standings_between($1::text, $2::text) s
+    WHERE s.notification_id = n.id
+    OFFSET 0
+) o -- see NotificationStatuses
+WHERE n.id = ANY ($3::bigint[])
+ORDER BY n.id DESC
+`
+
+type NotificationListParams struct {
+	FromID string
+	ToID   string
+	Ids    []int64
 }
 
 type NotificationListRow struct {
@@ -611,18 +645,7 @@ type NotificationListRow struct {
 
 // NotificationList returns notifications, newest first, with the states that follow from their tasks.
 func (q *Queries) NotificationList(ctx context.Context, arg NotificationListParams) ([]NotificationListRow, error) {
-	rows, err := q.db.Query(ctx, notificationList,
-		arg.CompanyID,
-		arg.BeforeID,
-		arg.Owner,
-		arg.ID,
-		arg.BizType,
-		arg.BizID,
-		arg.Channel,
-		arg.UserID,
-		arg.Ids,
-		arg.PageLimit,
-	)
+	rows, err := q.db.Query(ctx, notificationList, arg.FromID, arg.ToID, arg.Ids)
 	if err != nil {
 		return nil, err
 	}
@@ -727,13 +750,15 @@ func (q *Queries) NotificationNext(ctx context.Context, arg NotificationNextPara
 const notificationOutcomes = `-- name: NotificationOutcomes :many
 SELECT n.id, o.status, CASE WHEN n.submitted_by = $1::text THEN coalesce(n.remark, '') ELSE '' END::text AS remark
 FROM notifications n
-CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o -- see NotificationStatuses
-WHERE n.id = ANY ($2::bigint[])
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings_between($2::text, $3::text) s WHERE s.notification_id = n.id OFFSET 0) o
+WHERE n.id = ANY ($4::bigint[])
 ORDER BY n.id
 `
 
 type NotificationOutcomesParams struct {
 	SubmittedBy string
+	FromID      string
+	ToID        string
 	Ids         []int64
 }
 
@@ -745,8 +770,14 @@ type NotificationOutcomesRow struct {
 
 // NotificationOutcomes returns the states of notifications, in the order of their ids. Only the submitter of a notification sees its
 // remark.
+// OFFSET 0: see NotificationStatuses
 func (q *Queries) NotificationOutcomes(ctx context.Context, arg NotificationOutcomesParams) ([]NotificationOutcomesRow, error) {
-	rows, err := q.db.Query(ctx, notificationOutcomes, arg.SubmittedBy, arg.Ids)
+	rows, err := q.db.Query(ctx, notificationOutcomes,
+		arg.SubmittedBy,
+		arg.FromID,
+		arg.ToID,
+		arg.Ids,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -769,8 +800,8 @@ const notificationPeople = `-- name: NotificationPeople :many
 WITH latest AS MATERIALIZED (
     SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, count(*) OVER (PARTITION BY t.user_id) AS times
     FROM renderings r
-    JOIN tasks t ON t.rendering_id = r.id
-    WHERE r.notification_id = $1::bigint
+    JOIN tasks_between($1::text, $2::text) t ON t.rendering_id = r.id
+    WHERE r.notification_id = $3::bigint
     ORDER BY t.user_id, t.task_id DESC
 )
 SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coalesce(l.recipient, '')::text AS recipient,
@@ -790,10 +821,16 @@ FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
 CROSS JOIN LATERAL unnest(a.user_ids) AS u (user_id)
 LEFT JOIN latest x ON x.user_id = u.user_id
-LEFT JOIN tasks l ON l.task_id = x.task_id
-WHERE n.id = $1::bigint
+LEFT JOIN tasks_between($1::text, $2::text) l ON l.task_id = x.task_id
+WHERE n.id = $3::bigint
 ORDER BY u.user_id
 `
+
+type NotificationPeopleParams struct {
+	FromID string
+	ToID   string
+	ID     int64
+}
 
 type NotificationPeopleRow struct {
 	UserID     string
@@ -810,8 +847,8 @@ type NotificationPeopleRow struct {
 
 // NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed,
 // 3 cancelled, 4 ended abnormally. A person without a task has the state and the remark of the notification.
-func (q *Queries) NotificationPeople(ctx context.Context, id int64) ([]NotificationPeopleRow, error) {
-	rows, err := q.db.Query(ctx, notificationPeople, id)
+func (q *Queries) NotificationPeople(ctx context.Context, arg NotificationPeopleParams) ([]NotificationPeopleRow, error) {
+	rows, err := q.db.Query(ctx, notificationPeople, arg.FromID, arg.ToID, arg.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -844,14 +881,20 @@ func (q *Queries) NotificationPeople(ctx context.Context, id int64) ([]Notificat
 const notificationReached = `-- name: NotificationReached :many
 SELECT DISTINCT t.user_id::text AS user_id
 FROM renderings r
-JOIN tasks t ON t.rendering_id = r.id
-WHERE r.notification_id = $1::bigint AND t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
+JOIN tasks_between($1::text, $2::text) t ON t.rendering_id = r.id
+WHERE r.notification_id = $3::bigint AND t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
 ORDER BY user_id
 `
 
+type NotificationReachedParams struct {
+	FromID string
+	ToID   string
+	ID     int64
+}
+
 // NotificationReached returns the people whom a notification has reached, or may still reach.
-func (q *Queries) NotificationReached(ctx context.Context, id int64) ([]string, error) {
-	rows, err := q.db.Query(ctx, notificationReached, id)
+func (q *Queries) NotificationReached(ctx context.Context, arg NotificationReachedParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, notificationReached, arg.FromID, arg.ToID, arg.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -876,7 +919,7 @@ WITH changed AS (
     SET ended_as = nullif($1::smallint, 0), next_run_at = CASE WHEN $1::smallint = 0 THEN now() END,
         remark = CASE WHEN $1::smallint = 0 THEN NULL ELSE n.remark END, operator = coalesce($2, n.operator),
         updated_at = now()
-    FROM notification_standings s
+    FROM notification_standings_between($5::text, $6::text) s
     WHERE n.id = ANY ($3::bigint[]) AND s.notification_id = n.id AND s.status = ANY ($4::smallint[])
         AND (
             $1::smallint > 0
@@ -884,7 +927,10 @@ WITH changed AS (
                 s.status > 0 AND n.replaced_at IS NULL
                 AND NOT EXISTS (
                     SELECT FROM renderings r
-                    WHERE r.notification_id = n.id AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = r.id)
+                    WHERE r.notification_id = n.id AND NOT EXISTS (
+                        SELECT FROM messages m
+                        WHERE m.rendering_id = r.id AND m.task_id >= $5::text AND m.task_id <= $6::text
+                    )
                 )
             )
         )
@@ -898,6 +944,8 @@ type NotificationSetParams struct {
 	Operator *string
 	Ids      []int64
 	Expected []int16
+	FromID   string
+	ToID     string
 }
 
 // NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to
@@ -909,6 +957,8 @@ func (q *Queries) NotificationSet(ctx context.Context, arg NotificationSetParams
 		arg.Operator,
 		arg.Ids,
 		arg.Expected,
+		arg.FromID,
+		arg.ToID,
 	)
 	if err != nil {
 		return nil, err
@@ -928,32 +978,43 @@ func (q *Queries) NotificationSet(ctx context.Context, arg NotificationSetParams
 	return items, nil
 }
 
+const notificationSpan = `-- name: NotificationSpan :one
+SELECT coalesce(task_day_id((min(x.at) AT TIME ZONE 'UTC')::date - 1), '')::text AS from_id,
+    coalesce(task_day_id((max(x.at) AT TIME ZONE 'UTC')::date + 1) || '~', '')::text AS to_id -- ~ sorts behind the ids of the day
+FROM (
+    SELECT r.created_at AS at FROM renderings r WHERE r.notification_id = ANY ($1::bigint[])
+    UNION ALL
+    SELECT now() FROM notifications n WHERE n.id = ANY ($1::bigint[]) AND n.next_run_at IS NOT NULL
+) x
+`
+
+type NotificationSpanRow struct {
+	FromID string
+	ToID   string
+}
+
+// NotificationSpan returns the range of the ids that tasks of notifications have. Every other statement that reads these tasks gets it, so that it
+// opens only the partitions of the range. A task is made in the transaction that renders its text; a day before and after is for clocks that
+// differ, and for midnight. A notification that waits may run between the statements.
+func (q *Queries) NotificationSpan(ctx context.Context, ids []int64) (NotificationSpanRow, error) {
+	row := q.db.QueryRow(ctx, notificationSpan, ids)
+	var i NotificationSpanRow
+	err := row.Scan(&i.FromID, &i.ToID)
+	return i, err
+}
+
 const notificationStatuses = `-- name: NotificationStatuses :many
 SELECT n.id, o.status
 FROM notifications n
-JOIN channels c ON c.id = n.channel_id
-CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
-WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < $2
-    AND ($3::text IS NULL OR n.submitted_by = $3::text)
-    AND ($4::smallint IS NULL OR n.biz_type = $4::smallint)
-    AND ($5::bigint IS NULL OR n.biz_id = $5::bigint)
-    AND ($6::text IS NULL OR c.channel = $6::text)
-    AND ($7::text IS NULL OR n.announcement_id IN (
-        SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[$7::text]
-    ))
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings_between($1::text, $2::text) s WHERE s.notification_id = n.id OFFSET 0) o
+WHERE n.id = ANY ($3::bigint[])
 ORDER BY n.id DESC
-LIMIT $8::integer
 `
 
 type NotificationStatusesParams struct {
-	CompanyID *int64
-	BeforeID  int64
-	Owner     *string
-	BizType   *int16
-	BizID     *int64
-	Channel   *string
-	UserID    *string
-	ScanLimit int32
+	FromID string
+	ToID   string
+	Ids    []int64
 }
 
 type NotificationStatusesRow struct {
@@ -961,19 +1022,10 @@ type NotificationStatusesRow struct {
 	Status int16
 }
 
-// NotificationStatuses returns the states of up to scan_limit notifications, for a list that is filtered by state.
-// OFFSET 0 forces one lookup in the view for each notification, instead of a join that computes the view for all.
+// NotificationStatuses returns the states of notifications, newest first, for a list that is filtered by state.
+// OFFSET 0 forces one lookup in the function for each notification, instead of a join that computes all.
 func (q *Queries) NotificationStatuses(ctx context.Context, arg NotificationStatusesParams) ([]NotificationStatusesRow, error) {
-	rows, err := q.db.Query(ctx, notificationStatuses,
-		arg.CompanyID,
-		arg.BeforeID,
-		arg.Owner,
-		arg.BizType,
-		arg.BizID,
-		arg.Channel,
-		arg.UserID,
-		arg.ScanLimit,
-	)
+	rows, err := q.db.Query(ctx, notificationStatuses, arg.FromID, arg.ToID, arg.Ids)
 	if err != nil {
 		return nil, err
 	}
@@ -1097,6 +1149,59 @@ func (q *Queries) NotificationTemplatePut(ctx context.Context, arg NotificationT
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const notificationWaits = `-- name: NotificationWaits :many
+SELECT n.id, last.has_tasks,
+    CASE
+        WHEN last.is_open THEN 60 -- its messages are still on their way: check again in a minute
+        WHEN last.ended_at IS NULL THEN 0
+        ELSE greatest(0, extract(epoch FROM last.ended_at + make_interval(mins => n.repeat_minutes::integer) - now()))
+    END::double precision AS wait
+FROM notifications n
+CROSS JOIN LATERAL (
+    -- PENDING, PROCESSING
+    SELECT (count(*) > 0)::boolean AS has_tasks, bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
+    FROM renderings r
+    JOIN tasks_between($1::text, $2::text) t ON t.rendering_id = r.id
+    WHERE r.notification_id = n.id
+) last
+WHERE n.id = ANY ($3::bigint[])
+ORDER BY n.id
+`
+
+type NotificationWaitsParams struct {
+	FromID string
+	ToID   string
+	Ids    []int64
+}
+
+type NotificationWaitsRow struct {
+	ID       int64
+	HasTasks bool
+	Wait     float64
+}
+
+// NotificationWaits returns whether notifications have tasks, and the number of seconds for which they must still wait: a repeated one repeats
+// repeat_minutes after its last message succeeded or failed (S1.5).
+func (q *Queries) NotificationWaits(ctx context.Context, arg NotificationWaitsParams) ([]NotificationWaitsRow, error) {
+	rows, err := q.db.Query(ctx, notificationWaits, arg.FromID, arg.ToID, arg.Ids)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []NotificationWaitsRow
+	for rows.Next() {
+		var i NotificationWaitsRow
+		if err := rows.Scan(&i.ID, &i.HasTasks, &i.Wait); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const notificationsForget = `-- name: NotificationsForget :one
@@ -1438,26 +1543,31 @@ SELECT m.id, m.business_type, m.business_id, m.template_type, m.receiver_user_id
     t.sent_at, t.reported_at, t.updated_at AS changed_at, coalesce(t.on_unclear, 'retry')::text AS on_unclear, x.send_status,
     CASE WHEN x.send_status = 2 THEN coalesce(t.result, '') ELSE '' END::text AS error_message,
     coalesce(CASE WHEN x.send_status = 2 THEN (
-        SELECT l.request_data ->> 'error_code' FROM report_logs l WHERE l.task_id = m.task_id ORDER BY l.id DESC LIMIT 1
+        SELECT l.request_data ->> 'error_code' FROM report_logs l
+        WHERE l.task_id = m.task_id AND l.task_id >= $1::text AND l.task_id <= $2::text
+        ORDER BY l.id DESC
+        LIMIT 1
     ) END, '')::text AS error_code
 FROM subscribe_messages m
-JOIN tasks t ON t.task_id = m.task_id
+JOIN tasks_between($1::text, $2::text) t ON t.task_id = m.task_id
 CROSS JOIN LATERAL (
     SELECT CASE t.status WHEN 2 THEN 1 WHEN 3 THEN 2 WHEN 4 THEN 2 ELSE 0 END::smallint AS send_status, -- 0 sending, 1 sent, 2 failed
         CASE WHEN t.status IN (3, 4) THEN coalesce(t.reported_at, t.updated_at) END AS failed_at
 ) x
-WHERE m.company_id = coalesce($1::bigint, m.company_id) AND m.id < $2
-    AND ($3::text IS NULL OR t.submitted_by = $3::text)
-    AND ($4::bigint IS NULL OR m.id = $4::bigint)
-    AND ($5::text IS NULL OR m.business_type = $5::text)
-    AND ($6::bigint IS NULL OR m.business_id = $6::bigint)
-    AND ($7::text IS NULL OR m.receiver_user_id = $7::text)
-    AND ($8::smallint IS NULL OR x.send_status = $8::smallint)
+WHERE m.company_id = coalesce($3::bigint, m.company_id) AND m.id < $4
+    AND ($5::text IS NULL OR t.submitted_by = $5::text)
+    AND ($6::bigint IS NULL OR m.id = $6::bigint)
+    AND ($7::text IS NULL OR m.business_type = $7::text)
+    AND ($8::bigint IS NULL OR m.business_id = $8::bigint)
+    AND ($9::text IS NULL OR m.receiver_user_id = $9::text)
+    AND ($10::smallint IS NULL OR x.send_status = $10::smallint)
 ORDER BY m.id DESC
-LIMIT $9::integer
+LIMIT $11::integer
 `
 
 type SubscribeListParams struct {
+	FromID         string
+	ToID           string
 	CompanyID      *int64
 	BeforeID       int64
 	Owner          *string
@@ -1488,9 +1598,12 @@ type SubscribeListRow struct {
 	ErrorCode      string
 }
 
-// SubscribeList returns send-once messages, newest first, with the states that follow from their tasks: 0 sending, 1 sent, 2 failed.
+// SubscribeList returns send-once messages, newest first, with the states that follow from their tasks: 0 sending, 1 sent, 2 failed. The ids of the
+// tasks are from from_id to to_id.
 func (q *Queries) SubscribeList(ctx context.Context, arg SubscribeListParams) ([]SubscribeListRow, error) {
 	rows, err := q.db.Query(ctx, subscribeList,
+		arg.FromID,
+		arg.ToID,
 		arg.CompanyID,
 		arg.BeforeID,
 		arg.Owner,
@@ -1601,4 +1714,16 @@ func (q *Queries) SubscribeStatistics(ctx context.Context, arg SubscribeStatisti
 		return nil, err
 	}
 	return items, nil
+}
+
+const subscribeTask = `-- name: SubscribeTask :one
+SELECT m.task_id FROM subscribe_messages m WHERE m.id = $1
+`
+
+// SubscribeTask returns the task that sends a message.
+func (q *Queries) SubscribeTask(ctx context.Context, id int64) (string, error) {
+	row := q.db.QueryRow(ctx, subscribeTask, id)
+	var task_id string
+	err := row.Scan(&task_id)
+	return task_id, err
 }

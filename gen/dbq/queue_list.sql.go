@@ -706,66 +706,6 @@ func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task,
 	return items, nil
 }
 
-const taskNamed = `-- name: TaskNamed :one
-SELECT t.task_id, t.phone_number, t.recipient, t.content, t.status, t.source, t.submitted_by, t.dedup_key, t.retry_count, t.due_at, t.processing_app_id, t.lease_id, t.lease_until, t.result, t.created_at, t.updated_at, t.sent_at, t.reported_at, t.company_id, t.pool_id, t.message_type, t.country_no, t.priority, t.segments, t.sign, t.is_test, t.expect_send_time, t.expires_at, t.failed_app_id, t.lane, t.rank, t.rendering_id, t.user_id, t.delivery, t.delivery_code, t.delivered_at, t.on_unclear FROM tasks t
-WHERE t.task_id = (
-    SELECT k.task_id FROM dedup_keys k
-    WHERE k.company_id = $1 AND k.submitted_by = $2::text AND k.dedup_key = $3::text
-)
-`
-
-type TaskNamedParams struct {
-	CompanyID   int64
-	SubmittedBy string
-	DedupKey    string
-}
-
-// TaskNamed returns the task with a dedup_key of its submitter.
-func (q *Queries) TaskNamed(ctx context.Context, arg TaskNamedParams) (Task, error) {
-	row := q.db.QueryRow(ctx, taskNamed, arg.CompanyID, arg.SubmittedBy, arg.DedupKey)
-	var i Task
-	err := row.Scan(
-		&i.TaskID,
-		&i.PhoneNumber,
-		&i.Recipient,
-		&i.Content,
-		&i.Status,
-		&i.Source,
-		&i.SubmittedBy,
-		&i.DedupKey,
-		&i.RetryCount,
-		&i.DueAt,
-		&i.ProcessingAppID,
-		&i.LeaseID,
-		&i.LeaseUntil,
-		&i.Result,
-		&i.CreatedAt,
-		&i.UpdatedAt,
-		&i.SentAt,
-		&i.ReportedAt,
-		&i.CompanyID,
-		&i.PoolID,
-		&i.MessageType,
-		&i.CountryNo,
-		&i.Priority,
-		&i.Segments,
-		&i.Sign,
-		&i.IsTest,
-		&i.ExpectSendTime,
-		&i.ExpiresAt,
-		&i.FailedAppID,
-		&i.Lane,
-		&i.Rank,
-		&i.RenderingID,
-		&i.UserID,
-		&i.Delivery,
-		&i.DeliveryCode,
-		&i.DeliveredAt,
-		&i.OnUnclear,
-	)
-	return i, err
-}
-
 const taskPartitions = `-- name: TaskPartitions :many
 SELECT p.first_id, p.before_id, (p.history_at IS NOT NULL)::boolean AS is_history
 FROM task_partitions p

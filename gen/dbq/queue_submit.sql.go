@@ -10,6 +10,48 @@ import (
 	"time"
 )
 
+const dedupKeyTasks = `-- name: DedupKeyTasks :many
+SELECT a.place::integer AS place, k.task_id
+FROM (
+    SELECT unnest($1::text[]) AS dedup_key, generate_series(0, cardinality($1::text[]) - 1) AS place
+) a
+JOIN dedup_keys k ON k.company_id = $2 AND k.submitted_by = $3::text AND k.dedup_key = a.dedup_key
+ORDER BY a.place
+`
+
+type DedupKeyTasksParams struct {
+	DedupKeys   []string
+	CompanyID   int64
+	SubmittedBy string
+}
+
+type DedupKeyTasksRow struct {
+	Place  int32
+	TaskID string
+}
+
+// DedupKeyTasks returns the ids of the tasks with dedup_keys of a submitter, each with the index of its key (place). A key that was never used
+// gives no row.
+func (q *Queries) DedupKeyTasks(ctx context.Context, arg DedupKeyTasksParams) ([]DedupKeyTasksRow, error) {
+	rows, err := q.db.Query(ctx, dedupKeyTasks, arg.DedupKeys, arg.CompanyID, arg.SubmittedBy)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DedupKeyTasksRow
+	for rows.Next() {
+		var i DedupKeyTasksRow
+		if err := rows.Scan(&i.Place, &i.TaskID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const deliveriesForget = `-- name: DeliveriesForget :execrows
 DELETE FROM deliveries d
 USING (
@@ -83,26 +125,34 @@ func (q *Queries) SubmissionsRefused(ctx context.Context, arg SubmissionsRefused
 const submissionsRepeated = `-- name: SubmissionsRepeated :many
 WITH asked AS MATERIALIZED (
     SELECT
-        unnest($1::text[]) AS dedup_key,
+        unnest($1::text[]) AS task_id,
         unnest($2::text[]) AS phone_number,
         unnest($3::text[]) AS content,
         unnest($4::boolean[]) AS use_template,
         unnest($5::jsonb[]) AS request_data,
         generate_series(0, cardinality($1::text[]) - 1) AS place
 ),
+known AS MATERIALIZED (
+    -- The state is that of the view tasks. The view would open all partitions of report_logs: the planner finds those of an array's ids, and
+    -- not those of a join.
+    SELECT m.task_id, coalesce('【' || m.sign || '】', '') || m.content AS final_content,
+        CASE WHEN q.task_id IS NULL THEN coalesce(e.outcome, 3) WHEN q.lease_until IS NULL THEN 0 ELSE 1 END::smallint AS status
+    FROM messages m
+    LEFT JOIN queue q ON q.task_id = m.task_id
+    LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = ANY ($1::text[]) AND e.outcome IS NOT NULL
+    WHERE m.task_id = ANY ($1::text[])
+),
 originals AS MATERIALIZED (
-    SELECT a.dedup_key, a.phone_number, a.content, a.use_template, a.request_data, a.place, k.task_id, t.task_id IS NULL AS is_dropped, t.status, coalesce('【' || t.sign || '】', '') || t.content AS final_content
+    SELECT a.task_id, a.phone_number, a.content, a.use_template, a.request_data, a.place, t.task_id IS NULL AS is_dropped, t.status, t.final_content
     FROM asked a
-    JOIN dedup_keys k ON k.company_id = $6 AND k.submitted_by = $7::text AND k.dedup_key = a.dedup_key
-    -- OFFSET 0 forces one lookup by task_id for each key.
-    LEFT JOIN LATERAL (SELECT task_id, status, sign, tasks.content FROM tasks WHERE tasks.task_id = k.task_id OFFSET 0) t ON true
+    LEFT JOIN known t ON t.task_id = a.task_id
 ),
 logged AS (
     INSERT INTO fruitless_submissions (
         request_id, task_id, phone_number, content, use_template, source_ip, user_agent, request_data, response_data, status_code
     )
     SELECT
-        $8::text, f.task_id, f.phone_number, f.content, f.use_template, $9::text, $10::text, f.request_data,
+        $6::text, f.task_id, f.phone_number, f.content, f.use_template, $7::text, $8::text, f.request_data,
         jsonb_build_object(
             'code', 200, 'message', 'success', 'data', jsonb_build_object(
                 'task_id', f.task_id, 'status', f.status, 'final_content', f.final_content, 'deduplicated', true
@@ -113,20 +163,18 @@ logged AS (
     WHERE NOT f.is_dropped
     ORDER BY f.place
 )
-SELECT f.place::integer AS place, f.task_id, f.is_dropped::boolean AS is_dropped, coalesce(f.status, 0)::smallint AS status,
+SELECT f.place::integer AS place, f.task_id::text AS task_id, f.is_dropped::boolean AS is_dropped, coalesce(f.status, 0)::smallint AS status,
     coalesce(f.final_content, '')::text AS final_content
 FROM originals f
 ORDER BY f.place
 `
 
 type SubmissionsRepeatedParams struct {
-	DedupKeys    []string
+	TaskIds      []string
 	PhoneNumbers []string
 	Contents     []string
 	UseTemplates []bool
 	RequestData  [][]byte
-	CompanyID    int64
-	SubmittedBy  string
 	RequestID    string
 	SourceIp     string
 	UserAgent    string
@@ -140,17 +188,15 @@ type SubmissionsRepeatedRow struct {
 	FinalContent string
 }
 
-// SubmissionsRepeated returns the tasks with dedup_keys of a submitter, each with the index of its key (place), and logs the submissions that
-// repeated one that exists. Others were dropped with their partitions. A key that was never used gives no row.
+// SubmissionsRepeated returns tasks, each with its index in task_ids (place), and logs the submissions that repeated them. A task that was
+// dropped with its partition gives a row, and no log.
 func (q *Queries) SubmissionsRepeated(ctx context.Context, arg SubmissionsRepeatedParams) ([]SubmissionsRepeatedRow, error) {
 	rows, err := q.db.Query(ctx, submissionsRepeated,
-		arg.DedupKeys,
+		arg.TaskIds,
 		arg.PhoneNumbers,
 		arg.Contents,
 		arg.UseTemplates,
 		arg.RequestData,
-		arg.CompanyID,
-		arg.SubmittedBy,
 		arg.RequestID,
 		arg.SourceIp,
 		arg.UserAgent,

@@ -131,7 +131,7 @@ func (s *Service) writeTables(ctx context.Context, folder *os.Root, p dbq.TaskPa
 		defer writers[i].file.Close() //nolint:errcheck // after a failure, or a second time
 	}
 	for from, first := p.FirstID, true; from != ""; first = false {
-		next, err := s.q.TaskPartitionCut(ctx, dbq.TaskPartitionCutParams{FromID: from, BeforeID: p.BeforeID, BatchSize: exportPortion})
+		next, err := s.inParts.TaskPartitionCut(ctx, dbq.TaskPartitionCutParams{FromID: from, BeforeID: p.BeforeID, BatchSize: exportPortion})
 		if err != nil && !postgres.IsNoRows(err) {
 			return nil, fmt.Errorf("read ids: %w", err)
 		}

@@ -20,6 +20,7 @@ type Consumer func(ctx context.Context, facts []dbq.FactsTakeRow) error
 type Service struct {
 	db        *postgres.DB
 	q         *dbq.Queries
+	inParts   *dbq.Queries // statements that read tasks by their ids
 	settings  *setting.Service
 	options   Options
 	consumers []Consumer
@@ -38,7 +39,7 @@ type Options struct {
 
 // New returns a Service on db.
 func New(db *postgres.DB, settings *setting.Service, options Options) *Service {
-	s := &Service{db: db, q: dbq.New(db), settings: settings, options: options}
+	s := &Service{db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), settings: settings, options: options}
 	s.consumers = append([]Consumer{s.countTasks}, options.Consumers...)
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"lksms/gen/api"
 	"lksms/internal/apptest"
 )
 
@@ -129,6 +130,31 @@ func TestWhatWaitsForAPartitionSucceeds(t *testing.T) {
 	}
 	if n := b.Count("SELECT count(*) FROM messages_default") + b.Count("SELECT count(*) FROM report_logs_default"); n != 0 {
 		t.Errorf("%d rows are in the default partitions", n)
+	}
+}
+
+// The partition of a day without tasks is made while a batch has chosen the default one: the batch is stored again.
+func TestABatchThatWaitsForAPartitionSucceeds(t *testing.T) {
+	b := apptest.New(t)
+	forgetPartitions(b)
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), "SELECT task_partitions_ahead('day', now(), now())"); err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan apptest.Answer, 1)
+	go func() {
+		answer <- b.Call("POST", apptest.BatchPath, map[string]any{"messages": []any{map[string]any{"phone_number": apptest.Phone, "content": "x"}}})
+	}()
+	b.AwaitLockWait()
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if items := apptest.Decode[api.SentBatch](t, <-answer).Items; items[0].Code != 200 {
+		t.Errorf("code %d", items[0].Code)
 	}
 }
 

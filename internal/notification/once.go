@@ -81,7 +81,11 @@ func (s *Service) SendOnce(ctx context.Context, m Once, origin queue.Origin) (ro
 
 // readOnce returns one message.
 func (s *Service) readOnce(ctx context.Context, id int64) (dbq.SubscribeListRow, error) {
-	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
+	task, err := s.q.SubscribeTask(ctx, id)
+	if err != nil {
+		return dbq.SubscribeListRow{}, fmt.Errorf("find task of message: %w", err)
+	}
+	rows, err := s.inParts.SubscribeList(ctx, dbq.SubscribeListParams{ID: &id, BeforeID: math.MaxInt64, FromID: task, ToID: task, PageLimit: 1})
 	return postgres.One(rows, err, "read message", errNoNotification)
 }
 
@@ -152,7 +156,9 @@ func (s *Service) SentOnce(ctx context.Context, f OnceFilter) ([]dbq.SubscribeLi
 		}
 		return rows, postgres.Wrap("list failures", err, nil)
 	}
+	// The tasks of a page may be of any day: a submitter sends the same message again.
 	rows, err := s.q.SubscribeList(ctx, dbq.SubscribeListParams{
+		ToID:      queue.LastID,
 		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BusinessType: f.BusinessType, BusinessID: f.BusinessID, ReceiverUserID: f.ReceiverUserID, SendStatus: f.Status, BeforeID: f.Before,
 		PageLimit: int32(f.Limit),
 	})

@@ -25,6 +25,7 @@ import (
 type DB struct {
 	pool    *pgxpool.Pool
 	outside *pgxpool.Pool
+	inParts pgx.QueryExecMode // of InPartitions
 }
 
 // outsideConns is the number of connections for Outside.
@@ -61,7 +62,7 @@ func Open(ctx context.Context, url string) (*DB, error) {
 	}
 	small := cfg.Copy()
 	small.MaxConns, small.MinConns = outsideConns, 0
-	db := &DB{}
+	db := &DB{inParts: unnamed(cfg.ConnConfig)}
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("open pool: %w", redact(err))
 	}
@@ -94,9 +95,14 @@ func (db *DB) Tx(ctx context.Context, fn func(ctx context.Context) error) error 
 			return fn(context.WithValue(ctx, txKey{db}, &transaction{tx: tx, root: outer.root}))
 		})
 	}
+	return db.root(ctx, begin, fn)
+}
+
+// root runs fn in a transaction that beginQuery opens.
+func (db *DB) root(ctx context.Context, beginQuery string, fn func(ctx context.Context) error) error {
 	t := &transaction{}
 	t.root = t
-	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: beginQuery}, func(tx pgx.Tx) error {
 		t.tx = tx
 		return fn(context.WithValue(ctx, txKey{db}, t))
 	})
@@ -161,6 +167,65 @@ func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return db.on(ctx).QueryRow(ctx, sql, args...)
 }
 
+// InPartitions returns db for statements that read messages or report_logs by task_id. On db itself, a statement that is often used gets a
+// generic plan, which does not know its parameters: each run opens and locks all partitions, and so waits while any of them is moved to a
+// tablespace. Through InPartitions each run is planned for its parameters, and locks only the partitions of these tasks.
+//
+// The parameters must bound task_id themselves, in each table of the statement: with constants, or with = ANY of an array. The planner knows no
+// value of a sub-select or a join. If the ids come from another table, read them with a statement of its own.
+func (db *DB) InPartitions() dbq.DBTX { return inPartitions{db} }
+
+type inPartitions struct{ db *DB }
+
+// Exec implements dbq.DBTX.
+func (p inPartitions) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	return p.db.on(ctx).Exec(ctx, sql, p.planned(args)...)
+}
+
+// Query implements dbq.DBTX.
+func (p inPartitions) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	return p.db.on(ctx).Query(ctx, sql, p.planned(args)...)
+}
+
+// QueryRow implements dbq.DBTX.
+func (p inPartitions) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	return p.db.on(ctx).QueryRow(ctx, sql, p.planned(args)...)
+}
+
+func (p inPartitions) planned(args []any) []any { return append([]any{p.db.inParts}, args...) }
+
+// unnamed returns the mode in which pgx sends a statement unnamed, so that PostgreSQL plans each run for its parameters. All modes but the usual
+// one do. CacheDescribe costs one round trip, as the usual mode: each connection asks once for the types of a statement, and again after an error.
+func unnamed(cfg *pgx.ConnConfig) pgx.QueryExecMode {
+	switch {
+	case cfg.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement:
+		return cfg.DefaultQueryExecMode
+	case cfg.DescriptionCacheCapacity <= 0: // the URL switched the cache off
+		return pgx.QueryExecModeDescribeExec
+	default:
+		return pgx.QueryExecModeCacheDescribe
+	}
+}
+
+// Briefly is Tx for statements that other callers wait for, and that may need a partition which is locked for minutes: a statement that does
+// not get a lock within half a second fails (IsLockTimeout).
+func (db *DB) Briefly(ctx context.Context, fn func(ctx context.Context) error) error {
+	const set = "SET LOCAL lock_timeout = '500ms'"
+	if !db.InTx(ctx) {
+		return db.root(ctx, begin+"; "+set, fn)
+	}
+	return db.Tx(ctx, func(ctx context.Context) error { // the end of a savepoint keeps a setting, its rollback does not
+		if _, err := db.Exec(ctx, set); err != nil {
+			return err
+		}
+		if err := fn(ctx); err != nil {
+			return err
+		}
+		_, err := db.Exec(ctx, "SET LOCAL lock_timeout TO DEFAULT")
+		return err
+	})
+}
+
 // Vacuum removes the dead rows of a table, if the role of this pool is allowed to. Before PostgreSQL 17 with its
 // privilege MAINTAIN only the owner of the table is allowed. Other roles would cause a logged warning each time;
 // autovacuum clears the table for them within a minute.
@@ -202,10 +267,10 @@ const byKeyBegin = begin + `; SET TRANSACTION READ ONLY; SET LOCAL enable_hashjo
 	` SET LOCAL join_collapse_limit = 1; SET LOCAL plan_cache_mode = force_custom_plan`
 
 // ByKey runs statements that only read, and that look rows up by key in many partitions, in a transaction of their own. In a transaction of Tx
-// they run there, with the plans that the planner likes.
+// they run there, with the joins that the planner likes.
 func (db *DB) ByKey(ctx context.Context, fn func(q *dbq.Queries) error) error {
 	if db.InTx(ctx) {
-		return fn(dbq.New(db))
+		return fn(dbq.New(db.InPartitions()))
 	}
 	return pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: byKeyBegin}, func(tx pgx.Tx) error { return fn(dbq.New(tx)) })
 }

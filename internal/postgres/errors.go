@@ -79,8 +79,8 @@ func IsUnavailable(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		// Classes: connection, resources, operator intervention, system. Codes: a deadlock that ended this
-		// transaction, and a read-only standby.
-		return IsMoved(err) || slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "25006"}, func(class string) bool {
+		// transaction, a lock that was not free in time, and a read-only standby.
+		return IsMoved(err) || slices.ContainsFunc([]string{"08", "53", "57", "58", "40P01", "55P03", "25006"}, func(class string) bool {
 			return strings.HasPrefix(pg.Code, class)
 		})
 	}

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -175,7 +176,7 @@ func (s *Service) storeRows(ctx context.Context, rows []batchRow) ([]bool, error
 
 // repeat gives repeats the tasks that have their dedup keys.
 func (b *batch) repeat(ctx context.Context) {
-	firstsOf := func(ctx context.Context, repeats []int) ([]*Submitted, error) {
+	firstsOf := func(ctx context.Context, repeats []int) ([]merge.Result[*Submitted], error) {
 		subs := make([]Submission, len(repeats))
 		for i, of := range repeats {
 			subs[i] = b.subs[of]
@@ -186,13 +187,16 @@ func (b *batch) repeat(ctx context.Context) {
 		for i, result := range apart(ctx, b, portion, firstsOf) {
 			of := portion[i]
 			o := &b.outcomes[of]
+			first := result.Out.Out
 			switch {
 			case result.Err != nil:
 				o.Err = result.Err
-			case result.Out != nil && result.Out.isDropped:
+			case result.Out.Err != nil:
+				o.Err = fmt.Errorf("read task by dedup key: %w", result.Out.Err)
+			case first != nil && first.isDropped:
 				o.Err = errDropped
-			case result.Out != nil:
-				o.Submitted = *result.Out
+			case first != nil:
+				o.Submitted = *first
 			default: // the first submission was not stored; this one may consume a default content although ranks are locked
 				o.Submitted, o.Err = b.s.Submit(ctx, b.subs[of], b.origin)
 			}
@@ -205,12 +209,15 @@ func apart[In, Out any](ctx context.Context, b *batch, items []In, run func(cont
 	isHopeless := func(err error) bool { // a transaction keeps its locks to its end: another try would meet the same deadlock
 		return ctx.Err() != nil || isHopeless(err) || b.inTx && postgres.IsUnavailable(err)
 	}
-	return merge.Apart(items, func(items []In) (outs []Out, err error) {
-		err = b.s.db.Tx(ctx, func(ctx context.Context) (err error) {
-			outs, err = run(ctx, items)
-			return err
+	return merge.Apart(items, func(items []In) ([]Out, error) {
+		// Not in storeAll: there, the transaction is broken.
+		return again(ctx, b.s.db, func() (outs []Out, err error) {
+			err = b.s.db.Tx(ctx, func(ctx context.Context) (err error) {
+				outs, err = run(ctx, items)
+				return err
+			})
+			return outs, err
 		})
-		return outs, err
 	}, isHopeless)
 }
 

@@ -102,7 +102,7 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 }
 
 func (s *Service) due(ctx context.Context, id string) (dbq.TaskDueRow, error) {
-	due, err := s.q.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, RetryMaxWait: s.retryMaxWait()})
+	due, err := s.inParts.TaskDue(ctx, dbq.TaskDueParams{TaskID: id, RetryMaxWait: s.retryMaxWait()})
 	return due, postgres.Wrap("read due time of task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
@@ -196,14 +196,12 @@ var errPreviewed = errors.New("only a preview")
 // Preview does everything that Submit does, but creates and consumes nothing. Faults as for Submit.
 func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (Preview, error) {
 	if sub.DedupKey != nil {
-		first, err := s.q.TaskNamed(ctx, dbq.TaskNamedParams{
-			CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKey: *sub.DedupKey,
-		})
-		if err == nil {
-			return s.previewRepeated(ctx, first)
+		first, err := s.named(ctx, *sub.DedupKey, origin)
+		if err != nil {
+			return Preview{}, err
 		}
-		if !postgres.IsNoRows(err) {
-			return Preview{}, fmt.Errorf("find task by dedup key: %w", err)
+		if first != nil {
+			return s.previewRepeated(ctx, *first)
 		}
 	}
 	if err := s.directory.Renew(ctx); err != nil {
@@ -241,6 +239,25 @@ func (s *Service) Preview(ctx context.Context, sub Submission, origin Origin) (P
 		p.Verdict = WouldSend
 	}
 	return p, nil
+}
+
+// named returns the task with a dedup key of its submitter, or nil.
+func (s *Service) named(ctx context.Context, key string, origin Origin) (*dbq.Task, error) {
+	keys, err := s.q.DedupKeyTasks(ctx, dbq.DedupKeyTasksParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKeys: []string{key}})
+	if err != nil {
+		return nil, fmt.Errorf("find task by dedup key: %w", err)
+	}
+	if len(keys) == 0 {
+		return nil, nil //nolint:nilnil // no task
+	}
+	switch row, err := s.inParts.TaskGet(ctx, dbq.TaskGetParams{TaskID: keys[0].TaskID}); {
+	case postgres.IsNoRows(err): // dropped with its partition
+		return nil, nil //nolint:nilnil // no task
+	case err != nil:
+		return nil, fmt.Errorf("read task by dedup key: %w", err)
+	default:
+		return &row, nil
+	}
 }
 
 // previewRepeated returns the preview of a submission whose dedup key names an existing task.

@@ -19,7 +19,7 @@ type Viewer struct {
 
 // Get returns one task, or the fault task.not_found (S0.2).
 func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (dbq.Task, error) {
-	row, err := s.q.TaskGet(ctx, dbq.TaskGetParams{TaskID: id, Owner: viewer.Owner, CompanyID: viewer.CompanyID})
+	row, err := s.inParts.TaskGet(ctx, dbq.TaskGetParams{TaskID: id, Owner: viewer.Owner, CompanyID: viewer.CompanyID})
 	return row, postgres.Wrap("get task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
@@ -218,6 +218,6 @@ func (s *Service) Timeline(ctx context.Context, viewer Viewer, id string) ([]dbq
 	if _, err := s.Get(ctx, viewer, id); err != nil {
 		return nil, err
 	}
-	rows, err := s.q.TaskTimeline(ctx, id)
+	rows, err := s.inParts.TaskTimeline(ctx, id)
 	return rows, postgres.Wrap("read timeline", err, nil)
 }

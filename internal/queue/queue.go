@@ -42,6 +42,7 @@ type Rules struct {
 type Service struct {
 	db        *postgres.DB
 	q         *dbq.Queries
+	inParts   *dbq.Queries // statements that read tasks by their ids
 	templates *template.Service
 	directory *directory.Service
 	senders   *sender.Service
@@ -49,6 +50,7 @@ type Service struct {
 	rules     Rules
 	submits   *merge.Merger[newTask, bool]
 	reports   *merge.Merger[Report, ended]
+	late      *merge.Merger[Report, ended] // of reports, those that ended no lease
 	refusals  *merge.Merger[refusedRow, struct{}]
 	line      *line.Line
 
@@ -62,7 +64,7 @@ type Service struct {
 func New(db *postgres.DB, templates *template.Service, directory *directory.Service, senders *sender.Service, settings *setting.Service, rules Rules, reg prometheus.Registerer) *Service {
 	metrics := promauto.With(reg)
 	s := &Service{
-		db: db, q: dbq.New(db), templates: templates, directory: directory, senders: senders, settings: settings, rules: rules,
+		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), templates: templates, directory: directory, senders: senders, settings: settings, rules: rules,
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
 		}),
@@ -86,6 +88,10 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 	})
 	s.reports = merge.New(merge.Options[Report, ended]{
 		Run: s.settle, Hopeless: postgres.IsUnavailable, Key: func(r Report) string { return r.TaskID },
+		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
+	})
+	s.late = merge.New(merge.Options[Report, ended]{
+		Run: s.settleLate, Hopeless: postgres.IsUnavailable, Key: func(r Report) string { return r.TaskID },
 		Most: mergedMost, Patience: mergePatience, AtOnce: mergesAtOnce, Limit: mergeLimit,
 	})
 	s.refusals = merge.New(merge.Options[refusedRow, struct{}]{
@@ -126,6 +132,7 @@ func (s *Service) Close() {
 	s.line.Wait()
 	s.submits.Wait()
 	s.reports.Wait()
+	s.late.Wait()
 	s.refusals.Wait()
 }
 

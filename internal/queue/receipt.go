@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 
 	"lksms/gen/dbq"
 	"lksms/internal/postgres"
@@ -14,15 +15,30 @@ type Final struct {
 }
 
 // SettleReceipts stores with tasks whether their messages were delivered, in the transaction of ctx (S3.11). Repeats and another order
-// give the same result: delivered wins over undelivered.
-func (s *Service) SettleReceipts(ctx context.Context, all []Final) error {
+// give the same result: delivered wins over undelivered. It returns which of all it could not store because the partition of the task is locked:
+// they must come again.
+func (s *Service) SettleReceipts(ctx context.Context, all []Final) (left []bool, err error) {
 	if len(all) == 0 {
-		return nil
+		return nil, nil
 	}
-	var p dbq.TaskReceiptParams
-	for _, one := range all {
-		p.TaskIds, p.SenderNos = append(p.TaskIds, one.TaskID), append(p.SenderNos, one.SenderNo)
-		p.Codes, p.States = append(p.Codes, one.Code), append(p.States, one.State)
+	store := func(ctx context.Context, all []Final) ([]struct{}, error) {
+		var p dbq.TaskReceiptParams
+		for _, one := range all {
+			p.TaskIds, p.SenderNos = append(p.TaskIds, one.TaskID), append(p.SenderNos, one.SenderNo)
+			p.Codes, p.States = append(p.Codes, one.Code), append(p.States, one.State)
+		}
+		return make([]struct{}, len(all)), s.inParts.TaskReceipt(ctx, p)
 	}
-	return postgres.Wrap("settle receipts", s.q.TaskReceipt(ctx, p), nil)
+	results, err := apartByDay(ctx, s.db, all, func(one Final) string { return one.TaskID }, store)
+	if err != nil {
+		return nil, fmt.Errorf("settle receipts: %w", err)
+	}
+	left = make([]bool, len(all))
+	for i, r := range results {
+		if r.Err != nil && !postgres.IsLockTimeout(r.Err) {
+			return nil, fmt.Errorf("settle receipts: %w", r.Err)
+		}
+		left[i] = r.Err != nil
+	}
+	return left, nil
 }

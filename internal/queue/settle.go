@@ -35,11 +35,14 @@ type Report struct {
 // Report ends a lease. A repeated report, or one that is too late, is logged and changes nothing. A report by an app that never
 // held the task is logged too, and gets the fault task.not_held. An unknown task gets task.not_found.
 func (s *Service) Report(ctx context.Context, r Report) error {
-	ended, err := s.reports.Do(ctx, r)
+	e, err := s.reports.Do(ctx, r)
+	if err == nil && e.effect == "" {
+		e, err = s.late.Do(ctx, r)
+	}
 	if err != nil {
 		return err
 	}
-	return s.judge(ended).Err
+	return s.judge(e).Err
 }
 
 // Reported is the outcome of one report of several. Effect is empty if the task does not exist.
@@ -93,7 +96,7 @@ func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, 
 		for j, i := range now {
 			items[j] = reports[i]
 		}
-		run := func(items []Report) ([]ended, error) { return s.settle(ctx, items) }
+		run := func(items []Report) ([]ended, error) { return s.settleAll(ctx, items) }
 		for j, result := range merge.Apart(items, run, isHopeless) {
 			switch {
 			case result.Err == nil:
@@ -111,8 +114,33 @@ func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, 
 	return outcomes, nil
 }
 
-// settle writes reports, each of another task, and returns what became of each. Those that end leases are stored all or none; after an error
-// none is.
+// settleAll is settle, and settleLate for the others. The reports that ended leases are stored, whatever becomes of the others.
+func (s *Service) settleAll(ctx context.Context, reports []Report) ([]ended, error) {
+	all, err := s.settle(ctx, reports)
+	if err != nil {
+		return nil, err
+	}
+	var late []int
+	var lateReports []Report
+	for i, r := range reports {
+		if all[i].effect == "" {
+			late, lateReports = append(late, i), append(lateReports, r)
+		}
+	}
+	if len(late) == 0 {
+		return all, nil
+	}
+	outs, err := s.settleLate(ctx, lateReports)
+	for j, i := range late {
+		if all[i].err = err; err == nil {
+			all[i] = outs[j]
+		}
+	}
+	return all, nil
+}
+
+// settle writes reports, each of another task, and returns what became of each. The effect of a report that ended no lease is empty:
+// settleLate takes it. Those that end leases are stored all or none; after an error none is.
 func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error) {
 	// All statements lock tasks in this order.
 	order := make([]int, len(reports))
@@ -158,8 +186,6 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 	for _, row := range rows {
 		found[row.TaskID] = row.Effect
 	}
-	// The reports that ended leases are stored, whatever becomes of the others.
-	errLate := s.settleLate(ctx, reports, found)
 	unreached := 0
 	for _, row := range rows {
 		if row.HasRendering && (row.Effect == "failed" || row.Effect == "exhausted") {
@@ -170,37 +196,50 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 	all := make([]ended, len(reports))
 	for i, r := range reports {
 		all[i].effect = found[r.TaskID]
-		if all[i].effect == "" {
-			all[i].err = errLate
+	}
+	return all, nil
+}
+
+// settleLate logs reports that ended nothing, each of another task, and returns their effects. It is apart from settle, and its reports are of
+// any day: the partition of one may be locked for minutes, in which only the reports of that partition fail. A report that is repeated because
+// this fails is ignored.
+func (s *Service) settleLate(ctx context.Context, reports []Report) ([]ended, error) {
+	results, err := apartByDay(ctx, s.db, reports, func(r Report) string { return r.TaskID }, s.logLate)
+	if err != nil {
+		return nil, fmt.Errorf("log late reports: %w", err)
+	}
+	all := make([]ended, len(reports))
+	for i, r := range results {
+		all[i].effect = r.Out
+		if r.Err != nil {
+			all[i].err = fmt.Errorf("log late report: %w", r.Err)
 		}
 	}
 	return all, nil
 }
 
-// settleLate logs the reports that ended nothing, and adds their effects to found. It is a transaction of its own: a report that is repeated
-// because this fails is ignored.
-func (s *Service) settleLate(ctx context.Context, reports []Report, found map[string]string) error {
+// logLate logs late reports in the transaction of ctx, all or none, and returns their effects. That of an unknown task is empty.
+func (s *Service) logLate(ctx context.Context, reports []Report) ([]string, error) {
 	var p dbq.ReportsLateParams
 	for _, r := range reports {
-		if found[r.TaskID] != "" {
-			continue
-		}
 		p.TaskIds, p.SenderNos = append(p.TaskIds, r.TaskID), append(p.SenderNos, r.SenderNo)
 		p.LeaseIds, p.Statuses = append(p.LeaseIds, r.LeaseID), append(p.Statuses, r.Status)
 		p.ErrorMessages, p.RequestData = append(p.ErrorMessages, optional.Value(r.ErrorMessage)), append(p.RequestData, r.Raw)
 		p.ProviderNos = append(p.ProviderNos, r.ProviderNo)
 	}
-	if len(p.TaskIds) == 0 {
-		return nil
-	}
-	rows, err := again(ctx, s.db, func() ([]dbq.ReportsLateRow, error) { return s.q.ReportsLate(ctx, p) })
+	rows, err := s.inParts.ReportsLate(ctx, p)
 	if err != nil {
-		return fmt.Errorf("log late reports: %w", err)
+		return nil, err
 	}
+	found := make(map[string]string, len(rows))
 	for _, row := range rows {
 		found[row.TaskID] = row.Effect
 	}
-	return nil
+	effects := make([]string, len(reports))
+	for i, r := range reports {
+		effects[i] = found[r.TaskID]
+	}
+	return effects, nil
 }
 
 // refundable returns the leases that reports ended and that cost the sender nothing.

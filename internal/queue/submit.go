@@ -12,6 +12,7 @@ import (
 	"lksms/internal/directory"
 	"lksms/internal/fault"
 	"lksms/internal/logtext"
+	"lksms/internal/merge"
 	"lksms/internal/optional"
 	"lksms/internal/phone"
 	"lksms/internal/segment"
@@ -87,31 +88,56 @@ func (s *Service) repeated(ctx context.Context, sub Submission, origin Origin) (
 	if err != nil {
 		return nil, err
 	}
-	return all[0], nil
+	return all[0].Out, all[0].Err
 }
 
-// allRepeated is repeated for several, in one transaction and in their order.
-func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Origin) ([]*Submitted, error) {
-	n := len(subs)
-	p := dbq.SubmissionsRepeatedParams{
-		CompanyID: origin.CompanyID, SubmittedBy: origin.User,
-		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
-		DedupKeys: make([]string, n), PhoneNumbers: make([]string, n), Contents: make([]string, n), UseTemplates: make([]bool, n),
-		RequestData: make([][]byte, n),
-	}
+// allRepeated is repeated for several, in their order. A submission whose task is in a partition that is locked fails alone.
+func (s *Service) allRepeated(ctx context.Context, subs []Submission, origin Origin) ([]merge.Result[*Submitted], error) {
+	found := make([]merge.Result[*Submitted], len(subs))
+	keys := make([]string, len(subs))
 	for i, sub := range subs {
-		p.DedupKeys[i], p.PhoneNumbers[i], p.Contents[i] = *sub.DedupKey, sub.PhoneNumber, sub.Content
-		p.UseTemplates[i], p.RequestData[i] = sub.UseTemplate, sub.Raw
+		keys[i] = *sub.DedupKey
 	}
-	rows, err := s.q.SubmissionsRepeated(ctx, p)
+	rows, err := s.q.DedupKeyTasks(ctx, dbq.DedupKeyTasksParams{CompanyID: origin.CompanyID, SubmittedBy: origin.User, DedupKeys: keys})
 	if err != nil {
 		return nil, fmt.Errorf("find tasks by dedup key: %w", err)
 	}
+	if len(rows) == 0 {
+		return found, nil
+	}
+	repeats, err := apartByDay(ctx, s.db, rows, func(row dbq.DedupKeyTasksRow) string { return row.TaskID },
+		func(ctx context.Context, rows []dbq.DedupKeyTasksRow) ([]*Submitted, error) {
+			return s.logRepeats(ctx, subs, rows, origin)
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read tasks by dedup key: %w", err)
+	}
+	for i, row := range rows {
+		found[row.Place] = repeats[i]
+	}
+	return found, nil
+}
+
+// logRepeats returns the tasks of rows, and logs that submissions repeated them. The place of a row is the index of its submission.
+func (s *Service) logRepeats(ctx context.Context, subs []Submission, rows []dbq.DedupKeyTasksRow, origin Origin) ([]*Submitted, error) {
+	n := len(rows)
+	p := dbq.SubmissionsRepeatedParams{
+		RequestID: origin.RequestID, SourceIp: origin.SourceIP, UserAgent: logtext.Text(origin.UserAgent),
+		TaskIds: make([]string, n), PhoneNumbers: make([]string, n), Contents: make([]string, n), UseTemplates: make([]bool, n),
+		RequestData: make([][]byte, n),
+	}
+	for i, row := range rows {
+		sub := subs[row.Place]
+		p.TaskIds[i], p.PhoneNumbers[i], p.Contents[i] = row.TaskID, sub.PhoneNumber, sub.Content
+		p.UseTemplates[i], p.RequestData[i] = sub.UseTemplate, sub.Raw
+	}
+	tasks, err := s.inParts.SubmissionsRepeated(ctx, p)
+	if err != nil {
+		return nil, err
+	}
 	found := make([]*Submitted, n)
-	for _, row := range rows {
-		found[row.Place] = &Submitted{
-			TaskID: row.TaskID, Status: row.Status, FinalContent: row.FinalContent, Deduplicated: true, isDropped: row.IsDropped,
-		}
+	for _, t := range tasks {
+		found[t.Place] = &Submitted{TaskID: t.TaskID, Status: t.Status, FinalContent: t.FinalContent, Deduplicated: true, isDropped: t.IsDropped}
 	}
 	return found, nil
 }

@@ -62,6 +62,7 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 			return fmt.Errorf("find the messages of receipts: %w", err)
 		}
 		var final []queue.Final
+		var of []int64 // of final, their receipts
 		for len(rows) > 0 {
 			n := slices.IndexFunc(rows, func(r dbq.ReceiptCandidatesRow) bool { return r.ID != rows[0].ID })
 			if n < 0 {
@@ -76,13 +77,20 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 				if r.State == callback.OnItsWay {
 					continue
 				}
+				of = append(of, r.ID)
 				final = append(final, queue.Final{TaskID: r.TaskID, SenderNo: r.SenderNo, Code: r.Code, State: r.State})
 			}
 			rows = rows[n:]
 		}
-		if err := s.tasks.SettleReceipts(ctx, final); err != nil {
+		left, err := s.tasks.SettleReceipts(ctx, final)
+		if err != nil {
 			return err
 		}
+		isLeft := map[int64]bool{}
+		for i, id := range of {
+			isLeft[id] = isLeft[id] || left[i]
+		}
+		params.Found = slices.DeleteFunc(params.Found, func(id int64) bool { return isLeft[id] })
 		return postgres.Wrap("mark receipts as matched", s.q.ReceiptLooked(ctx, params), nil)
 	})
 	if err != nil {
