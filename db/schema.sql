@@ -568,7 +568,7 @@ CREATE FUNCTION public.task_day_id(day date) RETURNS text
 
 CREATE FUNCTION public.task_partition_attach(of_first_day date, of_last_day date) RETURNS void
     LANGUAGE plpgsql
-    SET lock_timeout TO '100ms'
+    SET lock_timeout TO '3s'
     SET search_path TO '$user', 'public', 'pg_temp'
     AS $$
 DECLARE
@@ -577,6 +577,8 @@ DECLARE
     first_id CONSTANT text := task_day_id(of_first_day);
     before_id CONSTANT text := task_day_id(of_last_day);
 BEGIN
+    LOCK TABLE messages_default, report_logs_default IN SHARE UPDATE EXCLUSIVE MODE; -- see task_partition_move
+    PERFORM pg_catalog.set_config('lock_timeout', '100ms', true);
     LOCK TABLE ONLY messages, ONLY report_logs IN ACCESS EXCLUSIVE MODE;
     FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
         part := parent || substr(first_id, 5);
@@ -588,14 +590,14 @@ BEGIN
     END LOOP;
     INSERT INTO task_partitions AS p (first_day, last_day, history_at, imported_at) VALUES (of_first_day, of_last_day, now(), now())
     ON CONFLICT (first_day) DO UPDATE
-    SET last_day = excluded.last_day, created_at = excluded.created_at, history_at = excluded.history_at, imported_at = excluded.imported_at,
-        dropped_at = NULL;
+    SET last_day = excluded.last_day, created_at = excluded.created_at, history_at = excluded.history_at, exported_at = NULL, exported_to = NULL,
+        exported_messages = NULL, exported_reports = NULL, imported_at = excluded.imported_at, dropped_at = NULL;
 END
 $$;
 
 CREATE FUNCTION public.task_partition_drop(of_first_day date, only_exported boolean DEFAULT false) RETURNS text
     LANGUAGE plpgsql SECURITY DEFINER
-    SET lock_timeout TO '500ms'
+    SET lock_timeout TO '3s'
     SET search_path TO '$user', 'public', 'pg_temp'
     AS $_$
 DECLARE
@@ -613,6 +615,8 @@ BEGIN
     END IF;
     part_of_messages := 'messages' || substr(p.first_id, 5);
     part_of_reports := 'report_logs' || substr(p.first_id, 5);
+    EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN SHARE UPDATE EXCLUSIVE MODE', part_of_messages, part_of_reports);
+    PERFORM pg_catalog.set_config('lock_timeout', '500ms', true);
     -- No row can be added from here on. A submission that has stored its message, and not yet its row of the queue, holds a lock of the partition.
     EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN SHARE MODE', part_of_messages, part_of_reports);
     IF EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN
@@ -671,7 +675,7 @@ $$;
 
 CREATE FUNCTION public.task_partition_make(of_first_day date, of_last_day date) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
-    SET lock_timeout TO '5s'
+    SET lock_timeout TO '3s'
     SET search_path TO '$user', 'public', 'pg_temp'
     AS $$
 DECLARE
@@ -680,14 +684,16 @@ DECLARE
     first_id CONSTANT text := task_day_id(of_first_day);
     before_id CONSTANT text := task_day_id(of_last_day);
 BEGIN
+    LOCK TABLE messages_default, report_logs_default IN SHARE UPDATE EXCLUSIVE MODE; -- see task_partition_move
+    PERFORM pg_catalog.set_config('lock_timeout', '100ms', true);
     IF EXISTS (SELECT FROM messages_default m WHERE m.task_id >= first_id AND m.task_id < before_id)
         OR EXISTS (SELECT FROM report_logs_default r WHERE r.task_id >= first_id AND r.task_id < before_id) THEN
-        PERFORM pg_catalog.set_config('lock_timeout', '100ms', true);
         LOCK TABLE ONLY messages, ONLY report_logs IN ACCESS EXCLUSIVE MODE;
     END IF;
     INSERT INTO task_partitions AS p (first_day, last_day) VALUES (of_first_day, of_last_day)
     ON CONFLICT (first_day) DO UPDATE
-    SET last_day = excluded.last_day, created_at = excluded.created_at, dropped_at = NULL
+    SET last_day = excluded.last_day, created_at = excluded.created_at, history_at = NULL, exported_at = NULL, exported_to = NULL,
+        exported_messages = NULL, exported_reports = NULL, imported_at = NULL, dropped_at = NULL
     WHERE p.dropped_at IS NOT NULL;
     FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
         part := parent || substr(first_id, 5);
@@ -703,7 +709,7 @@ $$;
 
 CREATE FUNCTION public.task_partition_move(of_first_day date, to_tablespace text) RETURNS boolean
     LANGUAGE plpgsql SECURITY DEFINER
-    SET lock_timeout TO '100ms'
+    SET lock_timeout TO '3s'
     SET search_path TO '$user', 'public', 'pg_temp'
     AS $$
 DECLARE
@@ -731,6 +737,8 @@ BEGIN
         END IF;
         RETURN false;
     END IF;
+    EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN SHARE UPDATE EXCLUSIVE MODE', 'messages' || suffix, 'report_logs' || suffix);
+    PERFORM pg_catalog.set_config('lock_timeout', '100ms', true);
     EXECUTE pg_catalog.format(
         'ALTER %s %s SET TABLESPACE %I', CASE kind WHEN 'i' THEN 'INDEX' ELSE 'TABLE' END, relation::regclass, to_tablespace
     );
@@ -748,9 +756,14 @@ BEGIN
     IF EXISTS (SELECT FROM task_partitions t WHERE t.dropped_at IS NULL AND t.first_day < of_last_day AND t.last_day > of_first_day) THEN
         RAISE EXCEPTION 'there are partitions for % to %', of_first_day, of_last_day - 1 USING ERRCODE = 'duplicate_table';
     END IF;
+    PERFORM FROM task_partitions t WHERE t.first_day < of_last_day AND t.last_day > of_first_day ORDER BY t.first_day FOR UPDATE;
     FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
         EXECUTE pg_catalog.format(
             'CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', parent || substr(task_day_id(of_first_day), 5), parent
+        );
+        EXECUTE pg_catalog.format(
+            'ALTER TABLE %I OWNER TO %I', parent || substr(task_day_id(of_first_day), 5),
+            (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = parent::regclass)
         );
     END LOOP;
 END
@@ -970,6 +983,7 @@ CREATE TABLE public.business_ends (
     subject_id bigint NOT NULL,
     ended_at timestamp with time zone NOT NULL,
     awaits_start boolean DEFAULT false NOT NULL,
+    recorded_at timestamp with time zone DEFAULT now() NOT NULL,
     CONSTRAINT business_ends_subject_known CHECK ((subject = ANY (ARRAY['task'::text, 'node'::text])))
 );
 
@@ -980,6 +994,8 @@ COMMENT ON COLUMN public.business_ends.subject IS 'task or node';
 COMMENT ON COLUMN public.business_ends.subject_id IS 'the number of the task or node in the system of the caller';
 
 COMMENT ON COLUMN public.business_ends.awaits_start IS 'the end was reported before the start; the next start without a time belongs to this end';
+
+COMMENT ON COLUMN public.business_ends.recorded_at IS 'when this was stored; ended_at is the caller''s time, which may be long before';
 
 CREATE TABLE public.callbacks (
     id bigint NOT NULL,
@@ -2373,7 +2389,7 @@ CREATE INDEX announcements_user_ids_idx ON public.announcements USING gin (user_
 
 CREATE INDEX api_keys_user_id_idx ON public.api_keys USING btree (user_id);
 
-CREATE INDEX business_ends_ended_at_idx ON public.business_ends USING btree (ended_at);
+CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (recorded_at);
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
 

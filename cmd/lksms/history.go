@@ -36,7 +36,7 @@ func (c *historyListCmd) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%-10s  %-10s  %-8s  %10s  %s\n", "FIRST DAY", "LAST DAY", "PLACE", "MEGABYTES", "EXPORTED")
+		fmt.Printf("%-10s  %-10s  %-8s  %10s  %s\n", "FIRST DAY", "LAST DAY", "PLACE", "MEGABYTES", "EXPORTED TO")
 		for _, p := range rows {
 			place, exported := "recent", "never"
 			switch {
@@ -45,8 +45,8 @@ func (c *historyListCmd) Run(ctx context.Context) error {
 			case p.HistoryAt != nil:
 				place = "history"
 			}
-			if p.ExportedAt != nil {
-				exported = p.ExportedAt.Format(time.RFC3339)
+			if p.ExportedTo != nil {
+				exported = *p.ExportedTo
 			}
 			fmt.Printf("%s  %s  %-8s  %10.1f  %s\n", p.FirstDay.Format(time.DateOnly), p.LastDay.AddDate(0, 0, -1).Format(time.DateOnly), place, float64(p.Bytes)/1e6, exported)
 		}

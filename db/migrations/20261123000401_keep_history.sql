@@ -17,9 +17,10 @@ COMMENT ON COLUMN task_partitions.imported_at IS 'when it was imported from an e
 
 -- task_partition_move moves one table or index of the partitions that begin at of_first_day to a tablespace, and returns whether one was left to
 -- move. A partition is moved by one transaction for each of its tables and indexes, so that readers of these days wait for one only. It gives up
--- when it does not get its lock at once, because others wait behind it.
+-- when it does not get its lock at once, because others wait behind it. Before, it waits longer for the mode that conflicts with vacuum and analyze
+-- only: PostgreSQL ends those of autovacuum for somebody who waits a second.
 CREATE FUNCTION task_partition_move(of_first_day date, to_tablespace text) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '100ms' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '3s' AS $$
 DECLARE
     suffix text;
     relation regclass;
@@ -45,6 +46,8 @@ BEGIN
         END IF;
         RETURN false;
     END IF;
+    EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN SHARE UPDATE EXCLUSIVE MODE', 'messages' || suffix, 'report_logs' || suffix);
+    PERFORM pg_catalog.set_config('lock_timeout', '100ms', true);
     EXECUTE pg_catalog.format(
         'ALTER %s %s SET TABLESPACE %I', CASE kind WHEN 'i' THEN 'INDEX' ELSE 'TABLE' END, relation::regclass, to_tablespace
     );
@@ -55,10 +58,10 @@ $$;
 -- task_partition_drop drops the partitions that begin at of_first_day, and returns 'dropped', or why it did not: 'absent' if there are none, 'open'
 -- if they may get tasks, up to a day after their last one, 'unsettled' if a task of them waits or is leased, and, if only_exported, 'unexported'
 -- unless their rows are those of the last export. Readers of these days go on until the files are deleted. It gives up when it does not get a
--- lock soon, because others wait behind it.
+-- lock soon, because others wait behind it: see task_partition_move.
 DROP FUNCTION task_partition_drop(date);
 CREATE FUNCTION task_partition_drop(of_first_day date, only_exported boolean DEFAULT false) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '500ms' AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET lock_timeout = '3s' AS $$
 DECLARE
     p task_partitions%ROWTYPE;
     part_of_messages text;
@@ -74,6 +77,8 @@ BEGIN
     END IF;
     part_of_messages := 'messages' || substr(p.first_id, 5);
     part_of_reports := 'report_logs' || substr(p.first_id, 5);
+    EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN SHARE UPDATE EXCLUSIVE MODE', part_of_messages, part_of_reports);
+    PERFORM pg_catalog.set_config('lock_timeout', '500ms', true);
     -- No row can be added from here on. A submission that has stored its message, and not yet its row of the queue, holds a lock of the partition.
     EXECUTE pg_catalog.format('LOCK TABLE %I, %I IN SHARE MODE', part_of_messages, part_of_reports);
     IF EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id) THEN
@@ -98,7 +103,8 @@ $$;
 
 -- task_partition_stage makes tables for the rows of the days from of_first_day to the one before of_last_day. When they are filled,
 -- task_partition_index and task_partition_attach make partitions of them, in the same transaction. It fails if a partition has some of these days.
--- Its caller owns the tables of the partitions.
+-- The tables belong to the owner of the others. What is left of dropped tasks of these days stays until the end of the transaction, because the
+-- sweeps that delete it skip a locked row.
 CREATE FUNCTION task_partition_stage(of_first_day date, of_last_day date) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     parent text;
@@ -106,9 +112,14 @@ BEGIN
     IF EXISTS (SELECT FROM task_partitions t WHERE t.dropped_at IS NULL AND t.first_day < of_last_day AND t.last_day > of_first_day) THEN
         RAISE EXCEPTION 'there are partitions for % to %', of_first_day, of_last_day - 1 USING ERRCODE = 'duplicate_table';
     END IF;
+    PERFORM FROM task_partitions t WHERE t.first_day < of_last_day AND t.last_day > of_first_day ORDER BY t.first_day FOR UPDATE;
     FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
         EXECUTE pg_catalog.format(
             'CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', parent || substr(task_day_id(of_first_day), 5), parent
+        );
+        EXECUTE pg_catalog.format(
+            'ALTER TABLE %I OWNER TO %I', parent || substr(task_day_id(of_first_day), 5),
+            (SELECT pg_get_userbyid(c.relowner) FROM pg_class c WHERE c.oid = parent::regclass)
         );
     END LOOP;
 END
@@ -149,13 +160,15 @@ $$;
 -- task_partition_attach makes partitions of the tables of task_partition_stage. Rows of these days in the default partitions, such as a receipt
 -- that met the drop, move to them. Everybody waits meanwhile, because a statement that finds one of the two partitions must find the other. So it
 -- gives up when it does not get its locks at once.
-CREATE FUNCTION task_partition_attach(of_first_day date, of_last_day date) RETURNS void LANGUAGE plpgsql SET lock_timeout = '100ms' AS $$
+CREATE FUNCTION task_partition_attach(of_first_day date, of_last_day date) RETURNS void LANGUAGE plpgsql SET lock_timeout = '3s' AS $$
 DECLARE
     parent text;
     part text;
     first_id CONSTANT text := task_day_id(of_first_day);
     before_id CONSTANT text := task_day_id(of_last_day);
 BEGIN
+    LOCK TABLE messages_default, report_logs_default IN SHARE UPDATE EXCLUSIVE MODE; -- see task_partition_move
+    PERFORM pg_catalog.set_config('lock_timeout', '100ms', true);
     LOCK TABLE ONLY messages, ONLY report_logs IN ACCESS EXCLUSIVE MODE;
     FOREACH parent IN ARRAY ARRAY['messages', 'report_logs'] LOOP
         part := parent || substr(first_id, 5);
@@ -167,8 +180,8 @@ BEGIN
     END LOOP;
     INSERT INTO task_partitions AS p (first_day, last_day, history_at, imported_at) VALUES (of_first_day, of_last_day, now(), now())
     ON CONFLICT (first_day) DO UPDATE
-    SET last_day = excluded.last_day, created_at = excluded.created_at, history_at = excluded.history_at, imported_at = excluded.imported_at,
-        dropped_at = NULL;
+    SET last_day = excluded.last_day, created_at = excluded.created_at, history_at = excluded.history_at, exported_at = NULL, exported_to = NULL,
+        exported_messages = NULL, exported_reports = NULL, imported_at = excluded.imported_at, dropped_at = NULL;
 END
 $$;
 

@@ -80,18 +80,19 @@ WHERE p.first_day < @before_day::date
 ORDER BY p.first_day DESC
 LIMIT @page_limit::integer;
 
--- TaskPartitionsOver returns the partitions with something to do, the oldest first: those that become history, so many days after their last one,
--- and those to drop, so many days after their last one or after their import. All their tasks are settled.
--- name: TaskPartitionsOver :many
-SELECT p.*, (p.history_at IS NULL)::boolean AS becomes_history,
+-- TaskPartitionNext returns the first partition after a day with something to do: it becomes history, or is to be dropped, when so many full days
+-- have passed since its last one, or since its import. All its tasks are settled.
+-- name: TaskPartitionNext :one
+SELECT p.first_day, (p.history_at IS NULL)::boolean AS becomes_history,
     (
         @keep_days::integer > 0
-        AND greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date) + @keep_days::integer <= (now() AT TIME ZONE 'UTC')::date
+        AND greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date + 1) + @keep_days::integer <= (now() AT TIME ZONE 'UTC')::date
     )::boolean AS is_to_drop
 FROM task_partitions p
-WHERE p.dropped_at IS NULL AND p.last_day + @after_days::integer <= (now() AT TIME ZONE 'UTC')::date
+WHERE p.dropped_at IS NULL AND p.first_day > @after_day::date AND p.last_day + @after_days::integer <= (now() AT TIME ZONE 'UTC')::date
     AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
-ORDER BY p.first_day;
+ORDER BY p.first_day
+LIMIT 1;
 
 -- TaskPartitionGet returns the partition that begins on a day and was not dropped. It may get tasks while it is_open.
 -- name: TaskPartitionGet :one
@@ -116,14 +117,17 @@ ORDER BY m.task_id
 OFFSET @batch_size::integer
 LIMIT 1;
 
--- TaskPartitionExported records how many rows an export of a partition has.
+-- TaskPartitionExported records how many rows an export of a partition has, unless it was dropped since it was made at created_at.
 -- name: TaskPartitionExported :exec
-WITH noted AS (
-    INSERT INTO events (event, subject, detail)
-    VALUES ('partition.exported', to_char(@first_day::date, 'YYYY-MM-DD'), jsonb_build_object('messages', @messages::bigint, 'folder', @folder::text))
+WITH exported AS (
+    UPDATE task_partitions p
+    SET exported_at = now(), exported_to = @folder::text, exported_messages = @messages::bigint, exported_reports = @reports::bigint
+    WHERE p.first_day = @first_day::date AND p.created_at = @created_at::timestamptz AND p.dropped_at IS NULL
+    RETURNING p.first_day
 )
-UPDATE task_partitions p SET exported_at = now(), exported_to = @folder::text, exported_messages = @messages::bigint, exported_reports = @reports::bigint
-WHERE p.first_day = @first_day::date AND p.dropped_at IS NULL;
+INSERT INTO events (event, subject, detail)
+SELECT 'partition.exported', to_char(x.first_day, 'YYYY-MM-DD'), jsonb_build_object('messages', @messages::bigint, 'folder', @folder::text)
+FROM exported x;
 
 -- TaskPartitionDrop drops a partition, and returns 'dropped', or why it did not: see task_partition_drop.
 -- name: TaskPartitionDrop :one

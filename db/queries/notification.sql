@@ -26,7 +26,7 @@ ORDER BY e.subject;
 INSERT INTO business_ends AS e (company_id, subject, subject_id, ended_at, awaits_start)
 VALUES (@company_id, @subject, @subject_id, @ended_at, @awaits_start)
 ON CONFLICT (company_id, subject, subject_id) DO UPDATE
-SET ended_at = greatest(e.ended_at, excluded.ended_at), awaits_start = excluded.awaits_start;
+SET ended_at = greatest(e.ended_at, excluded.ended_at), awaits_start = excluded.awaits_start, recorded_at = excluded.recorded_at;
 
 -- BusinessEndNodes records that all nodes of a task have ended for which reminders exist.
 -- name: BusinessEndNodes :exec
@@ -308,8 +308,7 @@ ORDER BY n.id
 FOR UPDATE;
 
 -- NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to
--- waiting (0) runs now, unless its dedup_key was given to a later one, or some of its tasks were dropped: nobody knows whom they reached. The
--- caller withdraws the tasks.
+-- waiting (0) runs now, unless its dedup_key was given to a later one. The caller withdraws the tasks.
 -- name: NotificationSet :many
 WITH changed AS (
     UPDATE notifications n
@@ -318,19 +317,7 @@ WITH changed AS (
         updated_at = now()
     FROM notification_standings_between(@from_id::text, @to_id::text) s
     WHERE n.id = ANY (@ids::bigint[]) AND s.notification_id = n.id AND s.status = ANY (@expected::smallint[])
-        AND (
-            @target::smallint > 0
-            OR (
-                s.status > 0 AND n.replaced_at IS NULL
-                AND NOT EXISTS (
-                    SELECT FROM renderings r
-                    WHERE r.notification_id = n.id AND NOT EXISTS (
-                        SELECT FROM messages m
-                        WHERE m.rendering_id = r.id AND m.task_id >= @from_id::text AND m.task_id <= @to_id::text
-                    )
-                )
-            )
-        )
+        AND (@target::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL))
     RETURNING n.id
 )
 SELECT c.id FROM changed c ORDER BY c.id;
@@ -355,7 +342,7 @@ WITH old AS MATERIALIZED (
                 SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id
                 WHERE r.notification_id = n.id AND m.task_id >= @first_id::text AND m.task_id < @before_id::text
             )
-            OR NOT EXISTS (SELECT FROM renderings r WHERE r.notification_id = n.id)
+            OR NOT EXISTS (SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id WHERE r.notification_id = n.id)
         )
     ORDER BY n.created_at
     LIMIT @batch_size::integer
@@ -393,8 +380,22 @@ silenced AS (
 )
 SELECT count(*) FROM old;
 
--- RenderingsForget deletes up to batch_size texts of days that were dropped, but not those of a notification that is still known: a text without
--- tasks says that they were dropped.
+-- NotificationsHold returns how many notifications are being sent that do not repeat, and have a task from first_id on and before before_id. Without
+-- this task, nobody could tell whom they have reached.
+-- name: NotificationsHold :one
+SELECT count(*)
+FROM notifications n
+WHERE n.forgotten_at IS NULL AND n.deleted_at IS NULL AND n.repeat_minutes IS NULL
+    AND (
+        n.next_run_at IS NOT NULL
+        OR n.id IN (SELECT r.notification_id FROM queue q JOIN renderings r ON r.id = q.rendering_id)
+    )
+    AND EXISTS (
+        SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id
+        WHERE r.notification_id = n.id AND m.task_id >= @first_id::text AND m.task_id < @before_id::text
+    );
+
+-- RenderingsForget deletes up to batch_size texts of days that were dropped. It skips the partitions that are being imported.
 -- name: RenderingsForget :execrows
 DELETE FROM renderings r
 USING (
@@ -405,19 +406,20 @@ USING (
         WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
             -- its tasks may be of the day after
             AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
-            AND NOT EXISTS (SELECT FROM notifications n WHERE n.id = o.notification_id AND n.forgotten_at IS NULL)
         LIMIT @batch_size::integer
     ) x
     WHERE p.dropped_at IS NOT NULL
     LIMIT @batch_size::integer
+    FOR SHARE OF p SKIP LOCKED
 ) old
 WHERE r.id = old.id;
 
--- BusinessEndsForget deletes the ends of business tasks and nodes on days that were dropped.
+-- BusinessEndsForget deletes the ends of business tasks and nodes that were recorded on days that were dropped.
 -- name: BusinessEndsForget :execrows
 DELETE FROM business_ends e
 USING task_partitions p
-WHERE p.dropped_at IS NOT NULL AND e.ended_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND e.ended_at < p.last_day::timestamp AT TIME ZONE 'UTC';
+WHERE p.dropped_at IS NOT NULL
+    AND e.recorded_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND e.recorded_at < p.last_day::timestamp AT TIME ZONE 'UTC';
 
 -- RenderingCreate stores the text that the tasks of one run have in common.
 -- name: RenderingCreate :one

@@ -169,17 +169,21 @@ DELETE FROM fruitless_submissions f
 USING (SELECT o.id FROM fruitless_submissions o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
 WHERE f.id = old.id AND f.created_at < now() - @keep::interval;
 
--- DeliveriesForget deletes up to batch_size attempts at providers whose tasks were dropped with their partitions.
+-- DeliveriesForget deletes up to batch_size attempts at providers whose tasks were dropped with their partitions. It skips the partitions that are
+-- being imported.
 -- name: DeliveriesForget :execrows
 DELETE FROM deliveries d
 USING (
     SELECT x.id
     FROM task_partitions p
     CROSS JOIN LATERAL (
-        SELECT o.id FROM deliveries o WHERE o.task_id >= p.first_id AND o.task_id < p.before_id LIMIT @batch_size::integer
+        SELECT o.id FROM deliveries o
+        WHERE o.task_id >= p.first_id AND o.task_id < p.before_id AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = o.task_id)
+        LIMIT @batch_size::integer
     ) x
     WHERE p.dropped_at IS NOT NULL
     LIMIT @batch_size::integer
+    FOR SHARE OF p SKIP LOCKED
 ) old
 WHERE d.id = old.id;
 

@@ -4457,7 +4457,7 @@ type ClientInterface interface {
 
 	// EndNotificationsWithBody Set the status of the notifications of business objects
 	//
-	// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. It changes no notification of which tasks were dropped from history. A submit user changes only the notifications that it submitted.
+	// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4466,7 +4466,7 @@ type ClientInterface interface {
 
 	// EndNotifications Set the status of the notifications of business objects
 	//
-	// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. It changes no notification of which tasks were dropped from history. A submit user changes only the notifications that it submitted.
+	// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6414,7 +6414,7 @@ func (c *Client) TakeEvent(ctx context.Context, params *TakeEventParams, body Ta
 
 // EndNotificationsWithBody Set the status of the notifications of business objects
 //
-// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. It changes no notification of which tasks were dropped from history. A submit user changes only the notifications that it submitted.
+// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6433,7 +6433,7 @@ func (c *Client) EndNotificationsWithBody(ctx context.Context, contentType strin
 
 // EndNotifications Set the status of the notifications of business objects
 //
-// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. It changes no notification of which tasks were dropped from history. A submit user changes only the notifications that it submitted.
+// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -12263,7 +12263,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 	//
-	// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. It changes no notification of which tasks were dropped from history. A submit user changes only the notifications that it submitted.
+	// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -12272,7 +12272,7 @@ type ClientWithResponsesInterface interface {
 
 	// EndNotificationsWithResponse Set the status of the notifications of business objects
 	//
-	// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. It changes no notification of which tasks were dropped from history. A submit user changes only the notifications that it submitted.
+	// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22358,7 +22358,7 @@ func (c *ClientWithResponses) TakeEventWithResponse(ctx context.Context, params 
 
 // EndNotificationsWithBodyWithResponse Set the status of the notifications of business objects
 //
-// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. It changes no notification of which tasks were dropped from history. A submit user changes only the notifications that it submitted.
+// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -22373,7 +22373,7 @@ func (c *ClientWithResponses) EndNotificationsWithBodyWithResponse(ctx context.C
 
 // EndNotificationsWithResponse Set the status of the notifications of business objects
 //
-// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. It changes no notification of which tasks were dropped from history. A submit user changes only the notifications that it submitted.
+// Changes the notifications that are in one of `expected_statuses`; by default, those that still have messages to send. Status 1 to 4 cancels their waiting tasks; tasks that a sender holds are then not retried. Status 0 sends the messages now: to everybody if the notification repeats, else to the people who have not been reached. A submit user changes only the notifications that it submitted.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -48326,142 +48326,141 @@ var swaggerSpec = []string{
 	"spDCYhk6N+ElMwISlBXpQahhZ5bt+dLqS9jdPUIDrA/7llQQMWgUAevKahIwFna+++CMlDJ8UOI7JGU6",
 	"S4XFoafTRNLYgzCmrMfHHAoClCIvb8Zh1+Co1Ry0XOKq4pNVbblqObXtehLbKrHSzqyiRJPHmKUKqrCU",
 	"9W4WdHYqy7x4J/erZ7NiMfxwNb/OJfHDeawSbrtj8FfoZykQszL8tj5Tj5bVzEfDpwKuHjYLeLUOjVaw",
-	"JHLaqqbqAlRh+BUPJhpqHBvsc6MIW1uNzxW11hB3VZ0Lw1zArvLxx/eNmOu2bfPj/4+9r++N4zjz/CqF",
-	"AQ62L016hqRkeYjgoMiyo9iifBIdJ2cK08XpIqfBnqq5rh6PCMOAgrvkktwBtu+CC7DwIptFAuxigyQI",
-	"du3AefswMWX7r/0Ki3peqqqHPcPhUKJfMv/YYk93vdfz/vye/xwbDOqDojptcqgizCb/KAV5uXekjlM3",
-	"fsmDr1FrLM/iOM2eZpOMVW+qUhZsZbFkl2HTKxmi4tYPBIV2kCPMlGhh8awYAHsTsa8KA+DBhj/Y0/GU",
-	"aAV286FyE0deC/yuHOtelQ8VBdZ4fH8sOKMhpAf1T/ctfYnLRsW+LH56HH3iFAf8aij18Z6mFwVg4gFi",
-	"1UiZUaGQ9e4rpR3T7A9UloixrvLiFKsVuRVOg8poJi/KvBiXyuI24vkQk4GJag1Ti+JA5oUVsgCuT8cL",
-	"A326Qhu2vySAyTXWVXnsVhGtIIi0hUBdaJbZ07zZUYkEnZFcIWx+qGU1LpWQRTUw48NBQOsquY3ovIBS",
-	"AddiXdximx0lQrNBys18OALbIf4Oh8fX24FbktKtSJ38MSpc81NnGldhMlBY68ftppuaIvNnpR5UID7t",
-	"KwoAy8n0FF+tNMv1YSWLo9RNJZ2o/kBWKcRZORlLPUAy1cuztMk+hFTgDLnkMssBVaaox1SRuOLUs04S",
-	"xKFu29fqA7LHy+CIor+urW6r3XMf9jAjADYkODzd3UOH55W19rW1dkd02t2NNscxmXIH5YKTP/7Dx7//",
-	"EZBhe8TPPvrJo4e/fPTDd0/+xztrH3/0q0f/+suTHzx03ICkErTJu37HG6375wj8ijfjkv3AcJ1haUmF",
-	"fuOtqCCiX2JaYWg8CuJC1Dn4CC9zq9t69JMPPv7DBx9/9NHJ+//06W9++dnDv/vse//v0e9+/uj9H528",
-	"/9uTv3/Y8gvmBLoNOD3xLemR35lLD1GpPqrQ1waXw0UczfHJvy2zM3P/zLhyd3SaS66i/VfuZEdu4Dwd",
-	"My9tEAyW1NBnWSGfhUbtbL/ada4g0Cd575SelTLBShPHrrHkLoJbiv7AGKss8FK0UdomdZtkBncx9vTI",
-	"5LoqlK27f6YHQW7rWmvbwDil0CZTqP5ppTILJogS41NS8bRVCoSryTMYG+0a3tORuBWJCOQ7gagfUvfB",
-	"TerGZcrKirwCLh+LdCxrspQRXkUpKiF3F1gqUAAAGZTkPqkzeLWwxolHrqthDoZmci7FXdHEyMuYOv7S",
-	"o6iWtEtroyzWjwAH2j4FWaW5zqvc8agUfGCpW7NeZrSKvwMbhT+KIMA5ocK9a9fFDi4ufJlrW5GMsCZS",
-	"RzyqnhNa0i6N33JDV9uJ2LqSiM12IjpXYLptwdIk+QOBMjrhBBqy6bq46xeB1IORnHZI7mkhdo0B+VTg",
-	"h97zFqyLzPOhYxoS+uk2tjEcHiWyocx1rg+5IRIy6dDBVq2HJT/IdW4HKksTeiD3tSmHsmjcBNxj2Fvq",
-	"i6ZGa+xaiDaF9vj0SoLkh1J1pjAyXh4pLdKhfNDLyLWX8tpiryjHYz2R1EmMZlz1sF3/plvIWGTPQGDl",
-	"OTbvOzRe7ziagl+f7pxpuzdnHiqnINwpM9xDpFlOT0DEZ4hqIcxZOrX4CsMDg+rp/kHaCl4hWhFwrsJX",
-	"Q3e48PRkquyy657ICYTAhHUga6N0VxtXFcT3MC30tWATIG3Dy3iSahTJwppo479FQZ0UNLf2TifBocPc",
-	"dFZbs8YuzLhaqBdsbiJjFRdpLdItp23xJYINuhPlW7iTsq8Oc23DUYmmraHtUztO9btmD9WvtR+CjxNw",
-	"BFlWQI/dtUx5N9x3kTN/apnc/ifo3/Idgwm31m1u/SLLCj63dQKMByaaMJwrnrBwE45JX8wyB46WVAOl",
-	"ZznZbxJz/xxVp5janKqD2qQnoUDSrX8ILjFPBVrdq+2kFd/mVvfatWsbNW3K/Uxq0af/9j8fffTuJz//",
-	"9ae//sWiClPYw5oytgvKWLfd/lr7WrfdptYiXbBO/lrdzfYp5QsEp7Cl51qV6DNqg630YJ2Jx7qx29nC",
-	"SFk/Vvxam1b3ecwF86u10JpMTfWiOiWczi+nMtmkDz73xdEHG6RhAM/j2GRI4MhYc1spiH/rCuJdYImh",
-	"sFtdRURBpwRZh/QVENYft9bI92WW1niDAgtnuFepngyNMsXQJ5X1sFll022xfywoLTAhd2sU9wL6ordr",
-	"VwYY9bpAJ5rouCdbXt9EmMmJzCvgwdIe2W3CrMfBcAn1gSkytJJDfXUndJWqKnMVmm6TSFCzq2sz6bou",
-	"g5aVH5y2dqMmaxOhCjcZEytXk4HBOaGdO9jO18WtOErzlE+DbNowGSAbHAAJUUtUiG7a8e3LqC4d73NT",
-	"Z9Mm3wsUcOfYpQazrTuOjoPdjy23G4Feby5pF72ps8tOkeFwmiuXHE5DHTd5W1fVcb5izOEeV/NCamUO",
-	"nmjUz0zuwNkqs9BF4pvYWhJ48lKiGc4jvK3SWC4bjqPGDH0dW/KvTAUaXCwGIjrpduiGiGVcZ0k/N1lE",
-	"8PkmhZJWrQsqxiKe3ngGBoy1VcTTm89ARatCBfsf/0bmooEZFxnWWUrFaFxF9od92T8Sua4M2pKhymsi",
-	"sjFbu9K7N3fvfrf3ws1Xrn+3d/vWzmu7N++hsxfLNtWq2qXsrU9vX/9OD7+8cee1nd2UZCEUkCCYeDwi",
-	"u/NdEG0g44xMNiK3YiDLYaGs7Xpgjo12G6bdlHaCUQiwTr08o9AFagxELvVA9quCChLSer5O1qO8Ov2+",
-	"+xtewy88+AlIeWQz4/0ItjX8opSaoFRyKhbtQWjdiufBqgRyJdqZ2TAvq0oNRxVWUzYsXB6aigxmNg+p",
-	"K7TJtFE4e1j/dHqR6llAOMyJtCSl9s2bEGBwrCqfFANL4UMaGF4FR01eFwrAoLbBUup+iI+em10hrV/y",
-	"XaocXeRaxeY1gHQH03HYCBpK6NFvggYL3kAV2RzIFrgH2lQ9917qU4iCaCNFVuZu5LzGM5vCF9Zz28Mv",
-	"GmMZULXalfboQvIsWx7eigjWbtAX/K5hXI27Dj6+xaIN8CxoQlWWpuwFIfKTf/7o5J0PW0krJhPeEuJl",
-	"5cgqhP/aaG9sdjbanV67882XvrXx7a3X29+99l+v/reXN29f2Xnu1efvdnZbKB1XWM767AltA5k4Bmt0",
-	"ucxU/vTeJ394/9MPvv/opx+cmhDF6V94Pix0z53Rkntx1i5sLDnqhRUEPMXn124WTdRd5civ1JLlbFax",
-	"eAbUu0JSW8+nmiGRKT1TEFvbZ6C0GeKYEwOJHzqe51iamWgeS8IuZcP+xSgmb12kTpkH51CkWSE3e/XO",
-	"vRDrH8aTiokjAJSEAPl+KmOLD40DYhcxwAEzZE8xbInwazAwSMtfF/d8sClGFBgdvJuOKx3TTPIS57I+",
-	"h8VdzGZTTUydet7Rp6knZnzkYKCD4E2wpcU0lSYCat8M+soSYavbaW9tXJiOJot1tPn4Wc+3W2/fPzcZ",
-	"/4Y72ZcN4kvZxojcH1wv4U1EBoysV0vvBTa61X4+arRUB069YN6K54TCAWsiYR0jZhdQekajWLYMvl9r",
-	"nBZCkhbrKABnsdRGJn6UF02Pq+3zgqGDB6jZkhq6MuX9bfBMMN2NR46adtrtNlr9z8U+wy+QOgcUY99k",
-	"xz3ACWh1r21eu3a1fe3taTbLkOlnJ4Kg6SKKykH2ZyMNGzVoj+OQjUu5XxxzBBtRrhQZJLzn1KQAZxps",
-	"BWOrehzJnibRp+jHwSAxNhsCrsRwTWlHcTLxNHD1r3c2NreuXN0bt9sbV7Ucqq9jpHb6TOLtSRgRg9VL",
-	"fE6KU3MPAX6jokD7dXFLT3Up0q9hTImwI9lXiUj/03e+A09e231x7dp0F07umBih/vtYFsINxlJFcCcl",
-	"+FYBNwJj+vcLqY8goM/RtGEO9bbXxauF7KsBgDxAsJwUwG7BbONeVA9GkrIu1rwBxS8e2lHI8yboKctE",
-	"gIvJ+ncemDyZM3Bb0JnXwwovmIUSWUFUzXLF2CWci1JrJS+V7clqzvdRtI77fLt2vsCHF1syCIHDzSs9",
-	"+fB3n/7lfz16/2dp1Od/ycrjXjnWX3ecFbrFsJ3csjd+O8ZZGZUqy/uVhYgkL/KNRkqzrEdsocnWcE/p",
-	"7N7w4rkSSfNtDFYjCHHDAZ81zhlZkrQqtbRGyu/cN6ZQUnMG+tKguYT/WpModwwfv+7sM5nb2qGMZUsE",
-	"caXn3VZn81q7Df9pA6UdFTLX9R6vw01OpihO3OZ0WaKTv/zLZw//78mHvzv54W///Y//59PffHjyzo8f",
-	"/fSDz/7xByfv/H+3ubMHkbSsGZf9qeoOoYxRfWyvBrLC4XhRRZiGAc6jb+cfGEQQ9cLQEMV48erf6sn5",
-	"W/EElcfCndFafFZTBSvHwDpJi7K3EH74xk4raR3kWhZR3am/Pnz3k1989PGf//fJ93918s7v//rwvdOV",
-	"qHB5fSWqsLgee/iKmxnldLe6ra9du1pf6dKMqwiBQh0OMRq/k3h0EZC9pe5V8qhWPgsAsTxY8XOtpDVR",
-	"+eGganU33G30EU2xhIuIxo5qtbotoARAp2eALb6dtMCZkJ21rNNrt/hKNY7yHBpE47DPeSznC924AhxB",
-	"WsZchLgin71VgNZKcHecHSNtZMRVvYROnvNFveosey9k4GLry5O1cLnhkH1rTzcauHgcpy1c/Ms8E9d1",
-	"cZA7zZ3GOCmNPhTfundnRziRg9qy6OmcDEyhBKxNIvZVX44tQ8lJJw87iskz78uicLLcqDSHpRyCujFT",
-	"TcnRTkgaiowQ2ELQF+ktidPFxMiJoaXUVgJ4rU/8ZThAKwpjnWQBCU6+DRLksR9KxJZapJGQt/ayOk4x",
-	"/93NM1KcKH4u6haFvdI7Y6NN3tNxIjukG+HY5simYJP4nJN5p82MuxMDQppNGCra6AxT5EWONKJBFOQF",
-	"JzvWE5bhksfQB7DL5649D5bJhj7un5PLfTHtiM1yw5mLdVGhwZsdNzYiGyPQHRwi/NOLVv48BVmDU3Lq",
-	"GjGQTEJby3IJIY14/sl6yRQ3D9wstMmUj9qGN9Yfq6kxOgjnMzRynysJZyXhBAknMkV6Ans+WWdZe6S7",
-	"68++RXd/bqQhBXOcj4W5j5aPMjyrhvL5laRYWcV0lUXw9rOxmvv7tJ2O2w6WN34ShSXxI9pwLuH8pipr",
-	"AZ3zOGatMA8lbeb6sDfDLccpgI1z6dBcUCFrdVsn77z32cPvPfrhuyc//lmLAld6sH7ALqYV7GpuqzY/",
-	"1D5BqMEkcjFXZNKqHDPm+JB5JYo6j6M2tbRHZ9F98Mevwlgvu2b/VBTE2YRzVlxqnS4+i4kVcxw3lCAj",
-	"xas3d164tfMSuW8oYg9yoTGk0Z10tUik3kjpLNeHDfXVsLMVPf7S0WPsoEaG+RESXf5rEVJLxHRBwrr1",
-	"VSKsidBmIm5c37lx85VXbr7w1QqN+6oVdQFiVQuWDj5IcC9f0Ko3RanVA++OagTSjYDjrTy2AfmDnZ3Z",
-	"WDHMP/kNQBFFC1jFP1H4C5arIBiSgZkgYgomER6agLXAjnyCswBPrU/EBPJvALQligJ/ysPhggt72+M7",
-	"4KsRqiCYbwayVBn34BgPwQZhCqIV++5EgnnHN+tRe+mrp9BX7qaogFdBD37yIQKIZu2Ua4Lqxc4YUF0p",
-	"gkXhng5VJVIKxgd0E/SvNPC2m7h9XzjmJgdOTOhuJvivXm57Q1MGfPQFWNIU68ltLxt7N9SUn4usHOQz",
-	"Ou3cWt6flcSfcEB1/A2B8wNMH3/WSVqTwTHAU/QOxjqzrSm/WLjvt6o4j4OO1rbYrF+H1mN0Ui0MvIBH",
-	"6ywGAwREr/LQLplP0O4AXZGeGOeIxwlC8xMR7Dn/Zi6/8Ek6WK2Q0dYhe0g6CUlcabe9iY9rTXQD4hqM",
-	"yVrEE8ZCYAlpApSb5B0OEI2M5s+QbQypXadoJRlldnkKXxx6+cZbrbnEkGBdSqwUkoX4aSQIy0UdN/e4",
-	"CT1SIhlQMu4d9gE6nw6MrmkFU01uYpPnHAfbQRrCfcNioFowL1DbbdVF5Gs6KWeSQI/4Va1MGZ8PBjnI",
-	"Twx1BQmGo5HSiiQ4CqEosiZg8gsSRzuTFHrAefexFXLfSaMhfpbpYgIZKUQjO1fFSJZVjgnzT2PdCvob",
-	"vcuZPE7EWEOxrZRhNvw7vUmeVYPUg46rqsr1oUXZ3derf+bJlLnAaDmo15bD9BwvAow3pzTUXgVf07go",
-	"1kXKFoyD0gxJ3OVHlUmFlmVpJhhB6Cu1wTgMuvPrcaxQtQjBVbCcf1eksREi3Y5DDTrxX8qKTWh5i8pQ",
-	"7nuJfJvzOHvapNsi5VpN9dba+BcgnUB2JYN9H0TApLCaaShCX29iY11cLwqKSUCYlEK5pYYSxQE5BhBX",
-	"3FrATmKmdm2aSTziJBpxhNFTmzrmR3eS+FhgTUKuCIUGOV9nP/HVPBvXMFQqCaChFkBldL2S8bC54Ahn",
-	"Ck3x6KYiyTDAnCuNkuzzGKpkuCGcozrGq279X8yLCsozzRmqh7fh1XPDRmPUjHHzjwt6W/H1t+cOglRp",
-	"jKUOGESmpKRzd8tgVdNTlrl01jC9XrToSK+PRk6imjvQsEa+Qtq8PeaXamNQejwEsDz8EaSGsQ5/3Z8u",
-	"bOWYgfto7U0JZUSBG7hBvRC14P5+LW5l/kQ4bNhX7blBVgDISIysDIipj9/ogqwlgBTb3qzl+xut1kFZ",
-	"5vKFsj+ctS6B4jyOkje0NYhkiebYlOEpw4ZhUDPi+UO0g3CiL86XFed18VL+pvK1msQmJ//7oqiY1R4t",
-	"SH3Ot1/utlGSbJo2mYpn1DfrUN20OQXO5s2fkfL4JgFoqikxBX1dXEdeeJATKMSQ6672C9M/Cjwa4sCo",
-	"wEWGhqOUNK6UArpkJbL84ACCsEsGuo5bcYrEvrTKdTGk1Ia4aqgXOabwSUvAZqBwMJ/Jcc/Ao3iX80y8",
-	"8vK92/dElmeY9iGPVJdn5MP78oxNbRSOYsaVzWlW0Nn6rAMayQHNJZ4yWak1cFAst00+6YO2ahsuW10A",
-	"OWNwlVlqaF+2ukqO852nnhIKwiul53KVHlj1mQWXLqrXPAsK/xwfLhVohytW5EeqXoAutMOe2QQyxgjO",
-	"/BAuVClAxYhESSmGqhqYjEPaoHoyAKaX6kBVfZCLUSSmMF/MoJrInFPIIMbUEyRGX/TOBFQLaqmCPiwY",
-	"LVCOG7vJ+XwXlNy7DIEzHVsb2LWt5DHC1WQBxzwvGdtnrC0WsH5NH2kz0X5QyNy3HO/Yaj+Py1EDmOFX",
-	"nk+mykeh7dsKRNEuVYP7200FpOkdM7lQ6j0tZT0u9nXpA7I2276iv1s5fHglyhc9C9EEDkOre8VxZddZ",
-	"q7vZPke4Kcz0UkNNwXAXTGXLuPSXMKad4VZfxlNwMUMZLfx8KxnZD5lq1fICwJANeKLGV0IYblPtqAlC",
-	"onojd0QTV6gwqzDSZZzsQN2nE9r58F04sZ2IYKu7deXtZtZKLHGm6fAVRwQsjZDMcGGQjGXWdayfHgP3",
-	"r9s4E0xEzsYMgGId4wGEvRrcmzaCivxNpTpbNGbb2BsvhmPrYSzQf4O5NiFeIfe8FCsogNWOYeJ8zbjA",
-	"Eve0GZMIIGvZ1ly2hopwvI7sJ5QcjHk+MnLCUdZEOYhRA0whsWNUg7BSImezUqkLN8Lpeh9T0oPrm6Fw",
-	"6FHCjNpoZUWu+8UYcO2c/oRF0qFwI4+QRQpg3rS6O7yLkFykxaHhjCZaDZSFAIgBLZ2odcH6FW5bEWdo",
-	"XCgWb9B0SPIKvBS8yaCQul1HjVLpvoKCI53aPnsxAyU1W4nUAsLQ04TuDT72EGYh8UES1FrXzDN7eqPW",
-	"rIf/AxxHeHHopCtbgaGbocPhyPvFyuTxnt5sHt4BSr98OeDVLXz1QFoYOH7ipnidBDtf+wOOEMRrRHwl",
-	"KMtG91UiSnUoywws7mzDQZAjTuUaW9KD/PlF/ARI4MKNt9uM0VChBk/hjfijO3542auJ8UKUKTLaWjo8",
-	"0CvuLVVvUlF5Jj5tED7DITV4XirT/Gp0dSZOevQOLML0DkDc4h5+7/qNGqjPAg5WvYhRsOEBIMRBflAN",
-	"eKXcLMEcTj/zvPHY0vU5MOWeHox1VqoM1n9kTEFGpokpj+jG3pD9AREHgONxqgjjWIK5EIB4GFfBXU7Q",
-	"LVzvrFnAwSOS8XTqGlRrN4yuSlN0hTZrkP2WPoP31fJyIFiTO84NOYuRIpWGUKhIpzEP3GXNTKR90IRY",
-	"RTitCkCVUi3G9IJHtgQ6e5jbCgittEICfyAASk4M9C6hA5BW4DwkjJO6p50WMgvDUpuqd+DEFbRKddqJ",
-	"451yNLLoDop6d/KbVcWbbqKFUzKPfR9Ncbx7GpncOoHPp+vz8TaTqKQqnV9QrvLKquIguSgcZ1CZzh0k",
-	"QBbtBcw4ro+FjT6O9z2xyIOVAvO5KjCrSNwvsJJwSZrBeN+dtn21FhKGZ6gG9YIaPiY1lCThGhoAiSvR",
-	"hRK/S15Zx+zYE9XogL2j+w0xUk3GcQb1xxyARe/c66bMrrTRPj631Txrtrnnurq6Feztua7UoSpnN0jh",
-	"U2WPq/YuOtLXrCpvvTC7YUicOKdvGTLdF/ctf+E8BO50nMdD4E94yNi8ROL3VbT+n17Ruitgmx2noJiS",
-	"nw49lAfw07hUCQdkTjsPlqhUkMwq48vUB1SaCKx15FTzej2QRKSM9ATEJKUwT7y4AYjeejhaMPZ6jZ5U",
-	"tlr5Xi5xH8NQRGnmUfiQL+mfxnXdUtcaj9lMFdx13Jz+Zsg1Mk5gwYTE6Ty4DVEFfsRfB9NG1PaEQDhY",
-	"sOdBsi5pqaUQ/mV0b6z7hZIYUEV9gvs2kowp3gbW32PDiGqS9xW3FNVNRmuSKSns/DQ+RzNfuExsjn1j",
-	"jsh6Foo2Rdyi29nYTKa4UrfVN+PSqh5/HHIVQCXsRK21Pnnv/Y//+KdPf/NnxGtDodL9zz4bPj/FTrqt",
-	"rY1WQFEjCXY4KiA3oHauW93WN+7cefnWzku9G3d2Xrx19/Z5wKPcDlwyosYSy7tQZmJT/UTEtcdBUCJi",
-	"HekeH+JliDJEOBORyu6Hy9Hqwstz9izm4JhCCFLa6fzBJZMClzsRF1Jp8JAsjLYRgzGuwDZWXhIi9kKK",
-	"19UNyFKbFjeA0168ftdp1QdKPOa2yvt2JsCGO933wmtPgOIF2CCuqrIRle/odJ7zf/VKAKZ8/rn1K2df",
-	"6qRVmUoWjoheuOKrW4QbIBycabpAEYJTbniQgGy2ksOXNxG4ZW0QxEHarq3xY6gBNuIbI7NhrsG0vLbA",
-	"Tbk+GnEc85O7LMSLKR/iuaRFDs6eVhN+2tkIjzFln37YrCX/08Mr4Xrx9+2NrQuiUPk1WLyGpQ8uh4uD",
-	"gcerC3OxC4Nrun98Ok8RnWdyNFqgFMvoPHXx7lKmIMapNRROweC0/FCbUlmvgiEy22k96PpotCrZtSrZ",
-	"9eUv2eUP8qpq1yo+68tZtWsZdrFYFFZDhPO86Oacy3AcqgxqfgS4klzbClA5RRgzpoU28pbL9j8/EQSQ",
-	"ZgpIwtwby+FfPQm3MehjDB91QZxT3rtzuZK5GkteMoDwyi38pXILY4obXPzlqNNAyaIazFThvok/X4gN",
-	"n2sX3IRVf4wAO2/cr01/oPpHgbCR4sYo5tH0aU6NUx+N94u8T5OH6KCZc78Lv17e1Jc9H4stl8/S86jv",
-	"GuJjh/lhKRHM4nzrV+/6rda+tHn/+tgdpjfuOy6wr2SpypcVjAxQiDBWryGZeheTgd3PraQ1LotWt/Us",
-	"kkgc0/QHL5pSIHaeR7LSAae+y4EKwefkZntgisJMBNg32H+O9o7TOXyuAwgvwwRITLSNOhiZosAgUQzJ",
-	"8ZE3MTyMj1KeTlRu6BCM4nz+bD2Ulfn7ApwdARXtunCEMD8clwGSIE75hqV+ygqZZaW7RLg0KnOqsZM0",
-	"RgD4VRszkJOGcasHFcVEjqIiXOviXkDSIddmrXYZ4KGV0LKKcvkbK48lblh5Fg2Jf7EzVrJSDyrCtaqh",
-	"lUM8lM94fsqSgxhOgfWxuSQfUATsdA0m9qKCuzfO/q69NmtkU9XFqHC99NGrEK1+HOw/mAJLW/Cm1Lkd",
-	"wGWlXsORaejvNcsXHXl8aQpluegcTjpFdARIRw0RuFjFPbIW+lN3HEEIUIx0Xor+uCzdpGhdcT5DmetK",
-	"cikKoyvZB0MwlkuXVchG33XtUiQqDsTNGbePk9PDAPZVYQBuqWKcsnWcEFTpwOlgrHV0E30evCyKGpAE",
-	"eqDd9Qg9uKPJKHwQJQx55Mdw6aHg/2jkI4VlCYXxwDDiPsGxOM4SL20NJAZWjAE6Jtp2QxpfUl92hJ5C",
-	"w2ES1hDmBdiCtHaAGWKV4kr0tYhrHzFvATUQN2cataa2LIhReHomIeC+ttEpmIXppWRqvnDcICPanzj4",
-	"Jm63LzWjuvCZgNBYOuPw0syLriWUC/Rli5C4WaS9vMyOflTWoxlCRDYjXPI7AQwPK4/0jwpzGIVdrE8j",
-	"GuQzyc8R5N2bA48bkQg77g/cOUrt0AISSqqGMi/SqNGB1FoVTW2C8bKEA+soxKHOLdJq4Oy5LCCSPH9A",
-	"+Ab14nB+zNRGQ/vXHaejsHCARhCyT46bRv4XUkHzUmCdR4w0hEb2ZSHRQVdjIE0d38VzaeXxFJAn94hP",
-	"vXcjxquIwuuglYbmb/N3iIDkQ34QNisJdNzREjgwI1VaqDCNVMsRIi38zvge666U5kNAvBVHPVJmVCjX",
-	"Lp5LbDHeHbzbDW3d47B5X2oDswvc2hTKh9vkfcxpCsyEjq9nEbKgicc7g23PkIAKI/12Eiex45HrzJoy",
-	"aoYkxrfvv/0fAQAA//8=",
+	"JHLaqqbqAlRh+BUPJhpqHBvsc6MIW1uNzxW11hB3VZ0Lw1zArvLxx/eNmOu2bfPj/4+9b++N47jy/SqF",
+	"Bi5s3zTHM3xI1BDBBSPLjmKL8hWpOLmmMF2cLs402FM1t6tHI8IQoGA32SS7gO3dYAMsvMhmkQC72CAJ",
+	"gl07UF4fJqYs/7VfYVHnnHr0sGc4HEr0I/OPLfZ017vO+/zO/w4NBtVBUZ02PhABZpN7lIC83DkSx4kZ",
+	"P7eDr1BrLM9iOM2+tCYZLe6LgufWyqLJLmNNr2SICls/ZBTaQY4wVaCFxbFiAOyN2YHIFYAHK/vBvgyn",
+	"RCuwlw2EmTjyWuB3xUh2ymwgKLDG4ftjwRkJIT2of5pv6UtcNir2pfHT4+ATozjgVwMuj/clvcgAEw8Q",
+	"q4ZCDXOBrPdACGmYZrcv0piNZJnlp1gtyzQzGlRKM3mVZ/moEBq3Ec8HG/dVUGuYWmSHPMs14zlwfTpe",
+	"GOjTZlJZ+0sMmFwjWRbHZhXRCoJIWwjUhWaZfWk3OyiRIFOSK5jOepKXo0Iwnpd9Ner1PVpXYdsIzgso",
+	"FXAtGuymtdlRIrQ1SJmZD4ZgO8Tf4fC4ejtwSxK6FYmRP4a5aX7iTOMqjPsCa/2Y3TRTE2T+LMWDEsSn",
+	"A0EBYBmZnsKrlaSZ7JU8P0rMVJKx6PZ5mUCclZGxxAMkU50sTersQ0gFzpBLLrMcUKnyakwViStGPWvF",
+	"XhxqN12tPiB7dhkMUXTXNWpHzY75sIMZAbAh3uFp7h46PDdWmpsrzRZrNdurTRvHpIodlAtOfv8vH//2",
+	"B0CG9ZF99vhHTx79/Mn33zv5q3dXPn78iyf/+fOT7z0y3ICkErTJm35Hq9G9cwR+hZtxyX5guM6wtKRC",
+	"v/1OUBDRLTGtMDQeBHEh6hx8hJc5akdPfvThx7/78OPHj08++Lenv/r5p4/+6dPv/MOT3/z0yQc/OPng",
+	"1yf//ChyC2YEulU4PeEt6ZDf2ZYeolJ9VKGvCS6Hiziaw5N/i6dn5v6pUWnu6CSXXEb7L93JhtzAeTq2",
+	"vLRGMFhQQ59mhXwZGtXT/WrbtoJAl+S9U3pWYglWEht2jSV3EdySdftKaaGBl6KNUtep2yQzmIuxL4cq",
+	"k2UudNX9MzkIcltXWtsCxsmZVKlA9U8KkWowQRQYn5KwF7UQIFyNX8LYaNPwvgzErUBEIN8JRP2Qug9u",
+	"UjMuVZSaZSVw+VCks7KmlTL8qyhFxeTuAksFCgAgg5Lcx2UKr+ZaGfHIdDXIwNBMzqWwK5oYeRkTw186",
+	"FNWStGlthMb6EeBAO6AgqySTWZkZHpWADywxa9ZJlRThd2CjcEcRBDgjVJh3dYPt4OLCl5nUJckIKywx",
+	"xKPsGKEladP4tW3oSjNm6xsxW2vGrLUB020yK02SPxAooxFOoCGdNNgdtwikHgz5pENyXzK2pxTIpww/",
+	"dJ43b120PB86piGhn251C8PhUSIb8ExmsmcbIiGTDh1sVcMv+WEmM90XaRLTA34gVTHgee0m4B7D3lJf",
+	"NDVaY9NCsCm0x6dXEiQ/lKpTgZHx/EhIlgz4g05Krr3Eri32inI81hNJjMSoRmUH23VvmoUMRfYUBFY7",
+	"x/p9h8arHQdTcOvTnjFt8+bUQ2UUhNtFinuINMvoCYj4DFEthDlLpxZfsfDAoHqaf5C2gleIVgScq/DV",
+	"wBwuPD2pKNrWdU/kBEJg/DqQtZGbq42rCuK7nxb6WrAJkLbhZTxJFYqkYU2kct+ioE4Kmll7o5Pg0GFu",
+	"Mq2sWW0XalTO1Qs2N+ahiou0FumW0bbsJYINuh3kW5iTciB6mdT+qATTltD2qR2n+l3Th+rW2g3BxQkY",
+	"gsxLoMfmWiZ2N8x3gTN/YpnM/sfo33Idgwm30m2m3SLzEj7XVQKMByaYMJwrO2FmJhySvpBl9g0tKftC",
+	"TnOy3yDm/hmqTiG1OVUHtU5PQoGkXf0QXGKOCkTtK804Cm9z1N7c3FytaFPmZ1KLnv7XXz95/N4nP/3l",
+	"01/+bF6Fye9hRRnbA2Ws3Wx+pbnZbjaptUAXrJK/qL3WPKV8geDkt/RcqxJ8Rm1YKz1YZ8Kxru611jFS",
+	"1o0Vv5Yqal/DXDC3WnOtycRUL6pTwun8YiqTdfrg1c+PPlgjDQN4no1NhgSO1GpuSwXxL11BvAMs0Rd2",
+	"q6qIKOgUIOuQvgLC+rPWGu19maY1XqfAwinuVaonQ6NMMPRJpB1sVuhkix0cM0oLjMndGsS9gL7o7Nql",
+	"AkbdYOhEYy3zZN3pmwgzOeZZCTyY6yO9RZj1OBhbQr2v8hSt5FBf3QhdhSiLTPimmyQSVOzqUo3bpkuv",
+	"ZWWHp63dqMnqmIncTEaFytW4r3BOaOf2tvNJn7WrgLpwqM4NmU5aay9Qe92GHdVYXM1JMsznXmh0XfWk",
+	"dm1Bk+YNmV52douNhNm45EgY6rjOUbosbPMlo+u7thAXEhp1+FwDdqYSdptoMg0YJLyJ0YKYkZcSiHAe",
+	"uWuZgXLZSBoVzuhK0JJrZCJG4GLhC8FJ1wMzRKzAOk1wuWG5u0sVyQXXosGojgp7cfUlGDCWRWEvrr0E",
+	"xahy4U139jey9PTVKE+xRFLChqMyMB0c8O4Ry2Sp0AwMBVpjlo6soSq5c2Pvzrc7r9x4Y/vbnVs3d+7u",
+	"3dhFPy1WXKoUpEusoz25tf2tDn55/fbdnb2ExBiUbSAOeDQkk/EdkEogWYysLSzTrM+LQS60bjtMjdVm",
+	"E6ZdlzGCAQSwTp0spagDagykJfGAd8ucagnSer5Fhp+sPP2++Rtewy8cbgkIaGTusvvhzWL4RcEloaBk",
+	"VOfZ4ceaFc+8QQhEQjQRW5s6L0sxGJZYCFlZubCnSrJ16cxnndAm00bh7GH9k8lFqibw4DDHXJOA2VX3",
+	"ITbgWJQunwWWwkUjWGQUHDU5TCh2gtoGI6f5ITx6ZnY5127J96joc55JEVrGAI0drL5+I2govke3CRKM",
+	"b32RpzPQVuAeSFV2zHuJy/7xog1naZGZkds1ntoUvtDIdAe/qA1DQK1oj+ujC8mz1mjwTkCw9ryo73YN",
+	"Q2LMdXChKRrNd2ehCoqiUEXHC5Gf/Pvjk3c/iuIoJBPOiOFk5cCgg/9aba6utVabrU6z9fXXvrH6zfW3",
+	"mt/e/L9X/t/ra7c2dq6+ee1Oay9C6bjEStRnT2gLyMQxGJKLRabyh/c/+d0HTz/87pMff3hqQhRif+H5",
+	"WKF75owW3IuzdmF1wVHPrSDgKT6/djNvju0yvX2plixmbgrFM6DeJZLaairUFIlMyKmC2MqBxTibIo4Z",
+	"MZD4oeF5hqWpsbRjia03WFnXYBBO12CJUebBrxNoVsjN3ry968P0/XgSNjYEgPIHIFVPpNZYQ+OAsEOM",
+	"TcDk1lMMmyNyGgwMMuobbNfFiWIwgJLeMWm40jHNJCtwLo0ZLO5iNptyrKrU87Y8TT0xWSMD2xrEXYIZ",
+	"LKSpNBFQ+6bQVysRRu1Wc331wnQ0nq+jtWfPer4ZPbx3bjL+NXOyLxt/lxKFEXTfe038mwjqF1ivFt4L",
+	"bHS9eS1otBCHRr2wvBXPCUXyVUTCKrzLHgDsDIehbOndtloZLYQkLaujABLFQhsZu1FeNLOtss9zRv0d",
+	"omZLaujSlPeXwTPBdDcaGmraajab6H04F/v0v0DWG1CMA5UedyDFP2pvrm1uXmluPpxksxbt/OwcDjRd",
+	"BAE1yP50oGGjBu0gGNJRwQ/yYxt8RpQrQQYJ7xk1ySORelvBSIuODUJP4uBTdMFgfJc1GwIkxGBFSENx",
+	"UvYicPWvtlbX1jeu7I+azdUrkg/EVzHIOnkpdvYkDGbBwiMuncSouT1AzigpRr7BbsqJLlnyFQwHYXrI",
+	"uyJmyf/61rfgyd29V1c2J7swcsdYMfH/RzxnZjCainkbKcG1CpAPGI5/kHN5BLF4hqYNMiiV3WBv5rwr",
+	"+oDPAHFunAG7BbONeVE8GHJKmFhxBhS3eGhHIacZo6dWJgJIS6t/Z57JkzkDtwX9cB0szoIJJIEVRFQs",
+	"VxZ2xKaRVFrJCqE7vJzxfRBoYz7fqpwvcL+FlgwCzzDzSk4++s3TP/3Nkw9+kgR9/p+0OO4UI/lVw1mh",
+	"W4y4ybR1pG+FECnDQqRZt9QQTOREvuFQSCvrEVuoszXsCpnuDi6e5hDX30ZvNYLoNBzwWeOckuBIq1LJ",
+	"SKTUzAOlcsGlTR5fGO+WoFsrEuWOssevPf1MZrpyKEPZEvFX6Xk7aq1tNpvwnyZQ2mHOM1ntcRtucjxB",
+	"ccI2JysKnfzpPz599PcnH/3m5Pu//u/f/93TX3108u4Pn/z4w0//9Xsn7/6j2dzpg4gjrUZFd6Iwg69A",
+	"VB3bm56s2Ei6oJhLzQBn0bfzDwyCfzp+aAhAPH/hbvH8/K14gopjZs5oJbSqrviUYWCtOKLEK0QOvr4T",
+	"xdFhJnkelIz686P3PvnZ44//+Lcn3/3Fybu//fOj908XkcLldUWk/OI62OANMzNKx47a0Vc2r1RXulCj",
+	"MgCPEL0BBtK3YgcMArI3l52SH1UqXwGWlcMZvhrF0VhkvX4ZtVfNbXTBSKGEi2DEhmpF7QgoAdDpKTiJ",
+	"D+MInAnpWcs6uXbzr1TtKM+hQdQO+5zHcrbQjStggz+LkIsQV7RnbxlbtRTcDWfHSBsecFUnoZPnfF6v",
+	"upW95zJwWevL87VwmeGQfWtf1hq47DhOW7jsL7NMXNvsMDOaO41xXCjZY9/Yvb3DjMhBbWn0dI77KhcM",
+	"1iZmB6LLR9qiwHEjDxuKaWfe5XluZLlhoXoFH4C6MVVNydBOSBoKD8DTfLwW6S2x0cXY0IihBZeaA+6s",
+	"y9m1SH6a5UobyQJyk1wbJMhjP5RDzSVLAiFv5XVxnGDquplnoDhR6FvQLQp7hXPGBpu8L8McdMgUwrHN",
+	"kE3BJvEZ5+FOmhn3xgqENB1blGclU8xuZxnSiBpR0C442bGeswwXP4M+gF1e3bwGlsmaPu6dk8t9Pu2I",
+	"9XLDmYt1UaHBmR1XVwMbI9AdHCL804lW7jx5WcNm01Q1YiCZBJSWZhxCGvH8k/XSUtzMczPfpqV81Da8",
+	"0XimpsbgIJzP0Gj7XEo4SwnHSziBKdIR2PPJOovaI81df/kduvszIw0pmON8LMx8tHiU4Vnlj8+vJIXK",
+	"KmaazAOVn47EzN8n7XS2bW95s0+CsCT7iDbcVl++L4pKQOcsjlmpqUP5lpnsdaa45Wz2Xu1cWjQXVMii",
+	"dnTy7vufPvrOk++/d/LDn0QUuNKB9QN2MalglzNb1VlPutyeGpPIxVyRcVQaZmzjQ2ZVF2o9i7LSXB+d",
+	"RffBH78MY73scvsTURBnE85pcalVuvgyJlbMcNxQbgtnb97YeeXmzmvkvqGIPUhjxpBGc9LFPJF6QyHT",
+	"TPZqSqNhZ0t6/IWjx9hBhQzbR0h07V/zkFoipnMS1vUvE2GNmVRjdn175/qNN9648cqXKzTuy1aPBYhV",
+	"JVja+yDBvXxBq94EpRYPnDuqFgM3wHzX/Fh70A7r7ExHwiL0k98AFFG0gJX2Jwp/wUoThCDSV2MEO8Fk",
+	"xp7yMAnWkU9IFOCpdTmUQP4V4K0EUeAvOCRbcGFvOWgGfDUABATzTZ8XIrU9GMZDiD+YgqjZgTmRYN5x",
+	"zTrAXfrqBfSVmykK4FXQg5u8jwCiWRvlmlB2sTOLhS4EIZrYnnqiZAkF4wMwCfpXanjbDdy+zx1z430j",
+	"JrTXYvxXJ9OdgSo8tPkcLGmC9WS6k46cG2rCz0VWDvIZnXZuLe7PisNPbEB1+A3h6gPCnv2sFUfj/jEg",
+	"S3QORzLV0YRfzN/3m2WYx0FHa4utVa9D9AydVHNjJuDROovBAAGRyzy0S+YTtDtAV7gjxhlCaYLQ/FwE",
+	"e5t/M5NfuCQdLDRogdIhe4gbCYltNJvOxGfLRLQ9WBqMSWuEAsYaXjFpApSb5BwOEI2M5k+fbQypXado",
+	"JRll9uwUPj/08u13opnEkBBZCizykfr4aSQIi0Ud1/e4Bj1SIhlQMts77AN0PhkYXdEKJppcwybPOQ5r",
+	"B6kJ9/WLgWrBrEBts1UXka/ppJxJAh1YV7k0ZXw28OEgP1mUKkgwHA6FFCTBUQhFntZhil+QOOqppNBh",
+	"xZuPNeMHRhr18bOWLsaQkUI0snWFDXlRZpgw/yKWnKC/0buc8uOYjSTUyUr6mS5Vcdxw73TGWVr2E4cX",
+	"Lsoykz2NsrsrNf/S86lQgdFyUGotg+kZXgTwbEZpqLwKvqZRnjdYYi0Yh4UakLhrH5UqYZIXhRpjBKEr",
+	"sgbjUOjOr8axQsEhxEXBSvxtloRGiGQrDDVohX8Jzdag5XWqIHngJPItm8fZkSrZYokts1Rtrbnly/1D",
+	"dqXF6T4MMEVhNRNfP77axGqDbec5xSQgTEouzFJDdWEP+gIYS2YtYCcxU7syzTgccRyMOIDXqUwd86Nb",
+	"cXgssJygLeaEBjlXIj92hThr19AXGfF4n7rBbpaUJeGKEA/qa4XYTKEJHl1X3xgGmNkioST7PIMCF2YI",
+	"5yhs8aZZ/1ezvITKSjOG6uBt7OqZYaMxasq47Y9zelvx9YczB0GqNMZSe/ggVVDSubllsKrJKctcMm2Y",
+	"Ti+ad6Tbw6GRqGYO1K+RK242a4/tS5UxCDkaAM4d/ghSw0j6v+5N1qQyzMB8tHKfQwVQ4AZmUK8ELZi/",
+	"74atzJ6IDRt2BXeukxUAMhIDKwPC4eM3MidrCYC8Ntcq+f5KigYoy7byIO8Opq2LpzjPoloNbQ2CUKI5",
+	"NrHIkn7DMKgZofgh2oEZ0RfnaxXnBnstuy9cmSW2ZpP/XT1TzGoPFqQ651uvt5soSdZNm0zFU0qTtajk",
+	"2YzaZLPmb0Hu7E0CvFNVYAp6g20jLzzMCBRiYEumdnPVPfI8GuLAqDZFioajhDSuhAK6eMnS7PAQgrAL",
+	"i1EdtmIUiQOuheliQKkNYcFPJ3JMQIsWgM1A4WAuk2NXwaNwl7OUvfH67q1dlmYppn3wI9G2M3LhfVlq",
+	"TW0UjqJGpc5oVtBZY9oBDeSA+upMKS/FCjgoFtsml/RBW7UFl60qgJwxuFItNLQvWkkkw/nOUwoJBeGl",
+	"0nO5Sg+s+tRaSRfVa14GhX+GD5dqq8MVy7MjUa0d59uxntkYMsYIibwHF6pgoGIEoiRnA1H2VWpD2qDw",
+	"MWCdF+JQlF2Qi1EkpjBfzKAa88ymkEGMqSNIFjjRORNQLaikCrqwYLRAGW5sJufyXVByb1sInMnYWs+u",
+	"dcmPEa4m9RDkWWGxfUZSY+3pu/JIqrF0g0Lmvm54x3rzGi5HBWDGvnItnqj8hLZvzRAAuxA17m8zFZCm",
+	"d9T4Qqn3tJTVuNi3uAvIWmu6Yvxm5fDhRpAvehaiCRyGqL1huLLpLGqvNc8RbgozvdRQUzDceVPZIi79",
+	"BYxpZ7jVF/EUXMxQRgs/20pG9kNLtSp5AWDIhvJWyhUxGGxR2acxopk6I3dAE5eoMMsw0kWc7EDdJxPa",
+	"7eG7cGI7EcGovb7xsJ61Ekucajp8wxABTSMkM5wfpMUyaxvWT4+B+1dtnDEmIqcjC4CiDeMBhL0K3JtU",
+	"jOrzTaQ6azRm69AbzwYj7WAs0H+DuTY+XiFzvBSLH4DVzsLEuXJvniXuSzUiEYBXsq1txRmqn/EWsh9f",
+	"LTDk+cjICQJZEuUgRg0whcSOUQ3CIoc2m5WqVJgRTpbqmJAeTN8WCocexZZRKyk0y2Q3HwGundGfsL45",
+	"1Fy0I7QiBTBvWt0du4uQXCRZT9mMJloNlIUAiAEtnah1wfrlZlsRZ2iUCyveoOmQ5BV4yXuTQSE1u44a",
+	"pZBdAbVCWpV9dmIGSmq6ZIkGhKEXCZgbfOw+zILjg9irtaaZl/blaqVZB/8HOI7w4sBIV7oEQ7dF/YYj",
+	"7xYr5cf7cq1+eIco/drLAa+u46uHXMPA8RMzxW0S7FzZDjhCEK8R8BWvLCvZFTErRI8XKVjcrQ0HQY5s",
+	"KtdIkx7kzi/iJ0ACF2683rIYDSVq8BTeiD+a44eXvRwrJ0SpPKWtpcMDveLeUuElEVRWsqcNwmdsSA2e",
+	"l1LVvxpcnbGRHp0DS6OF2QNxs1383vQbNFCdBRysav0hb8MDQIjD7LDs25UyswRzOP1s543Hlq7PoSr2",
+	"ZX8k00KksP5DpXIyMo1VcUQ39jrv9ok4AByPUUUsjiWYCwGIx+IqmMsJuoXp3WoWcPCIZLyYmAbFynUl",
+	"y0LlbSbVCmS/JS/hfdV2ORCsyRznmpzFQJFKfChUoNOoB+aypirQPmhCVkU4rQpAgVHJRvSCQ7YEOtvL",
+	"dAmElmvGgT8QAKVNDHQuoUOQVuA8xBYndV8aLWQahqVUZefQiCtolWo1Y8M7+XCo0R0U9G7kNy3y+2ai",
+	"uVEyj10fdXG8+xKZXINw45PGbLzNOKiGSucXlKus1CI/jC8Kx+lVpnMHCZBFew4zjuljbqOP4X3PLfJg",
+	"qcB8pgrMMhL3c6wkXJJmMDowp+1ArPiE4SmqQbWghotJ9dVEbA0NgMTl6EIJ3yWvrGF21hNV64C9Lbs1",
+	"MVJ1xnEL6o85APPeubdUkW400T4+s9Usrbe5Z7K8su7t7ZksRU8U0xuk8KmiYwvuzjvSu1oUN1+Z3jAk",
+	"TpzTtwyZ7vP7lj93HgJzOs7jIXAn3GdsXiLx+zJa/0+vaNUVsGUdp6CYkp8OPZSH8NOoELENyJx0HixQ",
+	"qSCeVoHXUh9QaQKw1qFRzav1QGKWWKQnICYJhXnixfVA9NrB0YKx12n0pLJVKu/a6vQhDEWQZh6ED7lq",
+	"/ElYki0xrdkxq4lauYab098Wco2ME1gwITY6D25DUDwf8dfBtBG0PSYQDivY20FaXVJTSz78S8nOSHZz",
+	"wTGgivoE920gGVO8Day/w4Zh5TjrCttSUPIYrUmqoLDz0/gc9XzhMrE5DpQ6IuuZL9oUcIt2a3UtnuBK",
+	"7airRoUWHfuxz1UAlbAVtBZ98v4HH//+D09/9UfEa0Oh0vxPv+w/P8VO2tH6auRR1EiCHQxzyA2onOuo",
+	"HX3t9u3Xb+681rl+e+fVm3dunQc8yuzAJSNqLLC8c2Um1pU+RFx7HAQlIlaR7vEhXoYgQ8RmIlLFfH85",
+	"oja8PGPPQg6OKYQgpZ3OH1wwKXCxE3EhlQYPydxoGyEY4xJsY+klIWLPOHtLXIcstUlxAzjtxet3nVZ9",
+	"oDpjpsusq6cCbJjTvetfew4Uz8MG2aoqq0H5jlbrqvurUwAw5bWrjY2zL3UclarkuSGiFy7WahbhOggH",
+	"Z5ouUISwKTd2kIBstpTDFzcRmGWtEcRB2q6s8TOoATa0N4ang0yCaXlljpuyPRzaOObnd1mIF1M+xNU4",
+	"IgdnR4qxfdpa9Y8xZZ9+WKsk/9PDDX+97PfN1fULolC5NZi/hqULLoeLg4HHywtzsQuDa3pwfDpPEZ1n",
+	"fDicoxTL8Dx18e5QpiDGqdUUTsHgtKwnVSG0U8EQme20HrQ9HC5Ldi1Ldn3xS3a5g7ys2rWMz/piVu1a",
+	"hF3MF4VVE+E8K7o5s2U4eiKFmh8eriSTugRUTubHjGmhtbzlsv3PzwUBpJ4CkjD39mL4V8/DbQz6mIWP",
+	"uiDOqd27c7mSbTWWrLAAwku38BfKLYwpbnDxF6NOfcHzsj9Vhfs6/nwhNnyuXTATFt0RAuy8fa8y/b7o",
+	"HnnCRoqbRTEPpk9zqp36cHSQZ12aPEQHTZ37Hfj18qa+6PmYb7lclp5DfZcQHzvIegVHMIvzrV+163ei",
+	"A66z7vbIHKa37xkucCB4IYrXBYwMUIgwVq8mmXoPk4HNz1EcjYo8akcvI4nEMU1+8KoqGGLnOSQr6XHq",
+	"2zZQwfuczGwPVZ6rMQP7hvWfo73jdA6f6QDCyzABEhNtgw6GKs8xSBRDclzkTQgP46KUJxOVazoEo7g9",
+	"f7oaymr5+xycHQEVdYMZQpj1RoWHJAhTvmGpX9CMp2lhLhEujUiNamwkjSEAflXGDOSkZtziQUkxkcOg",
+	"CFeD7XokHXJtVmqXAR5aAS2LIJe/tvJYbIaVpcGQ7C96ykqW4kFJuFYVtHKIh3IZzy9ochDDKdAuNpfk",
+	"A4qAnazBZL2o4O4Ns78rr00b2UR1MSpcz130KkSrH3v7D6bA0hbc5zLTfbis1Ks/MjX93dX2oiOPL1Qu",
+	"tC06h5NOEB0B0lF9BC5WcQ+she7UHQcQAhQjnRWsOyoKMylaV5zPgGey5LYUhZIl74IhGMul89Jno++Z",
+	"dikSFQdi5ozbZ5PT/QAORK4Abqm0OGUNnBBU6cDpYKx1cBNdHjzP8wqQBHqgzfXwPZijaVH4IEoY8siP",
+	"4dJDwf/h0EUK8wIK44FhxHyCYzGcJVzaCkgMrJgF6BhL3fZpfHF12RF6Cg2HsV9DmBdgC9LaAWaIFsJW",
+	"oq9EXLuIeQ2ogbg5k6g1lWVBjMLTM/EB95WNTsAsTC/FE/OF4wYZ0e7EwTdhu10uLaqLPRMQGktnHF6a",
+	"etElh3KBrmwREjeNtNcus6EfpXZohhCRbREu7TseDA8rj3SPctULwi4ak4gG2VTycwR59+rQ4UbETI+6",
+	"fXOOEj3QgISSiAHP8iRotM+lFHldm2C8LODAGgrRk5lGWg2cPeM5RJJnDwjfoFoczo2Z2qhpf9twOgoL",
+	"B2gExrvkuKnlfz4VNCsY1nnESENo5IDnHB10FQZS1/EdPJeaH08Aedoe8anzboR4FUF4HbRS0/wt+x0i",
+	"ILmQH4TNij0dN7QEDsxQFBoqTCPVMoRIMrczrseqK6X+EBBvxVEPhRrmwrSL5xJbDHcH73ZNW7s2bN6V",
+	"2sDsArM2uXDhNlkXc5o8M6Hj61gEz2ni4c5g21MkoFxxt53ESfRoaDrTqgiaIYnx4b2H/xMAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -182,28 +182,33 @@ func (q *Queries) TaskPartitionDrop(ctx context.Context, arg TaskPartitionDropPa
 }
 
 const taskPartitionExported = `-- name: TaskPartitionExported :exec
-WITH noted AS (
-    INSERT INTO events (event, subject, detail)
-    VALUES ('partition.exported', to_char($4::date, 'YYYY-MM-DD'), jsonb_build_object('messages', $2::bigint, 'folder', $1::text))
+WITH exported AS (
+    UPDATE task_partitions p
+    SET exported_at = now(), exported_to = $2::text, exported_messages = $1::bigint, exported_reports = $3::bigint
+    WHERE p.first_day = $4::date AND p.created_at = $5::timestamptz AND p.dropped_at IS NULL
+    RETURNING p.first_day
 )
-UPDATE task_partitions p SET exported_at = now(), exported_to = $1::text, exported_messages = $2::bigint, exported_reports = $3::bigint
-WHERE p.first_day = $4::date AND p.dropped_at IS NULL
+INSERT INTO events (event, subject, detail)
+SELECT 'partition.exported', to_char(x.first_day, 'YYYY-MM-DD'), jsonb_build_object('messages', $1::bigint, 'folder', $2::text)
+FROM exported x
 `
 
 type TaskPartitionExportedParams struct {
-	Folder   string
-	Messages int64
-	Reports  int64
-	FirstDay time.Time
+	Messages  int64
+	Folder    string
+	Reports   int64
+	FirstDay  time.Time
+	CreatedAt time.Time
 }
 
-// TaskPartitionExported records how many rows an export of a partition has.
+// TaskPartitionExported records how many rows an export of a partition has, unless it was dropped since it was made at created_at.
 func (q *Queries) TaskPartitionExported(ctx context.Context, arg TaskPartitionExportedParams) error {
 	_, err := q.db.Exec(ctx, taskPartitionExported,
-		arg.Folder,
 		arg.Messages,
+		arg.Folder,
 		arg.Reports,
 		arg.FirstDay,
+		arg.CreatedAt,
 	)
 	return err
 }
@@ -368,6 +373,40 @@ func (q *Queries) TaskPartitionMove(ctx context.Context, arg TaskPartitionMovePa
 	return moved, err
 }
 
+const taskPartitionNext = `-- name: TaskPartitionNext :one
+SELECT p.first_day, (p.history_at IS NULL)::boolean AS becomes_history,
+    (
+        $1::integer > 0
+        AND greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date + 1) + $1::integer <= (now() AT TIME ZONE 'UTC')::date
+    )::boolean AS is_to_drop
+FROM task_partitions p
+WHERE p.dropped_at IS NULL AND p.first_day > $2::date AND p.last_day + $3::integer <= (now() AT TIME ZONE 'UTC')::date
+    AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
+ORDER BY p.first_day
+LIMIT 1
+`
+
+type TaskPartitionNextParams struct {
+	KeepDays  int32
+	AfterDay  time.Time
+	AfterDays int32
+}
+
+type TaskPartitionNextRow struct {
+	FirstDay       time.Time
+	BecomesHistory bool
+	IsToDrop       bool
+}
+
+// TaskPartitionNext returns the first partition after a day with something to do: it becomes history, or is to be dropped, when so many full days
+// have passed since its last one, or since its import. All its tasks are settled.
+func (q *Queries) TaskPartitionNext(ctx context.Context, arg TaskPartitionNextParams) (TaskPartitionNextRow, error) {
+	row := q.db.QueryRow(ctx, taskPartitionNext, arg.KeepDays, arg.AfterDay, arg.AfterDays)
+	var i TaskPartitionNextRow
+	err := row.Scan(&i.FirstDay, &i.BecomesHistory, &i.IsToDrop)
+	return i, err
+}
+
 const taskPartitionStage = `-- name: TaskPartitionStage :exec
 SELECT task_partition_stage($1::date, $2::date)
 `
@@ -417,77 +456,6 @@ func (q *Queries) TaskPartitionsMake(ctx context.Context, arg TaskPartitionsMake
 	var made int32
 	err := row.Scan(&made)
 	return made, err
-}
-
-const taskPartitionsOver = `-- name: TaskPartitionsOver :many
-SELECT p.first_day, p.last_day, p.first_id, p.before_id, p.created_at, p.dropped_at, p.history_at, p.exported_at, p.exported_to, p.exported_messages, p.exported_reports, p.imported_at, (p.history_at IS NULL)::boolean AS becomes_history,
-    (
-        $1::integer > 0
-        AND greatest(p.last_day, (p.imported_at AT TIME ZONE 'UTC')::date) + $1::integer <= (now() AT TIME ZONE 'UTC')::date
-    )::boolean AS is_to_drop
-FROM task_partitions p
-WHERE p.dropped_at IS NULL AND p.last_day + $2::integer <= (now() AT TIME ZONE 'UTC')::date
-    AND NOT EXISTS (SELECT FROM queue q WHERE q.task_id >= p.first_id AND q.task_id < p.before_id)
-ORDER BY p.first_day
-`
-
-type TaskPartitionsOverParams struct {
-	KeepDays  int32
-	AfterDays int32
-}
-
-type TaskPartitionsOverRow struct {
-	FirstDay         time.Time
-	LastDay          time.Time
-	FirstID          string
-	BeforeID         string
-	CreatedAt        time.Time
-	DroppedAt        *time.Time
-	HistoryAt        *time.Time
-	ExportedAt       *time.Time
-	ExportedTo       *string
-	ExportedMessages *int64
-	ExportedReports  *int64
-	ImportedAt       *time.Time
-	BecomesHistory   bool
-	IsToDrop         bool
-}
-
-// TaskPartitionsOver returns the partitions with something to do, the oldest first: those that become history, so many days after their last one,
-// and those to drop, so many days after their last one or after their import. All their tasks are settled.
-func (q *Queries) TaskPartitionsOver(ctx context.Context, arg TaskPartitionsOverParams) ([]TaskPartitionsOverRow, error) {
-	rows, err := q.db.Query(ctx, taskPartitionsOver, arg.KeepDays, arg.AfterDays)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []TaskPartitionsOverRow
-	for rows.Next() {
-		var i TaskPartitionsOverRow
-		if err := rows.Scan(
-			&i.FirstDay,
-			&i.LastDay,
-			&i.FirstID,
-			&i.BeforeID,
-			&i.CreatedAt,
-			&i.DroppedAt,
-			&i.HistoryAt,
-			&i.ExportedAt,
-			&i.ExportedTo,
-			&i.ExportedMessages,
-			&i.ExportedReports,
-			&i.ImportedAt,
-			&i.BecomesHistory,
-			&i.IsToDrop,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const taskStatistics = `-- name: TaskStatistics :one

@@ -51,7 +51,7 @@ const businessEndPut = `-- name: BusinessEndPut :exec
 INSERT INTO business_ends AS e (company_id, subject, subject_id, ended_at, awaits_start)
 VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (company_id, subject, subject_id) DO UPDATE
-SET ended_at = greatest(e.ended_at, excluded.ended_at), awaits_start = excluded.awaits_start
+SET ended_at = greatest(e.ended_at, excluded.ended_at), awaits_start = excluded.awaits_start, recorded_at = excluded.recorded_at
 `
 
 type BusinessEndPutParams struct {
@@ -119,10 +119,11 @@ func (q *Queries) BusinessEnds(ctx context.Context, arg BusinessEndsParams) ([]B
 const businessEndsForget = `-- name: BusinessEndsForget :execrows
 DELETE FROM business_ends e
 USING task_partitions p
-WHERE p.dropped_at IS NOT NULL AND e.ended_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND e.ended_at < p.last_day::timestamp AT TIME ZONE 'UTC'
+WHERE p.dropped_at IS NOT NULL
+    AND e.recorded_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND e.recorded_at < p.last_day::timestamp AT TIME ZONE 'UTC'
 `
 
-// BusinessEndsForget deletes the ends of business tasks and nodes on days that were dropped.
+// BusinessEndsForget deletes the ends of business tasks and nodes that were recorded on days that were dropped.
 func (q *Queries) BusinessEndsForget(ctx context.Context) (int64, error) {
 	result, err := q.db.Exec(ctx, businessEndsForget)
 	if err != nil {
@@ -921,19 +922,7 @@ WITH changed AS (
         updated_at = now()
     FROM notification_standings_between($5::text, $6::text) s
     WHERE n.id = ANY ($3::bigint[]) AND s.notification_id = n.id AND s.status = ANY ($4::smallint[])
-        AND (
-            $1::smallint > 0
-            OR (
-                s.status > 0 AND n.replaced_at IS NULL
-                AND NOT EXISTS (
-                    SELECT FROM renderings r
-                    WHERE r.notification_id = n.id AND NOT EXISTS (
-                        SELECT FROM messages m
-                        WHERE m.rendering_id = r.id AND m.task_id >= $5::text AND m.task_id <= $6::text
-                    )
-                )
-            )
-        )
+        AND ($1::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL))
     RETURNING n.id
 )
 SELECT c.id FROM changed c ORDER BY c.id
@@ -949,8 +938,7 @@ type NotificationSetParams struct {
 }
 
 // NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to
-// waiting (0) runs now, unless its dedup_key was given to a later one, or some of its tasks were dropped: nobody knows whom they reached. The
-// caller withdraws the tasks.
+// waiting (0) runs now, unless its dedup_key was given to a later one. The caller withdraws the tasks.
 func (q *Queries) NotificationSet(ctx context.Context, arg NotificationSetParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, notificationSet,
 		arg.Target,
@@ -1215,7 +1203,7 @@ WITH old AS MATERIALIZED (
                 SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id
                 WHERE r.notification_id = n.id AND m.task_id >= $2::text AND m.task_id < $3::text
             )
-            OR NOT EXISTS (SELECT FROM renderings r WHERE r.notification_id = n.id)
+            OR NOT EXISTS (SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id WHERE r.notification_id = n.id)
         )
     ORDER BY n.created_at
     LIMIT $4::integer
@@ -1271,6 +1259,34 @@ func (q *Queries) NotificationsForget(ctx context.Context, arg NotificationsForg
 		arg.BeforeID,
 		arg.BatchSize,
 	)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
+const notificationsHold = `-- name: NotificationsHold :one
+SELECT count(*)
+FROM notifications n
+WHERE n.forgotten_at IS NULL AND n.deleted_at IS NULL AND n.repeat_minutes IS NULL
+    AND (
+        n.next_run_at IS NOT NULL
+        OR n.id IN (SELECT r.notification_id FROM queue q JOIN renderings r ON r.id = q.rendering_id)
+    )
+    AND EXISTS (
+        SELECT FROM renderings r JOIN messages m ON m.rendering_id = r.id
+        WHERE r.notification_id = n.id AND m.task_id >= $1::text AND m.task_id < $2::text
+    )
+`
+
+type NotificationsHoldParams struct {
+	FirstID  string
+	BeforeID string
+}
+
+// NotificationsHold returns how many notifications are being sent that do not repeat, and have a task from first_id on and before before_id. Without
+// this task, nobody could tell whom they have reached.
+func (q *Queries) NotificationsHold(ctx context.Context, arg NotificationsHoldParams) (int64, error) {
+	row := q.db.QueryRow(ctx, notificationsHold, arg.FirstID, arg.BeforeID)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -1352,17 +1368,16 @@ USING (
         WHERE o.created_at >= p.first_day::timestamp AT TIME ZONE 'UTC' AND o.created_at < p.last_day::timestamp AT TIME ZONE 'UTC'
             -- its tasks may be of the day after
             AND NOT EXISTS (SELECT FROM messages m WHERE m.rendering_id = o.id)
-            AND NOT EXISTS (SELECT FROM notifications n WHERE n.id = o.notification_id AND n.forgotten_at IS NULL)
         LIMIT $1::integer
     ) x
     WHERE p.dropped_at IS NOT NULL
     LIMIT $1::integer
+    FOR SHARE OF p SKIP LOCKED
 ) old
 WHERE r.id = old.id
 `
 
-// RenderingsForget deletes up to batch_size texts of days that were dropped, but not those of a notification that is still known: a text without
-// tasks says that they were dropped.
+// RenderingsForget deletes up to batch_size texts of days that were dropped. It skips the partitions that are being imported.
 func (q *Queries) RenderingsForget(ctx context.Context, batchSize int32) (int64, error) {
 	result, err := q.db.Exec(ctx, renderingsForget, batchSize)
 	if err != nil {

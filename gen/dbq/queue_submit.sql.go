@@ -58,15 +58,19 @@ USING (
     SELECT x.id
     FROM task_partitions p
     CROSS JOIN LATERAL (
-        SELECT o.id FROM deliveries o WHERE o.task_id >= p.first_id AND o.task_id < p.before_id LIMIT $1::integer
+        SELECT o.id FROM deliveries o
+        WHERE o.task_id >= p.first_id AND o.task_id < p.before_id AND NOT EXISTS (SELECT FROM messages m WHERE m.task_id = o.task_id)
+        LIMIT $1::integer
     ) x
     WHERE p.dropped_at IS NOT NULL
     LIMIT $1::integer
+    FOR SHARE OF p SKIP LOCKED
 ) old
 WHERE d.id = old.id
 `
 
-// DeliveriesForget deletes up to batch_size attempts at providers whose tasks were dropped with their partitions.
+// DeliveriesForget deletes up to batch_size attempts at providers whose tasks were dropped with their partitions. It skips the partitions that are
+// being imported.
 func (q *Queries) DeliveriesForget(ctx context.Context, batchSize int32) (int64, error) {
 	result, err := q.db.Exec(ctx, deliveriesForget, batchSize)
 	if err != nil {

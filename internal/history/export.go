@@ -87,6 +87,10 @@ func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string
 	if m.Files, err = s.writeTables(ctx, files, p); err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
+	// If somebody dropped the partition meanwhile, rows are missing.
+	if now, err := s.over(ctx, firstDay); err != nil || !now.CreatedAt.Equal(p.CreatedAt) {
+		return "", fmt.Errorf("export: the partition was dropped meanwhile: %w", errors.Join(ofDay(firstDay, errNoPartition), err))
+	}
 	if err := writeManifest(files, m); err != nil {
 		return "", fmt.Errorf("export: %w", err)
 	}
@@ -96,7 +100,7 @@ func (s *Service) Export(ctx context.Context, firstDay time.Time) (folder string
 		return "", fmt.Errorf("export: %w", err)
 	}
 	err = s.q.TaskPartitionExported(ctx, dbq.TaskPartitionExportedParams{
-		FirstDay: p.FirstDay, Messages: m.rows("messages"), Reports: m.rows("report_logs"), Folder: name,
+		FirstDay: p.FirstDay, CreatedAt: p.CreatedAt, Messages: m.rows("messages"), Reports: m.rows("report_logs"), Folder: name,
 	})
 	return folder, postgres.Wrap("record export", err, nil)
 }

@@ -12,45 +12,52 @@ import (
 	"lksms/internal/postgres"
 )
 
+// lockedMost is how many partitions in a row may fail for their locks before Keep leaves the rest to its next run.
+const lockedMost = 3
+
 // Keep applies the settings of history to the partitions whose tasks are all settled: it makes them history, moves them to their tablespace,
 // exports and drops them. It returns how many partitions it changed. A partition that fails does not stop the others, unless locks are not to be
-// had: the next run tries again.
-func (s *Service) Keep(ctx context.Context) (int, error) {
-	values, err := s.settings.Get(ctx)
-	if err != nil {
-		return 0, err
-	}
-	rules := values.History
-	parts, err := s.q.TaskPartitionsOver(ctx, dbq.TaskPartitionsOverParams{AfterDays: int32(rules.AfterDays), KeepDays: int32(rules.KeepDays)})
-	if err != nil {
-		return 0, fmt.Errorf("list partitions that are over: %w", err)
-	}
-	changed := 0
+// had. The settings are read for each partition, because it may take long.
+func (s *Service) Keep(ctx context.Context) (changed int, err error) {
 	var failures []error
-	for _, p := range parts {
-		var done bool
-		var err error
-		if p.IsToDrop {
-			err = s.Drop(ctx, p.FirstDay, rules.Export)
-			done = err == nil
-		} else {
-			done, err = s.settle(ctx, p, rules.Tablespace)
+	var day time.Time
+	for locked := 0; locked < lockedMost; {
+		values, err := s.settings.Get(ctx)
+		if err != nil {
+			return changed, errors.Join(append(failures, err)...)
+		}
+		rules := values.History
+		p, err := s.q.TaskPartitionNext(ctx, dbq.TaskPartitionNextParams{
+			AfterDay: day, AfterDays: int32(rules.AfterDays), KeepDays: int32(rules.KeepDays),
+		})
+		if postgres.IsNoRows(err) {
+			break
 		}
 		if err != nil {
+			return changed, errors.Join(append(failures, fmt.Errorf("find partition that is over: %w", err))...)
+		}
+		day = p.FirstDay
+		isChanged := p.IsToDrop
+		if p.IsToDrop {
+			err = s.Drop(ctx, day, rules.Export)
+		} else {
+			isChanged, err = s.settle(ctx, p, rules.Tablespace)
+		}
+		switch {
+		case err == nil && isChanged:
+			changed++
+		case err != nil:
 			failures = append(failures, err)
 		}
-		if done {
-			changed++
-		}
-		if postgres.IsLockTimeout(err) {
-			break
+		if locked++; !postgres.IsLockTimeout(err) {
+			locked = 0
 		}
 	}
 	return changed, errors.Join(failures...)
 }
 
 // settle makes a partition history, in a tablespace if one is set. It reports whether it changed anything.
-func (s *Service) settle(ctx context.Context, p dbq.TaskPartitionsOverRow, tablespace string) (changed bool, err error) {
+func (s *Service) settle(ctx context.Context, p dbq.TaskPartitionNextRow, tablespace string) (changed bool, err error) {
 	for moved := tablespace != ""; moved; {
 		err := patiently(ctx, func() (err error) {
 			moved, err = s.q.TaskPartitionMove(ctx, dbq.TaskPartitionMoveParams{FirstDay: p.FirstDay, Tablespace: tablespace})
@@ -75,6 +82,7 @@ var (
 	errNoPartition = errors.New("no partition begins on this day")
 	errOpen        = errors.New("tasks of these days may still come: wait until a day after the last one")
 	errUnsettled   = errors.New("a task of these days waits or is leased")
+	errHeld        = errors.New("a notification with tasks of these days is still being sent")
 	errChanging    = errors.New("rows were added during each export")
 )
 
@@ -88,7 +96,8 @@ const (
 
 // Drop deletes the partition that begins on a day, with all that is known of its tasks but their counts and dedup keys. It fails, and changes
 // nothing, while a task of it is not settled, or may still come: until a day after its last one. If onlyExported, the partition is exported first,
-// unless the folder of its last export is there and has all its rows. Notifications that have ended leave the lists with their first task.
+// unless the folder of its last export is there and has all its rows. Notifications that have ended leave the lists with their first task; one that
+// is still being sent, and does not repeat, holds the partition.
 func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported bool) error {
 	p, err := s.over(ctx, firstDay)
 	if err != nil {
@@ -99,8 +108,11 @@ func (s *Service) Drop(ctx context.Context, firstDay time.Time, onlyExported boo
 			return err
 		}
 	}
-	if err := s.options.Forget(ctx, p.LastDay, p.FirstID, p.BeforeID); err != nil {
+	switch isHeld, err := s.options.Forget(ctx, p.LastDay, p.FirstID, p.BeforeID); {
+	case err != nil:
 		return err
+	case isHeld:
+		return ofDay(firstDay, errHeld)
 	}
 	for range dropMost {
 		var outcome string

@@ -529,6 +529,91 @@ func TestAReportThatMetTheDropIsImportedToo(t *testing.T) {
 	}
 }
 
+// What others delete of dropped days is not deleted while they are imported.
+func TestAnImportKeepsWhatTheDropLeft(t *testing.T) {
+	b, dir := withFolder(t)
+	tellStories(b)
+	b.Exec(`WITH text AS (INSERT INTO renderings (title, content, template_id, params) VALUES ('', '', '', '{}') RETURNING id)
+		UPDATE messages SET rendering_id = text.id FROM text`)
+	day := age(b, 3)
+	before := everything(b)
+	drop(b, day, true)
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE ONLY report_logs IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- failure(b.App.History.Import(t.Context(), glob(t, dir)[0])) }()
+	b.AwaitLockWait()
+	for _, job := range []func(context.Context) (int, error){b.App.Tasks.Forget, b.App.Forgetter.ForgetTexts} {
+		if _, err := job(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	for table, rows := range everything(b) {
+		if rows != before[table] {
+			t.Errorf("%s:\n%s\nwant:\n%s", table, rows, before[table])
+		}
+	}
+}
+
+// An export that a drop overtakes is none.
+func TestAnExportDuringADropFails(t *testing.T) {
+	b, dir := withFolder(t)
+	tellStories(b)
+	day := age(b, 3)
+	tx, err := b.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE deliveries"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- failure(b.App.History.Export(t.Context(), day)) }()
+	b.AwaitLockWait()
+	drop(b, day, false)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err == nil || !strings.Contains(err.Error(), "dropped meanwhile") || len(glob(t, dir)) != 0 {
+		t.Errorf("%v, exports %v", err, glob(t, dir))
+	}
+}
+
+// A partition that is made again, for a late task, is neither history nor exported.
+func TestAPartitionThatIsMadeAgainHasNoPast(t *testing.T) {
+	b, _ := withFolder(t)
+	tellStories(b)
+	day := age(b, 3)
+	if _, err := keep(b); err != nil {
+		t.Fatal(err)
+	}
+	drop(b, day, true)
+	insertMessages(b, "task_"+day.Format("20060102")+"_late")
+	if _, err := b.App.History.MakePartitions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := b.Count("SELECT num_nulls(history_at, exported_at, exported_to, exported_messages, exported_reports, imported_at, dropped_at) "+
+		"FROM task_partitions WHERE first_day = $1", day); n != 7 {
+		t.Errorf("%d columns of the past are null", n)
+	}
+	if got := apptest.Scan[string](b, "SELECT task_partition_drop($1, true)", day); got != "unexported" {
+		t.Errorf("it is %s by the export of its past", got)
+	}
+}
+
 // An import waits for a statement that has found one of the tables, while submissions go on: the statement would find half of the import.
 func TestAnImportThatWaitsHoldsNobodyUp(t *testing.T) {
 	b, dir := withFolder(t)
@@ -618,11 +703,11 @@ func TestANotificationIsForgottenWithItsTasks(t *testing.T) {
 	}
 }
 
-// A notification that has ended is forgotten with its first task: without it, nobody could tell its state. One that waits still is kept, and cannot
-// be sent once more to those of whom nobody knows any more whether they were reached.
+// A notification that has ended is forgotten with its first task: without it, nobody could tell its state. One that is still being sent, and does not
+// repeat, holds the partition: nobody could tell whom it has reached.
 func TestANotificationWithTasksOfSeveralDays(t *testing.T) {
-	b, p := apptest.NewNotifying(t)
-	make := func(name string) int64 {
+	b, _ := apptest.NewNotifying(t)
+	send := func(name string) int64 {
 		made := apptest.Decode[api.NotificationsMade](t, b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
 			"biz_type": 0, "biz_id": 5, "channels": []string{"dingtalk"}, "user_ids": []string{"u1", "u2"}, "dedup_key": name,
 			"payload": map[string]any{"taskName": "n", "creatorName": "c", "createTime": "t"},
@@ -630,12 +715,12 @@ func TestANotificationWithTasksOfSeveralDays(t *testing.T) {
 		b.AwaitNotification(made.Items[0].NotificationID, api.NotificationSuccess)
 		return made.Items[0].NotificationID
 	}
-	ended, waits := make("ended"), make("waits")
+	ended, waits, repeats := send("ended"), send("waits"), send("repeats")
 	day := age(b, 3)
-	// The second task of each is of a later run, on a later day. One of them waits to run again.
+	// The second task of each is of a later run, on a later day.
 	later := "task_" + time.Now().UTC().Format("20060102")
 	second := `SELECT max(m.task_id) FROM messages m JOIN renderings r ON r.id = m.rendering_id WHERE r.notification_id = $1`
-	for _, id := range []int64{ended, waits} {
+	for _, id := range []int64{ended, waits, repeats} {
 		task := apptest.Scan[string](b, second, id)
 		b.Exec(`WITH run AS (
 				INSERT INTO renderings (notification_id, title, content, template_id, params)
@@ -645,20 +730,20 @@ func TestANotificationWithTasksOfSeveralDays(t *testing.T) {
 			b.Exec(fmt.Sprintf("UPDATE %s SET task_id = $2 || substr(task_id, 14) WHERE task_id = $1", table), task, later)
 		}
 	}
-	b.Exec("UPDATE notifications SET next_run_at = now() + interval '1 hour' WHERE id = $1", waits)
-	drop(b, day, false)
-	b.Expect(404, "notification.not_found", "GET", fmt.Sprintf("/api/v1/notifications/%d", ended), nil)
+	b.Exec("UPDATE notifications SET repeat_minutes = 60 WHERE id = $1", repeats)
+	b.Exec("UPDATE notifications SET next_run_at = now() + interval '1 hour' WHERE id IN ($1, $2)", waits, repeats)
+	if err := b.App.History.Drop(t.Context(), day, false); err == nil || !strings.Contains(err.Error(), "still being sent") {
+		t.Errorf("%v", err)
+	}
+	if n := b.Count("SELECT count(*) FROM notifications WHERE forgotten_at IS NULL"); n != 3 {
+		t.Errorf("%d notifications are left by a drop that failed", n)
+	}
 	b.Exec("UPDATE notifications SET next_run_at = NULL WHERE id = $1", waits)
-	if _, err := b.App.Forgetter.ForgetTexts(t.Context()); err != nil {
-		t.Fatal(err)
+	drop(b, day, false)
+	for _, gone := range []int64{ended, waits} {
+		b.Expect(404, "notification.not_found", "GET", fmt.Sprintf("/api/v1/notifications/%d", gone), nil)
 	}
-	sent := len(p.Seen())
-	set := b.Expect(200, "", "POST", "/api/v1/notifications/status", map[string]any{
-		"biz_type": 0, "biz_ids": []int64{5}, "status": 0, "expected_statuses": []int{1, 2, 5},
-	})
-	if changed := apptest.Decode[api.Changed](t, set); changed.Changed != 0 || len(p.Seen()) != sent {
-		t.Errorf("%+v, sent %d times after the drop", changed, len(p.Seen())-sent)
-	}
+	b.Expect(200, "", "GET", fmt.Sprintf("/api/v1/notifications/%d", repeats), nil)
 }
 
 // What is kept by its age ends, and the sums of the ledger stay.

@@ -56,8 +56,9 @@ func Open(ctx context.Context, url string) (*DB, error) {
 		conn.TypeMap().RegisterType(&pgtype.Type{
 			Name: "timestamptz", OID: pgtype.TimestamptzOID, Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
 		})
-		// A statement over many partitions looks expensive to the planner, and compiling it would take seconds.
-		_, err := conn.Exec(ctx, "SET jit = off")
+		// A statement over many partitions looks expensive to the planner, and compiling it would take seconds. Exports must not depend on how the
+		// database writes times.
+		_, err := conn.Exec(ctx, "SELECT set_config('jit', 'off', false), set_config('datestyle', 'ISO', false)")
 		return err
 	}
 	small := cfg.Copy()

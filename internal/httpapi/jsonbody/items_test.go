@@ -11,7 +11,7 @@ import (
 func TestItems(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"list":[]}`: `[]`,
-		` { "a" : {"list":[0]} , "list" : [ {"b": "]\",中"} ,1.50, [2,[3]] , "" ,null ] , "c":[4] } `: `[{"b": "]\",中"} 1.50 [2,[3]] "" null]`,
+		`{ "a" : {"list":[0]} , "list" : [ {"b": "]\",中"} ,1.50, [2,[3]] , "" ,null ] , "c":[4] }`: `[{"b": "]\",中"} 1.50 [2,[3]] "" null]`,
 		`{"\u006cist":[1]}`: `[1]`,
 		`{"list":{"0":1}}`:  `[]`,
 		`{"list":null}`:     `[]`,
