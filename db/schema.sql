@@ -23,450 +23,6 @@ BEGIN
 END
 $$;
 
-CREATE SEQUENCE public.submission_ids
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE TABLE public.messages (
-    task_id text NOT NULL COLLATE pg_catalog."C",
-    phone_number text NOT NULL,
-    recipient text NOT NULL,
-    content text NOT NULL,
-    source text,
-    submitted_by text NOT NULL,
-    dedup_key text,
-    company_id bigint NOT NULL,
-    pool_id bigint NOT NULL,
-    message_type smallint NOT NULL,
-    country_no text,
-    priority smallint NOT NULL,
-    segments smallint NOT NULL,
-    sign text,
-    is_test boolean DEFAULT false NOT NULL,
-    expect_send_time timestamp with time zone,
-    expires_at timestamp with time zone,
-    rendering_id bigint,
-    user_id text,
-    on_unclear text,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    submission_id bigint DEFAULT nextval('public.submission_ids'::regclass) NOT NULL,
-    request_id text,
-    submitted_content text,
-    use_template boolean,
-    source_ip text,
-    user_agent text,
-    request_data jsonb,
-    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
-    CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
-    CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
-    CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
-    CONSTRAINT messages_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
-    CONSTRAINT messages_segments_range CHECK (((segments >= 1) AND (segments <= 100))),
-    CONSTRAINT messages_source_length CHECK (((char_length(source) >= 1) AND (char_length(source) <= 50))),
-    CONSTRAINT messages_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50)))
-)
-PARTITION BY RANGE (task_id);
-
-COMMENT ON TABLE public.messages IS 'A task as it was submitted, with its submission. Written once by internal/queue and never changed. Partitioned by task_id, which ascends with time. The state of the task is in queue until it is settled, then in report_logs; the view tasks shows both. No foreign keys: each submission would lock rows of other tables.';
-
-COMMENT ON COLUMN public.messages.task_id IS 'contains the day and ascends with time';
-
-COMMENT ON COLUMN public.messages.phone_number IS 'the recipient as the caller wrote it';
-
-COMMENT ON COLUMN public.messages.recipient IS 'on the channel sms the same number in E.164; on others the address, empty if the person has none';
-
-COMMENT ON COLUMN public.messages.content IS 'text without signature; of a rendering only the beginning';
-
-COMMENT ON COLUMN public.messages.source IS 'the submitting system, as its caller names it; null: not given';
-
-COMMENT ON COLUMN public.messages.submitted_by IS 'the username; with the role submit, the user sees only these tasks; empty: not known';
-
-COMMENT ON COLUMN public.messages.dedup_key IS 'the submitter''s name for the message, as in dedup_keys; null: none';
-
-COMMENT ON COLUMN public.messages.pool_id IS 'the pool in which the task was queued first';
-
-COMMENT ON COLUMN public.messages.message_type IS '0 verification, 1 notification, 2 marketing';
-
-COMMENT ON COLUMN public.messages.country_no IS 'at the time of the submission; null: the number belongs to no known country';
-
-COMMENT ON COLUMN public.messages.priority IS '0 to 9, smaller is more urgent';
-
-COMMENT ON COLUMN public.messages.segments IS 'short messages that the text with its signature takes, counted at the submission';
-
-COMMENT ON COLUMN public.messages.sign IS 'signature without brackets; null: that of the sender';
-
-COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; sent like any other task';
-
-COMMENT ON COLUMN public.messages.expect_send_time IS 'when the submitter wants it sent, or the next interval of a scheduled template; null: at once';
-
-COMMENT ON COLUMN public.messages.expires_at IS 'not sent later; null: never. A withdrawal brings it forward in queue';
-
-COMMENT ON COLUMN public.messages.rendering_id IS 'of a task of a notification or send-once message; null: a submitted message';
-
-COMMENT ON COLUMN public.messages.user_id IS 'contacts.user_id of the recipient; null: a submitted message';
-
-COMMENT ON COLUMN public.messages.on_unclear IS 'overrides senders.on_unclear; null: as the sender';
-
-COMMENT ON COLUMN public.messages.submission_id IS 'receive_logs.id';
-
-COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request; null: the same as content';
-
-CREATE TABLE public.notifications (
-    id bigint NOT NULL,
-    company_id bigint NOT NULL,
-    channel_id bigint NOT NULL,
-    biz_type smallint NOT NULL,
-    biz_id bigint NOT NULL,
-    biz_task_id bigint,
-    dedup_key text,
-    next_run_at timestamp with time zone,
-    repeat_minutes bigint,
-    started_at timestamp with time zone,
-    ended_as smallint,
-    remark text,
-    operator text,
-    submitted_by text NOT NULL,
-    deleted_at timestamp with time zone,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    sign text,
-    replaced_at timestamp with time zone,
-    expires_at timestamp with time zone,
-    announcement_id bigint NOT NULL,
-    own_payload jsonb DEFAULT '{}'::jsonb NOT NULL,
-    forgotten_at timestamp with time zone,
-    CONSTRAINT notifications_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 128))),
-    CONSTRAINT notifications_ended_as_known CHECK (((ended_as = ANY (ARRAY[1, 2, 3, 4])) OR ((ended_as = 5) AND (forgotten_at IS NOT NULL)))),
-    CONSTRAINT notifications_repeat_minutes_range CHECK (((repeat_minutes >= 1) AND (repeat_minutes <= 525600)))
-);
-
-COMMENT ON TABLE public.notifications IS 'An announcement to some people on one channel. Written by internal/notification. Its messages are in renderings and their tasks. submitted_by has no foreign key: the configured user is in no table.';
-
-COMMENT ON COLUMN public.notifications.biz_type IS '0 task created, 1 node done, 2 orbit reminder, 3 task finished, 4 task abnormal, 5 node timeout; callers may use other numbers';
-
-COMMENT ON COLUMN public.notifications.biz_id IS 'the object in the system of the caller, such as a task or a node';
-
-COMMENT ON COLUMN public.notifications.biz_task_id IS 'the business task of a business event; null: the notification comes from no business event';
-
-COMMENT ON COLUMN public.notifications.dedup_key IS 'unique among the visible notifications of a channel: within the company for a business event, else for its submitter; null: none';
-
-COMMENT ON COLUMN public.notifications.next_run_at IS 'when messages are sent next; null: no further run';
-
-COMMENT ON COLUMN public.notifications.repeat_minutes IS 'minutes from the end of a run to the next; null: no repetition';
-
-COMMENT ON COLUMN public.notifications.started_at IS 'of a node timeout: when the work on the node started';
-
-COMMENT ON COLUMN public.notifications.ended_as IS '1 set to success, 2 could not be sent, 3 cancelled, 4 ended abnormally, 5 partly failed (of a forgotten one); null: the state follows from the tasks';
-
-COMMENT ON COLUMN public.notifications.remark IS 'why the last run failed; null: it did not';
-
-COMMENT ON COLUMN public.notifications.operator IS 'who changed it last in the system of the caller';
-
-COMMENT ON COLUMN public.notifications.deleted_at IS 'hidden from then on; null: visible. Rows are never deleted.';
-
-COMMENT ON COLUMN public.notifications.sign IS 'signature before the text; null: that of the template, else of the sender';
-
-COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup_key was freed because its node started again; null: it was not';
-
-COMMENT ON COLUMN public.notifications.expires_at IS 'nothing is sent later; null: never';
-
-COMMENT ON COLUMN public.notifications.own_payload IS 'values of this notification beside its announcement, such as the number of an orbit; they override the announcement';
-
-COMMENT ON COLUMN public.notifications.forgotten_at IS 'when its tasks were about to be dropped: it is in no list any more, and has an empty payload; ended_as is its last state; null: not forgotten';
-
-CREATE TABLE public.queue (
-    task_id text NOT NULL COLLATE pg_catalog."C",
-    pool_id bigint NOT NULL,
-    lane smallint,
-    rank double precision,
-    due_at timestamp with time zone DEFAULT now() NOT NULL,
-    expires_at timestamp with time zone,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    updated_at timestamp with time zone DEFAULT now() NOT NULL,
-    company_id bigint NOT NULL,
-    message_type smallint NOT NULL,
-    country_no text,
-    priority smallint NOT NULL,
-    segments smallint NOT NULL,
-    retry_count smallint DEFAULT 0 NOT NULL,
-    troubles smallint DEFAULT 0 NOT NULL,
-    result text,
-    failed_app_id text,
-    processing_app_id text,
-    lease_id bigint,
-    lease_until timestamp with time zone,
-    lease_segments smallint,
-    lease_sign text,
-    lease_limit smallint,
-    phone_number text NOT NULL,
-    recipient text NOT NULL,
-    content text NOT NULL,
-    sign text,
-    rendering_id bigint,
-    user_id text,
-    on_unclear text,
-    CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
-    CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
-    CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
-)
-WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
-
-COMMENT ON TABLE public.queue IS 'A task that waits for a sender or is held by one. Written by internal/queue: inserted with its message, updated when it is leased or waits again, deleted when the task is settled. It repeats what a claim and a report need of the message, so that neither reads messages. No foreign keys: each change would lock rows of other tables.';
-
-COMMENT ON COLUMN public.queue.pool_id IS 'where the task waits, or the pool from which it was leased; no foreign key, because each insert would lock the row of the pool';
-
-COMMENT ON COLUMN public.queue.lane IS '32 * priority for a new task, 32 * priority + retry_count for a retry; null: not queued yet. A task that has waited too long is queued in a smaller lane';
-
-COMMENT ON COLUMN public.queue.rank IS 'order within a lane, by start-time fair queueing; valid only in the pool and priority in which it was given; null: not given yet';
-
-COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from then on';
-
-COMMENT ON COLUMN public.queue.updated_at IS 'the last change of state; of a leased task the time of the claim';
-
-COMMENT ON COLUMN public.queue.retry_count IS 'number of retries so far';
-
-COMMENT ON COLUMN public.queue.troubles IS 'number of leases that were given back because their sender was in trouble';
-
-COMMENT ON COLUMN public.queue.result IS 'why the task is retried, for operators; null: not retried yet';
-
-COMMENT ON COLUMN public.queue.failed_app_id IS 'sender_no of the last sender that failed; a claim prefers other senders; null: none failed';
-
-COMMENT ON COLUMN public.queue.processing_app_id IS 'sender_no of the sender that holds the task; null: none';
-
-COMMENT ON COLUMN public.queue.lease_id IS 'the current lease, or the expired lease of a task that was taken back, which failed_app_id held; null: none, or it was ended by its sender';
-
-COMMENT ON COLUMN public.queue.lease_until IS 'null: the task is PENDING; otherwise PROCESSING';
-
-COMMENT ON COLUMN public.queue.lease_segments IS 'short messages that the lease costs; null: the sender has no limits';
-
-COMMENT ON COLUMN public.queue.lease_sign IS 'signature of the sender, used if the message has none; null: none';
-
-COMMENT ON COLUMN public.queue.lease_limit IS 'how many tasks the claim asked for';
-
-CREATE TABLE public.renderings (
-    id bigint NOT NULL,
-    title text NOT NULL,
-    content text NOT NULL,
-    template_id text DEFAULT ''::text NOT NULL,
-    params jsonb DEFAULT '{}'::jsonb NOT NULL,
-    page text DEFAULT ''::text NOT NULL,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    notification_id bigint,
-    CONSTRAINT renderings_content_length CHECK ((char_length(content) <= 100000)),
-    CONSTRAINT renderings_title_length CHECK ((char_length(title) <= 1000))
-);
-
-COMMENT ON TABLE public.renderings IS 'The text of one run of a notification, or of one send-once message, which its tasks share. Written by internal/notification. notification_id has no foreign key: rows of notifications are never deleted.';
-
-COMMENT ON COLUMN public.renderings.template_id IS 'template of the provider; empty: none';
-
-COMMENT ON COLUMN public.renderings.params IS 'values for the template of the provider';
-
-COMMENT ON COLUMN public.renderings.page IS 'page that a WeChat message opens; empty: none';
-
-COMMENT ON COLUMN public.renderings.notification_id IS 'null: a send-once message';
-
-CREATE SEQUENCE public.report_ids
-    START WITH 1
-    INCREMENT BY 1
-    NO MINVALUE
-    NO MAXVALUE
-    CACHE 1;
-
-CREATE TABLE public.report_logs (
-    id bigint DEFAULT nextval('public.report_ids'::regclass) NOT NULL,
-    task_id text NOT NULL COLLATE pg_catalog."C",
-    company_id bigint NOT NULL,
-    app_id text,
-    lease_id bigint,
-    event text NOT NULL,
-    status smallint,
-    effect text NOT NULL,
-    error_message text,
-    request_data jsonb,
-    created_at timestamp with time zone DEFAULT now() NOT NULL,
-    outcome smallint,
-    result text,
-    retry_count smallint,
-    due_at timestamp with time zone,
-    leased_at timestamp with time zone,
-    lease_until timestamp with time zone,
-    lease_segments smallint,
-    lease_sign text,
-    lease_limit smallint,
-    CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text]))),
-    CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
-    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'unreachable'::text]))),
-    CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
-    CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
-    CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
-    CONSTRAINT report_logs_times_range CHECK ((((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((leased_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (leased_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
-)
-PARTITION BY RANGE (task_id);
-
-COMMENT ON TABLE public.report_logs IS 'What ended a lease or a task, reports that changed nothing, and receipts of providers. Written by internal/queue and never changed. Partitioned like messages, so that the facts of a task leave together.';
-
-COMMENT ON COLUMN public.report_logs.company_id IS 'as messages.company_id';
-
-COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: no sender did it';
-
-COMMENT ON COLUMN public.report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
-
-COMMENT ON COLUMN public.report_logs.status IS '2 SUCCESS or 3 FAILED, as reported; null: not a report';
-
-COMMENT ON COLUMN public.report_logs.effect IS 'success, failed: settled the task; retry: the task waits for a retry; exhausted: FAILED without another retry; unclear: FAILED because nobody knows whether it was sent; untried, troubled: the lease was given back; ignored, refused: changed nothing; cancelled, expired; delivered, undelivered: a receipt';
-
-COMMENT ON COLUMN public.report_logs.outcome IS 'the state in which this left the task for good: 2 SUCCESS, 3 FAILED, 4 CANCELLED; null: the task was not settled by it';
-
-COMMENT ON COLUMN public.report_logs.result IS 'the outcome for operators; of a receipt its status code; null: the task was not settled';
-
-COMMENT ON COLUMN public.report_logs.retry_count IS 'number of retries before this; null: changed nothing';
-
-COMMENT ON COLUMN public.report_logs.due_at IS 'when the task could be claimed; null: changed nothing, or older than this column';
-
-COMMENT ON COLUMN public.report_logs.leased_at IS 'when the lease began that this ended; null: no lease was ended, or an earlier row ended it. The columns that follow are of this lease';
-
-COMMENT ON COLUMN public.report_logs.lease_segments IS 'short messages that the lease cost; null: the sender had no limits';
-
-COMMENT ON COLUMN public.report_logs.lease_sign IS 'signature of the sender, used if the message has none; null: none';
-
-COMMENT ON COLUMN public.report_logs.lease_limit IS 'how many tasks the claim asked for';
-
-CREATE VIEW public.tasks AS
- SELECT m.task_id,
-    m.phone_number,
-    m.recipient,
-    m.content,
-    (
-        CASE
-            WHEN (q.task_id IS NULL) THEN COALESCE((e.outcome)::integer, 3)
-            WHEN (q.lease_until IS NULL) THEN 0
-            ELSE 1
-        END)::smallint AS status,
-    m.source,
-    m.submitted_by,
-    m.dedup_key,
-    (COALESCE((q.retry_count)::integer, (e.retry_count)::integer, 0))::smallint AS retry_count,
-    COALESCE(q.due_at, e.due_at, m.created_at) AS due_at,
-    COALESCE(q.processing_app_id,
-        CASE
-            WHEN ((e.event = 'reported'::text) AND (e.effect <> 'exhausted'::text)) THEN e.app_id
-            ELSE NULL::text
-        END) AS processing_app_id,
-    COALESCE(q.lease_id, e.lease_id) AS lease_id,
-    q.lease_until,
-    COALESCE(q.result, e.result) AS result,
-    m.created_at,
-    COALESCE(q.updated_at, e.created_at, m.created_at) AS updated_at,
-        CASE
-            WHEN (e.outcome = 2) THEN e.created_at
-            ELSE NULL::timestamp with time zone
-        END AS sent_at,
-        CASE
-            WHEN (e.outcome = ANY (ARRAY[2, 3])) THEN e.created_at
-            ELSE NULL::timestamp with time zone
-        END AS reported_at,
-    m.company_id,
-    COALESCE(q.pool_id, m.pool_id) AS pool_id,
-    m.message_type,
-    m.country_no,
-    m.priority,
-    m.segments,
-    m.sign,
-    m.is_test,
-    m.expect_send_time,
-    COALESCE(q.expires_at, m.expires_at) AS expires_at,
-    q.failed_app_id,
-    q.lane,
-    q.rank,
-    m.rendering_id,
-    m.user_id,
-    (
-        CASE
-            WHEN (d.task_id IS NOT NULL) THEN 1
-            WHEN (u.task_id IS NOT NULL) THEN 2
-            ELSE NULL::integer
-        END)::smallint AS delivery,
-        CASE
-            WHEN (d.task_id IS NOT NULL) THEN d.result
-            ELSE u.result
-        END AS delivery_code,
-    d.created_at AS delivered_at,
-    m.on_unclear
-   FROM ((((public.messages m
-     LEFT JOIN public.queue q ON ((q.task_id = m.task_id)))
-     LEFT JOIN public.report_logs e ON (((e.task_id = m.task_id) AND (e.outcome IS NOT NULL))))
-     LEFT JOIN public.report_logs d ON (((d.task_id = m.task_id) AND (d.event = 'receipt'::text) AND (d.effect = 'delivered'::text))))
-     LEFT JOIN public.report_logs u ON (((u.task_id = m.task_id) AND (u.event = 'receipt'::text) AND (u.effect = 'undelivered'::text))));
-
-COMMENT ON VIEW public.tasks IS 'The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null.';
-
-CREATE VIEW public.notification_standings AS
- SELECT n.id AS notification_id,
-    (
-        CASE
-            WHEN (n.ended_as IS NOT NULL) THEN (n.ended_as)::integer
-            WHEN ((n.next_run_at IS NOT NULL) OR (told.waiting > 0)) THEN 0
-            WHEN (told.succeeded = told.people) THEN 1
-            WHEN (told.succeeded > 0) THEN 5
-            WHEN (told.cancelled = told.people) THEN 3
-            ELSE 2
-        END)::smallint AS status,
-    LEAST(n.next_run_at, told.next_try) AS next_run_time,
-    told.people,
-    told.succeeded,
-    told.retries
-   FROM (public.notifications n
-     CROSS JOIN LATERAL ( SELECT count(*) AS people,
-            count(*) FILTER (WHERE (p.status = 2)) AS succeeded,
-            count(*) FILTER (WHERE (p.status = ANY (ARRAY[0, 1]))) AS waiting,
-            count(*) FILTER (WHERE (p.status = 4)) AS cancelled,
-            (COALESCE((max(p.retry_count))::integer, 0))::smallint AS retries,
-            min(p.due_at) FILTER (WHERE ((p.status = 0) AND ((p.retry_count > 0) OR (p.due_at > now())))) AS next_try
-           FROM ( SELECT DISTINCT ON (t.user_id) t.status,
-                    t.retry_count,
-                    t.due_at
-                   FROM (public.renderings r
-                     JOIN public.tasks t ON ((t.rendering_id = r.id)))
-                  WHERE (r.notification_id = n.id)
-                  ORDER BY t.user_id, t.task_id DESC) p) told);
-
-CREATE FUNCTION public.notification_standings_between(from_id text, to_id text) RETURNS SETOF public.notification_standings
-    LANGUAGE sql STABLE
-    AS $$
-    SELECT n.id AS notification_id,
-        CASE
-            WHEN n.ended_as IS NOT NULL THEN n.ended_as::integer
-            WHEN n.next_run_at IS NOT NULL OR told.waiting > 0 THEN 0
-            WHEN told.succeeded = told.people THEN 1
-            WHEN told.succeeded > 0 THEN 5
-            WHEN told.cancelled = told.people THEN 3
-            ELSE 2
-        END::smallint AS status,
-        least(n.next_run_at, told.next_try) AS next_run_time, told.people, told.succeeded, told.retries
-    FROM notifications n
-    CROSS JOIN LATERAL (
-        SELECT count(*) AS people,
-            count(*) FILTER (WHERE p.status = 2) AS succeeded, -- SUCCESS
-            count(*) FILTER (WHERE p.status IN (0, 1)) AS waiting, -- PENDING, PROCESSING
-            count(*) FILTER (WHERE p.status = 4) AS cancelled, -- CANCELLED
-            coalesce(max(p.retry_count)::integer, 0)::smallint AS retries,
-            min(p.due_at) FILTER (WHERE p.status = 0 AND (p.retry_count > 0 OR p.due_at > now())) AS next_try
-        FROM (
-            SELECT DISTINCT ON (t.user_id) t.status, t.retry_count, t.due_at
-            FROM renderings r
-            JOIN tasks_between(from_id, to_id) t ON t.rendering_id = r.id
-            WHERE r.notification_id = n.id
-            ORDER BY t.user_id, t.task_id DESC
-        ) p
-    ) told
-$$;
-
-COMMENT ON FUNCTION public.notification_standings_between(from_id text, to_id text) IS 'The rows of the view notification_standings, by the tasks with ids from from_id to to_id, both included. It opens only the partitions of this range. It and the view say the same in two ways: change both together.';
-
 CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type smallint, of_country text) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
@@ -826,6 +382,301 @@ $$;
 CREATE FUNCTION public.task_segments(content text, sign text, counted smallint, sender_sign text, segment_size bigint, counts_segments boolean) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (NOT counts_segments) THEN (1)::bigint WHEN ((segment_size IS NULL) AND ((sender_sign IS NULL) OR (sign IS NOT NULL))) THEN (counted)::bigint ELSE public.attempt_segments((COALESCE((('【'::text || COALESCE(sign, sender_sign)) || '】'::text), ''::text) || content), counted, segment_size, ((sender_sign IS NOT NULL) AND (sign IS NULL))) END;
+
+CREATE SEQUENCE public.submission_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.messages (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    phone_number text NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    source text,
+    submitted_by text NOT NULL,
+    dedup_key text,
+    company_id bigint NOT NULL,
+    pool_id bigint NOT NULL,
+    message_type smallint NOT NULL,
+    country_no text,
+    priority smallint NOT NULL,
+    segments smallint NOT NULL,
+    sign text,
+    is_test boolean DEFAULT false NOT NULL,
+    expect_send_time timestamp with time zone,
+    expires_at timestamp with time zone,
+    rendering_id bigint,
+    user_id text,
+    on_unclear text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    submission_id bigint DEFAULT nextval('public.submission_ids'::regclass) NOT NULL,
+    request_id text,
+    submitted_content text,
+    use_template boolean,
+    source_ip text,
+    user_agent text,
+    request_data jsonb,
+    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
+    CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
+    CONSTRAINT messages_priority_range CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT messages_segments_range CHECK (((segments >= 1) AND (segments <= 100))),
+    CONSTRAINT messages_source_length CHECK (((char_length(source) >= 1) AND (char_length(source) <= 50))),
+    CONSTRAINT messages_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50)))
+)
+PARTITION BY RANGE (task_id);
+
+COMMENT ON TABLE public.messages IS 'A task as it was submitted, with its submission. Written once by internal/queue and never changed. Partitioned by task_id, which ascends with time. The state of the task is in queue until it is settled, then in report_logs; the view tasks shows both. No foreign keys: each submission would lock rows of other tables.';
+
+COMMENT ON COLUMN public.messages.task_id IS 'contains the day and ascends with time';
+
+COMMENT ON COLUMN public.messages.phone_number IS 'the recipient as the caller wrote it';
+
+COMMENT ON COLUMN public.messages.recipient IS 'on the channel sms the same number in E.164; on others the address, empty if the person has none';
+
+COMMENT ON COLUMN public.messages.content IS 'text without signature; of a rendering only the beginning';
+
+COMMENT ON COLUMN public.messages.source IS 'the submitting system, as its caller names it; null: not given';
+
+COMMENT ON COLUMN public.messages.submitted_by IS 'the username; with the role submit, the user sees only these tasks; empty: not known';
+
+COMMENT ON COLUMN public.messages.dedup_key IS 'the submitter''s name for the message, as in dedup_keys; null: none';
+
+COMMENT ON COLUMN public.messages.pool_id IS 'the pool in which the task was queued first';
+
+COMMENT ON COLUMN public.messages.message_type IS '0 verification, 1 notification, 2 marketing';
+
+COMMENT ON COLUMN public.messages.country_no IS 'at the time of the submission; null: the number belongs to no known country';
+
+COMMENT ON COLUMN public.messages.priority IS '0 to 9, smaller is more urgent';
+
+COMMENT ON COLUMN public.messages.segments IS 'short messages that the text with its signature takes, counted at the submission';
+
+COMMENT ON COLUMN public.messages.sign IS 'signature without brackets; null: that of the sender';
+
+COMMENT ON COLUMN public.messages.is_test IS 'marked as a test by its submitter; sent like any other task';
+
+COMMENT ON COLUMN public.messages.expect_send_time IS 'when the submitter wants it sent, or the next interval of a scheduled template; null: at once';
+
+COMMENT ON COLUMN public.messages.expires_at IS 'not sent later; null: never. A withdrawal brings it forward in queue';
+
+COMMENT ON COLUMN public.messages.rendering_id IS 'of a task of a notification or send-once message; null: a submitted message';
+
+COMMENT ON COLUMN public.messages.user_id IS 'contacts.user_id of the recipient; null: a submitted message';
+
+COMMENT ON COLUMN public.messages.on_unclear IS 'overrides senders.on_unclear; null: as the sender';
+
+COMMENT ON COLUMN public.messages.submission_id IS 'receive_logs.id';
+
+COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request; null: the same as content';
+
+CREATE TABLE public.queue (
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    pool_id bigint NOT NULL,
+    lane smallint,
+    rank double precision,
+    due_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    company_id bigint NOT NULL,
+    message_type smallint NOT NULL,
+    country_no text,
+    priority smallint NOT NULL,
+    segments smallint NOT NULL,
+    retry_count smallint DEFAULT 0 NOT NULL,
+    troubles smallint DEFAULT 0 NOT NULL,
+    result text,
+    failed_app_id text,
+    processing_app_id text,
+    lease_id bigint,
+    lease_until timestamp with time zone,
+    lease_segments smallint,
+    lease_sign text,
+    lease_limit smallint,
+    phone_number text NOT NULL,
+    recipient text NOT NULL,
+    content text NOT NULL,
+    sign text,
+    rendering_id bigint,
+    user_id text,
+    on_unclear text,
+    CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
+    CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
+    CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='20000', autovacuum_vacuum_cost_delay='0', autovacuum_analyze_scale_factor='0.05');
+
+COMMENT ON TABLE public.queue IS 'A task that waits for a sender or is held by one. Written by internal/queue: inserted with its message, updated when it is leased or waits again, deleted when the task is settled. It repeats what a claim and a report need of the message, so that neither reads messages. No foreign keys: each change would lock rows of other tables.';
+
+COMMENT ON COLUMN public.queue.pool_id IS 'where the task waits, or the pool from which it was leased; no foreign key, because each insert would lock the row of the pool';
+
+COMMENT ON COLUMN public.queue.lane IS '32 * priority for a new task, 32 * priority + retry_count for a retry; null: not queued yet. A task that has waited too long is queued in a smaller lane';
+
+COMMENT ON COLUMN public.queue.rank IS 'order within a lane, by start-time fair queueing; valid only in the pool and priority in which it was given; null: not given yet';
+
+COMMENT ON COLUMN public.queue.due_at IS 'the task can be claimed from then on';
+
+COMMENT ON COLUMN public.queue.updated_at IS 'the last change of state; of a leased task the time of the claim';
+
+COMMENT ON COLUMN public.queue.retry_count IS 'number of retries so far';
+
+COMMENT ON COLUMN public.queue.troubles IS 'number of leases that were given back because their sender was in trouble';
+
+COMMENT ON COLUMN public.queue.result IS 'why the task is retried, for operators; null: not retried yet';
+
+COMMENT ON COLUMN public.queue.failed_app_id IS 'sender_no of the last sender that failed; a claim prefers other senders; null: none failed';
+
+COMMENT ON COLUMN public.queue.processing_app_id IS 'sender_no of the sender that holds the task; null: none';
+
+COMMENT ON COLUMN public.queue.lease_id IS 'the current lease, or the expired lease of a task that was taken back, which failed_app_id held; null: none, or it was ended by its sender';
+
+COMMENT ON COLUMN public.queue.lease_until IS 'null: the task is PENDING; otherwise PROCESSING';
+
+COMMENT ON COLUMN public.queue.lease_segments IS 'short messages that the lease costs; null: the sender has no limits';
+
+COMMENT ON COLUMN public.queue.lease_sign IS 'signature of the sender, used if the message has none; null: none';
+
+COMMENT ON COLUMN public.queue.lease_limit IS 'how many tasks the claim asked for';
+
+CREATE SEQUENCE public.report_ids
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE public.report_logs (
+    id bigint DEFAULT nextval('public.report_ids'::regclass) NOT NULL,
+    task_id text NOT NULL COLLATE pg_catalog."C",
+    company_id bigint NOT NULL,
+    app_id text,
+    lease_id bigint,
+    event text NOT NULL,
+    status smallint,
+    effect text NOT NULL,
+    error_message text,
+    request_data jsonb,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    outcome smallint,
+    result text,
+    retry_count smallint,
+    due_at timestamp with time zone,
+    leased_at timestamp with time zone,
+    lease_until timestamp with time zone,
+    lease_segments smallint,
+    lease_sign text,
+    lease_limit smallint,
+    CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text]))),
+    CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'unreachable'::text]))),
+    CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
+    CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
+    CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
+    CONSTRAINT report_logs_times_range CHECK ((((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((leased_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (leased_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
+)
+PARTITION BY RANGE (task_id);
+
+COMMENT ON TABLE public.report_logs IS 'What ended a lease or a task, reports that changed nothing, and receipts of providers. Written by internal/queue and never changed. Partitioned like messages, so that the facts of a task leave together.';
+
+COMMENT ON COLUMN public.report_logs.company_id IS 'as messages.company_id';
+
+COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: no sender did it';
+
+COMMENT ON COLUMN public.report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
+
+COMMENT ON COLUMN public.report_logs.status IS '2 SUCCESS or 3 FAILED, as reported; null: not a report';
+
+COMMENT ON COLUMN public.report_logs.effect IS 'success, failed: settled the task; retry: the task waits for a retry; exhausted: FAILED without another retry; unclear: FAILED because nobody knows whether it was sent; untried, troubled: the lease was given back; ignored, refused: changed nothing; cancelled, expired; delivered, undelivered: a receipt';
+
+COMMENT ON COLUMN public.report_logs.outcome IS 'the state in which this left the task for good: 2 SUCCESS, 3 FAILED, 4 CANCELLED; null: the task was not settled by it';
+
+COMMENT ON COLUMN public.report_logs.result IS 'the outcome for operators; of a receipt its status code; null: the task was not settled';
+
+COMMENT ON COLUMN public.report_logs.retry_count IS 'number of retries before this; null: changed nothing';
+
+COMMENT ON COLUMN public.report_logs.due_at IS 'when the task could be claimed; null: changed nothing, or older than this column';
+
+COMMENT ON COLUMN public.report_logs.leased_at IS 'when the lease began that this ended; null: no lease was ended, or an earlier row ended it. The columns that follow are of this lease';
+
+COMMENT ON COLUMN public.report_logs.lease_segments IS 'short messages that the lease cost; null: the sender had no limits';
+
+COMMENT ON COLUMN public.report_logs.lease_sign IS 'signature of the sender, used if the message has none; null: none';
+
+COMMENT ON COLUMN public.report_logs.lease_limit IS 'how many tasks the claim asked for';
+
+CREATE VIEW public.tasks AS
+ SELECT m.task_id,
+    m.phone_number,
+    m.recipient,
+    m.content,
+    (
+        CASE
+            WHEN (q.task_id IS NULL) THEN COALESCE((e.outcome)::integer, 3)
+            WHEN (q.lease_until IS NULL) THEN 0
+            ELSE 1
+        END)::smallint AS status,
+    m.source,
+    m.submitted_by,
+    m.dedup_key,
+    (COALESCE((q.retry_count)::integer, (e.retry_count)::integer, 0))::smallint AS retry_count,
+    COALESCE(q.due_at, e.due_at, m.created_at) AS due_at,
+    COALESCE(q.processing_app_id,
+        CASE
+            WHEN ((e.event = 'reported'::text) AND (e.effect <> 'exhausted'::text)) THEN e.app_id
+            ELSE NULL::text
+        END) AS processing_app_id,
+    COALESCE(q.lease_id, e.lease_id) AS lease_id,
+    q.lease_until,
+    COALESCE(q.result, e.result) AS result,
+    m.created_at,
+    COALESCE(q.updated_at, e.created_at, m.created_at) AS updated_at,
+        CASE
+            WHEN (e.outcome = 2) THEN e.created_at
+            ELSE NULL::timestamp with time zone
+        END AS sent_at,
+        CASE
+            WHEN (e.outcome = ANY (ARRAY[2, 3])) THEN e.created_at
+            ELSE NULL::timestamp with time zone
+        END AS reported_at,
+    m.company_id,
+    COALESCE(q.pool_id, m.pool_id) AS pool_id,
+    m.message_type,
+    m.country_no,
+    m.priority,
+    m.segments,
+    m.sign,
+    m.is_test,
+    m.expect_send_time,
+    COALESCE(q.expires_at, m.expires_at) AS expires_at,
+    q.failed_app_id,
+    q.lane,
+    q.rank,
+    m.rendering_id,
+    m.user_id,
+    (
+        CASE
+            WHEN (d.task_id IS NOT NULL) THEN 1
+            WHEN (u.task_id IS NOT NULL) THEN 2
+            ELSE NULL::integer
+        END)::smallint AS delivery,
+        CASE
+            WHEN (d.task_id IS NOT NULL) THEN d.result
+            ELSE u.result
+        END AS delivery_code,
+    d.created_at AS delivered_at,
+    m.on_unclear
+   FROM ((((public.messages m
+     LEFT JOIN public.queue q ON ((q.task_id = m.task_id)))
+     LEFT JOIN public.report_logs e ON (((e.task_id = m.task_id) AND (e.outcome IS NOT NULL))))
+     LEFT JOIN public.report_logs d ON (((d.task_id = m.task_id) AND (d.event = 'receipt'::text) AND (d.effect = 'delivered'::text))))
+     LEFT JOIN public.report_logs u ON (((u.task_id = m.task_id) AND (u.event = 'receipt'::text) AND (u.effect = 'undelivered'::text))));
+
+COMMENT ON VIEW public.tasks IS 'The state of each task: what was submitted, from messages; what is waiting or leased, from queue; how it ended, from report_logs. Read it by task_id or rendering_id; nothing else is indexed. Of a settled task, pool_id and expires_at are those of its submission, and failed_app_id is null.';
 
 CREATE FUNCTION public.tasks_between(from_id text, to_id text) RETURNS SETOF public.tasks
     LANGUAGE sql STABLE
@@ -1432,6 +1283,122 @@ CREATE TABLE public.messages_default (
     CONSTRAINT messages_source_length CHECK (((char_length(source) >= 1) AND (char_length(source) <= 50))),
     CONSTRAINT messages_task_id_length CHECK (((char_length(task_id) >= 1) AND (char_length(task_id) <= 50)))
 );
+
+CREATE TABLE public.notifications (
+    id bigint NOT NULL,
+    company_id bigint NOT NULL,
+    channel_id bigint NOT NULL,
+    biz_type smallint NOT NULL,
+    biz_id bigint NOT NULL,
+    biz_task_id bigint,
+    dedup_key text,
+    next_run_at timestamp with time zone,
+    repeat_minutes bigint,
+    started_at timestamp with time zone,
+    ended_as smallint,
+    remark text,
+    operator text,
+    submitted_by text NOT NULL,
+    deleted_at timestamp with time zone,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    sign text,
+    replaced_at timestamp with time zone,
+    expires_at timestamp with time zone,
+    announcement_id bigint NOT NULL,
+    own_payload jsonb DEFAULT '{}'::jsonb NOT NULL,
+    forgotten_at timestamp with time zone,
+    CONSTRAINT notifications_dedup_key_length CHECK (((char_length(dedup_key) >= 1) AND (char_length(dedup_key) <= 128))),
+    CONSTRAINT notifications_ended_as_known CHECK (((ended_as = ANY (ARRAY[1, 2, 3, 4])) OR ((ended_as = 5) AND (forgotten_at IS NOT NULL)))),
+    CONSTRAINT notifications_repeat_minutes_range CHECK (((repeat_minutes >= 1) AND (repeat_minutes <= 525600)))
+);
+
+COMMENT ON TABLE public.notifications IS 'An announcement to some people on one channel. Written by internal/notification. Its messages are in renderings and their tasks. submitted_by has no foreign key: the configured user is in no table.';
+
+COMMENT ON COLUMN public.notifications.biz_type IS '0 task created, 1 node done, 2 orbit reminder, 3 task finished, 4 task abnormal, 5 node timeout; callers may use other numbers';
+
+COMMENT ON COLUMN public.notifications.biz_id IS 'the object in the system of the caller, such as a task or a node';
+
+COMMENT ON COLUMN public.notifications.biz_task_id IS 'the business task of a business event; null: the notification comes from no business event';
+
+COMMENT ON COLUMN public.notifications.dedup_key IS 'unique among the visible notifications of a channel: within the company for a business event, else for its submitter; null: none';
+
+COMMENT ON COLUMN public.notifications.next_run_at IS 'when messages are sent next; null: no further run';
+
+COMMENT ON COLUMN public.notifications.repeat_minutes IS 'minutes from the end of a run to the next; null: no repetition';
+
+COMMENT ON COLUMN public.notifications.started_at IS 'of a node timeout: when the work on the node started';
+
+COMMENT ON COLUMN public.notifications.ended_as IS '1 set to success, 2 could not be sent, 3 cancelled, 4 ended abnormally, 5 partly failed (of a forgotten one); null: the state follows from the tasks';
+
+COMMENT ON COLUMN public.notifications.remark IS 'why the last run failed; null: it did not';
+
+COMMENT ON COLUMN public.notifications.operator IS 'who changed it last in the system of the caller';
+
+COMMENT ON COLUMN public.notifications.deleted_at IS 'hidden from then on; null: visible. Rows are never deleted.';
+
+COMMENT ON COLUMN public.notifications.sign IS 'signature before the text; null: that of the template, else of the sender';
+
+COMMENT ON COLUMN public.notifications.replaced_at IS 'when its dedup_key was freed because its node started again; null: it was not';
+
+COMMENT ON COLUMN public.notifications.expires_at IS 'nothing is sent later; null: never';
+
+COMMENT ON COLUMN public.notifications.own_payload IS 'values of this notification beside its announcement, such as the number of an orbit; they override the announcement';
+
+COMMENT ON COLUMN public.notifications.forgotten_at IS 'when its tasks were about to be dropped: it is in no list any more, and has an empty payload; ended_as is its last state; null: not forgotten';
+
+CREATE TABLE public.renderings (
+    id bigint NOT NULL,
+    title text NOT NULL,
+    content text NOT NULL,
+    template_id text DEFAULT ''::text NOT NULL,
+    params jsonb DEFAULT '{}'::jsonb NOT NULL,
+    page text DEFAULT ''::text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    notification_id bigint,
+    CONSTRAINT renderings_content_length CHECK ((char_length(content) <= 100000)),
+    CONSTRAINT renderings_title_length CHECK ((char_length(title) <= 1000))
+);
+
+COMMENT ON TABLE public.renderings IS 'The text of one run of a notification, or of one send-once message, which its tasks share. Written by internal/notification. notification_id has no foreign key: rows of notifications are never deleted.';
+
+COMMENT ON COLUMN public.renderings.template_id IS 'template of the provider; empty: none';
+
+COMMENT ON COLUMN public.renderings.params IS 'values for the template of the provider';
+
+COMMENT ON COLUMN public.renderings.page IS 'page that a WeChat message opens; empty: none';
+
+COMMENT ON COLUMN public.renderings.notification_id IS 'null: a send-once message';
+
+CREATE VIEW public.notification_standings AS
+ SELECT n.id AS notification_id,
+    (
+        CASE
+            WHEN (n.ended_as IS NOT NULL) THEN (n.ended_as)::integer
+            WHEN ((n.next_run_at IS NOT NULL) OR (told.waiting > 0)) THEN 0
+            WHEN (told.succeeded = told.people) THEN 1
+            WHEN (told.succeeded > 0) THEN 5
+            WHEN (told.cancelled = told.people) THEN 3
+            ELSE 2
+        END)::smallint AS status,
+    LEAST(n.next_run_at, told.next_try) AS next_run_time,
+    told.people,
+    told.succeeded,
+    told.retries
+   FROM (public.notifications n
+     CROSS JOIN LATERAL ( SELECT count(*) AS people,
+            count(*) FILTER (WHERE (p.status = 2)) AS succeeded,
+            count(*) FILTER (WHERE (p.status = ANY (ARRAY[0, 1]))) AS waiting,
+            count(*) FILTER (WHERE (p.status = 4)) AS cancelled,
+            (COALESCE((max(p.retry_count))::integer, 0))::smallint AS retries,
+            min(p.due_at) FILTER (WHERE ((p.status = 0) AND ((p.retry_count > 0) OR (p.due_at > now())))) AS next_try
+           FROM ( SELECT DISTINCT ON (t.user_id) t.status,
+                    t.retry_count,
+                    t.due_at
+                   FROM (public.renderings r
+                     JOIN public.tasks t ON ((t.rendering_id = r.id)))
+                  WHERE (r.notification_id = n.id)
+                  ORDER BY t.user_id, t.task_id DESC) p) told);
 
 CREATE TABLE public.notification_templates (
     id bigint NOT NULL,

@@ -101,19 +101,8 @@ WHERE n.company_id = @company_id AND c.channel = @channel AND n.dedup_key = @ded
         = CASE WHEN sqlc.narg(biz_task_id)::bigint IS NULL THEN @submitted_by::text ELSE '' END
     AND n.deleted_at IS NULL AND n.replaced_at IS NULL;
 
--- NotificationSpan returns the range of the ids that tasks of notifications have. Every other statement that reads these tasks gets it, so that it
--- opens only the partitions of the range. A task is made in the transaction that renders its text; a day before and after is for clocks that
--- differ, and for midnight. A notification that waits may run between the statements.
--- name: NotificationSpan :one
-SELECT coalesce(task_day_id((min(x.at) AT TIME ZONE 'UTC')::date - 1), '')::text AS from_id,
-    coalesce(task_day_id((max(x.at) AT TIME ZONE 'UTC')::date + 1) || '~', '')::text AS to_id -- ~ sorts behind the ids of the day
-FROM (
-    SELECT r.created_at AS at FROM renderings r WHERE r.notification_id = ANY (@ids::bigint[])
-    UNION ALL
-    SELECT now() FROM notifications n WHERE n.id = ANY (@ids::bigint[]) AND n.next_run_at IS NOT NULL
-) x;
-
--- NotificationDue locks and returns up to batch_size notifications whose time has come, or only the one with id.
+-- NotificationDue locks and returns up to batch_size notifications whose time has come, or only the one with id. It reads no task: one that never ran
+-- must not wait while a partition is locked.
 -- name: NotificationDue :many
 WITH due AS MATERIALIZED (
     SELECT n.*
@@ -127,17 +116,18 @@ WITH due AS MATERIALIZED (
 SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, d.repeat_minutes,
     d.submitted_by, m.title, m.content, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
-    (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired
+    (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
+    EXISTS (SELECT FROM renderings r WHERE r.notification_id = d.id) AS has_run
 FROM due d
 JOIN channels c ON c.id = d.channel_id
 JOIN announcements a ON a.id = d.announcement_id
 LEFT JOIN notification_templates m ON m.biz_type = d.biz_type AND m.channel_id = d.channel_id AND m.is_enabled
 ORDER BY d.next_run_at;
 
--- NotificationWaits returns whether notifications have tasks, and the number of seconds for which they must still wait: a repeated one repeats
--- repeat_minutes after its last message succeeded or failed (S1.5).
+-- NotificationWaits returns the number of seconds for which notifications must still wait that ran before: a repeated one repeats repeat_minutes
+-- after its last message succeeded or failed (S1.5).
 -- name: NotificationWaits :many
-SELECT n.id, last.has_tasks,
+SELECT n.id,
     CASE
         WHEN last.is_open THEN 60 -- its messages are still on their way: check again in a minute
         WHEN last.ended_at IS NULL THEN 0
@@ -146,9 +136,9 @@ SELECT n.id, last.has_tasks,
 FROM notifications n
 CROSS JOIN LATERAL (
     -- PENDING, PROCESSING
-    SELECT (count(*) > 0)::boolean AS has_tasks, bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
+    SELECT bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
     FROM renderings r
-    JOIN tasks_between(@from_id::text, @to_id::text) t ON t.rendering_id = r.id
+    JOIN tasks t ON t.rendering_id = r.id
     WHERE r.notification_id = n.id
 ) last
 WHERE n.id = ANY (@ids::bigint[])
@@ -186,14 +176,15 @@ FROM (
 WHERE n.id = r.id AND n.ended_as IS NULL AND n.deleted_at IS NULL
 RETURNING (n.ended_as IS NOT NULL)::boolean AS is_failed;
 
--- NotificationIDs returns the ids of up to most notifications, newest first.
--- name: NotificationIDs :many
-SELECT n.id
+-- NotificationStatuses returns the states of up to scan_limit notifications, for a list that is filtered by state.
+-- name: NotificationStatuses :many
+SELECT n.id, o.status
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
+-- OFFSET 0 forces one lookup in the view for each notification, instead of a join that computes the view for all.
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
 WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < @before_id
     AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
-    AND (sqlc.narg(id)::bigint IS NULL OR n.id = sqlc.narg(id)::bigint)
     AND (sqlc.narg(biz_type)::smallint IS NULL OR n.biz_type = sqlc.narg(biz_type)::smallint)
     AND (sqlc.narg(biz_id)::bigint IS NULL OR n.biz_id = sqlc.narg(biz_id)::bigint)
     AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
@@ -201,24 +192,14 @@ WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n
         SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[sqlc.narg(user_id)::text]
     ))
 ORDER BY n.id DESC
-LIMIT @most::integer;
-
--- NotificationStatuses returns the states of notifications, newest first, for a list that is filtered by state.
--- name: NotificationStatuses :many
-SELECT n.id, o.status
-FROM notifications n
--- OFFSET 0 forces one lookup in the function for each notification, instead of a join that computes all.
-CROSS JOIN LATERAL (SELECT s.status FROM notification_standings_between(@from_id::text, @to_id::text) s WHERE s.notification_id = n.id OFFSET 0) o
-WHERE n.id = ANY (@ids::bigint[])
-ORDER BY n.id DESC;
+LIMIT @scan_limit::integer;
 
 -- NotificationOutcomes returns the states of notifications, in the order of their ids. Only the submitter of a notification sees its
 -- remark.
 -- name: NotificationOutcomes :many
 SELECT n.id, o.status, CASE WHEN n.submitted_by = @submitted_by::text THEN coalesce(n.remark, '') ELSE '' END::text AS remark
 FROM notifications n
--- OFFSET 0: see NotificationStatuses
-CROSS JOIN LATERAL (SELECT s.status FROM notification_standings_between(@from_id::text, @to_id::text) s WHERE s.notification_id = n.id OFFSET 0) o
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o -- see NotificationStatuses
 WHERE n.id = ANY (@ids::bigint[])
 ORDER BY n.id;
 
@@ -228,7 +209,7 @@ SELECT l.notification_id::bigint AS notification_id, coalesce(l.user_id, '')::te
 FROM (
     SELECT DISTINCT ON (r.notification_id, t.user_id) r.notification_id, t.user_id, t.status, t.result
     FROM renderings r
-    JOIN tasks_between(@from_id::text, @to_id::text) t ON t.rendering_id = r.id
+    JOIN tasks t ON t.rendering_id = r.id
     WHERE r.notification_id = ANY (@ids::bigint[]) AND t.submitted_by = @submitted_by::text
     ORDER BY r.notification_id, t.user_id, t.task_id DESC
 ) l
@@ -250,13 +231,20 @@ SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.s
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
 CROSS JOIN LATERAL (
-    SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries
-    FROM notification_standings_between(@from_id::text, @to_id::text) s
-    WHERE s.notification_id = n.id
-    OFFSET 0
+    SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0
 ) o -- see NotificationStatuses
-WHERE n.id = ANY (@ids::bigint[])
-ORDER BY n.id DESC;
+WHERE n.company_id = coalesce(sqlc.narg(company_id)::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < @before_id
+    AND (sqlc.narg(owner)::text IS NULL OR n.submitted_by = sqlc.narg(owner)::text)
+    AND (sqlc.narg(id)::bigint IS NULL OR n.id = sqlc.narg(id)::bigint)
+    AND (sqlc.narg(biz_type)::smallint IS NULL OR n.biz_type = sqlc.narg(biz_type)::smallint)
+    AND (sqlc.narg(biz_id)::bigint IS NULL OR n.biz_id = sqlc.narg(biz_id)::bigint)
+    AND (sqlc.narg(channel)::text IS NULL OR c.channel = sqlc.narg(channel)::text)
+    AND (sqlc.narg(user_id)::text IS NULL OR n.announcement_id IN (
+        SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[sqlc.narg(user_id)::text]
+    ))
+    AND (sqlc.narg(ids)::bigint[] IS NULL OR n.id = ANY (sqlc.narg(ids)::bigint[]))
+ORDER BY n.id DESC
+LIMIT @page_limit::integer;
 
 -- NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed,
 -- 3 cancelled, 4 ended abnormally. A person without a task has the state and the remark of the notification.
@@ -264,7 +252,7 @@ ORDER BY n.id DESC;
 WITH latest AS MATERIALIZED (
     SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, count(*) OVER (PARTITION BY t.user_id) AS times
     FROM renderings r
-    JOIN tasks_between(@from_id::text, @to_id::text) t ON t.rendering_id = r.id
+    JOIN tasks t ON t.rendering_id = r.id
     WHERE r.notification_id = @id::bigint
     ORDER BY t.user_id, t.task_id DESC
 )
@@ -285,7 +273,7 @@ FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
 CROSS JOIN LATERAL unnest(a.user_ids) AS u (user_id)
 LEFT JOIN latest x ON x.user_id = u.user_id
-LEFT JOIN tasks_between(@from_id::text, @to_id::text) l ON l.task_id = x.task_id
+LEFT JOIN tasks l ON l.task_id = x.task_id
 WHERE n.id = @id::bigint
 ORDER BY u.user_id;
 
@@ -293,7 +281,7 @@ ORDER BY u.user_id;
 -- name: NotificationReached :many
 SELECT DISTINCT t.user_id::text AS user_id
 FROM renderings r
-JOIN tasks_between(@from_id::text, @to_id::text) t ON t.rendering_id = r.id
+JOIN tasks t ON t.rendering_id = r.id
 WHERE r.notification_id = @id::bigint AND t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
 ORDER BY user_id;
 
@@ -315,7 +303,7 @@ WITH changed AS (
     SET ended_as = nullif(@target::smallint, 0), next_run_at = CASE WHEN @target::smallint = 0 THEN now() END,
         remark = CASE WHEN @target::smallint = 0 THEN NULL ELSE n.remark END, operator = coalesce(sqlc.narg(operator), n.operator),
         updated_at = now()
-    FROM notification_standings_between(@from_id::text, @to_id::text) s
+    FROM notification_standings s
     WHERE n.id = ANY (@ids::bigint[]) AND s.notification_id = n.id AND s.status = ANY (@expected::smallint[])
         AND (@target::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL))
     RETURNING n.id

@@ -84,11 +84,14 @@ LEFT JOIN sent s ON s.sender_no = h.sender_no AND s.provider_no = h.provider_no
     AND (h.recipient = '' OR s.ending = right(regexp_replace(h.recipient, '[^0-9]', '', 'g'), 4))
 ORDER BY h.id, s.task_id;
 
--- ReceiptLooked records which receipts were matched. Each of the others is tried again after as long as it has waited, at least two
--- seconds and at most six hours later, until it has waited for parked_for.
+-- ReceiptLooked records which receipts were matched. Those of left, whose task could not be read, are tried again after half a minute. Each of the
+-- others is tried again after as long as it has waited, at least two seconds and at most six hours later, until it has waited for parked_for.
 -- name: ReceiptLooked :exec
 UPDATE receipts r
 SET matched_at = CASE WHEN r.id = ANY (@found::bigint[]) THEN clock_timestamp() END,
-    look_at = CASE WHEN r.id <> ALL (@found::bigint[]) AND r.created_at > now() - @parked_for::interval
-        THEN now() + least(greatest(now() - r.created_at, interval '2 seconds'), interval '6 hours') END
+    look_at = CASE
+        WHEN r.id = ANY (@left_over::bigint[]) THEN now() + interval '30 seconds'
+        WHEN r.id <> ALL (@found::bigint[]) AND r.created_at > now() - @parked_for::interval
+            THEN now() + least(greatest(now() - r.created_at, interval '2 seconds'), interval '6 hours')
+    END
 WHERE r.id = ANY (@ids::bigint[]);

@@ -327,7 +327,8 @@ WITH due AS MATERIALIZED (
 SELECT d.id, d.company_id, c.channel, d.biz_type, (a.payload || d.own_payload)::jsonb AS payload, a.user_ids, d.repeat_minutes,
     d.submitted_by, m.title, m.content, m.external_id, coalesce(d.sign, m.sign, '')::text AS sign,
     coalesce(floor(extract(epoch FROM now() - d.started_at) / 60), 0)::bigint AS elapsed_minutes,
-    (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired
+    (d.started_at IS NOT NULL)::boolean AS is_timed, d.expires_at, coalesce(d.expires_at <= now(), false)::boolean AS is_expired,
+    EXISTS (SELECT FROM renderings r WHERE r.notification_id = d.id) AS has_run
 FROM due d
 JOIN channels c ON c.id = d.channel_id
 JOIN announcements a ON a.id = d.announcement_id
@@ -357,9 +358,11 @@ type NotificationDueRow struct {
 	IsTimed        bool
 	ExpiresAt      *time.Time
 	IsExpired      bool
+	HasRun         bool
 }
 
-// NotificationDue locks and returns up to batch_size notifications whose time has come, or only the one with id.
+// NotificationDue locks and returns up to batch_size notifications whose time has come, or only the one with id. It reads no task: one that never ran
+// must not wait while a partition is locked.
 func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams) ([]NotificationDueRow, error) {
 	rows, err := q.db.Query(ctx, notificationDue, arg.ID, arg.BatchSize)
 	if err != nil {
@@ -386,6 +389,7 @@ func (q *Queries) NotificationDue(ctx context.Context, arg NotificationDueParams
 			&i.IsTimed,
 			&i.ExpiresAt,
 			&i.IsExpired,
+			&i.HasRun,
 		); err != nil {
 			return nil, err
 		}
@@ -460,18 +464,16 @@ SELECT l.notification_id::bigint AS notification_id, coalesce(l.user_id, '')::te
 FROM (
     SELECT DISTINCT ON (r.notification_id, t.user_id) r.notification_id, t.user_id, t.status, t.result
     FROM renderings r
-    JOIN tasks_between($1::text, $2::text) t ON t.rendering_id = r.id
-    WHERE r.notification_id = ANY ($3::bigint[]) AND t.submitted_by = $4::text
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = ANY ($1::bigint[]) AND t.submitted_by = $2::text
     ORDER BY r.notification_id, t.user_id, t.task_id DESC
 ) l
 WHERE l.status = 3 -- FAILED
 ORDER BY l.notification_id, l.user_id
-LIMIT $5::integer
+LIMIT $3::integer
 `
 
 type NotificationFailuresParams struct {
-	FromID      string
-	ToID        string
 	Ids         []int64
 	SubmittedBy string
 	Most        int32
@@ -485,13 +487,7 @@ type NotificationFailuresRow struct {
 
 // NotificationFailures returns people whom notifications of a user did not reach, with the reasons. The last task of each person counts.
 func (q *Queries) NotificationFailures(ctx context.Context, arg NotificationFailuresParams) ([]NotificationFailuresRow, error) {
-	rows, err := q.db.Query(ctx, notificationFailures,
-		arg.FromID,
-		arg.ToID,
-		arg.Ids,
-		arg.SubmittedBy,
-		arg.Most,
-	)
+	rows, err := q.db.Query(ctx, notificationFailures, arg.Ids, arg.SubmittedBy, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -542,10 +538,14 @@ func (q *Queries) NotificationFind(ctx context.Context, arg NotificationFindPara
 	return id, err
 }
 
-const notificationIDs = `-- name: NotificationIDs :many
-SELECT n.id
+const notificationList = `-- name: NotificationList :many
+SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
+    n.remark, n.operator, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
 FROM notifications n
 JOIN channels c ON c.id = n.channel_id
+CROSS JOIN LATERAL (
+    SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0
+) o -- see NotificationStatuses
 WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < $2
     AND ($3::text IS NULL OR n.submitted_by = $3::text)
     AND ($4::bigint IS NULL OR n.id = $4::bigint)
@@ -555,11 +555,12 @@ WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL
     AND ($8::text IS NULL OR n.announcement_id IN (
         SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[$8::text]
     ))
+    AND ($9::bigint[] IS NULL OR n.id = ANY ($9::bigint[]))
 ORDER BY n.id DESC
-LIMIT $9::integer
+LIMIT $10::integer
 `
 
-type NotificationIDsParams struct {
+type NotificationListParams struct {
 	CompanyID *int64
 	BeforeID  int64
 	Owner     *string
@@ -568,59 +569,8 @@ type NotificationIDsParams struct {
 	BizID     *int64
 	Channel   *string
 	UserID    *string
-	Most      int32
-}
-
-// NotificationIDs returns the ids of up to most notifications, newest first.
-func (q *Queries) NotificationIDs(ctx context.Context, arg NotificationIDsParams) ([]int64, error) {
-	rows, err := q.db.Query(ctx, notificationIDs,
-		arg.CompanyID,
-		arg.BeforeID,
-		arg.Owner,
-		arg.ID,
-		arg.BizType,
-		arg.BizID,
-		arg.Channel,
-		arg.UserID,
-		arg.Most,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []int64
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const notificationList = `-- name: NotificationList :many
-SELECT n.id, c.channel, n.biz_type, n.biz_id, n.dedup_key, n.repeat_minutes, n.started_at, n.expires_at, n.sign,
-    n.remark, n.operator, n.created_at, n.updated_at, o.status, o.next_run_time, o.people, o.succeeded, o.retries
-FROM notifications n
-JOIN channels c ON c.id = n.channel_id
-CROSS JOIN LATERAL (
-    SELECT s.status, s.next_run_time, s.people, s.succeeded, s.retries
-    FROM notification_standings_between($1::text, $2::text) s
-    WHERE s.notification_id = n.id
-    OFFSET 0
-) o -- see NotificationStatuses
-WHERE n.id = ANY ($3::bigint[])
-ORDER BY n.id DESC
-`
-
-type NotificationListParams struct {
-	FromID string
-	ToID   string
-	Ids    []int64
+	Ids       []int64
+	PageLimit int32
 }
 
 type NotificationListRow struct {
@@ -646,7 +596,18 @@ type NotificationListRow struct {
 
 // NotificationList returns notifications, newest first, with the states that follow from their tasks.
 func (q *Queries) NotificationList(ctx context.Context, arg NotificationListParams) ([]NotificationListRow, error) {
-	rows, err := q.db.Query(ctx, notificationList, arg.FromID, arg.ToID, arg.Ids)
+	rows, err := q.db.Query(ctx, notificationList,
+		arg.CompanyID,
+		arg.BeforeID,
+		arg.Owner,
+		arg.ID,
+		arg.BizType,
+		arg.BizID,
+		arg.Channel,
+		arg.UserID,
+		arg.Ids,
+		arg.PageLimit,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -751,15 +712,13 @@ func (q *Queries) NotificationNext(ctx context.Context, arg NotificationNextPara
 const notificationOutcomes = `-- name: NotificationOutcomes :many
 SELECT n.id, o.status, CASE WHEN n.submitted_by = $1::text THEN coalesce(n.remark, '') ELSE '' END::text AS remark
 FROM notifications n
-CROSS JOIN LATERAL (SELECT s.status FROM notification_standings_between($2::text, $3::text) s WHERE s.notification_id = n.id OFFSET 0) o
-WHERE n.id = ANY ($4::bigint[])
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o -- see NotificationStatuses
+WHERE n.id = ANY ($2::bigint[])
 ORDER BY n.id
 `
 
 type NotificationOutcomesParams struct {
 	SubmittedBy string
-	FromID      string
-	ToID        string
 	Ids         []int64
 }
 
@@ -771,14 +730,8 @@ type NotificationOutcomesRow struct {
 
 // NotificationOutcomes returns the states of notifications, in the order of their ids. Only the submitter of a notification sees its
 // remark.
-// OFFSET 0: see NotificationStatuses
 func (q *Queries) NotificationOutcomes(ctx context.Context, arg NotificationOutcomesParams) ([]NotificationOutcomesRow, error) {
-	rows, err := q.db.Query(ctx, notificationOutcomes,
-		arg.SubmittedBy,
-		arg.FromID,
-		arg.ToID,
-		arg.Ids,
-	)
+	rows, err := q.db.Query(ctx, notificationOutcomes, arg.SubmittedBy, arg.Ids)
 	if err != nil {
 		return nil, err
 	}
@@ -801,8 +754,8 @@ const notificationPeople = `-- name: NotificationPeople :many
 WITH latest AS MATERIALIZED (
     SELECT DISTINCT ON (t.user_id) t.user_id, t.task_id, count(*) OVER (PARTITION BY t.user_id) AS times
     FROM renderings r
-    JOIN tasks_between($1::text, $2::text) t ON t.rendering_id = r.id
-    WHERE r.notification_id = $3::bigint
+    JOIN tasks t ON t.rendering_id = r.id
+    WHERE r.notification_id = $1::bigint
     ORDER BY t.user_id, t.task_id DESC
 )
 SELECT u.user_id::text AS user_id, coalesce(l.task_id, '')::text AS task_id, coalesce(l.recipient, '')::text AS recipient,
@@ -822,16 +775,10 @@ FROM notifications n
 JOIN announcements a ON a.id = n.announcement_id
 CROSS JOIN LATERAL unnest(a.user_ids) AS u (user_id)
 LEFT JOIN latest x ON x.user_id = u.user_id
-LEFT JOIN tasks_between($1::text, $2::text) l ON l.task_id = x.task_id
-WHERE n.id = $3::bigint
+LEFT JOIN tasks l ON l.task_id = x.task_id
+WHERE n.id = $1::bigint
 ORDER BY u.user_id
 `
-
-type NotificationPeopleParams struct {
-	FromID string
-	ToID   string
-	ID     int64
-}
 
 type NotificationPeopleRow struct {
 	UserID     string
@@ -848,8 +795,8 @@ type NotificationPeopleRow struct {
 
 // NotificationPeople returns the state of the last message to each person, in the codes of notifications: 0 waiting, 1 success, 2 failed,
 // 3 cancelled, 4 ended abnormally. A person without a task has the state and the remark of the notification.
-func (q *Queries) NotificationPeople(ctx context.Context, arg NotificationPeopleParams) ([]NotificationPeopleRow, error) {
-	rows, err := q.db.Query(ctx, notificationPeople, arg.FromID, arg.ToID, arg.ID)
+func (q *Queries) NotificationPeople(ctx context.Context, id int64) ([]NotificationPeopleRow, error) {
+	rows, err := q.db.Query(ctx, notificationPeople, id)
 	if err != nil {
 		return nil, err
 	}
@@ -882,20 +829,14 @@ func (q *Queries) NotificationPeople(ctx context.Context, arg NotificationPeople
 const notificationReached = `-- name: NotificationReached :many
 SELECT DISTINCT t.user_id::text AS user_id
 FROM renderings r
-JOIN tasks_between($1::text, $2::text) t ON t.rendering_id = r.id
-WHERE r.notification_id = $3::bigint AND t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
+JOIN tasks t ON t.rendering_id = r.id
+WHERE r.notification_id = $1::bigint AND t.status IN (0, 1, 2) -- PENDING, PROCESSING, SUCCESS
 ORDER BY user_id
 `
 
-type NotificationReachedParams struct {
-	FromID string
-	ToID   string
-	ID     int64
-}
-
 // NotificationReached returns the people whom a notification has reached, or may still reach.
-func (q *Queries) NotificationReached(ctx context.Context, arg NotificationReachedParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, notificationReached, arg.FromID, arg.ToID, arg.ID)
+func (q *Queries) NotificationReached(ctx context.Context, id int64) ([]string, error) {
+	rows, err := q.db.Query(ctx, notificationReached, id)
 	if err != nil {
 		return nil, err
 	}
@@ -920,7 +861,7 @@ WITH changed AS (
     SET ended_as = nullif($1::smallint, 0), next_run_at = CASE WHEN $1::smallint = 0 THEN now() END,
         remark = CASE WHEN $1::smallint = 0 THEN NULL ELSE n.remark END, operator = coalesce($2, n.operator),
         updated_at = now()
-    FROM notification_standings_between($5::text, $6::text) s
+    FROM notification_standings s
     WHERE n.id = ANY ($3::bigint[]) AND s.notification_id = n.id AND s.status = ANY ($4::smallint[])
         AND ($1::smallint > 0 OR (s.status > 0 AND n.replaced_at IS NULL))
     RETURNING n.id
@@ -933,8 +874,6 @@ type NotificationSetParams struct {
 	Operator *string
 	Ids      []int64
 	Expected []int16
-	FromID   string
-	ToID     string
 }
 
 // NotificationSet changes the state of those of ids that are in an expected state, and returns them (S1.6). A notification that is set to
@@ -945,8 +884,6 @@ func (q *Queries) NotificationSet(ctx context.Context, arg NotificationSetParams
 		arg.Operator,
 		arg.Ids,
 		arg.Expected,
-		arg.FromID,
-		arg.ToID,
 	)
 	if err != nil {
 		return nil, err
@@ -966,43 +903,32 @@ func (q *Queries) NotificationSet(ctx context.Context, arg NotificationSetParams
 	return items, nil
 }
 
-const notificationSpan = `-- name: NotificationSpan :one
-SELECT coalesce(task_day_id((min(x.at) AT TIME ZONE 'UTC')::date - 1), '')::text AS from_id,
-    coalesce(task_day_id((max(x.at) AT TIME ZONE 'UTC')::date + 1) || '~', '')::text AS to_id -- ~ sorts behind the ids of the day
-FROM (
-    SELECT r.created_at AS at FROM renderings r WHERE r.notification_id = ANY ($1::bigint[])
-    UNION ALL
-    SELECT now() FROM notifications n WHERE n.id = ANY ($1::bigint[]) AND n.next_run_at IS NOT NULL
-) x
-`
-
-type NotificationSpanRow struct {
-	FromID string
-	ToID   string
-}
-
-// NotificationSpan returns the range of the ids that tasks of notifications have. Every other statement that reads these tasks gets it, so that it
-// opens only the partitions of the range. A task is made in the transaction that renders its text; a day before and after is for clocks that
-// differ, and for midnight. A notification that waits may run between the statements.
-func (q *Queries) NotificationSpan(ctx context.Context, ids []int64) (NotificationSpanRow, error) {
-	row := q.db.QueryRow(ctx, notificationSpan, ids)
-	var i NotificationSpanRow
-	err := row.Scan(&i.FromID, &i.ToID)
-	return i, err
-}
-
 const notificationStatuses = `-- name: NotificationStatuses :many
 SELECT n.id, o.status
 FROM notifications n
-CROSS JOIN LATERAL (SELECT s.status FROM notification_standings_between($1::text, $2::text) s WHERE s.notification_id = n.id OFFSET 0) o
-WHERE n.id = ANY ($3::bigint[])
+JOIN channels c ON c.id = n.channel_id
+CROSS JOIN LATERAL (SELECT s.status FROM notification_standings s WHERE s.notification_id = n.id OFFSET 0) o
+WHERE n.company_id = coalesce($1::bigint, n.company_id) AND n.deleted_at IS NULL AND n.forgotten_at IS NULL AND n.id < $2
+    AND ($3::text IS NULL OR n.submitted_by = $3::text)
+    AND ($4::smallint IS NULL OR n.biz_type = $4::smallint)
+    AND ($5::bigint IS NULL OR n.biz_id = $5::bigint)
+    AND ($6::text IS NULL OR c.channel = $6::text)
+    AND ($7::text IS NULL OR n.announcement_id IN (
+        SELECT a.id FROM announcements a WHERE a.user_ids @> ARRAY[$7::text]
+    ))
 ORDER BY n.id DESC
+LIMIT $8::integer
 `
 
 type NotificationStatusesParams struct {
-	FromID string
-	ToID   string
-	Ids    []int64
+	CompanyID *int64
+	BeforeID  int64
+	Owner     *string
+	BizType   *int16
+	BizID     *int64
+	Channel   *string
+	UserID    *string
+	ScanLimit int32
 }
 
 type NotificationStatusesRow struct {
@@ -1010,10 +936,19 @@ type NotificationStatusesRow struct {
 	Status int16
 }
 
-// NotificationStatuses returns the states of notifications, newest first, for a list that is filtered by state.
-// OFFSET 0 forces one lookup in the function for each notification, instead of a join that computes all.
+// NotificationStatuses returns the states of up to scan_limit notifications, for a list that is filtered by state.
+// OFFSET 0 forces one lookup in the view for each notification, instead of a join that computes the view for all.
 func (q *Queries) NotificationStatuses(ctx context.Context, arg NotificationStatusesParams) ([]NotificationStatusesRow, error) {
-	rows, err := q.db.Query(ctx, notificationStatuses, arg.FromID, arg.ToID, arg.Ids)
+	rows, err := q.db.Query(ctx, notificationStatuses,
+		arg.CompanyID,
+		arg.BeforeID,
+		arg.Owner,
+		arg.BizType,
+		arg.BizID,
+		arg.Channel,
+		arg.UserID,
+		arg.ScanLimit,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -1140,7 +1075,7 @@ func (q *Queries) NotificationTemplatePut(ctx context.Context, arg NotificationT
 }
 
 const notificationWaits = `-- name: NotificationWaits :many
-SELECT n.id, last.has_tasks,
+SELECT n.id,
     CASE
         WHEN last.is_open THEN 60 -- its messages are still on their way: check again in a minute
         WHEN last.ended_at IS NULL THEN 0
@@ -1149,31 +1084,24 @@ SELECT n.id, last.has_tasks,
 FROM notifications n
 CROSS JOIN LATERAL (
     -- PENDING, PROCESSING
-    SELECT (count(*) > 0)::boolean AS has_tasks, bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
+    SELECT bool_or(t.status IN (0, 1)) AS is_open, max(t.reported_at) AS ended_at
     FROM renderings r
-    JOIN tasks_between($1::text, $2::text) t ON t.rendering_id = r.id
+    JOIN tasks t ON t.rendering_id = r.id
     WHERE r.notification_id = n.id
 ) last
-WHERE n.id = ANY ($3::bigint[])
+WHERE n.id = ANY ($1::bigint[])
 ORDER BY n.id
 `
 
-type NotificationWaitsParams struct {
-	FromID string
-	ToID   string
-	Ids    []int64
-}
-
 type NotificationWaitsRow struct {
-	ID       int64
-	HasTasks bool
-	Wait     float64
+	ID   int64
+	Wait float64
 }
 
-// NotificationWaits returns whether notifications have tasks, and the number of seconds for which they must still wait: a repeated one repeats
-// repeat_minutes after its last message succeeded or failed (S1.5).
-func (q *Queries) NotificationWaits(ctx context.Context, arg NotificationWaitsParams) ([]NotificationWaitsRow, error) {
-	rows, err := q.db.Query(ctx, notificationWaits, arg.FromID, arg.ToID, arg.Ids)
+// NotificationWaits returns the number of seconds for which notifications must still wait that ran before: a repeated one repeats repeat_minutes
+// after its last message succeeded or failed (S1.5).
+func (q *Queries) NotificationWaits(ctx context.Context, ids []int64) ([]NotificationWaitsRow, error) {
+	rows, err := q.db.Query(ctx, notificationWaits, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -1181,7 +1109,7 @@ func (q *Queries) NotificationWaits(ctx context.Context, arg NotificationWaitsPa
 	var items []NotificationWaitsRow
 	for rows.Next() {
 		var i NotificationWaitsRow
-		if err := rows.Scan(&i.ID, &i.HasTasks, &i.Wait); err != nil {
+		if err := rows.Scan(&i.ID, &i.Wait); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -141,21 +141,30 @@ func (q *Queries) ReceiptCandidates(ctx context.Context, ids []int64) ([]Receipt
 const receiptLooked = `-- name: ReceiptLooked :exec
 UPDATE receipts r
 SET matched_at = CASE WHEN r.id = ANY ($1::bigint[]) THEN clock_timestamp() END,
-    look_at = CASE WHEN r.id <> ALL ($1::bigint[]) AND r.created_at > now() - $2::interval
-        THEN now() + least(greatest(now() - r.created_at, interval '2 seconds'), interval '6 hours') END
-WHERE r.id = ANY ($3::bigint[])
+    look_at = CASE
+        WHEN r.id = ANY ($2::bigint[]) THEN now() + interval '30 seconds'
+        WHEN r.id <> ALL ($1::bigint[]) AND r.created_at > now() - $3::interval
+            THEN now() + least(greatest(now() - r.created_at, interval '2 seconds'), interval '6 hours')
+    END
+WHERE r.id = ANY ($4::bigint[])
 `
 
 type ReceiptLookedParams struct {
 	Found     []int64
+	LeftOver  []int64
 	ParkedFor time.Duration
 	Ids       []int64
 }
 
-// ReceiptLooked records which receipts were matched. Each of the others is tried again after as long as it has waited, at least two
-// seconds and at most six hours later, until it has waited for parked_for.
+// ReceiptLooked records which receipts were matched. Those of left, whose task could not be read, are tried again after half a minute. Each of the
+// others is tried again after as long as it has waited, at least two seconds and at most six hours later, until it has waited for parked_for.
 func (q *Queries) ReceiptLooked(ctx context.Context, arg ReceiptLookedParams) error {
-	_, err := q.db.Exec(ctx, receiptLooked, arg.Found, arg.ParkedFor, arg.Ids)
+	_, err := q.db.Exec(ctx, receiptLooked,
+		arg.Found,
+		arg.LeftOver,
+		arg.ParkedFor,
+		arg.Ids,
+	)
 	return err
 }
 

@@ -111,19 +111,11 @@ func (s *Service) readOutcomes(ctx context.Context, made []Made, user string) (h
 	for i := range made {
 		ids[i] = made[i].ID
 	}
-	span, err := s.span(ctx, ids)
-	if err != nil {
-		return false, err
-	}
-	outcomes, err := s.inParts.NotificationOutcomes(ctx, dbq.NotificationOutcomesParams{
-		Ids: ids, SubmittedBy: user, FromID: span.FromID, ToID: span.ToID,
-	})
+	outcomes, err := s.q.NotificationOutcomes(ctx, dbq.NotificationOutcomesParams{Ids: ids, SubmittedBy: user})
 	if err != nil {
 		return false, fmt.Errorf("read outcomes: %w", err)
 	}
-	failures, err := s.inParts.NotificationFailures(ctx, dbq.NotificationFailuresParams{
-		Ids: ids, SubmittedBy: user, Most: failuresMost + 1, FromID: span.FromID, ToID: span.ToID,
-	})
+	failures, err := s.q.NotificationFailures(ctx, dbq.NotificationFailuresParams{Ids: ids, SubmittedBy: user, Most: failuresMost + 1})
 	if err != nil {
 		return false, fmt.Errorf("read failures: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -23,13 +22,7 @@ func (s *Service) End(ctx context.Context, companyID int64, owner *string, bizTy
 		if err != nil {
 			return err
 		}
-		span, err := s.span(ctx, held)
-		if err != nil {
-			return err
-		}
-		ids, err := s.inParts.NotificationSet(ctx, dbq.NotificationSetParams{
-			Ids: held, Target: as, Expected: expected, Operator: operator, FromID: span.FromID, ToID: span.ToID,
-		})
+		ids, err := s.q.NotificationSet(ctx, dbq.NotificationSetParams{Ids: held, Target: as, Expected: expected, Operator: operator})
 		if err != nil {
 			return fmt.Errorf("set state of notifications: %w", err)
 		}
@@ -85,69 +78,31 @@ type Filter struct {
 // scanMost bounds the notifications that a page with a filter by state reads: the state is computed from the tasks.
 const scanMost = 2000
 
-// span returns the range of the ids of the tasks of notifications.
-func (s *Service) span(ctx context.Context, ids []int64) (dbq.NotificationSpanRow, error) {
-	span, err := s.q.NotificationSpan(ctx, ids)
-	return span, postgres.Wrap("read when notifications were sent", err, nil)
-}
-
-// scanPortion is how many notifications one statement computes the states of. Those of a portion are of few days.
-const scanPortion = 100
-
 // List returns notifications, newest first. A filter by state stops after scanMost notifications: if the page is not
 // full by then, before is the id at which to continue. Otherwise before is 0.
 func (s *Service) List(ctx context.Context, f Filter) (rows []dbq.NotificationListRow, before int64, err error) {
-	most := f.Limit
-	if f.Status != nil {
-		most = scanMost
-	}
-	ids, err := s.q.NotificationIDs(ctx, dbq.NotificationIDsParams{
-		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID,
-		BeforeID: f.Before, Most: int32(most),
-	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("list notifications: %w", err)
+	p := dbq.NotificationListParams{
+		CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, BeforeID: f.Before, PageLimit: int32(f.Limit),
 	}
 	if f.Status != nil {
-		var matching []int64
-		for portion := range slices.Chunk(ids, scanPortion) {
-			span, err := s.span(ctx, portion)
-			if err != nil {
-				return nil, 0, err
-			}
-			scanned, err := s.inParts.NotificationStatuses(ctx, dbq.NotificationStatusesParams{Ids: portion, FromID: span.FromID, ToID: span.ToID})
-			if err != nil {
-				return nil, 0, fmt.Errorf("read states: %w", err)
-			}
-			for _, row := range scanned {
-				if row.Status == *f.Status && len(matching) < f.Limit {
-					matching = append(matching, row.ID)
-				}
-			}
-			if len(matching) == f.Limit {
-				break
+		scanned, err := s.q.NotificationStatuses(ctx, dbq.NotificationStatusesParams{
+			CompanyID: f.Viewer.CompanyID, Owner: f.Viewer.Owner, BizType: f.BizType, BizID: f.BizID, Channel: f.Channel, UserID: f.UserID, BeforeID: f.Before, ScanLimit: scanMost,
+		})
+		if err != nil {
+			return nil, 0, fmt.Errorf("read states: %w", err)
+		}
+		p.Ids = []int64{}
+		for _, row := range scanned {
+			if row.Status == *f.Status && len(p.Ids) < f.Limit {
+				p.Ids = append(p.Ids, row.ID)
 			}
 		}
-		if len(ids) == scanMost && len(matching) < f.Limit {
-			before = ids[scanMost-1]
+		if len(scanned) == scanMost && len(p.Ids) < f.Limit {
+			before = scanned[scanMost-1].ID
 		}
-		ids = matching
 	}
-	rows, err = s.summaries(ctx, ids)
-	return rows, before, err
-}
-
-// summaries returns notifications, newest first.
-func (s *Service) summaries(ctx context.Context, ids []int64) ([]dbq.NotificationListRow, error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	span, err := s.span(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.inParts.NotificationList(ctx, dbq.NotificationListParams{Ids: ids, FromID: span.FromID, ToID: span.ToID})
-	return rows, postgres.Wrap("list notifications", err, nil)
+	rows, err = s.q.NotificationList(ctx, p)
+	return rows, before, postgres.Wrap("list notifications", err, nil)
 }
 
 // Whole is a complete notification. Lists have only the summary, because an announcement may be long.
@@ -159,23 +114,13 @@ type Whole struct {
 
 // Get returns one notification with the outcome of each recipient's task. Fault: notification.not_found.
 func (s *Service) Get(ctx context.Context, viewer queue.Viewer, id int64) (n Whole, err error) {
-	seen, err := s.q.NotificationIDs(ctx, dbq.NotificationIDsParams{
-		CompanyID: viewer.CompanyID, Owner: viewer.Owner, ID: &id, BeforeID: math.MaxInt64, Most: 1,
-	})
-	if err != nil {
-		return n, fmt.Errorf("find notification: %w", err)
-	}
-	rows, err := s.summaries(ctx, seen)
+	rows, err := s.q.NotificationList(ctx, dbq.NotificationListParams{CompanyID: viewer.CompanyID, Owner: viewer.Owner, ID: &id, BeforeID: math.MaxInt64, PageLimit: 1})
 	if n.Summary, err = postgres.One(rows, err, "get notification", errNoNotification); err != nil {
 		return n, err
 	}
 	if n.Announcement, err = s.q.NotificationAnnouncement(ctx, id); err != nil {
 		return n, fmt.Errorf("get announcement: %w", err)
 	}
-	span, err := s.span(ctx, []int64{id})
-	if err != nil {
-		return n, err
-	}
-	n.People, err = s.inParts.NotificationPeople(ctx, dbq.NotificationPeopleParams{ID: id, FromID: span.FromID, ToID: span.ToID})
+	n.People, err = s.q.NotificationPeople(ctx, id)
 	return n, postgres.Wrap("get recipients", err, nil)
 }

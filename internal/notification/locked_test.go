@@ -21,28 +21,21 @@ func announce(b *apptest.Bundle, bizID int, more map[string]any) int64 {
 	return apptest.Decode[api.NotificationsMade](b.T, b.Expect(200, "", "POST", "/api/v1/notifications", body)).Items[0].NotificationID
 }
 
-// While the partition of a day is moved, notifications of other days do not wait.
-func TestALockedPartitionHoldsUpNotificationsOfItsDayOnly(t *testing.T) {
+// While the partition of a day is moved, notifications that have not run do not wait, nor does what is sent once.
+func TestALockedPartitionDoesNotHoldUpWhatWasNotSent(t *testing.T) {
 	b, _, _ := apptest.NewWeChat(t)
-	id := announce(b, 1, nil)
 	b.SendOnce(nil)
+	var planned []int64
+	for i := range apptest.Often {
+		planned = append(planned, announce(b, 300+i, map[string]any{"next_run_time": time.Now().Add(time.Hour)}))
+	}
 	b.LockDay(5)
 	for i := range apptest.Often {
-		apptest.Promptly(t, "creating", func() { announce(b, 100+i, nil) })
-		apptest.Promptly(t, "reading", func() { b.Notification(id) })
-		apptest.Promptly(t, "a list", func() { b.Expect(200, "", "GET", "/api/v1/notifications", nil) })
-		apptest.Promptly(t, "a list by state", func() { b.Expect(200, "", "GET", "/api/v1/notifications?status=0", nil) })
 		apptest.Promptly(t, "sending once", func() { b.SendOnce(map[string]any{"business_id": 200 + i}) })
 		apptest.Promptly(t, "sending once again", func() { b.SendOnce(nil) })
 		apptest.Promptly(t, "the sweep", func() {
-			planned := announce(b, 300+i, map[string]any{"next_run_time": time.Now().Add(time.Hour)})
-			b.Exec("UPDATE notifications SET next_run_at = now() WHERE id = $1", planned)
+			b.Exec("UPDATE notifications SET next_run_at = now() WHERE id = $1", planned[i])
 			run(b)
-		})
-		apptest.Promptly(t, "changing states", func() {
-			b.Expect(200, "", "POST", "/api/v1/notifications/status", map[string]any{
-				"biz_type": 3, "biz_ids": []int{300 + i}, "status": 4,
-			})
 		})
 	}
 }
@@ -57,14 +50,13 @@ func run(b *apptest.Bundle) {
 	}
 }
 
-// A reminder whose last message is in a locked partition waits for it, and no other notification waits with it.
+// While a partition is locked, a reminder that ran before is tried again after a minute, and no other notification waits with it.
 func TestAReminderOfALockedPartitionWaitsAlone(t *testing.T) {
 	b, _ := apptest.NewNotifying(t)
 	old := announce(b, 1, map[string]any{"repeat_minutes": 1})
 	planned := announce(b, 2, map[string]any{"next_run_time": time.Now().Add(time.Hour)})
 	apptest.Eventually(t, "the first message is sent", func() bool { return b.Count("SELECT count(*) FROM tasks WHERE status = 2") == 1 })
 	_, unlock := b.LockDay(5)
-	b.Exec("UPDATE renderings SET created_at = now() - interval '5 days' WHERE notification_id = $1", old)
 	b.Exec("UPDATE notifications SET next_run_at = now() WHERE id = ANY ($1)", []int64{old, planned})
 	apptest.Promptly(t, "the sweep", func() { run(b) })
 	if n := b.Count("SELECT count(*) FROM renderings WHERE notification_id = $1", planned); n != 1 {
@@ -80,18 +72,5 @@ func TestAReminderOfALockedPartitionWaitsAlone(t *testing.T) {
 	run(b)
 	if n := b.Count("SELECT count(*) FROM renderings WHERE notification_id = $1", old); n != 2 {
 		t.Errorf("the reminder ran %d times", n)
-	}
-}
-
-// The states of notifications are written down twice: as a view, and as a function that reads some days.
-func TestBothFormsOfTheStandingsAgree(t *testing.T) {
-	b, _ := apptest.NewNotifying(t)
-	announce(b, 1, map[string]any{"user_ids": []string{"u1", "u2", "nobody"}})
-	announce(b, 2, map[string]any{"user_ids": []string{"nobody"}})
-	announce(b, 3, map[string]any{"next_run_time": time.Now().Add(time.Hour)})
-	apptest.Eventually(t, "the messages are sent", func() bool { return b.Count("SELECT count(*) FROM queue") == 0 })
-	const differ = `SELECT count(*) FROM (TABLE notification_standings EXCEPT ALL SELECT * FROM notification_standings_between('', '~')) s`
-	if n := b.Count(differ) + b.Count("SELECT 3 - count(*) FROM notification_standings_between('', '~')"); n != 0 {
-		t.Errorf("they differ in %d rows", n)
 	}
 }

@@ -39,7 +39,6 @@ const (
 type Service struct {
 	db          *postgres.DB
 	q           *dbq.Queries
-	inParts     *dbq.Queries // statements that read tasks of a NotificationSpan
 	tasks       *queue.Service
 	contacts    *contact.Service
 	platformURL string
@@ -49,7 +48,7 @@ type Service struct {
 // New returns a Service. platformURL is the value of ${platformUrl} for payloads that have none; it can be empty.
 func New(db *postgres.DB, tasks *queue.Service, contacts *contact.Service, platformURL string, reg prometheus.Registerer) *Service {
 	return &Service{
-		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), tasks: tasks, contacts: contacts, platformURL: platformURL,
+		db: db, q: dbq.New(db), tasks: tasks, contacts: contacts, platformURL: platformURL,
 		failed: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_notifications_failed_total", Help: "Notifications that failed without a task, by reason.",
 		}, []string{"reason"}),

@@ -85,7 +85,7 @@ func (s *Service) readOnce(ctx context.Context, id int64) (dbq.SubscribeListRow,
 	if err != nil {
 		return dbq.SubscribeListRow{}, fmt.Errorf("find task of message: %w", err)
 	}
-	rows, err := s.inParts.SubscribeList(ctx, dbq.SubscribeListParams{ID: &id, BeforeID: math.MaxInt64, FromID: task, ToID: task, PageLimit: 1})
+	rows, err := dbq.New(s.db.InPartitions()).SubscribeList(ctx, dbq.SubscribeListParams{ID: &id, BeforeID: math.MaxInt64, FromID: task, ToID: task, PageLimit: 1})
 	return postgres.One(rows, err, "read message", errNoNotification)
 }
 

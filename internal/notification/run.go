@@ -78,83 +78,60 @@ func (s *Service) run(ctx context.Context, id *int64, most int32, origin queue.O
 	if err != nil {
 		return 0, fmt.Errorf("find due notifications: %w", err)
 	}
-	lasts, err := s.lasts(ctx, due)
+	waits, err := s.waits(ctx, due)
 	if err != nil {
 		return 0, err
 	}
-	for i, n := range due {
-		if err := s.runOne(ctx, dueNotification{n, lasts[i]}, origin); err != nil {
+	for _, n := range due {
+		if err := s.runOne(ctx, n, waits[n.ID], origin); err != nil {
 			return 0, err
 		}
 	}
 	return len(due), nil
 }
 
-// dueNotification is a notification whose time has come, and what its last run left.
-type dueNotification struct {
-	dbq.NotificationDueRow
-	last
-}
-
-// last is what the last run of a notification left.
-type last struct {
-	hasTasks bool
-	wait     float64 // seconds until it runs again
-}
-
-// lockedWait is after how many seconds a notification is tried again whose tasks are in a partition that is locked.
+// lockedWait is after how many seconds notifications are tried again that ran before, while a partition of tasks is locked.
 const lockedWait = 60
 
-// lasts returns what the last runs of due notifications left. One whose tasks are in a partition that is locked waits; the others do not wait for it.
-func (s *Service) lasts(ctx context.Context, due []dbq.NotificationDueRow) ([]last, error) {
-	all := make([]last, len(due))
-	if len(due) == 0 {
-		return all, nil
-	}
-	err := s.readLasts(ctx, due, all)
-	if !postgres.IsLockTimeout(err) {
-		return all, err
-	}
-	for i := range due {
-		err := s.readLasts(ctx, due[i:i+1], all[i:i+1])
-		switch {
-		case postgres.IsLockTimeout(err):
-			all[i] = last{hasTasks: true, wait: lockedWait}
-		case err != nil:
-			return nil, err
+// waits returns for how many seconds due notifications must still wait: for their last messages. One that never ran does not wait, not even while
+// a partition is moved to a tablespace.
+func (s *Service) waits(ctx context.Context, due []dbq.NotificationDueRow) (map[int64]float64, error) {
+	waits := map[int64]float64{}
+	var ids []int64
+	for _, n := range due {
+		if n.HasRun {
+			ids = append(ids, n.ID)
 		}
 	}
-	return all, nil
-}
-
-func (s *Service) readLasts(ctx context.Context, due []dbq.NotificationDueRow, all []last) error {
-	ids, places := make([]int64, len(due)), map[int64]int{}
-	for i, n := range due {
-		ids[i], places[n.ID] = n.ID, i
+	if len(ids) == 0 {
+		return waits, nil
 	}
-	span, err := s.span(ctx, ids)
-	if err != nil {
-		return err
-	}
-	return s.db.Briefly(ctx, func(ctx context.Context) error {
-		rows, err := s.inParts.NotificationWaits(ctx, dbq.NotificationWaitsParams{Ids: ids, FromID: span.FromID, ToID: span.ToID})
+	err := s.db.Briefly(ctx, func(ctx context.Context) error {
+		rows, err := s.q.NotificationWaits(ctx, ids)
 		for _, row := range rows {
-			all[places[row.ID]] = last{row.HasTasks, row.Wait}
+			waits[row.ID] = row.Wait
 		}
 		return postgres.Wrap("read the last tasks of notifications", err, nil)
 	})
+	if !postgres.IsLockTimeout(err) {
+		return waits, err
+	}
+	for _, id := range ids {
+		waits[id] = lockedWait
+	}
+	return waits, nil
 }
 
 // runOne renders a due notification, enqueues a task for each recipient, and plans the next reminder. A notification
 // that cannot be rendered fails.
-func (s *Service) runOne(ctx context.Context, n dueNotification, origin queue.Origin) error {
+func (s *Service) runOne(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin queue.Origin) error {
 	switch {
-	case n.IsExpired && n.hasTasks:
+	case n.IsExpired && n.HasRun:
 		return s.planNext(ctx, n.ID, nil)
 	case n.IsExpired:
 		return s.fail(ctx, n.ID, expired)
-	case n.wait > 0:
-		return s.planNext(ctx, n.ID, &n.wait)
+	case wait > 0:
+		return s.planNext(ctx, n.ID, &wait)
 	}
 	users, err := s.recipients(ctx, n)
 	if err != nil {
@@ -243,15 +220,11 @@ func (s *Service) planNext(ctx context.Context, id int64, seconds *float64) erro
 
 // recipients returns the users that get a task now. If a notification without reminders runs again because it was set
 // back to Waiting, these are the users that have not been reached.
-func (s *Service) recipients(ctx context.Context, n dueNotification) ([]string, error) {
-	if !n.hasTasks || n.RepeatMinutes != nil {
+func (s *Service) recipients(ctx context.Context, n dbq.NotificationDueRow) ([]string, error) {
+	if !n.HasRun || n.RepeatMinutes != nil {
 		return n.UserIds, nil
 	}
-	span, err := s.span(ctx, []int64{n.ID})
-	if err != nil {
-		return nil, err
-	}
-	reached, err := s.inParts.NotificationReached(ctx, dbq.NotificationReachedParams{ID: n.ID, FromID: span.FromID, ToID: span.ToID})
+	reached, err := s.q.NotificationReached(ctx, n.ID)
 	if err != nil {
 		return nil, fmt.Errorf("find reached recipients: %w", err)
 	}

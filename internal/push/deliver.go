@@ -232,9 +232,9 @@ func (w *worker) report(current *setup, b batch, all []answer) {
 		})
 	}
 	if len(reports) > 0 {
-		w.insist(b, len(reports), func(ctx context.Context) error {
-			err := w.reportAll(ctx, reports)
-			if err == nil {
+		left := reports
+		w.insist(b, len(reports), func(ctx context.Context) (err error) {
+			if left, err = w.reportAll(ctx, left); err == nil {
 				w.p.receipts.MatchSent(ctx, w.senderNo, reports)
 			}
 			return err
@@ -262,18 +262,22 @@ func (w *worker) insist(b batch, leases int, act func(ctx context.Context) error
 	}
 }
 
-// reportAll reports outcomes. It logs those that the queue cannot take, and returns the error of the database.
-func (w *worker) reportAll(ctx context.Context, reports []queue.Report) error {
+// reportAll reports outcomes. It logs those that the queue cannot take. It returns those that it may take later, with the error of the database.
+func (w *worker) reportAll(ctx context.Context, reports []queue.Report) (left []queue.Report, err error) {
 	outcomes, err := w.p.tasks.ReportAll(ctx, reports)
 	if err != nil {
-		return err
+		return reports, err
 	}
 	for i, o := range outcomes {
-		if known := new(fault.Error); o.Err != nil && !errors.As(o.Err, &known) {
+		switch known := new(fault.Error); {
+		case o.Err == nil || errors.As(o.Err, &known):
+		case postgres.IsUnavailable(o.Err):
+			left, err = append(left, reports[i]), o.Err
+		default:
 			w.p.log.ErrorContext(ctx, "an outcome could not be reported", "task_id", reports[i].TaskID, "error", o.Err)
 		}
 	}
-	return nil
+	return left, err
 }
 
 // reportOf returns the report of an outcome.

@@ -134,6 +134,28 @@ func TestARepeatOfALockedPartitionFailsAlone(t *testing.T) {
 	}
 }
 
+// A repeat of a locked partition is not refused for good because it could not be stored a second time.
+func TestARepeatOfALockedPartitionHasNoFinalAnswer(t *testing.T) {
+	b := apptest.New(t)
+	_, unlock := b.LockDay(5)
+	// It names no content, and no template is active: a first submission of this kind is refused.
+	repeat := map[string]any{"phone_number": apptest.Phone, "use_template": true, "dedup_key": "locked"}
+	first := map[string]any{"phone_number": apptest.Phone, "use_template": true, "dedup_key": "other"}
+	refused := b.Call("POST", "/api/v1/sms/send", first)
+	if refused.Status < 400 || refused.Status >= 500 {
+		t.Fatalf("the first submission: %d", refused.Status)
+	}
+	b.Expect(503, "unavailable", "POST", "/api/v1/sms/send", repeat)
+	items := apptest.Decode[api.SentBatch](t, b.Expect(200, "", "POST", apptest.BatchPath, map[string]any{
+		"messages": []any{repeat, first, map[string]any{"phone_number": apptest.Phone, "content": "x"}},
+	})).Items
+	if items[0].Code != 503 || items[1].Code != refused.Status || items[2].Code != 200 {
+		t.Errorf("outcomes %v", itemOutcomes(items))
+	}
+	unlock()
+	b.Expect(200, "", "POST", "/api/v1/sms/send", repeat)
+}
+
 // settleReceipts stores receipts in one transaction, and expects which of them are left.
 func settleReceipts(b *apptest.Bundle, finals []queue.Final, want ...bool) {
 	b.T.Helper()

@@ -15,6 +15,7 @@ import (
 	"lksms/internal/merge"
 	"lksms/internal/optional"
 	"lksms/internal/phone"
+	"lksms/internal/postgres"
 	"lksms/internal/segment"
 	"lksms/internal/setting"
 	"lksms/internal/template"
@@ -75,8 +76,8 @@ func (s *Service) Submit(ctx context.Context, sub Submission, origin Origin) (Su
 			return Submitted{}, errDropped
 		case first != nil:
 			return *first, nil
-		case errors.Is(err, errRepeated) && again != nil:
-			return Submitted{}, again
+		case again != nil && (errors.Is(err, errRepeated) || postgres.IsUnavailable(again)):
+			return Submitted{}, again // nobody knows whether this was submitted before: an answer must not be final
 		}
 	}
 	return made, err

@@ -55,7 +55,7 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 	if len(ids) == 0 {
 		return 0, nil
 	}
-	params := dbq.ReceiptLookedParams{ParkedFor: parkedFor, Found: []int64{}}
+	params := dbq.ReceiptLookedParams{ParkedFor: parkedFor, Found: []int64{}, LeftOver: []int64{}}
 	err := s.db.Tx(ctx, func(ctx context.Context) error {
 		rows, err := s.q.ReceiptCandidates(ctx, ids)
 		if err != nil {
@@ -86,11 +86,12 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 		if err != nil {
 			return err
 		}
-		isLeft := map[int64]bool{}
 		for i, id := range of {
-			isLeft[id] = isLeft[id] || left[i]
+			if left[i] {
+				params.LeftOver = append(params.LeftOver, id)
+			}
 		}
-		params.Found = slices.DeleteFunc(params.Found, func(id int64) bool { return isLeft[id] })
+		params.Found = slices.DeleteFunc(params.Found, func(id int64) bool { return slices.Contains(params.LeftOver, id) })
 		return postgres.Wrap("mark receipts as matched", s.q.ReceiptLooked(ctx, params), nil)
 	})
 	if err != nil {
