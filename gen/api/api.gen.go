@@ -28,6 +28,7 @@ import (
 
 // Defines values for Category.
 const (
+	Access     Category = "access"
 	Monitoring Category = "monitoring"
 	Queue      Category = "queue"
 	Sms        Category = "sms"
@@ -36,6 +37,8 @@ const (
 // Valid indicates whether the value is a known member of the Category enum.
 func (e Category) Valid() bool {
 	switch e {
+	case Access:
+		return true
 	case Monitoring:
 		return true
 	case Queue:
@@ -672,6 +675,15 @@ type Username = string
 
 // Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 type Message = string
+
+// AccessSettings defines model for AccessSettings.
+type AccessSettings struct {
+	// SessionIdleMinutes Minutes without a request after which a session ends
+	SessionIdleMinutes *int64 `json:"session_idle_minutes,omitempty"`
+
+	// SessionMaxHours Hours after which a session ends in any case
+	SessionMaxHours *int64 `json:"session_max_hours,omitempty"`
+}
 
 // AppClaimResponse defines model for AppClaimResponse.
 type AppClaimResponse struct {
@@ -2639,8 +2651,43 @@ type SentItem struct {
 	Status *TaskStatus `json:"status,omitempty"`
 }
 
+// Session defines model for Session.
+type Session struct {
+	Username string `json:"username"`
+
+	// AppID The only app that the caller acts as; null if it acts as any or none
+	AppID *string `json:"app_id"`
+
+	// CompanyNo The only company for which the caller acts; null if it acts for all
+	CompanyNo *string `json:"company_no"`
+
+	// ExpiresAt When the session ends at the latest; null for a caller without a session
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// Operations The `operationId` of each operation that the caller may call
+	Operations []string `json:"operations"`
+	Role       Role     `json:"role"`
+}
+
+// SessionRequest defines model for SessionRequest.
+type SessionRequest struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+// SessionResponse defines model for SessionResponse.
+type SessionResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Session `json:"data"`
+}
+
 // Settings defines model for Settings.
 type Settings struct {
+	Access     AccessSettings     `json:"access"`
 	History    HistorySettings    `json:"history"`
 	Monitoring MonitoringSettings `json:"monitoring"`
 	Queue      QueueSettings      `json:"queue"`
@@ -2649,6 +2696,7 @@ type Settings struct {
 
 // SettingsChange defines model for SettingsChange.
 type SettingsChange struct {
+	Access     *AccessSettings     `json:"access,omitempty"`
 	History    *HistorySettings    `json:"history,omitempty"`
 	Monitoring *MonitoringSettings `json:"monitoring,omitempty"`
 	Queue      *QueueSettings      `json:"queue,omitempty"`
@@ -3435,6 +3483,12 @@ type TakeEventParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// DeleteSessionParams defines parameters for DeleteSession.
+type DeleteSessionParams struct {
+	// Everywhere End all sessions of the user
+	Everywhere *bool `form:"everywhere,omitempty" json:"everywhere,omitempty"`
+}
+
 // SendSmsParams defines parameters for SendSms.
 type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
@@ -3604,6 +3658,9 @@ type TakeEventJSONRequestBody = EventRequest
 
 // EndNotificationsJSONRequestBody defines body for EndNotifications for application/json ContentType.
 type EndNotificationsJSONRequestBody = NotificationEndRequest
+
+// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
+type CreateSessionJSONRequestBody = SessionRequest
 
 // ReportTaskJSONRequestBody defines body for ReportTask for application/json ContentType.
 type ReportTaskJSONRequestBody = ReportRequest
@@ -4477,6 +4534,64 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
 	GetNotification(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSession Sign out
+	//
+	// Ends the session of the cookie, or with `everywhere` all sessions of the user. They end at once on the server that answers, and within two seconds on others.
+	//
+	// Corresponds with DELETE /api/v1/session (the `DeleteSession` operationId).
+	DeleteSession(ctx context.Context, params *DeleteSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSession Say who the caller is
+	//
+	// Answers callers with other credentials, too. Their `expires_at` is null.
+	//
+	// Corresponds with GET /api/v1/session (the `GetSession` operationId).
+	GetSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSessionWithBody Sign in
+	//
+	// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+	// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+	//
+	// - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+	//   or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+	//   `Secure`; otherwise it is named `lksms_session`.
+	// - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+	//   say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+	//   programs that send neither header.
+	// - `Authorization` goes before the cookie.
+	// - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+	//   its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+	// - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+	//   that browsers show no window for a password.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+	CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSession Sign in
+	//
+	// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+	// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+	//
+	// - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+	//   or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+	//   `Secure`; otherwise it is named `lksms_session`.
+	// - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+	//   say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+	//   programs that send neither header.
+	// - `Authorization` goes before the cookie.
+	// - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+	//   its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+	// - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+	//   that browsers show no window for a password.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+	CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReportTaskWithBody Report the outcome of a task
 	//
@@ -6455,6 +6570,104 @@ func (c *Client) EndNotifications(ctx context.Context, body EndNotificationsJSON
 // Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
 func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetNotificationRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSession Sign out
+//
+// Ends the session of the cookie, or with `everywhere` all sessions of the user. They end at once on the server that answers, and within two seconds on others.
+//
+// Corresponds with DELETE /api/v1/session (the `DeleteSession` operationId).
+func (c *Client) DeleteSession(ctx context.Context, params *DeleteSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSessionRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSession Say who the caller is
+//
+// Answers callers with other credentials, too. Their `expires_at` is null.
+//
+// Corresponds with GET /api/v1/session (the `GetSession` operationId).
+func (c *Client) GetSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSessionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSessionWithBody Sign in
+//
+// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+//
+//   - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+//     or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+//     `Secure`; otherwise it is named `lksms_session`.
+//   - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+//     say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+//     programs that send neither header.
+//   - `Authorization` goes before the cookie.
+//   - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+//     its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+//   - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+//     that browsers show no window for a password.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+func (c *Client) CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSession Sign in
+//
+// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+//
+//   - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+//     or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+//     `Secure`; otherwise it is named `lksms_session`.
+//   - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+//     say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+//     programs that send neither header.
+//   - `Authorization` goes before the cookie.
+//   - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+//     its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+//   - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+//     that browsers show no window for a password.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10360,6 +10573,127 @@ func NewGetNotificationRequest(server string, id ID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewDeleteSessionRequest constructs an http.Request for the DeleteSession method
+func NewDeleteSessionRequest(server string, params *DeleteSessionParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Everywhere != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "everywhere", *params.Everywhere, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSessionRequest constructs an http.Request for the GetSession method
+func NewGetSessionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSessionRequest calls the generic CreateSession builder with application/json body
+func NewCreateSessionRequest(server string, body CreateSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSessionRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateSessionRequestWithBody constructs an http.Request for the CreateSession method, with any body, and a specified content type
+func NewCreateSessionRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewReportTaskRequest calls the generic ReportTask builder with application/json body
 func NewReportTaskRequest(server string, body ReportTaskJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -12285,6 +12619,68 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
 	GetNotificationWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetNotificationResponse, error)
+
+	// DeleteSessionWithResponse Sign out
+	//
+	// Ends the session of the cookie, or with `everywhere` all sessions of the user. They end at once on the server that answers, and within two seconds on others.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/session (the `DeleteSession` operationId).
+	DeleteSessionWithResponse(ctx context.Context, params *DeleteSessionParams, reqEditors ...RequestEditorFn) (*DeleteSessionResponse, error)
+
+	// GetSessionWithResponse Say who the caller is
+	//
+	// Answers callers with other credentials, too. Their `expires_at` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/session (the `GetSession` operationId).
+	GetSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSessionResponse, error)
+
+	// CreateSessionWithBodyWithResponse Sign in
+	//
+	// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+	// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+	//
+	// - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+	//   or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+	//   `Secure`; otherwise it is named `lksms_session`.
+	// - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+	//   say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+	//   programs that send neither header.
+	// - `Authorization` goes before the cookie.
+	// - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+	//   its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+	// - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+	//   that browsers show no window for a password.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+	CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
+
+	// CreateSessionWithResponse Sign in
+	//
+	// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+	// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+	//
+	// - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+	//   or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+	//   `Secure`; otherwise it is named `lksms_session`.
+	// - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+	//   say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+	//   programs that send neither header.
+	// - `Authorization` goes before the cookie.
+	// - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+	//   its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+	// - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+	//   that browsers show no window for a password.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+	CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
 
 	// ReportTaskWithBodyWithResponse Report the outcome of a task
 	//
@@ -19185,6 +19581,283 @@ func (r GetNotificationResponse) ContentType() string {
 	return ""
 }
 
+// DeleteSessionResponse200Headers the declared response headers of an HTTP 200 response for DeleteSession
+type DeleteSessionResponse200Headers struct {
+	SetCookie *string
+}
+
+type DeleteSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DoneResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DeleteSessionResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSessionResponse) GetJSON200() *DoneResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteSessionResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteSessionResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteSessionResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteSessionResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteSessionResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteSessionResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SessionResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSessionResponse) GetJSON200() *SessionResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSessionResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetSessionResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetSessionResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetSessionResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSessionResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateSessionResponse200Headers the declared response headers of an HTTP 200 response for CreateSession
+type CreateSessionResponse200Headers struct {
+	SetCookie *string
+}
+
+type CreateSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SessionResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CreateSessionResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateSessionResponse) GetJSON200() *SessionResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateSessionResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateSessionResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateSessionResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateSessionResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateSessionResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateSessionResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateSessionResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateSessionResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateSessionResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ReportTaskResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -22397,6 +23070,92 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 		return nil, err
 	}
 	return ParseGetNotificationResponse(rsp)
+}
+
+// DeleteSessionWithResponse Sign out
+//
+// Ends the session of the cookie, or with `everywhere` all sessions of the user. They end at once on the server that answers, and within two seconds on others.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/session (the `DeleteSession` operationId).
+func (c *ClientWithResponses) DeleteSessionWithResponse(ctx context.Context, params *DeleteSessionParams, reqEditors ...RequestEditorFn) (*DeleteSessionResponse, error) {
+	rsp, err := c.DeleteSession(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSessionResponse(rsp)
+}
+
+// GetSessionWithResponse Say who the caller is
+//
+// Answers callers with other credentials, too. Their `expires_at` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/session (the `GetSession` operationId).
+func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSessionResponse, error) {
+	rsp, err := c.GetSession(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSessionResponse(rsp)
+}
+
+// CreateSessionWithBodyWithResponse Sign in
+//
+// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+//
+//   - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+//     or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+//     `Secure`; otherwise it is named `lksms_session`.
+//   - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+//     say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+//     programs that send neither header.
+//   - `Authorization` goes before the cookie.
+//   - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+//     its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+//   - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+//     that browsers show no window for a password.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSessionWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResponse(rsp)
+}
+
+// CreateSessionWithResponse Sign in
+//
+// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+//
+//   - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+//     or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+//     `Secure`; otherwise it is named `lksms_session`.
+//   - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+//     say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+//     programs that send neither header.
+//   - `Authorization` goes before the cookie.
+//   - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+//     its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+//   - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+//     that browsers show no window for a password.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSession(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResponse(rsp)
 }
 
 // ReportTaskWithBodyWithResponse Report the outcome of a task
@@ -28433,6 +29192,250 @@ func ParseGetNotificationResponse(rsp *http.Response) (*GetNotificationResponse,
 	return response, nil
 }
 
+// ParseDeleteSessionResponse parses an HTTP response from a DeleteSessionWithResponse call
+func ParseDeleteSessionResponse(rsp *http.Response) (*DeleteSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DoneResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DeleteSessionResponse200Headers
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetSessionResponse parses an HTTP response from a GetSessionWithResponse call
+func ParseGetSessionResponse(rsp *http.Response) (*GetSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SessionResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSessionResponse parses an HTTP response from a CreateSessionWithResponse call
+func ParseCreateSessionResponse(rsp *http.Response) (*CreateSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SessionResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CreateSessionResponse200Headers
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseReportTaskResponse parses an HTTP response from a ReportTaskWithResponse call
 func ParseReportTaskResponse(rsp *http.Response) (*ReportTaskResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -30148,6 +31151,15 @@ type ServerInterface interface {
 	// GetNotification Get a notification and the outcome for each person
 	// (GET /api/v1/notifications/{id})
 	GetNotification(w http.ResponseWriter, r *http.Request, id ID)
+	// DeleteSession Sign out
+	// (DELETE /api/v1/session)
+	DeleteSession(w http.ResponseWriter, r *http.Request, params DeleteSessionParams)
+	// GetSession Say who the caller is
+	// (GET /api/v1/session)
+	GetSession(w http.ResponseWriter, r *http.Request)
+	// CreateSession Sign in
+	// (POST /api/v1/session)
+	CreateSession(w http.ResponseWriter, r *http.Request)
 	// ReportTask Report the outcome of a task
 	// (POST /api/v1/sms/report)
 	ReportTask(w http.ResponseWriter, r *http.Request)
@@ -32565,6 +33577,67 @@ func (siw *ServerInterfaceWrapper) GetNotification(w http.ResponseWriter, r *htt
 	handler.ServeHTTP(w, r)
 }
 
+// DeleteSession operation middleware
+func (siw *ServerInterfaceWrapper) DeleteSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteSessionParams
+
+	// ------------- Optional query parameter "everywhere" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "everywhere", r.URL.Query(), &params.Everywhere, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "everywhere"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "everywhere", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteSession(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetSession operation middleware
+func (siw *ServerInterfaceWrapper) GetSession(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSession(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateSession operation middleware
+func (siw *ServerInterfaceWrapper) CreateSession(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateSession(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ReportTask operation middleware
 func (siw *ServerInterfaceWrapper) ReportTask(w http.ResponseWriter, r *http.Request) {
 
@@ -33471,6 +34544,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications/{id}", wrapper.GetNotification)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications/events", wrapper.TakeEvent)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications/status", wrapper.EndNotifications)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/session", wrapper.DeleteSession)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/session", wrapper.GetSession)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/session", wrapper.CreateSession)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/report", wrapper.ReportTask)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/report-batch", wrapper.ReportTasks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/send", wrapper.SendSms)
@@ -42676,6 +43752,371 @@ func (response GetNotification503JSONResponse) VisitGetNotificationResponse(w ht
 	return err
 }
 
+type DeleteSessionRequestObject struct {
+	Params DeleteSessionParams
+}
+
+type DeleteSessionResponseObject interface {
+	VisitDeleteSessionResponse(w http.ResponseWriter) error
+}
+
+type DeleteSession200ResponseHeaders struct {
+	SetCookie *string
+}
+
+type DeleteSession200JSONResponse struct {
+	Body    DoneResponse
+	Headers DeleteSession200ResponseHeaders
+}
+
+func (response DeleteSession200JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.SetCookie != nil {
+		w.Header().Set("Set-Cookie", fmt.Sprint(*response.Headers.SetCookie))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSession401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteSession401JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSession403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteSession403JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSession422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteSession422JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSession429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteSession429JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSession500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteSession500JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSession503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteSession503JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSessionRequestObject struct {
+}
+
+type GetSessionResponseObject interface {
+	VisitGetSessionResponse(w http.ResponseWriter) error
+}
+
+type GetSession200JSONResponse SessionResponse
+
+func (response GetSession200JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetSession401JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetSession422JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetSession429JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetSession500JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetSession503JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSessionRequestObject struct {
+	Body *CreateSessionJSONRequestBody
+}
+
+type CreateSessionResponseObject interface {
+	VisitCreateSessionResponse(w http.ResponseWriter) error
+}
+
+type CreateSession200ResponseHeaders struct {
+	SetCookie *string
+}
+
+type CreateSession200JSONResponse struct {
+	Body    SessionResponse
+	Headers CreateSession200ResponseHeaders
+}
+
+func (response CreateSession200JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.SetCookie != nil {
+		w.Header().Set("Set-Cookie", fmt.Sprint(*response.Headers.SetCookie))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateSession400JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateSession401JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateSession403JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateSession413JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateSession415JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateSession422JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateSession429JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateSession500JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateSession503JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ReportTaskRequestObject struct {
 	Body *ReportTaskJSONRequestBody
 }
@@ -45329,6 +46770,15 @@ type StrictServerInterface interface {
 	// GetNotification Get a notification and the outcome for each person
 	// (GET /api/v1/notifications/{id})
 	GetNotification(ctx context.Context, request GetNotificationRequestObject) (GetNotificationResponseObject, error)
+	// DeleteSession Sign out
+	// (DELETE /api/v1/session)
+	DeleteSession(ctx context.Context, request DeleteSessionRequestObject) (DeleteSessionResponseObject, error)
+	// GetSession Say who the caller is
+	// (GET /api/v1/session)
+	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
+	// CreateSession Sign in
+	// (POST /api/v1/session)
+	CreateSession(ctx context.Context, request CreateSessionRequestObject) (CreateSessionResponseObject, error)
 	// ReportTask Report the outcome of a task
 	// (POST /api/v1/sms/report)
 	ReportTask(ctx context.Context, request ReportTaskRequestObject) (ReportTaskResponseObject, error)
@@ -47362,6 +48812,87 @@ func (sh *strictHandler) GetNotification(w http.ResponseWriter, r *http.Request,
 	}
 }
 
+// DeleteSession operation middleware
+func (sh *strictHandler) DeleteSession(w http.ResponseWriter, r *http.Request, params DeleteSessionParams) {
+	var request DeleteSessionRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSession(ctx, request.(DeleteSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteSessionResponseObject); ok {
+		if err := validResponse.VisitDeleteSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetSession operation middleware
+func (sh *strictHandler) GetSession(w http.ResponseWriter, r *http.Request) {
+	var request GetSessionRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSession(ctx, request.(GetSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetSessionResponseObject); ok {
+		if err := validResponse.VisitGetSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateSession operation middleware
+func (sh *strictHandler) CreateSession(w http.ResponseWriter, r *http.Request) {
+	var request CreateSessionRequestObject
+
+	var body CreateSessionJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSession(ctx, request.(CreateSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateSessionResponseObject); ok {
+		if err := validResponse.VisitCreateSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ReportTask operation middleware
 func (sh *strictHandler) ReportTask(w http.ResponseWriter, r *http.Request) {
 	var request ReportTaskRequestObject
@@ -47894,573 +49425,596 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P39jyPJeSeI/yvx5dfAvCiLzap+0XT1D9qa6m6pPP2mrmr1SVO9ZJAZJMOVjKAyIovN6e2DvbANrU+7",
-	"Zx98wMJr364Wa5yw8J5xhwNsrO3VH2PNSP7J/8IhniciMpLMJJNkNatnREHoKZKZ8fJExBPP6+d50+jJ",
-	"0VgKJrRqHL5pjGlKR0yzFD4djccnsfkjZqqX8rHmUjQOG2dDRkQ26rKUyD7RQ0YUEzFLI/ybjhjhgtAk",
-	"IVwr0ksoHylCRUxSNpapVo2owV7T0ThhjcOGGqk2HY/brdZ+I2pw0/6PM5ZOG1FD0JF5wvzK40bUSNmP",
-	"M56yuHGo04xFDdUbshE14/utlPUbh43//418NjfwV3UDJ/H2bdQ4ppoNZDp9Au2+wc7GVA/zvnr2kbV7",
-	"c31gh0MqBEsW9YdPrN3dE4kdGRo/4iOuy1drRF/zUTYKV42qi8JC7LfKqZ9Aq+F4YtanWaLxFduy+WA+",
-	"cWE/RQ09HZv3udBswFIcphyNqZg+kVXUwN/bQm5MEJkJnS7qCX6/ip6yVMm0nOwdwV7rdg+e6LizMk7Z",
-	"JZeZImM6YBVbHl8pUH1EXz9iYqCHjcMDS2r3OSe20ikXAxgXHtySqS85Sn2ZjqjGhbtzq7F0TU9iNhpL",
-	"zURv+hmbztPhiExkGpPeUComSHcKNOjRJGEp6cuU6CFXRApGzJCY0k1yZPgEo5rF7juiZc5azGyAmwDN",
-	"yITrYf5jV8bTCL7jghzcIkOZpSoisWSKCGm+HZCRTFmTnGiSMp2lQsHbfZ4qTahQE8PHfKNDRmOWkk4w",
-	"y73nbJzQKYs7TXLm+r1gdiTU9MJSGAgZMK3IrYMDfNA8g9+07pLJkCcs6NnNlCvDO8epHKRMqSZ5KnyT",
-	"MHGZ2nmbV4GyXPknLti0SR6kqUztTJDtur9ln8TplKSZUISmzBCEXLCxbrpdiLPNt0o4a7O49ffjmGrN",
-	"UtPmv/z8/7f3P7/6+LcaZZv0EVd6JbbFNRupxsqc6mBVTvVsKAV7yBPNSo72U5FMcd+OzWN2eBEZygm7",
-	"ZCnhsIyTlGvNRMVg4c02vtmoy3JgVE/wHTPK5zLTrJLHpebXZRxu1eN+Cjd9ZZ8oCGzCVvPr+oyqi0ou",
-	"Zu6vTaQC27jp54Viqai+ojP387pd+fZNZy9p2WY/ZT0pYmX43ISa7dMnQsIdDcf7kvKEdhMW3tc3K+5r",
-	"837tDQWjeWvGlTI1lkIxkPuOpegnvAcD7UmhmYA/6Xic8B41Y77xO8oM/E0+HvNkzBqHt1p3owYzPMh8",
-	"lzIKD8J6NYXU7SFL4sbbqDFiSpkL0Jx0M8fxmAg4PeYB4G7mlYgoac5TjwrDrVCAJBxYlmWZZhccNlr7",
-	"3/vubx/84NbL1g8/+f6dH3128/HtJ99+dvf5/pnprB41gHMiOeZ5US9LUyY0UZpq5i8UI+XKCQzXDsd0",
-	"d18Ktg7tkJF6wqis12NK1Z+A6fe5XciqebiLZkIV6dE05SwmMoNhP5Rpl8cxE+ut+82ydaeZHjb7vuGZ",
-	"hWeKkV7KYiY0p0l+KwFVWWzOQyyB1W59weuPjCBZzYRJx0kxvVQq1VZcsw4ZMQpSBtWEkgnrguRnbjN3",
-	"b5vHjA6lw41E9DCV2WBIKOmmcqJY2iSnWW/ofscxpex3WM+IShykyykZ0SkxWsWA4VaNnALWnZLvPjgj",
-	"XPSSLGZxk3SOnz4/bT99fvLdkyenHZJw06YZgJujGZZqGnKeCHOb02SdjXHbbOr5jcFdk4Ut4ToiiqWG",
-	"GcB7h+THmdQsJE6bx2QyZIJMZXZdXOFIEF423Hsw0E4+kA7hsI/6nCGBmdCp+ZsLqz2blz9QJJEDpPYl",
-	"TXi81ik8OAiI3ecsiVXj8HP757zckVOeW35WkGlw0/aoIF1GYm6k9rjx9lWUL6Pb79yOubCaRwS6JbZt",
-	"eGL7nBtEca7MEY3NLRqRbqZxZHiGJqkUg3ukA3Rr4g8dYu5TRRjtDc04HtPEiEpsvVUpPwKOdiPf9ix7",
-	"9LwA5mAvwS5wm/jQ3IujTMEXQFry26dPn1wfff0SwzhM40+kfigzsSbNbi2UI/rQ8CzBUoYjIcpwSnh4",
-	"6/SwvYH62jMamhcW2GuOAsKZlI9oOlhLSLi1f3PRZtJSthNoe/Fm4kbalAQePSRqnPDi7SNTooYy1UyA",
-	"FU+z11pd396CYQI7EmSfPOafRmaAn5i/wIpASZdqPKlnUj6mYroe97xbKcMYuo6omLb7lCdZytQMfaUk",
-	"5mdifmYxMfrvaKwV6adyhMoijWOj0x8SnU4JHVAuSEI1S7dMVTdQ4HoFGadHR2x+vIbSgUVkVtABumS9",
-	"YSfKBROwdHFFrD2PZIqdC+06TpmSWdpjqkk6z5lOp3tHfc3SDhnwS3tBqqI+1DwX5+KhTOfHDCZnxUia",
-	"JQyUiGR6aB7eIz8ATnT07IRcsKmyusWAaTs3MIk0yRPGQQKLZYEScO1NDDfJFIvnaeIsTGasCTXSNGMX",
-	"9+CRc0EIM2NHc5CZraapzi3lICjAlrVimrMLUqUmMo2bZvRHpmN7/Y5TeWkEPK38MzVGNJICV0yQIVX5",
-	"fgQjiiJyIgx1oW3CdUSoNiNPmHnXCACUjLjINGuSl0B03wDMyzQhSrcLSAuZYnZhsnEENigl4YdiKyO7",
-	"OVLTNd63KCWn4EGwraQMSGLYAS4bbIu53eu5bMzGTMRECiMhwuoaogA9gQGr5jkoIi+EOdgy5V+se6vv",
-	"V3ILbykoMInjGYVixJXiYkDczj4ERwqhOFigr6GdW3XgeVS4TX0NOvCS8VuqenPFWtpC6e2WBa3O3Wvm",
-	"TPEe3Pxmd8mUpjyZkuCdkOfCrZZcA/WWDzOCu8zShHRZj5ojEJo/aA+5cEw17VLF7uWmb3dxGwVwItML",
-	"vFxwSVQ2NioSix+zmNP1pI7bi6SOLO+iPTJ9tMF2OLdUx9jt3tl0zLzwOjuA7S9NJxxXxwmzndmBdcCE",
-	"Z1u0DlJwvXmjy+GbxjiVY5ZqjqY0pN4Sn6F5xoyL6jrm0TOqLp7RGQFv8VuP7WNo6XNGzM9xdHkrdgiv",
-	"vOVXdn+H9UBireUKptYR3CRHYgoiI2Gve2ysSafZAVbWaTY7EZkMec/cjS+eP0Kvht3fZlNSDutf5SAO",
-	"3A63F3kdPvzO4YffOfz8X56fZ61Wq9V89a/Oz5szH8NvXn2U//nxR98pcVcADZ6DqeG5NfWhG+RZsOBg",
-	"7CjuAOu+rmf2tmesHaxrmYIBIpiVG6w8ei9wJt1utYxwkdKeBh9QysDPUyTfvplrK2qILLHcGo3aoesm",
-	"J0kpQYy0wOzk5ocJv+KFDgKCNdMY4ShycoO/0u1kwFbViBa7JWZHPOumMHtcp9M2NWJl28qS1Ub3TGie",
-	"WNlWp9OIcKE0o7EZU+f5g7PnP2zff/Do6IftxydPXpw9OO1E1thmdzu5EHKiyFBOSGKEEiu0zszi5kEj",
-	"8EF9cudWwQvVqjMrNZRZErdhlPPTeemEHYnzIJQ8PDp59OA+qMH3SJ8mipHulDivWGWXXSkTRkFGUprq",
-	"TC3bvHgqTvHZt5F3ztT3wYRMKXft+MgPO4wKxmTaKeO8/oab27gFK1jZA1c1gxlzmxvTgok8s8e+iomU",
-	"DhWeQd9ovfsDXsSWaJrSKXyWmiZtiIxYGvNj+kTzpVemGqX+wgJZgg6CxcUJlJHkU5pQ0WPHoCcBGeKY",
-	"mwHRJGS6sLNn2W7Pv1Qix6LiZYRBNhhB7FMZywkcxvn/gkO7N/NDGR8a0fRixl2Od0RdLjt7Y+O0SqnF",
-	"vziD72an3EJPYi+FoIqI7BMhY0ZiKVhEDkiX9WVqGDGRadeogjfx+T4XXA3NC7fwC8PtYkK7wlAqSaYR",
-	"uY0taXrBrDlJikGTHEN4hwJR1Eiw6OXA7aNs1AfjKSqh0zEDw1JI//07If1vHnz7zreLzHKe1D7wykiv",
-	"wjz2eePHGcuMVKMgZmAkBdcSqPqq5DJzDVytLFe+YwvsNl/BrUlzeKLikinmPyw5zO7JBc1vTyp289k2",
-	"DQVLymlof1gWPxbZQDT75mJyuAfNW3iU21QXYjhiqtme5hCrMLe/XYjD3A8oLKG1p3iRzLHE+WNXIUL4",
-	"S0XxgaA6S1k7p/KbEkEjG8crz+iSpYqjvlpkeCfCEEix2Ig77JKlziXaJKdMxEajpop07PsdZ6qz14KW",
-	"JGaa9UAfcW5//G2OUZVSpeSkYIynDSMpoUm4EWZXJJ9oYeELNFuwQR9x1FRqiQe4KUf09Qk+vY/3nfs0",
-	"s75RIxP8xxmzP5sdUOx3uxxAsGTrenHY79wkPclr0d4xlBLRLIgjXbqC7LW2Mamzs3LBc2FrC+eke8Ol",
-	"UteIi/Db/Tk5bC0G55jVwmgXrsYJxWjuMja2WGPR6fSxP2Cv9wZyz9LBcbTmE/vH55+/gpP+Knxwj4+M",
-	"zoMx80aqawy4HmbdZk+Obkg65ntmDw2YuOE55NvwdXXBx3tyjGTdG0uIJPBHqC7XDDjgotmeMiZ+YB99",
-	"+7Z6xQO7xoqS9ju+77a6HWrTfzGff7WIzltmi9tliWgRXWcrrWgrS1bOeLhH9ltFG0hBy1sc/hphcGW9",
-	"mMoi9ezEFpDrKndEvevG9MviKmvAdreLHce83QP9hfNrvO/USBe5jw8afbb4g7XpWR8kCFFzmub8Qi8y",
-	"HlVbPUG4BJPIJU0yRrq0d+GCvND6WUd8dD2AXbJ8d1vDIzhQrFnVavHQuxWY60nR120LCwga+fUu0qB0",
-	"29hzMU+c752dPSPWYjhHXXMHyzQ2U93PM5LKjp1PRfq66HHfJBUqakwYHwz1cmrCMr3Eh+eZUJBPZpUv",
-	"225R4VpTwcLmt6zoYKfbV3SCfjdVdOyhu35Fx83pa6XorCP0r3+eqoi2pq6wFba6BlHfDbt5tYh+W+YY",
-	"18EtXnqqljhh8JEPFFFDmrIwQI73WERSllDNL5lL/kQnAr7FmZHki4J8fuHJDHOlqkT7VrOVS/dWHoEx",
-	"C017q+7omIuBpslF2226oou9nn99D/67/7DCz85GFCXBMOny9q1K6+uMcDeXrlnjxUyxtIbQ90Kx9OQ+",
-	"HqDekOq2HDOBr61Ch9be3aO9H9G9L9p7dZxgbnDlOw9WcS2f4dxaLj5W0NGNvIkbxfeXmZVwclu0Kvlt",
-	"tOK08L33bjp+b684HXzvvZvO5iduRToU33/P6LH6id+2GA6dXoMYnve7sRiO9917IIbDQLa+eNexcGpb",
-	"cjP2tupmsNfmjA+wtdALOE8T23c5GQKBvigU+p+MXNfJEVo69wgVhI3GegpJqpifqpxVAp+DLNwpZoBA",
-	"YkOQxYhZIiRlPT7mZtY+2hCt46SjRqoDKBjr+EhvBrE//gRZAJqyveyRZ+qt5BomopjTpD1OWZ+/Xq4G",
-	"md0HTy6OERjUUDmf41M7tz8egwBiyAqE4cJ4olYEBKxrk4Jet30ZQqfXcBnm/W58GeJ5fQ8uQzunq7BJ",
-	"bcwIVnK4rsAi3jvpe+sed1zmdaWB1e6Q3Ta42m2wIqd/tWj9t8yjt8qf76Nx7jh3pm4u1VZ5ZdeRk1Bt",
-	"ruGM4qqtih0HLGGpA3UdISdTrK3ZaJxQzWpsQY4hhIH9udLbWmg5n9pqYkZxZbcrbRT73rrQUdL9hrLH",
-	"zDG5dhFkdoZX4x3zR7c+Kc7Ya13zMCyZxPa07rUnOctGagMBztOnPDGsY4fXIUOZxIrkWL8+ZMY1Upot",
-	"toQFrZDqNLs218M5rpFrwJqXesU0e63voWbaCZe1E1mQCL9m1oYRsPI8Z/arv/rPv/7Fv/vlP/ziV3/6",
-	"869+8ie//Lu/+tWf/f5Xf/5vv/yjnxWTQJdAdy7J/wyExdLJGCGIoBAEU5IZYsx0vtUpDPeTO41iv/t7",
-	"d1993tq7++pNK7rztqLvXOws8TatP6cQQ2+jHXm1e6tsUz1w+fjrD9Kn9C/Nnb/PNOVrRZIWs/nfLMtw",
-	"mz1TOMRCI5XEsIOcI4lDQqt5Iz80j1vEgPnbuCLs9CUcWvixCUgNLO4cwn6fD0ZFZChVLxTKoS3MQysr",
-	"bRQcxAE2PBxwg+kIgHO6KRW9IZEiQjAsqkiniJ7VWepotT2XkvuyXKRfx1zpF22lbDl2WaUL1JbrVYat",
-	"Ld2UIF9jh/lbfuQF2bmSWNuVkqHLrQvHea8bysS4va5dFIZhbJQWUTft55GFhvO72iWxQgCt3V9mxDJm",
-	"7Rg92JCv2x4nVNg06rbL2XWfXbKuexGwqPJ2/ONlCbHuR3uWS2QVPmKEagvn4SB7iZUlITMYUobvESEn",
-	"gSyJiKlMBMh4tN9nPU0ovjUZSsVIxw62TTVAsgCcQx7g3Kwd4cwF15zq5Rsm962P6Ot2nKVUlzoabKaI",
-	"w7awcx3RKWRCL8wlv31w+84s8kNJVqVZHC78jVmDlZmtV2eOT91zb+3+KfHEPYXvzT0lBSOwI8mIXsBi",
-	"j6TSZL/Vapl1430Lj6PIh31+yVwUOuAU2WxyKfCjPQ8fQSj+bSOBEctQFPnQ9DNmaaFNxL5iqZLioyZ5",
-	"Khi2CFshmdCpckC1tT13MK+i8+6gzHk3ptNE0qUxFc/sY9ZuuFxHzOd2ap5HfI1Ur3TEYKvZ12YPVu0T",
-	"EYT019haphWZ6XbKRlzE1cehy/SEMUHwOZaqe17qx43A/E9mEa3ZaYWzUpqTY0ND6l8thVNut8Ht1vw+",
-	"mLky3O2fJzR4Dl96c7weJ5SLLV74pkOBHGurV37Q73z+zpDRuB6aCDDTgSwmsgAEPNjXWUyysZFrAXSj",
-	"nuAMvbe5ao9kysqNt3HGVpJV2esxT5la9M7S2Equ2nFWMR4p2pnoJYwuZ+TihX3QcKyUy5Tr6eyJrkhv",
-	"yjUKJ2WYVuMsYbFPP0f4uAhBNFBiaGPeUQNEnR4D8D8jDzOtkzIhImq83jMd7F1SqICgTE+fIqzdadCh",
-	"/QqyMB/Zbu1333e9289P5Kkbg/3mWTgU17gbkZmrzDSLq81i8LsiMetxED0Mo3X5VXSKiIxOtrmHUcgT",
-	"rhihYoqRy/Hc47zMXBbZ4hhqUUpXIFPYcblQFQulasgYORGr0L26F17PRsaSDn6rRwVIJrmM1pMjmyBX",
-	"+/JEuv+As0mZWF4PKOqMqoscJkploxEtg7IC8TBnK4QLUHHVkqtso+w0nzBmz0Y+PM8k/MktsIHg8PnN",
-	"lq91GccMrAvlhooKhklHPkoeHrtHKImlJoqNaUq1xc5N2CVLFJYXINJpqnN0W4gwN05lN2GjHPXX9qet",
-	"hdLC6Vq8PuwXUh6XWhRwfovNWt/jSst0ag4xFwO1ag4xoL7FdKrKLCZjmmpoySoZePfQFKoeEMvJSJeZ",
-	"A6LIEEeCpQaUQ3jOkoSY9smHL86OPyJDeonovVAyQfQYoOMCCG8MIBnVEs7NO7eXCzjstXN4V0+GKxKn",
-	"cjxmMZEimVpdiWOZD2yAxZERFamDIMb5M3HJUylGRsQfUkU63zs5PXv6/Ift+yfPO6Vc7IKxcQV57cKF",
-	"o1mRch6+OKZTB1XsZwl8L6cwBgI0ScsW2IA92VyJ3qXKVyIHVdsHqOpmAxNJWR8gom15QyxbprIuQOMa",
-	"vcj8AKIj7rKYJQyWwnzfG9J0kNeBSFg8KAJp4saMYxR+utBnZBcXUmtwEFQjcPPV08LTvj3hsR6WLLmc",
-	"BNTwwhym9NB87ZrkyAXaAaoq4IXlP9t7L5Y5Tj6ZMsO4nICCR2nC2AVCeelhqdECDKJqTHsVnC3/3Qz2",
-	"mVR6kLLT7z/C/t15H0lAIpdoqZATkSNUYgNEMBYrW8+PX/KEDRg5fv7g6OyBUXi5bpIHELAa1H5xjStt",
-	"SDXBYgVGnW0WfTJ3bq4GDzfHP6GIyiVNHleIGtz+jiCcRi2z3NilWgn2WkdmV454knAHoLloMwGeZWv5",
-	"frIlAje3GddWXitCWsvsuzZ0Z4kt9zP2DqIra0lghnjXidTwGVszXs2tQYmgkaVjcw3Zw3UBRQavyJc3",
-	"M8/KhMxHjBqNYQlKbF+mgRXGsmd0pFOrp4a4sc+ePz1+cHp68uS77bOTxw+evjjz8LHLD9KqcLeP4OJ4",
-	"IEpxYY9IKieOwPaKsSU38UvFDs0U5HgvG5sbtifTlPVArPgQHdHdaecjc2M5lA3yoWADTM7sIFPv5GUB",
-	"Og7OAd6BC1LE5MOxVLzkDXAH+zes1Oq6QRHFMSfrUyNCdmU8vUekEQTGLEWg4Y9AOrCohEQPU6ZwdT70",
-	"HbY+apIjV4AAL2wztqDogExiV2WkY9l104kDncJlfIjmLDmx5UfgYnbWLhpMyRYJzUYwtyTJ5w8CswI4",
-	"+CEjXcQ6bTZmD4/9ofz82B+9bdxhm9azj3QrdK+89sSIxqzY7FLrxubAqyVwLO/yhliMYu32IurlUl7Y",
-	"84/Dh02H29R9hXVDcGuBKjg3hOUHOpGTtppwG3hVHNTD8m2OhV4JZPOJgdsYh/Y+n3j1bM3RTGhq2n0f",
-	"hpOD6i7Zi6Uxkm4fu2NVnF6B9AVkGtsrHJqlMkLAkLdnAA5vgW2KBdjvVTh9Z2Zwva5fHMy2l2/rHntf",
-	"fnl1/OtaoPXQ/nIbzqzQZXmpud4Rwy+CWt4RGAYMc8H6Rr6CohHHPkDHMPlCCnaPmKE5bVgSVxy6uIZj",
-	"tBQtXRp42ajDLG2bYaz0Ao5/tVdAv633xtuqRVX1Inc3oMiy9I1tw2autjzv4+hX2Svv5fjrb9z3a/hl",
-	"p+hxlYm8Yyszd7AiF5rEIf6OyXHCCO26SFeIXQRTyvGQC2Y03ZQ8EIOEqyGkOR/1emys9x5RMcjogM2H",
-	"5AWAdQf5mMqB/jth+ESnGBjg7GiXLPWPgFNPhx+NjMN0FUT+Y4+gv6ZtfkK5drLW8sIsqNS4YkHmXSNK",
-	"ov+KZsoV04XwlA64KZsqkZPOvaIZdKG+fXD77sFSu1XZ5njCJts3Zl2wCo3tgk0LSc6UfMpoCtVgLhga",
-	"zqkqlBk06uinVPEeoZkeMqHtJmiugDm4wIiGlpwlYjLScHsill2zbYpXgSA6t3DPqFIhXChVpIMCaYdo",
-	"aYtVojUWSoY3iWGORAZVHuHrOlr5E1ko69agvRFbvZxWiNMEBbVmvyh812zvvfqo+LGqtFYYG/VAxOuZ",
-	"Gbv8i7lAoBqHagWkiwj60Jb5Lto5rhgL+u+gRHsbXcwzipHly61oPzqIbka3otuvliPUlgZWPIB+XiKb",
-	"bET28yleVf7zQ6hP6z8eGyU4Cb95YM0W9nU5YvaVVwVa3VlCqHXiEfMggtkCNpb5R2Sf2LsXkH5hYBG5",
-	"SXpuGhG5NVenJr/9PJXXpfEpCwh8ygLqnrKAtCIu0FXER/lgXs0yE7+lIr+DF1a8Cs/KQyz+Ns868wif",
-	"RdBu9WDWokV5AOFothvhHva8dbU57PwxjdmGZWBiFmdYa7IsVOkszZirOVeIkAVHqdnrScpoPC311+Mh",
-	"Kbl9UFadDGWxsHwPSj5RRfoUhIYLISeCTJm+h3WBsV4fVusNAo6s7FsfRGd+E5eZfILH6ges5hbCyuKJ",
-	"k+HUOhIgRAL7YfE9a85HV74RN13EahRWv+bCxnhopjRJoRR9jUu4XpBUIU7YBkvN+rJmyBIFxQcKW6kQ",
-	"12QNmHZDLNvVV2HQK0zFhlNdu2EvHNRzhwlVErqK9awrvAK22LWVxSz171mUKt4nwpwVbk9PadLTyoGn",
-	"RhajSXukBlW+inEqLzkawoLo2qF3odXZo0asbPuswIXnB9QJiM93Z8jxjzodYZSpLzdYI2pVMaE3Cryt",
-	"W83S7onSgpYlVAcSfGBDvjBMFPeBD2V2xQggnQJqkJeGMvJRGS7a98B9q5kICT6kinQZE55z1XOkrXH3",
-	"B+U47YkoMJV8EYM4SbdShe00t4fdjJcf0vW1gZo3xhpi/Zr5XcCe25WKfA9KJ36ABfqxwr7Ppwou/pmk",
-	"miY5cgh5YIvyZm9bJj6MqDj4ZD0M4kLge3HgT6QemrvSJnXMZWqRQNYA72jAKkgXGInAYEC8m+qndgGv",
-	"TzPRhgeqU2jsSURbkigOdz497aFMSTdTXBgWb/okt21KfpCShgKBfce01bFpQ80RfX3f5o51rPfCGbPC",
-	"BurPch1davUcJpR5wpJJJdVNsIY+LC2E/RWnR5PE2UBhObuYDgQLXU7WKhranKPnIH11mleQJ/QuUrQe",
-	"grCINVAhPqBQCBW93YtTuDA8ZJzQHhtC9IkiHXlpuNiI2ZLphe2EMaQpv2Qxhu9xXX8fhalSyzOk5sXO",
-	"OU01TILKt1zQ0XLWfh3aoktiuBZt8dTuw5IUEAc+FuGGiEMBAvg6F+Qff/eP//F3/wS3TXBwdPj+LDZI",
-	"RFjickFkWLq8WGn/V//lv//yf/wvX/7BX335v/7tLEzIrG1wFVR7HHLFvVKi7Vy1/Scit4mChBdnoLk6",
-	"o1s4/NwyVNR7nIloVueFoYRfhkajGYvo3HczhrkyTWvuTG1JJHqHwLah8LRU3L+KXL26AoZn8D6n2XBq",
-	"I15EViYyFyc4YozMzM0GxSsTdmWWVhbsWj7EtWwkoUyxvIwE2naW5HGOcykPbn+Mi62LcfJ+mmzmhaK1",
-	"ItYKqu78DBPIA7HF6jDfFUNhp1bfq1e1Ti2/Whz/t2A6hTCZ8H5wV4dPNXRZl3WU7HTJuX6HhrKoAfcD",
-	"i1m86nYNhdWa2vTKwI4r2PHKhK2c/wU6uDe85jOfVcyLXGxuVxcWbSa5EfZUYD30fGM1wMhwrc4CqLr5",
-	"C+qd3jlXDCDKhNnGFVDB3tpRam/JT+vS06C5Tq6q5F+1RJ/vPOwvxAwNp+K3hJv85hvh+vxGbgTq2tQB",
-	"N4J1ESr9hi6i+s3nzWy0eVewNQeAhGFS262o+gQsua+KQDOYS2cYtshzWHhK0M6+HaXFn8jFUIqLz97s",
-	"Mau/U67zpFz7QVFX6ZQKZ7UQ/QVbXjZGMCyYE5wkT/uNw8/X8Y7NTi4w5C2Cx5s/Qza/yNmPCzamOQOB",
-	"Hto0PCoszFJu2uKil2QoVszNPi+qshb9c/9biVuwFNln/iwuWrZaJqlZ/VmVO/TBrLBMqCzhVWDxRptE",
-	"F+FJDO2n8GHECMShJmghKEEeX3trwyTK0kVlytpVQQEu0sA85ATkuegAmyCHbXQwFOAe6Xz3wRm5Qcf8",
-	"xuX+jQIZbrzh8duOCxlIErv7RssxhZ1LF0m/7PTBul0Pd1SO2ltjjU/F034/RPABJVH2+zVheFBhempe",
-	"sn+aV6HhFzkAUYnnu2fRM5jA7HWSCQwRmVhAHeozNo2arpjQh0RIGzgCaaQW4ch/BawGcq3wxKSGCWW6",
-	"STqgxjgUVduq9zKBK8IORNn3h1SRNHOvmy1q34awYa7Iw6OTRw/uI/6CeS1lKks0UXQaYO/ITANCDswO",
-	"xjpncLVDs8YHB9cgYtup+z7rGgJ2/eixHYz3BKAHn3oProNxynosZqLHiLy0GZ3+YTNca7cFf1+AkJMw",
-	"esmUWRCZgSUqAWyBmI2ZiH2Ygh0lciWeJEVQoGYQJQ6Ts7EiNTeU3zfP7bv+i4fQCGytXpnSZ11CK5gm",
-	"3RtOV7wSZW5xDNYJktCGP2mJi2thPg6JDkK03JLWic4C13jbsablJk14PGAyS99ALr2RNcZ2t4JtcT0Q",
-	"M7P3+SVL29VRCgis1K5nHzplIg7sQqw02SCPrjAPcDFAruVxUuugCG8al7IihlXUcHJbFZH87xUHZObW",
-	"CRZ49nBFheM523LJmhUHF4aPhCvnlqOwVwqnYXavh0El+Z5emmJgWM6xM7zOQG15GagWUjR6cVZ6up2W",
-	"FmSwQUM9JrRhE7JPfEIR4YJ0tNQ06UTo321ZzMPSCtdzNayXLXzUgMZrTWNWXZ1ZeWwop4wPLJyZ/sJV",
-	"2ViZy9d3fQ0uH832hMeAAtuVGntbtraZHrcene07vYLddf0Bq2YUa8bAbS5aLZrbS5nGt1vhTljNQmHe",
-	"MhzvJTseUv0B2CpGVDfJkYsrv3Pzk1ukO7VAmL99+vRJREaMqixlsYdbmQy5ZgRBvYwEDqFatvQrmaRc",
-	"m9udC4Cfs9Fw4ehuB9C/OdHXBWK1u66AYXRwa62QO3+35iW+52mIv5lLIlMshCAKvXm2JO9K2Ephate3",
-	"Fo9v5dLlqF6UR5iFEjSqeNyoPnnwxrwQPSMOXeUc5y7UOudh1slytRLVQq63Xca+XaYeRCxURWETD+zZ",
-	"ZUOa2N0PMbUEalLPOSWWOEkQMn41rsvzaJGa8Z1QxwGrjK0qlvl3I99vGfGeOaTFEv17WhruiW6YL5gh",
-	"aczVhUX4EjF7zWrCNlkQ0I10Iwdeuhgi38GbUaUBKjlhmlnc07XjaiBk34FhzPeLEf0xnVowUxdYl2N/",
-	"zvZctvQWZWyFAgA56Ks1INsm1p4noiqsVIQgQNGlCkHCQFmhYlOiQzlKBO+uNE4LaQuNWPg6xB6dUKhZ",
-	"AeB2XWYUeVtgYP6+gKSEyoUtQ+6tWj5wqiyNsYaH5pGQ3fYKBuRaLBAiske0sFuKJ6O4ioWTt5AbbFcX",
-	"8N1uXSEo9ryhVpDz0mtXDZ5ZNIeKO9H+2iQnmowypSHxAnznkJMEu9s6/Y6enZALNj0kneRCjVS7Q/oS",
-	"y6uQ7pTcukkSZuQmFZGYD7hWEens2QD1dqe5pKrgwUol+J5txePpi6L91hvDTZ7QEXvbeS9Uj7C659y6",
-	"3rfUhz4RZy+masgUwk8i6B6SjCSMgkWz863OPbK/b5SEgxagTtOeWcsmeWnn0flWx3pzqHNmckFGlIvE",
-	"9HA85II2yREYvxVRQznBTAZ8lCoHNQ63n9aYwpNHlu/f/KTVgn9ai2M0ivL5+fm3vgNlIM0/ZK9quySl",
-	"aM8OwDPw/7igXGCr6AIq3mbc4TJ79M8cL7oDPqIm6VjeOteuOVsXbKwhbHMkU3Yvvw+hNoQ7eKOip6WH",
-	"11R+jdsOavpdYPrPXSvw6Xu+Kfh437XniPW0f+L4XAUfXOTihodQvUQWYcs9ofNPxLa4hJEHzFesVDTc",
-	"4OL0N2SlQQ+KhqwJUeSKObRH9HUb8Io2wSkaSMOPQFKcDKmGqgmAaW97uXKoIizAr7TRH9Ev264sO+Iq",
-	"oFBB6HiMKzqWSZJzUBw5yH9cEdcyi8M6KFyTAdOK3GrdWlD1pK14AvZ7qM6wlKQ5kq4Z0AyFrRtzwNHl",
-	"6dDmLXg57kM36RWxlusgP83mB191ugq4iI1Uy/t9lvqDRNB1QozQg+U9Zr22G6Ob+JnlmSz5ZL2Z33/l",
-	"c1j8N2ECi/8Ss1deIeXk5TYxNW2HLN6qsJn3OjfBYAxl5jR8Lc8UWKL7z76xuKzKczYorWaI3xsp7+T0",
-	"Kbm5f+fO3n6TPBXJ1EsyIDxZDgCKZyINh5PWuJgJnU4LqQSGmbnXc6DvoB50UT44ftJYHJ15tPejV28O",
-	"yitBP2fmhv2U6t5wPSt5Cg3Ul/+xQ9fXaghScyuIXZevVzCv7Z0YVCOh2y2fGtPzAygEWlESCouEWkke",
-	"cf9sZAtwwnNxLvZIAM7oQtSCCCAMScIqP3ZfcmVZaxNeD0OOXNDQswdP7p88+S7ao/Ex9npIM6WLrQfx",
-	"RS7UT0ib8IVCYsL6Ghuw3oUlr5eHWIU2chdkhbpY7raAmqkYjIQd8oGQqR8v7jx429etMbe+lJAjdc9n",
-	"yVtwb0ccKHdj2zBSA1aCGrIkrJJW+q6/9DqHkK4Fxye/CsN1BPqOebqUulBwIM9X6UD8F1YUwmZilnBg",
-	"kWY7ZCL/aMbgYtgtMewY7DPTwq4wLI5jKzoF97sbGsadGToagUSQLu1dRGGkJwz+A0V0lgoS8xgUBZCR",
-	"P/TNflTMszI8NYnPBYFnoabch3m/H2EQWenmzLUaB1zva+wCn26ei0D5KPHdu8gvv78bUSMP0LDjNWzY",
-	"jsYI4rix4GXYHo2o0QskAbuUkL9kyQ9N5Z/qaTrIGwJAO/ico67BRxd9hp8eBLPAb174ubjPbkb4+Syf",
-	"F35x4mfnOnBzxM8FpDfbqZsvfr4fzNp1Gszd8771bi86HtfwvR2Nxxg6NBdBVplv6UrNYXrqvUAhuN0K",
-	"rQjA14ziO+dehMuwTtJFhWa/uDJDEDBqhRPgaEzEKsqlZhuw5xyhCeWjUqVgpYIrmF1XU5fJhOaJ5bk6",
-	"nRbrxDx/cPb8h+37Dx4d/dAXiIlcIKFlBob3KzKUE+LELqNfzMzi5sEi1aYWVLsaGq7TrnDOOm1RS5um",
-	"Si03tjwfNmcRc7iiy1A5rInIZFa2FI5po5qP9ugsRFss9D1HlANy+uL4+MHpqdHqkBw5ez2Ibq6viUGv",
-	"gc5lPgf5/kU5bR68DGCll6cruOfs4VFRIAwIqEw3m/pRlptQEpWAAdQqcgj9AGGdJx+j1ButIm+z2MjU",
-	"ZSZ3d+ssV5g8WcKrqtqOVOh4I9GbebF2+UStCOx49dK6z+ah+0xTniyt6wkNBtqc6S4KkMuvvsAqEKmc",
-	"tjqdPq7CGnooUxKnIE9ZS86hhxqy/K9Qa76fpWjKQqGnSY58QSRw53lXIXX1n0IReghol4A8RU76VuY2",
-	"kjpE08sUNNvIsuT0EpIee1L0+cDi8riahgWt9vP96GZ0O9pvRTdb0Z1WtP9J61W0AJk4rLfxyVIzX1jC",
-	"vpLT+iPyXGK+Yi74dRGD31AXAV4R4W3ERU1pzDR56pqBD9iU+fM5Nmf+PMImYQyZLtVgobKxDX+ok8MN",
-	"5gb7/PJyVGtkArh46DoxPyEgv6s2XTeUwxtHl8/dy2/KVkBYGPhunql9u2Im0VrZ5FHjkqWq1Kp0Igzl",
-	"FboP0RyE2mABp75j37fV4KirEKYliZk22n5Pil6WpkbBxd9Us17wyQQKpC5luWa9XuKjc8YZt5ZRuEln",
-	"tkdhQ4YL6kdg1yxAbHBEWy1zHoa6XYc9dLl1Z33e64aOeuQ41+6kt/OpU4xnxEX47f6ssvcOT39wkhcn",
-	"1TDxA/vo2qesnETrQiBscn8sLICwSHUtlDUojx3d4Bp5r+6FzTnpIvaZT/VV9cbYKsPbPrN76SlcEoMJ",
-	"zs0CbJ8RTzlUmsQa4PySxx5J1dUaNX/iAyrXu2g8dQL1PbJf1NaXFIBbhq8ZMobSiVgGk2fZ2rhcM6oc",
-	"6ZCrBSVMl40Aqsad8i+WQpUF1is/HG8NBg6hjHgiha/ruZRAq9qQjBS0gdPK4czVvgxNf1fis/I9l23n",
-	"YFbbOrOnTOjtu6tCcq6N2VMSawul110AG03piOmS8LVAT0XYZ5l6hbUITGx7c1nzZZF6G1ho10Sz5irP",
-	"h39g9HeoOGzUcFdRwpw8cHCMWUo6vptOXmQZolKgrCMQAzif6QGaQv1WuaLizjcSGIQtZqqNcAFXCuII",
-	"OG3DXJLMBtV1wtxwMwYXy4Nc1RsYCKATYpzY2Qy+yvySOE8NoKD7ELLekPUumEVaDg0ZwVAnVBEbJYaW",
-	"bhs8NjvDW627uffdmvU74GNzQWzoL5pBxLY1qw01DfEgQBTDagxxI3C9+hvJPGXv9wgCCO2jboELjn4w",
-	"A+7tt24d7I0pmF4XJ+tssDWx7BJEPy0C77RONOtn04WLyCq9aycuVAKml/Y8g5q+dscbiJ3joRSsLXzo",
-	"6cLgvCBK1bxqI9oqhJiR4QRKuys4j4ubA9bYBx7RCesUdiJyG78tFjg0W/cT/MEXLuw0yZHtLnW9AV7N",
-	"DNI4tcHNUiRTEhv+ZMNZzBb/QCEXytKBWRk3t2YZDKcXAu6u7G+5CiTo60dwVjJLq+rTq6nSbIQyVsiT",
-	"8wt2RgHb4MBrexUXR/GYphcqjyGA2ogAAVsAZHGHEQ5iwi8YBPECI2vWcmRlirV1gGtZ7jvrWNbfIVgl",
-	"PbjgXcila2Qth9pspGx4nKuFmK0Jai44fOuCWnWkpgX9gEhNAGs+KEcJX79gnOv9FHtqRMXvdOGLwMNn",
-	"vqwo85oymkCBgIJccTiPPW3EKSl6rEk6hqBxhmErpc/5UpP9LEkI1Ma9pEmueEI0NemokWr6ttpg2HUu",
-	"8E5EMpFAcYcZ5wr1WXqQozURxQh4nE0javiGS8vPniIG8byz0/p0lil9GKrv9T2rS+eRO0qSPk3v2cBa",
-	"+6We8B5zKiF8qGd+ppcsNbdwao9Xu8pVah9ECoEwB0EK6GdHBx0XZMSThLtQg2gdEOouTajFX1rj7VVh",
-	"dvt8sFr+jgvXdxsOvH9mMarzcZrklPVSpu0+1jJlMWGil07BpW2kAzU0NztVpPPxxx93ICHDle7iKv8V",
-	"ho8ZPEOpdEQ6Q63H6vDGDfPxhnm3SX6A2UUoJdIe3CXYgtJ0SjJho91QpFYSI68oUTBI3HeBXzHXWqDz",
-	"CHo2ehxEsVgquMFa10cE8HlDHsdMuGwnyOvqMrtdMWP+w4751IYPnY+gp47RxcywmyBZTTt5m/4nJGen",
-	"rEkjVc09ZxW2hFFYIFydZhlMZE8KlY3K4hF8qf+Zc/mByn21mDhDL5jI43rsdob4AqlpEhHgPCnrZyJW",
-	"tlRunkZgH2+ud3bWKupsOWh7uWnmxD76WNkUWMQLq07YsCxiIrMk9nWCw8QTVZqKwVUbrInxguienDHS",
-	"REn4W+UXBiySkARcYwSiz9U9BD8rCCrzfV9wEdcxUbH0M/Okj/4KwqsW1pQ3D9uIK3iZG1mzViV6fF5O",
-	"2mrCrY+mSJsjOJZdlkDWG1d+7wXEghQYIRE4061Atf2yln5gxmSLpZcumCgchD5NEoVKjKsoHYUF0i1y",
-	"YNBoB5N6ekYpjzcfrisSvojg97kaJ3T6xDzq/HD0knJoeiOcgLUx55Suty2fW8OpYkzUByMYyyRpkhdj",
-	"WBgmfBAL1FbAXHY8S4iOWizNs2bxBOSobWXt4IunlpvM13M75dh3y4ADaJi1H0pfQCgXlE+VC6lbnwA1",
-	"Kn3hmvoaX1fuPLPtF6tSLESE66cWWlX2g3j0XGT11R0KwHClsHAVFApg4viItb+QYun+OOMj9iPznEOO",
-	"a6tK0/WsoF1c6BwKefFKX2W1DVDL68ASxe9zKMuM5htGmADLDUs3wC0bRJrYyJP84i/KJf6etJQKd8bs",
-	"BezrPhT4S65XBEJe8eoqXK4zgI9WUwiEHsuSy+6GnPeGYJBe+yvs0JkTV66PrRuJE8gp88o5HY87mEZ7",
-	"L8hHNQuDeooNa3TOWognPCSdRA46EenEXAw0TS7M35KafyesN4Rykx02ojzpWOVkT41Up2D8o+PxvD1t",
-	"IfYV3fuiKnYBp7jdaCPsc+vhRkG3G8YbWQPFtQccuRldRcTRTpf/DdflZyBL9kshSzZRdn8jVNKo8Xpv",
-	"IPe8JIYCWvOJ/eNzuPxfhY/tIaITlgAx/Lsx4HqYdZs9Oboh6ZjvGRY3YOKGF/fehq+rCz7ec1Awe1Bl",
-	"gqV4XlfUj5+54Ir3Tkl+76j6NdLY3zfarWE+WFPnX1dBft8otqKeu2z4KPxtc/zvXOteS89dJxD6baUU",
-	"tiZwc+6sqWcuB4AppXmSwBf3CO8XA8KmeYCRzIS+CoPfzie0kyN3cuTOtbFzbVy/bLKe8f49NJSvcWUv",
-	"M5C+WnA5b9e2dQ12reelUXEQnM3TXsY16aaMXlg4gGLSNfJEwKLxQDSYLm6tjh7mBt6dpFIMyAWbRuGd",
-	"Cm14EJpCybcfZ1JTfwlmisUkGzvXPdQwCz1FMr1QTfLS1TbjinTkmIlOFD6FTN3GM7vo6Q5AcDiE086Q",
-	"Jv22fdXFYLsJA1CTFEG9NgvCQHqJVIA3eM9BokDtBYA+xRsWQvggXIgqgOowF6T1Asg+BP/1OVh5zY3R",
-	"MTTo4CHp5K37kK0yRLTCFoXKDxbgsqqmlS5b5zETLCaKOz6P/jecZj9LguDMWoX7qarK+AlqBAPyQES6",
-	"bMCFgCpbgCavEc+wUVEDvpCzbsbdiBp+9ermqTOln+Kr5s/v0aQPH1+9BTgjnqxZOhvH5wngGovydak+",
-	"lKc1Ch8XA38phv3a4sfK1z628XRbC/YtsOt5caLAOOCE9vu40VOmAc/LixNOkpirXwnwOrw+LBQOCStZ",
-	"4p/QiGN/tik/dlejd4bfU9HW9IKVV8MuXK3zTka3i0oAN0Rc9IN+oHxopcVYNFwD82Sco5cx52XEtIrK",
-	"UIC5kUwW5BHaZMHZ0YC4u95QFuTeD6cLoaUmw2kB7QwrzBarUVo0PyHbcE0YtilkG6K7PITdiHJgJniR",
-	"GEnWRYUpQLKDPIA85yhHl5OZTqm4sDhw7oZBv+0APIGGN8tUgyDpvZD4Mh0y6tDf7KvmSA5pnKPR4s3i",
-	"cmHsU2HKzFjKJEyDgJZtYTs888Ue8KcAs9BMprSX+QEj9u78iA3RxxLA9yCJYgFUb6dJHsoU5xa7FFIc",
-	"iFeaMxflci5IIdClAIfHUwsybBR0J6JjGoYtWaSZKMLUOa6gLCit2xP4J2wJcE8n6Pn1i9uIGrBWeclA",
-	"pGxNxvJyOEVW8nI4fe47fzmcPpHft93Dh4d2AC+H01M3BvNuMIyXw+mRHcnL4RSjvD+1Y1kkv3q2VHGX",
-	"6A3xn4raL8RZYpjO1QI++ZTRqLYjVW8d7cl3upkysLCK7FlQJhaioWrXiF0RBqrPBU3aS1NNg1rAXWYz",
-	"IHzCYMcII52ZNVwAdFAHc8o+ugx0qp7ueEbVxVWhwlUCVYU48sVt4RD7l3Ro0fh9O1CDXXAtU2v9WKgG",
-	"+ifD93+csWzpjiyi4Bui1jh4I5W/MUMh7BSbKUwhr12wiH7HmNW/aTzCbwDRK0m4TXNFQLetGSwCOqxd",
-	"tMGmgS5GWLu7DF3NNxgmnF5Vm2Fq64ZtVmRilaRBuoseLDVBNphPOCwkgxVywFQOn2fbj5wTCUNRRzwW",
-	"oFy8ODt+FxUXTq3VsTilZykf0XQKInCX9i6y8SGhI0BIhbQqKwJ7YRVmDmL3h3nhltyNZoRyUIYUBuV9",
-	"FDmhVCqWX4qoHSjt1APIvjBNRU447k6trgWZyPMyua1nyRWRIgI5HNUXnAfoL5EVz8FWM2vAQaHfZY6D",
-	"wIlJrJC9N0ilkcPphVnrS6iawYRpqqiDIJgAPhwODixzoDAheQAOPB0wn5+6QOlyRUehVRwl1uiY0Gnu",
-	"MUL/ypAqZ7uwlLxnZQ6gKqyVc9YgtmKwtjNaiDWDWHdkkzziyvr/QAhlMRFsYpYMJh1BDcOxeVdoLL5t",
-	"umyWRlLnJ/Fu8254GvfsF3Oh1ac+GzqPzMQs6DZdJTxzSbKzEXu40rynqgqbt9HAUg+HcIzJqW3BJvl7",
-	"M7Jcfl4MaT3quIgxrBuB4G00bt3S+a5fBFResWew7VLh+qzZYyp7TCnT6SoEctHE9d+ZzcWeo3D57EtG",
-	"ONt7VFzh0qvUb48tygz5ltyq1AAKwInoy/kpFvbRmyo1o+0osSzDO3/DOQSXm4hd88VXi5EOi6d1tStY",
-	"T//OaVqigW9vaT1gQMnUy9xa99MpSTNx6EC7LNcAiGBXDwGTJsHWOJdMWrgc4WrAK6azkoG0JFKmgDlY",
-	"Meaglo4bCAA4WHMNoMJDGZBKIKarNTtcvQnB1vwIyg7Cz1F+13v/Bg08Ibmbg9A4dpT3P4OAwzXmxOZQ",
-	"H83Seq2VKDWFZXCPedgttIjV4A+pq3q1rIdgZQkX5EFzP7xFgqpQRlyKF7TmasJY2TVmPR4zm3JXcIpy",
-	"HZZto2JalKMwggzzmSoKueGZWjKz3LjoD+GHagg1EK0O8lEudeMGMsLqAnjkZT3m1mjbqiWFL34PJxMy",
-	"LD20WlGEDELKWi0jTEtXWaJH0RlegLTAAodgtl/Boul8TyUcdUNz1/zB5HG4de9ZkDguwMMPpGuUmcBB",
-	"Xm4c7mMUZMx7S7dxysxTLHYG4CbpAIMF3K3QudLL2S7XRMiJf3JCue4cQgVReKbLCJhaYodNFriJShvo",
-	"snaIbhI25PRZCn6IFDJS/XtY6sC6RVyReGSIDrWEurrnYLws4tD5atgWbw3J1GXKaDluqyBzdMNJmbna",
-	"WIzRSfh3CIWSk64RNXLq+A/hTP2XOI0SxJTKuhc+PbDI4suuYLPnym7fBZcCNIon2+EvQJkm4PX34A6l",
-	"JLSrYABHHhrgsQ5f6zKOuAUAeF+dZ523KlyfM2WlSnBHfdYvajbKAwa57bFZ+SSzlGEpIvN5thCRG6QX",
-	"iRcGdZiHvGFgZn6lBMpYfTi8ukB8tYD/rgLCb702MNRzQYjAfHV975vHCkdpJpRhr+8DIGClL7GkBPQ9",
-	"IoVNgxYssXmwAMXXUSNlw7ZclJjDBc5TmVeQ3R5CPjw2GOD2RURLcree3BYo3XlBrZLwnFBMBQg3d8da",
-	"yYLmSAZc11kcd+hrgiiUFTJce2OkTGWJrorUML8VsCxsgS2ZElt4dFqvEw38JFuOG+ABf2gR9LTeElbL",
-	"p2fri6VRoGgExZBqDac2MoaFQXDFGGE/bIx+sfxBb6lc/ui7d8fm+I0l4IrrIT+kpcf4IcgfDoqkKIlY",
-	"oZalGKQkzUZntsx0o758VeCakZeWCrgMQPvi6SjjQv6Q+tuzeKVUAxeEGAkhk5kD4Pd8NThCs1VNMH9M",
-	"IzLD3AVbuCmrpMiTMrAEoJm9Cl6cHZMYooU6bcR2peTFo5P796xsECuizHntTonv1VnYoZ2D1sHN/YPW",
-	"fru1/73v/vbBD269bP3wk+/f+dFnNx/ffvLtZ3ef75+tCJCAFR7KCzzM6EtmituFSzA9bh0swXe6IVQC",
-	"6BVXB5QQNSBctrzIvcXNhXFZ3T2VIxepxFN0ExVKd/lZ7B/YphuHDcMMhKGC//WT/EcXl/D2VU2LwDPz",
-	"4tM+gu6/XYK5X4b84OdctU7b3Ypb34bVoK7WQxSRffLs+VNztcKnkmKNEblFjo+eHD94VKjcuHElfTgm",
-	"Xn+DT5612y/y4o7mk69iaz7kJWWNTnYWwAqXlb6xHxauj23i2L+wLqhhXNNfxlWb9jS/XBBQXUsf8Si4",
-	"ICDgLEKbdAkKtH2owkWzjjQxexgBKKnQT8ngQhqEE46CZVsNdmh+FcvzetzPkbkqO3ntHTBaSZWHY4LJ",
-	"11ep9sDTVFh7YcKVRqB0wEsn4cBr8ThM/c1LjdwMkj49y8+ntcTTcI903hhqv8WgbMyQMFoYS5vkCOtL",
-	"9KRQ4P6XfZIwDdDaXKC1G5qMSMwHXCuQMiLSaaKo0dnr+DbA4KfGhrdiUQjIVkplhlhfoe2OfJrCY/ZX",
-	"KqZYSIElirkIBC5oOoUJFGshfPWvf/6rP/v9f/qvP/31X//er/7T73317//6jWGAb//573/6qz/9+Vc/",
-	"+RucbEnBjrWjBhyptyyo2F63L6zYjp9YVpDTPqf6z3/21V/8YmkdijVofCVSkmP91w4plc/qakClNrm4",
-	"tnW31BsYPl5289R5H9OF3y6g+CZV8a6EwiWu5CUJ8V/PFSjo8stu91cLV2zbnHW7XNUlXhc46pHi9Mbp",
-	"kIrBkPL11Owb36pCIzRdJlywB5d2Y8xkuyy32Pak6LFUhJXM8+ZXkYBdsNkyCNShrzUdFLwD1O4uG1Bh",
-	"QVz369kS1ywfflkpTl1wTEyER5qk46q+W2dobmF2xnyb4uwDOyBcNvCHNkknEymjvSHtJi51zRrSZJ/Q",
-	"cxHa2VzGH7hEaW/I4ogoWewaFTQf3WG+ssJyMTnMmujQVIazMHK1IbX70hlUrdna/g1mtBiTrKy65QxZ",
-	"9mHGIaowmFhNVxvs0+f5wOxnPzr4fOyH6H5243Sv+8HaL/yI8f1g2PDFAz/2vH+YAHx8Ec7CO6ZqK3Qz",
-	"fqyVCmkvCB6aS0e1JS98tHEhXxQdYnnFDoDcccXycLNxRcL1KnVIwIVayTHs72HRIoBizuOAKkzpbT4u",
-	"b/HkWRENoWajFfYN4GozPmTL5cqcB1VcZYb/I7MAXljF9A0HvoZgxCLzv854xDM5frawzFlZ0bBgyZXi",
-	"UiifCweVCo0KblheHyx6tauLzR/QF2pheQ1A17C5mQ6FGnN0IzKUWRqRmGIuxUgKPWzMCpQxndbkFKa1",
-	"mo/iAOo+DONaI/Ta9mJHFsFUXHNly/xClVYZSpJ2r9ryEqJMYQlKxlQxNjSC6mOC0HjEBdgUFKFY/hbe",
-	"yKuV2BdKhetc2Fke+rJqaex1LIKqHXNlhhGXq2OpTNjyssuJhZgft0M3/0K2EBzGDXyEdVSFF+65rw9K",
-	"vJ+aXQC/b6JiMe7irp5ZgeLqrouWbqh3cn+m2PqdWwt0gg+/c/jhdw4DzeBf7L36V+fnzflvCl82zbcf",
-	"zXz++KPvlKoUOKr6phg7i4I58/ayysnYzXatbabHrVvafKcbGryA9V67sQtncxWGrpxZz+jDKxgUi1y8",
-	"yHQAKitlI3lpi8fARQKqJWIrwav3PFCHowaqVRgrnTDHaAwXgmBnczeZS2qZHr8IVig4hpX+8/cKjnbp",
-	"TTamSk1kujSk5Zl7bnu331Vh1pqdv57BcZENho7HNn0PtxdsUq5IF5wmWuYJIdxWL/eiMZpMjFhqo89A",
-	"hJoChAwXA9N08wrTKhedtbMgl8DNBhQ5jIhzUlyXJVIM1Ny0/NMzT82UBneSIoS/5K3OS5NNclLwRUEg",
-	"rrSpIAlTLkLdmlostkuQprS6ha7iJL/fR2N1IW+JKPWq8txs84rf+vUu5pxoa6Q1W8luFnLusInyXcX3",
-	"pT+9+qjku1JpbyZS6yXlukxRBmQDcyAnlGtbm81Fpfv8+HukVfR+eAX9ZmuZhv5SpvHtVokwsMHRA29L",
-	"LzOb/RQwoy18uOK9o0yXIf4iPwFHt2Ey7uRaSM78R9RPBDl6dkIu2NQwXjCz2ecRcgAzJR0/Vwyi8zqf",
-	"Hp2eHLePXpx9r/1xBxoepxzgIgpVjwjFzBClaQq+cUS9NpeuGX8+2aHWYyhhy2jK0s9YifXlyA+00A68",
-	"MNvQWwCa7pew+EefnT4+JYgbFUBDA47C987OnkWIKA6UGGE6FaQqmT+fSaUHKTv9/iPk3jYfQmH2qRRW",
-	"D0RAAwUXWA60EJ0Ll2U2isLrTufYWoCI9/HHD8QlS+SYNT/+mDyAC+G3T58+cUlIQ7tMYJ9n9tFD0nlz",
-	"Dsf9HCMIzt2hP28cnrvs8vNGdA4s4Lxx2Gw233aa5EhY+CbXrCHCubDWR6POmkZzGFVldgRLYnVo0fvg",
-	"7SZacW3UhtIAgmH2EIJApXKQ0hGcvG5KBRCrGbyNLXZshUSgJnzlQSYBd7ZJvp8ZYgQl1b111PBi9Dt4",
-	"HNqY9RKaYowGdANYF9itpY0dL5ipc7QqCBs8HnJhJitT8kAMEq6GsO+PYOPsPaJikJkGsLnc3twhPGZC",
-	"8z630rpPiP1+JjXktYFcPpUZ2ARpF8xBwi5u0663XWoAMe/RFCBrDcdCgX7IaMzSc0FI53/as7Lc3klc",
-	"yFizyW6Y8alhYx25XvDg327dtOAdeF5nmKMgnedMp9M9ANjt2K15yr+wUMBuYh9/jBvhiHSly6pzmZbk",
-	"Mf8UQT/gN3iva7SuwmOfmMeaQRtmwgAqwvWQC3I7x6SRwFHu3CKf8U/JGIQm8wvAsCTSTE0Khvijt1ot",
-	"vzBNLWXbPNCx3UDYUziG21Gr1cL4UYe4SPByzB9ptciIjbqQTJpn2d46OAgqe0LDRkqDd8NJCQaQJbax",
-	"mwckYZcsUSRmzCKphOM5wAFZsH9XARnbcycWew3SWu3JtBPw3yOcszlUZn7BKtg1fSQpeAoN6Zzw+PHH",
-	"5Czn4jZonc2smXmpK2OOibjB65iPiZmYD7MUJFb7IGwuMyCAkjwXweJaDiMAcOfWwd3i8o2y3rDTJMdS",
-	"6WTqdp+F/PEyO8CLZqlQFlwahWVv/QJegGEPzXMx25T50ayfipA8RsC2qbTmKztRQw/cgFEhsUC58fPU",
-	"+m6Kv/voO3MT9KTQtGd6Yq/HCRXYQgQkSwzjCWCrPeYGZLZkXUxB9VcXAO6E/ixDYQUkRjj/IRVmEwRn",
-	"6Fz0oVbhzQMkkHKFpSM8Ov52CaC8Dbfg/QLdZ4kL/gfkyNzfZfdZQqcsthwY9tVE2lqJZu2gB1s2ER89",
-	"JLdev3Y/5DBUY9+X053sq1p6wAZnXr+kCY/PRS9lwIxpMtOOYHoi04tQwLndKqBjSYBo6tu9KwVu/YNW",
-	"wHTu2TOl3MDNBeFPnbntPWvKgbfdShW2rez3laF7APhsyWUPKBR6gOXHaieIqQrUPE4ZhZrg1H5Lumwq",
-	"QbWEKhKOGd7NHfvW49qB35vWO9/xGw5fo+pc2NsZvjBHLzchAbiE6dWOBCvPADxQQVkFoxT21yQI8pOf",
-	"EhtP76vWQD/g+zds7sTyvEOy3wJeGAS97uMXmEiYf4Z8FnwAX3GwATSO7fJY18zcE2bbmgs1ZQOuNCBK",
-	"GUFNscRcRF1vjTAv4puIQJB/NhJy3nN+2GHC9ttyfgBc/Vm+vQ99mzmbcN/kVgQIUvLNz7evcm7gEnh5",
-	"6k4m9meGfGiJZ0Vrt+VONdUOSg6gNj7+mBx5XcnhM33Y+ohAvEAAAoAQHWAOEXEQnE8+3P/IcmX/MOZX",
-	"mr0Nbn84j+JcYASuS5n78OAjw4BssMiHNz8CfuQhojwuv8NItjE5IV/sUYhH6TEzUPcmpnSixMSB6Ylz",
-	"4TMFyIe3PsIoFM016MKgOQQuksNGq7nfbIHumVyokdrLy7aYG78NdXEah/utW5/c/vYd0OIQuW//ttFP",
-	"5JgJOuaNw8bNZqt5swFq4RBev0HH/Mbl/g3YqzfcPje/DJi2hQFQ3D2Jzci40sfuIdOMk48hzaXMbpA/",
-	"csO8DAwGsl6WPOys7q8gaQ1sITCsg1ZrBjQAIN1wJ974HVs+AK0VS80kOJOCSwUUuqIi91QYTRXrLngK",
-	"vY0at1r7VT34Id94IWimhzLlX2Bh6Futm8tfeijTLtRggjcODpa/cSLgJsLn7y5//kzKx1SATes2UnRZ",
-	"+5qlgib4ws1a83ZmDjQsZKMRTad2DwUcNYTTM2eADiDqyRP6Vb7rKSa5QJwWxXyWsYVuKm5TuKrYsU//",
-	"Xm2fnsRsNJaaid70Mza1WxCO96cyntbYfdaqBfv1UnLMiwUBG152lc7sb64iUOMH5iNIGMonc1rk88bh",
-	"5/vR7VewOVfa287+/rZor7NeijVOlrfYOUskJBE4Q+P83PxV2Tj8/FUxKqBx0Dq4ubd/sNfaP9tvHbbM",
-	"/3+0CjkwlxTyqdv53KxHIfThV/XkGex+aAB1NozG6sSuZiJg8MfJe1wCYAc1Dt9jmvRlOnIMZDtcp1WD",
-	"ixxL0U84mnVv7d+sxXYe0RT9ybf2b9eZiMrGGIf2mMWcfhMZ4lEc59AWtVkg+lQB8L/8Er/xxv71Fm2T",
-	"CcPoqCKrvA/f56yyjCUsnth9W+pyaxvz1vI3nkj9UGYiXm8nf8P2Fy5xgJ7iqhNaBx8qcynro4678g6M",
-	"ymXF7zK9eFvtbprt3jTv6fH8hp227zK9BjfPBdqVRFW7HTDt6BXodWWVOR+CtTb3YYCZOGH0kgEY1Ex9",
-	"WQw1yKMLMYrCxhY6AG2AM7cooI6vYMlgdO9QTez7oQl7oZXIPt9UmiYMMLSLDOUFnLOQp6wrlPvDXBDM",
-	"y444CMorS922yP1O5t7J3O+ZaLMT0tdk68eW/V2hnB7G/1sJaja8ohjPHxjyIYQrr3MWRGKVGOyCkOyv",
-	"u8UO57mSxS7MRd6Z7DYw2eVekSqbnSd1PaPd7G73XqqJUM7LkVdXgUwnqZj7BQJbwDXiCvn65xS7ZCkN",
-	"MEbAOYGNYYwNuJttAIjrtjtFbFksuFIigFizos+nuUaz4jihXBTNikG0aYP2RoFh8ej48QNYUZwZhiSX",
-	"v9jlgxkBonH8xCynbepT+N2VBr25imiE3WzbIFlClfXFIyDkqmJOTq5NJR5HwZoSj92nOyvjToDJrYx5",
-	"MmA9pr1cfLnxJj9kdUyNfgQ7U+M32NQY5jbUMjXW24YLbI0L99XuErmCS2RnQNyiAXFVRr2uBRH7eSKv",
-	"037olNqt2A8DPrGu9J2XxvdSdNlRPVhdPN6u5XDH13bmwJ00vZk58AoFagzBXBx85x6a4/PcbPEfZ7aQ",
-	"Ah7JAjpDvXNkLoIaxr730DIIhFnNMmhpuRNutm1JRMKT7tSm+8WF82OXpfT4YN4z3N5O3snKMjAxtQ6B",
-	"hm1vMiUCUuegaoPIQ8vtE5HNasmrwyasr0sEHFtLLDONJ4ymilB8FcP8wT5ZjLsfUS40Bfxf5QdkixQH",
-	"mMqYpxBmO0ydvHNzXt4xm7EJD1vUlWmJ0PMsC3nG+iJPz1fcn2OCvgRhZNEj4Bu2N6I8QVJdMDa2QweD",
-	"cWB7dDzv8zcNZl5oHBq62rIXjcPG/s27rRb802oEhTga2X7jLTBRCx5Z3mTMxUDT5MKCeDa+MCNWFCD/",
-	"sDf86l/YqTZ7ctQIO//EdP5JSedGcOkNqW7LMRPwpTz69Hj/4CYMawWxBUd7DXGaA9PBFThhByxeJnXl",
-	"UJZFnrsTvHaC1xpmTJk6bbKXs7aVro8F4teNN/ac17JlwjvfTFvmN9c06RZtxS2zyPa4aB9cpXy7VL+1",
-	"I9ltrK3b69baVVGl3Q70OUCm8uqcE0BmJYS6t7WDnYOiQ1eoLr4qYabeirRQmXVPfQMCU6DC2Wrqp5v9",
-	"LjBlQ3XSZ+NWBqY4Uq8XmFIosD6DtuWq7Hv1zPxqBjGiugf1Wzoxp0l7nLI+f91pklMfnGIHhdAZQ0AM",
-	"IPhYRFTWGxKqyLf2jbjzrW9jxirppGwAiJ9Yml0VyqQvGxm+62Cy8aUIy8uUvILosfhOk5z087658ppx",
-	"RLgmXdaTDpaik9f666B9n2qHH+EGkBfBxtlC65iKC8pfYSig/yJYmZ2mn499uzJOBxq43jidHhU0pjMK",
-	"al5yurHfah00okawQ8yXOUs+xvfNEAa4G4+P4AyYrbWg3eMnc61+cidv9pd/+9++/A//0IiuJOYZ+916",
-	"YM/sbOu4KmpQJCf0kwX02XKssyNxXecG7vxd5M9OZQ4ifxw7rHkrLnBU2PduvMlPYS1t2Y1gF/nzTVav",
-	"8d5eIfKn1jZcpH0v2le7W2Ybt8zO1LBNU8OKnHzt0CDo52pDg06s8sEmRb0oR1Psc2zJqRtRqLsABpZm",
-	"6YgLV0cKKmEALA+0aqmzRhAS8q0tBSHlLOvdJzFCdt7qEv2WY5F2nPbrLc/vfGZfg2Clq9IBLDrcnhot",
-	"NvHex+dsXc0SQ++sfTSZziHP+RpXeazVdoOdng2lYA95ogF6++tnnC4uwio26tml2Al7W7Ztz6MwVpi4",
-	"51ZqiTJVbuo2az/TEoZJqRAVFbHeA5t4RIZyApicgTUawLS51kwAMilAEoagySXCk+3aFcZtYtedJnnh",
-	"QqoK4eK2ElZ36oogcjHwpmvXRoV1uHgmrs1IXHiy8dVf/edf/+Lf/fIffgE12//kl3/3V7/6s9//6s//",
-	"7Zd/9DMXldRG6pYFJ7UdzqeT+KK1+MN1ZmjmpRDqEqWOlMhjiDTnqq2gSVdzZiE9a4iD5TTfQC6cXYh6",
-	"4uHMgd2ZfXdS39SFwM4UBEKOjspyyMDXvkgWCYY33tQKoprjxLtYqq+NsXeW9awvj1QZd2vtjt0F9P5d",
-	"QLuTuD2L8NUdw1Wl4Ks0DR8586w3BdN+n/Wgjo0vhzx7l02oglIK90immMsxYDoo04OQ9FRX2WJLOMwV",
-	"CfJf/of/46u/+Mt1T9/1pYLumOA3XgpflW3upPBNba9XxaOXStw3gAFiXdt1mHkpov5z0+ZOFtvJYjtZ",
-	"rDrOKknkZP6kQy1CW+9Jih6DYllXd/zZJbxUhSH5AH7Ger5womXqCyoqBibTppXAOodQL8eaUakiTjKz",
-	"D4uYpc1ETtoTmgouBp2o8K2acN0bQiNYaFlLeQEF4BJqpq0lkRijPIE0WD1MmRrKpNh+yiAnF5qJU37J",
-	"hK/3I7MkBrEQDL9UxKTLBlSYhlMofOhqGOOVYitrYdWgvPmevGQpizszvbqvD22NQujS/EdhlAE+DuCB",
-	"Tajvd2jrFUGowIRyV4gKwr9TLIbWGUnBtUwNkc0jjnJtW6DHDmJMUw2lsZsjrhTOHrEMe3TEoFUsHiQk",
-	"8c+iXZ5hzvGUTBgUnOuxsXYJylDhbiQvWWxIhNEReVczPbPXSDWzqPm3cSrH49kvsXC6p1WOuihHjMR0",
-	"qnAwrkXTeZ8nWOMOmsPKcIS4hjyFS+FLcQfX8hziWfD+wgsu4gpnITxZ8BNeTdXvt1HpwNyI3OmSqd1i",
-	"FcNTGZZLrhjgfmuzEX7dHJiwBVbxW1qmuEus2cj56M8iTSxFK92PdmMvCEBr0yQpu79sbb7KC+wsZDFQ",
-	"tzD1+K7AbHzmjGdQ5KXhfDRJrMdwZAsuap0Y5hNkrNjOEbehRzUbyHRKOvbrjvM4utkRBdxtyERk/k2Z",
-	"ryxouA0b21J0tK+h5NwELgOb2eLZIdRzRkZYjtf8zE3kvc6LWyzIQ31bGLGrTXdwZ7+F/4sadvogTyPc",
-	"g6NO8BVssXZMpwWZuxE1LM1npPGbZ63W4b6X8kdz7YHED1vAhXwltLyDcUJ7UOHbbk1DIcFe63YPKQYN",
-	"bibc+zVehauN842x42wbcTawJJqzbA441EwvMDY8xnjCtZGuaEFi90d2DXYXFs7c84U5F8ZQPQleOfNv",
-	"vMPrtqzDZfv0KEkqio7u9upme7WCqvl2LNRiXRgBXnM33njT5V+0jdz4dpUiYmXbZufO/Tq5c0u32mo7",
-	"rdKVVIJn4HbZ2oAGn/Ivzsz7dZSauVJJWQm7fZbpyl28bpx+nwuuhnOg+96i+a9//uVf/sM///1Pf/l3",
-	"f/flH/3st96Y+8iM8u1X/+b//PXPfvrl//XTr37yxw0jIuGCIwTV6YP9VutWUDT4H3/3j4N3//F3/+TL",
-	"v/l/7LsrhP6Xzf7KA8I2GcpiK6itWu637i5ifue1WSt2iqGMWMoQEdqvmykumFLEcDAiRWlpoBUY5tzd",
-	"bG2Se1/IUZezPRBTwatTGrkLu5+llyxF9zmYm7CiCUv6hHZlZs3PlGBFL6P0chU4yrnRb/tgqO0Z5Zlq",
-	"AhDufMTmFdXnODqotP8uPEG5bvXc2WbJAUFaoMjehG7tb21IZGgcHmymltm+6uPZ+QHgmHay7tpHzpIe",
-	"zDZo75lAtR+o109SKojM9ApKWPW5ktkyjes5PlLH5IytvfsUlequAboFbMuLDMrw4yodH43HJ/HX01wM",
-	"y7eKYcVuiZ3KsV3NFsleaVO2q7IeZBO8TBKmFTg1wZ0Xs4QDi3HH9ANF7GXhrctwm2sJfxdSic39WQQ3",
-	"0gQ4lkUnOhcF5IMhVURIOwzZB4+nnIgmeew6dAAJ+IhtaiAdFBOYtWM7dNU8F+fiaCTFwBu/7S+RrYrm",
-	"k2kGEAmgNOkomeoO2L4zxeImeUB7Q8y+MaNB4H0S80ses9jICtBtNnJWb3zAUOZcYB8eGNmQfwpjekk5",
-	"eLQ8HfsS3OCQqJOlKRM6qNLGjJiEE+aK0DhmceTczETCCjHwX5rXfZOAKdxlfRfPjnLOuaBCTYACEkGh",
-	"uLBpRsomdYPhjoyomJY5FzERCJjF9YJEGSnLpWYuK+lmidK2Xr0RTS+YWQDD1z2PP7ThLN+GU6cncEOk",
-	"sVra+nwW9kx/lyz1Au1sl6k0Oylt7zfWK4EBK/He1IdbNRV9MaFgz0OL+wuoZg5s47AVNZSmOlONwwa8",
-	"vG5JjU2FYVyPenFHMMFd6tFOfc4Rp1LLWevc50uk9Rtv3AGasUMXN+TcZYRo9NLGhY8oF+ZnbPPQXpzO",
-	"x0tH/sZ3oIju94BBF/ESZy5pctTXLJ3QNFYBEpJMa5ZDIz0qSJe5W3Be6UZDrbuxdob1r41hfZ2jUJ0T",
-	"tWgD7G7D9+w23J207eVBrXLM1gTFgm1wrdXyUH3aCkxVzmjWVW1kv1+Ep/JHud8PSlIXnlmnujSM9D0p",
-	"nrfjld84zWHnqXvv86uuRNuwgnxlMOoRWL6waBnwVBqg0VgEdNtGzv9zY6O12Ata5lF7xJU+tf3X8Ty4",
-	"fnI0dXv2KzwA7sd6RxhHcoovfS29ADiDVdwAbvV3TryNzPreMF0ZK45kXrMWg0wSo8TT8RizfQZcafDA",
-	"0kzLEdW8R5NkCqigtKige2wobmZ8SRMI80zMplXWG+5Tz4d0PGbCyVwub8MmALlO25m4EHIi2nZKUBpB",
-	"9vtgkeZ9st+KWq2WGaoiQ3rJwtHqIRspllwyVQVRdeocetdpmu5Zx3ogn9mELkhDMRIRpNkcNoZajwEP",
-	"MGrk6WA2VyXIGsPXPFt6ZqWYRcZkzUes/QWW5DtSnN44NUx/SDnsPlusLxigW972SDUOb0JvuMgQPsFS",
-	"jPm+3Wq99cM4czUMiRTWssOSfqVR/e1qbHTLRm2qNRuNzXQPWrcPoga9ZKkRMF1HQJdbsDB+LTFG3kWw",
-	"HDZwIXtS9PmgcfjmLfytMiN4uWfrJNvOrwRXbfAeuUg/rtp4SN0XdjvR8djsJEYVc+lyrufyxYzg01Bm",
-	"qa8hydI2xroUvpFCD30Mf7hVbevhXsWvlm0SSA7wPHEhRaRoZwKqhjYOGynzuOU+TUExJha2oNhgxIRu",
-	"K/4Fy1+a36XwrV7cFB8I30S5BmFl/3YKac2t5t27i85j1NBS08SmVh+0bu7XTp6G+EhYy/1braiB67h/",
-	"AHlusIKtqGGXzrT79urQeN0Zraeu2DCLnadjp354T4cPvakl4izTPm688cd5obfjyIk1PuAAIDgh0Zw6",
-	"HwjpUWHkmdytcM9IMxABgCedaEk6KdPmTuoQLpRmtNL34GWSXQmPb663ItxWdSp41Nrt1e6MhXtqJwjt",
-	"BKGdIPS+C0I7J9f2nFyrCRtrurlwK1ytn+vIR/p5+wsYFxTpp3KEtTOp0oge0yRHAi+ePEEBX0crq+XX",
-	"K3vPHLLLNtxnwcX2zvxnKpETllabP27DXRNwiLdRIxNwccykpJVcJnA1rGzt2KobbnfF76743RX/m2zr",
-	"2Plm33vf7Luzj9zwTP3NRhJOubNphOIJogcBJ1IIFQQuLS9m9DS/pLoomBx6oUZ4DoqiB0gVQgIMIMLE",
-	"ca08Sh5NEjlRARgyyCcTwL4b0QsW9kEEG1DNL11JlYODElcStPKppdL11sKWacp6SNswDwFG2DjcO2iZ",
-	"1kc0vTBXorIlvtEPZCVFzGeQY5KNS9uwHinfCheXkvcY2W/dOljFbWPphcTbligT+NUOzLXQNWcID0M0",
-	"O8O6SKffdmIFj8M7f6kUUEHBje6eRywesPRBncp3CTxK2K7s3e76Wfv6OQM+geH3wHkKvBOS+N/hxYRb",
-	"eJ1IIh+DoBizAURKm/EWchVBN8ZXeFkMAcTj4BjeYxS5VThH3TCegHnwXVbvtWCrOUtNcMg+8DLOpoFB",
-	"64p5JcfWglZWYQGAc8I+8w4u/AD6EiAjjXqvIA4X4RC9lYCxsf0NYmkG7sFPWkAOBAVsT3hsNEZQLA1R",
-	"uwlTY0QyhJvbYxFDkHUJHDGYLd5GDQhyAok65TLletoe0ddteCN/8g4KWuWBUB7GCfmh4gmo5zBJ38Qd",
-	"05ctIBr05BJaDz+J8q9DIJXG4e3gl0K4NMRI94YszhIWtyEvuzi5TbVn3AxLYYjcptlFEm5k606SHHrV",
-	"555zKOnSY+ugz3rYr+KanRY6WalWDVd+QEbPgy3ngHhsTnrfaGh2F9ok/PzlCzbWEKooEGI3tzUb0QDN",
-	"2ZqPmIf0JjJBDFnBJgQUoPm7/1lW5FtrlxjXNL2kcxpbHf5wxxy2tyufrO1qXDsG/BvBgN9X3XGn2W1m",
-	"WFQ5j6t3EyxQ4PC1G28cCPjbOkLhsX34XQiH2zqQG51HR4CdQLQVgaiARW8Bizxq/VUJSCupV24DLIVV",
-	"LT0ya8slcJ0VHeOLLrqbrRlRhMYxx8IGz1IzVM2ZvzJH9HX4pau1UfjOV9WQWKdjS/LKN5gn7O7ob/Yd",
-	"PcuuNr+zNVUXe0pTzZXmvbVyNsFthhbWzBcOotr9fs9ZWWmSADgb0zNPGw11gQ32jKqL03yE74Aj9Ck3",
-	"Z9iCw347aoyZiI1GIdjEfbt/kH8NURjuh5uGQUhDaPOT/fJ2Hgfh3m8d3NpQbPc0qI+sihigXBBmFGaz",
-	"zmwnPax/Gs2WtTTtTi05V6tosfAMZmqPi76sFJrdScjUiXnsyk/CXIr0l//jD778L7//qz/+w4aL8mnj",
-	"Sz7qp+0yEB88uX/y5LuNeZRVbOCXf/vfZtvYn2vj+dPjB6en5c189ZM//vKP/uNsGwezbZy+ODZtlI7j",
-	"//71//uXsw3cnG3g4dHJowf3QQrb8KziKi07q32ZpbiTNpDrv6keECBOLHvZiAkIpdIzVTuWHTmVdUdc",
-	"2wxUODAVR9DXHF0AaByWjfma+wLrFqQJPYK7WjRXtbMdISt9eDmpl5UHKa0zjJnvQd2N64lXMn+6mbQL",
-	"tTp+9We//0//9ae//uvf+9V/+r2v/v1fvzG8+O0///1PoR7x37wxrPitIYd72fLm/J2f/+yrv/hFfXb8",
-	"zopw1EE3AmX381erFlaGgDgWmqAdtlHKaKI5YCW9U/LWicTdTKStW5HEhdJ+TUqS7IKTtpo4XFJjqSYD",
-	"rZQDoAb8orThIgA5lOpNwXjG4tz56GudXDA2Nt/wlGj2WlflBe/qfX0dE33X337V2bxLdsLuVnp/b6Xd",
-	"6dteFucmR29Vmfgqkzg7/iR1CBMQ4gCFG7jCv8PLoyov8krK6tkei5mP+Snv00QxlJUnMi1mOpYccn9U",
-	"/dnGU/3Pf//TX/73P/3yJ3/4T//bf/zyD//gqz//N1/97z9ZJZPAzfUasEl3fPI3TXpflbPupPeNnFuR",
-	"5YABA7xamT5TRTDSecPeC1UKF/p1M+qZaaxi0EPC7Ix5GxnzgIiVhjwk8QZGPLOmm0V5MFG8t+l4jMVv",
-	"1Ui1zYcWluunSuEd36B7iRSDPf9N1Ehl4urfYe51ai8dTB3ft4QBW3vYV61GnYk+aFZNlWajNl1FRjCU",
-	"2jZEZJK0AykBpKWoisAFqPOY9WmW6JrY5ly1LWeMfS/FJdFy3HZhKiCC1Myhn13Hq8uRx+WoJxiYgexM",
-	"ejuhIDfpZaqQUFiDjZZf+zfeuE2+MBTVc9kdg3jPGcTOurI968rqh3BVEfqF22BXCZAlCBuN9ZR08Jx1",
-	"SCa6XMSuhClMCwEoHDgEvWCKsH6f9TShtsA3wE1AQWDIQqIidplIeiJ9hUwpMLpNRYQmSpK+TBF5yzkG",
-	"KNcro2tBkN1WsLU2li4r7Ec5MwLR620oXlaIh4hTNiMkrij+bRcza8fbf1OEvx06xftuQnKGI5k6a9I7",
-	"kSFvXLDpYlPSZ+aBd2jj+YxNl5l4zOE6enZCYKw7oWn7UYuO+AjcgBnIoX0o8iVUMBWplzKNq7VFYasU",
-	"qwtKIoHYg1XBLRb6UE7QJ3XBplV1Vj5ja2cjmT/dVZTKOEN0q9qXzWdsuu24rvquoAtmtgYsYds1GpXP",
-	"doP79gmbABXq3bhmTLsLd3fhrnXhwh4iVDgu9y5u2KXRV2fIi4jScqzIRKYXUMzq6lW3ikAtx+x2MVpf",
-	"jxitNXfr+jdsVC+gJDgOPZokXdq7mCtcUn5TP5Sph3W0cJod10SH8BAr8wNFOgjL3CEx63PBFBnKCdES",
-	"c/qcUSXCb0O8SPMHUwCtyWMmNNfT6FzAgRry3tBJCVwT9nrMelo1z8W52CNHJGU9xseacEVGRitnMelO",
-	"C41/oMI8tSFzwGwRQLj4Or22HZqm3Ayly/qI+Mlc566IPBPxuSDESiBNGMPYFke1jThALSENNxg0zVBf",
-	"CEMEUBm4ZiMrtCVGlqMpIwnrayIzaA8sT050o2JKCm9iHb3fYT3NYmj5zBmroKikTA0JcPRc48M0joDt",
-	"3GyRmE5VYcwzbxrG1pwjbZzK8ZjFhlhC+mI1SHCzbI7vffuADGWWKmyhr1lKbrcgI1P5CcGhNqsj++41",
-	"ShBKOSL9LIUkTpX1hvY9i8xKNaFxnDKFmZ23Du7ClHDtEHFPD5lZGWyrSY59t4U+AR8WjF7mII41iyPC",
-	"Xpu/XMKp3+CnIDJ3EKZOKcR/3b9DulNIqsC9KUUyNd3KBJFPzQHIbLIQ1BFsnouSXNMLdmx7aWwE918t",
-	"CX984+OCiNl4c94YqQGPzxuH5NzIk7f39w/2zxsRObfJafjL/QePTn7w/P55422hAKmRz0AS7XJBMScY",
-	"I42UBpictYRiO8gVe5m/pd0hddZbz1osw1hXEH33KejfjKuQ9TI0C37+KrwYnxsecgnVrDiAbVmmYo81",
-	"9etUF1hwnHUT3itKeCGQgloozkFGLXIKxUjhPdw6yBiMSAZ8okdFjyUJi+Hm4ymJWZyNUenuUUG6YESP",
-	"CR1QLgxbxSADtKzjKKzJ3ezJkv64tq8YZl4hBD4pTG+OWZSVD+7yLzAMcPZA1oZU5l+cmfehljB7PU5A",
-	"ObVW4aoeeawWdgj3XuGMc6Hv3MqPOBeaDdBKO6KvT/BxLEA64sJ99o/TNKVTHGLZkJCWMi0wsRF9/YiJ",
-	"gR42Du/cgmbdx/15TvPqXej06D/a2PSNFsm4foq+LShX3IW7qKxNZf75gy37pJspI/4qgogzocGtSP5F",
-	"ycRB3kZxXdHNhzd2JwKgDgi1Uz0qlNFOR1JpctBqtYoja5JTaVguym5TMpRJTPoMJWs2svJNB4qYdKAq",
-	"spDCYhk6N+ElMwISlBXpQahhZ5bt+dLqS9jdPUIDrA/7llQQMWgUAevKahIwFna+++CMlDJ8UOI7JGU6",
-	"S4XFoafTRNLYgzCmrMfHHAoClCIvb8Zh1+Co1Ry0XOKq4pNVbblqObXtehLbKrHSzqyiRJPHmKUKqrCU",
-	"9W4WdHYqy7x4J/erZ7NiMfxwNb/OJfHDeawSbrtj8FfoZykQszL8tj5Tj5bVzEfDpwKuHjYLeLUOjVaw",
-	"JHLaqqbqAlRh+BUPJhpqHBvsc6MIW1uNzxW11hB3VZ0Lw1zArvLxx/eNmOu2bfPj/4+9b++N47jy/SqF",
-	"Bi5s3zTHM3xI1BDBBSPLjmKL8hWpOLmmMF2cLs402FM1t6tHI8IQoGA32SS7gO3dYAMsvMhmkQC72CAJ",
-	"gl07UF4fJqYs/7VfYVHnnHr0sGc4HEr0I/OPLfZ017vO+/zO/w4NBtVBUZ02PhABZpN7lIC83DkSx4kZ",
-	"P7eDr1BrLM9iOM2+tCYZLe6LgufWyqLJLmNNr2SICls/ZBTaQY4wVaCFxbFiAOyN2YHIFYAHK/vBvgyn",
-	"RCuwlw2EmTjyWuB3xUh2ymwgKLDG4ftjwRkJIT2of5pv6UtcNir2pfHT4+ATozjgVwMuj/clvcgAEw8Q",
-	"q4ZCDXOBrPdACGmYZrcv0piNZJnlp1gtyzQzGlRKM3mVZ/moEBq3Ec8HG/dVUGuYWmSHPMs14zlwfTpe",
-	"GOjTZlJZ+0sMmFwjWRbHZhXRCoJIWwjUhWaZfWk3OyiRIFOSK5jOepKXo0Iwnpd9Ner1PVpXYdsIzgso",
-	"FXAtGuymtdlRIrQ1SJmZD4ZgO8Tf4fC4ejtwSxK6FYmRP4a5aX7iTOMqjPsCa/2Y3TRTE2T+LMWDEsSn",
-	"A0EBYBmZnsKrlaSZ7JU8P0rMVJKx6PZ5mUCclZGxxAMkU50sTersQ0gFzpBLLrMcUKnyakwViStGPWvF",
-	"XhxqN12tPiB7dhkMUXTXNWpHzY75sIMZAbAh3uFp7h46PDdWmpsrzRZrNdurTRvHpIodlAtOfv8vH//2",
-	"B0CG9ZF99vhHTx79/Mn33zv5q3dXPn78iyf/+fOT7z0y3ICkErTJm35Hq9G9cwR+hZtxyX5guM6wtKRC",
-	"v/1OUBDRLTGtMDQeBHEh6hx8hJc5akdPfvThx7/78OPHj08++Lenv/r5p4/+6dPv/MOT3/z0yQc/OPng",
-	"1yf//ChyC2YEulU4PeEt6ZDf2ZYeolJ9VKGvCS6Hiziaw5N/i6dn5v6pUWnu6CSXXEb7L93JhtzAeTq2",
-	"vLRGMFhQQ59mhXwZGtXT/WrbtoJAl+S9U3pWYglWEht2jSV3EdySdftKaaGBl6KNUtep2yQzmIuxL4cq",
-	"k2UudNX9MzkIcltXWtsCxsmZVKlA9U8KkWowQRQYn5KwF7UQIFyNX8LYaNPwvgzErUBEIN8JRP2Qug9u",
-	"UjMuVZSaZSVw+VCks7KmlTL8qyhFxeTuAksFCgAgg5Lcx2UKr+ZaGfHIdDXIwNBMzqWwK5oYeRkTw186",
-	"FNWStGlthMb6EeBAO6AgqySTWZkZHpWADywxa9ZJlRThd2CjcEcRBDgjVJh3dYPt4OLCl5nUJckIKywx",
-	"xKPsGKEladP4tW3oSjNm6xsxW2vGrLUB020yK02SPxAooxFOoCGdNNgdtwikHgz5pENyXzK2pxTIpww/",
-	"dJ43b120PB86piGhn251C8PhUSIb8ExmsmcbIiGTDh1sVcMv+WEmM90XaRLTA34gVTHgee0m4B7D3lJf",
-	"NDVaY9NCsCm0x6dXEiQ/lKpTgZHx/EhIlgz4g05Krr3Eri32inI81hNJjMSoRmUH23VvmoUMRfYUBFY7",
-	"x/p9h8arHQdTcOvTnjFt8+bUQ2UUhNtFinuINMvoCYj4DFEthDlLpxZfsfDAoHqaf5C2gleIVgScq/DV",
-	"wBwuPD2pKNrWdU/kBEJg/DqQtZGbq42rCuK7nxb6WrAJkLbhZTxJFYqkYU2kct+ioE4Kmll7o5Pg0GFu",
-	"Mq2sWW0XalTO1Qs2N+ahiou0FumW0bbsJYINuh3kW5iTciB6mdT+qATTltD2qR2n+l3Th+rW2g3BxQkY",
-	"gsxLoMfmWiZ2N8x3gTN/YpnM/sfo33Idgwm30m2m3SLzEj7XVQKMByaYMJwrO2FmJhySvpBl9g0tKftC",
-	"TnOy3yDm/hmqTiG1OVUHtU5PQoGkXf0QXGKOCkTtK804Cm9z1N7c3FytaFPmZ1KLnv7XXz95/N4nP/3l",
-	"01/+bF6Fye9hRRnbA2Ws3Wx+pbnZbjaptUAXrJK/qL3WPKV8geDkt/RcqxJ8Rm1YKz1YZ8Kxru611jFS",
-	"1o0Vv5Yqal/DXDC3WnOtycRUL6pTwun8YiqTdfrg1c+PPlgjDQN4no1NhgSO1GpuSwXxL11BvAMs0Rd2",
-	"q6qIKOgUIOuQvgLC+rPWGu19maY1XqfAwinuVaonQ6NMMPRJpB1sVuhkix0cM0oLjMndGsS9gL7o7Nql",
-	"AkbdYOhEYy3zZN3pmwgzOeZZCTyY6yO9RZj1OBhbQr2v8hSt5FBf3QhdhSiLTPimmyQSVOzqUo3bpkuv",
-	"ZWWHp63dqMnqmIncTEaFytW4r3BOaOf2tvNJn7WrgLpwqM4NmU5aay9Qe92GHdVYXM1JMsznXmh0XfWk",
-	"dm1Bk+YNmV52douNhNm45EgY6rjOUbosbPMlo+u7thAXEhp1+FwDdqYSdptoMg0YJLyJ0YKYkZcSiHAe",
-	"uWuZgXLZSBoVzuhK0JJrZCJG4GLhC8FJ1wMzRKzAOk1wuWG5u0sVyQXXosGojgp7cfUlGDCWRWEvrr0E",
-	"xahy4U139jey9PTVKE+xRFLChqMyMB0c8O4Ry2Sp0AwMBVpjlo6soSq5c2Pvzrc7r9x4Y/vbnVs3d+7u",
-	"3dhFPy1WXKoUpEusoz25tf2tDn55/fbdnb2ExBiUbSAOeDQkk/EdkEogWYysLSzTrM+LQS60bjtMjdVm",
-	"E6ZdlzGCAQSwTp0spagDagykJfGAd8ucagnSer5Fhp+sPP2++Rtewy8cbgkIaGTusvvhzWL4RcEloaBk",
-	"VOfZ4ceaFc+8QQhEQjQRW5s6L0sxGJZYCFlZubCnSrJ16cxnndAm00bh7GH9k8lFqibw4DDHXJOA2VX3",
-	"ITbgWJQunwWWwkUjWGQUHDU5TCh2gtoGI6f5ITx6ZnY5127J96joc55JEVrGAI0drL5+I2govke3CRKM",
-	"b32RpzPQVuAeSFV2zHuJy/7xog1naZGZkds1ntoUvtDIdAe/qA1DQK1oj+ujC8mz1mjwTkCw9ryo73YN",
-	"Q2LMdXChKRrNd2ehCoqiUEXHC5Gf/Pvjk3c/iuIoJBPOiOFk5cCgg/9aba6utVabrU6z9fXXvrH6zfW3",
-	"mt/e/L9X/t/ra7c2dq6+ee1Oay9C6bjEStRnT2gLyMQxGJKLRabyh/c/+d0HTz/87pMff3hqQhRif+H5",
-	"WKF75owW3IuzdmF1wVHPrSDgKT6/djNvju0yvX2plixmbgrFM6DeJZLaairUFIlMyKmC2MqBxTibIo4Z",
-	"MZD4oeF5hqWpsbRjia03WFnXYBBO12CJUebBrxNoVsjN3ry968P0/XgSNjYEgPIHIFVPpNZYQ+OAsEOM",
-	"TcDk1lMMmyNyGgwMMuobbNfFiWIwgJLeMWm40jHNJCtwLo0ZLO5iNptyrKrU87Y8TT0xWSMD2xrEXYIZ",
-	"LKSpNBFQ+6bQVysRRu1Wc331wnQ0nq+jtWfPer4ZPbx3bjL+NXOyLxt/lxKFEXTfe038mwjqF1ivFt4L",
-	"bHS9eS1otBCHRr2wvBXPCUXyVUTCKrzLHgDsDIehbOndtloZLYQkLaujABLFQhsZu1FeNLOtss9zRv0d",
-	"omZLaujSlPeXwTPBdDcaGmraajab6H04F/v0v0DWG1CMA5UedyDFP2pvrm1uXmluPpxksxbt/OwcDjRd",
-	"BAE1yP50oGGjBu0gGNJRwQ/yYxt8RpQrQQYJ7xk1ySORelvBSIuODUJP4uBTdMFgfJc1GwIkxGBFSENx",
-	"UvYicPWvtlbX1jeu7I+azdUrkg/EVzHIOnkpdvYkDGbBwiMuncSouT1AzigpRr7BbsqJLlnyFQwHYXrI",
-	"uyJmyf/61rfgyd29V1c2J7swcsdYMfH/RzxnZjCainkbKcG1CpAPGI5/kHN5BLF4hqYNMiiV3WBv5rwr",
-	"+oDPAHFunAG7BbONeVE8GHJKmFhxBhS3eGhHIacZo6dWJgJIS6t/Z57JkzkDtwX9cB0szoIJJIEVRFQs",
-	"VxZ2xKaRVFrJCqE7vJzxfRBoYz7fqpwvcL+FlgwCzzDzSk4++s3TP/3Nkw9+kgR9/p+0OO4UI/lVw1mh",
-	"W4y4ybR1pG+FECnDQqRZt9QQTOREvuFQSCvrEVuoszXsCpnuDi6e5hDX30ZvNYLoNBzwWeOckuBIq1LJ",
-	"SKTUzAOlcsGlTR5fGO+WoFsrEuWOssevPf1MZrpyKEPZEvFX6Xk7aq1tNpvwnyZQ2mHOM1ntcRtucjxB",
-	"ccI2JysKnfzpPz599PcnH/3m5Pu//u/f/93TX3108u4Pn/z4w0//9Xsn7/6j2dzpg4gjrUZFd6Iwg69A",
-	"VB3bm56s2Ei6oJhLzQBn0bfzDwyCfzp+aAhAPH/hbvH8/K14gopjZs5oJbSqrviUYWCtOKLEK0QOvr4T",
-	"xdFhJnkelIz686P3PvnZ44//+Lcn3/3Fybu//fOj908XkcLldUWk/OI62OANMzNKx47a0Vc2r1RXulCj",
-	"MgCPEL0BBtK3YgcMArI3l52SH1UqXwGWlcMZvhrF0VhkvX4ZtVfNbXTBSKGEi2DEhmpF7QgoAdDpKTiJ",
-	"D+MInAnpWcs6uXbzr1TtKM+hQdQO+5zHcrbQjStggz+LkIsQV7RnbxlbtRTcDWfHSBsecFUnoZPnfF6v",
-	"upW95zJwWevL87VwmeGQfWtf1hq47DhOW7jsL7NMXNvsMDOaO41xXCjZY9/Yvb3DjMhBbWn0dI77KhcM",
-	"1iZmB6LLR9qiwHEjDxuKaWfe5XluZLlhoXoFH4C6MVVNydBOSBoKD8DTfLwW6S2x0cXY0IihBZeaA+6s",
-	"y9m1SH6a5UobyQJyk1wbJMhjP5RDzSVLAiFv5XVxnGDquplnoDhR6FvQLQp7hXPGBpu8L8McdMgUwrHN",
-	"kE3BJvEZ5+FOmhn3xgqENB1blGclU8xuZxnSiBpR0C442bGeswwXP4M+gF1e3bwGlsmaPu6dk8t9Pu2I",
-	"9XLDmYt1UaHBmR1XVwMbI9AdHCL804lW7jx5WcNm01Q1YiCZBJSWZhxCGvH8k/XSUtzMczPfpqV81Da8",
-	"0XimpsbgIJzP0Gj7XEo4SwnHSziBKdIR2PPJOovaI81df/kduvszIw0pmON8LMx8tHiU4Vnlj8+vJIXK",
-	"KmaazAOVn47EzN8n7XS2bW95s0+CsCT7iDbcVl++L4pKQOcsjlmpqUP5lpnsdaa45Wz2Xu1cWjQXVMii",
-	"dnTy7vufPvrOk++/d/LDn0QUuNKB9QN2MalglzNb1VlPutyeGpPIxVyRcVQaZmzjQ2ZVF2o9i7LSXB+d",
-	"RffBH78MY73scvsTURBnE85pcalVuvgyJlbMcNxQbgtnb97YeeXmzmvkvqGIPUhjxpBGc9LFPJF6QyHT",
-	"TPZqSqNhZ0t6/IWjx9hBhQzbR0h07V/zkFoipnMS1vUvE2GNmVRjdn175/qNN9648cqXKzTuy1aPBYhV",
-	"JVja+yDBvXxBq94EpRYPnDuqFgM3wHzX/Fh70A7r7ExHwiL0k98AFFG0gJX2Jwp/wUoThCDSV2MEO8Fk",
-	"xp7yMAnWkU9IFOCpdTmUQP4V4K0EUeAvOCRbcGFvOWgGfDUABATzTZ8XIrU9GMZDiD+YgqjZgTmRYN5x",
-	"zTrAXfrqBfSVmykK4FXQg5u8jwCiWRvlmlB2sTOLhS4EIZrYnnqiZAkF4wMwCfpXanjbDdy+zx1z430j",
-	"JrTXYvxXJ9OdgSo8tPkcLGmC9WS6k46cG2rCz0VWDvIZnXZuLe7PisNPbEB1+A3h6gPCnv2sFUfj/jEg",
-	"S3QORzLV0YRfzN/3m2WYx0FHa4utVa9D9AydVHNjJuDROovBAAGRyzy0S+YTtDtAV7gjxhlCaYLQ/FwE",
-	"e5t/M5NfuCQdLDRogdIhe4gbCYltNJvOxGfLRLQ9WBqMSWuEAsYaXjFpApSb5BwOEI2M5k+fbQypXado",
-	"JRll9uwUPj/08u13opnEkBBZCizykfr4aSQIi0Ud1/e4Bj1SIhlQMts77AN0PhkYXdEKJppcwybPOQ5r",
-	"B6kJ9/WLgWrBrEBts1UXka/ppJxJAh1YV7k0ZXw28OEgP1mUKkgwHA6FFCTBUQhFntZhil+QOOqppNBh",
-	"xZuPNeMHRhr18bOWLsaQkUI0snWFDXlRZpgw/yKWnKC/0buc8uOYjSTUyUr6mS5Vcdxw73TGWVr2E4cX",
-	"Lsoykz2NsrsrNf/S86lQgdFyUGotg+kZXgTwbEZpqLwKvqZRnjdYYi0Yh4UakLhrH5UqYZIXhRpjBKEr",
-	"sgbjUOjOr8axQsEhxEXBSvxtloRGiGQrDDVohX8Jzdag5XWqIHngJPItm8fZkSrZYokts1Rtrbnly/1D",
-	"dqXF6T4MMEVhNRNfP77axGqDbec5xSQgTEouzFJDdWEP+gIYS2YtYCcxU7syzTgccRyMOIDXqUwd86Nb",
-	"cXgssJygLeaEBjlXIj92hThr19AXGfF4n7rBbpaUJeGKEA/qa4XYTKEJHl1X3xgGmNkioST7PIMCF2YI",
-	"5yhs8aZZ/1ezvITKSjOG6uBt7OqZYaMxasq47Y9zelvx9YczB0GqNMZSe/ggVVDSubllsKrJKctcMm2Y",
-	"Ti+ad6Tbw6GRqGYO1K+RK242a4/tS5UxCDkaAM4d/ghSw0j6v+5N1qQyzMB8tHKfQwVQ4AZmUK8ELZi/",
-	"74atzJ6IDRt2BXeukxUAMhIDKwPC4eM3MidrCYC8Ntcq+f5KigYoy7byIO8Opq2LpzjPoloNbQ2CUKI5",
-	"NrHIkn7DMKgZofgh2oEZ0RfnaxXnBnstuy9cmSW2ZpP/XT1TzGoPFqQ651uvt5soSdZNm0zFU0qTtajk",
-	"2YzaZLPmb0Hu7E0CvFNVYAp6g20jLzzMCBRiYEumdnPVPfI8GuLAqDZFioajhDSuhAK6eMnS7PAQgrAL",
-	"i1EdtmIUiQOuheliQKkNYcFPJ3JMQIsWgM1A4WAuk2NXwaNwl7OUvfH67q1dlmYppn3wI9G2M3LhfVlq",
-	"TW0UjqJGpc5oVtBZY9oBDeSA+upMKS/FCjgoFtsml/RBW7UFl60qgJwxuFItNLQvWkkkw/nOUwoJBeGl",
-	"0nO5Sg+s+tRaSRfVa14GhX+GD5dqq8MVy7MjUa0d59uxntkYMsYIibwHF6pgoGIEoiRnA1H2VWpD2qDw",
-	"MWCdF+JQlF2Qi1EkpjBfzKAa88ymkEGMqSNIFjjRORNQLaikCrqwYLRAGW5sJufyXVByb1sInMnYWs+u",
-	"dcmPEa4m9RDkWWGxfUZSY+3pu/JIqrF0g0Lmvm54x3rzGi5HBWDGvnItnqj8hLZvzRAAuxA17m8zFZCm",
-	"d9T4Qqn3tJTVuNi3uAvIWmu6Yvxm5fDhRpAvehaiCRyGqL1huLLpLGqvNc8RbgozvdRQUzDceVPZIi79",
-	"BYxpZ7jVF/EUXMxQRgs/20pG9kNLtSp5AWDIhvJWyhUxGGxR2acxopk6I3dAE5eoMMsw0kWc7EDdJxPa",
-	"7eG7cGI7EcGovb7xsJ61Ekucajp8wxABTSMkM5wfpMUyaxvWT4+B+1dtnDEmIqcjC4CiDeMBhL0K3JtU",
-	"jOrzTaQ6azRm69AbzwYj7WAs0H+DuTY+XiFzvBSLH4DVzsLEuXJvniXuSzUiEYBXsq1txRmqn/EWsh9f",
-	"LTDk+cjICQJZEuUgRg0whcSOUQ3CIoc2m5WqVJgRTpbqmJAeTN8WCocexZZRKyk0y2Q3HwGundGfsL45",
-	"1Fy0I7QiBTBvWt0du4uQXCRZT9mMJloNlIUAiAEtnah1wfrlZlsRZ2iUCyveoOmQ5BV4yXuTQSE1u44a",
-	"pZBdAbVCWpV9dmIGSmq6ZIkGhKEXCZgbfOw+zILjg9irtaaZl/blaqVZB/8HOI7w4sBIV7oEQ7dF/YYj",
-	"7xYr5cf7cq1+eIco/drLAa+u46uHXMPA8RMzxW0S7FzZDjhCEK8R8BWvLCvZFTErRI8XKVjcrQ0HQY5s",
-	"KtdIkx7kzi/iJ0ACF2683rIYDSVq8BTeiD+a44eXvRwrJ0SpPKWtpcMDveLeUuElEVRWsqcNwmdsSA2e",
-	"l1LVvxpcnbGRHp0DS6OF2QNxs1383vQbNFCdBRysav0hb8MDQIjD7LDs25UyswRzOP1s543Hlq7PoSr2",
-	"ZX8k00KksP5DpXIyMo1VcUQ39jrv9ok4AByPUUUsjiWYCwGIx+IqmMsJuoXp3WoWcPCIZLyYmAbFynUl",
-	"y0LlbSbVCmS/JS/hfdV2ORCsyRznmpzFQJFKfChUoNOoB+aypirQPmhCVkU4rQpAgVHJRvSCQ7YEOtvL",
-	"dAmElmvGgT8QAKVNDHQuoUOQVuA8xBYndV8aLWQahqVUZefQiCtolWo1Y8M7+XCo0R0U9G7kNy3y+2ai",
-	"uVEyj10fdXG8+xKZXINw45PGbLzNOKiGSucXlKus1CI/jC8Kx+lVpnMHCZBFew4zjuljbqOP4X3PLfJg",
-	"qcB8pgrMMhL3c6wkXJJmMDowp+1ArPiE4SmqQbWghotJ9dVEbA0NgMTl6EIJ3yWvrGF21hNV64C9Lbs1",
-	"MVJ1xnEL6o85APPeubdUkW400T4+s9Usrbe5Z7K8su7t7ZksRU8U0xuk8KmiYwvuzjvSu1oUN1+Z3jAk",
-	"TpzTtwyZ7vP7lj93HgJzOs7jIXAn3GdsXiLx+zJa/0+vaNUVsGUdp6CYkp8OPZSH8NOoELENyJx0HixQ",
-	"qSCeVoHXUh9QaQKw1qFRzav1QGKWWKQnICYJhXnixfVA9NrB0YKx12n0pLJVKu/a6vQhDEWQZh6ED7lq",
-	"/ElYki0xrdkxq4lauYab098Wco2ME1gwITY6D25DUDwf8dfBtBG0PSYQDivY20FaXVJTSz78S8nOSHZz",
-	"wTGgivoE920gGVO8Day/w4Zh5TjrCttSUPIYrUmqoLDz0/gc9XzhMrE5DpQ6IuuZL9oUcIt2a3UtnuBK",
-	"7airRoUWHfuxz1UAlbAVtBZ98v4HH//+D09/9UfEa0Oh0vxPv+w/P8VO2tH6auRR1EiCHQxzyA2onOuo",
-	"HX3t9u3Xb+681rl+e+fVm3dunQc8yuzAJSNqLLC8c2Um1pU+RFx7HAQlIlaR7vEhXoYgQ8RmIlLFfH85",
-	"oja8PGPPQg6OKYQgpZ3OH1wwKXCxE3EhlQYPydxoGyEY4xJsY+klIWLPOHtLXIcstUlxAzjtxet3nVZ9",
-	"oDpjpsusq6cCbJjTvetfew4Uz8MG2aoqq0H5jlbrqvurUwAw5bWrjY2zL3UclarkuSGiFy7WahbhOggH",
-	"Z5ouUISwKTd2kIBstpTDFzcRmGWtEcRB2q6s8TOoATa0N4ang0yCaXlljpuyPRzaOObnd1mIF1M+xNU4",
-	"IgdnR4qxfdpa9Y8xZZ9+WKsk/9PDDX+97PfN1fULolC5NZi/hqULLoeLg4HHywtzsQuDa3pwfDpPEZ1n",
-	"fDicoxTL8Dx18e5QpiDGqdUUTsHgtKwnVSG0U8EQme20HrQ9HC5Ldi1Ldn3xS3a5g7ys2rWMz/piVu1a",
-	"hF3MF4VVE+E8K7o5s2U4eiKFmh8eriSTugRUTubHjGmhtbzlsv3PzwUBpJ4CkjD39mL4V8/DbQz6mIWP",
-	"uiDOqd27c7mSbTWWrLAAwku38BfKLYwpbnDxF6NOfcHzsj9Vhfs6/nwhNnyuXTATFt0RAuy8fa8y/b7o",
-	"HnnCRoqbRTEPpk9zqp36cHSQZ12aPEQHTZ37Hfj18qa+6PmYb7lclp5DfZcQHzvIegVHMIvzrV+163ei",
-	"A66z7vbIHKa37xkucCB4IYrXBYwMUIgwVq8mmXoPk4HNz1EcjYo8akcvI4nEMU1+8KoqGGLnOSQr6XHq",
-	"2zZQwfuczGwPVZ6rMQP7hvWfo73jdA6f6QDCyzABEhNtgw6GKs8xSBRDclzkTQgP46KUJxOVazoEo7g9",
-	"f7oaymr5+xycHQEVdYMZQpj1RoWHJAhTvmGpX9CMp2lhLhEujUiNamwkjSEAflXGDOSkZtziQUkxkcOg",
-	"CFeD7XokHXJtVmqXAR5aAS2LIJe/tvJYbIaVpcGQ7C96ykqW4kFJuFYVtHKIh3IZzy9ochDDKdAuNpfk",
-	"A4qAnazBZL2o4O4Ns78rr00b2UR1MSpcz130KkSrH3v7D6bA0hbc5zLTfbis1Ks/MjX93dX2oiOPL1Qu",
-	"tC06h5NOEB0B0lF9BC5WcQ+she7UHQcQAhQjnRWsOyoKMylaV5zPgGey5LYUhZIl74IhGMul89Jno++Z",
-	"dikSFQdi5ozbZ5PT/QAORK4Abqm0OGUNnBBU6cDpYKx1cBNdHjzP8wqQBHqgzfXwPZijaVH4IEoY8siP",
-	"4dJDwf/h0EUK8wIK44FhxHyCYzGcJVzaCkgMrJgF6BhL3fZpfHF12RF6Cg2HsV9DmBdgC9LaAWaIFsJW",
-	"oq9EXLuIeQ2ogbg5k6g1lWVBjMLTM/EB95WNTsAsTC/FE/OF4wYZ0e7EwTdhu10uLaqLPRMQGktnHF6a",
-	"etElh3KBrmwREjeNtNcus6EfpXZohhCRbREu7TseDA8rj3SPctULwi4ak4gG2VTycwR59+rQ4UbETI+6",
-	"fXOOEj3QgISSiAHP8iRotM+lFHldm2C8LODAGgrRk5lGWg2cPeM5RJJnDwjfoFoczo2Z2qhpf9twOgoL",
-	"B2gExrvkuKnlfz4VNCsY1nnESENo5IDnHB10FQZS1/EdPJeaH08Aedoe8anzboR4FUF4HbRS0/wt+x0i",
-	"ILmQH4TNij0dN7QEDsxQFBoqTCPVMoRIMrczrseqK6X+EBBvxVEPhRrmwrSL5xJbDHcH73ZNW7s2bN6V",
-	"2sDsArM2uXDhNlkXc5o8M6Hj61gEz2ni4c5g21MkoFxxt53ESfRoaDrTqgiaIYnx4b2H/xMAAP//",
+	"7P39jyNJeh+I/yvx5VfAvGwWm1XV3TtT/cO6prp7tzT9tl3V27c71SaDzCAZqmQENyOy2Jx2HyRDNta6",
+	"tU86+ABDts9ew8YtDPmEOxwgwZK8f4x2Zlc/6V84xPNEREaSmWSSrGb1jLhY9BTJzHh5IuKJ5/XzvGn0",
+	"5GgsBRNaNY7eNMY0pSOmWQqfjsfj09j8ETPVS/lYcykaR43zISMiG3VZSmSf6CEjiomYpRH+TUeMcEFo",
+	"khCuFekllI8UoSImKRvLVKtG1GCv6WicsMZRQ41Um47H7VZrvxE1uGn/pxlLp42oIejIPGF+5XEjaqTs",
+	"pxlPWdw40mnGoobqDdmImvH9Tsr6jaPG//9WPptb+Ku6hZN4+zZqnFDNBjKdPoF232BnY6qHeV89+8ja",
+	"vbk+sMMhFYIli/rDJ9bu7onEjgyNH/ER1+WrNaKv+SgbhatG1WVhIfZb5dRPoNVwPDHr0yzR+Ipt2Xww",
+	"n7iwn6KGno7N+1xoNmApDlOOxlRMn8gqauDvbSE3JojMhE4X9QS/X0dPWapkWk72jmCvdbsHT3TcWRmn",
+	"7IrLTJExHbCKLY+vFKg+oq8fMTHQw8bRgSW1+5wTW+mUiwGMCw9uydSXHKW+TEdU48Ldvd1YuqanMRuN",
+	"pWaiN/2cTefpcEwmMo1JbygVE6Q7BRr0aJKwlPRlSvSQKyIFI2ZITOkmOTZ8glHNYvcd0TJnLWY2wE2A",
+	"ZmTC9TD/sSvjaQTfcUEObpOhzFIVkVgyRYQ03w7ISKasSU41SZnOUqHg7T5PlSZUqInhY77RIaMxS0kn",
+	"mOXeczZO6JTFnSY5d/1eMjsSanphKQyEDJhW5PbBAT5onsFvWp+SyZAnLOjZzZQrwzvHqRykTKkmeSp8",
+	"kzBxmdp5m1eBslz5Jy7ZtEkepKlM7UyQ7bq/ZZ/E6ZSkmVCEpswQhFyysW66XYizzbdKOGuzuPX345hq",
+	"zVLT5j/+4v+39z+/+vh3GmWb9BFXeiW2xTUbqcbKnOpgVU71bCgFe8gTzUqO9lORTHHfjs1jdngRGcoJ",
+	"u2Ip4bCMk5RrzUTFYOHNNr7ZqMtyYFRP8B0zyucy06ySx6Xm12UcbtXjfgY3fWWfKAhswlbz6/qcqstK",
+	"Lmbur02kAtu46eeFYqmovqIz9/O6Xfn2TWcvadlmP2M9KWJl+NyEmu3TJ0LCHQ3H+4ryhHYTFt7XhxX3",
+	"tXm/9oaC0bw140qZGkuhGMh9J1L0E96Dgfak0EzAn3Q8TniPmjHf+j1lBv4mH495MmaNo9utT6MGMzzI",
+	"fJcyCg/CejWF1O0hS+LG26gxYkqZC9CcdDPH8ZgIOD3mAeBu5pWIKGnOU48Kw61QgCQcWJZlmWYXHDVa",
+	"+z/4/u8e/Oj2y9aPP/nh3Z98fvj4zpPvPvv0+f656aweNYBzIjnmeVEvS1MmNFGaauYvFCPlygkM1w7H",
+	"dHdfCrYO7ZCResKorNdjStWfgOn3uV3Iqnm4i2ZCFenRNOUsJjKDYT+UaZfHMRPrrfth2brTTA+bfd/w",
+	"zMIzxUgvZTETmtMkv5WAqiw25yGWwGq3vuD1R0aQrGbCpOOkmF4qlWorrlmHjBgFKYNqQsmEdUHyM7eZ",
+	"u7fNY0aH0uFGInqYymwwJJR0UzlRLG2Ss6w3dL/jmFL2e6xnRCUO0uWUjOiUGK1iwHCrRk4B607J9x+c",
+	"Ey56SRazuEk6J0+fn7WfPj/9/umTsw5JuGnTDMDN0QxLNQ05T4W5zWmyzsa4Yzb1/MbgrsnClnAdEcVS",
+	"wwzgvSPy00xqFhKnzWMyGTJBpjK7Ka5wLAgvG+49GGgnH0iHcNhHfc6QwEzo1PzNhdWezcsfKJLIAVL7",
+	"iiY8XusUHhwExO5zlsSqcfSF/XNe7sgpzy0/K8g0uGl7VJAuIzE3UnvcePsqypfR7Xdux1xYzWMC3RLb",
+	"Njyxfc4NojhX5ojG5haNSDfTODI8Q5NUisE90gG6NfGHDjH3qSKM9oZmHI9pYkQltt6qlB8BR7uRb3uW",
+	"PXpeAHOwl2AXuE18ZO7FUabgCyAt+d2zp09ujr5+iWEcpvEnUj+UmViTZrcXyhF9aHiWYCnDkRBlOCU8",
+	"vHV62N5Afe0ZDc0LC+w1RwHhXMpHNB2sJSTc3j9ctJm0lO0E2l68mbiRNiWBR4+IGie8ePvIlKihTDUT",
+	"YMXT7LVWN7e3YJjAjgTZJ4/5Z5EZ4CfmL7AiUNKlGk/quZSPqZiuxz0/rZRhDF1HVEzbfcqTLGVqhr5S",
+	"EvMzMT+zmBj9dzTWivRTOUJlkcax0emPiE6nhA4oFyShmqVbpqobKHC9gozToyM2P15D6cAiMivoAF2y",
+	"3rAT5YIJWLq4ItaeRzLFLoR2HadMySztMdUknedMp9O9475maYcM+JW9IFVRH2peiAvxUKbzYwaTs2Ik",
+	"zRIGSkQyPTIP75EfASc6fnZKLtlUWd1iwLSdG5hEmuQJ4yCBxbJACbj2JoabZIrF8zRxFiYz1oQaaZqx",
+	"y3vwyIUghJmxoznIzFbTVOeWchAUYMtaMc3ZBalSE5nGTTP6Y9OxvX7HqbwyAp5W/pkaIxpJgSsmyJCq",
+	"fD+CEUURORGGutA24ToiVJuRJ8y8awQASkZcZJo1yUsgum8A5mWaEKXbBaSFTDG7MNk4AhuUkvBDsZWR",
+	"3Ryp6RrvW5SSU/Ag2FZSBiQx7ACXDbbF3O71XDZmYyZiIoWREGF1DVGAnsCAVfMCFJEXwhxsmfIv173V",
+	"9yu5hbcUFJjEyYxCMeJKcTEgbmcfgSOFUBws0NfQzq068Dwq3Ka+AR14yfgtVb25Yi1tofR2y4JW5+41",
+	"c6Z4D25+s7tkSlOeTEnwTshz4VZLboB6y4cZwV1maUK6rEfNEQjNH7SHXDimmnapYvdy07e7uI0COJHp",
+	"JV4uuCQqGxsVicWPWczpelLHnUVSR5Z30R6ZPtpgO5xbqhPsdu98OmZeeJ0dwPaXphOOq+OE2c7swDpg",
+	"wrMtgoMUDDRnTGsuBvANjWNunqfJs1SOWao5U42jPk0Uixrj4Ks3DcWU4lK0eZywNjJbNW8afIw/AMOU",
+	"mYYbBReamluTTIa8Z+4Z2xrcPY2oxK7rzN93Du7cLVjA78wbeiM/uBF93QYnyvzIfmC+XjAKcAILo7Yo",
+	"tnBEn3z37nKLvP1Kdn+P9UCGPh6Pwe3pDV5Hb2YIjDt3ib/WPGP2BNV1TNPnVF0+ozPC9eK3HtvH0Mrq",
+	"DMhf4OjyVuwQXpXPdLkbnlonfJMciymI64S97rGxJp1mB66RTrPZifxKvXj+CD1KlrcYhkA5nL0q53zg",
+	"8rmzyOPz4feOPvze0Rf/+OIia7Varearf3Jx0Zz5GH7z6qP8z48/+l6Jqwho8BzMPM+tmRVdUOEhA0NT",
+	"cQfY0IF6LgfL39rBupYpdyD+WpnN6gL3AkfenVbLCHYp7Wnwv6UMfGxF8u2bubaihsgSe1OiQyF0m+Uk",
+	"KSWIkdSYndz8MOFXFKZAOLMmMnMsIyezeXHKTgbshKUHNTiZsyOe5xypEenbwBbaVo6vdnhkQvPE6hU6",
+	"nUaEC6UZjc2YOs8fnD//cfv+g0fHP24/Pn3y4vzBWSeyhk6728mlkBNFhnJCEiMQWoVhZhaHBwV2c/d2",
+	"gf+16sxKDWWWxG0Y5fx0XjpBU+I8CCUPj08fPbgPJoh7BPg/6U6J80hWdtmVMmEU5FOlqc7Uss2Lp+IM",
+	"nzV80jrG6vu/QqaUu9V81I0dRgVjMu2UcV4vXcxt3IIFsuyB65rBjKnTjWnBRJ7ZY1/FREqHCs+gX7re",
+	"/dHIbzOapnQKn6WmSRuiUpbGW5k+0XTsFdlG6ZVZIEvQQbC4OIEyknxGEyp67AR01BUlm55/qUSHQKXX",
+	"COJsMIK4s0WyAXJK+7/g0O7N/FDGh0Y0vZwJVcA7oi6Xnb2xcVql1OJfnsN3s1NuoRe3l0JAS0T2iZAx",
+	"I7EULCIHpMv6MjWMmMi0a9TwQ3y+zwVXQ/PCbfzCcLuY0K4wlEqSaUTuYEuaXjJrypNi0CQnEFqjQA0w",
+	"2gN6mHD7KBtxw3iKBoDpmIFRL6T//t2Q/ocH37373SKznCe1D3ozmoMwj33R+GnGMiPVKIjXGEnBtQSq",
+	"Rg2Kbs1XJbeaa+l6hbryrVvgu/lSbk2sw6MVl0wx/2HJqXZPLmh+e+Kxm8+2aShYUk5D+8OyIL7IRgPa",
+	"NxeTwz1o3sIz3aa6EEgTU832NIeAkbn97eJM5n5AqSnQAv2NMscb589fhSzhbxfFB4LqLGXtnMpvSiSO",
+	"bByvPKMrliqORoMi5zsVhkCKxUbuYVcsdX7pJjljIiZcE6pIx77fcfZSez9oSWKmWQ8UExd7gb/NcaxS",
+	"qpScFAy0tbE8JTQJN8LsiuQTLSx8gWYLNugjjipLLTkBN+WIvj7Fp/fx4nOfZtY3amSC/zRj9mezA4r9",
+	"bpcDCJZsXUEO+52bpCd5Ldo7hlIiowXBvEtXkL3WNjB4dlYugjFsbeGcdG+4VPwacRF+uz8nkK3F4Byz",
+	"WhhyxNU4oRhSX8bGFqsuOp0+9gfs9d5A7lk6OI7WfGL/+OKLV3DSX4UP7vGRUX4wccGId40B18Os2+zJ",
+	"0S1Jx3zP7KEBE7c8h3wbvq4u+XhPjpGse2MJ4Rz+CNXlmgEHXDTbM8bEj+yjpQYtu+KBgWNFkfsd33db",
+	"3Q616b+Yz79aROcts8XtskQ0ja6zlVY0miUrp53cI/utojGkoO4tNgVHGOFaL7C1SD07sQXkus4dUe+6",
+	"Mf2yuMossN3tYscxbwBBp+38Gu87fdKlT+CDRrEt/mCNe9YRDELUnMo5v9CLrEjV5k8QLsE2ckWTjJEu",
+	"7V26SDs0g9YRH10PYKAs393WAgleLGtfteo89G4F5npS9E0bxQKCRn69izQo3Tb2XMwT5wfn58+INR3O",
+	"UdfcwTKNzVT387SwsmPn88G+KXrct0mFihoTxgdDvZyasEwv8eF5JhQk9Vnly7ZbVLjWVLCw+S0rOtjp",
+	"9hWdoN9NFR176G5e0XFz+kYpOusI/eufpyqirakrbIWtrkHUd8NuXi2i35Y5xk1wi5eeqiXeGHzkA0XU",
+	"kKYsjFLkPRaRlCVU8yvmMnDRm4BvcWYk+aIgn194MsOEtSrRvtVs5dK9lUdgzELT3qo7OuZioGly2Xab",
+	"ruhrr+do34P/7j+scLizEUVJMMx8vXO70vo6I9zN5czWeDFTLK0h9L1QLD29jweoN6S6LcdM4Gur0KG1",
+	"9+nx3k/o3pftvTreMDe48p0Hq7iW83BuLRcfK+joVt7EreL7y8xKOLktWpX8NlpxWvjeezcdv7dXnA6+",
+	"995NZ/MTtyIdiu+/Z/RY/cRvWwyHTm9ADM/73VgMx/vuPRDDYSBbX7ybWDi1LbkZe1t1M9hrc8YH2Fro",
+	"BZynie27nAyBQF8UCv1PRq7r5DA5nXuECsJGYz2FTGFMElbOKoHPQSr0FNNwILskSCXFVB2Ssh4fczNr",
+	"H3aI1nHSUSPVASiSdXykh0EQkD9BFgWobC97+J96K7mGiSjmNGmPU9bnr5erQWb3wZOLYwQGNVTO5/jU",
+	"zu2PxyDAebICYbgwnqgVAQHr2qSg121fhtDpDVyGeb8bX4Z4Xt+Dy9DO6TpsUhszgpUcriuwiPdO+t66",
+	"xx2XeV1pYLU7ZLcNrncbrMjpXy1a/y3z6K3y5/tonDvJnambS7VVXtl15CRUm2s4o7hqq2LHAUtY6kBd",
+	"R8jJFGtrNhonVLMaW5BjCGFgf670thZazqe2mphRXNntShvFvrcudJR0v6HsMXNMblwEmZ3h9XjH/NGt",
+	"T4pz9lrXPAxLJrE9rXvtSc6ykdpojPP0Kc8Q69jhdchQJrEiOeCyD5lxjZSmjS1hQSvkPM2uzc1wjhvk",
+	"GrDmpV4xzV7re6iZdsJl7UQWqcOvmbVhBKw8T579+s/+029/9a9+/Te/+s2//uXXP/uTX//Vn/3mT//w",
+	"63/3L7/6o18Us0GX4KcuSQQNhMXSyRghiKAQ5JPIAaDsO53CcD+52yj2u7/36asvWnufvnrTiu6+reg7",
+	"FztLvE3rzykEMtxoR17v3irbVA8cKML6g/S4CksBDO4zTflakaRFSIU3y1LdZs8UDrHQSCUx7CDnSOLg",
+	"6GreyA/N4xa2Yf42rgg7fQmHFn5sAlwGiztHsN/ng1ERnkvVC4VykBfz+NZKGwUHwZgNDwfwZjoC9KJu",
+	"SkVvSKSIEJGMKtIpQph1ljpabc+l5L4qF+nXMVf6RVspW45dVekCteV6lWFrSzclyNfYYf6WH3lBdq4k",
+	"1nalZOhy68Jx3uuGMjFurxsXhWEYG6VF1E37eWTx+fyudtmsEEBr95cZsYxZO0YPNiTutscJFTafuu2S",
+	"d91nl7XrXgRAsLwd/3hZQqz70Z7lElmFjxih2uJ6ONxkYmVJSBGG3OF7RMhJIEsibC0TATwh7fdZTxOK",
+	"b02GUjHSsYNtUw24OAj34gOcm7UjnLngmlO9fMPkvvURfd2Os5TqUkeDA8axIBd2riM6hZTo1SBwSrOa",
+	"YXG48DdmDVZmtl6dOT51z721+6fEE/cUvjf3lBSMwI4kI3oJiz2SSpP9Vqtl1o33LUaRIh/2+RVzUegA",
+	"FmXTyqXAj/Y8fASh+HeMBEYsQ1HkQ9PPmKWFNhGAjKVKio+a5Klg2CJshWRCp8qhBdf23MG8is67gzLn",
+	"3ZhOE0mXxlQ8s49Zu+FyHTGf25l5HoE2Ur3SEYOtZl+bPVi1T0QQ0l9ja5lWZKbbKRtxEVcfhy7TE8YE",
+	"wedYqu55qR83AvM/mUW0ZqcVzkppTo4NDal/tRROud0Gd1rz+2DmynC3f57Q4Dl86c3xepxQLrZ44ZsO",
+	"BXKsrV75Qb/z+TtDRuN6sCLATAeymMgCOPxgX2cxycZGrgX0jXqCM/Te5qo9kikrN97GGVtJVmWvxzxl",
+	"atE7S2MruWrHWcV4pGhnopcwupyRixf2QcOxUi5TrqezJ7oivSnXKJyUYVqNs4TFPv0cMfwiRNNAiaGN",
+	"eUcNEHV6DBAYjTzMtE7KhIio8XrPdLB3RaEMhTI9fYbYgmdBh/YryMJ8ZLu13/3Q9W4/P5Fnbgz2m2fh",
+	"UFzjbkRmrjLTLK42i8HvisSsx0H0MIzW5VfRKcJiOtnmHkYhT7higC8Hkcvx3OO8zFwW2QolalFKVyBT",
+	"2HG5UBWLZ2vIGDkRq9C9uhdez0bGkg6Hq0cFSCa5jNaTI5sgV/vyRLr/iLNJmVheDzHqnKrLHC9KZaMR",
+	"LcO0AvEwZyuEC1Bx1ZKrbKPsNJ8wZs9GPjzPJPzJLbCB4PD5zZavdRnHDKwL5YaKCoZJRz5KHh67RyiJ",
+	"pSaKjWlKtQUwTtgVSxTWeCDSaapzdFsINTdOZTdhoxx62fanrYXSYhpb4D7sF1Iel1oUcH6LzVo/4ErL",
+	"dLomtiXCv8V0qsosJmOaamjJKhl499AUSk8Qy8lIl5kDosgQR4L1HpSD2c6ShJj2yYcvzk8+IkN6hRDK",
+	"ULdC9BhAFAMScgwgGdUSzuHdO8sFHPbaObyrJ8MViVM5HrOYSJFMra7EsdYKNsDiyIiK1OFA4/yZuOKp",
+	"FCMj4g+pIp0fnJ6dP33+4/b90+edUi52ydi4grx24cLRrEg5jyEd06nDi/azBL6XUxgDAZqkZaucwJ5s",
+	"rkTvUuUrkYOq7QNUdbOBiaSsDzjdtsYk1o5TWRfwiY1eZH4A0RF3WcwSBkthvu8NaTrIi3EkLB4UETVx",
+	"Y8YxCj9d6DOyiwupNTgIqhE9+/pp4WnfnvBYD8uQWCcBNbwwhyk9NF+7Jjl2gXYAbQvAYfnP9t6LZV6s",
+	"gEyZYVxOQMGjNGHsEjG99LDUaAEGUTWmvQrOlv9uBvtMKj1I2dkPH2H/7ryPJMDBS7RUyInIoSqxASIY",
+	"i5UtqsiveMIGjJw8f3B8/sAovFw3yQMIWA0K8LjGlTakmmDFCKPONos+mbuHq+HEzfFPqGRzRZPHFaIG",
+	"t78jGqdRyyw3dqlWgr3WkdmVI54k3CFpLsTRvXt7FiavdD/ZOo2b24xrK68VIa1l9l0burPElvs5ewfR",
+	"lbUkMEO8m0Rq+JytGa/m1qBE0MjSsbmG7OG6hEqP1+TLm5lnZULmI0aNxrAELrYv08AKY9kzOtKp1VND",
+	"ANlnz5+ePDg7O33y/fb56eMHT1+cexzZ5QdpVdzbR3BxPBClALHHJJUTR2B7xdi6p/ilYkdmCnK8l43N",
+	"DduTacp6IFZ8iI7o7rTzkbmxHMoG+VCwASZndpCpd/LaDB0H5wDvwAUpYvLhWCpe8ga4g/0bVmp13aCI",
+	"4piT9akRIbsynt4j0ggCY5Yi4vBHIB1YVEKihylTuDof+g5bHzXJsasCgRe2GVtQ+UEmsSv10rHsuunE",
+	"gU7hMj5Cc5ac2BowcDHnQOn5lGyl1mwEc0uSfP4gMCvA5B8y0kXQ02Zj9vDYH8rPj/3R28YdyGk9+0i3",
+	"QvfKC4CMaMyKzS61bmyOwFoCx/Iub4jFcNZuL6JeLuWlPf84fNh0uE3dV1i8BbcWqIJzQ1h+oBM5aasJ",
+	"t4FXxUE9LN/mWG2XQDafGLiNcWTv84lXz9YczYSmpt33YTg5uu6SvVgaI+n2sTtWxekVSF9AprG9wqFZ",
+	"KiMEDHl7BuDwFtimWID9XofTd2YGN+v6xcFse/m27rH3NbBXB8KuhV4P7S+34cwKXZaXmusdMfwiKKge",
+	"gWHAMBcsMuXLWBpx7AN0DJMvpWD3iBma04YlcRW6i2s4RkvR0qWBl406zFIoSbLSCzj+1V4B/bbeG2+r",
+	"FlXVi9zdgCLL0je2DZu52vK8j6NfZa+8l+Ovv3Hfr+GXnaLHVSbyji2P3cGyaGgSh/g7JscJI7TrIl0h",
+	"dhFMKSdDLpjRdFPyQAwSroaQ5nzc67Gx3ntExSCjAzYfkhcA1h3kYypH/O+E4ROdYmCAs6NdsdQ/Ak49",
+	"HX40Mg7Tpt8y49pjD6W/pm1+Qrl2stbyCi3F+k7mXSNKov+KZspVNIbwlA64KZsqkZPOvaIZdKG+fXDn",
+	"04OldquyzfGETbZvzLpkFRrbJZsWkpwp+YzRFMrCXDI0nFNVqPVo1NHPqOI9QjM9ZELbTdBcAXNwgREN",
+	"LTlLxGSk4fZELLtm2xSvAkF0buGeUaVCuFCqSAcF0g7R0lYMRWss1G1vEsMciQxKbcLXdbTyJ7JQW69B",
+	"eyO2el2tEKcJKmvNflH4rtnee/VR8WNVja0wNuqBiNczM3b5l3OBQDUO1QpIFxH0oS3zXbRzXFUW9N9B",
+	"nfw2uphnFCPLl1vRfnQQHUa3ozuvliPUlgZWPIB+XiKbbET28xleVf7zQygS7D+eGCU4Cb95YM0W9nU5",
+	"YvaVVwVa3V1CqHXiEfMggtlKNpb5R2Sf2LsXkH5hYBE5JD03jYjcnitYk99+nsrr0viMBQQ+YwF1z1hA",
+	"WhEX6Cri43wwr2aZid9Skd/BC0tfhWflIVaBm2edeYTPImi3ejBr0aI8gHA0241wD3veutocdv6YxmzD",
+	"MjAxizMs+FkWqnSeZswVnytEyIKj1Oz1JGU0npb66/GQlNw+KKtOhrJY3b8HtZ+oIn0KQsOlkBNBpkzf",
+	"w+LMWLgPSyYHAUdW9q0PojO/ictMPsFj9QNWcwthZRXFyXBqHQkQIoH9sPieNeejK9+Imy5iNQpLkHNh",
+	"Yzw0U5qkMhNxnUu4XpBUIU7YBkvN+rJmyBIFxQcKW6kQ12QNmHZDLNvV12HQK0zFhlPduGEvHNRzhwlV",
+	"ErqKRcUrvAK24riVxSz171mUKt4nwpwVbk9PadLTyoGnRhajSXukBlW+inEqrzgawoLo2qF3odXZo0as",
+	"bPuswIXnB9QJiM93Z8jxjzodYZSprztYI2pVMaE3CrytW9bS7onSypYlVAcSfGBDvjBMFPeBD2V2xQgg",
+	"nQIKwZeGMvIRU+UhNrKvmQgJPqSKdBkTnnPVc6StcfcHdTntiSgwlXwRgzhJt1KF7TS3h92Mlx/S9bWB",
+	"mjfGGmL9mvldwJ7blYp8D2oofqCgSCJEfPZ9PlVw8c8k1TTJsUPIA1uUN3vbWv1hRMXBJ+thEBcC34sD",
+	"fyL10NyVNqljLlOLBLIGeEcDVkG6wEgEBgPi3VQ/tQt4fZqJNjxQnUJjTyLakkRxuPPpaQ9lSrqZ4sKw",
+	"eNMnuWNT8oOUNBQI7DumrY5NG2qO6Ov7NnesY70XzpgVNlB/luvoUqvnMKHMU10OHsxLdEBd/VcI+ytO",
+	"jyaJs4HCcnYxHQgWupysVTS0OUfPQfrqNK8hT+hdpGg9BGERi6FCfEChIip6uxencGF4yDihPTaE6BNF",
+	"OvLKcLERs7XTC9sJY0hTfsViDN/juv4+ClOllmdIzYudc5pqmASVb7mgo+Ws/Sa0RZfEcCPa4pndhyUp",
+	"IA58LMINEYcCBPB1Lsjf/v4f/+3v/wlum+Dg6PD9WWyQiLDE5YLIsIZ5seT+b/7zf//1//hfvvpnf/bV",
+	"//qXszAhs7bBVVDtccgV90qJtnPd9p+I3CEKEl6cgeb6jG7h8HPLUFHvcSaiWZ0XhhJ+GRqNZiyic9/N",
+	"GObKNK25M7UlkegdAtuGwtNScf86cvXqChiewfucZsOpjXgRWZnIXJzgiDEyMzcbFK9M2JVZWlmwa/kQ",
+	"17KRhDLF8jISaNtZksc5zqU8uP0xLrYuxsn7abKZF4rWilgrqLrzM0wgD8QWq8N8VwyFnVp9r17VOrX8",
+	"anH834LpFMJkwvvBXR0+1dBlXdZRstMl5/odGsqiBtwPLGbxqts1FFZratMrAzuuYMcrE7Zy/hfo4N7w",
+	"ms98VjEvcrG5XV1YtJnkRthTgfXQ843VACPDtToPoOrmL6h3eudcM4AoE2YbV0AFe2tHqb0lP61LT4Pm",
+	"Ormukn/VEn2+87C/EDM0nIrfEm7ym2+Em/MbuRGoG1MH3AjWRaj0G7qI6jefN7PR5l3B1hwAEoZJbbej",
+	"6hOw5L4qAs1gLp1h2CLPYeEpQTv7dpQWfyIXQykuPnuzx6z+TrnJk3LjB0Vdp1MqnNVC9BdsedkYwbBg",
+	"TnCSPO03jr5Yxzs2O7nAkLcIHm/+DNn8Imc/LtiY5gwEemjT8KiwMEu5aYuLXpKhWDE3+7yoylr0z/1v",
+	"JW7BUmSf+bO4aNlqmaRm9WdV7tAHs8IyobKEV4HFG20SXYQnMbSfwocRIxCHmqCFoAR5fO2tDZMoSxeV",
+	"KWtXBQW4SAPzkBOQ56IDbIIcttHBUIB7pPP9B+fkFh3zW1f7twpkuPWGx287LmQgSezuGy3HFHYuXST9",
+	"stMH63Yz3FE5am+NNT4VT/v9EMEHlETZ79eE4UGF6al5yf5pXoWGX+QARCWe755Fz2ACs9dJJjBEZGIB",
+	"dajP2DRqumJCHxEhbeAIpJFahCP/FbAayLXCE5MaJpTpJumAGuNQVG2r3ssErgg7EGXfH1JF0sy9brao",
+	"fRvChrkiD49PHz24j/gL5rWUqSzRRNFpgL0jMw0IOTA7GOucwdUOzRofHFyDiG2n7vusawjY9aPHdjDe",
+	"E4AefOo9uA7GKeuxmIkeI/LKZnT6h81wrd0W/H0BQk7C6BVTZkFkBpaoBLAFYjZmIvZhCnaUyJV4khRB",
+	"gZpBlDhMzsaK1NxQft88t+/6Lx5CI7C1emVKn3UJrWCadG84XfFalLnFMVinSEIb/qQlLq6F+TgiOgjR",
+	"cktaJzoLXONtx5qWmzTh8YDJLH0DufRG1hjb3Qq2xfVAzMze51csbVdHKSCwUruefeiMiTiwC7HSZIM8",
+	"usI8wMUAuZbHSa2DIrxpXMqKGFZRw8ltVUTyv1cckJlbJ1jg2cMVFY7nbMsla1YcXBg+Eq6cW47CXimc",
+	"htm9HgaV5Ht6aYqBYTknzvA6A7XlZaBaSNHoxVnp6XZaWpDBBg31mNCGTcg+8QlFhAvS0VLTpBOhf7dl",
+	"MQ9LK1zP1bBetvBRAxqvNY1ZdXVm5bGhnDI+sHBm+gtXZWNlLl/f9TW4fDTbEx4DCmxXauxt2dpmetx6",
+	"dLbv9Bp2180HrJpRrBkDt7lotWhuL2Ua32mFO2E1C4V5y3C8l+xkSPUHYKsYUd0kxy6u/O7hJ7dJd2qB",
+	"MH/37OmTiIwYVVnKYg+3MhlyzQiCehkJHEK1bOlXMkm5Nrc7FwA/Z6PhwtHdCaB/c6KvC8Rqd10Bw+jg",
+	"9lohd/5uzUt8z9MQfzOXRKZYCEEUevNsSd6VsJXC1K7vLB7fyqXLUb0ojzALJWhU8bhRffLgjXkhekYc",
+	"us45zl2odc7DrJPleiWqhVxvu4x9u0w9iFioisImHtizy4Y0sbsfYmoJ1KSec0oscZIgZPxqXJfn0SI1",
+	"4zuhjgNWGVtVLPPvRr7fMuI9c0iLJfr3tDTcE90wXzJD0pirS4vwJWL2mtWEbbIgoBvpRg68dDFEvoM3",
+	"o0oDVHLCNLO4p2vH1UDIvgPDmO8XI/pjOrVgpi6wLsf+nO25bOktytgKBQBy0FdrQLZNrD1PRFVYqQhB",
+	"gKJLFYKEgbJCxaZEh3KUCN5daZwW0hYasfB1iD06oVCzAsDtuswo8rbAwPx9AUkJlQtbhtxbtXzgVFka",
+	"Yw0PzSMhu+0VDMi1WCBEZI9oYbcUT0ZxFQsnbyE32K4u4LvdukJQ7HlDrSDnpTeuGjyzaA4Vd6L9tUlO",
+	"NRllSkPiBfjOIScJdrd1+h0/OyWXbHpEOsmlGql2h/Qlllch3Sm5fUgSZuQmFZGYD7hWEens2QD1dqe5",
+	"pKrgwUol+J5txePpi6L9zhvDTZ7QEXvbeS9Uj7C659y63rfUhz4RZy+masgUwk8i6B6SjCSMgkWz853O",
+	"PbK/b5SEgxagTtOeWcsmeWnn0flOx3pzqHNmckFGlIvE9HAy5II2yTEYvxVRQznBTAZ8lCoHNQ63n9aY",
+	"wpNHlu8fftJqwT+txTEaRfn84uI734MykOYfsle1XZJStGcH4Bn4f1xQLrBVdAEVbzPucJk9+meOF90B",
+	"H1GTdCxvnWvXnK1LNtYQtjmSKbuX34dQG8IdvFHR09LDayq/xm0HNf0uMP3nrhX49APfFHy879pzxHra",
+	"P3V8roIPLnJxw0OoXiKLsOWe0PknYltcwsgD5itWKhpucHH6G7LSoAdFQ9aEKHLFHNoj+roNeEWb4BQN",
+	"pOFHIClOhlRD1QTAtLe9XDtUERbgV9roj+iXbVeWHXEVUKggdDzGFR3LJMk5KI4c5D+uiGuZxWEdFK7J",
+	"gGlFbrduL6h60lY8Afs9VGdYStIcSdcMaIbC1o054OjydGjzFrwc96Gb9IpYy3WQn2bzg687XQVcxEaq",
+	"5f0+S/1BIug6IUbowfIes17bjdFN/MzyTJZ8st7M77/yOSz+mzCBxX+J2SuvkHLyapuYmrZDFm9V2Mx7",
+	"nZtgMIYycxq+lmcKLNH9Z99YXFblORuUVjPE742Ud3r2lBzu3727t98kT0Uy9ZIMCE+WA4DimUjD4aQ1",
+	"LmZCp9NCKoFhZu71HOg7qAddlA9OnjQWR2ce7/3k1ZuD8krQz5m5YT+jujdcz0qeQgP15X/s0PW1GoLU",
+	"3Api1+XrFcxreycG1UjodsunxvT8AAqBVpSEwiKhVpJH3D8b2QKc8EJciD0SgDO6ELUgAghDkrDKj92X",
+	"XFnW2oTXw5AjFzT07MGT+6dPvo/2aHyMvR7STOli60F8kQv1E9ImfKGQmLC+xgasd2HJ6+UhVqGN3AVZ",
+	"oS6Wuy2gZioGI2GHfCBk6seLOw/e9nVrzK0vJeRI3fNZ8hbc2xEHyt3YNozUgJWghiwJq6SVvusvvc4R",
+	"pGvB8cmvwnAdgb5jni6lLhQcyPNVOhD/hRWFsJmYJRxYpNkOmcg/mjG4GHZLDDsG+8y0sCsMi+PYik7B",
+	"/e6GhnFnho5GIBGkS3uXURjpCYP/QBGdpYLEPAZFAWTkD32zHxXzrAxPTeILQeBZqCn3Yd7vRxhEVro5",
+	"c63GAdf7GrvAp5sXIlA+Snz3LvLL7+9G1MgDNOx4DRu2ozGCOG4seBm2RyNq9AJJwC4l5C9Z8kNT+ad6",
+	"mg7yhgDQDj7nqGvw0UWf4acHwSzwmxd+Lu6zmxF+Ps/nhV+c+tm5Dtwc8XMB6c126uaLn+8Hs3adBnP3",
+	"vG+924uOxzV8b8fjMYYOzUWQVeZbulJzmJ56L1AI7rRCKwLwNaP4zrkX4TKsk3RRodkvrswQBIxa4QQ4",
+	"GhOxinKp2QbsOUdoQvmoVClYqeAKZtfV1GUyoXliea5Op8U6Mc8fnD//cfv+g0fHP/YFYiIXSGiZgeH9",
+	"igzlhDixy+gXM7M4PFik2tSCaldDw3XaFc5Zpy1qadNUqeXGlufD5ixiDld0GSqHNRGZzMqWwjFtVPPR",
+	"Hp2FaIuFvueIckDOXpycPDg7M1odkiNnrwfR4fqaGPQa6Fzmc5DvX5TT5sHLAFZ6ebqCe84eHhUFwoCA",
+	"ynSzqR9luQklUQkYQK0ih9APENZ58jFKvdEq8jaLjUxdZnJ3t85yhcmTJbyqqu1IhY43Er2ZF2uXT9SK",
+	"wI5XL637bB66zzTlydK6ntBgoM2Z7qIAufz6C6wCkcppq9Pp4yqsoYcyJXEK8pS15Bx5qCHL/wq15vtZ",
+	"iqYsFHqa5NgXRAJ3nncVUlf/KRShh4B2CchT5LRvZW4jqUM0vUxBs40sS06vIOmxJ0WfDywuj6tpWNBq",
+	"v9iPDqM70X4rOmxFd1vR/ietV9ECZOKw3sYnS818YQn7Sk7rj8hzifmKueDXRQx+Q10EeEWEtxEXNaUx",
+	"0+SZawY+YFPmz+fYnPnzGJuEMWS6VIOFysY2/KFODjeYG+zzy8tRrZEJ4OKh68T8hID8rtp03VAObxxd",
+	"PncvvylbAWFh4Lt5pvbtiplEa2WTR40rlqpSq9KpMJRX6D5EcxBqgwWc+o5931aDo65CmJYkZtpo+z0p",
+	"elmaGgUXf1PNesEnEyiQupTlmvV6iY/OGWfcWkbhJp3ZHoUNGS6oH4FdswCxwRFttcx5GOp2HfbQ5dad",
+	"9XmvGzrqkePcuJPezqdOMZ4RF+G3+7PK3js8/cFJXpxUw8SP7KNrn7JyEq0LgbDJ/bGwAMIi1bVQ1qA8",
+	"dnSDa+S9uhc256SL2Gc+1VfVG2OrDG/7zO6lp3BJDCY4NwuwfUY85VBpEmuA8yseeyRVV2vU/IkPqFzv",
+	"ovHUCdT3yH5RW19SAG4ZvmbIGEonYhlMnmVr43LNqHKkQ64WlDBdNgKoGnfGv1wKVRZYr/xwvDUYOIQy",
+	"4okUvq7nUgKtakMyUtAGTiuHM1f7MjT9XYvPyvdctp2DWW3rzJ4xobfvrgrJuTZmT0msLZRedwFsNKUj",
+	"pkvC1wI9FWGfZeoV1iIwse3NZc2XReptYKFdE82aqzwf/oHR36HisFHDXUUJc/LAwTFmKen4bjp5kWWI",
+	"SoGyjkAM4HymB2gK9Vvlioo730hgELaYqTbCBVwpiCPgtA1zSTIbVNcJc8PNGFwsD3JVb2AggE6IcWLn",
+	"M/gq80viPDWAgu5DyHpD1rtkFmk5NGQEQ51QRWyUGFq6bfDY7Axvtz7Nve/WrN8BH5sLYkN/0Qwitq1Z",
+	"bahpiAcBohhWY4gbgevV30jmKXu/RxBAaB91C1xw9IMZcG+/dftgb0zB9Lo4WWeDrYlllyD6aRF4p3Wi",
+	"WT+bLlxEVuldO3GhEjC9tOcZ1PS1O95A7BwPpWBt4UNPFwbnBVGq5lUb0VYhxIwMJ1DaXcF5XNwcsMY+",
+	"8IhOWKewE5E7+G2xwKHZup/gD75wYadJjm13qesN8GpmkMapDW6WIpmS2PAnG85itvgHCrlQlg7Myri5",
+	"NctgOL0Q8OnK/pbrQIK+eQRnJbO0qj69mirNRihjhTw5v2BnFLANDry2V3FxFI9peqnyGAKojQgQsAVA",
+	"FncY4SAm/JJBEC8wsmYtR1amWFsHuJblvrOOZf0dglXSgwvehVy6RtZyqM1GyobHuVqI2Zqg5oLDty6o",
+	"VUdqWtAPiNQEsOaDcpTw9QvGud7PsKdGVPxOF74IPHzmy4oyrymjCRQIKMgVR/PY00ackqLHmqRjCBpn",
+	"GLZS+pwvNdnPkoRAbdwrmuSKJ0RTk44aqaZvqw2GXecC70QkEwkUd5hxrlCfpQc5WhNRjIDH2TSihm+4",
+	"tPzsGWIQzzs7rU9nmdKHofpe37O6dB65oyTp0/SeDay1X+oJ7zGnEsKHeuZnesVScwun9ni1q1yl9kGk",
+	"EAhzEKSAfnZ00HFBRjxJuAs1iNYBoe7ShFr8pTXeXhVmt88Hq+XvuHB9t+HA+2cWozofp0nOWC9l2u5j",
+	"LVMWEyZ66RRc2kY6UENzs1NFOh9//HEHEjJc6S6u8l9h+JjBM5RKR6Qz1Hqsjm7dMh9vmXeb5EeYXYRS",
+	"Iu3BXYItKE2nJBM22g1FaiUx8ooSBYPEfRf4FXOtBTqPoGejx0EUi6WCG6x1fUQAnzfkccyEy3aCvK4u",
+	"s9sVM+Y/7JhPbfjQ+Qh66hhdzAy7CZLVtJO36X9CcnbKmjRS1dxzVmFLGIUFwtVplsFE9qRQ2agsHsGX",
+	"+p85lx+o3FeLiTP0kok8rsduZ4gvkJomEQHOk7J+JmJlS+XmaQT28eZ6Z2etos6Wg7aXm2ZO7aOPlU2B",
+	"Rbyw6oQNyyImMktiXyc4TDxRpakYXLXBmhgviO7JGSNNlIS/VX5hwCIJScA1RiD6XN1D8LOCoDLf9yUX",
+	"cR0TFUs/N0/66K8gvGphTXnzsI24gpe5kTVrVaLH5+WkrSbc+miKtDmGY9llCWS9ceX3XkAsSIEREoEz",
+	"3QpU2y9r6QdmTLZYeumCicJB6NMkUajEuIrSUVgg3SIHBo12MKmnZ5TyePPhuiLhiwh+n6txQqdPzKPO",
+	"D0evKIemN8IJWBtzTul62/K5NZwqxkR9MIKxTJImeTGGhWHCB7FAbQXMZcezhOioxdI8axZPQI7aVtYO",
+	"vnhqucl8PbdTjn23DDiAhln7ofQFhHJB+VS5kLr1CVCj0heuqa/xde3OM9t+sSrFQkS4fmqhVWU/iEfP",
+	"RVZf3aEADFcKC1dBoQAmjo9Y+0splu6Pcz5iPzHPOeS4tqo0Xc8K2sWFzqGQF6/0dVbbALW8DixR/D6H",
+	"ssxovmGECbDcsHQD3LJBpImNPMkv/qJc4u9JS6lwZ8xewL7uQ4G/5HpFIOQVr67C5ToD+Gg1hUDosSy5",
+	"7G7IeW8IBum1v8IOnTlx5frYupE4gZwyr5zT8biDabT3gnxUszCop9iwRueshXjCI9JJ5KATkU7MxUDT",
+	"5NL8Lan5d8J6Qyg32WEjypOOVU721Eh1CsY/Oh7P29MWYl/RvS+rYhdwituNNsI+tx5uFHS7YbyRNVDc",
+	"eMCRm9F1RBztdPl/4Lr8DGTJfilkySbK7j8IlTRqvN4byD0viaGA1nxi//gCLv9X4WN7iOiEJUAM/24M",
+	"uB5m3WZPjm5JOuZ7hsUNmLjlxb234evqko/3HBTMHlSZYCme1xX142cuuOK9U5LfO6p+gzT29412a5gP",
+	"1tT511WQ3zeKrajnLhs+Cn/bHP8717rX0nPXCYR+WymFrQncnDtr6pnLAWBKaZ4k8MU9wvvFgLBpHmAk",
+	"M6Gvw+C38wnt5MidHLlzbexcGzcvm6xnvH8PDeVrXNnLDKSvFlzO27Vt3YBd63lpVBwEZ/O0l3FNuimj",
+	"lxYOoJh0jTwRsGg8EA2mi1uro4e5gXcnqRQDcsmmUXinQhsehKZQ8u2nmdTUX4KZYjHJxs51DzXMQk+R",
+	"TC9Vk7x0tc24Ih05ZqIThU8hU7fxzC56ugMQHA7htDOkSb9tX3Ux2G7CANQkRVCvzYIwkF4iFeAN3nOQ",
+	"KFB7AaBP8YaFED4IF6IKoDrMBWm9ALIPwX99DlZec2N0DA06eEg6ees+ZKsMEa2wRaHygwW4rKpppcvW",
+	"ecwEi4nijs+j/w2n2c+SIDizVuF+qqoyfoIawYA8EJEuG3AhoMoWoMlrxDNsVNSAL+Ssm3E3ooZfvbp5",
+	"6kzpp/iq+fMHNOnDx1dvAc6IJ2uWzsbxeQK4xqJ8XaoP5VmNwsfFwF+KYb+2+LHytY9tPN3Wgn0L7Hpe",
+	"nCgwDjih/T5u9JRpwPPy4oSTJObqVwK8Dq8PC4VDwkqW+Cc04tifbcqP3dXoneH3VLQ1vWTl1bALV+u8",
+	"k9HtohLADREX/aAfKB9aaTEWDdfAPBnn6GXMeRkxraIyFGBuJJMFeYQ2WXB2NCDurjeUBbn3w+lCaKnJ",
+	"cFpAO8MKs8VqlBbNT8g2XBOGbQrZhuguD2E3ohyYCV4kRpJ1UWEKkOwgDyDPOcrR5WSmUyouLQ6cu2HQ",
+	"bzsAT6DhzTLVIEh6LyS+TIeMOvQ3+6o5kkMa52i0eLO4XBj7VJgyM5YyCdMgoGVb2A7PfLEH/CnALDST",
+	"Ke1lfsCIvTs/YkP0sQTwPUiiWADV22mShzLFucUuhRQH4pXmzEW5XAhSCHQpwOHx1IIMGwXdieiYhmFL",
+	"FmkmijB1jisoC0rr9gT+CVsC3NMJen794jaiBqxVXjIQKVuTsbwcTpGVvBxOn/vOXw6nT+QPbffw4aEd",
+	"wMvh9MyNwbwbDOPlcHpsR/JyOMUo78/sWBbJr54tVdwlekP8p6L2C3GWGKZzvYBPPmU0qu1I1VtHe/Kd",
+	"bqYMLKwiex6UiYVoqNo1YleEgepzQZP20lTToBZwl9kMCJ8w2DHCSGdmDRcAHdTBnLKPLgOdqqc7nlN1",
+	"eV2ocJVAVWdMqdK6STnwYslxMOzMg6rPFKEiVFmwZKxsZr/DlKMURLs6YW5F4IuKMdiHgNx5/Z5gMPMj",
+	"gcrVSbJpjqO34igkIAAzukQTcysobfvGUtl2THnItn1v7TBACfXCoBBTKX06/oHTGHY5ljFwX84t3YhO",
+	"4c+Qic0noc1yKwu8tRh0Av0mmWKpszTNX0/AUBtH+7Mb179lO5sBK/IYh8FaFWizYM+v57sYBzVpFhWF",
+	"WSm5L6TNCo0eLWi1JlH9dBYSant2JOWgd7ZoSMoracyLGWopmz6Gp3wredWzZS/aOibhmyMpuJaptRsv",
+	"nLd/Mnz/pxnLlpKsWD/EXEc1RJZRMMMZUmOn2ExhCmHVF0vLRQtwgsAom4Z07VatctUqSb/NEx7QbWtH",
+	"PKDD2vVybAb+YnDLT5cBW/oGw1z/62ozRBXYsM2KJNiSDHSnY4GRPEjE9bnehTzcQvqtypFLbfuR899j",
+	"FsCIxwLsOi/OT95FsZsz6/ApTulZykc0nYL1oUt7l9n4iNARgFNDRqu1Png7AcwcLB4f5jWz8ggGOmJo",
+	"h1IYD/1R5OwBUrFcH0HDjNLOMgOJb6apyNklulNr5gIQiHlziBVzuSJSRGACQcsRzgNMR5G1jICZfNZ2",
+	"jvYWB9oBuj7iB0Di9CCV2RisWIrIKyhYxIRpqmj+QRwXfDgcHDhFwFaF5IFKDOmAeWiABfYuV+8ZWsVR",
+	"YnmkCZ3mznp0bQ+pcmZjS8l7Vt0DqsJaOT85wtoGaztjALIWaBsJ0iSPuLKhFyBZsZgINjFLBpOOoHzs",
+	"2LwrwBKJXTZLk1jyk/hp89PwNO7ZL+ayWs48EEUeFI8AFG26SmT8ElHUaJxcad4rEYismQlt2/UgYMeI",
+	"C9AWbJK/N6Ot5OfFkNYXfBAxZtRgDQ6bCFHu767uF7HsV+wZ3GpUuD5r9phKI1KYTlchkEvkqP/OLAzG",
+	"HIXLZ18ywtneo+IKl16lfntsUWbIt+RWpQawvZyKvpyfYmEfvamy8LQdJZaBa+RvlGvIZd4513zx1WKQ",
+	"2eJpXe8K1jN95jQtMSdsb2k9VkvJ1MsiCu6nU5Jm4sjhJVquATYVV4oG89XBzTOXx1+4HOFqwCums5Jv",
+	"qiRIsQD3WjHmoIyZGwhg51hLORTkgApMlRh412vxvX7rrS23FFR8hZ+j/K73rmUaOKFzDzOhcewo738G",
+	"AYdrhCPIUZaapaWyKwHCCsvgHvOIh+iMqMEfUldwcFkPwcoSLsiD5n54iwQF+Yy4FC9ozZXjsrJrzHo8",
+	"ZtbMWohH4TqsmEnFtChHYfAuppJW1NDEM7VkZrlfxx/CD9UQys9aHeSjXOrGDWSE1QXI9Mt6zB2BtlVL",
+	"Cldux1qfDeP1qJZFETKI5m21jDAtXVGfHsU4pAKaENaWBY/pCs4k5/Yv4agbehrmDyaPw617z+JzcgHB",
+	"VUC6xZZICECPeW/pNk6ZeYrFzvfWJB1gsAB5GPq1eznb5ZoIOfFPTijXnSMo3gzPdBkBU0vsYCEDD31p",
+	"A13WDoGlwoacPkvB2J8CGIB/D6vMWI+080YgQ3SAUYBz6b3dRQhQ78iwUJdIpi5TRstxWwWZoxtOyszV",
+	"xmIMDMW/QxSqnHSNqJFTx38IZ+q/xGmUgFVVlhzymdlFFl92BZs9V3b7LrgUoFE82c6PAhXygNffs46W",
+	"0K6CsXN5VJaHmX2tG6Uup3dee8MXRlvnrYqok5mKfiWQzx5wATUb5bHa3PbYrHKdWcqwCpz5PFsDzg3S",
+	"i8QL4+nMQ94wMDO/UgJlrD4SaV0M1FqYq9eBnrpeGxhlvyA6q4hPUgiLwuJyaSaUYa/vAxZrZRhHSfX9",
+	"e0QKi0AhWGIhCAAFtaNGykbMugBd5+rMUSRWkN0eAhQJNhhApkZES/JpPbktULoXudQLYiqgZ7o71koW",
+	"NAeR4brO4rhDXxO/pqyG7NobI2UqS3RVkJz5rQAjZGsbypTYms/Tep1o4CfZcsgWj7VGi3jT9ZawWj49",
+	"X18sjQJFI6hDV2s4tUGJLAKNq4ML+2Fj4KHlD3pL5fJH330kTA6dW4Jrux7oTlp6jB+C/OFQoIqSiBVq",
+	"WYrxodJsdGYr/Dfqy1cFrhl5aakAiQO0L56OMi7kD6m/PYtXSjVmTAhPEzKZudonnq8GR2i2oBSm7moE",
+	"xZm7YAs3ZZUUeVqGUwM0s1fBi/MTEkOgZqeNsNqUvHh0ev+elQ1iRZQ5r90p8b06Czu0c9A6ONw/aO23",
+	"W/s/+P7vHvzo9svWjz/54d2ffH74+M6T7z779Pn++YrYNFhcp7y2zoy+ZKa4XaQa0+PWcWp8pxui1IBe",
+	"cX0YNVEDMhVUaQSYhSyHcVndPZUjFyTKU3QTFaom+lnsH9imG0cNwwyEoYL/9ZP8RxeX8PZVTYvAM/Pi",
+	"0z7WO3m7pNxJGeiOn3PVOm13K259G1bjaVsPUUT2ybPnT83VCp9K6uRG5DY5OX5y8uBRoWguoG1Hh9Ht",
+	"dRG34Zh4/Q0+edZuv8jr6ppPvoC4+ZBX8zY62XmA6F5Wdcx+WLg+tokT/8K6eLJxTX8ZV23a0/xqQS5L",
+	"LX3EA5CDgICzCG3SJQD89qEKF8060sTsYQSMukI/JYMLaRBOOAqWbTXEt/lVLE+pdD9H5qrs5IGYYLSS",
+	"Ko+EB5OvzYgIMP+psPbChCuNNSqgVAUJB16LxyHqQl7l6TDIt/csP5/WEk/DPdJ5Y6j9FvNhMDnNaGEs",
+	"bZJjLO3Tk0KB+1/2ScI0VDXgAq3d0GREYj7gWoGUEZFOE0WNzl7HtwEGPzU2vBXr8UCiaCozhFkMbXfk",
+	"sxQes79SMcUaNixRzEUgcEHTKUygWIbm63/6y9/86R/+3X/9+W///A9+8x//4Ot/8+dvDAN8+/d//fPf",
+	"/Otffv2zv8DJltRKWjtqwJF6y4KK7XX7wort+IllBTntc6r/8hdf//tfLS0BtAaNr0VKcqz/xtH88lld",
+	"D57fJhfXtu6WegPDx8tunjrvI1LD2wUU36Qg6bVQuMSVvASL5Ju5AgVdftnt/mrhim2bs26XqzrMiwJH",
+	"PVac3jobUjEYUr6emn3rO1VAsKbLhAv24MpujPpJUN79KHosFQgvPNv8KhKwCzZbhj499GX+gxweKJjQ",
+	"ZQMqLH72fj1bIuv3WW958Vuw8jzAZ81bV5Xi1CXHnHB4pEk66ENkLqE4tzA7Y75Fl/CBHRAuG/hDm6ST",
+	"iZTR3pB2E5c1bA1psk/ohQjtbC7ZGlyitDdkcUSULHaNCpqP7jBfWWG5mJdrTXRoKsNZGLnakNp96Qyq",
+	"1mxt/wYzWoz5rVbdcoYs+zDjEFUYTKymqw326fN8YPazHx18PvFDdD+7cbrX/WDtF37E+H4wbPjigR97",
+	"3j9MAD6+CGfhHVO1FboZP1a9w7IwJxOM7HNIALbakI82LqTqo0MsL5YEaGeuTiluNq5IuF6lDgm4UCs5",
+	"hv09rBcHKPh5HFCFKb3Nx+Utnj4rAtHUbLTCvgFcbcaHbLlcmfOgiqvM8H9kFsALq5i+4cA3EIxYZP43",
+	"GY94LsfPFlaYLKvXGCw5ZM0pn4YMRWKNCm5YXh8serULO84f0BdqYWUjADayafGuAADCI0RkKLM0IjHF",
+	"XIqRFHrYmBUoYzqtySlMazUfxQHUfRjGtUbote3FjiyCqbjmypb5hSot8JYk7V615SUE+MPqv4ypYmxo",
+	"hPnVhMYjLsCmoAjFyuPwRp51bF8oFa5zYWfF5Owa8JjrWARVO+bKDCMuV8dWST7WctwO3fwL2UJwGDfw",
+	"EdZRFV645745BTrmE7K9Q7GYmV3Y1TMrUFzddQtVGOqd3p/Jmb57e4FO8OH3jj783lGgGfyjvVf/5OKi",
+	"Of9N4cum+fajmc8ff/S9UpUCR1XfFGNnUTBn3llWtB672a61zfS4dUub73RDgxew3hs3duFsrsPQlTPr",
+	"GX14BYPiIogNQClM2Uhe2bpdcJGAaomwdvDqPY+R5KiBahXGSifMMRrDhSDY2dxN5pJapscvQnQLjmGl",
+	"//y9QgJfepOFmBILPbvuue3dftcFF252/noGx0U2GI9Bg9HguEm5Il1wmmiZJ4RwxAnPRWM0mRix1Eaf",
+	"WYiasUwSLgam6eY1plUug7NxuQRuNqDIYUSck+K6LJFioOam5Z+eeapQEz6XFCH8JW91XppsktOCLwoC",
+	"caVNBUmYchHq1tRiYbWCNKXVLXQVJ/n9PhqrC3lLRKlXledmm1f81q93MedEWyOt2Up2s2ifR02U7yq+",
+	"L/3p1Ucl35VKezORWi8p12WKMiAbmAM5oVzbspguKt3nx98jraL3wyvoh61lGvpLmcZ3WiXCwAZHD7wt",
+	"vcxs9jOA67eVGxTvHWe6DGwd+Qk4ug2TcSfXoiHnP6J+Isjxs1NyyaaG8YKZzT6PkAOYKen4uWIQndf5",
+	"7Pjs9KR9/OL8B+2PO9DwOOUAF1EoOEcoZoYoTVPwjWPBAXPpmvHnkx1qPYbq4YymLP2clVhfjv1AC+3A",
+	"C/MNqRxOrYzHy0vOHAQBPOh4aefZ07NzcouO+a2r/Vv2x46ZN4REmBbwbYf6fdRILtVItXMYMSfZjrmZ",
+	"x9u3UG+gX3LdPPr87PEZQfjAoEIAYDr84Pz8WYSFJWBVRpjaBWlT5s9nUulBys5++AhvEpuboSy6mLA6",
+	"KYIrKLhMc9CH6EK4jLdRFF69OodYBGDUjz9+IK5YIses+fHH5AFcTr979vSJS4ga2i0DvgJmHz0inTcX",
+	"wHouMJrhwjGgi8bRhct0v2hEF8COLhpHzWbzbadJjoVF8XPNGiJcCGsJNaq1aTRH01Zmd7IkVkcWxBXe",
+	"bqJF2UaQKA2AHGY/IxZgKgcpHQEX6KZUALGawdvYYscWygVqwlceaxjgx5vkh5khxpimdMR0ITcxh3bz",
+	"cOQx6yU0xXgR6AZwN7BbSxs7XjCZ56CFEMJ4MuTCTFam5IEYJFwN4Qwew8bZe0TFIDMNYHO57btDeMyE",
+	"5n1uNQefnPvDTGrIsQMdYSozsE/SLpimhF3cpl1vu9RQy6JHU0AuN9wTlYshozFLLwQhnf9pz8qVe6dx",
+	"IXsuALZTTMPGOna9IBO60zq0QCLIO2YYtSCd50yn0z3AWe/YrXnGv7Rn2E3s449xIxyTrnQZfi7rkzzm",
+	"nyEACfwG73WNBlh47BPzWDNow0wYAE64HnJB7uT4OBK4293b5HP+GRmDAGd+AUiYRJqpScEQhvp2q+UX",
+	"pqmlbJsHOrYbCMEKx3AnarVaGMvqgHcJXtT5I60WGbFRFxJb84zf2wcHQYFnaNhIjPBuOCnBAD7FNnZ4",
+	"QBJ2xRJFYsYsqks4ngMckK354grhY3vuxGKvQYqtPZl2Av57RPU3h8rML1gFu6aPJAWvpSGdE2Q//pic",
+	"5zeKDaBnM2tmXurKmGNScPA65oZiVujDLAXp2T4Im8sMCBCFL0SwuJbDCAD/uX3waXH5Rllv2GmSE6l0",
+	"MnW7z8IPef0BUKazVChbYwAFd2+JA16AIRjNCzHblPnRrJ+KkDxG2LdpveYrO1FDD9yAUSHJQbnx89T6",
+	"kYq/+0hAcxP0pNC0Z3pir8cJFdhCBCRLDOMJqhd4/A/Issm6mA7rry4A/wl9a4bCiPSJVV2GVJhNEJyh",
+	"C9GHkrWHB0ggXBUuBhEeHX+7BBUdDLfg/QLdZ4kLvhDkyNzfZfdZQqcsthwY9tVE2pK5Zu2gB1s9Fx89",
+	"Irdfv3Y/5JBYY9+X0+Psq1p68Ahn6r+iCY8vRC9lwIxpMtOOYHoi08tQ2LrTKiB1SYCL6tu9KwVu/YNW",
+	"wHTu2TOl3MDNBeFPnbntPWvK6y+4lSpsW9nvG1mHBLj/llz2gEK9H1h+LHqF0NpAzZOUUQ0qu/2WdNlU",
+	"gpoLxYQcM/w0DzKw3t8O/N60kQIdv+HwNaouhL2d4Qtz9HJzFgBdmF7tSLAAGUAVFRRnMJBhf02CgEP5",
+	"KbGx/b54GfQDcQiGzZ1anndE9lvAC4MA3H38ApMa88+QW4MP4CsOwoDGsV0e6yaae8JsW3OhpmzAlQZ0",
+	"KyOoKZaYi6jrLSPmRXwT0RDyz0Zaz3vODztM2H5bzg+Aqz/Lt/eRbzNnE+6b3KIBAVO++fn2Vc4NXDIx",
+	"T93JxP7MkI8s8ayY77bcmabawdoB7MfHH5Njr7c5rKgPWx8RiF0IAAkQLgRMMyIOEgXIh/sfWa7sH8Zc",
+	"T7O3IQQBzqO4EBgN7NL3Pjz4yDAgG7jy4eFHwI88XJUvz+Kg8m18UMgXexRiY3rMDNS9iemlKDFxYHri",
+	"QvisBfLh7Y8wIkZzDXo5aA6Bu+ao0WruN1ugB4M6spdX7zI3fhvKozWO9lu3P7nz3bugUSKK4P6dt4hh",
+	"LOiYN44ah81W8xDgaPUQXneqEOzVW26fm18GTNv6MA7e2IyMK33iHjLNOPkYUm7KbBj5I7fMy8BgIANn",
+	"ycPOA/AKEujALgPDOmi1ZgAMAF4Od+Kt37NVZNBystRkgzMpuHdAoSsqck+F0Zqx/I6n0Nuocbu1X9WD",
+	"H/KtF4JmeihT/iWL8aXD5S89lGkXSvHBGwcHy984FXAT4fOfLn/+XMrHVIB97Q5SdFn7mqWCJvjCYa15",
+	"O5MLGjmy0YimU7uHAo4aQvuZM0AHEIHlCf0q3/UOcvaLRsoo5taMLYxUcZvCVcVOfCr6avv0NGajsdRM",
+	"9Kag4r/yIUefyXhaY/dZCxvs1yvJMUcXBGx42RW8tL95S8OPzEeQMJRPLLUFMBpHX+xHd17B5lxpbztf",
+	"wNui7dB6TNY4Wd566KyikNDgjJ7zc/NXZePoi1fFCIXGQevgcG//YK+1f77fOmqZ//9kFXJgXivkdrfz",
+	"uVnvRhhPUNWTZ7D7oTHW2TAaqxO7momAYQon7zESgB3UOHyPadKX6cgxkO1wnVYNLnIiRT/haGK+vX9Y",
+	"i+08oin6tm/v36kzEZWNMSbuMYs5/TYyxOM4zmE2arNA9O9C3ZfyS/zWG/vXW7RNJgwjtYqs8j58n7PK",
+	"MpaweGL3bcXjrW3M28vfeCL1Q5mJeL2d/C3bX7jEAZKLK1JrnY2ozKWsjzruyjswKpcVv8/04m21u2m2",
+	"e9O8p8fzW3bavs/0Gtw8F2hXElXtdsAUqFeg15UVaH4I1trchwFm4oTRKwbAVDNlxjHsIY90xIgOG+fo",
+	"wLwBWt0ikjq+gpXj0b1DNbHvhybshVYi+3xTaZowwPMuMpQXcM5CnrKuUO4Pc0EwLzviICivLHVj7NlO",
+	"5t7J3O+baLMT0tdk6yeW/V2jnB7mIlgJajbUo5hbEBjyIZwsL3cZRIWVGOyC8PBvusUO57mSxS7Mi96Z",
+	"7DYw2eVekSqbnSd1PaPd7G73XqqJUM7LkVd6gawrqZj7BQJbwDXi6rn75xS7YikN8E7AOYGNYYwNuJtt",
+	"AIjrtjtFnFss/lIigFizos/tuUGz4jihXBTNikHka4P2RoFh8fjk8QNYUZwZhkeXv9jlgxkBonHyxCyn",
+	"beoz+N1ViD5cRTTCbrZtkCyhyvriERByVTEnJ9emEo+jYE2Jx+7TnZVxJ8DkVsY8MbEe014uvtx6kx+y",
+	"OqZGP4KdqfFbbGoM8yxqmRrrbcMFtsaF+2p3iVzDJbIzIG7RgLgqo17Xgoj9PJE3aT90Su1W7IcBn1hX",
+	"+nZnMZCiy47qweri8XYthzu+tjMH7qTpzcyB1yhQYwjm4uA799Acn4fkpZ9mtqgDHskCUkS9c2QughrG",
+	"vvfQMgiEWc0yaGm5E262bUlEwpPu1KYexoXzY5el9PhgDjbc3k7eycqyQTG1DkGPbW8yJQJS56CChMhD",
+	"y+0Tkc1qySvVJqyvSwQcW9csM40njKaKUHwVw/zBPlmMux9RLjQFLGLlB2QLJgf4zpinEGY7TJ28czgv",
+	"75jN2ISHLQLMtEToeZaFPGN9kQenDudxlgn6coiRRbKAb9jeiPIESXXJ2NgOHQzGge3R8bwv3jSYeaFx",
+	"ZOhqS3A0jhr7h5+2WvBPqxEUBWlk+423wEQtkGV5kzEXA02TSwso2vjSjFhRgB/E3vCrf2Sn2uzJUSPs",
+	"/BPT+SclnRvBpTekui3HTMCX8vizk/2DQxjWCmILjvYG4jQHpoNrcMIOWLxM6sphNYs8dyd47QSvNcyY",
+	"MnXaZC9nbStdHwvEr1tv7DmvZcuEd76dtsxvr2nSLdqKW2aR7XHRPrhO+XapfmtHsttYW7fXrbWrokq7",
+	"HehzgJLl1TkngMxKCHVvaweBBwWQrlFdfFXCTL0VaaEy6576FgSmQLW11dRPN/tdYMqG6qTPxq0MTHGk",
+	"Xi8wpVDsfQb5y1X89+qZ+dUMYkR1D2rJdGJOk/Y4ZX3+utMkZz44xQ4KoTOGgBhA8LGIqKw3JFSR7+wb",
+	"cec738WMVdJJ2QAga7BMvCqUbF82MnzXQXbjSxGWuil5BZFs8Z0mOe3nfXPlNeOIcE26rCcdLEUnrzvY",
+	"Qfs+1Q4/wg0gL8iNs4XWMRUXlL/CUED/ReA0O00/H/t2ZZwONHCzcTo9KmhMZxTUvPx1Y7/VOmhEjWCH",
+	"mC9zlnyC75shDHA3nhzDGTBba0G7J0/mWv3kbt7sr//yv331b/+mEV1LzDP2u/XAntnZ1nFV1KBITugn",
+	"C+iz5VhnR+K6zg3c+bvIn53KHET+OHZY81Zc4Kiw7916k5/CWtqyG8Eu8ufbrF7jvb1C5E+tbbhI+160",
+	"r3a3zDZumZ2pYZumhhU5+dqhQdDP9YYGnVrlg02KelGOptjn2JJTN6JQdwEMLM3SEReuphVU5QBYHmjV",
+	"UmeNICTkW1sKQspZ1rtPYoTsvNUl+i3HIu047Tdbnt/5zL4BwUrXpQNYdLg9NVps4r2Pz9kanyWG3ln7",
+	"aDKdQ57z9bbyWKvtBjs9G0rBHvJEAwz4N884XVyEVWzUs0uxE/a2bNueR2GsMHHPrdQSZarc1G3WfqYl",
+	"DJNSISoq4s4HNvGIDOUEMDkDazSAaXOtmQBkUoAkDEGTS4Qn27Ur0tvErjtN8sKFVBXCxW1Vru7UFWTk",
+	"YuBN166NCutw8UzcmJG48GTj6z/7T7/91b/69d/8CurH/8mv/+rPfvOnf/j1v/uXX/3RL1xUUhupWxac",
+	"1HY4n07ii9biDzeZoZmXZahLlDpSIo8h0pyrtoImXf2bhfSsIQ6W03wDuXB2IeqJhzMHdmf23Ul9UxcC",
+	"O1OcCDk6KsshA1/7IlkkGN56UyuIao4T72KpvjHG3lnWs748UmXcrbU7dhfQ+3cB7U7i9izC13cMV5WC",
+	"r9M0fOzMs94UTPt91oM6Nr408+xdNqEKSincI5liLseA6aBMD0LSU11liy3hMNckyH/1b/+Pr//9f1n3",
+	"9N1cKuiOCX7rpfBV2eZOCt/U9npdPHqpxH0LGCDW2F2HmZci6j83be5ksZ0stpPFquOskkRO5k861CK0",
+	"9Z6k6DEolnV9x59dwUtVGJIP4GesLQwnWqa+oKJiYDJtWgmscwT1cqwZlSriJDP7sIhZ2kzkpD2hqeBi",
+	"0IkK36oJ170hNIJFn7WUl1AALqFm2loSiTHKE0iD1cOUqaFMiu2nDHJyoZk45VdM+Ho/MktiEAvB8EtF",
+	"TLpsQIVpOIXCh66eMl4ptrIWVg3Km+/JK5ayuDPTq/v6yNYohC7NfxRGGeDjAB7YhPp+R7ZeEYQKTCh3",
+	"hagg/DvFYmidkRRcy9QQ2TziKNe2BXrsIMY01VCmuzniSuHsEcuwR0cMWsXiQUIS/yza5RnmHE/JhEHB",
+	"uR4ba5egDBXuRvKKxYZEGB2RdzXTM3uNVDOLmn8bp3I8nv0Si7h7WuWoi3LESEynCgfjWjSd93mCNe6g",
+	"OawMR4hryFO4FL4Ud3AtzyGeBe8vvOQirnAWwpMFP+H1VCB/G5UOzI3InS6Z2i1WMTyVYenmigHutzYb",
+	"4TfNgQlbYBW/pWWKu8SajZyP/izSxFK00v1oN/aCALQ2TZKy+8vW5qu8wM5DFgN1C1OP7wrMxmfOeAZF",
+	"XhrOR5PEegxHtuCi1olhPkHGiu0ccRt6VLOBTKekY7/uOI+jmx1RwN2GDApKGybnKgsabsPGthQd7Wso",
+	"OTeBy8Bmtnh2CPWckRGW4zU/cxN5r/PiFgvyUN8WRuxq0x3c3W/h/6KGnT7I0wj34KgTfAVbrB3TaUHm",
+	"bkQNS/MZafzwvNU62vdS/miuPZD4YQu4kK+ElncwTmgPqo3brWkoJNhr3e4hxaDBzYR7v8arcLVxvjF2",
+	"nG0jzgaWRHOWzQGHmukFxobHGE+4NtIVLUjs/siuwe7Cwpl7vjDnwhiqJ8Er5/6Nd3jdlnW4bJ8eJ0lF",
+	"0dHdXt1sr1ZQNd+OhVqsCyPAa+7GW2+6/Mu2kRvfrlJErGzb7Ny53yR3bulWW22nVbqSSvAM3C5bG9Dg",
+	"M/7luXm/jlIzVyopK2G3zzJduYvXjdPvc8HVcA5031s0/+kvv/ovf/P3f/3zX//VX331R7/4nTfmPjKj",
+	"fPv1v/g/f/uLn3/1f/3865/9ccOISLjgCEF19mC/1bodFA3+29//4+Ddv/39P/nqL/4f++4Kof9ls7/2",
+	"gLBNhrLYCmqrlvutu4uY33lt1oqdYigjljJEhPbrZooLphQxHIxIUVoaaAWGOXc3W5vk3pdy1OVsD8RU",
+	"8OqURu7C7mfpFUvRfQ7mJqxowpI+oV2ZWfMzJVjRyyi9XAWOcm702z4YantGeaaaAIQ7H7F5RfU5jg4q",
+	"7b8LT1CuWz13tllyQJAWKLI3oVv7WxsSGRpHB5upZbav+nh2fgA4pp2su/aRs6QHsw3aeyZQ7Qfq9ZOU",
+	"CiIzvYISVn2uZLZM43qOj9QxOWNr7z5FpbprgG4B2/IigzL8uErHx+PxafzNNBfD8q1iWLFbYqdybFez",
+	"RbJX2pTtqqwH2QQvk4RpBU5NcOfFLOHAYtwx/UARe1l46zLc5lrC34VUYnN/FsGNNAGOZdGJLkQB+WBI",
+	"FRHSDkP2weMpJ6JJHrsOHUACPmKbGkgHxQRm7dgOXTUvxIU4Hkkx8MZv+0tkq6L5ZJoBRAIoTTpKproD",
+	"tu9MsbhJHtDeELNvzGgQeJ/E/IrHLDayAnSbjZzVGx8wlLkQ2IcHRjbkn8KYXlIOHi1Px74ENzgk6mRp",
+	"yoQOqrQxIybhhLkiNI5ZHDk3M5GwQgz8l+Z13yRgCndZ38Wzo5xzIahQE6CARFAoLmyakbJJ3WC4IyMq",
+	"pmXORUwEAmZxsyBRRspyqZnLSrpZorStV29E00tmFsDwdc/jj2w4y3fh1OkJ3BBprJa2Pp+FPdPfFUu9",
+	"QDvbZSrNTkrb+431SmDASrw39eFWTUVfTCjY89Di/gKqmQPbOGpFDaWpzlTjqAEvr1tSY1NhGNejXtwR",
+	"THCXerRTn3PEqdRy1jr3+RJp/dYbd4Bm7NDFDTl3GSEavbRx4SPKhfkZ2zyyF6fz8dKRv/EdKKL7PWDQ",
+	"RbzEmUuaHPc1Syc0jVWAhCTTmuXQSI8K0mXuFpxXutFQ626snWH9G2NYX+coVOdELdoAu9vwPbsNdydt",
+	"e3lQqxyzNUGxYBvcaLU8VJ+2AlOVM5p1VRvZ7xfhqfxR7veDktSFZ9apLg0jfU+K5+145bdOc9h56t77",
+	"/Kpr0TasIF8ZjHoMli8sWgY8lQZoNBYB3baR8//c2Ggt9oKWedQecaXPbP91PA+unxxN3Z79Cg+A+7He",
+	"EcaRnOFL30gvAM5gFTeAW/2dE28js743TFfGiiOZ16zFIJPEKPF0PMZsnwFXGjywNNNyRDXv0SSZAioo",
+	"LSroHhuKmxlf0QTCPBOzaZX1hvvU8yEdj5lwMpfL27AJQK7TdiYuhZyItp0SlEaQ/T5YpHmf7LeiVqtl",
+	"hqrIkF6xcLR6yEaKJVdMVUFUnTmH3k2apnvWsR7IZzahC9JQjEQEaTZHjaHWY8ADjBp5OpjNVQmyxvA1",
+	"z5aeWSlmkTFZ8xFrf4kl+Y4Vp7fODNMfUg67zxbrCwbolrc9Uo2jQ+gNFxnCJ1iKMd93Wq23fhjnroYh",
+	"kcJadljSrzSqv12NjW7ZqE21ZqOxme5B685B1KBXLDUCpusI6HIbFsavJcbIuwiWowYuZE+KPh80jt68",
+	"hb9VZgQv92ydZNv5leCqDd4jF+nHVRsPqfvCbic6HpudxKhiLl3O9Vy+mBF8Gsos9TUkWdrGWJfCN1Lo",
+	"oY/hD7eqbT3cq/jVsk0CyQGeJy6kiBTtTEDV0MZRI2Uet9ynKSjGxMIWFBuMmNBtxb9k+UvzuxS+1Yub",
+	"4gPhmyjXIKzs304hrbnV/PTTRecxamipaWJTqw9ah/u1k6chPhLWcv92K2rgOu4fQJ4brGAratilM+2+",
+	"vT40XndG66krNsxi5+nYqR/e0+FDb2qJOMu0j1tv/HFe6O04dmKNDzgACE5INKfOB0J6VBh5Jncr3DPS",
+	"DEQA4EknWpJOyrS5kzqEC6UZrfQ9eJlkV8Lj2+utCLdVnQoetXZ7tTtj4Z7aCUI7QWgnCL3vgtDOybU9",
+	"J9dqwsaabi7cCtfr5zr2kX7e/gLGBUX6qRxh7UyqNKLHNMmxwIsnT1DA19HKavn1yt4zh+yyDfdZcLG9",
+	"M/+ZSuSEpdXmjztw1wQc4m3UyARcHDMpaSWXCVwNK1s7tuqG213xuyt+d8X/Q7Z17Hyz771v9t3ZR255",
+	"pv5mIwmn3Nk0QvEE0YOAEymECgKXlhczeppfUV0UTI68UCM8B0XRA6QKIQEGEGHiuFYeJY8miZyoAAwZ",
+	"5JMJYN+N6CUL+yCCDajmV66kysFBiSsJWvnMUulma2HLNGU9pG2YhwAjbBztHbRM6yOaXporUdkS3+gH",
+	"spIi5jPIMcnGpW1Yj5RvhYsryXuM7LduH6zitrH0QuJtS5QJ/GoH5lromjOEhyGanWFdpNPvOrGCx+Gd",
+	"v1QKqKDgRnfPIxYPWPqgTuW7BB4lbFf2bnf9rH39nAOfwPB74DwF3glJ/O/wYsItvE4kkY9BUIzZACKl",
+	"zXgLuYqgG+MrvCyGAOJxcAzvMYrcKpyjbhhPwDz4Lqv3RrDVnKUmOGQfeBln08CgdcW8kmNrQSursADA",
+	"OWGfeRe2Czu5Nw3FlFHv2jxOmFXjVePo9idGRbU/jehrUPhV42j/7idvPQwiNNTXaBxQEMWLYIrexsDY",
+	"2P4GkTgD96Bp3UMKtic8NvomqKVmSboJU2PEQYR73yMZQ4h2CZgxGD3eRg0IkQJ5POUy5XoKQ4c38ifv",
+	"ophWHkblQaCQmyqegHIPk/RN3DV92fKjQU8uHfbokyj/OoRhaRzdCX4pBFtDhHVvyOIsYXEbsrqLk9tU",
+	"98attBTEyG25XRziRpbyJMmBW33mOoeCMD22DnatBw0rrtlZoZOVKt1w5QdktETYcg7Gx2a0941+Z3eh",
+	"TeHPX75kYw2BjgIBenNLtREs0Biu+Yh5QHAiE0SgFWxCQH2alxyeZUWut3aBck3TKzqn79XhD3fNYXu7",
+	"8snarr62Y9879r2Ufb+veutOq9zMqKlyDlnvHlmgPOJrt944APK3dQTSE/vwuxBMt3UgNzqPjgA7cWor",
+	"4lQBB9+CJXnE/OsSr1ZS7dwGWArpWnpk1pZq4DorOuUXXXSHrRlBhsYxx6IKz1IzVM2ZvzJH9HX4pavz",
+	"UfjOV/SQWCNkS9LOt5gn7O7ob/cdPcuuNr+zNVWXe0pTzZXmvbXyRcFlh9bdzBctotr9fs9ZeGmSADAc",
+	"0zNPG/12gf33nKrLs3yE74Aj9Ck3Z9gC0343aoyZiI1GIdjEfbt/kH8NESDuh0PDIKQhtPnJfnknj8Fw",
+	"77cObm8otnsa1Ed1RfxRLggz6rZZZ7aTHtY/jWbLWpp2p5acq1XTWHgGM7XHRV9WCs3uJGTq1Dx27Sdh",
+	"Lj37q//xz776z3/4mz/+5w0XYdTGl3zEUdtlPz54cv/0yfcb8wiv2MCv//K/zbaxP9fG86cnD87Oypv5",
+	"+md//NUf/YfZNg5m2zh7cWLaKB3H//3b//e/zDZwONvAw+PTRw/ugxS24VnFVVp2VvsyS3EnbSDXf1u9",
+	"L0CcWPayERMQxqVnKoYsO3Iq6464ttmvcGAqjqCvd7oATDksWfMN90PWLYYTeiN3dXCua2c7Qlb6D3NS",
+	"LytNUlrjGLPug5ofNxMrZf50M2kX6oT85k//8O/+689/++d/8Jv/+Adf/5s/f2N48du//+ufQy3kv3hj",
+	"WPFbQw73suXN+Tu//MXX//5X9dnxOysAUgdZCZTdL16tWtQZgvFYaIJ2uEopo4nmgNP0TslbJwp4M5G2",
+	"bjUUF8b7DSmHsguM2mrSckl9p5oMtFIOgPrzi1KWi+DnUCY4BeMZi3PXpa+zcsnY2HzDU6LZa12Vk7yr",
+	"NfZNTDJef/tVZxIv2Qm7W+n9vZV2p297GaSbHL1VZeLrTCDt+JPUIUxAiAMUjeAK/w4vj6qczGsp6Wd7",
+	"LGZd5qe8TxPFUFaeyLSYZVlyyP1R9WcbT/Xf//XPf/3f//VXP/vnf/e//Yev/vk/+/rf/Yuv//efrZLF",
+	"4OZ6A7ioOz75D016X5Wz7qT3jZxbkeWAAQO8Xpk+U0Ug1HnD3gtVClX6TTPqmWmsYtBDwuyMeRsZ84CI",
+	"lYY8JPEGRjyzpptFeTBRvLfpeIyFd9VItc2HVmsf9r5SeMc36F4ixWDPfxM1Upm42nuY953aSwfT1vct",
+	"YcDWHvZVq1Fnog+aVVOl2ahNV5ERDKW2DU+ZJO1ASgBpKaoicAFmPWZ9miW6Jq46V23LGWPfS3FJtBy3",
+	"XZgKiCA18/dn1/H68vNxOeoJBmYgO5PeTijITXqZKiQz1mCj5df+rTduky8MRfVcdscg3nMGsbOubM+6",
+	"svohXFWEfuE22HWCcwnCRmM9JR08Zx2SiS4XsSufCtNC8AsHTEEvmSKs32c9TagtLg5QF1CMGHKYqIhd",
+	"HpOeSF+dUwqMblMRoYmSpC9TRP1yjgHK9crIXhBktxVcr42lywr7Uc6MQPR6G4qXFeIhYqTNCIkrin/b",
+	"xeva8fZ/KMLfDhnjfTchOcORTJ016Z3IkLcu2XSxKelz88A7tPF8zqbLTDzmcB0/OyUw1p3QtP2oRUd8",
+	"BI3A/OXQPhT58i2YitRLmcbV2qKwVYoTBuWYQOzBiuQWh30oJ+iTumTTqhovn7O1s5HMn+4qSmWcIbJW",
+	"7cvmczbddlxXfVfQJTNbA5aw7RqNyme7wX37hE2ACvVuXDOm3YW7u3DXunBhDxEqHJd7Fzfs0uirc+RF",
+	"RGk5VmQi00sopHX9qltFoJZjdrsYrW9GjNaau3X9GzaqF1ASHIceTZIu7V3OFU0pv6kfytRDSlooz45r",
+	"okN4iNP5gSIdhITukJj1uWCKDOWEaIk5fc6oEuG3IVal+YMpgPXkMROa62l0IeBADXlv6KQErgl7PWY9",
+	"rZoX4kLskWOSsh7jY024IiOjlbOYdKeFxj9QYZ7akDlQuAgAYHyNYNsOTVNuhtJlfUQbZa5zV8CeifhC",
+	"EGIlkCaMYWwLs9pGHJiXkIYbDJpmqC+EIQKoDFyzkRXaEiPL0ZSRhPU1kRm0B5YnJ7pRMSWFN7GG3++x",
+	"nmYxtHzujFVQ0FKmhgQ4eq7xYRpHwHYOWySmU1UY88ybhrE150gbp3I8ZrEhlpC+UA4S3Cyb43vfPSAA",
+	"2YIt9DVLyZ0WZGQqPyE41GZ1ZN+9RglCwESkn6WQxKmy3tC+Z1FhqSY0jlOmMLPz9sGnMCVcO0T700Nm",
+	"VgbbapIT322hT8CmBaOXOYhjzeKIsNfmL5dw6jf4GYjMHYTIUwqxZ/fvku4Ukipwb0qRTE23MkHUVXMA",
+	"MpssBDUMmxeiJNf0kp3YXhoblRqoloQ/vvVxQcRsvLlojNSAxxeNI3Jh5Mk7+/sH+xeNiFzY5DT85f6D",
+	"R6c/en7/ovG2UPzUyGcgiXa5oJgTjJFGSgNMzlpCsR3kir3M39LukDrrrWctlmGsK4i++xT0b8dVyHoZ",
+	"mgW/eBVejM8ND7mCSlocoLosU7HHmvp1qgtqOM66Ce8VJbwQSEEtFOcgoxY5hWKk8B5uHWQMRiQDPtGj",
+	"oseShMVw8/GUxCzOxqh096ggXTCix4QOKBeGrWKQAVrWcRTW5G72ZEl/XNtXDDOvEAKfFKY3xyzKShd3",
+	"+ZcYBjh7IGvDOfMvz837UMeYvR4noJxaq3BVjzxWCzuEe69wxrnQd2/nR5wLzQZopR3R16f4OBY/HXHh",
+	"PvvHaZrSKQ6xbEhIS5kWmNiIvn70/7H39T2OHOl9X6VAIDhJ10NxXna14uAQzO2udGtJu8rOyNJFs2DX",
+	"sItkY5pVdFdzuYQgYI3EztkJoLvEiIFAgePABySI4TMOic6Qz/aHsWYl/ZWvYNTzUl1NNjkccnf0cvxn",
+	"scPurvd63p/fo3S/GDTaNw+gWf5zd57SPHoROj36jzY2faNFMlk9RZ+K2VVP4TYqa1OZf/5im544G1sn",
+	"/lqBiDOhwa26/MuSiYO8jeq+opsPOXYcAVAHhNrZrtTWaadDYwux12q1qiNrimPjSC7KblMxMFkiegol",
+	"azUk+SaGAioxVGTWRhMSIrsJHysnIEFJky6EGsazZM+Xdb+E3B0KGWB90FfGQsSgUwTIldUUYCyM37x7",
+	"ImoJPijxschVMc41YeDLaWZk4iEcc9VNRykUI6hFfd6Mwq5BURdT0HqJaxGdXNQWV+pZ2a5nsK0aK+3M",
+	"Lho0eYxUbqECTF3vbkNnp3KZF+/encWzuWIh/nA3v8vl+MN5XCXcdkvgn6OfpbKYC8NvVyfq0WX1+tHw",
+	"aYGqh80C2i1j2WqVRaytFtKegyoMT/FioqGGyWAvdYow2Wp8rihZQ5hVnWpHXMCu8sord5yYy8e2+cor",
+	"ocGgOiiqESeHKsBs8j/FIC93ztU0duOXPPgKtcbSMI7TnGo2yVj1WOUyYyuLJbsMm17JEBW23hMU2kGO",
+	"MJOjhcWzYoD7jcSZygxADxv+4FSHU6IVOEmHyk0ceS3wu3ysO0U6VBRY42sLYLEbDSE9qH+6b+lLXDaG",
+	"uMVPp8EnTnHAr4ZST081vSgAEw8Qq0bKjDKFrPdMKe2YZnegkkiMdZFmc6xWpFY4DSqhmbwh02ycK4vb",
+	"iOdDTAYmqHNMLYqeTDMrZAZcn44XBvq0hTZsf4kAk2usi3zqVhGtIIi0hUBdaJY51bzZQXkGnZBcIWza",
+	"17IY50rIrBiYcX9QonXl3EZwXkCpgGvRFPfYZkeJ0GyQcjMfjsB2iM/h8PhaP3BLYroVsZM/RplrfuZM",
+	"4ypMBgrrDLnddFNTZP4s1JMCxKczRQFgKZmewqsVJ6nuFzI7j91U4onqDmQRQ5yVk7HUEyRTnTSJ6+xD",
+	"SAUukUuusxRRYbJqTBWJK049241Kcajd8nUCgezxMjii6K9ro91oddyHHcwIgA0pHZ7u7qHD88ZO69ZO",
+	"a1fsttp7LY5jMvl9lAsufvs/vvi7PwEybM/5t8//7NnTXz772c8v/t0nO198/tfP/u8vL/74qeMGJJWg",
+	"Td71O95rPLpC4Fe4GdfsB4brDEtLKvSHHwXFGP0S0wpD40EQF6LOwUd4mRvtxrM/++yLv//si88/v/j0",
+	"f331q19+/fS/ff2H/+XZr//y2ad/cvHp317896cNv2BOoNuD0xPekg75nbnsEZUJpOqALXA5bOJoDk/+",
+	"OzK5NPfPjAt3R2e55Dbaf+tOduQGztOUeWmNYLCmhr7ICvkqNGoX+9WOuP5Al+S9OT0rZoIVR45dY7lf",
+	"BLcU3YExVlngpWijtHXqNskM7mKc6pFJdZEpW3X/zA6C3NaV1g6BcUqhTaJQ/dNKJRZMEDnGp8TiJasU",
+	"CFeTlzE22jV8qgNxKxARyHcCUT+k7oOb1I3L5IUVaQFcPhTpWNZkKaN8FaWoiNxdYKlAAQBkUJL7pE7g",
+	"1cwaJx65roYpGJrJuRR2RRMjL2Ps+EuHolriNq2Nslh9AhxoZxRkFac6LVLHo2LwgcVuzTqJ0Sr8DmwU",
+	"/iiCAOeECveubYr7uLjwZaptQTLCjogd8Sg6TmiJ2zR+yw3dbEXi4EYk9luR2L0B020JlibJHwiU0Qkn",
+	"0JCNm+KhXwRSD0Zy1iF5qoU4MQbkU4Efes9baV1kng8d05DQT7d3iOHwKJENZapT3eeGSMikQwdb1SyX",
+	"vJfq1A5UEkf0gzzTJh/KrHYTcI9hb6kvmhqtsWsh2BTa4/mVBMkPpepEYWS8PFdaxEP5pJOQay/mtcVe",
+	"UY7HaiSxkxjNuOhgu/5Nt5ChyJ6AwMpzrN93aLzacTAFvz7tJdN2by48VE5BeJAnuIdIs5yegIjPENVC",
+	"mLN0avEVhgcG1dP9h7QVvEK0IuBcha+G7nDh6UlU3mbXPZETCIEp14GsjdJdbVxVEN/LaaGvBZsAaRte",
+	"xpNUoUgW1kQb/y0K6qSgubV3OgkOHeamk8qa1XZhxsVKvWBzExmquEhrkW45bYsvEWzQgyDfwp2UM9VP",
+	"tS2PSjBtDW3P7TjVDls8VL/Wfgg+TsARZFkAPXbXMubdcN8FzvyZZXL7H6F/y3cMJtxKt6n1iywL+NxW",
+	"CTAemGDCcK54wsJNOCR9IcscOFpSDJRe5GS/S8z9G1SdQmozV4O1Tk9CgaRd/RBcYp4KNNo3W1EjvM2N",
+	"9q1bt/Yq2pR7TGrRV//v3z/7/Odf/uXffPU3f7WqwlTuYUUZOwFlrN1q/bB1q91qUWuBLlglf432fmtO",
+	"+QLBqdzSK61K8Bm1wVZ6sM6EY9072T3ASFk/Vvxam0b7dcwF86u10prMTHVTnRJO53dTmazTB1/79uiD",
+	"NdIwgOdxbDIkcCSsuW0VxN91BfEhsMSyLFxVRURBJwdZh/QVENaft9bI92WR1nibAgsXuFepngyNMsbQ",
+	"J5V0sFll40NxNhWUFhiRuzWIewF90du1CwOMuinQiSZ23S8HXt9EmMmJTAvgwdKe20PCrMfBcPn2gckS",
+	"tJJDbXcndOWqyFNVNt0ikaBiV9dm0nZdllpW2pu3dqMmayOhMjcZEypXk4HBOaGdu7Sdz/qsffXVtUN1",
+	"7upk1lq7Qd13Djuqsbi6k+SYz6PQ6LpXktr9NU2ad3Vy3dktHAlz45ojYajjOkfptrDN94yuH3MhLiQ0",
+	"pvdCA3YWEnZONFkEDBLexMaamJHXEohwFblrm4Fy3UgaFc7oC9iSa2QmRmCz8IXgpFPB1mWBt3eZudO7",
+	"pS3XnKcKzNhovwFePxmoXMVUjhje9xfXY2pMwZBQycTyJiuy59qJty0sS8taFHZ7TNOau41zU1s40gXx",
+	"UeUkKzFNDNfAqhYFe50Zkympn3M46gb89o7RS9Wv47SvnYY1dsdloGRCsIjHqti5DRs+f0DuUKx0eSgq",
+	"SzOXArCNalqbIaZ9TXtTBtzjSb9KZZsFoalHeOt8ETa41VSXLVeQ2iUzG4nCGA6pd2pKmivLtkI9zrL5",
+	"Owl1XPlCPn+MFUJTQatFBURFdgFCtxxkmIp9q5KKHRQJan/o1ufBY5U/TtWkAat1Iu15I2pkqYX/AqEl",
+	"gBVY1ApWSg73pmN6HRjApoWYYeUuzduGTdtWh+KbIqegQQZ+19RufG0Wp1lO1BnEcBIL8YnFTXFcVj50",
+	"pJEM/dg9p6G5vXDXqwumcfRE+QMpsvQcQ9WDWwg+0qFV2WNlmyWYBIWFWUcnUt0U7+dG9wVDJVmM0EKu",
+	"CmkyQdg2XnQfs5cYcqCelEOvBJ1BriYuAzsBcjMBRzC4DNPCBxwTawcF/aX4J0UxeqCzaRyJ+FgO1XFa",
+	"qB8dF3naLeKXm8LdO3Hy9nEEeXm5OFOD1LFpMcrNkynYRk4evnd8cvdO592HDz64d/eYnCNWTq2IP9h5",
+	"w+QTmScq2Xk3N4Vpi0FRjGzMLmZ3RxMRdzo/MbbAre/QdoDHznUbH6vuOFfxDJJW+XX1M59ziSFrFBE4",
+	"ZfguKEiGPmxb2Wqf7krrOxxbqIipfIIVV9UqV5GPDC+2G66VU5FqGPXOG6roDnbcmmLw2oM87ac6rvqo",
+	"GBNsX8ScCtvNjbUd674Lct39kY5vP3h43Hnw8N6b9+4fx7jfPZO73ke56eeSM+Jh77VK4TShAIFOzyOi",
+	"N+SB7Ztqoi4uAa0kS5pgV0L/U4zXs0mPOmmSKR+ZWSbc8iZECz4byicdyHKN2a/ZlZbSJCYDpd2EOKIB",
+	"kmcJVcutJSwahxrwnWqKI3wZogMpfWO31fIy5SGY9IbgwmdJ2mSJW3M32fc55hbXyh1gMuWoZMc9xGSO",
+	"+Ahcsm2IYMQAlR1b5EoOYTM4hdL0xEFrtwza5PDiH0ubdqtc3Bo3V9iz8uIOzERoIyapTsyEIkf8TBeG",
+	"OobMfU1olwDlrWvyXHULMTC5VeJMFoUjh7aQCIsS8FlMwb86J71e/N+teFLqjhH5mIngAVW7gqZxUmGj",
+	"gU66gsKxtQ5+r5OVj1HkWVXE41Tk8hlkzsEJPDPJtAMwAY32Qev1mx9XDCZDNzq3tIs9PYHFhLA1MiWt",
+	"agoqPCte2nsZOA7WkRUv7b8M1bszVcY68TMKjRmYcZZgTelYjMZFEGtxJrvnItWFwbi5PxirsYpEMubI",
+	"nvjh3ZOHP+3cufv20U8779y7/96JE5kcT8ES1ZUK/jFnJsTvHH3QwS9vP3jv/klMfh90BkHi9HhEIuJD",
+	"cOMAug6Fp7ibPZD5MFPWtr3AsddqwbTrIDYw4wLWqZMmlKZBjQHfVE9ktwAPjyx4Pd8ntp8W8++7v+E1",
+	"/MIDvYJHi+QM3o8yjgi/yKUm2NgUrENua4IVT8sIGpCjMaaOJQPHsIYjlLK1YUda3xQUHGTTEqaDNpk2",
+	"CmcP6x/PLlIV8QSHOZGWPHJd8xiSKaaq8MIoLIWXBBhKFkdNEaaUbEJtQ1SYexAePTe7TFq/5JBFkQ5V",
+	"lmoVhhJB+TqLIgVvBA2l7NFvgoZopYHKkiXwtHAPtCk67r3Yw6WUviApkjx1I+c1XtgUvtBMbQe/qM3b",
+	"QDcysdL1HYAcZfFRQJ1OSt+o3zXMIXLXwatVFuOdLivDoPLc5J2SaX/5vz+/+OQ3jgcGZMKbIr1zMYiA",
+	"wf85WWN3r7Xbae3+5M3f2/v9g/dbP731b27+27f237lx/7V3X3+4e9JAIQnaW2VCh0AmphB5l68zlX/4",
+	"xZd//+lXn/3Rsz//bG5ChEmw8XxYyFk6ozX34rJd2Ftz1CsLZHiKry7krgpKtsUD3Epq68XnhP4soN4F",
+	"ktoqdswCk5zSs54rL4jtnDEo/AJxTHYHzA8dz3MszUw0jyXi8HnDsdRB/mFTxE6nA+N24IpGbvbug+MS",
+	"16AcTywmjgAQ4AIo5irh6BYaB+RpYjIHooHNMWyJUPMwMPR1iWOfWIvZE0aXkdyOK01pJmmOc2kuYXGb",
+	"BbkUE1Olng/0PPVEdIsUgpHAZghxQyFNpYmAZ24BfWWJsNHebR3sbUxHo9U62n/+rOf3Gx8/ujIZ/7E7",
+	"2ddtsCBkNaxSWIaZlm9iFYTAWrD2XmCjB63Xg0Zz1XPqBfNWPCeU+lgRCauWixNAJB6NQtmyjHO3xmkh",
+	"JGmxjgLQnWttZORHuSkUUGWfV0yT7GEoAKmhW+vG7wbPBDv8eOSo6W6r1cJwzSuxz8uMHbf2b9262bo1",
+	"Z+/g8nCXg16g6SLIQKJIjkDDRg3aY1Ym41yeZVPO1iPKFSODRAOhLoLSLaWtYGxVh7P24yj4FGNWMSGO",
+	"gz8AQ3O4o7SjOIl4Cbj6j3b39g9u3Dwdt1p7N7Ucqh9hVnr8cuQDcDD7Byu1evwNp+b2AWq0IFCBprin",
+	"Z7oU8Q8xf0bYkeyqSMT/6oMP4Jf3Tt7YuTXbhZM7JkaoPxjLDNxM5K2DlE/fKmBkIn7BWSb1OSQvOpo2",
+	"TK1Ndb8p3s1kVw0A0BISA6UAdgtmG/eiejKShDCx4w0ofvHQjkLRLIJ+ZZkIaoCw/p2WTJ7MGbgtGLjc",
+	"wWq2iLgRWEFUxXLF7h/G3ai0wnEFi78PMpPc54eV8wXxyqElg9BG3bzii9/8+qt/+g/PPv2LOOjzXyf5",
+	"tJOP9Y8cZ4VuMUUptZx5cBhiyo5ylaTdwkL2lRf5RiOlWdYjtlBnazhWOjkebo4LEdXfxtJqBOl8OODL",
+	"xrkg4olWpc7EPhPetHaBIA6e+qiS9c3Hr734TKa2cihD2RIL1tDv7cbu/q1WC/5pAaUdZTLV1R6P4CZH",
+	"MxQnbHO2BPPFP/2fr5/+54vf/PriZ3/7/3/7n7761W8uPvnTZ3/+2df/848vPvmvbnMXDyJqWDPOuzOV",
+	"LMuSzdWxvVuSFU49DKrf1gxwGX27+sDAf9Qph4YVm67gJHpxAep4gvKpcGe0kotWV63bMbDdqEFINeiG",
+	"u32/ETV6qZZZUGP7n5/+/Mu/+vyLf/yPF3/01xef/N0/P/3FfNVtXF5fdbtcXF9n6YabGeHXNdqNH966",
+	"WV3p3IyLAG1T9YeIPLAbeSRVkL2l7hTyvFIqHMC/fWGm1xpRY6LS/qBotPfcbfTZW6GEi9WbHNVqtBtA",
+	"CYBOL3ABfhw1wJmQXLass2u3+krVjvIKGkTtsK94LJcL3bgCnC2bh1yEuCKfvW0y2lZwd5wdU5NkwFW9",
+	"hE6pBqumIbDsvZKBi60vL9bC5YZD9q1TXWvg4nHMW7j4yTIT15HopU5zpzFOIH7t944f3BdO5KC2MPpN",
+	"TAYmgwCR7iASZ6orxz5MSzp52FFMnnlXZpmT5ShYCdSNhWpKinZC0lBkgDZfJriR3hJBrM/IiaG51FZC",
+	"oR4PcsalD6zIjHWSBYC5+DZIkMd+CHROahEHQt7OW2oaI9afm2egOFGuYNAtCnu5d8YGm3yqQ9A+gFbB",
+	"sS2RTcEm8Q0Dl82aGU8mBoQ0G3FZLKMThAMUKdKIGlGQF5zsWC9YhoueQx/ALl+79TpYJmv6eHRFLvft",
+	"tCPWyw2XLtamQoM3O+7tBTZGoDs4RPivF638eSplDYYfqWrEQDIJWT5JJeSA4vkn6yVT3LTkZmWbTPmo",
+	"bXij+VxNjcFBuJqhkfvcSjhbCaeUcAJTpCewV5N11rVHurv+6kd095emZlIwx9VYmPto/bTMS/Km11CS",
+	"QmWVokhXqC2YjNXS57N2Om47jEbFX4KwJP6JNpwy2J1SWcmAXcYxK0WICaAq1f3OArccwx3VzmWX5oIK",
+	"WaPduPjkF18//cNnP/v5xZ/+RYMCVzqwfsAuZhXsYmmrNu1rD4ZSYxLZzBUZNQrHjDk+ZFk5ZhzQZsTf",
+	"HerL6D7447d5v9ec9zsbBXE54axN5J2ji68iEsUSxw2BgUjx7t37d+7df5PcNxSxB/kRGNKIGSwrROqN",
+	"lE5S3a+pJY+dbenxd44eYwcVMsw/IdHlv1YhtURMVySsB98nwhoJbSbi9tH923fffvvune9XaNz3rYAt",
+	"EKtKsHTpgwT38oZWvRlKrZ54d1RtZnZQJA+yHD3KKTs7k7HixEDyG4Aiihawgh9R+AvmuhHk6sBMEB0W",
+	"0Z/6psSVZEc+QXeCp9aDTgH5NwBQG0SB/8CX/gEX9qFPzMNXgwoKYL4ZyFwl3INjPJSqi5hNVpy5Ewnm",
+	"Hd+sr1BEX/0AfeVuigp4FfTgJ19GANGsnXJNZYk4z53yFhUl3nJPfVWImILxAckV/Ss1vO0ubt+3jrnJ",
+	"gRMT2vsR/q+T2s7Q5GUtuBVY0gzrSW0nGXs31Iyfi6wc5DOad26t78+Kwk84oDr8hgoRQkkC/mw3akwG",
+	"U4Di7PTGOrGNGb9Yed/vFWEeBx2tQ7FfvQ6N5+ikWhlkEo/WZQwGCIjeAvdcM5+g3QG6Ij0xTrH2CAjN",
+	"L0Sw5/ybpfzCJ+nYgZmUqcmQPSSdhCRutFrexMd1NdslujyMCXOYIyp6HpEmQLlJ3uEA0cho/izh2SC1",
+	"qw4LxJG8E57Ct4defvhRYykxJAjbHKuiJmX8NBKE9aKO63vchx4pkQwoGfcO+wCdzwZGV7SCmSb3sckr",
+	"joPtIDXhvuVioFqwLFDbbdUm8jWdlEtJoEc3L7amjG+m3hrITwzrDQmGo5HSiiQ4CqEA6IO5ImwbEke7",
+	"kBT64nruYyvkmZNGy/hZposRZKQwfMNNMZJ5kSLC4EtYo5P+Ru9yIqeRGGsoLB4PUluYfNr073QmaVIM",
+	"4jJHvShS3bcou3tEkZdfTElPjJaD2vQpTM/xIkXwFtVXPWKTiNmC0cvNkMRd/qkwsdAyz80EIwh9VXoY",
+	"h0F3fjWOFSo0I5KbI8LKtkUcGiHiwzDUYDf8S1mxDy0fEAzJmZfIDzmPs6NNfChirktdba116CHcMLuS",
+	"C5v1AjAgxNQowRiqTew1xVGWUUwCwtZkyi21OzsBSi6AUru1gJ3ETO3KNKNwxFEw4gCPuDJ1zI/ejcJj",
+	"AVg7BVe/JjwuGHmqAoi82jWchfeBQi1Nca+gLAmUDYqBGtYXV+VMoaUoeqBM4QAh2iItZZ/nUBHUDeEK",
+	"lUDfdev/RpoVAIa1ZKgeD5hXzw0bjVELxs0PV/S24usfLx0EqdIYS13iLZucks7dLYNVjecsc/GiYXq9",
+	"aNWRHo1GTqJaOtByjXw1+GV7zC9VxqD0eAiFAfAhSA1jXf71aLaIt2MG7qOdxxKwS4AbuEHdCVpwf78X",
+	"trJ8Ihw27CsU3yYrAGQkBlYGrB+I3+iMrCVQFae1X8n3N1o1QVkm0ZJhXWpr+5bwL8+hvC9tDVbtQHNs",
+	"zKU4yg3DoGasXQjRDsKJvjhfVpyb4s30sfJ1qcU+J/871g0ECLPagwWpzvmdt9otlCTrpk2m4gW13Hep",
+	"RvySYu7L5s9VAfgmQYEYk2MKelMcIS/spQQKMfSgW5npnpc8ukQfHcoEDUcxaVwxBXTJQiRprwdB2DkX",
+	"9QpbcYrEmbTKdTGk1AYNwWh6XKioFDlmarHkgM1A4WA+k+PYwE/hLqeJePut43eORZImmPYhz1WbZ+TD",
+	"+9KETW0UjmLGhU1pVtBZc9EBDeSA+nLWiSzUDjgo1tsmn/RBW3UIl60qgFwyuMKsNbTvWg1px/muUjsa",
+	"BeGt0nO9Sg+s+sLi0pvqNa+Cwr/Ehwt2GbpiABRZKbZftsOe2Qgyxqh0Wx8uVC5AxQhESSmGqhiYhEPa",
+	"ugNFxeFy1VNFF+RiFIkpzBczqCYy5RQyiDH1BIkrTXhnAqoFlVRBHxaMFijHjd3kfL4LSu5thsCZja0t",
+	"2bUt5BThapKyZluaM7bPWFuojSfe0+faTLQfFDL3A8c7Dlqv43JUAGb4ldejmVLZaPu2iKepclXj/nZT",
+	"AWn6vplslHpPS1mNi31f+oCs/ZaHyXYrhz/eCPJFL0M0gcPQaN9wXNl11mjvt64QbgozvdZQUzDclaay",
+	"dVz6axjTLnGrr+Mp2MxQRgt/CUww2g+ZalXyAsCQDfXAja/6ODykOtkTLP/ijdwBTdyiwmzDSNdxsgN1",
+	"n01o58O3cWI7EcFG++DGx/WslVjiQtPh244IWBohmeHKQTKWWduxfvoZuH/VxhlhInIyZgAU6xgPIOxV",
+	"4N60QRPNqZ5JdbZozLahNx6RghntDvw3mGtTxiuknpditUiw2jFMnK+PX7LEU23GJALISrY1l+ilgqPv",
+	"I/tpvvJKDc9HRk41ozRRDmLUAFNI7BjVoNzxVs6p47KeboSztU1npAfXN0Ph0E8RM2qjlRWp7mZjwLVz",
+	"+hMiXRdgb6MRskgBzJtW9z7vIiQXadE3nNFEq4GyEAAxoKUTtS5Yv8xtK+IMjTPF4g2aDklegZdKbzIo",
+	"pG7XUaNUuquguOpuZZ+9mIGSmi1EbAFh6CWqZAY+9sMQ/9iApunVWtfMy6d6r9Ksh/8DHEd4ceikK1uA",
+	"oZvLpMGR94uVyOmp3q8fXg+lX74c8OoBvtqTFgaOn7gpHpFg5+ucwhGCeI2Ar5TKstFdFYlc9WWegMWd",
+	"bTgIcsSpXGNLepA/v4ifQBU+3MbbQ8ZoKFCDp/BGfOiOH172Sq2RLKGtZRjzPGGzMFWqVkEpaj5tED7D",
+	"ITV4XgpT/2pwdaCwiHdgWbQwl5XLxDF+7/oNGqjOAg5WtWBzacMDQIhe2isGvFJulr6IS6r9vPHY0vUB",
+	"qO/BWCe5SmD9R8ZkZGSamPycbuxt2R0QcQA4HqeKMI4lmAsBiIdxFQAi3ekWrnfWLODgEcl4KXYNqp3b",
+	"Rhe5ydpCmx3IfotfxvtqeTkQrMkd55qcxUCRistQqECnMU/cZU1MoH3QhFhFmFcF3ByPtBjTCx7ZEuhs",
+	"P7UFEFpphQT+QACUnBjoXUI9kFbgPESMk3qqnRayCMNSm6LTc+IKWqV2W5HjnXI0sugOCnovSwQImTkl",
+	"cxoF4O9zcbynGplckwrtxc3leJu8lsH5BeUqLazKetGmcJylynTlIAGyaK9gxnF9rGz0cbzvhUUebBWY",
+	"b1SB2UbifouVhGvSDMZn7rSdqZ0yYXiBalCtQOpjUsvyq1x0FCBxJbpQwnfJK+uYHXuiah2wD3S3Jkaq",
+	"zjjOVRAxB2DVO/e+yZMbLbSPL201Tept7qkubh6U9vZUF6qv8sUNUvhU3qHy2yuP9D2r8nt3FjcMiRNX",
+	"9C1DpvvqvuVvnYfAnY6reAj8CS8zNrfF2Day/s+vaNUVcMiOU1BMyU+HHsoePBrnKuKAzFnnwRqlHRfV",
+	"qDpi6oPlE0uYjpFTzasFVCMRM9ITEJOYwjzx4pZA9NbD0VLNKNLoSWVD7A8KJuXaSCEMRZBmHoQPaUXW",
+	"9TisYR+71njMThTVZUALcHP6myHXyDiBBRMip/PgNnATDCyIpo2g7QmBcLBgz4NkXdJSS2X4l9Gdse5m",
+	"SmJAFfUJ7ttAMqZ4G6xo5HsrJmlXcUtBrTK0Jpmcws7n8Tnq+cJ1YnOcGXNO1rOyynXALdq7e/vRDFdq",
+	"N7pmnFvV4Y/LXAVQCXeD1hpf/uLTL377D1/96h8Rrw2FSihI9Wr5+Rw7aTcO9holihpJsMNRBrkBlXPd",
+	"aDd+/ODBW/fuv9m5/eD+G/cevnMV8Ci3A9eMqLHG8q6UmRjcM59egbj2OAhKRKwi3eOPeBmCDBHOREwR",
+	"96O8HI02vLxkz0IOjimEIKXN5w+umRS43onYSKXBQ7Iy2kYIxrgF29h6SYjYCyneV7chS21W3ABOu3nB",
+	"83nV51V3EVNbpF27EGDDne7j8rUXQPFK2CCuqrIXlO/Y3X3N/9XJAZjy9deaNy6/1FGjMIXMHBFtffxo",
+	"8yt+G4SDS00XKEJwyg0PEpDNtnL4+iYCqGk6L4iDtF1Z4+dQNH3ENwZqD4JpeWeFm3I0GnEc84u7LMSL",
+	"KR/itahBDs6OVhP+dXev/BlT9unBfiX5n368UV4v/r61d7AhCpVfg8vuS2l49sHlcHEw8Hh7YTa7MLim",
+	"Z9P5PEV0nsnRaIVSLKOr1MV7SJmCGKdWUzgFg9PSvja5sl4FQ2S2eT3oaDTaluzaluz67pfs8gd5W7Vr",
+	"G5/13azatQ67WC0KqybCeVl0c8plOPoKKpQPS7iSVNsCUDlFOWZMC63lLdftf370AotPz1BAEuY+XA//",
+	"6kW4jUEfY/ioDXFOee+u5ErmaixpzgDCW7fwd8otjClucPHXo04DJbNisFCF+wk+3ogNX2kXlhS7vj1Q",
+	"3fOSsJHixijmwfRpTktLYMPkITpo4dwfwtPrm/pzrg0+s1w+S8+jvmuIjx2m/VwimMXV1q/a9UeNM2nT",
+	"7tHYHaYPHzkucKZkrvK31JR/4Nrk7k83VAzdq8mtPsHcYPe4ETXGedZoN15FiolDnP3gDZMLhNLzwFa6",
+	"hK1vc9xC6YJyk++ZLDMTAeYOdqej+WM+pc91ANFmmA+JebdBByOTZRgzihE6PhAnRIvxQcuzecs1HYKN",
+	"nI+jrUa2MrtfgdEjvqJtCkcX0/44LxEKwgxwWOofWCGTJHd3CpdGJU5TdoLHCPC/KmMG6lIzbvWkoBDJ",
+	"UVCTqymOS2Ad8nRWSpkBPFoOLasgtb+2EFnkhpUmwZD4iV2wkoV6UhDMVQW8HMKjfAL0Dyz5i+EUWB+q",
+	"S+ICBcTOlmRipyp4f8Nk8MprdSOj6v0YlCvFRJ0BISeMCffQjMPDSdenfoozVcuoIL70UbEQBT8t7UqY",
+	"Wkt7+Vjq1A6ACFBn5dmr6e89ywQEZYfcZMpyMTtcvRhRFyDNtYzsxerwgRXSH99pAE1AsddpLrrjPHeT",
+	"og3C+QxlqgvJJS6MLmQXDMxYhl0WZZb7iWuXIlxxIG7OeA446b0cwJnKDMA4FYx/1sQJQfUPnA7GcAdX",
+	"2ufXyyyrAFSgZ9vds7IHd8YZ3Q+ijyE/fQrUI9V9eJsjkGUOBffA4OI+wbE4jhUubQV8BlaMgT8m2rbL",
+	"9MCouuwIaYUGyahcQ5gXYBbS2gEWiVWKK9xXIrl9JL4FNELcnFk0nMqyIPbh/EzKQP7KRsdgbqaXopn5",
+	"wnGDTGt/4uCbsN2u1IwWw2cCQm7pjMNLCymGllCG0JdDQippkYjzMjtCVFiPkgiR3oycye+UIHtY0aR7",
+	"npl+EM7RnEVKSBfSsXPI5zc9j0cRCTvuDtw5iu3QAsJKrIYyzeKg0YHUWmV1bYJRNIcD6yhEX6cWiT5I",
+	"DKnMIEI9fUK4CdWic37M1EZN+0eOZVK4OUAuCNklh1AtIy1TTNNcYP1IjGCERs5kJtHxV+FEdR0/xHNp",
+	"5XQGIJR7xF+91yTEwQjC9qCVmubf4e8QWcmHEiEcV1QyBEdL4MCMVG6hcjVSLUeItPA743usumjqDwEx",
+	"aRz1SJlRply7eC6xxXB38G7XsR8Ox/clPDBrwa1NpnwYT9rFXKmSmdDx9SxCZjTxcGew7QWiVGak307i",
+	"JHY8cp1ZkwfNkCT68aOP/yUAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -59,6 +59,7 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"listPartitions":      {{"/api/v1/admin/history", forbidden}},
 		// All companies share the templates of notifications.
 		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},
+		"getSession":                {{"/api/v1/session", 200}},
 		"health":                    {{"/health", 200}},
 		"ready":                     {{"/ready", 200}},
 	}

@@ -124,14 +124,14 @@ func New(ctx context.Context, o Options) (*App, error) {
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		postgres.PoolCollector{DB: db},
 	)
-	users, err := access.New(db, access.Options{Username: o.Username, Password: o.Password, Now: o.Now})
+	settings := setting.New(db)
+	users, err := access.New(db, access.Options{Username: o.Username, Password: o.Password, Settings: settings, Now: o.Now})
 	if err != nil {
 		db.Close()
 		return nil, err
 	}
 	answers := idempotency.New(db)
 	templates := template.New(db)
-	settings := setting.New(db)
 	if o.Secrets == nil {
 		o.Secrets = &secret.Box{}
 	}
@@ -168,6 +168,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "fold-facts", Interval: 2 * time.Second, Routine: true, Run: counts.Fold},
 		sweep.Job{Name: "note-polls", Interval: 20 * time.Second, Routine: true, Run: senders.SweepSeen},
 		sweep.Job{Name: "note-user-addresses", Interval: 5 * time.Second, Routine: true, Run: users.NoteVisits},
+		sweep.Job{Name: "forget-sessions", Interval: 10 * time.Minute, Run: users.ForgetSessions},
 		sweep.Job{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
 		sweep.Job{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
 		sweep.Job{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},

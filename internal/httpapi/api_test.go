@@ -106,8 +106,8 @@ func TestS0_7_BasicAuthOnEveryAPI(t *testing.T) {
 	for path, operations := range contract.Paths {
 		path = strings.NewReplacer("{task_id}", "t", "{id}", "1").Replace(path)
 		for method := range operations {
-			if method == "parameters" || strings.HasPrefix(path, "/api/v1/callbacks/") { // providers have other credentials
-				continue
+			if method == "parameters" || strings.HasPrefix(path, "/api/v1/callbacks/") || path+method == "/api/v1/sessionpost" {
+				continue // providers have other credentials, and a sign-in has them in the body
 			}
 			calls++
 			want := 401

@@ -42,7 +42,8 @@ type Exchange struct {
 	DryRun        bool // the request only asks what would happen
 	InTransaction bool // the handler runs in the transaction of an Idempotency-Key
 
-	request   *http.Request  // of a callback: any part of it can hold the proof
+	isSecure  bool           // the client speaks TLS
+	request   *http.Request  // as it came: any part of a callback can hold the proof
 	answering func()         // called when the answer begins; may be nil
 	isGone    bool           // the caller has gone before the answer
 	refused   *queue.Refused // a rejected submission that is stored after the transaction
@@ -59,6 +60,9 @@ type Caller struct {
 	// the server from checking the proof.
 	Provider  string
 	Authorise func() error // sets User anew and checks its roles; nil for a public operation
+
+	SessionEnd *time.Time // when the session of the caller ends at the latest; nil: it has other credentials
+	isRepeated bool       // Authorise was called: the server checks the caller again, without a request of its
 }
 
 // Body is the body of a request.
@@ -125,7 +129,7 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 			Origin: queue.Origin{
 				RequestID: r.Header.Get("X-Request-Id"), SourceIP: g.clientIP(r), UserAgent: r.UserAgent(),
 			},
-			Text: text.For(r.Header.Get("Accept-Language")),
+			Text: text.For(r.Header.Get("Accept-Language")), isSecure: g.isSecure(r), request: r,
 		}
 		if !goodRequestID.MatchString(x.Origin.RequestID) {
 			x.Origin.RequestID = ulid.MustNew(ulid.Now(), rand.Reader).String()
