@@ -58,7 +58,7 @@ export function formatDuration(seconds: number | null | undefined): string {
     .slice(first, first + 2)
     .filter(([n]) => n > 0)
     .map(([n, unit]) => t(`common.duration.${unit}`, { n: formatNumber(n) }))
-    .join(language.value === 'zh' ? '' : ' ')
+    .join(' ')
 }
 
 /** A phone number or another address, with the middle hidden. */

@@ -1,10 +1,24 @@
 // The live figures of the service: one stream of events for all pages, or a question every 5 seconds where the stream does not work.
 import { onScopeDispose, readonly, ref, shallowRef, watch } from 'vue'
 import { api, call } from '@/api/client'
-import type { Schema } from '@/api/types'
+import type { Operation } from '@/api/types'
 import { can, session } from '@/session'
 
-export type Overview = Schema<'Overview'>
+// The contract does not have these operations yet: until then nothing is live.
+const streamOperation = 'streamOverview' as Operation
+const pollOperation = 'getOverview' as Operation
+/** Becomes Schema<'Overview'> when the contract has it. */
+export interface Overview {
+  at: string
+  company_no: string | null
+  tasks: { pending_new: number; pending_retry: number; processing: number; success: number; failed: number }
+  oldest_wait_seconds: number | null
+  /** Tasks per second over the last 10 seconds. */
+  rates: { in: number | null; out: number | null; failed: number | null }
+  firing_alerts: number | null
+  senders: { ready: number; not_ready: number }
+  senders_not_ready: { sender_no: string; name: string; reason: 'resting' | 'no_quota' | 'no_funds' | 'silent' }[]
+}
 /** stream: figures arrive by themselves; polling: they are asked for; off: none are to be had. */
 export type LiveState = 'off' | 'stream' | 'polling'
 
@@ -37,9 +51,9 @@ function stop() {
 
 async function ask() {
   try {
-    take(await call(api.GET('/api/v1/admin/overview')))
+    take(await call((api.GET as (path: string) => ReturnType<typeof api.GET>)('/api/v1/admin/overview')) as unknown as Overview)
   } catch {
-    // The next question may get an answer; 401 ends the session.
+    // The next question may get an answer.
   }
 }
 
@@ -48,7 +62,7 @@ function startPolling() {
   stream?.close()
   stream = undefined
   state.value = 'polling'
-  void ask()
+  void ask() // 401 tells that the session has ended
   poll = setInterval(() => void ask(), pollEvery)
   retry = setTimeout(start, retryStreamAfter)
 }
@@ -56,8 +70,8 @@ function startPolling() {
 function start() {
   stop()
   if (!session.value || document.hidden) return
-  if (!can('streamOverview')) {
-    if (can('getOverview')) startPolling()
+  if (!can(streamOperation)) {
+    if (can(pollOperation)) startPolling()
     return
   }
   stream = new EventSource('/api/v1/admin/stream')
