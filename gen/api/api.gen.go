@@ -332,6 +332,7 @@ const (
 	EffectFailed      ReportEffect = "failed"
 	EffectIgnored     ReportEffect = "ignored"
 	EffectRefused     ReportEffect = "refused"
+	EffectRequeued    ReportEffect = "requeued"
 	EffectRetry       ReportEffect = "retry"
 	EffectSuccess     ReportEffect = "success"
 	EffectTroubled    ReportEffect = "troubled"
@@ -356,6 +357,8 @@ func (e ReportEffect) Valid() bool {
 	case EffectIgnored:
 		return true
 	case EffectRefused:
+		return true
+	case EffectRequeued:
 		return true
 	case EffectRetry:
 		return true
@@ -572,6 +575,63 @@ func (e TaskDelivery) Valid() bool {
 	}
 }
 
+// Defines values for TaskJobStatus.
+const (
+	JobFinished TaskJobStatus = "finished"
+	JobRunning  TaskJobStatus = "running"
+	JobStopped  TaskJobStatus = "stopped"
+)
+
+// Valid indicates whether the value is a known member of the TaskJobStatus enum.
+func (e TaskJobStatus) Valid() bool {
+	switch e {
+	case JobFinished:
+		return true
+	case JobRunning:
+		return true
+	case JobStopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TaskJobAction.
+const (
+	JobCancels  TaskJobAction = "cancel"
+	JobRequeues TaskJobAction = "requeue"
+)
+
+// Valid indicates whether the value is a known member of the TaskJobAction enum.
+func (e TaskJobAction) Valid() bool {
+	switch e {
+	case JobCancels:
+		return true
+	case JobRequeues:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TaskJobFilterDelivery.
+const (
+	JobOnlyDelivered   TaskJobFilterDelivery = "delivered"
+	JobOnlyUndelivered TaskJobFilterDelivery = "undelivered"
+)
+
+// Valid indicates whether the value is a known member of the TaskJobFilterDelivery enum.
+func (e TaskJobFilterDelivery) Valid() bool {
+	switch e {
+	case JobOnlyDelivered:
+		return true
+	case JobOnlyUndelivered:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TaskStatus.
 const (
 	TaskCancelled  TaskStatus = 4
@@ -610,6 +670,7 @@ const (
 	EventReleased    TimelineEventEvent = "released"
 	EventRepeated    TimelineEventEvent = "repeated"
 	EventReported    TimelineEventEvent = "reported"
+	EventRequeued    TimelineEventEvent = "requeued"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -633,6 +694,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRepeated:
 		return true
 	case EventReported:
+		return true
+	case EventRequeued:
 		return true
 	case EventUnreachable:
 		return true
@@ -1218,6 +1281,8 @@ type Error struct {
 
 // ErrorDetail defines model for ErrorDetail.
 type ErrorDetail struct {
+	// Count With `job.count_changed`: the number of tasks that the filter selects now
+	Count  *int64        `json:"count,omitempty"`
 	Fields *[]FieldError `json:"fields,omitempty"`
 
 	// Limit With `limit.reached`: the maximum number of records
@@ -1321,6 +1386,12 @@ type Explanation struct {
 	OnUnclear *OnUnclear        `json:"on_unclear,omitempty"`
 	Priority  int16             `json:"priority"`
 	Reason    ExplanationReason `json:"reason"`
+
+	// RequeuedAt When the task was requeued last; left out if it never was
+	RequeuedAt *time.Time `json:"requeued_at,omitempty"`
+
+	// RequeuedBy The user who requeued the task last
+	RequeuedBy *string `json:"requeued_by,omitempty"`
 
 	// Routed Whether routes decide which sender may send the task; otherwise any shared sender may send it
 	Routed bool `json:"routed"`
@@ -2062,7 +2133,9 @@ type ReportBatchResponse struct {
 //   - `refused`: the app never held the task; nothing changed.
 //   - `cancelled`: a request cancelled the task.
 //   - `expired`: the task is FAILED, because its `expires_at` has passed.
-//   - `delivered`, `undelivered`: a provider reported the delivery status.
+//   - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
+//     does not count for the task any more.
+//   - `requeued`: a user requeued the task, which is PENDING again.
 //   - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
 //     not send (`troubled`). The task is PENDING again, and the attempt does not count.
 type ReportEffect string
@@ -2128,7 +2201,9 @@ type ReportedItem struct {
 	// - `refused`: the app never held the task; nothing changed.
 	// - `cancelled`: a request cancelled the task.
 	// - `expired`: the task is FAILED, because its `expires_at` has passed.
-	// - `delivered`, `undelivered`: a provider reported the delivery status.
+	// - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
+	//   does not count for the task any more.
+	// - `requeued`: a user requeued the task, which is PENDING again.
 	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
 	//   not send (`troubled`). The task is PENDING again, and the attempt does not count.
 	Effect *ReportEffect `json:"effect,omitempty"`
@@ -2136,6 +2211,15 @@ type ReportedItem struct {
 
 	// Message The error of this report, for people
 	Message *string `json:"message,omitempty"`
+}
+
+// RequeueRemark Why; the timeline of the task shows it
+type RequeueRemark = string
+
+// RequeueRequest defines model for RequeueRequest.
+type RequeueRequest struct {
+	// Remark Why; the timeline of the task shows it
+	Remark *RequeueRemark `json:"remark,omitempty"`
 }
 
 // RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
@@ -2831,6 +2915,132 @@ type Task struct {
 // TaskDelivery The delivery status that the provider reported after sending
 type TaskDelivery string
 
+// TaskJob defines model for TaskJob.
+type TaskJob struct {
+	Action    TaskJobAction `json:"action"`
+	CreatedAt time.Time     `json:"created_at"`
+	CreatedBy string        `json:"created_by"`
+
+	// Done The number of tasks that the job cancelled or requeued
+	Done int32 `json:"done"`
+
+	// Failed The number of tasks that could not be changed because of an error
+	Failed int32 `json:"failed"`
+
+	// Filter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+	Filter TaskJobFilter `json:"filter"`
+
+	// FinishedAt When the job finished or was stopped
+	FinishedAt *time.Time `json:"finished_at"`
+	JobID      int64      `json:"job_id"`
+	Remark     *string    `json:"remark"`
+
+	// Skipped The number of tasks whose state did not allow it any more
+	Skipped   int32         `json:"skipped"`
+	Status    TaskJobStatus `json:"status"`
+	StoppedBy *string       `json:"stopped_by"`
+
+	// Total The number of tasks that the filter selected when the job was created
+	Total int32 `json:"total"`
+}
+
+// TaskJobStatus defines model for TaskJob.Status.
+type TaskJobStatus string
+
+// TaskJobAction defines model for TaskJobAction.
+type TaskJobAction string
+
+// TaskJobFilter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+type TaskJobFilter struct {
+	// CompanyNo Example: acme
+	CompanyNo   *No                    `json:"company_no,omitempty"`
+	CreatedFrom *time.Time             `json:"created_from,omitempty"`
+	CreatedTo   *time.Time             `json:"created_to,omitempty"`
+	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
+
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	//
+	// Example: 13800138000
+	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
+	Result      *string      `json:"result,omitempty"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo *AppID `json:"sender_no,omitempty"`
+
+	// Source Example: system_a
+	Source *Source `json:"source,omitempty"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status *TaskStatus `json:"status,omitempty"`
+}
+
+// TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
+type TaskJobFilterDelivery string
+
+// TaskJobListResponse defines model for TaskJobListResponse.
+type TaskJobListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    TaskJobPage `json:"data"`
+}
+
+// TaskJobPage defines model for TaskJobPage.
+type TaskJobPage struct {
+	Items []TaskJob `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TaskJobPlan defines model for TaskJobPlan.
+type TaskJobPlan struct {
+	// Capped Whether the filter selects more tasks than `count`
+	Capped bool `json:"capped"`
+
+	// Count The number of tasks that the filter selects now
+	Count int64    `json:"count"`
+	Job   *TaskJob `json:"job,omitempty"`
+}
+
+// TaskJobPlanResponse defines model for TaskJobPlanResponse.
+type TaskJobPlanResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    TaskJobPlan `json:"data"`
+}
+
+// TaskJobRequest defines model for TaskJobRequest.
+type TaskJobRequest struct {
+	Action TaskJobAction `json:"action"`
+
+	// Count The number of tasks that the caller expects, as an answer without it said
+	Count *int64 `json:"count,omitempty"`
+
+	// Filter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+	Filter TaskJobFilter `json:"filter"`
+
+	// Remark Why; the timeline of the task shows it
+	Remark *RequeueRemark `json:"remark,omitempty"`
+}
+
+// TaskJobResponse defines model for TaskJobResponse.
+type TaskJobResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    TaskJob `json:"data"`
+}
+
 // TaskListResponse defines model for TaskListResponse.
 type TaskListResponse struct {
 	// Code The HTTP status
@@ -2971,6 +3181,9 @@ type TimelineEvent struct {
 	// Attempt The number of the attempt that the claim began, from 1
 	Attempt *int16 `json:"attempt,omitempty"`
 
+	// By The user who cancelled or requeued the task
+	By *string `json:"by,omitempty"`
+
 	// Effect The effect of the event on the task.
 	//
 	// - `success`, `failed`: the task was settled with this status.
@@ -2981,18 +3194,21 @@ type TimelineEvent struct {
 	// - `refused`: the app never held the task; nothing changed.
 	// - `cancelled`: a request cancelled the task.
 	// - `expired`: the task is FAILED, because its `expires_at` has passed.
-	// - `delivered`, `undelivered`: a provider reported the delivery status.
+	// - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
+	//   does not count for the task any more.
+	// - `requeued`: a user requeued the task, which is PENDING again.
 	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
 	//   not send (`troubled`). The task is PENDING again, and the attempt does not count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
-	// notification cannot be reached, so the task was FAILED when it was created.
+	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
+	// it were new; its attempts count from 1 again.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message The text of the sender's report, or the reason why the lease was given back or the person is unreachable
+	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable or the task was requeued
 	Message *string `json:"message,omitempty"`
 
 	// RequestID The request that submitted the task
@@ -3006,7 +3222,8 @@ type TimelineEvent struct {
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
-// notification cannot be reached, so the task was FAILED when it was created.
+// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
+// it were new; its attempts count from 1 again.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -3154,6 +3371,9 @@ type ID = int64
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
+
+// JobID defines model for JobId.
+type JobID = int64
 
 // ListLimit defines model for ListLimit.
 type ListLimit = int
@@ -3375,6 +3595,21 @@ type ListLedgerParams struct {
 // PutSettingsCategoryJSONBody defines parameters for PutSettingsCategory.
 type PutSettingsCategoryJSONBody map[string]interface{}
 
+// ListTaskJobsParams defines parameters for ListTaskJobs.
+type ListTaskJobsParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateTaskJobParams defines parameters for CreateTaskJob.
+type CreateTaskJobParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
 	// Limit The maximum number of items
@@ -3581,6 +3816,9 @@ type PutSettingsJSONRequestBody = SettingsChange
 // PutSettingsCategoryJSONRequestBody defines body for PutSettingsCategory for application/json ContentType.
 type PutSettingsCategoryJSONRequestBody PutSettingsCategoryJSONBody
 
+// CreateTaskJobJSONRequestBody defines body for CreateTaskJob for application/json ContentType.
+type CreateTaskJobJSONRequestBody = TaskJobRequest
+
 // CreateTemplateJSONRequestBody defines body for CreateTemplate for application/json ContentType.
 type CreateTemplateJSONRequestBody = TemplateRequest
 
@@ -3616,6 +3854,9 @@ type SendSmsJSONRequestBody = SendRequest
 
 // SendSmsBatchJSONRequestBody defines body for SendSmsBatch for application/json ContentType.
 type SendSmsBatchJSONRequestBody = SendBatchRequest
+
+// RequeueTaskJSONRequestBody defines body for RequeueTask for application/json ContentType.
+type RequeueTaskJSONRequestBody = RequeueRequest
 
 // ClaimTasksNowJSONRequestBody defines body for ClaimTasksNow for application/json ContentType.
 type ClaimTasksNowJSONRequestBody = ClaimRequest
@@ -4183,6 +4424,59 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListTaskJobs List jobs, newest first
+	//
+	// Jobs are kept for as long as `history.log_days` of the settings says.
+	//
+	// Corresponds with GET /api/v1/admin/task-jobs (the `ListTaskJobs` operationId).
+	ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTaskJobWithBody Cancel or requeue all tasks of a filter
+	//
+	// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+	// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+	// `job.count_changed` and the number as `error.count`, and nothing changes.
+	//
+	// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+	// and `requeueTask`. There is no undo.
+	//
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+	CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTaskJob Cancel or requeue all tasks of a filter
+	//
+	// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+	// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+	// `job.count_changed` and the number as `error.count`, and nothing changes.
+	//
+	// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+	// and `requeueTask`. There is no undo.
+	//
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+	CreateTaskJob(ctx context.Context, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTaskJob Get a job and how far it is
+	//
+	// Corresponds with GET /api/v1/admin/task-jobs/{job_id} (the `GetTaskJob` operationId).
+	GetTaskJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StopTaskJob Stop a job
+	//
+	// The tasks that the job has changed stay changed, and it changes no others. A job that has ended already gets 409 with the reason `job.not_running`.
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs/{job_id}/stop (the `StopTaskJob` operationId).
+	StopTaskJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// TaskStatistics Count tasks by state
 	//
 	// A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -4620,6 +4914,54 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 	ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueTaskWithBody Send a task again that is FAILED or CANCELLED
+	//
+	// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+	// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+	// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+	//
+	// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+	//
+	// Otherwise the answer is 409, and nothing changes. The reasons:
+	//
+	// - `task.not_ended`: the task is PENDING or PROCESSING.
+	// - `task.succeeded`: the task is SUCCESS.
+	// - `task.delivered`: the provider says that the message arrived.
+	// - `task.expired`: its `expires_at` has passed.
+	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+	//   deleted.
+	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+	RequeueTaskWithBody(ctx context.Context, taskID TaskID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueTask Send a task again that is FAILED or CANCELLED
+	//
+	// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+	// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+	// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+	//
+	// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+	//
+	// Otherwise the answer is 409, and nothing changes. The reasons:
+	//
+	// - `task.not_ended`: the task is PENDING or PROCESSING.
+	// - `task.succeeded`: the task is SUCCESS.
+	// - `task.delivered`: the provider says that the message arrived.
+	// - `task.expired`: its `expires_at` has passed.
+	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+	//   deleted.
+	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+	RequeueTask(ctx context.Context, taskID TaskID, body RequeueTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTaskTimeline List everything that happened to a task, oldest first
 	//
@@ -5880,6 +6222,109 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 	return c.Client.Do(req)
 }
 
+// ListTaskJobs List jobs, newest first
+//
+// Jobs are kept for as long as `history.log_days` of the settings says.
+//
+// Corresponds with GET /api/v1/admin/task-jobs (the `ListTaskJobs` operationId).
+func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTaskJobsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTaskJobWithBody Cancel or requeue all tasks of a filter
+//
+// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+// `job.count_changed` and the number as `error.count`, and nothing changes.
+//
+// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+// and `requeueTask`. There is no undo.
+//
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTaskJobRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTaskJob Cancel or requeue all tasks of a filter
+//
+// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+// `job.count_changed` and the number as `error.count`, and nothing changes.
+//
+// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+// and `requeueTask`. There is no undo.
+//
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+func (c *Client) CreateTaskJob(ctx context.Context, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTaskJobRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTaskJob Get a job and how far it is
+//
+// Corresponds with GET /api/v1/admin/task-jobs/{job_id} (the `GetTaskJob` operationId).
+func (c *Client) GetTaskJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTaskJobRequest(c.Server, jobID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StopTaskJob Stop a job
+//
+// The tasks that the job has changed stay changed, and it changes no others. A job that has ended already gets 409 with the reason `job.not_running`.
+//
+// Corresponds with POST /api/v1/admin/task-jobs/{job_id}/stop (the `StopTaskJob` operationId).
+func (c *Client) StopTaskJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStopTaskJobRequest(c.Server, jobID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // TaskStatistics Count tasks by state
 //
 // A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -6708,6 +7153,74 @@ func (c *Client) CancelTask(ctx context.Context, taskID TaskID, reqEditors ...Re
 // Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExplainTaskRequest(c.Server, taskID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueTaskWithBody Send a task again that is FAILED or CANCELLED
+//
+// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+//
+// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+//
+// Otherwise the answer is 409, and nothing changes. The reasons:
+//
+//   - `task.not_ended`: the task is PENDING or PROCESSING.
+//   - `task.succeeded`: the task is SUCCESS.
+//   - `task.delivered`: the provider says that the message arrived.
+//   - `task.expired`: its `expires_at` has passed.
+//   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+//     deleted.
+//   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueTaskRequestWithBody(c.Server, taskID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueTask Send a task again that is FAILED or CANCELLED
+//
+// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+//
+// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+//
+// Otherwise the answer is 409, and nothing changes. The reasons:
+//
+//   - `task.not_ended`: the task is PENDING or PROCESSING.
+//   - `task.succeeded`: the task is SUCCESS.
+//   - `task.delivered`: the provider says that the message arrived.
+//   - `task.expired`: its `expires_at` has passed.
+//   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+//     deleted.
+//   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+func (c *Client) RequeueTask(ctx context.Context, taskID TaskID, body RequeueTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueTaskRequest(c.Server, taskID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9341,6 +9854,195 @@ func NewPutSettingsCategoryRequestWithBody(server string, category CategoryName,
 	return req, nil
 }
 
+// NewListTaskJobsRequest constructs an http.Request for the ListTaskJobs method
+func NewListTaskJobsRequest(server string, params *ListTaskJobsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/task-jobs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateTaskJobRequest calls the generic CreateTaskJob builder with application/json body
+func NewCreateTaskJobRequest(server string, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateTaskJobRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateTaskJobRequestWithBody constructs an http.Request for the CreateTaskJob method, with any body, and a specified content type
+func NewCreateTaskJobRequestWithBody(server string, params *CreateTaskJobParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/task-jobs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetTaskJobRequest constructs an http.Request for the GetTaskJob method
+func NewGetTaskJobRequest(server string, jobID JobID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job_id", jobID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/task-jobs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStopTaskJobRequest constructs an http.Request for the StopTaskJob method
+func NewStopTaskJobRequest(server string, jobID JobID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job_id", jobID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/task-jobs/%s/stop", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewTaskStatisticsRequest constructs an http.Request for the TaskStatistics method
 func NewTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -10679,6 +11381,53 @@ func NewExplainTaskRequest(server string, taskID TaskID) (*http.Request, error) 
 	return req, nil
 }
 
+// NewRequeueTaskRequest calls the generic RequeueTask builder with application/json body
+func NewRequeueTaskRequest(server string, taskID TaskID, body RequeueTaskJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRequeueTaskRequestWithBody(server, taskID, "application/json", bodyReader)
+}
+
+// NewRequeueTaskRequestWithBody constructs an http.Request for the RequeueTask method, with any body, and a specified content type
+func NewRequeueTaskRequestWithBody(server string, taskID TaskID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "task_id", taskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sms/task/%s/requeue", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetTaskTimelineRequest constructs an http.Request for the GetTaskTimeline method
 func NewGetTaskTimelineRequest(server string, taskID TaskID) (*http.Request, error) {
 	var err error
@@ -11967,6 +12716,65 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
 
+	// ListTaskJobsWithResponse List jobs, newest first
+	//
+	// Jobs are kept for as long as `history.log_days` of the settings says.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/task-jobs (the `ListTaskJobs` operationId).
+	ListTaskJobsWithResponse(ctx context.Context, params *ListTaskJobsParams, reqEditors ...RequestEditorFn) (*ListTaskJobsResponse, error)
+
+	// CreateTaskJobWithBodyWithResponse Cancel or requeue all tasks of a filter
+	//
+	// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+	// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+	// `job.count_changed` and the number as `error.count`, and nothing changes.
+	//
+	// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+	// and `requeueTask`. There is no undo.
+	//
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+	CreateTaskJobWithBodyWithResponse(ctx context.Context, params *CreateTaskJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTaskJobResponse, error)
+
+	// CreateTaskJobWithResponse Cancel or requeue all tasks of a filter
+	//
+	// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+	// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+	// `job.count_changed` and the number as `error.count`, and nothing changes.
+	//
+	// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+	// and `requeueTask`. There is no undo.
+	//
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+	CreateTaskJobWithResponse(ctx context.Context, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTaskJobResponse, error)
+
+	// GetTaskJobWithResponse Get a job and how far it is
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/task-jobs/{job_id} (the `GetTaskJob` operationId).
+	GetTaskJobWithResponse(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*GetTaskJobResponse, error)
+
+	// StopTaskJobWithResponse Stop a job
+	//
+	// The tasks that the job has changed stay changed, and it changes no others. A job that has ended already gets 409 with the reason `job.not_running`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs/{job_id}/stop (the `StopTaskJob` operationId).
+	StopTaskJobWithResponse(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*StopTaskJobResponse, error)
+
 	// TaskStatisticsWithResponse Count tasks by state
 	//
 	// A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -12434,6 +13242,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 	ExplainTaskWithResponse(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*ExplainTaskResponse, error)
+
+	// RequeueTaskWithBodyWithResponse Send a task again that is FAILED or CANCELLED
+	//
+	// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+	// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+	// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+	//
+	// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+	//
+	// Otherwise the answer is 409, and nothing changes. The reasons:
+	//
+	// - `task.not_ended`: the task is PENDING or PROCESSING.
+	// - `task.succeeded`: the task is SUCCESS.
+	// - `task.delivered`: the provider says that the message arrived.
+	// - `task.expired`: its `expires_at` has passed.
+	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+	//   deleted.
+	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+	RequeueTaskWithBodyWithResponse(ctx context.Context, taskID TaskID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequeueTaskResponse, error)
+
+	// RequeueTaskWithResponse Send a task again that is FAILED or CANCELLED
+	//
+	// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+	// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+	// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+	//
+	// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+	//
+	// Otherwise the answer is 409, and nothing changes. The reasons:
+	//
+	// - `task.not_ended`: the task is PENDING or PROCESSING.
+	// - `task.succeeded`: the task is SUCCESS.
+	// - `task.delivered`: the provider says that the message arrived.
+	// - `task.expired`: its `expires_at` has passed.
+	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+	//   deleted.
+	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+	RequeueTaskWithResponse(ctx context.Context, taskID TaskID, body RequeueTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*RequeueTaskResponse, error)
 
 	// GetTaskTimelineWithResponse List everything that happened to a task, oldest first
 	//
@@ -17176,6 +18032,387 @@ func (r PutSettingsCategoryResponse) ContentType() string {
 	return ""
 }
 
+type ListTaskJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskJobListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTaskJobsResponse) GetJSON200() *TaskJobListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTaskJobsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTaskJobsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTaskJobsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTaskJobsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTaskJobsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTaskJobsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTaskJobsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTaskJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTaskJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTaskJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateTaskJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskJobPlanResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateTaskJobResponse) GetJSON200() *TaskJobPlanResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateTaskJobResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateTaskJobResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateTaskJobResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateTaskJobResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateTaskJobResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateTaskJobResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateTaskJobResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateTaskJobResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateTaskJobResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateTaskJobResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateTaskJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateTaskJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateTaskJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateTaskJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetTaskJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskJobResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetTaskJobResponse) GetJSON200() *TaskJobResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetTaskJobResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetTaskJobResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetTaskJobResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetTaskJobResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetTaskJobResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetTaskJobResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetTaskJobResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetTaskJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetTaskJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetTaskJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetTaskJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StopTaskJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskJobResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r StopTaskJobResponse) GetJSON200() *TaskJobResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r StopTaskJobResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r StopTaskJobResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r StopTaskJobResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r StopTaskJobResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r StopTaskJobResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r StopTaskJobResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r StopTaskJobResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r StopTaskJobResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r StopTaskJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StopTaskJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StopTaskJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StopTaskJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type TaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -19906,6 +21143,124 @@ func (r ExplainTaskResponse) ContentType() string {
 	return ""
 }
 
+type RequeueTaskResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RequeueTaskResponse) GetJSON200() *TaskResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RequeueTaskResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RequeueTaskResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RequeueTaskResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RequeueTaskResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RequeueTaskResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r RequeueTaskResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r RequeueTaskResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RequeueTaskResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RequeueTaskResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RequeueTaskResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RequeueTaskResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RequeueTaskResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RequeueTaskResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RequeueTaskResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RequeueTaskResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetTaskTimelineResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -21906,6 +23261,95 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 	return ParsePutSettingsCategoryResponse(rsp)
 }
 
+// ListTaskJobsWithResponse List jobs, newest first
+//
+// Jobs are kept for as long as `history.log_days` of the settings says.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/task-jobs (the `ListTaskJobs` operationId).
+func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, params *ListTaskJobsParams, reqEditors ...RequestEditorFn) (*ListTaskJobsResponse, error) {
+	rsp, err := c.ListTaskJobs(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTaskJobsResponse(rsp)
+}
+
+// CreateTaskJobWithBodyWithResponse Cancel or requeue all tasks of a filter
+//
+// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+// `job.count_changed` and the number as `error.count`, and nothing changes.
+//
+// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+// and `requeueTask`. There is no undo.
+//
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Context, params *CreateTaskJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTaskJobResponse, error) {
+	rsp, err := c.CreateTaskJobWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTaskJobResponse(rsp)
+}
+
+// CreateTaskJobWithResponse Cancel or requeue all tasks of a filter
+//
+// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+// `job.count_changed` and the number as `error.count`, and nothing changes.
+//
+// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+// and `requeueTask`. There is no undo.
+//
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+func (c *ClientWithResponses) CreateTaskJobWithResponse(ctx context.Context, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTaskJobResponse, error) {
+	rsp, err := c.CreateTaskJob(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTaskJobResponse(rsp)
+}
+
+// GetTaskJobWithResponse Get a job and how far it is
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/task-jobs/{job_id} (the `GetTaskJob` operationId).
+func (c *ClientWithResponses) GetTaskJobWithResponse(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*GetTaskJobResponse, error) {
+	rsp, err := c.GetTaskJob(ctx, jobID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetTaskJobResponse(rsp)
+}
+
+// StopTaskJobWithResponse Stop a job
+//
+// The tasks that the job has changed stay changed, and it changes no others. A job that has ended already gets 409 with the reason `job.not_running`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/task-jobs/{job_id}/stop (the `StopTaskJob` operationId).
+func (c *ClientWithResponses) StopTaskJobWithResponse(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*StopTaskJobResponse, error) {
+	rsp, err := c.StopTaskJob(ctx, jobID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStopTaskJobResponse(rsp)
+}
+
 // TaskStatisticsWithResponse Count tasks by state
 //
 // A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -22612,6 +24056,66 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 		return nil, err
 	}
 	return ParseExplainTaskResponse(rsp)
+}
+
+// RequeueTaskWithBodyWithResponse Send a task again that is FAILED or CANCELLED
+//
+// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+//
+// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+//
+// Otherwise the answer is 409, and nothing changes. The reasons:
+//
+//   - `task.not_ended`: the task is PENDING or PROCESSING.
+//   - `task.succeeded`: the task is SUCCESS.
+//   - `task.delivered`: the provider says that the message arrived.
+//   - `task.expired`: its `expires_at` has passed.
+//   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+//     deleted.
+//   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Context, taskID TaskID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequeueTaskResponse, error) {
+	rsp, err := c.RequeueTaskWithBody(ctx, taskID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueTaskResponse(rsp)
+}
+
+// RequeueTaskWithResponse Send a task again that is FAILED or CANCELLED
+//
+// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+//
+// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+//
+// Otherwise the answer is 409, and nothing changes. The reasons:
+//
+//   - `task.not_ended`: the task is PENDING or PROCESSING.
+//   - `task.succeeded`: the task is SUCCESS.
+//   - `task.delivered`: the provider says that the message arrived.
+//   - `task.expired`: its `expires_at` has passed.
+//   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+//     deleted.
+//   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+func (c *ClientWithResponses) RequeueTaskWithResponse(ctx context.Context, taskID TaskID, body RequeueTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*RequeueTaskResponse, error) {
+	rsp, err := c.RequeueTask(ctx, taskID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueTaskResponse(rsp)
 }
 
 // GetTaskTimelineWithResponse List everything that happened to a task, oldest first
@@ -26739,6 +28243,327 @@ func ParsePutSettingsCategoryResponse(rsp *http.Response) (*PutSettingsCategoryR
 	return response, nil
 }
 
+// ParseListTaskJobsResponse parses an HTTP response from a ListTaskJobsWithResponse call
+func ParseListTaskJobsResponse(rsp *http.Response) (*ListTaskJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTaskJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskJobListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateTaskJobResponse parses an HTTP response from a CreateTaskJobWithResponse call
+func ParseCreateTaskJobResponse(rsp *http.Response) (*CreateTaskJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateTaskJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskJobPlanResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetTaskJobResponse parses an HTTP response from a GetTaskJobWithResponse call
+func ParseGetTaskJobResponse(rsp *http.Response) (*GetTaskJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetTaskJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskJobResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStopTaskJobResponse parses an HTTP response from a StopTaskJobWithResponse call
+func ParseStopTaskJobResponse(rsp *http.Response) (*StopTaskJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StopTaskJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskJobResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseTaskStatisticsResponse parses an HTTP response from a TaskStatisticsWithResponse call
 func ParseTaskStatisticsResponse(rsp *http.Response) (*TaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -29049,6 +30874,109 @@ func ParseExplainTaskResponse(rsp *http.Response) (*ExplainTaskResponse, error) 
 	return response, nil
 }
 
+// ParseRequeueTaskResponse parses an HTTP response from a RequeueTaskWithResponse call
+func ParseRequeueTaskResponse(rsp *http.Response) (*RequeueTaskResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RequeueTaskResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetTaskTimelineResponse parses an HTTP response from a GetTaskTimelineWithResponse call
 func ParseGetTaskTimelineResponse(rsp *http.Response) (*GetTaskTimelineResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -30085,6 +32013,18 @@ type ServerInterface interface {
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
+	// ListTaskJobs List jobs, newest first
+	// (GET /api/v1/admin/task-jobs)
+	ListTaskJobs(w http.ResponseWriter, r *http.Request, params ListTaskJobsParams)
+	// CreateTaskJob Cancel or requeue all tasks of a filter
+	// (POST /api/v1/admin/task-jobs)
+	CreateTaskJob(w http.ResponseWriter, r *http.Request, params CreateTaskJobParams)
+	// GetTaskJob Get a job and how far it is
+	// (GET /api/v1/admin/task-jobs/{job_id})
+	GetTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID)
+	// StopTaskJob Stop a job
+	// (POST /api/v1/admin/task-jobs/{job_id}/stop)
+	StopTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID)
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -30169,6 +32109,9 @@ type ServerInterface interface {
 	// ExplainTask Explain why a task is in its state
 	// (GET /api/v1/sms/task/{task_id}/explain)
 	ExplainTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
+	// RequeueTask Send a task again that is FAILED or CANCELLED
+	// (POST /api/v1/sms/task/{task_id}/requeue)
+	RequeueTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// GetTaskTimeline List everything that happened to a task, oldest first
 	// (GET /api/v1/sms/task/{task_id}/timeline)
 	GetTaskTimeline(w http.ResponseWriter, r *http.Request, taskID TaskID)
@@ -31855,6 +33798,145 @@ func (siw *ServerInterfaceWrapper) PutSettingsCategory(w http.ResponseWriter, r 
 	handler.ServeHTTP(w, r)
 }
 
+// ListTaskJobs operation middleware
+func (siw *ServerInterfaceWrapper) ListTaskJobs(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTaskJobsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTaskJobs(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateTaskJob operation middleware
+func (siw *ServerInterfaceWrapper) CreateTaskJob(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateTaskJobParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateTaskJob(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetTaskJob operation middleware
+func (siw *ServerInterfaceWrapper) GetTaskJob(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "job_id" -------------
+	var jobID JobID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "job_id", r.PathValue("job_id"), &jobID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "job_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetTaskJob(w, r, jobID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// StopTaskJob operation middleware
+func (siw *ServerInterfaceWrapper) StopTaskJob(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "job_id" -------------
+	var jobID JobID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "job_id", r.PathValue("job_id"), &jobID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "job_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StopTaskJob(w, r, jobID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // TaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) TaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -32766,6 +34848,32 @@ func (siw *ServerInterfaceWrapper) ExplainTask(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// RequeueTask operation middleware
+func (siw *ServerInterfaceWrapper) RequeueTask(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "task_id" -------------
+	var taskID TaskID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "task_id", r.PathValue("task_id"), &taskID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "task_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RequeueTask(w, r, taskID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetTaskTimeline operation middleware
 func (siw *ServerInterfaceWrapper) GetTaskTimeline(w http.ResponseWriter, r *http.Request) {
 
@@ -33450,6 +35558,10 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.GetSettingsCategory)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.PutSettingsCategory)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-jobs", wrapper.ListTaskJobs)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/task-jobs", wrapper.CreateTaskJob)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-jobs/{job_id}", wrapper.GetTaskJob)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/task-jobs/{job_id}/stop", wrapper.StopTaskJob)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-statistics", wrapper.TaskStatistics)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-status-info", wrapper.TaskStatusInfo)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template", wrapper.ListTemplates)
@@ -33478,6 +35590,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}", wrapper.GetTask)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/cancel", wrapper.CancelTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/explain", wrapper.ExplainTask)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/requeue", wrapper.RequeueTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/timeline", wrapper.GetTaskTimeline)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/tasks", wrapper.ListTasks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/tasks/claim", wrapper.ClaimTasksNow)
@@ -39890,6 +42003,529 @@ func (response PutSettingsCategory503JSONResponse) VisitPutSettingsCategoryRespo
 	return err
 }
 
+type ListTaskJobsRequestObject struct {
+	Params ListTaskJobsParams
+}
+
+type ListTaskJobsResponseObject interface {
+	VisitListTaskJobsResponse(w http.ResponseWriter) error
+}
+
+type ListTaskJobs200JSONResponse TaskJobListResponse
+
+func (response ListTaskJobs200JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTaskJobs401JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTaskJobs403JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTaskJobs422JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTaskJobs429JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTaskJobs500JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTaskJobs503JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJobRequestObject struct {
+	Params CreateTaskJobParams
+	Body   *CreateTaskJobJSONRequestBody
+}
+
+type CreateTaskJobResponseObject interface {
+	VisitCreateTaskJobResponse(w http.ResponseWriter) error
+}
+
+type CreateTaskJob200JSONResponse TaskJobPlanResponse
+
+func (response CreateTaskJob200JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateTaskJob400JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateTaskJob401JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateTaskJob403JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateTaskJob409JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateTaskJob413JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateTaskJob415JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateTaskJob422JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateTaskJob429JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateTaskJob500JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateTaskJob503JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJobRequestObject struct {
+	JobID JobID `json:"job_id"`
+}
+
+type GetTaskJobResponseObject interface {
+	VisitGetTaskJobResponse(w http.ResponseWriter) error
+}
+
+type GetTaskJob200JSONResponse TaskJobResponse
+
+func (response GetTaskJob200JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetTaskJob401JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetTaskJob403JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetTaskJob404JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetTaskJob422JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetTaskJob429JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetTaskJob500JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetTaskJob503JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJobRequestObject struct {
+	JobID JobID `json:"job_id"`
+}
+
+type StopTaskJobResponseObject interface {
+	VisitStopTaskJobResponse(w http.ResponseWriter) error
+}
+
+type StopTaskJob200JSONResponse TaskJobResponse
+
+func (response StopTaskJob200JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response StopTaskJob401JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response StopTaskJob403JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response StopTaskJob404JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob409JSONResponse struct{ ConflictJSONResponse }
+
+func (response StopTaskJob409JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob422JSONResponse struct{ InvalidJSONResponse }
+
+func (response StopTaskJob422JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob429JSONResponse struct{ TooManyJSONResponse }
+
+func (response StopTaskJob429JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob500JSONResponse struct{ InternalJSONResponse }
+
+func (response StopTaskJob500JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response StopTaskJob503JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TaskStatisticsRequestObject struct {
 }
 
@@ -43700,6 +46336,183 @@ func (response ExplainTask503JSONResponse) VisitExplainTaskResponse(w http.Respo
 	return err
 }
 
+type RequeueTaskRequestObject struct {
+	TaskID TaskID `json:"task_id"`
+	Body   *RequeueTaskJSONRequestBody
+}
+
+type RequeueTaskResponseObject interface {
+	VisitRequeueTaskResponse(w http.ResponseWriter) error
+}
+
+type RequeueTask200JSONResponse TaskResponse
+
+func (response RequeueTask200JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask400JSONResponse struct{ MalformedJSONResponse }
+
+func (response RequeueTask400JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RequeueTask401JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RequeueTask403JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RequeueTask404JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask409JSONResponse struct{ ConflictJSONResponse }
+
+func (response RequeueTask409JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response RequeueTask413JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response RequeueTask415JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RequeueTask422JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RequeueTask429JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask500JSONResponse struct{ InternalJSONResponse }
+
+func (response RequeueTask500JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RequeueTask503JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTaskTimelineRequestObject struct {
 	TaskID TaskID `json:"task_id"`
 }
@@ -45266,6 +48079,18 @@ type StrictServerInterface interface {
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(ctx context.Context, request PutSettingsCategoryRequestObject) (PutSettingsCategoryResponseObject, error)
+	// ListTaskJobs List jobs, newest first
+	// (GET /api/v1/admin/task-jobs)
+	ListTaskJobs(ctx context.Context, request ListTaskJobsRequestObject) (ListTaskJobsResponseObject, error)
+	// CreateTaskJob Cancel or requeue all tasks of a filter
+	// (POST /api/v1/admin/task-jobs)
+	CreateTaskJob(ctx context.Context, request CreateTaskJobRequestObject) (CreateTaskJobResponseObject, error)
+	// GetTaskJob Get a job and how far it is
+	// (GET /api/v1/admin/task-jobs/{job_id})
+	GetTaskJob(ctx context.Context, request GetTaskJobRequestObject) (GetTaskJobResponseObject, error)
+	// StopTaskJob Stop a job
+	// (POST /api/v1/admin/task-jobs/{job_id}/stop)
+	StopTaskJob(ctx context.Context, request StopTaskJobRequestObject) (StopTaskJobResponseObject, error)
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(ctx context.Context, request TaskStatisticsRequestObject) (TaskStatisticsResponseObject, error)
@@ -45350,6 +48175,9 @@ type StrictServerInterface interface {
 	// ExplainTask Explain why a task is in its state
 	// (GET /api/v1/sms/task/{task_id}/explain)
 	ExplainTask(ctx context.Context, request ExplainTaskRequestObject) (ExplainTaskResponseObject, error)
+	// RequeueTask Send a task again that is FAILED or CANCELLED
+	// (POST /api/v1/sms/task/{task_id}/requeue)
+	RequeueTask(ctx context.Context, request RequeueTaskRequestObject) (RequeueTaskResponseObject, error)
 	// GetTaskTimeline List everything that happened to a task, oldest first
 	// (GET /api/v1/sms/task/{task_id}/timeline)
 	GetTaskTimeline(ctx context.Context, request GetTaskTimelineRequestObject) (GetTaskTimelineResponseObject, error)
@@ -46764,6 +49592,117 @@ func (sh *strictHandler) PutSettingsCategory(w http.ResponseWriter, r *http.Requ
 	}
 }
 
+// ListTaskJobs operation middleware
+func (sh *strictHandler) ListTaskJobs(w http.ResponseWriter, r *http.Request, params ListTaskJobsParams) {
+	var request ListTaskJobsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTaskJobs(ctx, request.(ListTaskJobsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTaskJobs")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTaskJobsResponseObject); ok {
+		if err := validResponse.VisitListTaskJobsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateTaskJob operation middleware
+func (sh *strictHandler) CreateTaskJob(w http.ResponseWriter, r *http.Request, params CreateTaskJobParams) {
+	var request CreateTaskJobRequestObject
+
+	request.Params = params
+
+	var body CreateTaskJobJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateTaskJob(ctx, request.(CreateTaskJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateTaskJob")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateTaskJobResponseObject); ok {
+		if err := validResponse.VisitCreateTaskJobResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetTaskJob operation middleware
+func (sh *strictHandler) GetTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID) {
+	var request GetTaskJobRequestObject
+
+	request.JobID = jobID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTaskJob(ctx, request.(GetTaskJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTaskJob")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetTaskJobResponseObject); ok {
+		if err := validResponse.VisitGetTaskJobResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// StopTaskJob operation middleware
+func (sh *strictHandler) StopTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID) {
+	var request StopTaskJobRequestObject
+
+	request.JobID = jobID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.StopTaskJob(ctx, request.(StopTaskJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StopTaskJob")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(StopTaskJobResponseObject); ok {
+		if err := validResponse.VisitStopTaskJobResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // TaskStatistics operation middleware
 func (sh *strictHandler) TaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request TaskStatisticsRequestObject
@@ -47568,6 +50507,42 @@ func (sh *strictHandler) ExplainTask(w http.ResponseWriter, r *http.Request, tas
 	}
 }
 
+// RequeueTask operation middleware
+func (sh *strictHandler) RequeueTask(w http.ResponseWriter, r *http.Request, taskID TaskID) {
+	var request RequeueTaskRequestObject
+
+	request.TaskID = taskID
+
+	var body RequeueTaskJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		if !errors.Is(err, io.EOF) {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RequeueTask(ctx, request.(RequeueTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RequeueTask")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RequeueTaskResponseObject); ok {
+		if err := validResponse.VisitRequeueTaskResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetTaskTimeline operation middleware
 func (sh *strictHandler) GetTaskTimeline(w http.ResponseWriter, r *http.Request, taskID TaskID) {
 	var request GetTaskTimelineRequestObject
@@ -47894,573 +50869,610 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P39jyPJeSeI/yvx5dfAvCiLzap+0XT1D9qa6m6pPP2mrmr1SVO9ZJAZJMOVjKAyIovN6e2DvbANrU+7",
-	"Zx98wMJr364Wa5yw8J5xhwNsrO3VH2PNSP7J/8IhniciMpLMJJNkNatnREHoKZKZ8fJExBPP6+d50+jJ",
-	"0VgKJrRqHL5pjGlKR0yzFD4djccnsfkjZqqX8rHmUjQOG2dDRkQ26rKUyD7RQ0YUEzFLI/ybjhjhgtAk",
-	"IVwr0ksoHylCRUxSNpapVo2owV7T0ThhjcOGGqk2HY/brdZ+I2pw0/6PM5ZOG1FD0JF5wvzK40bUSNmP",
-	"M56yuHGo04xFDdUbshE14/utlPUbh43//418NjfwV3UDJ/H2bdQ4ppoNZDp9Au2+wc7GVA/zvnr2kbV7",
-	"c31gh0MqBEsW9YdPrN3dE4kdGRo/4iOuy1drRF/zUTYKV42qi8JC7LfKqZ9Aq+F4YtanWaLxFduy+WA+",
-	"cWE/RQ09HZv3udBswFIcphyNqZg+kVXUwN/bQm5MEJkJnS7qCX6/ip6yVMm0nOwdwV7rdg+e6LizMk7Z",
-	"JZeZImM6YBVbHl8pUH1EXz9iYqCHjcMDS2r3OSe20ikXAxgXHtySqS85Sn2ZjqjGhbtzq7F0TU9iNhpL",
-	"zURv+hmbztPhiExkGpPeUComSHcKNOjRJGEp6cuU6CFXRApGzJCY0k1yZPgEo5rF7juiZc5azGyAmwDN",
-	"yITrYf5jV8bTCL7jghzcIkOZpSoisWSKCGm+HZCRTFmTnGiSMp2lQsHbfZ4qTahQE8PHfKNDRmOWkk4w",
-	"y73nbJzQKYs7TXLm+r1gdiTU9MJSGAgZMK3IrYMDfNA8g9+07pLJkCcs6NnNlCvDO8epHKRMqSZ5KnyT",
-	"MHGZ2nmbV4GyXPknLti0SR6kqUztTJDtur9ln8TplKSZUISmzBCEXLCxbrpdiLPNt0o4a7O49ffjmGrN",
-	"UtPmv/z8/7f3P7/6+LcaZZv0EVd6JbbFNRupxsqc6mBVTvVsKAV7yBPNSo72U5FMcd+OzWN2eBEZygm7",
-	"ZCnhsIyTlGvNRMVg4c02vtmoy3JgVE/wHTPK5zLTrJLHpebXZRxu1eN+Cjd9ZZ8oCGzCVvPr+oyqi0ou",
-	"Zu6vTaQC27jp54Viqai+ojP387pd+fZNZy9p2WY/ZT0pYmX43ISa7dMnQsIdDcf7kvKEdhMW3tc3K+5r",
-	"837tDQWjeWvGlTI1lkIxkPuOpegnvAcD7UmhmYA/6Xic8B41Y77xO8oM/E0+HvNkzBqHt1p3owYzPMh8",
-	"lzIKD8J6NYXU7SFL4sbbqDFiSpkL0Jx0M8fxmAg4PeYB4G7mlYgoac5TjwrDrVCAJBxYlmWZZhccNlr7",
-	"3/vubx/84NbL1g8/+f6dH3128/HtJ99+dvf5/pnprB41gHMiOeZ5US9LUyY0UZpq5i8UI+XKCQzXDsd0",
-	"d18Ktg7tkJF6wqis12NK1Z+A6fe5XciqebiLZkIV6dE05SwmMoNhP5Rpl8cxE+ut+82ydaeZHjb7vuGZ",
-	"hWeKkV7KYiY0p0l+KwFVWWzOQyyB1W59weuPjCBZzYRJx0kxvVQq1VZcsw4ZMQpSBtWEkgnrguRnbjN3",
-	"b5vHjA6lw41E9DCV2WBIKOmmcqJY2iSnWW/ofscxpex3WM+IShykyykZ0SkxWsWA4VaNnALWnZLvPjgj",
-	"XPSSLGZxk3SOnz4/bT99fvLdkyenHZJw06YZgJujGZZqGnKeCHOb02SdjXHbbOr5jcFdk4Ut4ToiiqWG",
-	"GcB7h+THmdQsJE6bx2QyZIJMZXZdXOFIEF423Hsw0E4+kA7hsI/6nCGBmdCp+ZsLqz2blz9QJJEDpPYl",
-	"TXi81ik8OAiI3ecsiVXj8HP757zckVOeW35WkGlw0/aoIF1GYm6k9rjx9lWUL6Pb79yOubCaRwS6JbZt",
-	"eGL7nBtEca7MEY3NLRqRbqZxZHiGJqkUg3ukA3Rr4g8dYu5TRRjtDc04HtPEiEpsvVUpPwKOdiPf9ix7",
-	"9LwA5mAvwS5wm/jQ3IujTMEXQFry26dPn1wfff0SwzhM40+kfigzsSbNbi2UI/rQ8CzBUoYjIcpwSnh4",
-	"6/SwvYH62jMamhcW2GuOAsKZlI9oOlhLSLi1f3PRZtJSthNoe/Fm4kbalAQePSRqnPDi7SNTooYy1UyA",
-	"FU+z11pd396CYQI7EmSfPOafRmaAn5i/wIpASZdqPKlnUj6mYroe97xbKcMYuo6omLb7lCdZytQMfaUk",
-	"5mdifmYxMfrvaKwV6adyhMoijWOj0x8SnU4JHVAuSEI1S7dMVTdQ4HoFGadHR2x+vIbSgUVkVtABumS9",
-	"YSfKBROwdHFFrD2PZIqdC+06TpmSWdpjqkk6z5lOp3tHfc3SDhnwS3tBqqI+1DwX5+KhTOfHDCZnxUia",
-	"JQyUiGR6aB7eIz8ATnT07IRcsKmyusWAaTs3MIk0yRPGQQKLZYEScO1NDDfJFIvnaeIsTGasCTXSNGMX",
-	"9+CRc0EIM2NHc5CZraapzi3lICjAlrVimrMLUqUmMo2bZvRHpmN7/Y5TeWkEPK38MzVGNJICV0yQIVX5",
-	"fgQjiiJyIgx1oW3CdUSoNiNPmHnXCACUjLjINGuSl0B03wDMyzQhSrcLSAuZYnZhsnEENigl4YdiKyO7",
-	"OVLTNd63KCWn4EGwraQMSGLYAS4bbIu53eu5bMzGTMRECiMhwuoaogA9gQGr5jkoIi+EOdgy5V+se6vv",
-	"V3ILbykoMInjGYVixJXiYkDczj4ERwqhOFigr6GdW3XgeVS4TX0NOvCS8VuqenPFWtpC6e2WBa3O3Wvm",
-	"TPEe3Pxmd8mUpjyZkuCdkOfCrZZcA/WWDzOCu8zShHRZj5ojEJo/aA+5cEw17VLF7uWmb3dxGwVwItML",
-	"vFxwSVQ2NioSix+zmNP1pI7bi6SOLO+iPTJ9tMF2OLdUx9jt3tl0zLzwOjuA7S9NJxxXxwmzndmBdcCE",
-	"Z1u0DlJwvXmjy+GbxjiVY5ZqjqY0pN4Sn6F5xoyL6jrm0TOqLp7RGQFv8VuP7WNo6XNGzM9xdHkrdgiv",
-	"vOVXdn+H9UBireUKptYR3CRHYgoiI2Gve2ysSafZAVbWaTY7EZkMec/cjS+eP0Kvht3fZlNSDutf5SAO",
-	"3A63F3kdPvzO4YffOfz8X56fZ61Wq9V89a/Oz5szH8NvXn2U//nxR98pcVcADZ6DqeG5NfWhG+RZsOBg",
-	"7CjuAOu+rmf2tmesHaxrmYIBIpiVG6w8ei9wJt1utYxwkdKeBh9QysDPUyTfvplrK2qILLHcGo3aoesm",
-	"J0kpQYy0wOzk5ocJv+KFDgKCNdMY4ShycoO/0u1kwFbViBa7JWZHPOumMHtcp9M2NWJl28qS1Ub3TGie",
-	"WNlWp9OIcKE0o7EZU+f5g7PnP2zff/Do6IftxydPXpw9OO1E1thmdzu5EHKiyFBOSGKEEiu0zszi5kEj",
-	"8EF9cudWwQvVqjMrNZRZErdhlPPTeemEHYnzIJQ8PDp59OA+qMH3SJ8mipHulDivWGWXXSkTRkFGUprq",
-	"TC3bvHgqTvHZt5F3ztT3wYRMKXft+MgPO4wKxmTaKeO8/oab27gFK1jZA1c1gxlzmxvTgok8s8e+iomU",
-	"DhWeQd9ovfsDXsSWaJrSKXyWmiZtiIxYGvNj+kTzpVemGqX+wgJZgg6CxcUJlJHkU5pQ0WPHoCcBGeKY",
-	"mwHRJGS6sLNn2W7Pv1Qix6LiZYRBNhhB7FMZywkcxvn/gkO7N/NDGR8a0fRixl2Od0RdLjt7Y+O0SqnF",
-	"vziD72an3EJPYi+FoIqI7BMhY0ZiKVhEDkiX9WVqGDGRadeogjfx+T4XXA3NC7fwC8PtYkK7wlAqSaYR",
-	"uY0taXrBrDlJikGTHEN4hwJR1Eiw6OXA7aNs1AfjKSqh0zEDw1JI//07If1vHnz7zreLzHKe1D7wykiv",
-	"wjz2eePHGcuMVKMgZmAkBdcSqPqq5DJzDVytLFe+YwvsNl/BrUlzeKLikinmPyw5zO7JBc1vTyp289k2",
-	"DQVLymlof1gWPxbZQDT75mJyuAfNW3iU21QXYjhiqtme5hCrMLe/XYjD3A8oLKG1p3iRzLHE+WNXIUL4",
-	"S0XxgaA6S1k7p/KbEkEjG8crz+iSpYqjvlpkeCfCEEix2Ig77JKlziXaJKdMxEajpop07PsdZ6qz14KW",
-	"JGaa9UAfcW5//G2OUZVSpeSkYIynDSMpoUm4EWZXJJ9oYeELNFuwQR9x1FRqiQe4KUf09Qk+vY/3nfs0",
-	"s75RIxP8xxmzP5sdUOx3uxxAsGTrenHY79wkPclr0d4xlBLRLIgjXbqC7LW2Mamzs3LBc2FrC+eke8Ol",
-	"UteIi/Db/Tk5bC0G55jVwmgXrsYJxWjuMja2WGPR6fSxP2Cv9wZyz9LBcbTmE/vH55+/gpP+Knxwj4+M",
-	"zoMx80aqawy4HmbdZk+Obkg65ntmDw2YuOE55NvwdXXBx3tyjGTdG0uIJPBHqC7XDDjgotmeMiZ+YB99",
-	"+7Z6xQO7xoqS9ju+77a6HWrTfzGff7WIzltmi9tliWgRXWcrrWgrS1bOeLhH9ltFG0hBy1sc/hphcGW9",
-	"mMoi9ezEFpDrKndEvevG9MviKmvAdreLHce83QP9hfNrvO/USBe5jw8afbb4g7XpWR8kCFFzmub8Qi8y",
-	"HlVbPUG4BJPIJU0yRrq0d+GCvND6WUd8dD2AXbJ8d1vDIzhQrFnVavHQuxWY60nR120LCwga+fUu0qB0",
-	"29hzMU+c752dPSPWYjhHXXMHyzQ2U93PM5LKjp1PRfq66HHfJBUqakwYHwz1cmrCMr3Eh+eZUJBPZpUv",
-	"225R4VpTwcLmt6zoYKfbV3SCfjdVdOyhu35Fx83pa6XorCP0r3+eqoi2pq6wFba6BlHfDbt5tYh+W+YY",
-	"18EtXnqqljhh8JEPFFFDmrIwQI73WERSllDNL5lL/kQnAr7FmZHki4J8fuHJDHOlqkT7VrOVS/dWHoEx",
-	"C017q+7omIuBpslF2226oou9nn99D/67/7DCz85GFCXBMOny9q1K6+uMcDeXrlnjxUyxtIbQ90Kx9OQ+",
-	"HqDekOq2HDOBr61Ch9be3aO9H9G9L9p7dZxgbnDlOw9WcS2f4dxaLj5W0NGNvIkbxfeXmZVwclu0Kvlt",
-	"tOK08L33bjp+b684HXzvvZvO5iduRToU33/P6LH6id+2GA6dXoMYnve7sRiO9917IIbDQLa+eNexcGpb",
-	"cjP2tupmsNfmjA+wtdALOE8T23c5GQKBvigU+p+MXNfJEVo69wgVhI3GegpJqpifqpxVAp+DLNwpZoBA",
-	"YkOQxYhZIiRlPT7mZtY+2hCt46SjRqoDKBjr+EhvBrE//gRZAJqyveyRZ+qt5BomopjTpD1OWZ+/Xq4G",
-	"md0HTy6OERjUUDmf41M7tz8egwBiyAqE4cJ4olYEBKxrk4Jet30ZQqfXcBnm/W58GeJ5fQ8uQzunq7BJ",
-	"bcwIVnK4rsAi3jvpe+sed1zmdaWB1e6Q3Ta42m2wIqd/tWj9t8yjt8qf76Nx7jh3pm4u1VZ5ZdeRk1Bt",
-	"ruGM4qqtih0HLGGpA3UdISdTrK3ZaJxQzWpsQY4hhIH9udLbWmg5n9pqYkZxZbcrbRT73rrQUdL9hrLH",
-	"zDG5dhFkdoZX4x3zR7c+Kc7Ya13zMCyZxPa07rUnOctGagMBztOnPDGsY4fXIUOZxIrkWL8+ZMY1Upot",
-	"toQFrZDqNLs218M5rpFrwJqXesU0e63voWbaCZe1E1mQCL9m1oYRsPI8Z/arv/rPv/7Fv/vlP/ziV3/6",
-	"869+8ie//Lu/+tWf/f5Xf/5vv/yjnxWTQJdAdy7J/wyExdLJGCGIoBAEU5IZYsx0vtUpDPeTO41iv/t7",
-	"d1993tq7++pNK7rztqLvXOws8TatP6cQQ2+jHXm1e6tsUz1w+fjrD9Kn9C/Nnb/PNOVrRZIWs/nfLMtw",
-	"mz1TOMRCI5XEsIOcI4lDQqt5Iz80j1vEgPnbuCLs9CUcWvixCUgNLO4cwn6fD0ZFZChVLxTKoS3MQysr",
-	"bRQcxAE2PBxwg+kIgHO6KRW9IZEiQjAsqkiniJ7VWepotT2XkvuyXKRfx1zpF22lbDl2WaUL1JbrVYat",
-	"Ld2UIF9jh/lbfuQF2bmSWNuVkqHLrQvHea8bysS4va5dFIZhbJQWUTft55GFhvO72iWxQgCt3V9mxDJm",
-	"7Rg92JCv2x4nVNg06rbL2XWfXbKuexGwqPJ2/ONlCbHuR3uWS2QVPmKEagvn4SB7iZUlITMYUobvESEn",
-	"gSyJiKlMBMh4tN9nPU0ovjUZSsVIxw62TTVAsgCcQx7g3Kwd4cwF15zq5Rsm962P6Ot2nKVUlzoabKaI",
-	"w7awcx3RKWRCL8wlv31w+84s8kNJVqVZHC78jVmDlZmtV2eOT91zb+3+KfHEPYXvzT0lBSOwI8mIXsBi",
-	"j6TSZL/Vapl1430Lj6PIh31+yVwUOuAU2WxyKfCjPQ8fQSj+bSOBEctQFPnQ9DNmaaFNxL5iqZLioyZ5",
-	"Khi2CFshmdCpckC1tT13MK+i8+6gzHk3ptNE0qUxFc/sY9ZuuFxHzOd2ap5HfI1Ur3TEYKvZ12YPVu0T",
-	"EYT019haphWZ6XbKRlzE1cehy/SEMUHwOZaqe17qx43A/E9mEa3ZaYWzUpqTY0ND6l8thVNut8Ht1vw+",
-	"mLky3O2fJzR4Dl96c7weJ5SLLV74pkOBHGurV37Q73z+zpDRuB6aCDDTgSwmsgAEPNjXWUyysZFrAXSj",
-	"nuAMvbe5ao9kysqNt3HGVpJV2esxT5la9M7S2Equ2nFWMR4p2pnoJYwuZ+TihX3QcKyUy5Tr6eyJrkhv",
-	"yjUKJ2WYVuMsYbFPP0f4uAhBNFBiaGPeUQNEnR4D8D8jDzOtkzIhImq83jMd7F1SqICgTE+fIqzdadCh",
-	"/QqyMB/Zbu1333e9289P5Kkbg/3mWTgU17gbkZmrzDSLq81i8LsiMetxED0Mo3X5VXSKiIxOtrmHUcgT",
-	"rhihYoqRy/Hc47zMXBbZ4hhqUUpXIFPYcblQFQulasgYORGr0L26F17PRsaSDn6rRwVIJrmM1pMjmyBX",
-	"+/JEuv+As0mZWF4PKOqMqoscJkploxEtg7IC8TBnK4QLUHHVkqtso+w0nzBmz0Y+PM8k/MktsIHg8PnN",
-	"lq91GccMrAvlhooKhklHPkoeHrtHKImlJoqNaUq1xc5N2CVLFJYXINJpqnN0W4gwN05lN2GjHPXX9qet",
-	"hdLC6Vq8PuwXUh6XWhRwfovNWt/jSst0ag4xFwO1ag4xoL7FdKrKLCZjmmpoySoZePfQFKoeEMvJSJeZ",
-	"A6LIEEeCpQaUQ3jOkoSY9smHL86OPyJDeonovVAyQfQYoOMCCG8MIBnVEs7NO7eXCzjstXN4V0+GKxKn",
-	"cjxmMZEimVpdiWOZD2yAxZERFamDIMb5M3HJUylGRsQfUkU63zs5PXv6/Ift+yfPO6Vc7IKxcQV57cKF",
-	"o1mRch6+OKZTB1XsZwl8L6cwBgI0ScsW2IA92VyJ3qXKVyIHVdsHqOpmAxNJWR8gom15QyxbprIuQOMa",
-	"vcj8AKIj7rKYJQyWwnzfG9J0kNeBSFg8KAJp4saMYxR+utBnZBcXUmtwEFQjcPPV08LTvj3hsR6WLLmc",
-	"BNTwwhym9NB87ZrkyAXaAaoq4IXlP9t7L5Y5Tj6ZMsO4nICCR2nC2AVCeelhqdECDKJqTHsVnC3/3Qz2",
-	"mVR6kLLT7z/C/t15H0lAIpdoqZATkSNUYgNEMBYrW8+PX/KEDRg5fv7g6OyBUXi5bpIHELAa1H5xjStt",
-	"SDXBYgVGnW0WfTJ3bq4GDzfHP6GIyiVNHleIGtz+jiCcRi2z3NilWgn2WkdmV454knAHoLloMwGeZWv5",
-	"frIlAje3GddWXitCWsvsuzZ0Z4kt9zP2DqIra0lghnjXidTwGVszXs2tQYmgkaVjcw3Zw3UBRQavyJc3",
-	"M8/KhMxHjBqNYQlKbF+mgRXGsmd0pFOrp4a4sc+ePz1+cHp68uS77bOTxw+evjjz8LHLD9KqcLeP4OJ4",
-	"IEpxYY9IKieOwPaKsSU38UvFDs0U5HgvG5sbtifTlPVArPgQHdHdaecjc2M5lA3yoWADTM7sIFPv5GUB",
-	"Og7OAd6BC1LE5MOxVLzkDXAH+zes1Oq6QRHFMSfrUyNCdmU8vUekEQTGLEWg4Y9AOrCohEQPU6ZwdT70",
-	"HbY+apIjV4AAL2wztqDogExiV2WkY9l104kDncJlfIjmLDmx5UfgYnbWLhpMyRYJzUYwtyTJ5w8CswI4",
-	"+CEjXcQ6bTZmD4/9ofz82B+9bdxhm9azj3QrdK+89sSIxqzY7FLrxubAqyVwLO/yhliMYu32IurlUl7Y",
-	"84/Dh02H29R9hXVDcGuBKjg3hOUHOpGTtppwG3hVHNTD8m2OhV4JZPOJgdsYh/Y+n3j1bM3RTGhq2n0f",
-	"hpOD6i7Zi6Uxkm4fu2NVnF6B9AVkGtsrHJqlMkLAkLdnAA5vgW2KBdjvVTh9Z2Zwva5fHMy2l2/rHntf",
-	"fnl1/OtaoPXQ/nIbzqzQZXmpud4Rwy+CWt4RGAYMc8H6Rr6CohHHPkDHMPlCCnaPmKE5bVgSVxy6uIZj",
-	"tBQtXRp42ajDLG2bYaz0Ao5/tVdAv633xtuqRVX1Inc3oMiy9I1tw2autjzv4+hX2Svv5fjrb9z3a/hl",
-	"p+hxlYm8Yyszd7AiF5rEIf6OyXHCCO26SFeIXQRTyvGQC2Y03ZQ8EIOEqyGkOR/1emys9x5RMcjogM2H",
-	"5AWAdQf5mMqB/jth+ESnGBjg7GiXLPWPgFNPhx+NjMN0FUT+Y4+gv6ZtfkK5drLW8sIsqNS4YkHmXSNK",
-	"ov+KZsoV04XwlA64KZsqkZPOvaIZdKG+fXD77sFSu1XZ5njCJts3Zl2wCo3tgk0LSc6UfMpoCtVgLhga",
-	"zqkqlBk06uinVPEeoZkeMqHtJmiugDm4wIiGlpwlYjLScHsill2zbYpXgSA6t3DPqFIhXChVpIMCaYdo",
-	"aYtVojUWSoY3iWGORAZVHuHrOlr5E1ko69agvRFbvZxWiNMEBbVmvyh812zvvfqo+LGqtFYYG/VAxOuZ",
-	"Gbv8i7lAoBqHagWkiwj60Jb5Lto5rhgL+u+gRHsbXcwzipHly61oPzqIbka3otuvliPUlgZWPIB+XiKb",
-	"bET28yleVf7zQ6hP6z8eGyU4Cb95YM0W9nU5YvaVVwVa3VlCqHXiEfMggtkCNpb5R2Sf2LsXkH5hYBG5",
-	"SXpuGhG5NVenJr/9PJXXpfEpCwh8ygLqnrKAtCIu0FXER/lgXs0yE7+lIr+DF1a8Cs/KQyz+Ns868wif",
-	"RdBu9WDWokV5AOFothvhHva8dbU57PwxjdmGZWBiFmdYa7IsVOkszZirOVeIkAVHqdnrScpoPC311+Mh",
-	"Kbl9UFadDGWxsHwPSj5RRfoUhIYLISeCTJm+h3WBsV4fVusNAo6s7FsfRGd+E5eZfILH6ges5hbCyuKJ",
-	"k+HUOhIgRAL7YfE9a85HV74RN13EahRWv+bCxnhopjRJoRR9jUu4XpBUIU7YBkvN+rJmyBIFxQcKW6kQ",
-	"12QNmHZDLNvVV2HQK0zFhlNdu2EvHNRzhwlVErqK9awrvAK22LWVxSz171mUKt4nwpwVbk9PadLTyoGn",
-	"RhajSXukBlW+inEqLzkawoLo2qF3odXZo0asbPuswIXnB9QJiM93Z8jxjzodYZSpLzdYI2pVMaE3Cryt",
-	"W83S7onSgpYlVAcSfGBDvjBMFPeBD2V2xQggnQJqkJeGMvJRGS7a98B9q5kICT6kinQZE55z1XOkrXH3",
-	"B+U47YkoMJV8EYM4SbdShe00t4fdjJcf0vW1gZo3xhpi/Zr5XcCe25WKfA9KJ36ABfqxwr7Ppwou/pmk",
-	"miY5cgh5YIvyZm9bJj6MqDj4ZD0M4kLge3HgT6QemrvSJnXMZWqRQNYA72jAKkgXGInAYEC8m+qndgGv",
-	"TzPRhgeqU2jsSURbkigOdz497aFMSTdTXBgWb/okt21KfpCShgKBfce01bFpQ80RfX3f5o51rPfCGbPC",
-	"BurPch1davUcJpR5wpJJJdVNsIY+LC2E/RWnR5PE2UBhObuYDgQLXU7WKhranKPnIH11mleQJ/QuUrQe",
-	"grCINVAhPqBQCBW93YtTuDA8ZJzQHhtC9IkiHXlpuNiI2ZLphe2EMaQpv2Qxhu9xXX8fhalSyzOk5sXO",
-	"OU01TILKt1zQ0XLWfh3aoktiuBZt8dTuw5IUEAc+FuGGiEMBAvg6F+Qff/eP//F3/wS3TXBwdPj+LDZI",
-	"RFjickFkWLq8WGn/V//lv//yf/wvX/7BX335v/7tLEzIrG1wFVR7HHLFvVKi7Vy1/Scit4mChBdnoLk6",
-	"o1s4/NwyVNR7nIloVueFoYRfhkajGYvo3HczhrkyTWvuTG1JJHqHwLah8LRU3L+KXL26AoZn8D6n2XBq",
-	"I15EViYyFyc4YozMzM0GxSsTdmWWVhbsWj7EtWwkoUyxvIwE2naW5HGOcykPbn+Mi62LcfJ+mmzmhaK1",
-	"ItYKqu78DBPIA7HF6jDfFUNhp1bfq1e1Ti2/Whz/t2A6hTCZ8H5wV4dPNXRZl3WU7HTJuX6HhrKoAfcD",
-	"i1m86nYNhdWa2vTKwI4r2PHKhK2c/wU6uDe85jOfVcyLXGxuVxcWbSa5EfZUYD30fGM1wMhwrc4CqLr5",
-	"C+qd3jlXDCDKhNnGFVDB3tpRam/JT+vS06C5Tq6q5F+1RJ/vPOwvxAwNp+K3hJv85hvh+vxGbgTq2tQB",
-	"N4J1ESr9hi6i+s3nzWy0eVewNQeAhGFS262o+gQsua+KQDOYS2cYtshzWHhK0M6+HaXFn8jFUIqLz97s",
-	"Mau/U67zpFz7QVFX6ZQKZ7UQ/QVbXjZGMCyYE5wkT/uNw8/X8Y7NTi4w5C2Cx5s/Qza/yNmPCzamOQOB",
-	"Hto0PCoszFJu2uKil2QoVszNPi+qshb9c/9biVuwFNln/iwuWrZaJqlZ/VmVO/TBrLBMqCzhVWDxRptE",
-	"F+FJDO2n8GHECMShJmghKEEeX3trwyTK0kVlytpVQQEu0sA85ATkuegAmyCHbXQwFOAe6Xz3wRm5Qcf8",
-	"xuX+jQIZbrzh8duOCxlIErv7RssxhZ1LF0m/7PTBul0Pd1SO2ltjjU/F034/RPABJVH2+zVheFBhempe",
-	"sn+aV6HhFzkAUYnnu2fRM5jA7HWSCQwRmVhAHeozNo2arpjQh0RIGzgCaaQW4ch/BawGcq3wxKSGCWW6",
-	"STqgxjgUVduq9zKBK8IORNn3h1SRNHOvmy1q34awYa7Iw6OTRw/uI/6CeS1lKks0UXQaYO/ITANCDswO",
-	"xjpncLVDs8YHB9cgYtup+z7rGgJ2/eixHYz3BKAHn3oProNxynosZqLHiLy0GZ3+YTNca7cFf1+AkJMw",
-	"esmUWRCZgSUqAWyBmI2ZiH2Ygh0lciWeJEVQoGYQJQ6Ts7EiNTeU3zfP7bv+i4fQCGytXpnSZ11CK5gm",
-	"3RtOV7wSZW5xDNYJktCGP2mJi2thPg6JDkK03JLWic4C13jbsablJk14PGAyS99ALr2RNcZ2t4JtcT0Q",
-	"M7P3+SVL29VRCgis1K5nHzplIg7sQqw02SCPrjAPcDFAruVxUuugCG8al7IihlXUcHJbFZH87xUHZObW",
-	"CRZ49nBFheM523LJmhUHF4aPhCvnlqOwVwqnYXavh0El+Z5emmJgWM6xM7zOQG15GagWUjR6cVZ6up2W",
-	"FmSwQUM9JrRhE7JPfEIR4YJ0tNQ06UTo321ZzMPSCtdzNayXLXzUgMZrTWNWXZ1ZeWwop4wPLJyZ/sJV",
-	"2ViZy9d3fQ0uH832hMeAAtuVGntbtraZHrcene07vYLddf0Bq2YUa8bAbS5aLZrbS5nGt1vhTljNQmHe",
-	"MhzvJTseUv0B2CpGVDfJkYsrv3Pzk1ukO7VAmL99+vRJREaMqixlsYdbmQy5ZgRBvYwEDqFatvQrmaRc",
-	"m9udC4Cfs9Fw4ehuB9C/OdHXBWK1u66AYXRwa62QO3+35iW+52mIv5lLIlMshCAKvXm2JO9K2Ephate3",
-	"Fo9v5dLlqF6UR5iFEjSqeNyoPnnwxrwQPSMOXeUc5y7UOudh1slytRLVQq63Xca+XaYeRCxURWETD+zZ",
-	"ZUOa2N0PMbUEalLPOSWWOEkQMn41rsvzaJGa8Z1QxwGrjK0qlvl3I99vGfGeOaTFEv17WhruiW6YL5gh",
-	"aczVhUX4EjF7zWrCNlkQ0I10Iwdeuhgi38GbUaUBKjlhmlnc07XjaiBk34FhzPeLEf0xnVowUxdYl2N/",
-	"zvZctvQWZWyFAgA56Ks1INsm1p4noiqsVIQgQNGlCkHCQFmhYlOiQzlKBO+uNE4LaQuNWPg6xB6dUKhZ",
-	"AeB2XWYUeVtgYP6+gKSEyoUtQ+6tWj5wqiyNsYaH5pGQ3fYKBuRaLBAiske0sFuKJ6O4ioWTt5AbbFcX",
-	"8N1uXSEo9ryhVpDz0mtXDZ5ZNIeKO9H+2iQnmowypSHxAnznkJMEu9s6/Y6enZALNj0kneRCjVS7Q/oS",
-	"y6uQ7pTcukkSZuQmFZGYD7hWEens2QD1dqe5pKrgwUol+J5txePpi6L91hvDTZ7QEXvbeS9Uj7C659y6",
-	"3rfUhz4RZy+masgUwk8i6B6SjCSMgkWz863OPbK/b5SEgxagTtOeWcsmeWnn0flWx3pzqHNmckFGlIvE",
-	"9HA85II2yREYvxVRQznBTAZ8lCoHNQ63n9aYwpNHlu/f/KTVgn9ai2M0ivL5+fm3vgNlIM0/ZK9quySl",
-	"aM8OwDPw/7igXGCr6AIq3mbc4TJ79M8cL7oDPqIm6VjeOteuOVsXbKwhbHMkU3Yvvw+hNoQ7eKOip6WH",
-	"11R+jdsOavpdYPrPXSvw6Xu+Kfh437XniPW0f+L4XAUfXOTihodQvUQWYcs9ofNPxLa4hJEHzFesVDTc",
-	"4OL0N2SlQQ+KhqwJUeSKObRH9HUb8Io2wSkaSMOPQFKcDKmGqgmAaW97uXKoIizAr7TRH9Ev264sO+Iq",
-	"oFBB6HiMKzqWSZJzUBw5yH9cEdcyi8M6KFyTAdOK3GrdWlD1pK14AvZ7qM6wlKQ5kq4Z0AyFrRtzwNHl",
-	"6dDmLXg57kM36RWxlusgP83mB191ugq4iI1Uy/t9lvqDRNB1QozQg+U9Zr22G6Ob+JnlmSz5ZL2Z33/l",
-	"c1j8N2ECi/8Ss1deIeXk5TYxNW2HLN6qsJn3OjfBYAxl5jR8Lc8UWKL7z76xuKzKczYorWaI3xsp7+T0",
-	"Kbm5f+fO3n6TPBXJ1EsyIDxZDgCKZyINh5PWuJgJnU4LqQSGmbnXc6DvoB50UT44ftJYHJ15tPejV28O",
-	"yitBP2fmhv2U6t5wPSt5Cg3Ul/+xQ9fXaghScyuIXZevVzCv7Z0YVCOh2y2fGtPzAygEWlESCouEWkke",
-	"cf9sZAtwwnNxLvZIAM7oQtSCCCAMScIqP3ZfcmVZaxNeD0OOXNDQswdP7p88+S7ao/Ex9npIM6WLrQfx",
-	"RS7UT0ib8IVCYsL6Ghuw3oUlr5eHWIU2chdkhbpY7raAmqkYjIQd8oGQqR8v7jx429etMbe+lJAjdc9n",
-	"yVtwb0ccKHdj2zBSA1aCGrIkrJJW+q6/9DqHkK4Fxye/CsN1BPqOebqUulBwIM9X6UD8F1YUwmZilnBg",
-	"kWY7ZCL/aMbgYtgtMewY7DPTwq4wLI5jKzoF97sbGsadGToagUSQLu1dRGGkJwz+A0V0lgoS8xgUBZCR",
-	"P/TNflTMszI8NYnPBYFnoabch3m/H2EQWenmzLUaB1zva+wCn26ei0D5KPHdu8gvv78bUSMP0LDjNWzY",
-	"jsYI4rix4GXYHo2o0QskAbuUkL9kyQ9N5Z/qaTrIGwJAO/ico67BRxd9hp8eBLPAb174ubjPbkb4+Syf",
-	"F35x4mfnOnBzxM8FpDfbqZsvfr4fzNp1Gszd8771bi86HtfwvR2Nxxg6NBdBVplv6UrNYXrqvUAhuN0K",
-	"rQjA14ziO+dehMuwTtJFhWa/uDJDEDBqhRPgaEzEKsqlZhuw5xyhCeWjUqVgpYIrmF1XU5fJhOaJ5bk6",
-	"nRbrxDx/cPb8h+37Dx4d/dAXiIlcIKFlBob3KzKUE+LELqNfzMzi5sEi1aYWVLsaGq7TrnDOOm1RS5um",
-	"Si03tjwfNmcRc7iiy1A5rInIZFa2FI5po5qP9ugsRFss9D1HlANy+uL4+MHpqdHqkBw5ez2Ibq6viUGv",
-	"gc5lPgf5/kU5bR68DGCll6cruOfs4VFRIAwIqEw3m/pRlptQEpWAAdQqcgj9AGGdJx+j1ButIm+z2MjU",
-	"ZSZ3d+ssV5g8WcKrqtqOVOh4I9GbebF2+UStCOx49dK6z+ah+0xTniyt6wkNBtqc6S4KkMuvvsAqEKmc",
-	"tjqdPq7CGnooUxKnIE9ZS86hhxqy/K9Qa76fpWjKQqGnSY58QSRw53lXIXX1n0IReghol4A8RU76VuY2",
-	"kjpE08sUNNvIsuT0EpIee1L0+cDi8riahgWt9vP96GZ0O9pvRTdb0Z1WtP9J61W0AJk4rLfxyVIzX1jC",
-	"vpLT+iPyXGK+Yi74dRGD31AXAV4R4W3ERU1pzDR56pqBD9iU+fM5Nmf+PMImYQyZLtVgobKxDX+ok8MN",
-	"5gb7/PJyVGtkArh46DoxPyEgv6s2XTeUwxtHl8/dy2/KVkBYGPhunql9u2Im0VrZ5FHjkqWq1Kp0Igzl",
-	"FboP0RyE2mABp75j37fV4KirEKYliZk22n5Pil6WpkbBxd9Us17wyQQKpC5luWa9XuKjc8YZt5ZRuEln",
-	"tkdhQ4YL6kdg1yxAbHBEWy1zHoa6XYc9dLl1Z33e64aOeuQ41+6kt/OpU4xnxEX47f6ssvcOT39wkhcn",
-	"1TDxA/vo2qesnETrQiBscn8sLICwSHUtlDUojx3d4Bp5r+6FzTnpIvaZT/VV9cbYKsPbPrN76SlcEoMJ",
-	"zs0CbJ8RTzlUmsQa4PySxx5J1dUaNX/iAyrXu2g8dQL1PbJf1NaXFIBbhq8ZMobSiVgGk2fZ2rhcM6oc",
-	"6ZCrBSVMl40Aqsad8i+WQpUF1is/HG8NBg6hjHgiha/ruZRAq9qQjBS0gdPK4czVvgxNf1fis/I9l23n",
-	"YFbbOrOnTOjtu6tCcq6N2VMSawul110AG03piOmS8LVAT0XYZ5l6hbUITGx7c1nzZZF6G1ho10Sz5irP",
-	"h39g9HeoOGzUcFdRwpw8cHCMWUo6vptOXmQZolKgrCMQAzif6QGaQv1WuaLizjcSGIQtZqqNcAFXCuII",
-	"OG3DXJLMBtV1wtxwMwYXy4Nc1RsYCKATYpzY2Qy+yvySOE8NoKD7ELLekPUumEVaDg0ZwVAnVBEbJYaW",
-	"bhs8NjvDW627uffdmvU74GNzQWzoL5pBxLY1qw01DfEgQBTDagxxI3C9+hvJPGXv9wgCCO2jboELjn4w",
-	"A+7tt24d7I0pmF4XJ+tssDWx7BJEPy0C77RONOtn04WLyCq9aycuVAKml/Y8g5q+dscbiJ3joRSsLXzo",
-	"6cLgvCBK1bxqI9oqhJiR4QRKuys4j4ubA9bYBx7RCesUdiJyG78tFjg0W/cT/MEXLuw0yZHtLnW9AV7N",
-	"DNI4tcHNUiRTEhv+ZMNZzBb/QCEXytKBWRk3t2YZDKcXAu6u7G+5CiTo60dwVjJLq+rTq6nSbIQyVsiT",
-	"8wt2RgHb4MBrexUXR/GYphcqjyGA2ogAAVsAZHGHEQ5iwi8YBPECI2vWcmRlirV1gGtZ7jvrWNbfIVgl",
-	"PbjgXcila2Qth9pspGx4nKuFmK0Jai44fOuCWnWkpgX9gEhNAGs+KEcJX79gnOv9FHtqRMXvdOGLwMNn",
-	"vqwo85oymkCBgIJccTiPPW3EKSl6rEk6hqBxhmErpc/5UpP9LEkI1Ma9pEmueEI0NemokWr6ttpg2HUu",
-	"8E5EMpFAcYcZ5wr1WXqQozURxQh4nE0javiGS8vPniIG8byz0/p0lil9GKrv9T2rS+eRO0qSPk3v2cBa",
-	"+6We8B5zKiF8qGd+ppcsNbdwao9Xu8pVah9ECoEwB0EK6GdHBx0XZMSThLtQg2gdEOouTajFX1rj7VVh",
-	"dvt8sFr+jgvXdxsOvH9mMarzcZrklPVSpu0+1jJlMWGil07BpW2kAzU0NztVpPPxxx93ICHDle7iKv8V",
-	"ho8ZPEOpdEQ6Q63H6vDGDfPxhnm3SX6A2UUoJdIe3CXYgtJ0SjJho91QpFYSI68oUTBI3HeBXzHXWqDz",
-	"CHo2ehxEsVgquMFa10cE8HlDHsdMuGwnyOvqMrtdMWP+w4751IYPnY+gp47RxcywmyBZTTt5m/4nJGen",
-	"rEkjVc09ZxW2hFFYIFydZhlMZE8KlY3K4hF8qf+Zc/mByn21mDhDL5jI43rsdob4AqlpEhHgPCnrZyJW",
-	"tlRunkZgH2+ud3bWKupsOWh7uWnmxD76WNkUWMQLq07YsCxiIrMk9nWCw8QTVZqKwVUbrInxguienDHS",
-	"REn4W+UXBiySkARcYwSiz9U9BD8rCCrzfV9wEdcxUbH0M/Okj/4KwqsW1pQ3D9uIK3iZG1mzViV6fF5O",
-	"2mrCrY+mSJsjOJZdlkDWG1d+7wXEghQYIRE4061Atf2yln5gxmSLpZcumCgchD5NEoVKjKsoHYUF0i1y",
-	"YNBoB5N6ekYpjzcfrisSvojg97kaJ3T6xDzq/HD0knJoeiOcgLUx55Suty2fW8OpYkzUByMYyyRpkhdj",
-	"WBgmfBAL1FbAXHY8S4iOWizNs2bxBOSobWXt4IunlpvM13M75dh3y4ADaJi1H0pfQCgXlE+VC6lbnwA1",
-	"Kn3hmvoaX1fuPLPtF6tSLESE66cWWlX2g3j0XGT11R0KwHClsHAVFApg4viItb+QYun+OOMj9iPznEOO",
-	"a6tK0/WsoF1c6BwKefFKX2W1DVDL68ASxe9zKMuM5htGmADLDUs3wC0bRJrYyJP84i/KJf6etJQKd8bs",
-	"BezrPhT4S65XBEJe8eoqXK4zgI9WUwiEHsuSy+6GnPeGYJBe+yvs0JkTV66PrRuJE8gp88o5HY87mEZ7",
-	"L8hHNQuDeooNa3TOWognPCSdRA46EenEXAw0TS7M35KafyesN4Rykx02ojzpWOVkT41Up2D8o+PxvD1t",
-	"IfYV3fuiKnYBp7jdaCPsc+vhRkG3G8YbWQPFtQccuRldRcTRTpf/DdflZyBL9kshSzZRdn8jVNKo8Xpv",
-	"IPe8JIYCWvOJ/eNzuPxfhY/tIaITlgAx/Lsx4HqYdZs9Oboh6ZjvGRY3YOKGF/fehq+rCz7ec1Awe1Bl",
-	"gqV4XlfUj5+54Ir3Tkl+76j6NdLY3zfarWE+WFPnX1dBft8otqKeu2z4KPxtc/zvXOteS89dJxD6baUU",
-	"tiZwc+6sqWcuB4AppXmSwBf3CO8XA8KmeYCRzIS+CoPfzie0kyN3cuTOtbFzbVy/bLKe8f49NJSvcWUv",
-	"M5C+WnA5b9e2dQ12reelUXEQnM3TXsY16aaMXlg4gGLSNfJEwKLxQDSYLm6tjh7mBt6dpFIMyAWbRuGd",
-	"Cm14EJpCybcfZ1JTfwlmisUkGzvXPdQwCz1FMr1QTfLS1TbjinTkmIlOFD6FTN3GM7vo6Q5AcDiE086Q",
-	"Jv22fdXFYLsJA1CTFEG9NgvCQHqJVIA3eM9BokDtBYA+xRsWQvggXIgqgOowF6T1Asg+BP/1OVh5zY3R",
-	"MTTo4CHp5K37kK0yRLTCFoXKDxbgsqqmlS5b5zETLCaKOz6P/jecZj9LguDMWoX7qarK+AlqBAPyQES6",
-	"bMCFgCpbgCavEc+wUVEDvpCzbsbdiBp+9ermqTOln+Kr5s/v0aQPH1+9BTgjnqxZOhvH5wngGovydak+",
-	"lKc1Ch8XA38phv3a4sfK1z628XRbC/YtsOt5caLAOOCE9vu40VOmAc/LixNOkpirXwnwOrw+LBQOCStZ",
-	"4p/QiGN/tik/dlejd4bfU9HW9IKVV8MuXK3zTka3i0oAN0Rc9IN+oHxopcVYNFwD82Sco5cx52XEtIrK",
-	"UIC5kUwW5BHaZMHZ0YC4u95QFuTeD6cLoaUmw2kB7QwrzBarUVo0PyHbcE0YtilkG6K7PITdiHJgJniR",
-	"GEnWRYUpQLKDPIA85yhHl5OZTqm4sDhw7oZBv+0APIGGN8tUgyDpvZD4Mh0y6tDf7KvmSA5pnKPR4s3i",
-	"cmHsU2HKzFjKJEyDgJZtYTs888Ue8KcAs9BMprSX+QEj9u78iA3RxxLA9yCJYgFUb6dJHsoU5xa7FFIc",
-	"iFeaMxflci5IIdClAIfHUwsybBR0J6JjGoYtWaSZKMLUOa6gLCit2xP4J2wJcE8n6Pn1i9uIGrBWeclA",
-	"pGxNxvJyOEVW8nI4fe47fzmcPpHft93Dh4d2AC+H01M3BvNuMIyXw+mRHcnL4RSjvD+1Y1kkv3q2VHGX",
-	"6A3xn4raL8RZYpjO1QI++ZTRqLYjVW8d7cl3upkysLCK7FlQJhaioWrXiF0RBqrPBU3aS1NNg1rAXWYz",
-	"IHzCYMcII52ZNVwAdFAHc8o+ugx0qp7ueEbVxVWhwlUCVYU48sVt4RD7l3Ro0fh9O1CDXXAtU2v9WKgG",
-	"+ifD93+csWzpjiyi4Bui1jh4I5W/MUMh7BSbKUwhr12wiH7HmNW/aTzCbwDRK0m4TXNFQLetGSwCOqxd",
-	"tMGmgS5GWLu7DF3NNxgmnF5Vm2Fq64ZtVmRilaRBuoseLDVBNphPOCwkgxVywFQOn2fbj5wTCUNRRzwW",
-	"oFy8ODt+FxUXTq3VsTilZykf0XQKInCX9i6y8SGhI0BIhbQqKwJ7YRVmDmL3h3nhltyNZoRyUIYUBuV9",
-	"FDmhVCqWX4qoHSjt1APIvjBNRU447k6trgWZyPMyua1nyRWRIgI5HNUXnAfoL5EVz8FWM2vAQaHfZY6D",
-	"wIlJrJC9N0ilkcPphVnrS6iawYRpqqiDIJgAPhwODixzoDAheQAOPB0wn5+6QOlyRUehVRwl1uiY0Gnu",
-	"MUL/ypAqZ7uwlLxnZQ6gKqyVc9YgtmKwtjNaiDWDWHdkkzziyvr/QAhlMRFsYpYMJh1BDcOxeVdoLL5t",
-	"umyWRlLnJ/Fu8254GvfsF3Oh1ac+GzqPzMQs6DZdJTxzSbKzEXu40rynqgqbt9HAUg+HcIzJqW3BJvl7",
-	"M7Jcfl4MaT3quIgxrBuB4G00bt3S+a5fBFResWew7VLh+qzZYyp7TCnT6SoEctHE9d+ZzcWeo3D57EtG",
-	"ONt7VFzh0qvUb48tygz5ltyq1AAKwInoy/kpFvbRmyo1o+0osSzDO3/DOQSXm4hd88VXi5EOi6d1tStY",
-	"T//OaVqigW9vaT1gQMnUy9xa99MpSTNx6EC7LNcAiGBXDwGTJsHWOJdMWrgc4WrAK6azkoG0JFKmgDlY",
-	"Meaglo4bCAA4WHMNoMJDGZBKIKarNTtcvQnB1vwIyg7Cz1F+13v/Bg08Ibmbg9A4dpT3P4OAwzXmxOZQ",
-	"H83Seq2VKDWFZXCPedgttIjV4A+pq3q1rIdgZQkX5EFzP7xFgqpQRlyKF7TmasJY2TVmPR4zm3JXcIpy",
-	"HZZto2JalKMwggzzmSoKueGZWjKz3LjoD+GHagg1EK0O8lEudeMGMsLqAnjkZT3m1mjbqiWFL34PJxMy",
-	"LD20WlGEDELKWi0jTEtXWaJH0RlegLTAAodgtl/Boul8TyUcdUNz1/zB5HG4de9ZkDguwMMPpGuUmcBB",
-	"Xm4c7mMUZMx7S7dxysxTLHYG4CbpAIMF3K3QudLL2S7XRMiJf3JCue4cQgVReKbLCJhaYodNFriJShvo",
-	"snaIbhI25PRZCn6IFDJS/XtY6sC6RVyReGSIDrWEurrnYLws4tD5atgWbw3J1GXKaDluqyBzdMNJmbna",
-	"WIzRSfh3CIWSk64RNXLq+A/hTP2XOI0SxJTKuhc+PbDI4suuYLPnym7fBZcCNIon2+EvQJkm4PX34A6l",
-	"JLSrYABHHhrgsQ5f6zKOuAUAeF+dZ523KlyfM2WlSnBHfdYvajbKAwa57bFZ+SSzlGEpIvN5thCRG6QX",
-	"iRcGdZiHvGFgZn6lBMpYfTi8ukB8tYD/rgLCb702MNRzQYjAfHV975vHCkdpJpRhr+8DIGClL7GkBPQ9",
-	"IoVNgxYssXmwAMXXUSNlw7ZclJjDBc5TmVeQ3R5CPjw2GOD2RURLcree3BYo3XlBrZLwnFBMBQg3d8da",
-	"yYLmSAZc11kcd+hrgiiUFTJce2OkTGWJrorUML8VsCxsgS2ZElt4dFqvEw38JFuOG+ABf2gR9LTeElbL",
-	"p2fri6VRoGgExZBqDac2MoaFQXDFGGE/bIx+sfxBb6lc/ui7d8fm+I0l4IrrIT+kpcf4IcgfDoqkKIlY",
-	"oZalGKQkzUZntsx0o758VeCakZeWCrgMQPvi6SjjQv6Q+tuzeKVUAxeEGAkhk5kD4Pd8NThCs1VNMH9M",
-	"IzLD3AVbuCmrpMiTMrAEoJm9Cl6cHZMYooU6bcR2peTFo5P796xsECuizHntTonv1VnYoZ2D1sHN/YPW",
-	"fru1/73v/vbBD269bP3wk+/f+dFnNx/ffvLtZ3ef75+tCJCAFR7KCzzM6EtmituFSzA9bh0swXe6IVQC",
-	"6BVXB5QQNSBctrzIvcXNhXFZ3T2VIxepxFN0ExVKd/lZ7B/YphuHDcMMhKGC//WT/EcXl/D2VU2LwDPz",
-	"4tM+gu6/XYK5X4b84OdctU7b3Ypb34bVoK7WQxSRffLs+VNztcKnkmKNEblFjo+eHD94VKjcuHElfTgm",
-	"Xn+DT5612y/y4o7mk69iaz7kJWWNTnYWwAqXlb6xHxauj23i2L+wLqhhXNNfxlWb9jS/XBBQXUsf8Si4",
-	"ICDgLEKbdAkKtH2owkWzjjQxexgBKKnQT8ngQhqEE46CZVsNdmh+FcvzetzPkbkqO3ntHTBaSZWHY4LJ",
-	"11ep9sDTVFh7YcKVRqB0wEsn4cBr8ThM/c1LjdwMkj49y8+ntcTTcI903hhqv8WgbMyQMFoYS5vkCOtL",
-	"9KRQ4P6XfZIwDdDaXKC1G5qMSMwHXCuQMiLSaaKo0dnr+DbA4KfGhrdiUQjIVkplhlhfoe2OfJrCY/ZX",
-	"KqZYSIElirkIBC5oOoUJFGshfPWvf/6rP/v9f/qvP/31X//er/7T73317//6jWGAb//573/6qz/9+Vc/",
-	"+RucbEnBjrWjBhyptyyo2F63L6zYjp9YVpDTPqf6z3/21V/8YmkdijVofCVSkmP91w4plc/qakClNrm4",
-	"tnW31BsYPl5289R5H9OF3y6g+CZV8a6EwiWu5CUJ8V/PFSjo8stu91cLV2zbnHW7XNUlXhc46pHi9Mbp",
-	"kIrBkPL11Owb36pCIzRdJlywB5d2Y8xkuyy32Pak6LFUhJXM8+ZXkYBdsNkyCNShrzUdFLwD1O4uG1Bh",
-	"QVz369kS1ywfflkpTl1wTEyER5qk46q+W2dobmF2xnyb4uwDOyBcNvCHNkknEymjvSHtJi51zRrSZJ/Q",
-	"cxHa2VzGH7hEaW/I4ogoWewaFTQf3WG+ssJyMTnMmujQVIazMHK1IbX70hlUrdna/g1mtBiTrKy65QxZ",
-	"9mHGIaowmFhNVxvs0+f5wOxnPzr4fOyH6H5243Sv+8HaL/yI8f1g2PDFAz/2vH+YAHx8Ec7CO6ZqK3Qz",
-	"fqyVCmkvCB6aS0e1JS98tHEhXxQdYnnFDoDcccXycLNxRcL1KnVIwIVayTHs72HRIoBizuOAKkzpbT4u",
-	"b/HkWRENoWajFfYN4GozPmTL5cqcB1VcZYb/I7MAXljF9A0HvoZgxCLzv854xDM5frawzFlZ0bBgyZXi",
-	"UiifCweVCo0KblheHyx6tauLzR/QF2pheQ1A17C5mQ6FGnN0IzKUWRqRmGIuxUgKPWzMCpQxndbkFKa1",
-	"mo/iAOo+DONaI/Ta9mJHFsFUXHNly/xClVYZSpJ2r9ryEqJMYQlKxlQxNjSC6mOC0HjEBdgUFKFY/hbe",
-	"yKuV2BdKhetc2Fke+rJqaex1LIKqHXNlhhGXq2OpTNjyssuJhZgft0M3/0K2EBzGDXyEdVSFF+65rw9K",
-	"vJ+aXQC/b6JiMe7irp5ZgeLqrouWbqh3cn+m2PqdWwt0gg+/c/jhdw4DzeBf7L36V+fnzflvCl82zbcf",
-	"zXz++KPvlKoUOKr6phg7i4I58/ayysnYzXatbabHrVvafKcbGryA9V67sQtncxWGrpxZz+jDKxgUi1y8",
-	"yHQAKitlI3lpi8fARQKqJWIrwav3PFCHowaqVRgrnTDHaAwXgmBnczeZS2qZHr8IVig4hpX+8/cKjnbp",
-	"TTamSk1kujSk5Zl7bnu331Vh1pqdv57BcZENho7HNn0PtxdsUq5IF5wmWuYJIdxWL/eiMZpMjFhqo89A",
-	"hJoChAwXA9N08wrTKhedtbMgl8DNBhQ5jIhzUlyXJVIM1Ny0/NMzT82UBneSIoS/5K3OS5NNclLwRUEg",
-	"rrSpIAlTLkLdmlostkuQprS6ha7iJL/fR2N1IW+JKPWq8txs84rf+vUu5pxoa6Q1W8luFnLusInyXcX3",
-	"pT+9+qjku1JpbyZS6yXlukxRBmQDcyAnlGtbm81Fpfv8+HukVfR+eAX9ZmuZhv5SpvHtVokwsMHRA29L",
-	"LzOb/RQwoy18uOK9o0yXIf4iPwFHt2Ey7uRaSM78R9RPBDl6dkIu2NQwXjCz2ecRcgAzJR0/Vwyi8zqf",
-	"Hp2eHLePXpx9r/1xBxoepxzgIgpVjwjFzBClaQq+cUS9NpeuGX8+2aHWYyhhy2jK0s9YifXlyA+00A68",
-	"MNvQWwCa7pew+EefnT4+JYgbFUBDA47C987OnkWIKA6UGGE6FaQqmT+fSaUHKTv9/iPk3jYfQmH2qRRW",
-	"D0RAAwUXWA60EJ0Ll2U2isLrTufYWoCI9/HHD8QlS+SYNT/+mDyAC+G3T58+cUlIQ7tMYJ9n9tFD0nlz",
-	"Dsf9HCMIzt2hP28cnrvs8vNGdA4s4Lxx2Gw233aa5EhY+CbXrCHCubDWR6POmkZzGFVldgRLYnVo0fvg",
-	"7SZacW3UhtIAgmH2EIJApXKQ0hGcvG5KBRCrGbyNLXZshUSgJnzlQSYBd7ZJvp8ZYgQl1b111PBi9Dt4",
-	"HNqY9RKaYowGdANYF9itpY0dL5ipc7QqCBs8HnJhJitT8kAMEq6GsO+PYOPsPaJikJkGsLnc3twhPGZC",
-	"8z630rpPiP1+JjXktYFcPpUZ2ARpF8xBwi5u0663XWoAMe/RFCBrDcdCgX7IaMzSc0FI53/as7Lc3klc",
-	"yFizyW6Y8alhYx25XvDg327dtOAdeF5nmKMgnedMp9M9ANjt2K15yr+wUMBuYh9/jBvhiHSly6pzmZbk",
-	"Mf8UQT/gN3iva7SuwmOfmMeaQRtmwgAqwvWQC3I7x6SRwFHu3CKf8U/JGIQm8wvAsCTSTE0Khvijt1ot",
-	"vzBNLWXbPNCx3UDYUziG21Gr1cL4UYe4SPByzB9ptciIjbqQTJpn2d46OAgqe0LDRkqDd8NJCQaQJbax",
-	"mwckYZcsUSRmzCKphOM5wAFZsH9XARnbcycWew3SWu3JtBPw3yOcszlUZn7BKtg1fSQpeAoN6Zzw+PHH",
-	"5Czn4jZonc2smXmpK2OOibjB65iPiZmYD7MUJFb7IGwuMyCAkjwXweJaDiMAcOfWwd3i8o2y3rDTJMdS",
-	"6WTqdp+F/PEyO8CLZqlQFlwahWVv/QJegGEPzXMx25T50ayfipA8RsC2qbTmKztRQw/cgFEhsUC58fPU",
-	"+m6Kv/voO3MT9KTQtGd6Yq/HCRXYQgQkSwzjCWCrPeYGZLZkXUxB9VcXAO6E/ixDYQUkRjj/IRVmEwRn",
-	"6Fz0oVbhzQMkkHKFpSM8Ov52CaC8Dbfg/QLdZ4kL/gfkyNzfZfdZQqcsthwY9tVE2lqJZu2gB1s2ER89",
-	"JLdev3Y/5DBUY9+X053sq1p6wAZnXr+kCY/PRS9lwIxpMtOOYHoi04tQwLndKqBjSYBo6tu9KwVu/YNW",
-	"wHTu2TOl3MDNBeFPnbntPWvKgbfdShW2rez3laF7APhsyWUPKBR6gOXHaieIqQrUPE4ZhZrg1H5Lumwq",
-	"QbWEKhKOGd7NHfvW49qB35vWO9/xGw5fo+pc2NsZvjBHLzchAbiE6dWOBCvPADxQQVkFoxT21yQI8pOf",
-	"EhtP76vWQD/g+zds7sTyvEOy3wJeGAS97uMXmEiYf4Z8FnwAX3GwATSO7fJY18zcE2bbmgs1ZQOuNCBK",
-	"GUFNscRcRF1vjTAv4puIQJB/NhJy3nN+2GHC9ttyfgBc/Vm+vQ99mzmbcN/kVgQIUvLNz7evcm7gEnh5",
-	"6k4m9meGfGiJZ0Vrt+VONdUOSg6gNj7+mBx5XcnhM33Y+ohAvEAAAoAQHWAOEXEQnE8+3P/IcmX/MOZX",
-	"mr0Nbn84j+JcYASuS5n78OAjw4BssMiHNz8CfuQhojwuv8NItjE5IV/sUYhH6TEzUPcmpnSixMSB6Ylz",
-	"4TMFyIe3PsIoFM016MKgOQQuksNGq7nfbIHumVyokdrLy7aYG78NdXEah/utW5/c/vYd0OIQuW//ttFP",
-	"5JgJOuaNw8bNZqt5swFq4RBev0HH/Mbl/g3YqzfcPje/DJi2hQFQ3D2Jzci40sfuIdOMk48hzaXMbpA/",
-	"csO8DAwGsl6WPOys7q8gaQ1sITCsg1ZrBjQAIN1wJ974HVs+AK0VS80kOJOCSwUUuqIi91QYTRXrLngK",
-	"vY0at1r7VT34Id94IWimhzLlX2Bh6Futm8tfeijTLtRggjcODpa/cSLgJsLn7y5//kzKx1SATes2UnRZ",
-	"+5qlgib4ws1a83ZmDjQsZKMRTad2DwUcNYTTM2eADiDqyRP6Vb7rKSa5QJwWxXyWsYVuKm5TuKrYsU//",
-	"Xm2fnsRsNJaaid70Mza1WxCO96cyntbYfdaqBfv1UnLMiwUBG152lc7sb64iUOMH5iNIGMonc1rk88bh",
-	"5/vR7VewOVfa287+/rZor7NeijVOlrfYOUskJBE4Q+P83PxV2Tj8/FUxKqBx0Dq4ubd/sNfaP9tvHbbM",
-	"/3+0CjkwlxTyqdv53KxHIfThV/XkGex+aAB1NozG6sSuZiJg8MfJe1wCYAc1Dt9jmvRlOnIMZDtcp1WD",
-	"ixxL0U84mnVv7d+sxXYe0RT9ybf2b9eZiMrGGIf2mMWcfhMZ4lEc59AWtVkg+lQB8L/8Er/xxv71Fm2T",
-	"CcPoqCKrvA/f56yyjCUsnth9W+pyaxvz1vI3nkj9UGYiXm8nf8P2Fy5xgJ7iqhNaBx8qcynro4678g6M",
-	"ymXF7zK9eFvtbprt3jTv6fH8hp227zK9BjfPBdqVRFW7HTDt6BXodWWVOR+CtTb3YYCZOGH0kgEY1Ex9",
-	"WQw1yKMLMYrCxhY6AG2AM7cooI6vYMlgdO9QTez7oQl7oZXIPt9UmiYMMLSLDOUFnLOQp6wrlPvDXBDM",
-	"y444CMorS922yP1O5t7J3O+ZaLMT0tdk68eW/V2hnB7G/1sJaja8ohjPHxjyIYQrr3MWRGKVGOyCkOyv",
-	"u8UO57mSxS7MRd6Z7DYw2eVekSqbnSd1PaPd7G73XqqJUM7LkVdXgUwnqZj7BQJbwDXiCvn65xS7ZCkN",
-	"MEbAOYGNYYwNuJttAIjrtjtFbFksuFIigFizos+nuUaz4jihXBTNikG0aYP2RoFh8ej48QNYUZwZhiSX",
-	"v9jlgxkBonH8xCynbepT+N2VBr25imiE3WzbIFlClfXFIyDkqmJOTq5NJR5HwZoSj92nOyvjToDJrYx5",
-	"MmA9pr1cfLnxJj9kdUyNfgQ7U+M32NQY5jbUMjXW24YLbI0L99XuErmCS2RnQNyiAXFVRr2uBRH7eSKv",
-	"037olNqt2A8DPrGu9J2XxvdSdNlRPVhdPN6u5XDH13bmwJ00vZk58AoFagzBXBx85x6a4/PcbPEfZ7aQ",
-	"Ah7JAjpDvXNkLoIaxr730DIIhFnNMmhpuRNutm1JRMKT7tSm+8WF82OXpfT4YN4z3N5O3snKMjAxtQ6B",
-	"hm1vMiUCUuegaoPIQ8vtE5HNasmrwyasr0sEHFtLLDONJ4ymilB8FcP8wT5ZjLsfUS40Bfxf5QdkixQH",
-	"mMqYpxBmO0ydvHNzXt4xm7EJD1vUlWmJ0PMsC3nG+iJPz1fcn2OCvgRhZNEj4Bu2N6I8QVJdMDa2QweD",
-	"cWB7dDzv8zcNZl5oHBq62rIXjcPG/s27rRb802oEhTga2X7jLTBRCx5Z3mTMxUDT5MKCeDa+MCNWFCD/",
-	"sDf86l/YqTZ7ctQIO//EdP5JSedGcOkNqW7LMRPwpTz69Hj/4CYMawWxBUd7DXGaA9PBFThhByxeJnXl",
-	"UJZFnrsTvHaC1xpmTJk6bbKXs7aVro8F4teNN/ac17JlwjvfTFvmN9c06RZtxS2zyPa4aB9cpXy7VL+1",
-	"I9ltrK3b69baVVGl3Q70OUCm8uqcE0BmJYS6t7WDnYOiQ1eoLr4qYabeirRQmXVPfQMCU6DC2Wrqp5v9",
-	"LjBlQ3XSZ+NWBqY4Uq8XmFIosD6DtuWq7Hv1zPxqBjGiugf1Wzoxp0l7nLI+f91pklMfnGIHhdAZQ0AM",
-	"IPhYRFTWGxKqyLf2jbjzrW9jxirppGwAiJ9Yml0VyqQvGxm+62Cy8aUIy8uUvILosfhOk5z087658ppx",
-	"RLgmXdaTDpaik9f666B9n2qHH+EGkBfBxtlC65iKC8pfYSig/yJYmZ2mn499uzJOBxq43jidHhU0pjMK",
-	"al5yurHfah00okawQ8yXOUs+xvfNEAa4G4+P4AyYrbWg3eMnc61+cidv9pd/+9++/A//0IiuJOYZ+916",
-	"YM/sbOu4KmpQJCf0kwX02XKssyNxXecG7vxd5M9OZQ4ifxw7rHkrLnBU2PduvMlPYS1t2Y1gF/nzTVav",
-	"8d5eIfKn1jZcpH0v2le7W2Ybt8zO1LBNU8OKnHzt0CDo52pDg06s8sEmRb0oR1Psc2zJqRtRqLsABpZm",
-	"6YgLV0cKKmEALA+0aqmzRhAS8q0tBSHlLOvdJzFCdt7qEv2WY5F2nPbrLc/vfGZfg2Clq9IBLDrcnhot",
-	"NvHex+dsXc0SQ++sfTSZziHP+RpXeazVdoOdng2lYA95ogF6++tnnC4uwio26tml2Al7W7Ztz6MwVpi4",
-	"51ZqiTJVbuo2az/TEoZJqRAVFbHeA5t4RIZyApicgTUawLS51kwAMilAEoagySXCk+3aFcZtYtedJnnh",
-	"QqoK4eK2ElZ36oogcjHwpmvXRoV1uHgmrs1IXHiy8dVf/edf/+Lf/fIffgE12//kl3/3V7/6s9//6s//",
-	"7Zd/9DMXldRG6pYFJ7UdzqeT+KK1+MN1ZmjmpRDqEqWOlMhjiDTnqq2gSVdzZiE9a4iD5TTfQC6cXYh6",
-	"4uHMgd2ZfXdS39SFwM4UBEKOjspyyMDXvkgWCYY33tQKoprjxLtYqq+NsXeW9awvj1QZd2vtjt0F9P5d",
-	"QLuTuD2L8NUdw1Wl4Ks0DR8586w3BdN+n/Wgjo0vhzx7l02oglIK90immMsxYDoo04OQ9FRX2WJLOMwV",
-	"CfJf/of/46u/+Mt1T9/1pYLumOA3XgpflW3upPBNba9XxaOXStw3gAFiXdt1mHkpov5z0+ZOFtvJYjtZ",
-	"rDrOKknkZP6kQy1CW+9Jih6DYllXd/zZJbxUhSH5AH7Ger5womXqCyoqBibTppXAOodQL8eaUakiTjKz",
-	"D4uYpc1ETtoTmgouBp2o8K2acN0bQiNYaFlLeQEF4BJqpq0lkRijPIE0WD1MmRrKpNh+yiAnF5qJU37J",
-	"hK/3I7MkBrEQDL9UxKTLBlSYhlMofOhqGOOVYitrYdWgvPmevGQpizszvbqvD22NQujS/EdhlAE+DuCB",
-	"Tajvd2jrFUGowIRyV4gKwr9TLIbWGUnBtUwNkc0jjnJtW6DHDmJMUw2lsZsjrhTOHrEMe3TEoFUsHiQk",
-	"8c+iXZ5hzvGUTBgUnOuxsXYJylDhbiQvWWxIhNEReVczPbPXSDWzqPm3cSrH49kvsXC6p1WOuihHjMR0",
-	"qnAwrkXTeZ8nWOMOmsPKcIS4hjyFS+FLcQfX8hziWfD+wgsu4gpnITxZ8BNeTdXvt1HpwNyI3OmSqd1i",
-	"FcNTGZZLrhjgfmuzEX7dHJiwBVbxW1qmuEus2cj56M8iTSxFK92PdmMvCEBr0yQpu79sbb7KC+wsZDFQ",
-	"tzD1+K7AbHzmjGdQ5KXhfDRJrMdwZAsuap0Y5hNkrNjOEbehRzUbyHRKOvbrjvM4utkRBdxtyERk/k2Z",
-	"ryxouA0b21J0tK+h5NwELgOb2eLZIdRzRkZYjtf8zE3kvc6LWyzIQ31bGLGrTXdwZ7+F/4sadvogTyPc",
-	"g6NO8BVssXZMpwWZuxE1LM1npPGbZ63W4b6X8kdz7YHED1vAhXwltLyDcUJ7UOHbbk1DIcFe63YPKQYN",
-	"bibc+zVehauN842x42wbcTawJJqzbA441EwvMDY8xnjCtZGuaEFi90d2DXYXFs7c84U5F8ZQPQleOfNv",
-	"vMPrtqzDZfv0KEkqio7u9upme7WCqvl2LNRiXRgBXnM33njT5V+0jdz4dpUiYmXbZufO/Tq5c0u32mo7",
-	"rdKVVIJn4HbZ2oAGn/Ivzsz7dZSauVJJWQm7fZbpyl28bpx+nwuuhnOg+96i+a9//uVf/sM///1Pf/l3",
-	"f/flH/3st96Y+8iM8u1X/+b//PXPfvrl//XTr37yxw0jIuGCIwTV6YP9VutWUDT4H3/3j4N3//F3/+TL",
-	"v/l/7LsrhP6Xzf7KA8I2GcpiK6itWu637i5ifue1WSt2iqGMWMoQEdqvmykumFLEcDAiRWlpoBUY5tzd",
-	"bG2Se1/IUZezPRBTwatTGrkLu5+llyxF9zmYm7CiCUv6hHZlZs3PlGBFL6P0chU4yrnRb/tgqO0Z5Zlq",
-	"AhDufMTmFdXnODqotP8uPEG5bvXc2WbJAUFaoMjehG7tb21IZGgcHmymltm+6uPZ+QHgmHay7tpHzpIe",
-	"zDZo75lAtR+o109SKojM9ApKWPW5ktkyjes5PlLH5IytvfsUlequAboFbMuLDMrw4yodH43HJ/HX01wM",
-	"y7eKYcVuiZ3KsV3NFsleaVO2q7IeZBO8TBKmFTg1wZ0Xs4QDi3HH9ANF7GXhrctwm2sJfxdSic39WQQ3",
-	"0gQ4lkUnOhcF5IMhVURIOwzZB4+nnIgmeew6dAAJ+IhtaiAdFBOYtWM7dNU8F+fiaCTFwBu/7S+RrYrm",
-	"k2kGEAmgNOkomeoO2L4zxeImeUB7Q8y+MaNB4H0S80ses9jICtBtNnJWb3zAUOZcYB8eGNmQfwpjekk5",
-	"eLQ8HfsS3OCQqJOlKRM6qNLGjJiEE+aK0DhmceTczETCCjHwX5rXfZOAKdxlfRfPjnLOuaBCTYACEkGh",
-	"uLBpRsomdYPhjoyomJY5FzERCJjF9YJEGSnLpWYuK+lmidK2Xr0RTS+YWQDD1z2PP7ThLN+GU6cncEOk",
-	"sVra+nwW9kx/lyz1Au1sl6k0Oylt7zfWK4EBK/He1IdbNRV9MaFgz0OL+wuoZg5s47AVNZSmOlONwwa8",
-	"vG5JjU2FYVyPenFHMMFd6tFOfc4Rp1LLWevc50uk9Rtv3AGasUMXN+TcZYRo9NLGhY8oF+ZnbPPQXpzO",
-	"x0tH/sZ3oIju94BBF/ESZy5pctTXLJ3QNFYBEpJMa5ZDIz0qSJe5W3Be6UZDrbuxdob1r41hfZ2jUJ0T",
-	"tWgD7G7D9+w23J207eVBrXLM1gTFgm1wrdXyUH3aCkxVzmjWVW1kv1+Ep/JHud8PSlIXnlmnujSM9D0p",
-	"nrfjld84zWHnqXvv86uuRNuwgnxlMOoRWL6waBnwVBqg0VgEdNtGzv9zY6O12Ata5lF7xJU+tf3X8Ty4",
-	"fnI0dXv2KzwA7sd6RxhHcoovfS29ADiDVdwAbvV3TryNzPreMF0ZK45kXrMWg0wSo8TT8RizfQZcafDA",
-	"0kzLEdW8R5NkCqigtKige2wobmZ8SRMI80zMplXWG+5Tz4d0PGbCyVwub8MmALlO25m4EHIi2nZKUBpB",
-	"9vtgkeZ9st+KWq2WGaoiQ3rJwtHqIRspllwyVQVRdeocetdpmu5Zx3ogn9mELkhDMRIRpNkcNoZajwEP",
-	"MGrk6WA2VyXIGsPXPFt6ZqWYRcZkzUes/QWW5DtSnN44NUx/SDnsPlusLxigW972SDUOb0JvuMgQPsFS",
-	"jPm+3Wq99cM4czUMiRTWssOSfqVR/e1qbHTLRm2qNRuNzXQPWrcPoga9ZKkRMF1HQJdbsDB+LTFG3kWw",
-	"HDZwIXtS9PmgcfjmLfytMiN4uWfrJNvOrwRXbfAeuUg/rtp4SN0XdjvR8djsJEYVc+lyrufyxYzg01Bm",
-	"qa8hydI2xroUvpFCD30Mf7hVbevhXsWvlm0SSA7wPHEhRaRoZwKqhjYOGynzuOU+TUExJha2oNhgxIRu",
-	"K/4Fy1+a36XwrV7cFB8I30S5BmFl/3YKac2t5t27i85j1NBS08SmVh+0bu7XTp6G+EhYy/1braiB67h/",
-	"AHlusIKtqGGXzrT79urQeN0Zraeu2DCLnadjp354T4cPvakl4izTPm688cd5obfjyIk1PuAAIDgh0Zw6",
-	"HwjpUWHkmdytcM9IMxABgCedaEk6KdPmTuoQLpRmtNL34GWSXQmPb663ItxWdSp41Nrt1e6MhXtqJwjt",
-	"BKGdIPS+C0I7J9f2nFyrCRtrurlwK1ytn+vIR/p5+wsYFxTpp3KEtTOp0oge0yRHAi+ePEEBX0crq+XX",
-	"K3vPHLLLNtxnwcX2zvxnKpETllabP27DXRNwiLdRIxNwccykpJVcJnA1rGzt2KobbnfF76743RX/m2zr",
-	"2Plm33vf7Luzj9zwTP3NRhJOubNphOIJogcBJ1IIFQQuLS9m9DS/pLoomBx6oUZ4DoqiB0gVQgIMIMLE",
-	"ca08Sh5NEjlRARgyyCcTwL4b0QsW9kEEG1DNL11JlYODElcStPKppdL11sKWacp6SNswDwFG2DjcO2iZ",
-	"1kc0vTBXorIlvtEPZCVFzGeQY5KNS9uwHinfCheXkvcY2W/dOljFbWPphcTbligT+NUOzLXQNWcID0M0",
-	"O8O6SKffdmIFj8M7f6kUUEHBje6eRywesPRBncp3CTxK2K7s3e76Wfv6OQM+geH3wHkKvBOS+N/hxYRb",
-	"eJ1IIh+DoBizAURKm/EWchVBN8ZXeFkMAcTj4BjeYxS5VThH3TCegHnwXVbvtWCrOUtNcMg+8DLOpoFB",
-	"64p5JcfWglZWYQGAc8I+8w4u/AD6EiAjjXqvIA4X4RC9lYCxsf0NYmkG7sFPWkAOBAVsT3hsNEZQLA1R",
-	"uwlTY0QyhJvbYxFDkHUJHDGYLd5GDQhyAok65TLletoe0ddteCN/8g4KWuWBUB7GCfmh4gmo5zBJ38Qd",
-	"05ctIBr05BJaDz+J8q9DIJXG4e3gl0K4NMRI94YszhIWtyEvuzi5TbVn3AxLYYjcptlFEm5k606SHHrV",
-	"555zKOnSY+ugz3rYr+KanRY6WalWDVd+QEbPgy3ngHhsTnrfaGh2F9ok/PzlCzbWEKooEGI3tzUb0QDN",
-	"2ZqPmIf0JjJBDFnBJgQUoPm7/1lW5FtrlxjXNL2kcxpbHf5wxxy2tyufrO1qXDsG/BvBgN9X3XGn2W1m",
-	"WFQ5j6t3EyxQ4PC1G28cCPjbOkLhsX34XQiH2zqQG51HR4CdQLQVgaiARW8Bizxq/VUJSCupV24DLIVV",
-	"LT0ya8slcJ0VHeOLLrqbrRlRhMYxx8IGz1IzVM2ZvzJH9HX4pau1UfjOV9WQWKdjS/LKN5gn7O7ob/Yd",
-	"PcuuNr+zNVUXe0pTzZXmvbVyNsFthhbWzBcOotr9fs9ZWWmSADgb0zNPGw11gQ32jKqL03yE74Aj9Ck3",
-	"Z9iCw347aoyZiI1GIdjEfbt/kH8NURjuh5uGQUhDaPOT/fJ2Hgfh3m8d3NpQbPc0qI+sihigXBBmFGaz",
-	"zmwnPax/Gs2WtTTtTi05V6tosfAMZmqPi76sFJrdScjUiXnsyk/CXIr0l//jD778L7//qz/+w4aL8mnj",
-	"Sz7qp+0yEB88uX/y5LuNeZRVbOCXf/vfZtvYn2vj+dPjB6en5c189ZM//vKP/uNsGwezbZy+ODZtlI7j",
-	"//71//uXsw3cnG3g4dHJowf3QQrb8KziKi07q32ZpbiTNpDrv6keECBOLHvZiAkIpdIzVTuWHTmVdUdc",
-	"2wxUODAVR9DXHF0AaByWjfma+wLrFqQJPYK7WjRXtbMdISt9eDmpl5UHKa0zjJnvQd2N64lXMn+6mbQL",
-	"tTp+9We//0//9ae//uvf+9V/+r2v/v1fvzG8+O0///1PoR7x37wxrPitIYd72fLm/J2f/+yrv/hFfXb8",
-	"zopw1EE3AmX381erFlaGgDgWmqAdtlHKaKI5YCW9U/LWicTdTKStW5HEhdJ+TUqS7IKTtpo4XFJjqSYD",
-	"rZQDoAb8orThIgA5lOpNwXjG4tz56GudXDA2Nt/wlGj2WlflBe/qfX0dE33X337V2bxLdsLuVnp/b6Xd",
-	"6dteFucmR29Vmfgqkzg7/iR1CBMQ4gCFG7jCv8PLoyov8krK6tkei5mP+Snv00QxlJUnMi1mOpYccn9U",
-	"/dnGU/3Pf//TX/73P/3yJ3/4T//bf/zyD//gqz//N1/97z9ZJZPAzfUasEl3fPI3TXpflbPupPeNnFuR",
-	"5YABA7xamT5TRTDSecPeC1UKF/p1M+qZaaxi0EPC7Ix5GxnzgIiVhjwk8QZGPLOmm0V5MFG8t+l4jMVv",
-	"1Ui1zYcWluunSuEd36B7iRSDPf9N1Ehl4urfYe51ai8dTB3ft4QBW3vYV61GnYk+aFZNlWajNl1FRjCU",
-	"2jZEZJK0AykBpKWoisAFqPOY9WmW6JrY5ly1LWeMfS/FJdFy3HZhKiCC1Myhn13Hq8uRx+WoJxiYgexM",
-	"ejuhIDfpZaqQUFiDjZZf+zfeuE2+MBTVc9kdg3jPGcTOurI968rqh3BVEfqF22BXCZAlCBuN9ZR08Jx1",
-	"SCa6XMSuhClMCwEoHDgEvWCKsH6f9TShtsA3wE1AQWDIQqIidplIeiJ9hUwpMLpNRYQmSpK+TBF5yzkG",
-	"KNcro2tBkN1WsLU2li4r7Ec5MwLR620oXlaIh4hTNiMkrij+bRcza8fbf1OEvx06xftuQnKGI5k6a9I7",
-	"kSFvXLDpYlPSZ+aBd2jj+YxNl5l4zOE6enZCYKw7oWn7UYuO+AjcgBnIoX0o8iVUMBWplzKNq7VFYasU",
-	"qwtKIoHYg1XBLRb6UE7QJ3XBplV1Vj5ja2cjmT/dVZTKOEN0q9qXzWdsuu24rvquoAtmtgYsYds1GpXP",
-	"doP79gmbABXq3bhmTLsLd3fhrnXhwh4iVDgu9y5u2KXRV2fIi4jScqzIRKYXUMzq6lW3ikAtx+x2MVpf",
-	"jxitNXfr+jdsVC+gJDgOPZokXdq7mCtcUn5TP5Sph3W0cJod10SH8BAr8wNFOgjL3CEx63PBFBnKCdES",
-	"c/qcUSXCb0O8SPMHUwCtyWMmNNfT6FzAgRry3tBJCVwT9nrMelo1z8W52CNHJGU9xseacEVGRitnMelO",
-	"C41/oMI8tSFzwGwRQLj4Or22HZqm3Ayly/qI+Mlc566IPBPxuSDESiBNGMPYFke1jThALSENNxg0zVBf",
-	"CEMEUBm4ZiMrtCVGlqMpIwnrayIzaA8sT050o2JKCm9iHb3fYT3NYmj5zBmroKikTA0JcPRc48M0joDt",
-	"3GyRmE5VYcwzbxrG1pwjbZzK8ZjFhlhC+mI1SHCzbI7vffuADGWWKmyhr1lKbrcgI1P5CcGhNqsj++41",
-	"ShBKOSL9LIUkTpX1hvY9i8xKNaFxnDKFmZ23Du7ClHDtEHFPD5lZGWyrSY59t4U+AR8WjF7mII41iyPC",
-	"Xpu/XMKp3+CnIDJ3EKZOKcR/3b9DulNIqsC9KUUyNd3KBJFPzQHIbLIQ1BFsnouSXNMLdmx7aWwE918t",
-	"CX984+OCiNl4c94YqQGPzxuH5NzIk7f39w/2zxsRObfJafjL/QePTn7w/P55422hAKmRz0AS7XJBMScY",
-	"I42UBpictYRiO8gVe5m/pd0hddZbz1osw1hXEH33KejfjKuQ9TI0C37+KrwYnxsecgnVrDiAbVmmYo81",
-	"9etUF1hwnHUT3itKeCGQgloozkFGLXIKxUjhPdw6yBiMSAZ8okdFjyUJi+Hm4ymJWZyNUenuUUG6YESP",
-	"CR1QLgxbxSADtKzjKKzJ3ezJkv64tq8YZl4hBD4pTG+OWZSVD+7yLzAMcPZA1oZU5l+cmfehljB7PU5A",
-	"ObVW4aoeeawWdgj3XuGMc6Hv3MqPOBeaDdBKO6KvT/BxLEA64sJ99o/TNKVTHGLZkJCWMi0wsRF9/YiJ",
-	"gR42Du/cgmbdx/15TvPqXej06D/a2PSNFsm4foq+LShX3IW7qKxNZf75gy37pJspI/4qgogzocGtSP5F",
-	"ycRB3kZxXdHNhzd2JwKgDgi1Uz0qlNFOR1JpctBqtYoja5JTaVguym5TMpRJTPoMJWs2svJNB4qYdKAq",
-	"spDCYhk6N+ElMwISlBXpQahhZ5bt+dLqS9jdPUIDrA/7llQQMWgUAevKahIwFna+++CMlDJ8UOI7JGU6",
-	"S4XFoafTRNLYgzCmrMfHHAoClCIvb8Zh1+Co1Ry0XOKq4pNVbblqObXtehLbKrHSzqyiRJPHmKUKqrCU",
-	"9W4WdHYqy7x4J/erZ7NiMfxwNb/OJfHDeawSbrtj8FfoZykQszL8tj5Tj5bVzEfDpwKuHjYLeLUOjVaw",
-	"JHLaqqbqAlRh+BUPJhpqHBvsc6MIW1uNzxW11hB3VZ0Lw1zArvLxx/eNmOu2bfPj/4+9b++N47jy/SqF",
-	"Bi5s3zTHM3xI1BDBBSPLjmKL8hWpOLmmMF2cLs402FM1t6tHI8IQoGA32SS7gO3dYAMsvMhmkQC72CAJ",
-	"gl07UF4fJqYs/7VfYVHnnHr0sGc4HEr0I/OPLfZ017vO+/zO/w4NBtVBUZ02PhABZpN7lIC83DkSx4kZ",
-	"P7eDr1BrLM9iOM2+tCYZLe6LgufWyqLJLmNNr2SICls/ZBTaQY4wVaCFxbFiAOyN2YHIFYAHK/vBvgyn",
-	"RCuwlw2EmTjyWuB3xUh2ymwgKLDG4ftjwRkJIT2of5pv6UtcNir2pfHT4+ATozjgVwMuj/clvcgAEw8Q",
-	"q4ZCDXOBrPdACGmYZrcv0piNZJnlp1gtyzQzGlRKM3mVZ/moEBq3Ec8HG/dVUGuYWmSHPMs14zlwfTpe",
-	"GOjTZlJZ+0sMmFwjWRbHZhXRCoJIWwjUhWaZfWk3OyiRIFOSK5jOepKXo0Iwnpd9Ner1PVpXYdsIzgso",
-	"FXAtGuymtdlRIrQ1SJmZD4ZgO8Tf4fC4ejtwSxK6FYmRP4a5aX7iTOMqjPsCa/2Y3TRTE2T+LMWDEsSn",
-	"A0EBYBmZnsKrlaSZ7JU8P0rMVJKx6PZ5mUCclZGxxAMkU50sTersQ0gFzpBLLrMcUKnyakwViStGPWvF",
-	"XhxqN12tPiB7dhkMUXTXNWpHzY75sIMZAbAh3uFp7h46PDdWmpsrzRZrNdurTRvHpIodlAtOfv8vH//2",
-	"B0CG9ZF99vhHTx79/Mn33zv5q3dXPn78iyf/+fOT7z0y3ICkErTJm35Hq9G9cwR+hZtxyX5guM6wtKRC",
-	"v/1OUBDRLTGtMDQeBHEh6hx8hJc5akdPfvThx7/78OPHj08++Lenv/r5p4/+6dPv/MOT3/z0yQc/OPng",
-	"1yf//ChyC2YEulU4PeEt6ZDf2ZYeolJ9VKGvCS6Hiziaw5N/i6dn5v6pUWnu6CSXXEb7L93JhtzAeTq2",
-	"vLRGMFhQQ59mhXwZGtXT/WrbtoJAl+S9U3pWYglWEht2jSV3EdySdftKaaGBl6KNUtep2yQzmIuxL4cq",
-	"k2UudNX9MzkIcltXWtsCxsmZVKlA9U8KkWowQRQYn5KwF7UQIFyNX8LYaNPwvgzErUBEIN8JRP2Qug9u",
-	"UjMuVZSaZSVw+VCks7KmlTL8qyhFxeTuAksFCgAgg5Lcx2UKr+ZaGfHIdDXIwNBMzqWwK5oYeRkTw186",
-	"FNWStGlthMb6EeBAO6AgqySTWZkZHpWADywxa9ZJlRThd2CjcEcRBDgjVJh3dYPt4OLCl5nUJckIKywx",
-	"xKPsGKEladP4tW3oSjNm6xsxW2vGrLUB020yK02SPxAooxFOoCGdNNgdtwikHgz5pENyXzK2pxTIpww/",
-	"dJ43b120PB86piGhn251C8PhUSIb8ExmsmcbIiGTDh1sVcMv+WEmM90XaRLTA34gVTHgee0m4B7D3lJf",
-	"NDVaY9NCsCm0x6dXEiQ/lKpTgZHx/EhIlgz4g05Krr3Eri32inI81hNJjMSoRmUH23VvmoUMRfYUBFY7",
-	"x/p9h8arHQdTcOvTnjFt8+bUQ2UUhNtFinuINMvoCYj4DFEthDlLpxZfsfDAoHqaf5C2gleIVgScq/DV",
-	"wBwuPD2pKNrWdU/kBEJg/DqQtZGbq42rCuK7nxb6WrAJkLbhZTxJFYqkYU2kct+ioE4Kmll7o5Pg0GFu",
-	"Mq2sWW0XalTO1Qs2N+ahiou0FumW0bbsJYINuh3kW5iTciB6mdT+qATTltD2qR2n+l3Th+rW2g3BxQkY",
-	"gsxLoMfmWiZ2N8x3gTN/YpnM/sfo33Idgwm30m2m3SLzEj7XVQKMByaYMJwrO2FmJhySvpBl9g0tKftC",
-	"TnOy3yDm/hmqTiG1OVUHtU5PQoGkXf0QXGKOCkTtK804Cm9z1N7c3FytaFPmZ1KLnv7XXz95/N4nP/3l",
-	"01/+bF6Fye9hRRnbA2Ws3Wx+pbnZbjaptUAXrJK/qL3WPKV8geDkt/RcqxJ8Rm1YKz1YZ8Kxru611jFS",
-	"1o0Vv5Yqal/DXDC3WnOtycRUL6pTwun8YiqTdfrg1c+PPlgjDQN4no1NhgSO1GpuSwXxL11BvAMs0Rd2",
-	"q6qIKOgUIOuQvgLC+rPWGu19maY1XqfAwinuVaonQ6NMMPRJpB1sVuhkix0cM0oLjMndGsS9gL7o7Nql",
-	"AkbdYOhEYy3zZN3pmwgzOeZZCTyY6yO9RZj1OBhbQr2v8hSt5FBf3QhdhSiLTPimmyQSVOzqUo3bpkuv",
-	"ZWWHp63dqMnqmIncTEaFytW4r3BOaOf2tvNJn7WrgLpwqM4NmU5aay9Qe92GHdVYXM1JMsznXmh0XfWk",
-	"dm1Bk+YNmV52douNhNm45EgY6rjOUbosbPMlo+u7thAXEhp1+FwDdqYSdptoMg0YJLyJ0YKYkZcSiHAe",
-	"uWuZgXLZSBoVzuhK0JJrZCJG4GLhC8FJ1wMzRKzAOk1wuWG5u0sVyQXXosGojgp7cfUlGDCWRWEvrr0E",
-	"xahy4U139jey9PTVKE+xRFLChqMyMB0c8O4Ry2Sp0AwMBVpjlo6soSq5c2Pvzrc7r9x4Y/vbnVs3d+7u",
-	"3dhFPy1WXKoUpEusoz25tf2tDn55/fbdnb2ExBiUbSAOeDQkk/EdkEogWYysLSzTrM+LQS60bjtMjdVm",
-	"E6ZdlzGCAQSwTp0spagDagykJfGAd8ucagnSer5Fhp+sPP2++Rtewy8cbgkIaGTusvvhzWL4RcEloaBk",
-	"VOfZ4ceaFc+8QQhEQjQRW5s6L0sxGJZYCFlZubCnSrJ16cxnndAm00bh7GH9k8lFqibw4DDHXJOA2VX3",
-	"ITbgWJQunwWWwkUjWGQUHDU5TCh2gtoGI6f5ITx6ZnY5127J96joc55JEVrGAI0drL5+I2govke3CRKM",
-	"b32RpzPQVuAeSFV2zHuJy/7xog1naZGZkds1ntoUvtDIdAe/qA1DQK1oj+ujC8mz1mjwTkCw9ryo73YN",
-	"Q2LMdXChKRrNd2ehCoqiUEXHC5Gf/Pvjk3c/iuIoJBPOiOFk5cCgg/9aba6utVabrU6z9fXXvrH6zfW3",
-	"mt/e/L9X/t/ra7c2dq6+ee1Oay9C6bjEStRnT2gLyMQxGJKLRabyh/c/+d0HTz/87pMff3hqQhRif+H5",
-	"WKF75owW3IuzdmF1wVHPrSDgKT6/djNvju0yvX2plixmbgrFM6DeJZLaairUFIlMyKmC2MqBxTibIo4Z",
-	"MZD4oeF5hqWpsbRjia03WFnXYBBO12CJUebBrxNoVsjN3ry968P0/XgSNjYEgPIHIFVPpNZYQ+OAsEOM",
-	"TcDk1lMMmyNyGgwMMuobbNfFiWIwgJLeMWm40jHNJCtwLo0ZLO5iNptyrKrU87Y8TT0xWSMD2xrEXYIZ",
-	"LKSpNBFQ+6bQVysRRu1Wc331wnQ0nq+jtWfPer4ZPbx3bjL+NXOyLxt/lxKFEXTfe038mwjqF1ivFt4L",
-	"bHS9eS1otBCHRr2wvBXPCUXyVUTCKrzLHgDsDIehbOndtloZLYQkLaujABLFQhsZu1FeNLOtss9zRv0d",
-	"omZLaujSlPeXwTPBdDcaGmraajab6H04F/v0v0DWG1CMA5UedyDFP2pvrm1uXmluPpxksxbt/OwcDjRd",
-	"BAE1yP50oGGjBu0gGNJRwQ/yYxt8RpQrQQYJ7xk1ySORelvBSIuODUJP4uBTdMFgfJc1GwIkxGBFSENx",
-	"UvYicPWvtlbX1jeu7I+azdUrkg/EVzHIOnkpdvYkDGbBwiMuncSouT1AzigpRr7BbsqJLlnyFQwHYXrI",
-	"uyJmyf/61rfgyd29V1c2J7swcsdYMfH/RzxnZjCainkbKcG1CpAPGI5/kHN5BLF4hqYNMiiV3WBv5rwr",
-	"+oDPAHFunAG7BbONeVE8GHJKmFhxBhS3eGhHIacZo6dWJgJIS6t/Z57JkzkDtwX9cB0szoIJJIEVRFQs",
-	"VxZ2xKaRVFrJCqE7vJzxfRBoYz7fqpwvcL+FlgwCzzDzSk4++s3TP/3Nkw9+kgR9/p+0OO4UI/lVw1mh",
-	"W4y4ybR1pG+FECnDQqRZt9QQTOREvuFQSCvrEVuoszXsCpnuDi6e5hDX30ZvNYLoNBzwWeOckuBIq1LJ",
-	"SKTUzAOlcsGlTR5fGO+WoFsrEuWOssevPf1MZrpyKEPZEvFX6Xk7aq1tNpvwnyZQ2mHOM1ntcRtucjxB",
-	"ccI2JysKnfzpPz599PcnH/3m5Pu//u/f/93TX3108u4Pn/z4w0//9Xsn7/6j2dzpg4gjrUZFd6Iwg69A",
-	"VB3bm56s2Ei6oJhLzQBn0bfzDwyCfzp+aAhAPH/hbvH8/K14gopjZs5oJbSqrviUYWCtOKLEK0QOvr4T",
-	"xdFhJnkelIz686P3PvnZ44//+Lcn3/3Fybu//fOj908XkcLldUWk/OI62OANMzNKx47a0Vc2r1RXulCj",
-	"MgCPEL0BBtK3YgcMArI3l52SH1UqXwGWlcMZvhrF0VhkvX4ZtVfNbXTBSKGEi2DEhmpF7QgoAdDpKTiJ",
-	"D+MInAnpWcs6uXbzr1TtKM+hQdQO+5zHcrbQjStggz+LkIsQV7RnbxlbtRTcDWfHSBsecFUnoZPnfF6v",
-	"upW95zJwWevL87VwmeGQfWtf1hq47DhOW7jsL7NMXNvsMDOaO41xXCjZY9/Yvb3DjMhBbWn0dI77KhcM",
-	"1iZmB6LLR9qiwHEjDxuKaWfe5XluZLlhoXoFH4C6MVVNydBOSBoKD8DTfLwW6S2x0cXY0IihBZeaA+6s",
-	"y9m1SH6a5UobyQJyk1wbJMhjP5RDzSVLAiFv5XVxnGDquplnoDhR6FvQLQp7hXPGBpu8L8McdMgUwrHN",
-	"kE3BJvEZ5+FOmhn3xgqENB1blGclU8xuZxnSiBpR0C442bGeswwXP4M+gF1e3bwGlsmaPu6dk8t9Pu2I",
-	"9XLDmYt1UaHBmR1XVwMbI9AdHCL804lW7jx5WcNm01Q1YiCZBJSWZhxCGvH8k/XSUtzMczPfpqV81Da8",
-	"0XimpsbgIJzP0Gj7XEo4SwnHSziBKdIR2PPJOovaI81df/kduvszIw0pmON8LMx8tHiU4Vnlj8+vJIXK",
-	"KmaazAOVn47EzN8n7XS2bW95s0+CsCT7iDbcVl++L4pKQOcsjlmpqUP5lpnsdaa45Wz2Xu1cWjQXVMii",
-	"dnTy7vufPvrOk++/d/LDn0QUuNKB9QN2MalglzNb1VlPutyeGpPIxVyRcVQaZmzjQ2ZVF2o9i7LSXB+d",
-	"RffBH78MY73scvsTURBnE85pcalVuvgyJlbMcNxQbgtnb97YeeXmzmvkvqGIPUhjxpBGc9LFPJF6QyHT",
-	"TPZqSqNhZ0t6/IWjx9hBhQzbR0h07V/zkFoipnMS1vUvE2GNmVRjdn175/qNN9648cqXKzTuy1aPBYhV",
-	"JVja+yDBvXxBq94EpRYPnDuqFgM3wHzX/Fh70A7r7ExHwiL0k98AFFG0gJX2Jwp/wUoThCDSV2MEO8Fk",
-	"xp7yMAnWkU9IFOCpdTmUQP4V4K0EUeAvOCRbcGFvOWgGfDUABATzTZ8XIrU9GMZDiD+YgqjZgTmRYN5x",
-	"zTrAXfrqBfSVmykK4FXQg5u8jwCiWRvlmlB2sTOLhS4EIZrYnnqiZAkF4wMwCfpXanjbDdy+zx1z430j",
-	"JrTXYvxXJ9OdgSo8tPkcLGmC9WS6k46cG2rCz0VWDvIZnXZuLe7PisNPbEB1+A3h6gPCnv2sFUfj/jEg",
-	"S3QORzLV0YRfzN/3m2WYx0FHa4utVa9D9AydVHNjJuDROovBAAGRyzy0S+YTtDtAV7gjxhlCaYLQ/FwE",
-	"e5t/M5NfuCQdLDRogdIhe4gbCYltNJvOxGfLRLQ9WBqMSWuEAsYaXjFpApSb5BwOEI2M5k+fbQypXado",
-	"JRll9uwUPj/08u13opnEkBBZCizykfr4aSQIi0Ud1/e4Bj1SIhlQMts77AN0PhkYXdEKJppcwybPOQ5r",
-	"B6kJ9/WLgWrBrEBts1UXka/ppJxJAh1YV7k0ZXw28OEgP1mUKkgwHA6FFCTBUQhFntZhil+QOOqppNBh",
-	"xZuPNeMHRhr18bOWLsaQkUI0snWFDXlRZpgw/yKWnKC/0buc8uOYjSTUyUr6mS5Vcdxw73TGWVr2E4cX",
-	"Lsoykz2NsrsrNf/S86lQgdFyUGotg+kZXgTwbEZpqLwKvqZRnjdYYi0Yh4UakLhrH5UqYZIXhRpjBKEr",
-	"sgbjUOjOr8axQsEhxEXBSvxtloRGiGQrDDVohX8Jzdag5XWqIHngJPItm8fZkSrZYokts1Rtrbnly/1D",
-	"dqXF6T4MMEVhNRNfP77axGqDbec5xSQgTEouzFJDdWEP+gIYS2YtYCcxU7syzTgccRyMOIDXqUwd86Nb",
-	"cXgssJygLeaEBjlXIj92hThr19AXGfF4n7rBbpaUJeGKEA/qa4XYTKEJHl1X3xgGmNkioST7PIMCF2YI",
-	"5yhs8aZZ/1ezvITKSjOG6uBt7OqZYaMxasq47Y9zelvx9YczB0GqNMZSe/ggVVDSubllsKrJKctcMm2Y",
-	"Ti+ad6Tbw6GRqGYO1K+RK242a4/tS5UxCDkaAM4d/ghSw0j6v+5N1qQyzMB8tHKfQwVQ4AZmUK8ELZi/",
-	"74atzJ6IDRt2BXeukxUAMhIDKwPC4eM3MidrCYC8Ntcq+f5KigYoy7byIO8Opq2LpzjPoloNbQ2CUKI5",
-	"NrHIkn7DMKgZofgh2oEZ0RfnaxXnBnstuy9cmSW2ZpP/XT1TzGoPFqQ651uvt5soSdZNm0zFU0qTtajk",
-	"2YzaZLPmb0Hu7E0CvFNVYAp6g20jLzzMCBRiYEumdnPVPfI8GuLAqDZFioajhDSuhAK6eMnS7PAQgrAL",
-	"i1EdtmIUiQOuheliQKkNYcFPJ3JMQIsWgM1A4WAuk2NXwaNwl7OUvfH67q1dlmYppn3wI9G2M3LhfVlq",
-	"TW0UjqJGpc5oVtBZY9oBDeSA+upMKS/FCjgoFtsml/RBW7UFl60qgJwxuFItNLQvWkkkw/nOUwoJBeGl",
-	"0nO5Sg+s+tRaSRfVa14GhX+GD5dqq8MVy7MjUa0d59uxntkYMsYIibwHF6pgoGIEoiRnA1H2VWpD2qDw",
-	"MWCdF+JQlF2Qi1EkpjBfzKAa88ymkEGMqSNIFjjRORNQLaikCrqwYLRAGW5sJufyXVByb1sInMnYWs+u",
-	"dcmPEa4m9RDkWWGxfUZSY+3pu/JIqrF0g0Lmvm54x3rzGi5HBWDGvnItnqj8hLZvzRAAuxA17m8zFZCm",
-	"d9T4Qqn3tJTVuNi3uAvIWmu6Yvxm5fDhRpAvehaiCRyGqL1huLLpLGqvNc8RbgozvdRQUzDceVPZIi79",
-	"BYxpZ7jVF/EUXMxQRgs/20pG9kNLtSp5AWDIhvJWyhUxGGxR2acxopk6I3dAE5eoMMsw0kWc7EDdJxPa",
-	"7eG7cGI7EcGovb7xsJ61Ekucajp8wxABTSMkM5wfpMUyaxvWT4+B+1dtnDEmIqcjC4CiDeMBhL0K3JtU",
-	"jOrzTaQ6azRm69AbzwYj7WAs0H+DuTY+XiFzvBSLH4DVzsLEuXJvniXuSzUiEYBXsq1txRmqn/EWsh9f",
-	"LTDk+cjICQJZEuUgRg0whcSOUQ3CIoc2m5WqVJgRTpbqmJAeTN8WCocexZZRKyk0y2Q3HwGundGfsL45",
-	"1Fy0I7QiBTBvWt0du4uQXCRZT9mMJloNlIUAiAEtnah1wfrlZlsRZ2iUCyveoOmQ5BV4yXuTQSE1u44a",
-	"pZBdAbVCWpV9dmIGSmq6ZIkGhKEXCZgbfOw+zILjg9irtaaZl/blaqVZB/8HOI7w4sBIV7oEQ7dF/YYj",
-	"7xYr5cf7cq1+eIco/drLAa+u46uHXMPA8RMzxW0S7FzZDjhCEK8R8BWvLCvZFTErRI8XKVjcrQ0HQY5s",
-	"KtdIkx7kzi/iJ0ACF2683rIYDSVq8BTeiD+a44eXvRwrJ0SpPKWtpcMDveLeUuElEVRWsqcNwmdsSA2e",
-	"l1LVvxpcnbGRHp0DS6OF2QNxs1383vQbNFCdBRysav0hb8MDQIjD7LDs25UyswRzOP1s543Hlq7PoSr2",
-	"ZX8k00KksP5DpXIyMo1VcUQ39jrv9ok4AByPUUUsjiWYCwGIx+IqmMsJuoXp3WoWcPCIZLyYmAbFynUl",
-	"y0LlbSbVCmS/JS/hfdV2ORCsyRznmpzFQJFKfChUoNOoB+aypirQPmhCVkU4rQpAgVHJRvSCQ7YEOtvL",
-	"dAmElmvGgT8QAKVNDHQuoUOQVuA8xBYndV8aLWQahqVUZefQiCtolWo1Y8M7+XCo0R0U9G7kNy3y+2ai",
-	"uVEyj10fdXG8+xKZXINw45PGbLzNOKiGSucXlKus1CI/jC8Kx+lVpnMHCZBFew4zjuljbqOP4X3PLfJg",
-	"qcB8pgrMMhL3c6wkXJJmMDowp+1ArPiE4SmqQbWghotJ9dVEbA0NgMTl6EIJ3yWvrGF21hNV64C9Lbs1",
-	"MVJ1xnEL6o85APPeubdUkW400T4+s9Usrbe5Z7K8su7t7ZksRU8U0xuk8KmiYwvuzjvSu1oUN1+Z3jAk",
-	"TpzTtwyZ7vP7lj93HgJzOs7jIXAn3GdsXiLx+zJa/0+vaNUVsGUdp6CYkp8OPZSH8NOoELENyJx0HixQ",
-	"qSCeVoHXUh9QaQKw1qFRzav1QGKWWKQnICYJhXnixfVA9NrB0YKx12n0pLJVKu/a6vQhDEWQZh6ED7lq",
-	"/ElYki0xrdkxq4lauYab098Wco2ME1gwITY6D25DUDwf8dfBtBG0PSYQDivY20FaXVJTSz78S8nOSHZz",
-	"wTGgivoE920gGVO8Day/w4Zh5TjrCttSUPIYrUmqoLDz0/gc9XzhMrE5DpQ6IuuZL9oUcIt2a3UtnuBK",
-	"7airRoUWHfuxz1UAlbAVtBZ98v4HH//+D09/9UfEa0Oh0vxPv+w/P8VO2tH6auRR1EiCHQxzyA2onOuo",
-	"HX3t9u3Xb+681rl+e+fVm3dunQc8yuzAJSNqLLC8c2Um1pU+RFx7HAQlIlaR7vEhXoYgQ8RmIlLFfH85",
-	"oja8PGPPQg6OKYQgpZ3OH1wwKXCxE3EhlQYPydxoGyEY4xJsY+klIWLPOHtLXIcstUlxAzjtxet3nVZ9",
-	"oDpjpsusq6cCbJjTvetfew4Uz8MG2aoqq0H5jlbrqvurUwAw5bWrjY2zL3UclarkuSGiFy7WahbhOggH",
-	"Z5ouUISwKTd2kIBstpTDFzcRmGWtEcRB2q6s8TOoATa0N4ang0yCaXlljpuyPRzaOObnd1mIF1M+xNU4",
-	"IgdnR4qxfdpa9Y8xZZ9+WKsk/9PDDX+97PfN1fULolC5NZi/hqULLoeLg4HHywtzsQuDa3pwfDpPEZ1n",
-	"fDicoxTL8Dx18e5QpiDGqdUUTsHgtKwnVSG0U8EQme20HrQ9HC5Ldi1Ldn3xS3a5g7ys2rWMz/piVu1a",
-	"hF3MF4VVE+E8K7o5s2U4eiKFmh8eriSTugRUTubHjGmhtbzlsv3PzwUBpJ4CkjD39mL4V8/DbQz6mIWP",
-	"uiDOqd27c7mSbTWWrLAAwku38BfKLYwpbnDxF6NOfcHzsj9Vhfs6/nwhNnyuXTATFt0RAuy8fa8y/b7o",
-	"HnnCRoqbRTEPpk9zqp36cHSQZ12aPEQHTZ37Hfj18qa+6PmYb7lclp5DfZcQHzvIegVHMIvzrV+163ei",
-	"A66z7vbIHKa37xkucCB4IYrXBYwMUIgwVq8mmXoPk4HNz1EcjYo8akcvI4nEMU1+8KoqGGLnOSQr6XHq",
-	"2zZQwfuczGwPVZ6rMQP7hvWfo73jdA6f6QDCyzABEhNtgw6GKs8xSBRDclzkTQgP46KUJxOVazoEo7g9",
-	"f7oaymr5+xycHQEVdYMZQpj1RoWHJAhTvmGpX9CMp2lhLhEujUiNamwkjSEAflXGDOSkZtziQUkxkcOg",
-	"CFeD7XokHXJtVmqXAR5aAS2LIJe/tvJYbIaVpcGQ7C96ykqW4kFJuFYVtHKIh3IZzy9ochDDKdAuNpfk",
-	"A4qAnazBZL2o4O4Ns78rr00b2UR1MSpcz130KkSrH3v7D6bA0hbc5zLTfbis1Ks/MjX93dX2oiOPL1Qu",
-	"tC06h5NOEB0B0lF9BC5WcQ+she7UHQcQAhQjnRWsOyoKMylaV5zPgGey5LYUhZIl74IhGMul89Jno++Z",
-	"dikSFQdi5ozbZ5PT/QAORK4Abqm0OGUNnBBU6cDpYKx1cBNdHjzP8wqQBHqgzfXwPZijaVH4IEoY8siP",
-	"4dJDwf/h0EUK8wIK44FhxHyCYzGcJVzaCkgMrJgF6BhL3fZpfHF12RF6Cg2HsV9DmBdgC9LaAWaIFsJW",
-	"oq9EXLuIeQ2ogbg5k6g1lWVBjMLTM/EB95WNTsAsTC/FE/OF4wYZ0e7EwTdhu10uLaqLPRMQGktnHF6a",
-	"etElh3KBrmwREjeNtNcus6EfpXZohhCRbREu7TseDA8rj3SPctULwi4ak4gG2VTycwR59+rQ4UbETI+6",
-	"fXOOEj3QgISSiAHP8iRotM+lFHldm2C8LODAGgrRk5lGWg2cPeM5RJJnDwjfoFoczo2Z2qhpf9twOgoL",
-	"B2gExrvkuKnlfz4VNCsY1nnESENo5IDnHB10FQZS1/EdPJeaH08Aedoe8anzboR4FUF4HbRS0/wt+x0i",
-	"ILmQH4TNij0dN7QEDsxQFBoqTCPVMoRIMrczrseqK6X+EBBvxVEPhRrmwrSL5xJbDHcH73ZNW7s2bN6V",
-	"2sDsArM2uXDhNlkXc5o8M6Hj61gEz2ni4c5g21MkoFxxt53ESfRoaDrTqgiaIYnx4b2H/xMAAP//",
+	"7P39jyPJeSeI/yvx5dfAvCiLzarqbs1U/6Ct6RepRv2mrmr1SVO9ZJAZJGMqGUFlRBab09sHe2EbWp92",
+	"zz74gIXXvl0t1jhh4T3jDgfYWNurP8aakfyT/4VDPE9EZCSZSSbJalbPiILQUyQz4+WJiCee18/zutGT",
+	"o7EUTGjVOHrdGNOUjphmKXw6Ho9PYvNHzFQv5WPNpWgcNc6GjIhs1GUpkX2ih4woJmKWRvg3HTHCBaFJ",
+	"QrhWpJdQPlKEipikbCxTrRpRg72io3HCGkcNNVJtOh63W639RtTgpv2fZCydNqKGoCPzhPmVx42okbKf",
+	"ZDxlceNIpxmLGqo3ZCNqxvc7Kes3jhr//xv5bG7gr+oGTuLNm6hxl2o2kOn0MbT7GjsbUz3M++rZR9bu",
+	"zfWBHQ6pECxZ1B8+sXZ3jyV2ZGj8kI+4Ll+tEX3FR9koXDWqLgoLsd8qp34CrYbjiVmfZonGV2zL5oP5",
+	"xIX9FDX0dGze50KzAUtxmHI0pmL6WFZRA39vC7kxQWQmdLqoJ/j9KnrKUiXTcrJ3BHul2z14ouPOyjhl",
+	"l1xmiozpgFVseXylQPURffWQiYEeNo4OLKnd55zYSqdcDGBceHBLpr7kKPVlOqIaF+72zcbSNT2J2Wgs",
+	"NRO96ffZdJ4Ox2Qi05j0hlIxQbpToEGPJglLSV+mRA+5IlIwYobElG6SY8MnGNUsdt8RLXPWYmYD3ARo",
+	"RiZcD/MfuzKeRvAdF+TgJhnKLFURiSVTREjz7YCMZMqa5ESTlOksFQre7vNUaUKFmhg+5hsdMhqzlHSC",
+	"We49Y+OETlncaZIz1+8FsyOhpheWwkDIgGlFbh4c4IPmGfym9TGZDHnCgp7dTLkyvHOcykHKlGqSJ8I3",
+	"CROXqZ23eRUoy5V/4oJNm+R+msrUzgTZrvtb9kmcTkmaCUVoygxByAUb66bbhTjbfKuEszaLW38/jqnW",
+	"LDVt/svP/n97//PLD3+nUbZJP5Xdyn36uey2r3ivPuRKr8QluWYj1ViZMR6syhifDqVgD3iiWQkneSKS",
+	"KR6TsXnMDi8iQzlhlywlHHbNJOVaM1ExWHizjW826nI4GNVjfMeM8pnMNKtkqan5dRlDXXXFTkGwqOwT",
+	"5Y5NuHguHZxRdVG5Gc11uYkQYhs3/TxXLBXVEkHmfl63K9++6ewFLdvsp6wnRawMW51Qs336REgQCYCb",
+	"XFKe0G7CQvHgsEI8MO/X3lAwmjdmXClTYykUAzHzrhT9hPdgoD0pNBPwJx2PE96jZsw3Pldm4K/z8Zgn",
+	"Y9Y4utn6OGoww/LMdymj8CCsV1NI3R6yJG68iRojppS5b81JN3Mcj4mA02MeAGZqXomIkuY89agwzBHl",
+	"VcKBQ1oObXbBUaO1/73vfnrww5svWj/66Ae3f/z9w0e3Hn/76cfP9s9MZ/WoAYwayTHPi3pZmjKhidJU",
+	"M39/GaFaTmC4djimu3tSsHVoh3zbE0ZlvR5Tqv4ETL/P7EJWzcPdaxOqSI+mKWcxkRkM+4FMuzyOmVhv",
+	"3Q/L1p1metjs+4ZnFp4pRnopi5nQnCb5JQhUZbE5D7EEVrv1Ba8/MoJkNRMmHSc09VKpVFtxzTpkxCgI",
+	"NVQTSiasC4Kmuc2cmGAeMyqbDjcS0cNUZoMhoaSbyoliaZOcZr2h+x3HlLLPWc9IZhyE2SkZ0SkxSsyA",
+	"4VaNnL7XnZLv3j8jXPSSLGZxk3TuPnl22n7y7OS7J49POyThpk0zADdHMyzVNOQ8EUZ4oMk6G+OW2dTz",
+	"G4O7JgtbwnVEFEsNM4D3jshPMqlZSJw2j8lkyASZyuy6uMKxILxsuHdgoJ18IB3CYR/1OUMCM6FT8zcX",
+	"Vlk3L7+nSCIHSO1LmvB4rVN4cBAQu89ZEqvG0Wf2z3m5I6c8t/ysINPgpu1RQbqMxNwoCXHjzcsoX0a3",
+	"37kdc2E1jwl0S2zb8MT2OTdI/lyZIxqbWzQi3UzjyPAMTVIpBndIB+jWxB86xNynijDaG5pxPKKJEZXY",
+	"eqtSfgQc7Ua+7Vn26HkBzMFegl3gNvGRuRdHmYIvgLTk09Mnj6+Pvn6JYRym8cdSP5CZWJNmNxfKEX1o",
+	"eJZgKcOREGU4JTy8dXrY3kBb7hmF0AsL7BVHAeFMyoc0HawlJNzcP1y0mbSU7QTaXryZuJE2JYFHj4ga",
+	"J7x4+8iUqKFMNRNgNNTslVbXt7dgmMCOBNknj/gnkRngR+YvMFpQ0qUaT+qZlI+omK7HPT+ulGEMXUdU",
+	"TNt9ypMsZWqGvlIS8zMxP7OYGHV7NNaK9FM5QmWRxnHKlDoiOp0SOqBckIRqlm6Zqm6gwPUKMk6Pjtj8",
+	"eA2lAwPMrKADdMl6w06UCyZgWOOKWPMhyRQ7F9p1nDIls7THVJN0njGdTveO+5qlHTLgl/aCVEV9qHku",
+	"zsUDmc6PGSzcipE0SxgoEcn0yDy8R34InOj46Qm5YFNldYsB03ZuYIFpkseMgwQWywIl4NqbGG6SKRbP",
+	"08QZtMxYE2qkacYu7sAj54IQZsaO1iczW01TnRvmQVCALWvFNGeGpEpNZBo3zeiPTcf2+h2n8tIIeFr5",
+	"Z2qMaCQFrpggQ6ry/QhGFEXkRBjqQtuE64hQbUaeMPOuEQAoGXGRadYkL4DovgGYl2lClG4XkBYyxezC",
+	"ZOMITF5Kwg/FVkZ2c6Sma7xvUUpOwWFhW0kZkMSwA1w22BZzu9dz2ZiNmYiJFEZChNU1RAF6AgNWzXNQ",
+	"RJ4Lc7Blyr9Y91bfr+QW3lJQYBJ3ZxSKEVeKiwFxO/sI/DaE4mCBvoZ2btWB51HhNvU16MBLxm+p6s0V",
+	"a2kLpbdbFrQ6d6+ZM8V7cPOb3SVTmvJkSoJ3Qp4Lt1pyDdRbPswI7jJLE9JlPWqOQGj+oD3kwjHVtEsV",
+	"u5Nb2t3FbRTAiUwv8HLBJVHZ2KhILH7EYk7XkzpuLZI6sryL9sj00Qbb4dxS3cVu986mY+aF19kBbH9p",
+	"OuG4Ok6Y7cwOrAMmPNui9ceCp88bXY5eN8apHLNUczSlIfWWuCjNM2ZcVNcxj55RdfGUzgh4i996ZB9D",
+	"S58zYn6Go8tbsUN46S2/svs564HEWsvzTK3fuUmOxRRERsJe9dhYk06zA6ys02x2IjIZ8p65G58/e4hO",
+	"FLu/zaakHNa/yh8deDluLXJyvP+do/e/c/TZvzw/z1qtVqv58l+dnzdnPobfvPwg//PDD75T4h0BGjwD",
+	"U8Mza+pDr8vTYMHB2FHcAdZbXs/sbc9YO1jXMgUDRDArN1h59E7gu7rVahnhIqU9DS6nlIFbqUi+fTPX",
+	"VtQQWWK5NRq1Q09RTpJSghhpgdnJzQ8TfsULHQQEa6YxwlHk5AZ/pdvJgK2qES12S8yOeNZNYfa4Tqdt",
+	"asTKtpUlq43umdA8sbKtTqcR4UJpRmMzps6z+2fPftS+d//h8Y/aj04ePz+7f9qJrLHN7nZyIeREkaGc",
+	"kMQIJVZonZnF4UEj8EF9dPtmwQvVqjMrNZRZErdhlPPTeeGEHYnzIJQ8OD55eP8eqMF3SJ8mipHulDiv",
+	"WGWXXSkTRkFGUprqTC3bvHgqTvHZN5F3ztT3wYRMKXft+EATO4wKxmTaKeO8/oab27gFK1jZA1c1gxlz",
+	"mxvTgok8tce+iomUDhWeQd9ovfsDXsSWaJrSKXyWmiZtCMRYGmJk+kTzpVemGqX+wgJZgg6CxcUJlJHk",
+	"E5pQ0WN3QU8CMsQxNwOiSch0YWfPst2ef6lEjkXFywiDbDCCUKsylhM4jPP/BYd2b+aHMj40ounFjHce",
+	"74i6XHb2xsZplVKLf3EG381OuYWexF4KMRwR2SdCxozEUrCIHJAu68vUMGIi065RBQ/x+T4XXA3NCzfx",
+	"C8PtYkK7wlAqSaYRuYUtaXrBrDlJikGT3IVoEgWiqJFg0cuB20fZIBPGU1RCp2MGhqWQ/vu3Q/ofHnz7",
+	"9reLzHKe1D7Oy0ivwjz2WeMnGcuMVKMgZmAkBdcSqPqy5DJzDVytLFe+YwvsNl/BrUlzeKLikinmPyw5",
+	"zO7JBc1vTyp289k2DQVLymlof1gWrhbZuDf75mJyuAfNW3iU21QXYjhiqtme5hCrMLe/XYjD3A8oLKG1",
+	"p3iRzLHE+WNXIUL4S0XxgaA6S1k7p/LrEkEjG8crz+iSpYqjvlpkeCfCEEix2Ig77JKlziXaJKdMxEaj",
+	"pop07PsdZ6qz14KWJGaa9UAfcW5//G2OUZVSpeSkYEipDSMpoUm4EWZXJJ9oYeELNFuwQR9y1FRqiQe4",
+	"KUf01Qk+vY/3nfs0s75RIxP8JxmzP5sdUOx3uxxAsGTrenHY79wkPclr0d4xlBLRLAhbXbqC7JW2IbCz",
+	"s3LBc2FrC+eke8OlUteIi/Db/Tk5bC0G55jVwmgXrsYJxeDxMja2WGPR6fSRP2Cv9gZyz9LBcbTmY/vH",
+	"Z5+9hJP+Mnxwj4+MzoMh+kaqawy4HmbdZk+Obkg65ntmDw2YuOE55JvwdXXBx3tyjGTdG0uIJPBHqC7X",
+	"DDjgotmeMiZ+aB9986Z6xQO7xoqS9lu+77a6HWrTfzGff7mIzltmi9tliWgRXWcrrWgrS1ZOsLhD9ltF",
+	"G0hBy1sc/hphcGW9mMoi9ezEFpDrKndEvevG9MviKmvAdreLHce83QP9hfNrvO/USJcogA8afbb4g7Xp",
+	"WR8kCFFzmub8Qi8yHlVbPUG4BJPIJU0yRrq0d+GCvND6WUd8dD2AXbJ8d1vDIzhQrFnVavHQuxWY60nR",
+	"120LCwga+fUu0qB029hzMU+c752dPSXWYjhHXXMHyzQ2U93PE6DKjp3PfPq66HHfJBUqakwYHwz1cmrC",
+	"Mr3Ah+eZUJC+ZpUv225R4VpTwcLmt6zoYKfbV3SCfjdVdOyhu35Fx83pa6XorCP0r3+eqoi2pq6wFba6",
+	"BlHfDrt5uYh+W+YY18EtXniqljhh8JH3FFFDmrIwQI73WERSllDNL5nLNUUnAr7FmZHki4J8fuHJDHOl",
+	"qkT7VrOVS/dWHoExC017q+7omIuBpslF2226oou9nn99D/67/6DCz85GFCXBMMfz1s1K6+uMcDeXHVrj",
+	"xUyxtIbQ91yx9OQeHqDekOq2HDOBr61Ch9bex8d7P6Z7X7T36jjB3ODKdx6s4lo+w7m1XHysoKMbeRM3",
+	"iu8vMyvh5LZoVfLbaMVp4Xvv3HT83l5xOvjeOzedzU/cinQovv+O0WP1E79tMRw6vQYxPO93YzEc77t3",
+	"QAyHgWx98a5j4dS25GbsbdXNYK/NGR9ga6EXcJ4mtu9yMgQCfVEo9D8Zua6TA8J07hAqCBuN9RSSVDE/",
+	"VTmrBD4HWbhTzACBxIYgixGzREjKenzMzax9tCFax0lHjVQHQDfW8ZEeBrE//gRZvJuyveyBbuqt5Bom",
+	"opjTpD1OWZ+/Wq4Gmd0HTy6OERjUUDmf4VM7tz8egwDRyAqE4cJ4olYEBKxrk4Jet30ZQqfXcBnm/W58",
+	"GeJ5fQcuQzunq7BJbcwIVnK4rsAi3jnpe+sed1zmdaWB1e6Q3Ta42m2wIqd/uWj9t8yjt8qf76Fx7m7u",
+	"TN1cqq3yyq4jJ6HaXMMZxVVbFTsOWMJSB+o6Qk6mWFuz0TihmtXYghxDCAP7c6W3tdByPrXVxIziym5X",
+	"2ij2vXWho6T7DWWPmWNy7SLI7Ayvxjvmj259UpyxV7rmYVgyie1p3WtPcpaN1AYCnKdPeWJYxw6vQ4Yy",
+	"iRXJoYV9yIxrpDRbbAkLWiHVaXZtrodzXCPXgDUv9Ypp9krfQc20Ey5rJ7IgEX7NrA0jYOV5zuxXf/Wf",
+	"f/PLf/erf/jlr//0F1/99E9+9Xd/9es/+/2v/vzffvlHPy8mgS5BCl2S/xkIi6WTMUIQQSEIpiQzxJjp",
+	"fKtTGO5HtxvFfvf3Pn75WWvv45evW9HtNxV952Jnibdp/TmFGHob7cir3Vtlm+q+y8dff5A+pX9p7vw9",
+	"pilfK5K0mM3/elmG2+yZwiEWGqkkhh1kudWthDXCOftcGu0hE7ptk5o6R7BNZ/MdbSozI30AhiWKJayn",
+	"FRFyUi+myeGx1ZQLHpjHLW7BvExQEfyKU4Ifm4AX4aczHxKL+FSq3uAd5sM8nrTSRs1C8GNzkwBYMh0B",
+	"fE83paI3JFJECMlFFekUMbw6S929tufSRb8sVyzWMZr6rbNSzh67rNJIamsXKsPWlh4NkPKxw/wtP/KC",
+	"BF9JrO3K6tDl1kX0vNcNJXPcXtcukMMwNkrOqJt89NAC1Pld7VJpIYzX7i8zYhmzdox+dMgabo8TKmwy",
+	"d9tlDrvPLmXYvQiIWHk7/vGytFz3oz3LJRITHzFCtQUVccDBxEq0kJ8Mict3DJ8OJFrEbWUiwOej/T7r",
+	"aULxrclQKkY6drBtqgEYBkAl8jDrZu04ay645lQv3zC5h39EX7XjLKW61N1h81XyawlGPaJTyMdemNF+",
+	"6+DW7Vn8iZLcTrM4XPh7uwYrM1uvzhyfuOfe2P1T4g98At+be0oKRmBHkhG9gMUeSaXJfqvVMuvG+xak",
+	"R5H3+/ySuVh4QEuyOe1S4Ed7Hj6AhIBbRg4klqEo8r7pZ8zSQpuIwMVSJcUHTfJEMGwRtkIyoVPl4HJr",
+	"+w9hXkUX4kGZC3FMp4mkSyM7ntrHrPVyuaaaz+3UPI8oH6le6YjBVrOvzR6s2iciSCyosbVMKzLT7ZSN",
+	"uIirj0OX6QljguBzLFV3vO6BG4H5n8wiWuPXCmelNDPIBqjUv1oKp9xug1ut+X0wc2W42z9Pq/AcvvTm",
+	"eDVOKBdbvPBNhwI51lav/KDf+SyiIaNxPUwTYKYDWUynASB60BBYTLKxkWsB+qOe4Ay9t7lqj2TKyk3I",
+	"ccZWklXZqzFPmVr0ztIIT67acVYxHinamegljC5n5OK5fdBwrJTLlOvp7ImuSLLKNQonZZhW4yxhsU+C",
+	"RxC7CKE8UGJoY/ZTA0SdHgMIQiMPM62TMiEiarzaMx3sXVKow6BMT58guN5p0KH9CnJBH9pu7Xc/cL3b",
+	"z4/lqRuD/eZpOBTXuBuR04CzCh77YshELrlMqCLuccDyvEMS1tcEOFifcG3BTCdU1Wa1vvvutPwcAOLk",
+	"ZCjznv14zBBK25SZZnG1vRF+VyRmPQ7SlLk7XOIanSLUpevkDoZ3T7hihIophoTHc4/zMjtkZKuOqEW5",
+	"coGYZMflYoAsRq3ZGZGTGgvdqzuhxGHERulwzXpUgLCVE6snRzbzsLY8gFvph5xNyjSNeghcZ1Rd5Phb",
+	"KhuNaFqx0iznlIQL0NrVktt5o7Q/n4lnj3s+PM/3PDMqcLaAn/jNlq912SUQGEzm7gALgF96B9CRTz+A",
+	"x+4QSmKpiWJjmlJtQYkTdskShXUbiHTK9xzdFkL3jVPZTdgoh1O2/Wlr+rVH2wIhYr+QS7rUSILzW2wv",
+	"/B5XWqZTw5e4GKhVk7MBTi+mU1VmBBrTVENLVm/C65SmUE6CWOZMuswcEEWGOBKs4aAcdHaWJMS0T95/",
+	"fnb3AzKklwiLDLUoRI8B7DCgG8eAPlIttB3evrVcZmOvXCRB9WS4InEqx2MWEymSqVX/ONZPwQZYHBnp",
+	"lzpsZ5w/E5c8lWJktJYhVaTzvZPTsyfPftS+d/KsU8rFLhgbV5DXLlw4mhUp53GhYzp1GNB+lsD3cgpj",
+	"hEWTtGzlEtiTzZXoXapPJnJQtX2Aqm42MJGU9QF725apxPJzKusC5rBR9cwPIA3jLotZwmApzPe9IU0H",
+	"eYGNhMWDIkIpbsw4RnmuC31GdnEhZwkHQTUiYl89LTzt2xMe62HJkstJQA0vn2KuFM3XrkmOXQQjwNUC",
+	"EFv+s733YpkXICBTZhiXk7nwKE0Yu0CMND0stcOAjVeNaa+Cs+W/m8E+lUoPUnb6g4fYvzvvIwkQ7xKN",
+	"L3IicuhPbIAIxmJl6zLyS56wASN3n90/PrtvdHium+Q+RAIHRXVc40obUk2wCoTR0JtFZ9ftw9Vw9+b4",
+	"J1SnuaTJowpRg9vfEd3UaJqWG7scNsFe6cjsyhFPEu6QSRdtJgAKbS3fT7bU4+Zm8Nr6eEWscJnJ2sZE",
+	"LTFPf5+9hbDVWhKYId51QmB8n60ZCOjWoETQyNKxuYbs4bqAYpFX5CSdmWdlputDRo0StAR+ty/TwLBk",
+	"2TNGKFCreoeAvE+fPbl7//T05PF322cnj+4/eX7mcXmXH6RVcYQfwsVxX5QC7h6TVE4cge0VY0un4peK",
+	"HZkpyPFeNjY3bE+mKeuBWPE+evi7084H5sZy8CXkfcEGmPXaQabeyestdBxOBrwDF6SIyftjqXjJG+Bn",
+	"929YqdV1gyKKY07WTUiE7Mp4eodIIwiMWYoIzh+AdGA9o0QPU6Zwdd73HbY+aJJjV9kBL2wztqCag0xi",
+	"V76lY9l104kDncJlfIQWOjmxdV3gYnYGPBpMyRZ7zUYwtyTJ5w8CswKc/SEjXQSRbTZmD4/9ofz82B+9",
+	"ud+BxtYz+SzUsoEoIxqzYrNLDTabI9qW4Ny8zRtiMTy424uol0t5Yc8/Dh82HW5T9xUWZMGtBarg3BCW",
+	"H+hETtpqwm1EW3FQD8q3ORbsJZAmKQZuY9gIATbx6tmao5nQ1LT7LgwnRyteshdLg0/dPnbHqji9AukL",
+	"kD+2Vzg0S2WEgCFvz6Yd3gLbFAuw36vwY8/M4Hq92TiYbS/f1oMQfF3r1YHFa1UDgPaX23BmhS7LS831",
+	"juCIEdRkj8AwYJgLFo7ypSmNOPYe+rrJF1KwO8QMzWnDkriq28U1HKOlaOnSwMtGHWZp2wxjpRdw/Ku9",
+	"AvptvTfeVC2qqhcSvQFFluXFbBuPdLXleRdHv8peeSfHX3/jvlvDLztFj6pM5B1b8rqDpc7QJA4hhUyO",
+	"E0Zo14UQQ1AomFLuDrlgRtNNyX0xSLgaQv74ca/HxnrvIRWDjA7YfJRhgAR4kI+pvIJCJ4wI6RRjHZwd",
+	"7ZKl/hHwU+rwo5FxmK6qPfDIlyZY0zY/oVw7WWt5xRtUalwVJvOuESXRf0Uz5aoUQ8RNB9yBTZXISedO",
+	"0Qy6UN8+uPXxwVK7VdnmeMwm2zdmXbAKje2CTQvZ45R8wmgKZXYuGBrOqSrUbzTq6CdU8R6hmR4yoe0m",
+	"aK4A5rjAiIaWnCViMtJweyKWXbNtileBIDq3cE+pUiEOK1WkgwJph2hpq4CiNRZqsTeJYY5EBuUz4es6",
+	"WvljWaiX16C9EVu9TlkIgAWVyma/KHzXbO+9/KD4sapmWRjudV/E65kZu/yLudimGodqBQiRCPrQlvku",
+	"2jmuyg3676D2fRtdzDOKkeXLrWg/OogOo5vRrZfLoX9LY0XuQz8vkE02Ivv5FK8q//kBFP71H+8aJTgJ",
+	"v7lvzRb2dTli9pWXBVrdXkKodUIs8yCC2cpAlvlHZJ/YuxcglGFgETkkPTeNiNycKwCU336eyuvS+JQF",
+	"BD5lAXVPWUBaERfoKuLjfDAvZ5mJ31KR38ELS4mFZ+UBVtWbZ5150NIizLx6+HXRotSGcDTbDdoPe966",
+	"2hx2/ojGbMP6OjGLMyziWRaqdJZmzBXzKwT9gqPU7PUkZTSelvrr8ZCU3D4oq06Gslixvwe1tKgifQpC",
+	"w4WQE0GmTN/BgstYCBHLIAcBR1b2rY9ONL+Jy0w+wWP1Y3BzC2FlVcrJcGodCRAigf2w+I4156Mr34ib",
+	"Lgg3CsuKc2FjPDRTmqRQ47/GJVwvSKoQ+myDpWZ9WTNkiYKqDoWtVIhrsgZMuyGW7eqrMOgVpmLDqa7d",
+	"sBcO6pkD2yqJxsVC4RVeAVtF3Mpilvp3LPwX7xNhzgq3p6c0j2vlWFoji9GkPVKDKl/FOJWXHA1hQcDw",
+	"0LvQ6uxRI1a2fbrlwvMD6gSkHLgz5PhHnY4wcNZnPNYIxFVM6I1iieuWCbV7orRSaAnVgQTv2ZAvDBPF",
+	"feCjs12VB8gQgeLupaGMfFQGOPc9cN9qG3trCT6kinQZE55z1XOkrXH3B3VO7YkoMJV8EYM4SbdShe00",
+	"t4fdjJcf0vW1gZo3xhpi/Zopa8Ce25WKfA9qUr6noOgkRHz2fYpYcPHP5Ak1ybGDHgRblDd72/r7YUTF",
+	"wUfrgTsXYvmLA38s9dDclTZPZS75jASyBnhHA1ZBusBIBAYD4t1UP1sNeH2aiTY8UJ0VZE8i2pJEcbjz",
+	"GXcPZEq6meLCsHjTJ7llsQ6CLDsUCOw7pq2OzYRqjuirezYdrmO9F86YFTZQf5br6FKrp2WhzBPWoiop",
+	"G0MH1NXThbC/4vRokjgbKCxnFzOcYKHLyVpFQ5tG9Qykr07zClKf3kbW2QMQFrG4LMQHFCrMord7cVYa",
+	"hoeME9pjQ4g+UaQjLw0XGzFbi76wnTCGNOWXLMbwPa7r76Mw+2t50te82DmnqYZ5XfmWCzpaztqvQ1t0",
+	"SQzXoi2e2n1YkgLiUN0i3BBxKEAAX+eC/OPv/vE//u6f4LYJDo4O358FXYkIS1wuiAxrwjcL+Ca//i//",
+	"/Vf/43/58g/+6sv/9W9n8VdmbYOrlAvAIVfcKyXazlXbfyJyiyhIeHEGmqszuoXDzy1DRb3HmYhmdV4Y",
+	"SvhlaDSasYjOfTdjmCvTtObO1JZEoreIGBwKT0vF/atIP6wrYHgG79O0Dac24kVkZSJzcYIjxsjM3GxQ",
+	"vDJhV2ZpZSW05UNcy0YSyhTL63OgbWdJauo4l/Lg9se42LqwLe+myWZeKForYq2g6s7PMIE8EFsFEFN4",
+	"MRR2avW9euUA1fKrxfF/i1JUCJMJ7wd3dfhUQ5dIWkfJTpec67doKIsacD+wmMWrbtdQWK2pTa+MmLmC",
+	"Ha9M2Mr5X6CDe8NrPvNZxbzIxeZ2dWHRZpIbYU8F1kPPN1ZD4gzX6izAAJy/oN7qnXPFyKxMmG1cgcHs",
+	"rR2l9pb8tC49DZrr5KpqKVZL9PnOw/5CMNZwKn5LuMlvvhGuz2/kRqCuTR1wI1gX+tNv6CJc4nzezEab",
+	"dwVbc4D0GCa13YyqT8CS+6qInYO5dIZhizyHhacE7ezbUVr8iVyMUbn47M0es/o75TpPyrUfFHWVTqlw",
+	"VgsBbbDlZWMEw4I5wUnypN84+mwd79js5AJD3iLEv/kzZPOLnP24YGOaMxDooU3Do8IiR+WmLS56SYZi",
+	"xdzs82o1a9E/97+VuAVLwYrmz+KiZatlkprVn1W5Qx/MCsuEyhJeBRZvtEl0EXHF0H4KH0aMQBxqghaC",
+	"Ekj3tbc2TKIsXVSmrF0VFOAiDcxDTkCeiw6wCXLYRgdDAe6Qznfvn5EbdMxvXO7fKJDhxmsev+m4kIEk",
+	"sbtvtBys2bl0kfTLTh+s2/VwR+WovTXW+EQ86fdDUCJQEmW/XxNZCBWmJ+Yl+6d5FRp+nmMqlXi+exY9",
+	"gwnMXieZwBCRiQXUoT5j06jpigl9RIS0gSOQRmpBm/xXwGog1wpPTGqYUKabpANqjAOGta16LxO4IuxA",
+	"lH1/SBVJM/e62aL2bQgb5oo8OD55eP8e4i+Y11KmskQTRacB9o7MNCDkwOxgrHMGVzs0a3xwcA0itp26",
+	"77OuIWDXjx7bwXhPAHrwqffgOhinrMdiJnqMyEub0ekfNsO1dlvw9wUIOQmjl0yZBZEZWKISwBaI2ZiJ",
+	"2Icp2FEiV+JJUgQFagZR4jA5GytSc0P5ffPMvuu/eACNwNbqlSl91iW0gmnSveF0xStR5hbHYJ0gCW34",
+	"k5a4uBbm44joIETLLWmd6Cxwjbcda1pu0oTHAyaz9A3k0htZY2x3K9gW18NlM3ufX7K0XR2lgMBK7Xr2",
+	"oVMm4sAuxEqTDfLoCvMAFwPkWh76tQ4w8qZxKStiWEUNJ7dVEcn/XnFAZm6dYIFnD1dUOJ6zLZesWXFw",
+	"YfhIuHJuOQp7pXAaZvd6GFSS7+mlKQaG5dx1htcZqC0vA9UCv0YvzkpPt9PSShc2aKjHhDZsQvaJTygi",
+	"XJCOlpomnQj9uy0L41haOnyuOPiyhY8a0HitacyqqzMrjw3llPGBhTPTX7gqGytz+fqur8Hlo9me8BhQ",
+	"YLtSY2/L1jbT49ajs32nV7C7rj9g1YxizRi4zUWrRXN7IdP4VivcCatZKMxbhuO9YHeHVL8HtooR1U1y",
+	"7OLKbx9+dJN0pxYI89PTJ48jMmJUZSmLPdzKZMg1IwjqZSRwCNWyNXXJJOXa3O5cAPycjYYLR3crQDPO",
+	"ib4utqzddQUMo4Oba4Xc+bs1r50+T0P8zVwSmWIhBFHozbO1jlfCVgpTu761eHwr14RH9aI8wiyUoFHF",
+	"QzRZf7vMC9Ez4tBVznHuQq1zHmadLFcrUS3kettl7Ntl6kHEQlUUNvHAnl02pInd/RBTS6DY95xTYomT",
+	"BFHwV+O6PI8WqRnfCaUpsHzbqmKZfzfy/ZYR76lDWizRv6el4Z7ohvmCGZLGXF1YhC8Rs1esJmyTBQHd",
+	"SDdy4KWLUf8dvBlVGqCSE6aZxT1dO64GQvYdGMZ8vxjRH9OpBTN1gXU59udsz2VLb1HGVqhpkIO+WgOy",
+	"bWLteSKqwkp1FQIUXaoQJAyUFSo2JTrU+UQ88krjtJC2doqFr0Ps0QmFMhwAbtdlRpG3NRPm7wtISqhc",
+	"2DLk3qrlA6fK0hhreGgeCdltr2BArsUCISJ7RAu7pXgyiqtYOHkLucF2dQHf7dYVgmLPG2oFOS+9dtXg",
+	"qUVzqLgT7a9NcqLJKFMaEi/Adw45SbC7rdPv+OkJuWDTI9JJLtRItTukL7FiDOlOyc1DkjAjN6mIxHzA",
+	"tYpIZ88GqLc7zSXlGg9Wqm34dCseT1/n7XdeG27ymI7Ym847oXqEZVPn1vWepT70iTh7MVVDphB+EkH3",
+	"kGQkYRQsmp1vde6Q/X2jJBy0AHWa9sxaNskLO4/OtzrWm0OdM5MLMqJcJKaHu0MuaJMcg/FbETWUk7D0",
+	"IFUOahxuP60xhSePLN8//KjVgn9ai2M0ivL5+fm3vgP1Nc0/ZK9quySlaM8OwDPw/7igXGCr6AIq3mbc",
+	"4TJ79M8cL7oDPqIm6VjeOteuOVsXbKwhbHMkU3Ynvw+hNoQ7eKOip6WH11R+jdsOavpdYPrPXCvw6Xu+",
+	"Kfh4z7XniPWkf+L4XAUfXOTihodQvUQWYStYofNPxLa4hJEHzFesVDTc4OL0N2SlQQ/qoKwJUeSKObRH",
+	"9FUb8Io2wSkaSMOPQFKcDKmGqgmAaW97uXKoIkOqAVfa6I/ol21Xlh1xFVCoIHQ8xhUdyyTJOSiOHOQ/",
+	"rohrmcVhHRSuyYBpRW62bi6oetJWPAH7PVRnWErSHEnXDGiGwtaNOeDo8nRo8xa8HPehm/SKWMt1kJ9m",
+	"84OvOl0FXMRGquX9Pkv9QSLoOiFG6MHyHrNe243RTfzM8kyWfLLezO+/8jks/pswgcV/idkrL5Fy8nKb",
+	"mJq2QxZvVdjMe52bYDCGMnMavpZnCizR/WffWFxW5RkblBZoxO+NlHdy+oQc7t++vbffJE9EMvWSDAhP",
+	"lgOA4plIw+GkNS5mQqfTQiqBYWbu9RzoOyi0XZQP7j5uLI7OPN778cvXB+Ultp8xc8N+QnVvuJ6VPIUG",
+	"6sv/2KHrazUEqbkVxK7L1yuY1/ZODKqR0O2WT43p+T7UNq0oCYV1T60kj7h/Mq9I1jwX52KPBOCMLkTt",
+	"qFi1zFX5sfuSK8tam/B6GHLkgoae3n987+Txd9EejY+xV0OaKV1sPYgvcqF+QtqELxQSE9bX2ID1Lix5",
+	"vTzEKrSRuyAr1MVytwWUgcVgJOyQD4RM/Xhx59kqbrZujbn1pYQcqTs+S96CezviQLkb24aRGrAS1JAl",
+	"YZW00nf9pdc5gnQtOD75VRiuI9B3zNOl1IWCA3m+Sgfiv7CiEDYTs4QDizTbIRP5RzMGF8NuiWHHYJ+Z",
+	"ul1Bjm2inq05N9PQTM0CuK4xb/dckLxoLyZ1OcEK5uP0BEdarGgHIwME/rkad5EVgcp3pOHCHCeqU4gQ",
+	"cNTD0Diz1EZmEqRLexdRGIwKrb+niM5SQWIe2xGPGHnfN/tBMRXMTCiJzRQFlCATMXk/7/cDjHMrPT+5",
+	"4uVoViRS81wE+lFJeIELTvNHsBE18hgSO15zU9jRGF0B9z68DDu4ETV6gbBidxukWNmFhabCT245aupl",
+	"yMkC+D34nGPEwUcXK4ef7gcTwm+e+2m5z25y+PksnyJ+ceIn6jpw08XPBVw626mbOn6+F0zZdRrPfffM",
+	"E8Oz7vUuXzoe13AdHo/HGPk0FwBXmS7qKuVhdu2dQJ+51QqNIMCWjd4+5x2Fu7xOzkiFYWJxYYkg3tXK",
+	"VsCQmYhVlAv9Nt7Q+XETykelOs1K9WIwObCmKpYJzRN7Zeh0Wixz8+z+2bMfte/df3j8I1/fJnJxkJZR",
+	"mKtLkaGcECc1GvVoZhaHB4s0s1pI82poOFK7wrfslF0tbZYttZeJvbJgcxYhkyu6DHXbmoBSZmVL0aQ2",
+	"Kllpj85CsMhC33NEOSCnz+/evX96apRSJEfOeg+iw/UVSeg1UBnN5wCuoChmzmOvASr28mwL95w9PCoK",
+	"ZBkBhfVmM1fKUitKgiow/ltFrsAAIHDnudMotEerqAssNipBmcfA3UjL9T1PlvAaqzaDFTreSHNgXipf",
+	"PlErwTtevbQSt3noHtOUJ0vLkkKDgTJquosC4PWrrw8LRCqnLdx/zypgC14Mp3c8+k/CRQ7JYiQiNTQc",
+	"keslXpOVLhs/oPU0YDeNxesbzrnCNqbT6aMqBKkHMiVxCiKotc8deQApey04yBswKfezFA2UKCc6Sdx7",
+	"+r0DmLqqXqFiNAQMU8ATIyd9q0n5EtUyBXtFZG+q9BJSWXtS9PnAoi25SpUFW8Vn+9FhdCvab0WHreh2",
+	"K9r/qPUyWoA3HVZR+Wip8Ta3JBxU33meczyTmIWay8pdrKxgqIuwvYjbN+KiptRqmjx1zcAHbMr8+Qyb",
+	"M38eY5MwhkyX2iWgXrUNaqmTmQ9GJPv88iJja+R3uCj3OpFcYZkFV0O8boCON3kvn7sXa5Wta7EwncE8",
+	"U1vowPywtTACosYlS1WprfBEGMordAqjkQ91/EL1gY5939b4o67um5YkZpr1jKInelmaMqHtb6pZL6Ro",
+	"AmVvl3Iqs14v8NE5k5tbyyjcpDPbo7AhwwX1I7BrFuBwOKKthocAQ91uGAZ0ufUQjLzXDcMvkONce+iF",
+	"nU+dEksjLsJv92ev37d4+oOTvDhViokf2kfXPmXlJFoX2GKT+2NhWYtFGn2hWEV5RPAG18g7dS9szkkX",
+	"sc98qi+rN8ZWGd72md0LT+GSyFpwWRfAGI14yqF+KFZ255c89vi4roKs+RMfULk6SuOpE6jvkP2iEWNJ",
+	"Wb9lqKkhYyidiGUwee60jbY2o8rxK7laUJh22QigFuAp/2IpAF1g1PPD8TZ+4BDKiCdS+GqtSwm0qmnN",
+	"SEEbuCIdemDty9D0dyWeSN9z2XYOZrWtM3vKhN6+EzIk59pITCUR1FBQ34Ul0pSOmC4JSgz0VATzlqlX",
+	"WItw07Y3h4VQFn+5geF6TYxyrnKUg/tGfwcvllHDXZ0Qc/LAAjJmKen4bjp56WyINYJinUAM4HymB2gK",
+	"9VvlSsU7d1JgJ7dIuDZuCbxPiA7htA1zSTIbKtkJM/7NGFyEFnJVb2AggDmJ0X9nM6g580vinFuAbe8D",
+	"A3tD1rtgFj87NGQEQ51QRWzsHzoAbEjg7Axvtj7OYyqst6MDnlMXmoguthmcc1uJ3FDTEA/clhgsZYgb",
+	"gUPd30jmKXu/RxAWah91C1wI3wDr6N5+6+bB3piCRXpxCtYGWxOLaUFM2yJIVut3tK5JXbiIrNK7djpK",
+	"JQx+ac8zWPhrd7yB2DkeSsHawgcULwy5DGKPzas2TrFCiBkZTqC0u4LzaMc5uJR94BGdsPpkJyK38Nti",
+	"2UqzdT/CH3w5yk6THNvuUtcboBDN4MdTG7IuRTIlseFPNkjJbPH3FHKhLB2YlXFza5aBq3oh4OOV3VBX",
+	"ge99/bjcSmZpr+J4qanSbIQyVsiT8wt2RgHb4MBrexUXR/GIphcqiKRQUIVV6SLMjjuMcBATfsEg5AIY",
+	"WbOWfy9TrK0DtNJyl2LHsv4Owdr3wQXv4z1sI2v5GWfjn8PjXC3EbE1QcyH/WxfUquNvLZQLxN8CBPdB",
+	"Ofb7+mUAXe+n2FMjKn6nC18Ejk/zZUXx3pTRBMo+FOSKo3lEcSNOSdFjTdIxBI0zjPQpfc4XEO1nSUKg",
+	"4vElTXLFE2LkSUeNVNO31QbDrosM6EQkEwmU7JhxrlCfewmZdxNRzGvA2TSihm+4tKjwKSJLz/uArU9n",
+	"mdKHCRhe37O6dB7spCTp0/SODZe2X+oJ7zGnEsKHeuZneslScwun9ni1qzzI9kGkEAhzELuB4Qfot+SC",
+	"jHiScBeBEa0DLd6lCbWoWmu8vSp4cp8PVsvKckkYbsOB988sRnWWVZOcsl7KtN3HWqYsJkz00il4+o10",
+	"oIbmZqeKdD788MMOpNm4gmxc5b/C8DEvayiVjkhnqPVYHd24YT7eMO82yQ8xZwylRNqDuwRbUJpOSSZs",
+	"DCOK1EpisBolCgaJ+y7wK+ZaC3QeQc9Gj4PgHksFN1jr+ogAFHHI45gJl8MG2XpdZrcr4iC83zGf2vCh",
+	"8wH01DG6mBl2EySraSdv0/+E5OyUNWmkqrnnrMKWMAoLhKvTLAP/7EmhslFZmIY12sydy/dU7qvFdCh6",
+	"wUQe7mS3M4RdSE2TiADnSVk/E7GyBZDz5BD7eHO9s7NWqW7LQdvLTTMn9tFHyiY2IwpcdRqOZRETmSWx",
+	"r/4cphOp0gQbrtpgTYwXBD3ljJEmSsLfKr8wYJGEJOAaI5BToO4gpF1BUJnv+4KLuI6JiqXfN0/6oLgg",
+	"6mzRqw/NwzYQDV7mRtZc+hY+ZZ6Xk7aacOujKdLmGI5llyWQy8iV33sBsSCxSUiEQ3UrUG2/rKUfmDHZ",
+	"EvilCyYKB6FPk0ShEuPqhEdh2XuLBxk02sFUrZ5RyuPNh+tKvy8i+D2uxgmdPjaPOj8cvaQcmt4I/WFt",
+	"JEGl623LZ9ZwqhgT9SEmxjJJmuT5GBaGCR/EAhUzEKEAzxJi3hYLLq1ZEgM5altZO/jiqeUm8/XcTjmi",
+	"4TI4CBpiMYTSFxDKpVpQ5SIN1ydAjfptuKa+ctuVO89s+8VaIwtx/vqpBcyV/SDLIBdZfc2OAtxfKdhf",
+	"BYUC8D8+Yu0vpFi6P874iP3YPOfwANuq0nQ9K2gXFzoHuF680ldZQwXU8jpgU/G7HMoyo/mGESbAcsOC",
+	"HHDLBpEmNvIkv/iLcom/Jy2lwp0xewH7ah4F/pLrFYGQV7y6CpfrDIyn1RQCocey5LK7Iee9IcSn1/4K",
+	"O3TmxJXrY+tG4gRyyrxyTsfjDiZH3wmyjM3CoJ5iwxqdsxbiCY9IJ5GDTkQ6MRcDTZML87ek5t8J6w2h",
+	"iGiHjShPOlY52VMj1SkY/+h4PG9PW4hoRve+qIpdwCluN9oI+9x6uFHQ7YbxRtZAce0BR25GVxFxtNPl",
+	"f8t1+Rkgmv1SIJpNlN3fCpU0arzaG8g9L4mhgNZ8bP/4DC7/l+Fje4jThYVdDP9uDLgeZt1mT45uSDrm",
+	"e4bFDZi44cW9N+Hr6oKP9xzAzx7UDmEpntcV9eOnLrjinVOS3zmqfo009neNdmuYD9bU+ddVkN81iq2o",
+	"5y4bPgp/2xz/W9e619Jz1wmEflMpha0Jx507a+qZywE2TGmeJPDFHcL7xYCwaR5gJDOhr8Lgt/MJ7eTI",
+	"nRy5c23sXBvXL5usZ7x/Bw3la1zZywykLxdcztu1bV2DXetZaVQcBGfztJdxTbopoxcWJaGYdI08EeB7",
+	"PHYPZtFbq6NHBoJ3J6kUA3LBplF4p0IbHrenUMjvJ5nU1F+CmWIxycbOdQ+V6UJPkUwvVJO8cBXruCId",
+	"OWaiE4VPIVO38cwueroDyCQOt7YzpEm/bV91MdhuwgC/JUVQhc9iU5BeIhWgSN5xSDFQUQMAbfGGhRA+",
+	"CBeiChBMzAVpvQCyD8F/fQ5WXnNjdAwNOnhIOnnrPmSrDOeusEWhnoeFLa2qVKbL1nnMBIuJ4o7Po/8N",
+	"p9nPkiA4s4ZXBqPKl1Z+BkCGiHTZgAsBtdOgRoBGlMpGRWX/Qs66GXcjavjVq5unzpR+gq+aP79Hkz58",
+	"fPkGEKB4smZBdByfJ4BrLMrXpfpQntYoZ10M/KUY9mtLWitf0drG020t2LfArufFiQLjgBPa7+NGT5kG",
+	"lDYvTjhJYq4qKaAOAZVr1ieFLrE+Kf4JjTj2Z5vyY3eVl2f4PRVtTS9YeY3zwtU672R0u6gEh0TERT/o",
+	"e8qHVlrkTMM1ME/GOXoZc15GTKuoDAWYG8lkQR6hTRacHQ2Iu+sNZUHu/XC6EHFrMpwWAOKwbnCxxqjF",
+	"aBSyDdeEYZtCtiG6ywMTjigHZoIXiZFkXVSYAnxCyAPIc45yzECZ6ZSKC4uh524Y9NsOwBNoeLNMNQiS",
+	"3guJL9Mhow4wz75qjuSQxjnGMN4sLhfGPhWmzIylTMI0CGjZlivEM1/sAX8KkCgR5q+kl/kBI6Ly/IgN",
+	"0ccSIBUhiWIBAHOnSR7IFOcWuxRSHIhXmjMX5XIuSCHQpYAgyFMLHW0UdCeiYxqGLUSlmSgi+zmuoCzU",
+	"sNsT+CdsCXBPJ+j59YvbiBqwVnkhSKRsTcbyYjhFVvJiOH3mO38xnD6WP7Ddw4cHdgAvhtNTNwbzbjCM",
+	"F8PpsR3Ji+EUo7w/sWNZJL96tlRxl+gNYbGK2i/EWWKYztXiYPmU0ai2I1VvHQTLd7qZMrCwNvBZUPwX",
+	"oqFqV/5dER2rzwVN2ktTTYMKz11mMyB8wmDHCCOdmTVcAHRQB4rLProMi6ue7nhG1cVVgeVV4neF1QGK",
+	"28LVYVjSoa2x4NuByvqCa5la68dCNdA/Gb4P6FrLXi3WNjBErXHwRip/Y4ZC2Ck2U5hCXpFiEf3uYlb/",
+	"pvEIvwVEryThNs0VAd22ZrAI6LB2KQ6bBroYYe3jZehqvsEw4fSq2gxTWzdssyITqyQN0l30YKkJssF8",
+	"wmEhGayQA6Zy+DzbfuScSBiKOuKxAOXi+dndt1FH49RaHYtTepryEU2nIAJ3ae8iGx8ROgLgWEirsiKw",
+	"F1Zh5iB2v5+X48ndaEYoB2VIYVDeB5ETSqVi+aWI2oHSTj2A7AvTVOSE4+7U6lqQiTwvk9sqpVwRKSKQ",
+	"w1F9wXmA/hJZ8RxsNbMGHBT6XeY4CJyYxArZe4NUGjmcXpi1voRaKEyYpoo6CIIJ4MPh4MAyBwoTkgdA",
+	"3tMB8/mpC5QuV0oWWsVRYuWVCZ3mHiP0rwypcrYLS8k7VuYAqsJaOWcNYisGazujhVgziHVHNslDrqz/",
+	"D4RQFhPBJmbJYNIRVKYcm3eFxpLqpstmaSR1fhI/bn4cnsY9+8VcaPWpz4bOIzMxC7pNVwnPXJLsbMQe",
+	"rjTvqapy9W00sNTDIRxjcmpbsEn+3owsl58XQ1oP1C5iDOtGeH8bjVvudKnuF3GmV+wZwfY9oH7NHlPZ",
+	"Y0qZTlchkIsmrv/ObC72HIXLZ18ywtneo+IKl16lfntsUWbIt+RWpQZQAE5EX85PsbCPXlepGW1HiWUZ",
+	"3vkbziG43ETsmi++Wox0WDytq13Bevp3TtMSDXx7S+sBA0qmXubWupdOSZqJIwfaZbkGQAS7EhKYNAm2",
+	"xrlk0sLlCFcDXjGdlQykJZEyBczBijEHFZLcQADAwZprACwfirtUAjFdrdnh6k0ItpJLUEwSfo7yu977",
+	"N2jgCcndHITGsaO8/xkEHK4xJzaH+miWVuGtRKkpLIN7LMTibkR1+EPqapkt6yFYWcIFud/cD2+RoNaX",
+	"EZfiBa25Sj9Wdo1Zj8fMptwVnKJch8X4qJgW5SiMIMN8poryfHimlswsNy76Q/i+GkJlS6uDfJBL3biB",
+	"jLC6AB55WY+5Ndq2aknhSmHgyYQMSw+tVhQhg5CyVssI09IV3OhRdIYXIC2wbCWY7VewaDrfUwlH3dDc",
+	"NX8weRxu3TsWJI4L8PAD6RplJnCQlxtH+xgFGfPe0m2cMvMUi50BuEk6wGABdyt0rvRytss1EXLin5xQ",
+	"rjtHUBcWnukyghVjHDZZ4CYqbaDL2iG6SdiQ02cp+CFSyEj172EFCOsWcaX/kSE61BLqqtmD8bKIQ+dr",
+	"nFu8NSRTlymj5bitgszRDSdl5mpjMUYn4d8hFEpOukbUyKnjP4Qz9V/iNEoQUyrLgfj0wCKLL7uCzZ4r",
+	"u30XXArQKJ5sh78AxbeA19+BO5SS0K6CARx5aIDHOnylyzjiFgDgfRWjdd6qcH3OFAsrwR31Wb+o2SgP",
+	"GOS2R1XFqXruLLOUYckm8zks2PQymIIXiRcGdZiHvGFgZn6lBMpYfTi8ukB8tYD/rgLCb702MNRzQYhA",
+	"MUm+4JvHwk9pJpRhr+8CIGClL7GksPcdIoVNgxYssXmwAMXXUSNlw7ZclJjDBc5TmVeQ3R5APjw2GOD2",
+	"RURL8nE9uS1QuvM6YyXhOaGYChBuecU9mTqdAPPbua6zOO7Q1wRRKCtPufbGSJnKEl0VqWF+K2BZ2Lpj",
+	"MiW2nOy0Xica+Em2HDfAA/7QIuhpvSWslk/P1hdLo0DRCGpE1RpObWQMC4PgSmzCftgY/WL5g95SufzR",
+	"t++OzfEbS8AV10N+SEuP8QOQPxwUSVESsUItSzFISZqNzmzx8EZ9+arANSMvLRVwGYD2xdNRxoX8IfW3",
+	"Z/FKqQYuCDESQiYzB8Dv+WpwhGarmmD+mEZkhrkLtnBTVkmRJ2VgCUAzexU8P7tLYogW6rQR25WS5w9P",
+	"7t2xskGsiDLntTslvldnYYd2DloHh/sHrf12a/973/304Ic3X7R+9NEPbv/4+4ePbj3+9tOPn+2frQiQ",
+	"gBUeygs8zOhLZoqfym5ZKI6ukU1mXz/Gh9cUW9073WmptTO2UfUrYCR+LrtB3V2ZV5otK8o4zwMtlGb9",
+	"PvNY8y5zNYELQeYC40lqds8TvRzI2JL+AT6Mhi+uhhVXsk9OMaRxTxrKwIWsAVV7bd79uexanlUr8tqV",
+	"YlvOvy84jKvWQkzA+gHhzb7CL6AlQ3S6rURcbwHye8ODfWbCgsI42gFbRLLV02M+ld1nvhVYON/Qp7J7",
+	"6tp649u152EplQA+ZsUDgluMKJagYj8Jt4fZEvZM1qHXzH1iN0PkOIjfz37p3ZDt0c7XOSiB7K+cgDkU",
+	"KDNzg4Sbv4qV54wqWFlkE3n14/qriZWGFa6fLR2oYAGLR3NZTMjsQQV5GV3zRj0RpPPd+2fkBh3zG5f7",
+	"N9RI3YBfATHcLJcz+JnB2BXNC1Ljur/vEzZaHxRes5PO3wtKxirQDbCQgHv9Jrl7/Pju/YfmGSkwQ3LD",
+	"ukZ2FfupHK1+ZWi5np3jakwTn8ruE5FMQ+uE/WrWQLEBQn2u7SyuObCCF36dMk1O6F6cQgdPrSV5v6k+",
+	"tNuFc7Kdbh3PKex3Q0AnJ9RdO6KTm1NCRVnuSvnlHiY+F+4pFeTyWosMiPudUr9PLdV90bWoiJCTetEZ",
+	"n6MEXWtN5jYI6lCWGkuouP1jkCA1t30M1qy1v6bSssZWsY4XVCrxqqbC+VRyBwJRWC9mSZWy5XXK1lQK",
+	"1i18XExIKApyC5dty/tz63tz+5fRtdxEV3UNXeEdFDUgt1SV3hi2yAyMyzq6UzlyaT08xZjKQp1rP4v9",
+	"A9t046iRsh4Thgr+14/yH10Q/5uXNd3nT82LT/pYoe7NkgJ1ZZeqn3PVOm13K259G1ZXQLEKTkT2ydNn",
+	"T+7ePz2FTwfOKh2RQ6vMRKHWMlMfJTqMbq5bIwWOiXd2widvB7Vf2CR8++mBU27Nh7vOPIUaY1CDp0yf",
+	"sh8Wro9t4q5/Yd0KAHUtOVy1zdVwuSD7uJbzzpeMAWs6ziIM4CopmWQfqohnXMf0PnsYAVW40E/J4EIa",
+	"hBOOgmVbDaN3fhXLQTDczxHpTo0Y7JRuiPCQKs9dhPgom8MaVGmiwgbXJFxZOxkUFyPhwGvxOFTj87qc",
+	"hwFCkmf5+bSWhOXdIZ3XhtpvMIMZ4QSGMolZ2iTHWIyxJ4WCWHnZJwnTUIeKCwwNgyYjEvMBN1JZp92J",
+	"SKeJdvnOXse3AWYNNTa8FSsoArRHKjMExg4DXcgnKTxmf6ViilUHWaKYC9fngqZTmECxcOBX//oXv/6z",
+	"3/+n//qz3/z17/36P/3eV//+r18bBvjmn//+Z7/+01989dO/wcmWVLdcW7l3pN6yoGJ73b6wYjt+bFlB",
+	"Tvuc6r/4+Vd/8culRRvXoPGVSEmO9V+/tu5ndTUIzJtcXNu6W+oNDB8vu3nqvI/YWm8WUHyTEvJXQuGS",
+	"uOsl6HFfzxUoOL6X3e4vF67YtjnrdrmqQykrcNRjxemN0yEVgyHl6/mkb3yrCrrfdJlwwe5f2o0xY9pZ",
+	"Ht7Uk6LHUoEFIWabX0UCdplZyyxCQ+bTM3K7EJS46rIBFbbiyX69wJtuRQAmFIaeDGW5QzuM858PBOz3",
+	"WU8vN/6MZarv47PmrctKCe2CIzAQPNIkHYzhZQ5VJo/wcsF0FmLMJ1ZAumoQj9wknUykjPaGtJs46Bgb",
+	"yCL7hJ6LMM7FIe5ASDLtDVkcESWLXVsHlsuuCHyZMF6kWjjeIY2J2T+IsjqhXCs7aqoI758Lrl2m4OQO",
+	"hAT7eC+wG9pFtpmiBQAYG4aD4TBj51CFHeK+dEFTNjTN/g2hMjECqVgt0QWr2IcZh8zBgHi5C7Ou+wpO",
+	"2rN8jPazHyh8vutH6352Q3av+3HbL/zg8f1gBvDFfT+NvH+YC3x8XpiQfcLNysel1lZRZ8JY6x3/hbgg",
+	"EGM3h0ZlK176ZOMCXBTGw+YFO7u0dxGFO50rEiyka8Vv6SB4pSRMESSHStZofw9LGeslXAN9fW0+Lm/x",
+	"5GkRI7FmoxWGHGDfM5Hllp2XhRRWsc+Ziw5ZGDD9qtvNXDXXkKJYvOWuM0vxTI6fLix+XlZKPFhypbgU",
+	"yiPkwDU1olNidm1/LtRpYc3x+XP7XC0sugmYmxaxydWmQuSuiAxllkYkpoiwMJJCD+eCFGI6rclATGs1",
+	"H8UB1H0YxrVGQrbtxY4sgqm45sqW+bkqrT2cJO1etYkpdMHCwirGVDFj1Hu84hEXYDxRhBrOF1uJxdcw",
+	"tS+UahG5VLc8IWbNwJKVTJ+qHXNlhhGX652pTJYezWcysYXnxu0w+H8hWwgO4waRw3V0oufuua9P7Tg/",
+	"NbsAft8UdkU0s6tnVqC4uuvWUDPUO7k3E41z++YC5ef97xy9/52jQAX6F3sv/9X5eXP+m8KXTfPtBzOf",
+	"P/zgO6W6E46qvs3JzqJgt73lnND28/783WRe265Z0fS4dZOi73RDyx6w3mu36uFsrsKilzPrGcV/Bctp",
+	"kYsXmQ4AaKdsJC9tSVm4SEC9QsRlePWOh+901MijVw13cIzGcCFIgTZ3k7mklhksFoENB8ewMqr+nSpS",
+	"s/QmG1OlJjJdmujy1D23vdvvqirZmJ2/ZhzRAmMTHY8tqA9uL9ikXJEueIe0zGEiOJawyUVjtA0ZsdTm",
+	"pIEINQVgWS4GpunmFYItLTprZwHCgJsNKHJoXHJSXJclUgzU3LT80zNP2ZRaMBsHkiIkxeStzkuTTXJS",
+	"cLpBeq60ABEJUy5v3RqALOJrAF6yuimy4iS/20djdSFviSj1svLcbPOK3/r1Lua8hWuAnVnJbhaI/qiJ",
+	"8l3F96U/vfyg5LtSaW8mf+sF5bpMUQa8Q3MgJ5RrW7Hd5ap71Lw7pFV083gF/bC1TEN/IdP4VqtEGNjg",
+	"6IFbqZeZzX4KlaRsUTHFe8eZLqsDhPwEPPqGybiTawt15D+ifiLI8dMTcsGmhvGC/c0+j0CEiJ/k+Lli",
+	"kLPX+eT49ORu+/j52ffaH3ag4XHKAUSyUAuZUMSLUJqmEASAtbDMpWvGn092qPUY7P2Mpiz9Piuxvhz7",
+	"gRbagRdmG3oD5af6JSz+4fdPH50SRJMOCkYBuuL3zs6eRlhnDCgxQpAVsDOaP59KpQcpO/3BQ+TeNptB",
+	"ISaVFFYPRJhDBRdYDr8YnQuHPTOKwutO54jbgJP/4Yf3xSVL5Jg1P/yQ3IcL4dPTJ49dGO3QLhN4DZh9",
+	"9Ih0Xp/DcT/HUIlzd+jPG0fnDnPuvBGdAws4bxw1m803nSY5tkl4vllDhHNhrY9GnTWN5sVVlNkRLInV",
+	"kcX0h7ebaNy14SlKg8XW7CGEhk7lIKUjOHndlAogVjN4G1vswK601ISvfOkJqEbTJD/IDDHGNKUjpgso",
+	"QYYXozfEV6eJWS+hKQajQDeAgIndWtrY8YL1OsewhvjIu0MuzGRlSu6LQcLVEPb9MWycvYdUDDLTADaX",
+	"25s7hMdMaN7nVlr3MFk/yKQGtBuQy6cyA5sg7YI5yMVIN+1626WG0mY9mkIhG8OxUKAfMhqz9FwQ0vmf",
+	"9qwst3cSF3BsbCQ24kBp2FjHhUhscqt1aCE98bzOMEdBOs+YTqd7UHanY7fmKf/CFghyE/vwQ9wIx6Qr",
+	"HdaOw18ij/gnCAUKv8F7XaN1FR77yDzWDNowEwaoUa6HXJBbOVKtBI5y+yb5Pv+EjEFoMr8AOGsizdSk",
+	"YFiV5Gar5RemqaVsmwc6thuI7wrHcCtqtVoYKOvqMBC8HPNHWi0yYqMuQEzl2Fs3Dw7svgWvBscaf/hu",
+	"OCnBAMjUNnZ4QBJ2yRJFYsYsvmo4ngMckC0BaNZdappge+7EYq8B2JU9mXYC/nss8mQOlZlfsAp2TR9K",
+	"Cv5LQzonPH74ITnLubhNZWcza2Ze6sqYIzxX8DqiNCE+04MsBYnVPgibywwICkyci2BxLYcRAMN78+Dj",
+	"4vKNst6w0yR3pdLJ1O0+CwTsZXYoOpKlQtmSUygse+sX8AKM72iei9mmzI9m/VSE5DECtgXYMl/ZiRp6",
+	"4AaMCnADyo2fp9Z3U/zdhxmam6AnhaaQIcFejRMqsIUISJYYxhMUs/JInIB3kXURmMpfXQDDG/qz0Flr",
+	"SIyJQUMqzCYIztC56HNz1g8PkEC4KlwMIjw6/nYJCnwZbsH7BbrPEhf8D8iRub/L7rGETllsOTDsq4kE",
+	"lzmuHfSAtI/x0SNy89Ur90MOTj32fTndyb6qpYdxdOb1S5rw+Fz0UgbMmCYz7QimJzK9CAWcW60CZrYE",
+	"4Oa+3btS4NY/aAVM5449U8oN3FwQ/tSZ296zprwcl1upwraV/b4ydA/KQFly2QMK5R9h+bEGKlZaAWre",
+	"TRnVoCbbb0mXTSWollBb0jHDj/NwA+uI7cDvTRsz0PEbDl+j6lzY2xm+MEcvNyEB5KTp1Y4E69ECaHBB",
+	"WQWjFPbXJAj9m58Smzjga9lCPyy2xYJOLM87Ivst4IVBdO8+foHwQvlnQLnAB/AVByZI49guj3XNzD1h",
+	"tq25UFM24EoDzrQR1BRLzEXU9dYI8yK+ibiE+WcjIec954cdJmy/LecHwNWf5tv7yLeZswn3TW5FgGgs",
+	"3/x8+yrnBg7Wi6fuZGJ/ZshHlnhWtHZb7lRT7QDmAYDzww/JsdeVXB71+60PCIQRBNCACNwJ5hARB1kI",
+	"5P39DyxX9g8j6pLZ2xANAOdRQGwJVx5I5/2DDwwDsiEs7x9+APzIA0f7an2ucpINRAn5Yo8KGyhEaCEJ",
+	"3ElMHJieOBd5Ivf7NyEpHKbskUwxJEZpOlUWJQu+iUgmEqaU0658AjnX5H0XX2O2f+cDjIXRXIN+DdpI",
+	"4HY5arSa+80W6LPJhRqpvbxArJEi2lCBt3G037r50a1v3wbNEGsE7N8yOo8cM0HHvHHUOGy2mocNUDWH",
+	"8LpLlYf9f8OdHfPLgGlbghBF6JPYjIwrfdc9ZJpxMjfkCJXZIvJHbpiXgWlBytCSh50l/yVkdYN9BYZ1",
+	"0GrNwBMCeDzu7huf20KFaAFZanrBmRTcNKAkFpXDJ8Jov1jh0VPoTdS42dqv6sEP+cZzQTM9lCn/gsX4",
+	"0uHylx7ItAvVnuGNg4Plb5wIuN3w+Y+XP38m5SMqwE52Cym6rH3NUkETfOGw1ryd6QSNFdloRNOp3UMB",
+	"lw6B+80ZoAMIuPKEfpnveooZQhAtRi1YgAWJLm5TuP7YXQ80t9o+PYnZaCw1E73p99nUbkFgGZ/IeFpj",
+	"91lLGezXS8kRDACEdnjZ1VS3v7naw40fmo8gtSgPG2VrrDWOPtuPbr2EzbnS3nY2/TdFG6D1fKxxsrwV",
+	"0Fk3IQPDGS/n5+av38bRZy+LkQaNg9bB4d7+wV5r/2y/ddQy///xKuRA1CpAbmvnc7NeijAuoKonz2D3",
+	"Q6Oqs4s0Vid2NRMBJwJO3iMgAjuocfge0aQv05FjINvhOq0aXOSuFP2Eo6n45v5hLbbzkKboo765f6vO",
+	"RFQ2xti2Ryzm9JvIEI/jOAfRrM0C0U8LpQXLL/Ebr+1fb9DemTCMuCqyynvwfc4qy1jC4ondgwrdW9yY",
+	"N5e/8VjqBzIT8Xo7+Ru2v3CJA5xWEFyFdE5DVBBT1ke9eeUdGJXLit9levG22t00271p3tHj+Q07bd9l",
+	"eg1ungu0K4mqdjtgztZL0Ot6Jb6/B2ABzv0iYHpOGL1kADsNqivJhEVjxPCFPGIRIzNsvKIr1QWF02y9",
+	"EcdXlOZJYl1GVBP7fmgWX2h5ss83laYJg2pdRYbyHM5ZyFPWFcr9YS4I5mVHHATllaVujCHbydw7mftd",
+	"E212QvqabP2uZX9XKKeHOQVWgpoN2SjmCATOAQgLyyuqB9FdJQa7IMz7626xw3muZLELE7l3JrsNTHa5",
+	"p6XKZudJXc9oN7vbvedrIpTznOR1XCF7SirmfoFgGXC3NMkL8CD45xS7ZCkNAFrA4YGNYdwOuLBtUInr",
+	"tjvFKjZY2rVEALFmRZ+jc41mxXFCuSiaFYMI1gbtjQLD4vHdR/dhRXFmGOZc/mKXD2YEiMbdx2Y5bVOf",
+	"wO/YTuPocBXRCLvZtkGyhCrri0dAyFXFnJxcm0o8joI1JR67T3dWxp0Ak1sZ8wTDekx7ufhy43V+yOqY",
+	"Gv0IdqbGb7CpMcyXqGVqrLcNF9gaF+6r3SVyBZfIzoC4RQPiqox6XQsi9vNYXqf90Cm1W7EfBnxiXenb",
+	"ncVAii47qgeri8fbtRzu+NrOHLiTpjczB16hQI1hnYuD79xDc3yemy3+k8yWbMQjWUB8qHeOzEVQw9j3",
+	"DloGgTCrWQYtLXfCzbYtiUh40p3aFMK4cH7sspQeH8ylhtvbyTtZWVYnpushSrPtTaZEQDoe1IcUebi6",
+	"fSKymTI2yTtlJGF9XSLg2KrlmWk8YTRVhOKrmDoA9sliLP+IcqEpgCcrPyDMgQoBqTH3IcygmDp553Be",
+	"3jGbsQkPWySXaYnQ8zQLecb6Ig9OHc7jLBOE7NChFCyyiBTwDdsbUZ4gqS4YG9uhg8E4sD06nvfZ6wYz",
+	"LzSODF1tFajGUWP/8ONWC/5pNYKSn41sv/EGmKhF3ixvMuZioGlyYRFQG1+YESsKwIPYG371L+xUmz05",
+	"aoSdf2Q6/6ikcyO49IZUt+WYCfhSHn9yd//gEIa1gtiCo72GOM2B6eAKnLADFi+TunIc0CLP3QleO8Fr",
+	"DTOmTJ022ctZ20rXxwLx68Zre85r2TLhnW+mLfOba5p0i7billlke1y0D65Svl2q39qR7DbW1u11a+2q",
+	"qNJuB/ocoF15dc4JILMSQt3b2kHZQcWmK1QXX5YwU29FWqjMuqe+AYEpUEt9NfXTzX4XmLKhOukzfCsD",
+	"Uxyp1wtMAX3ASbEzCF62in6unplfzSBGVPeg+E0n5jRpj1PW5686TXLqg1PsoBCOYwgoBAQfi4jKekNC",
+	"FfnWvhF3vvVtzIIlnZQNAEU0Zj0eM4Xg7DVHhu86RG58KcLaPCWvICItvtMkJ/28b668ZhwRrkmX9aSD",
+	"uujYJkCdBfs+1Q6Twg3ADogrO1toHdN7QfkrDAX0XwRAs9P087FvV8bpQAPXG6fTo4LGdEZBdQQyGmar",
+	"ddCIGsEOMV/mLPkuvm+GMMDdePcYzoDZWgvavft4rtWPbufN/upv/9uX/+EfGtGVxDxjv1sP7JmdbR1X",
+	"RQ2K5IR+vIA+W451diSu69zAnb+L/NmpzEHkj2OHNW/FBY4K+96N1/kprKUtuxHsIn++yeo13tsrRP7U",
+	"2oaLtO9F+2p3y2zjltmZGrZpaliRk68dGgT9XG1o0IlVPtikqBflCI19ji05dSMKdRfA1dIsHXHhKmZB",
+	"dQ2A+oFWLXXWCEJCvrWlIKScZb39JEbIzltdot9yLNKO03695fmdz+xrEKx0VTqARZzbU6PFJt57+Jwt",
+	"Slpi6J21jybTOTQ7Xzcrj7XabrDT06EU7AFPNMB5f/2M08VFWMVGPbsUO2Fvy7bteWTHChP33EotUabK",
+	"Td1m7WdawjApFSKtIn58YBOPyFBOAOczsEYDQDfXmglAOwVIwhCIuUR4sl27qsJN7LrTJM9dSFUhXNxW",
+	"1+pOXWFFLgbedO3aqLAOF8/EtRmJC082vvqr//ybX/67X/3DL6Hg/Z/86u/+6td/9vtf/fm//fKPfu6i",
+	"ktpI3bLgpLbDDnUSX7QWf7jODM28vEJdotSREnkMkeZctRU06erYLKRnDXGwnOYbyIWzC1FPPJw5sDuz",
+	"707qm7oQ2JkiQ8jRUVkOGfjaF8kiwfDG61pBVHOceBdL9bUx9s6ynvXlkSrjbq3dsbuA3r0LaHcSt2cR",
+	"vrpjuKoUfJWm4WNnnvWmYNrvsx7UxvEllmfvsglVUJ7hDskUczkGTAelfxDmnuoqW2wJh7kiQf7L//B/",
+	"fPUXf7nu6bu+VNAdE/zGS+Grss2dFL6p7fWqePRSifsGMECslbsOMy9F1H9m2tzJYjtZbCeLVcdZJYmc",
+	"zJ90qG9oa0hJ0WNQgOvqjj+7hJeqMCTvw89YIxhOtEx9kUbFwGTatBJY5whq8FgzKlXESWb2YRGztJnI",
+	"SXtCU8HFoBMVvlUTrntDaASLN2spL6CoXELNtLUkEmOUJ5AGq4cpU0OZFNtPGeTkQjNxyi+Z8DWEZJbE",
+	"IBaC4ZeKmHTZgArTcArFFF1dZLxSbLUurESUN9+TlyxlcWemV/f1ka17CF2a/yiMMsDHATywCTUDj2wN",
+	"JAgVmFDuiltB+HeKBdY6Iym4lqkhsnnEUa5tC/TYQYxpqqHcdnPElcLZI5Zhj44YtIoFiYQk/lm0yzPM",
+	"OZ6SCYMidj021i5BGarmjeQliw2JMDoi72qmZ/YKqWYWNf82TuV4PPslFmP3tMpRF+WIkZhOFQ7GtWg6",
+	"7/ME6+ZBc1htjhDXkKdwKXwp7uBankM8C95feMFFXOEshCcLfsKrqST+JiodmBuRO10ytVusYngqwxLM",
+	"FQPcb202wq+bAxO2wCp+S8sUd4k1Gzkf/VmkiaVopfvRbuwFAWhtmiRl95et91d5gZ2FLAZqIaYe3xWY",
+	"jc+c8QyKvDCcjyaJ9RiObBFHrRPDfIKMFds54jb0qGYDmU5Jx37dcR5HNzuigLsNmYjMvynz1QoNt2Fj",
+	"W96O9jWUsZvAZWAzWzw7hBrRyAjL8Zqfuom803lxiwV5qJkLI3a16Q5u77fwf1HDTh/kaYR7cNQJvoIt",
+	"1o7ptCBzN6KGpfmMNH541mod7XspfzTXHkj8sAVcyFdCyzsYJ7QHVcPt1jQUEuyVbveQYtDgZsK9X+NV",
+	"uNo43xg7zrYRZwNLojnL5oBDHfYCY8NjjCdcG+mKFiR2f2TXYHdhMc49X+xzYQzV4+CVM//GW7xuyzpc",
+	"tk+Pk6SikOlur262Vyuomm/HQn3XhRHgNXfjjddd/kXbyI1vVikiVrZtdu7cr5M7t3SrrbbTKl1JJXgG",
+	"bpetDWjwCf/izLxfR6mZK5WUlbDbp5mu3MXrxun3ueBqOAe67y2a//oXX/7lP/zz3//sV3/3d1/+0c9/",
+	"57W5j8wo33z1b/7P3/z8Z1/+Xz/76qd/3DAiEi44QlCd3t9vtW4GRYP/8Xf/OHj3H3/3T778m//HvrtC",
+	"6H/Z7K88IGyToSy2gtpK6H7r7iLmd16btWKnGMqIpQwRof26meKCKUUMByNSlJYGWoFhzt3N1ia594Uc",
+	"dTnbAzEVvDqlkbuw+1l6yVJ0n4O5CSuasKRPaFdm1vxMCVb0MkovV4GjnBv9tg+G2p5RnqkmAOHOR2xe",
+	"UX2Go4Pq/W/DE5TrVs+cbZYcEKQFiuxN6Nb+1oZEhsbRwWZqme2rPp6dHwCOaSfrrn3kLOnBbIP2nglU",
+	"+0kYVYykVBCZ6RWUsOpzJbNlGtczfKSOyRlbe/spKtVdA3QL2JYXGZThx1U6Ph6PT+Kvp7kYlm8Vw4rd",
+	"EjuVY7uaLZK90qZsV2U9yCZ4mSRMK3BqgjsvZgkHFuOO6XuK2MvCW5fhNtcS/i6kEpv7swhupAlwLItO",
+	"dC4KyAdDqoiQdhiyDx5PORFN8sh16AAS8BHb1EA6KCYwa8d26Kp5Ls7F8UiKgTd+218iWxXNJ9MMIBJA",
+	"adJRMtUdsH1nisVNcp/2hph9Y0aDwPsk5pc8ZrGRFaDbbOSs3viAocy5wD48MLIh/xTG9IJy8Gh5OvYl",
+	"uMEhUSdLUyZ0UKWNGTEJJ8wVoXHM4si5mYmEFWLgvzSv+yYBU7jL+i6eHeWcc0GFmgAFJIJCcWHTjJRN",
+	"6gbDHRlRMS1zLmIiEDCL6wWJMlKWS81cVtLNEqVtvXojml4wswCGr3sef2TDWb4Np05P4IZIY7W09fks",
+	"7Jn+LlnqBdrZLlNpdlLa3m+sVwIDVuKdqQ+3air6YkLBnocW9xdQzRzYxlEraihNdaYaRw14ed2SGpsK",
+	"w7ge9eKOYIK71KOd+pwjTqWWs9a5z5dI6zdeuwM0Y4cubsi5ywjR6KWNCx9RLszP2OaRvTidj5eO/I3v",
+	"QBHd7wGDLuIlzlzS5LivWTqhaawCJCSZ1iyHRnpUkC5zt+C80o2GWndj7QzrXxvD+jpHoTonatEG2N2G",
+	"79htuDtp28uDWuWYrQmKBdvgWqvlofq0FZiqnNGsq9rIfr8IT+WPcr8flKQuPLNOdWkY6TtSPG/HK79x",
+	"msPOU/fO51ddibZhBfnKYNRjsHxh0TLgqTRAo7EI6LaNnP/nxkZrsRe0zKP2kCt9avuv43lw/eRo6vbs",
+	"V3gA3I/1jjCO5BRf+lp6AXAGq7gB3OrvnHgbmfW9YboyVhzJvGYtBpkkRomn4zFm+wy40uCBpZmWI6p5",
+	"jybJFFBBaVFB99hQ3Mz4kiYQ5pmYTausN9ynng/peMyEk7lc3oZNAHKdtjNxIeREtO2UoDSC7PfBIs37",
+	"ZL8VtVotM1RFhvSShaPVQzZSLLlkqgqi6tQ59K7TNN2zjvVAPrMJXZCGYiQiSLM5agy1HgMeYNTI08Fs",
+	"rkqQNYavebb01Eoxi4zJmo9Y+wssyXesOL1xapj+kHLYfbZYXzBAt7ztkWocHUJvuMgQPsFSjPm+1Wq9",
+	"8cM4czUMiRTWssOSfqVR/c1qbHTLRm2qNRuNzXQPWrcOoga9ZKkRMF1HQJebsDB+LTFG3kWwHDVwIXtS",
+	"9PmgcfT6DfytMiN4uWfrJNvOrwRXbfAeuUg/rtp4SN0XdjvR8djsJEYVc+lyrufyxYzg01Bmqa8hydI2",
+	"xroUvpFCD30Mf7hVbevhXsWvlm0SSA7wPHEhRaRoZwKqhjaOGinzuOU+TUExJha2oNhgxIRuK/4Fy1+a",
+	"36XwrV7cFB8I30S5BmFl/3YKac2t5scfLzqPUUNLTRObWn3QOtyvnTwN8ZGwlvs3W1ED13H/APLcYAVb",
+	"UcMunWn3zdWh8bozWk9dsWEWO0/HTv3wng4felNLxFmmfdx47Y/zQm/HsRNrfMABQHBCojl1PhDSo8LI",
+	"M7lb4Y6RZiACAE860ZJ0UqbNndQhXCjNaKXvwcskuxIe31xvRbit6lTwqLXbq90ZC/fUThDaCUI7Qehd",
+	"F4R2Tq7tOblWEzbWdHPhVrhaP9exj/Tz9hcwLijST+UIa2dSpRE9pkmOBV48eYICvo5WVsuvV/aeOWSX",
+	"bbjPgovtrfnPVCInLK02f9yCuybgEG+iRibg4phJSSu5TOBqWNnasVU33O6K313xuyv+t9nWsfPNvvO+",
+	"2bdnH7nhmfrrjSSccmfTCMUTRA8CTqQQKghcWl7M6Gl+SXVRMDnyQo3wHBRFD5AqhAQYQISJ41p5lDya",
+	"JHKiAjBkkE8mgH03ohcs7IMINqCaX7qSKgcHJa4kaOUTS6XrrYUt05T1kLZhHgKMsHG0d9AyrY9oemGu",
+	"RGVLfKMfyEqKmM8gxyQbl7ZhPVK+FS4uJe8xst+6ebCK28bSC4m3LVEm8KsdmGuha84QHoZodoZ1kU6/",
+	"7cQKHod3/lIpoIKCG909D1k8YOn9OpXvEniUsF3Zu931s/b1cwZ8AsPvgfMUeCck8b/Fiwm38DqRRD4G",
+	"QTFmA4iUNuMt5CqCboyv8LIYAojHwTG8wyhyq3COumE8AfPgu6zea8FWc5aa4JC952WcTQOD1hXzSo6t",
+	"Ba2swgIA54R95i1c+AH0JUBGGvVeQRwuwiF6KwFjY/sbxNIM3IMftYAcCArYnvDYaIygWBqidhOmxohk",
+	"CDe3xyKGIOsSOGIwW7yJGhDkBBJ1ymXK9bQ9oq/a8Eb+5G0UtMoDoTyME/JDxRNQz2GSvonbpi9bQDTo",
+	"ySW0Hn0U5V+HQCqNo1vBL4VwaYiR7g1ZnCUsbkNednFym2rPuBmWwhC5TbOLJNzI1p0kOfSqzz3nUNKl",
+	"x9ZBn/WwX8U1Oy10slKtGq78gIyeB1vOAfHYnPS+0dDsLrRJ+PnLF2ysIVRRIMRubms2ogGaszUfMQ/p",
+	"TWSCGLKCTQgoQPN3/9OsyLfWLjGuaXpJ5zS2Ovzhtjlsb1Y+WdvVuHYM+LeCAb+ruuNOs9vMsKhyHlfv",
+	"JligwOFrN147EPA3dYTCu/bhtyEcbutAbnQeHQF2AtFWBKICFr0FLPKo9VclIK2kXrkNsBRWtfTIrC2X",
+	"wHVWdIwvuugOWzOiCI1jjoUNnqZmqJozf2WO6KvwS1dro/Cdr6ohsU7HluSVbzBP2N3R3+w7epZdbX5n",
+	"a6ou9j6X3epszU9lF513oGRB1WuFJTmo8kU+mk6cL6/2UW5YPaPqwrT+TSjQQa1LDvlxxmpmrbtnCl6q",
+	"GAIlDm9FjT7lUGmjFTX6PNFoCZ/PmX8TeXzsqt72TW+fyy64sG7lrikbynHBx2PT0UEQzeEht813WGqk",
+	"O3VvQNRG4+jw22+hrIfdF6skncIO3olFG5mcDQ0rrcp1gWIrowDUBdET3mOh69/KLg7mEYEhbUE0hCXE",
+	"WkFDOQH8QQtpq6EBcxyIYgnrQSTABG07QuohFwNnO8fe8Fp23Z2LlI0Z1YWGrMGIOnjKDjaH51MRaqjT",
+	"JCf9ss6pjbG0gMaIASmicBq8NATyXHRMs9Bh29UP9CYq25zhsixNZdoMBzY7z3NxLsxUP5ddMpHpBRjU",
+	"0FPXuxikMhNxhLXlhpmIPdQywFMHprGBhEhPW3yJQklAmmJVwDBw1C2ENfQVCMKg6Is4F9qNhyoXDOUG",
+	"j543FRFGe0MziBF45yAW9RgrAiJwseFGYS1rD4uJDBdAxSAGhCtiudgRuPw6PSp6LDG8pHMuTK8dy5rh",
+	"K9gY+JqQJBOxRHDQubW1Q9uPWi3MQ4aphzGu6FzMBBSo6vSorfUHNaxg/j6uhBy71lotOG4kzUS+BNXw",
+	"mpYjXnfkyWwOc8mlt+iaggs4S8wF9ej7R61Wax/Z+ueyu6xZ2/fht1fvIQjDKMTCmF0Zy4lYJaLFrsPb",
+	"ykSuIHMZbg7F+9rW3fXkKb94S2i8Qpv+5auXcVq1RZzylS1IPSiYlMg4FeseiD1hEGuaCWGhYBdIPRWE",
+	"XnUnPU2oqI+Tb4tsuQvC8BaOCkHAYndJtTvVEVRHuP+ITIk9rkFRAIgosMdtZRkv/ykPq/eGj5u33ixQ",
+	"Mm+8xuO50C6cX3ZXn+dw5RzsoLW2llbJr2Z0sv2VmdNVaF/LuJK5E3ZBQVvOWjMc33B/oxD1aYpFUdfT",
+	"0laSIz+V3ZO4LPhn/mTfMBtz9UBy10O0oDLPjNJhiDHMC6xjdIH9gJckz5UWr3IY/cK8maf7i5jFhCaQ",
+	"Y7QgW81oakLqtj2CJflqp1qOd8xrx7x2IAobVw7Tcozs7ipqFQGTMruQK817a+ESAlvwir6tVES1+/2O",
+	"iySmSQIFSJieedrIXgvijM2+Pc1H+Ba4B57zti2A9u2oMWYi5mLQFmzivt0/yL+GTEP3w2HUGKfSENr8",
+	"ZL+8lef6ufdbBzc3DE3xNFhRKyJcoC0JDEY7U/D6agNYspCm3akl52pVmxeewUztcdGXlQqAOwmZOjGP",
+	"XflJmIMB/fJ//MGX/+X3f/3Hf9hwV1UbX/JGgbZD2bv/+N7J4+825iuJYQO/+tv/NtvG/lwbz57cvX96",
+	"Wt7MVz/94y//6D/OtnEw28bp87umjdJx/N+/+X//craBw9kGHhyfPLx/D6StDc8qrtKys9qXWYo7aQMn",
+	"zTc1yh+IE8teNmJCoxhbrEy97MiprDvi2qIswoGpOIKunuuion1hafSveb5L3aLroR9xV2/9qna2I2Sl",
+	"RzEndU2HYqljJK8tfT2eEfOnm0m7UI/613/2+//0X3/2m7/+vV//p9/76t//9WvDi9/889//7Nd/+ouv",
+	"fvo3rw0rfmPI4V62vDl/5xc//+ovfrmC6vO2Ck3XQfCHgK7PXtZPqd0HHA9I+mZhmLXD708ZTTQHw/9b",
+	"JW8dtIkNVdKaVbcdXMTXpOz2zo6/VXBMnTO6FRlopRxw47U1xFdBYxaLbE4YlKwUMQBve/OYr+d9wdjY",
+	"fMNTotkrXYV9GXDsXemtrw2Y5frbrxqxcslO2N1K7+6ttDt92/P5bHL0VpWJrxKosONPUocwAWl8UJyY",
+	"K/w7vDyqsP8KLGLduCXbYxHdLz/lEO6CsvJEpkU0v5JD7o+qP9t4qv/573/2q//+p1/+9A//6X/7j1/+",
+	"4R989ef/5qv//acrRYTYvq6h/taOT/62Se+rctad9L5RAkdkOWDAAK9Wps9UseDWvGHvuSotifV1M+qZ",
+	"aaxi0EPC7Ix5GxnzgIiVhjwk8QZGPLOmm2UyMlG8t+l4DHEJDTVS/x97X98jx5He91UKDQR6ce9yZndJ",
+	"UbM4BDRJyTSlpUIuT3fREtM10zU7ne2pGnf1cDgWCMhI7JydALpLjBgIFDgOfECCGD7jkOgM+Wx/GIuU",
+	"9Fe+QlDPS3X1bM/s7Cx3T5LnH4nb013v9bw/v6fr/mi12nD2rUUeH8mt3OjjLf8kjgqTA4dAI7qbFDEd",
+	"hEdt08KArT3sa6VG2UQfNGtntlSjrjyPjOBW6qrLIOV5N5ASKDh4wQLX4kZSNZCTvFwxTCWzXaKMVQhy",
+	"fUtKM+5yKiaIICvixM7v46vDgcXtWE0wcAPZmPQ2QkFl0pvYWvTtCmS0me1f+5gP+dKwWk9lNwTiW04g",
+	"NtaVq7OunP8SnleEfswH7FUWgdBCjcblTCR4zxIx0b1Mp5aAAmFamPvIAMjyRFmhBgPVL4XEVDuEVM4s",
+	"I21JnTLaVjk1DLbl3uJsPZlbAyngUF2CHQMyK89dQQKC7K6kfsSFpcsF9qOKGIHo9TwULxeIh5gnOick",
+	"nlP8u9q6EBva/s9F+NsgMH/bTUhsODIFW5MuRYa8dqJmy01J990Ll2jjua9mZ5l43OW69cE9AWPdCE1X",
+	"H7XIi4+phIiyGdqHYl8mHMFg+oUqcbeuUNhqzCSCsv8g9hA2A9b7HJop+qRO1GxRLfH7am3ELfdPZkWF",
+	"SSeYy7Mys7mvZlcd17W6K+hEuaMBW9jlRuPm2V6A3x6oKazCahzXjWnDcDcMdy2GC2dISM1U7jI47JnR",
+	"V4dIi4QtzdgCpkumjy9DdVsQqMXEbhOj9d2I0VrztK7PYePVAkqC69CXed6T/ZNTxbmbOfU7pvCwHYTk",
+	"lHATCeMb+boICZYeTESqBplWiBpVGszpY6NKjE9DPBD3D2WhfFSWKl1m5SxGwKDpMOsPPYJTKdSzseqX",
+	"iLW0JW6JQvVVNgbYn5HTylVK2E++8ddsmKc2VFx8JAaYcraFcDuyKDI3lJ4aYFUrDx9VGj/XIy0YyGob",
+	"xjBGhseNVAnPABC17Yb6WLtFAJUBEOtQaMudLCcLJXI1KIWZQHtgeWLRTeqZqH3pplqofwMgT9DyIRur",
+	"HCkqTeGWAEcPqenwdQxkZ7clUjmztTHPfQnwT6eWNi0gV9gtlja+IDsuuNs2pntv7YihmRQWWwD8qust",
+	"yMi0fkJwqd3umAF/JgWWC4zFYFJAEqed9If0HVUfk6WQaVooi5mdeztvw5Rw77CqTDlUbmewrW1x23db",
+	"6xNqoIHRy13EMQBiqWfuX5xw6g/4IxCZEyzFYi3WOGvfEL0ZJFXg2TQ6n7luTY7VvdwFmFCykBjKp42Q",
+	"UofyRN2mXqILlbRdLAm/ee3NmogZfXwUjexxlh5FHXHk5Mnr7fZO+yiKxRElp+Evd+6+d++HD+8cRc+j",
+	"UDB08hlIor1MS8S9xEgjWwIU/FpCMQ3ynL2c5tJ8Sdl660kLEYx1BdHLh1n9frBC1Z+gWfCjJyFjfOho",
+	"yFMlUpVnUFCCiApda+n3adXiOeNJL8/6dQkvBAu2S8U5Bt4ph8oqUfsOjw4SBieSAZ1A/LpcpcD5skKk",
+	"Kp2MUenuSy16YERPhTyWmXZkFYMM0LKOoyCTO4AJnu4vK+kTR8wXCIEHtemdIhaZm9nvTRTcFVL4etnv",
+	"Yxjg/IVcuWxg9vuH7vvnTsJQz8Y5KKdkFV7UY5bapR0SUmtwxzNd3tirrnimS3WMVtqRfHYPX2+3CLea",
+	"//avy6KQMxxi05BwLU1RI2Ij+ew9pY/LYdS5sQfN8p/t05TmMuBqyX90YdM3WiTT1VP08Tim9VO4icq6",
+	"qMx/+mKbgehNrBN/rUBU9dDgVl/+ZcnEQd5GfV/RzYccO4kBew5C7Wxf6gotc6fVatVHti0eGUdyUXab",
+	"iaHJUzFQKFmrEck3CSCKuXYLoY0mUFJ2Ez5VTkAKwIaTebJnFQWWn0Hu9gHalLE+6CtjIWLQKQLkytoW",
+	"YCxM3r17KBoJPijxiShUOSk01VqVs9zI1IP0FaqfjTMoetsIgn0xCrsGRV1MQZslrkV0clFbXBF+Zbue",
+	"wbYarLRzu2jQ5DFWhYVK4029uw2dn8pZXrx7dxbPhsCLVp9MNWLER8Cmv2thtuE8zhNuuyHwr9DPUlvM",
+	"heG3qxP1OCj/2GhwuU1o146qh81CTTauuKZVHrO2CkDNThWGX/FioqGGyeAgc4ow2Wp8rihZQ5hVHWlH",
+	"XMCu8uabd5yYy8d2+803Q4NBfVBUaECOVIDZ5B8lIC93T9QsAURrHnyNWiMOueM0R5pNMlY9VYXM2cpi",
+	"yS7DplcyRIWtDzwEODrCTIEWFs+KoShdLHoqN1Agz/AHRzqcEq3AYTZSbuLIa4HfFRPdLbORosAaX8MW",
+	"i6prCOlB/dN9S1/isnXRJmHx01nwiVMc8KuR1LMjTS8y+Heei7Ey41wh6+0ppR3T7A9VGouJLrP8FKsV",
+	"GeHp0UzekVk+KZTFbcTzIaZD4xQYbUqnw1CLYiCz3AqZA9en44WBPh2hDdtfYsDkmuiymLlVRCsIIm0h",
+	"UBeaZY40b3ZQBlinJFcImx1rWU4KJWReDs3keFihdRXcRnBeQKmAa+Eh4H0iNBuk3MxHY7Ad4u8Ibc/Y",
+	"33BLEroViZM/xrlrfu5M4ypMhwrr2bvddFNjIPtSPStBfOopCgDLyPQUXq0kzfRxKfOTxE0lmar+UJYJ",
+	"xFk5GUs9QzLVzdJkMeT4GXLJVQKPlyavx1SRuOLUs3ZciUOdVszSB5A9XgZHFP11jTpRq+s+7GJGAGxI",
+	"5fB0dw8dnte3Wje3Wm3RbnV2WhzHZIoDlAte/Pq/f/m3fwxk2J7wsy/+9OUnP3/5k5+++Lefbn35xV+9",
+	"/D8/f/FHnzhuQFIJ2uRdv5Od6Mk5Ar/CzbhiPzBcZ1jaqtgJi3idaolphaHxIIiL0SU/+jjCyxx1opd/",
+	"+vmXf/f5l1988eKz//n1L37+zSf/9Zs/+M8vf/kXLz/74xef/c2L//ZJ5BfMCXQ7cHrCW9Ilv/Mc5CTB",
+	"TLbA5XARR3N48t+X6Zm5f2ZSujs6zyU30f4bd7IjN3CeZsxLGwSDNTX0RVbIa9CoXexXu8VVcrm6ySk9",
+	"K2GClcSOXY+QHwK4pegPjbHKAi9FG6VtUrdJZnAX40iPTabLXNm6+2d+EFynJWxtHytOCW1SheqfViq1",
+	"YIIoMD4lEa9bpUC4mr6BsdGu4SMdiFuBiEC+E4j6IXUf3KRuXKYorchK4PKhSMeyJksZ1asoRcXk7gJL",
+	"BQoAIIOS3EdYxOCCVzp1XY0yMDSTcynsiiZGXsbE8ZcuRbUkHVobZbFGMjjQehRklWQ6KzPHoxLwgSVu",
+	"zbqp0Sr8DmwU/iiCAOeECveu3RYHuLjwZaZtSTLClkgc8Si7TmhJOjR+yw3daMVi73osdluxaF+H6bYE",
+	"S5PkDwTK6IQTaMgm2+KhXwRSD8Zy3iF5pIU4NAaL/+CH3vNWWReZ50PHNCT00+3sYzg8SmQjmelMH3ND",
+	"JGTSoYOt2q6WnNGOk5geyJ42xUjmjZuAewx7S33R1GiNXQvBptAen15JkPxQqk4VRsbLE6VFMpLPuim5",
+	"9hJeWyoyA3I81sxOnMRoJmUX2/VvuoUMRfYUBFaeY/O+Q+P1joMp+PXpLJm2e3PhoXIKwoMixT1EmuX0",
+	"BCzYBFEthDlLpxZf4RJ4oHq6f5C2gleIVgScq/DVyB0uPD2pKjrsuidyAiEw1TqQtVG6q42rCuJ7NS30",
+	"tWATIG3Dy3iSahTJwppo479FQZ0UNKw6VNLQYW46ra1ZYxdmUq7UCzY3laGKi7QW6ZbTtvgSwQY9CPIt",
+	"3EnpqeNM2+qoBNPW0PapHUe2tmSofq39EHycgCPIsgR67K5lEuCMJ4Ezf26Z3P7H6N/yHYMJt9ZtZv0i",
+	"yxI+t3UCjAcmmDCcK56wcBMOSV/IMqH+VjlUepGT/S4x99+g6hRSm3r9nwV6EgoknfqH4BLzVCDq3GjF",
+	"UXibo87Nmzd3atqU+5nUoq//7797+cVPv/qLv/76r/9yVYWp2sOaMnYIylin1fqt1s1Oq0WtBbpgnfxF",
+	"nd3WKeULBKdqS8+1KsFn1AZb6cE6E45157C9h5Gyfqz4tTZR523MBfOrtdKazE31ojolnM7vpjLZpA++",
+	"9e3RBxukYQDP49hkSOBIN5WaNgoiB6q4CQrJalldRURBpwBZh/QVENZftdbI92WR1ng7KP/YcMKpZjqN",
+	"MsHQJ5V2sVllk33RmwlKC4zJ3RrEvYC+6O3apQFGvS3QiSba7sme1zcRZnIqsxJ4MFZkDMrDSAoLBTcz",
+	"Wskdowahq1Blkamq6RaJBDW7ujbTjuuy0rKywWlrN9URjYXK3WRMqFxNhwbnhHbuynY+77PmgM31Q3Xu",
+	"6nTeWnuBKo8cdtRgcXUnyTGfJ6HRNSgZvLumSfOuTq86u4UjYa5fcSQMFytqcJRuird/36rYUBUYvB6V",
+	"fnc5ATsLCfvHZ9TbC29itCZm5JUEIpxH7tpkoFw1kkaNM3L0E7tG5mIELha+EJx0O3JDdHRkseByl7m7",
+	"TxXJlbRqW1AdFfH6zhswYCyLIl7ffUNYVZa5qkx3/BtZeoZmkqdYIikR40kZmA56sn8iMl0aNANDpbZY",
+	"pBM2VCUP7x4+/HH3zt33bv24+/69g8eHdx+hnxYrLsFbXUrgStjRnrx/60dd/PL2g8cHhwmJMSjbQBzw",
+	"ZEwm44cglUCyGFlbRGbFUBajXFnb8ZgaO60W1jhvyBjBAAJYp26WUtQBNQbSknom+yUILLLk9fyQDD9Z",
+	"efp99ze8RkXWGbcEBDQyd/F+VGYx/KKQmlBQnKCIWxOseFYZhEAkRBMx29RlWarRuOS64yQXHpuSbF02",
+	"q7JOaJNpo3D2sP7J/CLVE3hwmFNpScDsm6cQGzBTpc9ngaXw0QiMjIKjrtcipLbByOl+CI+em10urV9y",
+	"CArIRirPtAotY4DGDlbfaiNoKFWPfhM0GN+GKk+XoK3APdCm7Lr3Ep/9U4k2UqRF5kbOa7ywKXxhO7Nd",
+	"/KIxDAG1okNpTy4kz7LR4OOAYB1Wor7fNQyJcdfBh6ZYNN+dhSoIxfm7lRD51f/64sWnv4riKCQT3ojh",
+	"ZeXAoIP/2mnt7LZ3Wu1uq/077/7uzg/3Pmz9+Oa/uvGv7+++f/3grQ/eftg+jFA6hvZWmdA+kIkZGJKL",
+	"daby9z/76u8++/rzP3z5Z5+fmhCF2F94Pix0L53Rmntx1i7srDnqlRUEPMXn125WzbHdpLdv1JL1zE2h",
+	"eAbUu0RSW0+FWiCRKb1QENvqMcbZAnHMiYHEDx3PcyzNTDWPJWZvsGHXYBBOty0Sp8yDXyfQrJCbffDg",
+	"URWmX40nEVNHACh/AFL1VMrGGhoHhB1ibAImt55i2BKR02BgVEf4kY8TxWAAoyvHpONKM5pJVuBctpew",
+	"uIvZbMqpqVPPB/o09cRkjQxsaxB3CWawkKbSREDtW0BfWSKMOu3W3s6F6Wi8Wke7r571/DB6/uTcZPy3",
+	"3cm+avxdShRG0P3Ka1K9iaB+gfVq7b3ARvdabweNFmrg1AvmrXhOKJKvJhLW4V0OAWBnPA5ly8ptaw3U",
+	"5kZJi3UUQKJYayNjP8qLZrbV9nnFqL8Barakhm5Mef88eCaY7iZjR03brVYLvQ/nYp/VL5D1BhSjZ9JZ",
+	"F1L8o87N3Zs3b7RuPp9ns4x2fnYOB5ougoAaZH820LBRg/YQDOmkkL18xsFnRLkSZJDwnlOTKiTSylYw",
+	"sarLQehJHHyKLhiM72KzIUBCjLaUdhQnFa8DV/9Be2d37/qNo0mrtXNDy5H6AQZZJ2/E3p6EwSxYeMSn",
+	"kzg19xiQM0qKkd8W9/RclyL5LQwHEXYs+yoWyb/40Y/gyePDd7Zuznfh5I6pEer3JjIXbjCWink7KcG3",
+	"CpAPGI7fy6U+gVg8R9NGGZTK3hYf5LKvhoDPAHFuUgC7BbONe1E9G0tKmNjyBhS/eGhHIaeZoKcsEwGk",
+	"JevfWcXkyZyB24J+uC4WZ8EEksAKomqWK4Yd4TSSWitZoWxXlku+DwJt3Of7tfMF7rfQkkHgGW5eyYtf",
+	"/fLrf/z3Lz/78yTo81+mxaxbTPQPHGeFbjHiJrPsSN8PIVLGhUqzfmkhmMiLfOOx0izrEVtosjU8Ujp9",
+	"NLp4mkPcfBsrqxFEp+GAzxrnggRHWpVaRiKlZvaMyZXUnDy+Nt4tQbfWJMoDw8evs/hMZrZ2KEPZEvFX",
+	"6Xknau/ebLXgPy2gtONcZrre4y24yfEcxQnbnK8o9OIf//c3n/ynF7/65Yuf/M3/+/V//PoXv3rx6Z+8",
+	"/LPPv/kff/Ti0//iNnfxIOLImknRnyvMUFUgqo/tg4qscCRdUMylYYDL6Nv5BwbBP91qaAhAvHrhbnV5",
+	"/lY8QcVMuDNaC61qKj7lGFg7jijxCpGDbx9EcTTItMyDklH/9MlPv/rLL778h//w4g//6sWnf/tPn/zs",
+	"dBEpXF5fRKpaXA8bfN3NjNKxo070Wzdv1Fe6MJMyAI9QxyMMpG/HHhgEZG+pu6U8qVW+AiwrjzP8VhRH",
+	"U5UdD8uos+Nuow9GCiVcBCN2VCvqREAJgE4vwEl8HkfgTEjPWtb5tVt9pRpHeQ4NonHY5zyWy4VuXAEO",
+	"/ixCLkJckc/eJrZqI7g7zo6RNjLgql5CJ8/5ql51lr1XMnCx9eVyLVxuOGTfOtKNBi4ex2kLF/+yzMR1",
+	"Swwyp7nTGKeF0cfidx89OBBO5KC2LHo6p0OTKwFrE4ue6suJZRQ46eRhRzF55n2Z506WGxfmuJAjUDcW",
+	"qikZ2glJQ5EBeFoVr0V6S+x0MTF2YmghtZWAO+tzdhnJz4rcWCdZQG6Sb4MEeeyHcqilFkkg5G3dV7ME",
+	"U9fdPAPFiULfgm5R2Cu8MzbY5CMd5qBDphCObYlsCjaJ33Ae7ryZ8XBqQEizMaM8G51idrvIkEY0iIK8",
+	"4GTHumQZLn4FfQC7fOvm22CZbOjjyTm53LfTjtgsN5y5WBcVGrzZcWcnsDEC3cEhwj+9aOXPUyVrcDZN",
+	"XSMGkklAaWkmIaQRzz9ZL5niZhU3q9pkykdtwxvbr9TUGByE8xkauc+NhLORcCoJJzBFegJ7PllnXXuk",
+	"u+vXPqa7vzTSkII5zsfC3EfrRxmeVf74/EpSqKxipskqUPnpRC39fd5Ox21Xljd+EoQl8SPacK6+/FQV",
+	"tYDOZRyzVlOH8i0zfdxd4Jbj7L3GubRpLqiQRZ3oxac/++aTP3j5k5+++JM/jyhwpQvrB+xiXsEul7Zq",
+	"s2Ptc3saTCIXc0XGUemYMceHLKsu1H4VZaWlPTmL7oM/fhPGetXl9ueiIM4mnIviUut08RomVixx3FBu",
+	"ixQf3D24c+/gXXLfUMQepDFjSKM76WqVSL2x0mmmjxtKo2FnG3r8naPH2EGNDPMjJLr81yqklojpioR1",
+	"7/tEWGOhzVTcvnVw++5779298/0Kjfu+1WMBYlULlq58kOBevqBVb45Sq2feHdWIgRtgvls5sxVoBzs7",
+	"04lihH7yG4Aiihawkn+i8BesNEEIIkMzRbATTGY8NhVMAjvyCYkCPLU+hxLIvwG8lSAK/DWPZAsu7H0P",
+	"zYCvBoCAYL4ZykKl3INjPIT4gymIVvTciQTzjm/WA+7SV6+hr9xNUQGvgh785KsIIJq1U64JZRc7Yyx0",
+	"pQjRhHs6VqVIKBgfgEnQv9LA2+7i9n3rmJscOjGhsxvjv7qZ7Y5MUUGbr8CS5lhPZrvpxLuh5vxcZOUg",
+	"n9Fp59b6/qw4/IQDqsNvCFcfEPb4s3YcTYczQJboDiY6tdGcX6y67/fKMI+Djta+2K1fh+gVOqlWxkzA",
+	"o3UWgwECojd5aFfMJ2h3gK5IT4wzhNIEoflSBHuwI1KUQ6Nkf1hLykGQG/o6iRHnUz0rCSXMVojhRCXh",
+	"KiAckbQiG0DNG1UoodW0w8oCY6bmObRBWU8YaCWQUrtbdKQJ73XG3AhKFplUzl6zxBa2xb2SuBhj3sY+",
+	"sMnfP9sQWzSXj4TTnWJy03istEf9oQJLWHRxOjSC1jANoomIQbyeIKxH8sZ2lUcle1CeiBKvoJwHDex0",
+	"MtuRvjcgP9REn2gz1Z45yVNB0uJ1gBlCT1gy0f1cyQLx6GWYv0YpaW/ElPIPwLZuVR2bysoKVowCqY50",
+	"hbFUd0Xttd6OKTkN45toBriWSMZtJwCDA80OEsWSTk3qYLXRFOKDhw9u33306N7BuxWi2TZQO3X6O0q7",
+	"C96kiin+TV/QBsQdL3B43yLgI6dBA8iq3Od8UDh8DFx5Y2lt7f2JBnAEd6e5S1xSSEyoZZb2IWJqDjy4",
+	"LoG5zRzJVG0LzsCutVAajxyRaVsqGY7E3aK0kFNN46h9GaTomQK64cIWpnBHM5d9le7TYZGlKqrz5c4W",
+	"V/GSI57fvscaJilnKiFpj5oNtwSrYAVbZxkNJJUzCicUudHHqhAnalw2p9TBLbu4ZLRmAVQG6IlqhwrW",
+	"0Uz1eaK0YR6BB+35988Y0d4YI5YYI1qXaozwa3+Vxgii35u8vo0jcE24EZ2y3Btg+2eW465NERi8XqnF",
+	"hEW+pSYTLxei2Me1giCBXrp7Ka63Wt7LzZXSOhVeMAzGWqyGgWVsYzKGk9DkY24gIQ8jACrAHRAITzFF",
+	"8kse8hS+PSaDjz6OltoDCJSwwDp3aZVCiFRxvcS75h53oUfSKoBuc++wD9D5fG5gjRfNNbmLTZ5zHOwK",
+	"bMh4qxYDb/myXEW3VReh6nRSzrQCeLzacuPN+81U0AETIgO1hmooGDEpijhPm8rqXNA+YBeSQl8uyX1s",
+	"SZWtUsiYLsag+xCNbN8QY1mUGWJGvY5V1+hvDLBM5SwWEw2lYpNhZktTzLb9O91plpbDxJfMUaVTfyzq",
+	"c4Y10zcup0gbqixQbTiD6TmlBRCKndZWexXCrSZ5vi0Slpudck8WX35UmkRoWRRmisYFX2cYxmEworWe",
+	"ygU1NxEa0BFhZTsiCUXfZD+Mtm2HfykrdqHlPSqi3vNG6X2GMulqk+yLhCuN1ltr4V8A9gcAI1yqZhDA",
+	"6sNqJvQTNhc0sbMtbuU5heUiUmCu3FK7sxPgHoJZyK0F7CSCFdWmGYcjjoMRBwiTtakjRFA7Do8FVtRm",
+	"FRR90jjyjFlwVYppbg2rOnsV5D1anDBRGGWDcqhGzeXyOFl+jkc3FI/DAWZcJ5/Mf6+gxpsbwjlqu33g",
+	"1v+dLC+huOiSoXqER149N2xUgRaMm39cMeAQX3++dBBk3MF0wgpB0xSEu+RuGaxqckofTBYN07sGVh3p",
+	"rfHYSVRLB1qtka/vu2yP+aXaGJSejADqme1dURxNdPXXk/myrI4ZuI+2nkoogg/cwA3qTtCC+/tx2Mry",
+	"iXDmnK85eZscYWD7ChxtaCnGb3RODkOoc9DarUFeGa22wWrAxbdlf7RoXSqK8yoKNtLWIA47GgESBlev",
+	"Ngzz+rAaFQT8Cif64nzZKrQt3s2eKl9pVOwy/pUv6Y/ATsGC1Of8/v1OCyXJpmmTgWJBdd42Vf1dUp53",
+	"2fwZ55lvEkD+mwJNgtviFvLCQUa4aCMwwTtOkJv+ScWjIRWCzPUpmo2924ByGmQp0mwwgDzEgsu0hK04",
+	"RaInrXJdjCi7N6x570WOOXT9AuDJKCPCJzM/MuQ5qHY5S8V79x+9/0ikGVplR/JEdXhGPsMlS9nbTBHZ",
+	"ZlLajGYFnW0vOqCBHNBcoDSVpdoCs9h62+Tznmmr9uGy1QWQMwZXmrWG9l2rCuo433mqgaIgvFF6rlbp",
+	"gVVfWC70onrNNVD4l4Qxgl2Grlienah6+eSqHQ5ORN8iFeM5hgtVCFAxAlFSipEqhyblrI7+UFG5n0IN",
+	"VNkHuRhFYsp0QxCBqcwYRQHcLp4gsQfIx9OgWlBDy/CZcWiBctzYTc6nfKPk3mEUyPn0sopd21LO0HuY",
+	"VlV4soLhLSfaQrUj8Zj8kzwoZO57jnd4N2ENY5FfeTueK35KfkOBNWAK1RAB6qYC0vSBmV4IfYqWsp4a",
+	"9qH0OQm7LXKGYkAHPrweQKacBeoHhyHqXHdc2XUWdXZb58i4gpleabYVGO4qU9k6jqQ1jGlnOHPWCZa5",
+	"mKGMFn65lYzsh0y1aqmxEMsBFV6Nr+M12qfKp1ME9Pdu7IAmbhwoGwfKOnGmQN3nMZ348F0Y24mIYNTZ",
+	"u/68mbUSS1xoOnzPEQFLIyQzXDVIhvPtONZPj4H7122cMWLxpBPGALSO8QDIdA3xWBtBJarn0H4sxR+E",
+	"AaliNLEeyQ39N5huXoXsZp6XYv0vsNoxUrKveFyxxCNtJiQCyBrgEBddpBJyHyL7qQpmhzwfGTlVAdFE",
+	"OYhRA1I3sWNUg7DONwO6UKE2N8L5anVz0oPrm9Eg6VHMjNpoZUWm+/kE4kac/uS+xsgqP0IWKYB50+oe",
+	"8C5Cfr0Wx8ZHkOBqoCwEWGRo6UStC9Yvd9uKUJuTXLF4g6ZDklfgpSqgCxRSt+uoUSrdVxB21K7tsxcz",
+	"UFKzpUgsgGy+TtEoEENWRRpLfBBXaq1r5o0jvVNr1iNgA5Q5vDhy0pUtwdDNoS5w5P1ipXJ2pHebhzdA",
+	"6ZcvB7y6h68OpIWBc0Tckb5Fgp2vXAdHCCLkAr5SKcsYEleoY1mkYHFnGw7ifDKawcSSHuTPL0KIQZQe",
+	"brzdZ5iyEjV4yvDBHyFmDS57OTVeiDJ5SltLhwd6xb2l2qMqKC7Kpw0iyDmqHM9LaZpfDa7O1EmPQcwR",
+	"WJirWjTiEX5PcYX+ZNdmAQerXoKzsuEBJtogG5RDXik3Swywwp953nhs6foMTHGkhxOdFiqF9R8bk5OR",
+	"aWqKE7qxt2V/SMQBECmdKsIhgmAuBCxKDr1zlxN0C9c7axYYT4kk4/XENai2bhtdFibvCG22AAAieQPv",
+	"q+XlQLxSd5wbYDsCRSqpsgECncY8c5c1NYH2QRNiFeG0KgA19rWPcfTg7kBnjzNbAqGVVkjgD4TBztgY",
+	"3iU0AGkFzkPMpQKOtNNCFsG4a1N2B05cQatUuxU73inHY4vuoKB3J79ZlT91E82dkjnzfTSlsh1pZHLb",
+	"FOdHAaYLIed5LYPzC8pVVlqVD+KLItJXKtO5gwTIor2CGcf1sbLRx/G+S4s82Cgwv1EFZpOM9i1WEq5I",
+	"M5j03Gnrqa0KM2eBalCvKefTsqqCelxGDqpCSHShhO+SV9YxO/ZENTpgH+h+Q4xUk3Gc61ph5Omqd+5D",
+	"U6TXW2gfX9pqljbb3DNd3tir7O2ZLtWxKhY3SOFTRZcKqq480sdWFffuLG4YwnXP6VsGsKfVfcvfOg+B",
+	"Ox3n8RD4E16Bllwh8fs+Wv9Pr2jdFbDPjlNQTMlPhx7KAfw0KVTMAZnzzoM1inXFC/wEt5j6gEoT1CsY",
+	"O9W8XhIvFgmDnQIxSSjMEy9uVYvJ+ooMYOz1Gj2pbJRAhF4/ekeESGwB0lIQPqQVWdeTsCpx4lrjMTtR",
+	"VFcBLcDN6W9GHSbjBNYMi53Og9vATTC2Npo2granhEPHgj0PknVJSy1V4V9GdzlzyTVLfYL7NpCMKd4G",
+	"1r9KhCqnWV9xS5WTQ6A1yRSUeXkaoq6ZL1wlPF3PmBOynlV1SwNu0Wnv7MZzXKkT9c2ksKrLH1fpH6AS",
+	"toPWoq9+9tmXv/77r3/xDwhZjEKl+5+9Vn1+ip10or2dqAISJgl2NM4hPbZ2rqNO9NsPHty/d/Bu9/aD",
+	"g3fuPXz/PPipbgeuGFRujeVdKR+mqfo3lnbCQVD6S73YEz7EyxBklHD+S4bQd9XliDrw8pI9Czk4Jq6A",
+	"lHY6a2XNVJT1TsSFVBo8JCsDzoV45Bu8uY2XpEoz+VDdBqCGeXEDOO3FS9ieVn2gQHlmy6xvF2LMudP9",
+	"qHrtEihehZzJhQV3ggp27fZb/q9uAdjsb7+1ff3sSx1HpSll7oho6/mTi1/x2yAcnGm6QBGCU254kADu",
+	"u5HD1zcRuGVtEMRB2q6t8SsogzvmGyPTUabBtLy1wk25NR5zHPPlXRbixZQP8VYckYOzq9WUn7Z3qseY",
+	"KEo/7NZSTunh9ep68fetnb0LArH6NVi9jLsPLoeLg4HHmwtzsQuDa9qbnYbqQOeZHI9XqEY4Pk9p6IeU",
+	"KYhxag21AzE4LTvWplAVfgSCE5/Wg26Nx5uqtZuqtd/9qrX+IG8K127is76bhWvXYRerRWE1RDgvi27O",
+	"uBLdsUqh7F0FoJNpWwIwvajGjGmhjbzlqv3PlwKC10wBSZj7aD3UlctwG4M+xqAlF4T65707lyuZCxJm",
+	"BdfQ2LiFv1NuYUxxg4u/HnUaKpmXw4Uq3O/gzxdiw+faBTdh1Z8gItBHT2rTH6r+SUXYSHHjQj7B9GlO",
+	"jVMfT3p51qfJQ3TQwrk/hF+vburrno/Vlstn6fnCRxriY0fZcSERzOJ861fv+uOoJ23WvzVxh+mjJ44L",
+	"9JQsVHFfwcgAiBNj9RqSqQ8xGdj9HMXRpMijTnQNSSSOaf6Dd0whELHJg7nqqlRThwMVKp+Tm+3A5LmZ",
+	"CrBvsP8c7R2nc/hcBxBehgmQmGgbdDA2eY5BohiS4yNvQngYH6U8n6jc0CEYxfn82XooK/P3FTg7wnjZ",
+	"beEIYXY8KSpIgjDlG5b6NStkmhbuEuHSqNSpxk7SGAPmbW3MQE4axq2elRQTOQ7q0G6LRxWSDrk2a+V7",
+	"AU6ugJZVkMvfWHw3dsPK0mBI/ItdsJIAdonQrrWCPRAP5TOeX7PkIIZTYH1sLskHFAE7X4aUvajg7g2z",
+	"v2uvLRrZXIFdAJmrCgNTtPqssv9gCixtwVOpMzuEy0q9Vkemob/Hli868vjC5Mpy3WWcdILoCJCOWkXg",
+	"ElZkZS30p24WQAhQjHRWiP6kKNykaF1xPiOZ6VJyNTajS9kHQ/CRFj6sHLPRD127FImKA3Fzxu3j5PRq",
+	"AD0FEIQAsIKR5YhhiIXqcDoYax3cRJ8HL/O8BiSBHmh3Paoe3NFkIGrE5bSAb+oufaaP4W2OFJYF1IYG",
+	"w4j7BMfiOEu4tDWQGFgxBuiYatup0vji+rIj9BQaDuNqDWFehKMKaweYIVYpXNq54GwfMW8BOBs3Zx61",
+	"prYsCNN9eiZVwH1toxMwC9NL8dx8EZhU57PqxME3Ybt9qRnVhc8EhMbSGYeXFl50LaFitq/cicTNIu3l",
+	"ZXb0o7Qe0BsishnkvcLFZDxoLL7XP8nNcRB2sT2PaJAtJD8nkHdvBh43IhZ20h+6c5TYkQUklESNZJYn",
+	"QaNDqbXKm9oE42UBB9ZRiGOdWaTVwNkzmUMkefaM8A3q9ZH9mKmNhvZvOU5HYeEImCn75Lhp5H9VKmhW",
+	"CCx1jpGG0EhP5hIddDUG0tTxQzyXVs7msOy5R3zqvRshXkUQXgetNDT/Pn+HCEg+5Adhs+KKjjtaAgeG",
+	"MWGJajlCpIXfGd9j3ZXSfAiIt+Kox8qMc+XaxXOJLYa7g3e7oa1HHDbvq81hdoFbm1z5cJusjzlNFTOh",
+	"4+tZhMxp4uHOYNsLJKDcSL+dxEnsZOw6s6YImiGJ8fmT5/8/AAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
