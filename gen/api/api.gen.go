@@ -335,6 +335,7 @@ const (
 	EffectFailed      ReportEffect = "failed"
 	EffectIgnored     ReportEffect = "ignored"
 	EffectRefused     ReportEffect = "refused"
+	EffectRequeued    ReportEffect = "requeued"
 	EffectRetry       ReportEffect = "retry"
 	EffectSuccess     ReportEffect = "success"
 	EffectTroubled    ReportEffect = "troubled"
@@ -359,6 +360,8 @@ func (e ReportEffect) Valid() bool {
 	case EffectIgnored:
 		return true
 	case EffectRefused:
+		return true
+	case EffectRequeued:
 		return true
 	case EffectRetry:
 		return true
@@ -575,6 +578,63 @@ func (e TaskDelivery) Valid() bool {
 	}
 }
 
+// Defines values for TaskJobStatus.
+const (
+	JobFinished TaskJobStatus = "finished"
+	JobRunning  TaskJobStatus = "running"
+	JobStopped  TaskJobStatus = "stopped"
+)
+
+// Valid indicates whether the value is a known member of the TaskJobStatus enum.
+func (e TaskJobStatus) Valid() bool {
+	switch e {
+	case JobFinished:
+		return true
+	case JobRunning:
+		return true
+	case JobStopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TaskJobAction.
+const (
+	JobCancels  TaskJobAction = "cancel"
+	JobRequeues TaskJobAction = "requeue"
+)
+
+// Valid indicates whether the value is a known member of the TaskJobAction enum.
+func (e TaskJobAction) Valid() bool {
+	switch e {
+	case JobCancels:
+		return true
+	case JobRequeues:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TaskJobFilterDelivery.
+const (
+	JobOnlyDelivered   TaskJobFilterDelivery = "delivered"
+	JobOnlyUndelivered TaskJobFilterDelivery = "undelivered"
+)
+
+// Valid indicates whether the value is a known member of the TaskJobFilterDelivery enum.
+func (e TaskJobFilterDelivery) Valid() bool {
+	switch e {
+	case JobOnlyDelivered:
+		return true
+	case JobOnlyUndelivered:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TaskStatus.
 const (
 	TaskCancelled  TaskStatus = 4
@@ -613,6 +673,7 @@ const (
 	EventReleased    TimelineEventEvent = "released"
 	EventRepeated    TimelineEventEvent = "repeated"
 	EventReported    TimelineEventEvent = "reported"
+	EventRequeued    TimelineEventEvent = "requeued"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -636,6 +697,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRepeated:
 		return true
 	case EventReported:
+		return true
+	case EventRequeued:
 		return true
 	case EventUnreachable:
 		return true
@@ -1230,6 +1293,8 @@ type Error struct {
 
 // ErrorDetail defines model for ErrorDetail.
 type ErrorDetail struct {
+	// Count With `job.count_changed`: the number of tasks that the filter selects now
+	Count  *int64        `json:"count,omitempty"`
 	Fields *[]FieldError `json:"fields,omitempty"`
 
 	// Limit With `limit.reached`: the maximum number of records
@@ -1333,6 +1398,12 @@ type Explanation struct {
 	OnUnclear *OnUnclear        `json:"on_unclear,omitempty"`
 	Priority  int16             `json:"priority"`
 	Reason    ExplanationReason `json:"reason"`
+
+	// RequeuedAt When the task was requeued last; left out if it never was
+	RequeuedAt *time.Time `json:"requeued_at,omitempty"`
+
+	// RequeuedBy The user who requeued the task last
+	RequeuedBy *string `json:"requeued_by,omitempty"`
 
 	// Routed Whether routes decide which sender may send the task; otherwise any shared sender may send it
 	Routed bool `json:"routed"`
@@ -2074,7 +2145,9 @@ type ReportBatchResponse struct {
 //   - `refused`: the app never held the task; nothing changed.
 //   - `cancelled`: a request cancelled the task.
 //   - `expired`: the task is FAILED, because its `expires_at` has passed.
-//   - `delivered`, `undelivered`: a provider reported the delivery status.
+//   - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
+//     does not count for the task any more.
+//   - `requeued`: a user requeued the task, which is PENDING again.
 //   - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
 //     not send (`troubled`). The task is PENDING again, and the attempt does not count.
 type ReportEffect string
@@ -2140,7 +2213,9 @@ type ReportedItem struct {
 	// - `refused`: the app never held the task; nothing changed.
 	// - `cancelled`: a request cancelled the task.
 	// - `expired`: the task is FAILED, because its `expires_at` has passed.
-	// - `delivered`, `undelivered`: a provider reported the delivery status.
+	// - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
+	//   does not count for the task any more.
+	// - `requeued`: a user requeued the task, which is PENDING again.
 	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
 	//   not send (`troubled`). The task is PENDING again, and the attempt does not count.
 	Effect *ReportEffect `json:"effect,omitempty"`
@@ -2148,6 +2223,15 @@ type ReportedItem struct {
 
 	// Message The error of this report, for people
 	Message *string `json:"message,omitempty"`
+}
+
+// RequeueRemark Why; the timeline of the task shows it
+type RequeueRemark = string
+
+// RequeueRequest defines model for RequeueRequest.
+type RequeueRequest struct {
+	// Remark Why; the timeline of the task shows it
+	Remark *RequeueRemark `json:"remark,omitempty"`
 }
 
 // RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
@@ -2879,6 +2963,132 @@ type Task struct {
 // TaskDelivery The delivery status that the provider reported after sending
 type TaskDelivery string
 
+// TaskJob defines model for TaskJob.
+type TaskJob struct {
+	Action    TaskJobAction `json:"action"`
+	CreatedAt time.Time     `json:"created_at"`
+	CreatedBy string        `json:"created_by"`
+
+	// Done The number of tasks that the job cancelled or requeued
+	Done int32 `json:"done"`
+
+	// Failed The number of tasks that could not be changed because of an error
+	Failed int32 `json:"failed"`
+
+	// Filter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+	Filter TaskJobFilter `json:"filter"`
+
+	// FinishedAt When the job finished or was stopped
+	FinishedAt *time.Time `json:"finished_at"`
+	JobID      int64      `json:"job_id"`
+	Remark     *string    `json:"remark"`
+
+	// Skipped The number of tasks whose state did not allow it any more
+	Skipped   int32         `json:"skipped"`
+	Status    TaskJobStatus `json:"status"`
+	StoppedBy *string       `json:"stopped_by"`
+
+	// Total The number of tasks that the filter selected when the job was created
+	Total int32 `json:"total"`
+}
+
+// TaskJobStatus defines model for TaskJob.Status.
+type TaskJobStatus string
+
+// TaskJobAction defines model for TaskJobAction.
+type TaskJobAction string
+
+// TaskJobFilter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+type TaskJobFilter struct {
+	// CompanyNo Example: acme
+	CompanyNo   *No                    `json:"company_no,omitempty"`
+	CreatedFrom *time.Time             `json:"created_from,omitempty"`
+	CreatedTo   *time.Time             `json:"created_to,omitempty"`
+	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
+
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	//
+	// Example: 13800138000
+	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
+	Result      *string      `json:"result,omitempty"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo *AppID `json:"sender_no,omitempty"`
+
+	// Source Example: system_a
+	Source *Source `json:"source,omitempty"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status *TaskStatus `json:"status,omitempty"`
+}
+
+// TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
+type TaskJobFilterDelivery string
+
+// TaskJobListResponse defines model for TaskJobListResponse.
+type TaskJobListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    TaskJobPage `json:"data"`
+}
+
+// TaskJobPage defines model for TaskJobPage.
+type TaskJobPage struct {
+	Items []TaskJob `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TaskJobPlan defines model for TaskJobPlan.
+type TaskJobPlan struct {
+	// Capped Whether the filter selects more tasks than `count`
+	Capped bool `json:"capped"`
+
+	// Count The number of tasks that the filter selects now
+	Count int64    `json:"count"`
+	Job   *TaskJob `json:"job,omitempty"`
+}
+
+// TaskJobPlanResponse defines model for TaskJobPlanResponse.
+type TaskJobPlanResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    TaskJobPlan `json:"data"`
+}
+
+// TaskJobRequest defines model for TaskJobRequest.
+type TaskJobRequest struct {
+	Action TaskJobAction `json:"action"`
+
+	// Count The number of tasks that the caller expects, as an answer without it said
+	Count *int64 `json:"count,omitempty"`
+
+	// Filter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+	Filter TaskJobFilter `json:"filter"`
+
+	// Remark Why; the timeline of the task shows it
+	Remark *RequeueRemark `json:"remark,omitempty"`
+}
+
+// TaskJobResponse defines model for TaskJobResponse.
+type TaskJobResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    TaskJob `json:"data"`
+}
+
 // TaskListResponse defines model for TaskListResponse.
 type TaskListResponse struct {
 	// Code The HTTP status
@@ -3019,6 +3229,9 @@ type TimelineEvent struct {
 	// Attempt The number of the attempt that the claim began, from 1
 	Attempt *int16 `json:"attempt,omitempty"`
 
+	// By The user who cancelled or requeued the task
+	By *string `json:"by,omitempty"`
+
 	// Effect The effect of the event on the task.
 	//
 	// - `success`, `failed`: the task was settled with this status.
@@ -3029,18 +3242,21 @@ type TimelineEvent struct {
 	// - `refused`: the app never held the task; nothing changed.
 	// - `cancelled`: a request cancelled the task.
 	// - `expired`: the task is FAILED, because its `expires_at` has passed.
-	// - `delivered`, `undelivered`: a provider reported the delivery status.
+	// - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
+	//   does not count for the task any more.
+	// - `requeued`: a user requeued the task, which is PENDING again.
 	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
 	//   not send (`troubled`). The task is PENDING again, and the attempt does not count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
-	// notification cannot be reached, so the task was FAILED when it was created.
+	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
+	// it were new; its attempts count from 1 again.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message The text of the sender's report, or the reason why the lease was given back or the person is unreachable
+	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable or the task was requeued
 	Message *string `json:"message,omitempty"`
 
 	// RequestID The request that submitted the task
@@ -3054,7 +3270,8 @@ type TimelineEvent struct {
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
-// notification cannot be reached, so the task was FAILED when it was created.
+// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
+// it were new; its attempts count from 1 again.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -3202,6 +3419,9 @@ type ID = int64
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
+
+// JobID defines model for JobId.
+type JobID = int64
 
 // ListLimit defines model for ListLimit.
 type ListLimit = int
@@ -3423,6 +3643,21 @@ type ListLedgerParams struct {
 // PutSettingsCategoryJSONBody defines parameters for PutSettingsCategory.
 type PutSettingsCategoryJSONBody map[string]interface{}
 
+// ListTaskJobsParams defines parameters for ListTaskJobs.
+type ListTaskJobsParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateTaskJobParams defines parameters for CreateTaskJob.
+type CreateTaskJobParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
 	// Limit The maximum number of items
@@ -3635,6 +3870,9 @@ type PutSettingsJSONRequestBody = SettingsChange
 // PutSettingsCategoryJSONRequestBody defines body for PutSettingsCategory for application/json ContentType.
 type PutSettingsCategoryJSONRequestBody PutSettingsCategoryJSONBody
 
+// CreateTaskJobJSONRequestBody defines body for CreateTaskJob for application/json ContentType.
+type CreateTaskJobJSONRequestBody = TaskJobRequest
+
 // CreateTemplateJSONRequestBody defines body for CreateTemplate for application/json ContentType.
 type CreateTemplateJSONRequestBody = TemplateRequest
 
@@ -3673,6 +3911,9 @@ type SendSmsJSONRequestBody = SendRequest
 
 // SendSmsBatchJSONRequestBody defines body for SendSmsBatch for application/json ContentType.
 type SendSmsBatchJSONRequestBody = SendBatchRequest
+
+// RequeueTaskJSONRequestBody defines body for RequeueTask for application/json ContentType.
+type RequeueTaskJSONRequestBody = RequeueRequest
 
 // ClaimTasksNowJSONRequestBody defines body for ClaimTasksNow for application/json ContentType.
 type ClaimTasksNowJSONRequestBody = ClaimRequest
@@ -4240,6 +4481,59 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListTaskJobs List jobs, newest first
+	//
+	// Jobs are kept for as long as `history.log_days` of the settings says.
+	//
+	// Corresponds with GET /api/v1/admin/task-jobs (the `ListTaskJobs` operationId).
+	ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTaskJobWithBody Cancel or requeue all tasks of a filter
+	//
+	// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+	// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+	// `job.count_changed` and the number as `error.count`, and nothing changes.
+	//
+	// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+	// and `requeueTask`. There is no undo.
+	//
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+	CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTaskJob Cancel or requeue all tasks of a filter
+	//
+	// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+	// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+	// `job.count_changed` and the number as `error.count`, and nothing changes.
+	//
+	// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+	// and `requeueTask`. There is no undo.
+	//
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+	CreateTaskJob(ctx context.Context, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTaskJob Get a job and how far it is
+	//
+	// Corresponds with GET /api/v1/admin/task-jobs/{job_id} (the `GetTaskJob` operationId).
+	GetTaskJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StopTaskJob Stop a job
+	//
+	// The tasks that the job has changed stay changed, and it changes no others. A job that has ended already gets 409 with the reason `job.not_running`.
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs/{job_id}/stop (the `StopTaskJob` operationId).
+	StopTaskJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// TaskStatistics Count tasks by state
 	//
 	// A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -4735,6 +5029,54 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 	ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueTaskWithBody Send a task again that is FAILED or CANCELLED
+	//
+	// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+	// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+	// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+	//
+	// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+	//
+	// Otherwise the answer is 409, and nothing changes. The reasons:
+	//
+	// - `task.not_ended`: the task is PENDING or PROCESSING.
+	// - `task.succeeded`: the task is SUCCESS.
+	// - `task.delivered`: the provider says that the message arrived.
+	// - `task.expired`: its `expires_at` has passed.
+	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+	//   deleted.
+	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+	RequeueTaskWithBody(ctx context.Context, taskID TaskID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueTask Send a task again that is FAILED or CANCELLED
+	//
+	// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+	// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+	// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+	//
+	// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+	//
+	// Otherwise the answer is 409, and nothing changes. The reasons:
+	//
+	// - `task.not_ended`: the task is PENDING or PROCESSING.
+	// - `task.succeeded`: the task is SUCCESS.
+	// - `task.delivered`: the provider says that the message arrived.
+	// - `task.expired`: its `expires_at` has passed.
+	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+	//   deleted.
+	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+	RequeueTask(ctx context.Context, taskID TaskID, body RequeueTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTaskTimeline List everything that happened to a task, oldest first
 	//
@@ -5995,6 +6337,109 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 	return c.Client.Do(req)
 }
 
+// ListTaskJobs List jobs, newest first
+//
+// Jobs are kept for as long as `history.log_days` of the settings says.
+//
+// Corresponds with GET /api/v1/admin/task-jobs (the `ListTaskJobs` operationId).
+func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTaskJobsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTaskJobWithBody Cancel or requeue all tasks of a filter
+//
+// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+// `job.count_changed` and the number as `error.count`, and nothing changes.
+//
+// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+// and `requeueTask`. There is no undo.
+//
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTaskJobRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTaskJob Cancel or requeue all tasks of a filter
+//
+// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+// `job.count_changed` and the number as `error.count`, and nothing changes.
+//
+// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+// and `requeueTask`. There is no undo.
+//
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+func (c *Client) CreateTaskJob(ctx context.Context, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTaskJobRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTaskJob Get a job and how far it is
+//
+// Corresponds with GET /api/v1/admin/task-jobs/{job_id} (the `GetTaskJob` operationId).
+func (c *Client) GetTaskJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTaskJobRequest(c.Server, jobID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StopTaskJob Stop a job
+//
+// The tasks that the job has changed stay changed, and it changes no others. A job that has ended already gets 409 with the reason `job.not_running`.
+//
+// Corresponds with POST /api/v1/admin/task-jobs/{job_id}/stop (the `StopTaskJob` operationId).
+func (c *Client) StopTaskJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStopTaskJobRequest(c.Server, jobID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // TaskStatistics Count tasks by state
 //
 // A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -6921,6 +7366,74 @@ func (c *Client) CancelTask(ctx context.Context, taskID TaskID, reqEditors ...Re
 // Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExplainTaskRequest(c.Server, taskID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueTaskWithBody Send a task again that is FAILED or CANCELLED
+//
+// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+//
+// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+//
+// Otherwise the answer is 409, and nothing changes. The reasons:
+//
+//   - `task.not_ended`: the task is PENDING or PROCESSING.
+//   - `task.succeeded`: the task is SUCCESS.
+//   - `task.delivered`: the provider says that the message arrived.
+//   - `task.expired`: its `expires_at` has passed.
+//   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+//     deleted.
+//   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueTaskRequestWithBody(c.Server, taskID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueTask Send a task again that is FAILED or CANCELLED
+//
+// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+//
+// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+//
+// Otherwise the answer is 409, and nothing changes. The reasons:
+//
+//   - `task.not_ended`: the task is PENDING or PROCESSING.
+//   - `task.succeeded`: the task is SUCCESS.
+//   - `task.delivered`: the provider says that the message arrived.
+//   - `task.expired`: its `expires_at` has passed.
+//   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+//     deleted.
+//   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+func (c *Client) RequeueTask(ctx context.Context, taskID TaskID, body RequeueTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueTaskRequest(c.Server, taskID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9554,6 +10067,195 @@ func NewPutSettingsCategoryRequestWithBody(server string, category CategoryName,
 	return req, nil
 }
 
+// NewListTaskJobsRequest constructs an http.Request for the ListTaskJobs method
+func NewListTaskJobsRequest(server string, params *ListTaskJobsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/task-jobs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateTaskJobRequest calls the generic CreateTaskJob builder with application/json body
+func NewCreateTaskJobRequest(server string, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateTaskJobRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateTaskJobRequestWithBody constructs an http.Request for the CreateTaskJob method, with any body, and a specified content type
+func NewCreateTaskJobRequestWithBody(server string, params *CreateTaskJobParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/task-jobs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetTaskJobRequest constructs an http.Request for the GetTaskJob method
+func NewGetTaskJobRequest(server string, jobID JobID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job_id", jobID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/task-jobs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStopTaskJobRequest constructs an http.Request for the StopTaskJob method
+func NewStopTaskJobRequest(server string, jobID JobID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job_id", jobID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/task-jobs/%s/stop", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewTaskStatisticsRequest constructs an http.Request for the TaskStatistics method
 func NewTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -11013,6 +11715,53 @@ func NewExplainTaskRequest(server string, taskID TaskID) (*http.Request, error) 
 	return req, nil
 }
 
+// NewRequeueTaskRequest calls the generic RequeueTask builder with application/json body
+func NewRequeueTaskRequest(server string, taskID TaskID, body RequeueTaskJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRequeueTaskRequestWithBody(server, taskID, "application/json", bodyReader)
+}
+
+// NewRequeueTaskRequestWithBody constructs an http.Request for the RequeueTask method, with any body, and a specified content type
+func NewRequeueTaskRequestWithBody(server string, taskID TaskID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "task_id", taskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sms/task/%s/requeue", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetTaskTimelineRequest constructs an http.Request for the GetTaskTimeline method
 func NewGetTaskTimelineRequest(server string, taskID TaskID) (*http.Request, error) {
 	var err error
@@ -12301,6 +13050,65 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
 
+	// ListTaskJobsWithResponse List jobs, newest first
+	//
+	// Jobs are kept for as long as `history.log_days` of the settings says.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/task-jobs (the `ListTaskJobs` operationId).
+	ListTaskJobsWithResponse(ctx context.Context, params *ListTaskJobsParams, reqEditors ...RequestEditorFn) (*ListTaskJobsResponse, error)
+
+	// CreateTaskJobWithBodyWithResponse Cancel or requeue all tasks of a filter
+	//
+	// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+	// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+	// `job.count_changed` and the number as `error.count`, and nothing changes.
+	//
+	// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+	// and `requeueTask`. There is no undo.
+	//
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+	CreateTaskJobWithBodyWithResponse(ctx context.Context, params *CreateTaskJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTaskJobResponse, error)
+
+	// CreateTaskJobWithResponse Cancel or requeue all tasks of a filter
+	//
+	// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+	// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+	// `job.count_changed` and the number as `error.count`, and nothing changes.
+	//
+	// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+	// and `requeueTask`. There is no undo.
+	//
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+	CreateTaskJobWithResponse(ctx context.Context, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTaskJobResponse, error)
+
+	// GetTaskJobWithResponse Get a job and how far it is
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/task-jobs/{job_id} (the `GetTaskJob` operationId).
+	GetTaskJobWithResponse(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*GetTaskJobResponse, error)
+
+	// StopTaskJobWithResponse Stop a job
+	//
+	// The tasks that the job has changed stay changed, and it changes no others. A job that has ended already gets 409 with the reason `job.not_running`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs/{job_id}/stop (the `StopTaskJob` operationId).
+	StopTaskJobWithResponse(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*StopTaskJobResponse, error)
+
 	// TaskStatisticsWithResponse Count tasks by state
 	//
 	// A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -12830,6 +13638,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 	ExplainTaskWithResponse(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*ExplainTaskResponse, error)
+
+	// RequeueTaskWithBodyWithResponse Send a task again that is FAILED or CANCELLED
+	//
+	// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+	// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+	// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+	//
+	// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+	//
+	// Otherwise the answer is 409, and nothing changes. The reasons:
+	//
+	// - `task.not_ended`: the task is PENDING or PROCESSING.
+	// - `task.succeeded`: the task is SUCCESS.
+	// - `task.delivered`: the provider says that the message arrived.
+	// - `task.expired`: its `expires_at` has passed.
+	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+	//   deleted.
+	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+	RequeueTaskWithBodyWithResponse(ctx context.Context, taskID TaskID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequeueTaskResponse, error)
+
+	// RequeueTaskWithResponse Send a task again that is FAILED or CANCELLED
+	//
+	// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+	// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+	// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+	//
+	// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+	//
+	// Otherwise the answer is 409, and nothing changes. The reasons:
+	//
+	// - `task.not_ended`: the task is PENDING or PROCESSING.
+	// - `task.succeeded`: the task is SUCCESS.
+	// - `task.delivered`: the provider says that the message arrived.
+	// - `task.expired`: its `expires_at` has passed.
+	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+	//   deleted.
+	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+	RequeueTaskWithResponse(ctx context.Context, taskID TaskID, body RequeueTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*RequeueTaskResponse, error)
 
 	// GetTaskTimelineWithResponse List everything that happened to a task, oldest first
 	//
@@ -17572,6 +18428,387 @@ func (r PutSettingsCategoryResponse) ContentType() string {
 	return ""
 }
 
+type ListTaskJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskJobListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTaskJobsResponse) GetJSON200() *TaskJobListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTaskJobsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTaskJobsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTaskJobsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTaskJobsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTaskJobsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTaskJobsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTaskJobsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTaskJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTaskJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTaskJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateTaskJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskJobPlanResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateTaskJobResponse) GetJSON200() *TaskJobPlanResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateTaskJobResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateTaskJobResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateTaskJobResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateTaskJobResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateTaskJobResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateTaskJobResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateTaskJobResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateTaskJobResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateTaskJobResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateTaskJobResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateTaskJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateTaskJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateTaskJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateTaskJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetTaskJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskJobResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetTaskJobResponse) GetJSON200() *TaskJobResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetTaskJobResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetTaskJobResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetTaskJobResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetTaskJobResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetTaskJobResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetTaskJobResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetTaskJobResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetTaskJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetTaskJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetTaskJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetTaskJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StopTaskJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskJobResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r StopTaskJobResponse) GetJSON200() *TaskJobResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r StopTaskJobResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r StopTaskJobResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r StopTaskJobResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r StopTaskJobResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r StopTaskJobResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r StopTaskJobResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r StopTaskJobResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r StopTaskJobResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r StopTaskJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StopTaskJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StopTaskJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StopTaskJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type TaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -20579,6 +21816,124 @@ func (r ExplainTaskResponse) ContentType() string {
 	return ""
 }
 
+type RequeueTaskResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RequeueTaskResponse) GetJSON200() *TaskResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RequeueTaskResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RequeueTaskResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RequeueTaskResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RequeueTaskResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RequeueTaskResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r RequeueTaskResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r RequeueTaskResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RequeueTaskResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RequeueTaskResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RequeueTaskResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RequeueTaskResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RequeueTaskResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RequeueTaskResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RequeueTaskResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RequeueTaskResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetTaskTimelineResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -22579,6 +23934,95 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 	return ParsePutSettingsCategoryResponse(rsp)
 }
 
+// ListTaskJobsWithResponse List jobs, newest first
+//
+// Jobs are kept for as long as `history.log_days` of the settings says.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/task-jobs (the `ListTaskJobs` operationId).
+func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, params *ListTaskJobsParams, reqEditors ...RequestEditorFn) (*ListTaskJobsResponse, error) {
+	rsp, err := c.ListTaskJobs(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTaskJobsResponse(rsp)
+}
+
+// CreateTaskJobWithBodyWithResponse Cancel or requeue all tasks of a filter
+//
+// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+// `job.count_changed` and the number as `error.count`, and nothing changes.
+//
+// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+// and `requeueTask`. There is no undo.
+//
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Context, params *CreateTaskJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTaskJobResponse, error) {
+	rsp, err := c.CreateTaskJobWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTaskJobResponse(rsp)
+}
+
+// CreateTaskJobWithResponse Cancel or requeue all tasks of a filter
+//
+// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+// `job.count_changed` and the number as `error.count`, and nothing changes.
+//
+// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+// and `requeueTask`. There is no undo.
+//
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+func (c *ClientWithResponses) CreateTaskJobWithResponse(ctx context.Context, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTaskJobResponse, error) {
+	rsp, err := c.CreateTaskJob(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTaskJobResponse(rsp)
+}
+
+// GetTaskJobWithResponse Get a job and how far it is
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/task-jobs/{job_id} (the `GetTaskJob` operationId).
+func (c *ClientWithResponses) GetTaskJobWithResponse(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*GetTaskJobResponse, error) {
+	rsp, err := c.GetTaskJob(ctx, jobID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetTaskJobResponse(rsp)
+}
+
+// StopTaskJobWithResponse Stop a job
+//
+// The tasks that the job has changed stay changed, and it changes no others. A job that has ended already gets 409 with the reason `job.not_running`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/task-jobs/{job_id}/stop (the `StopTaskJob` operationId).
+func (c *ClientWithResponses) StopTaskJobWithResponse(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*StopTaskJobResponse, error) {
+	rsp, err := c.StopTaskJob(ctx, jobID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStopTaskJobResponse(rsp)
+}
+
 // TaskStatisticsWithResponse Count tasks by state
 //
 // A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -23371,6 +24815,66 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 		return nil, err
 	}
 	return ParseExplainTaskResponse(rsp)
+}
+
+// RequeueTaskWithBodyWithResponse Send a task again that is FAILED or CANCELLED
+//
+// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+//
+// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+//
+// Otherwise the answer is 409, and nothing changes. The reasons:
+//
+//   - `task.not_ended`: the task is PENDING or PROCESSING.
+//   - `task.succeeded`: the task is SUCCESS.
+//   - `task.delivered`: the provider says that the message arrived.
+//   - `task.expired`: its `expires_at` has passed.
+//   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+//     deleted.
+//   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Context, taskID TaskID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequeueTaskResponse, error) {
+	rsp, err := c.RequeueTaskWithBody(ctx, taskID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueTaskResponse(rsp)
+}
+
+// RequeueTaskWithResponse Send a task again that is FAILED or CANCELLED
+//
+// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+//
+// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+//
+// Otherwise the answer is 409, and nothing changes. The reasons:
+//
+//   - `task.not_ended`: the task is PENDING or PROCESSING.
+//   - `task.succeeded`: the task is SUCCESS.
+//   - `task.delivered`: the provider says that the message arrived.
+//   - `task.expired`: its `expires_at` has passed.
+//   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+//     deleted.
+//   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+func (c *ClientWithResponses) RequeueTaskWithResponse(ctx context.Context, taskID TaskID, body RequeueTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*RequeueTaskResponse, error) {
+	rsp, err := c.RequeueTask(ctx, taskID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueTaskResponse(rsp)
 }
 
 // GetTaskTimelineWithResponse List everything that happened to a task, oldest first
@@ -27498,6 +29002,327 @@ func ParsePutSettingsCategoryResponse(rsp *http.Response) (*PutSettingsCategoryR
 	return response, nil
 }
 
+// ParseListTaskJobsResponse parses an HTTP response from a ListTaskJobsWithResponse call
+func ParseListTaskJobsResponse(rsp *http.Response) (*ListTaskJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTaskJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskJobListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateTaskJobResponse parses an HTTP response from a CreateTaskJobWithResponse call
+func ParseCreateTaskJobResponse(rsp *http.Response) (*CreateTaskJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateTaskJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskJobPlanResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetTaskJobResponse parses an HTTP response from a GetTaskJobWithResponse call
+func ParseGetTaskJobResponse(rsp *http.Response) (*GetTaskJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetTaskJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskJobResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStopTaskJobResponse parses an HTTP response from a StopTaskJobWithResponse call
+func ParseStopTaskJobResponse(rsp *http.Response) (*StopTaskJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StopTaskJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskJobResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseTaskStatisticsResponse parses an HTTP response from a TaskStatisticsWithResponse call
 func ParseTaskStatisticsResponse(rsp *http.Response) (*TaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -30052,6 +31877,109 @@ func ParseExplainTaskResponse(rsp *http.Response) (*ExplainTaskResponse, error) 
 	return response, nil
 }
 
+// ParseRequeueTaskResponse parses an HTTP response from a RequeueTaskWithResponse call
+func ParseRequeueTaskResponse(rsp *http.Response) (*RequeueTaskResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RequeueTaskResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetTaskTimelineResponse parses an HTTP response from a GetTaskTimelineWithResponse call
 func ParseGetTaskTimelineResponse(rsp *http.Response) (*GetTaskTimelineResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -31088,6 +33016,18 @@ type ServerInterface interface {
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
+	// ListTaskJobs List jobs, newest first
+	// (GET /api/v1/admin/task-jobs)
+	ListTaskJobs(w http.ResponseWriter, r *http.Request, params ListTaskJobsParams)
+	// CreateTaskJob Cancel or requeue all tasks of a filter
+	// (POST /api/v1/admin/task-jobs)
+	CreateTaskJob(w http.ResponseWriter, r *http.Request, params CreateTaskJobParams)
+	// GetTaskJob Get a job and how far it is
+	// (GET /api/v1/admin/task-jobs/{job_id})
+	GetTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID)
+	// StopTaskJob Stop a job
+	// (POST /api/v1/admin/task-jobs/{job_id}/stop)
+	StopTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID)
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -31181,6 +33121,9 @@ type ServerInterface interface {
 	// ExplainTask Explain why a task is in its state
 	// (GET /api/v1/sms/task/{task_id}/explain)
 	ExplainTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
+	// RequeueTask Send a task again that is FAILED or CANCELLED
+	// (POST /api/v1/sms/task/{task_id}/requeue)
+	RequeueTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// GetTaskTimeline List everything that happened to a task, oldest first
 	// (GET /api/v1/sms/task/{task_id}/timeline)
 	GetTaskTimeline(w http.ResponseWriter, r *http.Request, taskID TaskID)
@@ -32867,6 +34810,145 @@ func (siw *ServerInterfaceWrapper) PutSettingsCategory(w http.ResponseWriter, r 
 	handler.ServeHTTP(w, r)
 }
 
+// ListTaskJobs operation middleware
+func (siw *ServerInterfaceWrapper) ListTaskJobs(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTaskJobsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTaskJobs(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateTaskJob operation middleware
+func (siw *ServerInterfaceWrapper) CreateTaskJob(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateTaskJobParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateTaskJob(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetTaskJob operation middleware
+func (siw *ServerInterfaceWrapper) GetTaskJob(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "job_id" -------------
+	var jobID JobID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "job_id", r.PathValue("job_id"), &jobID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "job_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetTaskJob(w, r, jobID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// StopTaskJob operation middleware
+func (siw *ServerInterfaceWrapper) StopTaskJob(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "job_id" -------------
+	var jobID JobID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "job_id", r.PathValue("job_id"), &jobID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "job_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StopTaskJob(w, r, jobID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // TaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) TaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -33839,6 +35921,32 @@ func (siw *ServerInterfaceWrapper) ExplainTask(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// RequeueTask operation middleware
+func (siw *ServerInterfaceWrapper) RequeueTask(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "task_id" -------------
+	var taskID TaskID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "task_id", r.PathValue("task_id"), &taskID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "task_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RequeueTask(w, r, taskID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetTaskTimeline operation middleware
 func (siw *ServerInterfaceWrapper) GetTaskTimeline(w http.ResponseWriter, r *http.Request) {
 
@@ -34523,6 +36631,10 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.GetSettingsCategory)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.PutSettingsCategory)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-jobs", wrapper.ListTaskJobs)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/task-jobs", wrapper.CreateTaskJob)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-jobs/{job_id}", wrapper.GetTaskJob)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/task-jobs/{job_id}/stop", wrapper.StopTaskJob)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-statistics", wrapper.TaskStatistics)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-status-info", wrapper.TaskStatusInfo)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template", wrapper.ListTemplates)
@@ -34554,6 +36666,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}", wrapper.GetTask)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/cancel", wrapper.CancelTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/explain", wrapper.ExplainTask)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/requeue", wrapper.RequeueTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/timeline", wrapper.GetTaskTimeline)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/tasks", wrapper.ListTasks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/tasks/claim", wrapper.ClaimTasksNow)
@@ -40966,6 +43079,529 @@ func (response PutSettingsCategory503JSONResponse) VisitPutSettingsCategoryRespo
 	return err
 }
 
+type ListTaskJobsRequestObject struct {
+	Params ListTaskJobsParams
+}
+
+type ListTaskJobsResponseObject interface {
+	VisitListTaskJobsResponse(w http.ResponseWriter) error
+}
+
+type ListTaskJobs200JSONResponse TaskJobListResponse
+
+func (response ListTaskJobs200JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTaskJobs401JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTaskJobs403JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTaskJobs422JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTaskJobs429JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTaskJobs500JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTaskJobs503JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJobRequestObject struct {
+	Params CreateTaskJobParams
+	Body   *CreateTaskJobJSONRequestBody
+}
+
+type CreateTaskJobResponseObject interface {
+	VisitCreateTaskJobResponse(w http.ResponseWriter) error
+}
+
+type CreateTaskJob200JSONResponse TaskJobPlanResponse
+
+func (response CreateTaskJob200JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateTaskJob400JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateTaskJob401JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateTaskJob403JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateTaskJob409JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateTaskJob413JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateTaskJob415JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateTaskJob422JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateTaskJob429JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateTaskJob500JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateTaskJob503JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJobRequestObject struct {
+	JobID JobID `json:"job_id"`
+}
+
+type GetTaskJobResponseObject interface {
+	VisitGetTaskJobResponse(w http.ResponseWriter) error
+}
+
+type GetTaskJob200JSONResponse TaskJobResponse
+
+func (response GetTaskJob200JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetTaskJob401JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetTaskJob403JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetTaskJob404JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetTaskJob422JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetTaskJob429JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetTaskJob500JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetTaskJob503JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJobRequestObject struct {
+	JobID JobID `json:"job_id"`
+}
+
+type StopTaskJobResponseObject interface {
+	VisitStopTaskJobResponse(w http.ResponseWriter) error
+}
+
+type StopTaskJob200JSONResponse TaskJobResponse
+
+func (response StopTaskJob200JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response StopTaskJob401JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response StopTaskJob403JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response StopTaskJob404JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob409JSONResponse struct{ ConflictJSONResponse }
+
+func (response StopTaskJob409JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob422JSONResponse struct{ InvalidJSONResponse }
+
+func (response StopTaskJob422JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob429JSONResponse struct{ TooManyJSONResponse }
+
+func (response StopTaskJob429JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob500JSONResponse struct{ InternalJSONResponse }
+
+func (response StopTaskJob500JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response StopTaskJob503JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TaskStatisticsRequestObject struct {
 }
 
@@ -45141,6 +47777,183 @@ func (response ExplainTask503JSONResponse) VisitExplainTaskResponse(w http.Respo
 	return err
 }
 
+type RequeueTaskRequestObject struct {
+	TaskID TaskID `json:"task_id"`
+	Body   *RequeueTaskJSONRequestBody
+}
+
+type RequeueTaskResponseObject interface {
+	VisitRequeueTaskResponse(w http.ResponseWriter) error
+}
+
+type RequeueTask200JSONResponse TaskResponse
+
+func (response RequeueTask200JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask400JSONResponse struct{ MalformedJSONResponse }
+
+func (response RequeueTask400JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RequeueTask401JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RequeueTask403JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RequeueTask404JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask409JSONResponse struct{ ConflictJSONResponse }
+
+func (response RequeueTask409JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response RequeueTask413JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response RequeueTask415JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RequeueTask422JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RequeueTask429JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask500JSONResponse struct{ InternalJSONResponse }
+
+func (response RequeueTask500JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RequeueTask503JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTaskTimelineRequestObject struct {
 	TaskID TaskID `json:"task_id"`
 }
@@ -46707,6 +49520,18 @@ type StrictServerInterface interface {
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(ctx context.Context, request PutSettingsCategoryRequestObject) (PutSettingsCategoryResponseObject, error)
+	// ListTaskJobs List jobs, newest first
+	// (GET /api/v1/admin/task-jobs)
+	ListTaskJobs(ctx context.Context, request ListTaskJobsRequestObject) (ListTaskJobsResponseObject, error)
+	// CreateTaskJob Cancel or requeue all tasks of a filter
+	// (POST /api/v1/admin/task-jobs)
+	CreateTaskJob(ctx context.Context, request CreateTaskJobRequestObject) (CreateTaskJobResponseObject, error)
+	// GetTaskJob Get a job and how far it is
+	// (GET /api/v1/admin/task-jobs/{job_id})
+	GetTaskJob(ctx context.Context, request GetTaskJobRequestObject) (GetTaskJobResponseObject, error)
+	// StopTaskJob Stop a job
+	// (POST /api/v1/admin/task-jobs/{job_id}/stop)
+	StopTaskJob(ctx context.Context, request StopTaskJobRequestObject) (StopTaskJobResponseObject, error)
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(ctx context.Context, request TaskStatisticsRequestObject) (TaskStatisticsResponseObject, error)
@@ -46800,6 +49625,9 @@ type StrictServerInterface interface {
 	// ExplainTask Explain why a task is in its state
 	// (GET /api/v1/sms/task/{task_id}/explain)
 	ExplainTask(ctx context.Context, request ExplainTaskRequestObject) (ExplainTaskResponseObject, error)
+	// RequeueTask Send a task again that is FAILED or CANCELLED
+	// (POST /api/v1/sms/task/{task_id}/requeue)
+	RequeueTask(ctx context.Context, request RequeueTaskRequestObject) (RequeueTaskResponseObject, error)
 	// GetTaskTimeline List everything that happened to a task, oldest first
 	// (GET /api/v1/sms/task/{task_id}/timeline)
 	GetTaskTimeline(ctx context.Context, request GetTaskTimelineRequestObject) (GetTaskTimelineResponseObject, error)
@@ -48214,6 +51042,117 @@ func (sh *strictHandler) PutSettingsCategory(w http.ResponseWriter, r *http.Requ
 	}
 }
 
+// ListTaskJobs operation middleware
+func (sh *strictHandler) ListTaskJobs(w http.ResponseWriter, r *http.Request, params ListTaskJobsParams) {
+	var request ListTaskJobsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTaskJobs(ctx, request.(ListTaskJobsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTaskJobs")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTaskJobsResponseObject); ok {
+		if err := validResponse.VisitListTaskJobsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateTaskJob operation middleware
+func (sh *strictHandler) CreateTaskJob(w http.ResponseWriter, r *http.Request, params CreateTaskJobParams) {
+	var request CreateTaskJobRequestObject
+
+	request.Params = params
+
+	var body CreateTaskJobJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateTaskJob(ctx, request.(CreateTaskJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateTaskJob")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateTaskJobResponseObject); ok {
+		if err := validResponse.VisitCreateTaskJobResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetTaskJob operation middleware
+func (sh *strictHandler) GetTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID) {
+	var request GetTaskJobRequestObject
+
+	request.JobID = jobID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTaskJob(ctx, request.(GetTaskJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTaskJob")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetTaskJobResponseObject); ok {
+		if err := validResponse.VisitGetTaskJobResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// StopTaskJob operation middleware
+func (sh *strictHandler) StopTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID) {
+	var request StopTaskJobRequestObject
+
+	request.JobID = jobID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.StopTaskJob(ctx, request.(StopTaskJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StopTaskJob")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(StopTaskJobResponseObject); ok {
+		if err := validResponse.VisitStopTaskJobResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // TaskStatistics operation middleware
 func (sh *strictHandler) TaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request TaskStatisticsRequestObject
@@ -49099,6 +52038,42 @@ func (sh *strictHandler) ExplainTask(w http.ResponseWriter, r *http.Request, tas
 	}
 }
 
+// RequeueTask operation middleware
+func (sh *strictHandler) RequeueTask(w http.ResponseWriter, r *http.Request, taskID TaskID) {
+	var request RequeueTaskRequestObject
+
+	request.TaskID = taskID
+
+	var body RequeueTaskJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		if !errors.Is(err, io.EOF) {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RequeueTask(ctx, request.(RequeueTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RequeueTask")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RequeueTaskResponseObject); ok {
+		if err := validResponse.VisitRequeueTaskResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetTaskTimeline operation middleware
 func (sh *strictHandler) GetTaskTimeline(w http.ResponseWriter, r *http.Request, taskID TaskID) {
 	var request GetTaskTimelineRequestObject
@@ -49425,596 +52400,633 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P39jyNJeh+I/yvx5VfAvGwWm1XV3TtT/cO6prp7tzT9tl3V27c71SaDzCAZqmQENyOy2Jx2HyRDNta6",
-	"tU86+ABDts9ew8YtDPmEOxwgwZK8f4x2Zlc/6V84xPNEREaSmWSSrGb1jLhY9BTJzHh5IuKJ5/XzvGn0",
-	"5GgsBRNaNY7eNMY0pSOmWQqfjsfj09j8ETPVS/lYcykaR43zISMiG3VZSmSf6CEjiomYpRH+TUeMcEFo",
-	"khCuFekllI8UoSImKRvLVKtG1GCv6WicsMZRQ41Um47H7VZrvxE1uGn/pxlLp42oIejIPGF+5XEjaqTs",
-	"pxlPWdw40mnGoobqDdmImvH9Tsr6jaPG//9WPptb+Ku6hZN4+zZqnFDNBjKdPoF232BnY6qHeV89+8ja",
-	"vbk+sMMhFYIli/rDJ9bu7onEjgyNH/ER1+WrNaKv+SgbhatG1WVhIfZb5dRPoNVwPDHr0yzR+Ipt2Xww",
-	"n7iwn6KGno7N+1xoNmApDlOOxlRMn8gqauDvbSE3JojMhE4X9QS/X0dPWapkWk72jmCvdbsHT3TcWRmn",
-	"7IrLTJExHbCKLY+vFKg+oq8fMTHQw8bRgSW1+5wTW+mUiwGMCw9uydSXHKW+TEdU48Ldvd1YuqanMRuN",
-	"pWaiN/2cTefpcEwmMo1JbygVE6Q7BRr0aJKwlPRlSvSQKyIFI2ZITOkmOTZ8glHNYvcd0TJnLWY2wE2A",
-	"ZmTC9TD/sSvjaQTfcUEObpOhzFIVkVgyRYQ03w7ISKasSU41SZnOUqHg7T5PlSZUqInhY77RIaMxS0kn",
-	"mOXeczZO6JTFnSY5d/1eMjsSanphKQyEDJhW5PbBAT5onsFvWp+SyZAnLOjZzZQrwzvHqRykTKkmeSp8",
-	"kzBxmdp5m1eBslz5Jy7ZtEkepKlM7UyQ7bq/ZZ/E6ZSkmVCEpswQhFyysW66XYizzbdKOGuzuPX345hq",
-	"zVLT5j/+4v+39z+/+vh3GmWb9BFXeiW2xTUbqcbKnOpgVU71bCgFe8gTzUqO9lORTHHfjs1jdngRGcoJ",
-	"u2Ip4bCMk5RrzUTFYOHNNr7ZqMtyYFRP8B0zyucy06ySx6Xm12UcbtXjfgY3fWWfKAhswlbz6/qcqstK",
-	"Lmbur02kAtu46eeFYqmovqIz9/O6Xfn2TWcvadlmP2M9KWJl+NyEmu3TJ0LCHQ3H+4ryhHYTFt7XhxX3",
-	"tXm/9oaC0bw140qZGkuhGMh9J1L0E96Dgfak0EzAn3Q8TniPmjHf+j1lBv4mH495MmaNo9utT6MGMzzI",
-	"fJcyCg/CejWF1O0hS+LG26gxYkqZC9CcdDPH8ZgIOD3mAeBu5pWIKGnOU48Kw61QgCQcWJZlmWYXHDVa",
-	"+z/4/u8e/Oj2y9aPP/nh3Z98fvj4zpPvPvv0+f656aweNYBzIjnmeVEvS1MmNFGaauYvFCPlygkM1w7H",
-	"dHdfCrYO7ZCResKorNdjStWfgOn3uV3Iqnm4i2ZCFenRNOUsJjKDYT+UaZfHMRPrrfth2brTTA+bfd/w",
-	"zMIzxUgvZTETmtMkv5WAqiw25yGWwGq3vuD1R0aQrGbCpOOkmF4qlWorrlmHjBgFKYNqQsmEdUHyM7eZ",
-	"u7fNY0aH0uFGInqYymwwJJR0UzlRLG2Ss6w3dL/jmFL2e6xnRCUO0uWUjOiUGK1iwHCrRk4B607J9x+c",
-	"Ey56SRazuEk6J0+fn7WfPj/9/umTsw5JuGnTDMDN0QxLNQ05T4W5zWmyzsa4Yzb1/MbgrsnClnAdEcVS",
-	"wwzgvSPy00xqFhKnzWMyGTJBpjK7Ka5wLAgvG+49GGgnH0iHcNhHfc6QwEzo1PzNhdWezcsfKJLIAVL7",
-	"iiY8XusUHhwExO5zlsSqcfSF/XNe7sgpzy0/K8g0uGl7VJAuIzE3UnvcePsqypfR7Xdux1xYzWMC3RLb",
-	"Njyxfc4NojhX5ojG5haNSDfTODI8Q5NUisE90gG6NfGHDjH3qSKM9oZmHI9pYkQltt6qlB8BR7uRb3uW",
-	"PXpeAHOwl2AXuE18ZO7FUabgCyAt+d2zp09ujr5+iWEcpvEnUj+UmViTZrcXyhF9aHiWYCnDkRBlOCU8",
-	"vHV62N5Afe0ZDc0LC+w1RwHhXMpHNB2sJSTc3j9ctJm0lO0E2l68mbiRNiWBR4+IGie8ePvIlKihTDUT",
-	"YMXT7LVWN7e3YJjAjgTZJ4/5Z5EZ4CfmL7AiUNKlGk/quZSPqZiuxz0/rZRhDF1HVEzbfcqTLGVqhr5S",
-	"EvMzMT+zmBj9dzTWivRTOUJlkcax0emPiE6nhA4oFyShmqVbpqobKHC9gozToyM2P15D6cAiMivoAF2y",
-	"3rAT5YIJWLq4ItaeRzLFLoR2HadMySztMdUknedMp9O9475maYcM+JW9IFVRH2peiAvxUKbzYwaTs2Ik",
-	"zRIGSkQyPTIP75EfASc6fnZKLtlUWd1iwLSdG5hEmuQJ4yCBxbJACbj2JoabZIrF8zRxFiYz1oQaaZqx",
-	"y3vwyIUghJmxoznIzFbTVOeWchAUYMtaMc3ZBalSE5nGTTP6Y9OxvX7HqbwyAp5W/pkaIxpJgSsmyJCq",
-	"fD+CEUURORGGutA24ToiVJuRJ8y8awQASkZcZJo1yUsgum8A5mWaEKXbBaSFTDG7MNk4AhuUkvBDsZWR",
-	"3Ryp6RrvW5SSU/Ag2FZSBiQx7ACXDbbF3O71XDZmYyZiIoWREGF1DVGAnsCAVfMCFJEXwhxsmfIv173V",
-	"9yu5hbcUFJjEyYxCMeJKcTEgbmcfgSOFUBws0NfQzq068Dwq3Ka+AR14yfgtVb25Yi1tofR2y4JW5+41",
-	"c6Z4D25+s7tkSlOeTEnwTshz4VZLboB6y4cZwV1maUK6rEfNEQjNH7SHXDimmnapYvdy07e7uI0COJHp",
-	"JV4uuCQqGxsVicWPWczpelLHnUVSR5Z30R6ZPtpgO5xbqhPsdu98OmZeeJ0dwPaXphOOq+OE2c7swDpg",
-	"wrMtgoMUDDRnTGsuBvANjWNunqfJs1SOWao5U42jPk0Uixrj4Ks3DcWU4lK0eZywNjJbNW8afIw/AMOU",
-	"mYYbBReamluTTIa8Z+4Z2xrcPY2oxK7rzN93Du7cLVjA78wbeiM/uBF93QYnyvzIfmC+XjAKcAILo7Yo",
-	"tnBEn3z37nKLvP1Kdn+P9UCGPh6Pwe3pDV5Hb2YIjDt3ib/WPGP2BNV1TNPnVF0+ozPC9eK3HtvH0Mrq",
-	"DMhf4OjyVuwQXpXPdLkbnlonfJMciymI64S97rGxJp1mB66RTrPZifxKvXj+CD1KlrcYhkA5nL0q53zg",
-	"8rmzyOPz4feOPvze0Rf/+OIia7Varearf3Jx0Zz5GH7z6qP8z48/+l6Jqwho8BzMPM+tmRVdUOEhA0NT",
-	"cQfY0IF6LgfL39rBupYpdyD+WpnN6gL3AkfenVbLCHYp7Wnwv6UMfGxF8u2bubaihsgSe1OiQyF0m+Uk",
-	"KSWIkdSYndz8MOFXFKZAOLMmMnMsIyezeXHKTgbshKUHNTiZsyOe5xypEenbwBbaVo6vdnhkQvPE6hU6",
-	"nUaEC6UZjc2YOs8fnD//cfv+g0fHP24/Pn3y4vzBWSeyhk6728mlkBNFhnJCEiMQWoVhZhaHBwV2c/d2",
-	"gf+16sxKDWWWxG0Y5fx0XjpBU+I8CCUPj08fPbgPJoh7BPg/6U6J80hWdtmVMmEU5FOlqc7Uss2Lp+IM",
-	"nzV80jrG6vu/QqaUu9V81I0dRgVjMu2UcV4vXcxt3IIFsuyB65rBjKnTjWnBRJ7ZY1/FREqHCs+gX7re",
-	"/dHIbzOapnQKn6WmSRuiUpbGW5k+0XTsFdlG6ZVZIEvQQbC4OIEyknxGEyp67AR01BUlm55/qUSHQKXX",
-	"COJsMIK4s0WyAXJK+7/g0O7N/FDGh0Y0vZwJVcA7oi6Xnb2xcVql1OJfnsN3s1NuoRe3l0JAS0T2iZAx",
-	"I7EULCIHpMv6MjWMmMi0a9TwQ3y+zwVXQ/PCbfzCcLuY0K4wlEqSaUTuYEuaXjJrypNi0CQnEFqjQA0w",
-	"2gN6mHD7KBtxw3iKBoDpmIFRL6T//t2Q/ocH37373SKznCe1D3ozmoMwj33R+GnGMiPVKIjXGEnBtQSq",
-	"Rg2Kbs1XJbeaa+l6hbryrVvgu/lSbk2sw6MVl0wx/2HJqXZPLmh+e+Kxm8+2aShYUk5D+8OyIL7IRgPa",
-	"NxeTwz1o3sIz3aa6EEgTU832NIeAkbn97eJM5n5AqSnQAv2NMscb589fhSzhbxfFB4LqLGXtnMpvSiSO",
-	"bByvPKMrliqORoMi5zsVhkCKxUbuYVcsdX7pJjljIiZcE6pIx77fcfZSez9oSWKmWQ8UExd7gb/NcaxS",
-	"qpScFAy0tbE8JTQJN8LsiuQTLSx8gWYLNugjjipLLTkBN+WIvj7Fp/fx4nOfZtY3amSC/zRj9mezA4r9",
-	"bpcDCJZsXUEO+52bpCd5Ldo7hlIiowXBvEtXkL3WNjB4dlYugjFsbeGcdG+4VPwacRF+uz8nkK3F4Byz",
-	"WhhyxNU4oRhSX8bGFqsuOp0+9gfs9d5A7lk6OI7WfGL/+OKLV3DSX4UP7vGRUX4wccGId40B18Os2+zJ",
-	"0S1Jx3zP7KEBE7c8h3wbvq4u+XhPjpGse2MJ4Rz+CNXlmgEHXDTbM8bEj+yjpQYtu+KBgWNFkfsd33db",
-	"3Q616b+Yz79aROcts8XtskQ0ja6zlVY0miUrp53cI/utojGkoO4tNgVHGOFaL7C1SD07sQXkus4dUe+6",
-	"Mf2yuMossN3tYscxbwBBp+38Gu87fdKlT+CDRrEt/mCNe9YRDELUnMo5v9CLrEjV5k8QLsE2ckWTjJEu",
-	"7V26SDs0g9YRH10PYKAs393WAgleLGtfteo89G4F5npS9E0bxQKCRn69izQo3Tb2XMwT5wfn58+INR3O",
-	"UdfcwTKNzVT387SwsmPn88G+KXrct0mFihoTxgdDvZyasEwv8eF5JhQk9Vnly7ZbVLjWVLCw+S0rOtjp",
-	"9hWdoN9NFR176G5e0XFz+kYpOusI/eufpyqirakrbIWtrkHUd8NuXi2i35Y5xk1wi5eeqiXeGHzkA0XU",
-	"kKYsjFLkPRaRlCVU8yvmMnDRm4BvcWYk+aIgn194MsOEtSrRvtVs5dK9lUdgzELT3qo7OuZioGly2Xab",
-	"ruhrr+do34P/7j+scLizEUVJMMx8vXO70vo6I9zN5czWeDFTLK0h9L1QLD29jweoN6S6LcdM4Gur0KG1",
-	"9+nx3k/o3pftvTreMDe48p0Hq7iW83BuLRcfK+joVt7EreL7y8xKOLktWpX8NlpxWvjeezcdv7dXnA6+",
-	"995NZ/MTtyIdiu+/Z/RY/cRvWwyHTm9ADM/73VgMx/vuPRDDYSBbX7ybWDi1LbkZe1t1M9hrc8YH2Fro",
-	"BZynie27nAyBQF8UCv1PRq7r5DA5nXuECsJGYz2FTGFMElbOKoHPQSr0FNNwILskSCXFVB2Ssh4fczNr",
-	"H3aI1nHSUSPVASiSdXykh0EQkD9BFgWobC97+J96K7mGiSjmNGmPU9bnr5erQWb3wZOLYwQGNVTO5/jU",
-	"zu2PxyDAebICYbgwnqgVAQHr2qSg121fhtDpDVyGeb8bX4Z4Xt+Dy9DO6TpsUhszgpUcriuwiPdO+t66",
-	"xx2XeV1pYLU7ZLcNrncbrMjpXy1a/y3z6K3y5/tonDvJnambS7VVXtl15CRUm2s4o7hqq2LHAUtY6kBd",
-	"R8jJFGtrNhonVLMaW5BjCGFgf670thZazqe2mphRXNntShvFvrcudJR0v6HsMXNMblwEmZ3h9XjH/NGt",
-	"T4pz9lrXPAxLJrE9rXvtSc6ykdpojPP0Kc8Q69jhdchQJrEiOeCyD5lxjZSmjS1hQSvkPM2uzc1wjhvk",
-	"GrDmpV4xzV7re6iZdsJl7UQWqcOvmbVhBKw8T579+s/+029/9a9+/Te/+s2//uXXP/uTX//Vn/3mT//w",
-	"63/3L7/6o18Us0GX4KcuSQQNhMXSyRghiKAQ5JPIAaDsO53CcD+52yj2u7/36asvWnufvnrTiu6+reg7",
-	"FztLvE3rzykEMtxoR17v3irbVA8cKML6g/S4CksBDO4zTflakaRFSIU3y1LdZs8UDrHQSCUx7CDnSOLg",
-	"6GreyA/N4xa2Yf42rgg7fQmHFn5sAlwGiztHsN/ng1ERnkvVC4VykBfz+NZKGwUHwZgNDwfwZjoC9KJu",
-	"SkVvSKSIEJGMKtIpQph1ljpabc+l5L4qF+nXMVf6RVspW45dVekCteV6lWFrSzclyNfYYf6WH3lBdq4k",
-	"1nalZOhy68Jx3uuGMjFurxsXhWEYG6VF1E37eWTx+fyudtmsEEBr95cZsYxZO0YPNiTutscJFTafuu2S",
-	"d91nl7XrXgRAsLwd/3hZQqz70Z7lElmFjxih2uJ6ONxkYmVJSBGG3OF7RMhJIEsibC0TATwh7fdZTxOK",
-	"b02GUjHSsYNtUw24OAj34gOcm7UjnLngmlO9fMPkvvURfd2Os5TqUkeDA8axIBd2riM6hZTo1SBwSrOa",
-	"YXG48DdmDVZmtl6dOT51z721+6fEE/cUvjf3lBSMwI4kI3oJiz2SSpP9Vqtl1o33LUaRIh/2+RVzUegA",
-	"FmXTyqXAj/Y8fASh+HeMBEYsQ1HkQ9PPmKWFNhGAjKVKio+a5Klg2CJshWRCp8qhBdf23MG8is67gzLn",
-	"3ZhOE0mXxlQ8s49Zu+FyHTGf25l5HoE2Ur3SEYOtZl+bPVi1T0QQ0l9ja5lWZKbbKRtxEVcfhy7TE8YE",
-	"wedYqu55qR83AvM/mUW0ZqcVzkppTo4NDal/tRROud0Gd1rz+2DmynC3f57Q4Dl86c3xepxQLrZ44ZsO",
-	"BXKsrV75Qb/z+TtDRuN6sCLATAeymMgCOPxgX2cxycZGrgX0jXqCM/Te5qo9kikrN97GGVtJVmWvxzxl",
-	"atE7S2MruWrHWcV4pGhnopcwupyRixf2QcOxUi5TrqezJ7oivSnXKJyUYVqNs4TFPv0cMfwiRNNAiaGN",
-	"eUcNEHV6DBAYjTzMtE7KhIio8XrPdLB3RaEMhTI9fYbYgmdBh/YryMJ8ZLu13/3Q9W4/P5Fnbgz2m2fh",
-	"UFzjbkRmrjLTLK42i8HvisSsx0H0MIzW5VfRKcJiOtnmHkYhT7higC8Hkcvx3OO8zFwW2QolalFKVyBT",
-	"2HG5UBWLZ2vIGDkRq9C9uhdez0bGkg6Hq0cFSCa5jNaTI5sgV/vyRLr/iLNJmVheDzHqnKrLHC9KZaMR",
-	"LcO0AvEwZyuEC1Bx1ZKrbKPsNJ8wZs9GPjzPJPzJLbCB4PD5zZavdRnHDKwL5YaKCoZJRz5KHh67RyiJ",
-	"pSaKjWlKtQUwTtgVSxTWeCDSaapzdFsINTdOZTdhoxx62fanrYXSYhpb4D7sF1Iel1oUcH6LzVo/4ErL",
-	"dLomtiXCv8V0qsosJmOaamjJKhl499AUSk8Qy8lIl5kDosgQR4L1HpSD2c6ShJj2yYcvzk8+IkN6hRDK",
-	"ULdC9BhAFAMScgwgGdUSzuHdO8sFHPbaObyrJ8MViVM5HrOYSJFMra7EsdYKNsDiyIiK1OFA4/yZuOKp",
-	"FCMj4g+pIp0fnJ6dP33+4/b90+edUi52ydi4grx24cLRrEg5jyEd06nDi/azBL6XUxgDAZqkZaucwJ5s",
-	"rkTvUuUrkYOq7QNUdbOBiaSsDzjdtsYk1o5TWRfwiY1eZH4A0RF3WcwSBkthvu8NaTrIi3EkLB4UETVx",
-	"Y8YxCj9d6DOyiwupNTgIqhE9+/pp4WnfnvBYD8uQWCcBNbwwhyk9NF+7Jjl2gXYAbQvAYfnP9t6LZV6s",
-	"gEyZYVxOQMGjNGHsEjG99LDUaAEGUTWmvQrOlv9uBvtMKj1I2dkPH2H/7ryPJMDBS7RUyInIoSqxASIY",
-	"i5UtqsiveMIGjJw8f3B8/sAovFw3yQMIWA0K8LjGlTakmmDFCKPONos+mbuHq+HEzfFPqGRzRZPHFaIG",
-	"t78jGqdRyyw3dqlWgr3WkdmVI54k3CFpLsTRvXt7FiavdD/ZOo2b24xrK68VIa1l9l0burPElvs5ewfR",
-	"lbUkMEO8m0Rq+JytGa/m1qBE0MjSsbmG7OG6hEqP1+TLm5lnZULmI0aNxrAELrYv08AKY9kzOtKp1VND",
-	"ANlnz5+ePDg7O33y/fb56eMHT1+cexzZ5QdpVdzbR3BxPBClALHHJJUTR2B7xdi6p/ilYkdmCnK8l43N",
-	"DduTacp6IFZ8iI7o7rTzkbmxHMoG+VCwASZndpCpd/LaDB0H5wDvwAUpYvLhWCpe8ga4g/0bVmp13aCI",
-	"4piT9akRIbsynt4j0ggCY5Yi4vBHIB1YVEKihylTuDof+g5bHzXJsasCgRe2GVtQ+UEmsSv10rHsuunE",
-	"gU7hMj5Cc5ac2BowcDHnQOn5lGyl1mwEc0uSfP4gMCvA5B8y0kXQ02Zj9vDYH8rPj/3R28YdyGk9+0i3",
-	"QvfKC4CMaMyKzS61bmyOwFoCx/Iub4jFcNZuL6JeLuWlPf84fNh0uE3dV1i8BbcWqIJzQ1h+oBM5aasJ",
-	"t4FXxUE9LN/mWG2XQDafGLiNcWTv84lXz9YczYSmpt33YTg5uu6SvVgaI+n2sTtWxekVSF9AprG9wqFZ",
-	"KiMEDHl7BuDwFtimWID9XofTd2YGN+v6xcFse/m27rH3NbBXB8KuhV4P7S+34cwKXZaXmusdMfwiKKge",
-	"gWHAMBcsMuXLWBpx7AN0DJMvpWD3iBma04YlcRW6i2s4RkvR0qWBl406zFIoSbLSCzj+1V4B/bbeG2+r",
-	"FlXVi9zdgCLL0je2DZu52vK8j6NfZa+8l+Ovv3Hfr+GXnaLHVSbyji2P3cGyaGgSh/g7JscJI7TrIl0h",
-	"dhFMKSdDLpjRdFPyQAwSroaQ5nzc67Gx3ntExSCjAzYfkhcA1h3kYypH/O+E4ROdYmCAs6NdsdQ/Ak49",
-	"HX40Mg7Tpt8y49pjD6W/pm1+Qrl2stbyCi3F+k7mXSNKov+KZspVNIbwlA64KZsqkZPOvaIZdKG+fXDn",
-	"04OldquyzfGETbZvzLpkFRrbJZsWkpwp+YzRFMrCXDI0nFNVqPVo1NHPqOI9QjM9ZELbTdBcAXNwgREN",
-	"LTlLxGSk4fZELLtm2xSvAkF0buGeUaVCuFCqSAcF0g7R0lYMRWss1G1vEsMciQxKbcLXdbTyJ7JQW69B",
-	"eyO2el2tEKcJKmvNflH4rtnee/VR8WNVja0wNuqBiNczM3b5l3OBQDUO1QpIFxH0oS3zXbRzXFUW9N9B",
-	"nfw2uphnFCPLl1vRfnQQHUa3ozuvliPUlgZWPIB+XiKbbET28xleVf7zQygS7D+eGCU4Cb95YM0W9nU5",
-	"YvaVVwVa3V1CqHXiEfMggtlKNpb5R2Sf2LsXkH5hYBE5JD03jYjcnitYk99+nsrr0viMBQQ+YwF1z1hA",
-	"WhEX6Cri43wwr2aZid9Skd/BC0tfhWflIVaBm2edeYTPImi3ejBr0aI8gHA0241wD3veutocdv6YxmzD",
-	"MjAxizMs+FkWqnSeZswVnytEyIKj1Oz1JGU0npb66/GQlNw+KKtOhrJY3b8HtZ+oIn0KQsOlkBNBpkzf",
-	"w+LMWLgPSyYHAUdW9q0PojO/ictMPsFj9QNWcwthZRXFyXBqHQkQIoH9sPieNeejK9+Imy5iNQpLkHNh",
-	"Yzw0U5qkMhNxnUu4XpBUIU7YBkvN+rJmyBIFxQcKW6kQ12QNmHZDLNvV12HQK0zFhlPduGEvHNRzhwlV",
-	"ErqKRcUrvAK24riVxSz171mUKt4nwpwVbk9PadLTyoGnRhajSXukBlW+inEqrzgawoLo2qF3odXZo0as",
-	"bPuswIXnB9QJiM93Z8jxjzodYZSprztYI2pVMaE3CrytW9bS7onSypYlVAcSfGBDvjBMFPeBD2V2xQgg",
-	"nQIKwZeGMvIRU+UhNrKvmQgJPqSKdBkTnnPVc6StcfcHdTntiSgwlXwRgzhJt1KF7TS3h92Mlx/S9bWB",
-	"mjfGGmL9mvldwJ7blYp8D2oofqCgSCJEfPZ9PlVw8c8k1TTJsUPIA1uUN3vbWv1hRMXBJ+thEBcC34sD",
-	"fyL10NyVNqljLlOLBLIGeEcDVkG6wEgEBgPi3VQ/tQt4fZqJNjxQnUJjTyLakkRxuPPpaQ9lSrqZ4sKw",
-	"eNMnuWNT8oOUNBQI7DumrY5NG2qO6Ov7NnesY70XzpgVNlB/luvoUqvnMKHMU10OHsxLdEBd/VcI+ytO",
-	"jyaJs4HCcnYxHQgWupysVTS0OUfPQfrqNK8hT+hdpGg9BGERi6FCfEChIip6uxencGF4yDihPTaE6BNF",
-	"OvLKcLERs7XTC9sJY0hTfsViDN/juv4+ClOllmdIzYudc5pqmASVb7mgo+Ws/Sa0RZfEcCPa4pndhyUp",
-	"IA58LMINEYcCBPB1Lsjf/v4f/+3v/wlum+Dg6PD9WWyQiLDE5YLIsIZ5seT+b/7zf//1//hfvvpnf/bV",
-	"//qXszAhs7bBVVDtccgV90qJtnPd9p+I3CEKEl6cgeb6jG7h8HPLUFHvcSaiWZ0XhhJ+GRqNZiyic9/N",
-	"GObKNK25M7UlkegdAtuGwtNScf86cvXqChiewfucZsOpjXgRWZnIXJzgiDEyMzcbFK9M2JVZWlmwa/kQ",
-	"17KRhDLF8jISaNtZksc5zqU8uP0xLrYuxsn7abKZF4rWilgrqLrzM0wgD8QWq8N8VwyFnVp9r17VOrX8",
-	"anH834LpFMJkwvvBXR0+1dBlXdZRstMl5/odGsqiBtwPLGbxqts1FFZratMrAzuuYMcrE7Zy/hfo4N7w",
-	"ms98VjEvcrG5XV1YtJnkRthTgfXQ843VACPDtToPoOrmL6h3eudcM4AoE2YbV0AFe2tHqb0lP61LT4Pm",
-	"Ormukn/VEn2+87C/EDM0nIrfEm7ym2+Em/MbuRGoG1MH3AjWRaj0G7qI6jefN7PR5l3B1hwAEoZJbbej",
-	"6hOw5L4qAs1gLp1h2CLPYeEpQTv7dpQWfyIXQykuPnuzx6z+TrnJk3LjB0Vdp1MqnNVC9BdsedkYwbBg",
-	"TnCSPO03jr5Yxzs2O7nAkLcIHm/+DNn8Imc/LtiY5gwEemjT8KiwMEu5aYuLXpKhWDE3+7yoylr0z/1v",
-	"JW7BUmSf+bO4aNlqmaRm9WdV7tAHs8IyobKEV4HFG20SXYQnMbSfwocRIxCHmqCFoAR5fO2tDZMoSxeV",
-	"KWtXBQW4SAPzkBOQ56IDbIIcttHBUIB7pPP9B+fkFh3zW1f7twpkuPWGx287LmQgSezuGy3HFHYuXST9",
-	"stMH63Yz3FE5am+NNT4VT/v9EMEHlETZ79eE4UGF6al5yf5pXoWGX+QARCWe755Fz2ACs9dJJjBEZGIB",
-	"dajP2DRqumJCHxEhbeAIpJFahCP/FbAayLXCE5MaJpTpJumAGuNQVG2r3ssErgg7EGXfH1JF0sy9brao",
-	"fRvChrkiD49PHz24j/gL5rWUqSzRRNFpgL0jMw0IOTA7GOucwdUOzRofHFyDiG2n7vusawjY9aPHdjDe",
-	"E4AefOo9uA7GKeuxmIkeI/LKZnT6h81wrd0W/H0BQk7C6BVTZkFkBpaoBLAFYjZmIvZhCnaUyJV4khRB",
-	"gZpBlDhMzsaK1NxQft88t+/6Lx5CI7C1emVKn3UJrWCadG84XfFalLnFMVinSEIb/qQlLq6F+TgiOgjR",
-	"cktaJzoLXONtx5qWmzTh8YDJLH0DufRG1hjb3Qq2xfVAzMze51csbVdHKSCwUruefeiMiTiwC7HSZIM8",
-	"usI8wMUAuZbHSa2DIrxpXMqKGFZRw8ltVUTyv1cckJlbJ1jg2cMVFY7nbMsla1YcXBg+Eq6cW47CXimc",
-	"htm9HgaV5Ht6aYqBYTknzvA6A7XlZaBaSNHoxVnp6XZaWpDBBg31mNCGTcg+8QlFhAvS0VLTpBOhf7dl",
-	"MQ9LK1zP1bBetvBRAxqvNY1ZdXVm5bGhnDI+sHBm+gtXZWNlLl/f9TW4fDTbEx4DCmxXauxt2dpmetx6",
-	"dLbv9Bp2180HrJpRrBkDt7lotWhuL2Ua32mFO2E1C4V5y3C8l+xkSPUHYKsYUd0kxy6u/O7hJ7dJd2qB",
-	"MH/37OmTiIwYVVnKYg+3MhlyzQiCehkJHEK1bOlXMkm5Nrc7FwA/Z6PhwtHdCaB/c6KvC8Rqd10Bw+jg",
-	"9lohd/5uzUt8z9MQfzOXRKZYCEEUevNsSd6VsJXC1K7vLB7fyqXLUb0ojzALJWhU8bhRffLgjXkhekYc",
-	"us45zl2odc7DrJPleiWqhVxvu4x9u0w9iFioisImHtizy4Y0sbsfYmoJ1KSec0oscZIgZPxqXJfn0SI1",
-	"4zuhjgNWGVtVLPPvRr7fMuI9c0iLJfr3tDTcE90wXzJD0pirS4vwJWL2mtWEbbIgoBvpRg68dDFEvoM3",
-	"o0oDVHLCNLO4p2vH1UDIvgPDmO8XI/pjOrVgpi6wLsf+nO25bOktytgKBQBy0FdrQLZNrD1PRFVYqQhB",
-	"gKJLFYKEgbJCxaZEh3KUCN5daZwW0hYasfB1iD06oVCzAsDtuswo8rbAwPx9AUkJlQtbhtxbtXzgVFka",
-	"Yw0PzSMhu+0VDMi1WCBEZI9oYbcUT0ZxFQsnbyE32K4u4LvdukJQ7HlDrSDnpTeuGjyzaA4Vd6L9tUlO",
-	"NRllSkPiBfjOIScJdrd1+h0/OyWXbHpEOsmlGql2h/Qlllch3Sm5fUgSZuQmFZGYD7hWEens2QD1dqe5",
-	"pKrgwUol+J5txePpi6L9zhvDTZ7QEXvbeS9Uj7C659y63rfUhz4RZy+masgUwk8i6B6SjCSMgkWz853O",
-	"PbK/b5SEgxagTtOeWcsmeWnn0flOx3pzqHNmckFGlIvE9HAy5II2yTEYvxVRQznBTAZ8lCoHNQ63n9aY",
-	"wpNHlu8fftJqwT+txTEaRfn84uI734MykOYfsle1XZJStGcH4Bn4f1xQLrBVdAEVbzPucJk9+meOF90B",
-	"H1GTdCxvnWvXnK1LNtYQtjmSKbuX34dQG8IdvFHR09LDayq/xm0HNf0uMP3nrhX49APfFHy879pzxHra",
-	"P3V8roIPLnJxw0OoXiKLsOWe0PknYltcwsgD5itWKhpucHH6G7LSoAdFQ9aEKHLFHNoj+roNeEWb4BQN",
-	"pOFHIClOhlRD1QTAtLe9XDtUERbgV9roj+iXbVeWHXEVUKggdDzGFR3LJMk5KI4c5D+uiGuZxWEdFK7J",
-	"gGlFbrduL6h60lY8Afs9VGdYStIcSdcMaIbC1o054OjydGjzFrwc96Gb9IpYy3WQn2bzg687XQVcxEaq",
-	"5f0+S/1BIug6IUbowfIes17bjdFN/MzyTJZ8st7M77/yOSz+mzCBxX+J2SuvkHLyapuYmrZDFm9V2Mx7",
-	"nZtgMIYycxq+lmcKLNH9Z99YXFblORuUVjPE742Ud3r2lBzu3727t98kT0Uy9ZIMCE+WA4DimUjD4aQ1",
-	"LmZCp9NCKoFhZu71HOg7qAddlA9OnjQWR2ce7/3k1ZuD8krQz5m5YT+jujdcz0qeQgP15X/s0PW1GoLU",
-	"3Api1+XrFcxreycG1UjodsunxvT8AAqBVpSEwiKhVpJH3D8b2QKc8EJciD0SgDO6ELUgAghDkrDKj92X",
-	"XFnW2oTXw5AjFzT07MGT+6dPvo/2aHyMvR7STOli60F8kQv1E9ImfKGQmLC+xgasd2HJ6+UhVqGN3AVZ",
-	"oS6Wuy2gZioGI2GHfCBk6seLOw/e9nVrzK0vJeRI3fNZ8hbc2xEHyt3YNozUgJWghiwJq6SVvusvvc4R",
-	"pGvB8cmvwnAdgb5jni6lLhQcyPNVOhD/hRWFsJmYJRxYpNkOmcg/mjG4GHZLDDsG+8y0sCsMi+PYik7B",
-	"/e6GhnFnho5GIBGkS3uXURjpCYP/QBGdpYLEPAZFAWTkD32zHxXzrAxPTeILQeBZqCn3Yd7vRxhEVro5",
-	"c63GAdf7GrvAp5sXIlA+Snz3LvLL7+9G1MgDNOx4DRu2ozGCOG4seBm2RyNq9AJJwC4l5C9Z8kNT+ad6",
-	"mg7yhgDQDj7nqGvw0UWf4acHwSzwmxd+Lu6zmxF+Ps/nhV+c+tm5Dtwc8XMB6c126uaLn+8Hs3adBnP3",
-	"vG+924uOxzV8b8fjMYYOzUWQVeZbulJzmJ56L1AI7rRCKwLwNaP4zrkX4TKsk3RRodkvrswQBIxa4QQ4",
-	"GhOxinKp2QbsOUdoQvmoVClYqeAKZtfV1GUyoXliea5Op8U6Mc8fnD//cfv+g0fHP/YFYiIXSGiZgeH9",
-	"igzlhDixy+gXM7M4PFik2tSCaldDw3XaFc5Zpy1qadNUqeXGlufD5ixiDld0GSqHNRGZzMqWwjFtVPPR",
-	"Hp2FaIuFvueIckDOXpycPDg7M1odkiNnrwfR4fqaGPQa6Fzmc5DvX5TT5sHLAFZ6ebqCe84eHhUFwoCA",
-	"ynSzqR9luQklUQkYQK0ih9APENZ58jFKvdEq8jaLjUxdZnJ3t85yhcmTJbyqqu1IhY43Er2ZF2uXT9SK",
-	"wI5XL637bB66zzTlydK6ntBgoM2Z7qIAufz6C6wCkcppq9Pp4yqsoYcyJXEK8pS15Bx5qCHL/wq15vtZ",
-	"iqYsFHqa5NgXRAJ3nncVUlf/KRShh4B2CchT5LRvZW4jqUM0vUxBs40sS06vIOmxJ0WfDywuj6tpWNBq",
-	"v9iPDqM70X4rOmxFd1vR/ietV9ECZOKw3sYnS818YQn7Sk7rj8hzifmKueDXRQx+Q10EeEWEtxEXNaUx",
-	"0+SZawY+YFPmz+fYnPnzGJuEMWS6VIOFysY2/KFODjeYG+zzy8tRrZEJ4OKh68T8hID8rtp03VAObxxd",
-	"PncvvylbAWFh4Lt5pvbtiplEa2WTR40rlqpSq9KpMJRX6D5EcxBqgwWc+o5931aDo65CmJYkZtpo+z0p",
-	"elmaGgUXf1PNesEnEyiQupTlmvV6iY/OGWfcWkbhJp3ZHoUNGS6oH4FdswCxwRFttcx5GOp2HfbQ5dad",
-	"9XmvGzrqkePcuJPezqdOMZ4RF+G3+7PK3js8/cFJXpxUw8SP7KNrn7JyEq0LgbDJ/bGwAMIi1bVQ1qA8",
-	"dnSDa+S9uhc256SL2Gc+1VfVG2OrDG/7zO6lp3BJDCY4NwuwfUY85VBpEmuA8yseeyRVV2vU/IkPqFzv",
-	"ovHUCdT3yH5RW19SAG4ZvmbIGEonYhlMnmVr43LNqHKkQ64WlDBdNgKoGnfGv1wKVRZYr/xwvDUYOIQy",
-	"4okUvq7nUgKtakMyUtAGTiuHM1f7MjT9XYvPyvdctp2DWW3rzJ4xobfvrgrJuTZmT0msLZRedwFsNKUj",
-	"pkvC1wI9FWGfZeoV1iIwse3NZc2XReptYKFdE82aqzwf/oHR36HisFHDXUUJc/LAwTFmKen4bjp5kWWI",
-	"SoGyjkAM4HymB2gK9Vvlioo730hgELaYqTbCBVwpiCPgtA1zSTIbVNcJc8PNGFwsD3JVb2AggE6IcWLn",
-	"M/gq80viPDWAgu5DyHpD1rtkFmk5NGQEQ51QRWyUGFq6bfDY7Axvtz7Nve/WrN8BH5sLYkN/0Qwitq1Z",
-	"bahpiAcBohhWY4gbgevV30jmKXu/RxBAaB91C1xw9IMZcG+/dftgb0zB9Lo4WWeDrYlllyD6aRF4p3Wi",
-	"WT+bLlxEVuldO3GhEjC9tOcZ1PS1O95A7BwPpWBt4UNPFwbnBVGq5lUb0VYhxIwMJ1DaXcF5XNwcsMY+",
-	"8IhOWKewE5E7+G2xwKHZup/gD75wYadJjm13qesN8GpmkMapDW6WIpmS2PAnG85itvgHCrlQlg7Myri5",
-	"NctgOL0Q8OnK/pbrQIK+eQRnJbO0qj69mirNRihjhTw5v2BnFLANDry2V3FxFI9peqnyGAKojQgQsAVA",
-	"FncY4SAm/JJBEC8wsmYtR1amWFsHuJblvrOOZf0dglXSgwvehVy6RtZyqM1GyobHuVqI2Zqg5oLDty6o",
-	"VUdqWtAPiNQEsOaDcpTw9QvGud7PsKdGVPxOF74IPHzmy4oyrymjCRQIKMgVR/PY00ackqLHmqRjCBpn",
-	"GLZS+pwvNdnPkoRAbdwrmuSKJ0RTk44aqaZvqw2GXecC70QkEwkUd5hxrlCfpQc5WhNRjIDH2TSihm+4",
-	"tPzsGWIQzzs7rU9nmdKHofpe37O6dB65oyTp0/SeDay1X+oJ7zGnEsKHeuZnesVScwun9ni1q1yl9kGk",
-	"EAhzEKSAfnZ00HFBRjxJuAs1iNYBoe7ShFr8pTXeXhVmt88Hq+XvuHB9t+HA+2cWozofp0nOWC9l2u5j",
-	"LVMWEyZ66RRc2kY6UENzs1NFOh9//HEHEjJc6S6u8l9h+JjBM5RKR6Qz1Hqsjm7dMh9vmXeb5EeYXYRS",
-	"Iu3BXYItKE2nJBM22g1FaiUx8ooSBYPEfRf4FXOtBTqPoGejx0EUi6WCG6x1fUQAnzfkccyEy3aCvK4u",
-	"s9sVM+Y/7JhPbfjQ+Qh66hhdzAy7CZLVtJO36X9CcnbKmjRS1dxzVmFLGIUFwtVplsFE9qRQ2agsHsGX",
-	"+p85lx+o3FeLiTP0kok8rsduZ4gvkJomEQHOk7J+JmJlS+XmaQT28eZ6Z2etos6Wg7aXm2ZO7aOPlU2B",
-	"Rbyw6oQNyyImMktiXyc4TDxRpakYXLXBmhgviO7JGSNNlIS/VX5hwCIJScA1RiD6XN1D8LOCoDLf9yUX",
-	"cR0TFUs/N0/66K8gvGphTXnzsI24gpe5kTVrVaLH5+WkrSbc+miKtDmGY9llCWS9ceX3XkAsSIEREoEz",
-	"3QpU2y9r6QdmTLZYeumCicJB6NMkUajEuIrSUVgg3SIHBo12MKmnZ5TyePPhuiLhiwh+n6txQqdPzKPO",
-	"D0evKIemN8IJWBtzTul62/K5NZwqxkR9MIKxTJImeTGGhWHCB7FAbQXMZcezhOioxdI8axZPQI7aVtYO",
-	"vnhqucl8PbdTjn23DDiAhln7ofQFhHJB+VS5kLr1CVCj0heuqa/xde3OM9t+sSrFQkS4fmqhVWU/iEfP",
-	"RVZf3aEADFcKC1dBoQAmjo9Y+0splu6Pcz5iPzHPOeS4tqo0Xc8K2sWFzqGQF6/0dVbbALW8DixR/D6H",
-	"ssxovmGECbDcsHQD3LJBpImNPMkv/qJc4u9JS6lwZ8xewL7uQ4G/5HpFIOQVr67C5ToD+Gg1hUDosSy5",
-	"7G7IeW8IBum1v8IOnTlx5frYupE4gZwyr5zT8biDabT3gnxUszCop9iwRueshXjCI9JJ5KATkU7MxUDT",
-	"5NL8Lan5d8J6Qyg32WEjypOOVU721Eh1CsY/Oh7P29MWYl/RvS+rYhdwituNNsI+tx5uFHS7YbyRNVDc",
-	"eMCRm9F1RBztdPl/4Lr8DGTJfilkySbK7j8IlTRqvN4byD0viaGA1nxi//gCLv9X4WN7iOiEJUAM/24M",
-	"uB5m3WZPjm5JOuZ7hsUNmLjlxb234evqko/3HBTMHlSZYCme1xX142cuuOK9U5LfO6p+gzT29412a5gP",
-	"1tT511WQ3zeKrajnLhs+Cn/bHP8717rX0nPXCYR+WymFrQncnDtr6pnLAWBKaZ4k8MU9wvvFgLBpHmAk",
-	"M6Gvw+C38wnt5MidHLlzbexcGzcvm6xnvH8PDeVrXNnLDKSvFlzO27Vt3YBd63lpVBwEZ/O0l3FNuimj",
-	"lxYOoJh0jTwRsGg8EA2mi1uro4e5gXcnqRQDcsmmUXinQhsehKZQ8u2nmdTUX4KZYjHJxs51DzXMQk+R",
-	"TC9Vk7x0tc24Ih05ZqIThU8hU7fxzC56ugMQHA7htDOkSb9tX3Ux2G7CANQkRVCvzYIwkF4iFeAN3nOQ",
-	"KFB7AaBP8YaFED4IF6IKoDrMBWm9ALIPwX99DlZec2N0DA06eEg6ees+ZKsMEa2wRaHygwW4rKpppcvW",
-	"ecwEi4nijs+j/w2n2c+SIDizVuF+qqoyfoIawYA8EJEuG3AhoMoWoMlrxDNsVNSAL+Ssm3E3ooZfvbp5",
-	"6kzpp/iq+fMHNOnDx1dvAc6IJ2uWzsbxeQK4xqJ8XaoP5VmNwsfFwF+KYb+2+LHytY9tPN3Wgn0L7Hpe",
-	"nCgwDjih/T5u9JRpwPPy4oSTJObqVwK8Dq8PC4VDwkqW+Cc04tifbcqP3dXoneH3VLQ1vWTl1bALV+u8",
-	"k9HtohLADREX/aAfKB9aaTEWDdfAPBnn6GXMeRkxraIyFGBuJJMFeYQ2WXB2NCDurjeUBbn3w+lCaKnJ",
-	"cFpAO8MKs8VqlBbNT8g2XBOGbQrZhuguD2E3ohyYCV4kRpJ1UWEKkOwgDyDPOcrR5WSmUyouLQ6cu2HQ",
-	"bzsAT6DhzTLVIEh6LyS+TIeMOvQ3+6o5kkMa52i0eLO4XBj7VJgyM5YyCdMgoGVb2A7PfLEH/CnALDST",
-	"Ke1lfsCIvTs/YkP0sQTwPUiiWADV22mShzLFucUuhRQH4pXmzEW5XAhSCHQpwOHx1IIMGwXdieiYhmFL",
-	"FmkmijB1jisoC0rr9gT+CVsC3NMJen794jaiBqxVXjIQKVuTsbwcTpGVvBxOn/vOXw6nT+QPbffw4aEd",
-	"wMvh9MyNwbwbDOPlcHpsR/JyOMUo78/sWBbJr54tVdwlekP8p6L2C3GWGKZzvYBPPmU0qu1I1VtHe/Kd",
-	"bqYMLKwiex6UiYVoqNo1YleEgepzQZP20lTToBZwl9kMCJ8w2DHCSGdmDRcAHdTBnLKPLgOdqqc7nlN1",
-	"eV2ocJVAVWdMqdK6STnwYslxMOzMg6rPFKEiVFmwZKxsZr/DlKMURLs6YW5F4IuKMdiHgNx5/Z5gMPMj",
-	"gcrVSbJpjqO34igkIAAzukQTcysobfvGUtl2THnItn1v7TBACfXCoBBTKX06/oHTGHY5ljFwX84t3YhO",
-	"4c+Qic0noc1yKwu8tRh0Av0mmWKpszTNX0/AUBtH+7Mb179lO5sBK/IYh8FaFWizYM+v57sYBzVpFhWF",
-	"WSm5L6TNCo0eLWi1JlH9dBYSant2JOWgd7ZoSMoracyLGWopmz6Gp3wredWzZS/aOibhmyMpuJaptRsv",
-	"nLd/Mnz/pxnLlpKsWD/EXEc1RJZRMMMZUmOn2ExhCmHVF0vLRQtwgsAom4Z07VatctUqSb/NEx7QbWtH",
-	"PKDD2vVybAb+YnDLT5cBW/oGw1z/62ozRBXYsM2KJNiSDHSnY4GRPEjE9bnehTzcQvqtypFLbfuR899j",
-	"FsCIxwLsOi/OT95FsZsz6/ApTulZykc0nYL1oUt7l9n4iNARgFNDRqu1Png7AcwcLB4f5jWz8ggGOmJo",
-	"h1IYD/1R5OwBUrFcH0HDjNLOMgOJb6apyNklulNr5gIQiHlziBVzuSJSRGACQcsRzgNMR5G1jICZfNZ2",
-	"jvYWB9oBuj7iB0Di9CCV2RisWIrIKyhYxIRpqmj+QRwXfDgcHDhFwFaF5IFKDOmAeWiABfYuV+8ZWsVR",
-	"YnmkCZ3mznp0bQ+pcmZjS8l7Vt0DqsJaOT85wtoGaztjALIWaBsJ0iSPuLKhFyBZsZgINjFLBpOOoHzs",
-	"2LwrwBKJXTZLk1jyk/hp89PwNO7ZL+ayWs48EEUeFI8AFG26SmT8ElHUaJxcad4rEYismQlt2/UgYMeI",
-	"C9AWbJK/N6Ot5OfFkNYXfBAxZtRgDQ6bCFHu767uF7HsV+wZ3GpUuD5r9phKI1KYTlchkEvkqP/OLAzG",
-	"HIXLZ18ywtneo+IKl16lfntsUWbIt+RWpQawvZyKvpyfYmEfvamy8LQdJZaBa+RvlGvIZd4513zx1WKQ",
-	"2eJpXe8K1jN95jQtMSdsb2k9VkvJ1MsiCu6nU5Jm4sjhJVquATYVV4oG89XBzTOXx1+4HOFqwCums5Jv",
-	"qiRIsQD3WjHmoIyZGwhg51hLORTkgApMlRh412vxvX7rrS23FFR8hZ+j/K73rmUaOKFzDzOhcewo738G",
-	"AYdrhCPIUZaapaWyKwHCCsvgHvOIh+iMqMEfUldwcFkPwcoSLsiD5n54iwQF+Yy4FC9ozZXjsrJrzHo8",
-	"ZtbMWohH4TqsmEnFtChHYfAuppJW1NDEM7VkZrlfxx/CD9UQys9aHeSjXOrGDWSE1QXI9Mt6zB2BtlVL",
-	"Cldux1qfDeP1qJZFETKI5m21jDAtXVGfHsU4pAKaENaWBY/pCs4k5/Yv4agbehrmDyaPw617z+JzcgHB",
-	"VUC6xZZICECPeW/pNk6ZeYrFzvfWJB1gsAB5GPq1eznb5ZoIOfFPTijXnSMo3gzPdBkBU0vsYCEDD31p",
-	"A13WDoGlwoacPkvB2J8CGIB/D6vMWI+080YgQ3SAUYBz6b3dRQhQ78iwUJdIpi5TRstxWwWZoxtOyszV",
-	"xmIMDMW/QxSqnHSNqJFTx38IZ+q/xGmUgFVVlhzymdlFFl92BZs9V3b7LrgUoFE82c6PAhXygNffs46W",
-	"0K6CsXN5VJaHmX2tG6Uup3dee8MXRlvnrYqok5mKfiWQzx5wATUb5bHa3PbYrHKdWcqwCpz5PFsDzg3S",
-	"i8QL4+nMQ94wMDO/UgJlrD4SaV0M1FqYq9eBnrpeGxhlvyA6q4hPUgiLwuJyaSaUYa/vAxZrZRhHSfX9",
-	"e0QKi0AhWGIhCAAFtaNGykbMugBd5+rMUSRWkN0eAhQJNhhApkZES/JpPbktULoXudQLYiqgZ7o71koW",
-	"NAeR4brO4rhDXxO/pqyG7NobI2UqS3RVkJz5rQAjZGsbypTYms/Tep1o4CfZcsgWj7VGi3jT9ZawWj49",
-	"X18sjQJFI6hDV2s4tUGJLAKNq4ML+2Fj4KHlD3pL5fJH330kTA6dW4Jrux7oTlp6jB+C/OFQoIqSiBVq",
-	"WYrxodJsdGYr/Dfqy1cFrhl5aakAiQO0L56OMi7kD6m/PYtXSjVmTAhPEzKZudonnq8GR2i2oBSm7moE",
-	"xZm7YAs3ZZUUeVqGUwM0s1fBi/MTEkOgZqeNsNqUvHh0ev+elQ1iRZQ5r90p8b06Czu0c9A6ONw/aO23",
-	"W/s/+P7vHvzo9svWjz/54d2ffH74+M6T7z779Pn++YrYNFhcp7y2zoy+ZKa4XaQa0+PWcWp8pxui1IBe",
-	"cX0YNVEDMhVUaQSYhSyHcVndPZUjFyTKU3QTFaom+lnsH9imG0cNwwyEoYL/9ZP8RxeX8PZVTYvAM/Pi",
-	"0z7WO3m7pNxJGeiOn3PVOm13K259G1bjaVsPUUT2ybPnT83VCp9K6uRG5DY5OX5y8uBRoWguoG1Hh9Ht",
-	"dRG34Zh4/Q0+edZuv8jr6ppPvoC4+ZBX8zY62XmA6F5Wdcx+WLg+tokT/8K6eLJxTX8ZV23a0/xqQS5L",
-	"LX3EA5CDgICzCG3SJQD89qEKF8060sTsYQSMukI/JYMLaRBOOAqWbTXEt/lVLE+pdD9H5qrs5IGYYLSS",
-	"Ko+EB5OvzYgIMP+psPbChCuNNSqgVAUJB16LxyHqQl7l6TDIt/csP5/WEk/DPdJ5Y6j9FvNhMDnNaGEs",
-	"bZJjLO3Tk0KB+1/2ScI0VDXgAq3d0GREYj7gWoGUEZFOE0WNzl7HtwEGPzU2vBXr8UCiaCozhFkMbXfk",
-	"sxQes79SMcUaNixRzEUgcEHTKUygWIbm63/6y9/86R/+3X/9+W///A9+8x//4Ot/8+dvDAN8+/d//fPf",
-	"/Otffv2zv8DJltRKWjtqwJF6y4KK7XX7wort+IllBTntc6r/8hdf//tfLS0BtAaNr0VKcqz/xtH88lld",
-	"D57fJhfXtu6WegPDx8tunjrvI1LD2wUU36Qg6bVQuMSVvASL5Ju5AgVdftnt/mrhim2bs26XqzrMiwJH",
-	"PVac3jobUjEYUr6emn3rO1VAsKbLhAv24MpujPpJUN79KHosFQgvPNv8KhKwCzZbhj499GX+gxweKJjQ",
-	"ZQMqLH72fj1bIuv3WW958Vuw8jzAZ81bV5Xi1CXHnHB4pEk66ENkLqE4tzA7Y75Fl/CBHRAuG/hDm6ST",
-	"iZTR3pB2E5c1bA1psk/ohQjtbC7ZGlyitDdkcUSULHaNCpqP7jBfWWG5mJdrTXRoKsNZGLnakNp96Qyq",
-	"1mxt/wYzWoz5rVbdcoYs+zDjEFUYTKymqw326fN8YPazHx18PvFDdD+7cbrX/WDtF37E+H4wbPjigR97",
-	"3j9MAD6+CGfhHVO1FboZP1a9w7IwJxOM7HNIALbakI82LqTqo0MsL5YEaGeuTiluNq5IuF6lDgm4UCs5",
-	"hv09rBcHKPh5HFCFKb3Nx+Utnj4rAtHUbLTCvgFcbcaHbLlcmfOgiqvM8H9kFsALq5i+4cA3EIxYZP43",
-	"GY94LsfPFlaYLKvXGCw5ZM0pn4YMRWKNCm5YXh8serULO84f0BdqYWUjADayafGuAADCI0RkKLM0IjHF",
-	"XIqRFHrYmBUoYzqtySlMazUfxQHUfRjGtUbote3FjiyCqbjmypb5hSot8JYk7V615SUE+MPqv4ypYmxo",
-	"hPnVhMYjLsCmoAjFyuPwRp51bF8oFa5zYWfF5Owa8JjrWARVO+bKDCMuV8dWST7WctwO3fwL2UJwGDfw",
-	"EdZRFV645745BTrmE7K9Q7GYmV3Y1TMrUFzddQtVGOqd3p/Jmb57e4FO8OH3jj783lGgGfyjvVf/5OKi",
-	"Of9N4cum+fajmc8ff/S9UpUCR1XfFGNnUTBn3llWtB672a61zfS4dUub73RDgxew3hs3duFsrsPQlTPr",
-	"GX14BYPiIogNQClM2Uhe2bpdcJGAaomwdvDqPY+R5KiBahXGSifMMRrDhSDY2dxN5pJapscvQnQLjmGl",
-	"//y9QgJfepOFmBILPbvuue3dftcFF252/noGx0U2GI9Bg9HguEm5Il1wmmiZJ4RwxAnPRWM0mRix1Eaf",
-	"WYiasUwSLgam6eY1plUug7NxuQRuNqDIYUSck+K6LJFioOam5Z+eeapQEz6XFCH8JW91XppsktOCLwoC",
-	"caVNBUmYchHq1tRiYbWCNKXVLXQVJ/n9PhqrC3lLRKlXledmm1f81q93MedEWyOt2Up2s2ifR02U7yq+",
-	"L/3p1Ucl35VKezORWi8p12WKMiAbmAM5oVzbspguKt3nx98jraL3wyvoh61lGvpLmcZ3WiXCwAZHD7wt",
-	"vcxs9jOA67eVGxTvHWe6DGwd+Qk4ug2TcSfXoiHnP6J+Isjxs1NyyaaG8YKZzT6PkAOYKen4uWIQndf5",
-	"7Pjs9KR9/OL8B+2PO9DwOOUAF1EoOEcoZoYoTVPwjWPBAXPpmvHnkx1qPYbq4YymLP2clVhfjv1AC+3A",
-	"C/MNqRxOrYzHy0vOHAQBPOh4aefZ07NzcouO+a2r/Vv2x46ZN4REmBbwbYf6fdRILtVItXMYMSfZjrmZ",
-	"x9u3UG+gX3LdPPr87PEZQfjAoEIAYDr84Pz8WYSFJWBVRpjaBWlT5s9nUulBys5++AhvEpuboSy6mLA6",
-	"KYIrKLhMc9CH6EK4jLdRFF69OodYBGDUjz9+IK5YIses+fHH5AFcTr979vSJS4ga2i0DvgJmHz0inTcX",
-	"wHouMJrhwjGgi8bRhct0v2hEF8COLhpHzWbzbadJjoVF8XPNGiJcCGsJNaq1aTRH01Zmd7IkVkcWxBXe",
-	"bqJF2UaQKA2AHGY/IxZgKgcpHQEX6KZUALGawdvYYscWygVqwlceaxjgx5vkh5khxpimdMR0ITcxh3bz",
-	"cOQx6yU0xXgR6AZwN7BbSxs7XjCZ56CFEMJ4MuTCTFam5IEYJFwN4Qwew8bZe0TFIDMNYHO57btDeMyE",
-	"5n1uNQefnPvDTGrIsQMdYSozsE/SLpimhF3cpl1vu9RQy6JHU0AuN9wTlYshozFLLwQhnf9pz8qVe6dx",
-	"IXsuALZTTMPGOna9IBO60zq0QCLIO2YYtSCd50yn0z3AWe/YrXnGv7Rn2E3s449xIxyTrnQZfi7rkzzm",
-	"nyEACfwG73WNBlh47BPzWDNow0wYAE64HnJB7uT4OBK4293b5HP+GRmDAGd+AUiYRJqpScEQhvp2q+UX",
-	"pqmlbJsHOrYbCMEKx3AnarVaGMvqgHcJXtT5I60WGbFRFxJb84zf2wcHQYFnaNhIjPBuOCnBAD7FNnZ4",
-	"QBJ2xRJFYsYsqks4ngMckK354grhY3vuxGKvQYqtPZl2Av57RPU3h8rML1gFu6aPJAWvpSGdE2Q//pic",
-	"5zeKDaBnM2tmXurKmGNScPA65oZiVujDLAXp2T4Im8sMCBCFL0SwuJbDCAD/uX3waXH5Rllv2GmSE6l0",
-	"MnW7z8IPef0BUKazVChbYwAFd2+JA16AIRjNCzHblPnRrJ+KkDxG2LdpveYrO1FDD9yAUSHJQbnx89T6",
-	"kYq/+0hAcxP0pNC0Z3pir8cJFdhCBCRLDOMJqhd4/A/Issm6mA7rry4A/wl9a4bCiPSJVV2GVJhNEJyh",
-	"C9GHkrWHB0ggXBUuBhEeHX+7BBUdDLfg/QLdZ4kLvhDkyNzfZfdZQqcsthwY9tVE2pK5Zu2gB1s9Fx89",
-	"Irdfv3Y/5JBYY9+X0+Psq1p68Ahn6r+iCY8vRC9lwIxpMtOOYHoi08tQ2LrTKiB1SYCL6tu9KwVu/YNW",
-	"wHTu2TOl3MDNBeFPnbntPWvK6y+4lSpsW9nvG1mHBLj/llz2gEK9H1h+LHqF0NpAzZOUUQ0qu/2WdNlU",
-	"gpoLxYQcM/w0DzKw3t8O/N60kQIdv+HwNaouhL2d4Qtz9HJzFgBdmF7tSLAAGUAVFRRnMJBhf02CgEP5",
-	"KbGx/b54GfQDcQiGzZ1anndE9lvAC4MA3H38ApMa88+QW4MP4CsOwoDGsV0e6yaae8JsW3OhpmzAlQZ0",
-	"KyOoKZaYi6jrLSPmRXwT0RDyz0Zaz3vODztM2H5bzg+Aqz/Lt/eRbzNnE+6b3KIBAVO++fn2Vc4NXDIx",
-	"T93JxP7MkI8s8ayY77bcmabawdoB7MfHH5Njr7c5rKgPWx8RiF0IAAkQLgRMMyIOEgXIh/sfWa7sH8Zc",
-	"T7O3IQQBzqO4EBgN7NL3Pjz4yDAgG7jy4eFHwI88XJUvz+Kg8m18UMgXexRiY3rMDNS9iemlKDFxYHri",
-	"QvisBfLh7Y8wIkZzDXo5aA6Bu+ao0WruN1ugB4M6spdX7zI3fhvKozWO9lu3P7nz3bugUSKK4P6dt4hh",
-	"LOiYN44ah81W8xDgaPUQXneqEOzVW26fm18GTNv6MA7e2IyMK33iHjLNOPkYUm7KbBj5I7fMy8BgIANn",
-	"ycPOA/AKEujALgPDOmi1ZgAMAF4Od+Kt37NVZNBystRkgzMpuHdAoSsqck+F0Zqx/I6n0Nuocbu1X9WD",
-	"H/KtF4JmeihT/iWL8aXD5S89lGkXSvHBGwcHy984FXAT4fOfLn/+XMrHVIB97Q5SdFn7mqWCJvjCYa15",
-	"O5MLGjmy0YimU7uHAo4aQvuZM0AHEIHlCf0q3/UOcvaLRsoo5taMLYxUcZvCVcVOfCr6avv0NGajsdRM",
-	"9Kag4r/yIUefyXhaY/dZCxvs1yvJMUcXBGx42RW8tL95S8OPzEeQMJRPLLUFMBpHX+xHd17B5lxpbztf",
-	"wNui7dB6TNY4Wd566KyikNDgjJ7zc/NXZePoi1fFCIXGQevgcG//YK+1f77fOmqZ//9kFXJgXivkdrfz",
-	"uVnvRhhPUNWTZ7D7oTHW2TAaqxO7momAYQon7zESgB3UOHyPadKX6cgxkO1wnVYNLnIiRT/haGK+vX9Y",
-	"i+08oin6tm/v36kzEZWNMSbuMYs5/TYyxOM4zmE2arNA9O9C3ZfyS/zWG/vXW7RNJgwjtYqs8j58n7PK",
-	"MpaweGL3bcXjrW3M28vfeCL1Q5mJeL2d/C3bX7jEAZKLK1JrnY2ozKWsjzruyjswKpcVv8/04m21u2m2",
-	"e9O8p8fzW3bavs/0Gtw8F2hXElXtdsAUqFeg15UVaH4I1trchwFm4oTRKwbAVDNlxjHsIY90xIgOG+fo",
-	"wLwBWt0ikjq+gpXj0b1DNbHvhybshVYi+3xTaZowwPMuMpQXcM5CnrKuUO4Pc0EwLzviICivLHVj7NlO",
-	"5t7J3O+baLMT0tdk6yeW/V2jnB7mIlgJajbUo5hbEBjyIZwsL3cZRIWVGOyC8PBvusUO57mSxS7Mi96Z",
-	"7DYw2eVekSqbnSd1PaPd7G73XqqJUM7LkVd6gawrqZj7BQJbwDXi6rn75xS7YikN8E7AOYGNYYwNuJtt",
-	"AIjrtjtFnFss/lIigFizos/tuUGz4jihXBTNikHka4P2RoFh8fjk8QNYUZwZhkeXv9jlgxkBonHyxCyn",
-	"beoz+N1ViD5cRTTCbrZtkCyhyvriERByVTEnJ9emEo+jYE2Jx+7TnZVxJ8DkVsY8MbEe014uvtx6kx+y",
-	"OqZGP4KdqfFbbGoM8yxqmRrrbcMFtsaF+2p3iVzDJbIzIG7RgLgqo17Xgoj9PJE3aT90Su1W7IcBn1hX",
-	"+nZnMZCiy47qweri8XYthzu+tjMH7qTpzcyB1yhQYwjm4uA799Acn4fkpZ9mtqgDHskCUkS9c2QughrG",
-	"vvfQMgiEWc0yaGm5E262bUlEwpPu1KYexoXzY5el9PhgDjbc3k7eycqyQTG1DkGPbW8yJQJS56CChMhD",
-	"y+0Tkc1qySvVJqyvSwQcW9csM40njKaKUHwVw/zBPlmMux9RLjQFLGLlB2QLJgf4zpinEGY7TJ28czgv",
-	"75jN2ISHLQLMtEToeZaFPGN9kQenDudxlgn6coiRRbKAb9jeiPIESXXJ2NgOHQzGge3R8bwv3jSYeaFx",
-	"ZOhqS3A0jhr7h5+2WvBPqxEUBWlk+423wEQtkGV5kzEXA02TSwso2vjSjFhRgB/E3vCrf2Sn2uzJUSPs",
-	"/BPT+SclnRvBpTekui3HTMCX8vizk/2DQxjWCmILjvYG4jQHpoNrcMIOWLxM6sphNYs8dyd47QSvNcyY",
-	"MnXaZC9nbStdHwvEr1tv7DmvZcuEd76dtsxvr2nSLdqKW2aR7XHRPrhO+XapfmtHsttYW7fXrbWrokq7",
-	"HehzgJLl1TkngMxKCHVvaweBBwWQrlFdfFXCTL0VaaEy6576FgSmQLW11dRPN/tdYMqG6qTPxq0MTHGk",
-	"Xi8wpVDsfQb5y1X89+qZ+dUMYkR1D2rJdGJOk/Y4ZX3+utMkZz44xQ4KoTOGgBhA8LGIqKw3JFSR7+wb",
-	"cec738WMVdJJ2QAga7BMvCqUbF82MnzXQXbjSxGWuil5BZFs8Z0mOe3nfXPlNeOIcE26rCcdLEUnrzvY",
-	"Qfs+1Q4/wg0gL8iNs4XWMRUXlL/CUED/ReA0O00/H/t2ZZwONHCzcTo9KmhMZxTUvPx1Y7/VOmhEjWCH",
-	"mC9zlnyC75shDHA3nhzDGTBba0G7J0/mWv3kbt7sr//yv331b/+mEV1LzDP2u/XAntnZ1nFV1KBITugn",
-	"C+iz5VhnR+K6zg3c+bvIn53KHET+OHZY81Zc4Kiw7916k5/CWtqyG8Eu8ufbrF7jvb1C5E+tbbhI+160",
-	"r3a3zDZumZ2pYZumhhU5+dqhQdDP9YYGnVrlg02KelGOptjn2JJTN6JQdwEMLM3SEReuphVU5QBYHmjV",
-	"UmeNICTkW1sKQspZ1rtPYoTsvNUl+i3HIu047Tdbnt/5zL4BwUrXpQNYdLg9NVps4r2Pz9kanyWG3ln7",
-	"aDKdQ57z9bbyWKvtBjs9G0rBHvJEAwz4N884XVyEVWzUs0uxE/a2bNueR2GsMHHPrdQSZarc1G3WfqYl",
-	"DJNSISoq4s4HNvGIDOUEMDkDazSAaXOtmQBkUoAkDEGTS4Qn27Ur0tvErjtN8sKFVBXCxW1Vru7UFWTk",
-	"YuBN166NCutw8UzcmJG48GTj6z/7T7/91b/69d/8CurH/8mv/+rPfvOnf/j1v/uXX/3RL1xUUhupWxac",
-	"1HY4n07ii9biDzeZoZmXZahLlDpSIo8h0pyrtoImXf2bhfSsIQ6W03wDuXB2IeqJhzMHdmf23Ul9UxcC",
-	"O1OcCDk6KsshA1/7IlkkGN56UyuIao4T72KpvjHG3lnWs748UmXcrbU7dhfQ+3cB7U7i9izC13cMV5WC",
-	"r9M0fOzMs94UTPt91oM6Nr408+xdNqEKSincI5liLseA6aBMD0LSU11liy3hMNckyH/1b/+Pr//9f1n3",
-	"9N1cKuiOCX7rpfBV2eZOCt/U9npdPHqpxH0LGCDW2F2HmZci6j83be5ksZ0stpPFquOskkRO5k861CK0",
-	"9Z6k6DEolnV9x59dwUtVGJIP4GesLQwnWqa+oKJiYDJtWgmscwT1cqwZlSriJDP7sIhZ2kzkpD2hqeBi",
-	"0IkK36oJ170hNIJFn7WUl1AALqFm2loSiTHKE0iD1cOUqaFMiu2nDHJyoZk45VdM+Ho/MktiEAvB8EtF",
-	"TLpsQIVpOIXCh66eMl4ptrIWVg3Km+/JK5ayuDPTq/v6yNYohC7NfxRGGeDjAB7YhPp+R7ZeEYQKTCh3",
-	"hagg/DvFYmidkRRcy9QQ2TziKNe2BXrsIMY01VCmuzniSuHsEcuwR0cMWsXiQUIS/yza5RnmHE/JhEHB",
-	"uR4ba5egDBXuRvKKxYZEGB2RdzXTM3uNVDOLmn8bp3I8nv0Si7h7WuWoi3LESEynCgfjWjSd93mCNe6g",
-	"OawMR4hryFO4FL4Ud3AtzyGeBe8vvOQirnAWwpMFP+H1VCB/G5UOzI3InS6Z2i1WMTyVYenmigHutzYb",
-	"4TfNgQlbYBW/pWWKu8SajZyP/izSxFK00v1oN/aCALQ2TZKy+8vW5qu8wM5DFgN1C1OP7wrMxmfOeAZF",
-	"XhrOR5PEegxHtuCi1olhPkHGiu0ccRt6VLOBTKekY7/uOI+jmx1RwN2GDApKGybnKgsabsPGthQd7Wso",
-	"OTeBy8Bmtnh2CPWckRGW4zU/cxN5r/PiFgvyUN8WRuxq0x3c3W/h/6KGnT7I0wj34KgTfAVbrB3TaUHm",
-	"bkQNS/MZafzwvNU62vdS/miuPZD4YQu4kK+ElncwTmgPqo3brWkoJNhr3e4hxaDBzYR7v8arcLVxvjF2",
-	"nG0jzgaWRHOWzQGHmukFxobHGE+4NtIVLUjs/siuwe7Cwpl7vjDnwhiqJ8Er5/6Nd3jdlnW4bJ8eJ0lF",
-	"0dHdXt1sr1ZQNd+OhVqsCyPAa+7GW2+6/Mu2kRvfrlJErGzb7Ny53yR3bulWW22nVbqSSvAM3C5bG9Dg",
-	"M/7luXm/jlIzVyopK2G3zzJduYvXjdPvc8HVcA5031s0/+kvv/ovf/P3f/3zX//VX331R7/4nTfmPjKj",
-	"fPv1v/g/f/uLn3/1f/3865/9ccOISLjgCEF19mC/1bodFA3+29//4+Ddv/39P/nqL/4f++4Kof9ls7/2",
-	"gLBNhrLYCmqrlvutu4uY33lt1oqdYigjljJEhPbrZooLphQxHIxIUVoaaAWGOXc3W5vk3pdy1OVsD8RU",
-	"8OqURu7C7mfpFUvRfQ7mJqxowpI+oV2ZWfMzJVjRyyi9XAWOcm702z4YantGeaaaAIQ7H7F5RfU5jg4q",
-	"7b8LT1CuWz13tllyQJAWKLI3oVv7WxsSGRpHB5upZbav+nh2fgA4pp2su/aRs6QHsw3aeyZQ7Qfq9ZOU",
-	"CiIzvYISVn2uZLZM43qOj9QxOWNr7z5FpbprgG4B2/IigzL8uErHx+PxafzNNBfD8q1iWLFbYqdybFez",
-	"RbJX2pTtqqwH2QQvk4RpBU5NcOfFLOHAYtwx/UARe1l46zLc5lrC34VUYnN/FsGNNAGOZdGJLkQB+WBI",
-	"FRHSDkP2weMpJ6JJHrsOHUACPmKbGkgHxQRm7dgOXTUvxIU4Hkkx8MZv+0tkq6L5ZJoBRAIoTTpKproD",
-	"tu9MsbhJHtDeELNvzGgQeJ/E/IrHLDayAnSbjZzVGx8wlLkQ2IcHRjbkn8KYXlIOHi1Px74ENzgk6mRp",
-	"yoQOqrQxIybhhLkiNI5ZHDk3M5GwQgz8l+Z13yRgCndZ38Wzo5xzIahQE6CARFAoLmyakbJJ3WC4IyMq",
-	"pmXORUwEAmZxsyBRRspyqZnLSrpZorStV29E00tmFsDwdc/jj2w4y3fh1OkJ3BBprJa2Pp+FPdPfFUu9",
-	"QDvbZSrNTkrb+431SmDASrw39eFWTUVfTCjY89Di/gKqmQPbOGpFDaWpzlTjqAEvr1tSY1NhGNejXtwR",
-	"THCXerRTn3PEqdRy1jr3+RJp/dYbd4Bm7NDFDTl3GSEavbRx4SPKhfkZ2zyyF6fz8dKRv/EdKKL7PWDQ",
-	"RbzEmUuaHPc1Syc0jVWAhCTTmuXQSI8K0mXuFpxXutFQ626snWH9G2NYX+coVOdELdoAu9vwPbsNdydt",
-	"e3lQqxyzNUGxYBvcaLU8VJ+2AlOVM5p1VRvZ7xfhqfxR7veDktSFZ9apLg0jfU+K5+145bdOc9h56t77",
-	"/Kpr0TasIF8ZjHoMli8sWgY8lQZoNBYB3baR8//c2Ggt9oKWedQecaXPbP91PA+unxxN3Z79Cg+A+7He",
-	"EcaRnOFL30gvAM5gFTeAW/2dE28js743TFfGiiOZ16zFIJPEKPF0PMZsnwFXGjywNNNyRDXv0SSZAioo",
-	"LSroHhuKmxlf0QTCPBOzaZX1hvvU8yEdj5lwMpfL27AJQK7TdiYuhZyItp0SlEaQ/T5YpHmf7LeiVqtl",
-	"hqrIkF6xcLR6yEaKJVdMVUFUnTmH3k2apnvWsR7IZzahC9JQjEQEaTZHjaHWY8ADjBp5OpjNVQmyxvA1",
-	"z5aeWSlmkTFZ8xFrf4kl+Y4Vp7fODNMfUg67zxbrCwbolrc9Uo2jQ+gNFxnCJ1iKMd93Wq23fhjnroYh",
-	"kcJadljSrzSqv12NjW7ZqE21ZqOxme5B685B1KBXLDUCpusI6HIbFsavJcbIuwiWowYuZE+KPh80jt68",
-	"hb9VZgQv92ydZNv5leCqDd4jF+nHVRsPqfvCbic6HpudxKhiLl3O9Vy+mBF8Gsos9TUkWdrGWJfCN1Lo",
-	"oY/hD7eqbT3cq/jVsk0CyQGeJy6kiBTtTEDV0MZRI2Uet9ynKSjGxMIWFBuMmNBtxb9k+UvzuxS+1Yub",
-	"4gPhmyjXIKzs304hrbnV/PTTRecxamipaWJTqw9ah/u1k6chPhLWcv92K2rgOu4fQJ4brGAratilM+2+",
-	"vT40XndG66krNsxi5+nYqR/e0+FDb2qJOMu0j1tv/HFe6O04dmKNDzgACE5INKfOB0J6VBh5Jncr3DPS",
-	"DEQA4EknWpJOyrS5kzqEC6UZrfQ9eJlkV8Lj2+utCLdVnQoetXZ7tTtj4Z7aCUI7QWgnCL3vgtDOybU9",
-	"J9dqwsaabi7cCtfr5zr2kX7e/gLGBUX6qRxh7UyqNKLHNMmxwIsnT1DA19HKavn1yt4zh+yyDfdZcLG9",
-	"M/+ZSuSEpdXmjztw1wQc4m3UyARcHDMpaSWXCVwNK1s7tuqG213xuyt+d8X/Q7Z17Hyz771v9t3ZR255",
-	"pv5mIwmn3Nk0QvEE0YOAEymECgKXlhczeppfUV0UTI68UCM8B0XRA6QKIQEGEGHiuFYeJY8miZyoAAwZ",
-	"5JMJYN+N6CUL+yCCDajmV66kysFBiSsJWvnMUulma2HLNGU9pG2YhwAjbBztHbRM6yOaXporUdkS3+gH",
-	"spIi5jPIMcnGpW1Yj5RvhYsryXuM7LduH6zitrH0QuJtS5QJ/GoH5lromjOEhyGanWFdpNPvOrGCx+Gd",
-	"v1QKqKDgRnfPIxYPWPqgTuW7BB4lbFf2bnf9rH39nAOfwPB74DwF3glJ/O/wYsItvE4kkY9BUIzZACKl",
-	"zXgLuYqgG+MrvCyGAOJxcAzvMYrcKpyjbhhPwDz4Lqv3RrDVnKUmOGQfeBln08CgdcW8kmNrQSursADA",
-	"OWGfeRe2Czu5Nw3FlFHv2jxOmFXjVePo9idGRbU/jehrUPhV42j/7idvPQwiNNTXaBxQEMWLYIrexsDY",
-	"2P4GkTgD96Bp3UMKtic8NvomqKVmSboJU2PEQYR73yMZQ4h2CZgxGD3eRg0IkQJ5POUy5XoKQ4c38ifv",
-	"ophWHkblQaCQmyqegHIPk/RN3DV92fKjQU8uHfbokyj/OoRhaRzdCX4pBFtDhHVvyOIsYXEbsrqLk9tU",
-	"98attBTEyG25XRziRpbyJMmBW33mOoeCMD22DnatBw0rrtlZoZOVKt1w5QdktETYcg7Gx2a0941+Z3eh",
-	"TeHPX75kYw2BjgIBenNLtREs0Biu+Yh5QHAiE0SgFWxCQH2alxyeZUWut3aBck3TKzqn79XhD3fNYXu7",
-	"8snarr62Y9879r2Ufb+veutOq9zMqKlyDlnvHlmgPOJrt944APK3dQTSE/vwuxBMt3UgNzqPjgA7cWor",
-	"4lQBB9+CJXnE/OsSr1ZS7dwGWArpWnpk1pZq4DorOuUXXXSHrRlBhsYxx6IKz1IzVM2ZvzJH9HX4pavz",
-	"UfjOV/SQWCNkS9LOt5gn7O7ob/cdPcuuNr+zNVWXe0pTzZXmvbXyRcFlh9bdzBctotr9fs9ZeGmSADAc",
-	"0zNPG/12gf33nKrLs3yE74Aj9Ck3Z9gC0343aoyZiI1GIdjEfbt/kH8NESDuh0PDIKQhtPnJfnknj8Fw",
-	"77cObm8otnsa1Ed1RfxRLggz6rZZZ7aTHtY/jWbLWpp2p5acq1XTWHgGM7XHRV9WCs3uJGTq1Dx27Sdh",
-	"Lj37q//xz776z3/4mz/+5w0XYdTGl3zEUdtlPz54cv/0yfcb8wiv2MCv//K/zbaxP9fG86cnD87Oypv5",
-	"+md//NUf/YfZNg5m2zh7cWLaKB3H//3b//e/zDZwONvAw+PTRw/ugxS24VnFVVp2VvsyS3EnbSDXf1u9",
-	"L0CcWPayERMQxqVnKoYsO3Iq6464ttmvcGAqjqCvd7oATDksWfMN90PWLYYTeiN3dXCua2c7Qlb6D3NS",
-	"LytNUlrjGLPug5ofNxMrZf50M2kX6oT85k//8O/+689/++d/8Jv/+Adf/5s/f2N48du//+ufQy3kv3hj",
-	"WPFbQw73suXN+Tu//MXX//5X9dnxOysAUgdZCZTdL16tWtQZgvFYaIJ2uEopo4nmgNP0TslbJwp4M5G2",
-	"bjUUF8b7DSmHsguM2mrSckl9p5oMtFIOgPrzi1KWi+DnUCY4BeMZi3PXpa+zcsnY2HzDU6LZa12Vk7yr",
-	"NfZNTDJef/tVZxIv2Qm7W+n9vZV2p297GaSbHL1VZeLrTCDt+JPUIUxAiAMUjeAK/w4vj6qczGsp6Wd7",
-	"LGZd5qe8TxPFUFaeyLSYZVlyyP1R9WcbT/Xf//XPf/3f//VXP/vnf/e//Yev/vk/+/rf/Yuv//efrZLF",
-	"4OZ6A7ioOz75D016X5Wz7qT3jZxbkeWAAQO8Xpk+U0Ug1HnD3gtVClX6TTPqmWmsYtBDwuyMeRsZ84CI",
-	"lYY8JPEGRjyzpptFeTBRvLfpeIyFd9VItc2HVmsf9r5SeMc36F4ixWDPfxM1Upm42nuY953aSwfT1vct",
-	"YcDWHvZVq1Fnog+aVVOl2ahNV5ERDKW2DU+ZJO1ASgBpKaoicAFmPWZ9miW6Jq46V23LGWPfS3FJtBy3",
-	"XZgKiCA18/dn1/H68vNxOeoJBmYgO5PeTijITXqZKiQz1mCj5df+rTduky8MRfVcdscg3nMGsbOubM+6",
-	"svohXFWEfuE22HWCcwnCRmM9JR08Zx2SiS4XsSufCtNC8AsHTEEvmSKs32c9TagtLg5QF1CMGHKYqIhd",
-	"HpOeSF+dUwqMblMRoYmSpC9TRP1yjgHK9crIXhBktxVcr42lywr7Uc6MQPR6G4qXFeIhYqTNCIkrin/b",
-	"xeva8fZ/KMLfDhnjfTchOcORTJ016Z3IkLcu2XSxKelz88A7tPF8zqbLTDzmcB0/OyUw1p3QtP2oRUd8",
-	"BI3A/OXQPhT58i2YitRLmcbV2qKwVYoTBuWYQOzBiuQWh30oJ+iTumTTqhovn7O1s5HMn+4qSmWcIbJW",
-	"7cvmczbddlxXfVfQJTNbA5aw7RqNyme7wX37hE2ACvVuXDOm3YW7u3DXunBhDxEqHJd7Fzfs0uirc+RF",
-	"RGk5VmQi00sopHX9qltFoJZjdrsYrW9GjNaau3X9GzaqF1ASHIceTZIu7V3OFU0pv6kfytRDSlooz45r",
-	"okN4iNP5gSIdhITukJj1uWCKDOWEaIk5fc6oEuG3IVal+YMpgPXkMROa62l0IeBADXlv6KQErgl7PWY9",
-	"rZoX4kLskWOSsh7jY024IiOjlbOYdKeFxj9QYZ7akDlQuAgAYHyNYNsOTVNuhtJlfUQbZa5zV8CeifhC",
-	"EGIlkCaMYWwLs9pGHJiXkIYbDJpmqC+EIQKoDFyzkRXaEiPL0ZSRhPU1kRm0B5YnJ7pRMSWFN7GG3++x",
-	"nmYxtHzujFVQ0FKmhgQ4eq7xYRpHwHYOWySmU1UY88ybhrE150gbp3I8ZrEhlpC+UA4S3Cyb43vfPSAA",
-	"2YIt9DVLyZ0WZGQqPyE41GZ1ZN+9RglCwESkn6WQxKmy3tC+Z1FhqSY0jlOmMLPz9sGnMCVcO0T700Nm",
-	"VgbbapIT322hT8CmBaOXOYhjzeKIsNfmL5dw6jf4GYjMHYTIUwqxZ/fvku4Ukipwb0qRTE23MkHUVXMA",
-	"MpssBDUMmxeiJNf0kp3YXhoblRqoloQ/vvVxQcRsvLlojNSAxxeNI3Jh5Mk7+/sH+xeNiFzY5DT85f6D",
-	"R6c/en7/ovG2UPzUyGcgiXa5oJgTjJFGSgNMzlpCsR3kir3M39LukDrrrWctlmGsK4i++xT0b8dVyHoZ",
-	"mgW/eBVejM8ND7mCSlocoLosU7HHmvp1qgtqOM66Ce8VJbwQSEEtFOcgoxY5hWKk8B5uHWQMRiQDPtGj",
-	"oseShMVw8/GUxCzOxqh096ggXTCix4QOKBeGrWKQAVrWcRTW5G72ZEl/XNtXDDOvEAKfFKY3xyzKShd3",
-	"+ZcYBjh7IGvDOfMvz837UMeYvR4noJxaq3BVjzxWCzuEe69wxrnQd2/nR5wLzQZopR3R16f4OBY/HXHh",
-	"PvvHaZrSKQ6xbEhIS5kWmNiIvn70/7H39T2OHOl9X6VAIDhJ10NxXna14uAQzO2udGtJu8rOyNJFs2DX",
-	"sItkY5pVdFdzuYQgYI3EztkJoLvEiIFAgePABySI4TMOic6Qz/aHsWYl/ZWvYNTzUl1NNjkccnf0cvxn",
-	"scPurvd63p/fo3S/GDTaNw+gWf5zd57SPHoROj36jzY2faNFMlk9RZ+K2VVP4TYqa1OZf/5im544G1sn",
-	"/lqBiDOhwa26/MuSiYO8jeq+opsPOXYcAVAHhNrZrtTWaadDYwux12q1qiNrimPjSC7KblMxMFkiegol",
-	"azUk+SaGAioxVGTWRhMSIrsJHysnIEFJky6EGsazZM+Xdb+E3B0KGWB90FfGQsSgUwTIldUUYCyM37x7",
-	"ImoJPijxschVMc41YeDLaWZk4iEcc9VNRykUI6hFfd6Mwq5BURdT0HqJaxGdXNQWV+pZ2a5nsK0aK+3M",
-	"Lho0eYxUbqECTF3vbkNnp3KZF+/encWzuWIh/nA3v8vl+MN5XCXcdkvgn6OfpbKYC8NvVyfq0WX1+tHw",
-	"aYGqh80C2i1j2WqVRaytFtKegyoMT/FioqGGyWAvdYow2Wp8rihZQ5hVnWpHXMCu8sord5yYy8e2+cor",
-	"ocGgOiiqESeHKsBs8j/FIC93ztU0duOXPPgKtcbSMI7TnGo2yVj1WOUyYyuLJbsMm17JEBW23hMU2kGO",
-	"MJOjhcWzYoD7jcSZygxADxv+4FSHU6IVOEmHyk0ceS3wu3ysO0U6VBRY42sLYLEbDSE9qH+6b+lLXDaG",
-	"uMVPp8EnTnHAr4ZST081vSgAEw8Qq0bKjDKFrPdMKe2YZnegkkiMdZFmc6xWpFY4DSqhmbwh02ycK4vb",
-	"iOdDTAYmqHNMLYqeTDMrZAZcn44XBvq0hTZsf4kAk2usi3zqVhGtIIi0hUBdaJY51bzZQXkGnZBcIWza",
-	"17IY50rIrBiYcX9QonXl3EZwXkCpgGvRFPfYZkeJ0GyQcjMfjsB2iM/h8PhaP3BLYroVsZM/RplrfuZM",
-	"4ypMBgrrDLnddFNTZP4s1JMCxKczRQFgKZmewqsVJ6nuFzI7j91U4onqDmQRQ5yVk7HUEyRTnTSJ6+xD",
-	"SAUukUuusxRRYbJqTBWJK049241Kcajd8nUCgezxMjii6K9ro91oddyHHcwIgA0pHZ7u7qHD88ZO69ZO",
-	"a1fsttp7LY5jMvl9lAsufvs/vvi7PwEybM/5t8//7NnTXz772c8v/t0nO198/tfP/u8vL/74qeMGJJWg",
-	"Td71O95rPLpC4Fe4GdfsB4brDEtLKvSHHwXFGP0S0wpD40EQF6LOwUd4mRvtxrM/++yLv//si88/v/j0",
-	"f331q19+/fS/ff2H/+XZr//y2ad/cvHp317896cNv2BOoNuD0xPekg75nbnsEZUJpOqALXA5bOJoDk/+",
-	"OzK5NPfPjAt3R2e55Dbaf+tOduQGztOUeWmNYLCmhr7ICvkqNGoX+9WOuP5Al+S9OT0rZoIVR45dY7lf",
-	"BLcU3YExVlngpWijtHXqNskM7mKc6pFJdZEpW3X/zA6C3NaV1g6BcUqhTaJQ/dNKJRZMEDnGp8TiJasU",
-	"CFeTlzE22jV8qgNxKxARyHcCUT+k7oOb1I3L5IUVaQFcPhTpWNZkKaN8FaWoiNxdYKlAAQBkUJL7pE7g",
-	"1cwaJx65roYpGJrJuRR2RRMjL2Ps+EuHolriNq2Nslh9AhxoZxRkFac6LVLHo2LwgcVuzTqJ0Sr8DmwU",
-	"/iiCAOeECveubYr7uLjwZaptQTLCjogd8Sg6TmiJ2zR+yw3dbEXi4EYk9luR2L0B020JlibJHwiU0Qkn",
-	"0JCNm+KhXwRSD0Zy1iF5qoU4MQbkU4Efes9baV1kng8d05DQT7d3iOHwKJENZapT3eeGSMikQwdb1SyX",
-	"vJfq1A5UEkf0gzzTJh/KrHYTcI9hb6kvmhqtsWsh2BTa4/mVBMkPpepEYWS8PFdaxEP5pJOQay/mtcVe",
-	"UY7HaiSxkxjNuOhgu/5Nt5ChyJ6AwMpzrN93aLzacTAFvz7tJdN2by48VE5BeJAnuIdIs5yegIjPENVC",
-	"mLN0avEVhgcG1dP9h7QVvEK0IuBcha+G7nDh6UlU3mbXPZETCIEp14GsjdJdbVxVEN/LaaGvBZsAaRte",
-	"xpNUoUgW1kQb/y0K6qSgubV3OgkOHeamk8qa1XZhxsVKvWBzExmquEhrkW45bYsvEWzQgyDfwp2UM9VP",
-	"tS2PSjBtDW3P7TjVDls8VL/Wfgg+TsARZFkAPXbXMubdcN8FzvyZZXL7H6F/y3cMJtxKt6n1iywL+NxW",
-	"CTAemGDCcK54wsJNOCR9IcscOFpSDJRe5GS/S8z9G1SdQmozV4O1Tk9CgaRd/RBcYp4KNNo3W1EjvM2N",
-	"9q1bt/Yq2pR7TGrRV//v3z/7/Odf/uXffPU3f7WqwlTuYUUZOwFlrN1q/bB1q91qUWuBLlglf432fmtO",
-	"+QLBqdzSK61K8Bm1wVZ6sM6EY9072T3ASFk/Vvxam0b7dcwF86u10prMTHVTnRJO53dTmazTB1/79uiD",
-	"NdIwgOdxbDIkcCSsuW0VxN91BfEhsMSyLFxVRURBJwdZh/QVENaft9bI92WR1nibAgsXuFepngyNMsbQ",
-	"J5V0sFll40NxNhWUFhiRuzWIewF90du1CwOMuinQiSZ23S8HXt9EmMmJTAvgwdKe20PCrMfBcPn2gckS",
-	"tJJDbXcndOWqyFNVNt0ikaBiV9dm0nZdllpW2pu3dqMmayOhMjcZEypXk4HBOaGdu7Sdz/qsffXVtUN1",
-	"7upk1lq7Qd13Djuqsbi6k+SYz6PQ6LpXktr9NU2ad3Vy3dktHAlz45ojYajjOkfptrDN94yuH3MhLiQ0",
-	"pvdCA3YWEnZONFkEDBLexMaamJHXEohwFblrm4Fy3UgaFc7oC9iSa2QmRmCz8IXgpFPB1mWBt3eZudO7",
-	"pS3XnKcKzNhovwFePxmoXMVUjhje9xfXY2pMwZBQycTyJiuy59qJty0sS8taFHZ7TNOau41zU1s40gXx",
-	"UeUkKzFNDNfAqhYFe50Zkympn3M46gb89o7RS9Wv47SvnYY1dsdloGRCsIjHqti5DRs+f0DuUKx0eSgq",
-	"SzOXArCNalqbIaZ9TXtTBtzjSb9KZZsFoalHeOt8ETa41VSXLVeQ2iUzG4nCGA6pd2pKmivLtkI9zrL5",
-	"Owl1XPlCPn+MFUJTQatFBURFdgFCtxxkmIp9q5KKHRQJan/o1ufBY5U/TtWkAat1Iu15I2pkqYX/AqEl",
-	"gBVY1ApWSg73pmN6HRjApoWYYeUuzduGTdtWh+KbIqegQQZ+19RufG0Wp1lO1BnEcBIL8YnFTXFcVj50",
-	"pJEM/dg9p6G5vXDXqwumcfRE+QMpsvQcQ9WDWwg+0qFV2WNlmyWYBIWFWUcnUt0U7+dG9wVDJVmM0EKu",
-	"CmkyQdg2XnQfs5cYcqCelEOvBJ1BriYuAzsBcjMBRzC4DNPCBxwTawcF/aX4J0UxeqCzaRyJ+FgO1XFa",
-	"qB8dF3naLeKXm8LdO3Hy9nEEeXm5OFOD1LFpMcrNkynYRk4evnd8cvdO592HDz64d/eYnCNWTq2IP9h5",
-	"w+QTmScq2Xk3N4Vpi0FRjGzMLmZ3RxMRdzo/MbbAre/QdoDHznUbH6vuOFfxDJJW+XX1M59ziSFrFBE4",
-	"ZfguKEiGPmxb2Wqf7krrOxxbqIipfIIVV9UqV5GPDC+2G66VU5FqGPXOG6roDnbcmmLw2oM87ac6rvqo",
-	"GBNsX8ScCtvNjbUd674Lct39kY5vP3h43Hnw8N6b9+4fx7jfPZO73ke56eeSM+Jh77VK4TShAIFOzyOi",
-	"N+SB7Ztqoi4uAa0kS5pgV0L/U4zXs0mPOmmSKR+ZWSbc8iZECz4byicdyHKN2a/ZlZbSJCYDpd2EOKIB",
-	"kmcJVcutJSwahxrwnWqKI3wZogMpfWO31fIy5SGY9IbgwmdJ2mSJW3M32fc55hbXyh1gMuWoZMc9xGSO",
-	"+Ahcsm2IYMQAlR1b5EoOYTM4hdL0xEFrtwza5PDiH0ubdqtc3Bo3V9iz8uIOzERoIyapTsyEIkf8TBeG",
-	"OobMfU1olwDlrWvyXHULMTC5VeJMFoUjh7aQCIsS8FlMwb86J71e/N+teFLqjhH5mIngAVW7gqZxUmGj",
-	"gU66gsKxtQ5+r5OVj1HkWVXE41Tk8hlkzsEJPDPJtAMwAY32Qev1mx9XDCZDNzq3tIs9PYHFhLA1MiWt",
-	"agoqPCte2nsZOA7WkRUv7b8M1bszVcY68TMKjRmYcZZgTelYjMZFEGtxJrvnItWFwbi5PxirsYpEMubI",
-	"nvjh3ZOHP+3cufv20U8779y7/96JE5kcT8ES1ZUK/jFnJsTvHH3QwS9vP3jv/klMfh90BkHi9HhEIuJD",
-	"cOMAug6Fp7ibPZD5MFPWtr3AsddqwbTrIDYw4wLWqZMmlKZBjQHfVE9ktwAPjyx4Pd8ntp8W8++7v+E1",
-	"/MIDvYJHi+QM3o8yjgi/yKUm2NgUrENua4IVT8sIGpCjMaaOJQPHsIYjlLK1YUda3xQUHGTTEqaDNpk2",
-	"CmcP6x/PLlIV8QSHOZGWPHJd8xiSKaaq8MIoLIWXBBhKFkdNEaaUbEJtQ1SYexAePTe7TFq/5JBFkQ5V",
-	"lmoVhhJB+TqLIgVvBA2l7NFvgoZopYHKkiXwtHAPtCk67r3Yw6WUviApkjx1I+c1XtgUvtBMbQe/qM3b",
-	"QDcysdL1HYAcZfFRQJ1OSt+o3zXMIXLXwatVFuOdLivDoPLc5J2SaX/5vz+/+OQ3jgcGZMKbIr1zMYiA",
-	"wf85WWN3r7Xbae3+5M3f2/v9g/dbP731b27+27f237lx/7V3X3+4e9JAIQnaW2VCh0AmphB5l68zlX/4",
-	"xZd//+lXn/3Rsz//bG5ChEmw8XxYyFk6ozX34rJd2Ftz1CsLZHiKry7krgpKtsUD3Epq68XnhP4soN4F",
-	"ktoqdswCk5zSs54rL4jtnDEo/AJxTHYHzA8dz3MszUw0jyXi8HnDsdRB/mFTxE6nA+N24IpGbvbug+MS",
-	"16AcTywmjgAQ4AIo5irh6BYaB+RpYjIHooHNMWyJUPMwMPR1iWOfWIvZE0aXkdyOK01pJmmOc2kuYXGb",
-	"BbkUE1Olng/0PPVEdIsUgpHAZghxQyFNpYmAZ24BfWWJsNHebR3sbUxHo9U62n/+rOf3Gx8/ujIZ/7E7",
-	"2ddtsCBkNaxSWIaZlm9iFYTAWrD2XmCjB63Xg0Zz1XPqBfNWPCeU+lgRCauWixNAJB6NQtmyjHO3xmkh",
-	"JGmxjgLQnWttZORHuSkUUGWfV0yT7GEoAKmhW+vG7wbPBDv8eOSo6W6r1cJwzSuxz8uMHbf2b9262bo1",
-	"Z+/g8nCXg16g6SLIQKJIjkDDRg3aY1Ym41yeZVPO1iPKFSODRAOhLoLSLaWtYGxVh7P24yj4FGNWMSGO",
-	"gz8AQ3O4o7SjOIl4Cbj6j3b39g9u3Dwdt1p7N7Ucqh9hVnr8cuQDcDD7Byu1evwNp+b2AWq0IFCBprin",
-	"Z7oU8Q8xf0bYkeyqSMT/6oMP4Jf3Tt7YuTXbhZM7JkaoPxjLDNxM5K2DlE/fKmBkIn7BWSb1OSQvOpo2",
-	"TK1Ndb8p3s1kVw0A0BISA6UAdgtmG/eiejKShDCx4w0ofvHQjkLRLIJ+ZZkIaoCw/p2WTJ7MGbgtGLjc",
-	"wWq2iLgRWEFUxXLF7h/G3ai0wnEFi78PMpPc54eV8wXxyqElg9BG3bzii9/8+qt/+g/PPv2LOOjzXyf5",
-	"tJOP9Y8cZ4VuMUUptZx5cBhiyo5ylaTdwkL2lRf5RiOlWdYjtlBnazhWOjkebo4LEdXfxtJqBOl8OODL",
-	"xrkg4olWpc7EPhPetHaBIA6e+qiS9c3Hr734TKa2cihD2RIL1tDv7cbu/q1WC/5pAaUdZTLV1R6P4CZH",
-	"MxQnbHO2BPPFP/2fr5/+54vf/PriZ3/7/3/7n7761W8uPvnTZ3/+2df/848vPvmvbnMXDyJqWDPOuzOV",
-	"LMuSzdWxvVuSFU49DKrf1gxwGX27+sDAf9Qph4YVm67gJHpxAep4gvKpcGe0kotWV63bMbDdqEFINeiG",
-	"u32/ETV6qZZZUGP7n5/+/Mu/+vyLf/yPF3/01xef/N0/P/3FfNVtXF5fdbtcXF9n6YabGeHXNdqNH966",
-	"WV3p3IyLAG1T9YeIPLAbeSRVkL2l7hTyvFIqHMC/fWGm1xpRY6LS/qBotPfcbfTZW6GEi9WbHNVqtBtA",
-	"CYBOL3ABfhw1wJmQXLass2u3+krVjvIKGkTtsK94LJcL3bgCnC2bh1yEuCKfvW0y2lZwd5wdU5NkwFW9",
-	"hE6pBqumIbDsvZKBi60vL9bC5YZD9q1TXWvg4nHMW7j4yTIT15HopU5zpzFOIH7t944f3BdO5KC2MPpN",
-	"TAYmgwCR7iASZ6orxz5MSzp52FFMnnlXZpmT5ShYCdSNhWpKinZC0lBkgDZfJriR3hJBrM/IiaG51FZC",
-	"oR4PcsalD6zIjHWSBYC5+DZIkMd+CHROahEHQt7OW2oaI9afm2egOFGuYNAtCnu5d8YGm3yqQ9A+gFbB",
-	"sS2RTcEm8Q0Dl82aGU8mBoQ0G3FZLKMThAMUKdKIGlGQF5zsWC9YhoueQx/ALl+79TpYJmv6eHRFLvft",
-	"tCPWyw2XLtamQoM3O+7tBTZGoDs4RPivF638eSplDYYfqWrEQDIJWT5JJeSA4vkn6yVT3LTkZmWbTPmo",
-	"bXij+VxNjcFBuJqhkfvcSjhbCaeUcAJTpCewV5N11rVHurv+6kd095emZlIwx9VYmPto/bTMS/Km11CS",
-	"QmWVokhXqC2YjNXS57N2Om47jEbFX4KwJP6JNpwy2J1SWcmAXcYxK0WICaAq1f3OArccwx3VzmWX5oIK",
-	"WaPduPjkF18//cNnP/v5xZ/+RYMCVzqwfsAuZhXsYmmrNu1rD4ZSYxLZzBUZNQrHjDk+ZFk5ZhzQZsTf",
-	"HerL6D7447d5v9ec9zsbBXE54axN5J2ji68iEsUSxw2BgUjx7t37d+7df5PcNxSxB/kRGNKIGSwrROqN",
-	"lE5S3a+pJY+dbenxd44eYwcVMsw/IdHlv1YhtURMVySsB98nwhoJbSbi9tH923fffvvune9XaNz3rYAt",
-	"EKtKsHTpgwT38oZWvRlKrZ54d1RtZnZQJA+yHD3KKTs7k7HixEDyG4Aiihawgh9R+AvmuhHk6sBMEB0W",
-	"0Z/6psSVZEc+QXeCp9aDTgH5NwBQG0SB/8CX/gEX9qFPzMNXgwoKYL4ZyFwl3INjPJSqi5hNVpy5Ewnm",
-	"Hd+sr1BEX/0AfeVuigp4FfTgJ19GANGsnXJNZYk4z53yFhUl3nJPfVWImILxAckV/Ss1vO0ubt+3jrnJ",
-	"gRMT2vsR/q+T2s7Q5GUtuBVY0gzrSW0nGXs31Iyfi6wc5DOad26t78+Kwk84oDr8hgoRQkkC/mw3akwG",
-	"U4Di7PTGOrGNGb9Yed/vFWEeBx2tQ7FfvQ6N5+ikWhlkEo/WZQwGCIjeAvdcM5+g3QG6Ij0xTrH2CAjN",
-	"L0Sw5/ybpfzCJ+nYgZmUqcmQPSSdhCRutFrexMd1NdslujyMCXOYIyp6HpEmQLlJ3uEA0cho/izh2SC1",
-	"qw4LxJG8E57Ct4defvhRYykxJAjbHKuiJmX8NBKE9aKO63vchx4pkQwoGfcO+wCdzwZGV7SCmSb3sckr",
-	"joPtIDXhvuVioFqwLFDbbdUm8jWdlEtJoEc3L7amjG+m3hrITwzrDQmGo5HSiiQ4CqEA6IO5ImwbEke7",
-	"kBT64nruYyvkmZNGy/hZposRZKQwfMNNMZJ5kSLC4EtYo5P+Ru9yIqeRGGsoLB4PUluYfNr073QmaVIM",
-	"4jJHvShS3bcou3tEkZdfTElPjJaD2vQpTM/xIkXwFtVXPWKTiNmC0cvNkMRd/qkwsdAyz80EIwh9VXoY",
-	"h0F3fjWOFSo0I5KbI8LKtkUcGiHiwzDUYDf8S1mxDy0fEAzJmZfIDzmPs6NNfChirktdba116CHcMLuS",
-	"C5v1AjAgxNQowRiqTew1xVGWUUwCwtZkyi21OzsBSi6AUru1gJ3ETO3KNKNwxFEw4gCPuDJ1zI/ejcJj",
-	"AVg7BVe/JjwuGHmqAoi82jWchfeBQi1Nca+gLAmUDYqBGtYXV+VMoaUoeqBM4QAh2iItZZ/nUBHUDeEK",
-	"lUDfdev/RpoVAIa1ZKgeD5hXzw0bjVELxs0PV/S24usfLx0EqdIYS13iLZucks7dLYNVjecsc/GiYXq9",
-	"aNWRHo1GTqJaOtByjXw1+GV7zC9VxqD0eAiFAfAhSA1jXf71aLaIt2MG7qOdxxKwS4AbuEHdCVpwf78X",
-	"trJ8Ihw27CsU3yYrAGQkBlYGrB+I3+iMrCVQFae1X8n3N1o1QVkm0ZJhXWpr+5bwL8+hvC9tDVbtQHNs",
-	"zKU4yg3DoGasXQjRDsKJvjhfVpyb4s30sfJ1qcU+J/871g0ECLPagwWpzvmdt9otlCTrpk2m4gW13Hep",
-	"RvySYu7L5s9VAfgmQYEYk2MKelMcIS/spQQKMfSgW5npnpc8ukQfHcoEDUcxaVwxBXTJQiRprwdB2DkX",
-	"9QpbcYrEmbTKdTGk1AYNwWh6XKioFDlmarHkgM1A4WA+k+PYwE/hLqeJePut43eORZImmPYhz1WbZ+TD",
-	"+9KETW0UjmLGhU1pVtBZc9EBDeSA+nLWiSzUDjgo1tsmn/RBW3UIl60qgFwyuMKsNbTvWg1px/muUjsa",
-	"BeGt0nO9Sg+s+sLi0pvqNa+Cwr/Ehwt2GbpiABRZKbZftsOe2Qgyxqh0Wx8uVC5AxQhESSmGqhiYhEPa",
-	"ugNFxeFy1VNFF+RiFIkpzBczqCYy5RQyiDH1BIkrTXhnAqoFlVRBHxaMFijHjd3kfL4LSu5thsCZja0t",
-	"2bUt5BThapKyZluaM7bPWFuojSfe0+faTLQfFDL3A8c7Dlqv43JUAGb4ldejmVLZaPu2iKepclXj/nZT",
-	"AWn6vplslHpPS1mNi31f+oCs/ZaHyXYrhz/eCPJFL0M0gcPQaN9wXNl11mjvt64QbgozvdZQUzDclaay",
-	"dVz6axjTLnGrr+Mp2MxQRgt/CUww2g+ZalXyAsCQDfXAja/6ODykOtkTLP/ijdwBTdyiwmzDSNdxsgN1",
-	"n01o58O3cWI7EcFG++DGx/WslVjiQtPh244IWBohmeHKQTKWWduxfvoZuH/VxhlhInIyZgAU6xgPIOxV",
-	"4N60QRPNqZ5JdbZozLahNx6RghntDvw3mGtTxiuknpditUiw2jFMnK+PX7LEU23GJALISrY1l+ilgqPv",
-	"I/tpvvJKDc9HRk41ozRRDmLUAFNI7BjVoNzxVs6p47KeboSztU1npAfXN0Ph0E8RM2qjlRWp7mZjwLVz",
-	"+hMiXRdgb6MRskgBzJtW9z7vIiQXadE3nNFEq4GyEAAxoKUTtS5Yv8xtK+IMjTPF4g2aDklegZdKbzIo",
-	"pG7XUaNUuquguOpuZZ+9mIGSmi1EbAFh6CWqZAY+9sMQ/9iApunVWtfMy6d6r9Ksh/8DHEd4ceikK1uA",
-	"oZvLpMGR94uVyOmp3q8fXg+lX74c8OoBvtqTFgaOn7gpHpFg5+ucwhGCeI2Ar5TKstFdFYlc9WWegMWd",
-	"bTgIcsSpXGNLepA/v4ifQBU+3MbbQ8ZoKFCDp/BGfOiOH172Sq2RLKGtZRjzPGGzMFWqVkEpaj5tED7D",
-	"ITV4XgpT/2pwdaCwiHdgWbQwl5XLxDF+7/oNGqjOAg5WtWBzacMDQIhe2isGvFJulr6IS6r9vPHY0vUB",
-	"qO/BWCe5SmD9R8ZkZGSamPycbuxt2R0QcQA4HqeKMI4lmAsBiIdxFQAi3ekWrnfWLODgEcl4KXYNqp3b",
-	"Rhe5ydpCmx3IfotfxvtqeTkQrMkd55qcxUCRistQqECnMU/cZU1MoH3QhFhFmFcF3ByPtBjTCx7ZEuhs",
-	"P7UFEFpphQT+QACUnBjoXUI9kFbgPESMk3qqnRayCMNSm6LTc+IKWqV2W5HjnXI0sugOCnovSwQImTkl",
-	"cxoF4O9zcbynGplckwrtxc3leJu8lsH5BeUqLazKetGmcJylynTlIAGyaK9gxnF9rGz0cbzvhUUebBWY",
-	"b1SB2UbifouVhGvSDMZn7rSdqZ0yYXiBalCtQOpjUsvyq1x0FCBxJbpQwnfJK+uYHXuiah2wD3S3Jkaq",
-	"zjjOVRAxB2DVO/e+yZMbLbSPL201Tept7qkubh6U9vZUF6qv8sUNUvhU3qHy2yuP9D2r8nt3FjcMiRNX",
-	"9C1DpvvqvuVvnYfAnY6reAj8CS8zNrfF2Day/s+vaNUVcMiOU1BMyU+HHsoePBrnKuKAzFnnwRqlHRfV",
-	"qDpi6oPlE0uYjpFTzasFVCMRM9ITEJOYwjzx4pZA9NbD0VLNKNLoSWVD7A8KJuXaSCEMRZBmHoQPaUXW",
-	"9TisYR+71njMThTVZUALcHP6myHXyDiBBRMip/PgNnATDCyIpo2g7QmBcLBgz4NkXdJSS2X4l9Gdse5m",
-	"SmJAFfUJ7ttAMqZ4G6xo5HsrJmlXcUtBrTK0Jpmcws7n8Tnq+cJ1YnOcGXNO1rOyynXALdq7e/vRDFdq",
-	"N7pmnFvV4Y/LXAVQCXeD1hpf/uLTL377D1/96h8Rrw2FSihI9Wr5+Rw7aTcO9holihpJsMNRBrkBlXPd",
-	"aDd+/ODBW/fuv9m5/eD+G/cevnMV8Ci3A9eMqLHG8q6UmRjcM59egbj2OAhKRKwi3eOPeBmCDBHOREwR",
-	"96O8HI02vLxkz0IOjimEIKXN5w+umRS43onYSKXBQ7Iy2kYIxrgF29h6SYjYCyneV7chS21W3ABOu3nB",
-	"83nV51V3EVNbpF27EGDDne7j8rUXQPFK2CCuqrIXlO/Y3X3N/9XJAZjy9deaNy6/1FGjMIXMHBFtffxo",
-	"8yt+G4SDS00XKEJwyg0PEpDNtnL4+iYCqGk6L4iDtF1Z4+dQNH3ENwZqD4JpeWeFm3I0GnEc84u7LMSL",
-	"KR/itahBDs6OVhP+dXev/BlT9unBfiX5n368UV4v/r61d7AhCpVfg8vuS2l49sHlcHEw8Hh7YTa7MLim",
-	"Z9P5PEV0nsnRaIVSLKOr1MV7SJmCGKdWUzgFg9PSvja5sl4FQ2S2eT3oaDTaluzaluz67pfs8gd5W7Vr",
-	"G5/13azatQ67WC0KqybCeVl0c8plOPoKKpQPS7iSVNsCUDlFOWZMC63lLdftf370AotPz1BAEuY+XA//",
-	"6kW4jUEfY/ioDXFOee+u5ErmaixpzgDCW7fwd8otjClucPHXo04DJbNisFCF+wk+3ogNX2kXlhS7vj1Q",
-	"3fOSsJHixijmwfRpTktLYMPkITpo4dwfwtPrm/pzrg0+s1w+S8+jvmuIjx2m/VwimMXV1q/a9UeNM2nT",
-	"7tHYHaYPHzkucKZkrvK31JR/4Nrk7k83VAzdq8mtPsHcYPe4ETXGedZoN15FiolDnP3gDZMLhNLzwFa6",
-	"hK1vc9xC6YJyk++ZLDMTAeYOdqej+WM+pc91ANFmmA+JebdBByOTZRgzihE6PhAnRIvxQcuzecs1HYKN",
-	"nI+jrUa2MrtfgdEjvqJtCkcX0/44LxEKwgxwWOofWCGTJHd3CpdGJU5TdoLHCPC/KmMG6lIzbvWkoBDJ",
-	"UVCTqymOS2Ad8nRWSpkBPFoOLasgtb+2EFnkhpUmwZD4iV2wkoV6UhDMVQW8HMKjfAL0Dyz5i+EUWB+q",
-	"S+ICBcTOlmRipyp4f8Nk8MprdSOj6v0YlCvFRJ0BISeMCffQjMPDSdenfoozVcuoIL70UbEQBT8t7UqY",
-	"Wkt7+Vjq1A6ACFBn5dmr6e89ywQEZYfcZMpyMTtcvRhRFyDNtYzsxerwgRXSH99pAE1AsddpLrrjPHeT",
-	"og3C+QxlqgvJJS6MLmQXDMxYhl0WZZb7iWuXIlxxIG7OeA446b0cwJnKDMA4FYx/1sQJQfUPnA7GcAdX",
-	"2ufXyyyrAFSgZ9vds7IHd8YZ3Q+ijyE/fQrUI9V9eJsjkGUOBffA4OI+wbE4jhUubQV8BlaMgT8m2rbL",
-	"9MCouuwIaYUGyahcQ5gXYBbS2gEWiVWKK9xXIrl9JL4FNELcnFk0nMqyIPbh/EzKQP7KRsdgbqaXopn5",
-	"wnGDTGt/4uCbsN2u1IwWw2cCQm7pjMNLCymGllCG0JdDQippkYjzMjtCVFiPkgiR3oycye+UIHtY0aR7",
-	"npl+EM7RnEVKSBfSsXPI5zc9j0cRCTvuDtw5iu3QAsJKrIYyzeKg0YHUWmV1bYJRNIcD6yhEX6cWiT5I",
-	"DKnMIEI9fUK4CdWic37M1EZN+0eOZVK4OUAuCNklh1AtIy1TTNNcYP1IjGCERs5kJtHxV+FEdR0/xHNp",
-	"5XQGIJR7xF+91yTEwQjC9qCVmubf4e8QWcmHEiEcV1QyBEdL4MCMVG6hcjVSLUeItPA743usumjqDwEx",
-	"aRz1SJlRply7eC6xxXB38G7XsR8Ox/clPDBrwa1NpnwYT9rFXKmSmdDx9SxCZjTxcGew7QWiVGak307i",
-	"JHY8cp1ZkwfNkCT68aOP/yUAAP//",
+	"7P1tj2NJlh+Gf5X487/AdPfcZDEzq2q6s16MsuthpnrqaSqzpzzbWSKDvEEyOi8jODeCyWKXylgJK2O9",
+	"Xsm7gF4YerC9ggQvjJUFGwYkeLXaD7PTPetX+gpGnHMiblzykrxkZjGrW7lY9FRe3hsPJyJOnMffedvo",
+	"6dFYK6GsaRy9bYx5zkfCihz+Oh6PH6fuH6kwvVyOrdSqcdQ4HQqmJqOuyJnuMzsUzAiVijzBf/ORYFIx",
+	"nmVMWsN6GZcjw7hKWS7GOremkTTEGz4aZ6Jx1DAj0+bjcbvV2m8kDena/81E5LNG0lB85N5wv8q0kTRy",
+	"8ZuJzEXaOLL5RCQN0xuKEXfj+71c9BtHjf//rWI2t/BXcwsn8e5d0rjPrRjofPYM2n2LnY25HRZ99eiV",
+	"rXvzfWCHQ66UyFb1h29s3d0zjR05Gj+RI2mrV2vE38jRZBSvGjfnpYXYb1VTP4NW4/Gkos8nmcVPqGX3",
+	"h/tLKvoradjZ2H0vlRUDkeMw9WjM1eyZXkYN/L2t9KUJoifK5qt6gt+voqdJbnReTfaOEm9suwdvdPxZ",
+	"GefiQuqJYWM+EEu2PH5SovqIv3ki1MAOG0cHRGr/d0FsY3OpBjAuPLgVU19zlPo6H3GLC3f3dmPtmj5O",
+	"xWisrVC92S/EbJEOx2yq85T1htoIxbozoEGPZ5nIWV/nzA6lYVoJ5oYkjG2yY8cnBLci9c+Y1QVrcbMB",
+	"bgI0Y1Nph8WPXZ3OEngmFTu4zYZ6kpuEpVoYprR7OmAjnYsme2xZLuwkVwa+7svcWMaVmTo+FhodCp6K",
+	"nHWiWe69FOOMz0TaabJT3++5oJFw14vIYSBsIKxhtw8O8EX3Dj5pfcamQ5mJqGc/U2kc7xznepALY5rs",
+	"uQpNwsR1TvN2nwJlpQlvnItZkz3Mc53TTJDt+n/rPkvzGcsnyjCeC0cQdi7Gtul3Ic622CrxrN3i1t+P",
+	"Y26tyF2bf/+r/9/ef/v6k99rVG3SL3R36T79WnfbV7xXn0hjN+KS0oqRaWzMGA82ZYwvhlqJRzKzooKT",
+	"PFfZDI/J2L1Gw0vYUE/FhciZhF0zzaW1Qi0ZLHzZxi8bdTkcjOoZfuNG+VJPrFjKUnP36zqGuumKnYBg",
+	"sbRPlDsuw8UL6eCUm/Olm9Fdl5cRQqhx18+XRuRquUQw8T9v21Vo33X2ildt9hPR0yo1jq1Ouds+faY0",
+	"iATATS64zHg3E7F4cLhEPHDf195QMJp3bly5MGOtjAAx875W/Uz2YKA9raxQ8E8+Hmeyx92Yb31t3MDf",
+	"FuNxb6aicXS79VnSEI7luWe54PAirFdTadseiixtvEsaI2GMu2/dSXdzHI+ZgtPjXgBm6j5JmNHuPPW4",
+	"cswR5VUmgUMSh3a74KjR2v/5z744+NXtV61ff/rLu7//i8Ond5795MVnL/dPXWf1qAGMGsmxyIt6kzwX",
+	"yjJjuRXh/nJCtZ7CcGk4rrsHWoltaId8OxDGTHo9YUz9Cbh+X9JCLpuHv9em3LAez3MpUqYnMOxHOu/K",
+	"NBVqu3U/rFp3PrHDZj80PLfwwgjWy0UqlJU8Ky5BoKpI3XlINbDanS94/ZExJKubMOt4oamXa2PaRlrR",
+	"YSPBQajhlnE2FV0QNN1t5sUE95pT2Wy8kZgd5noyGDLOurmeGpE32cmkN/S/45hy8bXoOclMgjA7YyM+",
+	"Y06JGQjcqonX97oz9rOHp0yqXjZJRdpknfvPX560n798/LPHz046LJOuTTcAP0c3LNN05HysnPDAs202",
+	"xh23qRc3hvRNlraE74gZkTtmAN8dsd9MtBUxcdoyZdOhUGymJ9fFFY4Vk1XDvQcD7RQD6TAJ+6gvBRJY",
+	"KJu7f0tFyrr7+EeGZXqA1L7gmUy3OoUHBxGx+1JkqWkcfUX/XJQ7CspL4mclmQY3bY8r1hUslU5JSBvv",
+	"XifFMvr9LmnMpdU8ZtAto7bhjd1zbpD8pXFHNHW3aMK6E4sjwzM0zbUa3GMdoFsTf+gwd58aJnhv6Mbx",
+	"lGdOVBLbrUr1EfC0G4W259lj4AUwB7oEu8Bt0iN3L44mBh4AadkXJ8+fXR99wxLDOFzjz7R9pCdqS5rd",
+	"XilH9KHheYLlAkfCjOOU8PLO6UG9gbbccwphEBbEG4kCwqnWT3g+2EpIuL1/uGozWa3bGbS9ejNJJ21q",
+	"Bq8eMTPOZPn20TkzQ51bocBoaMUba65vb8EwgR0pts+eys8TN8BP3b/AaMFZl1s8qadaP+Vqth33/Gyp",
+	"DOPoOuJq1u5zmU1yYeboqzVzPzP3s0iZU7dHY2tYP9cjVBZ5mubCmCNm8xnjAy4Vy7gV+Y6p6gcKXK8k",
+	"4/T4SCyO11E6MsDMCzpAl0lv2EkKwQQMa9IwMh+yiRFnyvqOc2H0JO8J02Sdl8Lms73jvhV5hw3kBV2Q",
+	"pqwPNc/UmXqk88Uxg4XbCJZPMgFKRDY7ci/vsV8BJzp+8Zidi5kh3WIgLM0NLDBN9kxIkMBSXaIEXHtT",
+	"x00mRqSLNPEGLTfWjDtpWojze/DKmWJMuLGj9cnN1vLcFoZ5EBRgy5KY5s2Q3JipztOmG/2x65iu33Gu",
+	"L5yAZ014p8aIRlrhiik25KbYj2BEMUxPlaMutM2kTRi3buSZcN86AYCzkVQTK5rsFRA9NADzck2oyu0C",
+	"0sLECFqYyTgBk5fR8EO5lRFtjtx1jfctSsk5OCyolVwASRw7wGWDbbGwewOXTcVYqJRp5SREWF1HFKAn",
+	"MGDTPANF5EvlDrbO5Tfb3ur7S7lFsBSUmMT9OYViJI2RasD8zj4Cvw3jOFigr6OdX3XgeVz5TX0NOvCa",
+	"8RNVg7liK22h8nabRK0u3GvuTMke3Pxud+mc5zKbseibmOfCrZZdA/XWDzOBu4xowrqix90RiM0fvIdc",
+	"OOWWd7kR9wpLu7+4nQI41fk5Xi64JGYydiqSSJ+KVPLtpI47q6SOSdFFe+T6aIPtcGGp7mO3e6ezsQjC",
+	"6/wAdr80nXhcHS/MduYH1gETHrUI/lgw0JwIa6UawBOeptK9z7MXuR6L3EphGkd9nhmRNMbRo7cNI4yR",
+	"WrVlmok2MluzaBp8ij8Aw9QTCzcKLjR3tyabDmXP3TPUGtw9jaTCruvN33cO7twtWcDvLBp6kzC4EX/T",
+	"Bp/N4sh+7h6vGAX4nJVTW4xYOaJPf3J3vUWeHunu16IHMvTxeAxe1mDwOno7R2DcuWvcw+4dtye4rWOa",
+	"PuXm/AWfE65Xf/WUXkMrqzcgf4WjK1qhIbyunul6rz8nn3+THasZiOtMvOmJsWWdZgeukU6z2UnCSn35",
+	"8gk6sIi3OIbAJZy9ZbEAkYfpzioH00c/Pfrop0df/f2zs0mr1Wo1X/+Ds7Pm3J/xk9cfF//85OOfVnim",
+	"gAYvwczzksys6PGKDxkYmso7gCIV6rkciL+1o3WtUu5A/CWZjXSBe5Hf8E6r5QS7nPcsuPtyAS69Mvn2",
+	"3VxbSUNNMrop0aEQe+kKklQSxElqgia3OEz4FYUpEM7IROaOZeJltiBO0WTATlh5UKOTOT/iRc6RO5G+",
+	"DWyhTXL8cofHRFmZkV5h81nCpDJW8NSNqfPy4enLX7cfPHxy/Ov208fPvjx9eNJJyNBJu52dKz01bKin",
+	"LHMCISkMc7M4PCixm7u3S/yvVWdWZqgnWdqGUS5O55UXNDXOg3H26Pjxk4cPwARxjwH/Z90Z8x7JpV12",
+	"tc4EB/nUWG4nZt3mxVNxgu86PkmOsfr+r5gpFW61EORDw1jCmFw7VZw3SBcLG7dkgax64apmMGfq9GNa",
+	"MZEXdOyXMZHKocI76Jeud380ituM5zmfwd/a8qwNQTBrw7tcn2g6Dopso/LKLJEl6iBaXJxAFUk+5xlX",
+	"PXEfdNQNJZte+KhCh0Cl1wniYjCCMLdVsgFySvq/6NDuzf1QxYdGPD+fi4zAO6Iul52/sXFaldSS35zC",
+	"s/kpt9CL28shfiZh+0zpVLBUK5GwA9YVfZ07Rsx03nVq+CG+35dKmqH74DY+cNwuZbyrHKWybJawO9iS",
+	"5eeCTHlaDZrsPkTyGFADnPaAHibcPoYCfITM0QAwGwsw6sX0378b0//w4Cd3f1JmloukDjF2TnNQ7rWv",
+	"Gr+ZiImTagzEa4y0klYDVZMGR7fm64pbzbd0tUJd9dYt8d1iKXcm1uHRSiumWPyw5lT7N1c0vzvx2M9n",
+	"1zRUIqumIf2wLmYwoeBD+nI1OfyL7is8021uS4E0Kbdiz0oIGFnY3z7OZOEHlJoiLTDcKAu8cfH8LZEl",
+	"wu1i5EBxO8lFu6Dy2wqJYzJON57RhciNRKNBmfM9Vo5ARqRO7hEXIvd+6SY7ESpl0jJuWIe+73h7Kd0P",
+	"VrNUWNEDxcTHXuBvCxyrkioVJwXjeimWp4Im8UaYX5FioqWFL9FsxQZ9IlFlqSUn4KYc8TeP8e19vPj8",
+	"X3PrmzQmSv5mIuhntwPK/e6WAyiR7VxBjvtdmGQgeS3ae4ZSIaNFscNrV1C8sRSHPD8rH8EYt7ZyTrY3",
+	"XCt+jaSKn+4vCGRbMTjPrFaGHEkzzjhG8FexsdWqi81nT8MBe7M30HtEB8/Rms/oH1999RpO+uv4xT05",
+	"csoP5kk48a4xkHY46TZ7enRL87Hcc3toINStwCHfxZ+bczne02Mk695YQzhHOEJ1uWbEAVfN9kQI9St6",
+	"tdKgRSseGTg2FLnf83230+1Qm/6r+fzrVXTeMVvcLUtE0+g2W2lDo1m2cZbLPbbfKhtDSurealNwghGu",
+	"9QJby9Sjia0g11XuiHrXjetXpMvMArvdLjSORQMIOm0X13jf65M+WwNfdIpt+Qcy7pEjGISoBZVzcaFX",
+	"WZGWmz9BuATbyAXPJoJ1ee/cR9qhGbSO+Oh7AANl9e4mCyR4sci+Suo89E4Ccz0p+rqNYhFBk7DeZRpU",
+	"bhs6F4vE+fnp6QtGpsMF6ro7WOepm+p+kYVWdexC+tn3RY/7IalQSWMq5GBo11MTlukVvrzIhKIcQlK+",
+	"qN2ywrWlgoXN71jRwU53r+hE/V5W0aFDd/2Kjp/T90rR2Ubo3/48LSPalrrCTtjqFkR9P+zm9Sr67Zhj",
+	"XAe3eBWoWuGNwVd+ZJgZ8lzEUYqyJxKWi4xbeSF8wi96E/ArKZwkXxbkiwtPTzBhbZlo32q2Cume5BEY",
+	"s7K8t+mOTqUaWJ6dt/2mK/va6zna9+B/9x8tcbiLEUdJME60vXN7qfV1TrhbSNGt8eHEiLyG0PelEfnj",
+	"B3iAekNu23osFH62CR1ae58d7/0+3/umvVfHG+YHV73zYBW3ch4urOXqYwUd3SqauFX+fp1ZCSe3Q6tS",
+	"2EYbTgu/++CmE/b2htPB7z646Vz+xG1Ih/L3Hxg9Nj/xuxbDodNrEMOLfi8thuN99wGI4TCQnS/edSyc",
+	"2ZXcjL1tuhno2pzzAbZWegEXaUJ9V5MhEujLQmH4ycl1nQKVp3OPccXEaGxnkCmMScLGWyXwPUiFnmEa",
+	"DmSXRKmkmKrDctGTY+lmHcIO0TrOOmZkOoB8so2P9DAKAgoniECHqvZyQBuqt5JbmIhSybP2OBd9+Wa9",
+	"GuR2H7y5OkZgUEPlfIlv3bj98RhEsFIkEMYLE4i6JCBgW5sU9LrryxA6vYbLsOj30pchntcP4DKkOV2F",
+	"TerSjGAjh+sGLOKDk7537nHHZd5WGtjsDrnZBle7DTbk9K9Xrf+OefRO+fMDNM7dL5ypl5dql3llt5GT",
+	"UG2u4YySpm3KHUcsYa0DdRshZ2JE24rROONW1NiCEkMII/vzUm9rqeViapuJGeWV3a20Ue5750JHRfeX",
+	"lD3mjsm1iyDzM7wa71g4uvVJcSre2JqHYc0kdqd1bz3JeTZSG41xkT7VGWIdGl6HDXWWGlbgO4eQGd9I",
+	"ZdrYGha0Qc7T/NpcD+e4Rq4Ba17pFbPijb2HmmknXtZOQkgdYc3IhhGx8iJ59ru//Nd/9zf/9Ld//Te/",
+	"+2d/8d0f/dlv/+ovf/fP//C7f/lPvv3jPy9ng66Ba12TCBoJi5WTcUIQQyEoJJEDQNmPO6Xhfnq3Ue53",
+	"f++z11+19j57/baV3H23pO9C7KzwNm0/pxjI8FI78mr3VtWmeuhBEbYfZMBVWAtg8EBYLreKJC1DKrxd",
+	"l+o2f6ZwiKVGlhKDBlltdatgjXDOvtZOe5go26akps4RbNP5xEfKaRasD+i8zIhM9KxhSk/rxTR5ULya",
+	"csEj9zqBRyzKBEuCX3FK8GMTQDvCdBZDYhEkzNQbvAfeWAT1NtapWYhA7W4SQKzmI8BQ6uZc9YZMqwRx",
+	"0bhhnTKQWmetu5d6rlz0i2rFYhujadg6G+XsiYtlGklt7cJMsLW1RwOkfOyw+CqMvCTBLyXWbmV16HLn",
+	"InrR6yUlc9xe1y6QwzAulZxRN/noCaEEhl3tc2ohjJf2lxuxTkU7RT86pA+3xxlXlNXd9inE/m+fO+w/",
+	"BFiyop3welVarv+RznKFxCRHgnFL6CIevZmRRAuJypDBfM/x6UiiRfBcoSKQRN7vi55lHL+aDrURrEOD",
+	"bXML6DwIOhPCrJu146ylklZyu37DFB7+EX/TTic5t5XuDg/PE64lGPWIzyAxezMgnsrcalgcqcK9XYOV",
+	"ua1XZ47P/XvvaP9U+AOfw3N3T2klGOxINuLnsNgjbSzbb7Vabt1kn5CSDPuoLy+Ej4UHyCpKbtcK/6Tz",
+	"8DEkBNxxciAjhmLYR66fschLbSIMmsiNVh832XMlsEXYCtmUz4zHLK7tP4R5lV2IB1UuxDGfZZqvjex4",
+	"Qa+R9XK9plrM7cS9j3Afud3oiMFWo8/mD1btExElFtTYWq4VPbHtXIykSpcfh66wUyEUw/dEbu4F3QM3",
+	"ggg/uUUk49cGZ6UyM4gCVOpfLaVTTtvgTmtxH8xdGf72L9IqAoevvDnejDMu1Q4vfNehQo610ys/6ncx",
+	"i2goeFoP3ASY6UCX02mgGgBoCCJlk7GTawEDpJ7gDL23pWmPdC6qTcjpRGwkq4o3Y5kLs+qbtRGe0rTT",
+	"yZLxaNWeqF4m+HpGrr6kFx3HyqXOpZ3Nn+glSVaFRuGlDNdqOslEGpLgEUkwQUwPlBjamP3UAFGnJwAH",
+	"0snDwtqsSohIGm/2XAd7FxyKYRjX0+eIcHgSdUiPIBf0CXVLz37pe6e/n+kTPwZ68iIeim/cj8hrwJMl",
+	"PPbVUKhCcplyw/zrAKh6j2WibxlwsD6TlhBlp9zUZrWh++6s+hwA7Od0qIuew3jcECrb1BMr0uX2Rvjd",
+	"sFT0JEhT7u7wiWt8hnijvpN7GN49lUYAcB+EhKcLr8sqO2RCpV/Mqly5SEyicfkYIAIKdjsj8VJjqXtz",
+	"L5Y4nNioPcBZjysQtgpi9fSIMg9rywO4lX4lxbRK06gHxXXKzXkBxGUmoxHPl6y0KDglkwq0drPmdr5U",
+	"2l/IxKPjXgwv8L3AjEqcLeInYbMVa111CUQGk4U7gKoQVN4BfBTSD+C1e4yzVFtmxJjn3BIydCYuRGaw",
+	"eAbTXvleoNtKDL9xrruZGBWY1tSfJdMvHW1CRMR+IZd0rZEE57faXvhzaazOZ1uChiKuXspnpsoINOa5",
+	"hZZIb8LrlOdQ04MRc2Zd4Q6IYUMcCRbSMB6/fJJlzLXPPvry9P7HbMgvEJsaCoKongDsZ4CYTgF9ZLnQ",
+	"dnj3znqZTbzxkQTLJyMNS3M9HouUaZXNSP2TWMQGGxBp4qRf7gG2cf5CXchcq5HTWobcsM7PH5+cPn/5",
+	"6/aDxy87lVzsXIjxEvLSwsWj2ZByAZw75TMPxB1mCXyvoDBGWDRZi8rHwJ5sbkTvSn0y04Nl2weo6mcD",
+	"E8lFHwDQqVYo1gA0ky4APztVz/0A0jDuslRkApbCPe8NeT4oqpxkIh2UoUpxY6YpynNd6DOhxYWcJRwE",
+	"twhLfvW0CLRvT2Vqh1UQt9OIGkE+xVwpXqxdkx37CEbADAZEtuJnuvdSXVSBYDPhGJeXufAoTYU4R7A0",
+	"O6y0w4CN14x5bwlnK353g32hjR3k4uSXT7B/f95HGnD2NRpf9FQVGKDYAFNCpIaKY8oLmYmBYPdfPjw+",
+	"feh0eGmb7CFEAkeVjXzjxjpSTbEUh9PQm2Vn193DzQD4FvgnlAi64NnTJaKGpN8R5tRpmsSNfQ6bEm9s",
+	"4nblSGaZ9BClKwGK796exx+s3E9Ub/PyZvDa+viSWOEqkzXFRK0xT/9CvIew1VoSmCPedUJg/EJsGQjo",
+	"16BC0JjkY3cN0eE6h4qdV+QknZvn0kzXJ4I7JWgNDm9f55FhidgzRihwUr1jZN4XL5/ff3hy8vjZz9qn",
+	"j58+fP7laQDoXX+QNgUUfgIXx0NVibx7zHI99QSmK4bq1+JDI47cFPR4bzJ2N2xP57nogVjxEXr4u7PO",
+	"x+7G8vAl7CMlBpj12kGm3imKXnQ8TgZ8AxekStlHY21kxRfgZw9fkNTqu0ERxTMnchMypbs6nd1j2gkC",
+	"Y5EjlPPHIB2QZ5TZYS4Mrs5HocPWx0127Mtr4IXtxhaV1NBZ6mvodIhdN7040CldxkdoodNTKq4DF3OB",
+	"QF9MiSruTkYwtywr5g8Cs4FiB0PBuogm22zMHx76ofr80I/B3O/RY+uZfFZq2UCUEU9Fudm1BpvLQ9tW",
+	"4Ny8zxtiNU6434uol2t9Tucfhw+bDrepf4RVcXBrgSq4MIT1BzrT07aZSopoKw/qUfU2x6rJDNIk1cBv",
+	"DIoQENOgnm05minPXbsfwnAK2OI1e7Ey+NTvY3+sytMrkb4E+UO9wqFZKyNEDHl3Nu34FtilWID9XoUf",
+	"e24G1+vNxsHsevl2HoQQiotvjjBeqywAtL/ehjMvdBEvddc7giMmUBg/AcOAYy5YvSvUB3Xi2I/Q182+",
+	"0UrcY25oXhvWzJc+L6/hGC1Fa5cGPnbqsMih1stGH+D4N/sE9Nt6X7xbtqimXkj0JSiyLi9m13ikmy3P",
+	"hzj6TfbKBzn++hv3wxp+1Sl6usxE3qG64x2sN4cmcQgpFHqcCca7PoQYgkLBlHJ/KJVwmm7OHqpBJs0Q",
+	"8sePez0xtntPuBpM+EAsRhlGSIAHxZiqSyl04oiQTjnWwdvRLkQeXgE/pY3/dDKOsK7fKuPa01CjYEvb",
+	"/JRL62Wt9aVvyoWz3LdOlET/FZ8YXyoaIm464A5smkxPO/fKZtCV+vbBnc8O1tqtqjbHMzHdvTHrXCzR",
+	"2M7FrJQ9ztnngudQb+dcoOGcm1IRTaeOfs6N7DE+sUOhLG2C5gZgjiuMaGjJWSMmIw13J2LRmu1SvIoE",
+	"0YWFe8GNiXFYuWEdFEg7zGoqxYrWWCiI32SOOTId1TCFx3W08me6VLSwwXsjsXnBshgAC0qWzT8oPWu2",
+	"915/XP5zWfGyONzroUq3MzN25TcLsU01DtUGECIJ9GGJ+a7aOb7cDfrvRM+dAnQxzylGxJdbyX5ykBwm",
+	"t5M7r9dD/1bGijyEfl4hm2wk9PcJXlXh70dQfTn8ed8pwVn85CGZLehzPRL0yesSre6uIdQ2IZZFEMF8",
+	"iSBi/gnbZ3T3AoQyDCxhh6znp5Gw2wuVgIrbL1B5WxqfiIjAJyKi7omISKvSEl1VelwM5vU8MwlbKgk7",
+	"eGVNsfisPMLyeousswhaWoWZVw+/LlmV2hCPZrdB+3HPO1eb486f8lRcsr5OKtIJVlKtClU6zSfCV/Ur",
+	"Bf2Co9Tt9SwXPJ1V+uvxkFTcPiirTofaF7jsBht74u6iPgeh4VzpqWIzYe9h1WusiIi1qKOAI5J966MT",
+	"LW7iKpNP9Fr9GNzCQri0POV0OCNHAoRIYD8ivUfmfHTlO3HTB+EmcW13qSjGwwpjWa4nKq1zCdcLkiqF",
+	"PlOw1Lwva44sSVTVobSVSnFNZMCkDbFuV1+FQa80FQqnunbDXjyolx5sqyIaF6u1L/EKUCl3ksWI+vcI",
+	"/kv2mXJnRdLpqczj2jiW1sliPGuPzGCZr2Kc6wuJhrAoYHgYXGh19qgTK9sh3XLl+QF1AlIO/Bny/KNO",
+	"Rxg4GzIeawTiGqHspWKJ69YLpT1RWTK0gupAgh9RyBeGieI+CNHZvsoDZIhAhf3KUEY5EqY6xEb3LcXe",
+	"EsGH3LCuECpwrnqOtC3u/qjgKZ2IElMpFjGKk/QrVdpOC3vYz3j9Id1eG6h5Y2wh1m+Zsgbsub1Uke9B",
+	"ccofGag+CRGf/ZAiFl38c3lCTXbsoQfBFhXM3udiNhddtH/w6XbgzqVY/vLAn2k7dHcl5aksJJ+xSNYA",
+	"72jEKlgXGInCYEC8m+pnqwGvzyeqDS8szwqik4i2JFUe7mLG3SOds+7ESOVYvOuT3SGsgyjLDgUC+sa1",
+	"1aFMqOaIv3lA6XAd8l54Y1bcQP1ZbqNLbZ6WhTLP8jr7YF7iA+4L60LYX3l6PMu8DRSWs4sZTrDQ1WRd",
+	"RkNKo3oJ0leneQWpT+8j6+wRCItYZRbiA0qlZtHbvTorDcNDxhnviSFEnxjW0ReOi40EFaUvbSeMIc3l",
+	"hUgxfE/a+vsozv5an/S1KHYuaKpxXlex5aKO1rP269AWfRLDtWiLJ7QPK1JAPKpbghsijQUI4OtSsb/9",
+	"gz/92z/4M9w20cGx8ffzoCsJE5nPBdFxcfhmCd/kd//m//ntf/4fvv3Hf/nt//gf5/FX5m2Dm5QLwCEv",
+	"uVcqtJ2rtv8k7A4zkPDiDTRXZ3SLh19Yhsp6jzcRzeu8MJT4YWw0mrOILjybM8xVaVoLZ2pHItF7RAyO",
+	"hae14v5VpB/WFTACgw9p2o5TO/EiIZnIXZzgiHEys3QbFK9M2JWTfGkltPVD3MpGEssU6+tzoG1nTWrq",
+	"uJDy4PbHuNi6sC0fpslmUSjaKmKtpOouzjCDPBCqAogpvBgKOyN9r145QLP+avH8n1CKSmEy8f3gr46Q",
+	"augTSeso2fmac/0eDWVJA+4HkYp00+0aC6s1temNETM3sONVCVsF/4t08GB4LWY+r5iXudjCri4t2lxy",
+	"I+ypyHoY+MZmSJzxWp1GGICLF9R7vXOuGJlVKLeNl2AwB2tHpb2lOK1rT4OVNruqWorLJfpi52F/MRhr",
+	"PJWwJfzkL78Rrs9v5Edgrk0d8CPYFvozbOgyXOJi3sylNu8GtuYI6TFOarudLD8Ba+6rMnYO5tI5hq2K",
+	"HBaZM7Sz70ZpCSdyNUbl6rM3f8zq75TrPCnXflDMVTql4lmtBLTBlteNEQwL7gRn2fN+4+irbbxj85OL",
+	"DHmrEP8WzxDlF3n7ccnGtGAgsENKw+OKkKMK05ZUvWyCYsXC7ItqNVvRv/C/VbgFK8GKFs/iqmWrZZKa",
+	"159NtUMfzArrhMoKXgUWb7RJdBFxxdF+Bn+MBIM41AwtBBWQ7ltvbZhEVbqozkV7WVCAjzRwL3kBeSE6",
+	"gBLksI0OhgLcY52fPTxlt/hY3rrYv1Uiw623Mn3X8SEDWUa7b7QerNm7dJH0604frNv1cEfjqb0z1vhc",
+	"Pe/3Y1AiUBJ1v18TWQgVpufuI/qn+xQa/rLAVKrwfPcIPUMozF5nE4UhIlMC1OEhY9Op6UYoe8SUpsAR",
+	"SCMl0KbwCFgN5FrhickdE5rYJuuAGuOBYanV4GUCVwQNxND3Q25YPvGfuy1KX0PYsDTs0fHjJw8fIP6C",
+	"+ywXZpJZZvgswt7REwsIOTA7GOuCwZWGRsYHD9egUurUP590HQG7YfTYDsZ7AtBDSL0H18E4Fz2RCtUT",
+	"TF9QRmd42Q2X7Lbg74sQcjLBL4RxC6InYInKAFsgFWOh0hCmQKNEriSzrAwK1IyixGFyFCtSc0OFffOS",
+	"vg0PHkEjsLV6VUofuYQ2ME36L7yueCXK3OoYrMdIQgp/shoXl2A+jpiNQrT8ktaJzgLXeNuzpvUmTXg9",
+	"YjJrv0AufSlrDHW3gW1xO1w2t/flhcjby6MUEFipXc8+dCJUGtmFRGWyQRFd4V6QaoBcK0C/1gFGvmxc",
+	"yoYYVknDy23LiBR+X3JA5m6daIHnD1dSOp7zLVesWXlwcfhIvHJ+OUp7pXQa5vd6HFRS7Om1KQaO5dz3",
+	"htc5qK0gA9UCv0YvzkZvt/PKShcUNNQTyjo2ofssJBQxqVjHasuzToL+3RbBOFaWDl8oDr5u4ZMGNF5r",
+	"GvPq6tzKY0MFZUJg4dz0V67KpZW5Yn231+CK0exOeIwosFupsbdja5vrcefR2aHTK9hd1x+w6kaxZQzc",
+	"5UWrVXN7pfP0TiveCZtZKNxXjuO9EveH3P4IbBUjbpvs2MeV3z389DbrzggI84uT588SNhLcTHKRBriV",
+	"6VBawRDUy0ngEKpFNXXZNJfW3e5SAfwcRcPFo7sToRkXRN8WW5Z2XQnD6OD2ViF34W4taqcv0hB/c5fE",
+	"xIgYgij25lGt442wleLUrh+vHt/GNeFRvaiOMIslaFTxEE023C6LQvScOHSVc1y4UOuch3kny9VKVCu5",
+	"3m4Z+26ZehSxsCwKmwVgz64Y8ox2P8TUMij2veCUWOMkQRT8zbiuLKJFasZ3QmkKLN+2qVgWvk1Cv1XE",
+	"e+GRFiv071lluCe6Yb4RjqSpNOeE8KVS8UbUhG0iENBL6UYevHQ16r+HN+PGAlRyJqwg3NOt42ogZN+D",
+	"YSz2ixH9KZ8RmKkPrCuwP+d7rlp6QhnboKZBAfpKBmRqYut5IqrCRnUVIhRdbhAkDJQVri5LdKjziXjk",
+	"S43TSlPtFIKvQ+zRKYcyHABu1xVOkaeaCYv3BSQlLF3YKuTeZcsHTpW1Mdbw0iISst9e0YB8iyVCJHRE",
+	"S7ulfDLKq1g6eSu5wW51gdDtzhWCcs+X1AoKXnrtqsELQnNYcifSr0322LLRxFhIvADfOeQkwe4mp9/x",
+	"i8fsXMyOWCc7NyPT7rC+xooxrDtjtw9ZJpzcZBKWyoG0JmGdPQpQb3eaa8o1HmxU2/DFTjyeoc7b7711",
+	"3OQZH4l3nQ9C9YjLpi6s6wOiPvSJOHspN0NhEH4SQfeQZCwTHCyanR937rH9fackHLQAdZr33Fo22Sua",
+	"R+fHHfLmcO/MlIqNuFSZ6+H+UCreZMdg/DbMDPU0Lj3IjYcah9vPWkzhKSLL9w8/bbXgP63VMRpl+fzs",
+	"7Mc/hfqa7j9sb9l2ySrRnj2AZ+T/8UG5wFbRBVS+zaTHZQ7onwVedAd8RE3WId660K47W+dibCFsc6Rz",
+	"ca+4D6E2hD94o7KnpYfXVHGNUwc1/S4w/Ze+Ffjr56Ep+POBb88T63n/sedzS/jgKhc3vITqJbIIqmCF",
+	"zj+VUnEJJw+4R6JSNLzExRluyKUGPaiDsiVEkS/m0B7xN23AK7oMTtFAO34EkuJ0yC1UTQBMe+rlyqGK",
+	"HKkG0linP6Jftr207IivgMIV4+MxruhYZ1nBQXHkIP9Jw3zLIo3roEjLBsIadrt1e0XVk7aRGdjvoTrD",
+	"WpIWSLpuQHMUJjfmQKLL06PNE3g57kM/6Q2xlusgP83nB191ugq4iJ1UK/t9kYeDxNB1wpzQg+U95r22",
+	"l0Y3CTMrMlmKyQYzf3gUcljCkziBJTzE7JXXSDl9sUtMTepQpDsVNoteFyYYjaHKnIafFZkCa3T/+S9W",
+	"l1V5KQaVBRrxuZPyHp88Z4f7d+/u7TfZc5XNgiQDwhNxAFA8M+04nCbj4kTZfFZKJXDMzH9eAH1HhbbL",
+	"8sH9Z43V0ZnHe7//+u1BdYntl8LdsJ9z2xtuZyXPoYH68j926PvaDEFqYQWx6+r1iua1uxODaiR0u+NT",
+	"43p+CLVNl5SEwrqnJMkj7p8uKpI1z9SZ2mMROKMPUTsqVy3zVX5oX0pDrLUJn8chRz5o6MXDZw8eP/sZ",
+	"2qPxNfFmyCfGlluP4ot8qJ/SlPCFQmIm+hYbIO/Cms+rQ6xiG7kPskJdrHBbQBlYDEbCDuVA6TyMF3ce",
+	"VXGjujXu1tcacqTuhSx5Avf2xIFyN9SGkxqwEtRQZHGVtMpvw6XXOYJ0LTg+xVUYryPQdyzztdSFggNF",
+	"vkoH4r+wohA2k4pMAot022Giij/dGHwMOxGDxkDvzPyuYMeUqEc15+YamqtZANc15u2eKVYU7cWkLi9Y",
+	"wXy8nuBJixXtYGSAwL9Q4y4hEah6RzouLHGiNocIAU89DI1zS+1kJsW6vHeexMGo0PqPDLOTXLFUpjTi",
+	"kWAfhWY/LqeCuQllqZuighJkKmUfFf1+jHFuleenULw8zcpEap6pSD+qCC/wwWnhCDaSRhFDQuN1NwWN",
+	"xukKuPfhY9jBjaTRi4QV2m2QYkULC03Ff/nlqKmXISeL4Pfg7wIjDv70sXL418NoQvjkyzAt/7efHP59",
+	"WkwRHzwOE/Ud+Oni3yVcOurUTx3/fhBN2XeaLjx7GYgRWPd2ly8fj2u4Do/HY4x8WgiAW5ou6ivlYXbt",
+	"vUifudOKjSDAlp3evuAdhbu8Ts7IEsPE6sISUbwryVbAkIVKTVII/RRv6P24GZejSp1mo3oxmBxYUxWb",
+	"KCszujJsPiuXuXn58PTlr9sPHj45/nWob5P4OEhiFO7qMmyop8xLjU49mpvF4cEqzawW0rwZOo7UXuJb",
+	"9squ1ZRly+kyoSsLNmcZMnlJl7FuWxNQyq1sJZrUpUpW0tFZCRZZ6nuBKAfs5Mv79x+enDilFMlRsN6D",
+	"5HB7RRJ6jVRG93cEV1AWMxex1wAVe322hX+PDo9JIllGQWG9+cyVqtSKiqAKjP82iS8wAAjcRe40Cu3J",
+	"JuqCSJ1KUOUx8DfSen0vkCW+xpabwUodX0pzEEEqXz9RkuA9r15bidu99EBYLrO1ZUmhwUgZdd0lEfD6",
+	"1deHBSJV0xbuv5dLYAteDWf3AvpPJlUByeIkIjN0HFHaNV6TjS6bMKDtNGA/jdXrG895iW3M5rOnyxCk",
+	"HumcpTmIoGSfOwoAUnQteMgbMCn3JzkaKFFO9JJ48PQHBzD3Vb1ixWgIGKaAJ8Ye90mTCiWqdQ72ioRu",
+	"qvwCUll7WvXlgNCWfKXKkq3iq/3kMLmT7LeSw1Zyt5Xsf9p6nazAm46rqHy61nhbWBIOlt95gXO81JiF",
+	"WsjKXays4KiLsL2I2zeSqqbU6po88c3AH9iU++dLbM798xibhDFMbKVdAupVU1BLncx8MCLR++uLjG2R",
+	"3+Gj3OtEcsVlFnwN8boBOsHkvX7uQaw1VNdiZTqDe6e20IH5YVthBCSNC5GbSlvhY+Uob9ApjEY+1PFL",
+	"1Qc69D3V+OO+7pvVLBVW9Jyip3qTPBfK0m+mWS+kaAplb9dyKrder/DVBZObX8sk3qRz26O0IeMFDSOg",
+	"NYtwODzRNsNDgKHuNgwDutx5CEbR6yXDL5DjXHvoBc2nTomlkVTx0/356/c9nv7oJK9OlRLqV/Tq1qes",
+	"mkTbAltc5v5YWdZilUZfKlZRHRF8iWvkg7oXLs9JV7HPYqqvl2+MnTK83TO7V4HCFZG14LIugTE68VRC",
+	"/VCs7C4vZBrwcX0FWfdPfMEU6ihPZ16gvsf2y0aMNWX91qGmxoyhciLEYIrcaYq2dqMq8CulWVGYdt0I",
+	"oBbgifxmLQBdZNQLwwk2fuAQxoknWoVqrWsJtKlpzUlBl3BFevTA2peh6+9KPJGh56rtHM1qV2f2RCi7",
+	"eydkTM6tkZgqIqihoL4PS+Q5HwlbEZQY6akI5q3zoLCW4aapN4+FUBV/eQnD9ZYY5dIUKAcPnf4OXiyn",
+	"hvs6Ie7kgQVkLHLWCd10itLZEGsExTqBGMD5XA/QFOq3xpeK9+6kyE5OSLgUtwTeJ0SH8NqGuyQFhUp2",
+	"4ox/NwYfoYVcNRgYGGBOYvTf6RxqzuKSeOcWYNuHwMDeUPTOBeFnx4aMaKhTbhjF/qEDgEIC52d4u/VZ",
+	"EVNB3o4OeE59aCK62OZwzqkSuaOmIx64LTFYyhE3AYd6uJHcW3S/JxAWSq/6BS6Fb4B1dG+/dftgb8zB",
+	"Ir06BesSWxOLaUFM2ypIVvI7kmvSli4iUnq3TkdZCoNf2fMcFv7WHV9C7BwPtRJtFQKKV4ZcRrHH7lOK",
+	"U1wixIwcJzDWX8FFtOMCXMo+8IhOXH2yk7A7+LRcttJt3U/xh1COstNkx9Rd7nsDFKI5/HhOIetaZTOW",
+	"Ov5EQUpui//IIBea5AO3Mn5uzSpw1SAEfLaxG+oq8L2vH5fb6EneW3K8zMxYMUIZK+bJxQU7p4Bd4sBb",
+	"uorLo3jK83MTRVIYqMJqbBlmxx9GOIiZPBcQcgGMrFnLvzcxom0jtNJql2KHWH+HYe376IIP8R7UyFZ+",
+	"xvn45/g4Lxdidiao+ZD/nQtqy+NvCcoF4m8BgvugGvt9+zKAvvcT7KmRlJ/Z0oPI8ekeLinemwueQdmH",
+	"klxxtIgo7sQprXqiyTqOoOkEI30q3wsFRPuTLGNQ8fiCZ4XiCTHyrGNGphnaaoNh10cGdBI2URmU7Jhz",
+	"rvCQewmZd1NVzmvA2TSSRmi4sqjwCSJLL/qAyaezTunDBIyg75EuXQQ7Gc36PL9H4dL00E5lT3iVEP6o",
+	"Z37mFyJ3t3BOx6u9zINMLyKFQJiD2A0MP0C/pVRsJLNM+giMZBto8S7POKFqbfH1puDJfTnYLCvLJ2H4",
+	"DQfeP7cYy7OsmuxE9HJhaR9bnYuUCdXLZ+Dpd9KBGbqbnRvW+eSTTzqQZuMLsklT/ArDx7ysoTY2YZ2h",
+	"tWNzdOuW+/OW+7bJfoU5Yygl8h7cJdiCsXzGJopiGFGkNhqD1TgzMEjcd5FfsdBaoPMEenZ6HAT3EBX8",
+	"YMn1kQAo4lCmqVA+hw2y9bqCtiviIHzUcX+14Y/Ox9BTx+libthNkKxmnaLN8BOSs1PVpJOqFt4jhS0T",
+	"HBYIV6dZBf7Z08pMRlVhGmS0WTiXPzKFrxbTofi5UEW4E21nCLvQlmcJA86Ti/5EpYYKIBfJIfR6c7uz",
+	"s1WpbuKg7fWmmcf06lNDic2IArc8DYdYxFRPsjRUf47TiUxlgo00bbAmpiuCngrGyDOj4d+muDBgkZRm",
+	"4BpjkFNg7iGkXUlQWez7XKq0jolK5L9wb4aguCjqbNWnT9zLFIgGH0sna679Ct9y7+tp20wl+WjKtDmG",
+	"Y9kVGeQyShP2XkQsSGxSGuFQ/Qost1/W0g/cmKgEfuWCqdJB6PMsM6jE+DrhSVz2nvAgo0Y7mKrVc0p5",
+	"evnh+tLvqwj+QJpxxmfP3KveD8cvuISmL4X+sDWSoLH1tuVLMpwaIVR9iImxzrIm+3IMCyNUCGKBihmI",
+	"UIBnCTFvywWXtiyJgRy1bcgOvnpqhcl8O7dTgWi4Dg6Cx1gMsfQFhPKpFtz4SMPtCVCjfhuuaajcduXO",
+	"M2q/XGtkJc5fPyfAXN2PsgwKkTXU7CjB/VWC/S2hUAT+J0ei/Y1Wa/fHqRyJ33fveTzAtllqup4XtMsL",
+	"XQBcr17pq6yhAmp5HbCp9EMOZZnTfOMIE2C5cUEOuGWjSBOKPCku/rJcEu5JolS8M+Yv4FDNo8RfCr0i",
+	"EvLKV1fpcp2D8SRNIRJ6iCVX3Q0F740hPoP2V9qhcyeuWh/bNhInklMWlXM+HncwOfpelGXsFgb1FApr",
+	"9M5aiCc8Yp1MDzoJ66RSDSzPzt2/NXf/nYreEIqIdsSIy6xDysmeGZlOyfjHx+NFe9pKRDO+982y2AWc",
+	"4m6jjbDPnYcbRd1eMt6IDBTXHnDkZ3QVEUc3uvx/5br8HBDNfiUQzWWU3f8qVNKk8WZvoPeCJIYCWvMZ",
+	"/eMruPxfx6/tIU4XFnZx/LsxkHY46TZ7enRL87HccyxuINStIO69iz8353K85wF+9qB2iMjxvG6oH7/w",
+	"wRUfnJL8wVH1e6Sxf2i028J8sKXOv62C/KFRbEM9d93wUfjb5fjfu9a9lZ67TSD0u6VS2JZw3IWzpp65",
+	"HGDDjJVZBg/uMdkvB4TNigAjPVH2Kgx+Nz6hGznyRo68cW3cuDauXzbZznj/ARrKt7iy1xlIX6+4nHdr",
+	"27oGu9bLyqg4CM6WeW8iLevmgp8TSkI56Rp5IsD3BOwezKInq2NABoJvp7lWA3YuZkl8p0IbAbenVMjv",
+	"NxNtebgEJ0akbDL2rnuoTBd7inR+bprsla9YJw3r6LFQnSR+C5k6xTP76OkOIJN43NrOkGf9Nn3qY7D9",
+	"hAF+S6uoCh9hU7Bepg2gSN7zSDFQUQMAbfGGhRA+CBfiBhBM3AVJXgDdh+C/vgQrr7sxOo4GHTwknaL1",
+	"ELJVhXNX2qJQz4NgS5dVKrNV6zwWSqTMSM/n0f+G0+xPsig4s4ZXBqPK11Z+BkCGhHXFQCoFtdOgRoBF",
+	"lMrGksr+pZx1N+5G0girVzdPXRj7HD91//w5z/rw5+t3gAAlsy0LouP4AgF8Y0mxLssP5UmNctblwF+O",
+	"Yb9U0tqEitYUT7ezYN8Su14UJ0qMA05ov48bPRcWUNqCOOEliYWqpIA6BFSuWZ8UusT6pPhPaMSzP2oq",
+	"jN1XXp7j91y1LT8X1TXOS1fropPR76IKHBKVlv2gPzIhtJKQMx3XwDwZ7+gVwnsZMa1iaSjAwkimK/II",
+	"KVlwfjQg7m43lBW598PZSsSt6XBWAojDusHlGqOE0ah0G64JxzaVbkN0VwAmHHEJzAQvEifJ+qgwA/iE",
+	"kAdQ5BwVmIF6YnOuzglDz98w6LcdgCfQ8WadWxAkgxcSP+ZDwT1gHn3qjuSQpwXGMN4sPheG3opTZsZa",
+	"Z3EaBLRM5QrxzJd7wJ8iJEqE+avoZXHAiKi8OGJH9LEGSEVIolgBwNxpskc6x7mlPoUUBxKU5omPcjlT",
+	"rBToUkIQlDlBRzsF3YvomIZBhaisUGVkP88VDEEN+z2B/4QtAe7pDD2/YXEbSQPWqigEiZStyVheDWfI",
+	"Sl4NZy9D56+Gs2f6l9Q9/PGIBvBqODvxY3DfRsN4NZwd00heDWcY5f05jWWV/BrY0pK7xF4SFqus/UKc",
+	"JYbpXC0OVkgZTWo7Uu3OQbBCp5dTBlbWBj6Niv9CNFTtyr8bomP1peJZe22qaVThuSsoAyIkDHacMNKZ",
+	"W8MVQAd1oLjo1XVYXPV0x1Nuzq8KLG8pfteJMKayGlaBR1lxHBw7C1D5c6XFGDcEgY316ugZphzlINrV",
+	"CXMrA18sGQO9BOQuqjJFg1kcCdQjz7LL5jgGK45BAgJepU80cbeCsdQ3FkCnMRUh2/Td1mGAGqrAQXmt",
+	"Svp0wguPEZsXi1P4hwtLN+Iz+GfMxBaT0Oa5FQFvrQadQL/JxIjcW5oWrydgqI2j/fmNG76izubAigL0",
+	"Y7RWJdqs2PPb+S7GUaWhKwOti2mzQaNHK1qtSdQwnZWE2p0dyXjonR0akor6KItihlnLpo/hrdBKUctu",
+	"3YdUnSb+cqSVtDonu/HKeYc34+8Bl3Ddp+WqMO46qiGyjKIZzpEaO8VmSlOIa/kQLVctwH0ERrlsSNfN",
+	"qi1dtaWk3+UJj+i2syMe0WHrKkiUgb8a3PKzdcCWocE41/+q2oxRBS7Z5pIk2IoMdK9jgZE8SsQNud6l",
+	"PNxS+q0pkEup/cT77zELYCRTBXadL0/vv48SRifk8ClP6UUuRzyfgfWhy3vnk/ER4yPA7IaMVrI+BDsB",
+	"zBwsHh8VldCKCAY+EmiHMhgP/XHi7QHaiEIfQcOMsd4yA4lvrqnE2yW6MzJzAQjEojmExFxpmFYJmEDQ",
+	"coTzANNRQpYRMJPP287R3uJBO0DXR/wASJwe5HoyBiuWYfoCylAJ5Zoqm38QxwVfjgcHThGwVSF5oL5G",
+	"PhABGmCFvctX8YZWcZRY9GrKZ4WzHl3bQ2682ZgoeY/UPaAqrJX3kyOsbbS2cwYgskBTJEiTPZGGQi9A",
+	"shIpU2LqlgwmnUBR4LH7VoElErtsViaxFCfxs+Zn8WncowcLWS0nAYiiCIpHAIo23yQyfo0o6jROaazs",
+	"VQhEZGZC23Y9CNgx4gK0lZgW381pK8V5caQNNTJUihk1WFmFEiGq/d3L+0WI/w17xjonoZZJzR5z7UQK",
+	"1+kmBPKJHPW/mYfBWKBw9ewrRjjfe1Je4cqrNGyPHcoMxZbcqdQAtpfHqq8Xp1jaR2+XWXjanhLrwDWK",
+	"L6o15CrvnG++/Gk5yGz1tK52BeuZPguaVpgTdre0AaulYupVEQUP8hnLJ+rI4yUS1wCbiq/eg/nq4OZZ",
+	"yOMvXY5wNeAV09nIN1URpFiCe10y5qg4nR8IYOeQpRzqlEBdraUYeFdr8b166y0V0Yrq+MLPSXHXB9cy",
+	"j5zQhYeZ8TT1lA8/g4AjLcIRFChLzcoC6EsBwkrL4F+LyyA0kjr8IfdlJNf1EK0sk4o9bO7Ht0hUZtGJ",
+	"S+mK1nyRNZJdU9GTqSAzaykeRdq4DipXs7IchcG7mEq6pDIqnqk1Myv8OuEQfmSGUFSYdJCPC6kbN5AT",
+	"Vlcg06/rsXAEUqtECl+FiKzPjvEGVMuyCBlF87ZaTpjWvtZRj2McUglNCCsGg8d0A2eSd/tXcNRLehoW",
+	"D6ZM4617j/A5pYLgKiDdakskBKCnsrd2G+fCvSVS73trsg4wWIA8jP3avYLtSsuUnoY3p1zazhGU5IZ3",
+	"uoJhsS4PCxl56Csb6Ip2DCwVN+T1WQ7G/hzAAMJ3WHyHPNLeG4EM0QNGAc5l8HaXIUCDI4OgLpFMXWGc",
+	"luO3CjJHP5xcuKtNpBgYiv+OUagK0jWSRkGd8Ec80/AQp1EBVrW0ElPIzC6z+Kor2O25qtt3xaUAjeLJ",
+	"9n4UqHsIvP4eOVpiuwrGzhVRWQFm9o1tVLqc3nvtjVBAbpuvlkSdzNVprIB8DoALqNmYgNXmt8eyYn/1",
+	"IgncUsbV8tzfca2819EUgki8Mp7OvRQMA3PzqyTQRNRHIq2LgVoLc/Uq0FO3awOj7FdEZ5XxSUphUVhz",
+	"L58o49jrh4DFujSMA8w5WNzVC+33mFaEQKFERhAEgILaMSNDEbM+QNe7OgsUiQ1kt0cARYINRpCpCbOa",
+	"fVZPbouU7lUu9ZKYCuiZRbFTnXudAKFFpK2zOP7Q18SvqaoMvPXGyIWZZHZZkJz7rQQjRCUfdc6okves",
+	"XicW+MlkPWRLwFrjZbzpeku4XD493V4sTSJFIyrPV2s4tUGJCIHGVzeG/XBp4KH1LwZL5fpX338kTAGd",
+	"W4Frux3oTl55jB+B/OFRoMqSCAm1Isf4UO02ugATtrSN+vJViWsmQVoqQeIA7cuno4oLhUMabs/ylbIc",
+	"MyaGp4mZzELtk8BXoyM0X1AKU3ctguIsXLClm3KZFPm4CqcGaEZXwZen91kKgZqdNsJqc/blk8cP7pFs",
+	"kBpm3Hntzljo1VvYoZ2D1sHh/kFrv93a//nPvjj41e1XrV9/+su7v/+Lw6d3nv3kxWcv9083xKbB4jrV",
+	"tXXm9CU3xS90tyo8wdZI5KXPj/HlLcVW/013VmntTCmhaQN42q91Nyp5rosi31X1cBd5IKEY1++zSPPp",
+	"Cl+OvZTfozCUr2b3MrPrMeSJ9I/wZTR8STNcciWHiDJHGv+mowxcyBYKGmzNu7/WXeJZtZJefBXM9fz7",
+	"XMK4ai3EFKwfkFkSiqsDUD0E51ER+HoLUNwbAWd5ogiPy9MO2CKSrZ4e84XuvgytwMKFhr7Q3RPf1rvQ",
+	"Lp2HtVQC5K4NDwhuMWZEhor9NN4ebkvQmaxDr7n7hDZD4jlI2M9h6f2Q6WgX6xxVnw9XTsQcSpSZu0Hi",
+	"zb+MlReMKlpZZBNF4fn6q4lF3g2uH1VtNbCA5aO5LiZk/qCCvIyueaeeKNb52cNTdouP5a2L/VtmZG7B",
+	"r1CswS2XN/i5wdCKmuBtxHX/KOTKtT4ufUaTLr6LqnUb0A2whov//Da7f/zs/sMn7h2tMDn9kiXlaBX7",
+	"uR5tfmVYvZ2d42pME1/o7nOVzWLrBD2aN1BcojhIoe2sLveygRd+mwp5Xuhenb0Mb20leb9bfmh3i6RH",
+	"ne4cSi/u95JYel6ou3YwPT+njKuqtMHqyz3GnCjdUyaCUSCLDIj7nUq/Ty3VfdW1aJjS03rRGV+jBF1r",
+	"TRY2COpQRI01VNz9Mci4uo5jsF34/LZKyxZbhRwvqFTiVc2V96kUDgRmsFTXmgKR60tEbqkUbFtzvpwL",
+	"VhbkVi7bjvfnzvfm7i+ja7mJruoausI7KGlAWr+pvDGovheMixzduR75jEqZY0xlbHz5Ksxi/4Cabhw1",
+	"ctETylEh/Ppp8aMP4n/3uqb7/IX78Hkfi4O+W1MbtOpSDXNetk673Yo734bLi0+RgpOwffbi5fP7D09O",
+	"4K8Db5VO2CEpM0mstcyVpkoOk9vblqeCYxKcnfBXsIPSA8I/ob8eeeXW/XHfm6dQY4zKn1XpU/THyvWh",
+	"Ju6HD7YtvlLXkiNN210NFyuAH2o570K1LrCm4yziAK6KanX00pJ4xm1M7/OHEQDdS/1UDC6mQTzhJFq2",
+	"zeDRF1exGn/I/5yw7syJwV7phggPbYq0cYiPIviAqEAeVxRck0lDdjKo68jigdficajGFyWRDyNwusDy",
+	"i2mtCcu7xzpvHbXfIXgEIrkMdZaKvMmOsQ5uTysDsfK6zzJhoQSgVBgaBk0mLJUD6aSyTruTsE4T7fKd",
+	"vU5oA8waZux4KxavBVSlXE+wJkEc6MI+z+E1+pWrGRZ8FZkRPlxfKp7PYALlmq3f/aO/+N0//8P/93//",
+	"k7/79//wd//rP/zuf/r3bx0DfPdf/tOf/O6f/cV3f/QfcLIVhYW3Vu49qXcsqFCvuxdWqONnxAoK2hdU",
+	"/4s//+5f/c3aerlb0PhKpCTP+q9fWw+zuhrw+8tcXLu6W+oNDF+vunnqfI+whu9WUHzbYuhXRuGKuOs1",
+	"wJ3fzxUoOb7X3e6vV67YrjnrbrmqB4gscdRjI/mtkyFXgyGX2/mkb/14WdUU12UmlXh4QRujPmJIiNVV",
+	"PZErrMUz3/wmErDPzFpnERqKkJ5R2IWgumBXDLiiYlP79QJvuksCMKEm/3Soqx3acZz/YiBgvy96dr3x",
+	"Z6xz+xDfdV9dLJXQziVissErTdbBGF7hAb2KCC8fTEfojiGxAtJVo3jkJutMVC54b8i7mUftokAW3Wf8",
+	"TMVxLh7sDEKSeW8o0oQZXe6aHFg+uyLyZcJ4kWrxeIc8ZW7/IMD1lEtraNTcMNk/U9L6TMHpPQgJDvFe",
+	"YDekRaZM0RL2FoXhYDjM2DtUYYf4hz5oikLT6N8QKpMihhVpiT5YhV4WEjIHI+IVLsy67is4aS+LMdLf",
+	"YaDw9/0wWv+zH7L/PIybHoTB4/fRDODBwzCNon+YC/z5ZWlC9IafVYhLra2izoWx1jv+KyGZIMZuAQiQ",
+	"ig2HZOMSUh/Gwxa1kru8d57EO10aFi2kbyVs6Sh4pSJMESSHpayRfo+ryNs1XAN9fW05rm7x8YsyPG3N",
+	"RpcYcoB9z0WWEzuvCilcxj7nLjpkYcD0l91u7qq5hhTF8i13nVmKp3r8Ymlo8mk5JLnILCuWHLB0TAAn",
+	"g2tqxGfM7dr+QqgTrFp9gIgvzcp6xwB3TGB5viwggiYmbKgnecJSjggLI63scCFIIeWzmgzEtVbzVRxA",
+	"3ZdhXFskZFMvNLIEpuKbq1rmL01l2fcsa/eWm5hiFywsrBHClDNGg8crHUkFxhPDuON8KUksAYuMPqjU",
+	"IgqpbkPItvqBJRuZPk07lcYNI63WOzeBJLN63I6D/1eyhegwXiJyuI5O9KV/7/tTtnMRpi2EGZfx2kq7",
+	"em4Fyqu7bflKR73HD+aice7eXqH8fPTTo49+ehSpQH9v7/U/ODtrLj4pPWy6px/P/f3Jxz+t1J1wVPVt",
+	"TjSLkt32jndC09/7i3eT+2y3ZkXX485NiqHTS1r2gPVeu1UPZ3MVFr2CWc8p/htYTlcBb0LtglyM9AVV",
+	"84aLBNQrBLuHT+8F5GRPjSJ61XEHz2gcF4IUaHc3uUtqncFiFc57dAyXRtV/UPXB1t5kMdLkShe2f293",
+	"t99VFRFzO3/LOKIVxqaATIs54rhJpWFd8A5ZXcBESKweVojGaBtyYinlpBFw7VhnmVQD13TzCsGW1oHc",
+	"eoQBPxtQ5NC45KW4rsi0GpiFaYW3596ilFowG0eSIiTFFK0uSpNN9rjkdIP0XE0AEZkwPm+dDEAEth2B",
+	"l2xuilxykj/so7G5kLdGlHq99Nzs8orf+fWuFryFW4CdkWQ3XwPkqIny3ZLnlT+9/rjiWaW0N5e/9YpL",
+	"W6UoA96hO5BTLi2TfV81pISad4+1ym6eoKAfttZp6K90nt5pVQgDlzh64FbqTdxmP4EiflTP0cje8cRW",
+	"lWBDfgIefcdk/MmlGknFj6ifKHb84jE7FzPHeMH+Ru8jECHiJ3l+bgTk7HU+Pz55fL99/OXpz9ufdKDh",
+	"cS4BRLJUhp5xxIswlucQBIBlCN2l68ZfTHZo7Rjs/YLnIv+FqLC+HIeBltqBDxYbMgXIehWP1+dSeGBC",
+	"eNHz0s6L5ydRXgn+2HHzhtgP1wJ+7WuBHTWyczMy7QJc3Eu2Y+nm8e4dVCHsV1w3T35x8vSEYVGBqG4g",
+	"ID3+/PT0RYLlJmFVRgj4AjZP988X2thBLk5++QRvEsqsMIQ5rkgnRchFA5dpAQWZnCmPgzNK4qvXFoUX",
+	"oFzKJ588VBci02PR/OQT9hAupy9Onj/zIb1D2jLgwRD06hHrvD0D1nOGYRtnngGdNY7OPP7dWSM5A3Z0",
+	"1jhqNpvvOk12TAmBoVlHhDNFllCnWrtGixpbxu1OkaXmiEq7wNdNNDRTqIyxYD12+xkrBOR6kPMRcIFu",
+	"zhUQqxl9jS124IQQNeFRqEAERcma7JcTR4wxz/lI2BJiUQH4HoqUpaKX8RwDY6AbQOPEbok2NF6wpBel",
+	"DCBW8/5QKjdZnbOHapBJM4QzeAwbZ+8JV4OJawCbK2zfHSZToazsS9IcAmTXLyfaAvIO6AgzPQH7JO+C",
+	"acrHazdpvWmpocJlj+dQz8xxT1QuhoKnIj9TjHX+mz2SK/cepyVMnQju3ggLG+u4FBXO7rQOCV4Ueccc",
+	"o1as81LYfLYH1dc6tDVP5Dd0hv3EPvkEN8Ix62qP++OxoNhT+TnCksJv8F3XaYCl1z51rzWjNtyEAfZU",
+	"2qFU7E6BmquBu929zX4hP2djEODcLwAUm2k3Na0EFqe63WqFhWlardvuhQ51A7Fm8RjuJK1WC4N2fTke",
+	"hhd18UqrxUZi1AW4qwIH7PbBAe1b8LBILPWK38aTUgJAVamxwwOWiQuRGZYKQViv8XgOcEBUCdatu7Y8",
+	"w/b8icVeI+AtOpk0gfAca/25Q+XmF60CrekTzcGX6kjnBdlPPmGnxY1CafVibs3cR12dSoQKiz5HxCjE",
+	"ino0yUF6phdhc7kBQZ2hMxUtLnEYBZDAtw8+Ky/faNIbdprsvjY2m/ndR6DEQX+A2lOTXBmqPIiCe7DE",
+	"AS/AWJPmmZpvyv3o1s8kSB4n7BPYl3tEE3X0wA2YlKAPjB+/zMmPVP49hDy6m6CnleWQrSHejDOusIUE",
+	"SJY5xhPVNAyooIC9MekiSFa4ugASOPatoePYkRiTlIZcuU0QnaEz1ZfurB8eIIFwVaQaJHh0wu0S1Xl0",
+	"3EL2S3SfJy74QpAjy3CXPRAZn4mUODDsq6kG9z2uHfSAtE/x1SN2+80b/0MBlD0OfXk9jj61OkBKelP/",
+	"Bc9keqZ6uQBmzLO5dpSwU52fx8LWnVYJv1sDiHSf9q5WuPUPWhHTuUdnyviBuwsinDp32wfWVFRl9CtV",
+	"2ra633eyDouqARK56IBCFWBYfiyFjQW3gJr3c8EtqOz0lHXFTIOaCyWGPTP8rAh9IKdwB35vUvxCJ2w4",
+	"/IybM0W3MzxwR68wZwH8peuVRoJlyQHAuKQ4g4EM+2syhCEuTgklMYSS5tCPSKlm3GPieUdsvwW8MIo0",
+	"3scHCHVU/A2IG/gCfuKBDXma0vKQm2jhDbdt3YWai4E0FjCvnaBmROYuom6wjLgP8UvESCz+dtJ60XNx",
+	"2GHC9LSaHwBXf1Fs76PQZsEm/JPCogGRYaH5xfZNwQ08xJjM/cnE/tyQj4h4JOb7LXdiufVg9wAG+skn",
+	"7DjobT6n+6PWxwxCGiKYQgQRBdOMSqOMCPbR/sfElcPLiADl9jZEJsB5VBDnIk0A9fno4GPHgCic5qPD",
+	"j4EfBRDrULTVF9CjoJiYL/a4oqAlxksJ6V5iksD01Jkqkso/ug0J6jDlgKqK4TnG8pkhxC54krCJyoQx",
+	"XtMLyezSso98rI/b/p2PMS7HSgu6PmgjkQvoqNFq7jdboFuDirNX1Al3UkQbCrE3jvZbtz+985O7oKVi",
+	"vYL9O++wWpLiY9k4ahw2W81DKHxjh/C5V69g/9/yZ8f9MhCWKtH6QkpuZNLY+/4l14yXuSFfqcouUrxy",
+	"y30MTAvSl9a87L0KryHDHGw9MKyDVmsOKhGA7HF33/qa6tWiNWatGQhnUnIZgZJYVg6fK6eJY6HfQKF3",
+	"SeN2a39ZD2HIt75UfGKHOpffiBQ/Olz/0SOdd6HoP3xxcLD+i8cKbjd8/7P1759q/ZQrsNndQYqua9+K",
+	"XPEMPzisNW9vxkHDyWQ04vmM9lDEpeMiAu4M8AEEfwVCvy52vS9u81UjF5yACwiwurxN4foT9wPo3Wb7",
+	"9HEqRmNtherNwGzwOoQxfa7TWY3dR1Y72K8XWiIwAQjt8DEN64h+C9aLX7k/QWoxAcKKSm02jr7aT+68",
+	"hs250d72/oV3ZXskeWG2OFnBIuktrZAN4g2pi3ML12/j6KvX5aiHxkHr4HBv/2CvtX+63zpquf///U3I",
+	"gQhagCLXLuZGHpM4RmFZT4HB7scGXm8XaWxO7OVMBIxdOPmAxgjsoMbhe8qzvs5HnoHshuu0anCR+1r1",
+	"M4lm69v7h7XYzhOeo7/89v6dOhMxkzHG2T0VqeQ/RIZ4nKYFoGdtFog+Y6gwW32J33pL/3qH9s5MYPRX",
+	"mVU+gOcFq6xiCasn9kArsdONeXv9F8+0faQnKt1uJ//A9hcucYQZC4Kr0t6BiQpiLvqoN2+8A5NqWfFn",
+	"wq7eVjc3zW5vmg/0eP7ATtvPhN2CmxcC7UaiKm0HzB97DXpdr8IP+QgswIVfBEzPmeAXAiCwQXVlE0XI",
+	"kBhKUURPYpQIxU76smFQxI1qn3i+YqzMMnIZccvo+9gsvtLyRO83jeWZgMphZYbyJZyzmKdsK5SHw1wS",
+	"zKuOOAjKG0vdGM92I3PfyNwfmmhzI6RvydbvE/u7Qjk9zm8gCWo+fKScrxA5ByBEjQppchtHmlUY7KKQ",
+	"8++7xQ7nuZHFLk4qvzHZXcJkV3haltnsAqnrGe3md3vwfE2V8Z6ToqYsZHJpI/wvECwD7pYmewUehPCe",
+	"ERci5xFYDDg8sDGM2wEXNgWV+G67M6yog2VmKwQQMiuGfKFrNCuOMy5V2awYRdM2eG8UGRaP7z99CCuK",
+	"M8OQ6+oPu3IwJ0A07j9zy0lNfQ6/YzuNo8NNRCPsZtcGyQqqbC8eASE3FXMKcl1W4vEUrCnx0D69sTLe",
+	"CDCFlbFIdqzHtNeLL7feFoesjqkxjODG1PgDNjXGuRu1TI31tuEKW+PKfXVziVzBJXJjQNyhAXFTRr2t",
+	"BRH7eaav037oldqd2A8jPrGt9O3PYiRFVx3Vg83F491aDm/42o058Eaavpw58AoFagzrXB18519a4POQ",
+	"EPWbCZWPxCNZQp+od47cRVDD2PcBWgaBMJtZBomWN8LNri2JSHjWnVE6Y1o6P7QslccH87rh9vbyzqQq",
+	"wxTT9RAxmnrTOVOQjge1KlURrk5vJJQpQwnnuWCZ6NsKAYcqqE9c45nguWEcP8XUAbBPlmP5R1wqywHI",
+	"2YQBYQ5UDI6NuQ9xBsXMyzuHi/KO24xNeJlQZWYVQs+LScwzthd5cOpwHueZIGSqDrUSCaFjwBOxN+Iy",
+	"Q1KdCzGmoYPBOLI9ep731duGcB80jhxdqSJV46ixf/hZqwX/aTWi8qONyX7jHTBRQgGtbjKVamB5dk5o",
+	"rI1v3IgNBxBE7A0f/T2aarOnR424809d559WdO4El96Q27YeCwUP9fHn9/cPDmFYG4gtONpriNMcuA6u",
+	"wAk7EOk6qavAJC3z3BvB60bw2sKMqXOvTfYK1rbR9bFC/Lr1ls55LVsmfPPDtGX+cE2TftE23DKrbI+r",
+	"9sFVyrdr9Vsayc3G2rm9bqtdlSy124E+B8hbQZ3zAsi8hFD3tvawelA96grVxdcVzDRYkVYqs/6tH0Bg",
+	"CtR130z99LO/CUy5pDoZMnyXBqZ4Um8XmAL6gJdi59DEqKJ/oZ65X90gRtz2oBBPJ5U8a49z0ZdvOk12",
+	"EoJTaFAIxzEEFAKGryXMTHpDxg378b4Td378E8yCZZ1cDAAGJxU9mQqDQPE1R4bfenRw/CjBOkEVnyA6",
+	"Ln7TZI/7Rd/SBM04YdKyruhpD3XRoSZAnQX7Prcek8IPgAYkDc0WWsf0XlD+SkMB/RfB2GiaYT709dI4",
+	"HWjgeuN0elzxlM8pqJ5ATsNstQ4aSSPaIe5hwZLv4/duCAPcjfeP4Qy4rbWi3fvPFlr99G7R7G//47/7",
+	"9l/8dSO5kphn7HfngT3zs63jqqhBkYLQz1bQZ8exzp7EdZ0buPNvIn9uVOYo8sezw5q34gpHBX13621x",
+	"Cmtpy34EN5E/P2T1Gu/tDSJ/am3DVdr3qn11c8vs4pa5MTXs0tSwISffOjQI+rna0KDHpHyIaVkvKhAa",
+	"+xJb8upGEusugKtlRT6SylfvgkofAPUDrRJ1tghCQr61oyCkgmW9/yRGyM7bXKLfcSzSDaf9fsvzNz6z",
+	"70Gw0lXpAIQ4t2dGq028D/A9KpBaYeidt49mswU0u1DDq4i12m2w04uhVuKRzCxAi3//jNPlRdjERj2/",
+	"FDfC3o5t24vIjktM3AsrtUaZqjZ1u7WfawnDpEyMtIpY9pFNPGFDPQWcz8gaDQDd0lqhAO0UIAljIOYK",
+	"4Ym69hWOm9h1p8m+9CFVpXBxqvTVnfkij1INgunat7HEOlw+E9dmJC692fjuL//13/3NP/3tX/8NFN//",
+	"s9/+1V/+7p//4Xf/8p98+8d/7qOS2kjdquCktscO9RJfshV/uM4MzaLUQ12i1JESZQqR5tK0DTTpa+qs",
+	"pGcNcbCa5peQC+cXop54OHdgb8y+N1LfzIfAzhU8Qo6OynLMwLe+SFYJhrfe1gqiWuDEN7FU3xtj7zzr",
+	"2V4eWWbcrbU7bi6gD+8CujmJu7MIX90x3FQKvkrT8LE3zwZTMO/3RQ9q44Ryz/N32ZQbKM9wj02M8DkG",
+	"wkalfxDmnttlttgKDnNFgvy3/+J//u5f/dttT9/1pYLeMMEfvBS+Kdu8kcIva3u9Kh69VuK+BQwQ6/Zu",
+	"w8wrEfVfujZvZLEbWexGFlseZ5Vlerp40qG+IdWQ0qonoADX1R1/cQEfLcOQfAg/Y71iONE6D0UajQCT",
+	"aZMksM4R1OAhMyo3zEtm9LJKRd7M9LQ95bmSatBJSk/NVNreEBrBQtJW63MoKpdxN22rmcYY5Smkwdph",
+	"LsxQZ+X2cwE5udBMmssLoUINIT3JUhALwfDLVcq6YsCVaziHYoq+RjNeKVStCysRFc339IXIRdqZ69U/",
+	"PqK6h9Cl+x+DUQb4OoAHNqFm4BHVQIJQgSmXvrgVhH/nWGCtM9JKWp07IrtXPOXaVKCHBjHmuYXS382R",
+	"NAZnj1iGPT4S0CoWJFKahXfRLi8w53jGpgKK2PXE2PoEZaiaN9IXInUkwuiIoqu5nsUbpJpb1OJpmuvx",
+	"eP4hFoYPtCpQF/VIsJTPDA7Gt+g678sM6+ZBc1htjjHfUKBwJXwp7uBankM8C8FfeC5VusRZCG+W/IRX",
+	"U9X8XVI5MD8if7p0TltsyfDMBMtBLxngfutyI/y+OTBhC2zitySmeJNYcynnYziLPCOKLnU/0sZeEYDW",
+	"5llWdX9Rvb+lF9hpzGKgFmIe8F2B2YTMmcCg2CvH+XiWkcdwREUcrc0c84kyVqhzxG3ocSsGOp+xDj3u",
+	"eI+jnx0zwN2GAopUOybnqxU6biPGVN6O9y2UsZvCZUCZLYEdQo1oZITVeM0v/EQ+6Ly41YI81MyFEfva",
+	"dAd391v4f0mDpg/yNMI9eOpEj2CLtVM+K8ncjaRBNJ+Txg9PW62j/SDljxbaA4kftoAP+cp4dQfjjPeg",
+	"gjltTUchJd7Ydg8pBg1eTrgPa7wJVxsXG+OGs12Ks4El0Z1ld8ChDnuJseExxhNunXTFSxJ7OLJbsLu4",
+	"GOdeKPa5MobqWfTJafjiPV63VR2u26fHWbakkOnNXr3cXl1C1WI7luq7rowAr7kbb73tym/aTm58t0kR",
+	"saptc+PO/T65cyu32mY7bakrqQLPwO+yrQENPpffnLrv6yg1C6WSJhXs9sXELt3F28bp96WSZrgAuh8s",
+	"mv/oL779t3/9X/7Tn/z2r/7q2z/+89976+4jN8p33/33/9vf/fmffPt//Ml3f/SnDSci4YIjBNXJw/1W",
+	"63ZUNPhv/+BPo2//9g/+7Nv/8H/RtxuE/lfN/soDwi4zlNVWUKqEHrbuTcT8jddmq9gpgTJiJUNEaL/u",
+	"xEgljGGOgzGtKksDbcAwF+5msknufaNHXSn2QEwFr05l5C7sfpFfiBzd52BuwoomIusz3tUTMj9zhhW9",
+	"nNIrTeQol06/7YOhtueUZ24ZQLjLkVhUVF/i6KB6//vwBBW61Utvm2UHDGmBInsTuqXf2pDI0Dg6uJxa",
+	"Rn3Vx7MLA8Ax3ci6Wx85Ij2YbdDeM4VqP5ngRrCcK6YndgMlbPm50pN1GtdLfKWOyRlbe/8pKsu7BugW",
+	"sC2vMijDj5t0fDweP06/n+ZiWL5NDCu0JW5Ujt1qtkj2pTZlWpXtIJvgY5YJa8CpCe68VGQSWIw/pj8y",
+	"jC6LYF2G29xq+Hcpldjdn2VwI8uAYxE60ZkqIR8MuWFK0zB0Hzyeeqqa7Knv0AMk4CvU1EB7KCYwa6c0",
+	"dNM8U2fqeKTVIBi/6ZeEqqKFZJoBRAIYyzpG57YDtu+JEWmTPeS9IWbfuNEg8D5L5YVMRepkBeh2MvJW",
+	"b3zBUeZMYR8BGNmRfwZjesUleLQCHfsa3OCQqDPJc6FsVKVNODEJJywN42kq0sS7mZmGFRLgv3SfhyYB",
+	"U7gr+j6eHeWcM8WVmQIFNIJCSUVpRoaSusFwx0Zczaqci5gIBMziekGinJTlUzPXlXQjorTJqzfi+blw",
+	"C+D4euDxRxTO8hM4dXYKN0SemrWtL2Zhz/V3IfIg0M53mWu3k/L2fmO7EhiwEh9MfbhNU9FXEwr2PLS4",
+	"v4Jq7sA2jlpJw1huJ6Zx1ICPty2pcVlhGNejXtwRTPAm9ehGfS4Qp3LirHXu8zXS+q23/gDN2aHLG3Lh",
+	"MkI0ek1x4SMulfsZ2zyii9P7ePko3PgeFNH/HjHoMl7i3CXNjvtW5FOepyZCQtJ5zXJorMcV6wp/Cy4q",
+	"3Wio9TfWjWH9e2NY3+YoLM+JWrUBbm7DD+w2vDlpu8uD2uSYbQmKBdvgWqvlofq0E5iqgtFsq9rofr8M",
+	"TxWOcr8flaQuvbNNdWkY6QdSPO+GV/7gNIcbT90Hn191JdoGCfJLg1GPwfKFRcuAp/IIjYYQ0KmNgv8X",
+	"xkay2Cte5VF7Io09of7reB58PwWaOp39JR4A/2O9I4wjOcGPvpdeAJzBJm4Av/o3TrxLmfWDYXpprDiS",
+	"ectaDDrLnBLPx2PM9hlIY8EDyydWj7iVPZ5lM0AF5WUFPWBDSTfjC55BmGfmNq0hb3hIPR/y8VgoL3P5",
+	"vA1KAPKdtifqXOmpatOUoDSC7vfBIi37bL+VtFotN1TDhvxCxKO1QzEyIrsQZhlE1Yl36F2nabpHjvVI",
+	"PqOELkhDcRIRpNkcNYbWjgEPMGkU6WCUqxJljeFngS29IClmlTHZypFof4Ml+Y6N5LdOHNMfcgm7j4r1",
+	"RQP0y9semcbRIfSGiwzhEyLHmO87rda7MIxTX8OQaUWWHZH1lxrV323GRnds1ObWitHYTfegdecgafAL",
+	"kTsB03cEdLkNCxPWEmPkfQTLUQMXsqdVXw4aR2/fwb/NxAle/t06ybaLKyFNG7xHPtJPmjYeUv+AthMf",
+	"j91OEtwIny7ne65ezAT+GupJHmpIiryNsS6lJ1rZYYjhj7cqtR7vVXy0bpNAckDgiSspolV7oqBqaOOo",
+	"kYuAWx7SFIwQamULRgxGQtm2kd+I4qPFXQpP7eqm5ECFJqo1CJL92zmkNbean3226jwmDastzyi1+qB1",
+	"uF87eRriI2Et92+3kgau4/4B5LnBCraSBi2da/fd1aHx+jNaT12hMIsbT8eN+hE8HSH0ppaIs077uPU2",
+	"HOeV3o5jL9aEgAOA4IREc+59IKzHlZNnCrfCPSfNQAQAnnRmNevkwro7qcOkMlbwpb6HIJPclPD44Xor",
+	"4m1Vp4JHrd2+3J2xck/dCEI3gtCNIPShC0I3Tq7dObk2Eza2dHPhVrhaP9dxiPQL9hcwLhjWz/UIa2dy",
+	"YxE9psmOFV48RYICfo5WVuLXG3vPPLLLLtxn0cX23vxnJtNTkS83f9yBuybiEO+SxkTBxTGXklZxmcDV",
+	"sLG1Y6duuJsr/uaKv7ni/2u2ddz4Zj943+z7s4/cCkz97aUknGpn0wjFE0QPAk5kECoIXFpBzOhZecFt",
+	"WTA5CkKNChwURQ+QKpQGGECEiZPWBJQ8nmV6aiIwZJBPpoB9N+LnIu6DKTHgVl74kioHBxWuJGjlc6LS",
+	"9dbC1nkuekjbOA8BRtg42jtoudZHPD93V6KhEt/oByJJEfMZ9JhNxpVtkEcqtCLVhZY9wfZbtw82cdsQ",
+	"vZB4uxJlIr/agbsWuu4M4WFI5mdYF+n0J16skGl856+VApZQ8FJ3zxORDkT+sE7luwxeZeKm7N3N9bP1",
+	"9XMKfALD74HzlHgnJPG/x4sJt/A2kUQhBsEIQQFExrrxlnIVQTfGT2RVDAHE4+AYPmAUuU04R90wnoh5",
+	"yJus3mvBVvOWmuiQ/SjIOJcNDNpWzKs4tgRauQwLAJwT9M77sF3Q5N42jDBOvWvLNBOkxpvG0e1PnYpK",
+	"P434G1D4TeNo/+6n7wIMIjTUt2gcMBDFi2CKwcYgxJh+g0icgX/RtR4gBdtTmTp9E9RStyTdTJgx4iDC",
+	"vR+QjCFEuwLMGIwe75IGhEiBPJ5LnUs7g6HDF8Wbd1FMqw6jCiBQyE2NzEC5h0mGJu66vqj8aNSTT4c9",
+	"+jQpHscwLI2jO9EvpWBriLDuDUU6yUTahqzu8uQuq3vjVloLYuS33E0c4qUs5VlWALeGzHUJBWF6Yhvs",
+	"2gAaVl6zk1InG1W6kSYMyGmJsOU8jA9ltPedfke7kFL4i4/PxdhCoKNCgN7CUu0ECzSGWzkSARCc6QwR",
+	"aJWYMlCfFiWHF5My19u6QLnl+QVf0Pfq8Ie77rC92/hk7VZfu2HfN+x7Lfv+UPXWG63yckZNU3DIevfI",
+	"CuURP7v11gOQv6sjkN6nl9+HYLqrA3mp8+gJcCNO7UScKuHgE1hSQMy/KvFqI9XOb4C1kK6VR2ZrqQau",
+	"s7JTftVFd9iaE2R4mkosqvAid0O1UoQrc8TfxA99nY/Ss1DRQ2ONkB1JOz9gnnBzR/+w7+h5dnX5O9ty",
+	"c773te4uzxT9QnfRcQgqGlTcNlgOhJtQYKTpxfnqSiPVRt1Tbs5d6z+E4iCc3IHIjyeiZsa8f6fkIUsh",
+	"SOPwTtLocwlVPlpJoy8zi1b4xXz9d0nA5l7W277r7WvdBffZncItRmEk53I8dh0dRJEkAe7bPcMyJ92Z",
+	"/wIiRhpHhz95DyVFaF9skvAKO/hGLLqUudvRcKlFuy5I7dIIBHPO7FT2RBx2QLKLh5hEUEoqxoaQiFin",
+	"aKingH1IcLoWGnDHgRmRiR5EIUzRMqS0HUo18HZ77A2vZd/dmcrFWHBbaojMTdxDY3awOTyfhnFHnSZ7",
+	"3K/qnFN8J4EpI/6kSuJpyMrwyzPVcc1Ch21fuzAYuKg5x2VFnuu8GQ9sfp5n6ky5qX6tu2yq83Mwx6GX",
+	"sHc+yPVEpQnWtRtOVBpgngEaOzKsDTREmVLhJw7lCHmOFQnjoFW/EGQmLBFEQMEZdaasHw83PhDLDx69",
+	"fiZhgveGbhAj8AxCHOwxViNE0GTHjeI62gGSExkuAJpB/Ik0jLjYEbgbOz2ueiJzvKRzplyvHWLN8Ag2",
+	"Bn6mNJuoVCMw6cLa0tD2k1YLc6Bh6nF8LTo2JwqKY3V6nOoMQv0smH+IaWHHvrVWC44byyeqWILl0J7E",
+	"Ea876mU+f7ri0lt1TcEFPMncBfX0F0etVmsf2frXuruuWer78Ceb9xCFgJTicNyuTPVUbRJNQ+vwvrKg",
+	"l5C5CrOH431NNX8Deaov3goab9Bm+PjqZZxWbRGnemVLUg8KJhUyzpJ1j8SeOIA2nyhFMLQrpJ4lhN50",
+	"J73IuKqP0U8FvvwF4XiLRIUgYrE3Cb03qiOojnD/MZ0zOq5RQQKIZqDjtrGMV/xUhPQHw8ftO+9WKJm3",
+	"3uLxXGkXLi679+DoumoOdtDaWktbyq/mdLL9jZnTVWhf67iSuxNuApJ2nDHnOL7j/k4h6vMcC7Jup6Vt",
+	"JEd+obuP06rAo8WTfcttzM2D2H0PyYqqQHNKhyPGsCjujrEJ9AdekrJQWoLK4fQL92UBNaBSkTKeQX7T",
+	"ikw5p6kpbdt0BCty5U6sHt8wrxvmdQPgcOmqZVaPkd1dRZ0kYFJuF0pjZW8rTERgC0HRpypJ3Prf7/ko",
+	"Zp5lUPxE2Lm3ney1IsbZ7duTYoTvgXvgOW9T8bWfJI2xUKlUg7YSU/90/6B4DFmO/ofDpDHOtSO0+4ke",
+	"3inyDP33rYPblwxNCTTYUCtiUqEtCQxGN6bg7dUGsGQhTbszIudmFaNXnsGJ2ZOqr5cqAP4kTMxj99qV",
+	"n4QFCNJv//M//vbf/OHv/vS/a/irqo0fBaNA2yP8PXz24PGznzUWq5hhA7/9j/9uvo39hTZePr//8OSk",
+	"upnv/uhPv/3j/2W+jYP5Nk6+vO/aqBzH//l3//e/nW/gcL6BR8ePnzx8ANLWJc8qrtK6s9rXkxx30iWc",
+	"ND/UDAMgTqp7k5FQFsXYclXsdUfOTLojaQnhEQ7MkiPoa8muKhgYl2X/nufa1C34HvsRb2q9X9XO9oRc",
+	"6lH8/9j7/h85juvOf6UwwEEk07uc/UKKmoVxWJOUzJAiedylZZ+WmK6ZrpmpbE/VpKuHwwlBQMbFPjln",
+	"QHbOdzkEChwfYsB3F8SBcScFihL/MREp6Sf/C4d671V19UzP7nzhrkR5fiG4u93VVa+q3vf3eQWp5wwo",
+	"VgZGir7WX01kxP7XraRZ6oX9+V//+Zf/+ydf/OYHn//tD178j988tbz42e8//cnnP//1i/c/fmpZ8TNL",
+	"Dvcy8ebinV//8sXf/G4B0+esmlzP0z0AErrefTR/Oe8WYIhAwbkI06xd74BM8DSX4Pg/U/LOg3Sxokk6",
+	"Z8dvB1XxirT8XvvxzxWYMy8Y3YIMdKYecPkpOeJnwXKWG3yOBLTLVAmAfnv3mO8lfizEwP5GZiwXT/JZ",
+	"uJsBx163/XplgDSXP36z0TJPOQlrqfT1lUrr23d+MZ9Vrt6iOvHLBEmM/U2KmVBQxgeNkaXB/4fCYxbu",
+	"YIlFLJu3RF8sIwsWtxzSXVBXHumsjCRYccn9VfV3G2/17z/9yWef/Pz5+z/68i9/8fxHP3zx4Y9f/Lf3",
+	"F8oIoW99Bb2/1nzyD017X5SzrrX3lQo4IuKAAQN8uTr90JSbfU079h6aynZcr5pTzy5jEYceEmbtzFvJ",
+	"mQdEnOnIQxKv4MSze7paJaNQZbnNBwPIS6iZvmnaH+r1LTj7xqCMr/GNVKvuhv9NVMt0ChICneh2USR0",
+	"EJp1iwgDvvbwW3MN6lz0wbBmbHLRb/JFdARLqfNuwZSmzUBLoOTgGQQu5Y0kosOHaT5nmoo0TeKMRQpy",
+	"eUtyPWi6UkxQQebEqJ3cx5eHQYvbMZ9iYCeydumtlYLCpTc0pezbOdhotdi//NQd8hPTaj2XXTOIrzmD",
+	"WHtXzs+7svglXFSFfugO2MtsQKGY6A/yMYvxnsVsqFpSJYZACmFZWPvowJf5sTBMdDqinTOOpXYI5yyN",
+	"w+niKnFYXflIO6gu+5Sr1uOp0VACDp0tXGCAy3zh7hWQZHcuvStW1i5n+I8KZgSq17NQvZyhHmKd6ISS",
+	"uKD6d749Kda8/Q9F+VujP3/dXUjOcaQz5006Ex3y8rEYn+xKum0fOEMfz20xPs3FYy/X/v1bDOa6VprO",
+	"P2vRER9LCRGjM/QPRb5FOYLBtDOR426do7JVWUl0z2ohoPYQNgP2Gu3pEcakjsV4Vh/z22JpxC37XyeK",
+	"Mp0MsZZnbmFzW4zPO69r/lDQsbBHA7aw6QaNqle7gry9K0ZAhfkkrp3TWuCuBe5SAhfOEOPKcbmzkLCn",
+	"Zl8dIi9iJtcDA5guUnXPwnSbkajlmN06R+vVyNFa8rQuL2Gj+RJKguvQ5mna4u3jqcbg1ZL6TZ152A5C",
+	"cordELHDN/I9GWJsexizRHSkEogalWus6XNOlQh/G+KB2P8IA62rZCJULvNxhIBBo55s9zyCU87Ek4Fo",
+	"54i1tMH2WSbaQg4A9qdvrXKREPaTH/w1E9ap9YRrfBIByLnzhbhxeJZJO5WW6GBHLQ8flWu/1iPFHJDV",
+	"JsxhgALPDVIUPANA1Kad6kNliQAmAyDWodKWWl2OZ4KlopMzPYTxwPPkVDeuxqz0pl1qJv4EQJ5g5EPn",
+	"rLKsKNeZJQHOHkrT4e0I2M5OnSV8bEpznngT4J+mSJtkUCtsiaW0bwaPBLfb5vje69sMYMlxBMCvulKH",
+	"ikzjFwSX2u6O7rjXOEOY84h1hhkUcZphu0fvUecznjOeJJkwWNm5u/0GLAn3Djva5D1hdwbH2mTX/WdL",
+	"34T+a+D0shdxAIBY4on9nys49Qf8AFTmGNvAGIP91baustYYiirwbGqVju1ndYqdxewFGFKxEOvxx5WQ",
+	"Uof8WFynr9RWaqc7WxO+dPlSScWsPT2q9U1XJke1Bjuy+uSVra3traNaxI6oOA3/cuPmnVvffXDjqPas",
+	"FiqGVj8DTbQlFUfcS8w0MjlAwS+lFNMkF/zKtJR2l9R5bz1rIYaxrCJ69jCr3wxRKNpDdAu++ygUjA8s",
+	"D3ksWCJSCe0oiKnQteZ+n+Zt3DMYtlLZLmt4IViwOVGdc8A7eU8YwUrv4dFBxmBVMuATiF+XigQkn8xY",
+	"IpLhAI3uNlesBU70hPEul8qyVUwyQM86zoJc7gAmOP09mdMrlpnPUALvlpY3xSykXdmfDgXcFTL4WvLP",
+	"MA1w8kLO3bJQ/tmhff+Z1TDEk0EKxil5hWd9USbmxA8SUmtwx6XKr+4WV1yqXHTRS9vnT27h41t1wq12",
+	"P/vHeZbxMU6xakpIS52VmFifP7kjVDfv1RpXd2FY9+PWNKc5C7haih+t7PpGj2Qyf4k+HsekfArXWVmr",
+	"6vzTF1t3WGtorPprGKKqhw63MvlPKiYO6jbK+4phPpTYcQTYc5BqZ9pcFWiZ2/V6vTyzTXagLctF3W3M",
+	"ejpNWEegZi36pN/EgChmx82Y0opASV2Y8LGwClIANhxPsj0jKLH8FHa3B9CmDuuD3tIGMgatIUChrE0G",
+	"zsL4rZuHrJLhgxEfs0zkw0xRn1c+TjVPPEhfJtpyIKHhbiUI9mocdgmOOpuDVmtcs/jkrLFcN/q5/Xoa",
+	"x6rw0k7sokaXx0BkBrqcV33dbujkUk6L4t26MXs1BF40/2KKGSM+Ag79qqXZhutYJN12zeBfYpylRMyZ",
+	"6bfzM/UoaD1Z6XC5TmjXlquHw0JHN9evTYk0ctYqADVbUxj+ihcTHTWODXakNYTJV+NrRckb4kTVkbLM",
+	"Bfwqly7dsGquO7ably6FDoPypKjRAO+LALPJ/yoGfbl5LMYxIFq7yZe4NeKQW0lzpJxLxojHIuOp87IY",
+	"8ss41ys5osLROx4CHANhOkMPixfF0NIuYi2Ramivp90LRypcElHgUPaFXTjKWpB32VA1c9kXlFjj++di",
+	"Q3cFKT1of9p36U0km2vjhq+Og1es4YBv9bkaHyl60IF/pykbCD1IBYrelhDKCs12TyQRG6pcplOilknC",
+	"06OVvMllOsyEwW3E88FGPW0NGKVza8PQiKzDZWoYT0Hq0/HCRJ8GU9r5XyLA5BqqPBtbKqIXBJG2EKgL",
+	"3TJHym120IJYJaRXMCO7iufDTDCe5j097PYKtK7MjRGcFzAq4Fp4CHhfCO0cUnbl/QH4DvHvCG3vsL/h",
+	"lsR0K2KrfwxSO/zEmUYqjHoCe+nb3bRLc0D2uXiSg/rUEpQAJsn1FF6tOJGqm/P0OLZLiUei3eN5DHlW",
+	"VscST5BNNWUSz4YcP0UvOU/g8Vyn5ZwqUlesebYVFepQox457QPYniODZYr+utYatXrTvtjEigDYkCLg",
+	"ae8eBjyvbNSvbdS32Fa9sV13eUw6u4t6wfNP//azf/oxsGFz7H73yc9fvPerF+//9Pl/+mDjs0/+/sX/",
+	"/dXzH71npQFpJeiTt98dbtceLZD4FW7GOceB4ToDaYtmJ07FaxQkJgrD4EESl0OXfPdpDS9zrVF78fOP",
+	"Pvvnjz775JPnH/76i9/86sv3/vrLH/zXF7/95YsPf/z8w398/jfv1TzBrEK3DacnvCVNijtPQE4SzGQd",
+	"Qg6rBJrDk/82T06t/dPD3N7RSSm5zvZfh5Mtu4HzNHaytEIxWNJCn+WFvAyDmtlxtX3XY9d1N5mys2LH",
+	"sOLIius+ykMAt2TtntZGGJCl6KM0VeY26Qz2YhypgZYqT4Uph38mJ+H6tISj7WHHKaZ0ItD8U0IkBlwQ",
+	"GeanxOyCEQKUq9FFzI22Ax+pQN0KVASKnUDWD5n7ECa189JZbpjMQcqHKp3TNZ2WUTyKWlRE4S7wVKAC",
+	"ADoo6X2ERQwheKES+6m+BEczBZfCT9HCKMoYW/nSpKyWuEG0EQY7LEMArUVJVrFUMpdWRsUQA4stzZqJ",
+	"ViJ8D3wU/iiCAmeVCvus2WR3kbjwplQmJx1hg8WWeeRNq7TEDZq/cQNdrUds90rEduoR27oCy60zp01S",
+	"PBA4o1VOYCATb7IHnghkHgz4ZEDySDF2qDU2/8EXfeSt8C46mQ8fpilhnG57D9PhUSPrc6mk6rqBSMmk",
+	"QwdbtVmQ3KEdxxH9greUzvo8rdwE3GPYW/oWLY1obEcINoX2eJqSoPmhVp0IzIznx0KxuM+fNBMK7cWO",
+	"ttRkBvR47LgdW41RD/MmjuuftIQMVfYEFFa3xup9h8HLHw6W4OnTOGHZ9smZh8oaCPeyBPcQeZa1E7Bh",
+	"E2S1EOYsnVp8xLXAA9PT/oesFbxCRBEIrsJbfXu48PQkImu40D2xE0iBKehA3kZurzZSFdT3YlkYa8Eh",
+	"QNuGh/EklTiSAZoo7d9FRZ0MNOw6lNPUYW0qKdGs8hN6mM/1FRxuxEMTF3kt8i1rbblLBBt0L6i3sCel",
+	"JbpSmeKoBMtWMPbUjqNYO2GqntZ+Cj5PwDJkngM/ttcyDnDG4yCYP0Emu/8Rxrf8h8GFW/qsNJ7IPIfX",
+	"TZkB44EJFgznyi2Y2QWHrC8UmdB/K+8JNSvIfpOE+1doOoXcptz/Z4adhApJo/wihMQ8F6g1rtajWnib",
+	"a41r165tl6wp+2cyi774f3/+4pOffv7Lf/jiH/5uXoOp2MOSMXYIxlijXv+j+rVGvU6jBbZgmf3VGjv1",
+	"KeMLFKdiSxeiSvAajeG89OCdCee6fbi1i5myfq74ttK1xhtYC+apNRdNJpa6qk0Jp/PVNCar7MHXvz72",
+	"YIU2DOB5LjcZCjiSdaemtYHoElXsAhl3ZlnZRERFJwNdh+wVUNZfttXo7sssq/F60P6x4oRTz3SaZYyp",
+	"TyJp4rDCxHusNWZUFhhRuDXIewF70fu1cw2CepNhEI1t2d/sensTYSZHXOYgg7EjY9AehlNaKISZ0Utu",
+	"BTUoXZnIMymKoeukEpT86kqPGvaThZUlO9PebuojGjGR2sXo0Lga9TSuCf3che98MmbtEjaXT9W5qZJJ",
+	"b+0KXR5d2lGFx9WeJCt8HoVO16Bl8M6SLs2bKjnv6haXCXPlnDNhXLOiikDpunn7N62LDXWBwetR2Hdn",
+	"k7Azk7E/PaXfXngTa0tiRp5LIsIiete6AuW8kTRKktFlP7nQyESOwGrpC8FJN8JgMf/sxNubTrjTs4Uv",
+	"Vx9LAW5s9N+ArB/1RCZiCH7T8/7iekyNMTgSSpVY3mVF/lwz8r6Fk8qyZqXdHtCypm7j1NJmznRGflSx",
+	"yFJOk4NrcKYWJXu1tE4FVy85HXUFeXtDqxPNrwPZVdbCGtrj0hM8IVjEA5FvXIcNnz4gNyhXujgUJdJM",
+	"lQCss5qWFoiyq2hvioR7POmLdLaZkZq6j7fON2GDW0192TIBpV08NRHLtXYp9dZMkZkwzleohmk6fSff",
+	"EnlxIV8+xgqhqaDXoqrzdTHJsBT7WqkUO2gS1HjX0ufeY5E9lmJUA2odcnNci2qpNPBfYLQEsAJELWGl",
+	"ZHBvmrrTdK0fV+kShZQ7tW4bNm3dHcrdFD4GCzKIu5YavS53bWaXWY5EC3I4SYT4wuJNdlB0PrSskRz9",
+	"+HlXhmb3wl6vNrjGMRLlDyRL5TGmqge3EGKkfSPSx8JsFmASlBZmLJ+QapO9k2nVZQ4qyWCGFkpVKJMJ",
+	"0rbxovucvURTAPWwmHop6QxqNZEMLgiQ6REEgiFkKHOfcEyiHQz0C/F38nxwT6XjOGLxAe+LA5mLbx3k",
+	"mWzn8cVNZu8dO7xzEEFdXsZaoietmGaDTD8Zg2/k8MHDg8ObN5r3H9z73q2bBxQcMXxsWPy9jTd1NuJZ",
+	"IpKN+5nOdYP18nxgYhditnc0YXGz+R1tctz6Jm0HROzsZ+MD0R5mIp5A0ireLr/may4xZY0yAl0vXWxI",
+	"hjFsU9pqX+5K9O0PDXTEFL7AynXVKqjojowjtp2u4WMmFcx6402Rt3sblqaYvHYvk12p4nKMymGC7bDY",
+	"lcK2M21M09j3glp3f6Tj6/ceHDTvPbj11q27BzHud0dn9uuDTHcz7iriYe+VkHCaUIHAoOc+8RuKwHZ1",
+	"uVAXSUCUdJom+JUw/hTj9dykPzVlkgqfmVkU3LpNiGa81udPmlDlGru4ZpsbKpMY9YSyC3IZDVA8S6ha",
+	"lpZANJdq4O7UJtvHhyE7kMo3tup1r1PugUuvDyF8p0nrNLE0t4t9x+XcIq3sASZXjkg27B+xmCPeh5Bs",
+	"AzIYMUFlw+SZ4H3YDFdCqTtst75VJG269OJvcyPbZSlutF0r7FlxcXt6xJRmI6kSPaLMEb/SmamOoXBf",
+	"EtolQHlr6ywT7Zz1dGYEa/E8t+zQ5BxhUQI5iyX4i0vS88X/Xasnhe0YUYyZGB5wtQUsjcOSGA1s0jkM",
+	"jrV38BtdrHyAKs+8Kp4rRS7+BpVzcAJbOhk3ASag1titv3H1Wclh0rezs6SdHekJPCaErZEKbsQmo8az",
+	"7ML2RZA42EeWXdi5aO9Bnooi18n9jVJjenqYJthTOmaDYR7kWrR4+5hJlWvMm4PW9hFLhi6zJ35w8/DB",
+	"95s3bt7Z/37z7Vt3Hx5alcnKFGxRDU81ybUSu8qE+O397zXxzev3Ht49jCnug8EgKJweDkhFfABhHEDX",
+	"ofQUe7N7POunwpiGVzi263VYdhXEBlZcAJ2aMqEyDRoM5KZ4wts5RHh47uj5Dol9mU8/b3+Gx/AND/QK",
+	"ES3SM9x+FHlE+EbGFcHGSvAO2a0JKC6LDBrQozGnzmkGVmD1B6hlK+0CaV2dU3KQkQVMB20ybRSuHugf",
+	"TxKpjHiC0xxxQxG5tn4MxRRjkXtlFEjhNQEHJYuzpgxTKjahsSErzP4hPHp2dSk3nuRQRSH7IpVKhKlE",
+	"0L7OoErhNoKmUnzRb4KCbKWeSJMT4GnhHiidN+1zsYdLKWJBnCWZtDN3NJ45FD6wKU0T36is28AwMonS",
+	"5QOALsviacCdDovYqN81rCGy18GbVQbznU5rwyCyTGfNQmh//r8+ef7Bx1YGBmzCuyJ9cDHIgMH/WV1j",
+	"a7u+1axvfeetP97+7u479e9f+w9X/+Ptnbev3H39/hsPtg5rqCTBePMsaA/YxBgy77JllvIvP/v8nz/8",
+	"4qMfvvirj6YWRJgEK6/HKTknrmjJvThtF7aXnPXcChme4sWV3HlBydZ4gGtNbbn8nDCeBdw7R1Zbxo6Z",
+	"4ZITajJy5RWxjZYDhZ+hjvF2z8lDK/OsSNMj5eYSufR57XKpg/rDTRZbmw6c20EoGqXZ/XsHBa5BMZ+Y",
+	"jSwDIMAFMMxF4rJbaB5Qp4nFHIgGNiWwOULNw8Qw1sUOfGEtVk9oVWRyW6k0ppXIDNeyeYKIWy3JJR/p",
+	"Mve8p6a5J6JbSEhGAp8h5A2FPJUWApG5GfzVaYS1xlZ9d3tlPhrN96Gdly96vlt79mhhNv5te7LP22FB",
+	"yGrYpbBIMy2exC4Igbdg6b3AQXfrbwSDZqJjzQsnW/GcUOljSSUsey4OAZF4MAh1yyLP3WhrhZCm5WwU",
+	"gO5caiMjP8tVoYBK+zxnmWQHUwHIDF17N/4wZCb44YcDy0236vU6pmsuJD5Pc3Zc27l27Wr92pS/w7WH",
+	"Ox30Al0XQQUSZXIEFjZa0B6zMhlmvJWOXbUeca4YBSQ6CFUetG4pfAVDI5quaj+OglcxZxUL4lzyB2Bo",
+	"9jeEshwnYRdAqn9ra3tn98rVo2G9vn1V8b74Flalxxcjn4CD1T/YqdXjb1gztwtQozmBCmyyW2rikyz+",
+	"I6yfYWbA2yJi8b/73vfgNw8P39y4NvkJq3eMNBN/OuQphJkoWgcln35UwMhE/IJWytUxFC9antaXxkjV",
+	"3WT3U94WPQC0hMJAzkDcgtvGPiieDDghTGx4B4onHvpRKJuF0W+dTgQ9QJz9LQshT+4M3BZMXG5iN1tE",
+	"3Ai8IKLkuXLhH4e7URrF5RXMfj+oTLKv75XOF+Qrh54MQhu164qff/zbL373n198+Is4+Oa/T7JxMxuq",
+	"b1nJCp/FEiVpXOXBXogpO8hEItu5georr/INBkI5XY/EQpWv4UCo5KC/Oi5EVH0bC68RlPPhhE+b54yM",
+	"J6JKlYt9Ir1p6QZBLnnqaanq2x2/xuwzKU3pUIa6JTasod83als71+p1+KcOnHaQcqnKX9yHmxxNcJxw",
+	"zMkWzM9/93++fO8vn3/82+fv/+PvP/3JF7/5+PkHf/Hirz768n/+6PkH/91u7uxJRDWjh1l7opNl0bK5",
+	"PLf7BVtxpYdB99uKCZ7E3xafGMSPmsXUsGPTAkGis0tQxxOUjZk9o6VatKpu3VaAbUU1QqrBMNz1u7Wo",
+	"1pGKp0GP7X9776ef/90nn/3rf3n+w79//sE//dt7P5vuuo3k9V23C+L6PktX7MoIv67WqP3RtatlSmd6",
+	"mAdom6LbR+SBrcgjqYLuzVUz58elVuEA/u0bM71ei2ojIbu9vNbYtrfRV2+FGi52b7Jcq9aoAScAPj0j",
+	"BPgsqkEwITmNrJO0m59SlbNcwIKonPaCx/JkpRsp4Kpls1CKkFR0Z29djLZW3K1kx9IkHkhVr6FTqcG8",
+	"ZQhO957LweW8L2fr4bLTIf/Wkap0cLl5THu43F9OcnHts460ljvNcQT5a398cO8usyoHjYXZb2zU0ykk",
+	"iLR7EWuJNh/6NC1u9WHLMd3K2zxNrS5HyUpgbsw0UyT6CclC4QHafFHgRnZLBLk+A6uGZlwZDo16PMiZ",
+	"a31gWKqN1SwAzMWPQYo8fodA57hicaDkbdwW4xix/uw6A8OJagWDz6Kyl/lgbLDJRyoE7QNoFZzbCbop",
+	"+CS+YuCySTfj4UiDkmYi1xZLqwThAJlEHlGhCjqCkx/rjHW46CV8A8Tl69feAM9kxTceLSjlvp5+xGq9",
+	"4VRirao0eLfj9nbgYwS+g1OE/3rVyp+nQtdw8CNlixhYJiHLJ5JDDSief/JeOo4rC2lWjOk4H40NT2y+",
+	"VFdjcBAWczS6b641nLWGU2g4gSvSM9jFdJ1l/ZH2rl9+Snf/xNJMSuZYTITZl5YvyzylbnoJIyk0VimL",
+	"dI7egslQnPj3ST+dGzvMRsXfBGlJ7le04VTBbo3KUgXsSRKz1ISYAKqk6jZnhOUc3FHlWrZoLWiQ1Rq1",
+	"5x/87Mv3fvDi/Z8+/4tf1ChxpQn0A3ExaWDnJ45qZFd5MJQKl8hqociollth7PJDTmrHjBNajfnbQ30a",
+	"34d4/Lru95zrfiezIE5nnJWFvFN88TIiUZwQuCEwEM7u37x749bdtyh8Qxl7UB+BKY1YwTJHpt5AqESq",
+	"bkUvefzYmh+/cvwYP1Biw+5XyHTdT/OwWmKmczLW3W8SY42Y0iN2ff/u9Zt37ty88c1KjfumNbAFZlVK",
+	"li5ikBBeXtGrN8GpxRMfjqqszA6a5EGVo0c5dcHOZChcYSDFDcAQRQ9Y7v5E6S9Y60aQqz09QnRYRH/q",
+	"6gJX0gXyCboTIrUedArYvwaA2iAL/DXf+gdC2Hu+MA8fDToogPumxzORuC9YwUOluojZZFjLnkhw7/hh",
+	"fYcieus1jJXbJQqQVfAFv/giA4hWbY1rakvk6typblFQ4a37UlfkLKZkfEByxfhKhWy7idv3tRNuvGfV",
+	"hMZOhP9rStPs66zoBTeHSJoQPdI0k6EPQ03EucjLQTGj6eDW8vGsKHzFJVSH71AjQmhJ4F7bimqj3hig",
+	"OJudoUpMbSIuVtz3W3lYx0FHa4/tlK9D7SUGqeYGmcSjdZqAAQai1sA95ywnaHeAr3DPjCX2HgGl+UwU",
+	"e/AjUpZDpWZ/WCrKQVRgehvq4A02QkFYdVO0WIs8NIDDb+aGyQ40CRaZYEqMGs5YcE1m0hTGoKonTLRi",
+	"yKntLTpSvhyepBEUveuEj18zJBY22a2cpJhDBYp8YpO/f6Yit2iiHgmXO8LipsFAKA+TTB2pTU+PDABD",
+	"EA2TIJuIBMSFGHFQ44ubRR0Vb2F5ORZeQXk+TWy6mO1I3epQHGqojpUeKS+c+FSSNLsAuMwYCYuHqp0K",
+	"nmHNNw/r16gk7WJEGInQCchS1YopmRc47JRIdaSKgv9yKGq3/kZExWmY30QrQFoiGzeNAD0fLDsoFIsb",
+	"Ja3DmY06Y/cf3Lt+8+Dg1t23Cgj4TeB2Yvo9KrsLnqQWs/5J3wEY1B2vcPjYIjSUSoIBUFTZ191B8bA0",
+	"PW6ghr30/FABmqS90+6TSFIoTChBcbUhY2qi21JZA7Ob2eeJALSPaZjLXHuoTalMLng4E3uLkoyPFM2j",
+	"9GZQoqcz+IzrBKozezRT3hbJHh0WnousOF/2bLm257zv1rfnmzORljPiULRHw4Zbgm3Dg60zDj414WNK",
+	"J2SpVl2RsWMxyKtL6uCWra4ZLQkr4BCNa6VDBXTUI7VIljasI4igPfvmOSO21s6IE5wR9TN1Rnjan6cz",
+	"gvj3uq5vHQhcEp8VgJmKjg/ecKe8a50FDq+X6jFxKt+JLhOvF6La59B5oICe23vJrtTrPsrtWss3igZL",
+	"MBmE8YlYO+WybyJyhpPS5HNuoCAPMwAKhGJQCKvg8Ow9PXRL+Pq4DN59WjvRH0BdHDLRFlb/KkoIkSsu",
+	"V3hX/cUd+CJZFcC33ddhH+Djk7WBJVk0MeQODrngPFwosKLirSAG3vKTahXtVq3C1emknOoF8A1+8nU0",
+	"76tpOQwuRNfZJjRDwYlJWcSA/jXVh3hF/4CZyQp9f2n7siFTtighc3wxAtvHIZhdZQOe5RJBti9gm3r6",
+	"GRMsEz6O2FClwhgW96TJdTbe9M80RzLJe3EB05Rb88egPedB9S6eTVd7NFlSux8SlmeNFkEIb+VHPWgp",
+	"i53ebI178vi6X+U6ZopnmR6hc0EaoCXNQ2NGa7mUy0oSAjO2TFiYBotD1TfeC7Ntt8KfhGE7MPIuIfG1",
+	"vFN6z0GZNJWO91hMdvO4PFp9z6MYI8CI6+3bCfAwEVauwCMrD7G9yfbTlNJyEbkxFZbU9uwEjSLALWRp",
+	"ATuJYEWlZUbhjKNgxkFLjtLSESJoKwqPBcBNehOUIGlh5lIEKNGVNJxEuIReheBxwkJh1A3ynuhPS+o7",
+	"Hk/tFCBpiCfgBEELkoX77yU0xbdTWKAZ/n1L/zdlmgMe7AlT9S0xHPXstNEEmjFv98c5Ew7x8WcnToKc",
+	"O1hOWLQc0RnhLtlbBlSNp+zBeNY0fWhg3pnuDwZWozpxogWN3Bk+cY/dQ6U5CDXsQ28s5++qRbWhKn56",
+	"FE2g11lhYF/aeMwBvg+kgZ3UjWAE+/PDcJSTF+Iq5+jub7LrFAgD31cQaENPMb6jUgoYQmPI+k4J8kor",
+	"sQleA1ItHbJhFV0CBMT5W52ctjXYuA6dALHrRldsGNb1YftuSPhlVvXF9Tqv0CZ7Sz7G7nf50MRsx+Ff",
+	"WdENDAiBnQKClNf89u1GHTXJqmWTgyJccp8/uSNUN+9BR7Ko1pfK/xxNoRietH7XGMvdJOiRqDN0CW6y",
+	"fZSFHUm4aH2PO5vq9nEhowsA/j5P0G3swwZU08BzlshOB+oQM9fXNhzFGhItboT9RJ+qexXUY6hhLqJC",
+	"5ZhoR5gBPBlVRPhi5gNNkYNil2XC7tw+ePuAJRK9sn1+LBpuRb7CRSYu2kwZ2XqYG0mrgo9tzjqggR5Q",
+	"2q+OzvpgJCQ8FxvgFltum3zdM23VHly2sgJyyuRyvdTUTpEcVt7dsbpWbY6Hr4MGdbbdS6zks5M6yfLx",
+	"6q09SSCs10bP+Ro9QPWIKTE6C7vmMhj8J6Qxgl+Grhhgpcdv3SxXreE4LjkRY4vUvbgLFypjYGIEqiRn",
+	"fZH3dOKqOto9Qf2RM9EReRv0YlSJqdINQQRGXDoUBQi7eIbkIkA+nwbNghJahq+MQw+UlcZ2cb7kGzX3",
+	"hkOBnCwvK8S1yfkYo4dJ0bZYZg7ecqgMtIdmDyk+6SaFwn3Xyg4fJixhLLpH3ogCjduuk+KGCCkvMlGR",
+	"AWqXAtr0XT1aCX2KSFkuDXuH+5qEnbrvFGMph7+8EkCmnAbqB4eh1rhipbL9WK2xU1+g4gpWeq7VVuC4",
+	"K1xlywSSlnCmnRLMWSZZZjVHGRH+lE4Z6D90XKtUGgu5HLLdc/0TQVvaY5awY/QeKO3D2AFPXAdQ1gGU",
+	"ZfJMgbtPYjq5w7cythMxwVpj98qzatFKInGm6/COZQKGZkhuuGKSDs63YUU//Rqkf9nHGSEWTzJ0GIDG",
+	"Ch4AmS4hHiuNLpojNYH2Yyj/IExIxWYZDvAZ4jdYbl6k7EovS7FhOnjtHFIyXGYAN/Yi8UjpIakAvAQ4",
+	"JHPf0PxIXbr0DoqfzUuXKmQ+CnJqm6qIc5CgBqRuEsdoBkEei0vJcJ3t7Qwn2/tPaA/22w4Nkn4VOUGt",
+	"lTBMqnY6hLwRaz9hs5cc/G00Q6dSgPAm6t51uwj19Yp1tc8gQWqgLgRYZOjpRKsL6JfabUWozWEqnHqD",
+	"rkPSV+ChIqELDFK762hRCtUWkHa0Vdpnr2agpmZyFhsA2bxA2SiQQ7YXtgDRYGl6s9YOc/FIbZeG9QjY",
+	"AGUOD/atdmVycHS7VBc48p5YCR8fqZ3q6XVQ+3WXAx7dxUc73MDEXUbckdonxc63+ocjBBlygVwpjGVM",
+	"ictEl2cJeNydDwdxPh2awdCQHeTPL0KIUZM7u/Fmz8GU5WjBU4UP/hFy1uCyl9rtpQltrevkkyXOLYxQ",
+	"DE45RJ8wnTbIIHdZ5Xhecl39aHB1oLdekHMEHuaieS87wPcpr9Cf7NIq4GBhgVKfS+V7HLtegpx1ZCfv",
+	"OUrZVfo+hlL5deOxpesD3W56Q5VkIgH6D7ROyck00tkx3djrvN0j5gCIlNYUcSmC4C4ELEqXegddgqxt",
+	"Yb/uLAvMp0SWcSG2A4qN61rlmU4bTOkNAICIL+J9NY4ciFdqj3MFbEdgSMVFNUBg0+gn9rImOrA+aEHO",
+	"RJg2Bewa95XPcfTg7sBnu9LkwGi5YRzkA2GwO2wMHxLqgLYC5yFyrQKOlLVCZsG4K503O1ZdQa/UVj2y",
+	"spMPBgbDQcHXiy5ZjKfWyBxHQf+jqVK2I4VCbpPy/CjBdCbkvKNlcH7BuJK5EWknWhWRvjCZFk4SII/2",
+	"HG4c+425nT5W9p1Z5sHagPlKDZh1MdrX2Eg4J8tg2LKnrSU2CsycGaZBuQm/L8vy4Ea+7z50heAYQgmf",
+	"paisFXYuElUZgL2n2hU5UlXOcdcIHDNP571z7+gsuVJH//iJo8qk2ucuVX51t/C3S5WLrshmD0jpU1nT",
+	"UmNy1JNm+tCI7NaN2QNDuu6CsWUAe5o/tvy1ixDY07FIhMCf8AK0ZN2PeCXv/zRFy6GAPRc4BcOU4nQY",
+	"oezAn4aZiFxC5mTwYInu5rPatO477oMdxItqkoE1zemSM936E9HOIxY7sFNgJjGleeLFLXoxGd+Rgdqm",
+	"kkVPJhsVEGHUz7UHDZHYAqSlIH1ICfKux4lIhngzQBfd93O2qqgqElpAmtPPDnWYnBPYMyyyNg9ugxvC",
+	"YWujayMYe0Q4dE6xd5N0tqShkYr0L62arnLJDkvfhPBtoBlTvg029fRfy0eyLdxIQbte9CbpjCovpyHq",
+	"quXCecLTtbQ+Ju+ZjyiE0qKxtb0TTUilRq2th5kRTfdyUf4BJuFWMFrt8599+Nmn//LFb/4VIYtRqYSe",
+	"rJeL16fESaO2u10rgIRJg+0PUiiPLZ3rWqP27Xv3bt+6+1bz+r27b9568PYi+Kl2B84ZVG4J8s5VDxPc",
+	"M1+sga2dcBJU/lJu9oS/xMsQVJS4+heJ0HfF5ag14OET9iyU4Fi4AlradNXKkqUoy52IlUwaPCRzA86F",
+	"eORrvLl1lKQoM3lHXAeghkl1AyTtUirDo5NNn8v2IkqTy7aZiTFnT/dB8dgZcLwCOdM1FtwOOthtbb3u",
+	"f2pmgM3+xuubV06/1FEt1zlPLROtP3u0+hW/DsrBqa4LVCFcyY2bJID7rvXw5V0E0NZ/WhEHbbtE45U0",
+	"a7wtA3djoP02uJY35rgp+4OBy2M+u8tCspjqIV6PahTgbCoxcr/d2i5+jYWi9IedUskp/fJKcb3c+/Xt",
+	"3RWBWD0NTrsvhePZJ5fDxcHE4/WFWe3CIE1b42moDgye8cFgjm6Eg0VaQz+gSkHMU6voHYjJabKrdCYK",
+	"/AgEJ562g/YHg3XX2nXX2le/a60/yOvGtev8rFezce0y4mK+LKyKDOeTspul60TXFQm0vSsAdKQyOQDT",
+	"s2LOWBZaKVvOO/58JiB41RyQlLl3l0NdOYuwMdhjDrRkRah/t3cLhZJdQ0KZuR4a67DwKxUWxhI3uPjL",
+	"caee4Gnem2nCfQf/vJIYXmgX7IJFe4iIQO8+Ki2/J9rHBWMjw8018gmWT2uqXPpg2EplmxYP2UEz1/4A",
+	"/np+S1/2fMxHLl+l5xsfKciP7ctuxhHMYjH6lT/9tNbiRrb3h/YwvfvISoGW4JnIboux+4URAKwCP9qp",
+	"YupeRW31IdYG2z/XotowS2uN2mXkmDjFyRfe1BlDACeP7aqKzk0Nl7dQhKDs4js6TfWIgbvDhdPR/TFd",
+	"0mc/ANlmWA+JdbfBBwY6TTFnFDN0fCJOiBbjk5Yn65YrPgg+cnccTTmz1Yn7OQQ9onqZTWb5ouwOswKh",
+	"IKwAB1K/ZhhPkszeKSSNSKylbBWPAUDgluYM3KVi3uJJTimSg6At7SY7KIB1KNJZ6uYL6HIZjCyC0v7K",
+	"XryRnZZMgim5v5gZlATsS0R6LfXvgfQoXwD9mqF4MZwC41N1SV2ghNjJrqQuqArR37AYvPRY1cwOZFfZ",
+	"vYSkXM5GogWMnDAm7B/1MDycdH2qlzjRuBfA64qGw5QFPy78SlhaS3v5mCtpesAE6GPF2av43kPjGAjq",
+	"DplOhXH9nJF6MaIuQJlrkdlLGJSFF9If33EATUC51zJj7WGW2UXRBuF6+lyqnLsub1rlvA0O5iPFfLo6",
+	"Vrkf2nEpwxUnYteM58AVvRcTaAmANgTgFsxYR2xEbICHy8Ec7uBK+/p6nqYlgAqMbNt7VnzBnnEHcI14",
+	"nwZwUy33kKoLT7sMZJ5Bz2lwuNhXcC5WYoWkLYHPAMUc8MdImUZRHhiVyY6QVuiQjAoawroInxVoB1gk",
+	"Rggk7UTSt8/ENwDIjZsziYZTIgvCf0+vpEjkL210DO5meiiaWC8Cnqp0XJw4eCcct82VQ4txZwJSbumM",
+	"w0MzOYbi0InbdwRFLmmQiTsyW0aUGw8UDpneDjy+wNt0ONPY1K99nOpukM6xOYmUIGfysWOo59cdj0cR",
+	"MTNs9+w5ik3fAMJKLPpcpnEwaI8rJdKqMcEpmsGBtRyiq6RBpg8ag+QpZKjLJ4SbUO677OdMY1SMv29F",
+	"JqWbIxAnb1NAqFKQFiWmMmPYQh0zGGGQFk85Bv5Kkqjqww/wXBo+nsDId1/E3/qoSYiDEaTtwSgVw7/t",
+	"3kNkJZ9KhHBcUSEQLC+BA+OwZolrWUakmN8Z/8VyiKb6EJCQxlkPhB6kwo6L5xJHDHcH73aV+HHp+L6L",
+	"HVYtWNqkwqfxyDbWShXChI6vFxE8pYWHO4Njz1ClUs39dpIkMcOB/ZjRWTAMaaLPHj37/wEAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

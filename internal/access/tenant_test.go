@@ -57,6 +57,8 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"getSettingsCategory": {{"/api/v1/admin/settings/sms", forbidden}},
 		"listEvents":          {{"/api/v1/admin/events", forbidden}},
 		"listPartitions":      {{"/api/v1/admin/history", forbidden}},
+		"listTaskJobs":        {{"/api/v1/admin/task-jobs", forbidden}},
+		"getTaskJob":          {{"/api/v1/admin/task-jobs/1", forbidden}},
 		// All companies share the templates of notifications.
 		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},
 		"getSession":                {{"/api/v1/session", 200}},

@@ -19,6 +19,7 @@ import (
 	"lksms/internal/httpapi/docs"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/idempotency"
+	"lksms/internal/job"
 	"lksms/internal/notification"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
@@ -48,6 +49,7 @@ type Server struct {
 	notify    *notification.Service
 	contacts  *contact.Service
 	settings  *setting.Service
+	jobs      *job.Service
 	options   Options
 
 	gate *gate.Gate
@@ -70,6 +72,7 @@ type Services struct {
 	Receipts      *receipt.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service
+	Jobs          *job.Service
 }
 
 // New returns the handler of everything that the server serves.
@@ -83,7 +86,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, options: options, gate: guard,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, jobs: services.Jobs, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()
 	api.HandlerWithOptions(
