@@ -36,7 +36,7 @@ test('模拟手机只领取测试路由的短信，并上报失败、重试和�
   await viewer.screenshot('phone-messages')
   const on = (text) => page.getByRole('listitem').filter({ hasText: text })
   await on('会失败的短信').getByRole('button', { name: '失败', exact: true }).click()
-  await on('会失败的短信').getByText('已上报：失败', { exact: true }).waitFor()
+  await on('会失败的短信').getByText(/已上报：失败$/).waitFor()
   await on('会重试的短信').getByRole('button', { name: '失败并重试' }).click()
   await on('会重试的短信').getByText('第 2 次尝试').waitFor()
 

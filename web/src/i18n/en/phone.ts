@@ -37,7 +37,7 @@ const texts: Texts<typeof zh> = {
   reported: {
     success: 'Reported: success',
     failed: 'Reported: failed',
-    retry: 'Reported: failed, will be retried',
+    retry: 'Reported: failed, asks for a retry',
   },
   leaseLeft: 'Report within {time}',
   leaseOver: 'The lease ran out: another sender gets the task.',

@@ -34,7 +34,7 @@ export default {
   reported: {
     success: '已上报：成功',
     failed: '已上报：失败',
-    retry: '已上报：失败，稍后重试',
+    retry: '已上报：失败，要求重试',
   },
   leaseLeft: '请在 {time} 内上报',
   leaseOver: '租约已到期：任务会交给其他发送方。',

@@ -12,12 +12,11 @@ export const isNumber = (text: string): boolean => text.length >= 11 && text.len
 // Only what would be misread is escaped: the parameters together have at most 200 characters.
 const escape = (text: string) => text.replace(/[%&+=]/g, (character) => encodeURIComponent(character))
 
-/** The parameters as the API takes them. */
+/** The parameters as the API takes them. Without any, they are '&': an empty text would send the default content instead of the template. */
 export const parameters = (values: Record<string, string>): string =>
   Object.entries(values)
-    .filter(([name]) => name !== '')
     .map(([name, value]) => `${escape(name)}=${escape(value)}`)
-    .join('&')
+    .join('&') || '&'
 
 /** The names of the parameters that a message lacks, from the sentence of the server at the field content. */
 export function missingNames(sentence: string | undefined): string[] {
