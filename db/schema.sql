@@ -3,6 +3,156 @@ CREATE FUNCTION public.attempt_segments(text_sent text, counted smallint, segmen
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (segment_size IS NOT NULL) THEN GREATEST((1)::numeric, ceil(((char_length(text_sent))::numeric / (segment_size)::numeric))) WHEN (NOT signs) THEN (counted)::numeric WHEN ((char_length(text_sent) + char_length(regexp_replace(text_sent, '[^\U00010000-\U0010FFFF]'::text, ''::text, 'g'::text))) <= 70) THEN (1)::numeric ELSE ceil((((char_length(text_sent) + char_length(regexp_replace(text_sent, '[^\U00010000-\U0010FFFF]'::text, ''::text, 'g'::text))))::numeric / 67.0)) END;
 
+CREATE FUNCTION public.audit_change() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    kept CONSTANT text[] := string_to_array(TG_ARGV[1], ',');
+    left_out CONSTANT text[] := ARRAY['id', 'version', 'created_at', 'updated_at'] || coalesce(string_to_array(TG_ARGV[2], ','), '{}');
+    hidden CONSTANT text[] := coalesce(string_to_array(TG_ARGV[3], ','), '{}');
+    shown CONSTANT text[] := coalesce(string_to_array(TG_ARGV[4], ','), '{}');
+    was jsonb := '{}';
+    became jsonb := '{}';
+    whole jsonb;
+    name text;
+BEGIN
+    IF TG_OP <> 'INSERT' THEN
+        was := to_jsonb(OLD);
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        became := to_jsonb(NEW);
+    END IF;
+    IF TG_OP = 'UPDATE' AND was - left_out = became - left_out THEN
+        RETURN NULL;
+    END IF;
+    was := audit_named(was);
+    became := audit_named(became);
+    whole := was || became;
+    FOREACH name IN ARRAY hidden LOOP
+        IF name LIKE '%.*' THEN
+            was := audit_spread(was, rtrim(name, '.*'));
+            became := audit_spread(became, rtrim(name, '.*'));
+        END IF;
+    END LOOP;
+
+    INSERT INTO audit (action, entity, entity_key, company_no, before, after)
+    SELECT CASE TG_OP WHEN 'INSERT' THEN 'created' WHEN 'UPDATE' THEN 'changed' ELSE 'deleted' END,
+        TG_ARGV[0], (SELECT string_agg(whole ->> k.name, '/' ORDER BY k.place) FROM unnest(kept) WITH ORDINALITY AS k (name, place)),
+        whole ->> 'company_no',
+        CASE WHEN TG_OP <> 'INSERT' THEN coalesce(jsonb_object_agg(c.name, c.shown_before) FILTER (WHERE was ? c.name), '{}') END,
+        -- A change that is hidden is told.
+        CASE WHEN TG_OP <> 'DELETE' THEN coalesce(jsonb_object_agg(c.name, CASE
+            WHEN c.shown_before = c.shown_after THEN to_jsonb((c.shown_after #>> '{}') || ' (changed)')
+            ELSE c.shown_after
+        END) FILTER (WHERE became ? c.name), '{}') END
+    FROM (
+        SELECT n.name,
+            audit_shown(n.name, was -> n.name, audit_is_secret(n.name, was -> n.name, hidden, shown)) AS shown_before,
+            audit_shown(n.name, became -> n.name, audit_is_secret(n.name, became -> n.name, hidden, shown)) AS shown_after
+        FROM jsonb_object_keys(was || became) AS n (name)
+        WHERE n.name <> ALL (left_out) AND (was -> n.name) IS DISTINCT FROM (became -> n.name)
+    ) c
+    HAVING count(*) > 0;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION public.audit_countries() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO audit (action, entity, entity_key, company_no, before, after)
+    SELECT 'changed', TG_ARGV[0], o.named ->> TG_ARGV[2], o.named ->> 'company_no',
+        CASE TG_OP WHEN 'DELETE' THEN o.countries ELSE '{}' END, CASE TG_OP WHEN 'INSERT' THEN o.countries ELSE '{}' END
+    FROM (
+        SELECT audit_named(jsonb_build_object(TG_ARGV[1], l.link -> TG_ARGV[1])) AS named,
+            jsonb_build_object('countries', jsonb_agg(coalesce(c.country_no, '#' || (l.link ->> 'country_id')) ORDER BY c.country_no)) AS countries
+        FROM (SELECT to_jsonb(a) AS link FROM links a) l
+        LEFT JOIN countries c ON c.id = (l.link ->> 'country_id')::bigint
+        GROUP BY l.link -> TG_ARGV[1]
+    ) o;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION public.audit_is_secret(name text, value jsonb, hidden text[], shown text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT name = ANY (hidden) OR value::text LIKE '%"sealed:%' OR (
+        split_part(name, '.', 1) || '.*' = ANY (hidden) AND strpos(name, '.') > 0 AND substr(name, strpos(name, '.') + 1) <> ALL (shown)
+    )
+$$;
+
+CREATE FUNCTION public.audit_named(data jsonb) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    pool jsonb;
+BEGIN
+    IF data ? 'pool_id' THEN
+        SELECT jsonb_build_object(
+            'channel', c.channel, 'company_no', o.company_no, 'country_no', n.country_no,
+            'message_type', CASE p.message_type WHEN 0 THEN 'verification' WHEN 1 THEN 'notification' WHEN 2 THEN 'marketing' END
+        ) INTO pool
+        FROM pools p
+        JOIN channels c ON c.id = p.channel_id
+        LEFT JOIN companies o ON o.id = p.company_id
+        LEFT JOIN countries n ON n.id = p.country_id
+        WHERE p.id = (data ->> 'pool_id')::bigint;
+        data := data - 'pool_id' || coalesce(pool, jsonb_build_object('pool', '#' || (data ->> 'pool_id')));
+    END IF;
+    IF data ? 'company_id' THEN
+        data := data - 'company_id' || jsonb_build_object('company_no', coalesce(
+            (SELECT c.company_no FROM companies c WHERE c.id = (data ->> 'company_id')::bigint), '#' || (data ->> 'company_id')
+        ));
+    END IF;
+    IF data ? 'channel_id' THEN
+        data := data - 'channel_id' || jsonb_build_object('channel', coalesce(
+            (SELECT c.channel FROM channels c WHERE c.id = (data ->> 'channel_id')::bigint), '#' || (data ->> 'channel_id')
+        ));
+    END IF;
+    IF data ? 'country_id' THEN
+        data := data - 'country_id' || jsonb_build_object('country_no', coalesce(
+            (SELECT c.country_no FROM countries c WHERE c.id = (data ->> 'country_id')::bigint), '#' || (data ->> 'country_id')
+        ));
+    END IF;
+    IF data ? 'sender_id' THEN
+        data := data - 'sender_id' || jsonb_build_object('sender_no', coalesce(
+            (SELECT s.sender_no FROM senders s WHERE s.id = (data ->> 'sender_id')::bigint), '#' || (data ->> 'sender_id')
+        ));
+    END IF;
+    IF jsonb_typeof(data -> 'user_id') = 'number' THEN -- the user_id of a contact is a text, and its name
+        data := data - 'user_id' || jsonb_build_object('username', coalesce(
+            (SELECT u.username FROM users u WHERE u.id = (data ->> 'user_id')::bigint), '#' || (data ->> 'user_id')
+        ));
+    END IF;
+    RETURN data;
+END
+$$;
+
+CREATE FUNCTION public.audit_shown(name text, value jsonb, is_secret boolean) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT CASE
+        WHEN value IS NULL OR jsonb_typeof(value) = 'null' THEN value
+        WHEN is_secret THEN '"***"'
+        WHEN name NOT IN ('phone', 'phone_number', 'recipient') THEN value
+        WHEN char_length(value #>> '{}') < 8 THEN '"****"'
+        ELSE to_jsonb(overlay(value #>> '{}' PLACING '****' FROM char_length(value #>> '{}') - 7 FOR 4))
+    END
+$$;
+
+CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT data - spread || CASE
+        WHEN jsonb_typeof(data -> spread) = 'object'
+            THEN (SELECT coalesce(jsonb_object_agg(spread || '.' || f.key, f.value), '{}') FROM jsonb_each(data -> spread) f)
+        WHEN data ? spread THEN jsonb_build_object(spread || '.', data -> spread)
+        ELSE '{}'
+    END
+$$;
+
 CREATE FUNCTION public.credentials_version_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -821,6 +971,47 @@ COMMENT ON COLUMN public.api_keys.name IS 'a label that distinguishes the keys o
 
 ALTER TABLE public.api_keys ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.api_keys_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.audit (
+    id bigint NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    actor text DEFAULT NULLIF(current_setting('lksms.actor'::text, true), ''::text),
+    actor_role text DEFAULT NULLIF(current_setting('lksms.actor_role'::text, true), ''::text),
+    source_ip text DEFAULT NULLIF(current_setting('lksms.source_ip'::text, true), ''::text),
+    request_id text DEFAULT NULLIF(current_setting('lksms.request_id'::text, true), ''::text),
+    action text NOT NULL,
+    entity text NOT NULL,
+    entity_key text NOT NULL,
+    company_no text,
+    before jsonb,
+    after jsonb,
+    CONSTRAINT audit_action_known CHECK ((action = ANY (ARRAY['created'::text, 'changed'::text, 'deleted'::text])))
+);
+
+COMMENT ON TABLE public.audit IS 'One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/audit; deleted by internal/audit after the setting history.log_days.';
+
+COMMENT ON COLUMN public.audit.at IS 'begin of the transaction of the change';
+
+COMMENT ON COLUMN public.audit.actor IS 'name of the user who asked for the change, or cli: and the name of the user of the operating system; null: nobody did. The service itself changed the row, or SQL by hand';
+
+COMMENT ON COLUMN public.audit.actor_role IS 'role of the user at that time; null: no user of the service';
+
+COMMENT ON COLUMN public.audit.entity_key IS 'name of the entity by which the API knows it; parts are joined by a slash';
+
+COMMENT ON COLUMN public.audit.company_no IS 'company that the entity belongs to or is; null: all';
+
+COMMENT ON COLUMN public.audit.before IS 'of a change: the columns that changed, as they were; of a deletion: all columns; null: the entity is new';
+
+COMMENT ON COLUMN public.audit.after IS 'of a change: the columns that changed; of a creation: all columns; null: the entity is gone';
+
+ALTER TABLE public.audit ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.audit_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -2205,6 +2396,9 @@ ALTER TABLE ONLY public.api_keys
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.business_ends
     ADD CONSTRAINT business_ends_pkey PRIMARY KEY (company_id, subject, subject_id);
 
@@ -2356,6 +2550,16 @@ CREATE INDEX announcements_user_ids_idx ON public.announcements USING gin (user_
 
 CREATE INDEX api_keys_user_id_idx ON public.api_keys USING btree (user_id);
 
+CREATE INDEX audit_action_idx ON public.audit USING btree (action, at, id);
+
+CREATE INDEX audit_actor_idx ON public.audit USING btree (actor, at, id);
+
+CREATE INDEX audit_at_idx ON public.audit USING btree (at, id);
+
+CREATE INDEX audit_entity_idx ON public.audit USING btree (entity, at, id);
+
+CREATE INDEX audit_entity_key_idx ON public.audit USING btree (entity_key, at, id);
+
 CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (recorded_at);
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
@@ -2481,6 +2685,46 @@ ALTER INDEX public.report_logs_pkey ATTACH PARTITION public.report_logs_default_
 ALTER INDEX public.report_logs_outcome_key ATTACH PARTITION public.report_logs_default_task_id_idx;
 
 CREATE TRIGGER api_keys_rows_bound AFTER INSERT ON public.api_keys REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'user_id');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, key_hash, name ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.audit_change('api_key', 'username,id', '', 'key_hash');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR EACH ROW EXECUTE FUNCTION public.audit_change('channel', 'channel');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, phone, dingtalk_name, wechat_openid, email ON public.contacts FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'dingtalk_name,wechat_openid,email');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.countries FOR EACH ROW EXECUTE FUNCTION public.audit_change('country', 'country_no');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, phone_number, recipient, content, use_template ON public.default_contents FOR EACH ROW EXECUTE FUNCTION public.audit_change('default_content', 'id');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
+
+CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'has_balance,is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+
+CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.users FOR EACH ROW EXECUTE FUNCTION public.audit_change('user', 'username', '', 'password_hash');
+
+CREATE TRIGGER audited_adding AFTER INSERT ON public.channel_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('channel', 'channel_id', 'channel');
+
+CREATE TRIGGER audited_adding AFTER INSERT ON public.company_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('company', 'company_id', 'company_no');
+
+CREATE TRIGGER audited_opening AFTER INSERT ON public.sender_states FOR EACH ROW WHEN ((new.balance IS NOT NULL)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'next_available_at,last_taken,last_taken_at,minute_used,hour_used,day_used,month_used,seen_at,sent_at,attempts,succeeded,failed,response_ms,shared_last_turn,shared_next_turn,openings,rest_until,rest_reason,probe_until,granted,attempts_today,attempts_on');
+
+CREATE TRIGGER audited_removing AFTER DELETE ON public.channel_countries REFERENCING OLD TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('channel', 'channel_id', 'channel');
+
+CREATE TRIGGER audited_removing AFTER DELETE ON public.company_countries REFERENCING OLD TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('company', 'company_id', 'company_no');
+
+CREATE TRIGGER audited_reset AFTER UPDATE OF is_sent ON public.default_contents FOR EACH ROW WHEN ((old.is_sent AND (NOT new.is_sent) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('default_content', 'id');
 
 CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 

@@ -26,6 +26,27 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AuditAction.
+const (
+	AuditChanged AuditAction = "changed"
+	AuditCreated AuditAction = "created"
+	AuditDeleted AuditAction = "deleted"
+)
+
+// Valid indicates whether the value is a known member of the AuditAction enum.
+func (e AuditAction) Valid() bool {
+	switch e {
+	case AuditChanged:
+		return true
+	case AuditCreated:
+		return true
+	case AuditDeleted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Category.
 const (
 	Monitoring Category = "monitoring"
@@ -733,6 +754,57 @@ type AppTaskPage struct {
 
 	// TotalCount The number of tasks in this answer
 	TotalCount int `json:"total_count"`
+}
+
+// AuditAction defines model for AuditAction.
+type AuditAction string
+
+// AuditEntry defines model for AuditEntry.
+type AuditEntry struct {
+	Action AuditAction `json:"action"`
+
+	// Actor The user who made the change; `cli:` and a name for a user of the command line. Null if nobody asked for it through LKSMS: an app that polled for the first time registered itself as a sender, or somebody changed the database by hand.
+	Actor *string `json:"actor"`
+
+	// ActorRole The role of the user at that time
+	ActorRole *string `json:"actor_role"`
+
+	// After What a change set, or all of a new entity; null for a deleted one. `countries` has only those that were added. A hidden field that changed ends with ` (changed)` if it looks as before.
+	After *map[string]interface{} `json:"after"`
+	At    time.Time               `json:"at"`
+
+	// Before What a change replaced, or all of a deleted entity; null for a new one. `countries` has only those that were removed. The fields are the columns of the database. Secrets and addresses of people are `***`, and four digits of a phone number are hidden.
+	Before *map[string]interface{} `json:"before"`
+
+	// CompanyNo The company to which the entity belongs
+	CompanyNo *string `json:"company_no"`
+	Entity    string  `json:"entity"`
+	EntityKey string  `json:"entity_key"`
+	ID        int64   `json:"id"`
+
+	// RequestID The `X-Request-Id` of the request
+	RequestID *string `json:"request_id"`
+
+	// SourceIP The address from which the request came
+	SourceIP *string `json:"source_ip"`
+}
+
+// AuditListResponse defines model for AuditListResponse.
+type AuditListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    AuditPage `json:"data"`
+}
+
+// AuditPage defines model for AuditPage.
+type AuditPage struct {
+	Items []AuditEntry `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // BalanceChange defines model for BalanceChange.
@@ -3207,6 +3279,33 @@ type Unavailable = Error
 // UnsupportedMedia defines model for UnsupportedMedia.
 type UnsupportedMedia = Error
 
+// ListAuditParams defines parameters for ListAudit.
+type ListAuditParams struct {
+	// Actor Only changes by this user. `cli:` and a name is a user of the command line.
+	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
+
+	// Entity Only changes of this kind of entity
+	Entity *string `form:"entity,omitempty" json:"entity,omitempty"`
+
+	// EntityKey Only changes of the entity with this key
+	EntityKey *string `form:"entity_key,omitempty" json:"entity_key,omitempty"`
+
+	// Action Only changes of this kind
+	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
+
+	// From Only changes at this time or later
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only changes before this time
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListChannelsParams defines parameters for ListChannels.
 type ListChannelsParams struct {
 	// Limit The maximum number of items
@@ -3699,6 +3798,27 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 
 // The interface specification for the client above.
 type ClientInterface interface {
+
+	// ListAudit List administrative changes, newest first
+	//
+	// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content or contact is recorded in
+	// the transaction of the change: who made it, with which request, and what changed. A request that is refused leaves nothing, and so
+	// does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
+	//
+	// | `entity` | `entity_key` |
+	// |---|---|
+	// | `company`, `channel`, `country`, `sender`, `user` | its number or name |
+	// | `sender_balance` | the number of the sender |
+	// | `route`, `template`, `default_content` | its number |
+	// | `notification_template` | the business type and the channel |
+	// | `api_key` | the user and the number of the key |
+	// | `setting` | the category and the name |
+	// | `contact` | its `user_id` |
+	// | `partition` | the first day of the tasks that the command line exported, dropped or imported |
+	// | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
+	//
+	// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
+	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListChannels List channels, newest first
 	//
@@ -4755,6 +4875,37 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /ready (the `Ready` operationId).
 	Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// ListAudit List administrative changes, newest first
+//
+// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content or contact is recorded in
+// the transaction of the change: who made it, with which request, and what changed. A request that is refused leaves nothing, and so
+// does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
+//
+// | `entity` | `entity_key` |
+// |---|---|
+// | `company`, `channel`, `country`, `sender`, `user` | its number or name |
+// | `sender_balance` | the number of the sender |
+// | `route`, `template`, `default_content` | its number |
+// | `notification_template` | the business type and the channel |
+// | `api_key` | the user and the number of the key |
+// | `setting` | the category and the name |
+// | `contact` | its `user_id` |
+// | `partition` | the first day of the tasks that the command line exported, dropped or imported |
+// | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
+//
+// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
+func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAuditRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // ListChannels List channels, newest first
@@ -7001,6 +7152,144 @@ func (c *Client) Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*htt
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewListAuditRequest constructs an http.Request for the ListAudit method
+func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/audit")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Actor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "actor", *params.Actor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Entity != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "entity", *params.Entity, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.EntityKey != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "entity_key", *params.EntityKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Action != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "action", *params.Action, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
 }
 
 // NewListChannelsRequest constructs an http.Request for the ListChannels method
@@ -11424,6 +11713,29 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// ListAuditWithResponse List administrative changes, newest first
+	//
+	// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content or contact is recorded in
+	// the transaction of the change: who made it, with which request, and what changed. A request that is refused leaves nothing, and so
+	// does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
+	//
+	// | `entity` | `entity_key` |
+	// |---|---|
+	// | `company`, `channel`, `country`, `sender`, `user` | its number or name |
+	// | `sender_balance` | the number of the sender |
+	// | `route`, `template`, `default_content` | its number |
+	// | `notification_template` | the business type and the channel |
+	// | `api_key` | the user and the number of the key |
+	// | `setting` | the category and the name |
+	// | `contact` | its `user_id` |
+	// | `partition` | the first day of the tasks that the command line exported, dropped or imported |
+	// | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
+	ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResponse, error)
+
 	// ListChannelsWithResponse List channels, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -12587,6 +12899,89 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /ready (the `Ready` operationId).
 	ReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ReadyResponse, error)
+}
+
+type ListAuditResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AuditListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAuditResponse) GetJSON200() *AuditListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAuditResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAuditResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListAuditResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListAuditResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAuditResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAuditResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAuditResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAuditResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAuditResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAuditResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 type ListChannelsResponse struct {
@@ -20979,6 +21374,35 @@ func (r ReadyResponse) ContentType() string {
 	return ""
 }
 
+// ListAuditWithResponse List administrative changes, newest first
+//
+// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content or contact is recorded in
+// the transaction of the change: who made it, with which request, and what changed. A request that is refused leaves nothing, and so
+// does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
+//
+// | `entity` | `entity_key` |
+// |---|---|
+// | `company`, `channel`, `country`, `sender`, `user` | its number or name |
+// | `sender_balance` | the number of the sender |
+// | `route`, `template`, `default_content` | its number |
+// | `notification_template` | the business type and the channel |
+// | `api_key` | the user and the number of the key |
+// | `setting` | the category and the name |
+// | `contact` | its `user_id` |
+// | `partition` | the first day of the tasks that the command line exported, dropped or imported |
+// | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
+func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResponse, error) {
+	rsp, err := c.ListAudit(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAuditResponse(rsp)
+}
+
 // ListChannelsWithResponse List channels, newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -22855,6 +23279,74 @@ func (c *ClientWithResponses) ReadyWithResponse(ctx context.Context, reqEditors 
 		return nil, err
 	}
 	return ParseReadyResponse(rsp)
+}
+
+// ParseListAuditResponse parses an HTTP response from a ListAuditWithResponse call
+func ParseListAuditResponse(rsp *http.Response) (*ListAuditResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAuditResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AuditListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
 }
 
 // ParseListChannelsResponse parses an HTTP response from a ListChannelsWithResponse call
@@ -29944,6 +30436,9 @@ func ParseReadyResponse(rsp *http.Response) (*ReadyResponse, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListAudit List administrative changes, newest first
+	// (GET /api/v1/admin/audit)
+	ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(w http.ResponseWriter, r *http.Request, params ListChannelsParams)
@@ -30215,6 +30710,130 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// ListAudit operation middleware
+func (siw *ServerInterfaceWrapper) ListAudit(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAuditParams
+
+	// ------------- Optional query parameter "actor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "actor", r.URL.Query(), &params.Actor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "actor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "actor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "entity" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "entity", r.URL.Query(), &params.Entity, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "entity"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "entity", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "entity_key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "entity_key", r.URL.Query(), &params.EntityKey, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "entity_key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "entity_key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "action" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "action", r.URL.Query(), &params.Action, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "action"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "action", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAudit(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // ListChannels operation middleware
 func (siw *ServerInterfaceWrapper) ListChannels(w http.ResponseWriter, r *http.Request) {
@@ -33403,6 +34022,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/audit", wrapper.ListAudit)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.ListChannels)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.CreateChannel)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/channels/{channel}", wrapper.DeleteChannel)
@@ -33517,6 +34137,112 @@ type UnauthorizedJSONResponse Error
 type UnavailableJSONResponse Error
 
 type UnsupportedMediaJSONResponse Error
+
+type ListAuditRequestObject struct {
+	Params ListAuditParams
+}
+
+type ListAuditResponseObject interface {
+	VisitListAuditResponse(w http.ResponseWriter) error
+}
+
+type ListAudit200JSONResponse AuditListResponse
+
+func (response ListAudit200JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAudit401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListAudit401JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAudit403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListAudit403JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAudit422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListAudit422JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAudit429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListAudit429JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAudit500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListAudit500JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAudit503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListAudit503JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
 
 type ListChannelsRequestObject struct {
 	Params ListChannelsParams
@@ -45125,6 +45851,9 @@ func (response Ready503JSONResponse) VisitReadyResponse(w http.ResponseWriter) e
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// ListAudit List administrative changes, newest first
+	// (GET /api/v1/admin/audit)
+	ListAudit(ctx context.Context, request ListAuditRequestObject) (ListAuditResponseObject, error)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(ctx context.Context, request ListChannelsRequestObject) (ListChannelsResponseObject, error)
@@ -45425,6 +46154,32 @@ type strictHandler struct {
 	ssi         StrictServerInterface
 	middlewares []StrictMiddlewareFunc
 	options     StrictHTTPServerOptions
+}
+
+// ListAudit operation middleware
+func (sh *strictHandler) ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams) {
+	var request ListAuditRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAudit(ctx, request.(ListAuditRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAudit")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAuditResponseObject); ok {
+		if err := validResponse.VisitListAuditResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
 }
 
 // ListChannels operation middleware
@@ -47894,573 +48649,593 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P39jyPJeSeI/yvx5dfAvCiLzap+0XT1D9qa6m6pPP2mrmr1SVO9ZJAZJMOVjKAyIovN6e2DvbANrU+7",
-	"Zx98wMJr364Wa5yw8J5xhwNsrO3VH2PNSP7J/8IhniciMpLMJJNkNatnREHoKZKZ8fJExBPP6+d50+jJ",
-	"0VgKJrRqHL5pjGlKR0yzFD4djccnsfkjZqqX8rHmUjQOG2dDRkQ26rKUyD7RQ0YUEzFLI/ybjhjhgtAk",
-	"IVwr0ksoHylCRUxSNpapVo2owV7T0ThhjcOGGqk2HY/brdZ+I2pw0/6PM5ZOG1FD0JF5wvzK40bUSNmP",
-	"M56yuHGo04xFDdUbshE14/utlPUbh43//418NjfwV3UDJ/H2bdQ4ppoNZDp9Au2+wc7GVA/zvnr2kbV7",
-	"c31gh0MqBEsW9YdPrN3dE4kdGRo/4iOuy1drRF/zUTYKV42qi8JC7LfKqZ9Aq+F4YtanWaLxFduy+WA+",
-	"cWE/RQ09HZv3udBswFIcphyNqZg+kVXUwN/bQm5MEJkJnS7qCX6/ip6yVMm0nOwdwV7rdg+e6LizMk7Z",
-	"JZeZImM6YBVbHl8pUH1EXz9iYqCHjcMDS2r3OSe20ikXAxgXHtySqS85Sn2ZjqjGhbtzq7F0TU9iNhpL",
-	"zURv+hmbztPhiExkGpPeUComSHcKNOjRJGEp6cuU6CFXRApGzJCY0k1yZPgEo5rF7juiZc5azGyAmwDN",
-	"yITrYf5jV8bTCL7jghzcIkOZpSoisWSKCGm+HZCRTFmTnGiSMp2lQsHbfZ4qTahQE8PHfKNDRmOWkk4w",
-	"y73nbJzQKYs7TXLm+r1gdiTU9MJSGAgZMK3IrYMDfNA8g9+07pLJkCcs6NnNlCvDO8epHKRMqSZ5KnyT",
-	"MHGZ2nmbV4GyXPknLti0SR6kqUztTJDtur9ln8TplKSZUISmzBCEXLCxbrpdiLPNt0o4a7O49ffjmGrN",
-	"UtPmv/z8/7f3P7/6+LcaZZv0EVd6JbbFNRupxsqc6mBVTvVsKAV7yBPNSo72U5FMcd+OzWN2eBEZygm7",
-	"ZCnhsIyTlGvNRMVg4c02vtmoy3JgVE/wHTPK5zLTrJLHpebXZRxu1eN+Cjd9ZZ8oCGzCVvPr+oyqi0ou",
-	"Zu6vTaQC27jp54Viqai+ojP387pd+fZNZy9p2WY/ZT0pYmX43ISa7dMnQsIdDcf7kvKEdhMW3tc3K+5r",
-	"837tDQWjeWvGlTI1lkIxkPuOpegnvAcD7UmhmYA/6Xic8B41Y77xO8oM/E0+HvNkzBqHt1p3owYzPMh8",
-	"lzIKD8J6NYXU7SFL4sbbqDFiSpkL0Jx0M8fxmAg4PeYB4G7mlYgoac5TjwrDrVCAJBxYlmWZZhccNlr7",
-	"3/vubx/84NbL1g8/+f6dH3128/HtJ99+dvf5/pnprB41gHMiOeZ5US9LUyY0UZpq5i8UI+XKCQzXDsd0",
-	"d18Ktg7tkJF6wqis12NK1Z+A6fe5XciqebiLZkIV6dE05SwmMoNhP5Rpl8cxE+ut+82ydaeZHjb7vuGZ",
-	"hWeKkV7KYiY0p0l+KwFVWWzOQyyB1W59weuPjCBZzYRJx0kxvVQq1VZcsw4ZMQpSBtWEkgnrguRnbjN3",
-	"b5vHjA6lw41E9DCV2WBIKOmmcqJY2iSnWW/ofscxpex3WM+IShykyykZ0SkxWsWA4VaNnALWnZLvPjgj",
-	"XPSSLGZxk3SOnz4/bT99fvLdkyenHZJw06YZgJujGZZqGnKeCHOb02SdjXHbbOr5jcFdk4Ut4ToiiqWG",
-	"GcB7h+THmdQsJE6bx2QyZIJMZXZdXOFIEF423Hsw0E4+kA7hsI/6nCGBmdCp+ZsLqz2blz9QJJEDpPYl",
-	"TXi81ik8OAiI3ecsiVXj8HP757zckVOeW35WkGlw0/aoIF1GYm6k9rjx9lWUL6Pb79yOubCaRwS6JbZt",
-	"eGL7nBtEca7MEY3NLRqRbqZxZHiGJqkUg3ukA3Rr4g8dYu5TRRjtDc04HtPEiEpsvVUpPwKOdiPf9ix7",
-	"9LwA5mAvwS5wm/jQ3IujTMEXQFry26dPn1wfff0SwzhM40+kfigzsSbNbi2UI/rQ8CzBUoYjIcpwSnh4",
-	"6/SwvYH62jMamhcW2GuOAsKZlI9oOlhLSLi1f3PRZtJSthNoe/Fm4kbalAQePSRqnPDi7SNTooYy1UyA",
-	"FU+z11pd396CYQI7EmSfPOafRmaAn5i/wIpASZdqPKlnUj6mYroe97xbKcMYuo6omLb7lCdZytQMfaUk",
-	"5mdifmYxMfrvaKwV6adyhMoijWOj0x8SnU4JHVAuSEI1S7dMVTdQ4HoFGadHR2x+vIbSgUVkVtABumS9",
-	"YSfKBROwdHFFrD2PZIqdC+06TpmSWdpjqkk6z5lOp3tHfc3SDhnwS3tBqqI+1DwX5+KhTOfHDCZnxUia",
-	"JQyUiGR6aB7eIz8ATnT07IRcsKmyusWAaTs3MIk0yRPGQQKLZYEScO1NDDfJFIvnaeIsTGasCTXSNGMX",
-	"9+CRc0EIM2NHc5CZraapzi3lICjAlrVimrMLUqUmMo2bZvRHpmN7/Y5TeWkEPK38MzVGNJICV0yQIVX5",
-	"fgQjiiJyIgx1oW3CdUSoNiNPmHnXCACUjLjINGuSl0B03wDMyzQhSrcLSAuZYnZhsnEENigl4YdiKyO7",
-	"OVLTNd63KCWn4EGwraQMSGLYAS4bbIu53eu5bMzGTMRECiMhwuoaogA9gQGr5jkoIi+EOdgy5V+se6vv",
-	"V3ILbykoMInjGYVixJXiYkDczj4ERwqhOFigr6GdW3XgeVS4TX0NOvCS8VuqenPFWtpC6e2WBa3O3Wvm",
-	"TPEe3Pxmd8mUpjyZkuCdkOfCrZZcA/WWDzOCu8zShHRZj5ojEJo/aA+5cEw17VLF7uWmb3dxGwVwItML",
-	"vFxwSVQ2NioSix+zmNP1pI7bi6SOLO+iPTJ9tMF2OLdUx9jt3tl0zLzwOjuA7S9NJxxXxwmzndmBdcCE",
-	"Z1u0DlJwvXmjy+GbxjiVY5ZqjqY0pN4Sn6F5xoyL6jrm0TOqLp7RGQFv8VuP7WNo6XNGzM9xdHkrdgiv",
-	"vOVXdn+H9UBireUKptYR3CRHYgoiI2Gve2ysSafZAVbWaTY7EZkMec/cjS+eP0Kvht3fZlNSDutf5SAO",
-	"3A63F3kdPvzO4YffOfz8X56fZ61Wq9V89a/Oz5szH8NvXn2U//nxR98pcVcADZ6DqeG5NfWhG+RZsOBg",
-	"7CjuAOu+rmf2tmesHaxrmYIBIpiVG6w8ei9wJt1utYxwkdKeBh9QysDPUyTfvplrK2qILLHcGo3aoesm",
-	"J0kpQYy0wOzk5ocJv+KFDgKCNdMY4ShycoO/0u1kwFbViBa7JWZHPOumMHtcp9M2NWJl28qS1Ub3TGie",
-	"WNlWp9OIcKE0o7EZU+f5g7PnP2zff/Do6IftxydPXpw9OO1E1thmdzu5EHKiyFBOSGKEEiu0zszi5kEj",
-	"8EF9cudWwQvVqjMrNZRZErdhlPPTeemEHYnzIJQ8PDp59OA+qMH3SJ8mipHulDivWGWXXSkTRkFGUprq",
-	"TC3bvHgqTvHZt5F3ztT3wYRMKXft+MgPO4wKxmTaKeO8/oab27gFK1jZA1c1gxlzmxvTgok8s8e+iomU",
-	"DhWeQd9ovfsDXsSWaJrSKXyWmiZtiIxYGvNj+kTzpVemGqX+wgJZgg6CxcUJlJHkU5pQ0WPHoCcBGeKY",
-	"mwHRJGS6sLNn2W7Pv1Qix6LiZYRBNhhB7FMZywkcxvn/gkO7N/NDGR8a0fRixl2Od0RdLjt7Y+O0SqnF",
-	"vziD72an3EJPYi+FoIqI7BMhY0ZiKVhEDkiX9WVqGDGRadeogjfx+T4XXA3NC7fwC8PtYkK7wlAqSaYR",
-	"uY0taXrBrDlJikGTHEN4hwJR1Eiw6OXA7aNs1AfjKSqh0zEDw1JI//07If1vHnz7zreLzHKe1D7wykiv",
-	"wjz2eePHGcuMVKMgZmAkBdcSqPqq5DJzDVytLFe+YwvsNl/BrUlzeKLikinmPyw5zO7JBc1vTyp289k2",
-	"DQVLymlof1gWPxbZQDT75mJyuAfNW3iU21QXYjhiqtme5hCrMLe/XYjD3A8oLKG1p3iRzLHE+WNXIUL4",
-	"S0XxgaA6S1k7p/KbEkEjG8crz+iSpYqjvlpkeCfCEEix2Ig77JKlziXaJKdMxEajpop07PsdZ6qz14KW",
-	"JGaa9UAfcW5//G2OUZVSpeSkYIynDSMpoUm4EWZXJJ9oYeELNFuwQR9x1FRqiQe4KUf09Qk+vY/3nfs0",
-	"s75RIxP8xxmzP5sdUOx3uxxAsGTrenHY79wkPclr0d4xlBLRLIgjXbqC7LW2Mamzs3LBc2FrC+eke8Ol",
-	"UteIi/Db/Tk5bC0G55jVwmgXrsYJxWjuMja2WGPR6fSxP2Cv9wZyz9LBcbTmE/vH55+/gpP+Knxwj4+M",
-	"zoMx80aqawy4HmbdZk+Obkg65ntmDw2YuOE55NvwdXXBx3tyjGTdG0uIJPBHqC7XDDjgotmeMiZ+YB99",
-	"+7Z6xQO7xoqS9ju+77a6HWrTfzGff7WIzltmi9tliWgRXWcrrWgrS1bOeLhH9ltFG0hBy1sc/hphcGW9",
-	"mMoi9ezEFpDrKndEvevG9MviKmvAdreLHce83QP9hfNrvO/USBe5jw8afbb4g7XpWR8kCFFzmub8Qi8y",
-	"HlVbPUG4BJPIJU0yRrq0d+GCvND6WUd8dD2AXbJ8d1vDIzhQrFnVavHQuxWY60nR120LCwga+fUu0qB0",
-	"29hzMU+c752dPSPWYjhHXXMHyzQ2U93PM5LKjp1PRfq66HHfJBUqakwYHwz1cmrCMr3Eh+eZUJBPZpUv",
-	"225R4VpTwcLmt6zoYKfbV3SCfjdVdOyhu35Fx83pa6XorCP0r3+eqoi2pq6wFba6BlHfDbt5tYh+W+YY",
-	"18EtXnqqljhh8JEPFFFDmrIwQI73WERSllDNL5lL/kQnAr7FmZHki4J8fuHJDHOlqkT7VrOVS/dWHoEx",
-	"C017q+7omIuBpslF2226oou9nn99D/67/7DCz85GFCXBMOny9q1K6+uMcDeXrlnjxUyxtIbQ90Kx9OQ+",
-	"HqDekOq2HDOBr61Ch9be3aO9H9G9L9p7dZxgbnDlOw9WcS2f4dxaLj5W0NGNvIkbxfeXmZVwclu0Kvlt",
-	"tOK08L33bjp+b684HXzvvZvO5iduRToU33/P6LH6id+2GA6dXoMYnve7sRiO9917IIbDQLa+eNexcGpb",
-	"cjP2tupmsNfmjA+wtdALOE8T23c5GQKBvigU+p+MXNfJEVo69wgVhI3GegpJqpifqpxVAp+DLNwpZoBA",
-	"YkOQxYhZIiRlPT7mZtY+2hCt46SjRqoDKBjr+EhvBrE//gRZAJqyveyRZ+qt5BomopjTpD1OWZ+/Xq4G",
-	"md0HTy6OERjUUDmf41M7tz8egwBiyAqE4cJ4olYEBKxrk4Jet30ZQqfXcBnm/W58GeJ5fQ8uQzunq7BJ",
-	"bcwIVnK4rsAi3jvpe+sed1zmdaWB1e6Q3Ta42m2wIqd/tWj9t8yjt8qf76Nx7jh3pm4u1VZ5ZdeRk1Bt",
-	"ruGM4qqtih0HLGGpA3UdISdTrK3ZaJxQzWpsQY4hhIH9udLbWmg5n9pqYkZxZbcrbRT73rrQUdL9hrLH",
-	"zDG5dhFkdoZX4x3zR7c+Kc7Ya13zMCyZxPa07rUnOctGagMBztOnPDGsY4fXIUOZxIrkWL8+ZMY1Upot",
-	"toQFrZDqNLs218M5rpFrwJqXesU0e63voWbaCZe1E1mQCL9m1oYRsPI8Z/arv/rPv/7Fv/vlP/ziV3/6",
-	"869+8ie//Lu/+tWf/f5Xf/5vv/yjnxWTQJdAdy7J/wyExdLJGCGIoBAEU5IZYsx0vtUpDPeTO41iv/t7",
-	"d1993tq7++pNK7rztqLvXOws8TatP6cQQ2+jHXm1e6tsUz1w+fjrD9Kn9C/Nnb/PNOVrRZIWs/nfLMtw",
-	"mz1TOMRCI5XEsIOcI4lDQqt5Iz80j1vEgPnbuCLs9CUcWvixCUgNLO4cwn6fD0ZFZChVLxTKoS3MQysr",
-	"bRQcxAE2PBxwg+kIgHO6KRW9IZEiQjAsqkiniJ7VWepotT2XkvuyXKRfx1zpF22lbDl2WaUL1JbrVYat",
-	"Ld2UIF9jh/lbfuQF2bmSWNuVkqHLrQvHea8bysS4va5dFIZhbJQWUTft55GFhvO72iWxQgCt3V9mxDJm",
-	"7Rg92JCv2x4nVNg06rbL2XWfXbKuexGwqPJ2/ONlCbHuR3uWS2QVPmKEagvn4SB7iZUlITMYUobvESEn",
-	"gSyJiKlMBMh4tN9nPU0ovjUZSsVIxw62TTVAsgCcQx7g3Kwd4cwF15zq5Rsm962P6Ot2nKVUlzoabKaI",
-	"w7awcx3RKWRCL8wlv31w+84s8kNJVqVZHC78jVmDlZmtV2eOT91zb+3+KfHEPYXvzT0lBSOwI8mIXsBi",
-	"j6TSZL/Vapl1430Lj6PIh31+yVwUOuAU2WxyKfCjPQ8fQSj+bSOBEctQFPnQ9DNmaaFNxL5iqZLioyZ5",
-	"Khi2CFshmdCpckC1tT13MK+i8+6gzHk3ptNE0qUxFc/sY9ZuuFxHzOd2ap5HfI1Ur3TEYKvZ12YPVu0T",
-	"EYT019haphWZ6XbKRlzE1cehy/SEMUHwOZaqe17qx43A/E9mEa3ZaYWzUpqTY0ND6l8thVNut8Ht1vw+",
-	"mLky3O2fJzR4Dl96c7weJ5SLLV74pkOBHGurV37Q73z+zpDRuB6aCDDTgSwmsgAEPNjXWUyysZFrAXSj",
-	"nuAMvbe5ao9kysqNt3HGVpJV2esxT5la9M7S2Equ2nFWMR4p2pnoJYwuZ+TihX3QcKyUy5Tr6eyJrkhv",
-	"yjUKJ2WYVuMsYbFPP0f4uAhBNFBiaGPeUQNEnR4D8D8jDzOtkzIhImq83jMd7F1SqICgTE+fIqzdadCh",
-	"/QqyMB/Zbu1333e9289P5Kkbg/3mWTgU17gbkZmrzDSLq81i8LsiMetxED0Mo3X5VXSKiIxOtrmHUcgT",
-	"rhihYoqRy/Hc47zMXBbZ4hhqUUpXIFPYcblQFQulasgYORGr0L26F17PRsaSDn6rRwVIJrmM1pMjmyBX",
-	"+/JEuv+As0mZWF4PKOqMqoscJkploxEtg7IC8TBnK4QLUHHVkqtso+w0nzBmz0Y+PM8k/MktsIHg8PnN",
-	"lq91GccMrAvlhooKhklHPkoeHrtHKImlJoqNaUq1xc5N2CVLFJYXINJpqnN0W4gwN05lN2GjHPXX9qet",
-	"hdLC6Vq8PuwXUh6XWhRwfovNWt/jSst0ag4xFwO1ag4xoL7FdKrKLCZjmmpoySoZePfQFKoeEMvJSJeZ",
-	"A6LIEEeCpQaUQ3jOkoSY9smHL86OPyJDeonovVAyQfQYoOMCCG8MIBnVEs7NO7eXCzjstXN4V0+GKxKn",
-	"cjxmMZEimVpdiWOZD2yAxZERFamDIMb5M3HJUylGRsQfUkU63zs5PXv6/Ift+yfPO6Vc7IKxcQV57cKF",
-	"o1mRch6+OKZTB1XsZwl8L6cwBgI0ScsW2IA92VyJ3qXKVyIHVdsHqOpmAxNJWR8gom15QyxbprIuQOMa",
-	"vcj8AKIj7rKYJQyWwnzfG9J0kNeBSFg8KAJp4saMYxR+utBnZBcXUmtwEFQjcPPV08LTvj3hsR6WLLmc",
-	"BNTwwhym9NB87ZrkyAXaAaoq4IXlP9t7L5Y5Tj6ZMsO4nICCR2nC2AVCeelhqdECDKJqTHsVnC3/3Qz2",
-	"mVR6kLLT7z/C/t15H0lAIpdoqZATkSNUYgNEMBYrW8+PX/KEDRg5fv7g6OyBUXi5bpIHELAa1H5xjStt",
-	"SDXBYgVGnW0WfTJ3bq4GDzfHP6GIyiVNHleIGtz+jiCcRi2z3NilWgn2WkdmV454knAHoLloMwGeZWv5",
-	"frIlAje3GddWXitCWsvsuzZ0Z4kt9zP2DqIra0lghnjXidTwGVszXs2tQYmgkaVjcw3Zw3UBRQavyJc3",
-	"M8/KhMxHjBqNYQlKbF+mgRXGsmd0pFOrp4a4sc+ePz1+cHp68uS77bOTxw+evjjz8LHLD9KqcLeP4OJ4",
-	"IEpxYY9IKieOwPaKsSU38UvFDs0U5HgvG5sbtifTlPVArPgQHdHdaecjc2M5lA3yoWADTM7sIFPv5GUB",
-	"Og7OAd6BC1LE5MOxVLzkDXAH+zes1Oq6QRHFMSfrUyNCdmU8vUekEQTGLEWg4Y9AOrCohEQPU6ZwdT70",
-	"HbY+apIjV4AAL2wztqDogExiV2WkY9l104kDncJlfIjmLDmx5UfgYnbWLhpMyRYJzUYwtyTJ5w8CswI4",
-	"+CEjXcQ6bTZmD4/9ofz82B+9bdxhm9azj3QrdK+89sSIxqzY7FLrxubAqyVwLO/yhliMYu32IurlUl7Y",
-	"84/Dh02H29R9hXVDcGuBKjg3hOUHOpGTtppwG3hVHNTD8m2OhV4JZPOJgdsYh/Y+n3j1bM3RTGhq2n0f",
-	"hpOD6i7Zi6Uxkm4fu2NVnF6B9AVkGtsrHJqlMkLAkLdnAA5vgW2KBdjvVTh9Z2Zwva5fHMy2l2/rHntf",
-	"fnl1/OtaoPXQ/nIbzqzQZXmpud4Rwy+CWt4RGAYMc8H6Rr6CohHHPkDHMPlCCnaPmKE5bVgSVxy6uIZj",
-	"tBQtXRp42ajDLG2bYaz0Ao5/tVdAv633xtuqRVX1Inc3oMiy9I1tw2autjzv4+hX2Svv5fjrb9z3a/hl",
-	"p+hxlYm8Yyszd7AiF5rEIf6OyXHCCO26SFeIXQRTyvGQC2Y03ZQ8EIOEqyGkOR/1emys9x5RMcjogM2H",
-	"5AWAdQf5mMqB/jth+ESnGBjg7GiXLPWPgFNPhx+NjMN0FUT+Y4+gv6ZtfkK5drLW8sIsqNS4YkHmXSNK",
-	"ov+KZsoV04XwlA64KZsqkZPOvaIZdKG+fXD77sFSu1XZ5njCJts3Zl2wCo3tgk0LSc6UfMpoCtVgLhga",
-	"zqkqlBk06uinVPEeoZkeMqHtJmiugDm4wIiGlpwlYjLScHsill2zbYpXgSA6t3DPqFIhXChVpIMCaYdo",
-	"aYtVojUWSoY3iWGORAZVHuHrOlr5E1ko69agvRFbvZxWiNMEBbVmvyh812zvvfqo+LGqtFYYG/VAxOuZ",
-	"Gbv8i7lAoBqHagWkiwj60Jb5Lto5rhgL+u+gRHsbXcwzipHly61oPzqIbka3otuvliPUlgZWPIB+XiKb",
-	"bET28yleVf7zQ6hP6z8eGyU4Cb95YM0W9nU5YvaVVwVa3VlCqHXiEfMggtkCNpb5R2Sf2LsXkH5hYBG5",
-	"SXpuGhG5NVenJr/9PJXXpfEpCwh8ygLqnrKAtCIu0FXER/lgXs0yE7+lIr+DF1a8Cs/KQyz+Ns868wif",
-	"RdBu9WDWokV5AOFothvhHva8dbU57PwxjdmGZWBiFmdYa7IsVOkszZirOVeIkAVHqdnrScpoPC311+Mh",
-	"Kbl9UFadDGWxsHwPSj5RRfoUhIYLISeCTJm+h3WBsV4fVusNAo6s7FsfRGd+E5eZfILH6ges5hbCyuKJ",
-	"k+HUOhIgRAL7YfE9a85HV74RN13EahRWv+bCxnhopjRJoRR9jUu4XpBUIU7YBkvN+rJmyBIFxQcKW6kQ",
-	"12QNmHZDLNvVV2HQK0zFhlNdu2EvHNRzhwlVErqK9awrvAK22LWVxSz171mUKt4nwpwVbk9PadLTyoGn",
-	"RhajSXukBlW+inEqLzkawoLo2qF3odXZo0asbPuswIXnB9QJiM93Z8jxjzodYZSpLzdYI2pVMaE3Cryt",
-	"W83S7onSgpYlVAcSfGBDvjBMFPeBD2V2xQggnQJqkJeGMvJRGS7a98B9q5kICT6kinQZE55z1XOkrXH3",
-	"B+U47YkoMJV8EYM4SbdShe00t4fdjJcf0vW1gZo3xhpi/Zr5XcCe25WKfA9KJ36ABfqxwr7Ppwou/pmk",
-	"miY5cgh5YIvyZm9bJj6MqDj4ZD0M4kLge3HgT6QemrvSJnXMZWqRQNYA72jAKkgXGInAYEC8m+qndgGv",
-	"TzPRhgeqU2jsSURbkigOdz497aFMSTdTXBgWb/okt21KfpCShgKBfce01bFpQ80RfX3f5o51rPfCGbPC",
-	"BurPch1davUcJpR5wpJJJdVNsIY+LC2E/RWnR5PE2UBhObuYDgQLXU7WKhranKPnIH11mleQJ/QuUrQe",
-	"grCINVAhPqBQCBW93YtTuDA8ZJzQHhtC9IkiHXlpuNiI2ZLphe2EMaQpv2Qxhu9xXX8fhalSyzOk5sXO",
-	"OU01TILKt1zQ0XLWfh3aoktiuBZt8dTuw5IUEAc+FuGGiEMBAvg6F+Qff/eP//F3/wS3TXBwdPj+LDZI",
-	"RFjickFkWLq8WGn/V//lv//yf/wvX/7BX335v/7tLEzIrG1wFVR7HHLFvVKi7Vy1/Scit4mChBdnoLk6",
-	"o1s4/NwyVNR7nIloVueFoYRfhkajGYvo3HczhrkyTWvuTG1JJHqHwLah8LRU3L+KXL26AoZn8D6n2XBq",
-	"I15EViYyFyc4YozMzM0GxSsTdmWWVhbsWj7EtWwkoUyxvIwE2naW5HGOcykPbn+Mi62LcfJ+mmzmhaK1",
-	"ItYKqu78DBPIA7HF6jDfFUNhp1bfq1e1Ti2/Whz/t2A6hTCZ8H5wV4dPNXRZl3WU7HTJuX6HhrKoAfcD",
-	"i1m86nYNhdWa2vTKwI4r2PHKhK2c/wU6uDe85jOfVcyLXGxuVxcWbSa5EfZUYD30fGM1wMhwrc4CqLr5",
-	"C+qd3jlXDCDKhNnGFVDB3tpRam/JT+vS06C5Tq6q5F+1RJ/vPOwvxAwNp+K3hJv85hvh+vxGbgTq2tQB",
-	"N4J1ESr9hi6i+s3nzWy0eVewNQeAhGFS262o+gQsua+KQDOYS2cYtshzWHhK0M6+HaXFn8jFUIqLz97s",
-	"Mau/U67zpFz7QVFX6ZQKZ7UQ/QVbXjZGMCyYE5wkT/uNw8/X8Y7NTi4w5C2Cx5s/Qza/yNmPCzamOQOB",
-	"Hto0PCoszFJu2uKil2QoVszNPi+qshb9c/9biVuwFNln/iwuWrZaJqlZ/VmVO/TBrLBMqCzhVWDxRptE",
-	"F+FJDO2n8GHECMShJmghKEEeX3trwyTK0kVlytpVQQEu0sA85ATkuegAmyCHbXQwFOAe6Xz3wRm5Qcf8",
-	"xuX+jQIZbrzh8duOCxlIErv7RssxhZ1LF0m/7PTBul0Pd1SO2ltjjU/F034/RPABJVH2+zVheFBhempe",
-	"sn+aV6HhFzkAUYnnu2fRM5jA7HWSCQwRmVhAHeozNo2arpjQh0RIGzgCaaQW4ch/BawGcq3wxKSGCWW6",
-	"STqgxjgUVduq9zKBK8IORNn3h1SRNHOvmy1q34awYa7Iw6OTRw/uI/6CeS1lKks0UXQaYO/ITANCDswO",
-	"xjpncLVDs8YHB9cgYtup+z7rGgJ2/eixHYz3BKAHn3oProNxynosZqLHiLy0GZ3+YTNca7cFf1+AkJMw",
-	"esmUWRCZgSUqAWyBmI2ZiH2Ygh0lciWeJEVQoGYQJQ6Ts7EiNTeU3zfP7bv+i4fQCGytXpnSZ11CK5gm",
-	"3RtOV7wSZW5xDNYJktCGP2mJi2thPg6JDkK03JLWic4C13jbsablJk14PGAyS99ALr2RNcZ2t4JtcT0Q",
-	"M7P3+SVL29VRCgis1K5nHzplIg7sQqw02SCPrjAPcDFAruVxUuugCG8al7IihlXUcHJbFZH87xUHZObW",
-	"CRZ49nBFheM523LJmhUHF4aPhCvnlqOwVwqnYXavh0El+Z5emmJgWM6xM7zOQG15GagWUjR6cVZ6up2W",
-	"FmSwQUM9JrRhE7JPfEIR4YJ0tNQ06UTo321ZzMPSCtdzNayXLXzUgMZrTWNWXZ1ZeWwop4wPLJyZ/sJV",
-	"2ViZy9d3fQ0uH832hMeAAtuVGntbtraZHrcene07vYLddf0Bq2YUa8bAbS5aLZrbS5nGt1vhTljNQmHe",
-	"MhzvJTseUv0B2CpGVDfJkYsrv3Pzk1ukO7VAmL99+vRJREaMqixlsYdbmQy5ZgRBvYwEDqFatvQrmaRc",
-	"m9udC4Cfs9Fw4ehuB9C/OdHXBWK1u66AYXRwa62QO3+35iW+52mIv5lLIlMshCAKvXm2JO9K2Ephate3",
-	"Fo9v5dLlqF6UR5iFEjSqeNyoPnnwxrwQPSMOXeUc5y7UOudh1slytRLVQq63Xca+XaYeRCxURWETD+zZ",
-	"ZUOa2N0PMbUEalLPOSWWOEkQMn41rsvzaJGa8Z1QxwGrjK0qlvl3I99vGfGeOaTFEv17WhruiW6YL5gh",
-	"aczVhUX4EjF7zWrCNlkQ0I10Iwdeuhgi38GbUaUBKjlhmlnc07XjaiBk34FhzPeLEf0xnVowUxdYl2N/",
-	"zvZctvQWZWyFAgA56Ks1INsm1p4noiqsVIQgQNGlCkHCQFmhYlOiQzlKBO+uNE4LaQuNWPg6xB6dUKhZ",
-	"AeB2XWYUeVtgYP6+gKSEyoUtQ+6tWj5wqiyNsYaH5pGQ3fYKBuRaLBAiske0sFuKJ6O4ioWTt5AbbFcX",
-	"8N1uXSEo9ryhVpDz0mtXDZ5ZNIeKO9H+2iQnmowypSHxAnznkJMEu9s6/Y6enZALNj0kneRCjVS7Q/oS",
-	"y6uQ7pTcukkSZuQmFZGYD7hWEens2QD1dqe5pKrgwUol+J5txePpi6L91hvDTZ7QEXvbeS9Uj7C659y6",
-	"3rfUhz4RZy+masgUwk8i6B6SjCSMgkWz863OPbK/b5SEgxagTtOeWcsmeWnn0flWx3pzqHNmckFGlIvE",
-	"9HA85II2yREYvxVRQznBTAZ8lCoHNQ63n9aYwpNHlu/f/KTVgn9ai2M0ivL5+fm3vgNlIM0/ZK9quySl",
-	"aM8OwDPw/7igXGCr6AIq3mbc4TJ79M8cL7oDPqIm6VjeOteuOVsXbKwhbHMkU3Yvvw+hNoQ7eKOip6WH",
-	"11R+jdsOavpdYPrPXSvw6Xu+Kfh437XniPW0f+L4XAUfXOTihodQvUQWYcs9ofNPxLa4hJEHzFesVDTc",
-	"4OL0N2SlQQ+KhqwJUeSKObRH9HUb8Io2wSkaSMOPQFKcDKmGqgmAaW97uXKoIizAr7TRH9Ev264sO+Iq",
-	"oFBB6HiMKzqWSZJzUBw5yH9cEdcyi8M6KFyTAdOK3GrdWlD1pK14AvZ7qM6wlKQ5kq4Z0AyFrRtzwNHl",
-	"6dDmLXg57kM36RWxlusgP83mB191ugq4iI1Uy/t9lvqDRNB1QozQg+U9Zr22G6Ob+JnlmSz5ZL2Z33/l",
-	"c1j8N2ECi/8Ss1deIeXk5TYxNW2HLN6qsJn3OjfBYAxl5jR8Lc8UWKL7z76xuKzKczYorWaI3xsp7+T0",
-	"Kbm5f+fO3n6TPBXJ1EsyIDxZDgCKZyINh5PWuJgJnU4LqQSGmbnXc6DvoB50UT44ftJYHJ15tPejV28O",
-	"yitBP2fmhv2U6t5wPSt5Cg3Ul/+xQ9fXaghScyuIXZevVzCv7Z0YVCOh2y2fGtPzAygEWlESCouEWkke",
-	"cf9sZAtwwnNxLvZIAM7oQtSCCCAMScIqP3ZfcmVZaxNeD0OOXNDQswdP7p88+S7ao/Ex9npIM6WLrQfx",
-	"RS7UT0ib8IVCYsL6Ghuw3oUlr5eHWIU2chdkhbpY7raAmqkYjIQd8oGQqR8v7jx429etMbe+lJAjdc9n",
-	"yVtwb0ccKHdj2zBSA1aCGrIkrJJW+q6/9DqHkK4Fxye/CsN1BPqOebqUulBwIM9X6UD8F1YUwmZilnBg",
-	"kWY7ZCL/aMbgYtgtMewY7DPTwq4wLI5jKzoF97sbGsadGToagUSQLu1dRGGkJwz+A0V0lgoS8xgUBZCR",
-	"P/TNflTMszI8NYnPBYFnoabch3m/H2EQWenmzLUaB1zva+wCn26ei0D5KPHdu8gvv78bUSMP0LDjNWzY",
-	"jsYI4rix4GXYHo2o0QskAbuUkL9kyQ9N5Z/qaTrIGwJAO/ico67BRxd9hp8eBLPAb174ubjPbkb4+Syf",
-	"F35x4mfnOnBzxM8FpDfbqZsvfr4fzNp1Gszd8771bi86HtfwvR2Nxxg6NBdBVplv6UrNYXrqvUAhuN0K",
-	"rQjA14ziO+dehMuwTtJFhWa/uDJDEDBqhRPgaEzEKsqlZhuw5xyhCeWjUqVgpYIrmF1XU5fJhOaJ5bk6",
-	"nRbrxDx/cPb8h+37Dx4d/dAXiIlcIKFlBob3KzKUE+LELqNfzMzi5sEi1aYWVLsaGq7TrnDOOm1RS5um",
-	"Si03tjwfNmcRc7iiy1A5rInIZFa2FI5po5qP9ugsRFss9D1HlANy+uL4+MHpqdHqkBw5ez2Ibq6viUGv",
-	"gc5lPgf5/kU5bR68DGCll6cruOfs4VFRIAwIqEw3m/pRlptQEpWAAdQqcgj9AGGdJx+j1ButIm+z2MjU",
-	"ZSZ3d+ssV5g8WcKrqtqOVOh4I9GbebF2+UStCOx49dK6z+ah+0xTniyt6wkNBtqc6S4KkMuvvsAqEKmc",
-	"tjqdPq7CGnooUxKnIE9ZS86hhxqy/K9Qa76fpWjKQqGnSY58QSRw53lXIXX1n0IReghol4A8RU76VuY2",
-	"kjpE08sUNNvIsuT0EpIee1L0+cDi8riahgWt9vP96GZ0O9pvRTdb0Z1WtP9J61W0AJk4rLfxyVIzX1jC",
-	"vpLT+iPyXGK+Yi74dRGD31AXAV4R4W3ERU1pzDR56pqBD9iU+fM5Nmf+PMImYQyZLtVgobKxDX+ok8MN",
-	"5gb7/PJyVGtkArh46DoxPyEgv6s2XTeUwxtHl8/dy2/KVkBYGPhunql9u2Im0VrZ5FHjkqWq1Kp0Igzl",
-	"FboP0RyE2mABp75j37fV4KirEKYliZk22n5Pil6WpkbBxd9Us17wyQQKpC5luWa9XuKjc8YZt5ZRuEln",
-	"tkdhQ4YL6kdg1yxAbHBEWy1zHoa6XYc9dLl1Z33e64aOeuQ41+6kt/OpU4xnxEX47f6ssvcOT39wkhcn",
-	"1TDxA/vo2qesnETrQiBscn8sLICwSHUtlDUojx3d4Bp5r+6FzTnpIvaZT/VV9cbYKsPbPrN76SlcEoMJ",
-	"zs0CbJ8RTzlUmsQa4PySxx5J1dUaNX/iAyrXu2g8dQL1PbJf1NaXFIBbhq8ZMobSiVgGk2fZ2rhcM6oc",
-	"6ZCrBSVMl40Aqsad8i+WQpUF1is/HG8NBg6hjHgiha/ruZRAq9qQjBS0gdPK4czVvgxNf1fis/I9l23n",
-	"YFbbOrOnTOjtu6tCcq6N2VMSawul110AG03piOmS8LVAT0XYZ5l6hbUITGx7c1nzZZF6G1ho10Sz5irP",
-	"h39g9HeoOGzUcFdRwpw8cHCMWUo6vptOXmQZolKgrCMQAzif6QGaQv1WuaLizjcSGIQtZqqNcAFXCuII",
-	"OG3DXJLMBtV1wtxwMwYXy4Nc1RsYCKATYpzY2Qy+yvySOE8NoKD7ELLekPUumEVaDg0ZwVAnVBEbJYaW",
-	"bhs8NjvDW627uffdmvU74GNzQWzoL5pBxLY1qw01DfEgQBTDagxxI3C9+hvJPGXv9wgCCO2jboELjn4w",
-	"A+7tt24d7I0pmF4XJ+tssDWx7BJEPy0C77RONOtn04WLyCq9aycuVAKml/Y8g5q+dscbiJ3joRSsLXzo",
-	"6cLgvCBK1bxqI9oqhJiR4QRKuys4j4ubA9bYBx7RCesUdiJyG78tFjg0W/cT/MEXLuw0yZHtLnW9AV7N",
-	"DNI4tcHNUiRTEhv+ZMNZzBb/QCEXytKBWRk3t2YZDKcXAu6u7G+5CiTo60dwVjJLq+rTq6nSbIQyVsiT",
-	"8wt2RgHb4MBrexUXR/GYphcqjyGA2ogAAVsAZHGHEQ5iwi8YBPECI2vWcmRlirV1gGtZ7jvrWNbfIVgl",
-	"PbjgXcila2Qth9pspGx4nKuFmK0Jai44fOuCWnWkpgX9gEhNAGs+KEcJX79gnOv9FHtqRMXvdOGLwMNn",
-	"vqwo85oymkCBgIJccTiPPW3EKSl6rEk6hqBxhmErpc/5UpP9LEkI1Ma9pEmueEI0NemokWr6ttpg2HUu",
-	"8E5EMpFAcYcZ5wr1WXqQozURxQh4nE0javiGS8vPniIG8byz0/p0lil9GKrv9T2rS+eRO0qSPk3v2cBa",
-	"+6We8B5zKiF8qGd+ppcsNbdwao9Xu8pVah9ECoEwB0EK6GdHBx0XZMSThLtQg2gdEOouTajFX1rj7VVh",
-	"dvt8sFr+jgvXdxsOvH9mMarzcZrklPVSpu0+1jJlMWGil07BpW2kAzU0NztVpPPxxx93ICHDle7iKv8V",
-	"ho8ZPEOpdEQ6Q63H6vDGDfPxhnm3SX6A2UUoJdIe3CXYgtJ0SjJho91QpFYSI68oUTBI3HeBXzHXWqDz",
-	"CHo2ehxEsVgquMFa10cE8HlDHsdMuGwnyOvqMrtdMWP+w4751IYPnY+gp47RxcywmyBZTTt5m/4nJGen",
-	"rEkjVc09ZxW2hFFYIFydZhlMZE8KlY3K4hF8qf+Zc/mByn21mDhDL5jI43rsdob4AqlpEhHgPCnrZyJW",
-	"tlRunkZgH2+ud3bWKupsOWh7uWnmxD76WNkUWMQLq07YsCxiIrMk9nWCw8QTVZqKwVUbrInxguienDHS",
-	"REn4W+UXBiySkARcYwSiz9U9BD8rCCrzfV9wEdcxUbH0M/Okj/4KwqsW1pQ3D9uIK3iZG1mzViV6fF5O",
-	"2mrCrY+mSJsjOJZdlkDWG1d+7wXEghQYIRE4061Atf2yln5gxmSLpZcumCgchD5NEoVKjKsoHYUF0i1y",
-	"YNBoB5N6ekYpjzcfrisSvojg97kaJ3T6xDzq/HD0knJoeiOcgLUx55Suty2fW8OpYkzUByMYyyRpkhdj",
-	"WBgmfBAL1FbAXHY8S4iOWizNs2bxBOSobWXt4IunlpvM13M75dh3y4ADaJi1H0pfQCgXlE+VC6lbnwA1",
-	"Kn3hmvoaX1fuPLPtF6tSLESE66cWWlX2g3j0XGT11R0KwHClsHAVFApg4viItb+QYun+OOMj9iPznEOO",
-	"a6tK0/WsoF1c6BwKefFKX2W1DVDL68ASxe9zKMuM5htGmADLDUs3wC0bRJrYyJP84i/KJf6etJQKd8bs",
-	"BezrPhT4S65XBEJe8eoqXK4zgI9WUwiEHsuSy+6GnPeGYJBe+yvs0JkTV66PrRuJE8gp88o5HY87mEZ7",
-	"L8hHNQuDeooNa3TOWognPCSdRA46EenEXAw0TS7M35KafyesN4Rykx02ojzpWOVkT41Up2D8o+PxvD1t",
-	"IfYV3fuiKnYBp7jdaCPsc+vhRkG3G8YbWQPFtQccuRldRcTRTpf/DdflZyBL9kshSzZRdn8jVNKo8Xpv",
-	"IPe8JIYCWvOJ/eNzuPxfhY/tIaITlgAx/Lsx4HqYdZs9Oboh6ZjvGRY3YOKGF/fehq+rCz7ec1Awe1Bl",
-	"gqV4XlfUj5+54Ir3Tkl+76j6NdLY3zfarWE+WFPnX1dBft8otqKeu2z4KPxtc/zvXOteS89dJxD6baUU",
-	"tiZwc+6sqWcuB4AppXmSwBf3CO8XA8KmeYCRzIS+CoPfzie0kyN3cuTOtbFzbVy/bLKe8f49NJSvcWUv",
-	"M5C+WnA5b9e2dQ12reelUXEQnM3TXsY16aaMXlg4gGLSNfJEwKLxQDSYLm6tjh7mBt6dpFIMyAWbRuGd",
-	"Cm14EJpCybcfZ1JTfwlmisUkGzvXPdQwCz1FMr1QTfLS1TbjinTkmIlOFD6FTN3GM7vo6Q5AcDiE086Q",
-	"Jv22fdXFYLsJA1CTFEG9NgvCQHqJVIA3eM9BokDtBYA+xRsWQvggXIgqgOowF6T1Asg+BP/1OVh5zY3R",
-	"MTTo4CHp5K37kK0yRLTCFoXKDxbgsqqmlS5b5zETLCaKOz6P/jecZj9LguDMWoX7qarK+AlqBAPyQES6",
-	"bMCFgCpbgCavEc+wUVEDvpCzbsbdiBp+9ermqTOln+Kr5s/v0aQPH1+9BTgjnqxZOhvH5wngGovydak+",
-	"lKc1Ch8XA38phv3a4sfK1z628XRbC/YtsOt5caLAOOCE9vu40VOmAc/LixNOkpirXwnwOrw+LBQOCStZ",
-	"4p/QiGN/tik/dlejd4bfU9HW9IKVV8MuXK3zTka3i0oAN0Rc9IN+oHxopcVYNFwD82Sco5cx52XEtIrK",
-	"UIC5kUwW5BHaZMHZ0YC4u95QFuTeD6cLoaUmw2kB7QwrzBarUVo0PyHbcE0YtilkG6K7PITdiHJgJniR",
-	"GEnWRYUpQLKDPIA85yhHl5OZTqm4sDhw7oZBv+0APIGGN8tUgyDpvZD4Mh0y6tDf7KvmSA5pnKPR4s3i",
-	"cmHsU2HKzFjKJEyDgJZtYTs888Ue8KcAs9BMprSX+QEj9u78iA3RxxLA9yCJYgFUb6dJHsoU5xa7FFIc",
-	"iFeaMxflci5IIdClAIfHUwsybBR0J6JjGoYtWaSZKMLUOa6gLCit2xP4J2wJcE8n6Pn1i9uIGrBWeclA",
-	"pGxNxvJyOEVW8nI4fe47fzmcPpHft93Dh4d2AC+H01M3BvNuMIyXw+mRHcnL4RSjvD+1Y1kkv3q2VHGX",
-	"6A3xn4raL8RZYpjO1QI++ZTRqLYjVW8d7cl3upkysLCK7FlQJhaioWrXiF0RBqrPBU3aS1NNg1rAXWYz",
-	"IHzCYMcII52ZNVwAdFAHc8o+ugx0qp7ueEbVxVWhwlUCVYU48sVt4RD7l3Ro0fh9O1CDXXAtU2v9WKgG",
-	"+ifD93+csWzpjiyi4Bui1jh4I5W/MUMh7BSbKUwhr12wiH7HmNW/aTzCbwDRK0m4TXNFQLetGSwCOqxd",
-	"tMGmgS5GWLu7DF3NNxgmnF5Vm2Fq64ZtVmRilaRBuoseLDVBNphPOCwkgxVywFQOn2fbj5wTCUNRRzwW",
-	"oFy8ODt+FxUXTq3VsTilZykf0XQKInCX9i6y8SGhI0BIhbQqKwJ7YRVmDmL3h3nhltyNZoRyUIYUBuV9",
-	"FDmhVCqWX4qoHSjt1APIvjBNRU447k6trgWZyPMyua1nyRWRIgI5HNUXnAfoL5EVz8FWM2vAQaHfZY6D",
-	"wIlJrJC9N0ilkcPphVnrS6iawYRpqqiDIJgAPhwODixzoDAheQAOPB0wn5+6QOlyRUehVRwl1uiY0Gnu",
-	"MUL/ypAqZ7uwlLxnZQ6gKqyVc9YgtmKwtjNaiDWDWHdkkzziyvr/QAhlMRFsYpYMJh1BDcOxeVdoLL5t",
-	"umyWRlLnJ/Fu8254GvfsF3Oh1ac+GzqPzMQs6DZdJTxzSbKzEXu40rynqgqbt9HAUg+HcIzJqW3BJvl7",
-	"M7Jcfl4MaT3quIgxrBuB4G00bt3S+a5fBFResWew7VLh+qzZYyp7TCnT6SoEctHE9d+ZzcWeo3D57EtG",
-	"ONt7VFzh0qvUb48tygz5ltyq1AAKwInoy/kpFvbRmyo1o+0osSzDO3/DOQSXm4hd88VXi5EOi6d1tStY",
-	"T//OaVqigW9vaT1gQMnUy9xa99MpSTNx6EC7LNcAiGBXDwGTJsHWOJdMWrgc4WrAK6azkoG0JFKmgDlY",
-	"Meaglo4bCAA4WHMNoMJDGZBKIKarNTtcvQnB1vwIyg7Cz1F+13v/Bg08Ibmbg9A4dpT3P4OAwzXmxOZQ",
-	"H83Seq2VKDWFZXCPedgttIjV4A+pq3q1rIdgZQkX5EFzP7xFgqpQRlyKF7TmasJY2TVmPR4zm3JXcIpy",
-	"HZZto2JalKMwggzzmSoKueGZWjKz3LjoD+GHagg1EK0O8lEudeMGMsLqAnjkZT3m1mjbqiWFL34PJxMy",
-	"LD20WlGEDELKWi0jTEtXWaJH0RlegLTAAodgtl/Boul8TyUcdUNz1/zB5HG4de9ZkDguwMMPpGuUmcBB",
-	"Xm4c7mMUZMx7S7dxysxTLHYG4CbpAIMF3K3QudLL2S7XRMiJf3JCue4cQgVReKbLCJhaYodNFriJShvo",
-	"snaIbhI25PRZCn6IFDJS/XtY6sC6RVyReGSIDrWEurrnYLws4tD5atgWbw3J1GXKaDluqyBzdMNJmbna",
-	"WIzRSfh3CIWSk64RNXLq+A/hTP2XOI0SxJTKuhc+PbDI4suuYLPnym7fBZcCNIon2+EvQJkm4PX34A6l",
-	"JLSrYABHHhrgsQ5f6zKOuAUAeF+dZ523KlyfM2WlSnBHfdYvajbKAwa57bFZ+SSzlGEpIvN5thCRG6QX",
-	"iRcGdZiHvGFgZn6lBMpYfTi8ukB8tYD/rgLCb702MNRzQYjAfHV975vHCkdpJpRhr+8DIGClL7GkBPQ9",
-	"IoVNgxYssXmwAMXXUSNlw7ZclJjDBc5TmVeQ3R5CPjw2GOD2RURLcree3BYo3XlBrZLwnFBMBQg3d8da",
-	"yYLmSAZc11kcd+hrgiiUFTJce2OkTGWJrorUML8VsCxsgS2ZElt4dFqvEw38JFuOG+ABf2gR9LTeElbL",
-	"p2fri6VRoGgExZBqDac2MoaFQXDFGGE/bIx+sfxBb6lc/ui7d8fm+I0l4IrrIT+kpcf4IcgfDoqkKIlY",
-	"oZalGKQkzUZntsx0o758VeCakZeWCrgMQPvi6SjjQv6Q+tuzeKVUAxeEGAkhk5kD4Pd8NThCs1VNMH9M",
-	"IzLD3AVbuCmrpMiTMrAEoJm9Cl6cHZMYooU6bcR2peTFo5P796xsECuizHntTonv1VnYoZ2D1sHN/YPW",
-	"fru1/73v/vbBD269bP3wk+/f+dFnNx/ffvLtZ3ef75+tCJCAFR7KCzzM6EtmituFSzA9bh0swXe6IVQC",
-	"6BVXB5QQNSBctrzIvcXNhXFZ3T2VIxepxFN0ExVKd/lZ7B/YphuHDcMMhKGC//WT/EcXl/D2VU2LwDPz",
-	"4tM+gu6/XYK5X4b84OdctU7b3Ypb34bVoK7WQxSRffLs+VNztcKnkmKNEblFjo+eHD94VKjcuHElfTgm",
-	"Xn+DT5612y/y4o7mk69iaz7kJWWNTnYWwAqXlb6xHxauj23i2L+wLqhhXNNfxlWb9jS/XBBQXUsf8Si4",
-	"ICDgLEKbdAkKtH2owkWzjjQxexgBKKnQT8ngQhqEE46CZVsNdmh+FcvzetzPkbkqO3ntHTBaSZWHY4LJ",
-	"11ep9sDTVFh7YcKVRqB0wEsn4cBr8ThM/c1LjdwMkj49y8+ntcTTcI903hhqv8WgbMyQMFoYS5vkCOtL",
-	"9KRQ4P6XfZIwDdDaXKC1G5qMSMwHXCuQMiLSaaKo0dnr+DbA4KfGhrdiUQjIVkplhlhfoe2OfJrCY/ZX",
-	"KqZYSIElirkIBC5oOoUJFGshfPWvf/6rP/v9f/qvP/31X//er/7T73317//6jWGAb//573/6qz/9+Vc/",
-	"+RucbEnBjrWjBhyptyyo2F63L6zYjp9YVpDTPqf6z3/21V/8YmkdijVofCVSkmP91w4plc/qakClNrm4",
-	"tnW31BsYPl5289R5H9OF3y6g+CZV8a6EwiWu5CUJ8V/PFSjo8stu91cLV2zbnHW7XNUlXhc46pHi9Mbp",
-	"kIrBkPL11Owb36pCIzRdJlywB5d2Y8xkuyy32Pak6LFUhJXM8+ZXkYBdsNkyCNShrzUdFLwD1O4uG1Bh",
-	"QVz369kS1ywfflkpTl1wTEyER5qk46q+W2dobmF2xnyb4uwDOyBcNvCHNkknEymjvSHtJi51zRrSZJ/Q",
-	"cxHa2VzGH7hEaW/I4ogoWewaFTQf3WG+ssJyMTnMmujQVIazMHK1IbX70hlUrdna/g1mtBiTrKy65QxZ",
-	"9mHGIaowmFhNVxvs0+f5wOxnPzr4fOyH6H5243Sv+8HaL/yI8f1g2PDFAz/2vH+YAHx8Ec7CO6ZqK3Qz",
-	"fqyVCmkvCB6aS0e1JS98tHEhXxQdYnnFDoDcccXycLNxRcL1KnVIwIVayTHs72HRIoBizuOAKkzpbT4u",
-	"b/HkWRENoWajFfYN4GozPmTL5cqcB1VcZYb/I7MAXljF9A0HvoZgxCLzv854xDM5frawzFlZ0bBgyZXi",
-	"UiifCweVCo0KblheHyx6tauLzR/QF2pheQ1A17C5mQ6FGnN0IzKUWRqRmGIuxUgKPWzMCpQxndbkFKa1",
-	"mo/iAOo+DONaI/Ta9mJHFsFUXHNly/xClVYZSpJ2r9ryEqJMYQlKxlQxNjSC6mOC0HjEBdgUFKFY/hbe",
-	"yKuV2BdKhetc2Fke+rJqaex1LIKqHXNlhhGXq2OpTNjyssuJhZgft0M3/0K2EBzGDXyEdVSFF+65rw9K",
-	"vJ+aXQC/b6JiMe7irp5ZgeLqrouWbqh3cn+m2PqdWwt0gg+/c/jhdw4DzeBf7L36V+fnzflvCl82zbcf",
-	"zXz++KPvlKoUOKr6phg7i4I58/ayysnYzXatbabHrVvafKcbGryA9V67sQtncxWGrpxZz+jDKxgUi1y8",
-	"yHQAKitlI3lpi8fARQKqJWIrwav3PFCHowaqVRgrnTDHaAwXgmBnczeZS2qZHr8IVig4hpX+8/cKjnbp",
-	"TTamSk1kujSk5Zl7bnu331Vh1pqdv57BcZENho7HNn0PtxdsUq5IF5wmWuYJIdxWL/eiMZpMjFhqo89A",
-	"hJoChAwXA9N08wrTKhedtbMgl8DNBhQ5jIhzUlyXJVIM1Ny0/NMzT82UBneSIoS/5K3OS5NNclLwRUEg",
-	"rrSpIAlTLkLdmlostkuQprS6ha7iJL/fR2N1IW+JKPWq8txs84rf+vUu5pxoa6Q1W8luFnLusInyXcX3",
-	"pT+9+qjku1JpbyZS6yXlukxRBmQDcyAnlGtbm81Fpfv8+HukVfR+eAX9ZmuZhv5SpvHtVokwsMHRA29L",
-	"LzOb/RQwoy18uOK9o0yXIf4iPwFHt2Ey7uRaSM78R9RPBDl6dkIu2NQwXjCz2ecRcgAzJR0/Vwyi8zqf",
-	"Hp2eHLePXpx9r/1xBxoepxzgIgpVjwjFzBClaQq+cUS9NpeuGX8+2aHWYyhhy2jK0s9YifXlyA+00A68",
-	"MNvQWwCa7pew+EefnT4+JYgbFUBDA47C987OnkWIKA6UGGE6FaQqmT+fSaUHKTv9/iPk3jYfQmH2qRRW",
-	"D0RAAwUXWA60EJ0Ll2U2isLrTufYWoCI9/HHD8QlS+SYNT/+mDyAC+G3T58+cUlIQ7tMYJ9n9tFD0nlz",
-	"Dsf9HCMIzt2hP28cnrvs8vNGdA4s4Lxx2Gw233aa5EhY+CbXrCHCubDWR6POmkZzGFVldgRLYnVo0fvg",
-	"7SZacW3UhtIAgmH2EIJApXKQ0hGcvG5KBRCrGbyNLXZshUSgJnzlQSYBd7ZJvp8ZYgQl1b111PBi9Dt4",
-	"HNqY9RKaYowGdANYF9itpY0dL5ipc7QqCBs8HnJhJitT8kAMEq6GsO+PYOPsPaJikJkGsLnc3twhPGZC",
-	"8z630rpPiP1+JjXktYFcPpUZ2ARpF8xBwi5u0663XWoAMe/RFCBrDcdCgX7IaMzSc0FI53/as7Lc3klc",
-	"yFizyW6Y8alhYx25XvDg327dtOAdeF5nmKMgnedMp9M9ANjt2K15yr+wUMBuYh9/jBvhiHSly6pzmZbk",
-	"Mf8UQT/gN3iva7SuwmOfmMeaQRtmwgAqwvWQC3I7x6SRwFHu3CKf8U/JGIQm8wvAsCTSTE0Khvijt1ot",
-	"vzBNLWXbPNCx3UDYUziG21Gr1cL4UYe4SPByzB9ptciIjbqQTJpn2d46OAgqe0LDRkqDd8NJCQaQJbax",
-	"mwckYZcsUSRmzCKphOM5wAFZsH9XARnbcycWew3SWu3JtBPw3yOcszlUZn7BKtg1fSQpeAoN6Zzw+PHH",
-	"5Czn4jZonc2smXmpK2OOibjB65iPiZmYD7MUJFb7IGwuMyCAkjwXweJaDiMAcOfWwd3i8o2y3rDTJMdS",
-	"6WTqdp+F/PEyO8CLZqlQFlwahWVv/QJegGEPzXMx25T50ayfipA8RsC2qbTmKztRQw/cgFEhsUC58fPU",
-	"+m6Kv/voO3MT9KTQtGd6Yq/HCRXYQgQkSwzjCWCrPeYGZLZkXUxB9VcXAO6E/ixDYQUkRjj/IRVmEwRn",
-	"6Fz0oVbhzQMkkHKFpSM8Ov52CaC8Dbfg/QLdZ4kL/gfkyNzfZfdZQqcsthwY9tVE2lqJZu2gB1s2ER89",
-	"JLdev3Y/5DBUY9+X053sq1p6wAZnXr+kCY/PRS9lwIxpMtOOYHoi04tQwLndKqBjSYBo6tu9KwVu/YNW",
-	"wHTu2TOl3MDNBeFPnbntPWvKgbfdShW2rez3laF7APhsyWUPKBR6gOXHaieIqQrUPE4ZhZrg1H5Lumwq",
-	"QbWEKhKOGd7NHfvW49qB35vWO9/xGw5fo+pc2NsZvjBHLzchAbiE6dWOBCvPADxQQVkFoxT21yQI8pOf",
-	"EhtP76vWQD/g+zds7sTyvEOy3wJeGAS97uMXmEiYf4Z8FnwAX3GwATSO7fJY18zcE2bbmgs1ZQOuNCBK",
-	"GUFNscRcRF1vjTAv4puIQJB/NhJy3nN+2GHC9ttyfgBc/Vm+vQ99mzmbcN/kVgQIUvLNz7evcm7gEnh5",
-	"6k4m9meGfGiJZ0Vrt+VONdUOSg6gNj7+mBx5XcnhM33Y+ohAvEAAAoAQHWAOEXEQnE8+3P/IcmX/MOZX",
-	"mr0Nbn84j+JcYASuS5n78OAjw4BssMiHNz8CfuQhojwuv8NItjE5IV/sUYhH6TEzUPcmpnSixMSB6Ylz",
-	"4TMFyIe3PsIoFM016MKgOQQuksNGq7nfbIHumVyokdrLy7aYG78NdXEah/utW5/c/vYd0OIQuW//ttFP",
-	"5JgJOuaNw8bNZqt5swFq4RBev0HH/Mbl/g3YqzfcPje/DJi2hQFQ3D2Jzci40sfuIdOMk48hzaXMbpA/",
-	"csO8DAwGsl6WPOys7q8gaQ1sITCsg1ZrBjQAIN1wJ974HVs+AK0VS80kOJOCSwUUuqIi91QYTRXrLngK",
-	"vY0at1r7VT34Id94IWimhzLlX2Bh6Futm8tfeijTLtRggjcODpa/cSLgJsLn7y5//kzKx1SATes2UnRZ",
-	"+5qlgib4ws1a83ZmDjQsZKMRTad2DwUcNYTTM2eADiDqyRP6Vb7rKSa5QJwWxXyWsYVuKm5TuKrYsU//",
-	"Xm2fnsRsNJaaid70Mza1WxCO96cyntbYfdaqBfv1UnLMiwUBG152lc7sb64iUOMH5iNIGMonc1rk88bh",
-	"5/vR7VewOVfa287+/rZor7NeijVOlrfYOUskJBE4Q+P83PxV2Tj8/FUxKqBx0Dq4ubd/sNfaP9tvHbbM",
-	"/3+0CjkwlxTyqdv53KxHIfThV/XkGex+aAB1NozG6sSuZiJg8MfJe1wCYAc1Dt9jmvRlOnIMZDtcp1WD",
-	"ixxL0U84mnVv7d+sxXYe0RT9ybf2b9eZiMrGGIf2mMWcfhMZ4lEc59AWtVkg+lQB8L/8Er/xxv71Fm2T",
-	"CcPoqCKrvA/f56yyjCUsnth9W+pyaxvz1vI3nkj9UGYiXm8nf8P2Fy5xgJ7iqhNaBx8qcynro4678g6M",
-	"ymXF7zK9eFvtbprt3jTv6fH8hp227zK9BjfPBdqVRFW7HTDt6BXodWWVOR+CtTb3YYCZOGH0kgEY1Ex9",
-	"WQw1yKMLMYrCxhY6AG2AM7cooI6vYMlgdO9QTez7oQl7oZXIPt9UmiYMMLSLDOUFnLOQp6wrlPvDXBDM",
-	"y444CMorS922yP1O5t7J3O+ZaLMT0tdk68eW/V2hnB7G/1sJaja8ohjPHxjyIYQrr3MWRGKVGOyCkOyv",
-	"u8UO57mSxS7MRd6Z7DYw2eVekSqbnSd1PaPd7G73XqqJUM7LkVdXgUwnqZj7BQJbwDXiCvn65xS7ZCkN",
-	"MEbAOYGNYYwNuJttAIjrtjtFbFksuFIigFizos+nuUaz4jihXBTNikG0aYP2RoFh8ej48QNYUZwZhiSX",
-	"v9jlgxkBonH8xCynbepT+N2VBr25imiE3WzbIFlClfXFIyDkqmJOTq5NJR5HwZoSj92nOyvjToDJrYx5",
-	"MmA9pr1cfLnxJj9kdUyNfgQ7U+M32NQY5jbUMjXW24YLbI0L99XuErmCS2RnQNyiAXFVRr2uBRH7eSKv",
-	"037olNqt2A8DPrGu9J2XxvdSdNlRPVhdPN6u5XDH13bmwJ00vZk58AoFagzBXBx85x6a4/PcbPEfZ7aQ",
-	"Ah7JAjpDvXNkLoIaxr730DIIhFnNMmhpuRNutm1JRMKT7tSm+8WF82OXpfT4YN4z3N5O3snKMjAxtQ6B",
-	"hm1vMiUCUuegaoPIQ8vtE5HNasmrwyasr0sEHFtLLDONJ4ymilB8FcP8wT5ZjLsfUS40Bfxf5QdkixQH",
-	"mMqYpxBmO0ydvHNzXt4xm7EJD1vUlWmJ0PMsC3nG+iJPz1fcn2OCvgRhZNEj4Bu2N6I8QVJdMDa2QweD",
-	"cWB7dDzv8zcNZl5oHBq62rIXjcPG/s27rRb802oEhTga2X7jLTBRCx5Z3mTMxUDT5MKCeDa+MCNWFCD/",
-	"sDf86l/YqTZ7ctQIO//EdP5JSedGcOkNqW7LMRPwpTz69Hj/4CYMawWxBUd7DXGaA9PBFThhByxeJnXl",
-	"UJZFnrsTvHaC1xpmTJk6bbKXs7aVro8F4teNN/ac17JlwjvfTFvmN9c06RZtxS2zyPa4aB9cpXy7VL+1",
-	"I9ltrK3b69baVVGl3Q70OUCm8uqcE0BmJYS6t7WDnYOiQ1eoLr4qYabeirRQmXVPfQMCU6DC2Wrqp5v9",
-	"LjBlQ3XSZ+NWBqY4Uq8XmFIosD6DtuWq7Hv1zPxqBjGiugf1Wzoxp0l7nLI+f91pklMfnGIHhdAZQ0AM",
-	"IPhYRFTWGxKqyLf2jbjzrW9jxirppGwAiJ9Yml0VyqQvGxm+62Cy8aUIy8uUvILosfhOk5z087658ppx",
-	"RLgmXdaTDpaik9f666B9n2qHH+EGkBfBxtlC65iKC8pfYSig/yJYmZ2mn499uzJOBxq43jidHhU0pjMK",
-	"al5yurHfah00okawQ8yXOUs+xvfNEAa4G4+P4AyYrbWg3eMnc61+cidv9pd/+9++/A//0IiuJOYZ+916",
-	"YM/sbOu4KmpQJCf0kwX02XKssyNxXecG7vxd5M9OZQ4ifxw7rHkrLnBU2PduvMlPYS1t2Y1gF/nzTVav",
-	"8d5eIfKn1jZcpH0v2le7W2Ybt8zO1LBNU8OKnHzt0CDo52pDg06s8sEmRb0oR1Psc2zJqRtRqLsABpZm",
-	"6YgLV0cKKmEALA+0aqmzRhAS8q0tBSHlLOvdJzFCdt7qEv2WY5F2nPbrLc/vfGZfg2Clq9IBLDrcnhot",
-	"NvHex+dsXc0SQ++sfTSZziHP+RpXeazVdoOdng2lYA95ogF6++tnnC4uwio26tml2Al7W7Ztz6MwVpi4",
-	"51ZqiTJVbuo2az/TEoZJqRAVFbHeA5t4RIZyApicgTUawLS51kwAMilAEoagySXCk+3aFcZtYtedJnnh",
-	"QqoK4eK2ElZ36oogcjHwpmvXRoV1uHgmrs1IXHiy8dVf/edf/+Lf/fIffgE12//kl3/3V7/6s9//6s//",
-	"7Zd/9DMXldRG6pYFJ7UdzqeT+KK1+MN1ZmjmpRDqEqWOlMhjiDTnqq2gSVdzZiE9a4iD5TTfQC6cXYh6",
-	"4uHMgd2ZfXdS39SFwM4UBEKOjspyyMDXvkgWCYY33tQKoprjxLtYqq+NsXeW9awvj1QZd2vtjt0F9P5d",
-	"QLuTuD2L8NUdw1Wl4Ks0DR8586w3BdN+n/Wgjo0vhzx7l02oglIK90immMsxYDoo04OQ9FRX2WJLOMwV",
-	"CfJf/of/46u/+Mt1T9/1pYLumOA3XgpflW3upPBNba9XxaOXStw3gAFiXdt1mHkpov5z0+ZOFtvJYjtZ",
-	"rDrOKknkZP6kQy1CW+9Jih6DYllXd/zZJbxUhSH5AH7Ger5womXqCyoqBibTppXAOodQL8eaUakiTjKz",
-	"D4uYpc1ETtoTmgouBp2o8K2acN0bQiNYaFlLeQEF4BJqpq0lkRijPIE0WD1MmRrKpNh+yiAnF5qJU37J",
-	"hK/3I7MkBrEQDL9UxKTLBlSYhlMofOhqGOOVYitrYdWgvPmevGQpizszvbqvD22NQujS/EdhlAE+DuCB",
-	"Tajvd2jrFUGowIRyV4gKwr9TLIbWGUnBtUwNkc0jjnJtW6DHDmJMUw2lsZsjrhTOHrEMe3TEoFUsHiQk",
-	"8c+iXZ5hzvGUTBgUnOuxsXYJylDhbiQvWWxIhNEReVczPbPXSDWzqPm3cSrH49kvsXC6p1WOuihHjMR0",
-	"qnAwrkXTeZ8nWOMOmsPKcIS4hjyFS+FLcQfX8hziWfD+wgsu4gpnITxZ8BNeTdXvt1HpwNyI3OmSqd1i",
-	"FcNTGZZLrhjgfmuzEX7dHJiwBVbxW1qmuEus2cj56M8iTSxFK92PdmMvCEBr0yQpu79sbb7KC+wsZDFQ",
-	"tzD1+K7AbHzmjGdQ5KXhfDRJrMdwZAsuap0Y5hNkrNjOEbehRzUbyHRKOvbrjvM4utkRBdxtyERk/k2Z",
-	"ryxouA0b21J0tK+h5NwELgOb2eLZIdRzRkZYjtf8zE3kvc6LWyzIQ31bGLGrTXdwZ7+F/4sadvogTyPc",
-	"g6NO8BVssXZMpwWZuxE1LM1npPGbZ63W4b6X8kdz7YHED1vAhXwltLyDcUJ7UOHbbk1DIcFe63YPKQYN",
-	"bibc+zVehauN842x42wbcTawJJqzbA441EwvMDY8xnjCtZGuaEFi90d2DXYXFs7c84U5F8ZQPQleOfNv",
-	"vMPrtqzDZfv0KEkqio7u9upme7WCqvl2LNRiXRgBXnM33njT5V+0jdz4dpUiYmXbZufO/Tq5c0u32mo7",
-	"rdKVVIJn4HbZ2oAGn/Ivzsz7dZSauVJJWQm7fZbpyl28bpx+nwuuhnOg+96i+a9//uVf/sM///1Pf/l3",
-	"f/flH/3st96Y+8iM8u1X/+b//PXPfvrl//XTr37yxw0jIuGCIwTV6YP9VutWUDT4H3/3j4N3//F3/+TL",
-	"v/l/7LsrhP6Xzf7KA8I2GcpiK6itWu637i5ifue1WSt2iqGMWMoQEdqvmykumFLEcDAiRWlpoBUY5tzd",
-	"bG2Se1/IUZezPRBTwatTGrkLu5+llyxF9zmYm7CiCUv6hHZlZs3PlGBFL6P0chU4yrnRb/tgqO0Z5Zlq",
-	"AhDufMTmFdXnODqotP8uPEG5bvXc2WbJAUFaoMjehG7tb21IZGgcHmymltm+6uPZ+QHgmHay7tpHzpIe",
-	"zDZo75lAtR+o109SKojM9ApKWPW5ktkyjes5PlLH5IytvfsUlequAboFbMuLDMrw4yodH43HJ/HX01wM",
-	"y7eKYcVuiZ3KsV3NFsleaVO2q7IeZBO8TBKmFTg1wZ0Xs4QDi3HH9ANF7GXhrctwm2sJfxdSic39WQQ3",
-	"0gQ4lkUnOhcF5IMhVURIOwzZB4+nnIgmeew6dAAJ+IhtaiAdFBOYtWM7dNU8F+fiaCTFwBu/7S+RrYrm",
-	"k2kGEAmgNOkomeoO2L4zxeImeUB7Q8y+MaNB4H0S80ses9jICtBtNnJWb3zAUOZcYB8eGNmQfwpjekk5",
-	"eLQ8HfsS3OCQqJOlKRM6qNLGjJiEE+aK0DhmceTczETCCjHwX5rXfZOAKdxlfRfPjnLOuaBCTYACEkGh",
-	"uLBpRsomdYPhjoyomJY5FzERCJjF9YJEGSnLpWYuK+lmidK2Xr0RTS+YWQDD1z2PP7ThLN+GU6cncEOk",
-	"sVra+nwW9kx/lyz1Au1sl6k0Oylt7zfWK4EBK/He1IdbNRV9MaFgz0OL+wuoZg5s47AVNZSmOlONwwa8",
-	"vG5JjU2FYVyPenFHMMFd6tFOfc4Rp1LLWevc50uk9Rtv3AGasUMXN+TcZYRo9NLGhY8oF+ZnbPPQXpzO",
-	"x0tH/sZ3oIju94BBF/ESZy5pctTXLJ3QNFYBEpJMa5ZDIz0qSJe5W3Be6UZDrbuxdob1r41hfZ2jUJ0T",
-	"tWgD7G7D9+w23J207eVBrXLM1gTFgm1wrdXyUH3aCkxVzmjWVW1kv1+Ep/JHud8PSlIXnlmnujSM9D0p",
-	"nrfjld84zWHnqXvv86uuRNuwgnxlMOoRWL6waBnwVBqg0VgEdNtGzv9zY6O12Ata5lF7xJU+tf3X8Ty4",
-	"fnI0dXv2KzwA7sd6RxhHcoovfS29ADiDVdwAbvV3TryNzPreMF0ZK45kXrMWg0wSo8TT8RizfQZcafDA",
-	"0kzLEdW8R5NkCqigtKige2wobmZ8SRMI80zMplXWG+5Tz4d0PGbCyVwub8MmALlO25m4EHIi2nZKUBpB",
-	"9vtgkeZ9st+KWq2WGaoiQ3rJwtHqIRspllwyVQVRdeocetdpmu5Zx3ogn9mELkhDMRIRpNkcNoZajwEP",
-	"MGrk6WA2VyXIGsPXPFt6ZqWYRcZkzUes/QWW5DtSnN44NUx/SDnsPlusLxigW972SDUOb0JvuMgQPsFS",
-	"jPm+3Wq99cM4czUMiRTWssOSfqVR/e1qbHTLRm2qNRuNzXQPWrcPoga9ZKkRMF1HQJdbsDB+LTFG3kWw",
-	"HDZwIXtS9PmgcfjmLfytMiN4uWfrJNvOrwRXbfAeuUg/rtp4SN0XdjvR8djsJEYVc+lyrufyxYzg01Bm",
-	"qa8hydI2xroUvpFCD30Mf7hVbevhXsWvlm0SSA7wPHEhRaRoZwKqhjYOGynzuOU+TUExJha2oNhgxIRu",
-	"K/4Fy1+a36XwrV7cFB8I30S5BmFl/3YKac2t5t27i85j1NBS08SmVh+0bu7XTp6G+EhYy/1braiB67h/",
-	"AHlusIKtqGGXzrT79urQeN0Zraeu2DCLnadjp354T4cPvakl4izTPm688cd5obfjyIk1PuAAIDgh0Zw6",
-	"HwjpUWHkmdytcM9IMxABgCedaEk6KdPmTuoQLpRmtNL34GWSXQmPb663ItxWdSp41Nrt1e6MhXtqJwjt",
-	"BKGdIPS+C0I7J9f2nFyrCRtrurlwK1ytn+vIR/p5+wsYFxTpp3KEtTOp0oge0yRHAi+ePEEBX0crq+XX",
-	"K3vPHLLLNtxnwcX2zvxnKpETllabP27DXRNwiLdRIxNwccykpJVcJnA1rGzt2KobbnfF76743RX/m2zr",
-	"2Plm33vf7Luzj9zwTP3NRhJOubNphOIJogcBJ1IIFQQuLS9m9DS/pLoomBx6oUZ4DoqiB0gVQgIMIMLE",
-	"ca08Sh5NEjlRARgyyCcTwL4b0QsW9kEEG1DNL11JlYODElcStPKppdL11sKWacp6SNswDwFG2DjcO2iZ",
-	"1kc0vTBXorIlvtEPZCVFzGeQY5KNS9uwHinfCheXkvcY2W/dOljFbWPphcTbligT+NUOzLXQNWcID0M0",
-	"O8O6SKffdmIFj8M7f6kUUEHBje6eRywesPRBncp3CTxK2K7s3e76Wfv6OQM+geH3wHkKvBOS+N/hxYRb",
-	"eJ1IIh+DoBizAURKm/EWchVBN8ZXeFkMAcTj4BjeYxS5VThH3TCegHnwXVbvtWCrOUtNcMg+8DLOpoFB",
-	"64p5JcfWglZWYQGAc8I+8w4u/AD6EiAjjXqvIA4X4RC9lYCxsf0NYmkG7sFPWkAOBAVsT3hsNEZQLA1R",
-	"uwlTY0QyhJvbYxFDkHUJHDGYLd5GDQhyAok65TLletoe0ddteCN/8g4KWuWBUB7GCfmh4gmo5zBJ38Qd",
-	"05ctIBr05BJaDz+J8q9DIJXG4e3gl0K4NMRI94YszhIWtyEvuzi5TbVn3AxLYYjcptlFEm5k606SHHrV",
-	"555zKOnSY+ugz3rYr+KanRY6WalWDVd+QEbPgy3ngHhsTnrfaGh2F9ok/PzlCzbWEKooEGI3tzUb0QDN",
-	"2ZqPmIf0JjJBDFnBJgQUoPm7/1lW5FtrlxjXNL2kcxpbHf5wxxy2tyufrO1qXDsG/BvBgN9X3XGn2W1m",
-	"WFQ5j6t3EyxQ4PC1G28cCPjbOkLhsX34XQiH2zqQG51HR4CdQLQVgaiARW8Bizxq/VUJSCupV24DLIVV",
-	"LT0ya8slcJ0VHeOLLrqbrRlRhMYxx8IGz1IzVM2ZvzJH9HX4pau1UfjOV9WQWKdjS/LKN5gn7O7ob/Yd",
-	"PcuuNr+zNVUXe0pTzZXmvbVyNsFthhbWzBcOotr9fs9ZWWmSADgb0zNPGw11gQ32jKqL03yE74Aj9Ck3",
-	"Z9iCw347aoyZiI1GIdjEfbt/kH8NURjuh5uGQUhDaPOT/fJ2Hgfh3m8d3NpQbPc0qI+sihigXBBmFGaz",
-	"zmwnPax/Gs2WtTTtTi05V6tosfAMZmqPi76sFJrdScjUiXnsyk/CXIr0l//jD778L7//qz/+w4aL8mnj",
-	"Sz7qp+0yEB88uX/y5LuNeZRVbOCXf/vfZtvYn2vj+dPjB6en5c189ZM//vKP/uNsGwezbZy+ODZtlI7j",
-	"//71//uXsw3cnG3g4dHJowf3QQrb8KziKi07q32ZpbiTNpDrv6keECBOLHvZiAkIpdIzVTuWHTmVdUdc",
-	"2wxUODAVR9DXHF0AaByWjfma+wLrFqQJPYK7WjRXtbMdISt9eDmpl5UHKa0zjJnvQd2N64lXMn+6mbQL",
-	"tTp+9We//0//9ae//uvf+9V/+r2v/v1fvzG8+O0///1PoR7x37wxrPitIYd72fLm/J2f/+yrv/hFfXb8",
-	"zopw1EE3AmX381erFlaGgDgWmqAdtlHKaKI5YCW9U/LWicTdTKStW5HEhdJ+TUqS7IKTtpo4XFJjqSYD",
-	"rZQDoAb8orThIgA5lOpNwXjG4tz56GudXDA2Nt/wlGj2WlflBe/qfX0dE33X337V2bxLdsLuVnp/b6Xd",
-	"6dteFucmR29Vmfgqkzg7/iR1CBMQ4gCFG7jCv8PLoyov8krK6tkei5mP+Snv00QxlJUnMi1mOpYccn9U",
-	"/dnGU/3Pf//TX/73P/3yJ3/4T//bf/zyD//gqz//N1/97z9ZJZPAzfUasEl3fPI3TXpflbPupPeNnFuR",
-	"5YABA7xamT5TRTDSecPeC1UKF/p1M+qZaaxi0EPC7Ix5GxnzgIiVhjwk8QZGPLOmm0V5MFG8t+l4jMVv",
-	"1Ui1zYcWluunSuEd36B7iRSDPf9N1Ehl4urfYe51ai8dTB3ft4QBW3vYV61GnYk+aFZNlWajNl1FRjCU",
-	"2jZEZJK0AykBpKWoisAFqPOY9WmW6JrY5ly1LWeMfS/FJdFy3HZhKiCC1Myhn13Hq8uRx+WoJxiYgexM",
-	"ejuhIDfpZaqQUFiDjZZf+zfeuE2+MBTVc9kdg3jPGcTOurI968rqh3BVEfqF22BXCZAlCBuN9ZR08Jx1",
-	"SCa6XMSuhClMCwEoHDgEvWCKsH6f9TShtsA3wE1AQWDIQqIidplIeiJ9hUwpMLpNRYQmSpK+TBF5yzkG",
-	"KNcro2tBkN1WsLU2li4r7Ec5MwLR620oXlaIh4hTNiMkrij+bRcza8fbf1OEvx06xftuQnKGI5k6a9I7",
-	"kSFvXLDpYlPSZ+aBd2jj+YxNl5l4zOE6enZCYKw7oWn7UYuO+AjcgBnIoX0o8iVUMBWplzKNq7VFYasU",
-	"qwtKIoHYg1XBLRb6UE7QJ3XBplV1Vj5ja2cjmT/dVZTKOEN0q9qXzWdsuu24rvquoAtmtgYsYds1GpXP",
-	"doP79gmbABXq3bhmTLsLd3fhrnXhwh4iVDgu9y5u2KXRV2fIi4jScqzIRKYXUMzq6lW3ikAtx+x2MVpf",
-	"jxitNXfr+jdsVC+gJDgOPZokXdq7mCtcUn5TP5Sph3W0cJod10SH8BAr8wNFOgjL3CEx63PBFBnKCdES",
-	"c/qcUSXCb0O8SPMHUwCtyWMmNNfT6FzAgRry3tBJCVwT9nrMelo1z8W52CNHJGU9xseacEVGRitnMelO",
-	"C41/oMI8tSFzwGwRQLj4Or22HZqm3Ayly/qI+Mlc566IPBPxuSDESiBNGMPYFke1jThALSENNxg0zVBf",
-	"CEMEUBm4ZiMrtCVGlqMpIwnrayIzaA8sT050o2JKCm9iHb3fYT3NYmj5zBmroKikTA0JcPRc48M0joDt",
-	"3GyRmE5VYcwzbxrG1pwjbZzK8ZjFhlhC+mI1SHCzbI7vffuADGWWKmyhr1lKbrcgI1P5CcGhNqsj++41",
-	"ShBKOSL9LIUkTpX1hvY9i8xKNaFxnDKFmZ23Du7ClHDtEHFPD5lZGWyrSY59t4U+AR8WjF7mII41iyPC",
-	"Xpu/XMKp3+CnIDJ3EKZOKcR/3b9DulNIqsC9KUUyNd3KBJFPzQHIbLIQ1BFsnouSXNMLdmx7aWwE918t",
-	"CX984+OCiNl4c94YqQGPzxuH5NzIk7f39w/2zxsRObfJafjL/QePTn7w/P55422hAKmRz0AS7XJBMScY",
-	"I42UBpictYRiO8gVe5m/pd0hddZbz1osw1hXEH33KejfjKuQ9TI0C37+KrwYnxsecgnVrDiAbVmmYo81",
-	"9etUF1hwnHUT3itKeCGQgloozkFGLXIKxUjhPdw6yBiMSAZ8okdFjyUJi+Hm4ymJWZyNUenuUUG6YESP",
-	"CR1QLgxbxSADtKzjKKzJ3ezJkv64tq8YZl4hBD4pTG+OWZSVD+7yLzAMcPZA1oZU5l+cmfehljB7PU5A",
-	"ObVW4aoeeawWdgj3XuGMc6Hv3MqPOBeaDdBKO6KvT/BxLEA64sJ99o/TNKVTHGLZkJCWMi0wsRF9/YiJ",
-	"gR42Du/cgmbdx/15TvPqXej06D/a2PSNFsm4foq+LShX3IW7qKxNZf75gy37pJspI/4qgogzocGtSP5F",
-	"ycRB3kZxXdHNhzd2JwKgDgi1Uz0qlNFOR1JpctBqtYoja5JTaVguym5TMpRJTPoMJWs2svJNB4qYdKAq",
-	"spDCYhk6N+ElMwISlBXpQahhZ5bt+dLqS9jdPUIDrA/7llQQMWgUAevKahIwFna+++CMlDJ8UOI7JGU6",
-	"S4XFoafTRNLYgzCmrMfHHAoClCIvb8Zh1+Co1Ry0XOKq4pNVbblqObXtehLbKrHSzqyiRJPHmKUKqrCU",
-	"9W4WdHYqy7x4J/erZ7NiMfxwNb/OJfHDeawSbrtj8FfoZykQszL8tj5Tj5bVzEfDpwKuHjYLeLUOjVaw",
-	"JHLaqqbqAlRh+BUPJhpqHBvsc6MIW1uNzxW11hB3VZ0Lw1zArvLxx/eNmOu2bfPj/4+9b++N47jy/SqF",
-	"Bi5s3zTHM3xI1BDBBSPLjmKL8hWpOLmmMF2cLs402FM1t6tHI8IQoGA32SS7gO3dYAMsvMhmkQC72CAJ",
-	"gl07UF4fJqYs/7VfYVHnnHr0sGc4HEr0I/OPLfZ017vO+/zO/w4NBtVBUZ02PhABZpN7lIC83DkSx4kZ",
-	"P7eDr1BrLM9iOM2+tCYZLe6LgufWyqLJLmNNr2SICls/ZBTaQY4wVaCFxbFiAOyN2YHIFYAHK/vBvgyn",
-	"RCuwlw2EmTjyWuB3xUh2ymwgKLDG4ftjwRkJIT2of5pv6UtcNir2pfHT4+ATozjgVwMuj/clvcgAEw8Q",
-	"q4ZCDXOBrPdACGmYZrcv0piNZJnlp1gtyzQzGlRKM3mVZ/moEBq3Ec8HG/dVUGuYWmSHPMs14zlwfTpe",
-	"GOjTZlJZ+0sMmFwjWRbHZhXRCoJIWwjUhWaZfWk3OyiRIFOSK5jOepKXo0Iwnpd9Ner1PVpXYdsIzgso",
-	"FXAtGuymtdlRIrQ1SJmZD4ZgO8Tf4fC4ejtwSxK6FYmRP4a5aX7iTOMqjPsCa/2Y3TRTE2T+LMWDEsSn",
-	"A0EBYBmZnsKrlaSZ7JU8P0rMVJKx6PZ5mUCclZGxxAMkU50sTersQ0gFzpBLLrMcUKnyakwViStGPWvF",
-	"XhxqN12tPiB7dhkMUXTXNWpHzY75sIMZAbAh3uFp7h46PDdWmpsrzRZrNdurTRvHpIodlAtOfv8vH//2",
-	"B0CG9ZF99vhHTx79/Mn33zv5q3dXPn78iyf/+fOT7z0y3ICkErTJm35Hq9G9cwR+hZtxyX5guM6wtKRC",
-	"v/1OUBDRLTGtMDQeBHEh6hx8hJc5akdPfvThx7/78OPHj08++Lenv/r5p4/+6dPv/MOT3/z0yQc/OPng",
-	"1yf//ChyC2YEulU4PeEt6ZDf2ZYeolJ9VKGvCS6Hiziaw5N/i6dn5v6pUWnu6CSXXEb7L93JhtzAeTq2",
-	"vLRGMFhQQ59mhXwZGtXT/WrbtoJAl+S9U3pWYglWEht2jSV3EdySdftKaaGBl6KNUtep2yQzmIuxL4cq",
-	"k2UudNX9MzkIcltXWtsCxsmZVKlA9U8KkWowQRQYn5KwF7UQIFyNX8LYaNPwvgzErUBEIN8JRP2Qug9u",
-	"UjMuVZSaZSVw+VCks7KmlTL8qyhFxeTuAksFCgAgg5Lcx2UKr+ZaGfHIdDXIwNBMzqWwK5oYeRkTw186",
-	"FNWStGlthMb6EeBAO6AgqySTWZkZHpWADywxa9ZJlRThd2CjcEcRBDgjVJh3dYPt4OLCl5nUJckIKywx",
-	"xKPsGKEladP4tW3oSjNm6xsxW2vGrLUB020yK02SPxAooxFOoCGdNNgdtwikHgz5pENyXzK2pxTIpww/",
-	"dJ43b120PB86piGhn251C8PhUSIb8ExmsmcbIiGTDh1sVcMv+WEmM90XaRLTA34gVTHgee0m4B7D3lJf",
-	"NDVaY9NCsCm0x6dXEiQ/lKpTgZHx/EhIlgz4g05Krr3Eri32inI81hNJjMSoRmUH23VvmoUMRfYUBFY7",
-	"x/p9h8arHQdTcOvTnjFt8+bUQ2UUhNtFinuINMvoCYj4DFEthDlLpxZfsfDAoHqaf5C2gleIVgScq/DV",
-	"wBwuPD2pKNrWdU/kBEJg/DqQtZGbq42rCuK7nxb6WrAJkLbhZTxJFYqkYU2kct+ioE4Kmll7o5Pg0GFu",
-	"Mq2sWW0XalTO1Qs2N+ahiou0FumW0bbsJYINuh3kW5iTciB6mdT+qATTltD2qR2n+l3Th+rW2g3BxQkY",
-	"gsxLoMfmWiZ2N8x3gTN/YpnM/sfo33Idgwm30m2m3SLzEj7XVQKMByaYMJwrO2FmJhySvpBl9g0tKftC",
-	"TnOy3yDm/hmqTiG1OVUHtU5PQoGkXf0QXGKOCkTtK804Cm9z1N7c3FytaFPmZ1KLnv7XXz95/N4nP/3l",
-	"01/+bF6Fye9hRRnbA2Ws3Wx+pbnZbjaptUAXrJK/qL3WPKV8geDkt/RcqxJ8Rm1YKz1YZ8Kxru611jFS",
-	"1o0Vv5Yqal/DXDC3WnOtycRUL6pTwun8YiqTdfrg1c+PPlgjDQN4no1NhgSO1GpuSwXxL11BvAMs0Rd2",
-	"q6qIKOgUIOuQvgLC+rPWGu19maY1XqfAwinuVaonQ6NMMPRJpB1sVuhkix0cM0oLjMndGsS9gL7o7Nql",
-	"AkbdYOhEYy3zZN3pmwgzOeZZCTyY6yO9RZj1OBhbQr2v8hSt5FBf3QhdhSiLTPimmyQSVOzqUo3bpkuv",
-	"ZWWHp63dqMnqmIncTEaFytW4r3BOaOf2tvNJn7WrgLpwqM4NmU5aay9Qe92GHdVYXM1JMsznXmh0XfWk",
-	"dm1Bk+YNmV52douNhNm45EgY6rjOUbosbPMlo+u7thAXEhp1+FwDdqYSdptoMg0YJLyJ0YKYkZcSiHAe",
-	"uWuZgXLZSBoVzuhK0JJrZCJG4GLhC8FJ1wMzRKzAOk1wuWG5u0sVyQXXosGojgp7cfUlGDCWRWEvrr0E",
-	"xahy4U139jey9PTVKE+xRFLChqMyMB0c8O4Ry2Sp0AwMBVpjlo6soSq5c2Pvzrc7r9x4Y/vbnVs3d+7u",
-	"3dhFPy1WXKoUpEusoz25tf2tDn55/fbdnb2ExBiUbSAOeDQkk/EdkEogWYysLSzTrM+LQS60bjtMjdVm",
-	"E6ZdlzGCAQSwTp0spagDagykJfGAd8ucagnSer5Fhp+sPP2++Rtewy8cbgkIaGTusvvhzWL4RcEloaBk",
-	"VOfZ4ceaFc+8QQhEQjQRW5s6L0sxGJZYCFlZubCnSrJ16cxnndAm00bh7GH9k8lFqibw4DDHXJOA2VX3",
-	"ITbgWJQunwWWwkUjWGQUHDU5TCh2gtoGI6f5ITx6ZnY5127J96joc55JEVrGAI0drL5+I2govke3CRKM",
-	"b32RpzPQVuAeSFV2zHuJy/7xog1naZGZkds1ntoUvtDIdAe/qA1DQK1oj+ujC8mz1mjwTkCw9ryo73YN",
-	"Q2LMdXChKRrNd2ehCoqiUEXHC5Gf/Pvjk3c/iuIoJBPOiOFk5cCgg/9aba6utVabrU6z9fXXvrH6zfW3",
-	"mt/e/L9X/t/ra7c2dq6+ee1Oay9C6bjEStRnT2gLyMQxGJKLRabyh/c/+d0HTz/87pMff3hqQhRif+H5",
-	"WKF75owW3IuzdmF1wVHPrSDgKT6/djNvju0yvX2plixmbgrFM6DeJZLaairUFIlMyKmC2MqBxTibIo4Z",
-	"MZD4oeF5hqWpsbRjia03WFnXYBBO12CJUebBrxNoVsjN3ry968P0/XgSNjYEgPIHIFVPpNZYQ+OAsEOM",
-	"TcDk1lMMmyNyGgwMMuobbNfFiWIwgJLeMWm40jHNJCtwLo0ZLO5iNptyrKrU87Y8TT0xWSMD2xrEXYIZ",
-	"LKSpNBFQ+6bQVysRRu1Wc331wnQ0nq+jtWfPer4ZPbx3bjL+NXOyLxt/lxKFEXTfe038mwjqF1ivFt4L",
-	"bHS9eS1otBCHRr2wvBXPCUXyVUTCKrzLHgDsDIehbOndtloZLYQkLaujABLFQhsZu1FeNLOtss9zRv0d",
-	"omZLaujSlPeXwTPBdDcaGmraajab6H04F/v0v0DWG1CMA5UedyDFP2pvrm1uXmluPpxksxbt/OwcDjRd",
-	"BAE1yP50oGGjBu0gGNJRwQ/yYxt8RpQrQQYJ7xk1ySORelvBSIuODUJP4uBTdMFgfJc1GwIkxGBFSENx",
-	"UvYicPWvtlbX1jeu7I+azdUrkg/EVzHIOnkpdvYkDGbBwiMuncSouT1AzigpRr7BbsqJLlnyFQwHYXrI",
-	"uyJmyf/61rfgyd29V1c2J7swcsdYMfH/RzxnZjCainkbKcG1CpAPGI5/kHN5BLF4hqYNMiiV3WBv5rwr",
-	"+oDPAHFunAG7BbONeVE8GHJKmFhxBhS3eGhHIacZo6dWJgJIS6t/Z57JkzkDtwX9cB0szoIJJIEVRFQs",
-	"VxZ2xKaRVFrJCqE7vJzxfRBoYz7fqpwvcL+FlgwCzzDzSk4++s3TP/3Nkw9+kgR9/p+0OO4UI/lVw1mh",
-	"W4y4ybR1pG+FECnDQqRZt9QQTOREvuFQSCvrEVuoszXsCpnuDi6e5hDX30ZvNYLoNBzwWeOckuBIq1LJ",
-	"SKTUzAOlcsGlTR5fGO+WoFsrEuWOssevPf1MZrpyKEPZEvFX6Xk7aq1tNpvwnyZQ2mHOM1ntcRtucjxB",
-	"ccI2JysKnfzpPz599PcnH/3m5Pu//u/f/93TX3108u4Pn/z4w0//9Xsn7/6j2dzpg4gjrUZFd6Iwg69A",
-	"VB3bm56s2Ei6oJhLzQBn0bfzDwyCfzp+aAhAPH/hbvH8/K14gopjZs5oJbSqrviUYWCtOKLEK0QOvr4T",
-	"xdFhJnkelIz686P3PvnZ44//+Lcn3/3Fybu//fOj908XkcLldUWk/OI62OANMzNKx47a0Vc2r1RXulCj",
-	"MgCPEL0BBtK3YgcMArI3l52SH1UqXwGWlcMZvhrF0VhkvX4ZtVfNbXTBSKGEi2DEhmpF7QgoAdDpKTiJ",
-	"D+MInAnpWcs6uXbzr1TtKM+hQdQO+5zHcrbQjStggz+LkIsQV7RnbxlbtRTcDWfHSBsecFUnoZPnfF6v",
-	"upW95zJwWevL87VwmeGQfWtf1hq47DhOW7jsL7NMXNvsMDOaO41xXCjZY9/Yvb3DjMhBbWn0dI77KhcM",
-	"1iZmB6LLR9qiwHEjDxuKaWfe5XluZLlhoXoFH4C6MVVNydBOSBoKD8DTfLwW6S2x0cXY0IihBZeaA+6s",
-	"y9m1SH6a5UobyQJyk1wbJMhjP5RDzSVLAiFv5XVxnGDquplnoDhR6FvQLQp7hXPGBpu8L8McdMgUwrHN",
-	"kE3BJvEZ5+FOmhn3xgqENB1blGclU8xuZxnSiBpR0C442bGeswwXP4M+gF1e3bwGlsmaPu6dk8t9Pu2I",
-	"9XLDmYt1UaHBmR1XVwMbI9AdHCL804lW7jx5WcNm01Q1YiCZBJSWZhxCGvH8k/XSUtzMczPfpqV81Da8",
-	"0XimpsbgIJzP0Gj7XEo4SwnHSziBKdIR2PPJOovaI81df/kduvszIw0pmON8LMx8tHiU4Vnlj8+vJIXK",
-	"KmaazAOVn47EzN8n7XS2bW95s0+CsCT7iDbcVl++L4pKQOcsjlmpqUP5lpnsdaa45Wz2Xu1cWjQXVMii",
-	"dnTy7vufPvrOk++/d/LDn0QUuNKB9QN2MalglzNb1VlPutyeGpPIxVyRcVQaZmzjQ2ZVF2o9i7LSXB+d",
-	"RffBH78MY73scvsTURBnE85pcalVuvgyJlbMcNxQbgtnb97YeeXmzmvkvqGIPUhjxpBGc9LFPJF6QyHT",
-	"TPZqSqNhZ0t6/IWjx9hBhQzbR0h07V/zkFoipnMS1vUvE2GNmVRjdn175/qNN9648cqXKzTuy1aPBYhV",
-	"JVja+yDBvXxBq94EpRYPnDuqFgM3wHzX/Fh70A7r7ExHwiL0k98AFFG0gJX2Jwp/wUoThCDSV2MEO8Fk",
-	"xp7yMAnWkU9IFOCpdTmUQP4V4K0EUeAvOCRbcGFvOWgGfDUABATzTZ8XIrU9GMZDiD+YgqjZgTmRYN5x",
-	"zTrAXfrqBfSVmykK4FXQg5u8jwCiWRvlmlB2sTOLhS4EIZrYnnqiZAkF4wMwCfpXanjbDdy+zx1z430j",
-	"JrTXYvxXJ9OdgSo8tPkcLGmC9WS6k46cG2rCz0VWDvIZnXZuLe7PisNPbEB1+A3h6gPCnv2sFUfj/jEg",
-	"S3QORzLV0YRfzN/3m2WYx0FHa4utVa9D9AydVHNjJuDROovBAAGRyzy0S+YTtDtAV7gjxhlCaYLQ/FwE",
-	"e5t/M5NfuCQdLDRogdIhe4gbCYltNJvOxGfLRLQ9WBqMSWuEAsYaXjFpApSb5BwOEI2M5k+fbQypXado",
-	"JRll9uwUPj/08u13opnEkBBZCizykfr4aSQIi0Ud1/e4Bj1SIhlQMts77AN0PhkYXdEKJppcwybPOQ5r",
-	"B6kJ9/WLgWrBrEBts1UXka/ppJxJAh1YV7k0ZXw28OEgP1mUKkgwHA6FFCTBUQhFntZhil+QOOqppNBh",
-	"xZuPNeMHRhr18bOWLsaQkUI0snWFDXlRZpgw/yKWnKC/0buc8uOYjSTUyUr6mS5Vcdxw73TGWVr2E4cX",
-	"Lsoykz2NsrsrNf/S86lQgdFyUGotg+kZXgTwbEZpqLwKvqZRnjdYYi0Yh4UakLhrH5UqYZIXhRpjBKEr",
-	"sgbjUOjOr8axQsEhxEXBSvxtloRGiGQrDDVohX8Jzdag5XWqIHngJPItm8fZkSrZYokts1Rtrbnly/1D",
-	"dqXF6T4MMEVhNRNfP77axGqDbec5xSQgTEouzFJDdWEP+gIYS2YtYCcxU7syzTgccRyMOIDXqUwd86Nb",
-	"cXgssJygLeaEBjlXIj92hThr19AXGfF4n7rBbpaUJeGKEA/qa4XYTKEJHl1X3xgGmNkioST7PIMCF2YI",
-	"5yhs8aZZ/1ezvITKSjOG6uBt7OqZYaMxasq47Y9zelvx9YczB0GqNMZSe/ggVVDSubllsKrJKctcMm2Y",
-	"Ti+ad6Tbw6GRqGYO1K+RK242a4/tS5UxCDkaAM4d/ghSw0j6v+5N1qQyzMB8tHKfQwVQ4AZmUK8ELZi/",
-	"74atzJ6IDRt2BXeukxUAMhIDKwPC4eM3MidrCYC8Ntcq+f5KigYoy7byIO8Opq2LpzjPoloNbQ2CUKI5",
-	"NrHIkn7DMKgZofgh2oEZ0RfnaxXnBnstuy9cmSW2ZpP/XT1TzGoPFqQ651uvt5soSdZNm0zFU0qTtajk",
-	"2YzaZLPmb0Hu7E0CvFNVYAp6g20jLzzMCBRiYEumdnPVPfI8GuLAqDZFioajhDSuhAK6eMnS7PAQgrAL",
-	"i1EdtmIUiQOuheliQKkNYcFPJ3JMQIsWgM1A4WAuk2NXwaNwl7OUvfH67q1dlmYppn3wI9G2M3LhfVlq",
-	"TW0UjqJGpc5oVtBZY9oBDeSA+upMKS/FCjgoFtsml/RBW7UFl60qgJwxuFItNLQvWkkkw/nOUwoJBeGl",
-	"0nO5Sg+s+tRaSRfVa14GhX+GD5dqq8MVy7MjUa0d59uxntkYMsYIibwHF6pgoGIEoiRnA1H2VWpD2qDw",
-	"MWCdF+JQlF2Qi1EkpjBfzKAa88ymkEGMqSNIFjjRORNQLaikCrqwYLRAGW5sJufyXVByb1sInMnYWs+u",
-	"dcmPEa4m9RDkWWGxfUZSY+3pu/JIqrF0g0Lmvm54x3rzGi5HBWDGvnItnqj8hLZvzRAAuxA17m8zFZCm",
-	"d9T4Qqn3tJTVuNi3uAvIWmu6Yvxm5fDhRpAvehaiCRyGqL1huLLpLGqvNc8RbgozvdRQUzDceVPZIi79",
-	"BYxpZ7jVF/EUXMxQRgs/20pG9kNLtSp5AWDIhvJWyhUxGGxR2acxopk6I3dAE5eoMMsw0kWc7EDdJxPa",
-	"7eG7cGI7EcGovb7xsJ61Ekucajp8wxABTSMkM5wfpMUyaxvWT4+B+1dtnDEmIqcjC4CiDeMBhL0K3JtU",
-	"jOrzTaQ6azRm69AbzwYj7WAs0H+DuTY+XiFzvBSLH4DVzsLEuXJvniXuSzUiEYBXsq1txRmqn/EWsh9f",
-	"LTDk+cjICQJZEuUgRg0whcSOUQ3CIoc2m5WqVJgRTpbqmJAeTN8WCocexZZRKyk0y2Q3HwGundGfsL45",
-	"1Fy0I7QiBTBvWt0du4uQXCRZT9mMJloNlIUAiAEtnah1wfrlZlsRZ2iUCyveoOmQ5BV4yXuTQSE1u44a",
-	"pZBdAbVCWpV9dmIGSmq6ZIkGhKEXCZgbfOw+zILjg9irtaaZl/blaqVZB/8HOI7w4sBIV7oEQ7dF/YYj",
-	"7xYr5cf7cq1+eIco/drLAa+u46uHXMPA8RMzxW0S7FzZDjhCEK8R8BWvLCvZFTErRI8XKVjcrQ0HQY5s",
-	"KtdIkx7kzi/iJ0ACF2683rIYDSVq8BTeiD+a44eXvRwrJ0SpPKWtpcMDveLeUuElEVRWsqcNwmdsSA2e",
-	"l1LVvxpcnbGRHp0DS6OF2QNxs1383vQbNFCdBRysav0hb8MDQIjD7LDs25UyswRzOP1s543Hlq7PoSr2",
-	"ZX8k00KksP5DpXIyMo1VcUQ39jrv9ok4AByPUUUsjiWYCwGIx+IqmMsJuoXp3WoWcPCIZLyYmAbFynUl",
-	"y0LlbSbVCmS/JS/hfdV2ORCsyRznmpzFQJFKfChUoNOoB+aypirQPmhCVkU4rQpAgVHJRvSCQ7YEOtvL",
-	"dAmElmvGgT8QAKVNDHQuoUOQVuA8xBYndV8aLWQahqVUZefQiCtolWo1Y8M7+XCo0R0U9G7kNy3y+2ai",
-	"uVEyj10fdXG8+xKZXINw45PGbLzNOKiGSucXlKus1CI/jC8Kx+lVpnMHCZBFew4zjuljbqOP4X3PLfJg",
-	"qcB8pgrMMhL3c6wkXJJmMDowp+1ArPiE4SmqQbWghotJ9dVEbA0NgMTl6EIJ3yWvrGF21hNV64C9Lbs1",
-	"MVJ1xnEL6o85APPeubdUkW400T4+s9Usrbe5Z7K8su7t7ZksRU8U0xuk8KmiYwvuzjvSu1oUN1+Z3jAk",
-	"TpzTtwyZ7vP7lj93HgJzOs7jIXAn3GdsXiLx+zJa/0+vaNUVsGUdp6CYkp8OPZSH8NOoELENyJx0HixQ",
-	"qSCeVoHXUh9QaQKw1qFRzav1QGKWWKQnICYJhXnixfVA9NrB0YKx12n0pLJVKu/a6vQhDEWQZh6ED7lq",
-	"/ElYki0xrdkxq4lauYab098Wco2ME1gwITY6D25DUDwf8dfBtBG0PSYQDivY20FaXVJTSz78S8nOSHZz",
-	"wTGgivoE920gGVO8Day/w4Zh5TjrCttSUPIYrUmqoLDz0/gc9XzhMrE5DpQ6IuuZL9oUcIt2a3UtnuBK",
-	"7airRoUWHfuxz1UAlbAVtBZ98v4HH//+D09/9UfEa0Oh0vxPv+w/P8VO2tH6auRR1EiCHQxzyA2onOuo",
-	"HX3t9u3Xb+681rl+e+fVm3dunQc8yuzAJSNqLLC8c2Um1pU+RFx7HAQlIlaR7vEhXoYgQ8RmIlLFfH85",
-	"oja8PGPPQg6OKYQgpZ3OH1wwKXCxE3EhlQYPydxoGyEY4xJsY+klIWLPOHtLXIcstUlxAzjtxet3nVZ9",
-	"oDpjpsusq6cCbJjTvetfew4Uz8MG2aoqq0H5jlbrqvurUwAw5bWrjY2zL3UclarkuSGiFy7WahbhOggH",
-	"Z5ouUISwKTd2kIBstpTDFzcRmGWtEcRB2q6s8TOoATa0N4ang0yCaXlljpuyPRzaOObnd1mIF1M+xNU4",
-	"IgdnR4qxfdpa9Y8xZZ9+WKsk/9PDDX+97PfN1fULolC5NZi/hqULLoeLg4HHywtzsQuDa3pwfDpPEZ1n",
-	"fDicoxTL8Dx18e5QpiDGqdUUTsHgtKwnVSG0U8EQme20HrQ9HC5Ldi1Ldn3xS3a5g7ys2rWMz/piVu1a",
-	"hF3MF4VVE+E8K7o5s2U4eiKFmh8eriSTugRUTubHjGmhtbzlsv3PzwUBpJ4CkjD39mL4V8/DbQz6mIWP",
-	"uiDOqd27c7mSbTWWrLAAwku38BfKLYwpbnDxF6NOfcHzsj9Vhfs6/nwhNnyuXTATFt0RAuy8fa8y/b7o",
-	"HnnCRoqbRTEPpk9zqp36cHSQZ12aPEQHTZ37Hfj18qa+6PmYb7lclp5DfZcQHzvIegVHMIvzrV+163ei",
-	"A66z7vbIHKa37xkucCB4IYrXBYwMUIgwVq8mmXoPk4HNz1EcjYo8akcvI4nEMU1+8KoqGGLnOSQr6XHq",
-	"2zZQwfuczGwPVZ6rMQP7hvWfo73jdA6f6QDCyzABEhNtgw6GKs8xSBRDclzkTQgP46KUJxOVazoEo7g9",
-	"f7oaymr5+xycHQEVdYMZQpj1RoWHJAhTvmGpX9CMp2lhLhEujUiNamwkjSEAflXGDOSkZtziQUkxkcOg",
-	"CFeD7XokHXJtVmqXAR5aAS2LIJe/tvJYbIaVpcGQ7C96ykqW4kFJuFYVtHKIh3IZzy9ochDDKdAuNpfk",
-	"A4qAnazBZL2o4O4Ns78rr00b2UR1MSpcz130KkSrH3v7D6bA0hbc5zLTfbis1Ks/MjX93dX2oiOPL1Qu",
-	"tC06h5NOEB0B0lF9BC5WcQ+she7UHQcQAhQjnRWsOyoKMylaV5zPgGey5LYUhZIl74IhGMul89Jno++Z",
-	"dikSFQdi5ozbZ5PT/QAORK4Abqm0OGUNnBBU6cDpYKx1cBNdHjzP8wqQBHqgzfXwPZijaVH4IEoY8siP",
-	"4dJDwf/h0EUK8wIK44FhxHyCYzGcJVzaCkgMrJgF6BhL3fZpfHF12RF6Cg2HsV9DmBdgC9LaAWaIFsJW",
-	"oq9EXLuIeQ2ogbg5k6g1lWVBjMLTM/EB95WNTsAsTC/FE/OF4wYZ0e7EwTdhu10uLaqLPRMQGktnHF6a",
-	"etElh3KBrmwREjeNtNcus6EfpXZohhCRbREu7TseDA8rj3SPctULwi4ak4gG2VTycwR59+rQ4UbETI+6",
-	"fXOOEj3QgISSiAHP8iRotM+lFHldm2C8LODAGgrRk5lGWg2cPeM5RJJnDwjfoFoczo2Z2qhpf9twOgoL",
-	"B2gExrvkuKnlfz4VNCsY1nnESENo5IDnHB10FQZS1/EdPJeaH08Aedoe8anzboR4FUF4HbRS0/wt+x0i",
-	"ILmQH4TNij0dN7QEDsxQFBoqTCPVMoRIMrczrseqK6X+EBBvxVEPhRrmwrSL5xJbDHcH73ZNW7s2bN6V",
-	"2sDsArM2uXDhNlkXc5o8M6Hj61gEz2ni4c5g21MkoFxxt53ESfRoaDrTqgiaIYnx4b2H/xMAAP//",
+	"7L19jyPJeSf4VeJ4BmZ6lMVmVXW3Zqr/0Nb0i1SeflNXtXqlqV4yyAyS4UpGUBmRxea0+2AvvAutT7tn",
+	"H3zAwmvfrhZrnLDwnnGHA2ys7dWHsWYk/+WvcIjniYiMJDPJJFnN6hlRsHuKZGa8PBHxxPP6e940enI0",
+	"loIJrRpHbxpjmtIR0yyFT8fj8Uls/oiZ6qV8rLkUjaPG2ZARkY26LCWyT/SQEcVEzNII/6YjRrggNEkI",
+	"14r0EspHilARk5SNZapVI2qw13Q0TljjqKFGqk3H43artd+IGty0/+OMpdNG1BB0ZJ4wv/K4ETVS9uOM",
+	"pyxuHOk0Y1FD9YZsRM34fitl/cZR43++mc/mJv6qbuIk3r6NGveoZgOZTp9Au2+wszHVw7yvnn1k7d5c",
+	"H9jhkArBkkX94RNrd/dEYkeGxo/4iOvy1RrR13yUjcJVo+qisBD7rXLqJ9BqOJ6Y9WmWaHzFtmw+mE9c",
+	"2E9RQ0/H5n0uNBuwFIcpR2Mqpk9kFTXw97aQGxNEZkKni3qC36+ipyxVMi0ne0ew17rdgyc67qyMU3bJ",
+	"ZabImA5YxZbHVwpUH9HXj5gY6GHj6MCS2n3Oia10ysUAxoUHt2TqS45SX6YjqnHh7txqLF3Tk5iNxlIz",
+	"0Zt+xqbzdDgmE5nGpDeUignSnQINejRJWEr6MiV6yBWRghEzJKZ0kxwbPsGoZrH7jmiZsxYzG+AmQDMy",
+	"4XqY/9iV8TSC77ggB7fIUGapikgsmSJCmm8HZCRT1iQnmqRMZ6lQ8Hafp0oTKtTE8DHf6JDRmKWkE8xy",
+	"7zkbJ3TK4k6TnLl+L5gdCTW9sBQGQgZMK3Lr4AAfNM/gN61PyGTIExb07GbKleGd41QOUqZUkzwVvkmY",
+	"uEztvM2rQFmu/BMXbNokD9JUpnYmyHbd37JP4nRK0kwoQlNmCEIu2Fg33S7E2eZbJZy1Wdz6+3FMtWap",
+	"afNffP4/7f0vrz76rUbZJn3ElV6JbXHNRqqxMqc6WJVTPRtKwR7yRLOSo/1UJFPct2PzmB1eRIZywi5Z",
+	"Sjgs4yTlWjNRMVh4s41vNuqyHBjVE3zHjPK5zDSr5HGp+XUZh1v1uJ/CTV/ZJwoCm7DV/Lo+o+qikouZ",
+	"+2sTqcA2bvp5oVgqqq/ozP28ble+fdPZS1q22U9ZT4pYGT43oWb79ImQcEfD8b6kPKHdhIX39WHFfW3e",
+	"r72hYDRvzbhSpsZSKAZy3z0p+gnvwUB7Umgm4E86Hie8R82Yb/6OMgN/k4/HPBmzxtGt1idRgxkeZL5L",
+	"GYUHYb2aQur2kCVx423UGDGlzAVoTrqZ43hMBJwe8wBwN/NKRJQ056lHheFWKEASDizLskyzC44arf3v",
+	"ffe3D35w62Xrhx9//86PPjt8fPvJt5998nz/zHRWjxrAOZEc87yol6UpE5ooTTXzF4qRcuUEhmuHY7q7",
+	"LwVbh3bISD1hVNbrMaXqT8D0+9wuZNU83EUzoYr0aJpyFhOZwbAfyrTL45iJ9db9sGzdaaaHzb5veGbh",
+	"mWKkl7KYCc1pkt9KQFUWm/MQS2C1W1/w+iMjSFYzYdJxUkwvlUq1FdesQ0aMgpRBNaFkwrog+ZnbzN3b",
+	"5jGjQ+lwIxE9TGU2GBJKuqmcKJY2yWnWG7rfcUwp+x3WM6ISB+lySkZ0SoxWMWC4VSOngHWn5LsPzggX",
+	"vSSLWdwknXtPn5+2nz4/+e7Jk9MOSbhp0wzAzdEMSzUNOU+Euc1pss7GuG029fzG4K7JwpZwHRHFUsMM",
+	"4L0j8uNMahYSp81jMhkyQaYyuy6ucCwILxvuXRhoJx9Ih3DYR33OkMBM6NT8zYXVns3LHyiSyAFS+5Im",
+	"PF7rFB4cBMTuc5bEqnH0uf1zXu7IKc8tPyvINLhpe1SQLiMxN1J73Hj7KsqX0e13bsdcWM1jAt0S2zY8",
+	"sX3ODaI4V+aIxuYWjUg30zgyPEOTVIrBXdIBujXxhw4x96kijPaGZhyPaWJEJbbeqpQfAUe7kW97lj16",
+	"XgBzsJdgF7hNfGTuxVGm4AsgLfnt06dPro++folhHKbxJ1I/lJlYk2a3FsoRfWh4lmApw5EQZTglPLx1",
+	"etjeQH3tGQ3NCwvsNUcB4UzKRzQdrCUk3No/XLSZtJTtBNpevJm4kTYlgUePiBonvHj7yJSooUw1E2DF",
+	"0+y1Vte3t2CYwI4E2SeP+aeRGeDH5i+wIlDSpRpP6pmUj6mYrsc9P6mUYQxdR1RM233Kkyxlaoa+UhLz",
+	"MzE/s5gY/Xc01or0UzlCZZHGsdHpj4hOp4QOKBckoZqlW6aqGyhwvYKM06MjNj9eQ+nAIjIr6ABdst6w",
+	"E+WCCVi6uCLWnkcyxc6Fdh2nTMks7THVJJ3nTKfTveO+ZmmHDPilvSBVUR9qnotz8VCm82MGk7NiJM0S",
+	"BkpEMj0yD++RHwAnOn52Qi7YVFndYsC0nRuYRJrkCeMggcWyQAm49iaGm2SKxfM0cRYmM9aEGmmasYu7",
+	"8Mi5IISZsaM5yMxW01TnlnIQFGDLWjHN2QWpUhOZxk0z+mPTsb1+x6m8NAKeVv6ZGiMaSYErJsiQqnw/",
+	"ghFFETkRhrrQNuE6IlSbkSfMvGsEAEpGXGSaNclLILpvAOZlmhCl2wWkhUwxuzDZOAIblJLwQ7GVkd0c",
+	"qeka71uUklPwINhWUgYkMewAlw22xdzu9Vw2ZmMmYiKFkRBhdQ1RgJ7AgFXzHBSRF8IcbJnyL9a91fcr",
+	"uYW3FBSYxL0ZhWLEleJiQNzOPgJHCqE4WKCvoZ1bdeB5VLhNfQ068JLxW6p6c8Va2kLp7ZYFrc7da+ZM",
+	"8R7c/GZ3yZSmPJmS4J2Q58KtllwD9ZYPM4K7zNKEdFmPmiMQmj9oD7lwTDXtUsXu5qZvd3EbBXAi0wu8",
+	"XHBJVDY2KhKLH7OY0/WkjtuLpI4s76I9Mn20wXY4t1T3sNu9s+mYeeF1dgDbX5pOOK6OE2Y7swPrgAnP",
+	"tmgdpOB680aXozeNcSrHLNUcTWlIvSU+Q/OMGRfVdcyjZ1RdPKMzAt7itx7bx9DS54yYn+Po8lbsEF55",
+	"y6/s/g7rgcRayxVMrSO4SY7FFERGwl732FiTTrMDrKzTbHYiMhnynrkbXzx/hF4Nu7/NpqQc1r/KQRy4",
+	"HW4v8jp8+J2jD79z9Pm/OD/PWq1Wq/nqd8/PmzMfw29e3cj//OjGd0rcFUCD52BqeG5NfegGeRYsOBg7",
+	"ijvAuq/rmb3tGWsH61qmYIAIZuUGK4/eDZxJt1stI1yktKfBB5Qy8PMUybdv5tqKGiJLLLdGo3bouslJ",
+	"UkoQIy0wO7n5YcKveKGDgGDNNEY4ipzc4K90OxmwVTWixW6J2RHPuinMHtfptE2NWNm2smS10T0TmidW",
+	"ttXpNCJcKM1obMbUef7g7PkP2/cfPDr+YfvxyZMXZw9OO5E1ttndTi6EnCgylBOSGKHECq0zszg8aAQ+",
+	"qI/v3Cp4oVp1ZqWGMkviNoxyfjovnbAjcR6EkofHJ48e3Ac1+C7p00Qx0p0S5xWr7LIrZcIoyEhKU52p",
+	"ZZsXT8UpPvs28s6Z+j6YkCnlrh0f+WGHUcGYTDtlnNffcHMbt2AFK3vgqmYwY25zY1owkWf22FcxkdKh",
+	"wjPoG613f8CL2BJNUzqFz1LTpA2REUtjfkyfaL70ylSj1F9YIEvQQbC4OIFSkmQx18c9HMKbBhPmqHze",
+	"6KUQHWDoCRqU+StmCTPfvZplU1Hj9Z55ce+SghdOmRag4Xu+Gfzo24KP912DbhwPhD12Myvjh7eQ7MFM",
+	"3kbmpaqYERD9J0OjK8do8sZJ3iWdXsKP8BqlVvkCNRLecPxTjkbmgYQL1iRPsiRBXyLYUai6MMqsBA+1",
+	"8y48+uz08emRUSvoeGwVTpkk9sH8TtEcZMwBV5qlqI6ypE+MaunDv2RKlBwxNFYiOQvSquE+QyrABlzB",
+	"e/J9DTRqpzKpugVl4nVnIAHcMxRHWquDvvXu0zjmpmGahFc5vjXLY8GH4/wrTKNKliQo/Qg2IUY/0tO7",
+	"xHRvF8juTaNWN0kHQ484Ux1QzCUGE0h3VYLVgcbgoTkmQ3CbWTM6GuMtXXMbQ4d8aL+80TGrzTVJpLxQ",
+	"Zm26rC9TtoDe+WGjuhAPEFPN9iwp50iHzW5Cu5SNE9pjcZGAjlIlRDS0rU/AlI3kpSHhGWxgb+rHM5Jk",
+	"I6Hc3nGbs0lOWS9l2sbMoDWDwWNjJo1CZhrofPTRRx00afRllpKYDzhaVWY8J+ZhXL1a1A9C30p3uzOl",
+	"GeECpGfrR+J6SrrMyB2qzp7HN0rvEfypfcHKf8bbZ04uK5O9cs2tNCjun+9Z+XnvJPZRcc57XmMOaD1s",
+	"83F5+84OBRJmTiunHvdoHe4wc3OhNAK3FnDuAncKR1SYfuQuB0/3ApWjYryjPVOOL1Xeh4+40lvUN02X",
+	"29c2fa9zE/RSTj1xJ7+5SySeIDxzabQne61tqOfc5rAxaWFrZZP6lCZU9BjKGdW8E+T0WSWy518qYQ3I",
+	"Ubkgig1GEMldpkAF4W/5/wIVZG/mh7KTPaLpxUzwH2q8dXXG2R2B0yqlFv/iDL6bnXIL46KsEBiRfSJk",
+	"zEgsBYvIgb3xjDwj0y7XETnE5/tccDU0L9zCL4zMEhPaFYZSSTKNyG1sSdMLZp1jUgya5B4EqyowrGWK",
+	"EYzZQDavnJTEUzSpT8cM3GQh/ffvhPQ/PPj2nW8XVb95Uvsw8kDs/XHGMuA2sNtGUnAtgaqvSpika+Bq",
+	"OcWi235uBbfGLZzkPj/F/Iclqol7ckHz2+O5bj7bpqFgSTkN7Q/LouGjhhfNlpPDPWjewqPcXkUCdQGb",
+	"cz+g6Qd9V8V7oobsUiEV+AtD8YGgOktZO6fymxKzSTaOV57RJUuV1SSLDO9EGAIpFhv1iV2y1ClXRmIV",
+	"RhMzkn7Hvt9xjkd7LWhJYqZZD6yrLogRf5tjVKVUKTkpmLFig2JLaBJuhNkVySdaWPgCzRZsUCP91L79",
+	"cVOO6OsTfHof7zv3aWZ9o0Ym+I8zZn82O6DY73Y5gGDJ1uWusN8NJS/HUK5d7PJz0r3hUqlrxEX47f6c",
+	"HLYWg3PMamHsLlfjhGJuWhkbW2x/1en0sT9gr/cGcs/SwXG05hP7x+efv4KT/ip8cI+PxjLVmAFopLrG",
+	"gOth1m325OimpGO+Z/bQgImbnkO+DV9XF3y8J8dI1r2xhLhIf4Tqcs2AAy6a7Slj4gf20bdvq1c88NKs",
+	"KGm/4/tuq9uhNv0X8/lXi+i8Zba4XZaI/t11ttKKnr9k5fzNu2S/VfToFLS8xck8EaaK1MsQKVLPTmwB",
+	"ua5yR9S7bky/LK7ybWx3u9hxzPsKMPppfo33Z4zt9kGjzxZ/sB5KG1EFQtScpjm/0ItcYdU+XBAuwcFz",
+	"SZOMkS7tXbiQdfTl1hEfXQ/gZS3f3daNCuEg1klstXjo3QrM9aTo6/bsBQSN/HoXaVC6bey5mCfO987O",
+	"nhHr/5yjrrmDZRqbqe7n+dVlxy60Ln8t9LhvkgoVNSaMD4Z6OTVhmV7iw/NMKLAWW+XLtltUuNZUsLD5",
+	"LSs62On2FZ2g300VHXvorl/RcXP6Wik66wj965+nKqKtqStsha2uQdR3w25eLaLfljnGdXCLl56qlf7Z",
+	"DxRRQ5qyMNyf91hEUpZQzS+Zg7JAJwK+xZmR5IuCfH7hyQwzv6tE+1azlUv3Vh6BMQtNe6vu6JiLgabJ",
+	"RdttumLAYL1owT347/7DiqhBNqIoCYYQErdv1fD8gsw1Bz5R48VMsbSG0PdCsfTkPh6g3pDqthwzga+t",
+	"QofW3ifHez+ie1+09+o4wdzgyncerOJaPsO5tVx8rKCjm3kTN4vvLzMr4eS2aFXy22jFaeF77910/N5e",
+	"cTr43ns3nc1P3Ip0KL7/ntFj9RO/bTEcOr0GMTzvd2MxHO+790AMh4FsffGuY+HUtuRm7G3VzWCvzRkf",
+	"YGuhF3CeJrbvcjIEAn1RKPQ/Gbmuk+PNde4SKggbjfUUIDcQbUM5qwQ+B3GLU8xnhTTNILIQc15Jynp8",
+	"zM2sfewvWsdJR41UBzC91vGRHgaxP/4EWTi9sr3scfTqreQaJqKY06Q9Tlmfv16uBpndB08ujhEY1FA5",
+	"n+NTO7c/HoMAMNEKhOHCeKJWBASsa5OCXrd9GUKn13AZ5v1ufBlm70fMo5/TVdikNmYEKzlcV2AR7530",
+	"vXWPOy7zutLAanfIbhtc7TZYkdO/WrT+W+bRW+XP99E4dy93pm4u1VZ5ZdeRk2pnaHDVVsWOA5aw1IG6",
+	"jpCTKdbWbDROqGY1tiCPZ5MjKr2thZbzqa0mZhRXdrvSRrHvrQsdJd1vKHvMHJNrF0FmZ3g13jF/dOuT",
+	"4oy91jUPw5JJbE/rXnuSs2ykNqzxPH3K09w7dngdMpRJrEheucCHzLhGSnPfl7CgFRK3Z9fmejjHNXIN",
+	"WPNSr5hmr/Vdm6UaLmsnspBXfs2sDSNg5TkCyFd/+Z9//Yt/98u//8Wv/uTnX/3kj3/5t3/5qz/9g6/+",
+	"7N9++Yc/K0JaLAEiX4JmEQiLpZMxQhBBIQimJDNEzOt8q1MY7sd3GsV+9/c+efV5a++TV29a0Z23FX3n",
+	"YmeJt2n9OYWIwBvtyKvdW2Wb6oFDF1p/kB6gaCkS0H2mKV8rknQ2w3VJhtvsmcIhFhqpJIYd5BxJHK5r",
+	"zRv5oXnc4h/N38YVYacv4dDCj03AnWJx5wj2+3wwKuJcqnqhUA47ar5QhNJGwcGqBoaHQxUEOgIYwG5K",
+	"RW9IpIgQ2pMq0iligXaWOlptz6XkviwX6dcxV/pFWylbjl1W6QK15XqVYWtLNyXI19hh/pYfeUF2riTW",
+	"dqVk6HLrwnHe64YyMW6vaxeFYRgbpUXUTft5ZIFu/a52SawQQJsDuAgZs3aMHmzI122PEyosKEzb5ey6",
+	"zy5Z170IyJp5O/7xsoRY96M9yyWyCh8xQnUAGQBpwlaWhMxgSBm+S4ScBLIkYkwwEeD80n6f9TSh+NYE",
+	"sCk6drBtqgFgDrL88wDnZu0IZy645lQv3zC5b31EX7fjLKW61NFgM0UcUped64hOIRN6YS757YPbd2Zx",
+	"rEqyKs3icOFvzBqszGy9OnN86p57a/dPiSfuKXxv7ikpGIEdSUb0AhZ7JJUm+61Wy6wb71uwP0U+7PNL",
+	"5qLQAXXRZpNLgR/tebgBofi3jQRGLENR5EPTz5ilhTYRyZOlSoobTfJUMGwRtkIyoVPlYPdre+5gXkXn",
+	"3UGZ825Mp4mkS2MqntnHrN1wuY6Yz+3UPI9oYale6YjBVrOvzR6s2iciCOmvsbVMKzLT7ZSNuIirj0OX",
+	"6QljguBzLFV3vdSPG4H5n8wiWrPTCmelNCfHhobUv1oKp9xug9ut+X0wc2W42z9PaPAcvvTmeD1OKBdb",
+	"vPBNh4I6wKztXflBv/P5O0NG43rYaMBMB7KYyAIFbcC+zmKSjY1cC6Ab9QRn6L3NVXtksZfmjbdxxlaS",
+	"VdnrMU+ZWvTO0thKrtpxVjEeKdqZ6CWMLmfk4oV90HCslMvU4hTVSG/KNQonZZhW4yxhsU8/RzDcCEE0",
+	"UGJoY95RA0SdHgMoYyMPM62T2khynyJI72nQof0KsjAf2W7td993vdvPT+SpG4P95lk4FNe4G5GZq8w0",
+	"i6vNYvC7IjHrcRA9DKN1+VV0ivjSTra5i1HIE64YoWKKkcvx3OO8zFwW2VJfalFKVyBT2HHlMHWAZmXI",
+	"GDkRq9C9uhtez0bG8gBfPSpAMslltJ4c2QS52pcn0v0HnE3KxPJ6sJdnVF3koJcqG41oGTAniIc5WyFc",
+	"gIqrllxlG2Wn+YQxezby4Xkm4U9ugQ0Eh89vtnytyzhmYF0oN1RUMEw68lHy8NhdQkksNVFsTFOqbSWA",
+	"hF2yBPHVBJFOU52j20K83HEquwkb5TUMbH/aWihtcQCLPoz9QsrjUosCzm+xWet7XGmZTs0h5mKgVs0h",
+	"BgzbmE5VmcVkTFMNLVklA+8emkINJ2I5Gekyc0AUGeJIsHCScvUqsiQhpn3y4YuzezfIkF5iLQIoACV6",
+	"DLD+oaRADCAZ1RLO4Z3bywUc9to5vKsnwxWJUzkeA2ZiMrW6EseiZdgAiyMjKlJXUAHnz8QlT6UYGRF/",
+	"SBXpfO/k9Ozp8x+2758875RysQvGxhXktQsXjmZFyvliDDGdusILfpYIl+kpjIEATdKy5cJgTzZXonep",
+	"8pXIQdX2Aaq62cBEUtaHghe2WDMWYVVZF4D+jV5kfgDREXeZxWvEhOTekKaDvKpVwuJBERYcN2Yco/DT",
+	"hT4ju7iQWoODoBrLUFw9LTzt2xMe62HJkstJQA0vzGFKD83XrkmOXaAdYMQDXlj+s733YplX/SFTpgH+",
+	"DwUUPEoTxi4QyksPS40WYBBVY9qr4Gz572awz6TSg5Sdfv8R9u/O+0hCXRWJlgo5ETleLDZABGOxstWJ",
+	"+SVP2ICRe88fHJ89MAov103yAAJWg0p2rnGlDakmWHrJqLPNok/mzuFq8HBz/BNKwl3S5HGFqMHt7wj4",
+	"aNQyy41dqpVgr3VkduWIJwl3cOCLNhOgc7eW7ydb8Hhzm3Ft5bUipLXMvmtDd5bYcj9j7yC6spYEZoh3",
+	"nUgNn7E149XcGpQIGlk6NteQPVwI8nlFvryZeVYmZD5i1GgMSzDv+zINrDCWPaMjnVo9NUTBf/b86b0H",
+	"p6cnT77bPjt5/ODpizMPhr/8IK0K3v8ILg4Ptz0rJqRy4ghsrxhbQBy/VOzITEGO97KxuWF7Mk0ZwLCS",
+	"D9ER3Z12bkQkL0ZEPhRsgMmZHWTqnbzIUcfBOcA7cEGKmHw4loqXvAHuYP+GlVpdNyiiOOZkfWoWm/su",
+	"kUYQGLMUyybcAOkgx9BOmcLV+dB32LrRJMeunBJe2GZsQQklmcSuZlrHsuumEwc6hcv4CM1ZcuIQq6mt",
+	"oi4zTWgwJVvyPBvB3JIknz8IzAqK2wwZ6SLWabMxe3jsD+Xnx/7obeMO27SefaQ7XYCoDkSZgVSvY93Y",
+	"HHi1BI7lXd4Qi2tyuL2IermUF/b84/Bh0+E2dV85OG2ztUAVnBvC8gOdyElbTbgNvCoO6mH5Nsey9QSy",
+	"+cTAbYwje59PvHq25mgmNDXtvg/DyUF114Ck9vvYHavi9AqkLyDT2F7h0CyVEQKGvD0DcHgLbFMswH6v",
+	"wuk7M4Prdf3iYLa9fFv32D9ywSyr41/XKsED7S+34cwKXZaXmusdMfwiMpRZGoFhwDAXrNbo60EbcewD",
+	"dAyTL6RgthKC1YYlwZid2bt1jJaipUsDLxt1mKVtM4yVXsDxr/YK6Lf13nhbtaiqXuTuBhRZlr6xbdjM",
+	"1ZbnfRz9KnvlvRx//Y37fg2/7BQ9rjKRd1TW6zGlOliLBU3iEH9ny550XaQrxC6CKeXekAtmNN2UPBCD",
+	"hKshpDkf93psrPceUTHI6IDNh+QFgHUH+ZjKgf47YfhEpxgY4Oxolyz1j4BTT4cfjYzDdBVE/mOPoL+m",
+	"bX5CuXay1vIyc6jUuNKH5l0jSqL/imbK+jswPKUDbsqmSuSkc7doBl2obx/c/uRgqd2qbHM8YZPtG7Ns",
+	"qZl5LeWCTQtJzpR8ymgKte0uGBrOqSoUTTbq6KdU8R6hmR4yoe0maK6AObjAiGbLtSwWk5GG2xOx7Jpt",
+	"U7wKBNG5hXtGlQrhQqkiHRRIO0RLW3obrbFkTAeuPJkMalbD13W08ieyUKS2QXsjtnpx0BCnCcqDzn5R",
+	"+K7Z3nt1o/ixqlBoGBv1QMTrmRm7/Iu5QKAah2oFpIsI+tCW+S7aOa4YC/rvWM+cAnQxzyhGli+3ov3o",
+	"IDqMbkW3Xy1HqC0NrHgA/bxENtmI7OdTvKr854dQbd9/vGeU4CT85oE1W9jX5YjZV14VaHVnCaHWiUfM",
+	"gwhmC9hY5h+RfWLvXkD6hYFF5JD03DQicmuuTk1++3kqr0vjUxYQ+JQF1D1lAWlFXKCriI/zwbyaZSZ+",
+	"S0V+By+s3xmelYdYynaedeYRPoug3erBrEWL8gDC0Ww3wj3seetqc9j5YxqzDcvAxCzOsHJ2WajSWZox",
+	"V0G3ECELjlKz15OU0Xha6q/HQ1Jy+6CsOhlKV0y6623skbmL+hSEhgshJ4JMmb4LJm9bfRhORBhwZGXf",
+	"+iA685u4zOQTPNZeoaCesxBWloKeDKeuyOeEKktVFt+15nx05Rtx00WsOgwheJsLG+OhmdIklZmIa9Xh",
+	"qxUkVYgTtsFSs76sGbJEQfGBwlYqxDVZA6bdEMt29VUY9ApTseFU127YCwf13GFClYSuYlXExSUTrSxm",
+	"qX/XolRBAVnBCLenpzTpaeXAUyOL0aQ9UoMqX8U4lZccDWFBdO3Qu9Dq7FEjVrZ9VuDC8wPqBMTnuzPk",
+	"+EedjjDK1BdPrhG1qpjQGwXe1q3NbfdEaXnuEqoDCT6wIV8YJor7wIcyu2IEkE5heHZ5KCMfleGifQ/c",
+	"t5qJkOBDKFXLhOdc9Rxpa9z9QXFxeyIKTCVfxCBO0q1UYTvN7WE34+WHdH1toOaNsYZYv2Z+F7DndqUi",
+	"34PSiR8oqI3oS1bPXfwzSTVNcuwQ8sAW5c3eF2w6E120f/DxehjEhcD34sCfSD00d6VN6pjL1CKBrAHe",
+	"0YBVkC4wEoHBgHg31U/tAl6fZqIND1Sn0NiTiLYkURzufHraQ5mSbqa4MCze9Elu25T8ICUNBQL7jmmr",
+	"Y9OGmiP6+r7NHetY74UzZoUN1J/lOrrU6jlMKPOEJZNKqpvQAXVF7CHsrzg9miTOBgrL2cV0IFjocrJW",
+	"0dDmHD0H6avTvII8oXeRovUQC21DDVSIDygUQkVv9+IULgwPgcreQ4g+UaQjLw0XGzGsXN8pbCeMIU35",
+	"JYsxfI/r+vsoTJVaniE1L3bOaaphElS+5YKOlrP269AWXRLDtWiLp3YflqSAOPCxCDdEHAoQwNe5IP/w",
+	"e3/0D7/3x7htgoOjw/dnsUEiwhKXC+Jh9o1S0yzAcPzqv/z3X/6P//XLf/WXX/5vfzMLEzJrG1wF1R6H",
+	"XHGvlGg7V23/ichtoiDhxRlors7oFg4/twwV9R5nIprVeWEo4Zeh0WjGIjr33YxhrkzTmjtTWxKJ3iGw",
+	"bSg8LS/dfwW5enUFDM/gfU6z4dRGvIisTGQuTnDEGJmZmw2KVybsyiytLNi1fIhr2UhCmWJ5GQm07SzJ",
+	"4xznUh7c/hgXWxfj5P002cwLRWtFrBVU3fkZJpAHYovVYb4rhsJOrb5Xr2qdWn61OP5vwXQKYTLh/eCu",
+	"Dp9q6LIu6yjZ6ZJz/Q4NZVED7gcWs3jV7RoKqzW16ZWBHVew45UJWzn/C3Rwb3jNZz6rmBe52NyuLiza",
+	"THIj7KnAeuj5xmqAkeFanQVQdfMX1Du9c64YQJQJs40roIK9taPU3pKf1qWnQXOdXFXJv2qJPt952F+I",
+	"GRpOxW8JN/nNN8L1+Y3cCNS1qQNuBOsiVPoNXUT1m8+b2WjzrmBrDgAJw6S2W1H1CVhyXxWBZjCXzjBs",
+	"keew8JSgnX07Sos/kYuhFBefvdljVn+nXOdJufaDoq7SKRXOaiH6C7a8bIxgWDAnOEme9htHn6/jHZud",
+	"XGDIWwSPN3+GbH6Rsx8XbExzBgI9tGl4VFiYpdy0xUUvyVCsmJt9XlRlLfrn/rcSt2Apss/8WVy0bLVM",
+	"UrP6syp36INZYZlQWcKrwOKNNokuwpMY2k/hw4gRiENN0EJQgjy+9taGSZSli8qUtauCAlykgXnICchz",
+	"0QE2QQ7b6GAowF3S+e6DM3KTjvnNy/2bBTLcfMPjtx0XMpAkdveNlmMKO5cukn7Z6YN1ux7uqBy1t8Ya",
+	"n4qn/X6I4ANKouz3a8LwoML01Lxk/zSvQsMvcgCiEs93z6JnMIHZ6yQTGCIysYA61GdsGjVdMaGPiJA2",
+	"cATSSC3Ckf8KWA3kWuGJSQ0TynSTdECNcSiqtlXvZQJXhB2Isu8PqSJp5l43W9S+DWHDXJGHxyePHtxH",
+	"/AXzWspUlmii6DTA3pGZBoQcmB2Mdc7gaodmjQ8OrkHEtlP3fdY1BOz60WM7GO8JQA8+9R5cB+OU9VjM",
+	"RI8ReWkzOv3DZrjWbgv+vgAhJ2H0kimzIDIDS1QC2AIxGzMR+zAFO0rkSjxJiqBAzSBKHCZnY0Vqbii/",
+	"b57bd/0XD6ER2Fq9MqXPuoRWME26N5yueCXK3OIYrBMkoQ1/0hIX18J8HBEdhGi5Ja0TnQWu8bZjTctN",
+	"mvB4wGSWvoFceiNrjO1uBdvieiBmZu/zS5a2q6MUEFipXc8+dMpEHNiFWGmyQR5dYR7gYoBcy+Ok1kER",
+	"3jQuZUUMq6jh5LYqIvnfKw7IzK0TLPDs4YoKx3O25ZI1Kw4uDB8JV84tR2GvFE7D7F4Pg0ryPb00xcCw",
+	"nHvO8DoDteVloFpI0ejFWenpdlpakMEGDfWY0IZNyD7xCUWEC9LRUtOkE6F/t2UxD0srXM/VsF628FED",
+	"Gq81jVl1dWblsaGcMj6wcGb6C1dlY2UuX9/1Nbh8NNsTHgMKbFdq7G3Z2mZ63Hp0tu/0CnbX9QesmlGs",
+	"GQO3uWi1aG4vZRrfboU7YTULhXnLcLyX7N6Q6g/AVjGiukmOXVz5ncOPb5Hu1AJh/vbp0ycRGTGqspTF",
+	"Hm5lMuSaEQT1MhI4hGrZ0q9kknJtbncuAH7ORsOFo7sdQP/mRF8XiNXuugKG0cGttULu/N2al/iepyH+",
+	"Zi6JTLEQgij05tmSvCthK4WpXd9aPL6VS5ejelEeYRZK0KjicaP65MEb80L0jDh0lXOcu1DrnIdZJ8vV",
+	"SlQLud52Gft2mXoQsVAVhU08sGeXDWlidz/E1BKoST3nlFjiJEHI+NW4Ls+jRWrGd0IdB6wytqpY5t+N",
+	"fL9lxHvmkBZL9O9pabgnumG+YIakMVcXFuFLxOw1qwnbZEFAN9KNHHjpYoh8B29GlQao5IRpZnFP146r",
+	"gZB9B4Yx3y9G9Md0asFMXWBdjv0523PZ0luUsRUKAOSgr9aAbJtYe56IqrBSEYIARZcqBAkDZYWKTYkO",
+	"5SgRvLvSOC2kLTRi4esQe3RCoWYFgNt1mVHkbYGB+fsCkhIqF7YMubdq+cCpsjTGGh6aR0J22ysYkGux",
+	"QIjIHtHCbimejOIqFk7eQm6wXV3Ad7t1haDY84ZaQc5Lr101eGbRHCruRPtrk5xoMsqUhsQL8J1DThLs",
+	"buv0O352Qi7Y9Ih0kgs1Uu0O6Ussr0K6U3LrkCTMyE0qIjEfcK0i0tmzAertTnNJVcGDlUrwPduKx9MX",
+	"RfutN4abPKEj9rbzXqgeYXXPuXW9b6kPfSLOXkzVkCmEn0TQPSQZSRgFi2bnW527ZH/fKAkHLUCdpj2z",
+	"lk3y0s6j862O9eZQ58zkgowoF4np4d6QC9okx2D8VkQN5QQzGfBRqhzUONx+WmMKTx5Zvn/4casF/7QW",
+	"x2gU5fPz8299B8pAmn/IXtV2SUrRnh2AZ+D/cUG5wFbRBVS8zbjDZfbonzledAd8RE3Ssbx1rl1zti7Y",
+	"WEPY5kim7G5+H0JtCHfwRkVPSw+vqfwatx3U9LvA9J+7VuDT93xT8PG+a88R62n/xPG5Cj64yMUND6F6",
+	"iSzClntC55+IbXEJIw+Yr1ipaLjBxelvyEqDHhQNWROiyBVzaI/o6zbgFW2CUzSQhh+BpDgZUg1VEwDT",
+	"3vZy5VBFWIBfaaM/ol+2XVl2xFVAoYLQ8RhXdCyTJOegOHKQ/7girmUWh3VQuCYDphW51bq1oOpJW/EE",
+	"7PdQnWEpSXMkXTOgGQpbN+aAo8vToc1b8HLch27SK2It10F+ms0Pvup0FXARG6mW9/ss9QeJoOuEGKEH",
+	"y3vMem03RjfxM8szWfLJejO//8rnsPhvwgQW/yVmr7xCysnLbWJq2g5ZvFVhM+91boLBGMrMafhanimw",
+	"RPeffWNxWZXnbFBazRC/N1LeyelTcrh/587efpM8FcnUSzIgPFkOAIpnIg2Hk9a4mAmdTgupBIaZuddz",
+	"oO+gHnRRPrj3pLE4OvN470ev3hyUV4J+zswN+ynVveF6VvIUGqgv/2OHrq/VEKTmVhC7Ll+vYF7bOzGo",
+	"RkK3Wz41pucHUAi0oiQUFgm1kjzi/tnIFuCE5+Jc7JEAnNGFqAURQBiShFV+7L7kyrLWJrwehhy5oKFn",
+	"D57cP3nyXbRH42Ps9ZBmShdbD+KLXKifkDbhC4XEhPU1NmC9C0teLw+xCm3kLsgKdbHcbQE1UzEYCTvk",
+	"AyFTP17cefC2r1tjbn0pIUfqrs+St+DejjhQ7sa2YaQGrAQ1ZElYJa30XX/pdY4gXQuOT34VhusI9B3z",
+	"dCl1oeBAnq/SgfgvrCiEzcQs4cAizXbIRP7RjMHFsFti2DHYZ6aFXWFYHMdWdArudzc0jDszdDQCiSBd",
+	"2ruIwkhPGPwHiugsFSTmMSgKICN/6Ju9UcyzMjw1ic8FgWehptyHeb83MIisdHPmWo0Drvc1doFPN89F",
+	"oHyU+O5d5Jff342okQdo2PEaNmxHYwRx3FjwMmyPRtToBZKAXUrIX7Lkh6byT/U0HeQNAaAdfM5R1+Cj",
+	"iz7DTw+CWeA3L/xc3Gc3I/x8ls8Lvzjxs3MduDni5wLSm+3UzRc/3w9m7ToN5u5533q3Fx2Pa/jejsdj",
+	"DB2aiyCrzLd0peYwPfVuoBDcboVWBOBrRvGdcy/CZVgn6aJCs19cmSEIGLXCCXA0JmIV5VKzDdhzjtCE",
+	"8lGpUrBSwRXMrqupy2RC88TyXJ1Oi3Vinj84e/7D9v0Hj45/6AvERC6Q0DIDw/sVGcoJcWKX0S9mZnF4",
+	"sEi1qQXVroaG67QrnLNOW9TSpqlSy40tz4fNWcQcrugyVA5rIjKZlS2FY9qo5qM9OgvRFgt9zxHlgJy+",
+	"uHfvwemp0eqQHDl7PYgO19fEoNdA5zKfg3z/opw2D14GsNLL0xXcc/bwqCgQBgRUpptN/SjLTSiJSsAA",
+	"ahU5hH6AsM6Tj1HqjVaRt1lsZOoyk7u7dZYrTJ4s4VVVbUcqdLyR6M28WLt8olYEdrx6ad1n89B9pilP",
+	"ltb1hAYDbc50FwXI5VdfYBWIVE5bnU4fV2ENPZQpiVOQp6wl58hDDVn+V6g1389SNGWh0NMkx74gErjz",
+	"vKuQuvpPoQg9BLRLQJ4iJ30rcxtJHaLpZQqabWRZcnoJSY89Kfp8YHF5XE3Dglb7+X50GN2O9lvRYSu6",
+	"04r2P269ihYgE4f1Nj5eauYLS9hXclp/RJ5LzFfMBb8uYvAb6iLAKyK8jbioKY2ZJk9dM/ABmzJ/Psfm",
+	"zJ/H2CSMIdOlGixUNrbhD3VyuMHcYJ9fXo5qjUwAFw9dJ+YnBOR31abrhnJ44+jyuXv5TdkKCAsD380z",
+	"tW9XzCRaK5s8alyyVJValU6EobxC9yGag1AbLODUd+z7thocdRXCtCQx00bb70nRy9LUKLj4m2rWCz6Z",
+	"QIHUpSzXrNdLfHTOOOPWMgo36cz2KGzIcEH9COyaBYgNjmirZc7DULfrsIcut+6sz3vd0FGPHOfanfR2",
+	"PnWK8Yy4CL/dn1X23uHpD07y4qQaJn5gH137lJWTaF0IhE3uj4UFEBaproWyBuWxoxtcI+/VvbA5J13E",
+	"PvOpvqreGFtleNtndi89hUtiMMG5WYDtM+Iph0qTWAOcX/LYI6m6WqPmT3xA5XoXjadOoL5L9ova+pIC",
+	"cMvwNUPGUDoRy2DyLFsbl2tGlSMdcrWghOmyEUDVuFP+xVKossB65YfjrcHAIZQRT6TwdT2XEmhVG5KR",
+	"gjZwWjmcudqXoenvSnxWvuey7RzMaltn9pQJvX13VUjOtTF7SmJtofS6C2CjKR0xXRK+FuipCPssU6+w",
+	"FoGJbW8ua74sUm8DC+2aaNZc5fnwD4z+DhWHjRruKkqYkwcOjjFLScd308mLLENUCpR1BGIA5zM9QFOo",
+	"3ypXVNz5RgKDsMVMtREu4EpBHAGnbZhLktmguk6YG27G4GJ5kKt6AwMBdEKMEzubwVeZXxLnqQEUdB9C",
+	"1huy3gWzSMuhISMY6oQqYqPE0NJtg8dmZ3ir9Unufbdm/Q742FwQG/qLZhCxbc1qQ01DPAgQxbAaQ9wI",
+	"XK/+RjJP2fs9ggBC+6hb4IKjH8yAe/utWwd7Ywqm18XJOhtsTSy7BNFPi8A7rRPN+tl04SKySu/aiQuV",
+	"gOmlPc+gpq/d8QZi53goBWsLH3q6MDgviFI1r9qItgohZmQ4gdLuCs7j4uaANfaBR3TCOoWdiNzGb4sF",
+	"Ds3W/Rh/8IULO01ybLtLXW+AVzODNE5tcLMUyZTEhj/ZcBazxT9QyIWydGBWxs2tWQbD6YWAT1b2t1wF",
+	"EvT1IzgrmaVV9enVVGk2Qhkr5Mn5BTujgG1w4LW9ioujeEzTC5XHEEBtRICALQCyuMMIBzHhFwyCeIGR",
+	"NWs5sjLF2jrAtSz3nXUs6+8QrJIeXPAu5NI1spZDbTZSNjzO1ULM1gQ1Fxy+dUGtOlLTgn5ApCaANR+U",
+	"o4SvXzDO9X6KPTWi4ne68EXg4TNfVpR5TRlNoEBAQa44mseeNuKUFD3WJB1D0DjDsJXS53ypyX6WJARq",
+	"417SJFc8IZqadNRINX1bbTDsOhd4JyKZSKC4w4xzhfosPcjRmohiBDzOphE1fMOl5WdPEYN43tlpfTrL",
+	"lD4M1ff6ntWl88gdJUmfpndtYK39Uk94jzmVED7UMz/TS5aaWzi1x6td5Sq1DyKFQJiDIAX0s6ODjgsy",
+	"4knCXahBtA4IdZcm1OIvrfH2qjC7fT5YLX/Hheu7DQfeP7MY1fk4TXLKeinTdh9rmbKYMNFLp+DSNtKB",
+	"GpqbnSrS+eijjzqQkOFKd3GV/wrDxwyeoVQ6Ip2h1mN1dPOm+XjTvNskP8DsIpQSaQ/uEmxBaTolmbDR",
+	"bihSK4mRV5QoGCTuu8CvmGst0HkEPRs9DqJYLBXcYK3rIwL4vCGPYyZcthPkdXWZ3a6YMf9hx3xqw4fO",
+	"DeipY3QxM+wmSFbTTt6m/wnJ2Slr0khVc89ZhS1hFBYIV6dZBhPZk0Jlo7J4BF/qf+ZcfqByXy0mztAL",
+	"JvK4HrudIb5AappEBDhPyvqZiJUtlZunEdjHm+udnbWKOlsO2l5umjmxjz5WNgUW8cKqEzYsi5jILIl9",
+	"neAw8USVpmJw1QZrYrwguidnjDRREv5W+YUBiyQkAdcYgehzdRfBzwqCynzfF1zEdUxULP3MPOmjv4Lw",
+	"qoU15c3DNuIKXuZG1qxViR6fl5O2mnDroynS5hiOZZclkPXGld97AbEgBUZIBM50K1Btv6ylH5gx2WLp",
+	"pQsmCgehT5NEoRLjKkpHYYF0ixwYNNrBpJ6eUcrjzYfrioQvIvh9rsYJnT4xjzo/HL2kHJreCCdgbcw5",
+	"petty+fWcKoYE/XBCMYySZrkxRgWhgkfxAK1FTCXHc8SoqMWS/OsWTwBOWpbWTv44qnlJvP13E459t0y",
+	"4AAaZu2H0hcQygXlU+VC6tYnQI1KX7imvsbXlTvPbPvFqhQLEeH6qYVWlf0gHj0XWX11hwIwXCksXAWF",
+	"Apg4PmLtL6RYuj/O+Ij9yDznkOPaqtJ0PStoFxc6h0JevNJXWW0D1PI6sETx+xzKMqP5hhEmwHLD0g1w",
+	"ywaRJjbyJL/4i3KJvyctpcKdMXsB+7oPBf6S6xWBkFe8ugqX6wzgo9UUAqHHsuSyuyHnvSEYpNf+Cjt0",
+	"5sSV62PrRuIEcsq8ck7H4w6m0d4N8lHNwqCeYsManbMW4gmPSCeRg05EOjEXA02TC/O3pObfCesNodxk",
+	"h40oTzpWOdlTI9UpGP/oeDxvT1uIfUX3vqiKXcApbjfaCPvcerhR0O2G8UbWQHHtAUduRlcRcbTT5X/D",
+	"dfkZyJL9UsiSTZTd3wiVNGq83hvIPS+JoYDWfGL/+Bwu/1fhY3uI6IQlQAz/bgy4HmbdZk+Obko65nuG",
+	"xQ2YuOnFvbfh6+qCj/ccFMweVJlgKZ7XFfXjZy644r1Tkt87qn6NNPb3jXZrmA/W1PnXVZDfN4qtqOcu",
+	"Gz4Kf9sc/zvXutfSc9cJhH5bKYWtCdycO2vqmcsBYEppniTwxV3C+8WAsGkeYCQzoa/C4LfzCe3kyJ0c",
+	"uXNt7Fwb1y+brGe8fw8N5Wtc2csMpK8WXM7btW1dg13reWlUHARn87SXcU26KaMXFg6gmHSNPBGwaDwQ",
+	"DaaLW6ujh7mBdyepFANywaZReKdCGx6EplDy7ceZ1NRfgpliMcnGznUPNcxCT5FML1STvHS1zbgiHTlm",
+	"ohOFTyFTt/HMLnq6AxAcDuG0M6RJv21fdTHYbsIA1CRFUK/NgjCQXiIV4A3edZAoUHsBoE/xhoUQPggX",
+	"ogqgOswFab0Asg/Bf30OVl5zY3QMDTp4SDp56z5kqwwRrbBFofKDBbisqmmly9Z5zASLieKOz6P/DafZ",
+	"z5IgOLNW4X6qqjJ+ghrBgDwQkS4bcCGgyhagyWvEM2xU1IAv5KybcTeihl+9unnqTOmn+Kr583s06cPH",
+	"V28Bzogna5bOxvF5ArjGonxdqg/laY3Cx8XAX4phv7b4sfK1j2083daCfQvsel6cKDAOOKH9Pm70lGnA",
+	"8/LihJMk5upXArwOrw8LhUPCSpb4JzTi2J9tyo/d1eid4fdUtDW9YOXVsAtX67yT0e2iEsANERf9oB8o",
+	"H1ppMRYN18A8GefoZcx5GTGtojIUYG4kkwV5hDZZcHY0IO6uN5QFuffD6UJoqclwWkA7wwqzxWqUFs1P",
+	"yDZcE4ZtCtmG6C4PYTeiHJgJXiRGknVRYQqQ7CAPIM85ytHlZKZTKi4sDpy7YdBvOwBPoOHNMtUgSHov",
+	"JL5Mh4w69Df7qjmSQxrnaLR4s7hcGPtUmDIzljIJ0yCgZVvYDs98sQf8KcAsNJMp7WV+wIi9Oz9iQ/Sx",
+	"BPA9SKJYANXbaZKHMsW5xS6FFAfilebMRbmcC1IIdCnA4fHUggwbBd2J6JiGYUsWaSaKMHWOKygLSuv2",
+	"BP4JWwLc0wl6fv3iNqIGrFVeMhApW5OxvBxOkZW8HE6f+85fDqdP5Pdt9/DhoR3Ay+H01I3BvBsM4+Vw",
+	"emxH8nI4xSjvT+1YFsmvni1V3CV6Q/ynovYLcZYYpnO1gE8+ZTSq7UjVW0d78p1upgwsrCJ7FpSJhWio",
+	"2jViV4SB6nNBk/bSVNOgFnCX2QwInzDYMcJIZ2YNFwAd1MGcso8uA52qpzueUXVxVahwlUBVIY58cVs4",
+	"xP4lHVo0ft8O1GAXXMvUWj8WqoH+yfD9H2csW7ojiyj4hqg1Dt5I5W/MUAg7xWYKU8hrFyyi3z3M6t80",
+	"HuE3gOiVJNymuSKg29YMFgEd1i7aYNNAFyOsfbIMXc03GCacXlWbYWrrhm1WZGKVpEG6ix4sNUE2mE84",
+	"LCSDFXLAVA6fZ9uPnBMJQ1FHPBagXLw4u/cuKi6cWqtjcUrPUj6i6RRE4C7tXWTjI0JHgJAKaVVWBPbC",
+	"KswcxO4P88ItuRvNCOWgDCkMyrsROaFUKpZfiqgdKO3UA8i+ME1FTjjuTq2uBZnI8zK5rWfJFZEiAjkc",
+	"1RecB+gvkRXPwVYza8BBod9ljoPAiUmskL03SKWRw+mFWetLqJrBhGmqqIMgmAA+HA4OLHOgMCF5AA48",
+	"HTCfn7pA6XJFR6FVHCXW6JjQae4xQv/KkCpnu7CUvGtlDqAqrJVz1iC2YrC2M1qINYNYd2STPOLK+v9A",
+	"CGUxEWxilgwmHUENw7F5V2gsvm26bJZGUucn8ZPmJ+Fp3LNfzIVWn/ps6DwyE7Og23SV8Mwlyc5G7OFK",
+	"856qKmzeRgNLPRzCMSantgWb5O/NyHL5eTGk9ajjIsawbgSCt9G4dUvnu34RUHnFnsG2S4Xrs2aPqewx",
+	"pUynqxDIRRPXf2c2F3uOwuWzLxnhbO9RcYVLr1K/PbYoM+RbcqtSAygAJ6Iv56dY2EdvqtSMtqPEsgzv",
+	"/A3nEFxuInbNF18tRjosntbVrmA9/TunaYkGvr2l9YABJVMvc2vdT6ckzcSRA+2yXAMggl09BEyaBFvj",
+	"XDJp4XKEqwGvmM5KBtKSSJkC5mDFmINaOm4gAOBgzTWACg9lQCqBmK7W7HD1JgRb8yMoOwg/R/ld7/0b",
+	"NPCE5G4OQuPYUd7/DAIO15gTm0N9NEvrtVai1BSWwT3mYbfQIlaDP6Su6tWyHoKVJVyQB8398BYJqkIZ",
+	"cSle0JqrCWNl15j1eMxsyl3BKcp1WLaNimlRjsIIMsxnqijkhmdqycxy46I/hB+qIdRAtDrIjVzqxg1k",
+	"hNUF8MjLesyt0bZVSwpf/B5OJmRYemi1oggZhJS1WkaYlq6yRI+iM7wAaYEFDsFsv4JF0/meSjjqhuau",
+	"+YPJ43Dr3rUgcVyAhx9I1ygzgYO83DjaxyjImPeWbuOUmadY7AzATdIBBgu4W6FzpZezXa6JkBP/5IRy",
+	"3TmCCqLwTJcRMLXEDpsscBOVNtBl7RDdJGzI6bMU/BApZKT697DUgXWLuCLxyBAdagl1dc/BeFnEofPV",
+	"sC3eGpKpy5TRctxWQebohpMyc7WxGKOT8O8QCiUnXSNq5NTxH8KZ+i9xGiWIKZV1L3x6YJHFl13BZs+V",
+	"3b4LLgVoFE+2w1+AMk3A6+/CHUpJaFfBAI48NMBjHb7WZRxxCwDwvjrPOm9VuD5nykqV4I76rF/UbJQH",
+	"DHLbY7PySWYpw1JE5vNsISI3SC8SLwzqMA95w8DM/EoJlLH6cHh1gfhqAf9dBYTfem1gqOeCEIH56vre",
+	"N48VjtJMKMNe3wdAwEpfYkkJ6LtECpsGLVhi82ABiq+jRsqGbbkoMYcLnKcyryC7PYR8eGwwwO2LiJbk",
+	"k3pyW6B05wW1SsJzQjEVINzcHWslC5ojGXBdZ3Hcoa8JolBWyHDtjZEylSW6KlLD/FbAsrAFtmRKbOHR",
+	"ab1ONPCTbDlugAf8oUXQ03pLWC2fnq0vlkaBohEUQ6o1nNrIGBYGwRVjhP2wMfrF8ge9pXL5o+/eHZvj",
+	"N5aAK66H/JCWHuOHIH84KJKiJGKFWpZikJI0G53ZMtON+vJVgWtGXloq4DIA7Yuno4wL+UPqb8/ilVIN",
+	"XBBiJIRMZg6A3/PV4AjNVjXB/DGNyAxzF2zhpqySIk/KwBKAZvYqeHF2j8QQLdRpI7YrJS8endy/a2WD",
+	"WBFlzmt3SnyvzsIO7Ry0Dg73D1r77db+97772wc/uPWy9cOPv3/nR58dPr795NvPPnm+f7YiQAJWeCgv",
+	"8DCjL5kpbhcuwfS4dbAE3+mGUAmgV1wdUELUgHDZ8iL3FjcXxmV191SOXKQST9FNVCjd5Wexf2Cbbhw1",
+	"DDMQhgr+14/zH11cwttXNS0Cz8yLT/sIuv92CeZ+GfKDn3PVOm13K259G1aDuloPUUT2ybPnT83VCp9K",
+	"ijVG5Ba5d/zk3oNHhcqNG1fSh2Pi9Tf45Fm7/SIv7mg++Sq25kNeUtboZGcBrHBZ6Rv7YeH62Cbu+RfW",
+	"BTWMa/rLuGrTnuaXCwKqa+kjHgUXBAScRWiTLkGBtg9VuGjWkSZmDyMAJRX6KRlcSINwwlGwbKvBDs2v",
+	"Ynlej/s5MldlJ6+9A0YrqfJwTDD5+irVHniaCmsvTLjSCJQOeOkkHHgtHoepv3mpkcMg6dOz/HxaSzwN",
+	"d0nnjaH2WwzKxgwJo4WxtEmOsb5ETwoF7n/ZJwnTAK3NBVq7ocmIxHzAtQIpIyKdJooanb2ObwMMfmps",
+	"eCsWhYBspVRmiPUV2u7Ipyk8Zn+lYoqFFFiimItA4IKmU5hAsRbCV//y57/60z/4x//601//1e//6j/9",
+	"/lf//q/eGAb49p/+7qe/+pOff/WTv8bJlhTsWDtqwJF6y4KK7XX7wort+IllBTntc6r//Gdf/fkvltah",
+	"WIPGVyIlOdZ/7ZBS+ayuBlRqk4trW3dLvYHh42U3T533MV347QKKb1IV70ooXOJKXpIQ//VcgYIuv+x2",
+	"f7VwxbbNWbfLVV3idYGjHitOb54OqRgMKV9Pzb75rSo0QtNlwgV7cGk3xky2y3KLbU+KHktFWMk8b34V",
+	"CdgFmy2DQB36WtNBwTtA7e6yARUWxHW/ni1xzfLhl5Xi1AXHxER4pEk6ruq7dYbmFmZnzLcpzj6wA8Jl",
+	"A39ok3QykTLaG9Ju4lLXrCFN9gk9F6GdzWX8gUuU9oYsjoiSxa5RQfPRHeYrKywXk8OsiQ5NZTgLI1cb",
+	"UrsvnUHVmq3t32BGizHJyqpbzpBlH2YcogqDidV0tcE+fZ4PzH72o4PP9/wQ3c9unO51P1j7hR8xvh8M",
+	"G7544Mee9w8TgI8vwll4x1RthW7Gj7VSIe0FwUNz6ai25IWPNi7ki6JDLK/YAZA7rlgebjauSLhepQ4J",
+	"uFArOYb9PSxaBFDMeRxQhSm9zcflLZ48K6Ih1Gy0wr4BXG3Gh2y5XJnzoIqrzPB/ZBbAC6uYvuHA1xCM",
+	"WGT+1xmPeCbHzxaWOSsrGhYsuVJcCuVz4aBSoVHBDcvrg0WvdnWx+QP6Qi0srwHoGjY306FQY45uRIYy",
+	"SyMSU8ylGEmhh41ZgTKm05qcwrRW81EcQN2HYVxrhF7bXuzIIpiKa65smV+o0ipDSdLuVVteQpQpLEHJ",
+	"mCrGhkZQfUwQGo+4AJuCIhTL38IbebUS+0KpcJ0LO8tDX1Ytjb2ORVC1Y67MMOJydSyVCVtedjmxEPPj",
+	"dujmX8gWgsO4gY+wjqrwwj339UGJ91OzC+D3TVQsxl3c1TMrUFzdddHSDfVO7s8UW79za4FO8OF3jj78",
+	"zlGgGfyzvVe/e37enP+m8GXTfHtj5vNHN75TqlLgqOqbYuwsCubM28sqJ2M327W2mR63bmnznW5o8ALW",
+	"e+3GLpzNVRi6cmY9ow+vYFAscvEi0wGorJSN5KUtHgMXCaiWiK0Er971QB2OGqhWYax0whyjMVwIgp3N",
+	"3WQuqWV6/CJYoeAYVvrP3ys42qU32ZgqNZHp0pCWZ+657d1+V4VZa3b+egbHRTYYOh7b9D3cXrBJuSJd",
+	"cJpomSeEcFu93IvGaDIxYqmNPgMRagoQMlwMTNPNK0yrXHTWzoJcAjcbUOQwIs5JcV2WSDFQc9PyT888",
+	"NVMa3EmKEP6StzovTTbJScEXBYG40qaCJEy5CHVrarHYLkGa0uoWuoqT/H4fjdWFvCWi1KvKc7PNK37r",
+	"17uYc6KtkdZsJbtZyLmjJsp3Fd+X/vTqRsl3pdLeTKTWS8p1maIMyAbmQE4o17Y2m4tK9/nxd0mr6P3w",
+	"Cvpha5mG/lKm8e1WiTCwwdEDb0svM5v9FDCjLXy44r3jTJch/iI/AUe3YTLu5FpIzvxH1E8EOX52Qi7Y",
+	"1DBeMLPZ5xFyADMlHT9XDKLzOp8en57cax+/OPte+6MONDxOOcBFFKoeEYqZIUrTFHzjiHptLl0z/nyy",
+	"Q63HUMKW0ZSln7ES68uxH2ihHXhhtqG3ADTdL2Hxjz47fXxKEDcqgIYGHIXvnZ09ixBRHCgxwnQqSFUy",
+	"fz6TSg9Sdvr9R8i9bT6EwuxTKaweiIAGCi6wHGghOhcuy2wUhdedzrG1ABHvo48eiEuWyDFrfvQReQAX",
+	"wm+fPn3ikpCGdpnAPs/so0ek8+Ycjvs5RhCcu0N/3jg6d9nl543oHFjAeeOo2Wy+7TTJsbDwTa5ZQ4Rz",
+	"Ya2PRp01jeYwqsrsCJbE6sii98HbTbTi2qgNpQEEw+whBIFK5SClIzh53ZQKIFYzeBtb7NgKiUBN+MqD",
+	"TALubJN8PzPECEqqe+uo4cXod/A4tDHrJTTFGA3oBrAusFtLGzteMFPnaFUQNnhvyIWZrEzJAzFIuBrC",
+	"vj+GjbP3iIpBZhrA5nJ7c4fwmAnN+9xK6z4h9vuZ1JDXBnL5VGZgE6RdMAcJu7hNu952qQHEvEdTgKw1",
+	"HAsF+iGjMUvPBSGdf75nZbm9k7iQsWaT3TDjU8PGOna94MG/3Tq04B14XmeYoyCd50yn0z0A2O3YrXnK",
+	"v7BQwG5iH32EG+GYdKXLqnOZluQx/xRBP+A3eK9rtK7CYx+bx5pBG2bCACrC9ZALcjvHpJHAUe7cIp/x",
+	"T8kYhCbzC8CwJNJMTQqG+KO3Wi2/ME0tZds80LHdQNhTOIbbUavVwvhRh7hI8HLMH2m1yIiNupBMmmfZ",
+	"3jo4CCp7QsNGSoN3w0kJBpAltrHDA5KwS5YoEjNmkVTC8RzggCzYv6uAjO25E4u9Bmmt9mTaCfjvEc7Z",
+	"HCozv2AV7Jo+khQ8hYZ0Tnj86CNylnNxG7TOZtbMvNSVMcdE3OB1zMfETMyHWQoSq30QNpcZEEBJnotg",
+	"cS2HEQC4c+vgk+LyjbLesNMk96TSydTtPgv542V2gBfNUqEsuDQKy976BbwAwx6a52K2KfOjWT8VIXmM",
+	"gG1Tac1XdqKGHrgBo0JigXLj56n13RR/99F35iboSaFpz/TEXo8TKrCFCEiWGMYTwFZ7zA3IbMm6mILq",
+	"ry4A3An9WYbCCkiMcP5DKswmCM7QuehDrcLDAySQcoWlIzw6/nYJoLwNt+D9At1niQv+B+TI3N9l91lC",
+	"pyy2HBj21UTaWolm7aAHWzYRHz0it16/dj/kMFRj35fTneyrWnrABmdev6QJj89FL2XAjGky045geiLT",
+	"i1DAud0qoGNJgGjq270rBW79g1bAdO7aM6XcwM0F4U+due09a8qBt91KFbat7PeVoXsA+GzJZQ8oFHqA",
+	"5cdqJ4ipCtS8lzIKNcGp/ZZ02VSCaglVJBwz/CR37FuPawd+b1rvfMdvOHyNqnNhb2f4why93IQE4BKm",
+	"VzsSrDwD8EAFZRWMUthfkyDIT35KbDy9r1oD/YDv37C5E8vzjsh+C3hhEPS6j19gImH+GfJZ8AF8xcEG",
+	"0Di2y2NdM3NPmG1rLtSUDbjSgChlBDXFEnMRdb01wryIbyICQf7ZSMh5z/lhhwnbb8v5AXD1Z/n2PvJt",
+	"5mzCfZNbESBIyTc/377KuYFL4OWpO5nYnxnykSWeFa3dljvVVDsoOYDa+Ogjcux1JYfP9GHrBoF4gQAE",
+	"ACE6wBwi4iA4n3y4f8NyZf8w5leavQ1ufziP4lxgBK5Lmfvw4IZhQDZY5MPDG8CPPESUx+V3GMk2Jifk",
+	"iz0K8Sg9Zgbq3sSUTpSYODA9cS58pgD58NYNjELRXIMuDJpD4CI5arSa+80W6J7JhRqpvbxsi7nx21AX",
+	"p3G037r18e1v3wEtDpH79m8b/USOmaBj3jhqHDZbzcMGqIVDeP0mHfObl/s3Ya/epFmM6uyAlWi1DwwT",
+	"yksQ0JxJ2vMROciZCPdsZKkfwfpHbuUjyDWFLe52ZjS73Qzh7Z4Mq68QLs4FxDmkVKi8xjXIoTCyI0i1",
+	"G9GYwc4AVoSUt0uEu2Xi8oMHLJ6716BDwPg1u+WS+RoQrvLSubCllwqvOcO3LxiBcg1MlXQsD2omctCO",
+	"6VR1iKJTRYZyAuUdLL8EvsoVuWBjFKV/l3TMxaKnHeL/hCAp8rvn4nf39vbg/+E5uxydiHTsgsCfuCTm",
+	"T1wN85dZD9OgORAuzsyq6tiWxY22WEbmUT0XkmaPFr4AC26adksKBYhxUV2g40yP+GLISdr+ZdthN1NG",
+	"RlHE6Nz+3nBZ4NgAHXNLkNza654sDviCTf30YFXcOz2q2UBa+Ed4L6eE3YVu7B2bC9qxP49pqsGs7drC",
+	"Sz6mBbyfQH/sydHIdGOELyOTQYyNEf/keMzAW4KOCRY7ytr8aNgA0FjniCg5YiDs+zA02w8mZdhkf6Na",
+	"ZNq0g6UkUHE9iQ2P4Uofw3E33MCpuZCtVjz1gFXltjaYXGy0SZN0egk/ctmVQDJQcmEFcrwcP9tixsLv",
+	"UKgLzk0fP85s/jeYBRu0pyGABW2OMzauTQLq30YLZ+diaXxAI5y2wqhxz1eM2z9fOvDb73bczA43gJhB",
+	"A1Y+eEgl3ttfOPp2YPWancHBdkhfvSswXiAf28LCVGZzH+M7y3qHo2mhQcwJBHyfimH0UzkqDKJe0tfi",
+	"YzUPT1LWtZZrdVxGpfzI3zScAOT+Ro2HnTP8FeSSg4sC5IiDVmsGyweQVpGt3/wdW9XHb0XnxoAdNRPA",
+	"9/kbt9RHDXtDNyLLEzzbgI9t9Po0nHsZkB5MSy7aEYo92JjsxkHr4HBv/2CvtX+23zpqmf/7USNq2CoO",
+	"hbfErPtOZEkSufMdcIHgzBSOV9w42v92MTq0AYnkt88OP/u4UQjybOx/ctBsNQ+a3wayFqITTL+hb8aZ",
+	"Vx1cc81jUAgaAZP17GZkZExRrLN70vRwq7Vf1bxf/JsvBM30UKb8CxbjS4fLX3oo0y4UmYQ3Dg6Wv3Ei",
+	"QNXG5z9Z/vyZlI+pAKfdbdyby9o3fIwm+MJhrXk7Pw56TrLRiKZTe7Wi8seVNlfuJctrYYbowea40oHC",
+	"Oh0Wq/xVLuRTXGoIS6dxmyYJ1vcoyuxONw3E9vmb/p57aO6yf3+YQ739bGey6o6Gye+29EZbOreCVGxi",
+	"T+jKTQzJAmMLt1rcpmBeYvc8ZNNq+/QkZqOx1Ez0pp+xqd2CwHw/lfG0/tUE+/VScsSyAaM4vOyqE9vf",
+	"/JX8A/MRrILKA7DYakWNo8/3o9uvYHOutLddzMzboo/dRhZd+bU7Pzdv3mocff6qGMlbdYvWJgfivwAG",
+	"Ujufm40CCuNuq3ryRpH9zS5GT+xqJgJBOjh5jyUG7KDG4XtMEyOfOQayHa7TqsFF7knRTziGYtzaP6zF",
+	"dh7RFGNAb+3frjMRlY1RhX3MYk6/iQzxOI5zOLraLBAF1QWX+M039q+3aH5LGGY0FFnlffg+Z5VlLGHx",
+	"xO7b8vRb25i3lr/xROqHMhPxejv5G7a/cIkDxENXUdwG5aGhMGV99EutvAOjclnxu0wv3la7m2a7N817",
+	"ejy/Yaftu0yvwc1zgXYlUdVuB4QKeAUmtLJq+g8hwiK3G4O117ojZKaJ0nRKMuF9GC+5HuYZQVHgEvFF",
+	"b6AEEe8XbOhK8ySxIVlUE/t+GHay0LNrn28qTRMGdW+KDOUFnLOQp6wrlPvDXBDMy444CMorS92Yo7GT",
+	"uXcy9/sm2uyE9DXZ+j3L/q5QTg9zdkud5MczObhB8A2kXeS1iYPsiRKDXZBG+XW32OE8V7LYhfhBO5Pd",
+	"Bia7PJKpymbnSV3PaDe7231k2UQoF5mUe73BrScVc79AMDqEMzXJS4jQ8c8pdslSGuACQkARNoZx8RAi",
+	"aoO2XbfdKXrlsUhiiQBizYo+B/4azYrjhHJRNCsGLqYG7Y0Cw+LxvccPYEVxZphGWP5ilw9mBIjGvSdm",
+	"OW1Tn8Lvrpz/4SqiEXazbYNkCVXWF4+AkKuKOTm5NpV4HAVrSjx2n+6sjDsBJrcy5gAe9Zj2cvHl5pv8",
+	"kNUxNfoR7EyN32BTY5iPXMvUWG8bLrA1LtxXu0vkCi6RnQFxiwbEVRn1uhZE7OeJvE77oVNqt2I/DPjE",
+	"utK3O4uBFF12VA9WF4+3aznc8bWdOXAnTW9mDrxCgRrTphYH37mH5vh8WZBvAVGt3jkyF8H7Fehb9/wD",
+	"YVazDFpa7oSbbVsSkfCkO7UQHXHh/NhlKT0+iFUEt7eTd7Iy1BSEw8DiILY3mRIBcBdQaU3k6aD2ichm",
+	"olsQpZSRhPV1iYBj6/9mpvGE0VQRiq9imhbYJ4u5siPKhaZQs0P5ASHGQFgHBXOLwwzlqZN3DuflHbMZ",
+	"m/Bw26VrzQs9z7KQZ6wv8uDU4TzOMkFfNjyyiG+YQbI3ojxBUl0wNrZDB4NxYHt0PO/zNw1mXnDx8dBg",
+	"46ixf/hJqwX/tBpB8bxGtt94C0zUAr6XNxlzMdA0ubDA+40vzIgVBZhu7A2/+md2qs0eJGTknX9sOv+4",
+	"pHMjuPSGVLflmAn4Uh5/em//4BCGtYLYgqO9hjjNgengCpywAxYvk7ry1Lkiz90JXjvBaw0zpkydNtnL",
+	"WdtK18cC8evmG3vOa9ky4Z1vpi3zm2uadIu24pZZZHtctA+uUr5dqt/akew21tbtdWvtqqjSbgf6HKDJ",
+	"enXOCSCzEkLd29pBRUOh0CtUF1+VMFNvRVqozLqnvgGBKYCMsJr66Wa/C0zZUJ30CDqVgSmO1OsFpoA+",
+	"4KTYGYRci4mRq2fmVzOIEdU9qLnYiTlN2uOU9fnrTpOc+uAUOyiEuxsCyhfBxyKist6QUEW+tW/EnW99",
+	"G1FmSCdlAwCIiFmPx0wdhdAUy0aG77oUf3wpwpKQJa9gxQd8p0lO+nnfXHnNOCJcky7rSQcl18nrc3fQ",
+	"vk+1w3xzA8hRBXC20DrC54DyVxgK6L8IMGyn6edj366M04EGrjdOp0cFjemMguoLmB819lutg0bUCHaI",
+	"+TJnyffwfTOEAe7Ge8dwBszWWtDuvSdzrX58J2/2l3/z3778D3/fiK4k5hn73Xpgz+xs67gqalAkJ/ST",
+	"BfTZcqyzI3Fd5wbu/F3kz05lDiJ/HDuseSsucFTY926+yU9hLW3ZjWAX+fNNVq/x3l4h8qfWNlykfS/a",
+	"V7tbZhu3zM7UsE1Tw4qcfO3QIOjnakODTqzywSZFvShHQO9zbMmpG1GouwBurWbpiAtX+xWq1wGUJrRq",
+	"qbNGEBLyrS0FIeUs690nMUJ23uoS/ZZjkXac9ustz+98Zl+DYKWr0gEsGuueGi028d7H52wtfFULIHQW",
+	"LdoDOuaxVtsNdno2lII95ImGcjlfP+N0cRFWsVHPLsVO2NuybXseOb3CxD23UkuUqXJTt1n7WfRsCJNS",
+	"YSUDrM8U2MQjMpQTwNEPrNFQAIdrzQRUEwAY8bDQSYnwNIPx3MSuO03ywoVUFcLFbfXa7tQVLudi4E3X",
+	"ro0K63DxTFybkbjwZOOrv/zPv/7Fv/vl3//iV3/y869+8se//Nu//NWf/sFXf/Zvv/zDn7mopDZStyw4",
+	"ySNeO4kvWos/XGeGZl6+rC5R6kiJAKEKdTQVNOnqRC6kZw1xsJzmG8iFswtRTzycObA7s+9O6pu6ENiZ",
+	"Ip7I0VFZDhn42hfJIsHw5ptaQVRznHgXS/W1MfbOsp715ZEq426t3bG7gN6/C2h3ErdnEb66Y7iqFHyV",
+	"puFjZ571pmDa77Me1J4EJ1LZXTahCsqf3SWZYi7HgOmgtCaWkaK6yhZbwmGuSJD/8j/8n1/9+V+se/qu",
+	"LxV0xwS/8VL4qmxzJ4Vvanu9Kh69VOK+CQwQQKLWYualiPrPTZs7WWwni+1kseo4qySRk/mTDvXDbY1W",
+	"KXoMCtxe3fFnl/BSZaFF+BmEIDzRMvVF0G2hmKaVwDpHUOPSmlGp8jUN7cMiZmkzkZP2hKaCi0FeBhC+",
+	"VROue0NoBMppEi3lBRRthrp/hgwSY5QnkAarhylTQ5kU208Z5ORCM3HKL5nwNTpllsQgFoLhl4qYdNmA",
+	"CtNwCsXKT2y5RVvyDqvhYqXPvHlb4q4z06v7+igsR2j+ozDKAB8H8MAm1OQ+sjVGIVRgQrkrHgvh3ykW",
+	"MO6MpOBapobI5hFHubYtqmkH4ev+NUdcKZw9Yhn26IhBq1h2Ukjin0W7PMOc4ymZMCgS3WNj7RKUoSr1",
+	"SF6y2JAIoyPyrmZ6dtUDzaLm39pKgsUvXU1BS6scdVGOGInpVOFgXIum8z5PsC41NIfVnElenNBRuBS+",
+	"FHdwLc8hnoU6BeDgye1V13MjcqdLpmRh9T+VQSX2d1W38OvmwIQtsIrf0jLFXWLNRs5HfxZpYin6DmqO",
+	"2Vq2lRfYWchioNZ46vFdgdn4zBnPoMhLw/lokliP4cgWSdc6McwnyFhxhXQBt8FXbnX1dTt5dVqcHZbZ",
+	"nQyZiMy/KfPVwG2ZXVvjva+hTLStxouZLZ4dmicsIyzHa37mJvJe58XVrb/o6kkf3Nlv4f+ihp0+yNO2",
+	"HKKlTvAVbLF2TKcFmbsRNSzNZ6Txw7NW62jfS/mjufZA4oct4EK+ElrewTihPcMy3dZ8B6UU/RqvwtXG",
+	"+cbYcbaNOBtYEs1ZNgfcMJciY3N1vRk60KDYf8Ds/JFdg92FJar3fDH9hTFUT4JXzvwb7/C6Letw2T49",
+	"TpJCIX+Sz223VzfaqxVUzbdj+MDiCPCau/Hmmy7/om3kxrerFBEr2zY7d+7XyZ1butVW22mVrqQSPAO3",
+	"y9YGNPiUf3Fm3q+j1MyVSspK2O2zTFfu4nXj9PtccDWcA933Fs1/+fMv/+Lv/+nvfvrLv/3bL//wZ7/1",
+	"xtxHZpRvv/o3/9evf/bTL//vn371kz+C2uu44AhBdfpgv9W6ZdaGayhc/Q+/90fBu//we3/85V//v/bd",
+	"FUL/y2Z/5QFhmwxlsRXUyGsszrfuLmJ+57VZK3aKoYxYyhAR2q+bKS6YUsRwMCJFaWmgFRjm3N1sbZJ7",
+	"X8hRl7M9EFPBq1MauQu7n6WXLEX3OZibsKIJS/qEdmVmzc+UYEUvo/RyFTjKudFv+2Co7RnlmWoCEO58",
+	"xOYV1ec4ujMY1TtQIHPd6rmzzZIDgrRAkb0J3drf2pDI0Dg62Ewts33Vx7PzA8Ax7WTdtY+cJT2YbdDe",
+	"M4FqPwmjipGUCiIzvYISVn2uZLZM43qOj9QxOWNr7z5FpbprgG4B2/IigzL8uErHx+PxSfz1NBfD8q1i",
+	"WLFbYqdybFezRbJX2pTtqqwH2QQvk4RpBU5NcOfFLOHAYtwx/UARe1l46zLc5lrC34VUYnN/FsGNNAGO",
+	"ZdGJzkUB+WBIFRHSDkP2weMpJ6JJHrsOHUACPmKbGkgHxQRm7dgOXTXPxbk4Hkkx8MZv+0tkq6L5ZJoB",
+	"RAIoTTpKproDtu9MsbhJHtDeELNvzGgQeJ/E/JLHLDayAnSbjZzVGx8wlDkX2IcHRjbkn8KYXlIOHi1P",
+	"x74ENzgk6mRpyoQOqrQxIybhhLkiNI5ZHDk3M5GwQgz8l+Z13yRgCndZ38Wzo5xzLqhQE6CARFAoLmya",
+	"kbJJ3WC4IyMqpmXORUwEAmZxvSBRRspyqZnLSrpZorStV29E0wtmFsDwdc/jj2w4y7fh1OkJ3BBprJa2",
+	"Pp+FPdPfJUu9QDvbZSrNTkrb+431SmDASrw39eFWTUVfTCjY89Di/gKqmQPbOGpFDaWpzlTjqAEvr1tS",
+	"Y1NhGNejXtwRTHCXerRTn3PEqdRy1jr3+RJp/eYbd4Bm7NDFDTl3GSEavbRx4SPKhfkZ2zyyF6fz8dKR",
+	"v/EdKKL7PWDQRbzEmUuaHPc1Syc0jVWAhCTTmuXQSI8K0mXuFpxXutFQ626snWH9a2NYX+coVOdELdoA",
+	"u9vwPbsNdydte3lQqxyzNUGxYBtca7U8VJ+2AlOVM5p1VRvZ7xfhqfxR7veDktSFZ9apLg0jfU+K5+14",
+	"5TdOc9h56t77/Kor0TasIF8ZjHoMli8sWgY8lQZoNBYB3baR8//c2Ggt9oKWedQecaVPbf91PA+unxxN",
+	"3Z79Cg+A+7HeEcaRnOJLX0svAM5gFTeAW/2dE28js743TFfGiiOZ16zFIJPEKPF0PMZsnwFXGjywNNNy",
+	"RDXv0SSZAiooLSroHhuKmxlf0gTCPBOzaZX1hvvU8yEdj5lwMpfL27AJQK7TdiYuhJyItp0SlEaQ/T5Y",
+	"pHmf7LeiVqtlhqrIkF6ycLR6yEaKJZdMVUFUnTqH3nWapnvWsR7IZzahC9JQjEQEaTZHjaHWY8ADjBp5",
+	"OpjNVQmyxvA1z5aeWSlmkTFZ8xFrf4El+Y4VpzdPDdMfUg67zxbrCwbolrc9Uo2jQ+gNFxnCJ1iKMd+3",
+	"W623fhhnroYhkcJadljSrzSqv12NjW7ZqE21ZqOxme5B6/ZB1KCXLDUCpusI6HILFsavJcbIuwiWowYu",
+	"ZE+KPh80jt68hb9VZgQv92ydZNv5leCqDd4jF+nHVRsPqfvCbic6HpudxKhiLl3O9Vy+mBF8Gsos9TUk",
+	"WdrGWJfCN1LooY/hD7eqbT3cq/jVsk0CyQGeJy6kiBTtTEDV0MZRI2Uet9ynKSjGxMIWFBuMmNBtxb9g",
+	"+UvzuxS+1Yub4gPhmyjXIKzs304hrbnV/OSTRecxamipaWJTqw9ah/u1k6chPhLWcv9WK2rgOu4fQJ4b",
+	"rGAratilM+2+vTo0XndG66krNsxi5+nYqR/e0+FDb2qJOMu0j5tv/HFe6O04dmKNDzgACE5INKfOB0J6",
+	"VBh5Jncr3DXSDEQA4EknWpJOyrS5kzqEC6UZrfQ9eJlkV8Ljm+utCLdVnQoetXZ7tTtj4Z7aCUI7QWgn",
+	"CL3vgtDOybU9J9dqwsaabi7cClfr5zr2kX7e/gLGBUX6qRxh7UyqNKLHNMmxwIsnT1DA19HKavn1yt4z",
+	"h+yyDfdZcLG9M/+ZSuSEpdXmj9tw1wQc4m3UyARcHDMpaSWXCVwNK1s7tuqG213xuyt+d8X/Jts6dr7Z",
+	"9943++7sIzc9U3+zkYRT7mwaoXiC6EHAiRRCBYFLy4sZPc0vqS4KJkdeqBGeg6LoAVKFkAADiDBxXCuP",
+	"kkeTRE5UAIYM8skEsO9G9IKFfRDBBlTzS1dS5eCgxJUErXxqqXS9tbBlmrIe0jbMQ4ARNo72Dlqm9RFN",
+	"L8yVqGyJb/QDWUkR8xnkmGTj0jasR8q3wsWl5D1G9lu3DlZx21h6IfG2JcoEfrUDcy10zRnCwxDNzrAu",
+	"0um3nVjB4/DOXyoFVFBwo7vnEYsHLH1Qp/JdAo8Stit7t7t+1r5+zoBPYPg9cJ4C74Qk/nd4MeEWXieS",
+	"yMcgKMZsAJHSZryFXEXQjfEVXhZDAPE4OIb3GEVuFc5RN4wnYB58l9V7LdhqzlITHLIPvIyzaWDQumJe",
+	"ybG1oJVVWADgnLDPvIMLP4C+BMhIo94riMNFOERvJWBsbH+DWJqBe/DjFpADQQHbEx4bjREUS0PUbsLU",
+	"GJEM4eb2WMQQZF0CRwxmi7dRA4KcQKJOuUy5nrZH9HUb3sifvIOCVnkglIdxQn6oeALqOUzSN3HH9GUL",
+	"iAY9uYTWo4+j/OsQSKVxdDv4pRAuDTHSvSGLs4TFbcjLLk5uU+0ZN8NSGCK3aXaRhBvZupMkh171uecc",
+	"Srr02Drosx72q7hmp4VOVqpVw5UfkNHzYMs5IB6bk943GprdhTYJP3/5go01hCoKhNjNbc1GNEBztuYj",
+	"5iG9iUwQQ1awCQEFaP7uf5YV+dbaJcY1TS/pnMZWhz/cMYft7cona7sa144B/0Yw4PdVd9xpdpsZFlXO",
+	"4+rdBAsUOHzt5hsHAv62jlB4zz78LoTDbR3Ijc6jI8BOINqKQFTAoreARR61/qoEpJXUK7cBlsKqlh6Z",
+	"teUSuM6KjvFFF91ha0YUoXHMsbDBs9QMVXPmr8wRfR1+6WptFL7zVTUk1unYkrzyDeYJuzv6m31Hz7Kr",
+	"ze9sTdXFntJUc6V5b62cTXCboYU184WDqHa/33VWVpokAM7G9MzTRkNdYIM9o+riNB/hO+AIfcrNGbbg",
+	"sN+OGmMmYqNRCDZx3+4f5F9DFIb74dAwCGkIbX6yX97O4yDc+62DWxuK7Z4G9ZFVEQOUC8KMwmzWme2k",
+	"h/VPo9mylqbdqSXnahUtFp7BTO1x0ZeVQrM7CZk6MY9d+UmYS5H+8n/8qy//yx/86o/+dcNF+bTxJR/1",
+	"03YZiA+e3D958t3GPMoqNvDLv/lvs23sz7Xx/Om9B6en5c189ZM/+vIP/+NsGwezbZy+uGfaKB3H//Pr",
+	"/+8vZhs4nG3g4fHJowf3QQrb8KziKi07q32ZpbiTNpDrv6keECBOLHvZiAkIpdIzVTuWHTmVdUdc2wxU",
+	"ODAVR9DXHF0AaByWjfma+wLrFqQJPYK7WjRXtbMdISt9eDmpl5UHKa0zjJnvQd2N64lXMn+6mbQLtTp+",
+	"9ad/8I//9ae//qvf/9V/+v2v/v1fvTG8+O0//d1PoR7xX78xrPitIYd72fLm/J2f/+yrP/9FfXb8zopw",
+	"1EE3AmX381erFlaGgDgWmqAdtlHKaKI5YCW9U/LWicTdTKStW5HEhdJ+TUqS7IKTtpo4XFJjqSYDrZQD",
+	"oAb8orThIgA5lOpNwXjG4tz56GudXDA2Nt/wlGj2WlflBe/qfX0dE33X337V2bxLdsLuVnp/b6Xd6dte",
+	"FucmR29Vmfgqkzg7/iR1CBMQ4gCFG7jCv8PLoyov8krK6tkei5mP+Snv00QxlJUnMi1mOpYccn9U/dnG",
+	"U/1Pf/fTX/73P/nyJ//6H//3//jlv/5XX/3Zv/nq//jJKpkEbq7XgE2645O/adL7qpx1J71v5NyKLAcM",
+	"GODVyvSZKoKRzhv2XqhSuNCvm1HPTGMVgx4SZmfM28iYB0SsNOQhiTcw4pk13SzKg4nivU3HYyx+q0aq",
+	"bT60sFw/VQrv+AbdS6QY7PlvokYqE1f/DnOvU3vpYOr4viUM2NrDvmo16kz0QbNqqjQbtekqMoKh1LYh",
+	"IpOkHUgJIC1FVQQuQJ3HrE+zRNfENueqbTlj7HspLomW47YLUwERpGYO/ew6Xl2OPC5HPcHADGRn0tsJ",
+	"BblJL1OFhMIabLT82r/5xm3yhaGonsvuGMR7ziB21pXtWVdWP4SritAv3Aa7SoAsQdhorKekg+esQzLR",
+	"5SJ2JUxhWghA4cAh6AVThPX7rKcJtQW+AW4CCgJDFhIVsctE0hPpK2RKgdFtKiI0UZL0ZYrIW84xQLle",
+	"GV0Lguy2gq21sXRZYT/KmRGIXm9D8bJCPEScshkhcUXxb7uYWTve/psi/O3QKd53E5IzHMnUWZPeiQx5",
+	"84JNF5uSPjMPvEMbz2dsuszEYw7X8bMTAmPdCU3bj1p0xEfgBsxADu1DkS+hgqlIvZRpXK0tClulWF1Q",
+	"EgnEHqwKbrHQh3KCPqkLNq2qs/IZWzsbyfzprqJUxhmiW9W+bD5j023HddV3BV0wszVgCduu0ah8thvc",
+	"t0/YBKhQ78Y1Y9pduLsLd60LF/YQocJxuXdxwy6NvjpDXkSUlmNFJjK9gGJWV6+6VQRqOWa3i9H6esRo",
+	"rblb179ho3oBJcFx6NEk6dLexVzhkvKb+qFMPayjhdPsuCY6hIdYmR8o0kFY5g6JWZ8LpshQToiWmNPn",
+	"jCoRfhviRZo/mAJoTR4zobmeRucCDtSQ94ZOSuCa/P/sfXuPG8eV71cpELjwIz00OQ89OAguFEl2FFsj",
+	"X80oTq5HYBfZRbLuNKt4u5qiGEOAgnuTm+QuYHs32AALL7JZJMAuNkiCYNcOnNeHiUe2/9qvsKhzTlVX",
+	"c5ocDkcaP8J/bE2zu9513ud3xMOR6OamfqgO1Qa7xjLRFXKUM2nY0GrlImGdaanx50yYpzYQDpgtAggX",
+	"X6eX2uFZJu1QOqKHiJ/Cde6KyAuVHCrGSAKpwxhGVByVGnGAWkpbatCv26HeU3YRQGWQuRiS0JZaWY5n",
+	"gqWilzM9hvbA8uREN66mrPQl1tH7X6KbiwRaPnDGKigqqTO7BDh6mePLPImA7Gw1WMKnpjTmmS8tYauf",
+	"WNok06ORSOxiKe2L1eCC221zdO/yJhvocWawhV4uMrbTgIxM4ycEl9ruju65zzhDKOWI9cYZJHGacXdA",
+	"3xEyK88ZT5JMGMzs3N68ClPCvUPEvXwg7M5gW3V23Xdb6hPwYcHoZS/iKBdJxMRD+y+XcOoP+D6IzDHC",
+	"1BmD+K/NS6wzhaQKPJtapVPbrU4R+dRegDElC0Edwfqhqsg1PRLXqZfaueD+50vCL770YknErL11WBua",
+	"vkwOay12aOXJnWZzs3lYi9ghJafhLzduvnbrm3dvHNYelQqQWvkMJNGOVBxzgjHSyOQAk7OSUEyDPGMv",
+	"J7m0u6TOeutJCxGMVQXRZ5+C/uVghaI7RrPgm/dDxnjX0pAHUM1KAtgWERW61tzv07LAgqNxJ5XdsoQX",
+	"AimYheIcZNQipTCClb7Do4OEwYpkQCe6XHVFmooEOJ/MWCKS8QiV7i5XrANG9ITxPpfKklUMMkDLOo6C",
+	"TO72TFb0J3P6xBLzOULgXml6J4hFVfngjvwOhgHOXsilIZXldw7s91BLWDwcpaCcklV4Xo8yMQs7BL5X",
+	"uuNS5Ze2iysuVS76aKUd8oe38HUsQDqUyv3tX+dZxqc4xKoh4VrqrETEhvzha0L180GtdWkbmnV/Nk9S",
+	"mvvPQqdH/9G5Td9okUyWT9GngnLlU7iOyjqvzH/yYuse64yNFX8NQ8SZ0OBWXv5FycRB3kZ5X9HNhxw7",
+	"jgCoA0LtTJcrY7XToTY522w0GuWR1dm+tiQXZbcpG+g0YT2BkrUYknwTQxGTGKoiK60Iy9C5CR8IKyBB",
+	"WZEuhBrGs2TPl1Y/hdztMh5gfdBX2kDEoFUEyJVVZ2AsjF+5ecAqCT4o8THLRD7OFOHQ82mqeeJBGDPR",
+	"lSMJBQEqkZfPR2FXoKjzKWi1xDWPTs5ry1XLWdqup7GtCivtzC5qNHmMRGagCktV73ZDZ6dymhfv1o35",
+	"szljMfxwN7/IJfHDeZwl3HZN4J+in6W0mHPDb5cn6tFpNfPR8GmAqofNAl6tQ6NVIo2ctppzcwSqMPyK",
+	"FxMNNY4M9qRVhMlW43NFyRriWNWhssQF7CovvnjDirnu2NZffDE0GJQHRXXa+FAEmE3+UQzycvtITGM7",
+	"fu4GX6LWWJ7FcppD5UwyRjwQGU+dlcWQXcaZXskQFbbeYxTaQY4wnaGFxbNiAOyNWEekGsCDtfvgUIVT",
+	"ohU4kENhJ468FvhdNlbtXA4FBdZ4fH8sOKMgpAf1T/stfYnLRsW+DH46DT6xigN+NeRqeqjoRQaYeIBY",
+	"NRJ6lApkvR0hlGWa3YFIIjZWuUxPsFomDbMaVEIzeZnLdJwJg9uI54NNBjqoNUwtsh6XqWE8Ba5PxwsD",
+	"fVpMaWd/iQCTa6zybGpXEa0giLSFQF1oljlUbrODEgkqIbmCGdlXPB9ngvE0H+hxf1CgdWWujeC8gFIB",
+	"16LObjmbHSVCO4OUnflwBLZD/B0Oj6+3A7ckplsRW/ljlNrmZ840rsJkILDWj91NOzVB5s9cPMxBfOoI",
+	"CgCTZHoKr1acSNXPeXoU26nEE9Ed8DyGOCsrY4mHSKbaMomr7ENIBU6RSy6yHFCu03JMFYkrVj1rRoU4",
+	"1Gr4Wn1A9twyWKLor2utVWu07YdtzAiADSkcnvbuocNzZ6NxZaPRZM1Ga7Ph4ph0todywfEf/umj3/0Q",
+	"yLA5cs8+/PGTx7948oN3jv/P2xsfffjLJ//+i+PvP7bcgKQStMnbfsebtftnCPwKN+OC/cBwnWFpSYV+",
+	"862gIKJfYlphaDwI4kLUOfgIL3OtVXvy4/c/+v37H3344fF7//LJr3/x6eN/+PS7f/fktz978t4Pj9/7",
+	"zfE/Pq75BbMC3SacnvCWtMnv7EoPUak+qtDXAJfDeRzN4cm/zZNTc//0OLd3dJZLrqP91+5kS27gPE0d",
+	"L60QDFbU0OdZIV+CRs18v9o1V0GgS/LeCT0rdgQrjiy7xpK7CG7JugOtjTDAS9FGaarUbZIZ7MU4VCMt",
+	"VZ4KU3b/zA6C3Nal1naBcXKmdCJQ/VNCJAZMEBnGp8TseSMECFeTFzA22jZ8qAJxKxARyHcCUT+k7oOb",
+	"1I5LZ7lhMgcuH4p0TtZ0UkbxKkpREbm7wFKBAgDIoCT3cZXAq6nRVjyyXQ0lGJrJuRR2RRMjL2Ns+Uub",
+	"olriFq2NMFg/AhxoHQqyiqWSubQ8KgYfWGzXrJ1oJcLvwEbhjyIIcFaosO+aOtvDxYUvpTI5yQgbLLbE",
+	"I29boSVu0fiNa+hSI2LbOxHbakSsuQPTbTAnTZI/ECijFU6gIRPX2V2/CKQejPisQ/JQMXagNcinDD/0",
+	"nrfCuuh4PnRMQ0I/3eYuhsOjRDbkUknVdw2RkEmHDraqXix5TyppBiKJI3rAO0pnQ55WbgLuMewt9UVT",
+	"ozW2LQSbQnt8ciVB8kOpOhEYGc+PhGLxkD9sJ+Tai93aYq8ox2M9kdhKjHqct7Fd/6ZdyFBkT0BgdXOs",
+	"3ndovNxxMAW/Pq0F07Zvzj1UVkG4kyW4h0izrJ6AiM8Q1UKYs3Rq8RUHDwyqp/0HaSt4hWhFwLkKXw3t",
+	"4cLTk4is5Vz3RE4gBKZYB7I2cnu1cVVBfC+mhb4WbAKkbXgZT1KJIhlYE6X9tyiok4Jm197qJDh0mJtK",
+	"SmtW2YUe50v1gs1NeKjiIq1FumW1LXeJYIPuBPkW9qR0RF8qUxyVYNoK2j6x41S/a/5Q/Vr7Ifg4AUuQ",
+	"eQ702F7L2O2G/S5w5s8sk93/CP1bvmMw4Za6lcYvMs/hc1MmwHhgggnDuXITZnbCIekLWebA0pJ8INQ8",
+	"J/tNYu6foeoUUpsTdVCr9CQUSFrlD8El5qlArXWpEdXC21xrXblyZbOkTdmfSS365D/+75MP3/n4Z7/6",
+	"5Fc/X1ZhKvawpIwdgDLWajS+0rjSajSotUAXLJO/WmurcUL5AsGp2NIzrUrwGbXhrPRgnQnHunnQ3MZI",
+	"WT9W/FrpWusq5oL51VpqTWamel6dEk7nF1OZrNIHL39+9MEKaRjA81xsMiRwJE5zWyuIf+0K4l1giUVh",
+	"t7KKiIJOBrIO6SsgrD9trdHdl3la43UKLJzjXqV6MjTKGEOfRNLGZoWJd1lnyigtMCJ3axD3Avqit2vn",
+	"Ghh1naETjTXtk22vbyLM5ITLHHgwN0dmlzDrcTCuhPpApwlayaG+uhW6MpFnUhRNN0gkKNnVlZ60bJeF",
+	"liV7J63dqMmaiInUTkaHytVkoHFOaOcubOezPmtfAXXlUJ2bKpm11p6j9roLO6qwuNqTZJnP/dDoulmQ",
+	"2q0VTZo3VXLR2S0uEmbngiNhqOMqR+m6sM2XjK7vu0JcSGh075kG7Mwl7C7RZB4wSHgTaytiRl5IIMJZ",
+	"5K51BspFI2mUOKMvQUuukZkYgfOFLwQn3QztELEC6zzB5abj7j5VJBXciDqjOirs+c0XYMBYFoU9v/UC",
+	"FKNKRWG6c7+RpWegx2mCJZJiNhrngemgw7tHTKpcoxkYCrRGLBk7Q1V89+bB3W+3b9x87dq327dv7d07",
+	"uLmPflqsuFQqSBc7R3t8+9q32vjl9Tv39g5iEmNQtoE44PGITMZ3QSqBZDGytjBp2IBnw1QY0/KYGpuN",
+	"Bky7KmMEAwhgndoyoagDagykJfGQd/OUagnSer5Bhh+Zn3zf/g2v4RcetwQENDJ3uf0ozGL4RcYVoaBI",
+	"qvPs8WPtisvCIAQiIZqInU2d57kYjnIshKydXNjXOdm6jCyyTmiTaaNw9rD+8ewilRN4cJgTbkjA7OoH",
+	"EBswFbnPZ4Gl8NEIDhkFR00OE4qdoLbByGl/CI+enV3KjV/yAyr6nEolQssYoLGD1bfYCBpK0aPfBAXG",
+	"t4FIkwVoK3APlM7b9r3YZ/8Uog1nSSbtyN0az20KX6hL08YvKsMQUCs64OboXPKsMxq8FRCsg0LU97uG",
+	"ITH2OvjQFIPmu9NQBUWW6axdCJEf/+uHx29/UItqIZnwRgwvKwcGHfzXZmNzq7nZaLYbza+/8o3Nb26/",
+	"0fj2lf9x6X++unV7Z+/y61fvNg9qKB3nWIn69AntApmYgiE5W2Uqf3z349+/98n733vyk/dPTIhC7M89",
+	"Hyd0L5zRintx2i5srjjqpRUEPMVn126WzbFdp7ev1ZLVzE2heAbUO0dSW06FmiORCTVXENvoOIyzOeKY",
+	"FQOJH1qeZ1manig3lsh5g7VzDQbhdHUWW2Ue/DqBZoXc7PU7+0WYfjGemE0sAaD8AUjVE4kz1tA4IOwQ",
+	"YxMwufUEw+aInAYDg4z6Otv3caIYDKBV4Zi0XGlKM5EZzqW+gMWdz2aTT3SZet5RJ6knJmtIsK1B3CWY",
+	"wUKaShMBtW8OfXUSYa3VbGxvnpuORst1tPX0Wc83a4/un5mMf82e7IvG36VEYQTdL7wmxZsI6hdYr1be",
+	"C2x0u3E1aDQTPateON6K54Qi+UoiYRne5QAAdkajULYs3LZGWy2EJC2nowASxUobGflRnjezrbTPS0b9",
+	"9VCzJTV0bcr76+CZYLobjyw1bTYaDfQ+nIl9Fr9A1htQjI5Opm1I8a+1rmxduXKpceXRLJt1aOen53Cg",
+	"6SIIqEH2ZwINGzVoD8GQjDPeSacu+IwoV4wMEt6zalKBRFrYCsZGtF0QehwFn6ILBuO7nNkQICGGG0JZ",
+	"ipOw54Grf7W5ubW9c+lw3GhsXlJ8KL6KQdbxC5G3J2EwCxYe8ekkVs3tA3JGTjHydXZLzXTJ4q9gOAgz",
+	"I94VEYv/27e+BU/uHby8cWW2Cyt3TDQT/3vMU2YHY6iYt5USfKsA+YDh+J2UqyOIxbM0bSihVHadvZ7y",
+	"rhgAPgPEuXEG7BbMNvZF8XDEKWFiwxtQ/OKhHYWcZoyeOpkIIC2d/i0LJk/mDNwW9MO1sTgLJpAEVhBR",
+	"slw52BGXRlJqRWbCtHm+4Psg0MZ+vls6X+B+Cy0ZBJ5h5xUff/DbT/78/56899M46PO/J9m0nY3VVy1n",
+	"hW4x4kYa50jfDSFSRplIZDc3EEzkRb7RSCgn6xFbqLI17AuV7A/Pn+YQVd/GwmoE0Wk44NPGOSfBkVal",
+	"lJFIqZkdrVPBlUseXxnvlqBbSxLlnnbHrzX/TEpTOpShbIn4q/S8VWtuXWk04D8NoLSjlEtV7vEa3ORo",
+	"huKEbc5WFDr+8799+vhvjz/47fEPfvOff/ibT379wfHbP3ryk/c//efvH7/993Zz5w8iqhk9zrozhRmK",
+	"CkTlsb1ekBUXSRcUc6kY4CL6dvaBQfBPuxgaAhAvX7hbPDt/K56gbMrsGS2FVlUVn7IMrBnVKPEKkYOv",
+	"79WiWk8qngYlo/7y+J2Pf/7hR3/6/8ff++Xx27/7y+N3TxaRwuX1RaSKxfWwwTt2ZpSOXWvVvnLlUnml",
+	"Mz3OA/AI0R9iIH0z8sAgIHtz1c75UanyFWBZeZzhy7WoNhGyP8hrrU17G30wUijhIhixpVq1Vg0oAdDp",
+	"OTiJj6IaOBOS05Z1du2WX6nKUZ5Bg6gc9hmP5WKhG1fABX9mIRchrujO3jq2ai24W86OkTY84KpeQifP",
+	"+bJedSd7L2XgctaXZ2vhssMh+9ahqjRwuXGctHC5XxaZuK6xnrSaO41xkmnVZ9/Yv7PHrMhBbRn0dE4G",
+	"OhUM1iZiHdHlY+NQ4LiVhy3FdDPv8jS1stwo0/2MD0HdmKumSLQTkobCA/C0Il6L9JbI6mJsZMXQjCvD",
+	"AXfW5+w6JD/DUm2sZAG5Sb4NEuSxH8qh5orFgZC38aqYxpi6bucZKE4U+hZ0i8Je5p2xwSYfqjAHHTKF",
+	"cGwLZFOwSXzGebizZsaDiQYhzUQO5VmrBLPbmUQaUSEKugUnO9YzluGip9AHsMvLV66CZbKij/tn5HKf",
+	"Tztitdxw6mKdV2jwZsfNzcDGCHQHhwj/9KKVP0+FrOGyacoaMZBMAkpLJIeQRjz/ZL10FFcW3Kxo01E+",
+	"ahveqD9VU2NwEM5maHR9riWctYRTSDiBKdIT2LPJOqvaI+1df+ktuvsLIw0pmONsLMx+tHqU4Wnlj8+u",
+	"JIXKKmaaLAOVn4zFwt9n7XSu7cLy5p4EYUnuEW24q778QGSlgM5FHLNUU4fyLaXqt+e45Vz2XuVcmjQX",
+	"VMhqrdrx2+9++vi7T37wzvGPflqjwJU2rB+wi1kFO1/YqpF95XN7Kkwi53NFRrXcMmMXH7KoulDzaZSV",
+	"5uboNLoP/vh1GOtFl9ufiYI4nXDOi0st08WXMLFigeOGcls4e/3m3o1be6+Q+4Yi9iCNGUMa7UkXy0Tq",
+	"jYRKpOpXlEbDztb0+AtHj7GDEhl2j5Dour+WIbVETJckrNtfJsIaMaUn7Pq1ves3X3vt5o0vV2jcl60e",
+	"CxCrUrB04YME9/I5rXozlFo89O6oSgzcAPPd8KkpQDucszMZC4fQT34DUETRApa7nyj8BStNEILIQE8Q",
+	"7ASTGfu6gElwjnxCogBPrc+hBPKvAW8liAJ/ziPZggt710Mz4KsBICCYbwY8E4nrwTIeQvzBFETDOvZE",
+	"gnnHN+sBd+mr59BXbqcogFdBD37yRQQQzdoq14Syi505LHQhCNHE9dQXOYspGB+ASdC/UsHbbuL2fe6Y",
+	"Gx9YMaG1FeG/2tK0hzoroM2XYEkzrEeadjL2bqgZPxdZOchndNK5tbo/Kwo/cQHV4TeEqw8Ie+6zZlSb",
+	"DKaALNHujVViajN+seK+38rDPA46Wrtsq3wdak/RSbU0ZgIerdMYDBAQtc5Du2A+QbsDdIV7YiwRShOE",
+	"5mci2Lv8m4X8wifpYKFBB5QO2UPcSkhsp9HwJj5XJqJVgKXBmIxBKGCs4RWRJkC5Sd7hANHIaP4sso0h",
+	"tesErSSjzIGbwueHXr75Vm0hMSRElgyLfCRF/DQShNWijqt73IIeKZEMKJnrHfYBOp8NjC5pBTNNbmGT",
+	"ZxyHs4NUhPsWi4FqwaJAbbtV55Gv6aScSgI9WFe+NmV8NvDhID85lCpIMByNhBIkwVEIRZpUYYqfkzia",
+	"uaTQY8Xbjw3jHSuNFvGzji5GkJFCNLJ5iY14lktMmH8eS07Q3+hdTvg0YmMFdbLigTS5zqZ1/057IpN8",
+	"EHu8cJHnUvUNyu6+1PwLz6ZCBUbLQak1CdOzvAjg2azSUHoVfE3jNK2z2FkwepkekrjrHuU6ZopnmZ5g",
+	"BKEvsgbj0OjOL8exQsEhxEXBSvwtFodGiHg3DDVohn8Jw7ag5W2qINnxEvmuy+NsKx3vstiVWSq31tgt",
+	"yv1DdqXD6e4FmKKwmnFRP77cxGadXUtTiklAmJRU2KWG6sIF6AtgLNm1gJ3ETO3SNKNwxFEw4gBepzR1",
+	"zI9uRuGxwHKCrpgTGuR8ifzIF+KsXMOiyEiB92nq7FZOWRK+CPGwulaIyxSa4dFV9Y1hgNIVCSXZ5ykU",
+	"uLBDOENhi9ft+r8s0xwqKy0Yqoe3catnh43GqDnjdj8u6W3F1x8tHASp0hhLXcAH6YySzu0tg1WNT1jm",
+	"4nnD9HrRsiO9NhpZiWrhQIs18sXNFu2xe6k0BqHGQ8C5wx9Bahir4q/7szWpLDOwH2084FABFLiBHdSN",
+	"oAX7972wlcUTcWHDvuDOdbICQEZiYGVAOHz8RqVkLQGQ18ZWKd9fK1EHZdlVHuTd4bx1KSjO06hWQ1uD",
+	"IJRojo0dsmSxYRjUjFD8EO3ArOiL83WKc529Ih8IX2aJbbnkf1/PFLPagwUpz/n2q60GSpJV0yZT8ZzS",
+	"ZE0qebagNtmi+TuQO3eTAO9UZ5iCXmfXkBf2JIFCDF3J1G6qu0cFj4Y4MKpNkaDhKCaNK6aALp6zRPZ6",
+	"EISdOYzqsBWrSHS4EbaLIaU2hAU/vcgxAy2aATYDhYP5TI59DY/CXZYJe+3V/dv7LJEJpn3wI9FyM/Lh",
+	"fTJxpjYKR9Hj3EiaFXRWn3dAAzmgujpTwnOxAQ6K1bbJJ33QVu3CZSsLIKcMLtcrDe2LVhLJcr6zlEJC",
+	"QXit9Fys0gOrPrdW0nn1mpdA4V/gw6Xa6nDFUnkkyrXjinacZzaCjDFCIu/DhcoYqBiBKMnZUOQDnbiQ",
+	"Nih8DFjnmeiJvAtyMYrEFOaLGVQTLl0KGcSYeoLkgBO9MwHVglKqoA8LRguU5cZ2cj7fBSX3loPAmY2t",
+	"Ldi1yfkU4WqSAoJcZg7bZ6wM1p6+p46Unig/KGTu25Z3bDeu4nKUAGbcK1ejmcpPaPs2DAGwM1Hh/rZT",
+	"AWl6T0/OlXpPS1mOi32D+4CsrYYvxm9XDh/uBPmipyGawGGotXYsV7ad1VpbjTOEm8JMLzTUFAx3hals",
+	"FZf+Csa0U9zqq3gKzmcoo4VfbCUj+6GjWqW8ADBkQ3kr7YsYDHep7NME0Uy9kTugiWtUmHUY6SpOdqDu",
+	"swnt7vCdO7GdiGCttb3zqJq1Ekucazp8zRIBQyMkM1wxSIdl1rKsnx4D9y/bOCNMRE7GDgDFWMYDCHsl",
+	"uDelGdXnm0l1NmjMNqE3ng3HxsNYoP8Gc22KeAXpeSkWPwCrnYOJ8+XeCpZ4qPSYRABeyrZ2FWeofsYb",
+	"yH6KaoEhz0dGThDIiigHMWqAKSR2jGoQFjl02axUpcKOcLZUx4z0YPt2UDj0KHKMWithmFTddAy4dlZ/",
+	"wvrmUHPRjdCJFMC8aXX33C5CcpFife0ymmg1UBYCIAa0dKLWBeuX2m1FnKFxKpx4g6ZDklfgpcKbDAqp",
+	"3XXUKIXqCqgV0iztsxczUFIzOYsNIAw9T8Dc4GMvwiw4PogKtdY288Kh2iw16+H/AMcRXhxa6crkYOh2",
+	"qN9w5P1iJXx6qLaqh9dD6dddDnh1G1/tcQMDx0/sFK+RYOfLdsARgniNgK8UyrJWXRGxTPR5loDF3dlw",
+	"EOTIpXKNDelB/vwifgIkcOHGm12H0ZCjBk/hjfijPX542fOJ9kKUThPaWjo80CvuLRVeEkFlJXfaIHzG",
+	"hdTgecl19avB1ZlY6dE7sAxamAsgbraP39t+gwbKs4CDVa4/VNjwABCiJ3v5wK2UnSWYw+lnN288tnR9",
+	"ejo7VIOxSjKRwPqPtE7JyDTR2RHd2Ou8OyDiAHA8VhVxOJZgLgQgHoerYC8n6Ba2d6dZwMEjkvF8bBsU",
+	"G9e1yjOdtpjSG5D9Fr+A99W45UCwJnucK3IWA0UqLkKhAp1GP7SXNdGB9kETcirCSVUACowqNqYXPLIl",
+	"0Nm+NDkQWm4YB/5AAJQuMdC7hHogrcB5iBxO6qGyWsg8DEul83bPiitolWo2Iss7+Whk0B0U9G7lNyPS",
+	"B3aiqVUyp76PqjjeQ4VMrk648XF9Md5mFFRDpfMLypXMjUh70XnhOAuV6cxBAmTRXsKMY/tY2uhjed8z",
+	"izxYKzCfqQKzjsT9HCsJF6QZjDv2tHXERpEwPEc1KBfU8DGpRTURV0MDIHE5ulDCd8kra5md80RVOmDv",
+	"qG5FjFSVcdyB+mMOwLJ37g2dJTsNtI8vbFUm1TZ3qfJL24W9Xapc9EU2v0EKn8raruDusiO9Z0R268b8",
+	"hiFx4oy+Zch0X963/LnzENjTcRYPgT/hRcbmBRK/L6P1/+SKll0Bu85xCoop+enQQ9mDn8aZiFxA5qzz",
+	"YIVKBdG8CryO+oBKE4C1jqxqXq4HErHYIT0BMYkpzBMvbgFEbzwcLRh7vUZPKlup8q6rTh/CUARp5kH4",
+	"kK/GH4cl2WLbmhuznqmVa7k5/e0g18g4gQUTIqvz4DYExfMRfx1MG0HbEwLhcIK9G6TTJQ21VIR/adUe",
+	"q24qOAZUUZ/gvg0kY4q3gfX32DAsn8iucC0FJY/RmqQzCjs/ic9RzRcuEpujo/URWc+Kok0Bt2g1N7ei",
+	"Ga7UqnX1ODOi7T4uchVAJWwGrdU+fve9j/7wx09+/SfEa0Oh0v7PvFR8foKdtGrbm7UCRY0k2OEohdyA",
+	"0rmutWpfu3Pn1Vt7r7Sv39l7+dbd22cBj7I7cMGIGiss71KZiVWlDxHXHgdBiYhlpHt8iJchyBBxmYhU",
+	"Mb+4HLUWvLxgz0IOjimEIKWdzB9cMSlwtRNxLpUGD8nSaBshGOMabGPtJSFizzh7Q1yHLLVZcQM47fnr",
+	"d51UfaA6ozS57Jq5ABv2dO8Xrz0DilfABrmqKptB+Y5m87L/q50BMOXVy/Wd0y91VMt1zlNLRM9drNUu",
+	"wnUQDk41XaAI4VJu3CAB2Wwth69uIrDLWiGIg7RdWuOnUANs5G4MT4ZSgWl5Y4mbcm00cnHMz+6yEC+m",
+	"fIjLUY0cnG0lJu5pc7N4jCn79MNWKfmfHu4U18t939jcPicKlV+D5WtY+uByuDgYeLy+MOe7MLimnenJ",
+	"PEV0nvHRaIlSLKOz1MW7S5mCGKdWUTgFg9NkX+lMGK+CITLbST3o2mi0Ltm1Ltn1xS/Z5Q/yumrXOj7r",
+	"i1m1axV2sVwUVkWE86LoZunKcPRFAjU/CrgSqUwOqJysGDOmhVbylov2Pz8TBJBqCkjC3Jur4V89C7cx",
+	"6GMOPuqcOKdu787kSnbVWGTmAITXbuEvlFsYU9zg4q9GnQaCp/lgrgr3dfz5XGz4TLtgJyy6YwTYefN+",
+	"afoD0T0qCBspbg7FPJg+zaly6qNxJ5VdmjxEB82d+1349eKmvur5WG65fJaeR31XEB87lP2MI5jF2dav",
+	"3PVbtQ43snttbA/Tm/ctF+gInonsVQEjAxQijNWrSKY+wGRg+3Mtqo2ztNaqvYQkEsc0+8HLOmOIneeR",
+	"rFSBU99ygQqFz8nOtqfTVE8Y2Dec/xztHSdz+GwHEF6GCZCYaBt0MNJpikGiGJLjI29CeBgfpTybqFzR",
+	"IRjF3fkz5VBWx9+X4OwIqGjqzBJC2R9nBSRBmPINS/2cYTxJMnuJcGlEYlVjK2mMAPCrNGYgJxXjFg9z",
+	"iokcBUW46my/QNIh12apdhngoWXQsghy+Ssrj0V2WDIJhuR+MXNWMhcPc8K1KqGVQzyUz3h+zpCDGE6B",
+	"8bG5JB9QBOxsDSbnRQV3b5j9XXpt3shmqotR4Xruo1chWn1a2H8wBZa24AFX0gzgslKvxZGp6O+ecRcd",
+	"eXymU2Fc0TmcdIzoCJCOWkTgYhX3wFroT900gBCgGGmZse44y+ykaF1xPkMuVc5dKQqtct4FQzCWS+d5",
+	"kY1+YNulSFQciJ0zbp9LTi8G0BGpBril3OGU1XFCUKUDp4Ox1sFN9HnwPE1LQBLogbbXo+jBHk2HwgdR",
+	"wpBHPoVLDwX/RyMfKcwzKIwHhhH7CY7FcpZwaUsgMbBiDqBjokyrSOOLysuO0FNoOIyKNYR5AbYgrR1g",
+	"hhghXCX6UsS1j5g3gBqImzOLWlNaFsQoPDmTIuC+tNExmIXppWhmvnDcICPanzj4Jmy3y5VDdXFnAkJj",
+	"6YzDS3MvuuJQLtCXLULiZpD2umW29CM3Hs0QIrIdwqV7pwDDw8oj3aNU94Owi/osooGcS36OIO9e9zxu",
+	"RMTMuDuw5yg2QwNIKLEYcpnGQaMDrpRIq9oE42UGB9ZSiL6SBmk1cHbJU4gklw8J36BcHM6PmdqoaP+a",
+	"5XQUFg7QCIx3yXFTyf+KVFCZMazziJGG0EiHpxwddCUGUtXxXTyXhk9ngDxdj/jUezdCvIogvA5aqWj+",
+	"tvsOEZB8yA/CZkUFHbe0BA7MSGQGKkwj1bKESDG/M77Hsiul+hAQb8VRj4QepcK2i+cSWwx3B+92RVv7",
+	"Lmzel9rA7AK7Nqnw4TayizlNmJVER9ezB576SYe8JgM0Bri/0uT21Qce6C7cPxzBHDkp1dxvOvEbMx7Z",
+	"IRmdBc2QXPno/qP/CgAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -56,6 +56,7 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"getSettings":         {{"/api/v1/admin/settings", forbidden}},
 		"getSettingsCategory": {{"/api/v1/admin/settings/sms", forbidden}},
 		"listEvents":          {{"/api/v1/admin/events", forbidden}},
+		"listAudit":           {{"/api/v1/admin/audit", forbidden}},
 		"listPartitions":      {{"/api/v1/admin/history", forbidden}},
 		// All companies share the templates of notifications.
 		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},

@@ -17,6 +17,7 @@ import (
 
 	"lksms/internal/access"
 	"lksms/internal/alert"
+	"lksms/internal/audit"
 	"lksms/internal/config"
 	"lksms/internal/contact"
 	"lksms/internal/directory"
@@ -105,6 +106,7 @@ type App struct {
 	Notifications *notification.Service
 	Forgetter     notification.Forgetter
 	Alerts        *alert.Service
+	Audit         *audit.Service
 	Pusher        *push.Pusher
 	DB            *postgres.DB
 
@@ -140,6 +142,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	senders := sender.New(db, settings, dir, configs)
 	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, metrics)
 	alerts := alert.New(db, settings, metrics)
+	changes := audit.New(db, settings)
 	contacts := contact.New(db)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, metrics)
 	forgetter := notification.NewForgetter(db)
@@ -152,7 +155,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
 	handler, err := httpapi.New(httpapi.Services{
-		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Access: users, Idempotency: answers, Directory: dir,
+		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
 		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db),
@@ -181,6 +184,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-submissions", Interval: 10 * time.Minute, Run: tasks.Forget},
 		sweep.Job{Name: "forget-texts", Interval: 10 * time.Minute, Run: forgetter.ForgetTexts},
 		sweep.Job{Name: "forget-events", Interval: 10 * time.Minute, Run: alerts.Forget},
+		sweep.Job{Name: "forget-audit", Interval: 10 * time.Minute, Run: changes.Forget},
 		sweep.Job{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
 		sweep.Job{Name: "watch-queue", Interval: 10 * time.Second, Run: alerts.Watch},
 	)
@@ -190,7 +194,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, DB: db,
 		Pusher: pusher, sweeper: sweeper, options: o,
 	}, nil
 }

@@ -71,6 +71,7 @@ var Operations = map[string]Operation{
 	"getSettingsCategory":        {"GET", "/api/v1/admin/settings/sms", "", "read"},
 	"putSettingsCategory":        {"PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":8}`, ""},
 	"listEvents":                 {"GET", "/api/v1/admin/events", "", "read"},
+	"listAudit":                  {"GET", "/api/v1/admin/audit", "", "read"},
 	"listPartitions":             {"GET", "/api/v1/admin/history", "", "read"},
 	"createNotifications":        {"POST", "/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["oa"],"payload":{},"user_ids":["u"]}`, "submit"},
 	"listNotifications":          {"GET", "/api/v1/notifications", "", "submit read"},

@@ -13,6 +13,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/access"
 	"lksms/internal/alert"
+	"lksms/internal/audit"
 	"lksms/internal/contact"
 	"lksms/internal/directory"
 	"lksms/internal/history"
@@ -40,6 +41,7 @@ type Server struct {
 	templates *template.Service
 	history   *history.Service
 	alerts    *alert.Service
+	audit     *audit.Service
 	access    *access.Service
 	directory *directory.Service
 	senders   *sender.Service
@@ -61,6 +63,7 @@ type Services struct {
 	Templates     *template.Service
 	History       *history.Service
 	Alerts        *alert.Service
+	Audit         *audit.Service
 	Access        *access.Service
 	Idempotency   *idempotency.Service
 	Directory     *directory.Service
@@ -81,7 +84,7 @@ func New(services Services, options Options) (http.Handler, error) {
 		return nil, err
 	}
 	s := &Server{
-		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, access: services.Access,
+		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
 		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, options: options, gate: guard,
 	}

@@ -25,7 +25,7 @@ var bounds = map[string]string{
 var unbounded = map[string]string{
 	"messages": "messages", "queue": "messages", "dedup_keys": "messages", "renderings": "messages", "deliveries": "messages", "subscribe_messages": "messages", "receipts": "messages",
 	"business_ends": "ends of business tasks, kept like messages", "callbacks": "bodies from providers",
-	"fruitless_submissions": "history", "report_logs": "history", "sender_ledger": "history", "events": "history",
+	"fruitless_submissions": "history", "report_logs": "history", "sender_ledger": "history", "events": "history", "audit": "history",
 	"announcements": "texts of notifications", "credentials_version": "one row",
 	"notifications":    "each request counts the waiting ones, the others are history",
 	"idempotency_keys": "one for each request that did something, for a day",
