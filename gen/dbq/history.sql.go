@@ -12,7 +12,7 @@ import (
 
 const factsTake = `-- name: FactsTake :many
 WITH taken AS (
-    DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT $1::integer)) RETURNING company_id, at, response_ms, pending_new, pending_retry, processing, success, failed, leases, reported_success, reported_failed, sender_no
+    DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT $1::integer)) RETURNING company_id, at, response_ms, pending_new, pending_retry, processing, success, failed, leases, reported_success, reported_failed, sender_no, pool_id, message_type, submitted, requeued, cancelled, delivered, undelivered, segments, waits, durations
 )
 SELECT t.company_id, t.sender_no, max(t.at)::timestamptz AS at, count(*) AS facts,
     sum(t.pending_new)::bigint AS pending_new, sum(t.pending_retry)::bigint AS pending_retry, sum(t.processing)::bigint AS processing,
