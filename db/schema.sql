@@ -23,6 +23,12 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (success > 0) THEN 'SUCCESS'::text WHEN (failed > 0) THEN 'FAILED'::text WHEN (cancelled > 0) THEN 'CANCELLED'::text ELSE ''::text END;
+
+COMMENT ON FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) IS 'The outcome of the tasks that a row of facts counts, as statistics_staged.outcome.';
+
 CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -1629,6 +1635,89 @@ UNION ALL
 
 COMMENT ON VIEW public.receive_logs IS 'Each submission, with the columns of the documented log: those that created a task, and the others.';
 
+CREATE TABLE public.statistics_staged (
+    at timestamp with time zone NOT NULL,
+    company_id bigint NOT NULL,
+    submitted bigint NOT NULL,
+    requeued bigint NOT NULL,
+    claimed bigint NOT NULL,
+    succeeded bigint NOT NULL,
+    failed bigint NOT NULL,
+    cancelled bigint NOT NULL,
+    delivered bigint NOT NULL,
+    undelivered bigint NOT NULL,
+    segments bigint NOT NULL,
+    channel text NOT NULL,
+    sender_no text NOT NULL,
+    message_type text NOT NULL,
+    outcome text NOT NULL,
+    waits bytea NOT NULL,
+    durations bytea NOT NULL
+);
+
+COMMENT ON TABLE public.statistics_staged IS 'What one fold found in a minute of one company, channel, sender, message type and outcome. Written by internal/statistics in the transaction of the fold; a sweep moves the rows to statistics when their minute is over.';
+
+COMMENT ON COLUMN public.statistics_staged.at IS 'the minute';
+
+COMMENT ON COLUMN public.statistics_staged.company_id IS 'no foreign key: figures outlive their company';
+
+COMMENT ON COLUMN public.statistics_staged.claimed IS 'number of leases; all counts are as in facts';
+
+COMMENT ON COLUMN public.statistics_staged.channel IS 'channels.channel; empty: not known';
+
+COMMENT ON COLUMN public.statistics_staged.sender_no IS 'empty: no sender';
+
+COMMENT ON COLUMN public.statistics_staged.message_type IS 'as messages.message_type; empty: not known';
+
+COMMENT ON COLUMN public.statistics_staged.outcome IS 'SUCCESS, FAILED or CANCELLED; empty: what is no end of a task';
+
+COMMENT ON COLUMN public.statistics_staged.waits IS 'as facts.waits; empty: none';
+
+COMMENT ON COLUMN public.statistics_staged.durations IS 'as facts.durations; empty: none';
+
+CREATE VIEW public.recent_statistics AS
+ SELECT statistics_staged.at,
+    statistics_staged.company_id,
+    statistics_staged.channel,
+    statistics_staged.sender_no,
+    statistics_staged.message_type,
+    statistics_staged.outcome,
+    statistics_staged.submitted,
+    statistics_staged.requeued,
+    statistics_staged.claimed,
+    statistics_staged.succeeded,
+    statistics_staged.failed,
+    statistics_staged.cancelled,
+    statistics_staged.delivered,
+    statistics_staged.undelivered,
+    statistics_staged.segments,
+    statistics_staged.waits,
+    statistics_staged.durations
+   FROM public.statistics_staged
+UNION ALL
+ SELECT date_trunc('minute'::text, f.at, 'UTC'::text) AS at,
+    f.company_id,
+    COALESCE(p.channel, ''::text) AS channel,
+    COALESCE(f.sender_no, ''::text) AS sender_no,
+    COALESCE((f.message_type)::text, ''::text) AS message_type,
+    public.fact_outcome(f.success, f.failed, f.cancelled) AS outcome,
+    f.submitted,
+    f.requeued,
+    f.leases AS claimed,
+    GREATEST(0, f.success) AS succeeded,
+    GREATEST(0, f.failed) AS failed,
+    f.cancelled,
+    f.delivered,
+    f.undelivered,
+    f.segments,
+    COALESCE(f.waits, '\x'::bytea) AS waits,
+    COALESCE(f.durations, '\x'::bytea) AS durations
+   FROM (public.facts f
+     LEFT JOIN public.pool_channels p ON ((p.pool_id = f.pool_id)))
+  WHERE ((f.submitted > 0) OR (f.requeued > 0) OR (f.leases > 0) OR (f.success > 0) OR (f.failed > 0) OR (f.cancelled > 0) OR (f.delivered > 0) OR (f.undelivered > 0));
+
+COMMENT ON VIEW public.recent_statistics IS 'What is not in statistics yet: staged minutes, and the facts that are not folded. One statement that reads this view and statistics counts everything once.';
+
 ALTER TABLE public.renderings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.renderings_id_seq
     START WITH 1
@@ -2074,6 +2163,44 @@ CREATE TABLE public.settings (
 
 COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds. updated_by has no foreign key: the configured user is in no table.';
 
+CREATE TABLE public.statistics (
+    step text NOT NULL,
+    company_id bigint NOT NULL,
+    dimension text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    submitted bigint NOT NULL,
+    requeued bigint NOT NULL,
+    claimed bigint NOT NULL,
+    succeeded bigint NOT NULL,
+    failed bigint NOT NULL,
+    cancelled bigint NOT NULL,
+    delivered bigint NOT NULL,
+    undelivered bigint NOT NULL,
+    segments bigint NOT NULL,
+    waits bytea NOT NULL,
+    durations bytea NOT NULL,
+    CONSTRAINT statistics_dimension_known CHECK ((dimension = ANY (ARRAY['total'::text, 'company'::text, 'channel'::text, 'sender'::text, 'message_type'::text, 'outcome'::text]))),
+    CONSTRAINT statistics_step_known CHECK ((step = ANY (ARRAY['minute'::text, 'hour'::text, 'day'::text])))
+)
+WITH (fillfactor='80');
+
+COMMENT ON TABLE public.statistics IS 'What happened in one minute, hour or day: to all tasks of a company, or to those of one key of a dimension. Written by internal/statistics only, from statistics_staged; minutes and hours are deleted later.';
+
+COMMENT ON COLUMN public.statistics.company_id IS '0: all companies. No foreign key: figures outlive their company';
+
+COMMENT ON COLUMN public.statistics.dimension IS 'company: only of company_id 0';
+
+COMMENT ON COLUMN public.statistics.at IS 'when it begins: hours are those of UTC, days those of the setting monitoring.time_zone at the time of the sweep';
+
+COMMENT ON COLUMN public.statistics.key IS 'of the dimension company its id, of the others the column of statistics_staged that is named like the dimension (sender: sender_no); empty: as there, or the dimension is total';
+
+COMMENT ON COLUMN public.statistics.claimed IS 'number of leases; all counts are as in facts';
+
+COMMENT ON COLUMN public.statistics.waits IS 'histogram of the times from entered_at to the first claim: for each bucket with tasks, ascending, its number (one byte, see wait_bucket), and how many tasks it has (varint of Go''s encoding/binary)';
+
+COMMENT ON COLUMN public.statistics.durations IS 'histogram of the times from entered_at to SUCCESS or FAILED, written like waits';
+
 CREATE TABLE public.subscribe_messages (
     id bigint NOT NULL,
     company_id bigint NOT NULL,
@@ -2423,6 +2550,9 @@ ALTER TABLE ONLY public.senders
 ALTER TABLE ONLY public.settings
     ADD CONSTRAINT settings_pkey PRIMARY KEY (category, name);
 
+ALTER TABLE ONLY public.statistics
+    ADD CONSTRAINT statistics_pkey PRIMARY KEY (step, company_id, dimension, at, key);
+
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_pkey PRIMARY KEY (id);
 
@@ -2545,6 +2675,10 @@ CREATE INDEX sender_ledger_sender_id_idx ON public.sender_ledger USING btree (se
 CREATE INDEX senders_shared_driven_idx ON public.senders USING btree (channel_id) WHERE (is_shared AND (status = 'on'::text) AND (kind <> 'app'::text));
 
 CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, sort) WHERE (is_shared AND (status = 'on'::text));
+
+CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
+
+CREATE INDEX statistics_staged_at_idx ON public.statistics_staged USING btree (at);
 
 CREATE UNIQUE INDEX subscribe_messages_once_idx ON public.subscribe_messages USING btree (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by);
 

@@ -112,19 +112,19 @@ func (e ExplanationReason) Valid() bool {
 
 // Defines values for HistorySettingsPartitionWidth.
 const (
-	Day   HistorySettingsPartitionWidth = "day"
-	Month HistorySettingsPartitionWidth = "month"
-	Week  HistorySettingsPartitionWidth = "week"
+	HistorySettingsPartitionWidthDay   HistorySettingsPartitionWidth = "day"
+	HistorySettingsPartitionWidthMonth HistorySettingsPartitionWidth = "month"
+	HistorySettingsPartitionWidthWeek  HistorySettingsPartitionWidth = "week"
 )
 
 // Valid indicates whether the value is a known member of the HistorySettingsPartitionWidth enum.
 func (e HistorySettingsPartitionWidth) Valid() bool {
 	switch e {
-	case Day:
+	case HistorySettingsPartitionWidthDay:
 		return true
-	case Month:
+	case HistorySettingsPartitionWidthMonth:
 		return true
-	case Week:
+	case HistorySettingsPartitionWidthWeek:
 		return true
 	default:
 		return false
@@ -530,6 +530,27 @@ func (e SenderViewWhy) Valid() bool {
 	}
 }
 
+// Defines values for StatisticsRangeStep.
+const (
+	StatisticsRangeStepDay    StatisticsRangeStep = "day"
+	StatisticsRangeStepHour   StatisticsRangeStep = "hour"
+	StatisticsRangeStepMinute StatisticsRangeStep = "minute"
+)
+
+// Valid indicates whether the value is a known member of the StatisticsRangeStep enum.
+func (e StatisticsRangeStep) Valid() bool {
+	switch e {
+	case StatisticsRangeStepDay:
+		return true
+	case StatisticsRangeStepHour:
+		return true
+	case StatisticsRangeStepMinute:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SubmittedVerdict.
 const (
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
@@ -635,6 +656,54 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventReported:
 		return true
 	case EventUnreachable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReadStatisticsParamsStep.
+const (
+	StepDay    ReadStatisticsParamsStep = "day"
+	StepHour   ReadStatisticsParamsStep = "hour"
+	StepMinute ReadStatisticsParamsStep = "minute"
+)
+
+// Valid indicates whether the value is a known member of the ReadStatisticsParamsStep enum.
+func (e ReadStatisticsParamsStep) Valid() bool {
+	switch e {
+	case StepDay:
+		return true
+	case StepHour:
+		return true
+	case StepMinute:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReadStatisticsParamsBy.
+const (
+	ByChannel     ReadStatisticsParamsBy = "channel"
+	ByCompany     ReadStatisticsParamsBy = "company"
+	ByMessageType ReadStatisticsParamsBy = "message_type"
+	ByOutcome     ReadStatisticsParamsBy = "outcome"
+	BySender      ReadStatisticsParamsBy = "sender"
+)
+
+// Valid indicates whether the value is a known member of the ReadStatisticsParamsBy enum.
+func (e ReadStatisticsParamsBy) Valid() bool {
+	switch e {
+	case ByChannel:
+		return true
+	case ByCompany:
+		return true
+	case ByMessageType:
+		return true
+	case ByOutcome:
+		return true
+	case BySender:
 		return true
 	default:
 		return false
@@ -1478,6 +1547,11 @@ type MessageType string
 
 // MonitoringSettings defines model for MonitoringSettings.
 type MonitoringSettings struct {
+	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics`. A change applies to days from then on
+	//
+	// Example: Asia/Shanghai
+	TimeZone *string `json:"time_zone,omitempty"`
+
 	// WaitWarningSeconds Seconds after which a waiting task causes the event `queue.slow`; 0 means never
 	WaitWarningSeconds *int64 `json:"wait_warning_seconds,omitempty"`
 }
@@ -2694,6 +2768,106 @@ type Statistics struct {
 	SuccessTasks      int64 `json:"success_tasks"`
 }
 
+// StatisticsFigures defines model for StatisticsFigures.
+type StatisticsFigures struct {
+	// Cancelled Tasks that became CANCELLED
+	Cancelled int64 `json:"cancelled"`
+
+	// Claimed Leases that senders took; a retried task has several
+	Claimed int64 `json:"claimed"`
+
+	// Delivered Receipts of providers that said so
+	Delivered int64 `json:"delivered"`
+
+	// DurationP50 Seconds within which half of the tasks became SUCCESS or FAILED, from the time at which they were due
+	DurationP50 *float64 `json:"duration_p50"`
+	DurationP95 *float64 `json:"duration_p95"`
+	DurationP99 *float64 `json:"duration_p99"`
+
+	// Failed Tasks that became FAILED
+	Failed int64 `json:"failed"`
+
+	// Requeued Ended tasks that were put into the queue again
+	Requeued int64 `json:"requeued"`
+
+	// Segments Segments of the leases that were reported SUCCESS
+	Segments int64 `json:"segments"`
+
+	// Submitted Tasks that were stored
+	Submitted int64 `json:"submitted"`
+
+	// Succeeded Tasks that became SUCCESS
+	Succeeded int64 `json:"succeeded"`
+
+	// Undelivered Receipts of providers that said so; a message may be delivered after one
+	Undelivered int64 `json:"undelivered"`
+
+	// WaitP50 Seconds for which half of the tasks waited for their first claim, from the time at which they were due
+	WaitP50 *float64 `json:"wait_p50"`
+	WaitP95 *float64 `json:"wait_p95"`
+	WaitP99 *float64 `json:"wait_p99"`
+}
+
+// StatisticsPoint defines model for StatisticsPoint.
+type StatisticsPoint struct {
+	// At The beginning of the minute
+	At time.Time `json:"at"`
+
+	// Cancelled Tasks that became CANCELLED
+	Cancelled int64 `json:"cancelled"`
+
+	// Claimed Leases that senders took; a retried task has several
+	Claimed int64 `json:"claimed"`
+
+	// Delivered Receipts of providers that said so
+	Delivered int64 `json:"delivered"`
+
+	// DurationP50 Seconds within which half of the tasks became SUCCESS or FAILED, from the time at which they were due
+	DurationP50 *float64 `json:"duration_p50"`
+	DurationP95 *float64 `json:"duration_p95"`
+	DurationP99 *float64 `json:"duration_p99"`
+
+	// Failed Tasks that became FAILED
+	Failed int64 `json:"failed"`
+
+	// Requeued Ended tasks that were put into the queue again
+	Requeued int64 `json:"requeued"`
+
+	// Segments Segments of the leases that were reported SUCCESS
+	Segments int64 `json:"segments"`
+
+	// Submitted Tasks that were stored
+	Submitted int64 `json:"submitted"`
+
+	// Succeeded Tasks that became SUCCESS
+	Succeeded int64 `json:"succeeded"`
+
+	// Undelivered Receipts of providers that said so; a message may be delivered after one
+	Undelivered int64 `json:"undelivered"`
+
+	// WaitP50 Seconds for which half of the tasks waited for their first claim, from the time at which they were due
+	WaitP50 *float64 `json:"wait_p50"`
+	WaitP95 *float64 `json:"wait_p95"`
+	WaitP99 *float64 `json:"wait_p99"`
+}
+
+// StatisticsRange defines model for StatisticsRange.
+type StatisticsRange struct {
+	From time.Time `json:"from"`
+
+	// MoreSeries The number of series that are left out
+	MoreSeries int                 `json:"more_series"`
+	Series     []StatisticsSeries  `json:"series"`
+	Step       StatisticsRangeStep `json:"step"`
+
+	// TimeZone The time zone of days
+	TimeZone string    `json:"time_zone"`
+	To       time.Time `json:"to"`
+}
+
+// StatisticsRangeStep defines model for StatisticsRange.Step.
+type StatisticsRangeStep string
+
 // StatisticsResponse defines model for StatisticsResponse.
 type StatisticsResponse struct {
 	// Code The HTTP status
@@ -2702,6 +2876,26 @@ type StatisticsResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message    `json:"message"`
 	Data    Statistics `json:"data"`
+}
+
+// StatisticsSeries defines model for StatisticsSeries.
+type StatisticsSeries struct {
+	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. A deleted company is `#` and a number
+	Key *string `json:"key"`
+
+	// Points Ascending; steps in which nothing happened are left out
+	Points []StatisticsPoint `json:"points"`
+	Totals StatisticsFigures `json:"totals"`
+}
+
+// StatisticsSeriesResponse defines model for StatisticsSeriesResponse.
+type StatisticsSeriesResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    StatisticsRange `json:"data"`
 }
 
 // StatusInfo defines model for StatusInfo.
@@ -2830,6 +3024,93 @@ type Task struct {
 
 // TaskDelivery The delivery status that the provider reported after sending
 type TaskDelivery string
+
+// TaskDetail defines model for TaskDetail.
+type TaskDetail struct {
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID TaskID `json:"task_id"`
+
+	// Content The final text without its `sign`; for a notification, the beginning of the text
+	Content     string     `json:"content"`
+	CountryNo   *string    `json:"country_no"`
+	CreatedAt   time.Time  `json:"created_at"`
+	DeliveredAt *time.Time `json:"delivered_at,omitempty"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// DeliveryCode The provider's code for the delivery status
+	DeliveryCode *string `json:"delivery_code,omitempty"`
+
+	// DueAt The task is not sent before this time
+	DueAt          time.Time  `json:"due_at"`
+	ExpectSendTime *time.Time `json:"expect_send_time"`
+	ExpiresAt      *time.Time `json:"expires_at"`
+
+	// FirstClaimedAt The time of the first claim since `queued_at`; null if there was none
+	FirstClaimedAt *time.Time `json:"first_claimed_at"`
+
+	// LeaseUntil The time at which the sender's lease runs out
+	LeaseUntil *time.Time `json:"lease_until"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+
+	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
+	PhoneNumber string `json:"phone_number"`
+
+	// Priority From 0, the most urgent, to 9
+	Priority int16 `json:"priority"`
+
+	// ProcessingAppID The sender that holds the task, or that settled it
+	ProcessingAppID *string `json:"processing_app_id"`
+
+	// QueuedAt The time at which the task first could be claimed, or was requeued; null before it is due, for a recipient without an address, and for tasks from before this was recorded
+	QueuedAt *time.Time `json:"queued_at"`
+
+	// ReportedAt The time at which the task was settled
+	ReportedAt *time.Time `json:"reported_at"`
+
+	// Result The result of the last report or recovery
+	Result *string `json:"result"`
+
+	// RetryCount The number of attempts after the first
+	RetryCount int16 `json:"retry_count"`
+
+	// Segments The number of segments (short messages) that the text takes, signature included
+	Segments int16 `json:"segments"`
+
+	// SentAt The time at which SUCCESS was reported
+	SentAt *time.Time `json:"sent_at"`
+	Sign   *string    `json:"sign"`
+	Source *string    `json:"source"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status TaskStatus `json:"status"`
+	Test   bool       `json:"test"`
+
+	// TotalSeconds The seconds from `queued_at` to the end of the task; null until it has ended
+	TotalSeconds *float64  `json:"total_seconds"`
+	UpdatedAt    time.Time `json:"updated_at"`
+
+	// UserID For a task of a notification: the person who receives it
+	UserID *string `json:"user_id,omitempty"`
+
+	// WaitSeconds The seconds from `queued_at` to the first claim. Before a claim, the seconds until now, or until the end of a task that nobody claimed
+	WaitSeconds *float64 `json:"wait_seconds"`
+}
+
+// TaskDetailResponse defines model for TaskDetailResponse.
+type TaskDetailResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message    `json:"message"`
+	Data    TaskDetail `json:"data"`
+}
 
 // TaskListResponse defines model for TaskListResponse.
 type TaskListResponse struct {
@@ -3374,6 +3655,36 @@ type ListLedgerParams struct {
 
 // PutSettingsCategoryJSONBody defines parameters for PutSettingsCategory.
 type PutSettingsCategoryJSONBody map[string]interface{}
+
+// ReadStatisticsParams defines parameters for ReadStatistics.
+type ReadStatisticsParams struct {
+	// From The beginning of the range
+	From time.Time `form:"from" json:"from"`
+
+	// To The end of the range; now if it is left out
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Step The length of a point
+	Step *ReadStatisticsParamsStep `form:"step,omitempty" json:"step,omitempty"`
+
+	// By A series for each of these; one series of everything if it is left out
+	By *ReadStatisticsParamsBy `form:"by,omitempty" json:"by,omitempty"`
+
+	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Key Only the series with this `key`. It needs `by`.
+	Key *string `form:"key,omitempty" json:"key,omitempty"`
+
+	// Limit The most series to return, those with the most events first
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ReadStatisticsParamsStep defines parameters for ReadStatistics.
+type ReadStatisticsParamsStep string
+
+// ReadStatisticsParamsBy defines parameters for ReadStatistics.
+type ReadStatisticsParamsBy string
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
@@ -4183,6 +4494,22 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ReadStatistics Read what happened in each minute, hour or day
+	//
+	// Counts of events, and how long tasks took, as one series or as a series for each company, channel, sender, message type or outcome.
+	// The figures are exact at any time, up to the last event. A point belongs to the time of its events: a task that is submitted
+	// before midnight and sent after it counts as submitted on one day, and as succeeded on the next.
+	//
+	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
+	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
+	//
+	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
+	//
+	// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
+	ReadStatistics(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// TaskStatistics Count tasks by state
 	//
 	// A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -4602,7 +4929,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
 	SendSmsBatch(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetTask Get a task
+	// GetTask Get a task, with how long it waited
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id} (the `GetTask` operationId).
 	GetTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5880,6 +6207,32 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 	return c.Client.Do(req)
 }
 
+// ReadStatistics Read what happened in each minute, hour or day
+//
+// Counts of events, and how long tasks took, as one series or as a series for each company, channel, sender, message type or outcome.
+// The figures are exact at any time, up to the last event. A point belongs to the time of its events: a task that is submitted
+// before midnight and sent after it counts as submitted on one day, and as succeeded on the next.
+//
+// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
+// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
+//
+// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
+//
+// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
+func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadStatisticsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // TaskStatistics Count tasks by state
 //
 // A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -6669,7 +7022,7 @@ func (c *Client) SendSmsBatch(ctx context.Context, params *SendSmsBatchParams, b
 	return c.Client.Do(req)
 }
 
-// GetTask Get a task
+// GetTask Get a task, with how long it waited
 //
 // Corresponds with GET /api/v1/sms/task/{task_id} (the `GetTask` operationId).
 func (c *Client) GetTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9341,6 +9694,128 @@ func NewPutSettingsCategoryRequestWithBody(server string, category CategoryName,
 	return req, nil
 }
 
+// NewReadStatisticsRequest constructs an http.Request for the ReadStatistics method
+func NewReadStatisticsRequest(server string, params *ReadStatisticsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/statistics")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Step != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "step", *params.Step, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.By != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "by", *params.By, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Key != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "key", *params.Key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewTaskStatisticsRequest constructs an http.Request for the TaskStatistics method
 func NewTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -11967,6 +12442,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
 
+	// ReadStatisticsWithResponse Read what happened in each minute, hour or day
+	//
+	// Counts of events, and how long tasks took, as one series or as a series for each company, channel, sender, message type or outcome.
+	// The figures are exact at any time, up to the last event. A point belongs to the time of its events: a task that is submitted
+	// before midnight and sent after it counts as submitted on one day, and as succeeded on the next.
+	//
+	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
+	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
+	//
+	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
+	ReadStatisticsWithResponse(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*ReadStatisticsResponse, error)
+
 	// TaskStatisticsWithResponse Count tasks by state
 	//
 	// A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -12410,7 +12903,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
 	SendSmsBatchWithResponse(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*SendSmsBatchResponse, error)
 
-	// GetTaskWithResponse Get a task
+	// GetTaskWithResponse Get a task, with how long it waited
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17176,6 +17669,96 @@ func (r PutSettingsCategoryResponse) ContentType() string {
 	return ""
 }
 
+type ReadStatisticsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *StatisticsSeriesResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReadStatisticsResponse) GetJSON200() *StatisticsSeriesResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReadStatisticsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReadStatisticsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReadStatisticsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReadStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReadStatisticsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReadStatisticsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReadStatisticsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReadStatisticsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReadStatisticsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReadStatisticsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReadStatisticsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type TaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -19633,7 +20216,7 @@ type GetTaskResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TaskResponse
+	JSON200 *TaskDetailResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -19651,7 +20234,7 @@ type GetTaskResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetTaskResponse) GetJSON200() *TaskResponse {
+func (r GetTaskResponse) GetJSON200() *TaskDetailResponse {
 	return r.JSON200
 }
 
@@ -21906,6 +22489,30 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 	return ParsePutSettingsCategoryResponse(rsp)
 }
 
+// ReadStatisticsWithResponse Read what happened in each minute, hour or day
+//
+// Counts of events, and how long tasks took, as one series or as a series for each company, channel, sender, message type or outcome.
+// The figures are exact at any time, up to the last event. A point belongs to the time of its events: a task that is submitted
+// before midnight and sent after it counts as submitted on one day, and as succeeded on the next.
+//
+// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
+// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
+//
+// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
+func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*ReadStatisticsResponse, error) {
+	rsp, err := c.ReadStatistics(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReadStatisticsResponse(rsp)
+}
+
 // TaskStatisticsWithResponse Count tasks by state
 //
 // A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -22571,7 +23178,7 @@ func (c *ClientWithResponses) SendSmsBatchWithResponse(ctx context.Context, para
 	return ParseSendSmsBatchResponse(rsp)
 }
 
-// GetTaskWithResponse Get a task
+// GetTaskWithResponse Get a task, with how long it waited
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -26739,6 +27346,81 @@ func ParsePutSettingsCategoryResponse(rsp *http.Response) (*PutSettingsCategoryR
 	return response, nil
 }
 
+// ParseReadStatisticsResponse parses an HTTP response from a ReadStatisticsWithResponse call
+func ParseReadStatisticsResponse(rsp *http.Response) (*ReadStatisticsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReadStatisticsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest StatisticsSeriesResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseTaskStatisticsResponse parses an HTTP response from a TaskStatisticsWithResponse call
 func ParseTaskStatisticsResponse(rsp *http.Response) (*TaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -28832,7 +29514,7 @@ func ParseGetTaskResponse(rsp *http.Response) (*GetTaskResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TaskResponse
+		var dest TaskDetailResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -30085,6 +30767,9 @@ type ServerInterface interface {
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
+	// ReadStatistics Read what happened in each minute, hour or day
+	// (GET /api/v1/admin/statistics)
+	ReadStatistics(w http.ResponseWriter, r *http.Request, params ReadStatisticsParams)
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -30160,7 +30845,7 @@ type ServerInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	// (POST /api/v1/sms/send-batch)
 	SendSmsBatch(w http.ResponseWriter, r *http.Request, params SendSmsBatchParams)
-	// GetTask Get a task
+	// GetTask Get a task, with how long it waited
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// CancelTask Cancel a task that no sender holds
@@ -31855,6 +32540,117 @@ func (siw *ServerInterfaceWrapper) PutSettingsCategory(w http.ResponseWriter, r 
 	handler.ServeHTTP(w, r)
 }
 
+// ReadStatistics operation middleware
+func (siw *ServerInterfaceWrapper) ReadStatistics(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReadStatisticsParams
+
+	// ------------- Required query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "step" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "step", r.URL.Query(), &params.Step, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "step"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "step", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "by", r.URL.Query(), &params.By, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "by", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadStatistics(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // TaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) TaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -33450,6 +34246,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.GetSettingsCategory)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.PutSettingsCategory)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/statistics", wrapper.ReadStatistics)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-statistics", wrapper.TaskStatistics)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-status-info", wrapper.TaskStatusInfo)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template", wrapper.ListTemplates)
@@ -39890,6 +40687,126 @@ func (response PutSettingsCategory503JSONResponse) VisitPutSettingsCategoryRespo
 	return err
 }
 
+type ReadStatisticsRequestObject struct {
+	Params ReadStatisticsParams
+}
+
+type ReadStatisticsResponseObject interface {
+	VisitReadStatisticsResponse(w http.ResponseWriter) error
+}
+
+type ReadStatistics200JSONResponse StatisticsSeriesResponse
+
+func (response ReadStatistics200JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ReadStatistics401JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReadStatistics403JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ReadStatistics404JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ReadStatistics422JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReadStatistics429JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics500JSONResponse struct{ InternalJSONResponse }
+
+func (response ReadStatistics500JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReadStatistics503JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TaskStatisticsRequestObject struct {
 }
 
@@ -43334,7 +44251,7 @@ type GetTaskResponseObject interface {
 	VisitGetTaskResponse(w http.ResponseWriter) error
 }
 
-type GetTask200JSONResponse TaskResponse
+type GetTask200JSONResponse TaskDetailResponse
 
 func (response GetTask200JSONResponse) VisitGetTaskResponse(w http.ResponseWriter) error {
 
@@ -45266,6 +46183,9 @@ type StrictServerInterface interface {
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(ctx context.Context, request PutSettingsCategoryRequestObject) (PutSettingsCategoryResponseObject, error)
+	// ReadStatistics Read what happened in each minute, hour or day
+	// (GET /api/v1/admin/statistics)
+	ReadStatistics(ctx context.Context, request ReadStatisticsRequestObject) (ReadStatisticsResponseObject, error)
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(ctx context.Context, request TaskStatisticsRequestObject) (TaskStatisticsResponseObject, error)
@@ -45341,7 +46261,7 @@ type StrictServerInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	// (POST /api/v1/sms/send-batch)
 	SendSmsBatch(ctx context.Context, request SendSmsBatchRequestObject) (SendSmsBatchResponseObject, error)
-	// GetTask Get a task
+	// GetTask Get a task, with how long it waited
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(ctx context.Context, request GetTaskRequestObject) (GetTaskResponseObject, error)
 	// CancelTask Cancel a task that no sender holds
@@ -46764,6 +47684,32 @@ func (sh *strictHandler) PutSettingsCategory(w http.ResponseWriter, r *http.Requ
 	}
 }
 
+// ReadStatistics operation middleware
+func (sh *strictHandler) ReadStatistics(w http.ResponseWriter, r *http.Request, params ReadStatisticsParams) {
+	var request ReadStatisticsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadStatistics(ctx, request.(ReadStatisticsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadStatistics")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadStatisticsResponseObject); ok {
+		if err := validResponse.VisitReadStatisticsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // TaskStatistics operation middleware
 func (sh *strictHandler) TaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request TaskStatisticsRequestObject
@@ -47894,573 +48840,606 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P39jyPJeSeI/yvx5dfAvCiLzap+0XT1D9qa6m6pPP2mrmr1SVO9ZJAZJMOVjKAyIovN6e2DvbANrU+7",
-	"Zx98wMJr364Wa5yw8J5xhwNsrO3VH2PNSP7J/8IhniciMpLMJJNkNatnREHoKZKZ8fJExBPP6+d50+jJ",
-	"0VgKJrRqHL5pjGlKR0yzFD4djccnsfkjZqqX8rHmUjQOG2dDRkQ26rKUyD7RQ0YUEzFLI/ybjhjhgtAk",
-	"IVwr0ksoHylCRUxSNpapVo2owV7T0ThhjcOGGqk2HY/brdZ+I2pw0/6PM5ZOG1FD0JF5wvzK40bUSNmP",
-	"M56yuHGo04xFDdUbshE14/utlPUbh43//418NjfwV3UDJ/H2bdQ4ppoNZDp9Au2+wc7GVA/zvnr2kbV7",
-	"c31gh0MqBEsW9YdPrN3dE4kdGRo/4iOuy1drRF/zUTYKV42qi8JC7LfKqZ9Aq+F4YtanWaLxFduy+WA+",
-	"cWE/RQ09HZv3udBswFIcphyNqZg+kVXUwN/bQm5MEJkJnS7qCX6/ip6yVMm0nOwdwV7rdg+e6LizMk7Z",
-	"JZeZImM6YBVbHl8pUH1EXz9iYqCHjcMDS2r3OSe20ikXAxgXHtySqS85Sn2ZjqjGhbtzq7F0TU9iNhpL",
-	"zURv+hmbztPhiExkGpPeUComSHcKNOjRJGEp6cuU6CFXRApGzJCY0k1yZPgEo5rF7juiZc5azGyAmwDN",
-	"yITrYf5jV8bTCL7jghzcIkOZpSoisWSKCGm+HZCRTFmTnGiSMp2lQsHbfZ4qTahQE8PHfKNDRmOWkk4w",
-	"y73nbJzQKYs7TXLm+r1gdiTU9MJSGAgZMK3IrYMDfNA8g9+07pLJkCcs6NnNlCvDO8epHKRMqSZ5KnyT",
-	"MHGZ2nmbV4GyXPknLti0SR6kqUztTJDtur9ln8TplKSZUISmzBCEXLCxbrpdiLPNt0o4a7O49ffjmGrN",
-	"UtPmv/z8/7f3P7/6+LcaZZv0EVd6JbbFNRupxsqc6mBVTvVsKAV7yBPNSo72U5FMcd+OzWN2eBEZygm7",
-	"ZCnhsIyTlGvNRMVg4c02vtmoy3JgVE/wHTPK5zLTrJLHpebXZRxu1eN+Cjd9ZZ8oCGzCVvPr+oyqi0ou",
-	"Zu6vTaQC27jp54Viqai+ojP387pd+fZNZy9p2WY/ZT0pYmX43ISa7dMnQsIdDcf7kvKEdhMW3tc3K+5r",
-	"837tDQWjeWvGlTI1lkIxkPuOpegnvAcD7UmhmYA/6Xic8B41Y77xO8oM/E0+HvNkzBqHt1p3owYzPMh8",
-	"lzIKD8J6NYXU7SFL4sbbqDFiSpkL0Jx0M8fxmAg4PeYB4G7mlYgoac5TjwrDrVCAJBxYlmWZZhccNlr7",
-	"3/vubx/84NbL1g8/+f6dH3128/HtJ99+dvf5/pnprB41gHMiOeZ5US9LUyY0UZpq5i8UI+XKCQzXDsd0",
-	"d18Ktg7tkJF6wqis12NK1Z+A6fe5XciqebiLZkIV6dE05SwmMoNhP5Rpl8cxE+ut+82ydaeZHjb7vuGZ",
-	"hWeKkV7KYiY0p0l+KwFVWWzOQyyB1W59weuPjCBZzYRJx0kxvVQq1VZcsw4ZMQpSBtWEkgnrguRnbjN3",
-	"b5vHjA6lw41E9DCV2WBIKOmmcqJY2iSnWW/ofscxpex3WM+IShykyykZ0SkxWsWA4VaNnALWnZLvPjgj",
-	"XPSSLGZxk3SOnz4/bT99fvLdkyenHZJw06YZgJujGZZqGnKeCHOb02SdjXHbbOr5jcFdk4Ut4ToiiqWG",
-	"GcB7h+THmdQsJE6bx2QyZIJMZXZdXOFIEF423Hsw0E4+kA7hsI/6nCGBmdCp+ZsLqz2blz9QJJEDpPYl",
-	"TXi81ik8OAiI3ecsiVXj8HP757zckVOeW35WkGlw0/aoIF1GYm6k9rjx9lWUL6Pb79yOubCaRwS6JbZt",
-	"eGL7nBtEca7MEY3NLRqRbqZxZHiGJqkUg3ukA3Rr4g8dYu5TRRjtDc04HtPEiEpsvVUpPwKOdiPf9ix7",
-	"9LwA5mAvwS5wm/jQ3IujTMEXQFry26dPn1wfff0SwzhM40+kfigzsSbNbi2UI/rQ8CzBUoYjIcpwSnh4",
-	"6/SwvYH62jMamhcW2GuOAsKZlI9oOlhLSLi1f3PRZtJSthNoe/Fm4kbalAQePSRqnPDi7SNTooYy1UyA",
-	"FU+z11pd396CYQI7EmSfPOafRmaAn5i/wIpASZdqPKlnUj6mYroe97xbKcMYuo6omLb7lCdZytQMfaUk",
-	"5mdifmYxMfrvaKwV6adyhMoijWOj0x8SnU4JHVAuSEI1S7dMVTdQ4HoFGadHR2x+vIbSgUVkVtABumS9",
-	"YSfKBROwdHFFrD2PZIqdC+06TpmSWdpjqkk6z5lOp3tHfc3SDhnwS3tBqqI+1DwX5+KhTOfHDCZnxUia",
-	"JQyUiGR6aB7eIz8ATnT07IRcsKmyusWAaTs3MIk0yRPGQQKLZYEScO1NDDfJFIvnaeIsTGasCTXSNGMX",
-	"9+CRc0EIM2NHc5CZraapzi3lICjAlrVimrMLUqUmMo2bZvRHpmN7/Y5TeWkEPK38MzVGNJICV0yQIVX5",
-	"fgQjiiJyIgx1oW3CdUSoNiNPmHnXCACUjLjINGuSl0B03wDMyzQhSrcLSAuZYnZhsnEENigl4YdiKyO7",
-	"OVLTNd63KCWn4EGwraQMSGLYAS4bbIu53eu5bMzGTMRECiMhwuoaogA9gQGr5jkoIi+EOdgy5V+se6vv",
-	"V3ILbykoMInjGYVixJXiYkDczj4ERwqhOFigr6GdW3XgeVS4TX0NOvCS8VuqenPFWtpC6e2WBa3O3Wvm",
-	"TPEe3Pxmd8mUpjyZkuCdkOfCrZZcA/WWDzOCu8zShHRZj5ojEJo/aA+5cEw17VLF7uWmb3dxGwVwItML",
-	"vFxwSVQ2NioSix+zmNP1pI7bi6SOLO+iPTJ9tMF2OLdUx9jt3tl0zLzwOjuA7S9NJxxXxwmzndmBdcCE",
-	"Z1u0DlJwvXmjy+GbxjiVY5ZqjqY0pN4Sn6F5xoyL6jrm0TOqLp7RGQFv8VuP7WNo6XNGzM9xdHkrdgiv",
-	"vOVXdn+H9UBireUKptYR3CRHYgoiI2Gve2ysSafZAVbWaTY7EZkMec/cjS+eP0Kvht3fZlNSDutf5SAO",
-	"3A63F3kdPvzO4YffOfz8X56fZ61Wq9V89a/Oz5szH8NvXn2U//nxR98pcVcADZ6DqeG5NfWhG+RZsOBg",
-	"7CjuAOu+rmf2tmesHaxrmYIBIpiVG6w8ei9wJt1utYxwkdKeBh9QysDPUyTfvplrK2qILLHcGo3aoesm",
-	"J0kpQYy0wOzk5ocJv+KFDgKCNdMY4ShycoO/0u1kwFbViBa7JWZHPOumMHtcp9M2NWJl28qS1Ub3TGie",
-	"WNlWp9OIcKE0o7EZU+f5g7PnP2zff/Do6IftxydPXpw9OO1E1thmdzu5EHKiyFBOSGKEEiu0zszi5kEj",
-	"8EF9cudWwQvVqjMrNZRZErdhlPPTeemEHYnzIJQ8PDp59OA+qMH3SJ8mipHulDivWGWXXSkTRkFGUprq",
-	"TC3bvHgqTvHZt5F3ztT3wYRMKXft+MgPO4wKxmTaKeO8/oab27gFK1jZA1c1gxlzmxvTgok8s8e+iomU",
-	"DhWeQd9ovfsDXsSWaJrSKXyWmiZtiIxYGvNj+kTzpVemGqX+wgJZgg6CxcUJlJHkU5pQ0WPHoCcBGeKY",
-	"mwHRJGS6sLNn2W7Pv1Qix6LiZYRBNhhB7FMZywkcxvn/gkO7N/NDGR8a0fRixl2Od0RdLjt7Y+O0SqnF",
-	"vziD72an3EJPYi+FoIqI7BMhY0ZiKVhEDkiX9WVqGDGRadeogjfx+T4XXA3NC7fwC8PtYkK7wlAqSaYR",
-	"uY0taXrBrDlJikGTHEN4hwJR1Eiw6OXA7aNs1AfjKSqh0zEDw1JI//07If1vHnz7zreLzHKe1D7wykiv",
-	"wjz2eePHGcuMVKMgZmAkBdcSqPqq5DJzDVytLFe+YwvsNl/BrUlzeKLikinmPyw5zO7JBc1vTyp289k2",
-	"DQVLymlof1gWPxbZQDT75mJyuAfNW3iU21QXYjhiqtme5hCrMLe/XYjD3A8oLKG1p3iRzLHE+WNXIUL4",
-	"S0XxgaA6S1k7p/KbEkEjG8crz+iSpYqjvlpkeCfCEEix2Ig77JKlziXaJKdMxEajpop07PsdZ6qz14KW",
-	"JGaa9UAfcW5//G2OUZVSpeSkYIynDSMpoUm4EWZXJJ9oYeELNFuwQR9x1FRqiQe4KUf09Qk+vY/3nfs0",
-	"s75RIxP8xxmzP5sdUOx3uxxAsGTrenHY79wkPclr0d4xlBLRLIgjXbqC7LW2Mamzs3LBc2FrC+eke8Ol",
-	"UteIi/Db/Tk5bC0G55jVwmgXrsYJxWjuMja2WGPR6fSxP2Cv9wZyz9LBcbTmE/vH55+/gpP+Knxwj4+M",
-	"zoMx80aqawy4HmbdZk+Obkg65ntmDw2YuOE55NvwdXXBx3tyjGTdG0uIJPBHqC7XDDjgotmeMiZ+YB99",
-	"+7Z6xQO7xoqS9ju+77a6HWrTfzGff7WIzltmi9tliWgRXWcrrWgrS1bOeLhH9ltFG0hBy1sc/hphcGW9",
-	"mMoi9ezEFpDrKndEvevG9MviKmvAdreLHce83QP9hfNrvO/USBe5jw8afbb4g7XpWR8kCFFzmub8Qi8y",
-	"HlVbPUG4BJPIJU0yRrq0d+GCvND6WUd8dD2AXbJ8d1vDIzhQrFnVavHQuxWY60nR120LCwga+fUu0qB0",
-	"29hzMU+c752dPSPWYjhHXXMHyzQ2U93PM5LKjp1PRfq66HHfJBUqakwYHwz1cmrCMr3Eh+eZUJBPZpUv",
-	"225R4VpTwcLmt6zoYKfbV3SCfjdVdOyhu35Fx83pa6XorCP0r3+eqoi2pq6wFba6BlHfDbt5tYh+W+YY",
-	"18EtXnqqljhh8JEPFFFDmrIwQI73WERSllDNL5lL/kQnAr7FmZHki4J8fuHJDHOlqkT7VrOVS/dWHoEx",
-	"C017q+7omIuBpslF2226oou9nn99D/67/7DCz85GFCXBMOny9q1K6+uMcDeXrlnjxUyxtIbQ90Kx9OQ+",
-	"HqDekOq2HDOBr61Ch9be3aO9H9G9L9p7dZxgbnDlOw9WcS2f4dxaLj5W0NGNvIkbxfeXmZVwclu0Kvlt",
-	"tOK08L33bjp+b684HXzvvZvO5iduRToU33/P6LH6id+2GA6dXoMYnve7sRiO9917IIbDQLa+eNexcGpb",
-	"cjP2tupmsNfmjA+wtdALOE8T23c5GQKBvigU+p+MXNfJEVo69wgVhI3GegpJqpifqpxVAp+DLNwpZoBA",
-	"YkOQxYhZIiRlPT7mZtY+2hCt46SjRqoDKBjr+EhvBrE//gRZAJqyveyRZ+qt5BomopjTpD1OWZ+/Xq4G",
-	"md0HTy6OERjUUDmf41M7tz8egwBiyAqE4cJ4olYEBKxrk4Jet30ZQqfXcBnm/W58GeJ5fQ8uQzunq7BJ",
-	"bcwIVnK4rsAi3jvpe+sed1zmdaWB1e6Q3Ta42m2wIqd/tWj9t8yjt8qf76Nx7jh3pm4u1VZ5ZdeRk1Bt",
-	"ruGM4qqtih0HLGGpA3UdISdTrK3ZaJxQzWpsQY4hhIH9udLbWmg5n9pqYkZxZbcrbRT73rrQUdL9hrLH",
-	"zDG5dhFkdoZX4x3zR7c+Kc7Ya13zMCyZxPa07rUnOctGagMBztOnPDGsY4fXIUOZxIrkWL8+ZMY1Upot",
-	"toQFrZDqNLs218M5rpFrwJqXesU0e63voWbaCZe1E1mQCL9m1oYRsPI8Z/arv/rPv/7Fv/vlP/ziV3/6",
-	"869+8ie//Lu/+tWf/f5Xf/5vv/yjnxWTQJdAdy7J/wyExdLJGCGIoBAEU5IZYsx0vtUpDPeTO41iv/t7",
-	"d1993tq7++pNK7rztqLvXOws8TatP6cQQ2+jHXm1e6tsUz1w+fjrD9Kn9C/Nnb/PNOVrRZIWs/nfLMtw",
-	"mz1TOMRCI5XEsIOcI4lDQqt5Iz80j1vEgPnbuCLs9CUcWvixCUgNLO4cwn6fD0ZFZChVLxTKoS3MQysr",
-	"bRQcxAE2PBxwg+kIgHO6KRW9IZEiQjAsqkiniJ7VWepotT2XkvuyXKRfx1zpF22lbDl2WaUL1JbrVYat",
-	"Ld2UIF9jh/lbfuQF2bmSWNuVkqHLrQvHea8bysS4va5dFIZhbJQWUTft55GFhvO72iWxQgCt3V9mxDJm",
-	"7Rg92JCv2x4nVNg06rbL2XWfXbKuexGwqPJ2/ONlCbHuR3uWS2QVPmKEagvn4SB7iZUlITMYUobvESEn",
-	"gSyJiKlMBMh4tN9nPU0ovjUZSsVIxw62TTVAsgCcQx7g3Kwd4cwF15zq5Rsm962P6Ot2nKVUlzoabKaI",
-	"w7awcx3RKWRCL8wlv31w+84s8kNJVqVZHC78jVmDlZmtV2eOT91zb+3+KfHEPYXvzT0lBSOwI8mIXsBi",
-	"j6TSZL/Vapl1430Lj6PIh31+yVwUOuAU2WxyKfCjPQ8fQSj+bSOBEctQFPnQ9DNmaaFNxL5iqZLioyZ5",
-	"Khi2CFshmdCpckC1tT13MK+i8+6gzHk3ptNE0qUxFc/sY9ZuuFxHzOd2ap5HfI1Ur3TEYKvZ12YPVu0T",
-	"EYT019haphWZ6XbKRlzE1cehy/SEMUHwOZaqe17qx43A/E9mEa3ZaYWzUpqTY0ND6l8thVNut8Ht1vw+",
-	"mLky3O2fJzR4Dl96c7weJ5SLLV74pkOBHGurV37Q73z+zpDRuB6aCDDTgSwmsgAEPNjXWUyysZFrAXSj",
-	"nuAMvbe5ao9kysqNt3HGVpJV2esxT5la9M7S2Equ2nFWMR4p2pnoJYwuZ+TihX3QcKyUy5Tr6eyJrkhv",
-	"yjUKJ2WYVuMsYbFPP0f4uAhBNFBiaGPeUQNEnR4D8D8jDzOtkzIhImq83jMd7F1SqICgTE+fIqzdadCh",
-	"/QqyMB/Zbu1333e9289P5Kkbg/3mWTgU17gbkZmrzDSLq81i8LsiMetxED0Mo3X5VXSKiIxOtrmHUcgT",
-	"rhihYoqRy/Hc47zMXBbZ4hhqUUpXIFPYcblQFQulasgYORGr0L26F17PRsaSDn6rRwVIJrmM1pMjmyBX",
-	"+/JEuv+As0mZWF4PKOqMqoscJkploxEtg7IC8TBnK4QLUHHVkqtso+w0nzBmz0Y+PM8k/MktsIHg8PnN",
-	"lq91GccMrAvlhooKhklHPkoeHrtHKImlJoqNaUq1xc5N2CVLFJYXINJpqnN0W4gwN05lN2GjHPXX9qet",
-	"hdLC6Vq8PuwXUh6XWhRwfovNWt/jSst0ag4xFwO1ag4xoL7FdKrKLCZjmmpoySoZePfQFKoeEMvJSJeZ",
-	"A6LIEEeCpQaUQ3jOkoSY9smHL86OPyJDeonovVAyQfQYoOMCCG8MIBnVEs7NO7eXCzjstXN4V0+GKxKn",
-	"cjxmMZEimVpdiWOZD2yAxZERFamDIMb5M3HJUylGRsQfUkU63zs5PXv6/Ift+yfPO6Vc7IKxcQV57cKF",
-	"o1mRch6+OKZTB1XsZwl8L6cwBgI0ScsW2IA92VyJ3qXKVyIHVdsHqOpmAxNJWR8gom15QyxbprIuQOMa",
-	"vcj8AKIj7rKYJQyWwnzfG9J0kNeBSFg8KAJp4saMYxR+utBnZBcXUmtwEFQjcPPV08LTvj3hsR6WLLmc",
-	"BNTwwhym9NB87ZrkyAXaAaoq4IXlP9t7L5Y5Tj6ZMsO4nICCR2nC2AVCeelhqdECDKJqTHsVnC3/3Qz2",
-	"mVR6kLLT7z/C/t15H0lAIpdoqZATkSNUYgNEMBYrW8+PX/KEDRg5fv7g6OyBUXi5bpIHELAa1H5xjStt",
-	"SDXBYgVGnW0WfTJ3bq4GDzfHP6GIyiVNHleIGtz+jiCcRi2z3NilWgn2WkdmV454knAHoLloMwGeZWv5",
-	"frIlAje3GddWXitCWsvsuzZ0Z4kt9zP2DqIra0lghnjXidTwGVszXs2tQYmgkaVjcw3Zw3UBRQavyJc3",
-	"M8/KhMxHjBqNYQlKbF+mgRXGsmd0pFOrp4a4sc+ePz1+cHp68uS77bOTxw+evjjz8LHLD9KqcLeP4OJ4",
-	"IEpxYY9IKieOwPaKsSU38UvFDs0U5HgvG5sbtifTlPVArPgQHdHdaecjc2M5lA3yoWADTM7sIFPv5GUB",
-	"Og7OAd6BC1LE5MOxVLzkDXAH+zes1Oq6QRHFMSfrUyNCdmU8vUekEQTGLEWg4Y9AOrCohEQPU6ZwdT70",
-	"HbY+apIjV4AAL2wztqDogExiV2WkY9l104kDncJlfIjmLDmx5UfgYnbWLhpMyRYJzUYwtyTJ5w8CswI4",
-	"+CEjXcQ6bTZmD4/9ofz82B+9bdxhm9azj3QrdK+89sSIxqzY7FLrxubAqyVwLO/yhliMYu32IurlUl7Y",
-	"84/Dh02H29R9hXVDcGuBKjg3hOUHOpGTtppwG3hVHNTD8m2OhV4JZPOJgdsYh/Y+n3j1bM3RTGhq2n0f",
-	"hpOD6i7Zi6Uxkm4fu2NVnF6B9AVkGtsrHJqlMkLAkLdnAA5vgW2KBdjvVTh9Z2Zwva5fHMy2l2/rHntf",
-	"fnl1/OtaoPXQ/nIbzqzQZXmpud4Rwy+CWt4RGAYMc8H6Rr6CohHHPkDHMPlCCnaPmKE5bVgSVxy6uIZj",
-	"tBQtXRp42ajDLG2bYaz0Ao5/tVdAv633xtuqRVX1Inc3oMiy9I1tw2autjzv4+hX2Svv5fjrb9z3a/hl",
-	"p+hxlYm8Yyszd7AiF5rEIf6OyXHCCO26SFeIXQRTyvGQC2Y03ZQ8EIOEqyGkOR/1emys9x5RMcjogM2H",
-	"5AWAdQf5mMqB/jth+ESnGBjg7GiXLPWPgFNPhx+NjMN0FUT+Y4+gv6ZtfkK5drLW8sIsqNS4YkHmXSNK",
-	"ov+KZsoV04XwlA64KZsqkZPOvaIZdKG+fXD77sFSu1XZ5njCJts3Zl2wCo3tgk0LSc6UfMpoCtVgLhga",
-	"zqkqlBk06uinVPEeoZkeMqHtJmiugDm4wIiGlpwlYjLScHsill2zbYpXgSA6t3DPqFIhXChVpIMCaYdo",
-	"aYtVojUWSoY3iWGORAZVHuHrOlr5E1ko69agvRFbvZxWiNMEBbVmvyh812zvvfqo+LGqtFYYG/VAxOuZ",
-	"Gbv8i7lAoBqHagWkiwj60Jb5Lto5rhgL+u+gRHsbXcwzipHly61oPzqIbka3otuvliPUlgZWPIB+XiKb",
-	"bET28yleVf7zQ6hP6z8eGyU4Cb95YM0W9nU5YvaVVwVa3VlCqHXiEfMggtkCNpb5R2Sf2LsXkH5hYBG5",
-	"SXpuGhG5NVenJr/9PJXXpfEpCwh8ygLqnrKAtCIu0FXER/lgXs0yE7+lIr+DF1a8Cs/KQyz+Ns868wif",
-	"RdBu9WDWokV5AOFothvhHva8dbU57PwxjdmGZWBiFmdYa7IsVOkszZirOVeIkAVHqdnrScpoPC311+Mh",
-	"Kbl9UFadDGWxsHwPSj5RRfoUhIYLISeCTJm+h3WBsV4fVusNAo6s7FsfRGd+E5eZfILH6ges5hbCyuKJ",
-	"k+HUOhIgRAL7YfE9a85HV74RN13EahRWv+bCxnhopjRJoRR9jUu4XpBUIU7YBkvN+rJmyBIFxQcKW6kQ",
-	"12QNmHZDLNvVV2HQK0zFhlNdu2EvHNRzhwlVErqK9awrvAK22LWVxSz171mUKt4nwpwVbk9PadLTyoGn",
-	"RhajSXukBlW+inEqLzkawoLo2qF3odXZo0asbPuswIXnB9QJiM93Z8jxjzodYZSpLzdYI2pVMaE3Cryt",
-	"W83S7onSgpYlVAcSfGBDvjBMFPeBD2V2xQggnQJqkJeGMvJRGS7a98B9q5kICT6kinQZE55z1XOkrXH3",
-	"B+U47YkoMJV8EYM4SbdShe00t4fdjJcf0vW1gZo3xhpi/Zr5XcCe25WKfA9KJ36ABfqxwr7Ppwou/pmk",
-	"miY5cgh5YIvyZm9bJj6MqDj4ZD0M4kLge3HgT6QemrvSJnXMZWqRQNYA72jAKkgXGInAYEC8m+qndgGv",
-	"TzPRhgeqU2jsSURbkigOdz497aFMSTdTXBgWb/okt21KfpCShgKBfce01bFpQ80RfX3f5o51rPfCGbPC",
-	"BurPch1davUcJpR5wpJJJdVNsIY+LC2E/RWnR5PE2UBhObuYDgQLXU7WKhranKPnIH11mleQJ/QuUrQe",
-	"grCINVAhPqBQCBW93YtTuDA8ZJzQHhtC9IkiHXlpuNiI2ZLphe2EMaQpv2Qxhu9xXX8fhalSyzOk5sXO",
-	"OU01TILKt1zQ0XLWfh3aoktiuBZt8dTuw5IUEAc+FuGGiEMBAvg6F+Qff/eP//F3/wS3TXBwdPj+LDZI",
-	"RFjickFkWLq8WGn/V//lv//yf/wvX/7BX335v/7tLEzIrG1wFVR7HHLFvVKi7Vy1/Scit4mChBdnoLk6",
-	"o1s4/NwyVNR7nIloVueFoYRfhkajGYvo3HczhrkyTWvuTG1JJHqHwLah8LRU3L+KXL26AoZn8D6n2XBq",
-	"I15EViYyFyc4YozMzM0GxSsTdmWWVhbsWj7EtWwkoUyxvIwE2naW5HGOcykPbn+Mi62LcfJ+mmzmhaK1",
-	"ItYKqu78DBPIA7HF6jDfFUNhp1bfq1e1Ti2/Whz/t2A6hTCZ8H5wV4dPNXRZl3WU7HTJuX6HhrKoAfcD",
-	"i1m86nYNhdWa2vTKwI4r2PHKhK2c/wU6uDe85jOfVcyLXGxuVxcWbSa5EfZUYD30fGM1wMhwrc4CqLr5",
-	"C+qd3jlXDCDKhNnGFVDB3tpRam/JT+vS06C5Tq6q5F+1RJ/vPOwvxAwNp+K3hJv85hvh+vxGbgTq2tQB",
-	"N4J1ESr9hi6i+s3nzWy0eVewNQeAhGFS262o+gQsua+KQDOYS2cYtshzWHhK0M6+HaXFn8jFUIqLz97s",
-	"Mau/U67zpFz7QVFX6ZQKZ7UQ/QVbXjZGMCyYE5wkT/uNw8/X8Y7NTi4w5C2Cx5s/Qza/yNmPCzamOQOB",
-	"Hto0PCoszFJu2uKil2QoVszNPi+qshb9c/9biVuwFNln/iwuWrZaJqlZ/VmVO/TBrLBMqCzhVWDxRptE",
-	"F+FJDO2n8GHECMShJmghKEEeX3trwyTK0kVlytpVQQEu0sA85ATkuegAmyCHbXQwFOAe6Xz3wRm5Qcf8",
-	"xuX+jQIZbrzh8duOCxlIErv7RssxhZ1LF0m/7PTBul0Pd1SO2ltjjU/F034/RPABJVH2+zVheFBhempe",
-	"sn+aV6HhFzkAUYnnu2fRM5jA7HWSCQwRmVhAHeozNo2arpjQh0RIGzgCaaQW4ch/BawGcq3wxKSGCWW6",
-	"STqgxjgUVduq9zKBK8IORNn3h1SRNHOvmy1q34awYa7Iw6OTRw/uI/6CeS1lKks0UXQaYO/ITANCDswO",
-	"xjpncLVDs8YHB9cgYtup+z7rGgJ2/eixHYz3BKAHn3oProNxynosZqLHiLy0GZ3+YTNca7cFf1+AkJMw",
-	"esmUWRCZgSUqAWyBmI2ZiH2Ygh0lciWeJEVQoGYQJQ6Ts7EiNTeU3zfP7bv+i4fQCGytXpnSZ11CK5gm",
-	"3RtOV7wSZW5xDNYJktCGP2mJi2thPg6JDkK03JLWic4C13jbsablJk14PGAyS99ALr2RNcZ2t4JtcT0Q",
-	"M7P3+SVL29VRCgis1K5nHzplIg7sQqw02SCPrjAPcDFAruVxUuugCG8al7IihlXUcHJbFZH87xUHZObW",
-	"CRZ49nBFheM523LJmhUHF4aPhCvnlqOwVwqnYXavh0El+Z5emmJgWM6xM7zOQG15GagWUjR6cVZ6up2W",
-	"FmSwQUM9JrRhE7JPfEIR4YJ0tNQ06UTo321ZzMPSCtdzNayXLXzUgMZrTWNWXZ1ZeWwop4wPLJyZ/sJV",
-	"2ViZy9d3fQ0uH832hMeAAtuVGntbtraZHrcene07vYLddf0Bq2YUa8bAbS5aLZrbS5nGt1vhTljNQmHe",
-	"MhzvJTseUv0B2CpGVDfJkYsrv3Pzk1ukO7VAmL99+vRJREaMqixlsYdbmQy5ZgRBvYwEDqFatvQrmaRc",
-	"m9udC4Cfs9Fw4ehuB9C/OdHXBWK1u66AYXRwa62QO3+35iW+52mIv5lLIlMshCAKvXm2JO9K2Ephate3",
-	"Fo9v5dLlqF6UR5iFEjSqeNyoPnnwxrwQPSMOXeUc5y7UOudh1slytRLVQq63Xca+XaYeRCxURWETD+zZ",
-	"ZUOa2N0PMbUEalLPOSWWOEkQMn41rsvzaJGa8Z1QxwGrjK0qlvl3I99vGfGeOaTFEv17WhruiW6YL5gh",
-	"aczVhUX4EjF7zWrCNlkQ0I10Iwdeuhgi38GbUaUBKjlhmlnc07XjaiBk34FhzPeLEf0xnVowUxdYl2N/",
-	"zvZctvQWZWyFAgA56Ks1INsm1p4noiqsVIQgQNGlCkHCQFmhYlOiQzlKBO+uNE4LaQuNWPg6xB6dUKhZ",
-	"AeB2XWYUeVtgYP6+gKSEyoUtQ+6tWj5wqiyNsYaH5pGQ3fYKBuRaLBAiske0sFuKJ6O4ioWTt5AbbFcX",
-	"8N1uXSEo9ryhVpDz0mtXDZ5ZNIeKO9H+2iQnmowypSHxAnznkJMEu9s6/Y6enZALNj0kneRCjVS7Q/oS",
-	"y6uQ7pTcukkSZuQmFZGYD7hWEens2QD1dqe5pKrgwUol+J5txePpi6L91hvDTZ7QEXvbeS9Uj7C659y6",
-	"3rfUhz4RZy+masgUwk8i6B6SjCSMgkWz863OPbK/b5SEgxagTtOeWcsmeWnn0flWx3pzqHNmckFGlIvE",
-	"9HA85II2yREYvxVRQznBTAZ8lCoHNQ63n9aYwpNHlu/f/KTVgn9ai2M0ivL5+fm3vgNlIM0/ZK9quySl",
-	"aM8OwDPw/7igXGCr6AIq3mbc4TJ79M8cL7oDPqIm6VjeOteuOVsXbKwhbHMkU3Yvvw+hNoQ7eKOip6WH",
-	"11R+jdsOavpdYPrPXSvw6Xu+Kfh437XniPW0f+L4XAUfXOTihodQvUQWYcs9ofNPxLa4hJEHzFesVDTc",
-	"4OL0N2SlQQ+KhqwJUeSKObRH9HUb8Io2wSkaSMOPQFKcDKmGqgmAaW97uXKoIizAr7TRH9Ev264sO+Iq",
-	"oFBB6HiMKzqWSZJzUBw5yH9cEdcyi8M6KFyTAdOK3GrdWlD1pK14AvZ7qM6wlKQ5kq4Z0AyFrRtzwNHl",
-	"6dDmLXg57kM36RWxlusgP83mB191ugq4iI1Uy/t9lvqDRNB1QozQg+U9Zr22G6Ob+JnlmSz5ZL2Z33/l",
-	"c1j8N2ECi/8Ss1deIeXk5TYxNW2HLN6qsJn3OjfBYAxl5jR8Lc8UWKL7z76xuKzKczYorWaI3xsp7+T0",
-	"Kbm5f+fO3n6TPBXJ1EsyIDxZDgCKZyINh5PWuJgJnU4LqQSGmbnXc6DvoB50UT44ftJYHJ15tPejV28O",
-	"yitBP2fmhv2U6t5wPSt5Cg3Ul/+xQ9fXaghScyuIXZevVzCv7Z0YVCOh2y2fGtPzAygEWlESCouEWkke",
-	"cf9sZAtwwnNxLvZIAM7oQtSCCCAMScIqP3ZfcmVZaxNeD0OOXNDQswdP7p88+S7ao/Ex9npIM6WLrQfx",
-	"RS7UT0ib8IVCYsL6Ghuw3oUlr5eHWIU2chdkhbpY7raAmqkYjIQd8oGQqR8v7jx429etMbe+lJAjdc9n",
-	"yVtwb0ccKHdj2zBSA1aCGrIkrJJW+q6/9DqHkK4Fxye/CsN1BPqOebqUulBwIM9X6UD8F1YUwmZilnBg",
-	"kWY7ZCL/aMbgYtgtMewY7DPTwq4wLI5jKzoF97sbGsadGToagUSQLu1dRGGkJwz+A0V0lgoS8xgUBZCR",
-	"P/TNflTMszI8NYnPBYFnoabch3m/H2EQWenmzLUaB1zva+wCn26ei0D5KPHdu8gvv78bUSMP0LDjNWzY",
-	"jsYI4rix4GXYHo2o0QskAbuUkL9kyQ9N5Z/qaTrIGwJAO/ico67BRxd9hp8eBLPAb174ubjPbkb4+Syf",
-	"F35x4mfnOnBzxM8FpDfbqZsvfr4fzNp1Gszd8771bi86HtfwvR2Nxxg6NBdBVplv6UrNYXrqvUAhuN0K",
-	"rQjA14ziO+dehMuwTtJFhWa/uDJDEDBqhRPgaEzEKsqlZhuw5xyhCeWjUqVgpYIrmF1XU5fJhOaJ5bk6",
-	"nRbrxDx/cPb8h+37Dx4d/dAXiIlcIKFlBob3KzKUE+LELqNfzMzi5sEi1aYWVLsaGq7TrnDOOm1RS5um",
-	"Si03tjwfNmcRc7iiy1A5rInIZFa2FI5po5qP9ugsRFss9D1HlANy+uL4+MHpqdHqkBw5ez2Ibq6viUGv",
-	"gc5lPgf5/kU5bR68DGCll6cruOfs4VFRIAwIqEw3m/pRlptQEpWAAdQqcgj9AGGdJx+j1ButIm+z2MjU",
-	"ZSZ3d+ssV5g8WcKrqtqOVOh4I9GbebF2+UStCOx49dK6z+ah+0xTniyt6wkNBtqc6S4KkMuvvsAqEKmc",
-	"tjqdPq7CGnooUxKnIE9ZS86hhxqy/K9Qa76fpWjKQqGnSY58QSRw53lXIXX1n0IReghol4A8RU76VuY2",
-	"kjpE08sUNNvIsuT0EpIee1L0+cDi8riahgWt9vP96GZ0O9pvRTdb0Z1WtP9J61W0AJk4rLfxyVIzX1jC",
-	"vpLT+iPyXGK+Yi74dRGD31AXAV4R4W3ERU1pzDR56pqBD9iU+fM5Nmf+PMImYQyZLtVgobKxDX+ok8MN",
-	"5gb7/PJyVGtkArh46DoxPyEgv6s2XTeUwxtHl8/dy2/KVkBYGPhunql9u2Im0VrZ5FHjkqWq1Kp0Igzl",
-	"FboP0RyE2mABp75j37fV4KirEKYliZk22n5Pil6WpkbBxd9Us17wyQQKpC5luWa9XuKjc8YZt5ZRuEln",
-	"tkdhQ4YL6kdg1yxAbHBEWy1zHoa6XYc9dLl1Z33e64aOeuQ41+6kt/OpU4xnxEX47f6ssvcOT39wkhcn",
-	"1TDxA/vo2qesnETrQiBscn8sLICwSHUtlDUojx3d4Bp5r+6FzTnpIvaZT/VV9cbYKsPbPrN76SlcEoMJ",
-	"zs0CbJ8RTzlUmsQa4PySxx5J1dUaNX/iAyrXu2g8dQL1PbJf1NaXFIBbhq8ZMobSiVgGk2fZ2rhcM6oc",
-	"6ZCrBSVMl40Aqsad8i+WQpUF1is/HG8NBg6hjHgiha/ruZRAq9qQjBS0gdPK4czVvgxNf1fis/I9l23n",
-	"YFbbOrOnTOjtu6tCcq6N2VMSawul110AG03piOmS8LVAT0XYZ5l6hbUITGx7c1nzZZF6G1ho10Sz5irP",
-	"h39g9HeoOGzUcFdRwpw8cHCMWUo6vptOXmQZolKgrCMQAzif6QGaQv1WuaLizjcSGIQtZqqNcAFXCuII",
-	"OG3DXJLMBtV1wtxwMwYXy4Nc1RsYCKATYpzY2Qy+yvySOE8NoKD7ELLekPUumEVaDg0ZwVAnVBEbJYaW",
-	"bhs8NjvDW627uffdmvU74GNzQWzoL5pBxLY1qw01DfEgQBTDagxxI3C9+hvJPGXv9wgCCO2jboELjn4w",
-	"A+7tt24d7I0pmF4XJ+tssDWx7BJEPy0C77RONOtn04WLyCq9aycuVAKml/Y8g5q+dscbiJ3joRSsLXzo",
-	"6cLgvCBK1bxqI9oqhJiR4QRKuys4j4ubA9bYBx7RCesUdiJyG78tFjg0W/cT/MEXLuw0yZHtLnW9AV7N",
-	"DNI4tcHNUiRTEhv+ZMNZzBb/QCEXytKBWRk3t2YZDKcXAu6u7G+5CiTo60dwVjJLq+rTq6nSbIQyVsiT",
-	"8wt2RgHb4MBrexUXR/GYphcqjyGA2ogAAVsAZHGHEQ5iwi8YBPECI2vWcmRlirV1gGtZ7jvrWNbfIVgl",
-	"PbjgXcila2Qth9pspGx4nKuFmK0Jai44fOuCWnWkpgX9gEhNAGs+KEcJX79gnOv9FHtqRMXvdOGLwMNn",
-	"vqwo85oymkCBgIJccTiPPW3EKSl6rEk6hqBxhmErpc/5UpP9LEkI1Ma9pEmueEI0NemokWr6ttpg2HUu",
-	"8E5EMpFAcYcZ5wr1WXqQozURxQh4nE0javiGS8vPniIG8byz0/p0lil9GKrv9T2rS+eRO0qSPk3v2cBa",
-	"+6We8B5zKiF8qGd+ppcsNbdwao9Xu8pVah9ECoEwB0EK6GdHBx0XZMSThLtQg2gdEOouTajFX1rj7VVh",
-	"dvt8sFr+jgvXdxsOvH9mMarzcZrklPVSpu0+1jJlMWGil07BpW2kAzU0NztVpPPxxx93ICHDle7iKv8V",
-	"ho8ZPEOpdEQ6Q63H6vDGDfPxhnm3SX6A2UUoJdIe3CXYgtJ0SjJho91QpFYSI68oUTBI3HeBXzHXWqDz",
-	"CHo2ehxEsVgquMFa10cE8HlDHsdMuGwnyOvqMrtdMWP+w4751IYPnY+gp47RxcywmyBZTTt5m/4nJGen",
-	"rEkjVc09ZxW2hFFYIFydZhlMZE8KlY3K4hF8qf+Zc/mByn21mDhDL5jI43rsdob4AqlpEhHgPCnrZyJW",
-	"tlRunkZgH2+ud3bWKupsOWh7uWnmxD76WNkUWMQLq07YsCxiIrMk9nWCw8QTVZqKwVUbrInxguienDHS",
-	"REn4W+UXBiySkARcYwSiz9U9BD8rCCrzfV9wEdcxUbH0M/Okj/4KwqsW1pQ3D9uIK3iZG1mzViV6fF5O",
-	"2mrCrY+mSJsjOJZdlkDWG1d+7wXEghQYIRE4061Atf2yln5gxmSLpZcumCgchD5NEoVKjKsoHYUF0i1y",
-	"YNBoB5N6ekYpjzcfrisSvojg97kaJ3T6xDzq/HD0knJoeiOcgLUx55Suty2fW8OpYkzUByMYyyRpkhdj",
-	"WBgmfBAL1FbAXHY8S4iOWizNs2bxBOSobWXt4IunlpvM13M75dh3y4ADaJi1H0pfQCgXlE+VC6lbnwA1",
-	"Kn3hmvoaX1fuPLPtF6tSLESE66cWWlX2g3j0XGT11R0KwHClsHAVFApg4viItb+QYun+OOMj9iPznEOO",
-	"a6tK0/WsoF1c6BwKefFKX2W1DVDL68ASxe9zKMuM5htGmADLDUs3wC0bRJrYyJP84i/KJf6etJQKd8bs",
-	"BezrPhT4S65XBEJe8eoqXK4zgI9WUwiEHsuSy+6GnPeGYJBe+yvs0JkTV66PrRuJE8gp88o5HY87mEZ7",
-	"L8hHNQuDeooNa3TOWognPCSdRA46EenEXAw0TS7M35KafyesN4Rykx02ojzpWOVkT41Up2D8o+PxvD1t",
-	"IfYV3fuiKnYBp7jdaCPsc+vhRkG3G8YbWQPFtQccuRldRcTRTpf/DdflZyBL9kshSzZRdn8jVNKo8Xpv",
-	"IPe8JIYCWvOJ/eNzuPxfhY/tIaITlgAx/Lsx4HqYdZs9Oboh6ZjvGRY3YOKGF/fehq+rCz7ec1Awe1Bl",
-	"gqV4XlfUj5+54Ir3Tkl+76j6NdLY3zfarWE+WFPnX1dBft8otqKeu2z4KPxtc/zvXOteS89dJxD6baUU",
-	"tiZwc+6sqWcuB4AppXmSwBf3CO8XA8KmeYCRzIS+CoPfzie0kyN3cuTOtbFzbVy/bLKe8f49NJSvcWUv",
-	"M5C+WnA5b9e2dQ12reelUXEQnM3TXsY16aaMXlg4gGLSNfJEwKLxQDSYLm6tjh7mBt6dpFIMyAWbRuGd",
-	"Cm14EJpCybcfZ1JTfwlmisUkGzvXPdQwCz1FMr1QTfLS1TbjinTkmIlOFD6FTN3GM7vo6Q5AcDiE086Q",
-	"Jv22fdXFYLsJA1CTFEG9NgvCQHqJVIA3eM9BokDtBYA+xRsWQvggXIgqgOowF6T1Asg+BP/1OVh5zY3R",
-	"MTTo4CHp5K37kK0yRLTCFoXKDxbgsqqmlS5b5zETLCaKOz6P/jecZj9LguDMWoX7qarK+AlqBAPyQES6",
-	"bMCFgCpbgCavEc+wUVEDvpCzbsbdiBp+9ermqTOln+Kr5s/v0aQPH1+9BTgjnqxZOhvH5wngGovydak+",
-	"lKc1Ch8XA38phv3a4sfK1z628XRbC/YtsOt5caLAOOCE9vu40VOmAc/LixNOkpirXwnwOrw+LBQOCStZ",
-	"4p/QiGN/tik/dlejd4bfU9HW9IKVV8MuXK3zTka3i0oAN0Rc9IN+oHxopcVYNFwD82Sco5cx52XEtIrK",
-	"UIC5kUwW5BHaZMHZ0YC4u95QFuTeD6cLoaUmw2kB7QwrzBarUVo0PyHbcE0YtilkG6K7PITdiHJgJniR",
-	"GEnWRYUpQLKDPIA85yhHl5OZTqm4sDhw7oZBv+0APIGGN8tUgyDpvZD4Mh0y6tDf7KvmSA5pnKPR4s3i",
-	"cmHsU2HKzFjKJEyDgJZtYTs888Ue8KcAs9BMprSX+QEj9u78iA3RxxLA9yCJYgFUb6dJHsoU5xa7FFIc",
-	"iFeaMxflci5IIdClAIfHUwsybBR0J6JjGoYtWaSZKMLUOa6gLCit2xP4J2wJcE8n6Pn1i9uIGrBWeclA",
-	"pGxNxvJyOEVW8nI4fe47fzmcPpHft93Dh4d2AC+H01M3BvNuMIyXw+mRHcnL4RSjvD+1Y1kkv3q2VHGX",
-	"6A3xn4raL8RZYpjO1QI++ZTRqLYjVW8d7cl3upkysLCK7FlQJhaioWrXiF0RBqrPBU3aS1NNg1rAXWYz",
-	"IHzCYMcII52ZNVwAdFAHc8o+ugx0qp7ueEbVxVWhwlUCVYU48sVt4RD7l3Ro0fh9O1CDXXAtU2v9WKgG",
-	"+ifD93+csWzpjiyi4Bui1jh4I5W/MUMh7BSbKUwhr12wiH7HmNW/aTzCbwDRK0m4TXNFQLetGSwCOqxd",
-	"tMGmgS5GWLu7DF3NNxgmnF5Vm2Fq64ZtVmRilaRBuoseLDVBNphPOCwkgxVywFQOn2fbj5wTCUNRRzwW",
-	"oFy8ODt+FxUXTq3VsTilZykf0XQKInCX9i6y8SGhI0BIhbQqKwJ7YRVmDmL3h3nhltyNZoRyUIYUBuV9",
-	"FDmhVCqWX4qoHSjt1APIvjBNRU447k6trgWZyPMyua1nyRWRIgI5HNUXnAfoL5EVz8FWM2vAQaHfZY6D",
-	"wIlJrJC9N0ilkcPphVnrS6iawYRpqqiDIJgAPhwODixzoDAheQAOPB0wn5+6QOlyRUehVRwl1uiY0Gnu",
-	"MUL/ypAqZ7uwlLxnZQ6gKqyVc9YgtmKwtjNaiDWDWHdkkzziyvr/QAhlMRFsYpYMJh1BDcOxeVdoLL5t",
-	"umyWRlLnJ/Fu8254GvfsF3Oh1ac+GzqPzMQs6DZdJTxzSbKzEXu40rynqgqbt9HAUg+HcIzJqW3BJvl7",
-	"M7Jcfl4MaT3quIgxrBuB4G00bt3S+a5fBFResWew7VLh+qzZYyp7TCnT6SoEctHE9d+ZzcWeo3D57EtG",
-	"ONt7VFzh0qvUb48tygz5ltyq1AAKwInoy/kpFvbRmyo1o+0osSzDO3/DOQSXm4hd88VXi5EOi6d1tStY",
-	"T//OaVqigW9vaT1gQMnUy9xa99MpSTNx6EC7LNcAiGBXDwGTJsHWOJdMWrgc4WrAK6azkoG0JFKmgDlY",
-	"Meaglo4bCAA4WHMNoMJDGZBKIKarNTtcvQnB1vwIyg7Cz1F+13v/Bg08Ibmbg9A4dpT3P4OAwzXmxOZQ",
-	"H83Seq2VKDWFZXCPedgttIjV4A+pq3q1rIdgZQkX5EFzP7xFgqpQRlyKF7TmasJY2TVmPR4zm3JXcIpy",
-	"HZZto2JalKMwggzzmSoKueGZWjKz3LjoD+GHagg1EK0O8lEudeMGMsLqAnjkZT3m1mjbqiWFL34PJxMy",
-	"LD20WlGEDELKWi0jTEtXWaJH0RlegLTAAodgtl/Boul8TyUcdUNz1/zB5HG4de9ZkDguwMMPpGuUmcBB",
-	"Xm4c7mMUZMx7S7dxysxTLHYG4CbpAIMF3K3QudLL2S7XRMiJf3JCue4cQgVReKbLCJhaYodNFriJShvo",
-	"snaIbhI25PRZCn6IFDJS/XtY6sC6RVyReGSIDrWEurrnYLws4tD5atgWbw3J1GXKaDluqyBzdMNJmbna",
-	"WIzRSfh3CIWSk64RNXLq+A/hTP2XOI0SxJTKuhc+PbDI4suuYLPnym7fBZcCNIon2+EvQJkm4PX34A6l",
-	"JLSrYABHHhrgsQ5f6zKOuAUAeF+dZ523KlyfM2WlSnBHfdYvajbKAwa57bFZ+SSzlGEpIvN5thCRG6QX",
-	"iRcGdZiHvGFgZn6lBMpYfTi8ukB8tYD/rgLCb702MNRzQYjAfHV975vHCkdpJpRhr+8DIGClL7GkBPQ9",
-	"IoVNgxYssXmwAMXXUSNlw7ZclJjDBc5TmVeQ3R5CPjw2GOD2RURLcree3BYo3XlBrZLwnFBMBQg3d8da",
-	"yYLmSAZc11kcd+hrgiiUFTJce2OkTGWJrorUML8VsCxsgS2ZElt4dFqvEw38JFuOG+ABf2gR9LTeElbL",
-	"p2fri6VRoGgExZBqDac2MoaFQXDFGGE/bIx+sfxBb6lc/ui7d8fm+I0l4IrrIT+kpcf4IcgfDoqkKIlY",
-	"oZalGKQkzUZntsx0o758VeCakZeWCrgMQPvi6SjjQv6Q+tuzeKVUAxeEGAkhk5kD4Pd8NThCs1VNMH9M",
-	"IzLD3AVbuCmrpMiTMrAEoJm9Cl6cHZMYooU6bcR2peTFo5P796xsECuizHntTonv1VnYoZ2D1sHN/YPW",
-	"fru1/73v/vbBD269bP3wk+/f+dFnNx/ffvLtZ3ef75+tCJCAFR7KCzzM6EtmituFSzA9bh0swXe6IVQC",
-	"6BVXB5QQNSBctrzIvcXNhXFZ3T2VIxepxFN0ExVKd/lZ7B/YphuHDcMMhKGC//WT/EcXl/D2VU2LwDPz",
-	"4tM+gu6/XYK5X4b84OdctU7b3Ypb34bVoK7WQxSRffLs+VNztcKnkmKNEblFjo+eHD94VKjcuHElfTgm",
-	"Xn+DT5612y/y4o7mk69iaz7kJWWNTnYWwAqXlb6xHxauj23i2L+wLqhhXNNfxlWb9jS/XBBQXUsf8Si4",
-	"ICDgLEKbdAkKtH2owkWzjjQxexgBKKnQT8ngQhqEE46CZVsNdmh+FcvzetzPkbkqO3ntHTBaSZWHY4LJ",
-	"11ep9sDTVFh7YcKVRqB0wEsn4cBr8ThM/c1LjdwMkj49y8+ntcTTcI903hhqv8WgbMyQMFoYS5vkCOtL",
-	"9KRQ4P6XfZIwDdDaXKC1G5qMSMwHXCuQMiLSaaKo0dnr+DbA4KfGhrdiUQjIVkplhlhfoe2OfJrCY/ZX",
-	"KqZYSIElirkIBC5oOoUJFGshfPWvf/6rP/v9f/qvP/31X//er/7T73317//6jWGAb//573/6qz/9+Vc/",
-	"+RucbEnBjrWjBhyptyyo2F63L6zYjp9YVpDTPqf6z3/21V/8YmkdijVofCVSkmP91w4plc/qakClNrm4",
-	"tnW31BsYPl5289R5H9OF3y6g+CZV8a6EwiWu5CUJ8V/PFSjo8stu91cLV2zbnHW7XNUlXhc46pHi9Mbp",
-	"kIrBkPL11Owb36pCIzRdJlywB5d2Y8xkuyy32Pak6LFUhJXM8+ZXkYBdsNkyCNShrzUdFLwD1O4uG1Bh",
-	"QVz369kS1ywfflkpTl1wTEyER5qk46q+W2dobmF2xnyb4uwDOyBcNvCHNkknEymjvSHtJi51zRrSZJ/Q",
-	"cxHa2VzGH7hEaW/I4ogoWewaFTQf3WG+ssJyMTnMmujQVIazMHK1IbX70hlUrdna/g1mtBiTrKy65QxZ",
-	"9mHGIaowmFhNVxvs0+f5wOxnPzr4fOyH6H5243Sv+8HaL/yI8f1g2PDFAz/2vH+YAHx8Ec7CO6ZqK3Qz",
-	"fqyVCmkvCB6aS0e1JS98tHEhXxQdYnnFDoDcccXycLNxRcL1KnVIwIVayTHs72HRIoBizuOAKkzpbT4u",
-	"b/HkWRENoWajFfYN4GozPmTL5cqcB1VcZYb/I7MAXljF9A0HvoZgxCLzv854xDM5frawzFlZ0bBgyZXi",
-	"UiifCweVCo0KblheHyx6tauLzR/QF2pheQ1A17C5mQ6FGnN0IzKUWRqRmGIuxUgKPWzMCpQxndbkFKa1",
-	"mo/iAOo+DONaI/Ta9mJHFsFUXHNly/xClVYZSpJ2r9ryEqJMYQlKxlQxNjSC6mOC0HjEBdgUFKFY/hbe",
-	"yKuV2BdKhetc2Fke+rJqaex1LIKqHXNlhhGXq2OpTNjyssuJhZgft0M3/0K2EBzGDXyEdVSFF+65rw9K",
-	"vJ+aXQC/b6JiMe7irp5ZgeLqrouWbqh3cn+m2PqdWwt0gg+/c/jhdw4DzeBf7L36V+fnzflvCl82zbcf",
-	"zXz++KPvlKoUOKr6phg7i4I58/ayysnYzXatbabHrVvafKcbGryA9V67sQtncxWGrpxZz+jDKxgUi1y8",
-	"yHQAKitlI3lpi8fARQKqJWIrwav3PFCHowaqVRgrnTDHaAwXgmBnczeZS2qZHr8IVig4hpX+8/cKjnbp",
-	"TTamSk1kujSk5Zl7bnu331Vh1pqdv57BcZENho7HNn0PtxdsUq5IF5wmWuYJIdxWL/eiMZpMjFhqo89A",
-	"hJoChAwXA9N08wrTKhedtbMgl8DNBhQ5jIhzUlyXJVIM1Ny0/NMzT82UBneSIoS/5K3OS5NNclLwRUEg",
-	"rrSpIAlTLkLdmlostkuQprS6ha7iJL/fR2N1IW+JKPWq8txs84rf+vUu5pxoa6Q1W8luFnLusInyXcX3",
-	"pT+9+qjku1JpbyZS6yXlukxRBmQDcyAnlGtbm81Fpfv8+HukVfR+eAX9ZmuZhv5SpvHtVokwsMHRA29L",
-	"LzOb/RQwoy18uOK9o0yXIf4iPwFHt2Ey7uRaSM78R9RPBDl6dkIu2NQwXjCz2ecRcgAzJR0/Vwyi8zqf",
-	"Hp2eHLePXpx9r/1xBxoepxzgIgpVjwjFzBClaQq+cUS9NpeuGX8+2aHWYyhhy2jK0s9YifXlyA+00A68",
-	"MNvQWwCa7pew+EefnT4+JYgbFUBDA47C987OnkWIKA6UGGE6FaQqmT+fSaUHKTv9/iPk3jYfQmH2qRRW",
-	"D0RAAwUXWA60EJ0Ll2U2isLrTufYWoCI9/HHD8QlS+SYNT/+mDyAC+G3T58+cUlIQ7tMYJ9n9tFD0nlz",
-	"Dsf9HCMIzt2hP28cnrvs8vNGdA4s4Lxx2Gw233aa5EhY+CbXrCHCubDWR6POmkZzGFVldgRLYnVo0fvg",
-	"7SZacW3UhtIAgmH2EIJApXKQ0hGcvG5KBRCrGbyNLXZshUSgJnzlQSYBd7ZJvp8ZYgQl1b111PBi9Dt4",
-	"HNqY9RKaYowGdANYF9itpY0dL5ipc7QqCBs8HnJhJitT8kAMEq6GsO+PYOPsPaJikJkGsLnc3twhPGZC",
-	"8z630rpPiP1+JjXktYFcPpUZ2ARpF8xBwi5u0663XWoAMe/RFCBrDcdCgX7IaMzSc0FI53/as7Lc3klc",
-	"yFizyW6Y8alhYx25XvDg327dtOAdeF5nmKMgnedMp9M9ANjt2K15yr+wUMBuYh9/jBvhiHSly6pzmZbk",
-	"Mf8UQT/gN3iva7SuwmOfmMeaQRtmwgAqwvWQC3I7x6SRwFHu3CKf8U/JGIQm8wvAsCTSTE0Khvijt1ot",
-	"vzBNLWXbPNCx3UDYUziG21Gr1cL4UYe4SPByzB9ptciIjbqQTJpn2d46OAgqe0LDRkqDd8NJCQaQJbax",
-	"mwckYZcsUSRmzCKphOM5wAFZsH9XARnbcycWew3SWu3JtBPw3yOcszlUZn7BKtg1fSQpeAoN6Zzw+PHH",
-	"5Czn4jZonc2smXmpK2OOibjB65iPiZmYD7MUJFb7IGwuMyCAkjwXweJaDiMAcOfWwd3i8o2y3rDTJMdS",
-	"6WTqdp+F/PEyO8CLZqlQFlwahWVv/QJegGEPzXMx25T50ayfipA8RsC2qbTmKztRQw/cgFEhsUC58fPU",
-	"+m6Kv/voO3MT9KTQtGd6Yq/HCRXYQgQkSwzjCWCrPeYGZLZkXUxB9VcXAO6E/ixDYQUkRjj/IRVmEwRn",
-	"6Fz0oVbhzQMkkHKFpSM8Ov52CaC8Dbfg/QLdZ4kL/gfkyNzfZfdZQqcsthwY9tVE2lqJZu2gB1s2ER89",
-	"JLdev3Y/5DBUY9+X053sq1p6wAZnXr+kCY/PRS9lwIxpMtOOYHoi04tQwLndKqBjSYBo6tu9KwVu/YNW",
-	"wHTu2TOl3MDNBeFPnbntPWvKgbfdShW2rez3laF7APhsyWUPKBR6gOXHaieIqQrUPE4ZhZrg1H5Lumwq",
-	"QbWEKhKOGd7NHfvW49qB35vWO9/xGw5fo+pc2NsZvjBHLzchAbiE6dWOBCvPADxQQVkFoxT21yQI8pOf",
-	"EhtP76vWQD/g+zds7sTyvEOy3wJeGAS97uMXmEiYf4Z8FnwAX3GwATSO7fJY18zcE2bbmgs1ZQOuNCBK",
-	"GUFNscRcRF1vjTAv4puIQJB/NhJy3nN+2GHC9ttyfgBc/Vm+vQ99mzmbcN/kVgQIUvLNz7evcm7gEnh5",
-	"6k4m9meGfGiJZ0Vrt+VONdUOSg6gNj7+mBx5XcnhM33Y+ohAvEAAAoAQHWAOEXEQnE8+3P/IcmX/MOZX",
-	"mr0Nbn84j+JcYASuS5n78OAjw4BssMiHNz8CfuQhojwuv8NItjE5IV/sUYhH6TEzUPcmpnSixMSB6Ylz",
-	"4TMFyIe3PsIoFM016MKgOQQuksNGq7nfbIHumVyokdrLy7aYG78NdXEah/utW5/c/vYd0OIQuW//ttFP",
-	"5JgJOuaNw8bNZqt5swFq4RBev0HH/Mbl/g3YqzfcPje/DJi2hQFQ3D2Jzci40sfuIdOMk48hzaXMbpA/",
-	"csO8DAwGsl6WPOys7q8gaQ1sITCsg1ZrBjQAIN1wJ974HVs+AK0VS80kOJOCSwUUuqIi91QYTRXrLngK",
-	"vY0at1r7VT34Id94IWimhzLlX2Bh6Futm8tfeijTLtRggjcODpa/cSLgJsLn7y5//kzKx1SATes2UnRZ",
-	"+5qlgib4ws1a83ZmDjQsZKMRTad2DwUcNYTTM2eADiDqyRP6Vb7rKSa5QJwWxXyWsYVuKm5TuKrYsU//",
-	"Xm2fnsRsNJaaid70Mza1WxCO96cyntbYfdaqBfv1UnLMiwUBG152lc7sb64iUOMH5iNIGMonc1rk88bh",
-	"5/vR7VewOVfa287+/rZor7NeijVOlrfYOUskJBE4Q+P83PxV2Tj8/FUxKqBx0Dq4ubd/sNfaP9tvHbbM",
-	"/3+0CjkwlxTyqdv53KxHIfThV/XkGex+aAB1NozG6sSuZiJg8MfJe1wCYAc1Dt9jmvRlOnIMZDtcp1WD",
-	"ixxL0U84mnVv7d+sxXYe0RT9ybf2b9eZiMrGGIf2mMWcfhMZ4lEc59AWtVkg+lQB8L/8Er/xxv71Fm2T",
-	"CcPoqCKrvA/f56yyjCUsnth9W+pyaxvz1vI3nkj9UGYiXm8nf8P2Fy5xgJ7iqhNaBx8qcynro4678g6M",
-	"ymXF7zK9eFvtbprt3jTv6fH8hp227zK9BjfPBdqVRFW7HTDt6BXodWWVOR+CtTb3YYCZOGH0kgEY1Ex9",
-	"WQw1yKMLMYrCxhY6AG2AM7cooI6vYMlgdO9QTez7oQl7oZXIPt9UmiYMMLSLDOUFnLOQp6wrlPvDXBDM",
-	"y444CMorS922yP1O5t7J3O+ZaLMT0tdk68eW/V2hnB7G/1sJaja8ohjPHxjyIYQrr3MWRGKVGOyCkOyv",
-	"u8UO57mSxS7MRd6Z7DYw2eVekSqbnSd1PaPd7G73XqqJUM7LkVdXgUwnqZj7BQJbwDXiCvn65xS7ZCkN",
-	"MEbAOYGNYYwNuJttAIjrtjtFbFksuFIigFizos+nuUaz4jihXBTNikG0aYP2RoFh8ej48QNYUZwZhiSX",
-	"v9jlgxkBonH8xCynbepT+N2VBr25imiE3WzbIFlClfXFIyDkqmJOTq5NJR5HwZoSj92nOyvjToDJrYx5",
-	"MmA9pr1cfLnxJj9kdUyNfgQ7U+M32NQY5jbUMjXW24YLbI0L99XuErmCS2RnQNyiAXFVRr2uBRH7eSKv",
-	"037olNqt2A8DPrGu9J2XxvdSdNlRPVhdPN6u5XDH13bmwJ00vZk58AoFagzBXBx85x6a4/PcbPEfZ7aQ",
-	"Ah7JAjpDvXNkLoIaxr730DIIhFnNMmhpuRNutm1JRMKT7tSm+8WF82OXpfT4YN4z3N5O3snKMjAxtQ6B",
-	"hm1vMiUCUuegaoPIQ8vtE5HNasmrwyasr0sEHFtLLDONJ4ymilB8FcP8wT5ZjLsfUS40Bfxf5QdkixQH",
-	"mMqYpxBmO0ydvHNzXt4xm7EJD1vUlWmJ0PMsC3nG+iJPz1fcn2OCvgRhZNEj4Bu2N6I8QVJdMDa2QweD",
-	"cWB7dDzv8zcNZl5oHBq62rIXjcPG/s27rRb802oEhTga2X7jLTBRCx5Z3mTMxUDT5MKCeDa+MCNWFCD/",
-	"sDf86l/YqTZ7ctQIO//EdP5JSedGcOkNqW7LMRPwpTz69Hj/4CYMawWxBUd7DXGaA9PBFThhByxeJnXl",
-	"UJZFnrsTvHaC1xpmTJk6bbKXs7aVro8F4teNN/ac17JlwjvfTFvmN9c06RZtxS2zyPa4aB9cpXy7VL+1",
-	"I9ltrK3b69baVVGl3Q70OUCm8uqcE0BmJYS6t7WDnYOiQ1eoLr4qYabeirRQmXVPfQMCU6DC2Wrqp5v9",
-	"LjBlQ3XSZ+NWBqY4Uq8XmFIosD6DtuWq7Hv1zPxqBjGiugf1Wzoxp0l7nLI+f91pklMfnGIHhdAZQ0AM",
-	"IPhYRFTWGxKqyLf2jbjzrW9jxirppGwAiJ9Yml0VyqQvGxm+62Cy8aUIy8uUvILosfhOk5z087658ppx",
-	"RLgmXdaTDpaik9f666B9n2qHH+EGkBfBxtlC65iKC8pfYSig/yJYmZ2mn499uzJOBxq43jidHhU0pjMK",
-	"al5yurHfah00okawQ8yXOUs+xvfNEAa4G4+P4AyYrbWg3eMnc61+cidv9pd/+9++/A//0IiuJOYZ+916",
-	"YM/sbOu4KmpQJCf0kwX02XKssyNxXecG7vxd5M9OZQ4ifxw7rHkrLnBU2PduvMlPYS1t2Y1gF/nzTVav",
-	"8d5eIfKn1jZcpH0v2le7W2Ybt8zO1LBNU8OKnHzt0CDo52pDg06s8sEmRb0oR1Psc2zJqRtRqLsABpZm",
-	"6YgLV0cKKmEALA+0aqmzRhAS8q0tBSHlLOvdJzFCdt7qEv2WY5F2nPbrLc/vfGZfg2Clq9IBLDrcnhot",
-	"NvHex+dsXc0SQ++sfTSZziHP+RpXeazVdoOdng2lYA95ogF6++tnnC4uwio26tml2Al7W7Ztz6MwVpi4",
-	"51ZqiTJVbuo2az/TEoZJqRAVFbHeA5t4RIZyApicgTUawLS51kwAMilAEoagySXCk+3aFcZtYtedJnnh",
-	"QqoK4eK2ElZ36oogcjHwpmvXRoV1uHgmrs1IXHiy8dVf/edf/+Lf/fIffgE12//kl3/3V7/6s9//6s//",
-	"7Zd/9DMXldRG6pYFJ7UdzqeT+KK1+MN1ZmjmpRDqEqWOlMhjiDTnqq2gSVdzZiE9a4iD5TTfQC6cXYh6",
-	"4uHMgd2ZfXdS39SFwM4UBEKOjspyyMDXvkgWCYY33tQKoprjxLtYqq+NsXeW9awvj1QZd2vtjt0F9P5d",
-	"QLuTuD2L8NUdw1Wl4Ks0DR8586w3BdN+n/Wgjo0vhzx7l02oglIK90immMsxYDoo04OQ9FRX2WJLOMwV",
-	"CfJf/of/46u/+Mt1T9/1pYLumOA3XgpflW3upPBNba9XxaOXStw3gAFiXdt1mHkpov5z0+ZOFtvJYjtZ",
-	"rDrOKknkZP6kQy1CW+9Jih6DYllXd/zZJbxUhSH5AH7Ger5womXqCyoqBibTppXAOodQL8eaUakiTjKz",
-	"D4uYpc1ETtoTmgouBp2o8K2acN0bQiNYaFlLeQEF4BJqpq0lkRijPIE0WD1MmRrKpNh+yiAnF5qJU37J",
-	"hK/3I7MkBrEQDL9UxKTLBlSYhlMofOhqGOOVYitrYdWgvPmevGQpizszvbqvD22NQujS/EdhlAE+DuCB",
-	"Tajvd2jrFUGowIRyV4gKwr9TLIbWGUnBtUwNkc0jjnJtW6DHDmJMUw2lsZsjrhTOHrEMe3TEoFUsHiQk",
-	"8c+iXZ5hzvGUTBgUnOuxsXYJylDhbiQvWWxIhNEReVczPbPXSDWzqPm3cSrH49kvsXC6p1WOuihHjMR0",
-	"qnAwrkXTeZ8nWOMOmsPKcIS4hjyFS+FLcQfX8hziWfD+wgsu4gpnITxZ8BNeTdXvt1HpwNyI3OmSqd1i",
-	"FcNTGZZLrhjgfmuzEX7dHJiwBVbxW1qmuEus2cj56M8iTSxFK92PdmMvCEBr0yQpu79sbb7KC+wsZDFQ",
-	"tzD1+K7AbHzmjGdQ5KXhfDRJrMdwZAsuap0Y5hNkrNjOEbehRzUbyHRKOvbrjvM4utkRBdxtyERk/k2Z",
-	"ryxouA0b21J0tK+h5NwELgOb2eLZIdRzRkZYjtf8zE3kvc6LWyzIQ31bGLGrTXdwZ7+F/4sadvogTyPc",
-	"g6NO8BVssXZMpwWZuxE1LM1npPGbZ63W4b6X8kdz7YHED1vAhXwltLyDcUJ7UOHbbk1DIcFe63YPKQYN",
-	"bibc+zVehauN842x42wbcTawJJqzbA441EwvMDY8xnjCtZGuaEFi90d2DXYXFs7c84U5F8ZQPQleOfNv",
-	"vMPrtqzDZfv0KEkqio7u9upme7WCqvl2LNRiXRgBXnM33njT5V+0jdz4dpUiYmXbZufO/Tq5c0u32mo7",
-	"rdKVVIJn4HbZ2oAGn/Ivzsz7dZSauVJJWQm7fZbpyl28bpx+nwuuhnOg+96i+a9//uVf/sM///1Pf/l3",
-	"f/flH/3st96Y+8iM8u1X/+b//PXPfvrl//XTr37yxw0jIuGCIwTV6YP9VutWUDT4H3/3j4N3//F3/+TL",
-	"v/l/7LsrhP6Xzf7KA8I2GcpiK6itWu637i5ifue1WSt2iqGMWMoQEdqvmykumFLEcDAiRWlpoBUY5tzd",
-	"bG2Se1/IUZezPRBTwatTGrkLu5+llyxF9zmYm7CiCUv6hHZlZs3PlGBFL6P0chU4yrnRb/tgqO0Z5Zlq",
-	"AhDufMTmFdXnODqotP8uPEG5bvXc2WbJAUFaoMjehG7tb21IZGgcHmymltm+6uPZ+QHgmHay7tpHzpIe",
-	"zDZo75lAtR+o109SKojM9ApKWPW5ktkyjes5PlLH5IytvfsUlequAboFbMuLDMrw4yodH43HJ/HX01wM",
-	"y7eKYcVuiZ3KsV3NFsleaVO2q7IeZBO8TBKmFTg1wZ0Xs4QDi3HH9ANF7GXhrctwm2sJfxdSic39WQQ3",
-	"0gQ4lkUnOhcF5IMhVURIOwzZB4+nnIgmeew6dAAJ+IhtaiAdFBOYtWM7dNU8F+fiaCTFwBu/7S+RrYrm",
-	"k2kGEAmgNOkomeoO2L4zxeImeUB7Q8y+MaNB4H0S80ses9jICtBtNnJWb3zAUOZcYB8eGNmQfwpjekk5",
-	"eLQ8HfsS3OCQqJOlKRM6qNLGjJiEE+aK0DhmceTczETCCjHwX5rXfZOAKdxlfRfPjnLOuaBCTYACEkGh",
-	"uLBpRsomdYPhjoyomJY5FzERCJjF9YJEGSnLpWYuK+lmidK2Xr0RTS+YWQDD1z2PP7ThLN+GU6cncEOk",
-	"sVra+nwW9kx/lyz1Au1sl6k0Oylt7zfWK4EBK/He1IdbNRV9MaFgz0OL+wuoZg5s47AVNZSmOlONwwa8",
-	"vG5JjU2FYVyPenFHMMFd6tFOfc4Rp1LLWevc50uk9Rtv3AGasUMXN+TcZYRo9NLGhY8oF+ZnbPPQXpzO",
-	"x0tH/sZ3oIju94BBF/ESZy5pctTXLJ3QNFYBEpJMa5ZDIz0qSJe5W3Be6UZDrbuxdob1r41hfZ2jUJ0T",
-	"tWgD7G7D9+w23J207eVBrXLM1gTFgm1wrdXyUH3aCkxVzmjWVW1kv1+Ep/JHud8PSlIXnlmnujSM9D0p",
-	"nrfjld84zWHnqXvv86uuRNuwgnxlMOoRWL6waBnwVBqg0VgEdNtGzv9zY6O12Ata5lF7xJU+tf3X8Ty4",
-	"fnI0dXv2KzwA7sd6RxhHcoovfS29ADiDVdwAbvV3TryNzPreMF0ZK45kXrMWg0wSo8TT8RizfQZcafDA",
-	"0kzLEdW8R5NkCqigtKige2wobmZ8SRMI80zMplXWG+5Tz4d0PGbCyVwub8MmALlO25m4EHIi2nZKUBpB",
-	"9vtgkeZ9st+KWq2WGaoiQ3rJwtHqIRspllwyVQVRdeocetdpmu5Zx3ogn9mELkhDMRIRpNkcNoZajwEP",
-	"MGrk6WA2VyXIGsPXPFt6ZqWYRcZkzUes/QWW5DtSnN44NUx/SDnsPlusLxigW972SDUOb0JvuMgQPsFS",
-	"jPm+3Wq99cM4czUMiRTWssOSfqVR/e1qbHTLRm2qNRuNzXQPWrcPoga9ZKkRMF1HQJdbsDB+LTFG3kWw",
-	"HDZwIXtS9PmgcfjmLfytMiN4uWfrJNvOrwRXbfAeuUg/rtp4SN0XdjvR8djsJEYVc+lyrufyxYzg01Bm",
-	"qa8hydI2xroUvpFCD30Mf7hVbevhXsWvlm0SSA7wPHEhRaRoZwKqhjYOGynzuOU+TUExJha2oNhgxIRu",
-	"K/4Fy1+a36XwrV7cFB8I30S5BmFl/3YKac2t5t27i85j1NBS08SmVh+0bu7XTp6G+EhYy/1braiB67h/",
-	"AHlusIKtqGGXzrT79urQeN0Zraeu2DCLnadjp354T4cPvakl4izTPm688cd5obfjyIk1PuAAIDgh0Zw6",
-	"HwjpUWHkmdytcM9IMxABgCedaEk6KdPmTuoQLpRmtNL34GWSXQmPb663ItxWdSp41Nrt1e6MhXtqJwjt",
-	"BKGdIPS+C0I7J9f2nFyrCRtrurlwK1ytn+vIR/p5+wsYFxTpp3KEtTOp0oge0yRHAi+ePEEBX0crq+XX",
-	"K3vPHLLLNtxnwcX2zvxnKpETllabP27DXRNwiLdRIxNwccykpJVcJnA1rGzt2KobbnfF76743RX/m2zr",
-	"2Plm33vf7Luzj9zwTP3NRhJOubNphOIJogcBJ1IIFQQuLS9m9DS/pLoomBx6oUZ4DoqiB0gVQgIMIMLE",
-	"ca08Sh5NEjlRARgyyCcTwL4b0QsW9kEEG1DNL11JlYODElcStPKppdL11sKWacp6SNswDwFG2DjcO2iZ",
-	"1kc0vTBXorIlvtEPZCVFzGeQY5KNS9uwHinfCheXkvcY2W/dOljFbWPphcTbligT+NUOzLXQNWcID0M0",
-	"O8O6SKffdmIFj8M7f6kUUEHBje6eRywesPRBncp3CTxK2K7s3e76Wfv6OQM+geH3wHkKvBOS+N/hxYRb",
-	"eJ1IIh+DoBizAURKm/EWchVBN8ZXeFkMAcTj4BjeYxS5VThH3TCegHnwXVbvtWCrOUtNcMg+8DLOpoFB",
-	"64p5JcfWglZWYQGAc8I+8w4u/AD6EiAjjXqvIA4X4RC9lYCxsf0NYmkG7sFPWkAOBAVsT3hsNEZQLA1R",
-	"uwlTY0QyhJvbYxFDkHUJHDGYLd5GDQhyAok65TLletoe0ddteCN/8g4KWuWBUB7GCfmh4gmo5zBJ38Qd",
-	"05ctIBr05BJaDz+J8q9DIJXG4e3gl0K4NMRI94YszhIWtyEvuzi5TbVn3AxLYYjcptlFEm5k606SHHrV",
-	"555zKOnSY+ugz3rYr+KanRY6WalWDVd+QEbPgy3ngHhsTnrfaGh2F9ok/PzlCzbWEKooEGI3tzUb0QDN",
-	"2ZqPmIf0JjJBDFnBJgQUoPm7/1lW5FtrlxjXNL2kcxpbHf5wxxy2tyufrO1qXDsG/BvBgN9X3XGn2W1m",
-	"WFQ5j6t3EyxQ4PC1G28cCPjbOkLhsX34XQiH2zqQG51HR4CdQLQVgaiARW8Bizxq/VUJSCupV24DLIVV",
-	"LT0ya8slcJ0VHeOLLrqbrRlRhMYxx8IGz1IzVM2ZvzJH9HX4pau1UfjOV9WQWKdjS/LKN5gn7O7ob/Yd",
-	"PcuuNr+zNVUXe0pTzZXmvbVyNsFthhbWzBcOotr9fs9ZWWmSADgb0zNPGw11gQ32jKqL03yE74Aj9Ck3",
-	"Z9iCw347aoyZiI1GIdjEfbt/kH8NURjuh5uGQUhDaPOT/fJ2Hgfh3m8d3NpQbPc0qI+sihigXBBmFGaz",
-	"zmwnPax/Gs2WtTTtTi05V6tosfAMZmqPi76sFJrdScjUiXnsyk/CXIr0l//jD778L7//qz/+w4aL8mnj",
-	"Sz7qp+0yEB88uX/y5LuNeZRVbOCXf/vfZtvYn2vj+dPjB6en5c189ZM//vKP/uNsGwezbZy+ODZtlI7j",
-	"//71//uXsw3cnG3g4dHJowf3QQrb8KziKi07q32ZpbiTNpDrv6keECBOLHvZiAkIpdIzVTuWHTmVdUdc",
-	"2wxUODAVR9DXHF0AaByWjfma+wLrFqQJPYK7WjRXtbMdISt9eDmpl5UHKa0zjJnvQd2N64lXMn+6mbQL",
-	"tTp+9We//0//9ae//uvf+9V/+r2v/v1fvzG8+O0///1PoR7x37wxrPitIYd72fLm/J2f/+yrv/hFfXb8",
-	"zopw1EE3AmX381erFlaGgDgWmqAdtlHKaKI5YCW9U/LWicTdTKStW5HEhdJ+TUqS7IKTtpo4XFJjqSYD",
-	"rZQDoAb8orThIgA5lOpNwXjG4tz56GudXDA2Nt/wlGj2WlflBe/qfX0dE33X337V2bxLdsLuVnp/b6Xd",
-	"6dteFucmR29Vmfgqkzg7/iR1CBMQ4gCFG7jCv8PLoyov8krK6tkei5mP+Snv00QxlJUnMi1mOpYccn9U",
-	"/dnGU/3Pf//TX/73P/3yJ3/4T//bf/zyD//gqz//N1/97z9ZJZPAzfUasEl3fPI3TXpflbPupPeNnFuR",
-	"5YABA7xamT5TRTDSecPeC1UKF/p1M+qZaaxi0EPC7Ix5GxnzgIiVhjwk8QZGPLOmm0V5MFG8t+l4jMVv",
-	"1Ui1zYcWluunSuEd36B7iRSDPf9N1Ehl4urfYe51ai8dTB3ft4QBW3vYV61GnYk+aFZNlWajNl1FRjCU",
-	"2jZEZJK0AykBpKWoisAFqPOY9WmW6JrY5ly1LWeMfS/FJdFy3HZhKiCC1Myhn13Hq8uRx+WoJxiYgexM",
-	"ejuhIDfpZaqQUFiDjZZf+zfeuE2+MBTVc9kdg3jPGcTOurI968rqh3BVEfqF22BXCZAlCBuN9ZR08Jx1",
-	"SCa6XMSuhClMCwEoHDgEvWCKsH6f9TShtsA3wE1AQWDIQqIidplIeiJ9hUwpMLpNRYQmSpK+TBF5yzkG",
-	"KNcro2tBkN1WsLU2li4r7Ec5MwLR620oXlaIh4hTNiMkrij+bRcza8fbf1OEvx06xftuQnKGI5k6a9I7",
-	"kSFvXLDpYlPSZ+aBd2jj+YxNl5l4zOE6enZCYKw7oWn7UYuO+AjcgBnIoX0o8iVUMBWplzKNq7VFYasU",
-	"qwtKIoHYg1XBLRb6UE7QJ3XBplV1Vj5ja2cjmT/dVZTKOEN0q9qXzWdsuu24rvquoAtmtgYsYds1GpXP",
-	"doP79gmbABXq3bhmTLsLd3fhrnXhwh4iVDgu9y5u2KXRV2fIi4jScqzIRKYXUMzq6lW3ikAtx+x2MVpf",
-	"jxitNXfr+jdsVC+gJDgOPZokXdq7mCtcUn5TP5Sph3W0cJod10SH8BAr8wNFOgjL3CEx63PBFBnKCdES",
-	"c/qcUSXCb0O8SPMHUwCtyWMmNNfT6FzAgRry3tBJCVwT9nrMelo1z8W52CNHJGU9xseacEVGRitnMelO",
-	"C41/oMI8tSFzwGwRQLj4Or22HZqm3Ayly/qI+Mlc566IPBPxuSDESiBNGMPYFke1jThALSENNxg0zVBf",
-	"CEMEUBm4ZiMrtCVGlqMpIwnrayIzaA8sT050o2JKCm9iHb3fYT3NYmj5zBmroKikTA0JcPRc48M0joDt",
-	"3GyRmE5VYcwzbxrG1pwjbZzK8ZjFhlhC+mI1SHCzbI7vffuADGWWKmyhr1lKbrcgI1P5CcGhNqsj++41",
-	"ShBKOSL9LIUkTpX1hvY9i8xKNaFxnDKFmZ23Du7ClHDtEHFPD5lZGWyrSY59t4U+AR8WjF7mII41iyPC",
-	"Xpu/XMKp3+CnIDJ3EKZOKcR/3b9DulNIqsC9KUUyNd3KBJFPzQHIbLIQ1BFsnouSXNMLdmx7aWwE918t",
-	"CX984+OCiNl4c94YqQGPzxuH5NzIk7f39w/2zxsRObfJafjL/QePTn7w/P55422hAKmRz0AS7XJBMScY",
-	"I42UBpictYRiO8gVe5m/pd0hddZbz1osw1hXEH33KejfjKuQ9TI0C37+KrwYnxsecgnVrDiAbVmmYo81",
-	"9etUF1hwnHUT3itKeCGQgloozkFGLXIKxUjhPdw6yBiMSAZ8okdFjyUJi+Hm4ymJWZyNUenuUUG6YESP",
-	"CR1QLgxbxSADtKzjKKzJ3ezJkv64tq8YZl4hBD4pTG+OWZSVD+7yLzAMcPZA1oZU5l+cmfehljB7PU5A",
-	"ObVW4aoeeawWdgj3XuGMc6Hv3MqPOBeaDdBKO6KvT/BxLEA64sJ99o/TNKVTHGLZkJCWMi0wsRF9/YiJ",
-	"gR42Du/cgmbdx/15TvPqXej06D/a2PSNFsm4foq+LShX3IW7qKxNZf75gy37pJspI/4qgogzocGtSP5F",
-	"ycRB3kZxXdHNhzd2JwKgDgi1Uz0qlNFOR1JpctBqtYoja5JTaVguym5TMpRJTPoMJWs2svJNB4qYdKAq",
-	"spDCYhk6N+ElMwISlBXpQahhZ5bt+dLqS9jdPUIDrA/7llQQMWgUAevKahIwFna+++CMlDJ8UOI7JGU6",
-	"S4XFoafTRNLYgzCmrMfHHAoClCIvb8Zh1+Co1Ry0XOKq4pNVbblqObXtehLbKrHSzqyiRJPHmKUKqrCU",
-	"9W4WdHYqy7x4J/erZ7NiMfxwNb/OJfHDeawSbrtj8FfoZykQszL8tj5Tj5bVzEfDpwKuHjYLeLUOjVaw",
-	"JHLaqqbqAlRh+BUPJhpqHBvsc6MIW1uNzxW11hB3VZ0Lw1zArvLxx/eNmOu2bfPj/4+9b++N47jy/SqF",
-	"Bi5s3zTHM3xI1BDBBSPLjmKL8hWpOLmmMF2cLs402FM1t6tHI8IQoGA32SS7gO3dYAMsvMhmkQC72CAJ",
-	"gl07UF4fJqYs/7VfYVHnnHr0sGc4HEr0I/OPLfZ017vO+/zO/w4NBtVBUZ02PhABZpN7lIC83DkSx4kZ",
-	"P7eDr1BrLM9iOM2+tCYZLe6LgufWyqLJLmNNr2SICls/ZBTaQY4wVaCFxbFiAOyN2YHIFYAHK/vBvgyn",
-	"RCuwlw2EmTjyWuB3xUh2ymwgKLDG4ftjwRkJIT2of5pv6UtcNir2pfHT4+ATozjgVwMuj/clvcgAEw8Q",
-	"q4ZCDXOBrPdACGmYZrcv0piNZJnlp1gtyzQzGlRKM3mVZ/moEBq3Ec8HG/dVUGuYWmSHPMs14zlwfTpe",
-	"GOjTZlJZ+0sMmFwjWRbHZhXRCoJIWwjUhWaZfWk3OyiRIFOSK5jOepKXo0Iwnpd9Ner1PVpXYdsIzgso",
-	"FXAtGuymtdlRIrQ1SJmZD4ZgO8Tf4fC4ejtwSxK6FYmRP4a5aX7iTOMqjPsCa/2Y3TRTE2T+LMWDEsSn",
-	"A0EBYBmZnsKrlaSZ7JU8P0rMVJKx6PZ5mUCclZGxxAMkU50sTersQ0gFzpBLLrMcUKnyakwViStGPWvF",
-	"XhxqN12tPiB7dhkMUXTXNWpHzY75sIMZAbAh3uFp7h46PDdWmpsrzRZrNdurTRvHpIodlAtOfv8vH//2",
-	"B0CG9ZF99vhHTx79/Mn33zv5q3dXPn78iyf/+fOT7z0y3ICkErTJm35Hq9G9cwR+hZtxyX5guM6wtKRC",
-	"v/1OUBDRLTGtMDQeBHEh6hx8hJc5akdPfvThx7/78OPHj08++Lenv/r5p4/+6dPv/MOT3/z0yQc/OPng",
-	"1yf//ChyC2YEulU4PeEt6ZDf2ZYeolJ9VKGvCS6Hiziaw5N/i6dn5v6pUWnu6CSXXEb7L93JhtzAeTq2",
-	"vLRGMFhQQ59mhXwZGtXT/WrbtoJAl+S9U3pWYglWEht2jSV3EdySdftKaaGBl6KNUtep2yQzmIuxL4cq",
-	"k2UudNX9MzkIcltXWtsCxsmZVKlA9U8KkWowQRQYn5KwF7UQIFyNX8LYaNPwvgzErUBEIN8JRP2Qug9u",
-	"UjMuVZSaZSVw+VCks7KmlTL8qyhFxeTuAksFCgAgg5Lcx2UKr+ZaGfHIdDXIwNBMzqWwK5oYeRkTw186",
-	"FNWStGlthMb6EeBAO6AgqySTWZkZHpWADywxa9ZJlRThd2CjcEcRBDgjVJh3dYPt4OLCl5nUJckIKywx",
-	"xKPsGKEladP4tW3oSjNm6xsxW2vGrLUB020yK02SPxAooxFOoCGdNNgdtwikHgz5pENyXzK2pxTIpww/",
-	"dJ43b120PB86piGhn251C8PhUSIb8ExmsmcbIiGTDh1sVcMv+WEmM90XaRLTA34gVTHgee0m4B7D3lJf",
-	"NDVaY9NCsCm0x6dXEiQ/lKpTgZHx/EhIlgz4g05Krr3Eri32inI81hNJjMSoRmUH23VvmoUMRfYUBFY7",
-	"x/p9h8arHQdTcOvTnjFt8+bUQ2UUhNtFinuINMvoCYj4DFEthDlLpxZfsfDAoHqaf5C2gleIVgScq/DV",
-	"wBwuPD2pKNrWdU/kBEJg/DqQtZGbq42rCuK7nxb6WrAJkLbhZTxJFYqkYU2kct+ioE4Kmll7o5Pg0GFu",
-	"Mq2sWW0XalTO1Qs2N+ahiou0FumW0bbsJYINuh3kW5iTciB6mdT+qATTltD2qR2n+l3Th+rW2g3BxQkY",
-	"gsxLoMfmWiZ2N8x3gTN/YpnM/sfo33Idgwm30m2m3SLzEj7XVQKMByaYMJwrO2FmJhySvpBl9g0tKftC",
-	"TnOy3yDm/hmqTiG1OVUHtU5PQoGkXf0QXGKOCkTtK804Cm9z1N7c3FytaFPmZ1KLnv7XXz95/N4nP/3l",
-	"01/+bF6Fye9hRRnbA2Ws3Wx+pbnZbjaptUAXrJK/qL3WPKV8geDkt/RcqxJ8Rm1YKz1YZ8Kxru611jFS",
-	"1o0Vv5Yqal/DXDC3WnOtycRUL6pTwun8YiqTdfrg1c+PPlgjDQN4no1NhgSO1GpuSwXxL11BvAMs0Rd2",
-	"q6qIKOgUIOuQvgLC+rPWGu19maY1XqfAwinuVaonQ6NMMPRJpB1sVuhkix0cM0oLjMndGsS9gL7o7Nql",
-	"AkbdYOhEYy3zZN3pmwgzOeZZCTyY6yO9RZj1OBhbQr2v8hSt5FBf3QhdhSiLTPimmyQSVOzqUo3bpkuv",
-	"ZWWHp63dqMnqmIncTEaFytW4r3BOaOf2tvNJn7WrgLpwqM4NmU5aay9Qe92GHdVYXM1JMsznXmh0XfWk",
-	"dm1Bk+YNmV52douNhNm45EgY6rjOUbosbPMlo+u7thAXEhp1+FwDdqYSdptoMg0YJLyJ0YKYkZcSiHAe",
-	"uWuZgXLZSBoVzuhK0JJrZCJG4GLhC8FJ1wMzRKzAOk1wuWG5u0sVyQXXosGojgp7cfUlGDCWRWEvrr0E",
-	"xahy4U139jey9PTVKE+xRFLChqMyMB0c8O4Ry2Sp0AwMBVpjlo6soSq5c2Pvzrc7r9x4Y/vbnVs3d+7u",
-	"3dhFPy1WXKoUpEusoz25tf2tDn55/fbdnb2ExBiUbSAOeDQkk/EdkEogWYysLSzTrM+LQS60bjtMjdVm",
-	"E6ZdlzGCAQSwTp0spagDagykJfGAd8ucagnSer5Fhp+sPP2++Rtewy8cbgkIaGTusvvhzWL4RcEloaBk",
-	"VOfZ4ceaFc+8QQhEQjQRW5s6L0sxGJZYCFlZubCnSrJ16cxnndAm00bh7GH9k8lFqibw4DDHXJOA2VX3",
-	"ITbgWJQunwWWwkUjWGQUHDU5TCh2gtoGI6f5ITx6ZnY5127J96joc55JEVrGAI0drL5+I2govke3CRKM",
-	"b32RpzPQVuAeSFV2zHuJy/7xog1naZGZkds1ntoUvtDIdAe/qA1DQK1oj+ujC8mz1mjwTkCw9ryo73YN",
-	"Q2LMdXChKRrNd2ehCoqiUEXHC5Gf/Pvjk3c/iuIoJBPOiOFk5cCgg/9aba6utVabrU6z9fXXvrH6zfW3",
-	"mt/e/L9X/t/ra7c2dq6+ee1Oay9C6bjEStRnT2gLyMQxGJKLRabyh/c/+d0HTz/87pMff3hqQhRif+H5",
-	"WKF75owW3IuzdmF1wVHPrSDgKT6/djNvju0yvX2plixmbgrFM6DeJZLaairUFIlMyKmC2MqBxTibIo4Z",
-	"MZD4oeF5hqWpsbRjia03WFnXYBBO12CJUebBrxNoVsjN3ry968P0/XgSNjYEgPIHIFVPpNZYQ+OAsEOM",
-	"TcDk1lMMmyNyGgwMMuobbNfFiWIwgJLeMWm40jHNJCtwLo0ZLO5iNptyrKrU87Y8TT0xWSMD2xrEXYIZ",
-	"LKSpNBFQ+6bQVysRRu1Wc331wnQ0nq+jtWfPer4ZPbx3bjL+NXOyLxt/lxKFEXTfe038mwjqF1ivFt4L",
-	"bHS9eS1otBCHRr2wvBXPCUXyVUTCKrzLHgDsDIehbOndtloZLYQkLaujABLFQhsZu1FeNLOtss9zRv0d",
-	"omZLaujSlPeXwTPBdDcaGmraajab6H04F/v0v0DWG1CMA5UedyDFP2pvrm1uXmluPpxksxbt/OwcDjRd",
-	"BAE1yP50oGGjBu0gGNJRwQ/yYxt8RpQrQQYJ7xk1ySORelvBSIuODUJP4uBTdMFgfJc1GwIkxGBFSENx",
-	"UvYicPWvtlbX1jeu7I+azdUrkg/EVzHIOnkpdvYkDGbBwiMuncSouT1AzigpRr7BbsqJLlnyFQwHYXrI",
-	"uyJmyf/61rfgyd29V1c2J7swcsdYMfH/RzxnZjCainkbKcG1CpAPGI5/kHN5BLF4hqYNMiiV3WBv5rwr",
-	"+oDPAHFunAG7BbONeVE8GHJKmFhxBhS3eGhHIacZo6dWJgJIS6t/Z57JkzkDtwX9cB0szoIJJIEVRFQs",
-	"VxZ2xKaRVFrJCqE7vJzxfRBoYz7fqpwvcL+FlgwCzzDzSk4++s3TP/3Nkw9+kgR9/p+0OO4UI/lVw1mh",
-	"W4y4ybR1pG+FECnDQqRZt9QQTOREvuFQSCvrEVuoszXsCpnuDi6e5hDX30ZvNYLoNBzwWeOckuBIq1LJ",
-	"SKTUzAOlcsGlTR5fGO+WoFsrEuWOssevPf1MZrpyKEPZEvFX6Xk7aq1tNpvwnyZQ2mHOM1ntcRtucjxB",
-	"ccI2JysKnfzpPz599PcnH/3m5Pu//u/f/93TX3108u4Pn/z4w0//9Xsn7/6j2dzpg4gjrUZFd6Iwg69A",
-	"VB3bm56s2Ei6oJhLzQBn0bfzDwyCfzp+aAhAPH/hbvH8/K14gopjZs5oJbSqrviUYWCtOKLEK0QOvr4T",
-	"xdFhJnkelIz686P3PvnZ44//+Lcn3/3Fybu//fOj908XkcLldUWk/OI62OANMzNKx47a0Vc2r1RXulCj",
-	"MgCPEL0BBtK3YgcMArI3l52SH1UqXwGWlcMZvhrF0VhkvX4ZtVfNbXTBSKGEi2DEhmpF7QgoAdDpKTiJ",
-	"D+MInAnpWcs6uXbzr1TtKM+hQdQO+5zHcrbQjStggz+LkIsQV7RnbxlbtRTcDWfHSBsecFUnoZPnfF6v",
-	"upW95zJwWevL87VwmeGQfWtf1hq47DhOW7jsL7NMXNvsMDOaO41xXCjZY9/Yvb3DjMhBbWn0dI77KhcM",
-	"1iZmB6LLR9qiwHEjDxuKaWfe5XluZLlhoXoFH4C6MVVNydBOSBoKD8DTfLwW6S2x0cXY0IihBZeaA+6s",
-	"y9m1SH6a5UobyQJyk1wbJMhjP5RDzSVLAiFv5XVxnGDquplnoDhR6FvQLQp7hXPGBpu8L8McdMgUwrHN",
-	"kE3BJvEZ5+FOmhn3xgqENB1blGclU8xuZxnSiBpR0C442bGeswwXP4M+gF1e3bwGlsmaPu6dk8t9Pu2I",
-	"9XLDmYt1UaHBmR1XVwMbI9AdHCL804lW7jx5WcNm01Q1YiCZBJSWZhxCGvH8k/XSUtzMczPfpqV81Da8",
-	"0XimpsbgIJzP0Gj7XEo4SwnHSziBKdIR2PPJOovaI81df/kduvszIw0pmON8LMx8tHiU4Vnlj8+vJIXK",
-	"KmaazAOVn47EzN8n7XS2bW95s0+CsCT7iDbcVl++L4pKQOcsjlmpqUP5lpnsdaa45Wz2Xu1cWjQXVMii",
-	"dnTy7vufPvrOk++/d/LDn0QUuNKB9QN2MalglzNb1VlPutyeGpPIxVyRcVQaZmzjQ2ZVF2o9i7LSXB+d",
-	"RffBH78MY73scvsTURBnE85pcalVuvgyJlbMcNxQbgtnb97YeeXmzmvkvqGIPUhjxpBGc9LFPJF6QyHT",
-	"TPZqSqNhZ0t6/IWjx9hBhQzbR0h07V/zkFoipnMS1vUvE2GNmVRjdn175/qNN9648cqXKzTuy1aPBYhV",
-	"JVja+yDBvXxBq94EpRYPnDuqFgM3wHzX/Fh70A7r7ExHwiL0k98AFFG0gJX2Jwp/wUoThCDSV2MEO8Fk",
-	"xp7yMAnWkU9IFOCpdTmUQP4V4K0EUeAvOCRbcGFvOWgGfDUABATzTZ8XIrU9GMZDiD+YgqjZgTmRYN5x",
-	"zTrAXfrqBfSVmykK4FXQg5u8jwCiWRvlmlB2sTOLhS4EIZrYnnqiZAkF4wMwCfpXanjbDdy+zx1z430j",
-	"JrTXYvxXJ9OdgSo8tPkcLGmC9WS6k46cG2rCz0VWDvIZnXZuLe7PisNPbEB1+A3h6gPCnv2sFUfj/jEg",
-	"S3QORzLV0YRfzN/3m2WYx0FHa4utVa9D9AydVHNjJuDROovBAAGRyzy0S+YTtDtAV7gjxhlCaYLQ/FwE",
-	"e5t/M5NfuCQdLDRogdIhe4gbCYltNJvOxGfLRLQ9WBqMSWuEAsYaXjFpApSb5BwOEI2M5k+fbQypXado",
-	"JRll9uwUPj/08u13opnEkBBZCizykfr4aSQIi0Ud1/e4Bj1SIhlQMts77AN0PhkYXdEKJppcwybPOQ5r",
-	"B6kJ9/WLgWrBrEBts1UXka/ppJxJAh1YV7k0ZXw28OEgP1mUKkgwHA6FFCTBUQhFntZhil+QOOqppNBh",
-	"xZuPNeMHRhr18bOWLsaQkUI0snWFDXlRZpgw/yKWnKC/0buc8uOYjSTUyUr6mS5Vcdxw73TGWVr2E4cX",
-	"Lsoykz2NsrsrNf/S86lQgdFyUGotg+kZXgTwbEZpqLwKvqZRnjdYYi0Yh4UakLhrH5UqYZIXhRpjBKEr",
-	"sgbjUOjOr8axQsEhxEXBSvxtloRGiGQrDDVohX8Jzdag5XWqIHngJPItm8fZkSrZYokts1Rtrbnly/1D",
-	"dqXF6T4MMEVhNRNfP77axGqDbec5xSQgTEouzFJDdWEP+gIYS2YtYCcxU7syzTgccRyMOIDXqUwd86Nb",
-	"cXgssJygLeaEBjlXIj92hThr19AXGfF4n7rBbpaUJeGKEA/qa4XYTKEJHl1X3xgGmNkioST7PIMCF2YI",
-	"5yhs8aZZ/1ezvITKSjOG6uBt7OqZYaMxasq47Y9zelvx9YczB0GqNMZSe/ggVVDSubllsKrJKctcMm2Y",
-	"Ti+ad6Tbw6GRqGYO1K+RK242a4/tS5UxCDkaAM4d/ghSw0j6v+5N1qQyzMB8tHKfQwVQ4AZmUK8ELZi/",
-	"74atzJ6IDRt2BXeukxUAMhIDKwPC4eM3MidrCYC8Ntcq+f5KigYoy7byIO8Opq2LpzjPoloNbQ2CUKI5",
-	"NrHIkn7DMKgZofgh2oEZ0RfnaxXnBnstuy9cmSW2ZpP/XT1TzGoPFqQ651uvt5soSdZNm0zFU0qTtajk",
-	"2YzaZLPmb0Hu7E0CvFNVYAp6g20jLzzMCBRiYEumdnPVPfI8GuLAqDZFioajhDSuhAK6eMnS7PAQgrAL",
-	"i1EdtmIUiQOuheliQKkNYcFPJ3JMQIsWgM1A4WAuk2NXwaNwl7OUvfH67q1dlmYppn3wI9G2M3LhfVlq",
-	"TW0UjqJGpc5oVtBZY9oBDeSA+upMKS/FCjgoFtsml/RBW7UFl60qgJwxuFItNLQvWkkkw/nOUwoJBeGl",
-	"0nO5Sg+s+tRaSRfVa14GhX+GD5dqq8MVy7MjUa0d59uxntkYMsYIibwHF6pgoGIEoiRnA1H2VWpD2qDw",
-	"MWCdF+JQlF2Qi1EkpjBfzKAa88ymkEGMqSNIFjjRORNQLaikCrqwYLRAGW5sJufyXVByb1sInMnYWs+u",
-	"dcmPEa4m9RDkWWGxfUZSY+3pu/JIqrF0g0Lmvm54x3rzGi5HBWDGvnItnqj8hLZvzRAAuxA17m8zFZCm",
-	"d9T4Qqn3tJTVuNi3uAvIWmu6Yvxm5fDhRpAvehaiCRyGqL1huLLpLGqvNc8RbgozvdRQUzDceVPZIi79",
-	"BYxpZ7jVF/EUXMxQRgs/20pG9kNLtSp5AWDIhvJWyhUxGGxR2acxopk6I3dAE5eoMMsw0kWc7EDdJxPa",
-	"7eG7cGI7EcGovb7xsJ61Ekucajp8wxABTSMkM5wfpMUyaxvWT4+B+1dtnDEmIqcjC4CiDeMBhL0K3JtU",
-	"jOrzTaQ6azRm69AbzwYj7WAs0H+DuTY+XiFzvBSLH4DVzsLEuXJvniXuSzUiEYBXsq1txRmqn/EWsh9f",
-	"LTDk+cjICQJZEuUgRg0whcSOUQ3CIoc2m5WqVJgRTpbqmJAeTN8WCocexZZRKyk0y2Q3HwGundGfsL45",
-	"1Fy0I7QiBTBvWt0du4uQXCRZT9mMJloNlIUAiAEtnah1wfrlZlsRZ2iUCyveoOmQ5BV4yXuTQSE1u44a",
-	"pZBdAbVCWpV9dmIGSmq6ZIkGhKEXCZgbfOw+zILjg9irtaaZl/blaqVZB/8HOI7w4sBIV7oEQ7dF/YYj",
-	"7xYr5cf7cq1+eIco/drLAa+u46uHXMPA8RMzxW0S7FzZDjhCEK8R8BWvLCvZFTErRI8XKVjcrQ0HQY5s",
-	"KtdIkx7kzi/iJ0ACF2683rIYDSVq8BTeiD+a44eXvRwrJ0SpPKWtpcMDveLeUuElEVRWsqcNwmdsSA2e",
-	"l1LVvxpcnbGRHp0DS6OF2QNxs1383vQbNFCdBRysav0hb8MDQIjD7LDs25UyswRzOP1s543Hlq7PoSr2",
-	"ZX8k00KksP5DpXIyMo1VcUQ39jrv9ok4AByPUUUsjiWYCwGIx+IqmMsJuoXp3WoWcPCIZLyYmAbFynUl",
-	"y0LlbSbVCmS/JS/hfdV2ORCsyRznmpzFQJFKfChUoNOoB+aypirQPmhCVkU4rQpAgVHJRvSCQ7YEOtvL",
-	"dAmElmvGgT8QAKVNDHQuoUOQVuA8xBYndV8aLWQahqVUZefQiCtolWo1Y8M7+XCo0R0U9G7kNy3y+2ai",
-	"uVEyj10fdXG8+xKZXINw45PGbLzNOKiGSucXlKus1CI/jC8Kx+lVpnMHCZBFew4zjuljbqOP4X3PLfJg",
-	"qcB8pgrMMhL3c6wkXJJmMDowp+1ArPiE4SmqQbWghotJ9dVEbA0NgMTl6EIJ3yWvrGF21hNV64C9Lbs1",
-	"MVJ1xnEL6o85APPeubdUkW400T4+s9Usrbe5Z7K8su7t7ZksRU8U0xuk8KmiYwvuzjvSu1oUN1+Z3jAk",
-	"TpzTtwyZ7vP7lj93HgJzOs7jIXAn3GdsXiLx+zJa/0+vaNUVsGUdp6CYkp8OPZSH8NOoELENyJx0HixQ",
-	"qSCeVoHXUh9QaQKw1qFRzav1QGKWWKQnICYJhXnixfVA9NrB0YKx12n0pLJVKu/a6vQhDEWQZh6ED7lq",
-	"/ElYki0xrdkxq4lauYab098Wco2ME1gwITY6D25DUDwf8dfBtBG0PSYQDivY20FaXVJTSz78S8nOSHZz",
-	"wTGgivoE920gGVO8Day/w4Zh5TjrCttSUPIYrUmqoLDz0/gc9XzhMrE5DpQ6IuuZL9oUcIt2a3UtnuBK",
-	"7airRoUWHfuxz1UAlbAVtBZ98v4HH//+D09/9UfEa0Oh0vxPv+w/P8VO2tH6auRR1EiCHQxzyA2onOuo",
-	"HX3t9u3Xb+681rl+e+fVm3dunQc8yuzAJSNqLLC8c2Um1pU+RFx7HAQlIlaR7vEhXoYgQ8RmIlLFfH85",
-	"oja8PGPPQg6OKYQgpZ3OH1wwKXCxE3EhlQYPydxoGyEY4xJsY+klIWLPOHtLXIcstUlxAzjtxet3nVZ9",
-	"oDpjpsusq6cCbJjTvetfew4Uz8MG2aoqq0H5jlbrqvurUwAw5bWrjY2zL3UclarkuSGiFy7WahbhOggH",
-	"Z5ouUISwKTd2kIBstpTDFzcRmGWtEcRB2q6s8TOoATa0N4ang0yCaXlljpuyPRzaOObnd1mIF1M+xNU4",
-	"IgdnR4qxfdpa9Y8xZZ9+WKsk/9PDDX+97PfN1fULolC5NZi/hqULLoeLg4HHywtzsQuDa3pwfDpPEZ1n",
-	"fDicoxTL8Dx18e5QpiDGqdUUTsHgtKwnVSG0U8EQme20HrQ9HC5Ldi1Ldn3xS3a5g7ys2rWMz/piVu1a",
-	"hF3MF4VVE+E8K7o5s2U4eiKFmh8eriSTugRUTubHjGmhtbzlsv3PzwUBpJ4CkjD39mL4V8/DbQz6mIWP",
-	"uiDOqd27c7mSbTWWrLAAwku38BfKLYwpbnDxF6NOfcHzsj9Vhfs6/nwhNnyuXTATFt0RAuy8fa8y/b7o",
-	"HnnCRoqbRTEPpk9zqp36cHSQZ12aPEQHTZ37Hfj18qa+6PmYb7lclp5DfZcQHzvIegVHMIvzrV+163ei",
-	"A66z7vbIHKa37xkucCB4IYrXBYwMUIgwVq8mmXoPk4HNz1EcjYo8akcvI4nEMU1+8KoqGGLnOSQr6XHq",
-	"2zZQwfuczGwPVZ6rMQP7hvWfo73jdA6f6QDCyzABEhNtgw6GKs8xSBRDclzkTQgP46KUJxOVazoEo7g9",
-	"f7oaymr5+xycHQEVdYMZQpj1RoWHJAhTvmGpX9CMp2lhLhEujUiNamwkjSEAflXGDOSkZtziQUkxkcOg",
-	"CFeD7XokHXJtVmqXAR5aAS2LIJe/tvJYbIaVpcGQ7C96ykqW4kFJuFYVtHKIh3IZzy9ochDDKdAuNpfk",
-	"A4qAnazBZL2o4O4Ns78rr00b2UR1MSpcz130KkSrH3v7D6bA0hbc5zLTfbis1Ks/MjX93dX2oiOPL1Qu",
-	"tC06h5NOEB0B0lF9BC5WcQ+she7UHQcQAhQjnRWsOyoKMylaV5zPgGey5LYUhZIl74IhGMul89Jno++Z",
-	"dikSFQdi5ozbZ5PT/QAORK4Abqm0OGUNnBBU6cDpYKx1cBNdHjzP8wqQBHqgzfXwPZijaVH4IEoY8siP",
-	"4dJDwf/h0EUK8wIK44FhxHyCYzGcJVzaCkgMrJgF6BhL3fZpfHF12RF6Cg2HsV9DmBdgC9LaAWaIFsJW",
-	"oq9EXLuIeQ2ogbg5k6g1lWVBjMLTM/EB95WNTsAsTC/FE/OF4wYZ0e7EwTdhu10uLaqLPRMQGktnHF6a",
-	"etElh3KBrmwREjeNtNcus6EfpXZohhCRbREu7TseDA8rj3SPctULwi4ak4gG2VTycwR59+rQ4UbETI+6",
-	"fXOOEj3QgISSiAHP8iRotM+lFHldm2C8LODAGgrRk5lGWg2cPeM5RJJnDwjfoFoczo2Z2qhpf9twOgoL",
-	"B2gExrvkuKnlfz4VNCsY1nnESENo5IDnHB10FQZS1/EdPJeaH08Aedoe8anzboR4FUF4HbRS0/wt+x0i",
-	"ILmQH4TNij0dN7QEDsxQFBoqTCPVMoRIMrczrseqK6X+EBBvxVEPhRrmwrSL5xJbDHcH73ZNW7s2bN6V",
-	"2sDsArM2uXDhNlkXc5o8M6Hj61gEz2ni4c5g21MkoFxxt53ESfRoaDrTqgiaIYnx4b2H/xMAAP//",
+	"7L3/kxtJdh/4r+TBitiZ2WoQ3U1yh90/rHua5C61/Lbs5vJWQxrIRiWAVBcysZVVDWJoXkgO+UKnW/uk",
+	"CP/gkO07y2HHbTjkU9zFRdhxsqw/Rjuz8k/6Fy7yvZdZWUAVUEA30ZxRb2xwGkBVfn358n39vHetvh5P",
+	"tBIqM62Dd60JT/lYZCKFT0eTyaPY/hEL00/lJJNatQ5apyPBVD4+EynTA5aNBDNCxSKN8G8+FkwqxpOE",
+	"ycywfsLl2DCuYpaKiU4z04pa4i0fTxLROmiZsenyyaTb6ey2opa07f8iF+msFbUUH9sn7K8ybkWtVPwi",
+	"l6mIWwdZmouoZfojMeZ2fL+VikHroPUPbhWzuYW/mls4iffvo9Yxz8RQp7On0O477GzCs1HRV58e2bg3",
+	"1wd2OOJKiWRZf/jExt091diRXePHciyz6t0a87dynI/DXePmvLQRu53q1U+g1XA8sRjwPMnwFWrZfrCf",
+	"pKJPUSubTez7UmViKFIcph5PuJo91XWrgb93lb70guhcZemynuD3q+gpT41Oq5e9p8TbrNuHJ3rurExS",
+	"cSF1btiED0UNyeMrpVUf87ePhRpmo9bBHi21+1wstslSqYYwLjy4FVNfcZQGOh3zDDfu7u3Wyj19FIvx",
+	"RGdC9Wc/EbPFdThiU53GrD/SRih2NoM16PMkESkb6JRlI2mYVoLZIQmTtdmR5ROCZyJ237FMF6zFzga4",
+	"CawZm8psVPx4puNZBN9JxfZus5HOUxOxWAvDlLbfDtlYp6LNHmUsFVmeKgNvD2RqMsaVmVo+5hsdCR6L",
+	"lPWCWe68EJOEz0Tca7NT1++5oJFw24tIYSBsKDLDbu/t4YP2Gfymc49NRzIRQc9uptJY3jlJ9TAVxrTZ",
+	"M+WbhInrlOZtX4WVlcY/cS5mbfYgTXVKM0G26/7WAxanM5bmyjCeCrsg7FxMsrajQpxtQSrhrO3mNqfH",
+	"Cc8ykdo2/9GX/8PO//Tms99qVRHpY2mytdiWzMTYtNbmVHvrcqrnI63EQ5lkouJoP1PJDOl2Yh+j4UVs",
+	"pKfiQqRMwjZOU5llQtUMFt7s4putpiwHRvUU37GjfKHzTNTyuNT+uorDrXvcT+Cmr+0TBYHLsNXiuj7l",
+	"5ryWi9n76zJSATVu+3lpRKrqr+jc/bxpV75929krXkXsJ6KvVWwsn5tySz4DpjTc0XC8L7hM+Fkiwvt6",
+	"v+a+tu83JigYzXs7rlSYiVZGgNx3rNUgkX0YaF+rTCj4k08miexzO+Zbv2vswN8V47FPxqJ1cLtzL2oJ",
+	"y4Psd6ng8CDsV1vprDsSSdx6H7XGwhh7AdqTbuc4mTAFp8c+ANzNvhIxo+156nNluRUKkEwCyyKWaang",
+	"oNXZ/fGPfnvvZ7dfdX7++U/v/s5P9p/cefqD5/de7J7azpqtBnBOXI5FXtTP01SojJmMZ8JfKFbK1VMY",
+	"Lg3HdndfK7HJ2iEj9Qtj8n5fGNN8ArbfF7SRdfNwF82UG9bnaSpFzHQOw36o0zMZx0Jttu/7VfvO82zU",
+	"HviG5zZeGMH6qYiFyiRPilsJVlXE9jzEGljt1je8+cgYLqudMOs5KaafamO6Rmaix8aCg5TBM8bZVJyB",
+	"5GdvM3dv28esDpWFhMSyUarz4YhxdpbqqRFpm53k/ZH7HceUit8VfSsqSZAuZ2zMZ8xqFUOBpBo5Bexs",
+	"xn704JRJ1U/yWMRt1jt+9uKk++zFox89enrSY4m0bdoBuDnaYZm2Xc5Hyt7mPNmEMO5Yol4kDOmaLJGE",
+	"64gZkVpmAO8dsF/kOhPh4nRlzKYjodhM59fFFY4Uk1XDPYSB9oqB9JgEOhpIgQssVJbav6Ui7dm+/D3D",
+	"Ej3E1b7giYw3OoV7e8FiD6RIYtM6+JL+XJQ7ipWXxM9KMg0SbZ8rdiZYLK3UHrfev4mKbXT0LmnMpd08",
+	"YtAto7bhie1zbhDFpbFHNLa3aMTO8gxHhmdommo1PGQ9WLc2/tBj9j41TPD+yI7jCU+sqCQ225XqI+DW",
+	"buzbnmePnhfAHOgSPANuEx/Ye3GcG/gClpb99smzp9e3vn6LYRy28ac6e6hzteGa3V4qRwyg4fkFSwWO",
+	"hBnLKeHhra8H9Qbqa99qaF5YEG8lCginWj/m6XAjIeH27v4yYsq07ibQ9nJiklba1AwePWBmksjy7aNT",
+	"ZkY6zYQCK14m3mbm+mgLhgnsSLFd9kR+EdkBfm7/AisCZ2c8w5N6qvUTrmabcc97tTKMXdcxV7PugMsk",
+	"T4WZW1+tmf2Z2Z9FzKz+O55khg1SPUZlkcex1ekPWJbOGB9yqVjCM5FueVXdQIHrlWScPh+LxfHalQ4s",
+	"IvOCDqxL3h/1okIwAUuXNIzseSw34rXKXMepMDpP+8K0We+FyNLZztEgE2mPDeUFXZCmrA+1X6vX6qFO",
+	"F8cMJmcjWJonApSIZHZgH95hPwNOdPT8ETsXM0O6xVBkNDcwibTZUyFBAot1aSXg2ptabpIbES+uibMw",
+	"2bEm3ErTQpwfwiOvFWPCjh3NQXa2GU+zwlIOggKQLIlpzi7IjZnqNG7b0R/Zjun6naT6wgp4mfHPNBjR",
+	"WCvcMcVG3BT0CEYUw/RU2dWFtpnMIsYzO/JE2HetAMDZWKo8E232ChbdNwDzsk2oSnIBaSE3gjYmn0Rg",
+	"gzIafii3MibiSG3XeN+ilJyCB4FaSQUsiWUHuG1AFgvU67lsLCZCxUwrKyHC7tpFgfUEBmzar0EReans",
+	"wdap/GrTW323llt4S0GJSRzPKRRjaYxUQ+Yo+wAcKYzjYGF97dq5XQeex5Uj6mvQgVeMn1bVmys20hYq",
+	"b7c8aHXhXrNnSvbh5rfUpVOeymTGgndCngu3WnINq7d6mBHcZbQm7Ez0uT0CofmD95ELxzzjZ9yIw8L0",
+	"7S5uqwBOdXqOlwtuicknVkUS8RMRS76Z1HFnmdSRF110x7aPLtgOF7bqGLvdOZ1NhBde5wew/a3phePq",
+	"OWG2Nz+wHpjwqEVykILrzRtdDt61JqmeiDSTaErD1VvhM7TP2HHxrIl59JSb8+d8TsBb/tYTegwtfc6I",
+	"+SWOrmiFhvDGW3712e+KPkisjVzBnBzBbXakZiAyMvG2LyYZ67V7wMp67XYvYtOR7Nu78eWLx+jVIPq2",
+	"RMkl7H+dgzhwO9xZ5nX45IcHn/zw4Mt/9Pp13ul0Ou03//j16/bcx/CbN58Wf3726Q8r3BWwBi/A1PCC",
+	"TH3oBnkebDgYO8oUQO7rZmZvOmPdYF+rFAwQwUhuIHn0MHAm3el0rHCR8n4GPqBUgJ+nvHy7dq6dqKXy",
+	"hLg1GrVD102xJJULYqUFQZNbHCb8ihc6CAhkprHCUeTkBn+l02TAVtWKlrsl5kc876awNJ6lsy63YmWX",
+	"ZMl6o3uuMpmQbJuls4hJZTLBYzum3osHpy9+3r3/4PHRz7tPHj19efrgpBeRsY2onZ0rPTVspKcssUIJ",
+	"Ca1zs9jfawU+qM/v3i55oTpNZmVGOk/iLoxycTqvnLCjcR6Ms4dHjx4/uA9q8CEb8MQIdjZjzitW2+WZ",
+	"1ongICOZjGe5WUW8eCpO8Nn3kXfONPfBhEypcO34yA8aRg1jsu1UcV5/wy0QbskKVvXAVc1gztzmxrRk",
+	"Is/p2NcxkcqhwjPoG212f8CL2BJPUz6DzzrjSRciI1bG/Ng+0XzplalWpb+wtCxBB8Hm4gSqluQLnnDV",
+	"F8egJ8EyxLG0A+JJyHSBsufZbt+/VCHHouJlhUExHEPsUxXLCRzGxf+CQ7sz90MVHxrz9HzOXY53RFMu",
+	"O39j47QqV0t+dQrfzU+5g57EfgpBFRHbZUrHgsVaiYjtsTMx0KllxEynZ1YV3MfnB1JJM7Iv3MYvLLeL",
+	"GT9TdqWSZBaxO9hSxs8FmZO0GrbZMYR3GBBFrQSLXg4kH0NRH0KmqITOJgIMS+H6794N139/7wd3f1Bm",
+	"lotL7QOvrPSq7GNftn6Ri9xKNQZiBsZayUzDqr6puMxcA1cry1VTbIndFju4NWkOT1RcMcXihxWH2T25",
+	"pPntScVuPtteQyWS6jWkH1bFj0UUiEZvLl8O96B9C49yl2elGI6YZ2InkxCrsEDfLsRh4QcUltDaU75I",
+	"Flji4rGrESH8pWLkUPEsT0W3WOV3FYJGPonXntGFSI1EfbXM8B4pu0BGxFbcERcidS7RNjsRKrYaNTes",
+	"R+/3nKmOroVMs1hkog/6iHP7428LjKpyVSpOCsZ4UhhJxZqEhDC/I8VESxtfWrMlBPpYoqbSSDxAohzz",
+	"t4/w6V2879ynuf2NWrmSv8gF/WwpoNzvdjmAEsnW9eKw34VJ+iVvtPaOoVSIZkEc6codFG8zikmdn5UL",
+	"ngtbWzqnrD9aKXWNpQq/3V2QwzZicI5ZLY12kWaScIzmrmJjyzWWLJ098Qfs7c5Q79A6OI7Wfkp/fPnl",
+	"Gzjpb8IHd+TY6jwYM2+lutZQZqP8rN3X41uaT+SOpaGhULc8h3wfvm7O5WRHT3BZdyYaIgn8EWrKNQMO",
+	"uGy2J0Kon9Gj79/X73hg11hT0v7A991WyaHx+i/n82+WrfOW2eJ2WSJaRDchpTVtZcnaGQ+HbLdTtoGU",
+	"tLzl4a8RBlc2i6ksrx5NbMlyXSVFNLtubL8irrMGbJdcaByLdg/0Fy7u8a5TI13kPj5o9dnyD2TTIx8k",
+	"CFELmubiRi8zHtVbPUG4BJPIBU9ywc54/9wFeaH1s4n46HoAu2Q1dZPhERwoZFYlLR56J4G5mRR93baw",
+	"YEEjv9/lNagkGzoXi4vz49PT54wshgura+9gncZ2qrtFRlLVsfOpSN8WPe67pEJFramQw1G2ejVhm17h",
+	"w4tMKMgnI+WL2i0rXBsqWNj8lhUd7HT7ik7Q72UVHTp016/ouDl9qxSdTYT+zc9T3aJtqCtsha1usKgf",
+	"ht28WbZ+W+YY18EtXvlVrXDC4CPfM8yMeCrCADnZFxFLRcIzeSFc8ic6EfAtKawkXxbkiwtP55grVSfa",
+	"d9qdQroneQTGrDLeX5eiY6mGGU/Ou47oyi72Zv71Hfjv7sMaP7sYc5QEw6TLO7drra9zwt1CumaDF3Mj",
+	"0gZC30sj0kf38QD1Rzzr6olQ+No669DZuXe08zt856vuThMnmBtcNeXBLm7kM1zYy+XHCjq6VTRxq/z+",
+	"KrMSTm6LViVPRmtOC9/76KbjaXvN6eB7H910Ln/i1lyH8vsf2Xqsf+K3LYZDp9cghhf9XloMx/vuIxDD",
+	"YSBb37zr2DizLbkZe1uXGOjanPMBdpZ6ARfXhPquXoZAoC8Lhf4nK9f1CoSW3iHjionxJJtBkirmpxpn",
+	"lcDnIAt3hhkgkNgQZDFilghLRV9OpJ21jzZE6zjrmbHpAQrGJj7S/SD2x58gAqCpomWPPNNsJzcwEcWS",
+	"J91JKgby7Wo1yFIfPLk8RmDYQOV8gU/duP3xGAQQQyQQhhvjF7UmIGBTmxT0uu3LEDq9hsuw6PfSlyGe",
+	"14/gMqQ5XYVN6tKMYC2H6xos4qOTvrfuccdt3lQaWO8OuSGDqyWDNTn9m2X7v2UevVX+fB+Nc8eFM/Xy",
+	"Um2dV3YTOQnV5gbOKGm6ptxxwBJWOlA3EXJyI7qZGE8SnokGJCgxhDCwP9d6W0stF1NbT8wo7+x2pY1y",
+	"31sXOiq6v6TsMXdMrl0EmZ/h1XjH/NFtvhSn4m3W8DCsmMT2tO6NJznPRhoDAS6uT3ViWI+G12MjncSG",
+	"FVi/PmTGNVKZLbaCBa2R6jS/N9fDOa6Ra8CeV3rFMvE2O0TNtBduay8ikAi/Z2TDCFh5kTP7zZ//u7/9",
+	"63/+67/669/8i19984d/8uu//PPf/OkffPOv/9nXf/Rn5STQFdCdK/I/A2GxcjJWCGIoBMGUdI4YM73v",
+	"90rD/fxuq9zv7s69N192du69edeJ7r6v6bsQOyu8TZvPKcTQuxRFXi1tVRHVA5ePv/kgfUr/ytz5+yLj",
+	"cqNI0nI2/7tVGW7zZwqHWGqkdjFokAtL4pDQGt7ID+3jhBiweBvXhJ2+gkMLP7YBqUHEvQOg98VgVESG",
+	"Ms1CoRzawiK0ssmsgoM4wJaHA24wHwNwzlnKVX/EtIoQDIsb1iujZ/VWOlqp58rlvqgW6TcxV/pNWytb",
+	"TlzU6QKN5XqTY2sriRLka+yweMuPvCQ71y7WdqVk6HLrwnHR6yVlYiSvaxeFYRiXSotomvbzmKDhPFW7",
+	"JFYIoCX6siPWsejG6MGGfN3uJOGK0qi7LmfXfXbJuu5FwKIq2vGPVyXEuh/pLFfIKnIsGM8IzsNB9jKS",
+	"JSEzGFKGD5nS00CWRMRUoQJkPD4YiH7GOL41HWkjWI8G2+UZQLIAnEMR4NxuHOEslcwkz1YTTOFbH/O3",
+	"3ThPeVbpaKBMEYdtQXMd8xlkQi/NJb+zd+fuPPJDRVal3Ryp/I3ZgJVZ0msyx2fuufdEPxWeuGfwvb2n",
+	"tBIMKJKN+Tls9libjO12Oh27b3JA8DiGfTKQF8JFoQNOEWWTa4Uf6Tx8CqH4d6wExoihGPaJ7Wci0lKb",
+	"iH0lUqPVp232TAlsEUghmfKZcUC1jT13MK+y826vynk34bNE85UxFc/pMbIbrtYRi7md2OcRXyPN1jpi",
+	"QGr02vzBanwigpD+BqRlW9F51k3FWKq4/jiciWwqhGL4nEjNoZf6kRCE/8luIpmd1jgrlTk5FBrS/Gop",
+	"nXIigzudRTqYuzLc7V8kNHgOX3lzvJ0kXKotXvi2Q4Uca6tXftDvYv7OSPC4GZoIMNOhLieyAAQ82NdF",
+	"zPKJlWsBdKOZ4Ay9d6XpjnUqqo23cS7WklXF24lMhVn2zsrYSmm6cV4zHq26ueongq9m5OolPWg5Vip1",
+	"KrPZ/ImuSW8qNAonZdhW4zwRsU8/R/i4CEE0UGLoYt5RC0SdvgDwPysPiyxLqoSIqPV2x3awc8GhAoKx",
+	"PX2BsHYnQYf0FWRhPqZu6bufut7p81N94sZA3zwPh+IadyOyc9V5JuJ6sxj8blgs+hJED8toXX4VnyEi",
+	"o5NtDjEKeSqNYFzNMHI5XnhcVpnLIiqOYZaldAUyBY3LhaoQlKpdxsiJWKXuzWF4PVsZSzv4rT5XIJkU",
+	"MlpfjylBrvHliev+MymmVWJ5M6CoU27OC5gok4/HvArKCsTDgq0wqUDFNSuusktlp/mEMTobxfA8k/An",
+	"t8QGgsPnia3Y6yqOGVgXqg0VNQyTj32UPDx2yDiLdcaMmPCUZ4Sdm4gLkRgsL8C001QX1m0pwtwk1WeJ",
+	"GBeov9RfRhZKgtMlvD7sF1IeV1oUcH7LzVo/libT6cweYqmGZt0cYkB9i/nMVFlMJjzNoCVSMvDu4SlU",
+	"PWDEydiZsAfEsBGOBEsNGIfwnCcJs+2zT16eHn/KRvwC0XuhZILqC0DHBRDeGEAy6iWc/bt3Vgs44q1z",
+	"eNdPRhoWp3oyETHTKpmRriSxzAc2IOLIiorcQRDj/IW6kKlWYyvij7hhvR8/Ojl99uLn3fuPXvQqudi5",
+	"EJOa5aWNC0ez5sp5+OKYzxxUsZ8l8L1ihTEQoM06VGADaLK91npXKl+JHtaRD6yqmw1MJBUDgIim8oZY",
+	"tszkZwCNa/Ui+wOIjkhlsUgEbIX9vj/i6bCoA5GIeFgG0kTCjGMUfs6gz4g2F1JrcBA8Q+Dmq18Lv/bd",
+	"qYyzUcWW62mwGl6Yw5QeXuxdmx25QDtAVQW8sOJnuvdiXeDks5mwjMsJKHiUpkKcI5RXNqo0WoBB1Ex4",
+	"v4azFb/bwT7XJhum4uSnj7F/d97HGpDINVoq9FQVCJXYAFNCxIbq+ckLmYihYMcvHhydPrAKr8za7AEE",
+	"rAa1X1zjJrNLNcViBVadbZd9Mnf314OHW+CfUETlgidPakQNSb8jCKdVy4gbu1QrJd5mkaXKsUwS6QA0",
+	"lxET4Fl2VtMTlQi8vM24sfJaE9JaZd+l0J0VttyfiA8QXdlIArOLd51IDT8RG8aruT2oEDTydGKvITpc",
+	"51Bk8Ip8eXPzrE3IfCy41RhWoMQOdBpYYYg9oyOdk54a4sY+f/Hs+MHJyaOnP+qePnry4NnLUw8fu/og",
+	"rQt3+xgujgeqEhf2iKV66haYrhgquYlfGnFgp6AnO/nE3rB9naaiD2LFJ+iIPpv1PrU3lkPZYJ8oMcTk",
+	"zB4y9V5RFqDn4BzgHbggVcw+mWgjK94Ad7B/g6RW1w2KKI45kU+NKX2m49kh01YQmIgUgYY/BemAUAlZ",
+	"NkqFwd35xHfY+bTNjlwBAryw7diCogM6iV2VkR6x67YTB3qly/gAzVl6SuVH4GJ21i4eTImKhOZjmFuS",
+	"FPMHgdkAHPxIsDPEOm235g8P/VB9fuhHbxt32KbN7CNnNbpXUXtizGNRbnaldePywKsVcCwf8oZYjmLt",
+	"aBH1cq3P6fzj8IHokEzdV1g3BEkLVMGFIaw+0Imeds1UUuBVeVAPq8kcC70yyOZTQ0cYB3SfT716tuFo",
+	"pjy17X4MwylAdVfQYmWMpKNjd6zK0ystfQmZhnqFQ7NSRggY8vYMwOEtsE2xAPu9Cqfv3Ayu1/WLg9n2",
+	"9m3dY+/LL6+Pf90ItB7aX23DmRe6iJfa6x0x/CKo5R2BYcAyF6xv5CsoWnHse+gYZl9pJQ6ZHZrThjVz",
+	"xaHLezhBS9HKrYGXrTos0q4dxlov4PjXewX022ZvvK/bVNMscvcSK7IqfWPbsJnrbc/HOPp1aOWjHH9z",
+	"wv24hl91ip7Umch7VJm5hxW50CQO8XdCTxLB+JmLdIXYRTClHI+kElbTTdkDNUykGUGa81G/LybZzmOu",
+	"hjkfisWQvACwbq8YUzXQfy8Mn+iVAwOcHe1CpP4RcOpl4Ucr44isDiL/iUfQ39A2b9lz9yuC7aiJdviq",
+	"0Ey9UbH3owen7BafyFsXu7d4PJbqlsl4Jk0m+6ZXbVuEd12ZGYXIj0XI8ZGR/NaJfWnE5Rp1hQKomlvf",
+	"33nz/coY4imXmRMpV9efQd3N1USy71qJGd10PDeuZjBE4fTAG9s2iZ72DsvW3qVmhb079/ZWmueqzsBT",
+	"Md2+ze5c1Cim52JWyuXm7AvBUyh6cy7QP8BNqZqipZ4vuJF9xnNLBxnRensNaMUltkI0WK3QBnANtydJ",
+	"0p5tU4oM5O2FjXvOjQlRUblhPZS7e/acYk1ONDpDZfQ2s3cA00ExS/i6ifHhqS5Vr2vx/lisXzUshKOC",
+	"umHzX5S+a3d33nxa/lhXQSwMAXug4s2sqWfyq4V4pwaHag1Ajwj6yOiOWUY5ruYMuimhEn0XPelz+h9d",
+	"P51oN9qL9qPb0Z03q4F4K+NHHkA/r5BNtiL6fII3sv/8EMrw+o/HVtdPwm8ekHWGXtdjQa+8Ka3V3RUL",
+	"tUnYZRErMV+nh5h/xHYZiRgAaAwDi9g+67tpROz2Qjme4pL3q7zpGp+IYIFPRLC6JyJYWhWX1lXFR8Vg",
+	"3swzE09SkafgpYW9wrPyEGvcLbLOIpBpGYJdMzS5aFm6Qzia7Qbyhz1v3ToQdv6Ex+KS1W5iEedYUrMq",
+	"Ius0zYUrrVcKBAZ/sKX1JBU8nlWGJeAhqbh9UCSfjnS5fn4fKltxwwYchIZzpaeKzUR2iOWPsSwhFiUO",
+	"4qpIxG+OFbRIxFWWreCx5nG5hSG0tkbkdDQjfwlEgmA/Ij4krwVGLFhx0wXmRmGRb6kolCUTJmMpVNxv",
+	"cAk3iwUrhUNTTNi8y25uWaKgxkKJlErhW2SnJYJYRdVXYbcsTYWixq7dfhkO6oWDvqqI0MWy3TXOD6rp",
+	"TbIYrf4hgXHJAVP2rEg6PZW5XWvH11pZjCfdsRnWuWQmqb6QaO8LgohH3lPYhEatWNn1yY9Lzw+oE5CG",
+	"4M6Q4x9NOsJgWl9VsUFwrhEqu1R8cdOinUQTlXU7K1YdluB7FNmG0bBIBz5i29VcgKwRKLVeGbEpx1Xw",
+	"bz8GL3UmVLjgI27YmRDKc65m/sIN7v6g6iidiBJTKTYxCAd1O1UipwUadjNefUg31wYa3hgbiPUbprEB",
+	"e+7WKvJ9qBD5PQMlICGwdeDTxoKLfy53qM2OHBAgmNy8dZ+q4YeBI3ufbwa1XIrvLw/8qc5G9q6k3JWF",
+	"hDQWyBrgBA5YBTuboR0KYh7xbmqewQa8Ps1VFx6ot53RSURbkioPdzEL76FO2VlupLIs3vbJ7hDyQJB5",
+	"hwIBvWPb6lF2VHvM396nFLkeOWmcMStsoPksN9Gl1k/VQpknrAxVUcSFD7mrbgvRjeXp8SRxpl7YzjPM",
+	"eoKNrl7WujWk1KoXIH312leQDvUhMtEegrCIpV4hDKJU7xWd+ssz1TAKZpLwvhhBkI1hPX1hudhYUGX4",
+	"EjlhqGwqL0SMNlyZNaejMCNsdSLYoti5oKmGuV4FyQUdrWbt16EtulyNa9EWT4gOKzJdHMZahAQRhwIE",
+	"8HWp2N/83h//ze/9CZJNcHCy8P15CJSIicSlvOiwQnu7ZPr/zb///3793/7Xr//pn3/9v/2XeTSUedvg",
+	"OuD9OOSae6VC27lq+0/E7jADeT3OQHN1Rrdw+IVlqKz3OBPRvM4LQwm/DI1GcxbRhe/mDHNVmtbCmdqS",
+	"SPQB8XtD4WmluH8VKYlNBQzP4H3qtuXUVryISCayFyc4YqzMLC2B4pUJVJmntXXJVg9xIxtJKFOsrpaB",
+	"tp0V6aqTQsqD2x/Df5tCuXycJptFoWijwLySqrs4wwTSXagmH6b1YsTvjPS9ZsX5zOqrxfF/wgwqRQOF",
+	"94O7OnxGpUsubaJkpyvO9Qc0lEUtuB9ELOJ1yTUUVhtq02vjV65hx6sStgr+F+jg3vBazHxeMS9zsQWq",
+	"Lm3aXA4n0FRgPfR8Yz1czHCvTgNEvsUL6oPeOVeMkyqUJeMaRGRv7ai0txSndeVpyGSWXFVlw3qJvqA8",
+	"7C+ERg2n4knCTf7yhHB9fiM3AnNt6oAbwaZAnJ6gy+CFi+lBlyLeNWzNAe5imLt3O6o/ASvuqzKeDqYM",
+	"WoatioAomTK0s29HafEncjli5PKzN3/MmlPKdZ6Uaz8o5iqdUuGsloLcYMurxgiGBXuCk+TZoHXw5Sbe",
+	"sfnJBYa8ZSiAi2eI0qic/bhkY1owEGQjyjbkitCkCtOWVP0kR7FiYfZF7ZiN1r/wv1W4BSsBjBbP4rJt",
+	"a2SSmtefTbVDH8wKq4TKCl4FFm+0SZwhCotd+xl8GAsG4bYJWggqANY3Jm2YRFVWrE5Fty4owEUa2Iec",
+	"gLwQHUB5gNhGD0MBDsuhqKVluPVOxu97LmQgSYj6xquhk51LF5d+1emDfbse7mjcam+NNT5TzwaDEKgI",
+	"lEQ9GDREG0KF6Zl9if60r0LDLwucpQrPd59AQoTCJH2WKwwRmRJuEPeJqVZNN0JlB0xpChyBbFkCcvJf",
+	"AauBlDI8MallQnnWZj1QYxxYLLXqvUzgiqCBGHp/xA1Lc/e6JVF6G8KGpWEPjx49fnAfYSbsa6kweZIx",
+	"w2cBxJDOMwACgtnBWBcMrjQ0Mj44VAoVU6fu+/zMLuCZHz22g/GegGfhEQbAdTBJRV/EQvUF0xeUuOof",
+	"tsMluy34+wIgoETwC2HshugcLFEJQCjEYiJU7MMUaJTIlWSSlLGP2kEwPEyOYkUaEpSnmxf0rv/iITQC",
+	"pNWvUvrIJbSGadK94XTFK1HmlsdgPcIlpPCnTOPmEprJAcuCEC23pU2is8A13nWsabVJEx4PmMzKN5BL",
+	"X8oaQ92tYVvcDKvN0r68EGm3PkoB8aO6zexDJ0LFgV1IVCYbFNEV9gGphsi1PBxsE7Dky8alrAnVFbWc",
+	"3Fa3SP73mgMyd+sEGzx/uKLS8ZxvuWLPyoMLw0fCnXPbUaKV0mmYp/UwqKSg6ZUpBpblHDvD6xyimJeB",
+	"GgFioxdnrae7aWXdCQoa6guVWTahB8znTTGpWC/TGU96Efp3OwTtWFnIe6FU96qNj1rQeKNpzKurczuP",
+	"DRUr4wML56a/dFcurcwV+7u5BleMZnvCY7AC25Ua+1u2ttketx6d7Tu9Auq6/oBVO4oNY+AuL1otm9sr",
+	"ncZ3OiElrGehsG9ZjvdKHI949j2wVYx51mZHLq787v7nt9nZjPA+f/vk2dOIjQU3eSpijyozHclMMMQu",
+	"sxI4hGpRhVs2TWVmb3epAGWPouHC0d0JEI6LRd8Ub5aorgTVtHd7o5A7f7cWlcwX1xB/s5dEbkSItBR6",
+	"86jy8FoQUmFq1/eXj2/tCu2oXlRHmIUSNKp40qo+RfDGohA9Jw5d5RwXLtQm52HeyXK1EtVSrrddxr5d",
+	"ph5ELNRFYTOPX3omRjwh6oeYWgaltxecEiucJIiMvx7XlUW0SMP4TihXgcXU1hXL/LuR77dq8Z47QMkK",
+	"/XtWGe6JbpivhF3SWJpzAjJTsXgrGqJTEdbppXQjh9G6vBKAQ3HjJgNE6ERkguBdN46rgZB9h/mx2C9G",
+	"9Md8RpitLrCugDid77lq6wlMbY06BwW2LRmQqYmN54ngEWvVWgjAgrlBLDRQVri67KJD1U3EKK81TitN",
+	"9VQIpQ8RDaYcSnMAht+ZsIo81VFYvC8gKaF2Y6sAiuu2D5wqK2Os4aFFwGdHXsGAXIulhYjoiJaopXwy",
+	"yrtYOnlLucF2dQHf7dYVgnLPl9QKCl567arBc0JzqLkT6dc2e5SxcW4ySLwA3znkJAF1k9Pv6Pkjdi5m",
+	"B6yXnJux6fbYQGMVGXY2Y7f3WSKs3GQiFsuhzEzEejsUoN7ttVcUT9xbq9Lg8614PH3tt996Z7nJUz4W",
+	"73sfheoRFjFd2Nf7tPrQJ8IJxtyMhEGUTcQWxCVjieBg0ex9v3fIdnetkrDXAXBt3rd72WavaB697/fI",
+	"m8OdM1MqNuZSJbaH45FUvM2OwPhtmBnpKWYy4KPcOER1uP2yDFN4isjy3f3POx34p7M8RqMsn79+/f0f",
+	"QrVL+w/bqSOXpBLU2uGUBv4fF5QLbBVdQOXbTDr4aQ9yWsBi98BH1GY94q0L7dqzdS4mGYRtjnUqDov7",
+	"EEpguIM3Lnta+nhNFdc4ddDQ7wLTf+FagU8/9k3Bx/uuPbdYzwaPHJ+r4YPLXNzwEKqXyCKoqhU6/1RM",
+	"NTQIYCgVlaLhJS5Of0PWGvSgNsqGSEyuZkV3zN92Aa/oMjhFQ235EUiK0xHPoDgEQPdTL1cOVWSXaihN",
+	"ZvVH9Mt2a6uruEIvXDE+meCOTnSSFBwURw7ynzTMtSzisNyLzNhQZIbd7txeUtyla2QC9nsoQrFySQvA",
+	"YDuguRUmN+ZQosvTgeoTRjvSoZv0mpDSTZCf5vODrzpdBVzEVqqVg4FI/UFi6DphVujBKibzXttLo5v4",
+	"mRWZLMVkvZnff+VzWPw3YQKL/xKzV97gyumLbUKHUoci3qqwWfS6MMFgDFXmNHytyBRYofvPv7G8eswL",
+	"Maws2ojfWynv0ckztr979+7Obps9U8nMSzIgPBEHAMUz0ZbDaTIu5ipLZ6VUAsvM3OsFnnlQ9rosHxw/",
+	"bS2Pzjza+Z037/aqC16/EPaG/YJn/dFmVvIUGmgu/2OHrq/1EKQWdhC7rt6vYF7bOzGoRkK3Wz41tucH",
+	"UO+0pvIV1kIlSR5x/yiyBTjha/Va7bAAg9KFqAURQBiShMWMiC6lIdbahtfDkCMXNPT8wdP7j57+CO3R",
+	"+Jh4O+K5ycqtB/FFLtRPaUr4QiExEYMMGyDvworXq0OsQhu5C7JCXaxwW0BpWAxGwg7lUOnUjxcpD972",
+	"5Xnsra815Egd+ix5wjB3iwNVfagNKzVgwauRSMJicJXv+kuvdwDpWnB8iqsw3EdY34lMV64u1FUo8lV6",
+	"EP+FhZOwmVgkElikJYdcFR/tGFwMOy0GjYGemZWowrI4ia1kKbjf3dAw7syuoxVIFDvj/fMojPSEwX/P",
+	"sCxPFYtlDIoCyMif+GY/LedZWZ6axK8Vg2ehdN4nRb+fYhBZJXEWWo3D5/elhIFPt1+rQPmo8N27yC9P",
+	"362oVQRo0HgtG6bRWEEcCQteBvJoRa1+IAnQVkL+Ei0/NFV8aqbpIG8IAO3gc4G6Bh9d9Bl+ehDMAr95",
+	"6efiPrsZ4efTYl74xSM/O9eBmyN+LiG9Uaduvvj5fjBr12kwd8/7Nru9+GTSwPd2NJlg6NBCBFltvqWr",
+	"qIfpqYeBQnCnE1oRgK9ZxXfBvQiXYZOkixrNfnkBiiBglIQT4GhCxSYqpGYK2HOO0ITLcaVSsFZdGcyu",
+	"a6jL5CqTCfHcLJ2Vy+G8eHD64ufd+w8eH/3c18GJXCAhMQPL+w0b6SlzYpfVL+Zmsb+3TLVphEhvRpbr",
+	"dGucs05bzDSlqXLixsTzgTjL0Mo1XYbKYUNEJruzlXBMlyptSUdnKdpiqe+FRdljJy+Pjx+cnFitDpej",
+	"YK970f7mmhj0Guhc9nOQ71+W0xbBywA9e3W6gnuODo+JAmFAQQG++dSPqtyEiqgEDKA2kStEAEjdRfIx",
+	"Sr3ROvK2iK1MXWVyd7fOaoXJL0t4VdXbkUodX0r0Fl6sXT1REoEdr15Z3to+dF9kXCYry5dCg4E2Z7uL",
+	"AoD2q68jC4tUvbZZOntShzX0UKcsTkGeIkvOgYcaIv5XKqk/yFM0ZaHQ02ZHvu4TuPO8q5C7MlehCD0C",
+	"tEtAnmKPBiRzW0kdoul1CpptRCw5vYCkx75WAzkkXB4Hr17Sar/cjfajO9FuJ9rvRHc70e7nnTfREmTi",
+	"sKzI5yvNfGGl/lpO64/IC435ioXgd4alBuzqIsArIryNpWoojdkmT1wz8AGbsn++wObsn0fYJIwhzyo1",
+	"WCjgTOEPTXK4wdxAz6+uurVBJoCLh24S8xPWHXBFtZuGcnjj6Oq5e/nNUKGHpYHv9pnGtytmEm2UTR61",
+	"LkRqKq1Kj5RdeYPuQzQHoTZYwqnv0ftU9I67cgWZZrHIrLbf16qfp6lVcPE3024WfDKFOrArWa7dr1f4",
+	"6IJxxu1lFBLpHHmUCDLcUD8C2rMAscEt2nqZ8zDU7TrsocutO+uLXi/pqEeOc+1OeppPk5pDY6nCb3fn",
+	"lb0PePqDk7w8qUaon9GjG5+y6iXaFALhMvfH0gIIy1TXUlmD6tjRS1wjH9W9cHlOuox9FlN9U08YW2V4",
+	"22d2r/wKV8RggnOzBNtnxVMJBTWx1Lm8kLFHUnUlVe2f+IAp9C4ez5xAfch2y9r6ijp3q/A1Q8ZQORFi",
+	"MEWWLcXl2lEVSIfSLKnUumoEUBzvRH61EqossF754XhrMHAIY8UTrXz50pULtK4NyUpBl3BaOZy5xpeh",
+	"7e9KfFa+5ypyDma1rTN7IlS2fXdVuJwbY/ZUxNpChXkXwMZTPhZZRfhaoKci7LNOvcJaBiam3lzWfFWk",
+	"3iUstBuiWUtT5MM/sPo7FFa2arirKGFPHjg4JiJlPd9Nr6glDVEpUL0SFgM4n+0BmkL91rja6c43EhiE",
+	"CTOVIlzAlYI4Ak7bsJekoKC6XpgbbsfgYnmQq3oDAwN0QowTO53DV1ncEuepARR0H0LWH4n+uSCk5dCQ",
+	"EQx1yg2jKDG0dFPw2PwMb3fuFd53Muv3wMfmgtjQXzSHiE2lue1q2sWDAFEMq7GLG4Hr1d9I9im63yMI",
+	"IKRH3QaXHP1gBtzZ7dze25lwML0uT9a5BGli2SWIfloG3klONPKzZaWLiJTejRMXagHTK3ueQ03fuONL",
+	"iJ2TkVaiq3zo6dLgvCBK1b5KEW01QszYcgKTuSu4iItbANbYBR7RC8sx9iJ2B78t13G0pPs5/uDrM0LR",
+	"Q+wudb0BXs0c0jin4GatkhmLLX+icBZL4t8zyIXydGh3xs2tXQXD6YWAe2v7W64CCfr6EZyNztO6Mvxm",
+	"ZjIxRhkr5MnFBTungF3iwGd0FZdH8YSn56aIIYDaiAABWwJkcYcRDmIizwUE8QIjazdyZOVGdLMA17La",
+	"d9Yj1t9jWAw+uOBdyKVrZCOH2nykbHic64WYrQlqLjh864JafaQmgX5ApCaANe9Vo4RvXjDO9X6CPbWi",
+	"8ndZ6YvAw2e/rKlmmwqeQIGAklxxsIg9bcUprfqizXp2QeMcw1Yqn/OlJgd5kjAoAXzBk0LxhGhq1jNj",
+	"0/ZtdcGw61zgvYjlKoHiDnPOFe6z9CBHa6rKEfA4m1bU8g1XVtk9QQziRWcn+XRWKX0Yqu/1PdKli8gd",
+	"o9mAp4cUWEtfZlPZF04lhA/NzM/8QqT2Fk7peHXrXKX0IK4QCHMQpIB+dnTQScXGMkmkCzWINgGhPuMJ",
+	"J/ylDd5eF2Z3IIfr5e+4cH1f4TiVF8JuRn0+TpudiH4qMqLjTKciZkL10xm4tK10YEb2ZueG9T777LMe",
+	"JGS40l3SFL/C8DGDZ6RNFrHeKMsm5uDWLfvxln23zX6G2UUoJfI+3CXYgsn4jOWKot1QpDYaI684MzBI",
+	"pLvAr1hoLdB5BD1bPQ6iWGgV3GDJ9REBfN5IxrFQLtsJ8rrOBJErZsx/0rOfuvCh9yn01LO6mB12GySr",
+	"Wa9o0/+Ey9mratJKVQvPkcKWCA4bhLvTroKJ7Gtl8nFVPAIZbRbO5fdM4avFxBl+LlQR10PkDPEFOuNJ",
+	"xIDzpGKQq9hQqdwijYAeb292djYq6kwctLvaNPOIHn1iKAUW8cLqEzaIRUx1nsS+TnCYeGIqUzGk6YI1",
+	"MV4S3VMwRp4YDX+b4sKATVKagWuMQfS5OUTws5Kgstj3uVRxExOVSH9in/TRX0F41dLS+fZhiriCl6WV",
+	"NRsV3Mfn9bRrppJ8NOW1OYJjeSYSyHqTxtNesFiQAqM0Ame6Hai3XzbSD+yYqFh65Yap0kEY8CQxqMS4",
+	"itJRWCCdkAODRnuY1NO3Snl8+eG6IuHLFvy+NJOEz57aR50fjl9wCU1fCidgY8w5kzUjyxdkODVCqOZg",
+	"BBOdJG32cgIbI5QPYoHaCpjLjmcJ0VHLpXk2LJ6AHLVryA6+fGqFyXwzt1OBfbcKOICHWfuh9AUL5YLy",
+	"uXEhdZsvQINKX7invsbXlTvPqP1yVYqliHCDlKBV9SCIRy9EVl/doQQMVwkLV7NCAUycHIvuV1qtpI9T",
+	"ORa/Y59zyHFdU2u6nhe0yxtdQCEv3+mrrLYBankTWKL4Yw5lmdN8wwgTYLlh6Qa4ZYNIE4o8KS7+slzi",
+	"70laqZAy5i9gX/ehxF8KvSIQ8spXV+lynQN8JE0hEHqIJVfdDQXvDcEgvfZXotC5E1etj20aiRPIKYvK",
+	"OZ9MephGexjko9qNQT2FwhqdsxbiCQ9YL9HDXsR6sVTDjCfn9m/N7b9T0R9BucmeGHOZ9Eg52TFj0ysZ",
+	"//hksmhPW4p9xXe+qotdwCluN9oI+9x6uFHQ7SXjjchAce0BR25GVxFxdKPL/z3X5ecgS3YrIUsuo+z+",
+	"vVBJo9bbnaHe8ZIYCmjtp/THl3D5vwkf20FEJywBYvl3ayizUX7W7uvxLc0ncseyuKFQt7y49z583ZzL",
+	"yY6DgtmBKhMixfO6pn783AVXfHRK8ke3qt8ijf1jW7sNzAcb6vybKsgf24qtqeeuGj4Kf9sc/wfXujfS",
+	"czcJhH5fK4VtCNxcOGuamcsBYMpkMkngi0MmB+WAsFkRYKRzlV2Fwe/GJ3QjR97IkTeujRvXxvXLJpsZ",
+	"7z9CQ/kGV/YqA+mbJZfzdm1b12DXelEZFQfB2TLt5zJjZ6ng5wQHUE66Rp4IWDQeiAbTxcnq6GFu4N1p",
+	"qtWQnYtZFN6p0IYHoSmVfPtFrjPuL8HciJjlE+e6hxpmoadIp+emzV652mbSsJ6eCNWLwqeQqVM8s4ue",
+	"7gEEh0M47Y14MujSqy4G200YgJq0Cuq1EQgD6yfaAN7goYNEgdoLAH2KNyyE8EG4EDcA1WEvSPIC6AEE",
+	"/w0kWHntjdGza9DDQ9IrWvchW1WIaCUShcoPBHBZV9Mqq9rniVAiZkY6Po/+N5zmIE+C4MxGhfu5qcv4",
+	"CWoEA/JAxM7EUCoFVbYATT5DPMNWTQ34Us66HXcravnda5qnLkz2DF+1f/6YJwP4+OY9wBnJZMPS2Tg+",
+	"vwCusajYl/pDedKg8HE58Jdj2C8VPza+9jHF020t2LfErhfFiRLjgBM6GCChpyIDPC8vTjhJYqF+JcDr",
+	"yOawUDgkrGSJf0Ijjv1RU37srkbvHL/nqpvxc1FdDbt0tS46GR0VVQBuqLjsB/2e8aGVhLFouQbmyThH",
+	"rxDOy4hpFbWhAAsjmS7JI6RkwfnRgLi72VCW5N6PZkuhpaajWQntDCvMlqtREpqf0l24JizbVLoL0V0e",
+	"wm7MJTATvEisJOuiwgwg2UEeQJFzVKDL6TxLuTonHDh3w6DfdgieQMubdZqBIOm9kPgyHwnu0N/oVXsk",
+	"Rzwu0GjxZnG5MPRUmDIz0ToJ0yCgZSpsh2e+3AP+FGAW2slU9rI4YMTeXRyxXfSJBvA9SKJYAtXba7OH",
+	"OsW5xS6FFAfilebcRbm8VqwU6FKCw5MpgQxbBd2J6JiGQSWLMqHKMHWOKxgCpXU0gX8CSYB7OkHPr9/c",
+	"VtSCvSpKBuLKNmQsr0YzZCWvRrMXvvNXo9lT/VPqHj48pAG8Gs1O3Bjsu8EwXo1mRzSSV6MZRnl/QWNZ",
+	"Jr96tlRzl2SXxH8qa78QZ4lhOlcL+ORTRqPGjtRs62hPvtPLKQNLq8ieBmViIRqqcY3YNWGgBlLxpLsy",
+	"1TSoBXwmKAPCJwz2rDDSm9vDJUAHTTCn6NFVoFPNdMdTbs6vChWuFqgqxJEvk4VD7F/RIaHx+3agBruS",
+	"mU7J+rFUDfRPhu//Ihf5Sooso+DbRW1w8MameGNuhbBTbKY0haJ2wbL1O8as/svGI/w9WPTaJdymuSJY",
+	"t60ZLIJ12LhoA6WBLkdYu7cKXc03GCacXlWbYWrrJdusycSqSIN0Fz1YaoJsMJ9wWEoGK+WAmQI+j9qP",
+	"nBMJQ1HHMlagXLw8Pf4QFRdOyOpYntLzVI55OgMR+Iz3z/PJAeNjQEiFtCoSgb2wCjMHsfuTonBL4Uaz",
+	"QjkoQwaD8j6NnFCqjSguRdQOTObUA8i+sE1FTjg+m5GuBZnIizI51bOUhmkVgRyO6gvOA/SXiMRzsNXM",
+	"G3BQ6HeZ4yBwYhIrZO8NU23lcH5u9/oCqmYIZZsq6yAIJoAPh4MDyxwoTLg8AAeeDoXPT12idLmio9Aq",
+	"jhJrdEz5rPAYoX9lxI2zXdBKHpLMAasKe+WcNYitGOztnBZCZhByR7bZY2nI/wdCqIiZElO7ZTDpCGoY",
+	"Tuy7KsPi27bLdmUkdXES77Xvhadxh75YCK0+8dnQRWQmZkF3+TrhmSuSna3YI00m+6ausHkXDSzNcAgn",
+	"mJzaVWJavDcnyxXnxS6tRx1XMYZ1IxA8ReM2LZ3v+kVA5TV7BtsuV67Phj2mui+MsZ2us0Aumrj5O/O5",
+	"2AsrXD37ihHO9x6Vd7jyKvXk8VAO81SYSosX4ZYvW3CqMXl89PT4wWNEN26wWpCeVtUy+DK9cYmMCFqf",
+	"H0JFAEBiR71oBFUNLkQKNeab1Br1gOoVBU76Qk4QBsuZpN0YuIyZ0Q27ILTX7uROZ3npIqko5wVq0OpB",
+	"UCmMFpQyHyz7dDUNfGrjQr3NGZ6wOBebpXsUA793p2zt3qSJexs2QXn1DajNA2k38j+AXF7RLtQdCq95",
+	"WMRJnlnBBrE+4FW8mpr1Ru5ZsyQwx2V/BZQOHfucnrWSXnxBvaXrhnk1GdUpaMrORNxsO9bL0lGXOomW",
+	"ETjkgDGfsTNfj0PExPExOaWJFZrLbPlZtUJN3UG1b5NhFK2WKDIBa/uQhxVHvfFBpdc3O6TzlkhPfME5",
+	"K7h7SEZBBZGw9EddwY/gJAX7FEw+mMgc451jZ3Osafll+FxLtIbxJHk2aB18uQglUW3EKvyWzhoG5u06",
+	"x8xI56ll7VBjGMDDVzgTqxONVujoC3f8+zel2b5wBpc58TDV4zWwsHUqukakUqzE18CnCkHNRbXVcNJU",
+	"roNe6Gd1gi9WWIZNJiahw9jvkd0OMDzMKnFFSiEnNVmsX5G/NeYzUwk+pDd0I8NuwPs0gXIOHi1TeR+W",
+	"E/kWrUSFErJVO9E8LSxMtBaQsFcg0fYi1iOV0f7pvS72Qwih1gOV2Jf5oJonOi1kYopYkS59G2NIBug5",
+	"hUCUqMiKLSApsEdoHR/2Yb1YEZJ85FZnjkUi7GVEowfP+j9A/DNXr7dJYjQEYFe57U0fNZFDZknQMC+/",
+	"OmDAEZ9g1MjcuV7z7CL/rTi6kLm5RkOe480Rkd1435qfcBMiuo5Tgwx620cnN4/UQC/Os0QT7+p8Ml23",
+	"HKvgsIo3XPTk6nga13z51XJY+PJpXe02NiZvWtMKyt7e1oaawvzUq2IA76czlubqwCEcO+bD+yNfPA4R",
+	"ZiAwYwF5p2RJBDsaKvS9taJJKowHJYD2mjEHhUfdQADtjrghlNCCmom1qLVX66O9en8rFUgMarTDz1Fh",
+	"GPXBYDwIGytiwhiPY7fy/mewBktSYwpcxHbVMtVDepa2wT0Wqk+tqAl/SF2J4FU9BDtr76YH7d1Q5QtK",
+	"6Oq8ckt9a66AJhn6Y9GXsaC7rhRBKrOwxrW9c0tGZ0y3QfCHmqrXdYaC0sxC4ZkO4SdmBAXjyWHzaeGi",
+	"QALi58IsqSWzqscidIdapaVwBfJIwrCM1+NQl+3tQf5Np9Nmp+AfwUhhjpHDJfw/rAYPMU5rhH+4QL1K",
+	"Mf9SsQGLB1PGIekeEqK2VBAODUvXqooXAudC62AXU8Zi2V9JxqmwT4nYRcu0WQ8YLIAUh5Fo/YLtyowp",
+	"PfVPWq24d2C/RdZ8Rkas2AE5BzF1lQ2ciW4IBRk25Jx/HIK2UlB8/HtYF45iyAi5nxiig3gEZGofn1YG",
+	"7XbWEQdOjct0JowVbx2pIHN0w0mFvdpEjKkc+HeIG1ksXStqFavjP4Qz9V/iNCrUwNoigR5Lpcziq65g",
+	"S3NVt++SSwEaxZPtNAOoaQu8/hDuUM5CJzRGuy/YI2wLVRxxC9WyvFVnk7dmTc7xffds8J6XQ5eGnduH",
+	"vOtyrrBv5ahy0RywuylUeCNo8qsAGd+sDUxGWxLEvGDiLKKHsQZrmitDCuG1Q5bXGqjA4YzVsp2kfMi0",
+	"IqAmJRJC6gGw8J4ZG0oscXksrnJJAba0hsD0EBC7sMEAWTximWb3mglLgVuwKPlbkUAQyoYAMu0uNrrO",
+	"eYG1JrMmm+McFw1h3qpKrW9MGKkweZLVxZLb30poe1QCWKcQWAwso1EnGfCTfDWymYck5eWyDM22sF4o",
+	"PN1cFowC6T4o19poOI2x+5y7ksrFAz1cGp9v9YM+lmL1ox8+YLRAmK+Af98Mmy6tPMYP4dJ3YInl658k",
+	"SZFiGoW2hC4gyEZmreZCTYlrRl5EKSHHwdqXT0cVF/KH1N+e5SulHlotRHELmcxCiTDPV0tuo3LdRUS4",
+	"yBA7buGCLd2UdaLb/UAkWTwQc9JDRd0o7+FF5mA84LuTWC9X/j4YIrRgP88XksdnIAi85OVaRd/gbJpz",
+	"E1m+1iVfXyPA08BBStmFPdRNujzrHUIRXbKrpAI4iZpz5a7FRXzTa11KNEanY9D04GpE3obN0mhJwsNo",
+	"vTinsHXOvOGiMOf7hFdUxIoQOrCbhaIi9rOYmr7W7B3UYU24J0oC5OS2Awh2whU6CXLTUO+FKWO1eomG",
+	"JXBEXMKNfanxBeTUZl+4NEjyv2dBAzhkpaewjUW5fZogsVLCd4AKTYUH+7Iu8oIKo8UTM7cK87u2yIfK",
+	"R3h7LomAbWzTZE036yKGJlxUJH+/PD1mMSSR9brO5fXy8aP7h6SQxYYZKySdzZhn9S7wEtrZ6+zt7+51",
+	"drud3R//6Lf3fnb7Vefnn//07u/8ZP/Jnac/eH7vxe7pmriZWPizuu7nnGXITnG7KJq2x61jaPpOL4mg",
+	"SXfRVeFnRi3IojaVGCNUTgnGRVbKVI9dAptMMXq4VNHdz2J3j5puHbSsBKYwXIN+/bz40aWrvH/T0Pb5",
+	"3L74bIC1GN+vKMVYBQjq51y3T9slxa2TYX2tHwocjtgue/7imdVn4NNe4dzf98GYt0shr2EloGg/ur1p",
+	"NSA4Jl4shE9enqYvCG6CPj10QVX2w7EPrIJ7Iqg2VVURmT4s3R9q4ti/sGmti7hhGLU0Xd7P5MWSPPtG",
+	"RiBfHAm0MpxF6H2rKA5GD9U4ozdR4eYPI+Bnl/qpGFy4BuGEo2Db1kOjXtzFargX93Nkr8pyIMwUfDg+",
+	"GXjMZ4yytYN6ZFyRZySRJsP6eVBGj4UDb8TjEBGuqEC7H2CBeZZfTGuFT/WQ9d7Z1X6PufoInDHSSSzS",
+	"NjvCsqN9rQxkhegBS0QGFdekQr8eNBmxWA5lZkDKiFivjaJGb6fn2wDXhplY3oq1QgHEJtU5QsCHXgr2",
+	"RQqP0a9cYRgQE4kRLjFFKp7OYALlEpnf/JNf/eZP/+C//8df/u1f/P5v/u3vf/Mv/+KdZYDv/+6//vI3",
+	"/+JX3/zhf8bJVtRx3TiZxC31lgUV6nX7wgp1/JRYQbH2xar/6s+++Td/vbI86QZrfCVSkmP91440Xszq",
+	"arDGL3NxbetuaTYwfLzq5mnyPqLIvV+y4pvWnr6yFa4ImlmBk/jt3IGSAXXV7f5m6Y5tm7Nul6s6PL4S",
+	"Rz0ykt86GXE1HHG5mZp96/t1RSpsl4lU4sEFEcZcMP9qN1lfq75IFZY+mW9+HQnY5SCuqowzEj62zhuQ",
+	"0WJ6JoZcUWLJbjMHjhgMRH/liXgBZukH+Kx966JWnDqXaDKDR9qsh9ESwoEdFW4950El5DsfwgZZ1EHk",
+	"R5v1cpUK3h/xs8QhGpH3Qg8Yf61C54YDgoLgD94fiThiRpe7pvhrF8dmvyJhuYwZRH4R9E/gLEqpK4EX",
+	"i3yF9Df4LubzWNB7QA8LCcmmwcQaWvCBTl8UA6PPfnTw+dgP0f3sxule94OlL/yI8f1g2PDFAz/2on+Y",
+	"AHx8Gc7CRwM0Vujmggca5pQsw4sBz+YCShlVQvVJ6CUYMYxCKAq5AhIzPUrEJg0L96vSCwwXai3HoN/D",
+	"WtZQoauIeKzxX3blpLrFR8/LIJkNG62xbwBXm3NNEZer8tjWcZU5/o/MImrV6Z7Ega8h7LrM/K8z8vpU",
+	"T54vrX5fVUs+2HJjpFbGQyTlhuJLwV8FFr3GRecXD+hLs7TqKoCuEmSXK06GeVMRG+k8jVjMEWJjrFU2",
+	"as0LlJDh1ohTQBJWs0cpcavhwzCuDTLyq9LDXHNV2/zSVBafTpJuv97yEoKPw8YaIUw5Cj6CovSK8Xgs",
+	"FdgUDLgYeYxvFBlD9EKlcF0IO6uD/LzppyF0/yYWQdONpbHDiKvVsVQnK4/mC51Q5cFJN4ytWsoWgsN4",
+	"icCMJqrCS/fct6d4oJ8abYCnmxJVRHNUPbcD5d3dtIieXb1H9+2CBTrB3dtLdIJPfnjwyQ8PAs3gH+68",
+	"+cevX7cXvyl92bbffjr3+bNPf1ipUuComptiaBYlc+adDlmK6PPu4t1kX9uutc32uHVLm+/0kgYvYL3X",
+	"buzC2VyFoatg1nP68BoGxTIXLzMdyEdNxVhfUE1huEhAtUTIbXj10OO3utVAtQqzQhLhGI3lQpDWYe8m",
+	"e0mt0uOXoU0Hx7DWf/5RVSlaeZNNuDFTna6MI3zuntve7XdVpYws5W9mcFxmg+GTCYEFIHkBkUrDzsBp",
+	"kuki9U1iDaNCNEaTiRVLKeQXRKgZIAtLNbRNt68QbWvZWTsNsqbcbECRwzBkJ8WdiUSroVmYln967inK",
+	"WABraiApQvhL0eqiNNlmj0q+KIhE05T0lgjjcnHI1EKQv0FC5voWupqT/HEfjfWFvBWi1Jvac7PNK37r",
+	"17tacKJtgHZHkt18JYKDNsp3Nd9X/vTm04rvKqW9uUitV1xm9UhBmQZAICrZ71KBPGziIeuUvR9eQd/v",
+	"rNLQX+k0RpCiqzt64G3p55bYT6CUGFWVM7J/lGdVhaCQn4Cj2zIZd3KpUkvxI+onih09f8TOxcwyXjCz",
+	"0fOIRImhm46fGwHReb0vjk4eHXePXp7+uPsZompMUgkooqVi2IxjDpzJeAq+cSyGZi9dO/5isqMsm9gF",
+	"PBM8FelPqjA/jvxAS+3AC/MNvYf6Y4MKFv/4JydPThjCiQcVwwBe88enp88jxN6ClRhj4igii0nFnmuT",
+	"DVNx8tPHyL0pXttgnr1WpAcizqWBC6wIHo5eK5dPO47C6y4rINehUMJnnz1QFyLRE9H+7DP2AC6E3z55",
+	"9tSlW45om8A+L+jRA9Z79xqO+2uMIHjtDv3r1sFrBzr4uhW9BhbwunXQbrff99rsSBGqt2vWLsJrRdZH",
+	"q87aRovqOsZShEhic0BFHeDtNlpxKWrDZICNamkIscFTPUz5GE7eWcoVLFY7eBtb7AFV0mrCV772CJQj",
+	"arOf5nYxJjzlY5GVMp8tL0a/gy9PFIt+wlOM0YBuAJ4Qu6W1ofGCmboAMYewweORVHayOmUP1DCRZgR0",
+	"fwSEs/OYq2FuG8DmCntzj8lYqEwOJEnrPvX/p7nOIPwc5PKZzsEmyM9cxDlsbpv2m7Yaatv1eQooNJZj",
+	"oUA/EjwW6WvFWO9/3CFZbudRXMrNpbRezG3PgLCOXC948O909gnTNQzA9sxRsd4LkaWzHai71CPSPJFf",
+	"UYUoN7HPPkNCOGIQjk01AzGnnD2RXyAWLPwG751Zrav02Of2sXbQhp0wYM0i/OKdAqpYA0e5e5v9RH7B",
+	"JiA02V8AnTfRU0SUw7I0tzsdvzHtTOuufaBH3UDYUziGO1Gn08H4UVeIg+HlWDzS6bCxGJ9B2nyBJ3B7",
+	"b4/oFtwXEos84rvhpJQAJFtqbH+PJeJCJIbFQhDAbjiePRwQ1YC0+64znmB77sRir0ECP51MmoD/Hqt8",
+	"2UNl5xfsAu3pY83BU2iXzgmPn33GTgsuTplCYm7P7EtnOiaIpOB1zDzHnPOHeQoSKz0IxGUHBBVGXqtg",
+	"c4nDKMBhvr13r7x947w/6rXZsTZZMnPUR0jQXmaHqjN5qgzVHENh2Vu/gBdg2EP7tZpvCvCQpMlMhMtj",
+	"BWwCDbBf0UTteiABRqVsLuPGL1Py3ZR/99F39iboa5Xxvu1JvJ0kXGELESxZYhlPUM3MQwxBOmF+hsn2",
+	"/uoCHObQn2VXGOEQscrjiCtLBMEZeq0G0p71/T1cINwVwLaCo+Nvl6DCm+UWclBa9/nFBf8DcmTp77L7",
+	"IuEzERMHBrqaanBO495BD7j2MT56wG6/fet+KNDJJ74vpzvRq5n20DTOvH7BExm/Vv1UADPmyVw7SmRT",
+	"nZ6HAs6dTgk0XQNy94BoVysk/b1OwHQO6UwZN3B7QfhTZ297z5qKemxup0pkqwcDY9c9qANGy0UHFOp/",
+	"wvZjEVxMOYLVPE4Fz0BNpm/ZmZhpUC2huKhjhvcKxz55XHvwe5u88z1PcPgaN68V3c7whT16hQkJYHRs",
+	"rzQSLEgMqNElZRWMUthfmyEaaXFKKJ7eFzOGfsD3b9ncI+J5B2y3A7wwCHrdxS8we7v4DEmE+AC+4gBS",
+	"eBzT9pBrZuEJS7b2Qk3FUJoMEEqtoGZEYi+iM2+NsC/im4i1Uny2EnLRc3HYYcL0bTU/AK7+vCDvA99m",
+	"wSbcN4UVAYKUfPOL7ZuCGwTAp3QysT875ANaPBKtHcmdZDxzFQYAVOizz9iR15UcbPcnnU8pR6uAO0Ew",
+	"IjCHqDgIzmef7H5KXNk/jEntlrbB7Q/nUb1WGIHr8pQ/2fu0gFZmn+x/CvzII4f7co2udBbF5IR8sc8h",
+	"HqUv7EDdm5hHjxIT4v2p18pnCrBPbn+KUSiZzEAXBs0hcJEctDrt3XYHdM/k3IzNTlHN1974XSiX3DrY",
+	"7dz+/M4P7oIWhxl0u3esfqInQvGJbB209tud9n4L1MIRvH6LT+Sti91bQKu3HJ3bX4Yio3qRKO4+iu3I",
+	"pMmO3UO2GScf1+aLFo/csi8Dg6kFKQ0edlb3N5ApDLYQGNZepzMHjwJI/0iJt36XqkqitWKlmQRnUnKp",
+	"gEJXVuSeKaupYjlOv0Lvo9btzm5dD37It14qnmcjncqvRIwv7a9+6aFOz6A0N7yxt7f6jUcKbiJ8/t7q",
+	"50+1fsIV2LTu4Iquaj8TqeIJvrDfaN7OzIGGhXw85umMaCjgqGGVBXsG+BCinvxCvymonmOSC8Rpccxn",
+	"mRBIXZlM4aoSxx5zYz06fRSL8URnQvVnPxEzIkE43l/oeNaA+siqBfR6oSWCEYCADS+7Avj0mysU3fqZ",
+	"/QgShvEZ9FQQr3Xw5W505w0Q51q07ezv78v2OvJSbHCyvMXOWSIhicAZGhfn5q/K1sGXb8pRAa29zt7+",
+	"zu7eTmf3dLdz0LH//511lgMT+AHEolvMjTwKoQ+/rifPYHdDA6izYbTWX+x6JgIGf5y8B4MBdtDg8D3h",
+	"yUCnY8dAtsN1Og24yLFWg0SiWff27n4jtvOYp+hPvr17p8lETD7BOLQnIpb8u8gQj+K4wBNqzALRpwp1",
+	"IKsv8Vvv6K/3aJtMBEZHlVnlffi+YJVVLGH5xO5DOfUtEubt1W881dlDnat4M0r+jtEXbnEAWUWgBs7B",
+	"h8pcKgao465NgVG1rPgjkS0nq5ubZrs3zUd6PL9jp+1HItuAmxcC7VqiKpEDph29Ab2uX+GnewjW2sKH",
+	"AWbiRPALAQh8zGR8xnKFkTsxhhoU0YUYRUGxha6uGlS5I7xjx1dMJpOE3Ds8Y/R+aMJeaiWi59sm44mA",
+	"0mplhvISzlnIUzYVyv1hLgnmVUccBOW1pW6M97qRuW9k7o9NtLkR0jdk68fE/q5QTg/j/0mCmg+vKMfz",
+	"B4Z8COEqyt8HkVgVBrsgJPvbbrHDea5lsQtzkW9Mdpcw2RVekTqbnV/qZka7eWr3XqqpMs7LUZRWg0wn",
+	"bYT7BQJbwDXSZq/A2u+foxqQgcdwyl00KMbYgLuZAkBct2czRNHGOrwVAgiZFX0+zTWaFScJl6psVgyi",
+	"TVu8Pw4Mi0fHTx7AjuLMMCS5+sUzOZwTIFrHT+12UlNfwO/YTutgfx3RCLvZtkGyYlU2F49gIdcVc4rl",
+	"uqzE41awocRDdHpjZbwRYAorY5EM2IxprxZfbr0rDlkTU6MfwY2p8TtsagxzGxqZGpuR4RJb41K6urlE",
+	"ruASuTEgbtGAuC6j3tSCiP081ddpP3RK7VbshwGf2FT6dmcxkKKrjure+uLxdi2HN3ztxhx4I01fzhx4",
+	"hQI1hmAuD75zDy3weWlJ/Bc5Va/BI1lCZ2h2juxF0MDY9xFaBmFh1rMM0lreCDfbtiTiwrOzGaX7xaXz",
+	"Q9tSeXww7xlubyfv5FUZmJhah0DD1JtOoXZIm0GpHFWEltMTEWW1LNainxNwqGpibhtPBE8N4/gqhvmD",
+	"fbIcdz/mUmUc8H+NHxDmK4WYypinEGY7zJy8s78o71hibMPDhLoyqxB6nuchz9hc5MGpw3mcZ4K+2GpE",
+	"6BFYR2NnzGWCS3UuxISGDgbjwPboeN6X71piDBVo7LpSraHWQWt3/16nA/90WkH1o1a+23oPTJTAI6ub",
+	"jKUaZjw5JxDP1ld2xIYD5B/2hl/9Q5pquw919YvOP7edf17RuRVc+iOedfVEKPhSH31xvLu3D8NaQ2zB",
+	"0V5DnObQdnAFTtihiFdJXQWUZZnn3gheN4LXBmZMnTptsl+wtrWujyXi1613dM4b2TLhne+mLfO7a5p0",
+	"m7YmySyzPS6jg6uUb1fqtzSSG8Laur1uI6qKau12oM8BMpVX55wAMi8hNL2tHewcFB26QnXxTQUz9Vak",
+	"pcqse+o7EJgCZSXXUz/d7G8CUy6pTvps3NrAFLfUmwWmgD7gpNg5tC0qKFqoZ/ZXO4gxz/pQv6UXS550",
+	"J6kYyLe9NjvxwSk0KITOGAFiAMPHImby/ohxw76/a8Wd7/8AM1ZZLxVDQPyMRV/GwiA2esOR4bsOJhtf",
+	"irC8TMUriB6L77TZo0HRtzReM46YzNiZ6GsHS9ErCqz20L7PM4cf4QZQlPvH2ULrmIoLyl9pKKD/IlgZ",
+	"TdPPh96ujdOBBq43TqfPFY/5nIJaFNdv7XY6e62oFVCI/bJgycf4vh3CEKnx+AjOgCWtJe0eP11o9fO7",
+	"RbO//i//6et/9Vet6EpinrHfrQf2zM+2iauiwYoUC/10yfpsOdbZLXFT5wZS/k3kz43KHET+OHbY8FZc",
+	"4qig9269K05hI23ZjeAm8ue7rF7jvb1G5E8jMlymfS+jq5tbZhu3zI2pYZumhjU5+cahQdDP1YYGPSLl",
+	"Q0zLelGBpjiQ2JJTN6JQdwEMrEykY6lcHSmohIEV9m2rtDobBCEh39pSEFLBsj58EiNk560v0W85FumG",
+	"03675fkbn9m3IFjpqnQAQofbMePlJt77+BzV1aww9M7bR5PZAvKcr3FVxFptN9jp+Ugr8VAmGUBvf/uM",
+	"0+VNWMdGPb8VN8Lelm3biyiMNSbuhZ1aoUxVm7rt3s+1hGFSJkRFRaz3wCYesZGeAiZnYI0GMG2ZZUIB",
+	"MilAEoagyRXCE3XtCuO2setem710IVWlcHGqhHU2c0UQpRp607Vro8Y6XD4T12YkLj3Z+ubP/93f/vU/",
+	"//Vf/TXUbP+TX//ln//mT//gm3/9z77+oz9zUUldXN2q4KSuw/l0El+0EX+4zgzNohRC00VpIiXKGCLN",
+	"pekaaNLVnFm6ng3Eweo1v4RcOL8RzcTDuQN7Y/a9kfpmLgR2riAQcnRUlkMGvvFFskwwvPWuURDVAie+",
+	"iaX61hh751nP5vJInXG3EXXcXEAf3wV0cxK3ZxG+umO4rhR8labhI2ee9aZgPhiIPtSx8eWQ5++yKTdQ",
+	"SuGQ5Ua4HAORBWV6EJKeZ3W22AoOc0WC/Nf/6n//5t/8h01P3/Wlgt4wwe+8FL4u27yRwi9re70qHr1S",
+	"4r4FDBDr2m7CzCsR9V/YNm9ksRtZ7EYWq4+zShI9XTzpUIuQ6j1p1RdQLOvqjr+4gJfqMCQfwM9YzxdO",
+	"tE59QUUjwGTaJgmsdwD1csiMyg1zkhk9rGKRthM97U55qqQa9qLSt2Yqs/4IGsFCy5nW51AALuF22plm",
+	"GmOUp5AGm41SYUY6KbefCsjJhWbiVF4I5ev96DyJQSwEwy9XMTsTQ65swykUPnQ1jPFKocpaWDWoaL6v",
+	"L0Qq4t5cr+7rA6pRCF3a/xiMMsDHATywDfX9DqheEYQKTLl0hagg/DvFYmi9sVYy06ldZPuIW7kuFeih",
+	"QUx4mkFp7PZYGoOzRyzDPh8LaBWLBynN/LNolxeYczxjUwEF5/pikrkEZahwN9YXIrZLhNERRVdzPYu3",
+	"uGp2U4tv41RPJvNfYuF0v1YF6qIeCxbzmcHBuBZt5wOZYI07aA4rwzHmGvIrXAlfihTcyHOIZ8H7C8+l",
+	"imuchfBkyU94NVW/30eVA3MjcqdLp0RiNcMzOZZLrhngbudyI/y2OTCBBNbxWxJTvEmsuZTz0Z9FntCK",
+	"1rofibCXBKB1eZJU3V9Um6/2AjsNWQzULUw9viswG5854xkUe2U5H08S8hiOqeBiliWW+QQZK9Q54jb0",
+	"eSaGOp2xHn3dcx5HNztmgLuNhIrsv6nwlQUttxETKkXHBxmUnJvCZUCZLZ4dQj1nZITVeM3P3UQ+6ry4",
+	"5YI81LeFEbvadHt3dzv4v6hF0wd5GuEe3OoEXwGJdWM+K8ncrahFaz4nje+fdjoHu17KHy+0BxI/kIAL",
+	"+Up4dQeThPehwjeRpl0hJd5m3T6uGDR4OeHe7/E6XG1SEMYNZ7sUZwNLoj3L9oBDzfQSY8NjjCc8s9IV",
+	"L0ns/shuwO7Cwpk7vjDn0hiqp8Erp/6ND3jdVnW4ik6PkqSm6OgNrV6OVmtWtSDHUi3WpRHgDanx1rsz",
+	"+VXXyo3v1ykiVkU2N+7cb5M7t5LU1qO0WldSBZ6Bo7KNAQ2+kF+d2vebKDULpZLyCnb7PM9qqXjTOP2B",
+	"VNKMFkD3vUXzn/zq6//wV3/3X3/567/8y6//6M9+6529j+wo33/zv/yff/tnv/z6//rlN3/4xy0rIuGG",
+	"IwTVyYPdTud2UDT4b37vj4N3/+b3/uTr//z/0LtrhP5Xzf7KA8IuM5TlVlCqWu5J9yZi/sZrs1HslEAZ",
+	"sZIhIrTfWW6kEsYwy8GYVpWlgdZgmAt3M9kkd77S4zMpdkBMBa9OZeQuUL9IL0SK7nMwN2FFE5EMGD/T",
+	"OZmfOcOKXlbplSZwlEur3w7AUNu3yjPPGEC4y7FYVFRf4Oig0v6H8AQVutULZ5tlewzXAkX2NnRLv3Uh",
+	"kaF1sHc5tYz6ao5n5weAY7qRdTc+crT0YLZBe88Uqv1AvX6WcsV0nq2hhNWfK52v0rhe4CNNTM7Y2odP",
+	"UanvGqBbwLa8zKAMP67T8dFk8ij+dpqLYfvWMawQSdyoHNvVbHHZa23KtCubQTbByywRmQGnJrjzYpFI",
+	"YDHumH7PMLosvHUZbvNMw9+lVGJ7f5bBjTIGHIvQiV6rEvLBiBumNA1DD8DjqaeqzZ64Dh1AAj5CTQ21",
+	"g2ICs3ZMQzft1+q1OhprNfTGb/oloqpoPplmCJEAJmM9o9OsB7bv3Ii4zR7w/gizb+xoEHifxfJCxiK2",
+	"sgJ0m4+d1RsfsCvzWmEfHhjZLv8MxvSKS/Bo+XUcaHCDQ6JOnqZCZUGVNmHFJJywNIzHsYgj52ZmGnZI",
+	"gP/Svu6bBEzhMzFw8ewo57xWXJkprIBGUCipKM3IUFI3GO7YmKtZlXMRE4GAWVwvSJSVslxq5qqSbrQo",
+	"XfLqjXl6LuwGWL7uefwBhbP8AE5dNoUbIo3NytYXs7Dn+rsQqRdo57tMtaWktLvb2qwEBuzER1Mfbt1U",
+	"9OULBTQPLe4uWTV7YFsHnahlMp7lpnXQgpc3LalxWWEY96NZ3BFM8Cb16EZ9LhCnUuKsTe7zFdL6rXfu",
+	"AM3ZocsEuXAZIRq9prjwMZfK/oxtHtDF6Xy8fOxvfAeK6H4PGHQZL3HukmZHg0ykU57GJkBC0mnDcmis",
+	"zxU7E+4WXFS60VDrbqwbw/q3xrC+yVGoz4laRgA3t+FHdhvenLTt5UGtc8w2BMUCMrjWanmoPm0Fpqpg",
+	"NJuqNnowKMNT+aM8GAQlqUvPbFJdGkb6kRTPu+GV3znN4cZT99HnV12JtkGCfG0w6hFYvrBoGfBUHqDR",
+	"EAI6tVHw/8LYSBZ7xas8ao+lyU6o/yaeB9dPgaZOZ7/GA+B+bHaEcSQn+NK30guAM1jHDeB2/8aJdymz",
+	"vjdM18aK4zJvWItBJ4lV4vlkgtk+Q2ky8MDyPNNjnsk+T5IZoILysoLusaGknfEFTyDMM7FEa8gb7lPP",
+	"R3wyEcrJXC5vgxKAXKfdXJ0rPVVdmhKURtCDAVik5YDtdqJOp2OHatiIX4hwtNlIjI1ILoSpg6g6cQ69",
+	"6zRN98mxHshnlNAFaShWIoI0m4PWKMsmgAcYtYp0MMpVCbLG8DXPlp6TFLPMmJzJseh+hSX5jozkt04s",
+	"0x9xCdRHxfqCAbrt7Y5N62AfesNNhvAJkWLM951O570fxqmrYci0IsuOSAa1RvX367HRLRu1eZaJ8cRO",
+	"d69zZy9q8QuRWgHTdQTrchs2xu8lxsi7CJaDFm5kX6uBHLYO3r2Hv01uBS/3bJNk28WdkKYL3iMX6SdN",
+	"Fw+p+4LIiU8mlpIEN8Kly7meqzczgk8jnae+hqRIuxjrUvpGq2zkY/hDUqXWQ1rFr1YRCSQHeJ64dEW0",
+	"6uYKqoa2Dlqp8LjlPk3BCKGWtmDEcCxU1jXyK1G8tEil8G22vCk5VL6Jag2CZP9uCmnNnfa9e8vOY9TK",
+	"dMYTSq3e6+zvNk6ehvhI2Mvd252ohfu4uwd5brCDnahFW2fbfX91aLzujDZTVyjM4sbTcaN+eE+HD71p",
+	"JOKs0j5uvfPHeam348iJNT7gACA4IdGcOx8I63Nl5ZnCrXBopRmIAMCTzjLNeqnI7J3UY1KZTPBa34OX",
+	"SW5KeHx3vRUhWTWp4NGI2uvdGUtp6kYQuhGEbgShj10QunFybc/JtZ6wsaGbC0nhav1cRz7Sz9tfwLhg",
+	"2CDVY6ydyU2G6DFtdqTw4ikSFPB1tLISv17be+aQXbbhPgsutg/mPzOJnoq03vxxB+6agEO8j1q5gotj",
+	"LiWt4jKBq2Fta8dW3XA3V/zNFX9zxf99tnXc+GY/et/sh7OP3PJM/d2lJJxqZ9MYxRNEDwJOZBAqCFxa",
+	"XszoZ/KCZ2XB5MALNcpzUBQ9QKpQGmAAESZOZsaj5PEk0VMTgCGDfDIF7LsxPxdhH0yJIc/khSupsrdX",
+	"4UqCVr6gVbreWtg6TUUf1zbMQ4ARtg529jq29TFPz+2VaKjEN/qBSFLEfAY9Yfmksg3ySPlWpLrQsi/Y",
+	"buf23jpuG1ovXLxtiTKBX23PXgtn9gzhYYjmZ9gU6fQHTqyQcXjnr5QCalbwUnfPYxEPRfqgSeW7BB5l",
+	"4qbs3c31s/H1cwp8AsPvgfOUeCck8X/AiwlJeJNIIh+DYISgACKT2fGWchVBN8ZXZFUMAcTj4Bg+YhS5",
+	"dThH0zCegHnIm6zea8FWc5aa4JB9z8s4lw0M2lTMqzi2BFpZhwUAzgl65gNc+AH0JUBGWvXeQBwuwiF6",
+	"K4EQE/oNYmmG7sHPO7AcCArYncrYaoygWNpFPUuEmSCSIdzcHovYdrhMr62CKgaTxvuoBQFQIG2nUqcy",
+	"m3XH/G0X3iievItCWHWQlId4Ql5pZAKqOyyAb+Ku7YuKiwY9uWTXg8+j4usQZKV1cCf4pRRKDfHT/ZGI",
+	"80TEXcjZLk/uspo1EspKiCJHUDdRhpeygydJAcvq89IllHvpi02QaT0kWHnPTkqdrFXHRho/IKsDAsk5",
+	"kB7KVx9Y7Y2okBL0i5fPxSSDMEaF8LuFHdqKDWjqtufYw30znSC+rBJTBsrRolzwPC/ztI3Lj2c8veAL",
+	"2lwT/nDXHrb3a5+s7WpjN8z57z1z/lh1zhuN8HIGSVPwv2a3xBLFD1+79c6Bh79vIkwe08MfQqjc1oG8",
+	"1Hl0C3AjLG1FWCph2BPQkUe7vyrhaS21zBHASjjWyiOzscwC11nZob7sotvvzIkpPI4lFkR4ntqhZlL4",
+	"K3PM34Zfuhodpe98NQ6N9T22JMt8h3nCzR393b6j59nVFdzZGc+kyWS/Ps3zGP1+vpAMKli+oAfCU2Za",
+	"n0OWmR2eESlEGqWUdoYfBzplAnQ6NO1GDiI2IqNY5MO0EUU2tQplX49F+7VCP+MwTwV6IMVb3s9CUNaI",
+	"5RMHRAOBUzBYq39OtFQZlNoCxVV7TdEh0eG0fAkruAKkYSY/G8ssE/FrRXBrYxkrgImzC4CR5VDcBMDv",
+	"0DkavGa1XLsaMZ9RJRT7Y78vRIw/AqaueJu1sQLZEwh3wOmBsmsXbA8qM0RspPMUl/DePn0FJRtgUS9E",
+	"2mYv0Mg45jN2Jmxfdr6H+BTP2FibjO122ExwANAL+oPdtM3zNID5eXl63Gb34e3w61ICYFDRy2tpvTbr",
+	"DVI97kHDvUwj6N5UxkJR/as8SZjJxATHcaQYYtdBBJob6m3MFoTNMwdoOwV6S9EggDH+AzGFIH8gMKwy",
+	"BjFCdhBjnYou/tTDWjWWZseWYOyAEjHILIHBGJ6LtC9UJhNa/57Kk6TH5IApjVQx5YaNBTd56iqKFdFx",
+	"bsyc2VtpZA8DG8nhCHEKK90a4KPOAqKGpeWZe6DNTvzJZGdiKFVh76DwlyLTIStBF1eh+70QPC4aXJVR",
+	"bQ8b9AkAUbTpsO6AvE6Xa+hp7ZRCvxbzrS1BLAW2t3cSuG9jnokdS0xNyonZgQq7FcEQD5nSU7tzWGnI",
+	"bXPNwLIyBuzmw0ig+hjSKRBtbea5mJS6dIU9DzDyKWoJlY8tz6bwp8h9H/OZZe7l0Vhmb1/YueCp7QG4",
+	"/UkmJk/c2/bDj7EF++d920rFHI4W2DQuqhGHJZ4+QMtdNrKk0XSVz2alKbsZFvjABVi4d0KWgECiFl0F",
+	"DVfgi9mxb/uL2bFv/YuZD0P9Ykbgo6fYwRezZ66LOoxhX3krRDdus2OeJCIl/05wwNntzj4sJ3fBuwpM",
+	"kB8eDJlwQe2GFYAIvXMx60FdSCVEbFjvbNarG865mH2ocnuLRwd4p+PhmqUiy1O1gOQKT1FNQ+crqxo6",
+	"8P/qE7bXAcVEji35uXnQJz9WqTIxFGnr/QcpBQaM0LHO3Z39zunu3QD8priyMCKT/vzyHeyIC87FSxG+",
+	"DkJeFlrrc9UXCZT42otaEEhu/97d27cDQvhf+GK3sxu14hzvi+7kTqd10Gl/fnsv/PLendbBfrtze7/0",
+	"5b3Wweftu/ei1oBL6Ohz0khz+6HjY1YNBHfesaItSUd2HHZhvERkx3GvE7VyFQ5tj2y8NKjd3R+4L+yA",
+	"dtu7P7jtv7jXOrjdvn3nrt04iEbFQKu/r6tglwFuG29nXxq9Oxc65enokrZmL3ScAC2v1mftUw0O/00g",
+	"wxaLEfCYTVHYnExAipcKZQSUUVA9AchqPluzNFyVUmrv2Z0GmumSsCEvX/e99hqK14cuZIiu7qHI5p7m",
+	"SbIsoOiUm/OSQH31NwXwki5VOvlB1JoIFUs17Coxdd9axuC+hpQC98N+1Jqk2q6z/Ym+vFME9bv3O3u3",
+	"r+p8Ny8TgmKUIyG7z+LGpL25iciSLK3p2YyW8wrPYG52pBroWk+OOwm5eWQfu/KTsKCdfv3f/unX//4P",
+	"fvPH/3PLpax08SWfwtJ1cDoPnt5/9PRHrUWxExv49X/5T/Nt7C608eLZ8YOTk+pmvvnDP/76j/6P+Tb2",
+	"5ts4eXls26gcx//9t//vf5hvYH++gYdHjx4/uA+ugUueVdylVWd1YNk5UNIlnE3f1XA+WJxY93Mr0onY",
+	"rVPzI4fSH+m6cGBqjqAr3LasOk9YA/VbHtjatLpqGN56U1j1qijbLWRtQGqx1KtqXVL+UBWMW1BE8nqS",
+	"byCiiAbRLRWe/M2f/sF//4+//Nu/+P3f/Nvf/+Zf/sU7y4vf/91//eVv/sWvvvnD//zOsuL3djncy8Sb",
+	"i3d+9Wff/Ju/bs6OP1hFySZQvWhWeNM8d2YXEnYhu0uEcVEOqDcVPHH20g+5vE3SSi8n0jYtr+nyQv9/",
+	"9r6+R44jve+rFAYI9OLmcmZfKGqIQ0CTlExTIhVyebqzlpiuna7Z6WxP1aSrh8MxQUBGchedY0B3ziUG",
+	"AgUXBz4gQQyfcUh0hny2P4y1lPSXv0JQz0t19WzP7LwsV6Ru/pG4Pd31Xs/783tekfqam0ybC0XBqikY",
+	"vCABnSkHXH6aJnMxsKrVtMYKalPpBBA2vSnFF+48VmronqS5KNSTYhbI1aZ49auIWrX68ZsNTXXGSdhw",
+	"pZeXK21u38VBEq1z9ZaVic8TkSj2NykWSkNMPph0U4v/DpnHLJCfc6kRTz1WYXzKW96TmVUoK49NXoXt",
+	"qbnk/qr6u423+l9++2dffvHzk09+/M2f/+Lkxz96/tlPnv+XT5ZJi+e5fguFNjZ08ndNel+Wsm6k97Ui",
+	"LiOigAEBPF+ZfmSrlTVOG/Ye2traF6+aUc9NYxmDHi7Mxpi3ljEPFnGmIQ+XeA0jntvT9VIPlK7ybTkc",
+	"AihLww5sx/3RbLbg7FuLPL4hL2VGH13yT6JGbjIu5o5AYjkxHcRBa9HCgK097GuhRtlEHzRrJ7ZQg45c",
+	"RkZwK3XR9Q6yrBNICSAtRbMWuFK3i+OkFhQrbIcoY+J7qW5JYYYdzp0AEWRBQLjpfTw/wDfcjsUEAzeQ",
+	"jUlvIxSUJr2RraDjLEBG69n+5ad8yOfmR3oquyEQLzmB2FhXLs66svwlXFaEfsgH7DzRnrVQg2ExETHe",
+	"s1iM9GGqE0uIQDAtRFNkpEN5rKxQvZ7CPCeju4Q+m1qGzZA6YeiMYmwYOQPyjoo+SIAyswZC0CHulR0D",
+	"Mi2WhoqGILsLAYpeW7qcYT8qiRGIXs9C8XKGeIhx+1NC4pLi38UCQG9o+++K8LeBWnzZTUhsODI5W5Ne",
+	"iAx5+VhN5puS7rgXXqCN546anGXicZfr+ge3BYx1IzRdfNQiLz5mqSFkVmgfinw9UEwe6+aqwN26QGGr",
+	"FniaMtpSy2nCWNirb8bokzpWk1lFQ++olSEy3D+ZFeUmGSFU88LM5o6aXHRc1+KuIMwlgy3scKNR/WzX",
+	"4Ld31RhWYTGO68a0YbgbhrsSw4UzJKRmKvciOOyZ0Vf7SIuELczQirHJj6Ey8/mrbjMCtZjYbWK0Xo0Y",
+	"rRVP6+ocNlosoCS4Dl2ZZYeye3yqCmc9p37H5L5GAdWGiLmJWKRh4YfXrIixxlAsEtVLtUJ4Dsj/lok3",
+	"qkT4NCx+4P6hLCC3pInSRVpMogMNF6qfdvssJaSFUE+GqltYwle5LnLVVekQAAsGTitXiTicVBp/zYZ5",
+	"an3FiDQRJJ+yLYTbkXmeuqEQPIz7iTonlBk31wMtBEkgWzCGITI8boTRobUBTAWAI3mo3SKAypAWakBC",
+	"W+ZkuQp0ibiOlicW3aSeiMqXWBT+36puoRJoeZ+NVY4UFSZ3S4CjRyAH93UEZGenCdgxlTFPfekI29ap",
+	"pU1yMxyqhMBTGNIHF9xtG9O9t7YRdgZbACCdvSZkZFo/IbjUbndMjz+TPum0N8ohidOOun36jsqMyELI",
+	"JMmVxczO3e23YUq4dwgfX/SV2xlsCzEcCCwh7BOKnYDRy13EYaGSSKgn7l+ccOoP+AMQmWPEXLeERtO6",
+	"Ig4nkFSBZ9PobOK6NRmW8dAA/4LJQlAUvw68ZV8eqxvUS2Ot2nWzJeE3L79ZETEbTw8aA3uUJgeNtjhw",
+	"8uReq7XdOmhE4oCS0/CXm7feu/39+zcPGs/qgVQOUy0RqGoKCmIFoZgGuWQvp7k0X1K23nrSQgRjVUH0",
+	"xeOifTdYoeqO0Cz40aNqnnlXpY+hNHMK6NBEVOhaS79Pi6LkD0eHWdqtSnghup+dK86VYC/KKlH5Do8O",
+	"EgYnkgGd8EATwPnSXCQqGQ1R6e5KLQ7BiJ4IeSRT7cgqBhmgZR1HQSZ3AAY73V9alOBis4TAu5XpnSIW",
+	"teA86R8zyM5sfKa59YHSPwYMHYB3UU+GGSinZBWe1WOa2LkdAt+r3PFUF1d2G6dxWgDT5Ta+3moSqgv/",
+	"7V+XeS4nOMS6IeFamnwW6s2V3WnQm2lK8yLQYsh/tLbpGy2SyeIp+lQdvXoKN1FZ68r8py+26YnDkXXi",
+	"rxUIgxoa3KrLPy+ZOMjbqO4ruvmQY8cRQHlBqJ3tSl2i7W03m83qyLbEA+NILspuE9E3WUJweyiShmh7",
+	"kTC50EYT+D67CR8rJyBBjcwuhBrG02TPKgosP4PcXRMywPqgrwiR0CkCHosLjIXxu7f2RS3BByU+Jogp",
+	"KqomJ5mRia8akKtuOkyhul1tGaH1KOwKFHU2Ba2XuGbRyVltBdhr6+KOTe2iQZPHUOUWSorW9e42dHoq",
+	"Z3nxbt+cPRsqYrr4ZMoRIz4CNv2qhdmG81gm3HZD4M/Rz1JZzJnht4sT9Sio81RrcEHDJ4Luhs1CgRUu",
+	"nwIIu6StApSpR3jEi4mGGiaDvdQpwmSr8bmiZA1hVnWgHXEBu8qbb950Yi4f26033wwNBtVBEXqsHKgA",
+	"s8k/ikFe7hyrSezGL3nwFWqNtUYdpznQbJKx6rHKZcZWFkt2GTa9kiEqbL3nIRnREWZytLB4VgxQY1EI",
+	"GkwfHOhwSrQC++lAuYkjrwV+l490p0gHigJrfLE6rJ6qIaQH9U/3LX2Jy0aVqy1+Ogk+cYoDfjWQenKg",
+	"B4zgC8YTmWViqMwwU8h6D5XSjml2+yqJxEgXaXaK1YrUCqdBJTSTd2SajXJlcRvxfIhx3zgFRpvC6TDU",
+	"oujJNLNCZsD16XhhoE9baMP2lwgwuUa6yCduFdEKgkhbCNSFZpkDzZsd1PvTCckVwqZHWhajXAmZFX0z",
+	"OuqXaF05txGcF1Aq4Fpsidtss6NEaDZIuZkPhmA7xN/h8PjisXBLYroVsZM/hplrfupM4yqM+woL1wKs",
+	"dNcMFJk/C/WkYEhmDABLyfQUXq04SfVRIbPj2E0lHqtuXxYxwiFrEasnSKY6aRLX2YeQCpwhl1xkbdvC",
+	"ZNWYKhJXnHrWikpxqN30yK9A9ngZHFH017XRbjQ77sMOZgTAhpQOT3f30OG5d6l59VKzJVrN9naT45hM",
+	"fhflgpPf/o8v/+4nQIbtMT/74ufPP/7l809+evLvP7305Rd//fz//vLkxx87bkBSCdrkXb+j7cajJQK/",
+	"ws24YD8wXGdYWlKhP3oaVPf3S0wrDI0HQVyMYPnR0wZe5ka78fznn3/5959/+cUXJ5/9r69/9ctvPv5v",
+	"3/zJf37+6798/tlPTj7725P//nHDL5gT6Lbh9IS3pEN+Z66jS3Xnqdx8E1wO6ziaw5P/vkzOzP0jLOFp",
+	"LrmJ9t+4kx25gfM0YV5aIxisqKHPskJeRmDT2X6161zyrkvy3ik9K2aCFUeOXQ+QHwK4pej2jbHKAi9F",
+	"G6WtU7dJZnAX40ADwnCmbNX9Mz0IcltXWruGiNdCm0Sh+kdo07aQOcanxOJ1qxQIV+M3MDbaNXygp2o0",
+	"+DoRIDVA1A+p++AmdeMyeWFFWgCXD0U6ljVZyihfRSkqIncXWCpQAAAZlOQ+qRN4NbPGiUeuq0EKhmZy",
+	"LoVd0cTIyxg7/tKhqJa4TWujLMKmgwPtkIKs4lSnRep4VAw+sNitWScxWoXfgY3CH0WuGQHra7fEXVxc",
+	"+DLVtiAZ4ZKIHfEoOk5oids0fssNXWlGYncvEjvNSLT2YLpNwdIk+QMZAx4bsvGWuO8XgdSDoZx2SB5o",
+	"IfaNwSoL+KH3vJXWReb50DENCf1029cwHB4lsoFMsQIBNkRCJh06rO9RLnkv1antqySO6IE81CYfyKx2",
+	"E3CPYW+pL5oarbFrIdgU2uPTKwmSH0rVicLIeHmstIgH8kmHIaJjXluqAwJyPBbAjJ3EaEZFB9v1b7qF",
+	"DEX2BARWnmP9vmPBjUrHwRT8+rTnTNu9OfNQOQXhXp7gHiLNcnoCwTY/Rte8o3p0agmvmWrWgOrp/kHa",
+	"Cl4hWhFwrsJXA3e48PQkKm+z657ICYTAlOtA1kbprjauKojv5bTQ14JNgLQNL+NJqlAkC2uijf8WBXVS",
+	"0NzaO50Eh15Uq07AmtV2YUbFQr1gc2MZqrhIa5FuOW2LLxFs0L0g38KdFCjWYcujEkxbQ9undpyKUc8e",
+	"ql9rPwQfJxABGDTQY3ctY94N913gzJ9aJrf/Efq3fMdgwq10m1q/yLKAz22VAOOBCSYM54onLNyEQ9IX",
+	"skwoWVH0lZ7lZL9FzP1bVJ1CalNRoWbpSSiQtKsfgkvMU4FG+0ozaoS3udG+evXqdkWbcj+TWvT1//sP",
+	"z7/46Vd/+Tdf/81fLaowlXtYUcb2QRlrN5u/17zabjaptUAXrJK/RnuneUr5AsGp3NKlViX4jNpgKz1Y",
+	"Z8Kxbu+3djFS1o8Vv9am0X4bc8H8ai20JlNTXVenhNP5aiqTdfrgWy+PPlgjDQN4HscmQwJHwprbRkH8",
+	"XVcQ7wNLLCuRV1VEFHSg2g/rKyCsn7fWyPdlltZ4gwILZ7hXqcgpjTLG0CeVdLBZZeNr4nAiKC2QC3IE",
+	"cS+gL3q7dmGAUWPZspEVLfdk1+ubCDM5linUjQOw+mtcORAGQ2Gh4GbminNKg9CVqyJPVdl0k0SCil1d",
+	"m3HbdVlqWWnvtLUbNVkbCZW5yZhQuRr3Dc4J7dyl7XzaZ80Bm6uH6tzSybS1dnWJIahvc8ri6k6SYz6P",
+	"QqPrdklqd1Y0ad7SyUVnt3AkzN4FR8JQx3WO0k211e8YXX/A1aGR0JjeCw3YmUnYOdFkFjBIeBMbK2JG",
+	"XkggwjJy1yYD5aKRNCqckaOf2DUyFSOwXvhCcNLtwA3R0ZHZgsst5u4+VSRT0qotQXVUxOvbb8CAsSyK",
+	"eH3nDShJm6nSdMe/kaWnb0ZZgiWSYjEcFYHp4FB2j0WqC4NmYKjaFolkxIaq+P6t/fs/7Ny89d71H3be",
+	"v3334f6tB+inxYpLlSrpMTva4/ev/6CDX9649/DufkxiDMo2EAc8GpLJ+D5IJZAsRtYWkVrRl/kgU9a2",
+	"PabGdrMJ067LGMEAAlinTppQ1AE1BtISFEzOqMA9reeHZPhJi9PvQx1l9xp+4XFLQEAjcxfvR2kWwy9y",
+	"qQkFxQmKuDXBiqelQQhEQlspkimLQg2GWGNZG5YLj0xBti6bllkntMm0UTh7WP94epGqCTw4zLG0JGB2",
+	"DVTaExNV+HwWWAofjcDIKEGJ6L6k2AlqG4yc7ofw6LnZQTlqWvJ9qj2dpVqFljFAYwerb7kRNJSyR78J",
+	"GoxvfZUlc9BW4B5oU3Tce7HP/ilFGymSPHUj5zWe2RS+sJXaDn4R19cYdoPel/Z4LXmWjQZPA4K1X4r6",
+	"ftcwJMZdBx+aYtF8dxaqoMpzk3dKIfKr//3Fyae/aUSNkEx4I4aXlQODDv5ru7m909putjrN1h+8+4fb",
+	"39/9sPnDq//myh/d2Xl/7+5bH7x9v7XfQOkY2ltkQteATEzAkJyvMpV/+NlXf//Z15//6PlffH5qQhRi",
+	"v/Z8WOieO6MV9+KsXdhecdQLKwh4ipfXbhbNsd2kt2/UktXMTaF4BtS7QFJbTYWaIZEpPVMQu3TIGGcz",
+	"xDEnBhI/dDzPsTQz1jyWiL3Bhl2DQTjdloidMg9+nUCzQm72wb0HZZh+OZ5YjB0BoPwBSNVTCRtraBwQ",
+	"doixCZjceophS0ROg4FBRv2WeODjRDEYwOjSMem40oRmkuY4l605LG49m00xNlXqeU+fpp6YrJGCbQ3i",
+	"LsEMFtJUmggWgq6nrywRNtqt5u722nQ0WqyjnfNnPd9vPHu0NBn/fXeyLxp/lxKFEXS/9JqUbyKoX2C9",
+	"WnkvsNHd5ttBo7nqOfWCeSueE4rkq4iEVXiXfQDYGQ5D2bJ021rjtBCStFhHASSKlTYy8qNcN7Otss8L",
+	"Rv31ULMlNXRjyvvd4JlguhsNHTVtNZtN9D4sxT7LXyDrDSjGoUkmHUjxb7Sv7ly9eqV59dk0m2W087Nz",
+	"ONB0EQTUIPuzgYaNGrSHYEhGuTzMJhx8RpQrRgYJ7zk1qUQiLW0FI6s6HIQeR8Gn6ILB+C42GwIkxOCS",
+	"0o7iJOJ14Orfa23v7O5dORg1m9tXtByo72GQdfxG5O1JGMyChUd8OolTc48AOaOgGPktcVtPdSni38Nw",
+	"EGGHsqsiEf+rH/wAnjzcf+fS1ekunNwxNkL9u5HMhBuMpWLeTkrwrQLkA4bjH2ZSH0MsnqNpgxRKZW+J",
+	"DzLZVX3AZ4A4NymA3YLZxr2ongwlJUxc8gYUv3hoRyGnmaCnLBMBpCXr32nJ5MmcgduCfrgOFmfBBJLA",
+	"CqIqliuGHeE0kkoraa5sRxZzvg8Cbdzn1yrnC9xvoSWDwDPcvOKT3/z663/6j88/+0Uc9Pmvk3zSyUf6",
+	"e46zQrcYcZNadqRfCyFShrlK0m5hsbI8i3zDodIs6xFbqLM1PFA6eTBYP80hqr+NpdUIotNwwGeNc0aC",
+	"I61KJSORUjMPjcmU1Jw8vjLeLUG3ViTKu4aPX3v2mUxt5VCGsiXir9LzdqO1c7XZhP80gdIOM5nqao/X",
+	"4SZHUxQnbHO6otDJP/2fbz7+85Pf/Prkk7/9l9/+2de/+s3Jp3/6/C8+/+Z//vjk0//qNnf2IKKGNaO8",
+	"O1WYoaxAVB3bByVZ4Ui6oJhLzQDn0bflBwbBP51yaAhAvHjhbvXi/K14gvKJcGe0ElpVV3zKMbBW1KDE",
+	"K0QOvnG3ETV6qZZZUDLqnz/+6Vd/9cWX//ifTn701yef/t0/f/yz00WkcHl9EalycT1s8J6bGaVjN9qN",
+	"37t6pbrSuRkVAXiEOhpgIH0r8sAgIHtL3SnkcaXyFWBZeZzhtxpRY6zSo37RaG+72+iDkUIJF8GIHdVq",
+	"tBtACYBOz8BJfBY1wJmQnLWs02u3+ErVjnIJDaJ22Esey/lCN64AB3/mIRchrshnbxNbtRHcHWfHSBsZ",
+	"cFUvoZPnfFGvOsveCxm42PryYi1cbjhk3zrQtQYuHsdpCxf/Ms/EdV30Uqe50xjHudFH4g8f3LsrnMhB",
+	"bVn0dI77JlMC1iYSh6orR5ZR4KSThx3F5Jl3ZZY5WW6Ym6NcDkDdmKmmpGgnJA1FBuBpZbwW6S2R08XE",
+	"0ImhudRWAu6sz9llJD8rMmOdZAG5Sb4NEuSxH8qhllrEgZB36Y6axJi67uYZKE4U+hZ0i8Je7p2xwSYf",
+	"6DAHHTKFcGxzZFOwSXzLebjTZsb9sQEhzUaM8mx0gtntIkUaUSMK8oKTHesFy3DROfQB7PKtq2+DZbKm",
+	"j0dLcrmX045YLzecuVjrCg3e7Li9HdgYge7gEOGfXrTy56mUNTibpqoRA8kkoLQklRDSiOefrJdMcdOS",
+	"m5VtMuWjtuGNrXM1NQYHYTlDI/e5kXA2Ek4p4QSmSE9gl5N1VrVHurt++Snd/bmRhhTMsRwLcx+tHmV4",
+	"Vvnj5ZWkUFnFTJNFoPKTkZr7+7SdjtsuLW/8BOyTHUDxntnn3tWtvT/yXjQIYeLP6XBwpebHKq8Ef87j",
+	"rpX6O5SbmeqjzgwXHupqc2fNyYC1L7X8SxbMUY2TT3/2zcd/8vyTn5786S8aFAfTge0A7jOtrxdzW7Xp",
+	"kfapQjUWlvU8m1GjcLydw00KU8iMg/owf25e/SIe41imRfmV29Q1i1lLe3xTFTLNzuI5EAuwCaG96FL/",
+	"YNYA83jfjEXmtK0UUfrB8rkENZ8VLFsl1pcx22OON4kSbqT44Nbdm7fvvks+JQojhNxqjLN090UtEj44",
+	"VDpJ9VFNvTbsbMMkzoFJXCzhxw4qxJwfIenmvxYh2ESSFyTPu+dBns+mxevT3UUobiS0GYsb1+/euPXe",
+	"e7dufrfi9b5rRWKAWFUiuEvHKPi81zQ1TlFq9cT7yGqBeQMgeisntkQSYQ9sMlJcNoCcGaAdo1mu4J8o",
+	"JgfLXxCsieNFgMCCGZZHpsRu4OgCgscA97FP7ATybwAEJghNf83D64Jf/ZrHi8BXA5RCsCn1Za4S7sEx",
+	"HoIhwrxIKw7diQSbk2/WowDTV6+hA99NUQGvgh785MuwJJq10/gJ+hc7Y4B2pQhmhXs6UoWIKUMA0FLQ",
+	"6VPD227h9r10zE32nZjQ3onwX53UdgYmL/HWF2BJU6wntZ1k5H1jU843Mr2QI+u0x211J1sUfsJR3uE3",
+	"BPYPsH/8WStqjPsTgLvo9EZOyp5y1pX3/XYRJpfQ0bomdqrXoXGOnrOFgRzwaJ3FYICA6E1y3AXzCdod",
+	"oCvSE+MU8T1BaH4hgj0nBc3lFz5zCKsfMno7pDRJJyGJvWbT2x25dkW7RHCDMVmL+MRYWCwiTYASprwX",
+	"BEKk0SZbpkBDvtkpWkmWon2ewstDLz962phLDAkmJsfKI0kZ1I0EYbVQ6Poed6BHym4DSsa9k2moJlq7",
+	"ohVMNbmDTS45DrZU1MQgl4uBasG86HG3VevI13RSziSBHkGs2Ng4vh1Mc5CfGDoLsh6HQ6UVSXAU15El",
+	"dUDnaxJHO5MUegB797EV8tBJo2VQL9PFCNJkiEa2roihzIsUs/hfxzoY9De6vBM5icRIQ/GuuJ/awuST",
+	"Lf9OZ5wmRT/2IOaqKFJ9ZFF29/Xv33gxZTMwhA/qv6UwPceLADPOKQ2VV8EBNsqyLRGzBaOXmwGJu/yo",
+	"MLHQMs/NGMMafeU3GIfBGINqcC1UQUKwFkeElW2LODRCxNfC+IdW+JeyYgda3qWylodeIr/GyaUdbeJr",
+	"IubaT9XWmvgXwK9AyieDh/cCoFNYzbgsal9tYntLXM8yCpRA7JZMuaWGksclEg0AP7m1gJ3E9PHKNKNw",
+	"xFEw4gDzpzJ1TNpuReGxwBqHXGEKDXK+bn/kq4PWrmFZ+aQEIbVb4nZBqRu+MvKgvoAJpy9N8ei6ossw",
+	"wJQrl5Lscw5VN9wQlqi28YFb/3fSrIByT3OG6jF3ePXcsNEYNWPc/OOCLmB8/dncQZAqjQHeJaaRySkT",
+	"3t0yWNX4lGUunjVMrxctOtLrw6GTqOYOtFwjX3Ft3h7zS5UxKD0aAPge/ghSw0iXfz2aLpTlmIH76NJj",
+	"CWVJgRu4Qd0MWnB/PwxbmT8RjmX2VYBukBUA0iQDKwNi9OM3OiNrCSDPNncqIARGqy1QlrkcouwOZq1L",
+	"SXHOo4QObQ0iY6I5Nma4y3LDMNIa6wNACIZwoi/OlxXnLfFu+lj52k9ihxEJfJFVTLUPFqQ65/fvtJso",
+	"SdZNm0zFM+qltagO25yCafPmz8h7fJMAhNXkmBe/Ja4jL+ylhFQx4Dqu3cx0j0seDcFpVDAjQcNRTBpX",
+	"TFFmshBJ2utBZHjOwNlhK06ROJRWuS4GlG8RViH1IscU3mkOgBEUo+bTSx4YeBTucpqI9+48eP+BSNIE",
+	"c1HksWrzjHzMYZqwqY1iZMyosCnNCjrbmnVAAzmgvmRUIgt1CRwUq22Tz0ShrboGl60qgJwxuMKsNLRX",
+	"rU6T43zL1GdCQXij9Fys0gOrPrOA07p6zWVQ+Of4cKngO1yxLD1W1YJ2ZTvsmY0gjY3g0Y/gQuUCVIxA",
+	"lJRioIq+STjODqoxAwB7rnqq6IJcjCIxxR5jWtdYppzXBoGvniAxmqN3JqBaUMlf9LHKaIFy3NhNzifh",
+	"oOTeZlye6YDfkl3bQk4QQycpcdHTnAGHRtpiQeyH+libsfaDQua+63jHbvNtXI4K6g2/8nY0VY4Kbd9W",
+	"ICp3rmrc324qIE3fNeO18ABoKavBuh9KHyW206RYXbRm48O9IIn1LJgVOAyN9p7jyq6zRnunuUQMLMz0",
+	"QuNfwXBXmspWcemvYEw7w62+iqdgPUMZLfx8KxnZD5lqVZIVwJANNbeMr6wwuEa1qMYIseqN3AFN3EDV",
+	"bGJbV3GyA3WfzrLnw7d2tr0Prdvde1bPWoklzjQdvueIgKURkhmuHCQDrLUd66fHwP2rNs4Is6OTEaOy",
+	"WMd4APavgkGnjaCigVP51xaN2Tb0xovByHpsDfTfYAJQGa+Qel6KFRnAasfYdb4GXckSD7QZkQggKyng",
+	"XAaHinp8iOynLGEY8nxk5ITLrIlyEKMG7ERix6gGYeVFTrGl0hluhNP1Q6akB9c34/PQo4gZtdHKilR3",
+	"sxGA7Tn9CYuuQyFIHiGLFMC8aXXv8i5CxpMWR4bTrGg1UBYCdAi0dKLWBeuXuW1F8KNRpli8QdMhySvw",
+	"UulNBoXU7TpqlEp3FRQwaVX22YsZKKnZQsQWYI9eJ7Rw8LGXYRYSH0SlWuuaeeNAb1ea9ZiEAC4JLw6c",
+	"dGULMHQzFDkceb9YiZwc6J364fVQ+uXLAa/u4qs9aWHg+Imb4nUS7HwtEThCEK8R8JVSWTa6qyKRqyOZ",
+	"J2BxZxsOIi9xftnIkh7kzy+COkBWGW68vcbAEQVq8BTeiD+644eXvRgbL0SZLKGtpcMDveLeUjUoFZR7",
+	"4tMG4TMcUoPnpTD1rwZXZ+ykR+/AsmhhLtHBxQP83vUbNFCdBRysalGk0oYHKBW9tFf0eaXcLMEcTj/z",
+	"vPHY0vXpmfxA90c6yVUC6z80JiMj09jkx3Rjb8hun4gDYAQ5VYTBNcFcCOhADPbgLifoFq531izg4BHJ",
+	"eD12DapLN4wucpO1hTaXICUvfgPvq+XlQAQpd5xrEikDRSouQ6ECncY8cZc1MYH2QRNiFeG0KgBVT7UY",
+	"0QsebhPo7FFqCyC00goJ/IFQMTlb0buEeiCtwHmIGLz1QDstZBawpjZFp+fEFbRKtZqR451yOLToDgp6",
+	"d/KbVdljN9HMKZkT30ddHO+BRia3RWD28dZ8ENAoKNFK5xeUq7SwKutF62KElirT0kECZNFewIzj+ljY",
+	"6ON43wuLPNgoMN+qArOJxH2JlYQL0gxGh+60HapLZRbzDNWgWuXDx6SWJU64sAfg9Ep0oYTvklfWMTv2",
+	"RNU6YO/pbk2MVJ1xnCsNYA7AonfuQ5Mne020j89tNU3qbe6pLq7slvb2VBfqSOWzG6TwqbzDVYAXHelD",
+	"q/LbN2c3DIkTS/qWIf1+cd/yS+chcKdjGQ+BP+FlGukFEr/vovX/9IpWXQHX2HEKiin56dBD2YOfRrmK",
+	"OCBz2nmwQvmEaFZZYKY+oNIECLJDp5pXi5REImb4KSAmMYV54sUt0fGtx8gFY6/X6Ellq5QD5pL5ITZG",
+	"kPsehA9pRdb1OKwTF7vWeMxmqoCv4+b0N+PAkXECqzhETufBbQgq+iMoPJg2grbHhAzCgj0PknVJSy2V",
+	"4V9Gd0a6mymJAVXUJ7hvA8mY4m1g/T1gjSjGaVdxS0EdZrQmmZzCzk+DhtTzhYsEDDk05pisZ2UlqYBb",
+	"tFvbO9EUV2o3umaUW9Xhj8tcBVAJW0Frja9+9tmXv/2Hr3/1jwgih0Kl+5+9XH5+ip20G7vbjRLajSTY",
+	"wTCD3IDKuW60G79/796d23ff7dy4d/ed2/ffXwbRyu3ABcN8rLC8C2Um1tVjRLB9HAQlIlbh9ylhHS5D",
+	"kCHCmYhUxr+8HI02vDxnz0IOjimEIKWdzh9cMSlwtROxlkqDh2RhCJAQIXKDALLxkhCxF1J8qG5Altq0",
+	"uAGcdv2iYqdVHygZmdoi7dqZqB/udD8oX3sBFK/EMuJSL9tBTZFW6y3/VycHtMy339raO/tSE2iDI6Jr",
+	"V5B1i3ADhIMzTRcoQnDKDQ8S4NY2cvjqJgK3rDWCOEjblTU+h8JkQ74xMhmkGkzLlxa4KdeHQ45jfnGX",
+	"hXgx5UO8FTXIwdnRasxPW9vlY0zZpx92Ksn/9HCvvF78fXN7d01oLL8GixfW9MHlcHEw8HhzYda7MLim",
+	"h5PTeYroPJPD4QL1YYbLFOu7T5mCGKdWU80Fg9PSI21yZb0KhnBxp/Wg68Phpo7Ypo7Yq19HzB/kTSmx",
+	"TXzWq1lKbBV2sVgUVk2E87zo5pRrgxypBAqRlHAlqbYFQIWKcsyYFlrLWy7a//xCEEDqKSAJcx+thn/1",
+	"ItzGCKJH8FFrgq/y3i3lSuYSMWnOqMYbt/Ar5RbGFDe4+KtRp76SWdGfqcL9Af68FhteahfchFV3hAA7",
+	"Hz2qTL+vusclYSPFjaHVg+nTnGqnPhwdZmmXJg/RQTPnfh9+vbipr3o+Flsun6Xnoeg1xMcO0qNcVsEY",
+	"F1u/atdPG4fSpt3rI3eYPnrkuMChkrnK7ygYGaAQYaxeTTL1PiYDu58bUWOUZ4124zKSSBzT9AfvmFwg",
+	"dp5HstIleH6bAxVKn5Obbc9kmRkLsG+w/xztHadz+FwHEF6GCZCYaBt0MDRZhkGiGJLjI29CeBgfpTyd",
+	"qFzTIRjF+fzZaigr8/cFODsCKtot4QhhejTKS0iCMOUblvo1K2SS5O4S4dKoxKnGTtIYAuBXZcxATmrG",
+	"rZ4UFBM5DCqDbYkHJZIOuTYrBdUADy2HllWQy19bDi1yw0qTYEj8i52xkoV6UhCuVQVCHeKhfMbza5Yc",
+	"xHAKrI/NJfmAImCnC0OxFxXcvWH2d+W1WSObKnlG1fSlj16FaPVJaf/BFFjagsdSp7YPl5V6LY9MTX8P",
+	"LV905PG5yZTlSng46RjRESAdtYzAxdLygbXQn7pJACFAMdJpLrqjPHeTonXF+QxkqgvJ9TGMLmQXDMFY",
+	"w10WZTb6vmuXIlFxIG7OuH2cnF4O4FBlBuCWCsYp28IJQekQnA7GWgc30efByyyrAEmgB9pdj7IHdzQZ",
+	"hQ+ihCGPfAKXPtVH8DZHCsscqvWBYcR9gmNxnCVc2gpIDKwYA3SMtW2XaXxRddkRegoNh1G5hjAvwBak",
+	"tQPMEKsUl8evRFz7iHkLqIG4OdOoNZVlQYzC0zMpA+4rGx2DWZheiqbmC8cNMqL9iYNvwna7UjOqC58J",
+	"CI2lMw4vzbzoWkINQ19LCYmbRdrLy+zoR2E9miFEZDPCJb9TguFhOZTucWaOgrCLrWlEg3Qm+TmGvHvT",
+	"87gRkbCjbt+do9gOLCChxGog0ywOGu1LrVVW1yYYL3M4sI5CHOnUIq0Gzp7KDCLJ0yeEb1CtWOfHTG3U",
+	"tH/dcToKCwdoBCG75Lip5X9lKmiaCyw+iZGG0MihzCQ66CoMpK7j+3gurZxMAXlyj/jUezdCvIogvA5a",
+	"qWn+ff4OEZB8yA/CZkUlHXe0BA7MUOUWyl4j1XKESAu/M77Hqiul/hAQb8VRD5UZZsq1i+cSWwx3B+92",
+	"TVsPOGze1//A7AK3Npny4TZpF3OaSmZCx9ezCJnRxMOdwbZnSECZkX47iZPY0dB1Zk0eNEMS47NHz/5/",
+	"AAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

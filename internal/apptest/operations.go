@@ -72,6 +72,7 @@ var Operations = map[string]Operation{
 	"putSettingsCategory":        {"PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":8}`, ""},
 	"listEvents":                 {"GET", "/api/v1/admin/events", "", "read"},
 	"listPartitions":             {"GET", "/api/v1/admin/history", "", "read"},
+	"readStatistics":             {"GET", "/api/v1/admin/statistics?from=2026-01-01T00:00:00Z&step=day", "", "read"},
 	"createNotifications":        {"POST", "/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["oa"],"payload":{},"user_ids":["u"]}`, "submit"},
 	"listNotifications":          {"GET", "/api/v1/notifications", "", "submit read"},
 	"deleteNotifications":        {"DELETE", "/api/v1/notifications?biz_type=0&biz_ids=99", "", "submit"},
