@@ -173,6 +173,21 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (success > 0) THEN 'SUCCESS'::text WHEN (failed > 0) THEN 'FAILED'::text WHEN (cancelled > 0) THEN 'CANCELLED'::text ELSE ''::text END;
+
+COMMENT ON FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) IS 'The outcome of the tasks that a row of facts counts, as statistics_staged.outcome.';
+
+CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO pool_channels (pool_id, channel) SELECT NEW.id, c.channel FROM channels c WHERE c.id = NEW.channel_id;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.pool_serving(of_pool bigint, of_company bigint, of_type smallint, of_country text) RETURNS bigint
     LANGUAGE sql STABLE
     AS $$
@@ -197,34 +212,42 @@ CREATE FUNCTION public.queue_facts() RETURNS trigger
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        INSERT INTO facts (company_id, sender_no, at, pending_new, pending_retry, processing)
-        SELECT company_id, processing_app_id, max(updated_at), count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0),
-            count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0), count(lease_until)
+        INSERT INTO facts (company_id, pool_id, message_type, sender_no, at, pending_new, pending_retry, processing, submitted, requeued)
+        SELECT company_id, pool_id, message_type, processing_app_id, max(updated_at),
+            count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0), count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0),
+            count(lease_until), count(*) FILTER (WHERE NOT was_claimed), count(*) FILTER (WHERE was_claimed)
         FROM added
-        GROUP BY company_id, processing_app_id;
+        GROUP BY company_id, pool_id, message_type, processing_app_id;
     ELSIF TG_OP = 'UPDATE' THEN
-        INSERT INTO facts (company_id, sender_no, at, pending_new, pending_retry, processing, leases)
-        SELECT c.company_id, c.processing_app_id, coalesce(c.at, clock_timestamp()), c.pending_new, c.pending_retry, c.processing,
-            greatest(0, c.processing)
+        INSERT INTO facts (company_id, pool_id, message_type, sender_no, at, pending_new, pending_retry, processing, leases, waits)
+        SELECT c.company_id, c.pool_id, c.message_type, c.processing_app_id, coalesce(c.at, clock_timestamp()), c.pending_new,
+            c.pending_retry, c.processing, greatest(0, c.processing), CASE WHEN c.processing > 0 THEN c.waits END
         FROM (
-            SELECT company_id, processing_app_id, max(updated_at) FILTER (WHERE n = 1) AS at,
+            SELECT company_id, pool_id, message_type, processing_app_id, max(updated_at) FILTER (WHERE n = 1) AS at,
                 coalesce(sum(n) FILTER (WHERE lease_until IS NULL AND retry_count = 0), 0) AS pending_new,
                 coalesce(sum(n) FILTER (WHERE lease_until IS NULL AND retry_count > 0), 0) AS pending_retry,
-                coalesce(sum(n) FILTER (WHERE lease_until IS NOT NULL), 0) AS processing
+                coalesce(sum(n) FILTER (WHERE lease_until IS NOT NULL), 0) AS processing,
+                string_agg(wait_bucket(updated_at - entered_at), '')
+                    FILTER (WHERE n = 1 AND lease_until IS NOT NULL AND retry_count = 0 AND NOT was_claimed) AS waits
             FROM (
-                SELECT company_id, processing_app_id, lease_until, retry_count, updated_at, 1 AS n FROM added
+                SELECT company_id, pool_id, message_type, processing_app_id, lease_until, retry_count, updated_at, entered_at, was_claimed,
+                    1 AS n
+                FROM added
                 UNION ALL
-                SELECT company_id, processing_app_id, lease_until, retry_count, updated_at, -1 FROM removed
+                SELECT company_id, pool_id, message_type, processing_app_id, lease_until, retry_count, updated_at, entered_at, was_claimed,
+                    -1
+                FROM removed
             ) x
-            GROUP BY company_id, processing_app_id
+            GROUP BY company_id, pool_id, message_type, processing_app_id
         ) c
         WHERE (c.pending_new, c.pending_retry, c.processing) <> (0, 0, 0);
     ELSE
-        INSERT INTO facts (company_id, sender_no, at, pending_new, pending_retry, processing)
-        SELECT company_id, processing_app_id, clock_timestamp(), -count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0),
-            -count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0), -count(lease_until)
+        INSERT INTO facts (company_id, pool_id, message_type, sender_no, at, pending_new, pending_retry, processing)
+        SELECT company_id, pool_id, message_type, processing_app_id, clock_timestamp(),
+            -count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0), -count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0),
+            -count(lease_until)
         FROM removed
-        GROUP BY company_id, processing_app_id;
+        GROUP BY company_id, pool_id, message_type, processing_app_id;
     END IF;
     RETURN NULL;
 END
@@ -234,13 +257,20 @@ CREATE FUNCTION public.report_logs_facts() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    INSERT INTO facts (company_id, sender_no, at, success, failed, reported_success, reported_failed, response_ms)
-    SELECT company_id, app_id, max(created_at), count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3), -- SUCCESS, FAILED
-        count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
-        coalesce(sum(greatest(0, extract(epoch FROM created_at - coalesce(leased_at, due_at)) * 1000)) FILTER (WHERE status IS NOT NULL), 0)
+    INSERT INTO facts (
+        company_id, pool_id, message_type, sender_no, at, success, failed, cancelled, delivered, undelivered, submitted, reported_success,
+        reported_failed, response_ms, segments, durations
+    )
+    SELECT company_id, pool_id, message_type, app_id, max(created_at),
+        count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3), count(*) FILTER (WHERE outcome = 4), -- SUCCESS, FAILED, CANCELLED
+        count(*) FILTER (WHERE event = 'receipt' AND effect = 'delivered'), count(*) FILTER (WHERE event = 'receipt' AND effect = 'undelivered'),
+        count(*) FILTER (WHERE event = 'unreachable'), count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
+        coalesce(sum(greatest(0, extract(epoch FROM created_at - coalesce(leased_at, due_at)) * 1000)) FILTER (WHERE status IS NOT NULL), 0),
+        coalesce(sum(coalesce(lease_segments, segments)) FILTER (WHERE status = 2), 0),
+        string_agg(wait_bucket(created_at - entered_at), '') FILTER (WHERE outcome IN (2, 3))
     FROM added
-    WHERE outcome IN (2, 3) OR (status IS NOT NULL AND effect = 'retry')
-    GROUP BY company_id, app_id;
+    WHERE outcome IS NOT NULL OR (status IS NOT NULL AND effect = 'retry') OR event = 'receipt'
+    GROUP BY company_id, pool_id, message_type, app_id, outcome;
     RETURN NULL;
 END
 $$;
@@ -655,6 +685,8 @@ CREATE TABLE public.queue (
     rendering_id bigint,
     user_id text,
     on_unclear text,
+    entered_at timestamp with time zone DEFAULT now(),
+    was_claimed boolean DEFAULT false NOT NULL,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -693,6 +725,10 @@ COMMENT ON COLUMN public.queue.lease_sign IS 'signature of the sender, used if t
 
 COMMENT ON COLUMN public.queue.lease_limit IS 'how many tasks the claim asked for';
 
+COMMENT ON COLUMN public.queue.entered_at IS 'when the task first could be claimed: the due_at of its submission; of a requeued task when it was requeued; null: it was submitted before this column existed';
+
+COMMENT ON COLUMN public.queue.was_claimed IS 'the task had a lease before, although its retry_count may be 0: a lease was released, or a settled task was requeued';
+
 CREATE SEQUENCE public.report_ids
     START WITH 1
     INCREMENT BY 1
@@ -721,6 +757,10 @@ CREATE TABLE public.report_logs (
     lease_segments smallint,
     lease_sign text,
     lease_limit smallint,
+    pool_id bigint,
+    message_type smallint,
+    segments smallint,
+    entered_at timestamp with time zone,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
     CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'unreachable'::text]))),
@@ -758,6 +798,14 @@ COMMENT ON COLUMN public.report_logs.lease_segments IS 'short messages that the 
 COMMENT ON COLUMN public.report_logs.lease_sign IS 'signature of the sender, used if the message has none; null: none';
 
 COMMENT ON COLUMN public.report_logs.lease_limit IS 'how many tasks the claim asked for';
+
+COMMENT ON COLUMN public.report_logs.pool_id IS 'the pool that the task was in; of a receipt that of the submission; null: changed nothing, or older than this column';
+
+COMMENT ON COLUMN public.report_logs.message_type IS 'as messages.message_type; null as pool_id';
+
+COMMENT ON COLUMN public.report_logs.segments IS 'as messages.segments; null as pool_id';
+
+COMMENT ON COLUMN public.report_logs.entered_at IS 'as queue.entered_at; null: as there, or the task never was in the queue, or a receipt';
 
 CREATE VIEW public.tasks AS
  SELECT m.task_id,
@@ -931,6 +979,12 @@ $$;
 CREATE FUNCTION public.used_in_window(unit text, at timestamp with time zone, time_zone text, used bigint, used_at timestamp with time zone) RETURNS bigint
     LANGUAGE sql STABLE
     RETURN CASE WHEN (date_trunc(unit, used_at, time_zone) >= date_trunc(unit, at, time_zone)) THEN used ELSE (0)::bigint END;
+
+CREATE FUNCTION public.wait_bucket(wait interval) RETURNS bytea
+    LANGUAGE sql IMMUTABLE
+    RETURN set_byte('\x00'::bytea, 0, (LEAST((255)::double precision, ceil((ln(GREATEST((1)::double precision, (date_part('epoch'::text, wait) * (1000)::double precision))) / (0.0953101798043249)::double precision))))::integer);
+
+COMMENT ON FUNCTION public.wait_bucket(wait interval) IS 'The bucket of a time in a histogram, as one byte: 0 up to 1 ms; n above 1.1^(n-1) ms and up to 1.1^n ms; 255 also all above (416 days). internal/statistics has the same bounds.';
 
 CREATE TABLE public.announcements (
     id bigint NOT NULL,
@@ -1342,10 +1396,20 @@ CREATE TABLE public.facts (
     leases integer DEFAULT 0 NOT NULL,
     reported_success integer DEFAULT 0 NOT NULL,
     reported_failed integer DEFAULT 0 NOT NULL,
-    sender_no text
+    sender_no text,
+    pool_id bigint,
+    message_type smallint,
+    submitted integer DEFAULT 0 NOT NULL,
+    requeued integer DEFAULT 0 NOT NULL,
+    cancelled integer DEFAULT 0 NOT NULL,
+    delivered integer DEFAULT 0 NOT NULL,
+    undelivered integer DEFAULT 0 NOT NULL,
+    segments integer DEFAULT 0 NOT NULL,
+    waits bytea,
+    durations bytea
 );
 
-COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company that one sender holds, held or reported; or of tasks that no sender holds. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
+COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company, pool and type that one sender holds, held or reported; or of tasks that no sender holds. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
 
 COMMENT ON COLUMN public.facts.company_id IS 'no foreign key: each change of a task would lock the company';
 
@@ -1361,7 +1425,7 @@ COMMENT ON COLUMN public.facts.processing IS 'difference of the number of tasks 
 
 COMMENT ON COLUMN public.facts.success IS 'number of tasks that became SUCCESS';
 
-COMMENT ON COLUMN public.facts.failed IS 'number of tasks that became FAILED';
+COMMENT ON COLUMN public.facts.failed IS 'number of tasks that became FAILED; a row has only one outcome, of success, failed and cancelled';
 
 COMMENT ON COLUMN public.facts.leases IS 'number of leases that the sender took';
 
@@ -1370,6 +1434,26 @@ COMMENT ON COLUMN public.facts.reported_success IS 'number of leases that the se
 COMMENT ON COLUMN public.facts.reported_failed IS 'number of leases that the sender ended by reporting FAILED, also those that are retried';
 
 COMMENT ON COLUMN public.facts.sender_no IS 'null: no sender. No foreign key: each claim would lock the sender, and any text is the app_id of tasks that were written by hand';
+
+COMMENT ON COLUMN public.facts.pool_id IS 'as in queue and report_logs; pool_channels has its channel; null: report_logs did not say';
+
+COMMENT ON COLUMN public.facts.message_type IS 'as messages.message_type; null: report_logs did not say';
+
+COMMENT ON COLUMN public.facts.submitted IS 'number of tasks that were stored; also those of people without an address, which failed at once';
+
+COMMENT ON COLUMN public.facts.requeued IS 'number of settled tasks that were put into the queue again';
+
+COMMENT ON COLUMN public.facts.cancelled IS 'number of tasks that became CANCELLED';
+
+COMMENT ON COLUMN public.facts.delivered IS 'number of receipts that said so';
+
+COMMENT ON COLUMN public.facts.undelivered IS 'number of receipts that said so';
+
+COMMENT ON COLUMN public.facts.segments IS 'short messages of the leases that were reported SUCCESS';
+
+COMMENT ON COLUMN public.facts.waits IS 'one byte for each task that was claimed for the first time: wait_bucket of the time since entered_at, in any order; null: none';
+
+COMMENT ON COLUMN public.facts.durations IS 'one byte for each task that became SUCCESS or FAILED: wait_bucket of the time since entered_at, in any order; null: none';
 
 CREATE TABLE public.fair_ranks (
     pool_id bigint NOT NULL,
@@ -1632,6 +1716,13 @@ ALTER TABLE public.notifications ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
+CREATE TABLE public.pool_channels (
+    pool_id bigint NOT NULL,
+    channel text NOT NULL
+);
+
+COMMENT ON TABLE public.pool_channels IS 'The channel of each pool that ever existed: facts, and receipts of old tasks, name pools that were deleted since. Written by a trigger of pools only. No foreign keys: the rows outlive both.';
+
 CREATE TABLE public.pools (
     id bigint NOT NULL,
     channel_id bigint NOT NULL,
@@ -1735,6 +1826,89 @@ UNION ALL
 
 COMMENT ON VIEW public.receive_logs IS 'Each submission, with the columns of the documented log: those that created a task, and the others.';
 
+CREATE TABLE public.statistics_staged (
+    at timestamp with time zone NOT NULL,
+    company_id bigint NOT NULL,
+    submitted bigint NOT NULL,
+    requeued bigint NOT NULL,
+    claimed bigint NOT NULL,
+    succeeded bigint NOT NULL,
+    failed bigint NOT NULL,
+    cancelled bigint NOT NULL,
+    delivered bigint NOT NULL,
+    undelivered bigint NOT NULL,
+    segments bigint NOT NULL,
+    channel text NOT NULL,
+    sender_no text NOT NULL,
+    message_type text NOT NULL,
+    outcome text NOT NULL,
+    waits bytea NOT NULL,
+    durations bytea NOT NULL
+);
+
+COMMENT ON TABLE public.statistics_staged IS 'What one fold found in a minute of one company, channel, sender, message type and outcome. Written by internal/statistics in the transaction of the fold; a sweep moves the rows to statistics when their minute is over.';
+
+COMMENT ON COLUMN public.statistics_staged.at IS 'the minute';
+
+COMMENT ON COLUMN public.statistics_staged.company_id IS 'no foreign key: figures outlive their company';
+
+COMMENT ON COLUMN public.statistics_staged.claimed IS 'number of leases; all counts are as in facts';
+
+COMMENT ON COLUMN public.statistics_staged.channel IS 'channels.channel; empty: not known';
+
+COMMENT ON COLUMN public.statistics_staged.sender_no IS 'empty: no sender';
+
+COMMENT ON COLUMN public.statistics_staged.message_type IS 'as messages.message_type; empty: not known';
+
+COMMENT ON COLUMN public.statistics_staged.outcome IS 'SUCCESS, FAILED or CANCELLED; empty: what is no end of a task';
+
+COMMENT ON COLUMN public.statistics_staged.waits IS 'as facts.waits; empty: none';
+
+COMMENT ON COLUMN public.statistics_staged.durations IS 'as facts.durations; empty: none';
+
+CREATE VIEW public.recent_statistics AS
+ SELECT statistics_staged.at,
+    statistics_staged.company_id,
+    statistics_staged.channel,
+    statistics_staged.sender_no,
+    statistics_staged.message_type,
+    statistics_staged.outcome,
+    statistics_staged.submitted,
+    statistics_staged.requeued,
+    statistics_staged.claimed,
+    statistics_staged.succeeded,
+    statistics_staged.failed,
+    statistics_staged.cancelled,
+    statistics_staged.delivered,
+    statistics_staged.undelivered,
+    statistics_staged.segments,
+    statistics_staged.waits,
+    statistics_staged.durations
+   FROM public.statistics_staged
+UNION ALL
+ SELECT date_trunc('minute'::text, f.at, 'UTC'::text) AS at,
+    f.company_id,
+    COALESCE(p.channel, ''::text) AS channel,
+    COALESCE(f.sender_no, ''::text) AS sender_no,
+    COALESCE((f.message_type)::text, ''::text) AS message_type,
+    public.fact_outcome(f.success, f.failed, f.cancelled) AS outcome,
+    f.submitted,
+    f.requeued,
+    f.leases AS claimed,
+    GREATEST(0, f.success) AS succeeded,
+    GREATEST(0, f.failed) AS failed,
+    f.cancelled,
+    f.delivered,
+    f.undelivered,
+    f.segments,
+    COALESCE(f.waits, '\x'::bytea) AS waits,
+    COALESCE(f.durations, '\x'::bytea) AS durations
+   FROM (public.facts f
+     LEFT JOIN public.pool_channels p ON ((p.pool_id = f.pool_id)))
+  WHERE ((f.submitted > 0) OR (f.requeued > 0) OR (f.leases > 0) OR (f.success > 0) OR (f.failed > 0) OR (f.cancelled > 0) OR (f.delivered > 0) OR (f.undelivered > 0));
+
+COMMENT ON VIEW public.recent_statistics IS 'What is not in statistics yet: staged minutes, and the facts that are not folded. One statement that reads this view and statistics counts everything once.';
+
 ALTER TABLE public.renderings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.renderings_id_seq
     START WITH 1
@@ -1765,6 +1939,10 @@ CREATE TABLE public.report_logs_default (
     lease_segments smallint,
     lease_sign text,
     lease_limit smallint,
+    pool_id bigint,
+    message_type smallint,
+    segments smallint,
+    entered_at timestamp with time zone,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
     CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'unreachable'::text]))),
@@ -2176,6 +2354,44 @@ CREATE TABLE public.settings (
 
 COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds. updated_by has no foreign key: the configured user is in no table.';
 
+CREATE TABLE public.statistics (
+    step text NOT NULL,
+    company_id bigint NOT NULL,
+    dimension text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    submitted bigint NOT NULL,
+    requeued bigint NOT NULL,
+    claimed bigint NOT NULL,
+    succeeded bigint NOT NULL,
+    failed bigint NOT NULL,
+    cancelled bigint NOT NULL,
+    delivered bigint NOT NULL,
+    undelivered bigint NOT NULL,
+    segments bigint NOT NULL,
+    waits bytea NOT NULL,
+    durations bytea NOT NULL,
+    CONSTRAINT statistics_dimension_known CHECK ((dimension = ANY (ARRAY['total'::text, 'company'::text, 'channel'::text, 'sender'::text, 'message_type'::text, 'outcome'::text]))),
+    CONSTRAINT statistics_step_known CHECK ((step = ANY (ARRAY['minute'::text, 'hour'::text, 'day'::text])))
+)
+WITH (fillfactor='80');
+
+COMMENT ON TABLE public.statistics IS 'What happened in one minute, hour or day: to all tasks of a company, or to those of one key of a dimension. Written by internal/statistics only, from statistics_staged; minutes and hours are deleted later.';
+
+COMMENT ON COLUMN public.statistics.company_id IS '0: all companies. No foreign key: figures outlive their company';
+
+COMMENT ON COLUMN public.statistics.dimension IS 'company: only of company_id 0';
+
+COMMENT ON COLUMN public.statistics.at IS 'when it begins: hours are those of UTC, days those of the setting monitoring.time_zone at the time of the sweep';
+
+COMMENT ON COLUMN public.statistics.key IS 'of the dimension company its id, of the others the column of statistics_staged that is named like the dimension (sender: sender_no); empty: as there, or the dimension is total';
+
+COMMENT ON COLUMN public.statistics.claimed IS 'number of leases; all counts are as in facts';
+
+COMMENT ON COLUMN public.statistics.waits IS 'histogram of the times from entered_at to the first claim: for each bucket with tasks, ascending, its number (one byte, see wait_bucket), and how many tasks it has (varint of Go''s encoding/binary)';
+
+COMMENT ON COLUMN public.statistics.durations IS 'histogram of the times from entered_at to SUCCESS or FAILED, written like waits';
+
 CREATE TABLE public.subscribe_messages (
     id bigint NOT NULL,
     company_id bigint NOT NULL,
@@ -2477,6 +2693,9 @@ ALTER TABLE ONLY public.notification_templates
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.pool_channels
+    ADD CONSTRAINT pool_channels_pkey PRIMARY KEY (pool_id);
+
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_pkey PRIMARY KEY (id);
 
@@ -2524,6 +2743,9 @@ ALTER TABLE ONLY public.senders
 
 ALTER TABLE ONLY public.settings
     ADD CONSTRAINT settings_pkey PRIMARY KEY (category, name);
+
+ALTER TABLE ONLY public.statistics
+    ADD CONSTRAINT statistics_pkey PRIMARY KEY (step, company_id, dimension, at, key);
 
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_pkey PRIMARY KEY (id);
@@ -2658,6 +2880,10 @@ CREATE INDEX senders_shared_driven_idx ON public.senders USING btree (channel_id
 
 CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, sort) WHERE (is_shared AND (status = 'on'::text));
 
+CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
+
+CREATE INDEX statistics_staged_at_idx ON public.statistics_staged USING btree (at);
+
 CREATE UNIQUE INDEX subscribe_messages_once_idx ON public.subscribe_messages USING btree (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by);
 
 CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING btree (company_id, receiver_user_id, id);
@@ -2755,6 +2981,8 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.sen
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
+
+CREATE TRIGGER pool_channels_kept AFTER INSERT ON public.pools FOR EACH ROW EXECUTE FUNCTION public.pool_channel_keep();
 
 CREATE TRIGGER pools_rows_bound AFTER INSERT ON public.pools REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('200000');
 

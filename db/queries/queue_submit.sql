@@ -90,12 +90,12 @@ stored AS (
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign
+        recipient, content, sign, entered_at
     )
     SELECT
         m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, -- the lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign
+        m.final_content, m.sign, greatest(m.at, now())
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
@@ -234,7 +234,8 @@ queued AS (
     FROM input i
     WHERE i.reason IS NULL
 )
-INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at)
-SELECT i.task_id, @company_id::bigint, 'unreachable', 'failed', 3, i.reason, 0, now() -- FAILED
+INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments)
+SELECT i.task_id, @company_id::bigint, 'unreachable', 'failed', 3, i.reason, 0, now(), i.pool_id, @message_type::smallint, -- FAILED
+    @segments::smallint
 FROM input i
 WHERE i.reason IS NOT NULL;

@@ -133,19 +133,19 @@ func (e ExplanationReason) Valid() bool {
 
 // Defines values for HistorySettingsPartitionWidth.
 const (
-	Day   HistorySettingsPartitionWidth = "day"
-	Month HistorySettingsPartitionWidth = "month"
-	Week  HistorySettingsPartitionWidth = "week"
+	HistorySettingsPartitionWidthDay   HistorySettingsPartitionWidth = "day"
+	HistorySettingsPartitionWidthMonth HistorySettingsPartitionWidth = "month"
+	HistorySettingsPartitionWidthWeek  HistorySettingsPartitionWidth = "week"
 )
 
 // Valid indicates whether the value is a known member of the HistorySettingsPartitionWidth enum.
 func (e HistorySettingsPartitionWidth) Valid() bool {
 	switch e {
-	case Day:
+	case HistorySettingsPartitionWidthDay:
 		return true
-	case Month:
+	case HistorySettingsPartitionWidthMonth:
 		return true
-	case Week:
+	case HistorySettingsPartitionWidthWeek:
 		return true
 	default:
 		return false
@@ -551,6 +551,27 @@ func (e SenderViewWhy) Valid() bool {
 	}
 }
 
+// Defines values for StatisticsRangeStep.
+const (
+	StatisticsRangeStepDay    StatisticsRangeStep = "day"
+	StatisticsRangeStepHour   StatisticsRangeStep = "hour"
+	StatisticsRangeStepMinute StatisticsRangeStep = "minute"
+)
+
+// Valid indicates whether the value is a known member of the StatisticsRangeStep enum.
+func (e StatisticsRangeStep) Valid() bool {
+	switch e {
+	case StatisticsRangeStepDay:
+		return true
+	case StatisticsRangeStepHour:
+		return true
+	case StatisticsRangeStepMinute:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SubmittedVerdict.
 const (
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
@@ -656,6 +677,54 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventReported:
 		return true
 	case EventUnreachable:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReadStatisticsParamsStep.
+const (
+	StepDay    ReadStatisticsParamsStep = "day"
+	StepHour   ReadStatisticsParamsStep = "hour"
+	StepMinute ReadStatisticsParamsStep = "minute"
+)
+
+// Valid indicates whether the value is a known member of the ReadStatisticsParamsStep enum.
+func (e ReadStatisticsParamsStep) Valid() bool {
+	switch e {
+	case StepDay:
+		return true
+	case StepHour:
+		return true
+	case StepMinute:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReadStatisticsParamsBy.
+const (
+	ByChannel     ReadStatisticsParamsBy = "channel"
+	ByCompany     ReadStatisticsParamsBy = "company"
+	ByMessageType ReadStatisticsParamsBy = "message_type"
+	ByOutcome     ReadStatisticsParamsBy = "outcome"
+	BySender      ReadStatisticsParamsBy = "sender"
+)
+
+// Valid indicates whether the value is a known member of the ReadStatisticsParamsBy enum.
+func (e ReadStatisticsParamsBy) Valid() bool {
+	switch e {
+	case ByChannel:
+		return true
+	case ByCompany:
+		return true
+	case ByMessageType:
+		return true
+	case ByOutcome:
+		return true
+	case BySender:
 		return true
 	default:
 		return false
@@ -1550,6 +1619,11 @@ type MessageType string
 
 // MonitoringSettings defines model for MonitoringSettings.
 type MonitoringSettings struct {
+	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics`. A change applies to days from then on
+	//
+	// Example: Asia/Shanghai
+	TimeZone *string `json:"time_zone,omitempty"`
+
 	// WaitWarningSeconds Seconds after which a waiting task causes the event `queue.slow`; 0 means never
 	WaitWarningSeconds *int64 `json:"wait_warning_seconds,omitempty"`
 }
@@ -2766,6 +2840,106 @@ type Statistics struct {
 	SuccessTasks      int64 `json:"success_tasks"`
 }
 
+// StatisticsFigures defines model for StatisticsFigures.
+type StatisticsFigures struct {
+	// Cancelled Tasks that became CANCELLED
+	Cancelled int64 `json:"cancelled"`
+
+	// Claimed Leases that senders took; a retried task has several
+	Claimed int64 `json:"claimed"`
+
+	// Delivered Receipts of providers that said so
+	Delivered int64 `json:"delivered"`
+
+	// DurationP50 Seconds within which half of the tasks became SUCCESS or FAILED, from the time at which they were due
+	DurationP50 *float64 `json:"duration_p50"`
+	DurationP95 *float64 `json:"duration_p95"`
+	DurationP99 *float64 `json:"duration_p99"`
+
+	// Failed Tasks that became FAILED
+	Failed int64 `json:"failed"`
+
+	// Requeued Ended tasks that were put into the queue again
+	Requeued int64 `json:"requeued"`
+
+	// Segments Segments of the leases that were reported SUCCESS
+	Segments int64 `json:"segments"`
+
+	// Submitted Tasks that were stored
+	Submitted int64 `json:"submitted"`
+
+	// Succeeded Tasks that became SUCCESS
+	Succeeded int64 `json:"succeeded"`
+
+	// Undelivered Receipts of providers that said so; a message may be delivered after one
+	Undelivered int64 `json:"undelivered"`
+
+	// WaitP50 Seconds for which half of the tasks waited for their first claim, from the time at which they were due
+	WaitP50 *float64 `json:"wait_p50"`
+	WaitP95 *float64 `json:"wait_p95"`
+	WaitP99 *float64 `json:"wait_p99"`
+}
+
+// StatisticsPoint defines model for StatisticsPoint.
+type StatisticsPoint struct {
+	// At The beginning of the minute
+	At time.Time `json:"at"`
+
+	// Cancelled Tasks that became CANCELLED
+	Cancelled int64 `json:"cancelled"`
+
+	// Claimed Leases that senders took; a retried task has several
+	Claimed int64 `json:"claimed"`
+
+	// Delivered Receipts of providers that said so
+	Delivered int64 `json:"delivered"`
+
+	// DurationP50 Seconds within which half of the tasks became SUCCESS or FAILED, from the time at which they were due
+	DurationP50 *float64 `json:"duration_p50"`
+	DurationP95 *float64 `json:"duration_p95"`
+	DurationP99 *float64 `json:"duration_p99"`
+
+	// Failed Tasks that became FAILED
+	Failed int64 `json:"failed"`
+
+	// Requeued Ended tasks that were put into the queue again
+	Requeued int64 `json:"requeued"`
+
+	// Segments Segments of the leases that were reported SUCCESS
+	Segments int64 `json:"segments"`
+
+	// Submitted Tasks that were stored
+	Submitted int64 `json:"submitted"`
+
+	// Succeeded Tasks that became SUCCESS
+	Succeeded int64 `json:"succeeded"`
+
+	// Undelivered Receipts of providers that said so; a message may be delivered after one
+	Undelivered int64 `json:"undelivered"`
+
+	// WaitP50 Seconds for which half of the tasks waited for their first claim, from the time at which they were due
+	WaitP50 *float64 `json:"wait_p50"`
+	WaitP95 *float64 `json:"wait_p95"`
+	WaitP99 *float64 `json:"wait_p99"`
+}
+
+// StatisticsRange defines model for StatisticsRange.
+type StatisticsRange struct {
+	From time.Time `json:"from"`
+
+	// MoreSeries The number of series that are left out
+	MoreSeries int                 `json:"more_series"`
+	Series     []StatisticsSeries  `json:"series"`
+	Step       StatisticsRangeStep `json:"step"`
+
+	// TimeZone The time zone of days
+	TimeZone string    `json:"time_zone"`
+	To       time.Time `json:"to"`
+}
+
+// StatisticsRangeStep defines model for StatisticsRange.Step.
+type StatisticsRangeStep string
+
 // StatisticsResponse defines model for StatisticsResponse.
 type StatisticsResponse struct {
 	// Code The HTTP status
@@ -2774,6 +2948,26 @@ type StatisticsResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message    `json:"message"`
 	Data    Statistics `json:"data"`
+}
+
+// StatisticsSeries defines model for StatisticsSeries.
+type StatisticsSeries struct {
+	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. A deleted company is `#` and a number
+	Key *string `json:"key"`
+
+	// Points Ascending; steps in which nothing happened are left out
+	Points []StatisticsPoint `json:"points"`
+	Totals StatisticsFigures `json:"totals"`
+}
+
+// StatisticsSeriesResponse defines model for StatisticsSeriesResponse.
+type StatisticsSeriesResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    StatisticsRange `json:"data"`
 }
 
 // StatusInfo defines model for StatusInfo.
@@ -2902,6 +3096,93 @@ type Task struct {
 
 // TaskDelivery The delivery status that the provider reported after sending
 type TaskDelivery string
+
+// TaskDetail defines model for TaskDetail.
+type TaskDetail struct {
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID TaskID `json:"task_id"`
+
+	// Content The final text without its `sign`; for a notification, the beginning of the text
+	Content     string     `json:"content"`
+	CountryNo   *string    `json:"country_no"`
+	CreatedAt   time.Time  `json:"created_at"`
+	DeliveredAt *time.Time `json:"delivered_at,omitempty"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// DeliveryCode The provider's code for the delivery status
+	DeliveryCode *string `json:"delivery_code,omitempty"`
+
+	// DueAt The task is not sent before this time
+	DueAt          time.Time  `json:"due_at"`
+	ExpectSendTime *time.Time `json:"expect_send_time"`
+	ExpiresAt      *time.Time `json:"expires_at"`
+
+	// FirstClaimedAt The time of the first claim since `queued_at`; null if there was none
+	FirstClaimedAt *time.Time `json:"first_claimed_at"`
+
+	// LeaseUntil The time at which the sender's lease runs out
+	LeaseUntil *time.Time `json:"lease_until"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+
+	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
+	PhoneNumber string `json:"phone_number"`
+
+	// Priority From 0, the most urgent, to 9
+	Priority int16 `json:"priority"`
+
+	// ProcessingAppID The sender that holds the task, or that settled it
+	ProcessingAppID *string `json:"processing_app_id"`
+
+	// QueuedAt The time at which the task first could be claimed, or was requeued; null before it is due, for a recipient without an address, and for tasks from before this was recorded
+	QueuedAt *time.Time `json:"queued_at"`
+
+	// ReportedAt The time at which the task was settled
+	ReportedAt *time.Time `json:"reported_at"`
+
+	// Result The result of the last report or recovery
+	Result *string `json:"result"`
+
+	// RetryCount The number of attempts after the first
+	RetryCount int16 `json:"retry_count"`
+
+	// Segments The number of segments (short messages) that the text takes, signature included
+	Segments int16 `json:"segments"`
+
+	// SentAt The time at which SUCCESS was reported
+	SentAt *time.Time `json:"sent_at"`
+	Sign   *string    `json:"sign"`
+	Source *string    `json:"source"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status TaskStatus `json:"status"`
+	Test   bool       `json:"test"`
+
+	// TotalSeconds The seconds from `queued_at` to the end of the task; null until it has ended
+	TotalSeconds *float64  `json:"total_seconds"`
+	UpdatedAt    time.Time `json:"updated_at"`
+
+	// UserID For a task of a notification: the person who receives it
+	UserID *string `json:"user_id,omitempty"`
+
+	// WaitSeconds The seconds from `queued_at` to the first claim. Before a claim, the seconds until now, or until the end of a task that nobody claimed
+	WaitSeconds *float64 `json:"wait_seconds"`
+}
+
+// TaskDetailResponse defines model for TaskDetailResponse.
+type TaskDetailResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message    `json:"message"`
+	Data    TaskDetail `json:"data"`
+}
 
 // TaskListResponse defines model for TaskListResponse.
 type TaskListResponse struct {
@@ -3473,6 +3754,36 @@ type ListLedgerParams struct {
 
 // PutSettingsCategoryJSONBody defines parameters for PutSettingsCategory.
 type PutSettingsCategoryJSONBody map[string]interface{}
+
+// ReadStatisticsParams defines parameters for ReadStatistics.
+type ReadStatisticsParams struct {
+	// From The beginning of the range
+	From time.Time `form:"from" json:"from"`
+
+	// To The end of the range; now if it is left out
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Step The length of a point
+	Step *ReadStatisticsParamsStep `form:"step,omitempty" json:"step,omitempty"`
+
+	// By A series for each of these; one series of everything if it is left out
+	By *ReadStatisticsParamsBy `form:"by,omitempty" json:"by,omitempty"`
+
+	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Key Only the series with this `key`. It needs `by`.
+	Key *string `form:"key,omitempty" json:"key,omitempty"`
+
+	// Limit The most series to return, those with the most events first
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ReadStatisticsParamsStep defines parameters for ReadStatistics.
+type ReadStatisticsParamsStep string
+
+// ReadStatisticsParamsBy defines parameters for ReadStatistics.
+type ReadStatisticsParamsBy string
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
@@ -4303,6 +4614,22 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ReadStatistics Read what happened in each minute, hour or day
+	//
+	// Counts of events, and how long tasks took, as one series or as a series for each company, channel, sender, message type or outcome.
+	// The figures are exact at any time, up to the last event. A point belongs to the time of its events: a task that is submitted
+	// before midnight and sent after it counts as submitted on one day, and as succeeded on the next.
+	//
+	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
+	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
+	//
+	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
+	//
+	// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
+	ReadStatistics(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// TaskStatistics Count tasks by state
 	//
 	// A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -4722,7 +5049,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
 	SendSmsBatch(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetTask Get a task
+	// GetTask Get a task, with how long it waited
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id} (the `GetTask` operationId).
 	GetTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6031,6 +6358,32 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 	return c.Client.Do(req)
 }
 
+// ReadStatistics Read what happened in each minute, hour or day
+//
+// Counts of events, and how long tasks took, as one series or as a series for each company, channel, sender, message type or outcome.
+// The figures are exact at any time, up to the last event. A point belongs to the time of its events: a task that is submitted
+// before midnight and sent after it counts as submitted on one day, and as succeeded on the next.
+//
+// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
+// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
+//
+// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
+//
+// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
+func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadStatisticsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // TaskStatistics Count tasks by state
 //
 // A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -6820,7 +7173,7 @@ func (c *Client) SendSmsBatch(ctx context.Context, params *SendSmsBatchParams, b
 	return c.Client.Do(req)
 }
 
-// GetTask Get a task
+// GetTask Get a task, with how long it waited
 //
 // Corresponds with GET /api/v1/sms/task/{task_id} (the `GetTask` operationId).
 func (c *Client) GetTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9630,6 +9983,128 @@ func NewPutSettingsCategoryRequestWithBody(server string, category CategoryName,
 	return req, nil
 }
 
+// NewReadStatisticsRequest constructs an http.Request for the ReadStatistics method
+func NewReadStatisticsRequest(server string, params *ReadStatisticsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/statistics")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Step != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "step", *params.Step, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.By != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "by", *params.By, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Key != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "key", *params.Key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewTaskStatisticsRequest constructs an http.Request for the TaskStatistics method
 func NewTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -12279,6 +12754,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
 
+	// ReadStatisticsWithResponse Read what happened in each minute, hour or day
+	//
+	// Counts of events, and how long tasks took, as one series or as a series for each company, channel, sender, message type or outcome.
+	// The figures are exact at any time, up to the last event. A point belongs to the time of its events: a task that is submitted
+	// before midnight and sent after it counts as submitted on one day, and as succeeded on the next.
+	//
+	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
+	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
+	//
+	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
+	ReadStatisticsWithResponse(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*ReadStatisticsResponse, error)
+
 	// TaskStatisticsWithResponse Count tasks by state
 	//
 	// A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -12722,7 +13215,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
 	SendSmsBatchWithResponse(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*SendSmsBatchResponse, error)
 
-	// GetTaskWithResponse Get a task
+	// GetTaskWithResponse Get a task, with how long it waited
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17571,6 +18064,96 @@ func (r PutSettingsCategoryResponse) ContentType() string {
 	return ""
 }
 
+type ReadStatisticsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *StatisticsSeriesResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReadStatisticsResponse) GetJSON200() *StatisticsSeriesResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReadStatisticsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReadStatisticsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReadStatisticsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReadStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReadStatisticsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReadStatisticsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReadStatisticsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReadStatisticsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReadStatisticsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReadStatisticsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReadStatisticsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type TaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -20028,7 +20611,7 @@ type GetTaskResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TaskResponse
+	JSON200 *TaskDetailResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -20046,7 +20629,7 @@ type GetTaskResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetTaskResponse) GetJSON200() *TaskResponse {
+func (r GetTaskResponse) GetJSON200() *TaskDetailResponse {
 	return r.JSON200
 }
 
@@ -22330,6 +22913,30 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 	return ParsePutSettingsCategoryResponse(rsp)
 }
 
+// ReadStatisticsWithResponse Read what happened in each minute, hour or day
+//
+// Counts of events, and how long tasks took, as one series or as a series for each company, channel, sender, message type or outcome.
+// The figures are exact at any time, up to the last event. A point belongs to the time of its events: a task that is submitted
+// before midnight and sent after it counts as submitted on one day, and as succeeded on the next.
+//
+// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
+// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
+//
+// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
+func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*ReadStatisticsResponse, error) {
+	rsp, err := c.ReadStatistics(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReadStatisticsResponse(rsp)
+}
+
 // TaskStatisticsWithResponse Count tasks by state
 //
 // A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -22995,7 +23602,7 @@ func (c *ClientWithResponses) SendSmsBatchWithResponse(ctx context.Context, para
 	return ParseSendSmsBatchResponse(rsp)
 }
 
-// GetTaskWithResponse Get a task
+// GetTaskWithResponse Get a task, with how long it waited
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -27231,6 +27838,81 @@ func ParsePutSettingsCategoryResponse(rsp *http.Response) (*PutSettingsCategoryR
 	return response, nil
 }
 
+// ParseReadStatisticsResponse parses an HTTP response from a ReadStatisticsWithResponse call
+func ParseReadStatisticsResponse(rsp *http.Response) (*ReadStatisticsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReadStatisticsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest StatisticsSeriesResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseTaskStatisticsResponse parses an HTTP response from a TaskStatisticsWithResponse call
 func ParseTaskStatisticsResponse(rsp *http.Response) (*TaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -29324,7 +30006,7 @@ func ParseGetTaskResponse(rsp *http.Response) (*GetTaskResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TaskResponse
+		var dest TaskDetailResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -30580,6 +31262,9 @@ type ServerInterface interface {
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
+	// ReadStatistics Read what happened in each minute, hour or day
+	// (GET /api/v1/admin/statistics)
+	ReadStatistics(w http.ResponseWriter, r *http.Request, params ReadStatisticsParams)
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -30655,7 +31340,7 @@ type ServerInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	// (POST /api/v1/sms/send-batch)
 	SendSmsBatch(w http.ResponseWriter, r *http.Request, params SendSmsBatchParams)
-	// GetTask Get a task
+	// GetTask Get a task, with how long it waited
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// CancelTask Cancel a task that no sender holds
@@ -32474,6 +33159,117 @@ func (siw *ServerInterfaceWrapper) PutSettingsCategory(w http.ResponseWriter, r 
 	handler.ServeHTTP(w, r)
 }
 
+// ReadStatistics operation middleware
+func (siw *ServerInterfaceWrapper) ReadStatistics(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReadStatisticsParams
+
+	// ------------- Required query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "step" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "step", r.URL.Query(), &params.Step, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "step"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "step", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "by", r.URL.Query(), &params.By, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "by", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadStatistics(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // TaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) TaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -34070,6 +34866,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.GetSettingsCategory)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.PutSettingsCategory)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/statistics", wrapper.ReadStatistics)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-statistics", wrapper.TaskStatistics)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-status-info", wrapper.TaskStatusInfo)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template", wrapper.ListTemplates)
@@ -40616,6 +41413,126 @@ func (response PutSettingsCategory503JSONResponse) VisitPutSettingsCategoryRespo
 	return err
 }
 
+type ReadStatisticsRequestObject struct {
+	Params ReadStatisticsParams
+}
+
+type ReadStatisticsResponseObject interface {
+	VisitReadStatisticsResponse(w http.ResponseWriter) error
+}
+
+type ReadStatistics200JSONResponse StatisticsSeriesResponse
+
+func (response ReadStatistics200JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ReadStatistics401JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReadStatistics403JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ReadStatistics404JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ReadStatistics422JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReadStatistics429JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics500JSONResponse struct{ InternalJSONResponse }
+
+func (response ReadStatistics500JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReadStatistics503JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TaskStatisticsRequestObject struct {
 }
 
@@ -44060,7 +44977,7 @@ type GetTaskResponseObject interface {
 	VisitGetTaskResponse(w http.ResponseWriter) error
 }
 
-type GetTask200JSONResponse TaskResponse
+type GetTask200JSONResponse TaskDetailResponse
 
 func (response GetTask200JSONResponse) VisitGetTaskResponse(w http.ResponseWriter) error {
 
@@ -45995,6 +46912,9 @@ type StrictServerInterface interface {
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(ctx context.Context, request PutSettingsCategoryRequestObject) (PutSettingsCategoryResponseObject, error)
+	// ReadStatistics Read what happened in each minute, hour or day
+	// (GET /api/v1/admin/statistics)
+	ReadStatistics(ctx context.Context, request ReadStatisticsRequestObject) (ReadStatisticsResponseObject, error)
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(ctx context.Context, request TaskStatisticsRequestObject) (TaskStatisticsResponseObject, error)
@@ -46070,7 +46990,7 @@ type StrictServerInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	// (POST /api/v1/sms/send-batch)
 	SendSmsBatch(ctx context.Context, request SendSmsBatchRequestObject) (SendSmsBatchResponseObject, error)
-	// GetTask Get a task
+	// GetTask Get a task, with how long it waited
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(ctx context.Context, request GetTaskRequestObject) (GetTaskResponseObject, error)
 	// CancelTask Cancel a task that no sender holds
@@ -47519,6 +48439,32 @@ func (sh *strictHandler) PutSettingsCategory(w http.ResponseWriter, r *http.Requ
 	}
 }
 
+// ReadStatistics operation middleware
+func (sh *strictHandler) ReadStatistics(w http.ResponseWriter, r *http.Request, params ReadStatisticsParams) {
+	var request ReadStatisticsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadStatistics(ctx, request.(ReadStatisticsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadStatistics")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadStatisticsResponseObject); ok {
+		if err := validResponse.VisitReadStatisticsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // TaskStatistics operation middleware
 func (sh *strictHandler) TaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request TaskStatisticsRequestObject
@@ -48649,593 +49595,625 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19jyPJeSf4VeJ4BmZ6lMVmVXW3Zqr/0Nb0i1SeflNXtXqlqV4yyAyS4UpGUBmRxea0+2AvvAutT7tn",
-	"H3zAwmvfrhZrnLDwnnGHA2ys7dWHsWYk/+WvcIjniYiMJDPJJFnN6hlRsHuKZGa8PBHxxPP6e940enI0",
-	"loIJrRpHbxpjmtIR0yyFT8fj8Uls/oiZ6qV8rLkUjaPG2ZARkY26LCWyT/SQEcVEzNII/6YjRrggNEkI",
-	"14r0EspHilARk5SNZapVI2qw13Q0TljjqKFGqk3H43artd+IGty0/+OMpdNG1BB0ZJ4wv/K4ETVS9uOM",
-	"pyxuHOk0Y1FD9YZsRM34fitl/cZR43++mc/mJv6qbuIk3r6NGveoZgOZTp9Au2+wszHVw7yvnn1k7d5c",
-	"H9jhkArBkkX94RNrd/dEYkeGxo/4iOvy1RrR13yUjcJVo+qisBD7rXLqJ9BqOJ6Y9WmWaHzFtmw+mE9c",
-	"2E9RQ0/H5n0uNBuwFIcpR2Mqpk9kFTXw97aQGxNEZkKni3qC36+ipyxVMi0ne0ew17rdgyc67qyMU3bJ",
-	"ZabImA5YxZbHVwpUH9HXj5gY6GHj6MCS2n3Oia10ysUAxoUHt2TqS45SX6YjqnHh7txqLF3Tk5iNxlIz",
-	"0Zt+xqbzdDgmE5nGpDeUignSnQINejRJWEr6MiV6yBWRghEzJKZ0kxwbPsGoZrH7jmiZsxYzG+AmQDMy",
-	"4XqY/9iV8TSC77ggB7fIUGapikgsmSJCmm8HZCRT1iQnmqRMZ6lQ8Hafp0oTKtTE8DHf6JDRmKWkE8xy",
-	"7zkbJ3TK4k6TnLl+L5gdCTW9sBQGQgZMK3Lr4AAfNM/gN61PyGTIExb07GbKleGd41QOUqZUkzwVvkmY",
-	"uEztvM2rQFmu/BMXbNokD9JUpnYmyHbd37JP4nRK0kwoQlNmCEIu2Fg33S7E2eZbJZy1Wdz6+3FMtWap",
-	"afNffP4/7f0vrz76rUbZJn3ElV6JbXHNRqqxMqc6WJVTPRtKwR7yRLOSo/1UJFPct2PzmB1eRIZywi5Z",
-	"Sjgs4yTlWjNRMVh4s41vNuqyHBjVE3zHjPK5zDSr5HGp+XUZh1v1uJ/CTV/ZJwoCm7DV/Lo+o+qikouZ",
-	"+2sTqcA2bvp5oVgqqq/ozP28ble+fdPZS1q22U9ZT4pYGT43oWb79ImQcEfD8b6kPKHdhIX39WHFfW3e",
-	"r72hYDRvzbhSpsZSKAZy3z0p+gnvwUB7Umgm4E86Hie8R82Yb/6OMgN/k4/HPBmzxtGt1idRgxkeZL5L",
-	"GYUHYb2aQur2kCVx423UGDGlzAVoTrqZ43hMBJwe8wBwN/NKRJQ056lHheFWKEASDizLskyzC44arf3v",
-	"ffe3D35w62Xrhx9//86PPjt8fPvJt5998nz/zHRWjxrAOZEc87yol6UpE5ooTTXzF4qRcuUEhmuHY7q7",
-	"LwVbh3bISD1hVNbrMaXqT8D0+9wuZNU83EUzoYr0aJpyFhOZwbAfyrTL45iJ9db9sGzdaaaHzb5veGbh",
-	"mWKkl7KYCc1pkt9KQFUWm/MQS2C1W1/w+iMjSFYzYdJxUkwvlUq1FdesQ0aMgpRBNaFkwrog+ZnbzN3b",
-	"5jGjQ+lwIxE9TGU2GBJKuqmcKJY2yWnWG7rfcUwp+x3WM6ISB+lySkZ0SoxWMWC4VSOngHWn5LsPzggX",
-	"vSSLWdwknXtPn5+2nz4/+e7Jk9MOSbhp0wzAzdEMSzUNOU+Euc1pss7GuG029fzG4K7JwpZwHRHFUsMM",
-	"4L0j8uNMahYSp81jMhkyQaYyuy6ucCwILxvuXRhoJx9Ih3DYR33OkMBM6NT8zYXVns3LHyiSyAFS+5Im",
-	"PF7rFB4cBMTuc5bEqnH0uf1zXu7IKc8tPyvINLhpe1SQLiMxN1J73Hj7KsqX0e13bsdcWM1jAt0S2zY8",
-	"sX3ODaI4V+aIxuYWjUg30zgyPEOTVIrBXdIBujXxhw4x96kijPaGZhyPaWJEJbbeqpQfAUe7kW97lj16",
-	"XgBzsJdgF7hNfGTuxVGm4AsgLfnt06dPro++folhHKbxJ1I/lJlYk2a3FsoRfWh4lmApw5EQZTglPLx1",
-	"etjeQH3tGQ3NCwvsNUcB4UzKRzQdrCUk3No/XLSZtJTtBNpevJm4kTYlgUePiBonvHj7yJSooUw1E2DF",
-	"0+y1Vte3t2CYwI4E2SeP+aeRGeDH5i+wIlDSpRpP6pmUj6mYrsc9P6mUYQxdR1RM233Kkyxlaoa+UhLz",
-	"MzE/s5gY/Xc01or0UzlCZZHGsdHpj4hOp4QOKBckoZqlW6aqGyhwvYKM06MjNj9eQ+nAIjIr6ABdst6w",
-	"E+WCCVi6uCLWnkcyxc6Fdh2nTMks7THVJJ3nTKfTveO+ZmmHDPilvSBVUR9qnotz8VCm82MGk7NiJM0S",
-	"BkpEMj0yD++RHwAnOn52Qi7YVFndYsC0nRuYRJrkCeMggcWyQAm49iaGm2SKxfM0cRYmM9aEGmmasYu7",
-	"8Mi5IISZsaM5yMxW01TnlnIQFGDLWjHN2QWpUhOZxk0z+mPTsb1+x6m8NAKeVv6ZGiMaSYErJsiQqnw/",
-	"ghFFETkRhrrQNuE6IlSbkSfMvGsEAEpGXGSaNclLILpvAOZlmhCl2wWkhUwxuzDZOAIblJLwQ7GVkd0c",
-	"qeka71uUklPwINhWUgYkMewAlw22xdzu9Vw2ZmMmYiKFkRBhdQ1RgJ7AgFXzHBSRF8IcbJnyL9a91fcr",
-	"uYW3FBSYxL0ZhWLEleJiQNzOPgJHCqE4WKCvoZ1bdeB5VLhNfQ068JLxW6p6c8Va2kLp7ZYFrc7da+ZM",
-	"8R7c/GZ3yZSmPJmS4J2Q58KtllwD9ZYPM4K7zNKEdFmPmiMQmj9oD7lwTDXtUsXu5qZvd3EbBXAi0wu8",
-	"XHBJVDY2KhKLH7OY0/WkjtuLpI4s76I9Mn20wXY4t1T3sNu9s+mYeeF1dgDbX5pOOK6OE2Y7swPrgAnP",
-	"tmgdpOB680aXozeNcSrHLNUcTWlIvSU+Q/OMGRfVdcyjZ1RdPKMzAt7itx7bx9DS54yYn+Po8lbsEF55",
-	"y6/s/g7rgcRayxVMrSO4SY7FFERGwl732FiTTrMDrKzTbHYiMhnynrkbXzx/hF4Nu7/NpqQc1r/KQRy4",
-	"HW4v8jp8+J2jD79z9Pm/OD/PWq1Wq/nqd8/PmzMfw29e3cj//OjGd0rcFUCD52BqeG5NfegGeRYsOBg7",
-	"ijvAuq/rmb3tGWsH61qmYIAIZuUGK4/eDZxJt1stI1yktKfBB5Qy8PMUybdv5tqKGiJLLLdGo3bouslJ",
-	"UkoQIy0wO7n5YcKveKGDgGDNNEY4ipzc4K90OxmwVTWixW6J2RHPuinMHtfptE2NWNm2smS10T0TmidW",
-	"ttXpNCJcKM1obMbUef7g7PkP2/cfPDr+YfvxyZMXZw9OO5E1ttndTi6EnCgylBOSGKHECq0zszg8aAQ+",
-	"qI/v3Cp4oVp1ZqWGMkviNoxyfjovnbAjcR6EkofHJ48e3Ac1+C7p00Qx0p0S5xWr7LIrZcIoyEhKU52p",
-	"ZZsXT8UpPvs28s6Z+j6YkCnlrh0f+WGHUcGYTDtlnNffcHMbt2AFK3vgqmYwY25zY1owkWf22FcxkdKh",
-	"wjPoG613f8CL2BJNUzqFz1LTpA2REUtjfkyfaL70ylSj1F9YIEvQQbC4OIFSkmQx18c9HMKbBhPmqHze",
-	"6KUQHWDoCRqU+StmCTPfvZplU1Hj9Z55ce+SghdOmRag4Xu+Gfzo24KP912DbhwPhD12Myvjh7eQ7MFM",
-	"3kbmpaqYERD9J0OjK8do8sZJ3iWdXsKP8BqlVvkCNRLecPxTjkbmgYQL1iRPsiRBXyLYUai6MMqsBA+1",
-	"8y48+uz08emRUSvoeGwVTpkk9sH8TtEcZMwBV5qlqI6ypE+MaunDv2RKlBwxNFYiOQvSquE+QyrABlzB",
-	"e/J9DTRqpzKpugVl4nVnIAHcMxRHWquDvvXu0zjmpmGahFc5vjXLY8GH4/wrTKNKliQo/Qg2IUY/0tO7",
-	"xHRvF8juTaNWN0kHQ484Ux1QzCUGE0h3VYLVgcbgoTkmQ3CbWTM6GuMtXXMbQ4d8aL+80TGrzTVJpLxQ",
-	"Zm26rC9TtoDe+WGjuhAPEFPN9iwp50iHzW5Cu5SNE9pjcZGAjlIlRDS0rU/AlI3kpSHhGWxgb+rHM5Jk",
-	"I6Hc3nGbs0lOWS9l2sbMoDWDwWNjJo1CZhrofPTRRx00afRllpKYDzhaVWY8J+ZhXL1a1A9C30p3uzOl",
-	"GeECpGfrR+J6SrrMyB2qzp7HN0rvEfypfcHKf8bbZ04uK5O9cs2tNCjun+9Z+XnvJPZRcc57XmMOaD1s",
-	"83F5+84OBRJmTiunHvdoHe4wc3OhNAK3FnDuAncKR1SYfuQuB0/3ApWjYryjPVOOL1Xeh4+40lvUN02X",
-	"29c2fa9zE/RSTj1xJ7+5SySeIDxzabQne61tqOfc5rAxaWFrZZP6lCZU9BjKGdW8E+T0WSWy518qYQ3I",
-	"Ubkgig1GEMldpkAF4W/5/wIVZG/mh7KTPaLpxUzwH2q8dXXG2R2B0yqlFv/iDL6bnXIL46KsEBiRfSJk",
-	"zEgsBYvIgb3xjDwj0y7XETnE5/tccDU0L9zCL4zMEhPaFYZSSTKNyG1sSdMLZp1jUgya5B4EqyowrGWK",
-	"EYzZQDavnJTEUzSpT8cM3GQh/ffvhPQ/PPj2nW8XVb95Uvsw8kDs/XHGMuA2sNtGUnAtgaqvSpika+Bq",
-	"OcWi235uBbfGLZzkPj/F/Iclqol7ckHz2+O5bj7bpqFgSTkN7Q/LouGjhhfNlpPDPWjewqPcXkUCdQGb",
-	"cz+g6Qd9V8V7oobsUiEV+AtD8YGgOktZO6fymxKzSTaOV57RJUuV1SSLDO9EGAIpFhv1iV2y1ClXRmIV",
-	"RhMzkn7Hvt9xjkd7LWhJYqZZD6yrLogRf5tjVKVUKTkpmLFig2JLaBJuhNkVySdaWPgCzRZsUCP91L79",
-	"cVOO6OsTfHof7zv3aWZ9o0Ym+I8zZn82O6DY73Y5gGDJ1uWusN8NJS/HUK5d7PJz0r3hUqlrxEX47f6c",
-	"HLYWg3PMamHsLlfjhGJuWhkbW2x/1en0sT9gr/cGcs/SwXG05hP7x+efv4KT/ip8cI+PxjLVmAFopLrG",
-	"gOth1m325OimpGO+Z/bQgImbnkO+DV9XF3y8J8dI1r2xhLhIf4Tqcs2AAy6a7Slj4gf20bdvq1c88NKs",
-	"KGm/4/tuq9uhNv0X8/lXi+i8Zba4XZaI/t11ttKKnr9k5fzNu2S/VfToFLS8xck8EaaK1MsQKVLPTmwB",
-	"ua5yR9S7bky/LK7ybWx3u9hxzPsKMPppfo33Z4zt9kGjzxZ/sB5KG1EFQtScpjm/0ItcYdU+XBAuwcFz",
-	"SZOMkS7tXbiQdfTl1hEfXQ/gZS3f3daNCuEg1klstXjo3QrM9aTo6/bsBQSN/HoXaVC6bey5mCfO987O",
-	"nhHr/5yjrrmDZRqbqe7n+dVlxy60Ln8t9LhvkgoVNSaMD4Z6OTVhmV7iw/NMKLAWW+XLtltUuNZUsLD5",
-	"LSs62On2FZ2g300VHXvorl/RcXP6Wik66wj965+nKqKtqStsha2uQdR3w25eLaLfljnGdXCLl56qlf7Z",
-	"DxRRQ5qyMNyf91hEUpZQzS+Zg7JAJwK+xZmR5IuCfH7hyQwzv6tE+1azlUv3Vh6BMQtNe6vu6JiLgabJ",
-	"RdttumLAYL1owT347/7DiqhBNqIoCYYQErdv1fD8gsw1Bz5R48VMsbSG0PdCsfTkPh6g3pDqthwzga+t",
-	"QofW3ifHez+ie1+09+o4wdzgyncerOJaPsO5tVx8rKCjm3kTN4vvLzMr4eS2aFXy22jFaeF77910/N5e",
-	"cTr43ns3nc1P3Ip0KL7/ntFj9RO/bTEcOr0GMTzvd2MxHO+790AMh4FsffGuY+HUtuRm7G3VzWCvzRkf",
-	"YGuhF3CeJrbvcjIEAn1RKPQ/Gbmuk+PNde4SKggbjfUUIDcQbUM5qwQ+B3GLU8xnhTTNILIQc15Jynp8",
-	"zM2sfewvWsdJR41UBzC91vGRHgaxP/4EWTi9sr3scfTqreQaJqKY06Q9Tlmfv16uBpndB08ujhEY1FA5",
-	"n+NTO7c/HoMAMNEKhOHCeKJWBASsa5OCXrd9GUKn13AZ5v1ufBlm70fMo5/TVdikNmYEKzlcV2AR7530",
-	"vXWPOy7zutLAanfIbhtc7TZYkdO/WrT+W+bRW+XP99E4dy93pm4u1VZ5ZdeRk2pnaHDVVsWOA5aw1IG6",
-	"jpCTKdbWbDROqGY1tiCPZ5MjKr2thZbzqa0mZhRXdrvSRrHvrQsdJd1vKHvMHJNrF0FmZ3g13jF/dOuT",
-	"4oy91jUPw5JJbE/rXnuSs2ykNqzxPH3K09w7dngdMpRJrEheucCHzLhGSnPfl7CgFRK3Z9fmejjHNXIN",
-	"WPNSr5hmr/Vdm6UaLmsnspBXfs2sDSNg5TkCyFd/+Z9//Yt/98u//8Wv/uTnX/3kj3/5t3/5qz/9g6/+",
-	"7N9++Yc/K0JaLAEiX4JmEQiLpZMxQhBBIQimJDNEzOt8q1MY7sd3GsV+9/c+efV5a++TV29a0Z23FX3n",
-	"YmeJt2n9OYWIwBvtyKvdW2Wb6oFDF1p/kB6gaCkS0H2mKV8rknQ2w3VJhtvsmcIhFhqpJIYd5BxJHK5r",
-	"zRv5oXnc4h/N38YVYacv4dDCj03AnWJx5wj2+3wwKuJcqnqhUA47ar5QhNJGwcGqBoaHQxUEOgIYwG5K",
-	"RW9IpIgQ2pMq0iligXaWOlptz6XkviwX6dcxV/pFWylbjl1W6QK15XqVYWtLNyXI19hh/pYfeUF2riTW",
-	"dqVk6HLrwnHe64YyMW6vaxeFYRgbpUXUTft5ZIFu/a52SawQQJsDuAgZs3aMHmzI122PEyosKEzb5ey6",
-	"zy5Z170IyJp5O/7xsoRY96M9yyWyCh8xQnUAGQBpwlaWhMxgSBm+S4ScBLIkYkwwEeD80n6f9TSh+NYE",
-	"sCk6drBtqgFgDrL88wDnZu0IZy645lQv3zC5b31EX7fjLKW61NFgM0UcUped64hOIRN6YS757YPbd2Zx",
-	"rEqyKs3icOFvzBqszGy9OnN86p57a/dPiSfuKXxv7ikpGIEdSUb0AhZ7JJUm+61Wy6wb71uwP0U+7PNL",
-	"5qLQAXXRZpNLgR/tebgBofi3jQRGLENR5EPTz5ilhTYRyZOlSoobTfJUMGwRtkIyoVPlYPdre+5gXkXn",
-	"3UGZ825Mp4mkS2MqntnHrN1wuY6Yz+3UPI9oYale6YjBVrOvzR6s2iciCOmvsbVMKzLT7ZSNuIirj0OX",
-	"6QljguBzLFV3vdSPG4H5n8wiWrPTCmelNCfHhobUv1oKp9xug9ut+X0wc2W42z9PaPAcvvTmeD1OKBdb",
-	"vPBNh4I6wKztXflBv/P5O0NG43rYaMBMB7KYyAIFbcC+zmKSjY1cC6Ab9QRn6L3NVXtksZfmjbdxxlaS",
-	"VdnrMU+ZWvTO0thKrtpxVjEeKdqZ6CWMLmfk4oV90HCslMvU4hTVSG/KNQonZZhW4yxhsU8/RzDcCEE0",
-	"UGJoY95RA0SdHgMoYyMPM62T2khynyJI72nQof0KsjAf2W7td993vdvPT+SpG4P95lk4FNe4G5GZq8w0",
-	"i6vNYvC7IjHrcRA9DKN1+VV0ivjSTra5i1HIE64YoWKKkcvx3OO8zFwW2VJfalFKVyBT2HHlMHWAZmXI",
-	"GDkRq9C9uhtez0bG8gBfPSpAMslltJ4c2QS52pcn0v0HnE3KxPJ6sJdnVF3koJcqG41oGTAniIc5WyFc",
-	"gIqrllxlG2Wn+YQxezby4Xkm4U9ugQ0Eh89vtnytyzhmYF0oN1RUMEw68lHy8NhdQkksNVFsTFOqbSWA",
-	"hF2yBPHVBJFOU52j20K83HEquwkb5TUMbH/aWihtcQCLPoz9QsrjUosCzm+xWet7XGmZTs0h5mKgVs0h",
-	"BgzbmE5VmcVkTFMNLVklA+8emkINJ2I5Gekyc0AUGeJIsHCScvUqsiQhpn3y4YuzezfIkF5iLQIoACV6",
-	"DLD+oaRADCAZ1RLO4Z3bywUc9to5vKsnwxWJUzkeA2ZiMrW6EseiZdgAiyMjKlJXUAHnz8QlT6UYGRF/",
-	"SBXpfO/k9Ozp8x+2758875RysQvGxhXktQsXjmZFyvliDDGdusILfpYIl+kpjIEATdKy5cJgTzZXonep",
-	"8pXIQdX2Aaq62cBEUtaHghe2WDMWYVVZF4D+jV5kfgDREXeZxWvEhOTekKaDvKpVwuJBERYcN2Yco/DT",
-	"hT4ju7iQWoODoBrLUFw9LTzt2xMe62HJkstJQA0vzGFKD83XrkmOXaAdYMQDXlj+s733YplX/SFTpgH+",
-	"DwUUPEoTxi4QyksPS40WYBBVY9qr4Gz572awz6TSg5Sdfv8R9u/O+0hCXRWJlgo5ETleLDZABGOxstWJ",
-	"+SVP2ICRe88fHJ89MAov103yAAJWg0p2rnGlDakmWHrJqLPNok/mzuFq8HBz/BNKwl3S5HGFqMHt7wj4",
-	"aNQyy41dqpVgr3VkduWIJwl3cOCLNhOgc7eW7ydb8Hhzm3Ft5bUipLXMvmtDd5bYcj9j7yC6spYEZoh3",
-	"nUgNn7E149XcGpQIGlk6NteQPVwI8nlFvryZeVYmZD5i1GgMSzDv+zINrDCWPaMjnVo9NUTBf/b86b0H",
-	"p6cnT77bPjt5/ODpizMPhr/8IK0K3v8ILg4Ptz0rJqRy4ghsrxhbQBy/VOzITEGO97KxuWF7Mk0ZwLCS",
-	"D9ER3Z12bkQkL0ZEPhRsgMmZHWTqnbzIUcfBOcA7cEGKmHw4loqXvAHuYP+GlVpdNyiiOOZkfWoWm/su",
-	"kUYQGLMUyybcAOkgx9BOmcLV+dB32LrRJMeunBJe2GZsQQklmcSuZlrHsuumEwc6hcv4CM1ZcuIQq6mt",
-	"oi4zTWgwJVvyPBvB3JIknz8IzAqK2wwZ6SLWabMxe3jsD+Xnx/7obeMO27SefaQ7XYCoDkSZgVSvY93Y",
-	"HHi1BI7lXd4Qi2tyuL2IermUF/b84/Bh0+E2dV85OG2ztUAVnBvC8gOdyElbTbgNvCoO6mH5Nsey9QSy",
-	"+cTAbYwje59PvHq25mgmNDXtvg/DyUF114Ck9vvYHavi9AqkLyDT2F7h0CyVEQKGvD0DcHgLbFMswH6v",
-	"wuk7M4Prdf3iYLa9fFv32D9ywSyr41/XKsED7S+34cwKXZaXmusdMfwiMpRZGoFhwDAXrNbo60EbcewD",
-	"dAyTL6RgthKC1YYlwZid2bt1jJaipUsDLxt1mKVtM4yVXsDxr/YK6Lf13nhbtaiqXuTuBhRZlr6xbdjM",
-	"1ZbnfRz9KnvlvRx//Y37fg2/7BQ9rjKRd1TW6zGlOliLBU3iEH9ny550XaQrxC6CKeXekAtmNN2UPBCD",
-	"hKshpDkf93psrPceUTHI6IDNh+QFgHUH+ZjKgf47YfhEpxgY4Oxolyz1j4BTT4cfjYzDdBVE/mOPoL+m",
-	"bX5CuXay1vIyc6jUuNKH5l0jSqL/imbK+jswPKUDbsqmSuSkc7doBl2obx/c/uRgqd2qbHM8YZPtG7Ns",
-	"qZl5LeWCTQtJzpR8ymgKte0uGBrOqSoUTTbq6KdU8R6hmR4yoe0maK6AObjAiGbLtSwWk5GG2xOx7Jpt",
-	"U7wKBNG5hXtGlQrhQqkiHRRIO0RLW3obrbFkTAeuPJkMalbD13W08ieyUKS2QXsjtnpx0BCnCcqDzn5R",
-	"+K7Z3nt1o/ixqlBoGBv1QMTrmRm7/Iu5QKAah2oFpIsI+tCW+S7aOa4YC/rvWM+cAnQxzyhGli+3ov3o",
-	"IDqMbkW3Xy1HqC0NrHgA/bxENtmI7OdTvKr854dQbd9/vGeU4CT85oE1W9jX5YjZV14VaHVnCaHWiUfM",
-	"gwhmC9hY5h+RfWLvXkD6hYFF5JD03DQicmuuTk1++3kqr0vjUxYQ+JQF1D1lAWlFXKCriI/zwbyaZSZ+",
-	"S0V+By+s3xmelYdYynaedeYRPoug3erBrEWL8gDC0Ww3wj3seetqc9j5YxqzDcvAxCzOsHJ2WajSWZox",
-	"V0G3ECELjlKz15OU0Xha6q/HQ1Jy+6CsOhlKV0y6623skbmL+hSEhgshJ4JMmb4LJm9bfRhORBhwZGXf",
-	"+iA685u4zOQTPNZeoaCesxBWloKeDKeuyOeEKktVFt+15nx05Rtx00WsOgwheJsLG+OhmdIklZmIa9Xh",
-	"qxUkVYgTtsFSs76sGbJEQfGBwlYqxDVZA6bdEMt29VUY9ApTseFU127YCwf13GFClYSuYlXExSUTrSxm",
-	"qX/XolRBAVnBCLenpzTpaeXAUyOL0aQ9UoMqX8U4lZccDWFBdO3Qu9Dq7FEjVrZ9VuDC8wPqBMTnuzPk",
-	"+EedjjDK1BdPrhG1qpjQGwXe1q3NbfdEaXnuEqoDCT6wIV8YJor7wIcyu2IEkE5heHZ5KCMfleGifQ/c",
-	"t5qJkOBDKFXLhOdc9Rxpa9z9QXFxeyIKTCVfxCBO0q1UYTvN7WE34+WHdH1toOaNsYZYv2Z+F7DndqUi",
-	"34PSiR8oqI3oS1bPXfwzSTVNcuwQ8sAW5c3eF2w6E120f/DxehjEhcD34sCfSD00d6VN6pjL1CKBrAHe",
-	"0YBVkC4wEoHBgHg31U/tAl6fZqIND1Sn0NiTiLYkURzufHraQ5mSbqa4MCze9Elu25T8ICUNBQL7jmmr",
-	"Y9OGmiP6+r7NHetY74UzZoUN1J/lOrrU6jlMKPOEJZNKqpvQAXVF7CHsrzg9miTOBgrL2cV0IFjocrJW",
-	"0dDmHD0H6avTvII8oXeRovUQC21DDVSIDygUQkVv9+IULgwPgcreQ4g+UaQjLw0XGzGsXN8pbCeMIU35",
-	"JYsxfI/r+vsoTJVaniE1L3bOaaphElS+5YKOlrP269AWXRLDtWiLp3YflqSAOPCxCDdEHAoQwNe5IP/w",
-	"e3/0D7/3x7htgoOjw/dnsUEiwhKXC+Jh9o1S0yzAcPzqv/z3X/6P//XLf/WXX/5vfzMLEzJrG1wF1R6H",
-	"XHGvlGg7V23/ichtoiDhxRlors7oFg4/twwV9R5nIprVeWEo4Zeh0WjGIjr33YxhrkzTmjtTWxKJ3iGw",
-	"bSg8LS/dfwW5enUFDM/gfU6z4dRGvIisTGQuTnDEGJmZmw2KVybsyiytLNi1fIhr2UhCmWJ5GQm07SzJ",
-	"4xznUh7c/hgXWxfj5P002cwLRWtFrBVU3fkZJpAHYovVYb4rhsJOrb5Xr2qdWn61OP5vwXQKYTLh/eCu",
-	"Dp9q6LIu6yjZ6ZJz/Q4NZVED7gcWs3jV7RoKqzW16ZWBHVew45UJWzn/C3Rwb3jNZz6rmBe52NyuLiza",
-	"THIj7KnAeuj5xmqAkeFanQVQdfMX1Du9c64YQJQJs40roIK9taPU3pKf1qWnQXOdXFXJv2qJPt952F+I",
-	"GRpOxW8JN/nNN8L1+Y3cCNS1qQNuBOsiVPoNXUT1m8+b2WjzrmBrDgAJw6S2W1H1CVhyXxWBZjCXzjBs",
-	"keew8JSgnX07Sos/kYuhFBefvdljVn+nXOdJufaDoq7SKRXOaiH6C7a8bIxgWDAnOEme9htHn6/jHZud",
-	"XGDIWwSPN3+GbH6Rsx8XbExzBgI9tGl4VFiYpdy0xUUvyVCsmJt9XlRlLfrn/rcSt2Apss/8WVy0bLVM",
-	"UrP6syp36INZYZlQWcKrwOKNNokuwpMY2k/hw4gRiENN0EJQgjy+9taGSZSli8qUtauCAlykgXnICchz",
-	"0QE2QQ7b6GAowF3S+e6DM3KTjvnNy/2bBTLcfMPjtx0XMpAkdveNlmMKO5cukn7Z6YN1ux7uqBy1t8Ya",
-	"n4qn/X6I4ANKouz3a8LwoML01Lxk/zSvQsMvcgCiEs93z6JnMIHZ6yQTGCIysYA61GdsGjVdMaGPiJA2",
-	"cATSSC3Ckf8KWA3kWuGJSQ0TynSTdECNcSiqtlXvZQJXhB2Isu8PqSJp5l43W9S+DWHDXJGHxyePHtxH",
-	"/AXzWspUlmii6DTA3pGZBoQcmB2Mdc7gaodmjQ8OrkHEtlP3fdY1BOz60WM7GO8JQA8+9R5cB+OU9VjM",
-	"RI8ReWkzOv3DZrjWbgv+vgAhJ2H0kimzIDIDS1QC2AIxGzMR+zAFO0rkSjxJiqBAzSBKHCZnY0Vqbii/",
-	"b57bd/0XD6ER2Fq9MqXPuoRWME26N5yueCXK3OIYrBMkoQ1/0hIX18J8HBEdhGi5Ja0TnQWu8bZjTctN",
-	"mvB4wGSWvoFceiNrjO1uBdvieiBmZu/zS5a2q6MUEFipXc8+dMpEHNiFWGmyQR5dYR7gYoBcy+Ok1kER",
-	"3jQuZUUMq6jh5LYqIvnfKw7IzK0TLPDs4YoKx3O25ZI1Kw4uDB8JV84tR2GvFE7D7F4Pg0ryPb00xcCw",
-	"nHvO8DoDteVloFpI0ejFWenpdlpakMEGDfWY0IZNyD7xCUWEC9LRUtOkE6F/t2UxD0srXM/VsF628FED",
-	"Gq81jVl1dWblsaGcMj6wcGb6C1dlY2UuX9/1Nbh8NNsTHgMKbFdq7G3Z2mZ63Hp0tu/0CnbX9QesmlGs",
-	"GQO3uWi1aG4vZRrfboU7YTULhXnLcLyX7N6Q6g/AVjGiukmOXVz5ncOPb5Hu1AJh/vbp0ycRGTGqspTF",
-	"Hm5lMuSaEQT1MhI4hGrZ0q9kknJtbncuAH7ORsOFo7sdQP/mRF8XiNXuugKG0cGttULu/N2al/iepyH+",
-	"Zi6JTLEQgij05tmSvCthK4WpXd9aPL6VS5ejelEeYRZK0KjicaP65MEb80L0jDh0lXOcu1DrnIdZJ8vV",
-	"SlQLud52Gft2mXoQsVAVhU08sGeXDWlidz/E1BKoST3nlFjiJEHI+NW4Ls+jRWrGd0IdB6wytqpY5t+N",
-	"fL9lxHvmkBZL9O9pabgnumG+YIakMVcXFuFLxOw1qwnbZEFAN9KNHHjpYoh8B29GlQao5IRpZnFP146r",
-	"gZB9B4Yx3y9G9Md0asFMXWBdjv0523PZ0luUsRUKAOSgr9aAbJtYe56IqrBSEYIARZcqBAkDZYWKTYkO",
-	"5SgRvLvSOC2kLTRi4esQe3RCoWYFgNt1mVHkbYGB+fsCkhIqF7YMubdq+cCpsjTGGh6aR0J22ysYkGux",
-	"QIjIHtHCbimejOIqFk7eQm6wXV3Ad7t1haDY84ZaQc5Lr101eGbRHCruRPtrk5xoMsqUhsQL8J1DThLs",
-	"buv0O352Qi7Y9Ih0kgs1Uu0O6Ussr0K6U3LrkCTMyE0qIjEfcK0i0tmzAertTnNJVcGDlUrwPduKx9MX",
-	"RfutN4abPKEj9rbzXqgeYXXPuXW9b6kPfSLOXkzVkCmEn0TQPSQZSRgFi2bnW527ZH/fKAkHLUCdpj2z",
-	"lk3y0s6j862O9eZQ58zkgowoF4np4d6QC9okx2D8VkQN5QQzGfBRqhzUONx+WmMKTx5Zvn/4casF/7QW",
-	"x2gU5fPz8299B8pAmn/IXtV2SUrRnh2AZ+D/cUG5wFbRBVS8zbjDZfbonzledAd8RE3Ssbx1rl1zti7Y",
-	"WEPY5kim7G5+H0JtCHfwRkVPSw+vqfwatx3U9LvA9J+7VuDT93xT8PG+a88R62n/xPG5Cj64yMUND6F6",
-	"iSzClntC55+IbXEJIw+Yr1ipaLjBxelvyEqDHhQNWROiyBVzaI/o6zbgFW2CUzSQhh+BpDgZUg1VEwDT",
-	"3vZy5VBFWIBfaaM/ol+2XVl2xFVAoYLQ8RhXdCyTJOegOHKQ/7girmUWh3VQuCYDphW51bq1oOpJW/EE",
-	"7PdQnWEpSXMkXTOgGQpbN+aAo8vToc1b8HLch27SK2It10F+ms0Pvup0FXARG6mW9/ss9QeJoOuEGKEH",
-	"y3vMem03RjfxM8szWfLJejO//8rnsPhvwgQW/yVmr7xCysnLbWJq2g5ZvFVhM+91boLBGMrMafhanimw",
-	"RPeffWNxWZXnbFBazRC/N1LeyelTcrh/587efpM8FcnUSzIgPFkOAIpnIg2Hk9a4mAmdTgupBIaZuddz",
-	"oO+gHnRRPrj3pLE4OvN470ev3hyUV4J+zswN+ynVveF6VvIUGqgv/2OHrq/VEKTmVhC7Ll+vYF7bOzGo",
-	"RkK3Wz41pucHUAi0oiQUFgm1kjzi/tnIFuCE5+Jc7JEAnNGFqAURQBiShFV+7L7kyrLWJrwehhy5oKFn",
-	"D57cP3nyXbRH42Ps9ZBmShdbD+KLXKifkDbhC4XEhPU1NmC9C0teLw+xCm3kLsgKdbHcbQE1UzEYCTvk",
-	"AyFTP17cefC2r1tjbn0pIUfqrs+St+DejjhQ7sa2YaQGrAQ1ZElYJa30XX/pdY4gXQuOT34VhusI9B3z",
-	"dCl1oeBAnq/SgfgvrCiEzcQs4cAizXbIRP7RjMHFsFti2DHYZ6aFXWFYHMdWdArudzc0jDszdDQCiSBd",
-	"2ruIwkhPGPwHiugsFSTmMSgKICN/6Ju9UcyzMjw1ic8FgWehptyHeb83MIisdHPmWo0Drvc1doFPN89F",
-	"oHyU+O5d5Jff342okQdo2PEaNmxHYwRx3FjwMmyPRtToBZKAXUrIX7Lkh6byT/U0HeQNAaAdfM5R1+Cj",
-	"iz7DTw+CWeA3L/xc3Gc3I/x8ls8Lvzjxs3MduDni5wLSm+3UzRc/3w9m7ToN5u5533q3Fx2Pa/jejsdj",
-	"DB2aiyCrzLd0peYwPfVuoBDcboVWBOBrRvGdcy/CZVgn6aJCs19cmSEIGLXCCXA0JmIV5VKzDdhzjtCE",
-	"8lGpUrBSwRXMrqupy2RC88TyXJ1Oi3Vinj84e/7D9v0Hj45/6AvERC6Q0DIDw/sVGcoJcWKX0S9mZnF4",
-	"sEi1qQXVroaG67QrnLNOW9TSpqlSy40tz4fNWcQcrugyVA5rIjKZlS2FY9qo5qM9OgvRFgt9zxHlgJy+",
-	"uHfvwemp0eqQHDl7PYgO19fEoNdA5zKfg3z/opw2D14GsNLL0xXcc/bwqCgQBgRUpptN/SjLTSiJSsAA",
-	"ahU5hH6AsM6Tj1HqjVaRt1lsZOoyk7u7dZYrTJ4s4VVVbUcqdLyR6M28WLt8olYEdrx6ad1n89B9pilP",
-	"ltb1hAYDbc50FwXI5VdfYBWIVE5bnU4fV2ENPZQpiVOQp6wl58hDDVn+V6g1389SNGWh0NMkx74gErjz",
-	"vKuQuvpPoQg9BLRLQJ4iJ30rcxtJHaLpZQqabWRZcnoJSY89Kfp8YHF5XE3Dglb7+X50GN2O9lvRYSu6",
-	"04r2P269ihYgE4f1Nj5eauYLS9hXclp/RJ5LzFfMBb8uYvAb6iLAKyK8jbioKY2ZJk9dM/ABmzJ/Psfm",
-	"zJ/H2CSMIdOlGixUNrbhD3VyuMHcYJ9fXo5qjUwAFw9dJ+YnBOR31abrhnJ44+jyuXv5TdkKCAsD380z",
-	"tW9XzCRaK5s8alyyVJValU6EobxC9yGag1AbLODUd+z7thocdRXCtCQx00bb70nRy9LUKLj4m2rWCz6Z",
-	"QIHUpSzXrNdLfHTOOOPWMgo36cz2KGzIcEH9COyaBYgNjmirZc7DULfrsIcut+6sz3vd0FGPHOfanfR2",
-	"PnWK8Yy4CL/dn1X23uHpD07y4qQaJn5gH137lJWTaF0IhE3uj4UFEBaproWyBuWxoxtcI+/VvbA5J13E",
-	"PvOpvqreGFtleNtndi89hUtiMMG5WYDtM+Iph0qTWAOcX/LYI6m6WqPmT3xA5XoXjadOoL5L9ova+pIC",
-	"cMvwNUPGUDoRy2DyLFsbl2tGlSMdcrWghOmyEUDVuFP+xVKossB65YfjrcHAIZQRT6TwdT2XEmhVG5KR",
-	"gjZwWjmcudqXoenvSnxWvuey7RzMaltn9pQJvX13VUjOtTF7SmJtofS6C2CjKR0xXRK+FuipCPssU6+w",
-	"FoGJbW8ua74sUm8DC+2aaNZc5fnwD4z+DhWHjRruKkqYkwcOjjFLScd308mLLENUCpR1BGIA5zM9QFOo",
-	"3ypXVNz5RgKDsMVMtREu4EpBHAGnbZhLktmguk6YG27G4GJ5kKt6AwMBdEKMEzubwVeZXxLnqQEUdB9C",
-	"1huy3gWzSMuhISMY6oQqYqPE0NJtg8dmZ3ir9Unufbdm/Q742FwQG/qLZhCxbc1qQ01DPAgQxbAaQ9wI",
-	"XK/+RjJP2fs9ggBC+6hb4IKjH8yAe/utWwd7Ywqm18XJOhtsTSy7BNFPi8A7rRPN+tl04SKySu/aiQuV",
-	"gOmlPc+gpq/d8QZi53goBWsLH3q6MDgviFI1r9qItgohZmQ4gdLuCs7j4uaANfaBR3TCOoWdiNzGb4sF",
-	"Ds3W/Rh/8IULO01ybLtLXW+AVzODNE5tcLMUyZTEhj/ZcBazxT9QyIWydGBWxs2tWQbD6YWAT1b2t1wF",
-	"EvT1IzgrmaVV9enVVGk2Qhkr5Mn5BTujgG1w4LW9ioujeEzTC5XHEEBtRICALQCyuMMIBzHhFwyCeIGR",
-	"NWs5sjLF2jrAtSz3nXUs6+8QrJIeXPAu5NI1spZDbTZSNjzO1ULM1gQ1Fxy+dUGtOlLTgn5ApCaANR+U",
-	"o4SvXzDO9X6KPTWi4ne68EXg4TNfVpR5TRlNoEBAQa44mseeNuKUFD3WJB1D0DjDsJXS53ypyX6WJARq",
-	"417SJFc8IZqadNRINX1bbTDsOhd4JyKZSKC4w4xzhfosPcjRmohiBDzOphE1fMOl5WdPEYN43tlpfTrL",
-	"lD4M1ff6ntWl88gdJUmfpndtYK39Uk94jzmVED7UMz/TS5aaWzi1x6td5Sq1DyKFQJiDIAX0s6ODjgsy",
-	"4knCXahBtA4IdZcm1OIvrfH2qjC7fT5YLX/Hheu7DQfeP7MY1fk4TXLKeinTdh9rmbKYMNFLp+DSNtKB",
-	"GpqbnSrS+eijjzqQkOFKd3GV/wrDxwyeoVQ6Ip2h1mN1dPOm+XjTvNskP8DsIpQSaQ/uEmxBaTolmbDR",
-	"bihSK4mRV5QoGCTuu8CvmGst0HkEPRs9DqJYLBXcYK3rIwL4vCGPYyZcthPkdXWZ3a6YMf9hx3xqw4fO",
-	"DeipY3QxM+wmSFbTTt6m/wnJ2Slr0khVc89ZhS1hFBYIV6dZBhPZk0Jlo7J4BF/qf+ZcfqByXy0mztAL",
-	"JvK4HrudIb5AappEBDhPyvqZiJUtlZunEdjHm+udnbWKOlsO2l5umjmxjz5WNgUW8cKqEzYsi5jILIl9",
-	"neAw8USVpmJw1QZrYrwguidnjDRREv5W+YUBiyQkAdcYgehzdRfBzwqCynzfF1zEdUxULP3MPOmjv4Lw",
-	"qoU15c3DNuIKXuZG1qxViR6fl5O2mnDroynS5hiOZZclkPXGld97AbEgBUZIBM50K1Btv6ylH5gx2WLp",
-	"pQsmCgehT5NEoRLjKkpHYYF0ixwYNNrBpJ6eUcrjzYfrioQvIvh9rsYJnT4xjzo/HL2kHJreCCdgbcw5",
-	"petty+fWcKoYE/XBCMYySZrkxRgWhgkfxAK1FTCXHc8SoqMWS/OsWTwBOWpbWTv44qnlJvP13E459t0y",
-	"4AAaZu2H0hcQygXlU+VC6tYnQI1KX7imvsbXlTvPbPvFqhQLEeH6qYVWlf0gHj0XWX11hwIwXCksXAWF",
-	"Apg4PmLtL6RYuj/O+Ij9yDznkOPaqtJ0PStoFxc6h0JevNJXWW0D1PI6sETx+xzKMqP5hhEmwHLD0g1w",
-	"ywaRJjbyJL/4i3KJvyctpcKdMXsB+7oPBf6S6xWBkFe8ugqX6wzgo9UUAqHHsuSyuyHnvSEYpNf+Cjt0",
-	"5sSV62PrRuIEcsq8ck7H4w6m0d4N8lHNwqCeYsManbMW4gmPSCeRg05EOjEXA02TC/O3pObfCesNodxk",
-	"h40oTzpWOdlTI9UpGP/oeDxvT1uIfUX3vqiKXcApbjfaCPvcerhR0O2G8UbWQHHtAUduRlcRcbTT5X/D",
-	"dfkZyJL9UsiSTZTd3wiVNGq83hvIPS+JoYDWfGL/+Bwu/1fhY3uI6IQlQAz/bgy4HmbdZk+Obko65nuG",
-	"xQ2YuOnFvbfh6+qCj/ccFMweVJlgKZ7XFfXjZy644r1Tkt87qn6NNPb3jXZrmA/W1PnXVZDfN4qtqOcu",
-	"Gz4Kf9sc/zvXutfSc9cJhH5bKYWtCdycO2vqmcsBYEppniTwxV3C+8WAsGkeYCQzoa/C4LfzCe3kyJ0c",
-	"uXNt7Fwb1y+brGe8fw8N5Wtc2csMpK8WXM7btW1dg13reWlUHARn87SXcU26KaMXFg6gmHSNPBGwaDwQ",
-	"DaaLW6ujh7mBdyepFANywaZReKdCGx6EplDy7ceZ1NRfgpliMcnGznUPNcxCT5FML1STvHS1zbgiHTlm",
-	"ohOFTyFTt/HMLnq6AxAcDuG0M6RJv21fdTHYbsIA1CRFUK/NgjCQXiIV4A3edZAoUHsBoE/xhoUQPggX",
-	"ogqgOswFab0Asg/Bf30OVl5zY3QMDTp4SDp56z5kqwwRrbBFofKDBbisqmmly9Z5zASLieKOz6P/DafZ",
-	"z5IgOLNW4X6qqjJ+ghrBgDwQkS4bcCGgyhagyWvEM2xU1IAv5KybcTeihl+9unnqTOmn+Kr583s06cPH",
-	"V28Bzogna5bOxvF5ArjGonxdqg/laY3Cx8XAX4phv7b4sfK1j2083daCfQvsel6cKDAOOKH9Pm70lGnA",
-	"8/LihJMk5upXArwOrw8LhUPCSpb4JzTi2J9tyo/d1eid4fdUtDW9YOXVsAtX67yT0e2iEsANERf9oB8o",
-	"H1ppMRYN18A8GefoZcx5GTGtojIUYG4kkwV5hDZZcHY0IO6uN5QFuffD6UJoqclwWkA7wwqzxWqUFs1P",
-	"yDZcE4ZtCtmG6C4PYTeiHJgJXiRGknVRYQqQ7CAPIM85ytHlZKZTKi4sDpy7YdBvOwBPoOHNMtUgSHov",
-	"JL5Mh4w69Df7qjmSQxrnaLR4s7hcGPtUmDIzljIJ0yCgZVvYDs98sQf8KcAsNJMp7WV+wIi9Oz9iQ/Sx",
-	"BPA9SKJYANXbaZKHMsW5xS6FFAfilebMRbmcC1IIdCnA4fHUggwbBd2J6JiGYUsWaSaKMHWOKygLSuv2",
-	"BP4JWwLc0wl6fv3iNqIGrFVeMhApW5OxvBxOkZW8HE6f+85fDqdP5Pdt9/DhoR3Ay+H01I3BvBsM4+Vw",
-	"emxH8nI4xSjvT+1YFsmvni1V3CV6Q/ynovYLcZYYpnO1gE8+ZTSq7UjVW0d78p1upgwsrCJ7FpSJhWio",
-	"2jViV4SB6nNBk/bSVNOgFnCX2QwInzDYMcJIZ2YNFwAd1MGcso8uA52qpzueUXVxVahwlUBVIY58cVs4",
-	"xP4lHVo0ft8O1GAXXMvUWj8WqoH+yfD9H2csW7ojiyj4hqg1Dt5I5W/MUAg7xWYKU8hrFyyi3z3M6t80",
-	"HuE3gOiVJNymuSKg29YMFgEd1i7aYNNAFyOsfbIMXc03GCacXlWbYWrrhm1WZGKVpEG6ix4sNUE2mE84",
-	"LCSDFXLAVA6fZ9uPnBMJQ1FHPBagXLw4u/cuKi6cWqtjcUrPUj6i6RRE4C7tXWTjI0JHgJAKaVVWBPbC",
-	"KswcxO4P88ItuRvNCOWgDCkMyrsROaFUKpZfiqgdKO3UA8i+ME1FTjjuTq2uBZnI8zK5rWfJFZEiAjkc",
-	"1RecB+gvkRXPwVYza8BBod9ljoPAiUmskL03SKWRw+mFWetLqJrBhGmqqIMgmAA+HA4OLHOgMCF5AA48",
-	"HTCfn7pA6XJFR6FVHCXW6JjQae4xQv/KkCpnu7CUvGtlDqAqrJVz1iC2YrC2M1qINYNYd2STPOLK+v9A",
-	"CGUxEWxilgwmHUENw7F5V2gsvm26bJZGUucn8ZPmJ+Fp3LNfzIVWn/ps6DwyE7Og23SV8Mwlyc5G7OFK",
-	"856qKmzeRgNLPRzCMSantgWb5O/NyHL5eTGk9ajjIsawbgSCt9G4dUvnu34RUHnFnsG2S4Xrs2aPqewx",
-	"pUynqxDIRRPXf2c2F3uOwuWzLxnhbO9RcYVLr1K/PbYoM+RbcqtSAygAJ6Iv56dY2EdvqtSMtqPEsgzv",
-	"/A3nEFxuInbNF18tRjosntbVrmA9/TunaYkGvr2l9YABJVMvc2vdT6ckzcSRA+2yXAMggl09BEyaBFvj",
-	"XDJp4XKEqwGvmM5KBtKSSJkC5mDFmINaOm4gAOBgzTWACg9lQCqBmK7W7HD1JgRb8yMoOwg/R/ld7/0b",
-	"NPCE5G4OQuPYUd7/DAIO15gTm0N9NEvrtVai1BSWwT3mYbfQIlaDP6Su6tWyHoKVJVyQB8398BYJqkIZ",
-	"cSle0JqrCWNl15j1eMxsyl3BKcp1WLaNimlRjsIIMsxnqijkhmdqycxy46I/hB+qIdRAtDrIjVzqxg1k",
-	"hNUF8MjLesyt0bZVSwpf/B5OJmRYemi1oggZhJS1WkaYlq6yRI+iM7wAaYEFDsFsv4JF0/meSjjqhuau",
-	"+YPJ43Dr3rUgcVyAhx9I1ygzgYO83DjaxyjImPeWbuOUmadY7AzATdIBBgu4W6FzpZezXa6JkBP/5IRy",
-	"3TmCCqLwTJcRMLXEDpsscBOVNtBl7RDdJGzI6bMU/BApZKT697DUgXWLuCLxyBAdagl1dc/BeFnEofPV",
-	"sC3eGpKpy5TRctxWQebohpMyc7WxGKOT8O8QCiUnXSNq5NTxH8KZ+i9xGiWIKZV1L3x6YJHFl13BZs+V",
-	"3b4LLgVoFE+2w1+AMk3A6+/CHUpJaFfBAI48NMBjHb7WZRxxCwDwvjrPOm9VuD5nykqV4I76rF/UbJQH",
-	"DHLbY7PySWYpw1JE5vNsISI3SC8SLwzqMA95w8DM/EoJlLH6cHh1gfhqAf9dBYTfem1gqOeCEIH56vre",
-	"N48VjtJMKMNe3wdAwEpfYkkJ6LtECpsGLVhi82ABiq+jRsqGbbkoMYcLnKcyryC7PYR8eGwwwO2LiJbk",
-	"k3pyW6B05wW1SsJzQjEVINzcHWslC5ojGXBdZ3Hcoa8JolBWyHDtjZEylSW6KlLD/FbAsrAFtmRKbOHR",
-	"ab1ONPCTbDlugAf8oUXQ03pLWC2fnq0vlkaBohEUQ6o1nNrIGBYGwRVjhP2wMfrF8ge9pXL5o+/eHZvj",
-	"N5aAK66H/JCWHuOHIH84KJKiJGKFWpZikJI0G53ZMtON+vJVgWtGXloq4DIA7Yuno4wL+UPqb8/ilVIN",
-	"XBBiJIRMZg6A3/PV4AjNVjXB/DGNyAxzF2zhpqySIk/KwBKAZvYqeHF2j8QQLdRpI7YrJS8endy/a2WD",
-	"WBFlzmt3SnyvzsIO7Ry0Dg73D1r77db+97772wc/uPWy9cOPv3/nR58dPr795NvPPnm+f7YiQAJWeCgv",
-	"8DCjL5kpbhcuwfS4dbAE3+mGUAmgV1wdUELUgHDZ8iL3FjcXxmV191SOXKQST9FNVCjd5Wexf2Cbbhw1",
-	"DDMQhgr+14/zH11cwttXNS0Cz8yLT/sIuv92CeZ+GfKDn3PVOm13K259G1aDuloPUUT2ybPnT83VCp9K",
-	"ijVG5Ba5d/zk3oNHhcqNG1fSh2Pi9Tf45Fm7/SIv7mg++Sq25kNeUtboZGcBrHBZ6Rv7YeH62Cbu+RfW",
-	"BTWMa/rLuGrTnuaXCwKqa+kjHgUXBAScRWiTLkGBtg9VuGjWkSZmDyMAJRX6KRlcSINwwlGwbKvBDs2v",
-	"Ynlej/s5MldlJ6+9A0YrqfJwTDD5+irVHniaCmsvTLjSCJQOeOkkHHgtHoepv3mpkcMg6dOz/HxaSzwN",
-	"d0nnjaH2WwzKxgwJo4WxtEmOsb5ETwoF7n/ZJwnTAK3NBVq7ocmIxHzAtQIpIyKdJooanb2ObwMMfmps",
-	"eCsWhYBspVRmiPUV2u7Ipyk8Zn+lYoqFFFiimItA4IKmU5hAsRbCV//y57/60z/4x//601//1e//6j/9",
-	"/lf//q/eGAb49p/+7qe/+pOff/WTv8bJlhTsWDtqwJF6y4KK7XX7wort+IllBTntc6r//Gdf/fkvltah",
-	"WIPGVyIlOdZ/7ZBS+ayuBlRqk4trW3dLvYHh42U3T533MV347QKKb1IV70ooXOJKXpIQ//VcgYIuv+x2",
-	"f7VwxbbNWbfLVV3idYGjHitOb54OqRgMKV9Pzb75rSo0QtNlwgV7cGk3xky2y3KLbU+KHktFWMk8b34V",
-	"CdgFmy2DQB36WtNBwTtA7e6yARUWxHW/ni1xzfLhl5Xi1AXHxER4pEk6ruq7dYbmFmZnzLcpzj6wA8Jl",
-	"A39ok3QykTLaG9Ju4lLXrCFN9gk9F6GdzWX8gUuU9oYsjoiSxa5RQfPRHeYrKywXk8OsiQ5NZTgLI1cb",
-	"UrsvnUHVmq3t32BGizHJyqpbzpBlH2YcogqDidV0tcE+fZ4PzH72o4PP9/wQ3c9unO51P1j7hR8xvh8M",
-	"G7544Mee9w8TgI8vwll4x1RthW7Gj7VSIe0FwUNz6ai25IWPNi7ki6JDLK/YAZA7rlgebjauSLhepQ4J",
-	"uFArOYb9PSxaBFDMeRxQhSm9zcflLZ48K6Ih1Gy0wr4BXG3Gh2y5XJnzoIqrzPB/ZBbAC6uYvuHA1xCM",
-	"WGT+1xmPeCbHzxaWOSsrGhYsuVJcCuVz4aBSoVHBDcvrg0WvdnWx+QP6Qi0srwHoGjY306FQY45uRIYy",
-	"SyMSU8ylGEmhh41ZgTKm05qcwrRW81EcQN2HYVxrhF7bXuzIIpiKa65smV+o0ipDSdLuVVteQpQpLEHJ",
-	"mCrGhkZQfUwQGo+4AJuCIhTL38IbebUS+0KpcJ0LO8tDX1Ytjb2ORVC1Y67MMOJydSyVCVtedjmxEPPj",
-	"dujmX8gWgsO4gY+wjqrwwj339UGJ91OzC+D3TVQsxl3c1TMrUFzdddHSDfVO7s8UW79za4FO8OF3jj78",
-	"zlGgGfyzvVe/e37enP+m8GXTfHtj5vNHN75TqlLgqOqbYuwsCubM28sqJ2M327W2mR63bmnznW5o8ALW",
-	"e+3GLpzNVRi6cmY9ow+vYFAscvEi0wGorJSN5KUtHgMXCaiWiK0Er971QB2OGqhWYax0whyjMVwIgp3N",
-	"3WQuqWV6/CJYoeAYVvrP3ys42qU32ZgqNZHp0pCWZ+657d1+V4VZa3b+egbHRTYYOh7b9D3cXrBJuSJd",
-	"cJpomSeEcFu93IvGaDIxYqmNPgMRagoQMlwMTNPNK0yrXHTWzoJcAjcbUOQwIs5JcV2WSDFQc9PyT888",
-	"NVMa3EmKEP6StzovTTbJScEXBYG40qaCJEy5CHVrarHYLkGa0uoWuoqT/H4fjdWFvCWi1KvKc7PNK37r",
-	"17uYc6KtkdZsJbtZyLmjJsp3Fd+X/vTqRsl3pdLeTKTWS8p1maIMyAbmQE4o17Y2m4tK9/nxd0mr6P3w",
-	"Cvpha5mG/lKm8e1WiTCwwdEDb0svM5v9FDCjLXy44r3jTJch/iI/AUe3YTLu5FpIzvxH1E8EOX52Qi7Y",
-	"1DBeMLPZ5xFyADMlHT9XDKLzOp8en57cax+/OPte+6MONDxOOcBFFKoeEYqZIUrTFHzjiHptLl0z/nyy",
-	"Q63HUMKW0ZSln7ES68uxH2ihHXhhtqG3ADTdL2Hxjz47fXxKEDcqgIYGHIXvnZ09ixBRHCgxwnQqSFUy",
-	"fz6TSg9Sdvr9R8i9bT6EwuxTKaweiIAGCi6wHGghOhcuy2wUhdedzrG1ABHvo48eiEuWyDFrfvQReQAX",
-	"wm+fPn3ikpCGdpnAPs/so0ek8+Ycjvs5RhCcu0N/3jg6d9nl543oHFjAeeOo2Wy+7TTJsbDwTa5ZQ4Rz",
-	"Ya2PRp01jeYwqsrsCJbE6sii98HbTbTi2qgNpQEEw+whBIFK5SClIzh53ZQKIFYzeBtb7NgKiUBN+MqD",
-	"TALubJN8PzPECEqqe+uo4cXod/A4tDHrJTTFGA3oBrAusFtLGzteMFPnaFUQNnhvyIWZrEzJAzFIuBrC",
-	"vj+GjbP3iIpBZhrA5nJ7c4fwmAnN+9xK6z4h9vuZ1JDXBnL5VGZgE6RdMAcJu7hNu952qQHEvEdTgKw1",
-	"HAsF+iGjMUvPBSGdf75nZbm9k7iQsWaT3TDjU8PGOna94MG/3Tq04B14XmeYoyCd50yn0z0A2O3YrXnK",
-	"v7BQwG5iH32EG+GYdKXLqnOZluQx/xRBP+A3eK9rtK7CYx+bx5pBG2bCACrC9ZALcjvHpJHAUe7cIp/x",
-	"T8kYhCbzC8CwJNJMTQqG+KO3Wi2/ME0tZds80LHdQNhTOIbbUavVwvhRh7hI8HLMH2m1yIiNupBMmmfZ",
-	"3jo4CCp7QsNGSoN3w0kJBpAltrHDA5KwS5YoEjNmkVTC8RzggCzYv6uAjO25E4u9Bmmt9mTaCfjvEc7Z",
-	"HCozv2AV7Jo+khQ8hYZ0Tnj86CNylnNxG7TOZtbMvNSVMcdE3OB1zMfETMyHWQoSq30QNpcZEEBJnotg",
-	"cS2HEQC4c+vgk+LyjbLesNMk96TSydTtPgv542V2gBfNUqEsuDQKy976BbwAwx6a52K2KfOjWT8VIXmM",
-	"gG1Tac1XdqKGHrgBo0JigXLj56n13RR/99F35iboSaFpz/TEXo8TKrCFCEiWGMYTwFZ7zA3IbMm6mILq",
-	"ry4A3An9WYbCCkiMcP5DKswmCM7QuehDrcLDAySQcoWlIzw6/nYJoLwNt+D9At1niQv+B+TI3N9l91lC",
-	"pyy2HBj21UTaWolm7aAHWzYRHz0it16/dj/kMFRj35fTneyrWnrABmdev6QJj89FL2XAjGky045geiLT",
-	"i1DAud0qoGNJgGjq270rBW79g1bAdO7aM6XcwM0F4U+due09a8qBt91KFbat7PeVoXsA+GzJZQ8oFHqA",
-	"5cdqJ4ipCtS8lzIKNcGp/ZZ02VSCaglVJBwz/CR37FuPawd+b1rvfMdvOHyNqnNhb2f4why93IQE4BKm",
-	"VzsSrDwD8EAFZRWMUthfkyDIT35KbDy9r1oD/YDv37C5E8vzjsh+C3hhEPS6j19gImH+GfJZ8AF8xcEG",
-	"0Di2y2NdM3NPmG1rLtSUDbjSgChlBDXFEnMRdb01wryIbyICQf7ZSMh5z/lhhwnbb8v5AXD1Z/n2PvJt",
-	"5mzCfZNbESBIyTc/377KuYFL4OWpO5nYnxnykSWeFa3dljvVVDsoOYDa+Ogjcux1JYfP9GHrBoF4gQAE",
-	"ACE6wBwi4iA4n3y4f8NyZf8w5leavQ1ufziP4lxgBK5Lmfvw4IZhQDZY5MPDG8CPPESUx+V3GMk2Jifk",
-	"iz0K8Sg9Zgbq3sSUTpSYODA9cS58pgD58NYNjELRXIMuDJpD4CI5arSa+80W6J7JhRqpvbxsi7nx21AX",
-	"p3G037r18e1v3wEtDpH79m8b/USOmaBj3jhqHDZbzcMGqIVDeP0mHfObl/s3Ya/epFmM6uyAlWi1DwwT",
-	"yksQ0JxJ2vMROciZCPdsZKkfwfpHbuUjyDWFLe52ZjS73Qzh7Z4Mq68QLs4FxDmkVKi8xjXIoTCyI0i1",
-	"G9GYwc4AVoSUt0uEu2Xi8oMHLJ6716BDwPg1u+WS+RoQrvLSubCllwqvOcO3LxiBcg1MlXQsD2omctCO",
-	"6VR1iKJTRYZyAuUdLL8EvsoVuWBjFKV/l3TMxaKnHeL/hCAp8rvn4nf39vbg/+E5uxydiHTsgsCfuCTm",
-	"T1wN85dZD9OgORAuzsyq6tiWxY22WEbmUT0XkmaPFr4AC26adksKBYhxUV2g40yP+GLISdr+ZdthN1NG",
-	"RlHE6Nz+3nBZ4NgAHXNLkNza654sDviCTf30YFXcOz2q2UBa+Ed4L6eE3YVu7B2bC9qxP49pqsGs7drC",
-	"Sz6mBbyfQH/sydHIdGOELyOTQYyNEf/keMzAW4KOCRY7ytr8aNgA0FjniCg5YiDs+zA02w8mZdhkf6Na",
-	"ZNq0g6UkUHE9iQ2P4Uofw3E33MCpuZCtVjz1gFXltjaYXGy0SZN0egk/ctmVQDJQcmEFcrwcP9tixsLv",
-	"UKgLzk0fP85s/jeYBRu0pyGABW2OMzauTQLq30YLZ+diaXxAI5y2wqhxz1eM2z9fOvDb73bczA43gJhB",
-	"A1Y+eEgl3ttfOPp2YPWancHBdkhfvSswXiAf28LCVGZzH+M7y3qHo2mhQcwJBHyfimH0UzkqDKJe0tfi",
-	"YzUPT1LWtZZrdVxGpfzI3zScAOT+Ro2HnTP8FeSSg4sC5IiDVmsGyweQVpGt3/wdW9XHb0XnxoAdNRPA",
-	"9/kbt9RHDXtDNyLLEzzbgI9t9Po0nHsZkB5MSy7aEYo92JjsxkHr4HBv/2CvtX+23zpqmf/7USNq2CoO",
-	"hbfErPtOZEkSufMdcIHgzBSOV9w42v92MTq0AYnkt88OP/u4UQjybOx/ctBsNQ+a3wayFqITTL+hb8aZ",
-	"Vx1cc81jUAgaAZP17GZkZExRrLN70vRwq7Vf1bxf/JsvBM30UKb8CxbjS4fLX3oo0y4UmYQ3Dg6Wv3Ei",
-	"QNXG5z9Z/vyZlI+pAKfdbdyby9o3fIwm+MJhrXk7Pw56TrLRiKZTe7Wi8seVNlfuJctrYYbowea40oHC",
-	"Oh0Wq/xVLuRTXGoIS6dxmyYJ1vcoyuxONw3E9vmb/p57aO6yf3+YQ739bGey6o6Gye+29EZbOreCVGxi",
-	"T+jKTQzJAmMLt1rcpmBeYvc8ZNNq+/QkZqOx1Ez0pp+xqd2CwHw/lfG0/tUE+/VScsSyAaM4vOyqE9vf",
-	"/JX8A/MRrILKA7DYakWNo8/3o9uvYHOutLddzMzboo/dRhZd+bU7Pzdv3mocff6qGMlbdYvWJgfivwAG",
-	"Ujufm40CCuNuq3ryRpH9zS5GT+xqJgJBOjh5jyUG7KDG4XtMEyOfOQayHa7TqsFF7knRTziGYtzaP6zF",
-	"dh7RFGNAb+3frjMRlY1RhX3MYk6/iQzxOI5zOLraLBAF1QWX+M039q+3aH5LGGY0FFnlffg+Z5VlLGHx",
-	"xO7b8vRb25i3lr/xROqHMhPxejv5G7a/cIkDxENXUdwG5aGhMGV99EutvAOjclnxu0wv3la7m2a7N817",
-	"ejy/Yaftu0yvwc1zgXYlUdVuB4QKeAUmtLJq+g8hwiK3G4O117ojZKaJ0nRKMuF9GC+5HuYZQVHgEvFF",
-	"b6AEEe8XbOhK8ySxIVlUE/t+GHay0LNrn28qTRMGdW+KDOUFnLOQp6wrlPvDXBDMy444CMorS92Yo7GT",
-	"uXcy9/sm2uyE9DXZ+j3L/q5QTg9zdkud5MczObhB8A2kXeS1iYPsiRKDXZBG+XW32OE8V7LYhfhBO5Pd",
-	"Bia7PJKpymbnSV3PaDe7231k2UQoF5mUe73BrScVc79AMDqEMzXJS4jQ8c8pdslSGuACQkARNoZx8RAi",
-	"aoO2XbfdKXrlsUhiiQBizYo+B/4azYrjhHJRNCsGLqYG7Y0Cw+LxvccPYEVxZphGWP5ilw9mBIjGvSdm",
-	"OW1Tn8Lvrpz/4SqiEXazbYNkCVXWF4+AkKuKOTm5NpV4HAVrSjx2n+6sjDsBJrcy5gAe9Zj2cvHl5pv8",
-	"kNUxNfoR7EyN32BTY5iPXMvUWG8bLrA1LtxXu0vkCi6RnQFxiwbEVRn1uhZE7OeJvE77oVNqt2I/DPjE",
-	"utK3O4uBFF12VA9WF4+3aznc8bWdOXAnTW9mDrxCgRrTphYH37mH5vh8WZBvAVGt3jkyF8H7Fehb9/wD",
-	"YVazDFpa7oSbbVsSkfCkO7UQHXHh/NhlKT0+iFUEt7eTd7Iy1BSEw8DiILY3mRIBcBdQaU3k6aD2ichm",
-	"olsQpZSRhPV1iYBj6/9mpvGE0VQRiq9imhbYJ4u5siPKhaZQs0P5ASHGQFgHBXOLwwzlqZN3DuflHbMZ",
-	"m/Bw26VrzQs9z7KQZ6wv8uDU4TzOMkFfNjyyiG+YQbI3ojxBUl0wNrZDB4NxYHt0PO/zNw1mXnDx8dBg",
-	"46ixf/hJqwX/tBpB8bxGtt94C0zUAr6XNxlzMdA0ubDA+40vzIgVBZhu7A2/+md2qs0eJGTknX9sOv+4",
-	"pHMjuPSGVLflmAn4Uh5/em//4BCGtYLYgqO9hjjNgengCpywAxYvk7ry1Lkiz90JXjvBaw0zpkydNtnL",
-	"WdtK18cC8evmG3vOa9ky4Z1vpi3zm2uadIu24pZZZHtctA+uUr5dqt/akew21tbtdWvtqqjSbgf6HKDJ",
-	"enXOCSCzEkLd29pBRUOh0CtUF1+VMFNvRVqozLqnvgGBKYCMsJr66Wa/C0zZUJ30CDqVgSmO1OsFpoA+",
-	"4KTYGYRci4mRq2fmVzOIEdU9qLnYiTlN2uOU9fnrTpOc+uAUOyiEuxsCyhfBxyKist6QUEW+tW/EnW99",
-	"G1FmSCdlAwCIiFmPx0wdhdAUy0aG77oUf3wpwpKQJa9gxQd8p0lO+nnfXHnNOCJcky7rSQcl18nrc3fQ",
-	"vk+1w3xzA8hRBXC20DrC54DyVxgK6L8IMGyn6edj366M04EGrjdOp0cFjemMguoLmB819lutg0bUCHaI",
-	"+TJnyffwfTOEAe7Ge8dwBszWWtDuvSdzrX58J2/2l3/z3778D3/fiK4k5hn73Xpgz+xs67gqalAkJ/ST",
-	"BfTZcqyzI3Fd5wbu/F3kz05lDiJ/HDuseSsucFTY926+yU9hLW3ZjWAX+fNNVq/x3l4h8qfWNlykfS/a",
-	"V7tbZhu3zM7UsE1Tw4qcfO3QIOjnakODTqzywSZFvShHQO9zbMmpG1GouwBurWbpiAtX+xWq1wGUJrRq",
-	"qbNGEBLyrS0FIeUs690nMUJ23uoS/ZZjkXac9ustz+98Zl+DYKWr0gEsGuueGi028d7H52wtfFULIHQW",
-	"LdoDOuaxVtsNdno2lII95ImGcjlfP+N0cRFWsVHPLsVO2NuybXseOb3CxD23UkuUqXJTt1n7WfRsCJNS",
-	"YSUDrM8U2MQjMpQTwNEPrNFQAIdrzQRUEwAY8bDQSYnwNIPx3MSuO03ywoVUFcLFbfXa7tQVLudi4E3X",
-	"ro0K63DxTFybkbjwZOOrv/zPv/7Fv/vl3//iV3/y869+8se//Nu//NWf/sFXf/Zvv/zDn7mopDZStyw4",
-	"ySNeO4kvWos/XGeGZl6+rC5R6kiJAKEKdTQVNOnqRC6kZw1xsJzmG8iFswtRTzycObA7s+9O6pu6ENiZ",
-	"Ip7I0VFZDhn42hfJIsHw5ptaQVRznHgXS/W1MfbOsp715ZEq426t3bG7gN6/C2h3ErdnEb66Y7iqFHyV",
-	"puFjZ571pmDa77Me1J4EJ1LZXTahCsqf3SWZYi7HgOmgtCaWkaK6yhZbwmGuSJD/8j/8n1/9+V+se/qu",
-	"LxV0xwS/8VL4qmxzJ4Vvanu9Kh69VOK+CQwQQKLWYualiPrPTZs7WWwni+1kseo4qySRk/mTDvXDbY1W",
-	"KXoMCtxe3fFnl/BSZaFF+BmEIDzRMvVF0G2hmKaVwDpHUOPSmlGp8jUN7cMiZmkzkZP2hKaCi0FeBhC+",
-	"VROue0NoBMppEi3lBRRthrp/hgwSY5QnkAarhylTQ5kU208Z5ORCM3HKL5nwNTpllsQgFoLhl4qYdNmA",
-	"CtNwCsXKT2y5RVvyDqvhYqXPvHlb4q4z06v7+igsR2j+ozDKAB8H8MAm1OQ+sjVGIVRgQrkrHgvh3ykW",
-	"MO6MpOBapobI5hFHubYtqmkH4ev+NUdcKZw9Yhn26IhBq1h2Ukjin0W7PMOc4ymZMCgS3WNj7RKUoSr1",
-	"SF6y2JAIoyPyrmZ6dtUDzaLm39pKgsUvXU1BS6scdVGOGInpVOFgXIum8z5PsC41NIfVnElenNBRuBS+",
-	"FHdwLc8hnoU6BeDgye1V13MjcqdLpmRh9T+VQSX2d1W38OvmwIQtsIrf0jLFXWLNRs5HfxZpYin6DmqO",
-	"2Vq2lRfYWchioNZ46vFdgdn4zBnPoMhLw/lokliP4cgWSdc6McwnyFhxhXQBt8FXbnX1dTt5dVqcHZbZ",
-	"nQyZiMy/KfPVwG2ZXVvjva+hTLStxouZLZ4dmicsIyzHa37mJvJe58XVrb/o6kkf3Nlv4f+ihp0+yNO2",
-	"HKKlTvAVbLF2TKcFmbsRNSzNZ6Txw7NW62jfS/mjufZA4oct4EK+ElrewTihPcMy3dZ8B6UU/RqvwtXG",
-	"+cbYcbaNOBtYEs1ZNgfcMJciY3N1vRk60KDYf8Ds/JFdg92FJar3fDH9hTFUT4JXzvwb7/C6Letw2T49",
-	"TpJCIX+Sz223VzfaqxVUzbdj+MDiCPCau/Hmmy7/om3kxrerFBEr2zY7d+7XyZ1butVW22mVrqQSPAO3",
-	"y9YGNPiUf3Fm3q+j1MyVSspK2O2zTFfu4nXj9PtccDWcA933Fs1/+fMv/+Lv/+nvfvrLv/3bL//wZ7/1",
-	"xtxHZpRvv/o3/9evf/bTL//vn371kz+C2uu44AhBdfpgv9W6ZdaGayhc/Q+/90fBu//we3/85V//v/bd",
-	"FUL/y2Z/5QFhmwxlsRXUyGsszrfuLmJ+57VZK3aKoYxYyhAR2q+bKS6YUsRwMCJFaWmgFRjm3N1sbZJ7",
-	"X8hRl7M9EFPBq1MauQu7n6WXLEX3OZibsKIJS/qEdmVmzc+UYEUvo/RyFTjKudFv+2Co7RnlmWoCEO58",
-	"xOYV1ec4ujMY1TtQIHPd6rmzzZIDgrRAkb0J3drf2pDI0Dg62Ewts33Vx7PzA8Ax7WTdtY+cJT2YbdDe",
-	"M4FqPwmjipGUCiIzvYISVn2uZLZM43qOj9QxOWNr7z5FpbprgG4B2/IigzL8uErHx+PxSfz1NBfD8q1i",
-	"WLFbYqdybFezRbJX2pTtqqwH2QQvk4RpBU5NcOfFLOHAYtwx/UARe1l46zLc5lrC34VUYnN/FsGNNAGO",
-	"ZdGJzkUB+WBIFRHSDkP2weMpJ6JJHrsOHUACPmKbGkgHxQRm7dgOXTXPxbk4Hkkx8MZv+0tkq6L5ZJoB",
-	"RAIoTTpKproDtu9MsbhJHtDeELNvzGgQeJ/E/JLHLDayAnSbjZzVGx8wlDkX2IcHRjbkn8KYXlIOHi1P",
-	"x74ENzgk6mRpyoQOqrQxIybhhLkiNI5ZHDk3M5GwQgz8l+Z13yRgCndZ38Wzo5xzLqhQE6CARFAoLmya",
-	"kbJJ3WC4IyMqpmXORUwEAmZxvSBRRspyqZnLSrpZorStV29E0wtmFsDwdc/jj2w4y7fh1OkJ3BBprJa2",
-	"Pp+FPdPfJUu9QDvbZSrNTkrb+431SmDASrw39eFWTUVfTCjY89Di/gKqmQPbOGpFDaWpzlTjqAEvr1tS",
-	"Y1NhGNejXtwRTHCXerRTn3PEqdRy1jr3+RJp/eYbd4Bm7NDFDTl3GSEavbRx4SPKhfkZ2zyyF6fz8dKR",
-	"v/EdKKL7PWDQRbzEmUuaHPc1Syc0jVWAhCTTmuXQSI8K0mXuFpxXutFQ626snWH9a2NYX+coVOdELdoA",
-	"u9vwPbsNdydte3lQqxyzNUGxYBtca7U8VJ+2AlOVM5p1VRvZ7xfhqfxR7veDktSFZ9apLg0jfU+K5+14",
-	"5TdOc9h56t77/Kor0TasIF8ZjHoMli8sWgY8lQZoNBYB3baR8//c2Ggt9oKWedQecaVPbf91PA+unxxN",
-	"3Z79Cg+A+7HeEcaRnOJLX0svAM5gFTeAW/2dE28js743TFfGiiOZ16zFIJPEKPF0PMZsnwFXGjywNNNy",
-	"RDXv0SSZAiooLSroHhuKmxlf0gTCPBOzaZX1hvvU8yEdj5lwMpfL27AJQK7TdiYuhJyItp0SlEaQ/T5Y",
-	"pHmf7LeiVqtlhqrIkF6ycLR6yEaKJZdMVUFUnTqH3nWapnvWsR7IZzahC9JQjEQEaTZHjaHWY8ADjBp5",
-	"OpjNVQmyxvA1z5aeWSlmkTFZ8xFrf4El+Y4VpzdPDdMfUg67zxbrCwbolrc9Uo2jQ+gNFxnCJ1iKMd+3",
-	"W623fhhnroYhkcJadljSrzSqv12NjW7ZqE21ZqOxme5B6/ZB1KCXLDUCpusI6HILFsavJcbIuwiWowYu",
-	"ZE+KPh80jt68hb9VZgQv92ydZNv5leCqDd4jF+nHVRsPqfvCbic6HpudxKhiLl3O9Vy+mBF8Gsos9TUk",
-	"WdrGWJfCN1LooY/hD7eqbT3cq/jVsk0CyQGeJy6kiBTtTEDV0MZRI2Uet9ynKSjGxMIWFBuMmNBtxb9g",
-	"+UvzuxS+1Yub4gPhmyjXIKzs304hrbnV/OSTRecxamipaWJTqw9ah/u1k6chPhLWcv9WK2rgOu4fQJ4b",
-	"rGAratilM+2+vTo0XndG66krNsxi5+nYqR/e0+FDb2qJOMu0j5tv/HFe6O04dmKNDzgACE5INKfOB0J6",
-	"VBh5Jncr3DXSDEQA4EknWpJOyrS5kzqEC6UZrfQ9eJlkV8Ljm+utCLdVnQoetXZ7tTtj4Z7aCUI7QWgn",
-	"CL3vgtDOybU9J9dqwsaabi7cClfr5zr2kX7e/gLGBUX6qRxh7UyqNKLHNMmxwIsnT1DA19HKavn1yt4z",
-	"h+yyDfdZcLG9M/+ZSuSEpdXmj9tw1wQc4m3UyARcHDMpaSWXCVwNK1s7tuqG213xuyt+d8X/Jts6dr7Z",
-	"9943++7sIzc9U3+zkYRT7mwaoXiC6EHAiRRCBYFLy4sZPc0vqS4KJkdeqBGeg6LoAVKFkAADiDBxXCuP",
-	"kkeTRE5UAIYM8skEsO9G9IKFfRDBBlTzS1dS5eCgxJUErXxqqXS9tbBlmrIe0jbMQ4ARNo72Dlqm9RFN",
-	"L8yVqGyJb/QDWUkR8xnkmGTj0jasR8q3wsWl5D1G9lu3DlZx21h6IfG2JcoEfrUDcy10zRnCwxDNzrAu",
-	"0um3nVjB4/DOXyoFVFBwo7vnEYsHLH1Qp/JdAo8Stit7t7t+1r5+zoBPYPg9cJ4C74Qk/nd4MeEWXieS",
-	"yMcgKMZsAJHSZryFXEXQjfEVXhZDAPE4OIb3GEVuFc5RN4wnYB58l9V7LdhqzlITHLIPvIyzaWDQumJe",
-	"ybG1oJVVWADgnLDPvIMLP4C+BMhIo94riMNFOERvJWBsbH+DWJqBe/DjFpADQQHbEx4bjREUS0PUbsLU",
-	"GJEM4eb2WMQQZF0CRwxmi7dRA4KcQKJOuUy5nrZH9HUb3sifvIOCVnkglIdxQn6oeALqOUzSN3HH9GUL",
-	"iAY9uYTWo4+j/OsQSKVxdDv4pRAuDTHSvSGLs4TFbcjLLk5uU+0ZN8NSGCK3aXaRhBvZupMkh171uecc",
-	"Srr02Drosx72q7hmp4VOVqpVw5UfkNHzYMs5IB6bk943GprdhTYJP3/5go01hCoKhNjNbc1GNEBztuYj",
-	"5iG9iUwQQ1awCQEFaP7uf5YV+dbaJcY1TS/pnMZWhz/cMYft7cona7sa144B/0Yw4PdVd9xpdpsZFlXO",
-	"4+rdBAsUOHzt5hsHAv62jlB4zz78LoTDbR3Ijc6jI8BOINqKQFTAoreARR61/qoEpJXUK7cBlsKqlh6Z",
-	"teUSuM6KjvFFF91ha0YUoXHMsbDBs9QMVXPmr8wRfR1+6WptFL7zVTUk1unYkrzyDeYJuzv6m31Hz7Kr",
-	"ze9sTdXFntJUc6V5b62cTXCboYU184WDqHa/33VWVpokAM7G9MzTRkNdYIM9o+riNB/hO+AIfcrNGbbg",
-	"sN+OGmMmYqNRCDZx3+4f5F9DFIb74dAwCGkIbX6yX97O4yDc+62DWxuK7Z4G9ZFVEQOUC8KMwmzWme2k",
-	"h/VPo9mylqbdqSXnahUtFp7BTO1x0ZeVQrM7CZk6MY9d+UmYS5H+8n/8qy//yx/86o/+dcNF+bTxJR/1",
-	"03YZiA+e3D958t3GPMoqNvDLv/lvs23sz7Xx/Om9B6en5c189ZM/+vIP/+NsGwezbZy+uGfaKB3H//Pr",
-	"/+8vZhs4nG3g4fHJowf3QQrb8KziKi07q32ZpbiTNpDrv6keECBOLHvZiAkIpdIzVTuWHTmVdUdc2wxU",
-	"ODAVR9DXHF0AaByWjfma+wLrFqQJPYK7WjRXtbMdISt9eDmpl5UHKa0zjJnvQd2N64lXMn+6mbQLtTp+",
-	"9ad/8I//9ae//qvf/9V/+v2v/v1fvTG8+O0//d1PoR7xX78xrPitIYd72fLm/J2f/+yrP/9FfXb8zopw",
-	"1EE3AmX381erFlaGgDgWmqAdtlHKaKI5YCW9U/LWicTdTKStW5HEhdJ+TUqS7IKTtpo4XFJjqSYDrZQD",
-	"oAb8orThIgA5lOpNwXjG4tz56GudXDA2Nt/wlGj2WlflBe/qfX0dE33X337V2bxLdsLuVnp/b6Xd6dte",
-	"FucmR29Vmfgqkzg7/iR1CBMQ4gCFG7jCv8PLoyov8krK6tkei5mP+Snv00QxlJUnMi1mOpYccn9U/dnG",
-	"U/1Pf/fTX/73P/nyJ//6H//3//jlv/5XX/3Zv/nq//jJKpkEbq7XgE2645O/adL7qpx1J71v5NyKLAcM",
-	"GODVyvSZKoKRzhv2XqhSuNCvm1HPTGMVgx4SZmfM28iYB0SsNOQhiTcw4pk13SzKg4nivU3HYyx+q0aq",
-	"bT60sFw/VQrv+AbdS6QY7PlvokYqE1f/DnOvU3vpYOr4viUM2NrDvmo16kz0QbNqqjQbtekqMoKh1LYh",
-	"IpOkHUgJIC1FVQQuQJ3HrE+zRNfENueqbTlj7HspLomW47YLUwERpGYO/ew6Xl2OPC5HPcHADGRn0tsJ",
-	"BblJL1OFhMIabLT82r/5xm3yhaGonsvuGMR7ziB21pXtWVdWP4SritAv3Aa7SoAsQdhorKekg+esQzLR",
-	"5SJ2JUxhWghA4cAh6AVThPX7rKcJtQW+AW4CCgJDFhIVsctE0hPpK2RKgdFtKiI0UZL0ZYrIW84xQLle",
-	"GV0Lguy2gq21sXRZYT/KmRGIXm9D8bJCPEScshkhcUXxb7uYWTve/psi/O3QKd53E5IzHMnUWZPeiQx5",
-	"84JNF5uSPjMPvEMbz2dsuszEYw7X8bMTAmPdCU3bj1p0xEfgBsxADu1DkS+hgqlIvZRpXK0tClulWF1Q",
-	"EgnEHqwKbrHQh3KCPqkLNq2qs/IZWzsbyfzprqJUxhmiW9W+bD5j023HddV3BV0wszVgCduu0ah8thvc",
-	"t0/YBKhQ78Y1Y9pduLsLd60LF/YQocJxuXdxwy6NvjpDXkSUlmNFJjK9gGJWV6+6VQRqOWa3i9H6esRo",
-	"rblb179ho3oBJcFx6NEk6dLexVzhkvKb+qFMPayjhdPsuCY6hIdYmR8o0kFY5g6JWZ8LpshQToiWmNPn",
-	"jCoRfhviRZo/mAJoTR4zobmeRucCDtSQ94ZOSuCa/P/sfXuPG8eV71cpELjwIz00OQ89OAguFEl2FFsj",
-	"X80oTq5HYBfZRbLuNKt4u5qiGEOAgnuTm+QuYHs32AALL7JZJMAuNkiCYNcOnNeHiUe2/9qvsKhzTlVX",
-	"c5ocDkcaP8J/bE2zu9513ud3xMOR6OamfqgO1Qa7xjLRFXKUM2nY0GrlImGdaanx50yYpzYQDpgtAggX",
-	"X6eX2uFZJu1QOqKHiJ/Cde6KyAuVHCrGSAKpwxhGVByVGnGAWkpbatCv26HeU3YRQGWQuRiS0JZaWY5n",
-	"gqWilzM9hvbA8uREN66mrPQl1tH7X6KbiwRaPnDGKigqqTO7BDh6mePLPImA7Gw1WMKnpjTmmS8tYauf",
-	"WNok06ORSOxiKe2L1eCC221zdO/yJhvocWawhV4uMrbTgIxM4ycEl9ruju65zzhDKOWI9cYZJHGacXdA",
-	"3xEyK88ZT5JMGMzs3N68ClPCvUPEvXwg7M5gW3V23Xdb6hPwYcHoZS/iKBdJxMRD+y+XcOoP+D6IzDHC",
-	"1BmD+K/NS6wzhaQKPJtapVPbrU4R+dRegDElC0Edwfqhqsg1PRLXqZfaueD+50vCL770YknErL11WBua",
-	"vkwOay12aOXJnWZzs3lYi9ghJafhLzduvnbrm3dvHNYelQqQWvkMJNGOVBxzgjHSyOQAk7OSUEyDPGMv",
-	"J7m0u6TOeutJCxGMVQXRZ5+C/uVghaI7RrPgm/dDxnjX0pAHUM1KAtgWERW61tzv07LAgqNxJ5XdsoQX",
-	"AimYheIcZNQipTCClb7Do4OEwYpkQCe6XHVFmooEOJ/MWCKS8QiV7i5XrANG9ITxPpfKklUMMkDLOo6C",
-	"TO72TFb0J3P6xBLzOULgXml6J4hFVfngjvwOhgHOXsilIZXldw7s91BLWDwcpaCcklV4Xo8yMQs7BL5X",
-	"uuNS5Ze2iysuVS76aKUd8oe38HUsQDqUyv3tX+dZxqc4xKoh4VrqrETEhvzha0L180GtdWkbmnV/Nk9S",
-	"mvvPQqdH/9G5Td9okUyWT9GngnLlU7iOyjqvzH/yYuse64yNFX8NQ8SZ0OBWXv5FycRB3kZ5X9HNhxw7",
-	"jgCoA0LtTJcrY7XToTY522w0GuWR1dm+tiQXZbcpG+g0YT2BkrUYknwTQxGTGKoiK60Iy9C5CR8IKyBB",
-	"WZEuhBrGs2TPl1Y/hdztMh5gfdBX2kDEoFUEyJVVZ2AsjF+5ecAqCT4o8THLRD7OFOHQ82mqeeJBGDPR",
-	"lSMJBQEqkZfPR2FXoKjzKWi1xDWPTs5ry1XLWdqup7GtCivtzC5qNHmMRGagCktV73ZDZ6dymhfv1o35",
-	"szljMfxwN7/IJfHDeZwl3HZN4J+in6W0mHPDb5cn6tFpNfPR8GmAqofNAl6tQ6NVIo2ctppzcwSqMPyK",
-	"FxMNNY4M9qRVhMlW43NFyRriWNWhssQF7CovvnjDirnu2NZffDE0GJQHRXXa+FAEmE3+UQzycvtITGM7",
-	"fu4GX6LWWJ7FcppD5UwyRjwQGU+dlcWQXcaZXskQFbbeYxTaQY4wnaGFxbNiAOyNWEekGsCDtfvgUIVT",
-	"ohU4kENhJ468FvhdNlbtXA4FBdZ4fH8sOKMgpAf1T/stfYnLRsW+DH46DT6xigN+NeRqeqjoRQaYeIBY",
-	"NRJ6lApkvR0hlGWa3YFIIjZWuUxPsFomDbMaVEIzeZnLdJwJg9uI54NNBjqoNUwtsh6XqWE8Ba5PxwsD",
-	"fVpMaWd/iQCTa6zybGpXEa0giLSFQF1oljlUbrODEgkqIbmCGdlXPB9ngvE0H+hxf1CgdWWujeC8gFIB",
-	"16LObjmbHSVCO4OUnflwBLZD/B0Oj6+3A7ckplsRW/ljlNrmZ840rsJkILDWj91NOzVB5s9cPMxBfOoI",
-	"CgCTZHoKr1acSNXPeXoU26nEE9Ed8DyGOCsrY4mHSKbaMomr7ENIBU6RSy6yHFCu03JMFYkrVj1rRoU4",
-	"1Gr4Wn1A9twyWKLor2utVWu07YdtzAiADSkcnvbuocNzZ6NxZaPRZM1Ga7Ph4ph0todywfEf/umj3/0Q",
-	"yLA5cs8+/PGTx7948oN3jv/P2xsfffjLJ//+i+PvP7bcgKQStMnbfsebtftnCPwKN+OC/cBwnWFpSYV+",
-	"862gIKJfYlphaDwI4kLUOfgIL3OtVXvy4/c/+v37H3344fF7//LJr3/x6eN/+PS7f/fktz978t4Pj9/7",
-	"zfE/Pq75BbMC3SacnvCWtMnv7EoPUak+qtDXAJfDeRzN4cm/zZNTc//0OLd3dJZLrqP91+5kS27gPE0d",
-	"L60QDFbU0OdZIV+CRs18v9o1V0GgS/LeCT0rdgQrjiy7xpK7CG7JugOtjTDAS9FGaarUbZIZ7MU4VCMt",
-	"VZ4KU3b/zA6C3Nal1naBcXKmdCJQ/VNCJAZMEBnGp8TseSMECFeTFzA22jZ8qAJxKxARyHcCUT+k7oOb",
-	"1I5LZ7lhMgcuH4p0TtZ0UkbxKkpREbm7wFKBAgDIoCT3cZXAq6nRVjyyXQ0lGJrJuRR2RRMjL2Ns+Uub",
-	"olriFq2NMFg/AhxoHQqyiqWSubQ8KgYfWGzXrJ1oJcLvwEbhjyIIcFaosO+aOtvDxYUvpTI5yQgbLLbE",
-	"I29boSVu0fiNa+hSI2LbOxHbakSsuQPTbTAnTZI/ECijFU6gIRPX2V2/CKQejPisQ/JQMXagNcinDD/0",
-	"nrfCuuh4PnRMQ0I/3eYuhsOjRDbkUknVdw2RkEmHDraqXix5TyppBiKJI3rAO0pnQ55WbgLuMewt9UVT",
-	"ozW2LQSbQnt8ciVB8kOpOhEYGc+PhGLxkD9sJ+Tai93aYq8ox2M9kdhKjHqct7Fd/6ZdyFBkT0BgdXOs",
-	"3ndovNxxMAW/Pq0F07Zvzj1UVkG4kyW4h0izrJ6AiM8Q1UKYs3Rq8RUHDwyqp/0HaSt4hWhFwLkKXw3t",
-	"4cLTk4is5Vz3RE4gBKZYB7I2cnu1cVVBfC+mhb4WbAKkbXgZT1KJIhlYE6X9tyiok4Jm197qJDh0mJtK",
-	"SmtW2YUe50v1gs1NeKjiIq1FumW1LXeJYIPuBPkW9qR0RF8qUxyVYNoK2j6x41S/a/5Q/Vr7Ifg4AUuQ",
-	"eQ702F7L2O2G/S5w5s8sk93/CP1bvmMw4Za6lcYvMs/hc1MmwHhgggnDuXITZnbCIekLWebA0pJ8INQ8",
-	"J/tNYu6foeoUUpsTdVCr9CQUSFrlD8El5qlArXWpEdXC21xrXblyZbOkTdmfSS365D/+75MP3/n4Z7/6",
-	"5Fc/X1ZhKvawpIwdgDLWajS+0rjSajSotUAXLJO/WmurcUL5AsGp2NIzrUrwGbXhrPRgnQnHunnQ3MZI",
-	"WT9W/FrpWusq5oL51VpqTWamel6dEk7nF1OZrNIHL39+9MEKaRjA81xsMiRwJE5zWyuIf+0K4l1giUVh",
-	"t7KKiIJOBrIO6SsgrD9trdHdl3la43UKLJzjXqV6MjTKGEOfRNLGZoWJd1lnyigtMCJ3axD3Avqit2vn",
-	"Ghh1naETjTXtk22vbyLM5ITLHHgwN0dmlzDrcTCuhPpApwlayaG+uhW6MpFnUhRNN0gkKNnVlZ60bJeF",
-	"liV7J63dqMmaiInUTkaHytVkoHFOaOcubOezPmtfAXXlUJ2bKpm11p6j9roLO6qwuNqTZJnP/dDoulmQ",
-	"2q0VTZo3VXLR2S0uEmbngiNhqOMqR+m6sM2XjK7vu0JcSGh075kG7Mwl7C7RZB4wSHgTaytiRl5IIMJZ",
-	"5K51BspFI2mUOKMvQUuukZkYgfOFLwQn3QztELEC6zzB5abj7j5VJBXciDqjOirs+c0XYMBYFoU9v/UC",
-	"FKNKRWG6c7+RpWegx2mCJZJiNhrngemgw7tHTKpcoxkYCrRGLBk7Q1V89+bB3W+3b9x87dq327dv7d07",
-	"uLmPflqsuFQqSBc7R3t8+9q32vjl9Tv39g5iEmNQtoE44PGITMZ3QSqBZDGytjBp2IBnw1QY0/KYGpuN",
-	"Bky7KmMEAwhgndoyoagDagykJfGQd/OUagnSer5Bhh+Zn3zf/g2v4RcetwQENDJ3uf0ozGL4RcYVoaBI",
-	"qvPs8WPtisvCIAQiIZqInU2d57kYjnIshKydXNjXOdm6jCyyTmiTaaNw9rD+8ewilRN4cJgTbkjA7OoH",
-	"EBswFbnPZ4Gl8NEIDhkFR00OE4qdoLbByGl/CI+enV3KjV/yAyr6nEolQssYoLGD1bfYCBpK0aPfBAXG",
-	"t4FIkwVoK3APlM7b9r3YZ/8Uog1nSSbtyN0az20KX6hL08YvKsMQUCs64OboXPKsMxq8FRCsg0LU97uG",
-	"ITH2OvjQFIPmu9NQBUWW6axdCJEf/+uHx29/UItqIZnwRgwvKwcGHfzXZmNzq7nZaLYbza+/8o3Nb26/",
-	"0fj2lf9x6X++unV7Z+/y61fvNg9qKB3nWIn69AntApmYgiE5W2Uqf3z349+/98n733vyk/dPTIhC7M89",
-	"Hyd0L5zRintx2i5srjjqpRUEPMVn126WzbFdp7ev1ZLVzE2heAbUO0dSW06FmiORCTVXENvoOIyzOeKY",
-	"FQOJH1qeZ1manig3lsh5g7VzDQbhdHUWW2Ue/DqBZoXc7PU7+0WYfjGemE0sAaD8AUjVE4kz1tA4IOwQ",
-	"YxMwufUEw+aInAYDg4z6Otv3caIYDKBV4Zi0XGlKM5EZzqW+gMWdz2aTT3SZet5RJ6knJmtIsK1B3CWY",
-	"wUKaShMBtW8OfXUSYa3VbGxvnpuORst1tPX0Wc83a4/un5mMf82e7IvG36VEYQTdL7wmxZsI6hdYr1be",
-	"C2x0u3E1aDQTPateON6K54Qi+UoiYRne5QAAdkajULYs3LZGWy2EJC2nowASxUobGflRnjezrbTPS0b9",
-	"9VCzJTV0bcr76+CZYLobjyw1bTYaDfQ+nIl9Fr9A1htQjI5Opm1I8a+1rmxduXKpceXRLJt1aOen53Cg",
-	"6SIIqEH2ZwINGzVoD8GQjDPeSacu+IwoV4wMEt6zalKBRFrYCsZGtF0QehwFn6ILBuO7nNkQICGGG0JZ",
-	"ipOw54Grf7W5ubW9c+lw3GhsXlJ8KL6KQdbxC5G3J2EwCxYe8ekkVs3tA3JGTjHydXZLzXTJ4q9gOAgz",
-	"I94VEYv/27e+BU/uHby8cWW2Cyt3TDQT/3vMU2YHY6iYt5USfKsA+YDh+J2UqyOIxbM0bSihVHadvZ7y",
-	"rhgAPgPEuXEG7BbMNvZF8XDEKWFiwxtQ/OKhHYWcZoyeOpkIIC2d/i0LJk/mDNwW9MO1sTgLJpAEVhBR",
-	"slw52BGXRlJqRWbCtHm+4Psg0MZ+vls6X+B+Cy0ZBJ5h5xUff/DbT/78/56899M46PO/J9m0nY3VVy1n",
-	"hW4x4kYa50jfDSFSRplIZDc3EEzkRb7RSCgn6xFbqLI17AuV7A/Pn+YQVd/GwmoE0Wk44NPGOSfBkVal",
-	"lJFIqZkdrVPBlUseXxnvlqBbSxLlnnbHrzX/TEpTOpShbIn4q/S8VWtuXWk04D8NoLSjlEtV7vEa3ORo",
-	"huKEbc5WFDr+8799+vhvjz/47fEPfvOff/ibT379wfHbP3ryk/c//efvH7/993Zz5w8iqhk9zrozhRmK",
-	"CkTlsb1ekBUXSRcUc6kY4CL6dvaBQfBPuxgaAhAvX7hbPDt/K56gbMrsGS2FVlUVn7IMrBnVKPEKkYOv",
-	"79WiWk8qngYlo/7y+J2Pf/7hR3/6/8ff++Xx27/7y+N3TxaRwuX1RaSKxfWwwTt2ZpSOXWvVvnLlUnml",
-	"Mz3OA/AI0R9iIH0z8sAgIHtz1c75UanyFWBZeZzhy7WoNhGyP8hrrU17G30wUijhIhixpVq1Vg0oAdDp",
-	"OTiJj6IaOBOS05Z1du2WX6nKUZ5Bg6gc9hmP5WKhG1fABX9mIRchrujO3jq2ai24W86OkTY84KpeQifP",
-	"+bJedSd7L2XgctaXZ2vhssMh+9ahqjRwuXGctHC5XxaZuK6xnrSaO41xkmnVZ9/Yv7PHrMhBbRn0dE4G",
-	"OhUM1iZiHdHlY+NQ4LiVhy3FdDPv8jS1stwo0/2MD0HdmKumSLQTkobCA/C0Il6L9JbI6mJsZMXQjCvD",
-	"AXfW5+w6JD/DUm2sZAG5Sb4NEuSxH8qh5orFgZC38aqYxpi6bucZKE4U+hZ0i8Je5p2xwSYfqjAHHTKF",
-	"cGwLZFOwSXzGebizZsaDiQYhzUQO5VmrBLPbmUQaUSEKugUnO9YzluGip9AHsMvLV66CZbKij/tn5HKf",
-	"Tztitdxw6mKdV2jwZsfNzcDGCHQHhwj/9KKVP0+FrOGyacoaMZBMAkpLJIeQRjz/ZL10FFcW3Kxo01E+",
-	"ahveqD9VU2NwEM5maHR9riWctYRTSDiBKdIT2LPJOqvaI+1df+ktuvsLIw0pmONsLMx+tHqU4Wnlj8+u",
-	"JIXKKmaaLAOVn4zFwt9n7XSu7cLy5p4EYUnuEW24q778QGSlgM5FHLNUU4fyLaXqt+e45Vz2XuVcmjQX",
-	"VMhqrdrx2+9++vi7T37wzvGPflqjwJU2rB+wi1kFO1/YqpF95XN7Kkwi53NFRrXcMmMXH7KoulDzaZSV",
-	"5uboNLoP/vh1GOtFl9ufiYI4nXDOi0st08WXMLFigeOGcls4e/3m3o1be6+Q+4Yi9iCNGUMa7UkXy0Tq",
-	"jYRKpOpXlEbDztb0+AtHj7GDEhl2j5Dour+WIbVETJckrNtfJsIaMaUn7Pq1ves3X3vt5o0vV2jcl60e",
-	"CxCrUrB04YME9/I5rXozlFo89O6oSgzcAPPd8KkpQDucszMZC4fQT34DUETRApa7nyj8BStNEILIQE8Q",
-	"7ASTGfu6gElwjnxCogBPrc+hBPKvAW8liAJ/ziPZggt710Mz4KsBICCYbwY8E4nrwTIeQvzBFETDOvZE",
-	"gnnHN+sBd+mr59BXbqcogFdBD37yRQQQzdoq14Syi505LHQhCNHE9dQXOYspGB+ASdC/UsHbbuL2fe6Y",
-	"Gx9YMaG1FeG/2tK0hzoroM2XYEkzrEeadjL2bqgZPxdZOchndNK5tbo/Kwo/cQHV4TeEqw8Ie+6zZlSb",
-	"DKaALNHujVViajN+seK+38rDPA46Wrtsq3wdak/RSbU0ZgIerdMYDBAQtc5Du2A+QbsDdIV7YiwRShOE",
-	"5mci2Lv8m4X8wifpYKFBB5QO2UPcSkhsp9HwJj5XJqJVgKXBmIxBKGCs4RWRJkC5Sd7hANHIaP4sso0h",
-	"tesErSSjzIGbwueHXr75Vm0hMSRElgyLfCRF/DQShNWijqt73IIeKZEMKJnrHfYBOp8NjC5pBTNNbmGT",
-	"ZxyHs4NUhPsWi4FqwaJAbbtV55Gv6aScSgI9WFe+NmV8NvDhID85lCpIMByNhBIkwVEIRZpUYYqfkzia",
-	"uaTQY8Xbjw3jHSuNFvGzji5GkJFCNLJ5iY14lktMmH8eS07Q3+hdTvg0YmMFdbLigTS5zqZ1/057IpN8",
-	"EHu8cJHnUvUNyu6+1PwLz6ZCBUbLQak1CdOzvAjg2azSUHoVfE3jNK2z2FkwepkekrjrHuU6ZopnmZ5g",
-	"BKEvsgbj0OjOL8exQsEhxEXBSvwtFodGiHg3DDVohn8Jw7ag5W2qINnxEvmuy+NsKx3vstiVWSq31tgt",
-	"yv1DdqXD6e4FmKKwmnFRP77cxGadXUtTiklAmJRU2KWG6sIF6AtgLNm1gJ3ETO3SNKNwxFEw4gBepzR1",
-	"zI9uRuGxwHKCrpgTGuR8ifzIF+KsXMOiyEiB92nq7FZOWRK+CPGwulaIyxSa4dFV9Y1hgNIVCSXZ5ykU",
-	"uLBDOENhi9ft+r8s0xwqKy0Yqoe3catnh43GqDnjdj8u6W3F1x8tHASp0hhLXcAH6YySzu0tg1WNT1jm",
-	"4nnD9HrRsiO9NhpZiWrhQIs18sXNFu2xe6k0BqHGQ8C5wx9Bahir4q/7szWpLDOwH2084FABFLiBHdSN",
-	"oAX7972wlcUTcWHDvuDOdbICQEZiYGVAOHz8RqVkLQGQ18ZWKd9fK1EHZdlVHuTd4bx1KSjO06hWQ1uD",
-	"IJRojo0dsmSxYRjUjFD8EO3ArOiL83WKc529Ih8IX2aJbbnkf1/PFLPagwUpz/n2q60GSpJV0yZT8ZzS",
-	"ZE0qebagNtmi+TuQO3eTAO9UZ5iCXmfXkBf2JIFCDF3J1G6qu0cFj4Y4MKpNkaDhKCaNK6aALp6zRPZ6",
-	"EISdOYzqsBWrSHS4EbaLIaU2hAU/vcgxAy2aATYDhYP5TI59DY/CXZYJe+3V/dv7LJEJpn3wI9FyM/Lh",
-	"fTJxpjYKR9Hj3EiaFXRWn3dAAzmgujpTwnOxAQ6K1bbJJ33QVu3CZSsLIKcMLtcrDe2LVhLJcr6zlEJC",
-	"QXit9Fys0gOrPrdW0nn1mpdA4V/gw6Xa6nDFUnkkyrXjinacZzaCjDFCIu/DhcoYqBiBKMnZUOQDnbiQ",
-	"Nih8DFjnmeiJvAtyMYrEFOaLGVQTLl0KGcSYeoLkgBO9MwHVglKqoA8LRguU5cZ2cj7fBSX3loPAmY2t",
-	"Ldi1yfkU4WqSAoJcZg7bZ6wM1p6+p46Unig/KGTu25Z3bDeu4nKUAGbcK1ejmcpPaPs2DAGwM1Hh/rZT",
-	"AWl6T0/OlXpPS1mOi32D+4CsrYYvxm9XDh/uBPmipyGawGGotXYsV7ad1VpbjTOEm8JMLzTUFAx3hals",
-	"FZf+Csa0U9zqq3gKzmcoo4VfbCUj+6GjWqW8ADBkQ3kr7YsYDHep7NME0Uy9kTugiWtUmHUY6SpOdqDu",
-	"swnt7vCdO7GdiGCttb3zqJq1Ekucazp8zRIBQyMkM1wxSIdl1rKsnx4D9y/bOCNMRE7GDgDFWMYDCHsl",
-	"uDelGdXnm0l1NmjMNqE3ng3HxsNYoP8Gc22KeAXpeSkWPwCrnYOJ8+XeCpZ4qPSYRABeyrZ2FWeofsYb",
-	"yH6KaoEhz0dGThDIiigHMWqAKSR2jGoQFjl02axUpcKOcLZUx4z0YPt2UDj0KHKMWithmFTddAy4dlZ/",
-	"wvrmUHPRjdCJFMC8aXX33C5CcpFife0ymmg1UBYCIAa0dKLWBeuX2m1FnKFxKpx4g6ZDklfgpcKbDAqp",
-	"3XXUKIXqCqgV0iztsxczUFIzOYsNIAw9T8Dc4GMvwiw4PogKtdY288Kh2iw16+H/AMcRXhxa6crkYOh2",
-	"qN9w5P1iJXx6qLaqh9dD6dddDnh1G1/tcQMDx0/sFK+RYOfLdsARgniNgK8UyrJWXRGxTPR5loDF3dlw",
-	"EOTIpXKNDelB/vwifgIkcOHGm12H0ZCjBk/hjfijPX542fOJ9kKUThPaWjo80CvuLRVeEkFlJXfaIHzG",
-	"hdTgecl19avB1ZlY6dE7sAxamAsgbraP39t+gwbKs4CDVa4/VNjwABCiJ3v5wK2UnSWYw+lnN288tnR9",
-	"ejo7VIOxSjKRwPqPtE7JyDTR2RHd2Ou8OyDiAHA8VhVxOJZgLgQgHoerYC8n6Ba2d6dZwMEjkvF8bBsU",
-	"G9e1yjOdtpjSG5D9Fr+A99W45UCwJnucK3IWA0UqLkKhAp1GP7SXNdGB9kETcirCSVUACowqNqYXPLIl",
-	"0Nm+NDkQWm4YB/5AAJQuMdC7hHogrcB5iBxO6qGyWsg8DEul83bPiitolWo2Iss7+Whk0B0U9G7lNyPS",
-	"B3aiqVUyp76PqjjeQ4VMrk648XF9Md5mFFRDpfMLypXMjUh70XnhOAuV6cxBAmTRXsKMY/tY2uhjed8z",
-	"izxYKzCfqQKzjsT9HCsJF6QZjDv2tHXERpEwPEc1KBfU8DGpRTURV0MDIHE5ulDCd8kra5md80RVOmDv",
-	"qG5FjFSVcdyB+mMOwLJ37g2dJTsNtI8vbFUm1TZ3qfJL24W9Xapc9EU2v0EKn8raruDusiO9Z0R268b8",
-	"hiFx4oy+Zch0X963/LnzENjTcRYPgT/hRcbmBRK/L6P1/+SKll0Bu85xCoop+enQQ9mDn8aZiFxA5qzz",
-	"YIVKBdG8CryO+oBKE4C1jqxqXq4HErHYIT0BMYkpzBMvbgFEbzwcLRh7vUZPKlup8q6rTh/CUARp5kH4",
-	"kK/GH4cl2WLbmhuznqmVa7k5/e0g18g4gQUTIqvz4DYExfMRfx1MG0HbEwLhcIK9G6TTJQ21VIR/adUe",
-	"q24qOAZUUZ/gvg0kY4q3gfX32DAsn8iucC0FJY/RmqQzCjs/ic9RzRcuEpujo/URWc+Kok0Bt2g1N7ei",
-	"Ga7UqnX1ODOi7T4uchVAJWwGrdU+fve9j/7wx09+/SfEa0Oh0v7PvFR8foKdtGrbm7UCRY0k2OEohdyA",
-	"0rmutWpfu3Pn1Vt7r7Sv39l7+dbd22cBj7I7cMGIGiss71KZiVWlDxHXHgdBiYhlpHt8iJchyBBxmYhU",
-	"Mb+4HLUWvLxgz0IOjimEIKWdzB9cMSlwtRNxLpUGD8nSaBshGOMabGPtJSFizzh7Q1yHLLVZcQM47fnr",
-	"d51UfaA6ozS57Jq5ABv2dO8Xrz0DilfABrmqKptB+Y5m87L/q50BMOXVy/Wd0y91VMt1zlNLRM9drNUu",
-	"wnUQDk41XaAI4VJu3CAB2Wwth69uIrDLWiGIg7RdWuOnUANs5G4MT4ZSgWl5Y4mbcm00cnHMz+6yEC+m",
-	"fIjLUY0cnG0lJu5pc7N4jCn79MNWKfmfHu4U18t939jcPicKlV+D5WtY+uByuDgYeLy+MOe7MLimnenJ",
-	"PEV0nvHRaIlSLKOz1MW7S5mCGKdWUTgFg9NkX+lMGK+CITLbST3o2mi0Ltm1Ltn1xS/Z5Q/yumrXOj7r",
-	"i1m1axV2sVwUVkWE86LoZunKcPRFAjU/CrgSqUwOqJysGDOmhVbylov2Pz8TBJBqCkjC3Jur4V89C7cx",
-	"6GMOPuqcOKdu787kSnbVWGTmAITXbuEvlFsYU9zg4q9GnQaCp/lgrgr3dfz5XGz4TLtgJyy6YwTYefN+",
-	"afoD0T0qCBspbg7FPJg+zaly6qNxJ5VdmjxEB82d+1349eKmvur5WG65fJaeR31XEB87lP2MI5jF2dav",
-	"3PVbtQ43snttbA/Tm/ctF+gInonsVQEjAxQijNWrSKY+wGRg+3Mtqo2ztNaqvYQkEsc0+8HLOmOIneeR",
-	"rFSBU99ygQqFz8nOtqfTVE8Y2Dec/xztHSdz+GwHEF6GCZCYaBt0MNJpikGiGJLjI29CeBgfpTybqFzR",
-	"IRjF3fkz5VBWx9+X4OwIqGjqzBJC2R9nBSRBmPINS/2cYTxJMnuJcGlEYlVjK2mMAPCrNGYgJxXjFg9z",
-	"iokcBUW46my/QNIh12apdhngoWXQsghy+Ssrj0V2WDIJhuR+MXNWMhcPc8K1KqGVQzyUz3h+zpCDGE6B",
-	"8bG5JB9QBOxsDSbnRQV3b5j9XXpt3shmqotR4Xruo1chWn1a2H8wBZa24AFX0gzgslKvxZGp6O+ecRcd",
-	"eXymU2Fc0TmcdIzoCJCOWkTgYhX3wFroT900gBCgGGmZse44y+ykaF1xPkMuVc5dKQqtct4FQzCWS+d5",
-	"kY1+YNulSFQciJ0zbp9LTi8G0BGpBril3OGU1XFCUKUDp4Ox1sFN9HnwPE1LQBLogbbXo+jBHk2HwgdR",
-	"wpBHPoVLDwX/RyMfKcwzKIwHhhH7CY7FcpZwaUsgMbBiDqBjokyrSOOLysuO0FNoOIyKNYR5AbYgrR1g",
-	"hhghXCX6UsS1j5g3gBqImzOLWlNaFsQoPDmTIuC+tNExmIXppWhmvnDcICPanzj4Jmy3y5VDdXFnAkJj",
-	"6YzDS3MvuuJQLtCXLULiZpD2umW29CM3Hs0QIrIdwqV7pwDDw8oj3aNU94Owi/osooGcS36OIO9e9zxu",
-	"RMTMuDuw5yg2QwNIKLEYcpnGQaMDrpRIq9oE42UGB9ZSiL6SBmk1cHbJU4gklw8J36BcHM6PmdqoaP+a",
-	"5XQUFg7QCIx3yXFTyf+KVFCZMazziJGG0EiHpxwddCUGUtXxXTyXhk9ngDxdj/jUezdCvIogvA5aqWj+",
-	"tvsOEZB8yA/CZkUFHbe0BA7MSGQGKkwj1bKESDG/M77Hsiul+hAQb8VRj4QepcK2i+cSWwx3B+92RVv7",
-	"Lmzel9rA7AK7Nqnw4TayizlNmJVER9ezB576SYe8JgM0Bri/0uT21Qce6C7cPxzBHDkp1dxvOvEbMx7Z",
-	"IRmdBc2QXPno/qP/CgAA//8=",
+	"7P1bkyNJdh+IfxX/QzSb7p5IFDLrMl1ZD6PsuswUu25TmTWlYVcJ8EQ4AGcG3DHhHolCF+tvlExrxtVS",
+	"WtFMD2u6rC1lK1vaGndlti+SLcXlh+FMD/dJX2HNzznu4QEEgAAyC1ndzDGyOgFE+PX48XP9nfetvh5P",
+	"tBLKmtbh+9aE53wsrMjh09Fk8jh1f6TC9HM5sVKr1mHrZCSYKsanImd6wOxIMCNUKvIE/+ZjwaRiPMuY",
+	"tIb1My7HhnGVslxMdG5NK2mJd3w8yUTrsGXGpssnk26ns99KWtK1/+tC5LNW0lJ87J5wv8q0lbRy8etC",
+	"5iJtHdq8EEnL9EdizN34fi8Xg9Zh6x/cKGdzA381N3ASHz4krfvciqHOZ8+g3ffY2YTbUdlXnx7Zujff",
+	"B3Y44kqJbFV/+MTW3T3T2JFb4ydyLG39bo35OzkuxvGucXNW2Yj9Tv3qZ9BqPJ5UDHiRWXyFWnYf3Cep",
+	"6FPSsrOJe18qK4Yix2Hq8YSr2TO9bDXw967SF14QXSibr+oJfr+Mnorc6Lx+2XtKvLPdPjzR82dlkotz",
+	"qQvDJnwolpA8vlJZ9TF/90SooR21Dg9oqf3ncrGNzaUawrjw4NZMfc1RGuh8zC1u3J1brbV7+jgV44m2",
+	"QvVnX4vZ4jocsanOU9YfaSMUO53BGvR5lomcDXTO7EgappVgbkjC2DY7cnxCcCtS/x2zumQtbjbATWDN",
+	"2FTaUfnjqU5nCXwnFTu4xUa6yE3CUi0MU9p9O2RjnYs2e2xZLmyRKwNvD2RuLOPKTB0fC42OBE9FznrR",
+	"LPdeiknGZyLttdmJ7/dM0Ei460XkMBA2FNawWwcH+KB7Br/p3GXTkcxE1LOfqTSOd05yPcyFMW32XIUm",
+	"YeI6p3m7V2FlpQlPnIlZmz3Mc53TTJDt+r/1gKX5jOWFMoznwi0IOxMT2/ZUiLMtSSWetdvc5vQ44daK",
+	"3LX5j7/5/+39/99+8XutOiJ9Io3diG1JK8amtTGnOtiUU70YaSUeycyKmqP9XGUzpNuJe4yGl7CRnopz",
+	"kTMJ2zjNpbVCLRksvNnFN1tNWQ6M6hm+40b5UhdWLOVxuft1HYfb9Lgfw02/tE8UBC7CVsvr+oSbs6Vc",
+	"zN1fF5EKqHHXzysjcrX8ii78z9t2Fdp3nb3mdcR+LPpapcbxuSl35DNgSsMdDcf7nMuMn2Yivq9vLrmv",
+	"3fuNCQpG88GNKxdmopURIPfd12qQyT4MtK+VFQr+5JNJJvvcjfnGHxo38PfleNyTqWgd3urcTVrC8SD3",
+	"XS44PAj71VbadkciS1sfktZYGOMuQHfS3RwnE6bg9LgHgLu5VxJmtDtPfa4ct0IBkklgWcQyHRUctjr7",
+	"P//Z7x/88tbrzq++/MWdP/j65tPbz37y4u7L/RPXWbPVAM6Jy7HIi/pFngtlmbHcinChOClXT2G4NBzX",
+	"3QOtxDZrh4w0LIwp+n1hTPMJuH5f0kYum4e/aKbcsD7PcylSpgsY9iOdn8o0FWq7fb9Zt++8sKP2IDQ8",
+	"t/HCCNbPRSqUlTwrbyVYVZG685BqYLU73/DmI2O4rG7CrOelmH6ujekaaUWPjQUHKYNbxtlUnILk524z",
+	"f2+7x5wOZWNCYnaU62I4Ypyd5npqRN5mx0V/5H/HMeXiD0XfiUoSpMsZG/MZc1rFUCCpJl4BO52xnz08",
+	"YVL1syIVaZv17j9/edx9/vLxzx4/O+6xTLo23QD8HN2wTNst52PlbnOebUMYtx1RLxKG9E1WSMJ3xIzI",
+	"HTOA9w7ZrwttRbw4XZmy6UgoNtPFVXGFI8Vk3XDvwUB75UB6TAIdDaTABRbK5u5vqUh7di//yLBMD3G1",
+	"z3km061O4cFBtNgDKbLUtA6/oT8X5Y5y5SXxs4pMg0Tb54qdCpZKJ7WnrQ9vk3IbPb1LGnNlN48YdMuo",
+	"bXhi95wbRHFp3BFN3S2asNPC4sjwDE1zrYb3WA/WrY0/9Ji7Tw0TvD9y43jKMycqie12pf4I+LUbh7bn",
+	"2WPgBTAHugRPgdukh+5eHBcGvoClZb9//PzZ1a1v2GIYh2v8mbaPdKG2XLNbK+WIATQ8v2C5wJEw4zgl",
+	"PLzz9aDeQH3tOw0tCAvinUQB4UTrJzwfbiUk3Nq/uYqYrNbdDNpeTUzSSZuawaOHzEwyWb19dM7MSOdW",
+	"KLDiWfHOmqujLRgmsCPF9tlT+VXiBvil+wusCJydcosn9UTrp1zNtuOed5fKMG5dx1zNugMusyIXZm59",
+	"tWbuZ+Z+Filz+u94Yg0b5HqMyiJPU6fTHzKbzxgfcqlYxq3Id7yqfqDA9SoyTp+PxeJ43UpHFpF5QQfW",
+	"peiPekkpmIClSxpG9jxWGPFGWd9xLowu8r4wbdZ7KWw+2zsaWJH32FCe0wVpqvpQ+416ox7pfHHMYHI2",
+	"guVFJkCJyGaH7uE99kvgREcvHrMzMTOkWwyFpbmBSaTNngkJEliqKysB197UcZPCiHRxTbyFyY01406a",
+	"FuLsHjzyRjEm3NjRHORma3luS0s5CApAsiSmebsgN2aq87TtRn/kOqbrd5LrcyfgWROeaTCisVa4Y4qN",
+	"uCnpEYwohumpcqsLbTNpE8atG3km3LtOAOBsLFVhRZu9hkUPDcC8XBOqllxAWiiMoI0pJgnYoIyGH6qt",
+	"jIk4ctc13rcoJefgQaBWcgFL4tgBbhuQxQL1Bi6biolQKdPKSYiwu25RYD2BAZv2G1BEXil3sHUuv932",
+	"Vt9fyi2CpaDCJO7PKRRjaYxUQ+Yp+xAcKYzjYGF93dr5XQeex5Un6ivQgdeMn1Y1mCu20hZqb7cianXh",
+	"XnNnSvbh5nfUpXOey2zGondingu3WnYFq7d+mAncZbQm7FT0uTsCsfmD95ELp9zyU27EvdL07S9upwBO",
+	"dX6GlwtuiSkmTkUS6VORSr6d1HF7ldRRlF10x66PLtgOF7bqPna7dzKbiCC8zg9g91vTi8fV88Jsb35g",
+	"PTDhUYvkIAXXWzC6HL5vTXI9EbmVaErD1VvjM3TPuHFx28Q8esLN2Qs+J+CtfuspPYaWPm/E/AZHV7ZC",
+	"Q3gbLL/69A9FHyTWRq5gTo7gNjtSMxAZmXjXFxPLeu0esLJeu91L2HQk++5ufPXyCXo1iL4dUXIJ+7/M",
+	"QRy5HW6v8jp89tPDz356+M0/fvOm6HQ6nfbbP3rzpj33Mf7m7efln198/tMadwWswUswNbwkUx+6QV5E",
+	"Gw7GjioFkPu6mdmbzlg32tc6BQNEMJIbSB69FzmTbnc6TrjIed+CDygX4OepLt++m2snaakiI26NRu3Y",
+	"dVMuSe2COGlB0OQWhwm/4oUOAgKZaZxwlHi5IVzpNBmwVbWS1W6J+RHPuykcjdt81uVOrOySLLnc6F4o",
+	"KzOSbW0+S5hUxgqeujH1Xj48efmr7oOHT45+1X36+Nmrk4fHvYSMbUTt7EzpqWEjPWWZE0pIaJ2bxc2D",
+	"VuSD+vLOrYoXqtNkVmakiyztwigXp/PaCzsa58E4e3T0+MnDB6AG32MDnhnBTmfMe8WWdnmqdSY4yEjG",
+	"cluYdcSLp+IYn/2QBOdMcx9MzJRK106I/KBhLGFMrp06zhtuuAXCrVjB6h64rBnMmdv8mFZM5AUd+2VM",
+	"pHao8Az6RpvdH/AitsTznM/gs7Y860JkxNqYH9cnmi+DMtWq9RdWliXqINpcnEDtkhSptEd9HML7llDu",
+	"qHzT6ucQHeDWEzQo91cqMuG+ezvPppLWuz334t45By+ccS1Aw/dDM/gxtAUfH/gG/TgeKjp2czsThrdy",
+	"2aOZfEjcS8tiRkD0n46crpyiyRsneY/1+pk8xGuUk/IFaiS84fmnHo/dA5lUos2eFVmGvkSwo3Bz5pRZ",
+	"DR5q71148vXx0+NDp1bwyYQUTp1l9GB5p1gJMuZQGityVEdFNmBOtQzhXzpnRo8FGitxOSvSquM+I67A",
+	"BryE95R0DWvUzXW27BbUWdCdYQngnuE40kYdDMi7z9NUuoZ5Fl/l+NY8jwUfjvevCIsqWZah9KPElDn9",
+	"yM7uMdc9bRDRplOr26yHoUdSmB4o5hqDCbS/KsHqwFPw0ByxEbjNyIyOxnha19LG0GOf0Zef99xuS8sy",
+	"rc+M25tTMdC5WLHe5WHjthIPkHIr9mgpF5YOm73I2uVikvG+SKsL6FeqZhHd2jZfwFyM9blbwhMg4GDq",
+	"xzOSFWNlPO144myzY9HPhaWYGbRmCHhsIrRTyFwDvS+++KKHJo2BLnKWyqFEq8qc58Q9jLvXaPWj0Lda",
+	"avemNCdcgPRMfiRpZ+xUOLnDNKF5fKP2HsGfumei/me8fRbksjrZq9TcaoPi/tEeyc97j9MQFee95w3m",
+	"gNbDrpzUt+/tUCBhlmvl1eM+b8Id5m4ulEbg1gLOXeFO8Ygq00/85RDWvbLKSTXekc6U50tL78Mn0tgd",
+	"6puuy91rm6HXhQkGKaeZuFPe3DUSTxSeuTbaU7yzFOq5QBwUkxa3Vjepr3jGVV+gnLGcd4KcPq9E9sNL",
+	"NawBOapUzIjhGCK56xSoKPyt/F+kguzN/VB3ssc8P5sL/kONt6nOOE8ROK3a1ZLfnsB381PuYFwUCYEJ",
+	"22dKp4KlWomEHdCN5+QZnZ9Km7Cb+PxAKmlG7oVb+IWTWVLGT5VbqSybJew2tmT5mSDnmFbDNrsPwaoG",
+	"DGuFEQxjNpDNGy8lyRxN6rOJADdZvP77d+L1v3nwkzs/qap+i0sdwsgjsffXhSiA2wC1jbWSVsOqvq1h",
+	"kr6By+UUq277hR3cGbfwkvviFMsf1qgm/skVze+O5/r57HoNlcjq15B+WBcNn7SCaLZ+OfyD7i08yt1N",
+	"JFAfsLnwA5p+0HdVvScayC5LpIJwYRg5VNwWueiWq/y+xmxSTNKNZ3QuckOaZJXhPVZugYxInfokzkXu",
+	"lSsnsSqniTlJv0fv97zjka4Fq1kqrOiDddUHMeJvC4yqdlVqTgpmrFBQbM2axIQwvyPlRCsbX1mzFQTq",
+	"pJ/Gtz8S5Zi/e4xP7+N95z/N7W/SKpT8dSHoZ0cB1X53ywGUyHYud8X9XlDy8gzlysWuMCfbH62VusZS",
+	"xd/uL8hhWzE4z6xWxu5KM8k45qbVsbHV9lebz56GA/Zub6j3aB08R2s/oz+++eYtnPS38YN7cjzRucUM",
+	"QCfVtYbSjorTdl+Pb2g+kXuOhoZC3Qgc8kP8ujmTkz09wWXdm2iIiwxHqCnXjDjgqtkeC6F+SY9++LB8",
+	"xyMvzYaS9ke+73ZKDo3XfzWff7tqnXfMFnfLEtG/uw0pbej5yzbO37zH9jtVj05Fy1udzJNgqkizDJHq",
+	"6tHEVizXZVJEs+vG9SvSZb6N3ZILjWPRV4DRT4t7vD9nbKcHnT5b/YE8lBRRBULUgqa5uNGrXGHLfbgg",
+	"XIKD55xnhWCnvH/mQ9bRl9tEfPQ9gJe1nrrJjQrhIOQkJi0eeieBuZkUfdWevWhBk7Df1TWoJRs6F4uL",
+	"8/OTkxeM/J8Lq+vuYJ2nbqr7ZX513bGLrcvfCz3uh6RCJa2pkMORXb+asE2v8eFFJhRZi0n5onarCteW",
+	"ChY2v2NFBzvdvaIT9XtRRYcO3dUrOn5O3ytFZxuhf/vztGzRttQVdsJWt1jUj8Nu3q5avx1zjKvgFq/D",
+	"qi71z/7IMDPiuYjD/WVfJCwXGbfyXHgoC3Qi4FtSOEm+KsiXF54uMPN7mWjfaXdK6Z7kERizsry/KUWn",
+	"Ug0tz866nuiqAYPNogX34L/7j5ZEDYoxR0kwhpC4fauB5xdkrgXwiQYvFkbkDYS+V0bkjx/gAeqPuO3q",
+	"iVD42ibr0Nm7e7T3B3zv2+5eEyeYH1w95cEubuUzXNjL1ccKOrpRNnGj+v46sxJObodWpUBGG04L3/vk",
+	"phNoe8Pp4Huf3HQufuI2XIfq+5/Yemx+4ncthkOnVyCGl/1eWAzH++4TEMNhIDvfvKvYOLMruRl725QY",
+	"6Nqc8wF2VnoBF9eE+q5fhkigrwqF4Scn1/VKvLnePcYVE+OJnQHkBqJtGG+VwOcgbnGG+ayQphlFFmLO",
+	"K8tFX06km3WI/UXrOOuZsekBptc2PtKbUexPOEEEp1dHywFHr9lObmEiSiXPupNcDOS79WqQoz54cnWM",
+	"wLCByvkSn7p2++MxiAATSSCMNyYs6pKAgG1tUtDrri9D6PQKLsOy3wtfhsWnEfMY5nQZNqkLM4KNHK4b",
+	"sIhPTvreuccdt3lbaWCzO+SaDC6XDDbk9G9X7f+OefRO+fMDNM7dL52pF5dql3llt5GTGmdoSNM11Y4j",
+	"lrDWgbqNkFMY0bViPMm4FQ1IUKbzyRFLva2VlsupbSZmVHd2t9JGte+dCx013V9Q9pg7JlcugszP8HK8",
+	"Y+HoNl+KE/HONjwMayaxO61760nOs5HGsMaL61Of5t6j4fXYSGepYWXlghAy4xupzX1fw4I2SNye35ur",
+	"4RxXyDVgz2u9Yla8s/coSzXe1l5CkFdhz8iGEbHyEgHku7/8D3/3N//yN3/9N7/713/x3Z/82W/+6i9/",
+	"92/+2Xf/7l/89p//eRXSYg0Q+Ro0i0hYrJ2ME4IYCkEwJV0gYl7vx73KcL+806r2u7939+03nb27b993",
+	"kjsflvRdip013qbt5xQjAl+IIi+XtuqI6qFHF9p+kAGgaC0S0ANhudwqknQ+w3VNhtv8mcIhVhpZuhg0",
+	"yIUl8biuDW/kR+5xwj9avI2XhJ2+hkMLP7YBd0qkvUOg98VgVMS5NM1CoTx21GKhCGOdgoNVDRwPhyoI",
+	"fAwwgKc5V/0R0ypBaE9uWK+KBdpb62ilnmuX+7xepN/GXBk2baNsOXG+TBdoLNebAltbS5QgX2OH5Vth",
+	"5BXZeeli7VZKhi53LhyXvV5QJkbyunJRGIZxobSIpmk/TwjoNlC1T2KFANoSwEXpVHRT9GBDvm53knFF",
+	"oDBdn7PrP/tkXf8iIGuW7YTH6xJi/Y90lmtkFTkWjNsIMgDShEmWhMxgSBm+x5SeRrIkYkwIFeH88sFA",
+	"9C3j+NYUsCl6NNgutwAwB1n+ZYBzu3GEs1TSSm7XE0zpWx/zd920yLmtdTRQpohH6qK5jvkMMqFX5pLf",
+	"Prh9Zx7Hqiar0m2OVOHGbMDKHOk1meNz/9wHop8aT9xz+N7dU1oJBhTJxvwMNnusjWX7nU7H7ZscENif",
+	"YZ8N5LnwUeiAukjZ5FrhRzoPn0Mo/m0ngTFiKIZ95vqZiLzSJiJ5itxo9XmbPVcCWwRSyKZ8ZjzsfmPP",
+	"Hcyr6rw7qHPeTfgs03xtTMULeozshut1xHJux+55RAvL7UZHDEiNXps/WI1PRBTS34C0XCu6sN1cjKVK",
+	"lx+HU2GnQiiGz4nc3AtSPxKCCD+5TSSz0wZnpTYnh0JDml8tlVNOZHC7s0gHc1eGv/3LhIbA4WtvjneT",
+	"jEu1wwvfdai4B8za3ZUf9buYvzMSPG2GjQbMdKiriSxQ0Abs6yJlxcTJtQC60Uxwht670nTHhL20aLxN",
+	"C7GRrCreTWQuzKp31sZWStNNiyXj0apbqH4m+HpGrl7Rg45j5VLnhFPUIL2p1Ci8lOFaTYtMpCH9HMFw",
+	"EwTRQImhi3lHLRB1+gKgjJ08LKzNGiPJfYUgvcdRh/QVZGE+oW7pu1/43unzM33sx0DfvIiH4hv3I3Jz",
+	"1YUV6XKzGPxuWCr6EkQPx2h9fhWfIb60l23uYRTyVBrBuJph5HK68LisM5clVOrLrErpimQKGlcJUwdo",
+	"Vm4ZEy9iVbo39+Lr2clYAeCrzxVIJqWM1tdjSpBrfHniuv9SimmdWN4M9vKEm7MS9NIU4zGvA+YE8bBk",
+	"K0wqUHHNmqvsQtlpIWGMzkY5vMAkwsmtsIHo8AViK/e6jmNG1oV6Q8UShsnHIUoeHrvHOEu1ZUZMeM4t",
+	"VQLIxLnIEF9NMe011YV1W4mXO8n1aSbGZQ0D6s+ShZKKAxD6MPYLKY9rLQo4v9VmrZ9LY3U+c4dYqqHZ",
+	"NIcYMGxTPjN1FpMJzy20REoG3j08hxpOjDgZOxXugBg2wpFg4STj61UUWcZc++yzVyf3P2cjfo61CKAA",
+	"lOoLwPqHkgIpgGQsl3Bu3rm9XsAR77zDe/lkpGFpricTwEzMZqQrSSxahg2INHGiIvcFFXD+Qp3LXKux",
+	"E/FH3LDezx8fnzx/+avug8cve7Vc7EyIyZLlpY2LR7PhyoViDCmf+cILYZYIlxlWGAMB2qxD5cKAJtsb",
+	"rXet8pXp4TLygVX1s4GJ5GIABS+oWDMWYTXFKQD9O73I/QCiI1IZ4TViQnJ/xPNhWdUqE+mwCguOhJmm",
+	"KPycQp8JbS6k1uAguMUyFJe/FmHtu1OZ2lHNlutptBpBmMOUHl7uXZsd+UA7wIgHvLDyZ7r3Ul1W/WEz",
+	"YQH+DwUUPEpTIc4QysuOao0WYBA1E95fwtnK391gX2hjh7k4/sUT7N+f97GGuioaLRV6qkq8WGyAKSFS",
+	"Q9WJ5bnMxFCw+y8fHp08dAqvtG32EAJWo0p2vnFj3VJNsfSSU2fbVZ/MnZubwcMt8E8oCXfOs6dLRA1J",
+	"vyPgo1PLiBv7VCsl3tnEUeVYZpn0cOCriAnQuTvr6YkKHl/cZtxYeV0S0lpn36XQnTW23K/FR4iubCSB",
+	"ucW7SqSGr8WW8Wp+D2oEjSKfuGuIDheCfF6SL29unksTMp8I7jSGNZj3A51HVhhiz+hI56Snxij4L14+",
+	"v//w+Pjxs591Tx4/ffj81UkAw19/kDYF738CF0eA254XE3I99QtMVwwVEMcvjTh0U9CTvWLibti+znMB",
+	"MKzsM3REn856nyesLEbEPlNiiMmZPWTqvbLIUc/DOcA7cEGqlH020UbWvAHu4PAGSa2+GxRRPHMinxph",
+	"c99j2gkCE5Fj2YTPQTooMbRzYXB3Pgsddj5vsyNfTgkvbDe2qISSzlJfM61H7LrtxYFe5TI+RHOWnnrE",
+	"ak5V1HVhGY+mRCXPizHMLcvK+YPAbKC4zUiwU8Q6bbfmDw/9UH9+6MdgG/fYps3sI6ezFYjqsChzkOpN",
+	"rBsXB16tgWP5mDfE6pocnhZRL9f6jM4/Dh+IDsnUf+XhtB1pgSq4MIT1BzrT066ZSgq8qg7qUT2ZY9l6",
+	"Btl8augJ45Du82lQz7YczZTnrt1PYTglqO4WkNSBjv2xqk6vsvQVZBrqFQ7NWhkhYsi7MwDHt8AuxQLs",
+	"9zKcvnMzuFrXLw5m19u3c4/9Ex/Msjn+daMSPND+ehvOvNBFvNRd74jhl7CRLvIEDAOOuWC1xlAP2olj",
+	"P0LHMPtWK0GVEEgb1gxjdubv1glaitZuDbzs1GGRd90wNnoBx7/ZK6DfNnvjw7JNNc0idy+wIuvSN3YN",
+	"m7nZ9nyKo9+EVj7J8Tcn3E9r+HWn6OkyE3nPFP2+MKaHtVjQJA7xd1T25NRHukLsIphS7o+kEk7TzdlD",
+	"NcykGUGa81G/LyZ27wlXw4IPxWJIXgRYd1COqR7ovxeHT/SqgQHejnYu8vAIOPVs/NHJOMIug8h/GhD0",
+	"t7TNO/bc/ZZgO5ZEO3xbaqbBqNj72cMTdoNP5I3z/Rs8HUt1w1hupbGyb3r1tkV41xfNU4j8WIYcHxnJ",
+	"bxy7l0ZcblAlMYKqufHjvbc/ro0hnnJpvUi5vpoe6m6+wqN710nM6KbjhSG3Dkbh9MAb2zaZnvbuVa29",
+	"K80KB7fvHqw1z9WdgWdiunubHVXUWSSQMzGr5HJz9pXgOZTwOxPoH+CmUhvaUc9X3Mg+44WjA0u03t4A",
+	"WnGFrZCq0qzWBnANdydJ0p7tUoqM5O2FjXvBjYlRUblhPZS7e+6cYoVxNDqzCR/6Kmw6Ks0NXzcxPjzT",
+	"lVq8Ld4fi81roMZwVFAFdf6Lynft7t7bz6sfl9VDjUPAHqp0O2vqqfx2Id6pwaHaANAjgT4s3TGrKMfX",
+	"nEE3pei7U4Ce9Dn9j66fTrKfHCQ3k1vJ7bfrgXhr40ceQj+vkU22Evp8jDdy+PyIS4wtwY/3na6fxd88",
+	"JOsMva7Hgl55W1mrO2sWapuwyzJWYr5ODzH/hO0zEjEA0BgGlrCbrO+nkbBbC+V4yks+rPK2a3wsogU+",
+	"FtHqHotoaVVaWVeVHpWDeTvPTAJJJYGCV5Ypjc/KI6zYu8g6y0CmVQh2zdDkklXpDvFodhvIH/e8c+tA",
+	"3PlTnooLVrtJRVpggfC6iKyTvBC+UHAlEBj8wY7Ws1zwdFYbloCHpOb2QZF8OtK+ZvZpcCUk7i4acBAa",
+	"zpSeKjYT9h5Y9qnIMpyIOK6KRPzmWEGLRFxn2Yoe625QN9AbQpdWvJ6OZr6W6ZQbWlWR3iOvBUYsOHHT",
+	"B+Z6qCR4WyoKZbHCWJbrQqWNyg02igWrhENTTNi8y25uWZKoxkKFlCrhW2SnJYJYR9WXYbesTIWixq7c",
+	"fhkP6qWHvqqJ0MXij6srQ5IsRqt/j8C4oE6uEkzS6anN7do4vtbJYjzrjs1wmUtmkutzifa+KIh4FDyF",
+	"TWjUiZXdkPy48vyAOgFpCP4Mef7RpCMMpg01ohsE5xqh7IXii5uWICeaqK1CXrPqsAQ/osg2jIZFOggR",
+	"277mAmSNOJ5dH7Epx3Xwbz8HL7UVKl7wEVTkFSpwrmb+wi3u/qiGOp2IClMpNzEKB/U7VSGnBRr2M15/",
+	"SLfXBhreGFuI9VumsQF77i5V5PtQIfJHBkpAhsrcCxf/XO5Qmx15IEAwuQXr/pmYzQVR7R98uR3UciW+",
+	"vzrwZ9qO3F1JuSsLCWkskjXACRyxCnY6QzsUxDzi3dQ8gw14fV6oLjyw3HZGJxFtSao63MUsvEc6Z6eF",
+	"kcqxeNcnu03IA1HmHQoE9I5rq0fZUe0xf/eAUuR65KTxxqy4geaz3EaX2jxVC2WeuDJUTREXPuS+Vj9E",
+	"N1anx7PMm3phO08x6wk2un5Zl60hpVa9BOmr176EdKiPkYn2COuJQ6lXCIOo1HtFp/7qTDWMgoEC5iMI",
+	"sjGsp88dFxsLLNDfq5AThsrm8lykaMOVtjkdxRlh6xPBFsXOBU01zvUqSS7qaD1rvwpt0edqXIm2eEx0",
+	"WJPp4jHWEiSINBYggK9Lxf72j//V3/7xnyHZRAfHxu/PQ6AkTGQ+5SVUE3BKTbti+v/d//p//+b/+R9+",
+	"+9/95W//x/8yj4YybxvcBLwfh7zkXqnRdi7b/pOw28xAXo830Fye0S0efmkZquo93kQ0r/PCUOIvY6PR",
+	"nEV04bs5w1ydprVwpnYkEn1E/N5YeFor7l9GSmJTASMw+JC67Ti1Ey8SkoncxQmOGCczS0egeGUCVRb5",
+	"0rpk64e4lY0klinWV8tA286adNVJKeXB7Y/hv02hXD5Nk82iULRVYF5F1V2cYQbpLlSTD9N6MeJ3Rvpe",
+	"s+J8Zv3V4vk/YQZVooHi+8FfHSGj0ieXNlGy8zXn+iMaypIW3A8iFemm5BoLqw216Y3xKzew49UJWyX/",
+	"i3TwYHgtZz6vmFe52AJVVzZtLocTaCqyHga+sRkuZrxXJxEi3+IF9VHvnEvGSRXKkfESRORg7ai1t5Sn",
+	"de1psNJml1XZcLlEX1Ie9hdDo8ZTCSThJ39xQrg6v5EfgbkydcCPYFsgzkDQVfDCxfSgCxHvBrbmCHcx",
+	"zt27lSw/AWvuqyqeDqYMOoatyoAomTO0s+9GaQkncjVi5OqzN3/MmlPKVZ6UKz8o5jKdUvGsVoLcYMvr",
+	"xgiGBXeCs+z5oHX4zTbesfnJRYa8VSiAi2eI0qi8/bhiY1owENgRZRtyRWhSpWlLqn5WoFixMPuydsxW",
+	"61/632rcgrUARotncdW2NTJJzevPpt6hD2aFdUJlDa8CizfaJE4RhcWt/Qw+jAWDcNsMLQQ1AOtbkzZM",
+	"oi4rVueiuywowEcauIe8gLwQHUB5gNhGD0MB7lVDUSvLcOO9TD/0fMhAlhH1jddDJ3uXLi79utMH+3Y1",
+	"3NH41d4Za3yung8GMVARKIl6MGiINoQK03P3Ev3pXoWGX5U4SzWe7z6BhAiFSfqsUBgiMiXcIB4SU52a",
+	"boSyh0xpChyBbFkCcgpfAauBlDI8MbljQoVtsx6oMR4slloNXiZwRdBADL0/4oblhX/dkSi9DWHD0rBH",
+	"R4+fPHyAMBPutVyYIrPM8FkEMaQLC0BAMDsY64LBlYZGxgePSqFS6tR/X5y6BTwNo8d2MN4T8CwCwgC4",
+	"Dia56ItUqL5g+pwSV8PDbrhktwV/XwQElAl+LozbEF2AJSoDCIVUTIRKQ5gCjRK5ksyyKvZROwqGh8lR",
+	"rEhDggp085LeDV88gkaAtPp1Sh+5hDYwTfo3vK54Kcrc6hisx7iEFP5kNW4uoZkcMhuFaPktbRKdBa7x",
+	"rmdN602a8HjEZNa+gVz6QtYY6m4D2+J2WG2O9uW5yLvLoxQQP6rbzD50LFQa2YVEbbJBGV3hHpBqiFwr",
+	"wME2AUu+aFzKhlBdScvLbcsWKfy+5IDM3TrRBs8frqRyPOdbrtmz6uDi8JF45/x2VGilchrmaT0OKilp",
+	"em2KgWM5973hdQ5RLMhAjQCx0Yuz0dPdvLbuBAUN9YWyjk3oAQt5U0wq1rPa8qyXoH+3Q9COtYW8F0p1",
+	"r9v4pAWNN5rGvLo6t/PYULkyIbBwbvord+XCyly5v9trcOVodic8RiuwW6mxv2Nrm+tx59HZodNLoK6r",
+	"D1h1o9gyBu7iotWqub3WeXq7E1PCZhYK95bjeK/F/RG3PwJbxZjbNjvyceV3bn55i53OCO/z94+fP0vY",
+	"WHBT5CINqDLTkbSCIXaZk8AhVIsq3LJpLq273aUClD2KhotHdztCOC4XfVu8WaK6ClTTwa2tQu7C3VpW",
+	"Ml9cQ/zNXRKFETHSUuzNo8rDG0FIxaldP149vo0rtKN6UR9hFkvQqOJJp/qUwRuLQvScOHSZc1y4UJuc",
+	"h3kny+VKVCu53m4Z+26ZehSxsCwKmwX80lMx4hlRP8TUMii9veCUWOMkQWT8zbiuLKNFGsZ3QrkKLKa2",
+	"qVgW3k1Cv3WL98IDStbo37PacE90w3wr3JKm0pwRkJlKxTvREJ2KsE4vpBt5jNbVlQA8ihs3FhChM2EF",
+	"wbtuHVcDIfse82OxX4zoT/mMMFt9YF0JcTrfc93WE5jaBnUOSmxbMiBTE1vPE8EjNqq1EIEFc4NYaKCs",
+	"cHXRRYeqm4hRvtQ4rTTVUyGUPkQ0mHIozQEYfqfCKfJUR2HxvoCkhKUbWwdQvGz7wKmyNsYaHloEfPbk",
+	"FQ3It1hZiISOaIVaqiejuouVk7eSG+xWFwjd7lwhqPZ8Qa2g5KVXrhq8IDSHJXci/dpmjy0bF8ZC4gX4",
+	"ziEnCaibnH5HLx6zMzE7ZL3szIxNt8cGGqvIsNMZu3WTZcLJTSZhqRxKaxLW26MA9W6vvaZ44sFGlQZf",
+	"7MTjGWq//d57x02e8bH40PskVI+4iOnCvj6g1Yc+EU4w5WYkDKJsIrYgLhnLBAeLZu/HvXtsf98pCQcd",
+	"ANfmfbeXbfaa5tH7cY+8Odw7M6ViYy5V5nq4P5KKt9kRGL8NMyM9xUwGfJQbj6gOt5+1mMJTRpbv3/yy",
+	"04F/OqtjNKry+Zs3P/4pVLt0/7C9ZeSS1YJae5zSyP/jg3KBraILqHqbSQ8/HUBOS1jsHviI2qxHvHWh",
+	"XXe2zsTEQtjmWOfiXnkfQgkMf/DGVU9LH6+p8hqnDhr6XWD6L30r8OnnoSn4+MC35xfr+eCx53NL+OAq",
+	"Fzc8hOolsgiqaoXOP5VSDQ0CGMpFrWh4gYsz3JBLDXpQG2VLJCZfs6I75u+6gFd0EZyioXb8CCTF6Yhb",
+	"KA4B0P3Uy6VDFbmlGkpjnf6Iftnu0uoqvtALV4xPJrijE51lJQfFkYP8Jw3zLYs0LvciLRsKa9itzq0V",
+	"xV26RmZgv4ciFGuXtAQMdgOaW2FyYw4lujw9qD5htCMd+klvCCndBPlpPj/4stNVwEXspFo5GIg8HCSG",
+	"rhPmhB6sYjLvtb0wukmYWZnJUk42mPnDVyGHJXwTJ7CELzF75S2unD7fJXQodSjSnQqbZa8LE4zGUGdO",
+	"w9fKTIE1uv/8G6urx7wUw9qijfi9k/IeHz9nN/fv3Nnbb7PnKpsFSQaEJ+IAoHhm2nE4TcbFQtl8Vkkl",
+	"cMzMv17imUdlr6vywf1nrdXRmUd7f/D2/UF9weuXwt2wX3HbH21nJc+hgebyP3bo+9oMQWphB7Hr+v2K",
+	"5rW7E4NqJHS741Pjen4I9U6XVL7CWqgkySPuH0W2ACd8o96oPRZhUPoQtSgCCEOSsJgR0aU0xFrb8Hoc",
+	"cuSDhl48fPbg8bOfoT0aHxPvRrwwttp6FF/kQ/2UpoQvFBIzMbDYAHkX1rxeH2IV28h9kBXqYqXbAkrD",
+	"YjASdiiHSudhvEh58HYoz+Nufa0hR+peyJInDHO/OFDVh9pwUgMWvBqJLC4GV/tuuPR6h5CuBcenvArj",
+	"fYT1nch87epCXYUyX6UH8V9YOAmbSUUmgUU6cihU+dGNwcew02LQGOiZWYUqHIuT2IrNwf3uh4ZxZ24d",
+	"nUCi2CnvnyVxpCcM/keG2SJXLJUpKAogI38Wmv28mmfleGqWvlEMnoXSeZ+V/X6OQWS1xFlqNR6fP5QS",
+	"Bj7dfqMi5aPGd+8jvwJ9t5JWGaBB43VsmEbjBHEkLHgZyKOVtPqRJEBbCflLtPzQVPmpmaaDvCECtIPP",
+	"JeoafPTRZ/jpYTQL/OZVmIv/7GeEn0/KeeEXj8PsfAd+jvi5gvRGnfr54ucH0ax9p9HcA+/b7vbik0kD",
+	"39vRZIKhQwsRZEvzLX1FPUxPvRcpBLc7sRUB+JpTfBfci3AZNkm6WKLZry5AEQWMknACHE2o1CSl1EwB",
+	"e94RmnE5rlUKNqorg9l1DXWZQlmZEc+1+axaDuflw5OXv+o+ePjk6FehDk7iAwmJGTjeb9hIT5kXu5x+",
+	"MTeLmwerVJtGiPRm5LhOd4lz1muLVlOaKiduTDwfiLMKrbyky1g5bIjI5Ha2Fo7pQqUt6eisRFus9L2w",
+	"KAfs+NX9+w+Pj51Wh8tRsteD5Ob2mhj0Gulc7nOU71+V0xbBywA9e326gn+ODo9JImFAQQG++dSPutyE",
+	"mqgEDKA2iS9EAEjdZfIxSr3JJvK2SJ1MXWdy97fOeoUpLEt8VS23I1U6vpDoLYJYu36iJAJ7Xr22vLV7",
+	"6IGwXGZry5dCg5E257pLIoD2y68jC4tUv7Y2nz1dhjX0SOcszUGeIkvOYYAaIv5XKak/KHI0ZaHQ02ZH",
+	"oe4TuPOCq5D7MlexCD0CtEtAnmKPByRzO0kdoul1DpptQiw5P4ekx75WAzkkXB4Pr17Rar/ZT24mt5P9",
+	"TnKzk9zpJPtfdt4mK5CJ47IiX64188WV+pdy2nBEXmrMVywFv1MsNeBWFwFeEeFtLFVDacw1eeybgQ/Y",
+	"lPvzJTbn/jzCJmEMha3VYKGAM4U/NMnhBnMDPb++6tYWmQA+HrpJzE9cd8AX1W4ayhGMo+vnHuQ3Q4Ue",
+	"Vga+u2ca366YSbRVNnnSOhe5qbUqPVZu5Q26D9EchNpgBae+R+9T0TvuyxVYzVJhnbbf16pf5LlTcPE3",
+	"024WfDKFOrBrWa7br9f46IJxxu9lEhPpHHlUCDLe0DAC2rMIscEv2maZ8zDU3TrsocudO+vLXi/oqEeO",
+	"c+VOeppPk5pDY6nib/fnlb2PePqjk7w6qUaoX9KjW5+y+iXaFgLhIvfHygIIq1TXSlmD+tjRC1wjn9S9",
+	"cHFOuop9llN9u5wwdsrwds/sXocVronBBOdmBbbPiacSCmpiqXN5LtOApOpLqro/8QFT6l08nXmB+h7b",
+	"r2rra+rcrcPXjBlD7USIwZRZthSX60ZVIh1Ks6JS67oRQHG8Y/ntWqiyyHoVhhOswcAhjBNPtArlS9cu",
+	"0KY2JCcFXcBp5XHmGl+Grr9L8VmFnuvIOZrVrs7ssVB29+6qeDm3xuypibWFCvM+gI3nfCxsTfhapKci",
+	"7LPOg8JaBSam3nzWfF2k3gUstFuiWUtT5sM/dPo7FFZ2arivKOFOHjg4JiJnvdBNr6wlDVEpUL0SFgM4",
+	"n+sBmkL91vja6d43EhmECTOVIlzAlYI4Al7bcJekoKC6Xpwb7sbgY3mQqwYDAwN0QowTO5nDV1ncEu+p",
+	"ART0EELWH4n+mSCk5diQEQ11yg2jKDG0dFPw2PwMb3Xult53Muv3wMfmg9jQXzSHiE2lud1qusWDAFEM",
+	"q3GLm4DrNdxI7im63xMIIKRH/QZXHP1gBtzb79w62JtwML2uTta5AGli2SWIfloF3klONPKz2cpFRErv",
+	"1okLSwHTa3ueQ03fuuMLiJ2TkVaiq0Lo6crgvChK1b1KEW1LhJix4wTG+iu4jItbANbYBx7Ri8sx9hJ2",
+	"G7+t1nF0pPsl/hDqM0LRQ+wu970BXs0c0jin4GatshlLHX+icBZH4j8yyIWKfOh2xs+tXQfDGYSAuxv7",
+	"Wy4DCfrqEZyNLvJlZfjNzFgxRhkr5snlBTungF3gwFu6iqujeMrzM1PGEEBtRICArQCy+MMIBzGTZwKC",
+	"eIGRtRs5sgojujbCtaz3nfWI9fcYFoOPLngfcukb2cqhNh8pGx/n5ULMzgQ1Hxy+c0FteaQmgX5ApCaA",
+	"NR/Uo4RvXzDO936MPbWS6ne28kXk4XNfLqlmmwueQYGAilxxuIg97cQprfqizXpuQdMCw1ZqnwulJgdF",
+	"ljEoAXzOs1LxhGhq1jNj0w5tdcGw613gvYQVKoPiDnPOFR6y9CBHa6qqEfA4m1bSCg3XVtk9RgziRWcn",
+	"+XTWKX0Yqh/0PdKly8gdo9mA5/cosJa+tFPZF14lhA/NzM/8XOTuFs7peHWXuUrpQVwhEOYgSAH97Oig",
+	"k4qNZZZJH2qQbANCfcozTvhLW7y9KczuQA43y9/x4fqhwnEuz4XbjOX5OG12LPq5sETHVuciZUL18xm4",
+	"tJ10YEbuZueG9b744oseJGT40l3SlL/C8DGDZ6SNTVhvZO3EHN644T7ecO+22S8xuwilRN6HuwRbMJbP",
+	"WKEo2g1FaqMx8oozA4NEuov8iqXWAp0n0LPT4yCKhVbBD5ZcHwnA541kmgrls50gr+tUELlixvxnPfep",
+	"Cx96n0NPPaeLuWG3QbKa9co2w0+4nL26Jp1UtfAcKWyZ4LBBuDvtOpjIvlamGNfFI5DRZuFc/siUvlpM",
+	"nOFnQpVxPUTOEF+gLc8SBpwnF4NCpYZK5ZZpBPR4e7uzs1VRZ+Kg3fWmmcf06FNDKbCIF7Y8YYNYxFQX",
+	"WRrqBMeJJ6Y2FUOaLlgT0xXRPSVj5JnR8LcpLwzYJKUZuMYYRJ+bewh+VhFUFvs+kyptYqIS+dfuyRD9",
+	"FYVXrSyd7x6miCt4WTpZs1HBfXxeT7tmKslHU12bIziWpyKDrDdpAu1FiwUpMEojcKbfgeX2y0b6gRsT",
+	"FUuv3TBVOQgDnmUGlRhfUTqJC6QTcmDUaA+TevpOKU8vPlxfJHzVgj+QZpLx2TP3qPfD8XMuoekL4QRs",
+	"jTlnbDOyfEmGUyOEag5GMNFZ1mavJrAxQoUgFqitgLnseJYQHbVammfL4gnIUbuG7OCrp1aazLdzO5XY",
+	"d+uAA3ictR9LX7BQPiifGx9St/0CNKj0hXsaanxduvOM2q9WpViJCDfICVpVD6J49FJkDdUdKsBwtbBw",
+	"S1YogomTY9H9Vqu19HEix+IP3HMeOa5rlpqu5wXt6kaXUMird/oyq22AWt4Elij9lENZ5jTfOMIEWG5c",
+	"ugFu2SjShCJPyou/KpeEe5JWKqaM+Qs41H2o8JdSr4iEvOrVVblc5wAfSVOIhB5iyXV3Q8l7YzDIoP1V",
+	"KHTuxNXrY9tG4kRyyqJyzieTHqbR3ovyUd3GoJ5CYY3eWQvxhIesl+lhL2G9VKqh5dmZ+1tz9+9U9EdQ",
+	"brInxlxmPVJO9szY9CrGPz6ZLNrTVmJf8b1vl8Uu4BR3G22Efe483Cjq9oLxRmSguPKAIz+jy4g4utbl",
+	"/57r8nOQJfu1kCUXUXb/XqikSevd3lDvBUkMBbT2M/rjG7j838aP7SGiE5YAcfy7NZR2VJy2+3p8Q/OJ",
+	"3HMsbijUjSDufYhfN2dysuehYPagyoTI8bxuqB+/8MEVn5yS/Mmt6vdIY//U1m4L88GWOv+2CvKntmIb",
+	"6rnrho/C3y7H/9G17q303G0CoT8slcK2BG4unTXNzOUAMGWszDL44h6Tg2pA2KwMMNKFspdh8Lv2CV3L",
+	"kddy5LVr49q1cfWyyXbG+0/QUL7Flb3OQPp2xeW8W9vWFdi1XtZGxUFwtsz7hbTsNBf8jOAAqknXyBMB",
+	"iyYA0WC6OFkdA8wNvDvNtRqyMzFL4jsV2gggNJWSb78utOXhEiyMSFkx8a57qGEWe4p0fmba7LWvbSYN",
+	"6+mJUL0kfgqZOsUz++jpHkBweITT3ohngy696mOw/YQBqEmrqF4bgTCwfqYN4A3e85AoUHsBoE/xhoUQ",
+	"PggX4gagOtwFSV4APYDgv4EEK6+7MXpuDXp4SHpl6yFkqw4RrUKiUPmBAC6X1bSydfs8EUqkzEjP59H/",
+	"htMcFFkUnNmocD83yzJ+ohrBgDyQsFMxlEpBlS1Ak7eIZ9haUgO+krPuxt1KWmH3muapC2Of46vuz5/z",
+	"bAAf334AOCOZbVk6G8cXFsA3lpT7svxQHjcofFwN/OUY9kvFj02ofUzxdDsL9q2w60VxosI44IQOBkjo",
+	"ubCA5xXECS9JLNSvBHgd2RwWCoeElSzxT2jEsz9qKozd1+id4/dcdS0/E/XVsCtX66KT0VNRDeCGSqt+",
+	"0B+ZEFpJGIuOa2CejHf0CuG9jJhWsTQUYGEk0xV5hJQsOD8aEHe3G8qK3PvRbCW01HQ0q6CdYYXZajVK",
+	"QvNTugvXhGObSnchuitA2I25BGaCF4mTZH1UmAEkO8gDKHOOSnQ5XdicqzPCgfM3DPpth+AJdLxZ5xYE",
+	"yeCFxJf5SHCP/kavuiM54mmJRos3i8+FoafilJmJ1lmcBgEtU2E7PPPVHvCnCLPQTaa2l8UBI/bu4ojd",
+	"ok80gO9BEsUKqN5emz3SOc4t9SmkOJCgNBc+yuWNYpVAlwocnswJZNgp6F5ExzQMKllkharC1HmuYAiU",
+	"1tME/gkkAe7pDD2/YXNbSQv2qiwZiCvbkLG8Hs2QlbwezV6Gzl+PZs/0L6h7+PCIBvB6NDv2Y3DvRsN4",
+	"PZod0Uhej2YY5f0VjWWV/BrY0pK7xF4Q/6mq/UKcJYbpXC7gU0gZTRo7Uu3O0Z5CpxdTBlZWkT2JysRC",
+	"NFTjGrEbwkANpOJZd22qaVQL+FRQBkRIGOw5YaQ3t4crgA6aYE7Ro+tAp5rpjifcnF0WKtxSoKoYR75K",
+	"Fh6xf02HhMYf2oEa7EpanZP1Y6UaGJ6M3/91IYq1FFlFwXeL2uDgjU35xtwKYafYTGUKZe2CVet3H7P6",
+	"LxqP8Pdg0Zcu4S7NFdG67cxgEa3D1kUbKA10NcLa3XXoaqHBOOH0stqMU1sv2OaSTKyaNEh/0YOlJsoG",
+	"CwmHlWSwSg6YKeHzqP3EO5EwFHUsUwXKxauT+x+j4sIxWR2rU3qRyzHPZyACn/L+WTE5ZHwMCKmQVkUi",
+	"cBBWYeYgdn9WFm4p3WhOKAdlyGBQ3ueJF0q1EeWliNqBsV49gOwL11TihePTGelakIm8KJNTPUtpmFYJ",
+	"yOGovuA8QH9JSDwHW828AQeFfp85DgInJrFC9t4w104O52dur8+haoZQrqmqDoJgAvhwPDiwzIHChMsD",
+	"cOD5UIT81BVKly86Cq3iKLFGx5TPSo8R+ldG3HjbBa3kPZI5YFVhr7yzBrEVo72d00LIDELuyDZ7Ig35",
+	"/0AIFSlTYuq2DCadQA3DiXtXWSy+7bps10ZSlyfxbvtufBr36IuF0OrjkA1dRmZiFnSXbxKeuSbZ2Yk9",
+	"0ljZN8sKm3fRwNIMh3CCyaldJable3OyXHle3NIG1HGVYlg3AsFTNG7T0vm+XwRU3rBnsO1y5fts2GOu",
+	"+8IY1+kmC+SjiZu/M5+LvbDC9bOvGeF870l1h2uv0kAej+SwyIWptXgRbvmqBacak/ePnt1/+ATRjRus",
+	"FqSn1bUMvsxgXCIjgtZn96AiACCxo140gqoG5yKHGvNNao0GQPWaAid9IScIg+VN0n4MXKbM6IZdENpr",
+	"d3K7s7p0kVSU8wI1aPUgqhRGC0qZD459+poGIbVxod7mDE9YWojt0j3Kgd+9XbV2b9PE3S2boLz6BtQW",
+	"gLQb+R9ALq9pF+oOxdc8LOKksE6wQawPeBWvpma9kXvWrAjM8dlfEaVDxyGnZ6Okl1BQb+W6YV6NpToF",
+	"TdmZSJttx2ZZOupCJ9ExAo8cMOYzdhrqcYiUOD4mpzSxQnNpV59VJ9QsO6jubTKMotUSRSZgbR/zsOKo",
+	"tz6o9Pp2h3TeEhmILzpnJXePySiqIBKX/lhW8CM6SdE+RZOPJjLHeOfY2RxrWn0ZvtASrWE8y54PWoff",
+	"LEJJ1BuxSr+lt4aBeXuZY2aki9yxdqgxDODha5yJ9YlGa3T0hTv+w9vKbF96g8uceJjr8QZY2DoXXSNy",
+	"Kdbia+BTpaDmo9qWcNJcboJeGGZ1jC/WWIaNFZPYYRz2yG0HGB5mtbgilZCTJVms35K/NeUzUws+pLd0",
+	"I8NuwPs0gWoOHi1TdR9WE/kOrUSlErJTO9E8LSxMdCkgYa9Eou0lrEcqo/szeF3chxhCrQcqcSjzQTVP",
+	"dF7KxBSxIn36NsaQDNBzCoEoSZkVW0JSYI/QOj4cwnqxIiT5yJ3OnIpMuMuIRg+e9X+A+Ge+Xm+TxGgI",
+	"wK5z25s+aiL3mCNBw4L86oEBR3yCUSNz53rDs4v8t+boQubmBg0FjjdHRG7jQ2thwk2I6CpODTLoXR+d",
+	"wjxWA704zwpNvF/mk+n65VgHh1W+4aMn18fT+Oarr1bDwldP63K3sTF505rWUPbutjbWFOanXhcD+CCf",
+	"sbxQhx7h2DMf3h+F4nGIMAOBGQvIOxVLItjRUKHvbRRNUmM8qAC0LxlzVHjUDwTQ7ogbQgktqJm4FLX2",
+	"cn20l+9vpQKJUY12+DkpDaMhGIxHYWNlTBjjaepXPvwM1mBJakyJi9iuW6blkJ6VbfCPxepTK2nCH3Jf",
+	"InhdD9HOurvpYXs/VvmiErq6qN3S0JovoEmG/lT0ZSrorqtEkEob17h2d27F6IzpNgj+sKTq9TJDQWVm",
+	"sfBMh/AzM4KC8eSw+bx0USAB8TNhVtSSWddjGbpDrdJS+AJ5JGE4xhtwqKv29ij/ptNpsxPwj2CkMMfI",
+	"4Qr+H1aDhxinDcI/fKBerZh/odiAxYMp05h07xGitlQQDg1L16qLFwLnQutwH1PGUtlfS8a5cE+J1EfL",
+	"tFkPGCyAFMeRaP2S7UrLlJ6GJ51W3Dt03yJrPiUjVuqBnKOYutoGTkU3hoKMG/LOPw5BWzkoPuE9rAtH",
+	"MWSE3E8M0UM8AjJ1iE+rgnZ764gHp8ZlOhXGibeeVJA5+uHkwl1tIsVUDvw7xo0sl66VtMrVCR/imYYv",
+	"cRo1auDSIoEBS6XK4uuuYEdzdbfviksBGsWT7TUDqGkLvP4e3KGcxU5ojHZfsEe4Fuo44g6qZQWrzjZv",
+	"zZqc4wf+2ei9IIeuDDt3DwXX5Vxh39pRFaI5YHdTqPBG0OSXATK+XRuYjLYiiHnBxFlGD2MN1rxQhhTC",
+	"K4csX2qgAoczVsv2kvI9phUBNSmREVIPgIX3zNhQYonPY/GVS0qwpQ0EpkeA2IUNRsjiCbOa3W0mLEVu",
+	"wbLkb00CQSwbAsi0v9joOucl1pq0TTbHOy4awrzVlVrfmjByYYrMLosld79V0PaoBLDOIbAYWEajTizw",
+	"k2I9slmAJOXVsgzNtnC5UHiyvSyYRNJ9VK610XAaY/d5dyWViwd6uDA+3/oHQyzF+kc/fsBoiTBfA/++",
+	"HTZdXnuMH8Gl78ESq9c/SZIixzQK7QhdQJCNtK3mQk2FayZBRKkgx8HaV09HHRcKhzTcntUrZTm0Wozi",
+	"FjOZhRJhga9W3EbVuouIcGERO27hgq3clMtEtweRSLJ4IOakh5q6UcHDi8zBBMB3L7FerPx9NERowX2e",
+	"LySPz0AQeMXLtY6+wdk05yZyfK1Lvr5GgKeRg5SyC3uom3S57d2DIrpkV8kFcBI158rdiIuEpje6lGiM",
+	"Xseg6cHViLwNm6XRkoSH0XppQWHrnAXDRWnODwmvqIiVIXRgN4tFRexnMTV9o9l7qMMl4Z4oCZCT2w0g",
+	"2glf6CTKTUO9F6aM1eolGpbAEXEBN/aFxheRU5t95dMgyf9uowZwyEpPYRvLcvs0QWKlhO8AFZpKD/ZF",
+	"XeQlFSaLJ2ZuFeZ3bZEPVY/w7lwSEdvYpcmabtZFDE24qEj+fnVyn6WQRNbrepfXqyePH9wjhSw1zDgh",
+	"6XTGAqv3gZfQzkHn4Ob+QWe/29n/+c9+/+CXt153fvXlL+78wdc3n95+9pMXd1/un2yIm4mFP+vrfs5Z",
+	"htwUd4ui6XrcOYZm6PSCCJp0F10WfmbSgixqU4sxQuWUYFxkpcz12CewyRyjhysV3cMs9g+o6dZhy0lg",
+	"CsM16Ncvyx99usqHtw1tny/ci88HWIvxw5pSjHWAoGHOy/Zpt6S4czJcXuuHAocTts9evHzu9Bn4dFA6",
+	"92+GYMxblZDXuBJQcjO5tW01IDgmQSyET0Gepi8IboI+PfJBVe7D/RBYBfdEVG2qriIyfVi5P9TE/fDC",
+	"trUu0oZh1NJ0ed/K8xV59o2MQKE4EmhlOIvY+1ZTHIweWuKM3kaFmz+MgJ9d6admcPEaxBNOom3bDI16",
+	"cRfr4V78z4m7KquBMFPw4YRk4DGfMcrWjuqRcUWekUwai/XzoIweiwfeiMchIlxZgfZmhAUWWH45rTU+",
+	"1Xus996t9gfM1UfgjJHOUpG32RGWHe1rZSArRA9YJixUXJMK/XrQZMJSOZTWgJSRsF4bRY3eXi+0Aa4N",
+	"M3G8FWuFAohNrguEgI+9FOyrHB6jX7nCMCAmMiN8YopUPJ/BBKolMr/7p3/xu3/zz/7f//1P/+4//ZPf",
+	"/S//5Lv/6T+9dwzww3/7r3/6u3/9F9/9yX/GydbUcd06mcQv9Y4FFep198IKdfyMWEG59uWq/8Wff/fv",
+	"/2ZtedIt1vhSpCTP+q8cabyc1eVgjV/k4trV3dJsYPh43c3T5H1EkfuwYsW3rT19aStcEzSzBifx+7kD",
+	"FQPqutv97cod2zVn3S1X9Xh8FY56ZCS/cTziajjicjs1+8aPlxWpcF1mUomH50QYc8H8691kfa36IldY",
+	"+mS++U0kYJ+DuK4yzkiE2LpgQEaL6akYckWJJfvNHDhiMBD9tSfiJZilH+Kz7q3zpeLUmUSTGTzSZj2M",
+	"lhAe7Kh063kPKiHfhRA2yKKOIj/arFeoXPD+iJ9mHtGIvBd6wPgbFTs3PBAUBH/w/kikCTO62jXFX/s4",
+	"NvcVCctVzCDyi6B/AmdRSV2JvFjkK6S/wXcxn8eC3gN6WEhINo0m1tCCD3T6shwYfQ6jg8/3wxD9z36c",
+	"/vUwWPoijBjfj4YNXzwMYy/7hwnAx1fxLEI0QGOFbi54oGFOySq8GPBsLqCUUSXUkIRegRHDKISykCsg",
+	"MdOjRGzSsHi/ar3AcKEu5Rj0e1zLGip0lRGPS/yXXTmpb/HxiypIZsNGl9g3gKvNuaaIy9V5bJdxlTn+",
+	"j8wiaS3TPYkDX0HYdZX5X2Xk9YmevFhZ/b6ulny05cZIrUyASCoMxZeCvwoseo2Lzi8e0FdmZdVVAF0l",
+	"yC5fnAzzphI20kWesJQjxMZYKztqzQuUkOHWiFNAElazRylxq+HDMK4tMvLr0sN8c3Xb/MrUFp/Osm5/",
+	"ueUlBh+HjTVCmGoUfAJF6RXj6VgqsCkYcDHyFN8oM4bohVrhuhR21gf5BdNPQ+j+bSyCpptK44aR1qtj",
+	"uc7WHs2XOqPKg5NuHFu1ki1Eh/ECgRlNVIVX/rnvT/HAMDXagEA3FapI5qh6bgequ7ttET23eo8fuAWL",
+	"dII7t1boBJ/99PCznx5GmsE/3Hv7R2/etBe/qXzZdt9+Pvf5i89/WqtS4Kiam2JoFhVz5u0OWYro8/7i",
+	"3eRe2621zfW4c0tb6PSCBi9gvVdu7MLZXIahq2TWc/rwBgbFKhevMh3IR83FWJ9TTWG4SEC1RMhtePVe",
+	"wG/1q4FqFWaFZMIzGseFIK3D3U3uklqnx69Cm46O4VL/+SdVpWjtTTbhxkx1vjaO8IV/bne332WVMnKU",
+	"v53BcZUNhk8mBBaA5AVEKg07BaeJ1WXqm8QaRqVojCYTJ5ZSyC+IUDNAFpZq6JpuXyLa1qqzdhJlTfnZ",
+	"gCKHYcheijsVmVZDszCt8PTcU5SxANbUSFKE8Jey1UVpss0eV3xREImmKektE8bn4pCphSB/o4TMzS10",
+	"S07yp300Nhfy1ohSb5eem11e8Tu/3tWCE20LtDuS7OYrERy2Ub5b8n3tT28/r/muVtqbi9R6zaVdjhRk",
+	"NQACUcl+nwoUYBPvsU7V+xEU9JuddRr6a52nCFJ0eUcPvC39whH7MZQSo6pyRvaPCltXCAr5CTi6HZPx",
+	"J5cqtZQ/on6i2NGLx+xMzBzjBTMbPY9IlBi66fm5ERCd1/vq6Pjx/e7Rq5Ofd79AVI1JLgFFtFIMm3HM",
+	"gTOW5+Abx2Jo7tJ14y8nO7J24hbwVPBc5F/XYX4chYFW2oEX5hv6APXHBjUs/snXx0+PGcKJRxXDAF7z",
+	"5ycnLxLE3oKVGGPiKCKLScVeaGOHuTj+xRPk3hSvbTDPXivSAxHn0sAFVgYPJ2+Uz6cdJ/F1Z0vIdSiU",
+	"8MUXD9W5yPREtL/4gj2EC+H3j58/8+mWI9omsM8LevSQ9d6/geP+BiMI3vhD/6Z1+MaDDr5pJW+ABbxp",
+	"Hbbb7Q+9NjtShOrtm3WL8EaR9dGps67RsrqOcRQhstQcUlEHeLuNVlyK2jAWsFEdDSE2eK6HOR/DyTvN",
+	"uYLFakdvY4s9oEpaTfgq1B6BckRt9ovCLcaE53wsbCXz2fFi9DuE8kSp6Gc8xxgN6AbgCbFbWhsaL5ip",
+	"SxBzCBu8P5LKTVbn7KEaZtKMgO6PgHD2nnA1LFwD2Fxpb+4xmQpl5UCStB5S/39RaAvh5yCXz3QBNkF+",
+	"6iPOYXPbtN+01VDbrs9zQKFxHAsF+pHgqcjfKMZ6/2iPZLm9x2klN5fSejG33QJhHfle8ODf7twkTNc4",
+	"ADswR8V6L4XNZ3tQd6lHpHksv6UKUX5iX3yBhHDEIBybagZiTjl7Kr9CLFj4Dd47dVpX5bEv3WPtqA03",
+	"YcCaRfjF2yVUsQaOcucW+1p+xSYgNLlfAJ0301NElMOyNLc6nbAxbat11z3Qo24g7Ckew+2k0+lg/Kgv",
+	"xMHwciwf6XTYWIxPIW2+xBO4dXBAdAvuC4lFHvHdeFJKAJItNXbzgGXiXGSGpUIQwG48ngMcENWAdPuu",
+	"Lc+wPX9isdcogZ9OJk0gfI9VvtyhcvOLdoH29Inm4Cl0S+eFxy++YCclF6dMITG3Z+6lU50SRFL0Omae",
+	"Y875oyIHiZUeBOJyA4IKI29UtLnEYRTgMN86uFvdvnHRH/Xa7L42Npt56iMk6CCzQ9WZIleGao6hsBys",
+	"X8ALMOyh/UbNNwV4SNJYk+DyOAGbQAPcVzRRtx5IgEklm8v48cucfDfV30P0nbsJ+lpZ3nc9iXeTjCts",
+	"IYElyxzjiaqZBYghSCcsTjHZPlxdgMMc+7PcCiMcIlZ5HHHliCA6Q2/UQLqzfvMAFwh3BbCt4OiE2yWq",
+	"8Oa4hRxU1n1+ccH/gBxZhrvsgcj4TKTEgYGuphqc07h30AOufYqPHrJb7975H0p08knoy+tO9KrVAZrG",
+	"m9fPeSbTN6qfC2DGPJtrRwk71flZLODc7lRA0zUgdw+IdrVC0j/oREznHp0p4wfuLohw6txtH1hTWY/N",
+	"71SFbPVgYNy6R3XAaLnogEL9T9h+LIKLKUewmvdzwS2oyfQtOxUzDaolFBf1zPBu6dgnj2sPfm+Td74X",
+	"CA5f4+aNotsZvnBHrzQhAYyO65VGggWJATW6oqyCUQr7azNEIy1PCcXTh2LG0A/4/h2be0w875Dtd4AX",
+	"RkGv+/gFZm+XnyGJEB/AVzxACk9T2h5yzSw84cjWXai5GEpjAaHUCWpGZO4iOg3WCPcivolYK+VnJyGX",
+	"PZeHHSZM39bzA+DqL0ryPgxtlmzCf1NaESBIKTS/2L4puUEEfEonE/tzQz6kxSPR2pPcseXWVxgAUKEv",
+	"vmBHQVfysN2fdT6nHK0S7gTBiMAcotIoOJ99tv85ceXwMCa1O9oGtz+cR/VGYQSuz1P+7ODzElqZfXbz",
+	"c+BHATk8lGv0pbMoJifmi30O8Sh94Qbq38Q8epSYEO9PvVEhU4B9dutzjEKx0oIuDJpD5CI5bHXa++0O",
+	"6J7ZmRmbvbKar7vxu1AuuXW437n15e2f3AEtDjPo9m87/URPhOIT2Tps3Wx32jdboBaO4PUbfCJvnO/f",
+	"AFq9wYsU1dmhqNFqHzomVFam5CWTpPOReHCtBGk2CWiFbv8Tv/MJJPgDiXvKTObJzS080WRclJdJ9UZB",
+	"nEPOlXH3K4YEgRwKIzuE/OYxTwVQBrAiXHnaIqSWqQdlGIp04V6DDqH0k6OWcxFKg/qC3G8UVeSuvOYN",
+	"36GOKMo1MFXWIx7UzvSwm/KZ6THDZ4aN9BSqfhK/BL4qDTsTExSl/4j13MViZz0W/oQgKfZHb9Qf7e3t",
+	"wf/Dc7QdcxCVtCUlWqX7y+2Ha9AdCB9nRqo6tkXAloTa5h61CyFpdLTwBdhw17TfUvc3baoPdJzrEV+M",
+	"OUk3vEwdnhbGySiGOZ073BseegMb4BNJC1Jae/2T1QGfiVmYHuyKf6fPrRhqqgoC75UrQVTox96jBPwe",
+	"/TzhuQWztm8LL/mUz6rA0GXcnh6PXTdO+HIyGcTYOPFPTyYCvCXomBCpX1kCpQACgMZ6h8zosQBhP4Sh",
+	"eaRQSMoghBWnWhTWtYMVRlFxfZw6HiONPYLj7riBV3MhW6166gGVz5M2mFwo2qTNev1MHgZAUbdkoOTC",
+	"DpTIYGG21YyFP+SQxi1dH78uCHQDzIIt3rcQwII2xzkb10UC6j8kK2fnY2lCQCOctsqokeaXjDs8Xzvw",
+	"2x933IKGG4FpoQGrHDzgN+ztrxx9N7J6zc/gYDdLv5wqMF6gHNvKeuWOuI/wnXW9w9EkPCZ3AgHJbMkw",
+	"CHq5HESzpK/Vx2oRE6qua4R73rjjulUqj/wNxwlA7m81eNg7w98CgAe4KECOOOh05lDLoAAPsvUbf0jF",
+	"ngMpejcGUNRcAN837/1WH7bohm4lxBMC24CPXfT6tLx7GRA0XEs+2hFqgFJMduugc3Bzb/9gr7N/st85",
+	"7Lj/+4NW0qLinpW31Lz7DtHY6XxHXCA6M5XjlbYO939SjQ5tQSL57ZObX3/ZqgR5tvbvHrQ77YP2T2BZ",
+	"K9EJrt/YN+PNq76KV8NjUAkaAZP1PDEKNuEo1hFNuh5udfaXNR82/8YrxQs70rn8VqT40s31Lz3S+alM",
+	"UwELfevgYP0bjxWo2vj83fXPn2j9lCtw2t1G2lzXvuNjPMMXbjaat/fjoOekGI95PqOrFZU/aay7cs9D",
+	"UERSKSrljisfGizfSiXs3pZCPsethrB0nnZ5lmHZ16rM7nXTSGxfvOnv+4cWLvtPhzk0o2eayaYUDZO/",
+	"JukLkXRpBVlCxGGhlxIxJAtMCFi6SqZgXhL3A07eZnT6OBXjibZC9WdfixmRIDDfr3Q6a341Ab2ea4kA",
+	"YmAUh5dpWIf0W7iSf+k+glXQBNQrKmLdOvxmP7n9FohzI9r2MTMfqj52iiy69Gt3cW7BvNU6/OZtNZJ3",
+	"2S3aeDkQdAuA57rl3CgKKI67XdZTMIrsX+xiDIu9nIlAkA5OPgA4AjtocPie8szJZ56B7IbrdBpwkfta",
+	"DTKJoRi39m82YjtPeI4xoLf2bzeZiCkmqMI+FankP0SGeJSmJQZoYxaIguqKS/zGe/rrA5rfMoEZDVVW",
+	"+QC+L1llHUtYPbEHWomdEuat9W880/aRLlS6HSX/wOgLtziCmSUgMh+Uh4bCXAzQL7UxBSb1suLPhF1N",
+	"Vtc3zW5vmk/0eP7ATtvPhN2Cm5cC7UaiKpEDQgW8BRNavya27hFEWJR2Y7D2kjtCF5YZy2esUMGH8Vra",
+	"UZkRlEQukVALGSpTy0HFhm6szDIKyeKW0ftx2MlKzy493zaWZwLKIVcZyis4ZzFP2VYoD4e5IpjXHXEQ",
+	"lDeWujFH41rmvpa5PzXR5lpI35Kt3yf2d4lyepyzW+skP5rLwY2CbyDtAngwuovL7Ikag12URvl9t9jh",
+	"PDey2MX4QdcmuwuY7MpIpmU2u7DUzYx289QeIsumyvjIpNLrDW49bYT/BYLRIZypzV5DhE54juq2R1F+",
+	"U+4zuDAuHkJEKWjbd3s6Q6/8VMjhyNYIIGRWDDnwV2hWnGRcqqpZMXIxtXh/HBkWj+4/fQg7ijPDNML6",
+	"F0/lcE6AaN1/5raTmvoKfsd2Woc3NxGNsJtdGyRrVmV78QgWclMxp1yui0o8fgUbSjxEp9dWxmsBprQy",
+	"lgAezZj2evHlxvvykDUxNYYRXJsaf8CmxjgfuZGpsRkZrrA1rqSr60vkEi6RawPiDg2ImzLqbS2I2M8z",
+	"fZX2Q6/U7sR+GPGJbaVvfxYjKbruqB5sLh7v1nJ4zdeuzYHX0vTFzIGXKFBj2tTq4Dv/0AKfrwvyrSCq",
+	"NTtH7iL4tAJ9m55/WJjNLIO0ltfCza4tibjw7HRGEB1p5fzQttQeH8QqgtvbyztFHWoKwmFgcRDqTedQ",
+	"76/NoLylKtNB6YmEMtEJRCkXLBMDWyPgUKXzwjWeCZ4bxvFVTNMC+2Q1V3bMpbIcanaYMCDEGIjroGBu",
+	"cZyhPPPyzs1FeccRYxse7vp0rUWh50UR84ztRR6cOpzHeSYI6CsjrURCiG+YQbI35jLDpToTYkJDB4Nx",
+	"ZHv0PO+b9y0xhqqRGB8PDbYOW/s373Y68E+nFVUsbRX7rQ/ARAnwvb7JVKqh5dkZAe+3vnUjNhxgurE3",
+	"/Oof0lTbfUjIKDv/0nX+ZU3nTnDpj7jt6olQ8KU++ur+/sFNGNYGYguO9griNIeug0twwg5Fuk7qKlPn",
+	"qjz3WvC6Fry2MGPq3GuT/ZK1bXR9rBC/brync97Ilgnv/DBtmT9c06TftA1JZpXtcRUdXKZ8u1a/pZFc",
+	"E9bO7XVbUVWy1G4H+hygyQZ1zgsg8xJC09vaQ0VDodBLVBff1jDTYEVaqcz6p34AgSmAjLCZ+ulnfx2Y",
+	"ckF1MiDoLA1M8Uu9XWAK6ANeip1DyCVMjFI9c7+6QYy57UPNxV4qedad5GIg3/Xa7DgEp9CgEO5uBChf",
+	"DB9LmCn6I8YN+/G+E3d+/BNEmWG9XAwBICIVfZkKcxhDU6wbGb7rU/zxpQRLQta8ghUf8J02ezwo+5Ym",
+	"aMYJk5adir72UHIeIwTUWbDvc+sx3/wASlQBnC20jvA5oPxVhgL6LwIM0zTDfOjtpXE60MDVxun0ueIp",
+	"n1NQ/QI5DbPTOWglrYhC3JclS76P77shDJEa7x/BGXCktaLd+88WWv3yTtnsb/7L//Hbf/vXreRSYp6x",
+	"350H9szPtomrosGKlAv9bMX67DjW2S9xU+cGUv515M+1yhxF/nh22PBWXOGooPduvC9PYSNt2Y/gOvLn",
+	"h6xe4729QeRPIzJcpX2voqvrW2YXt8y1qWGXpoYNOfnWoUHQz+WGBj0m5UNMq3pRiYA+kNiSVzeSWHcB",
+	"3For8rFUvvYrVK8DKE1olVZniyAk5Fs7CkIqWdbHT2KE7LzNJfodxyJdc9rvtzx/7TP7HgQrXZYOQGis",
+	"e2a82sT7AJ+jWvimEUDoPFp0AHQsY612G+z0YqSVeCQzC+Vyvn/G6eombGKjnt+Ka2Fvx7btReT0JSbu",
+	"hZ1ao0zVm7rd3s+jZ0OYlIkrGWB9psgmnrCRngKOfmSNhgI40lqhoJoAwIjHhU5qhKc5jOc2dt1rs1c+",
+	"pKoSLk7Va09nvnC5VMNguvZtLLEOV8/ElRmJK0+2vvvL//B3f/Mvf/PXf/O7f/0X3/3Jn/3mr/7yd//m",
+	"n3337/7Fb//5n/uopC6ubl1wUkC89hJfshV/uMoMzbJ8WdNFaSIlAoQq1NE00KSvE7lyPRuIg/VrfgG5",
+	"cH4jmomHcwf22ux7LfXNfAjsXBFP5OioLMcMfOuLZJVgeON9oyCqBU58HUv1vTH2zrOe7eWRZcbdRtRx",
+	"fQF9ehfQ9UncnUX48o7hplLwZZqGj7x5NpiC+WAg+lB7EpxIdXfZlBsof3aPFUb4HANho9KaWEaK22W2",
+	"2BoOc0mC/G//7f/83b//j9uevqtLBb1mgj94KXxTtnkthV/U9npZPHqtxH0DGCCARG3FzGsR9V+6Nq9l",
+	"sWtZ7FoWWx5nlWV6unjSoX441WjVqi+gwO3lHX9xDi8tLbQIP4MQhCda56EIOhWKaZME1juEGpdkRuUm",
+	"1DSkh1Uq8namp90pz5VUw7IMIHxrptL2R9AIlNNkVuszKNoMdf/cMmiMUZ5CGqwd5cKMdFZtPxeQkwvN",
+	"pLk8FyrU6NRFloJYCIZfrlJ2KoZcuYZzKFb+mMotUsk7rIaLlT7L5qnEXW+uV//1YVyO0P3HYJQBPg7g",
+	"gW2oyX1INUYhVGDKpS8eC+HfORYw7o21klbnbpHdI37lulRUkwYR6v61x9IYnD1iGfb5WECrWHZSaRae",
+	"Rbu8wJzjGZsKKBLdFxPrE5ShKvVYn4vULRFGR5RdzfXsqwe6TS2/pUqC1S99TUFaqxJ1UY8FS/nM4GB8",
+	"i67zgcywLjU0h9WcWVmc0K9wLXwpUnAjzyGehSYF4ODJ3VXX8yPyp0vnbGX1P1NAJfaPVbfw++bABBLY",
+	"xG9JTPE6seZCzsdwFnlGK/oRao5RLdulF9hJzGKg1nge8F2B2YTMmcCg2GvH+XiWkcdwTEXSrc0c84ky",
+	"VnwhXcBtCJVbfX3dXlmdFmeHZXanI6ES928uQjVwKrNLNd4HFspEUzVezGwJ7NA9QYywHq/5hZ/IJ50X",
+	"17T+oq8nfXBnv4P/S1o0fZCnqRwirU70FZBYN+WziszdSlq05nPS+M2TTudwP0j544X2QOIHEvAhXxmv",
+	"72CS8b5jmZ40P0IpxbDHm3C1SUkY15ztQpwNLInuLLsD7phLlbH5ut4CHWhQ7D9iduHIbsHu4hLVe6GY",
+	"/soYqmfRKyfhjY943dZ1uI5Oj7KsUsiflXO7ptUL0eqSVS3JMX5gdQR4Q2q88f5Uftt1cuOHTYqI1ZHN",
+	"tTv3++TOrSW1zShtqSupBs/AU9nWgAZfyW9P3PtNlJqFUklFDbt9UdilVLxtnP5AKmlGC6D7waL5T//i",
+	"t//xr//bf/3T3/zVX/32n//5771395Eb5Yfv/vv/7e/+/E9/+3/+6Xd/8q+g9jpuOEJQHT/c73Ruub2R",
+	"FgpX/+0f/6vo3b/94z/77X/+v+jdDUL/62Z/6QFhFxnKaiuok9dEWpLudcT8tddmq9gpgTJiLUNEaL/T",
+	"wkgljGGOgzGtaksDbcAwF+5msknufavHp1LsgZgKXp3ayF2gfpGfixzd52BuwoomIhswfqoLMj9zhhW9",
+	"nNIrTeQol06/HYChtu+UZ24ZQLjLsVhUVF/i6E5gVB9BgSx1q5feNssOGK4Fiuxt6JZ+60IiQ+vw4GJq",
+	"GfXVHM8uDADHdC3rbn3kaOnBbIP2nilU+8kEN4LlXDFd2A2UsOXnShfrNK6X+EgTkzO29vFTVJZ3DdAt",
+	"YFteZVCGHzfp+GgyeZx+P83FsH2bGFaIJK5Vjt1qtrjsS23KtCvbQTbByywT1oBTE9x5qcgksBh/TH9k",
+	"GF0WwboMt7nV8Hclldjdn1VwI8uAYxE60RtVQT4YccOUpmHoAXg89VS12VPfoQdIwEeoqaH2UExg1k5p",
+	"6Kb9Rr1RR2OthsH4Tb8kVBUtJNMMIRLAWNYzOrc9sH0XRqRt9pD3R5h940aDwPsslecyFamTFaDbYuyt",
+	"3viAW5k3CvsIwMhu+WcwptdcgkcrrONAgxscEnWKPBfKRlXahBOTcMLSMJ6mIk28m5lp2CEB/kv3emgS",
+	"MIVPxcDHs6Oc80ZxZaawAhpBoaSiNCNDSd1guGNjrmZ1zkVMBAJmcbUgUU7K8qmZ60q60aJ0yas35vmZ",
+	"cBvg+Hrg8YcUzvITOHV2CjdEnpq1rS9mYc/1dy7yINDOd5lrR0l5d7+1XQkM2IlPpj7cpqnoqxcKaB5a",
+	"3F+xau7Atg47SctYbgvTOmzBy9uW1LioMIz70SzuCCZ4nXp0rT6XiFM5cdYm9/kaaf3Ge3+A5uzQVYJc",
+	"uIwQjV5TXPiYS+V+xjYP6eL0Pl4+Dje+B0X0v0cMuoqXOHdJs6OBFfmU56mJkJB03rAcGutzxU6FvwUX",
+	"lW401Pob69qw/r0xrG9zFJbnRK0igOvb8BO7Da9P2u7yoDY5ZluCYgEZXGm1PFSfdgJTVTKabVUbPRhU",
+	"4anCUR4MopLUlWe2qS4NI/1Eiudd88ofnOZw7an75POrLkXbIEF+aTDqEVi+sGgZ8FQeodEQAjq1UfL/",
+	"0thIFnvF6zxqT6Sxx9R/E8+D76dEU6ezv8QD4H9sdoRxJMf40vfSC4Az2MQN4Hf/2ol3IbN+MEwvjRXH",
+	"Zd6yFoPOMqfE88kEs32G0ljwwPLC6jG3ss+zbAaooLyqoAdsKOlmfM4zCPPMHNEa8oaH1PMRn0yE8jKX",
+	"z9ugBCDfabdQZ0pPVZemBKUR9GAAFmk5YPudpNPpuKEaNuLnIh6tHYmxEdm5MMsgqo69Q+8qTdN9cqxH",
+	"8hkldEEaipOIIM3msDWydgJ4gEmrTAejXJUoawxfC2zpBUkxq4zJVo5F91ssyXdkJL9x7Jj+iEugPirW",
+	"Fw3Qb293bFqHN6E33GQInxA5xnzf7nQ+hGGc+BqGTCuy7IhssNSo/mEzNrpjoza3VownbroHndsHSYuf",
+	"i9wJmL4jWJdbsDFhLzFG3kewHLZwI/taDeSwdfj+A/xtCid4+WebJNsu7oQ0XfAe+Ug/abp4SP0XRE58",
+	"MnGUJLgRPl3O91y/mQl8GukiDzUkRd7FWJfKN1rZUYjhj0mVWo9pFb9aRySQHBB44soV0apbKKga2jps",
+	"5SLgloc0BSOEWtmCEcOxULZr5LeifGmRSuFbu7opOVShiXoNgmT/bg5pzZ323burzmPSstryjFKrDzo3",
+	"9xsnT0N8JOzl/q1O0sJ93D+APDfYwU7Soq1z7X64PDRef0abqSsUZnHt6bhWP4KnI4TeNBJx1mkfN96H",
+	"47zS23HkxZoQcAAQnJBozr0PhPW5cvJM6Va456QZiADAk86sZr1cWHcn9ZhUxgq+1PcQZJLrEh4/XG9F",
+	"TFZNKng0ovbl7oyVNHUtCF0LQteC0KcuCF07uXbn5NpM2NjSzYWkcLl+rqMQ6RfsL2BcMGyQ6zHWzuTG",
+	"InpMmx0pvHjKBAV8Ha2sxK839p55ZJdduM+ii+2j+c9MpqciX27+uA13TcQhPiStQsHFMZeSVnOZwNWw",
+	"sbVjp2646yv++oq/vuL/Pts6rn2zn7xv9uPZR24Epv7+QhJOvbNpjOIJogcBJzIIFQQurSBm9K0857Yq",
+	"mBwGoUYFDoqiB0gVSgMMIMLESWsCSh7PMj01ERgyyCdTwL4b8zMR98GUGHIrz31JlYODGlcStPIVrdLV",
+	"1sLWeS76uLZxHgKMsHW4d9BxrY95fuauREMlvtEPRJIi5jPoCSsmtW2QRyq0ItW5ln3B9ju3DjZx29B6",
+	"4eLtSpSJ/GoH7lo4dWcID0MyP8OmSKc/8WKFTOM7f60UsGQFL3T3PBHpUOQPm1S+y+BRJq7L3l1fP1tf",
+	"PyfAJzD8HjhPhXdCEv9HvJiQhLeJJAoxCEYICiAy1o23kqsIujG+IutiCCAeB8fwCaPIbcI5mobxRMxD",
+	"Xmf1Xgm2mrfURIfsR0HGuWhg0LZiXs2xJdDKZVgA4JygZz7ChR9BXwJkpFPvDcThIhxisBIIMaHfIJZm",
+	"6B/8sgPLgaCA3alMncYIiqVb1NNMmAkiGcLNHbCIXYer9No6qGIwaXxIWhAABdJ2LnUu7aw75u+68Eb5",
+	"5B0UwuqDpALEE/JKIzNQ3WEBQhN3XF9UXDTqySe7Hn6ZlF/HICutw9vRL5VQaoif7o9EWmQi7ULOdnVy",
+	"F9WskVDWQhR5grqOMryQHTzLSljWkJcuodxLX2yDTBsgwap7dlzpZKM6NtKEATkdEEjOg/RQvvrAaW9E",
+	"hZSgX758JiYWwhgVwu+WdmgnNqCp253jAPfNdIb4skpMGShHi3LBi6LK07YuP255fs4XtLkm/OGOO2wf",
+	"Nj5Zu9XGrpnz33vm/KnqnNca4cUMkqbkf81uiRWKH752470HD//QRJi8Tw9/DKFyVwfyQufRL8C1sLQT",
+	"YamCYU9ARwHt/rKEp43UMk8Aa+FYa4/M1jILXGdVh/qqi+5mZ05M4WkqsSDCi9wN1UoRrswxfxd/6Wt0",
+	"VL4L1Tg01vfYkSzzA+YJ13f0D/uOnmdXl3BnW26lsbK/PM3zPvr9QiEZVLBCQQ+Ep7Ran0GWmRueETlE",
+	"GuWUdoYfBzpnAnQ6NO0mHiI2IaNYEsK0EUU2dwplX49F+41CP+OwyAV6IMU73rcxKGvCiokHooHAKRis",
+	"0z8nWioLpbZAcdVBU/RIdDitUMIKrgBpmClOx9Jakb5RBLc2lqkCmDi3ABhZDsVNAPwOnaPRa07LdauR",
+	"8hlVQnE/9vtCpPgjYOqKd7aNFcieQrgDTg+UXbdgB1CZIWEjXeS4hHdv0ldQsgEW9VzkbfYSjYxjPmOn",
+	"wvXl5nsPn+KWjbWxbL/DZoIDgF7UH+yma57nEczPq5P7bfYA3o6/riQARhW9gpbWa7PeINfjHjTcsxpB",
+	"96YyFYrqXxVZxowVExzHkWKIXQcRaH6otzBbEDbPHKLtFOgtR4MAxvgPxBSC/IHAsMoYxAi5QYx1Lrr4",
+	"Uw9r1TiaHTuCcQPKxMA6AoMxvBB5XygrM1r/niqyrMfkgCmNVDHl5v9j7+t7HDnO/L5KgUCgl+uZJedl",
+	"XzgwgtXuSt5baVfZmbXs0yzYNezisDPNaqaruVzeYgEZsR3ZMSD54uSCgw4+BzbgJJfzxbhIhk5nf5jT",
+	"rKS//BWCel6qq8kmh0POjLQS/5F2mt31Xs/783tET0kzyLiiWBEdx2OWwnKlrr0MohsfdhGnsNKtAT7q",
+	"3DvUsLQy5xfWxa67meJAHca6sHdQ+EuR6ZCXoIur0P3uKxkVDZ6UUW0vG/QJAFG06bDugLxOzNX3tNZL",
+	"oV+T+db2QMwEtrc8Cdy3kczVmj1M85QTswNVdiu8Ie4InQ7tzmGlId7mKQPLyxiwiw8jgepjeE7h0E7N",
+	"PFf9Updc2LOJkU9BTelBz9JsCn8K+HkkR5a4l0djib39YO2RzGwPQO13c9V/g7+2f3wbW7D/vGlbqZjD",
+	"9QkyjYtq1E6JpnfQcpd37dGYd5UPRqUp8wwLfOACLNw5IUtAIEGNWMGcK/DK6IZr+5XRDdf6KyMXhvrK",
+	"iMBH97CDV0b3uItpGMOu8paPbrwubsgkURn5d7wLLrbqm7CckoN3NZggzx8MmXBB7YYVgAjhkRqFUBdS",
+	"KxUZER6MwmnDOVKj8yq3N3l1gHYyDU9FpvJBpieQXOEtqmnIvrKqoQP9r75hG3VQTOKePX48D/rLjTXW",
+	"uTpUWe3puZQCA0LIpLOxtlnfa1z2wG8KloURmfTPt5/AjnBwLjJFeOyFvEy01pa6rRIo8bUR1CCQ3P67",
+	"sbFpB4Twv/CgUW8EtWiA/KLV367XmvX1q1sb/sNr27Xm5np9a7P08FqteXX98rWg1pExdHSVNNKB/aPu",
+	"YlYNBHduW9GWpCM7DrswTiKy47hWD2oD7Q9tg2y8NKhG4wo/sANqrDeubLkH12rNrfWt7ct24yAaFQOt",
+	"vqmrYJcBuI2zs8+M3h0LnXLnaElbsxM6duEsn6zP2rfmuPyrQIYLLEYgIzFEYbPfByk+1igjoIyC6glA",
+	"VsvRKUvDVSmlls+uzaGZzggbcvJ122mvvni9wyFDxLoPVT72tkySWQFFe9IclQTqs+cUQEtaVOnkSlDr",
+	"Kx3F+rCl1ZCfWsLAjyGlgH/YDGr9LLXrbH+ih9tFUD9/X9/YOqv7PX+ZEBSj+AjZfVYrk/biJiJ7ZGlN",
+	"D0a0nGd4BwdmLdaddKonh2/CwNy2r535TZjQTo//8MPjX/3gs/d/VOOUlRZ+5FJYWgync+vuzdt3X6tN",
+	"ip3YwKe//z/jbTQm2rh/78at3d3qZp69+/7xT34x3sbGeBu7D27YNirH8X8//6dfjzewOd7Aq9dvv37r",
+	"JrgGlryruEsn3dWOJedwkpZwNn1dw/lgcaK0PbAinYp4nea/cij9ka4LF2bKFeTCbbOq8/g1UJ/zwNZ5",
+	"q6v64a2rwqpndbJ5IacGpBZLfVKtS8ofqoJx84pIfjnJNxBRRINolQpPfvY3P/jif/30899+/7O/+/6z",
+	"//7bJ5YWP/3TJz/97Oe/efbuR08sKX5ql4M/JtpcfPObXz772z/OT47PraLkPFC9aFZ4OH/uTAMSdiG7",
+	"S/lxUQzUmymZsL30PJd3nrTS5UTaectrcl7oc1Jfc5Vpc6EoWBUFg+ckoFPlgEtP4mgmBla5mtZQQW0q",
+	"HQHCpjOluMKdR0r17ZM4E7l6nE8DuVoVr34eUasWP37ToalOOAkrrvTV5Uqr23dxkETLXL3TysRniUgU",
+	"upsUCqUhJh9MurHBf/vMYxrIz5nUiKceyzA+xS3vyMQolJWHaVaG7am45O6quruNt/pPn/z0049/fvzu",
+	"j774q18c/+iHzz748bP/+u5p0uJ5rl9CoY0VnfymSe+npawr6X2piMuAKKBHAM9Wph+YcmWNScPeA1NZ",
+	"++J5M+rZaZzGoIcLszLmLWXMg0WcasjDJV7CiGf3dLnUA6XLfFv2+wDKUjM907J/1OsNOPvGII+vybUk",
+	"1Ydr7klQy9KEi7kjkFhGTAdx0Bq0MGBr9/uaq1E20XvNmpHJVa8lTyMj2JW66HoHSdLypASQloJpC1yq",
+	"28VxUnOKFaZFlDFyvZS3JE/7Lc6dABFkTkC48X08O8A33I75BAM7kJVJbyUUFCa9gSmh48xBRqvZ/qUn",
+	"fMhn5kc6KrsiEF9xArGyrlycdeX0l/C0IvQDPmBnifasher185EI8Z6FYqAPYh0ZQgSCaSGaIiMdyiNl",
+	"hOp0FOY5pbpN6LOxYdgMqSOGzsiHKSNnQN5R3gUJUCYmhRB0iHtlx4CM81NDRUOQ3YUARS8tXU6xHxXE",
+	"CESvp754OUU8xLj9MSHxlOLfxQJAr2j7N0X4W0EtftVNSGw4SjO2Jp2LDHnpSI1mm5Lu2BfO0cZzR41O",
+	"MvHYy3X9zdsCxroSmi4+apEXH7PUEDLLtw8Frh4oJo+1M5Xjbl2gsFUJPE0ZbbHhNGEs7NVNh+iTOlKj",
+	"aUVD76iFITLsP5kVZWk0QKjmuZnNHTW66Liu+V1BmEsGW9jiRoPq2S7Bb++qIazCfBzXjmnFcFcMdyGG",
+	"C2dISM1U7jw47InRV3tIi4TJ074RwzQ7gsrMZ6+6TQnUYmK3itF6PmK0Fjyti3PYYL6AEu86tGWSHMj2",
+	"0UQVzmpO/WqauRoFVBsi5CZCEfuFH14wIsQaQ6GIVCfWCuE5IP9bRs6oEuBTv/iB/YcygNwSR0rncT4K",
+	"9jVcqG7c7rKUEOdCPe6rdm4IX+W6yFRbxX0ALOhZrVxF4mBUavwF4+epdRUj0gSQfMq2EG5HZllsh0Lw",
+	"MPYn6pxQZuxc97UQJIGswxj6yPC4EUaH1ilgKgAcyQNtFwFUhjhXPRLaEivLlaBLxHW0PLHoJvVIlL7E",
+	"ovD/XrVzFUHLe2yssqQoTzO7BDh6BHKwXwdAdjbrgB1TGvPYl5awrU8sbZSl/b6KCDyFIX1wwe22Md27",
+	"soGwM9gCAOls1yEj07gJwaW2u5N2+DPpkk47gwySOM2g3aXvqMyIzIWMokwZzOzc2rgGU8K9Q/j4vKvs",
+	"zmBbiOFAYAl+n1DsBIxe9iL2cxUFQj22/+KEU3fAd0FkDhFz3RAaTeOyOBhBUgWezVQnI9ttmmAZDw3w",
+	"L5gsBEXxq8Bb9uSRukG91JaqXTddEn750sslEbP2ZL/WM4dxtF9rin0rT243GhuN/Vog9ik5DX+5eev1",
+	"29+5f3O/9rQaSOUg1hKBqsagIBYQimmQp+xlkkvzJWXrrSMtRDAWFUTPHxft68EKVXuAZsG3H5bzzNsq",
+	"fgSlmWNAhyaiQtdaun2aFyW/PzhI4nZZwvPR/cxMca4Ae1FGidJ3eHSQMFiRDOiEA5oAzhdnIlLRoI9K",
+	"d1tqcQBG9EjIQxlrS1YxyAAt6zgKMrkDMNhkf3FegItNEwLvlqY3QSwqwXniv2SQnen4TDPrA8V/CRg6",
+	"AO+iHvcTUE7JKjytxzgyMzsEvle647HOL2/VJnFaANPlNr7eqBOqC//tXpdZJkc4xKoh4Vqm2TTUm8tb",
+	"46A345TmPNBiyH+0tOkbLZLR/Cn6VB29fApXUVnLyvyTFzvtiIOBseKvEQiD6hvcyss/K5nYy9so7yu6",
+	"+ZBjhwFAeUGonWlLXaDtbdTr9fLI1sVuakkuym4j0U2TiOD2UCT10fYCkWZCp5rA99lN+EhZAQlqZLYh",
+	"1DAcJ3tGUWD5CeRuR0gP64O+IkRCqwg4LC4wFoav3doTlQQflPiQIKaoqJocJamMXNWATLXjfgzV7SrL",
+	"CC1HYRegqNMpaLXENY1OTmvLw15bFndsbBdTNHn0VWagpGhV73ZDx6dykhfv9s3ps6EipvNPphgx4iNg",
+	"089bmK0/j9OE264I/Bn6WUqLOTX8dn6iHnh1nioNLmj4RNBdv1kosMLlUwBhl7RVgDJ1CI94MdFQw2Sw",
+	"E1tFmGw1LleUrCHMqva1JS5gV3n55ZtWzOVju/7yy77BoDwoQo+VPeVhNrlHIcjLrSM1Cu34JQ++RK2x",
+	"1qjlNPuaTTJGPVKZTNjKYsguw6ZXMkT5rXccJCM6wtIMLSyOFQPUWOCDBtMH+9qfEq3AXtxTduLIa4Hf",
+	"ZQPdyuOeosAaV6wOq6dqCOlB/dN+S1/islHlaoOfjrxPrOKAX/WkHu3rHiP4gvFEJonoq7SfKGS9B0pp",
+	"yzTbXRUFYqDzOJlgtSI2wmpQEc3kVRkng0wZ3EY8H2LYTa0Co9Pc6jDUoujIODFCJsD16XhhoE9T6JTt",
+	"LwFgcg10no3sKqIVBJG2EKgLzTL7mjfbq/enI5IrhIkPtcwHmRIyybvp4LBboHVl3IZ3XkCpgGuxLm6z",
+	"zY4SodkgZWfe64PtEH+Hw+OKx8ItCelWhFb+6Ce2+bEzjasw7CosXAuw0u20p8j8mavHOUMyYwBYTKYn",
+	"/2qFUawPc5kchXYq4VC1uzIPEQ5Zi1A9RjLViqOwyj6EVOAEueQia9vmaVKOqSJxxapnjaAQh5p1h/wK",
+	"ZI+XwRJFd11rzVq9ZT9sYUYAbEjh8LR3Dx2e22v1q2v1hmjUmxt1jmNKs7soFxx/8nef/v7HQIbNET/7",
+	"+OfP3vn1s3ffP/6P7619+vHfP/unXx//6B3LDUgqQZu87XewUXt4isAvfzMu2A8M1xmWllTot5941f3d",
+	"EtMKQ+NeEBcjWL79pIaXudasPfv5h5/+84effvzx8Qe/+fy3v/7inb/54vv/5dnvfvnsgx8ff/CPx3/7",
+	"Ts0tmBXoNuD0+LekRX5nrqNLdeep3HwdXA7LOJr9k/+GjE7M/SMs4XEuuYr2X7mTLbmB8zRiXlohGCyo",
+	"oU+zQl5CYNPpfrXrXPKuTfLehJ4VMsEKA8uue8gPAdxStLtpapQBXoo2SlOlbpPMYC/GvgaE4USZsvtn",
+	"fBDkti61toOI10KnkUL1j9CmTS4zjE8JxYtGKRCuhi9hbLRteF+P1WhwdSJAaoCoH1L3wU1qx5VmuRFx",
+	"DlzeF+lY1mQpo3gVpaiA3F1gqUABAGRQkvukjuDVxKRWPLJd9WIwNJNzye+KJkZextDylxZFtYRNWhtl",
+	"EDYdHGgHFGQVxjrOY8ujQvCBhXbNWlGqlf8d2CjcUeSaEbC+Zl3cxcWFL2NtcpIR1kRoiUfeskJL2KTx",
+	"G27ocj0QW9uB2KwHorEN060LlibJH8gY8NiQCdfFfbcIpB705bhDcl8LsZemWGUBP3Set8K6yDwfOqYh",
+	"oZ9uYwfD4VEi68kYKxBgQyRk0qHD+h7FkndiHZuuisKAHsgDnWY9mVRuAu4x7C31RVOjNbYteJtCezy5",
+	"kiD5oVQdKYyMl0dKi7AnH7cYIjrktaU6ICDHYwHM0EqM6SBvYbvuTbuQvsgegcDKc6zedyy4UerYm4Jb",
+	"n+aMads3px4qqyDcyyLcQ6RZVk8g2OZH6Jq3VI9OLeE1U80aUD3tP0hbwStEKwLOVfiqZw8Xnp5IZU12",
+	"3RM5gRCYYh3I2ijt1cZVBfG9mBb6WrAJkLbhZTxJJYpkYE106r5FQZ0UNLv2VifBoeflqhOwZpVdpIN8",
+	"rl6wuaH0VVyktUi3rLbFlwg26J6Xb2FPChTrMMVR8aatoe2JHadi1NOH6tbaDcHFCQQABg302F7LkHfD",
+	"fuc588eWye5/gP4t1zGYcEvdxsYtsszhc1MmwHhgvAnDueIJCzthn/T5LBNKVuRdpac52W8Rc/8SVSef",
+	"2pRUqGl6EgokzfKH4BJzVKDWvFwPav5trjWvXr26UdKm7M+kFn3+/37w7OP3P/vlP3z+D7+aV2Eq9rCk",
+	"jO2BMtas1/+sfrVZr1Nrni5YJn+15mZ9QvkCwanY0lOtivcZtcFWerDO+GPd2GtsYaSsGyt+rdNa8xrm",
+	"grnVmmtNxqa6rE4Jp/P5VCar9MErXx19sEIaBvA8jk2GBI6INbeVgvhNVxDvA0ssKpGXVUQUdKDaD+sr",
+	"IKyftdbI92Wa1niDAgunuFepyCmNMsTQJxW1sFllwh1xMBKUFsgFOby4F9AXnV07T4FRY9mygREN+2TL",
+	"6ZsIMzmUMdSNA7D6Ha4cCIOhsFBwM3PFOaVB6MpUnsWqaLpOIkHJrq7TYdN2WWhZcWfS2o2arAmESuxk",
+	"Ul+5GnZTnBPauQvb+bjPmgM2Fw/VuaWjcWvt4hKDV99mwuJqT5JlPg99o+tGQWo3FzRp3tLRRWe3cCTM",
+	"9gVHwlDHVY7SVbXVrxld3+Xq0Eho0s65BuxMJeycaDINGMS/ibUFMSMvJBDhNHLXKgPlopE0SpyRo5/Y",
+	"NTIWI7Bc+IJ30k3PDtHSkemCyy3m7i5VJFHSqHVBdVTEixsvwYCxLIp4cfMlKEmbqMJ0x7+RpaebDpII",
+	"SySFoj/IPdPBgWwfiVjnKZqBoWpbIKIBG6rC+7f27n+vdfPW69e/13rj9t0He7d20U+LFZdKVdJDdrSH",
+	"b1z/bgu/vHHvwd29kMQYlG0gDnjQJ5PxfZBKIFmMrC0iNqIrs16ijGk6TI2Neh2mXZUxggEEsE6tOKKo",
+	"A2oMpCUomJxQgXtaz7fI8BPnk+9DHWX7Gn7hcEtAQCNzF+9HYRbDLzKpCQXFCoq4Nd6Kx4VBCERCUyqS",
+	"KfNc9fpYY1mnLBcepjnZukxcZJ3QJtNG4exh/cPxRSon8OAwh9KQgNlOodKeGKnc5bPAUrhoBEZG8UpE",
+	"dyXFTlDbYOS0P/hHz84OylHTku9R7ekk1sq3jAEaO1h9i42goRQ9uk3QYHzrqiSagbYC90Cnecu+F7rs",
+	"n0K0kSLKYjtyXuOpTeEL67Fp4RdhdY1hO+g9aY6WkmfZaPDEI1h7hajvdg1DYux1cKEpBs13J6EKqixL",
+	"s1YhRH72Pz8+fu+jWlDzyYQzYjhZ2TPo4L826hubjY16o1VvfPu1P9/4ztZb9e9d/XeX/+LO5hvbd6+8",
+	"ee1+Y6+G0jG0N8+EdoBMjMCQnC0ylX/52Wf//MHnH/7w2V9/ODEhCrFfej4sdM+c0YJ7cdIubCw46rkV",
+	"BDzFp9du5s2xXaW3r9SSxcxNvngG1DtHUltOhZoikSk9VRBbO2CMsynimBUDiR9anmdZWjrUPJaAvcEp",
+	"uwa9cLp1EVplHvw6nmaF3OzNe7tFmH4xnlAMLQGg/AFI1VMRG2toHBB2iLEJmNw6wbAlIqfBwCCjfl3s",
+	"ujhRDAZIdeGYtFxpRDOJM5zL+gwWt5zNJh+mZep5T09ST0zWiMG2BnGXYAbzaSpNBAtBV9NXlghrzUZ9",
+	"a2NpOhrM19Hm2bOe79SePjw1GX/FnuyLxt+lRGEE3S+8JsWbCOrnWa8W3gtsdKt+zWs0Ux2rXjBvxXNC",
+	"kXwlkbAM77IHADv9vi9bFm5bk1othCQt1lEAiWKhjQzcKJfNbCvt85xRfx3UbEkNXZnyvhk8E0x3g76l",
+	"po16vY7eh1Oxz+IXyHoDinGQRqMWpPjXmlc3r169XL/6dJzNMtr5yTkcaLrwAmqQ/RlPw0YN2kEwRINM",
+	"HiQjDj4jyhUig4T3rJpUIJEWtoKBUS0OQg8D71N0wWB8F5sNARKit6a0pTiReBG4+rcaG5tb25f3B/X6",
+	"xmUte+pbGGQdvhQ4exIGs2DhEZdOYtXcQ0DOyClGfl3c1mNdivDPMBxEmL5sq0CE/+a734UnD/ZeXbs6",
+	"3oWVO4apUP9hIBNhB2OomLeVElyrAPmA4fgHidRHEItnaVovhlLZ6+LNRLZVF/AZIM5NCmC3YLaxL6rH",
+	"fUkJE2vOgOIWD+0o5DQT9JRlIoC0ZP07Lpg8mTNwW9AP18LiLJhA4llBVMlyxbAjnEZSaiXOlGnJfMb3",
+	"XqCN/XyndL7A/eZbMgg8w84rPP7od5//8T89++AXodfnv42yUSsb6G9ZzgrdYsRNbNiRvuNDpPQzFcXt",
+	"3GBleRb5+n2lWdYjtlBla9hVOtrtLZ/mEFTfxsJqBNFpOOCTxjklwZFWpZSRSKmZB2maKKk5eXxhvFuC",
+	"bi1JlHdTPn7N6WcyNqVD6cuWiL9Kz5u1xubVeh3+UwdK209krMs9XoebHIxRHL/N8YpCx3/831+881fH",
+	"H/3u+N1//NMnP/38tx8dv/eTZ3/94Rf/40fH7/03u7nTBxHUTDrI2mOFGYoKROWxvVmQFY6k84q5VAxw",
+	"Fn07/cAg+KdVDA0BiOcv3K3Oz9+KJygbCXtGS6FVVcWnLANrBDVKvELk4Bt3a0GtE2uZeCWj/vWd9z/7",
+	"1cef/uE/H//w74/f+/2/vvOzySJSuLyuiFSxuA42eNvOjNKxa83an129XF7pLB3kHniEOuxhIH0jcMAg",
+	"IHtL3crlUanyFWBZOZzhK7WgNlTxYTevNTfsbXTBSL6Ei2DElmrVmjWgBECnp+AkPg1q4EyITlrW8bWb",
+	"f6UqR3kKDaJy2Kc8lrOFblwBDv7MfC5CXJHP3iq2aiW4W86OkTbS46pOQifP+bxedZa95zJwsfXlfC1c",
+	"djhk39rXlQYuHsekhYt/mWXiui46sdXcaYzDLNWH4s93790VVuSgtgx6OofdNFEC1iYQB6otB4ZR4KSV",
+	"hy3F5Jm3ZZJYWa6fpYeZ7IG6MVVNidFOSBqK9MDTingt0lsCq4uJvhVDM6mNBNxZl7PLSH5GJKmxkgXk",
+	"Jrk2SJDHfiiHWmoRekLe2h01CjF13c7TU5wo9M3rFoW9zDljvU3e134OOmQK4dhmyKZgk/iS83DHzYx7",
+	"wxSENBMwynOqI8xuFzHSiApRkBec7FjnLMMFZ9AHsMsrV6+BZbKij4en5HJfTTtitdxw4mItKzQ4s+PG",
+	"hmdjBLqDQ4R/OtHKnadC1uBsmrJGDCSTgNKiWEJII55/sl4yxY0Lbla0yZSP2oY31s/U1OgdhNMZGrnP",
+	"lYSzknAKCcczRToCezpZZ1F7pL3rl57Q3Z8ZaUjBHKdjYfajxaMMTyp/fHolyVdWMdNkHqj8aKBm/j5u",
+	"p+O2C8sbPwH7ZAtQvKf2uX11ffsvnBcNQpj4czocXKn5kcpKwZ+zuGup/g7lZsb6sDXFhYe62sxZczJg",
+	"5UsN95IBc1Tt+L2fffHO95+9+/7xT35RoziYFmwHcJ9xfT2f2aqJD7VLFaqwsCzn2QxqueXtHG6Sp7lM",
+	"OKgP8+dm1S/iMQ5lnBdf2U1dspi1NEc3VS7j5CSeA7EAqxDaiy71D2YNMI9306FIrLYVI0o/WD5PQc2n",
+	"BcuWifUlzPaY4U2ihBsp3rx19+btu6+RT4nCCCG3GuMs7X1R84QP9pWOYn1YUa8NO1sxiTNgEhdL+LGD",
+	"EjHnR0i6+a95CDaR5DnJ89ZZkOeTafHydHceihsInQ7Fjet3b9x6/fVbN79e8XpftyIxQKxKEdyFYxR8",
+	"3kuaGscotXrsfGSVwLweEL2RI1MgibAHNhooLhtAzgzQjtEsl/NPFJOD5S8I1sTyIkBgwQzLw7TAbuDo",
+	"AoLHAPexS+wE8p8CCIwXmv6Cg9cFv/qOw4vAVz2UQrApdWWmIu7BMh6CIcK8SCMO7IkEm5Nr1qEA01cv",
+	"oAPfTlEBr4Ie3OSLsCSatdX4CfoXO2OAdqUIZoV7OlS5CClDANBS0OlTwdtu4fZ95Zib7FoxobkZ4L9a",
+	"sWn10qzAW5+DJY2xnti0ooHzjY0538j0Qo6sSY/b4k62wP+Eo7z9bwjsH2D/+LNGUBt2RwB30eoMrJQ9",
+	"5qwr7vvt3E8uoaO1IzbL16F2hp6zuYEc8GidxGCAgOhVctwF8wnaHaAr0hHjGPE9QWg+F8Gek4Jm8guX",
+	"OYTVDxm9HVKapJWQxHa97uyOXLuiWSC4wZiMQXxiLCwWkCZACVPOCwIh0miTLVKgId9sglaSpWiPp/DV",
+	"oZdvP6nNJIYEE5Nh5ZGoCOpGgrBYKHR1j5vQI2W3ASXj3sk0VBGtXdIKxprcxCZPOQ62VFTEIBeLgWrB",
+	"rOhxu1XLyNd0Uk4kgQ5BLF/ZOL4cTHOQnxg6C7Ie+32lFUlwFNeRRFVA50sSRzOVFDoAe/uxEfLASqNF",
+	"UC/TxQDSZIhGNi6LvszyGLP4X8Q6GPQ3urwjOQrEQEPxrrAbmzzNRuvundYwjvJu6EDMVZ7H+tCg7O7q",
+	"3790PmUzMIQP6r/FMD3LiwAzzioNpVfBATZIknURsgWjk6U9Enf5UZ6GQsssS4cY1ugqv8E4UowxKAfX",
+	"QhUkBGuxRFiZpgh9I0S448c/NPy/lBGb0PIWlbU8cBL5DieXtnQa7oiQaz+VW6vjXwC/AimfDB7e8YBO",
+	"YTXDoqh9uYmNdXE9SShQArFbEmWXGkoeF0g0APxk1wJ2EtPHS9MM/BEH3og9zJ/S1DFpuxH4xwJrHHKF",
+	"KTTIubr9gasOWrmGReWTAoTUrIvbOaVuuMrIveoCJpy+NMajq4ouwwBjrlxKss8ZVN2wQzhFtY037fq/",
+	"Gic5lHuaMVSHucOrZ4eNxqgp4+Yf53QB4+tPZw6CVGkM8C4wjdKMMuHtLYNVDScsc+G0YTq9aN6RXu/3",
+	"rUQ1c6DFGrmKa7P2mF8qjUHpQQ/A9/BHkBoGuvjr4XihLMsM7EdrjySUJQVuYAd102vB/v3Ab2X2RDiW",
+	"2VUBukFWAEiT9KwMiNGP3+iErCWAPFvfLIEQpFqtg7LM5RBluzdtXQqKcxYldGhrEBkTzbEhw10WG4aR",
+	"1lgfAEIwhBV9cb6sOK+L1+JHytV+EpuMSOCKrGKqvbcg5Tm/cadZR0myatpkKp5SL61BddhmFEybNX9G",
+	"3uObBCCsaYZ58eviOvLCTkxIFT2u49pO0vZRwaMhOI0KZkRoOApJ4wopykzmIoo7HYgMzxg422/FKhIH",
+	"0ijbRY/yLfwqpE7kGMM7zQAwgmLUXHrJbgqP/F2OI/H6nd03dkUUR5iLIo9Uk2fkYg7jiE1tFCOTDnIT",
+	"06ygs/VpB9STA6pLRkUyV2vgoFhsm1wmCm3VDly2sgBywuDydKGhPW91miznO019JhSEV0rPxSo9sOpT",
+	"Czgtq9dcAoV/hg+XCr7DFUviI1UuaFe0w57ZANLYCB79EC5UJkDF8ERJKXoq76YRx9lBNWYAYM9UR+Vt",
+	"kItRJKbYY0zrGsqY89og8NURJEZzdM4EVAtK+YsuVhktUJYb28m5JByU3JuMyzMe8Fuwa5PLEWLoRAUu",
+	"epwx4NBAGyyI/UAf6XSo3aCQuW9Z3rFVv4bLUUK94VeuBWPlqND2bQSicmeqwv1tpwLS9N10uBQeAC1l",
+	"OVj3LemixDbrFKuL1mx8uO0lsZ4EswKHodbctlzZdlZrbtZPEQMLM73Q+Fcw3BWmskVc+gsY005wqy/i",
+	"KVjOUEYLP9tKRvZDplqlZAUwZEPNrdRVVujtUC2qIUKsOiO3RxNXUDWr2NZFnOxA3cez7PnwLZ1t70Lr",
+	"trafVrNWYolTTYevWyJgaIRkhisGyQBrTcv66TFw/7KNM8Ds6GjAqCzGMh6A/Sth0OlUUNHAsfxrg8Zs",
+	"43vjRW9gHLYG+m8wAaiIV4gdL8WKDGC1Y+w6V4OuYIn7Oh2QCCBLKeBcBoeKeryF7KcoYejzfGTkhMus",
+	"iXIQowbsRGLHqAZh5UVOsaXSGXaE4/VDxqQH2zfj89CjgBl1qpURsW4nAwDbs/oTFl2HQpA8QhYpgHnT",
+	"6t7lXYSMJy0OU06zotVAWQjQIdDSiVoXrF9itxXBjwaJYvEGTYckr8BLhTcZFFK766hRKt1WUMCkUdpn",
+	"J2agpGZyERqAPXqR0MLBx16EWUh8EBRqrW3mpX29UWrWYRICuCS82LPSlcnB0M1Q5HDk3WJFcrSvN6uH",
+	"10Hply8HvLqFr3akgYHjJ3aK10mwc7VE4AhBvIbHVwplOdVtFYhMHcosAos723AQeYnzywaG9CB3fhHU",
+	"AbLKcOPNDgNH5KjBU3gj/miPH172fJg6ISpNItpaOjzQK+4tVYNSXrknPm0QPsMhNXhe8rT6Ve/qDK30",
+	"6BxYBi3MBTq42MXvbb9eA+VZwMEqF0UqbHiAUtGJO3mXV8rOEszh9DPPG48tXZ9Omu3r7kBHmYpg/ftp",
+	"mpCRaZhmR3Rjb8h2l4gDYARZVYTBNcFcCOhADPZgLyfoFrZ31izg4BHJeDG0Daq1G6nOszRpCp2uQUpe",
+	"+BLeV8PLgQhS9jhXJFJ6ilRYhEJ5Ok362F7WKPW0D5oQqwiTqgBUPdViQC84uE2gs4exyYHQSiMk8AdC",
+	"xeRsRecS6oC0AuchYPDWfW21kGnAmjrNWx0rrqBVqlEPLO+U/b5Bd5DXu5XfjEoe2YkmVskcuT6q4nj3",
+	"NTK5dQKzD9dng4AGXolWOr+gXMW5UUknWBYjtFCZTh0kQBbtOcw4to+5jT6W951b5MFKgflSFZhVJO5X",
+	"WEm4IM1gcGBP24FaK7KYp6gG5SofLia1KHHChT0Ap1eiC8V/l7yyltmxJ6rSAXtPtytipKqM41xpAHMA",
+	"5r1zb6VZtF1H+/jMVuOo2uYe6/zyVmFvj3WuDlU2vUEKn8paXAV43pE+MCq7fXN6w5A4cUrfMqTfz+9b",
+	"/sp5COzpOI2HwJ3wIo30Aonf19H6P7miZVfADjtOQTElPx16KDvw0yBTAQdkjjsPFiifEEwrC8zUB1Qa",
+	"D0G2b1XzcpGSQIQMPwXEJKQwT7y4BTq+cRi5YOx1Gj2pbKVywFwy38fG8HLfvfAhrci6Hvp14kLbGo85",
+	"HSvga7k5/c04cGScwCoOgdV5cBu8iv4ICg+mDa/tISGDsGDPg2Rd0lBLRfhXqlsD3U6UxIAq6hPct55k",
+	"TPE2sP4OsEbkw7ituCWvDjNak9KMws4nQUOq+cJFAoYcpOkRWc+KSlIet2g2NjaDMa7UrLXTQWZUiz8u",
+	"chVAJWx4rdU++9kHn37yL5//9g8IIodCpf2fuVR8PsFOmrWtjVoB7UYSbK+fQG5A6VzXmrVX7t27c/vu",
+	"a60b9+6+evv+G6dBtLI7cMEwHwss71yZiVX1GBFsHwdBiYhl+H1KWIfL4GWIcCYilfEvLketCS/P2DOf",
+	"g2MKIUhpk/mDCyYFLnYillJp8JDMDQHiI0SuEEBWXhIi9kKKt9QNyFIbFzeA0y5fVGxS9YGSkbHJ47aZ",
+	"ivphT/du8do5ULwCy4hLvWx4NUUajSvur1YGaJnXrqxvn3ypCbTBEtGlK8jaRbgBwsGJpgsUITjlhgcJ",
+	"cGsrOXxxE4Fd1gpBHKTt0hqfQWGyPt8YGfViDabltTluyvV+n+OYz++yEC+mfIgrQY0cnC2thvy0sVE8",
+	"xpR9+mGzlPxPD7eL68Xf1ze2loTGcmswf2FNF1wOFwcDj1cXZrkLg2t6MJrMU0Tnmez356gP0z9Nsb77",
+	"lCmIcWoV1VwwOC0+1GmmjFPBEC5uUg+63u+v6oit6og9/3XE3EFelRJbxWc9n6XEFmEX80VhVUQ4z4pu",
+	"jrk2yKGKoBBJAVcSa5MDVKgoxoxpoZW85aL9z+eCAFJNAUmYe3sx/KvzcBsjiB7BRy0Jvsp7dypXMpeI",
+	"iTNGNV65hZ8rtzCmuMHFX4w6dZVM8u5UFe7b+PNSbPhUu2AnrNoDBNh5+2Fp+l3VPioIGyluDK3uTZ/m",
+	"VDn1/uAgids0eYgOmjr3+/DrxU190fMx33K5LD0HRa8hPrYXH2ayDMY43/qVu35SO5Ambl8f2MP09kPL",
+	"BQ6UzFR2R8HIAIUIY/Uqkqn3MBnY/lwLaoMsqTVrl5BE4pjGP3g1zQRi5zkkK12A5zc5UKHwOdnZdtIk",
+	"SYcC7BvsP0d7x2QOn+0AwsswARITbb0O+mmSYJAohuS4yBsfHsZFKY8nKld0CEZxPn+mHMrK/H0Ozo6A",
+	"imZdWEIYHw6yApLAT/mGpX7BCBlFmb1EuDQqsqqxlTT6APhVGjOQk4pxq8c5xUT2vcpg62K3QNIh12ap",
+	"oBrgoWXQsvJy+SvLoQV2WHHkDYl/MVNWMlePc8K1KkGoQzyUy3h+wZCDGE6BcbG5JB9QBOx4YSj2ooK7",
+	"18/+Lr02bWRjJc+omr500asQrT4q7D+YAktb8Ejq2HThslKvxZGp6O+B4YuOPD5LE2W4Eh5OOkR0BEhH",
+	"LSJwsbS8Zy10p27kQQhQjHScifYgy+ykaF1xPj0Z61xyfYxU57INhmCs4S7zIht9z7ZLkag4EDtn3D5O",
+	"Ti8GcKCSFOCWcsYpW8cJQekQnA7GWns30eXByyQpAUmgB9pej6IHezQZhQ+ihCGPfASXPtaH8DZHCssM",
+	"qvWBYcR+gmOxnMVf2hJIDKwYA3QMtWkWaXxBedkRegoNh0GxhjAvwBaktQPMEKMUl8cvRVy7iHkDqIG4",
+	"OeOoNaVlQYzCyZkUAfeljQ7BLEwvBWPzheMGGdHuxME3frttqRnVhc8EhMbSGYeXpl50LaGGoaulhMTN",
+	"IO3lZbb0IzcOzRAishnhkt8pwPCwHEr7KEkPvbCL9XFEg3gq+TmCvPu043AjAmEG7a49R6HpGUBCCVVP",
+	"xknoNdqVWqukqk0wXmZwYC2FONSxQVoNnD2WCUSSx48J36Bcsc6NmdqoaP+65XQUFg7QCEK2yXFTyf+K",
+	"VNA4E1h8EiMNoZEDmUh00JUYSFXH9/FcGjkaA/LkHvGp8274eBVeeB20UtH8G/wdIiC5kB+EzQoKOm5p",
+	"CRyYvsoMlL1GqmUJkRZuZ1yPZVdK9SEg3oqj7qu0nyjbLp5LbNHfHbzbFW3tcti8q/+B2QV2bRLlwm3i",
+	"NuY0YVYSHV3HHmTiJu3zmgzQGOD+xia3rz5yQHf+/uEIpshJSSrdphO/MYO+HZJJM68ZkiufPnz6/wMA",
+	"AP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -231,17 +231,17 @@ func (q *Queries) SubmissionsRepeated(ctx context.Context, arg SubmissionsRepeat
 
 const taskEnqueue = `-- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
-    SELECT unnest($2::text[]) AS task_id, unnest($3::text[]) AS user_id, unnest($4::text[]) AS recipient,
-        unnest($5::bigint[]) AS pool_id, nullif(unnest($6::text[]), '') AS country_no,
-        nullif(unnest($7::text[]), '') AS reason
+    SELECT unnest($4::text[]) AS task_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS recipient,
+        unnest($7::bigint[]) AS pool_id, nullif(unnest($8::text[]), '') AS country_no,
+        nullif(unnest($9::text[]), '') AS reason
 ),
 stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
         sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data
     )
-    SELECT i.task_id, i.recipient, i.recipient, $8::text, $9::text, $1::bigint, i.pool_id,
-        $10::smallint, i.country_no, $11::smallint, $12::smallint, nullif($13::text, ''),
+    SELECT i.task_id, i.recipient, i.recipient, $10::text, $11::text, $1::bigint, i.pool_id,
+        $2::smallint, i.country_no, $12::smallint, $3::smallint, nullif($13::text, ''),
         $14::timestamptz, $15::bigint, i.user_id, nullif($16::text, ''), $17::text, true,
         $18::text, $19::text, jsonb_build_object('rendering_id', $15::bigint)
     FROM input i
@@ -251,20 +251,23 @@ queued AS (
         task_id, pool_id, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
         rendering_id, user_id, on_unclear
     )
-    SELECT i.task_id, i.pool_id, $14::timestamptz, $1::bigint, $10::smallint, i.country_no,
-        $11::smallint, $12::smallint, i.recipient, i.recipient, $8::text, nullif($13::text, ''),
+    SELECT i.task_id, i.pool_id, $14::timestamptz, $1::bigint, $2::smallint, i.country_no,
+        $12::smallint, $3::smallint, i.recipient, i.recipient, $10::text, nullif($13::text, ''),
         $15::bigint, i.user_id, nullif($16::text, '')
     FROM input i
     WHERE i.reason IS NULL
 )
-INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at)
-SELECT i.task_id, $1::bigint, 'unreachable', 'failed', 3, i.reason, 0, now() -- FAILED
+INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments)
+SELECT i.task_id, $1::bigint, 'unreachable', 'failed', 3, i.reason, 0, now(), i.pool_id, $2::smallint, -- FAILED
+    $3::smallint
 FROM input i
 WHERE i.reason IS NOT NULL
 `
 
 type TaskEnqueueParams struct {
 	CompanyID   int64
+	MessageType int16
+	Segments    int16
 	TaskIds     []string
 	UserIds     []string
 	Recipients  []string
@@ -273,9 +276,7 @@ type TaskEnqueueParams struct {
 	Reasons     []string
 	Content     string
 	SubmittedBy string
-	MessageType int16
 	Priority    int16
-	Segments    int16
 	Sign        string
 	ExpiresAt   *time.Time
 	RenderingID int64
@@ -291,6 +292,8 @@ type TaskEnqueueParams struct {
 func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
 	_, err := q.db.Exec(ctx, taskEnqueue,
 		arg.CompanyID,
+		arg.MessageType,
+		arg.Segments,
 		arg.TaskIds,
 		arg.UserIds,
 		arg.Recipients,
@@ -299,9 +302,7 @@ func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error 
 		arg.Reasons,
 		arg.Content,
 		arg.SubmittedBy,
-		arg.MessageType,
 		arg.Priority,
-		arg.Segments,
 		arg.Sign,
 		arg.ExpiresAt,
 		arg.RenderingID,
@@ -392,12 +393,12 @@ stored AS (
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign
+        recipient, content, sign, entered_at
     )
     SELECT
         m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, -- the lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign
+        m.final_content, m.sign, greatest(m.at, now())
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id

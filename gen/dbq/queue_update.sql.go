@@ -118,10 +118,14 @@ func (q *Queries) ReportsLate(ctx context.Context, arg ReportsLateParams) ([]Rep
 const taskCancel = `-- name: TaskCancel :execrows
 WITH cancelled AS (
     DELETE FROM queue q WHERE q.task_id = $2::text AND q.lease_until IS NULL
-    RETURNING q.task_id, q.company_id, q.retry_count, q.due_at, q.result
+    RETURNING q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at
 )
-INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data)
-SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.result, c.retry_count, c.due_at, $1 -- CANCELLED
+INSERT INTO report_logs (
+    task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
+    entered_at
+)
+SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.result, c.retry_count, c.due_at, $1, -- CANCELLED
+    c.pool_id, c.message_type, c.segments, c.entered_at
 FROM cancelled c
 `
 
@@ -150,14 +154,16 @@ WITH results AS MATERIALIZED (
 ),
 known AS MATERIALIZED (
     -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
-    SELECT m.task_id, m.company_id FROM messages m WHERE m.task_id = ANY ($1::text[])
+    SELECT m.task_id, m.company_id, m.pool_id, m.message_type, m.segments FROM messages m WHERE m.task_id = ANY ($1::text[])
 ),
 delivered AS MATERIALIZED (
     SELECT r.task_id FROM report_logs r WHERE r.task_id = ANY ($1::text[]) AND r.event = 'receipt' AND r.effect = 'delivered'
 )
-INSERT INTO report_logs (task_id, company_id, app_id, event, created_at, effect, result, error_message)
+INSERT INTO report_logs (
+    task_id, company_id, app_id, event, created_at, effect, result, error_message, pool_id, message_type, segments
+)
 SELECT o.task_id, k.company_id, o.sender_no, 'receipt', clock_timestamp(), CASE o.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END,
-    nullif(o.code, ''), CASE o.state WHEN 2 THEN nullif(o.code, '') END
+    nullif(o.code, ''), CASE o.state WHEN 2 THEN nullif(o.code, '') END, k.pool_id, k.message_type, k.segments
 FROM results o
 JOIN known k ON k.task_id = o.task_id
 WHERE o.task_id NOT IN (SELECT d.task_id FROM delivered d)
@@ -186,7 +192,8 @@ func (q *Queries) TaskReceipt(ctx context.Context, arg TaskReceiptParams) error 
 
 const taskWithdraw = `-- name: TaskWithdraw :one
 WITH unsettled AS MATERIALIZED (
-    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.lease_until IS NULL AS is_pending
+    SELECT q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at,
+        q.lease_until IS NULL AS is_pending
     FROM renderings r
     JOIN queue q ON q.rendering_id = r.id
     WHERE r.notification_id = ANY ($1::bigint[])
@@ -204,9 +211,12 @@ settled AS (
     DELETE FROM queue q WHERE q.task_id = ANY (ARRAY(SELECT o.task_id FROM unsettled o WHERE o.is_pending))
 ),
 logged AS (
-    INSERT INTO report_logs (task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data)
+    INSERT INTO report_logs (
+        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
+        entered_at
+    )
     SELECT o.task_id, o.company_id, 'cancelled', 'cancelled', (SELECT moment.at FROM moment), 4, o.result, o.retry_count, o.due_at,
-        $2
+        $2, o.pool_id, o.message_type, o.segments, o.entered_at
     FROM unsettled o
     WHERE o.is_pending
 )

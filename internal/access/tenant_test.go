@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"lksms/gen/api"
 	"lksms/internal/apptest"
@@ -19,15 +20,20 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		status int
 	}
 	const forbidden, absent = 403, 404
+	statisticsOf := "/api/v1/admin/statistics?step=hour&from=" + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + "&by="
 	requests := map[string][]request{
-		"getTask":             {{"/api/v1/sms/task/" + own["task"], 200}, {"/api/v1/sms/task/" + beta["task"], absent}},
-		"getTaskTimeline":     {{"/api/v1/sms/task/" + own["task"] + "/timeline", 200}, {"/api/v1/sms/task/" + beta["task"] + "/timeline", absent}},
-		"explainTask":         {{"/api/v1/sms/task/" + own["task"] + "/explain", 200}, {"/api/v1/sms/task/" + beta["task"] + "/explain", absent}},
-		"listTasks":           {{"/api/v1/sms/tasks", 200}, {"/api/v1/sms/tasks?source=beta", 200}, {"/api/v1/sms/tasks?phone_number=" + apptest.BetaPhone, 200}, {"/api/v1/sms/tasks?company_no=acme", 200}, {"/api/v1/sms/tasks?company_no=beta", forbidden}, {"/api/v1/sms/tasks?company_no=none", forbidden}},
-		"claimTasks":          {{"/api/v1/sms/tasks/pending?app_id=a", forbidden}},
-		"appClaimTasks":       {{"/app/api/v1/sms/tasks/pending?app_id=a", forbidden}},
-		"appTaskStatistics":   {{"/app/api/v1/admin/task-statistics", forbidden}},
-		"taskStatistics":      {{"/api/v1/admin/task-statistics", 200}},
+		"getTask":           {{"/api/v1/sms/task/" + own["task"], 200}, {"/api/v1/sms/task/" + beta["task"], absent}},
+		"getTaskTimeline":   {{"/api/v1/sms/task/" + own["task"] + "/timeline", 200}, {"/api/v1/sms/task/" + beta["task"] + "/timeline", absent}},
+		"explainTask":       {{"/api/v1/sms/task/" + own["task"] + "/explain", 200}, {"/api/v1/sms/task/" + beta["task"] + "/explain", absent}},
+		"listTasks":         {{"/api/v1/sms/tasks", 200}, {"/api/v1/sms/tasks?source=beta", 200}, {"/api/v1/sms/tasks?phone_number=" + apptest.BetaPhone, 200}, {"/api/v1/sms/tasks?company_no=acme", 200}, {"/api/v1/sms/tasks?company_no=beta", forbidden}, {"/api/v1/sms/tasks?company_no=none", forbidden}},
+		"claimTasks":        {{"/api/v1/sms/tasks/pending?app_id=a", forbidden}},
+		"appClaimTasks":     {{"/app/api/v1/sms/tasks/pending?app_id=a", forbidden}},
+		"appTaskStatistics": {{"/app/api/v1/admin/task-statistics", forbidden}},
+		"taskStatistics":    {{"/api/v1/admin/task-statistics", 200}},
+		"readStatistics": {
+			{statisticsOf + "company", 200}, {statisticsOf + "sender", 200}, {statisticsOf + "company&key=acme", 200}, {statisticsOf + "company&company_no=acme", 200},
+			{statisticsOf + "channel&company_no=beta", forbidden}, {statisticsOf + "company&key=beta", forbidden}, {statisticsOf + "company&company_no=none", forbidden},
+		},
 		"taskStatusInfo":      {{"/api/v1/admin/task-status-info", 200}},
 		"listCompanies":       {{"/api/v1/admin/companies", 200}},
 		"getCompany":          {{"/api/v1/admin/companies/acme", 200}, {"/api/v1/admin/companies/beta", absent}, {"/api/v1/admin/companies/default", absent}},

@@ -34,6 +34,7 @@ import (
 	"lksms/internal/secret"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
+	"lksms/internal/statistics"
 	"lksms/internal/sweep"
 	"lksms/internal/template"
 )
@@ -107,6 +108,7 @@ type App struct {
 	Forgetter     notification.Forgetter
 	Alerts        *alert.Service
 	Audit         *audit.Service
+	Statistics    *statistics.Service
 	Pusher        *push.Pusher
 	DB            *postgres.DB
 
@@ -146,8 +148,9 @@ func New(ctx context.Context, o Options) (*App, error) {
 	contacts := contact.New(db)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, metrics)
 	forgetter := notification.NewForgetter(db)
+	figures := statistics.New(db, settings)
 	counts := history.New(db, settings, history.Options{
-		Consumers: []history.Consumer{senders.AddFacts}, Dir: o.HistoryDir, Forget: forgetter.Forget,
+		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts}, Dir: o.HistoryDir, Forget: forgetter.Forget,
 	})
 	counts.Register(metrics)
 	receipts := receipt.New(db, tasks, configs, o.Log)
@@ -157,6 +160,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
 		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts,
+		Statistics: figures,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db),
 		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics},
@@ -169,6 +173,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover},
 		sweep.Job{Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: answers.Sweep},
 		sweep.Job{Name: "fold-facts", Interval: 2 * time.Second, Routine: true, Run: counts.Fold},
+		sweep.Job{Name: "roll-up-statistics", Interval: time.Minute, Routine: true, Run: figures.RollUp},
+		sweep.Job{Name: "forget-statistics", Interval: 10 * time.Minute, Run: figures.Forget},
 		sweep.Job{Name: "note-polls", Interval: 20 * time.Second, Routine: true, Run: senders.SweepSeen},
 		sweep.Job{Name: "note-user-addresses", Interval: 5 * time.Second, Routine: true, Run: users.NoteVisits},
 		sweep.Job{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
@@ -194,7 +200,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, DB: db,
 		Pusher: pusher, sweeper: sweeper, options: o,
 	}, nil
 }

@@ -73,6 +73,7 @@ var Operations = map[string]Operation{
 	"listEvents":                 {"GET", "/api/v1/admin/events", "", "read"},
 	"listAudit":                  {"GET", "/api/v1/admin/audit", "", "read"},
 	"listPartitions":             {"GET", "/api/v1/admin/history", "", "read"},
+	"readStatistics":             {"GET", "/api/v1/admin/statistics?from=2026-01-01T00:00:00Z&step=day", "", "read"},
 	"createNotifications":        {"POST", "/api/v1/notifications", `{"biz_type":0,"biz_id":1,"channels":["oa"],"payload":{},"user_ids":["u"]}`, "submit"},
 	"listNotifications":          {"GET", "/api/v1/notifications", "", "submit read"},
 	"deleteNotifications":        {"DELETE", "/api/v1/notifications?biz_type=0&biz_ids=99", "", "submit"},

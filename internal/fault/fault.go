@@ -127,6 +127,8 @@ const (
 	GiveAgain          Rule = "give_again"
 	TooManyBytes       Rule = "too_many_bytes"    // bytes
 	TooManyTogether    Rule = "too_many_together" // the maximum, given the other fields
+	RangeEmpty         Rule = "range_empty"
+	RangeTooLong       Rule = "range_too_long" // days
 	NothingElseIsKnown Rule = "invalid"
 )
 
@@ -135,7 +137,8 @@ var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
-	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, NothingElseIsKnown,
+	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
+	RangeTooLong, NothingElseIsKnown,
 }
 
 // Field names one invalid field. It never holds the value that was sent, but Limit can hold names of placeholders

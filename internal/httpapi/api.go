@@ -25,6 +25,7 @@ import (
 	"lksms/internal/receipt"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
+	"lksms/internal/statistics"
 	"lksms/internal/template"
 )
 
@@ -50,6 +51,7 @@ type Server struct {
 	notify    *notification.Service
 	contacts  *contact.Service
 	settings  *setting.Service
+	figures   *statistics.Service
 	options   Options
 
 	gate *gate.Gate
@@ -73,6 +75,7 @@ type Services struct {
 	Receipts      *receipt.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service
+	Statistics    *statistics.Service
 }
 
 // New returns the handler of everything that the server serves.
@@ -86,7 +89,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, options: options, gate: guard,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()
 	api.HandlerWithOptions(
