@@ -275,6 +275,27 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.report_logs_outcome_facts() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO facts (company_id, at, success, failed)
+    SELECT c.company_id, clock_timestamp(), c.success, c.failed
+    FROM (
+        SELECT x.company_id, coalesce(sum(x.n) FILTER (WHERE x.outcome = 2), 0) AS success, -- SUCCESS
+            coalesce(sum(x.n) FILTER (WHERE x.outcome = 3), 0) AS failed -- FAILED
+        FROM (
+            SELECT company_id, outcome, 1 AS n FROM added
+            UNION ALL
+            SELECT company_id, outcome, -1 FROM removed
+        ) x
+        GROUP BY x.company_id
+    ) c
+    WHERE (c.success, c.failed) <> (0, 0);
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.rows_bound() RETURNS trigger
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -298,9 +319,59 @@ BEGIN
 END
 $_$;
 
+CREATE FUNCTION public.task_channel(of_rendering bigint) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE
+        WHEN of_rendering IS NULL THEN (SELECT c.id FROM channels c WHERE c.channel = 'sms')
+        ELSE coalesce(
+            (SELECT n.channel_id FROM renderings r JOIN notifications n ON n.id = r.notification_id WHERE r.id = of_rendering),
+            (SELECT c.id FROM channels c WHERE c.channel = 'wechat')
+        )
+    END
+$$;
+
 CREATE FUNCTION public.task_day_id(day date) RETURNS text
     LANGUAGE sql IMMUTABLE
     RETURN ((('task_'::text || lpad((EXTRACT(year FROM day))::text, 4, '0'::text)) || lpad((EXTRACT(month FROM day))::text, 2, '0'::text)) || lpad((EXTRACT(day FROM day))::text, 2, '0'::text));
+
+CREATE FUNCTION public.task_delivery(of_task text) RETURNS smallint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE min(r.effect) WHEN 'delivered' THEN 1 WHEN 'undelivered' THEN 2 END::smallint FROM report_logs r
+    WHERE r.task_id = of_task AND r.event = 'receipt' AND r.effect IN ('delivered', 'undelivered')
+$$;
+
+CREATE FUNCTION public.task_is_withdrawn(of_task text, of_company bigint, of_rendering bigint, of_user text) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    notification bigint;
+BEGIN
+    IF NOT EXISTS (SELECT FROM companies c WHERE c.id = of_company) THEN
+        RETURN true;
+    END IF;
+    IF of_rendering IS NULL THEN
+        RETURN false;
+    END IF;
+    SELECT r.notification_id INTO notification FROM renderings r WHERE r.id = of_rendering;
+    IF NOT FOUND THEN
+        RETURN true;
+    END IF;
+    IF notification IS NULL THEN
+        RETURN NOT EXISTS (SELECT FROM subscribe_messages s WHERE s.task_id = of_task);
+    END IF;
+    RETURN NOT EXISTS (
+            SELECT FROM notifications n
+            WHERE n.id = notification AND n.ended_as IS NULL AND n.deleted_at IS NULL AND n.replaced_at IS NULL AND n.forgotten_at IS NULL
+        )
+        OR EXISTS (
+            SELECT FROM renderings l
+            JOIN messages m ON m.rendering_id = l.id
+            WHERE l.notification_id = notification AND m.user_id = of_user AND m.task_id > of_task
+        );
+END
+$$;
 
 CREATE FUNCTION public.task_partition_attach(of_first_day date, of_last_day date) RETURNS void
     LANGUAGE plpgsql
@@ -761,9 +832,9 @@ CREATE TABLE public.report_logs (
     message_type smallint,
     segments smallint,
     entered_at timestamp with time zone,
-    CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text]))),
+    CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
-    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'unreachable'::text]))),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
     CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
     CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
@@ -771,7 +842,7 @@ CREATE TABLE public.report_logs (
 )
 PARTITION BY RANGE (task_id);
 
-COMMENT ON TABLE public.report_logs IS 'What ended a lease or a task, reports that changed nothing, and receipts of providers. Written by internal/queue and never changed. Partitioned like messages, so that the facts of a task leave together.';
+COMMENT ON TABLE public.report_logs IS 'What ended a lease or a task, reports that changed nothing, receipts of providers, and who requeued a task. Written by internal/queue; only a requeue changes rows: it takes the outcome. Partitioned like messages, so that the facts of a task leave together.';
 
 COMMENT ON COLUMN public.report_logs.company_id IS 'as messages.company_id';
 
@@ -779,11 +850,17 @@ COMMENT ON COLUMN public.report_logs.app_id IS 'sender_no; null: no sender did i
 
 COMMENT ON COLUMN public.report_logs.lease_id IS 'the lease that was ended, or that the report named; null: none';
 
+COMMENT ON COLUMN public.report_logs.event IS 'past_receipt: a receipt of an attempt from before the task was requeued; the other names say it';
+
 COMMENT ON COLUMN public.report_logs.status IS '2 SUCCESS or 3 FAILED, as reported; null: not a report';
 
-COMMENT ON COLUMN public.report_logs.effect IS 'success, failed: settled the task; retry: the task waits for a retry; exhausted: FAILED without another retry; unclear: FAILED because nobody knows whether it was sent; untried, troubled: the lease was given back; ignored, refused: changed nothing; cancelled, expired; delivered, undelivered: a receipt';
+COMMENT ON COLUMN public.report_logs.effect IS 'success, failed: settled the task; retry: the task waits for a retry; exhausted: FAILED without another retry; unclear: FAILED because nobody knows whether it was sent; untried, troubled: the lease was given back; ignored, refused: changed nothing; cancelled, expired; delivered, undelivered: a receipt; requeued: the task waits again as if it were new';
 
-COMMENT ON COLUMN public.report_logs.outcome IS 'the state in which this left the task for good: 2 SUCCESS, 3 FAILED, 4 CANCELLED; null: the task was not settled by it';
+COMMENT ON COLUMN public.report_logs.error_message IS 'the text of a report or of a release; of a requeue its remark; null: none';
+
+COMMENT ON COLUMN public.report_logs.request_data IS 'the report as it came; of a cancellation or a requeue who did it (by); null: none';
+
+COMMENT ON COLUMN public.report_logs.outcome IS 'the state in which this left the task: 2 SUCCESS, 3 FAILED, 4 CANCELLED; null: the task was not settled by it, or was requeued since';
 
 COMMENT ON COLUMN public.report_logs.result IS 'the outcome for operators; of a receipt its status code; null: the task was not settled';
 
@@ -1423,9 +1500,9 @@ COMMENT ON COLUMN public.facts.pending_retry IS 'difference of the number of tas
 
 COMMENT ON COLUMN public.facts.processing IS 'difference of the number of tasks PROCESSING, which the sender holds';
 
-COMMENT ON COLUMN public.facts.success IS 'number of tasks that became SUCCESS';
+COMMENT ON COLUMN public.facts.success IS 'difference of the number of tasks SUCCESS';
 
-COMMENT ON COLUMN public.facts.failed IS 'number of tasks that became FAILED; a row has only one outcome, of success, failed and cancelled';
+COMMENT ON COLUMN public.facts.failed IS 'difference of the number of tasks FAILED; negative if tasks were requeued';
 
 COMMENT ON COLUMN public.facts.leases IS 'number of leases that the sender took';
 
@@ -1943,9 +2020,9 @@ CREATE TABLE public.report_logs_default (
     message_type smallint,
     segments smallint,
     entered_at timestamp with time zone,
-    CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text]))),
+    CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
-    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'unreachable'::text]))),
+    CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_lease_complete CHECK (((leased_at IS NULL) OR ((app_id IS NOT NULL) AND (lease_id IS NOT NULL) AND (lease_until IS NOT NULL) AND (retry_count IS NOT NULL)))),
     CONSTRAINT report_logs_outcome_known CHECK ((outcome = ANY (ARRAY[2, 3, 4]))),
     CONSTRAINT report_logs_result_length CHECK ((char_length(result) <= 500)),
@@ -2449,6 +2526,58 @@ COMMENT ON COLUMN public.task_counts.pending_new IS 'PENDING with retry_count 0'
 
 COMMENT ON COLUMN public.task_counts.pending_retry IS 'PENDING with retry_count above 0';
 
+CREATE TABLE public.task_job_parts (
+    job_id bigint NOT NULL,
+    part integer NOT NULL,
+    task_ids text[] NOT NULL
+);
+
+COMMENT ON TABLE public.task_job_parts IS 'Tasks that a job has not changed yet, some hundred in the order of their ids. Written by internal/job, which deletes a part in the transaction that changes its tasks.';
+
+CREATE TABLE public.task_jobs (
+    id bigint NOT NULL,
+    action text NOT NULL,
+    filter jsonb NOT NULL,
+    remark text,
+    total integer NOT NULL,
+    done integer DEFAULT 0 NOT NULL,
+    skipped integer DEFAULT 0 NOT NULL,
+    failed integer DEFAULT 0 NOT NULL,
+    status text DEFAULT 'running'::text NOT NULL,
+    created_by text NOT NULL,
+    stopped_by text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    finished_at timestamp with time zone,
+    CONSTRAINT task_jobs_action_known CHECK ((action = ANY (ARRAY['cancel'::text, 'requeue'::text]))),
+    CONSTRAINT task_jobs_finished_at_set CHECK (((status = 'running'::text) = (finished_at IS NULL))),
+    CONSTRAINT task_jobs_progress CHECK (((total > 0) AND (done >= 0) AND (skipped >= 0) AND (failed >= 0) AND (((done + skipped) + failed) <= total) AND ((status <> 'finished'::text) OR (((done + skipped) + failed) = total)))),
+    CONSTRAINT task_jobs_remark_length CHECK (((char_length(remark) >= 1) AND (char_length(remark) <= 200))),
+    CONSTRAINT task_jobs_status_known CHECK ((status = ANY (ARRAY['running'::text, 'finished'::text, 'stopped'::text])))
+);
+
+COMMENT ON TABLE public.task_jobs IS 'A request to cancel or requeue all tasks of a filter, and how far it is. Written by internal/job; a batch of tasks and the numbers that count it are changed in one transaction.';
+
+COMMENT ON COLUMN public.task_jobs.filter IS 'as the request gave it; the tasks that it selected then are in task_job_parts';
+
+COMMENT ON COLUMN public.task_jobs.total IS 'number of tasks that the filter selected when the job was created';
+
+COMMENT ON COLUMN public.task_jobs.done IS 'number of tasks that the job cancelled or requeued';
+
+COMMENT ON COLUMN public.task_jobs.skipped IS 'number of tasks whose state did not allow it any more';
+
+COMMENT ON COLUMN public.task_jobs.failed IS 'number of tasks of which the database refused the change';
+
+COMMENT ON COLUMN public.task_jobs.stopped_by IS 'the user who stopped the job; null: nobody did';
+
+ALTER TABLE public.task_jobs ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.task_jobs_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.task_partitions (
     first_day date NOT NULL,
     last_day date NOT NULL,
@@ -2753,6 +2882,12 @@ ALTER TABLE ONLY public.subscribe_messages
 ALTER TABLE ONLY public.task_counts
     ADD CONSTRAINT task_counts_pkey PRIMARY KEY (company_id);
 
+ALTER TABLE ONLY public.task_job_parts
+    ADD CONSTRAINT task_job_parts_pkey PRIMARY KEY (job_id, part);
+
+ALTER TABLE ONLY public.task_jobs
+    ADD CONSTRAINT task_jobs_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.task_partitions
     ADD CONSTRAINT task_partitions_pkey PRIMARY KEY (first_day);
 
@@ -2888,6 +3023,10 @@ CREATE UNIQUE INDEX subscribe_messages_once_idx ON public.subscribe_messages USI
 
 CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING btree (company_id, receiver_user_id, id);
 
+CREATE INDEX subscribe_messages_task_idx ON public.subscribe_messages USING btree (task_id);
+
+CREATE INDEX task_jobs_running_idx ON public.task_jobs USING btree (id) WHERE (status = 'running'::text);
+
 CREATE INDEX user_addresses_username_idx ON public.user_addresses USING btree (username);
 
 ALTER INDEX public.messages_submitted_by_idx ATTACH PARTITION public.messages_default_company_id_submitted_by_task_id_idx;
@@ -2994,6 +3133,8 @@ CREATE TRIGGER queue_facts_updated AFTER UPDATE ON public.queue REFERENCING OLD 
 
 CREATE TRIGGER report_logs_facts_inserted AFTER INSERT ON public.report_logs REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.report_logs_facts();
 
+CREATE TRIGGER report_logs_facts_updated AFTER UPDATE ON public.report_logs REFERENCING OLD TABLE AS removed NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.report_logs_outcome_facts();
+
 CREATE TRIGGER routes_rows_bound AFTER INSERT ON public.routes REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
 
 CREATE TRIGGER senders_rows_bound AFTER INSERT ON public.senders REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'is_self_registered');
@@ -3069,6 +3210,9 @@ ALTER TABLE ONLY public.senders
 
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.task_job_parts
+    ADD CONSTRAINT task_job_parts_job_id_fkey FOREIGN KEY (job_id) REFERENCES public.task_jobs(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);

@@ -19,8 +19,9 @@ type invariant struct {
 }
 
 // evidence creates the temporary tables. submissions, ids, claims, report_outcomes, cancelled and taken (by the
-// provider) hold the recorded history; task_states and leases are the views tasks and send_logs, read once; ends holds
-// every log row that ended a lease or a task, in the order of the task.
+// provider) hold the recorded history; cancelled lacks tasks that somebody requeued. task_states and leases are the views tasks and send_logs, read
+// once; ends holds every log row that ended a lease or a task, or began a new life of the task, in the order of the task. life counts the requeues
+// before a lease or a row.
 const evidence = `
 CREATE TEMP TABLE submissions (content text, answered int, unknown int);
 CREATE TEMP TABLE ids (content text, task_id text COLLATE "C");
@@ -32,11 +33,15 @@ CREATE TEMP TABLE cancelled (task_id text COLLATE "C");
 CREATE TEMP TABLE taken (task_id text COLLATE "C", times int);
 CREATE TEMP TABLE task_states AS SELECT * FROM tasks;
 CREATE INDEX ON task_states (task_id);
-CREATE TEMP TABLE leases AS SELECT * FROM send_logs;
+CREATE TEMP TABLE requeues AS SELECT task_id, created_at FROM report_logs WHERE event = 'requeued';
+CREATE INDEX ON requeues (task_id);
+CREATE TEMP TABLE leases AS
+	SELECT s.*, (SELECT count(*) FROM requeues r WHERE r.task_id = s.task_id AND r.created_at <= s.created_at) AS life FROM send_logs s;
 CREATE INDEX ON leases (id);
 CREATE INDEX ON leases (task_id);
 CREATE TEMP TABLE ends AS
 	SELECT id, task_id, app_id, lease_id, event, effect, created_at,
+		count(*) FILTER (WHERE event = 'requeued') OVER (PARTITION BY task_id ORDER BY id) AS life,
 		coalesce((request_data ->> 'retry_after_seconds')::int * interval '1 second', %s) AS wait
 	FROM report_logs WHERE effect NOT IN ('ignored', 'refused', 'delivered', 'undelivered');
 CREATE INDEX ON ends (lease_id);
@@ -140,19 +145,20 @@ var invariants = []invariant{
 		UNION ALL
 		SELECT 'ended ' || e.task_id || ' ' || e.effect FROM ends e
 			LEFT JOIN leases s ON s.id = e.lease_id AND s.task_id = e.task_id AND s.app_id = e.app_id
-		WHERE e.event <> 'cancelled' AND s.id IS NULL`},
+		WHERE e.event NOT IN ('cancelled', 'requeued') AND s.id IS NULL`},
 	{"leases of a task never overlap", `
 		SELECT s.task_id || ' ' || s.id FROM (
-			SELECT *, lead(id) OVER w AS next, lead(created_at) OVER w AS next_at FROM leases
+			SELECT *, lead(id) OVER w AS next, lead(created_at) OVER w AS next_at, lead(life) OVER w AS next_life FROM leases
 			WINDOW w AS (PARTITION BY task_id ORDER BY id)
 		) s
 		WHERE s.next IS NOT NULL AND NOT EXISTS (
-			SELECT FROM ends e WHERE e.lease_id = s.id AND e.effect IN ('retry', 'untried', 'troubled') AND e.created_at <= s.next_at
+			SELECT FROM ends e WHERE e.lease_id = s.id AND e.created_at <= s.next_at
+				AND (e.effect IN ('retry', 'untried', 'troubled') OR s.next_life > s.life)
 		)`},
-	{"attempts are 1, 2, 3 and at most MAX_RETRY_COUNT + 1, and a returned lease is not an attempt", `
+	{"attempts are 1, 2, 3 and at most MAX_RETRY_COUNT + 1 in each life, and a returned lease is not an attempt", `
 		SELECT s.task_id || ' ' || s.attempt FROM (
 			SELECT l.*, 1 + count(*) FILTER (WHERE NOT l.is_released) OVER (
-				PARTITION BY l.task_id ORDER BY l.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+				PARTITION BY l.task_id, l.life ORDER BY l.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
 			) AS n
 			FROM (
 				SELECT *, EXISTS (SELECT FROM ends e WHERE e.lease_id = s.id AND e.event = 'released') AS is_released FROM leases s
@@ -164,26 +170,38 @@ var invariants = []invariant{
 		WHERE e.lease_id IS NOT NULL GROUP BY e.task_id, e.lease_id
 		HAVING count(*) > 1
 			AND string_agg(e.event || ' ' || e.effect, ', ' ORDER BY e.id) <> 'recovered retry, reported success'`},
-	{"a task ends once, and nothing happens to it afterwards", `
+	{"a task ends once, and nothing happens to it afterwards unless it is requeued", `
 		SELECT f.task_id || ' ' || f.effect FROM ends f
-			JOIN (SELECT task_id, max(id) AS last_id FROM ends GROUP BY task_id) e USING (task_id)
-			LEFT JOIN (SELECT task_id, max(created_at) AS last_at FROM leases GROUP BY task_id) s USING (task_id)
-		WHERE f.effect NOT IN ('retry', 'untried', 'troubled') AND (e.last_id > f.id OR s.last_at > f.created_at)`},
-	{"replaying the logs gives the state", `
+			JOIN (SELECT task_id, life, max(id) AS last_id FROM ends GROUP BY task_id, life) e USING (task_id, life)
+			LEFT JOIN (SELECT task_id, life, max(created_at) AS last_at FROM leases GROUP BY task_id, life) s USING (task_id, life)
+		WHERE f.effect NOT IN ('retry', 'untried', 'troubled', 'requeued') AND (e.last_id > f.id OR s.last_at > f.created_at)`},
+	{"only a task that is FAILED or CANCELLED is requeued, and it loses that outcome", `
+		SELECT r.task_id || ' after ' || coalesce(r.before, 'nothing') FROM (
+			SELECT *, lag(effect) OVER (PARTITION BY task_id ORDER BY id) AS before FROM ends
+		) r
+		WHERE r.event = 'requeued' AND coalesce(r.before, '') NOT IN ('failed', 'exhausted', 'unclear', 'cancelled', 'expired')
+		UNION ALL
+		SELECT l.task_id || ' has the outcome of an earlier life' FROM report_logs l JOIN ends e USING (task_id, id)
+			JOIN (SELECT task_id, max(life) AS life FROM ends GROUP BY task_id) m USING (task_id)
+		WHERE l.outcome IS NOT NULL AND e.life < m.life`},
+	{"replaying the logs of the last life gives the state", `
 		SELECT t.task_id || ' is ' || coalesce(t.status, -1) || ' after ' || t.retry_count || ' retries' FROM task_states t
 			LEFT JOIN (
 				SELECT task_id, count(*) FILTER (WHERE effect = 'retry') AS retries,
 					max(CASE WHEN effect = 'success' THEN 2 WHEN effect IN ('failed', 'exhausted', 'unclear', 'expired') THEN 3
 						WHEN effect = 'cancelled' THEN 4 END) AS final,
 					count(DISTINCT lease_id) AS ended
-				FROM ends GROUP BY task_id
+				FROM ends WHERE life = (SELECT count(*) FROM requeues r WHERE r.task_id = ends.task_id) GROUP BY task_id
 			) e USING (task_id)
-			LEFT JOIN (SELECT task_id, count(*) AS taken FROM leases GROUP BY task_id) s USING (task_id)
+			LEFT JOIN (
+				SELECT task_id, count(*) AS taken FROM leases WHERE life = (SELECT count(*) FROM requeues r WHERE r.task_id = leases.task_id)
+				GROUP BY task_id
+			) s USING (task_id)
 		WHERE t.retry_count <> coalesce(e.retries, 0)
 			OR t.status IS DISTINCT FROM coalesce(e.final, (coalesce(s.taken, 0) > coalesce(e.ended, 0))::int)`},
 	{"no lease before its task is due, after its cancellation, or for an unknown sender", `
 		SELECT 'early ' || s.task_id FROM leases s
-			JOIN ends e ON e.task_id = s.task_id AND e.event = 'reported' AND e.effect = 'retry' AND e.lease_id < s.id
+			JOIN ends e ON e.task_id = s.task_id AND e.life = s.life AND e.event = 'reported' AND e.effect = 'retry' AND e.lease_id < s.id
 		WHERE s.created_at < e.created_at + e.wait
 		UNION ALL
 		SELECT 'scheduled ' || s.task_id FROM leases s JOIN task_states t USING (task_id) WHERE s.created_at < t.expect_send_time
@@ -373,6 +391,9 @@ func copyHistory(ctx context.Context, conn *pgx.Conn, h *history, p *provider) e
 		reportOutcomes = append(reportOutcomes, []any{id, r.answered, r.unknown})
 	}
 	for _, id := range h.cancelled {
+		if h.requeued[id] {
+			continue
+		}
 		cancelled = append(cancelled, []any{id})
 	}
 	for _, table := range []struct {

@@ -59,6 +59,7 @@ type history struct {
 	claims    []claimed
 	reports   map[string]*reportCount
 	cancelled []string
+	requeued  map[string]bool // tasks that somebody tried to requeue, whatever became of it
 	breaches  []string // violations visible in the answers themselves
 
 	calls       [3]atomic.Int64 // by outcome
@@ -69,7 +70,7 @@ type history struct {
 }
 
 func newHistory() *history {
-	return &history{messages: map[string]*message{}, reports: map[string]*reportCount{}}
+	return &history{messages: map[string]*message{}, reports: map[string]*reportCount{}, requeued: map[string]bool{}}
 }
 
 // breach records a violation.
@@ -127,6 +128,13 @@ func (h *history) cancel(taskID string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.cancelled = append(h.cancelled, taskID)
+}
+
+// requeue records that somebody tries to requeue a task.
+func (h *history) requeue(taskID string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.requeued[taskID] = true
 }
 
 // accepted returns the number of messages whose acceptance was answered.

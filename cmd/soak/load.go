@@ -31,6 +31,7 @@ type load struct {
 	pools    []*http.Transport
 	seed     uint64
 	serial   atomic.Int64 // serial number of the last message
+	requeues atomic.Int64 // requeues that were answered
 	misdeed  [misdeeds]atomic.Int64
 }
 
@@ -207,6 +208,9 @@ func (l *load) submitOne(rng *rand.Rand) {
 		case id == "":
 		case m < 6:
 			l.cancel(l.any(rng), id)
+			if m == 0 {
+				l.requeue(id)
+			}
 		case m < 9:
 			l.misdeed[forged].Add(1)
 			l.report(l.any(rng), api.ReportRequest{TaskID: id, AppID: stranger, Status: 2})
@@ -335,6 +339,27 @@ func (l *load) cancel(client *api.ClientWithResponses, id string) {
 	if err == nil && res.StatusCode() == http.StatusOK {
 		l.history.cancel(id)
 	}
+}
+
+// requeue requeues a task through both servers at once. At most one of the two may do it.
+func (l *load) requeue(id string) {
+	l.history.requeue(id)
+	var all sync.WaitGroup
+	var done atomic.Int64
+	for _, client := range l.clients {
+		all.Go(func() {
+			res, err := client.RequeueTaskWithResponse(call(), id, api.RequeueTaskJSONRequestBody{})
+			status := 0
+			if err == nil {
+				status = res.StatusCode()
+			}
+			if l.history.calls[outcomeOf(status, err)].Add(1); status == http.StatusOK {
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	l.requeues.Add(done.Load())
 }
 
 // report sends one report. The server logs a report that it refuses because another app holds the task, too.
@@ -482,6 +507,13 @@ func (s *sender) send(t api.ClaimedTask) {
 		r := plain
 		r.Status = failed
 		l.report(l.any(s.rng), r)
+		if s.rng.IntN(2) == 0 {
+			l.requeue(t.TaskID)
+			if s.rng.IntN(2) == 0 { // a late report of the lease from before
+				l.misdeed[duplicated].Add(1)
+				l.report(l.any(s.rng), fenced)
+			}
+		}
 	case n < 64:
 		l.misdeed[duplicated].Add(1)
 		s.atOnce(either, either)

@@ -234,6 +234,7 @@ func (s *soak) summary(rounds int, h *history, l *load, t *tenants, a *archive, 
 	for i, name := range misdeedNames {
 		fmt.Printf("  %5d  reports %s\n", l.misdeed[i].Load(), name)
 	}
+	fmt.Printf("  %5d  tasks requeued\n", l.requeues.Load())
 	fmt.Printf("  %5d  deletions and creations of the route of a country\n", t.flips.Load())
 	fmt.Printf("  %5d  troubles of a provider\n", t.troubles.Load())
 	fmt.Printf("  %5d  wrong passwords\n", t.guesses.Load())

@@ -353,6 +353,7 @@ const (
 	EffectFailed      ReportEffect = "failed"
 	EffectIgnored     ReportEffect = "ignored"
 	EffectRefused     ReportEffect = "refused"
+	EffectRequeued    ReportEffect = "requeued"
 	EffectRetry       ReportEffect = "retry"
 	EffectSuccess     ReportEffect = "success"
 	EffectTroubled    ReportEffect = "troubled"
@@ -377,6 +378,8 @@ func (e ReportEffect) Valid() bool {
 	case EffectIgnored:
 		return true
 	case EffectRefused:
+		return true
+	case EffectRequeued:
 		return true
 	case EffectRetry:
 		return true
@@ -614,6 +617,63 @@ func (e TaskDelivery) Valid() bool {
 	}
 }
 
+// Defines values for TaskJobStatus.
+const (
+	JobFinished TaskJobStatus = "finished"
+	JobRunning  TaskJobStatus = "running"
+	JobStopped  TaskJobStatus = "stopped"
+)
+
+// Valid indicates whether the value is a known member of the TaskJobStatus enum.
+func (e TaskJobStatus) Valid() bool {
+	switch e {
+	case JobFinished:
+		return true
+	case JobRunning:
+		return true
+	case JobStopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TaskJobAction.
+const (
+	JobCancels  TaskJobAction = "cancel"
+	JobRequeues TaskJobAction = "requeue"
+)
+
+// Valid indicates whether the value is a known member of the TaskJobAction enum.
+func (e TaskJobAction) Valid() bool {
+	switch e {
+	case JobCancels:
+		return true
+	case JobRequeues:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TaskJobFilterDelivery.
+const (
+	JobOnlyDelivered   TaskJobFilterDelivery = "delivered"
+	JobOnlyUndelivered TaskJobFilterDelivery = "undelivered"
+)
+
+// Valid indicates whether the value is a known member of the TaskJobFilterDelivery enum.
+func (e TaskJobFilterDelivery) Valid() bool {
+	switch e {
+	case JobOnlyDelivered:
+		return true
+	case JobOnlyUndelivered:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TaskStatus.
 const (
 	TaskCancelled  TaskStatus = 4
@@ -652,6 +712,7 @@ const (
 	EventReleased    TimelineEventEvent = "released"
 	EventRepeated    TimelineEventEvent = "repeated"
 	EventReported    TimelineEventEvent = "reported"
+	EventRequeued    TimelineEventEvent = "requeued"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -675,6 +736,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventRepeated:
 		return true
 	case EventReported:
+		return true
+	case EventRequeued:
 		return true
 	case EventUnreachable:
 		return true
@@ -1359,6 +1422,8 @@ type Error struct {
 
 // ErrorDetail defines model for ErrorDetail.
 type ErrorDetail struct {
+	// Count With `job.count_changed`: the number of tasks that the filter selects now
+	Count  *int64        `json:"count,omitempty"`
 	Fields *[]FieldError `json:"fields,omitempty"`
 
 	// Limit With `limit.reached`: the maximum number of records
@@ -1462,6 +1527,12 @@ type Explanation struct {
 	OnUnclear *OnUnclear        `json:"on_unclear,omitempty"`
 	Priority  int16             `json:"priority"`
 	Reason    ExplanationReason `json:"reason"`
+
+	// RequeuedAt When the task was requeued last; left out if it never was
+	RequeuedAt *time.Time `json:"requeued_at,omitempty"`
+
+	// RequeuedBy The user who requeued the task last
+	RequeuedBy *string `json:"requeued_by,omitempty"`
 
 	// Routed Whether routes decide which sender may send the task; otherwise any shared sender may send it
 	Routed bool `json:"routed"`
@@ -2208,7 +2279,9 @@ type ReportBatchResponse struct {
 //   - `refused`: the app never held the task; nothing changed.
 //   - `cancelled`: a request cancelled the task.
 //   - `expired`: the task is FAILED, because its `expires_at` has passed.
-//   - `delivered`, `undelivered`: a provider reported the delivery status.
+//   - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
+//     does not count for the task any more.
+//   - `requeued`: a user requeued the task, which is PENDING again.
 //   - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
 //     not send (`troubled`). The task is PENDING again, and the attempt does not count.
 type ReportEffect string
@@ -2274,7 +2347,9 @@ type ReportedItem struct {
 	// - `refused`: the app never held the task; nothing changed.
 	// - `cancelled`: a request cancelled the task.
 	// - `expired`: the task is FAILED, because its `expires_at` has passed.
-	// - `delivered`, `undelivered`: a provider reported the delivery status.
+	// - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
+	//   does not count for the task any more.
+	// - `requeued`: a user requeued the task, which is PENDING again.
 	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
 	//   not send (`troubled`). The task is PENDING again, and the attempt does not count.
 	Effect *ReportEffect `json:"effect,omitempty"`
@@ -2282,6 +2357,15 @@ type ReportedItem struct {
 
 	// Message The error of this report, for people
 	Message *string `json:"message,omitempty"`
+}
+
+// RequeueRemark Why; the timeline of the task shows it
+type RequeueRemark = string
+
+// RequeueRequest defines model for RequeueRequest.
+type RequeueRequest struct {
+	// Remark Why; the timeline of the task shows it
+	Remark *RequeueRemark `json:"remark,omitempty"`
 }
 
 // RetryMinutes For driven senders: minutes to wait before each further attempt. After the last of these attempts the message has failed. If it is left out or null, the server's configuration applies.
@@ -3184,6 +3268,132 @@ type TaskDetailResponse struct {
 	Data    TaskDetail `json:"data"`
 }
 
+// TaskJob defines model for TaskJob.
+type TaskJob struct {
+	Action    TaskJobAction `json:"action"`
+	CreatedAt time.Time     `json:"created_at"`
+	CreatedBy string        `json:"created_by"`
+
+	// Done The number of tasks that the job cancelled or requeued
+	Done int32 `json:"done"`
+
+	// Failed The number of tasks that could not be changed because of an error
+	Failed int32 `json:"failed"`
+
+	// Filter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+	Filter TaskJobFilter `json:"filter"`
+
+	// FinishedAt When the job finished or was stopped
+	FinishedAt *time.Time `json:"finished_at"`
+	JobID      int64      `json:"job_id"`
+	Remark     *string    `json:"remark"`
+
+	// Skipped The number of tasks whose state did not allow it any more
+	Skipped   int32         `json:"skipped"`
+	Status    TaskJobStatus `json:"status"`
+	StoppedBy *string       `json:"stopped_by"`
+
+	// Total The number of tasks that the filter selected when the job was created
+	Total int32 `json:"total"`
+}
+
+// TaskJobStatus defines model for TaskJob.Status.
+type TaskJobStatus string
+
+// TaskJobAction defines model for TaskJobAction.
+type TaskJobAction string
+
+// TaskJobFilter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+type TaskJobFilter struct {
+	// CompanyNo Example: acme
+	CompanyNo   *No                    `json:"company_no,omitempty"`
+	CreatedFrom *time.Time             `json:"created_from,omitempty"`
+	CreatedTo   *time.Time             `json:"created_to,omitempty"`
+	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
+
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	//
+	// Example: 13800138000
+	PhoneNumber *PhoneNumber `json:"phone_number,omitempty"`
+	Result      *string      `json:"result,omitempty"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo *AppID `json:"sender_no,omitempty"`
+
+	// Source Example: system_a
+	Source *Source `json:"source,omitempty"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status *TaskStatus `json:"status,omitempty"`
+}
+
+// TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
+type TaskJobFilterDelivery string
+
+// TaskJobListResponse defines model for TaskJobListResponse.
+type TaskJobListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    TaskJobPage `json:"data"`
+}
+
+// TaskJobPage defines model for TaskJobPage.
+type TaskJobPage struct {
+	Items []TaskJob `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// TaskJobPlan defines model for TaskJobPlan.
+type TaskJobPlan struct {
+	// Capped Whether the filter selects more tasks than `count`
+	Capped bool `json:"capped"`
+
+	// Count The number of tasks that the filter selects now
+	Count int64    `json:"count"`
+	Job   *TaskJob `json:"job,omitempty"`
+}
+
+// TaskJobPlanResponse defines model for TaskJobPlanResponse.
+type TaskJobPlanResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    TaskJobPlan `json:"data"`
+}
+
+// TaskJobRequest defines model for TaskJobRequest.
+type TaskJobRequest struct {
+	Action TaskJobAction `json:"action"`
+
+	// Count The number of tasks that the caller expects, as an answer without it said
+	Count *int64 `json:"count,omitempty"`
+
+	// Filter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
+	Filter TaskJobFilter `json:"filter"`
+
+	// Remark Why; the timeline of the task shows it
+	Remark *RequeueRemark `json:"remark,omitempty"`
+}
+
+// TaskJobResponse defines model for TaskJobResponse.
+type TaskJobResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    TaskJob `json:"data"`
+}
+
 // TaskListResponse defines model for TaskListResponse.
 type TaskListResponse struct {
 	// Code The HTTP status
@@ -3324,6 +3534,9 @@ type TimelineEvent struct {
 	// Attempt The number of the attempt that the claim began, from 1
 	Attempt *int16 `json:"attempt,omitempty"`
 
+	// By The user who cancelled or requeued the task
+	By *string `json:"by,omitempty"`
+
 	// Effect The effect of the event on the task.
 	//
 	// - `success`, `failed`: the task was settled with this status.
@@ -3334,18 +3547,21 @@ type TimelineEvent struct {
 	// - `refused`: the app never held the task; nothing changed.
 	// - `cancelled`: a request cancelled the task.
 	// - `expired`: the task is FAILED, because its `expires_at` has passed.
-	// - `delivered`, `undelivered`: a provider reported the delivery status.
+	// - `delivered`, `undelivered`: a provider reported the delivery status. After a requeue, `undelivered` of an attempt from before
+	//   does not count for the task any more.
+	// - `requeued`: a user requeued the task, which is PENDING again.
 	// - `untried`, `troubled`: the lease was given back, because the task's turn did not come (`untried`) or the sender could
 	//   not send (`troubled`). The task is PENDING again, and the attempt does not count.
 	Effect *ReportEffect `json:"effect,omitempty"`
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
-	// notification cannot be reached, so the task was FAILED when it was created.
+	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
+	// it were new; its attempts count from 1 again.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message The text of the sender's report, or the reason why the lease was given back or the person is unreachable
+	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable or the task was requeued
 	Message *string `json:"message,omitempty"`
 
 	// RequestID The request that submitted the task
@@ -3359,7 +3575,8 @@ type TimelineEvent struct {
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
-// notification cannot be reached, so the task was FAILED when it was created.
+// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
+// it were new; its attempts count from 1 again.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -3507,6 +3724,9 @@ type ID = int64
 
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
+
+// JobID defines model for JobId.
+type JobID = int64
 
 // ListLimit defines model for ListLimit.
 type ListLimit = int
@@ -3785,6 +4005,21 @@ type ReadStatisticsParamsStep string
 // ReadStatisticsParamsBy defines parameters for ReadStatistics.
 type ReadStatisticsParamsBy string
 
+// ListTaskJobsParams defines parameters for ListTaskJobs.
+type ListTaskJobsParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateTaskJobParams defines parameters for CreateTaskJob.
+type CreateTaskJobParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
 	// Limit The maximum number of items
@@ -3991,6 +4226,9 @@ type PutSettingsJSONRequestBody = SettingsChange
 // PutSettingsCategoryJSONRequestBody defines body for PutSettingsCategory for application/json ContentType.
 type PutSettingsCategoryJSONRequestBody PutSettingsCategoryJSONBody
 
+// CreateTaskJobJSONRequestBody defines body for CreateTaskJob for application/json ContentType.
+type CreateTaskJobJSONRequestBody = TaskJobRequest
+
 // CreateTemplateJSONRequestBody defines body for CreateTemplate for application/json ContentType.
 type CreateTemplateJSONRequestBody = TemplateRequest
 
@@ -4026,6 +4264,9 @@ type SendSmsJSONRequestBody = SendRequest
 
 // SendSmsBatchJSONRequestBody defines body for SendSmsBatch for application/json ContentType.
 type SendSmsBatchJSONRequestBody = SendBatchRequest
+
+// RequeueTaskJSONRequestBody defines body for RequeueTask for application/json ContentType.
+type RequeueTaskJSONRequestBody = RequeueRequest
 
 // ClaimTasksNowJSONRequestBody defines body for ClaimTasksNow for application/json ContentType.
 type ClaimTasksNowJSONRequestBody = ClaimRequest
@@ -4630,6 +4871,59 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
 	ReadStatistics(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListTaskJobs List jobs, newest first
+	//
+	// Jobs are kept for as long as `history.log_days` of the settings says.
+	//
+	// Corresponds with GET /api/v1/admin/task-jobs (the `ListTaskJobs` operationId).
+	ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTaskJobWithBody Cancel or requeue all tasks of a filter
+	//
+	// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+	// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+	// `job.count_changed` and the number as `error.count`, and nothing changes.
+	//
+	// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+	// and `requeueTask`. There is no undo.
+	//
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+	CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateTaskJob Cancel or requeue all tasks of a filter
+	//
+	// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+	// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+	// `job.count_changed` and the number as `error.count`, and nothing changes.
+	//
+	// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+	// and `requeueTask`. There is no undo.
+	//
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+	CreateTaskJob(ctx context.Context, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetTaskJob Get a job and how far it is
+	//
+	// Corresponds with GET /api/v1/admin/task-jobs/{job_id} (the `GetTaskJob` operationId).
+	GetTaskJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StopTaskJob Stop a job
+	//
+	// The tasks that the job has changed stay changed, and it changes no others. A job that has ended already gets 409 with the reason `job.not_running`.
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs/{job_id}/stop (the `StopTaskJob` operationId).
+	StopTaskJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// TaskStatistics Count tasks by state
 	//
 	// A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -5067,6 +5361,54 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 	ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueTaskWithBody Send a task again that is FAILED or CANCELLED
+	//
+	// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+	// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+	// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+	//
+	// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+	//
+	// Otherwise the answer is 409, and nothing changes. The reasons:
+	//
+	// - `task.not_ended`: the task is PENDING or PROCESSING.
+	// - `task.succeeded`: the task is SUCCESS.
+	// - `task.delivered`: the provider says that the message arrived.
+	// - `task.expired`: its `expires_at` has passed.
+	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+	//   deleted.
+	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+	RequeueTaskWithBody(ctx context.Context, taskID TaskID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequeueTask Send a task again that is FAILED or CANCELLED
+	//
+	// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+	// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+	// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+	//
+	// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+	//
+	// Otherwise the answer is 409, and nothing changes. The reasons:
+	//
+	// - `task.not_ended`: the task is PENDING or PROCESSING.
+	// - `task.succeeded`: the task is SUCCESS.
+	// - `task.delivered`: the provider says that the message arrived.
+	// - `task.expired`: its `expires_at` has passed.
+	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+	//   deleted.
+	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+	RequeueTask(ctx context.Context, taskID TaskID, body RequeueTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTaskTimeline List everything that happened to a task, oldest first
 	//
@@ -6384,6 +6726,109 @@ func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParam
 	return c.Client.Do(req)
 }
 
+// ListTaskJobs List jobs, newest first
+//
+// Jobs are kept for as long as `history.log_days` of the settings says.
+//
+// Corresponds with GET /api/v1/admin/task-jobs (the `ListTaskJobs` operationId).
+func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTaskJobsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTaskJobWithBody Cancel or requeue all tasks of a filter
+//
+// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+// `job.count_changed` and the number as `error.count`, and nothing changes.
+//
+// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+// and `requeueTask`. There is no undo.
+//
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTaskJobRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateTaskJob Cancel or requeue all tasks of a filter
+//
+// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+// `job.count_changed` and the number as `error.count`, and nothing changes.
+//
+// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+// and `requeueTask`. There is no undo.
+//
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+func (c *Client) CreateTaskJob(ctx context.Context, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateTaskJobRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetTaskJob Get a job and how far it is
+//
+// Corresponds with GET /api/v1/admin/task-jobs/{job_id} (the `GetTaskJob` operationId).
+func (c *Client) GetTaskJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetTaskJobRequest(c.Server, jobID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StopTaskJob Stop a job
+//
+// The tasks that the job has changed stay changed, and it changes no others. A job that has ended already gets 409 with the reason `job.not_running`.
+//
+// Corresponds with POST /api/v1/admin/task-jobs/{job_id}/stop (the `StopTaskJob` operationId).
+func (c *Client) StopTaskJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStopTaskJobRequest(c.Server, jobID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // TaskStatistics Count tasks by state
 //
 // A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -7212,6 +7657,74 @@ func (c *Client) CancelTask(ctx context.Context, taskID TaskID, reqEditors ...Re
 // Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExplainTaskRequest(c.Server, taskID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueTaskWithBody Send a task again that is FAILED or CANCELLED
+//
+// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+//
+// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+//
+// Otherwise the answer is 409, and nothing changes. The reasons:
+//
+//   - `task.not_ended`: the task is PENDING or PROCESSING.
+//   - `task.succeeded`: the task is SUCCESS.
+//   - `task.delivered`: the provider says that the message arrived.
+//   - `task.expired`: its `expires_at` has passed.
+//   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+//     deleted.
+//   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueTaskRequestWithBody(c.Server, taskID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequeueTask Send a task again that is FAILED or CANCELLED
+//
+// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+//
+// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+//
+// Otherwise the answer is 409, and nothing changes. The reasons:
+//
+//   - `task.not_ended`: the task is PENDING or PROCESSING.
+//   - `task.succeeded`: the task is SUCCESS.
+//   - `task.delivered`: the provider says that the message arrived.
+//   - `task.expired`: its `expires_at` has passed.
+//   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+//     deleted.
+//   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+func (c *Client) RequeueTask(ctx context.Context, taskID TaskID, body RequeueTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequeueTaskRequest(c.Server, taskID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10105,6 +10618,195 @@ func NewReadStatisticsRequest(server string, params *ReadStatisticsParams) (*htt
 	return req, nil
 }
 
+// NewListTaskJobsRequest constructs an http.Request for the ListTaskJobs method
+func NewListTaskJobsRequest(server string, params *ListTaskJobsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/task-jobs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateTaskJobRequest calls the generic CreateTaskJob builder with application/json body
+func NewCreateTaskJobRequest(server string, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateTaskJobRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateTaskJobRequestWithBody constructs an http.Request for the CreateTaskJob method, with any body, and a specified content type
+func NewCreateTaskJobRequestWithBody(server string, params *CreateTaskJobParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/task-jobs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetTaskJobRequest constructs an http.Request for the GetTaskJob method
+func NewGetTaskJobRequest(server string, jobID JobID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job_id", jobID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/task-jobs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStopTaskJobRequest constructs an http.Request for the StopTaskJob method
+func NewStopTaskJobRequest(server string, jobID JobID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job_id", jobID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/task-jobs/%s/stop", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewTaskStatisticsRequest constructs an http.Request for the TaskStatistics method
 func NewTaskStatisticsRequest(server string) (*http.Request, error) {
 	var err error
@@ -11443,6 +12145,53 @@ func NewExplainTaskRequest(server string, taskID TaskID) (*http.Request, error) 
 	return req, nil
 }
 
+// NewRequeueTaskRequest calls the generic RequeueTask builder with application/json body
+func NewRequeueTaskRequest(server string, taskID TaskID, body RequeueTaskJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRequeueTaskRequestWithBody(server, taskID, "application/json", bodyReader)
+}
+
+// NewRequeueTaskRequestWithBody constructs an http.Request for the RequeueTask method, with any body, and a specified content type
+func NewRequeueTaskRequestWithBody(server string, taskID TaskID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "task_id", taskID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/sms/task/%s/requeue", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetTaskTimelineRequest constructs an http.Request for the GetTaskTimeline method
 func NewGetTaskTimelineRequest(server string, taskID TaskID) (*http.Request, error) {
 	var err error
@@ -12772,6 +13521,65 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
 	ReadStatisticsWithResponse(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*ReadStatisticsResponse, error)
 
+	// ListTaskJobsWithResponse List jobs, newest first
+	//
+	// Jobs are kept for as long as `history.log_days` of the settings says.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/task-jobs (the `ListTaskJobs` operationId).
+	ListTaskJobsWithResponse(ctx context.Context, params *ListTaskJobsParams, reqEditors ...RequestEditorFn) (*ListTaskJobsResponse, error)
+
+	// CreateTaskJobWithBodyWithResponse Cancel or requeue all tasks of a filter
+	//
+	// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+	// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+	// `job.count_changed` and the number as `error.count`, and nothing changes.
+	//
+	// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+	// and `requeueTask`. There is no undo.
+	//
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+	CreateTaskJobWithBodyWithResponse(ctx context.Context, params *CreateTaskJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTaskJobResponse, error)
+
+	// CreateTaskJobWithResponse Cancel or requeue all tasks of a filter
+	//
+	// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+	// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+	// `job.count_changed` and the number as `error.count`, and nothing changes.
+	//
+	// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+	// and `requeueTask`. There is no undo.
+	//
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+	CreateTaskJobWithResponse(ctx context.Context, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTaskJobResponse, error)
+
+	// GetTaskJobWithResponse Get a job and how far it is
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/task-jobs/{job_id} (the `GetTaskJob` operationId).
+	GetTaskJobWithResponse(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*GetTaskJobResponse, error)
+
+	// StopTaskJobWithResponse Stop a job
+	//
+	// The tasks that the job has changed stay changed, and it changes no others. A job that has ended already gets 409 with the reason `job.not_running`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/task-jobs/{job_id}/stop (the `StopTaskJob` operationId).
+	StopTaskJobWithResponse(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*StopTaskJobResponse, error)
+
 	// TaskStatisticsWithResponse Count tasks by state
 	//
 	// A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -13239,6 +14047,54 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id}/explain (the `ExplainTask` operationId).
 	ExplainTaskWithResponse(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*ExplainTaskResponse, error)
+
+	// RequeueTaskWithBodyWithResponse Send a task again that is FAILED or CANCELLED
+	//
+	// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+	// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+	// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+	//
+	// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+	//
+	// Otherwise the answer is 409, and nothing changes. The reasons:
+	//
+	// - `task.not_ended`: the task is PENDING or PROCESSING.
+	// - `task.succeeded`: the task is SUCCESS.
+	// - `task.delivered`: the provider says that the message arrived.
+	// - `task.expired`: its `expires_at` has passed.
+	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+	//   deleted.
+	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+	RequeueTaskWithBodyWithResponse(ctx context.Context, taskID TaskID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequeueTaskResponse, error)
+
+	// RequeueTaskWithResponse Send a task again that is FAILED or CANCELLED
+	//
+	// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+	// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+	// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+	//
+	// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+	//
+	// Otherwise the answer is 409, and nothing changes. The reasons:
+	//
+	// - `task.not_ended`: the task is PENDING or PROCESSING.
+	// - `task.succeeded`: the task is SUCCESS.
+	// - `task.delivered`: the provider says that the message arrived.
+	// - `task.expired`: its `expires_at` has passed.
+	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+	//   deleted.
+	// - `task.dropped`: the tasks of its day are no longer kept.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+	RequeueTaskWithResponse(ctx context.Context, taskID TaskID, body RequeueTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*RequeueTaskResponse, error)
 
 	// GetTaskTimelineWithResponse List everything that happened to a task, oldest first
 	//
@@ -18154,6 +19010,387 @@ func (r ReadStatisticsResponse) ContentType() string {
 	return ""
 }
 
+type ListTaskJobsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskJobListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTaskJobsResponse) GetJSON200() *TaskJobListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTaskJobsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTaskJobsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTaskJobsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTaskJobsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTaskJobsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTaskJobsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTaskJobsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTaskJobsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTaskJobsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTaskJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateTaskJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskJobPlanResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateTaskJobResponse) GetJSON200() *TaskJobPlanResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateTaskJobResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateTaskJobResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateTaskJobResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateTaskJobResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateTaskJobResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateTaskJobResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateTaskJobResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateTaskJobResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateTaskJobResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateTaskJobResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateTaskJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateTaskJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateTaskJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateTaskJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetTaskJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskJobResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetTaskJobResponse) GetJSON200() *TaskJobResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetTaskJobResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetTaskJobResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetTaskJobResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetTaskJobResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetTaskJobResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetTaskJobResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetTaskJobResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetTaskJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetTaskJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetTaskJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetTaskJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StopTaskJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskJobResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r StopTaskJobResponse) GetJSON200() *TaskJobResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r StopTaskJobResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r StopTaskJobResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r StopTaskJobResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r StopTaskJobResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r StopTaskJobResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r StopTaskJobResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r StopTaskJobResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r StopTaskJobResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r StopTaskJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StopTaskJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StopTaskJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StopTaskJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type TaskStatisticsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -20884,6 +22121,124 @@ func (r ExplainTaskResponse) ContentType() string {
 	return ""
 }
 
+type RequeueTaskResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TaskResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RequeueTaskResponse) GetJSON200() *TaskResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r RequeueTaskResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r RequeueTaskResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r RequeueTaskResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r RequeueTaskResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r RequeueTaskResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r RequeueTaskResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r RequeueTaskResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r RequeueTaskResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r RequeueTaskResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r RequeueTaskResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r RequeueTaskResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RequeueTaskResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RequeueTaskResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RequeueTaskResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RequeueTaskResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetTaskTimelineResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -22937,6 +24292,95 @@ func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, pa
 	return ParseReadStatisticsResponse(rsp)
 }
 
+// ListTaskJobsWithResponse List jobs, newest first
+//
+// Jobs are kept for as long as `history.log_days` of the settings says.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/task-jobs (the `ListTaskJobs` operationId).
+func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, params *ListTaskJobsParams, reqEditors ...RequestEditorFn) (*ListTaskJobsResponse, error) {
+	rsp, err := c.ListTaskJobs(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTaskJobsResponse(rsp)
+}
+
+// CreateTaskJobWithBodyWithResponse Cancel or requeue all tasks of a filter
+//
+// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+// `job.count_changed` and the number as `error.count`, and nothing changes.
+//
+// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+// and `requeueTask`. There is no undo.
+//
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Context, params *CreateTaskJobParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTaskJobResponse, error) {
+	rsp, err := c.CreateTaskJobWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTaskJobResponse(rsp)
+}
+
+// CreateTaskJobWithResponse Cancel or requeue all tasks of a filter
+//
+// Ask twice. The first request has no `count`: the answer says how many tasks the filter selects now, and nothing changes. The second request
+// repeats the filter with that `count`, and creates a job. If the filter selects another number by then, the answer is 409 with the reason
+// `job.count_changed` and the number as `error.count`, and nothing changes.
+//
+// The job works in the background, some hundred tasks at a time, and goes on after a restart. It changes the tasks that the filter selected when
+// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
+// and `requeueTask`. There is no undo.
+//
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/task-jobs (the `CreateTaskJob` operationId).
+func (c *ClientWithResponses) CreateTaskJobWithResponse(ctx context.Context, params *CreateTaskJobParams, body CreateTaskJobJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTaskJobResponse, error) {
+	rsp, err := c.CreateTaskJob(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateTaskJobResponse(rsp)
+}
+
+// GetTaskJobWithResponse Get a job and how far it is
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/task-jobs/{job_id} (the `GetTaskJob` operationId).
+func (c *ClientWithResponses) GetTaskJobWithResponse(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*GetTaskJobResponse, error) {
+	rsp, err := c.GetTaskJob(ctx, jobID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetTaskJobResponse(rsp)
+}
+
+// StopTaskJobWithResponse Stop a job
+//
+// The tasks that the job has changed stay changed, and it changes no others. A job that has ended already gets 409 with the reason `job.not_running`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/task-jobs/{job_id}/stop (the `StopTaskJob` operationId).
+func (c *ClientWithResponses) StopTaskJobWithResponse(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*StopTaskJobResponse, error) {
+	rsp, err := c.StopTaskJob(ctx, jobID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStopTaskJobResponse(rsp)
+}
+
 // TaskStatisticsWithResponse Count tasks by state
 //
 // A read user with a company gets the counts of that company; other callers get the counts of all companies.
@@ -23643,6 +25087,66 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 		return nil, err
 	}
 	return ParseExplainTaskResponse(rsp)
+}
+
+// RequeueTaskWithBodyWithResponse Send a task again that is FAILED or CANCELLED
+//
+// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+//
+// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+//
+// Otherwise the answer is 409, and nothing changes. The reasons:
+//
+//   - `task.not_ended`: the task is PENDING or PROCESSING.
+//   - `task.succeeded`: the task is SUCCESS.
+//   - `task.delivered`: the provider says that the message arrived.
+//   - `task.expired`: its `expires_at` has passed.
+//   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+//     deleted.
+//   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Context, taskID TaskID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequeueTaskResponse, error) {
+	rsp, err := c.RequeueTaskWithBody(ctx, taskID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueTaskResponse(rsp)
+}
+
+// RequeueTaskWithResponse Send a task again that is FAILED or CANCELLED
+//
+// The task keeps its `task_id`, its text and its recipient, and waits again as if it were new: PENDING, with all its attempts, for any sender
+// that may take it by today's routes. It is due at once, but not before its `expect_send_time`. The timeline keeps what happened before,
+// and shows who requeued the task and why (`remark`). A report about a lease from before changes nothing.
+//
+// If it is unknown whether a message was sent (the effect `unclear`, or a lease that ran out), the person may get it a second time.
+//
+// Otherwise the answer is 409, and nothing changes. The reasons:
+//
+//   - `task.not_ended`: the task is PENDING or PROCESSING.
+//   - `task.succeeded`: the task is SUCCESS.
+//   - `task.delivered`: the provider says that the message arrived.
+//   - `task.expired`: its `expires_at` has passed.
+//   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
+//   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
+//     deleted.
+//   - `task.dropped`: the tasks of its day are no longer kept.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/sms/task/{task_id}/requeue (the `RequeueTask` operationId).
+func (c *ClientWithResponses) RequeueTaskWithResponse(ctx context.Context, taskID TaskID, body RequeueTaskJSONRequestBody, reqEditors ...RequestEditorFn) (*RequeueTaskResponse, error) {
+	rsp, err := c.RequeueTask(ctx, taskID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequeueTaskResponse(rsp)
 }
 
 // GetTaskTimelineWithResponse List everything that happened to a task, oldest first
@@ -27913,6 +29417,327 @@ func ParseReadStatisticsResponse(rsp *http.Response) (*ReadStatisticsResponse, e
 	return response, nil
 }
 
+// ParseListTaskJobsResponse parses an HTTP response from a ListTaskJobsWithResponse call
+func ParseListTaskJobsResponse(rsp *http.Response) (*ListTaskJobsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTaskJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskJobListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateTaskJobResponse parses an HTTP response from a CreateTaskJobWithResponse call
+func ParseCreateTaskJobResponse(rsp *http.Response) (*CreateTaskJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateTaskJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskJobPlanResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetTaskJobResponse parses an HTTP response from a GetTaskJobWithResponse call
+func ParseGetTaskJobResponse(rsp *http.Response) (*GetTaskJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetTaskJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskJobResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStopTaskJobResponse parses an HTTP response from a StopTaskJobWithResponse call
+func ParseStopTaskJobResponse(rsp *http.Response) (*StopTaskJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StopTaskJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskJobResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseTaskStatisticsResponse parses an HTTP response from a TaskStatisticsWithResponse call
 func ParseTaskStatisticsResponse(rsp *http.Response) (*TaskStatisticsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -30223,6 +32048,109 @@ func ParseExplainTaskResponse(rsp *http.Response) (*ExplainTaskResponse, error) 
 	return response, nil
 }
 
+// ParseRequeueTaskResponse parses an HTTP response from a RequeueTaskWithResponse call
+func ParseRequeueTaskResponse(rsp *http.Response) (*RequeueTaskResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RequeueTaskResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TaskResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetTaskTimelineResponse parses an HTTP response from a GetTaskTimelineWithResponse call
 func ParseGetTaskTimelineResponse(rsp *http.Response) (*GetTaskTimelineResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -31265,6 +33193,18 @@ type ServerInterface interface {
 	// ReadStatistics Read what happened in each minute, hour or day
 	// (GET /api/v1/admin/statistics)
 	ReadStatistics(w http.ResponseWriter, r *http.Request, params ReadStatisticsParams)
+	// ListTaskJobs List jobs, newest first
+	// (GET /api/v1/admin/task-jobs)
+	ListTaskJobs(w http.ResponseWriter, r *http.Request, params ListTaskJobsParams)
+	// CreateTaskJob Cancel or requeue all tasks of a filter
+	// (POST /api/v1/admin/task-jobs)
+	CreateTaskJob(w http.ResponseWriter, r *http.Request, params CreateTaskJobParams)
+	// GetTaskJob Get a job and how far it is
+	// (GET /api/v1/admin/task-jobs/{job_id})
+	GetTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID)
+	// StopTaskJob Stop a job
+	// (POST /api/v1/admin/task-jobs/{job_id}/stop)
+	StopTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID)
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -31349,6 +33289,9 @@ type ServerInterface interface {
 	// ExplainTask Explain why a task is in its state
 	// (GET /api/v1/sms/task/{task_id}/explain)
 	ExplainTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
+	// RequeueTask Send a task again that is FAILED or CANCELLED
+	// (POST /api/v1/sms/task/{task_id}/requeue)
+	RequeueTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// GetTaskTimeline List everything that happened to a task, oldest first
 	// (GET /api/v1/sms/task/{task_id}/timeline)
 	GetTaskTimeline(w http.ResponseWriter, r *http.Request, taskID TaskID)
@@ -33270,6 +35213,145 @@ func (siw *ServerInterfaceWrapper) ReadStatistics(w http.ResponseWriter, r *http
 	handler.ServeHTTP(w, r)
 }
 
+// ListTaskJobs operation middleware
+func (siw *ServerInterfaceWrapper) ListTaskJobs(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTaskJobsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTaskJobs(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateTaskJob operation middleware
+func (siw *ServerInterfaceWrapper) CreateTaskJob(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateTaskJobParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateTaskJob(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetTaskJob operation middleware
+func (siw *ServerInterfaceWrapper) GetTaskJob(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "job_id" -------------
+	var jobID JobID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "job_id", r.PathValue("job_id"), &jobID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "job_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetTaskJob(w, r, jobID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// StopTaskJob operation middleware
+func (siw *ServerInterfaceWrapper) StopTaskJob(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "job_id" -------------
+	var jobID JobID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "job_id", r.PathValue("job_id"), &jobID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "job_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StopTaskJob(w, r, jobID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // TaskStatistics operation middleware
 func (siw *ServerInterfaceWrapper) TaskStatistics(w http.ResponseWriter, r *http.Request) {
 
@@ -34181,6 +36263,32 @@ func (siw *ServerInterfaceWrapper) ExplainTask(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// RequeueTask operation middleware
+func (siw *ServerInterfaceWrapper) RequeueTask(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "task_id" -------------
+	var taskID TaskID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "task_id", r.PathValue("task_id"), &taskID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "task_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.RequeueTask(w, r, taskID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetTaskTimeline operation middleware
 func (siw *ServerInterfaceWrapper) GetTaskTimeline(w http.ResponseWriter, r *http.Request) {
 
@@ -34867,6 +36975,10 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.GetSettingsCategory)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.PutSettingsCategory)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/statistics", wrapper.ReadStatistics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-jobs", wrapper.ListTaskJobs)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/task-jobs", wrapper.CreateTaskJob)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-jobs/{job_id}", wrapper.GetTaskJob)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/task-jobs/{job_id}/stop", wrapper.StopTaskJob)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-statistics", wrapper.TaskStatistics)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-status-info", wrapper.TaskStatusInfo)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template", wrapper.ListTemplates)
@@ -34895,6 +37007,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}", wrapper.GetTask)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/cancel", wrapper.CancelTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/explain", wrapper.ExplainTask)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/requeue", wrapper.RequeueTask)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/task/{task_id}/timeline", wrapper.GetTaskTimeline)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/sms/tasks", wrapper.ListTasks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/tasks/claim", wrapper.ClaimTasksNow)
@@ -41533,6 +43646,529 @@ func (response ReadStatistics503JSONResponse) VisitReadStatisticsResponse(w http
 	return err
 }
 
+type ListTaskJobsRequestObject struct {
+	Params ListTaskJobsParams
+}
+
+type ListTaskJobsResponseObject interface {
+	VisitListTaskJobsResponse(w http.ResponseWriter) error
+}
+
+type ListTaskJobs200JSONResponse TaskJobListResponse
+
+func (response ListTaskJobs200JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTaskJobs401JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTaskJobs403JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTaskJobs422JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTaskJobs429JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTaskJobs500JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTaskJobs503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTaskJobs503JSONResponse) VisitListTaskJobsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJobRequestObject struct {
+	Params CreateTaskJobParams
+	Body   *CreateTaskJobJSONRequestBody
+}
+
+type CreateTaskJobResponseObject interface {
+	VisitCreateTaskJobResponse(w http.ResponseWriter) error
+}
+
+type CreateTaskJob200JSONResponse TaskJobPlanResponse
+
+func (response CreateTaskJob200JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateTaskJob400JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateTaskJob401JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateTaskJob403JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateTaskJob409JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateTaskJob413JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateTaskJob415JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateTaskJob422JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateTaskJob429JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateTaskJob500JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateTaskJob503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateTaskJob503JSONResponse) VisitCreateTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJobRequestObject struct {
+	JobID JobID `json:"job_id"`
+}
+
+type GetTaskJobResponseObject interface {
+	VisitGetTaskJobResponse(w http.ResponseWriter) error
+}
+
+type GetTaskJob200JSONResponse TaskJobResponse
+
+func (response GetTaskJob200JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetTaskJob401JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetTaskJob403JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetTaskJob404JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetTaskJob422JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetTaskJob429JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetTaskJob500JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetTaskJob503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetTaskJob503JSONResponse) VisitGetTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJobRequestObject struct {
+	JobID JobID `json:"job_id"`
+}
+
+type StopTaskJobResponseObject interface {
+	VisitStopTaskJobResponse(w http.ResponseWriter) error
+}
+
+type StopTaskJob200JSONResponse TaskJobResponse
+
+func (response StopTaskJob200JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response StopTaskJob401JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response StopTaskJob403JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response StopTaskJob404JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob409JSONResponse struct{ ConflictJSONResponse }
+
+func (response StopTaskJob409JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob422JSONResponse struct{ InvalidJSONResponse }
+
+func (response StopTaskJob422JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob429JSONResponse struct{ TooManyJSONResponse }
+
+func (response StopTaskJob429JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob500JSONResponse struct{ InternalJSONResponse }
+
+func (response StopTaskJob500JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StopTaskJob503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response StopTaskJob503JSONResponse) VisitStopTaskJobResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type TaskStatisticsRequestObject struct {
 }
 
@@ -45343,6 +47979,183 @@ func (response ExplainTask503JSONResponse) VisitExplainTaskResponse(w http.Respo
 	return err
 }
 
+type RequeueTaskRequestObject struct {
+	TaskID TaskID `json:"task_id"`
+	Body   *RequeueTaskJSONRequestBody
+}
+
+type RequeueTaskResponseObject interface {
+	VisitRequeueTaskResponse(w http.ResponseWriter) error
+}
+
+type RequeueTask200JSONResponse TaskResponse
+
+func (response RequeueTask200JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask400JSONResponse struct{ MalformedJSONResponse }
+
+func (response RequeueTask400JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response RequeueTask401JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response RequeueTask403JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response RequeueTask404JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask409JSONResponse struct{ ConflictJSONResponse }
+
+func (response RequeueTask409JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response RequeueTask413JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response RequeueTask415JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask422JSONResponse struct{ InvalidJSONResponse }
+
+func (response RequeueTask422JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask429JSONResponse struct{ TooManyJSONResponse }
+
+func (response RequeueTask429JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask500JSONResponse struct{ InternalJSONResponse }
+
+func (response RequeueTask500JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RequeueTask503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response RequeueTask503JSONResponse) VisitRequeueTaskResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTaskTimelineRequestObject struct {
 	TaskID TaskID `json:"task_id"`
 }
@@ -46915,6 +49728,18 @@ type StrictServerInterface interface {
 	// ReadStatistics Read what happened in each minute, hour or day
 	// (GET /api/v1/admin/statistics)
 	ReadStatistics(ctx context.Context, request ReadStatisticsRequestObject) (ReadStatisticsResponseObject, error)
+	// ListTaskJobs List jobs, newest first
+	// (GET /api/v1/admin/task-jobs)
+	ListTaskJobs(ctx context.Context, request ListTaskJobsRequestObject) (ListTaskJobsResponseObject, error)
+	// CreateTaskJob Cancel or requeue all tasks of a filter
+	// (POST /api/v1/admin/task-jobs)
+	CreateTaskJob(ctx context.Context, request CreateTaskJobRequestObject) (CreateTaskJobResponseObject, error)
+	// GetTaskJob Get a job and how far it is
+	// (GET /api/v1/admin/task-jobs/{job_id})
+	GetTaskJob(ctx context.Context, request GetTaskJobRequestObject) (GetTaskJobResponseObject, error)
+	// StopTaskJob Stop a job
+	// (POST /api/v1/admin/task-jobs/{job_id}/stop)
+	StopTaskJob(ctx context.Context, request StopTaskJobRequestObject) (StopTaskJobResponseObject, error)
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(ctx context.Context, request TaskStatisticsRequestObject) (TaskStatisticsResponseObject, error)
@@ -46999,6 +49824,9 @@ type StrictServerInterface interface {
 	// ExplainTask Explain why a task is in its state
 	// (GET /api/v1/sms/task/{task_id}/explain)
 	ExplainTask(ctx context.Context, request ExplainTaskRequestObject) (ExplainTaskResponseObject, error)
+	// RequeueTask Send a task again that is FAILED or CANCELLED
+	// (POST /api/v1/sms/task/{task_id}/requeue)
+	RequeueTask(ctx context.Context, request RequeueTaskRequestObject) (RequeueTaskResponseObject, error)
 	// GetTaskTimeline List everything that happened to a task, oldest first
 	// (GET /api/v1/sms/task/{task_id}/timeline)
 	GetTaskTimeline(ctx context.Context, request GetTaskTimelineRequestObject) (GetTaskTimelineResponseObject, error)
@@ -48465,6 +51293,117 @@ func (sh *strictHandler) ReadStatistics(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// ListTaskJobs operation middleware
+func (sh *strictHandler) ListTaskJobs(w http.ResponseWriter, r *http.Request, params ListTaskJobsParams) {
+	var request ListTaskJobsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTaskJobs(ctx, request.(ListTaskJobsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTaskJobs")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTaskJobsResponseObject); ok {
+		if err := validResponse.VisitListTaskJobsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateTaskJob operation middleware
+func (sh *strictHandler) CreateTaskJob(w http.ResponseWriter, r *http.Request, params CreateTaskJobParams) {
+	var request CreateTaskJobRequestObject
+
+	request.Params = params
+
+	var body CreateTaskJobJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateTaskJob(ctx, request.(CreateTaskJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateTaskJob")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateTaskJobResponseObject); ok {
+		if err := validResponse.VisitCreateTaskJobResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetTaskJob operation middleware
+func (sh *strictHandler) GetTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID) {
+	var request GetTaskJobRequestObject
+
+	request.JobID = jobID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetTaskJob(ctx, request.(GetTaskJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetTaskJob")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetTaskJobResponseObject); ok {
+		if err := validResponse.VisitGetTaskJobResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// StopTaskJob operation middleware
+func (sh *strictHandler) StopTaskJob(w http.ResponseWriter, r *http.Request, jobID JobID) {
+	var request StopTaskJobRequestObject
+
+	request.JobID = jobID
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.StopTaskJob(ctx, request.(StopTaskJobRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StopTaskJob")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(StopTaskJobResponseObject); ok {
+		if err := validResponse.VisitStopTaskJobResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // TaskStatistics operation middleware
 func (sh *strictHandler) TaskStatistics(w http.ResponseWriter, r *http.Request) {
 	var request TaskStatisticsRequestObject
@@ -49269,6 +52208,42 @@ func (sh *strictHandler) ExplainTask(w http.ResponseWriter, r *http.Request, tas
 	}
 }
 
+// RequeueTask operation middleware
+func (sh *strictHandler) RequeueTask(w http.ResponseWriter, r *http.Request, taskID TaskID) {
+	var request RequeueTaskRequestObject
+
+	request.TaskID = taskID
+
+	var body RequeueTaskJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		if !errors.Is(err, io.EOF) {
+			sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+			return
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.RequeueTask(ctx, request.(RequeueTaskRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RequeueTask")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(RequeueTaskResponseObject); ok {
+		if err := validResponse.VisitRequeueTaskResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // GetTaskTimeline operation middleware
 func (sh *strictHandler) GetTaskTimeline(w http.ResponseWriter, r *http.Request, taskID TaskID) {
 	var request GetTaskTimelineRequestObject
@@ -49595,625 +52570,661 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkyNJdh+IfxX/QzSb7p5IFDLrMl1ZD6PsuswUu25TmTWlYVcJ8EQ4AGcG3DHhHolCF+tvlExrxtVS",
-	"WtFMD2u6rC1lK1vaGndlti+SLcXlh+FMD/dJX2HNzznu4QEEgAAyC1ndzDGyOgFE+PX48XP9nfetvh5P",
-	"tBLKmtbh+9aE53wsrMjh09Fk8jh1f6TC9HM5sVKr1mHrZCSYKsanImd6wOxIMCNUKvIE/+ZjwaRiPMuY",
-	"tIb1My7HhnGVslxMdG5NK2mJd3w8yUTrsGXGpssnk26ns99KWtK1/+tC5LNW0lJ87J5wv8q0lbRy8etC",
-	"5iJtHdq8EEnL9EdizN34fi8Xg9Zh6x/cKGdzA381N3ASHz4krfvciqHOZ8+g3ffY2YTbUdlXnx7Zujff",
-	"B3Y44kqJbFV/+MTW3T3T2JFb4ydyLG39bo35OzkuxvGucXNW2Yj9Tv3qZ9BqPJ5UDHiRWXyFWnYf3Cep",
-	"6FPSsrOJe18qK4Yix2Hq8YSr2TO9bDXw967SF14QXSibr+oJfr+Mnorc6Lx+2XtKvLPdPjzR82dlkotz",
-	"qQvDJnwolpA8vlJZ9TF/90SooR21Dg9oqf3ncrGNzaUawrjw4NZMfc1RGuh8zC1u3J1brbV7+jgV44m2",
-	"QvVnX4vZ4jocsanOU9YfaSMUO53BGvR5lomcDXTO7EgappVgbkjC2DY7cnxCcCtS/x2zumQtbjbATWDN",
-	"2FTaUfnjqU5nCXwnFTu4xUa6yE3CUi0MU9p9O2RjnYs2e2xZLmyRKwNvD2RuLOPKTB0fC42OBE9FznrR",
-	"LPdeiknGZyLttdmJ7/dM0Ei460XkMBA2FNawWwcH+KB7Br/p3GXTkcxE1LOfqTSOd05yPcyFMW32XIUm",
-	"YeI6p3m7V2FlpQlPnIlZmz3Mc53TTJDt+r/1gKX5jOWFMoznwi0IOxMT2/ZUiLMtSSWetdvc5vQ44daK",
-	"3LX5j7/5/+39/99+8XutOiJ9Io3diG1JK8amtTGnOtiUU70YaSUeycyKmqP9XGUzpNuJe4yGl7CRnopz",
-	"kTMJ2zjNpbVCLRksvNnFN1tNWQ6M6hm+40b5UhdWLOVxuft1HYfb9Lgfw02/tE8UBC7CVsvr+oSbs6Vc",
-	"zN1fF5EKqHHXzysjcrX8ii78z9t2Fdp3nb3mdcR+LPpapcbxuSl35DNgSsMdDcf7nMuMn2Yivq9vLrmv",
-	"3fuNCQpG88GNKxdmopURIPfd12qQyT4MtK+VFQr+5JNJJvvcjfnGHxo38PfleNyTqWgd3urcTVrC8SD3",
-	"XS44PAj71VbadkciS1sfktZYGOMuQHfS3RwnE6bg9LgHgLu5VxJmtDtPfa4ct0IBkklgWcQyHRUctjr7",
-	"P//Z7x/88tbrzq++/MWdP/j65tPbz37y4u7L/RPXWbPVAM6Jy7HIi/pFngtlmbHcinChOClXT2G4NBzX",
-	"3QOtxDZrh4w0LIwp+n1hTPMJuH5f0kYum4e/aKbcsD7PcylSpgsY9iOdn8o0FWq7fb9Zt++8sKP2IDQ8",
-	"t/HCCNbPRSqUlTwrbyVYVZG685BqYLU73/DmI2O4rG7CrOelmH6ujekaaUWPjQUHKYNbxtlUnILk524z",
-	"f2+7x5wOZWNCYnaU62I4Ypyd5npqRN5mx0V/5H/HMeXiD0XfiUoSpMsZG/MZc1rFUCCpJl4BO52xnz08",
-	"YVL1syIVaZv17j9/edx9/vLxzx4/O+6xTLo23QD8HN2wTNst52PlbnOebUMYtx1RLxKG9E1WSMJ3xIzI",
-	"HTOA9w7ZrwttRbw4XZmy6UgoNtPFVXGFI8Vk3XDvwUB75UB6TAIdDaTABRbK5u5vqUh7di//yLBMD3G1",
-	"z3km061O4cFBtNgDKbLUtA6/oT8X5Y5y5SXxs4pMg0Tb54qdCpZKJ7WnrQ9vk3IbPb1LGnNlN48YdMuo",
-	"bXhi95wbRHFp3BFN3S2asNPC4sjwDE1zrYb3WA/WrY0/9Ji7Tw0TvD9y43jKMycqie12pf4I+LUbh7bn",
-	"2WPgBTAHugRPgdukh+5eHBcGvoClZb9//PzZ1a1v2GIYh2v8mbaPdKG2XLNbK+WIATQ8v2C5wJEw4zgl",
-	"PLzz9aDeQH3tOw0tCAvinUQB4UTrJzwfbiUk3Nq/uYqYrNbdDNpeTUzSSZuawaOHzEwyWb19dM7MSOdW",
-	"KLDiWfHOmqujLRgmsCPF9tlT+VXiBvil+wusCJydcosn9UTrp1zNtuOed5fKMG5dx1zNugMusyIXZm59",
-	"tWbuZ+Z+Filz+u94Yg0b5HqMyiJPU6fTHzKbzxgfcqlYxq3Id7yqfqDA9SoyTp+PxeJ43UpHFpF5QQfW",
-	"peiPekkpmIClSxpG9jxWGPFGWd9xLowu8r4wbdZ7KWw+2zsaWJH32FCe0wVpqvpQ+416ox7pfHHMYHI2",
-	"guVFJkCJyGaH7uE99kvgREcvHrMzMTOkWwyFpbmBSaTNngkJEliqKysB197UcZPCiHRxTbyFyY01406a",
-	"FuLsHjzyRjEm3NjRHORma3luS0s5CApAsiSmebsgN2aq87TtRn/kOqbrd5LrcyfgWROeaTCisVa4Y4qN",
-	"uCnpEYwohumpcqsLbTNpE8atG3km3LtOAOBsLFVhRZu9hkUPDcC8XBOqllxAWiiMoI0pJgnYoIyGH6qt",
-	"jIk4ctc13rcoJefgQaBWcgFL4tgBbhuQxQL1Bi6biolQKdPKSYiwu25RYD2BAZv2G1BEXil3sHUuv932",
-	"Vt9fyi2CpaDCJO7PKRRjaYxUQ+Yp+xAcKYzjYGF93dr5XQeex5Un6ivQgdeMn1Y1mCu20hZqb7cianXh",
-	"XnNnSvbh5nfUpXOey2zGondingu3WnYFq7d+mAncZbQm7FT0uTsCsfmD95ELp9zyU27EvdL07S9upwBO",
-	"dX6GlwtuiSkmTkUS6VORSr6d1HF7ldRRlF10x66PLtgOF7bqPna7dzKbiCC8zg9g91vTi8fV88Jsb35g",
-	"PTDhUYvkIAXXWzC6HL5vTXI9EbmVaErD1VvjM3TPuHFx28Q8esLN2Qs+J+CtfuspPYaWPm/E/AZHV7ZC",
-	"Q3gbLL/69A9FHyTWRq5gTo7gNjtSMxAZmXjXFxPLeu0esLJeu91L2HQk++5ufPXyCXo1iL4dUXIJ+7/M",
-	"QRy5HW6v8jp89tPDz356+M0/fvOm6HQ6nfbbP3rzpj33Mf7m7efln198/tMadwWswUswNbwkUx+6QV5E",
-	"Gw7GjioFkPu6mdmbzlg32tc6BQNEMJIbSB69FzmTbnc6TrjIed+CDygX4OepLt++m2snaakiI26NRu3Y",
-	"dVMuSe2COGlB0OQWhwm/4oUOAgKZaZxwlHi5IVzpNBmwVbWS1W6J+RHPuykcjdt81uVOrOySLLnc6F4o",
-	"KzOSbW0+S5hUxgqeujH1Xj48efmr7oOHT45+1X36+Nmrk4fHvYSMbUTt7EzpqWEjPWWZE0pIaJ2bxc2D",
-	"VuSD+vLOrYoXqtNkVmakiyztwigXp/PaCzsa58E4e3T0+MnDB6AG32MDnhnBTmfMe8WWdnmqdSY4yEjG",
-	"cluYdcSLp+IYn/2QBOdMcx9MzJRK106I/KBhLGFMrp06zhtuuAXCrVjB6h64rBnMmdv8mFZM5AUd+2VM",
-	"pHao8Az6RpvdH/AitsTznM/gs7Y860JkxNqYH9cnmi+DMtWq9RdWliXqINpcnEDtkhSptEd9HML7llDu",
-	"qHzT6ucQHeDWEzQo91cqMuG+ezvPppLWuz334t45By+ccS1Aw/dDM/gxtAUfH/gG/TgeKjp2czsThrdy",
-	"2aOZfEjcS8tiRkD0n46crpyiyRsneY/1+pk8xGuUk/IFaiS84fmnHo/dA5lUos2eFVmGvkSwo3Bz5pRZ",
-	"DR5q71148vXx0+NDp1bwyYQUTp1l9GB5p1gJMuZQGityVEdFNmBOtQzhXzpnRo8FGitxOSvSquM+I67A",
-	"BryE95R0DWvUzXW27BbUWdCdYQngnuE40kYdDMi7z9NUuoZ5Fl/l+NY8jwUfjvevCIsqWZah9KPElDn9",
-	"yM7uMdc9bRDRplOr26yHoUdSmB4o5hqDCbS/KsHqwFPw0ByxEbjNyIyOxnha19LG0GOf0Zef99xuS8sy",
-	"rc+M25tTMdC5WLHe5WHjthIPkHIr9mgpF5YOm73I2uVikvG+SKsL6FeqZhHd2jZfwFyM9blbwhMg4GDq",
-	"xzOSFWNlPO144myzY9HPhaWYGbRmCHhsIrRTyFwDvS+++KKHJo2BLnKWyqFEq8qc58Q9jLvXaPWj0Lda",
-	"avemNCdcgPRMfiRpZ+xUOLnDNKF5fKP2HsGfumei/me8fRbksjrZq9TcaoPi/tEeyc97j9MQFee95w3m",
-	"gNbDrpzUt+/tUCBhlmvl1eM+b8Id5m4ulEbg1gLOXeFO8Ygq00/85RDWvbLKSTXekc6U50tL78Mn0tgd",
-	"6puuy91rm6HXhQkGKaeZuFPe3DUSTxSeuTbaU7yzFOq5QBwUkxa3Vjepr3jGVV+gnLGcd4KcPq9E9sNL",
-	"NawBOapUzIjhGCK56xSoKPyt/F+kguzN/VB3ssc8P5sL/kONt6nOOE8ROK3a1ZLfnsB381PuYFwUCYEJ",
-	"22dKp4KlWomEHdCN5+QZnZ9Km7Cb+PxAKmlG7oVb+IWTWVLGT5VbqSybJew2tmT5mSDnmFbDNrsPwaoG",
-	"DGuFEQxjNpDNGy8lyRxN6rOJADdZvP77d+L1v3nwkzs/qap+i0sdwsgjsffXhSiA2wC1jbWSVsOqvq1h",
-	"kr6By+UUq277hR3cGbfwkvviFMsf1qgm/skVze+O5/r57HoNlcjq15B+WBcNn7SCaLZ+OfyD7i08yt1N",
-	"JFAfsLnwA5p+0HdVvScayC5LpIJwYRg5VNwWueiWq/y+xmxSTNKNZ3QuckOaZJXhPVZugYxInfokzkXu",
-	"lSsnsSqniTlJv0fv97zjka4Fq1kqrOiDddUHMeJvC4yqdlVqTgpmrFBQbM2axIQwvyPlRCsbX1mzFQTq",
-	"pJ/Gtz8S5Zi/e4xP7+N95z/N7W/SKpT8dSHoZ0cB1X53ywGUyHYud8X9XlDy8gzlysWuMCfbH62VusZS",
-	"xd/uL8hhWzE4z6xWxu5KM8k45qbVsbHV9lebz56GA/Zub6j3aB08R2s/oz+++eYtnPS38YN7cjzRucUM",
-	"QCfVtYbSjorTdl+Pb2g+kXuOhoZC3Qgc8kP8ujmTkz09wWXdm2iIiwxHqCnXjDjgqtkeC6F+SY9++LB8",
-	"xyMvzYaS9ke+73ZKDo3XfzWff7tqnXfMFnfLEtG/uw0pbej5yzbO37zH9jtVj05Fy1udzJNgqkizDJHq",
-	"6tHEVizXZVJEs+vG9SvSZb6N3ZILjWPRV4DRT4t7vD9nbKcHnT5b/YE8lBRRBULUgqa5uNGrXGHLfbgg",
-	"XIKD55xnhWCnvH/mQ9bRl9tEfPQ9gJe1nrrJjQrhIOQkJi0eeieBuZkUfdWevWhBk7Df1TWoJRs6F4uL",
-	"8/OTkxeM/J8Lq+vuYJ2nbqr7ZX513bGLrcvfCz3uh6RCJa2pkMORXb+asE2v8eFFJhRZi0n5onarCteW",
-	"ChY2v2NFBzvdvaIT9XtRRYcO3dUrOn5O3ytFZxuhf/vztGzRttQVdsJWt1jUj8Nu3q5avx1zjKvgFq/D",
-	"qi71z/7IMDPiuYjD/WVfJCwXGbfyXHgoC3Qi4FtSOEm+KsiXF54uMPN7mWjfaXdK6Z7kERizsry/KUWn",
-	"Ug0tz866nuiqAYPNogX34L/7j5ZEDYoxR0kwhpC4fauB5xdkrgXwiQYvFkbkDYS+V0bkjx/gAeqPuO3q",
-	"iVD42ibr0Nm7e7T3B3zv2+5eEyeYH1w95cEubuUzXNjL1ccKOrpRNnGj+v46sxJObodWpUBGG04L3/vk",
-	"phNoe8Pp4Huf3HQufuI2XIfq+5/Yemx+4ncthkOnVyCGl/1eWAzH++4TEMNhIDvfvKvYOLMruRl725QY",
-	"6Nqc8wF2VnoBF9eE+q5fhkigrwqF4Scn1/VKvLnePcYVE+OJnQHkBqJtGG+VwOcgbnGG+ayQphlFFmLO",
-	"K8tFX06km3WI/UXrOOuZsekBptc2PtKbUexPOEEEp1dHywFHr9lObmEiSiXPupNcDOS79WqQoz54cnWM",
-	"wLCByvkSn7p2++MxiAATSSCMNyYs6pKAgG1tUtDrri9D6PQKLsOy3wtfhsWnEfMY5nQZNqkLM4KNHK4b",
-	"sIhPTvreuccdt3lbaWCzO+SaDC6XDDbk9G9X7f+OefRO+fMDNM7dL52pF5dql3llt5GTGmdoSNM11Y4j",
-	"lrDWgbqNkFMY0bViPMm4FQ1IUKbzyRFLva2VlsupbSZmVHd2t9JGte+dCx013V9Q9pg7JlcugszP8HK8",
-	"Y+HoNl+KE/HONjwMayaxO61760nOs5HGsMaL61Of5t6j4fXYSGepYWXlghAy4xupzX1fw4I2SNye35ur",
-	"4RxXyDVgz2u9Yla8s/coSzXe1l5CkFdhz8iGEbHyEgHku7/8D3/3N//yN3/9N7/713/x3Z/82W/+6i9/",
-	"92/+2Xf/7l/89p//eRXSYg0Q+Ro0i0hYrJ2ME4IYCkEwJV0gYl7vx73KcL+806r2u7939+03nb27b993",
-	"kjsflvRdip013qbt5xQjAl+IIi+XtuqI6qFHF9p+kAGgaC0S0ANhudwqknQ+w3VNhtv8mcIhVhpZuhg0",
-	"yIUl8biuDW/kR+5xwj9avI2XhJ2+hkMLP7YBd0qkvUOg98VgVMS5NM1CoTx21GKhCGOdgoNVDRwPhyoI",
-	"fAwwgKc5V/0R0ypBaE9uWK+KBdpb62ilnmuX+7xepN/GXBk2baNsOXG+TBdoLNebAltbS5QgX2OH5Vth",
-	"5BXZeeli7VZKhi53LhyXvV5QJkbyunJRGIZxobSIpmk/TwjoNlC1T2KFANoSwEXpVHRT9GBDvm53knFF",
-	"oDBdn7PrP/tkXf8iIGuW7YTH6xJi/Y90lmtkFTkWjNsIMgDShEmWhMxgSBm+x5SeRrIkYkwIFeH88sFA",
-	"9C3j+NYUsCl6NNgutwAwB1n+ZYBzu3GEs1TSSm7XE0zpWx/zd920yLmtdTRQpohH6qK5jvkMMqFX5pLf",
-	"Prh9Zx7Hqiar0m2OVOHGbMDKHOk1meNz/9wHop8aT9xz+N7dU1oJBhTJxvwMNnusjWX7nU7H7ZscENif",
-	"YZ8N5LnwUeiAukjZ5FrhRzoPn0Mo/m0ngTFiKIZ95vqZiLzSJiJ5itxo9XmbPVcCWwRSyKZ8ZjzsfmPP",
-	"Hcyr6rw7qHPeTfgs03xtTMULeozshut1xHJux+55RAvL7UZHDEiNXps/WI1PRBTS34C0XCu6sN1cjKVK",
-	"lx+HU2GnQiiGz4nc3AtSPxKCCD+5TSSz0wZnpTYnh0JDml8tlVNOZHC7s0gHc1eGv/3LhIbA4WtvjneT",
-	"jEu1wwvfdai4B8za3ZUf9buYvzMSPG2GjQbMdKiriSxQ0Abs6yJlxcTJtQC60Uxwht670nTHhL20aLxN",
-	"C7GRrCreTWQuzKp31sZWStNNiyXj0apbqH4m+HpGrl7Rg45j5VLnhFPUIL2p1Ci8lOFaTYtMpCH9HMFw",
-	"EwTRQImhi3lHLRB1+gKgjJ08LKzNGiPJfYUgvcdRh/QVZGE+oW7pu1/43unzM33sx0DfvIiH4hv3I3Jz",
-	"1YUV6XKzGPxuWCr6EkQPx2h9fhWfIb60l23uYRTyVBrBuJph5HK68LisM5clVOrLrErpimQKGlcJUwdo",
-	"Vm4ZEy9iVbo39+Lr2clYAeCrzxVIJqWM1tdjSpBrfHniuv9SimmdWN4M9vKEm7MS9NIU4zGvA+YE8bBk",
-	"K0wqUHHNmqvsQtlpIWGMzkY5vMAkwsmtsIHo8AViK/e6jmNG1oV6Q8UShsnHIUoeHrvHOEu1ZUZMeM4t",
-	"VQLIxLnIEF9NMe011YV1W4mXO8n1aSbGZQ0D6s+ShZKKAxD6MPYLKY9rLQo4v9VmrZ9LY3U+c4dYqqHZ",
-	"NIcYMGxTPjN1FpMJzy20REoG3j08hxpOjDgZOxXugBg2wpFg4STj61UUWcZc++yzVyf3P2cjfo61CKAA",
-	"lOoLwPqHkgIpgGQsl3Bu3rm9XsAR77zDe/lkpGFpricTwEzMZqQrSSxahg2INHGiIvcFFXD+Qp3LXKux",
-	"E/FH3LDezx8fnzx/+avug8cve7Vc7EyIyZLlpY2LR7PhyoViDCmf+cILYZYIlxlWGAMB2qxD5cKAJtsb",
-	"rXet8pXp4TLygVX1s4GJ5GIABS+oWDMWYTXFKQD9O73I/QCiI1IZ4TViQnJ/xPNhWdUqE+mwCguOhJmm",
-	"KPycQp8JbS6k1uAguMUyFJe/FmHtu1OZ2lHNlutptBpBmMOUHl7uXZsd+UA7wIgHvLDyZ7r3Ul1W/WEz",
-	"YQH+DwUUPEpTIc4QysuOao0WYBA1E95fwtnK391gX2hjh7k4/sUT7N+f97GGuioaLRV6qkq8WGyAKSFS",
-	"Q9WJ5bnMxFCw+y8fHp08dAqvtG32EAJWo0p2vnFj3VJNsfSSU2fbVZ/MnZubwcMt8E8oCXfOs6dLRA1J",
-	"vyPgo1PLiBv7VCsl3tnEUeVYZpn0cOCriAnQuTvr6YkKHl/cZtxYeV0S0lpn36XQnTW23K/FR4iubCSB",
-	"ucW7SqSGr8WW8Wp+D2oEjSKfuGuIDheCfF6SL29unksTMp8I7jSGNZj3A51HVhhiz+hI56Snxij4L14+",
-	"v//w+Pjxs591Tx4/ffj81UkAw19/kDYF738CF0eA254XE3I99QtMVwwVEMcvjTh0U9CTvWLibti+znMB",
-	"MKzsM3REn856nyesLEbEPlNiiMmZPWTqvbLIUc/DOcA7cEGqlH020UbWvAHu4PAGSa2+GxRRPHMinxph",
-	"c99j2gkCE5Fj2YTPQTooMbRzYXB3Pgsddj5vsyNfTgkvbDe2qISSzlJfM61H7LrtxYFe5TI+RHOWnnrE",
-	"ak5V1HVhGY+mRCXPizHMLcvK+YPAbKC4zUiwU8Q6bbfmDw/9UH9+6MdgG/fYps3sI6ezFYjqsChzkOpN",
-	"rBsXB16tgWP5mDfE6pocnhZRL9f6jM4/Dh+IDsnUf+XhtB1pgSq4MIT1BzrT066ZSgq8qg7qUT2ZY9l6",
-	"Btl8augJ45Du82lQz7YczZTnrt1PYTglqO4WkNSBjv2xqk6vsvQVZBrqFQ7NWhkhYsi7MwDHt8AuxQLs",
-	"9zKcvnMzuFrXLw5m19u3c4/9Ex/Msjn+daMSPND+ehvOvNBFvNRd74jhl7CRLvIEDAOOuWC1xlAP2olj",
-	"P0LHMPtWK0GVEEgb1gxjdubv1glaitZuDbzs1GGRd90wNnoBx7/ZK6DfNnvjw7JNNc0idy+wIuvSN3YN",
-	"m7nZ9nyKo9+EVj7J8Tcn3E9r+HWn6OkyE3nPFP2+MKaHtVjQJA7xd1T25NRHukLsIphS7o+kEk7TzdlD",
-	"NcykGUGa81G/LyZ27wlXw4IPxWJIXgRYd1COqR7ovxeHT/SqgQHejnYu8vAIOPVs/NHJOMIug8h/GhD0",
-	"t7TNO/bc/ZZgO5ZEO3xbaqbBqNj72cMTdoNP5I3z/Rs8HUt1w1hupbGyb3r1tkV41xfNU4j8WIYcHxnJ",
-	"bxy7l0ZcblAlMYKqufHjvbc/ro0hnnJpvUi5vpoe6m6+wqN710nM6KbjhSG3Dkbh9MAb2zaZnvbuVa29",
-	"K80KB7fvHqw1z9WdgWdiunubHVXUWSSQMzGr5HJz9pXgOZTwOxPoH+CmUhvaUc9X3Mg+44WjA0u03t4A",
-	"WnGFrZCq0qzWBnANdydJ0p7tUoqM5O2FjXvBjYlRUblhPZS7e+6cYoVxNDqzCR/6Kmw6Ks0NXzcxPjzT",
-	"lVq8Ld4fi81roMZwVFAFdf6Lynft7t7bz6sfl9VDjUPAHqp0O2vqqfx2Id6pwaHaANAjgT4s3TGrKMfX",
-	"nEE3pei7U4Ce9Dn9j66fTrKfHCQ3k1vJ7bfrgXhr40ceQj+vkU22Evp8jDdy+PyIS4wtwY/3na6fxd88",
-	"JOsMva7Hgl55W1mrO2sWapuwyzJWYr5ODzH/hO0zEjEA0BgGlrCbrO+nkbBbC+V4yks+rPK2a3wsogU+",
-	"FtHqHotoaVVaWVeVHpWDeTvPTAJJJYGCV5Ypjc/KI6zYu8g6y0CmVQh2zdDkklXpDvFodhvIH/e8c+tA",
-	"3PlTnooLVrtJRVpggfC6iKyTvBC+UHAlEBj8wY7Ws1zwdFYbloCHpOb2QZF8OtK+ZvZpcCUk7i4acBAa",
-	"zpSeKjYT9h5Y9qnIMpyIOK6KRPzmWEGLRFxn2Yoe625QN9AbQpdWvJ6OZr6W6ZQbWlWR3iOvBUYsOHHT",
-	"B+Z6qCR4WyoKZbHCWJbrQqWNyg02igWrhENTTNi8y25uWZKoxkKFlCrhW2SnJYJYR9WXYbesTIWixq7c",
-	"fhkP6qWHvqqJ0MXij6srQ5IsRqt/j8C4oE6uEkzS6anN7do4vtbJYjzrjs1wmUtmkutzifa+KIh4FDyF",
-	"TWjUiZXdkPy48vyAOgFpCP4Mef7RpCMMpg01ohsE5xqh7IXii5uWICeaqK1CXrPqsAQ/osg2jIZFOggR",
-	"277mAmSNOJ5dH7Epx3Xwbz8HL7UVKl7wEVTkFSpwrmb+wi3u/qiGOp2IClMpNzEKB/U7VSGnBRr2M15/",
-	"SLfXBhreGFuI9VumsQF77i5V5PtQIfJHBkpAhsrcCxf/XO5Qmx15IEAwuQXr/pmYzQVR7R98uR3UciW+",
-	"vzrwZ9qO3F1JuSsLCWkskjXACRyxCnY6QzsUxDzi3dQ8gw14fV6oLjyw3HZGJxFtSao63MUsvEc6Z6eF",
-	"kcqxeNcnu03IA1HmHQoE9I5rq0fZUe0xf/eAUuR65KTxxqy4geaz3EaX2jxVC2WeuDJUTREXPuS+Vj9E",
-	"N1anx7PMm3phO08x6wk2un5Zl60hpVa9BOmr176EdKiPkYn2COuJQ6lXCIOo1HtFp/7qTDWMgoEC5iMI",
-	"sjGsp88dFxsLLNDfq5AThsrm8lykaMOVtjkdxRlh6xPBFsXOBU01zvUqSS7qaD1rvwpt0edqXIm2eEx0",
-	"WJPp4jHWEiSINBYggK9Lxf72j//V3/7xnyHZRAfHxu/PQ6AkTGQ+5SVUE3BKTbti+v/d//p//+b/+R9+",
-	"+9/95W//x/8yj4YybxvcBLwfh7zkXqnRdi7b/pOw28xAXo830Fye0S0efmkZquo93kQ0r/PCUOIvY6PR",
-	"nEV04bs5w1ydprVwpnYkEn1E/N5YeFor7l9GSmJTASMw+JC67Ti1Ey8SkoncxQmOGCczS0egeGUCVRb5",
-	"0rpk64e4lY0klinWV8tA286adNVJKeXB7Y/hv02hXD5Nk82iULRVYF5F1V2cYQbpLlSTD9N6MeJ3Rvpe",
-	"s+J8Zv3V4vk/YQZVooHi+8FfHSGj0ieXNlGy8zXn+iMaypIW3A8iFemm5BoLqw216Y3xKzew49UJWyX/",
-	"i3TwYHgtZz6vmFe52AJVVzZtLocTaCqyHga+sRkuZrxXJxEi3+IF9VHvnEvGSRXKkfESRORg7ai1t5Sn",
-	"de1psNJml1XZcLlEX1Ie9hdDo8ZTCSThJ39xQrg6v5EfgbkydcCPYFsgzkDQVfDCxfSgCxHvBrbmCHcx",
-	"zt27lSw/AWvuqyqeDqYMOoatyoAomTO0s+9GaQkncjVi5OqzN3/MmlPKVZ6UKz8o5jKdUvGsVoLcYMvr",
-	"xgiGBXeCs+z5oHX4zTbesfnJRYa8VSiAi2eI0qi8/bhiY1owENgRZRtyRWhSpWlLqn5WoFixMPuydsxW",
-	"61/632rcgrUARotncdW2NTJJzevPpt6hD2aFdUJlDa8CizfaJE4RhcWt/Qw+jAWDcNsMLQQ1AOtbkzZM",
-	"oi4rVueiuywowEcauIe8gLwQHUB5gNhGD0MB7lVDUSvLcOO9TD/0fMhAlhH1jddDJ3uXLi79utMH+3Y1",
-	"3NH41d4Za3yung8GMVARKIl6MGiINoQK03P3Ev3pXoWGX5U4SzWe7z6BhAiFSfqsUBgiMiXcIB4SU52a",
-	"boSyh0xpChyBbFkCcgpfAauBlDI8MbljQoVtsx6oMR4slloNXiZwRdBADL0/4oblhX/dkSi9DWHD0rBH",
-	"R4+fPHyAMBPutVyYIrPM8FkEMaQLC0BAMDsY64LBlYZGxgePSqFS6tR/X5y6BTwNo8d2MN4T8CwCwgC4",
-	"Dia56ItUqL5g+pwSV8PDbrhktwV/XwQElAl+LozbEF2AJSoDCIVUTIRKQ5gCjRK5ksyyKvZROwqGh8lR",
-	"rEhDggp085LeDV88gkaAtPp1Sh+5hDYwTfo3vK54Kcrc6hisx7iEFP5kNW4uoZkcMhuFaPktbRKdBa7x",
-	"rmdN602a8HjEZNa+gVz6QtYY6m4D2+J2WG2O9uW5yLvLoxQQP6rbzD50LFQa2YVEbbJBGV3hHpBqiFwr",
-	"wME2AUu+aFzKhlBdScvLbcsWKfy+5IDM3TrRBs8frqRyPOdbrtmz6uDi8JF45/x2VGilchrmaT0OKilp",
-	"em2KgWM5973hdQ5RLMhAjQCx0Yuz0dPdvLbuBAUN9YWyjk3oAQt5U0wq1rPa8qyXoH+3Q9COtYW8F0p1",
-	"r9v4pAWNN5rGvLo6t/PYULkyIbBwbvord+XCyly5v9trcOVodic8RiuwW6mxv2Nrm+tx59HZodNLoK6r",
-	"D1h1o9gyBu7iotWqub3WeXq7E1PCZhYK95bjeK/F/RG3PwJbxZjbNjvyceV3bn55i53OCO/z94+fP0vY",
-	"WHBT5CINqDLTkbSCIXaZk8AhVIsq3LJpLq273aUClD2KhotHdztCOC4XfVu8WaK6ClTTwa2tQu7C3VpW",
-	"Ml9cQ/zNXRKFETHSUuzNo8rDG0FIxaldP149vo0rtKN6UR9hFkvQqOJJp/qUwRuLQvScOHSZc1y4UJuc",
-	"h3kny+VKVCu53m4Z+26ZehSxsCwKmwX80lMx4hlRP8TUMii9veCUWOMkQWT8zbiuLKNFGsZ3QrkKLKa2",
-	"qVgW3k1Cv3WL98IDStbo37PacE90w3wr3JKm0pwRkJlKxTvREJ2KsE4vpBt5jNbVlQA8ihs3FhChM2EF",
-	"wbtuHVcDIfse82OxX4zoT/mMMFt9YF0JcTrfc93WE5jaBnUOSmxbMiBTE1vPE8EjNqq1EIEFc4NYaKCs",
-	"cHXRRYeqm4hRvtQ4rTTVUyGUPkQ0mHIozQEYfqfCKfJUR2HxvoCkhKUbWwdQvGz7wKmyNsYaHloEfPbk",
-	"FQ3It1hZiISOaIVaqiejuouVk7eSG+xWFwjd7lwhqPZ8Qa2g5KVXrhq8IDSHJXci/dpmjy0bF8ZC4gX4",
-	"ziEnCaibnH5HLx6zMzE7ZL3szIxNt8cGGqvIsNMZu3WTZcLJTSZhqRxKaxLW26MA9W6vvaZ44sFGlQZf",
-	"7MTjGWq//d57x02e8bH40PskVI+4iOnCvj6g1Yc+EU4w5WYkDKJsIrYgLhnLBAeLZu/HvXtsf98pCQcd",
-	"ANfmfbeXbfaa5tH7cY+8Odw7M6ViYy5V5nq4P5KKt9kRGL8NMyM9xUwGfJQbj6gOt5+1mMJTRpbv3/yy",
-	"04F/OqtjNKry+Zs3P/4pVLt0/7C9ZeSS1YJae5zSyP/jg3KBraILqHqbSQ8/HUBOS1jsHviI2qxHvHWh",
-	"XXe2zsTEQtjmWOfiXnkfQgkMf/DGVU9LH6+p8hqnDhr6XWD6L30r8OnnoSn4+MC35xfr+eCx53NL+OAq",
-	"Fzc8hOolsgiqaoXOP5VSDQ0CGMpFrWh4gYsz3JBLDXpQG2VLJCZfs6I75u+6gFd0EZyioXb8CCTF6Yhb",
-	"KA4B0P3Uy6VDFbmlGkpjnf6Iftnu0uoqvtALV4xPJrijE51lJQfFkYP8Jw3zLYs0LvciLRsKa9itzq0V",
-	"xV26RmZgv4ciFGuXtAQMdgOaW2FyYw4lujw9qD5htCMd+klvCCndBPlpPj/4stNVwEXspFo5GIg8HCSG",
-	"rhPmhB6sYjLvtb0wukmYWZnJUk42mPnDVyGHJXwTJ7CELzF75S2unD7fJXQodSjSnQqbZa8LE4zGUGdO",
-	"w9fKTIE1uv/8G6urx7wUw9qijfi9k/IeHz9nN/fv3Nnbb7PnKpsFSQaEJ+IAoHhm2nE4TcbFQtl8Vkkl",
-	"cMzMv17imUdlr6vywf1nrdXRmUd7f/D2/UF9weuXwt2wX3HbH21nJc+hgebyP3bo+9oMQWphB7Hr+v2K",
-	"5rW7E4NqJHS741Pjen4I9U6XVL7CWqgkySPuH0W2ACd8o96oPRZhUPoQtSgCCEOSsJgR0aU0xFrb8Hoc",
-	"cuSDhl48fPbg8bOfoT0aHxPvRrwwttp6FF/kQ/2UpoQvFBIzMbDYAHkX1rxeH2IV28h9kBXqYqXbAkrD",
-	"YjASdiiHSudhvEh58HYoz+Nufa0hR+peyJInDHO/OFDVh9pwUgMWvBqJLC4GV/tuuPR6h5CuBcenvArj",
-	"fYT1nch87epCXYUyX6UH8V9YOAmbSUUmgUU6cihU+dGNwcew02LQGOiZWYUqHIuT2IrNwf3uh4ZxZ24d",
-	"nUCi2CnvnyVxpCcM/keG2SJXLJUpKAogI38Wmv28mmfleGqWvlEMnoXSeZ+V/X6OQWS1xFlqNR6fP5QS",
-	"Bj7dfqMi5aPGd+8jvwJ9t5JWGaBB43VsmEbjBHEkLHgZyKOVtPqRJEBbCflLtPzQVPmpmaaDvCECtIPP",
-	"JeoafPTRZ/jpYTQL/OZVmIv/7GeEn0/KeeEXj8PsfAd+jvi5gvRGnfr54ucH0ax9p9HcA+/b7vbik0kD",
-	"39vRZIKhQwsRZEvzLX1FPUxPvRcpBLc7sRUB+JpTfBfci3AZNkm6WKLZry5AEQWMknACHE2o1CSl1EwB",
-	"e94RmnE5rlUKNqorg9l1DXWZQlmZEc+1+axaDuflw5OXv+o+ePjk6FehDk7iAwmJGTjeb9hIT5kXu5x+",
-	"MTeLmwerVJtGiPRm5LhOd4lz1muLVlOaKiduTDwfiLMKrbyky1g5bIjI5Ha2Fo7pQqUt6eisRFus9L2w",
-	"KAfs+NX9+w+Pj51Wh8tRsteD5Ob2mhj0Gulc7nOU71+V0xbBywA9e326gn+ODo9JImFAQQG++dSPutyE",
-	"mqgEDKA2iS9EAEjdZfIxSr3JJvK2SJ1MXWdy97fOeoUpLEt8VS23I1U6vpDoLYJYu36iJAJ7Xr22vLV7",
-	"6IGwXGZry5dCg5E257pLIoD2y68jC4tUv7Y2nz1dhjX0SOcszUGeIkvOYYAaIv5XKak/KHI0ZaHQ02ZH",
-	"oe4TuPOCq5D7MlexCD0CtEtAnmKPByRzO0kdoul1DpptQiw5P4ekx75WAzkkXB4Pr17Rar/ZT24mt5P9",
-	"TnKzk9zpJPtfdt4mK5CJ47IiX64188WV+pdy2nBEXmrMVywFv1MsNeBWFwFeEeFtLFVDacw1eeybgQ/Y",
-	"lPvzJTbn/jzCJmEMha3VYKGAM4U/NMnhBnMDPb++6tYWmQA+HrpJzE9cd8AX1W4ayhGMo+vnHuQ3Q4Ue",
-	"Vga+u2ca366YSbRVNnnSOhe5qbUqPVZu5Q26D9EchNpgBae+R+9T0TvuyxVYzVJhnbbf16pf5LlTcPE3",
-	"024WfDKFOrBrWa7br9f46IJxxu9lEhPpHHlUCDLe0DAC2rMIscEv2maZ8zDU3TrsocudO+vLXi/oqEeO",
-	"c+VOeppPk5pDY6nib/fnlb2PePqjk7w6qUaoX9KjW5+y+iXaFgLhIvfHygIIq1TXSlmD+tjRC1wjn9S9",
-	"cHFOuop9llN9u5wwdsrwds/sXocVronBBOdmBbbPiacSCmpiqXN5LtOApOpLqro/8QFT6l08nXmB+h7b",
-	"r2rra+rcrcPXjBlD7USIwZRZthSX60ZVIh1Ks6JS67oRQHG8Y/ntWqiyyHoVhhOswcAhjBNPtArlS9cu",
-	"0KY2JCcFXcBp5XHmGl+Grr9L8VmFnuvIOZrVrs7ssVB29+6qeDm3xuypibWFCvM+gI3nfCxsTfhapKci",
-	"7LPOg8JaBSam3nzWfF2k3gUstFuiWUtT5sM/dPo7FFZ2arivKOFOHjg4JiJnvdBNr6wlDVEpUL0SFgM4",
-	"n+sBmkL91vja6d43EhmECTOVIlzAlYI4Al7bcJekoKC6Xpwb7sbgY3mQqwYDAwN0QowTO5nDV1ncEu+p",
-	"ART0EELWH4n+mSCk5diQEQ11yg2jKDG0dFPw2PwMb3Xult53Muv3wMfmg9jQXzSHiE2lud1qusWDAFEM",
-	"q3GLm4DrNdxI7im63xMIIKRH/QZXHP1gBtzb79w62JtwML2uTta5AGli2SWIfloF3klONPKz2cpFRErv",
-	"1okLSwHTa3ueQ03fuuMLiJ2TkVaiq0Lo6crgvChK1b1KEW1LhJix4wTG+iu4jItbANbYBx7Ri8sx9hJ2",
-	"G7+t1nF0pPsl/hDqM0LRQ+wu970BXs0c0jin4GatshlLHX+icBZH4j8yyIWKfOh2xs+tXQfDGYSAuxv7",
-	"Wy4DCfrqEZyNLvJlZfjNzFgxRhkr5snlBTungF3gwFu6iqujeMrzM1PGEEBtRICArQCy+MMIBzGTZwKC",
-	"eIGRtRs5sgojujbCtaz3nfWI9fcYFoOPLngfcukb2cqhNh8pGx/n5ULMzgQ1Hxy+c0FteaQmgX5ApCaA",
-	"NR/Uo4RvXzDO936MPbWS6ne28kXk4XNfLqlmmwueQYGAilxxuIg97cQprfqizXpuQdMCw1ZqnwulJgdF",
-	"ljEoAXzOs1LxhGhq1jNj0w5tdcGw613gvYQVKoPiDnPOFR6y9CBHa6qqEfA4m1bSCg3XVtk9RgziRWcn",
-	"+XTWKX0Yqh/0PdKly8gdo9mA5/cosJa+tFPZF14lhA/NzM/8XOTuFs7peHWXuUrpQVwhEOYgSAH97Oig",
-	"k4qNZZZJH2qQbANCfcozTvhLW7y9KczuQA43y9/x4fqhwnEuz4XbjOX5OG12LPq5sETHVuciZUL18xm4",
-	"tJ10YEbuZueG9b744oseJGT40l3SlL/C8DGDZ6SNTVhvZO3EHN644T7ecO+22S8xuwilRN6HuwRbMJbP",
-	"WKEo2g1FaqMx8oozA4NEuov8iqXWAp0n0LPT4yCKhVbBD5ZcHwnA541kmgrls50gr+tUELlixvxnPfep",
-	"Cx96n0NPPaeLuWG3QbKa9co2w0+4nL26Jp1UtfAcKWyZ4LBBuDvtOpjIvlamGNfFI5DRZuFc/siUvlpM",
-	"nOFnQpVxPUTOEF+gLc8SBpwnF4NCpYZK5ZZpBPR4e7uzs1VRZ+Kg3fWmmcf06FNDKbCIF7Y8YYNYxFQX",
-	"WRrqBMeJJ6Y2FUOaLlgT0xXRPSVj5JnR8LcpLwzYJKUZuMYYRJ+bewh+VhFUFvs+kyptYqIS+dfuyRD9",
-	"FYVXrSyd7x6miCt4WTpZs1HBfXxeT7tmKslHU12bIziWpyKDrDdpAu1FiwUpMEojcKbfgeX2y0b6gRsT",
-	"FUuv3TBVOQgDnmUGlRhfUTqJC6QTcmDUaA+TevpOKU8vPlxfJHzVgj+QZpLx2TP3qPfD8XMuoekL4QRs",
-	"jTlnbDOyfEmGUyOEag5GMNFZ1mavJrAxQoUgFqitgLnseJYQHbVammfL4gnIUbuG7OCrp1aazLdzO5XY",
-	"d+uAA3ictR9LX7BQPiifGx9St/0CNKj0hXsaanxduvOM2q9WpViJCDfICVpVD6J49FJkDdUdKsBwtbBw",
-	"S1YogomTY9H9Vqu19HEix+IP3HMeOa5rlpqu5wXt6kaXUMird/oyq22AWt4Elij9lENZ5jTfOMIEWG5c",
-	"ugFu2SjShCJPyou/KpeEe5JWKqaM+Qs41H2o8JdSr4iEvOrVVblc5wAfSVOIhB5iyXV3Q8l7YzDIoP1V",
-	"KHTuxNXrY9tG4kRyyqJyzieTHqbR3ovyUd3GoJ5CYY3eWQvxhIesl+lhL2G9VKqh5dmZ+1tz9+9U9EdQ",
-	"brInxlxmPVJO9szY9CrGPz6ZLNrTVmJf8b1vl8Uu4BR3G22Efe483Cjq9oLxRmSguPKAIz+jy4g4utbl",
-	"/57r8nOQJfu1kCUXUXb/XqikSevd3lDvBUkMBbT2M/rjG7j838aP7SGiE5YAcfy7NZR2VJy2+3p8Q/OJ",
-	"3HMsbijUjSDufYhfN2dysuehYPagyoTI8bxuqB+/8MEVn5yS/Mmt6vdIY//U1m4L88GWOv+2CvKntmIb",
-	"6rnrho/C3y7H/9G17q303G0CoT8slcK2BG4unTXNzOUAMGWszDL44h6Tg2pA2KwMMNKFspdh8Lv2CV3L",
-	"kddy5LVr49q1cfWyyXbG+0/QUL7Flb3OQPp2xeW8W9vWFdi1XtZGxUFwtsz7hbTsNBf8jOAAqknXyBMB",
-	"iyYA0WC6OFkdA8wNvDvNtRqyMzFL4jsV2gggNJWSb78utOXhEiyMSFkx8a57qGEWe4p0fmba7LWvbSYN",
-	"6+mJUL0kfgqZOsUz++jpHkBweITT3ohngy696mOw/YQBqEmrqF4bgTCwfqYN4A3e85AoUHsBoE/xhoUQ",
-	"PggX4gagOtwFSV4APYDgv4EEK6+7MXpuDXp4SHpl6yFkqw4RrUKiUPmBAC6X1bSydfs8EUqkzEjP59H/",
-	"htMcFFkUnNmocD83yzJ+ohrBgDyQsFMxlEpBlS1Ak7eIZ9haUgO+krPuxt1KWmH3muapC2Of46vuz5/z",
-	"bAAf334AOCOZbVk6G8cXFsA3lpT7svxQHjcofFwN/OUY9kvFj02ofUzxdDsL9q2w60VxosI44IQOBkjo",
-	"ubCA5xXECS9JLNSvBHgd2RwWCoeElSzxT2jEsz9qKozd1+id4/dcdS0/E/XVsCtX66KT0VNRDeCGSqt+",
-	"0B+ZEFpJGIuOa2CejHf0CuG9jJhWsTQUYGEk0xV5hJQsOD8aEHe3G8qK3PvRbCW01HQ0q6CdYYXZajVK",
-	"QvNTugvXhGObSnchuitA2I25BGaCF4mTZH1UmAEkO8gDKHOOSnQ5XdicqzPCgfM3DPpth+AJdLxZ5xYE",
-	"yeCFxJf5SHCP/kavuiM54mmJRos3i8+FoafilJmJ1lmcBgEtU2E7PPPVHvCnCLPQTaa2l8UBI/bu4ojd",
-	"ok80gO9BEsUKqN5emz3SOc4t9SmkOJCgNBc+yuWNYpVAlwocnswJZNgp6F5ExzQMKllkharC1HmuYAiU",
-	"1tME/gkkAe7pDD2/YXNbSQv2qiwZiCvbkLG8Hs2QlbwezV6Gzl+PZs/0L6h7+PCIBvB6NDv2Y3DvRsN4",
-	"PZod0Uhej2YY5f0VjWWV/BrY0pK7xF4Q/6mq/UKcJYbpXC7gU0gZTRo7Uu3O0Z5CpxdTBlZWkT2JysRC",
-	"NFTjGrEbwkANpOJZd22qaVQL+FRQBkRIGOw5YaQ3t4crgA6aYE7Ro+tAp5rpjifcnF0WKtxSoKoYR75K",
-	"Fh6xf02HhMYf2oEa7EpanZP1Y6UaGJ6M3/91IYq1FFlFwXeL2uDgjU35xtwKYafYTGUKZe2CVet3H7P6",
-	"LxqP8Pdg0Zcu4S7NFdG67cxgEa3D1kUbKA10NcLa3XXoaqHBOOH0stqMU1sv2OaSTKyaNEh/0YOlJsoG",
-	"CwmHlWSwSg6YKeHzqP3EO5EwFHUsUwXKxauT+x+j4sIxWR2rU3qRyzHPZyACn/L+WTE5ZHwMCKmQVkUi",
-	"cBBWYeYgdn9WFm4p3WhOKAdlyGBQ3ueJF0q1EeWliNqBsV49gOwL11TihePTGelakIm8KJNTPUtpmFYJ",
-	"yOGovuA8QH9JSDwHW828AQeFfp85DgInJrFC9t4w104O52dur8+haoZQrqmqDoJgAvhwPDiwzIHChMsD",
-	"cOD5UIT81BVKly86Cq3iKLFGx5TPSo8R+ldG3HjbBa3kPZI5YFVhr7yzBrEVo72d00LIDELuyDZ7Ig35",
-	"/0AIFSlTYuq2DCadQA3DiXtXWSy+7bps10ZSlyfxbvtufBr36IuF0OrjkA1dRmZiFnSXbxKeuSbZ2Yk9",
-	"0ljZN8sKm3fRwNIMh3CCyaldJable3OyXHle3NIG1HGVYlg3AsFTNG7T0vm+XwRU3rBnsO1y5fts2GOu",
-	"+8IY1+kmC+SjiZu/M5+LvbDC9bOvGeF870l1h2uv0kAej+SwyIWptXgRbvmqBacak/ePnt1/+ATRjRus",
-	"FqSn1bUMvsxgXCIjgtZn96AiACCxo140gqoG5yKHGvNNao0GQPWaAid9IScIg+VN0n4MXKbM6IZdENpr",
-	"d3K7s7p0kVSU8wI1aPUgqhRGC0qZD459+poGIbVxod7mDE9YWojt0j3Kgd+9XbV2b9PE3S2boLz6BtQW",
-	"gLQb+R9ALq9pF+oOxdc8LOKksE6wQawPeBWvpma9kXvWrAjM8dlfEaVDxyGnZ6Okl1BQb+W6YV6NpToF",
-	"TdmZSJttx2ZZOupCJ9ExAo8cMOYzdhrqcYiUOD4mpzSxQnNpV59VJ9QsO6jubTKMotUSRSZgbR/zsOKo",
-	"tz6o9Pp2h3TeEhmILzpnJXePySiqIBKX/lhW8CM6SdE+RZOPJjLHeOfY2RxrWn0ZvtASrWE8y54PWoff",
-	"LEJJ1BuxSr+lt4aBeXuZY2aki9yxdqgxDODha5yJ9YlGa3T0hTv+w9vKbF96g8uceJjr8QZY2DoXXSNy",
-	"Kdbia+BTpaDmo9qWcNJcboJeGGZ1jC/WWIaNFZPYYRz2yG0HGB5mtbgilZCTJVms35K/NeUzUws+pLd0",
-	"I8NuwPs0gWoOHi1TdR9WE/kOrUSlErJTO9E8LSxMdCkgYa9Eou0lrEcqo/szeF3chxhCrQcqcSjzQTVP",
-	"dF7KxBSxIn36NsaQDNBzCoEoSZkVW0JSYI/QOj4cwnqxIiT5yJ3OnIpMuMuIRg+e9X+A+Ge+Xm+TxGgI",
-	"wK5z25s+aiL3mCNBw4L86oEBR3yCUSNz53rDs4v8t+boQubmBg0FjjdHRG7jQ2thwk2I6CpODTLoXR+d",
-	"wjxWA704zwpNvF/mk+n65VgHh1W+4aMn18fT+Oarr1bDwldP63K3sTF505rWUPbutjbWFOanXhcD+CCf",
-	"sbxQhx7h2DMf3h+F4nGIMAOBGQvIOxVLItjRUKHvbRRNUmM8qAC0LxlzVHjUDwTQ7ogbQgktqJm4FLX2",
-	"cn20l+9vpQKJUY12+DkpDaMhGIxHYWNlTBjjaepXPvwM1mBJakyJi9iuW6blkJ6VbfCPxepTK2nCH3Jf",
-	"InhdD9HOurvpYXs/VvmiErq6qN3S0JovoEmG/lT0ZSrorqtEkEob17h2d27F6IzpNgj+sKTq9TJDQWVm",
-	"sfBMh/AzM4KC8eSw+bx0USAB8TNhVtSSWddjGbpDrdJS+AJ5JGE4xhtwqKv29ij/ptNpsxPwj2CkMMfI",
-	"4Qr+H1aDhxinDcI/fKBerZh/odiAxYMp05h07xGitlQQDg1L16qLFwLnQutwH1PGUtlfS8a5cE+J1EfL",
-	"tFkPGCyAFMeRaP2S7UrLlJ6GJ51W3Dt03yJrPiUjVuqBnKOYutoGTkU3hoKMG/LOPw5BWzkoPuE9rAtH",
-	"MWSE3E8M0UM8AjJ1iE+rgnZ764gHp8ZlOhXGibeeVJA5+uHkwl1tIsVUDvw7xo0sl66VtMrVCR/imYYv",
-	"cRo1auDSIoEBS6XK4uuuYEdzdbfviksBGsWT7TUDqGkLvP4e3KGcxU5ojHZfsEe4Fuo44g6qZQWrzjZv",
-	"zZqc4wf+2ei9IIeuDDt3DwXX5Vxh39pRFaI5YHdTqPBG0OSXATK+XRuYjLYiiHnBxFlGD2MN1rxQhhTC",
-	"K4csX2qgAoczVsv2kvI9phUBNSmREVIPgIX3zNhQYonPY/GVS0qwpQ0EpkeA2IUNRsjiCbOa3W0mLEVu",
-	"wbLkb00CQSwbAsi0v9joOucl1pq0TTbHOy4awrzVlVrfmjByYYrMLosld79V0PaoBLDOIbAYWEajTizw",
-	"k2I9slmAJOXVsgzNtnC5UHiyvSyYRNJ9VK610XAaY/d5dyWViwd6uDA+3/oHQyzF+kc/fsBoiTBfA/++",
-	"HTZdXnuMH8Gl78ESq9c/SZIixzQK7QhdQJCNtK3mQk2FayZBRKkgx8HaV09HHRcKhzTcntUrZTm0Wozi",
-	"FjOZhRJhga9W3EbVuouIcGERO27hgq3clMtEtweRSLJ4IOakh5q6UcHDi8zBBMB3L7FerPx9NERowX2e",
-	"LySPz0AQeMXLtY6+wdk05yZyfK1Lvr5GgKeRg5SyC3uom3S57d2DIrpkV8kFcBI158rdiIuEpje6lGiM",
-	"Xseg6cHViLwNm6XRkoSH0XppQWHrnAXDRWnODwmvqIiVIXRgN4tFRexnMTV9o9l7qMMl4Z4oCZCT2w0g",
-	"2glf6CTKTUO9F6aM1eolGpbAEXEBN/aFxheRU5t95dMgyf9uowZwyEpPYRvLcvs0QWKlhO8AFZpKD/ZF",
-	"XeQlFSaLJ2ZuFeZ3bZEPVY/w7lwSEdvYpcmabtZFDE24qEj+fnVyn6WQRNbrepfXqyePH9wjhSw1zDgh",
-	"6XTGAqv3gZfQzkHn4Ob+QWe/29n/+c9+/+CXt153fvXlL+78wdc3n95+9pMXd1/un2yIm4mFP+vrfs5Z",
-	"htwUd4ui6XrcOYZm6PSCCJp0F10WfmbSgixqU4sxQuWUYFxkpcz12CewyRyjhysV3cMs9g+o6dZhy0lg",
-	"CsM16Ncvyx99usqHtw1tny/ci88HWIvxw5pSjHWAoGHOy/Zpt6S4czJcXuuHAocTts9evHzu9Bn4dFA6",
-	"92+GYMxblZDXuBJQcjO5tW01IDgmQSyET0Gepi8IboI+PfJBVe7D/RBYBfdEVG2qriIyfVi5P9TE/fDC",
-	"trUu0oZh1NJ0ed/K8xV59o2MQKE4EmhlOIvY+1ZTHIweWuKM3kaFmz+MgJ9d6admcPEaxBNOom3bDI16",
-	"cRfr4V78z4m7KquBMFPw4YRk4DGfMcrWjuqRcUWekUwai/XzoIweiwfeiMchIlxZgfZmhAUWWH45rTU+",
-	"1Xus996t9gfM1UfgjJHOUpG32RGWHe1rZSArRA9YJixUXJMK/XrQZMJSOZTWgJSRsF4bRY3eXi+0Aa4N",
-	"M3G8FWuFAohNrguEgI+9FOyrHB6jX7nCMCAmMiN8YopUPJ/BBKolMr/7p3/xu3/zz/7f//1P/+4//ZPf",
-	"/S//5Lv/6T+9dwzww3/7r3/6u3/9F9/9yX/GydbUcd06mcQv9Y4FFep198IKdfyMWEG59uWq/8Wff/fv",
-	"/2ZtedIt1vhSpCTP+q8cabyc1eVgjV/k4trV3dJsYPh43c3T5H1EkfuwYsW3rT19aStcEzSzBifx+7kD",
-	"FQPqutv97cod2zVn3S1X9Xh8FY56ZCS/cTziajjicjs1+8aPlxWpcF1mUomH50QYc8H8691kfa36IldY",
-	"+mS++U0kYJ+DuK4yzkiE2LpgQEaL6akYckWJJfvNHDhiMBD9tSfiJZilH+Kz7q3zpeLUmUSTGTzSZj2M",
-	"lhAe7Kh063kPKiHfhRA2yKKOIj/arFeoXPD+iJ9mHtGIvBd6wPgbFTs3PBAUBH/w/kikCTO62jXFX/s4",
-	"NvcVCctVzCDyi6B/AmdRSV2JvFjkK6S/wXcxn8eC3gN6WEhINo0m1tCCD3T6shwYfQ6jg8/3wxD9z36c",
-	"/vUwWPoijBjfj4YNXzwMYy/7hwnAx1fxLEI0QGOFbi54oGFOySq8GPBsLqCUUSXUkIRegRHDKISykCsg",
-	"MdOjRGzSsHi/ar3AcKEu5Rj0e1zLGip0lRGPS/yXXTmpb/HxiypIZsNGl9g3gKvNuaaIy9V5bJdxlTn+",
-	"j8wiaS3TPYkDX0HYdZX5X2Xk9YmevFhZ/b6ulny05cZIrUyASCoMxZeCvwoseo2Lzi8e0FdmZdVVAF0l",
-	"yC5fnAzzphI20kWesJQjxMZYKztqzQuUkOHWiFNAElazRylxq+HDMK4tMvLr0sN8c3Xb/MrUFp/Osm5/",
-	"ueUlBh+HjTVCmGoUfAJF6RXj6VgqsCkYcDHyFN8oM4bohVrhuhR21gf5BdNPQ+j+bSyCpptK44aR1qtj",
-	"uc7WHs2XOqPKg5NuHFu1ki1Eh/ECgRlNVIVX/rnvT/HAMDXagEA3FapI5qh6bgequ7ttET23eo8fuAWL",
-	"dII7t1boBJ/99PCznx5GmsE/3Hv7R2/etBe/qXzZdt9+Pvf5i89/WqtS4Kiam2JoFhVz5u0OWYro8/7i",
-	"3eRe2621zfW4c0tb6PSCBi9gvVdu7MLZXIahq2TWc/rwBgbFKhevMh3IR83FWJ9TTWG4SEC1RMhtePVe",
-	"wG/1q4FqFWaFZMIzGseFIK3D3U3uklqnx69Cm46O4VL/+SdVpWjtTTbhxkx1vjaO8IV/bne332WVMnKU",
-	"v53BcZUNhk8mBBaA5AVEKg07BaeJ1WXqm8QaRqVojCYTJ5ZSyC+IUDNAFpZq6JpuXyLa1qqzdhJlTfnZ",
-	"gCKHYcheijsVmVZDszCt8PTcU5SxANbUSFKE8Jey1UVpss0eV3xREImmKektE8bn4pCphSB/o4TMzS10",
-	"S07yp300Nhfy1ohSb5eem11e8Tu/3tWCE20LtDuS7OYrERy2Ub5b8n3tT28/r/muVtqbi9R6zaVdjhRk",
-	"NQACUcl+nwoUYBPvsU7V+xEU9JuddRr6a52nCFJ0eUcPvC39whH7MZQSo6pyRvaPCltXCAr5CTi6HZPx",
-	"J5cqtZQ/on6i2NGLx+xMzBzjBTMbPY9IlBi66fm5ERCd1/vq6Pjx/e7Rq5Ofd79AVI1JLgFFtFIMm3HM",
-	"gTOW5+Abx2Jo7tJ14y8nO7J24hbwVPBc5F/XYX4chYFW2oEX5hv6APXHBjUs/snXx0+PGcKJRxXDAF7z",
-	"5ycnLxLE3oKVGGPiKCKLScVeaGOHuTj+xRPk3hSvbTDPXivSAxHn0sAFVgYPJ2+Uz6cdJ/F1Z0vIdSiU",
-	"8MUXD9W5yPREtL/4gj2EC+H3j58/8+mWI9omsM8LevSQ9d6/geP+BiMI3vhD/6Z1+MaDDr5pJW+ABbxp",
-	"Hbbb7Q+9NjtShOrtm3WL8EaR9dGps67RsrqOcRQhstQcUlEHeLuNVlyK2jAWsFEdDSE2eK6HOR/DyTvN",
-	"uYLFakdvY4s9oEpaTfgq1B6BckRt9ovCLcaE53wsbCXz2fFi9DuE8kSp6Gc8xxgN6AbgCbFbWhsaL5ip",
-	"SxBzCBu8P5LKTVbn7KEaZtKMgO6PgHD2nnA1LFwD2Fxpb+4xmQpl5UCStB5S/39RaAvh5yCXz3QBNkF+",
-	"6iPOYXPbtN+01VDbrs9zQKFxHAsF+pHgqcjfKMZ6/2iPZLm9x2klN5fSejG33QJhHfle8ODf7twkTNc4",
-	"ADswR8V6L4XNZ3tQd6lHpHksv6UKUX5iX3yBhHDEIBybagZiTjl7Kr9CLFj4Dd47dVpX5bEv3WPtqA03",
-	"YcCaRfjF2yVUsQaOcucW+1p+xSYgNLlfAJ0301NElMOyNLc6nbAxbat11z3Qo24g7Ckew+2k0+lg/Kgv",
-	"xMHwciwf6XTYWIxPIW2+xBO4dXBAdAvuC4lFHvHdeFJKAJItNXbzgGXiXGSGpUIQwG48ngMcENWAdPuu",
-	"Lc+wPX9isdcogZ9OJk0gfI9VvtyhcvOLdoH29Inm4Cl0S+eFxy++YCclF6dMITG3Z+6lU50SRFL0Omae",
-	"Y875oyIHiZUeBOJyA4IKI29UtLnEYRTgMN86uFvdvnHRH/Xa7L42Npt56iMk6CCzQ9WZIleGao6hsBys",
-	"X8ALMOyh/UbNNwV4SNJYk+DyOAGbQAPcVzRRtx5IgEklm8v48cucfDfV30P0nbsJ+lpZ3nc9iXeTjCts",
-	"IYElyxzjiaqZBYghSCcsTjHZPlxdgMMc+7PcCiMcIlZ5HHHliCA6Q2/UQLqzfvMAFwh3BbCt4OiE2yWq",
-	"8Oa4hRxU1n1+ccH/gBxZhrvsgcj4TKTEgYGuphqc07h30AOufYqPHrJb7975H0p08knoy+tO9KrVAZrG",
-	"m9fPeSbTN6qfC2DGPJtrRwk71flZLODc7lRA0zUgdw+IdrVC0j/oREznHp0p4wfuLohw6txtH1hTWY/N",
-	"71SFbPVgYNy6R3XAaLnogEL9T9h+LIKLKUewmvdzwS2oyfQtOxUzDaolFBf1zPBu6dgnj2sPfm+Td74X",
-	"CA5f4+aNotsZvnBHrzQhAYyO65VGggWJATW6oqyCUQr7azNEIy1PCcXTh2LG0A/4/h2be0w875Dtd4AX",
-	"RkGv+/gFZm+XnyGJEB/AVzxACk9T2h5yzSw84cjWXai5GEpjAaHUCWpGZO4iOg3WCPcivolYK+VnJyGX",
-	"PZeHHSZM39bzA+DqL0ryPgxtlmzCf1NaESBIKTS/2L4puUEEfEonE/tzQz6kxSPR2pPcseXWVxgAUKEv",
-	"vmBHQVfysN2fdT6nHK0S7gTBiMAcotIoOJ99tv85ceXwMCa1O9oGtz+cR/VGYQSuz1P+7ODzElqZfXbz",
-	"c+BHATk8lGv0pbMoJifmi30O8Sh94Qbq38Q8epSYEO9PvVEhU4B9dutzjEKx0oIuDJpD5CI5bHXa++0O",
-	"6J7ZmRmbvbKar7vxu1AuuXW437n15e2f3AEtDjPo9m87/URPhOIT2Tps3Wx32jdboBaO4PUbfCJvnO/f",
-	"AFq9wYsU1dmhqNFqHzomVFam5CWTpPOReHCtBGk2CWiFbv8Tv/MJJPgDiXvKTObJzS080WRclJdJ9UZB",
-	"nEPOlXH3K4YEgRwKIzuE/OYxTwVQBrAiXHnaIqSWqQdlGIp04V6DDqH0k6OWcxFKg/qC3G8UVeSuvOYN",
-	"36GOKMo1MFXWIx7UzvSwm/KZ6THDZ4aN9BSqfhK/BL4qDTsTExSl/4j13MViZz0W/oQgKfZHb9Qf7e3t",
-	"wf/Dc7QdcxCVtCUlWqX7y+2Ha9AdCB9nRqo6tkXAloTa5h61CyFpdLTwBdhw17TfUvc3baoPdJzrEV+M",
-	"OUk3vEwdnhbGySiGOZ073BseegMb4BNJC1Jae/2T1QGfiVmYHuyKf6fPrRhqqgoC75UrQVTox96jBPwe",
-	"/TzhuQWztm8LL/mUz6rA0GXcnh6PXTdO+HIyGcTYOPFPTyYCvCXomBCpX1kCpQACgMZ6h8zosQBhP4Sh",
-	"eaRQSMoghBWnWhTWtYMVRlFxfZw6HiONPYLj7riBV3MhW6166gGVz5M2mFwo2qTNev1MHgZAUbdkoOTC",
-	"DpTIYGG21YyFP+SQxi1dH78uCHQDzIIt3rcQwII2xzkb10UC6j8kK2fnY2lCQCOctsqokeaXjDs8Xzvw",
-	"2x933IKGG4FpoQGrHDzgN+ztrxx9N7J6zc/gYDdLv5wqMF6gHNvKeuWOuI/wnXW9w9EkPCZ3AgHJbMkw",
-	"CHq5HESzpK/Vx2oRE6qua4R73rjjulUqj/wNxwlA7m81eNg7w98CgAe4KECOOOh05lDLoAAPsvUbf0jF",
-	"ngMpejcGUNRcAN837/1WH7bohm4lxBMC24CPXfT6tLx7GRA0XEs+2hFqgFJMduugc3Bzb/9gr7N/st85",
-	"7Lj/+4NW0qLinpW31Lz7DtHY6XxHXCA6M5XjlbYO939SjQ5tQSL57ZObX3/ZqgR5tvbvHrQ77YP2T2BZ",
-	"K9EJrt/YN+PNq76KV8NjUAkaAZP1PDEKNuEo1hFNuh5udfaXNR82/8YrxQs70rn8VqT40s31Lz3S+alM",
-	"UwELfevgYP0bjxWo2vj83fXPn2j9lCtw2t1G2lzXvuNjPMMXbjaat/fjoOekGI95PqOrFZU/aay7cs9D",
-	"UERSKSrljisfGizfSiXs3pZCPsethrB0nnZ5lmHZ16rM7nXTSGxfvOnv+4cWLvtPhzk0o2eayaYUDZO/",
-	"JukLkXRpBVlCxGGhlxIxJAtMCFi6SqZgXhL3A07eZnT6OBXjibZC9WdfixmRIDDfr3Q6a341Ab2ea4kA",
-	"YmAUh5dpWIf0W7iSf+k+glXQBNQrKmLdOvxmP7n9FohzI9r2MTMfqj52iiy69Gt3cW7BvNU6/OZtNZJ3",
-	"2S3aeDkQdAuA57rl3CgKKI67XdZTMIrsX+xiDIu9nIlAkA5OPgA4AjtocPie8szJZ56B7IbrdBpwkfta",
-	"DTKJoRi39m82YjtPeI4xoLf2bzeZiCkmqMI+FankP0SGeJSmJQZoYxaIguqKS/zGe/rrA5rfMoEZDVVW",
-	"+QC+L1llHUtYPbEHWomdEuat9W880/aRLlS6HSX/wOgLtziCmSUgMh+Uh4bCXAzQL7UxBSb1suLPhF1N",
-	"Vtc3zW5vmk/0eP7ATtvPhN2Cm5cC7UaiKpEDQgW8BRNavya27hFEWJR2Y7D2kjtCF5YZy2esUMGH8Vra",
-	"UZkRlEQukVALGSpTy0HFhm6szDIKyeKW0ftx2MlKzy493zaWZwLKIVcZyis4ZzFP2VYoD4e5IpjXHXEQ",
-	"lDeWujFH41rmvpa5PzXR5lpI35Kt3yf2d4lyepyzW+skP5rLwY2CbyDtAngwuovL7Ikag12URvl9t9jh",
-	"PDey2MX4QdcmuwuY7MpIpmU2u7DUzYx289QeIsumyvjIpNLrDW49bYT/BYLRIZypzV5DhE54juq2R1F+",
-	"U+4zuDAuHkJEKWjbd3s6Q6/8VMjhyNYIIGRWDDnwV2hWnGRcqqpZMXIxtXh/HBkWj+4/fQg7ijPDNML6",
-	"F0/lcE6AaN1/5raTmvoKfsd2Woc3NxGNsJtdGyRrVmV78QgWclMxp1yui0o8fgUbSjxEp9dWxmsBprQy",
-	"lgAezZj2evHlxvvykDUxNYYRXJsaf8CmxjgfuZGpsRkZrrA1rqSr60vkEi6RawPiDg2ImzLqbS2I2M8z",
-	"fZX2Q6/U7sR+GPGJbaVvfxYjKbruqB5sLh7v1nJ4zdeuzYHX0vTFzIGXKFBj2tTq4Dv/0AKfrwvyrSCq",
-	"NTtH7iL4tAJ9m55/WJjNLIO0ltfCza4tibjw7HRGEB1p5fzQttQeH8QqgtvbyztFHWoKwmFgcRDqTedQ",
-	"76/NoLylKtNB6YmEMtEJRCkXLBMDWyPgUKXzwjWeCZ4bxvFVTNMC+2Q1V3bMpbIcanaYMCDEGIjroGBu",
-	"cZyhPPPyzs1FeccRYxse7vp0rUWh50UR84ztRR6cOpzHeSYI6CsjrURCiG+YQbI35jLDpToTYkJDB4Nx",
-	"ZHv0PO+b9y0xhqqRGB8PDbYOW/s373Y68E+nFVUsbRX7rQ/ARAnwvb7JVKqh5dkZAe+3vnUjNhxgurE3",
-	"/Oof0lTbfUjIKDv/0nX+ZU3nTnDpj7jt6olQ8KU++ur+/sFNGNYGYguO9griNIeug0twwg5Fuk7qKlPn",
-	"qjz3WvC6Fry2MGPq3GuT/ZK1bXR9rBC/brync97Ilgnv/DBtmT9c06TftA1JZpXtcRUdXKZ8u1a/pZFc",
-	"E9bO7XVbUVWy1G4H+hygyQZ1zgsg8xJC09vaQ0VDodBLVBff1jDTYEVaqcz6p34AgSmAjLCZ+ulnfx2Y",
-	"ckF1MiDoLA1M8Uu9XWAK6ANeip1DyCVMjFI9c7+6QYy57UPNxV4qedad5GIg3/Xa7DgEp9CgEO5uBChf",
-	"DB9LmCn6I8YN+/G+E3d+/BNEmWG9XAwBICIVfZkKcxhDU6wbGb7rU/zxpQRLQta8ghUf8J02ezwo+5Ym",
-	"aMYJk5adir72UHIeIwTUWbDvc+sx3/wASlQBnC20jvA5oPxVhgL6LwIM0zTDfOjtpXE60MDVxun0ueIp",
-	"n1NQ/QI5DbPTOWglrYhC3JclS76P77shDJEa7x/BGXCktaLd+88WWv3yTtnsb/7L//Hbf/vXreRSYp6x",
-	"350H9szPtomrosGKlAv9bMX67DjW2S9xU+cGUv515M+1yhxF/nh22PBWXOGooPduvC9PYSNt2Y/gOvLn",
-	"h6xe4729QeRPIzJcpX2voqvrW2YXt8y1qWGXpoYNOfnWoUHQz+WGBj0m5UNMq3pRiYA+kNiSVzeSWHcB",
-	"3For8rFUvvYrVK8DKE1olVZniyAk5Fs7CkIqWdbHT2KE7LzNJfodxyJdc9rvtzx/7TP7HgQrXZYOQGis",
-	"e2a82sT7AJ+jWvimEUDoPFp0AHQsY612G+z0YqSVeCQzC+Vyvn/G6eombGKjnt+Ka2Fvx7btReT0JSbu",
-	"hZ1ao0zVm7rd3s+jZ0OYlIkrGWB9psgmnrCRngKOfmSNhgI40lqhoJoAwIjHhU5qhKc5jOc2dt1rs1c+",
-	"pKoSLk7Va09nvnC5VMNguvZtLLEOV8/ElRmJK0+2vvvL//B3f/Mvf/PXf/O7f/0X3/3Jn/3mr/7yd//m",
-	"n3337/7Fb//5n/uopC6ubl1wUkC89hJfshV/uMoMzbJ8WdNFaSIlAoQq1NE00KSvE7lyPRuIg/VrfgG5",
-	"cH4jmomHcwf22ux7LfXNfAjsXBFP5OioLMcMfOuLZJVgeON9oyCqBU58HUv1vTH2zrOe7eWRZcbdRtRx",
-	"fQF9ehfQ9UncnUX48o7hplLwZZqGj7x5NpiC+WAg+lB7EpxIdXfZlBsof3aPFUb4HANho9KaWEaK22W2",
-	"2BoOc0mC/G//7f/83b//j9uevqtLBb1mgj94KXxTtnkthV/U9npZPHqtxH0DGCCARG3FzGsR9V+6Nq9l",
-	"sWtZ7FoWWx5nlWV6unjSoX441WjVqi+gwO3lHX9xDi8tLbQIP4MQhCda56EIOhWKaZME1juEGpdkRuUm",
-	"1DSkh1Uq8namp90pz5VUw7IMIHxrptL2R9AIlNNkVuszKNoMdf/cMmiMUZ5CGqwd5cKMdFZtPxeQkwvN",
-	"pLk8FyrU6NRFloJYCIZfrlJ2KoZcuYZzKFb+mMotUsk7rIaLlT7L5qnEXW+uV//1YVyO0P3HYJQBPg7g",
-	"gW2oyX1INUYhVGDKpS8eC+HfORYw7o21klbnbpHdI37lulRUkwYR6v61x9IYnD1iGfb5WECrWHZSaRae",
-	"Rbu8wJzjGZsKKBLdFxPrE5ShKvVYn4vULRFGR5RdzfXsqwe6TS2/pUqC1S99TUFaqxJ1UY8FS/nM4GB8",
-	"i67zgcywLjU0h9WcWVmc0K9wLXwpUnAjzyGehSYF4ODJ3VXX8yPyp0vnbGX1P1NAJfaPVbfw++bABBLY",
-	"xG9JTPE6seZCzsdwFnlGK/oRao5RLdulF9hJzGKg1nge8F2B2YTMmcCg2GvH+XiWkcdwTEXSrc0c84ky",
-	"VnwhXcBtCJVbfX3dXlmdFmeHZXanI6ES928uQjVwKrNLNd4HFspEUzVezGwJ7NA9QYywHq/5hZ/IJ50X",
-	"17T+oq8nfXBnv4P/S1o0fZCnqRwirU70FZBYN+WziszdSlq05nPS+M2TTudwP0j544X2QOIHEvAhXxmv",
-	"72CS8b5jmZ40P0IpxbDHm3C1SUkY15ztQpwNLInuLLsD7phLlbH5ut4CHWhQ7D9iduHIbsHu4hLVe6GY",
-	"/soYqmfRKyfhjY943dZ1uI5Oj7KsUsiflXO7ptUL0eqSVS3JMX5gdQR4Q2q88f5Uftt1cuOHTYqI1ZHN",
-	"tTv3++TOrSW1zShtqSupBs/AU9nWgAZfyW9P3PtNlJqFUklFDbt9UdilVLxtnP5AKmlGC6D7waL5T//i",
-	"t//xr//bf/3T3/zVX/32n//5771395Eb5Yfv/vv/7e/+/E9/+3/+6Xd/8q+g9jpuOEJQHT/c73Ruub2R",
-	"FgpX/+0f/6vo3b/94z/77X/+v+jdDUL/62Z/6QFhFxnKaiuok9dEWpLudcT8tddmq9gpgTJiLUNEaL/T",
-	"wkgljGGOgzGtaksDbcAwF+5msknufavHp1LsgZgKXp3ayF2gfpGfixzd52BuwoomIhswfqoLMj9zhhW9",
-	"nNIrTeQol06/HYChtu+UZ24ZQLjLsVhUVF/i6E5gVB9BgSx1q5feNssOGK4Fiuxt6JZ+60IiQ+vw4GJq",
-	"GfXVHM8uDADHdC3rbn3kaOnBbIP2nilU+8kEN4LlXDFd2A2UsOXnShfrNK6X+EgTkzO29vFTVJZ3DdAt",
-	"YFteZVCGHzfp+GgyeZx+P83FsH2bGFaIJK5Vjt1qtrjsS23KtCvbQTbByywT1oBTE9x5qcgksBh/TH9k",
-	"GF0WwboMt7nV8Hclldjdn1VwI8uAYxE60RtVQT4YccOUpmHoAXg89VS12VPfoQdIwEeoqaH2UExg1k5p",
-	"6Kb9Rr1RR2OthsH4Tb8kVBUtJNMMIRLAWNYzOrc9sH0XRqRt9pD3R5h940aDwPsslecyFamTFaDbYuyt",
-	"3viAW5k3CvsIwMhu+WcwptdcgkcrrONAgxscEnWKPBfKRlXahBOTcMLSMJ6mIk28m5lp2CEB/kv3emgS",
-	"MIVPxcDHs6Oc80ZxZaawAhpBoaSiNCNDSd1guGNjrmZ1zkVMBAJmcbUgUU7K8qmZ60q60aJ0yas35vmZ",
-	"cBvg+Hrg8YcUzvITOHV2CjdEnpq1rS9mYc/1dy7yINDOd5lrR0l5d7+1XQkM2IlPpj7cpqnoqxcKaB5a",
-	"3F+xau7Atg47SctYbgvTOmzBy9uW1LioMIz70SzuCCZ4nXp0rT6XiFM5cdYm9/kaaf3Ge3+A5uzQVYJc",
-	"uIwQjV5TXPiYS+V+xjYP6eL0Pl4+Dje+B0X0v0cMuoqXOHdJs6OBFfmU56mJkJB03rAcGutzxU6FvwUX",
-	"lW401Pob69qw/r0xrG9zFJbnRK0igOvb8BO7Da9P2u7yoDY5ZluCYgEZXGm1PFSfdgJTVTKabVUbPRhU",
-	"4anCUR4MopLUlWe2qS4NI/1Eiudd88ofnOZw7an75POrLkXbIEF+aTDqEVi+sGgZ8FQeodEQAjq1UfL/",
-	"0thIFnvF6zxqT6Sxx9R/E8+D76dEU6ezv8QD4H9sdoRxJMf40vfSC4Az2MQN4Hf/2ol3IbN+MEwvjRXH",
-	"Zd6yFoPOMqfE88kEs32G0ljwwPLC6jG3ss+zbAaooLyqoAdsKOlmfM4zCPPMHNEa8oaH1PMRn0yE8jKX",
-	"z9ugBCDfabdQZ0pPVZemBKUR9GAAFmk5YPudpNPpuKEaNuLnIh6tHYmxEdm5MMsgqo69Q+8qTdN9cqxH",
-	"8hkldEEaipOIIM3msDWydgJ4gEmrTAejXJUoawxfC2zpBUkxq4zJVo5F91ssyXdkJL9x7Jj+iEugPirW",
-	"Fw3Qb293bFqHN6E33GQInxA5xnzf7nQ+hGGc+BqGTCuy7IhssNSo/mEzNrpjoza3VownbroHndsHSYuf",
-	"i9wJmL4jWJdbsDFhLzFG3kewHLZwI/taDeSwdfj+A/xtCid4+WebJNsu7oQ0XfAe+Ug/abp4SP0XRE58",
-	"MnGUJLgRPl3O91y/mQl8GukiDzUkRd7FWJfKN1rZUYjhj0mVWo9pFb9aRySQHBB44soV0apbKKga2jps",
-	"5SLgloc0BSOEWtmCEcOxULZr5LeifGmRSuFbu7opOVShiXoNgmT/bg5pzZ323burzmPSstryjFKrDzo3",
-	"9xsnT0N8JOzl/q1O0sJ93D+APDfYwU7Soq1z7X64PDRef0abqSsUZnHt6bhWP4KnI4TeNBJx1mkfN96H",
-	"47zS23HkxZoQcAAQnJBozr0PhPW5cvJM6Va456QZiADAk86sZr1cWHcn9ZhUxgq+1PcQZJLrEh4/XG9F",
-	"TFZNKng0ovbl7oyVNHUtCF0LQteC0KcuCF07uXbn5NpM2NjSzYWkcLl+rqMQ6RfsL2BcMGyQ6zHWzuTG",
-	"InpMmx0pvHjKBAV8Ha2sxK839p55ZJdduM+ii+2j+c9MpqciX27+uA13TcQhPiStQsHFMZeSVnOZwNWw",
-	"sbVjp2646yv++oq/vuL/Pts6rn2zn7xv9uPZR24Epv7+QhJOvbNpjOIJogcBJzIIFQQurSBm9K0857Yq",
-	"mBwGoUYFDoqiB0gVSgMMIMLESWsCSh7PMj01ERgyyCdTwL4b8zMR98GUGHIrz31JlYODGlcStPIVrdLV",
-	"1sLWeS76uLZxHgKMsHW4d9BxrY95fuauREMlvtEPRJIi5jPoCSsmtW2QRyq0ItW5ln3B9ju3DjZx29B6",
-	"4eLtSpSJ/GoH7lo4dWcID0MyP8OmSKc/8WKFTOM7f60UsGQFL3T3PBHpUOQPm1S+y+BRJq7L3l1fP1tf",
-	"PyfAJzD8HjhPhXdCEv9HvJiQhLeJJAoxCEYICiAy1o23kqsIujG+IutiCCAeB8fwCaPIbcI5mobxRMxD",
-	"Xmf1Xgm2mrfURIfsR0HGuWhg0LZiXs2xJdDKZVgA4JygZz7ChR9BXwJkpFPvDcThIhxisBIIMaHfIJZm",
-	"6B/8sgPLgaCA3alMncYIiqVb1NNMmAkiGcLNHbCIXYer9No6qGIwaXxIWhAABdJ2LnUu7aw75u+68Eb5",
-	"5B0UwuqDpALEE/JKIzNQ3WEBQhN3XF9UXDTqySe7Hn6ZlF/HICutw9vRL5VQaoif7o9EWmQi7ULOdnVy",
-	"F9WskVDWQhR5grqOMryQHTzLSljWkJcuodxLX2yDTBsgwap7dlzpZKM6NtKEATkdEEjOg/RQvvrAaW9E",
-	"hZSgX758JiYWwhgVwu+WdmgnNqCp253jAPfNdIb4skpMGShHi3LBi6LK07YuP255fs4XtLkm/OGOO2wf",
-	"Nj5Zu9XGrpnz33vm/KnqnNca4cUMkqbkf81uiRWKH752470HD//QRJi8Tw9/DKFyVwfyQufRL8C1sLQT",
-	"YamCYU9ARwHt/rKEp43UMk8Aa+FYa4/M1jILXGdVh/qqi+5mZ05M4WkqsSDCi9wN1UoRrswxfxd/6Wt0",
-	"VL4L1Tg01vfYkSzzA+YJ13f0D/uOnmdXl3BnW26lsbK/PM3zPvr9QiEZVLBCQQ+Ep7Ran0GWmRueETlE",
-	"GuWUdoYfBzpnAnQ6NO0mHiI2IaNYEsK0EUU2dwplX49F+41CP+OwyAV6IMU73rcxKGvCiokHooHAKRis",
-	"0z8nWioLpbZAcdVBU/RIdDitUMIKrgBpmClOx9Jakb5RBLc2lqkCmDi3ABhZDsVNAPwOnaPRa07LdauR",
-	"8hlVQnE/9vtCpPgjYOqKd7aNFcieQrgDTg+UXbdgB1CZIWEjXeS4hHdv0ldQsgEW9VzkbfYSjYxjPmOn",
-	"wvXl5nsPn+KWjbWxbL/DZoIDgF7UH+yma57nEczPq5P7bfYA3o6/riQARhW9gpbWa7PeINfjHjTcsxpB",
-	"96YyFYrqXxVZxowVExzHkWKIXQcRaH6otzBbEDbPHKLtFOgtR4MAxvgPxBSC/IHAsMoYxAi5QYx1Lrr4",
-	"Uw9r1TiaHTuCcQPKxMA6AoMxvBB5XygrM1r/niqyrMfkgCmNVDHl5v9j7+t7HDnO/L5KgUCgl+uZJedl",
-	"XzgwgtXuSt5baVfZmbXs0yzYNezisDPNaqaruVzeYgEZsR3ZMSD54uSCgw4+BzbgJJfzxbhIhk5nf5jT",
-	"rKS//BWCel6qq8kmh0POjLQS/5F2mt31Xs/783tET0kzyLiiWBEdx2OWwnKlrr0MohsfdhGnsNKtAT7q",
-	"3DvUsLQy5xfWxa67meJAHca6sHdQ+EuR6ZCXoIur0P3uKxkVDZ6UUW0vG/QJAFG06bDugLxOzNX3tNZL",
-	"oV+T+db2QMwEtrc8Cdy3kczVmj1M85QTswNVdiu8Ie4InQ7tzmGlId7mKQPLyxiwiw8jgepjeE7h0E7N",
-	"PFf9Updc2LOJkU9BTelBz9JsCn8K+HkkR5a4l0djib39YO2RzGwPQO13c9V/g7+2f3wbW7D/vGlbqZjD",
-	"9QkyjYtq1E6JpnfQcpd37dGYd5UPRqUp8wwLfOACLNw5IUtAIEGNWMGcK/DK6IZr+5XRDdf6KyMXhvrK",
-	"iMBH97CDV0b3uItpGMOu8paPbrwubsgkURn5d7wLLrbqm7CckoN3NZggzx8MmXBB7YYVgAjhkRqFUBdS",
-	"KxUZER6MwmnDOVKj8yq3N3l1gHYyDU9FpvJBpieQXOEtqmnIvrKqoQP9r75hG3VQTOKePX48D/rLjTXW",
-	"uTpUWe3puZQCA0LIpLOxtlnfa1z2wG8KloURmfTPt5/AjnBwLjJFeOyFvEy01pa6rRIo8bUR1CCQ3P67",
-	"sbFpB4Twv/CgUW8EtWiA/KLV367XmvX1q1sb/sNr27Xm5np9a7P08FqteXX98rWg1pExdHSVNNKB/aPu",
-	"YlYNBHduW9GWpCM7DrswTiKy47hWD2oD7Q9tg2y8NKhG4wo/sANqrDeubLkH12rNrfWt7ct24yAaFQOt",
-	"vqmrYJcBuI2zs8+M3h0LnXLnaElbsxM6duEsn6zP2rfmuPyrQIYLLEYgIzFEYbPfByk+1igjoIyC6glA",
-	"VsvRKUvDVSmlls+uzaGZzggbcvJ122mvvni9wyFDxLoPVT72tkySWQFFe9IclQTqs+cUQEtaVOnkSlDr",
-	"Kx3F+rCl1ZCfWsLAjyGlgH/YDGr9LLXrbH+ih9tFUD9/X9/YOqv7PX+ZEBSj+AjZfVYrk/biJiJ7ZGlN",
-	"D0a0nGd4BwdmLdaddKonh2/CwNy2r535TZjQTo//8MPjX/3gs/d/VOOUlRZ+5FJYWgync+vuzdt3X6tN",
-	"ip3YwKe//z/jbTQm2rh/78at3d3qZp69+/7xT34x3sbGeBu7D27YNirH8X8//6dfjzewOd7Aq9dvv37r",
-	"JrgGlryruEsn3dWOJedwkpZwNn1dw/lgcaK0PbAinYp4nea/cij9ka4LF2bKFeTCbbOq8/g1UJ/zwNZ5",
-	"q6v64a2rwqpndbJ5IacGpBZLfVKtS8ofqoJx84pIfjnJNxBRRINolQpPfvY3P/jif/30899+/7O/+/6z",
-	"//7bJ5YWP/3TJz/97Oe/efbuR08sKX5ql4M/JtpcfPObXz772z/OT47PraLkPFC9aFZ4OH/uTAMSdiG7",
-	"S/lxUQzUmymZsL30PJd3nrTS5UTaectrcl7oc1Jfc5Vpc6EoWBUFg+ckoFPlgEtP4mgmBla5mtZQQW0q",
-	"HQHCpjOluMKdR0r17ZM4E7l6nE8DuVoVr34eUasWP37ToalOOAkrrvTV5Uqr23dxkETLXL3TysRniUgU",
-	"upsUCqUhJh9MurHBf/vMYxrIz5nUiKceyzA+xS3vyMQolJWHaVaG7am45O6quruNt/pPn/z0049/fvzu",
-	"j774q18c/+iHzz748bP/+u5p0uJ5rl9CoY0VnfymSe+npawr6X2piMuAKKBHAM9Wph+YcmWNScPeA1NZ",
-	"++J5M+rZaZzGoIcLszLmLWXMg0WcasjDJV7CiGf3dLnUA6XLfFv2+wDKUjM907J/1OsNOPvGII+vybUk",
-	"1Ydr7klQy9KEi7kjkFhGTAdx0Bq0MGBr9/uaq1E20XvNmpHJVa8lTyMj2JW66HoHSdLypASQloJpC1yq",
-	"28VxUnOKFaZFlDFyvZS3JE/7Lc6dABFkTkC48X08O8A33I75BAM7kJVJbyUUFCa9gSmh48xBRqvZ/qUn",
-	"fMhn5kc6KrsiEF9xArGyrlycdeX0l/C0IvQDPmBnifasher185EI8Z6FYqAPYh0ZQgSCaSGaIiMdyiNl",
-	"hOp0FOY5pbpN6LOxYdgMqSOGzsiHKSNnQN5R3gUJUCYmhRB0iHtlx4CM81NDRUOQ3YUARS8tXU6xHxXE",
-	"CESvp754OUU8xLj9MSHxlOLfxQJAr2j7N0X4W0EtftVNSGw4SjO2Jp2LDHnpSI1mm5Lu2BfO0cZzR41O",
-	"MvHYy3X9zdsCxroSmi4+apEXH7PUEDLLtw8Frh4oJo+1M5Xjbl2gsFUJPE0ZbbHhNGEs7NVNh+iTOlKj",
-	"aUVD76iFITLsP5kVZWk0QKjmuZnNHTW66Liu+V1BmEsGW9jiRoPq2S7Bb++qIazCfBzXjmnFcFcMdyGG",
-	"C2dISM1U7jw47InRV3tIi4TJ074RwzQ7gsrMZ6+6TQnUYmK3itF6PmK0Fjyti3PYYL6AEu86tGWSHMj2",
-	"0UQVzmpO/WqauRoFVBsi5CZCEfuFH14wIsQaQ6GIVCfWCuE5IP9bRs6oEuBTv/iB/YcygNwSR0rncT4K",
-	"9jVcqG7c7rKUEOdCPe6rdm4IX+W6yFRbxX0ALOhZrVxF4mBUavwF4+epdRUj0gSQfMq2EG5HZllsh0Lw",
-	"MPYn6pxQZuxc97UQJIGswxj6yPC4EUaH1ilgKgAcyQNtFwFUhjhXPRLaEivLlaBLxHW0PLHoJvVIlL7E",
-	"ovD/XrVzFUHLe2yssqQoTzO7BDh6BHKwXwdAdjbrgB1TGvPYl5awrU8sbZSl/b6KCDyFIX1wwe22Md27",
-	"soGwM9gCAOls1yEj07gJwaW2u5N2+DPpkk47gwySOM2g3aXvqMyIzIWMokwZzOzc2rgGU8K9Q/j4vKvs",
-	"zmBbiOFAYAl+n1DsBIxe9iL2cxUFQj22/+KEU3fAd0FkDhFz3RAaTeOyOBhBUgWezVQnI9ttmmAZDw3w",
-	"L5gsBEXxq8Bb9uSRukG91JaqXTddEn750sslEbP2ZL/WM4dxtF9rin0rT243GhuN/Vog9ik5DX+5eev1",
-	"29+5f3O/9rQaSOUg1hKBqsagIBYQimmQp+xlkkvzJWXrrSMtRDAWFUTPHxft68EKVXuAZsG3H5bzzNsq",
-	"fgSlmWNAhyaiQtdaun2aFyW/PzhI4nZZwvPR/cxMca4Ae1FGidJ3eHSQMFiRDOiEA5oAzhdnIlLRoI9K",
-	"d1tqcQBG9EjIQxlrS1YxyAAt6zgKMrkDMNhkf3FegItNEwLvlqY3QSwqwXniv2SQnen4TDPrA8V/CRg6",
-	"AO+iHvcTUE7JKjytxzgyMzsEvle647HOL2/VJnFaANPlNr7eqBOqC//tXpdZJkc4xKoh4Vqm2TTUm8tb",
-	"46A345TmPNBiyH+0tOkbLZLR/Cn6VB29fApXUVnLyvyTFzvtiIOBseKvEQiD6hvcyss/K5nYy9so7yu6",
-	"+ZBjhwFAeUGonWlLXaDtbdTr9fLI1sVuakkuym4j0U2TiOD2UCT10fYCkWZCp5rA99lN+EhZAQlqZLYh",
-	"1DAcJ3tGUWD5CeRuR0gP64O+IkRCqwg4LC4wFoav3doTlQQflPiQIKaoqJocJamMXNWATLXjfgzV7SrL",
-	"CC1HYRegqNMpaLXENY1OTmvLw15bFndsbBdTNHn0VWagpGhV73ZDx6dykhfv9s3ps6EipvNPphgx4iNg",
-	"089bmK0/j9OE264I/Bn6WUqLOTX8dn6iHnh1nioNLmj4RNBdv1kosMLlUwBhl7RVgDJ1CI94MdFQw2Sw",
-	"E1tFmGw1LleUrCHMqva1JS5gV3n55ZtWzOVju/7yy77BoDwoQo+VPeVhNrlHIcjLrSM1Cu34JQ++RK2x",
-	"1qjlNPuaTTJGPVKZTNjKYsguw6ZXMkT5rXccJCM6wtIMLSyOFQPUWOCDBtMH+9qfEq3AXtxTduLIa4Hf",
-	"ZQPdyuOeosAaV6wOq6dqCOlB/dN+S1/islHlaoOfjrxPrOKAX/WkHu3rHiP4gvFEJonoq7SfKGS9B0pp",
-	"yzTbXRUFYqDzOJlgtSI2wmpQEc3kVRkng0wZ3EY8H2LYTa0Co9Pc6jDUoujIODFCJsD16XhhoE9T6JTt",
-	"LwFgcg10no3sKqIVBJG2EKgLzTL7mjfbq/enI5IrhIkPtcwHmRIyybvp4LBboHVl3IZ3XkCpgGuxLm6z",
-	"zY4SodkgZWfe64PtEH+Hw+OKx8ItCelWhFb+6Ce2+bEzjasw7CosXAuw0u20p8j8mavHOUMyYwBYTKYn",
-	"/2qFUawPc5kchXYq4VC1uzIPEQ5Zi1A9RjLViqOwyj6EVOAEueQia9vmaVKOqSJxxapnjaAQh5p1h/wK",
-	"ZI+XwRJFd11rzVq9ZT9sYUYAbEjh8LR3Dx2e22v1q2v1hmjUmxt1jmNKs7soFxx/8nef/v7HQIbNET/7",
-	"+OfP3vn1s3ffP/6P7619+vHfP/unXx//6B3LDUgqQZu87XewUXt4isAvfzMu2A8M1xmWllTot5941f3d",
-	"EtMKQ+NeEBcjWL79pIaXudasPfv5h5/+84effvzx8Qe/+fy3v/7inb/54vv/5dnvfvnsgx8ff/CPx3/7",
-	"Ts0tmBXoNuD0+LekRX5nrqNLdeep3HwdXA7LOJr9k/+GjE7M/SMs4XEuuYr2X7mTLbmB8zRiXlohGCyo",
-	"oU+zQl5CYNPpfrXrXPKuTfLehJ4VMsEKA8uue8gPAdxStLtpapQBXoo2SlOlbpPMYC/GvgaE4USZsvtn",
-	"fBDkti61toOI10KnkUL1j9CmTS4zjE8JxYtGKRCuhi9hbLRteF+P1WhwdSJAaoCoH1L3wU1qx5VmuRFx",
-	"DlzeF+lY1mQpo3gVpaiA3F1gqUABAGRQkvukjuDVxKRWPLJd9WIwNJNzye+KJkZextDylxZFtYRNWhtl",
-	"EDYdHGgHFGQVxjrOY8ujQvCBhXbNWlGqlf8d2CjcUeSaEbC+Zl3cxcWFL2NtcpIR1kRoiUfeskJL2KTx",
-	"G27ocj0QW9uB2KwHorEN060LlibJH8gY8NiQCdfFfbcIpB705bhDcl8LsZemWGUBP3Set8K6yDwfOqYh",
-	"oZ9uYwfD4VEi68kYKxBgQyRk0qHD+h7FkndiHZuuisKAHsgDnWY9mVRuAu4x7C31RVOjNbYteJtCezy5",
-	"kiD5oVQdKYyMl0dKi7AnH7cYIjrktaU6ICDHYwHM0EqM6SBvYbvuTbuQvsgegcDKc6zedyy4UerYm4Jb",
-	"n+aMads3px4qqyDcyyLcQ6RZVk8g2OZH6Jq3VI9OLeE1U80aUD3tP0hbwStEKwLOVfiqZw8Xnp5IZU12",
-	"3RM5gRCYYh3I2ijt1cZVBfG9mBb6WrAJkLbhZTxJJYpkYE106r5FQZ0UNLv2VifBoeflqhOwZpVdpIN8",
-	"rl6wuaH0VVyktUi3rLbFlwg26J6Xb2FPChTrMMVR8aatoe2JHadi1NOH6tbaDcHFCQQABg302F7LkHfD",
-	"fuc588eWye5/gP4t1zGYcEvdxsYtsszhc1MmwHhgvAnDueIJCzthn/T5LBNKVuRdpac52W8Rc/8SVSef",
-	"2pRUqGl6EgokzfKH4BJzVKDWvFwPav5trjWvXr26UdKm7M+kFn3+/37w7OP3P/vlP3z+D7+aV2Eq9rCk",
-	"jO2BMtas1/+sfrVZr1Nrni5YJn+15mZ9QvkCwanY0lOtivcZtcFWerDO+GPd2GtsYaSsGyt+rdNa8xrm",
-	"grnVmmtNxqa6rE4Jp/P5VCar9MErXx19sEIaBvA8jk2GBI6INbeVgvhNVxDvA0ssKpGXVUQUdKDaD+sr",
-	"IKyftdbI92Wa1niDAgunuFepyCmNMsTQJxW1sFllwh1xMBKUFsgFOby4F9AXnV07T4FRY9mygREN+2TL",
-	"6ZsIMzmUMdSNA7D6Ha4cCIOhsFBwM3PFOaVB6MpUnsWqaLpOIkHJrq7TYdN2WWhZcWfS2o2arAmESuxk",
-	"Ul+5GnZTnBPauQvb+bjPmgM2Fw/VuaWjcWvt4hKDV99mwuJqT5JlPg99o+tGQWo3FzRp3tLRRWe3cCTM",
-	"9gVHwlDHVY7SVbXVrxld3+Xq0Eho0s65BuxMJeycaDINGMS/ibUFMSMvJBDhNHLXKgPlopE0SpyRo5/Y",
-	"NTIWI7Bc+IJ30k3PDtHSkemCyy3m7i5VJFHSqHVBdVTEixsvwYCxLIp4cfMlKEmbqMJ0x7+RpaebDpII",
-	"SySFoj/IPdPBgWwfiVjnKZqBoWpbIKIBG6rC+7f27n+vdfPW69e/13rj9t0He7d20U+LFZdKVdJDdrSH",
-	"b1z/bgu/vHHvwd29kMQYlG0gDnjQJ5PxfZBKIFmMrC0iNqIrs16ijGk6TI2Neh2mXZUxggEEsE6tOKKo",
-	"A2oMpCUomJxQgXtaz7fI8BPnk+9DHWX7Gn7hcEtAQCNzF+9HYRbDLzKpCQXFCoq4Nd6Kx4VBCERCUyqS",
-	"KfNc9fpYY1mnLBcepjnZukxcZJ3QJtNG4exh/cPxRSon8OAwh9KQgNlOodKeGKnc5bPAUrhoBEZG8UpE",
-	"dyXFTlDbYOS0P/hHz84OylHTku9R7ekk1sq3jAEaO1h9i42goRQ9uk3QYHzrqiSagbYC90Cnecu+F7rs",
-	"n0K0kSLKYjtyXuOpTeEL67Fp4RdhdY1hO+g9aY6WkmfZaPDEI1h7hajvdg1DYux1cKEpBs13J6EKqixL",
-	"s1YhRH72Pz8+fu+jWlDzyYQzYjhZ2TPo4L826hubjY16o1VvfPu1P9/4ztZb9e9d/XeX/+LO5hvbd6+8",
-	"ee1+Y6+G0jG0N8+EdoBMjMCQnC0ylX/52Wf//MHnH/7w2V9/ODEhCrFfej4sdM+c0YJ7cdIubCw46rkV",
-	"BDzFp9du5s2xXaW3r9SSxcxNvngG1DtHUltOhZoikSk9VRBbO2CMsynimBUDiR9anmdZWjrUPJaAvcEp",
-	"uwa9cLp1EVplHvw6nmaF3OzNe7tFmH4xnlAMLQGg/AFI1VMRG2toHBB2iLEJmNw6wbAlIqfBwCCjfl3s",
-	"ujhRDAZIdeGYtFxpRDOJM5zL+gwWt5zNJh+mZep5T09ST0zWiMG2BnGXYAbzaSpNBAtBV9NXlghrzUZ9",
-	"a2NpOhrM19Hm2bOe79SePjw1GX/FnuyLxt+lRGEE3S+8JsWbCOrnWa8W3gtsdKt+zWs0Ux2rXjBvxXNC",
-	"kXwlkbAM77IHADv9vi9bFm5bk1othCQt1lEAiWKhjQzcKJfNbCvt85xRfx3UbEkNXZnyvhk8E0x3g76l",
-	"po16vY7eh1Oxz+IXyHoDinGQRqMWpPjXmlc3r169XL/6dJzNMtr5yTkcaLrwAmqQ/RlPw0YN2kEwRINM",
-	"HiQjDj4jyhUig4T3rJpUIJEWtoKBUS0OQg8D71N0wWB8F5sNARKit6a0pTiReBG4+rcaG5tb25f3B/X6",
-	"xmUte+pbGGQdvhQ4exIGs2DhEZdOYtXcQ0DOyClGfl3c1mNdivDPMBxEmL5sq0CE/+a734UnD/ZeXbs6",
-	"3oWVO4apUP9hIBNhB2OomLeVElyrAPmA4fgHidRHEItnaVovhlLZ6+LNRLZVF/AZIM5NCmC3YLaxL6rH",
-	"fUkJE2vOgOIWD+0o5DQT9JRlIoC0ZP07Lpg8mTNwW9AP18LiLJhA4llBVMlyxbAjnEZSaiXOlGnJfMb3",
-	"XqCN/XyndL7A/eZbMgg8w84rPP7od5//8T89++AXodfnv42yUSsb6G9ZzgrdYsRNbNiRvuNDpPQzFcXt",
-	"3GBleRb5+n2lWdYjtlBla9hVOtrtLZ/mEFTfxsJqBNFpOOCTxjklwZFWpZSRSKmZB2maKKk5eXxhvFuC",
-	"bi1JlHdTPn7N6WcyNqVD6cuWiL9Kz5u1xubVeh3+UwdK209krMs9XoebHIxRHL/N8YpCx3/831+881fH",
-	"H/3u+N1//NMnP/38tx8dv/eTZ3/94Rf/40fH7/03u7nTBxHUTDrI2mOFGYoKROWxvVmQFY6k84q5VAxw",
-	"Fn07/cAg+KdVDA0BiOcv3K3Oz9+KJygbCXtGS6FVVcWnLANrBDVKvELk4Bt3a0GtE2uZeCWj/vWd9z/7",
-	"1cef/uE/H//w74/f+/2/vvOzySJSuLyuiFSxuA42eNvOjNKxa83an129XF7pLB3kHniEOuxhIH0jcMAg",
-	"IHtL3crlUanyFWBZOZzhK7WgNlTxYTevNTfsbXTBSL6Ei2DElmrVmjWgBECnp+AkPg1q4EyITlrW8bWb",
-	"f6UqR3kKDaJy2Kc8lrOFblwBDv7MfC5CXJHP3iq2aiW4W86OkTbS46pOQifP+bxedZa95zJwsfXlfC1c",
-	"djhk39rXlQYuHsekhYt/mWXiui46sdXcaYzDLNWH4s93790VVuSgtgx6OofdNFEC1iYQB6otB4ZR4KSV",
-	"hy3F5Jm3ZZJYWa6fpYeZ7IG6MVVNidFOSBqK9MDTingt0lsCq4uJvhVDM6mNBNxZl7PLSH5GJKmxkgXk",
-	"Jrk2SJDHfiiHWmoRekLe2h01CjF13c7TU5wo9M3rFoW9zDljvU3e134OOmQK4dhmyKZgk/iS83DHzYx7",
-	"wxSENBMwynOqI8xuFzHSiApRkBec7FjnLMMFZ9AHsMsrV6+BZbKij4en5HJfTTtitdxw4mItKzQ4s+PG",
-	"hmdjBLqDQ4R/OtHKnadC1uBsmrJGDCSTgNKiWEJII55/sl4yxY0Lbla0yZSP2oY31s/U1OgdhNMZGrnP",
-	"lYSzknAKCcczRToCezpZZ1F7pL3rl57Q3Z8ZaUjBHKdjYfajxaMMTyp/fHolyVdWMdNkHqj8aKBm/j5u",
-	"p+O2C8sbPwH7ZAtQvKf2uX11ffsvnBcNQpj4czocXKn5kcpKwZ+zuGup/g7lZsb6sDXFhYe62sxZczJg",
-	"5UsN95IBc1Tt+L2fffHO95+9+/7xT35RoziYFmwHcJ9xfT2f2aqJD7VLFaqwsCzn2QxqueXtHG6Sp7lM",
-	"OKgP8+dm1S/iMQ5lnBdf2U1dspi1NEc3VS7j5CSeA7EAqxDaiy71D2YNMI9306FIrLYVI0o/WD5PQc2n",
-	"BcuWifUlzPaY4U2ihBsp3rx19+btu6+RT4nCCCG3GuMs7X1R84QP9pWOYn1YUa8NO1sxiTNgEhdL+LGD",
-	"EjHnR0i6+a95CDaR5DnJ89ZZkOeTafHydHceihsInQ7Fjet3b9x6/fVbN79e8XpftyIxQKxKEdyFYxR8",
-	"3kuaGscotXrsfGSVwLweEL2RI1MgibAHNhooLhtAzgzQjtEsl/NPFJOD5S8I1sTyIkBgwQzLw7TAbuDo",
-	"AoLHAPexS+wE8p8CCIwXmv6Cg9cFv/qOw4vAVz2UQrApdWWmIu7BMh6CIcK8SCMO7IkEm5Nr1qEA01cv",
-	"oAPfTlEBr4Ie3OSLsCSatdX4CfoXO2OAdqUIZoV7OlS5CClDANBS0OlTwdtu4fZ95Zib7FoxobkZ4L9a",
-	"sWn10qzAW5+DJY2xnti0ooHzjY0538j0Qo6sSY/b4k62wP+Eo7z9bwjsH2D/+LNGUBt2RwB30eoMrJQ9",
-	"5qwr7vvt3E8uoaO1IzbL16F2hp6zuYEc8GidxGCAgOhVctwF8wnaHaAr0hHjGPE9QWg+F8Gek4Jm8guX",
-	"OYTVDxm9HVKapJWQxHa97uyOXLuiWSC4wZiMQXxiLCwWkCZACVPOCwIh0miTLVKgId9sglaSpWiPp/DV",
-	"oZdvP6nNJIYEE5Nh5ZGoCOpGgrBYKHR1j5vQI2W3ASXj3sk0VBGtXdIKxprcxCZPOQ62VFTEIBeLgWrB",
-	"rOhxu1XLyNd0Uk4kgQ5BLF/ZOL4cTHOQnxg6C7Ie+32lFUlwFNeRRFVA50sSRzOVFDoAe/uxEfLASqNF",
-	"UC/TxQDSZIhGNi6LvszyGLP4X8Q6GPQ3urwjOQrEQEPxrrAbmzzNRuvundYwjvJu6EDMVZ7H+tCg7O7q",
-	"3790PmUzMIQP6r/FMD3LiwAzzioNpVfBATZIknURsgWjk6U9Enf5UZ6GQsssS4cY1ugqv8E4UowxKAfX",
-	"QhUkBGuxRFiZpgh9I0S448c/NPy/lBGb0PIWlbU8cBL5DieXtnQa7oiQaz+VW6vjXwC/AimfDB7e8YBO",
-	"YTXDoqh9uYmNdXE9SShQArFbEmWXGkoeF0g0APxk1wJ2EtPHS9MM/BEH3og9zJ/S1DFpuxH4xwJrHHKF",
-	"KTTIubr9gasOWrmGReWTAoTUrIvbOaVuuMrIveoCJpy+NMajq4ouwwBjrlxKss8ZVN2wQzhFtY037fq/",
-	"Gic5lHuaMVSHucOrZ4eNxqgp4+Yf53QB4+tPZw6CVGkM8C4wjdKMMuHtLYNVDScsc+G0YTq9aN6RXu/3",
-	"rUQ1c6DFGrmKa7P2mF8qjUHpQQ/A9/BHkBoGuvjr4XihLMsM7EdrjySUJQVuYAd102vB/v3Ab2X2RDiW",
-	"2VUBukFWAEiT9KwMiNGP3+iErCWAPFvfLIEQpFqtg7LM5RBluzdtXQqKcxYldGhrEBkTzbEhw10WG4aR",
-	"1lgfAEIwhBV9cb6sOK+L1+JHytV+EpuMSOCKrGKqvbcg5Tm/cadZR0myatpkKp5SL61BddhmFEybNX9G",
-	"3uObBCCsaYZ58eviOvLCTkxIFT2u49pO0vZRwaMhOI0KZkRoOApJ4wopykzmIoo7HYgMzxg422/FKhIH",
-	"0ijbRY/yLfwqpE7kGMM7zQAwgmLUXHrJbgqP/F2OI/H6nd03dkUUR5iLIo9Uk2fkYg7jiE1tFCOTDnIT",
-	"06ygs/VpB9STA6pLRkUyV2vgoFhsm1wmCm3VDly2sgBywuDydKGhPW91miznO019JhSEV0rPxSo9sOpT",
-	"Czgtq9dcAoV/hg+XCr7DFUviI1UuaFe0w57ZANLYCB79EC5UJkDF8ERJKXoq76YRx9lBNWYAYM9UR+Vt",
-	"kItRJKbYY0zrGsqY89og8NURJEZzdM4EVAtK+YsuVhktUJYb28m5JByU3JuMyzMe8Fuwa5PLEWLoRAUu",
-	"epwx4NBAGyyI/UAf6XSo3aCQuW9Z3rFVv4bLUUK94VeuBWPlqND2bQSicmeqwv1tpwLS9N10uBQeAC1l",
-	"OVj3LemixDbrFKuL1mx8uO0lsZ4EswKHodbctlzZdlZrbtZPEQMLM73Q+Fcw3BWmskVc+gsY005wqy/i",
-	"KVjOUEYLP9tKRvZDplqlZAUwZEPNrdRVVujtUC2qIUKsOiO3RxNXUDWr2NZFnOxA3cez7PnwLZ1t70Lr",
-	"trafVrNWYolTTYevWyJgaIRkhisGyQBrTcv66TFw/7KNM8Ds6GjAqCzGMh6A/Sth0OlUUNHAsfxrg8Zs",
-	"43vjRW9gHLYG+m8wAaiIV4gdL8WKDGC1Y+w6V4OuYIn7Oh2QCCBLKeBcBoeKeryF7KcoYejzfGTkhMus",
-	"iXIQowbsRGLHqAZh5UVOsaXSGXaE4/VDxqQH2zfj89CjgBl1qpURsW4nAwDbs/oTFl2HQpA8QhYpgHnT",
-	"6t7lXYSMJy0OU06zotVAWQjQIdDSiVoXrF9itxXBjwaJYvEGTYckr8BLhTcZFFK766hRKt1WUMCkUdpn",
-	"J2agpGZyERqAPXqR0MLBx16EWUh8EBRqrW3mpX29UWrWYRICuCS82LPSlcnB0M1Q5HDk3WJFcrSvN6uH",
-	"10Hply8HvLqFr3akgYHjJ3aK10mwc7VE4AhBvIbHVwplOdVtFYhMHcosAos723AQeYnzywaG9CB3fhHU",
-	"AbLKcOPNDgNH5KjBU3gj/miPH172fJg6ISpNItpaOjzQK+4tVYNSXrknPm0QPsMhNXhe8rT6Ve/qDK30",
-	"6BxYBi3MBTq42MXvbb9eA+VZwMEqF0UqbHiAUtGJO3mXV8rOEszh9DPPG48tXZ9Omu3r7kBHmYpg/ftp",
-	"mpCRaZhmR3Rjb8h2l4gDYARZVYTBNcFcCOhADPZgLyfoFrZ31izg4BHJeDG0Daq1G6nOszRpCp2uQUpe",
-	"+BLeV8PLgQhS9jhXJFJ6ilRYhEJ5Ok362F7WKPW0D5oQqwiTqgBUPdViQC84uE2gs4exyYHQSiMk8AdC",
-	"xeRsRecS6oC0AuchYPDWfW21kGnAmjrNWx0rrqBVqlEPLO+U/b5Bd5DXu5XfjEoe2YkmVskcuT6q4nj3",
-	"NTK5dQKzD9dng4AGXolWOr+gXMW5UUknWBYjtFCZTh0kQBbtOcw4to+5jT6W951b5MFKgflSFZhVJO5X",
-	"WEm4IM1gcGBP24FaK7KYp6gG5SofLia1KHHChT0Ap1eiC8V/l7yyltmxJ6rSAXtPtytipKqM41xpAHMA",
-	"5r1zb6VZtF1H+/jMVuOo2uYe6/zyVmFvj3WuDlU2vUEKn8paXAV43pE+MCq7fXN6w5A4cUrfMqTfz+9b",
-	"/sp5COzpOI2HwJ3wIo30Aonf19H6P7miZVfADjtOQTElPx16KDvw0yBTAQdkjjsPFiifEEwrC8zUB1Qa",
-	"D0G2b1XzcpGSQIQMPwXEJKQwT7y4BTq+cRi5YOx1Gj2pbKVywFwy38fG8HLfvfAhrci6Hvp14kLbGo85",
-	"HSvga7k5/c04cGScwCoOgdV5cBu8iv4ICg+mDa/tISGDsGDPg2Rd0lBLRfhXqlsD3U6UxIAq6hPct55k",
-	"TPE2sP4OsEbkw7ituCWvDjNak9KMws4nQUOq+cJFAoYcpOkRWc+KSlIet2g2NjaDMa7UrLXTQWZUiz8u",
-	"chVAJWx4rdU++9kHn37yL5//9g8IIodCpf2fuVR8PsFOmrWtjVoB7UYSbK+fQG5A6VzXmrVX7t27c/vu",
-	"a60b9+6+evv+G6dBtLI7cMEwHwss71yZiVX1GBFsHwdBiYhl+H1KWIfL4GWIcCYilfEvLketCS/P2DOf",
-	"g2MKIUhpk/mDCyYFLnYillJp8JDMDQHiI0SuEEBWXhIi9kKKt9QNyFIbFzeA0y5fVGxS9YGSkbHJ47aZ",
-	"ivphT/du8do5ULwCy4hLvWx4NUUajSvur1YGaJnXrqxvn3ypCbTBEtGlK8jaRbgBwsGJpgsUITjlhgcJ",
-	"cGsrOXxxE4Fd1gpBHKTt0hqfQWGyPt8YGfViDabltTluyvV+n+OYz++yEC+mfIgrQY0cnC2thvy0sVE8",
-	"xpR9+mGzlPxPD7eL68Xf1ze2loTGcmswf2FNF1wOFwcDj1cXZrkLg2t6MJrMU0Tnmez356gP0z9Nsb77",
-	"lCmIcWoV1VwwOC0+1GmmjFPBEC5uUg+63u+v6oit6og9/3XE3EFelRJbxWc9n6XEFmEX80VhVUQ4z4pu",
-	"jrk2yKGKoBBJAVcSa5MDVKgoxoxpoZW85aL9z+eCAFJNAUmYe3sx/KvzcBsjiB7BRy0Jvsp7dypXMpeI",
-	"iTNGNV65hZ8rtzCmuMHFX4w6dZVM8u5UFe7b+PNSbPhUu2AnrNoDBNh5+2Fp+l3VPioIGyluDK3uTZ/m",
-	"VDn1/uAgids0eYgOmjr3+/DrxU190fMx33K5LD0HRa8hPrYXH2ayDMY43/qVu35SO5Ambl8f2MP09kPL",
-	"BQ6UzFR2R8HIAIUIY/Uqkqn3MBnY/lwLaoMsqTVrl5BE4pjGP3g1zQRi5zkkK12A5zc5UKHwOdnZdtIk",
-	"SYcC7BvsP0d7x2QOn+0AwsswARITbb0O+mmSYJAohuS4yBsfHsZFKY8nKld0CEZxPn+mHMrK/H0Ozo6A",
-	"imZdWEIYHw6yApLAT/mGpX7BCBlFmb1EuDQqsqqxlTT6APhVGjOQk4pxq8c5xUT2vcpg62K3QNIh12ap",
-	"oBrgoWXQsvJy+SvLoQV2WHHkDYl/MVNWMlePc8K1KkGoQzyUy3h+wZCDGE6BcbG5JB9QBOx4YSj2ooK7",
-	"18/+Lr02bWRjJc+omr500asQrT4q7D+YAktb8Ejq2HThslKvxZGp6O+B4YuOPD5LE2W4Eh5OOkR0BEhH",
-	"LSJwsbS8Zy10p27kQQhQjHScifYgy+ykaF1xPj0Z61xyfYxU57INhmCs4S7zIht9z7ZLkag4EDtn3D5O",
-	"Ti8GcKCSFOCWcsYpW8cJQekQnA7GWns30eXByyQpAUmgB9pej6IHezQZhQ+ihCGPfASXPtaH8DZHCssM",
-	"qvWBYcR+gmOxnMVf2hJIDKwYA3QMtWkWaXxBedkRegoNh0GxhjAvwBaktQPMEKMUl8cvRVy7iHkDqIG4",
-	"OeOoNaVlQYzCyZkUAfeljQ7BLEwvBWPzheMGGdHuxME3frttqRnVhc8EhMbSGYeXpl50LaGGoaulhMTN",
-	"IO3lZbb0IzcOzRAishnhkt8pwPCwHEr7KEkPvbCL9XFEg3gq+TmCvPu043AjAmEG7a49R6HpGUBCCVVP",
-	"xknoNdqVWqukqk0wXmZwYC2FONSxQVoNnD2WCUSSx48J36Bcsc6NmdqoaP+65XQUFg7QCEK2yXFTyf+K",
-	"VNA4E1h8EiMNoZEDmUh00JUYSFXH9/FcGjkaA/LkHvGp8274eBVeeB20UtH8G/wdIiC5kB+EzQoKOm5p",
-	"CRyYvsoMlL1GqmUJkRZuZ1yPZVdK9SEg3oqj7qu0nyjbLp5LbNHfHbzbFW3tcti8q/+B2QV2bRLlwm3i",
-	"NuY0YVYSHV3HHmTiJu3zmgzQGOD+xia3rz5yQHf+/uEIpshJSSrdphO/MYO+HZJJM68ZkiufPnz6/wMA",
-	"AP//",
+	"7P1bkxtJdieIfxX/Y2RWZHUkiEyS1cXMh54sXrrZxVszs5rTXeQADoQD8M6AOzo8IkEUxb9pxmbNtFrN",
+	"rGSmhzXNzNpqbMe2bU27Y7YvM7YarT6Muqu1T/MV1vyc4x4eQAQQQCaRrFK2SawEEOHX48fP9XfetQZ6",
+	"MtVKqMy0Dt+1pjzlE5GJFD4dT6ePY/tHLMwgldNMatU6bJ2OBVP5pC9SpocsGwtmhIpFGuHffCKYVIwn",
+	"CZOZYYOEy4lhXMUsFVOdZqYVtcRbPpkmonXYMhPT5dNpt9PZb0Utadv/dS7SeStqKT6xT9hfZdyKWqn4",
+	"dS5TEbcOszQXUcsMxmLC7fj+IBXD1mHrn9wqZnMLfzW3cBLv30et+zwTI53On0G777CzKc/GRV8DemTr",
+	"3lwf2OGYKyWSVf3hE1t390xjR3aNn8iJzKp3a8Lfykk+CXeNm7PSRux3qlc/gVbD8cRiyPMkw1eoZfvB",
+	"fpKKPkWtbD6170uViZFIcZh6MuVq/kzXrQb+3lX6wguic5Wlq3qC3y+jpzw1Oq1e9p4Sb7PuAJ7oubMy",
+	"TcW51LlhUz4SNSSPr5RWfcLfPhFqlI1bhwe01O5zsdgmS6Uawbjw4FZMfc1RGup0wjPcuM/utNbu6eNY",
+	"TKY6E2ow/1LMl9fhmM10GrPBWBuhWH8OazDgSSJSNtQpy8bSMK0Es0MSJmuzY8snBM9E7L5jmS5Yi50N",
+	"cBNYMzaT2bj4sa/jeQTfScUO7rCxzlMTsVgLw5S2347YRKeizR5nLBVZnioDbw9lajLGlZlZPuYbHQse",
+	"i5T1glnuvRTThM9F3GuzU9fvmaCRcNuLSGEgbCQyw+4cHOCD9hn8pnOPzcYyEUHPbqbSWN45TfUoFca0",
+	"2XPlm4SJ65TmbV+FlZXGP3Em5m32ME11SjNBtuv+1kMWp3OW5sowngq7IOxMTLO2o0KcbUEq4azt5jan",
+	"xynPMpHaNv/51/+/vf//m0//oFVFpD/V/Vo6/ZXudy+ZVp9Ik23EJWUmJqa1MWM82JQxvhhrJR7JJBMV",
+	"nOS5SuZ4TKb2MRpexMZ6Js5FyiRQzSyVWSZUzWDhzS6+2WrK4WBUz/AdO8qXOs9ELUtN7a/rGOqmO3YC",
+	"gkVtnyh3XISLF9LBKTdntcRor8uLCCHUuO3nKyNSVS8R5O7nbbvy7dvOXvEqYj8RA61iY9nqjFvyGTKl",
+	"QSQAbnLOZcL7iQjFg9s14oF9vzFBwWje23Glwky1MgLEzPtaDRM5gIEOtMqEgj/5dJrIAbdjvvUrYwf+",
+	"rhiPfTIWrcM7nXtRS1iWZ79LBYcHYb/aSmfdsUji1vuoNRHG2PvWnnQ7x+mUKTg99gFgpvaViBltz9OA",
+	"K8scUV5lEjgkcWhLBYetzv5PfvzTg5/fedX5xec/++yXX95+evfZD1/ce7l/ajtrthrAqHE5lnnRIE9T",
+	"oTJmMp4Jf39ZoVrPYLg0HNvdA63ENmuHfNsvjMkHA2FM8wnYfl/SRtbNw91rM27YgKepFDHTOQz7kU77",
+	"Mo6F2m7fb1ftO8+zcXvoG17YeGEEG6QiFiqTPCkuQVhVEdvzEGtgtTvf8OYjY7isdsKs54SmQaqN6RqZ",
+	"iR6bCA5CDc8YZzPRB0HT3mZOTLCPWZUtCwmJZeNU56Mx46yf6pkRaZud5IOx+x3HlIpfiYGVzCQIs3M2",
+	"4XNmlZiRQFKNnL7Xn7MfPzxlUg2SPBZxm/XuP3950n3+8vGPHz876bFE2jbtANwc7bBM2y7nY2WFB55s",
+	"Qxh3LVEvE4Z0TZZIwnXEjEgtM4D3Dtmvc52JcHG6MmazsVBsrvOr4grHismq4R7BQHvFQHpMAh0NpcAF",
+	"FipL7d9SkbJuX/7EsESPcLXPeSLjrU7hwUGw2EMpkti0Dr+mP5fljmLlJfGzkkyDRDvgivUFi6VVEuLW",
+	"+zdRsY2O3iWNubSbxwy6ZdQ2PLF7zg2SvzT2iMb2Fo1YP89wZHiGZqlWoyPWg3Vr4w89Zu9TwwQfjO04",
+	"nvLEikpiu12pPgJu7Sa+7UX26HkBzIEuwT5wm/jQ3ouT3MAXsLTspyfPn13d+vothnHYxp/p7JHO1ZZr",
+	"dmelHDGEhhcXLBU4EmYsp4SHd74e1BtoywOrEHphQbyVKCCcav2Ep6OthIQ7+7dXEVOmdTeBtlcTk7TS",
+	"pmbw6CEz00SWbx+dMjPWaSYUGA0z8TYzV0dbMExgR4rts6fyi8gO8HP7FxgtOOvzDE/qqdZPuZpvxz3v",
+	"1cowdl0nXM27Qy6TPBVmYX21ZvZnZn8WMbPq9mSaGTZM9QSVRR7HqTDmkGXpnPERl4olPBPpjlfVDRS4",
+	"XknGGfCJWB6vXenAALMo6MC65INxLyoEEzCsScPIfMhyI16rzHWcCqPzdCBMm/Veiiyd7x0PM5H22Eie",
+	"0wVpyvpQ+7V6rR7pdHnMYOE2gqV5IkCJSOaH9uE99nPgRMcvHrMzMTekW4xERnMDC0ybPRMSJLBYl1YC",
+	"rr2Z5Sa5EfHymjiDlh1rwq00LcTZETzyWjEm7NjR+mRnm/E0KwzzICgAyZKY5syQ3JiZTuO2Hf2x7Ziu",
+	"32mqz62Alxn/TIMRTbTCHVNszE1Bj2BEMUzPlF1daJvJLGI8syNPhH3XCgCcTaTKM9Fmr2DRfQMwL9uE",
+	"qiQXkBZyI2hj8mkEJi+j4YdyKxMijtR2jfctSskpOCyolVTAklh2gNsGZLFEvZ7LxmIqVMy0shIi7K5d",
+	"FFhPYMCm/RoUka+UPdg6ld9se6vv13ILbykoMYn7CwrFRBoj1Yg5yj4Evw3jOFhYX7t2bteB53HliPoK",
+	"dOA146dV9eaKrbSFytstD1pdutfsmZIDuPktdemUpzKZs+CdkOfCrZZcweqtH2YEdxmtCeuLAbdHIDR/",
+	"8AFy4ZhnvM+NOCos7e7itgrgTKdneLnglph8alUkET8VseTbSR13V0kdedFFd2L76ILtcGmr7mO3e6fz",
+	"qfDC6+IAdr81vXBcPSfM9hYH1gMTHrVI/ljw9Hmjy+G71jTVU5FmEk1puHprXJT2GTsunjUxj55yc/aC",
+	"Lwh4q996So+hpc8ZMb/G0RWt0BDeeMuv7v9KDEBibeR55uR3brNjNQeRkYm3AzHNWK/dA1bWa7d7EZuN",
+	"5cDejV+9fIJOFKJvS5Rcwv7X+aMDL8fdVU6OGz86vPGjw6//+evXeafT6bTf/OHr1+2Fj+E3b24Wf356",
+	"80cV3hFYg5dganhJpj70urwINhyMHWUKIG95M7M3nbFusK9VCgaIYCQ3kDx6FPiu7nY6VrhI+SADl1Mq",
+	"wK1UXr59O9dO1FJ5Qtwajdqhp6hYksoFsdKCoMktDxN+xQsdBAQy01jhKHJyg7/SaTJgq2pFq90SiyNe",
+	"dFNYGs/SeZdbsbJLsmS90T1XmUxIts3SecSkMpngsR1T7+XD05e/6D54+OT4F92nj599dfrwpBeRsY2o",
+	"nZ0pPTNsrGcssUIJCa0Ls7h90Ap8UJ9/dqfkheo0mZUZ6zyJuzDK5em8csKOxnkwzh4dP37y8AGowUds",
+	"yBMjWH/OnFestsu+1ongICOZjGe5WUe8eCpO8Nn3kXfONPfBhEypcO34QBMaRg1jsu1UcV5/wy0RbskK",
+	"VvXAZc1gwdzmxrRiIi/o2NcxkcqhwjPoG212f8CL2BJPUz6HzzrjSRcCMdaGGNk+0XzplalWpb+wtCxB",
+	"B8Hm4gQqlySPZXY8wCG8awllj8rXrUEKwQh2PUGDsn/FIhH2uzeLbCpqvd2zL+6dc/DCGdsCNHzfN4Mf",
+	"fVvw8YFr0I3joaJjt7Azfngrlz2YyfvIvlQXogKi/2xsdeUYTd44ySPWGyTyEK9RTsoXqJHwhuOfejKx",
+	"DyRSiTZ7licJ+hLBjsLNmVVmNXionXfhyZcnT08OrVrBp1NSOHWS0IPFnZJJkDFH0mQiRXVUJENmVUsf",
+	"baZTZvREoLESl7MkrVruM+YKbMA1vKega1ijbqqTultQJ153hiWAe4bjSBt1MCTvPo9jaRvmSXiV41uL",
+	"PBZ8OM6/IjJUyZIEpR8lZszqR9n8iNnuaYOINq1a3WY9jHSSwvRAMdcYTKDdVQlWBx6Dh+aYjcFtRmZ0",
+	"NMbTuhY2hh67QV/e7NndlhlLtD4zdm/6YqhTsWK9i8PGs1I8QMwzsUdLubR02OxF1i4V04QPRFxeQLdS",
+	"FYto17b5AqZios/tEp4CAXtTP56RJJ8o42jHEWebnYhBKjIK0UFrhoDHpkJbhcw20Pv00097aNIY6jxl",
+	"sRxJtKoseE7sw7h7jVY/iLSrpHZnSrPCBUjP5EeS2Zz1hZU7TBOaxzcq7xH8qXsmqn/G22dJLquSvQrN",
+	"rTIG75/tkfy89zj2QXjOe95gDmg97MppdfvODgUSZrFWTj0e8CbcYeHmQmkEbi3g3CXuFI6oNP3IXQ5+",
+	"3UurHJXDK+lMOb5Uex8+kSbbob5pu9y9tul7XZqgl3KaiTvFzV0h8QTRoGuDS8XbjCJLl4iDYtLC1qom",
+	"9QVPuBoIlDPqeSfI6YtK5MC/VMEakKNKxYwYTSBwvEqBCsLfiv8FKsjewg9VJ3vC07OFWEPUeJvqjIsU",
+	"gdOqXC35zSl8tzjlDsZFkRAYsX2mdCxYrJWI2AHdeFae0WlfZhG7jc8PpZJmbF+4g19YmSVmvK/sSiXJ",
+	"PGJ3saWMnwlyjmk1arP7EBtrwLCWG8EwZgPZvHFSkkzRpD6fCnCTheu//1m4/rcPfvjZD8uq3/JS+6j1",
+	"QOz9dS5y4DZAbROtZKZhVd9UMEnXwOVyilW3/dIO7oxbOMl9eYrFD2tUE/fkiuZ3x3PdfHa9hkok1WtI",
+	"P6wLvo9aXjRbvxzuQfsWHuXuJhKoC9hc+gFNP+i7Kt8TDWSXGqnAXxhGjhTP8lR0i1V+V2E2yafxxjM6",
+	"F6khTbLM8B4ru0BGxFZ9EucidcqVlViV1cSspN+j93vO8UjXQqZZLDIxAOuqC2LE35YYVeWqVJwUTJCh",
+	"oNiKNQkJYXFHiomWNr60ZisI1Eo/jW9/JMoJf/sYn97H+859WtjfqJUr+etc0M+WAsr97pYDKJHsXO4K",
+	"+72g5OUYypWLXX5O2WC8VuqaSBV+u78kh23F4ByzWhm7K8004ZgKV8XGVttfs3T+1B+wt3sjvUfr4Dha",
+	"+xn98fXXb+Ckvwkf3JOTqU4zTDi0Ul1rJLNx3m8P9OSW5lO5Z2loJNQtzyHfh6+bMznd01Nc1r2phrhI",
+	"f4Sacs2AA66a7YkQ6uf06Pv39TseeGk2lLQ/8H23U3JovP6r+fybVeu8Y7a4W5aI/t1tSGlDz1+ycbro",
+	"EdvvlD06JS1vdTJPhKkizTJEyqtHE1uxXJdJEc2uG9uviOt8G7slFxrHsq8Ao5+W93h/wdhOD1p9tvwD",
+	"eSgpogqEqCVNc3mjV7nC6n24IFyCg+ecJ7lgfT44cyHr6MttIj66HsDLWk3d5EaFcBByEpMWD72TwNxM",
+	"ir5qz16woJHf7/IaVJINnYvlxfnJ6ekLRv7PpdW1d7BOYzvV/SKdu+rYhdbl74Qe931SoaLWTMjROFu/",
+	"mrBNr/DhZSYUWItJ+aJ2ywrXlgoWNr9jRQc73b2iE/R7UUWHDt3VKzpuTt8pRWcboX/781S3aFvqCjth",
+	"q1ss6odhN29Wrd+OOcZVcItXflVr/bOfGGbGPBVhuL8ciIilIuGZPBcOOQOdCPiWFFaSLwvyxYWnc8z8",
+	"rhPtO+1OId2TPAJjVhkfbErRsVSjjCdnXUd05YDBZtGCe/Df/Uc1UYNiwlESDBEr7t5p4PkFmWsJ66LB",
+	"i7kRaQOh7ysj0scP8AANxjzr6qlQ+Nom69DZu3e890u+9013r4kTzA2umvJgF7fyGS7t5epjBR3dKpq4",
+	"VX5/nVkJJ7dDq5Inow2nhe99dNPxtL3hdPC9j246Fz9xG65D+f2PbD02P/G7FsOh0ysQw4t+LyyG4333",
+	"EYjhMJCdb95VbJzZldyMvW1KDHRtLvgAOyu9gMtrQn1XL0Mg0JeFQv+Tlet6Bbxd74hxxcRkms0BcgPR",
+	"NoyzSuBzELc4x3xWSNMMIgsx55WlYiCn0s7ax/6idZz1zMT0AEJsGx/p7SD2x58gQu+romUP29dsJ7cw",
+	"EcWSJ91pKoby7Xo1yFIfPLk6RmDUQOV8iU9du/3xGAT4jCQQhhvjF7UmIGBbmxT0uuvLEDq9gsuw6PfC",
+	"l2H+ccQ8+jldhk3qwoxgI4frBizio5O+d+5xx23eVhrY7A65JoPLJYMNOf2bVfu/Yx69U/78AI1z9wtn",
+	"6sWl2jqv7DZyUuMMDWm6ptxxwBLWOlC3EXJyI7qZmEwTnokGJCjjxeSIWm9rqeViapuJGeWd3a20Ue57",
+	"50JHRfcXlD0WjsmViyCLM7wc75g/us2X4lS8zRoehjWT2J3WvfUkF9lIY1jj5fWpTnPv0fB6bKyT2LCi",
+	"UIIPmXGNVOa+r2FBGyRuL+7N1XCOK+QasOeVXrFMvM2OKEs13NZeRJBXfs/IhhGw8gIB5Nu//g//8Hf/",
+	"5rd/+3e//4vffPvHf/7bv/nr3//lv/r23/3r3/3JX5UhLdbgnq9BswiExcrJWCGIoRAEU9I5Iub1ftAr",
+	"Dffzz1rlfvf37r35urN37827TvTZ+5q+C7Gzwtu0/ZxCROALUeTl0lYVUT106ELbD9IDFK1FAnogMi63",
+	"iiRdzHBdk+G2eKZwiKVGaheDBlltdatgjXDOfqWt9pCrrEtJTb1DINNF9AYCZhFsCDD3zIhEDDLDlJ41",
+	"i2ly6LIN5YJH9nFCYVqWCWqCX3FK8GMb0K/8dJZDYhFt0zQbvEOwWq6OYTKrZmEpB3uTQOkHPgEwwn7K",
+	"1WDMtIoQYJQb1isjkvbWunup58pNP69WLLYxmnrS2ShnT5zXaSSNtQuTY2trjwZI+dhh8ZYfeUmCr12s",
+	"3crq0OXORfSi1wtK5kheVy6QwzAulJzRNPnoCcHteqp2qbQQxlvAyCgdi26MfnTIGu5OE64ImqbrMofd",
+	"Z5cy7F4EfM+iHf94VVqu+5HOcoXEJCeC8SwALoBkZZJoIT8ZEpePLJ8OJFpEuhAqQBvmw6EYZIzjWzNA",
+	"yOjRYLs8A5g7wBoowqzbjeOspZKZ5Nl6gik8/BP+thvnKc8q3R2Ur1JcSzDqCZ9DPvbKjPa7B3c/W0TT",
+	"qsjttJsjlb+3G7AyS3pN5vjcPfee6KfCH/gcvrf3lFaCAUWyCT+DzZ5ok7H9Tqdj900OCXLQsBtDeS5c",
+	"LDxgP1JOu1b4kc7DTUgIuGvlQEYMxbAbtp+pSEttIp6oSI1WN9vsuRLYIpBCMuNz48D/G/sPYV5lF+JB",
+	"lQtxyueJ5msjO17QY2S9XK+pFnM7sc8jZlmabXTEgNTotcWD1fhEBIkFDUjLtqLzrJuKiVRx/XHoi2wm",
+	"hGL4nEjNkdc9kBCE/8luIhm/NjgrlZlBFKDS/GopnXIig7udZTpYuDLc7V+kVXgOX3lzvJ0mXKodXvi2",
+	"Q8UdbNfurvyg3+UsorHgcTOENmCmI11Op4GyOqAhiJjlUyvXAvRHM8EZeu9K050QAtSyCTnOxUayqng7",
+	"lakwq95ZG+EpTTfOa8ajVTdXg0Tw9YxcfUUPWo6VSp0SWlKDJKtCo3BShm01zhMR+yR4hOSNEMoDJYYu",
+	"Zj+1QNQZCABUtvKwyLKkMZ7dFwgVfBJ0SF9BLugT6pa++5nrnT4/0yduDPTNi3AornE3IqcB5zU89tVY",
+	"qEJymXHD3OOATH7EEjHMGHAwACtDaPYZN41Zre++P18Doud79uOxQ6hsU+eZiOvtjfC7YbEYSJCm7N3h",
+	"Etf4HIG7XSdHGN49k0YwruYYEh4vPS6r7JAR1VAzq3LlAjGJxlXg/wFMmKWMyEmNpe7NUShxWLHRI6cN",
+	"uAJhq1isgZ5Q5mFjeQBJ6edSzKo0jWZ4oqfcnBVooiafTHhas9Oi4JRMKtDazZrb+UJpfz4Tj457MTzP",
+	"9zwzKnG2gJ94Yiv2uuoSCAwmS3cAlfOpvAP4xKcfwGNHjLNYZ8yIKU95RiUWEnEuEgSuU0w75Xtp3VYC",
+	"EU9T3U/EpCgOQf1lZPqlo02wztgv5JKuNZLg/FbbC38iTabTueVLUo3MpsnZAA4c87mpMgJNeZpBS6Q3",
+	"4XXKUyiOxYg5s76wB8SwMY4EK1IZVwgkTxJm22c3vjq9f5ON+TkWeYDKWmogoIgC1GqIAX2kXmi7/dnd",
+	"9TKbeOsiCeonIw2LUz2dAhhlMif1T2I1OGxAxJGVfrmrVIHzF+pcplpNrNYy5ob1fvL45PT5y190Hzx+",
+	"2avkYmdCTGuWlzYuHM2GK+erXMR87ipa+FkiDqlfYYywaLMO1WEDmmxvtN6V+mSiR3XkA6vqZgMTScUQ",
+	"KolQ0W0spmvyPlRQsKqe/QGkYaQyAsLETO/BmKejolxYIuJRGW8dCTOOUZ7rQ58RbS7kLOEgeIb1PS5/",
+	"Lfzad2cyzsYVW65nwWp4+RRzpXixd2127CIYAXwfgNiKn+nei3VRTonNRQa4iihz4VGaCXGGGGnZuNIO",
+	"AzZeM+WDGs5W/G4H+0KbbJSKk589wf7deZ9oKFij0fiiZ6oA4sUGmBIiNlRlWp7LRIwEu//y4fHpQ6vD",
+	"y6zNHkIkcFAi0DVuMrtUM6xpZTX0dtnZ9dntzXD3lvgn1No758nTGlFD0u+IpGk1TeLGLodNibdZZKly",
+	"IpNEOpz1VcQEsOed9fREhasvbgZvrI/XxApXmawpJmqNefpL8QHCVhtJYHbxrhIC40uxZSCg24MKQSNP",
+	"p/YaosOF6KmX5CRdmGdtpusTwa0StKaYwFCngWGJ2DNGKHBSvcPyAi9ePr//8OTk8bMfd08fP334/KtT",
+	"X2Vg/UHatCrCE7g4PI75opiQ6plbYLpiqBA8fmnEoZ2Cnu7lU3vDDnSaCsC3ZTfQw9+f925GrKjyxG4o",
+	"McKs1x4y9V5RParncDLgHbggVcxuTLWRFW+An92/QVKr6wZFFMecyE1IoOdHTFtBYCpSrEdxE6SDApw8",
+	"FQZ354bvsHOzzY5dnSq8sO3YgtpUOoldMboeseu2Ewd6pcv4EC10euagwDlVw7fqLw+mRKXr8wnMLUmK",
+	"+YPAbKBq0FiwPoLItluLh4d+qD4/9KM39zvQ2GYmn5VaNizKAlZ9E4PNxRFtK3BuPuQNsbrYiaNF1Mu1",
+	"PqPzj8MHokMydV85nHJLWqAKLg1h/YFO9KxrZpIi2sqDelRN5oBtrhikSaqRIwyKEBAzr55tOZoZT227",
+	"H8NwCrTiLbC+PR27Y1WeXmnpS5A/1CscmrUyQsCQd2fTDm+BXYoF2O9l+LEXZnC13mwczK63b+dBCE9c",
+	"fM7mwOKNahtB++ttOItCF/FSe70jOGLExjpPIzAMWOaCZTB9oW0rjn2Cvm72jVaCSkyQNqwZhiEt3q1T",
+	"tBSt3Rp42arDIu3aYWz0Ao5/s1dAv232xvu6TTXNQqIvsCLr8mJ2jUe62fZ8jKPfhFY+yvE3J9yPa/hV",
+	"p+hpnYm8Z/LBQBjTwyI3aBKHkEKqJ9N3IcQQFAqmlPtjqYTVdFP2UI0SacaQP348GIhptveEq1HOR2I5",
+	"yjBAAjwoxlRdQaEXRoT0yrEOzo52LlL/CPgps/CjlXFEVld74KkvTbClbd6y5+43hIdSE8DxTaGZeqNi",
+	"78cPT9ktPpW3zvdv8Xgi1S2T8UyaTA5Mr9q2CO+6aoQKITWLWO5jI/mtE/vSmMsNyk8GGEC3frD35geV",
+	"wdkzLjMnUq4vU4i6myudad+1EjO66XhuyK2DgUU98Hq2TaJnvaOytXelWeHg7r2Dtea5qjPwTMx2b7Oj",
+	"UkXLBHIm5qUkec6+EDyF2ohnAv0D3JSKblvq+YIbOWA8t3SQEa23N8CsXGErpHI/q7UBXMPdSZK0Z7uU",
+	"IgN5e2njXnBjQrhZblgP5e6ePadYuh2NzmzKR668nQ5qnsPXTYwPz3SpyHGLDyZi8+KyIc4XlJdd/KL0",
+	"Xbu79+Zm+WNdodkwqu2hirezpvblN0shXA0O1QZIKRH0kdEds4pyXDEfdFOKgT0F6Elf0P/o+ulE+9FB",
+	"dDu6E919sx7huDIk5iH08wrZZCuizyd4I/vPj7jEcBn8eN/q+kn4zUOyztDreiLolTeltfpszUJtE0la",
+	"xEosFkAi5h+xfUYiBiBFw8AidpsN3DQidmepzlFxyftV3naNT0SwwCciWN0TESytikvrquLjYjBvFpmJ",
+	"J6nIU/DK+q/hWXmEpZCXWWcRm7UKGrAZTF+0KoMjHM1ucxPCnnduHQg7f8pjccEyQrGIc6y8XhWRdZrm",
+	"wlVgLsU2gz/Y0nqSCh7PK8MS8JBU3D4oks/G2hUj73tXQmTvoiEHoeFM6Zlic5EdgWWfqlfDiQjjqkjE",
+	"bw7CtEzEVZat4LHuBgUZnSG0tpT4bDx3RWJn3NCqiviIvBYYsWDFTRdr7DCo4G2pKJQlEyZjqc5V3KiO",
+	"Y6NYsFKEN8WELbrsFpYlCopXlEipFL5FdloiiHVUfRl2y9JUKGrsyu2X4aBeOkyxiqBjrKq5uuQmyWK0",
+	"+keEcgYFiJVgkk5PZbraxiHDVhbjSXdiRnUumWmqzyXa+4K46LH3FDahUStWdn1W6crzA+oEZFa4M+T4",
+	"R5OOMD7YJ3Y2iDc2QmUXCpluWtudaKKyvHvFqsMSfEKRbRgNi3Tgg9BdMQtIhLE8uzpiU06qcPV+Al7q",
+	"jEKMacHHUOpYKM+5mvkLt7j7g+L0dCJKTKXYxCAc1O1UiZyWaNjNeP0h3V4baHhjbCHWb5mZB+y5W6vI",
+	"D6D05icGamv6kudLF/9COlSbHTuERTC5eev+mZgvBFHtH3y+HYZ1KWWhPPBnOhvbu5LScZZy7Fgga4AT",
+	"OGAVrD9HOxTEPOLd1DwpD3h9mqsuPFBvO6OTiLYkVR7ucmLhI52yfm6ksize9snuEqRDkEyIAgG9Y9vq",
+	"UcJXe8LfPqCsvx45aZwxK2yg+Sy30aU2zz5DmScsuVVRHYePOLiWpMHoxvL0eJI4Uy9sZx8TuWCjq5e1",
+	"bg0pW+wlSF+99iVkeH2I5LpHWKgdauhCGESpkC469Vcn32EUDFSGH0OQjWE9fW652ET0wJ/XK5EThsqm",
+	"8lzEaMOVWXM6CpPc1ue2LYudS5pqmL5WkFzQ0XrWfhXaosvVuBJt8YTosCLTxYHXRUgQcShAAF+Xiv39",
+	"H/3Z3//RnyPZBAcnC99fxJaJmEhcyosv02CVmnbJ9P/7//X//u3/8z/87r/769/9j/9lEWZm0Ta4SVUE",
+	"HHLNvVKh7Vy2/Sdid5mBvB5noLk8o1s4/MIyVNZ7nIloUeeFoYRfhkajBYvo0ncLhrkqTWvpTO1IJPqA",
+	"wMih8LRW3L+MLMumAoZn8D4b3XJqK15EJBPZixMcMVZmlpZA8coEqszT2oJv64e4lY0klCnWlyFB286a",
+	"DNxpIeXB7Y/hv03RaT5Ok82yULRVYF5J1V2eYQLpLlTsEDOVMeJ3Tvpes6qHZv3V4vg/gTGVooHC+8Fd",
+	"HT6j0uXLNlGy0zXn+gMayqIW3A8iFvGm5BoKqw216Y2BQTew41UJWwX/C3Rwb3gtZr6omJe52BJVlzZt",
+	"IYcTaCqwHnq+sRngaLhXpwHU4fIF9UHvnEsGoBXKknEN1LS3dlTaW4rTuvY0ZDJLLqtkZL1EX1Ae9hdi",
+	"zoZT8SThJn9xQrg6v5EbgbkydcCNYFuEU0/QZVTI5fSgCxHvBrbmANAyzN27E9WfgDX3VRkiCFMGLcNW",
+	"RUCUTBna2XejtPgTuRqKc/XZWzxmzSnlKk/KlR8Uc5lOqXBWK3F7sOV1YwTDgj3BSfJ82Dr8ehvv2OLk",
+	"AkPeKmDD5TNEaVTOflyyMS0ZCLIxZRtyRQBZhWlLqkGSo1ixNPuiKM9W61/43yrcgpWYTMtncdW2NTJJ",
+	"LerPptqhD2aFdUJlBa8CizfaJPoILGPXfg4fJoJBuG2CFoIK5PqtSRsmUZUVq1PRrQsKcJEG9iEnIC9F",
+	"B1AeILbRw1CAo3IoamkZbr2T8fueCxlIEqK+yXpMaufSxaVfd/pg366GOxq32jtjjc/V8+EwxF4CJVEP",
+	"hw0BlFBhem5foj/tq9DwVwV0VIXne0AgIUJhkj7LFYaIzAg3iPvEVKumG6GyQ6Y0BY5AtixhU/mvgNVA",
+	"ShmemNQyoTxrsx6oMQ7/llr1XiZwRdBADL0/5oaluXvdkii9DWHD0rBHx4+fPHyAMBP2tVSYPMmY4fMA",
+	"YkjnGQABwexgrEsGVxoaGR8cKoWKqVP3fd63C9j3o8d2MN4T8Cw8wgC4DqapGIhYqIFg+pwSV/3Ddrhk",
+	"twV/XwAElAh+LozdEJ2DJSoBCIVYTIWKfZgCjRK5kkySMvZROwiGh8lRrEhDgvJ085Le9V88gkaAtAZV",
+	"Sh+5hDYwTbo3nK54Kcrc6hisx7iEFP6UadxcQjM5ZFkQouW2tEl0FrjGu441rTdpwuMBk1n7BnLpC1lj",
+	"qLsNbIvbwc9Z2pfnIu3WRykgflS3mX3oRKg4sAuJymSDIrrCPiDVCLmWR7htgv980biUDaG6opaT2+oW",
+	"yf9ec0AWbp1ggxcPV1Q6nostV+xZeXBh+Ei4c247SrRSOg2LtB4GlRQ0vTbFwLKc+87wuoAo5mWgRhjf",
+	"6MXZ6OluWlnQg4KGBkJllk3oIfN5U0wq1st0xpNehP7dDqFVVlZIX6qBvm7joxY03mgai+rqws5jQ8XK",
+	"+MDChemv3JULK3PF/m6vwRWj2Z3wGKzAbqXGwY6tbbbHnUdn+04vgbquPmDVjmLLGLiLi1ar5vZKp/Hd",
+	"TkgJm1ko7FuW470S98c8+wRsFROetdmxiyv/7Pbnd1h/TnifPz15/ixiE8FNnorYo8rMxjITDLHLrAQO",
+	"oVpUOpjNUpnZ210qQNmjaLhwdHcD0OZi0beF0CWqK0E1HdzZKuTO361FifjlNcTf7CWRGxEiLYXePCrp",
+	"vBGEVJja9YPV49u49D2qF9URZqEEjSoegub622VZiF4Qhy5zjksXapPzsOhkuVyJaiXX2y1j3y1TDyIW",
+	"6qKwmccv7YsxT4j6IaaWQU3zJafEGicJgv1vxnVlES3SML4TKnBglbpNxTL/buT7rVq8Fw5QskL/nleG",
+	"e6Ib5hthlzSW5oyAzFQs3oqG6FSEdXoh3chhtK4ubuBQ3LjJABE6EZkgeNet42ogZN9hfiz3ixH9MZ8T",
+	"ZqsLrCsgThd7rtp6AlPboHRDgW1LBmRqYut5InjERuUjArBgbhALDZQVri666FDOFGHXa43TSlOJGELp",
+	"Q0SDGYdqI4Dh1xdWkafSEMv3BSQl1G5sFUBx3faBU2VtjDU8tAz47MgrGJBrsbQQER3RErWUT0Z5F0sn",
+	"byU32K0u4LvduUJQ7vmCWkHBS69cNXhBaA41dyL92maPMzbJTQaJF+A7h5wkoG5y+h2/eMzOxPyQ9ZIz",
+	"MzHdHhtqLIzD+nN25zZLhJWbTMRiOZKZiVhvjwLUu732mqqUBxuVcHyxE4+nL2f3B+8sN3nGJ+J976NQ",
+	"PcLqsEv7+oBWH/pEOMGYm7EwiLKJ2IK4ZCwRHCyavR/0jtj+vlUSDjoArs0Hdi/b7BXNo/eDHnlzuHNm",
+	"SsUmXKrE9nB/LBVvs2MwfhtmxnoWVljkxiGqw+2XZZjCU0SW79/+vNOBfzqrYzTK8vnr1z/4EZQRtf+w",
+	"vTpySSpBrR1OaeD/cUG5wFbRBVS+zaSDn/YgpwUsdg98RG3WI9661K49W2dimkHY5kSn4qi4D6EEhjt4",
+	"k7KnZYDXVHGNUwcN/S4w/ZeuFfj0E98UfHzg2nOL9Xz42PG5Gj64ysUND6F6iSyCCnWh80/FVEODAIZS",
+	"USkaXuDi9DdkrUEPyr1sicTkalZ0J/xtF/CKLoJTNNKWH4GkOBvzDIpDAHQ/9XLpUEV2qUbSZFZ/RL9s",
+	"t7a6iiv0whXj0ynu6FQnScFBceQg/0nDXMsiDsu9yIyNRGbYnc6dFcVdukYmYL+HIhRrl7QADLYDWlhh",
+	"cmOOJLo8Hag+YbQjHbpJbwgp3QT5aTE/+LLTVcBFbKVaORyK1B8khq4TZoUerGKy6LW9MLqJn1mRyVJM",
+	"1pv5/Vc+h8V/Eyaw+C8xe+UNrpw+3yV0KHUo4p0Km0WvSxMMxlBlTsPXikyBNbr/4hurq8e8FKPKOpT4",
+	"vZXyHp88Z7f3P/tsb7/Nnqtk7iUZEJ6IA4DimWjL4TQZF3OVpfNSKoFlZu71As88qCdelg/uP2utjs48",
+	"3vvlm3cH1ZXEXwp7w37Bs8F4Oyt5Cg00l/+xQ9fXZghSSzuIXVfvVzCv3Z0YVCOh2x2fGtvzQyjhWlP5",
+	"Csu7kiSPuH+6KLzWfq1eqz0WYFC6ELXDcnE2V8yI6FIaYq1teD0MOXJBQy8ePnvw+NmP0R6Nj4m3Y56b",
+	"rNx6EF/kQv2UpoQvFBITMcywAfIurHm9OsQqtJG7ICvUxQq3BVS7xWAk7FCOlE79eJHyqFgdleext77W",
+	"kCN15LPkCcPcLQ5U9aE2rNSABa/GIgmLwVW+6y+93iGka8HxKa7CcB9hfacyXbu6UFehyFfpQfwXFk7C",
+	"ZmKRSGCRlhxyVXy0Y3Ax7LQYNAZ6Zu6ogh1Toh6V1ltoaKE0A1zXmLf7WrGiNjEmdTnBCubj9AS3tFi4",
+	"D0YGhQaWSvlFJAJVU6TlwhInmqUQIeBWD0Pj7FZbmUmxPh+cRWEwKrT+iWFZnioWy5hGPBHshm/2ZjkV",
+	"zE4oie0UFVRaUzG7UfR7E+PcKs9PoXi5NSsvUvu1CvSjivACF5zmj2ArahUxJDRee1PQaKyugLQPLwMF",
+	"t6LWIBBWiNogxYo2FpoKP7ntaKiXIScL4Pfgc4ERBx9drBx+ehhMCL/5yk/LfXaTw8+nxRTxi8d+oq4D",
+	"N138XMKlo07d1PHzg2DKrtN46buXfjE8697u8uXTaQPX4fF0ipFPSwFwtemiriAgZtceBfrM3U5oBAG2",
+	"bPX2Je8o3OVNckZqDBOr62cE8a4kWwFDFio2USH0U7yh8+MmXE4qdZqNyuJgcmBDVSxXmUzoysjSebma",
+	"z8uHpy9/0X3w8MnxL3wZn8jFQRKjsFeXYWM9Y05qtOrRwixuH6zSzBoB6pux5UjdGt+yU3YzTVm2nC4T",
+	"urKAOMvI0DVdhrptQ0Apu7OVaFIXqsxJR2clWGSp76VFOWAnX92///DkxCqluBwF6z2Ibm+vSEKvgcpo",
+	"PwdwBWUxcxl7DcC/12dbuOfo8JgokGUU1A9czFypSq2oCKrA+G8TuToKADRe5E6j0B5toi6I2KoEVR4D",
+	"dyOt1/f8soTXWL0ZrNTxhTQH4aXy9RMlCd7x6rUFx+1DD0TGZbK2+io0GCijtrsowJe//DK4sEjVawv3",
+	"38sa2IJX4/mRR/9JZAHcDhKRGVuOKLM1XpONLhs/oO00YDeN1fsbzrnGNpal86d1CFKPdMriFERQss8d",
+	"egApuhYc5A2YlId5igZKlBOdJO49/d4BzF3xslAxGgOGKeCJscdD0qR8JW6dgr0iopsqPYdU1oFWQzki",
+	"tCUHml+yVXy9H92O7kb7neh2J/qsE+1/3nkTrcCbDovFfL7WeFtYEg7q7zzPOV5qzEItZOU+FpCwq4uw",
+	"vYjbN5GqodRqmzxxzcAHbMr++RKbs38eY5MwhjyrtEtAWW4KammSmQ9GJHp+fS21LfI7XJR7k0iusJqE",
+	"K5XeNEDHm7zXz92LtYbKd6xMZ7DPNBY6MD9sK4yAqHUuUlNpK3ys7MobdAqjkQ91/FL1gR69T6UMuStC",
+	"kWkWi0wMrKKnBnmaCpXRb6bdLKRoBtV913Iqu1+v8NElk5vbyygk0gXyKBFkuKF+BLRnAQ6HW7TN8BBg",
+	"qLsNw4Audx6CUfR6wfAL5DhXHnpB82lSSWoiVfjt/uL1+wFPf3CSV6dKCfVzenTrU1a9RNsCW1zk/lhZ",
+	"1mKVRl8qVlEdEXyBa+SjuhcuzklXsc9iqm/qCWOnDG/3zO6VX+GKyFpwWZfAGK14KqFMKhawl+cy9vi4",
+	"rlCu/RMfMIU6yuO5E6iP2H7ZiLGmeuE61NSQMVROhBhMkTtN0dZ2VAV+pTQr6u+uGwGUPDyR36wFoAuM",
+	"en443sYPHMJY8UQrX5R27QJtalqzUtAFXJEOPbDxZWj7uxRPpO+5ipyDWe3qzJ4Ile3eCRku59ZITBUR",
+	"1OJtFjn/yZSnfCKyiqDEQE9FMG+deoW1DDdNvTkshKr4ywsYrrfEKJemQDl4aPV38GJZNdzVCbEnDywg",
+	"U5Gynu+mV1QIh1gjqEkKiwGcz/YATaF+a1xFfOdOCuzkhIRLcUvgfUJ0CKdt2EtSUKhkL8z4t2NwEVrI",
+	"Vb2BgQHmJEb/nS6g5ixviXNuAba9DwwcjMXgTBB+dmjICIY644ZR7B86ACgkcHGGdzr3ipgK8nb0wHPq",
+	"QhPRxbaAc04F1+1q2sUDtyUGS9nFjcCh7m8k+xTd7xGEhdKjboNL4RtgHd3b79w52JtysEivTsG6AGli",
+	"MS2IaVsFyUp+R3JNZqWLiJTerdNRamHwK3tewMLfuuMLiJ3TsVaiq3xA8cqQyyD22L5KcYo1QszEcgKT",
+	"uSu4iHZcgkvZBx7RC4ts9iJ2F78tV+e0pPs5/uCrbkIpS+wudb0BCtECfjynkHWtkjmLLX+iICVL4p8Y",
+	"5EJ5OrI74+bWrgJX9ULAvY3dUJeB7331uNxG5+mg5niZucnEBGWskCcXF+yCAnaBA5/RVVwexVOenpkg",
+	"ksJAsVmTlWF23GGEg5jIMwEhF8DI2o38e7kR3SxAK612KfaI9fcYlvgPLngf70GNbOVnXIx/Do9zvRCz",
+	"M0HNhfzvXFCrj78lKBeIvwUI7oNq7PftywC63k+wp1ZU/i4rfRE4Pu2XNTWKU8ETKPtQkisOlxHFrTil",
+	"1UC0Wc8uaJxjpE/lc76A6DBPEgaFnc95UiieECPPemZi2r6tLhh2XWRAL2K5SqBkx4JzhfvcS8i8m6ly",
+	"XgPOphW1fMOVtZNPEFl62QdMPp11Sh8mYHh9j3TpItjJaDbk6RGFS9OX2UwOhFMJ4UMz8zM/F6m9hVM6",
+	"Xt06DzI9iCsEwhzEbmD4AfotpWITmSTSRWBE20CL93nCCVVri7c3BU8eytFmWVkuCcPXrU7lubCbUZ9l",
+	"1WYnYpCKjOg406mImVCDdA6efisdmLG92blhvU8//bQHaTauIJs0xa8wfMzLGmuTRaw3zrKpObx1y368",
+	"Zd9ts59jzhhKiXwAdwm2YDI+Z7miGEYUqY3GYDXODAwS6S7wKxZaC3QeQc9Wj4PgHloFN1hyfUQAijiW",
+	"cSyUy2GDbL2+IHJFHIQbPfupCx96N6GnntXF7LDbIFnNe0Wb/idczl5Vk1aqWnqOFLZEcNgg3J12Ffjn",
+	"QCuTT6rCNMhos3QuPzGFrxbTofiZUEW4E5EzhF3ojCcRA86TimGuYkMFkIvkEHq8vd3Z2apUN3HQ7nrT",
+	"zGN69KmhxGZEgatPwyEWMdN5Evvqz2E6kalMsJGmC9bEeEXQU8EYeWI0/G2KCwM2SWkGrjEGOQXmCCHt",
+	"SoLKct9nUsVNTFQi/dI+6YPigqizVa8+sQ9TIBq8LK2sufYtfMo+r2ddM5PkoymvzTEcy75IIJdRGk97",
+	"wWJBYpPSCIfqdqDeftlIP7BjohL4lRumSgdhyJPEoBLj6oRHYdl7woMMGu1hqtbAKuXxxYfrSr+vWvAH",
+	"0kwTPn9mH3V+OH7OJTR9IfSHrZEETdaMLF+S4dQIoZpDTEx1krTZV1PYGKF8EAtUzECEAjxLiHlbLri0",
+	"ZUkM5KhdQ3bw1VMrTObbuZ0KRMN1cBA8xGIIpS9YKJdqwY2LNNx+ARrUb8M99ZXbLt15Ru2Xa42sxPkb",
+	"pgSYq4dBlkEhsvqaHSW4v0qwv5oVCsD/5ER0v9FqLX2cyon4pX3O4QF2Ta3pelHQLm90AXC9eqcvs4YK",
+	"qOVNwKbijzmUZUHzDSNMgOWGBTnglg0iTSjypLj4y3KJvydppULKWLyAfTWPEn8p9IpAyCtfXaXLdQHG",
+	"kzSFQOghllx1NxS8N4T49NpfiUIXTly1PrZtJE4gpywr53w67WFy9FGQZWw3BvUUCmt0zlqIJzxkvUSP",
+	"ehHrxVKNMp6c2b81t//OxGAMRUR7YsJl0iPlZM9MTK9k/OPT6bI9bSWiGd/7pi52Aae422gj7HPn4UZB",
+	"txeMNyIDxZUHHLkZXUbE0bUu/49cl18AotmvBKK5iLL7j0IljVpv90Z6z0tiKKC1n9EfX8Pl/yZ8bA9x",
+	"urCwi+XfrZHMxnm/PdCTW5pP5Z5lcSOhbnlx7334ujmT0z0H8LMHtUNEiud1Q/34hQuu+OiU5I9uVb9D",
+	"GvvHtnZbmA+21Pm3VZA/thXbUM9dN3wU/nY5/g+udW+l524TCP2+VgrbEo67cNY0M5cDbJjJZJLAF0dM",
+	"DssBYfMiwEjnKrsMg9+1T+hajryWI69dG9eujauXTbYz3n+EhvItrux1BtI3Ky7n3dq2rsCu9bIyKg6C",
+	"s2U6yGXG+qngZ4SSUE66Rp4I8D0euwez6Mnq6JGB4N1ZqtWInYl5FN6p0IbH7SkV8vt1rjPuL8HciJjl",
+	"U+e6h8p0oadIp2emzV65inXSsJ6eCtWLwqeQqVM8s4ue7gEyicOt7Y15MuzSqy4G200Y4Le0CqrwETYF",
+	"GyTaAIrkkUOKgYoaAGiLNyyE8EG4EDeAYGIvSPIC6CEE/w0lWHntjdGza9DDQ9IrWvchW1U4dyUShXoe",
+	"BFtaV6ksq9rnqVAiZkY6Po/+N5zmME+C4MwGXhmMKl9b+RkAGSLWFyOpFNROgxoBGaJUtmoq+5dy1u24",
+	"W1HL717TPHVhsuf4qv3zJzwZwsc37wEBSiZbFkTH8fkFcI1Fxb7UH8qTBuWsy4G/HMN+qaS18RWtKZ5u",
+	"Z8G+JXa9LE6UGAec0OEQCT0VGaC0eXHCSRJLVUkBdQhWuWF9UugS65Pin9CIY3/UlB+7q7y8wO+56mb8",
+	"TFTXOC9drctORkdFFTgkKi77QT8xPrSSkDMt18A8GefoFcJ5GTGtojYUYGkksxV5hJQsuDgaEHe3G8qK",
+	"3PvxfCXi1mw8LwHEYd3gco1RwmhUugvXhGWbSnchussDE064BGaCF4mVZF1UmAF8QsgDKHKOCsxAnWcp",
+	"V2eEoeduGPTbjsATaHmzTjMQJL0XEl/mY8EdYB69ao/kmMcFxjDeLC4Xhp4KU2amWidhGgS0TOUK8cyX",
+	"e8CfAiRKhPmr6GV5wIiovDxiu+hTDZCKkESxAoC512aPdIpzi10KKQ7EK825i3J5rVgp0KWEIChTgo62",
+	"CroT0TENgwpRZUKVkf0cVzAENexoAv8EkgD3dIKeX7+5ragFe1UUgsSVbchYXo3nyEpejecvfeevxvNn",
+	"+mfUPXx4RAN4NZ6fuDHYd4NhvBrPj2kkr8ZzjPL+gsaySn71bKnmLskuCItV1n4hzhLDdC4XB8unjEaN",
+	"HanZzkGwfKcXUwZW1gY+DYr/QjRU48q/G6JjDaXiSXdtqmlQ4bkvKAPCJwz2rDDSW9jDFUAHTaC46NF1",
+	"WFzNdMdTbs4uCyyvFr8rrA5QJgtXh2FNh1RjwbcDlfWVzHRK1o+VaqB/Mnwf0LXWvVqubWAXtcHBm5ji",
+	"jYUVwk6xmdIUiooUq9bvPmb1XzQe4R/Botcu4S7NFcG67cxgEazD1qU4KA10NcLavXXoar7BMOH0stoM",
+	"U1sv2GZNJlZFGqS76MFSE2SD+YTDUjJYKQfMFPB51H7knEgYijqRsQLl4qvT+x+ijsYJWR3LU3qRyglP",
+	"5yAC9/ngLJ8eMj4B4FhIqyIR2AurMHMQu28U5XgKN5oVykEZMhiUdzNyQqk2orgUUTswmVMPIPvCNhU5",
+	"4bg/J10LMpGXZXKqUioN0yoCORzVF5wH6C8Riedgq1k04KDQ7zLHQeDEJFbI3hul2srh/Mzu9TnUQhHK",
+	"NlXWQRBMAB8OBweWOVCYcHkA5D0dCZ+fukLpcqVkoVUcJVZemfF54TFC/8qYG2e7oJU8IpkDVhX2yjlr",
+	"EFsx2NsFLYTMIOSObLMn0pD/D4RQETMlZnbLYNIRVKac2ndVhiXVbZftykjq4iTea98LT+MefbEUWn3i",
+	"s6GLyEzMgu7yTcIz1yQ7W7FHmkwOTF25+i4aWJrhEE4xObWrxKx4b0GWK86LXVoP1K5iDOtGeH+Kxq12",
+	"utT3izjTG/aMYPseUL9hj6keCGNsp5sskIsmbv7OYi720gpXz75ihIu9R+UdrrxKPXk8kqM8FabS4kX4",
+	"7qsWnCqH3j9+dv/hEwR9brBakJ5W1TL4Mr1xiYwIWp8dQdEEQKxHvWgMtSrORcqThhVkPfB8RdmagZBT",
+	"hMFyJmk3Bi5jZnTDLgjttTu921ldkEoqynmBysIBoK9xC0qZD5Z9ukoVPrVxqYrqHE9YnIvt0j2Kgd+7",
+	"W7Z2b9PEvS2boLz6BtTm8cUb+R+ovMBSu1BNKrzmYRGneWYFG8T6gFfxamrWG7lnzYrAHJf9FVA6dOxz",
+	"ejZKevFlEleuG+bVZFTPoSk7E3Gz7dgsS0dd6CRaRuCQAyZ8zvq+yoqIieNjckoTKzSX2eqzaoWauoNq",
+	"3ybDKFotUWQC1vYhDyuOeuuDSq9vd0gXLZGe+IJzVnD3kIyCoithtZT6Gin+JAX7FEw+mMgC411gZwus",
+	"afVl+EJLtIbxJHk+bB1+vQwlUW3EKvyWzhoG5u06x8xY56ll7VA5GsDD1zgTqxON1ujoS3f8+zel2b50",
+	"BpcF8TDVkw2wsHUqukakUqzF18CnCkHNRbXVcNJUboJe6Gd1gi9WWIZNJqahw9jvkd0OMDzMK3FFSiEn",
+	"NVms35C/NeZzUwk+pLd0I8NuwPs0gXIOHi1TeR9WE/kOrUSFErJTO9EiLSxNtBaQsFcg0fYi1iOV0f7p",
+	"vS72Qwih1gOV2Fc/oVIwOi1kYopYkS59G2NIhug5hUCUqMiKLSApsEdoHR/2Yb1Y55N85FZnjkUi7GVE",
+	"owfP+j9B/DNXhblJYjQEYFe57c0ANZEjZknQMC+/OmDAMZ9i1MjCud7w7CL/rTi6kLm5QUOe4y0Qkd14",
+	"35qfcBMiuopTgwx610cnN4/VUC/Ps0QT7+p8Ml23HOvgsIo3XPTk+nga13z51XJY+OppXe42NiZvWtMK",
+	"yt7d1oaawuLUq2IAH6Rzlubq0CEcO+bDB2Nfbw8RZiAwYwl5p2RJBDsaKvS9jaJJKowHJYD2mjEH5WTd",
+	"QADtjrghVBaDSpi1qLWX66O9fH8rlb0MKu/Dz1FhGPXBYDwIGytiwhiPY7fy/mewBktSYwpcxHbVMtVD",
+	"epa2wT0Wqk+tqAl/SF3h53U9BDtr76aH7f1Q5QsKI+u8ckt9a64sKhn6YzGQsaC7rhRBKrOwcrm9c0tG",
+	"Z0y3QfCHmlrmdYaC0sxC4ZkO4Q0z1qmHpzQ3CxcFEhA/E2ZFLZl1PRahO9QqLYWrG0gShmW8Hoe6bG8P",
+	"8m86nTY7Bf8IRgpzjBwu4f9hjX+Icdog/MMF6lWK+ReKDVg+mDIOSfeIELWlgnBoWLpWVbwQOBdah/uY",
+	"MhbLwVoyToV9SsQuWqbNesBgAaQ4jEQbFGxXZkzpmX/SasW9Q/stsuY+GbFiB+QcxNRVNtAX3RAKMmzI",
+	"Of84BG2loPj497BcHsWQEXI/MUQH8QjI1D4+rQza7awjDpwal6kvjBVvHakgc3TDSYW92kSMqRz4d4gb",
+	"WSxdK2oVq+M/hDP1X+I0KtTA2tqJHkulzOKrrmBLc1W374pLARrFk+00A6hUDLz+CO5QzkInNEa7L9kj",
+	"bAtVHHEH1bK8VWebt+ZNzvED92zwnpdDV4ad24e863KhXHPlqHLRHLC7KVR4I2jyywAZ364NTEZbEcS8",
+	"ZOIsooexNG2aK0MK4ZVDltcaqMDhjDXQnaR8xLQioCYlEkLqAbDwnpkYSixxeSyuckkBtrSBwPQIELuw",
+	"wQBZPGKZZveaCUuBW7CohFyRQBDKhgAyXdQE16kTxBGBS2ZNNsc5LhrCvFUV0N+aMFJh8iSriyW3v5XQ",
+	"9qgysk4hsBhYRqNOMuAn+XpkMw9JystlGZptYb1QeLq9LBgF0n1QxbbRcBpj9zl3pd1TRw8Xxudb/6CP",
+	"pVj/6IcPGC0Q5ivg37fDpksrj/EjuPQdWGL5+idJUqSYRqEtoQsIspFZq7lQU+KakRdRSshxsPbl01HF",
+	"hfwh9bdn+Uqph1YLUdxCJrNUIszz1ZLbqFx3EREuMsSOW7pgSzdlnej2IBBJlg/EgvRQUTfKe3iRORgP",
+	"+O4k1jpvWLN0hGCI0IL9HBbcf+OnAUHgJS/XOvoGZ9OCm8jytS75+hoBngYOUsou7KFu0uVZ7wiK6JJd",
+	"JRXASdSCK3cjLuKb3uhSojE6HYOmB1cj8jZslkZLEh5G68U5ha1z5g0XhTnfJ7yiIlaE0IHdLBQVsZ/l",
+	"1PSNZu+gDmvCPVESICe3HUCwE67QSZCbhnovTBmL+Es0LIEj4gJu7AuNLyCnNvvCpUGS/z0LGsAhKz2D",
+	"bcRPwQSJlRK+A1RoKjzYF3WRF1QYLZ+YhVVY3LVlPlQ+wrtzSQRsY5cma7pZlzE04aIi+fur0/sshiSy",
+	"Xte5vL568vjBESlksWHGCkn9OfOs3gVeQjsHnYPb+wed/W5n/yc//unBz++86vzi85999ssvbz+9++yH",
+	"L+693D/dEDcTC39W1/1csAzZKf5U96sytLIGIEP0+jE+vKWC7t7pzyv9OnGt57u2dMavdJ/5MA8Ut310",
+	"SCh43j6oFDxrI8Hq+iwgCCzPRkidEvaAwjSjht3LJFtf34qW/hE+jCZ+acY1V47HLLFL4550t4rJoNja",
+	"1sz+V7pPgmKjgDhXoX+90HwmYVyNNmIGdl7IemexxN2AIloAWqDmgA/TbAMKYd3XgMkVYQW7tQNZFJet",
+	"mXj0U91/6VuBjfMN/VT3T1xb7327dB6aXbUbHhAkMWZEgibMWUgeliToTDZZrwX2SsQQOQ7i6dlvvRsy",
+	"He1in4MgLS/nB8yhtDILYntI/HWsvGBUwc4imygCyJrv5n140+D+vcS3jZdyi6O5LlVo8aCCPIgZGxxC",
+	"HXo/fnjKbvGpvHW+f8tMzC34FQrJ2e1yrg07GNpR44PQcd9veByPzs3SazTp4j0KH6H+NSWd+9fvFFEl",
+	"TCsEzrpguWvaxc2ivtxbzcOayhbdy9F4fqr7z1UyD5Ue+mpR77lA4cLCxLS6FOUGyRnbVO92lo7VyErw",
+	"1Fbmjvf1h3a3KN/U6c5hvsN+L4jz7YS6Kwf6dnNKuKpK8Ki+3EM8vNI9ZQKINzKDg42lV+nhbmQvXXUt",
+	"Wv1/1iyS+1coQTfakyUCQcMVrcaaVdz9MUhwNXd9DLaDJd1WadmCVMjFjJY8vKq5ct7jwlUKeQPri9ev",
+	"L1+/pVJQSNurXiPp5SU+vIxTURbkVm7bjulz57S5+8voSm6iy7qGLvEOiloAOWYqbwyqPQzjopCeVE8c",
+	"2otMMdU2NL587Wexf0BNtw5bqRgIhbkN9OvnxY8O2+H9m4aBQi/si8+Hj+HZpZVocKn6Odft025Jcedk",
+	"WF8YlxSciO2zFy+f3394cgKfDopI+Ns+c/FOKT80LJsb3Y7ubFs6F46J96HAJ+98oi8Im5E+PXLKrf1w",
+	"32chgcYYlGau0qfow8r9oSbu+xe2LQzZ1JIjTddeDecrQOkaRUz4SsLgwsRZhKGqFZW06aGayO1t/J2L",
+	"hxGKTZX6qRhcuAbhhKNg2zYr3bS8i9XYqO7niPXnC1kjaAjzyFkTPmcEbRYU7+aKwggTachOBjXnWTjw",
+	"RjwO1fgJf4tc7vB2AJztWX4xrTUByEes986u9nsEtkOUybFOYpG22TGEfbKBVgYgFPSQJSKD8uRSYRAs",
+	"NBmxWI6klcp63V7Eem20y/f2er4NMGuYqeWt9l0JQRk81TnWSwtD+tgXKTxGv3KFOTNMJEY4FAepeDqH",
+	"CbRLBv5v/+Vvfv+X/+r//d//9B/+07/4/f/yL779n/7TO8sA3/+3//qnv/+L33z7x/8ZJ7sIj3kR5d4t",
+	"9Y4FFep198IKdfyMWEGx9sWq/+avvv33f1de4/1LWeNLkZIc6796bd3P6nIKc13k4trV3dJsYPh41c3T",
+	"5H2EXH+/YsW303YvcYUrMkzWFBX4bu5AKdpo3e3+ZuWO7Zqz7parOvD6Ekc9NpLfOhlzNRpzuZ1P+tYP",
+	"6io62i4TqcTDcyKMBdPO+pjSgVYDkSqsE7rY/CYSsAPsWWcRGgufiFbYhSC8qC9GXBEKw36zaMd+TVxX",
+	"bgAkS1c7tMOMpuXo6+FQDLL1xp+pTrOH+Kx967xWQjuTGLICj7RZD7MVhAMbLsJqXQQzIc/7FDJAMQsy",
+	"L9qsl6tU8MGY9xOHKEzRg3rI+GsVBhc6IGZIvuCDsYgjZnS5a3JguTyywJcJ48VVC8c75jElNANUFJeZ",
+	"oVFzw+TwtZKZA5CaHUHygw+yBbshbTIBiJVwgSn2EWMQp86hWgT3BJGqFA9Mf0N84iJWBUYI0sNCAqBU",
+	"sHghBkYz9xWctJfFGOmzHyh8vu9H6352Q3av+3HTF37w+H4wA/jioZ9G0T/MBT5+VZoQPeFm5ZMBGquo",
+	"C7kDDSElVsHFQmDzEkg5rIrPR1tAEcckBEuJWJyozwdnUUjp0rBgI10rnqSD4JWK2HCQHGpZI/3uSnS7",
+	"Y7mKa6Cvryun1S0+flEundGw0RpDDrDvhYBVYudVcdx17HPhokMWFrXqlGy6aq4gGbt8y11lPvapnr6o",
+	"zQc5LeeBFDm0xZYbI7UyHjgZrqkJnzOIYl0KdYJda44b+pWp8gx6DCsoxUJA3q5kOaKpRGys8zRiMUfg",
+	"zYlW2XgpSAFwbxoxEIBmafYowbk0fBjGtQVOXxVojGuuapu/Mug1WpCmkqQ7qDcxhS5Y2FgjhCnnxnuP",
+	"VzyRCownBgKPeUwSi8cRoRcqtYhCqluf+rdlYMlGpk/TjaWxw4ir9c5UJ2uP5kuNZSYzPe2GGVcr2UJw",
+	"GC+QrtFEJ/rKPVcuJVkmgMfKLp9BtFjadwhrbLMTzCqHAoX0fs+VpqBiQplmscjEIAORnM4nle5rVKFj",
+	"geb91GgDPN2UqCJaoOqFHSjv7ral9e3qPX6wEI3z2Z0Vys+NHx3e+NFhoAL90703f/j6dXv5m9KXbfvt",
+	"zYXPn978UaXuhKNqbnOiWZTstnedE5o+7y/fTfa13ZoVbY87Nyn6Ti9o2QPWe+VWPZzNZVj0Cma9oPhv",
+	"YDktc/Ey0wGUqlRM9LkwxdUD6hUW4oJXj3xVF7caRfSq5Q6O0VguBGAP9m6yl9Q6g8WqGlTBMayNqv+o",
+	"ahevvcmm3JiZTtdmF75wz+3u9rusAseW8reMI1phbOLTKUEIInkBkUrD+uAdynQBiCOxsnEhGqNtyIql",
+	"lAgMItQc6g1JNbJNty8Rg3vVWTsNsFTcbECRQ+OSk+L6ItFqZJam5Z9eeIpwDMBsHEiKkBRTtLosTbbZ",
+	"45LTDfLTNEHhJMI4hA4yAFEhoACmaXNTZM1J/riPxuZC3hpR6k3tudnlFb/z610teQu3wMAnyW6xPuFh",
+	"G+W7mu8rf3pzs+K7SmlvIX/rFZdZPX5wpsGgyeTQoTWWiikcsU7ZzeMV9NuddRr6K53GCF18eUcP3EqD",
+	"3BL7CRQYp1rzRg6O86yqPDTyE/DoWybjTi7Vby1+RP1EseMXj9mZmFvGC/Y3eh7rU2BCp+PnRkDOXu+L",
+	"45PH97vHX53+pPspYm1OUwm1RfquSGCKlQWwul7GUwgCwBLp9tK14y8mO86yKdj7BU9F+mUVEuixH2ip",
+	"HXhhsaH3UJV8WMHin3x58vSEYZGxoI44FN34yenpiwgRuWElJggnhXjjUrEX2mSjVJz87Alyb8pmMIi+",
+	"pxXpgVj9wsAFVqQUR6+VQ9maROF1lxWF2KB84qefPlTnItFT0f70U/YQLoSfnjx/5sJox7RN4DUQ9Ogh",
+	"6717Dcf9NYZKvHaH/nXr8LUrRfC6Fb0GFvC6ddhut9/32uyYkvB8s3YRXiuyPlp11jZa1Nw1liJEEptD",
+	"KvUIb7fRuEvhKSYDi62lIawYlupRyidw8vopV7BY7eBtbLEHVEmrCV/5iqRQpLjNfpbbxZjylE9EVsJD",
+	"s7wYvSG+aHEsBglPMRgFuoGiBdgtrQ2NF6zXRWkziI+8P5bKTlan7KEaJdKMge6PgXD2nnA1ym0D2Fxh",
+	"b+4xGQuVyaEkad0DAv4s1xkkpYNcPtc52AR53+Whw+a2ab9pq6Hi/YCngE1rORYK9GPBY5G+Voz1/tke",
+	"yXJ7j+MSYhdFYiPiXQaEdVyKxGZ3O7ep0kuYlu2Zo2K9lyJL53tQjblHpHkiv6G60W5in36KhHDMIEkb",
+	"UMUc0hx7Kr/ACjHwG7zXt1pX6bHP7WPtoA07YahAg0UZ7hYFjDRwlM/usC/lF2wKQpP9BWr2JHqGOPNY",
+	"rPZOp+M3pp1p3bUP9KgbiO8Kx3A36nQ6GCjrynMyvByLRzodNhGTPoDpFSiDdw4OiG7Bq2EbtlIavBtO",
+	"Sgmob0ON3T5giTgXiWGxEFR2JxzPAQ4IquZDLBYkB2J77sRirwGsH51MmoD/Hmt/20Nl5xfsAu3pE83B",
+	"f2mXzgmPn37KTgsuTvghYmHP7Et9HRNwcvA64tEhEt2jPAWJlR4E4rIDgrqjr1WwucRhFFRnunNwr7x9",
+	"k3ww7rXZfW2yZO6oj+pDeZkdatHmqTJUiRyFZW/9Al6A8R3t12qxKUBJliYzES6PFbAJStB+RRO164EE",
+	"GJUwXowbv0zJd1P+3YcZ2ptgoFXGIUNCvJ0mXGELESxZYhlPUOPcAw8DyFDeRwg+f3VBdabQn4XOWrvE",
+	"mBg05soSQXCGXquhtGf99gEuEO4KIF7D0fG3S1D33XILOSyt++Ligv8BObL0d9kDkfC5iIkDA13NNLjM",
+	"ce+gB1z7GB89ZHfevnU/FDXLpr4vpzvRq5n2gLXOvH7OExm/VoNUADPmyUI7SmQznZ6FAs7dTqmUmoZ6",
+	"XkOiXa2Q9A86AdM5ojNl3MDtBeFPnb3tPWsqqrS7nSqRrR4OjV33oDo4LRcdUDmRuORYLYSASGA176eC",
+	"Z6Am07esL+YaVMvEvuaY4b0i3IAcsT34vU0xAz1PcPgaN68V3c7whT16hQkJwHVtrzQSWDusJVVSVsEo",
+	"hf21GdYoKU4JJQ7guzrDjkVMNaQfE887ZPsd4IVBdO8+foGYbsVngBbCB/AVB5vK45i2h1wzS09YsrUX",
+	"aipG0mRQt8QKakYk9iLqe2uEfRHfRATW4rOVkIuei8MOE6Zvq/kBcPUXBXkf+jYLNuG+KawIEI3lm19u",
+	"3xTcICiHQicT+7NDPqTFI9HakdxJxjNXdxCghj/9lB17XcnlUd/o3CTklgIEFSGKwRyi4iALgd3Yv0lc",
+	"2T+MUHeWtiEaAM6jgtgSaTx62Y2Dm0XBJXbj9k3gR76eGASlAMAPFdSmQJSQLw64okAhxktJ4E5iwioA",
+	"6rUqErlv3IGk8AKFxkPrWJY8NwRNCN9ELFeJMMZpVz6BXGbshouvseTfu4mxMJnMQL8GbSRwuxy2Ou39",
+	"dgf02eTMTMweHArU+HQ87/bnGVihO3c+v/vDz0AzRKye/btW59FTofhUtg5bt9ud9u0WqJpjeN2lygP9",
+	"3+J5jCrySFRoyg8tYyO3VcipInfmIgfjHeE5iHxdBDv/yFFTBFCCcGwctUeLJGw3k+gcbV1UW1yq1wpi",
+	"J1KuDCbbebhjGNkhxH9NeCyA2oC94W7StiMFzhz840jES3cldAhFpi0FnqPmgLUf7LtGv1agT/Dya86Y",
+	"Tg+3SVaCqbIe8bV2okfdmM9NjxlLL2M9Y4krhki8Whp2JqYonv8h69nLKpv3mP8TwsHYH75Wf7i3twf/",
+	"D8/RdiwUw6AtKepi2L/sftgG7SFzQXqk/mNblPZO+PD20Wwpno+OK74AG26bdltq/6ZNdVGiCz3iiyF3",
+	"6vqXqcN+bqzcY5jV4/1d5EA+sQE+lbQghQXZPVke8JmY++nBrrh3BjwTI031R+G9YiWICt3YewT116Of",
+	"pzzNwFTu2kLBIebzcgmqIuhRTya2GyvQWTkP4nasSAlwHXYb0NkhYreyBH8JBIBwFofM6IkABcIHw5Wg",
+	"XQjL1aoreWbbaQEXQGX4cWx5jDTZMRx3yw2c6gypfuVTD/j/jrTBjEMRLG3WGyTy0JcusUsmPbMrMMj9",
+	"bMvpHr/igGcibR+/zgneE0yNLT7IICgG7ZiXCOfwPlo5Oxef40M34bSVRo00XzNu/3zlwO9+2HELGm4A",
+	"241GsWLwgKyxt79y9N3AkrY4g4PdLH09VWAMQjG2lXgclrhd3vqa3uFoEvKzPYGAmV4zDCryVAyiWcbc",
+	"6mO1jD5d1TUWltq446pVKo78LcsJQJdoNXjYOdjfANgKuD1AjjjodBbw0aHUL7L1W78yBCTkSNG5RoCi",
+	"FoICvy6wCVp0QyNCkk4LtgEfu+hJajmXNWB12pZcBGVLD4cuoL110Dm4vbd/sNfZP93vHHbs//2yFbVw",
+	"7ctvqUWXINZ9o/MdcIHgzJSOV9w63P9hOeK0BZB1d09vf/l5qxQ42tq/d9DutA/aP4RlLUU82H5Df48z",
+	"2bp64Q2PQSkQBczgi8Qo2JSjWEc0aXu409mva95v/q2vFM+zsU7lNyLGl26vf+mRTvsyjgUs9J2Dg/Vv",
+	"PFagvuPz99Y/f6r1U67AEXgXaXNd+5aP8QRfuN1o3s43hN6YfDLh6ZyuVlQopcnslXvuAy2iUvlqe1z5",
+	"COLLjSuW/6YQ8jluNQTH87jLk6T1xvZUltmdvhuI7cs3/X330NJl//Ewh2b0TDPZlKJh8tckfSGSLiwr",
+	"NUTsF7qWiBHgi0pYlckUTFbivkfk34xOH8diMtWZUIP5l2JOJAjM9wsdz5tfTUCv51oigBcY2uFlGtYh",
+	"/eav5J/bj2BpNB5fG8OO7bD3o7tvgDg3om0Xh/O+7LenaKVLv3aX5+ZNZq3Dr9+Uo4PrbtHGy4Hw3gBx",
+	"3y3mRpFFYSxvXU/eKLJ/sYvRL3Y9E4HAH5y8LxUB7KDB4XvKEyufOQayG67TacBF7ms1TCSGd9zZv92I",
+	"7TzhKcaV3tm/22QiJp+iCvtUxJJ/HxnicRwX1UYas0AUVFdc4rfe0V/v0fyWCMySKLPKB/B9wSqrWMLq",
+	"iT3QSuyUMO+sf+OZzh7pXMXbUfL3jL5wi4OCNgR57gL90FCYiiH6ujamwKhaVvyxyFaT1fVNs9ub5iM9",
+	"nt+z0/ZjkW3BzQuBdiNRlcgBcRbegAltUBGv9wiiNgq7MVh7yR2h8wzcTSxX3ofxCsCHXZZRFLhEGJxU",
+	"+5pK5q4aquMrJpNJQmFePGP0fhjKstJbTM+3TcYT0WsvmZm/gnMW8pRthXJ/mEuCedURB0F5Y6kb8z6u",
+	"Ze5rmftjE22uhfQt2fp9Yn+XKKeHecCVTvLjhbzeIKAHUjmAB1MhDJ+RUWGwC1Izv+sWO5znRha7EHzp",
+	"2mR3AZNdER1VZ7PzS93MaLdI7T5abaaMi3YqvN7g1tNGuF8gwB1CpNrsFUT9+OeMOBcpD0AVIUgJG8NY",
+	"ewg7pUBw121/jl75mZCjcVYhgJBZ0efVX6FZcZpwqcpmxcDF1OKDSWBYPL7/9CHsKM4MUxOrX+zL0YIA",
+	"0br/zG4nNfUF/I7ttA5vbyIaYTe7NkhWrMr24hEs5KZiTrFcF5V43Ao2lHiITq+tjNcCTGFlLEBBmjHt",
+	"9eLLrXfFIWtiavQjuDY1fo9NjWGOcyNTYzMyXGFrXElX15fIJVwi1wbEHRoQN2XU21oQsZ9n+irth06p",
+	"3Yn9MOAT20rf7iwGUnTVUT3YXDzereXwmq9dmwOvpemLmQMvUaDGVKzVwXfuoSU+XxXkW0Jpa3aO7EXw",
+	"cQX6Nj3/sDCbWQZpLa+Fm11bEnHhWX9OsB9x6fzQtlQeH8Q/gtvbyTt5FRILQmxgZRXqTadMAYTGI8jl",
+	"K1JM6YmIstsJmCkVLBHDrELAQdsjlMUfJIKnhnF8FdO0wD5Zzr+dcKkyDgVPjB8Q4haERWQwXznMep47",
+	"eef2srxjibEND3ddutay0PMiD3nG9iIPTh3O4yITBESXsVYiIhQ5zCDZm3CZ4FKdCTGloYPBOLA9Op73",
+	"9buWsC+4+HhosHXY2r99r9OBfzotxGHCCPh8v/UemCih5Vc3GUs1ynhyRlULWt/YERsOYOHYG371T2mq",
+	"7QEkZBSdf247/7yicyu4DMY86+qpUPClPv7i/v7BbRjWBmILjvYK4jRHtoNLcMKORLxO6ipS58o891rw",
+	"uha8tjBj6tRpk4OCtW10fawQv269o3PeyJYJ73w/bZnfX9Ok27QNSWaV7XEVHVymfLtWv6WRXBPWzu11",
+	"W1FVVGu3A30OEGq9OucEkEUJoelt7eCnocrqJaqLbyqYqbcirVRm3VPfg8AUQEbYTP10s78OTLmgOulR",
+	"eWoDU9xSbxeYAvqAk2IXUHcJE6NQz+yvdhATng2gYGUvljzpTlMxlG97bXbig1NoUAihNwbkMIaPRczk",
+	"gzHjhv1g34o7P/ghItewXipGABARi4GMhTkMoSnWjQzfdSn++FKE9TQrXsEqEvhOmz0eFn1L4zXjiMmM",
+	"9cVAO3g6hxEC6izY93nmcOTcAApUAZwttI6QPKD8lYYC+i+CFtM0/Xzo7do4HWjgauN0BlzxmC8oqG6B",
+	"rIbZ6Ry0olZAIfbLgiXfx/ftEEZIjfeP4QxY0lrR7v1nS61+/lnR7G//y//xu3/7t63oUmKesd+dB/Ys",
+	"zraJq6LBihQL/WzF+uw41tktcVPnBlL+deTPtcocRP44dtjwVlzhqKD3br0rTmEjbdmN4Dry5/usXuO9",
+	"vUHkTyMyXKV9r6Kr61tmF7fMtalhl6aGDTn51qFB0M/lhgY9JuVDzMp6UYGqPpTYklM3olB3ASzcTKQT",
+	"qVyVW6iIB/Cc0CqtzhZBSMi3dhSEVLCsD5/ECNl5m0v0O45Fuua03215/tpn9h0IVrosHYDQWPfMZLWJ",
+	"9wE+d5/ApBsBhC4iUHtAxyLWarfBTi/GWolHMsmgBM93zzhd3oRNbNSLW3Et7O3Ytr2Mxl5j4l7aqTXK",
+	"VLWp2+79Ino2hEmZsDoC1nwKbOIRG+sZYPMH1mgoqiOzTCioUAAw4mHxlArhaQHjuY1d99rsKxdSVQoX",
+	"p4q4/bkrhi7VyJuuXRs11uHymbgyI3Hpyda3f/0f/uHv/s1v//bvfv8Xv/n2j//8t3/z17//y3/17b/7",
+	"17/7k79yUUldXN2q4CSPeO0kvmgr/nCVGZpFSbSmi9JESgQIVajNaaBJV3ty5Xo2EAer1/wCcuHiRjQT",
+	"DxcO7LXZ91rqm7sQ2IXCoMjRUVkOGfjWF8kqwfDWu0ZBVEuc+DqW6jtj7F1kPdvLI3XG3UbUcX0BfXwX",
+	"0PVJ3J1F+PKO4aZS8GWaho+dedabgvlwKAZQzxKcSFV32YwbKKl2xHIjXI6ByIJynViaimd1ttgKDnNJ",
+	"gvzv/u3//O2//4/bnr6rSwW9ZoLfeyl8U7Z5LYVf1PZ6WTx6rcR9CxgggERtxcwrEfVf2javZbFrWexa",
+	"FquPs0oSPVs+6VCTnOq+ajUQUDT38o6/OIeXagstws8gBOGJ1qkvrE6FYtokgfUOoW4mmVG58TUN6WEV",
+	"i7Sd6Fl3xlMl1agoAwjfmpnMBmNoBEp0skzrMygEDXX/7DJojFGeQRpsNk6FGeuk3H4qICcXmolTeS6U",
+	"r/up8yQGsRAMv1zFrC9GXNmGUyiA/pjKLVLJO6ywi9VDi+apxF1voVf39WFYjtD+x2CUAT4O4IFtqPN9",
+	"SHVLIVRgxqUrSAvh3ykWRe5NtJKZTu0i20fcynWpqCYNwtf9a0+kMTh7xDIc8ImAVrHspNLMP4t2eYE5",
+	"x3M2E1B4eiCmmUtQhkrXE30uYrtEGB1RdLXQs6seaDe1+JYqCZa/dDUFaa0K1EU9ESzmc4ODcS3azocy",
+	"wVrX0BxWiGZFcUK3wpXwpUjBjTyHeBaaFICDJ3dXXc+NyJ0unbKV1f9MDtXdP1Tdwu+aAxNIYBO/JTHF",
+	"68SaCzkf/VnkCa3oB6g5RrVsay+w05DFQP3y1OO7ArPxmTOeQbFXlvPxJCGP4YQKr2dZYplPkLHiCukC",
+	"boOv3Orq6/aK6rQ4OyyzOxsLFdl/U+ErjFOZXaobP8yg9DRV48XMFs8O7RPECKvxml+4iXzUeXFN6y+6",
+	"etIHn+138H9Ri6YP8jSVQ6TVCb4CEuvGfF6SuVtRi9Z8QRq/fdrpHO57KX+y1B5I/EACLuQr4dUdTBM+",
+	"sCzTkeYHKKXo93gTrjYtCOOas12Is4El0Z5le8AtcykzNlfXW6ADbW75R8Ds/JHdgt2FJar3fIH+lTFU",
+	"z4JXTv0bH/C6repwHZ0eJwkL58aKuV3T6oVotWZVC3IMH1gdAd6QGm+968tvulZufL9JEbEqsrl2536X",
+	"3LmVpLYZpdW6kirwDByVbQ1o8IX85tS+30SpWSqVlFew2xd5VkvF28bpD6WSZrwEuu8tmv/yN7/7j3/7",
+	"3/7rn/72b/7md3/yV3/wzt5HdpTvv/3v/7d/+Ks//d3/+aff/vGfQe113HCEoDp5uN/p3LF7IzMoXP33",
+	"f/Rnwbt//0d//rv//H/RuxuE/lfN/tIDwi4ylNVWUCuvibgg3euI+WuvzVaxUwJlxEqGiNB+/dxIJYxh",
+	"loMxrSpLA23AMJfuZrJJ7n2jJ30p9kBMBa9OZeQuUL9Iz0WK7nMwN2FFE5EMGe/rnMzPnGFFL6v0ShM4",
+	"yqXVb4dgqB1Y5ZlnDCDc5UQsK6ovcXSnMKoPoEAWutVLZ5tlBwzXAkX2NnRLv3UhkaF1eHAxtYz6ao5n",
+	"5weAY7qWdbc+crT0YLZBe88Mqv0kghvBUq6YzrMNlLD6c6XzdRrXS3ykickZW/vwKSr1XQN0C9iWVxmU",
+	"4cdNOj6eTh/H301zMWzfJoYVIolrlWO3mi0ue61NmXZlO8gmeJklIjPg1AR3XiwSCSzGHdNPDKPLwluX",
+	"4TbPNPxdSiW292cZ3ChjwLEInei1KiEfjLlhStMw9BA8nnqm2uyp69ABJOAj1NRIOygmMGvHNHTTfq1e",
+	"q+OJViNv/KZfIqqK5pNpRhAJYDLWMzrNemD7zo2I2+whH4wx+8aOBoH3WSzPZSxiKytAt/nEWb3xAbsy",
+	"rxX24YGR7fLPYUyvuASPll/HoQY3OCTq5GkqVBZUaRNWTMIJS8N4HIs4cm5mpmGHBPgv7eu+ScAU7ouh",
+	"i2dHOee14srMYAU0gkJJRWlGhpK6wXDHJlzNq5yLmAgEzOJqQaKslOVSM9eVdKNF6ZJXb8LTM2E3wPJ1",
+	"z+MPKZzlh3DqshncEGls1ra+nIW90N+5SL1Au9hlqi0lpd391nYlMGAnPpr6cJumoq9eKKB5aHF/xarZ",
+	"A9s67EQtk/EsN63DFry8bUmNiwrDuB/N4o5ggtepR9fqc4E4lRJnbXKfr5HWb71zB2jBDl0myKXLCNHo",
+	"NcWFT7hU9mds85AuTufj5RN/4ztQRPd7wKDLeIkLlzQ7HmYinfE0NgESkk4blkNjA65YX7hbcFnpRkOt",
+	"u7GuDevfGcP6NkehPidqFQFc34Yf2W14fdJ2lwe1yTHbEhQLyOBKq+Wh+rQTmKqC0Wyr2ujhsAxP5Y/y",
+	"cBiUpC49s011aRjpR1I875pXfu80h2tP3UefX3Up2gYJ8rXBqMdg+cKiZcBTeYBGQwjo1EbB/wtjI1ns",
+	"Fa/yqD2RJjuh/pt4Hlw/BZo6nf0aD4D7sdkRxpGc4EvfSS8AzmATN4Db/Wsn3oXM+t4wXRsrjsu8ZS0G",
+	"nSRWiefTKWb7jKTJwAPL80xPeCYHPEnmgArKywq6x4aSdsbnPIEwz8QSrSFvuE89H/PpVCgnc7m8DUoA",
+	"cp12c3Wm9Ex1aUpQGkEPh2CRlkO234k6nY4dqmFjfi7C0WZjMTEiORemDqLqxDn0rtI0PSDHeiCfUUIX",
+	"pKFYiQjSbA5b4yybAh5g1CrSwShXJcgaw9c8W3pBUswqY3ImJ6L7DZbkOzaS3zqxTH/MJVAfFesLBui2",
+	"tzsxrcPb0BtuMoRPiBRjvu92Ou/9ME5dDUOmFVl2RDKsNaq/34yN7tiozbNMTKZ2ugeduwdRi5+L1AqY",
+	"riNYlzuwMX4vMUbeRbActnAjB1oN5ah1+O49/G1yK3i5Z5sk2y7vhDRd8B65SD9punhI3RdETnw6tZQk",
+	"uBEuXc71XL2ZEXwa6zz1NSRF2sVYl9I3WmVjH8Mfkiq1HtIqfrWOSCA5wPPElSuiVTdXUDW0ddhKhcct",
+	"92kKRgi1sgUjRhOhsq6R34jipWUqhW+z1U3JkfJNVGsQJPt3U0hr7rTv3Vt1HqNWpjOeUGr1Qef2fuPk",
+	"aYiPhL3cv9OJWriP+weQ5wY72IlatHW23feXh8brzmgzdYXCLK49Hdfqh/d0+NCbRiLOOu3j1jt/nFd6",
+	"O46dWOMDDgCCExLNufOBsAFXVp4p3ApHVpqBCAA86SzTrJeKzN5JPSaVyQSv9T14meS6hMf311sRklWT",
+	"Ch6NqL3enbGSpq4FoWtB6FoQ+tgFoWsn1+6cXJsJG1u6uZAULtfPdewj/bz9BYwLhg1TPcHamdxkiB7T",
+	"ZscKL54iQQFfRysr8euNvWcO2WUX7rPgYvtg/jOT6JlI680fd+GuCTjE+6iVK7g4FlLSKi4TuBo2tnbs",
+	"1A13fcVfX/HXV/w/ZlvHtW/2o/fNfjj7yC3P1N9dSMKpdjZNUDxB9CDgRAahgsCl5cWMQSbPeVYWTA69",
+	"UKM8B0XRA6QKpQEGEGHiZGY8Sh5PEj0zARgyyCczwL6b8DMR9sGUGPFMnruSKgcHFa4kaOULWqWrrYWt",
+	"01QMcG3DPAQYYetw76BjW5/w9MxeiYZKfKMfiCRFzGfQU5ZPK9sgj5RvRapzLQeC7XfuHGzitqH1wsXb",
+	"lSgT+NUO7LXQt2cID0O0OMOmSKc/dGKFjMM7f60UULOCF7p7noh4JNKHTSrfJfAoE9dl766vn62vn1Pg",
+	"Exh+D5ynxDshif8DXkxIwttEEvkYBCMEBRCZzI63lKsIujG+IqtiCCAeB8fwEaPIbcI5mobxBMxDXmf1",
+	"Xgm2mrPUBIfsEy/jXDQw6P9j79t7HLmuO7/KBYGFHqnhkP2YBwfBojUzUsbSPHa6J0qiFli3WZfNchdv",
+	"cesWh8MMBpB3Y6/iNSA5690sAgWOFzbg3c3GWSNrG4pjf5hoRtJf/gqL87i3bpFFNh/drYf5jzRdrLrv",
+	"e97nd1YV8yquLYNWzsICQOcEv3MODN+DvkTISFDvDcbhEhyisxIoNeDfMJbm2L54rYHLQaCA7VEcgcaI",
+	"iiUs6lGizICQDJFzOyxi6HCeXlsFVYwmjWdBDQOgUNrO4jSL83G7L5+08YvizSskhFUHSTmIJ6KVJk5Q",
+	"dccFcE1cgb64uKjXk012bV0Lisc+yEqttev9UgqlxvjpTk9Fw0RFbczZLk9uXc2aDsqpEEX2QG2iDNey",
+	"gydJAcvq8tJjLPfSUasg0zpIsPKe7Zc6WaqOTWzcgEAHxCNnQXo4X70L2hufQk7QLz4+UYMcwxg1we8W",
+	"dmgQG8jUDffYwX2LNCF8Wa1GApWjabngwbBM01YuP57L7LGc0uYWoQ9X4LI9W/pmXaw2tiHOv/fE+cuq",
+	"c240wvUMkqagf4txiTmKH312+akFD3+2iDB5k18+D6Hyoi7kWvfRLsBGWLoQYamEYc9ARw7t/qyEp6XU",
+	"MnsAToVjrbwyK8ssyM7KDvV5jG67MSGmyCiKqSDCgwyGmsfKscy+fOI/tDU6Ss9cNY6U6ntckCzzNaYJ",
+	"Gx799ebRk+TqDHh2LvPY5HFndprnTfL7uUIypGC5gh4ET5mn6QlmmcHwjMow0ijjtDP6s5tmQqFOR6bd",
+	"wELEBmwUC1yYNqHIZqBQdtK+qh9q8jMeDzNFHkj1RHZyH5Q1EMOBBaLBwCkcLOifgzTWOZbaQsU1dZqi",
+	"RaKjabkSVsgCYiPM8Kgf57mKDjXDrfXjSCNMHCwARZZjcRMEvyPnqPcZaLmwGpEccyUU+LHTUSqiHxFT",
+	"Vz3J61SB7C6GO9D0UNmFBdvCygyB6KXDjJbw+jY/wpINuKiPVVYXD8nI2JdjcaSgL5jvDXpL5qKfmlw0",
+	"G2KsJALoef3hbkLzMvNgfh4d3KyLW/i1/7iUAOhV9HJaWlgXYTdL+yE2HOYpge6N4khprn81TBJhcjWg",
+	"cexpQdh1GIFmh7pD2YK4eaZFtlM8bxkZBCjGv6tGGOSPB4yqjGGMEAyin2aqTT+FVKsGzmwfDgwMKFHd",
+	"HA4YjuGByjpK53HC6x/qYZKEIu4KndKpGEkj+kqaYWYrihXRcXbMUgBX6sFlEL34uEc4hZVuDfRR596h",
+	"xqWVuX2hLvbdzRRH6jjWhb2Dw1+KTIe8BF1che73UMmoaPC0jGq4bNgnAkTxpuO6I/I6M1ff09oohX5N",
+	"51vDgZgLbA88Cd23kczVJThMi5QTg4Eq2ApviDeETkewc1RpyG7zjIHlZQzY1YeRYPUxOqd4aGdmnqtB",
+	"qUtb2LNFkU9BTelhH2g2hz8F9nkkx0Dcy6MBYg8fXHosM+gBqf1+rgZ37dfwxx9RC/DPW9BKxRz2psg0",
+	"LapRN0o0vUuWu7wHR2PRVT4al6ZsZ1jgAxdg4c4JWQICCWrMChZcgdfGN13br41vutZfG7sw1NfGDD56",
+	"QB28Nr5vu5iFMewqb/noxnVxUyaJyti/411wsdPYxuWUNnhXowny/MGQGRcUNqwARAhP1DjEupBaqciI",
+	"8GgczhrOiRqfV7m96auDtNPS8FRkKh9megrJFd/imobWV1Y1dKT/1Tdsq4GKSdyH42fnwX+5scY6V8cq",
+	"qz07l1JgSAgt6Wxe2m4cNK944DcFy6KITP7nO09xR2xwLjFFfOyFvEy11pG6oxIs8bUV1DCQHP7d3NqG",
+	"ARH8Lz5oNppBLRoSv2gPdhu1VqN+bWfLf3h9t9barjd2tksPr9da1+pXrge1royxo2uskQ7hj4aLWTUY",
+	"3LkLoi1LRzAOWBgnEcE4rjeC2lD7Q9tiGy8Pqtm8ah/AgJr15tUd9+B6rbVT39m9AhuH0agUaPX7ugqw",
+	"DMhtnJ19bvTuROiUO0dr2pqd0LGPZ/l0fRbeWuDybwIZLrAYgYzEiITNwQCl+FiTjEAyCqknCFktx0uW",
+	"hqtSSoHPXvpmejRbJ/1GejShKLHCA/+3FSvr1v9UXbqyOkroQJoTaP3rUG1ScnypJUYLQrDZd0ohlxHS",
+	"je3dgsg1glo3TnIK65oGgHsWuGJPs3prQm/fTI8wHnO3iLPkvISTeDBgsu1SE1z9KHhGdTOPxvYLJPq1",
+	"1vbVc6hRyediGQQlPMEbW/1a8VOwhjNDpBatejIzpN2ciHwUd5Qfx84GdVuzgKoccHVvtlOUjQlsAMMG",
+	"4DoIoxLVwbD2EVkKQPwHdYkDwag3shXb7g51pgZK5qWGmP1JW2shpObofhohYXXq4k63qnOrc3B1Hipo",
+	"oAN/GnFlPt+hDqFZ7LBti+G7mApuDqisyrI0q/sDm5znoSbD3TfTIzFKsxOMAKGw087JcQb8MqBC6b2h",
+	"jlzdIDTrebEcxymmLbKxTWJ9e5lRiXs/C9JuBEemlBZEYQVTfahzOx5pbGaPHTxZdExArM0adVJMrNxj",
+	"KxCKJUCNVBGZKl2NByK4aJPEhIbYCKZiLYxfDUkYBVoSHmq0jzFpxkd4MOgznYqhjlK2IE3urTXnBY0G",
+	"mclw6n7CJkXKDjVq52FHcuF6NEPi/F2ShNhzxsEGXjeRDXWxBbNrRTBF/KLTKCYBuSqY3jw2hQyY7C93",
+	"32w1Go0mkfVvpkenNct9b19dvgcvp6CU2AGnMkpHepn0DN6H84LVmrHMVSCwkvh1VyZGectTzXgr1niJ",
+	"Nt3HZy/jNBYWcap3tiT1kGBSIePM2HdP7PEzMrMh2mJPkXpmLPSyJ+lBIvXiRd+4YrRlEEBbYvJSeSR2",
+	"gxC18WeiPxP5H2iKfF29CndoPuXrtrSMV/xU5Ig7b/zO7rM5Sublp3Q95wYrFczu7JP2z5yCbTVW1tJm",
+	"0qsJnay5NHE6C+3rNKoEPGFjGLpgCBag+DYioCsz8gitpqUtJUd+Iz26E1Vlskzf7MtwMJfPirY9BHPK",
+	"zE4oHbAYoDlacBcMh+c/iEnGhdLiVA7QL+DLArtORyoSMkHAjDnQK6Cp6TRv8xWsAF/Zz9PBhnhtiNcG",
+	"EXDtMth5OiBydxaFd5FILRB9NSc11sWQdFyElh9CcsOmxbJ7+ljlE2+D7DUnaRbObSlo5Oy9oXjP21zN",
+	"+2pQGygdxfq4rdXIPm1uFY8RNsf+sB3UBlkKCw0/8cPdArjGft/Y2jkrH9aSWpFzk6DBaGMKXl1tQEsW",
+	"renRmJfzjPxMxAkuxbqbzlQA7E0Ymjvw2pnfhKkIrOe/+fbzH//Fpx9+p2ZZVZs+ckaBtoWMv33v1p17",
+	"b9SmQyuogU9+9X8m22hOtfHw/s3b+/vVzbx4/8Pn3/3hZBtbk23sP7oJbVSO4/9+9k8/mWxge7KB1/fu",
+	"vHX7Fkpba95V2qXT7mo3HWZ0ktZw0nxdU9ZxcaK0M+wrnZMYSzXgF71yFOHA8Vx4YWZcQdUfJJIAnWdW",
+	"oD/gl8xXH7zBTmUZP2Lupr/hIOudbLuQMz2KxVIv6FCsdIzYM/1FeUYwa5YH0Xaf1F78h59++jd/8fn/",
+	"+t5nP/vWp3/3rRf//WdPgRY/+92vv/fpD3764v1fPgVS/AyWw37MtLn45qc/evG3v11C9eGGvpBC1hQ6",
+	"9+7i+FBNBKVEBDPl5/7aYnSZkomNCT7P5V0EOnFNldTty2LYh45Mb+z4Gzu+q/SQF4RuSQI6Uw64/JQN",
+	"8bPqPNy1sE8EBagyJTIM6VZRYR6zrYkTpQbwJM5Erp7kswo5eBR7U0f6K1OZYfXjN7v8wiknYcOVvrxc",
+	"aXP7Ls7ns87VW1YmPkvU/dDdpFAojbgzGLYcG/q3zzxmAdmXSMSqcUvcYxmqvrjlGO5CsvIozcrQ9BWX",
+	"3F1Vd7fpVv/u19/75OMfPH//O5//1Q+ff+fbLz76yxf/9f2lIkK4ry+gmPSGTv6+Se/LUtaN9L4WqkDA",
+	"FNAjgGcr0w9NuXr0tGHvkams7/xVM+rBNJYx6NHCbIx5axnzcBFnGvJoidcw4sGergevo3SZb8vBAOMS",
+	"aqZv2vBHo9HEs28M8fiavJSk+viSexLUshQz7dmIDpNipkO1Ppq8MGhr9/taqFFroveaNWOTq35bLiMj",
+	"wEpddE3fJGl7UgIHB89Y4FLciM0FXlCsMG2mjEUIcnlL8nTQtvhAKIIsWPRkch/PrqgJbcdiggEMZGPS",
+	"2wgFhUlvaErRtwuQ0Wq2f/mpPeRzw2odld0QiC85gdhYVy7OurL8JVxWhH5kD9hZVjTUQvUH+ViEdM9C",
+	"MdRHsY4Mo97jtCj30VbzkSfKCNXtKsLySnWHK6zFxkJDSx1ZeOh8lFp0aMTW4mw9mZgUU8AR28E6BmSc",
+	"L10OEYPsLqQY4trS5Qz7UUGMUPR65ouXM8RDyhOdEBKXFP8utsjhhrb/vgh/m3JCX3YTkjUcpZm1Jp2L",
+	"DHn5RI3nm5LehBfO0cbzphqfZuKBy7X34I7AsW6EpouPWrSLT6mEVBbCtw8FyK5BdiEwmE6mctqtCxS2",
+	"KjOJGLUtNhabQYHsY3rpiHxSJ2pcn5GG/6ZaGQYa/mlZUZZGQ8rlWZjZvKnGFx3XtbgriPDScAvbttGg",
+	"erZr8Nt7aoSrsBjHhTFtGO6G4a7EcPEMCaktlTsPDntq9NUB0SJh8nRgENMl1sfnobrNCNSyxG4To/XV",
+	"iNFa8bSuzmGDxQJKvOvQkUlyJDsnpYKVqCRXcurX08zBdjCSU2ibCC2+kSvyF1Id/VBEqhtrRahRiHEq",
+	"I2dUCeipjwcC/1AG0cnjSOk8zscBAQaNenGn5xCccqGeDFQnN4whvicy1VHxAGF/+qCVq4ixn1zjLxk/",
+	"T62nLOp6gACL1hZi25FZFsNQGALdg49iJHWY66EWFsiqjmMYEMOzjRQJzwgQhZDbjzQsAqoMiFjHEN8g",
+	"y5XgucUeWZ6s6Cb1WJS+hKlm6psI8oQtH1hjFZCiPM1gCWj0BFYMXwdIdrYbiI9eGvPElwj/NLW0UYa5",
+	"wgwQbmHracFh2yzdu7pF0OrUAuJX7TYwI9O4CeGlht1Ju/Yz6YAVu8MMkzjNsNPj77iUtsyFjKJMGcrs",
+	"3Nm6jlOivaMSqXlPwc5QW4RTzIDAfp9Y0BuNXnARBwiIpZ7Av2zCqTvg+ygyh1RX1DDievOKOBpjUgWd",
+	"zVQnY+g2TahUtUaIc0oWEj35uBJS6kCeqJvcSy1Yp3r5bEn41cuvlkTM2tPDWt8cx9FhrSUOQZ7cbTa3",
+	"moe1QBxychr9cuv2W3f++OGtw9qzarDwo1hLKsYwAXe8glDMg1yyl2kubS+ptd460sIEY1VB9Pxrf3w9",
+	"WKHqDMks+M67ZSzVjoofK8HovmNLVPhaS7dPi1aCHQyPkrhTlvD8CjZmrjhXAJoro0TpOzo6RBhAJEM6",
+	"4cCUkfPFmYhUNByQ0t2RWhyhET0S8ljGGsgqBRmQZZ1GwSZ3BBOc7i/OiwIas4TAe6XpTRGLSgD6+M8t",
+	"kPzsGgRza+DHf4448Qhhrp4MElRO2So8q8c4MnM7ZKRW747HOr+yU5vGIkfc8jv0erPByOX2b/e6zDI5",
+	"piFWDYnWMs1mIbtf2ZkEdp+kNOcBV8v+o7VN32SRjBZP0afjGJVP4SYqa12Zf/pip11xNDQg/hpBpb58",
+	"g1t5+eclE3t5G+V9JTcfcewwQOw5DLUzHakLtMytRqNRHlld7KdAckl2G4temkRcUoZEUr+iTCDSTOhU",
+	"MyipdRM+ViAgeWDD4STZM4oDy08hdzcQ2tRiffBXXHUHFAFXbwKNheEbtw9EJcFHJT7kMgrU80COk1RG",
+	"DqQvU514EMPOVoNgr0dhV6CosylotcQ1i07OasurL7JubY2JXUzJ5DFQGVC7al4AGzo5ldO8eHduzZ4N",
+	"gxctPplixISPQE1/1cJs/XksE267IfBn6GcpLebM8NvFibqDhpjlGrnJaNdA1f1msYi4LRGOVeRYW0Wg",
+	"ZlfFiC4mGWosGezGoAizrcblirI1xLKqQw3EBe0qr756C8Rce2zrr77qGwzKg+JCA7KvPMwm9yhEebl9",
+	"osYhIlrbwZeoNeGQA6c51NYkY9RjlcnEWlkM22Ws6ZUNUX7rXQcBTo6wNCMLi2PFWE4j8Avj8QeH2p8S",
+	"r8BB3FcwceK1yO+yoW7ncV9xYE3fZuaiQQGr4+Wsf8K3/CUtW5tsEoY+HXufgOJAX/WlHh/qvq1SR+Df",
+	"SSIGKh0kiljvkVIamGanp6JADHUeJ1OsVsSMp8czeV3GyTBThraRzocY9VJQYHSagw7DLYqujBMjZIJc",
+	"n48XBfq0hE6t/SVATK6hzrMxrCJZQQhpi4C6yCxzqO1mO+Rw0OxYrhAmPtYyH2ZKyCTvpcPjXoHWldk2",
+	"vPOCSgVeCwcB7xKhrUEKZt4foO2Qfidoe4v9jbck5FsRgvwxSKD5iTNNqzDqwUnMDZVO7KR9C2Sfqye5",
+	"LTtIAWAxm578qxVGsT7OZXISwlTCker0ZB5SyT8tQvWEyFQ7jsLZkOOnyCUXCTyep0k5porFFVDPmkEh",
+	"DrUarroZkj27DEAU3XWttWqNNnzYpowA3JDC4Ql3jxyeu5ca1y41mqLZaG01bBxTmt0jueD5r//uk1/9",
+	"JZJhc2KfffyDF+/95MX7Hz7/jx9c+uTjv3/xTz95/p33gBuwVEI2eeh3uFV7d4nAL38zLtgPjNcZl7Yo",
+	"dmJFvFaxxLzC2LgXxGXRJd95WqPLXGvVXvzgF5/88y8++fjj5x/99LOf/eTz9/7m82/9lxc//9GLj/7y",
+	"+Uf/+Pxv36u5BQOBbgtPj39L2ux3noCcZJjJBroc1nE0+yf/roxOzf3jenmTXHIT7b9xJwO5wfM0try0",
+	"QjBYUUOfZYW8TMW7ZvvV9jT166qbTOlZoSVYYQDsuk/8EMEtRaeXpkYZ5KVkozRV6jbLDHAxDjVW0UuU",
+	"Kbt/Jgdh67T4rd2gilNCp5Ei9Y8rKmJdEoxPCcXLRikUrkavUGw0NHyoJ+oQu1rIKDVg1A+r++gmhXGl",
+	"WW5EnCOX90U6K2taKaN4laSogN1daKkgAQBlUJb7GIsYXfBKR9BVP0ZDMzuX/K54YuxlDIG/tDmqJWzx",
+	"2ihDpUHRgXbEQVZhrOM8Bh4Vog8shDVrR6lW/ndoo3BH0dZFxvU1dXGPFhe/jLXJWUa4JEIgHnkbhJaw",
+	"xeM3tqErjUDs7AZiuxGI5i5OtyGsNMn+QFvnlBoyYV08dIvA6sFATjokD7UQB2lKxX/oQ+d5K6yLludj",
+	"xzwk8tNt3aBweJLI+jKmKrvUEAuZfOiohnWx5BbtOAz4gTzSadaXSeUm0B7j3nJfPDVeY2jB2xTe4+mV",
+	"RMmPpOpIUWS8PFFahH35pG3LIIZ2bbnIDMrxOBQRgsSYDvM2tevehIX0RfYIBVY7x+p9p6LSpY69Kbj1",
+	"ac2ZNrw581CBgnA/i2gPiWaBnsClCR+Tax6oHp9arknIddlR9YR/sLZCV4hXBJ2r+FUfDhednkhlLeu6",
+	"Z3KCITDFOrC1UcLVplVF8b2YFvlaqAmUtvFlOkklimRwTXTqviVBnRU0qjpkS5rn5crKuGaVXaTDfKFe",
+	"qLmR9FVcorVEt0DbspcIN+i+l28BJwULUpviqHjT1tj21I4TW5szVLfWbgguTiDAgodIj+Fahh7OeOg5",
+	"8yeWCfY/IP+W6xhNuKVuY+MWWeb4uSkTYDow3oTxXNkJC5iwT/p8lon1t/Ke0rOc7LeZuX+BqpNPbcr1",
+	"f2boSSSQtMofokvMUYFa60ojqPm3uda6du3aVkmbgp9ZLfrs//3Fi48//PRH//DZP/x4UYWp2MOSMnaA",
+	"ylir0fiDxrVWo8GtebpgmfzVWtuNKeULBadiS5daFe8zbsNa6dE6449166C5Q5Gybqz0tU5rreuUC+ZW",
+	"a6E1mZjqujolns6vpjJZpQ9e/fLogxXSMILn2dhkTOCINpWaNgqiDVSBCQpp1bKyikiCDla0t/oKCutn",
+	"rTXa+zJLa7zplX+sOOEgt8fajjKk0CcVtalZZcIb4mgsOC3QFp324l5QX3R27TxFRl0X5EQTTXiy4/RN",
+	"gpkcyThHHkwVGb3yMJLDQtHNTFZyYNQodGUqz2JVNN1gkaBkV9fpqAVdFlpW3J22dnMd0UCoBCaT+srV",
+	"qJfSnMjOXdjOJ33WNmBz9VCd2zqatNauUeWxqOE+ZXGFkwTM513f6OqVDN5e0aR5W0cXnd1iI2F2LzgS",
+	"xhYrqnCUflkZwYaur1rFhqvA0PUo9LvzCdiZSdifnlJvz7+JtRUxIy8kEGEZuWuTgXLRSBolzmijn6xr",
+	"ZCJGYL3wBe+kmz4MEejIbMHltuXuLlUkUdKouuA6KuLlrVdwwFQWRby8/YowKs8TVZju7G9s6emlwySi",
+	"EkmhGAxzz3RwJDsnItZ5SmZgrNQWiGhoDVXhw9sHD/+0fev2W3t/2r57596jg9v75Kelikv4VpsTuELr",
+	"aA/v7v1Jm768ef/RvYOQxRiSbTAOeDhgk/FDlEowWYytLSI2oiezfqKMaTlMja1Gg2qcV2SMUAABrlM7",
+	"jjjqgBtDaUk9kZ0cBRaZ2/V8mw0/cT79PvyNr3GRdYtbggIam7vsfhRmMfoik5pRUEBQpK3xVjwuDEIo",
+	"EpKJ2NrUZZ6r/iC3dcdZLjxOc7Z1mbjIOuFN5o2i2eP6h5OLVE7goWGOpGEBs5M+xtiAscpdPgsuhYtG",
+	"sMgoNOpyLUJuG42c8IN/9GB2iTRuyTEoIO6rJNbKt4whGjtafYuN4KEUPbpN0Gh866kkmoO2gvdAp3kb",
+	"3gtd9k8h2kgRZTGM3K7xzKbohXps2vRFZRgCaUUH0pysJc9ao8FTj2AdFKK+2zUKiYHr4EJTDJnvTkMV",
+	"xOL87UKI/PR/fvz8g1/WgppPJpwRw8nKnkGH/rXV2NpubjWa7Ubzj974xtYf77zd+NNr/+7Kn725fXf3",
+	"3tUH1x82D2okHWN7i0zoBpKJMRqSs1Wm8i/f//SfP/rsF99+8de/mJoQh9ivPR8rdM+d0Yp7cdoubK04",
+	"6oUVBDrFy2s3i+bYbtLbN2rJauYmXzxD6p0TqS2nQs2QyJSeKYhdOrIYZzPEMRADmR8CzwOWlo60HUtg",
+	"vcGpdQ164XR1EYIyj34dT7Mibvbg/n4Rpl+MJxQjIACcP4CpeiqyxhoeB4YdUmwCJbdOMWxJyGk4MK4j",
+	"vO/iRCkYINWFYxK40phnEmc0l/ocFreezSYfpWXqeV9PU09K1ojRtoZxl2gG82kqTwTVvhn01UqEtVaz",
+	"sbO1Nh0NFuto++xZzx/Xnr27NBl/DU72RePvcqIwge4XXpPiTQL186xXK+8FNbrTuO41mqkuqBeWt9I5",
+	"4Ui+kkhYhnc5QICdwcCXLQu3rUmxNjdJWlZHQSSKlTYycKNcN7OttM8LRv11SbNlNXRjyvv94JlouhsO",
+	"gJo2G40GeR+WYp/FL5j1hhTjKI3GbUzxr7WubV+7dqVx7dkkm7Vo56fncJDpwguoIfZnPA2bNGgHwRAN",
+	"M3mUjG3wGVOukBgkvgdqUoFEWtgKhka1bRB6GHifkguG4rus2RAhIfqXlAaKE4mXkav/YXNre2f3yuGw",
+	"0di6omVf/SEFWYevBM6eRMEsVHjEpZOAmnuMyBk5x8jXxR090aUI/4DCQYQZyI4KRPhv/uRP8Mmjg9cv",
+	"XZvsAuSOUSrUvx/KRMBgDBfzBinBtYqQDxSOf5RIfYKxeEDT+jGWyq6LB4nsqB7iM2CcmxTIbtFsAy+q",
+	"JwPJCROXnAHFLR7ZUdhpJviplYkQ0tLq33HB5NmcQdtCfrg2FWehBBLPCqJKlisLO2LTSEqtxJkybZnP",
+	"+d4LtIHPb5TOF7rffEsGg2fAvMLnv/z5Z7/9Ty8++mHo9flvo2zczob6D4GzYrcUcRMb60i/4UOkDDIV",
+	"xZ3cYDCRE/kGA6WtrMdsocrWsK90tN9fP80hqL6NhdUIo9NowKeNc0aCI69KKSORUzOP0jRRUtvk8ZXx",
+	"bhm6tSRR3kvt8WvNPpOxKR1KX7Yk/FV+3qo1t681GvifBlLaQSJjXe5xD29yMEFx/DYnKwo9/+3//vy9",
+	"v3r+y58/f/8ff/fr7332s18+/+C7L/76F5//j+88/+C/webOHkRQM+kw60wUZigqEJXH9qAgKzaSzivm",
+	"UjHAefRt+YFh8E+7GBoBEC9euFudn7+VTlA2FnBGS6FVVcWngIE1gxonXhFy8M17taDWjbVMvJJR//re",
+	"h5/++ONPfvOfn3/7759/8Kt/fe/700WkaHldEalicR1s8C7MjNOxa63aH1y7Ul7pLB3mHniEOu5TIH0z",
+	"cMAgKHtL3c7lSanyFWJZOZzhq7WgNlLxcS+vtbbgNrpgJF/CJTBioFq1Vg0pAdLpGTiJz4IaOhOi05Z1",
+	"cu0WX6nKUS6hQVQOe8ljOV/ophWwwZ+Zz0WYK9qzt4mt2gjuwNkp0kZ6XNVJ6Ow5X9SrbmXvhQxc1vpy",
+	"vhYuGA7btw51pYHLjmPawmV/mWfi2hPdGDR3HuMoS/Wx+Mb+/XsCRA5uy5Cnc9RLEyVwbQJxpDpyaCwK",
+	"nAR5GCimnXlHJgnIcoMsPc5kH9WNmWpKTHZC1lCkB55WxGux3hKALiYGIIZmUhuJuLMuZ9ci+RmRpAYk",
+	"C8xNcm2wIE/9cA611CL0hLxLb6pxSKnrME9PceLQN69bEvYy54z1NvlQ+znomClEY5sjm6JN4gvOw500",
+	"Mx6MUhTSTGBRnlMdUXa7iIlGVIiCdsHZjnXOMlxwBn0gu7x67TpaJiv6eHdJLvfltCNWyw2nLta6QoMz",
+	"O25teTZGpDs0RPynE63ceSpkDZtNU9aIkWQyUFoUSwxppPPP1ktLceOCmxVtWsrHbeMb9TM1NXoHYTlD",
+	"o+1zI+FsJJxCwvFMkY7ALifrrGqPhLt++Snf/bmRhhzMsRwLg49WjzI8rfzx8kqSr6xSpskiUPnRUM39",
+	"fdJOZ9suLG/2Cdon24jiPbPP3Wv13T9zXjQMYbKf8+GwlZofq6wU/DmPu5bq73BuZqyP2zNceKSrzZ21",
+	"TQasfKnpXjJojqo9/+D7n7/3rRfvf/j8uz+scRxMG7cDuc+kvp7PbdXEx9qlClVYWNbzbAa1HHi7DTfJ",
+	"01wmNqiP8ufm1S+yYxzJOC++gk1ds5i1NCe3VC7j5DSeg7EAmxDaiy71j2YNNI/30pFIQNuKCaUfLZ9L",
+	"UPNZwbJlYn2Zsj3meJM44UaKB7fv3bpz7w32KXEYIeZWU5wl3Be1SPjgQOko1scV9dqosw2TOAMmcbGE",
+	"nzooEXP7iEi3/WsRgs0keUHyvHMW5Pl0Wrw+3V2E4gZCpyNxc+/ezdtvvXX71tcrXu/rViQGiVUpgrtw",
+	"jKLPe01T4wSlVk+cj6wSmNcDojdybAokEeuBjYbKlg1gZwZqx2SWy+1PHJND5S8Y1gR4ESKwUIblcVpg",
+	"N9joAobHQPexS+xE8p8iCIwXmv6Sg9dFv/oNhxdBr3oohWhT6slMRbYHYDwMQ0R5kUYcwYlEm5Nr1qEA",
+	"81cvkQMfpqiQV2EPbvJFWBLPGjR+hv6lzixAu1IMs2J7Ola5CDlDANFSyOlTwdtu0/Z96Zib7IGY0NoO",
+	"6F/t2LT7aVbgrS/AkiZYT2za0dD5xiacb2x6YUfWtMdtdSdb4H9io7z9bxjsH2H/7GfNoDbqjRHuot0d",
+	"gpQ94awr7vud3E8u4aN1Q2yXr0PtDD1nCwM50NE6jcEgAdGb5LgL5hO8O0hXpCPGMeF7otB8LoI9Gjc5",
+	"9KJSsj8oZQoR8g5/HQYEPqqe5AxdZgoYc6aSeBUII0kaEXdRT1GZElqNWlZZsECuSYJtcCoWRX8JotRw",
+	"iw41g9COLTfCOkppJMcvGWYLdXEnZy5mgXgDF23l7p+pCHiaSJKi6Y4o42owUNpBEXHVJ6oEOeqlgtcw",
+	"8kKcmEG8HBLWSPhKvUjukkdYM4mzwbDGCA9sOsPuUN/psnNsqE90OtKOOcmpyG3xMmIfkXsuHOpOomRG",
+	"IPnST6rjPLlXAsYhQLRdWFVgU3FeYJ1xdNehLoCfyv6xncb1gDPmKOiKZ0BrSWTctDyEOtTsMHstbJWk",
+	"Dqs2ppl48PD+zdv7+3fuvVHArNWR2qnp7zgX0HuTy7i4N12VHRR3nMDhHJ4I2hx5DRCrgs/tQbExbehf",
+	"HEhjSu8PNSI2wJ22XdKSYrZEKd21g2FcE4jGZQkMNrMvI1UXNi281EKeOjiLWJtcSX8kcIuiTI40j6P0",
+	"pZc3mGbYja22kWZwNBPZUdENPiwyV1lxvuBs2dJism/nd8MBILOUM5KYScjN+ltCpbm8rTMWoiSSY45x",
+	"RDOGysSJGuTVeX54y9aXjFasympRg2qlQ4XrmI70MqHjOA/Prffs62eMaG6MEXOMEY1zNUa4tb9IYwTT",
+	"702y4cY7uSIGio6s3OsVHIiNDQZPM8/gdaYWEyvyzTWZOLmQxD5bwAiz+iXcS7HbaDjXuy3f1ipAjHEw",
+	"xlCJDqqtG7AxnIUmFwiEWYIUllCgAKFAOMUU2Vl6YKfw5TEZvPO0NtcewEiJGRXfi4q8RqKKq2UDVve4",
+	"jT2yVoF02/bO3tGKhMUSL5pocpuaXHIc1llXkYZXLAbd8nkJlLBV61B1PimnWgEciG6+cfN9MWV90IRo",
+	"0WN9NRSNmBzanERVtX7WtA+YmaTQ1XCCjw2rskVem6WLAeo+TCObV8RAZnlMQFYvUyk4/puiPiM5DsRQ",
+	"Y/3asBebPM3GdfdOexRHeS90dXxUDuqPIX0utZrpK+dTOY5UFiyBHOP0QGlB2GTQ2kqvYgzYMEnqIrRy",
+	"Myj3bPG1j/I0FFpmWToi44IrfozjSCnMtpxfhoVACa8QiLAyLRH6om94ww8Bbvp/KSO2seUdrux+5IzS",
+	"Nyy+Slun4Q0R2vKn5dYa9BciECLqia2f0/Ww/nE1Q/6JmvOa2KqLvSThWGGCL0wULDWcHQ+MEc1CsBa4",
+	"k4SgVJpm4I848EbswV6Wpk64Rc3APxZU5tuqoOSTppHHlgUX9aEm1rAo/lfg8JPFibKXSTbIe6pfXcPP",
+	"ZvBP8OiKinY0wNgW72fz3xkUnoMhLFFw7gGs/+txkmPF0zlDdbCTdvVg2KQCzRi3/XHBKEh6/dncQbBx",
+	"h3IcC1jPNGMwKLhluKrhlD4Yzhqmcw0sOtK9wQAkqrkDLdbIFR2et8f2pdIYlB72EX/a2rtqQW2oi7/e",
+	"nawVC8wAPrr0WGJlfuQGMKhbXgvw9yO/lfkTsel8rhDmTXaEoe3Lc7SRpZi+0Qk7DLH4QmO7hMOValVH",
+	"q4GtCC47/VnrUlCcs6giyVtD4PBkBAgt4nuxYZRsSCWyMApZgOhL87VWobp4I36sXPlTsW1BuYB1IwEi",
+	"tClvQcpzvvtmq0GSZNW02UAxo2Rwk0sRz6kZPG/+Fnza3iSsQ5BmZBKsiz3ihd2Ywdr6aIIHTpCknZOC",
+	"R2N+BpvrIzIbO7cBJ1rIXERxt4vJkZmtHeO3AorEkTQKuuhzyrFfiN+JHBOQ/xlipnGahsuw3k/Zc1Ds",
+	"chyJt97cv7svopissn15olp2Ri7tJo6st5nDxNNhbmKeFXZWn3VAPTmgumpqJHN1Cc1iq22TS8bmrbqB",
+	"l60sgJwyuDxdaWhftVKlwPmWKVFKgvBG6blYpQdXfWYN03X1msuo8M8JY0S7DF+xJD5R5ZrORTs2OJF8",
+	"i1wh6BgvVCZQxfBESSn6Ku+lkU016fQU1yDKVFflHZSLSSTm9DtCNhjJ2EI7oNvFESTrAXLxNKQWlCA8",
+	"XLoeWaCAG8PkXB46Se4tC005mfNWsGuTyzF5D6OiNFCcWczNoTZYgkk8Yv+kHRQx9x3gHc5NWAJ+tK9c",
+	"DyYqsrLfUFBhmkxVRIDCVFCavpeO1oLE4qUs56u9LV2ixHaDnaEU0EEPdz0cl9OQBvEw1Fq7wJWhs1pr",
+	"u7FEGhjO9EJTwNBwV5jKVnEkrWBMO8WZs0qwzHqGMl74+VYyth9aqlXK18VYDiw7m7riYv0bXI51RFUG",
+	"nBvbo4kbB8rGgbJKnClS90mgKXv41gacctklO7vPqlkrs8SZpsO3gAgYHiGb4YpBWozhFrB+fozcv2zj",
+	"DAggKBpaYEIDjAeRr0swzDoVXDd7AoLIcPyBH5Aq+kPj4OXIf0M58EXIbux4KRUlQ6udhW92ZZgLlnio",
+	"0yGLALKEgmQrQXJdu7eJ/RRVvH2eT4ycS5NophzMqBE+nNkxqUFUfNyizHD1OBjhZAm9CekB+rYQlfwo",
+	"sIw61cqIWHeSIcaNgP4EX1NklRuhFSmQefPq3rO7iEn/WhynLoKEVoNkIQRII0snaV24fglsK+F/DhNl",
+	"xRsyHbK8gi8VAV2okMKuk0apdEdh2FGztM9OzCBJzeQiNIj8+TJHo2AMWRFpLOlBUKi10Mwrh3qr1KyD",
+	"5UZ8dXyxD9KVydHQbUNd8Mi7xYrk+FBvVw+vS9KvvRz46g692pUGB24j4g71Hgt2rpweHiGMkPP4SqEs",
+	"U0hcpo5lFqHF3dpwCHzUQiwMDetB7vwSrhlG6dHGmxsWOy0nDZ4zfOhHjFnDy56PUidEpUnEW8uHB3ul",
+	"veWCqMqreGpPG0aQ26hyOi95Wv2qd3VGID16MUdoYS4K5Ih9+p7jCt3JLs0CD1a5Lmhhw0Ogtm7czXt2",
+	"pWCWFGBFP9t507Hl69NNs0PdG+ooUxGu/yBNEzYyjdLshG/sTdnpMXFAmExQRWyIIJoLESDTht7B5UTd",
+	"Anq3mgXFUxLJeDmEBtWlm6nOszRpCZ1eQlSK8BW6r8YuB4GownGuwBLxFKmwyAbwdJr0CVzWKPW0D56Q",
+	"VRGmVQGY4552MY4OcR7p7HFsciS00giJ/IGB4S1gh3MJdVFawfMQ2PoFhxq0kFnY8jrN210QV8gq1WwE",
+	"wDvlYGDIHeT1DvKbUcljmGgCSubY9VGVynaoicnVOc6PA0xn4uDbtfTOLypXcW5U0g3WhckvVKalgwTY",
+	"or2AGQf6WNjoA7zv3CIPNgrMF6rAbJLRvsRKwgVpBsMjOG1H6lIB5DNDNSgXunNpWUWVP1vbDktVSHKh",
+	"+O+yVxaYnfVEVTpg7+tORYxUlXHcFtuiyNNF79zbaRbtNsg+PrfVOKq2ucc6v7JT2Ntjnatjlc1ukMOn",
+	"sjZXeV14pI+Myu7cmt0whusu6VtGBKrFfctfOg8BnI5lPATuhBdIKhdI/L6O1v/pFS27Am5Yxykqpuyn",
+	"Iw9lF38aZiqwAZmTzoMVKogFM/wEe5b6oErjFVEYgGpertMXiNAisCIxCTnMky5uUSDKuDIRaOx1Gj2r",
+	"bJxARF4/fkf48HAe/JMXPqQVW9dDv1RyCK3ZMYMoqouAFuTm/LeFQmbjBBUyC0DnoW2wTVjAbzJteG2P",
+	"GBzPCvZ2kFaXNNxSEf6V6rbNXIJmuU9033qSMcfb4PoXiVD5KO4o21Lh5BBkTUozzrycxs2r5gsXiZl3",
+	"lKYnbD0riql63KLV3NoOJrhSq9ZJh5lRbftxkf6BKmHTa6326fc/+uTX//LZz35DOMokVML/zOXi8yl2",
+	"0qrtbNUKdGOWYPuDBNNjS+e61qq9dv/+m3fuvdG+ef/e63ce3l0G1BV24IKR7lZY3oXyYapKklO9KRoE",
+	"p7+UK1AxZhNeBi+jxOa/xITHV1yOWgtfnrNnPgenxBWU0qazVlZMRVntRKyl0tAhWRgFzwdJ34Dgbbwk",
+	"RZrJ2+omAjVMihvIadevqzut+mDV9NjkccfMBL6D071fvHYOFK+A87TVDre8snrN5lX3VztDwPjrV+u7",
+	"p19qxi0DItp49u76V/wmCgenmi5IhLApN3aQiDi8kcNXNxHAslYI4ihtl9b4DGrzDuyNkVE/1mhavrTA",
+	"TdkbDGwc8/ldFubFnA9xNaixg7Ot1cg+bW4VjylRlH/YLqWc8sPd4nrZ7xtbO2uiw7o1WLy2vAsux4tD",
+	"gcebC7PehaE1PRpPQ3WQ80wOBguUSBwsU6/6IWcKUpxaRUFDCk6Lj3WaqQI/ghCTp/WgvcFgU0p3U0r3",
+	"q19K1x3kTTXdTXzWV7Oa7irsYrEorIoI53nRzbEtj3esIqzFVwDoxNrkiJYvijFTWmglb7lo//O5gOBV",
+	"U0AW5t5ZDXXlPNzGhCPNoCVr1h+we7eUK9lWSYwzW9hj4xb+SrmFKcUNL/5q1KmnZJL3Zqpwf0Q/r8WG",
+	"l9oFmLDqDAkR6J13S9Pvqc5JQdhYcbPVhbzp85wqpz4YHiVxhyeP0UEz5/4Qf724qa96PhZbLpel56ox",
+	"aYyP7cfHmSzjkS+2fuWun9aOpIk7e0M4TO+8C1zgSMlMZW8qHBkCcVKsXkUy9QElA8PPtaA2zJJaq3aZ",
+	"SCSNafKD19NMEGKTA3PVRf2olg1UKHxOMNtumiTpSKB9w/rPyd4xncMHHWB4GSVAUqKt18EgTRIKEqWQ",
+	"HBd548PDuCjlyUTlig7RKG7PnymHslr+vgBnJxgvUxdACOPjYVZAEvgp37jULxkhoyiDS0RLoyJQjUHS",
+	"GCDmbWnMSE4qxq2e5BwTOfCK49bFfoGkw67NUk1hhJPLsGXl5fJXVgQOYFhx5A3J/mJmrCSCXRK0a6mK",
+	"EMZDuYznlww7iPEUGBeby/IBR8BO1ka1XlR09/rZ36XXZo1souovgswV1Yo5Wn1c2H8oBZa34LHUsenh",
+	"ZeVeiyNT0d8jYy868fgsTZSxxaBp0iGhI2A6ahGBy1iRhbXQnbqxByHAMdJxJjrDLINJ8brSfPoy1rm0",
+	"JeJSncsOGoIPtXBh5ZSNfgDtciQqDQTmTNtnk9OLARwphCBEgBWKLCcMQ6qeR9OhWGvvJro8eJkkJSAJ",
+	"8kDD9Sh6gKNpgagJl9Mgvilc+lgf49s2UlhmWLAaDSPwCY0FOIu/tCWQGFwxC9Ax0qZVpPEF5WUn6Cky",
+	"HAbFGuK8GEcV1w4xQ4xStLQTwdkuYt4gcDZtziRqTWlZCKZ7eiZFwH1po0M0C/NLwcR8CZhUJ+PixOE3",
+	"frsdqS2qiz0TGBrLZxxfmnnRtcQy3q6cKBE3Q7TXLjPQj9w4QG+MyLYg7wUupsWDpoqAnZMkPfbCLuqT",
+	"iAbxTPJzgnn3adfhRgTCDDs9OEeh6RtEQglVX8ZJ6DXak1qrpKpNNF5meGCBQhzr2BCtRs4eywQjyeMn",
+	"jG9QLtrsxsxtVLS/B5yOw8IJMFN22HFTyf+KVNA4E1R/nSINsZEjmUhy0JUYSFXHD+lcGjmewLK3PdJT",
+	"593w8Sq88DpspaL5u/Y7QkByIT8EmxUUdBxoCR4YiwnLVAsIkRZuZ1yPZVdK9SFg3kqjHqh0kChol84l",
+	"tejvDt3tirb2bdi8K4FH2QWwNoly4TZxh3KaKCuJj65jDzJxk/Z5TYZoDHh/Y5PDq48d0J2/fzSCGXJS",
+	"kkq36cxvzHAAQzJp5jXDcuWzd5/9/wAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -167,6 +167,29 @@ type Task struct {
 	OnUnclear       *string
 }
 
+// A request to cancel or requeue all tasks of a filter, and how far it is. Written by internal/job; a batch of tasks and the numbers that count it are changed in one transaction.
+type TaskJob struct {
+	ID     int64
+	Action string
+	// as the request gave it; the tasks that it selected then are in task_job_parts
+	Filter []byte
+	Remark *string
+	// number of tasks that the filter selected when the job was created
+	Total int32
+	// number of tasks that the job cancelled or requeued
+	Done int32
+	// number of tasks whose state did not allow it any more
+	Skipped int32
+	// number of tasks of which the database refused the change
+	Failed    int32
+	Status    string
+	CreatedBy string
+	// the user who stopped the job; null: nobody did
+	StoppedBy  *string
+	CreatedAt  time.Time
+	FinishedAt *time.Time
+}
+
 // A text for submissions. Written by internal/template.
 type Template struct {
 	ID              int64

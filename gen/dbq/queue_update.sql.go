@@ -7,7 +7,6 @@ package dbq
 
 import (
 	"context"
-
 	"time"
 )
 
@@ -82,7 +81,7 @@ type ReportsLateRow struct {
 	Effect string
 }
 
-// Changes that do not settle a lease: late reports, cancelled and withdrawn tasks, receipts of providers, settled pools. The rules of guards, locks and times
+// Changes that do not settle a lease: late reports, cancelled, withdrawn and requeued tasks, receipts of providers, settled pools. The rules of guards, locks and times
 // at the head of dispatch/queue_claim.sql hold here too.
 // ReportsLate logs reports that TaskReport did not apply, and returns their effects: ignored if the app once held the task (a repeat, or
 // too late), refused if it never did. An unknown task gives no row. task_ids are distinct. The provider's number of the message is stored
@@ -115,59 +114,181 @@ func (q *Queries) ReportsLate(ctx context.Context, arg ReportsLateParams) ([]Rep
 	return items, nil
 }
 
-const taskCancel = `-- name: TaskCancel :execrows
-WITH cancelled AS (
-    DELETE FROM queue q WHERE q.task_id = $2::text AND q.lease_until IS NULL
+const requeueHold = `-- name: RequeueHold :many
+WITH about AS MATERIALIZED (
+    SELECT m.rendering_id FROM messages m WHERE m.task_id = ANY ($1::text[]) AND m.rendering_id IS NOT NULL
+),
+notified AS MATERIALIZED (
+    SELECT n.id FROM notifications n
+    WHERE n.id = ANY (ARRAY(SELECT r.notification_id FROM renderings r WHERE r.id IN (SELECT a.rendering_id FROM about a)))
+    ORDER BY n.id
+    FOR SHARE
+),
+sent_once AS MATERIALIZED (
+    SELECT s.id FROM subscribe_messages s WHERE s.task_id = ANY ($1::text[]) ORDER BY s.id FOR SHARE
+)
+SELECT n.id FROM notified n
+UNION ALL
+SELECT s.id FROM sent_once s
+ORDER BY id
+`
+
+// RequeueHold locks what decides whether tasks of notifications and send-once messages may wait again, until the end of the transaction: a withdrawal
+// or another message to the same people comes before it, and the next statement sees that, or after it. The ids say which rows it locked.
+func (q *Queries) RequeueHold(ctx context.Context, taskIds []string) ([]int64, error) {
+	rows, err := q.db.Query(ctx, requeueHold, taskIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const requeueVerdict = `-- name: RequeueVerdict :one
+SELECT CASE
+        WHEN q.task_id IS NOT NULL THEN 'not_ended'
+        WHEN e.outcome = 2 THEN 'succeeded' -- SUCCESS
+        WHEN d.task_id IS NOT NULL THEN 'delivered'
+        WHEN m.expires_at <= clock_timestamp() THEN 'expired'
+        WHEN e.event = 'unreachable' THEN 'unreachable'
+        WHEN task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id) THEN 'withdrawn'
+        WHEN task_channel(m.rendering_id) IS NULL THEN 'withdrawn' -- the channel was deleted
+        ELSE 'fit'
+    END::text AS verdict
+FROM messages m
+LEFT JOIN queue q ON q.task_id = m.task_id
+LEFT JOIN report_logs e ON e.task_id = m.task_id AND e.task_id = $1::text AND e.outcome IS NOT NULL
+LEFT JOIN report_logs d ON d.task_id = m.task_id AND d.task_id = $1::text AND d.event = 'receipt' AND d.effect = 'delivered'
+WHERE m.task_id = $1::text
+`
+
+// RequeueVerdict says whether a task may be requeued, and if not, why: see TaskRequeue. No row: the task does not exist.
+func (q *Queries) RequeueVerdict(ctx context.Context, taskID string) (string, error) {
+	row := q.db.QueryRow(ctx, requeueVerdict, taskID)
+	var verdict string
+	err := row.Scan(&verdict)
+	return verdict, err
+}
+
+const taskCancel = `-- name: TaskCancel :many
+WITH waiting AS MATERIALIZED (
+    SELECT q.task_id FROM queue q WHERE q.task_id = ANY ($1::text[]) AND q.lease_until IS NULL ORDER BY q.task_id FOR UPDATE
+),
+cancelled AS (
+    DELETE FROM queue q WHERE q.task_id = ANY (ARRAY(SELECT w.task_id FROM waiting w))
     RETURNING q.task_id, q.company_id, q.retry_count, q.due_at, q.result, q.pool_id, q.message_type, q.segments, q.entered_at
+),
+logged AS (
+    INSERT INTO report_logs (
+        task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
+        entered_at
+    )
+    SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.result, c.retry_count, c.due_at, $2, -- CANCELLED
+        c.pool_id, c.message_type, c.segments, c.entered_at
+    FROM cancelled c
 )
-INSERT INTO report_logs (
-    task_id, company_id, event, effect, created_at, outcome, result, retry_count, due_at, request_data, pool_id, message_type, segments,
-    entered_at
-)
-SELECT c.task_id, c.company_id, 'cancelled', 'cancelled', clock_timestamp(), 4, c.result, c.retry_count, c.due_at, $1, -- CANCELLED
-    c.pool_id, c.message_type, c.segments, c.entered_at
-FROM cancelled c
+SELECT c.task_id FROM cancelled c ORDER BY c.task_id
 `
 
 type TaskCancelParams struct {
+	TaskIds     []string
 	RequestData []byte
-	TaskID      string
 }
 
-// TaskCancel ends a PENDING task. No row: the task does not exist, or it is not PENDING.
-func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) (int64, error) {
-	result, err := q.db.Exec(ctx, taskCancel, arg.RequestData, arg.TaskID)
+// TaskCancel ends those of task_ids that are PENDING, and returns them. Rows are locked in the order of their ids, as everywhere.
+func (q *Queries) TaskCancel(ctx context.Context, arg TaskCancelParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, taskCancel, arg.TaskIds, arg.RequestData)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var task_id string
+		if err := rows.Scan(&task_id); err != nil {
+			return nil, err
+		}
+		items = append(items, task_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const taskLastRequeue = `-- name: TaskLastRequeue :one
+SELECT r.created_at, coalesce(r.request_data ->> 'by', '')::text AS by, r.error_message AS remark
+FROM report_logs r
+WHERE r.task_id = $1 AND r.event = 'requeued'
+ORDER BY r.id DESC
+LIMIT 1
+`
+
+type TaskLastRequeueRow struct {
+	CreatedAt time.Time
+	By        string
+	Remark    *string
+}
+
+// TaskLastRequeue returns who requeued a task last, when and why. No row: nobody did.
+func (q *Queries) TaskLastRequeue(ctx context.Context, taskID string) (TaskLastRequeueRow, error) {
+	row := q.db.QueryRow(ctx, taskLastRequeue, taskID)
+	var i TaskLastRequeueRow
+	err := row.Scan(&i.CreatedAt, &i.By, &i.Remark)
+	return i, err
 }
 
 const taskReceipt = `-- name: TaskReceipt :exec
-WITH results AS MATERIALIZED (
-    SELECT i.task_id, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.nth))[1] AS code, min(i.sender_no) AS sender_no
-    FROM (
-        SELECT unnest($1::text[]) AS task_id, unnest($2::smallint[]) AS state, unnest($3::text[]) AS code,
-            unnest($4::text[]) AS sender_no, generate_series(1, cardinality($1::text[])) AS nth
-    ) i
-    GROUP BY i.task_id
+WITH input AS MATERIALIZED (
+    SELECT unnest($1::text[]) AS task_id, unnest($2::smallint[]) AS state, unnest($3::text[]) AS code,
+        unnest($4::text[]) AS sender_no, unnest($5::int8[]) AS lease_id, -- with NULLs, see sqlc.yaml
+        generate_series(1, cardinality($1::text[])) AS nth
+),
+requeued AS MATERIALIZED (
+    SELECT r.task_id, max(r.id) AS id FROM report_logs r WHERE r.task_id = ANY ($1::text[]) AND r.event = 'requeued' GROUP BY r.task_id
+),
+past AS MATERIALIZED (
+    SELECT r.lease_id FROM report_logs r JOIN requeued q ON q.task_id = r.task_id
+    WHERE r.task_id = ANY ($1::text[]) AND r.leased_at IS NOT NULL AND r.id < q.id
+),
+results AS MATERIALIZED (
+    SELECT i.task_id, i.is_past, min(i.state) AS state, (array_agg(i.code ORDER BY i.state, i.nth))[1] AS code, min(i.sender_no) AS sender_no
+    FROM (SELECT input.task_id, input.state, input.code, input.sender_no, input.lease_id, input.nth, state = 2 AND lease_id IS NOT NULL AND lease_id IN (SELECT past.lease_id FROM past) AS is_past FROM input) i
+    GROUP BY i.task_id, i.is_past
 ),
 known AS MATERIALIZED (
     -- The partitions of an array's ids are found when the statement is planned; those of a join would all be opened.
     SELECT m.task_id, m.company_id, m.pool_id, m.message_type, m.segments FROM messages m WHERE m.task_id = ANY ($1::text[])
 ),
-delivered AS MATERIALIZED (
-    SELECT r.task_id FROM report_logs r WHERE r.task_id = ANY ($1::text[]) AND r.event = 'receipt' AND r.effect = 'delivered'
+stored AS MATERIALIZED (
+    SELECT r.task_id, r.event, r.effect, r.result FROM report_logs r
+    WHERE r.task_id = ANY ($1::text[]) AND r.event IN ('receipt', 'past_receipt')
 )
 INSERT INTO report_logs (
     task_id, company_id, app_id, event, created_at, effect, result, error_message, pool_id, message_type, segments
 )
-SELECT o.task_id, k.company_id, o.sender_no, 'receipt', clock_timestamp(), CASE o.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END,
-    nullif(o.code, ''), CASE o.state WHEN 2 THEN nullif(o.code, '') END, k.pool_id, k.message_type, k.segments
+SELECT o.task_id, k.company_id, o.sender_no, CASE WHEN o.is_past THEN 'past_receipt' ELSE 'receipt' END, clock_timestamp(),
+    CASE o.state WHEN 1 THEN 'delivered' ELSE 'undelivered' END, nullif(o.code, ''), CASE o.state WHEN 2 THEN nullif(o.code, '') END,
+    k.pool_id, k.message_type, k.segments
 FROM results o
 JOIN known k ON k.task_id = o.task_id
-WHERE o.task_id NOT IN (SELECT d.task_id FROM delivered d)
-ORDER BY o.task_id
+WHERE NOT EXISTS (
+    SELECT FROM stored s
+    WHERE s.task_id = o.task_id
+        AND CASE WHEN o.is_past THEN s.event = 'past_receipt' AND s.result IS NOT DISTINCT FROM nullif(o.code, '') ELSE s.event = 'receipt' AND s.effect = 'delivered' END
+)
+ORDER BY o.task_id, o.is_past
 ON CONFLICT (effect, task_id) WHERE event = 'receipt' DO NOTHING
 `
 
@@ -176,18 +297,113 @@ type TaskReceiptParams struct {
 	States    []int16
 	Codes     []string
 	SenderNos []string
+	LeaseIds  []*int64
 }
 
 // TaskReceipt stores with tasks whether their messages were delivered (state 1) or not (2). Repeats and another order give the same
-// result: each state is stored once, none after delivered, and delivered wins.
+// result: each state is stored once, none after delivered, and delivered wins. A receipt that a message of a lease from before a requeue was not
+// delivered says nothing about the new life of the task: it is stored as a past_receipt. Delivered is true for the task, whichever lease it was.
 func (q *Queries) TaskReceipt(ctx context.Context, arg TaskReceiptParams) error {
 	_, err := q.db.Exec(ctx, taskReceipt,
 		arg.TaskIds,
 		arg.States,
 		arg.Codes,
 		arg.SenderNos,
+		arg.LeaseIds,
 	)
 	return err
+}
+
+const taskRequeue = `-- name: TaskRequeue :many
+WITH ended AS MATERIALIZED (
+    SELECT r.task_id, r.id FROM report_logs r
+    WHERE r.task_id = ANY ($1::text[]) AND r.outcome IN (3, 4) AND r.event <> 'unreachable' -- FAILED, CANCELLED
+    ORDER BY r.task_id
+    FOR UPDATE
+),
+moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS at FROM (SELECT count(*) FROM ended) e -- depends on ended, so it is read after the rows are locked
+),
+delivered AS MATERIALIZED (
+    SELECT r.task_id FROM report_logs r WHERE r.task_id = ANY ($1::text[]) AND r.event = 'receipt' AND r.effect = 'delivered'
+),
+fit AS MATERIALIZED (
+    SELECT m.task_id, m.phone_number, m.recipient, m.content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.expect_send_time, m.expires_at, m.rendering_id, m.user_id, m.on_unclear, m.created_at, m.submission_id, m.request_id, m.submitted_content, m.use_template, m.source_ip, m.user_agent, m.request_data, p.pool_id AS pool_today
+    FROM messages m
+    CROSS JOIN moment
+    CROSS JOIN LATERAL (
+        SELECT pool_serving(s.id, m.company_id, m.message_type, m.country_no) AS pool_id
+        FROM pools s
+        WHERE s.channel_id = task_channel(m.rendering_id) AND s.company_id IS NULL AND s.retired_at IS NULL -- the shared pool
+    ) p
+    WHERE m.task_id = ANY ($1::text[]) AND m.task_id IN (SELECT e.task_id FROM ended e)
+        AND m.task_id NOT IN (SELECT d.task_id FROM delivered d)
+        AND (m.expires_at IS NULL OR m.expires_at > moment.at)
+        AND NOT task_is_withdrawn(m.task_id, m.company_id, m.rendering_id, m.user_id)
+),
+revived AS (
+    UPDATE report_logs r
+    SET outcome = NULL
+    WHERE r.task_id = ANY ($1::text[]) AND r.task_id IN (SELECT f.task_id FROM fit f) AND r.id = ANY (ARRAY(SELECT e.id FROM ended e))
+),
+outdated AS (
+    UPDATE report_logs r
+    SET event = 'past_receipt'
+    WHERE r.task_id = ANY ($1::text[]) AND r.task_id IN (SELECT f.task_id FROM fit f) AND r.event = 'receipt'
+),
+queued AS (
+    INSERT INTO queue (
+        task_id, pool_id, due_at, entered_at, was_claimed, expires_at, created_at, updated_at, company_id, message_type, country_no, priority,
+        segments, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear
+    )
+    SELECT f.task_id, f.pool_today, d.at, d.at, true, f.expires_at, f.created_at, moment.at, f.company_id, f.message_type, f.country_no,
+        f.priority, f.segments, f.phone_number, f.recipient, f.content, f.sign, f.rendering_id, f.user_id, f.on_unclear
+    FROM fit f
+    CROSS JOIN moment
+    CROSS JOIN LATERAL (SELECT greatest(f.expect_send_time, moment.at) AS at) d
+),
+logged AS (
+    INSERT INTO report_logs (task_id, company_id, event, effect, created_at, error_message, request_data)
+    SELECT f.task_id, f.company_id, 'requeued', 'requeued', moment.at, nullif($2::text, ''), $3
+    FROM fit f
+    CROSS JOIN moment
+)
+SELECT f.task_id, f.pool_today::bigint AS pool_id FROM fit f ORDER BY f.task_id
+`
+
+type TaskRequeueParams struct {
+	TaskIds     []string
+	Remark      string
+	RequestData []byte
+}
+
+type TaskRequeueRow struct {
+	TaskID string
+	PoolID int64
+}
+
+// TaskRequeue lets those of task_ids that are FAILED or CANCELLED wait again as if they were new, with all attempts, in the pools of today's routes,
+// and returns those that wait again. The rows that settled them lose their outcome. The leases from before have ended: no report of them can settle
+// the new life. Of two concurrent requeues, the second waits for the row of the outcome, finds it gone and leaves the task out. RequeueVerdicts says
+// why a task was left out, and has the same conditions: change both together.
+func (q *Queries) TaskRequeue(ctx context.Context, arg TaskRequeueParams) ([]TaskRequeueRow, error) {
+	rows, err := q.db.Query(ctx, taskRequeue, arg.TaskIds, arg.Remark, arg.RequestData)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskRequeueRow
+	for rows.Next() {
+		var i TaskRequeueRow
+		if err := rows.Scan(&i.TaskID, &i.PoolID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const taskWithdraw = `-- name: TaskWithdraw :one

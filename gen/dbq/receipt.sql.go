@@ -84,14 +84,15 @@ numbers AS MATERIALIZED (
     SELECT DISTINCT h.sender_no, h.provider_no FROM held h
 ),
 sent AS MATERIALIZED (
-    SELECT n.sender_no, n.provider_no, d.task_id, d.recipient, right(regexp_replace(d.recipient, '[^0-9]', '', 'g'), 4) AS ending -- digits
+    SELECT n.sender_no, n.provider_no, d.task_id, d.recipient, d.lease_id, right(regexp_replace(d.recipient, '[^0-9]', '', 'g'), 4) AS ending -- digits
     FROM numbers n
     CROSS JOIN LATERAL (
         -- OFFSET 0 forces one lookup by deliveries_provider_no_idx for each number.
-        SELECT o.task_id, o.recipient FROM deliveries o WHERE o.sender_no = n.sender_no AND o.provider_no = n.provider_no OFFSET 0
+        SELECT o.task_id, o.recipient, o.lease_id FROM deliveries o WHERE o.sender_no = n.sender_no AND o.provider_no = n.provider_no OFFSET 0
     ) d
 )
-SELECT h.id, h.sender_no, h.recipient, h.state, h.code, coalesce(s.task_id, '')::text AS task_id, coalesce(s.recipient, '')::text AS sent_to
+SELECT h.id, h.sender_no, h.recipient, h.state, h.code, coalesce(s.task_id, '')::text AS task_id, coalesce(s.recipient, '')::text AS sent_to,
+    s.lease_id
 FROM held h
 LEFT JOIN sent s ON s.sender_no = h.sender_no AND s.provider_no = h.provider_no
     AND (h.recipient = '' OR s.ending = right(regexp_replace(h.recipient, '[^0-9]', '', 'g'), 4))
@@ -106,6 +107,7 @@ type ReceiptCandidatesRow struct {
 	Code      string
 	TaskID    string
 	SentTo    string
+	LeaseID   *int64
 }
 
 // ReceiptCandidates locks unmatched receipts, and returns each with the messages that have its provider's number and whose recipients end
@@ -127,6 +129,7 @@ func (q *Queries) ReceiptCandidates(ctx context.Context, ids []int64) ([]Receipt
 			&i.Code,
 			&i.TaskID,
 			&i.SentTo,
+			&i.LeaseID,
 		); err != nil {
 			return nil, err
 		}

@@ -64,6 +64,8 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"listEvents":          {{"/api/v1/admin/events", forbidden}},
 		"listAudit":           {{"/api/v1/admin/audit", forbidden}},
 		"listPartitions":      {{"/api/v1/admin/history", forbidden}},
+		"listTaskJobs":        {{"/api/v1/admin/task-jobs", forbidden}},
+		"getTaskJob":          {{"/api/v1/admin/task-jobs/1", forbidden}},
 		// All companies share the templates of notifications.
 		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},
 		"health":                    {{"/health", 200}},

@@ -25,6 +25,7 @@ import (
 	"lksms/internal/httpapi"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/idempotency"
+	"lksms/internal/job"
 	"lksms/internal/notification"
 	"lksms/internal/outbound"
 	"lksms/internal/postgres"
@@ -109,6 +110,7 @@ type App struct {
 	Alerts        *alert.Service
 	Audit         *audit.Service
 	Statistics    *statistics.Service
+	Jobs          *job.Service
 	Pusher        *push.Pusher
 	DB            *postgres.DB
 
@@ -153,13 +155,14 @@ func New(ctx context.Context, o Options) (*App, error) {
 		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts}, Dir: o.HistoryDir, Forget: forgetter.Forget,
 	})
 	counts.Register(metrics)
+	jobs := job.New(db, tasks, settings, o.Log)
 	receipts := receipt.New(db, tasks, configs, o.Log)
 	pusher := push.New(db, tasks, receipts, configs, o.Outbound, o.Log)
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
-		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts,
+		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs,
 		Statistics: figures,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db),
@@ -191,6 +194,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-texts", Interval: 10 * time.Minute, Run: forgetter.ForgetTexts},
 		sweep.Job{Name: "forget-events", Interval: 10 * time.Minute, Run: alerts.Forget},
 		sweep.Job{Name: "forget-audit", Interval: 10 * time.Minute, Run: changes.Forget},
+		sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run},
+		sweep.Job{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
 		sweep.Job{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
 		sweep.Job{Name: "watch-queue", Interval: 10 * time.Second, Run: alerts.Watch},
 	)
@@ -200,7 +205,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, DB: db,
 		Pusher: pusher, sweeper: sweeper, options: o,
 	}, nil
 }

@@ -55,6 +55,15 @@ const (
 	TaskNotPending         Reason = "task.not_pending"
 	TaskNotHeld            Reason = "task.not_held"
 	TaskDropped            Reason = "task.dropped"
+	TaskNotEnded           Reason = "task.not_ended"
+	TaskSucceeded          Reason = "task.succeeded"
+	TaskDelivered          Reason = "task.delivered"
+	TaskExpired            Reason = "task.expired"
+	TaskUnreachable        Reason = "task.unreachable"
+	TaskWithdrawn          Reason = "task.withdrawn"
+	JobNotFound            Reason = "job.not_found"
+	JobNotRunning          Reason = "job.not_running"
+	JobCountChanged        Reason = "job.count_changed" // sets Error.Count
 	SenderIsDriven         Reason = "sender.is_driven"
 	TemplateNotFound       Reason = "template.not_found"
 	NotificationNotFound   Reason = "notification.not_found"
@@ -81,7 +90,8 @@ const (
 // Reasons lists every reason.
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
-	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
+	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded,
+	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
 	RouteRuleNotFound, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
@@ -129,6 +139,7 @@ const (
 	TooManyTogether    Rule = "too_many_together" // the maximum, given the other fields
 	RangeEmpty         Rule = "range_empty"
 	RangeTooLong       Rule = "range_too_long" // days
+	TooManySelected    Rule = "too_many_selected" // the maximum
 	NothingElseIsKnown Rule = "invalid"
 )
 
@@ -138,7 +149,7 @@ var Rules = []Rule{
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
-	RangeTooLong, NothingElseIsKnown,
+	RangeTooLong, TooManySelected, NothingElseIsKnown,
 }
 
 // Field names one invalid field. It never holds the value that was sent, but Limit can hold names of placeholders
@@ -156,6 +167,7 @@ type Error struct {
 	Fields     []Field
 	RetryAfter time.Duration // time until a retry makes sense; 0: unknown
 	Limit      int64         // of LimitReached: the maximum number of rows
+	Count      *int64        // of JobCountChanged: the number of tasks now
 }
 
 // New returns a failure without fields.

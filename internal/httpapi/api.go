@@ -20,6 +20,7 @@ import (
 	"lksms/internal/httpapi/docs"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/idempotency"
+	"lksms/internal/job"
 	"lksms/internal/notification"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
@@ -52,6 +53,7 @@ type Server struct {
 	contacts  *contact.Service
 	settings  *setting.Service
 	figures   *statistics.Service
+	jobs      *job.Service
 	options   Options
 
 	gate *gate.Gate
@@ -76,6 +78,7 @@ type Services struct {
 	Notifications *notification.Service
 	Contacts      *contact.Service
 	Statistics    *statistics.Service
+	Jobs          *job.Service
 }
 
 // New returns the handler of everything that the server serves.
@@ -89,7 +92,7 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, options: options, gate: guard,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, jobs: services.Jobs, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()
 	api.HandlerWithOptions(

@@ -60,7 +60,7 @@ func (s *Server) ExplainTask(ctx context.Context, req api.ExplainTaskRequestObje
 		TaskID: e.Task.TaskID, Status: api.TaskStatus(e.Task.Status), Reason: api.ExplanationReason(e.Reason),
 		Summary: gate.Of(ctx).Text.Explain(e), DueAt: e.Task.DueAt, IsDue: e.IsDue, ExpiresAt: e.Task.ExpiresAt,
 		Priority: e.Task.Priority, Routed: e.Routed, Senders: candidatesOf(ctx, e.Senders),
-		OnUnclear: optional.NonZero(api.OnUnclear(e.OnUnclear)),
+		OnUnclear: optional.NonZero(api.OnUnclear(e.OnUnclear)), RequeuedAt: e.RequeuedAt, RequeuedBy: optional.NonZero(e.RequeuedBy),
 	}
 	if e.Ahead != nil {
 		ahead, more := *e.Ahead, *e.Ahead > queue.AheadMost
@@ -118,6 +118,16 @@ func secondsOf(d *time.Duration) *float64 {
 func (s *Server) CancelTask(ctx context.Context, req api.CancelTaskRequestObject) (api.CancelTaskResponseObject, error) {
 	row, err := s.tasks.Cancel(ctx, viewer(ctx), req.TaskID, gate.Of(ctx).Caller.User.Username)
 	return api.CancelTask200JSONResponse{Code: ok, Message: success, Data: taskOf(row)}, err
+}
+
+// RequeueTask sends a task again that has ended.
+func (s *Server) RequeueTask(ctx context.Context, req api.RequeueTaskRequestObject) (api.RequeueTaskResponseObject, error) {
+	remark := ""
+	if req.Body != nil {
+		remark = optional.Value(req.Body.Remark)
+	}
+	row, err := s.tasks.Requeue(ctx, viewer(ctx), req.TaskID, gate.Of(ctx).Caller.User.Username, remark)
+	return api.RequeueTask200JSONResponse{Code: ok, Message: success, Data: taskOf(row)}, err
 }
 
 // ListTasks pages through tasks, newest first.
@@ -280,6 +290,6 @@ func eventOf(e dbq.TaskTimelineRow) api.TimelineEvent {
 	return api.TimelineEvent{
 		Event: api.TimelineEventEvent(e.Event), At: e.CreatedAt, AppID: e.AppID, Attempt: e.Attempt,
 		LeaseID: e.LeaseID, LeaseUntil: e.LeaseUntil, Status: e.Status, Effect: (*api.ReportEffect)(e.Effect),
-		Message: nonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp,
+		Message: nonEmpty(e.ErrorMessage), RequestID: e.RequestID, SourceIP: e.SourceIp, By: e.By,
 	}
 }

@@ -146,10 +146,13 @@ func (s *Server) defaultOf(ctx context.Context, d dbq.DefaultContent) (api.Defau
 }
 
 // unknownCompany makes of a company that is not there the fault of the body's field that names it.
-func unknownCompany(err error) error {
+func unknownCompany(err error) error { return missingCompany(err, "company_no") }
+
+// missingCompany is unknownCompany for a field.
+func missingCompany(err error, field string) error {
 	var expected *fault.Error
 	if errors.As(err, &expected) && expected.Reason == fault.CompanyNotFound {
-		return fault.InvalidField("company_no", fault.NotThere, nil)
+		return fault.InvalidField(field, fault.NotThere, nil)
 	}
 	return err
 }

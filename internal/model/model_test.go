@@ -61,6 +61,8 @@ func (q *sequence) actions() map[string]func(*rapid.T) {
 		"submit with a key":             q.step(q.submitWithKey),
 		"ask what would be":             q.step(q.dryRun),
 		"cancel":                        q.step(q.cancel),
+		"requeue":                       q.step(q.requeue),
+		"requeue again":                 q.step(q.requeue),
 		"claim":                         q.step(q.claim),
 		"claim again":                   q.step(q.claim),
 		"claim one":                     q.step(q.claimOne),

@@ -558,6 +558,34 @@ func (q *sequence) cancel(t *rapid.T) {
 	}
 }
 
+// requeue requeues a task, mostly one that has failed or was cancelled.
+func (q *sequence) requeue(t *rapid.T) {
+	w := q.world
+	tasks := slices.DeleteFunc(slices.Clone(w.tasks), func(x *task) bool { return x.status != failed && x.status != cancelled })
+	if len(tasks) == 0 || oneOf(t, "any task", false, false, false, true) {
+		tasks = w.tasks
+	}
+	x := someOf(t, "task", tasks)
+	refused := w.requeueRefused(x)
+	a, lost := q.ask(t, x.by.key, http.MethodPost, "/api/v1/sms/task/"+x.id+"/requeue", map[string]any{"remark": "again"})
+	t.Logf("requeue %s: %d %s", x.name, a.Status, refused)
+	switch {
+	case lost:
+		if refused == "" && q.row(t, x).Status == pending {
+			w.requeue(x)
+		}
+	case refused != "":
+		if a.Status != http.StatusConflict || a.Body.Error.Reason != refused {
+			t.Fatalf("%s may not be requeued, %s: %s", x.name, refused, a.Raw)
+		}
+	case a.Status != http.StatusOK:
+		t.Fatalf("%s has the status %d and cannot be requeued: %s", x.name, x.status, a.Raw)
+	default:
+		w.requeue(x)
+	}
+	q.touch(x)
+}
+
 // Claims.
 
 type claimedTask struct {

@@ -619,6 +619,32 @@ func (w *world) cancel(t *task) {
 	t.happened(event{Event: "cancelled", Effect: "cancelled", At: w.now})
 }
 
+// requeueRefused returns the reason why a task may not be requeued; empty: it may.
+func (w *world) requeueRefused(t *task) string {
+	switch {
+	case t.status == pending || t.status == processing:
+		return "task.not_ended"
+	case t.status == success:
+		return "task.succeeded"
+	case w.isOver(t):
+		return "task.expired"
+	default:
+		return ""
+	}
+}
+
+// requeue lets a task that has ended wait again as if it were new, for any sender, in the pool of today. No order is promised for it. Its leases are
+// over: reports of them change nothing.
+func (w *world) requeue(t *task) {
+	t.status, t.retries, t.holder, t.failedBy, t.lease, t.ranOut, t.sent, t.settled = pending, 0, "", "", 0, false, nil, nil
+	if t.due = w.now; t.asked != nil && t.asked.After(w.now) {
+		t.due = *t.asked
+	}
+	p := w.pool(t)
+	t.rank, t.moved, t.queued, t.retryAged, t.prioAged = 0, &p, false, false, false
+	t.happened(event{Event: "requeued", Effect: "requeued", At: w.now})
+}
+
 // counts are the statistics.
 type counts struct {
 	PendingNew   int `json:"pending_new_tasks"`

@@ -14,21 +14,26 @@ import (
 
 // Cancel ends a PENDING task and logs that by did it. Faults: task.not_found, task.not_pending.
 func (s *Service) Cancel(ctx context.Context, viewer Viewer, id, by string) (dbq.Task, error) {
-	detail, err := json.Marshal(map[string]string{"by": by})
-	if err != nil {
-		return dbq.Task{}, fmt.Errorf("cancel task: %w", err)
-	}
 	if _, err := s.Get(ctx, viewer, id); err != nil {
 		return dbq.Task{}, err
 	}
-	n, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskID: id, RequestData: detail})
-	switch {
+	switch n, err := s.CancelAll(ctx, []string{id}, by); {
 	case err != nil:
-		return dbq.Task{}, fmt.Errorf("cancel task: %w", err)
+		return dbq.Task{}, err
 	case n == 0:
 		return dbq.Task{}, fault.New(fault.Conflict, fault.TaskNotPending)
 	}
 	return s.Get(ctx, viewer, id)
+}
+
+// CancelAll ends those of ids that are PENDING, logs that by did it, and returns how many.
+func (s *Service) CancelAll(ctx context.Context, ids []string, by string) (int, error) {
+	detail, err := json.Marshal(map[string]string{"by": by})
+	if err != nil {
+		return 0, fmt.Errorf("cancel tasks: %w", err)
+	}
+	ended, err := s.q.TaskCancel(ctx, dbq.TaskCancelParams{TaskIds: ids, RequestData: detail})
+	return len(ended), postgres.Wrap("cancel tasks", err, nil)
 }
 
 // Withdraw cancels the PENDING tasks of notifications and returns how many there were. A task that a sender holds is not sent again.

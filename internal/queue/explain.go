@@ -41,6 +41,9 @@ type Explanation struct {
 	Ahead   *int64 // tasks that go before it; AheadMost+1 means more than AheadMost, nil that the task is not queued
 	Senders []sender.Candidate
 
+	RequeuedAt *time.Time // when the task was requeued last; nil: never
+	RequeuedBy string
+
 	OnUnclear string // retry or fail; empty: the setting of the sender that will take the task decides
 }
 
@@ -51,6 +54,12 @@ func (s *Service) Explain(ctx context.Context, viewer Viewer, id string) (Explan
 		return Explanation{}, err
 	}
 	e := Explanation{Task: row, Reason: BecauseSettled, IsDue: true}
+	switch last, err := s.inParts.TaskLastRequeue(ctx, id); {
+	case err == nil:
+		e.RequeuedAt, e.RequeuedBy = &last.CreatedAt, last.By
+	case !postgres.IsNoRows(err):
+		return e, fmt.Errorf("read requeues of task: %w", err)
+	}
 	switch {
 	case row.OnUnclear != nil:
 		e.OnUnclear = *row.OnUnclear

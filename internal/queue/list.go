@@ -227,6 +227,14 @@ func listIDs(ctx context.Context, q *dbq.Queries, f Filter, w window) ([]string,
 	}
 }
 
+// Span returns the recipient of the filter in E.164, and bounds for the ids of its tasks: from firstID on and before beforeID. Fault:
+// request.invalid for the phone number, which is called field.
+func (f Filter) Span(field string) (recipient *string, firstID, beforeID string, err error) {
+	recipient, err = phone.NormaliseFilter(field, f.PhoneNumber)
+	firstID, beforeID = idsCreated(f.CreatedFrom, f.CreatedTo)
+	return recipient, firstID, beforeID, err
+}
+
 // idsCreated returns bounds for the ids of tasks created in [from, before). An id contains the day by the server's clock, and created_at
 // is the database's: the bounds allow a day of difference.
 func idsCreated(from, before *time.Time) (first, last string) {

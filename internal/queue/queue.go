@@ -58,6 +58,7 @@ type Service struct {
 	reported  *prometheus.CounterVec
 	recovered *prometheus.CounterVec
 	unreached *prometheus.CounterVec
+	requeued  prometheus.Counter
 }
 
 // New returns a Service whose counters are registered with reg.
@@ -75,6 +76,9 @@ func New(db *postgres.DB, templates *template.Service, directory *directory.Serv
 			Name: "lksms_tasks_recovered_total", Help: "Expired leases, by what became of the task.",
 		}, []string{"effect"}),
 	}
+	s.requeued = metrics.NewCounter(prometheus.CounterOpts{
+		Name: "lksms_tasks_requeued_total", Help: "Tasks that had ended and were requeued.",
+	})
 	directory.OnRoutesChanged(s.routesChanged)
 	s.line = line.New(s.poll, s.readUsage)
 	metrics.NewGaugeFunc(prometheus.GaugeOpts{

@@ -11,7 +11,8 @@ import (
 // Final is a receipt: whether the message of a task, which the provider accepted, was delivered.
 type Final struct {
 	TaskID, SenderNo, Code string
-	State                  int16 // callback.Delivered or callback.Undelivered
+	State                  int16  // callback.Delivered or callback.Undelivered
+	LeaseID                *int64 // the lease under which the message was sent; nil: not known
 }
 
 // SettleReceipts stores with tasks whether their messages were delivered, in the transaction of ctx (S3.11). Repeats and another order
@@ -26,6 +27,7 @@ func (s *Service) SettleReceipts(ctx context.Context, all []Final) (left []bool,
 		for _, one := range all {
 			p.TaskIds, p.SenderNos = append(p.TaskIds, one.TaskID), append(p.SenderNos, one.SenderNo)
 			p.Codes, p.States = append(p.Codes, one.Code), append(p.States, one.State)
+			p.LeaseIds = append(p.LeaseIds, one.LeaseID)
 		}
 		return make([]struct{}, len(all)), s.inParts.TaskReceipt(ctx, p)
 	}

@@ -78,7 +78,7 @@ func (s *Service) match(ctx context.Context, ids []int64) (int, error) {
 					continue
 				}
 				of = append(of, r.ID)
-				final = append(final, queue.Final{TaskID: r.TaskID, SenderNo: r.SenderNo, Code: r.Code, State: r.State})
+				final = append(final, queue.Final{TaskID: r.TaskID, SenderNo: r.SenderNo, Code: r.Code, State: r.State, LeaseID: r.LeaseID})
 			}
 			rows = rows[n:]
 		}

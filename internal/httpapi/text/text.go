@@ -45,7 +45,16 @@ var english = &Catalogue{
 		fault.TaskNotFound:           "There is no such task.",
 		fault.TaskNotPending:         "The task is no longer PENDING, so it cannot be cancelled.",
 		fault.TaskNotHeld:            "This app never held the task, so it cannot report it.",
-		fault.TaskDropped:            "The message with this name was settled long ago and is no longer kept. It was not sent again.",
+		fault.TaskDropped:            "The message was settled long ago and is no longer kept. It was not sent again.",
+		fault.TaskNotEnded:           "The task has not ended: it is still PENDING or PROCESSING.",
+		fault.TaskSucceeded:          "The task is SUCCESS: submit the message again to send it twice.",
+		fault.TaskDelivered:          "The provider says that this message arrived: submit it again to send it twice.",
+		fault.TaskExpired:            "The expires_at of the task has passed: submit the message again.",
+		fault.TaskUnreachable:        "The person could not be reached when the task was made: set the notification to waiting, so that it reads the contact again.",
+		fault.TaskWithdrawn:          "The task may not be sent any more: its notification has ended, a later message took its place, or its company was deleted.",
+		fault.JobNotFound:            "There is no such job.",
+		fault.JobNotRunning:          "The job has ended already.",
+		fault.JobCountChanged:        "The filter now selects %d tasks: check them, and repeat the request with this count.",
 		fault.SenderIsDriven:         "The server itself runs the sender with this number: apps must use another app_id.",
 		fault.TemplateNotFound:       "There is no such template.",
 		fault.NotificationNotFound:   "There is no such notification.",
@@ -107,6 +116,7 @@ var english = &Catalogue{
 		fault.TooManyTogether:    "has too many items for this number of channels and people: at most %v",
 		fault.RangeEmpty:         "must be before the end of the range",
 		fault.RangeTooLong:       "is too early for this step: the range has at most %v days",
+		fault.TooManySelected:    "selects more than %v tasks: make it narrower",
 		fault.NothingElseIsKnown: "is not valid",
 	},
 	Recovered: "Recovered %d zombie tasks.",
@@ -120,7 +130,7 @@ var english = &Catalogue{
 		queue.BecauseQueued:     "It waits for a sender; %d go before it.",
 		queue.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
 		queue.BecauseProcessing: "A sender holds it.",
-		queue.BecauseSettled:    "It is settled: nothing more will happen to it.",
+		queue.BecauseSettled:    "It is settled: nothing more will happen to it, unless it is requeued.",
 	},
 }
 
@@ -147,7 +157,16 @@ var chinese = &Catalogue{
 		fault.TaskNotFound:           "任务不存在。",
 		fault.TaskNotPending:         "任务已不是 PENDING 状态，不能取消。",
 		fault.TaskNotHeld:            "该 APP 从未领取过此任务，不能上报。",
-		fault.TaskDropped:            "该去重键的消息早已结束，已超过保留期；没有再次发送。",
+		fault.TaskDropped:            "该消息早已结束，已超过保留期；没有再次发送。",
+		fault.TaskNotEnded:           "任务尚未结束，仍为 PENDING 或 PROCESSING 状态。",
+		fault.TaskSucceeded:          "任务已是 SUCCESS 状态；如需再发一次，请重新提交消息。",
+		fault.TaskDelivered:          "服务商回执显示该消息已送达；如需再发一次，请重新提交消息。",
+		fault.TaskExpired:            "任务已过 expires_at 期限，请重新提交消息。",
+		fault.TaskUnreachable:        "创建任务时无法联系到此人：请把通知设为等待，以便重新读取联系人。",
+		fault.TaskWithdrawn:          "任务不能再发送：其通知已结束，或已有更新的消息，或其公司已删除。",
+		fault.JobNotFound:            "作业不存在。",
+		fault.JobNotRunning:          "作业已经结束。",
+		fault.JobCountChanged:        "筛选条件现在选中 %d 条任务：请核对后，用此 count 重新请求。",
 		fault.SenderIsDriven:         "此编号的发送方由服务器运行，APP 请使用其他 app_id。",
 		fault.TemplateNotFound:       "模板不存在。",
 		fault.NotificationNotFound:   "通知不存在。",
@@ -209,6 +228,7 @@ var chinese = &Catalogue{
 		fault.TooManyTogether:    "相对于通道数和人数，项数过多：最多 %v 项",
 		fault.RangeEmpty:         "必须早于结束时间",
 		fault.RangeTooLong:       "对于该步长过早：时间范围最多 %v 天",
+		fault.TooManySelected:    "选中的任务超过 %v 条，请缩小范围",
 		fault.NothingElseIsKnown: "不正确",
 	},
 	Recovered:   "成功恢复 %d 个僵尸任务",
@@ -220,7 +240,7 @@ var chinese = &Catalogue{
 		queue.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
 		queue.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
 		queue.BecauseProcessing: "正由发送方处理。",
-		queue.BecauseSettled:    "已结束，不会再有变化。",
+		queue.BecauseSettled:    "已结束；除非重新入队，不会再有变化。",
 	},
 }
 
@@ -273,6 +293,7 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 	if f.Limit > 0 {
 		detail.Limit = &f.Limit
 	}
+	detail.Count = f.Count
 	return detail
 }
 
@@ -292,7 +313,10 @@ func (c *Catalogue) Explain(e queue.Explanation) string {
 // Reason returns the text for a fault.
 func (c *Catalogue) Reason(f *fault.Error) string {
 	text := c.reasons[f.Reason]
-	if strings.Contains(text, "%d") {
+	switch {
+	case f.Count != nil:
+		return fmt.Sprintf(text, *f.Count)
+	case strings.Contains(text, "%d"):
 		return fmt.Sprintf(text, f.Limit)
 	}
 	return text

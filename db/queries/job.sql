@@ -1,0 +1,116 @@
+-- Jobs: cancel or requeue all tasks of a filter.
+
+-- JobPlan counts the tasks that a filter selects, up to most and one more, and, if expected is their number, creates a job of them. Both happen at one
+-- moment. job_id is 0 if no job was created. A job that cancels selects tasks that wait; one that requeues selects those that have ended with a
+-- status. The conditions on a task are those of TaskListOf. The tasks have ids from from_id on and before before_id: see queue.List.
+-- name: JobPlan :one
+WITH matching AS MATERIALIZED (
+    SELECT x.task_id
+    FROM (
+        SELECT m.task_id
+        FROM queue q
+        JOIN messages m ON m.task_id = q.task_id
+        WHERE @action::text = 'cancel' AND q.lease_until IS NULL -- PENDING
+            AND q.task_id >= @from_id::text AND q.task_id < @before_id::text AND m.task_id >= @from_id::text AND m.task_id < @before_id::text
+            AND (sqlc.narg(company_id)::bigint IS NULL OR m.company_id = sqlc.narg(company_id)::bigint)
+            AND (sqlc.narg(recipient)::text IS NULL OR m.recipient = sqlc.narg(recipient)::text)
+            AND (sqlc.narg(source)::text IS NULL OR m.source = sqlc.narg(source)::text)
+            AND (sqlc.narg(created_from)::timestamptz IS NULL OR m.created_at >= sqlc.narg(created_from)::timestamptz)
+            AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
+            AND (sqlc.narg(sender_no)::text IS NULL OR q.processing_app_id = sqlc.narg(sender_no)::text)
+            AND (sqlc.narg(result)::text IS NULL OR starts_with(q.result, sqlc.narg(result)::text))
+            AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = task_delivery(m.task_id))
+        UNION ALL
+        SELECT m.task_id
+        FROM report_logs e
+        JOIN messages m ON m.task_id = e.task_id
+        WHERE @action::text = 'requeue' AND e.outcome = @status::smallint AND e.outcome IN (3, 4) -- FAILED, CANCELLED
+            AND e.task_id >= @from_id::text AND e.task_id < @before_id::text AND m.task_id >= @from_id::text AND m.task_id < @before_id::text
+            AND (sqlc.narg(company_id)::bigint IS NULL OR (e.company_id = sqlc.narg(company_id)::bigint AND m.company_id = sqlc.narg(company_id)::bigint))
+            AND (sqlc.narg(recipient)::text IS NULL OR m.recipient = sqlc.narg(recipient)::text)
+            AND (sqlc.narg(source)::text IS NULL OR m.source = sqlc.narg(source)::text)
+            AND (sqlc.narg(created_from)::timestamptz IS NULL OR m.created_at >= sqlc.narg(created_from)::timestamptz)
+            AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
+            AND (
+                sqlc.narg(sender_no)::text IS NULL
+                OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = sqlc.narg(sender_no)::text)
+            )
+            AND (sqlc.narg(result)::text IS NULL OR starts_with(e.result, sqlc.narg(result)::text))
+            AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = task_delivery(m.task_id))
+    ) x
+    LIMIT sqlc.arg(most)::integer + 1
+),
+counted AS MATERIALIZED (
+    SELECT count(*) AS tasks FROM matching
+),
+made AS (
+    INSERT INTO task_jobs (action, filter, remark, total, created_by)
+    SELECT @action::text, @filter::jsonb, nullif(@remark::text, ''), c.tasks, @created_by::text
+    FROM counted c
+    WHERE c.tasks = sqlc.narg(expected)::bigint AND c.tasks BETWEEN 1 AND @most::integer
+    RETURNING id
+),
+parts AS (
+    INSERT INTO task_job_parts (job_id, part, task_ids)
+    SELECT j.id, o.part, array_agg(o.task_id ORDER BY o.task_id)
+    FROM made j
+    CROSS JOIN (
+        SELECT x.task_id COLLATE "C" AS task_id, (row_number() OVER (ORDER BY x.task_id COLLATE "C") - 1) / @batch_size::integer AS part FROM matching x
+    ) o
+    GROUP BY j.id, o.part
+)
+SELECT c.tasks, coalesce((SELECT j.id FROM made j), 0)::bigint AS job_id FROM counted c;
+
+-- JobsRunning returns how many jobs run, and makes those that want to create another wait until the end of the transaction.
+-- name: JobsRunning :one
+SELECT count(*) FROM (SELECT pg_advisory_xact_lock(hashtextextended('task_jobs', 0))) l CROSS JOIN task_jobs j WHERE j.status = 'running';
+
+-- JobGet returns a job.
+-- name: JobGet :one
+SELECT * FROM task_jobs j WHERE j.id = @id;
+
+-- JobList returns jobs before an id, newest first.
+-- name: JobList :many
+SELECT * FROM task_jobs j WHERE j.id < @before_id::bigint ORDER BY j.id DESC LIMIT @page_limit::integer;
+
+-- JobIDsRunning returns the jobs that run, the oldest first.
+-- name: JobIDsRunning :many
+SELECT j.id FROM task_jobs j WHERE j.status = 'running' ORDER BY j.id;
+
+-- JobHold locks a job that runs, so that no other server works on it and nobody stops it before the end of the transaction. No row: it has ended, or
+-- another server works on it.
+-- name: JobHold :one
+SELECT * FROM task_jobs j WHERE j.id = @id AND j.status = 'running' FOR UPDATE SKIP LOCKED;
+
+-- JobPart returns the first part of a job after another that is left. No row: none is left.
+-- name: JobPart :one
+SELECT p.part, p.task_ids FROM task_job_parts p WHERE p.job_id = @job_id AND p.part > @after::integer ORDER BY p.part LIMIT 1;
+
+-- JobAdvance deletes a part whose tasks were changed, and counts them. The job is finished if it was the last part.
+-- name: JobAdvance :exec
+WITH gone AS (
+    DELETE FROM task_job_parts p WHERE p.job_id = sqlc.arg(id) AND p.part = sqlc.arg(part)::integer
+)
+UPDATE task_jobs j
+SET done = j.done + sqlc.arg(done)::integer, skipped = j.skipped + sqlc.arg(skipped)::integer, failed = j.failed + sqlc.arg(failed)::integer,
+    status = CASE WHEN l.is_last THEN 'finished' ELSE 'running' END,
+    finished_at = CASE WHEN l.is_last THEN clock_timestamp() END
+FROM (
+    SELECT NOT EXISTS (SELECT FROM task_job_parts o WHERE o.job_id = sqlc.arg(id) AND o.part <> sqlc.arg(part)::integer) AS is_last
+) l
+WHERE j.id = sqlc.arg(id) AND j.status = 'running';
+
+-- JobStop ends a job that runs. It waits for the part that is being changed.
+-- name: JobStop :execrows
+UPDATE task_jobs j SET status = 'stopped', stopped_by = @stopped_by::text, finished_at = clock_timestamp()
+WHERE j.id = @id AND j.status = 'running';
+
+-- JobPartsDelete deletes what is left of a job.
+-- name: JobPartsDelete :exec
+DELETE FROM task_job_parts p WHERE p.job_id = @job_id;
+
+-- JobsForget deletes those of the batch_size oldest jobs that ended longer ago than keep.
+-- name: JobsForget :execrows
+DELETE FROM task_jobs j
+USING (SELECT o.id FROM task_jobs o ORDER BY o.id LIMIT @batch_size::integer FOR UPDATE SKIP LOCKED) old
+WHERE j.id = old.id AND j.finished_at < now() - @keep::interval;
