@@ -99,7 +99,7 @@ FROM (
     WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id) AND r.at >= @from_at AND r.at < @to_at
 ) k
 GROUP BY k.key
-ORDER BY sum(k.size) DESC, k.key
+ORDER BY sum(k.size)::bigint DESC, k.key
 LIMIT @most::integer;
 
 -- StatisticsPoints returns the figures of some keys of a dimension in a range: a row for each step and key from statistics, with histograms
@@ -113,8 +113,9 @@ FROM statistics s
 WHERE s.step = @step::text AND s.company_id = @company_id AND s.dimension = @dimension::text AND s.at >= @from_at AND s.at < @to_at
     AND s.key = ANY (@keys::text[])
 UNION ALL
-SELECT r.at, r.key, false, sum(r.submitted), sum(r.requeued), sum(r.claimed), sum(r.succeeded), sum(r.failed), sum(r.cancelled),
-    sum(r.delivered), sum(r.undelivered), sum(r.segments), string_agg(r.waits, ''), string_agg(r.durations, '')
+SELECT r.at, r.key, false, sum(r.submitted)::bigint, sum(r.requeued)::bigint, sum(r.claimed)::bigint, sum(r.succeeded)::bigint,
+    sum(r.failed)::bigint, sum(r.cancelled)::bigint, sum(r.delivered)::bigint, sum(r.undelivered)::bigint, sum(r.segments)::bigint,
+    string_agg(r.waits, ''), string_agg(r.durations, '')
 FROM (
     SELECT c.*, date_trunc(@step::text, c.minute, CASE @step::text WHEN 'day' THEN @time_zone::text ELSE 'UTC' END) AS at,
         CASE @dimension::text WHEN 'company' THEN c.company_id::text WHEN 'channel' THEN c.channel WHEN 'sender' THEN c.sender_no
