@@ -1,5 +1,5 @@
 -- migrate:up
--- squawk-ignore-file prefer-bigint-over-int, prefer-big-int
+-- squawk-ignore-file prefer-bigint-over-int
 -- facts also say in which pool and of which type the tasks are, what was submitted, cancelled, requeued, delivered and sent, how long tasks waited
 -- for their first claim, and how long they took. The triggers compute this from the rows that a statement changed anyway: claims and reports
 -- read and write nothing else. Adding the columns locks queue, facts and all partitions of report_logs for a moment, and rewrites nothing.

@@ -86,20 +86,23 @@ FROM (
 -- StatisticsSeries returns the keys of a dimension with the most counts in a range, the largest first, and how many keys there are (keys).
 -- company_id 0 means all companies.
 -- name: StatisticsSeries :many
-SELECT k.key::text AS key, count(*) OVER () AS keys
+SELECT z.key::text AS key, count(*) OVER () AS keys
 FROM (
-    SELECT s.key, s.submitted + s.requeued + s.claimed + s.succeeded + s.failed + s.cancelled + s.delivered + s.undelivered AS size
-    FROM statistics s
-    WHERE s.step = @step::text AND s.company_id = @company_id AND s.dimension = @dimension::text AND s.at >= @from_at AND s.at < @to_at
-    UNION ALL
-    SELECT CASE @dimension::text WHEN 'company' THEN r.company_id::text WHEN 'channel' THEN r.channel WHEN 'sender' THEN r.sender_no
-            WHEN 'message_type' THEN r.message_type WHEN 'outcome' THEN r.outcome ELSE '' END,
-        r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.cancelled + r.delivered + r.undelivered
-    FROM recent_statistics r
-    WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id) AND r.at >= @from_at AND r.at < @to_at
-) k
-GROUP BY k.key
-ORDER BY sum(k.size)::bigint DESC, k.key
+    SELECT k.key, sum(k.size)::bigint AS size
+    FROM (
+        SELECT s.key, s.submitted + s.requeued + s.claimed + s.succeeded + s.failed + s.cancelled + s.delivered + s.undelivered AS size
+        FROM statistics s
+        WHERE s.step = @step::text AND s.company_id = @company_id AND s.dimension = @dimension::text AND s.at >= @from_at AND s.at < @to_at
+        UNION ALL
+        SELECT CASE @dimension::text WHEN 'company' THEN r.company_id::text WHEN 'channel' THEN r.channel WHEN 'sender' THEN r.sender_no
+                WHEN 'message_type' THEN r.message_type WHEN 'outcome' THEN r.outcome ELSE '' END,
+            r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.cancelled + r.delivered + r.undelivered
+        FROM recent_statistics r
+        WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id) AND r.at >= @from_at AND r.at < @to_at
+    ) k
+    GROUP BY k.key
+) z
+ORDER BY z.size DESC, z.key
 LIMIT @most::integer;
 
 -- StatisticsPoints returns the figures of some keys of a dimension in a range: a row for each step and key from statistics, with histograms

@@ -322,20 +322,23 @@ func (q *Queries) StatisticsRange(ctx context.Context, arg StatisticsRangeParams
 }
 
 const statisticsSeries = `-- name: StatisticsSeries :many
-SELECT k.key::text AS key, count(*) OVER () AS keys
+SELECT z.key::text AS key, count(*) OVER () AS keys
 FROM (
-    SELECT s.key, s.submitted + s.requeued + s.claimed + s.succeeded + s.failed + s.cancelled + s.delivered + s.undelivered AS size
-    FROM statistics s
-    WHERE s.step = $1::text AND s.company_id = $2 AND s.dimension = $3::text AND s.at >= $4 AND s.at < $5
-    UNION ALL
-    SELECT CASE $3::text WHEN 'company' THEN r.company_id::text WHEN 'channel' THEN r.channel WHEN 'sender' THEN r.sender_no
-            WHEN 'message_type' THEN r.message_type WHEN 'outcome' THEN r.outcome ELSE '' END,
-        r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.cancelled + r.delivered + r.undelivered
-    FROM recent_statistics r
-    WHERE r.company_id = coalesce(nullif($2, 0), r.company_id) AND r.at >= $4 AND r.at < $5
-) k
-GROUP BY k.key
-ORDER BY sum(k.size)::bigint DESC, k.key
+    SELECT k.key, sum(k.size)::bigint AS size
+    FROM (
+        SELECT s.key, s.submitted + s.requeued + s.claimed + s.succeeded + s.failed + s.cancelled + s.delivered + s.undelivered AS size
+        FROM statistics s
+        WHERE s.step = $1::text AND s.company_id = $2 AND s.dimension = $3::text AND s.at >= $4 AND s.at < $5
+        UNION ALL
+        SELECT CASE $3::text WHEN 'company' THEN r.company_id::text WHEN 'channel' THEN r.channel WHEN 'sender' THEN r.sender_no
+                WHEN 'message_type' THEN r.message_type WHEN 'outcome' THEN r.outcome ELSE '' END,
+            r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.cancelled + r.delivered + r.undelivered
+        FROM recent_statistics r
+        WHERE r.company_id = coalesce(nullif($2, 0), r.company_id) AND r.at >= $4 AND r.at < $5
+    ) k
+    GROUP BY k.key
+) z
+ORDER BY z.size DESC, z.key
 LIMIT $6::integer
 `
 
