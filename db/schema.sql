@@ -1059,9 +1059,9 @@ CREATE FUNCTION public.used_in_window(unit text, at timestamp with time zone, ti
 
 CREATE FUNCTION public.wait_bucket(wait interval) RETURNS bytea
     LANGUAGE sql IMMUTABLE
-    RETURN set_byte('\x00'::bytea, 0, (LEAST((255)::double precision, ceil((ln(GREATEST((1)::double precision, (date_part('epoch'::text, wait) * (1000)::double precision))) / (0.0953101798043249)::double precision))))::integer);
+    RETURN CASE WHEN (wait IS NOT NULL) THEN set_byte('\x00'::bytea, 0, (LEAST((255)::double precision, ceil((ln(GREATEST((1)::double precision, (date_part('epoch'::text, wait) * (1000)::double precision))) / (0.0953101798043249)::double precision))))::integer) ELSE NULL::bytea END;
 
-COMMENT ON FUNCTION public.wait_bucket(wait interval) IS 'The bucket of a time in a histogram, as one byte: 0 up to 1 ms; n above 1.1^(n-1) ms and up to 1.1^n ms; 255 also all above (416 days). internal/statistics has the same bounds.';
+COMMENT ON FUNCTION public.wait_bucket(wait interval) IS 'The bucket of a time in a histogram, as one byte: 0 up to 1 ms; n above 1.1^(n-1) ms and up to 1.1^n ms; 255 also all above (416 days); null of null. internal/statistics has the same bounds.';
 
 CREATE TABLE public.announcements (
     id bigint NOT NULL,

@@ -1,5 +1,5 @@
 -- migrate:up
--- squawk-ignore-file prefer-bigint-over-int, prefer-big-int
+-- squawk-ignore-file prefer-bigint-over-int
 -- facts also say in which pool and of which type the tasks are, what was submitted, cancelled, requeued, delivered and sent, how long tasks waited
 -- for their first claim, and how long they took. The triggers compute this from the rows that a statement changed anyway: claims and reports
 -- read and write nothing else. Adding the columns locks queue, facts and all partitions of report_logs for a moment, and rewrites nothing.
@@ -57,9 +57,11 @@ COMMENT ON COLUMN facts.durations IS
 
 -- A bucket is one byte, so that string_agg collects the buckets of many tasks. ln(1.1) = 0.0953101798043249. The clock may be set back.
 CREATE FUNCTION wait_bucket(wait interval) RETURNS bytea LANGUAGE sql IMMUTABLE
-RETURN set_byte('\x00', 0, least(255, ceil(ln(greatest(1, date_part('epoch', wait) * 1000)) / 0.0953101798043249))::integer);
+RETURN CASE WHEN wait IS NOT NULL THEN -- greatest would take a null for 1 ms
+    set_byte('\x00', 0, least(255, ceil(ln(greatest(1, date_part('epoch', wait) * 1000)) / 0.0953101798043249))::integer)
+END;
 COMMENT ON FUNCTION wait_bucket(interval) IS
-    'The bucket of a time in a histogram, as one byte: 0 up to 1 ms; n above 1.1^(n-1) ms and up to 1.1^n ms; 255 also all above (416 days). '
+    'The bucket of a time in a histogram, as one byte: 0 up to 1 ms; n above 1.1^(n-1) ms and up to 1.1^n ms; 255 also all above (416 days); null of null. '
     'internal/statistics has the same bounds.';
 
 CREATE TABLE pool_channels (

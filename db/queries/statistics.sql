@@ -86,20 +86,23 @@ FROM (
 -- StatisticsSeries returns the keys of a dimension with the most counts in a range, the largest first, and how many keys there are (keys).
 -- company_id 0 means all companies.
 -- name: StatisticsSeries :many
-SELECT k.key::text AS key, count(*) OVER () AS keys
+SELECT z.key::text AS key, count(*) OVER () AS keys
 FROM (
-    SELECT s.key, s.submitted + s.requeued + s.claimed + s.succeeded + s.failed + s.cancelled + s.delivered + s.undelivered AS size
-    FROM statistics s
-    WHERE s.step = @step::text AND s.company_id = @company_id AND s.dimension = @dimension::text AND s.at >= @from_at AND s.at < @to_at
-    UNION ALL
-    SELECT CASE @dimension::text WHEN 'company' THEN r.company_id::text WHEN 'channel' THEN r.channel WHEN 'sender' THEN r.sender_no
-            WHEN 'message_type' THEN r.message_type WHEN 'outcome' THEN r.outcome ELSE '' END,
-        r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.cancelled + r.delivered + r.undelivered
-    FROM recent_statistics r
-    WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id) AND r.at >= @from_at AND r.at < @to_at
-) k
-GROUP BY k.key
-ORDER BY sum(k.size) DESC, k.key
+    SELECT k.key, sum(k.size)::bigint AS size
+    FROM (
+        SELECT s.key, s.submitted + s.requeued + s.claimed + s.succeeded + s.failed + s.cancelled + s.delivered + s.undelivered AS size
+        FROM statistics s
+        WHERE s.step = @step::text AND s.company_id = @company_id AND s.dimension = @dimension::text AND s.at >= @from_at AND s.at < @to_at
+        UNION ALL
+        SELECT CASE @dimension::text WHEN 'company' THEN r.company_id::text WHEN 'channel' THEN r.channel WHEN 'sender' THEN r.sender_no
+                WHEN 'message_type' THEN r.message_type WHEN 'outcome' THEN r.outcome ELSE '' END,
+            r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.cancelled + r.delivered + r.undelivered
+        FROM recent_statistics r
+        WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id) AND r.at >= @from_at AND r.at < @to_at
+    ) k
+    GROUP BY k.key
+) z
+ORDER BY z.size DESC, z.key
 LIMIT @most::integer;
 
 -- StatisticsPoints returns the figures of some keys of a dimension in a range: a row for each step and key from statistics, with histograms
@@ -113,8 +116,9 @@ FROM statistics s
 WHERE s.step = @step::text AND s.company_id = @company_id AND s.dimension = @dimension::text AND s.at >= @from_at AND s.at < @to_at
     AND s.key = ANY (@keys::text[])
 UNION ALL
-SELECT r.at, r.key, false, sum(r.submitted), sum(r.requeued), sum(r.claimed), sum(r.succeeded), sum(r.failed), sum(r.cancelled),
-    sum(r.delivered), sum(r.undelivered), sum(r.segments), string_agg(r.waits, ''), string_agg(r.durations, '')
+SELECT r.at, r.key, false, sum(r.submitted)::bigint, sum(r.requeued)::bigint, sum(r.claimed)::bigint, sum(r.succeeded)::bigint,
+    sum(r.failed)::bigint, sum(r.cancelled)::bigint, sum(r.delivered)::bigint, sum(r.undelivered)::bigint, sum(r.segments)::bigint,
+    string_agg(r.waits, ''), string_agg(r.durations, '')
 FROM (
     SELECT c.*, date_trunc(@step::text, c.minute, CASE @step::text WHEN 'day' THEN @time_zone::text ELSE 'UTC' END) AS at,
         CASE @dimension::text WHEN 'company' THEN c.company_id::text WHEN 'channel' THEN c.channel WHEN 'sender' THEN c.sender_no

@@ -194,8 +194,9 @@ FROM statistics s
 WHERE s.step = $1::text AND s.company_id = $2 AND s.dimension = $3::text AND s.at >= $4 AND s.at < $5
     AND s.key = ANY ($6::text[])
 UNION ALL
-SELECT r.at, r.key, false, sum(r.submitted), sum(r.requeued), sum(r.claimed), sum(r.succeeded), sum(r.failed), sum(r.cancelled),
-    sum(r.delivered), sum(r.undelivered), sum(r.segments), string_agg(r.waits, ''), string_agg(r.durations, '')
+SELECT r.at, r.key, false, sum(r.submitted)::bigint, sum(r.requeued)::bigint, sum(r.claimed)::bigint, sum(r.succeeded)::bigint,
+    sum(r.failed)::bigint, sum(r.cancelled)::bigint, sum(r.delivered)::bigint, sum(r.undelivered)::bigint, sum(r.segments)::bigint,
+    string_agg(r.waits, ''), string_agg(r.durations, '')
 FROM (
     SELECT c.minute, c.company_id, c.channel, c.sender_no, c.message_type, c.outcome, c.submitted, c.requeued, c.claimed, c.succeeded, c.failed, c.cancelled, c.delivered, c.undelivered, c.segments, c.waits, c.durations, date_trunc($1::text, c.minute, CASE $1::text WHEN 'day' THEN $7::text ELSE 'UTC' END) AS at,
         CASE $3::text WHEN 'company' THEN c.company_id::text WHEN 'channel' THEN c.channel WHEN 'sender' THEN c.sender_no
@@ -321,20 +322,23 @@ func (q *Queries) StatisticsRange(ctx context.Context, arg StatisticsRangeParams
 }
 
 const statisticsSeries = `-- name: StatisticsSeries :many
-SELECT k.key::text AS key, count(*) OVER () AS keys
+SELECT z.key::text AS key, count(*) OVER () AS keys
 FROM (
-    SELECT s.key, s.submitted + s.requeued + s.claimed + s.succeeded + s.failed + s.cancelled + s.delivered + s.undelivered AS size
-    FROM statistics s
-    WHERE s.step = $1::text AND s.company_id = $2 AND s.dimension = $3::text AND s.at >= $4 AND s.at < $5
-    UNION ALL
-    SELECT CASE $3::text WHEN 'company' THEN r.company_id::text WHEN 'channel' THEN r.channel WHEN 'sender' THEN r.sender_no
-            WHEN 'message_type' THEN r.message_type WHEN 'outcome' THEN r.outcome ELSE '' END,
-        r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.cancelled + r.delivered + r.undelivered
-    FROM recent_statistics r
-    WHERE r.company_id = coalesce(nullif($2, 0), r.company_id) AND r.at >= $4 AND r.at < $5
-) k
-GROUP BY k.key
-ORDER BY sum(k.size) DESC, k.key
+    SELECT k.key, sum(k.size)::bigint AS size
+    FROM (
+        SELECT s.key, s.submitted + s.requeued + s.claimed + s.succeeded + s.failed + s.cancelled + s.delivered + s.undelivered AS size
+        FROM statistics s
+        WHERE s.step = $1::text AND s.company_id = $2 AND s.dimension = $3::text AND s.at >= $4 AND s.at < $5
+        UNION ALL
+        SELECT CASE $3::text WHEN 'company' THEN r.company_id::text WHEN 'channel' THEN r.channel WHEN 'sender' THEN r.sender_no
+                WHEN 'message_type' THEN r.message_type WHEN 'outcome' THEN r.outcome ELSE '' END,
+            r.submitted + r.requeued + r.claimed + r.succeeded + r.failed + r.cancelled + r.delivered + r.undelivered
+        FROM recent_statistics r
+        WHERE r.company_id = coalesce(nullif($2, 0), r.company_id) AND r.at >= $4 AND r.at < $5
+    ) k
+    GROUP BY k.key
+) z
+ORDER BY z.size DESC, z.key
 LIMIT $6::integer
 `
 

@@ -1,7 +1,6 @@
 package statistics
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -26,32 +25,39 @@ type Histogram []bin
 
 // Add adds times, each given by its bucket, in any order.
 func (h *Histogram) Add(buckets []byte) {
+	if len(buckets) == 0 {
+		return
+	}
 	var counts [256]uint64
 	for _, b := range buckets {
 		counts[b]++
 	}
+	added := make(Histogram, 0, min(len(buckets), len(counts)))
 	for b, n := range counts {
-		h.add(byte(b), n)
+		if n > 0 {
+			added = append(added, bin{byte(b), n})
+		}
 	}
+	h.Merge(added)
 }
 
 // Merge adds all times of another histogram.
 func (h *Histogram) Merge(other Histogram) {
+	if len(*h) == 0 {
+		*h = slices.Clone(other)
+		return
+	}
+	i := 0
 	for _, b := range other {
-		h.add(b.bucket, b.n)
+		for i < len(*h) && (*h)[i].bucket < b.bucket {
+			i++
+		}
+		if i < len(*h) && (*h)[i].bucket == b.bucket {
+			(*h)[i].n += b.n
+		} else {
+			*h = slices.Insert(*h, i, b)
+		}
 	}
-}
-
-func (h *Histogram) add(bucket byte, n uint64) {
-	if n == 0 {
-		return
-	}
-	i, found := slices.BinarySearchFunc(*h, bucket, func(b bin, bucket byte) int { return cmp.Compare(b.bucket, bucket) })
-	if found {
-		(*h)[i].n += n
-		return
-	}
-	*h = slices.Insert(*h, i, bin{bucket, n})
 }
 
 // Count returns the number of times.
@@ -90,17 +96,18 @@ func (h Histogram) pack() []byte {
 
 var errHistogram = errors.New("a stored histogram cannot be read")
 
-// merge adds a stored histogram.
-func (h *Histogram) merge(packed []byte) error {
+// unpack reads a stored histogram.
+func unpack(packed []byte) (Histogram, error) {
+	h := make(Histogram, 0, len(packed)/2)
 	for len(packed) > 0 {
 		n, size := binary.Uvarint(packed[1:])
 		if size <= 0 {
-			return errHistogram
+			return nil, errHistogram
 		}
-		h.add(packed[0], n)
+		h = append(h, bin{packed[0], n})
 		packed = packed[1+size:]
 	}
-	return nil
+	return h, nil
 }
 
 // Buckets returns the bucket of each time, ascending.

@@ -140,10 +140,7 @@ func seriesOf(rows []dbq.StatisticsPointsRow) (all []Series, err error) {
 			point.Durations.Add(row.Durations)
 			continue
 		}
-		if err := point.Waits.merge(row.Waits); err != nil {
-			return nil, err
-		}
-		if err := point.Durations.merge(row.Durations); err != nil {
+		if err := point.addStored(row.Waits, row.Durations); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ package statistics
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -187,6 +188,15 @@ func (f *Figures) add(o Figures) {
 	f.Durations.Merge(o.Durations)
 }
 
+// addStored adds two stored histograms.
+func (f *Figures) addStored(waits, durations []byte) error {
+	w, err1 := unpack(waits)
+	d, err2 := unpack(durations)
+	f.Waits.Merge(w)
+	f.Durations.Merge(d)
+	return errors.Join(err1, err2)
+}
+
 // store adds sums to the rows of statistics. The caller holds StatisticsLock.
 func (s *Service) store(ctx context.Context, sums map[place]*Figures) error {
 	var rows dbq.StatisticsAddParams
@@ -215,11 +225,7 @@ func (s *Service) store(ctx context.Context, sums map[place]*Figures) error {
 		return err
 	}
 	for _, row := range stored {
-		f := added[row.Place]
-		if err := f.Waits.merge(row.Waits); err != nil {
-			return err
-		}
-		if err := f.Durations.merge(row.Durations); err != nil {
+		if err := added[row.Place].addStored(row.Waits, row.Durations); err != nil {
 			return err
 		}
 	}

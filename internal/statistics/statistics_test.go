@@ -1,11 +1,13 @@
 package statistics_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -79,7 +81,9 @@ const events = `
 		ORDER BY l.task_id, l.leased_at
 	),
 	events AS (
-		SELECT company_id, pool_id, '' AS sender, message_type, '' AS outcome, 'submitted' AS what, 1 AS n, NULL::bytea AS took FROM messages
+		SELECT m.company_id, m.pool_id, '' AS sender, m.message_type, coalesce(max('FAILED') FILTER (WHERE r.event = 'unreachable'), '') AS outcome,
+			'submitted' AS what, 1 AS n, NULL::bytea AS took
+		FROM messages m LEFT JOIN report_logs r ON r.task_id = m.task_id GROUP BY m.task_id, m.company_id, m.pool_id, m.message_type
 		UNION ALL SELECT q.company_id, q.pool_id, '', q.message_type, '', 'requeued', 1, NULL FROM requeued q
 		UNION ALL SELECT company_id, pool_id, app_id, message_type, '', 'claimed', 1, NULL FROM leases
 		UNION ALL SELECT company_id, pool_id, app_id, message_type, '', 'waits', 1, wait_bucket(leased_at - entered_at) FROM firsts WHERE retry_count = 0
@@ -183,7 +187,7 @@ func TestFiguresEqualTheLogs(t *testing.T) {
 	headers := [][]string{nil, b.AddCompany("acme", 1)}
 	b.AddSender(map[string]any{"sender_no": "mine", "is_shared": false, "balance": 100000})
 	b.AddRouteWith(map[string]any{"company_no": "acme", "sender_no": "mine", "message_type": "marketing"})
-	b.PutContacts(map[string]any{"user_id": "boss", "dingtalk_name": "ding-boss"})
+	b.PutContacts(map[string]any{"user_id": "boss", "dingtalk_name": "ding-boss"}, map[string]any{"user_id": "ghost", "email": "g@example.com"})
 	acme := int64(b.Count("SELECT id FROM companies WHERE company_no = 'acme'"))
 	companies := []*int64{nil, new(int64(1)), &acme}
 	apps := []string{"a", "b", "mine"}
@@ -214,10 +218,12 @@ func TestFiguresEqualTheLogs(t *testing.T) {
 		{"submit", func() {
 			b.SubmitMany("x", 1+random.IntN(6), map[string]any{"message_type": types[random.IntN(3)]}, headers[random.IntN(2)]...)
 		}},
-		{"submit for later", func() { b.SubmitMany("x", 1, map[string]any{"expect_send_time": time.Now().Add(300 * time.Millisecond)}) }},
+		{"submit for later", func() {
+			b.SubmitMany("x", 1, map[string]any{"expect_send_time": time.Now().Add(300 * time.Millisecond)})
+		}},
 		{"notify", func() {
 			b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
-				"biz_type": 0, "biz_id": random.IntN(1 << 30), "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"boss", "ghost"},
+				"biz_type": 3, "biz_id": random.IntN(1 << 30), "channels": []string{"dingtalk"}, "payload": map[string]any{"taskName": "x"}, "user_ids": []string{"boss", "ghost"},
 			})
 			if _, err := b.App.Notifications.Run(t.Context()); err != nil {
 				t.Fatal(err)
@@ -282,6 +288,9 @@ func TestFiguresEqualTheLogs(t *testing.T) {
 	compare(b, "the last roll-up", companies)
 	if n := b.Count("SELECT (SELECT count(*) FROM facts) + (SELECT count(*) FROM statistics_staged)"); n != 0 {
 		t.Errorf("%d rows are left", n)
+	}
+	if n := b.Count("SELECT count(*) FROM report_logs WHERE event = 'unreachable'"); n == 0 && did["notify"] > 0 {
+		t.Error("nobody was unreachable")
 	}
 	t.Log(did)
 }
@@ -348,6 +357,9 @@ func TestBucketsOfTheDatabaseHaveTheseBounds(t *testing.T) {
 			t.Errorf("%v s are in bucket %d, want %d", seconds, got, want)
 		}
 	}
+	if n := b.Count("SELECT count(wait_bucket(NULL))"); n != 0 {
+		t.Error("null has a bucket")
+	}
 	if got := bucket(-5); got != 0 { // the clock was set back
 		t.Errorf("a negative time is in bucket %d", got)
 	}
@@ -377,6 +389,265 @@ func TestPercentilesAreAtMostATenthTooHigh(t *testing.T) {
 	for share, exact := range map[float64]float64{0.01: 0.1, 0.5: 5, 0.95: 9.5, 0.99: 9.9, 1: 10} {
 		if got := *h.Percentile(share); got < exact || got > exact*1.1+0.001 {
 			t.Errorf("p%v is %v, exactly %v", 100*share, got, exact)
+		}
+	}
+}
+
+// stage adds events of a minute by hand, as a fold does. A task waited for a time of bucket 10.
+func stage(b *apptest.Bundle, at time.Time, company int, sender string, submitted int) {
+	b.T.Helper()
+	b.Exec(`INSERT INTO statistics_staged SELECT $1, $2, $4::integer, 0, 0, 0, 0, 0, 0, 0, 0, 'sms', $3, '1', '', decode(repeat('0a', $4::integer), 'hex'), ''`,
+		at.Truncate(time.Minute), company, sender, submitted)
+}
+
+// Of two sweeps that add to the same rows, the second waits: it adds to the histograms that the first wrote.
+func TestTwoSweepsAddToTheSameHistograms(t *testing.T) {
+	b := apptest.New(t)
+	at := time.Now().Add(-time.Hour)
+	stage(b, at, 1, "app", 1)
+	rollUp(b)
+	stage(b, at, 1, "app", 2)
+	second := make(chan int, 1)
+	if err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
+		if _, err := b.App.Statistics.RollUp(ctx); err != nil {
+			return err
+		}
+		stage(b, at, 1, "app", 4)
+		go func() { second <- rollUp(b) }()
+		b.AwaitLockWait()
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-second; n != 1 {
+		t.Errorf("the second moved %d rows", n)
+	}
+	for _, step := range []string{statistics.Minute, statistics.Hour, statistics.Day} {
+		if got := read(b, statistics.Query{Step: step}).Series[0].Totals; got.Submitted != 7 || got.Waits.Count() != 7 {
+			t.Errorf("by %s: %d submitted, %d waits", step, got.Submitted, got.Waits.Count())
+		}
+	}
+}
+
+// points lists the points of the first series: when, and how many tasks were submitted.
+func points(answer statistics.Answer) (text string) {
+	for _, s := range answer.Series[:min(1, len(answer.Series))] {
+		for _, p := range s.Points {
+			text += fmt.Sprintf("%s %d\n", p.At.UTC().Format("02 15:04"), p.Submitted)
+		}
+	}
+	return text
+}
+
+// A fact that comes late belongs to its own minute, hour and day, before and after it is rolled up. Days are those of the time zone; after a change
+// of the zone, new days are those of the new one, and nothing is lost.
+func TestLateFactsAndDaysOfAnotherZone(t *testing.T) {
+	b := apptest.New(t)
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	from, to := today.AddDate(0, 0, -6), today.AddDate(0, 0, -2)
+	day := func(ago int) string { return today.AddDate(0, 0, -ago).Format("02") }
+	at := func(ago int, clock string) time.Time {
+		t.Helper()
+		d, err := time.Parse("15:04", clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return today.AddDate(0, 0, -ago).Add(d.Sub(d.Truncate(24 * time.Hour)))
+	}
+	late := func(at time.Time, n int) {
+		t.Helper()
+		b.Exec("INSERT INTO facts (company_id, at, submitted) VALUES (1, $1, $2)", at, n)
+	}
+	expect := func(when, step, want string) {
+		t.Helper()
+		if got := points(read(b, statistics.Query{From: from, To: &to, Step: step})); got != want {
+			t.Errorf("%s, by %s:\n%swant:\n%s", when, step, got, want)
+		}
+	}
+	late(at(5, "15:59"), 1) // a minute before midnight in Shanghai
+	late(at(5, "16:00"), 10)
+	late(at(4, "15:30"), 100)
+	for _, when := range []string{"unfolded", "staged", "rolled up"} {
+		expect(when, statistics.Day, day(6)+" 16:00 1\n"+day(5)+" 16:00 110\n")
+		expect(when, statistics.Hour, day(5)+" 15:00 1\n"+day(5)+" 16:00 10\n"+day(4)+" 15:00 100\n")
+		if when == "unfolded" {
+			fold(b)
+		} else {
+			rollUp(b)
+		}
+	}
+	late(at(5, "15:10"), 1000)
+	expect("with a late fact", statistics.Day, day(6)+" 16:00 1001\n"+day(5)+" 16:00 110\n")
+	fold(b)
+	rollUp(b)
+	expect("with a late fact", statistics.Hour, day(5)+" 15:00 1001\n"+day(5)+" 16:00 10\n"+day(4)+" 15:00 100\n")
+
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": "America/New_York"})
+	if zone := read(b, statistics.Query{}).TimeZone; zone != "America/New_York" {
+		t.Errorf("the zone is %s", zone)
+	}
+	late(at(3, "12:00"), 10000)
+	begins := at(3, "12:00").In(must(time.LoadLocation("America/New_York")))
+	midnight := time.Date(begins.Year(), begins.Month(), begins.Day(), 0, 0, 0, 0, begins.Location()).UTC().Format("02 15:04")
+	for _, when := range []string{"unfolded", "staged", "rolled up"} {
+		expect("in New York, "+when, statistics.Day, day(6)+" 16:00 1001\n"+day(5)+" 16:00 110\n"+midnight+" 10000\n")
+		if when == "unfolded" {
+			fold(b)
+		} else {
+			rollUp(b)
+		}
+	}
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": "Mars/Olympus"})
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"monitoring": map[string]any{"time_zone": "Local"}})
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// Minutes and hours are forgotten in time, days never.
+func TestOnlyMinutesAndHoursAreForgotten(t *testing.T) {
+	b := apptest.New(t)
+	for _, ago := range []int{1, 3, 92, 94, 4000} {
+		stage(b, time.Now().AddDate(0, 0, -ago), 1, "app", 1)
+	}
+	rollUp(b)
+	rows := func(step string) int {
+		return b.Count("SELECT count(DISTINCT at) FROM statistics WHERE step = $1", step)
+	}
+	if rows("minute") != 5 || rows("hour") != 5 || rows("day") != 5 {
+		t.Fatalf("%d minutes, %d hours, %d days", rows("minute"), rows("hour"), rows("day"))
+	}
+	if n, err := b.App.Statistics.Forget(t.Context()); n == 0 || err != nil {
+		t.Errorf("forgot %d, %v", n, err)
+	}
+	if rows("minute") != 1 || rows("hour") != 3 || rows("day") != 5 {
+		t.Errorf("%d minutes, %d hours, %d days are left", rows("minute"), rows("hour"), rows("day"))
+	}
+}
+
+// Figures keep the names of a channel, and the number of a company, that are deleted before the figures are read, or even before they are folded.
+func TestFiguresOutliveChannelsAndCompanies(t *testing.T) {
+	b := apptest.New(t)
+	b.Expect(200, "", "POST", "/api/v1/admin/channels", map[string]any{"channel": "fax", "name": "Fax"})
+	b.Exec(`INSERT INTO facts (company_id, pool_id, message_type, at, submitted) SELECT 77, p.id, 1, now(), 3 FROM pools p JOIN channels c ON c.id = p.channel_id WHERE c.channel = 'fax'`)
+	b.Expect(200, "", "DELETE", "/api/v1/admin/channels/fax", nil)
+	for range 2 {
+		if got := read(b, statistics.Query{By: statistics.ByChannel}).Series; len(got) != 1 || got[0].Key != "fax" || got[0].Totals.Submitted != 3 {
+			t.Errorf("by channel: %+v", got)
+		}
+		fold(b)
+	}
+	if got := b.Expect(200, "", "GET", path("hour", time.Now().Add(-time.Hour))+"&by=company", nil); !strings.Contains(got.Raw, `"key":"#77"`) {
+		t.Error(got.Raw)
+	}
+}
+
+func path(step string, from time.Time) string {
+	return "/api/v1/admin/statistics?step=" + step + "&from=" + from.UTC().Format(time.RFC3339)
+}
+
+func TestSeriesOfTheOperation(t *testing.T) {
+	b := apptest.New(t)
+	acme := b.AddCompany("acme", 1)
+	reader := b.AddUser("reader-of-acme", "read", map[string]any{"company_no": "acme"})
+	b.SubmitMany("x", 3, nil)
+	b.SubmitMany("x", 2, map[string]any{"message_type": "marketing"}, acme...)
+	for _, task := range b.Take("app", 3) {
+		b.Report(task.TaskID, "app", 2, nil)
+	}
+	get := func(query string, headers ...string) api.StatisticsRange {
+		t.Helper()
+		return apptest.Decode[api.StatisticsRange](t, b.Expect(200, "", "GET", path("minute", time.Now().Add(-time.Hour))+query, nil, headers...))
+	}
+	keys := func(r api.StatisticsRange) (text string) {
+		for _, s := range r.Series {
+			key := "-"
+			if s.Key != nil {
+				key = *s.Key
+			}
+			text += fmt.Sprintf("%s %d %d %d; ", key, s.Totals.Submitted, s.Totals.Claimed, s.Totals.Succeeded)
+		}
+		return text + fmt.Sprint(r.MoreSeries)
+	}
+	for query, want := range map[string]string{
+		"": "- 5 3 3; 0", "&by=channel": "sms 5 3 3; 0", "&by=sender": "app 0 3 3; - 5 0 0; 0", "&by=sender&key=app": "app 0 3 3; 0", "&by=sender&limit=1": "app 0 3 3; 1",
+		"&by=outcome": "- 5 3 0; SUCCESS 0 0 3; 0", "&by=channel&key=fax": "0", "&company_no=acme&by=message_type&key=verification": "0",
+		"&company_no=acme&by=message_type": keys(get("&by=message_type", reader...)),
+	} {
+		if got := keys(get(query)); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	own := keys(get("", reader...))
+	if !strings.HasPrefix(own, "- 2 ") {
+		t.Errorf("acme sees %s", own)
+	}
+	for _, query := range []string{"&by=company", "&by=company&key=acme", "&by=company&company_no=acme"} {
+		if got := keys(get(query, reader...)); got != "acme"+own[1:] {
+			t.Errorf("%s: acme sees %s, and not %s", query, got, own)
+		}
+	}
+	totals := get("").Series[0]
+	if p := totals.Totals.WaitP99; p == nil || *p <= 0 || totals.Totals.DurationP50 == nil || len(totals.Points) == 0 {
+		t.Errorf("%+v", totals)
+	}
+	now := time.Now()
+	for query, field := range map[string]string{
+		path("minute", now.AddDate(0, 0, -4)): "from", path("hour", now.AddDate(0, 0, -95)): "from", path("day", now.AddDate(-11, 0, 0)): "from",
+		path("hour", now) + "&to=" + now.Add(-3*time.Hour).UTC().Format(time.RFC3339): "from", path("hour", now.Add(48*time.Hour)): "from",
+		path("week", now): "step", path("hour", now) + "&by=phone": "by", path("hour", now) + "&key=app": "by", path("hour", now) + "&by=message_type&key=spam": "key",
+		path("hour", now) + "&limit=101": "limit", "/api/v1/admin/statistics": "from",
+	} {
+		if a := b.Expect(422, "request.invalid", "GET", query, nil); !strings.Contains(a.Raw, `"`+field+`"`) {
+			t.Errorf("%s does not name %s: %s", query, field, a.Raw)
+		}
+	}
+	b.Expect(404, "company.not_found", "GET", path("hour", now)+"&company_no=nobody", nil)
+	b.Expect(403, "auth.other_company", "GET", path("hour", now)+"&company_no=default", nil, reader...)
+}
+
+// A year of days of 100 senders, each with all its figures, is read within the time that the service promises.
+func TestAYearOfDaysIsReadInTime(t *testing.T) {
+	b := apptest.New(t)
+	b.Exec(`INSERT INTO statistics SELECT 'day', c, d, date_trunc('day', now(), 'Asia/Shanghai') - x * interval '1 day', CASE d WHEN 'sender' THEN 'sender-' || k ELSE '' END,
+			1000, 0, 1000, 990, 10, 0, 900, 5, 1200, h.packed, h.packed
+		FROM generate_series(0, 1) c, (VALUES ('total', 1), ('sender', 100)) AS v (d, n), generate_series(1, v.n) k, generate_series(0, 364) x,
+			(SELECT string_agg(set_byte('\x0007', 0, i), '' ORDER BY i) AS packed FROM generate_series(20, 79) i) h`)
+	b.Exec("ANALYZE statistics")
+	b.SubmitMany("x", 100, nil)
+	from := time.Now().AddDate(0, 0, -364)
+	for name, q := range map[string]struct {
+		query statistics.Query
+		rows  int
+	}{
+		"one series":     {statistics.Query{By: statistics.ByNothing}, 365},
+		"20 series":      {statistics.Query{By: statistics.BySender, Limit: 20}, 20 * 365},
+		"one of 100":     {statistics.Query{By: statistics.BySender, Key: new("sender-7")}, 365},
+		"one company's":  {statistics.Query{By: statistics.ByNothing, CompanyID: new(int64(1))}, 365},
+		"all 100 series": {statistics.Query{By: statistics.BySender, Limit: 100}, 100 * 365},
+	} {
+		q.query.From, q.query.Step, q.query.To = from, statistics.Day, new(time.Now())
+		best := time.Hour
+		var n int
+		for range 5 {
+			began := time.Now()
+			answer := read(b, q.query)
+			best = min(best, time.Since(began))
+			n = 0
+			for _, s := range answer.Series {
+				n += len(s.Points)
+			}
+		}
+		t.Logf("%s: %d points in %v", name, n, best)
+		if n < q.rows {
+			t.Errorf("%s: %d points, want %d", name, n, q.rows)
+		}
+		if limit := 50 * time.Millisecond; best > limit && q.rows == 365 {
+			t.Errorf("%s takes %v", name, best)
 		}
 	}
 }
