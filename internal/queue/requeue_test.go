@@ -319,6 +319,7 @@ func TestReceiptsOfTheLifeBefore(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	requeue(b, id)
+	expectCounts(b, "1 new, 0 retries, 0 held, 0 sent, 0 failed")
 	if got := b.Task(id); got.Delivery != nil || got.DeliveryCode != nil {
 		t.Errorf("the new life has the receipt of the one before: %+v", got)
 	}
