@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,6 +53,8 @@ type Options struct {
 
 	PlatformURL string // value of ${platformUrl} in notifications
 	HistoryDir  string // folder for exports; empty: none
+
+	Version string // of the program; empty: not known
 
 	Now func() time.Time // the clock for cached credentials; nil: time.Now
 
@@ -125,6 +128,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		postgres.PoolCollector{DB: db},
+		buildInfo(o.Version),
 	)
 	users, err := access.New(db, access.Options{Username: o.Username, Password: o.Password, Now: o.Now})
 	if err != nil {
@@ -140,6 +144,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	configs := sender.NewConfigs(db, o.Secrets)
 	dir := directory.New(db)
 	senders := sender.New(db, settings, dir, configs)
+	senders.Register(metrics)
 	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, metrics)
 	alerts := alert.New(db, settings, metrics)
 	contacts := contact.New(db)
@@ -151,7 +156,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	})
 	counts.Register(metrics)
 	receipts := receipt.New(db, tasks, configs, o.Log)
-	pusher := push.New(db, tasks, receipts, configs, o.Outbound, o.Log)
+	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics})
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
 	handler, err := httpapi.New(httpapi.Services{
@@ -199,6 +204,14 @@ func New(ctx context.Context, o Options) (*App, error) {
 		Forgetter: forgetter, Alerts: alerts, Statistics: figures, DB: db,
 		Pusher: pusher, sweeper: sweeper, options: o,
 	}, nil
+}
+
+// buildInfo returns the metric that names the version of the program.
+func buildInfo(version string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "lksms_build_info", Help: "The version of the server, and of Go that built it. Always 1.",
+		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+	}, func() float64 { return 1 })
 }
 
 // Close completes the writes in progress, and closes the connections to the database.

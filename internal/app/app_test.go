@@ -3,11 +3,13 @@ package app_test
 import (
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"lksms/gen/api"
+	"lksms/internal/app"
 	"lksms/internal/apptest"
 	"lksms/internal/queue"
 )
@@ -31,7 +33,7 @@ func TestS0_12_TheServerSweepsByItself(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	b := apptest.New(t)
+	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Version = "v1.2.3" })
 	b.Submit("x")
 	b.Submit("y")
 	b.Report(b.Claim("app", 1)[0].TaskID, "app", 2, nil)
@@ -45,6 +47,7 @@ func TestMetrics(t *testing.T) {
 		`lksms_queue_tasks{state="pending_new"} 1`,
 		`lksms_queue_oldest_pending_seconds `,
 		`lksms_pool_connections{state="max"} `,
+		`lksms_build_info{go="` + runtime.Version() + `",version="v1.2.3"} 1`,
 	} {
 		if !strings.Contains(a.Raw, want) {
 			t.Errorf("/metrics has no %s", want)

@@ -58,6 +58,31 @@ type Rest struct {
 	DayOf string        // time zone: pause until the next day begins there; empty: none
 }
 
+// The kinds of outcomes.
+const (
+	Sent    = "sent"
+	Refused = "refused"
+	Unclear = "unclear"
+	Trouble = "trouble"
+)
+
+// IsCall reports whether the provider was called.
+func (o Outcome) IsCall() bool { return o != untried && !o.Unasked }
+
+// Kind returns the kind of an outcome.
+func (o Outcome) Kind() string {
+	switch {
+	case o.OK:
+		return Sent
+	case o.Unknown:
+		return Unclear
+	case o.Trouble:
+		return Trouble
+	default:
+		return Refused
+	}
+}
+
 // untried is the outcome of a call whose time ended before it reached the provider.
 var untried = Outcome{}
 
@@ -78,6 +103,9 @@ type Driver interface {
 type Tools struct {
 	Outbound outbound.Policy
 	Log      *slog.Logger
+	// Began is called when an attempt begins to call the provider for a message, which may stand for others of its group. The attempt runs with
+	// the returned context. ended is called with its outcome. Nil: nobody follows attempts.
+	Began func(ctx context.Context, m Message) (_ context.Context, ended func(o Outcome))
 	// Token returns the access token for a provider. One process fetches it for all. The stale one is not returned
 	// again.
 	Token func(ctx context.Context, stale string, fetch func(ctx context.Context) (token string, lasts time.Duration, err error)) (string, error)
@@ -121,6 +149,9 @@ func New(name string, config []byte, t Tools) (Driver, error) {
 	k, ok := kinds[name]
 	if !ok {
 		return nil, fault.InvalidField("kind", fault.NotAllowed, Kinds())
+	}
+	if t.Began == nil {
+		t.Began = func(ctx context.Context, _ Message) (context.Context, func(Outcome)) { return ctx, func(Outcome) {} }
 	}
 	return k.make(config, t)
 }
