@@ -36,6 +36,7 @@ import (
 	"lksms/internal/setting"
 	"lksms/internal/statistics"
 	"lksms/internal/sweep"
+	"lksms/internal/taskmetric"
 	"lksms/internal/template"
 )
 
@@ -152,7 +153,9 @@ func New(ctx context.Context, o Options) (*App, error) {
 	forgetter := notification.NewForgetter(db)
 	figures := statistics.New(db, settings)
 	counts := history.New(db, settings, history.Options{
-		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts}, Dir: o.HistoryDir, Forget: forgetter.Forget,
+		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts},
+		Observers: []history.Observer{taskmetric.New(metrics, directory.SMS).Observe},
+		Dir:       o.HistoryDir, Forget: forgetter.Forget,
 	})
 	counts.Register(metrics)
 	receipts := receipt.New(db, tasks, configs, o.Log)
