@@ -38,6 +38,7 @@ import (
 	"lksms/internal/sweep"
 	"lksms/internal/taskmetric"
 	"lksms/internal/template"
+	"lksms/internal/tracing"
 )
 
 // Options configures an App.
@@ -55,7 +56,8 @@ type Options struct {
 	PlatformURL string // value of ${platformUrl} in notifications
 	HistoryDir  string // folder for exports; empty: none
 
-	Version string // of the program; empty: not known
+	Version  string // of the program; empty: not known
+	TraceURL string // the collector of traces; empty: none
 
 	Now func() time.Time // the clock for cached credentials; nil: time.Now
 
@@ -87,7 +89,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 		}
 	}
 	return Options{
-		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir,
+		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir, TraceURL: cfg.TraceURL(),
 		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
 		EnableDocs: cfg.EnableDocs, Log: log,
@@ -115,6 +117,7 @@ type App struct {
 	DB            *postgres.DB
 
 	sweeper *sweep.Sweeper
+	tracer  *tracing.Tracer
 	options Options
 }
 
@@ -131,6 +134,11 @@ func New(ctx context.Context, o Options) (*App, error) {
 		postgres.PoolCollector{DB: db},
 		buildInfo(o.Version),
 	)
+	tracer, err := tracing.New(ctx, tracing.Options{URL: o.TraceURL, Version: o.Version, Log: o.Log})
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
 	users, err := access.New(db, access.Options{Username: o.Username, Password: o.Password, Now: o.Now})
 	if err != nil {
 		db.Close()
@@ -146,10 +154,10 @@ func New(ctx context.Context, o Options) (*App, error) {
 	dir := directory.New(db)
 	senders := sender.New(db, settings, dir, configs)
 	senders.Register(metrics)
-	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, metrics)
+	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, tracer, metrics)
 	alerts := alert.New(db, settings, metrics)
 	contacts := contact.New(db)
-	notifications := notification.New(db, tasks, contacts, o.PlatformURL, metrics)
+	notifications := notification.New(db, tasks, contacts, o.PlatformURL, tracer, metrics)
 	forgetter := notification.NewForgetter(db)
 	figures := statistics.New(db, settings)
 	counts := history.New(db, settings, history.Options{
@@ -159,7 +167,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	})
 	counts.Register(metrics)
 	receipts := receipt.New(db, tasks, configs, o.Log)
-	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics})
+	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics, Tracer: tracer})
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
 	handler, err := httpapi.New(httpapi.Services{
@@ -168,7 +176,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		Statistics: figures,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db),
-		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics},
+		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
 	})
 	if err != nil {
 		db.Close()
@@ -205,7 +213,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
 		Forgetter: forgetter, Alerts: alerts, Statistics: figures, DB: db,
-		Pusher: pusher, sweeper: sweeper, options: o,
+		Pusher: pusher, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }
 
@@ -223,8 +231,16 @@ func (a *App) Close() {
 	end() // Serve has given it time to finish
 	a.Pusher.Stop(ended)
 	a.Tasks.Close()
+	exporting, cancel := context.WithTimeout(context.Background(), tracesLimit)
+	defer cancel()
+	if err := a.tracer.Close(exporting); err != nil {
+		a.options.Log.Warn("the last traces are lost", "error", err)
+	}
 	a.DB.Close()
 }
+
+// tracesLimit is how long a stopping server waits for the collector of traces.
+const tracesLimit = 3 * time.Second
 
 // recoverInterval returns a tenth of the timeout, at least a second and at most a minute, so that a lease that ran out is recovered soon.
 func recoverInterval(timeout time.Duration) time.Duration {

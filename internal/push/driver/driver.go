@@ -20,20 +20,22 @@ import (
 
 	"lksms/internal/fault"
 	"lksms/internal/outbound"
+	"lksms/internal/tracing"
 )
 
 // Message is one message to one recipient.
 type Message struct {
-	TaskID     string
-	Attempt    int16
-	Recipient  string // the address on the channel
-	UserID     string // user of a notification; can be empty
-	Title      string // title of a notification; can be empty
-	Content    string
-	TemplateID string          // the provider's id of the template; can be empty
-	Params     json.RawMessage // JSON object with the values for the template; can be nil
-	Page       string          // page that the message opens; can be empty
-	Group      int64           // messages of one group differ only in the recipient; 0: no group
+	TaskID      string
+	Attempt     int16
+	Recipient   string // the address on the channel
+	UserID      string // user of a notification; can be empty
+	Title       string // title of a notification; can be empty
+	Content     string
+	TemplateID  string          // the provider's id of the template; can be empty
+	Params      json.RawMessage // JSON object with the values for the template; can be nil
+	Page        string          // page that the message opens; can be empty
+	Traceparent string          // of the submission; empty: none
+	Group       int64           // messages of one group differ only in the recipient; 0: no group
 }
 
 // Outcome is the result of trying a message: it was sent (OK), it is not known whether it was sent (Unknown), the
@@ -270,8 +272,14 @@ func plain(err error) string {
 	}
 }
 
+// traceHeader is the header by which a provider can continue the trace of a submission. The configuration of a sender may set another value.
+const traceHeader = "Traceparent"
+
 // call sends a request. A non-nil outcome says why no answer came. The body of an error answer may be incomplete.
 func call(client *http.Client, req *http.Request) (status int, body []byte, o *Outcome) {
+	if traceparent := tracing.Header(req.Context()); traceparent != "" && req.Header.Get(traceHeader) == "" {
+		req.Header.Set(traceHeader, traceparent)
+	}
 	status, body, err := outbound.Do(client, req)
 	if err != nil && (status == 0 || status < 300) {
 		o := failed(req.Context(), err)
