@@ -670,6 +670,7 @@ CREATE TABLE public.messages (
     source_ip text,
     user_agent text,
     request_data jsonb,
+    traceparent text,
     CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
@@ -725,6 +726,8 @@ COMMENT ON COLUMN public.messages.submission_id IS 'receive_logs.id';
 
 COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request; null: the same as content';
 
+COMMENT ON COLUMN public.messages.traceparent IS 'the header traceparent of the submission (W3C Trace Context); null: it had none';
+
 CREATE TABLE public.queue (
     task_id text NOT NULL COLLATE pg_catalog."C",
     pool_id bigint NOT NULL,
@@ -758,6 +761,7 @@ CREATE TABLE public.queue (
     on_unclear text,
     entered_at timestamp with time zone DEFAULT now(),
     was_claimed boolean DEFAULT false NOT NULL,
+    traceparent text,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -799,6 +803,8 @@ COMMENT ON COLUMN public.queue.lease_limit IS 'how many tasks the claim asked fo
 COMMENT ON COLUMN public.queue.entered_at IS 'when the task first could be claimed: the due_at of its submission; of a requeued task when it was requeued; null: it was submitted before this column existed';
 
 COMMENT ON COLUMN public.queue.was_claimed IS 'the task had a lease before, although its retry_count may be 0: a lease was released, or a settled task was requeued';
+
+COMMENT ON COLUMN public.queue.traceparent IS 'as messages.traceparent';
 
 CREATE SEQUENCE public.report_ids
     START WITH 1
@@ -1626,6 +1632,7 @@ CREATE TABLE public.messages_default (
     source_ip text,
     user_agent text,
     request_data jsonb,
+    traceparent text,
     CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),

@@ -328,7 +328,7 @@ delivered AS MATERIALIZED (
     SELECT r.task_id FROM report_logs r WHERE r.task_id = ANY ($1::text[]) AND r.event = 'receipt' AND r.effect = 'delivered'
 ),
 fit AS MATERIALIZED (
-    SELECT m.task_id, m.phone_number, m.recipient, m.content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.expect_send_time, m.expires_at, m.rendering_id, m.user_id, m.on_unclear, m.created_at, m.submission_id, m.request_id, m.submitted_content, m.use_template, m.source_ip, m.user_agent, m.request_data, p.pool_id AS pool_today
+    SELECT m.task_id, m.phone_number, m.recipient, m.content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id, m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.expect_send_time, m.expires_at, m.rendering_id, m.user_id, m.on_unclear, m.created_at, m.submission_id, m.request_id, m.submitted_content, m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent, p.pool_id AS pool_today
     FROM messages m
     CROSS JOIN moment
     CROSS JOIN LATERAL (

@@ -174,7 +174,7 @@ func (q *Queries) TaskExpired(ctx context.Context, arg TaskExpiredParams) ([]str
 
 const taskRecover = `-- name: TaskRecover :one
 WITH expired AS MATERIALIZED (
-    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed,
+    SELECT t.task_id, t.pool_id, t.lane, t.rank, t.due_at, t.expires_at, t.created_at, t.updated_at, t.company_id, t.message_type, t.country_no, t.priority, t.segments, t.retry_count, t.troubles, t.result, t.failed_app_id, t.processing_app_id, t.lease_id, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.phone_number, t.recipient, t.content, t.sign, t.rendering_id, t.user_id, t.on_unclear, t.entered_at, t.was_claimed, t.traceparent,
         t.retry_count < coalesce((
             SELECT cardinality(c.retry_minutes)
             FROM senders s
@@ -280,7 +280,7 @@ held AS MATERIALIZED (
         t.updated_at AS leased_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit, t.pool_id, t.message_type, t.segments,
         t.entered_at, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 returned AS MATERIALIZED (
     SELECT h.task_id, h.lease_id, h.is_tried, h.reason, h.delay, h.delay_most, h.company_id, h.retry_count, h.troubles, h.due_at, h.processing_app_id, h.held_lease_id, h.leased_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.at, CASE WHEN h.is_tried AND h.troubles > 0
@@ -389,14 +389,14 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
-        i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.retry_count, t.due_at, t.processing_app_id,
-        t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit,
+        i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
+        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, clock_timestamp() AS at
     FROM input i
-    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed FROM queue WHERE task_id = i.task_id FOR UPDATE) t
+    CROSS JOIN LATERAL (SELECT task_id, pool_id, lane, rank, due_at, expires_at, created_at, updated_at, company_id, message_type, country_no, priority, segments, retry_count, troubles, result, failed_app_id, processing_app_id, lease_id, lease_until, lease_segments, lease_sign, lease_limit, phone_number, recipient, content, sign, rendering_id, user_id, on_unclear, entered_at, was_claimed, traceparent FROM queue WHERE task_id = i.task_id FOR UPDATE) t
 ),
 judged AS (
-    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
+    SELECT h.task_id, h.app_id, h.named_lease_id, h.status, h.wants_retry, h.retry_delay, h.error_message, h.request_data, h.max_retry_count, h.provider_no, h.company_id, h.recipient, h.rendering_id, h.traceparent, h.retry_count, h.due_at, h.processing_app_id, h.failed_app_id, h.lease_id, h.updated_at, h.lease_until, h.lease_segments, h.lease_sign, h.lease_limit, h.pool_id, h.message_type, h.segments, h.entered_at, h.at, CASE WHEN h.lease_until IS NOT NULL THEN h.updated_at END AS leased_at, -- null: the sweep has taken the lease back
         CASE
             WHEN h.status = 2 THEN 'success'
             WHEN NOT h.wants_retry THEN 'failed'
@@ -412,7 +412,7 @@ judged AS (
     )
 ),
 verdict AS MATERIALIZED (
-    SELECT j.task_id, j.app_id, j.named_lease_id, j.status, j.wants_retry, j.retry_delay, j.error_message, j.request_data, j.max_retry_count, j.provider_no, j.company_id, j.recipient, j.rendering_id, j.retry_count, j.due_at, j.processing_app_id, j.failed_app_id, j.lease_id, j.updated_at, j.lease_until, j.lease_segments, j.lease_sign, j.lease_limit, j.pool_id, j.message_type, j.segments, j.entered_at, j.at, j.leased_at, j.effect, left(
+    SELECT j.task_id, j.app_id, j.named_lease_id, j.status, j.wants_retry, j.retry_delay, j.error_message, j.request_data, j.max_retry_count, j.provider_no, j.company_id, j.recipient, j.rendering_id, j.traceparent, j.retry_count, j.due_at, j.processing_app_id, j.failed_app_id, j.lease_id, j.updated_at, j.lease_until, j.lease_segments, j.lease_sign, j.lease_limit, j.pool_id, j.message_type, j.segments, j.entered_at, j.at, j.leased_at, j.effect, left(
             CASE j.effect WHEN 'exhausted' THEN $11::text ELSE '' END
             || coalesce(j.error_message, CASE j.effect WHEN 'success' THEN $12::text ELSE $13::text END),
             500
@@ -457,7 +457,7 @@ accepted AS (
     WHERE v.provider_no IS NOT NULL
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS has_rendering,
-    v.lease_id::bigint AS lease_id, v.updated_at::timestamptz AS leased_at, v.lease_segments
+    v.lease_id::bigint AS lease_id, v.updated_at::timestamptz AS leased_at, v.lease_segments, v.traceparent
 FROM verdict v
 ORDER BY v.task_id
 `
@@ -485,6 +485,7 @@ type TaskReportRow struct {
 	LeaseID       int64
 	LeasedAt      time.Time
 	LeaseSegments *int16
+	Traceparent   *string
 }
 
 // How a lease ends: reports, releases, expired leases. And how a waiting task expires. The rules at the head of queue_claim.sql hold here
@@ -525,6 +526,7 @@ func (q *Queries) TaskReport(ctx context.Context, arg TaskReportParams) ([]TaskR
 			&i.LeaseID,
 			&i.LeasedAt,
 			&i.LeaseSegments,
+			&i.Traceparent,
 		); err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -37,7 +38,9 @@ import (
 	"lksms/internal/setting"
 	"lksms/internal/statistics"
 	"lksms/internal/sweep"
+	"lksms/internal/taskmetric"
 	"lksms/internal/template"
+	"lksms/internal/tracing"
 )
 
 // Options configures an App.
@@ -54,6 +57,9 @@ type Options struct {
 
 	PlatformURL string // value of ${platformUrl} in notifications
 	HistoryDir  string // folder for exports; empty: none
+
+	Version  string // of the program; empty: not known
+	TraceURL string // the collector of traces; empty: none
 
 	Now func() time.Time // the clock for cached credentials; nil: time.Now
 
@@ -85,7 +91,7 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 		}
 	}
 	return Options{
-		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir,
+		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir, TraceURL: cfg.TraceURL(),
 		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
 		EnableDocs: cfg.EnableDocs, Log: log,
@@ -115,6 +121,7 @@ type App struct {
 	DB            *postgres.DB
 
 	sweeper *sweep.Sweeper
+	tracer  *tracing.Tracer
 	options Options
 }
 
@@ -129,7 +136,13 @@ func New(ctx context.Context, o Options) (*App, error) {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		postgres.PoolCollector{DB: db},
+		buildInfo(o.Version),
 	)
+	tracer, err := tracing.New(ctx, tracing.Options{URL: o.TraceURL, Version: o.Version, Log: o.Log})
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
 	users, err := access.New(db, access.Options{Username: o.Username, Password: o.Password, Now: o.Now})
 	if err != nil {
 		db.Close()
@@ -144,20 +157,23 @@ func New(ctx context.Context, o Options) (*App, error) {
 	configs := sender.NewConfigs(db, o.Secrets)
 	dir := directory.New(db)
 	senders := sender.New(db, settings, dir, configs)
-	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, metrics)
+	senders.Register(metrics)
+	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, tracer, metrics)
 	alerts := alert.New(db, settings, metrics)
 	changes := audit.New(db, settings)
 	contacts := contact.New(db)
-	notifications := notification.New(db, tasks, contacts, o.PlatformURL, metrics)
+	notifications := notification.New(db, tasks, contacts, o.PlatformURL, tracer, metrics)
 	forgetter := notification.NewForgetter(db)
 	figures := statistics.New(db, settings)
 	counts := history.New(db, settings, history.Options{
-		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts}, Dir: o.HistoryDir, Forget: forgetter.Forget,
+		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts},
+		Observers: []history.Observer{taskmetric.New(metrics, directory.SMS).Observe},
+		Dir:       o.HistoryDir, Forget: forgetter.Forget,
 	})
 	counts.Register(metrics)
 	jobs := job.New(db, tasks, settings, o.Log)
 	receipts := receipt.New(db, tasks, configs, o.Log)
-	pusher := push.New(db, tasks, receipts, configs, o.Outbound, o.Log)
+	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics, Tracer: tracer})
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
 	handler, err := httpapi.New(httpapi.Services{
@@ -166,7 +182,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		Statistics: figures,
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db),
-		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics},
+		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
 	})
 	if err != nil {
 		db.Close()
@@ -206,8 +222,16 @@ func New(ctx context.Context, o Options) (*App, error) {
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
 		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, DB: db,
-		Pusher: pusher, sweeper: sweeper, options: o,
+		Pusher: pusher, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
+}
+
+// buildInfo returns the metric that names the version of the program.
+func buildInfo(version string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "lksms_build_info", Help: "The version of the server, and of Go that built it. Always 1.",
+		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+	}, func() float64 { return 1 })
 }
 
 // Close completes the writes in progress, and closes the connections to the database.
@@ -216,8 +240,16 @@ func (a *App) Close() {
 	end() // Serve has given it time to finish
 	a.Pusher.Stop(ended)
 	a.Tasks.Close()
+	exporting, cancel := context.WithTimeout(context.Background(), tracesLimit)
+	defer cancel()
+	if err := a.tracer.Close(exporting); err != nil {
+		a.options.Log.Warn("the last traces are lost", "error", err)
+	}
 	a.DB.Close()
 }
+
+// tracesLimit is how long a stopping server waits for the collector of traces.
+const tracesLimit = 3 * time.Second
 
 // recoverInterval returns a tenth of the timeout, at least a second and at most a minute, so that a lease that ran out is recovered soon.
 func recoverInterval(timeout time.Duration) time.Duration {

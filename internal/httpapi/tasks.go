@@ -278,7 +278,7 @@ func taskOf(t dbq.Task) api.Task {
 func claimedOf(t claim.Lease) api.ClaimedTask {
 	return api.ClaimedTask{
 		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content,
-		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil,
+		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil, Traceparent: t.Traceparent,
 	}
 }
 

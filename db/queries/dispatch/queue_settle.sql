@@ -21,8 +21,8 @@ WITH input AS MATERIALIZED (
 ),
 held AS MATERIALIZED (
     SELECT i.task_id, i.app_id, i.lease_id AS named_lease_id, i.status, i.wants_retry, i.retry_delay, i.error_message, i.request_data,
-        i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.retry_count, t.due_at, t.processing_app_id,
-        t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit,
+        i.max_retry_count, i.provider_no, t.company_id, t.recipient, t.rendering_id, t.traceparent, t.retry_count, t.due_at,
+        t.processing_app_id, t.failed_app_id, t.lease_id, t.updated_at, t.lease_until, t.lease_segments, t.lease_sign, t.lease_limit,
         t.pool_id, t.message_type, t.segments, t.entered_at, clock_timestamp() AS at
     FROM input i
     CROSS JOIN LATERAL (SELECT * FROM queue WHERE task_id = i.task_id FOR UPDATE) t
@@ -89,7 +89,7 @@ accepted AS (
     WHERE v.provider_no IS NOT NULL
 )
 SELECT v.task_id::text AS task_id, v.effect::text AS effect, (v.rendering_id IS NOT NULL)::boolean AS has_rendering,
-    v.lease_id::bigint AS lease_id, v.updated_at::timestamptz AS leased_at, v.lease_segments
+    v.lease_id::bigint AS lease_id, v.updated_at::timestamptz AS leased_at, v.lease_segments, v.traceparent
 FROM verdict v
 ORDER BY v.task_id;
 

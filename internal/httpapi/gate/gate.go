@@ -18,6 +18,7 @@ import (
 	"lksms/internal/idempotency"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
+	"lksms/internal/tracing"
 )
 
 // The operations whose items have their own outcomes.
@@ -46,6 +47,7 @@ type Options struct {
 	TLS            bool // answers tell browsers to use HTTPS only (HSTS)
 	Log            *slog.Logger
 	Metrics        *prometheus.Registry
+	Tracer         *tracing.Tracer
 }
 
 // Gate guards a server.
