@@ -82,3 +82,48 @@ SELECT a.username FROM user_addresses a
 WHERE a.network = @network AND a.seen_at > now() - interval '30 days'
 ORDER BY a.seen_at DESC, a.username
 LIMIT @page_limit::integer;
+
+-- SessionCreate creates a session of a user that is not disabled, or of the configured user, and ends the oldest ones beyond most. FOR SHARE
+-- makes it wait for a change of the user that is about to commit, and such a change wait for it. No row: the user is disabled or was deleted.
+-- name: SessionCreate :one
+WITH owner AS (
+    SELECT u.username FROM users u WHERE u.username = @username::text AND NOT u.is_disabled AND NOT @is_configured::boolean
+    FOR SHARE
+),
+surplus AS (
+    DELETE FROM sessions s
+    WHERE s.id IN (
+        SELECT o.id FROM sessions o WHERE o.username = @username::text ORDER BY o.id DESC OFFSET sqlc.arg(most)::integer - 1
+    )
+)
+INSERT INTO sessions (token_hash, username, password_proof, source_ip, user_agent)
+SELECT @token_hash, @username::text, @password_proof, @source_ip, @user_agent
+WHERE @is_configured::boolean OR EXISTS (SELECT FROM owner)
+RETURNING created_at;
+
+-- SessionGet returns the session of a token, unless it is over. is_unseen: its last use was stored more than a minute ago.
+-- name: SessionGet :one
+SELECT s.id, s.username, s.password_proof, s.created_at, (s.last_seen_at < now() - interval '1 minute')::boolean AS is_unseen
+FROM sessions s
+WHERE s.token_hash = @token_hash AND s.last_seen_at > now() - @idle::interval AND s.created_at > now() - @most::interval;
+
+-- SessionSeen stores the use of a session, at most once a minute.
+-- name: SessionSeen :exec
+UPDATE sessions s SET last_seen_at = now() WHERE s.id = @id AND s.last_seen_at < now() - interval '1 minute';
+
+-- name: SessionEnd :exec
+DELETE FROM sessions WHERE token_hash = @token_hash;
+
+-- name: SessionsEnd :exec
+DELETE FROM sessions WHERE username = @username;
+
+-- SessionsForget deletes up to batch_size sessions that are over.
+-- name: SessionsForget :execrows
+DELETE FROM sessions s
+WHERE s.id IN (
+    SELECT o.id FROM sessions o
+    WHERE o.last_seen_at <= now() - @idle::interval OR o.created_at <= now() - @most::interval
+    ORDER BY o.id
+    LIMIT @batch_size::integer
+    FOR UPDATE SKIP LOCKED
+);

@@ -49,6 +49,8 @@ func (e AuditAction) Valid() bool {
 
 // Defines values for Category.
 const (
+	Access     Category = "access"
+	History    Category = "history"
 	Monitoring Category = "monitoring"
 	Queue      Category = "queue"
 	Sms        Category = "sms"
@@ -57,6 +59,10 @@ const (
 // Valid indicates whether the value is a known member of the Category enum.
 func (e Category) Valid() bool {
 	switch e {
+	case Access:
+		return true
+	case History:
+		return true
 	case Monitoring:
 		return true
 	case Queue:
@@ -167,6 +173,30 @@ func (e MessageType) Valid() bool {
 	case Notification:
 		return true
 	case Verification:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotReadySenderReason.
+const (
+	NotReadyNoFunds NotReadySenderReason = "no_funds"
+	NotReadyNoQuota NotReadySenderReason = "no_quota"
+	NotReadyResting NotReadySenderReason = "resting"
+	NotReadySilent  NotReadySenderReason = "silent"
+)
+
+// Valid indicates whether the value is a known member of the NotReadySenderReason enum.
+func (e NotReadySenderReason) Valid() bool {
+	switch e {
+	case NotReadyNoFunds:
+		return true
+	case NotReadyNoQuota:
+		return true
+	case NotReadyResting:
+		return true
+	case NotReadySilent:
 		return true
 	default:
 		return false
@@ -825,6 +855,15 @@ type Username = string
 
 // Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 type Message = string
+
+// AccessSettings defines model for AccessSettings.
+type AccessSettings struct {
+	// SessionIdleMinutes Minutes without a request after which a session ends
+	SessionIdleMinutes *int64 `json:"session_idle_minutes,omitempty"`
+
+	// SessionMaxHours Hours after which a session ends in any case
+	SessionMaxHours *int64 `json:"session_max_hours,omitempty"`
+}
 
 // AppClaimResponse defines model for AppClaimResponse.
 type AppClaimResponse struct {
@@ -1730,6 +1769,18 @@ type NextCursor = string
 // No Example: acme
 type No = string
 
+// NotReadySender defines model for NotReadySender.
+type NotReadySender struct {
+	SenderNo string `json:"sender_no"`
+	Name     string `json:"name"`
+
+	// Reason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled lately
+	Reason NotReadySenderReason `json:"reason"`
+}
+
+// NotReadySenderReason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled lately
+type NotReadySenderReason string
+
 // NotificationEndRequest defines model for NotificationEndRequest.
 type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
@@ -2152,6 +2203,65 @@ type Operator = string
 type Orbit struct {
 	InTime  time.Time `json:"in_time"`
 	OrbitNo int64     `json:"orbit_no"`
+}
+
+// Overview defines model for Overview.
+type Overview struct {
+	// At The time of the figures
+	At time.Time `json:"at"`
+
+	// CompanyNo The company whose figures these are; null for all companies
+	CompanyNo *string `json:"company_no"`
+
+	// FiringAlerts Alerts that are firing; null for a company
+	FiringAlerts *int64 `json:"firing_alerts"`
+
+	// OldestWaitSeconds How long the task that has been due for longest has waited. Null if no task is due, and for a company if none of its tasks is among the 2,000 of the server that have waited longest.
+	OldestWaitSeconds *float64 `json:"oldest_wait_seconds"`
+
+	// Rates Tasks per second over the last 10 seconds; null until the server has compared two moments
+	Rates struct {
+		// Failed Ended as FAILED
+		Failed *float64 `json:"failed"`
+
+		// In Submitted
+		In *float64 `json:"in"`
+
+		// Out Ended as SUCCESS
+		Out *float64 `json:"out"`
+	} `json:"rates"`
+
+	// Senders The senders that are on. Of a company, those that its routes name.
+	Senders struct {
+		NotReady int64 `json:"not_ready"`
+		Ready    int64 `json:"ready"`
+	} `json:"senders"`
+
+	// SendersNotReady The first 20 senders that are on and cannot take tasks
+	SendersNotReady []NotReadySender `json:"senders_not_ready"`
+
+	// Tasks The number of tasks in each state. Of those that ended, tasks that were dropped with their history still count.
+	Tasks struct {
+		Failed int64 `json:"failed"`
+
+		// PendingNew PENDING, before the first attempt
+		PendingNew int64 `json:"pending_new"`
+
+		// PendingRetry PENDING, before another attempt
+		PendingRetry int64 `json:"pending_retry"`
+		Processing   int64 `json:"processing"`
+		Success      int64 `json:"success"`
+	} `json:"tasks"`
+}
+
+// OverviewResponse defines model for OverviewResponse.
+type OverviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message  `json:"message"`
+	Data    Overview `json:"data"`
 }
 
 // Partition defines model for Partition.
@@ -2874,8 +2984,43 @@ type SentItem struct {
 	Status *TaskStatus `json:"status,omitempty"`
 }
 
+// Session defines model for Session.
+type Session struct {
+	Username string `json:"username"`
+
+	// AppID The only app that the caller acts as; null if it acts as any or none
+	AppID *string `json:"app_id"`
+
+	// CompanyNo The only company for which the caller acts; null if it acts for all
+	CompanyNo *string `json:"company_no"`
+
+	// ExpiresAt When the session ends at the latest; null for a caller without a session
+	ExpiresAt *time.Time `json:"expires_at"`
+
+	// Operations The `operationId` of each operation that the caller may call
+	Operations []string `json:"operations"`
+	Role       Role     `json:"role"`
+}
+
+// SessionRequest defines model for SessionRequest.
+type SessionRequest struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+// SessionResponse defines model for SessionResponse.
+type SessionResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Session `json:"data"`
+}
+
 // Settings defines model for Settings.
 type Settings struct {
+	Access     AccessSettings     `json:"access"`
 	History    HistorySettings    `json:"history"`
 	Monitoring MonitoringSettings `json:"monitoring"`
 	Queue      QueueSettings      `json:"queue"`
@@ -2884,6 +3029,7 @@ type Settings struct {
 
 // SettingsChange defines model for SettingsChange.
 type SettingsChange struct {
+	Access     *AccessSettings     `json:"access,omitempty"`
 	History    *HistorySettings    `json:"history,omitempty"`
 	Monitoring *MonitoringSettings `json:"monitoring,omitempty"`
 	Queue      *QueueSettings      `json:"queue,omitempty"`
@@ -4010,6 +4156,12 @@ type ReadStatisticsParamsStep string
 // ReadStatisticsParamsBy defines parameters for ReadStatistics.
 type ReadStatisticsParamsBy string
 
+// StreamOverviewParams defines parameters for StreamOverview.
+type StreamOverviewParams struct {
+	// Seconds Seconds after which the server ends the stream; 0 ends it after the first event
+	Seconds *int `form:"seconds,omitempty" json:"seconds,omitempty"`
+}
+
 // ListTaskJobsParams defines parameters for ListTaskJobs.
 type ListTaskJobsParams struct {
 	// Limit The maximum number of items
@@ -4083,6 +4235,12 @@ type CreateNotificationsParams struct {
 type TakeEventParams struct {
 	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// DeleteSessionParams defines parameters for DeleteSession.
+type DeleteSessionParams struct {
+	// Everywhere End all sessions of the user
+	Everywhere *bool `form:"everywhere,omitempty" json:"everywhere,omitempty"`
 }
 
 // SendSmsParams defines parameters for SendSms.
@@ -4257,6 +4415,9 @@ type TakeEventJSONRequestBody = EventRequest
 
 // EndNotificationsJSONRequestBody defines body for EndNotifications for application/json ContentType.
 type EndNotificationsJSONRequestBody = NotificationEndRequest
+
+// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
+type CreateSessionJSONRequestBody = SessionRequest
 
 // ReportTaskJSONRequestBody defines body for ReportTask for application/json ContentType.
 type ReportTaskJSONRequestBody = ReportRequest
@@ -4664,6 +4825,13 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
 	PutNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetOverview Get the figures of this moment
+	//
+	// Users of a company get the figures of their company. The figures are at most 4 seconds old, those of senders at most 10 seconds. `GET /api/v1/admin/stream` sends them when they change.
+	//
+	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
+	GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RecoverTasks Recover all tasks whose lease ran out
 	//
 	// The server does this by itself about once a minute. This operation is safe to call at any time.
@@ -4875,6 +5043,22 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
 	ReadStatistics(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StreamOverview Get the figures again and again, as server-sent events
+	//
+	// The answer goes on until the caller closes it. It consists of events (`text/event-stream`):
+	//
+	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
+	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
+	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
+	// - A comment every 15 seconds shows that the connection works.
+	//
+	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
+	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
+	// `MAX_CONNECTIONS`, or 1,000; one more gets 429 `request.too_much`. Ask `GET /api/v1/admin/overview` then.
+	//
+	// Corresponds with GET /api/v1/admin/stream (the `StreamOverview` operationId).
+	StreamOverview(ctx context.Context, params *StreamOverviewParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTaskJobs List jobs, newest first
 	//
@@ -5223,6 +5407,64 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
 	GetNotification(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSession Sign out
+	//
+	// Ends the session of the cookie, or with `everywhere` all sessions of the user. They end at once on the server that answers, and within two seconds on others.
+	//
+	// Corresponds with DELETE /api/v1/session (the `DeleteSession` operationId).
+	DeleteSession(ctx context.Context, params *DeleteSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSession Say who the caller is
+	//
+	// Answers callers with other credentials, too. Their `expires_at` is null.
+	//
+	// Corresponds with GET /api/v1/session (the `GetSession` operationId).
+	GetSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSessionWithBody Sign in
+	//
+	// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+	// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+	//
+	// - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+	//   or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+	//   `Secure`; otherwise it is named `lksms_session`.
+	// - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+	//   say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+	//   programs that send neither header.
+	// - `Authorization` goes before the cookie.
+	// - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+	//   its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+	// - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+	//   that browsers show no window for a password.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+	CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSession Sign in
+	//
+	// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+	// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+	//
+	// - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+	//   or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+	//   `Secure`; otherwise it is named `lksms_session`.
+	// - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+	//   say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+	//   programs that send neither header.
+	// - `Authorization` goes before the cookie.
+	// - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+	//   its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+	// - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+	//   that browsers show no window for a password.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+	CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReportTaskWithBody Report the outcome of a task
 	//
@@ -6269,6 +6511,23 @@ func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, c
 	return c.Client.Do(req)
 }
 
+// GetOverview Get the figures of this moment
+//
+// Users of a company get the figures of their company. The figures are at most 4 seconds old, those of senders at most 10 seconds. `GET /api/v1/admin/stream` sends them when they change.
+//
+// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
+func (c *Client) GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOverviewRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RecoverTasks Recover all tasks whose lease ran out
 //
 // The server does this by itself about once a minute. This operation is safe to call at any time.
@@ -6721,6 +6980,32 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 // Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
 func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReadStatisticsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StreamOverview Get the figures again and again, as server-sent events
+//
+// The answer goes on until the caller closes it. It consists of events (`text/event-stream`):
+//
+//   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
+//   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
+//     rights of the user changed, or `{"reason":"over"}` after `seconds`.
+//   - A comment every 15 seconds shows that the connection works.
+//
+// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
+// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
+// `MAX_CONNECTIONS`, or 1,000; one more gets 429 `request.too_much`. Ask `GET /api/v1/admin/overview` then.
+//
+// Corresponds with GET /api/v1/admin/stream (the `StreamOverview` operationId).
+func (c *Client) StreamOverview(ctx context.Context, params *StreamOverviewParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStreamOverviewRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7409,6 +7694,104 @@ func (c *Client) EndNotifications(ctx context.Context, body EndNotificationsJSON
 // Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
 func (c *Client) GetNotification(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetNotificationRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSession Sign out
+//
+// Ends the session of the cookie, or with `everywhere` all sessions of the user. They end at once on the server that answers, and within two seconds on others.
+//
+// Corresponds with DELETE /api/v1/session (the `DeleteSession` operationId).
+func (c *Client) DeleteSession(ctx context.Context, params *DeleteSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSessionRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSession Say who the caller is
+//
+// Answers callers with other credentials, too. Their `expires_at` is null.
+//
+// Corresponds with GET /api/v1/session (the `GetSession` operationId).
+func (c *Client) GetSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSessionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSessionWithBody Sign in
+//
+// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+//
+//   - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+//     or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+//     `Secure`; otherwise it is named `lksms_session`.
+//   - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+//     say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+//     programs that send neither header.
+//   - `Authorization` goes before the cookie.
+//   - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+//     its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+//   - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+//     that browsers show no window for a password.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+func (c *Client) CreateSessionWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSession Sign in
+//
+// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+//
+//   - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+//     or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+//     `Secure`; otherwise it is named `lksms_session`.
+//   - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+//     say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+//     programs that send neither header.
+//   - `Authorization` goes before the cookie.
+//   - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+//     its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+//   - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+//     that browsers show no window for a password.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+func (c *Client) CreateSession(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9683,6 +10066,33 @@ func NewPutNotificationTemplateRequestWithBody(server string, bizType BizType, c
 	return req, nil
 }
 
+// NewGetOverviewRequest constructs an http.Request for the GetOverview method
+func NewGetOverviewRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/overview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewRecoverTasksRequest constructs an http.Request for the RecoverTasks method
 func NewRecoverTasksRequest(server string) (*http.Request, error) {
 	var err error
@@ -10600,6 +11010,60 @@ func NewReadStatisticsRequest(server string, params *ReadStatisticsParams) (*htt
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStreamOverviewRequest constructs an http.Request for the StreamOverview method
+func NewStreamOverviewRequest(server string, params *StreamOverviewParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/stream")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Seconds != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "seconds", *params.Seconds, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -11827,6 +12291,127 @@ func NewGetNotificationRequest(server string, id ID) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewDeleteSessionRequest constructs an http.Request for the DeleteSession method
+func NewDeleteSessionRequest(server string, params *DeleteSessionParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Everywhere != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "everywhere", *params.Everywhere, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetSessionRequest constructs an http.Request for the GetSession method
+func NewGetSessionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateSessionRequest calls the generic CreateSession builder with application/json body
+func NewCreateSessionRequest(server string, body CreateSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSessionRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewCreateSessionRequestWithBody constructs an http.Request for the CreateSession method, with any body, and a specified content type
+func NewCreateSessionRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/session")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -13292,6 +13877,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
 	PutNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error)
 
+	// GetOverviewWithResponse Get the figures of this moment
+	//
+	// Users of a company get the figures of their company. The figures are at most 4 seconds old, those of senders at most 10 seconds. `GET /api/v1/admin/stream` sends them when they change.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
+	GetOverviewWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error)
+
 	// RecoverTasksWithResponse Recover all tasks whose lease ran out
 	//
 	// The server does this by itself about once a minute. This operation is safe to call at any time.
@@ -13525,6 +14119,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
 	ReadStatisticsWithResponse(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*ReadStatisticsResponse, error)
+
+	// StreamOverviewWithResponse Get the figures again and again, as server-sent events
+	//
+	// The answer goes on until the caller closes it. It consists of events (`text/event-stream`):
+	//
+	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
+	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
+	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
+	// - A comment every 15 seconds shows that the connection works.
+	//
+	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
+	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
+	// `MAX_CONNECTIONS`, or 1,000; one more gets 429 `request.too_much`. Ask `GET /api/v1/admin/overview` then.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/stream (the `StreamOverview` operationId).
+	StreamOverviewWithResponse(ctx context.Context, params *StreamOverviewParams, reqEditors ...RequestEditorFn) (*StreamOverviewResponse, error)
 
 	// ListTaskJobsWithResponse List jobs, newest first
 	//
@@ -13903,6 +14515,68 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /api/v1/notifications/{id} (the `GetNotification` operationId).
 	GetNotificationWithResponse(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*GetNotificationResponse, error)
+
+	// DeleteSessionWithResponse Sign out
+	//
+	// Ends the session of the cookie, or with `everywhere` all sessions of the user. They end at once on the server that answers, and within two seconds on others.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/session (the `DeleteSession` operationId).
+	DeleteSessionWithResponse(ctx context.Context, params *DeleteSessionParams, reqEditors ...RequestEditorFn) (*DeleteSessionResponse, error)
+
+	// GetSessionWithResponse Say who the caller is
+	//
+	// Answers callers with other credentials, too. Their `expires_at` is null.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/session (the `GetSession` operationId).
+	GetSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSessionResponse, error)
+
+	// CreateSessionWithBodyWithResponse Sign in
+	//
+	// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+	// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+	//
+	// - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+	//   or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+	//   `Secure`; otherwise it is named `lksms_session`.
+	// - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+	//   say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+	//   programs that send neither header.
+	// - `Authorization` goes before the cookie.
+	// - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+	//   its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+	// - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+	//   that browsers show no window for a password.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+	CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
+
+	// CreateSessionWithResponse Sign in
+	//
+	// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+	// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+	//
+	// - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+	//   or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+	//   `Secure`; otherwise it is named `lksms_session`.
+	// - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+	//   say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+	//   programs that send neither header.
+	// - `Authorization` goes before the cookie.
+	// - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+	//   its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+	// - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+	//   that browsers show no window for a password.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+	CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
 
 	// ReportTaskWithBodyWithResponse Report the outcome of a task
 	//
@@ -17262,6 +17936,89 @@ func (r PutNotificationTemplateResponse) ContentType() string {
 	return ""
 }
 
+type GetOverviewResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OverviewResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetOverviewResponse) GetJSON200() *OverviewResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetOverviewResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetOverviewResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetOverviewResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetOverviewResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetOverviewResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetOverviewResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetOverviewResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetOverviewResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetOverviewResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetOverviewResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type RecoverTasksResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -19009,6 +19766,82 @@ func (r ReadStatisticsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ReadStatisticsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StreamOverviewResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r StreamOverviewResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r StreamOverviewResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r StreamOverviewResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r StreamOverviewResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r StreamOverviewResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r StreamOverviewResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r StreamOverviewResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StreamOverviewResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StreamOverviewResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StreamOverviewResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -21399,6 +22232,283 @@ func (r GetNotificationResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetNotificationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DeleteSessionResponse200Headers the declared response headers of an HTTP 200 response for DeleteSession
+type DeleteSessionResponse200Headers struct {
+	SetCookie *string
+}
+
+type DeleteSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DoneResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DeleteSessionResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSessionResponse) GetJSON200() *DoneResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteSessionResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteSessionResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteSessionResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteSessionResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteSessionResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteSessionResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SessionResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSessionResponse) GetJSON200() *SessionResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetSessionResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetSessionResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetSessionResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetSessionResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetSessionResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CreateSessionResponse200Headers the declared response headers of an HTTP 200 response for CreateSession
+type CreateSessionResponse200Headers struct {
+	SetCookie *string
+}
+
+type CreateSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SessionResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CreateSessionResponse200Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateSessionResponse) GetJSON200() *SessionResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateSessionResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateSessionResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateSessionResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateSessionResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateSessionResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateSessionResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateSessionResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateSessionResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateSessionResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSessionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -23913,6 +25023,21 @@ func (c *ClientWithResponses) PutNotificationTemplateWithResponse(ctx context.Co
 	return ParsePutNotificationTemplateResponse(rsp)
 }
 
+// GetOverviewWithResponse Get the figures of this moment
+//
+// Users of a company get the figures of their company. The figures are at most 4 seconds old, those of senders at most 10 seconds. `GET /api/v1/admin/stream` sends them when they change.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
+func (c *ClientWithResponses) GetOverviewWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error) {
+	rsp, err := c.GetOverview(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetOverviewResponse(rsp)
+}
+
 // RecoverTasksWithResponse Recover all tasks whose lease ran out
 //
 // The server does this by itself about once a minute. This operation is safe to call at any time.
@@ -24295,6 +25420,30 @@ func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, pa
 		return nil, err
 	}
 	return ParseReadStatisticsResponse(rsp)
+}
+
+// StreamOverviewWithResponse Get the figures again and again, as server-sent events
+//
+// The answer goes on until the caller closes it. It consists of events (`text/event-stream`):
+//
+//   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
+//   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
+//     rights of the user changed, or `{"reason":"over"}` after `seconds`.
+//   - A comment every 15 seconds shows that the connection works.
+//
+// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
+// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
+// `MAX_CONNECTIONS`, or 1,000; one more gets 429 `request.too_much`. Ask `GET /api/v1/admin/overview` then.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/stream (the `StreamOverview` operationId).
+func (c *ClientWithResponses) StreamOverviewWithResponse(ctx context.Context, params *StreamOverviewParams, reqEditors ...RequestEditorFn) (*StreamOverviewResponse, error) {
+	rsp, err := c.StreamOverview(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStreamOverviewResponse(rsp)
 }
 
 // ListTaskJobsWithResponse List jobs, newest first
@@ -24877,6 +26026,92 @@ func (c *ClientWithResponses) GetNotificationWithResponse(ctx context.Context, i
 		return nil, err
 	}
 	return ParseGetNotificationResponse(rsp)
+}
+
+// DeleteSessionWithResponse Sign out
+//
+// Ends the session of the cookie, or with `everywhere` all sessions of the user. They end at once on the server that answers, and within two seconds on others.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/session (the `DeleteSession` operationId).
+func (c *ClientWithResponses) DeleteSessionWithResponse(ctx context.Context, params *DeleteSessionParams, reqEditors ...RequestEditorFn) (*DeleteSessionResponse, error) {
+	rsp, err := c.DeleteSession(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSessionResponse(rsp)
+}
+
+// GetSessionWithResponse Say who the caller is
+//
+// Answers callers with other credentials, too. Their `expires_at` is null.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/session (the `GetSession` operationId).
+func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSessionResponse, error) {
+	rsp, err := c.GetSession(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSessionResponse(rsp)
+}
+
+// CreateSessionWithBodyWithResponse Sign in
+//
+// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+//
+//   - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+//     or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+//     `Secure`; otherwise it is named `lksms_session`.
+//   - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+//     say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+//     programs that send neither header.
+//   - `Authorization` goes before the cookie.
+//   - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+//     its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+//   - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+//     that browsers show no window for a password.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSessionWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResponse(rsp)
+}
+
+// CreateSessionWithResponse Sign in
+//
+// For web pages of this server. Sets the cookie of a session, which authenticates every operation like the credentials
+// themselves. API keys cannot sign in. Wrong passwords count and wait as those of other requests do.
+//
+//   - The cookie cannot be read by scripts, and browsers send it to this server only (`HttpOnly`, `SameSite=Strict`). Over TLS,
+//     or behind a proxy of `TRUSTED_PROXIES` that says `X-Forwarded-Proto: https`, it is named `__Host-lksms_session` and
+//     `Secure`; otherwise it is named `lksms_session`.
+//   - A request that may change state and is authenticated by the cookie must come from a page of this server, which browsers
+//     say in `Sec-Fetch-Site` or `Origin`. Otherwise it gets 403 `request.cross_site`, also for pages of `CORS_ORIGINS`, and for
+//     programs that send neither header.
+//   - `Authorization` goes before the cookie.
+//   - A session ends after `access.session_idle_minutes` without a request, after `access.session_max_hours` in any case, and when
+//     its user is disabled or gets another password. A user has at most 100 sessions; one more ends the oldest.
+//   - With the header `X-Requested-With`, or `Accept: text/event-stream`, an answer of 401 does not ask for Basic credentials, so
+//     that browsers show no window for a password.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/session (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSession(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResponse(rsp)
 }
 
 // ReportTaskWithBodyWithResponse Report the outcome of a task
@@ -27939,6 +29174,74 @@ func ParsePutNotificationTemplateResponse(rsp *http.Response) (*PutNotificationT
 	return response, nil
 }
 
+// ParseGetOverviewResponse parses an HTTP response from a GetOverviewWithResponse call
+func ParseGetOverviewResponse(rsp *http.Response) (*GetOverviewResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetOverviewResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OverviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseRecoverTasksResponse parses an HTTP response from a RecoverTasksWithResponse call
 func ParseRecoverTasksResponse(rsp *http.Response) (*RecoverTasksResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -29388,6 +30691,67 @@ func ParseReadStatisticsResponse(rsp *http.Response) (*ReadStatisticsResponse, e
 			return nil, err
 		}
 		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStreamOverviewResponse parses an HTTP response from a StreamOverviewWithResponse call
+func ParseStreamOverviewResponse(rsp *http.Response) (*StreamOverviewResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StreamOverviewResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -31437,6 +32801,250 @@ func ParseGetNotificationResponse(rsp *http.Response) (*GetNotificationResponse,
 	return response, nil
 }
 
+// ParseDeleteSessionResponse parses an HTTP response from a DeleteSessionWithResponse call
+func ParseDeleteSessionResponse(rsp *http.Response) (*DeleteSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DoneResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DeleteSessionResponse200Headers
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetSessionResponse parses an HTTP response from a GetSessionWithResponse call
+func ParseGetSessionResponse(rsp *http.Response) (*GetSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SessionResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSessionResponse parses an HTTP response from a CreateSessionWithResponse call
+func ParseCreateSessionResponse(rsp *http.Response) (*CreateSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SessionResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CreateSessionResponse200Headers
+		if values := rsp.Header.Values("Set-Cookie"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Set-Cookie", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.SetCookie = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseReportTaskResponse parses an HTTP response from a ReportTaskWithResponse call
 func ParseReportTaskResponse(rsp *http.Response) (*ReportTaskResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -33144,6 +34752,9 @@ type ServerInterface interface {
 	// PutNotificationTemplate Set the notification template of a business type on a channel
 	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
 	PutNotificationTemplate(w http.ResponseWriter, r *http.Request, bizType BizType, channel ChannelName)
+	// GetOverview Get the figures of this moment
+	// (GET /api/v1/admin/overview)
+	GetOverview(w http.ResponseWriter, r *http.Request)
 	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(w http.ResponseWriter, r *http.Request)
@@ -33198,6 +34809,9 @@ type ServerInterface interface {
 	// ReadStatistics Read what happened in each minute, hour or day
 	// (GET /api/v1/admin/statistics)
 	ReadStatistics(w http.ResponseWriter, r *http.Request, params ReadStatisticsParams)
+	// StreamOverview Get the figures again and again, as server-sent events
+	// (GET /api/v1/admin/stream)
+	StreamOverview(w http.ResponseWriter, r *http.Request, params StreamOverviewParams)
 	// ListTaskJobs List jobs, newest first
 	// (GET /api/v1/admin/task-jobs)
 	ListTaskJobs(w http.ResponseWriter, r *http.Request, params ListTaskJobsParams)
@@ -33273,6 +34887,15 @@ type ServerInterface interface {
 	// GetNotification Get a notification and the outcome for each person
 	// (GET /api/v1/notifications/{id})
 	GetNotification(w http.ResponseWriter, r *http.Request, id ID)
+	// DeleteSession Sign out
+	// (DELETE /api/v1/session)
+	DeleteSession(w http.ResponseWriter, r *http.Request, params DeleteSessionParams)
+	// GetSession Say who the caller is
+	// (GET /api/v1/session)
+	GetSession(w http.ResponseWriter, r *http.Request)
+	// CreateSession Sign in
+	// (POST /api/v1/session)
+	CreateSession(w http.ResponseWriter, r *http.Request)
 	// ReportTask Report the outcome of a task
 	// (POST /api/v1/sms/report)
 	ReportTask(w http.ResponseWriter, r *http.Request)
@@ -34539,6 +36162,20 @@ func (siw *ServerInterfaceWrapper) PutNotificationTemplate(w http.ResponseWriter
 	handler.ServeHTTP(w, r)
 }
 
+// GetOverview operation middleware
+func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetOverview(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // RecoverTasks operation middleware
 func (siw *ServerInterfaceWrapper) RecoverTasks(w http.ResponseWriter, r *http.Request) {
 
@@ -35209,6 +36846,39 @@ func (siw *ServerInterfaceWrapper) ReadStatistics(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ReadStatistics(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// StreamOverview operation middleware
+func (siw *ServerInterfaceWrapper) StreamOverview(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StreamOverviewParams
+
+	// ------------- Optional query parameter "seconds" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "seconds", r.URL.Query(), &params.Seconds, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "seconds"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "seconds", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StreamOverview(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -36058,6 +37728,67 @@ func (siw *ServerInterfaceWrapper) GetNotification(w http.ResponseWriter, r *htt
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetNotification(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteSession operation middleware
+func (siw *ServerInterfaceWrapper) DeleteSession(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteSessionParams
+
+	// ------------- Optional query parameter "everywhere" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "everywhere", r.URL.Query(), &params.Everywhere, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "everywhere"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "everywhere", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteSession(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetSession operation middleware
+func (siw *ServerInterfaceWrapper) GetSession(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetSession(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateSession operation middleware
+func (siw *ServerInterfaceWrapper) CreateSession(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateSession(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -36962,6 +38693,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/notification-templates", wrapper.ListNotificationTemplates)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/overview", wrapper.GetOverview)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/recover-zombie-tasks", wrapper.RecoverTasks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.ListRoutes)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.CreateRoute)
@@ -36980,6 +38712,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.GetSettingsCategory)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.PutSettingsCategory)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/statistics", wrapper.ReadStatistics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/stream", wrapper.StreamOverview)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-jobs", wrapper.ListTaskJobs)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/task-jobs", wrapper.CreateTaskJob)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-jobs/{job_id}", wrapper.GetTaskJob)
@@ -37005,6 +38738,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications/{id}", wrapper.GetNotification)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications/events", wrapper.TakeEvent)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications/status", wrapper.EndNotifications)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/session", wrapper.DeleteSession)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/session", wrapper.GetSession)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/session", wrapper.CreateSession)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/report", wrapper.ReportTask)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/report-batch", wrapper.ReportTasks)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/sms/send", wrapper.SendSms)
@@ -41219,6 +42955,111 @@ func (response PutNotificationTemplate503JSONResponse) VisitPutNotificationTempl
 	return err
 }
 
+type GetOverviewRequestObject struct {
+}
+
+type GetOverviewResponseObject interface {
+	VisitGetOverviewResponse(w http.ResponseWriter) error
+}
+
+type GetOverview200JSONResponse OverviewResponse
+
+func (response GetOverview200JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetOverview401JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetOverview403JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetOverview422JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetOverview429JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetOverview500JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetOverview503JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RecoverTasksRequestObject struct {
 }
 
@@ -43640,6 +45481,141 @@ func (response ReadStatistics500JSONResponse) VisitReadStatisticsResponse(w http
 type ReadStatistics503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response ReadStatistics503JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverviewRequestObject struct {
+	Params StreamOverviewParams
+}
+
+type StreamOverviewResponseObject interface {
+	VisitStreamOverviewResponse(w http.ResponseWriter) error
+}
+
+type StreamOverview200TextEventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response StreamOverview200TextEventStreamResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type StreamOverview401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response StreamOverview401JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response StreamOverview403JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview422JSONResponse struct{ InvalidJSONResponse }
+
+func (response StreamOverview422JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview429JSONResponse struct{ TooManyJSONResponse }
+
+func (response StreamOverview429JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview500JSONResponse struct{ InternalJSONResponse }
+
+func (response StreamOverview500JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response StreamOverview503JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -46960,6 +48936,371 @@ func (response GetNotification503JSONResponse) VisitGetNotificationResponse(w ht
 	return err
 }
 
+type DeleteSessionRequestObject struct {
+	Params DeleteSessionParams
+}
+
+type DeleteSessionResponseObject interface {
+	VisitDeleteSessionResponse(w http.ResponseWriter) error
+}
+
+type DeleteSession200ResponseHeaders struct {
+	SetCookie *string
+}
+
+type DeleteSession200JSONResponse struct {
+	Body    DoneResponse
+	Headers DeleteSession200ResponseHeaders
+}
+
+func (response DeleteSession200JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.SetCookie != nil {
+		w.Header().Set("Set-Cookie", fmt.Sprint(*response.Headers.SetCookie))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSession401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteSession401JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSession403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteSession403JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSession422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteSession422JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSession429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteSession429JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSession500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteSession500JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteSession503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteSession503JSONResponse) VisitDeleteSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSessionRequestObject struct {
+}
+
+type GetSessionResponseObject interface {
+	VisitGetSessionResponse(w http.ResponseWriter) error
+}
+
+type GetSession200JSONResponse SessionResponse
+
+func (response GetSession200JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetSession401JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetSession422JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetSession429JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetSession500JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetSession503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetSession503JSONResponse) VisitGetSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSessionRequestObject struct {
+	Body *CreateSessionJSONRequestBody
+}
+
+type CreateSessionResponseObject interface {
+	VisitCreateSessionResponse(w http.ResponseWriter) error
+}
+
+type CreateSession200ResponseHeaders struct {
+	SetCookie *string
+}
+
+type CreateSession200JSONResponse struct {
+	Body    SessionResponse
+	Headers CreateSession200ResponseHeaders
+}
+
+func (response CreateSession200JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.SetCookie != nil {
+		w.Header().Set("Set-Cookie", fmt.Sprint(*response.Headers.SetCookie))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateSession400JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateSession401JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateSession403JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateSession413JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateSession415JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateSession422JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateSession429JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateSession500JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateSession503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateSession503JSONResponse) VisitCreateSessionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ReportTaskRequestObject struct {
 	Body *ReportTaskJSONRequestBody
 }
@@ -49679,6 +52020,9 @@ type StrictServerInterface interface {
 	// PutNotificationTemplate Set the notification template of a business type on a channel
 	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
 	PutNotificationTemplate(ctx context.Context, request PutNotificationTemplateRequestObject) (PutNotificationTemplateResponseObject, error)
+	// GetOverview Get the figures of this moment
+	// (GET /api/v1/admin/overview)
+	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
 	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(ctx context.Context, request RecoverTasksRequestObject) (RecoverTasksResponseObject, error)
@@ -49733,6 +52077,9 @@ type StrictServerInterface interface {
 	// ReadStatistics Read what happened in each minute, hour or day
 	// (GET /api/v1/admin/statistics)
 	ReadStatistics(ctx context.Context, request ReadStatisticsRequestObject) (ReadStatisticsResponseObject, error)
+	// StreamOverview Get the figures again and again, as server-sent events
+	// (GET /api/v1/admin/stream)
+	StreamOverview(ctx context.Context, request StreamOverviewRequestObject) (StreamOverviewResponseObject, error)
 	// ListTaskJobs List jobs, newest first
 	// (GET /api/v1/admin/task-jobs)
 	ListTaskJobs(ctx context.Context, request ListTaskJobsRequestObject) (ListTaskJobsResponseObject, error)
@@ -49808,6 +52155,15 @@ type StrictServerInterface interface {
 	// GetNotification Get a notification and the outcome for each person
 	// (GET /api/v1/notifications/{id})
 	GetNotification(ctx context.Context, request GetNotificationRequestObject) (GetNotificationResponseObject, error)
+	// DeleteSession Sign out
+	// (DELETE /api/v1/session)
+	DeleteSession(ctx context.Context, request DeleteSessionRequestObject) (DeleteSessionResponseObject, error)
+	// GetSession Say who the caller is
+	// (GET /api/v1/session)
+	GetSession(ctx context.Context, request GetSessionRequestObject) (GetSessionResponseObject, error)
+	// CreateSession Sign in
+	// (POST /api/v1/session)
+	CreateSession(ctx context.Context, request CreateSessionRequestObject) (CreateSessionResponseObject, error)
 	// ReportTask Report the outcome of a task
 	// (POST /api/v1/sms/report)
 	ReportTask(ctx context.Context, request ReportTaskRequestObject) (ReportTaskResponseObject, error)
@@ -50785,6 +53141,30 @@ func (sh *strictHandler) PutNotificationTemplate(w http.ResponseWriter, r *http.
 	}
 }
 
+// GetOverview operation middleware
+func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
+	var request GetOverviewRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetOverview(ctx, request.(GetOverviewRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetOverview")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
+		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RecoverTasks operation middleware
 func (sh *strictHandler) RecoverTasks(w http.ResponseWriter, r *http.Request) {
 	var request RecoverTasksRequestObject
@@ -51291,6 +53671,32 @@ func (sh *strictHandler) ReadStatistics(w http.ResponseWriter, r *http.Request, 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(ReadStatisticsResponseObject); ok {
 		if err := validResponse.VisitReadStatisticsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// StreamOverview operation middleware
+func (sh *strictHandler) StreamOverview(w http.ResponseWriter, r *http.Request, params StreamOverviewParams) {
+	var request StreamOverviewRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.StreamOverview(ctx, request.(StreamOverviewRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StreamOverview")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(StreamOverviewResponseObject); ok {
+		if err := validResponse.VisitStreamOverviewResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -52007,6 +54413,87 @@ func (sh *strictHandler) GetNotification(w http.ResponseWriter, r *http.Request,
 	}
 }
 
+// DeleteSession operation middleware
+func (sh *strictHandler) DeleteSession(w http.ResponseWriter, r *http.Request, params DeleteSessionParams) {
+	var request DeleteSessionRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteSession(ctx, request.(DeleteSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteSessionResponseObject); ok {
+		if err := validResponse.VisitDeleteSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetSession operation middleware
+func (sh *strictHandler) GetSession(w http.ResponseWriter, r *http.Request) {
+	var request GetSessionRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetSession(ctx, request.(GetSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetSessionResponseObject); ok {
+		if err := validResponse.VisitGetSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateSession operation middleware
+func (sh *strictHandler) CreateSession(w http.ResponseWriter, r *http.Request) {
+	var request CreateSessionRequestObject
+
+	var body CreateSessionJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateSession(ctx, request.(CreateSessionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateSession")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateSessionResponseObject); ok {
+		if err := validResponse.VisitCreateSessionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ReportTask operation middleware
 func (sh *strictHandler) ReportTask(w http.ResponseWriter, r *http.Request) {
 	var request ReportTaskRequestObject
@@ -52575,664 +55062,710 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1tj1tJlh+If5X40wO0VH2TYmZKqlLmi3aWHrrVradWZrXcU5LJIG+QjM7LCPaNYFIsjf4YG15g1jv2",
-	"egC/WPhhsWOssYPF7BrYNzZ2PDsfZrqrZ1/5KyzinBNx45KX5CUzi6nqycKMOkneG48nTpzH3/nQ6OnR",
-	"WCuhrGkcfWiMec5HwoocPp2Mx09T90cqTC+XYyu1ahw1zoaCqcmoK3Km+8wOBTNCpSJP8G8+EkwqxrOM",
-	"SWtYL+NyZBhXKcvFWOfWNJKGeM9H40w0jhpmZNp8PG63WvuNpCFd+7+eiHzWSBqKj9wT7leZNpJGLn49",
-	"kblIG0c2n4ikYXpDMeJufH+Qi37jqPEP7hSzuYO/mjs4iY8fk8ZDbsVA57MX0O4H7GzM7bDoq0ePbN2b",
-	"7wM7HHKlRLaqP3xi6+5eaOzIrfEzOZK2erdG/L0cTUbxrnFzXtqI/Vb16mfQajyeVPT5JLP4CrXsPrhP",
-	"UtGnpGFnY/e+VFYMRI7D1KMxV7MXetlq4O9tpS+9IHqibL6qJ/j9Knqa5Ebn1cveUeK9bffgiY4/K+Nc",
-	"XEg9MWzMB2IJyeMrpVUf8ffPhBrYYePogJbafy4W29hcqgGMCw9uxdTXHKW+zkfc4sbdv9tYu6dPUzEa",
-	"aytUb/YzMVtchxM21XnKekNthGLdGaxBj2eZyFlf58wOpWFaCeaGJIxtshPHJwS3IvXfMasL1uJmA9wE",
-	"1oxNpR0WP3Z1OkvgO6nYwV021JPcJCzVwjCl3bcDNtK5aLKnluXCTnJl4O2+zI1lXJmp42Oh0aHgqchZ",
-	"J5rl3msxzvhMpJ0mO/P9ngsaCXe9iBwGwgbCGnb34AAfdM/gN60HbDqUmYh69jOVxvHOca4HuTCmyV6q",
-	"0CRMXOc0b/cqrKw04YlzMWuyx3muc5oJsl3/t+6zNJ+xfKIM47lwC8LOxdg2PRXibAtSiWftNrc+PY65",
-	"tSJ3bf7jr/9/e///d5/9QaOKSH+qu0vp9Fe6275iWn0mjd2IS0orRqaxMWM82JQxvhpqJZ7IzIoKTvJS",
-	"ZTM8JmP3GA0vYUM9FRciZxKoZppLa4VaMlh4s41vNupyOBjVC3zHjfK1nlixlKXm7td1DHXTHTsFwWJp",
-	"nyh3XIaLF9LBGTfnS4nRXZeXEUKocdfPV0bkarlEMPE/b9tVaN919oZXEfup6GmVGsdWp9yRT58pDSIB",
-	"cJMLLjPezUQsHhwuEQ/c+7UJCkbz0Y0rF2aslREgZj7Uqp/JHgy0p5UVCv7k43Eme9yN+c6vjBv4h2I8",
-	"7slUNI7uth4kDeFYnvsuFxwehP1qKm3bQ5GljY9JYySMcfetO+lujuMxU3B63APATN0rCTPanaceV445",
-	"orzKJHBI4tCOCo4arf2f/PinB7+4+6b1yy9+fv8Pf3b4/N6Lz189eL1/5jqrtxrAqHE5FnlRb5LnQllm",
-	"LLci3F9OqNZTGC4Nx3X3SCuxzdoh3w4LYya9njCm/gRcv69pI5fNw99rU25Yj+e5FCnTExj2E513ZZoK",
-	"td2+H1btO5/YYbMfGp7beGEE6+UiFcpKnhWXIKyqSN15SDWw2p1veP2RMVxWN2HW8UJTL9fGtI20osNG",
-	"goNQwy3jbCq6IGi628yLCe4xp7LZmJCYHeZ6Mhgyzrq5nhqRN9nppDf0v+OYcvEr0XOSmQRhdsZGfMac",
-	"EjMQSKqJ1/e6M/bjx2dMql42SUXaZJ2HL1+ftl++fvrjpy9OOyyTrk03AD9HNyzTdMv5VDnhgWfbEMY9",
-	"R9SLhCF9kyWS8B0xI3LHDOC9I/bribYiXpy2TNl0KBSb6cl1cYUTxWTVcI9hoJ1iIB0mgY76UuACC2Vz",
-	"97dUpKy7l39gWKYHuNoXPJPpVqfw4CBa7L4UWWoaR1/Tn4tyR7HykvhZSaZBou1xxbqCpdIpCWnj47uk",
-	"2EZP75LGXNrNEwbdMmobntg95wbJXxp3RFN3iyasO7E4MjxD01yrwTHrwLo18YcOc/epYYL3hm4cz3nm",
-	"RCWx3a5UHwG/dqPQ9jx7DLwA5kCXYBe4TXrk7sXRxMAXsLTsp6cvX1zf+oYthnG4xl9o+0RP1JZrdnel",
-	"HNGHhucXLBc4EmYcp4SHd74e1Btoyz2nEAZhQbyXKCCcaf2M54OthIS7+4eriMlq3c6g7dXEJJ20qRk8",
-	"esTMOJPl20fnzAx1boUCo6EV7625PtqCYQI7UmyfPZdfJm6AX7i/wGjBWZdbPKlnWj/narYd93ywVIZx",
-	"6zriatbuc5lNcmHm1ldr5n5m7meRMqduj8bWsH6uR6gs8jTNhTFHzOYzxgdcKpZxK/Idr6ofKHC9kozT",
-	"4yOxOF630pEBZl7QgXWZ9IadpBBMwLAmDSPzIZsY8VZZ33EujJ7kPWGarPNa2Hy2d9K3Iu+wgbygC9KU",
-	"9aHmW/VWPdH54pjBwm0EyyeZACUimx25h/fYL4ATnbx6ys7FzJBuMRCW5gYWmCZ7ISRIYKkurQRce1PH",
-	"TSZGpItr4g1abqwZd9K0EOfH8MhbxZhwY0frk5ut5bktDPMgKADJkpjmzZDcmKnO06Yb/YnrmK7fca4v",
-	"nIBnTXimxohGWuGOKTbkpqBHMKIYpqfKrS60zaRNGLdu5Jlw7zoBgLORVBMrmuwNLHpoAOblmlCV5ALS",
-	"wsQI2pjJOAGTl9HwQ7mVERFH7rrG+xal5BwcFtRKLmBJHDvAbQOyWKDewGVTMRYqZVo5CRF21y0KrCcw",
-	"YNN8C4rIV8odbJ3Lb7a91feXcotgKSgxiYdzCsVIGiPVgHnKPgK/DeM4WFhft3Z+14HnceWJ+hp04DXj",
-	"p1UN5oqttIXK220Stbpwr7kzJXtw8zvq0jnPZTZj0Tsxz4VbLbuG1Vs/zATuMloT1hU97o5AbP7gPeTC",
-	"Kbe8y404Lizt/uJ2CuBU5+d4ueCWmMnYqUgifS5SybeTOu6tkjomRRftkeujDbbDha16iN3unc3GIgiv",
-	"8wPY/dZ04nF1vDDbmR9YB0x41CL5Y8HTF4wuRx8a41yPRW4lmtJw9da4KN0zblzc1jGPnnFz/orPCXir",
-	"33pOj6Glzxsxv8bRFa3QEN4Fy6/u/kr0QGKt5Xnm5HdushM1A5GRifc9Mbas0+wAK+s0m52ETYey5+7G",
-	"r14/QycK0bcjSi5h/5f5oyMvx71VTo5bPzq69aOjr//x27eTVqvVar77o7dvm3Mf42/e3S7+/Oz2jyq8",
-	"I7AGr8HU8JpMfeh1eRVtOBg7yhRA3vJ6Zm86Y+1oX6sUDBDBSG4gefQ48l3da7WccJHzngWXUy7ArVRe",
-	"vn0311bSUJOMuDUatWNPUbEklQvipAVBk1scJvyKFzoICGSmccJR4uWGcKXTZMBW1UhWuyXmRzzvpnA0",
-	"bvNZmzuxsk2y5HKj+0RZmZFsa/NZwqQyVvDUjanz+vHZ61+2Hz1+dvLL9vOnL746e3zaScjYRtTOzpWe",
-	"GjbUU5Y5oYSE1rlZHB40Ih/UF/fvlrxQrTqzMkM9ydI2jHJxOm+8sKNxHoyzJydPnz1+BGrwMevzzAjW",
-	"nTHvFVvaZVfrTHCQkYzldmLWES+eilN89mMSnDP1fTAxUypcOyHQhIaxhDG5dqo4b7jhFgi3ZAWreuCq",
-	"ZjBnbvNjWjGRV3TslzGRyqHCM+gbrXd/wIvYEs9zPoPP2vKsDYEYa0OMXJ9ovgzKVKPSX1halqiDaHNx",
-	"ApVLMkmlPenhED40hHJH5etGL4dgBLeeoEG5v1KRCffdu3k2lTTe77kX9y44eOGMawEafhiawY+hLfj4",
-	"yDfox/FY0bGb25kwvJXLHs3kY+JeWhaiAqL/dOh05RRN3jjJY9bpZfIIr1FOyheokfCG5596NHIPZFKJ",
-	"JnsxyTL0JYIdhZtzp8xq8FB778Kzn50+Pz1yagUfj0nh1FlGDxZ3ipUgYw6ksSJHdVRkfeZUyxBtpnNm",
-	"9EigsRKXsyStOu4z5ApswEt4T0HXsEbtXGfLbkGdBd0ZlgDuGY4jrdVBn7z7PE2la5hn8VWOb83zWPDh",
-	"eP+KsKiSZRlKP0pMmdOP7OyYue5pg4g2nVrdZB2MdJLCdEAx1xhMoP1VCVYHnoKH5oQNwW1GZnQ0xtO6",
-	"FjaGDrtFX97uuN2WlmVanxu3N13R17lYsd7FYeO2FA+Qciv2aCkXlg6bvcza5WKc8Z5IywvoV6piEd3a",
-	"1l/AXIz0hVvCMyDgYOrHM5JNRsp42vHE2WSnopcLSyE6aM0Q8NhYaKeQuQY6n332WQdNGn09yVkqBxKt",
-	"KnOeE/cw7l6t1Y8i7Sqp3ZvSnHAB0jP5kaSdsa5wcoepQ/P4RuU9gj+1z0X1z3j7LMhlVbJXoblVxuD9",
-	"oz2Sn/eepiEIz3vPa8wBrYdtOa5u39uhQMIs1sqrxz1ehzvM3VwojcCtBZy7xJ3iEZWmn/jLIax7aZWT",
-	"cnglnSnPl5beh8+ksTvUN12Xu9c2Q68LEwxSTj1xp7i5KySeKBp0bXCpeG8psnSBOCgmLW6talJf8oyr",
-	"nkA5YznvBDl9XonshZcqWANyVKmYEYMRBI5XKVBR+FvxX6SC7M39UHWyRzw/n4s1RI23rs44TxE4rcrV",
-	"kt+cwXfzU25hXBQJgQnbZ0qngqVaiYQd0I3n5Bmdd6VN2CE+35dKmqF74S5+4WSWlPGuciuVZbOE3cOW",
-	"LD8X5BzTatBkDyE21oBhbWIEw5gNZPPGS0kyR5P6bCzATRav//79eP0PDz6//3lZ9Vtc6hC1Hom9v56I",
-	"CXAboLaRVtJqWNV3FUzSN3C1nGLVbb+wgzvjFl5yX5xi8cMa1cQ/uaL53fFcP59dr6ESWfUa0g/rgu+T",
-	"RhDN1i+Hf9C9hUe5vYkE6gM2F35A0w/6rsr3RA3ZZYlUEC4MIweK20ku2sUqf6gwm0zG6cYzuhC5IU2y",
-	"zPCeKrdARqROfRIXIvfKlZNYldPEnKTfofc73vFI14LVLBVW9MC66oMY8bcFRlW5KhUnBRNkKCi2Yk1i",
-	"QpjfkWKipY0vrdkKAnXST+3bH4lyxN8/xaf38b7zn+b2N2lMlPz1RNDPjgLK/e6WAyiR7Vzuivu9pOTl",
-	"Gcq1i11hTrY3XCt1jaSKv91fkMO2YnCeWa2M3ZVmnHFMhatiY6vtrzafPQ8H7P3eQO/ROniO1nxBf3z9",
-	"9Ts46e/iB/fkaKxziwmHTqprDKQdTrrNnh7d0Xws9xwNDYS6Ezjkx/h1cy7He3qMy7o31hAXGY5QXa4Z",
-	"ccBVsz0VQv2CHv34cfmOR16aDSXt7/i+2yk51F7/1Xz+3ap13jFb3C1LRP/uNqS0oecv2zhd9Jjtt8oe",
-	"nZKWtzqZJ8FUkXoZIuXVo4mtWK6rpIh6143rV6TLfBu7JRcax6KvAKOfFvd4f87YTg86fbb8A3koKaIK",
-	"hKgFTXNxo1e5wpb7cEG4BAfPBc8mgnV579yHrKMvt4746HsAL2s1dZMbFcJByElMWjz0TgJzPSn6qj17",
-	"ScPmvCfGPBfL3GI+JTV6MJg1zaQLQVJaNdlzipZCE/2Qp0xpVcrparRae3e7/QcH/cN7n3/ePbyb8vv8",
-	"sCceHDxIW6Il7n5+eH+v1eq37n/OeavLH7QOup/vQVzEajvLWodkRAdJINPy1lVSOx3nxUX5ydnZK0Zu",
-	"2wWicKKDzlO3Q/tFFnoVt4iN4t8L9fP3SfNLGlMhB0O7fjVhm97gw4u8MzJyk85I7Zb1xC31Qmx+x/oZ",
-	"drp7/Szq97L6GR2669fP/Jy+V/rZNrrK9udp2aJtqeLshK1usajfDbt5t2r9dswxroNbvAmrutSt/APD",
-	"zJDnIs5SkD2RsFxk3MoL4QE/0PeBb0nhFJCy/lFceHqCCevLNJJWs1UoJSSPwJiV5b1NKTqVamB5dt72",
-	"RFeOc6wX5LgH/7v/ZEmwoxhxFGBjoI17d2s4rEHmWoDoqPHixIi8hqz6lRH500d4gHpDbtt6LBS+tsk6",
-	"tPYenOz9Id/7pr1Xx3fnB1dNebCLW7k6F/Zy9bGCju4UTdwpv7/OGoaT26ExLJDRhtPC9z656QTa3nA6",
-	"+N4nN53Ln7gN16H8/ie2Hpuf+F2L4dDpNYjhRb+XFsPxvvsExHAYyM437zo2zuxKbsbeNiUGujbnXJet",
-	"lc7LxTWhvquXIRLoy0Jh+MnJdZ0Cla9zzLhiYjS2M0AKQZAQ460S+ByEW84wDReyS6OASEzVZbnoybF0",
-	"sw4hy2jUZx0zMh1APtvGtXsYhSyFE0Sgg1W0HNAG6+3kFiaiVPKsPc5FX75frwY56oMnV4c2DGqonK/x",
-	"qZtoBTwGEawkCYTxxoRFXRLHsK1NCnrd9WUInV7DZVj0e+nLcPJphGqGOV2FTerSjGAjP/EGLOKTk753",
-	"HiiA27ytNLDZHXJDBldLBhty+ner9n/HPHqn/PkRGuceFj7gy0u1y5zJ28hJtRNLpGmbcscRS1jr991G",
-	"yJkY0bZiNM64FTVIUKbzOR1Lva2lloupbSZmlHd2t9JGue+dCx0V3V9S9pg7JtcugszP8Gq8Y+Ho1l+K",
-	"M/He1jwMayaxO61760nOs5HaaMyL61Odnd+h4XXYUGepYUV9hxDp4xupTNlfw4I2yDef35vr4RzXyDVg",
-	"zyu9Yla8t8eUXBtvaychpK6wZ2TDiFh5Eczz7V/+h7/7m3/5m7/+m9/967/49k/+7Dd/9Ze/+zf/7Nt/",
-	"9y9++8//vIzEsQaufQ0IRyQsVk7GCUEMhSCYkp4g0F/nh53ScL+43yj3u7/34N3Xrb0H7z60kvsfl/Rd",
-	"iJ0V3qbt5xQDGV+KIq+WtqqI6rEHRdp+kAFXaS2A0SNhudwqAHY+MXdNYt78mcIhlhpZuhg0yGqrWwVr",
-	"hHP2K+20h4mybcrF6hwBmc6DThCejGB9QOdnRmSiZw1TelovpsmD4taUC564xwk8alEmWBKzi1OCH5sA",
-	"2hWmsxjJiyChpt7gPfDWYlEPY52ahRUo3E0CFSv4CDAUuzlXvSHTKkFcVG5Ypwyk2lnr7qWeKzf9olqx",
-	"2MZoGkhno1RDcbFMI6mtXZgJtrb2aICUjx0Wb4WRlyT4pYu1W1kduty5iF70eknJHMnr2gVyGMalckrq",
-	"5kw9I5TgQNU+AxjCeAv0G6VT0U7Rjw7Jzu1xxhUh6rR9wrP/7DOd/YsAS1q0Ex6vyib2P9JZrpCY5Egw",
-	"biO8BcixJokW0qoh3/rY8elIokWADqEikGTe74ueZRzfmgKwR4cG2+YW0PkAIqGIDm/WDg+XSlrJ7XqC",
-	"KTz8I/6+nU5ybivdHZRmU1xLMOoRn0Ea+cpE/HsH9+7Pg4BVpKS6zZEq3Ns1WJkjvTpzfOmf+0j0U+EP",
-	"fAnfu3tKK8GAItmIn8Nmj7SxbL/Varl9k31CSjTsVl9eCB/CD5CVlIqvFX6k83Ab8hjuOTmQEUMx7Jbr",
-	"ZyzyUpsIgypyo9XtJnupBLYIpJBN+cz4mgW1/Ycwr7IL8aDKhTjms0zztZEdr+gxsl6u11SLuZ265xFq",
-	"LbcbHTEgNXpt/mDVPhFRPkQN0nKt6Ilt52IkVbr8OHSFnQqhGD4ncnMcdA8kBBF+cptIxq8NzkplQhMF",
-	"qNS/WkqnnMjgXmuRDuauDH/7F2kVgcNX3hzvxxmXaocXvutQcY82trsrP+p3MflpKHhaD1gOmOlAl7OA",
-	"oBoQaAgiZZOxk2sBsaSe4Ay9t6Vpjwi4atGEnE7ERrKqeD+WuTCr3lkb4SlNO50sGY9W7YnqZYKvZ+Tq",
-	"K3rQcaxc6pxAnmrkhhUahZcyXKvpJBNpyN1HJOEEEUhQYmhj0lYDRJ2egMwmJw8La7PaMHxfIsLxadQh",
-	"fQUprM+oW/ru5753+vxCn/ox0Dev4qH4xv2IvAY8WcJj3wyFKiSXKTfMPw6A6scsE33LgINBAhciyk+5",
-	"qc1qQ/fd2Rrsv9BzGI8bQmWbemJFutzeCL8bloqeBGnK3R0+347PEG/cd3KM4d1TaQTjaoYh4enC47LK",
-	"DplQ6TezKsUvEpNoXAVsIaCbOcpIvNRY6t4cxxKHExsD4FuPKxC2isXq6RElTNaWB5CUfiHFtErTqAeD",
-	"esbNeQGCaiajEc+X7LQoOCWTCrR2s+Z2vhQOacjEo+NeDC/wvcCMSpwt4ieB2Iq9rroEIoPJwh1AVYgq",
-	"7wA+CukH8Ngx4yzVlhkx5jm3VBkiExciQ7w9xbRXvhfWbSV+8jjX3UyMipoW1J8l0y8dbUKjxn4hBXat",
-	"kQTnt9pe+BNprM5nji9JNTCb5pQDpnHKZ6bKCDTmuYWWSG/C65TnUNOLEXNmXeEOiGFDHAkW0jK+fskk",
-	"y5hrn9366uzhbTbkF1ibAgqCqZ6A2g9QYiIF0JTlQtvh/XvrZTbx3kcSLJ+MNCzN9XgMGJrZjNQ/iUXs",
-	"sAGRJk765b7ABs5fqAuZazVyWsuQG9b5ydPTs5evf9l+9PR1p5KLnQsxXrK8tHHxaDZcuVCcI+UzX4gj",
-	"zBLhU8MKY4RFk7WofBzQZHOj9a7UJzM9WEY+sKp+NjCRXPShAArVCscawEVOM0JlgjSMVEb4nZig3hvy",
-	"fFBUOctEOijDxCNhpinKc13oM6HNhZwlHAS3WJbk6tcirH17KlM7rNhyPY1WI8inmCvFi71rshMfwQg1",
-	"AwA/rviZ7r1UF1Wg2ExYgINEmQuP0lSIc4R2s8NKOwzYeM2Y95ZwtuJ3N9hX2thBLk5//gz79+d9pKHO",
-	"jkbji56qAj8YG2BKiNRQcWx5ITMxEOzh68cnZ4+dDi9tkz2GSOCosqFv3Fi3VFMsxeU09GbZ2XX/cDO4",
-	"wAX+CSUCL3j2fImoIel3BAB1miZxY5/DpsR7mziqHMkskx4efhUxAVp7az09Ub3ty5vBa+vjS2KFq0zW",
-	"FBO1xjz9M/EdhK3WksDc4l0ncsfPxJaBgH4PKgSNST521xAdLgR9vSIn6dw8l2a6PhPcKUFraiD0dR4Z",
-	"log9Y4QCJ9U7rorw6vXLh49PT5+++HH77Onzxy+/OgvFEdYfpE2LOTyDiyPAr8+LCbme+gWmK4bq1+OX",
-	"Rhy5Kejx3mTsbtieznMBsLzsFnr4u7PO7YQVxanYLSUGmPXaQabeKYpedTxOBrwDF6RK2a2xNrLiDfCz",
-	"hzdIavXdoIjimRO5CQmr/ZhpJwiMRY5lNG6DdFBgqufC4O7cCh22bjfZiS+vhRe2G1tUUktnqa+h1yF2",
-	"3fTiQKd0GR+hhU5PPYI5pyL+Tv3l0ZSo4v5kBHPLsmL+IDAbKHY0FKyL2LfNxvzhoR+qzw/9GMz9Huu2",
-	"nslnpZYNizIHsV/HYHN5IN4KeJ7v8oZYXaPF0yLq5Vqf0/nH4QPRIZn6rzy8uiMtUAUXhrD+QGd62jZT",
-	"SRFt5UE9qSZzgGRXDNIk1cATBkUIiGlQz7YczZTnrt1PYTgFyPIWEOWBjv2xKk+vtPQlyB/qFQ7NWhkh",
-	"Ysi7s2nHt8AuxQLs9yr82HMzuF5vNg5m19u38yCEZz4+Z3M89FolmaD99TaceaGLeKm73hHTMWFDPckT",
-	"MAw45oLVO0N9cCeO/QB93ewbrQRVxiBtWDMMQ5q/W8doKVq7NfCyU4dF3nbD2OgFHP9mr4B+W++Nj8s2",
-	"1dQLib7EiqzLi9k1jOpm2/Mpjn4TWvkkx1+fcD+t4VedoufLTOQdM+n1hDEdrM2DJnEIKaQyOF0fQgxB",
-	"oWBKeTiUSjhNN2eP1SCTZgj54ye9nhjbvWdcDSZ8IBajDCMkwINiTNWFHzpxREinHOvg7WgXIg+PgJ/S",
-	"xh+djCPsspIJz0NFhS1t8449t78hPJQlARzfFJppMCp2fvz4jN3hY3nnYv8OT0dS3TGWW2ms7JlOtW0R",
-	"3vVFFBUigRax3CdG8jun7qUhlxtUzYwwgO78cO/dDyuDs6dcWi9Srq+uiLqbr/jp3nUSM7rp+MSQWwcD",
-	"izrg9WyaTE87x2Vr70qzwsG9BwdrzXNVZ+CFmO7eZkcVlhYJ5FzMSknynH0peA4lHc8F+ge4KdUKd9Tz",
-	"JTeyx/jE0YElWm9ugFm5wlZIVYpWawO4hruTJGnPdilFRvL2wsa94sbEKLncsA7K3R13TrHiPBqd2ZgP",
-	"fFU+HZVqh6/rGB9e6FJt5gbvjcTmNXFjnC+oijv/Rem7Znvv3e3yx2X1ceOotscq3c6a2pXfLIRw1ThU",
-	"GyClJNCHpTtmFeX4GkTophQ9dwrQkz6n/9H100r2k4PkMLmb3Hu3Hpi5MiTmMfTzBtlkI6HPp3gjh89P",
-	"uMRwGfz40On6WfzNY7LO0Ot6JOiVd6W1ur9mobaJJC1iJebrNhHzT9g+IxEDAK5hYAk7ZD0/jYTdXSjP",
-	"VFzyYZW3XeNTES3wqYhW91RES6vS0rqq9KQYzLt5ZhJIKgkUvLJsbXxWnmAF50XWWcRmrYIGrAfTl6zK",
-	"4IhHs9vchLjnnVsH4s6f81RcsvpRKtIJFoyvisg6yyfCF44uxTaDP9jRepYLns4qwxLwkFTcPiiST4fa",
-	"11DvBldC4u6iPgeh4VzpqWIzYY/Bsk9Ft+FExHFVJOLXB2FaJOIqy1b0WHuDOpLeELq0Avp0OPO1bafc",
-	"0KqK9Ji8Fhix4MRNH2vsMajgbakolMUKY1muJyqtVX6yVixYKcKbYsLmXXZzy5JENTdKpFQK3yI7LRHE",
-	"Oqq+CrtlaSoUNXbt9st4UK89plhF0DEWA11dKZRkMVr9Y0I5g7rJSjBJp6cyXW3jkGEni/GsPTKDZS6Z",
-	"ca4vJNr7orjoYfAU1qFRJ1a2Q1bpyvMD6gRkVvgz5PlHnY4wPjgkdtaINzZC2UuFTNctSU80UVmVvmLV",
-	"YQl+QJFtGA2LdBCC0H0NDkiEcTy7OmJTjqpw9X4CXmpLIca04EOo0CxU4Fz1/IVb3P1RTX06ESWmUmxi",
-	"FA7qd6pETgs07Ge8/pBurw3UvDG2EOu3zMwD9txeqsj3oGLoDwyUBA2V2hcu/rl0qCY78QiLYHIL1v1z",
-	"MZsLoto/+GI7DOtSykJ54C+0HUJ5EkzHWcixY5GsAU7giFWw7gztUBDziHdT/aQ84PX5RLXhgeW2MzqJ",
-	"aEtS5eEuJhY+0TnrToxUjsW7Ptk9gnSIkglRIKB3XFsdSvhqjvj7R5T11yEnjTdmxQ3Un+U2utTm2Wco",
-	"88SVwiqK+vABB9eSNBjdWJ4ezzJv6oXt7GIiF2x09bIuW0PKFnsN0leneQUZXt9Fct0TrC8PpX8hDKJU",
-	"/xed+quT7zAKBgraDyHIxrCOvnBcbCQ64M/rlMgJQ2VzeSFStOFKW5+O4iS39blti2LngqYap68VJBd1",
-	"tJ61X4e26HM1rkVbPCU6rMh08eB1CRJEGgsQwNelYn/7x//qb//4z5BsooNj4/fnsWUSJjKf8hLKNDil",
-	"plky/f/uf/2/f/P//A+//e/+8rf/43+Zh5mZtw1uUhUBh7zkXqnQdq7a/pOwe8xAXo830Fyd0S0efmEZ",
-	"Kus93kQ0r/PCUOIvY6PRnEV04bs5w1yVprVwpnYkEn2HwMix8LRW3L+KLMu6AkZg8CEb3XFqJ14kJBO5",
-	"ixMcMU5mlo5A8coEqpzkS+vUrR/iVjaSWKZYX4YEbTtrMnDHhZQHtz+G/9ZFp/k0TTaLQtFWgXklVXdx",
-	"hhmku1CNRsxUxojfGel79Yo1mvVXi+f/BMZUigaK7wd/dYSMSp8vW0fJztec6+/QUJY04H4QqUg3JddY",
-	"WK2pTW8MDLqBHa9K2Cr4X6SDB8NrMfN5xbzMxRaourRpczmcQFOR9TDwjc0AR+O9OougDhcvqO/0zrli",
-	"AFqhHBkvgZoO1o5Ke0txWteeBittdlUlI5dL9AXlYX8x5mw8lUASfvKXJ4Tr8xv5EZhrUwf8CLZFOA0E",
-	"XUaFXEwPuhTxbmBrjgAt49y9u8nyE7DmvipDBGHKoGPYqgiIkjlDO/tulJZwIldDca6prDt3zOpTynWe",
-	"lGs/KOYqnVLxrFbi9mDL68YIhgV3grPsZb9x9PU23rH5yUWGvFXAhotniNKovP24ZGNaMBDYIWUbckUA",
-	"WYVpS6peNkGxYmH2RVGerda/8L9VuAUrMZkWz+KqbatlkprXn021Qx/MCuuEygpeBRZvtEl0EVjGrf0M",
-	"PowEg3DbDC0EFcj1W5M2TKIqK1bnor0sKMBHGriHvIC8EB1AeYDYRgdDAY7LoailZbjzQaYfOz5kIMuI",
-	"+kbrMam9SxeXft3pg327Hu5o/GrvjDW+VC/7/Rh7CZRE3e/XBFBChemle4n+dK9Cw18V0FEVnu8egYQI",
-	"hUn6bKIwRGRKuEE8JKY6Nd0IZY+Y0hQ4AtmyhE0VvgJWAylleGJyx4Qmtsk6oMZ4/FtqNXiZwBVBAzH0",
-	"/pAblk/8645E6W0IG5aGPTl5+uzxI4SZcK/lwkwyywyfRRBDemIBCAhmB2NdMLjS0Mj44FEpVEqd+u8n",
-	"XbeA3TB6bAfjPQHPIiAMgOtgnIueSIXqCaYvKHE1POyGS3Zb8PdFQECZ4BfCuA3RE7BEZQChkIqxUGkI",
-	"U6BRIleSWVbGPmpGwfAwOYoVqUlQgW5e07vhiyfQCJBWr0rpI5fQBqZJ/4bXFa9EmVsdg/UUl5DCn6zG",
-	"zSU0kyNmoxAtv6V1orPANd72rGm9SRMej5jM2jeQS1/KGkPdbWBb3A5+ztG+vBB5e3mUAuJHtevZh06F",
-	"SiO7kKhMNiiiK9wDUg2QawWE2zr4z5eNS9kQqitpeLlt2SKF35cckLlbJ9rg+cOVlI7nfMsVe1YeXBw+",
-	"Eu+c344SrZROwzytx0ElBU2vTTFwLOehN7zOIYoFGagWxjd6cTZ6up1XFvSgoKGeUNaxCd1nIW+KScU6",
-	"VluedRL077YIrbKyQvpCDfR1G580oPFa05hXV+d2HhsqViYEFs5Nf+WuXFqZK/Z3ew2uGM3uhMdoBXYr",
-	"NfZ2bG1zPe48Ojt0egXUdf0Bq24UW8bAXV60WjW3NzpP77ViStjMQuHechzvjXg45PYHYKsYcdtkJz6u",
-	"/P7hF3dZd0Z4nz89ffkiYSPBzSQXaUCVmQ6lFQyxy5wEDqFaVDqYTXNp3e0uFaDsUTRcPLp7EWhzsejb",
-	"QugS1ZWgmg7ubhVyF+7WokT84hrib+6SmBgRIy3F3jwq6bwRhFSc2vXD1ePbuPQ9qhfVEWaxBI0qHoLm",
-	"httlUYieE4euco4LF2qd8zDvZLlaiWol19stY98tU48iFpZFYbOAX9oVQ54R9UNMLYOa5gtOiTVOEgT7",
-	"34zryiJapGZ8J1TgwCp1m4pl4d0k9Fu1eK88oGSF/j2rDPdEN8w3wi1pKs05AZmpVLwXNdGpCOv0UrqR",
-	"x2hdXdzAo7hxYwEROhNWELzr1nE1ELLvMT8W+8WI/pTPCLPVB9YVEKfzPVdtPYGpbVC6ocC2JQMyNbH1",
-	"PBE8YqPyERFYMDeIhQbKCleXXXQoZ4qw60uN00pTiRhC6UNEgymHaiOA4dcVTpGn0hCL9wUkJSzd2CqA",
-	"4mXbB06VtTHW8NAi4LMnr2hAvsXSQiR0REvUUj4Z5V0snbyV3GC3ukDoducKQbnnS2oFBS+9dtXgFaE5",
-	"LLkT6dcme2rZaGIsJF6A7xxykoC6yel38uopOxezI9bJzs3ItDusr7EwDuvO2N1DlgknN5mEpXIgrUlY",
-	"Z48C1Nud5pqqlAcblXB8tROPZyhn9wcfHDd5wUfiY+eTUD3i6rAL+/qIVh/6RDjBlJuhMIiyidiCuGQs",
-	"Exwsmp0fdo7Z/r5TEg5aAK7Ne24vm+wNzaPzww55c7h3ZkrFRlyqzPXwcCgVb7ITMH4bZoZ6GldY5MYj",
-	"qsPtZy2m8BSR5fuHX7Ra8E9rdYxGWT5/+/aHP4Iyou4ftreMXLJKUGuPUxr5f3xQLrBVdAGVbzPp4acD",
-	"yGkBi90BH1GTdYi3LrTrzta5GFsI2xzpXBwX9yGUwPAHb1T2tPTwmiquceqgpt8Fpv/atwKffhKago+P",
-	"fHt+sV72n3o+t4QPrnJxw0OoXiKLoEJd6PxTKdXQIIChXFSKhpe4OMMNudSgB+VetkRi8jUr2iP+vg14",
-	"RZfBKRpox49AUpwOuYXiEADdT71cOVSRW6qBNNbpj+iXbS+truILvXDF+HiMOzrWWVZwUBw5yH/SMN+y",
-	"SONyL9KygbCG3W3dXVHcpW1kBvZ7KEKxdkkLwGA3oLkVJjfmQKLL04PqE0Y70qGf9IaQ0nWQn+bzg686",
-	"XQVcxE6qlf2+yMNBYug6YU7owSom817bS6ObhJkVmSzFZIOZP3wVcljCN3ECS/gSs1fe4crpi11Ch1KH",
-	"It2psFn0ujDBaAxV5jR8rcgUWKP7z7+xunrMazGorEOJ3zsp7+npS3a4f//+3n6TvVTZLEgyIDwRBwDF",
-	"M9OOw2kyLk6UzWelVALHzPzrBZ55VE+8LB88fNFYHZ15sveH7z4cVFcSfy3cDfslt73hdlbyHBqoL/9j",
-	"h76vzRCkFnYQu67er2heuzsxqEZCtzs+Na7nx1DCdUnlKyzvSpI84v7povBa8616q/ZYhEHpQ9SOysXZ",
-	"fDEjoktpiLU24fU45MgHDb16/OLR0xc/Rns0PibeD/nE2HLrUXyRD/VTmhK+UEjMRN9iA+RdWPN6dYhV",
-	"bCP3QVaoixVuC6h2i8FI2KEcKJ2H8SLlUbE6Ks/jbn2tIUfqOGTJE4a5Xxyo6kNtOKkBC14NRRYXg6t8",
-	"N1x6nSNI14LjU1yF8T7C+o5lvnZ1oa5Cka/SgfgvLJyEzaQik8AiHTlMVPHRjcHHsNNi0BjomZmnCnZC",
-	"iXpUWm+uobnSDHBdY97uW8WK2sSY1OUFK5iP1xP80mLhPhgZFBpYKOWXkAhUTZGOC0ucqM0hQsCvHobG",
-	"ua12MpNiXd47T+JgVGj9B4bZSa5YKlMa8UiwW6HZ2+VUMDehLHVTVFBpTaXsVtHvbYxzqzw/heLl16y8",
-	"SM23KtKPKsILfHBaOIKNpFHEkNB43U1Bo3G6AtI+vAwU3EgavUhYIWqDFCvaWGgq/uS3o6Zehpwsgt+D",
-	"zwVGHHz0sXL46XE0IfzmqzAt/9lPDj+fFVPEL56GifoO/HTxcwmXjjr1U8fPj6Ip+07The9eh8UIrHu7",
-	"y5ePxzVchyfjMUY+LQTALU0X9QUBMbv2ONJn7rViIwiwZae3L3hH4S6vkzOyxDCxun5GFO9KshUwZKFS",
-	"kxRCP8Ubej9uxuWoUqfZqCwOJgfWVMUmysqMrgybz8rVfF4/Pnv9y/ajx89OfhnK+CQ+DpIYhbu6DBvq",
-	"KfNSo1OP5mZxeLBKM6sFqG+GjiO1l/iWvbJrNWXZcrpM6MoC4iwjQy/pMtZtawJKuZ2tRJO6VGVOOjor",
-	"wSJLfS8sygE7/erhw8enp04pxeUoWO9Bcri9Igm9Riqj+xzBFZTFzEXsNQD/Xp9t4Z+jw2OSSJZRUD9w",
-	"PnOlKrWiIqgC479N4usoANB4kTuNQnuyibogUqcSVHkM/I20Xt8LyxJfY8vNYKWOL6U5iCCVr58oSfCe",
-	"V68tOO4eeiQsl9na6qvQYKSMuu6SCF/+6svgwiJVry3cf6+XwBa8Gc6OA/pPJgvgdpCIzNBxRGnXeE02",
-	"umzCgLbTgP00Vu9vPOcltjGbz54vQ5B6onOW5iCCkn3uKABI0bXgIW/ApNyf5GigRDnRS+LB0x8cwNwX",
-	"L4sVoyFgmAKeGHvaJ00qVOLWOdgrErqp8gtIZe1p1ZcDQlvyoPklW8XX+8lhci/ZbyWHreR+K9n/ovUu",
-	"WYE3HReL+WKt8bawJBwsv/MC53itMQu1kJW7WEDCrS7C9iJu30iqmlKra/LUNwMfsCn352tszv15gk3C",
-	"GCa20i4BZbkpqKVOZj4Ykej59bXUtsjv8FHudSK54moSvlR63QCdYPJeP/cg1hoq37EyncE9U1vowPyw",
-	"rTACksaFyE2lrfCpcitv0CmMRj7U8UvVBzr0PpUy5L4IhdUsFVb0nKKnepM8F8rSb6ZZL6RoCtV913Iq",
-	"t19v8NEFk5vfyyQm0jnyKBFkvKFhBLRnEQ6HX7TN8BBgqLsNw4Audx6CUfR6yfAL5DjXHnpB86lTSWok",
-	"Vfzt/vz1+x2e/ugkr06VEuoX9OjWp6x6ibYFtrjM/bGyrMUqjb5UrKI6IvgS18gndS9cnpOuYp/FVN8t",
-	"J4ydMrzdM7s3YYUrImvBZV0CY3TiqYQyqVjAXl7INODj+kK57k98wBTqKE9nXqA+ZvtlI8aa6oXrUFNj",
-	"xlA5EWIwRe40RVu7URX4ldKsqL+7bgRQ8vBUfrMWgC4y6oXhBBs/cAjjxBOtQlHatQu0qWnNSUGXcEV6",
-	"9MDal6Hr70o8kaHnKnKOZrWrM3sqlN29EzJezq2RmCoiqMV7m3j/yZjnfCRsRVBipKcimLfOg8Jahpum",
-	"3jwWQlX85SUM11tilEtToBw8dvo7eLGcGu7rhLiTBxaQschZJ3TTKSqEQ6wR1CSFxQDO53qAplC/Nb4i",
-	"vncnRXZyQsKluCXwPiE6hNc23CUpKFSyE2f8uzH4CC3kqsHAwABzEqP/zuZQcxa3xDu3ANs+BAb2hqJ3",
-	"Lgg/OzZkREOdcsMo9g8dABQSOD/Du60HRUwFeTs64Dn1oYnoYpvDOaeC62413eKB2xKDpdziJuBQDzeS",
-	"e4ru9wTCQulRv8Gl8A2wju7tt+4e7I05WKRXp2BdgjSxmBbEtK2CZCW/I7kmbekiIqV363SUpTD4lT3P",
-	"YeFv3fElxM7xUCvRViGgeGXIZRR77F6lOMUlQszIcQJj/RVcRDsuwKXsA4/oxEU2Owm7h9+Wq3M60v0C",
-	"fwhVN6GUJXaX+94AhWgOP55TyLpW2Yyljj9RkJIj8R8Y5EKTfOB2xs+tWQWuGoSABxu7oa4C3/v6cbmN",
-	"nuS9JcfLzIwVI5SxYp5cXLBzCtglDrylq7g8iuc8PzdRJIWBYrPGlmF2/GGEg5jJcwEhF8DImrX8exMj",
-	"2jZCK612KXaI9XcYlviPLvgQ70GNbOVnnI9/jo/zciFmZ4KaD/nfuaC2PP6WoFwg/hYguA+qsd+3LwPo",
-	"ez/FnhpJ+Ttb+iJyfLovl9QozgXPoOxDSa44WkQUd+KUVj3RZB23oOkEI30qnwsFRPuTLGNQ2PmCZ4Xi",
-	"CTHyrGNGphnaaoNh10cGdBI2URmU7JhzrvCQewmZd1NVzmvA2TSSRmi4snbyKSJLL/qAyaezTunDBIyg",
-	"75EuXQQ7Gc36PD+mcGn60k5lT3iVED7UMz/zC5G7Wzin49Ve5kGmB3GFQJiD2A0MP0C/pVRsJLNM+giM",
-	"ZBto8S7POKFqbfH2puDJfTnYLCvLJ2GEutW5vBBuM5ZnWTXZqejlwhIdW52LlAnVy2fg6XfSgRm6m50b",
-	"1vnss886kGbjC7JJU/wKw8e8rKE2NmGdobVjc3Tnjvt4x73bZL/AnDGUEnkP7hJswVg+YxNFMYwoUhuN",
-	"wWqcGRgk0l3kVyy0Fug8gZ6dHgfBPbQKfrDk+kgAFHEo01Qon8MG2XpdQeSKOAi3Ou5TGz50bkNPHaeL",
-	"uWE3QbKadYo2w0+4nJ2qJp1UtfAcKWyZ4LBBuDvNKvDPnlZmMqoK0yCjzcK5/IEpfLWYDsXPhSrCnYic",
-	"IexCW54lDDhPLvoTlRoqgFwkh9Djze3OzlaluomDttebZp7So88NJTYjCtzyNBxiEVM9ydJQ/TlOJzKV",
-	"CTbStMGamK4IeioYI8+Mhr9NcWHAJinNwDXGIKfAHCOkXUlQWez7XKq0jolK5D9zT4aguCjqbNWrz9zD",
-	"FIgGL0sna659C59yz+tp20wl+WjKa3MCx7IrMshllCbQXrRYkNikNMKh+h1Ybr+spR+4MVEJ/MoNU6WD",
-	"0OdZZlCJ8XXCk7jsPeFBRo12MFWr55Ty9PLD9aXfVy34I2nGGZ+9cI96Pxy/4BKavhT6w9ZIgsbWI8vX",
-	"ZDg1Qqj6EBNjnWVN9tUYNkaoEMQCFTMQoQDPEmLelgsubVkSAzlq25AdfPXUCpP5dm6nAtFwHRwEj7EY",
-	"YukLFsqnWnDjIw23X4Aa9dtwT0Pltit3nlH75VojK3H++jkB5up+lGVQiKyhZkcJ7q8S7G/JCkXgf3Ik",
-	"2t9otZY+zuRI/KF7zuMBts1S0/W8oF3e6ALgevVOX2UNFVDL64BNpZ9yKMuc5htHmADLjQtywC0bRZpQ",
-	"5Elx8ZflknBP0krFlDF/AYdqHiX+UugVkZBXvrpKl+scjCdpCpHQQyy56m4oeG8M8Rm0vxKFzp24an1s",
-	"20icSE5ZVM75eNzB5OjjKMvYbQzqKRTW6J21EE94xDqZHnQS1kmlGlienbu/NXf/TkVvCEVEO2LEZdYh",
-	"5WTPjEynZPzj4/GiPW0lohnf+2ZZ7AJOcbfRRtjnzsONom4vGW9EBoprDzjyM7qKiKMbXf7vuS4/B0Sz",
-	"XwlEcxll9++FSpo03u8N9F6QxFBAa76gP76Gy/9d/Nge4nRhYRfHvxsDaYeTbrOnR3c0H8s9x+IGQt0J",
-	"4t7H+HVzLsd7HuBnD2qHiBzP64b68SsfXPHJKcmf3Kp+jzT2T23ttjAfbKnzb6sgf2ortqGeu274KPzt",
-	"cvzfuda9lZ67TSD0x6VS2JZw3IWzpp65HGDDjJVZBl8cM9kvB4TNigAjPVH2Kgx+Nz6hGznyRo68cW3c",
-	"uDauXzbZznj/CRrKt7iy1xlI3624nHdr27oGu9bryqg4CM6WeW8iLevmgp8TSkI56Rp5IsD3BOwezKIn",
-	"q2NABoJ3p7lWA3YuZkl8p0IbAbenVMjv1xNtebgEJ0akbDL2rnuoTBd7inR+bprsja9YJw3r6LFQnSR+",
-	"Cpk6xTP76OkOIJN43NrOkGf9Nr3qY7D9hAF+S6uoCh9hU7Bepg2gSB57pBioqAGAtnjDQggfhAtxAwgm",
-	"7oIkL4DuQ/BfX4KV190YHbcGHTwknaL1ELJVhXNXIlGo50GwpcsqldmqfR4LJVJmpOfz6H/DafYnWRSc",
-	"WcMrg1Hlays/AyBDwrpiIJWC2mlQI8AiSmVjSWX/Us66G3cjaYTdq5unLox9ia+6P3/Csz58fPcREKBk",
-	"tmVBdBxfWADfWFLsy/JDeVqjnHU58Jdj2C+VtDahojXF0+0s2LfErhfFiRLjgBPa7yOh58ICSlsQJ7wk",
-	"sVCVFFCHYJVr1ieFLrE+Kf4JjXj2R02FsfvKy3P8nqu25eeiusZ56WpddDJ6KqrAIVFp2Q/6AxNCKwk5",
-	"03ENzJPxjl4hvJcR0yqWhgIsjGS6Io+QkgXnRwPi7nZDWZF7P5ytRNyaDmclgDisG1yuMUoYjUq34Zpw",
-	"bFPpNkR3BWDCEZfATPAicZKsjwozgE8IeQBFzlGBGagnNufqnDD0/A2DftsBeAIdb9a5BUEyeCHxZT4U",
-	"3APm0avuSA55WmAM483ic2HoqThlZqx1FqdBQMtUrhDPfLkH/ClCokSYv4peFgeMiMqLI3aLPtYAqQhJ",
-	"FCsAmDtN9kTnOLfUp5DiQILSPPFRLm8VKwW6lBAEZU7Q0U5B9yI6pmFQISorVBnZz3MFQ1DDnibwTyAJ",
-	"cE9n6PkNm9tIGrBXRSFIXNmajOXNcIas5M1w9jp0/mY4e6F/Tt3Dhyc0gDfD2akfg3s3Gsab4eyERvJm",
-	"OMMo7y9pLKvk18CWltwl9pKwWGXtF+IsMUznanGwQspoUtuRancOghU6vZwysLI28FlU/BeioWpX/t0Q",
-	"HasvFc/aa1NNowrPXUEZECFhsOOEkc7cHq4AOqgDxUWPrsPiqqc7nnFzflVgeUvxu+LqAGWy8HUY1nRI",
-	"NRZCO1BZX0mrc7J+rFQDw5Px+4Cute7Vcm0Dt6g1Dt7IFG/MrRB2is2UplBUpFi1fg8xq/+y8Qh/DxZ9",
-	"6RLu0lwRrdvODBbROmxdioPSQFcjrD1Yh64WGowTTq+qzTi19ZJtLsnEqkiD9Bc9WGqibLCQcFhKBivl",
-	"gJkCPo/aT7wTCUNRRzJVoFx8dfbwu6ijcUpWx/KUXuVyxPMZiMBd3jufjI8YHwFwLKRVkQgchFWYOYjd",
-	"t4pyPIUbzQnloAwZDMq7nXihVBtRXIqoHRjr1QPIvnBNJV447s5I14JM5EWZnKqUSsO0SkAOR/UF5wH6",
-	"S0LiOdhq5g04KPT7zHEQODGJFbL3Brl2cjg/d3t9AbVQhHJNlXUQBBPAh+PBgWUOFCZcHgB5zwci5Keu",
-	"ULp8KVloFUeJlVemfFZ4jNC/MuTG2y5oJY9J5oBVhb3yzhrEVoz2dk4LITMIuSOb7Jk05P8DIVSkTImp",
-	"2zKYdAKVKcfuXWWxpLrrslkZSV2cxAfNB/Fp3KMvFkKrT0M2dBGZiVnQbb5JeOaaZGcn9khjZc8sK1ff",
-	"RgNLPRzCMSantpWYFu/NyXLFeXFLG4DaVYph3QjvT9G41U6X5f0izvSGPSPYfgDUr9ljrnvCGNfpJgvk",
-	"o4nrvzOfi72wwtWzrxjhfO9JeYcrr9JAHk/kYJILU2nxInz3VQtOlUMfnrx4+PgZgj7XWC1IT6tqGXyZ",
-	"wbhERgStz4+haAIg1qNeNIRaFRci51nNCrIBeL6ibE1PyDHCYHmTtB8DlykzumYXhPbaHt9rrS5IJRXl",
-	"vEBl4QjQ1/gFpcwHxz59pYqQ2rhQRXWGJyydiO3SPYqBP7hXtnZv08SDLZugvPoa1BbwxWv5H6i8wEK7",
-	"UE0qvuZhEccT6wQbxPqAV/FqqtcbuWfNisAcn/0VUTp0HHJ6Nkp6CWUSV64b5tVYqudQl52JtN52bJal",
-	"oy51Eh0j8MgBIz5j3VBlRaTE8TE5pY4Vmku7+qw6oWbZQXVvk2EUrZYoMgFr+y4PK45664NKr293SOct",
-	"kYH4onNWcPeYjKKiK3G1lOU1UsJJivYpmnw0kTnGO8fO5ljT6svwlZZoDeNZ9rLfOPp6EUqi2ohV+C29",
-	"NQzM2wkb6knumHhFFeh6bsTqFKM12vnC7f7xXWmer72pZU4wzPVoAxRsnYu2EbkUa5E18KlCRPPxbEt4",
-	"aC43wS0MszrFFytswsaKcewqxt1pJA23PWBymFUiipSCTZbkr35DntaUz0wl7JDe0oEMuwHv0wTK2Xe0",
-	"TOV9WE3eO7QPFerHTi1E87SwMNGlUISdAoO2k7AOKYvuz+BvcR9i8LQOKMOh7gkVgdF5IQ1TrIr0idsY",
-	"PdJHnymEoCRFPmwBRoE9Quv4cAjoxQqf5B2PoKlAH859ncyiqXLoqmfXoJTRcKWCcBboJCm8vzBSfMQp",
-	"5anIhHuRFglc9/8AAdZ8mec6mdcQ4V0VF2B6qOocM0fphgUB2SMPDvkYw1Lm2MeGLAIZfAWHgNTQDRoK",
-	"jHWOVh19hdbChOvQ6nUcTrwHdn1CJ+ap6uvFeZZo4sMyp0/bL8c6vK3iDR+euT5gxzdffrUcd756Wle7",
-	"jbXJm9a0grJ3t7WxKjI/9aogw0f5jOUTdeQhlD2P471hKOiHEDYQ+bEA7VMyVYKhDi0GnY3CVSqsEyUE",
-	"+CVjjurV+oEAnB5xQyhdBqU2l8LiXq0T+OodulRXMyrtDz8nheU1RJvxKC6tCDpzd49f+fAzmJsl6UkF",
-	"8GKzapmWY4aWtsE/FutnjaQOfwg35roeop11d9Pj5n6sU0aVl/WkcktDa77uKnkSUtGTqaC7rhSiKm1c",
-	"Gt3duSWrNubzILrEkmLpyywRpZnFMjodwltmqPOAf2luFz4QJCB+LsyKYjXreixig6hVWgpfmJAkDMd4",
-	"A9B12aAfJfi0Wk4I0r78YY9jaHIJYBCqj2IQ1QbxJT4SsFKbuFTwweLBlGlMuscE2S0VxFvD0jWqApLA",
-	"e9E42sectFT21pJxLtxTIvXhOE3WAQYLKMhxqFuvYLvSMqWn4UmndneO3LfImrtkJUs9UnQUtFfZQFe0",
-	"Y6zJuCHvXeQQFZaDfhXew3p8FKRGpQGIIXoMSYC+DgFwZVRwb37x6Ne4TF1hnHjrSQWZox9OLtzVJlLM",
-	"FcG/Y2DKYukaSaNYnfAhnmn4EqdRoW0uLc4YwFrKLL7qCnY0V3X7rrgUoFE82V5rgFLIwOuP4Q7lLPZy",
-	"Yzj9gsHDtVDFEXdQjiuYjbZ5a1bnHD/yz0bvBTl0ZVy7eyj4RufqQVeOaiLqI4LXxSKvhX1+FSjm27WB",
-	"2W4roqQXbKhFeDLWvs0nypBCeO2Y6EvtYODRxiLrXlI+ZloREpQSGUEBARp5x4wMZa54Dd6XRinQnDYQ",
-	"mJ4AJBg2GEGXJ8xq9qCesBT5HYtSyxUZCrFsCCjWRdFxnXtBHCG+pK2zOd4zUhNHrqpC/9aEkQszyeyy",
-	"YHX3WwnOj0ov6xwil4Fl1OrEAj+ZrIdOC5invFz3od4WLhcKz7aXBZNIuo/K5NYaTm1wQO8PdXvq6eHS",
-	"AIDrHwzBGusf/e4jUgsI+wp8+e3A7/LKY/wELv3CsBhf/yRJihzzNLQjdAFRPNI26gs1Ja6ZBBGlBE0H",
-	"a18+HVVcKBzScHuWr5Tl2G0xTFzMZBZqkAW+WvJLlQs7IoSGRXC6hQu2dFMuE90eRSLJ4oGYkx4qClMF",
-	"FzIyBxMQ5b3EuszdVi/fIRoitOA+xxX934VpQJR5yY22jr7BpzXnjXJ8rU3OxFqIqpEHltIXO6ibtLnt",
-	"HEOVXrKr5AI4iZrzFW/ERULTG11KNEavY9D04GpE3obN0mhJwsNwwHRCcfGrTf2oiBUxemA3i0VF7Gcx",
-	"932j2XssxSXxpCgJkBfdDSDaCV9JJUp+Q70XpgyH1s3YKXXg77iEn/xS44vIqcm+9HmW5OC3UQM4ZKWn",
-	"sI34KZogsVICkIASUIWL/LI++IIKk8UTM7cK87u2yIfKR3h3LomIbezSZE036yJIJ1xUJH9/dfaQpZCl",
-	"1ml7l9dXz54+OiaFLDXMOCGpO2OB1fvITmjnoHVwuH/Q2m+39n/y458e/OLum9Yvv/j5/T/82eHzey8+",
-	"f/Xg9f7ZhsCcWFm0urDonGXITfGnuluVAmZroBjR6yf48JYKun+nO6v066RLHexLa3P8SndZiCNBcTuE",
-	"n8SC5+FBpeC5NNRsWZ8FxoHj2YjZUwI3UJjHVLN7mdn1BbRo6Z/gw2jil2a45MoJoChuafyT/lYxFqq5",
-	"bc3sf6W7JCjWiriDqv61hOZzCeOqtRFTsPNCWj1LJe4GVOkCVAQ1AwCaehtQCOuhyMxEERixXzuQRXHZ",
-	"6olHP9Xd16EV2LjQ0E9199S39TG0S+eh3lW74QFBEmNGZGjCnMbk4UiCzmSd9Zpjr0QMiecggZ7D1vsh",
-	"09Eu9jmKAgtyfsQcSiszJ7bHxL+MlReMKtpZZBNFhFr93XwIbxrcv9f4tglSbnE01+UizR9UkAcxJYRD",
-	"qEPnx4/P2B0+lncu9u+YkbkDv0KlOrdd3rXhBkM7akKUO+77rQAU0rpdeo0mXbxHYR/Uv6as9vD63SJ4",
-	"hWmFyFyXrKdNu7hZcJl/q370VNmiezUaz09196XKZrHSQ1/N6z2XqIxYmJhW17rcIPtjm/Lg3tKxGroJ",
-	"ntrK3PFx+aHdLYw4dbpzHPG430sCiXuh7tqRxP2cMq6qMkiqL/cYcK90T5kIQ47M4GBj6VR6uGvZS1dd",
-	"i07/n9YLFf8VStC19mSBQNBwRauxZhV3fwwyXM1dH4PtcE+3VVq2IBVyMaMlD69qrrz3uHCVQmLC+ur4",
-	"6+vjb6kUFNL2qtdIenmNDy8CYZQFuZXbtmP63Dlt7v4yupab6KquoSu8g5IGYJqZyhuDihvDuCikJ9cj",
-	"Dycjc8zljY0vX4dZ7B9Q042jRi56QmEKBf36RfGjB4/4+K5moNAr9+LL/lN4dmElalyqYc7L9mm3pLhz",
-	"MlxeeZcUnITts1evXz58fHoKnw6KgPvDkBp5t5SAGtflTQ6Tu9vW5oVjEnwo8Ck4n+gLAn+kT0+8cus+",
-	"PAxpTqAxRrWfq/Qp+rByf6iJh+GFbStP1rXkSNN2V8PFCtS7WhEToVQxuDBxFnGoakWpbnpoSeT2Nv7O",
-	"+cMI1axK/VQMLl6DeMJJtG2b1YZa3MVq8FX/c8K6s7nkFDSEBWiuEZ8xwk6LqoNzRWGEmTRkJ4Oi9iwe",
-	"eC0eh2r8iL9HLnd0GCFzB5ZfTGtNAPIx63xwq/0RkfMQxnKos1TkTXYCYZ+sp5UBjAbdZ5mwUP9cKgyC",
-	"hSYTlsqBdFJZp91JWKeJdvnOXie0AWYNM3a81b0rISiD53qCBdnikD72ZQ6P0a9cYWoOE5kRHiZCKp7P",
-	"YALNkoH/23/6F7/7N//s//3f//Tv/tM/+d3/8k++/Z/+0wfHAD/+t//6p7/713/x7Z/8Z5zsPP7mZZR7",
-	"v9Q7FlSo190LK9TxC2IFxdoXq/4Xf/7tv/+b8hrvX8kaX4mU5Fn/9WvrYVZXU/nrMhfXru6WegPDx6tu",
-	"njrvI6b7xxUrvp22e4UrXJFhsqZqwfdzB0rRRutu93crd2zXnHW3XNWj45c46omR/M7pkKvBkMvtfNJ3",
-	"frisZKTrMpNKPL4gwpgz7ayPKe1p1RO5wkKk881vIgF7RKB1FqGhCIlohV0Iwou6YsAVwTzs14t27C6J",
-	"65oYQOHS1Q7tOKNpMfq63xc9u974M9a5fYzPurculkpo5xJDVuCRJutgtoLwaMZFWG2RSgzQ9iGFDGDS",
-	"osyLJutMVC54b8i7mYcspuhB3Wf8rYqDCz3SMyRf8N5QpAkzutw1ObB8Hlnky4Tx4qrF4x3ylPKmAYuK",
-	"S2to1Nww2X+rpPUIVdNjSH4IQbZgN6RNJoSyEvAwxT5iDOLYO1SL4J4oUpXigelviE+cB8PACEF6WEhA",
-	"rIoWLwbZqOe+gpP2uhgjfQ4Dhc8Pw2j9z37I/vUwbvoiDB7fj2YAXzwO0yj6h7nAx69KE6In/KxCMkBt",
-	"FXUud6AmcsUqPFoIbF5AQYdVCfloczDlmITgKBGrH3V57zyJKV0aFm2kbyWQdBS8UhEbDpLDUtZIv/sa",
-	"4P5YruIa6Otry3F1i09flWtz1Gx0iSEH2PdcwCqx86o47mXsc+6iQxaWNJYp2XTVXEMydvmWu8587DM9",
-	"frU0H+SsnAdS5NAWW26M1MoEZGa4pkZ8xiCKdSHUCXatPjDpV6bKMxhAsqDWCyGF+5roMaROwlKOyJ4j",
-	"rexwIUgh5bOaDAQQYOo9SqgxNR+GcW0BBFiFTeObq9rmrwx6jeakqSxr95abmGIXLGysEcKUc+ODxysd",
-	"SQXGEwOBxzwliSXAldALlVpEIdWtT/3bMrBkI9OnaafSuGGk1XpnrrO1R/O1xjqWVo/bccbVSrYQHcZL",
-	"pGvU0Ym+8s+Va1WWCeCpcstnEI6W9h3CGpvsFLPKoQIivd/xtS+oWpHVLBVW9CyI5HQ+qTZgrRIgczQf",
-	"pkYbEOimRBXJHFXP7UB5d7et3e9W7+mjuWic+3dXKD+3fnR060dHkQr0D/fe/dHbt83Fb0pfNt23t+c+",
-	"f3b7R5W6E46qvs2JZlGy297zTmj6vL94N7nXdmtWdD3u3KQYOr2kZQ9Y77Vb9XA2V2HRK5j1nOK/geW0",
-	"zMXLTAfAsHIx0hfCFFcPqFdY6QtePQ5lY/xqFNGrjjt4RuO4EIA9uLvJXVLrDBarilxFx3BpVP0nVRx5",
-	"7U025sZMdb42u/CVf253t99VVVB2lL9lHNEKYxMfjwmpEMkLiFQa1gXvkNUFII7E0smFaIy2ISeWUiIw",
-	"iFAzKGgk1cA13bxCkO9VZ+0swlLxswFFDo1LXorrikyrgVmYVnh67inCMQCzcSQpQlJM0eqiNNlkT0tO",
-	"N8hP0wSFkwnjETrIAESVhiKYps1NkUtO8qd9NDYX8taIUu+WnptdXvE7v97VgrdwC5B9kuzmCyAeNVG+",
-	"W/J95U/vbld8VyntzeVvveHSLgcothoMmkz2PShkqVrDMWuV3TxBQT9srdPQ3+g8RWzkqzt64FbqTRyx",
-	"n0IFcypmb2TvZGKr6k8jPwGPvmMy/uRSgdjiR9RPFDt59ZSdi5ljvGB/o+cRKhMTOj0/NwJy9jpfnpw+",
-	"fdg++ersJ+3PENJznEsoXtL1VQhzLF2A5fsszyEIAGuwu0vXjb+Y7NDaMdj7Bc9F/rMqwNGTMNBSO/DC",
-	"fEMfoex5v4LFP/vZ6fNThlXMokLlUNXjJ2dnrxKE/IaVGCGcFAKaS8VeaWMHuTj9+TPk3pTNYBB9TyvS",
-	"A7G8hoELrEgpTt4qj7I1SuLrzhaV3qA+42efPVYXItNj0fzsM/YYLoSfnr584cNoh7RN4DUQ9OgR63x4",
-	"C8f9LYZKvPWH/m3j6K2vdfC2kbwFFvC2cdRsNj92muyEkvBCs24R3iqyPjp11jVaFPU1jiJElpojqiUJ",
-	"bzfRuEvhKcaCxdbREJYky/Ug5yM4ed2cK1isZvQ2ttgBqqTVhK9CyVOogtxkP5+4xRjznI+ELeGhOV6M",
-	"3pBQFTkVvYznGIwC3UBVBOyW1obGC9bronYaxEc+HErlJqtz9lgNMmmGQPcnQDh7z7gaTFwD2Fxhb+4w",
-	"mQplZV+StB4AAX8+0RaS0kEun+kJ2AR51+ehw+Y2ab9pq6Gkfo/nACzrOBYK9EPBU5G/VYx1/tEeyXJ7",
-	"T9MSYhdFYiPinQXCOilFYrN7rUMqJROnZQfmqFjntbD5bA/KPXeINE/lN8ID5+LEPvsMCeGEQZI2oIp5",
-	"pDn2XH6JJWjgN3iv67Su0mNfuMeaURtuwlDiBqs+3CsqJGngKPfvsp/JL9kYhCb3CxQFyvQUgeyxGu7d",
-	"VitsTNNq3XYPdKgbiO+Kx3AvabVaGCjr638yvByLR1otNhKjLoDpFSiDdw8OiG7Bq+EadlIavBtPSgko",
-	"oEONHR6wTFyIzLBUCKrrE4/nAAcEZfkhFguSA7E9f2Kx1wjWj04mTSB8j8XF3aFy84t2gfb0mebgv3RL",
-	"54XHzz5jZwUXJ/wQMbdn7qWuTgmfOXod8egQie7JJAeJlR4E4nIDgsKmb1W0ucRhFJR/unvwoLx9o0lv",
-	"2Gmyh9rYbOapjwpQBZkdit1OcmWo1DkKy8H6BbwA4zuab9V8U4CSLI01CS6PE7AJStB9RRN164EEmJQw",
-	"Xowfv8zJd1P+PYQZupugp5XlkCEh3o8zrrCFBJYsc4wnKqIegIcBZGjSRQi+cHVB+afYn4XOWrfEmBg0",
-	"5MoRQXSG3qq+dGf98AAXCHcFgLXh6ITbJSos77iF7JfWfX5xwf+AHFmGu+yRyPhMpMSBga6mGlzmuHfQ",
-	"A659io8esbvv3/sfiqJo49CX153oVasDYK03r1/wTKZvVS8XwIx5NteOEnaq8/NYwLnXKtVq01AwrE+0",
-	"qxWS/kErYjrHdKaMH7i7IMKpc7d9YE1FGXi/UyWy1f2+ceselR+n5aIDKkcSlxzLkRAQCazmw1xwC2oy",
-	"fcu6YqZBtczca54ZPijCDcgR24HfmxQz0AkEh69x81bR7QxfuKNXmJAAXNf1SiOBtcNiVSVlFYxS2F+T",
-	"YRGU4pRQ4gC+qy12LFIqUv2UeN4R228BL4yie/fxC8R0Kz4DtBA+gK942FSeprQ95JpZeMKRrbtQczGQ",
-	"xkJhFCeoGZG5i6gbrBHuRXwTEViLz05CLnouDjtMmL6t5gfA1V8V5H0U2izYhP+msCJANFZofrF9U3CD",
-	"qN4KnUzszw35iBaPRGtPcmcQ3euvARQ4WMe6b8c8F8p22K03hw8ZPMcgEu29vU0l5oIj1B2OczFGwB2g",
-	"axCF3ZlAq08ukFtLegQF6f5bVUjJkTLhQX69ScVjOIEUKxWcejhE0jA5UO6oeLHFcuvrNAJy8mefsZOg",
-	"+vm08Fut2wREU2C6IuIyWHdUGiVVsFv7t+mSCQ8jcp+bJgQ3AHtRECojTQBju3VwuyhQxW4d3gb2Guqv",
-	"QYwN4BVRAXKKq4nZfI8rintivJTT7gVArJ2g3qoiL/3WXchxL0B1AlKQu2FmhpAW4ZuETVQmjPHKYsiH",
-	"l5bd8uFC7jR3bmNoj5UWzAWgXEVepKNGq7nfbIF6np2bkdmDM44KrE5n7e7MglG9dfeLe5/fB0UXoYf2",
-	"7zkVTo+F4mPZOGocNlvNwwZozkN43Wf+w3G+wycpavwDUaH4P3ZURV64mPEmnoUkHpU8wWOdhGoSbv6J",
-	"PxwJICMCF/CHN5k/kW4z6dii6Y5qsUsFRM1szpXB3MGA3gwjO4JwthFPBVAbHAfcTdp2pMCpR7MciHTh",
-	"6ocOoSi3o8ALVISwYoZ71+i3CtQjXn7N+wbo4SaJfjBV1iE23cz0oJ3ymekw4+hlqKcs88Uj6eqh4w6H",
-	"7o9Yx929dtZh4U+IbmN/9Fb90d7eHvw/PEfbMVdChLakqCbi/nL74Rp0h8zHHJI1A9uiLH6Cu3eP2oXw",
-	"RDqu+AJsuGvab6n7mzbVB73O9Ygvxsy2HV6mDrsT48Q4w+xsLAIf85il2AAfS1qQwiDunywP+FzMwvRg",
-	"V/w7PW7FQFO9VnivWAmiQj/2DiEXdujnMc8tWP59WygHpXxWLtlVxHDq0ch14+RTJ7ZCGJKTkAF9xG0D",
-	"+m5E6leW0DyBABCd44gZPRKgD4XYvhJSDUHTOu1rYl07DeACqNs/TR2PkcaewHF33MBbAiBzsXzqoZyB",
-	"J22wSlFATpN1epk8CpVY3JLJwOwKSPUw23L2yq84wLNI18evJ4RWCpbTBu9ZiPFBs+wVolN8TFbOzocb",
-	"hUhUOG2lUSPNLxl3eL5y4Pe+23ELGm6EQo42vmLwABSyt79y9O3IMDg/g4PdLP1yqsCQimJsK+FFHHH7",
-	"NPw1vcPRJCBrdwIBAn7JMKg0VjGIegmAq4/VIph2VddYjmvjjqtWqTjydxwnANWoUeNhHy/wDrBjwIsD",
-	"csRBqzUH9w6lkZGt3/mVIVwkT4re0wMUNRfj+HUBtdCgGxoBn3ResA342EbHWMN74AF61LXkA0Ibut/3",
-	"8fmNg9bB4d7+wV5r/2y/ddRy//eHjaSBa19+S817ONUkyxJ/viMuEJ2Z0vFKG0f7n5cDaBuAwHfv7PBn",
-	"XzRKcbCN/QcHzVbzoPk5LGspgMP1G7uvvAXa11eveQxKcTVg1Z8nRsHGHMU6oknXw93W/rLmw+bf+Urx",
-	"iR3qXH4jUnzpcP1LT3TelWkqYKHvHhysf+Mp6iX4/IP1z59p/Zwr8GveQ9pc177jYzzDFw5rzdu7utC5",
-	"NBmNeD6jqxX1Y2msu3IvQtxIUir37Y4rH0C4PAkkkIvvhXyOWw2x/jxt8yxrvHM9lWV2r75HYvviTf/Q",
-	"P7Rw2X86zKEePdNMNqVomPwNSV+KpAtD0RIiDgu9lIgRr4wqcpXJFCxw4mEoMLAZnT5NxWisrVC92c/E",
-	"jEgQmO+XOp3Vv5qAXi+0RDwy8BvAyzSsI/otXMm/cB/BcGoCXDhGUbth7yf33gFxbkTbPqzoYzkMgYKv",
-	"rvzaXZxbsAA2jr5+Vw52XnaL1l4ORCsHxP52MTcKlIpDk5f1FIwi+5e7GMNiL2ciEMeEkw+VL4Ad1Dh8",
-	"z3nm5DPPQHbDdVo1uMhDrfqZxGiVu/uHtdjOM55jmOzd/Xt1JmImY1Rhn4tU8t9HhniSpkXxlNosEAXV",
-	"FZf4nQ/010c0v2UCkz7KrPIRfF+wyiqWsHpij7QSOyXMu+vfeKHtEz1R6XaU/HtGX7jFUX0eQnD3cYto",
-	"KMxFH113G1NgUi0r/ljY1WR1c9Ps9qb5RI/n79lp+7GwW3DzQqDdSFQlckDYiHdgQutVhB8+gSCUwm4M",
-	"1l5yR+iJBXcTm6jgw3gDWMo+aSqJXCIMTqp7TWUzX9zV8xVjZZZR1Bq3jN6PI3NWOr/p+aaxPBOd5oKZ",
-	"+Ss4ZzFP2VYoD4e5JJhXHXEQlDeWujGN5UbmvpG5PzXR5kZI35KtPyT2d4VyepzWXOkkP5lLU47ikyAz",
-	"BXgw1fUICSYVBrso0/T7brHDeW5ksYuxpG5Mdpcw2RXBXstsdmGp6xnt5qk9BN9NlfHBW4XXG9x62gj/",
-	"C8TrQ8RXk72BqJ/wnBEXIucRRiTEXGFjmDoA4UsU1+677c7QKz8VcjC0FQIImRUDTMA1mhXHGZeqbFaM",
-	"XEwN3htFhsWTh88fw47izDDTsvrFrhzMCRCNhy/cdlJTX8Lv2E7j6HAT0Qi72bVBsmJVthePYCE3FXOK",
-	"5bqsxONXsKbEQ3R6Y2W8EWAKK2OBcVKPaa8XX+58KA5ZHVNjGMGNqfH32NQYp2zXMjXWI8MVtsaVdHVz",
-	"iVzBJXJjQNyhAXFTRr2tBRH7eaGv037oldqd2A8jPrGt9O3PYiRFVx3Vg83F491aDm/42o058Eaavpw5",
-	"8AoFaswsWx185x9a4PNVQb4l0Ll658hdBJ9WoG/d8w8Ls5llkNbyRrjZtSURF551Z4RikpbOD21L5fFB",
-	"OCe4vb28M6kClkHEECwUQ73pnClABHkCuXxFxiw9kVCyPuFM5YJlom8rBBy0PUKV/14meG4Yx1cxTQvs",
-	"k+V04hGXynKo32LCgBCGIa6Jg+nXcRL3zMs7h4vyjiPGJjzc9ulai0LPq0nMM7YXeXDqcB7nmSDkfQ61",
-	"EgmB4mEGyd6IywyX6lyIMQ0dDMaR7dHzvK8/NIR7wcfHQ4ONo8b+4YNWC/5pNRBWCiPgJ/uNj8BECfy/",
-	"uslUqoHl2TkVYWh840ZsOGCfY2/41T+kqTZ7kJBRdP6F6/yLis6d4NIbctvWY6HgS33y5cP9g0MY1gZi",
-	"C472GuI0B66DK3DCDkS6TuoqUufKPPdG8LoRvLYwY+rca5O9grVtdH2sEL/ufKBzXsuWCe/8ftoyf39N",
-	"k37TNiSZVbbHVXRwlfLtWv2WRnJDWDu3121FVclSux3ocwC4G9Q5L4DMSwh1b2uPpg1FY69QXXxXwUyD",
-	"FWmlMuuf+j0ITAFkhM3UTz/7m8CUS6qTAWRoaWCKX+rtAlNAH/BS7ByIMGFiFOqZ+9UNYsRtD+pvdlLJ",
-	"s/Y4F335vtNkpyE4hQaFiIBDAEJj+FjCzKQ3ZNywH+47ceeHnyNyDevkYgAAEanoyVSYoxiaYt3I8F2f",
-	"4o8vJVgetOIVLIqB7zTZ037RtzRBM06YtKwretqj7XmMEFBnwb7PrYfF8wMoUAVwttA6QvKA8lcaCui/",
-	"iMFM0wzzobeXxulAA9cbp9Pjiqd8TkH1C+Q0zFbroJE0IgpxXxYs+SG+74YwQGp8eAJnwJHWinYfvlho",
-	"9Yv7RbO/+S//x2//7V83kiuJecZ+dx7YMz/bOq6KGitSLPSLFeuz41hnv8R1nRtI+TeRPzcqcxT549lh",
-	"zVtxhaOC3rvzoTiFtbRlP4KbyJ/fZ/Ua7+0NIn9qkeEq7XsVXd3cMru4ZW5MDbs0NWzIybcODYJ+rjY0",
-	"6CkpH2Ja1osKkPi+xJa8upHEugtA+1qRj6TyRXuhwB/Ac0KrtDpbBCEh39pREFLBsr77JEbIzttcot9x",
-	"LNINp/1+y/M3PrPvQbDSVekAhMa6Z0arTbyP8LmHhI1dCyB0HlA7ADoWsVa7DXZ6NdRKPJGZhYpC3z/j",
-	"dHkTNrFRz2/FjbC3Y9v2Irj8EhP3wk6tUaaqTd1u7+fRsyFMysTFHrCEVWQTT9hQT6HUQGSNhhpB0lqh",
-	"oOACwIjHtWAqhKc5jOcmdt1psq98SFUpXJwK/HZnvra7VINguvZtLLEOl8/EtRmJS082vv3L//B3f/Mv",
-	"f/PXf/O7f/0X3/7Jn/3mr/7yd//mn3377/7Fb//5n/uopDaublVwUkC89hJfshV/uM4MzaLCW91FqSMl",
-	"AoQqlBo10KQvpblyPWuIg9Vrfgm5cH4j6omHcwf2xux7I/XNfAjsXJ1T5OioLMcMfOuLZJVgeOdDrSCq",
-	"BU58E0v1vTH2zrOe7eWRZcbdWtRxcwF9ehfQzUncnUX46o7hplLwVZqGT7x5NpiCeb8velCeE5xIVXfZ",
-	"lBuoEHfMJkb4HANho+qjWGmL22W22AoOc0WC/G//7f/87b//j9uevutLBb1hgr/3UvimbPNGCr+s7fWq",
-	"ePRaifsOMEAAidqKmVci6r92bd7IYjey2I0stjzOKsv0dPGkQ4l1KmOrVU9ADeCrO/7iAl5aWmgRfgYh",
-	"CE+0zkOdeCoU0yQJrHMEdTPJjMpNqGlID6tU5M1MT9tTniupBkUZQPjWTKXtDaERrCRqtT6HutZQ988t",
-	"g8YY5SnWHR3mwgx1Vm4/F5CTC82kubwQKtT91JMsBbEQDL9cpawrBly5hnOo5/6Uyi1SyTssGIzVQ4vm",
-	"qcRdZ65X//VRXI4Qq5tClAE+DuCBTShbfkR1SyFUYMqlr68L4d851njujLSSVudukd0jfuXaVFSTBhHq",
-	"/jWhSCvMHrEMe3wkoFUsO6k0C8+iXV5gzvGMTQXU0e6JsfUJylC4e6QvROqWCKMjiq7mevbVA92mFt9S",
-	"JcHyl76mIK1VgbqoR4KlfGZwML5F13lfZli6G5rDgtesKE7oV7gSvhQpuJbnEM9CnQJw8OTuquv5EfnT",
-	"pXO2svqfmUCx+u+qbuH3zYEJJLCJ35KY4k1izaWcj+Es8oxW9DuoOUa1bJdeYGcxi4Fy7HnAdwVmEzJn",
-	"AoNibxzn41lGHsMR1ZG3NnPMJ8pY8YV0AbchVG719XU7RXVanB2W2Z0OhUrcv7kIBdOpzC6Vwe9bKD1N",
-	"1XgxsyWwQ/cEMcJqvOZXfiKfdF5c3fqLvp70wf39Fv6XNGj6IE9TOURanegrILF2ymclmbuRNGjN56Tx",
-	"w7NW62g/SPmjhfZA4gcS8CFfGa/uYJzxnmOZnjS/g1KKYY834WrjgjBuONulOBtYEt1ZdgfcMZcyY/N1",
-	"vQU60GaOf0TMLhzZLdhdXKJ6z+uLq2OoXkSvnIU3vsPrtqrDdXR6kmUsnhsr5nZDq5ei1SWrWpBj/MDq",
-	"CPCa1HjnQ1d+03Zy48dNiohVkc2NO/f75M6tJLXNKG2pK6kCz8BT2daABl/Kb87c+3WUmoVSSZMKdvtq",
-	"YpdS8bZx+n2ppBkugO4Hi+Y//Yvf/se//m//9U9/81d/9dt//ud/8MHdR26UH7/97/+3v/vzP/3t//mn",
-	"3/7Jv4La67jhCEF1+ni/1brr9kZaKFz9t3/8r6J3//aP/+y3//n/onc3CP2vmv2VB4RdZiirraBOXhNp",
-	"Qbo3EfM3XputYqcEyoiVDBGh/boTI5UwhjkOxrSqLA20AcNcuJvJJrn3jR51pdgDMRW8OpWRu0D9Ir8Q",
-	"ObrPwdyEFU1E1me8qydkfuYMK3o5pVeayFEunX7bB0NtzynP3DKAcJcjsaiovsbRncGovgMFstCtXnvb",
-	"LDtguBYosjehW/qtDYkMjaODy6ll1Fd9PLswABzTjay79ZGjpQezDdp7plDtJxPcCJZzxfTEbqCELT9X",
-	"erJO43qNj9QxOWNr332KyvKuAboFbMurDMrw4yYdn4zHT9Pvp7kYtm8TwwqRxI3KsVvNFpd9qU2ZdmU7",
-	"yCZ4mWXCGnBqgjsvFZkEFuOP6Q8Mo8siWJfhNrca/i6lErv7swxuZBlwLEIneqtKyAdDbpjSNAzdB4+n",
-	"nqome+479AAJ+Ag1NdAeignM2ikN3TTfqrfqZKTVIBi/6ZeEqqKFZJoBRAIYyzpG57YDtu+JEWmTPea9",
-	"IWbfuNEg8D5L5YVMRepkBeh2MvJWb3zArcxbhX0EYGS3/DMY0xsuwaMV1rGvwQ0OiTqTPBfKRlXahBOT",
-	"cMLSMJ6mIk28m5lp2CEB/kv3emgSMIW7ou/j2VHOeau4MlNYAY2gUFJRmpGhpG4w3LERV7Mq5yImAgGz",
-	"uF6QKCdl+dTMdSXdaFHa5NUb8fxcuA1wfD3w+CMKZ/kcTp2dwg2Rp2Zt64tZ2HP9XYg8CLTzXebaUVLe",
-	"3m9sVwIDduKTqQ+3aSr66oUCmocW91esmjuwjaNW0jCW24lpHDXg5W1LalxWGMb9qBd3BBO8ST26UZ8L",
-	"xKmcOGud+3yNtH7ngz9Ac3boMkEuXEaIRq8pLnzEpXI/Y5tHdHF6Hy8fhRvfgyL63yMGXcZLnLuk2Unf",
-	"inzK89RESEg6r1kOjfW4Yl3hb8FFpRsNtf7GujGsf28M69scheU5UasI4OY2/MRuw5uTtrs8qE2O2Zag",
-	"WEAG11otD9WnncBUFYxmW9VG9/tleKpwlPv9qCR16ZltqkvDSD+R4nk3vPL3TnO48dR98vlVV6JtkCC/",
-	"NBj1BCxfWLQMeCqP0GgIAZ3aKPh/YWwki73iVR61Z9LYU+q/jufB91OgqdPZX+IB8D/WO8I4klN86Xvp",
-	"BcAZbOIG8Lt/48S7lFk/GKaXxorjMm9Zi0FnmVPi+XiM2T4DaSx4YPnE6hG3ssezbAaooLysoAdsKOlm",
-	"fMEzCPPMHNEa8oaH1PMhH4+F8jKXz9ugBCDfaXuizpWeqjZNCUoj6H4fLNKyz/ZbSavVckM1bMgvRDxa",
-	"OxQjI7ILYZZBVJ16h951mqZ75FiP5DNK6II0FCcRQZrNUWNo7RjwAJNGkQ5GuSpR1hi+FtjSK5JiVhmT",
-	"rRyJ9jdYku/ESH7n1DH9IZdAfVSsLxqg3972yDSODqE33GQInxA5xnzfa7U+hmGc+RqGTCuy7Iisv9So",
-	"/nEzNrpjoza3VozGbroHrXsHSYNfiNwJmL4jWJe7sDFhLzFG3kewHDVwI3ta9eWgcfThI/xtJk7w8s/W",
-	"SbZd3Alp2uA98pF+0rTxkPoviJz4eOwoSXAjfLqc77l6MxP4NNSTPNSQFHkbY11K32hlhyGGPyZVaj2m",
-	"VfxqHZFAckDgiStXRKv2REHV0MZRIxcBtzykKRgh1MoWjBiMhLJtI78RxUuLVArf2tVNyYEKTVRrECT7",
-	"t3NIa241HzxYdR6ThtWWZ5RafdA63K+dPA3xkbCX+3dbSQP3cf8A8txgB1tJg7bOtfvx6tB4/Rmtp65Q",
-	"mMWNp+NG/QiejhB6U0vEWad93PkQjvNKb8eJF2tCwAFAcEKiOfc+ENbjyskzhVvh2EkzEAGAJ51ZzTq5",
-	"sO5O6jCpjBV8qe8hyCQ3JTx+f70VMVnVqeBRi9qXuzNW0tSNIHQjCN0IQp+6IHTj5Nqdk2szYWNLNxeS",
-	"wtX6uU5CpF+wv4BxwbB+rkdYO5Mbi+gxTXai8OIpEhTwdbSyEr/e2HvmkV124T6LLrbvzH9mMj0V+XLz",
-	"xz24ayIO8TFpTBRcHHMpaRWXCVwNG1s7duqGu7nib674myv+77Ot48Y3+8n7Zr87+8idwNQ/XErCqXY2",
-	"jVA8QfQg4EQGoYLApRXEjJ6VF9yWBZOjINSowEFR9ACpQun/j71v73HkuvL7KhcEAj22pofsxzw4WASj",
-	"mZF2LM0j0z0re9UC65J12Sx38RZTtzgc7mAAObEd2TEgeeNkg4UWXgc24CSb9cbY2IbWa3+Y1Yykv/wV",
-	"gvO4t26RRTYf3a2RzH+k6WLVfd/zPr+DMIAEExfnxqHkySRJR8YDQ0b5ZITYd315rPw+hFZHMo8f2ZIq",
-	"29sVriRs5TVepS+2FnaaZapDa+vnIeAIa80L23VovS+zY2CJhkt8kx+IJUXKZ0gHYjiobIM9Uq6VWD9K",
-	"444Sjfru9jJuG14vWrzzEmU8v9o2sIU23CG6DMHkDBdFOr1sxYo48nn+iVLAjBVci/e8paIjld1apPJd",
-	"gq8KtSl7t2E/K7OfA6QTFH6PlKdEOzGJ/wwZEx3hVSKJXAyCUYoDiEwO4y3lKqJuTJ/EVTEEGI9DY3iB",
-	"UeSWoRyLhvF4xCPeZPV+Idhq1lLjXbKXnIyzbmDQqmJexbVl0MpZWADonOB3zoDhe9CXCBkJ6r3BOFyC",
-	"Q3RWAqUG/BvG0hzZF6/UcTkIFLA1iiPQGFGxhEVtJ8oMCMkQObfDIoYO5+m1VVDFaNJ4GtQwAAql7SxO",
-	"szgft/rycQu/KN68REJYdZCUg3giWmniBFV3XADXxCXoi4uLej3ZZNfmlaB47IOs1Jp73i+lUGqMn+70",
-	"VDRMVNTCnO3y5NbVrOmgnAhRZA/UJspwLTt4khSwrC4vPcZyLx21CjKtgwQr79l+qZOl6tjExg0IdEA8",
-	"chakh/PVu6C98SnkBP3i42M1yDGMURP8bmGHBrGBTN1wjx3ct0gTwpfVaiRQOZqWC+4PyzRt5fLjucwe",
-	"ySltbhH6cAku29Olb9b5amMb4vxHT5xfVJ1zoxGuZ5A0Bf1bjEvMUfzos4tPLHj400WEyRv88lkIled1",
-	"Ide6j3YBNsLSuQhLJQx7BjpyaPenJTwtpZbZA3AiHGvllVlZZkF2Vnaoz2N0O/UJMUVGUUwFEe5nMNQ8",
-	"Vo5l9uVj/6Gt0VF65qpxpFTf45xkma8wTdjw6K82j54kV6fAs3OZxyaPO7PTPG+Q388VkiEFyxX0IHjK",
-	"PE2PMcsMhmdUhpFGGaed0Z/dNBMKdToy7QYWIjZgo1jgwrQJRTYDhbKT9tXWoSY/49EwU+SBVI9lJ/dB",
-	"WQMxHFggGgycwsGC/jlIY51jqS1UXFOnKVokOpqWK2GFLCA2wgzb/TjPVXSoGW6tH0caYeJgASiyHIub",
-	"IPgdOUe9z0DLhdWI5JgrocCPnY5SEf2ImLrqcb5FFcjuYLgDTQ+VXViwbazMEIheOsxoCa/u8CMs2YCL",
-	"+khlW+IBGRn7cizaCvqC+V6jt2Qu+qnJRaMuxkoigJ7XH+4mNC8zD+bn4cGNLXETv/YflxIAvYpeTksL",
-	"t0TYzdJ+iA2HeUqge6M4UprrXw2TRJhcDWgc17Ug7DqMQLND3aVsQdw80yTbKZ63jAwCFOPfVSMM8scD",
-	"RlXGMEYIBtFPM9Win0KqVQNntg8HBgaUqG4OBwzHcF9lHaXzOOH1D/UwSUIRd4VO6VSMpBF9Jc0wsxXF",
-	"iug4O2YpgCv14DKIXnzUI5zCSrcG+qhz71Dj0srcvrAl9t3NFG11FOvC3sHhL0WmQ16CLq5C93ugZFQ0",
-	"eFJGNVw27BMBonjTcd0ReZ2Zq+9prZdCv6bzreFAzAW2B56E7ttI5uoCHKZFyonBQBVshTfEa0KnI9g5",
-	"qjRkt3nGwPIyBuzqw0iw+hidUzy0MzPP1aDUpS3s2aTIp6Cm9LAPNJvDnwL7PJJjIO7l0QCxhw8uPJIZ",
-	"9IDUfj9Xgzv2a/jjz6gF+OdNaKViDtenyDQtqlHXSjS9S5a7vAdHY9FVbo9LU7YzLPCBC7Bw54QsAYEE",
-	"NWYFC67Aa+Mbru3Xxjdc66+NXRjqa2MGHz2gDl4b37NdzMIYdpW3fHTjLXFDJonK2L/jXXCxW9/B5ZQ2",
-	"eFejCfLswZAZFxQ2rABECI/VOMS6kFqpyIiwPQ5nDedYjc+q3N701UHaaWl4KjKVDzM9heSKb3FNQ+sr",
-	"qxo60v/qG7ZdR8Uk7sPxs/Pgv9xYY52rI5XVnp5JKTAkhJZ0Ni7s1A8alzzwm4JlUUQm//OdJ7gjNjiX",
-	"mCI+9kJeplrrSN1RCZb42g5qGEgO/25s78CACP4XHzTqjaAWDYlftAZ79VqzvnVld9t/eHWv1tzZqu/u",
-	"lB5erTWvbF26GtS6MsaOrrBGOoQ/6i5m1WBw5x6ItiwdwThgYZxEBOO4Wg9qQ+0PbZttvDyoRuOyfQAD",
-	"amw1Lu+6B1drzd2t3b1LsHEYjUqBVn+sqwDLgNzG2dnnRu9OhE65c7SmrdkJHft4lk/WZ+GtBS7/JpDh",
-	"HIsRyEiMSNgcDFCKjzXJCCSjkHqCkNVyvGRpuCqlFPjshW+m7dk66dfS9oSixAoP/N9WrNyy/qfq0pXV",
-	"UUIH0hxD61+FapOS40stMVoQgs2+Uwq5jJBu7OwVRK4e1LpxklNY1zQA3NPAFXua1VsDevtm2sZ4zL0i",
-	"zpLzEo7jwYDJtktNcPWj4BnVzWyP7RdI9GvNnctnUKOSz8UyCEp4gje2+rXip2ANZ4ZILVr1ZGZIuzkW",
-	"+SjuKD+OnQ3qtmYBVTng6t5spygbE9gAhg3AdRBGJaqDYe0jshSA+A/qEgeCUW9kK7bdHepMDZTMSw0x",
-	"+5O21kJIzdH9NELC6myJ292qzq3OwdV5qKCBDvxpxJX5fIc6hGaxw5Ythu9iKrg5oLIqy9Jsyx/Y5DwP",
-	"NRnuvpm2xSjNjjEChMJOO8dHGfDLgAql94Y6cnWD0KznxXIcpZi2yMY2ifXtZUYl7v0sSLsRHJlSWhCF",
-	"FUz1oc7teKSxmT128GTRMQGxNmvUSTGx8jpbgVAsAWqkishU6Wo8EMFFmyQmNMRGMBVrYvxqSMIo0JLw",
-	"UKN9jEkzPsKDQZ/pVAx1lLIFaXJvrTkvqNfJTIZT9xM2KVJ2qFE7DzuSC9ejGRLn75IkxHVnHKzjdRPZ",
-	"UBdbMLtWBFPELzqNYhKQq4LpzWNTyIDJ/nLnzWa9Xm8QWf9m2j6pWe575/LyPXg5BaXEDjiVUTrSy6Rn",
-	"8D6cFazWjGWuAoGVxK+7MjHKW55qxluxxku06T4+fRmnvrCIU72zJamHBJMKGWfGvntij5+RmQ3RFnuC",
-	"1DNjoZc9SfcTqRcv+sYVoy2DANoSk5fKI7EbhKiNPxP9mcj/QFPk6+pVuEPzKV+3pWW84qciR9x543f3",
-	"ns5RMi8+oes5N1ipYHann7R/6hRsu76yljaTXk3oZI2lidNpaF8nUSXgCRvD0DlDsADFtxEBXZmRR2g1",
-	"LW0pOfJraft2VJXJMn2zL8LBXD4r2vYQzCkzO6F0wGKA5mjBXTAcnv8gJhkXSotTOUC/gC8L7DodqUjI",
-	"BAEz5kCvgKam07zFV7ACfGU/Twcb4rUhXhtEwLXLYOfpgMjdaRTeRSK1QPTVnNRYF0PScRFafgjJNZsW",
-	"y+7pI5VPvA2y15ykWTi3paCR0/eG4j1vcTXvy0FtoHQU66OWViP7tLFdPEbYHPvDTlAbZCksNPzED/cK",
-	"4Br7fX1797R8WEtqRc5NggajjSl4dbUBLVm0pu0xL+cp+ZmIE1yIdTedqQDYmzA0t+G1U78JUxFYz373",
-	"nWc//fanH363ZllViz5yRoGWhYy/dffm7btv1KZDK6iBT37zfybbaEy18eDejVv7+9XNPH//w2ff//Fk",
-	"G9uTbew/vAFtVI7j/372Tz+bbGBnsoHXr99+69ZNlLbWvKu0Syfd1W46zOgkreGk+aqmrOPiRGln2Fc6",
-	"JzGWasAveuUowoHjufDCzLiCqj9IJAE6z6xAf8AvmS8/eIOdyjJ+xNxNf8NB1jvZdiFnehSLpV7QoVjp",
-	"GLFn+ovyjGDWLA+i5T6pPf8PP//0b779+f/6wWe/+Nanf/et5//9F0+AFj/9w29/8OmPfv78/V8/AVL8",
-	"FJbDfsy0ufjm5z95/re/X0L14Ya+kELWFDr37uL4UA0EpUQEM+Xn/tpidJmSiY0JPsvlXQQ6cU2V1O3L",
-	"YtiHjkxv7PgbO76r9JAXhG5JAjpTDrj4hA3xs+o83LGwTwQFqDIlMgzpVlFhHrOtiWOlBvAkzkSuHuez",
-	"Cjl4FHtTR/pLU5lh9eM3u/zCCSdhw5VeXK60uX3n5/NZ5+otKxOfJup+6G5SKJRG3BkMW44N/dtnHrOA",
-	"7EskYtW4Je6xDFVf3HIMdyFZeZRmZWj6ikvurqq723Sr//DbH3zy8Y+evf/dz//qx8+++53nH33v+X99",
-	"f6mIEO7rCygmvaGTf2zS+7KUdSO9r4UqEDAF9Ajg6cr0Q1OuHj1t2HtoKus7f9mMejCNZQx6tDAbY95a",
-	"xjxcxJmGPFriNYx4sKfrwesoXebbcjDAuISa6ZsW/FGvN/DsG0M8viYvJKk+uuCeBLUsxUx7NqLDpJjp",
-	"UK2PBi8M2tr9vhZq1JrovWbN2OSq35LLyAiwUudd0zdJWp6UwMHBMxa4FDdic4EXFCtMiyljEYJc3pI8",
-	"HbQsPhCKIAsWPZncx9MrakLbsZhgAAPZmPQ2QkFh0huaUvTtAmS0mu1ffGIP+dywWkdlNwTiBScQG+vK",
-	"+VlXlr+Ey4rQD+0BO82Khlqo/iAfi5DuWSiGuh3ryDDqPU6Lch9tNR95rIxQ3a4iLK9Ud7jCWmwsNLTU",
-	"kYWHzkepRYdGbC3O1pOJSTEFHLEdrGNAxvnS5RAxyO5ciiGuLV3OsB8VxAhFr6e+eDlDPKQ80QkhcUnx",
-	"73yLHG5o+x+L8LcpJ/Sim5Cs4SjNrDXpTGTIi8dqPN+U9Ca8cIY2njfV+CQTD1yu6/dvCxzrRmg6/6hF",
-	"u/iUSkhlIXz7UIDsGmQXAoPpZCqn3TpHYasyk4hR22JjsRkUyD6ml47IJ3Wsxlsz0vDfVCvDQMM/LSvK",
-	"0mhIuTwLM5s31fi847oWdwURXhpuYcs2GlTPdg1+e1eNcBUW47gwpg3D3TDclRguniEhtaVyZ8FhT4y+",
-	"OiBaJEyeDgxiusT66CxUtxmBWpbYbWK0vhwxWiue1tU5bLBYQIl3HToySdqyc1wqWIlKciWnfj3NHGwH",
-	"IzmFtonQ4hu5In8h1dEPRaS6sVaEGoUYpzJyRpWAnvp4IPAPZRCdPI6UzuN8HBBg0KgXd3oOwSkX6vFA",
-	"dXLDGOLXRaY6Kh4g7E8ftHIVMfaTa/wl4+ep9ZRFXQ8QYNHaQmw7MstiGApDoHvwUYykDnM91MICWW3h",
-	"GAbE8GwjRcIzAkQh5PZDDYuAKgMi1jHEN8hyJXhucZ0sT1Z0k3osSl/CVDP1TQR5wpYPrLEKSFGeZrAE",
-	"NHoCK4avAyQ7O3XERy+NeeJLhH+aWtoow1xhBgi3sPW04LBtlu5d3iZodWoB8av26piRadyE8FLD7qRd",
-	"+5l0wIrdYYZJnGbY6fF3XEpb5kJGUaYMZXbubl/FKdHeUYnUvKdgZ6gtwilmQGC/TyzojUYvuIgDBMRS",
-	"j+FfNuHUHfB9FJlDqitqGHG9cUm0x5hUQWcz1ckYuk0TKlWtEeKckoVETz6qhJQ6kMfqBvdSC9apXj5b",
-	"En714qslEbP25LDWN0dxdFhrikOQJ/caje3GYS0Qh5ycRr/cvPXW7T9/cPOw9rQaLLwda0nFGCbgjlcQ",
-	"inmQS/YyzaXtJbXWW0damGCsKoiefe2PrwYrVJ0hmQXfebeMpdpR8SMlGN13bIkKX2vp9mnRSrCDYTuJ",
-	"O2UJz69gY+aKcwWguTJKlL6jo0OEAUQypBMOTBk5X5yJSEXDASndHalFG43okZBHMtZAVinIgCzrNAo2",
-	"uSOY4HR/cV4U0JglBN4tTW+KWFQC0Md/aYHkZ9cgmFsDP/5LxIlHCHP1eJCgcspW4Vk9xpGZ2yEjtXp3",
-	"PNb5pd3aNBY54pbfptcbdUYut3+712WWyTENsWpItJZpNgvZ/dLuJLD7JKU5C7ha9h+tbfomi2S0eIo+",
-	"HceofAo3UVnryvzTFzvtivbQgPhrBJX68g1u5eWfl0zs5W2U95XcfMSxwwCx5zDUznSkLtAyt+v1enlk",
-	"W2I/BZJLsttY9NIk4pIyJJL6FWUCkWZCp5pBSa2b8JECAckDGw4nyZ5RHFh+Arm7htCmFuuDv+KqO6AI",
-	"uHoTaCwM37h1ICoJPirxIZdRoJ4HcpykMnIgfZnqxIMYdrYaBHs9CrsCRZ1NQaslrll0clZbXn2RdWtr",
-	"TOxiSiaPgcqA2lXzAtjQyamc5MW7fXP2bBi8aPHJFCMmfARq+ssWZuvPY5lw2w2BP0U/S2kxZ4bfLk7U",
-	"HTTELNfIDUa7BqruN4tFxG2JcKwix9oqAjW7KkZ0MclQY8lgNwZFmG01LleUrSGWVR1qIC5oV3n11Zsg",
-	"5tpju/Xqq77BoDwoLjQg+8rDbHKPQpSXW8dqHCKitR18iVoTDjlwmkNtTTJGPVKZTKyVxbBdxppe2RDl",
-	"t951EODkCEszsrA4VozlNAK/MB5/cKj9KfEKHMR9BRMnXov8LhvqVh73FQfW9G1mLhoUsDpezvonfMtf",
-	"0rK1yCZh6NOx9wkoDvRVX+rxoe7bKnUE/p0kYqDSQaKI9baV0sA0Oz0VBWKo8ziZYrUiZjw9nsnrMk6G",
-	"mTK0jXQ+xKiXggKj0xx0GG5RdGWcGCET5Pp8vCjQpyl0au0vAWJyDXWejWEVyQpCSFsE1EVmmUNtN9sh",
-	"h4Nmx3KFMPGRlvkwU0ImeS8dHvUKtK7MtuGdF1Qq8Fo4CHiXCG0NUjDz/gBth/Q7Qdtb7G+8JSHfihDk",
-	"j0ECzU+caVqFUQ9OYm6odGIn7Vsg+1w9zm3ZQQoAi9n05F+tMIr1US6T4xCmEo5UpyfzkEr+aRGqx0Sm",
-	"WnEUzoYcP0EuOU/g8TxNyjFVLK6AetYICnGoWXfVzZDs2WUAouiua61Zq7fgwxZlBOCGFA5PuHvk8Ny7",
-	"UL9yod4QjXpzu27jmNLsLskFz377d5/85ntIhs2xffbxj56/97Pn73/47D9+cOGTj//++T/97Nl33wNu",
-	"wFIJ2eSh3+F27d0lAr/8zThnPzBeZ1zaotiJFfGaxRLzCmPjXhCXRZd850mNLnOtWXv+o1998s+/+uTj",
-	"j5999PPPfvGzz9/7m8+/9V+e//Inzz/63rOP/vHZ375XcwsGAt02nh7/lrTY7zwBOckwk3V0OazjaPZP",
-	"/h0ZnZj7x/XyJrnkJtp/404GcoPnaWx5aYVgsKKGPssKeZGKd832q13X1K+rbjKlZ4WWYIUBsOs+8UME",
-	"txSdXpoaZZCXko3SVKnbLDPAxTjUWEUvUabs/pkchK3T4rd2jSpOCZ1GitQ/rqiIdUkwPiUULxulULga",
-	"vUKx0dDwoZ6oQ+xqIaPUgFE/rO6jmxTGlWa5EXGOXN4X6aysaaWM4lWSogJ2d6GlggQAlEFZ7mMsYnTB",
-	"Kx1BV/0YDc3sXPK74omxlzEE/tLiqJawyWujDJUGRQdam4OswljHeQw8KkQfWAhr1opSrfzv0EbhjqKt",
-	"i4zra7bEXVpc/DLWJmcZ4YIIgXjkLRBawiaP39iGLtUDsbsXiJ16IBp7ON26sNIk+wNtnVNqyIRb4oFb",
-	"BFYPBnLSIXmohThIUyr+Qx86z1thXbQ8HzvmIZGfbvsahcOTRNaXMVXZpYZYyORDRzWsiyW3aMdhwA9k",
-	"W6dZXyaVm0B7jHvLffHUeI2hBW9TeI+nVxIlP5KqI0WR8fJYaRH25eOWLYMY2rXlIjMox+NQRAgSYzrM",
-	"W9SuexMW0hfZIxRY7Ryr952KSpc69qbg1qc5Z9rw5sxDBQrCvSyiPSSaBXoClyZ8RK55oHp8arkmIddl",
-	"R9UT/sHaCl0hXhF0ruJXfThcdHoilTWt657JCYbAFOvA1kYJV5tWFcX3Ylrka6EmUNrGl+kklSiSwTXR",
-	"qfuWBHVW0KjqkC1pnpcrK+OaVXaRDvOFeqHmRtJXcYnWEt0CbcteItyge16+BZwULEhtiqPiTVtj21M7",
-	"TmxtzlDdWrshuDiBAAseIj2Gaxl6OOOh58yfWCbY/4D8W65jNOGWuo2NW2SZ4+emTIDpwHgTxnNlJyxg",
-	"wj7p81km1t/Ke0rPcrLfYub+BapOPrUp1/+ZoSeRQNIsf4guMUcFas1L9aDm3+Za88qVK9slbQp+ZrXo",
-	"s//37ecff/jpT/7hs3/46aIKU7GHJWXsAJWxZr3+J/UrzXqdW/N0wTL5qzV36lPKFwpOxZYutSreZ9yG",
-	"tdKjdcYf6/ZBY5ciZd1Y6Wud1ppXKRfMrdZCazIx1XV1SjydX05lskofvPzi6IMV0jCC59nYZEzgiDaV",
-	"mjYKog1UgQkKadWysopIgg5WtLf6Cgrrp6012vsyS2u84ZV/rDjhILfH2o4ypNAnFbWoWWXCa6I9FpwW",
-	"aItOe3EvqC86u3aeIqPeEuREEw14suv0TYKZHMk4Rx5MFRm98jCSw0LRzUxWcmDUKHRlKs9iVTRdZ5Gg",
-	"ZFfX6agJXRZaVtydtnZzHdFAqAQmk/rK1aiX0pzIzl3Yzid91jZgc/VQnVs6mrTWrlHlsajhPmVxhZME",
-	"zOdd3+jqlQzeWdGkeUtH553dYiNh9s45EsYWK6pwlL6ojGBD11etYsNVYOh6FPrd2QTszCTsT06ot+ff",
-	"xNqKmJHnEoiwjNy1yUA5bySNEme00U/WNTIRI7Be+IJ30k0fhgh0ZLbgcstyd5cqkihp1JbgOiri5e1X",
-	"cMBUFkW8vPOKMCrPE1WY7uxvbOnppcMkohJJoRgMc8900JadYxHrPCUzMFZqC0Q0tIaq8MGtgwffaN28",
-	"9db1b7Tu3L778ODWPvlpqeISvtXiBK7QOtrDO9e/3qIvb9x7ePcgZDGGZBuMAx4O2GT8AKUSTBZja4uI",
-	"jejJrJ8oY5oOU2O7Xqca5xUZIxRAgOvUiiOOOuDGUFpSj2UnR4FF5nY932bDT5xPvw9/42tcZN3ilqCA",
-	"xuYuux+FWYy+yKRmFBQQFGlrvBWPC4MQioRkIrY2dZnnqj/Ibd1xlguP0pxtXSYusk54k3mjaPa4/uHk",
-	"IpUTeGiYI2lYwOykjzA2YKxyl8+CS+GiESwyCo26XIuQ20YjJ/zgHz2YXSKNW3IMCoj7Kom18i1jiMaO",
-	"Vt9iI3goRY9uEzQa33oqieagreA90GnegvdCl/1TiDZSRFkMI7drPLMpemErNi36ojIMgbSiA2mO15Jn",
-	"rdHgiUewDgpR3+0ahcTAdXChKYbMdyehCmJx/lYhRH76Pz9+9sGva0HNJxPOiOFkZc+gQ//arm/vNLbr",
-	"jVa98WdvfG37z3ffrn/jyr+79Bdv7tzZu3v5/tUHjYMaScfY3iITuoZkYoyG5GyVqfzLDz/9548++9V3",
-	"nv/1r6YmxCH2a8/HCt1zZ7TiXpy0C9srjnphBYFO8fLazaI5tpv09o1aspq5yRfPkHrnRGrLqVAzJDKl",
-	"ZwpiF9oW42yGOAZiIPND4HnA0tKRtmMJrDc4ta5BL5xuS4SgzKNfx9OsiJvdv7dfhOkX4wnFCAgA5w9g",
-	"qp6KrLGGx4FhhxSbQMmtUwxbEnIaDozrCO+7OFEKBkh14ZgErjTmmcQZzWVrDotbz2aTj9Iy9bynp6kn",
-	"JWvEaFvDuEs0g/k0lSeCat8M+molwlqzUd/dXpuOBot1tHP6rOfPa0/fXZqMvwYn+7zxdzlRmED3C69J",
-	"8SaB+nnWq5X3ghrdrV/1Gs1UF9QLy1vpnHAkX0kkLMO7HCDAzmDgy5aF29akWJubJC2royASxUobGbhR",
-	"rpvZVtrnBaP+uqTZshq6MeX9cfBMNN0NB0BNG/V6nbwPS7HP4hfMekOK0U6jcQtT/GvNKztXrlyqX3k6",
-	"yWYt2vnJORxkuvACaoj9GU/DJg3aQTBEw0y2k7ENPmPKFRKDxPdATSqQSAtbwdColg1CDwPvU3LBUHyX",
-	"NRsiJET/gtJAcSLxMnL1P21s7+zuXToc1uvbl7Tsqz+lIOvwlcDZkyiYhQqPuHQSUHOPEDkj5xj5LXFb",
-	"T3Qpwj+hcBBhBrKjAhH+m69/HZ88PHj9wpXJLkDuGKVC/fuhTAQMxnAxb5ASXKsI+UDh+O1E6mOMxQOa",
-	"1o+xVPaWuJ/IjuohPgPGuUmB7BbNNvCiejyQnDBxwRlQ3OKRHYWdZoKfWpkIIS2t/h0XTJ7NGbQt5Idr",
-	"UXEWSiDxrCCqZLmysCM2jaTUSpwp05L5nO+9QBv4/FrpfKH7zbdkMHgGzCt89utffvb7//T8ox+HXp//",
-	"NsrGrWyo/xQ4K3ZLETexsY70az5EyiBTUdzJDQYTOZFvMFDaynrMFqpsDftKR/v99dMcgurbWFiNMDqN",
-	"BnzSOGckOPKqlDISOTWznaaJktomj6+Md8vQrSWJ8m5qj19z9pmMTelQ+rIl4a/y82atsXOlXsf/1JHS",
-	"DhIZ63KP1/EmBxMUx29zsqLQs9//78/f+6tnv/7ls/f/8Q+//cFnv/j1sw++//yvf/X5//jusw/+G2zu",
-	"7EEENZMOs85EYYaiAlF5bPcLsmIj6bxiLhUDnEfflh8YBv+0iqERAPHihbvV2flb6QRlYwFntBRaVVV8",
-	"ChhYI6hx4hUhB9+4Wwtq3VjLxCsZ9a/vffjpTz/+5Hf/+dl3/v7ZB7/51/d+OF1EipbXFZEqFtfBBu/B",
-	"zDgdu9as/cmVS+WVztJh7oFHqKM+BdI3AgcMgrK31K1cHpcqXyGWlcMZvlwLaiMVH/XyWnMbbqMLRvIl",
-	"XAIjBqpVa9aQEiCdnoGT+DSooTMhOmlZJ9du8ZWqHOUSGkTlsJc8lvOFbloBG/yZ+VyEuaI9e5vYqo3g",
-	"DpydIm2kx1WdhM6e80W96lb2XsjAZa0vZ2vhguGwfetQVxq47DimLVz2l3kmruuiG4PmzmMcZak+El/b",
-	"v3dXgMjBbRnydI56aaIErk0g2qojh8aiwEmQh4Fi2pl3ZJKALDfI0qNM9lHdmKmmxGQnZA1FeuBpRbwW",
-	"6y0B6GJiAGJoJrWRiDvrcnYtkp8RSWpAssDcJNcGC/LUD+dQSy1CT8i78KYah5S6DvP0FCcOffO6JWEv",
-	"c85Yb5MPtZ+DjplCNLY5sinaJL7gPNxJM+PBKEUhzQQW5TnVEWW3i5hoRIUoaBec7VhnLMMFp9AHssvL",
-	"V66iZbKij3eX5HIvph2xWm44cbHWFRqc2XF727MxIt2hIeI/nWjlzlMha9hsmrJGjCSTgdKiWGJII51/",
-	"tl5aihsX3Kxo01I+bhvf2DpVU6N3EJYzNNo+NxLORsIpJBzPFOkI7HKyzqr2SLjrF5/w3Z8bacjBHMux",
-	"MPho9SjDk8ofL68k+coqZZosApUfDdXc3yftdLbtwvJmn6B9soUo3jP73LuytfcXzouGIUz2cz4ctlLz",
-	"I5WVgj/ncddS/R3OzYz1UWuGC490tbmztsmAlS813EsGzVG1Zx/88PP3vvX8/Q+fff/HNY6DaeF2IPeZ",
-	"1Nfzua2a+Ei7VKEKC8t6ns2glgNvt+EmeZrLxAb1Uf7cvPpFdowjGefFV7Cpaxazlub4psplnJzEczAW",
-	"YBNCe96l/tGsgebxXjoSCWhbMaH0o+VzCWo+K1i2TKwvUrbHHG8SJ9xIcf/W3Zu3777BPiUOI8Tcaoqz",
-	"hPuiFgkfHCgdxfqool4bdbZhEqfAJM6X8FMHJWJuHxHptn8tQrCZJC9InndPgzyfTIvXp7uLUNxA6HQk",
-	"bly/e+PWW2/duvnVitf7qhWJQWJViuAuHKPo817T1DhBqdVj5yOrBOb1gOiNHJsCScR6YKOhsmUD2JmB",
-	"2jGZ5XL7E8fkUPkLhjUBXoQILJRheZQW2A02uoDhMdB97BI7kfynCALjhaa/5OB10a9+zeFF0KseSiHa",
-	"lHoyU5HtARgPwxBRXqQRbTiRaHNyzToUYP7qJXLgwxQV8irswU2+CEviWYPGz9C/1JkFaFeKYVZsT0cq",
-	"FyFnCCBaCjl9KnjbLdq+F465yR6ICc2dgP7Vik2rn2YF3voCLGmC9cSmFQ2db2zC+camF3ZkTXvcVney",
-	"Bf4nNsrb/4bB/hH2z37WCGqj3hjhLlrdIUjZE8664r7fzv3kEj5a18RO+TrUTtFztjCQAx2tkxgMEhC9",
-	"SY47Zz7Bu4N0RTpiHBO+JwrNZyLYo3GTQy8qJfuDUqYQIe/w12FA4KPqcc7QZaaAMWcqiVeBMJKkEXEX",
-	"9RSVKaHVqGmVBQvkmiTYBqdiUfSXIEoNt+hQMwjt2HIjrKOURnL8kmG2sCVu58zFLBBv4KKt3P0zFQFP",
-	"E0lSNN0RZVwNBko7KCKu+kSVIEe9VPAaRl6IEzOIl0PCGglf2SqSu2QbayZxNhjWGOGBTWfYHerbXXaO",
-	"DfWxTkfaMSc5FbktXkbsI3LPhUPdSZTMCCRf+kl1nCf3SsA4BIi2C6sKbCrOC6wzju461AXwU9k/tlu/",
-	"GnDGHAVd8QxoLYmMm6aHUIeaHWavhc2S1GHVxjQT9x/cu3Frf//23TcKmLUtpHZq+jvOBfTe5DIu7k1X",
-	"ZQfFHSdwOIcngjZHXgPEquBze1BsTBv6FwfSmNL7Q42IDXCnbZe0pJgtUUp37WAY1wSicVkCg83sy0ht",
-	"CZsWXmohTx2cRaxNrqQ/ErhFUSZHmsdR+tLLG0wz7MZW20gzOJqJ7KjoGh8WmausOF9wtmxpMdm387vm",
-	"AJBZyhlJzCTkZv0todJc3tYZC1ESyTHHOKIZQ2XiWA3y6jw/vGXrS0YrVmW1qEG10qHCdUxHepnQcZyH",
-	"59Z7+tUzRjQ2xog5xoj6mRoj3NqfpzGC6fcm2XDjnVwRA0VHVu71Cg7ExgaDp5ln8DpVi4kV+eaaTJxc",
-	"SGKfLWCEWf0S7qXYq9ed692Wb2sWIMY4GGOoRAfV1g3YGM5CkwsEwixBCksoUIBQIJxiiuwsPbBTeHFM",
-	"Bu88qc21BzBSYkbF96Iir5Go4mrZgNU97mCPrFUg3ba9s3e0ImGxxIsmmtyhJpcch3XWVaThFYtBt3xe",
-	"AiVs1TpUnU/KiVYAB6Kbb9x8X0xZHzQhWvRYXw1FIyaHNidRVa2fNe0DZiYpdDWc4GPDqmyR12bpYoC6",
-	"D9PIxiUxkFkeE5DVy1QKjv+mqM9IjgMx1Fi/NuzFJk+z8ZZ7pzWKo7wXujo+Kgf1x5A+l1rN9JWzqRxH",
-	"KguWQI5xeqC0IGwyaG2lVzEGbJgkWyK0cjMo92zxtY/yNBRaZlk6IuOCK36M40gpzLacX4aFQAmvEIiw",
-	"Mk0R+qJveM0PAW74fykjdrDlXa7s3nZG6WsWX6Wl0/CaCG3503JrdfoLEQgR9cTWz+l6WP+4miH/RM15",
-	"TWxvietJwrHCBF+YKFhqODseGCOahWAtcCcJQak0zcAfceCN2IO9LE2dcIsagX8sqMy3VUHJJ00jjy0L",
-	"LupDTaxhUfyvwOEnixNlL5NskPdUv7qGn83gn+DRFRXtaICxLd7P5r9TKDwHQ1ii4Nx9WP/X4yTHiqdz",
-	"hupgJ+3qwbBJBZoxbvvjglGQ9PrTuYNg4w7lOBawnmnGYFBwy3BVwyl9MJw1TOcaWHSk1wcDkKjmDrRY",
-	"I1d0eN4e25dKY1B62Ef8aWvvqgW1oS7+eneyViwwA/jowiOJlfmRG8CgbnotwN8P/VbmT8Sm87lCmDfY",
-	"EYa2L8/RRpZi+kYn7DDE4gv1nRIOV6rVFloNbEVw2enPWpeC4pxGFUneGgKHJyNAaBHfiw2jZEMqkYVR",
-	"yAJEX5qvtQptiTfiR8qVPxU7FpQLWDcSIEKb8hakPOc7bzbrJElWTZsNFDNKBje4FPGcmsHz5m/Bp+1N",
-	"wjoEaUYmwS1xnXhhN2awtj6a4IETJGnnuODRmJ/B5vqIzMbObcCJFjIXUdztYnJkZmvH+K2AItGWRkEX",
-	"fU459gvxO5FjAvI/Q8w0TtNwGdb7KXsOil2OI/HWm/t39kUUk1W2L49V087Ipd3EkfU2c5h4OsxNzLPC",
-	"zrZmHVBPDqiumhrJXF1As9hq2+SSsXmrruFlKwsgJwwuT1ca2petVClwvmVKlJIgvFF6zlfpwVWfWcN0",
-	"Xb3mIir8c8IY0S7DVyyJj1W5pnPRjg1OJN8iVwg6wguVCVQxPFFSir7Ke2lkU006PcU1iDLVVXkH5WIS",
-	"iTn9jpANRjK20A7odnEEyXqAXDwNqQUlCA+XrkcWKODGMDmXh06Se9NCU07mvBXs2uRyTN7DqCgNFGcW",
-	"c3OoDZZgEg/ZP2kHRcx9F3iHcxOWgB/tK1eDiYqs7DcUVJgmUxURoDAVlKbvpqO1ILF4Kcv5am9Llyix",
-	"U2dnKAV00MM9D8flJKRBPAy15h5wZeis1typL5EGhjM91xQwNNwVprJVHEkrGNNOcOasEiyznqGMF36+",
-	"lYzth5ZqlfJ1MZYDy86mrrhY/xqXYx1RlQHnxvZo4saBsnGgrBJnitR9EmjKHr61Aadcdsnu3tNq1sos",
-	"cabp8C0gAoZHyGa4YpAWY7gJrJ8fI/cv2zgDAgiKhhaY0ADjQeTrEgyzTgXXzZ6AIDIcf+AHpIr+0Dh4",
-	"OfLfUA58EbIbO15KRcnQamfhm10Z5oIlHup0yCKALKEg2UqQXNfubWI/RRVvn+cTI+fSJJopBzNqhA9n",
-	"dkxqEBUftygzXD0ORjhZQm9CeoC+LUQlPwoso061MiLWnWSIcSOgP8HXFFnlRmhFCmTevLp37S5i0r8W",
-	"R6mLIKHVIFkIAdLI0klaF65fAttK+J/DRFnxhkyHLK/gS0VAFyqksOukUSrdURh21CjtsxMzSFIzuQgN",
-	"In++zNEoGENWRBpLehAUai0088qh3i4162C5EV8dX+yDdGVyNHTbUBc88m6xIjk+1DvVw+uS9GsvB766",
-	"S692pcGB24i4Q32dBTtXTg+PEEbIeXylUJYpJC5TRzKL0OJubTgEPmohFoaG9SB3fgnXDKP0aOPNNYud",
-	"lpMGzxk+9CPGrOFlz0epE6LSJOKt5cODvdLeckFU5VU8tacNI8htVDmdlzytftW7OiOQHr2YI7QwFwVy",
-	"xD59z3GF7mSXZoEHq1wXtLDhIVBbN+7mPbtSMEsKsKKf7bzp2PL16abZoe4NdZSpCNd/kKYJG5lGaXbM",
-	"N/aG7PSYOCBMJqgiNkQQzYUIkGlD7+Byom4BvVvNguIpiWS8HEKD6sKNVOdZmjSFTi8gKkX4Ct1XY5eD",
-	"QFThOFdgiXiKVFhkA3g6TfoYLmuUetoHT8iqCNOqABb+1y7G0SHOI509ik2OhFYaIZE/MDC8BexwLqEu",
-	"Sit4HgJbv+BQgxYyC1tep3mrC+IKWaUa9QB4pxwMDLmDvN5BfjMqeQQTTUDJHLs+qlLZDjUxuS2O8+MA",
-	"05k4+HYtvfOLylWcG5V0g3Vh8guVaekgAbZoL2DGgT4WNvoA7zuzyIONAvOFKjCbZLQXWEk4J81g2IbT",
-	"1lYXCiCfGapBudCdS8sqqvzZ2nZYqkKSC8V/l72ywOysJ6rSAXtPdypipKqM47bYFkWeLnrn3k6zaK9O",
-	"9vG5rcZRtc091vml3cLeHutcHalsdoMcPpW1uMrrwiN9aFR2++bshjFcd0nfMiJQLe5bfuE8BHA6lvEQ",
-	"uBNeIKmcI/H7Klr/p1e07Aq4Zh2nqJiyn448lF38aZipwAZkTjoPVqggFszwE1y31AdVGq+IwgBU83Kd",
-	"vkCEFoEViUnIYZ50cYsCUcaViUBjr9PoWWXjBCLy+vE7woeH8+CfvPAhrdi6HvqlkkNozY4ZRFFdBLQg",
-	"N+e/LRQyGyeokFkAOg9tg23CAn6TacNre8TgeFawt4O0uqThlorwr1S3bOYSNMt9ovvWk4w53gbXv0iE",
-	"ykdxR9mWCieHIGtSmnHm5TRuXjVfOE/MvHaaHrP1rCim6nGLZmN7J5jgSs1aJx1mRrXsx0X6B6qEDa+1",
-	"2qc//OiT3/7LZ7/4HeEok1AJ/zMXi8+n2EmztrtdK9CNWYLtDxJMjy2d61qz9tq9e2/evvtG68a9u6/f",
-	"fnBnGVBX2IFzRrpbYXkXyoepKklO9aZoEJz+Uq5AxZhNeBm8jBKb/xITHl9xOWpNfHnOnvkcnBJXUEqb",
-	"zlpZMRVltROxlkpDh2RhFDwfJH0DgrfxkhRpJm+rGwjUMCluIKddv67utOqDVdNjk8cdMxP4Dk73fvHa",
-	"GVC8As7TVjvc9srqNRqX3V+tDAHjr17e2jv5UjNuGRDR+tN317/iN1A4ONF0QSKETbmxg0TE4Y0cvrqJ",
-	"AJa1QhBHabu0xqdQm3dgb4yM+rFG0/KFBW7K9cHAxjGf3WVhXsz5EJeDGjs4W1qN7NPGdvGYEkX5h51S",
-	"yik/3Cuul/2+vr27JjqsW4PFa8u74HK8OBR4vLkw610YWtP2eBqqg5xncjBYoETiYJl61Q84U5Di1CoK",
-	"GlJwWnyk00wV+BGEmDytB10fDDaldDeldL/8pXTdQd5U093EZ305q+muwi4Wi8KqiHCeF90c2/J4RyrC",
-	"WnwFgE6sTY5o+aIYM6WFVvKW8/Y/nwkIXjUFZGHundVQV87CbUw40gxasmb9Abt3S7mSbZXEOLOFPTZu",
-	"4S+VW5hS3PDir0adekomeW+mCvdn9PNabHipXYAJq86QEIHeebc0/Z7qHBeEjRU3W13Imz7PqXLqg2E7",
-	"iTs8eYwOmjn3B/jr+U191fOx2HK5LD1XjUljfGw/PspkGY98sfUrd/2k1pYm7lwfwmF6513gAm0lM5W9",
-	"qXBkCMRJsXoVydQHlAwMP9eC2jBLas3aRSKRNKbJD15PM0GITQ7MVRf1o5o2UKHwOcFsu2mSpCOB9g3r",
-	"Pyd7x3QOH3SA4WWUAEmJtl4HgzRJKEiUQnJc5I0PD+OilCcTlSs6RKO4PX+mHMpq+fsCnJ1gvMyWAEIY",
-	"Hw2zApLAT/nGpX7JCBlFGVwiWhoVgWoMksYAMW9LY0ZyUjFu9TjnmMiBVxx3S+wXSDrs2izVFEY4uQxb",
-	"Vl4uf2VF4ACGFUfekOwvZsZKItglQbuWqghhPJTLeH7JsIMYT4FxsbksH3AE7GRtVOtFRXevn/1dem3W",
-	"yCaq/iLIXFGtmKPVx4X9h1JgeQseSR2bHl5W7rU4MhX9PTT2ohOPz9JEGVsMmiYdEjoCpqMWEbiMFVlY",
-	"C92pG3sQAhwjHWeiM8wymBSvK82nL2OdS1siLtW57KAh+FALF1ZO2egH0C5HotJAYM60fTY5vRhAWyEE",
-	"IQKsUGQ5YRhS9TyaDsVaezfR5cHLJCkBSZAHGq5H0QMcTQtETbicBvFN4dLH+gjftpHCMsOC1WgYgU9o",
-	"LMBZ/KUtgcTgilmAjpE2zSKNLygvO0FPkeEwKNYQ58U4qrh2iBlilKKlnQjOdhHzBoGzaXMmUWtKy0Iw",
-	"3dMzKQLuSxsdolmYXwom5kvApDoZFycOv/Hb7UhtUV3smcDQWD7j+NLMi64llvF25USJuBmivXaZgX7k",
-	"xgF6Y0S2BXkvcDEtHjRVBOwcJ+mRF3axNYloEM8kP8eYd592HW5EIMyw04NzFJq+QSSUUPVlnIReoz2p",
-	"tUqq2kTjZYYHFijEkY4N0Wrk7LFMMJI8fsz4BuWizW7M3EZF+9eB03FYOAFmyg47bir5X5EKGmeC6q9T",
-	"pCE20paJJAddiYFUdfyAzqWR4wkse9sjPXXeDR+vwguvw1Yqmr9jvyMEJBfyQ7BZQUHHgZbggbGYsEy1",
-	"gBBp4XbG9Vh2pVQfAuatNOqBSgeJgnbpXFKL/u7Q3a5oa9+GzbsSeJRdAGuTKBduE3cop4mykvjoOvYg",
-	"Ezdpn9dkiMaA9zc2Obz6yAHd+ftHI5ghJyWpdJvO/MYMBzAkk2ZeMyxXPn336f8PAAD//w==",
+	"7P1bkxtJlh+IfxX/Q2NWZHUkiMwkWcXMh1YWL9Xs5q2ZyaZ6ihTgQDgA7wy4o8MjEkRx+LeRTGs2qx1p",
+	"NWZ6WBtJazuyle3Y2uzKbF8k29HsfJjprp590ldY83OOe3gEAkAAmQWyWlk2w04Afr8cP9ffed8a6MlU",
+	"K6Ey0zp635rylE9EJlL4dDKdPo7tH7Ewg1ROM6lV66h1NhZM5ZO+SJkesmwsmBEqFmmEf/OJYFIxniRM",
+	"ZoYNEi4nhnEVs1RMdZqZVtQS7/hkmojWUctMTJdPp91OZ78VtaRt/9e5SOetqKX4xJawv8q4FbVS8etc",
+	"piJuHWVpLqKWGYzFhNvx/UEqhq2j1j+4VczmFv5qbuEkPnyIWvd5JkY6nT+Ddt9jZ1OejYu+BlRk695c",
+	"H9jhmCslklX9YYmtu3umsSO7xk/kRGb1uzXh7+Qkn4S7xs15aSP2O/Wrn0Cr4XhiMeR5kmEVatl+sJ+k",
+	"ok9RK5tPbX2pMjESKQ5TT6ZczZ/pZauBv3eVvvSC6Fxl6aqe4Per6ClPjU7rl72nxLusO4ASPXdXpqm4",
+	"kDo3bMpHYsmRxyqlVZ/wd0+EGmXj1tEBLbX7XCy2yVKpRjAuvLg1U19zlYY6nfAMN+7u7dbaPX0ci8lU",
+	"Z0IN5j8T88V1OGEzncZsMNZGKNafwxoMeJKIlA11yrKxNEwrweyQhMna7MTSCcEzEbvvWKYL0mJnA9QE",
+	"1ozNZDYufuzreB7Bd1Kxg9tsrPPURCzWwjCl7bcjNtGpaLPHGUtFlqfKQO2hTE3GuDIzS8d8o2PBY5Gy",
+	"XjDLvZdimvC5iHttdub6PRc0Em57ESkMhI1EZtjtgwMsaMvgN517bDaWiQh6djOVxtLOaapHqTCmzZ4r",
+	"3yRMXKc0b1sVVlYaX+JczNvsYZrqlGaCZNf9rYcsTucszZVhPBV2Qdi5mGZtdwpxtsVRCWdtN7f5eZzy",
+	"LBOpbfMff/P/2/v/v/38D1p1h/Snur/0nP5K97tXfFafSJNtRCVlJiamtTFhPNiUML4YayUeySQTNZTk",
+	"uUrmeE2mthgNL2JjPRMXImUSTs0slVkm1JLBQs0u1mw1pXAwqmdYx47ypc4zsZSkpvbXdQR10x07BcZi",
+	"aZ/Id1yGihfcwRk350sPo30uL8OEUOO2n1dGpGo5R5C7n7ftyrdvO3vN6w77qRhoFRtLVmfcHp8hUxpY",
+	"AqAmF1wmvJ+IkD04XMIe2PqNDxSM5oMdVyrMVCsjgM28r9UwkQMY6ECrTCj4k0+niRxwO+ZbvzJ24O+L",
+	"8diSsWgd3e7ci1rCkjz7XSo4FIT9aiuddcciiVsfotZEGGPfW3vT7RynU6bg9tgCQExtlYgZbe/TgCtL",
+	"HJFfZRIoJFFoewqOWp39n3z904Nf3H7d+eWXP7/7hz87fHrn2Rcv7r3cP7OdNVsNINS4HIu0aJCnqVAZ",
+	"MxnPhH+/LFOtZzBcGo7t7oFWYpu1Q7rtF8bkg4EwpvkEbL8vaSOXzcO9azNu2ICnqRQx0zkM+5FO+zKO",
+	"hdpu3w/r9p3n2bg99A1XNl4YwQapiIXKJE+KRxBWVcT2PsQaSO3ON7z5yBguq50w6zmmaZBqY7pGZqLH",
+	"JoIDU8MzxtlM9IHRtK+ZYxNsMSuyZeFBYtk41flozDjrp3pmRNpmp/lg7H7HMaXiV2JgOTMJzOycTfic",
+	"WSFmJPCoRk7e68/Z1w/PmFSDJI9F3Ga9+89fnnafv3z89eNnpz2WSNumHYCbox2WadvlfKws88CTbQ7G",
+	"HXuoFw+GdE2WjoTriBmRWmIA9Y7Yr3OdiXBxujJms7FQbK7zj0UVThSTdcM9hoH2ioH0mIRzNJQCF1io",
+	"LLV/S0XCuq38mWGJHuFqX/BExlvdwoODYLGHUiSxaR19Q38u8h3FykuiZyWeBg/tgCvWFyyWVkiIWx/e",
+	"RsU2uvMuacyl3Txh0C2jtqHE7ik3cP7S2Csa21c0Yv08w5HhHZqlWo2OWQ/WrY0/9Jh9Tw0TfDC243jK",
+	"E8sqie12pf4KuLWb+Lar5NHTApgDPYJ9oDbxkX0XJ7mBL2Bp2U9Pnz/7eOvrtxjGYRt/prNHOldbrtnt",
+	"lXzEEBquLlgqcCTMWEoJhXe+HtQbSMsDKxB6ZkG8k8ggnGn9hKejrZiE2/uHqw5TpnU3gbZXHyZpuU3N",
+	"oOgRM9NEll8fnTIz1mkmFCgNM/EuMx/vbMEwgRwpts+eyq8iO8Av7V+gtOCszzO8qWdaP+Vqvh31vLeU",
+	"h7HrOuFq3h1ymeSpMJX11ZrZn5n9WcTMituTaWbYMNUTFBZ5HKfCmCOWpXPGR1wqlvBMpDteVTdQoHol",
+	"HmfAJ2JxvHalAwVMldGBdckH415UMCagWJOGkfqQ5Ua8UZnrOBVG5+lAmDbrvRRZOt87GWYi7bGRvKAH",
+	"0pTlofYb9UY90unimEHDbQRL80SAEJHMj2zhPfYLoEQnLx6zczE3JFuMREZzAw1Mmz0TEjiwWJdWAp69",
+	"maUmuRHx4po4hZYda8ItNy3E+TEUeaMYE3bsqH2ys814mhWKeWAU4MgSm+bUkNyYmU7jth39ie2Ynt9p",
+	"qi8sg5cZX6bBiCZa4Y4pNuamOI+gRDFMz5RdXWibySxiPLMjT4StaxkAziZS5Zlos9ew6L4BmJdtQtUe",
+	"F+AWciNoY/JpBCovo+GHcisTOhyp7RrfW+SSUzBYUCupgCWx5AC3DY7Fwun1VDYWU6FippXlEGF37aLA",
+	"egIBNu03IIi8UvZi61R+u+2rvr+UWnhNQYlI3K8IFBNpjFQj5k72EdhtGMfBwvratXO7DjSPK3eoP4IM",
+	"vGb8tKpeXbGVtFD7uuVBqwvvmr1TcgAvvz1dOuWpTOYsqBPSXHjVko+weuuHGcFbRmvC+mLA7RUI1R98",
+	"gFQ45hnvcyOOC027e7itADjT6Tk+LrglJp9aEUnET0Us+XZcx51VXEdedNGd2D66oDtc2Kr72O3e2Xwq",
+	"PPNaHcDut6YXjqvnmNledWA9UOFRi2CPBQXNqcgyqUbwDY9jacvz5EWqpyLNpDCtoyFPjIha0+Cr9y0j",
+	"jJFadWWciC4SW7OoGnyKPwDB1HkGLwpuNLevJpuN5cC+M9QavD2tqEav69Tfdw7u3C1pwO8sKnojP7gJ",
+	"f9cFm83iyH5iv14xCrA5Kyu2GLFyRF9+cXe9Rp6+0v1fiQHw0CfTKVhZvcLr6H1lgfHkrjEP2zL2TPCs",
+	"iWr6jJvzF7zCXK+u9ZSKoZbVKZC/wdEVrdAQ3tbPdL3Vn5PNv81O1BzYdSbeDcQ0Y712D56RXrvdi/xO",
+	"vXr5BA1YRFssQeAS7t4yX4DAwnRnlYHpxo+Pbvz46Jt//OZN3ul0Ou23f/TmTbvyMfzm7c3iz89v/rjG",
+	"MgVr8BLUPC9JzYoWr/CSgaKpfALIU6GZyYHoWzfY1zrhDthf4tlIFjgO7IZ3Oh3L2KV8kIG5LxVg0isv",
+	"376daydqqTyhlxINCqGVrliS2gWxnJqgyS0OE35FZgqYM1KR2WsZOZ7Ns1M0GdAT1l7U4GZWR7xIOVLL",
+	"0neBLHSJj19u8MhVJhOSK7J0HjGpTCZ4bMfUe/nw7OUvuw8ePjn5Zffp42evzh6e9iJSdNJpZ+dKzwwb",
+	"6xlLLENIAkNlFocHJXJz93aJ/nWazMqMdZ7EXRjl4nReO0ZT4zwYZ49OHj95+ABUEMcM6D/rz5mzSC7t",
+	"sq91IjjwpybjWW7WHV68FadY1tJJMow1t3+FRKkwq3knHxrGEsJk26mjvJ67WDi4JQ1kXYGrmkFF1enG",
+	"tGIiL+jaLyMitUOFMmiXbvZ+tIrXjKcpn8NnnfGkC04wa927bJ+oOvaCbKv2ySwtS9BBsLk4gdolyWOZ",
+	"nQxwCO9bQtmr8k1rkIIjiF1PkF7tX7FIhP3ubZVMRa13e7bi3gUHC6ixLUDD930z+NG3BR8fuAbdOB4q",
+	"unaVnfHDW7nswUw+RLbSMvcgELtmY80mPEZzA07ymPUGiTzCZ5ST4AsiPNRw9FNPJrZAIpVos2d5kqAd",
+	"F3RY3JyLGCrJwrLz5GenT0+PrEjHp1MS9nWSUMHiTckk8PcjaTKRoipAJENmxXrv6adTZvREoKIYl7Mk",
+	"KVjqM+YK9O9LaE9xrmGNuqlOlr2COvF6C1gCeGc4jrRRB0PyrKjnl7FWlcaC/czZtkSG4nCSIPejxIxZ",
+	"2TSbHzPbPW0QnU2m7Z700MtMCtMDpYhGRw7tnkrQ+PAYrGMnbAwmSzJhoCGE1rXQ7/TYDfryZs/utsxY",
+	"ovW5sXvTF0OdihXrXVw2npV8MWKeiT1ayoWlw2Yvs3apmCZ8IOLyArqVqllEu7bNFzAVE31hl/AMDrA3",
+	"s+AdSfKJMu7suMPZZqdikIqM3KNQkySg2FRoKwzbBnqff/55D9VJQ52nLJYjiRqtitXKFsbda7T6gZdj",
+	"7Wl3akzLXAD3TDY8mc1ZX1i+wzQ581ij9h3Bn7rnov5nfH0W+LI63quQmmv9H//RHvHPe49j7wDpPBca",
+	"zAE1t105rW/f6QCBwyzWykmsA96EOlReLuRG4NUCyl2iTuGIStOP3OPg1720ylHZtZXulKNLS9/DJ9Jk",
+	"O5Q3bZe7lzZ9rwsT9FxOM3aneLlrOJ7AE3etY694l5FX78LhIH/AsLW6SX3FE64GAvmMDfU0A1+phjQg",
+	"RZWKGTGagNP+Kk0Hyn30XyCC7FV+qLvZE56eV/w8UeJtKjNWTwROq3a15Ldn8F11yh30SSMmMGL7TOlY",
+	"sFgrEbEDevEsP6PTvswidojlh1JJM7YVbuMXlmeJGe8ru1JJMo/YHWwp4+eCDJNajdrsPvglG1Bq5kYw",
+	"9JdBMm8clyRTNGfMpwJMlOH6798N1//w4Iu7X5RFv8Wl9hEDAdv761zkQG3gtE20kpkmFncsTYYBChzd",
+	"td7W0E3X5tUSj1UMwMKm7oyAOGZ+cYrFD2ukFVdyRfO7I8NuPrteQyWS+jWkH9bFQkQtz62tXw5X0NbC",
+	"293dhCl1/rMLP6A2KNBu+6ejATuzhFHwb4iRI8WzPBXdYpXf12hS8mm88YwuRGpIuCzTwMfKLpARsZWo",
+	"xIVInbxlmVhlhTPL/Peofs/ZgemlyDSLRSYGoHB1PqX42wLtql2VmpuC8Urko1yzJuFBqO5IMdHSxpfW",
+	"bMUBtQxRY4YAD+WEv3uMpffxCXSfKvsbtXIlf50L+tmegHK/u6UASiQ7Z8XCfi/JjDmC8tE5MT+nbDBe",
+	"y4hNpAq/3V9gzbYicI5YrXSllmaacIxMrCNjq1WyWTp/6i/Yu72R3qN1cBSt/Yz++Oabt3DT34YF9+Rk",
+	"qtMM4z8to9cayWyc99sDPbml+VTu2TM0EuqWp5AfwurmXE739BSXdW+qwU3VX6GmVDOggKtmeyqE+gUV",
+	"rTXU0Y4HhpsNme/v+b3b6XFovP6r6fzbVeu8Y7K4W5KIJt9tjtKGxsBk4+jdY7bfKRt5SoLfahN3hJE7",
+	"zQJ2yqtHE1uxXFd5Ipo9N7ZfES8zd+z2uNA4Fs0H6Iy2uMf7Ff07FbQibvkHMlqSgxswUQvC5+JGr7KO",
+	"LTfrAnMJNp8LnuSC9fng3EUQoHm3CfvoegDDa/3pJssqeOeQ3ZgEe+idGOZmXPRVG/uiVpbygZjyVCyz",
+	"lLkI4aCg13SavA8+a1q12VNyXkOt/ZjHTGlVCrFrdTp7t/vDewfDwztffNE/vB3zu/xwIO4d3Is7oiNu",
+	"f3F4d6/TGXbufsF5p8/vdQ76X+yBq8Rq1ctaG2VwDiJ/TMtbV3va6TovLspPzs5eMLLkLhwKyzroNLY7",
+	"tF+AAtRRi1BP/oMQP3+fJL+oNRNyNM7WryZs02ssvEg7A703yYzUbllO3FIuxOZ3LJ9hp7uXz4J+Lyuf",
+	"0aX7+PKZm9MPSj7bRlbZ/j4tW7QtRZydkNUtFvX7ITdvV63fjinGx6AWr/2qLrU0f2aYGfNUhEEjciAi",
+	"loqEZ/JCOPwVNIdgLSmsAFKWP4oHT+eIH7BMIum0O4VQQvwIjFllfLDpiY6lGmU8Oe+6Q1d2fWzm97gH",
+	"/7v/aIn/o5hwZGBD3JM7txvYsIHnWkBMaVAxNyJtwKu+MiJ9/AAv0GDMs66eCoXVNlmHzt69k70/5Hvf",
+	"dveamPPc4OpPHuziVtbPhb1cfa2go1tFE7fK9ddpw3ByO1SG+WO04bSw3ic3HX+2N5wO1vvkpnP5G7fh",
+	"OpTrf2LrsfmN3zUbDp1+BDa86PfSbDi+d58AGw4D2fnmfYyNM7vim7G3TQ8DPZsV02VnpfFycU2o7/pl",
+	"CBj6MlPof7J8Xa8ASewdM66YmEyzOQC3IGaLcVoJLAcemHOMioZg38BHEiOnWSoGcirtrL0XMyr1Wc9M",
+	"TA+A6LYx7R4GXkz+BhEGZN1Z9uCPzXZyCxVRLHnSnaZiKN+tF4Ps6YOSq10bRg1EzpdY6tpbAa9BgPJJ",
+	"DGG4MX5Rl/gxbKuTgl53/RhCpx/hMSz6vfRjmH8a3pt+Tlehk7o0IdjITrwBifjkuO+dOwrgNm/LDWz2",
+	"hlwfg6s9BhtS+rer9n/HNHqn9PkBKufuFzbgy3O1y4zJ2/BJjWNNpOmacscBSVhr992GycmN6GZiMk14",
+	"JhocQRlXwzyWWltLLRdT24zNKO/sbrmNct87Zzpqur8k71G5Jh+dBanO8GqsY/7qNl+KM/Eua3gZ1kxi",
+	"d1L31pOskpHG4NiL61MfsN+j4fXYWCexYUW6De/p4xqpjeJfQ4I2CEGv7s3HoRwfkWrAntdaxTLxLjum",
+	"eNtwW3sRAaf5PSMdRkDKC2ee7/7q3//93/7L3/zN3/7uX//ld3/yZ7/567/63Z//s+/+7b/47T//izI4",
+	"xxr0/DW4HAGzWDsZywQxZII8pg/gxf6oVxrul3db5X739+69/aazd+/t+05098OSvgu2s8batP2cQlzp",
+	"S53Iqz1bdYfqocOo2n6QHuZqLZ7UA5FxuZUDbDVWd02sXvVO4RBLjSxdDBpkvdathjTCPfuVttJDrrIu",
+	"xWL1juCYVnEoCGJGsCEkS2BGJGKQGab0rJlPk8MobsgXPLLFCctrkSdY4rOLU4If24Ch5qez6MmLmK2m",
+	"2eAdDtpijhWTWTELE4LYlwQSiPAJQFr2U64GY6ZVhDC13LBeGde2t9bcSz3XbvpFvWCxjdLUH52NQg3F",
+	"xTKJpLF0YXJsbe3VAC4fOyxq+ZGXOPili7VbXh263DmLXvR6Sc4cj9dHZ8hhGJeKKWkaM/WEQJv9qXZB",
+	"weDGWwDiKB2Lbox2dIh/7k4Trghkp+tioN1nF/zsKgJKbNGOL14XTex+pLtcwzHJiWA8CyAYIOyaOFqI",
+	"tIYQ7GNLpwOOFjE7hAowq/lwKAYZ41hrBlgfPRpsl2cAlogYgN47vN3YPVwqmUmerT8whYV/wt914zzl",
+	"Wa25w6El+mcJRj3hc4gs3wwXsTY4HDZHKv9uNyBl9ug1meNzV+4DnZ8ae+Bz+N6+U1oJBieSTfg5bPZE",
+	"m4ztdzodu29ySMCVht0YygvhXPgBQZSi87XCj3QfbkIcwx3LBzIiKIbdsP1MRVpqE1FpRWq0utlmz5XA",
+	"FuEoJDM+Ny6FRGP7IcyrbEI8qDMhTvk80XytZ8cLKkbay/WSajG3U1se0dfSbKMrBkeNqlUvVuMbEcRD",
+	"NDhathWdZ91UTKSKl1+HvshmQiiG5URqjr3sgQdB+J/sJpLya4O7UhvQRA4qzZ+W0i2nY3Cns3gOKk+G",
+	"e/2LsApP4WtfjnfThEu1wwffdqi4AyDb3ZMf9LsY/DQWPG6GNQfEdKTLUUCQnAkkBBGzfGr5WgAxacY4",
+	"Q+9daboTwrJaVCHHudiIVxXvpjIVZlWdtR6e0nTjfMl4tOrmapAIvp6Qq1dU0FKsVOqUcJ8axIYVEoXj",
+	"MmyrcZ6I2MfuI7BzhKAkyDF0MWirBazOQEBkk+WHRZYljZH5vkLA6dOgQ/oKQlifULf03c9d7/T5mT51",
+	"Y6BvXoRDcY27ETkJOF9CY1+PhSo4lxk3zBUHfPtjlohhxoCCQQAXAvzPuGlMan33/fkaOEDfsx+PHUJt",
+	"mzrPRLxc3wi/GxaLgQRuyr4dLt6OzxH+3XVyjO7dM2kE4CiDS3i8UFzW6SEjysRnVoX4BWwSjatAMgTA",
+	"M3syIsc1lro3xyHHYdlGjwE34AqYrWKxBnpCAZON+QE8Sr+QYlYnaTRDRj3j5rzARTX5ZMLTJTstCkrJ",
+	"pAKp3ax5nS8FTeoj8ei6F8PzdM8ToxJlC+iJP2zFXtc9AoHCZOENoKRQtW8An/jwAyh2zDiLdcaMmPKU",
+	"Z5SoIxEXIkEIPsW0E74X1m0lpPI01f1ETIoUI9RfRqpfutoEUI39QgjsWiUJzm+1vvAnCN+0JYY7whzH",
+	"fG7qlEBTnmbQEslN+JzyFFKsMSLOrC/sBTGMgKQwr5lx6WTyJGG2fXbj1dn9m2zMLzBVCORnUwMBqTgg",
+	"40cMoCnLmbbDu3fW82zinfMkWD4ZaVic6ukUYDWTOYl/EnMKYgMijiz3y12+E5y/UBcy1WpipZYxN6z3",
+	"k8enZ89f/rL74PHLXi0VOxdiumR5aePC0Wy4cj5XSsznLi+KnyUiqvoVRg+LNutQNj84k+2N1rtWnkz0",
+	"aNnxgVV1s4GJpGII+WgodTumZC5imhE9E7hhPGUE6YkB6oMxT0dF0rlExKMycjwezDhGfq4PfUa0uRCz",
+	"hIPgGWaJufq18Gvfnck4G9dlHJgFq+H5U4yV4sXetdmJ82CEFA4AKVf8TO9erIukXGwuMkCIRJ4Lr9JM",
+	"iHNEe8vGtXoY0PGaKR8soWzF73awL7TJRqk4/fkT7N/d94mGtEcalS96pgpIYWyAKSFiQ7nK5YVMxEiw",
+	"+y8fnpw9tDK8zNrsIXgCB4kmXeMms0s1w8xoVkJvl41ddw83QxBcoJ+QsfGCJ0+XsBqSfkdMUCtpEjV2",
+	"MWxKvMsieyonMkmkQ4xfmS/i7u0qgGLteaL055dXgzeWx5f4CteprMknao16+mfie3BbbcSB2cX7mMgd",
+	"PxNbOgK6PahhNPJ0ap8hulyIA3tFRtLKPJdGuj4R3ApBa9IiDHUaKJaIPKOHAifRO0yU8OLl8/sPT08f",
+	"P/u6e/b46cPnr858voT1F2nT/A5P4OHwiOxVNiHVM7fA9MRIA9cevzTiyE5BT/fyqX1hBzpNBSD1shto",
+	"4e/PezcjVuQKYzeUGGHUaw+Jeq/IQdZzOBlQBx5IFbMbU21kTQ2ws/saxLW6bpBFccSJzIQE337MtGUE",
+	"piLFzBo3gTsoYNZTYXB3bvgOOzfb7MRlO8MH244tyHCmk9ilNOwRuW47dqBXeoyPUEOnZw7U3D7MRUKg",
+	"Ykr4hJh8AnNLkmL+wDAbyD01FqyPcLjtVvXy0A/194d+9Op+B3/bTOWzUsqGRamg7jdR2Fwem7cGnuf7",
+	"fCFWp21xZxHlcq3P6f7j8OHQ4TF1XznEdXu0QBRcGML6C53oWdfMJHm0lQf1qP6YA0q7YhAmqUbuYJCH",
+	"gJh58WzL0cx4atv9FIZT4C5vgVruz7G7VuXplZa+BPlDvcKlWcsjBAR5dzrt8BXYJVuA/V6FHbsyg49r",
+	"zcbB7Hr7du6E8MT552wOkd4oSxO0v16HU2W6iJba5x0xHSM21nkagWLAEhdMpurTtVt27DO0dbNvtRKU",
+	"LIOkYc3QDan6tk5RU7R2a6CyFYdFCqn3NqqA49+sCsi3zWp8WLappplL9CVWZF1czK5hVDfbnk9x9Juc",
+	"lU9y/M0P7qc1/Lpb9HSZirxncsgr0MN0PagSB5dCyozTdy7E4BQKqpT7Y6mElXRT9lCNEmnGED9+MhiI",
+	"abb3hKtRzkdi0cswQAI8KMZUnwuiF3qE9Mq+Dk6PdiFSXwTslFn40fI4IrP91inXnvokC1vq5i157n5L",
+	"eChLHDi+LSRTr1Tsff3wjN3iU3nrYv8WjydS3TIZz6TJ5MD06nWLUNflVVSIBFr4cp8YyW+d2kpjLjdI",
+	"pBlgAN360d7bH9U6Z8+4zBxLuT7hYjldq61rOWY00/HckFkHHYt6YPVsm0TPesdlbe9KtcLBnXsHa9Vz",
+	"dXfgmZjtXmdHSZcWD8i5mJeC5Dn7SvAUsjyeC7QPcFNK3W5Pz1fcyAHjuT0HGZ319gaYlSt0hZS4aLU0",
+	"gGu4O06S9myXXGTAby9s3AtuTIiSyw3rId/ds/d0JDKvdGZTPnKJ+nSQOR++bqJ8eKZLqbJbfDARm6fJ",
+	"DXG+IFFu9YvSd+3u3tub5Y/LUuY+09lLweM5uWUsnIQVwBb1Xu29VBhLLnpHLEsBUA5EbkxIyAYyHeQy",
+	"Y/1U8HORHrOe0t1f5zrjvQj+BvVX7wgNlsAzMkiHaArFUgrqoJjl02PWMzIRKiNHfT6dgslQaZ8jMeGZ",
+	"SObBa0PDQ4cY6Bn/hI4BUiIpR1+tcoZxq/fSN+q+eaZ/Tm0X3zyiLvyaU1feEYPi5ZY+t/vV61BU8/d/",
+	"hc9/6MH4UMXbac778tsFd70GBHQDVJwI+siIn1hFJVwKKjRJi4GleOg1UZH1afM70X50EB1Gt6M7b9eD",
+	"cNfu+EPo5zU+ia2IPp8i9+U/P+ISXaPw4317cJPwm4ekiaPqeiKoytvSWt1ds1DbeA0XfjHVtF300Eds",
+	"nxE7CWDmMLCIHbKBm0bEbi9k5yqumF/lbdf4VAQLfCqC1T0VwdKquLSuKj4pBvO2elP8kYr8CV6ZtTi8",
+	"K48wgfcicSxo4CoYyGaQjI1v7m7jUMKed64JCjt/ymNxyUxXsYjzaWLbq/O+O0tz4fKGl/zYwfZvz3qS",
+	"Wqpd64KCl6SG00DxazbWLoV+35uNIst3DDkwiOdKzxSbi+wYrDiUcx1uROhDR+Jcc8CtxUNcp8UMinU3",
+	"SCPqlN5LE+DPxnOX2niGz7IcShEfk4UKvVOsaOH8yh3eGNSWityWMmEylupcxY2yjzby+yt585P/X9U8",
+	"W1mWKMivUjpKJVc90snTgVh3qq9CR12aCnkIfnRddTiolw4/rsbBHHPBrk4US3w3rf4xIdpB2mwlmKTb",
+	"UxuauLF7uOW7edKdmNEy89s01RcSdbuBD/zYW4WbnFErQnR9BPHK+wOiI0TRuDvk6EeTjtAX3AfxNvAt",
+	"N0Jll3KPb3b//JkonG8Dv9maVYcl+Iy8GNHzGc+BDzhw+VYg6MnS7HrvXDmpw1D8CXgkZOROTgs+hgTd",
+	"QnnK1cw2vMXbX3j9uhtRIirFJgauv26nSsdp4Qy7Ga+/pNtLAw1fjC3Y+i2jMIE8d5cqbQaQMPYzAxlh",
+	"faL+hYe/EvrWZicOTRPUq96Scy7mFYe5/YMvt8MrL4WnlAf+TGdjSEWDoVcL8ZQs4DXA4B+QCtafo84R",
+	"/FvxbWoegAm0Ps1VFwos15PSTUS9oSoPdzGI9JFOWT83UlkSb/tkdwi+IwgcRYaA6ti2ehTc157wdw8o",
+	"wrNHBjmnuAwbaD7LbWSpzSMNkecJs8LVJHDiIw5mRGnQk7U8PZ4kTq0P29nHoD3Y6PplXbaGFBn4Eriv",
+	"XvsKovm+j0DKR8AsYuZncHkppX9Gzc/qQEv0eJomfCDG4FBlWE9fWCo2ET2w3fZKxwndolN5IWLU18us",
+	"+TkKAxrXxzEusp0LkmoYqlgcuaCj9aT9Y0iLLi7no0iLp3QOa6KaHFBhhAciDhkIoOtSsb/743/1d3/8",
+	"Z3hsgouThfWrOEIRE4kLb/IpOaxQ0y6ZeX73v/7fv/l//off/nd/9dv/8T9XIYWqeuBNMmDgkJe8KzXS",
+	"zlXrfyJ2hxmI4XIKmqtTuoXDLzRDZbnHqYiqMi8MJfwyVBpVNKIL31UUc3WS1sKd2hFL9D2CYIfM01p2",
+	"/yoiapsyGJ7Ae+QBS6ktexERT2QfTjC6WZ5Z2gOKTyacyjxdmpNw/RC30pGEPMX6lDOo21kTbT0tuDx4",
+	"/dHVuykS0aepsllkirZywiyJuoszTCC0ifJxYlQ6enfPSd5rlpjTrH9aHP0n4K2S51f4Prinw0fPutjo",
+	"JkJ2uuZef4+KsqgF74OIRbzpcQ2Z1YbS9MYgsBvo8eqYrYL+BTK4V7wWM68K5mUqtnCqS5tWideFMxVo",
+	"Dz3d2AxcNtyrswDWcvGB+l7fnCsGGxbKHuMlsOJe21Grbylu69rbkMksuar0oMs5+uLkYX8hvnA4FX8k",
+	"3OQvfxA+nt3IjcB8NHHAjWBbNFt/oMsIoIuhYJc6vBvomgPw0jBO83a0/Aasea/KcFAYHmoJtiqc32TK",
+	"UM++G6HF38jVsKtrsihXrlnzk/Ixb8pHvyjmKo1S4axWYjRhy+vGCIoFe4OT5PmwdfTNNtax6uQCRd4q",
+	"EMvFO0Qhc05/XNIxLSgIsjFFlnJFYGiFakuqQZIjW7Ew+yIB01brX9jfasyCtfhbi3dx1bY1UklV5WdT",
+	"b9AHtcI6prKGVoHGG3USfQQRsms/hw8TwcC1OkENQU2Wgq2PNkyiLgJap6K7zCnAeRrYQo5BXvAOoJhP",
+	"bKOHrgDHZbfj0jLcei/jDz3nMpAkdPom6/HHnUkXl37d7YN9+zjU0bjV3hlpfK6eD4chzhYIiXo4bOgf",
+	"iALTc1uJ/rRVoeFXBUxYjeV7QIAwQiEgA8sVuojMCCOK+yBkK6YbobIjpjQ5jkBkNOGQ+a+A1ED4IN6Y",
+	"1BKhPGuzHogxDuuYWvVWJjBF0EAM1R9zw9LcVbdHlGqDi7g07NHJ4ycPHyCkiK2WCpMnGTN8HsBJ6TwD",
+	"0CeYHYx1QeFKQyPlg0MgUTF16r7P+3YB+3702A769gJ2iUeTANPBNBUDEQs1EExfUJCyL2yHS3pbsPcF",
+	"oE+J4BfC2A3ROWiiEoDLiMVUqNi7KdAokSrJJCnjXLVLrqgZgDnZuTQ8UP7cvKS6/otH0AgcrUGd0Ecm",
+	"oQ1Uk66GkxWvRJhb7YP1GJeQ3J8yjZtLyDVHLAtctNyWNvHOAtN415Gm9SpNKB4QmbU1kEpfShtD3W2g",
+	"W9wOatCefXkh0u5yLwV0R+420w+dChUHeiFRG1hSeFfYAlKNkGp5NOMmWN+X9UvZEJYtajm+bdki+d+X",
+	"XJDKqxNscPVyRaXrWW25Zs/KgwvdR8Kdc9tROiul21A966FTSXGm14aTWJJz3yleK+hxngdqhOeOVpyN",
+	"SnfT2uQt5DQ0ECqzZEIPmY+RY1KxXqYznvQitO92CJm0Nhv+Qr77dRsftaDxRtOoiquVnceGipXxjoWV",
+	"6a/clUsLc8X+bi/BFaPZHfMYrMBuucbBjrVttsede2f7Tq/gdH18h1U7ii194C7PWq2a22udxnc64UnY",
+	"TENha1mK91rcH/PsM9BVTHjWZifOr/zu4Ze3WX9O2K4/PX3+LGITwU2eitgjCM3GMhMMceosBw6uWpQm",
+	"ms1SmdnXXSpAVCRvuHB0dwKA7mLRt4VLplNXguU6uL2Vy51/Wymdf+1Dgr/ZRyI3IkTVCq15lL57I7iw",
+	"MIzvR6vHF/BrzeDRUbyo9zALOWgU8RAg2b8ui0x0hR26yjkuPKhN7kPVyHK1HNVKqrdbwr5boh54LCzz",
+	"wmYeq7Yvxjyh0w8+tQzy1y8YJdYYSTCxw2ZUVxbeIg39OyHbCkZYbsqW+bqR77d28S5EekHa6Uqcw6oE",
+	"ER5BeZSnoiE0eSkqNKokXKzxeCawbtw26gmh9hhPHTYNqFOShEpLGMt62Vfav7o8EWldMpIT+L4AtMPi",
+	"YYducNthb+kkFibrAsDBUmADK38mWo0KJRUZuMi/P87RBdyWEQZ/sC2KmEK/IdjEq7fiXKBuqzR+H5FC",
+	"WiTEnZWG8Ynr+iDqdDqFd2B64RRFYGrDHt0g2rXCyJIFKYSTlNf6FZ/BYKaQfM0uUqH5goCK/Q59b2hn",
+	"cpXJJBymXRKYqGUKsplmE+3g8pZJfOURPESHQacc3G52ssaUeZr3J5b9iLdrUufZisGevrp//+Hp6TZN",
+	"VxlRUB3n2ergsOaI/IAOqdrs+bA4gs7EBAVA8YqQ/YpPanAclc66qDRrGvHXtOxiHjrQzBUdrph6tzSs",
+	"xUXAIJ+DTt1qIIY1mlJQ7WqP/QbhkiEWQiXR0KKAgo03yo4iKZTEZDwTsGfBRoHhJQrzqIA1ywOWEyqp",
+	"TAPAZglkOldZe8UFbLCnU9THdRW+WpXo1YfPHjx+9nW0GGNFGJTNVHeujyUMabUXrjSaODbqo0gjcvW6",
+	"pqq9M1iz6uyquVWqepvFg19pHPVtYUJyd4brXjpH76vPcEFI6u7VKt5lh7yt45Z2yd++cPjuNSaSef3L",
+	"CZ4y3wJ5iaU5J1xhFYt3oiFYLN3kS6mvXcqEbhNWEt50u36JyARlW9ja9RluvIPgW0aPYz6nFAqOuyky",
+	"DlR7ruPOibJtkEmtSDVBNn5qYut5IpbbRtncgtwd3CA0MeiTubrsokvTdXmZlvoPOI7UgWYjwJilDwia",
+	"Y5lbqUYuU9uiSA9xo0s3ti5fyLLtA7+XtWFwUGgx/4o7XsGAXIulhYjoipZOS/lmlHexdPNWUoPdqmt9",
+	"tzvX2ZZ7vqTitqClH117+4LA1ZaoLejXNnucsUluMoiNBZkLWBo43eSXdfLiMTsX8yPWS87NxHR7bKgx",
+	"TyXrz9ntQ5aILBOpiVgsRzIzEevtUQxht9dekyT+YKOM6i924pTms0v/wXtLTZ7xifjQ+yS0wy/GWoln",
+	"KE0t7OsDWn3oE9G9Y27GwiDoPUJ945KxRHAwOvd+1Dtm+/ss01Z+GIx5ygd2L9vsNc2j96MeOdxwx8NL",
+	"xSZcqsT2cH8sFW+zE/BPMMyM9SxMeM6NS3BknExaDv7bP/yy04F/OqvdaMsq1DdvfvRjyOpv/2F7y45L",
+	"UptjxqUNCFx0XNwUkFXUZJRfM+mywficA0WWmh648bRZj2jrQrv2bp2LaQaRNROdiuPiPYSMdO7iTcrO",
+	"MAN8popnnDpo6BoD03/pWoFPP/FNwccHrj23WM+Hjx2dW0IHV0l2UAjlNSQRlDcXhRcriEI4JOF9pqJe",
+	"btn+4fQv5FKbK2Rf3BIY1aWQ6074uzXatQawoSNt6RFwirMxzyBXG2TSol6uHDnULtVImkykXXKd6y5V",
+	"rbi8i1wBgiDs6FQnSUFBceTA/0nDXMsiDrMvyoyNRGbY7c7tFbkWu4gv2MWccGuXtMjfYQdUWWHyNBtJ",
+	"9EpzOa4oZRKew0IM3CjDSxMg1iqEy1VHFIMXn+Vq5XAoUn+RGHq3MMv0YFLBqmPdpQHo/MyKYONisl6i",
+	"91/5MGP/TRhj7L/EAOO3uHL6YpdI/tShiHfKbBa9LkwwGEOdxROrFcGca/WL5Rqrkzm+FKPatPD4veXy",
+	"Hp8+Z4f7d+/u7bfZc5XMPScDzBNRABA80aigyf6bqyydl6I9LTFz1Yv0QrHkCZumYijflfmD+89aqwNo",
+	"Tvb+8O37gw+17/9LYV/Yr3g2GG/nyJBCA835f+zQ9bUZyOfCDmLX9fsVzGt3NwbFSOh2x7fG9vxwOLSf",
+	"6xPRwm+Ok0cYbl3kQW6/UW/UHgsg4V0UwVE5V7LLLUrnUhoirW2oHnqFO8MXqWrRZQCLiXdjnpus3Hrg",
+	"Au6iMZSmmHxkEhMxzLABcgBZU73eCz50Y3B+8CiLFZ4lPXAkB39x7FCOlE79ePHkUe5oypZpX32tIYz9",
+	"2AMZUUohtziQZDPAHcb8s2ORhLmZa+v6R693BBH1cH2KpzDcR1jfqUzXri6kOStCintgrsM8pthMLBIJ",
+	"JNIeh1wVH+0YXJghLQaNgcrM3algJ4SlQJmuKw1VMqXBc40a/TeKsdgygFYywLh7x1jBfJyc4JYW82jD",
+	"yCDv10Jm7YhYoPoTaamwxIkSArVbPYxesFtteSbF+nxwHoXxQtD6Z4ZleapYLGMa8USwG77Zm+VofTuh",
+	"JLZTVJD4WMXsRtHvTQxFqL0/heDl1qy8SO03KpCPajxAncXBX8FW1CrcfGm89qWg0VhZAc8+VIYT3Ipa",
+	"g4BZodMGUfC0sdBU+MltR0O5DClZgJAMnwsYX/jowhnw08NgQvjNKz8t99lNDj+fFVPELx77iboO3HTx",
+	"cwk6mDp1U8fPD4Ipu07jhe9e+sXwpHu7x5dPpw28u06mU3ROX4hRWIro4bxLEADlOJBn7nRCJQiQZSu3",
+	"LziwwVveJKx3iWJidTq7ICSJeCsgyELFJiqYfgoJca52CZeTWplmoyyViN/QUBQrPCKgWjm55suHZy9/",
+	"2X3w8MnJL31WzciFqhChsE+XYWPviqJBPKrM4vBglWTWKL+VGVuKtMza6oTdTBMQCqfHhJ4sOJzlRC1L",
+	"ugxl24aYn3ZnawE/L5Uon67OSjzvUt8Li3Lg/DysUOr9U4j0HkSH2wuS0GsgMtrPAaJUmc1cdBuDXDzr",
+	"A2JdObo8Jgp4GQXpvKvBxXXRrzV+rxiiZyKX1gxczgp4G2Tao03EBRFbkaDOYuBepPXynl+W8BlbrgYr",
+	"dXwpyUF4rnz9RImDd7R6XaWHttADkXGZVMSNGgHAlg2EUdtdFKR7al0+/KlOfKlfW3j/Xi5Blno9nh97",
+	"gMZEFnmUgCMyY0sRZbbGarLRY+MHtJ0E7Kaxen/DOS/RjWXp/OkykM9HOmVxCiwo6eeOPMYnPQvOGQZU",
+	"ysM8DT1iHCfuLf3eAMxdLuFQMBoDzDxAvrLHQ5KkrPwFYaw6BX1FFPj6fWbYQCtwEsXAV8phVdJVfLMf",
+	"HUZ3ov1OdNiJ7nai/S87b6MVKUHC3I1frlXelh2vljxAnnK81AgUUvDKfcznZlcXMysgtPJEqoZcq23y",
+	"1DUDH7Ap++dLbM7+eYJNwhjyrFYvETrmNgFPAiUSlV+f2niLEFwXiNjE2T5M7mZJgp1kUx/qSlabRmyt",
+	"oWx6KyNObZnGTAeG8G8F4xS1LkRqanWFj5VdeYNGYVTyoYxfSgbWo/qUWZy7nHCZZrHIxMAKemqQp6lQ",
+	"Gf1m2s1cimZCjsbrXyK7X6+x6ILKze1lxd2sdDxKBzIq5RuiEdCeBVBpbtE2g6yCoe7WDQO63LkLRtHr",
+	"Jd0vkOJ8dNcLmk+TxK4TqcJv96vP7/d4+4ObvDqaXahfUNGtb1n9Em2LPXaZ92NllrlVEn0pd1x90NYl",
+	"npFP6l24PCVdRT6Lqb5dfjB2SvB2T+xe+xWu8awFk3UJL9uypzIzDDeGxfJCxj6FATP5xBXHAqYQR3k8",
+	"dwz1MdsvKzHWJBNfB2wfEobaiRCBKeBtKCDOjqrwn5eG+Xz/K5VXdSOADOSn8tu1GMGBUs8Px+v4gUIY",
+	"y55oZZccWl27QJuq1iwXdAlTpAN4bvwY2v6uxBLpe647zsGsdnVnT4XKdm+EDJdza7DMGg9q8S6LnP1k",
+	"ylM+EVmNU2Igp2K+FZ16gbWcEYR6c3BVdf6Xl1Bcb5lGRpoCiOqhld/BimXFcJfKzd480IBMRcp6vpte",
+	"5B1+wNcIEqDCYgDlsz1AUyjfopR/LubOnBToySlZAfktgfUJAbyctAGBSOQq2QtBmewYnIcWUlWvYGAA",
+	"C47ef2cVYMPFLXHGLUg/5B0DB2MxOBeU4iRUZARDnXHjg5/AAEAugdUZ3u7cK3wqyNrRA8upc01EE1sl",
+	"FQ0OHlbTLh6YLdFZyi5uBAZ1/yLZUj64Thpf1G1wyX0DtKN7+53bB3tTDhrp1VHylziamO8UfNpWoeaT",
+	"3ZFMk1npISKhd+twlKWZimp7rqQr2rrjS7Cd07FWoqu8Q/FKl8vA9xjCy9BPcQkTM7GUwGTuCS68HRcQ",
+	"7faBRvTCnPe9iN3Bb8vJ8u3R/RJ/8EnwIbM8dpe63gAospLih5PLulbJnMWWPpGTkj3inxmkQnk6sjvj",
+	"5tauw7/3TMC9jc1QV5GC5eOnTjE6TwdLrpeZm0xMkMcKaXLxwFYEsEtc+Iye4vIonvL03ASeFIZxBrkX",
+	"SkiI7jLCRUzkuQCXCyBk7Ub2vdyIbhYAytebFHtE+ntsrJPYhA+89/egRrayM1b9n8PrvJyJ2Rmj5sPQ",
+	"d82oLfe/JbQ98L+FLCkH9el5ts/U7Ho/xZ5aUfm7rPRFYPi0X54RCV9IIM8TyMxV4iuOFpO+WHZKq4Fo",
+	"s55d0DhHT5/acj6f/xDgHFQm0gueFIIn+MiznpmYtm+rC4pd5xnQi1iuEsiqVjGucB97CZF3M1WOa8DZ",
+	"tKKWb3jRBkErUpeB39l0mgWae3mPZOnC2cloNuTpMblL05fZTA6EEwnhQzP1M78QqX2FU7pe3WUWZCqI",
+	"KwTMHPhuoPsB2i2lYhOZJLKIad4CBqTPE07Ap1vU3jS/xVCONovKckEY7sCB9c9uxvIoqzY7FYNUZHSO",
+	"M52KmAk1SOdg6bfcgRnbl50b1vv88897EGbjcuZKU/wKw8e4rLE2WcR64yybmqNbt+zHW7Zum/0CY8aQ",
+	"S+QDeEuwBZPxOcsV+TAiS200OqtxZmCQhDhR2BULqQU6j6BnK8eBcw+tghssmT4iAJ8ZyzgWysWwQbRe",
+	"X9BxRaiqGz37qQsfejehp56Vxeyw28BZzXtFm/4nXM5eXZOWq1ooRwJbIgAg5S7uTrsOn32glckndW4a",
+	"pLRZuJefmcJWi+FQ/Fyowt2JjjO4XeiMJxEDypOKYa5iQ6A0RXAIFW9vd3e2MSI6Ctpdr5p5TEWfGgps",
+	"XgLu4cNwiETMdJ7EbCRw3cJwIlMbYCNNF7SJ8Qqnp4Iw8sRo+NsUDwZsktKImsIgpsAcI+pwiVFZ7Ptc",
+	"qriJikqkP7MlvVNc4HW2quoTW5gc0aCytLzm2lpYypbXs66ZSbLRVACa4Fr2RQKxjNL4sxcsFgQ2KY2I",
+	"9W4HlusvG8kHdkwzniqC7FjYMFW6CEOeJAaFGGmQOESB+3uPILuDRnsYqjWwQnl8+eFanmfdgj+QZprw",
+	"+TNb1Nnh+AWX0PSl0B+2Bns2WbNj+ZIUp0YI1RxiYqqTpM1eTWFjhPJOLJDUDBEK8C5hWoJyTswts5Yh",
+	"Re0a0oOvnlqhMt/O7FSATq+Dg+AhFkPIfcFCuVCLJYhSGy1AgxS7uKc+ue6VG8+o/XI6uJVQzMOUchro",
+	"YRBlULCsPq1aCZF5O0Qvu5Ldb7Vaez7O5ET8oS3nIJu7Zqnquspolze6QG1avdNXmeYOxPImeKDxp+zK",
+	"UpF8Qw8TILlhzjR4ZQNPE/I8KR7+Ml/i30laqfBkVB9gn3CtRF8KuSJg8spPV+lxrSCtk6QQMD1Ekuve",
+	"hoL2hijsXvorndDKjauXx7b1xAn4lEXhnE+nPQyOPg6ijO3GoJxCbo3OWAv+hEesl+hRL2K9WKpRxpNz",
+	"+7fm9t+ZGIwhz3tPTLhMeiSc7JmJ6ZWUf3w6XdSnrQSd5XvfLvNdwCnu1tsI+9y5u1HQ7SX9jQpYvI/r",
+	"cORmdBUeR9ey/H/jsnwFiGa/FojmMsLufxMiadR6tzfSe54TQwat/Yz++AYe/7dhsT3E6cLce5Z+t0Yy",
+	"G+f99kBPbmk+lXuWxI2EuuXZvQ9hdXMup3sO4GcP0ruJFO/rhvLxC+dc8ckJyZ/cqv6AJPZPbe22UB9s",
+	"KfNvKyB/aiu2oZy7bvjI/O1y/N+71L2VnLuNI/SHpVzYlhlTCmNNM3U5wIYh6LH94pjJYdkhbF44GOlc",
+	"ZVeh8Lu2CV3zkdd85LVp49q08fF5k+2U95+gonyLJ3udgvTtisd5t7qtj6DXelnrFQfO2TId5DJj/VTw",
+	"c0JJKAddI00E+B6P3YNR9KR19MhAUHeWajVi52IehW8qtOFxe0q5ln+d64z7RzA3Imb51JnuIXlwaCnS",
+	"6blps9cuqbA0rKenQvWisBQSdfJndt7TPUAmcbi1vTFPhl2q6nyw3YQBfkurIFEyYVOwQaINoEgeO6QY",
+	"SHoGgLb4woILH7gLcQMIJvaBJCuAHoLz31CClte+GD27Bj28JL2ide+yVYdzVzqikHKNYEuXJZPN6vZ5",
+	"KpSImZGOzqP9Dac5zJPAObNZyhOzLOLHRdR8ZhCQIWJ9MZJKQXpbyBGQIUplrVtpRqYyn1l8KqwQ43ev",
+	"aZy6MNlzrGr//AlPhvDx7QdAgJJJU2tSlcxkaFigBXCNRcW+LL+Up+s9fyuOvxzdfn1SpjCNkp6pnTn7",
+	"lsj1IjtRIhxwQ4dDPOipyAClzbMTjpNYSBwPqEOwyg1TyEOXmEIe/4RGHPmjpvzYf1GbfmzAVTfj5yHe",
+	"5iIyLT6ti0ZGd4pqcEhUXLaDfma8ayUhZ1qqgXEyztArhLMyYlhFu1nCs1Kk5uJQKFiwOhpgd7cbyorY",
+	"+/F8JeLWbDwvAcSF+YgqGI1Kd+GZsGRT6S54d3lgwgmXQEzwIbGcrPMKM4BPCHEARcxRgRmo8yzl6pww",
+	"9NwLg3bbEVgCLW3WaQaMpLdCYmU+FtwB5lFVeyXHPC4whvFlcbEwVCoMmZlqnYRhENAyZZTGO1/uAX8K",
+	"kCgR5q+ml8UBI6Ly4ojtok81QCpCEMUKAOZemz3SKc4tDhJLyUBozp2XyxvFSo4uJQRBmRJ0tBXQHYuO",
+	"YRiUKzQTqozs56iCIahhdybwTzgSYJ5O0PLrN7cVtWCvilzduLINCcvr8RxJyevx/KXv/PV4/kz/nLqH",
+	"D49oAK/H81M3Bls3GMbr8fyERvJ6PEcv769oLKv4V0+Wlrwl2SVhscrSL/hZopvO1eJg+ZDRqLEhNds5",
+	"CJbv9HLCQBApuDwxjY9HEe+kAcVU4twfFl+fbdCxhlLxpLs21JTccmSSsL6gCAgfMNizzEivsocrgA6a",
+	"QHFR0XVYXM1kxzNuzq8KLG8pftepMKY2G1aBR1lzHSw581D5leyvjLsckphSmL7DkKMUWLsmbm7rMprC",
+	"GFzmTbvcRVamYDCLI6Ecp5eNcfRaHIMLCHiVLtDEvgomK+c4xTEVLttUb2s3QA2JeiG9Vu369HyBx4jN",
+	"i8kp3JcLWzfhc/gzJGKLQWhVakXAW6tBJ9BukhuROk3Tily2lYPra1FnFbAiD/0Y7FVpbVac+e1sF9Mg",
+	"09CVgdaFa7NBo0crWm24qH46Kxdqd3ok46B3dqhIKvKjLLIZZi2ZPoFSvpUil926ipSdJqw50UpmOiW9",
+	"8cp5+5JhfcAlXFe1nBXGPkcNWJZJMMPKUmOn2ExpCmEuH1rLVRtwH4FRLuvSdb1rS3dt6dLv8oYH67az",
+	"Kx6sw9ZZkCgCfzW45b11wJa+wTDW/6raDFEFLtnmkiDYmgh0J2OBkjwIxPWx3qU43FL4rSmQS6n9yNnv",
+	"MQpgImMFep1XZ/e/jxRGp2TwqSQkTuWEp3PQPvT54DyfHgU53L32wesJYOag8bhRZEIrPBj4RLg83OAP",
+	"fTNy+gBtRCGPoGLGZE4zA4FvtqnI6SX6c1JzAQjEojqE2FxpmFYRqEBQc4TzANVRRJoRUJNXdeeob3Gg",
+	"HSDrI34ABE6PUp1PQYtlMHn8zLLASlfUP4jjgoXDwYFRBHRVuDyQXyMdCQ8NsELfBU1zahVHiUmvZnxe",
+	"GOvRtD3mxqmNaSWPSdyDVYW9cnZyhLUN9raiACINNHmCtNkTacj1AjgrETMlZnbLYNIRJAWe2roKNJHY",
+	"ZX0e/+Im3mvfC2/jHn2xENVy6oEoCqd4BKDo8k0849ewolbilCaTgxqGiNRMPu/5ZvnFu8vypRf3xS6t",
+	"z5GhYoyowcwqFAhRb+9ek3N8054xz4naNgP5RgvkAjma11mejbzrrA51s68ZYbX3qLzDtU+pPx6P5ChP",
+	"hak1NlBqjVULTkmb7588u//wCeLtN1gtiAyuaxncSLxen/S3Wp8fQ74aSBaCKqkxpAm6EClPGibv9jk/",
+	"ajKGDYScIgKhswa6MXAZM6MbdkFA293pnc7qXIBSkZ5jzJNhiKVu3IJS0Jklny5JkI8qX0hgPccbFudi",
+	"u0i7YuD37pQNjds0cW/LJgjSpMFp86kdGpl+KbPLQruQyC985mERp3lmGRuEWYKq+DQ16408Y8wKn0gX",
+	"eBucdOjYh1NuFG/oM9SuXDcMacwolU5TcibiZtuxWYCkutRNtITAgbZM+Jz1fYIrERPFR81kEwMgl9nq",
+	"u1ooJBcvqq1NNik0GCHLBKTt+7ysOOqtLypV3+6SVo1A/vAF96yg7uExCvJdhYmqlqen8jcp2Kdg8sFE",
+	"KoS3Qs4qpGn1Y/hCSzRE8CR5PmwdfbOI4lOvpi1cRpwhAiyLERvrPLVEvCYBfzMPjvrozjXS+cLr/uFt",
+	"aZ4vnYqmwhimerJBAgKdiq4RqRRrQY2wVMGiOVfiJTQ0lZtAxvpZnWLFGgW3ycQ09NLB3WlFLbs9oHKY",
+	"14I5lfz8lkAHfEtOLjGfm1rEN72l7w7sBtSnCZQDn2mZyvuw+njvUD9UiB871RBVz8LCRJeiwPYKg0Qv",
+	"Yj0SFu2f3tRtP4S4lT0Qhn3KKcq/pdOCGyY3QekwM9Bxb4juKuD9FxVQBKFRyfYIrWNhH0uByZXJMSlA",
+	"BQR5OHUpioumylEDjlyDUEbDlQo8CaGTqHC8gZFiESuUxyIRtqKz1EnDev8AsS1dhv0m1i4IrqlzyTID",
+	"FHWOmT3phnkG2YG+jvkUPQIr5GNDEoEEvoZCQFT+Bg15wlo5q/Z8+db8hJuc1Y9xOfEd2PUNzc1jNdSL",
+	"8yydiffL7O1dtxzroA6LGvX2yjpfSdd8uWo55Gf1tK52Gxsfb1rTmpO9u60NRZHq1Ov8ux+kc5bm6sih",
+	"1zsaxwdjn0sV0cPA6W4BVa2kqgRFHWoMeht5CtZoJ0rJN5aMOUgV7gYCSKZEDSFrJGQ5XopIfrX+N1fv",
+	"S0MpjdvsNb0m+HNUaF69oy8PXIILf1/79riV9z+DulmSnFRg3rbrlmk5XHNpG1yxUD5rRU3og38x1/UQ",
+	"7Kx9mx6290OZMkh6r/PaLfWtuZTXZEmIxUDGgt66UnSAzI4RlWUmDQL9lrTaGEqJwD6152G5JqI0s5BH",
+	"p0t4w4x16qGHzc3CBoIHiJ8LsyJP2LoeC7dMapWWwuWEJQ7DEl6fY6Cs0A9iKzsdywRpl3l2wDEqpITt",
+	"Comf0X91A9c+54RdK01cyu9r8WLKODy6x5QtQSoIdYGlW+0XAuHAsRysPcapsKVE7Dwh26wHBBYA6EMv",
+	"40FBdmXGlJ75klbs7h3Zb5E090lLFjuQ/sBfuraBvuiGML9hQ866yMH1KgX5ytfDVKjkH+x8w5AgOvhe",
+	"yDrgfY/LCRm8WxklHsBl6gtj2Vt3VJA4uuGkwj5tIsYwPfw7xAQulq4VtYrV8R/CmfovcRo10ubSvLge",
+	"J6tM4uueYHvm6l7fFY8CNIo320kNkIUeaP0xub2FVm6MZFpQeNgWWrUOgN97JkSvNtqm1rzJPX7gygb1",
+	"PB+6MqTIFvK20Uoq/tpR5aJ5MoamaSAapZ24igQS27WBgcYrAlQWdKhFZAimHU9zZUgg/OjpKJbqwcCi",
+	"DViSXhA/ZloRCJ8SCaGwQSKInpkYChp0Erzz9iyA9DZgmB4BGiM2GGSNiFim2b1mzFJgd1zlVVziDSGB",
+	"gHvY6DnnBY6mzJpsjrOMNITw9GwzLDX2tPXBSIXJk2xZnJD9rYSkSlnvdQpBI0AyGnWSAT3J16NWerhp",
+	"Xk6502wLlzOFZ9vzglHA3QcZyhsNpzEuq7OH2j115+HS2KvrC3pnjfVFv/9ggCJ7SE1qj+1wR9Paa/wI",
+	"Hv1CsRg+/8RJihRD5LQ96AK8eGTWas7UlKhm5FmUEioorH35dtRRIX9J/etZflKWw2aGCJ0hkVlI/+jp",
+	"askuVc6pi+hFGeKCLjywpZdyGev2IGBJFi9EhXuoyQnoTchIHIxP5uE41mXmtmahZsEQoQX7+VXYip8G",
+	"BPiUzGjrzjfYtCrWKEvXumRMbARmHVhgKXK8h7JJl2e9IobEvrICKImq2Io3oiK+6Y0eJRqjkzFoevA0",
+	"Im3DZmm0xOGhO2CcU0jSalU/CmKFjx7ozUJWEftZhB3ZaPYOxnaJPylyAmRFtwMIdsIlsQrijlHuhSnD",
+	"pbUztkId2DsuYSe/1PiC49RmX7kQdzLwZ0EDOGSlZ7CN+CmYIJFSwu6B7HuFifyyNvjiFEaLN6ayCtVd",
+	"W6RD5Su8O5NEQDZ2qbKml3URHxkeKuK/X53dZzEECPe6zuT16snjB8ckkMWGGcsk9efMk3rn2QntHHQO",
+	"DvcPOvvdzv5Pvv7pwS9uv+788suf3/3Dnx0+vfPsixf3Xu6fbYiJjEmd63M6VzRDdoo/1f26sJisAYAc",
+	"VT/BwlsK6K5Of15r14mXGtiXpkX6le4z70eC7LZ3PwkZz8ODWsZzqavZsj4LeBlLsxEurYQrozCEtGH3",
+	"MsnW5y6kpX+EhVHFL814yZPjIxnt0riS7lUxGSTS3JrY/0r3iVFs5HE34el5M6b5XMK4Gm3EDPS8gGjC",
+	"Yom7AQkSIShUzQH7q9kGFMy6z++VK8KBd2sHvCguWzP26Ke6/9K3AhvnG/qp7p+6tj74duk+NHtqN7wg",
+	"eMSYEQmqMGfh8bBHgu5kk/WqkFc6DJGjIP48+613Q6arXexz4AXm+fyAOJRWpsK2h4d/GSkvCFWws0gm",
+	"Cg+15rt5H2oa3L+XWNt4Lre4mutikaoXFfhBDAnh4OrQ+/rhGbvFp/LWxf4tMzG34FdIEmq3y5k27GBo",
+	"R433csd9v+Exmjo3S9Vo0kU9cvug/jUBivjqtwvnFaYVgiJWn/4worsBpibt4mbOZa5Wc++pskb3aiSe",
+	"n+r+c5XMQ6GHvqrKPZdISluomFanGd4g+mMLlD2v6ViNmgeltlJ3fFh+aXebwYE63XkKh7DfS+ZwcEzd",
+	"R0/i4OaUcFUXQVL/uIdYp6V3ygTwnaQGBx1Lr9bC3UhfuupZtPL/rJmr+K+Qg260JwsHBBVXtBprVnH3",
+	"1yDh6mNcg+1gG7YVWrY4KmRiRk0ePtVcOetxYSqFwISVQa37HfhvdVjr1kJBwW2vRO9ANuAlFl7EICoz",
+	"ciu3bcfnc+dnc/eP0Ud5ia7qGbrCNyhqAZykqX0xKK88jItcelI9cUheMsVY3lD58o2fxf4BNd06aqVi",
+	"IBSGUNCvXxY/OvCID28bOgq9sBWfDx9D2YWVaPCo+jkv26fdHsWdH8PlSc9JwInYPnvx8vn9h6en8Omg",
+	"cLg/9KGRt0sBqGFK9Ogwur1tWnS4Jt6GAp+88Ym+INxd+vTICbf2w30f5gQSY5B2v06eog8r94eauO8r",
+	"bJv0t6kmR5qufRouVgCONvKY8FniwYSJswhdVRc1Hq7QEs/tbeyd1csIiQRL/dQMLlyDcMJRsG2bpeVb",
+	"3MV63Gv3c8T680pwCirCPCrihM8ZwVZ6sA5IGIFuhIk0pCczkIQhHHgjGodi/IS/Qyp3dBgkRfAkv5jW",
+	"GgfkY9Z7b1f7A4KWIoLwWCexSNvsBNw+2UArAxgNesgSYaVeUJOAEyw0GbFYjqTlynrdXsR6bdTL9/Z6",
+	"vg1Qa5ippa22rgSnDJ7qHHNhhi597KsUitGvXGFoDhOJEQ4mQiqezmEC7ZKC/7t/+pe/+/N/9v/+73/6",
+	"9//xn/zuf/kn3/1P//G9JYAf/ut/+dPf/eu//O5P/hNOtgp9fBnh3i31jhkV6nX3zAp1/IxIQbH2xar/",
+	"5V989+/+trzG+1eyxlfCJTnS//GldT+rq0m6eJmHa1dvS7OBYfG6l6dJfUyn8WHFim8n7V7hCtdEmKxJ",
+	"GPPD3IGSt9G61/3tyh3bNWXdLVV1iUlKFPXESH7rdMzVaMzldjbpWz9alq3XdplIJR5e0MFojlTroxLU",
+	"QKQKc0BXm9+EA3aIQOs0QmPhA9EKvRC4F/XFiCuCedhv5u3YX+LXlRtA4dL1Bu0womnR+3o4FINsvfJn",
+	"qtPsIZa1tS6WcmjnEl1WoEib9TBaQTgg+cKttgglhqwiPoQMYNKCyIs26+UqFXww5v3EocWT96AeMv5G",
+	"hc6FDmQfgi/4YCziiBld7poMWC6OLLBlwnhx1cLxjnlMcdOARcVlZmjU3DA5fKNk5hCqZscQ/OCdbEFv",
+	"SJtMCGUlzHfyfUQfxKkzqBbOPYGnKvkD09/gn1gFw0APQSosJCBWBYsXgmw0M1/BTXtZjJE++4HC5/t+",
+	"tO5nN2RX3Y+bvvCDx/rBDOCLh34aRf8wF/j4qjQhKuFm5YMBGouoldiBhsgVq6DAwbF5IQEFrIqPR6tk",
+	"iMAgBHsSMfFcnw/Oo/CkS8OCjXSt+CMdOK/U+IYD57CUNNLv5Ffvr+UqqoG2vq6c1rf4+EU5LVLDRpco",
+	"coB8VxxWiZzX+XEvI5+Vhw5JWNRaJmTTU/MRgrHLr9zHjMc+09MXS+NBzspxIEUMbbHlgOFsPCg+PFMT",
+	"Pmfgxbrg6gS71hyY9JWpswx6kCxIs0VJGgZ5mtohhpA6EYs5IntOtMrGC04KMZ83JCCAANOsKKHGNCwM",
+	"49oCCLAOm8Y1V7fNrwxajSrcVJJ0B8tVTKEJFjbWCGHKsfHe4hVPpALliQHHYx4Tx+LhSqhCrRRRcHUb",
+	"pgpo7liykerTdGNp7DDierlzEyj8TE+7YcTVSrIQXMZLhGs0kYleuXLlNMHlA/BY2eUzCEdL+w5ujW12",
+	"ilHlkHyW6vdc2iFKFJdpFotMDDJgyel+UlrWRtmX1qYH8LEd5TwBpVNd2YHy7hZz30w/a1fv8YOKN87d",
+	"2yuEnxs/Prrx46NABPqHe2//6M2b9uI3pS/b9tublc+f3/xxreyEo2quc6JZlPS2d5wRmj7vL75Nttpu",
+	"1Yq2x52rFH2nl9TsAen96Fo9nM1VaPQKYl0R/DfQnK5K+AJgWKmY6AthiqcHxCtMsghVj33GLrcahfeq",
+	"pQ6O0FgqBGAP9m2yj9Q6hcWq/ILBNVzqVf9J5aVf+5KFGU5WmrBdud29fleVvN6e/C39iFYom3xGJETD",
+	"wEMqDeuDdSjTBSCOxKz1BWuMuiHLllIgMCVMmuokkWpkm25fIcj3uuRKDkvFzQYEOVQuOS6uLxKtRmZh",
+	"Wr50pRThGIDaOOAUISimaHWRm2yzxyWjG8SnaYLCSYRxCB2kAKIkbwFM0+aqyCU3+dO+GpszeWtYqbdL",
+	"780un/idP+9qwVq4Bcg+cXbV3LNHbeTvlnxf+9PbmzXf1XJ7lfit11xmywGKMw0KTSaHDhSylK3hmHXK",
+	"Zh4voB921knor3UaIzby1V09MCsNcnvYT+1244HrcyMHJ3lWl/of6QlY9C2RcTeXcnMXP6J8otjJi8fs",
+	"XMwt4QX9G5VHqEwM6HT03AiI2et9dXL6+H735NXZT7qfI6TnNJWQvKTvEsCmmLoAM6dmPAUnADiw8Oja",
+	"8ReTHWfZFPT9gqci/Vkd4OiJH2ipHaiw2JApkvvV0Xh9LoVLiAEFHS3tvXh+GsSV4I89O2/w/bAtYG2X",
+	"g/6olZybiekWSe0cZzuVdh4f7AZKwm6sAPf/7PTpKcNklqbwTYEMIz85O3sRIfw47MoEoa0QXF0q9kKb",
+	"bJSK058/wZeEIisM5bpTJJNiqg8Dj2kR3hy9UQ7xaxKFT29WJPyENL2ff/5QXYhET0X788/ZQ3icfnr6",
+	"/Jlz6R3TkQELhqCiR6z3/g2QnjfotvHGEaA3raM3Lu/Cm1b0BsjRm9ZRu93+0GuzEwoI9M3aRXijSBNq",
+	"RWvbaJHb3djTKZLYHFFKYajdRkUzucqYDLTH9jxjZspUj1I+ASrQT7mCxWoHtbHFHtwQWk34yme+hmT4",
+	"bfbz3C7GlKd8IrISNluRaNAnx4/FIOEpOsZAN5ChAbultaHxgia9SKEJvpr3x1LZyeqUPVSjRJox3MET",
+	"ODh7T7ga5bYBbK7QffeYjIXK5FCS5ODBCX+e6wwC5EFGmOsc9JO872LiYXPbtN+01Twxmg14CiC3lnqi",
+	"cDEWPBbpG8VY7x/tEV+59zguoYcFaRaNyOBgnZS8wtmdziGltQlDxD2hVqz3UmTpfA+y/vfoaJ7Kb4UD",
+	"8cWJff45HoQTBgHjgHDmUO/YU/kVpsOB36Be30qApWJf2mLtoA07YUi3gxko7hTZmjRQt7u32c/kV2wK",
+	"DJz9BRIUJXqGoPqYFP12p+M3pp1p3bUFetQN+JqFY7gTdToddNp1aaAZPtRFkU6HTcSkD8B+BeLh7YMD",
+	"OrdgYbENW44R6oaTUgKS+VBjhwcsERciMSwWgnIMheM5wAFd8CRHvzAIVMT23I3FXgOIQbqZNAH/PRxt",
+	"uFR2fsEu0J4+0RxsqXbpHCP7+efsrHhRCMtEVPbMVurrmLCig+qIjYeoeI/yFLhnKgiHyw4I8lu/UcHm",
+	"EoVRkIrq9sG98vZN8sG412b3tcmSuTt9lAzLyw+Q8zxPlbE3IRHEuHtNHNAC9DVpv1HVpgCxWZrMRLg8",
+	"ltknWEP7FU3UrgcewKiEN2Pc+GVKdqTy797l0b4EA60yDtEa4t004QpbiGDJEkt4/GpAWwiCDIBHeR/h",
+	"AP3TBamoQtsaGo7tEmOQ0pgrewiCO/RGDaW964cHuEC4KwDyDVfHvy5ILuDaWWohh6V1ry4u2EKQIkv/",
+	"lj0QCZ+LmCgwnKuZBvM97h30gGsfY9EjdvvdO/dDkaBt6vtychxVzbQHz3Wq/gueyPiNGqQCiDFPKu0o",
+	"kc10eh4yW3c6pbxxGpKXDensaoVH/6ATEJ1julPGDdw+EP7W2dfekyZ8fYd54neqdGz1cGh5HUYA/Xb7",
+	"aLnogsqJxCXH1CgEigKreT8VPAORnb5lfTHXIOYmtpojhvcK1wcyCvfg9zb5L/T8gcNq3LxR9DrDF/bq",
+	"FeosAPq1vdJIYO0wcVZJcAYFGfbXZpiQpbglFMSAdXWGHYu4je/JY6J5R2y/A7Qw8DTexy8QX674DDBH",
+	"WACrOAhXHse0PWQmWihhj619UFMxkiaDJC2WUTMisQ9R32tGbEWsiWiwxWfLrRc9F5cdJkzf1tMDoOov",
+	"iuN95NssyIT7ptBogGeYb36xfVNQgyD3C91M7M8O+YgWj9h8d+TOwNPYPQPIcLBeZr+d8lSorMduvD68",
+	"z6AcA6+4d9lN4u69UdZejnMxRfAfONfACts7gRqoVCC1llQEGenhG1VwyYFg4wCHnXrH4UkBFysV3Hq4",
+	"RNIwOVL2qji2JeOZyxkJKM6ff85OvBjqQtRvdG4SKE6BL4voz6BpUnEQ4MFu7N+kR8YXRhRBO01wtADy",
+	"osBtRxoPDHfj4GaRLIvdOLwJ5NXnggN/H8BOUkhfyccnJPMDrsgHi/FSfL1jADGPg3qjihj5G7ch3r4A",
+	"+PGoRfaFmRtCfYRvIparRBjjBFcfmy8zdsO5Ltnb3LuJbkaZzEB1AcJVYNE6anXa++0OqApAYtuDO47C",
+	"tI7n3f48AwV/5/aXd764C0I3wiDt3/mASccVn8rWUeuw3WkfQv7obAzVnbQI1/kWz2PUPoxEjRLioT1V",
+	"ZBEMCW/kSEjkENIjvNaRz2xh5x+5yxEBSiNQAXd5o+qNtJtJ1xbViAhfxaSCQ82ylCuDcYweSRpGdgSu",
+	"dRMeCzhtcB1wN2nb8QTOHLLmSMQLTz90OIR3OBH8AgUhzN5h6xr9RoF4xMvVnJ2CCreJ9YOpsh6R6Xai",
+	"R92Yz02PGXtexnrGEpfIkp4euu5w6f6I9ezbm817zP8Jnnbsj96oP9rb24P/h3K0HZV0JrQlRWYT+5fd",
+	"D9ugvWTO/5E0K9gWIQoQ9L4tmi24StJ1xQqw4bZpt6X2b9pU54Bb6RErhsS26ytTh/3cWDbOsGw+FZ6O",
+	"OfxUbIBPJS1IoZx3JcsDPhdzPz3YFVdnwDMx0pQ7FuoVK0Gn0I29RyiKPfp5ytMMrBCuLeSDYj4vpw8r",
+	"/En1ZGK7sfypZVvBJcpyyICEYrcB7UgiditLyKJwABAp5IgZPREgD3k/wxJqDsHkWukrz2w7YXr9x7Gl",
+	"MdJkJ3DdLTVwmgCIoizfekit4I42aMjIOajNeoNEHvmsMHbJpCd2Bby7n205kuZXHKBiQC3165yQU1Er",
+	"xQcZ+BuhivgKkTI+RCtn51yfvFcs3LbSqPHMLxm3L1878Dvf77gFDTdAREd9YzF4AC3Z2185+m6gpKzO",
+	"4GA3S7/8VKCSshjbSqgTe7gdJMCa3uFqEqi2vYEAR79kGJSmqxhEs2DE1ddqEdi7rmtMDbZxx3WrVFz5",
+	"W5YSgGjUalDY+S68BRwbsCgBH3HQ6VSg5yFNM5L1W78yhNHkjqKzOsGJqvhbflPAPrTohUbwKZ0WZAM+",
+	"dtFI13LeAACDaltyzqktPRy6WIHWQefgcG//YK+zf7bfOerY//vDVtTCtS/XUlVrq8qTJHL3O6ACwZ0p",
+	"Xa+4dbT/RdmZtwVogHfODn/2Zavkk9vav3fQ7rQP2l/AspacSWy/oSnNaaBdrveG16Dk4wNa/ephFGzK",
+	"ka2jM2l7uN3ZX9a83/xbrxTPs7FO5bcixkqH6ys90mlfxrGAhb59cLC+xmOUS7D8vfXlz7R+yhXYWO/g",
+	"2VzXvqVjPMEKh43m7cxuaOjKJxOezulpRflYmsw+uRfehyUqpR6315WPwHWfGBLABXBMPsethrgDHnd5",
+	"krTe2p7KPLsT3wO2ffGlv+8KLTz2nw5xaHaeaSabnmiY/PWRvtSRLhRFSw6xX+ilhxix0yg7WPmYggZO",
+	"3PfJDjY7p49jMZnqTKjBHCyXbz3x/UrH8+ZPE5zXCy0RGw3sBlCZhnVEv/kn+Rf2IyhOjYcuR49uO+z9",
+	"6M5bOJwbnW3n4vSh7BJBjmBX/uwuzs1rAFtH37wtO14ve0UbLwcip0P2gG4xN3LaCt2kl/XklSL7l3sY",
+	"/WIvJyJgb8fJ+ywcQA4aXL6nPLH8mSMgu6E6nQZU5L5Ww0Si58zt/cNGZOcJT9Fl9/b+nSYTMfkURdin",
+	"Ipb895EgnsRxkcilMQlERnXFI37rPf31AdVvicAAlDKpfADfF6SyjiSsntgDrcROD+bt9TWe6eyRzlW8",
+	"3Un+PTtfuMVBriBCk3c+lKgoTMUQTXcbn8Conlf8WmSrj9X1S7Pbl+YTvZ6/Z7fta5FtQc0LhnYjVpWO",
+	"A0JYvAUV2qDGFfIROKEUemPQ9pI5QucZmJtYrrwN4zXgOrsArigwiTC4qbaaSuYu0ayjKyaTSUJeazxj",
+	"VD/0zFlp/KbybZPxRPTaC2rmV3DPQpqyLVPuL3OJMa+74sAob8x1Y0jNNc99zXN/aqzNNZO+JVm/T+Tv",
+	"Cvn0MMS61kh+UgmZDvyTIEoGaDDlGPHBLjUKuyDq9YeuscN5bqSxC3GtrlV2l1DZFc5ey3R2fqmbKe2q",
+	"p907382Ucc5bhdUbzHraCPcL+OuDx1ebvQavH1/OiAuR8gCvEnyusDEMHQD3JfJrd93252iVnwk5Gmc1",
+	"DAipFT1kwUdUK04TLlVZrRiYmFp8MAkUiyf3nz6EHcWZYdRnfcW+HFUYiNb9Z3Y7qamv4Hdsp3V0uAlr",
+	"hN3sWiFZsyrbs0ewkJuyOcVyXZbjcSvYkOOhc3qtZbxmYAotY4G30oxor2dfbr0vLlkTVaMfwbWq8fdY",
+	"1RiGjzdSNTY7hit0jSvP1fUjcgWPyLUCcYcKxE0J9bYaROznmf6Y+kMn1O5EfxjQiW25b3cXAy667qoe",
+	"bM4e71ZzeE3XrtWB19z05dSBV8hQY2TZauc7V2iBztc5+ZYA8JrdI/sQfFqOvk3vPyzMZppBWstr5mbX",
+	"mkRceNafE6JKXLo/tC211wehpeD1dvxOXgdyg4ghmLSGetMpU4AI8ghi+YqIWSoRUbA+YV6lgiVimNUw",
+	"OKh7VLltPBE8NYxjVQzTAv1kOZx4wqXKOOSSMX5ACMMQ5ufB8OswiHvu+J3DRX7HHsY2FO66cK1FpudF",
+	"HtKM7VkenDrcxyoRhLjPsVYiIoA+jCDZm3CZ4FKdCzGloYPCONA9Opr3zfuWsBWcfzw02Dpq7R/e63Tg",
+	"n04LIa7QAz7fb30AIkqJCOqbjKUaZTw5p4QQrW/tiA0HHHbsDb/6hzTV9gACMorOv7Sdf1nTuWVcBmOe",
+	"dfVUKPhSn3x1f//gEIa1AduCo/0Ifpoj28EVGGFHIl7HdRWhc2Wae814XTNeW6gxdeqkyUFB2jZ6Plaw",
+	"X7fe0z1vpMuEOr+fuszfX9Wk27QNj8wq3eOqc3CV/O1a+ZZGcn2wdq6v2+pURUv1diDPAfivF+ccA1Ll",
+	"EJq+1g7ZGxLYXqG4+LaGmHot0kph1pX6PXBMAWSEzcRPN/trx5RLipMeZGipY4pb6u0cU0AecFxsBdCY",
+	"MDEK8cz+agcx4dkAcoH2YsmT7jQVQ/mu12an3jmFBoWIgGMAQmNYLGImH4wZN+xH+5bd+dEXiFzDeqkY",
+	"AUBELAYyFuYohKZYNzKs60L8sVKEqUprqmCCDqzTZo+HRd/SeMk4YjJjfTHQDm3PYYSAOAv6fZ45WDw3",
+	"gAJVAGcLrSMkDwh/paGA/It40DRNPx+qvdRPBxr4uH46A654zCsCqlsgK2F2OgetqBWcEPtlQZLvY307",
+	"hBGexvsncAfs0VrR7v1nC61+ebdo9jf/+f/47b/5m1Z0JT7P2O/OHXuqs21iqmiwIsVCP1uxPjv2dXZL",
+	"3NS4gSf/2vPnWmQOPH8cOWz4Kq4wVFC9W++LW9hIWnYjuPb8+X0Wr/Hd3sDzp9ExXCV9rzpX16/MLl6Z",
+	"a1XDLlUNG1LyrV2DoJ+rdQ16TMKHmJXlogIkfiixJSduRKHsAtC+mUgnUrkEwpBsEOA5oVVanS2ckJBu",
+	"7cgJqSBZ338QI0Tnbc7R79gX6ZrS/rD5+Wub2Q/AWemqZABCY90zk9Uq3gdY7j5hYzcCCK0CantAx8LX",
+	"arfOTi/GWolHMskgu9EPTzld3oRNdNTVrbhm9nas214El1+i4l7YqTXCVL2q2+59FT0b3KRMmOwB02kF",
+	"OvGIjfUMUg0E2mjIESSzTChIuAAw4mEumBrmqYLx3Maue232yrlUldzFKdlwf+7yzEs18qpr18YS7XD5",
+	"Tnw0JXGpZOu7v/r3f/+3//I3f/O3v/vXf/ndn/zZb/76r3735//su3/7L377z//CeSV1cXXrnJM84rXj",
+	"+KKt6MPHjNAsss01XZQmXCJAqELaUwNNurSeK9ezATtYv+aX4AurG9GMPaxc2Gu17zXXN3cusJWcq0jR",
+	"UVgOCfjWD8kqxvDW+0ZOVAuU+NqX6gej7K2Snu35kWXK3Uan4/oB+vQeoOubuDuN8NVdw0254KtUDZ84",
+	"9axXBfPhUAwgPScYkereshk3kCHumOVGuBgDkQXZRzHTFs+W6WJrKMwVMfK//Tf/83f/7j9se/s+Xijo",
+	"NRH8vefCNyWb11z4ZXWvV0Wj13Lct4AAAkjUVsS8FlH/pW3zmhe75sWuebHlflZJomeLNx1SrFMaW60G",
+	"AnIAX931FxdQaWmiRfgZmCC80Tr1eeIpUUybOLDeEeTNJDUqNz6nIRVWsUjbiZ51ZzxVUo2KNIDwrZnJ",
+	"bDCGRjCTaKb1OeS1hrx/dhk0+ijPMO/oOBVmrJNy+6mAmFxoJk7lhVA+76fOkxjYQlD8chWzvhhxZRtO",
+	"IZ/7Y0q3SCnvMGEwZg8tmqcUd71Kr+7rozAdIWY3BS8DLA7ggW1IW35EeUvBVWDGpcuvC+7fKeZ47k20",
+	"kplO7SLbIm7lupRUkwbh8/61IUkrzB6xDAd8IqBVTDupNPNlUS8vMOZ4zmYC8mgPxDRzAcqQuHuiL0Rs",
+	"lwi9I4quKj277IF2U4tvKZNg+UuXU5DWqkBd1BPBYj43OBjXou18KBNM3Q3NYcJrViQndCtcC1+KJ7iR",
+	"5RDvQpMEcFByd9n13Ijc7dIpW5n9z+SQrP77ylv4QzNgwhHYxG5JRPE6sOZSxkd/F3lCK/o95ByjXLZL",
+	"H7CzkMRAOvbU47sCsfGRM55AsdeW8vEkIYvhhPLIZ1liiU8QseIS6QJug8/c6vLr9orstDg7TLM7GwsV",
+	"2X9T4ROmU5pdSoM/zCD1NGXjxcgWTw5tCSKE9XjNL9xEPum4uKb5F10+6YO7+x38L2rR9IGfpnSItDrB",
+	"V3DEujGfl3juVtSiNa9w44dnnc7RvufyJwvtAccPR8C5fCW8voNpwgeWZLqj+T2kUvR7vAlVmxYH45qy",
+	"XYqygSbR3mV7wS1xKRM2l9dboAFtbulHQOz8ld2C3IUpqvecvLjah+pZUOXM1/gen9u6Dted05MkYeHc",
+	"WDG367N6qbO6ZFWL4xgWWO0B3vA03nrfl992Ld/4YZMkYnXH5tqc+0My59Yetc1O2lJTUg2egTtlWwMa",
+	"fCW/PbP1mwg1C6mS8hpy+yLPlp7ibf30h1JJM14A3fcazX/6l7/9D3/zX//Ln/7mr//6t//8L/7gvX2P",
+	"7Cg/fPff/29//xd/+tv/80+/+5N/BbnXccMRgur04X6nc9vujcwgcfXf/fG/Cur+3R//2W//0/9FdTdw",
+	"/a+b/ZU7hF1mKKu1oJZfE3FxdK895q+tNlv5TgnkEWsJIkL79XMjlTCGWQrGtKpNDbQBwVx4m/WFSC+k",
+	"mC2VjF8t4gyOaNxDOcpT4TxmpffcRUHX/Qpyc8Ym2mTsNnnoGqaTOKJMK5BKRcW2G1duv+MKtlnv64dn",
+	"rDxok6WCT3qkOQXZ24rLyEWjPnlR6P1aZM/dZL8HWXSV1WYxMf9QplKNujwRaWbclzqJhcm6oMOl6beO",
+	"Dtp3olbq2PchlyBadtq3Uae3f9CxBbR9Z/b377UP7AnD1bTllc66li2bg/qO/rpXlOkGBb55755MCEVg",
+	"XyBuEMy+ZWRCukyoiLYzNGd9AS8dCDjhEA/t6kyFiu1ElT1h+wfFF5D1rXV0GLWmqbanVKpR6+h2J/JS",
+	"rp1ap9P5cDkR2G35OppOp/VajLiUk9ACVZCGTfSkbIleJ9hWQasWaBbZUfa+1ZO+FHv+5NVHG8CLLdIL",
+	"kaLLDwwKszCJZMh4X+dkMuMMsxBa+iVN4NwjDTN8CMalAU8SS6Yg7YSc1NCZlzi6MxjV90Boisvw0tmT",
+	"2AHDtUA1Qxu6pd+6EHzVOjq43D2ivppjcPoB4JiuL9bWF4uWHlTNqKOewbuZCG4ES7lilvo3v19LeQHM",
+	"c7ZSS/QSizQxk2Fr339Y3fKuAW4K7GGrjGD+PWva8cl0+jj+YZq4YPs2UQbTkbhWk+xWG4fLvtQORruy",
+	"HcwcVGaJyAw4YoALQiwSCSTGXdPPDKPHwlvEQALJNPxdgj+w72cZkC1jQLEIUe2NKqG1jLlhStMw9BC8",
+	"NPRMtdlT16EDdcEi1NRIO/g4MMXFTmZov1Fv1Mnk/2Pv7X/kOM478X+l0MAXlpTe5cy+UOQQxhcrkpJp",
+	"SSSPu4qcaIXp2umanfL2VE26ejgcEwTku9jn5AzYzvkuh8CBk0MM+O5ycS7I2YHiJH9MREr+Kf/CoZ7n",
+	"qerqmZ7ZedldUfL8InFnpqvr/Xn/fLQ69QE7+sbZF74A8BSyl0zBEqPzIgHLZGhEus3u8k4PKwZtb5As",
+	"hKXysUxFanUFeO2w7yJ1+AM7M8cK3+HB3EGXhj69zyVE4f08djWk7kBx4TDPhSoCZklhTTscsDSMp6lI",
+	"Y5cawzSskICcC/u4bxJw0E9E19XgoJ5zrLgyI5gBjUB2UnnDC4EoINjA+tZYq0mIwOJFuCw+X2A7q2W5",
+	"cvLzaChpUtqUidDn+ZmwCzDLZnkWR8UIJESemnNbn0aOmHjfY5F7I3zylbm2OylvN6PVaHtgJV4aTstl",
+	"4TPmTxTseWixOWfW7IGNWtY6LHgxNFErgodXpQFaVxnG9VgsVxIGuCmX3Lj8SpS8nG7WReT5Odr6tafu",
+	"AE3EzqobckoYIYOGplqWPpfKfo1ttkrHHAgV3vcS3wG5uu+DC7qK8TohpNlBtxD5iOepCdDbdL4ghSPr",
+	"cMVOhJOC00Y3BpecxNoEA78wwcBVjsLsOs55G2AjDV8yabg5aVdXu7nMMVsRyA+2wefK8Inm05VA65UX",
+	"zaqmje52q5B6/ih3uwGNfuU3qzDiQ09fEsLPzV35pbMcNtkFL31N6IVYG0FMuTZN4AA8X0i0CHcqDxC0",
+	"iLXBRfn9/V86G8ljr3hdRO0daYpDev8ikQf3npIBgs7+jAiA+3KxI4w9OcSHvpBRABzBMmEAt/qbIN5a",
+	"bn3vmJ5Z34LTvCJ/jM4ya8TzwQArFE+lKSACy4eF7vNCdniWjQHJmFcNdI9nJ+2IH/MMUtMzu2kNRcM9",
+	"XEaPDwZCOZ3L1ZpR0aJ7aXuozpQeqTYNCehcdLcLHmnZZc1G3Gg0bFcN6/HHIuxt0RN9I7LHwsyC1Tt0",
+	"Ab3P0zXdocB6oJ9RESqUzlmNCEoDW1GvKAaAYRpHZQkr1dcFla74mL+WHpIWM8+ZXMi+aH8LaUQPjOTX",
+	"Du2l3+MSdh8RjAYddMvb7htI0LEdgEWG9AmRY53KfqPxzHfjyPGuMq3IsyOy7kyn+rPlrtErdmrzohD9",
+	"gR3uTmN/J474Y5FbBdO9COZlDxbGryXmZrmsu1aEC9nRqitPo9bTZ/BvM7SKl/vtIgAB0yshjcvEwuxk",
+	"adp4SN0HtJ34YGB3kuBGlGli+Ob6xYzhr54e5p73VuRtzHWpfKJV0fN1R+FWpdbDvYofnbdJoKDJ34lz",
+	"Z0Sr9lAB03HUijA9DHaAL60yQqi5LRhx2heqaBv5LVE+NL1L4dNiflPyVPkm6i0I0v3bOUAxNLZv3px3",
+	"HuOo0AXPCA5ip7HbXBjwAXK6YS2be404wnVs7kBtLqxgI45o6Wy7zy4OQdyd0cXMFUqz2EQ6NuaHj3T4",
+	"1JuFVJzzrI9rT/1xnhvtOHBqjU84ANhgAMfgLgbCOlxZfaYMK9yy2gxkAOBJZ4VmSS4KK5MSJpUpBJ8Z",
+	"e/A6yYZ26MsbrQi31SKsQwvt9tnhjLl7aqMIbRShjSL0sitCmyDX1QW5llM2Vgxz4Va42DjXgc/08/4X",
+	"cC4Y1s11H/l+uSkQ8WqbHSgUPGWBAj6OXla6r5eOnjk0qqsInwWC7dLiZybTI5HPdn/sg6wJbohncTRU",
+	"IDgmymhrhAmIhqW9HVcahtuI+I2I34j432ZfxyY2+9LHZi/PP3LNX+pP19Jw6oNNfVRPEPEMbiLjqr5z",
+	"q6jQ+DqFfMyLqmLS8kqN8jcoqh6gVSgN0KUIbSkL45E9eZbpkQkA3EE/GQFeZ5+fifAdTIlTXsjHjgZq",
+	"Z6cmlAStvEGz9Pny9+s8Fx2c27AOAXoYtbZ2Grb1Ps/PrEjE2XRxINIUsZ5BD9hwUNsGRaR8K1I91rIj",
+	"WLOxt7NM2IbmCyfvqlSZIK62Y8XCiT1DeBjiyREuis78ulMrZBrK/HO1gBkzuJbseUekpyK/uwhbZwY/",
+	"ZWJD1bkRPyuLnyO4JzD9Hm6eyt0JWB+XKJhwC6+SSeRzEIwQlEBkCtvfSq0i2Mb4iKzLIYB8HOzDS4x8",
+	"uczNsWgaT3B5yE1V7+eCB+k8NcEh+4rXcdZNDFpVzas5tgS0OwsLAIIT9JvL8F3Q4J5GRhhr3rVlmgky",
+	"403U2rthTVT6qs+fgMFvolbz+o1nHroVGuoW6BwwkMWLALDexyDEgL6DTJxT90PbuodBbY9kau1NMEvt",
+	"kpxkwgwQuxXkvkdfty+cZxXXgbODQ+RZHEH6FOjqudS5LMYwrCoU0O51VOHqU6w8qB3etAjY08YJ8E1c",
+	"t+8iOuXgTa5UtnUjLj8OYaWi1n7wTSURG7KvOz2RDjORtqHiuzq4de1y3GbngrK57bjJUVzLi55lJRC1",
+	"r2qXQHDVEatgcXsQxOqaHVZeshRzlzS+Q9aChC3nIH6o2r1rbT8PIQbl/eXDZ2JQQBKkQsDx0ottlQ50",
+	"lNtz7AkOmM4QUVuJEQPTalqreDis3oir2oKm4PljPmULLnI/XLeH7dnSJ+tqbbnN1b652te62l9We3dj",
+	"ja7nDDXl7bmYjJljdOJj1546soVniyiyt+nHl6HQXtWBXOs8ugnYqFpXBpboVS0CWfLsIBelei1lEroN",
+	"cC58de2RWVnjQWjRSjB/nqDbbUwoOTxNJRLIPMxtVwspvMjs8yfhh47TqPKZZy/SyId0RZrQl/hO2Mjo",
+	"L7eMnryuLkBmF7yQppCd2SWmtzHm6Im30DzzBEgIjVlofQYVbrZ7RuSQ5ZRTyRv+2dU5E2ARols5dpDa",
+	"MTnkYp8ijqjbuTVHO7ovto/VJLK1eMI7RQgIG7PhwIHgQNIWdNZarwMtVQHUhGD2am9nOhQ8HJan/AMR",
+	"IA1DPNxCpMeKoN76MlUAUWcnALPagQwKgPcwMBs8Zm1kOxspHxNzlP2y0xEixS8Bg1w8KbaRsfFdNMVg",
+	"eGAq2wnbASabmIE1Bp/c3KWPgOIGJvWxyLfZI3Rw9vmYnQj7LjveW/irAN97LDiA9wXvg9W0zfM8gBh6",
+	"7+j2NrsDT4cfV4oPAwZEb6Ul2yzp5rqfQMNJoRHwbyRToYgvcJhlzBRigP04UAxx8yD7zUOWY6UiLJ5p",
+	"od8W9luO7gSsL+iKERQYwAZDVkbIT7Kd6OtctPGrBLm97J7t2w1jO5SJbmE3GPThocg7QhUyo/lP1DDL",
+	"Eia7TGncFSNuWF9wM8wdA2OZmef6zJmVSj17GFhPnvYQI7E2pALx8SnYZl6UWO6H/mSyE3EqVektodSb",
+	"ssqiqMAm1yELPhI8LRs8r5rbHjZ4J4BT0aLDvANTBQnXMMrbqKSdTdd62w0xlwjEyiQIHae8EFt2My1C",
+	"v2g7KuxSBF28xZQe2ZVDZja3zDM6VlTxZ1fvRgZsjbhPYdPOrHoXg8orHRFyC7Ou4kioYd/e2ZR6FbvP",
+	"Uz62l3u1N/aytw9sPea5fQPc9oeFGLzrnrZ/fA1bsP+8Y1upGcPB1DWNk2rErcqd3kW/X9GzW2PRWT4Z",
+	"V4bsRlhiE5fkCj4AWgEhAaR9KwoWnIE3xrd922+Mb/vW3xj7FNg3xgR8eoQveGP8wL1iFr6xZyoMkZW3",
+	"2W2eZbVkDXuNXZhO7hKHFTgwLx+ImTBJ7YKVYAzJmRgnwKOrhEgNS07GyazunInxZdGTTh8duDvdHa5Z",
+	"LophrqZQZOFXxAHr4nR1XYf7v/6E7TTAMJF9u/3cOOgv31epCnEq8ujZpVAnwkXors7m1m7jqHk9AN4p",
+	"RRZmg9I/P3gKK+ISg1EowsdBus1Uax2uOiIDUoidOIIkdvvv5s6u7RBCD8MHzUYzjtIhyov2YL8RtRrb",
+	"N/Z2wg9v7ket3e3G3m7lw5tR68b29ZuxZ5+4QRbpENgyfL6sgcTS/Tjy2hHyTFCKq9WIgEejEUdDFXZt",
+	"h3y81Klm83X3ge1Qc7v5+p7/4GbU2tve278OtBi64Bkmef22zoKdBpA23s8+N3N4Im3L76M1fc1e6TiE",
+	"vXy+PWt/tcDh3yRRXCERAk/ZCJXNwQC0eKlQR0AdBc0TgMvm4yWpNOuN0lzw/lzSYLIYTjVU0xAPPCR6",
+	"gDBmnUwbYZhE4viOVkaa0IhlrySFeFIgwf4WERu96rjzHTsTkaAHOnoNK5L/sTW6vn744H5sDQJkNnFE",
+	"7Rgr3ZlCAwcMlgoT/8lYeJp6iKw6riWGnbTjMcyKE6t3JU+PiSvoOGodR6Y3LFI9UsfRsySe/BLn3X5V",
+	"lh5BuM++AtHOi544VozlDmbdB2ddHwFHZqJdO35oFY3hpEJ/f2AVInv30RQ09/0cmJ4eVUCplMJkXDbS",
+	"+RkCzAckMjwzGieD01QQH4fdRSJnBT8TpkLQv+tfhUpY6RKg531e25kQAyxApxmxYtqa/R3dBz03zYR9",
+	"DqYitFJ3GtQWeUVK/a/Hsy7OoMepL8LBZHpkYmL+R4rrPxjyvAASl2OVvHvwjfbtB/fv3719dO/B/cME",
+	"Jr5pTWJUxyFXm5Ksb7KEvMDbhdbt/rDTS7bZgTmbv1vtxqyzFQ9hQAFn11xb8ZCmGBcfxzN7995iDfxI",
+	"Ot9J4ZPXHWt/PVsIOlYndFLU3W5c36voco2VdLmp66CizEXwTYu56TtW9gi22NPjiBdwDOpyno+j+DhQ",
+	"7Y8pmfkYWbuOo9bT45Cq69iK+mfPYE3KcU7q0LVyc8OJf8E0WvyUS4Vn2v4LfJu4p7cMXWd2wi+QXsvu",
+	"ia1v6pPZntiv65MJ9yC5+ez/Ha/9tsu6qCe4r8/LPeLmzLb+ZeCk51TR4VTwBUFP3W8qRQ4paMu7+6Vq",
+	"34ijrswKTKSehlx9FntK2Flva9q3fVOfQAXEflnZQJWAZ3IwIGPFFwN6lln7GbLrn4zdE2DqRK3d1y+B",
+	"yZ72xTKYhbCDN/fQWhnLdg5nJiUvyjM2s4jMnLFiJDsirBwjBcKxBCGvECmipGtXXegU9oEG7HFgRmSi",
+	"A4VkI9SFlEYnIaVe49tQkLvXHatcDAQvKg2R0ccdu1GCzeH5tNrfN/XJNrvXrXu587QRHx5SCKk4HIas",
+	"raA/VoltFl7YJmU38XmI1Jy9ZUWe63w77NjkOJ3e+k19gpqstZaw0KNzdppbKzFmRvcF6w1V6pn6IJgV",
+	"5D860wbVJM5yYQqekz0T4A64heDF9ISIFAhaj1Xh+sONq6V1ncc4honRoHOKrQYogwOKfYAOa28jUerM",
+	"3LMq4YULkThQS6VhdIu1oGIkQReMvUuSYwVRIbqa4SPYGPiY0myoUk1xk8m1dUEsqwVDcAiGHkIkoB0x",
+	"VOCTTjrWWk0Tp5nb8fuyRHbgQ2INOG4sH6pyCWazM9GN+HkXLk5CYNYIvXliCgQwRh3efbvVaDSaeK1/",
+	"U5+c1yy9e/f15d8QVPFVSintrrRm6zIFkbQOlwVkOWOa62DXOcrrLs+MCKanXvDWzPESbfqHL17HaSys",
+	"4tSvbEXrQcWkRseZse6B2hNiIORDiECeo/XMmOhld9LDjKvFaVbh6ikT1e3dIjE3I7hiN5iMmyweyOIB",
+	"+cd0zui4BpyyEDSk47a0jld+VaKy+By0vf1nc4zMa0/xeM5N0S2F3SXUI1z0DbbTWNlKm3lfTdhkzaUv",
+	"p4uwvs67laxM2IRDrhj0zN74Lg+uy3PMg1jNSltKj/y6PrmX1tWOTp/sa3ZjLo9D4t4QzyF2nzA67GRY",
+	"y9HBqUEJmQ8Z2GmSpdHiTQ5rX9gnS7RYiEPwDCCq5oCdWUtN6aJNR7AG7uyw0IPN5bW5vDYYvOvedvYk",
+	"4XV3EVT3cEktkHM8B4zCZ052fF5ymDh5ywFRUFLWqSgmfm11rzkwFXbfVlIlLz4HCM55G+5QAMQJQkDu",
+	"0+ZO+TEA1bkvduNokGs70fYr+nC/hIpzzzd29i4qc2NJq8gnB4DDaOMKXt1sAE8WzunJmKZz/ewKfwaH",
+	"Zkuqrp5pALiTMDT37M8u/CRMxZKf//N3nv/VH376w+9GTlS18SHvFGg7kpa79+/cu/9WNJ1QiA188g//",
+	"e7KN5lQbjx7cvnt4WN/Mi+/98Pkf/3SyjZ3JNg7fu23bqO3H//ns73822cDuZANvHtx75+4d0LbWPKu4",
+	"Sued1a4e5riT1gjSfFlBYmByUt0Z9oUqUI2187RCjNcIlc4L9Yr+IONIoVB79CAmSz8yX3y4JDeUZeKI",
+	"hR/+RoKst7PdRM6MKJZTvWBAsTYw4vb05xUZwSQe7ETbPxK9+Pc///TP/vA3//P7n/3i25/+xbdf/Ldf",
+	"PLV38bN/+/X3P/3xz19871dP7VX8zE6He5ju5vKZn//liz//lyVMH2roilm2vFIbtT74cHFExibAQANm",
+	"qAgRLxz9ay545iphLnN6FwErXtMk9euyGNqwv6Y3fvyNH99zKxXlRbfkBTpTD7j2lBzxs5iV3nVAiwi+",
+	"K3LBcihkEmnpHnOtYTpr0RMyZ4V4UsyiTgpu7C8hedKXlQtp9e03m/DonJ2wkUovr1TanL6ri/msc/SW",
+	"1Ykvkucm8ScpYUIB2hoU60iD/w6FxyzqmMoVsWreEr2xSg5TnnJId0FdeaTzKhlMzSH3R9WfbTzV//br",
+	"73/y8Y+ff++7v/mTnz7/7nde/OSPXvyX7y2VEULvulLemM09+dupvS97s26097WwdGK6AYML8GJ1+qGB",
+	"O36OY+89+MUX3qlnh7GMQw8nZuPMW8uZB5M405GHU7yGE8+u6XqgckJV5TYfDCAvITJ907Z/NBpN2PvG",
+	"oIyP+Fam1emW/ySOcp1h0R840e2gSOggu1aTJgZ87eG7FmrUueiDZs3YFKLf5svoCHamrppFP8vagZZA",
+	"ycEzJriSN+IQMBZUK0ybbsYyBbm6JIUetB0qHqggC9KMTa7jxdGI4XIsphjYjmxcehuloHTpDU0l+3aB",
+	"a7Re7F976jb53LRaf8tuLoiX/ILYeFeuzruy/CFcVoV+z22wi+QQVkz0B8WYJXjOEjZUJ5JgKoTCzYS1",
+	"j44/D4AqRLcrEMESkEIAzk8ajw+hUkepUIy0x7HQylfrARxGV+dITuwCA1wWSxMQQ5LdldAPr61dzvAf",
+	"lZcRqF7PQvVyhnqIdaITSuKS6t/V0gpv7vbfFuVvQ+D3sruQnONI586bdCk65LUzMZ7vSnrb/uASfTxv",
+	"i/F5Lh57uA4e3mPQ143SdPVZi27ysZQQqZRC/1AM4trqLggG08lFgat1hcpWbSURYZVK47AZhNV9HC6Y",
+	"sJ3cnlGG/7ZYmfzA/tOJolynQ6zlWVjYvC3GV53XtXgoCFFCYQnbrtG4frRryNv7YgSzsJjEtX3aCNyN",
+	"wF1J4MIeYly5W+4yJOy52VdHeBcxU+iBAUwXqU4vw3SbkajlLrtNjtYXI0drxd26uoSNF0soCY5Dh2fZ",
+	"Ce+cVSiiwUiuldRv6tzDdhCSU+KaSBy+kafVTTpadeVpwlLRlUogahQge/PUO1Vi/DTEA7H/ANBWw2Qq",
+	"VCGLcYyAQYSTSQhOBRNPBqJTGGLOOGC56Ag5ANifvrXKRUrYT77xr5iwTq0nHNdIDEh+zhfi2uF5Lm1X",
+	"iPgjgI8i/hA7VoBKJeBN6MMABZ5rpCx4BoAowEN9T9lJAJMBEOuI2MLqchVSCnaAnienunE1ZpUn7VBz",
+	"8U0AeYKWj5yzyl5Fhc7tFGDvEaLfPh3DtbPbAFaQSp8nngT4p6mpTXOoFSZaDEfWghMOkJ50772+g4Qi",
+	"2ALgV+03oCLT+AHBobaro7vuMe7hhLvDHIo4zbDTo+e6ue4TO1ea5sJgZefezk0YEq4dkpITiC22hej8",
+	"BIMfvtPONjq97EEcACCWeGL/5QpO/QY/BJU5QSZvQzwjzevsZAxFFbg3tcrG9rU6S4EGXQGQJBYLAcxv",
+	"HaTUET8Tt+kt0RpE0vM04deuvVZFMn16HPXNqUyPoxYD2NL9ZnOneRzF7JiK0/CbO3ffufe7j+4cR8/q",
+	"KTJOpOJIQTQNULqsUkydXPItM2GhvffWXy10YayqiF4+49WXQxSKzhDdgh98WEUQ7wj5WDDCtB+7S4WO",
+	"NffrtCj3+mB4kslOVcMLedvMXHWupPEQRrDKc7h18GKwKhncE55CACSfzFkq0uEAje4OV+wEnOiEFAv4",
+	"0pBkgJ517AW53AFMcPp9sihpo2Ypgfcrw5u6LGppV+S3HH3KbOadeYbeG/JbwI4CxB3iySAD45S8wrPe",
+	"KFMz94WE1BqccamK63vRNGozsHXcw583G4Tx7P72P+d5zsfYxbou4VzqfBafyfW9STqTyZvmMuBqKX60",
+	"tusbPZLp4iX6uB3T6i7cZGWtq/NPH2zdZSdDY9Vfw5DgMnS4Vad/XjFxULdRXVcM86HETmLAnoNUO9Ph",
+	"KkSobzSqPdtmh9peuai7jVlPZykRqaFKGvKoAe680opASV2Y8LGwClIANpxMXntGUGL5OdfdLYA2dVgf",
+	"9BRxzVlDwLMsgbOwAmhfaRmM+ITIg/DNAz7ONE89SF8uOnIg7crWg2Cvd8OucKPOvkHrNa5Z9+SstgJW",
+	"rXUZpSZWUaPLYyBye9vVywK7oJNDOS+Kd+/O7NEQeNHigyl7jPgI2PQXLc02HMcy6babC/4C4yyVyZyZ",
+	"frv4pe6hIWaFRm4T2rW91cNmmSZwHc+dStYqADV77j48mOiocddgV1pDmHw1vlaUvCFOVB0re7mAX+W1",
+	"1+5YNddt2+3XXgsdBtVOEdEA74sAs8l/lIC+3D4T4wQQrV3nK7c14pBbSXOsnEvGiMci55nzshjyyzjX",
+	"Kzmiwta7HgIcA2E6Rw+LF8XA2xCHdLD0wLEKh0QzcCT7wg4cZS3Iu3yo2oXsC0qs6bvKXHAoACdsQfan",
+	"fZaexGlro0/C4KPj4BEgm4Cn+lyNj1XfcbMi+HeWsYHQg0yg6D0RQlmh2emJNA64jyprIglPj0byJpfZ",
+	"MBcGlxH3Bxv1tDVglC6sDUMtsi6XmWE8A6lP2wsTfVpMaed/iQGTa6iKfGxnsWR+cUBdjk/ILbZHDreW",
+	"HekVzMhTxYthLhjPip4envZKtK7ctRHsFzAq4Fh4CHhfCO0cUnbk/QH4DvF7hLZ32N9wShI6FYnVPwaZ",
+	"bX5iT+MsjHp2JxYGCYM7uu+A7AvxpHBku5gAJsn1FB6tJJXqtODZWQLESSPR6fEiQQohxRLxBK+ptkyT",
+	"2ZDj5+glVwk8XuismlNF6oo1z5pxqQ61Gp7TE649Nw32UvTHNWpFjbZ9sI0VAbAgZcDTnj0MeO5vNW5s",
+	"NZqs2WjtNFwek87vo17w/Nd/8ck//BFcw+bMffbxj1989LMX3/vh8//wg61PPv7rF3//s+ff/chKA9JK",
+	"0Cdv3zvciT5cIvErXIwrjgPDcYapLclOnIrXKqeYZhgaD5K4HLrkB0+JvCtqRS9+/MtP/vGXn3z88fOf",
+	"/PyzX/zsNx/92W++/Z9f/N1fvvjJHz3/yd8+//OPIj9hVqHbgd0TnpI2xZ0nICcJZrIBIYd1As3hzn+X",
+	"p+fW/hFL7KSU3GT7b8LJ9rqB/TR2srRGMVjRQp/lhbxGLFEz42oHRErn2U2m7KzEXVhJbMV1v0Jy2NPa",
+	"CAOyFH2Ups7cJp3BHoxjBdyxmTDV8M9kJxxPS9jaLWScYkqnAs0/4hEGXhLIT0nYK0YIUK5Gr2JutG34",
+	"WE2w75OKQLETyPohcx/CpLZfOi+IvrGq0jld02kZ5U8dUReGu8BTgQoA6KCk9xEWcUkmmIu+BEczBZfC",
+	"V9HAKMqYWPnSpqyWpEVzIwwyG0IA7YSSrBKpZCGtjEIWxMTOWTvVSoTPgY/Cb0VQ4KxSYX9rttl9nFx4",
+	"UipTkI6wxRJ7eRRtq7QkLeq/cQ1db8Rsbz9mu42YNfdhuA3mtEmKBzp2b2zIJNvskZ8EMg8GfDIgeawY",
+	"O9IayX/wQR95K72LTubDi6lLGKfbuYXp8KiR9blEbnlsiJRM2nRI01hOuUM7TmL6gJ8onfd5VrsIuMae",
+	"d7BcX5pj20KwKLTG0zMJmh9q1anAzHh+JhRL+vxJ25H/Jm5u45IqjpguE6sx6mHRxnb9L+1Ehip7Cgqr",
+	"G2P9ukPj1RcHQ/Dz05ozbPvLmZvKGggP8hTXEO8saycE7JuEOUu7ljhUNTJegOlp/0HWCh4hmhEIrsJT",
+	"fSaRJEjbN7Vc6J6uE0iBKeeBvI3cHm2cVVDfy2FhrAWbAG0bfow7qXIjGZgTpf2zqKiTgYasQyEZpd2k",
+	"4ZzVvkIPi4Xegs2NuJnkuaR7y1pb7hDBAj0I6i3sTjkRp1KZcqsEwwbe1ukVR7E2p6t+rn0XfJ5ADDS/",
+	"cB/bY5kEOONJEMyfmCa7/jHGt/yLwYVbea00fpJ5AY+b6gWMGyYYMOwrN2BmBxxefaHIBP6tWXymR/xM",
+	"3CXh/jmaTuFtU+X/mWEnoULSqj4IITF/C0St6404Ck9z1Lpx48ZOxZqyX5NZ9Nn//cMXH//w07/8m8/+",
+	"5q8WNZjKNawYY0dgjLUajd9p3Gg1GtRaYAtWr7+otduYMr5AcSqXdKlZCR6jNpyXHrwzYV93jpp7mCnr",
+	"+4pPKx21bmItmJ+theZkYqjr2pSwO7+YxmSdPfj6y2MP1mjDAJ7ncpOhgCPdMDVtDESXqGIH6LnCJ0xE",
+	"VHRy0HXIXgFl/aKtRndeZlmNtwP6x5odbvV2qVwvE0x9EmkbmxUmucVOxozKAuOQoTwI73q/dqFBUG8z",
+	"DKKxpv1kz9ubCDM54rIAGYyMjAE9DKe0UAgzo5ccGPGt0pWLIpeibLpBKkHFr670qGVfWVpZsjvt7SYe",
+	"0ZiJzA5Gh8bVqKdxTOjnLn3nkzFrl7C5eqrOXZVOemvXYHl0aUc1Hle7k6zw+TB0ugaUwbsrujTvqvSq",
+	"q1tcJsz+FWfCOLKimkDpyyoINvf6qiw2xAKDx6O07y4nYWfmxf70HL698CRGK2JGXkkiwjJ616YC5aqR",
+	"NCqS0WU/udDIRI7AeukLwU43wmAx/+zE27tOuNNvS1+uPpMC3NjovwFZP+qJXCQQ/Kbf+4PrMTXG4Eio",
+	"VGJ5lxX5c83I+xbmlWXNSrs9pGFNncapoc3s6Yz8qHKQlZwmB9fgTC1K9jrROhNcXXA66hry9o5Wc82v",
+	"Q3mqrIU1tNulJ3hKsIiHoti6DQs+vUHuUK50uSkqUzNVArDJalpZIMpTRWtTJtzjTl+G2WZGauoBnjpP",
+	"wganmnjZcgGlXTwzMSu0din11kyRuTDOV6iGWTZ9Jt8SRXkgLx5jhdBU0GtRx3xddjIsxb5RKcUOSIJa",
+	"H9j5efBY5I+lGEUwW0fcnEVxlEkD/4SLlgBWYFIrWCk5nJu27rYd9eM6LFE4c+fWbcOibdih3EnhY7Ag",
+	"g7hrheh1tWMzu8xyJE4gh5NEiC8s3maHJfOhvRrJ0Y+vd2Vodi3s8eqAaxwjUX5DskyeYap6cAohRto3",
+	"InsszHYJJkFpYcbeE1Jts/dzrU6Zg0oymKGFUhXKZIK0bTzoPmcv1RRAPSq7Xkk6g1pNnAYXBMj1CALB",
+	"EDKUhU84JtEOBvorydeKYvBAZeMkZskh74tDWYivHha57BTJq9vMnjt29M5hDHV5OTsRPWnFNBvk+skY",
+	"fCNHj947PLp7p/3w0YNv3Lt7SMERw8eGJd/YelPnI56nIt16mOtCt1ivKAYmcSFme0ZTlrTbX9OmwKVv",
+	"03JAxM6+NjkUnWEukgkkrfLp6mO+5hJT1igj0HHpIiEZxrBNZal9uSvNb39ogBFT+AIrx6pVzqLbMm6y",
+	"bXcNHzOpoNdbb4qi09uyc4rJaw9yeSpVUo1ROUywXZa4UthOro1pG/tcUOvut3Ry+8Gjw/aDR/feunf/",
+	"MMH17urcvn2Q69Ocu4p4WHslJOwmVCAw6HlA9w1FYE91tVAXp4Bm0mma4FfC+FOCx3ObvmrLNBM+M7Ms",
+	"uHWLEM94rM+ftKHKNXFxzQ43VCYx6gllB+QyGqB4llC17FzCpLlUA3emttkB/hiyA6l8o9loeJ3yFrj0",
+	"+hDCd5q0zlI753aw77ucW5wru4HJlSPSLfslFnMkBxCSbUEGIyaobJkiF7wPi+FKKHWX7TWaZdKmSy9+",
+	"gxvZqUpxo+1YYc3Kg9vTI6Y0G0mV6hFljviRzkx1DIX7itAuAcpbR+e56BSsp3Mj2AkvCnsdmoIjLEog",
+	"Z7EEf3lJerX4vxv1pLQdY4ox04UHt9oSlsZRRYwGNukCBsfGO/ilLlY+RJVnURXPlSKX30HlHOzAE52O",
+	"2wATELX2GjevP6s4TPq2d3ZqZ0d6Ao8JYWtkghuxzYh4lr2y8ypIHOSRZa/svmrPQZGJMtfJfUepMT09",
+	"zFLklE7YYFgEuRYnvHPGpCo05s0BtX3M0qHL7Eke3T169HvtO3ffOfi99rv37r93ZFUmK1OQohp+1SbX",
+	"SuIqE5J3D77RxidvP3jv/lFCcR8MBkHh9HBAKuIjCOMAug6lp9iT3eN5PxPGtLzCsdNowLDrIDaw4gLm",
+	"qS1TKtOgxkBuiie8U0CEhxduPt8nsS+L6d/bv+Fn+IQHeoWIFukZbj3KPCJ8IueKYGMleIfs0gQzLssM",
+	"GtCjMafOaQZWYPUHqGUr7QJpp7qg5CAjS5gOWmRaKBw9zH8yOUlVxBPs5ogbish19GMophiLwiujMBVe",
+	"E3BQsthryjClYhNqG7LC7Bfh1rOjy7jxUw5VFLIvMqlEmEoE9HUGVQq3ENSV8o1+ERRkK/VEls6Bp4Vz",
+	"oHTRtr9LPFxKGQviLM2l7bmb45lN4Q+2pWnjE7V1GxhGJlG6egDQZVk8DW6nozI26lcNa4jscfBmlcF8",
+	"p/NoGESe67xdCu1P/8fHz3/wKysDg2vCuyJ9cDHIgMF/WV2judNothvNr7319Z3f3Xu/8Xs3/t313397",
+	"9939+68/vPmoeRShkgTtLTKgW3BNjCHzLl9lKP/0o0//8Sef/fI7L/70l1MDIkyCtcfjlJy5I1pxLc5b",
+	"hZ0Ve72wQoa7eHkld1FQsg0e4EZTWy0/J4xnwe1d4FVbxY6Z4ZITajJy5RWxrRMHCj9DHeOdnpOHVuZZ",
+	"kaZHyvUldunz2uVSB/WH2yyxNh04t4NQNEqzhw8OS1yDsj8JG9kLgAAXwDAXqctuoX5AnSYWcyAa2JTA",
+	"5gg1Dx3DWBc79IW1WD2hVZnJbaXSmEYicxzL9hwRt16SSzHS1dvzgZq+PRHdQkIyEvgMIW8ovFNpIBCZ",
+	"m3G/Oo0wajUbeztr36PxYi/avXjR87vRsw+XvsbfsDv7qh0WhKyGLIVlmmn5S2RBCLwFK68FNrrXuBk0",
+	"mouuNS+cbMV9QqWPFZWw6rk4AkTiwSDULcs8d6OtFUKalrNRALpzpYWMfS/XhQKqrPOCZZJdTAUgM3Tj",
+	"3fjtkJnghx8O7G3abDQamK65lPg8z9lxY/fGjeuNG1P+DkcPdz7oBbouggokyuQILGy0oD1mZTrM+Uk2",
+	"dtV6dHMlKCDRQaiKgLql9BUMjWi7qv0kDh7FnFUsiHPJH4Ch2d8Syt44KXsFpPpXmzu7e/vXj4eNxs51",
+	"xfviq1iVnrwa+wQcrP5BplaPv2HN3FOAGi0IVGCb3VMTr2TJ72D9DDMD3hExS/6/b3wDPnnv6M2tG5Ov",
+	"sHrHSDPxB0OeQZiJonVQ8ulbBYxMxC84ybg6g+JFe6f1pTFSnW6zhxnviB4AWkJhIGcgbsFtY38ongw4",
+	"IUxseQeKnzz0o1A2C6NPnU4EHCDO/palkCd3Bi4LJi63kc0WETcCL4ioeK5c+MfhblRacXkFs58PKpPs",
+	"47cq+wvylUNPBqGN2nElz3/1d5/9y3988ZOfJsE7//80H7fzofqqlazwWixRksZVHtwKMWUHuUhlpzBQ",
+	"feVVvsFAKKfrkVio8zUcCpUe9tfHhYjrT2PpNYJyPuzwef2ckfFEs1LnYp9Ib1qZIMglTz2tVH277dea",
+	"vSelqWzKULdEwhr6vBU1d280GvCfBty0g4xLVX3jAZzkeOLGCducpGB+/i//6zcf/cnzX/3d8+/97b/9",
+	"+vuf/eJXz3/wxy/+9Je/+e/fff6D/2oXd3Yn4sjoYd6ZYLIsKZurfXtYXiuu9DBgv63p4Lz7bfmOQfyo",
+	"XXYNGZuWCBJdXoI67qB8zOwerdSi1bF1WwHWjCNCqsEw3O37URx1peJZwLH9rx/98NO/+viTf/5Pz7/z",
+	"189/8A//+tGPplm3cXo963Y5uZ5nad+OjPDrolb0OzeuV2c618MiQNsUp31EHmjGHkkVdG+u2gU/q1CF",
+	"A/i3J2Z6PYqjkZCnvSJq7djT6Ku3Qg0X2ZvsrRW1IrgJ4J6eEQJ8FkcQTEjPm9bJuVt8pmp7uYQFUdvt",
+	"JbflfKUbZ8BVy+ahFCGp6Pbephhto7hbyY6lSTyQql5Dp1KDRcsQnO69kIPLeV8u18Nlu0P+rWNV6+By",
+	"/Zj2cLlv5rm4DlhXWsud+jiC/LWvHz64z6zKQW1h9hsb9XQGCSKdXsxORIcPfZoWt/qwvTHdyDs8y6wu",
+	"R8lKYG7MNFMk+gnJQuEB2nxZ4EZ2Swy5PgOrhuZcGQ5EPR7kzFEfGJZpYzULAHPxbZAij+8h0DmuWBIo",
+	"eVtvi3GCWH92nIHhRLWCwWtR2ct9MDZY5GMVgvYBtAr2bY5uCj6Jzxm4bNLNeDTSoKSZ2NFiaZUiHCCT",
+	"eEfUqIJuwsmPdck6XHwB7wBx+fqNm+CZrHnHh0tKuZfTj1ivN5w7WesqDd7tuLMT+Bjh3sEuwj+9auX3",
+	"U6lrOPiRqkUMVyYhy6eSQw0o7n/yXrobV5bSrGzT3XzUNvxi+0JdjcFGWM7R6N650XA2Gk6p4QSuSH/B",
+	"LqfrrOqPtGf92lM6+3NLMymZYzkRZh9avSzznLrpFYyk0FilLNIFuAXToZj7/aSfzrUdZqPiJ+CfbAPt",
+	"2cx37t/Y3v99H0WDFCb3OG0Oqna3BmilWnaedK0QFhOYlVSn7RkhPLTV5o7aoSfV/qjpf2TAHRU9/8GP",
+	"fvPRt19874fP//inEeXBtGE5QPpM2uvF3FaNPFUeW6XGw7JeZDOOCivbff2hLnjmkvoQcGge4bPr44jL",
+	"onzKLup6IscepTui4DI7T+ZALsCm5viKa47RrQHu8Z4escxaWxJpDcHzucRtXltdPHVZX0N4jDnRJEIo",
+	"4ezh3ft37t1/i2JKlEYIRRuYZ4llNQukDw6ESqU6rSG4x5dthMQFCImrvfjxBZXL3H2EV7f7a5ELm67k",
+	"Ba/nvYu4ns+/i9e/dxe5cWOm9IjdPrh/++4779y98+XK1/uyserCZVXJ4C4DoxDzXtPVOHFTiyc+RlZb",
+	"Lh4w90HppYdedRHYdChctSIFM8A6Rrdc4b6inBwswCMcWCuLALIWIalOdQl26bILCE8UwsceCQuufw2o",
+	"uUFq+lc8HxHE1W/5akH8aUDrAD6lHs9F6t5gBQ/VDyOQlGEndkeCz8k362mT6KmvYADfDlGArII3+MGX",
+	"aUk0amvxE1eSK76nYkpB1cDuTaeiYAlVCAC8LAZ9amTbXVy+l0648Z5VE1q7Mf6rLU27r/OSoG4BkTQh",
+	"eqRpp0MfG5sIvpHrhQJZ0xG31YNscfiIy/IOnyF2ROBJcI8142jUGwM+aLs7tFr2RLCuPO/3irC4hLbW",
+	"LbZbPQ7RBUbOFka+xK11noCBC0Rt0ISuWE7Q6sC9wv1lLJEQBZTmS1HswblJqRe1mv1RpVIIoYrpaSjO",
+	"N8jOgljvpuR9iz1egQOV5obJLtgpIhdMiVHLGQuO+SbLoA0qxcLsL4Y3tT1Fx8rX6JM0gkp8nfLxVwyJ",
+	"hW12ryAp5qCKYp9t5c+fqUl4miiSwuGOsOJqMBDKYzcTTbbp6ZEBtAqawzRIcSIB8UqC4KzJq9tlcRc/",
+	"wZp3rAYDzADq2HSF3bG616Xg2FCdKT1SXjjxqcxt9gqARWN4LhmqTiZ4joXoPCyqozq5V2MCbgR6Ijur",
+	"VkzJogSHp+yuY1WiEFTjY3uNmzFVzGHSFY0A5xKvcdMKIP3BsoPqtaRV0Tqc2ahz9vDRg9t3Dw/v3X+r",
+	"xKXfhttOTD9HtYDBL4n31v/S0xKDuuMVDh/wBJarNGgARZV93G0Uj5XT4wYK6yu/HyqAuLRn2r0SpxSq",
+	"JSr4YB1I45qggKpqYHYx+zwVAEEyjb1ZaI//KZUpBA97Yk9RmvORon5UngzqBnUOr3H0pDq3WzPjHZHe",
+	"os3CC5GX+8vuLcfFzvtufLc8YxRpOSMOlYTUbLgkyGUeLJ1xmK4pH1OOI7gxRM7OxKCor/ODU7a+ZrQi",
+	"1oGDWY4qmwrmUY/UMqnjMI4grPfsy+eMaG6cEXOcEY1LdUb4ub9KZwTd35tiw010ckXQWECLKmkovOFO",
+	"yeA6DxxeF+oxcSrfXJeJ1wtR7XOQQVDVz+25ZPuNhg+9O777Vsn6BJ1BbKGYQVTOxOQMJ6XJJwJBlSCm",
+	"JZSwyaAQ1mH02XN65Ibw8rgMPngazfUHELVELjrC6l9lXSPeiqtVA9a/cRfeSFYF3Nvu7RQdrSlYrMii",
+	"iSZ3sckl++GCdTVleOVk4CmfV0Bpl2qdW512yrleAM86VGzCfJ8PDzK4EB3dTmiGghOTUpsBkmyKHHlN",
+	"/4CZeRV60mv7sCFTtqxrc/diDLaPg1W7zgY8LyQif7+C3Pn0N2Z9pnwcs6HKhDEs6UlT6Hy87X/THsm0",
+	"6CUldlRhzR+D9pxH+nv1cqj20WTJ7HpIGJ41WgTBzlV/6pFUWeL0Zmvck8fXfVTohCme53qEzgVpYC6p",
+	"HxrTbKv1ZVaSEMKyvYSFabEkVH2TW2EKcDP8Sxi2Cy3vETzgiXdK33L4Km2lk1ssIbt5XG2tcctDKyPq",
+	"iSMc7gYgnYh1V4KkVZvY2WYHWUa5wggnmQk71XbvBOwV4BaycwEriQhKlWHGYY/joMcBT0hl6Ihb1IzD",
+	"bQEYmN4EJZxc6LkUAXR17RxOwm4CgSJ4nLB6GXWDoif605L6HQ/ydg66NcQTsIOgBcnS/XcBTP22C0sw",
+	"9D+08/+mzAoAqZ3TVc/T4WbPdhtNoBn9dl8umAWJP382txPk3MEax5IHRecEBmVPGcxqMmUPJrO66UMD",
+	"i/b0YDCwGtXcjpZz5Pbw3DV2P6r0QahhHwi7nL8riqOhKv/6MJ6A1LPCwD609ZgDpiBIA9upO0EL9u/3",
+	"wlbmD8SV89HZ32a3KRAGvq8g0IaeYnxGZRQwBLbKxm4Fh0srsQ1eA1ItHdxi3bwEsIyL86+ctzTIpodO",
+	"gMRR5JULhsWGyCkOWcjMqr44XucV2mZvycdIyVcMTcJ2HSiXFd1wASHaVDAh1TG/+3argZpk3bDJQREO",
+	"uc+fvCPUadEDmrQ46kvl/46noBXnjd+xdbmTBMSNOkeX4DY7QFnYlQTW1vdguJnunJUyumQF6PMU3cY+",
+	"bECFFrxgqex2oTgyd2S7YSvWkDjhRthX9KnkWEGRiBoWIi5VjgmOxBww06hMw1dYH2qKHJSrLFP2ztuH",
+	"7x6yVKJXts/PRMuNyJfdyNRFmylNXA8LI2lU8LLtWRs00AMq69XVeR+MhJQXYgvcYqstky/GpqW6BYet",
+	"qoCc07lCr9S1cySHlXfvWF0rWuDHt0GDulxKFSv5bKfmWT5evbU7CYT1xui5WqMHZj1mSowuw665Bgb/",
+	"nDRG8MvQEQMA9+Stu9VSOmzHJSdibJEolU/hQOUMTIxAleSsL4qeTl2pSacniLQ5F11RdEAvRpWYyu8Q",
+	"2WDEpYN2gLCLv5BcBMjn06BZUIHw8OV66IGy0tgOzteho+bectCUkzVvpbg2BR9j9DAtuZRl7jA3h8oA",
+	"ZzV7j+KTrlMo3Pes7PBhwgrwo/vJzTjQuO04KW6IOPciFzUZoHYooE3f16O1ILFoKqv1au9zXyix2/D0",
+	"NXbm8MP9AMflPKRB2AxRa99KZfuyqLXbWKIMDEZ6pSVg4LgrXWWrBJJWcKadE8xZJVlmPUcZTfw59B3o",
+	"P3S3VqVeF3I5ZKfnSB1BW7rF7MSO0XugtA9jB3fiJoCyCaCskmcKt/sk0JTbfGsDTvnqkr39Z/WilUTi",
+	"TNfhO/YSMNRDcsOVnXQYwy0r+uljkP5VH2eMAEHp0AETGit4APm6AsOsNLpojtUEBJGh/IMwIRUZPBwK",
+	"NcRvsAa+TNmVXpYiizt47Rx8MxxmQFz2IvFY6SGpALyCgiQLz7J+rF577X0UP9uvvVYj81GQE5eropuD",
+	"BDXAh5M4RjMI8lhcSoaj27c9pFc9mKE92Hc7iEr6KHaCWithmFSdbAh5I9Z+QgaaAvxt1EOnUoDwptm9",
+	"71YRiv4VO9U+gwRnA3UhAEhDTydaXTB/mV1WxP8cZsKpN+g6JH0FflQmdIFBalcdLUqhOgLSjpqVdfZq",
+	"BmpqpmCJAeTPVygbBXLIboW8JBosTW/W2mZePVY7lWY9LDfgq8MP+1a7MgU4ul2qC2x5P1kpHx+r3fru",
+	"dVH7dYcDfrqHP+1yAx13GXHH6oAUO9dp3EKQIRfIldJYxpS4XJzyPAWPu/PhIPiog1gYGrKD/P5FXDNi",
+	"3rMLb2457LQCLXiq8MEvIWcNDnuFAzBLaWkdvVCeOrcw4kM45RB9wrTbIIPcZZXjfil0/U+DowOEf0HO",
+	"EXiYS0ZhdojPU16h39mVUcDGwgKlPpfKEy87gkPOurJb9NxM2VF6ckWp/Lhx29LxAQqe3lCluUhh/gda",
+	"Z+RkGun8jE7sbd7p0eUAMJnWFHEpguAuBIBMl3oH1EXWtrBvd5YF5lPilfFKYhsUW7e1KnKdtZjSW4BK",
+	"kbyK59W46UAQVbuda7BEAkMqKasBAptGP7GHNdWB9UEDcibCtClgx3igfI6jR5yHe/ZUmgIuWm4YB/lA",
+	"wPAOsMOHhLqgrcB+iB1/wbGyVsgsbHmli3bXqivolWo2Yis7+WBgMBwUvL2k7mI8s0bmOA5ImaZK2Y4V",
+	"CrltyvOjBNOZOPhuLoP9C8aVLIzIuvG6MPmlybR0kgB5tBdw49h3LOz0sbLv0jIPNgbM52rAbIrRXmIj",
+	"4Yosg+GJ3W0nYqsE8plhGhyQUMYwsy/L8ohLqII7qgqOIZTwtxSVtcLORaJqA7APVKcmR6rOOe7YyTHz",
+	"dNEz977O0/0G+sfntirTep+7VMX1vdLfLlUhTkU+u0FKn8rbdjYmW53X0/eMyO/dmd0wpOsuGVsGBKrF",
+	"Y8svXYTA7o5lIgR+h5dIKhuS5LW8/9MzWg0F3HKBUzBMKU6HEcoufDXMRewSMieDBytQrs/ijj1wtw/S",
+	"mpfVJANrmtMhZ/rkm6JTxCxxCKxwmSSU5okHtySIMp4mgrhcyaInk40KiDDq5zhLQ3i4AP4pSB9Sgrzr",
+	"SSrSIZ4M0EUPfJ+tKqrKhBaQ5vS3g0Im5wQSmcXW5sFlcE04wG90bQRtjwgczyn2rpPOljTUUpn+pVXb",
+	"VS7ZZumdEL4NNGPKt0GmUf+2YiQ7wrUUcAijN0nnVHk5jZtXLxeuEjPvROsz8p75iEIoLVrNnd14Qiq1",
+	"oo4e5ka03cNl+QeYhM2gtejTH/3kk1//02e/+GfEUUalEohir5WPT4mTVrS3E5XoxqTB9gcZlMdW9nXU",
+	"it548ODte/ffat9+cP/Ne4/eXQbU1a7AFSPdrTC9C9XDBOfMF2sg3xR2gspfqgxUhNkEhyGoKHH1LxLx",
+	"+MrDEbXgx3PWLJTgWLgCWtp01cqKpSir7Yi1TBrcJAuj4IUg6RsQvE2UpCwzeV/cBqCGSXUDJO1KKsOH",
+	"802fa/YgSlPIjpkJfGd392H5s0u48Uo4T8d2uBPQ6jWbr/u/2jkAxt98fXv//ENNuGX2Em08+3D9I34b",
+	"lINzXReoQriSG9dJQBze6OGruwjstNYo4qBtV+Z4Lc0aT8vAnRjgBAfX8tYCJ+VgMHB5zJd3WEgWUz3E",
+	"63FEAc62EiP3aXOn/BgLRemL3UrJKX24Xx4v93xjZ29NdFg/B+edl9Lx7JPL4eBg4vHmwKx3YHBOT8bT",
+	"UB0YPOODwQIUiYNl+KofUaUg5qnVEBpicpo8VToXJX4EIiZP20EHg8GGSndDpfvFp9L1G3nDprvJz/pi",
+	"sumuIi4Wy8KqyXCel90sHT3eqUiBi68E0JHKFICWz8o+Y1lorWy56vjzpYDg1d+ApMx9sBrqymWEjRFH",
+	"mkBL1uQfcGu3VCjZsSTK3BF7bMLCX6iwMJa4wcFf7XbqCZ4VvZkm3Nfw67XE8FKrYAcsOkNEBPrgw8rw",
+	"e6JzVl5sZLg5dqFg+DSm2qEPhieZ7NDgITto5tgfwbdXN/RV98di0+Wr9Dwbk4L82L48zXkVj3yx+au+",
+	"+ml0wo3sHAztZvrgQysFTgTPRf62GLsPjABgFfjTdhVT92pqq4+wNth+HcXRMM+iVnQNb0zs4uQDb+qc",
+	"IYCTx3ZVJZ1Uy+UtlCEoO/iuzjI9YuDucOF0dH9Ml/TZF0C2GdZDYt1t8IKBzjLMGcUMHZ+IE6LF+KTl",
+	"ybrlmheCj9xtR1PNbHXifgFBj6heZpvZe1GeDvMSoSCsAIep/ophPE1ze6ZwakRqLWWreAwAArfSZ7hd",
+	"avotnhSUIjkIuHK32WEJrEORzgrFMKDL5dCyCEr7awmCY9stmQZdct+YGTMJ2JeI9FohFYL0KF8A/RVD",
+	"8WLYBcan6pK6QAmxk1SpLqgK0d+wGLzys7qeHcpTZdcSknI5G4kTuMgJY8J+qYfh5qTjUz/ECTZhAK8r",
+	"WZApC35c+pWwtJbW8jFX0vTgEqCXlXuv5n3vGXeBoO6Q60wYRzKNs5cg6gKUuZaZvYRBWXoh/fYdB9AE",
+	"lHstc9YZ5rkdFC0QjqfPpSq4o57TquAdcDAfK+bT1bHK/ci2Sxmu2BE7ZtwHrui97MCJAGhDAG7BjHXE",
+	"RkRWPhwO5nAHR9rX1/MsqwBUYGTbnrPyDXaPO4BrxPs0gJtqbw+pTuHXLgOZ50CEDQ4X+wj2xUqscGor",
+	"4DMwYw74Y6RMqywPjKvTjpBW6JCMyzmEcRE+K8wdYJEYIXBqJ5K+fSa+AUBuXJxJNJzKtCD89/RIykT+",
+	"ykIn4G6mH8UT40XAU5WNyx0Hz4TtdrhyaDFuT0DKLe1x+NHMG0NxoAf3NKV4Sxq8xN0024uoMB4oHDK9",
+	"HXh8ibfpcKaRabBzlunTIJ1jexIpQc68x86gnl93PR5FzMyw07P7KDF9AwgriehzmSVBoz2ulMjq2gSn",
+	"aA4b1t4Qp0oavPRBY5A8gwx1+YRwE6pk0L7P1EZN+wdWZFK6OQJx8g4FhGoFaVliKnOGvO6YwQiNnPCM",
+	"Y+CvIonqXvwI96Xh4wmMfPdG/NRHTUIcjCBtD1qpaf5d9xwiK/lUIoTjikuBYO8S2DAOa5ZuLXsRKeZX",
+	"xr+xGqKp3wQkpLHXA6EHmbDt4r7EFsPVwbNdJ35cOr6n1sOqBTs3mfBpPLKDtVJY7URb14sHnvlBh7Im",
+	"B5QHOL/SFPanjz2AXrh+2IMZClemuV90kjdmOLBdMjoPmiF99dmHz/5fAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

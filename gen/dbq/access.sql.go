@@ -110,6 +110,138 @@ func (q *Queries) KeyList(ctx context.Context, username string) ([]KeyListRow, e
 	return items, nil
 }
 
+const sessionCreate = `-- name: SessionCreate :one
+WITH owner AS (
+    SELECT u.username FROM users u WHERE u.username = $2::text AND NOT u.is_disabled AND NOT $6::boolean
+    FOR SHARE
+),
+surplus AS (
+    DELETE FROM sessions s
+    WHERE s.id IN (
+        SELECT o.id FROM sessions o WHERE o.username = $2::text ORDER BY o.id DESC OFFSET $7::integer - 1
+    )
+)
+INSERT INTO sessions (token_hash, username, password_proof, source_ip, user_agent)
+SELECT $1, $2::text, $3, $4, $5
+WHERE $6::boolean OR EXISTS (SELECT FROM owner)
+RETURNING created_at
+`
+
+type SessionCreateParams struct {
+	TokenHash     []byte
+	Username      string
+	PasswordProof []byte
+	SourceIp      string
+	UserAgent     string
+	IsConfigured  bool
+	Most          int32
+}
+
+// SessionCreate creates a session of a user that is not disabled, or of the configured user, and ends the oldest ones beyond most. FOR SHARE
+// makes it wait for a change of the user that is about to commit, and such a change wait for it. No row: the user is disabled or was deleted.
+func (q *Queries) SessionCreate(ctx context.Context, arg SessionCreateParams) (time.Time, error) {
+	row := q.db.QueryRow(ctx, sessionCreate,
+		arg.TokenHash,
+		arg.Username,
+		arg.PasswordProof,
+		arg.SourceIp,
+		arg.UserAgent,
+		arg.IsConfigured,
+		arg.Most,
+	)
+	var created_at time.Time
+	err := row.Scan(&created_at)
+	return created_at, err
+}
+
+const sessionEnd = `-- name: SessionEnd :exec
+DELETE FROM sessions WHERE token_hash = $1
+`
+
+func (q *Queries) SessionEnd(ctx context.Context, tokenHash []byte) error {
+	_, err := q.db.Exec(ctx, sessionEnd, tokenHash)
+	return err
+}
+
+const sessionGet = `-- name: SessionGet :one
+SELECT s.id, s.username, s.password_proof, s.created_at, (s.last_seen_at < now() - interval '1 minute')::boolean AS is_unseen
+FROM sessions s
+WHERE s.token_hash = $1 AND s.last_seen_at > now() - $2::interval AND s.created_at > now() - $3::interval
+`
+
+type SessionGetParams struct {
+	TokenHash []byte
+	Idle      time.Duration
+	Most      time.Duration
+}
+
+type SessionGetRow struct {
+	ID            int64
+	Username      string
+	PasswordProof []byte
+	CreatedAt     time.Time
+	IsUnseen      bool
+}
+
+// SessionGet returns the session of a token, unless it is over. is_unseen: its last use was stored more than a minute ago.
+func (q *Queries) SessionGet(ctx context.Context, arg SessionGetParams) (SessionGetRow, error) {
+	row := q.db.QueryRow(ctx, sessionGet, arg.TokenHash, arg.Idle, arg.Most)
+	var i SessionGetRow
+	err := row.Scan(
+		&i.ID,
+		&i.Username,
+		&i.PasswordProof,
+		&i.CreatedAt,
+		&i.IsUnseen,
+	)
+	return i, err
+}
+
+const sessionSeen = `-- name: SessionSeen :exec
+UPDATE sessions s SET last_seen_at = now() WHERE s.id = $1 AND s.last_seen_at < now() - interval '1 minute'
+`
+
+// SessionSeen stores the use of a session, at most once a minute.
+func (q *Queries) SessionSeen(ctx context.Context, id int64) error {
+	_, err := q.db.Exec(ctx, sessionSeen, id)
+	return err
+}
+
+const sessionsEnd = `-- name: SessionsEnd :exec
+DELETE FROM sessions WHERE username = $1
+`
+
+func (q *Queries) SessionsEnd(ctx context.Context, username string) error {
+	_, err := q.db.Exec(ctx, sessionsEnd, username)
+	return err
+}
+
+const sessionsForget = `-- name: SessionsForget :execrows
+DELETE FROM sessions s
+WHERE s.id IN (
+    SELECT o.id FROM sessions o
+    WHERE o.last_seen_at <= now() - $1::interval OR o.created_at <= now() - $2::interval
+    ORDER BY o.id
+    LIMIT $3::integer
+    FOR UPDATE SKIP LOCKED
+)
+`
+
+type SessionsForgetParams struct {
+	Idle      time.Duration
+	Most      time.Duration
+	BatchSize int32
+}
+
+// SessionsForget deletes up to batch_size sessions that are over.
+func (q *Queries) SessionsForget(ctx context.Context, arg SessionsForgetParams) (int64, error) {
+	result, err := q.db.Exec(ctx, sessionsForget, arg.Idle, arg.Most, arg.BatchSize)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const userAddressList = `-- name: UserAddressList :many
 SELECT a.username FROM user_addresses a
 WHERE a.network = $1 AND a.seen_at > now() - interval '30 days'

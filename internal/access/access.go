@@ -1,4 +1,4 @@
-// Package access owns users and API keys, and verifies the credentials of callers.
+// Package access owns users, API keys and sessions, and verifies the credentials of callers.
 package access
 
 import (
@@ -18,6 +18,7 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/optional"
 	"lksms/internal/postgres"
+	"lksms/internal/setting"
 	"lksms/internal/snapshot"
 )
 
@@ -68,13 +69,17 @@ type Service struct {
 	db       *postgres.DB
 	q        *dbq.Queries
 	admin    Principal
+	settings *setting.Service
 	verifier *verifier
+	sessions sessions
 }
 
 // Options configures a Service. Username and Password belong to the configured admin, which is not in the table users
 // (S0.7).
 type Options struct {
 	Username, Password string
+
+	Settings *setting.Service // nil: one of its own
 
 	Now func() time.Time // clock of the caches and of the waits of guesses; nil: time.Now
 }
@@ -92,10 +97,13 @@ func New(db *postgres.DB, o Options) (*Service, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.Settings == nil {
+		o.Settings = setting.New(db)
+	}
 	admin := Principal{Username: o.Username, Role: RoleAdmin, CompanyID: DefaultCompany, SeesAll: true}
 	// Hashing uses half of the cores: the others serve callers whose credentials are cached.
 	slots := max(1, runtime.GOMAXPROCS(0)/2)
-	return &Service{db: db, q: dbq.New(db), admin: admin, verifier: &verifier{
+	return &Service{db: db, q: dbq.New(db), admin: admin, settings: o.Settings, sessions: sessions{known: newLRU[knownSession](50_000)}, verifier: &verifier{
 		versions: snapshot.Cache[int64]{Load: dbq.New(db.Outside()).CredentialsVersion, Fresh: versionTTL, Now: o.Now},
 		q:        dbq.New(db), now: o.Now, bootstrap: digest(o.Username, o.Password), admin: admin, secret: secret, nobody: nobody,
 		visitStored: newLRU[time.Time](50_000), unstored: map[visit]struct{}{},
@@ -285,7 +293,12 @@ func (s *Service) DeleteKey(ctx context.Context, username string, id int64) erro
 // runs also after an error, because the change may have been committed all the same. Changes are rare, so that they
 // need not be matched to single verdicts. Inside a transaction it waits for the commit: no other connection sees the
 // change before.
-func (s *Service) changed(ctx context.Context) { s.db.AfterCommit(ctx, s.verifier.versions.Forget) }
+func (s *Service) changed(ctx context.Context) {
+	s.db.AfterCommit(ctx, func() {
+		s.verifier.versions.Forget()
+		s.sessions.ends.Add(1)
+	})
+}
 
 // hash hashes a password; an empty one gives nil. It takes a slot of the comparisons, because it needs as much
 // memory.

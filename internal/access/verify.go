@@ -249,15 +249,11 @@ func (v *verifier) refuse(a attempt, compared account, version int64) error {
 // lookUp verifies an API key without a verdict. A right key is let in whatever others do; a wrong key delays other
 // wrong keys of its address.
 func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
-	leave, err := v.gates.enter(ctx, "key "+a.network) // so that keys from one address leave lookup slots to other addresses
+	leave, err := v.enterLookup(ctx, "key", a.network)
 	if err != nil {
 		return Principal{}, err
 	}
 	defer leave()
-	if err := acquire(ctx, v.lookups); err != nil {
-		return Principal{}, err
-	}
-	defer func() { <-v.lookups }()
 	version, err := v.version(ctx, a)
 	if err != nil {
 		return Principal{}, err
@@ -273,6 +269,23 @@ func (v *verifier) lookUp(ctx context.Context, a attempt) (Principal, error) {
 		return Principal{}, tooMany(wait)
 	}
 	return Principal{}, v.refuse(a, owned, version)
+}
+
+// enterLookup takes a slot to look up credentials of a kind that are not known yet. Of each kind, one caller of a network has a slot, so that
+// one network leaves slots to others.
+func (v *verifier) enterLookup(ctx context.Context, kind, network string) (leave func(), err error) {
+	quit, err := v.gates.enter(ctx, kind+" "+network)
+	if err != nil {
+		return nil, err
+	}
+	if err := acquire(ctx, v.lookups); err != nil {
+		quit()
+		return nil, err
+	}
+	return func() {
+		<-v.lookups
+		quit()
+	}, nil
 }
 
 // guess verifies a password without a verdict, one at a time for each address.

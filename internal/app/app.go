@@ -25,10 +25,12 @@ import (
 	"lksms/internal/history"
 	"lksms/internal/httpapi"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/stream"
 	"lksms/internal/idempotency"
 	"lksms/internal/job"
 	"lksms/internal/notification"
 	"lksms/internal/outbound"
+	"lksms/internal/overview"
 	"lksms/internal/postgres"
 	"lksms/internal/push"
 	"lksms/internal/queue"
@@ -120,6 +122,7 @@ type App struct {
 	Pusher        *push.Pusher
 	DB            *postgres.DB
 
+	streams *stream.Streams
 	sweeper *sweep.Sweeper
 	tracer  *tracing.Tracer
 	options Options
@@ -143,14 +146,14 @@ func New(ctx context.Context, o Options) (*App, error) {
 		db.Close()
 		return nil, err
 	}
-	users, err := access.New(db, access.Options{Username: o.Username, Password: o.Password, Now: o.Now})
+	settings := setting.New(db)
+	users, err := access.New(db, access.Options{Username: o.Username, Password: o.Password, Settings: settings, Now: o.Now})
 	if err != nil {
 		db.Close()
 		return nil, err
 	}
 	answers := idempotency.New(db)
 	templates := template.New(db)
-	settings := setting.New(db)
 	if o.Secrets == nil {
 		o.Secrets = &secret.Box{}
 	}
@@ -176,12 +179,13 @@ func New(ctx context.Context, o Options) (*App, error) {
 	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics, Tracer: tracer})
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
+	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
 		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs,
-		Statistics: figures,
+		Statistics: figures, Overview: overview.New(db, counts, senders, nil),
 	}, httpapi.Options{
-		EnableDocs: o.EnableDocs, Ready: readiness(db),
+		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
 		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
 	})
 	if err != nil {
@@ -196,6 +200,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-statistics", Interval: 10 * time.Minute, Run: figures.Forget},
 		sweep.Job{Name: "note-polls", Interval: 20 * time.Second, Routine: true, Run: senders.SweepSeen},
 		sweep.Job{Name: "note-user-addresses", Interval: 5 * time.Second, Routine: true, Run: users.NoteVisits},
+		sweep.Job{Name: "forget-sessions", Interval: 10 * time.Minute, Run: users.ForgetSessions},
 		sweep.Job{Name: "queue-due-tasks", Interval: time.Second, Routine: true, Run: tasks.Queue},
 		sweep.Job{Name: "expire-tasks", Interval: time.Second, Routine: true, Run: tasks.Expire},
 		sweep.Job{Name: "move-tasks-to-their-routes", Interval: 5 * time.Second, Routine: true, Run: tasks.Move},
@@ -222,7 +227,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
 		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, DB: db,
-		Pusher: pusher, sweeper: sweeper, tracer: tracer, options: o,
+		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }
 
@@ -254,6 +259,14 @@ const tracesLimit = 3 * time.Second
 // recoverInterval returns a tenth of the timeout, at least a second and at most a minute, so that a lease that ran out is recovered soon.
 func recoverInterval(timeout time.Duration) time.Duration {
 	return min(max(timeout/10, time.Second), time.Minute)
+}
+
+// streamsOf is how many streams may hold connections, so that they leave connections to requests.
+func streamsOf(maxConnections int) int {
+	if maxConnections == 0 {
+		return 1000
+	}
+	return max(1, maxConnections/4)
 }
 
 var errNotMigrated = errors.New("a migration is missing")
@@ -297,6 +310,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	server.RegisterOnShutdown(func() {
 		a.Pusher.StopClaiming()
 		a.Tasks.StopWaiting()
+		a.streams.Stop()
 	})
 	served := make(chan error, 1)
 	go func() {

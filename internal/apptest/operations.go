@@ -3,7 +3,7 @@ package apptest
 // Operation is a sample call of one operation of the contract, and the roles that may call it. The table is written by hand.
 type Operation struct {
 	Method, Path, Body string
-	Roles              string // besides admin; "public": everybody; "callback": providers
+	Roles              string // besides admin; "public": everybody; "callback": providers; "password": those who know the password in the body
 }
 
 // Operations has all operations of the contract, by id.
@@ -100,6 +100,11 @@ var Operations = map[string]Operation{
 	"recoverTasks":               {"POST", "/api/v1/admin/recover-zombie-tasks", "", ""},
 	"taskStatistics":             {"GET", "/api/v1/admin/task-statistics", "", "read"},
 	"taskStatusInfo":             {"GET", "/api/v1/admin/task-status-info", "", "submit send read"},
+	"createSession":              {"POST", "/api/v1/session", `{"username":"role-read","password":"wrong"}`, "password"},
+	"getSession":                 {"GET", "/api/v1/session", "", "submit send read"},
+	"deleteSession":              {"DELETE", "/api/v1/session", "", "submit send read"},
+	"getOverview":                {"GET", "/api/v1/admin/overview", "", "submit read"},
+	"streamOverview":             {"GET", "/api/v1/admin/stream?seconds=0", "", "submit read"},
 	"health":                     {"GET", "/health", "", "public"},
 	"ready":                      {"GET", "/ready", "", "public"},
 }

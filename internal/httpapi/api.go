@@ -7,6 +7,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -17,11 +18,14 @@ import (
 	"lksms/internal/contact"
 	"lksms/internal/directory"
 	"lksms/internal/history"
+	"lksms/internal/httpapi/console"
 	"lksms/internal/httpapi/docs"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/stream"
 	"lksms/internal/idempotency"
 	"lksms/internal/job"
 	"lksms/internal/notification"
+	"lksms/internal/overview"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
 	"lksms/internal/sender"
@@ -34,6 +38,7 @@ import (
 type Options struct {
 	EnableDocs bool
 	Ready      func(context.Context) error // nil when requests can be served
+	Streams    *stream.Streams
 	Gate       gate.Options
 }
 
@@ -54,6 +59,8 @@ type Server struct {
 	settings  *setting.Service
 	figures   *statistics.Service
 	jobs      *job.Service
+	now       *overview.Service
+	streams   *stream.Streams
 	options   Options
 
 	gate *gate.Gate
@@ -79,6 +86,7 @@ type Services struct {
 	Contacts      *contact.Service
 	Statistics    *statistics.Service
 	Jobs          *job.Service
+	Overview      *overview.Service
 }
 
 // New returns the handler of everything that the server serves.
@@ -92,7 +100,8 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, jobs: services.Jobs, options: options, gate: guard,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, jobs: services.Jobs,
+		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()
 	api.HandlerWithOptions(
@@ -102,8 +111,33 @@ func New(services Services, options Options) (http.Handler, error) {
 		api.StdHTTPServerOptions{BaseRouter: guard.Operations(mux), ErrorHandlerFunc: guard.Undecodable},
 	)
 	mux.Handle("GET /metrics", guard.RequireReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
+	root := guard.NoOperation()
 	if options.EnableDocs {
 		docs.Mount(mux, guard.Fail)
+		root = http.RedirectHandler("/docs/", http.StatusFound)
+	}
+	if err := mountConsole(mux, root); err != nil {
+		return nil, err
 	}
 	return guard.Everything(mux)
+}
+
+// mountConsole serves the console, and leads browsers that ask for / there. root answers / for other callers.
+func mountConsole(mux *http.ServeMux, root http.Handler) error {
+	pages, err := console.Handler()
+	if err != nil {
+		return err
+	}
+	mux.Handle("GET "+console.Prefix, gate.Files(pages))
+	toConsole := http.RedirectHandler(console.Prefix, http.StatusFound)
+	mux.Handle("GET "+strings.TrimSuffix(console.Prefix, "/"), toConsole)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Accept")
+		if strings.Contains(r.Header.Get("Accept"), "text/html") {
+			toConsole.ServeHTTP(w, r)
+			return
+		}
+		root.ServeHTTP(w, r)
+	})
+	return nil
 }

@@ -30,6 +30,7 @@ var unbounded = map[string]string{
 	"notifications":    "each request counts the waiting ones, the others are history",
 	"idempotency_keys": "one for each request that did something, for a day",
 	"user_addresses":   "the oldest of a user is deleted",
+	"sessions":         "the oldest of a user ends",
 	"sender_states":    "one for a sender", "sender_tokens": "one for a sender", "fair_ranks": "by pool, priority and company", "task_partitions": "one for some days",
 	"channel_countries": "by channel and country", "company_countries": "by company and country",
 	"settings": "named in the contract", "directory_version": "one row",

@@ -19,6 +19,7 @@ type Values struct {
 	SMS        SMS        `json:"sms"`
 	Monitoring Monitoring `json:"monitoring"`
 	History    History    `json:"history"`
+	Access     Access     `json:"access"`
 }
 
 // Queue holds the settings of dispatch. Times are in seconds.
@@ -52,6 +53,12 @@ type History struct {
 	LogDays        int64  `json:"log_days"`        // days after which refused submissions and operator events are deleted, and the ledger is summed up
 }
 
+// Access holds the lifetimes of sessions.
+type Access struct {
+	SessionIdleMinutes int64 `json:"session_idle_minutes"` // minutes without a request after which a session ends
+	SessionMaxHours    int64 `json:"session_max_hours"`    // hours after which a session ends in any case
+}
+
 // defaultValues returns the default of every setting. It is in force until the setting is changed.
 func defaultValues() Values {
 	return Values{
@@ -59,6 +66,7 @@ func defaultValues() Values {
 		SMS:        SMS{PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300},
 		Monitoring: Monitoring{WaitWarning: 300, TimeZone: "Asia/Shanghai"},
 		History:    History{PartitionWidth: "day", AfterDays: 1, Export: true, LogDays: 180},
+		Access:     Access{SessionIdleMinutes: 8 * 60, SessionMaxHours: 7 * 24},
 	}
 }
 
@@ -82,6 +90,12 @@ func (h History) LogsKept() *time.Duration {
 	kept := time.Duration(h.LogDays) * 24 * time.Hour
 	return &kept
 }
+
+// SessionIdle is how long a session lasts without a request.
+func (a Access) SessionIdle() time.Duration { return time.Duration(a.SessionIdleMinutes) * time.Minute }
+
+// SessionMost is how long a session lasts in any case.
+func (a Access) SessionMost() time.Duration { return time.Duration(a.SessionMaxHours) * time.Hour }
 
 // byName holds settings by category and name.
 type byName map[string]map[string]json.RawMessage

@@ -70,15 +70,21 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 			g.Fail(w, r, ErrUnavailable)
 			return
 		}
+		if operation == signInOperation && !isOfNoPage(r) && !isOfOwnPage(r, x.isSecure) {
+			g.Fail(w, r, errCrossSite)
+			return
+		}
 		if roles := g.contract.roles[operation]; operation != "" && !slices.Contains(roles, public) {
-			x.Caller.Authorise = func() error { return g.authorise(r, roles) }
-			if err := x.Caller.Authorise(); err != nil {
+			x.Caller.Authorise = func() error {
+				x.Caller.isRepeated = true
+				return g.authorise(r, roles)
+			}
+			if err := g.authorise(r, roles); err != nil {
 				g.Fail(w, r, err)
 				return
 			}
 		}
 		if operation == callbackOperation {
-			x.request = r
 			senderNo, err := url.PathUnescape(path.Base(r.URL.EscapedPath())) // it may contain a slash
 			if err != nil {
 				g.Fail(w, r, fault.New(fault.Malformed, fault.RequestMalformed))
@@ -126,20 +132,30 @@ func (g *Gate) authorise(r *http.Request, roles []string) error {
 	}
 	x := Of(r.Context())
 	x.Caller.User, x.Origin.User, x.Origin.CompanyID, x.Origin.TopPriority = who, who.Username, who.CompanyID, who.TopPriority
-	isAllowed := slices.Contains(roles, who.Role) || who.Role == access.RoleRead && who.SeesAll && slices.Contains(roles, readAll)
-	if who.Role != access.RoleAdmin && !isAllowed {
+	if !isAllowed(who, roles) {
 		return fault.New(fault.Forbidden, fault.AuthForbidden)
 	}
 	return nil
 }
 
+// isAllowed reports whether a user may call the operation of these roles.
+func isAllowed(who access.Principal, roles []string) bool {
+	return who.Role == access.RoleAdmin || slices.Contains(roles, who.Role) || slices.Contains(roles, public) ||
+		who.Role == access.RoleRead && who.SeesAll && slices.Contains(roles, readAll)
+}
+
+// authenticate returns the user whose credentials a request has. Authorization goes before the cookie of a session.
 func (g *Gate) authenticate(r *http.Request) (access.Principal, error) {
-	address := Of(r.Context()).Origin.SourceIP
+	x := Of(r.Context())
+	address := x.Origin.SourceIP
 	if username, password, ok := r.BasicAuth(); ok {
 		return g.services.Access.Basic(r.Context(), username, password, address)
 	}
 	if scheme, key, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return g.services.Access.Bearer(r.Context(), key, address)
+	}
+	if r.Header.Get("Authorization") == "" {
+		return g.resume(r, x)
 	}
 	return access.Principal{}, access.ErrRequired
 }

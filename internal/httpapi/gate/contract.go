@@ -24,6 +24,7 @@ type contract struct {
 	router     routers.Router // finds the operation of any request
 	routes     map[string]*routers.Route
 	roles      map[string][]string // roles that may call the operation
+	ids        map[string]string   // operationId
 	keyed      map[string]bool     // whether the operation takes an Idempotency-Key
 	parameters map[string][]string // names of the query parameters
 	limits     map[string]limits
@@ -62,7 +63,7 @@ var readContract = sync.OnceValues(func() (*contract, error) {
 		return nil, fmt.Errorf("route by contract: %w", err)
 	}
 	return &contract{
-		router: router, routes: routesOf(spec), roles: roles, keyed: keyedOperations(spec), parameters: parametersOf(spec), limits: limits,
+		router: router, routes: routesOf(spec), roles: roles, ids: idsOf(spec), keyed: keyedOperations(spec), parameters: parametersOf(spec), limits: limits,
 		costly: costlyOperations(spec, maps.Keys(batches)), batches: batches,
 		changes: Batch{item: spec.Components.Schemas["SettingsChange"].Value},
 	}, nil

@@ -38,6 +38,19 @@ func (g *Gate) clientIP(r *http.Request) string {
 	return client.WithZone("").String()
 }
 
+// isSecure reports whether the client speaks TLS with this server, or with a trusted proxy in front of it.
+func (g *Gate) isSecure(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
+	}
+	schemes := r.Header.Values("X-Forwarded-Proto")
+	if len(schemes) == 0 {
+		return false
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && g.trusts(peer.Addr().Unmap()) && strings.EqualFold(schemes[len(schemes)-1], "https")
+}
+
 func (g *Gate) trusts(address netip.Addr) bool {
 	return slices.ContainsFunc(g.options.TrustedProxies, func(network netip.Prefix) bool { return network.Contains(address) })
 }
@@ -55,6 +68,8 @@ func (g *Gate) crossOrigin(next http.Handler) http.Handler {
 		MaxAge:         600,
 	}).Handler(next)
 }
+
+var errCrossSite = fault.New(fault.Forbidden, fault.RequestCrossSite)
 
 // claimPaths are the paths where a GET changes state: it claims tasks.
 var claimPaths = []string{"/api/v1/sms/tasks/pending", "/app/api/v1/sms/tasks/pending"}
@@ -77,7 +92,7 @@ func (g *Gate) refuseOtherSites(next http.Handler) (http.Handler, error) {
 			checked.Method = http.MethodPost // the library considers every GET safe
 		}
 		if isElsewhere || protection.Check(checked) != nil {
-			g.Fail(w, r, fault.New(fault.Forbidden, fault.RequestCrossSite))
+			g.Fail(w, r, errCrossSite)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -95,7 +95,7 @@ func (g *Gate) answerFault(w http.ResponseWriter, r *http.Request, f *fault.Erro
 	header := w.Header()
 	header.Set("Content-Type", "application/json")
 	if f.Kind == fault.Unauthorized {
-		header.Set("WWW-Authenticate", `Basic realm="lksms", charset="UTF-8"`)
+		header.Set("WWW-Authenticate", challengeTo(r))
 	}
 	if f.RetryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(f.RetryAfter.Seconds()))))

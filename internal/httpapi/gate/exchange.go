@@ -47,8 +47,11 @@ type Exchange struct {
 	DryRun        bool // the request only asks what would happen
 	InTransaction bool // the handler runs in the transaction of an Idempotency-Key
 
-	request   *http.Request  // of a callback: any part of it can hold the proof
+	isSecure  bool           // the client speaks TLS
+	request   *http.Request  // as it came: any part of a callback can hold the proof
 	answering func()         // called when the answer begins; may be nil
+	isFile    bool           // the answer is a file that everybody may read
+	isStream  bool           // the answer goes on for as long as the caller reads it
 	isGone    bool           // the caller has gone before the answer
 	refused   *queue.Refused // a rejected submission that is stored after the transaction
 	notes     []any          // additional attributes of the request's log line, as slog takes them
@@ -64,6 +67,9 @@ type Caller struct {
 	// the server from checking the proof.
 	Provider  string
 	Authorise func() error // sets User anew and checks its roles; nil for a public operation
+
+	SessionEnd *time.Time // when the session of the caller ends at the latest; nil: it has other credentials
+	isRepeated bool       // Authorise was called: the server checks the caller again, without a request of its
 }
 
 // Body is the body of a request.
@@ -106,6 +112,12 @@ func (x *Exchange) In(ctx context.Context) (_ context.Context, cancel func()) {
 // within moves the deadline: the request ends after limit. A context for it would cost one more timer and one more copy of the request.
 func (x *Exchange) within(limit time.Duration) { x.deadline.Reset(min(limit, time.Until(x.last))) }
 
+// Stream says that the answer goes on for as long as the caller reads it: the request has no deadline, and no duration that says anything.
+func (x *Exchange) Stream() {
+	x.isStream = true
+	x.deadline.Stop()
+}
+
 // isLate reports whether the deadline of a request has passed.
 func isLate(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.DeadlineExceeded) }
 
@@ -131,7 +143,7 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 				RequestID: r.Header.Get("X-Request-Id"), SourceIP: g.clientIP(r), UserAgent: r.UserAgent(),
 				Traceparent: tracing.Traceparent(r.Header["Traceparent"]),
 			},
-			Text: text.For(r.Header.Get("Accept-Language")),
+			Text: text.For(r.Header.Get("Accept-Language")), isSecure: g.isSecure(r), request: r,
 		}
 		if !goodRequestID.MatchString(x.Origin.RequestID) {
 			x.Origin.RequestID = ulid.MustNew(ulid.Now(), rand.Reader).String()
@@ -161,7 +173,9 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 		endSpan(span, r.Method, route, answer.status, x)
 		took := time.Since(started)
 		g.requests.WithLabelValues(route, strconv.Itoa(answer.status)).Inc()
-		g.durations.WithLabelValues(route).Observe(took.Seconds())
+		if !x.isStream {
+			g.durations.WithLabelValues(route).Observe(took.Seconds())
+		}
 		level := slog.LevelInfo
 		if answer.status >= http.StatusInternalServerError && !x.isGone {
 			level = slog.LevelError
@@ -219,7 +233,7 @@ func (g *Gate) beginAnswer(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	}
 	g.paced(r.Context(), x, status)
 	connection, limit := http.NewResponseController(w), answerLongest
-	if x.Caller.User.Username == "" {
+	if x.Caller.User.Username == "" && !x.isFile {
 		limit = strangersAnswer
 	}
 	_ = connection.SetWriteDeadline(time.Now().Add(limit))
