@@ -1,14 +1,15 @@
 -- Counts of tasks, and the partitions of their history.
 
 -- TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks
--- adds the difference to facts, which task_totals counts until they are folded.
+-- adds the difference to facts, which task_totals counts until they are folded. counted_at is the moment of the numbers.
 -- name: TaskStatistics :one
 SELECT
     coalesce(sum(pending_new), 0)::bigint AS pending_new_tasks,
     coalesce(sum(pending_retry), 0)::bigint AS pending_retry_tasks,
     coalesce(sum(processing), 0)::bigint AS processing_tasks,
     coalesce(sum(success), 0)::bigint AS success_tasks,
-    coalesce(sum(failed), 0)::bigint AS failed_tasks
+    coalesce(sum(failed), 0)::bigint AS failed_tasks,
+    statement_timestamp()::timestamptz AS counted_at
 FROM task_totals
 WHERE sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint;
 

@@ -332,3 +332,33 @@ ORDER BY
     c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there AND NOT c.is_outranked DESC,
     c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100;
+
+-- SendersReady returns up to most senders that are on and cannot take tasks, with the reason, and one that can. number is how many there are of
+-- the same kind. A company gets the senders that its routes name. Polls of senders without routes are recorded only every noted_apart, so these
+-- senders count as silent that much later.
+-- name: SendersReady :many
+SELECT r.sender_no, r.name, r.reason, r.number
+FROM (
+    SELECT j.*, count(*) OVER w AS number, row_number() OVER (w ORDER BY j.sender_no) AS nth
+    FROM (
+        SELECT s.sender_no, s.name,
+            CASE
+                WHEN NOT x.has_funds THEN 'no_funds'
+                WHEN NOT x.has_quota THEN 'no_quota'
+                WHEN st.rest_until > now() THEN 'resting'
+                WHEN s.kind = 'app' AND coalesce(x.seen_at < now() - sqlc.arg(silent_after)::interval - CASE
+                    WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id) THEN interval '0' ELSE sqlc.arg(noted_apart)::interval
+                END, true) THEN 'silent'
+                ELSE ''
+            END AS reason
+        FROM senders s
+        JOIN sender_states st ON st.sender_id = s.id
+        JOIN sender_standings x ON x.sender_id = s.id
+        WHERE x.is_on AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
+            SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint
+        ))
+    ) j
+    WINDOW w AS (PARTITION BY j.reason = '')
+) r
+WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE @most::integer END
+ORDER BY r.reason = '', r.sender_no;

@@ -155,6 +155,30 @@ func (e MessageType) Valid() bool {
 	}
 }
 
+// Defines values for NotReadySenderReason.
+const (
+	NotReadyNoFunds NotReadySenderReason = "no_funds"
+	NotReadyNoQuota NotReadySenderReason = "no_quota"
+	NotReadyResting NotReadySenderReason = "resting"
+	NotReadySilent  NotReadySenderReason = "silent"
+)
+
+// Valid indicates whether the value is a known member of the NotReadySenderReason enum.
+func (e NotReadySenderReason) Valid() bool {
+	switch e {
+	case NotReadyNoFunds:
+		return true
+	case NotReadyNoQuota:
+		return true
+	case NotReadyResting:
+		return true
+	case NotReadySilent:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NotificationEndRequestExpectedStatuses.
 const (
 	ExpectCancelled  NotificationEndRequestExpectedStatuses = 3
@@ -1520,6 +1544,18 @@ type NextCursor = string
 // No Example: acme
 type No = string
 
+// NotReadySender defines model for NotReadySender.
+type NotReadySender struct {
+	SenderNo string `json:"sender_no"`
+	Name     string `json:"name"`
+
+	// Reason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled lately
+	Reason NotReadySenderReason `json:"reason"`
+}
+
+// NotReadySenderReason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled lately
+type NotReadySenderReason string
+
 // NotificationEndRequest defines model for NotificationEndRequest.
 type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
@@ -1942,6 +1978,65 @@ type Operator = string
 type Orbit struct {
 	InTime  time.Time `json:"in_time"`
 	OrbitNo int64     `json:"orbit_no"`
+}
+
+// Overview defines model for Overview.
+type Overview struct {
+	// At The time of the figures
+	At time.Time `json:"at"`
+
+	// CompanyNo The company whose figures these are; null for all companies
+	CompanyNo *string `json:"company_no"`
+
+	// FiringAlerts Alerts that are firing; null for a company
+	FiringAlerts *int64 `json:"firing_alerts"`
+
+	// OldestWaitSeconds How long the task that has been due for longest has waited. Null if no task is due, and for a company if none of its tasks is among the 2,000 of the server that have waited longest.
+	OldestWaitSeconds *float64 `json:"oldest_wait_seconds"`
+
+	// Rates Tasks per second over the last 10 seconds; null until the server has compared two moments
+	Rates struct {
+		// Failed Ended as FAILED
+		Failed *float64 `json:"failed"`
+
+		// In Submitted
+		In *float64 `json:"in"`
+
+		// Out Ended as SUCCESS
+		Out *float64 `json:"out"`
+	} `json:"rates"`
+
+	// Senders The senders that are on. Of a company, those that its routes name.
+	Senders struct {
+		NotReady int64 `json:"not_ready"`
+		Ready    int64 `json:"ready"`
+	} `json:"senders"`
+
+	// SendersNotReady The first 20 senders that are on and cannot take tasks
+	SendersNotReady []NotReadySender `json:"senders_not_ready"`
+
+	// Tasks The number of tasks in each state. Of those that ended, tasks that were dropped with their history still count.
+	Tasks struct {
+		Failed int64 `json:"failed"`
+
+		// PendingNew PENDING, before the first attempt
+		PendingNew int64 `json:"pending_new"`
+
+		// PendingRetry PENDING, before another attempt
+		PendingRetry int64 `json:"pending_retry"`
+		Processing   int64 `json:"processing"`
+		Success      int64 `json:"success"`
+	} `json:"tasks"`
+}
+
+// OverviewResponse defines model for OverviewResponse.
+type OverviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message  `json:"message"`
+	Data    Overview `json:"data"`
 }
 
 // Partition defines model for Partition.
@@ -3423,6 +3518,12 @@ type ListLedgerParams struct {
 // PutSettingsCategoryJSONBody defines parameters for PutSettingsCategory.
 type PutSettingsCategoryJSONBody map[string]interface{}
 
+// StreamOverviewParams defines parameters for StreamOverview.
+type StreamOverviewParams struct {
+	// Seconds Seconds after which the server ends the stream; 0 ends it after the first event
+	Seconds *int `form:"seconds,omitempty" json:"seconds,omitempty"`
+}
+
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
 	// Limit The maximum number of items
@@ -4044,6 +4145,13 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
 	PutNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetOverview Get the figures of this moment
+	//
+	// Users of a company get the figures of their company. The figures are at most 4 seconds old, those of senders at most 10 seconds. `GET /api/v1/admin/stream` sends them when they change.
+	//
+	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
+	GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RecoverTasks Recover all tasks whose lease ran out
 	//
 	// The server does this by itself about once a minute. This operation is safe to call at any time.
@@ -4239,6 +4347,22 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StreamOverview Get the figures again and again, as server-sent events
+	//
+	// The answer goes on until the caller closes it. It consists of events (`text/event-stream`):
+	//
+	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
+	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
+	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
+	// - A comment every 15 seconds shows that the connection works.
+	//
+	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
+	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
+	// `MAX_CONNECTIONS`, or 1,000; one more gets 429 `request.too_much`. Ask `GET /api/v1/admin/overview` then.
+	//
+	// Corresponds with GET /api/v1/admin/stream (the `StreamOverview` operationId).
+	StreamOverview(ctx context.Context, params *StreamOverviewParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TaskStatistics Count tasks by state
 	//
@@ -5559,6 +5683,23 @@ func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, c
 	return c.Client.Do(req)
 }
 
+// GetOverview Get the figures of this moment
+//
+// Users of a company get the figures of their company. The figures are at most 4 seconds old, those of senders at most 10 seconds. `GET /api/v1/admin/stream` sends them when they change.
+//
+// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
+func (c *Client) GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOverviewRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RecoverTasks Recover all tasks whose lease ran out
 //
 // The server does this by itself about once a minute. This operation is safe to call at any time.
@@ -5985,6 +6126,32 @@ func (c *Client) PutSettingsCategoryWithBody(ctx context.Context, category Categ
 // Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutSettingsCategoryRequest(c.Server, category, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StreamOverview Get the figures again and again, as server-sent events
+//
+// The answer goes on until the caller closes it. It consists of events (`text/event-stream`):
+//
+//   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
+//   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
+//     rights of the user changed, or `{"reason":"over"}` after `seconds`.
+//   - A comment every 15 seconds shows that the connection works.
+//
+// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
+// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
+// `MAX_CONNECTIONS`, or 1,000; one more gets 429 `request.too_much`. Ask `GET /api/v1/admin/overview` then.
+//
+// Corresponds with GET /api/v1/admin/stream (the `StreamOverview` operationId).
+func (c *Client) StreamOverview(ctx context.Context, params *StreamOverviewParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStreamOverviewRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8736,6 +8903,33 @@ func NewPutNotificationTemplateRequestWithBody(server string, bizType BizType, c
 	return req, nil
 }
 
+// NewGetOverviewRequest constructs an http.Request for the GetOverview method
+func NewGetOverviewRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/overview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewRecoverTasksRequest constructs an http.Request for the RecoverTasks method
 func NewRecoverTasksRequest(server string) (*http.Request, error) {
 	var err error
@@ -9550,6 +9744,60 @@ func NewPutSettingsCategoryRequestWithBody(server string, category CategoryName,
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewStreamOverviewRequest constructs an http.Request for the StreamOverview method
+func NewStreamOverviewRequest(server string, params *StreamOverviewParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/stream")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Seconds != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "seconds", *params.Seconds, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -12085,6 +12333,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
 	PutNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error)
 
+	// GetOverviewWithResponse Get the figures of this moment
+	//
+	// Users of a company get the figures of their company. The figures are at most 4 seconds old, those of senders at most 10 seconds. `GET /api/v1/admin/stream` sends them when they change.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
+	GetOverviewWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error)
+
 	// RecoverTasksWithResponse Recover all tasks whose lease ran out
 	//
 	// The server does this by itself about once a minute. This operation is safe to call at any time.
@@ -12300,6 +12557,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
+
+	// StreamOverviewWithResponse Get the figures again and again, as server-sent events
+	//
+	// The answer goes on until the caller closes it. It consists of events (`text/event-stream`):
+	//
+	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
+	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
+	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
+	// - A comment every 15 seconds shows that the connection works.
+	//
+	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
+	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
+	// `MAX_CONNECTIONS`, or 1,000; one more gets 429 `request.too_much`. Ask `GET /api/v1/admin/overview` then.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/stream (the `StreamOverview` operationId).
+	StreamOverviewWithResponse(ctx context.Context, params *StreamOverviewParams, reqEditors ...RequestEditorFn) (*StreamOverviewResponse, error)
 
 	// TaskStatisticsWithResponse Count tasks by state
 	//
@@ -15909,6 +16184,89 @@ func (r PutNotificationTemplateResponse) ContentType() string {
 	return ""
 }
 
+type GetOverviewResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OverviewResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetOverviewResponse) GetJSON200() *OverviewResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetOverviewResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetOverviewResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetOverviewResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetOverviewResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetOverviewResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetOverviewResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetOverviewResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetOverviewResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetOverviewResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetOverviewResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type RecoverTasksResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -17566,6 +17924,82 @@ func (r PutSettingsCategoryResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PutSettingsCategoryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StreamOverviewResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r StreamOverviewResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r StreamOverviewResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r StreamOverviewResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r StreamOverviewResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r StreamOverviewResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r StreamOverviewResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r StreamOverviewResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StreamOverviewResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StreamOverviewResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StreamOverviewResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -22219,6 +22653,21 @@ func (c *ClientWithResponses) PutNotificationTemplateWithResponse(ctx context.Co
 	return ParsePutNotificationTemplateResponse(rsp)
 }
 
+// GetOverviewWithResponse Get the figures of this moment
+//
+// Users of a company get the figures of their company. The figures are at most 4 seconds old, those of senders at most 10 seconds. `GET /api/v1/admin/stream` sends them when they change.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
+func (c *ClientWithResponses) GetOverviewWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error) {
+	rsp, err := c.GetOverview(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetOverviewResponse(rsp)
+}
+
 // RecoverTasksWithResponse Recover all tasks whose lease ran out
 //
 // The server does this by itself about once a minute. This operation is safe to call at any time.
@@ -22577,6 +23026,30 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 		return nil, err
 	}
 	return ParsePutSettingsCategoryResponse(rsp)
+}
+
+// StreamOverviewWithResponse Get the figures again and again, as server-sent events
+//
+// The answer goes on until the caller closes it. It consists of events (`text/event-stream`):
+//
+//   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
+//   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
+//     rights of the user changed, or `{"reason":"over"}` after `seconds`.
+//   - A comment every 15 seconds shows that the connection works.
+//
+// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
+// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
+// `MAX_CONNECTIONS`, or 1,000; one more gets 429 `request.too_much`. Ask `GET /api/v1/admin/overview` then.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/stream (the `StreamOverview` operationId).
+func (c *ClientWithResponses) StreamOverviewWithResponse(ctx context.Context, params *StreamOverviewParams, reqEditors ...RequestEditorFn) (*StreamOverviewResponse, error) {
+	rsp, err := c.StreamOverview(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStreamOverviewResponse(rsp)
 }
 
 // TaskStatisticsWithResponse Count tasks by state
@@ -26090,6 +26563,74 @@ func ParsePutNotificationTemplateResponse(rsp *http.Response) (*PutNotificationT
 	return response, nil
 }
 
+// ParseGetOverviewResponse parses an HTTP response from a GetOverviewWithResponse call
+func ParseGetOverviewResponse(rsp *http.Response) (*GetOverviewResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetOverviewResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OverviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseRecoverTasksResponse parses an HTTP response from a RecoverTasksWithResponse call
 func ParseRecoverTasksResponse(rsp *http.Response) (*RecoverTasksResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -27464,6 +28005,67 @@ func ParsePutSettingsCategoryResponse(rsp *http.Response) (*PutSettingsCategoryR
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStreamOverviewResponse parses an HTTP response from a StreamOverviewWithResponse call
+func ParseStreamOverviewResponse(rsp *http.Response) (*StreamOverviewResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StreamOverviewResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -31037,6 +31639,9 @@ type ServerInterface interface {
 	// PutNotificationTemplate Set the notification template of a business type on a channel
 	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
 	PutNotificationTemplate(w http.ResponseWriter, r *http.Request, bizType BizType, channel ChannelName)
+	// GetOverview Get the figures of this moment
+	// (GET /api/v1/admin/overview)
+	GetOverview(w http.ResponseWriter, r *http.Request)
 	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(w http.ResponseWriter, r *http.Request)
@@ -31088,6 +31693,9 @@ type ServerInterface interface {
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
+	// StreamOverview Get the figures again and again, as server-sent events
+	// (GET /api/v1/admin/stream)
+	StreamOverview(w http.ResponseWriter, r *http.Request, params StreamOverviewParams)
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(w http.ResponseWriter, r *http.Request)
@@ -32299,6 +32907,20 @@ func (siw *ServerInterfaceWrapper) PutNotificationTemplate(w http.ResponseWriter
 	handler.ServeHTTP(w, r)
 }
 
+// GetOverview operation middleware
+func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetOverview(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // RecoverTasks operation middleware
 func (siw *ServerInterfaceWrapper) RecoverTasks(w http.ResponseWriter, r *http.Request) {
 
@@ -32858,6 +33480,39 @@ func (siw *ServerInterfaceWrapper) PutSettingsCategory(w http.ResponseWriter, r 
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PutSettingsCategory(w, r, category)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// StreamOverview operation middleware
+func (siw *ServerInterfaceWrapper) StreamOverview(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StreamOverviewParams
+
+	// ------------- Optional query parameter "seconds" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "seconds", r.URL.Query(), &params.Seconds, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "seconds"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "seconds", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StreamOverview(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -34506,6 +35161,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/notification-templates", wrapper.ListNotificationTemplates)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/overview", wrapper.GetOverview)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/recover-zombie-tasks", wrapper.RecoverTasks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.ListRoutes)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.CreateRoute)
@@ -34523,6 +35179,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.GetSettingsCategory)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.PutSettingsCategory)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/stream", wrapper.StreamOverview)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-statistics", wrapper.TaskStatistics)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-status-info", wrapper.TaskStatusInfo)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template", wrapper.ListTemplates)
@@ -38654,6 +39311,111 @@ func (response PutNotificationTemplate503JSONResponse) VisitPutNotificationTempl
 	return err
 }
 
+type GetOverviewRequestObject struct {
+}
+
+type GetOverviewResponseObject interface {
+	VisitGetOverviewResponse(w http.ResponseWriter) error
+}
+
+type GetOverview200JSONResponse OverviewResponse
+
+func (response GetOverview200JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetOverview401JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetOverview403JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetOverview422JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetOverview429JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetOverview500JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetOverview503JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RecoverTasksRequestObject struct {
 }
 
@@ -40955,6 +41717,141 @@ func (response PutSettingsCategory500JSONResponse) VisitPutSettingsCategoryRespo
 type PutSettingsCategory503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response PutSettingsCategory503JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverviewRequestObject struct {
+	Params StreamOverviewParams
+}
+
+type StreamOverviewResponseObject interface {
+	VisitStreamOverviewResponse(w http.ResponseWriter) error
+}
+
+type StreamOverview200TextEventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response StreamOverview200TextEventStreamResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type StreamOverview401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response StreamOverview401JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response StreamOverview403JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview422JSONResponse struct{ InvalidJSONResponse }
+
+func (response StreamOverview422JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview429JSONResponse struct{ TooManyJSONResponse }
+
+func (response StreamOverview429JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview500JSONResponse struct{ InternalJSONResponse }
+
+func (response StreamOverview500JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response StreamOverview503JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -46656,6 +47553,9 @@ type StrictServerInterface interface {
 	// PutNotificationTemplate Set the notification template of a business type on a channel
 	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
 	PutNotificationTemplate(ctx context.Context, request PutNotificationTemplateRequestObject) (PutNotificationTemplateResponseObject, error)
+	// GetOverview Get the figures of this moment
+	// (GET /api/v1/admin/overview)
+	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
 	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(ctx context.Context, request RecoverTasksRequestObject) (RecoverTasksResponseObject, error)
@@ -46707,6 +47607,9 @@ type StrictServerInterface interface {
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(ctx context.Context, request PutSettingsCategoryRequestObject) (PutSettingsCategoryResponseObject, error)
+	// StreamOverview Get the figures again and again, as server-sent events
+	// (GET /api/v1/admin/stream)
+	StreamOverview(ctx context.Context, request StreamOverviewRequestObject) (StreamOverviewResponseObject, error)
 	// TaskStatistics Count tasks by state
 	// (GET /api/v1/admin/task-statistics)
 	TaskStatistics(ctx context.Context, request TaskStatisticsRequestObject) (TaskStatisticsResponseObject, error)
@@ -47727,6 +48630,30 @@ func (sh *strictHandler) PutNotificationTemplate(w http.ResponseWriter, r *http.
 	}
 }
 
+// GetOverview operation middleware
+func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
+	var request GetOverviewRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetOverview(ctx, request.(GetOverviewRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetOverview")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
+		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RecoverTasks operation middleware
 func (sh *strictHandler) RecoverTasks(w http.ResponseWriter, r *http.Request) {
 	var request RecoverTasksRequestObject
@@ -48207,6 +49134,32 @@ func (sh *strictHandler) PutSettingsCategory(w http.ResponseWriter, r *http.Requ
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PutSettingsCategoryResponseObject); ok {
 		if err := validResponse.VisitPutSettingsCategoryResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// StreamOverview operation middleware
+func (sh *strictHandler) StreamOverview(w http.ResponseWriter, r *http.Request, params StreamOverviewParams) {
+	var request StreamOverviewRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.StreamOverview(ctx, request.(StreamOverviewRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StreamOverview")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(StreamOverviewResponseObject); ok {
+		if err := validResponse.VisitStreamOverviewResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -49425,596 +50378,618 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P39jyNJeh+I/yvx5VfAvGwWm1XV3TtT/cO6prp7tzT9tl3V27c71SaDzCAZqmQENyOy2Jx2HyRDNta6",
-	"tU86+ABDts9ew8YtDPmEOxwgwZK8f4x2Zlc/6V84xPNEREaSmWSSrGb1jLhY9BTJzHh5IuKJ5/XzvGn0",
-	"5GgsBRNaNY7eNMY0pSOmWQqfjsfj09j8ETPVS/lYcykaR43zISMiG3VZSmSf6CEjiomYpRH+TUeMcEFo",
-	"khCuFekllI8UoSImKRvLVKtG1GCv6WicsMZRQ41Um47H7VZrvxE1uGn/pxlLp42oIejIPGF+5XEjaqTs",
-	"pxlPWdw40mnGoobqDdmImvH9Tsr6jaPG//9WPptb+Ku6hZN4+zZqnFDNBjKdPoF232BnY6qHeV89+8ja",
-	"vbk+sMMhFYIli/rDJ9bu7onEjgyNH/ER1+WrNaKv+SgbhatG1WVhIfZb5dRPoNVwPDHr0yzR+Ipt2Xww",
-	"n7iwn6KGno7N+1xoNmApDlOOxlRMn8gqauDvbSE3JojMhE4X9QS/X0dPWapkWk72jmCvdbsHT3TcWRmn",
-	"7IrLTJExHbCKLY+vFKg+oq8fMTHQw8bRgSW1+5wTW+mUiwGMCw9uydSXHKW+TEdU48Ldvd1YuqanMRuN",
-	"pWaiN/2cTefpcEwmMo1JbygVE6Q7BRr0aJKwlPRlSvSQKyIFI2ZITOkmOTZ8glHNYvcd0TJnLWY2wE2A",
-	"ZmTC9TD/sSvjaQTfcUEObpOhzFIVkVgyRYQ03w7ISKasSU41SZnOUqHg7T5PlSZUqInhY77RIaMxS0kn",
-	"mOXeczZO6JTFnSY5d/1eMjsSanphKQyEDJhW5PbBAT5onsFvWp+SyZAnLOjZzZQrwzvHqRykTKkmeSp8",
-	"kzBxmdp5m1eBslz5Jy7ZtEkepKlM7UyQ7bq/ZZ/E6ZSkmVCEpswQhFyysW66XYizzbdKOGuzuPX345hq",
-	"zVLT5j/+4v+39z+/+vh3GmWb9BFXeiW2xTUbqcbKnOpgVU71bCgFe8gTzUqO9lORTHHfjs1jdngRGcoJ",
-	"u2Ip4bCMk5RrzUTFYOHNNr7ZqMtyYFRP8B0zyucy06ySx6Xm12UcbtXjfgY3fWWfKAhswlbz6/qcqstK",
-	"Lmbur02kAtu46eeFYqmovqIz9/O6Xfn2TWcvadlmP2M9KWJl+NyEmu3TJ0LCHQ3H+4ryhHYTFt7XhxX3",
-	"tXm/9oaC0bw140qZGkuhGMh9J1L0E96Dgfak0EzAn3Q8TniPmjHf+j1lBv4mH495MmaNo9utT6MGMzzI",
-	"fJcyCg/CejWF1O0hS+LG26gxYkqZC9CcdDPH8ZgIOD3mAeBu5pWIKGnOU48Kw61QgCQcWJZlmWYXHDVa",
-	"+z/4/u8e/Oj2y9aPP/nh3Z98fvj4zpPvPvv0+f656aweNYBzIjnmeVEvS1MmNFGaauYvFCPlygkM1w7H",
-	"dHdfCrYO7ZCResKorNdjStWfgOn3uV3Iqnm4i2ZCFenRNOUsJjKDYT+UaZfHMRPrrfth2brTTA+bfd/w",
-	"zMIzxUgvZTETmtMkv5WAqiw25yGWwGq3vuD1R0aQrGbCpOOkmF4qlWorrlmHjBgFKYNqQsmEdUHyM7eZ",
-	"u7fNY0aH0uFGInqYymwwJJR0UzlRLG2Ss6w3dL/jmFL2e6xnRCUO0uWUjOiUGK1iwHCrRk4B607J9x+c",
-	"Ey56SRazuEk6J0+fn7WfPj/9/umTsw5JuGnTDMDN0QxLNQ05T4W5zWmyzsa4Yzb1/MbgrsnClnAdEcVS",
-	"wwzgvSPy00xqFhKnzWMyGTJBpjK7Ka5wLAgvG+49GGgnH0iHcNhHfc6QwEzo1PzNhdWezcsfKJLIAVL7",
-	"iiY8XusUHhwExO5zlsSqcfSF/XNe7sgpzy0/K8g0uGl7VJAuIzE3UnvcePsqypfR7Xdux1xYzWMC3RLb",
-	"Njyxfc4NojhX5ojG5haNSDfTODI8Q5NUisE90gG6NfGHDjH3qSKM9oZmHI9pYkQltt6qlB8BR7uRb3uW",
-	"PXpeAHOwl2AXuE18ZO7FUabgCyAt+d2zp09ujr5+iWEcpvEnUj+UmViTZrcXyhF9aHiWYCnDkRBlOCU8",
-	"vHV62N5Afe0ZDc0LC+w1RwHhXMpHNB2sJSTc3j9ctJm0lO0E2l68mbiRNiWBR4+IGie8ePvIlKihTDUT",
-	"YMXT7LVWN7e3YJjAjgTZJ4/5Z5EZ4CfmL7AiUNKlGk/quZSPqZiuxz0/rZRhDF1HVEzbfcqTLGVqhr5S",
-	"EvMzMT+zmBj9dzTWivRTOUJlkcax0emPiE6nhA4oFyShmqVbpqobKHC9gozToyM2P15D6cAiMivoAF2y",
-	"3rAT5YIJWLq4ItaeRzLFLoR2HadMySztMdUknedMp9O9475maYcM+JW9IFVRH2peiAvxUKbzYwaTs2Ik",
-	"zRIGSkQyPTIP75EfASc6fnZKLtlUWd1iwLSdG5hEmuQJ4yCBxbJACbj2JoabZIrF8zRxFiYz1oQaaZqx",
-	"y3vwyIUghJmxoznIzFbTVOeWchAUYMtaMc3ZBalSE5nGTTP6Y9OxvX7HqbwyAp5W/pkaIxpJgSsmyJCq",
-	"fD+CEUURORGGutA24ToiVJuRJ8y8awQASkZcZJo1yUsgum8A5mWaEKXbBaSFTDG7MNk4AhuUkvBDsZWR",
-	"3Ryp6RrvW5SSU/Ag2FZSBiQx7ACXDbbF3O71XDZmYyZiIoWREGF1DVGAnsCAVfMCFJEXwhxsmfIv173V",
-	"9yu5hbcUFJjEyYxCMeJKcTEgbmcfgSOFUBws0NfQzq068Dwq3Ka+AR14yfgtVb25Yi1tofR2y4JW5+41",
-	"c6Z4D25+s7tkSlOeTEnwTshz4VZLboB6y4cZwV1maUK6rEfNEQjNH7SHXDimmnapYvdy07e7uI0COJHp",
-	"JV4uuCQqGxsVicWPWczpelLHnUVSR5Z30R6ZPtpgO5xbqhPsdu98OmZeeJ0dwPaXphOOq+OE2c7swDpg",
-	"wrMtgoMUDDRnTGsuBvANjWNunqfJs1SOWao5U42jPk0Uixrj4Ks3DcWU4lK0eZywNjJbNW8afIw/AMOU",
-	"mYYbBReamluTTIa8Z+4Z2xrcPY2oxK7rzN93Du7cLVjA78wbeiM/uBF93QYnyvzIfmC+XjAKcAILo7Yo",
-	"tnBEn3z37nKLvP1Kdn+P9UCGPh6Pwe3pDV5Hb2YIjDt3ib/WPGP2BNV1TNPnVF0+ozPC9eK3HtvH0Mrq",
-	"DMhf4OjyVuwQXpXPdLkbnlonfJMciymI64S97rGxJp1mB66RTrPZifxKvXj+CD1KlrcYhkA5nL0q53zg",
-	"8rmzyOPz4feOPvze0Rf/+OIia7Varearf3Jx0Zz5GH7z6qP8z48/+l6Jqwho8BzMPM+tmRVdUOEhA0NT",
-	"cQfY0IF6LgfL39rBupYpdyD+WpnN6gL3AkfenVbLCHYp7Wnwv6UMfGxF8u2bubaihsgSe1OiQyF0m+Uk",
-	"KSWIkdSYndz8MOFXFKZAOLMmMnMsIyezeXHKTgbshKUHNTiZsyOe5xypEenbwBbaVo6vdnhkQvPE6hU6",
-	"nUaEC6UZjc2YOs8fnD//cfv+g0fHP24/Pn3y4vzBWSeyhk6728mlkBNFhnJCEiMQWoVhZhaHBwV2c/d2",
-	"gf+16sxKDWWWxG0Y5fx0XjpBU+I8CCUPj08fPbgPJoh7BPg/6U6J80hWdtmVMmEU5FOlqc7Uss2Lp+IM",
-	"nzV80jrG6vu/QqaUu9V81I0dRgVjMu2UcV4vXcxt3IIFsuyB65rBjKnTjWnBRJ7ZY1/FREqHCs+gX7re",
-	"/dHIbzOapnQKn6WmSRuiUpbGW5k+0XTsFdlG6ZVZIEvQQbC4OIEyknxGEyp67AR01BUlm55/qUSHQKXX",
-	"COJsMIK4s0WyAXJK+7/g0O7N/FDGh0Y0vZwJVcA7oi6Xnb2xcVql1OJfnsN3s1NuoRe3l0JAS0T2iZAx",
-	"I7EULCIHpMv6MjWMmMi0a9TwQ3y+zwVXQ/PCbfzCcLuY0K4wlEqSaUTuYEuaXjJrypNi0CQnEFqjQA0w",
-	"2gN6mHD7KBtxw3iKBoDpmIFRL6T//t2Q/ocH37373SKznCe1D3ozmoMwj33R+GnGMiPVKIjXGEnBtQSq",
-	"Rg2Kbs1XJbeaa+l6hbryrVvgu/lSbk2sw6MVl0wx/2HJqXZPLmh+e+Kxm8+2aShYUk5D+8OyIL7IRgPa",
-	"NxeTwz1o3sIz3aa6EEgTU832NIeAkbn97eJM5n5AqSnQAv2NMscb589fhSzhbxfFB4LqLGXtnMpvSiSO",
-	"bByvPKMrliqORoMi5zsVhkCKxUbuYVcsdX7pJjljIiZcE6pIx77fcfZSez9oSWKmWQ8UExd7gb/NcaxS",
-	"qpScFAy0tbE8JTQJN8LsiuQTLSx8gWYLNugjjipLLTkBN+WIvj7Fp/fx4nOfZtY3amSC/zRj9mezA4r9",
-	"bpcDCJZsXUEO+52bpCd5Ldo7hlIiowXBvEtXkL3WNjB4dlYugjFsbeGcdG+4VPwacRF+uz8nkK3F4Byz",
-	"WhhyxNU4oRhSX8bGFqsuOp0+9gfs9d5A7lk6OI7WfGL/+OKLV3DSX4UP7vGRUX4wccGId40B18Os2+zJ",
-	"0S1Jx3zP7KEBE7c8h3wbvq4u+XhPjpGse2MJ4Rz+CNXlmgEHXDTbM8bEj+yjpQYtu+KBgWNFkfsd33db",
-	"3Q616b+Yz79aROcts8XtskQ0ja6zlVY0miUrp53cI/utojGkoO4tNgVHGOFaL7C1SD07sQXkus4dUe+6",
-	"Mf2yuMossN3tYscxbwBBp+38Gu87fdKlT+CDRrEt/mCNe9YRDELUnMo5v9CLrEjV5k8QLsE2ckWTjJEu",
-	"7V26SDs0g9YRH10PYKAs393WAgleLGtfteo89G4F5npS9E0bxQKCRn69izQo3Tb2XMwT5wfn58+INR3O",
-	"UdfcwTKNzVT387SwsmPn88G+KXrct0mFihoTxgdDvZyasEwv8eF5JhQk9Vnly7ZbVLjWVLCw+S0rOtjp",
-	"9hWdoN9NFR176G5e0XFz+kYpOusI/eufpyqirakrbIWtrkHUd8NuXi2i35Y5xk1wi5eeqiXeGHzkA0XU",
-	"kKYsjFLkPRaRlCVU8yvmMnDRm4BvcWYk+aIgn194MsOEtSrRvtVs5dK9lUdgzELT3qo7OuZioGly2Xab",
-	"ruhrr+do34P/7j+scLizEUVJMMx8vXO70vo6I9zN5czWeDFTLK0h9L1QLD29jweoN6S6LcdM4Gur0KG1",
-	"9+nx3k/o3pftvTreMDe48p0Hq7iW83BuLRcfK+joVt7EreL7y8xKOLktWpX8NlpxWvjeezcdv7dXnA6+",
-	"995NZ/MTtyIdiu+/Z/RY/cRvWwyHTm9ADM/73VgMx/vuPRDDYSBbX7ybWDi1LbkZe1t1M9hrc8YH2Fro",
-	"BZynie27nAyBQF8UCv1PRq7r5DA5nXuECsJGYz2FTGFMElbOKoHPQSr0FNNwILskSCXFVB2Ssh4fczNr",
-	"H3aI1nHSUSPVASiSdXykh0EQkD9BFgWobC97+J96K7mGiSjmNGmPU9bnr5erQWb3wZOLYwQGNVTO5/jU",
-	"zu2PxyDAebICYbgwnqgVAQHr2qSg121fhtDpDVyGeb8bX4Z4Xt+Dy9DO6TpsUhszgpUcriuwiPdO+t66",
-	"xx2XeV1pYLU7ZLcNrncbrMjpXy1a/y3z6K3y5/tonDvJnambS7VVXtl15CRUm2s4o7hqq2LHAUtY6kBd",
-	"R8jJFGtrNhonVLMaW5BjCGFgf670thZazqe2mphRXNntShvFvrcudJR0v6HsMXNMblwEmZ3h9XjH/NGt",
-	"T4pz9lrXPAxLJrE9rXvtSc6ykdpojPP0Kc8Q69jhdchQJrEiOeCyD5lxjZSmjS1hQSvkPM2uzc1wjhvk",
-	"GrDmpV4xzV7re6iZdsJl7UQWqcOvmbVhBKw8T579+s/+029/9a9+/Te/+s2//uXXP/uTX//Vn/3mT//w",
-	"63/3L7/6o18Us0GX4KcuSQQNhMXSyRghiKAQ5JPIAaDsO53CcD+52yj2u7/36asvWnufvnrTiu6+reg7",
-	"FztLvE3rzykEMtxoR17v3irbVA8cKML6g/S4CksBDO4zTflakaRFSIU3y1LdZs8UDrHQSCUx7CDnSOLg",
-	"6GreyA/N4xa2Yf42rgg7fQmHFn5sAlwGiztHsN/ng1ERnkvVC4VykBfz+NZKGwUHwZgNDwfwZjoC9KJu",
-	"SkVvSKSIEJGMKtIpQph1ljpabc+l5L4qF+nXMVf6RVspW45dVekCteV6lWFrSzclyNfYYf6WH3lBdq4k",
-	"1nalZOhy68Jx3uuGMjFurxsXhWEYG6VF1E37eWTx+fyudtmsEEBr95cZsYxZO0YPNiTutscJFTafuu2S",
-	"d91nl7XrXgRAsLwd/3hZQqz70Z7lElmFjxih2uJ6ONxkYmVJSBGG3OF7RMhJIEsibC0TATwh7fdZTxOK",
-	"b02GUjHSsYNtUw24OAj34gOcm7UjnLngmlO9fMPkvvURfd2Os5TqUkeDA8axIBd2riM6hZTo1SBwSrOa",
-	"YXG48DdmDVZmtl6dOT51z721+6fEE/cUvjf3lBSMwI4kI3oJiz2SSpP9Vqtl1o33LUaRIh/2+RVzUegA",
-	"FmXTyqXAj/Y8fASh+HeMBEYsQ1HkQ9PPmKWFNhGAjKVKio+a5Klg2CJshWRCp8qhBdf23MG8is67gzLn",
-	"3ZhOE0mXxlQ8s49Zu+FyHTGf25l5HoE2Ur3SEYOtZl+bPVi1T0QQ0l9ja5lWZKbbKRtxEVcfhy7TE8YE",
-	"wedYqu55qR83AvM/mUW0ZqcVzkppTo4NDal/tRROud0Gd1rz+2DmynC3f57Q4Dl86c3xepxQLrZ44ZsO",
-	"BXKsrV75Qb/z+TtDRuN6sCLATAeymMgCOPxgX2cxycZGrgX0jXqCM/Te5qo9kikrN97GGVtJVmWvxzxl",
-	"atE7S2MruWrHWcV4pGhnopcwupyRixf2QcOxUi5TrqezJ7oivSnXKJyUYVqNs4TFPv0cMfwiRNNAiaGN",
-	"eUcNEHV6DBAYjTzMtE7KhIio8XrPdLB3RaEMhTI9fYbYgmdBh/YryMJ8ZLu13/3Q9W4/P5Fnbgz2m2fh",
-	"UFzjbkRmrjLTLK42i8HvisSsx0H0MIzW5VfRKcJiOtnmHkYhT7higC8Hkcvx3OO8zFwW2QolalFKVyBT",
-	"2HG5UBWLZ2vIGDkRq9C9uhdez0bGkg6Hq0cFSCa5jNaTI5sgV/vyRLr/iLNJmVheDzHqnKrLHC9KZaMR",
-	"LcO0AvEwZyuEC1Bx1ZKrbKPsNJ8wZs9GPjzPJPzJLbCB4PD5zZavdRnHDKwL5YaKCoZJRz5KHh67RyiJ",
-	"pSaKjWlKtQUwTtgVSxTWeCDSaapzdFsINTdOZTdhoxx62fanrYXSYhpb4D7sF1Iel1oUcH6LzVo/4ErL",
-	"dLomtiXCv8V0qsosJmOaamjJKhl499AUSk8Qy8lIl5kDosgQR4L1HpSD2c6ShJj2yYcvzk8+IkN6hRDK",
-	"ULdC9BhAFAMScgwgGdUSzuHdO8sFHPbaObyrJ8MViVM5HrOYSJFMra7EsdYKNsDiyIiK1OFA4/yZuOKp",
-	"FCMj4g+pIp0fnJ6dP33+4/b90+edUi52ydi4grx24cLRrEg5jyEd06nDi/azBL6XUxgDAZqkZaucwJ5s",
-	"rkTvUuUrkYOq7QNUdbOBiaSsDzjdtsYk1o5TWRfwiY1eZH4A0RF3WcwSBkthvu8NaTrIi3EkLB4UETVx",
-	"Y8YxCj9d6DOyiwupNTgIqhE9+/pp4WnfnvBYD8uQWCcBNbwwhyk9NF+7Jjl2gXYAbQvAYfnP9t6LZV6s",
-	"gEyZYVxOQMGjNGHsEjG99LDUaAEGUTWmvQrOlv9uBvtMKj1I2dkPH2H/7ryPJMDBS7RUyInIoSqxASIY",
-	"i5UtqsiveMIGjJw8f3B8/sAovFw3yQMIWA0K8LjGlTakmmDFCKPONos+mbuHq+HEzfFPqGRzRZPHFaIG",
-	"t78jGqdRyyw3dqlWgr3WkdmVI54k3CFpLsTRvXt7FiavdD/ZOo2b24xrK68VIa1l9l0burPElvs5ewfR",
-	"lbUkMEO8m0Rq+JytGa/m1qBE0MjSsbmG7OG6hEqP1+TLm5lnZULmI0aNxrAELrYv08AKY9kzOtKp1VND",
-	"ANlnz5+ePDg7O33y/fb56eMHT1+cexzZ5QdpVdzbR3BxPBClALHHJJUTR2B7xdi6p/ilYkdmCnK8l43N",
-	"DduTacp6IFZ8iI7o7rTzkbmxHMoG+VCwASZndpCpd/LaDB0H5wDvwAUpYvLhWCpe8ga4g/0bVmp13aCI",
-	"4piT9akRIbsynt4j0ggCY5Yi4vBHIB1YVEKihylTuDof+g5bHzXJsasCgRe2GVtQ+UEmsSv10rHsuunE",
-	"gU7hMj5Cc5ac2BowcDHnQOn5lGyl1mwEc0uSfP4gMCvA5B8y0kXQ02Zj9vDYH8rPj/3R28YdyGk9+0i3",
-	"QvfKC4CMaMyKzS61bmyOwFoCx/Iub4jFcNZuL6JeLuWlPf84fNh0uE3dV1i8BbcWqIJzQ1h+oBM5aasJ",
-	"t4FXxUE9LN/mWG2XQDafGLiNcWTv84lXz9YczYSmpt33YTg5uu6SvVgaI+n2sTtWxekVSF9AprG9wqFZ",
-	"KiMEDHl7BuDwFtimWID9XofTd2YGN+v6xcFse/m27rH3NbBXB8KuhV4P7S+34cwKXZaXmusdMfwiKKge",
-	"gWHAMBcsMuXLWBpx7AN0DJMvpWD3iBma04YlcRW6i2s4RkvR0qWBl406zFIoSbLSCzj+1V4B/bbeG2+r",
-	"FlXVi9zdgCLL0je2DZu52vK8j6NfZa+8l+Ovv3Hfr+GXnaLHVSbyji2P3cGyaGgSh/g7JscJI7TrIl0h",
-	"dhFMKSdDLpjRdFPyQAwSroaQ5nzc67Gx3ntExSCjAzYfkhcA1h3kYypH/O+E4ROdYmCAs6NdsdQ/Ak49",
-	"HX40Mg7Tpt8y49pjD6W/pm1+Qrl2stbyCi3F+k7mXSNKov+KZspVNIbwlA64KZsqkZPOvaIZdKG+fXDn",
-	"04OldquyzfGETbZvzLpkFRrbJZsWkpwp+YzRFMrCXDI0nFNVqPVo1NHPqOI9QjM9ZELbTdBcAXNwgREN",
-	"LTlLxGSk4fZELLtm2xSvAkF0buGeUaVCuFCqSAcF0g7R0lYMRWss1G1vEsMciQxKbcLXdbTyJ7JQW69B",
-	"eyO2el2tEKcJKmvNflH4rtnee/VR8WNVja0wNuqBiNczM3b5l3OBQDUO1QpIFxH0oS3zXbRzXFUW9N9B",
-	"nfw2uphnFCPLl1vRfnQQHUa3ozuvliPUlgZWPIB+XiKbbET28xleVf7zQygS7D+eGCU4Cb95YM0W9nU5",
-	"YvaVVwVa3V1CqHXiEfMggtlKNpb5R2Sf2LsXkH5hYBE5JD03jYjcnitYk99+nsrr0viMBQQ+YwF1z1hA",
-	"WhEX6Cri43wwr2aZid9Skd/BC0tfhWflIVaBm2edeYTPImi3ejBr0aI8gHA0241wD3veutocdv6YxmzD",
-	"MjAxizMs+FkWqnSeZswVnytEyIKj1Oz1JGU0npb66/GQlNw+KKtOhrJY3b8HtZ+oIn0KQsOlkBNBpkzf",
-	"w+LMWLgPSyYHAUdW9q0PojO/ictMPsFj9QNWcwthZRXFyXBqHQkQIoH9sPieNeejK9+Imy5iNQpLkHNh",
-	"Yzw0U5qkMhNxnUu4XpBUIU7YBkvN+rJmyBIFxQcKW6kQ12QNmHZDLNvV12HQK0zFhlPduGEvHNRzhwlV",
-	"ErqKRcUrvAK24riVxSz171mUKt4nwpwVbk9PadLTyoGnRhajSXukBlW+inEqrzgawoLo2qF3odXZo0as",
-	"bPuswIXnB9QJiM93Z8jxjzodYZSprztYI2pVMaE3CrytW9bS7onSypYlVAcSfGBDvjBMFPeBD2V2xQgg",
-	"nQIKwZeGMvIRU+UhNrKvmQgJPqSKdBkTnnPVc6StcfcHdTntiSgwlXwRgzhJt1KF7TS3h92Mlx/S9bWB",
-	"mjfGGmL9mvldwJ7blYp8D2oofqCgSCJEfPZ9PlVw8c8k1TTJsUPIA1uUN3vbWv1hRMXBJ+thEBcC34sD",
-	"fyL10NyVNqljLlOLBLIGeEcDVkG6wEgEBgPi3VQ/tQt4fZqJNjxQnUJjTyLakkRxuPPpaQ9lSrqZ4sKw",
-	"eNMnuWNT8oOUNBQI7DumrY5NG2qO6Ov7NnesY70XzpgVNlB/luvoUqvnMKHMU10OHsxLdEBd/VcI+ytO",
-	"jyaJs4HCcnYxHQgWupysVTS0OUfPQfrqNK8hT+hdpGg9BGERi6FCfEChIip6uxencGF4yDihPTaE6BNF",
-	"OvLKcLERs7XTC9sJY0hTfsViDN/juv4+ClOllmdIzYudc5pqmASVb7mgo+Ws/Sa0RZfEcCPa4pndhyUp",
-	"IA58LMINEYcCBPB1Lsjf/v4f/+3v/wlum+Dg6PD9WWyQiLDE5YLIsIZ5seT+b/7zf//1//hfvvpnf/bV",
-	"//qXszAhs7bBVVDtccgV90qJtnPd9p+I3CEKEl6cgeb6jG7h8HPLUFHvcSaiWZ0XhhJ+GRqNZiyic9/N",
-	"GObKNK25M7UlkegdAtuGwtNScf86cvXqChiewfucZsOpjXgRWZnIXJzgiDEyMzcbFK9M2JVZWlmwa/kQ",
-	"17KRhDLF8jISaNtZksc5zqU8uP0xLrYuxsn7abKZF4rWilgrqLrzM0wgD8QWq8N8VwyFnVp9r17VOrX8",
-	"anH834LpFMJkwvvBXR0+1dBlXdZRstMl5/odGsqiBtwPLGbxqts1FFZratMrAzuuYMcrE7Zy/hfo4N7w",
-	"ms98VjEvcrG5XV1YtJnkRthTgfXQ843VACPDtToPoOrmL6h3eudcM4AoE2YbV0AFe2tHqb0lP61LT4Pm",
-	"Ormukn/VEn2+87C/EDM0nIrfEm7ym2+Em/MbuRGoG1MH3AjWRaj0G7qI6jefN7PR5l3B1hwAEoZJbbej",
-	"6hOw5L4qAs1gLp1h2CLPYeEpQTv7dpQWfyIXQykuPnuzx6z+TrnJk3LjB0Vdp1MqnNVC9BdsedkYwbBg",
-	"TnCSPO03jr5Yxzs2O7nAkLcIHm/+DNn8Imc/LtiY5gwEemjT8KiwMEu5aYuLXpKhWDE3+7yoylr0z/1v",
-	"JW7BUmSf+bO4aNlqmaRm9WdV7tAHs8IyobKEV4HFG20SXYQnMbSfwocRIxCHmqCFoAR5fO2tDZMoSxeV",
-	"KWtXBQW4SAPzkBOQ56IDbIIcttHBUIB7pPP9B+fkFh3zW1f7twpkuPWGx287LmQgSezuGy3HFHYuXST9",
-	"stMH63Yz3FE5am+NNT4VT/v9EMEHlETZ79eE4UGF6al5yf5pXoWGX+QARCWe755Fz2ACs9dJJjBEZGIB",
-	"dajP2DRqumJCHxEhbeAIpJFahCP/FbAayLXCE5MaJpTpJumAGuNQVG2r3ssErgg7EGXfH1JF0sy9brao",
-	"fRvChrkiD49PHz24j/gL5rWUqSzRRNFpgL0jMw0IOTA7GOucwdUOzRofHFyDiG2n7vusawjY9aPHdjDe",
-	"E4AefOo9uA7GKeuxmIkeI/LKZnT6h81wrd0W/H0BQk7C6BVTZkFkBpaoBLAFYjZmIvZhCnaUyJV4khRB",
-	"gZpBlDhMzsaK1NxQft88t+/6Lx5CI7C1emVKn3UJrWCadG84XfFalLnFMVinSEIb/qQlLq6F+TgiOgjR",
-	"cktaJzoLXONtx5qWmzTh8YDJLH0DufRG1hjb3Qq2xfVAzMze51csbVdHKSCwUruefeiMiTiwC7HSZIM8",
-	"usI8wMUAuZbHSa2DIrxpXMqKGFZRw8ltVUTyv1cckJlbJ1jg2cMVFY7nbMsla1YcXBg+Eq6cW47CXimc",
-	"htm9HgaV5Ht6aYqBYTknzvA6A7XlZaBaSNHoxVnp6XZaWpDBBg31mNCGTcg+8QlFhAvS0VLTpBOhf7dl",
-	"MQ9LK1zP1bBetvBRAxqvNY1ZdXVm5bGhnDI+sHBm+gtXZWNlLl/f9TW4fDTbEx4DCmxXauxt2dpmetx6",
-	"dLbv9Bp2180HrJpRrBkDt7lotWhuL2Ua32mFO2E1C4V5y3C8l+xkSPUHYKsYUd0kxy6u/O7hJ7dJd2qB",
-	"MH/37OmTiIwYVVnKYg+3MhlyzQiCehkJHEK1bOlXMkm5Nrc7FwA/Z6PhwtHdCaB/c6KvC8Rqd10Bw+jg",
-	"9lohd/5uzUt8z9MQfzOXRKZYCEEUevNsSd6VsJXC1K7vLB7fyqXLUb0ojzALJWhU8bhRffLgjXkhekYc",
-	"us45zl2odc7DrJPleiWqhVxvu4x9u0w9iFioisImHtizy4Y0sbsfYmoJ1KSec0oscZIgZPxqXJfn0SI1",
-	"4zuhjgNWGVtVLPPvRr7fMuI9c0iLJfr3tDTcE90wXzJD0pirS4vwJWL2mtWEbbIgoBvpRg68dDFEvoM3",
-	"o0oDVHLCNLO4p2vH1UDIvgPDmO8XI/pjOrVgpi6wLsf+nO25bOktytgKBQBy0FdrQLZNrD1PRFVYqQhB",
-	"gKJLFYKEgbJCxaZEh3KUCN5daZwW0hYasfB1iD06oVCzAsDtuswo8rbAwPx9AUkJlQtbhtxbtXzgVFka",
-	"Yw0PzSMhu+0VDMi1WCBEZI9oYbcUT0ZxFQsnbyE32K4u4LvdukJQ7HlDrSDnpTeuGjyzaA4Vd6L9tUlO",
-	"NRllSkPiBfjOIScJdrd1+h0/OyWXbHpEOsmlGql2h/Qlllch3Sm5fUgSZuQmFZGYD7hWEens2QD1dqe5",
-	"pKrgwUol+J5txePpi6L9zhvDTZ7QEXvbeS9Uj7C659y63rfUhz4RZy+masgUwk8i6B6SjCSMgkWz853O",
-	"PbK/b5SEgxagTtOeWcsmeWnn0flOx3pzqHNmckFGlIvE9HAy5II2yTEYvxVRQznBTAZ8lCoHNQ63n9aY",
-	"wpNHlu8fftJqwT+txTEaRfn84uI734MykOYfsle1XZJStGcH4Bn4f1xQLrBVdAEVbzPucJk9+meOF90B",
-	"H1GTdCxvnWvXnK1LNtYQtjmSKbuX34dQG8IdvFHR09LDayq/xm0HNf0uMP3nrhX49APfFHy879pzxHra",
-	"P3V8roIPLnJxw0OoXiKLsOWe0PknYltcwsgD5itWKhpucHH6G7LSoAdFQ9aEKHLFHNoj+roNeEWb4BQN",
-	"pOFHIClOhlRD1QTAtLe9XDtUERbgV9roj+iXbVeWHXEVUKggdDzGFR3LJMk5KI4c5D+uiGuZxWEdFK7J",
-	"gGlFbrduL6h60lY8Afs9VGdYStIcSdcMaIbC1o054OjydGjzFrwc96Gb9IpYy3WQn2bzg687XQVcxEaq",
-	"5f0+S/1BIug6IUbowfIes17bjdFN/MzyTJZ8st7M77/yOSz+mzCBxX+J2SuvkHLyapuYmrZDFm9V2Mx7",
-	"nZtgMIYycxq+lmcKLNH9Z99YXFblORuUVjPE742Ud3r2lBzu3727t98kT0Uy9ZIMCE+WA4DimUjD4aQ1",
-	"LmZCp9NCKoFhZu71HOg7qAddlA9OnjQWR2ce7/3k1ZuD8krQz5m5YT+jujdcz0qeQgP15X/s0PW1GoLU",
-	"3Api1+XrFcxreycG1UjodsunxvT8AAqBVpSEwiKhVpJH3D8b2QKc8EJciD0SgDO6ELUgAghDkrDKj92X",
-	"XFnW2oTXw5AjFzT07MGT+6dPvo/2aHyMvR7STOli60F8kQv1E9ImfKGQmLC+xgasd2HJ6+UhVqGN3AVZ",
-	"oS6Wuy2gZioGI2GHfCBk6seLOw/e9nVrzK0vJeRI3fNZ8hbc2xEHyt3YNozUgJWghiwJq6SVvusvvc4R",
-	"pGvB8cmvwnAdgb5jni6lLhQcyPNVOhD/hRWFsJmYJRxYpNkOmcg/mjG4GHZLDDsG+8y0sCsMi+PYik7B",
-	"/e6GhnFnho5GIBGkS3uXURjpCYP/QBGdpYLEPAZFAWTkD32zHxXzrAxPTeILQeBZqCn3Yd7vRxhEVro5",
-	"c63GAdf7GrvAp5sXIlA+Snz3LvLL7+9G1MgDNOx4DRu2ozGCOG4seBm2RyNq9AJJwC4l5C9Z8kNT+ad6",
-	"mg7yhgDQDj7nqGvw0UWf4acHwSzwmxd+Lu6zmxF+Ps/nhV+c+tm5Dtwc8XMB6c126uaLn+8Hs3adBnP3",
-	"vG+924uOxzV8b8fjMYYOzUWQVeZbulJzmJ56L1AI7rRCKwLwNaP4zrkX4TKsk3RRodkvrswQBIxa4QQ4",
-	"GhOxinKp2QbsOUdoQvmoVClYqeAKZtfV1GUyoXliea5Op8U6Mc8fnD//cfv+g0fHP/YFYiIXSGiZgeH9",
-	"igzlhDixy+gXM7M4PFik2tSCaldDw3XaFc5Zpy1qadNUqeXGlufD5ixiDld0GSqHNRGZzMqWwjFtVPPR",
-	"Hp2FaIuFvueIckDOXpycPDg7M1odkiNnrwfR4fqaGPQa6Fzmc5DvX5TT5sHLAFZ6ebqCe84eHhUFwoCA",
-	"ynSzqR9luQklUQkYQK0ih9APENZ58jFKvdEq8jaLjUxdZnJ3t85yhcmTJbyqqu1IhY43Er2ZF2uXT9SK",
-	"wI5XL637bB66zzTlydK6ntBgoM2Z7qIAufz6C6wCkcppq9Pp4yqsoYcyJXEK8pS15Bx5qCHL/wq15vtZ",
-	"iqYsFHqa5NgXRAJ3nncVUlf/KRShh4B2CchT5LRvZW4jqUM0vUxBs40sS06vIOmxJ0WfDywuj6tpWNBq",
-	"v9iPDqM70X4rOmxFd1vR/ietV9ECZOKw3sYnS818YQn7Sk7rj8hzifmKueDXRQx+Q10EeEWEtxEXNaUx",
-	"0+SZawY+YFPmz+fYnPnzGJuEMWS6VIOFysY2/KFODjeYG+zzy8tRrZEJ4OKh68T8hID8rtp03VAObxxd",
-	"PncvvylbAWFh4Lt5pvbtiplEa2WTR40rlqpSq9KpMJRX6D5EcxBqgwWc+o5931aDo65CmJYkZtpo+z0p",
-	"elmaGgUXf1PNesEnEyiQupTlmvV6iY/OGWfcWkbhJp3ZHoUNGS6oH4FdswCxwRFttcx5GOp2HfbQ5dad",
-	"9XmvGzrqkePcuJPezqdOMZ4RF+G3+7PK3js8/cFJXpxUw8SP7KNrn7JyEq0LgbDJ/bGwAMIi1bVQ1qA8",
-	"dnSDa+S9uhc256SL2Gc+1VfVG2OrDG/7zO6lp3BJDCY4NwuwfUY85VBpEmuA8yseeyRVV2vU/IkPqFzv",
-	"ovHUCdT3yH5RW19SAG4ZvmbIGEonYhlMnmVr43LNqHKkQ64WlDBdNgKoGnfGv1wKVRZYr/xwvDUYOIQy",
-	"4okUvq7nUgKtakMyUtAGTiuHM1f7MjT9XYvPyvdctp2DWW3rzJ4xobfvrgrJuTZmT0msLZRedwFsNKUj",
-	"pkvC1wI9FWGfZeoV1iIwse3NZc2XReptYKFdE82aqzwf/oHR36HisFHDXUUJc/LAwTFmKen4bjp5kWWI",
-	"SoGyjkAM4HymB2gK9Vvlioo730hgELaYqTbCBVwpiCPgtA1zSTIbVNcJc8PNGFwsD3JVb2AggE6IcWLn",
-	"M/gq80viPDWAgu5DyHpD1rtkFmk5NGQEQ51QRWyUGFq6bfDY7Axvtz7Nve/WrN8BH5sLYkN/0Qwitq1Z",
-	"bahpiAcBohhWY4gbgevV30jmKXu/RxBAaB91C1xw9IMZcG+/dftgb0zB9Lo4WWeDrYlllyD6aRF4p3Wi",
-	"WT+bLlxEVuldO3GhEjC9tOcZ1PS1O95A7BwPpWBt4UNPFwbnBVGq5lUb0VYhxIwMJ1DaXcF5XNwcsMY+",
-	"8IhOWKewE5E7+G2xwKHZup/gD75wYadJjm13qesN8GpmkMapDW6WIpmS2PAnG85itvgHCrlQlg7Myri5",
-	"NctgOL0Q8OnK/pbrQIK+eQRnJbO0qj69mirNRihjhTw5v2BnFLANDry2V3FxFI9peqnyGAKojQgQsAVA",
-	"FncY4SAm/JJBEC8wsmYtR1amWFsHuJblvrOOZf0dglXSgwvehVy6RtZyqM1GyobHuVqI2Zqg5oLDty6o",
-	"VUdqWtAPiNQEsOaDcpTw9QvGud7PsKdGVPxOF74IPHzmy4oyrymjCRQIKMgVR/PY00ackqLHmqRjCBpn",
-	"GLZS+pwvNdnPkoRAbdwrmuSKJ0RTk44aqaZvqw2GXecC70QkEwkUd5hxrlCfpQc5WhNRjIDH2TSihm+4",
-	"tPzsGWIQzzs7rU9nmdKHofpe37O6dB65oyTp0/SeDay1X+oJ7zGnEsKHeuZnesVScwun9ni1q1yl9kGk",
-	"EAhzEKSAfnZ00HFBRjxJuAs1iNYBoe7ShFr8pTXeXhVmt88Hq+XvuHB9t+HA+2cWozofp0nOWC9l2u5j",
-	"LVMWEyZ66RRc2kY6UENzs1NFOh9//HEHEjJc6S6u8l9h+JjBM5RKR6Qz1Hqsjm7dMh9vmXeb5EeYXYRS",
-	"Iu3BXYItKE2nJBM22g1FaiUx8ooSBYPEfRf4FXOtBTqPoGejx0EUi6WCG6x1fUQAnzfkccyEy3aCvK4u",
-	"s9sVM+Y/7JhPbfjQ+Qh66hhdzAy7CZLVtJO36X9CcnbKmjRS1dxzVmFLGIUFwtVplsFE9qRQ2agsHsGX",
-	"+p85lx+o3FeLiTP0kok8rsduZ4gvkJomEQHOk7J+JmJlS+XmaQT28eZ6Z2etos6Wg7aXm2ZO7aOPlU2B",
-	"Rbyw6oQNyyImMktiXyc4TDxRpakYXLXBmhgviO7JGSNNlIS/VX5hwCIJScA1RiD6XN1D8LOCoDLf9yUX",
-	"cR0TFUs/N0/66K8gvGphTXnzsI24gpe5kTVrVaLH5+WkrSbc+miKtDmGY9llCWS9ceX3XkAsSIEREoEz",
-	"3QpU2y9r6QdmTLZYeumCicJB6NMkUajEuIrSUVgg3SIHBo12MKmnZ5TyePPhuiLhiwh+n6txQqdPzKPO",
-	"D0evKIemN8IJWBtzTul62/K5NZwqxkR9MIKxTJImeTGGhWHCB7FAbQXMZcezhOioxdI8axZPQI7aVtYO",
-	"vnhqucl8PbdTjn23DDiAhln7ofQFhHJB+VS5kLr1CVCj0heuqa/xde3OM9t+sSrFQkS4fmqhVWU/iEfP",
-	"RVZf3aEADFcKC1dBoQAmjo9Y+0splu6Pcz5iPzHPOeS4tqo0Xc8K2sWFzqGQF6/0dVbbALW8DixR/D6H",
-	"ssxovmGECbDcsHQD3LJBpImNPMkv/qJc4u9JS6lwZ8xewL7uQ4G/5HpFIOQVr67C5ToD+Gg1hUDosSy5",
-	"7G7IeW8IBum1v8IOnTlx5frYupE4gZwyr5zT8biDabT3gnxUszCop9iwRueshXjCI9JJ5KATkU7MxUDT",
-	"5NL8Lan5d8J6Qyg32WEjypOOVU721Eh1CsY/Oh7P29MWYl/RvS+rYhdwituNNsI+tx5uFHS7YbyRNVDc",
-	"eMCRm9F1RBztdPl/4Lr8DGTJfilkySbK7j8IlTRqvN4byD0viaGA1nxi//gCLv9X4WN7iOiEJUAM/24M",
-	"uB5m3WZPjm5JOuZ7hsUNmLjlxb234evqko/3HBTMHlSZYCme1xX142cuuOK9U5LfO6p+gzT29412a5gP",
-	"1tT511WQ3zeKrajnLhs+Cn/bHP8717rX0nPXCYR+WymFrQncnDtr6pnLAWBKaZ4k8MU9wvvFgLBpHmAk",
-	"M6Gvw+C38wnt5MidHLlzbexcGzcvm6xnvH8PDeVrXNnLDKSvFlzO27Vt3YBd63lpVBwEZ/O0l3FNuimj",
-	"lxYOoJh0jTwRsGg8EA2mi1uro4e5gXcnqRQDcsmmUXinQhsehKZQ8u2nmdTUX4KZYjHJxs51DzXMQk+R",
-	"TC9Vk7x0tc24Ih05ZqIThU8hU7fxzC56ugMQHA7htDOkSb9tX3Ux2G7CANQkRVCvzYIwkF4iFeAN3nOQ",
-	"KFB7AaBP8YaFED4IF6IKoDrMBWm9ALIPwX99DlZec2N0DA06eEg6ees+ZKsMEa2wRaHygwW4rKpppcvW",
-	"ecwEi4nijs+j/w2n2c+SIDizVuF+qqoyfoIawYA8EJEuG3AhoMoWoMlrxDNsVNSAL+Ssm3E3ooZfvbp5",
-	"6kzpp/iq+fMHNOnDx1dvAc6IJ2uWzsbxeQK4xqJ8XaoP5VmNwsfFwF+KYb+2+LHytY9tPN3Wgn0L7Hpe",
-	"nCgwDjih/T5u9JRpwPPy4oSTJObqVwK8Dq8PC4VDwkqW+Cc04tifbcqP3dXoneH3VLQ1vWTl1bALV+u8",
-	"k9HtohLADREX/aAfKB9aaTEWDdfAPBnn6GXMeRkxraIyFGBuJJMFeYQ2WXB2NCDurjeUBbn3w+lCaKnJ",
-	"cFpAO8MKs8VqlBbNT8g2XBOGbQrZhuguD2E3ohyYCV4kRpJ1UWEKkOwgDyDPOcrR5WSmUyouLQ6cu2HQ",
-	"bzsAT6DhzTLVIEh6LyS+TIeMOvQ3+6o5kkMa52i0eLO4XBj7VJgyM5YyCdMgoGVb2A7PfLEH/CnALDST",
-	"Ke1lfsCIvTs/YkP0sQTwPUiiWADV22mShzLFucUuhRQH4pXmzEW5XAhSCHQpwOHx1IIMGwXdieiYhmFL",
-	"FmkmijB1jisoC0rr9gT+CVsC3NMJen794jaiBqxVXjIQKVuTsbwcTpGVvBxOn/vOXw6nT+QPbffw4aEd",
-	"wMvh9MyNwbwbDOPlcHpsR/JyOMUo78/sWBbJr54tVdwlekP8p6L2C3GWGKZzvYBPPmU0qu1I1VtHe/Kd",
-	"bqYMLKwiex6UiYVoqNo1YleEgepzQZP20lTToBZwl9kMCJ8w2DHCSGdmDRcAHdTBnLKPLgOdqqc7nlN1",
-	"eV2ocJVAVWdMqdK6STnwYslxMOzMg6rPFKEiVFmwZKxsZr/DlKMURLs6YW5F4IuKMdiHgNx5/Z5gMPMj",
-	"gcrVSbJpjqO34igkIAAzukQTcysobfvGUtl2THnItn1v7TBACfXCoBBTKX06/oHTGHY5ljFwX84t3YhO",
-	"4c+Qic0noc1yKwu8tRh0Av0mmWKpszTNX0/AUBtH+7Mb179lO5sBK/IYh8FaFWizYM+v57sYBzVpFhWF",
-	"WSm5L6TNCo0eLWi1JlH9dBYSant2JOWgd7ZoSMoracyLGWopmz6Gp3wredWzZS/aOibhmyMpuJaptRsv",
-	"nLd/Mnz/pxnLlpKsWD/EXEc1RJZRMMMZUmOn2ExhCmHVF0vLRQtwgsAom4Z07VatctUqSb/NEx7QbWtH",
-	"PKDD2vVybAb+YnDLT5cBW/oGw1z/62ozRBXYsM2KJNiSDHSnY4GRPEjE9bnehTzcQvqtypFLbfuR899j",
-	"FsCIxwLsOi/OT95FsZsz6/ApTulZykc0nYL1oUt7l9n4iNARgFNDRqu1Png7AcwcLB4f5jWz8ggGOmJo",
-	"h1IYD/1R5OwBUrFcH0HDjNLOMgOJb6apyNklulNr5gIQiHlziBVzuSJSRGACQcsRzgNMR5G1jICZfNZ2",
-	"jvYWB9oBuj7iB0Di9CCV2RisWIrIKyhYxIRpqmj+QRwXfDgcHDhFwFaF5IFKDOmAeWiABfYuV+8ZWsVR",
-	"YnmkCZ3mznp0bQ+pcmZjS8l7Vt0DqsJaOT85wtoGaztjALIWaBsJ0iSPuLKhFyBZsZgINjFLBpOOoHzs",
-	"2LwrwBKJXTZLk1jyk/hp89PwNO7ZL+ayWs48EEUeFI8AFG26SmT8ElHUaJxcad4rEYismQlt2/UgYMeI",
-	"C9AWbJK/N6Ot5OfFkNYXfBAxZtRgDQ6bCFHu767uF7HsV+wZ3GpUuD5r9phKI1KYTlchkEvkqP/OLAzG",
-	"HIXLZ18ywtneo+IKl16lfntsUWbIt+RWpQawvZyKvpyfYmEfvamy8LQdJZaBa+RvlGvIZd4513zx1WKQ",
-	"2eJpXe8K1jN95jQtMSdsb2k9VkvJ1MsiCu6nU5Jm4sjhJVquATYVV4oG89XBzTOXx1+4HOFqwCums5Jv",
-	"qiRIsQD3WjHmoIyZGwhg51hLORTkgApMlRh412vxvX7rrS23FFR8hZ+j/K73rmUaOKFzDzOhcewo738G",
-	"AYdrhCPIUZaapaWyKwHCCsvgHvOIh+iMqMEfUldwcFkPwcoSLsiD5n54iwQF+Yy4FC9ozZXjsrJrzHo8",
-	"ZtbMWohH4TqsmEnFtChHYfAuppJW1NDEM7VkZrlfxx/CD9UQys9aHeSjXOrGDWSE1QXI9Mt6zB2BtlVL",
-	"Cldux1qfDeP1qJZFETKI5m21jDAtXVGfHsU4pAKaENaWBY/pCs4k5/Yv4agbehrmDyaPw617z+JzcgHB",
-	"VUC6xZZICECPeW/pNk6ZeYrFzvfWJB1gsAB5GPq1eznb5ZoIOfFPTijXnSMo3gzPdBkBU0vsYCEDD31p",
-	"A13WDoGlwoacPkvB2J8CGIB/D6vMWI+080YgQ3SAUYBz6b3dRQhQ78iwUJdIpi5TRstxWwWZoxtOyszV",
-	"xmIMDMW/QxSqnHSNqJFTx38IZ+q/xGmUgFVVlhzymdlFFl92BZs9V3b7LrgUoFE82c6PAhXygNffs46W",
-	"0K6CsXN5VJaHmX2tG6Uup3dee8MXRlvnrYqok5mKfiWQzx5wATUb5bHa3PbYrHKdWcqwCpz5PFsDzg3S",
-	"i8QL4+nMQ94wMDO/UgJlrD4SaV0M1FqYq9eBnrpeGxhlvyA6q4hPUgiLwuJyaSaUYa/vAxZrZRhHSfX9",
-	"e0QKi0AhWGIhCAAFtaNGykbMugBd5+rMUSRWkN0eAhQJNhhApkZES/JpPbktULoXudQLYiqgZ7o71koW",
-	"NAeR4brO4rhDXxO/pqyG7NobI2UqS3RVkJz5rQAjZGsbypTYms/Tep1o4CfZcsgWj7VGi3jT9ZawWj49",
-	"X18sjQJFI6hDV2s4tUGJLAKNq4ML+2Fj4KHlD3pL5fJH330kTA6dW4Jrux7oTlp6jB+C/OFQoIqSiBVq",
-	"WYrxodJsdGYr/Dfqy1cFrhl5aakAiQO0L56OMi7kD6m/PYtXSjVmTAhPEzKZudonnq8GR2i2oBSm7moE",
-	"xZm7YAs3ZZUUeVqGUwM0s1fBi/MTEkOgZqeNsNqUvHh0ev+elQ1iRZQ5r90p8b06Czu0c9A6ONw/aO23",
-	"W/s/+P7vHvzo9svWjz/54d2ffH74+M6T7z779Pn++YrYNFhcp7y2zoy+ZKa4XaQa0+PWcWp8pxui1IBe",
-	"cX0YNVEDMhVUaQSYhSyHcVndPZUjFyTKU3QTFaom+lnsH9imG0cNwwyEoYL/9ZP8RxeX8PZVTYvAM/Pi",
-	"0z7WO3m7pNxJGeiOn3PVOm13K259G1bjaVsPUUT2ybPnT83VCp9K6uRG5DY5OX5y8uBRoWguoG1Hh9Ht",
-	"dRG34Zh4/Q0+edZuv8jr6ppPvoC4+ZBX8zY62XmA6F5Wdcx+WLg+tokT/8K6eLJxTX8ZV23a0/xqQS5L",
-	"LX3EA5CDgICzCG3SJQD89qEKF8060sTsYQSMukI/JYMLaRBOOAqWbTXEt/lVLE+pdD9H5qrs5IGYYLSS",
-	"Ko+EB5OvzYgIMP+psPbChCuNNSqgVAUJB16LxyHqQl7l6TDIt/csP5/WEk/DPdJ5Y6j9FvNhMDnNaGEs",
-	"bZJjLO3Tk0KB+1/2ScI0VDXgAq3d0GREYj7gWoGUEZFOE0WNzl7HtwEGPzU2vBXr8UCiaCozhFkMbXfk",
-	"sxQes79SMcUaNixRzEUgcEHTKUygWIbm63/6y9/86R/+3X/9+W///A9+8x//4Ot/8+dvDAN8+/d//fPf",
-	"/Otffv2zv8DJltRKWjtqwJF6y4KK7XX7wort+IllBTntc6r/8hdf//tfLS0BtAaNr0VKcqz/xtH88lld",
-	"D57fJhfXtu6WegPDx8tunjrvI1LD2wUU36Qg6bVQuMSVvASL5Ju5AgVdftnt/mrhim2bs26XqzrMiwJH",
-	"PVac3jobUjEYUr6emn3rO1VAsKbLhAv24MpujPpJUN79KHosFQgvPNv8KhKwCzZbhj499GX+gxweKJjQ",
-	"ZQMqLH72fj1bIuv3WW958Vuw8jzAZ81bV5Xi1CXHnHB4pEk66ENkLqE4tzA7Y75Fl/CBHRAuG/hDm6ST",
-	"iZTR3pB2E5c1bA1psk/ohQjtbC7ZGlyitDdkcUSULHaNCpqP7jBfWWG5mJdrTXRoKsNZGLnakNp96Qyq",
-	"1mxt/wYzWoz5rVbdcoYs+zDjEFUYTKymqw326fN8YPazHx18PvFDdD+7cbrX/WDtF37E+H4wbPjigR97",
-	"3j9MAD6+CGfhHVO1FboZP1a9w7IwJxOM7HNIALbakI82LqTqo0MsL5YEaGeuTiluNq5IuF6lDgm4UCs5",
-	"hv09rBcHKPh5HFCFKb3Nx+Utnj4rAtHUbLTCvgFcbcaHbLlcmfOgiqvM8H9kFsALq5i+4cA3EIxYZP43",
-	"GY94LsfPFlaYLKvXGCw5ZM0pn4YMRWKNCm5YXh8serULO84f0BdqYWUjADayafGuAADCI0RkKLM0IjHF",
-	"XIqRFHrYmBUoYzqtySlMazUfxQHUfRjGtUbote3FjiyCqbjmypb5hSot8JYk7V615SUE+MPqv4ypYmxo",
-	"hPnVhMYjLsCmoAjFyuPwRp51bF8oFa5zYWfF5Owa8JjrWARVO+bKDCMuV8dWST7WctwO3fwL2UJwGDfw",
-	"EdZRFV645745BTrmE7K9Q7GYmV3Y1TMrUFzddQtVGOqd3p/Jmb57e4FO8OH3jj783lGgGfyjvVf/5OKi",
-	"Of9N4cum+fajmc8ff/S9UpUCR1XfFGNnUTBn3llWtB672a61zfS4dUub73RDgxew3hs3duFsrsPQlTPr",
-	"GX14BYPiIogNQClM2Uhe2bpdcJGAaomwdvDqPY+R5KiBahXGSifMMRrDhSDY2dxN5pJapscvQnQLjmGl",
-	"//y9QgJfepOFmBILPbvuue3dftcFF252/noGx0U2GI9Bg9HguEm5Il1wmmiZJ4RwxAnPRWM0mRix1Eaf",
-	"WYiasUwSLgam6eY1plUug7NxuQRuNqDIYUSck+K6LJFioOam5Z+eeapQEz6XFCH8JW91XppsktOCLwoC",
-	"caVNBUmYchHq1tRiYbWCNKXVLXQVJ/n9PhqrC3lLRKlXledmm1f81q93MedEWyOt2Up2s2ifR02U7yq+",
-	"L/3p1Ucl35VKezORWi8p12WKMiAbmAM5oVzbspguKt3nx98jraL3wyvoh61lGvpLmcZ3WiXCwAZHD7wt",
-	"vcxs9jOA67eVGxTvHWe6DGwd+Qk4ug2TcSfXoiHnP6J+Isjxs1NyyaaG8YKZzT6PkAOYKen4uWIQndf5",
-	"7Pjs9KR9/OL8B+2PO9DwOOUAF1EoOEcoZoYoTVPwjWPBAXPpmvHnkx1qPYbq4YymLP2clVhfjv1AC+3A",
-	"C/MNqRxOrYzHy0vOHAQBPOh4aefZ07NzcouO+a2r/Vv2x46ZN4REmBbwbYf6fdRILtVItXMYMSfZjrmZ",
-	"x9u3UG+gX3LdPPr87PEZQfjAoEIAYDr84Pz8WYSFJWBVRpjaBWlT5s9nUulBys5++AhvEpuboSy6mLA6",
-	"KYIrKLhMc9CH6EK4jLdRFF69OodYBGDUjz9+IK5YIses+fHH5AFcTr979vSJS4ga2i0DvgJmHz0inTcX",
-	"wHouMJrhwjGgi8bRhct0v2hEF8COLhpHzWbzbadJjoVF8XPNGiJcCGsJNaq1aTRH01Zmd7IkVkcWxBXe",
-	"bqJF2UaQKA2AHGY/IxZgKgcpHQEX6KZUALGawdvYYscWygVqwlceaxjgx5vkh5khxpimdMR0ITcxh3bz",
-	"cOQx6yU0xXgR6AZwN7BbSxs7XjCZ56CFEMJ4MuTCTFam5IEYJFwN4Qwew8bZe0TFIDMNYHO57btDeMyE",
-	"5n1uNQefnPvDTGrIsQMdYSozsE/SLpimhF3cpl1vu9RQy6JHU0AuN9wTlYshozFLLwQhnf9pz8qVe6dx",
-	"IXsuALZTTMPGOna9IBO60zq0QCLIO2YYtSCd50yn0z3AWe/YrXnGv7Rn2E3s449xIxyTrnQZfi7rkzzm",
-	"nyEACfwG73WNBlh47BPzWDNow0wYAE64HnJB7uT4OBK4293b5HP+GRmDAGd+AUiYRJqpScEQhvp2q+UX",
-	"pqmlbJsHOrYbCMEKx3AnarVaGMvqgHcJXtT5I60WGbFRFxJb84zf2wcHQYFnaNhIjPBuOCnBAD7FNnZ4",
-	"QBJ2xRJFYsYsqks4ngMckK354grhY3vuxGKvQYqtPZl2Av57RPU3h8rML1gFu6aPJAWvpSGdE2Q//pic",
-	"5zeKDaBnM2tmXurKmGNScPA65oZiVujDLAXp2T4Im8sMCBCFL0SwuJbDCAD/uX3waXH5Rllv2GmSE6l0",
-	"MnW7z8IPef0BUKazVChbYwAFd2+JA16AIRjNCzHblPnRrJ+KkDxG2LdpveYrO1FDD9yAUSHJQbnx89T6",
-	"kYq/+0hAcxP0pNC0Z3pir8cJFdhCBCRLDOMJqhd4/A/Issm6mA7rry4A/wl9a4bCiPSJVV2GVJhNEJyh",
-	"C9GHkrWHB0ggXBUuBhEeHX+7BBUdDLfg/QLdZ4kLvhDkyNzfZfdZQqcsthwY9tVE2pK5Zu2gB1s9Fx89",
-	"Irdfv3Y/5JBYY9+X0+Psq1p68Ahn6r+iCY8vRC9lwIxpMtOOYHoi08tQ2LrTKiB1SYCL6tu9KwVu/YNW",
-	"wHTu2TOl3MDNBeFPnbntPWvK6y+4lSpsW9nvG1mHBLj/llz2gEK9H1h+LHqF0NpAzZOUUQ0qu/2WdNlU",
-	"gpoLxYQcM/w0DzKw3t8O/N60kQIdv+HwNaouhL2d4Qtz9HJzFgBdmF7tSLAAGUAVFRRnMJBhf02CgEP5",
-	"KbGx/b54GfQDcQiGzZ1anndE9lvAC4MA3H38ApMa88+QW4MP4CsOwoDGsV0e6yaae8JsW3OhpmzAlQZ0",
-	"KyOoKZaYi6jrLSPmRXwT0RDyz0Zaz3vODztM2H5bzg+Aqz/Lt/eRbzNnE+6b3KIBAVO++fn2Vc4NXDIx",
-	"T93JxP7MkI8s8ayY77bcmabawdoB7MfHH5Njr7c5rKgPWx8RiF0IAAkQLgRMMyIOEgXIh/sfWa7sH8Zc",
-	"T7O3IQQBzqO4EBgN7NL3Pjz4yDAgG7jy4eFHwI88XJUvz+Kg8m18UMgXexRiY3rMDNS9iemlKDFxYHri",
-	"QvisBfLh7Y8wIkZzDXo5aA6Bu+ao0WruN1ugB4M6spdX7zI3fhvKozWO9lu3P7nz3bugUSKK4P6dt4hh",
-	"LOiYN44ah81W8xDgaPUQXneqEOzVW26fm18GTNv6MA7e2IyMK33iHjLNOPkYUm7KbBj5I7fMy8BgIANn",
-	"ycPOA/AKEujALgPDOmi1ZgAMAF4Od+Kt37NVZNBystRkgzMpuHdAoSsqck+F0Zqx/I6n0Nuocbu1X9WD",
-	"H/KtF4JmeihT/iWL8aXD5S89lGkXSvHBGwcHy984FXAT4fOfLn/+XMrHVIB97Q5SdFn7mqWCJvjCYa15",
-	"O5MLGjmy0YimU7uHAo4aQvuZM0AHEIHlCf0q3/UOcvaLRsoo5taMLYxUcZvCVcVOfCr6avv0NGajsdRM",
-	"9Kag4r/yIUefyXhaY/dZCxvs1yvJMUcXBGx42RW8tL95S8OPzEeQMJRPLLUFMBpHX+xHd17B5lxpbztf",
-	"wNui7dB6TNY4Wd566KyikNDgjJ7zc/NXZePoi1fFCIXGQevgcG//YK+1f77fOmqZ//9kFXJgXivkdrfz",
-	"uVnvRhhPUNWTZ7D7oTHW2TAaqxO7momAYQon7zESgB3UOHyPadKX6cgxkO1wnVYNLnIiRT/haGK+vX9Y",
-	"i+08oin6tm/v36kzEZWNMSbuMYs5/TYyxOM4zmE2arNA9O9C3ZfyS/zWG/vXW7RNJgwjtYqs8j58n7PK",
-	"MpaweGL3bcXjrW3M28vfeCL1Q5mJeL2d/C3bX7jEAZKLK1JrnY2ozKWsjzruyjswKpcVv8/04m21u2m2",
-	"e9O8p8fzW3bavs/0Gtw8F2hXElXtdsAUqFeg15UVaH4I1trchwFm4oTRKwbAVDNlxjHsIY90xIgOG+fo",
-	"wLwBWt0ikjq+gpXj0b1DNbHvhybshVYi+3xTaZowwPMuMpQXcM5CnrKuUO4Pc0EwLzviICivLHVj7NlO",
-	"5t7J3O+baLMT0tdk6yeW/V2jnB7mIlgJajbUo5hbEBjyIZwsL3cZRIWVGOyC8PBvusUO57mSxS7Mi96Z",
-	"7DYw2eVekSqbnSd1PaPd7G73XqqJUM7LkVd6gawrqZj7BQJbwDXi6rn75xS7YikN8E7AOYGNYYwNuJtt",
-	"AIjrtjtFnFss/lIigFizos/tuUGz4jihXBTNikHka4P2RoFh8fjk8QNYUZwZhkeXv9jlgxkBonHyxCyn",
-	"beoz+N1ViD5cRTTCbrZtkCyhyvriERByVTEnJ9emEo+jYE2Jx+7TnZVxJ8DkVsY8MbEe014uvtx6kx+y",
-	"OqZGP4KdqfFbbGoM8yxqmRrrbcMFtsaF+2p3iVzDJbIzIG7RgLgqo17Xgoj9PJE3aT90Su1W7IcBn1hX",
-	"+nZnMZCiy47qweri8XYthzu+tjMH7qTpzcyB1yhQYwjm4uA799Acn4fkpZ9mtqgDHskCUkS9c2QughrG",
-	"vvfQMgiEWc0yaGm5E262bUlEwpPu1KYexoXzY5el9PhgDjbc3k7eycqyQTG1DkGPbW8yJQJS56CChMhD",
-	"y+0Tkc1qySvVJqyvSwQcW9csM40njKaKUHwVw/zBPlmMux9RLjQFLGLlB2QLJgf4zpinEGY7TJ28czgv",
-	"75jN2ISHLQLMtEToeZaFPGN9kQenDudxlgn6coiRRbKAb9jeiPIESXXJ2NgOHQzGge3R8bwv3jSYeaFx",
-	"ZOhqS3A0jhr7h5+2WvBPqxEUBWlk+423wEQtkGV5kzEXA02TSwso2vjSjFhRgB/E3vCrf2Sn2uzJUSPs",
-	"/BPT+SclnRvBpTekui3HTMCX8vizk/2DQxjWCmILjvYG4jQHpoNrcMIOWLxM6sphNYs8dyd47QSvNcyY",
-	"MnXaZC9nbStdHwvEr1tv7DmvZcuEd76dtsxvr2nSLdqKW2aR7XHRPrhO+XapfmtHsttYW7fXrbWrokq7",
-	"HehzgJLl1TkngMxKCHVvaweBBwWQrlFdfFXCTL0VaaEy6576FgSmQLW11dRPN/tdYMqG6qTPxq0MTHGk",
-	"Xi8wpVDsfQb5y1X89+qZ+dUMYkR1D2rJdGJOk/Y4ZX3+utMkZz44xQ4KoTOGgBhA8LGIqKw3JFSR7+wb",
-	"cec738WMVdJJ2QAga7BMvCqUbF82MnzXQXbjSxGWuil5BZFs8Z0mOe3nfXPlNeOIcE26rCcdLEUnrzvY",
-	"Qfs+1Q4/wg0gL8iNs4XWMRUXlL/CUED/ReA0O00/H/t2ZZwONHCzcTo9KmhMZxTUvPx1Y7/VOmhEjWCH",
-	"mC9zlnyC75shDHA3nhzDGTBba0G7J0/mWv3kbt7sr//yv331b/+mEV1LzDP2u/XAntnZ1nFV1KBITugn",
-	"C+iz5VhnR+K6zg3c+bvIn53KHET+OHZY81Zc4Kiw7916k5/CWtqyG8Eu8ufbrF7jvb1C5E+tbbhI+160",
-	"r3a3zDZumZ2pYZumhhU5+dqhQdDP9YYGnVrlg02KelGOptjn2JJTN6JQdwEMLM3SEReuphVU5QBYHmjV",
-	"UmeNICTkW1sKQspZ1rtPYoTsvNUl+i3HIu047Tdbnt/5zL4BwUrXpQNYdLg9NVps4r2Pz9kanyWG3ln7",
-	"aDKdQ57z9bbyWKvtBjs9G0rBHvJEAwz4N884XVyEVWzUs0uxE/a2bNueR2GsMHHPrdQSZarc1G3WfqYl",
-	"DJNSISoq4s4HNvGIDOUEMDkDazSAaXOtmQBkUoAkDEGTS4Qn27Ur0tvErjtN8sKFVBXCxW1Vru7UFWTk",
-	"YuBN166NCutw8UzcmJG48GTj6z/7T7/91b/69d/8CurH/8mv/+rPfvOnf/j1v/uXX/3RL1xUUhupWxac",
-	"1HY4n07ii9biDzeZoZmXZahLlDpSIo8h0pyrtoImXf2bhfSsIQ6W03wDuXB2IeqJhzMHdmf23Ul9UxcC",
-	"O1OcCDk6KsshA1/7IlkkGN56UyuIao4T72KpvjHG3lnWs748UmXcrbU7dhfQ+3cB7U7i9izC13cMV5WC",
-	"r9M0fOzMs94UTPt91oM6Nr408+xdNqEKSincI5liLseA6aBMD0LSU11liy3hMNckyH/1b/+Pr//9f1n3",
-	"9N1cKuiOCX7rpfBV2eZOCt/U9npdPHqpxH0LGCDW2F2HmZci6j83be5ksZ0stpPFquOskkRO5k861CK0",
-	"9Z6k6DEolnV9x59dwUtVGJIP4GesLQwnWqa+oKJiYDJtWgmscwT1cqwZlSriJDP7sIhZ2kzkpD2hqeBi",
-	"0IkK36oJ170hNIJFn7WUl1AALqFm2loSiTHKE0iD1cOUqaFMiu2nDHJyoZk45VdM+Ho/MktiEAvB8EtF",
-	"TLpsQIVpOIXCh66eMl4ptrIWVg3Km+/JK5ayuDPTq/v6yNYohC7NfxRGGeDjAB7YhPp+R7ZeEYQKTCh3",
-	"hagg/DvFYmidkRRcy9QQ2TziKNe2BXrsIMY01VCmuzniSuHsEcuwR0cMWsXiQUIS/yza5RnmHE/JhEHB",
-	"uR4ba5egDBXuRvKKxYZEGB2RdzXTM3uNVDOLmn8bp3I8nv0Si7h7WuWoi3LESEynCgfjWjSd93mCNe6g",
-	"OawMR4hryFO4FL4Ud3AtzyGeBe8vvOQirnAWwpMFP+H1VCB/G5UOzI3InS6Z2i1WMTyVYenmigHutzYb",
-	"4TfNgQlbYBW/pWWKu8SajZyP/izSxFK00v1oN/aCALQ2TZKy+8vW5qu8wM5DFgN1C1OP7wrMxmfOeAZF",
-	"XhrOR5PEegxHtuCi1olhPkHGiu0ccRt6VLOBTKekY7/uOI+jmx1RwN2GDApKGybnKgsabsPGthQd7Wso",
-	"OTeBy8Bmtnh2CPWckRGW4zU/cxN5r/PiFgvyUN8WRuxq0x3c3W/h/6KGnT7I0wj34KgTfAVbrB3TaUHm",
-	"bkQNS/MZafzwvNU62vdS/miuPZD4YQu4kK+ElncwTmgPqo3brWkoJNhr3e4hxaDBzYR7v8arcLVxvjF2",
-	"nG0jzgaWRHOWzQGHmukFxobHGE+4NtIVLUjs/siuwe7Cwpl7vjDnwhiqJ8Er5/6Nd3jdlnW4bJ8eJ0lF",
-	"0dHdXt1sr1ZQNd+OhVqsCyPAa+7GW2+6/Mu2kRvfrlJErGzb7Ny53yR3bulWW22nVbqSSvAM3C5bG9Dg",
-	"M/7luXm/jlIzVyopK2G3zzJduYvXjdPvc8HVcA5031s0/+kvv/ovf/P3f/3zX//VX331R7/4nTfmPjKj",
-	"fPv1v/g/f/uLn3/1f/3865/9ccOISLjgCEF19mC/1bodFA3+29//4+Ddv/39P/nqL/4f++4Kof9ls7/2",
-	"gLBNhrLYCmqrlvutu4uY33lt1oqdYigjljJEhPbrZooLphQxHIxIUVoaaAWGOXc3W5vk3pdy1OVsD8RU",
-	"8OqURu7C7mfpFUvRfQ7mJqxowpI+oV2ZWfMzJVjRyyi9XAWOcm702z4YantGeaaaAIQ7H7F5RfU5jg4q",
-	"7b8LT1CuWz13tllyQJAWKLI3oVv7WxsSGRpHB5upZbav+nh2fgA4pp2su/aRs6QHsw3aeyZQ7Qfq9ZOU",
-	"CiIzvYISVn2uZLZM43qOj9QxOWNr7z5FpbprgG4B2/IigzL8uErHx+PxafzNNBfD8q1iWLFbYqdybFez",
-	"RbJX2pTtqqwH2QQvk4RpBU5NcOfFLOHAYtwx/UARe1l46zLc5lrC34VUYnN/FsGNNAGOZdGJLkQB+WBI",
-	"FRHSDkP2weMpJ6JJHrsOHUACPmKbGkgHxQRm7dgOXTUvxIU4Hkkx8MZv+0tkq6L5ZJoBRAIoTTpKproD",
-	"tu9MsbhJHtDeELNvzGgQeJ/E/IrHLDayAnSbjZzVGx8wlLkQ2IcHRjbkn8KYXlIOHi1Px74ENzgk6mRp",
-	"yoQOqrQxIybhhLkiNI5ZHDk3M5GwQgz8l+Z13yRgCndZ38Wzo5xzIahQE6CARFAoLmyakbJJ3WC4IyMq",
-	"pmXORUwEAmZxsyBRRspyqZnLSrpZorStV29E00tmFsDwdc/jj2w4y3fh1OkJ3BBprJa2Pp+FPdPfFUu9",
-	"QDvbZSrNTkrb+431SmDASrw39eFWTUVfTCjY89Di/gKqmQPbOGpFDaWpzlTjqAEvr1tSY1NhGNejXtwR",
-	"THCXerRTn3PEqdRy1jr3+RJp/dYbd4Bm7NDFDTl3GSEavbRx4SPKhfkZ2zyyF6fz8dKRv/EdKKL7PWDQ",
-	"RbzEmUuaHPc1Syc0jVWAhCTTmuXQSI8K0mXuFpxXutFQ626snWH9G2NYX+coVOdELdoAu9vwPbsNdydt",
-	"e3lQqxyzNUGxYBvcaLU8VJ+2AlOVM5p1VRvZ7xfhqfxR7veDktSFZ9apLg0jfU+K5+145bdOc9h56t77",
-	"/Kpr0TasIF8ZjHoMli8sWgY8lQZoNBYB3baR8//c2Ggt9oKWedQecaXPbP91PA+unxxN3Z79Cg+A+7He",
-	"EcaRnOFL30gvAM5gFTeAW/2dE28js743TFfGiiOZ16zFIJPEKPF0PMZsnwFXGjywNNNyRDXv0SSZAioo",
-	"LSroHhuKmxlf0QTCPBOzaZX1hvvU8yEdj5lwMpfL27AJQK7TdiYuhZyItp0SlEaQ/T5YpHmf7LeiVqtl",
-	"hqrIkF6xcLR6yEaKJVdMVUFUnTmH3k2apnvWsR7IZzahC9JQjEQEaTZHjaHWY8ADjBp5OpjNVQmyxvA1",
-	"z5aeWSlmkTFZ8xFrf4kl+Y4Vp7fODNMfUg67zxbrCwbolrc9Uo2jQ+gNFxnCJ1iKMd93Wq23fhjnroYh",
-	"kcJadljSrzSqv12NjW7ZqE21ZqOxme5B685B1KBXLDUCpusI6HIbFsavJcbIuwiWowYuZE+KPh80jt68",
-	"hb9VZgQv92ydZNv5leCqDd4jF+nHVRsPqfvCbic6HpudxKhiLl3O9Vy+mBF8Gsos9TUkWdrGWJfCN1Lo",
-	"oY/hD7eqbT3cq/jVsk0CyQGeJy6kiBTtTEDV0MZRI2Uet9ynKSjGxMIWFBuMmNBtxb9k+UvzuxS+1Yub",
-	"4gPhmyjXIKzs304hrbnV/PTTRecxamipaWJTqw9ah/u1k6chPhLWcv92K2rgOu4fQJ4brGAratilM+2+",
-	"vT40XndG66krNsxi5+nYqR/e0+FDb2qJOMu0j1tv/HFe6O04dmKNDzgACE5INKfOB0J6VBh5Jncr3DPS",
-	"DEQA4EknWpJOyrS5kzqEC6UZrfQ9eJlkV8Lj2+utCLdVnQoetXZ7tTtj4Z7aCUI7QWgnCL3vgtDOybU9",
-	"J9dqwsaabi7cCtfr5zr2kX7e/gLGBUX6qRxh7UyqNKLHNMmxwIsnT1DA19HKavn1yt4zh+yyDfdZcLG9",
-	"M/+ZSuSEpdXmjztw1wQc4m3UyARcHDMpaSWXCVwNK1s7tuqG213xuyt+d8X/Q7Z17Hyz771v9t3ZR255",
-	"pv5mIwmn3Nk0QvEE0YOAEymECgKXlhczeppfUV0UTI68UCM8B0XRA6QKIQEGEGHiuFYeJY8miZyoAAwZ",
-	"5JMJYN+N6CUL+yCCDajmV66kysFBiSsJWvnMUulma2HLNGU9pG2YhwAjbBztHbRM6yOaXporUdkS3+gH",
-	"spIi5jPIMcnGpW1Yj5RvhYsryXuM7LduH6zitrH0QuJtS5QJ/GoH5lromjOEhyGanWFdpNPvOrGCx+Gd",
-	"v1QKqKDgRnfPIxYPWPqgTuW7BB4lbFf2bnf9rH39nAOfwPB74DwF3glJ/O/wYsItvE4kkY9BUIzZACKl",
-	"zXgLuYqgG+MrvCyGAOJxcAzvMYrcKpyjbhhPwDz4Lqv3RrDVnKUmOGQfeBln08CgdcW8kmNrQSursADA",
-	"OWGfeRe2Czu5Nw3FlFHv2jxOmFXjVePo9idGRbU/jehrUPhV42j/7idvPQwiNNTXaBxQEMWLYIrexsDY",
-	"2P4GkTgD96Bp3UMKtic8NvomqKVmSboJU2PEQYR73yMZQ4h2CZgxGD3eRg0IkQJ5POUy5XoKQ4c38ifv",
-	"ophWHkblQaCQmyqegHIPk/RN3DV92fKjQU8uHfbokyj/OoRhaRzdCX4pBFtDhHVvyOIsYXEbsrqLk9tU",
-	"98attBTEyG25XRziRpbyJMmBW33mOoeCMD22DnatBw0rrtlZoZOVKt1w5QdktETYcg7Gx2a0941+Z3eh",
-	"TeHPX75kYw2BjgIBenNLtREs0Biu+Yh5QHAiE0SgFWxCQH2alxyeZUWut3aBck3TKzqn79XhD3fNYXu7",
-	"8snarr62Y9879r2Ufb+veutOq9zMqKlyDlnvHlmgPOJrt944APK3dQTSE/vwuxBMt3UgNzqPjgA7cWor",
-	"4lQBB9+CJXnE/OsSr1ZS7dwGWArpWnpk1pZq4DorOuUXXXSHrRlBhsYxx6IKz1IzVM2ZvzJH9HX4pavz",
-	"UfjOV/SQWCNkS9LOt5gn7O7ob/cdPcuuNr+zNVWXe0pTzZXmvbXyRcFlh9bdzBctotr9fs9ZeGmSADAc",
-	"0zNPG/12gf33nKrLs3yE74Aj9Ck3Z9gC0343aoyZiI1GIdjEfbt/kH8NESDuh0PDIKQhtPnJfnknj8Fw",
-	"77cObm8otnsa1Ed1RfxRLggz6rZZZ7aTHtY/jWbLWpp2p5acq1XTWHgGM7XHRV9WCs3uJGTq1Dx27Sdh",
-	"Lj37q//xz776z3/4mz/+5w0XYdTGl3zEUdtlPz54cv/0yfcb8wiv2MCv//K/zbaxP9fG86cnD87Oypv5",
-	"+md//NUf/YfZNg5m2zh7cWLaKB3H//3b//e/zDZwONvAw+PTRw/ugxS24VnFVVp2VvsyS3EnbSDXf1u9",
-	"L0CcWPayERMQxqVnKoYsO3Iq6464ttmvcGAqjqCvd7oATDksWfMN90PWLYYTeiN3dXCua2c7Qlb6D3NS",
-	"LytNUlrjGLPug5ofNxMrZf50M2kX6oT85k//8O/+689/++d/8Jv/+Adf/5s/f2N48du//+ufQy3kv3hj",
-	"WPFbQw73suXN+Tu//MXX//5X9dnxOysAUgdZCZTdL16tWtQZgvFYaIJ2uEopo4nmgNP0TslbJwp4M5G2",
-	"bjUUF8b7DSmHsguM2mrSckl9p5oMtFIOgPrzi1KWi+DnUCY4BeMZi3PXpa+zcsnY2HzDU6LZa12Vk7yr",
-	"NfZNTDJef/tVZxIv2Qm7W+n9vZV2p297GaSbHL1VZeLrTCDt+JPUIUxAiAMUjeAK/w4vj6qczGsp6Wd7",
-	"LGZd5qe8TxPFUFaeyLSYZVlyyP1R9WcbT/Xf//XPf/3f//VXP/vnf/e//Yev/vk/+/rf/Yuv//efrZLF",
-	"4OZ6A7ioOz75D016X5Wz7qT3jZxbkeWAAQO8Xpk+U0Ug1HnD3gtVClX6TTPqmWmsYtBDwuyMeRsZ84CI",
-	"lYY8JPEGRjyzpptFeTBRvLfpeIyFd9VItc2HVmsf9r5SeMc36F4ixWDPfxM1Upm42nuY953aSwfT1vct",
-	"YcDWHvZVq1Fnog+aVVOl2ahNV5ERDKW2DU+ZJO1ASgBpKaoicAFmPWZ9miW6Jq46V23LGWPfS3FJtBy3",
-	"XZgKiCA18/dn1/H68vNxOeoJBmYgO5PeTijITXqZKiQz1mCj5df+rTduky8MRfVcdscg3nMGsbOubM+6",
-	"svohXFWEfuE22HWCcwnCRmM9JR08Zx2SiS4XsSufCtNC8AsHTEEvmSKs32c9TagtLg5QF1CMGHKYqIhd",
-	"HpOeSF+dUwqMblMRoYmSpC9TRP1yjgHK9crIXhBktxVcr42lywr7Uc6MQPR6G4qXFeIhYqTNCIkrin/b",
-	"xeva8fZ/KMLfDhnjfTchOcORTJ016Z3IkLcu2XSxKelz88A7tPF8zqbLTDzmcB0/OyUw1p3QtP2oRUd8",
-	"BI3A/OXQPhT58i2YitRLmcbV2qKwVYoTBuWYQOzBiuQWh30oJ+iTumTTqhovn7O1s5HMn+4qSmWcIbJW",
-	"7cvmczbddlxXfVfQJTNbA5aw7RqNyme7wX37hE2ACvVuXDOm3YW7u3DXunBhDxEqHJd7Fzfs0uirc+RF",
-	"RGk5VmQi00sopHX9qltFoJZjdrsYrW9GjNaau3X9GzaqF1ASHIceTZIu7V3OFU0pv6kfytRDSlooz45r",
-	"okN4iNP5gSIdhITukJj1uWCKDOWEaIk5fc6oEuG3IVal+YMpgPXkMROa62l0IeBADXlv6KQErgl7PWY9",
-	"rZoX4kLskWOSsh7jY024IiOjlbOYdKeFxj9QYZ7akDlQuAgAYHyNYNsOTVNuhtJlfUQbZa5zV8CeifhC",
-	"EGIlkCaMYWwLs9pGHJiXkIYbDJpmqC+EIQKoDFyzkRXaEiPL0ZSRhPU1kRm0B5YnJ7pRMSWFN7GG3++x",
-	"nmYxtHzujFVQ0FKmhgQ4eq7xYRpHwHYOWySmU1UY88ybhrE150gbp3I8ZrEhlpC+UA4S3Cyb43vfPSAA",
-	"2YIt9DVLyZ0WZGQqPyE41GZ1ZN+9RglCwESkn6WQxKmy3tC+Z1FhqSY0jlOmMLPz9sGnMCVcO0T700Nm",
-	"VgbbapIT322hT8CmBaOXOYhjzeKIsNfmL5dw6jf4GYjMHYTIUwqxZ/fvku4Ukipwb0qRTE23MkHUVXMA",
-	"MpssBDUMmxeiJNf0kp3YXhoblRqoloQ/vvVxQcRsvLlojNSAxxeNI3Jh5Mk7+/sH+xeNiFzY5DT85f6D",
-	"R6c/en7/ovG2UPzUyGcgiXa5oJgTjJFGSgNMzlpCsR3kir3M39LukDrrrWctlmGsK4i++xT0b8dVyHoZ",
-	"mgW/eBVejM8ND7mCSlocoLosU7HHmvp1qgtqOM66Ce8VJbwQSEEtFOcgoxY5hWKk8B5uHWQMRiQDPtGj",
-	"oseShMVw8/GUxCzOxqh096ggXTCix4QOKBeGrWKQAVrWcRTW5G72ZEl/XNtXDDOvEAKfFKY3xyzKShd3",
-	"+ZcYBjh7IGvDOfMvz837UMeYvR4noJxaq3BVjzxWCzuEe69wxrnQd2/nR5wLzQZopR3R16f4OBY/HXHh",
-	"PvvHaZrSKQ6xbEhIS5kWmNiIvn70/7H39T2OHOl9X6VAIDhJ10NxXna14uAQzO2udGtJu8rOyNJFs2DX",
-	"sItkY5pVdFdzuYQgYI3EztkJoLvEiIFAgePABySI4TMOic6Qz/aHsWYl/ZWvYNTzUl1NNjkccnf0cvxn",
-	"scPurvd63p/fo3S/GDTaNw+gWf5zd57SPHoROj36jzY2faNFMlk9RZ+K2VVP4TYqa1OZf/5im544G1sn",
-	"/lqBiDOhwa26/MuSiYO8jeq+opsPOXYcAVAHhNrZrtTWaadDYwux12q1qiNrimPjSC7KblMxMFkiegol",
-	"azUk+SaGAioxVGTWRhMSIrsJHysnIEFJky6EGsazZM+Xdb+E3B0KGWB90FfGQsSgUwTIldUUYCyM37x7",
-	"ImoJPijxschVMc41YeDLaWZk4iEcc9VNRykUI6hFfd6Mwq5BURdT0HqJaxGdXNQWV+pZ2a5nsK0aK+3M",
-	"Lho0eYxUbqECTF3vbkNnp3KZF+/encWzuWIh/nA3v8vl+MN5XCXcdkvgn6OfpbKYC8NvVyfq0WX1+tHw",
-	"aYGqh80C2i1j2WqVRaytFtKegyoMT/FioqGGyWAvdYow2Wp8rihZQ5hVnWpHXMCu8sord5yYy8e2+cor",
-	"ocGgOiiqESeHKsBs8j/FIC93ztU0duOXPPgKtcbSMI7TnGo2yVj1WOUyYyuLJbsMm17JEBW23hMU2kGO",
-	"MJOjhcWzYoD7jcSZygxADxv+4FSHU6IVOEmHyk0ceS3wu3ysO0U6VBRY42sLYLEbDSE9qH+6b+lLXDaG",
-	"uMVPp8EnTnHAr4ZST081vSgAEw8Qq0bKjDKFrPdMKe2YZnegkkiMdZFmc6xWpFY4DSqhmbwh02ycK4vb",
-	"iOdDTAYmqHNMLYqeTDMrZAZcn44XBvq0hTZsf4kAk2usi3zqVhGtIIi0hUBdaJY51bzZQXkGnZBcIWza",
-	"17IY50rIrBiYcX9QonXl3EZwXkCpgGvRFPfYZkeJ0GyQcjMfjsB2iM/h8PhaP3BLYroVsZM/RplrfuZM",
-	"4ypMBgrrDLnddFNTZP4s1JMCxKczRQFgKZmewqsVJ6nuFzI7j91U4onqDmQRQ5yVk7HUEyRTnTSJ6+xD",
-	"SAUukUuusxRRYbJqTBWJK049241Kcajd8nUCgezxMjii6K9ro91oddyHHcwIgA0pHZ7u7qHD88ZO69ZO",
-	"a1fsttp7LY5jMvl9lAsufvs/vvi7PwEybM/5t8//7NnTXz772c8v/t0nO198/tfP/u8vL/74qeMGJJWg",
-	"Td71O95rPLpC4Fe4GdfsB4brDEtLKvSHHwXFGP0S0wpD40EQF6LOwUd4mRvtxrM/++yLv//si88/v/j0",
-	"f331q19+/fS/ff2H/+XZr//y2ad/cvHp317896cNv2BOoNuD0xPekg75nbnsEZUJpOqALXA5bOJoDk/+",
-	"OzK5NPfPjAt3R2e55Dbaf+tOduQGztOUeWmNYLCmhr7ICvkqNGoX+9WOuP5Al+S9OT0rZoIVR45dY7lf",
-	"BLcU3YExVlngpWijtHXqNskM7mKc6pFJdZEpW3X/zA6C3NaV1g6BcUqhTaJQ/dNKJRZMEDnGp8TiJasU",
-	"CFeTlzE22jV8qgNxKxARyHcCUT+k7oOb1I3L5IUVaQFcPhTpWNZkKaN8FaWoiNxdYKlAAQBkUJL7pE7g",
-	"1cwaJx65roYpGJrJuRR2RRMjL2Ps+EuHolriNq2Nslh9AhxoZxRkFac6LVLHo2LwgcVuzTqJ0Sr8DmwU",
-	"/iiCAOeECveubYr7uLjwZaptQTLCjogd8Sg6TmiJ2zR+yw3dbEXi4EYk9luR2L0B020JlibJHwiU0Qkn",
-	"0JCNm+KhXwRSD0Zy1iF5qoU4MQbkU4Efes9baV1kng8d05DQT7d3iOHwKJENZapT3eeGSMikQwdb1SyX",
-	"vJfq1A5UEkf0gzzTJh/KrHYTcI9hb6kvmhqtsWsh2BTa4/mVBMkPpepEYWS8PFdaxEP5pJOQay/mtcVe",
-	"UY7HaiSxkxjNuOhgu/5Nt5ChyJ6AwMpzrN93aLzacTAFvz7tJdN2by48VE5BeJAnuIdIs5yegIjPENVC",
-	"mLN0avEVhgcG1dP9h7QVvEK0IuBcha+G7nDh6UlU3mbXPZETCIEp14GsjdJdbVxVEN/LaaGvBZsAaRte",
-	"xpNUoUgW1kQb/y0K6qSgubV3OgkOHeamk8qa1XZhxsVKvWBzExmquEhrkW45bYsvEWzQgyDfwp2UM9VP",
-	"tS2PSjBtDW3P7TjVDls8VL/Wfgg+TsARZFkAPXbXMubdcN8FzvyZZXL7H6F/y3cMJtxKt6n1iywL+NxW",
-	"CTAemGDCcK54wsJNOCR9IcscOFpSDJRe5GS/S8z9G1SdQmozV4O1Tk9CgaRd/RBcYp4KNNo3W1EjvM2N",
-	"9q1bt/Yq2pR7TGrRV//v3z/7/Odf/uXffPU3f7WqwlTuYUUZOwFlrN1q/bB1q91qUWuBLlglf432fmtO",
-	"+QLBqdzSK61K8Bm1wVZ6sM6EY9072T3ASFk/Vvxam0b7dcwF86u10prMTHVTnRJO53dTmazTB1/79uiD",
-	"NdIwgOdxbDIkcCSsuW0VxN91BfEhsMSyLFxVRURBJwdZh/QVENaft9bI92WR1nibAgsXuFepngyNMsbQ",
-	"J5V0sFll40NxNhWUFhiRuzWIewF90du1CwOMuinQiSZ23S8HXt9EmMmJTAvgwdKe20PCrMfBcPn2gckS",
-	"tJJDbXcndOWqyFNVNt0ikaBiV9dm0nZdllpW2pu3dqMmayOhMjcZEypXk4HBOaGdu7Sdz/qsffXVtUN1",
-	"7upk1lq7Qd13Djuqsbi6k+SYz6PQ6LpXktr9NU2ad3Vy3dktHAlz45ojYajjOkfptrDN94yuH3MhLiQ0",
-	"pvdCA3YWEnZONFkEDBLexMaamJHXEohwFblrm4Fy3UgaFc7oC9iSa2QmRmCz8IXgpFPB1mWBt3eZudO7",
-	"pS3XnKcKzNhovwFePxmoXMVUjhje9xfXY2pMwZBQycTyJiuy59qJty0sS8taFHZ7TNOau41zU1s40gXx",
-	"UeUkKzFNDNfAqhYFe50Zkympn3M46gb89o7RS9Wv47SvnYY1dsdloGRCsIjHqti5DRs+f0DuUKx0eSgq",
-	"SzOXArCNalqbIaZ9TXtTBtzjSb9KZZsFoalHeOt8ETa41VSXLVeQ2iUzG4nCGA6pd2pKmivLtkI9zrL5",
-	"Owl1XPlCPn+MFUJTQatFBURFdgFCtxxkmIp9q5KKHRQJan/o1ufBY5U/TtWkAat1Iu15I2pkqYX/AqEl",
-	"gBVY1ApWSg73pmN6HRjApoWYYeUuzduGTdtWh+KbIqegQQZ+19RufG0Wp1lO1BnEcBIL8YnFTXFcVj50",
-	"pJEM/dg9p6G5vXDXqwumcfRE+QMpsvQcQ9WDWwg+0qFV2WNlmyWYBIWFWUcnUt0U7+dG9wVDJVmM0EKu",
-	"CmkyQdg2XnQfs5cYcqCelEOvBJ1BriYuAzsBcjMBRzC4DNPCBxwTawcF/aX4J0UxeqCzaRyJ+FgO1XFa",
-	"qB8dF3naLeKXm8LdO3Hy9nEEeXm5OFOD1LFpMcrNkynYRk4evnd8cvdO592HDz64d/eYnCNWTq2IP9h5",
-	"w+QTmScq2Xk3N4Vpi0FRjGzMLmZ3RxMRdzo/MbbAre/QdoDHznUbH6vuOFfxDJJW+XX1M59ziSFrFBE4",
-	"ZfguKEiGPmxb2Wqf7krrOxxbqIipfIIVV9UqV5GPDC+2G66VU5FqGPXOG6roDnbcmmLw2oM87ac6rvqo",
-	"GBNsX8ScCtvNjbUd674Lct39kY5vP3h43Hnw8N6b9+4fx7jfPZO73ke56eeSM+Jh77VK4TShAIFOzyOi",
-	"N+SB7Ztqoi4uAa0kS5pgV0L/U4zXs0mPOmmSKR+ZWSbc8iZECz4byicdyHKN2a/ZlZbSJCYDpd2EOKIB",
-	"kmcJVcutJSwahxrwnWqKI3wZogMpfWO31fIy5SGY9IbgwmdJ2mSJW3M32fc55hbXyh1gMuWoZMc9xGSO",
-	"+Ahcsm2IYMQAlR1b5EoOYTM4hdL0xEFrtwza5PDiH0ubdqtc3Bo3V9iz8uIOzERoIyapTsyEIkf8TBeG",
-	"OobMfU1olwDlrWvyXHULMTC5VeJMFoUjh7aQCIsS8FlMwb86J71e/N+teFLqjhH5mIngAVW7gqZxUmGj",
-	"gU66gsKxtQ5+r5OVj1HkWVXE41Tk8hlkzsEJPDPJtAMwAY32Qev1mx9XDCZDNzq3tIs9PYHFhLA1MiWt",
-	"agoqPCte2nsZOA7WkRUv7b8M1bszVcY68TMKjRmYcZZgTelYjMZFEGtxJrvnItWFwbi5PxirsYpEMubI",
-	"nvjh3ZOHP+3cufv20U8779y7/96JE5kcT8ES1ZUK/jFnJsTvHH3QwS9vP3jv/klMfh90BkHi9HhEIuJD",
-	"cOMAug6Fp7ibPZD5MFPWtr3AsddqwbTrIDYw4wLWqZMmlKZBjQHfVE9ktwAPjyx4Pd8ntp8W8++7v+E1",
-	"/MIDvYJHi+QM3o8yjgi/yKUm2NgUrENua4IVT8sIGpCjMaaOJQPHsIYjlLK1YUda3xQUHGTTEqaDNpk2",
-	"CmcP6x/PLlIV8QSHOZGWPHJd8xiSKaaq8MIoLIWXBBhKFkdNEaaUbEJtQ1SYexAePTe7TFq/5JBFkQ5V",
-	"lmoVhhJB+TqLIgVvBA2l7NFvgoZopYHKkiXwtHAPtCk67r3Yw6WUviApkjx1I+c1XtgUvtBMbQe/qM3b",
-	"QDcysdL1HYAcZfFRQJ1OSt+o3zXMIXLXwatVFuOdLivDoPLc5J2SaX/5vz+/+OQ3jgcGZMKbIr1zMYiA",
-	"wf85WWN3r7Xbae3+5M3f2/v9g/dbP731b27+27f237lx/7V3X3+4e9JAIQnaW2VCh0AmphB5l68zlX/4",
-	"xZd//+lXn/3Rsz//bG5ChEmw8XxYyFk6ozX34rJd2Ftz1CsLZHiKry7krgpKtsUD3Epq68XnhP4soN4F",
-	"ktoqdswCk5zSs54rL4jtnDEo/AJxTHYHzA8dz3MszUw0jyXi8HnDsdRB/mFTxE6nA+N24IpGbvbug+MS",
-	"16AcTywmjgAQ4AIo5irh6BYaB+RpYjIHooHNMWyJUPMwMPR1iWOfWIvZE0aXkdyOK01pJmmOc2kuYXGb",
-	"BbkUE1Olng/0PPVEdIsUgpHAZghxQyFNpYmAZ24BfWWJsNHebR3sbUxHo9U62n/+rOf3Gx8/ujIZ/7E7",
-	"2ddtsCBkNaxSWIaZlm9iFYTAWrD2XmCjB63Xg0Zz1XPqBfNWPCeU+lgRCauWixNAJB6NQtmyjHO3xmkh",
-	"JGmxjgLQnWttZORHuSkUUGWfV0yT7GEoAKmhW+vG7wbPBDv8eOSo6W6r1cJwzSuxz8uMHbf2b9262bo1",
-	"Z+/g8nCXg16g6SLIQKJIjkDDRg3aY1Ym41yeZVPO1iPKFSODRAOhLoLSLaWtYGxVh7P24yj4FGNWMSGO",
-	"gz8AQ3O4o7SjOIl4Cbj6j3b39g9u3Dwdt1p7N7Ucqh9hVnr8cuQDcDD7Byu1evwNp+b2AWq0IFCBprin",
-	"Z7oU8Q8xf0bYkeyqSMT/6oMP4Jf3Tt7YuTXbhZM7JkaoPxjLDNxM5K2DlE/fKmBkIn7BWSb1OSQvOpo2",
-	"TK1Ndb8p3s1kVw0A0BISA6UAdgtmG/eiejKShDCx4w0ofvHQjkLRLIJ+ZZkIaoCw/p2WTJ7MGbgtGLjc",
-	"wWq2iLgRWEFUxXLF7h/G3ai0wnEFi78PMpPc54eV8wXxyqElg9BG3bzii9/8+qt/+g/PPv2LOOjzXyf5",
-	"tJOP9Y8cZ4VuMUUptZx5cBhiyo5ylaTdwkL2lRf5RiOlWdYjtlBnazhWOjkebo4LEdXfxtJqBOl8OODL",
-	"xrkg4olWpc7EPhPetHaBIA6e+qiS9c3Hr734TKa2cihD2RIL1tDv7cbu/q1WC/5pAaUdZTLV1R6P4CZH",
-	"MxQnbHO2BPPFP/2fr5/+54vf/PriZ3/7/3/7n7761W8uPvnTZ3/+2df/848vPvmvbnMXDyJqWDPOuzOV",
-	"LMuSzdWxvVuSFU49DKrf1gxwGX27+sDAf9Qph4YVm67gJHpxAep4gvKpcGe0kotWV63bMbDdqEFINeiG",
-	"u32/ETV6qZZZUGP7n5/+/Mu/+vyLf/yPF3/01xef/N0/P/3FfNVtXF5fdbtcXF9n6YabGeHXNdqNH966",
-	"WV3p3IyLAG1T9YeIPLAbeSRVkL2l7hTyvFIqHMC/fWGm1xpRY6LS/qBotPfcbfTZW6GEi9WbHNVqtBtA",
-	"CYBOL3ABfhw1wJmQXLass2u3+krVjvIKGkTtsK94LJcL3bgCnC2bh1yEuCKfvW0y2lZwd5wdU5NkwFW9",
-	"hE6pBqumIbDsvZKBi60vL9bC5YZD9q1TXWvg4nHMW7j4yTIT15HopU5zpzFOIH7t944f3BdO5KC2MPpN",
-	"TAYmgwCR7iASZ6orxz5MSzp52FFMnnlXZpmT5ShYCdSNhWpKinZC0lBkgDZfJriR3hJBrM/IiaG51FZC",
-	"oR4PcsalD6zIjHWSBYC5+DZIkMd+CHROahEHQt7OW2oaI9afm2egOFGuYNAtCnu5d8YGm3yqQ9A+gFbB",
-	"sS2RTcEm8Q0Dl82aGU8mBoQ0G3FZLKMThAMUKdKIGlGQF5zsWC9YhoueQx/ALl+79TpYJmv6eHRFLvft",
-	"tCPWyw2XLtamQoM3O+7tBTZGoDs4RPivF638eSplDYYfqWrEQDIJWT5JJeSA4vkn6yVT3LTkZmWbTPmo",
-	"bXij+VxNjcFBuJqhkfvcSjhbCaeUcAJTpCewV5N11rVHurv+6kd095emZlIwx9VYmPto/bTMS/Km11CS",
-	"QmWVokhXqC2YjNXS57N2Om47jEbFX4KwJP6JNpwy2J1SWcmAXcYxK0WICaAq1f3OArccwx3VzmWX5oIK",
-	"WaPduPjkF18//cNnP/v5xZ/+RYMCVzqwfsAuZhXsYmmrNu1rD4ZSYxLZzBUZNQrHjDk+ZFk5ZhzQZsTf",
-	"HerL6D7447d5v9ec9zsbBXE54axN5J2ji68iEsUSxw2BgUjx7t37d+7df5PcNxSxB/kRGNKIGSwrROqN",
-	"lE5S3a+pJY+dbenxd44eYwcVMsw/IdHlv1YhtURMVySsB98nwhoJbSbi9tH923fffvvune9XaNz3rYAt",
-	"EKtKsHTpgwT38oZWvRlKrZ54d1RtZnZQJA+yHD3KKTs7k7HixEDyG4Aiihawgh9R+AvmuhHk6sBMEB0W",
-	"0Z/6psSVZEc+QXeCp9aDTgH5NwBQG0SB/8CX/gEX9qFPzMNXgwoKYL4ZyFwl3INjPJSqi5hNVpy5Ewnm",
-	"Hd+sr1BEX/0AfeVuigp4FfTgJ19GANGsnXJNZYk4z53yFhUl3nJPfVWImILxAckV/Ss1vO0ubt+3jrnJ",
-	"gRMT2vsR/q+T2s7Q5GUtuBVY0gzrSW0nGXs31Iyfi6wc5DOad26t78+Kwk84oDr8hgoRQkkC/mw3akwG",
-	"U4Di7PTGOrGNGb9Yed/vFWEeBx2tQ7FfvQ6N5+ikWhlkEo/WZQwGCIjeAvdcM5+g3QG6Ij0xTrH2CAjN",
-	"L0Sw5/ybpfzCJ+nYgZmUqcmQPSSdhCRutFrexMd1NdslujyMCXOYIyp6HpEmQLlJ3uEA0cho/izh2SC1",
-	"qw4LxJG8E57Ct4defvhRYykxJAjbHKuiJmX8NBKE9aKO63vchx4pkQwoGfcO+wCdzwZGV7SCmSb3sckr",
-	"joPtIDXhvuVioFqwLFDbbdUm8jWdlEtJoEc3L7amjG+m3hrITwzrDQmGo5HSiiQ4CqEA6IO5ImwbEke7",
-	"kBT64nruYyvkmZNGy/hZposRZKQwfMNNMZJ5kSLC4EtYo5P+Ru9yIqeRGGsoLB4PUluYfNr073QmaVIM",
-	"4jJHvShS3bcou3tEkZdfTElPjJaD2vQpTM/xIkXwFtVXPWKTiNmC0cvNkMRd/qkwsdAyz80EIwh9VXoY",
-	"h0F3fjWOFSo0I5KbI8LKtkUcGiHiwzDUYDf8S1mxDy0fEAzJmZfIDzmPs6NNfChirktdba116CHcMLuS",
-	"C5v1AjAgxNQowRiqTew1xVGWUUwCwtZkyi21OzsBSi6AUru1gJ3ETO3KNKNwxFEw4gCPuDJ1zI/ejcJj",
-	"AVg7BVe/JjwuGHmqAoi82jWchfeBQi1Nca+gLAmUDYqBGtYXV+VMoaUoeqBM4QAh2iItZZ/nUBHUDeEK",
-	"lUDfdev/RpoVAIa1ZKgeD5hXzw0bjVELxs0PV/S24usfLx0EqdIYS13iLZucks7dLYNVjecsc/GiYXq9",
-	"aNWRHo1GTqJaOtByjXw1+GV7zC9VxqD0eAiFAfAhSA1jXf71aLaIt2MG7qOdxxKwS4AbuEHdCVpwf78X",
-	"trJ8Ihw27CsU3yYrAGQkBlYGrB+I3+iMrCVQFae1X8n3N1o1QVkm0ZJhXWpr+5bwL8+hvC9tDVbtQHNs",
-	"zKU4yg3DoGasXQjRDsKJvjhfVpyb4s30sfJ1qcU+J/871g0ECLPagwWpzvmdt9otlCTrpk2m4gW13Hep",
-	"RvySYu7L5s9VAfgmQYEYk2MKelMcIS/spQQKMfSgW5npnpc8ukQfHcoEDUcxaVwxBXTJQiRprwdB2DkX",
-	"9QpbcYrEmbTKdTGk1AYNwWh6XKioFDlmarHkgM1A4WA+k+PYwE/hLqeJePut43eORZImmPYhz1WbZ+TD",
-	"+9KETW0UjmLGhU1pVtBZc9EBDeSA+nLWiSzUDjgo1tsmn/RBW3UIl60qgFwyuMKsNbTvWg1px/muUjsa",
-	"BeGt0nO9Sg+s+sLi0pvqNa+Cwr/Ehwt2GbpiABRZKbZftsOe2Qgyxqh0Wx8uVC5AxQhESSmGqhiYhEPa",
-	"ugNFxeFy1VNFF+RiFIkpzBczqCYy5RQyiDH1BIkrTXhnAqoFlVRBHxaMFijHjd3kfL4LSu5thsCZja0t",
-	"2bUt5BThapKyZluaM7bPWFuojSfe0+faTLQfFDL3A8c7Dlqv43JUAGb4ldejmVLZaPu2iKepclXj/nZT",
-	"AWn6vplslHpPS1mNi31f+oCs/ZaHyXYrhz/eCPJFL0M0gcPQaN9wXNl11mjvt64QbgozvdZQUzDclaay",
-	"dVz6axjTLnGrr+Mp2MxQRgt/CUww2g+ZalXyAsCQDfXAja/6ODykOtkTLP/ijdwBTdyiwmzDSNdxsgN1",
-	"n01o58O3cWI7EcFG++DGx/WslVjiQtPh244IWBohmeHKQTKWWduxfvoZuH/VxhlhInIyZgAU6xgPIOxV",
-	"4N60QRPNqZ5JdbZozLahNx6RghntDvw3mGtTxiuknpditUiw2jFMnK+PX7LEU23GJALISrY1l+ilgqPv",
-	"I/tpvvJKDc9HRk41ozRRDmLUAFNI7BjVoNzxVs6p47KeboSztU1npAfXN0Ph0E8RM2qjlRWp7mZjwLVz",
-	"+hMiXRdgb6MRskgBzJtW9z7vIiQXadE3nNFEq4GyEAAxoKUTtS5Yv8xtK+IMjTPF4g2aDklegZdKbzIo",
-	"pG7XUaNUuquguOpuZZ+9mIGSmi1EbAFh6CWqZAY+9sMQ/9iApunVWtfMy6d6r9Ksh/8DHEd4ceikK1uA",
-	"oZvLpMGR94uVyOmp3q8fXg+lX74c8OoBvtqTFgaOn7gpHpFg5+ucwhGCeI2Ar5TKstFdFYlc9WWegMWd",
-	"bTgIcsSpXGNLepA/v4ifQBU+3MbbQ8ZoKFCDp/BGfOiOH172Sq2RLKGtZRjzPGGzMFWqVkEpaj5tED7D",
-	"ITV4XgpT/2pwdaCwiHdgWbQwl5XLxDF+7/oNGqjOAg5WtWBzacMDQIhe2isGvFJulr6IS6r9vPHY0vUB",
-	"qO/BWCe5SmD9R8ZkZGSamPycbuxt2R0QcQA4HqeKMI4lmAsBiIdxFQAi3ekWrnfWLODgEcl4KXYNqp3b",
-	"Rhe5ydpCmx3IfotfxvtqeTkQrMkd55qcxUCRistQqECnMU/cZU1MoH3QhFhFmFcF3ByPtBjTCx7ZEuhs",
-	"P7UFEFpphQT+QACUnBjoXUI9kFbgPESMk3qqnRayCMNSm6LTc+IKWqV2W5HjnXI0sugOCnovSwQImTkl",
-	"cxoF4O9zcbynGplckwrtxc3leJu8lsH5BeUqLazKetGmcJylynTlIAGyaK9gxnF9rGz0cbzvhUUebBWY",
-	"b1SB2UbifouVhGvSDMZn7rSdqZ0yYXiBalCtQOpjUsvyq1x0FCBxJbpQwnfJK+uYHXuiah2wD3S3Jkaq",
-	"zjjOVRAxB2DVO/e+yZMbLbSPL201Tept7qkubh6U9vZUF6qv8sUNUvhU3qHy2yuP9D2r8nt3FjcMiRNX",
-	"9C1DpvvqvuVvnYfAnY6reAj8CS8zNrfF2Day/s+vaNUVcMiOU1BMyU+HHsoePBrnKuKAzFnnwRqlHRfV",
-	"qDpi6oPlE0uYjpFTzasFVCMRM9ITEJOYwjzx4pZA9NbD0VLNKNLoSWVD7A8KJuXaSCEMRZBmHoQPaUXW",
-	"9TisYR+71njMThTVZUALcHP6myHXyDiBBRMip/PgNnATDCyIpo2g7QmBcLBgz4NkXdJSS2X4l9Gdse5m",
-	"SmJAFfUJ7ttAMqZ4G6xo5HsrJmlXcUtBrTK0Jpmcws7n8Tnq+cJ1YnOcGXNO1rOyynXALdq7e/vRDFdq",
-	"N7pmnFvV4Y/LXAVQCXeD1hpf/uLTL377D1/96h8Rrw2FSihI9Wr5+Rw7aTcO9holihpJsMNRBrkBlXPd",
-	"aDd+/ODBW/fuv9m5/eD+G/cevnMV8Ci3A9eMqLHG8q6UmRjcM59egbj2OAhKRKwi3eOPeBmCDBHOREwR",
-	"96O8HI02vLxkz0IOjimEIKXN5w+umRS43onYSKXBQ7Iy2kYIxrgF29h6SYjYCyneV7chS21W3ABOu3nB",
-	"83nV51V3EVNbpF27EGDDne7j8rUXQPFK2CCuqrIXlO/Y3X3N/9XJAZjy9deaNy6/1FGjMIXMHBFtffxo",
-	"8yt+G4SDS00XKEJwyg0PEpDNtnL4+iYCqGk6L4iDtF1Z4+dQNH3ENwZqD4JpeWeFm3I0GnEc84u7LMSL",
-	"KR/itahBDs6OVhP+dXev/BlT9unBfiX5n368UV4v/r61d7AhCpVfg8vuS2l49sHlcHEw8Hh7YTa7MLim",
-	"Z9P5PEV0nsnRaIVSLKOr1MV7SJmCGKdWUzgFg9PSvja5sl4FQ2S2eT3oaDTaluzaluz67pfs8gd5W7Vr",
-	"G5/13azatQ67WC0KqybCeVl0c8plOPoKKpQPS7iSVNsCUDlFOWZMC63lLdftf370AotPz1BAEuY+XA//",
-	"6kW4jUEfY/ioDXFOee+u5ErmaixpzgDCW7fwd8otjClucPHXo04DJbNisFCF+wk+3ogNX2kXlhS7vj1Q",
-	"3fOSsJHixijmwfRpTktLYMPkITpo4dwfwtPrm/pzrg0+s1w+S8+jvmuIjx2m/VwimMXV1q/a9UeNM2nT",
-	"7tHYHaYPHzkucKZkrvK31JR/4Nrk7k83VAzdq8mtPsHcYPe4ETXGedZoN15FiolDnP3gDZMLhNLzwFa6",
-	"hK1vc9xC6YJyk++ZLDMTAeYOdqej+WM+pc91ANFmmA+JebdBByOTZRgzihE6PhAnRIvxQcuzecs1HYKN",
-	"nI+jrUa2MrtfgdEjvqJtCkcX0/44LxEKwgxwWOofWCGTJHd3CpdGJU5TdoLHCPC/KmMG6lIzbvWkoBDJ",
-	"UVCTqymOS2Ad8nRWSpkBPFoOLasgtb+2EFnkhpUmwZD4iV2wkoV6UhDMVQW8HMKjfAL0Dyz5i+EUWB+q",
-	"S+ICBcTOlmRipyp4f8Nk8MprdSOj6v0YlCvFRJ0BISeMCffQjMPDSdenfoozVcuoIL70UbEQBT8t7UqY",
-	"Wkt7+Vjq1A6ACFBn5dmr6e89ywQEZYfcZMpyMTtcvRhRFyDNtYzsxerwgRXSH99pAE1AsddpLrrjPHeT",
-	"og3C+QxlqgvJJS6MLmQXDMxYhl0WZZb7iWuXIlxxIG7OeA446b0cwJnKDMA4FYx/1sQJQfUPnA7GcAdX",
-	"2ufXyyyrAFSgZ9vds7IHd8YZ3Q+ijyE/fQrUI9V9eJsjkGUOBffA4OI+wbE4jhUubQV8BlaMgT8m2rbL",
-	"9MCouuwIaYUGyahcQ5gXYBbS2gEWiVWKK9xXIrl9JL4FNELcnFk0nMqyIPbh/EzKQP7KRsdgbqaXopn5",
-	"wnGDTGt/4uCbsN2u1IwWw2cCQm7pjMNLCymGllCG0JdDQippkYjzMjtCVFiPkgiR3oycye+UIHtY0aR7",
-	"npl+EM7RnEVKSBfSsXPI5zc9j0cRCTvuDtw5iu3QAsJKrIYyzeKg0YHUWmV1bYJRNIcD6yhEX6cWiT5I",
-	"DKnMIEI9fUK4CdWic37M1EZN+0eOZVK4OUAuCNklh1AtIy1TTNNcYP1IjGCERs5kJtHxV+FEdR0/xHNp",
-	"5XQGIJR7xF+91yTEwQjC9qCVmubf4e8QWcmHEiEcV1QyBEdL4MCMVG6hcjVSLUeItPA743usumjqDwEx",
-	"aRz1SJlRply7eC6xxXB38G7XsR8Ox/clPDBrwa1NpnwYT9rFXKmSmdDx9SxCZjTxcGew7QWiVGak307i",
-	"JHY8cp1ZkwfNkCT68aOP/yUAAP//",
+	"7L19cyPJeSf4VfJwjpjpURENkt2tafIPLadfRpT6TU22eqVhLyqJSgBpFjKhyiyiMb28sDe8Fz6fds+O",
+	"8B8b3vXdamMdp9jwnuMuLsKOs736MNaMtH/5K1zk82RmZQFVQAFkgz1jKhQ9BFCVL09mPvm8/p53rZ4c",
+	"jaVgQqvW3rvWmGZ0xDTL4NPBeHyYmD8SpnoZH2suRWuvdTxkROSjU5YR2Sd6yIhiImFZhH/TESNcEJqm",
+	"hGtFeinlI0WoSEjGxjLTqhW12Fs6GqestddSI9Wl43G309luRS1u2v9ZzrJpK2oJOjJPmF950opaGftZ",
+	"zjOWtPZ0lrOopXpDNqJmfL+TsX5rr/U/3i5mcxt/VbdxEhcXUesB1Wwgs+kzaPcddjamelj01bOPrN2b",
+	"6wM7HFIhWLqoP3xi7e6eSezI0PgJH3FdvVoj+paP8lG4alSdlRZiu1NN/RRaDceTsD7NU42v2JbNB/OJ",
+	"C/spaunp2LzPhWYDluEw5WhMxfSZrKMG/t4V8tIEkbnQ2aKe4Per6CnPlMyqyR4L9lZ3e/BE7M7KOGPn",
+	"XOaKjOmA1Wx5fKVE9RF9+4SJgR629nYsqd3ngthKZ1wMYFx4cCumvuQo9WU2ohoX7t6d1tI1PUzYaCw1",
+	"E73pD9l0ng4HZCKzhPSGUjFBTqdAgx5NU5aRvsyIHnJFpGDEDIkp3SYHhk8wqlniviNaFqzFzAa4CdCM",
+	"TLgeFj+eymQawXdckJ07ZCjzTEUkkUwRIc23AzKSGWuTQ00ypvNMKHi7zzOlCRVqYviYb3TIaMIyEgez",
+	"3HrJximdsiRuk2PX7xmzI6GmF5bBQMiAaUXu7Ozgg+YZ/KZzn0yGPGVBz26mXBneOc7kIGNKtclz4ZuE",
+	"icvMztu8CpTlyj9xxqZt8ijLZGZngmzX/S37JMmmJMuFIjRjhiDkjI112+1CnG2xVcJZm8Vtvh/HVGuW",
+	"mTb/xRf/w9b/9OaT32lVbdInXOmV2BbXbKRaK3OqnVU51YuhFOwxTzWrONrPRTrFfTs2j9nhRWQoJ+yc",
+	"ZYTDMk4yrjUTNYOFN7v4Zqspy4FRPcN3zChfylyzWh6XmV+XcbhVj/sR3PS1faIgcBm2WlzXx1Sd1XIx",
+	"c39dRiqwjZt+XimWiforOnc/r9uVb9909ppWbfYj1pMiUYbPTajZPn0iJNzRcLzPKU/pacrC+3q35r42",
+	"7zfeUDCaCzOujKmxFIqB3PdAin7KezDQnhSaCfiTjscp71Ez5tu/q8zA3xXjMU8mrLV3p3M/ajHDg8x3",
+	"GaPwIKxXW0jdHbI0aV1ErRFTylyA5qSbOY7HRMDpMQ8AdzOvRERJc556VBhuhQIk4cCyLMs0u2Cv1dn+",
+	"/uc/2Pnxndedn3z6o3s//eHu07vPvvvi/svtY9NZM2oA50RyzPOiXp5lTGiiNNXMXyhGypUTGK4djunu",
+	"oRRsHdohI/WEUXmvx5RqPgHT70u7kHXzcBfNhCrSo1nGWUJkDsN+LLNTniRMrLfuu1XrTnM9bPd9wzML",
+	"zxQjvYwlTGhO0+JWAqqyxJyHRAKr3fiCNx8ZQbKaCZPYSTG9TCrVVVyzmIwYBSmDakLJhJ2C5GduM3dv",
+	"m8eMDqXDjUT0MJP5YEgoOc3kRLGsTY7y3tD9jmPK2O+ynhGVOEiXUzKiU2K0igHDrRo5Bex0Sj5/dEy4",
+	"6KV5wpI2iR88f3nUff7y8PPDZ0cxSblp0wzAzdEMS7UNOQ+Fuc1pus7GuGs29fzG4K7J0pZwHRHFMsMM",
+	"4L098rNcahYSp8sTMhkyQaYyvy6ucCAIrxruPgw0LgYSEw77qM8ZEpgJnZm/ubDas3n5I0VSOUBqn9OU",
+	"J2udwp2dgNh9ztJEtfa+sH/Oyx0F5bnlZyWZBjdtjwpyykjCjdSetC7eRMUyuv3O7ZhLq3lAoFti24Yn",
+	"Ns+5QRTnyhzRxNyiETnNNY4Mz9Akk2KwT2KgWxt/iIm5TxVhtDc043hKUyMqsfVWpfoIONqNfNuz7NHz",
+	"ApiDvQRPgdske+ZeHOUKvgDSkh8cPX92ffT1SwzjMI0/k/qxzMWaNLuzUI7oQ8OzBMsYjoQowynh4Y3T",
+	"w/YG6mvPaGheWGBvOQoIx1I+odlgLSHhzvbuos2kpeym0PbizcSNtCkJPLpH1Djl5dtHZkQNZaaZACue",
+	"Zm+1ur69BcMEdiTINnnKP4vMAD81f4EVgZJTqvGkHkv5lIrpetzzfq0MY+g6omLa7VOe5hlTM/SVkpif",
+	"ifmZJcTov6OxVqSfyREqizRJjE6/R3Q2JXRAuSAp1SzbMFXdQIHrlWScHh2x+fEaSgcWkVlBB+iS94Zx",
+	"VAgmYOniilh7HskVOxHadZwxJfOsx1SbxC+ZzqZbB33NspgM+Lm9IFVZH2qfiBPxWGbzYwaTs2Iky1MG",
+	"SkQ63TMPb5EfAyc6eHFIzthUWd1iwLSdG5hE2uQZ4yCBJbJECbj2Joab5Iol8zRxFiYz1pQaaZqxs314",
+	"5EQQwszY0RxkZqtppgtLOQgKsGWtmObsglSpicySthn9genYXr/jTJ4bAU8r/0yDEY2kwBUTZEhVsR/B",
+	"iKKInAhDXWibcB0Rqs3IU2beNQIAJSMucs3a5DUQ3TcA8zJNiMrtAtJCrphdmHwcgQ1KSfih3MrIbo7M",
+	"dI33LUrJGXgQbCsZA5IYdoDLBttibvd6LpuwMRMJkcJIiLC6hihAT2DAqn0CisgrYQ62zPiX697q27Xc",
+	"wlsKSkziwYxCMeJKcTEgbmfvgSOFUBws0NfQzq068Dwq3Ka+Bh14yfgtVb25Yi1tofJ2y4NW5+41c6Z4",
+	"D25+s7tkRjOeTknwTshz4VZLr4F6y4cZwV1maUJOWY+aIxCaP2gPuXBCNT2liu0Xpm93cRsFcCKzM7xc",
+	"cElUPjYqEkuesoTT9aSOu4ukjrzoojsyfXTBdji3VA+w263j6Zh54XV2AJtfmjgcV+yE2Xh2YDGY8GyL",
+	"4CAFA80R05qLAXxDk4Sb52n6IpNjlmnOVGuvT1PFotY4+OpdSzGluBRdnqSsi8xWzZsGn+IPwDBlruFG",
+	"wYWm5tYkkyHvmXvGtgZ3TyuqsOs68/fdnbv3Shbwu/OG3sgPbkTfdsGJMj+y75uvF4wCnMDCqC2KLRzR",
+	"p9+9t9wib7+Sp7/LeiBDH4zH4Pb0Bq+9dzMExp27xF9rnjF7guompuljqs5e0BnhevFbT+1jaGV1BuQv",
+	"cHRFK3YIb6pnutwNT60Tvk0OxBTEdcLe9thYk7gdwzUSt9tx5Ffq1csn6FGyvMUwBMrh7NU55wOXz91F",
+	"Hp+Pv7f38ff2vvgXJyd5p9PptN/8y5OT9szH8Js3t4o/P7n1vQpXEdDgJZh5XlozK7qgwkMGhqbyDrCh",
+	"A81cDpa/dYN1rVLuQPy1MpvVBfYDR97dTscIdhntafC/ZQx8bGXybZu5dqKWyFN7U6JDIXSbFSSpJIiR",
+	"1Jid3Pww4VcUpkA4syYycywjJ7N5ccpOBuyElQc1OJmzI57nHJkR6bvAFrpWjq93eORC89TqFTqbRoQL",
+	"pRlNzJjil4+OX/6k+/DRk4OfdJ8ePnt1/Ogojqyh0+52cibkRJGhnJDUCIRWYZiZxe5Oid3cu1Pif50m",
+	"s1JDmadJF0Y5P53XTtCUOA9CyeODwyePHoIJYp8A/yenU+I8krVdnkqZMgryqdJU52rZ5sVTcYTPGj5p",
+	"HWPN/V8hUyrcaj7qxg6jhjGZdqo4r5cu5jZuyQJZ9cBVzWDG1OnGtGAiL+yxr2MilUOFZ9Av3ez+aBW3",
+	"Gc0yOoXPUtO0C1EpS+OtTJ9oOvaKbKvyyiyRJeggWFycQBVJPqMpFT32AHTUFSWbnn+pQodApdcI4mww",
+	"grizRbIBckr7v+DQbs38UMWHRjQ7mwlVwDuiKZedvbFxWpXU4l8ew3ezU+6gF7eXQUBLRLaJkAkjiRQs",
+	"IjvklPVlZhgxkdmpUcN38fk+F1wNzQt38AvD7RJCT4WhVJpOI3IXW9L0jFlTnhSDNnkAoTUK1ACjPaCH",
+	"CbePshE3jGdoAJiOGRj1Qvpv3wvpv7vz3XvfLTPLeVL7oDejOQjz2Betn+UsN1KNgniNkRRcS6Bq1KLo",
+	"1nxTcau5lq5WqKveuiW+WyzlxsQ6PFpJxRSLH5acavfkguY3Jx67+WyahoKl1TS0PywL4otsNKB9czE5",
+	"3IPmLTzTXapLgTQJ1WxLcwgYmdvfLs5k7geUmgIt0N8oc7xx/vzVyBL+dlF8IKjOM9YtqPyuQuLIx8nK",
+	"MzpnmeJoNChzvkNhCKRYYuQeds4y55dukyMmEsI1oYrE9v3Y2Uvt/aAlSZhmPVBMXOwF/jbHsSqpUnFS",
+	"MNDWxvJU0CTcCLMrUky0tPAlmi3YoE84qiyN5ATclCP69hCf3saLz32aWd+olQv+s5zZn80OKPe7WQ4g",
+	"WLpxBTnsd26SnuSNaO8YSoWMFgTzLl1B9lbbwODZWbkIxrC1hXPSveFS8WvERfjt9pxAthaDc8xqYcgR",
+	"V+OUYkh9FRtbrLrobPrUH7C3WwO5ZengOFr7mf3jiy/ewEl/Ez64xUdG+cHEBSPetQZcD/PTdk+Obks6",
+	"5ltmDw2YuO055EX4ujrj4y05RrJujSWEc/gj1JRrBhxw0WyPGBM/to9WGrTsigcGjhVF7vd83210OzSm",
+	"/2I+/2YRnTfMFjfLEtE0us5WWtFolq6cdrJPtjtlY0hJ3VtsCo4wwrVZYGuZenZiC8h1lTui2XVj+mVJ",
+	"nVlgs9vFjmPeAIJO2/k13nb6pEufwAeNYlv+wRr3rCMYhKg5lXN+oRdZkerNnyBcgm3knKY5I6e0d+Yi",
+	"7dAM2kR8dD2AgbJ6d1sLJHixrH3VqvPQuxWYm0nR120UCwga+fUu06By29hzMU+c7x8fvyDWdDhHXXMH",
+	"yywxU90u0sKqjp3PB/um6HHfJhUqak0YHwz1cmrCMr3Gh+eZUJDUZ5Uv225Z4VpTwcLmN6zoYKebV3SC",
+	"fi+r6NhDd/2KjpvTN0rRWUfoX/881RFtTV1hI2x1DaK+H3bzZhH9NswxroNbvPZUrfDG4CMfKaKGNGNh",
+	"lCLvsYhkLKWanzOXgYveBHyLMyPJlwX54sKTOSas1Yn2nXankO6tPAJjFpr2Vt3RCRcDTdOzrtt0ZV97",
+	"M0f7Fvx3+3GNw52NKEqCYebr3Tu11tcZ4W4uZ7bBi7liWQOh75Vi2eFDPEC9IdVdOWYCX1uFDp2t+wdb",
+	"P6VbX3a3mnjD3OCqdx6s4lrOw7m1XHysoKPbRRO3y+8vMyvh5DZoVfLbaMVp4Xsf3HT83l5xOvjeBzed",
+	"y5+4FelQfv8Do8fqJ37TYjh0eg1ieNHvpcVwvO8+ADEcBrLxxbuOhVObkpuxt1U3g702Z3yAnYVewHma",
+	"2L6ryRAI9GWh0P9k5Lq4gMmJ9wkVhI3GegqZwpgkrJxVAp+DVOgppuFAdkmQSoqpOiRjPT7mZtY+7BCt",
+	"4yRWIxUDFMk6PtLdIAjInyCLAlS1lz38T7OVXMNElHCadscZ6/O3y9Ugs/vgycUxAoMGKudLfOrG7Y/H",
+	"IMB5sgJhuDCeqDUBAevapKDXTV+G0Ok1XIZFv5e+DPG8fgCXoZ3TVdikLs0IVnK4rsAiPjjpe+Med1zm",
+	"daWB1e6Qm21wtdtgRU7/ZtH6b5hHb5Q/P0Tj3IPCmXp5qbbOK7uOnIRqcwNnFFddVe44YAlLHajrCDm5",
+	"Yl3NRuOUatZgC3IMIQzsz7Xe1lLLxdRWEzPKK7tZaaPc98aFjoruLyl7zByTaxdBZmd4Nd4xf3Sbk+KY",
+	"vdUND8OSSWxO6157krNspDEa4zx9qjPEYju8mAxlmihSAC77kBnXSGXa2BIWtELO0+zaXA/nuEauAWte",
+	"6RXT7K3eR800Dpc1jixSh18za8MIWHmRPPv1X/6n3/7q3/7673/1mz/95dd/+Ce//tu//M2f/cHX/+Hf",
+	"fPVHvyhngy7BT12SCBoIi5WTMUIQQSHIJ5EDQNl34tJwP73XKve7vXX/zRedrftv3nWiexc1fRdiZ4W3",
+	"af05hUCGl9qRV7u3qjbVIweKsP4gPa7CUgCDh0xTvlYkaRlS4d2yVLfZM4VDLDVSSww7yDmSODi6hjfy",
+	"Y/O4hW2Yv41rwk5fw6GFH9sAl8GSeA/2+3wwKsJzqWahUA7yYh7fWmmj4CAYs+HhAN5MR4BedJpR0RsS",
+	"KSJEJKOKxGUIs3ipo9X2XEnu82qRfh1zpV+0lbLl2HmdLtBYrlc5trZ0U4J8jR0Wb/mRl2TnWmJtVkqG",
+	"LjcuHBe9XlImxu117aIwDONSaRFN036eWHw+v6tdNisE0Nr9ZUYsE9ZN0IMNibvdcUqFzafuuuRd99ll",
+	"7boXARCsaMc/XpUQ6360Z7lCVuEjRqi2uB4ON5lYWRJShCF3eJ8IOQlkSYStZSKAJ6T9PutpQvGtyVAq",
+	"RmI72C7VgIuDcC8+wLndOMKZC6451cs3TOFbH9G33STPqK50NDhgHAtyYec6olNIiV4NAqcyqxkWhwt/",
+	"YzZgZWbrNZnjc/fchd0/FZ645/C9uaekYAR2JBnRM1jskVSabHc6HbNuvG8xihT5uM/PmYtCB7Aom1Yu",
+	"BX605+EWhOLfNRIYsQxFkY9NP2OWldpEADKWKSlutclzwbBF2ArphE6VQwtu7LmDeZWddztVzrsxnaaS",
+	"Lo2peGEfs3bD5TpiMbcj8zwCbWR6pSMGW82+NnuwGp+IIKS/wdYyrchcdzM24iKpPw6nTE8YEwSfY5na",
+	"91I/bgTmfzKLaM1OK5yVypwcGxrS/GopnXK7De525vfBzJXhbv8iocFz+Mqb4+04pVxs8MI3HQrkWBu9",
+	"8oN+5/N3howmzWBFgJkOZDmRBXD4wb7OEpKPjVwL6BvNBGfovctVdyQzVm28TXK2kqzK3o55xtSid5bG",
+	"VnLVTfKa8UjRzUUvZXQ5Ixev7IOGY2VcZlxPZ090TXpToVE4KcO0muQpS3z6OWL4RYimgRJDF/OOWiDq",
+	"9BggMBp5mGmdVgkRUevtlulg65xCGQplevoMsQWPgg7tV5CF+cR2a7/7kevdfn4mj9wY7DcvwqG4xt2I",
+	"zFxlrllSbxaD3xVJWI+D6GEYrcuvolOExXSyzT5GIU+4YoAvB5HLydzjvMpcFtkKJWpRSlcgU9hxuVAV",
+	"i2dryBg5EavUvdoPr2cjY0mHw9WjAiSTQkbryZFNkGt8eSLdf8zZpEosb4YYdUzVWYEXpfLRiFZhWoF4",
+	"WLAVwgWouGrJVXap7DSfMGbPRjE8zyT8yS2xgeDw+c1WrHUVxwysC9WGihqGSUc+Sh4e2yeUJFITxcY0",
+	"o9oCGKfsnKUKazwQ6TTVObothJobZ/I0ZaMCetn2p62F0mIaW+A+7BdSHpdaFHB+i81a3+dKy2y6JrYl",
+	"wr8ldKqqLCZjmmloySoZePfQDEpPEMvJyCkzB0SRIY4E6z0oB7Odpykx7ZOPXx0/uEWG9BwhlKFuhegx",
+	"gCgGJOQEQDLqJZzde3eXCzjsrXN410+GK5JkcjxmCZEinVpdiWOtFWyAJZERFanDgcb5M3HOMylGRsQf",
+	"UkXi7x8eHT9/+ZPuw8OXcSUXO2NsXENeu3DhaFaknMeQTujU4UX7WQLfKyiMgQBt0rFVTmBPtleid6Xy",
+	"lcpB3fYBqrrZwEQy1gecbltjEmvHqfwU8ImNXmR+ANERd1nCUgZLYb7vDWk2KIpxpCwZlBE1cWMmCQo/",
+	"p9BnZBcXUmtwEFQjevbV08LTvjvhiR5WIbFOAmp4YQ5Temixdm1y4ALtANoWgMOKn+29l8iiWAGZMsO4",
+	"nICCR2nC2BlieulhpdECDKJqTHs1nK343Qz2hVR6kLGjHz3B/t15H0mAg5doqZATUUBVYgNEMJYoW1SR",
+	"n/OUDRh58PLRwfEjo/By3SaPIGA1KMDjGlfakGqCFSOMOtsu+2Tu7a6GEzfHP6GSzTlNn9aIGtz+jmic",
+	"Ri2z3NilWgn2VkdmV454mnKHpLkQR/fenVmYvMr9ZOs0Xt5m3Fh5rQlprbLv2tCdJbbcH7L3EF3ZSAIz",
+	"xLtOpIYfsjXj1dwaVAgaeTY215A9XGdQ6fGKfHkz86xNyHzCqNEYlsDF9mUWWGEse0ZHOrV6aggg++Ll",
+	"8wePjo4On33ePT58+uj5q2OPI7v8IK2Ke/sELo5HohIg9oBkcuIIbK8YW/cUv1Rsz0xBjrfysblhezLL",
+	"WA/Eio/REX06jW+ZG8uhbJCPBRtgcmaMTD0uajPEDs4B3oELUiTk47FUvOINcAf7N6zU6rpBEcUxJ+tT",
+	"I0KeymS6T6QRBMYsQ8ThWyAdWFRCoocZU7g6H/sOO7fa5MBVgcAL24wtqPwg08SVeoktu247cSAuXcZ7",
+	"aM6SE1sDBi7mAii9mJKt1JqPYG5pWswfBGYFmPxDRk4R9LTdmj089ofq82N/9LZxB3LazD5yWqN7FQVA",
+	"RjRh5WaXWjcuj8BaAcfyPm+IxXDWbi+iXi7lmT3/OHzYdLhN3VdYvAW3FqiCc0NYfqBTOemqCbeBV+VB",
+	"Pa7e5lhtl0A2nxi4jbFn7/OJV8/WHM2EZqbdD2E4Bbrukr1YGSPp9rE7VuXplUhfQqaxvcKhWSojBAx5",
+	"cwbg8BbYpFiA/V6F03dmBtfr+sXBbHr5Nu6x9zWwVwfCboReD+0vt+HMCl2Wl5rrHTH8IiioHoFhwDAX",
+	"LDLly1gacewjdAyTL6Vg+8QMzWnDkrgK3eU1HKOlaOnSwMtGHWYZlCRZ6QUc/2qvgH7b7I2LukVVzSJ3",
+	"L0GRZekbm4bNXG15PsTRr7JXPsjxN9+4H9bwq07R0zoTeWzLY8dYFg1N4hB/x+Q4ZYSeukhXiF0EU8qD",
+	"IRfMaLoZeSQGKVdDSHM+6PXYWG89oWKQ0wGbD8kLAOt2ijFVI/7HYfhEXA4McHa0c5b5R8Cpp8OPRsZh",
+	"2vRbZVx76qH017TNTyjXTtZaXqGlXN/JvGtESfRf0Vy5isYQnhKDm7KtUjmJ98tm0IX69s7d+ztL7VZV",
+	"m+MZm2zemHXGajS2MzYtJTlT8hmjGZSFOWNoOKeqVOvRqKOfUcV7hOZ6yIS2m6C9AubgAiMaWnKWiMlI",
+	"w82JWHbNNileBYLo3MK9oEqFcKFUkRgF0phoaSuGojUW6ra3iWGORAalNuHrJlr5M1mqrdeivRFbva5W",
+	"iNMElbVmvyh91+5uvblV/lhXY+uZ1C8ZTabWuT+3ExYAE1THRscZU4ZdxHtEZwAIBrqoLWba41kv55qc",
+	"ZoyesWyfxEJ2f5ZLTeMI/ga7ULyHnjwQpswRMv/xFhdXoTUf75NY8ZQJbcO96XgMvjQhNRnLNGUJFERM",
+	"pwEbtsPDsAroGf+EjgESIC1nzywKqXDUe+kbdd88kz+ybRffPLZdeJrbrnyEgs13qr2HtmePQ/GaP/8L",
+	"IsfDOLhHIlnPpHzKv5wL+mrAQFdANYmgD20v2kVcwlXgQV8t6xmOh+EEM0qwXfxOtB3tRLvRnejum+Vo",
+	"xJUr/gj6eY1XYiuyn49QLPGfH0NBaP/xgdm4afjNI2uisq/LEbOvvCnR6t4SQq0Te1oEjMxWLbIXfUS2",
+	"iZWzANUZBhaRXdJz04jInbniRMUR81Rel8ZHLCDwEQuoe8QC0oqkRFeRHBSDeTN7UvyWivwOXljmLDwr",
+	"j7Hi3zxzLHjgIhi/ZpB6jU/uZrMZwp43biIJO39KE3bJkj8JS3Is7loVlnac5cwVGixFQ4NT3Oz1NDNc",
+	"uzI2Aw9JhaSBeslkKF3NzVPvT4mM3NGnICCeCTkRZMr0PhbixiKNWB47CC6zek5zwKT5TVxl3gseax6c",
+	"XFiDaytmToZT6zSCcBjshyX71nWDYRtGtXDRyVFYbp4LG8+jmdIkk7lImghczQLiSjHhNjBu1m85Q5Yo",
+	"KDRR2kqlGDZrrLYbYtmuvgrjbWkqNnTu2o244aBeOvyvijBlLCBf4wGy1eWt3G2pv28RyXifCHNWuD09",
+	"lQluKwcZG7mbpt2RGtT5pcaZPOdo9AwiqYfeXdpkjxoVouszQBeeH1AdIRfDnSHHP5p0hBHFvsZkgwhl",
+	"xYS+VJB10xKmdk9UVjGtoDqQ4CMb3ochwbgPfNi6KzwBqTNQ9L8ybJWPmKoOp5J9zURIcKNLnDImPOdq",
+	"5jRd4+4ParDaE1FiKsUiBjGxbqVK22luD7sZLz+k62sDDW+MNcT6NXP5gD13a402PaiX+ZGCgpgQ3dv3",
+	"uXPBxT+TQNUmBw4NEeyO3sVxxqYzkWTbO5+uhzddSnIoD/yZ1ENzV9oEnrmsPBLIGuAJD1gFOQVGIjDw",
+	"E++m5ml8wOuzXHThgfp0KXsS0W4oysOdT0V8LDNymisuDIs3fZK7Fn4hSD9EgcC+Y9qKbYpYe0TfPrR5",
+	"grH1VDnDZdhA81muo0utnq+GMk996X8wJdIBdbV+IcSzPD2aps7eDct5iqlfsNDVZK2joc0vewnSV9y+",
+	"gpyw95GO9xiERSx8C7Egpeq3aPlZnK6HoUDjlPbYECKNFInlueFiI2br5Je2E8YLZ/ycJRiqyXXzfRSm",
+	"xS3PhpsXO+c01TDhrdhyQUfLWft1aIsuYeVatMUjuw8r0n0c0FyEGyIJBQjg61yQf/i9P/6H3/sT3DbB",
+	"wdHh+7M4MBFhqcv7kWG9+nYJcuU3//n/+/V/+1+/+td/+dX/9jezkDCzduBVKhjgkGvulQpt56rtPxG5",
+	"SxQkNzkDzdUZ3cLhF5ahst7jTESzOi8MJfwyNBrNWETnvpsxzFVpWnNnakMi0XsEMQ6Fp6Xi/lXkZTYV",
+	"MDyD9/nrhlMb8SKyMpG5OMHpZmRmbjYoXpmwK/Ostjjb8iGuZSMJZYrlJUPQtrMkZ3dcSHlw+2MMdFM8",
+	"mw/TZDMvFK0VnVhSdednmELOjy1MiLnNGPY8tfpeswqFavnV4vi/BU4qhUSF94O7OnxaqcuwbaJkZ0vO",
+	"9Xs0lEUtuB9YwpJVt2sorDbUplcG8VzBjlclbBX8L9DBveG1mPmsYl7mYnO7urRoM4mssKcC66HnG6uB",
+	"g4ZrdRzAEs5fUO/1zrlisFgmzDaugYX21o5Ke0txWpeeBs11elXlHesl+mLnYX8hPmw4Fb8l3OQvvxGu",
+	"z2/kRqCuTR1wI1gXjdRv6DKC43yO1KU27wq25gB8MkxgvBPVn4Al91UZVAjzJg3DFkW+Es8I2tk3o7T4",
+	"E7kYNnPx2Zs9Zs13ynWelGs/KOoqnVLhrBYi/WDLy8YIhgVzgtP0eb+198U63rHZyQWGvEVQiPNnyOaS",
+	"OftxycY0ZyDQQ5tySYWF1CpMW1z00hzFirnZFwV01qJ/4X+rcAtWojjNn8VFy9bIJDWrP6tqhz6YFZYJ",
+	"lRW8CizeaJM4RSgaQ/spfBgxAjHHKVoIKlDm197aMImq1GCZsW5dUICLNDAPOQF5LjrAJkNiGzGGAuyT",
+	"+PNHx+Q2HfPb59u3S2S4/Y4nF7ELGUhTu/tGy/GjnUsXSb/s9MG6XQ93VI7aG2ONz8Xzfj9EawIlUfb7",
+	"DeMDUWF6bl6yf5pXoeFXBdhUhee7Z5FSmECkApILDBGZWPAk6rNzjZqumNB7REgbOAIpwxbNyn8FrAby",
+	"6vDEZIYJ5bpNYlBjHGKubdV7mcAVYQei7PtDqkiWu9fNFrVvQ4g4V+TxweGTRw8Ra8O8ljGVp5ooOg1w",
+	"lmSuAQ0JZgdjnTO42qFZ44OD5hCJ7dR9n58aAp760WM7GNsLoB4eZgFcB+OM9VjCRI8ReW6zd/3DZrjW",
+	"bgv+vgANKWX0nCmzIDIHS1QKOBIJGzOR+DAFO0rkSjxNywBQ7VIoqgaUIzOXhhvK75uX9l3/xWNoBLZW",
+	"r0rpsy6hFUyT7g2nK16JMrc4BusQSWjDn7TExbWQLntEByFabkmbRGeBa7zrWNNykyY8HjCZpW8gl76U",
+	"NcZ2t4JtcT3AOrP3+TnLuvVRChiO3G1mHzpiIgnsQqwysaSIrjAPcDFAruUxcZsgRl82LmVFvLKo5eS2",
+	"OiL532sOyMytEyzw7OGKSsdztuWKNSsPLgwfCVfOLUdpr5ROw+xeD4NKij29NJ3EsJwHzvA6A6vmZaBG",
+	"qODoxVnp6W5WWXzDBg31mNCGTcg+8cljhAsSa6lpGkfo3+1YfMvKauZz9cqXLXzUgsYbTWNWXZ1ZeWyo",
+	"oIwPLJyZ/sJVubQyV6zv+hpcMZrNCY8BBTYrNfY2bG0zPW48Ott3egW76/oDVs0o1oyBu7xotWhur2WW",
+	"3O2EO2E1C4V5y3C81+zBkOqPwFYxorpNDlxc+b3dT++Q06kFPf3B0fNnERkxqvKMJR5aZzLkmhEEcDMS",
+	"OIRq2TK/ZJJxbW53LgBq0EbDhaO7G8A8F0RfF3TX7roSXtXOnbVC7vzdWpRzn6ch/mYuiVyxEG4q9ObZ",
+	"8ssr4WiFaXzfWTy+lcvUo3pRHWEWStCo4nGj+hTBG/NC9Iw4dJVznLtQm5yHWSfL1UpUC7neZhn7Zpl6",
+	"ELFQF4VNPIjrKRvS1O5+iKklUH98zimxxEmC5QFW47q8iBZpGN8JNTsww3JVscy/G/l+K4l3zrJza52e",
+	"yXNYVGbAQwsP8oypZoGGpazQaKZgXkXEs0WxxmWzPSEGHaGZA20Bc0qa2qc5jGW57svNX12asqyqpMUB",
+	"fF8gveHjYYducOuBUsk0YUp3AeCgFtjA6J+pFIPCSGUdXDa+P8kxBNw8wxT+YFpkiU39hmQTb95Kcoa2",
+	"rdL4fUaKtSIhICtXhI5c1ztRp9MpogOzc2coAlcb9ugG0a5URmoIUignGa2MKz6GwYxZRpBIheULEiq2",
+	"O/Z7ZVcmF5qn4TANSWCiRijQE0lG0uHI1Wl85RE8woBBZxxcb3a8wpV5lJ+OjPiRrNekzPWCwR69evDg",
+	"0dHROk3PCqJgOs714uSw5lD1AJso2uR5v9iCzsUED4DhFbHsBR1VABwKqbtoNGua8df02flqZmCZKzpc",
+	"MPVuaVjzRMAkn51OFTUQ3BldKWh2Ndt+hXTJEAthplzNvIKCjTeqscFtKonSVDNYs2ChwPEShdU4wJvl",
+	"kbwtXCfPAiRjDmw6F7q94AA2WNMx2uO6Am+tmezVR88eHj77PJrPsbLgjM1Md66PGoF0thcqJLo4Vuqj",
+	"KEZx9bamWX9nQLPZ2c1W6Ji128xv/JnG0d4WFpR2e7jqpnP8fvYaLhhJ1blaJLtsULZ10tIm5dsXDvi8",
+	"wkUyrb45IVLmS2AvCVdnFnBXJOwta4iiak/ypczXrpZAt4koCXe6oV/KNLNlCNYOfYYT77Dp6vhxQqe2",
+	"toCTbgoo/tmeq6Rzy9lWqMdV1GCwPn7bxNrzRJCzlWqCBUUtqELMXrAnU3FZokN1eKylUxs/4CRShyaN",
+	"pQAMf0DQHCPccjFw9b7mVXrIG61d2KpCGnXLB3EvS9Pg4KH5wiRuewUDci2WCBHZI1raLeWTUV7F0slb",
+	"yA02a6713W7cZlvu+ZKG24KXXrv19oUFV6sxW9hf2+RQk1GuNOTGgs4FIg3sbhuXdfDikJyx6R6J0zM1",
+	"Ut2Y9CVWOySnU3Jnl6RMa5apiCR8wLWKSLxlcwi7cXtJke+dlSpiv9hIUJqvUfw77ww3eUZH7CL+IKzD",
+	"YbH9uXV9aKkPfSLsdULVkClEg0cMbCQZSRkFp3P8nXifbG8TLY3+0BvSjPbMWrbJazuP+DuxDbihTobn",
+	"gowoF6np4cGQC9omBxCfoIgaygkmm+KjVLnKP8rppOXkv+3dTzsd+KezOIy2bEI9OfnO96Aqu/mHbNVt",
+	"l7Sy+IrD0w9CdFzeFLBVtGSUbzPuyqR4MP6ifEsMYTxtElveOteuOVtnbKwhs2YkM7Zf3IdQqs0dvFE5",
+	"GKaH11RxjdsOGobGwPRfulbg0/d9U/DxoWvPEet5/9DxuRo+uEizg4dQX0MWYauvovJiFFFIhzTygPmK",
+	"Vest61+c/oas9blCDb81EUNdbbXuiL5dYl1rABs6kIYfgaQ4GVINRcygxJTt5cqRQw2pBlxplnVt6Fy3",
+	"1rTiChJSAQiCsKJjmaYFB8WRg/zHFXEtsyQsS8g1GTCtyJ3OnQVFCLuIL9jFYmlLSVoUtjADmqGwjTQb",
+	"cIxKc8WfbC0h3IeFGrhS6ZMmQKyzEC5XnVEMUXxGquX9Psv8QSIY3UKM0IPV9mYD6y4NQOdnViQbF5P1",
+	"Gr3/yqcZ+2/CHGP/JSYYv0HKyfNNQtzbDlmyUWGz6HVugsEYqjye+FqRzLnUvlh+Y3GVw5dsUFlcHL83",
+	"Ut7h0XOyu33v3tZ2mzwX6dRLMiA8WQ4Aiic6FaT1/+ZCZ9NStqdhZu71ou5OwmlKxhnr87dl+eDBs9bi",
+	"BJqDrZ++ebdzUXn/v2Tmhv2M6t5wvUCGDBpoLv9jh66v1UA+51YQu65er2BemzsxqEZCtxs+NabnR1CX",
+	"v6ZCK9bst5I8wnDb4GPghCfiRGyRACvdZREEQdoYNY5FN+2+5Mqy1ja8HkaFO8eXNdViyAA+xt4Oaa50",
+	"ufUgBNxlYwhpc/JRSExZX2MDNgBkyevVUfBhGIOLg0ddrIgsiSGQHOLFsUM+EDLz48WdB2/7MpLm1pcS",
+	"0tj3PZCRrbXjiAPVJwPcYSzMOmRpWLS48l1/6cV7kFEPx6e4CsN1BPqOebaUulD/q0gpjsFdhwU+sZmE",
+	"pRxYpNkOuSg+mjG4NENLDDsG+8y0tCsMi+PYioV3dkPD1ABDRyOQCHJKe2dRmIwDg/9IEZ1ngiQ8AUUB",
+	"ZOSPfbO3yqnwhqemyYkg8CyUeP646PcWxvlXbs5Cq3F1pBIjgmKXuTB7L1A+KsIrnTnf7+9W1CpiaO14",
+	"DRu2ozGCOG4seBm2Rytq9QJJwC4lpJhb8kNTxadmmg7yhgBzGD4XwLjw0SUI4KdHwSzwm1d+Lu6zmxF+",
+	"Pi7mhV8c+tm5Dtwc8XMJjNd26uaLnx8Gs3adBnP3vG+924uOxw3Cow7GY4zungvyr4XEcOEZiCCyHygE",
+	"dzuhFQH4mlF85yLA4DJskhdbo9kvLpQW5PRY4QQ4GhOJigqp2eZUuFi1lPJRpVKwUv1DBEBoqMsUIQXw",
+	"Wrls48tHxy9/0n346MnBT3y9xsjlelhmYHi/IkMfyyFBv5iZxe7OItWmUeUkNTRcp85d6bRFLS2SCLXc",
+	"2PJ82JzlEiA1XYbKYUPQTLOylYiZlyrBbo/OQkDsUt9zRNlxgRJGq/MBHpa97kS762ti0Gugc5nPASRT",
+	"WU6bj7uCKi/LM0rdc/bwqCgQBgQUip7Nzq1KH60IHMUcNxW5glkQs1Xgw6DUG60ib7PEyNRVJnd36yxX",
+	"mDxZwquq3o5U6vhSojfzYu3yiVoR2PHqZS9BXf+HTFOeLi2zDw0G2pzpLgoKCbUunz9UJf9X01Zn06d1",
+	"cJCPZUaSDOQpa8nZ82iQlv+5sAkwPvbzLIydaJMDX58U3HneVUhdOdZQhB4CIDmAg5LDvpW5jaQOCY8y",
+	"A802CqLCPlKkJwWEE2KKpC0xXtJqv9iOdqO70XYn2u1E9zrR9qedN9GC4hFh+btPl5r5yiE6NZzWH5GX",
+	"EiElCsHvFEtiGeoiBj+C8I64aCiNmSaPXDPwAZsyf77E5syfB9gkjCHXlRpsGMLZBGYHzA32+eXVYddI",
+	"1nQpa03CssP6WGbvm0k2jbadqX/SSH5TtiDZwtxE80zj2xWTvdcC/Ila5yxTlValQ2Eor9B9iOYg1AZL",
+	"ZaNi+74tzkxdwV4tScK00fZ7UvTyLDMKLv6m2s2CTyaMD4bLWa5Zr9f46Jxxxq3lTGBSaXuUNmRUqkxj",
+	"R2DXLADVckRbDdwIhrpZhz10uXFnfdHrJR31yHGu3Ulv59OkNuaIi/Db7Vll7z2e/uAkL857ZuLH9tG1",
+	"T1k1idZFqbrM/bGwHtki1bVUZaw6vecS18gHdS9cnpMuYp/FVN/Ub4yNMrzNM7vXnsIVMZjg3CwhKxvx",
+	"lEPhd/MaSfg5TzzYvSv9b/7EB1Shd9Fk6gTqfbJd1taX1GNeBoEeMobKiVgGUwCh2NQpM6oi0pqrovT/",
+	"QitN1QigiPMR/3IpmmxgvfLD8dZg4BDKiCdS+DL7Swm0qg3JSEGXcFo5KODGl6Hp70p8Vr7nqu0czGpT",
+	"Z/aICb15d1VIzrVhFStibdlbHTlnwJhmdMR0RfhaoKdiZQ6ZeYW1XDvC9uaAjaoi9S5hoV2z4AhXBWTR",
+	"I6O/58qmWrmiX+bkgYNjzDIS+27iyIeGQFQKlMoEYgDnMz1AU6jfopZ/xqbONxIYhC2svY1wAVcKQj05",
+	"bQNSVmxQXRzC95gxuFge5KrewEAAQBrjxI5nIPDml8R5aqBQjQ8h6w1Z74zZYhihISMY6oQqnyYDlm4b",
+	"PDY7wzud+4X33Zr1Y/CxuSA29BfNFC3BwQM1DfEgQBTDagxxI3C9+hvJPOXTsLjyj7oFLjn6wQy4td25",
+	"s7M1pmB6XZxPfYmtiZUxIfppEb66daJZP5suXURW6V07caG2pk1lzzOFbdbu+BJi53goBesKH3q6MDgv",
+	"iFKFRCSMaKsRYkaGEyjtruAiLm4O+2wbeEQclg2PI3IXvy3XGzdb91P8wdcRj9vkwHaXud4AUnCmGAy1",
+	"wc1SpFOSGP5kw1nMFv9IIRfKs4FZGTe3dhVSuhcC7q/sb7mKYh3XX2RDyTzr1RwvNVWajVDGCnlyccHO",
+	"KGCXOPDaXsXlUTyl2ZkqYgigVDmg9Jcw89xhhIOY8jMGQbzAyNqNHFm5Yl0dQI9X+85iy/pjMpRposIL",
+	"3oVcukbWcqjNRsqGx7leiNmYoOYTljctqNVHalpcNojUhHoaO9WFXNav6et6P8KeWlH5O136IvDwmS+P",
+	"LQufKzVOU6jhVJIr9ubLgxhxSooea5PYEDTJMWyl8jlf+b0Pif9Cs+ycpoXiCdHUJFYj1fZtdcGw61zg",
+	"cURykUL9rRnnCvVZepCjNRHlCHicTStq+YbnfRCWIlW12p1Pp1lKstf3rC5dRO4oSfo027eBtfZLPeE9",
+	"5lRC+NDM/EzPWWZu4cwer26dq9Q+iBQCYQ6CFNDPjg46LsiIpykvsl/XAIywdeTXrDKyaiWEPh+slr/j",
+	"wvXdhgPvn1mM+nycNjlivYxpu4+1zFhCmOhlU3BpG+lADc3NThWJP/nkkxgSMlx1Va6KX2H4mMEzlEpH",
+	"JB5qPVZ7t2+bj7fNu23yY8wuQimR9uAuwRaUplOSCxvthiK1khh5RYmCQVpsgsKvWGgt0HkEPRs9DqJY",
+	"LBXcYK3rIwKYkiFPEiZcthPkdZ0yu10R1Ojj2Hzqwof4FvQUG13MDLsNktU0Ltr0PyE546omjVQ195xV",
+	"2FIGUBr3cHXaVUjePSlUPqqKR7BGm7lz+ZEqfLWYOEPPmCjieux2hvgCqWkaEeA8GevnIlEWvqRII7CP",
+	"t9c7O+s4ER0H7S43zRzaR58qmwJbAwPhEzYsi5jIPE3IgCHdwsQTVZmKwVUXrInJguiegjHSVEn4WxUX",
+	"BiySkIivQSD6XO0jPm1JUJnv+4yLpImJimU/NE/66K8gvGrRq0/MwzbiCl7mRtZc+hY+ZZ6Xk66acOuj",
+	"mYHygWN5ylLIeuPK772AWJACIyRim7sVqLdfNtIPzJgmNBMW3GFuwUTpIPRpmipUYrhC5hAFgdKxBXcO",
+	"Go0xqadnlPLk8sM1Ms8ygj/kapzS6TPzqPPD0XPKoelL4QSsDQusdLNt+dIaThVjojkYwVimaZu8GsPC",
+	"MOGDWKD8Feay41lCAPty9cQ161shR+0qawdfPLXCZL6e26mAJ14GHEDDrP1Q+gJCuaD8GuyhlQjQoBgr",
+	"rqkvw3rlzjPbfrlw2ELQ3n5m0e9lP4hHL0RWX4CrhN27HvaToWT3SymW7o9jPmI/Nc85cN+uqjVdzwra",
+	"5YUu8H0Wr/RVFkQDtbwJcmTyIYeyzGi+YYQJsNywuhbcskGkiY08KS7+slzi70lLqXBnzF7AvjRXib8U",
+	"ekUg5JWvrtLlOoPJbTWFQOixLLnqbih4b4jX7bW/0g6dOXHV+ti6kTiBnDKvnNPxOMY02v0gH9UsDOop",
+	"NqzROWshnnCPxKkcxBGJEy4GmqZn5m9Jzb8T1htCRfCYjShPY6ucbKmRikvGPzoez9vTFsKT0q0v62IX",
+	"cIqbjTbCPjcebhR0e8l4owJA7XoDjtyMriLi6EaX/yeuy89AlmxXQpZcRtn9J6GSRq23WwO55SUxFNDa",
+	"z+wfX8Dl/yZ8bAsRnbBKm+HfrQHXw/y03ZOj25KO+ZZhcQMmbntx7yJ8XZ3x8ZaDgtmCQmAsw/O6on78",
+	"wgVXfHBK8gdH1W+Qxv6h0W4N88GaOv+6CvKHRrEV9dxlw0fhb5Pjf+9a91p67jqB0Be1UtiatTUKZ00z",
+	"czkATCE8rvlin/B+OSBsWgQYyVzoqzD43fiEbuTIGznyxrVx49q4ftlkPeP9B2goX+PKXmYgfbPgct6s",
+	"besa7FovK6PiIDibZ72ca3KaMXpm4QDKSdfIEwGLxgPRYLq4tTp6mBt4d5JJMSBnbBqFdyq04UFoSlV5",
+	"f5ZLTf0lmCuWkHzsXPdQZjb0FMnsTLXJa1d+lisSyzETcRQ+hUzdxjO76OkYIDgcwmk8pGm/a191Mdhu",
+	"wgDUJEVQUteCMJBeKhXgDe47SBQojwXQp3jDQggfhAtRBVAd5oK0XgDZh+C/Pgcrr7kxYkODGA9JXLTu",
+	"Q7aqENFKWxSKc1mAy7qyo7pqncdMsIQo7vg8+t9wmv08DYIzmxXHUHUZPy6j5iOFyAMROWUDLgQUQgU0",
+	"eY14hpVhpdq6ynwN6jEzSoxfvaZ56kzp5/iq+fP7NO3DxzcXAGfE06bepFk2o9GxYAngGouKdak/lEfL",
+	"I39nAn8phv368j1hwR05ERsL9i2x63lxosQ44IT2+7jRM6YBz8uLE06SmCsxDvA6vDksFA4Ji43jn9CI",
+	"Y3+2KT/2H1cWqupR0dX0LERmnMcwxat13snodlEF4IZIyn7Qj5QPrbQYi4ZrYJ6Mc/Qy5ryMmFbRblYa",
+	"q5SpOT8Umyw4OxoQd9cbyoLc++F0IbTUZDgtoZ2FlWtm0PyE7MI1YdimkF2I7vIQdiPKgZngRWIkWRcV",
+	"pgDJDvIAipyjAl1O5jqj4sziwLkbBv22A/AEGt4sMw2CpPdC4st0yKhDf7OvmiM5pEmBRos3i8uFsU+F",
+	"KTNjKdMwDQJatrWH8cyXe8CfAsxCM5nKXuYHjNi78yM2RB9LAN+DJIoFUL1xmzyWGc4tCUoQ8UBpzl2U",
+	"y4kgpUCXEhwezyzIsFHQnYiOaRi2qqRmogxT57iCsqC0bk/gn7AlwD2doufXL24rasFaFVWdkbINGcvr",
+	"4RRZyevh9KXv/PVw+kz+yHYPHx7bAbweTo/cGMy7wTBeD6cHdiSvh1OM8v7MjmWR/OrZUs1doi+J/1TW",
+	"fiHOEsN0rhbwyaeMRo0dqXrjaE++08spAwsL/R8HlfwhGqpxGf8VYaD6XNC0uzTV1Ibl8DQlp8xmQPiE",
+	"wdgII/HMGi4AOmiCOWUfXQY61Ux3PKbq7KpQ4WqBqo6YUpV1kwrgxYrjYNiZB1WfqRNKqKs2iMVn7XeY",
+	"cpSBaNckzG1Z7UsYg6vRaMhd1O8JBjM/ElsN87I5jt6Ko5CAAMzoEk3MraB0uRomjqkI2bbvrR0GKKGk",
+	"KxRiqqRP7B84TGCXYxkD9+Xc0o3oFP4Mmdh8Etost7LAW4tBJ9BvkiuWOUvTgqqnMxvXv2U7mwEr8hiH",
+	"wVqVaLNgz6/nuxgHNWkWFYVZKbkvpM0Kje4taLUhUf10FhJqc3Yk5aB3NmhIKippzIsZaimbPoCnfCtF",
+	"1bNlL9o6JuGbIym4lpm1Gy+ct38yfP9nOcuXkqxcP8RcRw1EllEwwxlSY6fYTGkKYdUXS8tFC/AAgVEu",
+	"G9J1s2q1q1ZL+k2e8IBuGzviAR3WrpdjM/AXg1veXwZs6RsMc/2vqs0QVeCSbdYkwVZkoDsdC4zkQSKu",
+	"z/Uu5eGW0m9VgVxq24+c/x6zAEY8EWDXeXX84H0UuzmyDp+Z0rUZH9FsCtaHU9o7y8d7QbVvb33wdgKY",
+	"OVg8Pi5qZhURDHTEXMVmiIe+FTl7gFSs0EfQMKO0s8xA4ptpKnJ2idOpNXMBCMS8OcSKuVwRKSIwgaDl",
+	"COcBpqPIWkbATD5rO0d7iwPtAF0f8QMgcXqQyXwMViyFZcYnRgQWcsb8gzgu+HA4OHCKgK0KyQOVGLIB",
+	"89AAC+xd0DS1reIosTzShE4LZz26todUObOxpeS+VfeAqrBWzk+OsLbB2s4YgKwF2kaCtMkTrmzoBUhW",
+	"LCGCTcySwaQjKB87Nu8KsERil9UV34uTeL99PzyNW/aLuayWIw9EUQTFIwBFl64SGb9EFDUaJ1ea9yoE",
+	"Imtm8hWyV6tE3a2rrF2cF0NaX/BBJJhRgzU4bCJEtb97SXXqVXsGtxoV69aqXolALpGj+Tv1dau7zutQ",
+	"NfuKEc72HpVXuPIq9dtjgzJDsSU3KjWA7eVQ9OX8FEv76F2dhafrKLEMXKN4o1pDrvLOuebLr5aDzBZP",
+	"62pXsJnps6BphTlhc0vrsVoqpl4VUfAwm5IsF3sOL9FyDbCpuFI0mK8Obp65PP7S5QhXA14x8Uq+qYog",
+	"xRLca82YgzJmbiCAnWMt5VCQAyow1WLgXa3F9+qtt7bcUlDxFX6Oirveu5Zp4IQuPMyEJomjvP8ZBByu",
+	"EY6gQFlqV5bKrgUIKy2De8wjHqIzogF/yFzBwWU9BCtLuCCP2tvhLRIU5DPiUrKgNVeOy8quCevxhFkz",
+	"aykeheuwYiYV07IchcG7mEpaU0MTz9SSmRV+HX8IP1ZDKD9rdZBbhdSNG8gIqwuQ6Zf1WDgCbauWFK7c",
+	"jrU+G8brUS3LImQQzdvpGGFauqI+PYpxSCU0IawtCx7TFZxJzu1fwVEv6WmYP5g8CbfuvsXn5AKCq4B0",
+	"iy2REICe8N7SbZwx8xRLnO+tTWJgsAB5GPq1ewXb5ZoIOfFPTijX8R4Ub4ZnThkBU0viYCEDD31lA6es",
+	"GwJLhQ05fZaCsT8DMAD/HlaZsR5p541AhugAowDn0nu7yxCg3pFhoS6RTKdMGS3HbRVkjm44GTNXG0sw",
+	"MBT/DlGoCtK1olZBHf8hnKn/EqdRAVZVW3LIZ2aXWXzVFWz2XNXtu+BSgEbxZDs/ClTIA16/bx0toV0F",
+	"Y+eKqCwPM/tWtypdTu+99oYvjLbOWzVRJzMV/Sognz3gAmo2ymO1ue1xucp1ZinDKnDm82wNODdILxIv",
+	"jKczD3nDwMz8KgmUs+ZIpE0xUBthrl4Feup6bWCU/YLorDI+SSksCovLZblQhr1+CFistWEcFdX394kU",
+	"FoFCsNRCEAAKaqxGykbMugBd5+osUCRWkN0eAxQJNhhApkZES3K/mdwWKN2LXOolMRXQM90dayULWoDI",
+	"cN1kcdyhb4hfU1VDdu2NkTGVp7ouSM78VoIRsrUNZUZszedps0408JN8OWSLx1qjZbzpZktYL58ery+W",
+	"RoGiEdShazScxqBEFoHG1cGF/XBp4KHlD3pL5fJH338kTAGdW4Frux7oTlZ5jB+D/OFQoMqSiBVqWYbx",
+	"odJsdGYr/Leay1clrhl5aakEiQO0L5+OKi7kD6m/PctXSj1mTAhPEzKZudonnq8GR2i2oBSm7moExZm7",
+	"YEs3ZZ0UeViFUwM0s1fBq+MHJIFAzbiLsNqUvHpy+HDfygaJIsqc19Mp8b06Czu0s9PZ2d3e6Wx3O9vf",
+	"//wHOz++87rzk09/dO+nP9x9evfZd1/cf7l9vCI2DRbXqa6tM6MvmSluFqnG9LhxnBrf6SVRakCvuDqM",
+	"mqgFmQqqMgLMQpbDuKzunsmRCxLlGbqJSlUT/Sy2d2zTrb2WYQbCUMH/+mnxo4tLuHjT0CLwwrz4vI/1",
+	"Ti6WlDupAt3xc65bp81uxY1vw3o8beshisg2efHyubla4VNFndyI3CEPDp49ePSkVDQX0Laj3ejOuojb",
+	"cEy8/gafPGu3XxR1dc0nX0DcfCiqeRud7DhAdK+qOmY/LFwf28QD/8K6eLJJQ38ZV13a0/x8QS5LI33E",
+	"A5CDgICzCG3SFQD89qEaF8060sTsYQSMulI/FYMLaRBOOAqWbTXEt/lVrE6pdD9H5qqMi0BMMFpJVUTC",
+	"g8nXZkQEmP9UWHthypXGGhVQqoKEA2/E4xB1oajytBvk23uWX0xriadhn8TvDLUvMB8Gk9OMFsayNjnA",
+	"0j49KRS4/2WfpExDVQMu0NoNTUYk4QOuFUgZEYnbKGrEW7FvAwx+amx4K9bjgUTRTOYIsxja7shnGTxm",
+	"f6ViijVsWKqYi0DggmZTmEC5DM3X/+qXv/mzP/jv/+Xnv/2r3//Nf/z9r//dX70zDPDiH//u57/5019+",
+	"/Yd/jZOtqJW0dtSAI/WGBRXb6+aFFdvxM8sKCtoXVP/lL77+818tLQG0Bo2vREpyrP/a0fyKWV0Nnt9l",
+	"Lq5N3S3NBoaPV908Td5HpIaLBRS/TEHSK6FwhSt5CRbJN3MFSrr8stv9zcIV2zRn3SxXdZgXJY56oDi9",
+	"fTSkYjCkfD01+/Z36oBgTZcpF+zRud0YzZOgvPtR9FgmEF54tvlVJGAXbLYMfXroy/wHOTxQMOGUDaiw",
+	"+NnbzWyJrN9nveXFb8HK8wifNW+d14pTZxxzwuGRNonRh8hcQnFhYXbGfIsu4QM7IFw28Ie2SZyLjNHe",
+	"kJ6mLmvYGtJkn9ATEdrZXLI1uERpb8iSiChZ7hoVNB/dYb6ywnI5L9ea6NBUhrMwcrUhtfvSGVSt2dr+",
+	"DWa0BPNbrbrlDFn2YcYhqjCYWENXG+zTl8XA7Gc/Ovj8wA/R/ezG6V73g7Vf+BHj+8Gw4YtHfuxF/zAB",
+	"+PgqnIV3TDVW6Gb8WM0Oy8KcTDCyzyEB2GpDPtq4lKqPDrGiWBKgnbk6pbjZuCLhelU6JOBCreUY9vew",
+	"Xhyg4BdxQDWm9C4fV7d4+KIMRNOw0Rr7BnC1GR+y5XJVzoM6rjLD/5FZAC+sY/qGA19DMGKZ+V9nPOKx",
+	"HL9YWGGyql5jsOSQNad8GjIUiTUquGF5fbDoNS7sOH9AX6mFlY0A2MimxbsCAAiPEJGhzLOIJBRzKUZS",
+	"6GFrVqBM6LQhpzCtNXwUB9D0YRjXGqHXthc7sgim4pqrWuZXqrLAW5p2e/WWlxDgD6v/MqbKsaER5lcT",
+	"moy4AJuCIhQrj8MbRdaxfaFSuC6EnRWTsxvAY65jEVTdhCszjKRaHVsl+VjLcTd08y9kC8FhvISPsImq",
+	"8Mo9980p0DGfkO0diuXM7NKunlmB8uquW6jCUO/w4UzO9L07C3SCj7+39/H39gLN4J9tvfmXJyft+W9K",
+	"X7bNt7dmPn9y63uVKgWOqrkpxs6iZM68u6xoPXazWWub6XHjljbf6SUNXsB6r93YhbO5CkNXwaxn9OEV",
+	"DIqLIDYApTBjI3lu63bBRQKqJcLawav7HiPJUQPVKoyVTpljNIYLQbCzuZvMJbVMj1+E6BYcw1r/+QeF",
+	"BL70JgsxJRZ6dt1zm7v9rgou3Oz89QyOi2wwHoMGo8Fxk3JFTsFpomWREMIRJ7wQjdFkYsRSG31mIWrG",
+	"Mk25GJim21eYVrkMzsblErjZgCKHEXFOijtlqRQDNTct//TMU6Wa8IWkCOEvRavz0mSbHJZ8URCIK20q",
+	"SMqUi1C3phYLqxWkKa1uoas5yR/20VhdyFsiSr2pPTebvOI3fr2LOSfaGmnNVrKbRfvca6N8V/N95U9v",
+	"blV8VyntzURqvaZcVynKgGxgDuSEcm3LYrqodJ8fv086Ze+HV9B3O8s09NcyS+52KoSBSxw98Lb0crPZ",
+	"jwCu31ZuULx3kOsqsHXkJ+DoNkzGnVyLhlz8iPqJIAcvDskZmxrGC2Y2+zxCDmCmpOPnikF0XvzZwdHh",
+	"g+7Bq+Pvdz+JoeFxxgEuolRwjlDMDFGaZuAbx4ID5tI14y8mO9R6DNXDGc1Y9kNWYX058AMttQMvzDek",
+	"Cji1Kh4vzzhzEATwoOOl8YvnR8fkNh3z2+fbt+2PsZk3hESYFvBth/q910rP1Eh1CxgxJ9mOuZnHxQXU",
+	"G+hXXDdPfnj09IggfGBQIQAwHb5/fPwiwsISsCojTO2CtCnz5wup9CBjRz96gjeJzc1QFl1MWJ0UwRUU",
+	"XKYF6EN0IlzG2ygKr15dQCwCMOonnzwS5yyVY9b+5BPyCC6nHxw9f+YSooZ2y4CvgNlH90j87gRYzwlG",
+	"M5w4BnTS2jtxme4nregE2NFJa6/dbl/EbXIgLIqfa9YQ4URYS6hRrU2jBZq2MruTpYnasyCu8HYbLco2",
+	"gkRpAOQw+xmxADM5yOgIuMBpRgUQqx28jS3GtlAuUBO+8ljDAD/eJj/KDTHGNKMjpku5iQW0m4cjT1gv",
+	"pRnGi0A3gLuB3Vra2PGCybwALYQQxgdDLsxkZUYeiUHK1RDO4AFsnK0nVAxy0wA2V9i+Y8ITJjTvc6s5",
+	"+OTcH+VSQ44d6AhTmYN9kp6CaUrYxW3b9bZLDbUsejQD5HLDPVG5GDKasOxEEBL/8y0rV24dJqXsuQDY",
+	"TjENG+vA9YJM6G5n1wKJIO+YYdSCxC+ZzqZbgLMe2615xL+0Z9hN7JNPcCMckFPpMvxc1id5yj9DABL4",
+	"Dd47NRpg6bFPzWPtoA0zYQA44XrIBblb4ONI4G737pAf8s/IGAQ48wtAwqTSTE0KhjDUdzodvzBtLWXX",
+	"PBDbbiAEKxzD3ajT6WAsqwPeJXhRF490OmTERqeQ2Fpk/N7Z2QkKPEPDRmKEd8NJCQbwKbax3R2SsnOW",
+	"KpIwZlFdwvHs4IBszRdXCB/bcycWew1SbO3JtBPw3yOqvzlUZn7BKtg1fSIpeC0N6Zwg+8kn5Li4UWwA",
+	"PZtZM/PSqUw4JgUHr2NuKGaFPs4zkJ7tg7C5zIAAUfhEBItrOYwA8J87O/fLyzfKe8O4TR5IpdOp230W",
+	"fsjrD4AynWdC2RoDKLh7SxzwAgzBaJ+I2abMj2b9VITkMcK+Tes1X9mJGnrgBoxKSQ7KjZ9n1o9U/t1H",
+	"ApqboCeFpj3TE3s7TqnAFiIgWWoYT1C9wON/QJZNforpsP7qAvCf0LdmKIxIn1jVZUiF2QTBGToRfShZ",
+	"u7uDBMJV4WIQ4dHxt0tQ0cFwC94v0X2WuOALQY7M/V32kKV0yhLLgWFfTaQtmWvWDnqw1XPx0T1y5+1b",
+	"90MBiTX2fTk9zr6qpQePcKb+c5ry5ET0MgbMmKYz7QimJzI7C4Wtu50SUpcEuKi+3btS4Nbf6QRMZ9+e",
+	"KeUGbi4If+rMbe9ZU1F/wa1UadvKft/IOiTA/bfksgcU6v3A8mPRK4TWBmo+yBjVoLLbb8kpm0pQc6GY",
+	"kGOG94sgA+v9jeH3to0UiP2Gw9eoOhH2doYvzNErzFkAdGF6tSPBAmQAVVRSnMFAhv21CQIOFafExvb7",
+	"4mXQD8QhGDZ3aHneHtnuAC8MAnC38QtMaiw+Q24NPoCvOAgDmiR2eaybaO4Js23NhZqxAVca0K2MoKZY",
+	"ai6iU28ZMS/im4iGUHw20nrRc3HYYcL222p+AFz9RbG993ybBZtw3xQWDQiY8s3Pt68KbuCSiXnmTib2",
+	"Z4a8Z4lnxXy35Y401Q7WDmA/PvmEHHi9zWFFfdy5RSB2IQAkQLgQMM2IJEgUIB9v37Jc2T+MuZ5mb0MI",
+	"ApxHcSIwGtil7328c8swIBu48vHuLeBHHq7Kl2dxUPk2Pijkiz0KsTE9Zgbq3sT0UpSYODA9cSJ81gL5",
+	"+M4tjIjRXINeDppD4K7Za3Xa2+0O6MGgjmwV1bvMjd+F8mitve3OnU/vfvceaJSIIrh99wIxjAUd89Ze",
+	"a7fdae8CHK0ewutOFYK9etvtc/PLgGlbH8bBG5uRcaUfuIdMM04+hpSbKhtG8cht8zIwGMjAWfKw8wC8",
+	"gQQ6sMvAsHY6nRkAA4CXw514+3dtFRm0nCw12eBMSu4dUOjKitxzYbRmLL/jKXQRte50tut68EO+/UrQ",
+	"XA9lxr9kCb60u/ylxzI7hVJ88MbOzvI3DgXcRPj8/eXPH0v5lAqwr91Fii5rX7NM0BRf2G00b2dyQSNH",
+	"PhrRbGr3UMBRQ2g/cwboACKwPKHfFLveQc5+0coYxdyasYWRKm9TuKrYA5+Kvto+PUzYaCw1E70pqPhv",
+	"fMjRZzKZNth91sIG+/VccszRBQEbXnYFL+1v3tLwY/MRJAzlE0ttAYzW3hfb0d03sDlX2tvOF3BRth1a",
+	"j8kaJ8tbD51VFBIanNFzfm7+qmztffGmHKHQ2uns7G5t72x1to+3O3sd8/+frkIOzGuF3O5uMTfr3Qjj",
+	"Cep68gx2OzTGOhtGa3Vi1zMRMEzh5D1GArCDBofvKU37Mhs5BrIZrtNpwEUeSNFPOZqY72zvNmI7T2iG",
+	"vu0723ebTETlY4yJe8oSTr+NDPEgSQqYjcYsEP27UPel+hK//c7+dYG2yZRhpFaZVT6E7wtWWcUSFk/s",
+	"oa14vLGNeWf5G8+kfixzkay3k79l+wuXOEBycUVqrbMRlbmM9VHHXXkHRtWy4udML95WNzfNZm+aD/R4",
+	"fstO2+dMr8HNC4F2JVHVbgdMgXoDel1VgebHYK0tfBhgJk4ZPWcATDVTZhzDHopIR4zosHGODswboNUt",
+	"IqnjK1g5Ht07VBP7fmjCXmglss+3laYpAzzvMkN5Becs5CnrCuX+MJcE86ojDoLyylI3xp7dyNw3MveH",
+	"JtrcCOlrsvUHlv1doZwe5iJYCWo21KOcWxAY8iGcrCh3GUSFVRjsgvDwb7rFDue5ksUuzIu+MdldwmRX",
+	"eEXqbHae1M2MdrO73XupJkI5L0dR6QWyrqRi7hcIbAHXiKvn7p9T7JxlNMA7AecENoYxNuButgEgrtvT",
+	"KeLcYvGXCgHEmhV9bs81mhXHKeWibFYMIl9btDcKDIsHD54+ghXFmWF4dPWLp3wwI0C0Hjwzy2mb+gx+",
+	"dxWid1cRjbCbTRskK6iyvngEhFxVzCnIdVmJx1GwocRj9+mNlfFGgCmsjEViYjOmvVx8uf2uOGRNTI1+",
+	"BDemxm+xqTHMs2hkamy2DRfYGhfuq5tL5AoukRsD4gYNiKsy6nUtiNjPM3md9kOn1G7EfhjwiXWlb3cW",
+	"Aym66qjurC4eb9ZyeMPXbsyBN9L05cyBVyhQYwjm4uA799Acn4fkpZ/ltqgDHskSUkSzc2QuggbGvg/Q",
+	"MgiEWc0yaGl5I9xs2pKIhCenU5t6mJTOj12WyuODOdhwezt5J6/KBsXUOgQ9tr3JjAhInYMKEqIILbdP",
+	"RDarpahUm7K+rhBwbF2z3DSeMpopQvFVDPMH+2Q57n5EudAUsIiVH5AtmBzgO2OeQpjtMHXyzu68vGM2",
+	"Yxsetggw0wqh50Ue8oz1RR6cOpzHWSboyyFGFskCvmFbI8pTJNUZY2M7dDAYB7ZHx/O+eNdi5oXWnqGr",
+	"LcHR2mtt797vdOCfTisoCtLKt1sXwEQtkGV1kwkXA03TMwso2vrSjFhRgB/E3vCrf2an2u7JUSvs/FPT",
+	"+acVnRvBpTekuivHTMCX8uCzB9s7uzCsFcQWHO01xGkOTAdX4IQdsGSZ1FXAapZ57o3gdSN4rWHGlJnT",
+	"JnsFa1vp+lggft1+Z895I1smvPPttGV+e02TbtFW3DKLbI+L9sFVyrdL9Vs7kpuNtXF73Vq7Kqq124E+",
+	"ByhZXp1zAsishND0tnYQeFAA6QrVxTcVzNRbkRYqs+6pb0FgClRbW039dLO/CUy5pDrps3FrA1McqdcL",
+	"TCkVe59B/nIV/716Zn41gxhR3YNaMnHCadodZ6zP38ZtcuSDU+ygEDpjCIgBBB+LiMp7Q0IV+c62EXe+",
+	"813MWCVxxgYAWYNl4lWpZPuykeG7DrIbX4qw1E3FK4hki++0yWG/6JsrrxlHhGtyynrSwVLERd3BGO37",
+	"VDv8CDeAoiA3zhZax1RcUP5KQwH9F4HT7DT9fOzbtXE60MD1xun0qKAJnVFQi/LXre1OZ6cVtYIdYr4s",
+	"WPIDfN8MYYC78cEBnAGztRa0++DZXKuf3iua/fXf/Nev/v3ft6IriXnGfjce2DM72yauigYUKQj9bAF9",
+	"Nhzr7Ejc1LmBO/8m8udGZQ4ifxw7bHgrLnBU2PduvytOYSNt2Y3gJvLn26xe4729QuRPo224SPtetK9u",
+	"bplN3DI3poZNmhpW5ORrhwZBP1cbGnRolQ82KetFBZpin2NLTt2IQt0FMLA0y0ZcuJpWUJUDYHmgVUud",
+	"NYKQkG9tKAipYFnvP4kRsvNWl+g3HIt0w2m/2fL8jc/sGxCsdFU6gEWH21KjxSbeh/icrfFZYeidtY+m",
+	"0znkOV9vq4i12myw04uhFOwxTzXAgH/zjNPlRVjFRj27FDfC3oZt2/MojDUm7rmVWqJMVZu6zdrPtIRh",
+	"UipERUXc+cAmHpGhnAAmZ2CNBjBtrjUTgEwKkIQhaHKF8GS7dkV629h13CavXEhVKVzcVuU6nbqCjFwM",
+	"vOnatVFjHS6fiWszEpeebH39l//pt7/6t7/++19B/fg/+fXf/uVv/uwPvv4P/+arP/qFi0rqInWrgpO6",
+	"DufTSXzRWvzhOjM0i7IMTYnSRErkCUSac9VV0KSrf7OQng3EwWqaX0IunF2IZuLhzIG9MfveSH1TFwI7",
+	"U5wIOToqyyEDX/siWSQY3n7XKIhqjhPfxFJ9Y4y9s6xnfXmkzrjbaHfcXEAf3gV0cxI3ZxG+umO4qhR8",
+	"labhA2ee9aZg2u+zHtSx8aWZZ++yCVVQSmGf5Iq5HAOmgzI9CElPdZ0ttoLDXJEg/9W//9+//vO/WPf0",
+	"XV8q6A0T/NZL4auyzRsp/LK216vi0Usl7tvAALHG7jrMvBJR/6Vp80YWu5HFbmSx+jirNJWT+ZMOtQht",
+	"vScpegyKZV3d8Wfn8FIdhuQj+BlrC8OJlpkvqKgYmEzbVgKL96BejjWjUkWcZGYfFgnL2qmcdCc0E1wM",
+	"4qj0rZpw3RtCI1j0WUt5BgXgUmqmrSWRGKM8gTRYPcyYGsq03H7GICcXmkkyfs6Er/cj8zQBsRAMv1Qk",
+	"5JQNqDANZ1D40NVTxivFVtbCqkFF8z15zjKWxDO9uq/3bI1C6NL8R2GUAT4O4IFtqO+3Z+sVQajAhHJX",
+	"iArCvzMshhaPpOBaZobI5hFHua4t0GMHMaaZhjLd7RFXCmePWIY9OmLQKhYPEpL4Z9EuzzDneEomDArO",
+	"9dhYuwRlqHA3kucsMSTC6Iiiq5me2VukmlnU4tskk+Px7JdYxN3TqkBdlCNGEjpVOBjXoum8z1OscQfN",
+	"YWU4QlxDnsKV8KW4gxt5DvEseH/hGRdJjbMQniz5Ca+mAvlFVDkwNyJ3umRmt1jN8FSOpZtrBrjdudwI",
+	"v2kOTNgCq/gtLVO8Say5lPPRn0WaWorWuh/txl4QgNalaVp1f9nafLUX2HHIYqBuYebxXYHZ+MwZz6DI",
+	"a8P5aJpaj+HIFlzUOjXMJ8hYsZ0jbkOPajaQ2ZTE9uvYeRzd7IgC7jZkUFDaMDlXWdBwGza2pehoX0PJ",
+	"uQlcBjazxbNDqOeMjLAar/mFm8gHnRe3WJCH+rYwYlebbufedgf/F7Xs9EGeRrgHR53gK9hi3YROSzJ3",
+	"K2pZms9I47vHnc7etpfyR3PtgcQPW8CFfKW0uoNxSntQbdxuTUMhwd7qbg8pBg1eTrj3a7wKVxsXG+OG",
+	"s12Ks4El0Zxlc8ChZnqJseExxhOujXRFSxK7P7JrsLuwcOaWL8y5MIbqWfDKsX/jPV63VR0u26cHaVpT",
+	"dPRmr15ur9ZQtdiOpVqsCyPAG+7G2+9O+ZddIzderFJErGrb3Lhzv0nu3MqtttpOq3UlVeAZuF22NqDB",
+	"Z/zLY/N+E6VmrlRSXsFuX+S6dhevG6ff54Kr4Rzovrdo/qtffvUXf/+Pf/fzX//t3371R7/4nXfmPjKj",
+	"vPj6f/k/f/uLn3/1f/386z/845YRkXDBEYLq6NF2p3MnKBr8D7/3x8G7//B7f/LVX/8/9t0VQv+rZn/l",
+	"AWGXGcpiK6itWu637k3E/I3XZq3YKYYyYiVDRGi/01xxwZQihoMRKSpLA63AMOfuZnnOsnPOJrWa8at5",
+	"nMGBHXefD/KMuYhZ7iN3UdF1v4LerMlIKk3u2AhdRWSaRLbSCpRSsYXt7XPbHfdgm8SfPzom5UErnTE6",
+	"iq3lFHRvoy6jFI325Hml93Omn7vJvgdddJHXJnQ4ebWTi0GXpizTyn0p04Qp3QUbri+uvtO+G7UyJ773",
+	"KQfVstO+gza97Z2OeUCae2Z7+357x+wwpKZ5XkjdNWLZFMx39q/7xTPd4IEv3rkrE1IRyHcRNwhm31I8",
+	"tbZMeBF9Z+jO+i7cdKDghEPcNdQZM5GYiQqzw7Z3ii+g6ltrbzdqjTNpdikXg9benU7ktVwztU6nc3E5",
+	"Fdgt+TKebnfrjRpxqSChOa7AFRnJUdkTvUyxnQWtmuNZ1o+y9aUcnXK25XdedbYB3NgsO2cZhvzAoLAK",
+	"E0v7hJ7K3LrMKMEqhIZ/cRUE93BFFO2Dc6lH09SwKSg7wUcVfOYlju4YRvUeGE1xGF46fxLZIUgLNDO0",
+	"oVv7WxeSr1p7O5c7R7av5hicfgA4ppuDtfbBsqQHUzPaqCdwb6aMKkYyKojh/s3PV60sgHXOFlqJXuIj",
+	"Tdxk2Nr7T6ur7xrgpsAftsgJ5u+zph0fjMeHyTfTxQXLt4ox2G6JGzPJZq1xSPZaP5hdlfVg5uBlkjKt",
+	"IBADQhASlnJgMe6YfqSIvSy8Rww0EC3h7xL8gbk/y4BsmgDHsohqJ6KE1jKkighphyH7EKUhJ6JNnroO",
+	"HagLPmKbGkgHHweuuMTpDO0TcSIORlIMvMPO/uL0C58AOIDoJaVJrGSmY9BMcsWSNnlEe0PMGDSjwWIh",
+	"JOHnPGGJkRWg23zkPHX4gKHMicA+PJg7yNIwpteUgxfe07EvIXQHkgvzLGNCB5UlmVHtcMJcEZokLIlc",
+	"aAyRsEIMYi7M675JwEE/ZX2Xg4NyzomgQk2AAhKB7LjwihcCUYCzgYyMslYREIHJi8AsrhfYzkhZLp18",
+	"WRlKS5SujUQY0eyMmQWo01kuopaewA2RJWpp6/PIETP9nbPMK+GzXWbS7KSsu91ar2wPrMQHU9NyVfiM",
+	"xYSCPQ8tbi+gmjmwrT2jHWqqc9Xaa8HL65YBuqwwjOvRLFYSJniTLnlj8itQ8jLLWZvc50uk9dvv3AGa",
+	"8Z2VN+TcZYQVNKTNZRlRLszP2OZeYZiDS4WO/I3vgFzd7wGDLmO8zlzS5KCvWTahWaIC9DaZNSzhSHpU",
+	"kFPmbsF5pRudS+7GunEGfmOcgeschfo8zkUb4OY2/MBuw5uTtrnczVWO2ZpAfrANrrXCJ6pPG4HWKxjN",
+	"uqqN7PfLkHr+KPf7QRn90jPrVMSHkX4gBT9veOW3TnO4iS744HNCr0TbCHzKlWECB2D5wkKLwFNpgKBl",
+	"qzY4L7/n/4Wx0VrsBa3yqD3hSh/Z/pt4Hlw/RQUIe/ZrPADux2ZHGEdyhC99I70AOINV3ABu9W+ceJcy",
+	"63vDdG1+C5J5zfoxMk2NEk/HY8xQHHClwQNLcy1HVPMeTdMpIBnTsoLu8ey4mfE5TSE0PTWbVllvuIfL",
+	"GNLxmAknc7lcM5u06Drt5uJMyIno2ilBORfZ74NFmvfJdifqdDpmqIoM6TkLR6uHbKRYes5UHazekXPo",
+	"Xadpumcd64F8ZpNQIXXOSESQGrjXGmo9BgzTqFWksNr8uiDTFV/zbOmFlWIWGZM1H7Hul1hG9EBxevvI",
+	"MP0h5bD7bIHRYIBuebsjBQE6ZgCwyBA+wTLMU7nb6Vz4YRy7uqtECmvZYWm/1qh+sRob3bBRm2rNRmMz",
+	"3Z3O3Z2oRc9ZZgRM1xHQ5Q4sjF9LjM1yUXd7LVzInhR9PmjtvbuAv1VuBC/3bBOAgPmV4MpFYmF0Mldd",
+	"PKTuC7ud6HhsdhKjihVhYthz9WJG8Gko88zXvWVZF2NdSt9IoYc+7yjcqrb1cK/iV8s2CSQ0eZ64kCJS",
+	"dHMBlY5bey0MD4Md4FOrFGNiYQuKDUZM6K7iX7LipfldCt/qxU3xgfBNVGsQVvbvZgDF0Gnfv7/oPEYt",
+	"LTVNLRzETmd3uzHgA8R0w1pu3+lELVzH7R3IzYUV7EQtu3Sm3YurQxB3Z7SZumLDLG48HTfqh/d0+NCb",
+	"RiLOMu3j9jt/nBd6Ow6cWOMDDgA2GMAxqPOBkB4VRp4p3Ar7RpqBCAA86URLEmdMmzspJlwozWit78HL",
+	"JDdlh7693opwWzWpOtRot9e7MxbuqRtB6EYQuhGEPnRB6MbJtTkn12rCxppuLtwKV+vnOvCRft7+AsYF",
+	"RfqZHGG9X6o0Il61yYHAi6dIUMDX0cpq+fXK3jOHRrUJ91lwsb03/5lK5YRl9eaPu3DXBBziImrlAi6O",
+	"mTTaissEroaVrR0bdcPdXPE3V/zNFf9P2dZx45v94H2z788+ctsz9XeXknCqnU0jFE8Q8Qw4kXJZ35kR",
+	"VOz8epqfU10WTPa8UCM8B0XRA6QKIQG6FKEtuVYe2ZOmqZyoAMAd5JMJ4HWO6BkL+yCCDajm564M1M5O",
+	"hSsJWvnMUul66/fLLGM9pG2YhwAjbO1t7XRM6yOanZkrEanp/EBWUsR8Bjkm+biyDeuR8q1wcS55j5Ht",
+	"zp2dVdw2ll5IvE2JMoFfbcdcC6fmDOFhiGZn2BSd+btOrOBJeOcvlQJqKHipu+cJSwYse9SkWmcKjxJ2",
+	"U6rz5vpZ+/o5Bj6B4ffAeUq8E7A+3uPFhFt4nUgiH4OgGLMBREqb8ZZyFUE3xld4VQwBxOPgGD5g5MtV",
+	"OEfTMJ6AefCbrN5rwYN0lprgkH3kZZzLBgatK+ZVHFsLtFuHBQDOCfvM+7Bd2Mm9aymmjHrX5UnKrBqv",
+	"Wnt3PjUqqv1pRN+Cwq9ae9v3Pr3w0K3QUF+jcUBBFC8CwHobA2Nj+xtE4gzcg6Z1D4PanfDE6Juglpol",
+	"OU2ZGiN2K9z7Hn0dQrQrANjB6HERtSBECuTxjMuM6ykMvQz3s3sPxbTqMCoPXIfcFEF5ujhJ38Q905ct",
+	"mRz05NJh9z6Niq9D6KjW3t3gl1KwNURY94YsyVOWdCGruzy5y+reuJWWAq+5LXcTh3gpS3maFmDTPnOd",
+	"QxGrHlsHb9sDHZbX7KjUyUrVubjyAzJaImw5B+NjM9r7Rr/zMGGQwl+8fMbGGgIdBYKKF5ZqI1igMVzz",
+	"EfNFDIhMETVbsAkB9WlecniRl7neuvqe0jQ7p3P6XhP+cM8ctouVT9Zm9bUb9n3Dvpey7w9Vb73RKi9n",
+	"1FQFh2x2jyxQHvG12+9c0YSLJgLpA/vw+xBMN3UgL3UeHQFuxKmNgR56ccqCJfkqH1clXq2k2rkNsBSG",
+	"uvLIrC3VIERoySm/6KLb7cwIMjRJOBaCeZGZoWrO/JU5om/DL11totJ3vgqRxLpGG5J2vsU84eaO/nbf",
+	"0bPs6grubIBmXlhnCcHJyEBCAJItnQe2MZqmLCO9VCqmCMdaez0pFFdYb81WXvs41uytxpqEWxYL+pYr",
+	"N+gArW3duACNtgJI2j9sVMUfHD1/FhHqwGBdbTtUPXfmANQgba1UvPB0ynxlP1BUHTw1wUGa+Shi2IbR",
+	"UON3JxZe+aS1d9JSw1wnciJOWhdxNPsjEt78VERrgfZkukCAOD1kJ4KQzCHTeV3XjRFS72baNfOHVrGY",
+	"VFyqGHhAenI0MrozkmD7rqeBGspJKY9XCPRfkonMzhCTL8DdpamSSAxqSWEhTM0dxzKi6RlTpZqGu76r",
+	"vsy8Et8mB+597wowWiDG7FuK9DM5OhFQe4uLATGap3kPSDGkBcb4Tse2pWw9Le9mGNK0jxT00H46nEwq",
+	"JyqyxRKxKtjPcpppwL09EfHTg3/effD82bNHD44Pnz87ioHw21Gn09mHwwbubeuXvk9ie+G2tZTdUd4b",
+	"xm1yoM4W71azMauA+45gQgHM+cJk6SNLYlx8nE/97t0nHfyKa/uG9v5+V+iwGmAV77CZKoN8lI9ae5/e",
+	"u2Nvcvzc8Xc4F5oNWNa6aOA/mWMHpUsbyzDuEUe+E2GO4B55d9KiGo5BlZv4pBWdBFAWJ9b/e4JA5yet",
+	"vXcnIbr5SWtve+fiAtakmOdsVcTKK/emjOAVI49DoU880+YvSHjGPb2lLDvDWp9Xhkhu9sSW0lRzpXlv",
+	"LZQEYAjITHNfXpRq9/u+82vCHal8DYbiaZqmi7yex1SdHRUjfA9yMAL/dy0c+3dL4P/u27kSAO6HUiEA",
+	"9+XdIvLQvd/ZuXNJY5WnQXMsc0Td5oIw2htCchi7Oa7ry6Bmy1qank4tOVere7fwDOZqi4u+rDUVuZOQ",
+	"q0Pz2JWfhLl79qv/9q+/+s9/8Js//p9bLq62iy/5ONuuy/l/9Ozh4bPPW/O45tjAr//mv862sT3Xxsvn",
+	"Dx4dHVU38/Uf/vFXf/R/zLaxM9vG0asHpo3Kcfzfv/1//2K2gd3ZBh4fHD559BBsD5c8q7hKS8t3yDzD",
+	"nXSJi/TbGnMAxElkLzfCPEscnda4/xSDWte1R9BVxFpUQiAsLvkNj75pWrYyjMG5qVh5VTvbEbI2aqYg",
+	"9bIigjbIuQprJqjOdz0Rwqjg4CC6pYp+v/mzP/jv/+Xnv/2r3//Nf/z9r//dX70zvPjiH//u57/5019+",
+	"/Yd//c6w4gtDDvey5c3FO7/8xdd//qvm7Pi9leprgicIJt4v3jQP8N2GrCIIQWeh49WhCWaMppoDOuF7",
+	"JW+T3JfLibRN6xa65JVvSOHCm3DgjUJ1VFRibchAa+WA2+94shCoo1zyY8KggIZIAAbMB+z4iohg6sNK",
+	"g5q91XVIHDdVgb+J0Brrb796/IwlO+HmVvpwb6Wb07c53ITLHL1VZeKrhE2I/UmKCRMQ2AelkrjCv8PL",
+	"ow6J4EqKb9sey1gDxSnv///sfX2PG0ea31cpEAj8sj0jcmYkSxwsgllJ9upkS4pmtN6NR2AX2UWyMs0q",
+	"XlfTFM8Q4EOyG+/lAO9eNjkgcLC54BZIkMPtYZF4D769uw9zHtn+a79CUM/zVHU12eTwRRpbXv4jaJrd",
+	"9V7P+/N7eGoEyspjnZWxBSouub+q/m7jrf797/78889+cf7RT776i1+e/+THzz756bP/8tEquXturl8D",
+	"GviWTv6hSe+rUtat9L5RSEdEFDAggM9Xph+ZMvz3rGEPKoW//EY9O41VDHq4MFtj3kbGPFjEuYY8XOIN",
+	"jHh2TzeLbRSqzLf5cAiZ4zUzMC37R73egLNvDPL4Gt9Jtert+CdRLdOpqziLaCcZMR0Ea2nQwoCtPexr",
+	"qUadiT5o1kxMLgYtvoqMYFfqskGZ07QVSAkgLUXzFrhUXCQRXT5K8yWriUjTIsqY+F7KW5LrYcsFZ4II",
+	"siRqzfQ+Pj9UGtyO5QQDO5CtSW8rFBQmvZEppfAvQUar2f6VD9whX5iA4anslkB8wwnE1rpyedaV1S/h",
+	"qiL0I3fAnickpWJiMMwnLMZ7FrORaksK4RUKDxNCPjk4JgjiFd2u6OQ+ihoAnqTxsbMqcdm7+Vj7GF+t",
+	"MLrNRBgq3NUZYl06xwCX+cp4lhBkdylolhtLl3PsRwUxAtHraShezhEPERl0SkhcUfy7XJTKLW3/QxH+",
+	"tnhQ33QTkjMc6cxZk16IDHnlTEwWm5Lu2hdeoI3nrphcZOKxl+vowR0GY90KTZcftegWH6GSELUjtA9F",
+	"vmgZ5qx0MpHjbl2isFWJjglFCEHsoVQ3rD5COVPCDnJeZbO7Yu0cXPtfx4oynYwQT3JpZnNXTC47rmt5",
+	"V9CZsEcDtrDlGo2qZ7sBv70nxrAKy3FcO6Ytw90y3LUYLpwhxpWjci+Cw14YfXWCtIiZXA8NZG5C+cjn",
+	"r7rNCdRyxG4bo/VyxGiteVrX57DRcgElwXXo8DRt887ZTKmwak79ps48kDIBWMeuiZjJEJ36FcNiLIQQ",
+	"s0R0pRKG9fWY5Rpz+pxRJcKnIUKz/Q8ktBsmE6FymU+iUwUXCnOIUUqQORNPhqKTY/70DjtimegIOcyZ",
+	"NGxgtXKRsPak1PgrJsxT6wsHhRpBlqOvjE/t8CyTdiht0UWMbZ+Nn2s/V0gjp6RkGMOQypFTIw7CUmlL",
+	"DXqQK/5I2UUAlUHmYkBCW2plOZ4JlopuzvQI2gPLkxPduJqw0pdYufbfiU5OWfUnzlgFZZx1ZpcARy9z",
+	"fJknEZCd/TpL+MSUxjz1pSVsuzNLm2R6OBSJXSylfXk4XHBIdya698YeA6AybAFSoK/WISPT+AnBpba7",
+	"o7vuM84Q+Cxi3VEGSZxm1OnTd4SFznPGkyQTBjM7D/ZuwJRw7xDjlhL8sa1ddtN3W+oTENnB6GUv4jAX",
+	"ScTEE/s/l3DqD/gxiMwxAsMag4n3jWusPYGkCjybWqUT261OEWtcQZItJgsBBEJVGvoJPxM3qZfaRgV2",
+	"5kvCr195vZzl/cFpbWB6MjmtNRmkdF9tNPYap7WInVJyGv5y6/bbd37w8NZp7WkpVdvKZyCJtqXiiIQx",
+	"m7y9qlBMg1yxl7mQGd5660kLEYx1BdEXD7zy7WCFojNCs+B7j0PG+NDSkPehfqQEiAwiKnStud+nZaF8",
+	"h6N2KjtlCS+EDzILxTnIqEVKYQQrfYdHBwmDFcmATnS46og0FQlwPpmxRCSjISrdHa5YG4zolEUP2BsQ",
+	"ZICWdRwFmdztmazoT+b0iSXmc4TAe6XpzRCLKkSJtvwTDAOcvpBLFzGQf3Jiv4fq/eLJMAXllKzC83qU",
+	"iVnYIfC90h2XKr92UJtFtAA0qzv4Opb8Hkjl/vav8yzjExxi1ZBwLXU2javxtlC9vF9rXjuAZt2fjVlK",
+	"8/hF6PToP9rY9I0WyWT5FH0q4Vo+hduorE1l/tmLrbusPTJW/DUMcdZCg1t5+RclEwd5G+V9RTcfcuw4",
+	"AsQcCLUzHa5C9J56vTyyXXasLclF2W3C+jpNWFegZC0GJN/EUDYMMXmUVoT/69yE7wsrIEEhrw6EGsbT",
+	"ZM8ICiy/gNwdMh5gfdBX2kDEoFUEyJW1y8BYWAL7KbUMSnzMMpGPMkWVX/gk1TzxwMWZ6MihhBI8lbUO",
+	"NqOwa1DU+RS0WuKaRyfnteXq0y1t19PYVoWVdmoXNZo8hiIzUPesqne7odNTuciLd+fW/NlQpbXlJ1OM",
+	"GPERsOmXLcw2nMcq4bZbAv8c/SylxZwbfrs8UY+CYhSVBhc0fBqg6mGzgPHuENyVSCOnrebcnIEqDL/i",
+	"xURDjSODXWkVYbLV+FxRsoY4VnWqLHEBu8rrr9+yYq47truvvx4aDMqDIqw9PhABZpN/FIO83DoTk9iO",
+	"n7vBl6g1AqRZTnOqnEnGiPdFxlNnZTFkl3GmVzJEha13GYV2kCNMZ2hh8awYMK0i1hapBsB97T44VeGU",
+	"aAVO5EDYiSOvBX6XjVQrlwNBgTW+og6WeFMQ0oP6p/2WvsRlc8Du+Okk+ASAuOCrAVeTU0UvEn4cT1M2",
+	"FHqYCmS9bSGUZZqdvkiiABeytCfSIOYhzeRNLtNRJgxuI54PNu7roLo/tci6XKaG8RS4Ph0vDPRpMqWd",
+	"/SUCTK6RyrOJXcUCFc8BdTmsRbfZQVEilZBcwYzsKZ6PMsF4mvf1qNcv0Loy10ZwXkCpgGuxy+44mx0l",
+	"QjuDlJ35YAi2Q/wdDo+vcAe3JKZbEVv5Y5ja5qfONK7CuC+wup7dTTs1QebPXDzJQXxqCwoAk2R6Cq9W",
+	"nEjVy3l6FgOo5Fh0+jyPEV5RsVg8QTLVkklcZR9CKnCBXHKZBfhynZZjqkhcsepZIyrEoWbdV8cFsueW",
+	"wRJFf11rzVq9ZT9sYUYAbEjh8LR3Dx2eV3fq13fqDdaoN/fqLo5JZ/dQLjj/3f/4/O9/CmTYnLlnn/3i",
+	"2Ye/evbRz87//cc7n3/2N8/+76/Of/Kh5QYklaBN3vY72qs9XiHwK9yMS/YDw3WGpSUV+r0PghLEfolp",
+	"haHxIIgLUefgI7zMtWbt2S8+/fwfPv38s8/OP/lfX/76V199+N+++tP//Ow3f/Xsk5+ef/J35//9w5pf",
+	"MCvQ7cHpCW9Ji/zOrtgfFcelmrh1cDls4mgOT/47PLkw90+PcntHp7nkNtp/60625AbO08Tx0grBYE0N",
+	"fZ4V8gohaM71qx25qjsdkvdm9KzYEaw4sux6UAKA7mtthAFeijZKU6Vuk8xgL8apGmqp8lSYsvtnehDk",
+	"ti61dogQw0zpRKD6p4RIDJggMoxPidmrRggQrsavYWy0bfhUBeJWICKQ7wSifkjdBzepHZfOcoK2Lot0",
+	"TtZ0UkbxqgMxRXcXWCpQAAAZlOQ+rhJ41QMtZ2IgwdBMzqWwK5oYeRljy19aFNUSN2lthEHUZ3CgtSnI",
+	"KpZK5tLyKESIju2atRKtRPgd2Cj8UQQBzgoV9l2zy+7h4sKXUpmcZIQdFlvikbes0BI3afzGNXStHrGD",
+	"qxHbr0escRWmW2dOmiR/IFBGK5xAQybeZQ/9IpB6MOTTDslTxdiJ1iCfMvzQe94K66Lj+dAxDQn9dHuH",
+	"GA6PEtmASyVVzzVEQiYdOoSwLpa8K5U0fZHEET3gbaWzAU8rNwH32GMyF/tLa2xbCDaF9nh2JUHyQ6k6",
+	"ERgZz8+EYvGAP2kl5NqL3dpGBYwuoYDHVmLUo7yF7fo37UKGInsCAqubY/W+Q+PljoMp+PVpLpi2fXPu",
+	"obIKwv0swT1EmmX1hACZnDBn6dQSvjyB4oPqaf9D2gpeIVoRcK7CVwMGYMP29CQiazrXPZETCIEp1oGs",
+	"jdxebVxVEN+LaaGvBZsAaRtexpNUokgG1kRp/y0K6qSg2bW3OkkB1G0PabhmlV3oUb5UL9jcmJtpDHCi",
+	"W1bbcpcINuh+kG9hT0pb9KQyxVEJpg2Y9rM7ThUz5w/Vr7Ufgo8TsASZ50CP7bWM3W7Y7wJn/tQy2f2P",
+	"0L/lOwYTbqlbafwi8xw+N2UCjAcmmDCcKzdhZicckr6QZfYtLZmH9X7Cz8RtYu5fo+oUUpuZyuNVehIK",
+	"JM3yh+AS81Sg1rxWj2rhba41r1+/vlfSpuzPpBZ9+f/+w7PPfvbFX/3tl3/718sqTMUelpSxE1DGmvX6",
+	"d+rXm/U6tRbogmXyV2vu12eULxCcii1daVWCz6gNZ6UH60w41r2TxgFGyvqx4tdK15o3MBfMr9ZSazI1",
+	"1U11SjidL6cyWaUPvvHN0QcrpGEAz3OxyZDAkTjNbasg/qEriA+BJRbFUMsqIgo6Gcg6pK+AsP68tUZ3",
+	"X+ZpjTcpsHCOe5WqqNEoYwx9EkkLmxUmPmTtCaO0wCis3hK4d71dO9fAqHcZOtFYwz458PomwkyOucyB",
+	"B3NzZg4Jsx4HQ2Gh4GZGKzlUC7JCVybyTIqi6TqJBCW7utLjpu2y0LJkd9bajZqsiZhI7WR0qFyN+xrn",
+	"hHbuwnY+7bP2NcfXDtW5rZJpa+36EoMPO6qwuNqTZJnP49DouleQ2v01TZq3VXLZ2S0uEubqJUfCUMdV",
+	"jtJtObdvGV0/duUnkdDo7gsN2JlL2F2iyTxgkPAm1tbEjLyUQIRV5K5tBsplI2mUOKMv206ukakYgc3C",
+	"F4KTTmXlFgXe3vaF0qgEnbfl6jMpwIyN9hvg9eO+yERMRfjh/VK5PnDDTsCQUMrE8iYrsueasbctLErL",
+	"mhd2e0zTuqBE3G07jDkjnRMfVUyyFNPk4BqcqkXBXm2tU8HVcw5H3YDf3tJqofp1LHvKalgje1z6UL8Q",
+	"hnss8p2bsOGzB+QWxUoXh2JxlbhtVNPaDFH2FO1NEXCPJ32VyjZzQlOP8Nb5Imxwq6kuWyYgtYunJmK5",
+	"1i6k3qopMhPG2QrVKE1n7yRUL3cX8vljrBCaClotSiAqvAMQusUgw1Ts66VU7KBIUPM9uz5BmcmeyE+4",
+	"OatFtVQa+C8QWgJYgUUtYaVg3c+W7rZgABtWdMOVuzBvGzZtWx3K3RQ+AQ0y8LtKs/G1mZ9mORZtiOEk",
+	"FuITi3fZcVH50JJGMvRj977M6shq1zmY68gpxvyBZKk8w1D14BaCj3RgRPq+MLsFmASFhRlLJ6TaZe9m",
+	"WvWYg0oyGKGFXBXSZIKwbbzoPmYv0eRAPSmGXgo6g1xNXAbnBMj0GBzB4DKUuQ84JtYOCvqr8ffzfHhf",
+	"pZM4YvExH4hjmYvvHueZ7OTxa7vM3jt28vZxBHl5GWuLvoT6tcNMP5mAbeTk4aPjk9u3Wg8e3v/hndvH",
+	"5BwxfGJY/MOdN3U25lkikp0Hmc51k/XzfGhi52K2dzRhcav1fW1y3PoWbQd47Gy38bHojDIRTyFpFV+X",
+	"P/M5lxiyRhGBEwffBQXJ0IdtSlvt011pfQcjAxUxhU+wclW1ilV0R8Ytth2u4RMmFYx6502Rd/o7dk0x",
+	"eO1+JntSxWUflcME2y/q83YybUzL2O+CXHd/pOOb9x8et+4/vPPWHaj5a2fT1ZntfZjpXsZdRjzsvRIS",
+	"ThMKEOj0PCJ6Qx5YqI8dJOriEtBKBuWfnf8pxuu5Sz+1ZJIKH5lZJNy6TYjmfDbgT1qQ5Ro7v2aHG0qT",
+	"GPeFshNyEQ2QPEuoWnYtYdFcqIG7U5XFlxv1upcpg6rI3kym08SuuZ3suy7mFtfKHmAy5Yhkx/6IyRzx",
+	"Ebhkm2y2NrgdvEuh1F12UG8UQZsuvPh73MhOmYsbbecKe1Zc3L4eM6XZWKpEjylyxM90bqhjyNzXhHYJ",
+	"UN46OstEJ2d9nRnB2jzPLTk0OUdYlIDPYgr+6pz0cvF/t+JJoTtG5GMmggdUbQVN46TERgOddAmFY2sd",
+	"/FYnKx+jyLOsiOdSkYvfIHMOTmBbJ5MWwATUmgf1G9eelgwmAzs6u7TzPT2BxYSwNVLBjdhlVHiWvbr3",
+	"GnAcrCPLXt1/zd6DPBVFrJP7jUJj+nqUJlhTOmbDUR7EWrR554xJlWuMm/vjkRiJiCUjF9kTP7x98vBH",
+	"rVu33z76UeudO/cenViRyfIULFENb7XItBK7zASo849f3rz/6N5JTH4fdAZB4vRoSCLiQ3DjALoOhafY",
+	"m93n2SAVxjS9wLFXr8O0qyA2MOMC1qklE0rToMaAb4onvJODh4fnbj3fJbYv89n37d/wGn7hgV7Bo0Vy",
+	"htuPIo4Iv8i4IthYCdYhuzXBissiggbkaIypc5KBZViDIUrZSjtHWk/nFBxkZAHTQZtMG4Wzh/WPpxep",
+	"jHiCwxxzQx65jn4fkikmIvfCKCyFlwQclCyOmiJMKdmE2oaoMPtDePTs7FJu/JJDFoUciFQqEYYSQfk6",
+	"gyKF2wgaStGj3wQF0Up9kSYL4GnhHiidt+x7sYdLKXxBnCWZtCN3azy3KXxhV5oWflGZt4FuZGKl6zsA",
+	"XZTFBwF1Oil8o37XMIfIXgevVhmMd7qoDIPIMp21Cqb9xf/+7Pzj31oeGJAJb4r0zsUgAgb/Z2WNxl69",
+	"0ao3vv/WH+394ODd+o+u/5tr//bu/jtX773x4MbDxkkNhSRob5kJHQKZmEDkXbbOVP7x51/8wydffvrj",
+	"Z3/56cyECJNg4/k4IWfhjNbci4t2YW/NUS8tkOEpXl3IXRaUbIsHuJXU1ovPCf1ZQL1zJLVl7Jg5Jjmh",
+	"pj1XXhDbaTtQ+DniGO/0HT+0PM+yND1WbiyRC5/XLpY6yD/cZbHV6cC4HbiikZs9uH9c4BoU44nZ2BIA",
+	"AlwAxVwkLrqFxgF5mpjMgWhgMwybI9Q8DAx9XezYJ9Zi9oRWRSS35UoTmonMcC67C1jcZkEu+ViXqed9",
+	"NUs9Ed1CQjAS2AwhbiikqTQR8MzNoa9OIqw1G/WDvY3paLRcR/vPn/X8oPb08cpk/Hv2ZF+2wYKQ1bBK",
+	"YRFmWryJVRACa8Hae4GNHtRvBI1momvVC8db8ZxQ6mNJJCxbLk4AkXg4DGXLIs7daKuFkKTldBSA7lxr",
+	"IyM/yk2hgEr7vGSaZBdDAUgN3Vo3/jB4JtjhR0NLTRv1eh3DNVdinxcZO67vX79+rX59xt7hysNdDHqB",
+	"posgA4kiOQINGzVoj1mZjDLeTicuW48oV4wMEg2EKg9KtxS2gpERLZe1H0fBpxiziglxLvgDMDQHO0JZ",
+	"ipOwV4Grf7ext39w9drpqF7fu6b4QHwXs9Lj1yIfgIPZP1ip1eNvWDW3B1CjOYEK7LI7aqpLFn8H82eY",
+	"GfKOiFj8r374Q3jy6OTNnevTXVi5Y6yZ+OMRT8HNRN46SPn0rQJGJuIXtFOuziB50dK0gTRGqt4ue5Dy",
+	"jugDoCUkBnIG7BbMNvZF8WTICWFixxtQ/OKhHYWiWRg9dTIR1ABx+rcsmDyZM3BbMHC5hdVsEXEjsIKI",
+	"kuXKuX8c7kapFRdXMP/7IDPJfn5YOl8QrxxaMght1M4rPv/tb7785//47JNfxkGf/zrJJq1spL5rOSt0",
+	"iylK0rjMg8MQU3aYiUR2cgPZV17kGw6FcrIesYUqW8OxUMnxYHNciKj6NhZWI0jnwwFfNM45EU+0KlUm",
+	"9qnwprULBLngqQ9KWd/u+DXnn0lpSocylC2xYA09b9Ya+9frdfinDpR2mHKpyj0ewU2OpihO2OZ0Cebz",
+	"f/4/X334F+e//c35R3/3+9/9+Ze//u35x3/27C8//ep//uT84/9qN3f+IKKa0aOsM1XJsijZXB7bg4Ks",
+	"uNTDoPptxQAX0bfVBwb+o1YxNKzYtIKT6MUFqOMJyibMntFSLlpVtW7LwBpRjZBq0A13814tqnWl4mlQ",
+	"Y/tfPvzZF3/92ef/9J/Of/w35x///b98+PPZqtu4vL7qdrG4vs7SVTszwq+rNWvfuX6tvNKZHuUB2qbo",
+	"DRB5oBF5JFWQvblq5fysVCocwL99YaY3alFtLGSvn9eae/Y2+uytUMLF6k2WatWaNaAEQKfnuACfRjVw",
+	"JiQXLev02i2/UpWjXEGDqBz2isdysdCNK+CyZbOQixBXdGdvm4y2FdwtZ8fUJB5wVS+hU6rBsmkITvZe",
+	"ysDlrC8v1sJlh0P2rVNVaeBy45i1cLlfFpm4jlhXWs2dxjiG+LU/Or5/j1mRg9rC6Dc27usUAkQ6/Yi1",
+	"RYePfJgWt/KwpZhu5h2eplaWo2AlUDfmqikS7YSkofAAbb5IcCO9JYJYn6EVQzOuDIdCPR7kzJU+MCzV",
+	"xkoWAObi2yBBHvsh0DmuWBwIeTt3xSRGrD87z0BxolzBoFsU9jLvjA02+VSFoH0ArYJjWyCbgk3iawYu",
+	"mzYznow1CGkmcmWxtEoQDpBJpBEVoqBbcLJjvWAZLnoOfQC7fOP6DbBMVvTxeEUu9820I1bLDRcu1qZC",
+	"gzc77u0FNkagOzhE+K8Xrfx5KmQNBz9S1oiBZBKyfCI55IDi+SfrpaO4suBmRZuO8lHb8MbuczU1Bgdh",
+	"NUOj63Mr4WwlnELCCUyRnsCuJuusa4+0d/3KB3T3F6ZmUjDHaizMfrR+WuYFedNrKEmhskpRpEvUFkxG",
+	"YuHv03Y613YYjYpPgrAk94g2nDLYrVJZyoBdxDFLRYgJoEqqXmuOW87BHVXOpUFzQYWs1qydf/zzrz78",
+	"02cf/ez8z35Zo8CVFqwfsItpBTtf2KqRPeXBUCpMIpu5IqNabpmxiw9ZVI4ZB7QZ8beH+iK6D/74bd7v",
+	"Jef9TkdBXEw4KxN5Z+jiFUSiWOC4ITAQzh7cvnfrzr23yH1DEXuQH4EhjZjBskSk3lCoRKpeRS157GxL",
+	"j186eowdlMiwe4RE1/21DKklYrokYT34NhHWiCk9ZjeP7t28/fbbt299u0Ljvm0FbIFYlYKlCx8kuJc3",
+	"tOpNUWrxxLujKjOzgyJ5kOXoUU6dszMZCZcYSH4DUETRApa7nyj8BXPdCHK1r8eIDovoTz1d4Eo6Rz5B",
+	"d4Kn1oNOAfnXAFAbRIG/4kv/gAv70Cfm4atBBQUw3/R5JhLXg2U8lKqLmE2Gte2JBPOOb9ZXKKKvXkFf",
+	"uZ2iAF4FPfjJFxFANGurXFNZIpfnTnmLghJvXU89kbOYgvEByRX9KxW87TZu3zeOufG+FROa+xH+ryVN",
+	"a6CzohbcEixpivVI00pG3g015eciKwf5jGadW+v7s6LwExdQHX5DhQihJIH7rBHVxv0JQHG2uiOVmNqU",
+	"X6y473fyMI+DjtYh2y9fh9pzdFItDTKJR+siBgMERG2Bey6ZT9DuAF3hnhhLrD0CQvMLEexd/s1CfuGT",
+	"dExfj4vUZMge4lZCYlfrdW/ic3U1mwW6PIwJc5gjKnoekSZAuUne4QDRyGj+LODZILWrCgvEkrwTN4Vv",
+	"Dr1874PaQmJIELYZVkVNivhpJAjrRR1X97gPPVIiGVAy1zvsA3Q+HRhd0gqmmtzHJlcch7ODVIT7FouB",
+	"asGiQG27VZvI13RSLiSBHt0835oyvp56ayA/OVhvSDAcDoUSJMFRCAVAH8wUYduQOJq5pNAX17MfG8bb",
+	"Vhot4mcdXYwgI8XBN1xjQ57lEhEGX8UanfQ3epcTPonYSEFh8bgvTa6zya5/pzWWSd6Pixz1PJeqZ1B2",
+	"94gir72Ykp4YLQe16SVMz/IiQfAW5Vc9YhOLnQWjm+kBibvuUa5jpniW6TFGEPqq9DAOje78chwrVGhG",
+	"JDdLhIVpsjg0QsSHYahBI/xLGLYPLR8QDEnbS+SHLo+zpXR8yGJXl7rcWv3QQ7hhdqUrbNYNwIAQU6MA",
+	"Yyg3sbfLjtKUYhIQtiYVdqnt2QlQcgGU2q4F7CRmapemGYUjjoIRB3jEpaljfnQjCo8FYO3krvo14XHB",
+	"yKUIIPIq13Aa3gcKteyyOzllSaBskPfFoLq4qssUWoiiB8oUDhCiLWQh+zyHiqB2CCtUAn1g1/9NmeYA",
+	"hrVgqB4P2K2eHTYao+aM2/24pLcVX3+6cBCkSmMsdYG3rDNKOre3DFY1nrHMxfOG6fWiZUd6NBxaiWrh",
+	"QIs18tXgF+2xe6k0BqFGAygMgD+C1DBSxV+Pp4t4W2ZgP9p5nwN2CXADO6hbQQv270dhK4sn4sKGfYXi",
+	"m2QFgIzEwMqA9QPxG5WStQSq4tT3S/n+WoldUJZJtHSwLpW1fQv4l+dQ3pe2Bqt2oDk2dqU4ig3DoGas",
+	"XQjRDsyKvjhfpzjvsrfk+8LXpWb7Lvnfsm4gQJjVHixIec7v3G3WUZKsmjaZiufUcm9QjfgFxdwXzd9V",
+	"BXA3CQrE6AxT0HfZEfLCriRQiIEH3Up156zg0QX66IAnaDiKSeOKKaCL5yyR3S4EYWeuqFfYilUk2twI",
+	"28WAUhsUBKOpUS6iQuSYqsWSATYDhYP5TI5jDY/CXZYJe/vu8TvHLJEJpn3wM9F0M/LhfTJxpjYKR9Gj",
+	"3EiaFXS2O++ABnJAdTnrhOdiBxwU622TT/qgrTqEy1YWQC4YXK7XGtrLVkPacr5VakejILxVei5X6YFV",
+	"n1tcelO95goo/At8uGCXoSsGQJGlYvtFO84zG0HGGJVu68GFyhioGIEoydlA5H2duJC2Tl9QcbhMdEXe",
+	"AbkYRWIK88UMqjGXLoUMYkw9QXKVJrwzAdWCUqqgDwtGC5TlxnZyPt8FJfemg8CZjq0t2LXJ+QThapKi",
+	"ZpvMHLbPSBmojcceqTOlx8oPCpn7geUdB/UbuBwlgBn3yo1oqlQ22r4N4mmKTFS4v+1UQJq+p8cbpd7T",
+	"UpbjYt/lPiBrv+5hsu3K4cOrQb7oRYgmcBhqzauWK9vOas39+grhpjDTSw01BcNdYSpbx6W/hjHtArf6",
+	"Op6CzQxltPAXwASj/dBRrVJeABiyoR649lUfB4dUJ3uM5V+8kTugiVtUmG0Y6TpOdqDu0wnt7vBtnNhO",
+	"RLDWPLj6tJq1Ekucazp82xIBQyMkM1wxSIdl1rSsnx4D9y/bOCNMRE5GDgDFWMYDCHsluDel0URzqqZS",
+	"nQ0as03ojUekYId2B/4bzLUp4hWk56VYLRKsdg4mztfHL1jiqdIjEgF4KdvaleilgqPvIvvZff31Cp6P",
+	"jJxqRimiHMSoAaaQ2DGqQZnlrS6nzpX1tCOcrm06JT3Yvh0UDj2KHKPWShgmVScdAa6d1Z8Q6ToHexuN",
+	"0IkUwLxpde+5XYTkIsV62mU00WqgLARADGjpRK0L1i+124o4Q6NUOPEGTYckr8BLhTcZFFK766hRCtUR",
+	"UFy1UdpnL2agpGZyFhtAGHqVKpmBj/0wxD/WoGl6tdY289qp2is16+H/AMcRXhxY6crkYOh2ZdLgyPvF",
+	"SvjkVO1XD6+L0q+7HPDqAb7a5QYGjp/YKR6RYOfrnMIRgniNgK8UyrJWHRGxTPR4loDF3dlwEOTIpXKN",
+	"DOlB/vwifgJV+LAbbw4dRkOOGjyFN+KP9vjhZS/VGkkT2loHY54lzixMlapFUIranTYIn3EhNXhecl39",
+	"anB1oLCId2AZtDAXlcvYMX5v+w0aKM8CDla5YHNhwwNAiK7s5n23UnaWvoiLVH7eeGzp+gDUd3+kkkwk",
+	"sP5DrVMyMo11dkY39ibv9Ik4AByPVUUcjiWYCwGIx+EqAES61S1s706zgINHJOPV2DYodm5qlWc6bTKl",
+	"dyD7LX4N76txy4FgTfY4V+QsBopUXIRCBTqNfmIva6ID7YMm5FSEWVXAzvFIsRG94JEtgc72pMmB0HLD",
+	"OPAHAqB0iYHeJdQFaQXOQ+RwUk+V1ULmYVgqnbe6VlxBq1SjHlneyYdDg+6goPeiRADjqVUyJ1EA/j4T",
+	"x3uqkMntUqG9eHcx3qZby+D8gnIlcyPSbrQpHGehMq0cJEAW7SXMOLaPpY0+lve9sMiDrQLztSow20jc",
+	"b7CScEmawahtT1tb7BQJw3NUg3IFUh+TWpRfdUVHARKXowslfJe8spbZOU9UpQP2vupUxEhVGcddFUTM",
+	"AVj2zr2rs+RqHe3jC1uVSbXNXar82kFhb5cqFz2RzW+QwqeyFpXfXnqkj4zI7tya3zAkTqzoW4ZM9+V9",
+	"y984D4E9Hat4CPwJLzI2t8XYNrL+z65o2RVw6BynoJiSnw49lF34aZSJyAVkTjsP1ijtOK9G1ZGjPlg+",
+	"sYDpGFrVvFxANWKxQ3oCYhJTmCde3AKI3ng4WqoZRRo9qWyI/UHBpK42UghDEaSZB+FDSpB1PQ5r2Me2",
+	"NTdmK4qqIqAFuDn97SDXyDiBBRMiq/PgNrgmHLAgmjaCtscEwuEEezdIp0saaqkI/9KqNVKdVHAMqKI+",
+	"wX0bSMYUb4MVjXxv+Vh2hGspqFWG1iSdUdj5LD5HNV+4TGyOttZnZD0rqlwH3KLZ2NuPprhSs9bRo8yI",
+	"lvu4yFUAlbARtFb74ueffP67f/zy1/+EeG0oVEJBqivF5zPspFk72KsVKGokwQ6GKeQGlM51rVn73v37",
+	"d+/ce6t18/69N+88fGcV8Ci7A5eMqLHG8i6VmRjcM59egbj2OAhKRCwj3eNDvAxBhojLRJSI+1FcjloT",
+	"Xl6wZyEHxxRCkNJm8wfXTApc70RspNLgIVkabSMEY9yCbWy9JETsGWfvipuQpTYtbgCn3bzg+azqc8Ve",
+	"RGly2TFzATbs6T4uXnsBFK+ADXJVVfaC8h2Nxhv+r1YGwJQ33ti9evGljmq5znlqiWj96ePNr/hNEA4u",
+	"NF2gCOFSbtwgAdlsK4evbyKAmqazgjhI26U1fg5F04fuxkDtQTAt7yxxU46GQxfH/OIuC/Fiyod4I6qR",
+	"g7OlxNg9bewVjzFln37YLyX/08OrxfVy39f3DjZEofJrcNF9KQzPPrgcLg4GHm8vzGYXBte0PZnNU0Tn",
+	"GR8OlyjFMlylLt5DyhTEOLWKwikYnCZ7SmfCeBUMkdlm9aCj4XBbsmtbsuvlL9nlD/K2atc2PuvlrNq1",
+	"DrtYLgqrIsJ5UXSzdGU4egIqlA8KuBKpTA6onKwYM6aFVvKWy/Y/P36BxaenKCAJc++th3/1ItzGoI85",
+	"+KgNcU7d3q3kSnbVWGTmAIS3buGXyi2MKW5w8dejTn3B07w/V4X7Pv68ERteaRcWFLu+2Reds4KwkeLm",
+	"UMyD6dOcFpbAhslDdNDcuT+EXy9v6s+5NvjUcvksPY/6riA+diB7GUcwi9XWr9z1B7U2N7JzNLKH6b3H",
+	"lgu0Bc9EdldM3ANXm9z+aYeKoXsVudUnmBtsf65FtVGW1pq1K0gxcYjTH7ypM4ZQeh7YShWw9U0Xt1C4",
+	"oOzkuzpN9ZiBucO509H8MZvSZzuAaDPMh8S826CDoU5TjBnFCB0fiBOixfig5em85YoOwUbujqMpR7Y6",
+	"dr8Eo0d8RbPLLF2UvVFWIBSEGeCw1K8YxpMks3cKl0YkVlO2gscQ8L9KYwbqUjFu8SSnEMlhUJNrlx0X",
+	"wDrk6SyVMgN4tAxaFkFqf2UhssgOSybBkNwvZs5K5uJJTjBXJfByCI/yCdCvGPIXwykwPlSXxAUKiJ0u",
+	"yeScquD9DZPBS69VjYyq92NQLmdj0QZCThgT9kc9Cg8nXZ/qKU5VLaOC+NxHxUIU/KSwK2FqLe3l+1xJ",
+	"0wciQJ0VZ6+iv0fGERCUHTKdCuOK2eHqxYi6AGmuRWQvVocPrJD++E4CaAKKvZYZ64yyzE6KNgjnM+BS",
+	"5dyVuNAq5x0wMGMZdp4XWe4ntl2KcMWB2DnjOXBJ78UA2iLVAOOUO/yzXZwQVP/A6WAMd3ClfX49T9MS",
+	"QAV6tu09K3qwZ9yh+0H0MeSnT4B6SNWDt10EMs+g4B4YXOwnOBbLscKlLYHPwIo54I+xMs0iPTAqLztC",
+	"WqFBMirWEOYFmIW0doBFYoRwFe5Lkdw+Et8AGiFuzjQaTmlZEPtwdiZFIH9po2MwN9NL0dR84bhBprU/",
+	"cfBN2G6HK4cW484EhNzSGYeX5lIMxaEMoS+HhFTSIBF3y2wJUW48SiJEejvkTPdOAbKHFU06Z6nuBeEc",
+	"u9NICXIuHTuDfH7d9XgUETOjTt+eo9gMDCCsxGLAZRoHjfa5UiKtahOMohkcWEshekoaJPogMUieQoS6",
+	"fEK4CeWic37M1EZF+0eWZVK4OUAuMN4hh1AlIy1STGXGsH4kRjBCI22ecnT8lThRVccP8VwaPpkCCHU9",
+	"4lPvNQlxMIKwPWilovl33HeIrORDiRCOKyoYgqUlcGCGIjNQuRqpliVEivmd8T2WXTTVh4CYNI56KPQw",
+	"FbZdPJfYYrg7eLer2I8Lx/clPDBrwa5NKnwYj+xgrlTBTOj4ehbBU5p4uDPY9hxRKtXcbydxEjMa2s6M",
+	"zoJmSBJ9+vjp/w8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

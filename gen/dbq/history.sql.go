@@ -465,7 +465,8 @@ SELECT
     coalesce(sum(pending_retry), 0)::bigint AS pending_retry_tasks,
     coalesce(sum(processing), 0)::bigint AS processing_tasks,
     coalesce(sum(success), 0)::bigint AS success_tasks,
-    coalesce(sum(failed), 0)::bigint AS failed_tasks
+    coalesce(sum(failed), 0)::bigint AS failed_tasks,
+    statement_timestamp()::timestamptz AS counted_at
 FROM task_totals
 WHERE $1::bigint IS NULL OR company_id = $1::bigint
 `
@@ -476,11 +477,12 @@ type TaskStatisticsRow struct {
 	ProcessingTasks   int64
 	SuccessTasks      int64
 	FailedTasks       int64
+	CountedAt         time.Time
 }
 
 // Counts of tasks, and the partitions of their history.
 // TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks
-// adds the difference to facts, which task_totals counts until they are folded.
+// adds the difference to facts, which task_totals counts until they are folded. counted_at is the moment of the numbers.
 func (q *Queries) TaskStatistics(ctx context.Context, companyID *int64) (TaskStatisticsRow, error) {
 	row := q.db.QueryRow(ctx, taskStatistics, companyID)
 	var i TaskStatisticsRow
@@ -490,6 +492,7 @@ func (q *Queries) TaskStatistics(ctx context.Context, companyID *int64) (TaskSta
 		&i.ProcessingTasks,
 		&i.SuccessTasks,
 		&i.FailedTasks,
+		&i.CountedAt,
 	)
 	return i, err
 }

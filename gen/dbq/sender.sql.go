@@ -885,6 +885,81 @@ func (q *Queries) SenderWaits(ctx context.Context, senderNo string) (SenderWaits
 	return i, err
 }
 
+const sendersReady = `-- name: SendersReady :many
+SELECT r.sender_no, r.name, r.reason, r.number
+FROM (
+    SELECT j.sender_no, j.name, j.reason, count(*) OVER w AS number, row_number() OVER (w ORDER BY j.sender_no) AS nth
+    FROM (
+        SELECT s.sender_no, s.name,
+            CASE
+                WHEN NOT x.has_funds THEN 'no_funds'
+                WHEN NOT x.has_quota THEN 'no_quota'
+                WHEN st.rest_until > now() THEN 'resting'
+                WHEN s.kind = 'app' AND coalesce(x.seen_at < now() - $1::interval - CASE
+                    WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id) THEN interval '0' ELSE $2::interval
+                END, true) THEN 'silent'
+                ELSE ''
+            END AS reason
+        FROM senders s
+        JOIN sender_states st ON st.sender_id = s.id
+        JOIN sender_standings x ON x.sender_id = s.id
+        WHERE x.is_on AND ($3::bigint IS NULL OR EXISTS (
+            SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = $3::bigint
+        ))
+    ) j
+    WINDOW w AS (PARTITION BY j.reason = '')
+) r
+WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE $4::integer END
+ORDER BY r.reason = '', r.sender_no
+`
+
+type SendersReadyParams struct {
+	SilentAfter time.Duration
+	NotedApart  time.Duration
+	CompanyID   *int64
+	Most        int32
+}
+
+type SendersReadyRow struct {
+	SenderNo string
+	Name     string
+	Reason   string
+	Number   int64
+}
+
+// SendersReady returns up to most senders that are on and cannot take tasks, with the reason, and one that can. number is how many there are of
+// the same kind. A company gets the senders that its routes name. Polls of senders without routes are recorded only every noted_apart, so these
+// senders count as silent that much later.
+func (q *Queries) SendersReady(ctx context.Context, arg SendersReadyParams) ([]SendersReadyRow, error) {
+	rows, err := q.db.Query(ctx, sendersReady,
+		arg.SilentAfter,
+		arg.NotedApart,
+		arg.CompanyID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SendersReadyRow
+	for rows.Next() {
+		var i SendersReadyRow
+		if err := rows.Scan(
+			&i.SenderNo,
+			&i.Name,
+			&i.Reason,
+			&i.Number,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const sendersSeen = `-- name: SendersSeen :execrows
 WITH locked AS MATERIALIZED (
     SELECT st.sender_id

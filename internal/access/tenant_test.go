@@ -59,6 +59,8 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"listPartitions":      {{"/api/v1/admin/history", forbidden}},
 		// All companies share the templates of notifications.
 		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},
+		"getOverview":               {{"/api/v1/admin/overview", 200}},
+		"streamOverview":            {{"/api/v1/admin/stream?seconds=0", 200}},
 		"getSession":                {{"/api/v1/session", 200}},
 		"health":                    {{"/health", 200}},
 		"ready":                     {{"/ready", 200}},

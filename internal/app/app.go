@@ -23,9 +23,11 @@ import (
 	"lksms/internal/history"
 	"lksms/internal/httpapi"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/stream"
 	"lksms/internal/idempotency"
 	"lksms/internal/notification"
 	"lksms/internal/outbound"
+	"lksms/internal/overview"
 	"lksms/internal/postgres"
 	"lksms/internal/push"
 	"lksms/internal/queue"
@@ -108,6 +110,7 @@ type App struct {
 	Pusher        *push.Pusher
 	DB            *postgres.DB
 
+	streams *stream.Streams
 	sweeper *sweep.Sweeper
 	options Options
 }
@@ -151,11 +154,13 @@ func New(ctx context.Context, o Options) (*App, error) {
 	pusher := push.New(db, tasks, receipts, configs, o.Outbound, o.Log)
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
+	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Access: users, Idempotency: answers, Directory: dir,
 		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts,
+		Overview: overview.New(db, counts, senders, nil),
 	}, httpapi.Options{
-		EnableDocs: o.EnableDocs, Ready: readiness(db),
+		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
 		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics},
 	})
 	if err != nil {
@@ -192,7 +197,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
 		Forgetter: forgetter, Alerts: alerts, DB: db,
-		Pusher: pusher, sweeper: sweeper, options: o,
+		Pusher: pusher, streams: streams, sweeper: sweeper, options: o,
 	}, nil
 }
 
@@ -208,6 +213,14 @@ func (a *App) Close() {
 // recoverInterval returns a tenth of the timeout, at least a second and at most a minute, so that a lease that ran out is recovered soon.
 func recoverInterval(timeout time.Duration) time.Duration {
 	return min(max(timeout/10, time.Second), time.Minute)
+}
+
+// streamsOf is how many streams may hold connections, so that they leave connections to requests.
+func streamsOf(maxConnections int) int {
+	if maxConnections == 0 {
+		return 1000
+	}
+	return max(1, maxConnections/4)
 }
 
 var errNotMigrated = errors.New("a migration is missing")
@@ -251,6 +264,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	server.RegisterOnShutdown(func() {
 		a.Pusher.StopClaiming()
 		a.Tasks.StopWaiting()
+		a.streams.Stop()
 	})
 	served := make(chan error, 1)
 	go func() {

@@ -18,8 +18,10 @@ import (
 	"lksms/internal/history"
 	"lksms/internal/httpapi/docs"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/stream"
 	"lksms/internal/idempotency"
 	"lksms/internal/notification"
+	"lksms/internal/overview"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
 	"lksms/internal/sender"
@@ -31,6 +33,7 @@ import (
 type Options struct {
 	EnableDocs bool
 	Ready      func(context.Context) error // nil when requests can be served
+	Streams    *stream.Streams
 	Gate       gate.Options
 }
 
@@ -48,6 +51,8 @@ type Server struct {
 	notify    *notification.Service
 	contacts  *contact.Service
 	settings  *setting.Service
+	figures   *overview.Service
+	streams   *stream.Streams
 	options   Options
 
 	gate *gate.Gate
@@ -70,6 +75,7 @@ type Services struct {
 	Receipts      *receipt.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service
+	Overview      *overview.Service
 }
 
 // New returns the handler of everything that the server serves.
@@ -83,7 +89,8 @@ func New(services Services, options Options) (http.Handler, error) {
 	s := &Server{
 		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, options: options, gate: guard,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Overview, streams: options.Streams,
+		options: options, gate: guard,
 	}
 	mux := http.NewServeMux()
 	api.HandlerWithOptions(

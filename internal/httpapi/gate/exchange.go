@@ -45,6 +45,7 @@ type Exchange struct {
 	isSecure  bool           // the client speaks TLS
 	request   *http.Request  // as it came: any part of a callback can hold the proof
 	answering func()         // called when the answer begins; may be nil
+	isStream  bool           // the answer goes on for as long as the caller reads it
 	isGone    bool           // the caller has gone before the answer
 	refused   *queue.Refused // a rejected submission that is stored after the transaction
 	notes     []any          // additional attributes of the request's log line, as slog takes them
@@ -105,6 +106,12 @@ func (x *Exchange) In(ctx context.Context) (_ context.Context, cancel func()) {
 // within moves the deadline: the request ends after limit. A context for it would cost one more timer and one more copy of the request.
 func (x *Exchange) within(limit time.Duration) { x.deadline.Reset(min(limit, time.Until(x.last))) }
 
+// Stream says that the answer goes on for as long as the caller reads it: the request has no deadline, and no duration that says anything.
+func (x *Exchange) Stream() {
+	x.isStream = true
+	x.deadline.Stop()
+}
+
 // isLate reports whether the deadline of a request has passed.
 func isLate(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.DeadlineExceeded) }
 
@@ -157,7 +164,9 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 		}
 		took := time.Since(started)
 		g.requests.WithLabelValues(route, strconv.Itoa(answer.status)).Inc()
-		g.durations.WithLabelValues(route).Observe(took.Seconds())
+		if !x.isStream {
+			g.durations.WithLabelValues(route).Observe(took.Seconds())
+		}
 		level := slog.LevelInfo
 		if answer.status >= http.StatusInternalServerError && !x.isGone {
 			level = slog.LevelError
