@@ -79,7 +79,7 @@ watch(
 document.addEventListener('visibilitychange', () => {
   clearTimeout(hide)
   if (document.hidden) hide = setTimeout(stop, closeHiddenAfter)
-  else if (state.value === 'off') start()
+  else if (!stream && poll === undefined) start()
 })
 
 // A page that is left must not hold a connection of the server.
@@ -87,7 +87,7 @@ addEventListener('pagehide', stop)
 
 /** The live figures. */
 export function useLive() {
-  if (state.value === 'off') start()
+  if (!stream && poll === undefined) start()
   return { overview: readonly(overview), state: readonly(state) }
 }
 
