@@ -16,7 +16,7 @@ export GOFLAGS := $(shell $(GO) env GOFLAGS) -trimpath
 SOAK_MODEL = $(PGRUN) $(GO) test ./internal/model -run WhileServersDie -v -timeout 0 -model.duration=$(or $(DURATION),10m) $(if $(SEED),-rapid.seed=$(SEED))
 SOAK = $(GO) run ./cmd/soak $(if $(SEED),--seed=$(SEED)) $(if $(DURATION),--duration=$(DURATION))
 
-.PHONY: help run build demo test fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients node-tools
+.PHONY: help run build demo test fuzz soak soak-mutants soak-hostile bench postgres generate verify lint schema test-clients node-tools console test-console console-modules
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,7 +69,14 @@ schema: postgres
 		| sed -E '/^(--|SET |SELECT pg_catalog\.set_config|\\)/d' | cat -s > db/schema.sql.new
 	@mv db/schema.sql.new db/schema.sql
 
-verify: node-tools generate ## Generate again and fail on a difference; check the queries, the contract and the migrations
+console: console-modules ## Build the web console from web/src into web/dist, which the server embeds
+	@cd web && npm run --silent build
+
+test-console: build postgres console-modules ## Use the console in a browser on a real server, in both languages
+	@$(PGRUN) sh -c 'cd web && npm test --silent'
+
+verify: node-tools generate console ## Generate again and fail on a difference; check the queries, the contract, the migrations and the console
+	@test -z "$$(git status --porcelain -- web/dist)" || { git status --short -- web/dist; echo "verify: web/dist is stale: run make console and commit"; exit 1; }
 	@git diff --exit-code -- gen db/schema.sql || { echo "verify: generated files are stale: run make generate and commit"; exit 1; }
 	@test -z "$$(git status --porcelain -- gen db/schema.sql)" || { echo "verify: generated files are not committed"; exit 1; }
 	@$(TOOL) sqlc vet
@@ -92,3 +99,6 @@ test-clients: postgres node-tools ## Generate a TypeScript client from the contr
 
 node-tools:
 	@cd tools/node && { [ -d node_modules ] || npm install --no-save --loglevel=error --no-audit --no-fund; }
+
+console-modules:
+	@cd web && { cmp -s package-lock.json node_modules/.built-from || { npm ci --loglevel=error --no-audit --no-fund && cp package-lock.json node_modules/.built-from; }; }

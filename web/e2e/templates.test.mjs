@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { admin, languages, openPage, startBrowser, startServer } from './harness.mjs'
+
+let server, browser
+before(async () => {
+  ;[server, browser] = await Promise.all([startServer(), startBrowser()])
+})
+after(async () => {
+  await browser?.close()
+  await server?.stop()
+})
+
+const words = {
+  zh: { add: '新增模板', name: '名称', content: '模板内容', save: '保存', edit: '编辑', disable: '停用', disabled: '已停用', delete: '删除', confirm: '删除模板', none: '还没有模板', segments: '计费 1 条' },
+  en: { add: 'Add a template', name: 'Name', content: 'Template text', save: 'Save', edit: 'Edit', disable: 'Disable', disabled: 'Disabled', delete: 'Delete', confirm: 'Delete the template', none: 'No templates yet', segments: '1 segment' },
+}
+
+for (const language of languages) {
+  test(`a template is added, previewed, refused, disabled and deleted (${language})`, async () => {
+    const word = words[language]
+    const viewer = await openPage(browser, server, { language, expected: [/^422 POST \S+\/api\/v1\/admin\/template$/] })
+    const { page } = viewer
+    await viewer.signIn(admin, 'templates')
+    await page.getByText(word.none).waitFor()
+    await viewer.checkAccess('no templates')
+    await page.getByRole('button', { name: word.add }).first().click()
+    const form = page.getByRole('dialog')
+    await form.getByLabel(word.name).fill('code')
+    await form.getByLabel(word.content).fill('Your code is { code }')
+    await form.getByRole('button', { name: word.save }).click()
+    await form.locator('.el-form-item.is-error .el-form-item__error').waitFor() // the sentence of the server, at the field
+    assert.match(await form.locator('.el-form-item__error').textContent(), /\{ code \}|空格|space/)
+    await viewer.checkAccess('refused template')
+    await form.getByLabel(word.content).fill('Your code is {code}')
+    await form.getByLabel('code', { exact: true }).fill('1234')
+    await form.getByText('Your code is 1234', { exact: true }).waitFor()
+    await form.getByText(word.segments).waitFor()
+    await viewer.checkAccess('template form')
+    await viewer.screenshot('template-form')
+    await form.getByRole('button', { name: word.save }).click()
+
+    const row = page.getByRole('row').filter({ hasText: 'Your code is {code}' })
+    await row.getByRole('button', { name: word.disable, exact: true }).click()
+    await row.getByText(word.disabled).waitFor()
+    await viewer.checkAccess('templates')
+    await row.getByRole('button', { name: new RegExp(`^${word.delete}`) }).click()
+    await page.getByRole('dialog').getByRole('button', { name: word.confirm, exact: true }).click()
+    await page.getByText(word.none).waitFor()
+    await viewer.finish()
+  })
+}
+
+test('filters of a list live in the address', async () => {
+  await server.api('POST', '/api/v1/admin/default-sms', { phone_number: '13800138000', content: 'Welcome' })
+  const viewer = await openPage(browser, server, { language: 'en' })
+  const { page } = viewer
+  await viewer.signIn(admin, 'default-contents')
+  await page.getByText('Welcome').waitFor()
+  assert.equal(await page.getByText('13800138000').count(), 0, 'numbers are masked')
+  await page.getByRole('button', { name: /138\*+8000/ }).click()
+  await page.getByText('13800138000').waitFor()
+  await page.getByLabel('Phone number').fill('13900139000')
+  await page.keyboard.press('Enter')
+  await page.getByText('Nothing matches these filters').waitFor()
+  assert.equal(new URL(page.url()).searchParams.get('phone_number'), '13900139000')
+  await viewer.checkAccess('nothing found')
+  await page.reload()
+  await page.getByText('Nothing matches these filters').waitFor()
+  await page.goBack()
+  await page.getByText('Welcome').waitFor()
+  await viewer.finish()
+})

@@ -1,0 +1,79 @@
+// The client of the API. Types come from api/openapi.yaml; `call` turns an answer into its data, or throws an ApiError.
+import createClient, { type Middleware } from 'openapi-fetch'
+import type { paths } from './schema'
+import { language, t } from '@/i18n'
+import { onSessionLost } from './lost'
+
+/** A failed request. `fields` holds the sentence for each wrong field, by the name of the field. */
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number, // 0: no answer
+    readonly reason: string,
+    readonly fields: Record<string, string> = {},
+    readonly requestId = '',
+    readonly limit?: number,
+  ) {
+    super(message)
+  }
+}
+
+const headers: Middleware = {
+  onRequest({ request }) {
+    request.headers.set('Accept-Language', language.value === 'zh' ? 'zh-CN' : 'en')
+    request.headers.set('X-Requested-With', 'console')
+    return request
+  },
+}
+
+export const api = createClient<paths>({ baseUrl: location.origin, credentials: 'same-origin', querySerializer: { array: { style: 'form', explode: true } } })
+api.use(headers)
+
+interface Answer<D> {
+  data?: D
+  error?: unknown
+  response: Response
+}
+
+interface Failure {
+  message?: string
+  request_id?: string
+  error?: { reason?: string; limit?: number; fields?: { field: string; message: string }[] }
+}
+
+/** The `data` of the envelope. */
+export type Data<D> = D extends { data: infer T } ? T : undefined
+
+/** Waits for an answer and returns the `data` of its envelope. A failure is an ApiError; 401 also leads to the sign-in page. */
+export async function call<D>(request: Promise<Answer<D>>): Promise<Data<D>> {
+  let answer: Answer<D>
+  try {
+    answer = await request
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error
+    throw new ApiError(t('common.error.network'), 0, 'network')
+  }
+  if (answer.response.ok) return (answer.data as { data?: unknown } | undefined)?.data as Data<D>
+  const failure = (answer.error ?? {}) as Failure
+  const { status } = answer.response
+  if (status === 401) onSessionLost.run()
+  const fields = Object.fromEntries((failure.error?.fields ?? []).map((field) => [field.field, field.message]))
+  throw new ApiError(
+    failure.message || t('common.error.status', { status }),
+    status,
+    failure.error?.reason ?? 'unknown',
+    fields,
+    failure.request_id ?? answer.response.headers.get('X-Request-Id') ?? '',
+    failure.error?.limit,
+  )
+}
+
+/** Any thrown value as an ApiError. */
+export function asApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error
+  console.error(error)
+  return new ApiError(t('common.error.page'), 0, 'page')
+}
+
+/** A new word for the header Idempotency-Key. */
+export const newKey = (): string => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('')

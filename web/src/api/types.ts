@@ -1,0 +1,11 @@
+// Short names for the types of the contract.
+import type { components, operations } from './schema'
+
+export type Schema<Name extends keyof components['schemas']> = components['schemas'][Name]
+/** An operationId of the contract. */
+export type Operation = keyof operations
+/** One page of a list. */
+export interface Page<T> {
+  items: T[]
+  next_cursor: string | null
+}

@@ -1,0 +1,90 @@
+// A form: its values, the sentences of the server at its fields, and its one request at a time.
+import { inject, provide, reactive, ref, shallowRef, computed, nextTick, type InjectionKey } from 'vue'
+import { ApiError, asApiError, newKey } from '@/api/client'
+
+export interface FormState {
+  /** The sentence of the server for each wrong field. */
+  errors: Record<string, string>
+  /** The names of the fields that show their own error. */
+  shown: Set<string>
+  /** An error that belongs to no shown field. */
+  error: ApiError | null
+  /** Sentences for fields that the form does not show. */
+  unplaced: string[]
+  busy: boolean
+}
+
+const formKey: InjectionKey<FormState> = Symbol('form')
+
+/** The form around a field. */
+export const useFormAround = (): FormState | undefined => inject(formKey, undefined)
+
+export interface FormOptions<V extends object> {
+  values: () => V
+  /** Sends the values. `key` belongs in the header Idempotency-Key of a creating request: the same values send the same key again. */
+  send: (values: V, key: string) => Promise<unknown>
+}
+
+export function useForm<V extends object>(options: FormOptions<V>) {
+  const values = reactive(options.values()) as V
+  const errors = reactive<Record<string, string>>({})
+  const shown = reactive(new Set<string>())
+  const error = shallowRef<ApiError | null>(null)
+  const busy = ref(false)
+  let key = newKey()
+  let sent = ''
+  let original = JSON.stringify(values)
+
+  function forget() {
+    for (const name of Object.keys(errors)) delete errors[name]
+    error.value = null
+  }
+
+  /** Fills the form anew. */
+  function reset(now: V = options.values()) {
+    for (const name of Object.keys(values)) delete (values as Record<string, unknown>)[name]
+    Object.assign(values, now)
+    original = JSON.stringify(values)
+    key = newKey()
+    forget()
+  }
+
+  /** Sends the form. False: the form shows what is wrong. */
+  async function submit(): Promise<boolean> {
+    if (busy.value) return false
+    busy.value = true
+    forget()
+    const body = JSON.stringify(values)
+    if (body !== sent) key = newKey()
+    sent = body
+    try {
+      await options.send(values, key)
+      key = newKey()
+      original = JSON.stringify(values)
+      return true
+    } catch (caught) {
+      const failure = asApiError(caught)
+      Object.assign(errors, failure.fields)
+      if (!Object.keys(failure.fields).some((name) => shown.has(name))) error.value = failure
+      await nextTick()
+      document.querySelector<HTMLElement>('.el-form-item.is-error :is(input, textarea, select, button)')?.focus()
+      return false
+    } finally {
+      busy.value = false
+    }
+  }
+
+  const form = reactive({
+    values,
+    errors,
+    shown,
+    error,
+    unplaced: computed(() => Object.entries(errors).flatMap(([name, sentence]) => (shown.has(name) ? [] : [`${name}: ${sentence}`]))),
+    busy,
+    changed: computed(() => JSON.stringify(values) !== original),
+    reset,
+    submit,
+  })
+  provide(formKey, form as FormState)
+  return form
+}

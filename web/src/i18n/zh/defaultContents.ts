@@ -1,0 +1,32 @@
+export default {
+  title: '默认内容',
+  hint: '公司提交短信时没有正文，系统就发送该号码的默认内容。每条默认内容只发送一次。',
+  add: '新增默认内容',
+  company: '公司',
+  phone: '手机号',
+  content: '内容',
+  kind: '类型',
+  text: '正文',
+  parameters: '模板参数',
+  status: '状态',
+  sent: '已发送',
+  notSent: '未发送',
+  reset: '允许再次发送',
+  resetDone: '这条默认内容可以再次发送',
+  empty: {
+    title: '还没有默认内容',
+    text: '先为一个手机号新增默认内容。之后公司只提交手机号，就会发送这段内容。',
+  },
+  delete: {
+    title: '删除 {phone} 的默认内容？',
+    text: '删除后无法恢复。之后该公司向这个号码提交没有正文的短信会被拒绝。',
+    button: '删除默认内容',
+  },
+  form: {
+    edit: '编辑默认内容',
+    phoneHint: '没有 + 的号码是中国大陆号码。',
+    companyHint: '不选则属于默认公司 default。',
+    parametersHint: '表单格式的参数，例如 code=123456&name=张三',
+    otherCompany: '正文由该公司的模板生成，此处无法预览。',
+  },
+}

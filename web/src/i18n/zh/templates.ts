@@ -1,0 +1,38 @@
+export default {
+  title: '模板',
+  hint: '提交短信时选择使用模板，系统会用编号最小的已启用模板生成正文。',
+  add: '新增模板',
+  id: '编号',
+  name: '名称',
+  content: '模板内容',
+  companies: '可用公司',
+  allCompanies: '所有公司',
+  sendType: '发送方式',
+  sendTypes: {
+    realtime: '立即发送',
+    scheduled: '定时批量发送',
+  },
+  status: '状态',
+  enabledNow: '模板“{name}”已启用',
+  disabledNow: '模板“{name}”已停用',
+  editOne: '编辑模板“{name}”',
+  deleteOne: '删除模板“{name}”',
+  empty: {
+    title: '还没有模板',
+    text: "先新增一个模板，例如“您的验证码是{'{'}code{'}'}”。之后提交短信时只需提供参数。",
+  },
+  delete: {
+    title: '删除模板“{name}”？',
+    text: '删除后无法恢复。已经生成的短信保持原来的正文；之后使用模板的提交会改用下一个已启用的模板。',
+    button: '删除模板',
+  },
+  form: {
+    edit: '编辑模板“{name}”',
+    contentHint: "花括号中的名称是参数，例如 {'{'}code{'}'}。名称中不能有空格。",
+    examples: '填写示例值，查看生成的短信：',
+    noText: '输入模板内容后，这里显示预览。',
+    companiesHint: '不选表示所有公司都可以使用。',
+    sendTypeHint: '定时批量发送：在系统设置的下一个时间点统一发送，除非短信自带发送时间。',
+    active: '启用这个模板',
+  },
+}
