@@ -383,7 +383,9 @@ func TestTheLifeOfAMessageIsNotRecorded(t *testing.T) {
 			b.Report(id, "app", 2+i%2, nil)
 		}
 		b.Expect(200, "", "POST", "/api/v1/sms/task/"+b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "expect_send_time": time.Now().Add(time.Hour)}).TaskID+"/cancel", nil)
-		pushed := func(text string) { b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": text, "message_type": "marketing"}) }
+		pushed := func(text string) {
+			b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": text, "message_type": "marketing"})
+		}
 		pushed("by the provider")
 		apptest.Eventually(t, "the provider got a message", func() bool { return len(p.Seen()) > 0 })
 		p.Says(401, `{}`)

@@ -138,7 +138,7 @@ const (
 	TooManyBytes       Rule = "too_many_bytes"    // bytes
 	TooManyTogether    Rule = "too_many_together" // the maximum, given the other fields
 	RangeEmpty         Rule = "range_empty"
-	RangeTooLong       Rule = "range_too_long" // days
+	RangeTooLong       Rule = "range_too_long"    // days
 	TooManySelected    Rule = "too_many_selected" // the maximum
 	NothingElseIsKnown Rule = "invalid"
 )
