@@ -393,26 +393,26 @@ func TestPercentilesAreAtMostATenthTooHigh(t *testing.T) {
 	}
 }
 
-// stage adds events of a minute by hand, as a fold does. A task waited for a time of bucket 10.
-func stage(b *apptest.Bundle, at time.Time, company int, sender string, submitted int) {
+// stage adds events of a minute of one company by hand, as a fold does. A task waited for a time of bucket 10.
+func stage(b *apptest.Bundle, at time.Time, submitted int) {
 	b.T.Helper()
-	b.Exec(`INSERT INTO statistics_staged SELECT $1, $2, $4::integer, 0, 0, 0, 0, 0, 0, 0, 0, 'sms', $3, '1', '', decode(repeat('0a', $4::integer), 'hex'), ''`,
-		at.Truncate(time.Minute), company, sender, submitted)
+	b.Exec(`INSERT INTO statistics_staged SELECT $1, 1, $2::integer, 0, 0, 0, 0, 0, 0, 0, 0, 'sms', 'app', '1', '', decode(repeat('0a', $2::integer), 'hex'), ''`,
+		at.Truncate(time.Minute), submitted)
 }
 
 // Of two sweeps that add to the same rows, the second waits: it adds to the histograms that the first wrote.
 func TestTwoSweepsAddToTheSameHistograms(t *testing.T) {
 	b := apptest.New(t)
 	at := time.Now().Add(-time.Hour)
-	stage(b, at, 1, "app", 1)
+	stage(b, at, 1)
 	rollUp(b)
-	stage(b, at, 1, "app", 2)
+	stage(b, at, 2)
 	second := make(chan int, 1)
 	if err := b.App.DB.Tx(t.Context(), func(ctx context.Context) error {
 		if _, err := b.App.Statistics.RollUp(ctx); err != nil {
 			return err
 		}
-		stage(b, at, 1, "app", 4)
+		stage(b, at, 4)
 		go func() { second <- rollUp(b) }()
 		b.AwaitLockWait()
 		return nil
@@ -512,7 +512,7 @@ func must[T any](value T, err error) T {
 func TestOnlyMinutesAndHoursAreForgotten(t *testing.T) {
 	b := apptest.New(t)
 	for _, ago := range []int{1, 3, 92, 94, 4000} {
-		stage(b, time.Now().AddDate(0, 0, -ago), 1, "app", 1)
+		stage(b, time.Now().AddDate(0, 0, -ago), 1)
 	}
 	rollUp(b)
 	rows := func(step string) int {
