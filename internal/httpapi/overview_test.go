@@ -212,10 +212,12 @@ func TestAStreamEndsWithItsSession(t *testing.T) {
 	}()
 	urls := []string{b.URL, "http://" + listener.Addr().String()}
 	b.AddUser("user", "submit", nil)
+	b.AddCompany("acme", 1)
 	for name, end := range map[string]func(as []string){
 		"signed out":            func(as []string) { b.Expect(200, "", "DELETE", "/api/v1/session", nil, as...) },
 		"signed out everywhere": func(as []string) { b.Expect(200, "", "DELETE", "/api/v1/session?everywhere=true", nil, as...) },
 		"another role":          func([]string) { b.Expect(200, "", "PATCH", "/api/v1/admin/users/user", `{"role":"send"}`) },
+		"another company":       func([]string) { b.Expect(200, "", "PATCH", "/api/v1/admin/users/user", `{"company_no":"acme"}`) },
 		"idle":                  func([]string) { b.Exec("UPDATE sessions SET last_seen_at = now() - interval '9 hours'") },
 	} {
 		_, as := signIn(b, "user", apptest.UserPassword)
@@ -231,13 +233,26 @@ func TestAStreamEndsWithItsSession(t *testing.T) {
 				t.Errorf("%s: %s", name, got)
 			}
 		}
-		b.Expect(200, "", "PATCH", "/api/v1/admin/users/user", `{"role":"submit"}`)
+		b.Expect(200, "", "PATCH", "/api/v1/admin/users/user", `{"role":"submit","company_no":null}`)
 	}
 	byBasic := openStream(t, b.URL, apptest.Basic("user", apptest.UserPassword)...)
 	byBasic.overview()
 	b.Expect(200, "", "PATCH", "/api/v1/admin/users/user", `{"is_disabled":true}`)
 	if got := byBasic.bye(); got != `bye {"reason":"access"}` {
 		t.Errorf("by Basic: %s", got)
+	}
+}
+
+// A request ends after 15 seconds, and the connection of one that answers nothing after 30.
+func TestAStreamOutlivesTheLimitsOfRequests(t *testing.T) {
+	b := apptest.New(t)
+	a := b.Expect(200, "", "GET", "/api/v1/admin/stream?seconds=18", nil)
+	if !strings.HasSuffix(a.Raw, "event: bye\ndata: {\"reason\":\"over\"}\n\n") || !strings.Contains(a.Raw, "\n\n:\n\n") || strings.Count(a.Raw, "event: overview") > 3 {
+		t.Errorf("the stream %s", a.Raw)
+	}
+	if metrics := b.Call("GET", "/metrics", nil).Raw; strings.Contains(metrics, `lksms_http_request_seconds_count{route="GET /api/v1/admin/stream"}`) ||
+		!strings.Contains(metrics, `lksms_http_requests_total{route="GET /api/v1/admin/stream",status="200"} 1`) {
+		t.Error("the time of a stream is counted, or the stream is not")
 	}
 }
 

@@ -92,8 +92,8 @@ const (
 // Serve sends the events of a source until the caller goes, the server stops, or the caller may not read any more.
 func (s *Streams) Serve(ctx context.Context, w http.ResponseWriter, from Source) error {
 	out := writer{ResponseWriter: w, connection: http.NewResponseController(w)}
-	// The server's own deadline is for whole requests. A connection without deadlines could be held for ever.
-	if err := errors.Join(out.connection.SetReadDeadline(time.Time{}), out.connection.SetWriteDeadline(time.Now().Add(writeLimit))); err != nil {
+	// A connection without deadlines could be held for ever.
+	if err := out.connection.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil {
 		return fmt.Errorf("prepare stream: %w", err)
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -141,6 +141,7 @@ func (s *Streams) serve(ctx context.Context, out *writer, from Source) (bye stri
 		case <-over:
 			return byeOver, nil
 		case <-tick.C:
+		case <-time.After(heartbeat - time.Since(out.last)):
 		}
 	}
 }

@@ -134,8 +134,9 @@ func TestAStreamEndsWithTheRightsOfItsReader(t *testing.T) {
 	}
 	over := error(fault.New(fault.Unauthorized, fault.AuthRequired))
 	may.Store(&over)
-	last := ""
-	for last = event(t, from); strings.HasPrefix(last, "event: n"); last = event(t, from) {
+	last := event(t, from)
+	for strings.HasPrefix(last, "event: n") {
+		last = event(t, from)
 	}
 	if last != `event: bye data: {"reason":"access"}` {
 		t.Error(last)
