@@ -26,6 +26,150 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AlertEndedBy.
+const (
+	AlertEndedByChange    AlertEndedBy = "rule_changed"
+	AlertEndedByCondition AlertEndedBy = "condition"
+	AlertEndedByDeletion  AlertEndedBy = "rule_deleted"
+	AlertEndedByDisabling AlertEndedBy = "rule_disabled"
+)
+
+// Valid indicates whether the value is a known member of the AlertEndedBy enum.
+func (e AlertEndedBy) Valid() bool {
+	switch e {
+	case AlertEndedByChange:
+		return true
+	case AlertEndedByCondition:
+		return true
+	case AlertEndedByDeletion:
+		return true
+	case AlertEndedByDisabling:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AlertKind.
+const (
+	AlertBalanceLow       AlertKind = "balance_low"
+	AlertDiskLow          AlertKind = "disk_low"
+	AlertFailureRate      AlertKind = "failure_rate"
+	AlertPartitionMissing AlertKind = "partition_missing"
+	AlertPoolUnserved     AlertKind = "pool_unserved"
+	AlertProviderTrouble  AlertKind = "provider_trouble"
+	AlertQueueDepth       AlertKind = "queue_depth"
+	AlertReceiptsMissing  AlertKind = "receipts_missing"
+	AlertSenderSilent     AlertKind = "sender_silent"
+	AlertWaitTime         AlertKind = "wait_time"
+	AlertWebhookFailing   AlertKind = "webhook_failing"
+)
+
+// Valid indicates whether the value is a known member of the AlertKind enum.
+func (e AlertKind) Valid() bool {
+	switch e {
+	case AlertBalanceLow:
+		return true
+	case AlertDiskLow:
+		return true
+	case AlertFailureRate:
+		return true
+	case AlertPartitionMissing:
+		return true
+	case AlertPoolUnserved:
+		return true
+	case AlertProviderTrouble:
+		return true
+	case AlertQueueDepth:
+		return true
+	case AlertReceiptsMissing:
+		return true
+	case AlertSenderSilent:
+		return true
+	case AlertWaitTime:
+		return true
+	case AlertWebhookFailing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AlertLanguage.
+const (
+	AlertInChinese AlertLanguage = "zh"
+	AlertInEnglish AlertLanguage = "en"
+)
+
+// Valid indicates whether the value is a known member of the AlertLanguage enum.
+func (e AlertLanguage) Valid() bool {
+	switch e {
+	case AlertInChinese:
+		return true
+	case AlertInEnglish:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AlertLevel.
+const (
+	AlertCritical  AlertLevel = "critical"
+	AlertEmergency AlertLevel = "emergency"
+	AlertWarning   AlertLevel = "warning"
+)
+
+// Valid indicates whether the value is a known member of the AlertLevel enum.
+func (e AlertLevel) Valid() bool {
+	switch e {
+	case AlertCritical:
+		return true
+	case AlertEmergency:
+		return true
+	case AlertWarning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AlertReceiverKind.
+const (
+	AlertByAlertmanager AlertReceiverKind = "alertmanager"
+	AlertByNotification AlertReceiverKind = "notification"
+)
+
+// Valid indicates whether the value is a known member of the AlertReceiverKind enum.
+func (e AlertReceiverKind) Valid() bool {
+	switch e {
+	case AlertByAlertmanager:
+		return true
+	case AlertByNotification:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AlertStatus.
+const (
+	AlertFiring   AlertStatus = "firing"
+	AlertResolved AlertStatus = "resolved"
+)
+
+// Valid indicates whether the value is a known member of the AlertStatus enum.
+func (e AlertStatus) Valid() bool {
+	switch e {
+	case AlertFiring:
+		return true
+	case AlertResolved:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Category.
 const (
 	Monitoring Category = "monitoring"
@@ -672,6 +816,332 @@ type Username = string
 
 // Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 type Message = string
+
+// Alert defines model for Alert.
+type Alert struct {
+	AcknowledgedAt *time.Time      `json:"acknowledged_at"`
+	AcknowledgedBy *string         `json:"acknowledged_by"`
+	AlertID        int64           `json:"alert_id"`
+	Channel        *string         `json:"channel"`
+	CompanyNo      *string         `json:"company_no"`
+	Deliveries     []AlertDelivery `json:"deliveries"`
+
+	// EndedBy Why it is resolved
+	EndedBy *AlertEndedBy `json:"ended_by"`
+	FiredAt time.Time     `json:"fired_at"`
+	Kind    AlertKind     `json:"kind"`
+	Level   AlertLevel    `json:"level"`
+
+	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
+	OnlyOwnChannel bool       `json:"only_own_channel"`
+	Remark         *string    `json:"remark"`
+	ResolvedAt     *time.Time `json:"resolved_at"`
+	RuleNo         int64      `json:"rule_no"`
+	SenderNo       *string    `json:"sender_no"`
+
+	// StartedAt When the condition began to hold
+	StartedAt time.Time   `json:"started_at"`
+	Status    AlertStatus `json:"status"`
+
+	// Subject What the condition is about: a channel, a pool, a sender
+	Subject string `json:"subject"`
+
+	// Summary A sentence in the language of the request
+	Summary   string   `json:"summary"`
+	Threshold *float64 `json:"threshold"`
+
+	// Value What was measured when the condition was last found
+	Value float64 `json:"value"`
+}
+
+// AlertEndedBy Why it is resolved
+type AlertEndedBy string
+
+// AlertAcknowledgement defines model for AlertAcknowledgement.
+type AlertAcknowledgement struct {
+	Remark *string `json:"remark,omitempty"`
+}
+
+// AlertAuthorization The value of the header `Authorization`. It is stored encrypted and never shown.
+type AlertAuthorization = string
+
+// AlertChannels defines model for AlertChannels.
+type AlertChannels = []No
+
+// AlertDelivery defines model for AlertDelivery.
+type AlertDelivery struct {
+	// DeliveredAt When the receiver was last told that the alert fires. Of a notification: when it was handed to its channels
+	DeliveredAt *time.Time `json:"delivered_at"`
+
+	// Error Why the last try failed, or one of its channels
+	Error      *string `json:"error"`
+	ReceiverNo int64   `json:"receiver_no"`
+
+	// ResolutionDeliveredAt When the receiver was told that the alert is resolved
+	ResolutionDeliveredAt *time.Time `json:"resolution_delivered_at"`
+}
+
+// AlertKind defines model for AlertKind.
+type AlertKind string
+
+// AlertLanguage defines model for AlertLanguage.
+type AlertLanguage string
+
+// AlertLevel defines model for AlertLevel.
+type AlertLevel string
+
+// AlertListResponse defines model for AlertListResponse.
+type AlertListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    AlertPage `json:"data"`
+}
+
+// AlertPage defines model for AlertPage.
+type AlertPage struct {
+	Items []Alert `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// AlertReceiver defines model for AlertReceiver.
+type AlertReceiver struct {
+	Channels  *[]string `json:"channels"`
+	CompanyNo *string   `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Error Why the last call failed
+	Error *string `json:"error"`
+
+	// FailingSince Of an `alertmanager`: since when all calls fail
+	FailingSince *time.Time `json:"failing_since"`
+
+	// HasAuthorization Whether calls carry a header `Authorization`
+	HasAuthorization bool              `json:"has_authorization"`
+	Kind             AlertReceiverKind `json:"kind"`
+	Language         AlertLanguage     `json:"language"`
+	Name             string            `json:"name"`
+	ReceiverNo       int64             `json:"receiver_no"`
+	UpdatedAt        time.Time         `json:"updated_at"`
+	URL              *string           `json:"url"`
+	UserIds          *[]string         `json:"user_ids"`
+	Version          int64             `json:"version"`
+}
+
+// AlertReceiverKind defines model for AlertReceiverKind.
+type AlertReceiverKind string
+
+// AlertReceiverListResponse defines model for AlertReceiverListResponse.
+type AlertReceiverListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message           `json:"message"`
+	Data    AlertReceiverPage `json:"data"`
+}
+
+// AlertReceiverPage defines model for AlertReceiverPage.
+type AlertReceiverPage struct {
+	Items []AlertReceiver `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// AlertReceiverPatch defines model for AlertReceiverPatch.
+type AlertReceiverPatch struct {
+	Authorization nullable.Nullable[string] `json:"authorization,omitempty"`
+	Channels      *AlertChannels            `json:"channels,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No            `json:"company_no,omitempty"`
+	Language  *AlertLanguage `json:"language,omitempty"`
+	Name      *DisplayName   `json:"name,omitempty"`
+
+	// URL Without credentials, query and `/api/v2/alerts`
+	URL     *AlertURL   `json:"url,omitempty"`
+	UserIds *AlertUsers `json:"user_ids,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
+}
+
+// AlertReceiverRequest defines model for AlertReceiverRequest.
+type AlertReceiverRequest struct {
+	// Authorization The value of the header `Authorization`. It is stored encrypted and never shown.
+	Authorization *AlertAuthorization `json:"authorization,omitempty"`
+	Channels      *AlertChannels      `json:"channels,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No               `json:"company_no,omitempty"`
+	Kind      AlertReceiverKind `json:"kind"`
+	Language  *AlertLanguage    `json:"language,omitempty"`
+	Name      DisplayName       `json:"name"`
+
+	// URL Without credentials, query and `/api/v2/alerts`
+	URL     *AlertURL   `json:"url,omitempty"`
+	UserIds *AlertUsers `json:"user_ids,omitempty"`
+}
+
+// AlertReceiverResponse defines model for AlertReceiverResponse.
+type AlertReceiverResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    AlertReceiver `json:"data"`
+}
+
+// AlertReceivers The receivers that are told; null means all
+type AlertReceivers = []int64
+
+// AlertResponse defines model for AlertResponse.
+type AlertResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Alert   `json:"data"`
+}
+
+// AlertRule defines model for AlertRule.
+type AlertRule struct {
+	Channel   *string   `json:"channel"`
+	CompanyNo *string   `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
+	Enabled   bool      `json:"enabled"`
+
+	// ForSeconds For how long the condition must hold before the alert fires
+	ForSeconds int64      `json:"for_seconds"`
+	Kind       AlertKind  `json:"kind"`
+	Level      AlertLevel `json:"level"`
+
+	// Name If none was given, the kind and the level in the language of the request
+	Name      string   `json:"name"`
+	Receivers *[]int64 `json:"receivers"`
+
+	// RepeatSeconds After how long an alert that still fires is told again; 0 means never
+	RepeatSeconds int64 `json:"repeat_seconds"`
+
+	// ResolveSeconds For how long the condition must not hold before the alert is resolved
+	ResolveSeconds int64      `json:"resolve_seconds"`
+	RuleNo         int64      `json:"rule_no"`
+	SenderNo       *string    `json:"sender_no"`
+	SilencedUntil  *time.Time `json:"silenced_until"`
+
+	// Threshold Its meaning depends on the kind
+	Threshold *float64  `json:"threshold"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
+	Version       int64  `json:"version"`
+	WindowSeconds *int64 `json:"window_seconds"`
+}
+
+// AlertRuleListResponse defines model for AlertRuleListResponse.
+type AlertRuleListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    AlertRulePage `json:"data"`
+}
+
+// AlertRulePage defines model for AlertRulePage.
+type AlertRulePage struct {
+	Items []AlertRule `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// AlertRulePatch defines model for AlertRulePatch.
+type AlertRulePatch struct {
+	Channel    nullable.Nullable[string] `json:"channel,omitempty"`
+	CompanyNo  nullable.Nullable[string] `json:"company_no,omitempty"`
+	Enabled    *bool                     `json:"enabled,omitempty"`
+	ForSeconds *AlertSeconds             `json:"for_seconds,omitempty"`
+	Level      *AlertLevel               `json:"level,omitempty"`
+	Name       nullable.Nullable[string] `json:"name,omitempty"`
+
+	// Receivers The receivers that are told; null means all
+	Receivers      nullable.Nullable[[]int64]   `json:"receivers,omitempty"`
+	RepeatSeconds  *AlertSeconds                `json:"repeat_seconds,omitempty"`
+	ResolveSeconds *AlertSeconds                `json:"resolve_seconds,omitempty"`
+	SenderNo       nullable.Nullable[string]    `json:"sender_no,omitempty"`
+	SilencedUntil  nullable.Nullable[time.Time] `json:"silenced_until,omitempty"`
+
+	// Threshold null means that of the shipped rule of the kind
+	Threshold nullable.Nullable[float64] `json:"threshold,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version       *SeenVersion `json:"version,omitempty"`
+	WindowSeconds *int64       `json:"window_seconds,omitempty"`
+}
+
+// AlertRuleRequest defines model for AlertRuleRequest.
+type AlertRuleRequest struct {
+	// Channel Example: acme
+	Channel *No `json:"channel,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo  *No           `json:"company_no,omitempty"`
+	Enabled    *bool         `json:"enabled,omitempty"`
+	ForSeconds *AlertSeconds `json:"for_seconds,omitempty"`
+	Kind       AlertKind     `json:"kind"`
+	Level      AlertLevel    `json:"level"`
+
+	// Name If left out, the rule is called by its kind and level, in the language of the reader
+	Name *string `json:"name,omitempty"`
+
+	// Receivers The receivers that are told; null means all
+	Receivers      *AlertReceivers `json:"receivers,omitempty"`
+	RepeatSeconds  *AlertSeconds   `json:"repeat_seconds,omitempty"`
+	ResolveSeconds *AlertSeconds   `json:"resolve_seconds,omitempty"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo      *AppID          `json:"sender_no,omitempty"`
+	SilencedUntil *time.Time      `json:"silenced_until,omitempty"`
+	Threshold     *AlertThreshold `json:"threshold,omitempty"`
+
+	// WindowSeconds Only of kinds with a window
+	WindowSeconds *int64 `json:"window_seconds,omitempty"`
+}
+
+// AlertRuleResponse defines model for AlertRuleResponse.
+type AlertRuleResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    AlertRule `json:"data"`
+}
+
+// AlertSeconds defines model for AlertSeconds.
+type AlertSeconds = int64
+
+// AlertStatus defines model for AlertStatus.
+type AlertStatus string
+
+// AlertThreshold defines model for AlertThreshold.
+type AlertThreshold = float64
+
+// AlertURL Without credentials, query and `/api/v2/alerts`
+type AlertURL = string
+
+// AlertUsers defines model for AlertUsers.
+type AlertUsers = []UserID
 
 // AppClaimResponse defines model for AppClaimResponse.
 type AppClaimResponse struct {
@@ -1478,7 +1948,13 @@ type MessageType string
 
 // MonitoringSettings defines model for MonitoringSettings.
 type MonitoringSettings struct {
-	// WaitWarningSeconds Seconds after which a waiting task causes the event `queue.slow`; 0 means never
+	// WaitCriticalSeconds The same of the level `critical`
+	WaitCriticalSeconds *int64 `json:"wait_critical_seconds,omitempty"`
+
+	// WaitEmergencySeconds The same of the level `emergency`
+	WaitEmergencySeconds *int64 `json:"wait_emergency_seconds,omitempty"`
+
+	// WaitWarningSeconds Threshold of the alert rules `wait_time` of the level `warning` that have none; 0 means never
 	WaitWarningSeconds *int64 `json:"wait_warning_seconds,omitempty"`
 }
 
@@ -3131,6 +3607,9 @@ type Wait = int
 // Word50 defines model for Word50.
 type Word50 = string
 
+// AlertID defines model for AlertId.
+type AlertID = int64
+
 // CategoryName defines model for CategoryName.
 type CategoryName = Category
 
@@ -3163,8 +3642,14 @@ type ListLimit = int
 // Example: 13800138000
 type PhoneFilter = PhoneNumber
 
+// ReceiverNo defines model for ReceiverNo.
+type ReceiverNo = int64
+
 // RouteNo defines model for RouteNo.
 type RouteNo = int64
+
+// RuleNo defines model for RuleNo.
+type RuleNo = int64
 
 // SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 //
@@ -3206,6 +3691,54 @@ type Unavailable = Error
 
 // UnsupportedMedia defines model for UnsupportedMedia.
 type UnsupportedMedia = Error
+
+// ListAlertReceiversParams defines parameters for ListAlertReceivers.
+type ListAlertReceiversParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
+type CreateAlertReceiverParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAlertRulesParams defines parameters for ListAlertRules.
+type ListAlertRulesParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateAlertRuleParams defines parameters for CreateAlertRule.
+type CreateAlertRuleParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAlertsParams defines parameters for ListAlerts.
+type ListAlertsParams struct {
+	// Status Only alerts in this state
+	Status *AlertStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// RuleNo Only alerts of this rule
+	RuleNo *int64 `form:"rule_no,omitempty" json:"rule_no,omitempty"`
+
+	// Level Only alerts of this level
+	Level *AlertLevel `form:"level,omitempty" json:"level,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
 
 // ListChannelsParams defines parameters for ListChannels.
 type ListChannelsParams struct {
@@ -3530,6 +4063,21 @@ type AppClaimTasksParams struct {
 	Limit *ClaimLimit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// CreateAlertReceiverJSONRequestBody defines body for CreateAlertReceiver for application/json ContentType.
+type CreateAlertReceiverJSONRequestBody = AlertReceiverRequest
+
+// UpdateAlertReceiverJSONRequestBody defines body for UpdateAlertReceiver for application/json ContentType.
+type UpdateAlertReceiverJSONRequestBody = AlertReceiverPatch
+
+// CreateAlertRuleJSONRequestBody defines body for CreateAlertRule for application/json ContentType.
+type CreateAlertRuleJSONRequestBody = AlertRuleRequest
+
+// UpdateAlertRuleJSONRequestBody defines body for UpdateAlertRule for application/json ContentType.
+type UpdateAlertRuleJSONRequestBody = AlertRulePatch
+
+// AcknowledgeAlertJSONRequestBody defines body for AcknowledgeAlert for application/json ContentType.
+type AcknowledgeAlertJSONRequestBody = AlertAcknowledgement
+
 // CreateChannelJSONRequestBody defines body for CreateChannel for application/json ContentType.
 type CreateChannelJSONRequestBody = ChannelRequest
 
@@ -3699,6 +4247,181 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 
 // The interface specification for the client above.
 type ClientInterface interface {
+
+	// ListAlertReceivers List receivers of alerts, newest first
+	//
+	// Corresponds with GET /api/v1/admin/alert-receivers (the `ListAlertReceivers` operationId).
+	ListAlertReceivers(ctx context.Context, params *ListAlertReceiversParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAlertReceiverWithBody Add a receiver of alerts
+	//
+	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	//
+	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+	//   with an end five minutes ahead, and each alert that is resolved.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+	CreateAlertReceiverWithBody(ctx context.Context, params *CreateAlertReceiverParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAlertReceiver Add a receiver of alerts
+	//
+	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	//
+	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+	//   with an end five minutes ahead, and each alert that is resolved.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+	CreateAlertReceiver(ctx context.Context, params *CreateAlertReceiverParams, body CreateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteAlertReceiver Delete a receiver of alerts
+	//
+	// A receiver that a rule names cannot be deleted.
+	//
+	// Corresponds with DELETE /api/v1/admin/alert-receivers/{receiver_no} (the `DeleteAlertReceiver` operationId).
+	DeleteAlertReceiver(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAlertReceiver Get a receiver of alerts
+	//
+	// Corresponds with GET /api/v1/admin/alert-receivers/{receiver_no} (the `GetAlertReceiver` operationId).
+	GetAlertReceiver(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAlertReceiverWithBody Change a receiver of alerts
+	//
+	// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+	UpdateAlertReceiverWithBody(ctx context.Context, receiverNo ReceiverNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAlertReceiver Change a receiver of alerts
+	//
+	// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+	UpdateAlertReceiver(ctx context.Context, receiverNo ReceiverNo, body UpdateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAlertRules List alert rules, newest first
+	//
+	// Corresponds with GET /api/v1/admin/alert-rules (the `ListAlertRules` operationId).
+	ListAlertRules(ctx context.Context, params *ListAlertRulesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAlertRuleWithBody Add an alert rule
+	//
+	// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+	// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+	//
+	// | kind | subject | condition | threshold | filters |
+	// |---|---|---|---|---|
+	// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+	// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	//
+	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+	CreateAlertRuleWithBody(ctx context.Context, params *CreateAlertRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAlertRule Add an alert rule
+	//
+	// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+	// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+	//
+	// | kind | subject | condition | threshold | filters |
+	// |---|---|---|---|---|
+	// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+	// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	//
+	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+	CreateAlertRule(ctx context.Context, params *CreateAlertRuleParams, body CreateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteAlertRule Delete an alert rule
+	//
+	// Its alerts are resolved at once, and stay in the list. A shipped rule that is deleted does not come back.
+	//
+	// Corresponds with DELETE /api/v1/admin/alert-rules/{rule_no} (the `DeleteAlertRule` operationId).
+	DeleteAlertRule(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAlertRule Get an alert rule
+	//
+	// Corresponds with GET /api/v1/admin/alert-rules/{rule_no} (the `GetAlertRule` operationId).
+	GetAlertRule(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAlertRuleWithBody Change, silence or disable an alert rule
+	//
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+	UpdateAlertRuleWithBody(ctx context.Context, ruleNo RuleNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAlertRule Change, silence or disable an alert rule
+	//
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+	UpdateAlertRule(ctx context.Context, ruleNo RuleNo, body UpdateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAlerts List alerts, newest first
+	//
+	// One alert is one incident, from its start to its end. Resolved alerts are kept for `history.log_days`.
+	//
+	// Corresponds with GET /api/v1/admin/alerts (the `ListAlerts` operationId).
+	ListAlerts(ctx context.Context, params *ListAlertsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AcknowledgeAlertWithBody Acknowledge an alert that fires
+	//
+	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+	AcknowledgeAlertWithBody(ctx context.Context, alertID AlertID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AcknowledgeAlert Acknowledge an alert that fires
+	//
+	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+	AcknowledgeAlert(ctx context.Context, alertID AlertID, body AcknowledgeAlertJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListChannels List channels, newest first
 	//
@@ -3948,7 +4671,8 @@ type ClientInterface interface {
 	// - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
-	// - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -4757,6 +5481,351 @@ type ClientInterface interface {
 	Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
+// ListAlertReceivers List receivers of alerts, newest first
+//
+// Corresponds with GET /api/v1/admin/alert-receivers (the `ListAlertReceivers` operationId).
+func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiversParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAlertReceiversRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAlertReceiverWithBody Add a receiver of alerts
+//
+// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+//
+//   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+//     with an end five minutes ahead, and each alert that is resolved.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *CreateAlertReceiverParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAlertReceiverRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAlertReceiver Add a receiver of alerts
+//
+// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+//
+//   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+//     with an end five minutes ahead, and each alert that is resolved.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+func (c *Client) CreateAlertReceiver(ctx context.Context, params *CreateAlertReceiverParams, body CreateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAlertReceiverRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteAlertReceiver Delete a receiver of alerts
+//
+// A receiver that a rule names cannot be deleted.
+//
+// Corresponds with DELETE /api/v1/admin/alert-receivers/{receiver_no} (the `DeleteAlertReceiver` operationId).
+func (c *Client) DeleteAlertReceiver(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteAlertReceiverRequest(c.Server, receiverNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAlertReceiver Get a receiver of alerts
+//
+// Corresponds with GET /api/v1/admin/alert-receivers/{receiver_no} (the `GetAlertReceiver` operationId).
+func (c *Client) GetAlertReceiver(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAlertReceiverRequest(c.Server, receiverNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAlertReceiverWithBody Change a receiver of alerts
+//
+// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+func (c *Client) UpdateAlertReceiverWithBody(ctx context.Context, receiverNo ReceiverNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAlertReceiverRequestWithBody(c.Server, receiverNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAlertReceiver Change a receiver of alerts
+//
+// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+func (c *Client) UpdateAlertReceiver(ctx context.Context, receiverNo ReceiverNo, body UpdateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAlertReceiverRequest(c.Server, receiverNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAlertRules List alert rules, newest first
+//
+// Corresponds with GET /api/v1/admin/alert-rules (the `ListAlertRules` operationId).
+func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAlertRulesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAlertRuleWithBody Add an alert rule
+//
+// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+//
+// | kind | subject | condition | threshold | filters |
+// |---|---|---|---|---|
+// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+//
+// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAlertRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAlertRuleRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAlertRule Add an alert rule
+//
+// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+//
+// | kind | subject | condition | threshold | filters |
+// |---|---|---|---|---|
+// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+//
+// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+func (c *Client) CreateAlertRule(ctx context.Context, params *CreateAlertRuleParams, body CreateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAlertRuleRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteAlertRule Delete an alert rule
+//
+// Its alerts are resolved at once, and stay in the list. A shipped rule that is deleted does not come back.
+//
+// Corresponds with DELETE /api/v1/admin/alert-rules/{rule_no} (the `DeleteAlertRule` operationId).
+func (c *Client) DeleteAlertRule(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteAlertRuleRequest(c.Server, ruleNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAlertRule Get an alert rule
+//
+// Corresponds with GET /api/v1/admin/alert-rules/{rule_no} (the `GetAlertRule` operationId).
+func (c *Client) GetAlertRule(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAlertRuleRequest(c.Server, ruleNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAlertRuleWithBody Change, silence or disable an alert rule
+//
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+func (c *Client) UpdateAlertRuleWithBody(ctx context.Context, ruleNo RuleNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAlertRuleRequestWithBody(c.Server, ruleNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAlertRule Change, silence or disable an alert rule
+//
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+func (c *Client) UpdateAlertRule(ctx context.Context, ruleNo RuleNo, body UpdateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAlertRuleRequest(c.Server, ruleNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAlerts List alerts, newest first
+//
+// One alert is one incident, from its start to its end. Resolved alerts are kept for `history.log_days`.
+//
+// Corresponds with GET /api/v1/admin/alerts (the `ListAlerts` operationId).
+func (c *Client) ListAlerts(ctx context.Context, params *ListAlertsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAlertsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AcknowledgeAlertWithBody Acknowledge an alert that fires
+//
+// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+func (c *Client) AcknowledgeAlertWithBody(ctx context.Context, alertID AlertID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcknowledgeAlertRequestWithBody(c.Server, alertID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AcknowledgeAlert Acknowledge an alert that fires
+//
+// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+func (c *Client) AcknowledgeAlert(ctx context.Context, alertID AlertID, body AcknowledgeAlertJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcknowledgeAlertRequest(c.Server, alertID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListChannels List channels, newest first
 //
 // Corresponds with GET /api/v1/admin/channels (the `ListChannels` operationId).
@@ -5345,7 +6414,8 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
-//   - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
+//   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -7001,6 +8071,627 @@ func (c *Client) Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*htt
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewListAlertReceiversRequest constructs an http.Request for the ListAlertReceivers method
+func NewListAlertReceiversRequest(server string, params *ListAlertReceiversParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-receivers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateAlertReceiverRequest calls the generic CreateAlertReceiver builder with application/json body
+func NewCreateAlertReceiverRequest(server string, params *CreateAlertReceiverParams, body CreateAlertReceiverJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAlertReceiverRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateAlertReceiverRequestWithBody constructs an http.Request for the CreateAlertReceiver method, with any body, and a specified content type
+func NewCreateAlertReceiverRequestWithBody(server string, params *CreateAlertReceiverParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-receivers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteAlertReceiverRequest constructs an http.Request for the DeleteAlertReceiver method
+func NewDeleteAlertReceiverRequest(server string, receiverNo ReceiverNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "receiver_no", receiverNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-receivers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetAlertReceiverRequest constructs an http.Request for the GetAlertReceiver method
+func NewGetAlertReceiverRequest(server string, receiverNo ReceiverNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "receiver_no", receiverNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-receivers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateAlertReceiverRequest calls the generic UpdateAlertReceiver builder with application/json body
+func NewUpdateAlertReceiverRequest(server string, receiverNo ReceiverNo, body UpdateAlertReceiverJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateAlertReceiverRequestWithBody(server, receiverNo, "application/json", bodyReader)
+}
+
+// NewUpdateAlertReceiverRequestWithBody constructs an http.Request for the UpdateAlertReceiver method, with any body, and a specified content type
+func NewUpdateAlertReceiverRequestWithBody(server string, receiverNo ReceiverNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "receiver_no", receiverNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-receivers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListAlertRulesRequest constructs an http.Request for the ListAlertRules method
+func NewListAlertRulesRequest(server string, params *ListAlertRulesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-rules")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateAlertRuleRequest calls the generic CreateAlertRule builder with application/json body
+func NewCreateAlertRuleRequest(server string, params *CreateAlertRuleParams, body CreateAlertRuleJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAlertRuleRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateAlertRuleRequestWithBody constructs an http.Request for the CreateAlertRule method, with any body, and a specified content type
+func NewCreateAlertRuleRequestWithBody(server string, params *CreateAlertRuleParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-rules")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteAlertRuleRequest constructs an http.Request for the DeleteAlertRule method
+func NewDeleteAlertRuleRequest(server string, ruleNo RuleNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "rule_no", ruleNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-rules/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetAlertRuleRequest constructs an http.Request for the GetAlertRule method
+func NewGetAlertRuleRequest(server string, ruleNo RuleNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "rule_no", ruleNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-rules/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateAlertRuleRequest calls the generic UpdateAlertRule builder with application/json body
+func NewUpdateAlertRuleRequest(server string, ruleNo RuleNo, body UpdateAlertRuleJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateAlertRuleRequestWithBody(server, ruleNo, "application/json", bodyReader)
+}
+
+// NewUpdateAlertRuleRequestWithBody constructs an http.Request for the UpdateAlertRule method, with any body, and a specified content type
+func NewUpdateAlertRuleRequestWithBody(server string, ruleNo RuleNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "rule_no", ruleNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-rules/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListAlertsRequest constructs an http.Request for the ListAlerts method
+func NewListAlertsRequest(server string, params *ListAlertsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alerts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.RuleNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "rule_no", *params.RuleNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Level != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "level", *params.Level, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAcknowledgeAlertRequest calls the generic AcknowledgeAlert builder with application/json body
+func NewAcknowledgeAlertRequest(server string, alertID AlertID, body AcknowledgeAlertJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAcknowledgeAlertRequestWithBody(server, alertID, "application/json", bodyReader)
+}
+
+// NewAcknowledgeAlertRequestWithBody constructs an http.Request for the AcknowledgeAlert method, with any body, and a specified content type
+func NewAcknowledgeAlertRequestWithBody(server string, alertID AlertID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "alert_id", alertID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alerts/%s/acknowledge", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
 }
 
 // NewListChannelsRequest constructs an http.Request for the ListChannels method
@@ -11424,6 +13115,195 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// ListAlertReceiversWithResponse List receivers of alerts, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/alert-receivers (the `ListAlertReceivers` operationId).
+	ListAlertReceiversWithResponse(ctx context.Context, params *ListAlertReceiversParams, reqEditors ...RequestEditorFn) (*ListAlertReceiversResponse, error)
+
+	// CreateAlertReceiverWithBodyWithResponse Add a receiver of alerts
+	//
+	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	//
+	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+	//   with an end five minutes ahead, and each alert that is resolved.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+	CreateAlertReceiverWithBodyWithResponse(ctx context.Context, params *CreateAlertReceiverParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAlertReceiverResponse, error)
+
+	// CreateAlertReceiverWithResponse Add a receiver of alerts
+	//
+	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	//
+	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+	//   with an end five minutes ahead, and each alert that is resolved.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+	CreateAlertReceiverWithResponse(ctx context.Context, params *CreateAlertReceiverParams, body CreateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAlertReceiverResponse, error)
+
+	// DeleteAlertReceiverWithResponse Delete a receiver of alerts
+	//
+	// A receiver that a rule names cannot be deleted.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/alert-receivers/{receiver_no} (the `DeleteAlertReceiver` operationId).
+	DeleteAlertReceiverWithResponse(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*DeleteAlertReceiverResponse, error)
+
+	// GetAlertReceiverWithResponse Get a receiver of alerts
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/alert-receivers/{receiver_no} (the `GetAlertReceiver` operationId).
+	GetAlertReceiverWithResponse(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*GetAlertReceiverResponse, error)
+
+	// UpdateAlertReceiverWithBodyWithResponse Change a receiver of alerts
+	//
+	// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+	UpdateAlertReceiverWithBodyWithResponse(ctx context.Context, receiverNo ReceiverNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateAlertReceiverResponse, error)
+
+	// UpdateAlertReceiverWithResponse Change a receiver of alerts
+	//
+	// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+	UpdateAlertReceiverWithResponse(ctx context.Context, receiverNo ReceiverNo, body UpdateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAlertReceiverResponse, error)
+
+	// ListAlertRulesWithResponse List alert rules, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/alert-rules (the `ListAlertRules` operationId).
+	ListAlertRulesWithResponse(ctx context.Context, params *ListAlertRulesParams, reqEditors ...RequestEditorFn) (*ListAlertRulesResponse, error)
+
+	// CreateAlertRuleWithBodyWithResponse Add an alert rule
+	//
+	// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+	// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+	//
+	// | kind | subject | condition | threshold | filters |
+	// |---|---|---|---|---|
+	// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+	// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	//
+	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+	CreateAlertRuleWithBodyWithResponse(ctx context.Context, params *CreateAlertRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAlertRuleResponse, error)
+
+	// CreateAlertRuleWithResponse Add an alert rule
+	//
+	// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+	// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+	//
+	// | kind | subject | condition | threshold | filters |
+	// |---|---|---|---|---|
+	// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+	// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	//
+	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+	CreateAlertRuleWithResponse(ctx context.Context, params *CreateAlertRuleParams, body CreateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAlertRuleResponse, error)
+
+	// DeleteAlertRuleWithResponse Delete an alert rule
+	//
+	// Its alerts are resolved at once, and stay in the list. A shipped rule that is deleted does not come back.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/alert-rules/{rule_no} (the `DeleteAlertRule` operationId).
+	DeleteAlertRuleWithResponse(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*DeleteAlertRuleResponse, error)
+
+	// GetAlertRuleWithResponse Get an alert rule
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/alert-rules/{rule_no} (the `GetAlertRule` operationId).
+	GetAlertRuleWithResponse(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*GetAlertRuleResponse, error)
+
+	// UpdateAlertRuleWithBodyWithResponse Change, silence or disable an alert rule
+	//
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+	UpdateAlertRuleWithBodyWithResponse(ctx context.Context, ruleNo RuleNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateAlertRuleResponse, error)
+
+	// UpdateAlertRuleWithResponse Change, silence or disable an alert rule
+	//
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+	UpdateAlertRuleWithResponse(ctx context.Context, ruleNo RuleNo, body UpdateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAlertRuleResponse, error)
+
+	// ListAlertsWithResponse List alerts, newest first
+	//
+	// One alert is one incident, from its start to its end. Resolved alerts are kept for `history.log_days`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/alerts (the `ListAlerts` operationId).
+	ListAlertsWithResponse(ctx context.Context, params *ListAlertsParams, reqEditors ...RequestEditorFn) (*ListAlertsResponse, error)
+
+	// AcknowledgeAlertWithBodyWithResponse Acknowledge an alert that fires
+	//
+	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+	AcknowledgeAlertWithBodyWithResponse(ctx context.Context, alertID AlertID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcknowledgeAlertResponse, error)
+
+	// AcknowledgeAlertWithResponse Acknowledge an alert that fires
+	//
+	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+	AcknowledgeAlertWithResponse(ctx context.Context, alertID AlertID, body AcknowledgeAlertJSONRequestBody, reqEditors ...RequestEditorFn) (*AcknowledgeAlertResponse, error)
+
 	// ListChannelsWithResponse List channels, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -11704,7 +13584,8 @@ type ClientWithResponsesInterface interface {
 	// - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
-	// - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -12587,6 +14468,1198 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /ready (the `Ready` operationId).
 	ReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ReadyResponse, error)
+}
+
+type ListAlertReceiversResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertReceiverListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON200() *AlertReceiverListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAlertReceiversResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAlertReceiversResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAlertReceiversResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAlertReceiversResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateAlertReceiverResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertReceiverResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON200() *AlertReceiverResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateAlertReceiverResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateAlertReceiverResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateAlertReceiverResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateAlertReceiverResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteAlertReceiverResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteAlertReceiverResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteAlertReceiverResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteAlertReceiverResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteAlertReceiverResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetAlertReceiverResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertReceiverResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON200() *AlertReceiverResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAlertReceiverResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAlertReceiverResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAlertReceiverResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAlertReceiverResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateAlertReceiverResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertReceiverResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON200() *AlertReceiverResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateAlertReceiverResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateAlertReceiverResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateAlertReceiverResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateAlertReceiverResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListAlertRulesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertRuleListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAlertRulesResponse) GetJSON200() *AlertRuleListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAlertRulesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAlertRulesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListAlertRulesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListAlertRulesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAlertRulesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAlertRulesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAlertRulesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAlertRulesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAlertRulesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAlertRulesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateAlertRuleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertRuleResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON200() *AlertRuleResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateAlertRuleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateAlertRuleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateAlertRuleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateAlertRuleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteAlertRuleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteAlertRuleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteAlertRuleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteAlertRuleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteAlertRuleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetAlertRuleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertRuleResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAlertRuleResponse) GetJSON200() *AlertRuleResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetAlertRuleResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetAlertRuleResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetAlertRuleResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetAlertRuleResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetAlertRuleResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetAlertRuleResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetAlertRuleResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAlertRuleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAlertRuleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAlertRuleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAlertRuleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateAlertRuleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertRuleResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON200() *AlertRuleResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateAlertRuleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateAlertRuleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateAlertRuleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateAlertRuleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListAlertsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAlertsResponse) GetJSON200() *AlertListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAlertsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAlertsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListAlertsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListAlertsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAlertsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAlertsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAlertsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAlertsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAlertsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAlertsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type AcknowledgeAlertResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON200() *AlertResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AcknowledgeAlertResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AcknowledgeAlertResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AcknowledgeAlertResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AcknowledgeAlertResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 type ListChannelsResponse struct {
@@ -20979,6 +24052,297 @@ func (r ReadyResponse) ContentType() string {
 	return ""
 }
 
+// ListAlertReceiversWithResponse List receivers of alerts, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/alert-receivers (the `ListAlertReceivers` operationId).
+func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context, params *ListAlertReceiversParams, reqEditors ...RequestEditorFn) (*ListAlertReceiversResponse, error) {
+	rsp, err := c.ListAlertReceivers(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAlertReceiversResponse(rsp)
+}
+
+// CreateAlertReceiverWithBodyWithResponse Add a receiver of alerts
+//
+// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+//
+//   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+//     with an end five minutes ahead, and each alert that is resolved.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx context.Context, params *CreateAlertReceiverParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAlertReceiverResponse, error) {
+	rsp, err := c.CreateAlertReceiverWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAlertReceiverResponse(rsp)
+}
+
+// CreateAlertReceiverWithResponse Add a receiver of alerts
+//
+// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+//
+//   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+//     with an end five minutes ahead, and each alert that is resolved.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+func (c *ClientWithResponses) CreateAlertReceiverWithResponse(ctx context.Context, params *CreateAlertReceiverParams, body CreateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAlertReceiverResponse, error) {
+	rsp, err := c.CreateAlertReceiver(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAlertReceiverResponse(rsp)
+}
+
+// DeleteAlertReceiverWithResponse Delete a receiver of alerts
+//
+// A receiver that a rule names cannot be deleted.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/alert-receivers/{receiver_no} (the `DeleteAlertReceiver` operationId).
+func (c *ClientWithResponses) DeleteAlertReceiverWithResponse(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*DeleteAlertReceiverResponse, error) {
+	rsp, err := c.DeleteAlertReceiver(ctx, receiverNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteAlertReceiverResponse(rsp)
+}
+
+// GetAlertReceiverWithResponse Get a receiver of alerts
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/alert-receivers/{receiver_no} (the `GetAlertReceiver` operationId).
+func (c *ClientWithResponses) GetAlertReceiverWithResponse(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*GetAlertReceiverResponse, error) {
+	rsp, err := c.GetAlertReceiver(ctx, receiverNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAlertReceiverResponse(rsp)
+}
+
+// UpdateAlertReceiverWithBodyWithResponse Change a receiver of alerts
+//
+// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+func (c *ClientWithResponses) UpdateAlertReceiverWithBodyWithResponse(ctx context.Context, receiverNo ReceiverNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateAlertReceiverResponse, error) {
+	rsp, err := c.UpdateAlertReceiverWithBody(ctx, receiverNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateAlertReceiverResponse(rsp)
+}
+
+// UpdateAlertReceiverWithResponse Change a receiver of alerts
+//
+// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+func (c *ClientWithResponses) UpdateAlertReceiverWithResponse(ctx context.Context, receiverNo ReceiverNo, body UpdateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAlertReceiverResponse, error) {
+	rsp, err := c.UpdateAlertReceiver(ctx, receiverNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateAlertReceiverResponse(rsp)
+}
+
+// ListAlertRulesWithResponse List alert rules, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/alert-rules (the `ListAlertRules` operationId).
+func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, params *ListAlertRulesParams, reqEditors ...RequestEditorFn) (*ListAlertRulesResponse, error) {
+	rsp, err := c.ListAlertRules(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAlertRulesResponse(rsp)
+}
+
+// CreateAlertRuleWithBodyWithResponse Add an alert rule
+//
+// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+//
+// | kind | subject | condition | threshold | filters |
+// |---|---|---|---|---|
+// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+//
+// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Context, params *CreateAlertRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAlertRuleResponse, error) {
+	rsp, err := c.CreateAlertRuleWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAlertRuleResponse(rsp)
+}
+
+// CreateAlertRuleWithResponse Add an alert rule
+//
+// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+//
+// | kind | subject | condition | threshold | filters |
+// |---|---|---|---|---|
+// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+//
+// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+func (c *ClientWithResponses) CreateAlertRuleWithResponse(ctx context.Context, params *CreateAlertRuleParams, body CreateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAlertRuleResponse, error) {
+	rsp, err := c.CreateAlertRule(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAlertRuleResponse(rsp)
+}
+
+// DeleteAlertRuleWithResponse Delete an alert rule
+//
+// Its alerts are resolved at once, and stay in the list. A shipped rule that is deleted does not come back.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/alert-rules/{rule_no} (the `DeleteAlertRule` operationId).
+func (c *ClientWithResponses) DeleteAlertRuleWithResponse(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*DeleteAlertRuleResponse, error) {
+	rsp, err := c.DeleteAlertRule(ctx, ruleNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteAlertRuleResponse(rsp)
+}
+
+// GetAlertRuleWithResponse Get an alert rule
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/alert-rules/{rule_no} (the `GetAlertRule` operationId).
+func (c *ClientWithResponses) GetAlertRuleWithResponse(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*GetAlertRuleResponse, error) {
+	rsp, err := c.GetAlertRule(ctx, ruleNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAlertRuleResponse(rsp)
+}
+
+// UpdateAlertRuleWithBodyWithResponse Change, silence or disable an alert rule
+//
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+func (c *ClientWithResponses) UpdateAlertRuleWithBodyWithResponse(ctx context.Context, ruleNo RuleNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateAlertRuleResponse, error) {
+	rsp, err := c.UpdateAlertRuleWithBody(ctx, ruleNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateAlertRuleResponse(rsp)
+}
+
+// UpdateAlertRuleWithResponse Change, silence or disable an alert rule
+//
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+func (c *ClientWithResponses) UpdateAlertRuleWithResponse(ctx context.Context, ruleNo RuleNo, body UpdateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAlertRuleResponse, error) {
+	rsp, err := c.UpdateAlertRule(ctx, ruleNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateAlertRuleResponse(rsp)
+}
+
+// ListAlertsWithResponse List alerts, newest first
+//
+// One alert is one incident, from its start to its end. Resolved alerts are kept for `history.log_days`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/alerts (the `ListAlerts` operationId).
+func (c *ClientWithResponses) ListAlertsWithResponse(ctx context.Context, params *ListAlertsParams, reqEditors ...RequestEditorFn) (*ListAlertsResponse, error) {
+	rsp, err := c.ListAlerts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAlertsResponse(rsp)
+}
+
+// AcknowledgeAlertWithBodyWithResponse Acknowledge an alert that fires
+//
+// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+func (c *ClientWithResponses) AcknowledgeAlertWithBodyWithResponse(ctx context.Context, alertID AlertID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcknowledgeAlertResponse, error) {
+	rsp, err := c.AcknowledgeAlertWithBody(ctx, alertID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAcknowledgeAlertResponse(rsp)
+}
+
+// AcknowledgeAlertWithResponse Acknowledge an alert that fires
+//
+// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+func (c *ClientWithResponses) AcknowledgeAlertWithResponse(ctx context.Context, alertID AlertID, body AcknowledgeAlertJSONRequestBody, reqEditors ...RequestEditorFn) (*AcknowledgeAlertResponse, error) {
+	rsp, err := c.AcknowledgeAlert(ctx, alertID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAcknowledgeAlertResponse(rsp)
+}
+
 // ListChannelsWithResponse List channels, newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -21463,7 +24827,8 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
-//   - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
+//   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -22855,6 +26220,1018 @@ func (c *ClientWithResponses) ReadyWithResponse(ctx context.Context, reqEditors 
 		return nil, err
 	}
 	return ParseReadyResponse(rsp)
+}
+
+// ParseListAlertReceiversResponse parses an HTTP response from a ListAlertReceiversWithResponse call
+func ParseListAlertReceiversResponse(rsp *http.Response) (*ListAlertReceiversResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAlertReceiversResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertReceiverListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateAlertReceiverResponse parses an HTTP response from a CreateAlertReceiverWithResponse call
+func ParseCreateAlertReceiverResponse(rsp *http.Response) (*CreateAlertReceiverResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateAlertReceiverResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertReceiverResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteAlertReceiverResponse parses an HTTP response from a DeleteAlertReceiverWithResponse call
+func ParseDeleteAlertReceiverResponse(rsp *http.Response) (*DeleteAlertReceiverResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteAlertReceiverResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetAlertReceiverResponse parses an HTTP response from a GetAlertReceiverWithResponse call
+func ParseGetAlertReceiverResponse(rsp *http.Response) (*GetAlertReceiverResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAlertReceiverResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertReceiverResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateAlertReceiverResponse parses an HTTP response from a UpdateAlertReceiverWithResponse call
+func ParseUpdateAlertReceiverResponse(rsp *http.Response) (*UpdateAlertReceiverResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateAlertReceiverResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertReceiverResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListAlertRulesResponse parses an HTTP response from a ListAlertRulesWithResponse call
+func ParseListAlertRulesResponse(rsp *http.Response) (*ListAlertRulesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAlertRulesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertRuleListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateAlertRuleResponse parses an HTTP response from a CreateAlertRuleWithResponse call
+func ParseCreateAlertRuleResponse(rsp *http.Response) (*CreateAlertRuleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateAlertRuleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertRuleResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteAlertRuleResponse parses an HTTP response from a DeleteAlertRuleWithResponse call
+func ParseDeleteAlertRuleResponse(rsp *http.Response) (*DeleteAlertRuleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteAlertRuleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetAlertRuleResponse parses an HTTP response from a GetAlertRuleWithResponse call
+func ParseGetAlertRuleResponse(rsp *http.Response) (*GetAlertRuleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAlertRuleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertRuleResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateAlertRuleResponse parses an HTTP response from a UpdateAlertRuleWithResponse call
+func ParseUpdateAlertRuleResponse(rsp *http.Response) (*UpdateAlertRuleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateAlertRuleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertRuleResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListAlertsResponse parses an HTTP response from a ListAlertsWithResponse call
+func ParseListAlertsResponse(rsp *http.Response) (*ListAlertsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAlertsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseAcknowledgeAlertResponse parses an HTTP response from a AcknowledgeAlertWithResponse call
+func ParseAcknowledgeAlertResponse(rsp *http.Response) (*AcknowledgeAlertResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AcknowledgeAlertResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
 }
 
 // ParseListChannelsResponse parses an HTTP response from a ListChannelsWithResponse call
@@ -29944,6 +34321,42 @@ func ParseReadyResponse(rsp *http.Response) (*ReadyResponse, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListAlertReceivers List receivers of alerts, newest first
+	// (GET /api/v1/admin/alert-receivers)
+	ListAlertReceivers(w http.ResponseWriter, r *http.Request, params ListAlertReceiversParams)
+	// CreateAlertReceiver Add a receiver of alerts
+	// (POST /api/v1/admin/alert-receivers)
+	CreateAlertReceiver(w http.ResponseWriter, r *http.Request, params CreateAlertReceiverParams)
+	// DeleteAlertReceiver Delete a receiver of alerts
+	// (DELETE /api/v1/admin/alert-receivers/{receiver_no})
+	DeleteAlertReceiver(w http.ResponseWriter, r *http.Request, receiverNo ReceiverNo)
+	// GetAlertReceiver Get a receiver of alerts
+	// (GET /api/v1/admin/alert-receivers/{receiver_no})
+	GetAlertReceiver(w http.ResponseWriter, r *http.Request, receiverNo ReceiverNo)
+	// UpdateAlertReceiver Change a receiver of alerts
+	// (PATCH /api/v1/admin/alert-receivers/{receiver_no})
+	UpdateAlertReceiver(w http.ResponseWriter, r *http.Request, receiverNo ReceiverNo)
+	// ListAlertRules List alert rules, newest first
+	// (GET /api/v1/admin/alert-rules)
+	ListAlertRules(w http.ResponseWriter, r *http.Request, params ListAlertRulesParams)
+	// CreateAlertRule Add an alert rule
+	// (POST /api/v1/admin/alert-rules)
+	CreateAlertRule(w http.ResponseWriter, r *http.Request, params CreateAlertRuleParams)
+	// DeleteAlertRule Delete an alert rule
+	// (DELETE /api/v1/admin/alert-rules/{rule_no})
+	DeleteAlertRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo)
+	// GetAlertRule Get an alert rule
+	// (GET /api/v1/admin/alert-rules/{rule_no})
+	GetAlertRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo)
+	// UpdateAlertRule Change, silence or disable an alert rule
+	// (PATCH /api/v1/admin/alert-rules/{rule_no})
+	UpdateAlertRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo)
+	// ListAlerts List alerts, newest first
+	// (GET /api/v1/admin/alerts)
+	ListAlerts(w http.ResponseWriter, r *http.Request, params ListAlertsParams)
+	// AcknowledgeAlert Acknowledge an alert that fires
+	// (POST /api/v1/admin/alerts/{alert_id}/acknowledge)
+	AcknowledgeAlert(w http.ResponseWriter, r *http.Request, alertID AlertID)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(w http.ResponseWriter, r *http.Request, params ListChannelsParams)
@@ -30215,6 +34628,447 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// ListAlertReceivers operation middleware
+func (siw *ServerInterfaceWrapper) ListAlertReceivers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAlertReceiversParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAlertReceivers(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateAlertReceiver operation middleware
+func (siw *ServerInterfaceWrapper) CreateAlertReceiver(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateAlertReceiverParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateAlertReceiver(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteAlertReceiver operation middleware
+func (siw *ServerInterfaceWrapper) DeleteAlertReceiver(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "receiver_no" -------------
+	var receiverNo ReceiverNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "receiver_no", r.PathValue("receiver_no"), &receiverNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "receiver_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteAlertReceiver(w, r, receiverNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetAlertReceiver operation middleware
+func (siw *ServerInterfaceWrapper) GetAlertReceiver(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "receiver_no" -------------
+	var receiverNo ReceiverNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "receiver_no", r.PathValue("receiver_no"), &receiverNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "receiver_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetAlertReceiver(w, r, receiverNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateAlertReceiver operation middleware
+func (siw *ServerInterfaceWrapper) UpdateAlertReceiver(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "receiver_no" -------------
+	var receiverNo ReceiverNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "receiver_no", r.PathValue("receiver_no"), &receiverNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "receiver_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateAlertReceiver(w, r, receiverNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAlertRules operation middleware
+func (siw *ServerInterfaceWrapper) ListAlertRules(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAlertRulesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAlertRules(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateAlertRule operation middleware
+func (siw *ServerInterfaceWrapper) CreateAlertRule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateAlertRuleParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateAlertRule(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteAlertRule operation middleware
+func (siw *ServerInterfaceWrapper) DeleteAlertRule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "rule_no" -------------
+	var ruleNo RuleNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "rule_no", r.PathValue("rule_no"), &ruleNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "rule_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteAlertRule(w, r, ruleNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetAlertRule operation middleware
+func (siw *ServerInterfaceWrapper) GetAlertRule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "rule_no" -------------
+	var ruleNo RuleNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "rule_no", r.PathValue("rule_no"), &ruleNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "rule_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetAlertRule(w, r, ruleNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateAlertRule operation middleware
+func (siw *ServerInterfaceWrapper) UpdateAlertRule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "rule_no" -------------
+	var ruleNo RuleNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "rule_no", r.PathValue("rule_no"), &ruleNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "rule_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateAlertRule(w, r, ruleNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAlerts operation middleware
+func (siw *ServerInterfaceWrapper) ListAlerts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAlertsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "rule_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "rule_no", r.URL.Query(), &params.RuleNo, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "rule_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "rule_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "level" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "level", r.URL.Query(), &params.Level, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "level"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "level", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAlerts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// AcknowledgeAlert operation middleware
+func (siw *ServerInterfaceWrapper) AcknowledgeAlert(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "alert_id" -------------
+	var alertID AlertID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "alert_id", r.PathValue("alert_id"), &alertID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "alert_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.AcknowledgeAlert(w, r, alertID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // ListChannels operation middleware
 func (siw *ServerInterfaceWrapper) ListChannels(w http.ResponseWriter, r *http.Request) {
@@ -33403,6 +38257,18 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alert-receivers", wrapper.ListAlertReceivers)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/alert-receivers", wrapper.CreateAlertReceiver)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/alert-receivers/{receiver_no}", wrapper.DeleteAlertReceiver)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alert-receivers/{receiver_no}", wrapper.GetAlertReceiver)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/alert-receivers/{receiver_no}", wrapper.UpdateAlertReceiver)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alert-rules", wrapper.ListAlertRules)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/alert-rules", wrapper.CreateAlertRule)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/alert-rules/{rule_no}", wrapper.DeleteAlertRule)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alert-rules/{rule_no}", wrapper.GetAlertRule)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/alert-rules/{rule_no}", wrapper.UpdateAlertRule)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alerts", wrapper.ListAlerts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/alerts/{alert_id}/acknowledge", wrapper.AcknowledgeAlert)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.ListChannels)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.CreateChannel)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/channels/{channel}", wrapper.DeleteChannel)
@@ -33517,6 +38383,1675 @@ type UnauthorizedJSONResponse Error
 type UnavailableJSONResponse Error
 
 type UnsupportedMediaJSONResponse Error
+
+type ListAlertReceiversRequestObject struct {
+	Params ListAlertReceiversParams
+}
+
+type ListAlertReceiversResponseObject interface {
+	VisitListAlertReceiversResponse(w http.ResponseWriter) error
+}
+
+type ListAlertReceivers200JSONResponse AlertReceiverListResponse
+
+func (response ListAlertReceivers200JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertReceivers401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListAlertReceivers401JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertReceivers403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListAlertReceivers403JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertReceivers422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListAlertReceivers422JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertReceivers429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListAlertReceivers429JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertReceivers500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListAlertReceivers500JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertReceivers503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListAlertReceivers503JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiverRequestObject struct {
+	Params CreateAlertReceiverParams
+	Body   *CreateAlertReceiverJSONRequestBody
+}
+
+type CreateAlertReceiverResponseObject interface {
+	VisitCreateAlertReceiverResponse(w http.ResponseWriter) error
+}
+
+type CreateAlertReceiver200JSONResponse AlertReceiverResponse
+
+func (response CreateAlertReceiver200JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateAlertReceiver400JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateAlertReceiver401JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateAlertReceiver403JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateAlertReceiver409JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateAlertReceiver413JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateAlertReceiver415JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateAlertReceiver422JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateAlertReceiver429JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateAlertReceiver500JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateAlertReceiver503JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiverRequestObject struct {
+	ReceiverNo ReceiverNo `json:"receiver_no"`
+}
+
+type DeleteAlertReceiverResponseObject interface {
+	VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error
+}
+
+type DeleteAlertReceiver200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteAlertReceiver200JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteAlertReceiver401JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteAlertReceiver403JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteAlertReceiver404JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver409JSONResponse struct{ ConflictJSONResponse }
+
+func (response DeleteAlertReceiver409JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteAlertReceiver422JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteAlertReceiver429JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteAlertReceiver500JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteAlertReceiver503JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiverRequestObject struct {
+	ReceiverNo ReceiverNo `json:"receiver_no"`
+}
+
+type GetAlertReceiverResponseObject interface {
+	VisitGetAlertReceiverResponse(w http.ResponseWriter) error
+}
+
+type GetAlertReceiver200JSONResponse AlertReceiverResponse
+
+func (response GetAlertReceiver200JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetAlertReceiver401JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetAlertReceiver403JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetAlertReceiver404JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetAlertReceiver422JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetAlertReceiver429JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetAlertReceiver500JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetAlertReceiver503JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiverRequestObject struct {
+	ReceiverNo ReceiverNo `json:"receiver_no"`
+	Body       *UpdateAlertReceiverJSONRequestBody
+}
+
+type UpdateAlertReceiverResponseObject interface {
+	VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error
+}
+
+type UpdateAlertReceiver200JSONResponse AlertReceiverResponse
+
+func (response UpdateAlertReceiver200JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateAlertReceiver400JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateAlertReceiver401JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateAlertReceiver403JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateAlertReceiver404JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateAlertReceiver409JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateAlertReceiver413JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateAlertReceiver415JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateAlertReceiver422JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateAlertReceiver429JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateAlertReceiver500JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateAlertReceiver503JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRulesRequestObject struct {
+	Params ListAlertRulesParams
+}
+
+type ListAlertRulesResponseObject interface {
+	VisitListAlertRulesResponse(w http.ResponseWriter) error
+}
+
+type ListAlertRules200JSONResponse AlertRuleListResponse
+
+func (response ListAlertRules200JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRules401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListAlertRules401JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRules403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListAlertRules403JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRules422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListAlertRules422JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRules429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListAlertRules429JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRules500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListAlertRules500JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRules503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListAlertRules503JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRuleRequestObject struct {
+	Params CreateAlertRuleParams
+	Body   *CreateAlertRuleJSONRequestBody
+}
+
+type CreateAlertRuleResponseObject interface {
+	VisitCreateAlertRuleResponse(w http.ResponseWriter) error
+}
+
+type CreateAlertRule200JSONResponse AlertRuleResponse
+
+func (response CreateAlertRule200JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateAlertRule400JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateAlertRule401JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateAlertRule403JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateAlertRule409JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateAlertRule413JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateAlertRule415JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateAlertRule422JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateAlertRule429JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateAlertRule500JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateAlertRule503JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRuleRequestObject struct {
+	RuleNo RuleNo `json:"rule_no"`
+}
+
+type DeleteAlertRuleResponseObject interface {
+	VisitDeleteAlertRuleResponse(w http.ResponseWriter) error
+}
+
+type DeleteAlertRule200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteAlertRule200JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteAlertRule401JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteAlertRule403JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteAlertRule404JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteAlertRule422JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteAlertRule429JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteAlertRule500JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteAlertRule503JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRuleRequestObject struct {
+	RuleNo RuleNo `json:"rule_no"`
+}
+
+type GetAlertRuleResponseObject interface {
+	VisitGetAlertRuleResponse(w http.ResponseWriter) error
+}
+
+type GetAlertRule200JSONResponse AlertRuleResponse
+
+func (response GetAlertRule200JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetAlertRule401JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetAlertRule403JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetAlertRule404JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetAlertRule422JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetAlertRule429JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetAlertRule500JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetAlertRule503JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRuleRequestObject struct {
+	RuleNo RuleNo `json:"rule_no"`
+	Body   *UpdateAlertRuleJSONRequestBody
+}
+
+type UpdateAlertRuleResponseObject interface {
+	VisitUpdateAlertRuleResponse(w http.ResponseWriter) error
+}
+
+type UpdateAlertRule200JSONResponse AlertRuleResponse
+
+func (response UpdateAlertRule200JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateAlertRule400JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateAlertRule401JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateAlertRule403JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateAlertRule404JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateAlertRule409JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateAlertRule413JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateAlertRule415JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateAlertRule422JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateAlertRule429JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateAlertRule500JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateAlertRule503JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertsRequestObject struct {
+	Params ListAlertsParams
+}
+
+type ListAlertsResponseObject interface {
+	VisitListAlertsResponse(w http.ResponseWriter) error
+}
+
+type ListAlerts200JSONResponse AlertListResponse
+
+func (response ListAlerts200JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlerts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListAlerts401JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlerts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListAlerts403JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlerts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListAlerts422JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlerts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListAlerts429JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlerts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListAlerts500JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlerts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListAlerts503JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlertRequestObject struct {
+	AlertID AlertID `json:"alert_id"`
+	Body    *AcknowledgeAlertJSONRequestBody
+}
+
+type AcknowledgeAlertResponseObject interface {
+	VisitAcknowledgeAlertResponse(w http.ResponseWriter) error
+}
+
+type AcknowledgeAlert200JSONResponse AlertResponse
+
+func (response AcknowledgeAlert200JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert400JSONResponse struct{ MalformedJSONResponse }
+
+func (response AcknowledgeAlert400JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response AcknowledgeAlert401JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response AcknowledgeAlert403JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response AcknowledgeAlert404JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert409JSONResponse struct{ ConflictJSONResponse }
+
+func (response AcknowledgeAlert409JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response AcknowledgeAlert413JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response AcknowledgeAlert415JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert422JSONResponse struct{ InvalidJSONResponse }
+
+func (response AcknowledgeAlert422JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert429JSONResponse struct{ TooManyJSONResponse }
+
+func (response AcknowledgeAlert429JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert500JSONResponse struct{ InternalJSONResponse }
+
+func (response AcknowledgeAlert500JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response AcknowledgeAlert503JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
 
 type ListChannelsRequestObject struct {
 	Params ListChannelsParams
@@ -45125,6 +51660,42 @@ func (response Ready503JSONResponse) VisitReadyResponse(w http.ResponseWriter) e
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// ListAlertReceivers List receivers of alerts, newest first
+	// (GET /api/v1/admin/alert-receivers)
+	ListAlertReceivers(ctx context.Context, request ListAlertReceiversRequestObject) (ListAlertReceiversResponseObject, error)
+	// CreateAlertReceiver Add a receiver of alerts
+	// (POST /api/v1/admin/alert-receivers)
+	CreateAlertReceiver(ctx context.Context, request CreateAlertReceiverRequestObject) (CreateAlertReceiverResponseObject, error)
+	// DeleteAlertReceiver Delete a receiver of alerts
+	// (DELETE /api/v1/admin/alert-receivers/{receiver_no})
+	DeleteAlertReceiver(ctx context.Context, request DeleteAlertReceiverRequestObject) (DeleteAlertReceiverResponseObject, error)
+	// GetAlertReceiver Get a receiver of alerts
+	// (GET /api/v1/admin/alert-receivers/{receiver_no})
+	GetAlertReceiver(ctx context.Context, request GetAlertReceiverRequestObject) (GetAlertReceiverResponseObject, error)
+	// UpdateAlertReceiver Change a receiver of alerts
+	// (PATCH /api/v1/admin/alert-receivers/{receiver_no})
+	UpdateAlertReceiver(ctx context.Context, request UpdateAlertReceiverRequestObject) (UpdateAlertReceiverResponseObject, error)
+	// ListAlertRules List alert rules, newest first
+	// (GET /api/v1/admin/alert-rules)
+	ListAlertRules(ctx context.Context, request ListAlertRulesRequestObject) (ListAlertRulesResponseObject, error)
+	// CreateAlertRule Add an alert rule
+	// (POST /api/v1/admin/alert-rules)
+	CreateAlertRule(ctx context.Context, request CreateAlertRuleRequestObject) (CreateAlertRuleResponseObject, error)
+	// DeleteAlertRule Delete an alert rule
+	// (DELETE /api/v1/admin/alert-rules/{rule_no})
+	DeleteAlertRule(ctx context.Context, request DeleteAlertRuleRequestObject) (DeleteAlertRuleResponseObject, error)
+	// GetAlertRule Get an alert rule
+	// (GET /api/v1/admin/alert-rules/{rule_no})
+	GetAlertRule(ctx context.Context, request GetAlertRuleRequestObject) (GetAlertRuleResponseObject, error)
+	// UpdateAlertRule Change, silence or disable an alert rule
+	// (PATCH /api/v1/admin/alert-rules/{rule_no})
+	UpdateAlertRule(ctx context.Context, request UpdateAlertRuleRequestObject) (UpdateAlertRuleResponseObject, error)
+	// ListAlerts List alerts, newest first
+	// (GET /api/v1/admin/alerts)
+	ListAlerts(ctx context.Context, request ListAlertsRequestObject) (ListAlertsResponseObject, error)
+	// AcknowledgeAlert Acknowledge an alert that fires
+	// (POST /api/v1/admin/alerts/{alert_id}/acknowledge)
+	AcknowledgeAlert(ctx context.Context, request AcknowledgeAlertRequestObject) (AcknowledgeAlertResponseObject, error)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(ctx context.Context, request ListChannelsRequestObject) (ListChannelsResponseObject, error)
@@ -45425,6 +51996,353 @@ type strictHandler struct {
 	ssi         StrictServerInterface
 	middlewares []StrictMiddlewareFunc
 	options     StrictHTTPServerOptions
+}
+
+// ListAlertReceivers operation middleware
+func (sh *strictHandler) ListAlertReceivers(w http.ResponseWriter, r *http.Request, params ListAlertReceiversParams) {
+	var request ListAlertReceiversRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAlertReceivers(ctx, request.(ListAlertReceiversRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAlertReceivers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAlertReceiversResponseObject); ok {
+		if err := validResponse.VisitListAlertReceiversResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateAlertReceiver operation middleware
+func (sh *strictHandler) CreateAlertReceiver(w http.ResponseWriter, r *http.Request, params CreateAlertReceiverParams) {
+	var request CreateAlertReceiverRequestObject
+
+	request.Params = params
+
+	var body CreateAlertReceiverJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateAlertReceiver(ctx, request.(CreateAlertReceiverRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateAlertReceiver")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateAlertReceiverResponseObject); ok {
+		if err := validResponse.VisitCreateAlertReceiverResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteAlertReceiver operation middleware
+func (sh *strictHandler) DeleteAlertReceiver(w http.ResponseWriter, r *http.Request, receiverNo ReceiverNo) {
+	var request DeleteAlertReceiverRequestObject
+
+	request.ReceiverNo = receiverNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteAlertReceiver(ctx, request.(DeleteAlertReceiverRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteAlertReceiver")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteAlertReceiverResponseObject); ok {
+		if err := validResponse.VisitDeleteAlertReceiverResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetAlertReceiver operation middleware
+func (sh *strictHandler) GetAlertReceiver(w http.ResponseWriter, r *http.Request, receiverNo ReceiverNo) {
+	var request GetAlertReceiverRequestObject
+
+	request.ReceiverNo = receiverNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAlertReceiver(ctx, request.(GetAlertReceiverRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAlertReceiver")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetAlertReceiverResponseObject); ok {
+		if err := validResponse.VisitGetAlertReceiverResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateAlertReceiver operation middleware
+func (sh *strictHandler) UpdateAlertReceiver(w http.ResponseWriter, r *http.Request, receiverNo ReceiverNo) {
+	var request UpdateAlertReceiverRequestObject
+
+	request.ReceiverNo = receiverNo
+
+	var body UpdateAlertReceiverJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateAlertReceiver(ctx, request.(UpdateAlertReceiverRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateAlertReceiver")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateAlertReceiverResponseObject); ok {
+		if err := validResponse.VisitUpdateAlertReceiverResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListAlertRules operation middleware
+func (sh *strictHandler) ListAlertRules(w http.ResponseWriter, r *http.Request, params ListAlertRulesParams) {
+	var request ListAlertRulesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAlertRules(ctx, request.(ListAlertRulesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAlertRules")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAlertRulesResponseObject); ok {
+		if err := validResponse.VisitListAlertRulesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateAlertRule operation middleware
+func (sh *strictHandler) CreateAlertRule(w http.ResponseWriter, r *http.Request, params CreateAlertRuleParams) {
+	var request CreateAlertRuleRequestObject
+
+	request.Params = params
+
+	var body CreateAlertRuleJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateAlertRule(ctx, request.(CreateAlertRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateAlertRule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateAlertRuleResponseObject); ok {
+		if err := validResponse.VisitCreateAlertRuleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteAlertRule operation middleware
+func (sh *strictHandler) DeleteAlertRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo) {
+	var request DeleteAlertRuleRequestObject
+
+	request.RuleNo = ruleNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteAlertRule(ctx, request.(DeleteAlertRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteAlertRule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteAlertRuleResponseObject); ok {
+		if err := validResponse.VisitDeleteAlertRuleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetAlertRule operation middleware
+func (sh *strictHandler) GetAlertRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo) {
+	var request GetAlertRuleRequestObject
+
+	request.RuleNo = ruleNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAlertRule(ctx, request.(GetAlertRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAlertRule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetAlertRuleResponseObject); ok {
+		if err := validResponse.VisitGetAlertRuleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateAlertRule operation middleware
+func (sh *strictHandler) UpdateAlertRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo) {
+	var request UpdateAlertRuleRequestObject
+
+	request.RuleNo = ruleNo
+
+	var body UpdateAlertRuleJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateAlertRule(ctx, request.(UpdateAlertRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateAlertRule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateAlertRuleResponseObject); ok {
+		if err := validResponse.VisitUpdateAlertRuleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListAlerts operation middleware
+func (sh *strictHandler) ListAlerts(w http.ResponseWriter, r *http.Request, params ListAlertsParams) {
+	var request ListAlertsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAlerts(ctx, request.(ListAlertsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAlerts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAlertsResponseObject); ok {
+		if err := validResponse.VisitListAlertsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// AcknowledgeAlert operation middleware
+func (sh *strictHandler) AcknowledgeAlert(w http.ResponseWriter, r *http.Request, alertID AlertID) {
+	var request AcknowledgeAlertRequestObject
+
+	request.AlertID = alertID
+
+	var body AcknowledgeAlertJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.AcknowledgeAlert(ctx, request.(AcknowledgeAlertRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AcknowledgeAlert")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(AcknowledgeAlertResponseObject); ok {
+		if err := validResponse.VisitAcknowledgeAlertResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
 }
 
 // ListChannels operation middleware
@@ -47894,573 +54812,650 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P39jyPJeSeI/yvx5dfAvCiLzap+0XT1D9qa6m6pPP2mrmr1SVO9ZJAZJMOVjKAyIovN6e2DvbANrU+7",
-	"Zx98wMJr364Wa5yw8J5xhwNsrO3VH2PNSP7J/8IhniciMpLMJJNkNatnREHoKZKZ8fJExBPP6+d50+jJ",
-	"0VgKJrRqHL5pjGlKR0yzFD4djccnsfkjZqqX8rHmUjQOG2dDRkQ26rKUyD7RQ0YUEzFLI/ybjhjhgtAk",
-	"IVwr0ksoHylCRUxSNpapVo2owV7T0ThhjcOGGqk2HY/brdZ+I2pw0/6PM5ZOG1FD0JF5wvzK40bUSNmP",
-	"M56yuHGo04xFDdUbshE14/utlPUbh43//418NjfwV3UDJ/H2bdQ4ppoNZDp9Au2+wc7GVA/zvnr2kbV7",
-	"c31gh0MqBEsW9YdPrN3dE4kdGRo/4iOuy1drRF/zUTYKV42qi8JC7LfKqZ9Aq+F4YtanWaLxFduy+WA+",
-	"cWE/RQ09HZv3udBswFIcphyNqZg+kVXUwN/bQm5MEJkJnS7qCX6/ip6yVMm0nOwdwV7rdg+e6LizMk7Z",
-	"JZeZImM6YBVbHl8pUH1EXz9iYqCHjcMDS2r3OSe20ikXAxgXHtySqS85Sn2ZjqjGhbtzq7F0TU9iNhpL",
-	"zURv+hmbztPhiExkGpPeUComSHcKNOjRJGEp6cuU6CFXRApGzJCY0k1yZPgEo5rF7juiZc5azGyAmwDN",
-	"yITrYf5jV8bTCL7jghzcIkOZpSoisWSKCGm+HZCRTFmTnGiSMp2lQsHbfZ4qTahQE8PHfKNDRmOWkk4w",
-	"y73nbJzQKYs7TXLm+r1gdiTU9MJSGAgZMK3IrYMDfNA8g9+07pLJkCcs6NnNlCvDO8epHKRMqSZ5KnyT",
-	"MHGZ2nmbV4GyXPknLti0SR6kqUztTJDtur9ln8TplKSZUISmzBCEXLCxbrpdiLPNt0o4a7O49ffjmGrN",
-	"UtPmv/z8/7f3P7/6+LcaZZv0EVd6JbbFNRupxsqc6mBVTvVsKAV7yBPNSo72U5FMcd+OzWN2eBEZygm7",
-	"ZCnhsIyTlGvNRMVg4c02vtmoy3JgVE/wHTPK5zLTrJLHpebXZRxu1eN+Cjd9ZZ8oCGzCVvPr+oyqi0ou",
-	"Zu6vTaQC27jp54Viqai+ojP387pd+fZNZy9p2WY/ZT0pYmX43ISa7dMnQsIdDcf7kvKEdhMW3tc3K+5r",
-	"837tDQWjeWvGlTI1lkIxkPuOpegnvAcD7UmhmYA/6Xic8B41Y77xO8oM/E0+HvNkzBqHt1p3owYzPMh8",
-	"lzIKD8J6NYXU7SFL4sbbqDFiSpkL0Jx0M8fxmAg4PeYB4G7mlYgoac5TjwrDrVCAJBxYlmWZZhccNlr7",
-	"3/vubx/84NbL1g8/+f6dH3128/HtJ99+dvf5/pnprB41gHMiOeZ5US9LUyY0UZpq5i8UI+XKCQzXDsd0",
-	"d18Ktg7tkJF6wqis12NK1Z+A6fe5XciqebiLZkIV6dE05SwmMoNhP5Rpl8cxE+ut+82ydaeZHjb7vuGZ",
-	"hWeKkV7KYiY0p0l+KwFVWWzOQyyB1W59weuPjCBZzYRJx0kxvVQq1VZcsw4ZMQpSBtWEkgnrguRnbjN3",
-	"b5vHjA6lw41E9DCV2WBIKOmmcqJY2iSnWW/ofscxpex3WM+IShykyykZ0SkxWsWA4VaNnALWnZLvPjgj",
-	"XPSSLGZxk3SOnz4/bT99fvLdkyenHZJw06YZgJujGZZqGnKeCHOb02SdjXHbbOr5jcFdk4Ut4ToiiqWG",
-	"GcB7h+THmdQsJE6bx2QyZIJMZXZdXOFIEF423Hsw0E4+kA7hsI/6nCGBmdCp+ZsLqz2blz9QJJEDpPYl",
-	"TXi81ik8OAiI3ecsiVXj8HP757zckVOeW35WkGlw0/aoIF1GYm6k9rjx9lWUL6Pb79yOubCaRwS6JbZt",
-	"eGL7nBtEca7MEY3NLRqRbqZxZHiGJqkUg3ukA3Rr4g8dYu5TRRjtDc04HtPEiEpsvVUpPwKOdiPf9ix7",
-	"9LwA5mAvwS5wm/jQ3IujTMEXQFry26dPn1wfff0SwzhM40+kfigzsSbNbi2UI/rQ8CzBUoYjIcpwSnh4",
-	"6/SwvYH62jMamhcW2GuOAsKZlI9oOlhLSLi1f3PRZtJSthNoe/Fm4kbalAQePSRqnPDi7SNTooYy1UyA",
-	"FU+z11pd396CYQI7EmSfPOafRmaAn5i/wIpASZdqPKlnUj6mYroe97xbKcMYuo6omLb7lCdZytQMfaUk",
-	"5mdifmYxMfrvaKwV6adyhMoijWOj0x8SnU4JHVAuSEI1S7dMVTdQ4HoFGadHR2x+vIbSgUVkVtABumS9",
-	"YSfKBROwdHFFrD2PZIqdC+06TpmSWdpjqkk6z5lOp3tHfc3SDhnwS3tBqqI+1DwX5+KhTOfHDCZnxUia",
-	"JQyUiGR6aB7eIz8ATnT07IRcsKmyusWAaTs3MIk0yRPGQQKLZYEScO1NDDfJFIvnaeIsTGasCTXSNGMX",
-	"9+CRc0EIM2NHc5CZraapzi3lICjAlrVimrMLUqUmMo2bZvRHpmN7/Y5TeWkEPK38MzVGNJICV0yQIVX5",
-	"fgQjiiJyIgx1oW3CdUSoNiNPmHnXCACUjLjINGuSl0B03wDMyzQhSrcLSAuZYnZhsnEENigl4YdiKyO7",
-	"OVLTNd63KCWn4EGwraQMSGLYAS4bbIu53eu5bMzGTMRECiMhwuoaogA9gQGr5jkoIi+EOdgy5V+se6vv",
-	"V3ILbykoMInjGYVixJXiYkDczj4ERwqhOFigr6GdW3XgeVS4TX0NOvCS8VuqenPFWtpC6e2WBa3O3Wvm",
-	"TPEe3Pxmd8mUpjyZkuCdkOfCrZZcA/WWDzOCu8zShHRZj5ojEJo/aA+5cEw17VLF7uWmb3dxGwVwItML",
-	"vFxwSVQ2NioSix+zmNP1pI7bi6SOLO+iPTJ9tMF2OLdUx9jt3tl0zLzwOjuA7S9NJxxXxwmzndmBdcCE",
-	"Z1u0DlJwvXmjy+GbxjiVY5ZqjqY0pN4Sn6F5xoyL6jrm0TOqLp7RGQFv8VuP7WNo6XNGzM9xdHkrdgiv",
-	"vOVXdn+H9UBireUKptYR3CRHYgoiI2Gve2ysSafZAVbWaTY7EZkMec/cjS+eP0Kvht3fZlNSDutf5SAO",
-	"3A63F3kdPvzO4YffOfz8X56fZ61Wq9V89a/Oz5szH8NvXn2U//nxR98pcVcADZ6DqeG5NfWhG+RZsOBg",
-	"7CjuAOu+rmf2tmesHaxrmYIBIpiVG6w8ei9wJt1utYxwkdKeBh9QysDPUyTfvplrK2qILLHcGo3aoesm",
-	"J0kpQYy0wOzk5ocJv+KFDgKCNdMY4ShycoO/0u1kwFbViBa7JWZHPOumMHtcp9M2NWJl28qS1Ub3TGie",
-	"WNlWp9OIcKE0o7EZU+f5g7PnP2zff/Do6IftxydPXpw9OO1E1thmdzu5EHKiyFBOSGKEEiu0zszi5kEj",
-	"8EF9cudWwQvVqjMrNZRZErdhlPPTeemEHYnzIJQ8PDp59OA+qMH3SJ8mipHulDivWGWXXSkTRkFGUprq",
-	"TC3bvHgqTvHZt5F3ztT3wYRMKXft+MgPO4wKxmTaKeO8/oab27gFK1jZA1c1gxlzmxvTgok8s8e+iomU",
-	"DhWeQd9ovfsDXsSWaJrSKXyWmiZtiIxYGvNj+kTzpVemGqX+wgJZgg6CxcUJlJHkU5pQ0WPHoCcBGeKY",
-	"mwHRJGS6sLNn2W7Pv1Qix6LiZYRBNhhB7FMZywkcxvn/gkO7N/NDGR8a0fRixl2Od0RdLjt7Y+O0SqnF",
-	"vziD72an3EJPYi+FoIqI7BMhY0ZiKVhEDkiX9WVqGDGRadeogjfx+T4XXA3NC7fwC8PtYkK7wlAqSaYR",
-	"uY0taXrBrDlJikGTHEN4hwJR1Eiw6OXA7aNs1AfjKSqh0zEDw1JI//07If1vHnz7zreLzHKe1D7wykiv",
-	"wjz2eePHGcuMVKMgZmAkBdcSqPqq5DJzDVytLFe+YwvsNl/BrUlzeKLikinmPyw5zO7JBc1vTyp289k2",
-	"DQVLymlof1gWPxbZQDT75mJyuAfNW3iU21QXYjhiqtme5hCrMLe/XYjD3A8oLKG1p3iRzLHE+WNXIUL4",
-	"S0XxgaA6S1k7p/KbEkEjG8crz+iSpYqjvlpkeCfCEEix2Ig77JKlziXaJKdMxEajpop07PsdZ6qz14KW",
-	"JGaa9UAfcW5//G2OUZVSpeSkYIynDSMpoUm4EWZXJJ9oYeELNFuwQR9x1FRqiQe4KUf09Qk+vY/3nfs0",
-	"s75RIxP8xxmzP5sdUOx3uxxAsGTrenHY79wkPclr0d4xlBLRLIgjXbqC7LW2Mamzs3LBc2FrC+eke8Ol",
-	"UteIi/Db/Tk5bC0G55jVwmgXrsYJxWjuMja2WGPR6fSxP2Cv9wZyz9LBcbTmE/vH55+/gpP+Knxwj4+M",
-	"zoMx80aqawy4HmbdZk+Obkg65ntmDw2YuOE55NvwdXXBx3tyjGTdG0uIJPBHqC7XDDjgotmeMiZ+YB99",
-	"+7Z6xQO7xoqS9ju+77a6HWrTfzGff7WIzltmi9tliWgRXWcrrWgrS1bOeLhH9ltFG0hBy1sc/hphcGW9",
-	"mMoi9ezEFpDrKndEvevG9MviKmvAdreLHce83QP9hfNrvO/USBe5jw8afbb4g7XpWR8kCFFzmub8Qi8y",
-	"HlVbPUG4BJPIJU0yRrq0d+GCvND6WUd8dD2AXbJ8d1vDIzhQrFnVavHQuxWY60nR120LCwga+fUu0qB0",
-	"29hzMU+c752dPSPWYjhHXXMHyzQ2U93PM5LKjp1PRfq66HHfJBUqakwYHwz1cmrCMr3Eh+eZUJBPZpUv",
-	"225R4VpTwcLmt6zoYKfbV3SCfjdVdOyhu35Fx83pa6XorCP0r3+eqoi2pq6wFba6BlHfDbt5tYh+W+YY",
-	"18EtXnqqljhh8JEPFFFDmrIwQI73WERSllDNL5lL/kQnAr7FmZHki4J8fuHJDHOlqkT7VrOVS/dWHoEx",
-	"C017q+7omIuBpslF2226oou9nn99D/67/7DCz85GFCXBMOny9q1K6+uMcDeXrlnjxUyxtIbQ90Kx9OQ+",
-	"HqDekOq2HDOBr61Ch9be3aO9H9G9L9p7dZxgbnDlOw9WcS2f4dxaLj5W0NGNvIkbxfeXmZVwclu0Kvlt",
-	"tOK08L33bjp+b684HXzvvZvO5iduRToU33/P6LH6id+2GA6dXoMYnve7sRiO9917IIbDQLa+eNexcGpb",
-	"cjP2tupmsNfmjA+wtdALOE8T23c5GQKBvigU+p+MXNfJEVo69wgVhI3GegpJqpifqpxVAp+DLNwpZoBA",
-	"YkOQxYhZIiRlPT7mZtY+2hCt46SjRqoDKBjr+EhvBrE//gRZAJqyveyRZ+qt5BomopjTpD1OWZ+/Xq4G",
-	"md0HTy6OERjUUDmf41M7tz8egwBiyAqE4cJ4olYEBKxrk4Jet30ZQqfXcBnm/W58GeJ5fQ8uQzunq7BJ",
-	"bcwIVnK4rsAi3jvpe+sed1zmdaWB1e6Q3Ta42m2wIqd/tWj9t8yjt8qf76Nx7jh3pm4u1VZ5ZdeRk1Bt",
-	"ruGM4qqtih0HLGGpA3UdISdTrK3ZaJxQzWpsQY4hhIH9udLbWmg5n9pqYkZxZbcrbRT73rrQUdL9hrLH",
-	"zDG5dhFkdoZX4x3zR7c+Kc7Ya13zMCyZxPa07rUnOctGagMBztOnPDGsY4fXIUOZxIrkWL8+ZMY1Upot",
-	"toQFrZDqNLs218M5rpFrwJqXesU0e63voWbaCZe1E1mQCL9m1oYRsPI8Z/arv/rPv/7Fv/vlP/ziV3/6",
-	"869+8ie//Lu/+tWf/f5Xf/5vv/yjnxWTQJdAdy7J/wyExdLJGCGIoBAEU5IZYsx0vtUpDPeTO41iv/t7",
-	"d1993tq7++pNK7rztqLvXOws8TatP6cQQ2+jHXm1e6tsUz1w+fjrD9Kn9C/Nnb/PNOVrRZIWs/nfLMtw",
-	"mz1TOMRCI5XEsIOcI4lDQqt5Iz80j1vEgPnbuCLs9CUcWvixCUgNLO4cwn6fD0ZFZChVLxTKoS3MQysr",
-	"bRQcxAE2PBxwg+kIgHO6KRW9IZEiQjAsqkiniJ7VWepotT2XkvuyXKRfx1zpF22lbDl2WaUL1JbrVYat",
-	"Ld2UIF9jh/lbfuQF2bmSWNuVkqHLrQvHea8bysS4va5dFIZhbJQWUTft55GFhvO72iWxQgCt3V9mxDJm",
-	"7Rg92JCv2x4nVNg06rbL2XWfXbKuexGwqPJ2/ONlCbHuR3uWS2QVPmKEagvn4SB7iZUlITMYUobvESEn",
-	"gSyJiKlMBMh4tN9nPU0ovjUZSsVIxw62TTVAsgCcQx7g3Kwd4cwF15zq5Rsm962P6Ot2nKVUlzoabKaI",
-	"w7awcx3RKWRCL8wlv31w+84s8kNJVqVZHC78jVmDlZmtV2eOT91zb+3+KfHEPYXvzT0lBSOwI8mIXsBi",
-	"j6TSZL/Vapl1430Lj6PIh31+yVwUOuAU2WxyKfCjPQ8fQSj+bSOBEctQFPnQ9DNmaaFNxL5iqZLioyZ5",
-	"Khi2CFshmdCpckC1tT13MK+i8+6gzHk3ptNE0qUxFc/sY9ZuuFxHzOd2ap5HfI1Ur3TEYKvZ12YPVu0T",
-	"EYT019haphWZ6XbKRlzE1cehy/SEMUHwOZaqe17qx43A/E9mEa3ZaYWzUpqTY0ND6l8thVNut8Ht1vw+",
-	"mLky3O2fJzR4Dl96c7weJ5SLLV74pkOBHGurV37Q73z+zpDRuB6aCDDTgSwmsgAEPNjXWUyysZFrAXSj",
-	"nuAMvbe5ao9kysqNt3HGVpJV2esxT5la9M7S2Equ2nFWMR4p2pnoJYwuZ+TihX3QcKyUy5Tr6eyJrkhv",
-	"yjUKJ2WYVuMsYbFPP0f4uAhBNFBiaGPeUQNEnR4D8D8jDzOtkzIhImq83jMd7F1SqICgTE+fIqzdadCh",
-	"/QqyMB/Zbu1333e9289P5Kkbg/3mWTgU17gbkZmrzDSLq81i8LsiMetxED0Mo3X5VXSKiIxOtrmHUcgT",
-	"rhihYoqRy/Hc47zMXBbZ4hhqUUpXIFPYcblQFQulasgYORGr0L26F17PRsaSDn6rRwVIJrmM1pMjmyBX",
-	"+/JEuv+As0mZWF4PKOqMqoscJkploxEtg7IC8TBnK4QLUHHVkqtso+w0nzBmz0Y+PM8k/MktsIHg8PnN",
-	"lq91GccMrAvlhooKhklHPkoeHrtHKImlJoqNaUq1xc5N2CVLFJYXINJpqnN0W4gwN05lN2GjHPXX9qet",
-	"hdLC6Vq8PuwXUh6XWhRwfovNWt/jSst0ag4xFwO1ag4xoL7FdKrKLCZjmmpoySoZePfQFKoeEMvJSJeZ",
-	"A6LIEEeCpQaUQ3jOkoSY9smHL86OPyJDeonovVAyQfQYoOMCCG8MIBnVEs7NO7eXCzjstXN4V0+GKxKn",
-	"cjxmMZEimVpdiWOZD2yAxZERFamDIMb5M3HJUylGRsQfUkU63zs5PXv6/Ift+yfPO6Vc7IKxcQV57cKF",
-	"o1mRch6+OKZTB1XsZwl8L6cwBgI0ScsW2IA92VyJ3qXKVyIHVdsHqOpmAxNJWR8gom15QyxbprIuQOMa",
-	"vcj8AKIj7rKYJQyWwnzfG9J0kNeBSFg8KAJp4saMYxR+utBnZBcXUmtwEFQjcPPV08LTvj3hsR6WLLmc",
-	"BNTwwhym9NB87ZrkyAXaAaoq4IXlP9t7L5Y5Tj6ZMsO4nICCR2nC2AVCeelhqdECDKJqTHsVnC3/3Qz2",
-	"mVR6kLLT7z/C/t15H0lAIpdoqZATkSNUYgNEMBYrW8+PX/KEDRg5fv7g6OyBUXi5bpIHELAa1H5xjStt",
-	"SDXBYgVGnW0WfTJ3bq4GDzfHP6GIyiVNHleIGtz+jiCcRi2z3NilWgn2WkdmV454knAHoLloMwGeZWv5",
-	"frIlAje3GddWXitCWsvsuzZ0Z4kt9zP2DqIra0lghnjXidTwGVszXs2tQYmgkaVjcw3Zw3UBRQavyJc3",
-	"M8/KhMxHjBqNYQlKbF+mgRXGsmd0pFOrp4a4sc+ePz1+cHp68uS77bOTxw+evjjz8LHLD9KqcLeP4OJ4",
-	"IEpxYY9IKieOwPaKsSU38UvFDs0U5HgvG5sbtifTlPVArPgQHdHdaecjc2M5lA3yoWADTM7sIFPv5GUB",
-	"Og7OAd6BC1LE5MOxVLzkDXAH+zes1Oq6QRHFMSfrUyNCdmU8vUekEQTGLEWg4Y9AOrCohEQPU6ZwdT70",
-	"HbY+apIjV4AAL2wztqDogExiV2WkY9l104kDncJlfIjmLDmx5UfgYnbWLhpMyRYJzUYwtyTJ5w8CswI4",
-	"+CEjXcQ6bTZmD4/9ofz82B+9bdxhm9azj3QrdK+89sSIxqzY7FLrxubAqyVwLO/yhliMYu32IurlUl7Y",
-	"84/Dh02H29R9hXVDcGuBKjg3hOUHOpGTtppwG3hVHNTD8m2OhV4JZPOJgdsYh/Y+n3j1bM3RTGhq2n0f",
-	"hpOD6i7Zi6Uxkm4fu2NVnF6B9AVkGtsrHJqlMkLAkLdnAA5vgW2KBdjvVTh9Z2Zwva5fHMy2l2/rHntf",
-	"fnl1/OtaoPXQ/nIbzqzQZXmpud4Rwy+CWt4RGAYMc8H6Rr6CohHHPkDHMPlCCnaPmKE5bVgSVxy6uIZj",
-	"tBQtXRp42ajDLG2bYaz0Ao5/tVdAv633xtuqRVX1Inc3oMiy9I1tw2autjzv4+hX2Svv5fjrb9z3a/hl",
-	"p+hxlYm8Yyszd7AiF5rEIf6OyXHCCO26SFeIXQRTyvGQC2Y03ZQ8EIOEqyGkOR/1emys9x5RMcjogM2H",
-	"5AWAdQf5mMqB/jth+ESnGBjg7GiXLPWPgFNPhx+NjMN0FUT+Y4+gv6ZtfkK5drLW8sIsqNS4YkHmXSNK",
-	"ov+KZsoV04XwlA64KZsqkZPOvaIZdKG+fXD77sFSu1XZ5njCJts3Zl2wCo3tgk0LSc6UfMpoCtVgLhga",
-	"zqkqlBk06uinVPEeoZkeMqHtJmiugDm4wIiGlpwlYjLScHsill2zbYpXgSA6t3DPqFIhXChVpIMCaYdo",
-	"aYtVojUWSoY3iWGORAZVHuHrOlr5E1ko69agvRFbvZxWiNMEBbVmvyh812zvvfqo+LGqtFYYG/VAxOuZ",
-	"Gbv8i7lAoBqHagWkiwj60Jb5Lto5rhgL+u+gRHsbXcwzipHly61oPzqIbka3otuvliPUlgZWPIB+XiKb",
-	"bET28yleVf7zQ6hP6z8eGyU4Cb95YM0W9nU5YvaVVwVa3VlCqHXiEfMggtkCNpb5R2Sf2LsXkH5hYBG5",
-	"SXpuGhG5NVenJr/9PJXXpfEpCwh8ygLqnrKAtCIu0FXER/lgXs0yE7+lIr+DF1a8Cs/KQyz+Ns868wif",
-	"RdBu9WDWokV5AOFothvhHva8dbU57PwxjdmGZWBiFmdYa7IsVOkszZirOVeIkAVHqdnrScpoPC311+Mh",
-	"Kbl9UFadDGWxsHwPSj5RRfoUhIYLISeCTJm+h3WBsV4fVusNAo6s7FsfRGd+E5eZfILH6ges5hbCyuKJ",
-	"k+HUOhIgRAL7YfE9a85HV74RN13EahRWv+bCxnhopjRJoRR9jUu4XpBUIU7YBkvN+rJmyBIFxQcKW6kQ",
-	"12QNmHZDLNvVV2HQK0zFhlNdu2EvHNRzhwlVErqK9awrvAK22LWVxSz171mUKt4nwpwVbk9PadLTyoGn",
-	"RhajSXukBlW+inEqLzkawoLo2qF3odXZo0asbPuswIXnB9QJiM93Z8jxjzodYZSpLzdYI2pVMaE3Cryt",
-	"W83S7onSgpYlVAcSfGBDvjBMFPeBD2V2xQggnQJqkJeGMvJRGS7a98B9q5kICT6kinQZE55z1XOkrXH3",
-	"B+U47YkoMJV8EYM4SbdShe00t4fdjJcf0vW1gZo3xhpi/Zr5XcCe25WKfA9KJ36ABfqxwr7Ppwou/pmk",
-	"miY5cgh5YIvyZm9bJj6MqDj4ZD0M4kLge3HgT6QemrvSJnXMZWqRQNYA72jAKkgXGInAYEC8m+qndgGv",
-	"TzPRhgeqU2jsSURbkigOdz497aFMSTdTXBgWb/okt21KfpCShgKBfce01bFpQ80RfX3f5o51rPfCGbPC",
-	"BurPch1davUcJpR5wpJJJdVNsIY+LC2E/RWnR5PE2UBhObuYDgQLXU7WKhranKPnIH11mleQJ/QuUrQe",
-	"grCINVAhPqBQCBW93YtTuDA8ZJzQHhtC9IkiHXlpuNiI2ZLphe2EMaQpv2Qxhu9xXX8fhalSyzOk5sXO",
-	"OU01TILKt1zQ0XLWfh3aoktiuBZt8dTuw5IUEAc+FuGGiEMBAvg6F+Qff/eP//F3/wS3TXBwdPj+LDZI",
-	"RFjickFkWLq8WGn/V//lv//yf/wvX/7BX335v/7tLEzIrG1wFVR7HHLFvVKi7Vy1/Scit4mChBdnoLk6",
-	"o1s4/NwyVNR7nIloVueFoYRfhkajGYvo3HczhrkyTWvuTG1JJHqHwLah8LRU3L+KXL26AoZn8D6n2XBq",
-	"I15EViYyFyc4YozMzM0GxSsTdmWWVhbsWj7EtWwkoUyxvIwE2naW5HGOcykPbn+Mi62LcfJ+mmzmhaK1",
-	"ItYKqu78DBPIA7HF6jDfFUNhp1bfq1e1Ti2/Whz/t2A6hTCZ8H5wV4dPNXRZl3WU7HTJuX6HhrKoAfcD",
-	"i1m86nYNhdWa2vTKwI4r2PHKhK2c/wU6uDe85jOfVcyLXGxuVxcWbSa5EfZUYD30fGM1wMhwrc4CqLr5",
-	"C+qd3jlXDCDKhNnGFVDB3tpRam/JT+vS06C5Tq6q5F+1RJ/vPOwvxAwNp+K3hJv85hvh+vxGbgTq2tQB",
-	"N4J1ESr9hi6i+s3nzWy0eVewNQeAhGFS262o+gQsua+KQDOYS2cYtshzWHhK0M6+HaXFn8jFUIqLz97s",
-	"Mau/U67zpFz7QVFX6ZQKZ7UQ/QVbXjZGMCyYE5wkT/uNw8/X8Y7NTi4w5C2Cx5s/Qza/yNmPCzamOQOB",
-	"Hto0PCoszFJu2uKil2QoVszNPi+qshb9c/9biVuwFNln/iwuWrZaJqlZ/VmVO/TBrLBMqCzhVWDxRptE",
-	"F+FJDO2n8GHECMShJmghKEEeX3trwyTK0kVlytpVQQEu0sA85ATkuegAmyCHbXQwFOAe6Xz3wRm5Qcf8",
-	"xuX+jQIZbrzh8duOCxlIErv7RssxhZ1LF0m/7PTBul0Pd1SO2ltjjU/F034/RPABJVH2+zVheFBhempe",
-	"sn+aV6HhFzkAUYnnu2fRM5jA7HWSCQwRmVhAHeozNo2arpjQh0RIGzgCaaQW4ch/BawGcq3wxKSGCWW6",
-	"STqgxjgUVduq9zKBK8IORNn3h1SRNHOvmy1q34awYa7Iw6OTRw/uI/6CeS1lKks0UXQaYO/ITANCDswO",
-	"xjpncLVDs8YHB9cgYtup+z7rGgJ2/eixHYz3BKAHn3oProNxynosZqLHiLy0GZ3+YTNca7cFf1+AkJMw",
-	"esmUWRCZgSUqAWyBmI2ZiH2Ygh0lciWeJEVQoGYQJQ6Ts7EiNTeU3zfP7bv+i4fQCGytXpnSZ11CK5gm",
-	"3RtOV7wSZW5xDNYJktCGP2mJi2thPg6JDkK03JLWic4C13jbsablJk14PGAyS99ALr2RNcZ2t4JtcT0Q",
-	"M7P3+SVL29VRCgis1K5nHzplIg7sQqw02SCPrjAPcDFAruVxUuugCG8al7IihlXUcHJbFZH87xUHZObW",
-	"CRZ49nBFheM523LJmhUHF4aPhCvnlqOwVwqnYXavh0El+Z5emmJgWM6xM7zOQG15GagWUjR6cVZ6up2W",
-	"FmSwQUM9JrRhE7JPfEIR4YJ0tNQ06UTo321ZzMPSCtdzNayXLXzUgMZrTWNWXZ1ZeWwop4wPLJyZ/sJV",
-	"2ViZy9d3fQ0uH832hMeAAtuVGntbtraZHrcene07vYLddf0Bq2YUa8bAbS5aLZrbS5nGt1vhTljNQmHe",
-	"MhzvJTseUv0B2CpGVDfJkYsrv3Pzk1ukO7VAmL99+vRJREaMqixlsYdbmQy5ZgRBvYwEDqFatvQrmaRc",
-	"m9udC4Cfs9Fw4ehuB9C/OdHXBWK1u66AYXRwa62QO3+35iW+52mIv5lLIlMshCAKvXm2JO9K2Ephate3",
-	"Fo9v5dLlqF6UR5iFEjSqeNyoPnnwxrwQPSMOXeUc5y7UOudh1slytRLVQq63Xca+XaYeRCxURWETD+zZ",
-	"ZUOa2N0PMbUEalLPOSWWOEkQMn41rsvzaJGa8Z1QxwGrjK0qlvl3I99vGfGeOaTFEv17WhruiW6YL5gh",
-	"aczVhUX4EjF7zWrCNlkQ0I10Iwdeuhgi38GbUaUBKjlhmlnc07XjaiBk34FhzPeLEf0xnVowUxdYl2N/",
-	"zvZctvQWZWyFAgA56Ks1INsm1p4noiqsVIQgQNGlCkHCQFmhYlOiQzlKBO+uNE4LaQuNWPg6xB6dUKhZ",
-	"AeB2XWYUeVtgYP6+gKSEyoUtQ+6tWj5wqiyNsYaH5pGQ3fYKBuRaLBAiske0sFuKJ6O4ioWTt5AbbFcX",
-	"8N1uXSEo9ryhVpDz0mtXDZ5ZNIeKO9H+2iQnmowypSHxAnznkJMEu9s6/Y6enZALNj0kneRCjVS7Q/oS",
-	"y6uQ7pTcukkSZuQmFZGYD7hWEens2QD1dqe5pKrgwUol+J5txePpi6L91hvDTZ7QEXvbeS9Uj7C659y6",
-	"3rfUhz4RZy+masgUwk8i6B6SjCSMgkWz863OPbK/b5SEgxagTtOeWcsmeWnn0flWx3pzqHNmckFGlIvE",
-	"9HA85II2yREYvxVRQznBTAZ8lCoHNQ63n9aYwpNHlu/f/KTVgn9ai2M0ivL5+fm3vgNlIM0/ZK9quySl",
-	"aM8OwDPw/7igXGCr6AIq3mbc4TJ79M8cL7oDPqIm6VjeOteuOVsXbKwhbHMkU3Yvvw+hNoQ7eKOip6WH",
-	"11R+jdsOavpdYPrPXSvw6Xu+Kfh437XniPW0f+L4XAUfXOTihodQvUQWYcs9ofNPxLa4hJEHzFesVDTc",
-	"4OL0N2SlQQ+KhqwJUeSKObRH9HUb8Io2wSkaSMOPQFKcDKmGqgmAaW97uXKoIizAr7TRH9Ev264sO+Iq",
-	"oFBB6HiMKzqWSZJzUBw5yH9cEdcyi8M6KFyTAdOK3GrdWlD1pK14AvZ7qM6wlKQ5kq4Z0AyFrRtzwNHl",
-	"6dDmLXg57kM36RWxlusgP83mB191ugq4iI1Uy/t9lvqDRNB1QozQg+U9Zr22G6Ob+JnlmSz5ZL2Z33/l",
-	"c1j8N2ECi/8Ss1deIeXk5TYxNW2HLN6qsJn3OjfBYAxl5jR8Lc8UWKL7z76xuKzKczYorWaI3xsp7+T0",
-	"Kbm5f+fO3n6TPBXJ1EsyIDxZDgCKZyINh5PWuJgJnU4LqQSGmbnXc6DvoB50UT44ftJYHJ15tPejV28O",
-	"yitBP2fmhv2U6t5wPSt5Cg3Ul/+xQ9fXaghScyuIXZevVzCv7Z0YVCOh2y2fGtPzAygEWlESCouEWkke",
-	"cf9sZAtwwnNxLvZIAM7oQtSCCCAMScIqP3ZfcmVZaxNeD0OOXNDQswdP7p88+S7ao/Ex9npIM6WLrQfx",
-	"RS7UT0ib8IVCYsL6Ghuw3oUlr5eHWIU2chdkhbpY7raAmqkYjIQd8oGQqR8v7jx429etMbe+lJAjdc9n",
-	"yVtwb0ccKHdj2zBSA1aCGrIkrJJW+q6/9DqHkK4Fxye/CsN1BPqOebqUulBwIM9X6UD8F1YUwmZilnBg",
-	"kWY7ZCL/aMbgYtgtMewY7DPTwq4wLI5jKzoF97sbGsadGToagUSQLu1dRGGkJwz+A0V0lgoS8xgUBZCR",
-	"P/TNflTMszI8NYnPBYFnoabch3m/H2EQWenmzLUaB1zva+wCn26ei0D5KPHdu8gvv78bUSMP0LDjNWzY",
-	"jsYI4rix4GXYHo2o0QskAbuUkL9kyQ9N5Z/qaTrIGwJAO/ico67BRxd9hp8eBLPAb174ubjPbkb4+Syf",
-	"F35x4mfnOnBzxM8FpDfbqZsvfr4fzNp1Gszd8771bi86HtfwvR2Nxxg6NBdBVplv6UrNYXrqvUAhuN0K",
-	"rQjA14ziO+dehMuwTtJFhWa/uDJDEDBqhRPgaEzEKsqlZhuw5xyhCeWjUqVgpYIrmF1XU5fJhOaJ5bk6",
-	"nRbrxDx/cPb8h+37Dx4d/dAXiIlcIKFlBob3KzKUE+LELqNfzMzi5sEi1aYWVLsaGq7TrnDOOm1RS5um",
-	"Si03tjwfNmcRc7iiy1A5rInIZFa2FI5po5qP9ugsRFss9D1HlANy+uL4+MHpqdHqkBw5ez2Ibq6viUGv",
-	"gc5lPgf5/kU5bR68DGCll6cruOfs4VFRIAwIqEw3m/pRlptQEpWAAdQqcgj9AGGdJx+j1ButIm+z2MjU",
-	"ZSZ3d+ssV5g8WcKrqtqOVOh4I9GbebF2+UStCOx49dK6z+ah+0xTniyt6wkNBtqc6S4KkMuvvsAqEKmc",
-	"tjqdPq7CGnooUxKnIE9ZS86hhxqy/K9Qa76fpWjKQqGnSY58QSRw53lXIXX1n0IReghol4A8RU76VuY2",
-	"kjpE08sUNNvIsuT0EpIee1L0+cDi8riahgWt9vP96GZ0O9pvRTdb0Z1WtP9J61W0AJk4rLfxyVIzX1jC",
-	"vpLT+iPyXGK+Yi74dRGD31AXAV4R4W3ERU1pzDR56pqBD9iU+fM5Nmf+PMImYQyZLtVgobKxDX+ok8MN",
-	"5gb7/PJyVGtkArh46DoxPyEgv6s2XTeUwxtHl8/dy2/KVkBYGPhunql9u2Im0VrZ5FHjkqWq1Kp0Igzl",
-	"FboP0RyE2mABp75j37fV4KirEKYliZk22n5Pil6WpkbBxd9Us17wyQQKpC5luWa9XuKjc8YZt5ZRuEln",
-	"tkdhQ4YL6kdg1yxAbHBEWy1zHoa6XYc9dLl1Z33e64aOeuQ41+6kt/OpU4xnxEX47f6ssvcOT39wkhcn",
-	"1TDxA/vo2qesnETrQiBscn8sLICwSHUtlDUojx3d4Bp5r+6FzTnpIvaZT/VV9cbYKsPbPrN76SlcEoMJ",
-	"zs0CbJ8RTzlUmsQa4PySxx5J1dUaNX/iAyrXu2g8dQL1PbJf1NaXFIBbhq8ZMobSiVgGk2fZ2rhcM6oc",
-	"6ZCrBSVMl40Aqsad8i+WQpUF1is/HG8NBg6hjHgiha/ruZRAq9qQjBS0gdPK4czVvgxNf1fis/I9l23n",
-	"YFbbOrOnTOjtu6tCcq6N2VMSawul110AG03piOmS8LVAT0XYZ5l6hbUITGx7c1nzZZF6G1ho10Sz5irP",
-	"h39g9HeoOGzUcFdRwpw8cHCMWUo6vptOXmQZolKgrCMQAzif6QGaQv1WuaLizjcSGIQtZqqNcAFXCuII",
-	"OG3DXJLMBtV1wtxwMwYXy4Nc1RsYCKATYpzY2Qy+yvySOE8NoKD7ELLekPUumEVaDg0ZwVAnVBEbJYaW",
-	"bhs8NjvDW627uffdmvU74GNzQWzoL5pBxLY1qw01DfEgQBTDagxxI3C9+hvJPGXv9wgCCO2jboELjn4w",
-	"A+7tt24d7I0pmF4XJ+tssDWx7BJEPy0C77RONOtn04WLyCq9aycuVAKml/Y8g5q+dscbiJ3joRSsLXzo",
-	"6cLgvCBK1bxqI9oqhJiR4QRKuys4j4ubA9bYBx7RCesUdiJyG78tFjg0W/cT/MEXLuw0yZHtLnW9AV7N",
-	"DNI4tcHNUiRTEhv+ZMNZzBb/QCEXytKBWRk3t2YZDKcXAu6u7G+5CiTo60dwVjJLq+rTq6nSbIQyVsiT",
-	"8wt2RgHb4MBrexUXR/GYphcqjyGA2ogAAVsAZHGHEQ5iwi8YBPECI2vWcmRlirV1gGtZ7jvrWNbfIVgl",
-	"PbjgXcila2Qth9pspGx4nKuFmK0Jai44fOuCWnWkpgX9gEhNAGs+KEcJX79gnOv9FHtqRMXvdOGLwMNn",
-	"vqwo85oymkCBgIJccTiPPW3EKSl6rEk6hqBxhmErpc/5UpP9LEkI1Ma9pEmueEI0NemokWr6ttpg2HUu",
-	"8E5EMpFAcYcZ5wr1WXqQozURxQh4nE0javiGS8vPniIG8byz0/p0lil9GKrv9T2rS+eRO0qSPk3v2cBa",
-	"+6We8B5zKiF8qGd+ppcsNbdwao9Xu8pVah9ECoEwB0EK6GdHBx0XZMSThLtQg2gdEOouTajFX1rj7VVh",
-	"dvt8sFr+jgvXdxsOvH9mMarzcZrklPVSpu0+1jJlMWGil07BpW2kAzU0NztVpPPxxx93ICHDle7iKv8V",
-	"ho8ZPEOpdEQ6Q63H6vDGDfPxhnm3SX6A2UUoJdIe3CXYgtJ0SjJho91QpFYSI68oUTBI3HeBXzHXWqDz",
-	"CHo2ehxEsVgquMFa10cE8HlDHsdMuGwnyOvqMrtdMWP+w4751IYPnY+gp47RxcywmyBZTTt5m/4nJGen",
-	"rEkjVc09ZxW2hFFYIFydZhlMZE8KlY3K4hF8qf+Zc/mByn21mDhDL5jI43rsdob4AqlpEhHgPCnrZyJW",
-	"tlRunkZgH2+ud3bWKupsOWh7uWnmxD76WNkUWMQLq07YsCxiIrMk9nWCw8QTVZqKwVUbrInxguienDHS",
-	"REn4W+UXBiySkARcYwSiz9U9BD8rCCrzfV9wEdcxUbH0M/Okj/4KwqsW1pQ3D9uIK3iZG1mzViV6fF5O",
-	"2mrCrY+mSJsjOJZdlkDWG1d+7wXEghQYIRE4061Atf2yln5gxmSLpZcumCgchD5NEoVKjKsoHYUF0i1y",
-	"YNBoB5N6ekYpjzcfrisSvojg97kaJ3T6xDzq/HD0knJoeiOcgLUx55Suty2fW8OpYkzUByMYyyRpkhdj",
-	"WBgmfBAL1FbAXHY8S4iOWizNs2bxBOSobWXt4IunlpvM13M75dh3y4ADaJi1H0pfQCgXlE+VC6lbnwA1",
-	"Kn3hmvoaX1fuPLPtF6tSLESE66cWWlX2g3j0XGT11R0KwHClsHAVFApg4viItb+QYun+OOMj9iPznEOO",
-	"a6tK0/WsoF1c6BwKefFKX2W1DVDL68ASxe9zKMuM5htGmADLDUs3wC0bRJrYyJP84i/KJf6etJQKd8bs",
-	"BezrPhT4S65XBEJe8eoqXK4zgI9WUwiEHsuSy+6GnPeGYJBe+yvs0JkTV66PrRuJE8gp88o5HY87mEZ7",
-	"L8hHNQuDeooNa3TOWognPCSdRA46EenEXAw0TS7M35KafyesN4Rykx02ojzpWOVkT41Up2D8o+PxvD1t",
-	"IfYV3fuiKnYBp7jdaCPsc+vhRkG3G8YbWQPFtQccuRldRcTRTpf/DdflZyBL9kshSzZRdn8jVNKo8Xpv",
-	"IPe8JIYCWvOJ/eNzuPxfhY/tIaITlgAx/Lsx4HqYdZs9Oboh6ZjvGRY3YOKGF/fehq+rCz7ec1Awe1Bl",
-	"gqV4XlfUj5+54Ir3Tkl+76j6NdLY3zfarWE+WFPnX1dBft8otqKeu2z4KPxtc/zvXOteS89dJxD6baUU",
-	"tiZwc+6sqWcuB4AppXmSwBf3CO8XA8KmeYCRzIS+CoPfzie0kyN3cuTOtbFzbVy/bLKe8f49NJSvcWUv",
-	"M5C+WnA5b9e2dQ12reelUXEQnM3TXsY16aaMXlg4gGLSNfJEwKLxQDSYLm6tjh7mBt6dpFIMyAWbRuGd",
-	"Cm14EJpCybcfZ1JTfwlmisUkGzvXPdQwCz1FMr1QTfLS1TbjinTkmIlOFD6FTN3GM7vo6Q5AcDiE086Q",
-	"Jv22fdXFYLsJA1CTFEG9NgvCQHqJVIA3eM9BokDtBYA+xRsWQvggXIgqgOowF6T1Asg+BP/1OVh5zY3R",
-	"MTTo4CHp5K37kK0yRLTCFoXKDxbgsqqmlS5b5zETLCaKOz6P/jecZj9LguDMWoX7qarK+AlqBAPyQES6",
-	"bMCFgCpbgCavEc+wUVEDvpCzbsbdiBp+9ermqTOln+Kr5s/v0aQPH1+9BTgjnqxZOhvH5wngGovydak+",
-	"lKc1Ch8XA38phv3a4sfK1z628XRbC/YtsOt5caLAOOCE9vu40VOmAc/LixNOkpirXwnwOrw+LBQOCStZ",
-	"4p/QiGN/tik/dlejd4bfU9HW9IKVV8MuXK3zTka3i0oAN0Rc9IN+oHxopcVYNFwD82Sco5cx52XEtIrK",
-	"UIC5kUwW5BHaZMHZ0YC4u95QFuTeD6cLoaUmw2kB7QwrzBarUVo0PyHbcE0YtilkG6K7PITdiHJgJniR",
-	"GEnWRYUpQLKDPIA85yhHl5OZTqm4sDhw7oZBv+0APIGGN8tUgyDpvZD4Mh0y6tDf7KvmSA5pnKPR4s3i",
-	"cmHsU2HKzFjKJEyDgJZtYTs888Ue8KcAs9BMprSX+QEj9u78iA3RxxLA9yCJYgFUb6dJHsoU5xa7FFIc",
-	"iFeaMxflci5IIdClAIfHUwsybBR0J6JjGoYtWaSZKMLUOa6gLCit2xP4J2wJcE8n6Pn1i9uIGrBWeclA",
-	"pGxNxvJyOEVW8nI4fe47fzmcPpHft93Dh4d2AC+H01M3BvNuMIyXw+mRHcnL4RSjvD+1Y1kkv3q2VHGX",
-	"6A3xn4raL8RZYpjO1QI++ZTRqLYjVW8d7cl3upkysLCK7FlQJhaioWrXiF0RBqrPBU3aS1NNg1rAXWYz",
-	"IHzCYMcII52ZNVwAdFAHc8o+ugx0qp7ueEbVxVWhwlUCVYU48sVt4RD7l3Ro0fh9O1CDXXAtU2v9WKgG",
-	"+ifD93+csWzpjiyi4Bui1jh4I5W/MUMh7BSbKUwhr12wiH7HmNW/aTzCbwDRK0m4TXNFQLetGSwCOqxd",
-	"tMGmgS5GWLu7DF3NNxgmnF5Vm2Fq64ZtVmRilaRBuoseLDVBNphPOCwkgxVywFQOn2fbj5wTCUNRRzwW",
-	"oFy8ODt+FxUXTq3VsTilZykf0XQKInCX9i6y8SGhI0BIhbQqKwJ7YRVmDmL3h3nhltyNZoRyUIYUBuV9",
-	"FDmhVCqWX4qoHSjt1APIvjBNRU447k6trgWZyPMyua1nyRWRIgI5HNUXnAfoL5EVz8FWM2vAQaHfZY6D",
-	"wIlJrJC9N0ilkcPphVnrS6iawYRpqqiDIJgAPhwODixzoDAheQAOPB0wn5+6QOlyRUehVRwl1uiY0Gnu",
-	"MUL/ypAqZ7uwlLxnZQ6gKqyVc9YgtmKwtjNaiDWDWHdkkzziyvr/QAhlMRFsYpYMJh1BDcOxeVdoLL5t",
-	"umyWRlLnJ/Fu8254GvfsF3Oh1ac+GzqPzMQs6DZdJTxzSbKzEXu40rynqgqbt9HAUg+HcIzJqW3BJvl7",
-	"M7Jcfl4MaT3quIgxrBuB4G00bt3S+a5fBFResWew7VLh+qzZYyp7TCnT6SoEctHE9d+ZzcWeo3D57EtG",
-	"ONt7VFzh0qvUb48tygz5ltyq1AAKwInoy/kpFvbRmyo1o+0osSzDO3/DOQSXm4hd88VXi5EOi6d1tStY",
-	"T//OaVqigW9vaT1gQMnUy9xa99MpSTNx6EC7LNcAiGBXDwGTJsHWOJdMWrgc4WrAK6azkoG0JFKmgDlY",
-	"Meaglo4bCAA4WHMNoMJDGZBKIKarNTtcvQnB1vwIyg7Cz1F+13v/Bg08Ibmbg9A4dpT3P4OAwzXmxOZQ",
-	"H83Seq2VKDWFZXCPedgttIjV4A+pq3q1rIdgZQkX5EFzP7xFgqpQRlyKF7TmasJY2TVmPR4zm3JXcIpy",
-	"HZZto2JalKMwggzzmSoKueGZWjKz3LjoD+GHagg1EK0O8lEudeMGMsLqAnjkZT3m1mjbqiWFL34PJxMy",
-	"LD20WlGEDELKWi0jTEtXWaJH0RlegLTAAodgtl/Boul8TyUcdUNz1/zB5HG4de9ZkDguwMMPpGuUmcBB",
-	"Xm4c7mMUZMx7S7dxysxTLHYG4CbpAIMF3K3QudLL2S7XRMiJf3JCue4cQgVReKbLCJhaYodNFriJShvo",
-	"snaIbhI25PRZCn6IFDJS/XtY6sC6RVyReGSIDrWEurrnYLws4tD5atgWbw3J1GXKaDluqyBzdMNJmbna",
-	"WIzRSfh3CIWSk64RNXLq+A/hTP2XOI0SxJTKuhc+PbDI4suuYLPnym7fBZcCNIon2+EvQJkm4PX34A6l",
-	"JLSrYABHHhrgsQ5f6zKOuAUAeF+dZ523KlyfM2WlSnBHfdYvajbKAwa57bFZ+SSzlGEpIvN5thCRG6QX",
-	"iRcGdZiHvGFgZn6lBMpYfTi8ukB8tYD/rgLCb702MNRzQYjAfHV975vHCkdpJpRhr+8DIGClL7GkBPQ9",
-	"IoVNgxYssXmwAMXXUSNlw7ZclJjDBc5TmVeQ3R5CPjw2GOD2RURLcree3BYo3XlBrZLwnFBMBQg3d8da",
-	"yYLmSAZc11kcd+hrgiiUFTJce2OkTGWJrorUML8VsCxsgS2ZElt4dFqvEw38JFuOG+ABf2gR9LTeElbL",
-	"p2fri6VRoGgExZBqDac2MoaFQXDFGGE/bIx+sfxBb6lc/ui7d8fm+I0l4IrrIT+kpcf4IcgfDoqkKIlY",
-	"oZalGKQkzUZntsx0o758VeCakZeWCrgMQPvi6SjjQv6Q+tuzeKVUAxeEGAkhk5kD4Pd8NThCs1VNMH9M",
-	"IzLD3AVbuCmrpMiTMrAEoJm9Cl6cHZMYooU6bcR2peTFo5P796xsECuizHntTonv1VnYoZ2D1sHN/YPW",
-	"fru1/73v/vbBD269bP3wk+/f+dFnNx/ffvLtZ3ef75+tCJCAFR7KCzzM6EtmituFSzA9bh0swXe6IVQC",
-	"6BVXB5QQNSBctrzIvcXNhXFZ3T2VIxepxFN0ExVKd/lZ7B/YphuHDcMMhKGC//WT/EcXl/D2VU2LwDPz",
-	"4tM+gu6/XYK5X4b84OdctU7b3Ypb34bVoK7WQxSRffLs+VNztcKnkmKNEblFjo+eHD94VKjcuHElfTgm",
-	"Xn+DT5612y/y4o7mk69iaz7kJWWNTnYWwAqXlb6xHxauj23i2L+wLqhhXNNfxlWb9jS/XBBQXUsf8Si4",
-	"ICDgLEKbdAkKtH2owkWzjjQxexgBKKnQT8ngQhqEE46CZVsNdmh+FcvzetzPkbkqO3ntHTBaSZWHY4LJ",
-	"11ep9sDTVFh7YcKVRqB0wEsn4cBr8ThM/c1LjdwMkj49y8+ntcTTcI903hhqv8WgbMyQMFoYS5vkCOtL",
-	"9KRQ4P6XfZIwDdDaXKC1G5qMSMwHXCuQMiLSaaKo0dnr+DbA4KfGhrdiUQjIVkplhlhfoe2OfJrCY/ZX",
-	"KqZYSIElirkIBC5oOoUJFGshfPWvf/6rP/v9f/qvP/31X//er/7T73317//6jWGAb//573/6qz/9+Vc/",
-	"+RucbEnBjrWjBhyptyyo2F63L6zYjp9YVpDTPqf6z3/21V/8YmkdijVofCVSkmP91w4plc/qakClNrm4",
-	"tnW31BsYPl5289R5H9OF3y6g+CZV8a6EwiWu5CUJ8V/PFSjo8stu91cLV2zbnHW7XNUlXhc46pHi9Mbp",
-	"kIrBkPL11Owb36pCIzRdJlywB5d2Y8xkuyy32Pak6LFUhJXM8+ZXkYBdsNkyCNShrzUdFLwD1O4uG1Bh",
-	"QVz369kS1ywfflkpTl1wTEyER5qk46q+W2dobmF2xnyb4uwDOyBcNvCHNkknEymjvSHtJi51zRrSZJ/Q",
-	"cxHa2VzGH7hEaW/I4ogoWewaFTQf3WG+ssJyMTnMmujQVIazMHK1IbX70hlUrdna/g1mtBiTrKy65QxZ",
-	"9mHGIaowmFhNVxvs0+f5wOxnPzr4fOyH6H5243Sv+8HaL/yI8f1g2PDFAz/2vH+YAHx8Ec7CO6ZqK3Qz",
-	"fqyVCmkvCB6aS0e1JS98tHEhXxQdYnnFDoDcccXycLNxRcL1KnVIwIVayTHs72HRIoBizuOAKkzpbT4u",
-	"b/HkWRENoWajFfYN4GozPmTL5cqcB1VcZYb/I7MAXljF9A0HvoZgxCLzv854xDM5frawzFlZ0bBgyZXi",
-	"UiifCweVCo0KblheHyx6tauLzR/QF2pheQ1A17C5mQ6FGnN0IzKUWRqRmGIuxUgKPWzMCpQxndbkFKa1",
-	"mo/iAOo+DONaI/Ta9mJHFsFUXHNly/xClVYZSpJ2r9ryEqJMYQlKxlQxNjSC6mOC0HjEBdgUFKFY/hbe",
-	"yKuV2BdKhetc2Fke+rJqaex1LIKqHXNlhhGXq2OpTNjyssuJhZgft0M3/0K2EBzGDXyEdVSFF+65rw9K",
-	"vJ+aXQC/b6JiMe7irp5ZgeLqrouWbqh3cn+m2PqdWwt0gg+/c/jhdw4DzeBf7L36V+fnzflvCl82zbcf",
-	"zXz++KPvlKoUOKr6phg7i4I58/ayysnYzXatbabHrVvafKcbGryA9V67sQtncxWGrpxZz+jDKxgUi1y8",
-	"yHQAKitlI3lpi8fARQKqJWIrwav3PFCHowaqVRgrnTDHaAwXgmBnczeZS2qZHr8IVig4hpX+8/cKjnbp",
-	"TTamSk1kujSk5Zl7bnu331Vh1pqdv57BcZENho7HNn0PtxdsUq5IF5wmWuYJIdxWL/eiMZpMjFhqo89A",
-	"hJoChAwXA9N08wrTKhedtbMgl8DNBhQ5jIhzUlyXJVIM1Ny0/NMzT82UBneSIoS/5K3OS5NNclLwRUEg",
-	"rrSpIAlTLkLdmlostkuQprS6ha7iJL/fR2N1IW+JKPWq8txs84rf+vUu5pxoa6Q1W8luFnLusInyXcX3",
-	"pT+9+qjku1JpbyZS6yXlukxRBmQDcyAnlGtbm81Fpfv8+HukVfR+eAX9ZmuZhv5SpvHtVokwsMHRA29L",
-	"LzOb/RQwoy18uOK9o0yXIf4iPwFHt2Ey7uRaSM78R9RPBDl6dkIu2NQwXjCz2ecRcgAzJR0/Vwyi8zqf",
-	"Hp2eHLePXpx9r/1xBxoepxzgIgpVjwjFzBClaQq+cUS9NpeuGX8+2aHWYyhhy2jK0s9YifXlyA+00A68",
-	"MNvQWwCa7pew+EefnT4+JYgbFUBDA47C987OnkWIKA6UGGE6FaQqmT+fSaUHKTv9/iPk3jYfQmH2qRRW",
-	"D0RAAwUXWA60EJ0Ll2U2isLrTufYWoCI9/HHD8QlS+SYNT/+mDyAC+G3T58+cUlIQ7tMYJ9n9tFD0nlz",
-	"Dsf9HCMIzt2hP28cnrvs8vNGdA4s4Lxx2Gw233aa5EhY+CbXrCHCubDWR6POmkZzGFVldgRLYnVo0fvg",
-	"7SZacW3UhtIAgmH2EIJApXKQ0hGcvG5KBRCrGbyNLXZshUSgJnzlQSYBd7ZJvp8ZYgQl1b111PBi9Dt4",
-	"HNqY9RKaYowGdANYF9itpY0dL5ipc7QqCBs8HnJhJitT8kAMEq6GsO+PYOPsPaJikJkGsLnc3twhPGZC",
-	"8z630rpPiP1+JjXktYFcPpUZ2ARpF8xBwi5u0663XWoAMe/RFCBrDcdCgX7IaMzSc0FI53/as7Lc3klc",
-	"yFizyW6Y8alhYx25XvDg327dtOAdeF5nmKMgnedMp9M9ANjt2K15yr+wUMBuYh9/jBvhiHSly6pzmZbk",
-	"Mf8UQT/gN3iva7SuwmOfmMeaQRtmwgAqwvWQC3I7x6SRwFHu3CKf8U/JGIQm8wvAsCTSTE0Khvijt1ot",
-	"vzBNLWXbPNCx3UDYUziG21Gr1cL4UYe4SPByzB9ptciIjbqQTJpn2d46OAgqe0LDRkqDd8NJCQaQJbax",
-	"mwckYZcsUSRmzCKphOM5wAFZsH9XARnbcycWew3SWu3JtBPw3yOcszlUZn7BKtg1fSQpeAoN6Zzw+PHH",
-	"5Czn4jZonc2smXmpK2OOibjB65iPiZmYD7MUJFb7IGwuMyCAkjwXweJaDiMAcOfWwd3i8o2y3rDTJMdS",
-	"6WTqdp+F/PEyO8CLZqlQFlwahWVv/QJegGEPzXMx25T50ayfipA8RsC2qbTmKztRQw/cgFEhsUC58fPU",
-	"+m6Kv/voO3MT9KTQtGd6Yq/HCRXYQgQkSwzjCWCrPeYGZLZkXUxB9VcXAO6E/ixDYQUkRjj/IRVmEwRn",
-	"6Fz0oVbhzQMkkHKFpSM8Ov52CaC8Dbfg/QLdZ4kL/gfkyNzfZfdZQqcsthwY9tVE2lqJZu2gB1s2ER89",
-	"JLdev3Y/5DBUY9+X053sq1p6wAZnXr+kCY/PRS9lwIxpMtOOYHoi04tQwLndKqBjSYBo6tu9KwVu/YNW",
-	"wHTu2TOl3MDNBeFPnbntPWvKgbfdShW2rez3laF7APhsyWUPKBR6gOXHaieIqQrUPE4ZhZrg1H5Lumwq",
-	"QbWEKhKOGd7NHfvW49qB35vWO9/xGw5fo+pc2NsZvjBHLzchAbiE6dWOBCvPADxQQVkFoxT21yQI8pOf",
-	"EhtP76vWQD/g+zds7sTyvEOy3wJeGAS97uMXmEiYf4Z8FnwAX3GwATSO7fJY18zcE2bbmgs1ZQOuNCBK",
-	"GUFNscRcRF1vjTAv4puIQJB/NhJy3nN+2GHC9ttyfgBc/Vm+vQ99mzmbcN/kVgQIUvLNz7evcm7gEnh5",
-	"6k4m9meGfGiJZ0Vrt+VONdUOSg6gNj7+mBx5XcnhM33Y+ohAvEAAAoAQHWAOEXEQnE8+3P/IcmX/MOZX",
-	"mr0Nbn84j+JcYASuS5n78OAjw4BssMiHNz8CfuQhojwuv8NItjE5IV/sUYhH6TEzUPcmpnSixMSB6Ylz",
-	"4TMFyIe3PsIoFM016MKgOQQuksNGq7nfbIHumVyokdrLy7aYG78NdXEah/utW5/c/vYd0OIQuW//ttFP",
-	"5JgJOuaNw8bNZqt5swFq4RBev0HH/Mbl/g3YqzfcPje/DJi2hQFQ3D2Jzci40sfuIdOMk48hzaXMbpA/",
-	"csO8DAwGsl6WPOys7q8gaQ1sITCsg1ZrBjQAIN1wJ974HVs+AK0VS80kOJOCSwUUuqIi91QYTRXrLngK",
-	"vY0at1r7VT34Id94IWimhzLlX2Bh6Futm8tfeijTLtRggjcODpa/cSLgJsLn7y5//kzKx1SATes2UnRZ",
-	"+5qlgib4ws1a83ZmDjQsZKMRTad2DwUcNYTTM2eADiDqyRP6Vb7rKSa5QJwWxXyWsYVuKm5TuKrYsU//",
-	"Xm2fnsRsNJaaid70Mza1WxCO96cyntbYfdaqBfv1UnLMiwUBG152lc7sb64iUOMH5iNIGMonc1rk88bh",
-	"5/vR7VewOVfa287+/rZor7NeijVOlrfYOUskJBE4Q+P83PxV2Tj8/FUxKqBx0Dq4ubd/sNfaP9tvHbbM",
-	"/3+0CjkwlxTyqdv53KxHIfThV/XkGex+aAB1NozG6sSuZiJg8MfJe1wCYAc1Dt9jmvRlOnIMZDtcp1WD",
-	"ixxL0U84mnVv7d+sxXYe0RT9ybf2b9eZiMrGGIf2mMWcfhMZ4lEc59AWtVkg+lQB8L/8Er/xxv71Fm2T",
-	"CcPoqCKrvA/f56yyjCUsnth9W+pyaxvz1vI3nkj9UGYiXm8nf8P2Fy5xgJ7iqhNaBx8qcynro4678g6M",
-	"ymXF7zK9eFvtbprt3jTv6fH8hp227zK9BjfPBdqVRFW7HTDt6BXodWWVOR+CtTb3YYCZOGH0kgEY1Ex9",
-	"WQw1yKMLMYrCxhY6AG2AM7cooI6vYMlgdO9QTez7oQl7oZXIPt9UmiYMMLSLDOUFnLOQp6wrlPvDXBDM",
-	"y444CMorS922yP1O5t7J3O+ZaLMT0tdk68eW/V2hnB7G/1sJaja8ohjPHxjyIYQrr3MWRGKVGOyCkOyv",
-	"u8UO57mSxS7MRd6Z7DYw2eVekSqbnSd1PaPd7G73XqqJUM7LkVdXgUwnqZj7BQJbwDXiCvn65xS7ZCkN",
-	"MEbAOYGNYYwNuJttAIjrtjtFbFksuFIigFizos+nuUaz4jihXBTNikG0aYP2RoFh8ej48QNYUZwZhiSX",
-	"v9jlgxkBonH8xCynbepT+N2VBr25imiE3WzbIFlClfXFIyDkqmJOTq5NJR5HwZoSj92nOyvjToDJrYx5",
-	"MmA9pr1cfLnxJj9kdUyNfgQ7U+M32NQY5jbUMjXW24YLbI0L99XuErmCS2RnQNyiAXFVRr2uBRH7eSKv",
-	"037olNqt2A8DPrGu9J2XxvdSdNlRPVhdPN6u5XDH13bmwJ00vZk58AoFagzBXBx85x6a4/PcbPEfZ7aQ",
-	"Ah7JAjpDvXNkLoIaxr730DIIhFnNMmhpuRNutm1JRMKT7tSm+8WF82OXpfT4YN4z3N5O3snKMjAxtQ6B",
-	"hm1vMiUCUuegaoPIQ8vtE5HNasmrwyasr0sEHFtLLDONJ4ymilB8FcP8wT5ZjLsfUS40Bfxf5QdkixQH",
-	"mMqYpxBmO0ydvHNzXt4xm7EJD1vUlWmJ0PMsC3nG+iJPz1fcn2OCvgRhZNEj4Bu2N6I8QVJdMDa2QweD",
-	"cWB7dDzv8zcNZl5oHBq62rIXjcPG/s27rRb802oEhTga2X7jLTBRCx5Z3mTMxUDT5MKCeDa+MCNWFCD/",
-	"sDf86l/YqTZ7ctQIO//EdP5JSedGcOkNqW7LMRPwpTz69Hj/4CYMawWxBUd7DXGaA9PBFThhByxeJnXl",
-	"UJZFnrsTvHaC1xpmTJk6bbKXs7aVro8F4teNN/ac17JlwjvfTFvmN9c06RZtxS2zyPa4aB9cpXy7VL+1",
-	"I9ltrK3b69baVVGl3Q70OUCm8uqcE0BmJYS6t7WDnYOiQ1eoLr4qYabeirRQmXVPfQMCU6DC2Wrqp5v9",
-	"LjBlQ3XSZ+NWBqY4Uq8XmFIosD6DtuWq7Hv1zPxqBjGiugf1Wzoxp0l7nLI+f91pklMfnGIHhdAZQ0AM",
-	"IPhYRFTWGxKqyLf2jbjzrW9jxirppGwAiJ9Yml0VyqQvGxm+62Cy8aUIy8uUvILosfhOk5z087658ppx",
-	"RLgmXdaTDpaik9f666B9n2qHH+EGkBfBxtlC65iKC8pfYSig/yJYmZ2mn499uzJOBxq43jidHhU0pjMK",
-	"al5yurHfah00okawQ8yXOUs+xvfNEAa4G4+P4AyYrbWg3eMnc61+cidv9pd/+9++/A//0IiuJOYZ+916",
-	"YM/sbOu4KmpQJCf0kwX02XKssyNxXecG7vxd5M9OZQ4ifxw7rHkrLnBU2PduvMlPYS1t2Y1gF/nzTVav",
-	"8d5eIfKn1jZcpH0v2le7W2Ybt8zO1LBNU8OKnHzt0CDo52pDg06s8sEmRb0oR1Psc2zJqRtRqLsABpZm",
-	"6YgLV0cKKmEALA+0aqmzRhAS8q0tBSHlLOvdJzFCdt7qEv2WY5F2nPbrLc/vfGZfg2Clq9IBLDrcnhot",
-	"NvHex+dsXc0SQ++sfTSZziHP+RpXeazVdoOdng2lYA95ogF6++tnnC4uwio26tml2Al7W7Ztz6MwVpi4",
-	"51ZqiTJVbuo2az/TEoZJqRAVFbHeA5t4RIZyApicgTUawLS51kwAMilAEoagySXCk+3aFcZtYtedJnnh",
-	"QqoK4eK2ElZ36oogcjHwpmvXRoV1uHgmrs1IXHiy8dVf/edf/+Lf/fIffgE12//kl3/3V7/6s9//6s//",
-	"7Zd/9DMXldRG6pYFJ7UdzqeT+KK1+MN1ZmjmpRDqEqWOlMhjiDTnqq2gSVdzZiE9a4iD5TTfQC6cXYh6",
-	"4uHMgd2ZfXdS39SFwM4UBEKOjspyyMDXvkgWCYY33tQKoprjxLtYqq+NsXeW9awvj1QZd2vtjt0F9P5d",
-	"QLuTuD2L8NUdw1Wl4Ks0DR8586w3BdN+n/Wgjo0vhzx7l02oglIK90immMsxYDoo04OQ9FRX2WJLOMwV",
-	"CfJf/of/46u/+Mt1T9/1pYLumOA3XgpflW3upPBNba9XxaOXStw3gAFiXdt1mHkpov5z0+ZOFtvJYjtZ",
-	"rDrOKknkZP6kQy1CW+9Jih6DYllXd/zZJbxUhSH5AH7Ger5womXqCyoqBibTppXAOodQL8eaUakiTjKz",
-	"D4uYpc1ETtoTmgouBp2o8K2acN0bQiNYaFlLeQEF4BJqpq0lkRijPIE0WD1MmRrKpNh+yiAnF5qJU37J",
-	"hK/3I7MkBrEQDL9UxKTLBlSYhlMofOhqGOOVYitrYdWgvPmevGQpizszvbqvD22NQujS/EdhlAE+DuCB",
-	"Tajvd2jrFUGowIRyV4gKwr9TLIbWGUnBtUwNkc0jjnJtW6DHDmJMUw2lsZsjrhTOHrEMe3TEoFUsHiQk",
-	"8c+iXZ5hzvGUTBgUnOuxsXYJylDhbiQvWWxIhNEReVczPbPXSDWzqPm3cSrH49kvsXC6p1WOuihHjMR0",
-	"qnAwrkXTeZ8nWOMOmsPKcIS4hjyFS+FLcQfX8hziWfD+wgsu4gpnITxZ8BNeTdXvt1HpwNyI3OmSqd1i",
-	"FcNTGZZLrhjgfmuzEX7dHJiwBVbxW1qmuEus2cj56M8iTSxFK92PdmMvCEBr0yQpu79sbb7KC+wsZDFQ",
-	"tzD1+K7AbHzmjGdQ5KXhfDRJrMdwZAsuap0Y5hNkrNjOEbehRzUbyHRKOvbrjvM4utkRBdxtyERk/k2Z",
-	"ryxouA0b21J0tK+h5NwELgOb2eLZIdRzRkZYjtf8zE3kvc6LWyzIQ31bGLGrTXdwZ7+F/4sadvogTyPc",
-	"g6NO8BVssXZMpwWZuxE1LM1npPGbZ63W4b6X8kdz7YHED1vAhXwltLyDcUJ7UOHbbk1DIcFe63YPKQYN",
-	"bibc+zVehauN842x42wbcTawJJqzbA441EwvMDY8xnjCtZGuaEFi90d2DXYXFs7c84U5F8ZQPQleOfNv",
-	"vMPrtqzDZfv0KEkqio7u9upme7WCqvl2LNRiXRgBXnM33njT5V+0jdz4dpUiYmXbZufO/Tq5c0u32mo7",
-	"rdKVVIJn4HbZ2oAGn/Ivzsz7dZSauVJJWQm7fZbpyl28bpx+nwuuhnOg+96i+a9//uVf/sM///1Pf/l3",
-	"f/flH/3st96Y+8iM8u1X/+b//PXPfvrl//XTr37yxw0jIuGCIwTV6YP9VutWUDT4H3/3j4N3//F3/+TL",
-	"v/l/7LsrhP6Xzf7KA8I2GcpiK6itWu637i5ifue1WSt2iqGMWMoQEdqvmykumFLEcDAiRWlpoBUY5tzd",
-	"bG2Se1/IUZezPRBTwatTGrkLu5+llyxF9zmYm7CiCUv6hHZlZs3PlGBFL6P0chU4yrnRb/tgqO0Z5Zlq",
-	"AhDufMTmFdXnODqotP8uPEG5bvXc2WbJAUFaoMjehG7tb21IZGgcHmymltm+6uPZ+QHgmHay7tpHzpIe",
-	"zDZo75lAtR+o109SKojM9ApKWPW5ktkyjes5PlLH5IytvfsUlequAboFbMuLDMrw4yodH43HJ/HX01wM",
-	"y7eKYcVuiZ3KsV3NFsleaVO2q7IeZBO8TBKmFTg1wZ0Xs4QDi3HH9ANF7GXhrctwm2sJfxdSic39WQQ3",
-	"0gQ4lkUnOhcF5IMhVURIOwzZB4+nnIgmeew6dAAJ+IhtaiAdFBOYtWM7dNU8F+fiaCTFwBu/7S+RrYrm",
-	"k2kGEAmgNOkomeoO2L4zxeImeUB7Q8y+MaNB4H0S80ses9jICtBtNnJWb3zAUOZcYB8eGNmQfwpjekk5",
-	"eLQ8HfsS3OCQqJOlKRM6qNLGjJiEE+aK0DhmceTczETCCjHwX5rXfZOAKdxlfRfPjnLOuaBCTYACEkGh",
-	"uLBpRsomdYPhjoyomJY5FzERCJjF9YJEGSnLpWYuK+lmidK2Xr0RTS+YWQDD1z2PP7ThLN+GU6cncEOk",
-	"sVra+nwW9kx/lyz1Au1sl6k0Oylt7zfWK4EBK/He1IdbNRV9MaFgz0OL+wuoZg5s47AVNZSmOlONwwa8",
-	"vG5JjU2FYVyPenFHMMFd6tFOfc4Rp1LLWevc50uk9Rtv3AGasUMXN+TcZYRo9NLGhY8oF+ZnbPPQXpzO",
-	"x0tH/sZ3oIju94BBF/ESZy5pctTXLJ3QNFYBEpJMa5ZDIz0qSJe5W3Be6UZDrbuxdob1r41hfZ2jUJ0T",
-	"tWgD7G7D9+w23J207eVBrXLM1gTFgm1wrdXyUH3aCkxVzmjWVW1kv1+Ep/JHud8PSlIXnlmnujSM9D0p",
-	"nrfjld84zWHnqXvv86uuRNuwgnxlMOoRWL6waBnwVBqg0VgEdNtGzv9zY6O12Ata5lF7xJU+tf3X8Ty4",
-	"fnI0dXv2KzwA7sd6RxhHcoovfS29ADiDVdwAbvV3TryNzPreMF0ZK45kXrMWg0wSo8TT8RizfQZcafDA",
-	"0kzLEdW8R5NkCqigtKige2wobmZ8SRMI80zMplXWG+5Tz4d0PGbCyVwub8MmALlO25m4EHIi2nZKUBpB",
-	"9vtgkeZ9st+KWq2WGaoiQ3rJwtHqIRspllwyVQVRdeocetdpmu5Zx3ogn9mELkhDMRIRpNkcNoZajwEP",
-	"MGrk6WA2VyXIGsPXPFt6ZqWYRcZkzUes/QWW5DtSnN44NUx/SDnsPlusLxigW972SDUOb0JvuMgQPsFS",
-	"jPm+3Wq99cM4czUMiRTWssOSfqVR/e1qbHTLRm2qNRuNzXQPWrcPoga9ZKkRMF1HQJdbsDB+LTFG3kWw",
-	"HDZwIXtS9PmgcfjmLfytMiN4uWfrJNvOrwRXbfAeuUg/rtp4SN0XdjvR8djsJEYVc+lyrufyxYzg01Bm",
-	"qa8hydI2xroUvpFCD30Mf7hVbevhXsWvlm0SSA7wPHEhRaRoZwKqhjYOGynzuOU+TUExJha2oNhgxIRu",
-	"K/4Fy1+a36XwrV7cFB8I30S5BmFl/3YKac2t5t27i85j1NBS08SmVh+0bu7XTp6G+EhYy/1braiB67h/",
-	"AHlusIKtqGGXzrT79urQeN0Zraeu2DCLnadjp354T4cPvakl4izTPm688cd5obfjyIk1PuAAIDgh0Zw6",
-	"HwjpUWHkmdytcM9IMxABgCedaEk6KdPmTuoQLpRmtNL34GWSXQmPb663ItxWdSp41Nrt1e6MhXtqJwjt",
-	"BKGdIPS+C0I7J9f2nFyrCRtrurlwK1ytn+vIR/p5+wsYFxTpp3KEtTOp0oge0yRHAi+ePEEBX0crq+XX",
-	"K3vPHLLLNtxnwcX2zvxnKpETllabP27DXRNwiLdRIxNwccykpJVcJnA1rGzt2KobbnfF76743RX/m2zr",
-	"2Plm33vf7Luzj9zwTP3NRhJOubNphOIJogcBJ1IIFQQuLS9m9DS/pLoomBx6oUZ4DoqiB0gVQgIMIMLE",
-	"ca08Sh5NEjlRARgyyCcTwL4b0QsW9kEEG1DNL11JlYODElcStPKppdL11sKWacp6SNswDwFG2DjcO2iZ",
-	"1kc0vTBXorIlvtEPZCVFzGeQY5KNS9uwHinfCheXkvcY2W/dOljFbWPphcTbligT+NUOzLXQNWcID0M0",
-	"O8O6SKffdmIFj8M7f6kUUEHBje6eRywesPRBncp3CTxK2K7s3e76Wfv6OQM+geH3wHkKvBOS+N/hxYRb",
-	"eJ1IIh+DoBizAURKm/EWchVBN8ZXeFkMAcTj4BjeYxS5VThH3TCegHnwXVbvtWCrOUtNcMg+8DLOpoFB",
-	"64p5JcfWglZWYQGAc8I+8w4u/AD6EiAjjXqvIA4X4RC9lYCxsf0NYmkG7sFPWkAOBAVsT3hsNEZQLA1R",
-	"uwlTY0QyhJvbYxFDkHUJHDGYLd5GDQhyAok65TLletoe0ddteCN/8g4KWuWBUB7GCfmh4gmo5zBJ38Qd",
-	"05ctIBr05BJaDz+J8q9DIJXG4e3gl0K4NMRI94YszhIWtyEvuzi5TbVn3AxLYYjcptlFEm5k606SHHrV",
-	"555zKOnSY+ugz3rYr+KanRY6WalWDVd+QEbPgy3ngHhsTnrfaGh2F9ok/PzlCzbWEKooEGI3tzUb0QDN",
-	"2ZqPmIf0JjJBDFnBJgQUoPm7/1lW5FtrlxjXNL2kcxpbHf5wxxy2tyufrO1qXDsG/BvBgN9X3XGn2W1m",
-	"WFQ5j6t3EyxQ4PC1G28cCPjbOkLhsX34XQiH2zqQG51HR4CdQLQVgaiARW8Bizxq/VUJSCupV24DLIVV",
-	"LT0ya8slcJ0VHeOLLrqbrRlRhMYxx8IGz1IzVM2ZvzJH9HX4pau1UfjOV9WQWKdjS/LKN5gn7O7ob/Yd",
-	"PcuuNr+zNVUXe0pTzZXmvbVyNsFthhbWzBcOotr9fs9ZWWmSADgb0zNPGw11gQ32jKqL03yE74Aj9Ck3",
-	"Z9iCw347aoyZiI1GIdjEfbt/kH8NURjuh5uGQUhDaPOT/fJ2Hgfh3m8d3NpQbPc0qI+sihigXBBmFGaz",
-	"zmwnPax/Gs2WtTTtTi05V6tosfAMZmqPi76sFJrdScjUiXnsyk/CXIr0l//jD778L7//qz/+w4aL8mnj",
-	"Sz7qp+0yEB88uX/y5LuNeZRVbOCXf/vfZtvYn2vj+dPjB6en5c189ZM//vKP/uNsGwezbZy+ODZtlI7j",
-	"//71//uXsw3cnG3g4dHJowf3QQrb8KziKi07q32ZpbiTNpDrv6keECBOLHvZiAkIpdIzVTuWHTmVdUdc",
-	"2wxUODAVR9DXHF0AaByWjfma+wLrFqQJPYK7WjRXtbMdISt9eDmpl5UHKa0zjJnvQd2N64lXMn+6mbQL",
-	"tTp+9We//0//9ae//uvf+9V/+r2v/v1fvzG8+O0///1PoR7x37wxrPitIYd72fLm/J2f/+yrv/hFfXb8",
-	"zopw1EE3AmX381erFlaGgDgWmqAdtlHKaKI5YCW9U/LWicTdTKStW5HEhdJ+TUqS7IKTtpo4XFJjqSYD",
-	"rZQDoAb8orThIgA5lOpNwXjG4tz56GudXDA2Nt/wlGj2WlflBe/qfX0dE33X337V2bxLdsLuVnp/b6Xd",
-	"6dteFucmR29Vmfgqkzg7/iR1CBMQ4gCFG7jCv8PLoyov8krK6tkei5mP+Snv00QxlJUnMi1mOpYccn9U",
-	"/dnGU/3Pf//TX/73P/3yJ3/4T//bf/zyD//gqz//N1/97z9ZJZPAzfUasEl3fPI3TXpflbPupPeNnFuR",
-	"5YABA7xamT5TRTDSecPeC1UKF/p1M+qZaaxi0EPC7Ix5GxnzgIiVhjwk8QZGPLOmm0V5MFG8t+l4jMVv",
-	"1Ui1zYcWluunSuEd36B7iRSDPf9N1Ehl4urfYe51ai8dTB3ft4QBW3vYV61GnYk+aFZNlWajNl1FRjCU",
-	"2jZEZJK0AykBpKWoisAFqPOY9WmW6JrY5ly1LWeMfS/FJdFy3HZhKiCC1Myhn13Hq8uRx+WoJxiYgexM",
-	"ejuhIDfpZaqQUFiDjZZf+zfeuE2+MBTVc9kdg3jPGcTOurI968rqh3BVEfqF22BXCZAlCBuN9ZR08Jx1",
-	"SCa6XMSuhClMCwEoHDgEvWCKsH6f9TShtsA3wE1AQWDIQqIidplIeiJ9hUwpMLpNRYQmSpK+TBF5yzkG",
-	"KNcro2tBkN1WsLU2li4r7Ec5MwLR620oXlaIh4hTNiMkrij+bRcza8fbf1OEvx06xftuQnKGI5k6a9I7",
-	"kSFvXLDpYlPSZ+aBd2jj+YxNl5l4zOE6enZCYKw7oWn7UYuO+AjcgBnIoX0o8iVUMBWplzKNq7VFYasU",
-	"qwtKIoHYg1XBLRb6UE7QJ3XBplV1Vj5ja2cjmT/dVZTKOEN0q9qXzWdsuu24rvquoAtmtgYsYds1GpXP",
-	"doP79gmbABXq3bhmTLsLd3fhrnXhwh4iVDgu9y5u2KXRV2fIi4jScqzIRKYXUMzq6lW3ikAtx+x2MVpf",
-	"jxitNXfr+jdsVC+gJDgOPZokXdq7mCtcUn5TP5Sph3W0cJod10SH8BAr8wNFOgjL3CEx63PBFBnKCdES",
-	"c/qcUSXCb0O8SPMHUwCtyWMmNNfT6FzAgRry3tBJCVwT9nrMelo1z8W52CNHJGU9xseacEVGRitnMelO",
-	"C41/oMI8tSFzwGwRQLj4Or22HZqm3Ayly/qI+Mlc566IPBPxuSDESiBNGMPYFke1jThALSENNxg0zVBf",
-	"CEMEUBm4ZiMrtCVGlqMpIwnrayIzaA8sT050o2JKCm9iHb3fYT3NYmj5zBmroKikTA0JcPRc48M0joDt",
-	"3GyRmE5VYcwzbxrG1pwjbZzK8ZjFhlhC+mI1SHCzbI7vffuADGWWKmyhr1lKbrcgI1P5CcGhNqsj++41",
-	"ShBKOSL9LIUkTpX1hvY9i8xKNaFxnDKFmZ23Du7ClHDtEHFPD5lZGWyrSY59t4U+AR8WjF7mII41iyPC",
-	"Xpu/XMKp3+CnIDJ3EKZOKcR/3b9DulNIqsC9KUUyNd3KBJFPzQHIbLIQ1BFsnouSXNMLdmx7aWwE918t",
-	"CX984+OCiNl4c94YqQGPzxuH5NzIk7f39w/2zxsRObfJafjL/QePTn7w/P55422hAKmRz0AS7XJBMScY",
-	"I42UBpictYRiO8gVe5m/pd0hddZbz1osw1hXEH33KejfjKuQ9TI0C37+KrwYnxsecgnVrDiAbVmmYo81",
-	"9etUF1hwnHUT3itKeCGQgloozkFGLXIKxUjhPdw6yBiMSAZ8okdFjyUJi+Hm4ymJWZyNUenuUUG6YESP",
-	"CR1QLgxbxSADtKzjKKzJ3ezJkv64tq8YZl4hBD4pTG+OWZSVD+7yLzAMcPZA1oZU5l+cmfehljB7PU5A",
-	"ObVW4aoeeawWdgj3XuGMc6Hv3MqPOBeaDdBKO6KvT/BxLEA64sJ99o/TNKVTHGLZkJCWMi0wsRF9/YiJ",
-	"gR42Du/cgmbdx/15TvPqXej06D/a2PSNFsm4foq+LShX3IW7qKxNZf75gy37pJspI/4qgogzocGtSP5F",
-	"ycRB3kZxXdHNhzd2JwKgDgi1Uz0qlNFOR1JpctBqtYoja5JTaVguym5TMpRJTPoMJWs2svJNB4qYdKAq",
-	"spDCYhk6N+ElMwISlBXpQahhZ5bt+dLqS9jdPUIDrA/7llQQMWgUAevKahIwFna+++CMlDJ8UOI7JGU6",
-	"S4XFoafTRNLYgzCmrMfHHAoClCIvb8Zh1+Co1Ry0XOKq4pNVbblqObXtehLbKrHSzqyiRJPHmKUKqrCU",
-	"9W4WdHYqy7x4J/erZ7NiMfxwNb/OJfHDeawSbrtj8FfoZykQszL8tj5Tj5bVzEfDpwKuHjYLeLUOjVaw",
-	"JHLaqqbqAlRh+BUPJhpqHBvsc6MIW1uNzxW11hB3VZ0Lw1zArvLxx/eNmOu2bfPj/4+9b++N47jy/SqF",
-	"Bi5s3zTHM3xI1BDBBSPLjmKL8hWpOLmmMF2cLs402FM1t6tHI8IQoGA32SS7gO3dYAMsvMhmkQC72CAJ",
-	"gl07UF4fJqYs/7VfYVHnnHr0sGc4HEr0I/OPLfZ017vO+/zO/w4NBtVBUZ02PhABZpN7lIC83DkSx4kZ",
-	"P7eDr1BrLM9iOM2+tCYZLe6LgufWyqLJLmNNr2SICls/ZBTaQY4wVaCFxbFiAOyN2YHIFYAHK/vBvgyn",
-	"RCuwlw2EmTjyWuB3xUh2ymwgKLDG4ftjwRkJIT2of5pv6UtcNir2pfHT4+ATozjgVwMuj/clvcgAEw8Q",
-	"q4ZCDXOBrPdACGmYZrcv0piNZJnlp1gtyzQzGlRKM3mVZ/moEBq3Ec8HG/dVUGuYWmSHPMs14zlwfTpe",
-	"GOjTZlJZ+0sMmFwjWRbHZhXRCoJIWwjUhWaZfWk3OyiRIFOSK5jOepKXo0Iwnpd9Ner1PVpXYdsIzgso",
-	"FXAtGuymtdlRIrQ1SJmZD4ZgO8Tf4fC4ejtwSxK6FYmRP4a5aX7iTOMqjPsCa/2Y3TRTE2T+LMWDEsSn",
-	"A0EBYBmZnsKrlaSZ7JU8P0rMVJKx6PZ5mUCclZGxxAMkU50sTersQ0gFzpBLLrMcUKnyakwViStGPWvF",
-	"XhxqN12tPiB7dhkMUXTXNWpHzY75sIMZAbAh3uFp7h46PDdWmpsrzRZrNdurTRvHpIodlAtOfv8vH//2",
-	"B0CG9ZF99vhHTx79/Mn33zv5q3dXPn78iyf/+fOT7z0y3ICkErTJm35Hq9G9cwR+hZtxyX5guM6wtKRC",
-	"v/1OUBDRLTGtMDQeBHEh6hx8hJc5akdPfvThx7/78OPHj08++Lenv/r5p4/+6dPv/MOT3/z0yQc/OPng",
-	"1yf//ChyC2YEulU4PeEt6ZDf2ZYeolJ9VKGvCS6Hiziaw5N/i6dn5v6pUWnu6CSXXEb7L93JhtzAeTq2",
-	"vLRGMFhQQ59mhXwZGtXT/WrbtoJAl+S9U3pWYglWEht2jSV3EdySdftKaaGBl6KNUtep2yQzmIuxL4cq",
-	"k2UudNX9MzkIcltXWtsCxsmZVKlA9U8KkWowQRQYn5KwF7UQIFyNX8LYaNPwvgzErUBEIN8JRP2Qug9u",
-	"UjMuVZSaZSVw+VCks7KmlTL8qyhFxeTuAksFCgAgg5Lcx2UKr+ZaGfHIdDXIwNBMzqWwK5oYeRkTw186",
-	"FNWStGlthMb6EeBAO6AgqySTWZkZHpWADywxa9ZJlRThd2CjcEcRBDgjVJh3dYPt4OLCl5nUJckIKywx",
-	"xKPsGKEladP4tW3oSjNm6xsxW2vGrLUB020yK02SPxAooxFOoCGdNNgdtwikHgz5pENyXzK2pxTIpww/",
-	"dJ43b120PB86piGhn251C8PhUSIb8ExmsmcbIiGTDh1sVcMv+WEmM90XaRLTA34gVTHgee0m4B7D3lJf",
-	"NDVaY9NCsCm0x6dXEiQ/lKpTgZHx/EhIlgz4g05Krr3Eri32inI81hNJjMSoRmUH23VvmoUMRfYUBFY7",
-	"x/p9h8arHQdTcOvTnjFt8+bUQ2UUhNtFinuINMvoCYj4DFEthDlLpxZfsfDAoHqaf5C2gleIVgScq/DV",
-	"wBwuPD2pKNrWdU/kBEJg/DqQtZGbq42rCuK7nxb6WrAJkLbhZTxJFYqkYU2kct+ioE4Kmll7o5Pg0GFu",
-	"Mq2sWW0XalTO1Qs2N+ahiou0FumW0bbsJYINuh3kW5iTciB6mdT+qATTltD2qR2n+l3Th+rW2g3BxQkY",
-	"gsxLoMfmWiZ2N8x3gTN/YpnM/sfo33Idgwm30m2m3SLzEj7XVQKMByaYMJwrO2FmJhySvpBl9g0tKftC",
-	"TnOy3yDm/hmqTiG1OVUHtU5PQoGkXf0QXGKOCkTtK804Cm9z1N7c3FytaFPmZ1KLnv7XXz95/N4nP/3l",
-	"01/+bF6Fye9hRRnbA2Ws3Wx+pbnZbjaptUAXrJK/qL3WPKV8geDkt/RcqxJ8Rm1YKz1YZ8Kxru611jFS",
-	"1o0Vv5Yqal/DXDC3WnOtycRUL6pTwun8YiqTdfrg1c+PPlgjDQN4no1NhgSO1GpuSwXxL11BvAMs0Rd2",
-	"q6qIKOgUIOuQvgLC+rPWGu19maY1XqfAwinuVaonQ6NMMPRJpB1sVuhkix0cM0oLjMndGsS9gL7o7Nql",
-	"AkbdYOhEYy3zZN3pmwgzOeZZCTyY6yO9RZj1OBhbQr2v8hSt5FBf3QhdhSiLTPimmyQSVOzqUo3bpkuv",
-	"ZWWHp63dqMnqmIncTEaFytW4r3BOaOf2tvNJn7WrgLpwqM4NmU5aay9Qe92GHdVYXM1JMsznXmh0XfWk",
-	"dm1Bk+YNmV52douNhNm45EgY6rjOUbosbPMlo+u7thAXEhp1+FwDdqYSdptoMg0YJLyJ0YKYkZcSiHAe",
-	"uWuZgXLZSBoVzuhK0JJrZCJG4GLhC8FJ1wMzRKzAOk1wuWG5u0sVyQXXosGojgp7cfUlGDCWRWEvrr0E",
-	"xahy4U139jey9PTVKE+xRFLChqMyMB0c8O4Ry2Sp0AwMBVpjlo6soSq5c2Pvzrc7r9x4Y/vbnVs3d+7u",
-	"3dhFPy1WXKoUpEusoz25tf2tDn55/fbdnb2ExBiUbSAOeDQkk/EdkEogWYysLSzTrM+LQS60bjtMjdVm",
-	"E6ZdlzGCAQSwTp0spagDagykJfGAd8ucagnSer5Fhp+sPP2++Rtewy8cbgkIaGTusvvhzWL4RcEloaBk",
-	"VOfZ4ceaFc+8QQhEQjQRW5s6L0sxGJZYCFlZubCnSrJ16cxnndAm00bh7GH9k8lFqibw4DDHXJOA2VX3",
-	"ITbgWJQunwWWwkUjWGQUHDU5TCh2gtoGI6f5ITx6ZnY5127J96joc55JEVrGAI0drL5+I2govke3CRKM",
-	"b32RpzPQVuAeSFV2zHuJy/7xog1naZGZkds1ntoUvtDIdAe/qA1DQK1oj+ujC8mz1mjwTkCw9ryo73YN",
-	"Q2LMdXChKRrNd2ehCoqiUEXHC5Gf/Pvjk3c/iuIoJBPOiOFk5cCgg/9aba6utVabrU6z9fXXvrH6zfW3",
-	"mt/e/L9X/t/ra7c2dq6+ee1Oay9C6bjEStRnT2gLyMQxGJKLRabyh/c/+d0HTz/87pMff3hqQhRif+H5",
-	"WKF75owW3IuzdmF1wVHPrSDgKT6/djNvju0yvX2plixmbgrFM6DeJZLaairUFIlMyKmC2MqBxTibIo4Z",
-	"MZD4oeF5hqWpsbRjia03WFnXYBBO12CJUebBrxNoVsjN3ry968P0/XgSNjYEgPIHIFVPpNZYQ+OAsEOM",
-	"TcDk1lMMmyNyGgwMMuobbNfFiWIwgJLeMWm40jHNJCtwLo0ZLO5iNptyrKrU87Y8TT0xWSMD2xrEXYIZ",
-	"LKSpNBFQ+6bQVysRRu1Wc331wnQ0nq+jtWfPer4ZPbx3bjL+NXOyLxt/lxKFEXTfe038mwjqF1ivFt4L",
-	"bHS9eS1otBCHRr2wvBXPCUXyVUTCKrzLHgDsDIehbOndtloZLYQkLaujABLFQhsZu1FeNLOtss9zRv0d",
-	"omZLaujSlPeXwTPBdDcaGmraajab6H04F/v0v0DWG1CMA5UedyDFP2pvrm1uXmluPpxksxbt/OwcDjRd",
-	"BAE1yP50oGGjBu0gGNJRwQ/yYxt8RpQrQQYJ7xk1ySORelvBSIuODUJP4uBTdMFgfJc1GwIkxGBFSENx",
-	"UvYicPWvtlbX1jeu7I+azdUrkg/EVzHIOnkpdvYkDGbBwiMuncSouT1AzigpRr7BbsqJLlnyFQwHYXrI",
-	"uyJmyf/61rfgyd29V1c2J7swcsdYMfH/RzxnZjCainkbKcG1CpAPGI5/kHN5BLF4hqYNMiiV3WBv5rwr",
-	"+oDPAHFunAG7BbONeVE8GHJKmFhxBhS3eGhHIacZo6dWJgJIS6t/Z57JkzkDtwX9cB0szoIJJIEVRFQs",
-	"VxZ2xKaRVFrJCqE7vJzxfRBoYz7fqpwvcL+FlgwCzzDzSk4++s3TP/3Nkw9+kgR9/p+0OO4UI/lVw1mh",
-	"W4y4ybR1pG+FECnDQqRZt9QQTOREvuFQSCvrEVuoszXsCpnuDi6e5hDX30ZvNYLoNBzwWeOckuBIq1LJ",
-	"SKTUzAOlcsGlTR5fGO+WoFsrEuWOssevPf1MZrpyKEPZEvFX6Xk7aq1tNpvwnyZQ2mHOM1ntcRtucjxB",
-	"ccI2JysKnfzpPz599PcnH/3m5Pu//u/f/93TX3108u4Pn/z4w0//9Xsn7/6j2dzpg4gjrUZFd6Iwg69A",
-	"VB3bm56s2Ei6oJhLzQBn0bfzDwyCfzp+aAhAPH/hbvH8/K14gopjZs5oJbSqrviUYWCtOKLEK0QOvr4T",
-	"xdFhJnkelIz686P3PvnZ44//+Lcn3/3Fybu//fOj908XkcLldUWk/OI62OANMzNKx47a0Vc2r1RXulCj",
-	"MgCPEL0BBtK3YgcMArI3l52SH1UqXwGWlcMZvhrF0VhkvX4ZtVfNbXTBSKGEi2DEhmpF7QgoAdDpKTiJ",
-	"D+MInAnpWcs6uXbzr1TtKM+hQdQO+5zHcrbQjStggz+LkIsQV7RnbxlbtRTcDWfHSBsecFUnoZPnfF6v",
-	"upW95zJwWevL87VwmeGQfWtf1hq47DhOW7jsL7NMXNvsMDOaO41xXCjZY9/Yvb3DjMhBbWn0dI77KhcM",
-	"1iZmB6LLR9qiwHEjDxuKaWfe5XluZLlhoXoFH4C6MVVNydBOSBoKD8DTfLwW6S2x0cXY0IihBZeaA+6s",
-	"y9m1SH6a5UobyQJyk1wbJMhjP5RDzSVLAiFv5XVxnGDquplnoDhR6FvQLQp7hXPGBpu8L8McdMgUwrHN",
-	"kE3BJvEZ5+FOmhn3xgqENB1blGclU8xuZxnSiBpR0C442bGeswwXP4M+gF1e3bwGlsmaPu6dk8t9Pu2I",
-	"9XLDmYt1UaHBmR1XVwMbI9AdHCL804lW7jx5WcNm01Q1YiCZBJSWZhxCGvH8k/XSUtzMczPfpqV81Da8",
-	"0XimpsbgIJzP0Gj7XEo4SwnHSziBKdIR2PPJOovaI81df/kduvszIw0pmON8LMx8tHiU4Vnlj8+vJIXK",
-	"KmaazAOVn47EzN8n7XS2bW95s0+CsCT7iDbcVl++L4pKQOcsjlmpqUP5lpnsdaa45Wz2Xu1cWjQXVMii",
-	"dnTy7vufPvrOk++/d/LDn0QUuNKB9QN2MalglzNb1VlPutyeGpPIxVyRcVQaZmzjQ2ZVF2o9i7LSXB+d",
-	"RffBH78MY73scvsTURBnE85pcalVuvgyJlbMcNxQbgtnb97YeeXmzmvkvqGIPUhjxpBGc9LFPJF6QyHT",
-	"TPZqSqNhZ0t6/IWjx9hBhQzbR0h07V/zkFoipnMS1vUvE2GNmVRjdn175/qNN9648cqXKzTuy1aPBYhV",
-	"JVja+yDBvXxBq94EpRYPnDuqFgM3wHzX/Fh70A7r7ExHwiL0k98AFFG0gJX2Jwp/wUoThCDSV2MEO8Fk",
-	"xp7yMAnWkU9IFOCpdTmUQP4V4K0EUeAvOCRbcGFvOWgGfDUABATzTZ8XIrU9GMZDiD+YgqjZgTmRYN5x",
-	"zTrAXfrqBfSVmykK4FXQg5u8jwCiWRvlmlB2sTOLhS4EIZrYnnqiZAkF4wMwCfpXanjbDdy+zx1z430j",
-	"JrTXYvxXJ9OdgSo8tPkcLGmC9WS6k46cG2rCz0VWDvIZnXZuLe7PisNPbEB1+A3h6gPCnv2sFUfj/jEg",
-	"S3QORzLV0YRfzN/3m2WYx0FHa4utVa9D9AydVHNjJuDROovBAAGRyzy0S+YTtDtAV7gjxhlCaYLQ/FwE",
-	"e5t/M5NfuCQdLDRogdIhe4gbCYltNJvOxGfLRLQ9WBqMSWuEAsYaXjFpApSb5BwOEI2M5k+fbQypXado",
-	"JRll9uwUPj/08u13opnEkBBZCizykfr4aSQIi0Ud1/e4Bj1SIhlQMts77AN0PhkYXdEKJppcwybPOQ5r",
-	"B6kJ9/WLgWrBrEBts1UXka/ppJxJAh1YV7k0ZXw28OEgP1mUKkgwHA6FFCTBUQhFntZhil+QOOqppNBh",
-	"xZuPNeMHRhr18bOWLsaQkUI0snWFDXlRZpgw/yKWnKC/0buc8uOYjSTUyUr6mS5Vcdxw73TGWVr2E4cX",
-	"Lsoykz2NsrsrNf/S86lQgdFyUGotg+kZXgTwbEZpqLwKvqZRnjdYYi0Yh4UakLhrH5UqYZIXhRpjBKEr",
-	"sgbjUOjOr8axQsEhxEXBSvxtloRGiGQrDDVohX8Jzdag5XWqIHngJPItm8fZkSrZYokts1Rtrbnly/1D",
-	"dqXF6T4MMEVhNRNfP77axGqDbec5xSQgTEouzFJDdWEP+gIYS2YtYCcxU7syzTgccRyMOIDXqUwd86Nb",
-	"cXgssJygLeaEBjlXIj92hThr19AXGfF4n7rBbpaUJeGKEA/qa4XYTKEJHl1X3xgGmNkioST7PIMCF2YI",
-	"5yhs8aZZ/1ezvITKSjOG6uBt7OqZYaMxasq47Y9zelvx9YczB0GqNMZSe/ggVVDSubllsKrJKctcMm2Y",
-	"Ti+ad6Tbw6GRqGYO1K+RK242a4/tS5UxCDkaAM4d/ghSw0j6v+5N1qQyzMB8tHKfQwVQ4AZmUK8ELZi/",
-	"74atzJ6IDRt2BXeukxUAMhIDKwPC4eM3MidrCYC8Ntcq+f5KigYoy7byIO8Opq2LpzjPoloNbQ2CUKI5",
-	"NrHIkn7DMKgZofgh2oEZ0RfnaxXnBnstuy9cmSW2ZpP/XT1TzGoPFqQ651uvt5soSdZNm0zFU0qTtajk",
-	"2YzaZLPmb0Hu7E0CvFNVYAp6g20jLzzMCBRiYEumdnPVPfI8GuLAqDZFioajhDSuhAK6eMnS7PAQgrAL",
-	"i1EdtmIUiQOuheliQKkNYcFPJ3JMQIsWgM1A4WAuk2NXwaNwl7OUvfH67q1dlmYppn3wI9G2M3LhfVlq",
-	"TW0UjqJGpc5oVtBZY9oBDeSA+upMKS/FCjgoFtsml/RBW7UFl60qgJwxuFItNLQvWkkkw/nOUwoJBeGl",
-	"0nO5Sg+s+tRaSRfVa14GhX+GD5dqq8MVy7MjUa0d59uxntkYMsYIibwHF6pgoGIEoiRnA1H2VWpD2qDw",
-	"MWCdF+JQlF2Qi1EkpjBfzKAa88ymkEGMqSNIFjjRORNQLaikCrqwYLRAGW5sJufyXVByb1sInMnYWs+u",
-	"dcmPEa4m9RDkWWGxfUZSY+3pu/JIqrF0g0Lmvm54x3rzGi5HBWDGvnItnqj8hLZvzRAAuxA17m8zFZCm",
-	"d9T4Qqn3tJTVuNi3uAvIWmu6Yvxm5fDhRpAvehaiCRyGqL1huLLpLGqvNc8RbgozvdRQUzDceVPZIi79",
-	"BYxpZ7jVF/EUXMxQRgs/20pG9kNLtSp5AWDIhvJWyhUxGGxR2acxopk6I3dAE5eoMMsw0kWc7EDdJxPa",
-	"7eG7cGI7EcGovb7xsJ61Ekucajp8wxABTSMkM5wfpMUyaxvWT4+B+1dtnDEmIqcjC4CiDeMBhL0K3JtU",
-	"jOrzTaQ6azRm69AbzwYj7WAs0H+DuTY+XiFzvBSLH4DVzsLEuXJvniXuSzUiEYBXsq1txRmqn/EWsh9f",
-	"LTDk+cjICQJZEuUgRg0whcSOUQ3CIoc2m5WqVJgRTpbqmJAeTN8WCocexZZRKyk0y2Q3HwGundGfsL45",
-	"1Fy0I7QiBTBvWt0du4uQXCRZT9mMJloNlIUAiAEtnah1wfrlZlsRZ2iUCyveoOmQ5BV4yXuTQSE1u44a",
-	"pZBdAbVCWpV9dmIGSmq6ZIkGhKEXCZgbfOw+zILjg9irtaaZl/blaqVZB/8HOI7w4sBIV7oEQ7dF/YYj",
-	"7xYr5cf7cq1+eIco/drLAa+u46uHXMPA8RMzxW0S7FzZDjhCEK8R8BWvLCvZFTErRI8XKVjcrQ0HQY5s",
-	"KtdIkx7kzi/iJ0ACF2683rIYDSVq8BTeiD+a44eXvRwrJ0SpPKWtpcMDveLeUuElEVRWsqcNwmdsSA2e",
-	"l1LVvxpcnbGRHp0DS6OF2QNxs1383vQbNFCdBRysav0hb8MDQIjD7LDs25UyswRzOP1s543Hlq7PoSr2",
-	"ZX8k00KksP5DpXIyMo1VcUQ39jrv9ok4AByPUUUsjiWYCwGIx+IqmMsJuoXp3WoWcPCIZLyYmAbFynUl",
-	"y0LlbSbVCmS/JS/hfdV2ORCsyRznmpzFQJFKfChUoNOoB+aypirQPmhCVkU4rQpAgVHJRvSCQ7YEOtvL",
-	"dAmElmvGgT8QAKVNDHQuoUOQVuA8xBYndV8aLWQahqVUZefQiCtolWo1Y8M7+XCo0R0U9G7kNy3y+2ai",
-	"uVEyj10fdXG8+xKZXINw45PGbLzNOKiGSucXlKus1CI/jC8Kx+lVpnMHCZBFew4zjuljbqOP4X3PLfJg",
-	"qcB8pgrMMhL3c6wkXJJmMDowp+1ArPiE4SmqQbWghotJ9dVEbA0NgMTl6EIJ3yWvrGF21hNV64C9Lbs1",
-	"MVJ1xnEL6o85APPeubdUkW400T4+s9Usrbe5Z7K8su7t7ZksRU8U0xuk8KmiYwvuzjvSu1oUN1+Z3jAk",
-	"TpzTtwyZ7vP7lj93HgJzOs7jIXAn3GdsXiLx+zJa/0+vaNUVsGUdp6CYkp8OPZSH8NOoELENyJx0HixQ",
-	"qSCeVoHXUh9QaQKw1qFRzav1QGKWWKQnICYJhXnixfVA9NrB0YKx12n0pLJVKu/a6vQhDEWQZh6ED7lq",
-	"/ElYki0xrdkxq4lauYab098Wco2ME1gwITY6D25DUDwf8dfBtBG0PSYQDivY20FaXVJTSz78S8nOSHZz",
-	"wTGgivoE920gGVO8Day/w4Zh5TjrCttSUPIYrUmqoLDz0/gc9XzhMrE5DpQ6IuuZL9oUcIt2a3UtnuBK",
-	"7airRoUWHfuxz1UAlbAVtBZ98v4HH//+D09/9UfEa0Oh0vxPv+w/P8VO2tH6auRR1EiCHQxzyA2onOuo",
-	"HX3t9u3Xb+681rl+e+fVm3dunQc8yuzAJSNqLLC8c2Um1pU+RFx7HAQlIlaR7vEhXoYgQ8RmIlLFfH85",
-	"oja8PGPPQg6OKYQgpZ3OH1wwKXCxE3EhlQYPydxoGyEY4xJsY+klIWLPOHtLXIcstUlxAzjtxet3nVZ9",
-	"oDpjpsusq6cCbJjTvetfew4Uz8MG2aoqq0H5jlbrqvurUwAw5bWrjY2zL3UclarkuSGiFy7WahbhOggH",
-	"Z5ouUISwKTd2kIBstpTDFzcRmGWtEcRB2q6s8TOoATa0N4ang0yCaXlljpuyPRzaOObnd1mIF1M+xNU4",
-	"IgdnR4qxfdpa9Y8xZZ9+WKsk/9PDDX+97PfN1fULolC5NZi/hqULLoeLg4HHywtzsQuDa3pwfDpPEZ1n",
-	"fDicoxTL8Dx18e5QpiDGqdUUTsHgtKwnVSG0U8EQme20HrQ9HC5Ldi1Ldn3xS3a5g7ys2rWMz/piVu1a",
-	"hF3MF4VVE+E8K7o5s2U4eiKFmh8eriSTugRUTubHjGmhtbzlsv3PzwUBpJ4CkjD39mL4V8/DbQz6mIWP",
-	"uiDOqd27c7mSbTWWrLAAwku38BfKLYwpbnDxF6NOfcHzsj9Vhfs6/nwhNnyuXTATFt0RAuy8fa8y/b7o",
-	"HnnCRoqbRTEPpk9zqp36cHSQZ12aPEQHTZ37Hfj18qa+6PmYb7lclp5DfZcQHzvIegVHMIvzrV+163ei",
-	"A66z7vbIHKa37xkucCB4IYrXBYwMUIgwVq8mmXoPk4HNz1EcjYo8akcvI4nEMU1+8KoqGGLnOSQr6XHq",
-	"2zZQwfuczGwPVZ6rMQP7hvWfo73jdA6f6QDCyzABEhNtgw6GKs8xSBRDclzkTQgP46KUJxOVazoEo7g9",
-	"f7oaymr5+xycHQEVdYMZQpj1RoWHJAhTvmGpX9CMp2lhLhEujUiNamwkjSEAflXGDOSkZtziQUkxkcOg",
-	"CFeD7XokHXJtVmqXAR5aAS2LIJe/tvJYbIaVpcGQ7C96ykqW4kFJuFYVtHKIh3IZzy9ochDDKdAuNpfk",
-	"A4qAnazBZL2o4O4Ns78rr00b2UR1MSpcz130KkSrH3v7D6bA0hbc5zLTfbis1Ks/MjX93dX2oiOPL1Qu",
-	"tC06h5NOEB0B0lF9BC5WcQ+she7UHQcQAhQjnRWsOyoKMylaV5zPgGey5LYUhZIl74IhGMul89Jno++Z",
-	"dikSFQdi5ozbZ5PT/QAORK4Abqm0OGUNnBBU6cDpYKx1cBNdHjzP8wqQBHqgzfXwPZijaVH4IEoY8siP",
-	"4dJDwf/h0EUK8wIK44FhxHyCYzGcJVzaCkgMrJgF6BhL3fZpfHF12RF6Cg2HsV9DmBdgC9LaAWaIFsJW",
-	"oq9EXLuIeQ2ogbg5k6g1lWVBjMLTM/EB95WNTsAsTC/FE/OF4wYZ0e7EwTdhu10uLaqLPRMQGktnHF6a",
-	"etElh3KBrmwREjeNtNcus6EfpXZohhCRbREu7TseDA8rj3SPctULwi4ak4gG2VTycwR59+rQ4UbETI+6",
-	"fXOOEj3QgISSiAHP8iRotM+lFHldm2C8LODAGgrRk5lGWg2cPeM5RJJnDwjfoFoczo2Z2qhpf9twOgoL",
-	"B2gExrvkuKnlfz4VNCsY1nnESENo5IDnHB10FQZS1/EdPJeaH08Aedoe8anzboR4FUF4HbRS0/wt+x0i",
-	"ILmQH4TNij0dN7QEDsxQFBoqTCPVMoRIMrczrseqK6X+EBBvxVEPhRrmwrSL5xJbDHcH73ZNW7s2bN6V",
-	"2sDsArM2uXDhNlkXc5o8M6Hj61gEz2ni4c5g21MkoFxxt53ESfRoaDrTqgiaIYnx4b2H/xMAAP//",
+	"7L3tjyNJeh/4r8TRC+z0bBabVdXdM131YVXTL7ul6bftqt6+3akWGWQGyVAlI7gZkcXm9LQhGzpAp5N9",
+	"EqAPB9k+nIwzbnHQnYH7YuNknf4Y7c7qPvlfMOJ5IiIjk5lkklXN6hmVYM92JTPjPZ735/e8aw3kZCoF",
+	"E1q1Dt61pjSlE6ZZCn8dJSzVx7H5Jxetg9aU6nEragk6Ya2DFjW/dnncilop+1XGUxa3DnSasailBmM2",
+	"oea7oUwnVLcOWlzoe3daUWvCBZ9kk9bBbtTS8ynDn9iIpa3376PW0XSKHcZMDVI+1Vyank/HjIhs0mcp",
+	"kUOix4woJmKWRvhvOmGEC0KThHCtyCChfKIIFTFJ2VSmWrWiFntLJ9PE9Kcmqkun026ns9uKcGa/ylg6",
+	"D6Y2na6a2A9SNmwdtP7Z7XwBb+Ov6jZOwkznAdVsJNP5M2i3chkH9pWNe3N9YIdjKgRLlvWHb2zc3TOJ",
+	"HZk1fsInXFfv1oS+Nfsc7hpV54WN2O1Ur34CrYbjidmQZonGT2zL5o/OyvP0QE6mVMyfybrVwN+7Ql56",
+	"QWQmdLqsJ/j9KnrKUiXT6mXvCfZWdwfwRs/dlWnKLrjMFJnSEas58vhJYdUn9O0TJkZ63DrYs0vt/s4X",
+	"W+mUixGMq5ZSXDGNOI7ZZCo1E4P5l2y+uA5HZCbTmAzGUjFB+nNYgwFNEpaSoUyJHnNFpGDEDIkp3SZH",
+	"hk4wqlnsnhEtc9JiZgPUBNaMzLge5z/2ZTyP4BkXZO8OGcssVRGJJVNESPN0RCYyZW1yrEnKdJYKBV8P",
+	"eao0oULNDB3zjY4ZjVlKesEsd16yaULnLO61yanr95zZkVDTC0thIGTEtCJ39vbwRfMOPuncJ7MxT1jQ",
+	"s5spV4Z2TlM5SplSbfJc+CZh4jK18zafwspy5d84Z/M2eZSmMrUzQbLr/i2HJE7nJM2EIjRlZkHIOZvq",
+	"tjuFONv8qISzNpvb/DxOqdYsNW3+wVf/3c4/f/PpD1pVh/QJV3otssU1m6jW2pRqb11K9WIsBXvME80q",
+	"rvZzkczx3E7Na3Z4ERnLGbtgKeGwjbOUa81EzWDhyy5+2WpKcmBUz/AbM8qXbMD4BUtryVxqX1hF59a9",
+	"9C9lpll9r+bXK+8yS5b0mCVX3uEJyDS1XaLIcxkGkgsmp1Sd19Jrw6kvI//Yxk0/rxRLRb0wkrmfN+3K",
+	"t286e02rrvUJG0gRK0PRZ9RclCEREqQRIGQXlCe0n7BQMtmvkUzM942vDozmvRlXytRUCsVAqH4gxTDh",
+	"AxjoQArNBPyTTqcJH1Az5tt/qMzA3+XjMW/GrHVwp3M/ajFDbc2zlFF4EfarLaTujlkSt95HrQlTyrB6",
+	"Q9PMHKdTIoBOmBeAjptPIqKkoRwDKgxdRlGZcCDOljmYU3DQ6uz+9Ce/v/fzO687v/j8Z/d++eX+07vP",
+	"Pntx/+Xuqems2WoAj8DlWKS6gyxNmdBEaaqZZ51GnpczGK4djunuoRRsk7VDluEXRmWDAVOq+QRMvy/t",
+	"RtbNw7HUGVVkQNOUs5jIDIb9WKZ9HsdMbLbv+1X7TjM9bg99w6WNZ4qRQcpiJjSnSc5/YVVZbO5DLIGp",
+	"bH3Dm4+M4LKaCZOek9cGqVSqq7hmPTJhFOQpqgklM9YHGdfwbSehmNeMtqjDg0T0OJXZaEwo6adyplja",
+	"JifZYOx+xzGl7A/ZwAiFHOToOZnQOTH604jhUY2cqtmfk588OiVcDJIsZnGb9B48f3nSff7y+CfHz056",
+	"JOGmTTMAN0czLNU2y3ksjNxCk00Oxl1zqBcPBndNFo6E64golhpiAN8dkF9lUrNwcbo8JrMxE2Qus+ui",
+	"CkeC8KrhHsJAe/lAeoTDORpyhgvMhE7Nv7mwdgLz8Q8VSeQIV/uCJjze6Bbu7QWLPeQsiVXr4Cv7z0UJ",
+	"K195bulZQXrDQzuggvQZibnRT+LW+zdRvo3uvHM75sJuHhHolti24Y3tU25QOrgyVzQ2XDQi/UzjyPAO",
+	"zVIpRoekB+vWxh96xPBTRRgdjM04ntLEiEpss12pvgJu7Sa+7TJ59LQA5mCZYB+oTXxg+OIkU/AAlpb8",
+	"/snzZ9e3vn6LYRym8WdSP5aZ2HDN7iyVI4bQcHnBUoYjIcpQSnh56+thewNFfWB0US8ssLccBYRTKZ/Q",
+	"dLSRkHBnd3/ZYdJSdhNoe/lh4kbalARePSBqmvAi95EpUWOZaibAXqnZW62u72zBMIEcCbJLnvIvIjPA",
+	"z82/wF5CSZ9qvKmnUj6lYr4Z9bxfK8OYdZ1QMe8OKU+ylKnS+kpJzM/E/MxiYjT9yVQrMkzlBNViGscp",
+	"U+qA6HRO6IhyQRKqWbrlVXUDBapXkHEGdMIWx2tWOrD9lAUdWJdsMO5FuWACNj2uiLVckkyxM6FdxylT",
+	"MksHTLVJ7yXT6XznaKhZ2iMjfmEZpCrqQ+0zcSYey3RxzGBcV4wYVReUiGR+YF7eIT8HSnT04pics7my",
+	"usWIaTs3MP60yTPGQQKLZWElgO3NDDXJFIsX18TZ0sxYE2qkacbOD+GVM0EIM2NHw5eZraapzn0CICjA",
+	"kbVimrOAUqVmMo3bZvRHpmPLfqepvDACnlb+nQYjmkiBOybImKr8PIK5SBE5E2Z1oW3CdUSoNiNPmPnW",
+	"CACUTLjINGuT17DovgGYl2lCVB4XkBYyxezGZNMIrG1Kwg/FVib2cKSma+S3KCWn4CuxraQMlsSQA9w2",
+	"OBYLp9dT2ZhNmYiJFEZChN01iwLrCQRYtc9AEXklzMWWKf96U66+W0stvKWgQCQelBSKCVeKixFxJ/sA",
+	"XEaE4mBhfc3auV0HmkeFO9TXoAOvGL9dVW+u2EhbqORuWdDqAl8zd4oPgPOb0yVTmvJkToJvQpoLXC25",
+	"htVbPcwIeJldE9JnA2quQGj+oAOkwjHVtE8VO8yN/I5xGwVwJtNzZC64JSqbGhWJxU9ZzOlmUsfdZVJH",
+	"lnfRnZg+umA7XNiqB9jtzul8yrzwWh7A9remF46r54TZXnlgPTDh2Ra99xmc0qmcslRztJ/RwbmQs4TF",
+	"IxZ3qS7YWWOq2Y7mYE8UWWIvCtoTS66AqNhQH2Sa1d84n3eVdbds0Y28r7VJ04EnssnrMUv4BUvtoqCT",
+	"YpX11wz+IX43N23YRmmaUvibidgvRXEfX4/n1sdgBIzkgsUt83o2aR18ZY57zOHFCM3iyHtj92fMlZlK",
+	"/jdLmGZx682qTYpab3dMJzsXFIy8RtvGY/HIjPSL+YOg58JzGEDp4UMYBrZbeG6GY9p48z5qDQ1jWXas",
+	"FjbinKMOtnLlv+SoUyXsAo/Eyi+ewJvvo5YUybwrZ6IbHKjyBuXcGA4p2Lb7MtNWFhIsQWFBSOJ8NM74",
+	"AKTPSEG5529G5/lk+1ImjAJfT9mEpueNTqg7KZe6pM7N0uy+5R6SJgME2dGPb2E9Ud7zh5v02YiCXDeW",
+	"iTnLzY6H0lRnza7mCb5qPsr6f8gGlcOiujQst88HhY0mUynhf3FJKkeWTSY0rfSfK2Yo9oARL/SKUUZz",
+	"cdqZ4yta1eOUKVihwp7LDF0sNZtibWbvo9YFTTJWM/EZVWTCqMpSZi2UxaUwv4N8jvaLqKL/Un/vQ7/T",
+	"V4WQJu/fgwvurm2+N1ExdiQPqwnddG6N3bzC9fFno3ASAxJUvEIBeY4WmOAiN/NXtYJ6FLjHG78oEif2",
+	"3pLHo7zFiZNmYlxpmrwIePKQJopFJTadE4rAbX93udv+D87Osk6n06nz3deM0yoaFI9KlVcfFt8dXhdg",
+	"UfiuB+EZXBGlpTldTAzS+VSzGGkmKLhqLGcgPxUDEZZOiez88zc/+kHVRYGx23Ct5jz8mQS5j749xrd3",
+	"sXf31yJPLzL9BWnKHoRVVNBzDH/FtARPoiVHyHLMyVVt8nxIqJHx+NDKdwd4WTne4DE159gQUojVcysQ",
+	"bcghvNy8KLF4fd0oKGg7AjXPqOBWVQ+6b8DQ8tCGZvwI7m9mRtTdZKGr1rgogm2yZCWaVwzYKAyzfgJu",
+	"2WuJx5dWKnIy4oxy3bXj+1XGMiMFTiESwJr8uinV5kfDt7qZAFNOnFNTxRNDg6JWnyZUDFg3kbMW0JwL",
+	"bn7XqaPwMJ+pVl2rQJtJcXXuPqCpBhIW/Dxj/bGU52B8NE/eNJdDX1OuT3FW8PfPzNQe2pnBk8c4vZc4",
+	"O3j0QsrkVT5D5P0wzRM3S3j2BU71CQwcv7TTPfWzhccv7ZSf+inhrefqPPzYTb302muc/mM3e7eFTyzT",
+	"L4Q1tb4eB5K//WOdFTsWD8ZcMOUHfyweiVHC1Tjo2UnI+elJBTY7SLnmA2p4GJuwdMTEYL7ehrmWkP7m",
+	"zaFKkLfpB8OV9n7/BfqJCvyKAF3zjlHZqKaNBMEXtORhWP7NU/ta+WbD2PJW7ABqr+wL21Vxgp4rNVcx",
+	"q1TLICx1JYtjb7UNcS3PyMXiha3VzseFqlVsWhXXXSD3NWTUT2lNhX2QQoDpWrplE942oElimVsTJmaJ",
+	"XFdxMaiQsw3vFqQHvGZCBR2xtHdA4GVk4qY306WCPjfm2mOqunS54OZUWuxtQNN0TmiN9FapqzbWzN1J",
+	"8Rp6QPlWK+nu5fcuTOzdVYgO2TRe+7hkaTNTU6ZY2uXxJc//BUuV3biV81kqc9gAQKdnufWsVrDM9ffj",
+	"xylXnabyQXd3KR924UYW1nslRSkLN6Gs27JGQnt51uFNX8yfFRuyT48K7ZUHcw38yXV9PXyq0PtV8CvP",
+	"KD4uvvUCnO6rtO4JF+HT3bIevkBkVyiv5VvfQJk1J3okd7xpBRtoP7P/+ApfexO+t8MnU2mt+9T03Bpx",
+	"Pc767YGc3JZ0ynfMoRgxcduP5334uTrn0x05xVXZmUqIFcMhv48K/H3l7nsVfIGlr9bDL80olgaccjVN",
+	"KKaO5cR9ZTevXj4p0/jV3yiWqhJNX/bRCWPi5/bVesOMO8gvrbVwPQPSwsFdOYuiIWib5+D6JI2P6wCV",
+	"yF7I2N+sPiXXwsOuj3+palulk42CcA0tk/iQGEpow51pYqQez+HWyjMpWg8bmQ+3vDXXsCVZwmrVxA/h",
+	"vd1IGRToRc1l9UDXGcq0awO7Fo/VY5mSsZyRRIpRyWUCYQJjmcSkz4YyZWVrbqjg1Ssr2/CBOopXnNrx",
+	"kAgpGJhLR/yCCcwINwMCyz2oyaaJDVxZaXhR6y/b4nKs0pww2bR+vyBkL98xKuyOAEFQmhuF32wOxpkm",
+	"MQbfHJKOJQ/grmi2c9aWvPnZEbLu/NRYqpeM5UP6ennCxIDF3Uxonmzujy64N0tHUYN3UnAxsmFyikjh",
+	"j2OlO3KlO3QTM0AgxJVGKAzdUSwm/TkxZ8Rls7TJCRMx4ZpQRXr2+56LsrShlFqSmGk20OYIuIwt/A2C",
+	"lxvs2YyLWM7Cw7bwUc2K1FoSvJu2ZEWw3trQ3VrqvUg0F6/Cwj1dOEWNXMA5FclJ+OWsEFnCrkPpzxJ2",
+	"TQq/6/lKlP0MdcmPQdGHeV2Fkh9IKgVv+xrK/Sc/PvjkxwdfdXbuH+38ku583d15883ZWXvhQeFZu7vz",
+	"5lbxz09v/fi7YCEoiGs3a9ZkzdaRP1fHOtl3LycLBhu3u54pa1moyUe38unHrDEuFXZXLeVXb2AAW13L",
+	"suy9zlmtEJfX+bwgs25Kdb5bZ/dKBO9VszKNtE/5hG1xYks0geDewY106UljPp2yGPKp3LNazSDEjsn/",
+	"L7ionVXaw6pFGyaSbvfubWJdbqQ0+MXav1dYo3udSgWiXhzbzFQdiF+rbcXr2pYDtuujcArbfTVc+FpN",
+	"OAkbaiIzjcYbuB9cIWQX6Kpcq9ykAx1H9fYcCyi1XDZoHHZa4r6N7cqq9VExmwaoQI1p9XKjyMohnvq3",
+	"Ky93BfCVHMLu+7RP/KjK5LAmIQhVt4Lh4M1yIrF1xXv7SvdJE3K7d/f+3gJXWhQfw+yGIGxiyC1z92bC",
+	"NYIlHruPnYfCtuC6O12eh9CEvS4Y47x7bDFWieuxzHQxexpR8wzJ6t2mU377Yu82WEZVr0ieylHxnxfI",
+	"01jrqfrxwe3bnk7twP/udX7vx/9sWWw5+uSaGkfM28cP13YPTacABLrFKzGdnlJ1vn1LVBNgWpdu0yZH",
+	"Yg6wDoS9HbCpJr12D09Cu92LyGzMB4aQvXr5BDEWbQ7qQApNOeQY1MHVLtUaFm0T7sy00TJR/DN88uZW",
+	"wAer7BG4Bi8BDigQkyb0bSgfwVkuOfIRTLcpE4I4rW6wr1UKL8AkWI5vA8gPA2jLu50OGYxpSgcaEClT",
+	"BqiTC1IBXPlNVS2QgahidnKLw4RfXfw+eEMASomJWEUut9+n3dvJAJ5UJWcLFPRVNnJzxnU679KhZkvc",
+	"gg4YD7i9FZ50OjeildKMxmZMvZePTl/+ovvw0ZOjX3SfHj97dfropBdZQCx72sm5kDMVeIkQWKI0i/29",
+	"kOx+fu9OQ20mdPmMZZbEXRjlkhRIifMglDw+On7y6CFA1RwSEN2NNOnE6NouA4m6Wfoe3oo8f88BKDbH",
+	"SQyJUg6/6HGo7TBqCJNpp4ry+iz0hYNbQKqqeuGqZlCCxHJjWjKRakt/TkQqh7qGE8AuV4ULQEtNky7g",
+	"NK9EIDd9ogriAU9Wh72GHQSbixOoWhKbAWLTmddXSusIqPXocUEUG00A/H2ZMF0nI+2UfqiiQ3VZgOvk",
+	"/RU4Nk6rcrX416fwrDzlDqJ9Wk9bRHaJkDEjsRQsInvOc00FkWmf64js4/tDLrgamw/u4ANIwCS0L8xK",
+	"Jck8InexJU3PmYV8kmLUJg8AbFoBXESmGMGcajw+ymJQM54iUMx8uug/3b1XUGb2Prv32Soh28PABxI2",
+	"ZFoZ8gFOqYkUXMu0MsUpaOBqZbnqE1sgt/kObk2ae2ARCipjfkYFJ0fdZXZvLml+e1Kxm8+219BavS5l",
+	"DssQsHH1crgXN4yfWpKcYYQlRGS68lgfxUeCakhw9Ktc5UD7PgV6VNwUjIuwMRoVaxIehPKObBotYQ/o",
+	"E46aygfIr45ameC/ypj92Zq5g363SwEES7auF4f9XjI+wxGUa4/O8HO6ktiMjQjcBvHdC2Rsucai0/lT",
+	"f8E+Ni9tU6p5VfkKdse34v756I9D4/VfTuffLFvnLZPF7ZJEtIhulPSynq0sWbv+0iHZ7RRtIAUtb1Ug",
+	"yMxWWGhQ96CErIMTW7JcV3kimrEb0y+L66wB2z0udhyLdg/E9Fzc412nRro6Qvii0WeLP1ibnsUJxdTY",
+	"sqZZgVy3xHhUb/UE4RJMIoi406eDc+eoRetnszhh7MF7IavgHsHwCBHo1qzq48+5IlZgbiZFX7ctLFjQ",
+	"yO93cQ0qj429F4uL89PT0xfEY0uVVtfwYJnGZqq7eX20qmu3XpjCR6DHfc9i5RkfjfXq1YRteo0vLxKh",
+	"IDzdKl+23aLCtaGChc1vWdHBTrev6AT9XlbRsZfu+hUdN6fvlKKzYRjZhvepbtE21BW2QlY3WNQPQ27e",
+	"LFu/LVOM66AWr/2qVjhh8JUfKqLGNGUhiD0fsIikLKGaXzBXihKdCPgVZ0aSLwryK4JcQv9Bu7NbEd7y",
+	"QApNB+ue6JiLkabJebcuKL+Jfx1DWnYf1/jZ2YTycnbL3t07DfL1QOZagL2IGmPkNA+bmbHBmOqunDKB",
+	"n62zDmHGSAMnmBtc9cmDXdzIZ7iwl8uvFXR0O2/idvH7jy+DxR2jNaeF33100/Fne83p4Hcf3XQuf+PW",
+	"XIfi9x/Zeqx/47cthkOn1yCG5/1eWgxHfvcRiOEwkK1v3nVsnNqW3Iy9rXsYLNssh8Euj4NdWBPbd/Uy",
+	"BAJ9USj0Pxm5rpfXi+8dEioIm0z1HApJYg1J5awS+B5UypxjlSYoPhRUGlSRwxbmU25m7aMN0TpOemqi",
+	"eu0wQXAdH+l+EPvjb5Ath191ln0d/GY7uYGJKOY06U5TNuRvV6tB5vTBm8tjBEYNVM6X+NaN2x+vgd9o",
+	"b3wKN8Yvak1AwKY2Keh128wQOr0GZpj3e2lmiPf1I2CGdk5XYZO6NCFYy+G6Bon4CPN0t+xxx23eVBpY",
+	"j4fcHIOrPQZrUvo3y/Z/yzR6q/T5IRrnHuTO1MtLtXVe2U3kpMaFzLjqqmLHAUlY6UDdCMtasa5mk2lC",
+	"NWtwBHlcRmOq9bYWWs6ntp6YUdzZ7Uobxb63LnRUdH9J2aN0Ta5dBCnP8Gq8Y/7qNl+KU/ZWN7wMKyax",
+	"Pa1740mWyciyFl6Yd5/lKHml9alODOvZ4fUAsFCRKU3phOkgJYO4RiqzxVaQoDVSncp7cz2U4xqpBux5",
+	"pVdMs7f6EDXTXritvcgWcvZ7Zm0YASnPc2a//Zt//49//69/83d//7u//PW3f/IXv/nbv/ndX/3xt//2",
+	"X/32T/96oX7XJaAhAmGxcjJGCCIoBMGUZIalnHo/6hWG+/m9VrHf3Z37b77q7Nx/864T3Xtf03cudq6E",
+	"wlpnTlJcEcLB1Z6tqkP1yNVH2XyQvsTKyvq2D5mmfKNI0mLF3XerMtzKd8pVrggaqV0MO8iFJRlylsTN",
+	"OfJj87qt6rvIjWvCTl/DpYUf27akaO8AzvtiMGrKBjKNVVOQWqqq7F1HRGmj4BAs2y5TMk3lKKUTKG7f",
+	"T6kYjIkUEVHZYAymL03VeVtI3YUKkb3W6uJo0HPlcl9Ui/SbmCv9pq2VLccu6nSBxnJ9UGh0+UKAfI0d",
+	"hiUw7cgLsnPtYm1XSoYuty4c571eUibG43XtojAM41JpEU3TfiBNKzzVLokVAmjt+TIjljHrxujBhnzd",
+	"7jShwqZRd13OrvvbJeu6D22lVfenf70qIdb9WFmxEWQVPmGEagvnAcIIVefEypKQGQwpw4dEyFkgS4Kv",
+	"xvxEYsmwHDodDtlAQ93MmJHZWCpGenlZWCibDnAOeYBzu3GEMxdcc6pXH5gCCEw3ztKa0lw2UySvTQmj",
+	"ntA5ZEIvzSW/u3f33mrEINgcLtQatdbN0Wsyx+fuvff2/FShTsFzw6ekYAROJJnQc9jsiVSa7HY6nUKJ",
+	"U0U+GfIL5qLQDfdz2eRS4J/2PtyCUPy7RgIjlqAo8onpZ8rSQpvw4pSlSopbbfJcMGwRjkIyo3OFjkAW",
+	"N/bcwbyKzru9KufdlM4TSVfGVLywr1m74WodMZ/biXl/RQ3u6isGR81+Vr5YjW9EENLf4GiZVmSmuymb",
+	"WJS86uvQZ3rGmCD4HkvVoZf68SAw/xOUGkZuusZdqczJqazmti7U093O4jkosQzH/fOEBk/hKznH22lC",
+	"udgiwzcdCl/8Z3ssP+h3MX9nzGjcDE0EiOlIFhNZqDqP0MXPYpJNjVwLoBvNBGfovctVdyJTVm28jTO2",
+	"XhWSt1OeMnWpov5cdeOsZjxSdDMxSBhdTcjFK/uioVgplynX8/KNrklvyjUKJ2WYVuMMwfkxdTKhGgw5",
+	"AKKBEkPXV9OfpnLAXBldxbROGsPXfcEGNFPsJOjQPoIszCe2W/vsZ653+/czeeLGYJ+8CIfiGncjMnOV",
+	"mWZxvVkMflckZgMOoochtC6/is7hn162OcQo5BlXjFAxx8jleOF1risLcuJrallKVyBT2HG5UBU0RRKz",
+	"jJETsQrdq8OQPRsZSzr4rQEVIJnkMtpATmyCXGPmiev+c85mVWJ5M6CoU6rOc5golU0mtArKCsTDnKwQ",
+	"LkDFVStY2aWy03zCmL0b+fA8kfA3t0AGgsvnD1u+11UUM7AuVBsqaggmnfgoeXjtkFASS00Um9KUokBq",
+	"y/3AuaGCSKepLqzbUoS5aSr7CZugHTLoT1sLJZbYcXh92C+kPK60KOD8lpu1fsqVluncXGIuRmrdHGJA",
+	"fYvpvKqyEPEF0K2SgbyHpgwq+1pKRvrMXBBFxjgSLP2rJJmYKzjMkoSY9sknr04f3CJjesHIlCplriJU",
+	"CjbCMxQnjgEkYxlM693VAg576xze9ZPhisSpBHhtKZK51ZW4hsJQ2ACLIyMqUsiwYKmdPxMXPJViYkT8",
+	"MVWk99Pjk9PnL3/RfXj8sqasMGPTmuW1GxeOZs2V82WdYwq4t2Yl/SyB7uUrjIEA7WLZp/Za612pfCVy",
+	"VHd8YFXdbGAiKRtmZvhGV0G4YzOXrA/l9Y1eZH4A0RFPWcwSBlthng/GNDXqj8NyZvGoCKSJBzOOUfjp",
+	"Q5+R3VxIrcFBUA1gix9gLfzad2c81uOKLZezYDW8MIcpPTTfuzY5coF2dDpNOOCF5T9bvhdLsAawt1xp",
+	"Mmc6qLWPV2nG2DlCeelxpdECDKJqSgc1lC3/3Qz2hVR6lLKTnz3B/t19n8gLGCBaKuRM5AiV2AARjMVI",
+	"96Ypv+AJGzHy4OWjo9NHRuHluk0eQcBqAIPvGlfaLNVszFJzjgmH6MLAf3Fvfz14uAX6eSw0Sy9o8rRG",
+	"1OD2dwThNGqZpcYu1UqwtxoQxic8SXihYFTNYQI8ywZQyF+y+dXYjBsrrzUhrVX2XRu6s8KW+yX7ANGV",
+	"jSQws3jXidTwJdswXq0a+B4EjSydGjbkykGw+dVB11dVY62a1hNGjcawAiV2KNPACmPJMzrSqdVTQ9zY",
+	"Fy+fP3h0cnL87Cfd0+Onj56/OvXwsasv0rpwt0+AcTwSlbiwRySVM7fAlsVwBdceHyp2YKYgpzvZ1HDY",
+	"gUxTNgCx4hN0RPfnvVsR1GFEeAbyiWAjTM7sIVG3wdSGLfccnAN8AwxSxOSTqVS84gtwB/svrNTqukER",
+	"xREn61MjQvZlPD8k0ggCU5Yi0PAtkA4sKiHxkPyKfOI77NxqkyNsWlmGbcYW1A2SSQwmZipIz5LrthMH",
+	"egVmfIDmLDmDg0GRMTtrFw2mhCxEZROYW5Lk8weBGYtYjhnpI9Zpu1W+PPaH6vtjf/S2cYdt2sw+0q/R",
+	"vTKFq6DJhMas2Ozq2q6XBl6tgGP5kBxiOYq1O4uol0t5bu8/Dh8OHR5T94jMDGPHo1Vd+nP1hU7krKtm",
+	"3AZeLVYkrTjmFMqDEMjmEyN3MA4sP5959WzD0cxoatr9GIaTg+quOIuVMZLuHLtrVZxeYekLyDS2V7g0",
+	"K2WEgCBvzwAccoFtigXY71U4fUszuF7XLw5m29u3dY/9ExfMsj7+dSPQemh/tQ2nLHRZWmrYO2L4RWQs",
+	"szQCw4AhLqACOs0ZxbEfomOYfC0FK1T/E5JgzE6Zt07RUrRya+Bjow6ztGuGsdYHOP71PgH9ttkX7+s2",
+	"VTWL3L3EiqxK39g2bOZ62/Mxjn6ds/JRjr/5wf24hl91i57Wmch7KhsMmFI9EP8omsQh/o7JacII7btI",
+	"V4hdBFPKgzEXzGi6KXkkRglXY0hzPhoM2FTvPLFl3HqVFS0tYN1ePqZqoP9eGD7RKwYGODvaBUv9K+DU",
+	"0+GfRsZhug4i/6lH0N/QNj+jXHcHKdd8QJP6yiygMQXeDnBpkJ77cLkG3bAoFwyFTVg6YmIwX3ss/sur",
+	"G4yVQZcNxYrXbixQTgvqBSrSgzYM/+uVhmrb7VkrJL1gRACHLBiLLz+Nqiv0jM22b/I7ZzV67TmbF1LB",
+	"KfmC0RRq5pwzdC9Qa9SlSkFUrRySL6jiA0IzPWZC26vSXgOZcYmpEe1dK5QJXMPtCaJ2z7YphAbi+sLG",
+	"vaBKhaCqVJEeiu09oiUZMe1t1mRKR6xNDAshUuTOJHjcxHbxDBJ98sQEOpiw9YuOfZiC6DC8nFg/EvFm",
+	"xtg+/3ohXKrBpVoDDySCPrRlUctOjitZg15ONjC3AB3xJfXRcq9OtBvtRfvRnejum9U4vpXhJ4+gn9eU",
+	"a+Su+PcJMnT/92PKMTQF/3xAxYAl4ZNH1rhjP5cTZj95U1ireysWapOozTzUolzmZ4azisgusRIK4CHD",
+	"wCKyTwZuGhG5s1DNJ5cR/CpvusYnLFjgExas7gkLllbEhXUV8VE+mDdlYuKPVORP8NK6YOFdeYwl8hZJ",
+	"Zx4HtQwArxkYXbQsWyIczXbzAMKet25cCDt/SmN2yWI5MYuzaWLaqwroOk0z5irzFeKIwZ1sznqSMhrP",
+	"K6Ma8JJUcB+U6Gdj6YpU9r0nIjK8aEhBaDgXcibInOlDcAzYqoZwI8KwLKshNIcaWjzEVYax4LXmYb25",
+	"HbW2xORsPLfuFggkwX5YfGidHhjwwMXIx/U6pCX4mgsbCaOZ0iSVGVQYXsmEm4WSFaKpbUhZ2eNXWpYo",
+	"KNFQOEqF6C9r5rUHYtWpvgqzZ2EqNujs2s2f4aBeOuSsigDfOE4Naa/2neCPThazq39osbz4EPQQwu3t",
+	"qUwNWzs818hiNOlO1KjOozNN5QVHc2EQgzz2jsYmZ9SIlV2fO7n0/oA6AVkM7g45+tGkI4zF9UUZG8T2",
+	"Kib0pcKTm9b8tGeisuxnxarDEvzQBsZhMC2eAx/w7Uo2QNKJodnVAZ98UoUe91NwcmsmwgUfU0X6jAlP",
+	"uZq5Gzfg/UHRUnsjCkQl38QgmtTtVOE4LZxhN+PVl3RzbaAhx9hArN8wCw7Ic7dWkR9AgckfKqggCXGx",
+	"Q591FjD+UupRmxw5HEGw2HnnwDmbl2Kwdvc+3wypuZAeUBz4M6nHhlfa1JeFfDYSyBrgQw5IBekDIRFo",
+	"vkHe1DwBDmh9mgkwDy1JNLI3EcNcRHG4i0l8j2VK+pniwpB40ye5a4ELgsQ9FAjsN6atnk2uak/o24c2",
+	"w65nfTwuxy9soPksN9Gl1s/0QpknLCxVUQOGjqgrjgvBkcXp0SRxlmLYzj4mTcFGVy9r3RrazKyXIH31",
+	"2leQTfUhEtkeg7CIlWIhiqJQLhZjApYnumEQzTShAzaGGB1FevLCULEJs4XlC8cJI21TfsFiDHLkuvk5",
+	"ChPKVueRLYqdC5pqmCqWH7mgo9Wk/Tq0RZfqcS3a4ok9hxXGeAfRFuGBiEMBAug6F+Qf/ujP/+GP/gKP",
+	"TXBxdPh9GUElIixxGTMyLPDeLoCV/O5//39/8//9T7/9H/7mt//zfy6DqZRtg+tg/+OQa/hKhbZz1faf",
+	"iNwlCtKCnIHm6oxu4fBzy1BR73EmorLOC0MJH4ZGo5JFdOFZyTBXpWkt3KktiUQfEP43FJ5WivtXkdHY",
+	"VMDwBN5nfhtKbcSLyMpEhnGCI8bIzNwcUGSZcCqztLas2eohbmQjCWWK1cU20LazItt1mkt5wP0xergp",
+	"EszHabJZFIo2iusrqLqLM0wgW8aW9MOsYAwYnlt9r1ltP7WatTj6byGHCsFEIX9wrMMnZLrc1CZKdrri",
+	"Xn9AQ1nUAv7AYhave1xDYbWhNr02/OUadrwqYSunf4EO7g2v+czLinmRii2c6sKmlVJA4UwF1kNPN9aD",
+	"1Qz36jQA9FtkUB+U51wxzCoT5hjXACp7a0elvSW/rStvg+Y6uarCiPUSfX7ysL8QWTWcij8SbvKXPwjX",
+	"5zdyI1DXpg64EWyK4+kPdBH7cDG76FKHdw1bcwDbGKb+3Ynqb8AKflWE4ynG+theeUrQzr4dpcXfyOWA",
+	"k8vvXvmaNT8p13lTrv2iqKt0SoWzWoqRgy2vGiMYFswNTpLnw9bBV5t4x8qTCwx5y0AEF++QzcJy9uOC",
+	"jWnBQKDHNlmRCgtGlZu2uBgkGYoVC7PPS89stP65/63CLViJf7R4F5dtWyOTVFl/VtUOfTArrBIqK2gV",
+	"WLzRJtFHEBez9nP4Y8IIROsmaCGowGff+GjDJKqSamXKunVBAS7SwLzkBOSF6ACbRoht9DAU4JD0fvLo",
+	"lNymU377Yvd2YRluv+Px+54LGUgSe/omq5GXnUsXl37V7YN9ux7qqNxqb400PhfPh8MQ5wiURDkcNgQr",
+	"QoXpufnI/tN8Cg2/ymGaKjzfA4sxwgTm+JNMYIjIzMIOUZ/XatR0xYQ+IELawBFItrU4UP4RkBrISMMb",
+	"kxoilOk26YEa47BmbaveywSuCDsQZb8fU0XSzH1ujqj9GsCBuCKPj46fPHqIKBXms5SpLNFE0XmAUCQz",
+	"DThCMDsY64LB1Q7NGh8cqIWIbafuedY3C9j3o8d2MN4T4DA8QAG4DqYpG7CYiQEj8sLmvfqXzXCt3Rb8",
+	"fQGOUMLoBVNmQ2QGlqgEEBhiNmUi9mEKdpRIlXiSFKGT2kEsPUzOxoo0PFD+3Ly03/oHj6EROFqDKqXP",
+	"uoTWME26L5yueCXK3PIYrGNcQhv+pCVurgVDOSA6CNFyW9okOgtc411HmlabNOH1gMis/AKp9KWsMba7",
+	"NWyLm0G9mbPPL1jarY9SQPipbjP70AkTcWAXYpWpB3l0hXmBixFSLY8m2wRr+bJxKWsifUUtJ7fVLZL/",
+	"veaClLhOsMHlyxUVrme55Yo9Kw4uDB8Jd85tR+GsFG5D+ayHQSX5mV6ZYmBIzgNneC0BknkZqBGeNnpx",
+	"1nq7m1aWrbBBQwMmtCETckh82hXhgvS01DTpRejf7VhkyMo64AuVvldtfNSCxhtNo6yulnYeG8pXxgcW",
+	"lqa/dFcurczl+7u5BpePZnvCY7AC25UaB1u2tpketx6d7Tu9gtN1/QGrZhQbxsBdXrRaNrfXMo3vdsKT",
+	"sJ6FwnxlKN5r9mBM9Q/BVjGhuk2OXFz5vf3P75D+3MKF/v7J82cRmTCqspTFHpRmNuaaEYQ+MxI4hGrZ",
+	"ArlklnJtuDsXANJno+HC0d0NAJLzRd8UrtaeugLS096djULuPG/NC6EvriH+ZphEplgI1BR682zh4rUQ",
+	"qMLUrh8tH9/aBd5RvaiOMAslaFTxuFF98uCNRSG6JA5d5RwXGGqT+1B2slytRLWU6m2XsG+XqAcRC3VR",
+	"2MTDn/bZmCb29ENMLYHK3QtOiRVOEgTWX4/q8jxapGF8J1S7wFps64pl/tvI91u1eC8cHmWF/j2vDPdE",
+	"N8zXzCxpzNW5xUETMXvLGoJbWajUS+lGDuJ1eSEBlxdOlQZA6YRpZtFhN46rgZB9Bxmy2C9G9Md0biFf",
+	"XWBdjpBa7rlq6y0W2xplEnJoXGtAtk1sPE/EnlirVEOANUwVQqmBskLFZRcdinYixHmtcVpIW47Fgvwh",
+	"QuuMQmUPgADsM6PI2zIMi/wCkhJqN7YK37hu+8CpsjLGGl5axIt2xysYkGuxsBCRvaKF01K8GcVdLNy8",
+	"pdRgu7qA73brCkGx50tqBTktvXbV4IVFc6jhifbXNjnWZJIpDYkX4DuHnCQ43dbpd/TimJyz+QHpJedq",
+	"oro9MpRYhIb05+TOPkmYkZtURGI+4lpFpLdjA9S7vfaK2ot7axUqfLEVj6cvHfeDd4aaPKMT9r73Uage",
+	"YQ3UhX19aFcf+kQ0wpiqMVMI0onQhLhkJGEULJq9H/UOye6uURL2OoDNTQdmL9vktZ1H70c9682hzpnJ",
+	"BZlQLhLTw4MxF7RNjsD4rYgayxlmMuCrVDlAduB+WmMKTx5Zvrv/eacD/+ksj9EoyudnZz/6MRTLNP8h",
+	"O3XHJanExHYwp4H/xwXlAllFF1CRm3GHXu0xUnNU7R74iNqkZ2nrQrvmbp2zqYawzYlM2WHOD6GChrt4",
+	"k6KnZYBsKmfjtoOGfheY/kvXCvz1U98U/PnQtecW6/nw2NG5Gjq4zMUNL6F6iSTCFsVC55+IbQkOIw+Y",
+	"R6xSNLwE4/QcstagB6VVNgRyciUvuhP6tgvIQ2oVgDIGcqN0RF2qAoooI2noEUiKszHVUFsCkP9tL1cO",
+	"VWSWasSVNvoj+mW7tcVZXJ0YKgidTnFHpzJJcgqKIwf5jyviWmZxWC2GazJiWpE7nTtLasN0FU/Afg81",
+	"LFYuaY43bAZUWmHrxhxxdHk6TH4L8Y7n0E16TUTqJshP5fzgq05XARexkWr5cMhSf5EIuk6IEXqwCErZ",
+	"a3tpdBM/szyTJZ+sN/P7Rz6HxT8JE1j8Q8xeeYMrJy+2iTxqO2TxVoXNvNeFCQZjqDKn4Wd5psAK3b/8",
+	"xfLiMy/ZqLLmIz43Ut7xyXOyv3vv3s5umzwXydxLMiA8WQoAimciDYWT1riYCZ3OC6kEhpi5z3M49KBq",
+	"dlE+ePCstTw682jnl2/e7VXXy37JDIf9gurBeDMreQoNNJf/sUPX13oIUgs7iF1X71cwr+3dGFQjodst",
+	"3xrT8yMol1pTOAtLqVpJHot32sgWoIRn4kzskADC0oWoBRFAGJKEtZDsueTKktY2fB6GHLmgoRePnj08",
+	"fvYTtEfja+ztmGZKF1sP4otcqJ+QNuELhcSEDTU2YL0LKz6vDrEKbeQuyAp1sdxtAZVlMRgJO+QjIVM/",
+	"Xjx58LWv7mO4vpSQI3Xos+QtBLpbHCgKZNswUgPWyxqzJKwlV/mtZ3q9A0jXguuTs8JwH2F9pzxdubpQ",
+	"liHPV+lB/BfWXcJmYpZwIJHmOGQi/9OMwcWw28WwY7DvzAunwpA4jq3oFNzvbmgYd2bW0QgkgvTp4DwK",
+	"Iz1h8D9URGepIDGPQVEAGfkT3+ytYp6VoalJfCYIvAuV9z7J+72FQWSVhzPXahy8v69EDHS6fSYC5aPC",
+	"d+8iv/z5bkWtPEDDjteQYTsaI4jjwYKP4Xi0otYgkATsVkL+kl1+aCr/q5mmg7QhALSDv3PUNfjTRZ/h",
+	"X4+CWeCTV34u7m83I/z7NJ8XPjj2s3MduDni3wWkN9upmy/+/TCYtes0mLunfZtxLzqdNvC9HU2nGDq0",
+	"EEFWm2/pCvJheuphoBDc7YRWBKBrRvFdcC8CM2ySdFGj2S+vXxEEjFrhBCgaE7GKcqnZBuw5R2hC+aRS",
+	"KVirLA1m1zXUZTKheWJprk7nxWo6Lx+dvvxF9+GjJ0e/8GV0IhdIaImBof2KjOWMOLHL6BelWezvLVNt",
+	"GgHaq7GhOt0a56zTFrW0aarUUmNL8+FwFpGZa7oMlcOGiExmZyvhmC5VGdNenaVoi4W+FxZlj5y8evDg",
+	"0cmJ0epwOXLyuhftb66JQa+BzmX+DvL9i3LaIngZgG+vTldw79nLo6JAGBBQv6+c+lGVm1ARlYAB1Cpy",
+	"dQwA6DtPPkapN1pH3maxkamrTO6O66xWmPyyhKyq3o5U6PhSojfzYu3qiVoR2NHqldWxzUsPmaY8WVn9",
+	"FBoMtDnTXRTgu199GVpYpOq11en8aR3W0GOZkjgFecpacg481JClf4WK/MMsRVMWCj1tcuTLRoE7z7sK",
+	"qauSFYrQY0C7BOQpcjy0MreR1CGaXqag2UaWJKcXkPQ4kGLIRxaXx1V+LGi1X+1G+9HdaLcT7Xeie51o",
+	"9/POm2gJMnFYleTzlWa+sNB/LaX1V+SlxHzFXPDrY6UCs7oI8IoIbxMuGkpjpskT1wz8gU2Zf77E5sw/",
+	"j7BJGEOmKzVYqP9swx+a5HCDucG+v7po1waZAC4euknMT1i2wNXkbhrK4Y2jq+fu5Tdl60QsDXw37zTm",
+	"rphJtFE2edS6YKmqtCodC7PyCt2HaA5CbbCAU9+z39uaedTVUdOSxEwbbX8gxSBLU6Pg4m+q3Sz4ZAZl",
+	"ZFeSXLNfr/HVBeOM28soPKSl41E4kOGG+hHYPQsQG9yirZc5D0PdrsMeuty6sz7v9ZKOeqQ41+6kt/Np",
+	"UrJowkX4dLes7H3A2x/c5OVJNUz83L668S2rXqJNIRAuwz+WFkBYproWyhpUx45ego18VHzh8pR0GfnM",
+	"p/qm/mBsleBtn9i99itcEYMJzs0CbJ8RTznU48RK6fyCxx5J1VVkNf/EF1Sud9F47gTqQ7Jb1NZXlMlb",
+	"ha8ZEobKiVgCk2fZ2rhcM6oc6ZCrJYVeV40Aauud8K9XQpUF1is/HG8NBgqhjHgiha9+unKB1rUhGSno",
+	"Ek4rhzPXmBma/q7EZ+V7rjrOway2dWdPmNDbd1eFy7kxZk9FrC0UqHcBbDSlE6YrwtcCPRVhn2XqFdYi",
+	"MLHtzWXNV0XqXcJCuyGaNVd5Pvwjo79DXWajhruKEubmgYNjylLS89308lLUEJUCxS9hMbSrZgZNoX6r",
+	"XOl15xsJDMIWM9VGuIArBXEEnLZhmCSzQXW9MDfcjMHF8iBV9QYGAuiEGCd2WsJXWdwS56kBFHQfQjYY",
+	"s8E5s0jLoSEjGOqMKmKjxNDSbYPHyjO807mfe9+tWb8HPjYXxIb+ohIitq3sbVbTLB4EiGJYjVncCFyv",
+	"niOZtyx/jyCA0L7qNrjg6Acz4M5u587ezpSC6XV5ss4ljiaWXYLop2XgndaJZv1susCIrNK7ceJCLWB6",
+	"Zc8l1PSNO76E2DkdS8G6woeeLg3OC6JUzac2oq1GiJkYSqC0Y8F5XNwCsMYu0IheWM2xF5G7+LRYBtIc",
+	"3c/xB1/esdcmR7a71PUGeDUlpHFqg5ulSOYkNvTJhrOYI/5DhVQoS0dmZ9zc2lUwnF4IuL+2v+UqkKCv",
+	"H8FZySytq+Kv5kqzCcpYIU3OGWxJAbvEhdeWFRdH8ZSm5yqPIYDaiAABWwBkcZcRLmLCzxkE8QIhazdy",
+	"ZGWKdXWAa1ntO+tZ0t8jWEs+YPAu5NI1spFDrRwpG17neiFma4KaCw7fuqBWH6lpQT8gUhPAmveqUcI3",
+	"Lxjnej/BnlpR8ZkuPAg8fOZhTTHclNEECgQU5IqDRexpI05JMWBt0jMLGmcYtlL5ni81OcyShEAF4Qua",
+	"5IonRFOTnpqotm+rC4Zd5wLvRSQTCRR3KDlXqM/SgxytmShGwONsWlHLN1xZpPcEMYgXnZ3Wp7NK6cNQ",
+	"fa/vWV06j9xRkgxpemgDa+1DPeMD5lRC+KOZ+ZlesNRw4dRer26dq9S+iCsEwhwEKaCfHR10XJAJTxLu",
+	"Qg2iTUCo+zShFn9pg6/Xhdkd8tF6+TsuXN8dOPD+mc2oz8dpkxM2SJm251jLlMWEiUE6B5e2kQ7U2HB2",
+	"qkjv008/7UFChivdxVX+KwwfM3jGUumI9MZaT9XB7dvmz9vm2zb5OWYXoZRIB8BLsAWl6Zxkwka7oUit",
+	"JEZeUaJgkHjuAr9irrVA5xH0bPQ4iGJxdZDtYK3rIwL4vDGPYyZcthPkdfWZPa6YMf9Jz/zVhT96t6Cn",
+	"ntHFzLDbIFnNe3mb/idczl5Vk0aqWnjPKmwJo7BBuDvtKpjIgRQqm1TFI1ijzcK9/KHKfbWYOEPPmcjj",
+	"euxxhvgCqWkSEaA8KRtmIla2VG6eRmBfb292dzYq6mwpaHe1aebYvvpU2RRYxAurT9iwJGImsyT2dYLD",
+	"xBNVmYrBVResifGS6J6cMNJESfi3yhkGbJKQBFxjBKLP1SGCnxUElcW+z7mIm5ioWPqledNHfwXhVUsr",
+	"75uXbcQVfMyNrNmoXj++L2ddNePWR1NcmyO4ln2WQNYbV/7sBYsFKTBCInCm24F6+2Uj/cCMyZY4r9ww",
+	"UbgIQ5okCpUYV1E6CgKlexY5MGi0h0k9A6OUx5cfrisSvmzBH3I1Tej8mXnV+eHoBeXQ9KVwAjbGnFO6",
+	"2bF8aQ2nijHRHIxgKpOkTV5NYWOY8EEsUFsBc9nxLiE6arE0z4bFE5CidpW1gy+fWm4y38ztlGPfrQIO",
+	"oGHWfih9wUK5oHyqXEjd5gvQoNIX7qmv8XXlzjPbfrEqxVJEuGFqoVXlMIhHz0VWX92hAAxXCQtXs0IB",
+	"TByfsO7XUqw8H6d8wn5p3nPIcV1Va7ouC9rFjc6hkJfv9FVW2wC1vAksUfwxh7KUNN8wwgRIbli6Abhs",
+	"EGliI09yxl+USzyftCsVnowyA/Z1Hwr0JdcrAiGvyLoKzLUE+Gg1hUDosSS5ijfktDcEg/TaX+GElm5c",
+	"tT62aSROIKcsKud0Ou1hGu1hkI9qNgb1FBvW6Jy1EE94QHqJHPUi0ou5GGmanJt/S2r+O2ODMZSb7LEJ",
+	"5UnPKic7aqJ6BeMfnU4X7WlLsa/oztd1sQs4xe1GG2GfWw83Crq9ZLyRNVBce8CRm9FVRBzd6PL/xHX5",
+	"EmTJbiVkyWWU3X8SKmnUerszkjteEkMBrf3M/uMrYP5vwtd2ENEJS4AY+t0acT3O+u2BnNyWdMp3DIkb",
+	"MXHbi3vvw8/VOZ/uOCiYHagywVK8r2vqxy9ccMVHpyR/dKv6HdLYP7a128B8sKHOv6mC/LGt2Jp67qrh",
+	"o/C3zfF/cK17Iz13k0Do97VS2IbAzbmzppm5HACmlOZJAg8OCR8WA8LmeYCRzIS+CoPfjU/oRo68kSNv",
+	"XBs3ro3rl002M95/hIbyDVj2KgPpmyXMebu2rWuwa72sjIqD4GyeDjKuST9l9NzCARSTrpEmAhaNB6LB",
+	"dHFrdfQwN/DtLJViRM7ZPAp5KrThQWgKJd9+lUlNPRPMFItJNnWue6hhFnqKZHqu2uS1q23GFenJKRO9",
+	"KHwLibqNZ3bR0z2A4HAIp70xTYZd+6mLwXYTBqAmKYJ6bRaEgQwSqQBv8NBBokDtBYA+RQ4LIXwQLkQV",
+	"QHUYBmm9AHIIwX9DDlZewzF6Zg16eEl6ees+ZKsKEa1wRKHygwW4rKtppav2ecoEi4nijs6j/w2nOcyS",
+	"IDizUeF+quoyfoIawYA8EJE+G3EhoMoWoMlrxDNs1dSAL+Ssm3G3opbfvaZ56kzp5/ip+edPaTKEP9+8",
+	"BzgjnmxYOhvH5xfANRbl+1J/KU8aFD4uBv5SDPu1xY+Vr31s4+m2FuxbINeL4kSBcMANHQ7xoKdMA56X",
+	"FyecJLFQvxLgdXhzWCgcElayxH9CI4782ab82F2N3hK9p6Kr6TmrroZdYK2LTkZ3iioAN0Rc9IP+UPnQ",
+	"SouxaKgG5sk4Ry9jzsuIaRW1oQALI5ktySO0yYLl0YC4u9lQluTej+dLoaVm43kB7QwrzBarUVo0PyG7",
+	"wCYM2RSyC9FdHsJuQjkQE2QkRpJ1UWEKkOwgDyDPOcrR5WSmUyrOLQ6c4zDotx2BJ9DQZplqECS9FxI/",
+	"pmNGHfqb/dRcyTGNczRa5CwuF8a+FabMTKVMwjQIaNkWtsM7X+wBfwowC81kKntZHDBi7y6O2Cz6VAL4",
+	"HiRRLIHq7bXJY5ni3GKXQooD8Upz5qJczgQpBLoU4PB4akGGjYLuRHRMw7AlizQTRZg6RxWUBaV1ZwL/",
+	"CUcC3NMJen795raiFuxVXjIQV7YhYXk9niMpeT2ev/Sdvx7Pn8mf2e7hj8d2AK/H8xM3BvNtMIzX4/mR",
+	"Hcnr8RyjvL+wY1kmv3qyVMNL9CXxn4raL8RZYpjO1QI++ZTRqLEjVW8d7cl3ejllYGkV2dOgTCxEQzWu",
+	"EbsmDNSQC5p0V6aaBrWA+8xmQPiEwZ4RRnqlPVwCdNAEc8q+ugp0qpnueErV+VWhwtUCVYU48sVj4RD7",
+	"V3Ro0fh9O1CDXXAtU2v9WKoG+jfD73+VsWzliSyi4JtFbXDxJir/orRC2Ck2U5hCXrtg2fo9wKz+y8Yj",
+	"/BNY9Nol3Ka5Ili3rRksgnXYuGiDTQNdjrB2fxW6mm8wTDi9qjbD1NZLtlmTiVWRBukYPVhqgmwwn3BY",
+	"SAYr5ICpHD7Pth85JxKGok54LEC5eHX64ENUXDixVsfilF6kfELTOYjAfTo4z6YHhE4AIRXSqqwI7IVV",
+	"mDmI3Z/khVtyN5oRykEZUhiUdytyQqlULGeKqB0o7dQDyL4wTUVOOO7Pra4FmciLMrmtZ8kVkSICORzV",
+	"F5wH6C+RFc/BVlM24KDQ7zLHQeDEJFbI3hul0sjh9Nzs9QVUzWDCNFXUQRBMAF8OBweWOVCYcHkADjwd",
+	"MZ+fukTpckVHoVUcJdbomNF57jFC/8qYKme7sCt5aGUOWFXYK+esQWzFYG9LWog1g1h3ZJs84cr6/0AI",
+	"ZTERbGa2DCYdQQ3DqflWaCy+bbpsV0ZS5zfxfvt+eBt37IOF0OoTnw2dR2ZiFnSXrhOeuSLZ2Yg9XGk+",
+	"UHWFzbtoYGmGQzjF5NSuYLP8u5Isl98Xs7QedVzEGNaNQPA2Grdp6XzXLwIqr9kz2HapcH027DGVA6aU",
+	"6XSdBXLRxM2/KediL6xw9ewrRljuPSrucCUr9cdjizJDfiS3KjWAAnAshnJxioVz9K5Ozei6lViV4Z1/",
+	"4RyCq03Ervnip8VIh+XTutodbKZ/52taoYFvb2s9YEDF1KvcWg/TOUkzceBAuyzVAIhgVw8BkybB1riQ",
+	"TFpgjsAakMX01jKQVkTKFDAHa8Yc1NJxAwEAB2uuAVR4KANSC8R0tWaHqzch2JofQdlB+DnKeb33b9DA",
+	"E5K7OQiNY7fy/mcQcLjGnNgc6qNdWa+1FqWmsA3uNQ+7hRaxBvQhdVWvVvUQ7Czhgjxq74ZcJKgKZcSl",
+	"eElrriaMlV1jNuAxsyl3Baco12HZNirmRTkKI8gwn6mmkBveqRUzy42L/hJ+osZQA9HqILdyqRsPkBFW",
+	"l8Ajr+oxt0bbVu1S+OL3cDMhw9JDqxVFyCCkrNMxwrR0lSUGFJ3hBUgLLHAIZvs1LJrO91RBUS9p7lq8",
+	"mDwOj+6hBYnjAjz8sHStKhM4yMutg12Mgoz5YOUxTpl5i8XOANwmPSCwgLsVOlcGOdnlmgg582/OKNe9",
+	"A6ggCu/0GQFTS+ywyQI3UWUDfdYN0U3Chpw+S8EPkUJGqv8OSx1Yt4grEo8E0aGWUFf3HIyXRRw6Xw3b",
+	"4q3hMvWZMlqOOypIHN1wUmZYG4sxOgn/HUKh5EvXilr56vg/wpn6hziNCsSU2roXPj2wSOKrWLA5c1Xc",
+	"dwlTgEbxZjv8BSjTBLT+EHgoJaFdBQM48tAAj3X4VldRxC0AwPvqPJt8VeP6LJWVqsAd9Vm/qNkoDxjk",
+	"jsflyieZrQxLEZm/y4WI3CC9SLw0qMO85A0DpflVLlDGmsPhNQXiawT8dxUQfpu1gaGeS0IEFqvre988",
+	"VjhKM6EMef0YAAFrfYkVJaAPiRQ2DVqwxObBAhRfT02UDdtyUWIOFzhPZV5DdnsM+fDYYIDbFxEtyf1m",
+	"clugdOcFtSrCc0IxFSDcHI+1kgXNkQy4brI57tI3BFGoKmS48cFImcoSXRepYX4rYFnYAlsyJbbw6LxZ",
+	"JxroSbYaN8AD/tAi6GmzLayXT083F0ujQNEIiiE1Gk5jZAwLg+CKMcJ5uDT6xeoXvaVy9asf3h2b4zdW",
+	"gCtuhvyQVl7jxyB/OCiSoiRihVqWYpCSNAed2TLTrebyVYFqRl5aKuAywNoXb0cVFfKX1HPPIkupBy4I",
+	"MRJCIrMAwO/panCFylVNMH9MIzLDAoMtcMo6KfK4CiwB1syyglenD0gM0UK9LmK7UvLqyfHDQysbxIoo",
+	"c1/7c+J7dRZ2aGevs7e/u9fZ7XZ2f/qT39/7+Z3XnV98/rN7v/xy/+ndZ5+9uP9y93RNgASs8FBd4KGk",
+	"L5kpbhcuwfS4dbAE3+kloRJAr7g6oISoBeGy1UXuLW4ujMvq7qmcuEglnqKbqFC6y89id8823TpoGWIg",
+	"zCr4Xz/Pf3RxCe/fNLQIvDAfPh8i6P77FZj7VcgPfs51+7Tdo7j1Y1gP6mo9RBHZJS9ePjesFf6qKNYY",
+	"kTvkwdGzB4+eFCo3XrqSPlwTr7/BX5602wd5cUfzl69ia/7IS8oanew0gBWuKn1j/1i6P7aJB/6DTUEN",
+	"44b+Mq66dKD5xZKA6kb6iEfBBQEBZxHapCtQoO1LNS6aTaSJ8mUEoKRCPxWDC9cgnHAUbNt6sEOLu1id",
+	"1+N+jgyr7OW1d8BoJVUejgkmX1+l2gNPU2HthQlXGoHSAS+dhANvROMw9TcvNbIfJH16kp9Pa4Wn4ZD0",
+	"3pnVfo9B2ZghYbQwlrbJEdaXGEihwP0vhyRhGqC1uUBrNzQZkZiPuFYgZUSk10ZRo7fT822AwU9NDW3F",
+	"ohCQrZTKDLG+Qtsd+SKF1+yvVMyxkAJLFHMRCFzQdA4TKNZC+PZf/vp3f/XH////+Wf/+B//xe/+t3/x",
+	"7f/yH98ZAvj+v/6XP/vdX/762z/5TzjZioIdG0cNuKXesqBie92+sGI7fmZJQb72+ar/+q+//Xd/v7IO",
+	"xQZrfCVSkiP91w4plc/qakClLsO4tsVbmg0MX6/iPE2+x3Th90tW/DJV8a5khStcySsS4r+bO1DQ5Vdx",
+	"9zdLd2zblHW7VNUlXhco6pHi9PbJmIrRmPLN1OzbP6pDIzRdJlywRxf2YJSyXVZbbAdSDFgqwkrmefPr",
+	"SMAu2GwVBOrY15oOCt4BanefjaiwIK67zWyJG5YPv6gVp845JibCK23Sc1XfrTM0tzA7Y75NcfaBHRAu",
+	"G/hD26SXiZTRwZj2E5e6Zg1pckjomQjtbC7jD1yidDBmcUSULHaNCpqP7jCPrLBcTA6zJjo0leEsjFxt",
+	"lto9dAZVa7a2/wYzWoxJVlbdcoYs+zLjEFUYTKyhqw3O6ct8YPZvPzr4+4EfovvZjdN97gdrH/gR4/fB",
+	"sOHBIz/2vH+YAPz5KpyFd0w1VuhKfqy1CmkvCR5aSEe1JS98tHEhXxQdYnnFDoDcccXy8LBxRcL9qnRI",
+	"AEOtpRj297BoEUAx53FANab0Lp9Wt3j8ooiG0LDRGvsGULWSD9lSuSrnQR1VKdF/JBZAC+uIvqHA1xCM",
+	"WCT+1xmPeCqnL5aWOasqGhZsuVJcCuVz4aBSoVHBDckbgkWvcXWxxQv6Si0trwHoGjY306FQY45uRMYy",
+	"SyMSU8ylmEihx62yQBnTeUNKYVpr+CoOoOnLMK4NQq9tL3ZkEUzFNVe1za9UZZWhJOkO6i0vIcoUlqBk",
+	"TBVjQyOoPiYIjSdcgE1BEYrlb+GLvFqJ/aBSuM6FndWhL+uWxt7EIqi6MVdmGHG1OpbKhK0uu5xYiPlp",
+	"N3TzLyULwWW8hI+wiarwyr333UGJ91OzG+DPTVQsxl081aUdKO7upmjpZvWOH5aKrd+7s0Qn+OTHB5/8",
+	"+CDQDH5v5803Z2ftxSeFh23z9Fbp709v/bhSpcBRNTfF2FkUzJl3V1VOxm62a20zPW7d0uY7vaTBC0jv",
+	"tRu7cDZXYejKiXVJH17DoFik4kWiA1BZKZvIC1s8BhgJqJaIrQSfHnqgDrcaqFZhrHTCHKExVAiCnQ1v",
+	"MkxqlR6/DFYouIa1/vOPCo52JSebUqVmMl0Z0vLCvbc97ndVmLXm5G9mcFxmg6HTqU3fw+MFh5Qr0gen",
+	"iZZ5Qgi31cu9aIwmEyOW2ugzEKHmACHDxcg03b7CtMpld+00yCVwswFFDiPinBTXZ4kUI7UwLf926a1S",
+	"aXAnKUL4S97qojTZJscFXxQE4kqbCpIw5SLUranFYrsEaUrrW+hqbvLHfTXWF/JWiFJvau/NNln81tm7",
+	"WHCibZDWbCW7MuTcQRvlu5rnlT+9uVXxrFLaK0VqvaZcVynKgGxgLuSMcm1rs7modJ8ff0g6Re+HV9D3",
+	"O6s09Ncyje92KoSBS1w98LYMMnPYTwAz2sKHKz44ynQV4i/SE3B0GyLjbq6F5Mx/RP1EkKMXx+SczQ3h",
+	"BTObfR8hBzBT0tFzxSA6r/fF0cnxg+7Rq9Ofdj/tQcPTlANcRKHqEaGYGaI0TcE3jqjXhuma8eeTHWs9",
+	"hRK2jKYs/ZJVWF+O/EAL7cAH5YbeA9D0sILEP/ny5OkJQdyoABoacBR+enr6IkJEcViJCaZTQaqS+ecL",
+	"qfQoZSc/e4LU2+ZDKMw+lcLqgQhooICB5UAL0ZlwWWaTKGR3OsfWAkS8Tz99JC5YIqes/emn5BEwhN8/",
+	"ef7MJSGN7TaBfZ7ZVw9I790ZXPczjCA4c5f+rHVw5rLLz1rRGZCAs9ZBu91+32uTI2Hhm1yzZhHOhLU+",
+	"GnXWNJrDqCpzIlgSqwOL3gdft9GKa6M2lAYQDHOGEAQqlaOUTuDm9VMqYLHawdfYYs9WSITVhEceZBJw",
+	"Z9vkZ5lZjKCkureOGlqMfgePQxuzQUJTjNGAbgDrAru1a2PHC2bqHK0KwgYfjLkwk5UpeSRGCVdjOPdH",
+	"cHB2nlAxykwD2Fxub+4RHjOh+ZBbad0nxP4skxry2kAun8sMbIK0D+YgYTe3bffbbjWAmA9oCpC1hmKh",
+	"QD9mNGbpmSCk99/vWFlu5zguZKzZZDfM+NRwsI5cL3jx73b2LXgH3tcScRSk95LpdL4DALs9ezRP+NcW",
+	"CthN7NNP8SAckb50WXUu05I85V8g6Af8Bt/1jdZVeO1z81o7aMNMGEBFuB5zQe7mmDQSKMq9O+RL/gWZ",
+	"gtBkfgEYlkSaqUnBEH/0TqfjN6atpeyaF3q2Gwh7CsdwN+p0Ohg/6hAXCTLH/JVOh0zYpA/JpHmW7Z29",
+	"vaCyJzRspDT4NpyUYABZYhvb3yMJu2CJIjFjFkklHM8eDsiC/bsKyNieu7HYa5DWam+mnYB/jnDO5lKZ",
+	"+QW7YPf0iaTgKTRL54THTz8lpzkVt0HrrLRn5qO+jDkm4gafYz4mZmI+zlKQWO2LcLjMgABK8kwEm2sp",
+	"jADAnTt794vbN8kG416bPJBKJ3N3+izkj5fZAV40S4Wy4NIoLHvrF9ACDHton4lyU+ZHs38qwuUxArZN",
+	"pTWP7ETNeuABjAqJBcqNn6fWd1P83UffGU4wkELTgemJvZ0mVGALESxZYghPAFvtMTcgsyXrYwqqZ10A",
+	"uBP6s8wKK1hihPMfU2EOQXCHzsQQahXu7+ECKVdYOsKr47lLAOVtqAUfFta9vLjgf0CKzD0ve8gSOmex",
+	"pcBwrmbS1ko0ewc92LKJ+OoBufP2rfshh6Ga+r6c7mQ/1dIDNjjz+gVNeHwmBikDYkyTUjuC6ZlMz0MB",
+	"526ngI4lAaJpaM+uFHj09zoB0Tm0d0q5gRsG4W+d4faeNOXA226nCsdWDofKrHsA+GyXy15QKPQA24/V",
+	"ThBTFVbzQcoo1ASn9inps7kE1RKqSDhieD937FuPaw9+b1vvfM8fOPyMqjNhuTM8MFcvNyEBuITp1Y4E",
+	"K88APFBBWQWjFPbXJgjyk98SG0/vq9ZAP+D7N2Tu2NK8A7LbAVoYBL3u4gNMJMz/hnwWfAE/cbABNI7t",
+	"9ljXzMIb5tgahpqyEVcaEKWMoKZYYhhR31sjzIf4JSIQ5H8bCTnvOb/sMGH7tJoeAFV/kR/vA99mTibc",
+	"k9yKAEFKvvnF9lVODVwCL0/dzcT+zJAP7OJZ0doduRNNtYOSA6iNTz8lR15XcvhMn3RuEYgXCEAAEKID",
+	"zCEiDoLzySe7tyxV9i9jfqU52+D2h/sozgRG4LqUuU/2bhkCZINFPtm/BfTIQ0R5XH6HkWxjckK6OKAQ",
+	"jzJgZqDuS0zpRImJA9ETZ8JnCpBP7tzCKBTNNejCoDkELpKDVqe92+6A7pmcq4naycu2GI7fhbo4rYPd",
+	"zp3P7352D7Q4RO7bvWv0Ezllgk5566C13+6091ugFo7h89t0ym9f7N6Gs3qbJizVOzYIBqEyRkzb+gAo",
+	"9R7HZoBc6SPz7kv/qmnTCcuQ81JlRMhfuW2aAGoDKTArXnYm+DeQwQaGERjcXqdTQhAAfDc8lrf/0NYS",
+	"QNPFykIm4XwKXhbQ8Yq63XNhlFcsxZAv1/uodaezW9eRH/ntV4JmeixT/jUWi77T2V/90WOZ9qEuE3yx",
+	"t7f6i2MB3Anfv7/6/VMpn1IBdq67uLCr2tcsFTTBD/YbzduZPtDYkE0mNJ3bA5UvJBADsx1GsAnQ9swV",
+	"oSMIisKfW2/yK0ExAwaCuGjcpUkCkUnTSmynI98Zors7BdBQbdOy6Q8oKtz5PIM4zRL2Q+VC3DyeOclE",
+	"AiW/gJzQwbmQs4TFvlYXKpfWwqpkcuF5Ty8kpL0DpO0Fnh0RPU5lNhoHXKg/LxFgG/nUz5QR6RTR8ykj",
+	"+3uf3fsM9G6ck9UAfRI9V8hIDTcCacR1FCbPE5pIwQ4c4JNfNocp6aSWKKhP7QYK/BZkNQi7AvKH0SOp",
+	"sjZkX9rFouGbgU6ooCOWAuCLVeitsAdAlL0Xz09OyVnW6ewPsjSBfzCkY3tIwVQvMpLQmFBFjoIWwcoN",
+	"UgpNEnvCsGWz3SCJEeoCWcyqOLMVEzEZ8gvmgegBCR73FvHAYIGdDSHYYyzhEZBOkKJYgdisTTuPYzaZ",
+	"Ss3EYP4lm1uyCPznCxnPG1BEa3a1oSj5Apm/QRGEHyyNstCyrS/A/kXU/iBl2pWHPyh+76pblZ9maWIt",
+	"Zge3b4e/te1QDu537u8DUbA43uFI3HkCGDxwukL1cnP7Qx9LKzek2rEVAHf92HBDZGor1addHkPT2a55",
+	"sNd6AwR/A67hnF3vi8Zx6xLcgHN587gz+0PGjrPqr78sYUxOa6+zt7+zu7fT2T3d7Rx0zP/7ZcsDxIss",
+	"SRAbkotRF+r7uIdjqrqlw2G9eNXLnlgTVuug9fW4ehscWYEB7xYDcOoGCmcKR1TaxTeB6LQbujacdbK1",
+	"6f7WSwSnAXFEnt6Agz6lyVCmEycFbEd06DQQBR5IMUw4+mvu7O43kh2e0BQDRe7s3m0yEZVNMcD0KYs5",
+	"/T5KNUcx+l0ty/RSTUM5BqMmoKTHUjH99rvg+rxHYSdhmi0Ve6zT2Qg01ryXh9Hj5wAmVmReD+GHMvOq",
+	"ImzLl+yhrY67tSN/Z/UXz6R+LDMRb3ZHvmcnFzf6Kg5vVK1B/oTpJsfohj9+f/njR3r1v2c3+SdMX+Ya",
+	"F3XptbQUdyqeSdBQprSyaPBjcCTl7lXwYCWMXjDAqSuVvm6TXuFmgVv1nE01llfgQ9LL0qQHX1kcOOtg",
+	"KFXgPiQijHbkFkc4D6lGfdYGVLuqAa6TgiaMhdLRqU01sQ0sMs9XcGcXqd6miluFolS45/ubKzIYr3qj",
+	"xtyQ6Y9YjfngMt2N3rMhz3lgqeaHU30ySwNXeCfgte+JZyJL2FpeCZj7jUfiUh4JNOvCUn5AT4RRwWcY",
+	"BmJDWwRGyrsYrTymwjoREinP0e8dmPfBZZHnYvhWsJ4sS2xd1qHM67C66k9nwpmsfYq8K+maf2hfCYq4",
+	"HtvCU8yNwEX/qAwDmnKwAj8YrtAPAf6PbxA74Bv/wTfBm98QPU6ZGsvEvDHkCcThfXMmvtnZ2Vn4/6ax",
+	"3oxyDSiSPdOSdWB8gwUfktjsXpx5VAAXu5JIMWKpGQRODEVDVw0ASsh55Fp2wZKI9PLqf23ockZTAfKF",
+	"X1ccyiDlmg9okjuKzELCT2zC0hETg3n+2ze5y8ePHaYFYaHdmE312LwFf4Jr2oV1fGMDcDDsIWUwTSim",
+	"RKFQQxgCQpMk99dHGPiHZcnMR4hs/41t6pu8BxiIrVXfTamGJaZJEi0OWvrqwd+YrmdQNUXEtuCwjSyc",
+	"cRHLWQRg+qlZfyiiYCsTQwmFhFEFgTCTTNmUA2glz4Sg9lTAVBEKPo/PMuOHOI3I/eQcWhCyUkhyx4gX",
+	"G6DxjRsKAEETLcmumQhGzJQnG/mpwgJNpUy6mYBgttisEJSI+4bQ0sHz1QjKleUwDg4jFey3UJ299mwU",
+	"yiz34BTbpaciz5UZ0xhdfHb1Yzp3mOgVtZvxRhwWCqfl9TC8xdAeHjM834lpyd+k/BKWlsmWyOkmclYY",
+	"spl1UHWbQoBjnyVyBm9h9nl4P3uJnLnb1yviP9R27jDnuzqFymwLIyiVyAMaN2Ui2IrKdi3Gh+pCbr4Z",
+	"T7gZOTI/OBUHNEn6dGCuqy0sTKgiE3N0faR41W0Rdh+FhROemuX2X9QNLebq3C220X7thUnc2KC0ub+D",
+	"XJFhymzw7ZCbswnJGXnaFYRqZoqpA19cKOUXVLNC4LqhdT89Pjl9/vIX3YfHL3s1NwsXFbeGphqIf7iG",
+	"/qHydEkOyZBBmQw6VxHR0pxnh6gdufQk/yH5Bl4s9jVj/bGU512rG5qevLj6TUl21Q7lpuighrtjq0HD",
+	"jlYzlKDfM3EUcDWZ2o31nuOEDTWYPbhyBcxthRk+nbIYL18wIAg9Ms8KwdCdjnNu59GxK1zRGaR1X6Mb",
+	"OojpLfp+QxMAHUDmlNXPPbcHGOsLlrQOWo7jBsq4mcvum6jl1711sLvXgbgo4YhFoUvbfIGyBl1YctOK",
+	"guLqBxam+7NWoZ/9TmdtE0yWsOvxIzsrRLji9kkTe4uwya6YvBtImZDA1GzLrEkFIgnNWwekej9xWMUg",
+	"nNbB/j0zq5KY2jq4Zx5mCYMJ7RV2DduBHR6w2AES4dNgG611poExJ7fXRC282vk4TCtXYcWBA7LCgpMl",
+	"7MYJfWOM8U5oEaiyV2iCuf3OXqylXudjCLhCfpQyHx2VB7+DVKOBhfvUFohmD7meY5HWOZ1nXwEIu5Gl",
+	"lvurcebfQ1/199T1fIkju8rnXH8UbvjoDR+t5KM3d39rzuoNLv5lvNRZwq7SQ20dy2wy1ZAGiJmSXk/z",
+	"XMyCw4CWjED61ri4xJxmkXUiYkuwqkDNM5y0TY5sGfN5EIkNhSPZnIwkkcImtKWM/GEWj/IkesFmNgW0",
+	"TV7b1BkYMFfE3WtrfEZTtS+oiRj15nsXSW8Ty3Bsh6XA+iA8Og+9dxbI2VhCVWIfMA827fVd82bg1W75",
+	"MJ92acqac+MrTRPWW+7Nd/xkY913OCwooJ4HgD8arghuQeGtMrkt0NI9R0sBmScnwcH3wdP7m+mp1xEm",
+	"cMNdb7TUmxiDG7UWYwwix5wMl7Q89QNou2GswaLL3TM2KaCuI+ByRDlwHkDSGCYH6dYibpOXXgXO1WKI",
+	"YgNHq81Wbidy1I3pXFVwHx/iUBHeUB5gMnfdgHrNYUAAYcvNC7/KbO1NpGp5VcHml93VaXwfLevdIRXb",
+	"Xanq3BHAsPcFsFKPi7RbBVzaZARI06uH4H5bY/pP4JP3DaJFthhaspyZWvzMr961wmRFYBrIRgqP+3P/",
+	"2MwXoPk+i3KObMP2FlmyhS0C5DI4mWEl7ArudHchcq8cUQd8MwMXUbE14FtvDIePCyM2EuRybtiM6Rv5",
+	"sitnoutnbYMFUzah6Xk+XrzZwVIu5+qGNqwYoMNuN3OxjgcMl/Arn5NFNVEHriKpkX3NrKxX97M7e0SR",
+	"T3L3071Oh6hbRY8FCCdWRPzszl5736xpATD1igSEdWKZLA2+CWa6fDDTpeOYahjk7XeONLy/HdAORFdd",
+	"Rx+Hw3Eco0JeGTGFUUdCalQeMUUbsSFKKdbkyLpgw5TsCYDV0zmhNjvLXN/DvD60hcjUdK4W+e5R3g4M",
+	"9FJqn6McgU7mHrXApz5GNJiUkT4zSvZgbMTAuLWurnZUnP22NLYb1nLDWpaylqsIaV+uYsKhutExb3TM",
+	"zVynOaXKlUqPF3HpWPY88WVJIPsD99J3PozdzmQdwc+v0I3odynRL0eOqRH+/ELXin+FEPaqODK7vdcb",
+	"RXYh+aASO6R1YH/ziv7PzZ8YtQdSnE7nXQvv0jr4aje6u072nJ38dQVu+bl5YLrWwVdvmpnEGy9H1FJ8",
+	"JKiGAHA/NyuqrGd2vhzn94u9nPfbybvDfxMPdcPUc1COgadWzUjgSiZ++539VykUqiogKSeVN9AZ31/o",
+	"DOe/B4HRQ6VZ6NSUDRFRdu0TWB/ctPxY3XCa7XKam4ih7cFbrEvNc4F2LVHVHgcs8n11kBZrRrc4urKV",
+	"AJeQpmwqlPvLXApfWbziICivLXVfTxjKDSX8zsvcN5a3jx5B4urk9LDabmUox1Gpem6QTQwF04AGIzRu",
+	"XveswmAXFED9rlvscJ5rWez87G9Mdpcz2eU1COpsdn6pmxntyqfd14SYCeVqCrgS8jZWRirmfoEyUlCI",
+	"wAUI+/cUu2ApTYL6HAgtYBrDilY2qR2wIVy3/TnEQ/VmjI/GukIAsWZFX736Gs2K04RysTIt1XL1owdP",
+	"H8GO4sxYXP9hn49KAkTrwTOznbapL+B3bKd1sL+OaITdbNsgWbEqm4tHsJAbRLTa5bqsxONWsKHEY8/p",
+	"jZXxRoDJrYx56f1mRHu1+HL7XX7Jmpga/QhuTI3fY1NjWEm4kamx2TFcYmtceq5umMgVMJEbA+IWDYjr",
+	"EupNLYjYz9VC4q5rP3RK7VbshwGd2FT6dncxkKKrrure+uLxdi2HN3Ttxhx4I01fzhx4hQI1FjxcHnzn",
+	"Xlqg81WpQ8EFb3qPDCP4uPKGmt5/WJj1LIN2LW+Em21bEnHhSX9ui+vHhftjt6Xy+qisb05dFMg7WYUx",
+	"8QQL2dMkyXuTKaDetcljqJiZF3K1b0S2hrTFB0hZDn5XFHAs0EBmGk8YTQNQBcNjFivmkQnlQlMuEM3R",
+	"DghTPHr5Je1hVeCwtvDcyTv7i/KOOYxteLlrX64Qel5kIc3YXOTBqcN9LBNBnxkS2eoF8ITtTChPcKnO",
+	"GZvaoYPBOLA9Opr31TsLsm9zBaDB1kFrd/9+pwP/6eTF0VoHrWy39f6NhcwrmTODJmMuRpom511LEL82",
+	"I1ZUeEh/++j37FTbAzlphZ1/bjr/vKJzI7gMxlR35ZQJeCiPvniwu7cPw1pDbMHRXkOc5sh0cAVO2BGL",
+	"V0ldIpv0EbeySHNvBK8bwWsDM6b0MDKDnLStxT6WiF+339l73siWCd/coLh9t0yTbtPWPDLLbI/LzsFV",
+	"yrcr9Vs7kpuDtXV73UanKqq124E+N6U6KOzjBJCyhNCUW79SLD1+iPrdVaqLbyqIqbciLVVm3Vvfg8AU",
+	"M5U1A1Pc7G8CUy6pTtqFXBKY4pZ6s8AU0AecFNtniRQjhRhxzPY+z9UzAFtXmkyoHgASXS/mNOlOUzbk",
+	"b3ttcuKDU+ygIPcfcegpwdfyauE/2jXizo8+A9VSkF7KRlBlLmYDHjOFRQcajgy/dWjt+FFEWKJY1SdY",
+	"zwK/aZPjYd53AAsfEa5Jnw3khCmnzkIToM6CfZ9qW87VNeYGxJWdLbSOSAmg/BWGAvovg6ozdpp+Pvbr",
+	"2jgdaOB643QGVNCYlhRUt0BGw+x09lpRKzgh5mFOkh/g92YIIzyND47gDpijtaTdB88WWv38Xt7sb/7z",
+	"//Xbf/N3rehKYp6x360H9pRn28RV0WBF8oV+tmR9thzr7Ja4qXMDT/5N5M+NyhxE/jhy2JArLnFU2O9u",
+	"v8tvYSNt2Y3gJvLn+6xeI99eI/Kn0TFcpn0vO1c3XGYbXObG1LBNU8OalHzj0CDo52pDg46HHt27oBfl",
+	"1TOGHFty6kYU6i5QbkOzdMIFs0hrkVGTsKCeadWuzgZBSEi3thSElJOsD5/EaEG71yUEW45FuqG03215",
+	"/sZn9h0IVroqHcCWvt9Rk+Um3of43gMkDc2woW3bxNKTHCU5j7XabrDTi7EU7DEUdm19F2Ojipuwjo26",
+	"vBU3wt6WbdvlDag1cS/s1AplqtrUbfa+1BKGSSkyDWKSqIgLNvGIjOWMXUBRXm+N5orMUq41EwHsrfmm",
+	"XniyXXdt123sutcmr1xIVSFcnAmoANOfE/SmQTCXM127Nmqsw8U7cW1G4sKbrW//5t//49//69/83d//",
+	"7i9//e2f/MVv/vZvfvdXf/ztv/1Xv/3Tv3ZRSV1c3argpK5mk2lCNXMSX7QRfbjODE17ACAOvdmiNJES",
+	"eQyR5lx1FTRp0SqWr2cDcbB6zS8hF5Y3opl4WLqwN2bfG6lv7kJgsbZ6iaKjshwS8I0ZyTLB8Pa7RkFU",
+	"C5T4JpbqO2PsLZOezeWROuNuo9Nxw4A+PgZ0cxO3ZxG+umu4rhR8labhI2ee9aZgOhyygSazMQMnUhUv",
+	"m1FlFAF9SDLFXI4B08QTEuB2Zgx1ttgKCnNFgvxv/83/+u2/+w+b3r7rSwW9IYLfeyl8XbJ5I4Vf1vZ6",
+	"VTR6pcR9Gwjg+nWOSiWOiqTypWnzRha7kcVuZLH6OKskkbPFm060JH0GQgrUxCYTmbKru/7sAj6qw5B8",
+	"BD+DEIQ3Wqbq4EyciR3SUwxMpm0rgfUOCCX2GchVTjKzL4uYpe1EzrozmgouRr2o8FTNuB6MoZFBQvmE",
+	"aCnPCSV9mlAzbS2JxBjlGaTB+kJMhfZTBjm50Eyc8gsmfK1xmSVQ3hsNv1TEpM9GVJiGzVdtcmyLrSFL",
+	"gcWObB22vPmBhDpavVKv7jEGVNsuFZQ1hygDfB2q6rSxNJWZPv7t6mCZQbuiPDg0mRKo0YWJwbaSFVQZ",
+	"N0KxtWdjI0H7UH7LooqGbdI+xmQ7vOWB6UEkc3O8sGz5OJXZaGwxQfEtbHhKU83NkWhPuFK4wAiXOKAT",
+	"BsdjNuaDMRGS+HfR9G9HPyczljJiTuRUuxxoPWaCTOQFg5LpGICRd1Xqmb3FjTELlz+NUzmdlh/yiX31",
+	"oAgAqeSEkZjOFQ7GtWg6H/KEqYjY5iIi0zNBiGvIb2IlQipekkbOSbxu3iUJ9dSq/ZHwZsEVOaFvnzAx",
+	"0uPWwd0OlI11f+6CEmUoUeug9Qdf/cHZWdbpdDpvPv1By5eUVRoKotVVlHUjchfYF+mvK6try6rVDHC3",
+	"c7kRftd8pHAE1nGNWrp7k7tzKf+mv4s0sSta6+G0B3uDgqC2fHUtjzwNSYwUDO8OZukAsfHJOZ5AkdeG",
+	"8tEksUR8AngRZoiJIT5BUoyrnQ0cYEA1G8l07ktq9xwTcLMjCqjbmInI/DdlrgHDNc7ZVCPhpUPNUjKW",
+	"M0g3sskznhyaNywhrIaEfuEm8lGn3jWtGN2fAz797t693Q7+X9Sy0w9KU7rVCR7BEevGdF4Q61tRy655",
+	"SeDfP+10Dna9IjFZaA+UCjgCLqosodUdTBM6MCTTHc0PUNTY7/E6VG2aH4wbynYpygbGSnOXzQU3xKVI",
+	"2PAa4w3XRrqiBaXAX9kNyJ2Qmg/tXdpxKunyMK1nwSen/osPyG6rOlx1To+ShIRzI/ncbs7qpc5qzarm",
+	"xzF8YXmQecPTePtdn3/dNXLj+3XqlFUdmxuP8XfJY1x51NY7abXeqgrIBHfKNsZM+IJ/fWq+b6LULFRj",
+	"yirI7YtM157iTVMBhlxwNV7A9fdG03/569/+h7/7r//lz37zt3/72z/96x+8M/zIjPL9t//j//GPf/1n",
+	"v/2//+zbP/nzlhGRcMMR5erk0W6nc8fsDddGCmv9wx/9efDtP/zRX/z2P/0/9ts1sguqZn/lMWeXGcpy",
+	"Q6uR11icH92boPwbx9BG4VkMZcRKgojogf1MccGUIoaCESkqqw+tQTAXeLM1e+58LSd9znZATAXHUWVw",
+	"MJx+ll6wFD30YG7CoiksGVrrJFi4KcGiYUbp5SrwxXOj3w7BFjz4b+x9fY8cx5nfVykMEOjlmsuZ2SVF",
+	"DXEI1hSl40miFO7KsqMVpmuna2Yq21M119XN4ZggICO2IzsGJF+cXHDQwefABi7J5XwxLrah89kf5kRK",
+	"+stfIajneaq6erZndl64K5KefyTudHe91/P+/B6rPPOcAUq8HInTiuodHN0hjOocFMhSt7rjzL+szXAt",
+	"UGTfgW7pWRdyJRqd9mZqGfW1PGSeHwCOaSvrrn3laOnBbIP2ngkUFEoFN4JlXDFd5CsoYfPvlS7O0rju",
+	"4CvLmJyxtfPPgpnfNaDDgG15kUEZHq7S8f54fCt5Os3FsH2rGFboSGxVjovVbHHZ59qUaVfWQ4WCj1kq",
+	"cgN+U/AYJiKVQGLcNX3OMGIW3roM3DzX8O9KtrLln1X8pJwBxSIApCNVAVcYcsOUpmHoPjhV9UTtsDdd",
+	"hw6DAV+hpgbaoT2BWTuhoZudI3Wk9kdaDbzxm55EVHjN5+sMINjA5Cw2OstjsH0XRiQ77CbvDTHBx44G",
+	"sf1ZIu/KRCRWVoBui5GzeuMLdmWOFPbhsZft8k9hTO9yCR4tv459DZ52yAUqskyoPCgEJ6yYhBOWhvEk",
+	"EUnkPNlMww4J8F/az32TAFt8LPouZB7lnCPFlZnACmjEnZKKMpkM5Y2D4Y6NuJrWORcx1wiIxVeLQ2Wl",
+	"LJf9eVbVOFqULnn1Rjw7EXYDLF33NL5DETMvwa3LJ8AhssSc2frpRO+Z/u6KzAu0s11m2p6krNtqrFdl",
+	"A3biiSlBt2q2++KFgjMPLbYWrJq9sI1OM2qYnOeFaXQa8PG6VTs2FYZxP5YLbYIJbrObtupzCWqVEWVd",
+	"hp+fIa1fvu8u0IwdunogTzEjBLzXFHo+4lLZx9hmhxin8/Hykef4DnfRPQ8IdBWScYZJs/1+LrIJzxIT",
+	"gC3pbMmKaxAzdCwcFzytdKOh1nGsrWH9qTGsr3MV5qddLToAW274hHHD7U27uFSrVa7ZmrhbcAy+0oJ8",
+	"qD5dCBJWSWjWVW10v19FwPJXud8Pql5X3lmngDWM9Ampz7ellc+c5rD11D3xKVyPRdsgQX5uMOo+WL6w",
+	"LhrQVB4A3hDIOrVR0v/S2EgWe8XrPGpvSJMfUP/LeB5cPyVgO939OR4A93C5K4wjOcCPnkovAM5gFTeA",
+	"2/2tE28js743TM+NFcdlXrPcg05Tq8Tz8RgTigbS5OCB5UWuRzyXPZ6mUwAe5VUF3cNPSTvjuzyFMM/U",
+	"HlpD3nCf3T7k47FQTuZyeRvxXxSiEDuu026hTpSeqC5NCaov6H4fLNKyz1rNqNls2qEaNuR3RTjafChG",
+	"RqR3hZmHgnXgHHpfpWm6R471QD6jnDFIQ7ESEaTZdBrDPB8D5GDUKDPOKFclSEzDzzxZepukmEXG5FyO",
+	"RPdbWPVv30h++cAS/SGXcPqoHmAwQLe93ZFpdHahN9xkCJ8QGcZ8X2k2H/hhHLoyiUwrsuyItD/XqP5g",
+	"NTJ6wUZtnudiNLbTbTevtKMGvysyK2C6jmBd9mBj/F5ijLyLYOk0cCN7WvXloNG5/wD+bQoreLl3l8nn",
+	"Pb0T0nTBe+Qi/aTp4iV1P9Bx4uOxPUmCG9Elr47ruX4zI/hrqIvMl6kUWRdjXSq/aJUPfQx/eFSp9fCs",
+	"4k9nHRJIDvA0ceGKaNUtFBQmbXQamfDQ6D5NwQihFrZgxGAkVN418lui/Oj0KYVf88VNyYHyTdRrECT7",
+	"dzPInG7uvPzyovsYNXKd85Syt9vN3dbS+dkQHwl72dprRg3cx1Yb8txgB5tRg7bOtvvg8QH+uju6nLpC",
+	"YRZbT8dW/fCeDh96s5SIc5b2cfm+v84LvR37TqzxAQeA8gm57Nz5QFiPKyvPlG6F61aagQgAvOks1yzO",
+	"RG55UsykMrngc30PXibZVgl5dr0V4bFapkjIUqd9vjtj4ZnaCkJbQWgrCD3pgtDWyXVxTq7VhI013Vx4",
+	"FB6vn2vfR/p5+wsYFwzrZ3qE5Tm5yRGgZoftK2Q8ZYICfo5WVqLXK3vPHHjMRbjPAsZ2bv4zk+qJyOab",
+	"P64ArwkoxIOoUShgHDMpaTXMBFjDytaOC3XDbVn8lsVvWfwfs61j65t94n2z52cfueyJ+v2NJJx6Z9MI",
+	"xRNEDwJKZBAqCFxaXszo5fIuz6uCSccLNcpTUBQ9QKpQGpAGrfShwBbjgPh4muqJCfCWQT6ZALzeiJ+I",
+	"sA+mxIDn8q6r2tJu17iSoJWv0Sp9teW2dZaJHq5tmIcAI2x0LrWbtvURz04sSzRURRz9QCQpYj6DHrNi",
+	"XNsGeaR8K1Ld1bInWKu5117FbUPrhYt3UaJM4FdrW7ZwbO8QXoZodobLgqm+5MQKmYQ8/0wpYM4KbsR7",
+	"3hDJQGQ3lymul8KrTGwr623Zz9rs5xDoBIbfA+Wp0E5I4j9HxoRHeJ1IIh+DYISgACIDeKSVXEXQjfET",
+	"WRdDAPE4OIYnGEVuFcqxbBhPQDzkNqv3K8FWc5aa4JI952WcTQOD1hXzaq4tgVbOwwIA5wS9cw4MP4C+",
+	"BMhIq94biMNFOERvJRBiTM8glmbgXrzWhOVAUMDuRCZWYwTF0i7qcSrMGJEMgXNrJXMNILCd+40Jl3m3",
+	"l0kIlyqNDlft+OCZGIlsYAW/8mHrmn9K4kL5bBeiaSA8CmTxTOpM5tPuiN/rwhflm1dRRKsPofIAUEhJ",
+	"jUxBsYflCUZpjx1WNw16cqmwnWtR+XMIwdLoXAmeVAKtIbq6NxRJkYqkCxnd1cltqnfjMToTwMgdt20M",
+	"4kZW8jQtQVt91rqEejM9sQ5urQcMq+7ZQaWTlQrpSOMHZDVEOHIOwoey2ftWt6NTSOn75ccnYpxDkKNC",
+	"cN7SSm2FCjSE53IkPBg40ymizyoxYaA6nZYa3i6qFG/t+uc5z+7yU7reMvThqr1sD1a+WRerq21J95Z0",
+	"LyTdT6q+utUmNzNmmpI6LsdDFiiN+Nnl+w54/MEygugNevk8BNKLupAb3Ue3AFtR6kJEqQr+PYEkeaT8",
+	"xyVaraTSuQNwJpRr7ZVZW6IBdlZ1xi9idLvNGSGGJ4nEYgpvZ3aouRSeZY74vfBHV9+j8puv5KGxNsgF",
+	"STrPME3Y8uhnm0fPkqvNeXbOzcklk/Ncmlz21soTBVcdWnULX6yI5+75dWfZ5WkKgHAin3nb6rYL7L6H",
+	"3JwclCM8B4rQ59LeYQKkfSlqjIVKrEahxMT92mqXP0Pkh3uwawmEtgttH9GPV8rYC/d9s723odju12B5",
+	"NFfEHZWKCatq230WW+lh/dtojyyt6fGUlnO1KhoL72BhLknV13OFZncTCnPLvvbYb8KptOyHv/vuw599",
+	"5/OPv9dwkUVd/MhHGnVd1uPN26/cuv1a4zSyKzbw2W/+z2wbrVNt3Hnrxs2Dg/pmHn348cMf/GS2jfZs",
+	"Gwfv3LBt1I7j/37xTz+fbWB3toFX92+9cfMVkMI2vKu4S2fd1b4uMjxJG8j1z6rXBRYn0b1iJBSEb+Uz",
+	"lULOunKmOB7JnLJe4cLMuYK+lOoCEOWwVM1T7n9ctghO6IXc1r95XCfbLeRcv2G51GeVJKktn4zZ9kGt",
+	"j68mRsr+082kW6kP8vlff+fL//XDL37x7c//9tuP/vsv7lta/OAPv/0hlFn+9X1Lih/Y5XAfE20uv/m7",
+	"nz76m98vT47PrfDHMohKoOy+9/6q9aIhCE+EJmiHp5QJnuYS8JnOdXmXif7dTKRdtgqKC999SsqgbAOi",
+	"LjRZuaau05IEdK4cAKXtF6UqV0HPoTxwBsYzkZRuS19f5USIsf1FZiwX9/J5ucjbGmNPY3Lx+sdvfgbx",
+	"GSdhy5WeXK60vX0Xlzm6ydVbVSZ+nImjsb9JMRMKgiOgWIQ0+O+QeczLxXwspfyox2q2ZXnL+zw1AmXl",
+	"ic6q2ZU1l9xfVX+38Vb/4bc//OzTHz/88Htf/uVPHn7vu48++f6j//rhKtkLbq5fAR7qlk7+sUnvq1LW",
+	"rfS+kXMrIgoYEMDHK9MXpgqAetqw946phSh92ox6dhqrGPRwYbbGvI2MebCIcw15uMQbGPHsnm4W5SFU",
+	"lW/z8RgL7pqR6do/ms0WnH1jkMc3+KVUq8El/0vUyHTqau5hvndGTAfT1Vu0MGBrD/taqlFnog+aNVOT",
+	"i1GXryIj2JW6aFjKNO0GUgJIS9G8Ba7Aqyeiz4s0XxJPXZouUcbE91LdklyPuy5MBUSQJfP2Z/fx8eXl",
+	"43YsJxjYgWxNeluhoDTpFaaSxLgEGa1n+5fvu0O+MBTVU9ktgXjCCcTWunJx1pXVL+GqIvQ77oA9TlAu",
+	"xcRonE9ZjPcsZoU6lipxZVNhWgh64QAp+IkwTPT7opczTkXFAeICihBD/hJXicthyifaV+XUCqPbTMR4",
+	"ajTr6wzRvpxjgMt8ZUQvCLK7EDyvjaXLOfajkhiB6PUgFC/niIeIjTYjJK4o/l0sTteWtv+xCH9bRIwn",
+	"3YTkDEc6c9akc5EhL5+I6WJT0uv2hXO08bwupmeZeOzl2n/7FoOxboWmi49adIuPYBGYuxzahyJftgVT",
+	"kXqZyHG3LlDYqsUHgzJMIPZgJXLCXx/qCfqkTsR0Xm2X18Xa2Uj2n44VZTopEFFraWbzuphedFzX8q6g",
+	"E2GPBmxh1zUa1c92A357W0xgFZbjuHZMW4a7ZbhrMVw4Q4wrR+XOg8OeGX11iLSImVyPDZvo7AQKaD1+",
+	"1W1OoJYjdtsYracjRmvN07o+h42WCygJrkOPp+kx752cKpZSz6lf1ZmHkiQIz9g1ETMZ4nM+Z1iMUNAx",
+	"S0RfKmHYUE9YrjGnzxlVIvw1xKi0/xAG4DxlIlQu82l0pOBCDWVv6KQEmTNxbyx6udk5UkfqEttnmegJ",
+	"Oc6ZNGxktXKRsONppfHnTJinNhQODC4C8BdfG5ja4Vkm7VCORR9RRoXr3BWuFyo5UoyRBLIDYxhTQVZq",
+	"xIF4KW2pwWDHDvUdZRcBVAaZixEJbamV5XgmWCr6OdMFtAeWJye6cTVllS+xdt9/EL1cJNDyoTNWQSFL",
+	"ndklwNHLHF/mSQRkZ7fJEj41lTHPfGkJ286ppU0yPR6LxC6W0r5ADi643TZH915qs6EuMoMt9HORsStN",
+	"yMg0fkJwqe3u6L77jDOEb45Yv8ggidMUvSF9R2iwPGc8STJhMLNzr/0yTAn3DlH+8qGwO4Nt7bAbvttK",
+	"n4BJC0YvexHHuUgiJu7Zf7mEU3/AD0BkjhEazxjEnG1dZcdTSKrAs6lVOrXd6hTRVu0FKChZCGoX7hyp",
+	"mlzTE3GDemlsVGJgviT84uUXKyJm4/5RY2QGMjlqdNiRlSevtFrt1lEjYkeUnIZPXrn5xq2v33nlqPGg",
+	"UvTUymcgiR5LxTEnGCONTA4AO2sJxTTIFXs5zaXdJXXWW09aiGCsK4iefwr6s8EKRa9As+B774eM8Y6l",
+	"IXehgpYEmC4iKnStud+nZcEMx8VxKntVCS8EUjALxTnIqEVKYQSrfIdHBwmDFcmATvS46ok0FQlwPpmx",
+	"RCTFGJXuHlfsGIzoCeMDLpUlqxhkgJZ1HAWZ3O2ZrOlP5vSJJeZzhMDblemdIhZ1JYuP5bcwDHD2Qi4N",
+	"4yy/dWi/h/rF4t44BeWUrMLzepSJWdgh8L3KHZcqv7pXXnGpcjFAK+2I37uFr2PR05FU7m//Os8yPsUh",
+	"1g0J11JnFSI24vfeEGqQDxudq3vQrPuzdZrSvH8eOj36jzY2faNFMlk+RZ+K2FVP4TYqa1OZ//TF1n12",
+	"XBgr/hqGiDOhwa26/IuSiYO8jeq+opsPOXYcAVAHhNqZHlfGaqcjbXLWbjab1ZHtsANtSS7KblM21GnC",
+	"+gIlazEi+SaGwikxVGJWWhEKonMT3hVWQIJSJj0INYxnyZ4v534GubvOeID1QV9pAxGDVhEgV9YOA2Nh",
+	"/NrNQ1ZL8EGJj1km8iJThH3Pp6nmiYdvzERPjiUUIahFe96Mwq5BUedT0HqJax6dnNeWq9CztF1PY1s1",
+	"VtqZXdRo8hiLzEDll7re7YbOTuUsL96tV+bPZsUC/OFuPs1l+MN5rBJuuyXwj9HPUlnMueG3yxP16Kw6",
+	"/Wj4NEDVw2YB6dbh2CqRRk5bzbk5AVUYnuLFREONI4N9aRVhstX4XFGyhjhWdaQscQG7yosvvmLFXHds",
+	"d158MTQYVAdFteH4SASYTf6nGOTl7omYxnb83A2+Qq2xJIzlNEfKmWSMuCsynjoriyG7jDO9kiEqbL3P",
+	"KLSDHGE6QwuLZ8UA9RuxY5FqgB3W7oMjFU6JVuBQjoSdOPJa4HdZobq5HAkKrPE1BbDIjYKQHtQ/7bf0",
+	"JS4bFRgz+Ok0+MQqDvjViKvpkaIXGWDiAWLVWOhxKpD1HguhLNPsDUUSsULlMj3Fapk0zGpQCc3kVS7T",
+	"IhMGtxHPB5sMdVDfmFpkfS5Tw3gKXJ+OFwb6dJjSzv4SASZXofJsalcRrSCItIVAXWiWOVJus4OyDCoh",
+	"uYIZOVA8LzLBeJoPdTEYlmhdmWsjOC+gVMC12GG3nM2OEqGdQcrOfDQG2yE+h8Pja/zALYnpVsRW/hin",
+	"tvmZM42rMBkKrC9kd9NOTZD5Mxf3chCfjgUFgEkyPYVXK06kGuQ8PYntVOKJ6A15HkOclZWxxD0kU12Z",
+	"xHX2IaQCZ8glF1mCKNdpNaaKxBWrnrWiUhzqNH19QCB7bhksUfTXtdFpNLv2wy5mBMCGlA5Pe/fQ4Xnl",
+	"UvPapWaLtZqddtPFMensNsoFD3/7t5/95vtAhs2J++3THz/64OePPvz44X/86NJnn/79o3/6+cPvfWC5",
+	"AUklaJO3/RbtxvsrBH6Fm3HBfmC4zrC0pEK/dz8owuiXmFYYGg+CuBB1Dj7Cy9zoNB79+Fef/fOvPvv0",
+	"04ef/N0Xv/j5lx/89Zff/i+PfvnTR598/+En//jwbz5o+AWzAl0bTk94S7rkd3bljqg8IFUFbILLYRNH",
+	"c3jy3+TJmbl/usjtHZ3lktto/6072ZIbOE9Tx0trBIM1NfR5VsjL0KiZ71fbd7UHeiTvndKzYkew4siy",
+	"ayzzi+CWrDfU2ggDvBRtlKZO3SaZwV6MIzXWUuWpMFX3z+wgyG1dae06ME7OlE4Eqn9KiMSACSLD+JSY",
+	"PW+EAOFq8gLGRtuGj1QgbgUiAvlOIOqH1H1wk9px6Sw3TObA5UORzsmaTsooX0UpKiJ3F1gqUAAAGZTk",
+	"Pq4SeDU12opHtquRBEMzOZfCrmhi5GWMLX/pUlRL3KG1EQYrT4AD7ZiCrGKpZC4tj4rBBxbbNesmWonw",
+	"O7BR+KMIApwVKuy7ZofdxsWFL6UyOckIl1hsiUfetUJL3KHxG9fQ1WbE9q5EbLcZsdYVmG6TOWmS/IFA",
+	"Ga1wAg2ZeIfd8YtA6sGYzzokjxRjh1qDfMrwQ+95K62LjudDxzQk9NO1r2M4PEpkIy6VVAPXEAmZdOhg",
+	"q3bKJe9LJc1QJHFEP/BjpbMRT2s3AfcY9pb6oqnRGtsWgk2hPT69kiD5oVSdCIyM5ydCsXjE73UTcu3F",
+	"bm2xV5TjsRJJbCVGXeRdbNe/aRcyFNkTEFjdHOv3HRqvdhxMwa9PZ8G07ZtzD5VVEN7KEtxDpFlWT0DE",
+	"Z4hqIcxZOrX4ioMHBtXT/oO0FbxCtCLgXIWvRvZw4elJRNZxrnsiJxACU64DWRu5vdq4qiC+l9NCXws2",
+	"AdI2vIwnqUKRDKyJ0v5bFNRJQbNrb3USHDrMTSWVNavtQhf5Ur1gcxMeqrhIa5FuWW3LXSLYoLeCfAt7",
+	"Uo7FQCpTHpVg2graPrXjVDNs/lD9Wvsh+DgBS5B5DvTYXsvY7Yb9LnDmzyyT3f8I/Vu+YzDhVrqVxi8y",
+	"z+FzUyXAeGCCCcO5chNmdsIh6QtZ5tDSknwo1Dwn+01i7l+h6hRSm1O1V+v0JBRIOtUPwSXmqUCjc7UZ",
+	"NcLb3Ohcu3atXdGm7GNSi774f9959OnHn//0H774h58tqzCVe1hRxg5BGes0m3/SvNZpNqm1QBeskr9G",
+	"Z7d5SvkCwanc0pVWJfiM2nBWerDOhGNtH7b2MFLWjxW/VrrReRlzwfxqLbUmM1PdVKeE0/l0KpN1+uBL",
+	"T44+WCMNA3iei02GBI7EaW5bBfGPXUG8AyyxLAlXVRFR0MlA1iF9BYT1x601uvsyT2u8QYGFc9yrVE+G",
+	"Rhlj6JNIutisMPF1djxllBYYkbs1iHsBfdHbtXMNjHqHoRONtewve17fRJjJCZc58GBuTsx1wqzHwbiy",
+	"7UOdJmglh5ruVujKRJ5JUTbdJJGgYldXetKxXZZaluyftnajJmsiJlI7GR0qV5Ohxjmhnbu0nc/6rH3V",
+	"1bVDdW6qZNZau0G9dxd2VGNxtSfJMp/3Q6NruyS1u2uaNG+q5KKzW1wkzJULjoShjuscpdvCNs8YXT9w",
+	"hbiQ0Oj+uQbszCXsLtFkHjBIeBMba2JGXkggwipy1zYD5aKRNCqc0RevJdfITIzAZuELwUk3IztErN06",
+	"T3C56bi7TxVJBTdih1EdFfZ8+wUYMJZFYc/vvgDFqFJRmu7cM7L0DHWRJlgiKWbjIg9MB8e8d8KkyjWa",
+	"gaFAa8SSwhmq4js3D+98s/vKzTf2v9l989btdw5vHqCfFisuVQrSxc7RHr+5/40ufnnjrXduH8YkxqBs",
+	"A3HAxZhMxndAKoFkMbK2MGnYkGejVBjT8Zga7WYTpl2XMYIBBLBOXZlQ1AE1BtKSuMd7eUq1BGk93yXD",
+	"j8xPv2//htfwC49bAgIambvcfpRmMfwi44pQUCRViPb4sXbFZWkQApEQTcTOps7zXIzGOZZQ1k4uHOic",
+	"bF1GllkntMm0UTh7WP94dpGqCTw4zAk3JGD29F2IDZiK3OezwFL4aASHjIKjJocJxU5Q22DktA/Co2dn",
+	"l3Ljl/yQykWnUonQMgZo7GD1LTeChlL26DdBgfFtKNJkAdoK3AOl8659L/bZP6Vow1mSSTtyt8Zzm8IX",
+	"dqTp4he1YQioFR1yc7KRPOuMBvcDgnVYivp+1zAkxl4HH5pi0Hx3FqqgyDKddUsh8vP/+enDj37diBoh",
+	"mfBGDC8rBwYd/Fe72d5ttZutbrP1Z6/9efvre+82v3nt313996/vvnnl9ktvv3ynddhA6TjHGtZnT+g6",
+	"kIkpGJKzdabyLz/6/J8/+eJX3330V786NSEKsd94Pk7oXjijNffirF1orznqpRUEPMWrazfL5thu09u3",
+	"asl65qZQPAPqnSOpraZCzZHIhJoriF06dhhnc8QxKwYSP7Q8z7I0PVFuLJHzBmvnGgzC6XZYbJV58OsE",
+	"mhVys7ffOijD9MvxxGxiCQDlD0CqnkicsYbGAWGHGJuAya2nGDZH5DQYGGTU77ADHyeKwQBalY5Jy5Wm",
+	"NBOZ4Vx2FrC4zWw2+URXqedb6jT1xGQNCbY1iLsEM1hIU2kioPbNoa9OImx0Ws299sZ0NFquo93Hz3q+",
+	"3njw/spk/Gv2ZF80/i4lCiPofuk1Kd9EUL/AerX2XmCje82Xg0Yz0bfqheOteE4okq8iElbhXQ4BYGc8",
+	"DmXL0m1rtNVCSNJyOgogUay1kZEf5aaZbZV9XjLqr4+aLamhW1PeHwfPBNNdMbbUtNVsNtH7sBL7LJ9A",
+	"1htQjGOdTLuQ4t/oXNu9du1q89qDWTbr0M7PzuFA00UQUIPszwQaNmrQHoIhKTJ+nE5d8BlRrhgZJLxn",
+	"1aQSibS0FRRGdF0QehwFn6ILBuO7nNkQICFGl4SyFCdhzwNX/9NWe3fvytWjotlsX1V8JP4Ug6zjFyJv",
+	"T8JgFiw84tNJrJo7AOSMnGLkd9gtNdMli/8Ew0GYGfOeiFj8b77xDfjlncNXL12b7cLKHRPNxF8UPGV2",
+	"MIaKeVspwbcKkA8Yjn+ccnUCsXiWpo0klMreYW+nvCeGgM8AcW6cAbsFs419Udwbc0qYuOQNKH7x0I5C",
+	"TjNGvzqZCCAtnf4tSyZP5gzcFvTDdbE4CyaQBFYQUbFcOdgRl0ZSaUVmwnR5vuD7INDGfn69cr7A/RZa",
+	"Mgg8w84rfvjrX37x+//06JOfxEGf/zbJpt2sUH9qOSt0ixE30jhH+vUQImWciUT2cgPBRF7kG4+FcrIe",
+	"sYU6W8OBUMnBaPM0h6j+NpZWI4hOwwGfNc45CY60KpWMRErNPNY6FVy55PG18W4JurUiUd7W7vh15p9J",
+	"aSqHMpQtEX+Vfu80WrvXmk34TxMo7TjlUlV73IebHM1QnLDN2YpCD3//v7/84C8f/vqXDz/8xz/89odf",
+	"/OLXDz/6waO/+tWX/+N7Dz/6b3Zz5w8iahhdZL2ZwgxlBaLq2N4uyYqLpAuKudQMcBF9W31gEPzTLYeG",
+	"AMTLF+4W5+dvxROUTZk9o5XQqrriU5aBtaIGJV4hcvCN242o0ZeKp0HJqH/94OPPf/bpZ7/7zw+/+/cP",
+	"P/rNv37wo9NFpHB5fRGpcnE9bPAVOzNKx250Gn9y7Wp1pTNd5AF4hBiMMJC+FXlgEJC9uerm/KRS+Qqw",
+	"rDzO8EuNqDERcjDMG522vY0+GCmUcBGM2FKtRqcBlADo9BycxAdRA5wJyVnLOrt2y69U7ShX0CBqh73i",
+	"sVwsdOMKuODPLOQixBXd2dvGVm0Fd8vZMdKGB1zVS+jkOV/Wq+5k76UMXM76cr4WLjscsm8dqVoDlxvH",
+	"aQuXe7LIxLXP+tJq7jTGSabVgP35wVu3mRU5qC2Dns7JUKeCwdpE7Fj0eGEcChy38rClmG7mPZ6mVpYb",
+	"Z3qQ8RGoG3PVFIl2QtJQeACeVsZrkd4SWV2Mja0YmnFlOODO+pxdh+RnWKqNlSwgN8m3QYI89kM51Fyx",
+	"OBDyLr0upjGmrtt5BooThb4F3aKwl3lnbLDJRyrMQYdMIRzbAtkUbBJfcR7urJnxcKJBSDORQ3nWKsHs",
+	"diaRRtSIgm7ByY51zjJc9Bj6AHb50rWXwTJZ08f7K3K5J9OOWC83nLlYmwoN3uzYbgc2RqA7OET4pxet",
+	"/HkqZQ2XTVPViIFkElBaIjmENOL5J+ulo7iy5GZlm47yUdvwxs5jNTUGB2E1Q6PrcyvhbCWcUsIJTJGe",
+	"wK4m66xrj7R3/fJ9uvsLIw0pmGM1FmY/Wj/K8Kzyx6srSaGyipkmy0DlJ4VY+HzWTufaLi1v7pcgLMn9",
+	"RBvuqi/fFVkloHMRx6zU1KF8S6kG3TluOZe9VzuXFs0FFbJGp/Hwox99+cG3H3348cMf/KRBgStdWD9g",
+	"F7MKdr6wVSMHyuf21JhENnNFRo3cMmMXH7KoulDrcZSV5ubkLLoP/vhtGOtFl9ufiYI4m3DOi0ut0sXL",
+	"mFixwHFDuS2cvX3z9iu3br9G7huK2IM0ZgxptCddLBOpNxYqkWpQUxoNO9vS46eOHmMHFTLsfkKi6/5a",
+	"htQSMV2SsO49S4Q1YkpP2I392zduvvHGzVeerdC4Z60eCxCrSrB06YME9/KGVr0ZSi3ueXdULQZugPlu",
+	"+NSUoB3O2ZkUwiH0k98AFFG0gOXuEYW/YKUJQhAZ6gmCnWAy40CXMAnOkU9IFOCp9TmUQP414K0EUeDP",
+	"eSRbcGFf99AM+GoACAjmmyHPROJ6sIyHEH8wBdGwY3siwbzjm/WAu/TVc+grt1MUwKugBz/5MgKIZm2V",
+	"a0LZxc4cFroQhGjiehqInMUUjA/AJOhfqeFtN3H7njjmxodWTOjsRvivrjTdkc5KaPMlWNIM65GmmxTe",
+	"DTXj5yIrB/mMTju31vdnReEnLqA6/IZw9QFhz33WihqT4RSQJbr9QiWmMeMXK+/7rTzM46CjdZ3tVq9D",
+	"4zE6qZbGTMCjdRaDAQKitnloF8wnaHeArnBPjCVCaYLQfC6Cvcu/WcgvfJIOFhp0QOmQPcSthMSuNJve",
+	"xOfKRHRKsDQYkzEIBYw1vCLSBCg3yTscIBoZzZ9ltjGkdp2ilWSUOXRTeHLo5Xv3GwuJISGyZFjkIynj",
+	"p5EgrBd1XN/jLvRIiWRAyVzvsA/Q+WxgdEUrmGlyF5tccRzODlIT7lsuBqoFiwK17VZtIl/TSTmTBHqw",
+	"rnxryvhq4MNBfnIoVZBgOB4LJUiCoxCKNKnDFN+QOJq5pNBjxduPDePHVhot42cdXYwgI4VoZOsqG/Ms",
+	"l5gw/zyWnKC/0buc8GnECgV1suKhNLnOpjv+ne5EJvkw9njhIs+lGhiU3X2p+RfOp0IFRstBqTUJ07O8",
+	"CODZrNJQeRV8TUWa7rDYWTD6mR6RuOt+ynXMFM8yPcEIQl9kDcah0Z1fjWOFgkOIi4KV+DssDo0Q8fUw",
+	"1KAV/iUM24WW96iC5LGXyK+7PM6u0vF1FrsyS9XWmtfLcv+QXelwuvsBpiisZlzWj6820d5h+2lKMQkI",
+	"k5IKu9RQXbgEfQGMJbsWsJOYqV2ZZhSOOApGHMDrVKaO+dGtKDwWWE7QFXNCg5wvkR/5Qpy1a1gWGSnx",
+	"Ps0Ou5VTloQvQjyqrxXiMoVmeHRdfWMYoHRFQkn2eQwFLuwQVihs8bZd/1dlmkNlpQVD9fA2bvXssNEY",
+	"NWfc7uGS3lZ8/cHCQZAqjbHUJXyQzijp3N4yWNX4lGUunjdMrxctO9L98dhKVAsHWq6RL262aI/dS5Ux",
+	"CFWMAOcOH4LUUKjyr/dna1JZZmA/unSXQwVQ4AZ2UK8ELdi/3wlbWTwRFzbsC+7cICsAZCQGVgaEw8dv",
+	"VErWEgB5be5W8v21EjugLLvKg7w3mrcuJcV5HNVqaGsQhBLNsbFDliw3DIOaEYofoh2YFX1xvk5x3mGv",
+	"ybvCl1liuy7539czxaz2YEGqc37z9U4TJcm6aZOpeE5pshaVPFtQm2zR/B3InbtJgHeqM0xB32H7yAv7",
+	"kkAhRq5kai/VvZOSR0McGNWmSNBwFJPGFVNAF89ZIvt9CMLOHEZ12IpVJI65EbaLEaU2hAU/vcgxAy2a",
+	"ATYDhYP5TI4DDT+FuywT9sbrB28esEQmmPbBT0THzciH98nEmdooHEUXuZE0K+hsZ94BDeSA+upMCc/F",
+	"JXBQrLdNPumDtuo6XLaqAHLG4HK91tCetpJIlvOtUgoJBeGt0nOxSg+s+txaSZvqNZdB4V/gw6Xa6nDF",
+	"UnkiqrXjynacZzaCjDFCIh/AhcoYqBiBKMnZSORDnbiQNih8DFjnmeiLvAdyMYrEFOaLGVQTLl0KGcSY",
+	"eoLkgBO9MwHVgkqqoA8LRguU5cZ2cj7fBSX3joPAmY2tLdm1yfkU4WqSEoJcZg7bp1AGa0+/o06Unig/",
+	"KGTue5Z37DVfxuWoAMy4V16OZio/oe3bMATAzkSN+9tOBaTp23qyUeo9LWU1LvZd7gOydpu+GL9dOfzx",
+	"SpAvehaiCRyGRueK5cq2s0Znt7lCuCnM9EJDTcFwV5rK1nHpr2FMO8Otvo6nYDNDGS38YisZ2Q8d1ark",
+	"BYAhG8pbaV/EYHSdyj5NEM3UG7kDmrhFhdmGka7jZAfqPpvQ7g7fxontRAQbnb0rD+pZK7HEuabDNywR",
+	"MDRCMsOVg3RYZh3L+uln4P5VG2eEichJ4QBQjGU8gLBXgXtTmlF9vplUZ4PGbBN649moMB7GAv03mGtT",
+	"xitIz0ux+AFY7RxMnC/3VrLEI6ULEgF4JdvaVZyh+hnvIvspqwWGPB8ZOUEgK6IcxKgBppDYMapBWOTQ",
+	"ZbNSlQo7wtlSHTPSg+3bQeHQT5Fj1FoJw6TqpQXg2ln9CeubQ81FN0InUgDzptW97XYRkosUG2iX0USr",
+	"gbIQADGgpRO1Lli/1G4r4gwVqXDiDZoOSV6Bl0pvMiikdtdRoxSqJ6BWSKuyz17MQEnN5Cw2gDD0PAFz",
+	"g4+9DLPg+ENUqrW2mReOVLvSrIf/AxxHeHFkpSuTg6HboX7DkfeLlfDpkdqtH14fpV93OeDVPXy1zw0M",
+	"HD+xU9wnwc6X7YAjBPEaAV8plWWteiJimRjwLAGLu7PhIMiRS+UqDOlB/vwifgIkcOHGm+sOoyFHDZ7C",
+	"G/GhPX542fOJ9kKUThPaWjo80CvuLRVeEkFlJXfaIHzGhdTgecl1/avB1ZlY6dE7sAxamEsgbnaA39t+",
+	"gwaqs4CDVa0/VNrwABCiL/v50K2UnSWYw+mxmzceW7o+fZ0dqWGhkkwksP5jrVMyMk10dkI39gbvDYk4",
+	"AByPVUUcjiWYCwGIx+Eq2MsJuoXt3WkWcPCIZDwf2wbFpRta5ZlOO0zpS5D9Fr+A99W45UCwJnuca3IW",
+	"A0UqLkOhAp1G37OXNdGB9kETcirCaVUACowqVtALHtkS6OxAmhwILTeMA38gAEqXGOhdQn2QVuA8RA4n",
+	"9UhZLWQehqXSebdvxRW0SrWakeWdfDw26A4KerfymxHpXTvR1CqZU99HXRzvkUImt0O48fHOYrzNKKiG",
+	"SucXlCuZG5H2o03hOEuVaeUgAbJoL2HGsX0sbfSxvO/cIg+2CsxXqsBsI3GfYCXhgjSD4tietmNxqUwY",
+	"nqMaVAtq+JjUspqIq6EBkLgcXSjhu+SVtczOeaJqHbBvqV5NjFSdcdyB+mMOwLJ37l2dJVeaaB9f2KpM",
+	"6m3uUuVX90p7u1S5GIhsfoMUPpV1XcHdZUf6jhHZrVfmNwyJEyv6liHTfXnf8hPnIbCnYxUPgT/hZcbm",
+	"BRK/Z9H6f3pFq66A685xCoop+enQQ9mHR0UmIheQOes8WKNSQTSvAq+jPqDSBGCtY6uaV+uBRCx2SE9A",
+	"TGIK88SLWwLRGw9HC8Zer9GTylapvOuq04cwFEGaeRA+5Kvxx2FJtti25sasZ2rlWm5OfzvINTJOYMGE",
+	"yOo8uA1B8XzEXwfTRtD2hEA4nGDvBul0SUMtleFfWnUL1UsFx4Aq6hPct4FkTPE2sP4eG4blE9kTrqWg",
+	"5DFak3RGYeen8Tnq+cJFYnMca31C1rOyaFPALTqt9m40w5U6jZ4uMiO67uMyVwFUwlbQWuPzH33y2W//",
+	"5Ytf/A7x2lCotP8zl8vPT7GTTmOv3ShR1EiCHY1TyA2onOtGp/G1t956/dbt17o33rr96q07b64CHmV3",
+	"4IIRNdZY3qUyE+tKHyKuPQ6CEhGrSPf4I16GIEPEZSJSxfzycjQ68PKCPQs5OKYQgpR2On9wzaTA9U7E",
+	"RioNHpKl0TZCMMYt2MbWS0LEnnH2rrgBWWqz4gZw2s3rd51WfaA6ozS57Jm5ABv2dB+Ur50DxSthg1xV",
+	"lXZQvqPVesn/1c0AmPLll3aunH2po0auc55aIrpxsVa7CDdAODjTdIEihEu5cYMEZLOtHL6+icAua40g",
+	"DtJ2ZY0fQw2wsbsxPBlJBablS0vclP3x2MUxn99lIV5M+RAvRQ1ycHaVmLhfW+3yZ0zZpwe7leR/+vFK",
+	"eb3c98323oYoVH4Nlq9h6YPL4eJg4PH2wmx2YXBNj6en8xTRecbH4yVKsYxXqYt3hzIFMU6tpnAKBqfJ",
+	"gdKZMF4FQ2S203rQ/ni8Ldm1Ldn19Jfs8gd5W7VrG5/1dFbtWoddLBeFVRPhvCi6WboyHAORQM2PEq5E",
+	"KpMDKicrx4xpobW85aL9z+eCAFJPAUmYe289/KvzcBuDPubgozbEOXV7t5Ir2VVjkZkDEN66hZ8qtzCm",
+	"uMHFX486DQVP8+FcFe7P8PFGbHilXbATFr0CAXbee78y/aHonZSEjRQ3h2IeTJ/mVDv1cXGcyh5NHqKD",
+	"5s79Djy9uKmvez6WWy6fpedR3xXEx47kIOMIZrHa+lW7vt845kb29gt7mN5733KBY8Ezkb0uYGSAQoSx",
+	"ejXJ1IeYDGwfN6JGkaWNTuMykkgc0+wHr+qMIXaeR7JSJU59xwUqlD4nO9u+TlM9YWDfcP5ztHeczuGz",
+	"HUB4GSZAYqJt0MFYpykGiWJIjo+8CeFhfJTybKJyTYdgFHfnz1RDWR1/X4KzI6Ci2WGWEMpBkZWQBGHK",
+	"Nyz1c4bxJMnsJcKlEYlVja2kMQbAr8qYgZzUjFvcyykmchwU4dphByWSDrk2K7XLAA8tg5ZFkMtfW3ks",
+	"ssOSSTAk98TMWclc3MsJ16qCVg7xUD7j+TlDDmI4BcbH5pJ8QBGwszWYnBcV3L1h9nfltXkjm6kuRoXr",
+	"uY9ehWj1aWn/wRRY2oK7XEkzhMtKvZZHpqa/d4y76MjjM50K44rO4aRjREeAdNQyAheruAfWQn/qpgGE",
+	"AMVIy4z1iiyzk6J1xfmMuFQ5d6UotMp5DwzBWC6d52U2+qFtlyJRcSB2zrh9Ljm9HMCxSDXALeUOp2wH",
+	"JwRVOnA6GGsd3ESfB8/TtAIkgR5oez3KHuzRdCh8ECUMeeRTuPRQ8H889pHCPIPCeGAYsZ/gWCxnCZe2",
+	"AhIDK+YAOibKdMo0vqi67Ag9hYbDqFxDmBdgC9LaAWaIEcJVoq9EXPuIeQOogbg5s6g1lWVBjMLTMykD",
+	"7isbHYNZmF6KZuYLxw0yov2Jg2/CdntcOVQXdyYgNJbOOLw096IrDuUCfdkiJG4Gaa9bZks/cuPRDCEi",
+	"2yFcundKMDysPNI7SfUgCLvYmUU0kHPJzwnk3eu+x42ImCl6Q3uOYjMygIQSixGXaRw0OuRKibSuTTBe",
+	"ZnBgLYUYKGmQVgNnlzyFSHJ5j/ANqsXh/JipjZr29y2no7BwgEZgvEeOm1r+V6aCyoxhnUeMNIRGjnnK",
+	"0UFXYSB1Hd/Bc2n4dAbI0/WIv3rvRohXEYTXQSs1zb/pvkMEJB/yg7BZUUnHLS2BAzMWmYEK00i1LCFS",
+	"zO+M77HqSqk/BMRbcdRjocepsO3iucQWw93Bu123RpBDQ7kPeRB6Lu26A/VKhceiA6KUcWkcV9GWhYzc",
+	"O4BCqtOAg+CDmn4PXLi+L/GBWQ12T1IRjgIi4EsmRtfGsyae0oKHJwLbniN5pZr7Y0QczBRj25nRWdAM",
+	"SaoP3n/w/wMAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

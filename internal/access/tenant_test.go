@@ -57,6 +57,11 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"getSettingsCategory": {{"/api/v1/admin/settings/sms", forbidden}},
 		"listEvents":          {{"/api/v1/admin/events", forbidden}},
 		"listPartitions":      {{"/api/v1/admin/history", forbidden}},
+		"listAlertRules":      {{"/api/v1/admin/alert-rules", forbidden}},
+		"getAlertRule":        {{"/api/v1/admin/alert-rules/1", forbidden}},
+		"listAlertReceivers":  {{"/api/v1/admin/alert-receivers", forbidden}},
+		"getAlertReceiver":    {{"/api/v1/admin/alert-receivers/1", forbidden}},
+		"listAlerts":          {{"/api/v1/admin/alerts", forbidden}},
 		// All companies share the templates of notifications.
 		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},
 		"health":                    {{"/health", 200}},

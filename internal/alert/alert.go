@@ -11,6 +11,7 @@ import (
 	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
 	"lksms/internal/postgres"
+	"lksms/internal/secret"
 	"lksms/internal/setting"
 )
 
@@ -19,11 +20,12 @@ type Service struct {
 	db       *postgres.DB
 	q        *dbq.Queries
 	settings *setting.Service
+	box      *secret.Box
 }
 
 // New returns a Service on db, and registers with reg a gauge of the longest wait that is read at each scrape.
-func New(db *postgres.DB, settings *setting.Service, reg prometheus.Registerer) *Service {
-	s := &Service{db: db, q: dbq.New(db), settings: settings}
+func New(db *postgres.DB, settings *setting.Service, box *secret.Box, reg prometheus.Registerer) *Service {
+	s := &Service{db: db, q: dbq.New(db), settings: settings, box: box}
 	reg.MustRegister(waitCollector{s})
 	return s
 }

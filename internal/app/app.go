@@ -139,7 +139,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	dir := directory.New(db)
 	senders := sender.New(db, settings, dir, configs)
 	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, metrics)
-	alerts := alert.New(db, settings, metrics)
+	alerts := alert.New(db, settings, o.Secrets, metrics)
 	contacts := contact.New(db)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, metrics)
 	forgetter := notification.NewForgetter(db)
@@ -281,12 +281,17 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	return errors.Join(failure, a.sweeper.Stop())
 }
 
-// RotateSecrets seals the secrets of all senders with the first key of box, and returns how many senders it changed.
+// RotateSecrets seals the secrets of all senders and receivers of alerts with the first key of box, and returns how many it changed.
 func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (int, error) {
 	db, err := postgres.Open(ctx, databaseURL)
 	if err != nil {
 		return 0, err
 	}
 	defer db.Close()
-	return sender.NewConfigs(db, box).Rotate(ctx)
+	senders, err := sender.NewConfigs(db, box).Rotate(ctx)
+	if err != nil {
+		return senders, err
+	}
+	receivers, err := alert.Rotate(ctx, db, box)
+	return senders + receivers, err
 }

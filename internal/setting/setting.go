@@ -36,9 +36,11 @@ type SMS struct {
 	ScheduledEvery       int64 `json:"scheduled_every_seconds"` // interval in seconds at whose multiples scheduled templates are sent
 }
 
-// Monitoring holds the thresholds of operator events.
+// Monitoring holds the thresholds of the alert rules that name none: after how many seconds a task has waited too long; 0: never.
 type Monitoring struct {
-	WaitWarning int64 `json:"wait_warning_seconds"` // 0: never
+	WaitWarning   int64 `json:"wait_warning_seconds"`
+	WaitCritical  int64 `json:"wait_critical_seconds"`
+	WaitEmergency int64 `json:"wait_emergency_seconds"`
 }
 
 // History holds the settings of the partitions of tasks, and of what is kept beside them. A day is one of UTC.
@@ -56,7 +58,7 @@ func defaultValues() Values {
 	return Values{
 		Queue:      Queue{PriorityMaxWait: 3600, SenderSilentAfter: 60, RegisterUnknownSenders: true},
 		SMS:        SMS{PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300},
-		Monitoring: Monitoring{WaitWarning: 300},
+		Monitoring: Monitoring{WaitWarning: 300, WaitCritical: 600, WaitEmergency: 1800},
 		History:    History{PartitionWidth: "day", AfterDays: 1, Export: true, LogDays: 180},
 	}
 }
