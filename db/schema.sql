@@ -1299,6 +1299,18 @@ COMMENT ON TABLE public.directory_version IS 'One row: the last transaction that
 
 COMMENT ON COLUMN public.directory_version.is_only IS 'always true: as the primary key it allows only one row';
 
+CREATE TABLE public.disk_spaces (
+    host text NOT NULL,
+    folder text NOT NULL,
+    bytes bigint NOT NULL,
+    free_bytes bigint NOT NULL,
+    measured_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.disk_spaces IS 'The file system of a folder that one server uses. Written by internal/alert on that server, once a minute; rows of servers that are gone are deleted after a day.';
+
+COMMENT ON COLUMN public.disk_spaces.free_bytes IS 'what an ordinary user may still use';
+
 CREATE TABLE public.events (
     id bigint NOT NULL,
     event text NOT NULL,
@@ -1625,6 +1637,18 @@ ALTER TABLE public.notifications ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE public.outcome_samples (
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    company_ids bigint[] NOT NULL,
+    company_successes bigint[] NOT NULL,
+    company_failures bigint[] NOT NULL,
+    sender_nos text[] NOT NULL,
+    sender_successes bigint[] NOT NULL,
+    sender_failures bigint[] NOT NULL
+);
+
+COMMENT ON TABLE public.outcome_samples IS 'How many tasks of each company, and how many reports of each sender, had succeeded and failed at one time. Written once a minute by internal/alert, which deletes rows after two hours. What ended within a window is the difference between now and the row at its start.';
 
 CREATE TABLE public.pools (
     id bigint NOT NULL,
@@ -2456,6 +2480,9 @@ ALTER TABLE ONLY public.deliveries
 ALTER TABLE ONLY public.directory_version
     ADD CONSTRAINT directory_version_pkey PRIMARY KEY (is_only);
 
+ALTER TABLE ONLY public.disk_spaces
+    ADD CONSTRAINT disk_spaces_pkey PRIMARY KEY (host, folder);
+
 ALTER TABLE ONLY public.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (id);
 
@@ -2482,6 +2509,9 @@ ALTER TABLE ONLY public.notification_templates
 
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.outcome_samples
+    ADD CONSTRAINT outcome_samples_pkey PRIMARY KEY (at);
 
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_pkey PRIMARY KEY (id);
@@ -2627,6 +2657,8 @@ CREATE INDEX queue_retry_idx ON public.queue USING btree (due_at) WHERE ((lease_
 CREATE INDEX queue_top_idx ON public.queue USING btree (due_at) WHERE ((lease_until IS NULL) AND (lane < 32));
 
 CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
+
+CREATE INDEX receipts_sender_idx ON public.receipts USING btree (sender_no, id);
 
 CREATE INDEX renderings_created_at_idx ON public.renderings USING brin (created_at);
 

@@ -7,6 +7,8 @@ package dbq
 
 import (
 	"context"
+
+	"time"
 )
 
 const alertRuleHold = `-- name: AlertRuleHold :one
@@ -36,7 +38,7 @@ WITH dropped AS (
 ),
 ended AS (
     UPDATE alerts a
-    SET resolved_at = now(), ended_by = $2::text
+    SET resolved_at = greatest(now(), a.fired_at), ended_by = $2::text
     WHERE a.rule_id = $1 AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL
     RETURNING a.id, a.rule_id, a.kind, a.level, a.subject, a.company_no, a.channel, a.sender_no, a.value, a.threshold, a.started_at, a.seen_at, a.fired_at, a.cleared_at, a.resolved_at, a.ended_by, a.acknowledged_at, a.acknowledged_by, a.remark, a.only_own_channel
 )
@@ -94,11 +96,10 @@ func (q *Queries) AlertsFire(ctx context.Context, arg AlertsFireParams) (int64, 
 
 const alertsFound = `-- name: AlertsFound :exec
 INSERT INTO alerts AS a (rule_id, kind, level, subject, company_no, channel, sender_no, value, threshold)
-SELECT $1, $2, $3, f.subject, nullif(f.company_no, ''), nullif(f.channel, ''), nullif(f.sender_no, ''), f.value,
-    $4::double precision
+SELECT $1, $2, $3, f.subject, nullif(f.company_no, ''), nullif(f.channel, ''), nullif(f.sender_no, ''), f.value, f.threshold
 FROM (
-    SELECT unnest($5::text[]) AS subject, unnest($6::text[]) AS company_no, unnest($7::text[]) AS channel,
-        unnest($8::text[]) AS sender_no, unnest($9::double precision[]) AS value
+    SELECT unnest($4::text[]) AS subject, unnest($5::text[]) AS company_no, unnest($6::text[]) AS channel,
+        unnest($7::text[]) AS sender_no, unnest($8::double precision[]) AS value, unnest($9::float8[]) AS threshold
 ) f
 ORDER BY f.subject
 ON CONFLICT (rule_id, subject) WHERE resolved_at IS NULL DO UPDATE
@@ -111,12 +112,12 @@ type AlertsFoundParams struct {
 	RuleID     int64
 	Kind       string
 	Level      string
-	Threshold  *float64
 	Subjects   []string
 	CompanyNos []string
 	Channels   []string
 	SenderNos  []string
 	Vals       []float64
+	Thresholds []*float64
 }
 
 // AlertsFound records that the condition of a rule holds for subjects. A new one is pending; a cleared one fires on. A pending one that was not
@@ -126,12 +127,12 @@ func (q *Queries) AlertsFound(ctx context.Context, arg AlertsFoundParams) error 
 		arg.RuleID,
 		arg.Kind,
 		arg.Level,
-		arg.Threshold,
 		arg.Subjects,
 		arg.CompanyNos,
 		arg.Channels,
 		arg.SenderNos,
 		arg.Vals,
+		arg.Thresholds,
 	)
 	return err
 }
@@ -191,7 +192,7 @@ func (q *Queries) AlertsOpen(ctx context.Context) ([]AlertsOpenRow, error) {
 const alertsResolve = `-- name: AlertsResolve :execrows
 WITH resolved AS (
     UPDATE alerts a
-    SET resolved_at = now(), ended_by = 'condition'
+    SET resolved_at = greatest(now(), a.fired_at), ended_by = 'condition'
     WHERE a.rule_id = $1 AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL
         AND a.cleared_at <= now() - make_interval(secs => $2::double precision)
     RETURNING a.id, a.rule_id, a.kind, a.level, a.subject, a.company_no, a.channel, a.sender_no, a.value, a.threshold, a.started_at, a.seen_at, a.fired_at, a.cleared_at, a.resolved_at, a.ended_by, a.acknowledged_at, a.acknowledged_by, a.remark, a.only_own_channel
@@ -207,11 +208,517 @@ type AlertsResolveParams struct {
 	ResolveSeconds float64
 }
 
-// AlertsResolve resolves alerts of a rule that have been clear for long enough, and returns how many.
+// AlertsResolve resolves alerts of a rule that have been clear for long enough, and returns how many. This transaction may have begun before
+// the one that let the alert fire.
 func (q *Queries) AlertsResolve(ctx context.Context, arg AlertsResolveParams) (int64, error) {
 	result, err := q.db.Exec(ctx, alertsResolve, arg.RuleID, arg.ResolveSeconds)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const balancesLow = `-- name: BalancesLow :many
+SELECT s.sender_no, h.channel, coalesce(st.balance, 0)::bigint AS balance, s.low_warning
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+JOIN channels h ON h.id = s.channel_id
+WHERE s.status = 'on' AND s.has_balance AND coalesce(st.balance, 0) <= greatest($1::double precision, s.low_warning)
+ORDER BY s.sender_no
+`
+
+type BalancesLowRow struct {
+	SenderNo   string
+	Channel    string
+	Balance    int64
+	LowWarning *int64
+}
+
+// BalancesLow returns the senders that are on and whose balance is at or below most, or their own low_warning.
+func (q *Queries) BalancesLow(ctx context.Context, most float64) ([]BalancesLowRow, error) {
+	rows, err := q.db.Query(ctx, balancesLow, most)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BalancesLowRow
+	for rows.Next() {
+		var i BalancesLowRow
+		if err := rows.Scan(
+			&i.SenderNo,
+			&i.Channel,
+			&i.Balance,
+			&i.LowWarning,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const breakersOpen = `-- name: BreakersOpen :many
+SELECT s.sender_no, h.channel, st.openings
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+JOIN channels h ON h.id = s.channel_id
+WHERE s.status = 'on' AND st.openings > 0
+ORDER BY s.sender_no
+`
+
+type BreakersOpenRow struct {
+	SenderNo string
+	Channel  string
+	Openings int64
+}
+
+// BreakersOpen returns the senders that are on and whose circuit breaker is open or half-open.
+func (q *Queries) BreakersOpen(ctx context.Context) ([]BreakersOpenRow, error) {
+	rows, err := q.db.Query(ctx, breakersOpen)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []BreakersOpenRow
+	for rows.Next() {
+		var i BreakersOpenRow
+		if err := rows.Scan(&i.SenderNo, &i.Channel, &i.Openings); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const diskSpacePut = `-- name: DiskSpacePut :exec
+INSERT INTO disk_spaces (host, folder, bytes, free_bytes) VALUES ($1, $2, $3, $4)
+ON CONFLICT (host, folder) DO UPDATE SET bytes = excluded.bytes, free_bytes = excluded.free_bytes, measured_at = now()
+`
+
+type DiskSpacePutParams struct {
+	Host      string
+	Folder    string
+	Bytes     int64
+	FreeBytes int64
+}
+
+// DiskSpacePut records the space of the file system of a folder.
+func (q *Queries) DiskSpacePut(ctx context.Context, arg DiskSpacePutParams) error {
+	_, err := q.db.Exec(ctx, diskSpacePut,
+		arg.Host,
+		arg.Folder,
+		arg.Bytes,
+		arg.FreeBytes,
+	)
+	return err
+}
+
+const diskSpaces = `-- name: DiskSpaces :many
+SELECT d.host, d.folder, (d.free_bytes::double precision / d.bytes)::double precision AS free
+FROM disk_spaces d
+WHERE d.measured_at > now() - interval '5 minutes' AND d.bytes > 0
+ORDER BY d.host, d.folder
+`
+
+type DiskSpacesRow struct {
+	Host   string
+	Folder string
+	Free   float64
+}
+
+// DiskSpaces returns what servers measured in the last five minutes: one that is gone has no disk to watch.
+func (q *Queries) DiskSpaces(ctx context.Context) ([]DiskSpacesRow, error) {
+	rows, err := q.db.Query(ctx, diskSpaces)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []DiskSpacesRow
+	for rows.Next() {
+		var i DiskSpacesRow
+		if err := rows.Scan(&i.Host, &i.Folder, &i.Free); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const diskSpacesForget = `-- name: DiskSpacesForget :exec
+DELETE FROM disk_spaces WHERE measured_at < now() - interval '1 day'
+`
+
+// DiskSpacesForget deletes the rows of servers that are gone.
+func (q *Queries) DiskSpacesForget(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, diskSpacesForget)
+	return err
+}
+
+const outcomesForget = `-- name: OutcomesForget :execrows
+DELETE FROM outcome_samples WHERE at < now() - interval '2 hours'
+`
+
+// OutcomesForget deletes samples that no window reaches.
+func (q *Queries) OutcomesForget(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, outcomesForget)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const outcomesSample = `-- name: OutcomesSample :execrows
+INSERT INTO outcome_samples (
+    company_ids, company_successes, company_failures, sender_nos, sender_successes, sender_failures
+)
+SELECT c.ids, c.successes, c.failures, s.nos, s.successes, s.failures
+FROM (
+    SELECT coalesce(array_agg(t.company_id ORDER BY t.company_id), '{}') AS ids,
+        coalesce(array_agg(t.success ORDER BY t.company_id), '{}') AS successes,
+        coalesce(array_agg(t.failed ORDER BY t.company_id), '{}') AS failures
+    FROM task_totals t
+) c
+CROSS JOIN (
+    SELECT coalesce(array_agg(n.sender_no ORDER BY n.id), '{}') AS nos, coalesce(array_agg(t.succeeded ORDER BY n.id), '{}') AS successes,
+        coalesce(array_agg(t.failed ORDER BY n.id), '{}') AS failures
+    FROM sender_totals t
+    JOIN senders n ON n.id = t.sender_id
+) s
+WHERE NOT EXISTS (SELECT FROM outcome_samples o WHERE o.at > now() - interval '55 seconds')
+ON CONFLICT DO NOTHING
+`
+
+// OutcomesSample keeps what has ended until now, unless that was done in the last 55 seconds.
+func (q *Queries) OutcomesSample(ctx context.Context) (int64, error) {
+	result, err := q.db.Exec(ctx, outcomesSample)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const outcomesSince = `-- name: OutcomesSince :many
+WITH start AS MATERIALIZED (
+    SELECT at, company_ids, company_successes, company_failures, sender_nos, sender_successes, sender_failures FROM outcome_samples o
+    WHERE o.at >= now() - make_interval(secs => $1::double precision)
+    ORDER BY o.at
+    LIMIT 1
+),
+companies_then AS (
+    SELECT unnest(s.company_ids) AS company_id, unnest(s.company_successes) AS success, unnest(s.company_failures) AS failed FROM start s
+),
+senders_then AS (
+    SELECT unnest(s.sender_nos) AS sender_no, unnest(s.sender_successes) AS success, unnest(s.sender_failures) AS failed FROM start s
+)
+SELECT true::boolean AS is_company, c.company_no AS no, ''::text AS channel, ''::text AS kind, false::boolean AS has_callbacks,
+    greatest(0, t.success - coalesce(b.success, 0))::bigint AS success, greatest(0, t.failed - coalesce(b.failed, 0))::bigint AS failed
+FROM start
+CROSS JOIN task_totals t
+JOIN companies c ON c.id = t.company_id
+LEFT JOIN companies_then b ON b.company_id = t.company_id
+WHERE (t.success, t.failed) IS DISTINCT FROM (coalesce(b.success, 0), coalesce(b.failed, 0))
+UNION ALL
+SELECT false, n.sender_no, h.channel, n.kind, n.status = 'on' AND (n.config -> 'callback') IS NOT NULL,
+    greatest(0, t.succeeded - coalesce(b.success, 0)), greatest(0, t.failed - coalesce(b.failed, 0))
+FROM start
+CROSS JOIN sender_totals t
+JOIN senders n ON n.id = t.sender_id
+JOIN channels h ON h.id = n.channel_id
+LEFT JOIN senders_then b ON b.sender_no = n.sender_no
+WHERE (t.succeeded, t.failed) IS DISTINCT FROM (coalesce(b.success, 0), coalesce(b.failed, 0))
+ORDER BY is_company, no
+`
+
+type OutcomesSinceRow struct {
+	IsCompany    bool
+	No           string
+	Channel      string
+	Kind         string
+	HasCallbacks bool
+	Success      int64
+	Failed       int64
+}
+
+// OutcomesSince returns what has ended since the oldest sample of the last window_seconds: the tasks of each company, and the reports of each
+// sender. Without a sample there is no row. A number that fell, because a task was taken back, counts as 0.
+func (q *Queries) OutcomesSince(ctx context.Context, windowSeconds float64) ([]OutcomesSinceRow, error) {
+	rows, err := q.db.Query(ctx, outcomesSince, windowSeconds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []OutcomesSinceRow
+	for rows.Next() {
+		var i OutcomesSinceRow
+		if err := rows.Scan(
+			&i.IsCompany,
+			&i.No,
+			&i.Channel,
+			&i.Kind,
+			&i.HasCallbacks,
+			&i.Success,
+			&i.Failed,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const partitionDays = `-- name: PartitionDays :one
+SELECT coalesce(min(d.n), 400)::bigint
+FROM generate_series(0, 399) AS d (n)
+WHERE NOT EXISTS (
+    SELECT FROM task_partitions p
+    WHERE p.dropped_at IS NULL AND p.first_day <= (now() AT TIME ZONE 'UTC')::date + d.n AND p.last_day > (now() AT TIME ZONE 'UTC')::date + d.n
+)
+`
+
+// PartitionDays returns for how many days (UTC) in a row, from today on, tasks have a partition; at most 400.
+func (q *Queries) PartitionDays(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, partitionDays)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
+const poolsUnserved = `-- name: PoolsUnserved :many
+SELECT p.id, h.channel, c.company_no, p.message_type, o.country_no
+FROM pools p
+JOIN channels h ON h.id = p.channel_id
+LEFT JOIN companies c ON c.id = p.company_id
+LEFT JOIN countries o ON o.id = p.country_id
+WHERE p.id = ANY ($1::bigint[]) AND p.retired_at IS NULL
+    AND NOT EXISTS (
+        SELECT FROM routes r
+        JOIN sender_standings x ON x.sender_id = r.sender_id
+        WHERE r.pool_id = p.id AND r.status = 'on' AND x.is_available
+            AND (x.kind <> 'app' OR x.seen_at > now() - $2::interval)
+    )
+    AND NOT (
+        p.company_id IS NULL AND EXISTS (
+            SELECT FROM sender_standings x
+            WHERE x.channel_id = p.channel_id AND x.is_shared AND x.is_available
+                AND (x.kind <> 'app' OR x.seen_at > now() - $2::interval - $3::interval)
+        )
+    )
+ORDER BY p.id
+`
+
+type PoolsUnservedParams struct {
+	PoolIds     []int64
+	SilentAfter time.Duration
+	NotedApart  time.Duration
+}
+
+type PoolsUnservedRow struct {
+	ID          int64
+	Channel     string
+	CompanyNo   *string
+	MessageType *int16
+	CountryNo   *string
+}
+
+// PoolsUnserved returns those of pools that no available sender serves: one that is on, has quota and funds, whose circuit breaker is closed, and
+// that has polled within silent_after if it is an app. Polls at a shared pool are recorded only every noted_apart.
+func (q *Queries) PoolsUnserved(ctx context.Context, arg PoolsUnservedParams) ([]PoolsUnservedRow, error) {
+	rows, err := q.db.Query(ctx, poolsUnserved, arg.PoolIds, arg.SilentAfter, arg.NotedApart)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []PoolsUnservedRow
+	for rows.Next() {
+		var i PoolsUnservedRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Channel,
+			&i.CompanyNo,
+			&i.MessageType,
+			&i.CountryNo,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receiptsLast = `-- name: ReceiptsLast :many
+SELECT n.sender_no::text AS sender_no
+FROM unnest($1::text[]) AS n (sender_no)
+CROSS JOIN LATERAL (SELECT r.created_at FROM receipts r WHERE r.sender_no = n.sender_no ORDER BY r.id DESC LIMIT 1) l
+WHERE l.created_at > now() - make_interval(secs => $2::double precision)
+ORDER BY n.sender_no
+`
+
+type ReceiptsLastParams struct {
+	SenderNos     []string
+	WindowSeconds float64
+}
+
+// ReceiptsLast returns those of senders whose provider has sent a receipt within window_seconds.
+func (q *Queries) ReceiptsLast(ctx context.Context, arg ReceiptsLastParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, receiptsLast, arg.SenderNos, arg.WindowSeconds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var sender_no string
+		if err := rows.Scan(&sender_no); err != nil {
+			return nil, err
+		}
+		items = append(items, sender_no)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const receiversFailing = `-- name: ReceiversFailing :many
+SELECT r.id, r.name, extract(epoch FROM now() - s.failing_since)::double precision AS seconds
+FROM alert_receiver_states s
+JOIN alert_receivers r ON r.id = s.receiver_id
+WHERE s.failing_since < now() - make_interval(secs => $1::double precision)
+ORDER BY r.id
+`
+
+type ReceiversFailingRow struct {
+	ID      int64
+	Name    string
+	Seconds float64
+}
+
+// ReceiversFailing returns the receivers that have refused all calls for more than after_seconds.
+func (q *Queries) ReceiversFailing(ctx context.Context, afterSeconds float64) ([]ReceiversFailingRow, error) {
+	rows, err := q.db.Query(ctx, receiversFailing, afterSeconds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []ReceiversFailingRow
+	for rows.Next() {
+		var i ReceiversFailingRow
+		if err := rows.Scan(&i.ID, &i.Name, &i.Seconds); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const sendersSilent = `-- name: SendersSilent :many
+SELECT s.sender_no, h.channel, extract(epoch FROM now() - coalesce(st.seen_at, s.created_at))::double precision AS seconds,
+    coalesce(st.sent_at > st.seen_at - interval '1 day', false)::boolean AS is_used, x.slack::double precision AS slack
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+JOIN channels h ON h.id = s.channel_id
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN 0
+        ELSE extract(epoch FROM $1::interval + interval '1 minute') END AS slack -- the minute: polls are recorded by a sweep
+) x
+WHERE s.status = 'on' AND s.kind = 'app'
+    AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => $2::double precision)
+    AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => $2::double precision + x.slack::double precision)
+    AND (st.sent_at > st.seen_at - interval '1 day' OR s.sender_no = ANY ($3::text[]))
+ORDER BY s.sender_no
+`
+
+type SendersSilentParams struct {
+	NotedApart   time.Duration
+	AfterSeconds float64
+	Named        []string
+}
+
+type SendersSilentRow struct {
+	SenderNo string
+	Channel  string
+	Seconds  float64
+	IsUsed   bool
+	Slack    float64
+}
+
+// SendersSilent returns the apps that are on and have not polled for more than after_seconds. Polls of an app without routes are recorded
+// only every noted_apart, so that it counts as silent that much later. is_used: it had sent in the day before it fell silent. Those of named
+// are returned in any case; one that never polled counts from its creation.
+func (q *Queries) SendersSilent(ctx context.Context, arg SendersSilentParams) ([]SendersSilentRow, error) {
+	rows, err := q.db.Query(ctx, sendersSilent, arg.NotedApart, arg.AfterSeconds, arg.Named)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SendersSilentRow
+	for rows.Next() {
+		var i SendersSilentRow
+		if err := rows.Scan(
+			&i.SenderNo,
+			&i.Channel,
+			&i.Seconds,
+			&i.IsUsed,
+			&i.Slack,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const tasksPending = `-- name: TasksPending :many
+SELECT c.company_no, (t.pending_new + t.pending_retry)::bigint AS pending
+FROM task_totals t
+JOIN companies c ON c.id = t.company_id
+WHERE t.pending_new + t.pending_retry > 0
+ORDER BY c.company_no
+`
+
+type TasksPendingRow struct {
+	CompanyNo string
+	Pending   int64
+}
+
+// TasksPending returns how many tasks of each company are PENDING, also those that are due later.
+func (q *Queries) TasksPending(ctx context.Context) ([]TasksPendingRow, error) {
+	rows, err := q.db.Query(ctx, tasksPending)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TasksPendingRow
+	for rows.Next() {
+		var i TasksPendingRow
+		if err := rows.Scan(&i.CompanyNo, &i.Pending); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,6 +53,8 @@ type Options struct {
 	PlatformURL string // value of ${platformUrl} in notifications
 	HistoryDir  string // folder for exports; empty: none
 
+	Folders []string // whose file systems are watched
+
 	Now func() time.Time // the clock for cached credentials; nil: time.Now
 
 	TLS            *tls.Config // nil: plain HTTP
@@ -81,7 +84,15 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 			return Options{}, err
 		}
 	}
+	var folders []string
+	if cfg.DatabaseURL == "" {
+		folders = append(folders, cfg.DataDir)
+	}
+	if cfg.HistoryDir != "" {
+		folders = append(folders, cfg.HistoryDir)
+	}
 	return Options{
+		Folders: folders,
 		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir,
 		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
@@ -139,7 +150,12 @@ func New(ctx context.Context, o Options) (*App, error) {
 	dir := directory.New(db)
 	senders := sender.New(db, settings, dir, configs)
 	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, metrics)
-	alerts := alert.New(db, settings, o.Secrets, metrics)
+	host, err := os.Hostname()
+	if err != nil {
+		db.Close()
+		return nil, fmt.Errorf("read host name: %w", err)
+	}
+	alerts := alert.New(db, settings, o.Secrets, alert.Options{Host: host, Folders: o.Folders}, metrics)
 	contacts := contact.New(db)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, metrics)
 	forgetter := notification.NewForgetter(db)
@@ -182,7 +198,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-texts", Interval: 10 * time.Minute, Run: forgetter.ForgetTexts},
 		sweep.Job{Name: "forget-events", Interval: 10 * time.Minute, Run: alerts.Forget},
 		sweep.Job{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
-		sweep.Job{Name: "watch-queue", Interval: 10 * time.Second, Run: alerts.Watch},
+		sweep.Job{Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: alerts.Evaluate},
+		sweep.Job{Name: "measure-disks-of-" + host, Interval: time.Minute, AtStart: true, Routine: true, Run: alerts.MeasureDisks},
 	)
 	if err != nil {
 		db.Close()

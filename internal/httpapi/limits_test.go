@@ -36,7 +36,7 @@ var unbounded = map[string]string{
 	"settings": "named in the contract", "directory_version": "one row",
 	"facts": "folded within seconds", "task_counts": "one for a company",
 	"alerts": "a hundred at a time for a rule; the others are history", "alert_deliveries": "by alert and receiver",
-	"alert_receiver_states": "one for a receiver",
+	"alert_receiver_states": "one for a receiver", "outcome_samples": "one a minute, for two hours", "disk_spaces": "one for a folder of a server",
 }
 
 // A new table needs a bound, or a reason in unbounded.
