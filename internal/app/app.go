@@ -116,6 +116,7 @@ type App struct {
 	Notifications *notification.Service
 	Forgetter     notification.Forgetter
 	Alerts        *alert.Service
+	Teller        *alert.Teller
 	Pusher        *push.Pusher
 	DB            *postgres.DB
 
@@ -158,6 +159,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	alerts := alert.New(db, settings, o.Secrets, alert.Options{Host: host, Folders: o.Folders}, metrics)
 	contacts := contact.New(db)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, metrics)
+	teller := alert.NewTeller(db, o.Secrets, notifications, contacts, o.Outbound)
 	forgetter := notification.NewForgetter(db)
 	counts := history.New(db, settings, history.Options{
 		Consumers: []history.Consumer{senders.AddFacts}, Dir: o.HistoryDir, Forget: forgetter.Forget,
@@ -199,6 +201,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-events", Interval: 10 * time.Minute, Run: alerts.Forget},
 		sweep.Job{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
 		sweep.Job{Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: alerts.Evaluate},
+		sweep.Job{Name: "tell-alerts", Interval: 5 * time.Second, Run: teller.Tell},
 		sweep.Job{Name: "measure-disks-of-" + host, Interval: time.Minute, AtStart: true, Routine: true, Run: alerts.MeasureDisks},
 	)
 	if err != nil {
@@ -207,7 +210,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Teller: teller, DB: db,
 		Pusher: pusher, sweeper: sweeper, options: o,
 	}, nil
 }
