@@ -3,6 +3,156 @@ CREATE FUNCTION public.attempt_segments(text_sent text, counted smallint, segmen
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (segment_size IS NOT NULL) THEN GREATEST((1)::numeric, ceil(((char_length(text_sent))::numeric / (segment_size)::numeric))) WHEN (NOT signs) THEN (counted)::numeric WHEN ((char_length(text_sent) + char_length(regexp_replace(text_sent, '[^\U00010000-\U0010FFFF]'::text, ''::text, 'g'::text))) <= 70) THEN (1)::numeric ELSE ceil((((char_length(text_sent) + char_length(regexp_replace(text_sent, '[^\U00010000-\U0010FFFF]'::text, ''::text, 'g'::text))))::numeric / 67.0)) END;
 
+CREATE FUNCTION public.audit_change() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    kept CONSTANT text[] := string_to_array(TG_ARGV[1], ',');
+    left_out CONSTANT text[] := ARRAY['id', 'version', 'created_at', 'updated_at'] || coalesce(string_to_array(TG_ARGV[2], ','), '{}');
+    hidden CONSTANT text[] := coalesce(string_to_array(TG_ARGV[3], ','), '{}');
+    shown CONSTANT text[] := coalesce(string_to_array(TG_ARGV[4], ','), '{}');
+    was jsonb := '{}';
+    became jsonb := '{}';
+    whole jsonb;
+    name text;
+BEGIN
+    IF TG_OP <> 'INSERT' THEN
+        was := to_jsonb(OLD);
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        became := to_jsonb(NEW);
+    END IF;
+    IF TG_OP = 'UPDATE' AND was - left_out = became - left_out THEN
+        RETURN NULL;
+    END IF;
+    was := audit_named(was);
+    became := audit_named(became);
+    whole := was || became;
+    FOREACH name IN ARRAY hidden LOOP
+        IF name LIKE '%.*' THEN
+            was := audit_spread(was, rtrim(name, '.*'));
+            became := audit_spread(became, rtrim(name, '.*'));
+        END IF;
+    END LOOP;
+
+    INSERT INTO audit (action, entity, entity_key, company_no, before, after)
+    SELECT CASE TG_OP WHEN 'INSERT' THEN 'created' WHEN 'UPDATE' THEN 'changed' ELSE 'deleted' END,
+        TG_ARGV[0], (SELECT string_agg(whole ->> k.name, '/' ORDER BY k.place) FROM unnest(kept) WITH ORDINALITY AS k (name, place)),
+        whole ->> 'company_no',
+        CASE WHEN TG_OP <> 'INSERT' THEN coalesce(jsonb_object_agg(c.name, c.shown_before) FILTER (WHERE was ? c.name), '{}') END,
+        -- A change that is hidden is told.
+        CASE WHEN TG_OP <> 'DELETE' THEN coalesce(jsonb_object_agg(c.name, CASE
+            WHEN c.shown_before = c.shown_after THEN to_jsonb((c.shown_after #>> '{}') || ' (changed)')
+            ELSE c.shown_after
+        END) FILTER (WHERE became ? c.name), '{}') END
+    FROM (
+        SELECT n.name,
+            audit_shown(n.name, was -> n.name, audit_is_secret(n.name, was -> n.name, hidden, shown)) AS shown_before,
+            audit_shown(n.name, became -> n.name, audit_is_secret(n.name, became -> n.name, hidden, shown)) AS shown_after
+        FROM jsonb_object_keys(was || became) AS n (name)
+        WHERE n.name <> ALL (left_out) AND (was -> n.name) IS DISTINCT FROM (became -> n.name)
+    ) c
+    HAVING count(*) > 0;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION public.audit_countries() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO audit (action, entity, entity_key, company_no, before, after)
+    SELECT 'changed', TG_ARGV[0], o.named ->> TG_ARGV[2], o.named ->> 'company_no',
+        CASE TG_OP WHEN 'DELETE' THEN o.countries ELSE '{}' END, CASE TG_OP WHEN 'INSERT' THEN o.countries ELSE '{}' END
+    FROM (
+        SELECT audit_named(jsonb_build_object(TG_ARGV[1], l.link -> TG_ARGV[1])) AS named,
+            jsonb_build_object('countries', jsonb_agg(coalesce(c.country_no, '#' || (l.link ->> 'country_id')) ORDER BY c.country_no)) AS countries
+        FROM (SELECT to_jsonb(a) AS link FROM links a) l
+        LEFT JOIN countries c ON c.id = (l.link ->> 'country_id')::bigint
+        GROUP BY l.link -> TG_ARGV[1]
+    ) o;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION public.audit_is_secret(name text, value jsonb, hidden text[], shown text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT name = ANY (hidden) OR value::text LIKE '%"sealed:%' OR (
+        split_part(name, '.', 1) || '.*' = ANY (hidden) AND strpos(name, '.') > 0 AND substr(name, strpos(name, '.') + 1) <> ALL (shown)
+    )
+$$;
+
+CREATE FUNCTION public.audit_named(data jsonb) RETURNS jsonb
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    pool jsonb;
+BEGIN
+    IF data ? 'pool_id' THEN
+        SELECT jsonb_build_object(
+            'channel', c.channel, 'company_no', o.company_no, 'country_no', n.country_no,
+            'message_type', CASE p.message_type WHEN 0 THEN 'verification' WHEN 1 THEN 'notification' WHEN 2 THEN 'marketing' END
+        ) INTO pool
+        FROM pools p
+        JOIN channels c ON c.id = p.channel_id
+        LEFT JOIN companies o ON o.id = p.company_id
+        LEFT JOIN countries n ON n.id = p.country_id
+        WHERE p.id = (data ->> 'pool_id')::bigint;
+        data := data - 'pool_id' || coalesce(pool, jsonb_build_object('pool', '#' || (data ->> 'pool_id')));
+    END IF;
+    IF data ? 'company_id' THEN
+        data := data - 'company_id' || jsonb_build_object('company_no', coalesce(
+            (SELECT c.company_no FROM companies c WHERE c.id = (data ->> 'company_id')::bigint), '#' || (data ->> 'company_id')
+        ));
+    END IF;
+    IF data ? 'channel_id' THEN
+        data := data - 'channel_id' || jsonb_build_object('channel', coalesce(
+            (SELECT c.channel FROM channels c WHERE c.id = (data ->> 'channel_id')::bigint), '#' || (data ->> 'channel_id')
+        ));
+    END IF;
+    IF data ? 'country_id' THEN
+        data := data - 'country_id' || jsonb_build_object('country_no', coalesce(
+            (SELECT c.country_no FROM countries c WHERE c.id = (data ->> 'country_id')::bigint), '#' || (data ->> 'country_id')
+        ));
+    END IF;
+    IF data ? 'sender_id' THEN
+        data := data - 'sender_id' || jsonb_build_object('sender_no', coalesce(
+            (SELECT s.sender_no FROM senders s WHERE s.id = (data ->> 'sender_id')::bigint), '#' || (data ->> 'sender_id')
+        ));
+    END IF;
+    IF jsonb_typeof(data -> 'user_id') = 'number' THEN -- the user_id of a contact is a text, and its name
+        data := data - 'user_id' || jsonb_build_object('username', coalesce(
+            (SELECT u.username FROM users u WHERE u.id = (data ->> 'user_id')::bigint), '#' || (data ->> 'user_id')
+        ));
+    END IF;
+    RETURN data;
+END
+$$;
+
+CREATE FUNCTION public.audit_shown(name text, value jsonb, is_secret boolean) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT CASE
+        WHEN value IS NULL OR jsonb_typeof(value) = 'null' THEN value
+        WHEN is_secret THEN '"***"'
+        WHEN name NOT IN ('phone', 'phone_number', 'recipient') THEN value
+        WHEN char_length(value #>> '{}') < 8 THEN '"****"'
+        ELSE to_jsonb(overlay(value #>> '{}' PLACING '****' FROM char_length(value #>> '{}') - 7 FOR 4))
+    END
+$$;
+
+CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT data - spread || CASE
+        WHEN jsonb_typeof(data -> spread) = 'object'
+            THEN (SELECT coalesce(jsonb_object_agg(spread || '.' || f.key, f.value), '{}') FROM jsonb_each(data -> spread) f)
+        WHEN data ? spread THEN jsonb_build_object(spread || '.', data -> spread)
+        ELSE '{}'
+    END
+$$;
+
 CREATE FUNCTION public.credentials_version_change() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
@@ -19,6 +169,21 @@ CREATE FUNCTION public.directory_version_change() RETURNS trigger
 BEGIN
     INSERT INTO directory_version AS v (version) VALUES (pg_current_xact_id())
     ON CONFLICT (is_only) DO UPDATE SET version = excluded.version WHERE v.version <> excluded.version;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (success > 0) THEN 'SUCCESS'::text WHEN (failed > 0) THEN 'FAILED'::text WHEN (cancelled > 0) THEN 'CANCELLED'::text ELSE ''::text END;
+
+COMMENT ON FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) IS 'The outcome of the tasks that a row of facts counts, as statistics_staged.outcome.';
+
+CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO pool_channels (pool_id, channel) SELECT NEW.id, c.channel FROM channels c WHERE c.id = NEW.channel_id;
     RETURN NULL;
 END
 $$;
@@ -47,34 +212,42 @@ CREATE FUNCTION public.queue_facts() RETURNS trigger
     AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
-        INSERT INTO facts (company_id, sender_no, at, pending_new, pending_retry, processing)
-        SELECT company_id, processing_app_id, max(updated_at), count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0),
-            count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0), count(lease_until)
+        INSERT INTO facts (company_id, pool_id, message_type, sender_no, at, pending_new, pending_retry, processing, submitted, requeued)
+        SELECT company_id, pool_id, message_type, processing_app_id, max(updated_at),
+            count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0), count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0),
+            count(lease_until), count(*) FILTER (WHERE NOT was_claimed), count(*) FILTER (WHERE was_claimed)
         FROM added
-        GROUP BY company_id, processing_app_id;
+        GROUP BY company_id, pool_id, message_type, processing_app_id;
     ELSIF TG_OP = 'UPDATE' THEN
-        INSERT INTO facts (company_id, sender_no, at, pending_new, pending_retry, processing, leases)
-        SELECT c.company_id, c.processing_app_id, coalesce(c.at, clock_timestamp()), c.pending_new, c.pending_retry, c.processing,
-            greatest(0, c.processing)
+        INSERT INTO facts (company_id, pool_id, message_type, sender_no, at, pending_new, pending_retry, processing, leases, waits)
+        SELECT c.company_id, c.pool_id, c.message_type, c.processing_app_id, coalesce(c.at, clock_timestamp()), c.pending_new,
+            c.pending_retry, c.processing, greatest(0, c.processing), CASE WHEN c.processing > 0 THEN c.waits END
         FROM (
-            SELECT company_id, processing_app_id, max(updated_at) FILTER (WHERE n = 1) AS at,
+            SELECT company_id, pool_id, message_type, processing_app_id, max(updated_at) FILTER (WHERE n = 1) AS at,
                 coalesce(sum(n) FILTER (WHERE lease_until IS NULL AND retry_count = 0), 0) AS pending_new,
                 coalesce(sum(n) FILTER (WHERE lease_until IS NULL AND retry_count > 0), 0) AS pending_retry,
-                coalesce(sum(n) FILTER (WHERE lease_until IS NOT NULL), 0) AS processing
+                coalesce(sum(n) FILTER (WHERE lease_until IS NOT NULL), 0) AS processing,
+                string_agg(wait_bucket(updated_at - entered_at), '')
+                    FILTER (WHERE n = 1 AND lease_until IS NOT NULL AND retry_count = 0 AND NOT was_claimed) AS waits
             FROM (
-                SELECT company_id, processing_app_id, lease_until, retry_count, updated_at, 1 AS n FROM added
+                SELECT company_id, pool_id, message_type, processing_app_id, lease_until, retry_count, updated_at, entered_at, was_claimed,
+                    1 AS n
+                FROM added
                 UNION ALL
-                SELECT company_id, processing_app_id, lease_until, retry_count, updated_at, -1 FROM removed
+                SELECT company_id, pool_id, message_type, processing_app_id, lease_until, retry_count, updated_at, entered_at, was_claimed,
+                    -1
+                FROM removed
             ) x
-            GROUP BY company_id, processing_app_id
+            GROUP BY company_id, pool_id, message_type, processing_app_id
         ) c
         WHERE (c.pending_new, c.pending_retry, c.processing) <> (0, 0, 0);
     ELSE
-        INSERT INTO facts (company_id, sender_no, at, pending_new, pending_retry, processing)
-        SELECT company_id, processing_app_id, clock_timestamp(), -count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0),
-            -count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0), -count(lease_until)
+        INSERT INTO facts (company_id, pool_id, message_type, sender_no, at, pending_new, pending_retry, processing)
+        SELECT company_id, pool_id, message_type, processing_app_id, clock_timestamp(),
+            -count(*) FILTER (WHERE lease_until IS NULL AND retry_count = 0), -count(*) FILTER (WHERE lease_until IS NULL AND retry_count > 0),
+            -count(lease_until)
         FROM removed
-        GROUP BY company_id, processing_app_id;
+        GROUP BY company_id, pool_id, message_type, processing_app_id;
     END IF;
     RETURN NULL;
 END
@@ -84,13 +257,20 @@ CREATE FUNCTION public.report_logs_facts() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    INSERT INTO facts (company_id, sender_no, at, success, failed, reported_success, reported_failed, response_ms)
-    SELECT company_id, app_id, max(created_at), count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3), -- SUCCESS, FAILED
-        count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
-        coalesce(sum(greatest(0, extract(epoch FROM created_at - coalesce(leased_at, due_at)) * 1000)) FILTER (WHERE status IS NOT NULL), 0)
+    INSERT INTO facts (
+        company_id, pool_id, message_type, sender_no, at, success, failed, cancelled, delivered, undelivered, submitted, reported_success,
+        reported_failed, response_ms, segments, durations
+    )
+    SELECT company_id, pool_id, message_type, app_id, max(created_at),
+        count(*) FILTER (WHERE outcome = 2), count(*) FILTER (WHERE outcome = 3), count(*) FILTER (WHERE outcome = 4), -- SUCCESS, FAILED, CANCELLED
+        count(*) FILTER (WHERE event = 'receipt' AND effect = 'delivered'), count(*) FILTER (WHERE event = 'receipt' AND effect = 'undelivered'),
+        count(*) FILTER (WHERE event = 'unreachable'), count(*) FILTER (WHERE status = 2), count(*) FILTER (WHERE status = 3),
+        coalesce(sum(greatest(0, extract(epoch FROM created_at - coalesce(leased_at, due_at)) * 1000)) FILTER (WHERE status IS NOT NULL), 0),
+        coalesce(sum(coalesce(lease_segments, segments)) FILTER (WHERE status = 2), 0),
+        string_agg(wait_bucket(created_at - entered_at), '') FILTER (WHERE outcome IN (2, 3))
     FROM added
-    WHERE outcome IN (2, 3) OR (status IS NOT NULL AND effect = 'retry')
-    GROUP BY company_id, app_id;
+    WHERE outcome IS NOT NULL OR (status IS NOT NULL AND effect = 'retry') OR event = 'receipt'
+    GROUP BY company_id, pool_id, message_type, app_id, outcome;
     RETURN NULL;
 END
 $$;
@@ -490,6 +670,7 @@ CREATE TABLE public.messages (
     source_ip text,
     user_agent text,
     request_data jsonb,
+    traceparent text,
     CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
@@ -545,6 +726,8 @@ COMMENT ON COLUMN public.messages.submission_id IS 'receive_logs.id';
 
 COMMENT ON COLUMN public.messages.submitted_content IS 'the content of the request; null: the same as content';
 
+COMMENT ON COLUMN public.messages.traceparent IS 'the header traceparent of the submission (W3C Trace Context); null: it had none';
+
 CREATE TABLE public.queue (
     task_id text NOT NULL COLLATE pg_catalog."C",
     pool_id bigint NOT NULL,
@@ -576,6 +759,9 @@ CREATE TABLE public.queue (
     rendering_id bigint,
     user_id text,
     on_unclear text,
+    entered_at timestamp with time zone DEFAULT now(),
+    was_claimed boolean DEFAULT false NOT NULL,
+    traceparent text,
     CONSTRAINT queue_lease_complete CHECK (((lease_until IS NULL) OR ((processing_app_id IS NOT NULL) AND (lease_id IS NOT NULL)))),
     CONSTRAINT queue_retry_count_range CHECK (((retry_count >= 0) AND (retry_count <= 20))),
     CONSTRAINT queue_times_range CHECK ((((due_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (due_at <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((lease_until >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (lease_until <= '9999-01-01 00:00:00+00'::timestamp with time zone)) AND ((updated_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (updated_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))))
@@ -614,6 +800,12 @@ COMMENT ON COLUMN public.queue.lease_sign IS 'signature of the sender, used if t
 
 COMMENT ON COLUMN public.queue.lease_limit IS 'how many tasks the claim asked for';
 
+COMMENT ON COLUMN public.queue.entered_at IS 'when the task first could be claimed: the due_at of its submission; of a requeued task when it was requeued; null: it was submitted before this column existed';
+
+COMMENT ON COLUMN public.queue.was_claimed IS 'the task had a lease before, although its retry_count may be 0: a lease was released, or a settled task was requeued';
+
+COMMENT ON COLUMN public.queue.traceparent IS 'as messages.traceparent';
+
 CREATE SEQUENCE public.report_ids
     START WITH 1
     INCREMENT BY 1
@@ -642,6 +834,10 @@ CREATE TABLE public.report_logs (
     lease_segments smallint,
     lease_sign text,
     lease_limit smallint,
+    pool_id bigint,
+    message_type smallint,
+    segments smallint,
+    entered_at timestamp with time zone,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
     CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
@@ -685,6 +881,14 @@ COMMENT ON COLUMN public.report_logs.lease_segments IS 'short messages that the 
 COMMENT ON COLUMN public.report_logs.lease_sign IS 'signature of the sender, used if the message has none; null: none';
 
 COMMENT ON COLUMN public.report_logs.lease_limit IS 'how many tasks the claim asked for';
+
+COMMENT ON COLUMN public.report_logs.pool_id IS 'the pool that the task was in; of a receipt that of the submission; null: changed nothing, or older than this column';
+
+COMMENT ON COLUMN public.report_logs.message_type IS 'as messages.message_type; null as pool_id';
+
+COMMENT ON COLUMN public.report_logs.segments IS 'as messages.segments; null as pool_id';
+
+COMMENT ON COLUMN public.report_logs.entered_at IS 'as queue.entered_at; null: as there, or the task never was in the queue, or a receipt';
 
 CREATE VIEW public.tasks AS
  SELECT m.task_id,
@@ -868,6 +1072,12 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.wait_bucket(wait interval) RETURNS bytea
+    LANGUAGE sql IMMUTABLE
+    RETURN CASE WHEN (wait IS NOT NULL) THEN set_byte('\x00'::bytea, 0, (LEAST((255)::double precision, ceil((ln(GREATEST((1)::double precision, (date_part('epoch'::text, wait) * (1000)::double precision))) / (0.0953101798043249)::double precision))))::integer) ELSE NULL::bytea END;
+
+COMMENT ON FUNCTION public.wait_bucket(wait interval) IS 'The bucket of a time in a histogram, as one byte: 0 up to 1 ms; n above 1.1^(n-1) ms and up to 1.1^n ms; 255 also all above (416 days); null of null. internal/statistics has the same bounds.';
+
 CREATE TABLE public.announcements (
     id bigint NOT NULL,
     payload jsonb NOT NULL,
@@ -907,6 +1117,47 @@ COMMENT ON COLUMN public.api_keys.name IS 'a label that distinguishes the keys o
 
 ALTER TABLE public.api_keys ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.api_keys_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.audit (
+    id bigint NOT NULL,
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    actor text DEFAULT NULLIF(current_setting('lksms.actor'::text, true), ''::text),
+    actor_role text DEFAULT NULLIF(current_setting('lksms.actor_role'::text, true), ''::text),
+    source_ip text DEFAULT NULLIF(current_setting('lksms.source_ip'::text, true), ''::text),
+    request_id text DEFAULT NULLIF(current_setting('lksms.request_id'::text, true), ''::text),
+    action text NOT NULL,
+    entity text NOT NULL,
+    entity_key text NOT NULL,
+    company_no text,
+    before jsonb,
+    after jsonb,
+    CONSTRAINT audit_action_known CHECK ((action = ANY (ARRAY['created'::text, 'changed'::text, 'deleted'::text])))
+);
+
+COMMENT ON TABLE public.audit IS 'One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/audit; deleted by internal/audit after the setting history.log_days.';
+
+COMMENT ON COLUMN public.audit.at IS 'begin of the transaction of the change';
+
+COMMENT ON COLUMN public.audit.actor IS 'name of the user who asked for the change, or cli: and the name of the user of the operating system; null: nobody did. The service itself changed the row, or SQL by hand';
+
+COMMENT ON COLUMN public.audit.actor_role IS 'role of the user at that time; null: no user of the service';
+
+COMMENT ON COLUMN public.audit.entity_key IS 'name of the entity by which the API knows it; parts are joined by a slash';
+
+COMMENT ON COLUMN public.audit.company_no IS 'company that the entity belongs to or is; null: all';
+
+COMMENT ON COLUMN public.audit.before IS 'of a change: the columns that changed, as they were; of a deletion: all columns; null: the entity is new';
+
+COMMENT ON COLUMN public.audit.after IS 'of a change: the columns that changed; of a creation: all columns; null: the entity is gone';
+
+ALTER TABLE public.audit ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME public.audit_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -1237,10 +1488,20 @@ CREATE TABLE public.facts (
     leases integer DEFAULT 0 NOT NULL,
     reported_success integer DEFAULT 0 NOT NULL,
     reported_failed integer DEFAULT 0 NOT NULL,
-    sender_no text
+    sender_no text,
+    pool_id bigint,
+    message_type smallint,
+    submitted integer DEFAULT 0 NOT NULL,
+    requeued integer DEFAULT 0 NOT NULL,
+    cancelled integer DEFAULT 0 NOT NULL,
+    delivered integer DEFAULT 0 NOT NULL,
+    undelivered integer DEFAULT 0 NOT NULL,
+    segments integer DEFAULT 0 NOT NULL,
+    waits bytea,
+    durations bytea
 );
 
-COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company that one sender holds, held or reported; or of tasks that no sender holds. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
+COMMENT ON TABLE public.facts IS 'What one statement changed of the tasks of one company, pool and type that one sender holds, held or reported; or of tasks that no sender holds. Written by triggers of queue and report_logs only. internal/history deletes the rows within seconds, and adds them to the figures of all consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
 
 COMMENT ON COLUMN public.facts.company_id IS 'no foreign key: each change of a task would lock the company';
 
@@ -1265,6 +1526,26 @@ COMMENT ON COLUMN public.facts.reported_success IS 'number of leases that the se
 COMMENT ON COLUMN public.facts.reported_failed IS 'number of leases that the sender ended by reporting FAILED, also those that are retried';
 
 COMMENT ON COLUMN public.facts.sender_no IS 'null: no sender. No foreign key: each claim would lock the sender, and any text is the app_id of tasks that were written by hand';
+
+COMMENT ON COLUMN public.facts.pool_id IS 'as in queue and report_logs; pool_channels has its channel; null: report_logs did not say';
+
+COMMENT ON COLUMN public.facts.message_type IS 'as messages.message_type; null: report_logs did not say';
+
+COMMENT ON COLUMN public.facts.submitted IS 'number of tasks that were stored; also those of people without an address, which failed at once';
+
+COMMENT ON COLUMN public.facts.requeued IS 'number of settled tasks that were put into the queue again';
+
+COMMENT ON COLUMN public.facts.cancelled IS 'number of tasks that became CANCELLED';
+
+COMMENT ON COLUMN public.facts.delivered IS 'number of receipts that said so';
+
+COMMENT ON COLUMN public.facts.undelivered IS 'number of receipts that said so';
+
+COMMENT ON COLUMN public.facts.segments IS 'short messages of the leases that were reported SUCCESS';
+
+COMMENT ON COLUMN public.facts.waits IS 'one byte for each task that was claimed for the first time: wait_bucket of the time since entered_at, in any order; null: none';
+
+COMMENT ON COLUMN public.facts.durations IS 'one byte for each task that became SUCCESS or FAILED: wait_bucket of the time since entered_at, in any order; null: none';
 
 CREATE TABLE public.fair_ranks (
     pool_id bigint NOT NULL,
@@ -1360,6 +1641,7 @@ CREATE TABLE public.messages_default (
     source_ip text,
     user_agent text,
     request_data jsonb,
+    traceparent text,
     CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
@@ -1527,6 +1809,13 @@ ALTER TABLE public.notifications ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
+CREATE TABLE public.pool_channels (
+    pool_id bigint NOT NULL,
+    channel text NOT NULL
+);
+
+COMMENT ON TABLE public.pool_channels IS 'The channel of each pool that ever existed: facts, and receipts of old tasks, name pools that were deleted since. Written by a trigger of pools only. No foreign keys: the rows outlive both.';
+
 CREATE TABLE public.pools (
     id bigint NOT NULL,
     channel_id bigint NOT NULL,
@@ -1630,6 +1919,89 @@ UNION ALL
 
 COMMENT ON VIEW public.receive_logs IS 'Each submission, with the columns of the documented log: those that created a task, and the others.';
 
+CREATE TABLE public.statistics_staged (
+    at timestamp with time zone NOT NULL,
+    company_id bigint NOT NULL,
+    submitted bigint NOT NULL,
+    requeued bigint NOT NULL,
+    claimed bigint NOT NULL,
+    succeeded bigint NOT NULL,
+    failed bigint NOT NULL,
+    cancelled bigint NOT NULL,
+    delivered bigint NOT NULL,
+    undelivered bigint NOT NULL,
+    segments bigint NOT NULL,
+    channel text NOT NULL,
+    sender_no text NOT NULL,
+    message_type text NOT NULL,
+    outcome text NOT NULL,
+    waits bytea NOT NULL,
+    durations bytea NOT NULL
+);
+
+COMMENT ON TABLE public.statistics_staged IS 'What one fold found in a minute of one company, channel, sender, message type and outcome. Written by internal/statistics in the transaction of the fold; a sweep moves the rows to statistics when their minute is over.';
+
+COMMENT ON COLUMN public.statistics_staged.at IS 'the minute';
+
+COMMENT ON COLUMN public.statistics_staged.company_id IS 'no foreign key: figures outlive their company';
+
+COMMENT ON COLUMN public.statistics_staged.claimed IS 'number of leases; all counts are as in facts';
+
+COMMENT ON COLUMN public.statistics_staged.channel IS 'channels.channel; empty: not known';
+
+COMMENT ON COLUMN public.statistics_staged.sender_no IS 'empty: no sender';
+
+COMMENT ON COLUMN public.statistics_staged.message_type IS 'as messages.message_type; empty: not known';
+
+COMMENT ON COLUMN public.statistics_staged.outcome IS 'SUCCESS, FAILED or CANCELLED; empty: what is no end of a task';
+
+COMMENT ON COLUMN public.statistics_staged.waits IS 'as facts.waits; empty: none';
+
+COMMENT ON COLUMN public.statistics_staged.durations IS 'as facts.durations; empty: none';
+
+CREATE VIEW public.recent_statistics AS
+ SELECT statistics_staged.at,
+    statistics_staged.company_id,
+    statistics_staged.channel,
+    statistics_staged.sender_no,
+    statistics_staged.message_type,
+    statistics_staged.outcome,
+    statistics_staged.submitted,
+    statistics_staged.requeued,
+    statistics_staged.claimed,
+    statistics_staged.succeeded,
+    statistics_staged.failed,
+    statistics_staged.cancelled,
+    statistics_staged.delivered,
+    statistics_staged.undelivered,
+    statistics_staged.segments,
+    statistics_staged.waits,
+    statistics_staged.durations
+   FROM public.statistics_staged
+UNION ALL
+ SELECT date_trunc('minute'::text, f.at, 'UTC'::text) AS at,
+    f.company_id,
+    COALESCE(p.channel, ''::text) AS channel,
+    COALESCE(f.sender_no, ''::text) AS sender_no,
+    COALESCE((f.message_type)::text, ''::text) AS message_type,
+    public.fact_outcome(f.success, f.failed, f.cancelled) AS outcome,
+    f.submitted,
+    f.requeued,
+    f.leases AS claimed,
+    GREATEST(0, f.success) AS succeeded,
+    GREATEST(0, f.failed) AS failed,
+    f.cancelled,
+    f.delivered,
+    f.undelivered,
+    f.segments,
+    COALESCE(f.waits, '\x'::bytea) AS waits,
+    COALESCE(f.durations, '\x'::bytea) AS durations
+   FROM (public.facts f
+     LEFT JOIN public.pool_channels p ON ((p.pool_id = f.pool_id)))
+  WHERE ((f.submitted > 0) OR (f.requeued > 0) OR (f.leases > 0) OR (f.success > 0) OR (f.failed > 0) OR (f.cancelled > 0) OR (f.delivered > 0) OR (f.undelivered > 0));
+
+COMMENT ON VIEW public.recent_statistics IS 'What is not in statistics yet: staged minutes, and the facts that are not folded. One statement that reads this view and statistics counts everything once.';
+
 ALTER TABLE public.renderings ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.renderings_id_seq
     START WITH 1
@@ -1660,6 +2032,10 @@ CREATE TABLE public.report_logs_default (
     lease_segments smallint,
     lease_sign text,
     lease_limit smallint,
+    pool_id bigint,
+    message_type smallint,
+    segments smallint,
+    entered_at timestamp with time zone,
     CONSTRAINT report_logs_effect_known CHECK ((effect = ANY (ARRAY['success'::text, 'failed'::text, 'retry'::text, 'exhausted'::text, 'unclear'::text, 'untried'::text, 'troubled'::text, 'ignored'::text, 'refused'::text, 'cancelled'::text, 'expired'::text, 'delivered'::text, 'undelivered'::text, 'requeued'::text]))),
     CONSTRAINT report_logs_error_message_length CHECK ((char_length(error_message) <= 500)),
     CONSTRAINT report_logs_event_known CHECK ((event = ANY (ARRAY['reported'::text, 'recovered'::text, 'released'::text, 'cancelled'::text, 'expired'::text, 'receipt'::text, 'past_receipt'::text, 'unreachable'::text, 'requeued'::text]))),
@@ -2105,6 +2481,44 @@ CREATE TABLE public.settings (
 
 COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds. updated_by has no foreign key: the configured user is in no table.';
 
+CREATE TABLE public.statistics (
+    step text NOT NULL,
+    company_id bigint NOT NULL,
+    dimension text NOT NULL,
+    at timestamp with time zone NOT NULL,
+    key text NOT NULL COLLATE pg_catalog."C",
+    submitted bigint NOT NULL,
+    requeued bigint NOT NULL,
+    claimed bigint NOT NULL,
+    succeeded bigint NOT NULL,
+    failed bigint NOT NULL,
+    cancelled bigint NOT NULL,
+    delivered bigint NOT NULL,
+    undelivered bigint NOT NULL,
+    segments bigint NOT NULL,
+    waits bytea NOT NULL,
+    durations bytea NOT NULL,
+    CONSTRAINT statistics_dimension_known CHECK ((dimension = ANY (ARRAY['total'::text, 'company'::text, 'channel'::text, 'sender'::text, 'message_type'::text, 'outcome'::text]))),
+    CONSTRAINT statistics_step_known CHECK ((step = ANY (ARRAY['minute'::text, 'hour'::text, 'day'::text])))
+)
+WITH (fillfactor='80');
+
+COMMENT ON TABLE public.statistics IS 'What happened in one minute, hour or day: to all tasks of a company, or to those of one key of a dimension. Written by internal/statistics only, from statistics_staged; minutes and hours are deleted later.';
+
+COMMENT ON COLUMN public.statistics.company_id IS '0: all companies. No foreign key: figures outlive their company';
+
+COMMENT ON COLUMN public.statistics.dimension IS 'company: only of company_id 0';
+
+COMMENT ON COLUMN public.statistics.at IS 'when it begins: hours are those of UTC, days those of the setting monitoring.time_zone at the time of the sweep';
+
+COMMENT ON COLUMN public.statistics.key IS 'of the dimension company its id, of the others the column of statistics_staged that is named like the dimension (sender: sender_no); empty: as there, or the dimension is total';
+
+COMMENT ON COLUMN public.statistics.claimed IS 'number of leases; all counts are as in facts';
+
+COMMENT ON COLUMN public.statistics.waits IS 'histogram of the times from entered_at to the first claim: for each bucket with tasks, ascending, its number (one byte, see wait_bucket), and how many tasks it has (varint of Go''s encoding/binary)';
+
+COMMENT ON COLUMN public.statistics.durations IS 'histogram of the times from entered_at to SUCCESS or FAILED, written like waits';
+
 CREATE TABLE public.subscribe_messages (
     id bigint NOT NULL,
     company_id bigint NOT NULL,
@@ -2377,6 +2791,9 @@ ALTER TABLE ONLY public.api_keys
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.business_ends
     ADD CONSTRAINT business_ends_pkey PRIMARY KEY (company_id, subject, subject_id);
 
@@ -2455,6 +2872,9 @@ ALTER TABLE ONLY public.notification_templates
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.pool_channels
+    ADD CONSTRAINT pool_channels_pkey PRIMARY KEY (pool_id);
+
 ALTER TABLE ONLY public.pools
     ADD CONSTRAINT pools_pkey PRIMARY KEY (id);
 
@@ -2509,6 +2929,9 @@ ALTER TABLE ONLY public.sessions
 ALTER TABLE ONLY public.settings
     ADD CONSTRAINT settings_pkey PRIMARY KEY (category, name);
 
+ALTER TABLE ONLY public.statistics
+    ADD CONSTRAINT statistics_pkey PRIMARY KEY (step, company_id, dimension, at, key);
+
 ALTER TABLE ONLY public.subscribe_messages
     ADD CONSTRAINT subscribe_messages_pkey PRIMARY KEY (id);
 
@@ -2539,6 +2962,16 @@ ALTER TABLE ONLY public.users
 CREATE INDEX announcements_user_ids_idx ON public.announcements USING gin (user_ids);
 
 CREATE INDEX api_keys_user_id_idx ON public.api_keys USING btree (user_id);
+
+CREATE INDEX audit_action_idx ON public.audit USING btree (action, at, id);
+
+CREATE INDEX audit_actor_idx ON public.audit USING btree (actor, at, id);
+
+CREATE INDEX audit_at_idx ON public.audit USING btree (at, id);
+
+CREATE INDEX audit_entity_idx ON public.audit USING btree (entity, at, id);
+
+CREATE INDEX audit_entity_key_idx ON public.audit USING btree (entity_key, at, id);
 
 CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (recorded_at);
 
@@ -2640,6 +3073,10 @@ CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, 
 
 CREATE INDEX sessions_username_idx ON public.sessions USING btree (username, id);
 
+CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
+
+CREATE INDEX statistics_staged_at_idx ON public.statistics_staged USING btree (at);
+
 CREATE UNIQUE INDEX subscribe_messages_once_idx ON public.subscribe_messages USING btree (company_id, business_type, business_id, template_type, receiver_user_id, submitted_by);
 
 CREATE INDEX subscribe_messages_receiver_idx ON public.subscribe_messages USING btree (company_id, receiver_user_id, id);
@@ -2672,6 +3109,46 @@ ALTER INDEX public.report_logs_outcome_key ATTACH PARTITION public.report_logs_d
 
 CREATE TRIGGER api_keys_rows_bound AFTER INSERT ON public.api_keys REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'user_id');
 
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, key_hash, name ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.audit_change('api_key', 'username,id', '', 'key_hash');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.channels FOR EACH ROW EXECUTE FUNCTION public.audit_change('channel', 'channel');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.companies FOR EACH ROW EXECUTE FUNCTION public.audit_change('company', 'company_no');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, phone, dingtalk_name, wechat_openid, email ON public.contacts FOR EACH ROW EXECUTE FUNCTION public.audit_change('contact', 'user_id', '', 'dingtalk_name,wechat_openid,email');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.countries FOR EACH ROW EXECUTE FUNCTION public.audit_change('country', 'country_no');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF company_id, phone_number, recipient, content, use_template ON public.default_contents FOR EACH ROW EXECUTE FUNCTION public.audit_change('default_content', 'id');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.notification_templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('notification_template', 'biz_type,channel');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF pool_id, sender_id, weight, sort, status ON public.routes FOR EACH ROW EXECUTE FUNCTION public.audit_change('route', 'id', 'served,last_turn,next_turn');
+
+CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH ROW WHEN ((old.granted <> new.granted)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'granted');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'has_balance,is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+
+CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.users FOR EACH ROW EXECUTE FUNCTION public.audit_change('user', 'username', '', 'password_hash');
+
+CREATE TRIGGER audited_adding AFTER INSERT ON public.channel_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('channel', 'channel_id', 'channel');
+
+CREATE TRIGGER audited_adding AFTER INSERT ON public.company_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('company', 'company_id', 'company_no');
+
+CREATE TRIGGER audited_opening AFTER INSERT ON public.sender_states FOR EACH ROW WHEN ((new.balance IS NOT NULL)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'next_available_at,last_taken,last_taken_at,minute_used,hour_used,day_used,month_used,seen_at,sent_at,attempts,succeeded,failed,response_ms,shared_last_turn,shared_next_turn,openings,rest_until,rest_reason,probe_until,granted,attempts_today,attempts_on');
+
+CREATE TRIGGER audited_removing AFTER DELETE ON public.channel_countries REFERENCING OLD TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('channel', 'channel_id', 'channel');
+
+CREATE TRIGGER audited_removing AFTER DELETE ON public.company_countries REFERENCING OLD TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('company', 'company_id', 'company_no');
+
+CREATE TRIGGER audited_reset AFTER UPDATE OF is_sent ON public.default_contents FOR EACH ROW WHEN ((old.is_sent AND (NOT new.is_sent) AND (current_setting('lksms.actor'::text, true) <> ''::text))) EXECUTE FUNCTION public.audit_change('default_content', 'id');
+
 CREATE TRIGGER channels_rows_bound AFTER INSERT ON public.channels REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
 
 CREATE TRIGGER companies_rows_bound AFTER INSERT ON public.companies REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
@@ -2701,6 +3178,8 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.sen
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
 
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
+
+CREATE TRIGGER pool_channels_kept AFTER INSERT ON public.pools FOR EACH ROW EXECUTE FUNCTION public.pool_channel_keep();
 
 CREATE TRIGGER pools_rows_bound AFTER INSERT ON public.pools REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('200000');
 

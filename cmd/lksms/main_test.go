@@ -788,6 +788,47 @@ func TestUserCommandsDoNotStartALongUpgrade(t *testing.T) {
 	}
 }
 
+// The changes of the command line are audited as those of the user of the operating system.
+func TestTheCommandLineIsAudited(t *testing.T) {
+	t.Parallel()
+	databaseURL := pgtest.New(t)
+	run := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command(binary, args...)
+		cmd.Dir = t.TempDir()
+		cmd.Env = environment("DATABASE_URL="+databaseURL, "SECRETS_KEY="+secret.NewKey())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	conn := connect(t, databaseURL)
+	if _, err := conn.Exec(t.Context(), `SELECT task_partitions_ahead('day', '2026-01-05', '2026-01-05');
+		INSERT INTO senders (sender_no, name, kind, channel_id, config) SELECT 'w', 'w', 'wechat', id, '{"appId":"w","appSecret":"open"}' FROM channels WHERE channel = 'wechat';
+		DELETE FROM audit`); err != nil {
+		t.Fatal(err)
+	}
+	run("user", "add", "phone", "--role=send")
+	run("user", "disable", "phone")
+	run("user", "passwd", "phone")
+	run("user", "key", "phone", "k")
+	run("secrets", "rotate")
+	run("history", "drop", "2026-01-05", "--lose")
+	const want = `created user phone, changed user phone, changed user phone, created api_key phone/1, changed sender w, changed partition 2026-01-05`
+	if got := scan[string](t, conn, "SELECT string_agg(action || ' ' || entity || ' ' || entity_key, ', ' ORDER BY id) FROM audit"); got != want {
+		t.Errorf("audit has %s, want %s", got, want)
+	}
+	who, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := scan[string](t, conn, "SELECT string_agg(DISTINCT coalesce(actor, 'nobody'), ',') FROM audit"), "cli:"+who.Username; got != want {
+		t.Errorf("the actor is %s, want %s", got, want)
+	}
+	if n := scan[int](t, conn, "SELECT count(*) FROM audit a WHERE a::text LIKE '%\"open%' OR a::text LIKE '%sealed:%'"); n > 0 {
+		t.Errorf("%d rows have the secret", n)
+	}
+}
+
 func TestUserCommands(t *testing.T) {
 	t.Parallel()
 	databaseURL := pgtest.New(t)

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/user"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -100,6 +101,7 @@ func (c *serveCmd) serve(ctx context.Context, db *database, listener net.Listene
 	if err != nil {
 		return err
 	}
+	options.Version = version
 	server, err := app.New(ctx, options)
 	if err != nil {
 		return err
@@ -241,7 +243,8 @@ func (c *migrateStatusCmd) Run(ctx context.Context) error {
 	})
 }
 
-// withDatabase runs fn with the URL of the configured database, or of a private one that it starts and stops.
+// withDatabase runs fn with the URL of the configured database, or of a private one that it starts and stops. What fn changes is audited as the
+// change of the user that runs the command.
 func withDatabase(ctx context.Context, cfg config.Database, fn func(context.Context, string) error) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateLimit)
 	defer cancel()
@@ -251,5 +254,14 @@ func withDatabase(ctx context.Context, cfg config.Database, fn func(context.Cont
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(ctx, db.url), db.stop())
+	return errors.Join(fn(postgres.As(ctx, postgres.Actor{Name: commandLineUser()}), db.url), db.stop())
+}
+
+// commandLineUser returns the name of the user that runs the command, as the audit has it.
+func commandLineUser() string {
+	name := strconv.Itoa(os.Getuid())
+	if who, err := user.Current(); err == nil { // an account without an entry has a number only
+		name = who.Username
+	}
+	return "cli:" + name
 }

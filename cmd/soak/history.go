@@ -60,7 +60,7 @@ type history struct {
 	reports   map[string]*reportCount
 	cancelled []string
 	requeued  map[string]bool // tasks that somebody tried to requeue, whatever became of it
-	breaches  []string // violations visible in the answers themselves
+	breaches  []string        // violations visible in the answers themselves
 
 	calls       [3]atomic.Int64 // by outcome
 	drainErrors atomic.Int64    // 5xx of a server during its shutdown

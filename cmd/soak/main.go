@@ -26,7 +26,7 @@ type options struct {
 	Duration time.Duration `default:"10m" help:"Minimum length of the run. The current round is completed."`
 	Round    time.Duration `default:"30s" help:"Length of a round. Each ends without faults, with an empty queue and a check."`
 	Mutants  bool          `help:"Put known faults back into the code, one at a time, and check that each is found."`
-	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, pace, doubt, share, fair, route, trouble, lockout or F10."`
+	Mutant   string        `help:"Only this mutant: F1, F2, F4, F7, requeue, pace, doubt, share, fair, route, trouble, lockout or F10."`
 	Hostile  bool          `help:"Let two tenants attack, and compare the latency of another tenant without and with the attack."`
 	Attack   string        `hidden:"" help:"Attack the server at this URL for one phase after each byte of standard input. Used by --hostile."`
 	Keep     bool          `help:"Keep the folder with the database and the logs, even if every invariant holds."`

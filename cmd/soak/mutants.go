@@ -22,6 +22,7 @@ var finders = map[string]string{
 	"F1":      "a task ends once",
 	"F2":      "attempts are 1, 2, 3",
 	"F4":      "a lease ends once",
+	"requeue": "a lease ends once",
 	"F10":     "every lease has its facts exactly once",
 	"share":   "senders of a route share by weight",
 	"fair":    "a sender of two pools",
@@ -36,6 +37,7 @@ type change struct{ file, before, after string }
 const (
 	claims    = "gen/dispatchq/queue_claim.sql.go"
 	ends      = "gen/dispatchq/queue_settle.sql.go"
+	updates   = "gen/dbq/queue_update.sql.go"
 	contents  = "gen/dbq/template.sql.go"
 	settle    = "internal/queue/settle.go"
 	order     = "internal/queue/order.go"
@@ -108,6 +110,15 @@ judged AS (`},
 	{"F7", "a default content is read first and marked afterwards", []change{
 		{contents, "WHERE company_id = $1 AND recipient = $2 AND NOT is_sent",
 			"WHERE company_id = $1 AND recipient = $2 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $2 AND NOT d.is_sent)"},
+	}},
+	{"requeue", "a requeued task keeps its last lease, so that a late SUCCESS of it ends the new life", []change{
+		{updates, "rendering_id, user_id, on_unclear\n    )\n    SELECT f.task_id, f.pool_today,",
+			"rendering_id, user_id, on_unclear, lease_id, failed_app_id\n    )\n    SELECT f.task_id, f.pool_today,"},
+		{updates, "f.user_id, f.on_unclear\n    FROM fit f\n", `f.user_id, f.on_unclear,
+        (SELECT l.lease_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1),
+        (SELECT l.app_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1)
+    FROM fit f
+`},
 	}},
 	{"pace", "a claim computes the remaining quota of a sender without locking it", []change{
 		{claims, "x.has_quota AND x.has_funds FOR UPDATE", "x.has_quota AND x.has_funds"},

@@ -1,4 +1,6 @@
 -- migrate:up
+-- squawk-ignore-file prefer-bigint-over-int
+-- A job has at most a million tasks.
 CREATE TABLE task_jobs (
     id bigint GENERATED ALWAYS AS IDENTITY,
     action text NOT NULL,

@@ -1,9 +1,13 @@
 -- Contacts: people and their addresses.
 
--- ContactAdd creates the contacts that do not exist yet, without addresses.
+-- ContactAdd creates the contacts that do not exist yet. An empty address is none.
 -- name: ContactAdd :exec
-INSERT INTO contacts (company_id, user_id)
-SELECT @company_id, i.user_id FROM (SELECT unnest(@user_ids::text[]) AS user_id) i
+INSERT INTO contacts (company_id, user_id, phone, dingtalk_name, wechat_openid, email)
+SELECT @company_id, i.user_id, nullif(i.phone, ''), nullif(i.dingtalk_name, ''), nullif(i.wechat_openid, ''), nullif(i.email, '')
+FROM (
+    SELECT unnest(@user_ids::text[]) AS user_id, unnest(@phones::text[]) AS phone, unnest(@dingtalk_names::text[]) AS dingtalk_name,
+        unnest(@wechat_openids::text[]) AS wechat_openid, unnest(@emails::text[]) AS email
+) i
 ORDER BY i.user_id
 ON CONFLICT (company_id, user_id) DO NOTHING;
 

@@ -1,31 +1,40 @@
 -- Counts of tasks, and the partitions of their history.
 
 -- TaskStatistics returns the exact number of tasks in each state (S0.13), of one company or of all. Every statement that changes tasks
--- adds the difference to facts, which task_totals counts until they are folded.
+-- adds the difference to facts, which task_totals counts until they are folded. counted_at is the moment of the numbers.
 -- name: TaskStatistics :one
 SELECT
     coalesce(sum(pending_new), 0)::bigint AS pending_new_tasks,
     coalesce(sum(pending_retry), 0)::bigint AS pending_retry_tasks,
     coalesce(sum(processing), 0)::bigint AS processing_tasks,
     coalesce(sum(success), 0)::bigint AS success_tasks,
-    coalesce(sum(failed), 0)::bigint AS failed_tasks
+    coalesce(sum(failed), 0)::bigint AS failed_tasks,
+    statement_timestamp()::timestamptz AS counted_at
 FROM task_totals
 WHERE sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint;
 
 -- FactsTake deletes up to portion facts and returns their sums. The caller adds these to the figures of all consumers in the same
--- transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Leases, reported successes and
--- reported failures are summed apart, so that at is the last time of each.
+-- transaction. Of two concurrent folds, the second waits for the rows that both see, and leaves them out. Each minute and outcome is summed
+-- apart. Leases, reported successes and reported failures are too, so that at is the last time of each. channel, message_type and outcome are
+-- empty if they are not known, or nothing ended; waits and durations have one byte for each task.
 -- name: FactsTake :many
 WITH taken AS (
     DELETE FROM facts WHERE ctid = ANY (ARRAY(SELECT f.ctid FROM facts f LIMIT @portion::integer)) RETURNING *
 )
-SELECT t.company_id, t.sender_no, max(t.at)::timestamptz AS at, count(*) AS facts,
+SELECT t.company_id, t.sender_no, coalesce(p.channel, '')::text AS channel, coalesce(t.message_type::text, '')::text AS message_type,
+    fact_outcome(t.success, t.failed, t.cancelled)::text AS outcome, date_trunc('minute', t.at, 'UTC')::timestamptz AS minute,
+    max(t.at)::timestamptz AS at, count(*) AS facts,
     sum(t.pending_new)::bigint AS pending_new, sum(t.pending_retry)::bigint AS pending_retry, sum(t.processing)::bigint AS processing,
     sum(t.success)::bigint AS success, sum(t.failed)::bigint AS failed,
     sum(t.leases)::bigint AS leases, sum(t.reported_success)::bigint AS reported_success, sum(t.reported_failed)::bigint AS reported_failed,
-    sum(t.response_ms)::bigint AS response_ms
+    sum(t.response_ms)::bigint AS response_ms, sum(t.submitted)::bigint AS submitted, sum(t.requeued)::bigint AS requeued,
+    sum(t.cancelled)::bigint AS cancelled, sum(t.delivered)::bigint AS delivered, sum(t.undelivered)::bigint AS undelivered,
+    sum(t.segments)::bigint AS segments, coalesce(string_agg(t.waits, ''), '')::bytea AS waits,
+    coalesce(string_agg(t.durations, ''), '')::bytea AS durations
 FROM taken t
-GROUP BY t.company_id, t.sender_no, t.leases > 0, t.reported_success > 0, t.reported_failed > 0
+LEFT JOIN pool_channels p ON p.pool_id = t.pool_id
+GROUP BY t.company_id, t.sender_no, p.channel, t.message_type, fact_outcome(t.success, t.failed, t.cancelled),
+    date_trunc('minute', t.at, 'UTC'), t.leases > 0, t.reported_success > 0, t.reported_failed > 0
 ORDER BY t.company_id, t.sender_no;
 
 -- TaskCountsAdd adds facts to the numbers of tasks. Companies are locked in the order of their ids, so that concurrent folds cannot

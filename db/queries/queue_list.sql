@@ -5,6 +5,18 @@ SELECT * FROM tasks
 WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint);
 
+-- TaskMarks returns what says how long a task waited and took: each lease that has ended, the end of the task, and its row in the queue
+-- (is_waiting), in the order of their times. seen_at is now.
+-- name: TaskMarks :many
+SELECT r.entered_at, r.leased_at, r.outcome, r.created_at AS at, false::boolean AS is_waiting, now()::timestamptz AS seen_at
+FROM report_logs r
+WHERE r.task_id = @task_id AND (r.leased_at IS NOT NULL OR r.outcome IS NOT NULL)
+UNION ALL
+SELECT q.entered_at, CASE WHEN q.lease_until IS NOT NULL THEN q.updated_at END, NULL, q.updated_at, true, now()
+FROM queue q
+WHERE q.task_id = @task_id
+ORDER BY at;
+
 -- TaskPartitions returns the ids of the latest partitions that begin before before_id, and not in the future.
 -- name: TaskPartitions :many
 SELECT p.first_id, p.before_id, (p.history_at IS NOT NULL)::boolean AS is_history

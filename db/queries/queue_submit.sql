@@ -28,6 +28,7 @@ input AS MATERIALIZED (
         unnest(@request_ids::text[]) AS request_id, unnest(@contents::text[]) AS content, unnest(@use_templates::boolean[]) AS use_template,
         unnest(@source_ips::text[]) AS source_ip, unnest(@user_agents::text[]) AS user_agent,
         unnest(@request_data::jsonb[]) AS request_data,
+        nullif(unnest(@traceparents::text[]), '') AS traceparent, -- an empty array: none of the submissions has one
         -- its pool and its part of the queue
         unnest(@company_ids::bigint[]) AS company_id, unnest(@pool_ids::bigint[]) AS pool_id,
         unnest(@message_types::smallint[]) AS message_type, nullif(unnest(@country_nos::text[]), '') AS country_no,
@@ -79,23 +80,23 @@ stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
         priority, segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip,
-        user_agent, request_data
+        user_agent, request_data, traceparent
     )
     SELECT
         m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id,
         m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id,
-        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data
+        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent
     FROM made m
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign
+        recipient, content, sign, entered_at, traceparent
     )
     SELECT
         m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, -- the lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign
+        m.final_content, m.sign, greatest(m.at, now()), m.traceparent
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
@@ -215,26 +216,28 @@ WITH input AS MATERIALIZED (
 stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
-        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data
+        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data, traceparent
     )
     SELECT i.task_id, i.recipient, i.recipient, @content::text, @submitted_by::text, @company_id::bigint, i.pool_id,
         @message_type::smallint, i.country_no, @priority::smallint, @segments::smallint, nullif(@sign::text, ''),
         sqlc.narg(expires_at)::timestamptz, @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), @request_id::text, true,
-        @source_ip::text, @user_agent::text, jsonb_build_object('rendering_id', @rendering_id::bigint)
+        @source_ip::text, @user_agent::text, jsonb_build_object('rendering_id', @rendering_id::bigint),
+        nullif(@traceparent::text, '')
     FROM input i
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear
+        rendering_id, user_id, on_unclear, traceparent
     )
     SELECT i.task_id, i.pool_id, sqlc.narg(expires_at)::timestamptz, @company_id::bigint, @message_type::smallint, i.country_no,
         @priority::smallint, @segments::smallint, i.recipient, i.recipient, @content::text, nullif(@sign::text, ''),
-        @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, '')
+        @rendering_id::bigint, i.user_id, nullif(@on_unclear::text, ''), nullif(@traceparent::text, '')
     FROM input i
     WHERE i.reason IS NULL
 )
-INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at)
-SELECT i.task_id, @company_id::bigint, 'unreachable', 'failed', 3, i.reason, 0, now() -- FAILED
+INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments)
+SELECT i.task_id, @company_id::bigint, 'unreachable', 'failed', 3, i.reason, 0, now(), i.pool_id, @message_type::smallint, -- FAILED
+    @segments::smallint
 FROM input i
 WHERE i.reason IS NOT NULL;

@@ -251,6 +251,31 @@ SET seen_at = now()
 FROM locked l
 WHERE st.sender_id = l.sender_id;
 
+-- SenderGauges returns up to page_limit senders for monitoring: first those that are on, then those that an admin added, then those that were
+-- seen last. Each row also has the numbers of all senders by state. A sender is ready if it can be given tasks, now or after its interval. An
+-- app is not ready while it is silent; its polls at a shared pool are stored only every noted_apart.
+-- name: SenderGauges :many
+SELECT g.sender_no, g.is_ready::boolean AS is_ready, g.balance, g.seen_seconds::double precision AS seen_seconds, g.was_seen::boolean AS was_seen,
+    g.per_minute, g.per_hour, g.per_day, g.per_month, g.minute_used::bigint AS minute_used, g.hour_used::bigint AS hour_used,
+    g.day_used::bigint AS day_used, g.month_used::bigint AS month_used,
+    (count(*) FILTER (WHERE g.is_ready) OVER ())::bigint AS all_ready,
+    (count(*) FILTER (WHERE g.is_on AND NOT g.is_ready) OVER ())::bigint AS all_not_ready,
+    (count(*) FILTER (WHERE NOT g.is_on) OVER ())::bigint AS all_off
+FROM (
+    SELECT s.id, s.sender_no, s.is_self_registered, s.per_minute, s.per_hour, s.per_day, s.per_month, st.balance, st.seen_at,
+        x.is_on, x.minute_used, x.hour_used, x.day_used, x.month_used, st.seen_at IS NOT NULL AS was_seen,
+        coalesce(extract(epoch FROM now() - st.seen_at), 0) AS seen_seconds,
+        x.is_available AND (s.kind <> 'app' OR coalesce(st.seen_at > now() - sqlc.arg(silent_after)::interval - CASE
+            WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN interval '0' ELSE sqlc.arg(noted_apart)::interval
+        END, false)) AS is_ready
+    FROM senders s
+    JOIN sender_states st ON st.sender_id = s.id
+    JOIN sender_standings x ON x.sender_id = s.id
+    WHERE s.status <> 'retired'
+) g
+ORDER BY g.is_on DESC, g.is_self_registered, g.seen_at DESC NULLS LAST, g.id
+LIMIT @page_limit::integer;
+
 -- SenderWaits returns for how many seconds the interval of a sender still holds it back, and the pools that it serves, with its sort in
 -- each. is_counted_on: other senders need to know whether this one polls; see has_routes and has_dependents of SenderAdmit.
 -- name: SenderWaits :one
@@ -332,3 +357,33 @@ ORDER BY
     c.is_on AND c.is_rested AND c.has_quota AND c.has_funds AND c.is_there AND NOT c.is_outranked DESC,
     c.sort DESC, c.day_share, c.today, c.response_ms, c.sender_no
 LIMIT 100;
+
+-- SendersReady returns up to most senders that are on and cannot take tasks, with the reason, and one that can. number is how many there are of
+-- the same kind. A company gets the senders that its routes name. Polls of senders without routes are recorded only every noted_apart, so these
+-- senders count as silent that much later.
+-- name: SendersReady :many
+SELECT r.sender_no, r.name, r.reason, r.number
+FROM (
+    SELECT j.*, count(*) OVER w AS number, row_number() OVER (w ORDER BY j.sender_no) AS nth
+    FROM (
+        SELECT s.sender_no, s.name,
+            CASE
+                WHEN NOT x.has_funds THEN 'no_funds'
+                WHEN NOT x.has_quota THEN 'no_quota'
+                WHEN st.rest_until > now() THEN 'resting'
+                WHEN s.kind = 'app' AND coalesce(x.seen_at < now() - sqlc.arg(silent_after)::interval - CASE
+                    WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id) THEN interval '0' ELSE sqlc.arg(noted_apart)::interval
+                END, true) THEN 'silent'
+                ELSE ''
+            END AS reason
+        FROM senders s
+        JOIN sender_states st ON st.sender_id = s.id
+        JOIN sender_standings x ON x.sender_id = s.id
+        WHERE x.is_on AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
+            SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint
+        ))
+    ) j
+    WINDOW w AS (PARTITION BY j.reason = '')
+) r
+WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE @most::integer END
+ORDER BY r.reason = '', r.sender_no;

@@ -26,9 +26,31 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AuditAction.
+const (
+	AuditChanged AuditAction = "changed"
+	AuditCreated AuditAction = "created"
+	AuditDeleted AuditAction = "deleted"
+)
+
+// Valid indicates whether the value is a known member of the AuditAction enum.
+func (e AuditAction) Valid() bool {
+	switch e {
+	case AuditChanged:
+		return true
+	case AuditCreated:
+		return true
+	case AuditDeleted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Category.
 const (
 	Access     Category = "access"
+	History    Category = "history"
 	Monitoring Category = "monitoring"
 	Queue      Category = "queue"
 	Sms        Category = "sms"
@@ -38,6 +60,8 @@ const (
 func (e Category) Valid() bool {
 	switch e {
 	case Access:
+		return true
+	case History:
 		return true
 	case Monitoring:
 		return true
@@ -115,19 +139,19 @@ func (e ExplanationReason) Valid() bool {
 
 // Defines values for HistorySettingsPartitionWidth.
 const (
-	Day   HistorySettingsPartitionWidth = "day"
-	Month HistorySettingsPartitionWidth = "month"
-	Week  HistorySettingsPartitionWidth = "week"
+	HistorySettingsPartitionWidthDay   HistorySettingsPartitionWidth = "day"
+	HistorySettingsPartitionWidthMonth HistorySettingsPartitionWidth = "month"
+	HistorySettingsPartitionWidthWeek  HistorySettingsPartitionWidth = "week"
 )
 
 // Valid indicates whether the value is a known member of the HistorySettingsPartitionWidth enum.
 func (e HistorySettingsPartitionWidth) Valid() bool {
 	switch e {
-	case Day:
+	case HistorySettingsPartitionWidthDay:
 		return true
-	case Month:
+	case HistorySettingsPartitionWidthMonth:
 		return true
-	case Week:
+	case HistorySettingsPartitionWidthWeek:
 		return true
 	default:
 		return false
@@ -149,6 +173,30 @@ func (e MessageType) Valid() bool {
 	case Notification:
 		return true
 	case Verification:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for NotReadySenderReason.
+const (
+	NotReadyNoFunds NotReadySenderReason = "no_funds"
+	NotReadyNoQuota NotReadySenderReason = "no_quota"
+	NotReadyResting NotReadySenderReason = "resting"
+	NotReadySilent  NotReadySenderReason = "silent"
+)
+
+// Valid indicates whether the value is a known member of the NotReadySenderReason enum.
+func (e NotReadySenderReason) Valid() bool {
+	switch e {
+	case NotReadyNoFunds:
+		return true
+	case NotReadyNoQuota:
+		return true
+	case NotReadyResting:
+		return true
+	case NotReadySilent:
 		return true
 	default:
 		return false
@@ -536,6 +584,27 @@ func (e SenderViewWhy) Valid() bool {
 	}
 }
 
+// Defines values for StatisticsRangeStep.
+const (
+	StatisticsRangeStepDay    StatisticsRangeStep = "day"
+	StatisticsRangeStepHour   StatisticsRangeStep = "hour"
+	StatisticsRangeStepMinute StatisticsRangeStep = "minute"
+)
+
+// Valid indicates whether the value is a known member of the StatisticsRangeStep enum.
+func (e StatisticsRangeStep) Valid() bool {
+	switch e {
+	case StatisticsRangeStepDay:
+		return true
+	case StatisticsRangeStepHour:
+		return true
+	case StatisticsRangeStepMinute:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SubmittedVerdict.
 const (
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
@@ -707,6 +776,54 @@ func (e TimelineEventEvent) Valid() bool {
 	}
 }
 
+// Defines values for ReadStatisticsParamsStep.
+const (
+	StepDay    ReadStatisticsParamsStep = "day"
+	StepHour   ReadStatisticsParamsStep = "hour"
+	StepMinute ReadStatisticsParamsStep = "minute"
+)
+
+// Valid indicates whether the value is a known member of the ReadStatisticsParamsStep enum.
+func (e ReadStatisticsParamsStep) Valid() bool {
+	switch e {
+	case StepDay:
+		return true
+	case StepHour:
+		return true
+	case StepMinute:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ReadStatisticsParamsBy.
+const (
+	ByChannel     ReadStatisticsParamsBy = "channel"
+	ByCompany     ReadStatisticsParamsBy = "company"
+	ByMessageType ReadStatisticsParamsBy = "message_type"
+	ByOutcome     ReadStatisticsParamsBy = "outcome"
+	BySender      ReadStatisticsParamsBy = "sender"
+)
+
+// Valid indicates whether the value is a known member of the ReadStatisticsParamsBy enum.
+func (e ReadStatisticsParamsBy) Valid() bool {
+	switch e {
+	case ByChannel:
+		return true
+	case ByCompany:
+		return true
+	case ByMessageType:
+		return true
+	case ByOutcome:
+		return true
+	case BySender:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ListTasksParamsDelivery.
 const (
 	OnlyDelivered   ListTasksParamsDelivery = "delivered"
@@ -808,6 +925,57 @@ type AppTaskPage struct {
 
 	// TotalCount The number of tasks in this answer
 	TotalCount int `json:"total_count"`
+}
+
+// AuditAction defines model for AuditAction.
+type AuditAction string
+
+// AuditEntry defines model for AuditEntry.
+type AuditEntry struct {
+	Action AuditAction `json:"action"`
+
+	// Actor The user who made the change; `cli:` and a name for a user of the command line. Null if nobody asked for it through LKSMS: an app that polled for the first time registered itself as a sender, or somebody changed the database by hand.
+	Actor *string `json:"actor"`
+
+	// ActorRole The role of the user at that time
+	ActorRole *string `json:"actor_role"`
+
+	// After What a change set, or all of a new entity; null for a deleted one. `countries` has only those that were added. A hidden field that changed ends with ` (changed)` if it looks as before.
+	After *map[string]interface{} `json:"after"`
+	At    time.Time               `json:"at"`
+
+	// Before What a change replaced, or all of a deleted entity; null for a new one. `countries` has only those that were removed. The fields are the columns of the database. Secrets and addresses of people are `***`, and four digits of a phone number are hidden.
+	Before *map[string]interface{} `json:"before"`
+
+	// CompanyNo The company to which the entity belongs
+	CompanyNo *string `json:"company_no"`
+	Entity    string  `json:"entity"`
+	EntityKey string  `json:"entity_key"`
+	ID        int64   `json:"id"`
+
+	// RequestID The `X-Request-Id` of the request
+	RequestID *string `json:"request_id"`
+
+	// SourceIP The address from which the request came
+	SourceIP *string `json:"source_ip"`
+}
+
+// AuditListResponse defines model for AuditListResponse.
+type AuditListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    AuditPage `json:"data"`
+}
+
+// AuditPage defines model for AuditPage.
+type AuditPage struct {
+	Items []AuditEntry `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // BalanceChange defines model for BalanceChange.
@@ -969,6 +1137,11 @@ type ClaimedTask struct {
 	// LeaseUntil The sender must report before this time
 	LeaseUntil  time.Time `json:"lease_until"`
 	PhoneNumber string    `json:"phone_number"`
+
+	// Traceparent The header `traceparent` of the submission. Missing if it had none
+	//
+	// Example: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // Company defines model for Company.
@@ -1561,6 +1734,11 @@ type MessageType string
 
 // MonitoringSettings defines model for MonitoringSettings.
 type MonitoringSettings struct {
+	// TimeZone The time zone of the days of `GET /api/v1/admin/statistics`. A change applies to days from then on
+	//
+	// Example: Asia/Shanghai
+	TimeZone *string `json:"time_zone,omitempty"`
+
 	// WaitWarningSeconds Seconds after which a waiting task causes the event `queue.slow`; 0 means never
 	WaitWarningSeconds *int64 `json:"wait_warning_seconds,omitempty"`
 }
@@ -1590,6 +1768,18 @@ type NextCursor = string
 
 // No Example: acme
 type No = string
+
+// NotReadySender defines model for NotReadySender.
+type NotReadySender struct {
+	SenderNo string `json:"sender_no"`
+	Name     string `json:"name"`
+
+	// Reason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled lately
+	Reason NotReadySenderReason `json:"reason"`
+}
+
+// NotReadySenderReason `resting`: trouble opened its circuit breaker; `no_quota`, `no_funds`: its limits or its balance are used up; `silent`: the app has not polled lately
+type NotReadySenderReason string
 
 // NotificationEndRequest defines model for NotificationEndRequest.
 type NotificationEndRequest struct {
@@ -2013,6 +2203,65 @@ type Operator = string
 type Orbit struct {
 	InTime  time.Time `json:"in_time"`
 	OrbitNo int64     `json:"orbit_no"`
+}
+
+// Overview defines model for Overview.
+type Overview struct {
+	// At The time of the figures
+	At time.Time `json:"at"`
+
+	// CompanyNo The company whose figures these are; null for all companies
+	CompanyNo *string `json:"company_no"`
+
+	// FiringAlerts Alerts that are firing; null for a company
+	FiringAlerts *int64 `json:"firing_alerts"`
+
+	// OldestWaitSeconds How long the task that has been due for longest has waited. Null if no task is due, and for a company if none of its tasks is among the 2,000 of the server that have waited longest.
+	OldestWaitSeconds *float64 `json:"oldest_wait_seconds"`
+
+	// Rates Tasks per second over the last 10 seconds; null until the server has compared two moments
+	Rates struct {
+		// Failed Ended as FAILED
+		Failed *float64 `json:"failed"`
+
+		// In Submitted
+		In *float64 `json:"in"`
+
+		// Out Ended as SUCCESS
+		Out *float64 `json:"out"`
+	} `json:"rates"`
+
+	// Senders The senders that are on. Of a company, those that its routes name.
+	Senders struct {
+		NotReady int64 `json:"not_ready"`
+		Ready    int64 `json:"ready"`
+	} `json:"senders"`
+
+	// SendersNotReady The first 20 senders that are on and cannot take tasks
+	SendersNotReady []NotReadySender `json:"senders_not_ready"`
+
+	// Tasks The number of tasks in each state. Of those that ended, tasks that were dropped with their history still count.
+	Tasks struct {
+		Failed int64 `json:"failed"`
+
+		// PendingNew PENDING, before the first attempt
+		PendingNew int64 `json:"pending_new"`
+
+		// PendingRetry PENDING, before another attempt
+		PendingRetry int64 `json:"pending_retry"`
+		Processing   int64 `json:"processing"`
+		Success      int64 `json:"success"`
+	} `json:"tasks"`
+}
+
+// OverviewResponse defines model for OverviewResponse.
+type OverviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message  `json:"message"`
+	Data    Overview `json:"data"`
 }
 
 // Partition defines model for Partition.
@@ -2826,6 +3075,106 @@ type Statistics struct {
 	SuccessTasks      int64 `json:"success_tasks"`
 }
 
+// StatisticsFigures defines model for StatisticsFigures.
+type StatisticsFigures struct {
+	// Cancelled Tasks that became CANCELLED
+	Cancelled int64 `json:"cancelled"`
+
+	// Claimed Leases that senders took; a retried task has several
+	Claimed int64 `json:"claimed"`
+
+	// Delivered Receipts of providers that said so
+	Delivered int64 `json:"delivered"`
+
+	// DurationP50 Seconds within which half of the tasks became SUCCESS or FAILED, from the time at which they were due
+	DurationP50 *float64 `json:"duration_p50"`
+	DurationP95 *float64 `json:"duration_p95"`
+	DurationP99 *float64 `json:"duration_p99"`
+
+	// Failed Tasks that became FAILED
+	Failed int64 `json:"failed"`
+
+	// Requeued Ended tasks that were put into the queue again
+	Requeued int64 `json:"requeued"`
+
+	// Segments Segments of the leases that were reported SUCCESS
+	Segments int64 `json:"segments"`
+
+	// Submitted Tasks that were stored
+	Submitted int64 `json:"submitted"`
+
+	// Succeeded Tasks that became SUCCESS
+	Succeeded int64 `json:"succeeded"`
+
+	// Undelivered Receipts of providers that said so; a message may be delivered after one
+	Undelivered int64 `json:"undelivered"`
+
+	// WaitP50 Seconds for which half of the tasks waited for their first claim, from the time at which they were due
+	WaitP50 *float64 `json:"wait_p50"`
+	WaitP95 *float64 `json:"wait_p95"`
+	WaitP99 *float64 `json:"wait_p99"`
+}
+
+// StatisticsPoint defines model for StatisticsPoint.
+type StatisticsPoint struct {
+	// At The beginning of the minute, hour or day
+	At time.Time `json:"at"`
+
+	// Cancelled Tasks that became CANCELLED
+	Cancelled int64 `json:"cancelled"`
+
+	// Claimed Leases that senders took; a retried task has several
+	Claimed int64 `json:"claimed"`
+
+	// Delivered Receipts of providers that said so
+	Delivered int64 `json:"delivered"`
+
+	// DurationP50 Seconds within which half of the tasks became SUCCESS or FAILED, from the time at which they were due
+	DurationP50 *float64 `json:"duration_p50"`
+	DurationP95 *float64 `json:"duration_p95"`
+	DurationP99 *float64 `json:"duration_p99"`
+
+	// Failed Tasks that became FAILED
+	Failed int64 `json:"failed"`
+
+	// Requeued Ended tasks that were put into the queue again
+	Requeued int64 `json:"requeued"`
+
+	// Segments Segments of the leases that were reported SUCCESS
+	Segments int64 `json:"segments"`
+
+	// Submitted Tasks that were stored
+	Submitted int64 `json:"submitted"`
+
+	// Succeeded Tasks that became SUCCESS
+	Succeeded int64 `json:"succeeded"`
+
+	// Undelivered Receipts of providers that said so; a message may be delivered after one
+	Undelivered int64 `json:"undelivered"`
+
+	// WaitP50 Seconds for which half of the tasks waited for their first claim, from the time at which they were due
+	WaitP50 *float64 `json:"wait_p50"`
+	WaitP95 *float64 `json:"wait_p95"`
+	WaitP99 *float64 `json:"wait_p99"`
+}
+
+// StatisticsRange defines model for StatisticsRange.
+type StatisticsRange struct {
+	From time.Time `json:"from"`
+
+	// MoreSeries The number of series that are left out
+	MoreSeries int                 `json:"more_series"`
+	Series     []StatisticsSeries  `json:"series"`
+	Step       StatisticsRangeStep `json:"step"`
+
+	// TimeZone The time zone of days
+	TimeZone string    `json:"time_zone"`
+	To       time.Time `json:"to"`
+}
+
+// StatisticsRangeStep defines model for StatisticsRange.Step.
+type StatisticsRangeStep string
+
 // StatisticsResponse defines model for StatisticsResponse.
 type StatisticsResponse struct {
 	// Code The HTTP status
@@ -2834,6 +3183,26 @@ type StatisticsResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message    `json:"message"`
 	Data    Statistics `json:"data"`
+}
+
+// StatisticsSeries defines model for StatisticsSeries.
+type StatisticsSeries struct {
+	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number
+	Key *string `json:"key"`
+
+	// Points Ascending; steps in which nothing happened are left out
+	Points []StatisticsPoint `json:"points"`
+	Totals StatisticsFigures `json:"totals"`
+}
+
+// StatisticsSeriesResponse defines model for StatisticsSeriesResponse.
+type StatisticsSeriesResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    StatisticsRange `json:"data"`
 }
 
 // StatusInfo defines model for StatusInfo.
@@ -2962,6 +3331,93 @@ type Task struct {
 
 // TaskDelivery The delivery status that the provider reported after sending
 type TaskDelivery string
+
+// TaskDetail defines model for TaskDetail.
+type TaskDetail struct {
+	// TaskID `task_`, the UTC date, `_` and a ULID; task ids sort by time
+	//
+	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
+	TaskID TaskID `json:"task_id"`
+
+	// Content The final text without its `sign`; for a notification, the beginning of the text
+	Content     string     `json:"content"`
+	CountryNo   *string    `json:"country_no"`
+	CreatedAt   time.Time  `json:"created_at"`
+	DeliveredAt *time.Time `json:"delivered_at,omitempty"`
+
+	// Delivery The delivery status that the provider reported after sending
+	Delivery *TaskDelivery `json:"delivery,omitempty"`
+
+	// DeliveryCode The provider's code for the delivery status
+	DeliveryCode *string `json:"delivery_code,omitempty"`
+
+	// DueAt The task is not sent before this time
+	DueAt          time.Time  `json:"due_at"`
+	ExpectSendTime *time.Time `json:"expect_send_time"`
+	ExpiresAt      *time.Time `json:"expires_at"`
+
+	// FirstClaimedAt The time of the first claim since `queued_at`; null if there was none
+	FirstClaimedAt *time.Time `json:"first_claimed_at"`
+
+	// LeaseUntil The time at which the sender's lease runs out
+	LeaseUntil *time.Time `json:"lease_until"`
+
+	// MessageType `notification` by default
+	MessageType MessageType `json:"message_type"`
+
+	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
+	PhoneNumber string `json:"phone_number"`
+
+	// Priority From 0, the most urgent, to 9
+	Priority int16 `json:"priority"`
+
+	// ProcessingAppID The sender that holds the task, or that settled it
+	ProcessingAppID *string `json:"processing_app_id"`
+
+	// QueuedAt The time at which the task first could be claimed, or was requeued; null before it is due, for a recipient without an address, and for tasks from before this was recorded
+	QueuedAt *time.Time `json:"queued_at"`
+
+	// ReportedAt The time at which the task was settled
+	ReportedAt *time.Time `json:"reported_at"`
+
+	// Result The result of the last report or recovery
+	Result *string `json:"result"`
+
+	// RetryCount The number of attempts after the first
+	RetryCount int16 `json:"retry_count"`
+
+	// Segments The number of segments (short messages) that the text takes, signature included
+	Segments int16 `json:"segments"`
+
+	// SentAt The time at which SUCCESS was reported
+	SentAt *time.Time `json:"sent_at"`
+	Sign   *string    `json:"sign"`
+	Source *string    `json:"source"`
+
+	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
+	Status TaskStatus `json:"status"`
+	Test   bool       `json:"test"`
+
+	// TotalSeconds The seconds from `queued_at` to the end of the task; null until it has ended
+	TotalSeconds *float64  `json:"total_seconds"`
+	UpdatedAt    time.Time `json:"updated_at"`
+
+	// UserID For a task of a notification: the person who receives it
+	UserID *string `json:"user_id,omitempty"`
+
+	// WaitSeconds The seconds from `queued_at` to the first claim. Before a claim, the seconds until now, or until the end of a task that nobody claimed
+	WaitSeconds *float64 `json:"wait_seconds"`
+}
+
+// TaskDetailResponse defines model for TaskDetailResponse.
+type TaskDetailResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message    `json:"message"`
+	Data    TaskDetail `json:"data"`
+}
 
 // TaskJob defines model for TaskJob.
 type TaskJob struct {
@@ -3475,6 +3931,33 @@ type Unavailable = Error
 // UnsupportedMedia defines model for UnsupportedMedia.
 type UnsupportedMedia = Error
 
+// ListAuditParams defines parameters for ListAudit.
+type ListAuditParams struct {
+	// Actor Only changes by this user. `cli:` and a name is a user of the command line.
+	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
+
+	// Entity Only changes of this kind of entity
+	Entity *string `form:"entity,omitempty" json:"entity,omitempty"`
+
+	// EntityKey Only changes of the entity with this key
+	EntityKey *string `form:"entity_key,omitempty" json:"entity_key,omitempty"`
+
+	// Action Only changes of this kind
+	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
+
+	// From Only changes at this time or later
+	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
+
+	// To Only changes before this time
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // ListChannelsParams defines parameters for ListChannels.
 type ListChannelsParams struct {
 	// Limit The maximum number of items
@@ -3642,6 +4125,42 @@ type ListLedgerParams struct {
 
 // PutSettingsCategoryJSONBody defines parameters for PutSettingsCategory.
 type PutSettingsCategoryJSONBody map[string]interface{}
+
+// ReadStatisticsParams defines parameters for ReadStatistics.
+type ReadStatisticsParams struct {
+	// From The beginning of the range
+	From time.Time `form:"from" json:"from"`
+
+	// To The end of the range; now if it is left out
+	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
+
+	// Step The length of a point
+	Step *ReadStatisticsParamsStep `form:"step,omitempty" json:"step,omitempty"`
+
+	// By A series for each of these; one series of everything if it is left out
+	By *ReadStatisticsParamsBy `form:"by,omitempty" json:"by,omitempty"`
+
+	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Key Only the series with this `key`. It needs `by`.
+	Key *string `form:"key,omitempty" json:"key,omitempty"`
+
+	// Limit The most series to return, those with the most events first
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// ReadStatisticsParamsStep defines parameters for ReadStatistics.
+type ReadStatisticsParamsStep string
+
+// ReadStatisticsParamsBy defines parameters for ReadStatistics.
+type ReadStatisticsParamsBy string
+
+// StreamOverviewParams defines parameters for StreamOverview.
+type StreamOverviewParams struct {
+	// Seconds Seconds after which the server ends the stream; 0 ends it after the first event
+	Seconds *int `form:"seconds,omitempty" json:"seconds,omitempty"`
+}
 
 // ListTaskJobsParams defines parameters for ListTaskJobs.
 type ListTaskJobsParams struct {
@@ -3998,6 +4517,27 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// ListAudit List administrative changes, newest first
+	//
+	// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content or contact is recorded in
+	// the transaction of the change: who made it, with which request, and what changed. A request that is refused leaves nothing, and so
+	// does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
+	//
+	// | `entity` | `entity_key` |
+	// |---|---|
+	// | `company`, `channel`, `country`, `sender`, `user` | its number or name |
+	// | `sender_balance` | the number of the sender |
+	// | `route`, `template`, `default_content` | its number |
+	// | `notification_template` | the business type and the channel |
+	// | `api_key` | the user and the number of the key |
+	// | `setting` | the category and the name |
+	// | `contact` | its `user_id` |
+	// | `partition` | the first day of the tasks that the command line exported, dropped or imported |
+	// | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
+	//
+	// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
+	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListChannels List channels, newest first
 	//
 	// Corresponds with GET /api/v1/admin/channels (the `ListChannels` operationId).
@@ -4285,6 +4825,13 @@ type ClientInterface interface {
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
 	PutNotificationTemplate(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetOverview Get the figures of this moment
+	//
+	// Users of a company get the figures of their company. The figures are at most 4 seconds old, those of senders at most 10 seconds. `GET /api/v1/admin/stream` sends them when they change.
+	//
+	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
+	GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RecoverTasks Recover all tasks whose lease ran out
 	//
 	// The server does this by itself about once a minute. This operation is safe to call at any time.
@@ -4480,6 +5027,38 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReadStatistics Read what happened in each minute, hour or day
+	//
+	// Counts of events, and how long tasks took, as one series or as a series for each company, channel, sender, message type or outcome.
+	// The figures are exact at any time, up to the last event. A point belongs to the time of its events: a task that is submitted
+	// before midnight and sent after it counts as submitted on one day, and as succeeded on the next.
+	//
+	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
+	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
+	//
+	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
+	//
+	// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
+	ReadStatistics(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// StreamOverview Get the figures again and again, as server-sent events
+	//
+	// The answer goes on until the caller closes it. It consists of events (`text/event-stream`):
+	//
+	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
+	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
+	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
+	// - A comment every 15 seconds shows that the connection works.
+	//
+	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
+	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
+	// `MAX_CONNECTIONS`, or 1,000; one more gets 429 `request.too_much`. Ask `GET /api/v1/admin/overview` then.
+	//
+	// Corresponds with GET /api/v1/admin/stream (the `StreamOverview` operationId).
+	StreamOverview(ctx context.Context, params *StreamOverviewParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTaskJobs List jobs, newest first
 	//
@@ -5011,7 +5590,7 @@ type ClientInterface interface {
 	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
 	SendSmsBatch(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetTask Get a task
+	// GetTask Get a task, with how long it waited
 	//
 	// Corresponds with GET /api/v1/sms/task/{task_id} (the `GetTask` operationId).
 	GetTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5212,6 +5791,37 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /ready (the `Ready` operationId).
 	Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+}
+
+// ListAudit List administrative changes, newest first
+//
+// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content or contact is recorded in
+// the transaction of the change: who made it, with which request, and what changed. A request that is refused leaves nothing, and so
+// does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
+//
+// | `entity` | `entity_key` |
+// |---|---|
+// | `company`, `channel`, `country`, `sender`, `user` | its number or name |
+// | `sender_balance` | the number of the sender |
+// | `route`, `template`, `default_content` | its number |
+// | `notification_template` | the business type and the channel |
+// | `api_key` | the user and the number of the key |
+// | `setting` | the category and the name |
+// | `contact` | its `user_id` |
+// | `partition` | the first day of the tasks that the command line exported, dropped or imported |
+// | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
+//
+// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
+func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAuditRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
 }
 
 // ListChannels List channels, newest first
@@ -5901,6 +6511,23 @@ func (c *Client) PutNotificationTemplate(ctx context.Context, bizType BizType, c
 	return c.Client.Do(req)
 }
 
+// GetOverview Get the figures of this moment
+//
+// Users of a company get the figures of their company. The figures are at most 4 seconds old, those of senders at most 10 seconds. `GET /api/v1/admin/stream` sends them when they change.
+//
+// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
+func (c *Client) GetOverview(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOverviewRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RecoverTasks Recover all tasks whose lease ran out
 //
 // The server does this by itself about once a minute. This operation is safe to call at any time.
@@ -6327,6 +6954,58 @@ func (c *Client) PutSettingsCategoryWithBody(ctx context.Context, category Categ
 // Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutSettingsCategoryRequest(c.Server, category, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReadStatistics Read what happened in each minute, hour or day
+//
+// Counts of events, and how long tasks took, as one series or as a series for each company, channel, sender, message type or outcome.
+// The figures are exact at any time, up to the last event. A point belongs to the time of its events: a task that is submitted
+// before midnight and sent after it counts as submitted on one day, and as succeeded on the next.
+//
+// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
+// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
+//
+// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
+//
+// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
+func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadStatisticsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// StreamOverview Get the figures again and again, as server-sent events
+//
+// The answer goes on until the caller closes it. It consists of events (`text/event-stream`):
+//
+//   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
+//   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
+//     rights of the user changed, or `{"reason":"over"}` after `seconds`.
+//   - A comment every 15 seconds shows that the connection works.
+//
+// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
+// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
+// `MAX_CONNECTIONS`, or 1,000; one more gets 429 `request.too_much`. Ask `GET /api/v1/admin/overview` then.
+//
+// Corresponds with GET /api/v1/admin/stream (the `StreamOverview` operationId).
+func (c *Client) StreamOverview(ctx context.Context, params *StreamOverviewParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewStreamOverviewRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7327,7 +8006,7 @@ func (c *Client) SendSmsBatch(ctx context.Context, params *SendSmsBatchParams, b
 	return c.Client.Do(req)
 }
 
-// GetTask Get a task
+// GetTask Get a task, with how long it waited
 //
 // Corresponds with GET /api/v1/sms/task/{task_id} (the `GetTask` operationId).
 func (c *Client) GetTask(ctx context.Context, taskID TaskID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7727,6 +8406,144 @@ func (c *Client) Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*htt
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewListAuditRequest constructs an http.Request for the ListAudit method
+func NewListAuditRequest(server string, params *ListAuditParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/audit")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Actor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "actor", *params.Actor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Entity != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "entity", *params.Entity, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.EntityKey != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "entity_key", *params.EntityKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Action != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "action", *params.Action, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.From != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", *params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
 }
 
 // NewListChannelsRequest constructs an http.Request for the ListChannels method
@@ -9249,6 +10066,33 @@ func NewPutNotificationTemplateRequestWithBody(server string, bizType BizType, c
 	return req, nil
 }
 
+// NewGetOverviewRequest constructs an http.Request for the GetOverview method
+func NewGetOverviewRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/overview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewRecoverTasksRequest constructs an http.Request for the RecoverTasks method
 func NewRecoverTasksRequest(server string) (*http.Request, error) {
 	var err error
@@ -10063,6 +10907,182 @@ func NewPutSettingsCategoryRequestWithBody(server string, category CategoryName,
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewReadStatisticsRequest constructs an http.Request for the ReadStatistics method
+func NewReadStatisticsRequest(server string, params *ReadStatisticsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/statistics")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "from", params.From, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if params.To != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", *params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Step != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "step", *params.Step, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.By != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "by", *params.By, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Key != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "key", *params.Key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewStreamOverviewRequest constructs an http.Request for the StreamOverview method
+func NewStreamOverviewRequest(server string, params *StreamOverviewParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/stream")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Seconds != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "seconds", *params.Seconds, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -12507,6 +13527,29 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// ListAuditWithResponse List administrative changes, newest first
+	//
+	// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content or contact is recorded in
+	// the transaction of the change: who made it, with which request, and what changed. A request that is refused leaves nothing, and so
+	// does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
+	//
+	// | `entity` | `entity_key` |
+	// |---|---|
+	// | `company`, `channel`, `country`, `sender`, `user` | its number or name |
+	// | `sender_balance` | the number of the sender |
+	// | `route`, `template`, `default_content` | its number |
+	// | `notification_template` | the business type and the channel |
+	// | `api_key` | the user and the number of the key |
+	// | `setting` | the category and the name |
+	// | `contact` | its `user_id` |
+	// | `partition` | the first day of the tasks that the command line exported, dropped or imported |
+	// | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
+	ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResponse, error)
+
 	// ListChannelsWithResponse List channels, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -12834,6 +13877,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /api/v1/admin/notification-templates/{biz_type}/{channel} (the `PutNotificationTemplate` operationId).
 	PutNotificationTemplateWithResponse(ctx context.Context, bizType BizType, channel ChannelName, body PutNotificationTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNotificationTemplateResponse, error)
 
+	// GetOverviewWithResponse Get the figures of this moment
+	//
+	// Users of a company get the figures of their company. The figures are at most 4 seconds old, those of senders at most 10 seconds. `GET /api/v1/admin/stream` sends them when they change.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
+	GetOverviewWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error)
+
 	// RecoverTasksWithResponse Recover all tasks whose lease ran out
 	//
 	// The server does this by itself about once a minute. This operation is safe to call at any time.
@@ -13049,6 +14101,42 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /api/v1/admin/settings/{category} (the `PutSettingsCategory` operationId).
 	PutSettingsCategoryWithResponse(ctx context.Context, category CategoryName, body PutSettingsCategoryJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSettingsCategoryResponse, error)
+
+	// ReadStatisticsWithResponse Read what happened in each minute, hour or day
+	//
+	// Counts of events, and how long tasks took, as one series or as a series for each company, channel, sender, message type or outcome.
+	// The figures are exact at any time, up to the last event. A point belongs to the time of its events: a task that is submitted
+	// before midnight and sent after it counts as submitted on one day, and as succeeded on the next.
+	//
+	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
+	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
+	//
+	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
+	ReadStatisticsWithResponse(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*ReadStatisticsResponse, error)
+
+	// StreamOverviewWithResponse Get the figures again and again, as server-sent events
+	//
+	// The answer goes on until the caller closes it. It consists of events (`text/event-stream`):
+	//
+	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
+	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
+	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
+	// - A comment every 15 seconds shows that the connection works.
+	//
+	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
+	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
+	// `MAX_CONNECTIONS`, or 1,000; one more gets 429 `request.too_much`. Ask `GET /api/v1/admin/overview` then.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/stream (the `StreamOverview` operationId).
+	StreamOverviewWithResponse(ctx context.Context, params *StreamOverviewParams, reqEditors ...RequestEditorFn) (*StreamOverviewResponse, error)
 
 	// ListTaskJobsWithResponse List jobs, newest first
 	//
@@ -13614,7 +14702,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /api/v1/sms/send-batch (the `SendSmsBatch` operationId).
 	SendSmsBatchWithResponse(ctx context.Context, params *SendSmsBatchParams, body SendSmsBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*SendSmsBatchResponse, error)
 
-	// GetTaskWithResponse Get a task
+	// GetTaskWithResponse Get a task, with how long it waited
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13839,6 +14927,89 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /ready (the `Ready` operationId).
 	ReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ReadyResponse, error)
+}
+
+type ListAuditResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AuditListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAuditResponse) GetJSON200() *AuditListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAuditResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAuditResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListAuditResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListAuditResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAuditResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAuditResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAuditResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAuditResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAuditResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAuditResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 type ListChannelsResponse struct {
@@ -16765,6 +17936,89 @@ func (r PutNotificationTemplateResponse) ContentType() string {
 	return ""
 }
 
+type GetOverviewResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *OverviewResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetOverviewResponse) GetJSON200() *OverviewResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetOverviewResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetOverviewResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetOverviewResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetOverviewResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetOverviewResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetOverviewResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetOverviewResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetOverviewResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetOverviewResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetOverviewResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type RecoverTasksResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -18422,6 +19676,172 @@ func (r PutSettingsCategoryResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PutSettingsCategoryResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReadStatisticsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *StatisticsSeriesResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReadStatisticsResponse) GetJSON200() *StatisticsSeriesResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ReadStatisticsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ReadStatisticsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ReadStatisticsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ReadStatisticsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ReadStatisticsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ReadStatisticsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ReadStatisticsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReadStatisticsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReadStatisticsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReadStatisticsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReadStatisticsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type StreamOverviewResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r StreamOverviewResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r StreamOverviewResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r StreamOverviewResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r StreamOverviewResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r StreamOverviewResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r StreamOverviewResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r StreamOverviewResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r StreamOverviewResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r StreamOverviewResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r StreamOverviewResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -21543,7 +22963,7 @@ type GetTaskResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *TaskResponse
+	JSON200 *TaskDetailResponse
 	// JSON401 the response for an HTTP 401 `application/json` response
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
@@ -21561,7 +22981,7 @@ type GetTaskResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r GetTaskResponse) GetJSON200() *TaskResponse {
+func (r GetTaskResponse) GetJSON200() *TaskDetailResponse {
 	return r.JSON200
 }
 
@@ -23007,6 +24427,35 @@ func (r ReadyResponse) ContentType() string {
 	return ""
 }
 
+// ListAuditWithResponse List administrative changes, newest first
+//
+// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content or contact is recorded in
+// the transaction of the change: who made it, with which request, and what changed. A request that is refused leaves nothing, and so
+// does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
+//
+// | `entity` | `entity_key` |
+// |---|---|
+// | `company`, `channel`, `country`, `sender`, `user` | its number or name |
+// | `sender_balance` | the number of the sender |
+// | `route`, `template`, `default_content` | its number |
+// | `notification_template` | the business type and the channel |
+// | `api_key` | the user and the number of the key |
+// | `setting` | the category and the name |
+// | `contact` | its `user_id` |
+// | `partition` | the first day of the tasks that the command line exported, dropped or imported |
+// | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/audit (the `ListAudit` operationId).
+func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*ListAuditResponse, error) {
+	rsp, err := c.ListAudit(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAuditResponse(rsp)
+}
+
 // ListChannelsWithResponse List channels, newest first
 //
 // Returns a wrapper object for the known response body format(s).
@@ -23574,6 +25023,21 @@ func (c *ClientWithResponses) PutNotificationTemplateWithResponse(ctx context.Co
 	return ParsePutNotificationTemplateResponse(rsp)
 }
 
+// GetOverviewWithResponse Get the figures of this moment
+//
+// Users of a company get the figures of their company. The figures are at most 4 seconds old, those of senders at most 10 seconds. `GET /api/v1/admin/stream` sends them when they change.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/overview (the `GetOverview` operationId).
+func (c *ClientWithResponses) GetOverviewWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOverviewResponse, error) {
+	rsp, err := c.GetOverview(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetOverviewResponse(rsp)
+}
+
 // RecoverTasksWithResponse Recover all tasks whose lease ran out
 //
 // The server does this by itself about once a minute. This operation is safe to call at any time.
@@ -23932,6 +25396,54 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 		return nil, err
 	}
 	return ParsePutSettingsCategoryResponse(rsp)
+}
+
+// ReadStatisticsWithResponse Read what happened in each minute, hour or day
+//
+// Counts of events, and how long tasks took, as one series or as a series for each company, channel, sender, message type or outcome.
+// The figures are exact at any time, up to the last event. A point belongs to the time of its events: a task that is submitted
+// before midnight and sent after it counts as submitted on one day, and as succeeded on the next.
+//
+// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
+// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
+//
+// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/statistics (the `ReadStatistics` operationId).
+func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, params *ReadStatisticsParams, reqEditors ...RequestEditorFn) (*ReadStatisticsResponse, error) {
+	rsp, err := c.ReadStatistics(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReadStatisticsResponse(rsp)
+}
+
+// StreamOverviewWithResponse Get the figures again and again, as server-sent events
+//
+// The answer goes on until the caller closes it. It consists of events (`text/event-stream`):
+//
+//   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
+//   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
+//     rights of the user changed, or `{"reason":"over"}` after `seconds`.
+//   - A comment every 15 seconds shows that the connection works.
+//
+// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
+// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
+// `MAX_CONNECTIONS`, or 1,000; one more gets 429 `request.too_much`. Ask `GET /api/v1/admin/overview` then.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/stream (the `StreamOverview` operationId).
+func (c *ClientWithResponses) StreamOverviewWithResponse(ctx context.Context, params *StreamOverviewParams, reqEditors ...RequestEditorFn) (*StreamOverviewResponse, error) {
+	rsp, err := c.StreamOverview(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseStreamOverviewResponse(rsp)
 }
 
 // ListTaskJobsWithResponse List jobs, newest first
@@ -24774,7 +26286,7 @@ func (c *ClientWithResponses) SendSmsBatchWithResponse(ctx context.Context, para
 	return ParseSendSmsBatchResponse(rsp)
 }
 
-// GetTaskWithResponse Get a task
+// GetTaskWithResponse Get a task, with how long it waited
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -25118,6 +26630,74 @@ func (c *ClientWithResponses) ReadyWithResponse(ctx context.Context, reqEditors 
 		return nil, err
 	}
 	return ParseReadyResponse(rsp)
+}
+
+// ParseListAuditResponse parses an HTTP response from a ListAuditWithResponse call
+func ParseListAuditResponse(rsp *http.Response) (*ListAuditResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAuditResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AuditListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
 }
 
 // ParseListChannelsResponse parses an HTTP response from a ListChannelsWithResponse call
@@ -27594,6 +29174,74 @@ func ParsePutNotificationTemplateResponse(rsp *http.Response) (*PutNotificationT
 	return response, nil
 }
 
+// ParseGetOverviewResponse parses an HTTP response from a GetOverviewWithResponse call
+func ParseGetOverviewResponse(rsp *http.Response) (*GetOverviewResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetOverviewResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest OverviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseRecoverTasksResponse parses an HTTP response from a RecoverTasksWithResponse call
 func ParseRecoverTasksResponse(rsp *http.Response) (*RecoverTasksResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -28968,6 +30616,142 @@ func ParsePutSettingsCategoryResponse(rsp *http.Response) (*PutSettingsCategoryR
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReadStatisticsResponse parses an HTTP response from a ReadStatisticsWithResponse call
+func ParseReadStatisticsResponse(rsp *http.Response) (*ReadStatisticsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReadStatisticsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest StatisticsSeriesResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseStreamOverviewResponse parses an HTTP response from a StreamOverviewWithResponse call
+func ParseStreamOverviewResponse(rsp *http.Response) (*StreamOverviewResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &StreamOverviewResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -31660,7 +33444,7 @@ func ParseGetTaskResponse(rsp *http.Response) (*GetTaskResponse, error) {
 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest TaskResponse
+		var dest TaskDetailResponse
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -32875,6 +34659,9 @@ func ParseReadyResponse(rsp *http.Response) (*ReadyResponse, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListAudit List administrative changes, newest first
+	// (GET /api/v1/admin/audit)
+	ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(w http.ResponseWriter, r *http.Request, params ListChannelsParams)
@@ -32965,6 +34752,9 @@ type ServerInterface interface {
 	// PutNotificationTemplate Set the notification template of a business type on a channel
 	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
 	PutNotificationTemplate(w http.ResponseWriter, r *http.Request, bizType BizType, channel ChannelName)
+	// GetOverview Get the figures of this moment
+	// (GET /api/v1/admin/overview)
+	GetOverview(w http.ResponseWriter, r *http.Request)
 	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(w http.ResponseWriter, r *http.Request)
@@ -33016,6 +34806,12 @@ type ServerInterface interface {
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(w http.ResponseWriter, r *http.Request, category CategoryName)
+	// ReadStatistics Read what happened in each minute, hour or day
+	// (GET /api/v1/admin/statistics)
+	ReadStatistics(w http.ResponseWriter, r *http.Request, params ReadStatisticsParams)
+	// StreamOverview Get the figures again and again, as server-sent events
+	// (GET /api/v1/admin/stream)
+	StreamOverview(w http.ResponseWriter, r *http.Request, params StreamOverviewParams)
 	// ListTaskJobs List jobs, newest first
 	// (GET /api/v1/admin/task-jobs)
 	ListTaskJobs(w http.ResponseWriter, r *http.Request, params ListTaskJobsParams)
@@ -33112,7 +34908,7 @@ type ServerInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	// (POST /api/v1/sms/send-batch)
 	SendSmsBatch(w http.ResponseWriter, r *http.Request, params SendSmsBatchParams)
-	// GetTask Get a task
+	// GetTask Get a task, with how long it waited
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(w http.ResponseWriter, r *http.Request, taskID TaskID)
 	// CancelTask Cancel a task that no sender holds
@@ -33170,6 +34966,130 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// ListAudit operation middleware
+func (siw *ServerInterfaceWrapper) ListAudit(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAuditParams
+
+	// ------------- Optional query parameter "actor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "actor", r.URL.Query(), &params.Actor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "actor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "actor", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "entity" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "entity", r.URL.Query(), &params.Entity, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "entity"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "entity", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "entity_key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "entity_key", r.URL.Query(), &params.EntityKey, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "entity_key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "entity_key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "action" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "action", r.URL.Query(), &params.Action, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "action"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "action", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAudit(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // ListChannels operation middleware
 func (siw *ServerInterfaceWrapper) ListChannels(w http.ResponseWriter, r *http.Request) {
@@ -34242,6 +36162,20 @@ func (siw *ServerInterfaceWrapper) PutNotificationTemplate(w http.ResponseWriter
 	handler.ServeHTTP(w, r)
 }
 
+// GetOverview operation middleware
+func (siw *ServerInterfaceWrapper) GetOverview(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetOverview(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // RecoverTasks operation middleware
 func (siw *ServerInterfaceWrapper) RecoverTasks(w http.ResponseWriter, r *http.Request) {
 
@@ -34801,6 +36735,150 @@ func (siw *ServerInterfaceWrapper) PutSettingsCategory(w http.ResponseWriter, r 
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PutSettingsCategory(w, r, category)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ReadStatistics operation middleware
+func (siw *ServerInterfaceWrapper) ReadStatistics(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReadStatisticsParams
+
+	// ------------- Required query parameter "from" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "from"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "from", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "to" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "to", r.URL.Query(), &params.To, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "step" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "step", r.URL.Query(), &params.Step, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "step"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "step", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "by" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "by", r.URL.Query(), &params.By, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "by"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "by", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "key" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "key", r.URL.Query(), &params.Key, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "key"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ReadStatistics(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// StreamOverview operation middleware
+func (siw *ServerInterfaceWrapper) StreamOverview(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params StreamOverviewParams
+
+	// ------------- Optional query parameter "seconds" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "seconds", r.URL.Query(), &params.Seconds, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "seconds"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "seconds", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.StreamOverview(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -36584,6 +38662,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/audit", wrapper.ListAudit)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.ListChannels)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.CreateChannel)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/channels/{channel}", wrapper.DeleteChannel)
@@ -36614,6 +38693,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/notification-templates", wrapper.ListNotificationTemplates)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.DeleteNotificationTemplate)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/notification-templates/{biz_type}/{channel}", wrapper.PutNotificationTemplate)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/overview", wrapper.GetOverview)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/recover-zombie-tasks", wrapper.RecoverTasks)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.ListRoutes)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/routes", wrapper.CreateRoute)
@@ -36631,6 +38711,8 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings", wrapper.PutSettings)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.GetSettingsCategory)
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/api/v1/admin/settings/{category}", wrapper.PutSettingsCategory)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/statistics", wrapper.ReadStatistics)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/stream", wrapper.StreamOverview)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-jobs", wrapper.ListTaskJobs)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/task-jobs", wrapper.CreateTaskJob)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/task-jobs/{job_id}", wrapper.GetTaskJob)
@@ -36706,6 +38788,112 @@ type UnauthorizedJSONResponse Error
 type UnavailableJSONResponse Error
 
 type UnsupportedMediaJSONResponse Error
+
+type ListAuditRequestObject struct {
+	Params ListAuditParams
+}
+
+type ListAuditResponseObject interface {
+	VisitListAuditResponse(w http.ResponseWriter) error
+}
+
+type ListAudit200JSONResponse AuditListResponse
+
+func (response ListAudit200JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAudit401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListAudit401JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAudit403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListAudit403JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAudit422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListAudit422JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAudit429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListAudit429JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAudit500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListAudit500JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAudit503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListAudit503JSONResponse) VisitListAuditResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
 
 type ListChannelsRequestObject struct {
 	Params ListChannelsParams
@@ -40767,6 +42955,111 @@ func (response PutNotificationTemplate503JSONResponse) VisitPutNotificationTempl
 	return err
 }
 
+type GetOverviewRequestObject struct {
+}
+
+type GetOverviewResponseObject interface {
+	VisitGetOverviewResponse(w http.ResponseWriter) error
+}
+
+type GetOverview200JSONResponse OverviewResponse
+
+func (response GetOverview200JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetOverview401JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetOverview403JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetOverview422JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetOverview429JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetOverview500JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetOverview503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetOverview503JSONResponse) VisitGetOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type RecoverTasksRequestObject struct {
 }
 
@@ -43068,6 +45361,261 @@ func (response PutSettingsCategory500JSONResponse) VisitPutSettingsCategoryRespo
 type PutSettingsCategory503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response PutSettingsCategory503JSONResponse) VisitPutSettingsCategoryResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatisticsRequestObject struct {
+	Params ReadStatisticsParams
+}
+
+type ReadStatisticsResponseObject interface {
+	VisitReadStatisticsResponse(w http.ResponseWriter) error
+}
+
+type ReadStatistics200JSONResponse StatisticsSeriesResponse
+
+func (response ReadStatistics200JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ReadStatistics401JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ReadStatistics403JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ReadStatistics404JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ReadStatistics422JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ReadStatistics429JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics500JSONResponse struct{ InternalJSONResponse }
+
+func (response ReadStatistics500JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReadStatistics503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ReadStatistics503JSONResponse) VisitReadStatisticsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverviewRequestObject struct {
+	Params StreamOverviewParams
+}
+
+type StreamOverviewResponseObject interface {
+	VisitStreamOverviewResponse(w http.ResponseWriter) error
+}
+
+type StreamOverview200TextEventStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response StreamOverview200TextEventStreamResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "text/event-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	flusher, ok := w.(http.Flusher)
+	if !ok {
+		// If w doesn't support flushing, fall back to io.Copy.
+		_, err := io.Copy(w, response.Body)
+		return err
+	}
+	// text/event-stream messages are typically small; use a
+	// modest buffer and flush after each chunk so clients see
+	// events immediately instead of waiting on OS buffering.
+	buf := make([]byte, 4096)
+	for {
+		n, err := response.Body.Read(buf)
+		if n > 0 {
+			if _, writeErr := w.Write(buf[:n]); writeErr != nil {
+				return writeErr
+			}
+			flusher.Flush()
+		}
+		if err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+type StreamOverview401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response StreamOverview401JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response StreamOverview403JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview422JSONResponse struct{ InvalidJSONResponse }
+
+func (response StreamOverview422JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview429JSONResponse struct{ TooManyJSONResponse }
+
+func (response StreamOverview429JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview500JSONResponse struct{ InternalJSONResponse }
+
+func (response StreamOverview500JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type StreamOverview503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response StreamOverview503JSONResponse) VisitStreamOverviewResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -47411,7 +49959,7 @@ type GetTaskResponseObject interface {
 	VisitGetTaskResponse(w http.ResponseWriter) error
 }
 
-type GetTask200JSONResponse TaskResponse
+type GetTask200JSONResponse TaskDetailResponse
 
 func (response GetTask200JSONResponse) VisitGetTaskResponse(w http.ResponseWriter) error {
 
@@ -49379,6 +51927,9 @@ func (response Ready503JSONResponse) VisitReadyResponse(w http.ResponseWriter) e
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// ListAudit List administrative changes, newest first
+	// (GET /api/v1/admin/audit)
+	ListAudit(ctx context.Context, request ListAuditRequestObject) (ListAuditResponseObject, error)
 	// ListChannels List channels, newest first
 	// (GET /api/v1/admin/channels)
 	ListChannels(ctx context.Context, request ListChannelsRequestObject) (ListChannelsResponseObject, error)
@@ -49469,6 +52020,9 @@ type StrictServerInterface interface {
 	// PutNotificationTemplate Set the notification template of a business type on a channel
 	// (PUT /api/v1/admin/notification-templates/{biz_type}/{channel})
 	PutNotificationTemplate(ctx context.Context, request PutNotificationTemplateRequestObject) (PutNotificationTemplateResponseObject, error)
+	// GetOverview Get the figures of this moment
+	// (GET /api/v1/admin/overview)
+	GetOverview(ctx context.Context, request GetOverviewRequestObject) (GetOverviewResponseObject, error)
 	// RecoverTasks Recover all tasks whose lease ran out
 	// (POST /api/v1/admin/recover-zombie-tasks)
 	RecoverTasks(ctx context.Context, request RecoverTasksRequestObject) (RecoverTasksResponseObject, error)
@@ -49520,6 +52074,12 @@ type StrictServerInterface interface {
 	// PutSettingsCategory Change settings of one category
 	// (PUT /api/v1/admin/settings/{category})
 	PutSettingsCategory(ctx context.Context, request PutSettingsCategoryRequestObject) (PutSettingsCategoryResponseObject, error)
+	// ReadStatistics Read what happened in each minute, hour or day
+	// (GET /api/v1/admin/statistics)
+	ReadStatistics(ctx context.Context, request ReadStatisticsRequestObject) (ReadStatisticsResponseObject, error)
+	// StreamOverview Get the figures again and again, as server-sent events
+	// (GET /api/v1/admin/stream)
+	StreamOverview(ctx context.Context, request StreamOverviewRequestObject) (StreamOverviewResponseObject, error)
 	// ListTaskJobs List jobs, newest first
 	// (GET /api/v1/admin/task-jobs)
 	ListTaskJobs(ctx context.Context, request ListTaskJobsRequestObject) (ListTaskJobsResponseObject, error)
@@ -49616,7 +52176,7 @@ type StrictServerInterface interface {
 	// SendSmsBatch Submit up to 1000 messages
 	// (POST /api/v1/sms/send-batch)
 	SendSmsBatch(ctx context.Context, request SendSmsBatchRequestObject) (SendSmsBatchResponseObject, error)
-	// GetTask Get a task
+	// GetTask Get a task, with how long it waited
 	// (GET /api/v1/sms/task/{task_id})
 	GetTask(ctx context.Context, request GetTaskRequestObject) (GetTaskResponseObject, error)
 	// CancelTask Cancel a task that no sender holds
@@ -49703,6 +52263,32 @@ type strictHandler struct {
 	ssi         StrictServerInterface
 	middlewares []StrictMiddlewareFunc
 	options     StrictHTTPServerOptions
+}
+
+// ListAudit operation middleware
+func (sh *strictHandler) ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams) {
+	var request ListAuditRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAudit(ctx, request.(ListAuditRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAudit")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAuditResponseObject); ok {
+		if err := validResponse.VisitListAuditResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
 }
 
 // ListChannels operation middleware
@@ -50555,6 +53141,30 @@ func (sh *strictHandler) PutNotificationTemplate(w http.ResponseWriter, r *http.
 	}
 }
 
+// GetOverview operation middleware
+func (sh *strictHandler) GetOverview(w http.ResponseWriter, r *http.Request) {
+	var request GetOverviewRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetOverview(ctx, request.(GetOverviewRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetOverview")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetOverviewResponseObject); ok {
+		if err := validResponse.VisitGetOverviewResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // RecoverTasks operation middleware
 func (sh *strictHandler) RecoverTasks(w http.ResponseWriter, r *http.Request) {
 	var request RecoverTasksRequestObject
@@ -51035,6 +53645,58 @@ func (sh *strictHandler) PutSettingsCategory(w http.ResponseWriter, r *http.Requ
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(PutSettingsCategoryResponseObject); ok {
 		if err := validResponse.VisitPutSettingsCategoryResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ReadStatistics operation middleware
+func (sh *strictHandler) ReadStatistics(w http.ResponseWriter, r *http.Request, params ReadStatisticsParams) {
+	var request ReadStatisticsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ReadStatistics(ctx, request.(ReadStatisticsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReadStatistics")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ReadStatisticsResponseObject); ok {
+		if err := validResponse.VisitReadStatisticsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// StreamOverview operation middleware
+func (sh *strictHandler) StreamOverview(w http.ResponseWriter, r *http.Request, params StreamOverviewParams) {
+	var request StreamOverviewRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.StreamOverview(ctx, request.(StreamOverviewRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "StreamOverview")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(StreamOverviewResponseObject); ok {
+		if err := validResponse.VisitStreamOverviewResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {
@@ -52400,633 +55062,710 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1tj2NJlh+Gf5X487/AdPfcZDEzq2q6s16MsuthpnrqaSqzpzzbWSKDvEEyOi8jODeCyWKXylgJK2O9",
-	"Xsm7gF4YerC9ggQvjJUFGwYkeLXaD7PTPetX+gpGnHMiblzykrxkZjGrW7lY9FRe3hsPJyJOnMffedvo",
-	"6dFYK6GsaRy9bYx5zkfCihz+Oh6PH6fuH6kwvVyOrdSqcdQ4HQqmJqOuyJnuMzsUzAiVijzBf/ORYFIx",
-	"nmVMWsN6GZcjw7hKWS7GOremkTTEGz4aZ6Jx1DAj0+bjcbvV2m8kDena/81E5LNG0lB85N5wv8q0kTRy",
-	"8ZuJzEXaOLL5RCQN0xuKEXfj+71c9BtHjf//rWI2t/BXcwsn8e5d0rjPrRjofPYM2n2LnY25HRZ99eiV",
-	"rXvzfWCHQ66UyFb1h29s3d0zjR05Gj+RI2mrV2vE38jRZBSvGjfnpYXYb1VTP4NW4/Gkos8nmcVPqGX3",
-	"h/tLKvoradjZ2H0vlRUDkeMw9WjM1eyZXkYN/L2t9KUJoifK5qt6gt+voqdJbnReTfaOEm9suwdvdPxZ",
-	"GefiQuqJYWM+EEu2PH5SovqIv3ki1MAOG0cHRGr/d0FsY3OpBjAuPLgVU19zlPo6H3GLC3f3dmPtmj5O",
-	"xWisrVC92S/EbJEOx2yq85T1htoIxbozoEGPZ5nIWV/nzA6lYVoJ5oYkjG2yY8cnBLci9c+Y1QVrcbMB",
-	"bgI0Y1Nph8WPXZ3OEngmFTu4zYZ6kpuEpVoYprR7OmAjnYsme2xZLuwkVwa+7svcWMaVmTo+FhodCp6K",
-	"nHWiWe69FOOMz0TaabJT3++5oJFw14vIYSBsIKxhtw8O8EX3Dj5pfcamQ5mJqGc/U2kc7xznepALY5rs",
-	"uQpNwsR1TvN2nwJlpQlvnItZkz3Mc53TTJDt+n/rPkvzGcsnyjCeC0cQdi7Gtul3Ic622CrxrN3i1t+P",
-	"Y26tyF2bf/+r/9/ef/v6k99rVG3SL3R36T79WnfbV7xXn0hjN+KS0oqRaWzMGA82ZYwvhlqJRzKzooKT",
-	"PFfZDI/J2L1Gw0vYUE/FhciZhF0zzaW1Qi0ZLHzZxi8bdTkcjOoZfuNG+VJPrFjKUnP36zqGuumKnYBg",
-	"sbRPlDsuw8UL6eCUm/Olm9Fdl5cRQqhx18+XRuRquUQw8T9v21Vo33X2ildt9hPR0yo1jq1Ouds+faY0",
-	"iATATS64zHg3E7F4cLhEPHDf195QMJp3bly5MGOtjAAx875W/Uz2YKA9raxQ8E8+Hmeyx92Yb31t3MDf",
-	"FuNxb6aicXS79VnSEI7luWe54PAirFdTadseiixtvEsaI2GMu2/dSXdzHI+ZgtPjXgBm6j5JmNHuPPW4",
-	"cswR5VUmgUMSh3a74KjR2v/5z744+NXtV61ff/rLu7//i8Ond5795MVnL/dPXWf1qAGMGsmxyIt6kzwX",
-	"yjJjuRXh/nJCtZ7CcGk4rrsHWoltaId8OxDGTHo9YUz9Cbh+X9JCLpuHv9em3LAez3MpUqYnMOxHOu/K",
-	"NBVqu3U/rFp3PrHDZj80PLfwwgjWy0UqlJU8Ky5BoKpI3XlINbDanS94/ZExJKubMOt4oamXa2PaRlrR",
-	"YSPBQajhlnE2FV0QNN1t5sUE95pT2Wy8kZgd5noyGDLOurmeGpE32cmkN/S/45hy8bXoOclMgjA7YyM+",
-	"Y06JGQjcqonX97oz9rOHp0yqXjZJRdpknfvPX560n798/LPHz046LJOuTTcAP0c3LNN05HysnPDAs202",
-	"xh23qRc3hvRNlraE74gZkTtmAN8dsd9MtBUxcdoyZdOhUGymJ9fFFY4Vk1XDvQcD7RQD6TAJ+6gvBRJY",
-	"KJu7f0tFyrr7+EeGZXqA1L7gmUy3OoUHBxGx+1JkqWkcfUX/XJQ7CspL4mclmQY3bY8r1hUslU5JSBvv",
-	"XifFMvr9LmnMpdU8ZtAto7bhjd1zbpD8pXFHNHW3aMK6E4sjwzM0zbUa3GMdoFsTf+gwd58aJnhv6Mbx",
-	"lGdOVBLbrUr1EfC0G4W259lj4AUwB7oEu8Bt0iN3L44mBh4AadkXJ8+fXR99wxLDOFzjz7R9pCdqS5rd",
-	"XilH9KHheYLlAkfCjOOU8PLO6UG9gbbccwphEBbEG4kCwqnWT3g+2EpIuL1/uGozWa3bGbS9ejNJJ21q",
-	"Bq8eMTPOZPn20TkzQ51bocBoaMUba65vb8EwgR0pts+eys8TN8BP3b/AaMFZl1s8qadaP+Vqth33/Gyp",
-	"DOPoOuJq1u5zmU1yYeboqzVzPzP3s0iZU7dHY2tYP9cjVBZ5mubCmCNm8xnjAy4Vy7gV+Y6p6gcKXK8k",
-	"4/T4SCyO11E6MsDMCzpAl0lv2EkKwQQMa9IwMh+yiRFnyvqOc2H0JO8J02Sdl8Lms73jvhV5hw3kBV2Q",
-	"pqwPNc/UmXqk88Uxg4XbCJZPMgFKRDY7ci/vsV8BJzp+8Zidi5kh3WIgLM0NLDBN9kxIkMBSXaIEXHtT",
-	"x00mRqSLNPEGLTfWjDtpWojze/DKmWJMuLGj9cnN1vLcFoZ5EBRgy5KY5s2Q3JipztOmG/2x65iu33Gu",
-	"L5yAZ014p8aIRlrhiik25KbYj2BEMUxPlaMutM2kTRi3buSZcN86AYCzkVQTK5rsFRA9NADzck2oyu0C",
-	"0sLECFqYyTgBk5fR8EO5lRFtjtx1jfctSsk5OCyolVwASRw7wGWDbbGwewOXTcVYqJRp5SREWF1HFKAn",
-	"MGDTPANF5EvlDrbO5Tfb3ur7S7lFsBSUmMT9OYViJI2RasD8zj4Cvw3jOFigr6OdX3XgeVz5TX0NOvCa",
-	"8RNVg7liK22h8nabRK0u3GvuTMke3Pxud+mc5zKbseibmOfCrZZdA/XWDzOBu4xowrqix90RiM0fvIdc",
-	"OOWWd7kR9wpLu7+4nQI41fk5Xi64JGYydiqSSJ+KVPLtpI47q6SOSdFFe+T6aIPtcGGp7mO3e6ezsQjC",
-	"6/wAdr80nXhcHS/MduYH1gETHrUI/lgw0JwIa6UawBOeptK9z7MXuR6L3EphGkd9nhmRNMbRo7cNI4yR",
-	"WrVlmok2MluzaBp8ij8Aw9QTCzcKLjR3tyabDmXP3TPUGtw9jaTCruvN33cO7twtWcDvLBp6kzC4EX/T",
-	"Bp/N4sh+7h6vGAX4nJVTW4xYOaJPf3J3vUWeHunu16IHMvTxeAxe1mDwOno7R2DcuWvcw+4dtye4rWOa",
-	"PuXm/AWfE65Xf/WUXkMrqzcgf4WjK1qhIbyunul6rz8nn3+THasZiOtMvOmJsWWdZgeukU6z2UnCSn35",
-	"8gk6sIi3OIbAJZy9ZbEAkYfpzioH00c/Pfrop0df/f2zs0mr1Wo1X/+Ds7Pm3J/xk9cfF//85OOfVnim",
-	"gAYvwczzksys6PGKDxkYmso7gCIV6rkciL+1o3WtUu5A/CWZjXSBe5Hf8E6r5QS7nPcsuPtyAS69Mvn2",
-	"3VxbSUNNMrop0aEQe+kKklQSxElqgia3OEz4FYUpEM7IROaOZeJltiBO0WTATlh5UKOTOT/iRc6RO5G+",
-	"DWyhTXL8cofHRFmZkV5h81nCpDJW8NSNqfPy4enLX7cfPHxy/Ov208fPvjx9eNJJyNBJu52dKz01bKin",
-	"LHMCISkMc7M4PCixm7u3S/yvVWdWZqgnWdqGUS5O55UXNDXOg3H26Pjxk4cPwARxjwH/Z90Z8x7JpV12",
-	"tc4EB/nUWG4nZt3mxVNxgu86PkmOsfr+r5gpFW61EORDw1jCmFw7VZw3SBcLG7dkgax64apmMGfq9GNa",
-	"MZEXdOyXMZHKocI76Jeud380ituM5zmfwd/a8qwNQTBrw7tcn2g6Dopso/LKLJEl6iBaXJxAFUk+5xlX",
-	"PXEfdNQNJZte+KhCh0Cl1wniYjCCMLdVsgFySvq/6NDuzf1QxYdGPD+fi4zAO6Iul52/sXFaldSS35zC",
-	"s/kpt9CL28shfiZh+0zpVLBUK5GwA9YVfZ07Rsx03nVq+CG+35dKmqH74DY+cNwuZbyrHKWybJawO9iS",
-	"5eeCTHlaDZrsPkTyGFADnPaAHibcPoYCfITM0QAwGwsw6sX0378b0//w4Cd3f1JmloukDjF2TnNQ7rWv",
-	"Gr+ZiImTagzEa4y0klYDVZMGR7fm64pbzbd0tUJd9dYt8d1iKXcm1uHRSiumWPyw5lT7N1c0vzvx2M9n",
-	"1zRUIqumIf2wLmYwoeBD+nI1OfyL7is8021uS4E0Kbdiz0oIGFnY3z7OZOEHlJoiLTDcKAu8cfH8LZEl",
-	"wu1i5EBxO8lFu6Dy2wqJYzJON57RhciNRKNBmfM9Vo5ARqRO7hEXIvd+6SY7ESpl0jJuWIe+73h7Kd0P",
-	"VrNUWNEDxcTHXuBvCxyrkioVJwXjeimWp4Im8UaYX5FioqWFL9FsxQZ9IlFlqSUn4KYc8TeP8e19vPj8",
-	"X3PrmzQmSv5mIuhntwPK/e6WAyiR7VxBjvtdmGQgeS3ae4ZSIaNFscNrV1C8sRSHPD8rH8EYt7ZyTrY3",
-	"XCt+jaSKn+4vCGRbMTjPrFaGHEkzzjhG8FexsdWqi81nT8MBe7M30HtEB8/Rms/oH1999RpO+uv4xT05",
-	"csoP5kk48a4xkHY46TZ7enRL87Hcc3toINStwCHfxZ+bczne02Mk695YQzhHOEJ1uWbEAVfN9kQI9St6",
-	"tdKgRSseGTg2FLnf83230+1Qm/6r+fzrVXTeMVvcLUtE0+g2W2lDo1m2cZbLPbbfKhtDSurealNwghGu",
-	"9QJby9Sjia0g11XuiHrXjetXpMvMArvdLjSORQMIOm0X13jf65M+WwNfdIpt+Qcy7pEjGISoBZVzcaFX",
-	"WZGWmz9BuATbyAXPJoJ1ee/cR9qhGbSO+Oh7AANl9e4mCyR4sci+Suo89E4Ccz0p+rqNYhFBk7DeZRpU",
-	"bhs6F4vE+fnp6QtGpsMF6ro7WOepm+p+kYVWdexC+tn3RY/7IalQSWMq5GBo11MTlukVvrzIhKIcQlK+",
-	"qN2ywrWlgoXN71jRwU53r+hE/V5W0aFDd/2Kjp/T90rR2Ubo3/48LSPalrrCTtjqFkR9P+zm9Sr67Zhj",
-	"XAe3eBWoWuGNwVd+ZJgZ8lzEUYqyJxKWi4xbeSF8wi96E/ArKZwkXxbkiwtPTzBhbZlo32q2Cume5BEY",
-	"s7K8t+mOTqUaWJ6dt/2mK/va6zna9+B/9x8tcbiLEUdJME60vXN7qfV1TrhbSNGt8eHEiLyG0PelEfnj",
-	"B3iAekNu23osFH62CR1ae58d7/0+3/umvVfHG+YHV73zYBW3ch4urOXqYwUd3SqauFX+fp1ZCSe3Q6tS",
-	"2EYbTgu/++CmE/b2htPB7z646Vz+xG1Ih/L3Hxg9Nj/xuxbDodNrEMOLfi8thuN99wGI4TCQnS/edSyc",
-	"2ZXcjL1tuhno2pzzAbZWegEXaUJ9V5MhEujLQmH4ycl1nQKVp3OPccXEaGxnkCmMScLGWyXwPUiFnmEa",
-	"DmSXRKmkmKrDctGTY+lmHcIO0TrOOmZkOoB8so2P9DAKAgoniECHqvZyQBuqt5JbmIhSybP2OBd9+Wa9",
-	"GuR2H7y5OkZgUEPlfIlv3bj98RhEsFIkEMYLE4i6JCBgW5sU9LrryxA6vYbLsOj30pchntcP4DKkOV2F",
-	"TerSjGAjh+sGLOKDk7537nHHZd5WGtjsDrnZBle7DTbk9K9Xrf+OefRO+fMDNM7dL5ypl5dql3llt5GT",
-	"UG2u4YySpm3KHUcsYa0DdRshZ2JE24rROONW1NiCEkMII/vzUm9rqeViapuJGeWV3a20Ue5750JHRfeX",
-	"lD3mjsm1iyDzM7wa71g4uvVJcSre2JqHYc0kdqd1bz3JeTZSG41xkT7VGWIdGl6HDXWWGlbgO4eQGd9I",
-	"ZdrYGha0Qc7T/NpcD+e4Rq4Ba17pFbPijb2HmmknXtZOQkgdYc3IhhGx8iJ59ru//Nd/9zf/9Ld//Te/",
-	"+2d/8d0f/dlv/+ovf/fP//C7f/lPvv3jPy9ng66Ba12TCBoJi5WTcUIQQyEoJJEDQNmPO6Xhfnq3Ue53",
-	"f++z11+19j57/baV3H23pO9C7KzwNm0/pxjI8FI78mr3VtWmeuhBEbYfZMBVWAtg8EBYLreKJC1DKrxd",
-	"l+o2f6ZwiKVGlhKDBlltdatgjXDOvtZOe5go26akps4RbNP5xEfKaRasD+i8zIhM9KxhSk/rxTR5ULya",
-	"csEj9zqBRyzKBEuCX3FK8GMTQDvCdBZDYhEkzNQbvAfeWAT1NtapWYhA7W4SQKzmI8BQ6uZc9YZMqwRx",
-	"0bhhnTKQWmetu5d6rlz0i2rFYhujadg6G+XsiYtlGklt7cJMsLW1RwOkfOyw+CqMvCTBLyXWbmV16HLn",
-	"InrR6yUlc9xe1y6QwzAulZxRN/noCaEEhl3tc2ohjJf2lxuxTkU7RT86pA+3xxlXlNXd9inE/m+fO+w/",
-	"BFiyop3welVarv+RznKFxCRHgnFL6CIevZmRRAuJypDBfM/x6UiiRfBcoSKQRN7vi55lHL+aDrURrEOD",
-	"bXML6DwIOhPCrJu146ylklZyu37DFB7+EX/TTic5t5XuDg/PE64lGPWIzyAxezMgnsrcalgcqcK9XYOV",
-	"ua1XZ47P/XvvaP9U+AOfw3N3T2klGOxINuLnsNgjbSzbb7Vabt1kn5CSDPuoLy+Ej4UHyCpKbtcK/6Tz",
-	"8DEkBNxxciAjhmLYR66fschLbSIMmsiNVh832XMlsEXYCtmUz4zHLK7tP4R5lV2IB1UuxDGfZZqvjex4",
-	"Qa+R9XK9plrM7cS9j3Afud3oiMFWo8/mD1btExElFtTYWq4VPbHtXIykSpcfh66wUyEUw/dEbu4F3QM3",
-	"ggg/uUUk49cGZ6UyM4gCVOpfLaVTTtvgTmtxH8xdGf72L9IqAoevvDnejDMu1Q4vfNehQo610ys/6ncx",
-	"i2goeFoP3ASY6UCX02mgGgBoCCJlk7GTawEDpJ7gDL23pWmPdC6qTcjpRGwkq4o3Y5kLs+qbtRGe0rTT",
-	"yZLxaNWeqF4m+HpGrr6kFx3HyqXOpZ3Nn+glSVaFRuGlDNdqOslEGpLgEUkwQUwPlBjamP3UAFGnJwAH",
-	"0snDwtqsSohIGm/2XAd7FxyKYRjX0+eIcHgSdUiPIBf0CXVLz37pe6e/n+kTPwZ68iIeim/cj8hrwJMl",
-	"PPbVUKhCcplyw/zrAKh6j2WibxlwsD6TlhBlp9zUZrWh++6s+hwA7Od0qIuew3jcECrb1BMr0uX2Rvjd",
-	"sFT0JEhT7u7wiWt8hnijvpN7GN49lUYAcB+EhKcLr8sqO2RCpV/Mqly5SEyicfkYIAIKdjsj8VJjqXtz",
-	"L5Y4nNioPcBZjysQtgpi9fSIMg9rywO4lX4lxbRK06gHxXXKzXkBxGUmoxHPl6y0KDglkwq0drPmdr5U",
-	"2l/IxKPjXgwv8L3AjEqcLeInYbMVa111CUQGk4U7gKoQVN4BfBTSD+C1e4yzVFtmxJjn3BIydCYuRGaw",
-	"eAbTXvleoNtKDL9xrruZGBWY1tSfJdMvHW1CRMR+IZd0rZEE57faXvhzaazOZ1uChiKuXspnpsoINOa5",
-	"hZZIb8LrlOdQ04MRc2Zd4Q6IYUMcCRbSMB6/fJJlzLXPPvry9P7HbMgvEJsaCoKongDsZ4CYTgF9ZLnQ",
-	"dnj3znqZTbzxkQTLJyMNS3M9HouUaZXNSP2TWMQGGxBp4qRf7gG2cf5CXchcq5HTWobcsM7PH5+cPn/5",
-	"6/aDxy87lVzsXIjxEvLSwsWj2ZByAZw75TMPxB1mCXyvoDBGWDRZi8rHwJ5sbkTvSn0y04Nl2weo6mcD",
-	"E8lFHwDQqVYo1gA0ky4APztVz/0A0jDuslRkApbCPe8NeT4oqpxkIh2UoUpxY6YpynNd6DOhxYWcJRwE",
-	"twhLfvW0CLRvT2Vqh1UQt9OIGkE+xVwpXqxdkx37CEbADAZEtuJnuvdSXVSBYDPhGJeXufAoTYU4R7A0",
-	"O6y0w4CN14x5bwlnK353g32hjR3k4uSXT7B/f95HGnD2NRpf9FQVGKDYAFNCpIaKY8oLmYmBYPdfPjw+",
-	"feh0eGmb7CFEAkeVjXzjxjpSTbEUh9PQm2Vn193DzQD4FvgnlAi64NnTJaKGpN8R5tRpmsSNfQ6bEm9s",
-	"4nblSGaZ9BClKwGK796exx+s3E9Ub/PyZvDa+viSWOEqkzXFRK0xT/9CvIew1VoSmCPedUJg/EJsGQjo",
-	"16BC0JjkY3cN0eE6h4qdV+QknZvn0kzXJ4I7JWgNDm9f55FhidgzRihwUr1jZN4XL5/ff3hy8vjZz9qn",
-	"j58+fP7laQDoXX+QNgUUfgIXx0NVibx7zHI99QSmK4bq1+JDI47cFPR4bzJ2N2xP57nogVjxEXr4u7PO",
-	"x+7G8vAl7CMlBpj12kGm3imKXnQ8TgZ8AxekStlHY21kxRfgZw9fkNTqu0ERxTMnchMypbs6nd1j2gkC",
-	"Y5EjlPPHIB2QZ5TZYS4Mrs5HocPWx0127Mtr4IXtxhaV1NBZ6mvodIhdN7040CldxkdoodNTKq4DF3OB",
-	"QF9MiSruTkYwtywr5g8Cs4FiB0PBuogm22zMHx76ofr80I/B3O/RY+uZfFZq2UCUEU9Fudm1BpvLQ9tW",
-	"4Ny8zxtiNU6434uol2t9Tucfhw+bDrepf4RVcXBrgSq4MIT1BzrT07aZSopoKw/qUfU2x6rJDNIk1cBv",
-	"DIoQENOgnm05minPXbsfwnAK2OI1e7Ey+NTvY3+sytMrkb4E+UO9wqFZKyNEDHl3Nu34FtilWID9XoUf",
-	"e24G1+vNxsHsevl2HoQQiotvjjBeqywAtL/ehjMvdBEvddc7giMmUBg/AcOAYy5YvSvUB3Xi2I/Q182+",
-	"0UrcY25oXhvWzJc+L6/hGC1Fa5cGPnbqsMih1stGH+D4N/sE9Nt6X7xbtqimXkj0JSiyLi9m13ikmy3P",
-	"hzj6TfbKBzn++hv3wxp+1Sl6usxE3qG64x2sN4cmcQgpFHqcCca7PoQYgkLBlHJ/KJVwmm7OHqpBJs0Q",
-	"8sePez0xtntPuBpM+EAsRhlGSIAHxZiqSyl04oiQTjnWwdvRLkQeXgE/pY3/dDKOsK7fKuPa01CjYEvb",
-	"/JRL62Wt9aVvyoWz3LdOlET/FZ8YXyoaIm464A5smkxPO/fKZtCV+vbBnc8O1tqtqjbHMzHdvTHrXCzR",
-	"2M7FrJQ9ztnngudQb+dcoOGcm1IRTaeOfs6N7DE+sUOhLG2C5gZgjiuMaGjJWSMmIw13J2LRmu1SvIoE",
-	"0YWFe8GNiXFYuWEdFEg7zGoqxYrWWCiI32SOOTId1TCFx3W08me6VLSwwXsjsXnBshgAC0qWzT8oPWu2",
-	"915/XP5zWfGyONzroUq3MzN25TcLsU01DtUGECIJ9GGJ+a7aOb7cDfrvRM+dAnQxzylGxJdbyX5ykBwm",
-	"t5M7r9dD/1bGijyEfl4hm2wk9PcJXlXh70dQfTn8ed8pwVn85CGZLehzPRL0yesSre6uIdQ2IZZFEMF8",
-	"iSBi/gnbZ3T3AoQyDCxhh6znp5Gw2wuVgIrbL1B5WxqfiIjAJyKi7omISKvSEl1VelwM5vU8MwlbKgk7",
-	"eGVNsfisPMLyeousswhaWoWZVw+/LlmV2hCPZrdB+3HPO1eb486f8lRcsr5OKtIJVlKtClU6zSfCV/Ur",
-	"Bf2Co9Tt9SwXPJ1V+uvxkFTcPiirTofaF7jsBht74u6iPgeh4VzpqWIzYe9h1WusiIi1qKOAI5J966MT",
-	"LW7iKpNP9Fr9GNzCQri0POV0OCNHAoRIYD8ivUfmfHTlO3HTB+EmcW13qSjGwwpjWa4nKq1zCdcLkiqF",
-	"PlOw1Lwva44sSVTVobSVSnFNZMCkDbFuV1+FQa80FQqnunbDXjyolx5sqyIaF6u1L/EKUCl3ksWI+vcI",
-	"/kv2mXJnRdLpqczj2jiW1sliPGuPzGCZr2Kc6wuJhrAoYHgYXGh19qgTK9sh3XLl+QF1AlIO/Bny/KNO",
-	"Rxg4GzIeawTiGqHspWKJ69YLpT1RWTK0gupAgh9RyBeGieI+CNHZvsoDZIhAhf3KUEY5EqY6xEb3LcXe",
-	"EsGH3LCuECpwrnqOtC3u/qjgKZ2IElMpFjGKk/QrVdpOC3vYz3j9Id1eG6h5Y2wh1m+Zsgbsub1Uke9B",
-	"ccofGag+CRGf/ZAiFl38c3lCTXbsoQfBFhXM3udiNhddtH/w6XbgzqVY/vLAn2k7dHcl5aksJJ+xSNYA",
-	"72jEKlgXGInCYEC8m+pnqwGvzyeqDS8szwqik4i2JFUe7mLG3SOds+7ESOVYvOuT3SGsgyjLDgUC+sa1",
-	"1aFMqOaIv3lA6XAd8l54Y1bcQP1ZbqNLbZ6WhTLP8jr7YF7iA+4L60LYX3l6PMu8DRSWs4sZTrDQ1WRd",
-	"RkNKo3oJ0leneQWpT+8j6+wRCItYZRbiA0qlZtHbvTorDcNDxhnviSFEnxjW0ReOi40EFaUvbSeMIc3l",
-	"hUgxfE/a+vsozv5an/S1KHYuaKpxXlex5aKO1rP269AWfRLDtWiLJ7QPK1JAPKpbghsijQUI4OtSsb/9",
-	"gz/92z/4M9w20cGx8ffzoCsJE5nPBdFxcfhmCd/kd//m//ntf/4fvv3Hf/nt//gf5/FX5m2Dm5QLwCEv",
-	"uVcqtJ2rtv8k7A4zkPDiDTRXZ3SLh19Yhsp6jzcRzeu8MJT4YWw0mrOILjybM8xVaVoLZ2pHItF7RAyO",
-	"hae14v5VpB/WFTACgw9p2o5TO/EiIZnIXZzgiHEys3QbFK9M2JWTfGkltPVD3MpGEssU6+tzoG1nTWrq",
-	"uJDy4PbHuNi6sC0fpslmUSjaKmKtpOouzjCDPBCqAogpvBgKOyN9r145QLP+avH8n1CKSmEy8f3gr46Q",
-	"augTSeso2fmac/0eDWVJA+4HkYp00+0aC6s1temNETM3sONVCVsF/4t08GB4LWY+r5iXudjCri4t2lxy",
-	"I+ypyHoY+MZmSJzxWp1GGICLF9R7vXOuGJlVKLeNl2AwB2tHpb2lOK1rT4OVNruqWorLJfpi52F/MRhr",
-	"PJWwJfzkL78Rrs9v5Edgrk0d8CPYFvozbOgyXOJi3sylNu8GtuYI6TFOarudLD8Ba+6rMnYO5tI5hq2K",
-	"HBaZM7Sz70ZpCSdyNUbl6rM3f8zq75TrPCnXflDMVTql4lmtBLTBlteNEQwL7gRn2fN+4+irbbxj85OL",
-	"DHmrEP8WzxDlF3n7ccnGtGAgsENKw+OKkKMK05ZUvWyCYsXC7ItqNVvRv/C/VbgFK8GKFs/iqmWrZZKa",
-	"159NtUMfzArrhMoKXgUWb7RJdBFxxdF+Bn+MBIM41AwtBBWQ7ltvbZhEVbqozkV7WVCAjzRwL3kBeSE6",
-	"gBLksI0OhgLcY52fPTxlt/hY3rrYv1Uiw623Mn3X8SEDWUa7b7QerNm7dJH0604frNv1cEfjqb0z1vhc",
-	"Pe/3Y1AiUBJ1v18TWQgVpufuI/qn+xQa/rLAVKrwfPcIPUMozF5nE4UhIlMC1OEhY9Op6UYoe8SUpsAR",
-	"SCMl0KbwCFgN5FrhickdE5rYJuuAGuOBYanV4GUCVwQNxND3Q25YPvGfuy1KX0PYsDTs0fHjJw8fIP6C",
-	"+ywXZpJZZvgswt7REwsIOTA7GOuCwZWGRsYHD9egUurUP590HQG7YfTYDsZ7AtBDSL0H18E4Fz2RCtUT",
-	"TF9QRmd42Q2X7Lbg74sQcjLBL4RxC6InYInKAFsgFWOh0hCmQKNEriSzrAwK1IyixGFyFCtSc0OFffOS",
-	"vg0PHkEjsLV6VUofuYQ2ME36L7yueCXK3OoYrMdIQgp/shoXl2A+jpiNQrT8ktaJzgLXeNuzpvUmTXg9",
-	"YjJrv0AufSlrDHW3gW1xO1w2t/flhcjby6MUEFipXc8+dCJUGtmFRGWyQRFd4V6QaoBcK0C/1gFGvmxc",
-	"yoYYVknDy23LiBR+X3JA5m6daIHnD1dSOp7zLVesWXlwcfhIvHJ+OUp7pXQa5vd6HFRS7Om1KQaO5dz3",
-	"htc5qK0gA9UCv0YvzkZvt/PKShcUNNQTyjo2ofssJBQxqVjHasuzToL+3RbBOFaWDl8oDr5u4ZMGNF5r",
-	"GvPq6tzKY0MFZUJg4dz0V67KpZW5Yn231+CK0exOeIwosFupsbdja5vrcefR2aHTK9hd1x+w6kaxZQzc",
-	"5UWrVXN7pfP0TiveCZtZKNxXjuO9EveH3P4IbBUjbpvs2MeV3z389DbrzggI84uT588SNhLcTHKRBriV",
-	"6VBawRDUy0ngEKpFNXXZNJfW3e5SAfwcRcPFo7sToRkXRN8WW5Z2XQnD6OD2ViF34W4taqcv0hB/c5fE",
-	"xIgYgij25lGt442wleLUrh+vHt/GNeFRvaiOMIslaFTxEE023C6LQvScOHSVc1y4UOuch3kny9VKVCu5",
-	"3m4Z+26ZehSxsCwKmwVgz64Y8ox2P8TUMij2veCUWOMkQRT8zbiuLKJFasZ3QmkKLN+2qVgWvk1Cv1XE",
-	"e+GRFiv071lluCe6Yb4RjqSpNOeE8KVS8UbUhG0iENBL6UYevHQ16r+HN+PGAlRyJqwg3NOt42ogZN+D",
-	"YSz2ixH9KZ8RmKkPrCuwP+d7rlp6QhnboKZBAfpKBmRqYut5IqrCRnUVIhRdbhAkDJQVri5LdKjziXjk",
-	"S43TSlPtFIKvQ+zRKYcyHABu1xVOkaeaCYv3BSQlLF3YKuTeZcsHTpW1Mdbw0iISst9e0YB8iyVCJHRE",
-	"S7ulfDLKq1g6eSu5wW51gdDtzhWCcs+X1AoKXnrtqsELQnNYcifSr0322LLRxFhIvADfOeQkwe4mp9/x",
-	"i8fsXMyOWCc7NyPT7rC+xooxrDtjtw9ZJpzcZBKWyoG0JmGdPQpQb3eaa8o1HmxU2/DFTjyeoc7b7711",
-	"3OQZH4l3nQ9C9YjLpi6s6wOiPvSJOHspN0NhEH4SQfeQZCwTHCyanR937rH9fackHLQAdZr33Fo22Sua",
-	"R+fHHfLmcO/MlIqNuFSZ6+H+UCreZMdg/DbMDPU0Lj3IjYcah9vPWkzhKSLL9w8/bbXgP63VMRpl+fzs",
-	"7Mc/hfqa7j9sb9l2ySrRnj2AZ+T/8UG5wFbRBVS+zaTHZQ7onwVedAd8RE3WId660K47W+dibCFsc6Rz",
-	"ca+4D6E2hD94o7KnpYfXVHGNUwc1/S4w/Ze+Ffjr56Ep+POBb88T63n/sedzS/jgKhc3vITqJbIIqmCF",
-	"zj+VUnEJJw+4R6JSNLzExRluyKUGPaiDsiVEkS/m0B7xN23AK7oMTtFAO34EkuJ0yC1UTQBMe+rlyqGK",
-	"HKkG0linP6Jftr207IivgMIV4+MxruhYZ1nBQXHkIP9Jw3zLIo3roEjLBsIadrt1e0XVk7aRGdjvoTrD",
-	"WpIWSLpuQHMUJjfmQKLL06PNE3g57kM/6Q2xlusgP83nB191ugq4iJ1UK/t9kYeDxNB1wpzQg+U95r22",
-	"l0Y3CTMrMlmKyQYzf3gUcljCkziBJTzE7JXXSDl9sUtMTepQpDsVNoteFyYYjaHKnIafFZkCa3T/+S9W",
-	"l1V5KQaVBRrxuZPyHp88Z4f7d+/u7TfZc5XNgiQDwhNxAFA8M+04nCbj4kTZfFZKJXDMzH9eAH1HhbbL",
-	"8sH9Z43V0ZnHe7//+u1BdYntl8LdsJ9z2xtuZyXPoYH68j926PvaDEFqYQWx6+r1iua1uxODaiR0u+NT",
-	"43p+CLVNl5SEwrqnJMkj7p8uKpI1z9SZ2mMROKMPUTsqVy3zVX5oX0pDrLUJn8chRz5o6MXDZw8eP/sZ",
-	"2qPxNfFmyCfGlluP4ot8qJ/SlPCFQmIm+hYbIO/Cms+rQ6xiG7kPskJdrHBbQBlYDEbCDuVA6TyMF3ce",
-	"VXGjujXu1tcacqTuhSx5Avf2xIFyN9SGkxqwEtRQZHGVtMpvw6XXOYJ0LTg+xVUYryPQdyzztdSFggNF",
-	"vkoH4r+wohA2k4pMAot022Giij/dGHwMOxGDxkDvzPyuYMeUqEc15+YamqtZANc15u2eKVYU7cWkLi9Y",
-	"wXy8nuBJixXtYGSAwL9Q4y4hEah6RzouLHGiNocIAU89DI1zS+1kJsW6vHeexMGo0PqPDLOTXLFUpjTi",
-	"kWAfhWY/LqeCuQllqZuighJkKmUfFf1+jHFuleenULw8zcpEap6pSD+qCC/wwWnhCDaSRhFDQuN1NwWN",
-	"xukKuPfhY9jBjaTRi4QV2m2QYkULC03Ff/nlqKmXISeL4Pfg7wIjDv70sXL418NoQvjkyzAt/7efHP59",
-	"WkwRHzwOE/Ud+Oni3yVcOurUTx3/fhBN2XeaLjx7GYgRWPd2ly8fj2u4Do/HY4x8WgiAW5ou6ivlYXbt",
-	"vUifudOKjSDAlp3evuAdhbu8Ts7IEsPE6sISUbwryVbAkIVKTVII/RRv6P24GZejSp1mo3oxmBxYUxWb",
-	"KCszujJsPiuXuXn58PTlr9sPHj45/nWob5P4OEhiFO7qMmyop8xLjU49mpvF4cEqzawW0rwZOo7UXuJb",
-	"9squ1ZRly+kyoSsLNmcZMnlJl7FuWxNQyq1sJZrUpUpW0tFZCRZZ6nuBKAfs5Mv79x+enDilFMlRsN6D",
-	"5HB7RRJ6jVRG93cEV1AWMxex1wAVe322hX+PDo9JIllGQWG9+cyVqtSKiqAKjP82iS8wAAjcRe40Cu3J",
-	"JuqCSJ1KUOUx8DfSen0vkCW+xpabwUodX0pzEEEqXz9RkuA9r15bidu99EBYLrO1ZUmhwUgZdd0lEfD6",
-	"1deHBSJV0xbuv5dLYAteDWf3AvpPJlUByeIkIjN0HFHaNV6TjS6bMKDtNGA/jdXrG895iW3M5rOnyxCk",
-	"HumcpTmIoGSfOwoAUnQteMgbMCn3JzkaKFFO9JJ48PQHBzD3Vb1ixWgIGKaAJ8Ye90mTCiWqdQ72ioRu",
-	"qvwCUll7WvXlgNCWfKXKkq3iq/3kMLmT7LeSw1Zyt5Xsf9p6nazAm46rqHy61nhbWBIOlt95gXO81JiF",
-	"WsjKXays4KiLsL2I2zeSqqbU6po88c3AH9iU++dLbM798xibhDFMbKVdAupVU1BLncx8MCLR++uLjG2R",
-	"3+Gj3OtEcsVlFnwN8boBOsHkvX7uQaw1VNdiZTqDe6e20IH5YVthBCSNC5GbSlvhY+Uob9ApjEY+1PFL",
-	"1Qc69D3V+OO+7pvVLBVW9Jyip3qTPBfK0m+mWS+kaAplb9dyKrder/DVBZObX8sk3qRz26O0IeMFDSOg",
-	"NYtwODzRNsNDgKHuNgwDutx5CEbR6yXDL5DjXHvoBc2nTomlkVTx0/356/c9nv7oJK9OlRLqV/Tq1qes",
-	"mkTbAltc5v5YWdZilUZfKlZRHRF8iWvkg7oXLs9JV7HPYqqvl2+MnTK83TO7V4HCFZG14LIugTE68VRC",
-	"/VCs7C4vZBrwcX0FWfdPfMEU6ihPZ16gvsf2y0aMNWX91qGmxoyhciLEYIrcaYq2dqMq8CulWVGYdt0I",
-	"oBbgifxmLQBdZNQLwwk2fuAQxoknWoVqrWsJtKlpzUlBl3BFevTA2peh6+9KPJGh56rtHM1qV2f2RCi7",
-	"eydkTM6tkZgqIqihoL4PS+Q5HwlbEZQY6akI5q3zoLCW4aapN4+FUBV/eQnD9ZYY5dIUKAcPnf4OXiyn",
-	"hvs6Ie7kgQVkLHLWCd10itLZEGsExTqBGMD5XA/QFOq3xpeK9+6kyE5OSLgUtwTeJ0SH8NqGuyQFhUp2",
-	"4ox/NwYfoYVcNRgYGGBOYvTf6RxqzuKSeOcWYNuHwMDeUPTOBeFnx4aMaKhTbhjF/qEDgEIC52d4u/VZ",
-	"EVNB3o4OeE59aCK62OZwzqkSuaOmIx64LTFYyhE3AYd6uJHcW3S/JxAWSq/6BS6Fb4B1dG+/dftgb8zB",
-	"Ir06BesSWxOLaUFM2ypIVvI7kmvSli4iUnq3TkdZCoNf2fMcFv7WHV9C7BwPtRJtFQKKV4ZcRrHH7lOK",
-	"U1wixIwcJzDWX8FFtOMCXMo+8IhOXH2yk7A7+LRcttJt3U/xh1COstNkx9Rd7nsDFKI5/HhOIetaZTOW",
-	"Ov5EQUpui//IIBea5AO3Mn5uzSpw1SAEfLaxG+oq8L2vH5fb6EneW3K8zMxYMUIZK+bJxQU7p4Bd4sBb",
-	"uorLo3jK83MTRVIYqMJqbBlmxx9GOIiZPBcQcgGMrFnLvzcxom0jtNJql2KHWH+HYe376IIP8R7UyFZ+",
-	"xvn45/g4Lxdidiao+ZD/nQtqy+NvCcoF4m8BgvugGvt9+zKAvvcT7KmRlJ/Z0oPI8ekeLinemwueQdmH",
-	"klxxtIgo7sQprXqiyTqOoOkEI30q3wsFRPuTLGNQ8fiCZ4XiCTHyrGNGphnaaoNh10cGdBI2URmU7Jhz",
-	"rvCQewmZd1NVzmvA2TSSRmi4sqjwCSJLL/qAyaezTunDBIyg75EuXQQ7Gc36PL9H4dL00E5lT3iVEP6o",
-	"Z37mFyJ3t3BOx6u9zINMLyKFQJiD2A0MP0C/pVRsJLNM+giMZBto8S7POKFqbfH1puDJfTnYLCvLJ2H4",
-	"DQfeP7cYy7OsmuxE9HJhaR9bnYuUCdXLZ+Dpd9KBGbqbnRvW+eSTTzqQZuMLsklT/ArDx7ysoTY2YZ2h",
-	"tWNzdOuW+/OW+7bJfoU5Yygl8h7cJdiCsXzGJopiGFGkNhqD1TgzMEjcd5FfsdBaoPMEenZ6HAT3EBX8",
-	"YMn1kQAo4lCmqVA+hw2y9bqCtiviIHzUcX+14Y/Ox9BTx+libthNkKxmnaLN8BOSs1PVpJOqFt4jhS0T",
-	"HBYIV6dZBf7Z08pMRlVhGmS0WTiXPzKFrxbTofi5UEW4E21nCLvQlmcJA86Ti/5EpYYKIBfJIfR6c7uz",
-	"s1WpbuKg7fWmmcf06lNDic2IArc8DYdYxFRPsjRUf47TiUxlgo00bbAmpiuCngrGyDOj4d+muDBgkZRm",
-	"4BpjkFNg7iGkXUlQWez7XKq0jolK5L9wb4aguCjqbNWnT9zLFIgGH0sna679Ct9y7+tp20wl+WjKtDmG",
-	"Y9kVGeQyShP2XkQsSGxSGuFQ/Qost1/W0g/cmKgEfuWCqdJB6PMsM6jE+DrhSVz2nvAgo0Y7mKrVc0p5",
-	"evnh+tLvqwj+QJpxxmfP3KveD8cvuISmL4X+sDWSoLH1tuVLMpwaIVR9iImxzrIm+3IMCyNUCGKBihmI",
-	"UIBnCTFvywWXtiyJgRy1bcgOvnpqhcl8O7dTgWi4Dg6Cx1gMsfQFhPKpFtz4SMPtCVCjfhuuaajcduXO",
-	"M2q/XGtkJc5fPyfAXN2PsgwKkTXU7CjB/VWC/S2hUAT+J0ei/Y1Wa/fHqRyJ33fveTzAtllqup4XtMsL",
-	"XQBcr17pq6yhAmp5HbCp9EMOZZnTfOMIE2C5cUEOuGWjSBOKPCku/rJcEu5JolS8M+Yv4FDNo8RfCr0i",
-	"EvLKV1fpcp2D8SRNIRJ6iCVX3Q0F740hPoP2V9qhcyeuWh/bNhInklMWlXM+HncwOfpelGXsFgb1FApr",
-	"9M5aiCc8Yp1MDzoJ66RSDSzPzt2/NXf/nYreEIqIdsSIy6xDysmeGZlOyfjHx+NFe9pKRDO+982y2AWc",
-	"4m6jjbDPnYcbRd1eMt6IDBTXHnDkZ3QVEUc3uvx/5br8HBDNfiUQzWWU3f8qVNKk8WZvoPeCJIYCWvMZ",
-	"/eMruPxfx6/tIU4XFnZx/LsxkHY46TZ7enRL87HccyxuINStIO69iz8353K85wF+9qB2iMjxvG6oH7/w",
-	"wRUfnJL8wVH1e6Sxf2i028J8sKXOv62C/KFRbEM9d93wUfjb5fjfu9a9lZ67TSD0u6VS2JZw3IWzpp65",
-	"HGDDjJVZBg/uMdkvB4TNigAjPVH2Kgx+Nz6hGznyRo68cW3cuDauXzbZznj/ARrKt7iy1xlIX6+4nHdr",
-	"27oGu9bLyqg4CM6WeW8iLevmgp8TSkI56Rp5IsD3BOwezKInq2NABoJvp7lWA3YuZkl8p0IbAbenVMjv",
-	"NxNtebgEJ0akbDL2rnuoTBd7inR+bprsla9YJw3r6LFQnSR+C5k6xTP76OkOIJN43NrOkGf9Nn3qY7D9",
-	"hAF+S6uoCh9hU7Bepg2gSN7zSDFQUQMAbfGGhRA+CBfiBhBM3AVJXgDdh+C/vgQrr7sxOo4GHTwknaL1",
-	"ELJVhXNX2qJQz4NgS5dVKrNV6zwWSqTMSM/n0f+G0+xPsig4s4ZXBqPK11Z+BkCGhHXFQCoFtdOgRoBF",
-	"lMrGksr+pZx1N+5G0girVzdPXRj7HD91//w5z/rw5+t3gAAlsy0LouP4AgF8Y0mxLssP5UmNctblwF+O",
-	"Yb9U0tqEitYUT7ezYN8Su14UJ0qMA05ov48bPRcWUNqCOOEliYWqpIA6BFSuWZ8UusT6pPhPaMSzP2oq",
-	"jN1XXp7j91y1LT8X1TXOS1fropPR76IKHBKVlv2gPzIhtJKQMx3XwDwZ7+gVwnsZMa1iaSjAwkimK/II",
-	"KVlwfjQg7m43lBW598PZSsSt6XBWAojDusHlGqOE0ah0G64JxzaVbkN0VwAmHHEJzAQvEifJ+qgwA/iE",
-	"kAdQ5BwVmIF6YnOuzglDz98w6LcdgCfQ8WadWxAkgxcSP+ZDwT1gHn3qjuSQpwXGMN4sPheG3opTZsZa",
-	"Z3EaBLRM5QrxzJd7wJ8iJEqE+avoZXHAiKi8OGJH9LEGSEVIolgBwNxpskc6x7mlPoUUBxKU5omPcjlT",
-	"rBToUkIQlDlBRzsF3YvomIZBhaisUGVkP88VDEEN+z2B/4QtAe7pDD2/YXEbSQPWqigEiZStyVheDWfI",
-	"Sl4NZy9D56+Gs2f6l9Q9/PGIBvBqODvxY3DfRsN4NZwd00heDWcY5f05jWWV/BrY0pK7xF4SFqus/UKc",
-	"JYbpXC0OVkgZTWo7Uu3OQbBCp5dTBlbWBj6Niv9CNFTtyr8bomP1peJZe22qaVThuSsoAyIkDHacMNKZ",
-	"W8MVQAd1oLjo1XVYXPV0x1Nuzq8KLG8pfteJMKayGlaBR1lxHBw7C1D5c6XFGDcEgY316ugZphzlINrV",
-	"CXMrA18sGQO9BOQuqjJFg1kcCdQjz7LL5jgGK45BAgJepU80cbeCsdQ3FkCnMRUh2/Td1mGAGqrAQXmt",
-	"Svp0wguPEZsXi1P4hwtLN+Iz+GfMxBaT0Oa5FQFvrQadQL/JxIjcW5oWrydgqI2j/fmNG76izubAigL0",
-	"Y7RWJdqs2PPb+S7GUaWhKwOti2mzQaNHK1qtSdQwnZWE2p0dyXjonR0akor6KItihlnLpo/hrdBKUctu",
-	"3YdUnSb+cqSVtDonu/HKeYc34+8Bl3Ddp+WqMO46qiGyjKIZzpEaO8VmSlOIa/kQLVctwH0ERrlsSNfN",
-	"qi1dtaWk3+UJj+i2syMe0WHrKkiUgb8a3PKzdcCWocE41/+q2oxRBS7Z5pIk2IoMdK9jgZE8SsQNud6l",
-	"PNxS+q0pkEup/cT77zELYCRTBXadL0/vv48SRifk8ClP6UUuRzyfgfWhy3vnk/ER4yPA7IaMVrI+BDsB",
-	"zBwsHh8VldCKCAY+EmiHMhgP/XHi7QHaiEIfQcOMsd4yA4lvrqnE2yW6MzJzAQjEojmExFxpmFYJmEDQ",
-	"coTzANNRQpYRMJPP287R3uJBO0DXR/wASJwe5HoyBiuWYfoCylAJ5Zoqm38QxwVfjgcHThGwVSF5oL5G",
-	"PhABGmCFvctX8YZWcZRY9GrKZ4WzHl3bQ2682ZgoeY/UPaAqrJX3kyOsbbS2cwYgskBTJEiTPZGGQi9A",
-	"shIpU2LqlgwmnUBR4LH7VoElErtsViaxFCfxs+Zn8WncowcLWS0nAYiiCIpHAIo23yQyfo0o6jROaazs",
-	"VQhEZGZC23Y9CNgx4gK0lZgW381pK8V5caQNNTJUihk1WFmFEiGq/d3L+0WI/w17xjonoZZJzR5z7UQK",
-	"1+kmBPKJHPW/mYfBWKBw9ewrRjjfe1Je4cqrNGyPHcoMxZbcqdQAtpfHqq8Xp1jaR2+XWXjanhLrwDWK",
-	"L6o15CrvnG++/Gk5yGz1tK52BeuZPguaVpgTdre0AaulYupVEQUP8hnLJ+rI4yUS1wCbiq/eg/nq4OZZ",
-	"yOMvXY5wNeAV09nIN1URpFiCe10y5qg4nR8IYOeQpRzqlEBdraUYeFdr8b166y0V0Yrq+MLPSXHXB9cy",
-	"j5zQhYeZ8TT1lA8/g4AjLcIRFChLzcoC6EsBwkrL4F+LyyA0kjr8IfdlJNf1EK0sk4o9bO7Ht0hUZtGJ",
-	"S+mK1nyRNZJdU9GTqSAzaykeRdq4DipXs7IchcG7mEq6pDIqnqk1Myv8OuEQfmSGUFSYdJCPC6kbN5AT",
-	"Vlcg06/rsXAEUqtECl+FiKzPjvEGVMuyCBlF87ZaTpjWvtZRj2McUglNCCsGg8d0A2eSd/tXcNRLehoW",
-	"D6ZM4617j/A5pYLgKiDdakskBKCnsrd2G+fCvSVS73trsg4wWIA8jP3avYLtSsuUnoY3p1zazhGU5IZ3",
-	"uoJhsS4PCxl56Csb6Ip2DCwVN+T1WQ7G/hzAAMJ3WHyHPNLeG4EM0QNGAc5l8HaXIUCDI4OgLpFMXWGc",
-	"luO3CjJHP5xcuKtNpBgYiv+OUagK0jWSRkGd8Ec80/AQp1EBVrW0ElPIzC6z+Kor2O25qtt3xaUAjeLJ",
-	"9n4UqHsIvP4eOVpiuwrGzhVRWQFm9o1tVLqc3nvtjVBAbpuvlkSdzNVprIB8DoALqNmYgNXmt8eyYn/1",
-	"IgncUsbV8tzfca2819EUgki8Mp7OvRQMA3PzqyTQRNRHIq2LgVoLc/Uq0FO3awOj7FdEZ5XxSUphUVhz",
-	"L58o49jrh4DFujSMA8w5WNzVC+33mFaEQKFERhAEgILaMSNDEbM+QNe7OgsUiQ1kt0cARYINRpCpCbOa",
-	"fVZPbouU7lUu9ZKYCuiZRbFTnXudAKFFpK2zOP7Q18SvqaoMvPXGyIWZZHZZkJz7rQQjRCUfdc6okves",
-	"XicW+MlkPWRLwFrjZbzpeku4XD493V4sTSJFIyrPV2s4tUGJCIHGVzeG/XBp4KH1LwZL5fpX338kTAGd",
-	"W4Frux3oTl55jB+B/OFRoMqSCAm1Isf4UO02ugATtrSN+vJViWsmQVoqQeIA7cuno4oLhUMabs/ylbIc",
-	"MyaGp4mZzELtk8BXoyM0X1AKU3ctguIsXLClm3KZFPm4CqcGaEZXwZen91kKgZqdNsJqc/blk8cP7pFs",
-	"kBpm3Hntzljo1VvYoZ2D1sHh/kFrv93a//nPvjj41e1XrV9/+su7v/+Lw6d3nv3kxWcv9083xKbB4jrV",
-	"tXXm9CU3xS90tyo8wdZI5KXPj/HlLcVW/013VmntTCmhaQN42q91Nyp5rosi31X1cBd5IKEY1++zSPPp",
-	"Cl+OvZTfozCUr2b3MrPrMeSJ9I/wZTR8STNcciWHiDJHGv+mowxcyBYKGmzNu7/WXeJZtZJefBXM9fz7",
-	"XMK4ai3EFKwfkFkSiqsDUD0E51ER+HoLUNwbAWd5ogiPy9MO2CKSrZ4e84XuvgytwMKFhr7Q3RPf1rvQ",
-	"Lp2HtVQC5K4NDwhuMWZEhor9NN4ebkvQmaxDr7n7hDZD4jlI2M9h6f2Q6WgX6xxVnw9XTsQcSpSZu0Hi",
-	"zb+MlReMKlpZZBNF4fn6q4lF3g2uH1VtNbCA5aO5LiZk/qCCvIyueaeeKNb52cNTdouP5a2L/VtmZG7B",
-	"r1CswS2XN/i5wdCKmuBtxHX/KOTKtT4ufUaTLr6LqnUb0A2whov//Da7f/zs/sMn7h2tMDn9kiXlaBX7",
-	"uR5tfmVYvZ2d42pME1/o7nOVzWLrBD2aN1BcojhIoe2sLveygRd+mwp5Xuhenb0Mb20leb9bfmh3i6RH",
-	"ne4cSi/u95JYel6ou3YwPT+njKuqtMHqyz3GnCjdUyaCUSCLDIj7nUq/Ty3VfdW1aJjS03rRGV+jBF1r",
-	"TRY2COpQRI01VNz9Mci4uo5jsF34/LZKyxZbhRwvqFTiVc2V96kUDgRmsFTXmgKR60tEbqkUbFtzvpwL",
-	"VhbkVi7bjvfnzvfm7i+ja7mJruoausI7KGlAWr+pvDGovheMixzduR75jEqZY0xlbHz5Ksxi/4Cabhw1",
-	"ctETylEh/Ppp8aMP4n/3uqb7/IX78Hkfi4O+W1MbtOpSDXNetk673Yo734bLi0+RgpOwffbi5fP7D09O",
-	"4K8Db5VO2CEpM0mstcyVpkoOk9vblqeCYxKcnfBXsIPSA8I/ob8eeeXW/XHfm6dQY4zKn1XpU/THyvWh",
-	"Ju6HD7YtvlLXkiNN210NFyuAH2o570K1LrCm4yziAK6KanX00pJ4xm1M7/OHEQDdS/1UDC6mQTzhJFq2",
-	"zeDRF1exGn/I/5yw7syJwV7phggPbYq0cYiPIviAqEAeVxRck0lDdjKo68jigdficajGFyWRDyNwusDy",
-	"i2mtCcu7xzpvHbXfIXgEIrkMdZaKvMmOsQ5uTysDsfK6zzJhoQSgVBgaBk0mLJUD6aSyTruTsE4T7fKd",
-	"vU5oA8waZux4KxavBVSlXE+wJkEc6MI+z+E1+pWrGRZ8FZkRPlxfKp7PYALlmq3f/aO/+N0//8P/93//",
-	"k7/79//wd//rP/zuf/r3bx0DfPdf/tOf/O6f/cV3f/QfcLIVhYW3Vu49qXcsqFCvuxdWqONnxAoK2hdU",
-	"/4s//+5f/c3aerlb0PhKpCTP+q9fWw+zuhrw+8tcXLu6W+oNDF+vunnqfI+whu9WUHzbYuhXRuGKuOs1",
-	"wJ3fzxUoOb7X3e6vV67YrjnrbrmqB4gscdRjI/mtkyFXgyGX2/mkb/14WdUU12UmlXh4QRujPmJIiNVV",
-	"PZErrMUz3/wmErDPzFpnERqKkJ5R2IWgumBXDLiiYlP79QJvuksCMKEm/3Soqx3acZz/YiBgvy96dr3x",
-	"Z6xz+xDfdV9dLJXQziVissErTdbBGF7hAb2KCC8fTEfojiGxAtJVo3jkJutMVC54b8i7mUftokAW3Wf8",
-	"TMVxLh7sDEKSeW8o0oQZXe6aHFg+uyLyZcJ4kWrxeIc8ZW7/IMD1lEtraNTcMNk/U9L6TMHpPQgJDvFe",
-	"YDekRaZM0RL2FoXhYDjM2DtUYYf4hz5oikLT6N8QKpMihhVpiT5YhV4WEjIHI+IVLsy67is4aS+LMdLf",
-	"YaDw9/0wWv+zH7L/PIybHoTB4/fRDODBwzCNon+YC/z5ZWlC9IafVYhLra2izoWx1jv+KyGZIMZuAQiQ",
-	"ig2HZOMSUh/Gwxa1kru8d57EO10aFi2kbyVs6Sh4pSJMESSHpayRfo+ryNs1XAN9fW05rm7x8YsyPG3N",
-	"RpcYcoB9z0WWEzuvCilcxj7nLjpkYcD0l91u7qq5hhTF8i13nVmKp3r8Ymlo8mk5JLnILCuWHLB0TAAn",
-	"g2tqxGfM7dr+QqgTrFp9gIgvzcp6xwB3TGB5viwggiYmbKgnecJSjggLI63scCFIIeWzmgzEtVbzVRxA",
-	"3ZdhXFskZFMvNLIEpuKbq1rmL01l2fcsa/eWm5hiFywsrBHClDNGg8crHUkFxhPDuON8KUksAYuMPqjU",
-	"IgqpbkPItvqBJRuZPk07lcYNI63WOzeBJLN63I6D/1eyhegwXiJyuI5O9KV/7/tTtnMRpi2EGZfx2kq7",
-	"em4Fyqu7bflKR73HD+aice7eXqH8fPTTo49+ehSpQH9v7/U/ODtrLj4pPWy6px/P/f3Jxz+t1J1wVPVt",
-	"TjSLkt32jndC09/7i3eT+2y3ZkXX485NiqHTS1r2gPVeu1UPZ3MVFr2CWc8p/htYTlcBb0LtglyM9AVV",
-	"84aLBNQrBLuHT+8F5GRPjSJ61XEHz2gcF4IUaHc3uUtqncFiFc57dAyXRtV/UPXB1t5kMdLkShe2f293",
-	"t99VFRFzO3/LOKIVxqaATIs54rhJpWFd8A5ZXcBESKweVojGaBtyYinlpBFw7VhnmVQD13TzCsGW1oHc",
-	"eoQBPxtQ5NC45KW4rsi0GpiFaYW3596ilFowG0eSIiTFFK0uSpNN9rjkdIP0XE0AEZkwPm+dDEAEth2B",
-	"l2xuilxykj/so7G5kLdGlHq99Nzs8orf+fWuFryFW4CdkWQ3XwPkqIny3ZLnlT+9/rjiWaW0N5e/9YpL",
-	"W6UoA96hO5BTLi2TfV81pISad4+1ym6eoKAfttZp6K90nt5pVQgDlzh64FbqTdxmP4EiflTP0cje8cRW",
-	"lWBDfgIefcdk/MmlGknFj6ifKHb84jE7FzPHeMH+Ru8jECHiJ3l+bgTk7HU+Pz55fL99/OXpz9ufdKDh",
-	"cS4BRLJUhp5xxIswlucQBIBlCN2l68ZfTHZo7Rjs/YLnIv+FqLC+HIeBltqBDxYbMgXIehWP1+dSeGBC",
-	"eNHz0s6L5ydRXgn+2HHzhtgP1wJ+7WuBHTWyczMy7QJc3Eu2Y+nm8e4dVCHsV1w3T35x8vSEYVGBqG4g",
-	"ID3+/PT0RYLlJmFVRgj4AjZP988X2thBLk5++QRvEsqsMIQ5rkgnRchFA5dpAQWZnCmPgzNK4qvXFoUX",
-	"oFzKJ588VBci02PR/OQT9hAupy9Onj/zIb1D2jLgwRD06hHrvD0D1nOGYRtnngGdNY7OPP7dWSM5A3Z0",
-	"1jhqNpvvOk12TAmBoVlHhDNFllCnWrtGixpbxu1OkaXmiEq7wNdNNDRTqIyxYD12+xkrBOR6kPMRcIFu",
-	"zhUQqxl9jS124IQQNeFRqEAERcma7JcTR4wxz/lI2BJiUQH4HoqUpaKX8RwDY6AbQOPEbok2NF6wpBel",
-	"DCBW8/5QKjdZnbOHapBJM4QzeAwbZ+8JV4OJawCbK2zfHSZToazsS9IcAmTXLyfaAvIO6AgzPQH7JO+C",
-	"acrHazdpvWmpocJlj+dQz8xxT1QuhoKnIj9TjHX+mz2SK/cepyVMnQju3ggLG+u4FBXO7rQOCV4Ueccc",
-	"o1as81LYfLYH1dc6tDVP5Dd0hv3EPvkEN8Ix62qP++OxoNhT+TnCksJv8F3XaYCl1z51rzWjNtyEAfZU",
-	"2qFU7E6BmquBu929zX4hP2djEODcLwAUm2k3Na0EFqe63WqFhWlardvuhQ51A7Fm8RjuJK1WC4N2fTke",
-	"hhd18UqrxUZi1AW4qwIH7PbBAe1b8LBILPWK38aTUgJAVamxwwOWiQuRGZYKQViv8XgOcEBUCdatu7Y8",
-	"w/b8icVeI+AtOpk0gfAca/25Q+XmF60CrekTzcGX6kjnBdlPPmGnxY1CafVibs3cR12dSoQKiz5HxCjE",
-	"ino0yUF6phdhc7kBQZ2hMxUtLnEYBZDAtw8+Ky/faNIbdprsvjY2m/ndR6DEQX+A2lOTXBmqPIiCe7DE",
-	"AS/AWJPmmZpvyv3o1s8kSB4n7BPYl3tEE3X0wA2YlKAPjB+/zMmPVP49hDy6m6CnleWQrSHejDOusIUE",
-	"SJY5xhPVNAyooIC9MekiSFa4ugASOPatoePYkRiTlIZcuU0QnaEz1ZfurB8eIIFwVaQaJHh0wu0S1Xl0",
-	"3EL2S3SfJy74QpAjy3CXPRAZn4mUODDsq6kG9z2uHfSAtE/x1SN2+80b/0MBlD0OfXk9jj61OkBKelP/",
-	"Bc9keqZ6uQBmzLO5dpSwU52fx8LWnVYJv1sDiHSf9q5WuPUPWhHTuUdnyviBuwsinDp32wfWVFRl9CtV",
-	"2ra633eyDouqARK56IBCFWBYfiyFjQW3gJr3c8EtqOz0lHXFTIOaCyWGPTP8rAh9IKdwB35vUvxCJ2w4",
-	"/IybM0W3MzxwR68wZwH8peuVRoJlyQHAuKQ4g4EM+2syhCEuTgklMYSS5tCPSKlm3GPieUdsvwW8MIo0",
-	"3scHCHVU/A2IG/gCfuKBDXma0vKQm2jhDbdt3YWai4E0FjCvnaBmROYuom6wjLgP8UvESCz+dtJ60XNx",
-	"2GHC9LSaHwBXf1Fs76PQZsEm/JPCogGRYaH5xfZNwQ08xJjM/cnE/tyQj4h4JOb7LXdiufVg9wAG+skn",
-	"7DjobT6n+6PWxwxCGiKYQgQRBdOMSqOMCPbR/sfElcPLiADl9jZEJsB5VBDnIk0A9fno4GPHgCic5qPD",
-	"j4EfBRDrULTVF9CjoJiYL/a4oqAlxksJ6V5iksD01Jkqkso/ug0J6jDlgKqK4TnG8pkhxC54krCJyoQx",
-	"XtMLyezSso98rI/b/p2PMS7HSgu6PmgjkQvoqNFq7jdboFuDirNX1Al3UkQbCrE3jvZbtz+985O7oKVi",
-	"vYL9O++wWpLiY9k4ahw2W81DKHxjh/C5V69g/9/yZ8f9MhCWKtH6QkpuZNLY+/4l14yXuSFfqcouUrxy",
-	"y30MTAvSl9a87L0KryHDHGw9MKyDVmsOKhGA7HF33/qa6tWiNWatGQhnUnIZgZJYVg6fK6eJY6HfQKF3",
-	"SeN2a39ZD2HIt75UfGKHOpffiBQ/Olz/0SOdd6HoP3xxcLD+i8cKbjd8/7P1759q/ZQrsNndQYqua9+K",
-	"XPEMPzisNW9vxkHDyWQ04vmM9lDEpeMiAu4M8AEEfwVCvy52vS9u81UjF5yACwiwurxN4foT9wPo3Wb7",
-	"9HEqRmNtherNwGzwOoQxfa7TWY3dR1Y72K8XWiIwAQjt8DEN64h+C9aLX7k/QWoxAcKKSm02jr7aT+68",
-	"hs250d72/oV3ZXskeWG2OFnBIuktrZAN4g2pi3ML12/j6KvX5aiHxkHr4HBv/2CvtX+63zpquf///U3I",
-	"gQhagCLXLuZGHpM4RmFZT4HB7scGXm8XaWxO7OVMBIxdOPmAxgjsoMbhe8qzvs5HnoHshuu0anCR+1r1",
-	"M4lm69v7h7XYzhOeo7/89v6dOhMxkzHG2T0VqeQ/RIZ4nKYFoGdtFog+Y6gwW32J33pL/3qH9s5MYPRX",
-	"mVU+gOcFq6xiCasn9kArsdONeXv9F8+0faQnKt1uJ//A9hcucYQZC4Kr0t6BiQpiLvqoN2+8A5NqWfFn",
-	"wq7eVjc3zW5vmg/0eP7ATtvPhN2CmxcC7UaiKm0HzB97DXpdr8IP+QgswIVfBEzPmeAXAiCwQXVlE0XI",
-	"kBhKUURPYpQIxU76smFQxI1qn3i+YqzMMnIZccvo+9gsvtLyRO83jeWZgMphZYbyJZyzmKdsK5SHw1wS",
-	"zKuOOAjKG0vdGM92I3PfyNwfmmhzI6RvydbvE/u7Qjk9zm8gCWo+fKScrxA5ByBEjQppchtHmlUY7KKQ",
-	"8++7xQ7nuZHFLk4qvzHZXcJkV3haltnsAqnrGe3md3vwfE2V8Z6ToqYsZHJpI/wvECwD7pYmewUehPCe",
-	"ERci5xFYDDg8sDGM2wEXNgWV+G67M6yog2VmKwQQMiuGfKFrNCuOMy5V2awYRdM2eG8UGRaP7z99CCuK",
-	"M8OQ6+oPu3IwJ0A07j9zy0lNfQ6/YzuNo8NNRCPsZtcGyQqqbC8eASE3FXMKcl1W4vEUrCnx0D69sTLe",
-	"CDCFlbFIdqzHtNeLL7feFoesjqkxjODG1PgDNjXGuRu1TI31tuEKW+PKfXVziVzBJXJjQNyhAXFTRr2t",
-	"BRH7eaav037oldqd2A8jPrGt9O3PYiRFVx3Vg83F491aDm/42o058Eaavpw58AoFagzrXB18519a4POQ",
-	"EPWbCZWPxCNZQp+od47cRVDD2PcBWgaBMJtZBomWN8LNri2JSHjWnVE6Y1o6P7QslccH87rh9vbyzqQq",
-	"wxTT9RAxmnrTOVOQjge1KlURrk5vJJQpQwnnuWCZ6NsKAYcqqE9c45nguWEcP8XUAbBPlmP5R1wqywHI",
-	"2YQBYQ5UDI6NuQ9xBsXMyzuHi/KO24xNeJlQZWYVQs+LScwzthd5cOpwHueZIGSqDrUSCaFjwBOxN+Iy",
-	"Q1KdCzGmoYPBOLI9ep731duGcB80jhxdqSJV46ixf/hZqwX/aTWi8qONyX7jHTBRQgGtbjKVamB5dk5o",
-	"rI1v3IgNBxBE7A0f/T2aarOnR424809d559WdO4El96Q27YeCwUP9fHn9/cPDmFYG4gtONpriNMcuA6u",
-	"wAk7EOk6qavAJC3z3BvB60bw2sKMqXOvTfYK1rbR9bFC/Lr1ls55LVsmfPPDtGX+cE2TftE23DKrbI+r",
-	"9sFVyrdr9Vsayc3G2rm9bqtdlSy124E+B8hbQZ3zAsi8hFD3tvawelA96grVxdcVzDRYkVYqs/6tH0Bg",
-	"CtR130z99LO/CUy5pDoZMnyXBqZ4Um8XmAL6gJdi59DEqKJ/oZ65X90gRtz2oBBPJ5U8a49z0ZdvOk12",
-	"EoJTaFAIxzEEFAKGryXMTHpDxg378b4Td378E8yCZZ1cDAAGJxU9mQqDQPE1R4bfenRw/CjBOkEVnyA6",
-	"Ln7TZI/7Rd/SBM04YdKyruhpD3XRoSZAnQX7Prcek8IPgAYkDc0WWsf0XlD+SkMB/RfB2GiaYT709dI4",
-	"HWjgeuN0elzxlM8pqJ5ATsNstQ4aSSPaIe5hwZLv4/duCAPcjfeP4Qy4rbWi3fvPFlr99G7R7G//47/7",
-	"9l/8dSO5kphn7HfngT3zs63jqqhBkYLQz1bQZ8exzp7EdZ0buPNvIn9uVOYo8sezw5q34gpHBX13621x",
-	"Cmtpy34EN5E/P2T1Gu/tDSJ/am3DVdr3qn11c8vs4pa5MTXs0tSwISffOjQI+rna0KDHpHyIaVkvKhAa",
-	"+xJb8upGEusugKtlRT6SylfvgkofAPUDrRJ1tghCQr61oyCkgmW9/yRGyM7bXKLfcSzSDaf9fsvzNz6z",
-	"70Gw0lXpAIQ4t2dGq028D/A9KpBaYeidt49mswU0u1DDq4i12m2w04uhVuKRzCxAi3//jNPlRdjERj2/",
-	"FDfC3o5t24vIjktM3AsrtUaZqjZ1u7WfawnDpEyMtIpY9pFNPGFDPQWcz8gaDQDd0lqhAO0UIAljIOYK",
-	"4Ym69hWOm9h1p8m+9CFVpXBxqvTVnfkij1INgunat7HEOlw+E9dmJC692fjuL//13/3NP/3tX/8NFN//",
-	"s9/+1V/+7p//4Xf/8p98+8d/7qOS2kjdquCktscO9RJfshV/uM4MzaLUQ12i1JESZQqR5tK0DTTpa+qs",
-	"pGcNcbCa5peQC+cXop54OHdgb8y+N1LfzIfAzhU8Qo6OynLMwLe+SFYJhrfe1gqiWuDEN7FU3xtj7zzr",
-	"2V4eWWbcrbU7bi6gD+8CujmJu7MIX90x3FQKvkrT8LE3zwZTMO/3RQ9q44Ryz/N32ZQbKM9wj02M8DkG",
-	"wkalfxDmnttlttgKDnNFgvy3/+J//u5f/dttT9/1pYLeMMEfvBS+Kdu8kcIva3u9Kh69VuK+BQwQ6/Zu",
-	"w8wrEfVfujZvZLEbWexGFlseZ5Vlerp40qG+IdWQ0qonoADX1R1/cQEfLcOQfAg/Y71iONE6D0UajQCT",
-	"aZMksM4R1OAhMyo3zEtm9LJKRd7M9LQ95bmSatBJSk/NVNreEBrBQtJW63MoKpdxN22rmcYY5Smkwdph",
-	"LsxQZ+X2cwE5udBMmssLoUINIT3JUhALwfDLVcq6YsCVaziHYoq+RjNeKVStCysRFc339IXIRdqZ69U/",
-	"PqK6h9Cl+x+DUQb4OoAHNqFm4BHVQIJQgSmXvrgVhH/nWGCtM9JKWp07IrtXPOXaVKCHBjHmuYXS382R",
-	"NAZnj1iGPT4S0CoWJFKahXfRLi8w53jGpgKK2PXE2PoEZaiaN9IXInUkwuiIoqu5nsUbpJpb1OJpmuvx",
-	"eP4hFoYPtCpQF/VIsJTPDA7Gt+g678sM6+ZBc1htjjHfUKBwJXwp7uBankM8C8FfeC5VusRZCG+W/IRX",
-	"U9X8XVI5MD8if7p0TltsyfDMBMtBLxngfutyI/y+OTBhC2zitySmeJNYcynnYziLPCOKLnU/0sZeEYDW",
-	"5llWdX9Rvb+lF9hpzGKgFmIe8F2B2YTMmcCg2CvH+XiWkcdwREUcrc0c84kyVqhzxG3ocSsGOp+xDj3u",
-	"eI+jnx0zwN2GAopUOybnqxU6biPGVN6O9y2UsZvCZUCZLYEdQo1oZITVeM0v/EQ+6Ly41YI81MyFEfva",
-	"dAd391v4f0mDpg/yNMI9eOpEj2CLtVM+K8ncjaRBNJ+Txg9PW62j/SDljxbaA4kftoAP+cp4dQfjjPeg",
-	"gjltTUchJd7Ydg8pBg1eTrgPa7wJVxsXG+OGs12Ks4El0Z1ld8ChDnuJseExxhNunXTFSxJ7OLJbsLu4",
-	"GOdeKPa5MobqWfTJafjiPV63VR2u26fHWbakkOnNXr3cXl1C1WI7luq7rowAr7kbb73tym/aTm58t0kR",
-	"saptc+PO/T65cyu32mY7bakrqQLPwO+yrQENPpffnLrv6yg1C6WSJhXs9sXELt3F28bp96WSZrgAuh8s",
-	"mv/oL779t3/9X/7Tn/z2r/7q2z/+89976+4jN8p33/33/9vf/fmffPt//Ml3f/SnDSci4YIjBNXJw/1W",
-	"63ZUNPhv/+BPo2//9g/+7Nv/8H/RtxuE/lfN/soDwi4zlNVWUKqEHrbuTcT8jddmq9gpgTJiJUNEaL/u",
-	"xEgljGGOgzGtKksDbcAwF+5msknufaNHXSn2QEwFr05l5C7sfpFfiBzd52BuwoomIusz3tUTMj9zhhW9",
-	"nNIrTeQol06/7YOhtueUZ24ZQLjLkVhUVF/i6KB6//vwBBW61Utvm2UHDGmBInsTuqXf2pDI0Dg6uJxa",
-	"Rn3Vx7MLA8Ax3ci6Wx85Ij2YbdDeM4VqP5ngRrCcK6YndgMlbPm50pN1GtdLfKWOyRlbe/8pKsu7BugW",
-	"sC2vMijDj5t0fDweP06/n+ZiWL5NDCu0JW5Ujt1qtkj2pTZlWpXtIJvgY5YJa8CpCe68VGQSWIw/pj8y",
-	"jC6LYF2G29xq+Hcpldjdn2VwI8uAYxE60ZkqIR8MuWFK0zB0Hzyeeqqa7Knv0AMk4CvU1EB7KCYwa6c0",
-	"dNM8U2fqeKTVIBi/6ZeEqqKFZJoBRAIYyzpG57YDtu+JEWmTPeS9IWbfuNEg8D5L5YVMRepkBeh2MvJW",
-	"b3zBUeZMYR8BGNmRfwZjesUleLQCHfsa3OCQqDPJc6FsVKVNODEJJywN42kq0sS7mZmGFRLgv3SfhyYB",
-	"U7gr+j6eHeWcM8WVmQIFNIJCSUVpRoaSusFwx0Zczaqci5gIBMziekGinJTlUzPXlXQjorTJqzfi+blw",
-	"C+D4euDxRxTO8hM4dXYKN0SemrWtL2Zhz/V3IfIg0M53mWu3k/L2fmO7EhiwEh9MfbhNU9FXEwr2PLS4",
-	"v4Jq7sA2jlpJw1huJ6Zx1ICPty2pcVlhGNejXtwRTPAm9ehGfS4Qp3LirHXu8zXS+q23/gDN2aHLG3Lh",
-	"MkI0ek1x4SMulfsZ2zyii9P7ePko3PgeFNH/HjHoMl7i3CXNjvtW5FOepyZCQtJ5zXJorMcV6wp/Cy4q",
-	"3Wio9TfWjWH9e2NY3+YoLM+JWrUBbm7DD+w2vDlpu8uD2uSYbQmKBdvgWqvlofq0E5iqgtFsq9rofr8M",
-	"TxWOcr8flaQuvbNNdWkY6QdSPO+GV/7gNIcbT90Hn191JdoGCfJLg1GPwfKFRcuAp/IIjYYQ0KmNgv8X",
-	"xkay2Cte5VF7Io09of7reB58PwWaOp39JR4A/2O9I4wjOcGPvpdeAJzBJm4Av/o3TrxLmfWDYXpprDiS",
-	"ectaDDrLnBLPx2PM9hlIY8EDyydWj7iVPZ5lM0AF5WUFPWBDSTfjC55BmGfmNq0hb3hIPR/y8VgoL3P5",
-	"vA1KAPKdtifqXOmpatOUoDSC7vfBIi37bL+VtFotN1TDhvxCxKO1QzEyIrsQZhlE1Yl36F2nabpHjvVI",
-	"PqOELkhDcRIRpNkcNYbWjgEPMGkU6WCUqxJljeFngS29IClmlTHZypFof4Ml+Y6N5LdOHNMfcgm7j4r1",
-	"RQP0y9semcbRIfSGiwzhEyLHmO87rda7MIxTX8OQaUWWHZH1lxrV323GRnds1ObWitHYTfegdecgafAL",
-	"kTsB03cEdLkNCxPWEmPkfQTLUQMXsqdVXw4aR2/fwb/NxAle/t06ybaLKyFNG7xHPtJPmjYeUv+AthMf",
-	"j91OEtwIny7ne65ezAT+GupJHmpIiryNsS6lJ1rZYYjhj7cqtR7vVXy0bpNAckDgiSspolV7oqBqaOOo",
-	"kYuAWx7SFIwQamULRgxGQtm2kd+I4qPFXQpP7eqm5ECFJqo1CJL92zmkNbean3226jwmDastzyi1+qB1",
-	"uF87eRriI2Et92+3kgau4/4B5LnBCraSBi2da/fd1aHx+jNaT12hMIsbT8eN+hE8HSH0ppaIs077uPU2",
-	"HOeV3o5jL9aEgAOA4IREc+59IKzHlZNnCrfCPSfNQAQAnnRmNevkwro7qcOkMlbwpb6HIJPclPD44Xor",
-	"4m1Vp4JHrd2+3J2xck/dCEI3gtCNIPShC0I3Tq7dObk2Eza2dHPhVrhaP9dxiPQL9hcwLhjWz/UIa2dy",
-	"YxE9psmOFV48RYICfo5WVuLXG3vPPLLLLtxn0cX23vxnJtNTkS83f9yBuybiEO+SxkTBxTGXklZxmcDV",
-	"sLG1Y6duuJsr/uaKv7ni/2u2ddz4Zj943+z7s4/cCkz97aUknGpn0wjFE0QPAk5kECoIXFpBzOhZecFt",
-	"WTA5CkKNChwURQ+QKpQGGECEiZPWBJQ8nmV6aiIwZJBPpoB9N+LnIu6DKTHgVl74kioHBxWuJGjlc6LS",
-	"9dbC1nkuekjbOA8BRtg42jtoudZHPD93V6KhEt/oByJJEfMZ9JhNxpVtkEcqtCLVhZY9wfZbtw82cdsQ",
-	"vZB4uxJlIr/agbsWuu4M4WFI5mdYF+n0J16skGl856+VApZQ8FJ3zxORDkT+sE7luwxeZeKm7N3N9bP1",
-	"9XMKfALD74HzlHgnJPG/x4sJt/A2kUQhBsEIQQFExrrxlnIVQTfGT2RVDAHE4+AYPmAUuU04R90wnoh5",
-	"yJus3mvBVvOWmuiQ/SjIOJcNDNpWzKs4tgRauQwLAJwT9M77sF3Q5N42jDBOvWvLNBOkxpvG0e1PnYpK",
-	"P434G1D4TeNo/+6n7wIMIjTUt2gcMBDFi2CKwcYgxJh+g0icgX/RtR4gBdtTmTp9E9RStyTdTJgx4iDC",
-	"vR+QjCFEuwLMGIwe75IGhEiBPJ5LnUs7g6HDF8Wbd1FMqw6jCiBQyE2NzEC5h0mGJu66vqj8aNSTT4c9",
-	"+jQpHscwLI2jO9EvpWBriLDuDUU6yUTahqzu8uQuq3vjVloLYuS33E0c4qUs5VlWALeGzHUJBWF6Yhvs",
-	"2gAaVl6zk1InG1W6kSYMyGmJsOU8jA9ltPedfke7kFL4i4/PxdhCoKNCgN7CUu0ECzSGWzkSARCc6QwR",
-	"aJWYMlCfFiWHF5My19u6QLnl+QVf0Pfq8Ie77rC92/hk7VZfu2HfN+x7Lfv+UPXWG63yckZNU3DIevfI",
-	"CuURP7v11gOQv6sjkN6nl9+HYLqrA3mp8+gJcCNO7UScKuHgE1hSQMy/KvFqI9XOb4C1kK6VR2ZrqQau",
-	"s7JTftVFd9iaE2R4mkosqvAid0O1UoQrc8TfxA99nY/Ss1DRQ2ONkB1JOz9gnnBzR/+w7+h5dnX5O9ty",
-	"c773te4uzxT9QnfRcQgqGlTcNlgOhJtQYKTpxfnqSiPVRt1Tbs5d6z+E4iCc3IHIjyeiZsa8f6fkIUsh",
-	"SOPwTtLocwlVPlpJoy8zi1b4xXz9d0nA5l7W277r7WvdBffZncItRmEk53I8dh0dRJEkAe7bPcMyJ92Z",
-	"/wIiRhpHhz95DyVFaF9skvAKO/hGLLqUudvRcKlFuy5I7dIIBHPO7FT2RBx2QLKLh5hEUEoqxoaQiFin",
-	"aKingH1IcLoWGnDHgRmRiR5EIUzRMqS0HUo18HZ77A2vZd/dmcrFWHBbaojMTdxDY3awOTyfhnFHnSZ7",
-	"3K/qnFN8J4EpI/6kSuJpyMrwyzPVcc1Ch21fuzAYuKg5x2VFnuu8GQ9sfp5n6ky5qX6tu2yq83Mwx6GX",
-	"sHc+yPVEpQnWtRtOVBpgngEaOzKsDTREmVLhJw7lCHmOFQnjoFW/EGQmLBFEQMEZdaasHw83PhDLDx69",
-	"fiZhgveGbhAj8AxCHOwxViNE0GTHjeI62gGSExkuAJpB/Ik0jLjYEbgbOz2ueiJzvKRzplyvHWLN8Ag2",
-	"Bn6mNJuoVCMw6cLa0tD2k1YLc6Bh6nF8LTo2JwqKY3V6nOoMQv0smH+IaWHHvrVWC44byyeqWILl0J7E",
-	"Ea876mU+f7ri0lt1TcEFPMncBfX0F0etVmsf2frXuruuWer78Ceb9xCFgJTicNyuTPVUbRJNQ+vwvrKg",
-	"l5C5CrOH431NNX8Deaov3goab9Bm+PjqZZxWbRGnemVLUg8KJhUyzpJ1j8SeOIA2nyhFMLQrpJ4lhN50",
-	"J73IuKqP0U8FvvwF4XiLRIUgYrE3Cb03qiOojnD/MZ0zOq5RQQKIZqDjtrGMV/xUhPQHw8ftO+9WKJm3",
-	"3uLxXGkXLi679+DoumoOdtDaWktbyq/mdLL9jZnTVWhf67iSuxNuApJ2nDHnOL7j/k4h6vMcC7Jup6Vt",
-	"JEd+obuP06rAo8WTfcttzM2D2H0PyYqqQHNKhyPGsCjujrEJ9AdekrJQWoLK4fQL92UBNaBSkTKeQX7T",
-	"ikw5p6kpbdt0BCty5U6sHt8wrxvmdQPgcOmqZVaPkd1dRZ0kYFJuF0pjZW8rTERgC0HRpypJ3Prf7/ko",
-	"Zp5lUPxE2Lm3ney1IsbZ7duTYoTvgXvgOW9T8bWfJI2xUKlUg7YSU/90/6B4DFmO/ofDpDHOtSO0+4ke",
-	"3inyDP33rYPblwxNCTTYUCtiUqEtCQxGN6bg7dUGsGQhTbszIudmFaNXnsGJ2ZOqr5cqAP4kTMxj99qV",
-	"n4QFCNJv//M//vbf/OHv/vS/a/irqo0fBaNA2yP8PXz24PGznzUWq5hhA7/9j/9uvo39hTZePr//8OSk",
-	"upnv/uhPv/3j/2W+jYP5Nk6+vO/aqBzH//l3//e/nW/gcL6BR8ePnzx8ANLWJc8qrtK6s9rXkxx30iWc",
-	"ND/UDAMgTqp7k5FQFsXYclXsdUfOTLojaQnhEQ7MkiPoa8muKhgYl2X/nufa1C34HvsRb2q9X9XO9oRc",
-	"6lH8/9j7/h85juvOf6UwwEEk07uc/UKKmoVxWJOUzJAiedylZZ+WmK6ZrpmpbE/VpKuHwwlBQMbFPjln",
-	"QHbOdzkEChwfYsB3F8SBcScFihL/MREp6Sf/C4d671V19UzP7nzhrkR5fiG4u93VVa+q3vf3eQWp5wwo",
-	"VgZGir7WX01kxP7XraRZ6oX9+V//+Zf/+ydf/OYHn//tD178j988tbz42e8//cnnP//1i/c/fmpZ8TNL",
-	"Dvcy8ebinV//8sXf/G4B0+esmlzP0z0AErrefTR/Oe8WYIhAwbkI06xd74BM8DSX4Pg/U/LOg3Sxokk6",
-	"Z8dvB1XxirT8XvvxzxWYMy8Y3YIMdKYecPkpOeJnwXKWG3yOBLTLVAmAfnv3mO8lfizEwP5GZiwXT/JZ",
-	"uJsBx163/XplgDSXP36z0TJPOQlrqfT1lUrr23d+MZ9Vrt6iOvHLBEmM/U2KmVBQxgeNkaXB/4fCYxbu",
-	"YIlFLJu3RF8sIwsWtxzSXVBXHumsjCRYccn9VfV3G2/17z/9yWef/Pz5+z/68i9/8fxHP3zx4Y9f/Lf3",
-	"F8oIoW99Bb2/1nzyD017X5SzrrX3lQo4IuKAAQN8uTr90JSbfU079h6aynZcr5pTzy5jEYceEmbtzFvJ",
-	"mQdEnOnIQxKv4MSze7paJaNQZbnNBwPIS6iZvmnaH+r1LTj7xqCMr/GNVKvuhv9NVMt0ChICneh2USR0",
-	"EJp1iwgDvvbwW3MN6lz0wbBmbHLRb/JFdARLqfNuwZSmzUBLoOTgGQQu5Y0kosOHaT5nmoo0TeKMRQpy",
-	"eUtyPWi6UkxQQebEqJ3cx5eHQYvbMZ9iYCeydumtlYLCpTc0pezbOdhotdi//NQd8hPTaj2XXTOIrzmD",
-	"WHtXzs+7svglXFSFfugO2MtsQKGY6A/yMYvxnsVsqFpSJYZACmFZWPvowJf5sTBMdDqinTOOpXYI5yyN",
-	"w+niKnFYXflIO6gu+5Sr1uOp0VACDp0tXGCAy3zh7hWQZHcuvStW1i5n+I8KZgSq17NQvZyhHmKd6ISS",
-	"uKD6d749Kda8/Q9F+VujP3/dXUjOcaQz5006Ex3y8rEYn+xKum0fOEMfz20xPs3FYy/X/v1bDOa6VprO",
-	"P2vRER9LCRGjM/QPRb5FOYLBtDOR426do7JVWUl0z2ohoPYQNgP2Gu3pEcakjsV4Vh/z22JpxC37XyeK",
-	"Mp0MsZZnbmFzW4zPO69r/lDQsbBHA7aw6QaNqle7gry9K0ZAhfkkrp3TWuCuBe5SAhfOEOPKcbmzkLCn",
-	"Zl8dIi9iJtcDA5guUnXPwnSbkajlmN06R+vVyNFa8rQuL2Gj+RJKguvQ5mna4u3jqcbg1ZL6TZ152A5C",
-	"cordELHDN/I9GWJsexizRHSkEogalWus6XNOlQh/G+KB2P8IA62rZCJULvNxhIBBo55s9zyCU87Ek4Fo",
-	"54i1tMH2WSbaQg4A9qdvrXKREPaTH/w1E9ap9YRrfBIByLnzhbhxeJZJO5WW6GBHLQ8flWu/1iPFHJDV",
-	"JsxhgALPDVIUPANA1Kad6kNliQAmAyDWodKWWl2OZ4KlopMzPYTxwPPkVDeuxqz0pl1qJv4EQJ5g5EPn",
-	"rLKsKNeZJQHOHkrT4e0I2M5OnSV8bEpznngT4J+mSJtkUCtsiaW0bwaPBLfb5vje69sMYMlxBMCvulKH",
-	"ikzjFwSX2u6O7rjXOEOY84h1hhkUcZphu0fvUecznjOeJJkwWNm5u/0GLAn3Djva5D1hdwbH2mTX/WdL",
-	"34T+a+D0shdxAIBY4on9nys49Qf8AFTmGNvAGIP91baustYYiirwbGqVju1ndYqdxewFGFKxEOvxx5WQ",
-	"Uof8WFynr9RWaqc7WxO+dPlSScWsPT2q9U1XJke1Bjuy+uSVra3traNaxI6oOA3/cuPmnVvffXDjqPas",
-	"FiqGVj8DTbQlFUfcS8w0MjlAwS+lFNMkF/zKtJR2l9R5bz1rIYaxrCJ69jCr3wxRKNpDdAu++ygUjA8s",
-	"D3ksWCJSCe0oiKnQteZ+n+Zt3DMYtlLZLmt4IViwOVGdc8A7eU8YwUrv4dFBxmBVMuATiF+XigQkn8xY",
-	"IpLhAI3uNlesBU70hPEul8qyVUwyQM86zoJc7gAmOP09mdMrlpnPUALvlpY3xSykXdmfDgXcFTL4WvLP",
-	"MA1w8kLO3bJQ/tmhff+Z1TDEk0EKxil5hWd9USbmxA8SUmtwx6XKr+4WV1yqXHTRS9vnT27h41t1wq12",
-	"P/vHeZbxMU6xakpIS52VmFifP7kjVDfv1RpXd2FY9+PWNKc5C7haih+t7PpGj2Qyf4k+HsekfArXWVmr",
-	"6vzTF1t3WGtorPprGKKqhw63MvlPKiYO6jbK+4phPpTYcQTYc5BqZ9pcFWiZ2/V6vTyzTXagLctF3W3M",
-	"ejpNWEegZi36pN/EgChmx82Y0opASV2Y8LGwClIANhxPsj0jKLH8FHa3B9CmDuuD3tIGMgatIUChrE0G",
-	"zsL4rZuHrJLhgxEfs0zkw0xRn1c+TjVPPEhfJtpyIKHhbiUI9mocdgmOOpuDVmtcs/jkrLFcN/q5/Xoa",
-	"x6rw0k7sokaXx0BkBrqcV33dbujkUk6L4t26MXs1BF40/2KKGSM+Ag79qqXZhutYJN12zeBfYpylRMyZ",
-	"6bfzM/UoaD1Z6XC5TmjXlquHw0JHN9evTYk0ctYqADVbUxj+ihcTHTWODXakNYTJV+NrRckb4kTVkbLM",
-	"Bfwqly7dsGquO7ably6FDoPypKjRAO+LALPJ/yoGfbl5LMYxIFq7yZe4NeKQW0lzpJxLxojHIuOp87IY",
-	"8ss41ys5osLROx4CHANhOkMPixfF0NIuYi2Ramivp90LRypcElHgUPaFXTjKWpB32VA1c9kXlFjj++di",
-	"Q3cFKT1of9p36U0km2vjhq+Og1es4YBv9bkaHyl60IF/pykbCD1IBYrelhDKCs12TyQRG6pcplOilknC",
-	"06OVvMllOsyEwW3E88FGPW0NGKVza8PQiKzDZWoYT0Hq0/HCRJ8GU9r5XyLA5BqqPBtbKqIXBJG2EKgL",
-	"3TJHym120IJYJaRXMCO7iufDTDCe5j097PYKtK7MjRGcFzAq4Fp4CHhfCO0cUnbl/QH4DvHvCG3vsL/h",
-	"lsR0K2KrfwxSO/zEmUYqjHoCe+nb3bRLc0D2uXiSg/rUEpQAJsn1FF6tOJGqm/P0OLZLiUei3eN5DHlW",
-	"VscST5BNNWUSz4YcP0UvOU/g8Vyn5ZwqUlesebYVFepQox457QPYniODZYr+utYatXrTvtjEigDYkCLg",
-	"ae8eBjyvbNSvbdS32Fa9sV13eUw6u4t6wfNP//azf/oxsGFz7H73yc9fvPerF+//9Pl/+mDjs0/+/sX/",
-	"/dXzH71npQFpJeiTt98dbtceLZD4FW7GOceB4ToDaYtmJ07FaxQkJgrD4EESl0OXfPdpDS9zrVF78fOP",
-	"Pvvnjz775JPnH/76i9/86sv3/vrLH/zXF7/95YsPf/z8w398/jfv1TzBrEK3DacnvCVNijtPQE4SzGQd",
-	"Qg6rBJrDk/82T06t/dPD3N7RSSm5zvZfh5Mtu4HzNHaytEIxWNJCn+WFvAyDmtlxtX3XY9d1N5mys2LH",
-	"sOLIius+ykMAt2TtntZGGJCl6KM0VeY26Qz2YhypgZYqT4Uph38mJ+H6tISj7WHHKaZ0ItD8U0IkBlwQ",
-	"GeanxOyCEQKUq9FFzI22Ax+pQN0KVASKnUDWD5n7ECa189JZbpjMQcqHKp3TNZ2WUTyKWlRE4S7wVKAC",
-	"ADoo6X2ERQwheKES+6m+BEczBZfCT9HCKMoYW/nSpKyWuEG0EQY7LEMArUVJVrFUMpdWRsUQA4stzZqJ",
-	"ViJ8D3wU/iiCAmeVCvus2WR3kbjwplQmJx1hg8WWeeRNq7TEDZq/cQNdrUds90rEduoR27oCy60zp01S",
-	"PBA4o1VOYCATb7IHnghkHgz4ZEDySDF2qDU2/8EXfeSt8C46mQ8fpilhnG57D9PhUSPrc6mk6rqBSMmk",
-	"QwdbtVmQ3KEdxxH9greUzvo8rdwE3GPYW/oWLY1obEcINoX2eJqSoPmhVp0IzIznx0KxuM+fNBMK7cWO",
-	"ttRkBvR47LgdW41RD/MmjuuftIQMVfYEFFa3xup9h8HLHw6W4OnTOGHZ9smZh8oaCPeyBPcQeZa1E7Bh",
-	"E2S1EOYsnVp8xLXAA9PT/oesFbxCRBEIrsJbfXu48PQkImu40D2xE0iBKehA3kZurzZSFdT3YlkYa8Eh",
-	"QNuGh/EklTiSAZoo7d9FRZ0MNOw6lNPUYW0qKdGs8hN6mM/1FRxuxEMTF3kt8i1rbblLBBt0L6i3sCel",
-	"JbpSmeKoBMtWMPbUjqNYO2GqntZ+Cj5PwDJkngM/ttcyDnDG4yCYP0Emu/8Rxrf8h8GFW/qsNJ7IPIfX",
-	"TZkB44EJFgznyi2Y2QWHrC8UmdB/K+8JNSvIfpOE+1doOoXcptz/Z4adhApJo/wihMQ8F6g1rtajWnib",
-	"a41r165tl6wp+2cyi774f3/+4pOffv7Lf/jiH/5uXoOp2MOSMXYIxlijXv+j+rVGvU6jBbZgmf3VGjv1",
-	"KeMLFKdiSxeiSvAajeG89OCdCee6fbi1i5myfq74ttK1xhtYC+apNRdNJpa6qk0Jp/PVNCar7MHXvz72",
-	"YIU2DOB5LjcZCjiSdaemtYHoElXsAhl3ZlnZRERFJwNdh+wVUNZfttXo7sssq/F60P6x4oRTz3SaZYyp",
-	"TyJp4rDCxHusNWZUFhhRuDXIewF70fu1cw2CepNhEI1t2d/sensTYSZHXOYgg7EjY9AehlNaKISZ0Utu",
-	"BTUoXZnIMymKoeukEpT86kqPGvaThZUlO9PebuojGjGR2sXo0Lga9TSuCf3che98MmbtEjaXT9W5qZJJ",
-	"b+0KXR5d2lGFx9WeJCt8HoVO16Bl8M6SLs2bKjnv6haXCXPlnDNhXLOiikDpunn7N62LDXWBwetR2Hdn",
-	"k7Azk7E/PaXfXngTa0tiRp5LIsIiete6AuW8kTRKktFlP7nQyESOwGrpC8FJN8JgMf/sxNubTrjTs4Uv",
-	"Vx9LAW5s9N+ArB/1RCZiCH7T8/7iekyNMTgSSpVY3mVF/lwz8r6Fk8qyZqXdHtCypm7j1NJmznRGflSx",
-	"yFJOk4NrcKYWJXu1tE4FVy85HXUFeXtDqxPNrwPZVdbCGtrj0hM8IVjEA5FvXIcNnz4gNyhXujgUJdJM",
-	"lQCss5qWFoiyq2hvioR7POmLdLaZkZq6j7fON2GDW0192TIBpV08NRHLtXYp9dZMkZkwzleohmk6fSff",
-	"EnlxIV8+xgqhqaDXoqrzdTHJsBT7WqkUO2gS1HjX0ufeY5E9lmJUA2odcnNci2qpNPBfYLQEsAJELWGl",
-	"ZHBvmrrTdK0fV+kShZQ7tW4bNm3dHcrdFD4GCzKIu5YavS53bWaXWY5EC3I4SYT4wuJNdlB0PrSskRz9",
-	"+HlXhmb3wl6vNrjGMRLlDyRL5TGmqge3EGKkfSPSx8JsFmASlBZmLJ+QapO9k2nVZQ4qyWCGFkpVKJMJ",
-	"0rbxovucvURTAPWwmHop6QxqNZEMLgiQ6REEgiFkKHOfcEyiHQz0C/F38nxwT6XjOGLxAe+LA5mLbx3k",
-	"mWzn8cVNZu8dO7xzEEFdXsZaoietmGaDTD8Zg2/k8MHDg8ObN5r3H9z73q2bBxQcMXxsWPy9jTd1NuJZ",
-	"IpKN+5nOdYP18nxgYhditnc0YXGz+R1tctz6Jm0HROzsZ+MD0R5mIp5A0ireLr/may4xZY0yAl0vXWxI",
-	"hjFsU9pqX+5K9O0PDXTEFL7AynXVKqjojowjtp2u4WMmFcx6402Rt3sblqaYvHYvk12p4nKMymGC7bDY",
-	"lcK2M21M09j3glp3f6Tj6/ceHDTvPbj11q27BzHud0dn9uuDTHcz7iriYe+VkHCaUIHAoOc+8RuKwHZ1",
-	"uVAXSUCUdJom+JUw/hTj9dykPzVlkgqfmVkU3LpNiGa81udPmlDlGru4ZpsbKpMY9YSyC3IZDVA8S6ha",
-	"lpZANJdq4O7UJtvHhyE7kMo3tup1r1PugUuvDyF8p0nrNLE0t4t9x+XcIq3sASZXjkg27B+xmCPeh5Bs",
-	"AzIYMUFlw+SZ4H3YDFdCqTtst75VJG269OJvcyPbZSlutF0r7FlxcXt6xJRmI6kSPaLMEb/SmamOoXBf",
-	"EtolQHlr6ywT7Zz1dGYEa/E8t+zQ5BxhUQI5iyX4i0vS88X/Xasnhe0YUYyZGB5wtQUsjcOSGA1s0jkM",
-	"jrV38BtdrHyAKs+8Kp4rRS7+BpVzcAJbOhk3ASag1titv3H1Wclh0rezs6SdHekJPCaErZEKbsQmo8az",
-	"7ML2RZA42EeWXdi5aO9Bnooi18n9jVJjenqYJthTOmaDYR7kWrR4+5hJlWvMm4PW9hFLhi6zJ35w8/DB",
-	"95s3bt7Z/37z7Vt3Hx5alcnKFGxRDU81ybUSu8qE+O397zXxzev3Ht49jCnug8EgKJweDkhFfABhHEDX",
-	"ofQUe7N7POunwpiGVzi263VYdhXEBlZcAJ2aMqEyDRoM5KZ4wts5RHh47uj5Dol9mU8/b3+Gx/AND/QK",
-	"ES3SM9x+FHlE+EbGFcHGSvAO2a0JKC6LDBrQozGnzmkGVmD1B6hlK+0CaV2dU3KQkQVMB20ybRSuHugf",
-	"TxKpjHiC0xxxQxG5tn4MxRRjkXtlFEjhNQEHJYuzpgxTKjahsSErzP4hPHp2dSk3nuRQRSH7IpVKhKlE",
-	"0L7OoErhNoKmUnzRb4KCbKWeSJMT4GnhHiidN+1zsYdLKWJBnCWZtDN3NJ45FD6wKU0T36is28AwMonS",
-	"5QOALsviacCdDovYqN81rCGy18GbVQbznU5rwyCyTGfNQmh//r8+ef7Bx1YGBmzCuyJ9cDHIgMH/WV1j",
-	"a7u+1axvfeetP97+7u479e9f+w9X/+Ptnbev3H39/hsPtg5rqCTBePMsaA/YxBgy77JllvIvP/v8nz/8",
-	"4qMfvvirj6YWRJgEK6/HKTknrmjJvThtF7aXnPXcChme4sWV3HlBydZ4gGtNbbn8nDCeBdw7R1Zbxo6Z",
-	"4ZITajJy5RWxjZYDhZ+hjvF2z8lDK/OsSNMj5eYSufR57XKpg/rDTRZbmw6c20EoGqXZ/XsHBa5BMZ+Y",
-	"jSwDIMAFMMxF4rJbaB5Qp4nFHIgGNiWwOULNw8Qw1sUOfGEtVk9oVWRyW6k0ppXIDNeyeYKIWy3JJR/p",
-	"Mve8p6a5J6JbSEhGAp8h5A2FPJUWApG5GfzVaYS1xlZ9d3tlPhrN96Gdly96vlt79mhhNv5te7LP22FB",
-	"yGrYpbBIMy2exC4Igbdg6b3AQXfrbwSDZqJjzQsnW/GcUOljSSUsey4OAZF4MAh1yyLP3WhrhZCm5WwU",
-	"gO5caiMjP8tVoYBK+zxnmWQHUwHIDF17N/4wZCb44YcDy0236vU6pmsuJD5Pc3Zc27l27Wr92pS/w7WH",
-	"Ox30Al0XQQUSZXIEFjZa0B6zMhlmvJWOXbUeca4YBSQ6CFUetG4pfAVDI5quaj+OglcxZxUL4lzyB2Bo",
-	"9jeEshwnYRdAqn9ra3tn98rVo2G9vn1V8b74Flalxxcjn4CD1T/YqdXjb1gztwtQozmBCmyyW2rikyz+",
-	"I6yfYWbA2yJi8b/73vfgNw8P39y4NvkJq3eMNBN/OuQphJkoWgcln35UwMhE/IJWytUxFC9antaXxkjV",
-	"3WT3U94WPQC0hMJAzkDcgtvGPiieDDghTGx4B4onHvpRKJuF0W+dTgQ9QJz9LQshT+4M3BZMXG5iN1tE",
-	"3Ai8IKLkuXLhH4e7URrF5RXMfj+oTLKv75XOF+Qrh54MQhu164qff/zbL373n198+Is4+Oa/T7JxMxuq",
-	"b1nJCp/FEiVpXOXBXogpO8hEItu5georr/INBkI5XY/EQpWv4UCo5KC/Oi5EVH0bC68RlPPhhE+b54yM",
-	"J6JKlYt9Ir1p6QZBLnnqaanq2x2/xuwzKU3pUIa6JTasod83als71+p1+KcOnHaQcqnKX9yHmxxNcJxw",
-	"zMkWzM9/93++fO8vn3/82+fv/+PvP/3JF7/5+PkHf/Hirz768n/+6PkH/91u7uxJRDWjh1l7opNl0bK5",
-	"PLf7BVtxpYdB99uKCZ7E3xafGMSPmsXUsGPTAkGis0tQxxOUjZk9o6VatKpu3VaAbUU1QqrBMNz1u7Wo",
-	"1pGKp0GP7X9776ef/90nn/3rf3n+w79//sE//dt7P5vuuo3k9V23C+L6PktX7MoIv67WqP3RtatlSmd6",
-	"mAdom6LbR+SBrcgjqYLuzVUz58elVuEA/u0bM71ei2ojIbu9vNbYtrfRV2+FGi52b7Jcq9aoAScAPj0j",
-	"BPgsqkEwITmNrJO0m59SlbNcwIKonPaCx/JkpRsp4Kpls1CKkFR0Z29djLZW3K1kx9IkHkhVr6FTqcG8",
-	"ZQhO957LweW8L2fr4bLTIf/Wkap0cLl5THu43F9OcnHts460ljvNcQT5a398cO8usyoHjYXZb2zU0ykk",
-	"iLR7EWuJNh/6NC1u9WHLMd3K2zxNrS5HyUpgbsw0UyT6CclC4QHafFHgRnZLBLk+A6uGZlwZDo16PMiZ",
-	"a31gWKqN1SwAzMWPQYo8fodA57hicaDkbdwW4xix/uw6A8OJagWDz6Kyl/lgbLDJRyoE7QNoFZzbCbop",
-	"+CS+YuCySTfj4UiDkmYi1xZLqwThAJlEHlGhCjqCkx/rjHW46CV8A8Tl69feAM9kxTceLSjlvp5+xGq9",
-	"4VRirao0eLfj9nbgYwS+g1OE/3rVyp+nQtdw8CNlixhYJiHLJ5JDDSief/JeOo4rC2lWjOk4H40NT2y+",
-	"VFdjcBAWczS6b641nLWGU2g4gSvSM9jFdJ1l/ZH2rl9+Snf/xNJMSuZYTITZl5YvyzylbnoJIyk0VimL",
-	"dI7egslQnPj3ST+dGzvMRsXfBGlJ7le04VTBbo3KUgXsSRKz1ISYAKqk6jZnhOUc3FHlWrZoLWiQ1Rq1",
-	"5x/87Mv3fvDi/Z8+/4tf1ChxpQn0A3ExaWDnJ45qZFd5MJQKl8hqociollth7PJDTmrHjBNajfnbQ30a",
-	"34d4/Lru95zrfiezIE5nnJWFvFN88TIiUZwQuCEwEM7u37x749bdtyh8Qxl7UB+BKY1YwTJHpt5AqESq",
-	"bkUvefzYmh+/cvwYP1Biw+5XyHTdT/OwWmKmczLW3W8SY42Y0iN2ff/u9Zt37ty88c1KjfumNbAFZlVK",
-	"li5ikBBeXtGrN8GpxRMfjqqszA6a5EGVo0c5dcHOZChcYSDFDcAQRQ9Y7v5E6S9Y60aQqz09QnRYRH/q",
-	"6gJX0gXyCboTIrUedArYvwaA2iAL/DXf+gdC2Hu+MA8fDToogPumxzORuC9YwUOluojZZFjLnkhw7/hh",
-	"fYcieus1jJXbJQqQVfAFv/giA4hWbY1rakvk6typblFQ4a37UlfkLKZkfEByxfhKhWy7idv3tRNuvGfV",
-	"hMZOhP9rStPs66zoBTeHSJoQPdI0k6EPQ03EucjLQTGj6eDW8vGsKHzFJVSH71AjQmhJ4F7bimqj3hig",
-	"OJudoUpMbSIuVtz3W3lYx0FHa4/tlK9D7SUGqeYGmcSjdZqAAQai1sA95ywnaHeAr3DPjCX2HgGl+UwU",
-	"e/AjUpZDpWZ/WCrKQVRgehvq4A02QkFYdVO0WIs8NIDDb+aGyQ40CRaZYEqMGs5YcE1m0hTGoKonTLRi",
-	"yKntLTpSvhyepBEUveuEj18zJBY22a2cpJhDBYp8YpO/f6Yit2iiHgmXO8LipsFAKA+TTB2pTU+PDABD",
-	"EA2TIJuIBMSFGHFQ44ubRR0Vb2F5ORZeQXk+TWy6mO1I3epQHGqojpUeKS+c+FSSNLsAuMwYCYuHqp0K",
-	"nmHNNw/r16gk7WJEGInQCchS1YopmRc47JRIdaSKgv9yKGq3/kZExWmY30QrQFoiGzeNAD0fLDsoFIsb",
-	"Ja3DmY06Y/cf3Lt+8+Dg1t23Cgj4TeB2Yvo9KrsLnqQWs/5J3wEY1B2vcPjYIjSUSoIBUFTZ191B8bA0",
-	"PW6ghr30/FABmqS90+6TSFIoTChBcbUhY2qi21JZA7Ob2eeJALSPaZjLXHuoTalMLng4E3uLkoyPFM2j",
-	"9GZQoqcz+IzrBKozezRT3hbJHh0WnousOF/2bLm257zv1rfnmzORljPiULRHw4Zbgm3Dg60zDj414WNK",
-	"J2SpVl2RsWMxyKtL6uCWra4ZLQkr4BCNa6VDBXTUI7VIljasI4igPfvmOSO21s6IE5wR9TN1Rnjan6cz",
-	"gvj3uq5vHQhcEp8VgJmKjg/ecKe8a50FDq+X6jFxKt+JLhOvF6La59B5oICe23vJrtTrPsrtWss3igZL",
-	"MBmE8YlYO+WybyJyhpPS5HNuoCAPMwAKhGJQCKvg8Ow9PXRL+Pq4DN59WjvRH0BdHDLRFlb/KkoIkSsu",
-	"V3hX/cUd+CJZFcC33ddhH+Djk7WBJVk0MeQODrngPFwosKLirSAG3vKTahXtVq3C1emknOoF8A1+8nU0",
-	"76tpOQwuRNfZJjRDwYlJWcSA/jXVh3hF/4CZyQp9f2n7siFTtighc3wxAtvHIZhdZQOe5RJBti9gm3r6",
-	"GRMsEz6O2FClwhgW96TJdTbe9M80RzLJe3EB05Rb88egPedB9S6eTVd7NFlSux8SlmeNFkEIb+VHPWgp",
-	"i53ebI178vi6X+U6ZopnmR6hc0EaoCXNQ2NGa7mUy0oSAjO2TFiYBotD1TfeC7Ntt8KfhGE7MPIuIfG1",
-	"vFN6z0GZNJWO91hMdvO4PFp9z6MYI8CI6+3bCfAwEVauwCMrD7G9yfbTlNJyEbkxFZbU9uwEjSLALWRp",
-	"ATuJYEWlZUbhjKNgxkFLjtLSESJoKwqPBcBNehOUIGlh5lIEKNGVNJxEuIReheBxwkJh1A3ynuhPS+o7",
-	"Hk/tFCBpiCfgBEELkoX77yU0xbdTWKAZ/n1L/zdlmgMe7AlT9S0xHPXstNEEmjFv98c5Ew7x8WcnToKc",
-	"O1hOWLQc0RnhLtlbBlSNp+zBeNY0fWhg3pnuDwZWozpxogWN3Bk+cY/dQ6U5CDXsQ28s5++qRbWhKn56",
-	"FE2g11lhYF/aeMwBvg+kgZ3UjWAE+/PDcJSTF+Iq5+jub7LrFAgD31cQaENPMb6jUgoYQmPI+k4J8kor",
-	"sQleA1ItHbJhFV0CBMT5W52ctjXYuA6dALHrRldsGNb1YftuSPhlVvXF9Tqv0CZ7Sz7G7nf50MRsx+Ff",
-	"WdENDAiBnQKClNf89u1GHTXJqmWTgyJccp8/uSNUN+9BR7Ko1pfK/xxNoRietH7XGMvdJOiRqDN0CW6y",
-	"fZSFHUm4aH2PO5vq9nEhowsA/j5P0G3swwZU08BzlshOB+oQM9fXNhzFGhItboT9RJ+qexXUY6hhLqJC",
-	"5ZhoR5gBPBlVRPhi5gNNkYNil2XC7tw+ePuAJRK9sn1+LBpuRb7CRSYu2kwZ2XqYG0mrgo9tzjqggR5Q",
-	"2q+OzvpgJCQ8FxvgFltum3zdM23VHly2sgJyyuRyvdTUTpEcVt7dsbpWbY6Hr4MGdbbdS6zks5M6yfLx",
-	"6q09SSCs10bP+Ro9QPWIKTE6C7vmMhj8J6Qxgl+Grhhgpcdv3SxXreE4LjkRY4vUvbgLFypjYGIEqiRn",
-	"fZH3dOKqOto9Qf2RM9EReRv0YlSJqdINQQRGXDoUBQi7eIbkIkA+nwbNghJahq+MQw+UlcZ2cb7kGzX3",
-	"hkOBnCwvK8S1yfkYo4dJ0bZYZg7ecqgMtIdmDyk+6SaFwn3Xyg4fJixhLLpH3ogCjduuk+KGCCkvMlGR",
-	"AWqXAtr0XT1aCX2KSFkuDXuH+5qEnbrvFGMph7+8EkCmnAbqB4eh1rhipbL9WK2xU1+g4gpWeq7VVuC4",
-	"K1xlywSSlnCmnRLMWSZZZjVHGRH+lE4Z6D90XKtUGgu5HLLdc/0TQVvaY5awY/QeKO3D2AFPXAdQ1gGU",
-	"ZfJMgbtPYjq5w7cythMxwVpj98qzatFKInGm6/COZQKGZkhuuGKSDs63YUU//Rqkf9nHGSEWTzJ0GIDG",
-	"Ch4AmS4hHiuNLpojNYH2Yyj/IExIxWYZDvAZ4jdYbl6k7EovS7FhOnjtHFIyXGYAN/Yi8UjpIakAvAQ4",
-	"JHPf0PxIXbr0DoqfzUuXKmQ+CnJqm6qIc5CgBqRuEsdoBkEei0vJcJ3t7Qwn2/tPaA/22w4Nkn4VOUGt",
-	"lTBMqnY6hLwRaz9hs5cc/G00Q6dSgPAm6t51uwj19Yp1tc8gQWqgLgRYZOjpRKsL6JfabUWozWEqnHqD",
-	"rkPSV+ChIqELDFK762hRCtUWkHa0Vdpnr2agpmZyFhsA2bxA2SiQQ7YXtgDRYGl6s9YOc/FIbZeG9QjY",
-	"AGUOD/atdmVycHS7VBc48p5YCR8fqZ3q6XVQ+3WXAx7dxUc73MDEXUbckdonxc63+ocjBBlygVwpjGVM",
-	"ictEl2cJeNydDwdxPh2awdCQHeTPL0KIUZM7u/Fmz8GU5WjBU4UP/hFy1uCyl9rtpQltrevkkyXOLYxQ",
-	"DE45RJ8wnTbIIHdZ5Xhecl39aHB1oLdekHMEHuaieS87wPcpr9Cf7NIq4GBhgVKfS+V7HLtegpx1ZCfv",
-	"OUrZVfo+hlL5deOxpesD3W56Q5VkIgH6D7ROyck00tkx3djrvN0j5gCIlNYUcSmC4C4ELEqXegddgqxt",
-	"Yb/uLAvMp0SWcSG2A4qN61rlmU4bTOkNAICIL+J9NY4ciFdqj3MFbEdgSMVFNUBg0+gn9rImOrA+aEHO",
-	"RJg2Bewa95XPcfTg7sBnu9LkwGi5YRzkA2GwO2wMHxLqgLYC5yFyrQKOlLVCZsG4K503O1ZdQa/UVj2y",
-	"spMPBgbDQcHXiy5ZjKfWyBxHQf+jqVK2I4VCbpPy/CjBdCbkvKNlcH7BuJK5EWknWhWRvjCZFk4SII/2",
-	"HG4c+425nT5W9p1Z5sHagPlKDZh1MdrX2Eg4J8tg2LKnrSU2CsycGaZBuQm/L8vy4Ea+7z50heAYQgmf",
-	"paisFXYuElUZgL2n2hU5UlXOcdcIHDNP571z7+gsuVJH//iJo8qk2ucuVX51t/C3S5WLrshmD0jpU1nT",
-	"UmNy1JNm+tCI7NaN2QNDuu6CsWUAe5o/tvy1ixDY07FIhMCf8AK0ZN2PeCXv/zRFy6GAPRc4BcOU4nQY",
-	"oezAn4aZiFxC5mTwYInu5rPatO477oMdxItqkoE1zemSM936E9HOIxY7sFNgJjGleeLFLXoxGd+Rgdqm",
-	"kkVPJhsVEGHUz7UHDZHYAqSlIH1ICfKux4lIhngzQBfd93O2qqgqElpAmtPPDnWYnBPYMyyyNg9ugxvC",
-	"YWujayMYe0Q4dE6xd5N0tqShkYr0L62arnLJDkvfhPBtoBlTvg029fRfy0eyLdxIQbte9CbpjCovpyHq",
-	"quXCecLTtbQ+Ju+ZjyiE0qKxtb0TTUilRq2th5kRTfdyUf4BJuFWMFrt8599+Nmn//LFb/4VIYtRqYSe",
-	"rJeL16fESaO2u10rgIRJg+0PUiiPLZ3rWqP27Xv3bt+6+1bz+r27b9568PYi+Kl2B84ZVG4J8s5VDxPc",
-	"M1+sga2dcBJU/lJu9oS/xMsQVJS4+heJ0HfF5ag14OET9iyU4Fi4AlradNXKkqUoy52IlUwaPCRzA86F",
-	"eORrvLl1lKQoM3lHXAeghkl1AyTtUirDo5NNn8v2IkqTy7aZiTFnT/dB8dgZcLwCOdM1FtwOOthtbb3u",
-	"f2pmgM3+xuubV06/1FEt1zlPLROtP3u0+hW/DsrBqa4LVCFcyY2bJID7rvXw5V0E0NZ/WhEHbbtE45U0",
-	"a7wtA3djoP02uJY35rgp+4OBy2M+u8tCspjqIV6PahTgbCoxcr/d2i5+jYWi9IedUskp/fJKcb3c+/Xt",
-	"3RWBWD0NTrsvhePZJ5fDxcHE4/WFWe3CIE1b42moDgye8cFgjm6Eg0VaQz+gSkHMU6voHYjJabKrdCYK",
-	"/AgEJ562g/YHg3XX2nXX2le/a60/yOvGtev8rFezce0y4mK+LKyKDOeTspul60TXFQm0vSsAdKQyOQDT",
-	"s2LOWBZaKVvOO/58JiB41RyQlLl3l0NdOYuwMdhjDrRkRah/t3cLhZJdQ0KZuR4a67DwKxUWxhI3uPjL",
-	"caee4Gnem2nCfQf/vJIYXmgX7IJFe4iIQO8+Ki2/J9rHBWMjw8018gmWT2uqXPpg2EplmxYP2UEz1/4A",
-	"/np+S1/2fMxHLl+l5xsfKciP7ctuxhHMYjH6lT/9tNbiRrb3h/YwvfvISoGW4JnIboux+4URAKwCP9qp",
-	"YupeRW31IdYG2z/XotowS2uN2mXkmDjFyRfe1BlDACeP7aqKzk0Nl7dQhKDs4js6TfWIgbvDhdPR/TFd",
-	"0mc/ANlmWA+JdbfBBwY6TTFnFDN0fCJOiBbjk5Yn65YrPgg+cnccTTmz1Yn7OQQ9onqZTWb5ouwOswKh",
-	"IKwAB1K/ZhhPkszeKSSNSKylbBWPAUDgluYM3KVi3uJJTimSg6At7SY7KIB1KNJZ6uYL6HIZjCyC0v7K",
-	"XryRnZZMgim5v5gZlATsS0R6LfXvgfQoXwD9mqF4MZwC41N1SV2ghNjJrqQuqArR37AYvPRY1cwOZFfZ",
-	"vYSkXM5GogWMnDAm7B/1MDycdH2qlzjRuBfA64qGw5QFPy78SlhaS3v5mCtpesAE6GPF2av43kPjGAjq",
-	"DplOhXH9nJF6MaIuQJlrkdlLGJSFF9If33EATUC51zJj7WGW2UXRBuF6+lyqnLsub1rlvA0O5iPFfLo6",
-	"Vrkf2nEpwxUnYteM58AVvRcTaAmANgTgFsxYR2xEbICHy8Ec7uBK+/p6nqYlgAqMbNt7VnzBnnEHcI14",
-	"nwZwUy33kKoLT7sMZJ5Bz2lwuNhXcC5WYoWkLYHPAMUc8MdImUZRHhiVyY6QVuiQjAoawroInxVoB1gk",
-	"Rggk7UTSt8/ENwDIjZsziYZTIgvCf0+vpEjkL210DO5meiiaWC8Cnqp0XJw4eCcct82VQ4txZwJSbumM",
-	"w0MzOYbi0InbdwRFLmmQiTsyW0aUGw8UDpneDjy+wNt0ONPY1K99nOpukM6xOYmUIGfysWOo59cdj0cR",
-	"MTNs9+w5ik3fAMJKLPpcpnEwaI8rJdKqMcEpmsGBtRyiq6RBpg8ag+QpZKjLJ4SbUO677OdMY1SMv29F",
-	"JqWbIxAnb1NAqFKQFiWmMmPYQh0zGGGQFk85Bv5Kkqjqww/wXBo+nsDId1/E3/qoSYiDEaTtwSgVw7/t",
-	"3kNkJZ9KhHBcUSEQLC+BA+OwZolrWUakmN8Z/8VyiKb6EJCQxlkPhB6kwo6L5xJHDHcH73aV+HHp+L6L",
-	"HVYtWNqkwqfxyDbWShXChI6vFxE8pYWHO4Njz1ClUs39dpIkMcOB/ZjRWTAMaaLPHj37/wEAAP//",
+	"7P1bkxtJlh+IfxX/Q2NWZHUkiMwkWcXMh1YWL9Xs5q2ZyaZ6ihTgQDgA7wy4o8MjEkRx+LeRTGs2qx1p",
+	"NWZ6WBtJazuyle3Y2uzKbF8k29HsfJjprp590ldY83OOe3gEAkAAmQWyWlk2w04Afr8cP9ffed8a6MlU",
+	"K6Ey0zp635rylE9EJlL4dDKdPo7tH7Ewg1ROM6lV66h1NhZM5ZO+SJkesmwsmBEqFmmEf/OJYFIxniRM",
+	"ZoYNEi4nhnEVs1RMdZqZVtQS7/hkmojWUctMTJdPp91OZ78VtaRt/9e5SOetqKX4xJawv8q4FbVS8etc",
+	"piJuHWVpLqKWGYzFhNvx/UEqhq2j1j+4VczmFv5qbuEkPnyIWvd5JkY6nT+Ddt9jZ1OejYu+BlRk695c",
+	"H9jhmCslklX9YYmtu3umsSO7xk/kRGb1uzXh7+Qkn4S7xs15aSP2O/Wrn0Cr4XhiMeR5kmEVatl+sJ+k",
+	"ok9RK5tPbX2pMjESKQ5TT6ZczZ/pZauBv3eVvvSC6Fxl6aqe4Per6ClPjU7rl72nxLusO4ASPXdXpqm4",
+	"kDo3bMpHYsmRxyqlVZ/wd0+EGmXj1tEBLbX7XCy2yVKpRjAuvLg1U19zlYY6nfAMN+7u7dbaPX0ci8lU",
+	"Z0IN5j8T88V1OGEzncZsMNZGKNafwxoMeJKIlA11yrKxNEwrweyQhMna7MTSCcEzEbvvWKYL0mJnA9QE",
+	"1ozNZDYufuzreB7Bd1Kxg9tsrPPURCzWwjCl7bcjNtGpaLPHGUtFlqfKQO2hTE3GuDIzS8d8o2PBY5Gy",
+	"XjDLvZdimvC5iHttdub6PRc0Em57ESkMhI1EZtjtgwMsaMvgN517bDaWiQh6djOVxtLOaapHqTCmzZ4r",
+	"3yRMXKc0b1sVVlYaX+JczNvsYZrqlGaCZNf9rYcsTucszZVhPBV2Qdi5mGZtdwpxtsVRCWdtN7f5eZzy",
+	"LBOpbfMff/P/2/v/v/38D1p1h/Snur/0nP5K97tXfFafSJNtRCVlJiamtTFhPNiUML4YayUeySQTNZTk",
+	"uUrmeE2mthgNL2JjPRMXImUSTs0slVkm1JLBQs0u1mw1pXAwqmdYx47ypc4zsZSkpvbXdQR10x07BcZi",
+	"aZ/Id1yGihfcwRk350sPo30uL8OEUOO2n1dGpGo5R5C7n7ftyrdvO3vN6w77qRhoFRtLVmfcHp8hUxpY",
+	"AqAmF1wmvJ+IkD04XMIe2PqNDxSM5oMdVyrMVCsjgM28r9UwkQMY6ECrTCj4k0+niRxwO+ZbvzJ24O+L",
+	"8diSsWgd3e7ci1rCkjz7XSo4FIT9aiuddcciiVsfotZEGGPfW3vT7RynU6bg9tgCQExtlYgZbe/TgCtL",
+	"HJFfZRIoJFFoewqOWp39n3z904Nf3H7d+eWXP7/7hz87fHrn2Rcv7r3cP7OdNVsNINS4HIu0aJCnqVAZ",
+	"MxnPhH+/LFOtZzBcGo7t7oFWYpu1Q7rtF8bkg4EwpvkEbL8vaSOXzcO9azNu2ICnqRQx0zkM+5FO+zKO",
+	"hdpu3w/r9p3n2bg99A1XNl4YwQapiIXKJE+KRxBWVcT2PsQaSO3ON7z5yBguq50w6zmmaZBqY7pGZqLH",
+	"JoIDU8MzxtlM9IHRtK+ZYxNsMSuyZeFBYtk41flozDjrp3pmRNpmp/lg7H7HMaXiV2JgOTMJzOycTfic",
+	"WSFmJPCoRk7e68/Z1w/PmFSDJI9F3Ga9+89fnnafv3z89eNnpz2WSNumHYCbox2WadvlfKws88CTbQ7G",
+	"HXuoFw+GdE2WjoTriBmRWmIA9Y7Yr3OdiXBxujJms7FQbK7zj0UVThSTdcM9hoH2ioH0mIRzNJQCF1io",
+	"LLV/S0XCuq38mWGJHuFqX/BExlvdwoODYLGHUiSxaR19Q38u8h3FykuiZyWeBg/tgCvWFyyWVkiIWx/e",
+	"RsU2uvMuacyl3Txh0C2jtqHE7ik3cP7S2Csa21c0Yv08w5HhHZqlWo2OWQ/WrY0/9Jh9Tw0TfDC243jK",
+	"E8sqie12pf4KuLWb+Lar5NHTApgDPYJ9oDbxkX0XJ7mBL2Bp2U9Pnz/7eOvrtxjGYRt/prNHOldbrtnt",
+	"lXzEEBquLlgqcCTMWEoJhXe+HtQbSMsDKxB6ZkG8k8ggnGn9hKejrZiE2/uHqw5TpnU3gbZXHyZpuU3N",
+	"oOgRM9NEll8fnTIz1mkmFCgNM/EuMx/vbMEwgRwpts+eyq8iO8Av7V+gtOCszzO8qWdaP+Vqvh31vLeU",
+	"h7HrOuFq3h1ymeSpMJX11ZrZn5n9WcTMituTaWbYMNUTFBZ5HKfCmCOWpXPGR1wqlvBMpDteVTdQoHol",
+	"HmfAJ2JxvHalAwVMldGBdckH415UMCagWJOGkfqQ5Ua8UZnrOBVG5+lAmDbrvRRZOt87GWYi7bGRvKAH",
+	"0pTlofYb9UY90unimEHDbQRL80SAEJHMj2zhPfYLoEQnLx6zczE3JFuMREZzAw1Mmz0TEjiwWJdWAp69",
+	"maUmuRHx4po4hZYda8ItNy3E+TEUeaMYE3bsqH2ys814mhWKeWAU4MgSm+bUkNyYmU7jth39ie2Ynt9p",
+	"qi8sg5cZX6bBiCZa4Y4pNuamOI+gRDFMz5RdXWibySxiPLMjT4StaxkAziZS5Zlos9ew6L4BmJdtQtUe",
+	"F+AWciNoY/JpBCovo+GHcisTOhyp7RrfW+SSUzBYUCupgCWx5AC3DY7Fwun1VDYWU6FippXlEGF37aLA",
+	"egIBNu03IIi8UvZi61R+u+2rvr+UWnhNQYlI3K8IFBNpjFQj5k72EdhtGMfBwvratXO7DjSPK3eoP4IM",
+	"vGb8tKpeXbGVtFD7uuVBqwvvmr1TcgAvvz1dOuWpTOYsqBPSXHjVko+weuuHGcFbRmvC+mLA7RUI1R98",
+	"gFQ45hnvcyOOC027e7itADjT6Tk+LrglJp9aEUnET0Us+XZcx51VXEdedNGd2D66oDtc2Kr72O3e2Xwq",
+	"PPNaHcDut6YXjqvnmNledWA9UOFRi2CPBQXNqcgyqUbwDY9jacvz5EWqpyLNpDCtoyFPjIha0+Cr9y0j",
+	"jJFadWWciC4SW7OoGnyKPwDB1HkGLwpuNLevJpuN5cC+M9QavD2tqEav69Tfdw7u3C1pwO8sKnojP7gJ",
+	"f9cFm83iyH5iv14xCrA5Kyu2GLFyRF9+cXe9Rp6+0v1fiQHw0CfTKVhZvcLr6H1lgfHkrjEP2zL2TPCs",
+	"iWr6jJvzF7zCXK+u9ZSKoZbVKZC/wdEVrdAQ3tbPdL3Vn5PNv81O1BzYdSbeDcQ0Y712D56RXrvdi/xO",
+	"vXr5BA1YRFssQeAS7t4yX4DAwnRnlYHpxo+Pbvz46Jt//OZN3ul0Ou23f/TmTbvyMfzm7c3iz89v/rjG",
+	"MgVr8BLUPC9JzYoWr/CSgaKpfALIU6GZyYHoWzfY1zrhDthf4tlIFjgO7IZ3Oh3L2KV8kIG5LxVg0isv",
+	"376daydqqTyhlxINCqGVrliS2gWxnJqgyS0OE35FZgqYM1KR2WsZOZ7Ns1M0GdAT1l7U4GZWR7xIOVLL",
+	"0neBLHSJj19u8MhVJhOSK7J0HjGpTCZ4bMfUe/nw7OUvuw8ePjn5Zffp42evzh6e9iJSdNJpZ+dKzwwb",
+	"6xlLLENIAkNlFocHJXJz93aJ/nWazMqMdZ7EXRjl4nReO0ZT4zwYZ49OHj95+ABUEMcM6D/rz5mzSC7t",
+	"sq91IjjwpybjWW7WHV68FadY1tJJMow1t3+FRKkwq3knHxrGEsJk26mjvJ67WDi4JQ1kXYGrmkFF1enG",
+	"tGIiL+jaLyMitUOFMmiXbvZ+tIrXjKcpn8NnnfGkC04wa927bJ+oOvaCbKv2ySwtS9BBsLk4gdolyWOZ",
+	"nQxwCO9bQtmr8k1rkIIjiF1PkF7tX7FIhP3ubZVMRa13e7bi3gUHC6ixLUDD930z+NG3BR8fuAbdOB4q",
+	"unaVnfHDW7nswUw+RLbSMvcgELtmY80mPEZzA07ymPUGiTzCZ5ST4AsiPNRw9FNPJrZAIpVos2d5kqAd",
+	"F3RY3JyLGCrJwrLz5GenT0+PrEjHp1MS9nWSUMHiTckk8PcjaTKRoipAJENmxXrv6adTZvREoKIYl7Mk",
+	"KVjqM+YK9O9LaE9xrmGNuqlOlr2COvF6C1gCeGc4jrRRB0PyrKjnl7FWlcaC/czZtkSG4nCSIPejxIxZ",
+	"2TSbHzPbPW0QnU2m7Z700MtMCtMDpYhGRw7tnkrQ+PAYrGMnbAwmSzJhoCGE1rXQ7/TYDfryZs/utsxY",
+	"ovW5sXvTF0OdihXrXVw2npV8MWKeiT1ayoWlw2Yvs3apmCZ8IOLyArqVqllEu7bNFzAVE31hl/AMDrA3",
+	"s+AdSfKJMu7suMPZZqdikIqM3KNQkySg2FRoKwzbBnqff/55D9VJQ52nLJYjiRqtitXKFsbda7T6gZdj",
+	"7Wl3akzLXAD3TDY8mc1ZX1i+wzQ581ij9h3Bn7rnov5nfH0W+LI63quQmmv9H//RHvHPe49j7wDpPBca",
+	"zAE1t105rW/f6QCBwyzWykmsA96EOlReLuRG4NUCyl2iTuGIStOP3OPg1720ylHZtZXulKNLS9/DJ9Jk",
+	"O5Q3bZe7lzZ9rwsT9FxOM3aneLlrOJ7AE3etY694l5FX78LhIH/AsLW6SX3FE64GAvmMDfU0A1+phjQg",
+	"RZWKGTGagNP+Kk0Hyn30XyCC7FV+qLvZE56eV/w8UeJtKjNWTwROq3a15Ldn8F11yh30SSMmMGL7TOlY",
+	"sFgrEbEDevEsP6PTvswidojlh1JJM7YVbuMXlmeJGe8ru1JJMo/YHWwp4+eCDJNajdrsPvglG1Bq5kYw",
+	"9JdBMm8clyRTNGfMpwJMlOH6798N1//w4Iu7X5RFv8Wl9hEDAdv761zkQG3gtE20kpkmFncsTYYBChzd",
+	"td7W0E3X5tUSj1UMwMKm7oyAOGZ+cYrFD2ukFVdyRfO7I8NuPrteQyWS+jWkH9bFQkQtz62tXw5X0NbC",
+	"293dhCl1/rMLP6A2KNBu+6ejATuzhFHwb4iRI8WzPBXdYpXf12hS8mm88YwuRGpIuCzTwMfKLpARsZWo",
+	"xIVInbxlmVhlhTPL/Peofs/ZgemlyDSLRSYGoHB1PqX42wLtql2VmpuC8Urko1yzJuFBqO5IMdHSxpfW",
+	"bMUBtQxRY4YAD+WEv3uMpffxCXSfKvsbtXIlf50L+tmegHK/u6UASiQ7Z8XCfi/JjDmC8tE5MT+nbDBe",
+	"y4hNpAq/3V9gzbYicI5YrXSllmaacIxMrCNjq1WyWTp/6i/Yu72R3qN1cBSt/Yz++Oabt3DT34YF9+Rk",
+	"qtMM4z8to9cayWyc99sDPbml+VTu2TM0EuqWp5AfwurmXE739BSXdW+qwU3VX6GmVDOggKtmeyqE+gUV",
+	"rTXU0Y4HhpsNme/v+b3b6XFovP6r6fzbVeu8Y7K4W5KIJt9tjtKGxsBk4+jdY7bfKRt5SoLfahN3hJE7",
+	"zQJ2yqtHE1uxXFd5Ipo9N7ZfES8zd+z2uNA4Fs0H6Iy2uMf7Ff07FbQibvkHMlqSgxswUQvC5+JGr7KO",
+	"LTfrAnMJNp8LnuSC9fng3EUQoHm3CfvoegDDa/3pJssqeOeQ3ZgEe+idGOZmXPRVG/uiVpbygZjyVCyz",
+	"lLkI4aCg13SavA8+a1q12VNyXkOt/ZjHTGlVCrFrdTp7t/vDewfDwztffNE/vB3zu/xwIO4d3Is7oiNu",
+	"f3F4d6/TGXbufsF5p8/vdQ76X+yBq8Rq1ctaG2VwDiJ/TMtbV3va6TovLspPzs5eMLLkLhwKyzroNLY7",
+	"tF+AAtRRi1BP/oMQP3+fJL+oNRNyNM7WryZs02ssvEg7A703yYzUbllO3FIuxOZ3LJ9hp7uXz4J+Lyuf",
+	"0aX7+PKZm9MPSj7bRlbZ/j4tW7QtRZydkNUtFvX7ITdvV63fjinGx6AWr/2qLrU0f2aYGfNUhEEjciAi",
+	"loqEZ/JCOPwVNIdgLSmsAFKWP4oHT+eIH7BMIum0O4VQQvwIjFllfLDpiY6lGmU8Oe+6Q1d2fWzm97gH",
+	"/7v/aIn/o5hwZGBD3JM7txvYsIHnWkBMaVAxNyJtwKu+MiJ9/AAv0GDMs66eCoXVNlmHzt69k70/5Hvf",
+	"dveamPPc4OpPHuziVtbPhb1cfa2go1tFE7fK9ddpw3ByO1SG+WO04bSw3ic3HX+2N5wO1vvkpnP5G7fh",
+	"OpTrf2LrsfmN3zUbDp1+BDa86PfSbDi+d58AGw4D2fnmfYyNM7vim7G3TQ8DPZsV02VnpfFycU2o7/pl",
+	"CBj6MlPof7J8Xa8ASewdM66YmEyzOQC3IGaLcVoJLAcemHOMioZg38BHEiOnWSoGcirtrL0XMyr1Wc9M",
+	"TA+A6LYx7R4GXkz+BhEGZN1Z9uCPzXZyCxVRLHnSnaZiKN+tF4Ps6YOSq10bRg1EzpdY6tpbAa9BgPJJ",
+	"DGG4MX5Rl/gxbKuTgl53/RhCpx/hMSz6vfRjmH8a3pt+Tlehk7o0IdjITrwBifjkuO+dOwrgNm/LDWz2",
+	"hlwfg6s9BhtS+rer9n/HNHqn9PkBKufuFzbgy3O1y4zJ2/BJjWNNpOmacscBSVhr992GycmN6GZiMk14",
+	"JhocQRlXwzyWWltLLRdT24zNKO/sbrmNct87Zzpqur8k71G5Jh+dBanO8GqsY/7qNl+KM/Eua3gZ1kxi",
+	"d1L31pOskpHG4NiL61MfsN+j4fXYWCexYUW6De/p4xqpjeJfQ4I2CEGv7s3HoRwfkWrAntdaxTLxLjum",
+	"eNtwW3sRAaf5PSMdRkDKC2ee7/7q3//93/7L3/zN3/7uX//ld3/yZ7/567/63Z//s+/+7b/47T//izI4",
+	"xxr0/DW4HAGzWDsZywQxZII8pg/gxf6oVxrul3db5X739+69/aazd+/t+05098OSvgu2s8batP2cQlzp",
+	"S53Iqz1bdYfqocOo2n6QHuZqLZ7UA5FxuZUDbDVWd02sXvVO4RBLjSxdDBpkvdathjTCPfuVttJDrrIu",
+	"xWL1juCYVnEoCGJGsCEkS2BGJGKQGab0rJlPk8MobsgXPLLFCctrkSdY4rOLU4If24Ch5qez6MmLmK2m",
+	"2eAdDtpijhWTWTELE4LYlwQSiPAJQFr2U64GY6ZVhDC13LBeGde2t9bcSz3XbvpFvWCxjdLUH52NQg3F",
+	"xTKJpLF0YXJsbe3VAC4fOyxq+ZGXOPili7VbXh263DmLXvR6Sc4cj9dHZ8hhGJeKKWkaM/WEQJv9qXZB",
+	"weDGWwDiKB2Lbox2dIh/7k4Trghkp+tioN1nF/zsKgJKbNGOL14XTex+pLtcwzHJiWA8CyAYIOyaOFqI",
+	"tIYQ7GNLpwOOFjE7hAowq/lwKAYZ41hrBlgfPRpsl2cAlogYgN47vN3YPVwqmUmerT8whYV/wt914zzl",
+	"Wa25w6El+mcJRj3hc4gs3wwXsTY4HDZHKv9uNyBl9ug1meNzV+4DnZ8ae+Bz+N6+U1oJBieSTfg5bPZE",
+	"m4ztdzodu29ySMCVht0YygvhXPgBQZSi87XCj3QfbkIcwx3LBzIiKIbdsP1MRVpqE1FpRWq0utlmz5XA",
+	"FuEoJDM+Ny6FRGP7IcyrbEI8qDMhTvk80XytZ8cLKkbay/WSajG3U1se0dfSbKMrBkeNqlUvVuMbEcRD",
+	"NDhathWdZ91UTKSKl1+HvshmQiiG5URqjr3sgQdB+J/sJpLya4O7UhvQRA4qzZ+W0i2nY3Cns3gOKk+G",
+	"e/2LsApP4WtfjnfThEu1wwffdqi4AyDb3ZMf9LsY/DQWPG6GNQfEdKTLUUCQnAkkBBGzfGr5WgAxacY4",
+	"Q+9daboTwrJaVCHHudiIVxXvpjIVZlWdtR6e0nTjfMl4tOrmapAIvp6Qq1dU0FKsVOqUcJ8axIYVEoXj",
+	"MmyrcZ6I2MfuI7BzhKAkyDF0MWirBazOQEBkk+WHRZYljZH5vkLA6dOgQ/oKQlifULf03c9d7/T5mT51",
+	"Y6BvXoRDcY27ETkJOF9CY1+PhSo4lxk3zBUHfPtjlohhxoCCQQAXAvzPuGlMan33/fkaOEDfsx+PHUJt",
+	"mzrPRLxc3wi/GxaLgQRuyr4dLt6OzxH+3XVyjO7dM2kE4CiDS3i8UFzW6SEjysRnVoX4BWwSjatAMgTA",
+	"M3syIsc1lro3xyHHYdlGjwE34AqYrWKxBnpCAZON+QE8Sr+QYlYnaTRDRj3j5rzARTX5ZMLTJTstCkrJ",
+	"pAKp3ax5nS8FTeoj8ei6F8PzdM8ToxJlC+iJP2zFXtc9AoHCZOENoKRQtW8An/jwAyh2zDiLdcaMmPKU",
+	"Z5SoIxEXIkEIPsW0E74X1m0lpPI01f1ETIoUI9RfRqpfutoEUI39QgjsWiUJzm+1vvAnCN+0JYY7whzH",
+	"fG7qlEBTnmbQEslN+JzyFFKsMSLOrC/sBTGMgKQwr5lx6WTyJGG2fXbj1dn9m2zMLzBVCORnUwMBqTgg",
+	"40cMoCnLmbbDu3fW82zinfMkWD4ZaVic6ukUYDWTOYl/EnMKYgMijiz3y12+E5y/UBcy1WpipZYxN6z3",
+	"k8enZ89f/rL74PHLXi0VOxdiumR5aePC0Wy4cj5XSsznLi+KnyUiqvoVRg+LNutQNj84k+2N1rtWnkz0",
+	"aNnxgVV1s4GJpGII+WgodTumZC5imhE9E7hhPGUE6YkB6oMxT0dF0rlExKMycjwezDhGfq4PfUa0uRCz",
+	"hIPgGWaJufq18Gvfnck4G9dlHJgFq+H5U4yV4sXetdmJ82CEFA4AKVf8TO9erIukXGwuMkCIRJ4Lr9JM",
+	"iHNEe8vGtXoY0PGaKR8soWzF73awL7TJRqk4/fkT7N/d94mGtEcalS96pgpIYWyAKSFiQ7nK5YVMxEiw",
+	"+y8fnpw9tDK8zNrsIXgCB4kmXeMms0s1w8xoVkJvl41ddw83QxBcoJ+QsfGCJ0+XsBqSfkdMUCtpEjV2",
+	"MWxKvMsieyonMkmkQ4xfmS/i7u0qgGLteaL055dXgzeWx5f4CteprMknao16+mfie3BbbcSB2cX7mMgd",
+	"PxNbOgK6PahhNPJ0ap8hulyIA3tFRtLKPJdGuj4R3ApBa9IiDHUaKJaIPKOHAifRO0yU8OLl8/sPT08f",
+	"P/u6e/b46cPnr858voT1F2nT/A5P4OHwiOxVNiHVM7fA9MRIA9cevzTiyE5BT/fyqX1hBzpNBSD1shto",
+	"4e/PezcjVuQKYzeUGGHUaw+Jeq/IQdZzOBlQBx5IFbMbU21kTQ2ws/saxLW6bpBFccSJzIQE337MtGUE",
+	"piLFzBo3gTsoYNZTYXB3bvgOOzfb7MRlO8MH244tyHCmk9ilNOwRuW47dqBXeoyPUEOnZw7U3D7MRUKg",
+	"Ykr4hJh8AnNLkmL+wDAbyD01FqyPcLjtVvXy0A/194d+9Op+B3/bTOWzUsqGRamg7jdR2Fwem7cGnuf7",
+	"fCFWp21xZxHlcq3P6f7j8OHQ4TF1XznEdXu0QBRcGML6C53oWdfMJHm0lQf1qP6YA0q7YhAmqUbuYJCH",
+	"gJh58WzL0cx4atv9FIZT4C5vgVruz7G7VuXplZa+BPlDvcKlWcsjBAR5dzrt8BXYJVuA/V6FHbsyg49r",
+	"zcbB7Hr7du6E8MT552wOkd4oSxO0v16HU2W6iJba5x0xHSM21nkagWLAEhdMpurTtVt27DO0dbNvtRKU",
+	"LIOkYc3QDan6tk5RU7R2a6CyFYdFCqn3NqqA49+sCsi3zWp8WLappplL9CVWZF1czK5hVDfbnk9x9Juc",
+	"lU9y/M0P7qc1/Lpb9HSZirxncsgr0MN0PagSB5dCyozTdy7E4BQKqpT7Y6mElXRT9lCNEmnGED9+MhiI",
+	"abb3hKtRzkdi0cswQAI8KMZUnwuiF3qE9Mq+Dk6PdiFSXwTslFn40fI4IrP91inXnvokC1vq5i157n5L",
+	"eChLHDi+LSRTr1Tsff3wjN3iU3nrYv8WjydS3TIZz6TJ5MD06nWLUNflVVSIBFr4cp8YyW+d2kpjLjdI",
+	"pBlgAN360d7bH9U6Z8+4zBxLuT7hYjldq61rOWY00/HckFkHHYt6YPVsm0TPesdlbe9KtcLBnXsHa9Vz",
+	"dXfgmZjtXmdHSZcWD8i5mJeC5Dn7SvAUsjyeC7QPcFNK3W5Pz1fcyAHjuT0HGZ319gaYlSt0hZS4aLU0",
+	"gGu4O06S9myXXGTAby9s3AtuTIiSyw3rId/ds/d0JDKvdGZTPnKJ+nSQOR++bqJ8eKZLqbJbfDARm6fJ",
+	"DXG+IFFu9YvSd+3u3tub5Y/LUuY+09lLweM5uWUsnIQVwBb1Xu29VBhLLnpHLEsBUA5EbkxIyAYyHeQy",
+	"Y/1U8HORHrOe0t1f5zrjvQj+BvVX7wgNlsAzMkiHaArFUgrqoJjl02PWMzIRKiNHfT6dgslQaZ8jMeGZ",
+	"SObBa0PDQ4cY6Bn/hI4BUiIpR1+tcoZxq/fSN+q+eaZ/Tm0X3zyiLvyaU1feEYPi5ZY+t/vV61BU8/d/",
+	"hc9/6MH4UMXbac778tsFd70GBHQDVJwI+siIn1hFJVwKKjRJi4GleOg1UZH1afM70X50EB1Gt6M7b9eD",
+	"cNfu+EPo5zU+ia2IPp8i9+U/P+ISXaPw4317cJPwm4ekiaPqeiKoytvSWt1ds1DbeA0XfjHVtF300Eds",
+	"nxE7CWDmMLCIHbKBm0bEbi9k5yqumF/lbdf4VAQLfCqC1T0VwdKquLSuKj4pBvO2elP8kYr8CV6ZtTi8",
+	"K48wgfcicSxo4CoYyGaQjI1v7m7jUMKed64JCjt/ymNxyUxXsYjzaWLbq/O+O0tz4fKGl/zYwfZvz3qS",
+	"Wqpd64KCl6SG00DxazbWLoV+35uNIst3DDkwiOdKzxSbi+wYrDiUcx1uROhDR+Jcc8CtxUNcp8UMinU3",
+	"SCPqlN5LE+DPxnOX2niGz7IcShEfk4UKvVOsaOH8yh3eGNSWityWMmEylupcxY2yjzby+yt585P/X9U8",
+	"W1mWKMivUjpKJVc90snTgVh3qq9CR12aCnkIfnRddTiolw4/rsbBHHPBrk4US3w3rf4xIdpB2mwlmKTb",
+	"UxuauLF7uOW7edKdmNEy89s01RcSdbuBD/zYW4WbnFErQnR9BPHK+wOiI0TRuDvk6EeTjtAX3AfxNvAt",
+	"N0Jll3KPb3b//JkonG8Dv9maVYcl+Iy8GNHzGc+BDzhw+VYg6MnS7HrvXDmpw1D8CXgkZOROTgs+hgTd",
+	"QnnK1cw2vMXbX3j9uhtRIirFJgauv26nSsdp4Qy7Ga+/pNtLAw1fjC3Y+i2jMIE8d5cqbQaQMPYzAxlh",
+	"faL+hYe/EvrWZicOTRPUq96Scy7mFYe5/YMvt8MrL4WnlAf+TGdjSEWDoVcL8ZQs4DXA4B+QCtafo84R",
+	"/FvxbWoegAm0Ps1VFwos15PSTUS9oSoPdzGI9JFOWT83UlkSb/tkdwi+IwgcRYaA6ti2ehTc157wdw8o",
+	"wrNHBjmnuAwbaD7LbWSpzSMNkecJs8LVJHDiIw5mRGnQk7U8PZ4kTq0P29nHoD3Y6PplXbaGFBn4Eriv",
+	"XvsKovm+j0DKR8AsYuZncHkppX9Gzc/qQEv0eJomfCDG4FBlWE9fWCo2ET2w3fZKxwndolN5IWLU18us",
+	"+TkKAxrXxzEusp0LkmoYqlgcuaCj9aT9Y0iLLi7no0iLp3QOa6KaHFBhhAciDhkIoOtSsb/743/1d3/8",
+	"Z3hsgouThfWrOEIRE4kLb/IpOaxQ0y6ZeX73v/7fv/l//off/nd/9dv/8T9XIYWqeuBNMmDgkJe8KzXS",
+	"zlXrfyJ2hxmI4XIKmqtTuoXDLzRDZbnHqYiqMi8MJfwyVBpVNKIL31UUc3WS1sKd2hFL9D2CYIfM01p2",
+	"/yoiapsyGJ7Ae+QBS6ktexERT2QfTjC6WZ5Z2gOKTyacyjxdmpNw/RC30pGEPMX6lDOo21kTbT0tuDx4",
+	"/dHVuykS0aepsllkirZywiyJuoszTCC0ifJxYlQ6enfPSd5rlpjTrH9aHP0n4K2S51f4Prinw0fPutjo",
+	"JkJ2uuZef4+KsqgF74OIRbzpcQ2Z1YbS9MYgsBvo8eqYrYL+BTK4V7wWM68K5mUqtnCqS5tWideFMxVo",
+	"Dz3d2AxcNtyrswDWcvGB+l7fnCsGGxbKHuMlsOJe21Grbylu69rbkMksuar0oMs5+uLkYX8hvnA4FX8k",
+	"3OQvfxA+nt3IjcB8NHHAjWBbNFt/oMsIoIuhYJc6vBvomgPw0jBO83a0/Aasea/KcFAYHmoJtiqc32TK",
+	"UM++G6HF38jVsKtrsihXrlnzk/Ixb8pHvyjmKo1S4axWYjRhy+vGCIoFe4OT5PmwdfTNNtax6uQCRd4q",
+	"EMvFO0Qhc05/XNIxLSgIsjFFlnJFYGiFakuqQZIjW7Ew+yIB01brX9jfasyCtfhbi3dx1bY1UklV5WdT",
+	"b9AHtcI6prKGVoHGG3USfQQRsms/hw8TwcC1OkENQU2Wgq2PNkyiLgJap6K7zCnAeRrYQo5BXvAOoJhP",
+	"bKOHrgDHZbfj0jLcei/jDz3nMpAkdPom6/HHnUkXl37d7YN9+zjU0bjV3hlpfK6eD4chzhYIiXo4bOgf",
+	"iALTc1uJ/rRVoeFXBUxYjeV7QIAwQiEgA8sVuojMCCOK+yBkK6YbobIjpjQ5jkBkNOGQ+a+A1ED4IN6Y",
+	"1BKhPGuzHogxDuuYWvVWJjBF0EAM1R9zw9LcVbdHlGqDi7g07NHJ4ycPHyCkiK2WCpMnGTN8HsBJ6TwD",
+	"0CeYHYx1QeFKQyPlg0MgUTF16r7P+3YB+3702A769gJ2iUeTANPBNBUDEQs1EExfUJCyL2yHS3pbsPcF",
+	"oE+J4BfC2A3ROWiiEoDLiMVUqNi7KdAokSrJJCnjXLVLrqgZgDnZuTQ8UP7cvKS6/otH0AgcrUGd0Ecm",
+	"oQ1Uk66GkxWvRJhb7YP1GJeQ3J8yjZtLyDVHLAtctNyWNvHOAtN415Gm9SpNKB4QmbU1kEpfShtD3W2g",
+	"W9wOatCefXkh0u5yLwV0R+420w+dChUHeiFRG1hSeFfYAlKNkGp5NOMmWN+X9UvZEJYtajm+bdki+d+X",
+	"XJDKqxNscPVyRaXrWW25Zs/KgwvdR8Kdc9tROiul21A966FTSXGm14aTWJJz3yleK+hxngdqhOeOVpyN",
+	"SnfT2uQt5DQ0ECqzZEIPmY+RY1KxXqYznvQitO92CJm0Nhv+Qr77dRsftaDxRtOoiquVnceGipXxjoWV",
+	"6a/clUsLc8X+bi/BFaPZHfMYrMBuucbBjrVttsede2f7Tq/gdH18h1U7ii194C7PWq2a22udxnc64UnY",
+	"TENha1mK91rcH/PsM9BVTHjWZifOr/zu4Ze3WX9O2K4/PX3+LGITwU2eitgjCM3GMhMMceosBw6uWpQm",
+	"ms1SmdnXXSpAVCRvuHB0dwKA7mLRt4VLplNXguU6uL2Vy51/Wymdf+1Dgr/ZRyI3IkTVCq15lL57I7iw",
+	"MIzvR6vHF/BrzeDRUbyo9zALOWgU8RAg2b8ui0x0hR26yjkuPKhN7kPVyHK1HNVKqrdbwr5boh54LCzz",
+	"wmYeq7Yvxjyh0w8+tQzy1y8YJdYYSTCxw2ZUVxbeIg39OyHbCkZYbsqW+bqR77d28S5EekHa6Uqcw6oE",
+	"ER5BeZSnoiE0eSkqNKokXKzxeCawbtw26gmh9hhPHTYNqFOShEpLGMt62Vfav7o8EWldMpIT+L4AtMPi",
+	"YYducNthb+kkFibrAsDBUmADK38mWo0KJRUZuMi/P87RBdyWEQZ/sC2KmEK/IdjEq7fiXKBuqzR+H5FC",
+	"WiTEnZWG8Ynr+iDqdDqFd2B64RRFYGrDHt0g2rXCyJIFKYSTlNf6FZ/BYKaQfM0uUqH5goCK/Q59b2hn",
+	"cpXJJBymXRKYqGUKsplmE+3g8pZJfOURPESHQacc3G52ssaUeZr3J5b9iLdrUufZisGevrp//+Hp6TZN",
+	"VxlRUB3n2ergsOaI/IAOqdrs+bA4gs7EBAVA8YqQ/YpPanAclc66qDRrGvHXtOxiHjrQzBUdrph6tzSs",
+	"xUXAIJ+DTt1qIIY1mlJQ7WqP/QbhkiEWQiXR0KKAgo03yo4iKZTEZDwTsGfBRoHhJQrzqIA1ywOWEyqp",
+	"TAPAZglkOldZe8UFbLCnU9THdRW+WpXo1YfPHjx+9nW0GGNFGJTNVHeujyUMabUXrjSaODbqo0gjcvW6",
+	"pqq9M1iz6uyquVWqepvFg19pHPVtYUJyd4brXjpH76vPcEFI6u7VKt5lh7yt45Z2yd++cPjuNSaSef3L",
+	"CZ4y3wJ5iaU5J1xhFYt3oiFYLN3kS6mvXcqEbhNWEt50u36JyARlW9ja9RluvIPgW0aPYz6nFAqOuyky",
+	"DlR7ruPOibJtkEmtSDVBNn5qYut5IpbbRtncgtwd3CA0MeiTubrsokvTdXmZlvoPOI7UgWYjwJilDwia",
+	"Y5lbqUYuU9uiSA9xo0s3ti5fyLLtA7+XtWFwUGgx/4o7XsGAXIulhYjoipZOS/lmlHexdPNWUoPdqmt9",
+	"tzvX2ZZ7vqTitqClH117+4LA1ZaoLejXNnucsUluMoiNBZkLWBo43eSXdfLiMTsX8yPWS87NxHR7bKgx",
+	"TyXrz9ntQ5aILBOpiVgsRzIzEevtUQxht9dekyT+YKOM6i924pTms0v/wXtLTZ7xifjQ+yS0wy/GWoln",
+	"KE0t7OsDWn3oE9G9Y27GwiDoPUJ945KxRHAwOvd+1Dtm+/ss01Z+GIx5ygd2L9vsNc2j96MeOdxwx8NL",
+	"xSZcqsT2cH8sFW+zE/BPMMyM9SxMeM6NS3BknExaDv7bP/yy04F/OqvdaMsq1DdvfvRjyOpv/2F7y45L",
+	"UptjxqUNCFx0XNwUkFXUZJRfM+mywficA0WWmh648bRZj2jrQrv2bp2LaQaRNROdiuPiPYSMdO7iTcrO",
+	"MAN8popnnDpo6BoD03/pWoFPP/FNwccHrj23WM+Hjx2dW0IHV0l2UAjlNSQRlDcXhRcriEI4JOF9pqJe",
+	"btn+4fQv5FKbK2Rf3BIY1aWQ6074uzXatQawoSNt6RFwirMxzyBXG2TSol6uHDnULtVImkykXXKd6y5V",
+	"rbi8i1wBgiDs6FQnSUFBceTA/0nDXMsiDrMvyoyNRGbY7c7tFbkWu4gv2MWccGuXtMjfYQdUWWHyNBtJ",
+	"9EpzOa4oZRKew0IM3CjDSxMg1iqEy1VHFIMXn+Vq5XAoUn+RGHq3MMv0YFLBqmPdpQHo/MyKYONisl6i",
+	"91/5MGP/TRhj7L/EAOO3uHL6YpdI/tShiHfKbBa9LkwwGEOdxROrFcGca/WL5Rqrkzm+FKPatPD4veXy",
+	"Hp8+Z4f7d+/u7bfZc5XMPScDzBNRABA80aigyf6bqyydl6I9LTFz1Yv0QrHkCZumYijflfmD+89aqwNo",
+	"Tvb+8O37gw+17/9LYV/Yr3g2GG/nyJBCA835f+zQ9bUZyOfCDmLX9fsVzGt3NwbFSOh2x7fG9vxwOLSf",
+	"6xPRwm+Ok0cYbl3kQW6/UW/UHgsg4V0UwVE5V7LLLUrnUhoirW2oHnqFO8MXqWrRZQCLiXdjnpus3Hrg",
+	"Au6iMZSmmHxkEhMxzLABcgBZU73eCz50Y3B+8CiLFZ4lPXAkB39x7FCOlE79ePHkUe5oypZpX32tIYz9",
+	"2AMZUUohtziQZDPAHcb8s2ORhLmZa+v6R693BBH1cH2KpzDcR1jfqUzXri6kOStCintgrsM8pthMLBIJ",
+	"JNIeh1wVH+0YXJghLQaNgcrM3algJ4SlQJmuKw1VMqXBc40a/TeKsdgygFYywLh7x1jBfJyc4JYW82jD",
+	"yCDv10Jm7YhYoPoTaamwxIkSArVbPYxesFtteSbF+nxwHoXxQtD6Z4ZleapYLGMa8USwG77Zm+VofTuh",
+	"JLZTVJD4WMXsRtHvTQxFqL0/heDl1qy8SO03KpCPajxAncXBX8FW1CrcfGm89qWg0VhZAc8+VIYT3Ipa",
+	"g4BZodMGUfC0sdBU+MltR0O5DClZgJAMnwsYX/jowhnw08NgQvjNKz8t99lNDj+fFVPELx77iboO3HTx",
+	"cwk6mDp1U8fPD4Ipu07jhe9e+sXwpHu7x5dPpw28u06mU3ROX4hRWIro4bxLEADlOJBn7nRCJQiQZSu3",
+	"LziwwVveJKx3iWJidTq7ICSJeCsgyELFJiqYfgoJca52CZeTWplmoyyViN/QUBQrPCKgWjm55suHZy9/",
+	"2X3w8MnJL31WzciFqhChsE+XYWPviqJBPKrM4vBglWTWKL+VGVuKtMza6oTdTBMQCqfHhJ4sOJzlRC1L",
+	"ugxl24aYn3ZnawE/L5Uon67OSjzvUt8Li3Lg/DysUOr9U4j0HkSH2wuS0GsgMtrPAaJUmc1cdBuDXDzr",
+	"A2JdObo8Jgp4GQXpvKvBxXXRrzV+rxiiZyKX1gxczgp4G2Tao03EBRFbkaDOYuBepPXynl+W8BlbrgYr",
+	"dXwpyUF4rnz9RImDd7R6XaWHttADkXGZVMSNGgHAlg2EUdtdFKR7al0+/KlOfKlfW3j/Xi5Blno9nh97",
+	"gMZEFnmUgCMyY0sRZbbGarLRY+MHtJ0E7Kaxen/DOS/RjWXp/OkykM9HOmVxCiwo6eeOPMYnPQvOGQZU",
+	"ysM8DT1iHCfuLf3eAMxdLuFQMBoDzDxAvrLHQ5KkrPwFYaw6BX1FFPj6fWbYQCtwEsXAV8phVdJVfLMf",
+	"HUZ3ov1OdNiJ7nai/S87b6MVKUHC3I1frlXelh2vljxAnnK81AgUUvDKfcznZlcXMysgtPJEqoZcq23y",
+	"1DUDH7Ap++dLbM7+eYJNwhjyrFYvETrmNgFPAiUSlV+f2niLEFwXiNjE2T5M7mZJgp1kUx/qSlabRmyt",
+	"oWx6KyNObZnGTAeG8G8F4xS1LkRqanWFj5VdeYNGYVTyoYxfSgbWo/qUWZy7nHCZZrHIxMAKemqQp6lQ",
+	"Gf1m2s1cimZCjsbrXyK7X6+x6ILKze1lxd2sdDxKBzIq5RuiEdCeBVBpbtE2g6yCoe7WDQO63LkLRtHr",
+	"Jd0vkOJ8dNcLmk+TxK4TqcJv96vP7/d4+4ObvDqaXahfUNGtb1n9Em2LPXaZ92NllrlVEn0pd1x90NYl",
+	"npFP6l24PCVdRT6Lqb5dfjB2SvB2T+xe+xWu8awFk3UJL9uypzIzDDeGxfJCxj6FATP5xBXHAqYQR3k8",
+	"dwz1MdsvKzHWJBNfB2wfEobaiRCBKeBtKCDOjqrwn5eG+Xz/K5VXdSOADOSn8tu1GMGBUs8Px+v4gUIY",
+	"y55oZZccWl27QJuq1iwXdAlTpAN4bvwY2v6uxBLpe647zsGsdnVnT4XKdm+EDJdza7DMGg9q8S6LnP1k",
+	"ylM+EVmNU2Igp2K+FZ16gbWcEYR6c3BVdf6Xl1Bcb5lGRpoCiOqhld/BimXFcJfKzd480IBMRcp6vpte",
+	"5B1+wNcIEqDCYgDlsz1AUyjfopR/LubOnBToySlZAfktgfUJAbyctAGBSOQq2QtBmewYnIcWUlWvYGAA",
+	"C47ef2cVYMPFLXHGLUg/5B0DB2MxOBeU4iRUZARDnXHjg5/AAEAugdUZ3u7cK3wqyNrRA8upc01EE1sl",
+	"FQ0OHlbTLh6YLdFZyi5uBAZ1/yLZUj64Thpf1G1wyX0DtKN7+53bB3tTDhrp1VHylziamO8UfNpWoeaT",
+	"3ZFMk1npISKhd+twlKWZimp7rqQr2rrjS7Cd07FWoqu8Q/FKl8vA9xjCy9BPcQkTM7GUwGTuCS68HRcQ",
+	"7faBRvTCnPe9iN3Bb8vJ8u3R/RJ/8EnwIbM8dpe63gAospLih5PLulbJnMWWPpGTkj3inxmkQnk6sjvj",
+	"5tauw7/3TMC9jc1QV5GC5eOnTjE6TwdLrpeZm0xMkMcKaXLxwFYEsEtc+Iye4vIonvL03ASeFIZxBrkX",
+	"SkiI7jLCRUzkuQCXCyBk7Ub2vdyIbhYAytebFHtE+ntsrJPYhA+89/egRrayM1b9n8PrvJyJ2Rmj5sPQ",
+	"d82oLfe/JbQ98L+FLCkH9el5ts/U7Ho/xZ5aUfm7rPRFYPi0X54RCV9IIM8TyMxV4iuOFpO+WHZKq4Fo",
+	"s55d0DhHT5/acj6f/xDgHFQm0gueFIIn+MiznpmYtm+rC4pd5xnQi1iuEsiqVjGucB97CZF3M1WOa8DZ",
+	"tKKWb3jRBkErUpeB39l0mgWae3mPZOnC2cloNuTpMblL05fZTA6EEwnhQzP1M78QqX2FU7pe3WUWZCqI",
+	"KwTMHPhuoPsB2i2lYhOZJLKIad4CBqTPE07Ap1vU3jS/xVCONovKckEY7sCB9c9uxvIoqzY7FYNUZHSO",
+	"M52KmAk1SOdg6bfcgRnbl50b1vv88897EGbjcuZKU/wKw8e4rLE2WcR64yybmqNbt+zHW7Zum/0CY8aQ",
+	"S+QDeEuwBZPxOcsV+TAiS200OqtxZmCQhDhR2BULqQU6j6BnK8eBcw+tghssmT4iAJ8ZyzgWysWwQbRe",
+	"X9BxRaiqGz37qQsfejehp56Vxeyw28BZzXtFm/4nXM5eXZOWq1ooRwJbIgAg5S7uTrsOn32glckndW4a",
+	"pLRZuJefmcJWi+FQ/Fyowt2JjjO4XeiMJxEDypOKYa5iQ6A0RXAIFW9vd3e2MSI6Ctpdr5p5TEWfGgps",
+	"XgLu4cNwiETMdJ7EbCRw3cJwIlMbYCNNF7SJ8Qqnp4Iw8sRo+NsUDwZsktKImsIgpsAcI+pwiVFZ7Ptc",
+	"qriJikqkP7MlvVNc4HW2quoTW5gc0aCytLzm2lpYypbXs66ZSbLRVACa4Fr2RQKxjNL4sxcsFgQ2KY2I",
+	"9W4HlusvG8kHdkwzniqC7FjYMFW6CEOeJAaFGGmQOESB+3uPILuDRnsYqjWwQnl8+eFanmfdgj+QZprw",
+	"+TNb1Nnh+AWX0PSl0B+2Bns2WbNj+ZIUp0YI1RxiYqqTpM1eTWFjhPJOLJDUDBEK8C5hWoJyTswts5Yh",
+	"Re0a0oOvnlqhMt/O7FSATq+Dg+AhFkPIfcFCuVCLJYhSGy1AgxS7uKc+ue6VG8+o/XI6uJVQzMOUchro",
+	"YRBlULCsPq1aCZF5O0Qvu5Ldb7Vaez7O5ET8oS3nIJu7Zqnquspolze6QG1avdNXmeYOxPImeKDxp+zK",
+	"UpF8Qw8TILlhzjR4ZQNPE/I8KR7+Ml/i30laqfBkVB9gn3CtRF8KuSJg8spPV+lxrSCtk6QQMD1Ekuve",
+	"hoL2hijsXvorndDKjauXx7b1xAn4lEXhnE+nPQyOPg6ijO3GoJxCbo3OWAv+hEesl+hRL2K9WKpRxpNz",
+	"+7fm9t+ZGIwhz3tPTLhMeiSc7JmJ6ZWUf3w6XdSnrQSd5XvfLvNdwCnu1tsI+9y5u1HQ7SX9jQpYvI/r",
+	"cORmdBUeR9ey/H/jsnwFiGa/FojmMsLufxMiadR6tzfSe54TQwat/Yz++AYe/7dhsT3E6cLce5Z+t0Yy",
+	"G+f99kBPbmk+lXuWxI2EuuXZvQ9hdXMup3sO4GcP0ruJFO/rhvLxC+dc8ckJyZ/cqv6AJPZPbe22UB9s",
+	"KfNvKyB/aiu2oZy7bvjI/O1y/N+71L2VnLuNI/SHpVzYlhlTCmNNM3U5wIYh6LH94pjJYdkhbF44GOlc",
+	"ZVeh8Lu2CV3zkdd85LVp49q08fF5k+2U95+gonyLJ3udgvTtisd5t7qtj6DXelnrFQfO2TId5DJj/VTw",
+	"c0JJKAddI00E+B6P3YNR9KR19MhAUHeWajVi52IehW8qtOFxe0q5ln+d64z7RzA3Imb51JnuIXlwaCnS",
+	"6blps9cuqbA0rKenQvWisBQSdfJndt7TPUAmcbi1vTFPhl2q6nyw3YQBfkurIFEyYVOwQaINoEgeO6QY",
+	"SHoGgLb4woILH7gLcQMIJvaBJCuAHoLz31CClte+GD27Bj28JL2ide+yVYdzVzqikHKNYEuXJZPN6vZ5",
+	"KpSImZGOzqP9Dac5zJPAObNZyhOzLOLHRdR8ZhCQIWJ9MZJKQXpbyBGQIUplrVtpRqYyn1l8KqwQ43ev",
+	"aZy6MNlzrGr//AlPhvDx7QdAgJJJU2tSlcxkaFigBXCNRcW+LL+Up+s9fyuOvxzdfn1SpjCNkp6pnTn7",
+	"lsj1IjtRIhxwQ4dDPOipyAClzbMTjpNYSBwPqEOwyg1TyEOXmEIe/4RGHPmjpvzYf1GbfmzAVTfj5yHe",
+	"5iIyLT6ti0ZGd4pqcEhUXLaDfma8ayUhZ1qqgXEyztArhLMyYlhFu1nCs1Kk5uJQKFiwOhpgd7cbyorY",
+	"+/F8JeLWbDwvAcSF+YgqGI1Kd+GZsGRT6S54d3lgwgmXQEzwIbGcrPMKM4BPCHEARcxRgRmo8yzl6pww",
+	"9NwLg3bbEVgCLW3WaQaMpLdCYmU+FtwB5lFVeyXHPC4whvFlcbEwVCoMmZlqnYRhENAyZZTGO1/uAX8K",
+	"kCgR5q+ml8UBI6Ly4ojtok81QCpCEMUKAOZemz3SKc4tDhJLyUBozp2XyxvFSo4uJQRBmRJ0tBXQHYuO",
+	"YRiUKzQTqozs56iCIahhdybwTzgSYJ5O0PLrN7cVtWCvilzduLINCcvr8RxJyevx/KXv/PV4/kz/nLqH",
+	"D49oAK/H81M3Bls3GMbr8fyERvJ6PEcv769oLKv4V0+Wlrwl2SVhscrSL/hZopvO1eJg+ZDRqLEhNds5",
+	"CJbv9HLCQBApuDwxjY9HEe+kAcVU4twfFl+fbdCxhlLxpLs21JTccmSSsL6gCAgfMNizzEivsocrgA6a",
+	"QHFR0XVYXM1kxzNuzq8KLG8pftepMKY2G1aBR1lzHSw581D5leyvjLsckphSmL7DkKMUWLsmbm7rMprC",
+	"GFzmTbvcRVamYDCLI6Ecp5eNcfRaHIMLCHiVLtDEvgomK+c4xTEVLttUb2s3QA2JeiG9Vu369HyBx4jN",
+	"i8kp3JcLWzfhc/gzJGKLQWhVakXAW6tBJ9BukhuROk3Tily2lYPra1FnFbAiD/0Y7FVpbVac+e1sF9Mg",
+	"09CVgdaFa7NBo0crWm24qH46Kxdqd3ok46B3dqhIKvKjLLIZZi2ZPoFSvpUil926ipSdJqw50UpmOiW9",
+	"8cp5+5JhfcAlXFe1nBXGPkcNWJZJMMPKUmOn2ExpCmEuH1rLVRtwH4FRLuvSdb1rS3dt6dLv8oYH67az",
+	"Kx6sw9ZZkCgCfzW45b11wJa+wTDW/6raDFEFLtnmkiDYmgh0J2OBkjwIxPWx3qU43FL4rSmQS6n9yNnv",
+	"MQpgImMFep1XZ/e/jxRGp2TwqSQkTuWEp3PQPvT54DyfHgU53L32wesJYOag8bhRZEIrPBj4RLg83OAP",
+	"fTNy+gBtRCGPoGLGZE4zA4FvtqnI6SX6c1JzAQjEojqE2FxpmFYRqEBQc4TzANVRRJoRUJNXdeeob3Gg",
+	"HSDrI34ABE6PUp1PQYtlMHn8zLLASlfUP4jjgoXDwYFRBHRVuDyQXyMdCQ8NsELfBU1zahVHiUmvZnxe",
+	"GOvRtD3mxqmNaSWPSdyDVYW9cnZyhLUN9raiACINNHmCtNkTacj1AjgrETMlZnbLYNIRJAWe2roKNJHY",
+	"ZX0e/+Im3mvfC2/jHn2xENVy6oEoCqd4BKDo8k0849ewolbilCaTgxqGiNRMPu/5ZvnFu8vypRf3xS6t",
+	"z5GhYoyowcwqFAhRb+9ek3N8054xz4naNgP5RgvkAjma11mejbzrrA51s68ZYbX3qLzDtU+pPx6P5ChP",
+	"hak1NlBqjVULTkmb7588u//wCeLtN1gtiAyuaxncSLxen/S3Wp8fQ74aSBaCKqkxpAm6EClPGibv9jk/",
+	"ajKGDYScIgKhswa6MXAZM6MbdkFA293pnc7qXIBSkZ5jzJNhiKVu3IJS0Jklny5JkI8qX0hgPccbFudi",
+	"u0i7YuD37pQNjds0cW/LJgjSpMFp86kdGpl+KbPLQruQyC985mERp3lmGRuEWYKq+DQ16408Y8wKn0gX",
+	"eBucdOjYh1NuFG/oM9SuXDcMacwolU5TcibiZtuxWYCkutRNtITAgbZM+Jz1fYIrERPFR81kEwMgl9nq",
+	"u1ooJBcvqq1NNik0GCHLBKTt+7ysOOqtLypV3+6SVo1A/vAF96yg7uExCvJdhYmqlqen8jcp2Kdg8sFE",
+	"KoS3Qs4qpGn1Y/hCSzRE8CR5PmwdfbOI4lOvpi1cRpwhAiyLERvrPLVEvCYBfzMPjvrozjXS+cLr/uFt",
+	"aZ4vnYqmwhimerJBAgKdiq4RqRRrQY2wVMGiOVfiJTQ0lZtAxvpZnWLFGgW3ycQ09NLB3WlFLbs9oHKY",
+	"14I5lfz8lkAHfEtOLjGfm1rEN72l7w7sBtSnCZQDn2mZyvuw+njvUD9UiB871RBVz8LCRJeiwPYKg0Qv",
+	"Yj0SFu2f3tRtP4S4lT0Qhn3KKcq/pdOCGyY3QekwM9Bxb4juKuD9FxVQBKFRyfYIrWNhH0uByZXJMSlA",
+	"BQR5OHUpioumylEDjlyDUEbDlQo8CaGTqHC8gZFiESuUxyIRtqKz1EnDev8AsS1dhv0m1i4IrqlzyTID",
+	"FHWOmT3phnkG2YG+jvkUPQIr5GNDEoEEvoZCQFT+Bg15wlo5q/Z8+db8hJuc1Y9xOfEd2PUNzc1jNdSL",
+	"8yydiffL7O1dtxzroA6LGvX2yjpfSdd8uWo55Gf1tK52Gxsfb1rTmpO9u60NRZHq1Ov8ux+kc5bm6sih",
+	"1zsaxwdjn0sV0cPA6W4BVa2kqgRFHWoMeht5CtZoJ0rJN5aMOUgV7gYCSKZEDSFrJGQ5XopIfrX+N1fv",
+	"S0MpjdvsNb0m+HNUaF69oy8PXIILf1/79riV9z+DulmSnFRg3rbrlmk5XHNpG1yxUD5rRU3og38x1/UQ",
+	"7Kx9mx6290OZMkh6r/PaLfWtuZTXZEmIxUDGgt66UnSAzI4RlWUmDQL9lrTaGEqJwD6152G5JqI0s5BH",
+	"p0t4w4x16qGHzc3CBoIHiJ8LsyJP2LoeC7dMapWWwuWEJQ7DEl6fY6Cs0A9iKzsdywRpl3l2wDEqpITt",
+	"Comf0X91A9c+54RdK01cyu9r8WLKODy6x5QtQSoIdYGlW+0XAuHAsRysPcapsKVE7Dwh26wHBBYA6EMv",
+	"40FBdmXGlJ75klbs7h3Zb5E090lLFjuQ/sBfuraBvuiGML9hQ866yMH1KgX5ytfDVKjkH+x8w5AgOvhe",
+	"yDrgfY/LCRm8WxklHsBl6gtj2Vt3VJA4uuGkwj5tIsYwPfw7xAQulq4VtYrV8R/CmfovcRo10ubSvLge",
+	"J6tM4uueYHvm6l7fFY8CNIo320kNkIUeaP0xub2FVm6MZFpQeNgWWrUOgN97JkSvNtqm1rzJPX7gygb1",
+	"PB+6MqTIFvK20Uoq/tpR5aJ5MoamaSAapZ24igQS27WBgcYrAlQWdKhFZAimHU9zZUgg/OjpKJbqwcCi",
+	"DViSXhA/ZloRCJ8SCaGwQSKInpkYChp0Erzz9iyA9DZgmB4BGiM2GGSNiFim2b1mzFJgd1zlVVziDSGB",
+	"gHvY6DnnBY6mzJpsjrOMNITw9GwzLDX2tPXBSIXJk2xZnJD9rYSkSlnvdQpBI0AyGnWSAT3J16NWerhp",
+	"Xk6502wLlzOFZ9vzglHA3QcZyhsNpzEuq7OH2j115+HS2KvrC3pnjfVFv/9ggCJ7SE1qj+1wR9Paa/wI",
+	"Hv1CsRg+/8RJihRD5LQ96AK8eGTWas7UlKhm5FmUEioorH35dtRRIX9J/etZflKWw2aGCJ0hkVlI/+jp",
+	"askuVc6pi+hFGeKCLjywpZdyGev2IGBJFi9EhXuoyQnoTchIHIxP5uE41mXmtmahZsEQoQX7+VXYip8G",
+	"BPiUzGjrzjfYtCrWKEvXumRMbARmHVhgKXK8h7JJl2e9IobEvrICKImq2Io3oiK+6Y0eJRqjkzFoevA0",
+	"Im3DZmm0xOGhO2CcU0jSalU/CmKFjx7ozUJWEftZhB3ZaPYOxnaJPylyAmRFtwMIdsIlsQrijlHuhSnD",
+	"pbUztkId2DsuYSe/1PiC49RmX7kQdzLwZ0EDOGSlZ7CN+CmYIJFSwu6B7HuFifyyNvjiFEaLN6ayCtVd",
+	"W6RD5Su8O5NEQDZ2qbKml3URHxkeKuK/X53dZzEECPe6zuT16snjB8ckkMWGGcsk9efMk3rn2QntHHQO",
+	"DvcPOvvdzv5Pvv7pwS9uv+788suf3/3Dnx0+vfPsixf3Xu6fbYiJjEmd63M6VzRDdoo/1f26sJisAYAc",
+	"VT/BwlsK6K5Of15r14mXGtiXpkX6le4z70eC7LZ3PwkZz8ODWsZzqavZsj4LeBlLsxEurYQrozCEtGH3",
+	"MsnW5y6kpX+EhVHFL814yZPjIxnt0riS7lUxGSTS3JrY/0r3iVFs5HE34el5M6b5XMK4Gm3EDPS8gGjC",
+	"Yom7AQkSIShUzQH7q9kGFMy6z++VK8KBd2sHvCguWzP26Ke6/9K3AhvnG/qp7p+6tj74duk+NHtqN7wg",
+	"eMSYEQmqMGfh8bBHgu5kk/WqkFc6DJGjIP48+613Q6arXexz4AXm+fyAOJRWpsK2h4d/GSkvCFWws0gm",
+	"Cg+15rt5H2oa3L+XWNt4Lre4mutikaoXFfhBDAnh4OrQ+/rhGbvFp/LWxf4tMzG34FdIEmq3y5k27GBo",
+	"R433csd9v+Exmjo3S9Vo0kU9cvug/jUBivjqtwvnFaYVgiJWn/4worsBpibt4mbOZa5Wc++pskb3aiSe",
+	"n+r+c5XMQ6GHvqrKPZdISluomFanGd4g+mMLlD2v6ViNmgeltlJ3fFh+aXebwYE63XkKh7DfS+ZwcEzd",
+	"R0/i4OaUcFUXQVL/uIdYp6V3ygTwnaQGBx1Lr9bC3UhfuupZtPL/rJmr+K+Qg260JwsHBBVXtBprVnH3",
+	"1yDh6mNcg+1gG7YVWrY4KmRiRk0ePtVcOetxYSqFwISVQa37HfhvdVjr1kJBwW2vRO9ANuAlFl7EICoz",
+	"ciu3bcfnc+dnc/eP0Ud5ia7qGbrCNyhqAZykqX0xKK88jItcelI9cUheMsVY3lD58o2fxf4BNd06aqVi",
+	"IBSGUNCvXxY/OvCID28bOgq9sBWfDx9D2YWVaPCo+jkv26fdHsWdH8PlSc9JwInYPnvx8vn9h6en8Omg",
+	"cLg/9KGRt0sBqGFK9Ogwur1tWnS4Jt6GAp+88Ym+INxd+vTICbf2w30f5gQSY5B2v06eog8r94eauO8r",
+	"bJv0t6kmR5qufRouVgCONvKY8FniwYSJswhdVRc1Hq7QEs/tbeyd1csIiQRL/dQMLlyDcMJRsG2bpeVb",
+	"3MV63Gv3c8T680pwCirCPCrihM8ZwVZ6sA5IGIFuhIk0pCczkIQhHHgjGodi/IS/Qyp3dBgkRfAkv5jW",
+	"GgfkY9Z7b1f7A4KWIoLwWCexSNvsBNw+2UArAxgNesgSYaVeUJOAEyw0GbFYjqTlynrdXsR6bdTL9/Z6",
+	"vg1Qa5ippa22rgSnDJ7qHHNhhi597KsUitGvXGFoDhOJEQ4mQiqezmEC7ZKC/7t/+pe/+/N/9v/+73/6",
+	"9//xn/zuf/kn3/1P//G9JYAf/ut/+dPf/eu//O5P/hNOtgp9fBnh3i31jhkV6nX3zAp1/IxIQbH2xar/",
+	"5V989+/+trzG+1eyxlfCJTnS//GldT+rq0m6eJmHa1dvS7OBYfG6l6dJfUyn8WHFim8n7V7hCtdEmKxJ",
+	"GPPD3IGSt9G61/3tyh3bNWXdLVV1iUlKFPXESH7rdMzVaMzldjbpWz9alq3XdplIJR5e0MFojlTroxLU",
+	"QKQKc0BXm9+EA3aIQOs0QmPhA9EKvRC4F/XFiCuCedhv5u3YX+LXlRtA4dL1Bu0womnR+3o4FINsvfJn",
+	"qtPsIZa1tS6WcmjnEl1WoEib9TBaQTgg+cKttgglhqwiPoQMYNKCyIs26+UqFXww5v3EocWT96AeMv5G",
+	"hc6FDmQfgi/4YCziiBld7poMWC6OLLBlwnhx1cLxjnlMcdOARcVlZmjU3DA5fKNk5hCqZscQ/OCdbEFv",
+	"SJtMCGUlzHfyfUQfxKkzqBbOPYGnKvkD09/gn1gFw0APQSosJCBWBYsXgmw0M1/BTXtZjJE++4HC5/t+",
+	"tO5nN2RX3Y+bvvCDx/rBDOCLh34aRf8wF/j4qjQhKuFm5YMBGouoldiBhsgVq6DAwbF5IQEFrIqPR6tk",
+	"iMAgBHsSMfFcnw/Oo/CkS8OCjXSt+CMdOK/U+IYD57CUNNLv5Ffvr+UqqoG2vq6c1rf4+EU5LVLDRpco",
+	"coB8VxxWiZzX+XEvI5+Vhw5JWNRaJmTTU/MRgrHLr9zHjMc+09MXS+NBzspxIEUMbbHlgOFsPCg+PFMT",
+	"Pmfgxbrg6gS71hyY9JWpswx6kCxIs0VJGgZ5mtohhpA6EYs5IntOtMrGC04KMZ83JCCAANOsKKHGNCwM",
+	"49oCCLAOm8Y1V7fNrwxajSrcVJJ0B8tVTKEJFjbWCGHKsfHe4hVPpALliQHHYx4Tx+LhSqhCrRRRcHUb",
+	"pgpo7liykerTdGNp7DDierlzEyj8TE+7YcTVSrIQXMZLhGs0kYleuXLlNMHlA/BY2eUzCEdL+w5ujW12",
+	"ilHlkHyW6vdc2iFKFJdpFotMDDJgyel+UlrWRtmX1qYH8LEd5TwBpVNd2YHy7hZz30w/a1fv8YOKN87d",
+	"2yuEnxs/Prrx46NABPqHe2//6M2b9uI3pS/b9tublc+f3/xxreyEo2quc6JZlPS2d5wRmj7vL75Nttpu",
+	"1Yq2x52rFH2nl9TsAen96Fo9nM1VaPQKYl0R/DfQnK5K+AJgWKmY6AthiqcHxCtMsghVj33GLrcahfeq",
+	"pQ6O0FgqBGAP9m2yj9Q6hcWq/ILBNVzqVf9J5aVf+5KFGU5WmrBdud29fleVvN6e/C39iFYom3xGJETD",
+	"wEMqDeuDdSjTBSCOxKz1BWuMuiHLllIgMCVMmuokkWpkm25fIcj3uuRKDkvFzQYEOVQuOS6uLxKtRmZh",
+	"Wr50pRThGIDaOOAUISimaHWRm2yzxyWjG8SnaYLCSYRxCB2kAKIkbwFM0+aqyCU3+dO+GpszeWtYqbdL",
+	"780un/idP+9qwVq4Bcg+cXbV3LNHbeTvlnxf+9PbmzXf1XJ7lfit11xmywGKMw0KTSaHDhSylK3hmHXK",
+	"Zh4voB921knor3UaIzby1V09MCsNcnvYT+1244HrcyMHJ3lWl/of6QlY9C2RcTeXcnMXP6J8otjJi8fs",
+	"XMwt4QX9G5VHqEwM6HT03AiI2et9dXL6+H735NXZT7qfI6TnNJWQvKTvEsCmmLoAM6dmPAUnADiw8Oja",
+	"8ReTHWfZFPT9gqci/Vkd4OiJH2ipHaiw2JApkvvV0Xh9LoVLiAEFHS3tvXh+GsSV4I89O2/w/bAtYG2X",
+	"g/6olZybiekWSe0cZzuVdh4f7AZKwm6sAPf/7PTpKcNklqbwTYEMIz85O3sRIfw47MoEoa0QXF0q9kKb",
+	"bJSK058/wZeEIisM5bpTJJNiqg8Dj2kR3hy9UQ7xaxKFT29WJPyENL2ff/5QXYhET0X788/ZQ3icfnr6",
+	"/Jlz6R3TkQELhqCiR6z3/g2QnjfotvHGEaA3raM3Lu/Cm1b0BsjRm9ZRu93+0GuzEwoI9M3aRXijSBNq",
+	"RWvbaJHb3djTKZLYHFFKYajdRkUzucqYDLTH9jxjZspUj1I+ASrQT7mCxWoHtbHFHtwQWk34yme+hmT4",
+	"bfbz3C7GlKd8IrISNluRaNAnx4/FIOEpOsZAN5ChAbultaHxgia9SKEJvpr3x1LZyeqUPVSjRJox3MET",
+	"ODh7T7ga5bYBbK7QffeYjIXK5FCS5ODBCX+e6wwC5EFGmOsc9JO872LiYXPbtN+01Twxmg14CiC3lnqi",
+	"cDEWPBbpG8VY7x/tEV+59zguoYcFaRaNyOBgnZS8wtmdziGltQlDxD2hVqz3UmTpfA+y/vfoaJ7Kb4UD",
+	"8cWJff45HoQTBgHjgHDmUO/YU/kVpsOB36Be30qApWJf2mLtoA07YUi3gxko7hTZmjRQt7u32c/kV2wK",
+	"DJz9BRIUJXqGoPqYFP12p+M3pp1p3bUFetQN+JqFY7gTdToddNp1aaAZPtRFkU6HTcSkD8B+BeLh7YMD",
+	"OrdgYbENW44R6oaTUgKS+VBjhwcsERciMSwWgnIMheM5wAFd8CRHvzAIVMT23I3FXgOIQbqZNAH/PRxt",
+	"uFR2fsEu0J4+0RxsqXbpHCP7+efsrHhRCMtEVPbMVurrmLCig+qIjYeoeI/yFLhnKgiHyw4I8lu/UcHm",
+	"EoVRkIrq9sG98vZN8sG412b3tcmSuTt9lAzLyw+Q8zxPlbE3IRHEuHtNHNAC9DVpv1HVpgCxWZrMRLg8",
+	"ltknWEP7FU3UrgcewKiEN2Pc+GVKdqTy797l0b4EA60yDtEa4t004QpbiGDJEkt4/GpAWwiCDIBHeR/h",
+	"AP3TBamoQtsaGo7tEmOQ0pgrewiCO/RGDaW964cHuEC4KwDyDVfHvy5ILuDaWWohh6V1ry4u2EKQIkv/",
+	"lj0QCZ+LmCgwnKuZBvM97h30gGsfY9EjdvvdO/dDkaBt6vtychxVzbQHz3Wq/gueyPiNGqQCiDFPKu0o",
+	"kc10eh4yW3c6pbxxGpKXDensaoVH/6ATEJ1julPGDdw+EP7W2dfekyZ8fYd54neqdGz1cGh5HUYA/Xb7",
+	"aLnogsqJxCXH1CgEigKreT8VPAORnb5lfTHXIOYmtpojhvcK1wcyCvfg9zb5L/T8gcNq3LxR9DrDF/bq",
+	"FeosAPq1vdJIYO0wcVZJcAYFGfbXZpiQpbglFMSAdXWGHYu4je/JY6J5R2y/A7Qw8DTexy8QX674DDBH",
+	"WACrOAhXHse0PWQmWihhj619UFMxkiaDJC2WUTMisQ9R32tGbEWsiWiwxWfLrRc9F5cdJkzf1tMDoOov",
+	"iuN95NssyIT7ptBogGeYb36xfVNQgyD3C91M7M8O+YgWj9h8d+TOwNPYPQPIcLBeZr+d8lSorMduvD68",
+	"z6AcA6+4d9lN4u69UdZejnMxRfAfONfACts7gRqoVCC1llQEGenhG1VwyYFg4wCHnXrH4UkBFysV3Hq4",
+	"RNIwOVL2qji2JeOZyxkJKM6ff85OvBjqQtRvdG4SKE6BL4voz6BpUnEQ4MFu7N+kR8YXRhRBO01wtADy",
+	"osBtRxoPDHfj4GaRLIvdOLwJ5NXnggN/H8BOUkhfyccnJPMDrsgHi/FSfL1jADGPg3qjihj5G7ch3r4A",
+	"+PGoRfaFmRtCfYRvIparRBjjBFcfmy8zdsO5Ltnb3LuJbkaZzEB1AcJVYNE6anXa++0OqApAYtuDO47C",
+	"tI7n3f48AwV/5/aXd764C0I3wiDt3/mASccVn8rWUeuw3WkfQv7obAzVnbQI1/kWz2PUPoxEjRLioT1V",
+	"ZBEMCW/kSEjkENIjvNaRz2xh5x+5yxEBSiNQAXd5o+qNtJtJ1xbViAhfxaSCQ82ylCuDcYweSRpGdgSu",
+	"dRMeCzhtcB1wN2nb8QTOHLLmSMQLTz90OIR3OBH8AgUhzN5h6xr9RoF4xMvVnJ2CCreJ9YOpsh6R6Xai",
+	"R92Yz02PGXtexnrGEpfIkp4euu5w6f6I9ezbm817zP8Jnnbsj96oP9rb24P/h3K0HZV0JrQlRWYT+5fd",
+	"D9ugvWTO/5E0K9gWIQoQ9L4tmi24StJ1xQqw4bZpt6X2b9pU54Bb6RErhsS26ytTh/3cWDbOsGw+FZ6O",
+	"OfxUbIBPJS1IoZx3JcsDPhdzPz3YFVdnwDMx0pQ7FuoVK0Gn0I29RyiKPfp5ytMMrBCuLeSDYj4vpw8r",
+	"/En1ZGK7sfypZVvBJcpyyICEYrcB7UgiditLyKJwABAp5IgZPREgD3k/wxJqDsHkWukrz2w7YXr9x7Gl",
+	"MdJkJ3DdLTVwmgCIoizfekit4I42aMjIOajNeoNEHvmsMHbJpCd2Bby7n205kuZXHKBiQC3165yQU1Er",
+	"xQcZ+BuhivgKkTI+RCtn51yfvFcs3LbSqPHMLxm3L1878Dvf77gFDTdAREd9YzF4AC3Z2185+m6gpKzO",
+	"4GA3S7/8VKCSshjbSqgTe7gdJMCa3uFqEqi2vYEAR79kGJSmqxhEs2DE1ddqEdi7rmtMDbZxx3WrVFz5",
+	"W5YSgGjUalDY+S68BRwbsCgBH3HQ6VSg5yFNM5L1W78yhNHkjqKzOsGJqvhbflPAPrTohUbwKZ0WZAM+",
+	"dtFI13LeAACDaltyzqktPRy6WIHWQefgcG//YK+zf7bfOerY//vDVtTCtS/XUlVrq8qTJHL3O6ACwZ0p",
+	"Xa+4dbT/RdmZtwVogHfODn/2Zavkk9vav3fQ7rQP2l/AspacSWy/oSnNaaBdrveG16Dk4wNa/ephFGzK",
+	"ka2jM2l7uN3ZX9a83/xbrxTPs7FO5bcixkqH6ys90mlfxrGAhb59cLC+xmOUS7D8vfXlz7R+yhXYWO/g",
+	"2VzXvqVjPMEKh43m7cxuaOjKJxOezulpRflYmsw+uRfehyUqpR6315WPwHWfGBLABXBMPsethrgDHnd5",
+	"krTe2p7KPLsT3wO2ffGlv+8KLTz2nw5xaHaeaSabnmiY/PWRvtSRLhRFSw6xX+ilhxix0yg7WPmYggZO",
+	"3PfJDjY7p49jMZnqTKjBHCyXbz3x/UrH8+ZPE5zXCy0RGw3sBlCZhnVEv/kn+Rf2IyhOjYcuR49uO+z9",
+	"6M5bOJwbnW3n4vSh7BJBjmBX/uwuzs1rAFtH37wtO14ve0UbLwcip0P2gG4xN3LaCt2kl/XklSL7l3sY",
+	"/WIvJyJgb8fJ+ywcQA4aXL6nPLH8mSMgu6E6nQZU5L5Ww0Si58zt/cNGZOcJT9Fl9/b+nSYTMfkURdin",
+	"Ipb895EgnsRxkcilMQlERnXFI37rPf31AdVvicAAlDKpfADfF6SyjiSsntgDrcROD+bt9TWe6eyRzlW8",
+	"3Un+PTtfuMVBriBCk3c+lKgoTMUQTXcbn8Conlf8WmSrj9X1S7Pbl+YTvZ6/Z7fta5FtQc0LhnYjVpWO",
+	"A0JYvAUV2qDGFfIROKEUemPQ9pI5QucZmJtYrrwN4zXgOrsArigwiTC4qbaaSuYu0ayjKyaTSUJeazxj",
+	"VD/0zFlp/KbybZPxRPTaC2rmV3DPQpqyLVPuL3OJMa+74sAob8x1Y0jNNc99zXN/aqzNNZO+JVm/T+Tv",
+	"Cvn0MMS61kh+UgmZDvyTIEoGaDDlGPHBLjUKuyDq9YeuscN5bqSxC3GtrlV2l1DZFc5ey3R2fqmbKe2q",
+	"p907382Ucc5bhdUbzHraCPcL+OuDx1ebvQavH1/OiAuR8gCvEnyusDEMHQD3JfJrd93252iVnwk5Gmc1",
+	"DAipFT1kwUdUK04TLlVZrRiYmFp8MAkUiyf3nz6EHcWZYdRnfcW+HFUYiNb9Z3Y7qamv4Hdsp3V0uAlr",
+	"hN3sWiFZsyrbs0ewkJuyOcVyXZbjcSvYkOOhc3qtZbxmYAotY4G30oxor2dfbr0vLlkTVaMfwbWq8fdY",
+	"1RiGjzdSNTY7hit0jSvP1fUjcgWPyLUCcYcKxE0J9bYaROznmf6Y+kMn1O5EfxjQiW25b3cXAy667qoe",
+	"bM4e71ZzeE3XrtWB19z05dSBV8hQY2TZauc7V2iBztc5+ZYA8JrdI/sQfFqOvk3vPyzMZppBWstr5mbX",
+	"mkRceNafE6JKXLo/tC211wehpeD1dvxOXgdyg4ghmLSGetMpU4AI8ghi+YqIWSoRUbA+YV6lgiVimNUw",
+	"OKh7VLltPBE8NYxjVQzTAv1kOZx4wqXKOOSSMX5ACMMQ5ufB8OswiHvu+J3DRX7HHsY2FO66cK1FpudF",
+	"HtKM7VkenDrcxyoRhLjPsVYiIoA+jCDZm3CZ4FKdCzGloYPCONA9Opr3zfuWsBWcfzw02Dpq7R/e63Tg",
+	"n04LIa7QAz7fb30AIkqJCOqbjKUaZTw5p4QQrW/tiA0HHHbsDb/6hzTV9gACMorOv7Sdf1nTuWVcBmOe",
+	"dfVUKPhSn3x1f//gEIa1AduCo/0Ifpoj28EVGGFHIl7HdRWhc2Wae814XTNeW6gxdeqkyUFB2jZ6Plaw",
+	"X7fe0z1vpMuEOr+fuszfX9Wk27QNj8wq3eOqc3CV/O1a+ZZGcn2wdq6v2+pURUv1diDPAfivF+ccA1Ll",
+	"EJq+1g7ZGxLYXqG4+LaGmHot0kph1pX6PXBMAWSEzcRPN/trx5RLipMeZGipY4pb6u0cU0AecFxsBdCY",
+	"MDEK8cz+agcx4dkAcoH2YsmT7jQVQ/mu12an3jmFBoWIgGMAQmNYLGImH4wZN+xH+5bd+dEXiFzDeqkY",
+	"AUBELAYyFuYohKZYNzKs60L8sVKEqUprqmCCDqzTZo+HRd/SeMk4YjJjfTHQDm3PYYSAOAv6fZ45WDw3",
+	"gAJVAGcLrSMkDwh/paGA/It40DRNPx+qvdRPBxr4uH46A654zCsCqlsgK2F2OgetqBWcEPtlQZLvY307",
+	"hBGexvsncAfs0VrR7v1nC61+ebdo9jf/+f/47b/5m1Z0JT7P2O/OHXuqs21iqmiwIsVCP1uxPjv2dXZL",
+	"3NS4gSf/2vPnWmQOPH8cOWz4Kq4wVFC9W++LW9hIWnYjuPb8+X0Wr/Hd3sDzp9ExXCV9rzpX16/MLl6Z",
+	"a1XDLlUNG1LyrV2DoJ+rdQ16TMKHmJXlogIkfiixJSduRKHsAtC+mUgnUrkEwpBsEOA5oVVanS2ckJBu",
+	"7cgJqSBZ338QI0Tnbc7R79gX6ZrS/rD5+Wub2Q/AWemqZABCY90zk9Uq3gdY7j5hYzcCCK0CantAx8LX",
+	"arfOTi/GWolHMskgu9EPTzld3oRNdNTVrbhm9nas214El1+i4l7YqTXCVL2q2+59FT0b3KRMmOwB02kF",
+	"OvGIjfUMUg0E2mjIESSzTChIuAAw4mEumBrmqYLx3Maue232yrlUldzFKdlwf+7yzEs18qpr18YS7XD5",
+	"Tnw0JXGpZOu7v/r3f/+3//I3f/O3v/vXf/ndn/zZb/76r3735//su3/7L377z//CeSV1cXXrnJM84rXj",
+	"+KKt6MPHjNAsss01XZQmXCJAqELaUwNNurSeK9ezATtYv+aX4AurG9GMPaxc2Gu17zXXN3cusJWcq0jR",
+	"UVgOCfjWD8kqxvDW+0ZOVAuU+NqX6gej7K2Snu35kWXK3Uan4/oB+vQeoOubuDuN8NVdw0254KtUDZ84",
+	"9axXBfPhUAwgPScYkereshk3kCHumOVGuBgDkQXZRzHTFs+W6WJrKMwVMfK//Tf/83f/7j9se/s+Xijo",
+	"NRH8vefCNyWb11z4ZXWvV0Wj13Lct4AAAkjUVsS8FlH/pW3zmhe75sWuebHlflZJomeLNx1SrFMaW60G",
+	"AnIAX931FxdQaWmiRfgZmCC80Tr1eeIpUUybOLDeEeTNJDUqNz6nIRVWsUjbiZ51ZzxVUo2KNIDwrZnJ",
+	"bDCGRjCTaKb1OeS1hrx/dhk0+ijPMO/oOBVmrJNy+6mAmFxoJk7lhVA+76fOkxjYQlD8chWzvhhxZRtO",
+	"IZ/7Y0q3SCnvMGEwZg8tmqcUd71Kr+7rozAdIWY3BS8DLA7ggW1IW35EeUvBVWDGpcuvC+7fKeZ47k20",
+	"kplO7SLbIm7lupRUkwbh8/61IUkrzB6xDAd8IqBVTDupNPNlUS8vMOZ4zmYC8mgPxDRzAcqQuHuiL0Rs",
+	"lwi9I4quKj277IF2U4tvKZNg+UuXU5DWqkBd1BPBYj43OBjXou18KBNM3Q3NYcJrViQndCtcC1+KJ7iR",
+	"5RDvQpMEcFByd9n13Ijc7dIpW5n9z+SQrP77ylv4QzNgwhHYxG5JRPE6sOZSxkd/F3lCK/o95ByjXLZL",
+	"H7CzkMRAOvbU47sCsfGRM55AsdeW8vEkIYvhhPLIZ1liiU8QseIS6QJug8/c6vLr9orstDg7TLM7GwsV",
+	"2X9T4ROmU5pdSoM/zCD1NGXjxcgWTw5tCSKE9XjNL9xEPum4uKb5F10+6YO7+x38L2rR9IGfpnSItDrB",
+	"V3DEujGfl3juVtSiNa9w44dnnc7RvufyJwvtAccPR8C5fCW8voNpwgeWZLqj+T2kUvR7vAlVmxYH45qy",
+	"XYqygSbR3mV7wS1xKRM2l9dboAFtbulHQOz8ld2C3IUpqvecvLjah+pZUOXM1/gen9u6Dted05MkYeHc",
+	"WDG367N6qbO6ZFWL4xgWWO0B3vA03nrfl992Ld/4YZMkYnXH5tqc+0My59Yetc1O2lJTUg2egTtlWwMa",
+	"fCW/PbP1mwg1C6mS8hpy+yLPlp7ibf30h1JJM14A3fcazX/6l7/9D3/zX//Ln/7mr//6t//8L/7gvX2P",
+	"7Cg/fPff/29//xd/+tv/80+/+5N/BbnXccMRgur04X6nc9vujcwgcfXf/fG/Cur+3R//2W//0/9FdTdw",
+	"/a+b/ZU7hF1mKKu1oJZfE3FxdK895q+tNlv5TgnkEWsJIkL79XMjlTCGWQrGtKpNDbQBwVx4m/WFSC+k",
+	"mC2VjF8t4gyOaNxDOcpT4TxmpffcRUHX/Qpyc8Ym2mTsNnnoGqaTOKJMK5BKRcW2G1duv+MKtlnv64dn",
+	"rDxok6WCT3qkOQXZ24rLyEWjPnlR6P1aZM/dZL8HWXSV1WYxMf9QplKNujwRaWbclzqJhcm6oMOl6beO",
+	"Dtp3olbq2PchlyBadtq3Uae3f9CxBbR9Z/b377UP7AnD1bTllc66li2bg/qO/rpXlOkGBb55755MCEVg",
+	"XyBuEMy+ZWRCukyoiLYzNGd9AS8dCDjhEA/t6kyFiu1ElT1h+wfFF5D1rXV0GLWmqbanVKpR6+h2J/JS",
+	"rp1ap9P5cDkR2G35OppOp/VajLiUk9ACVZCGTfSkbIleJ9hWQasWaBbZUfa+1ZO+FHv+5NVHG8CLLdIL",
+	"kaLLDwwKszCJZMh4X+dkMuMMsxBa+iVN4NwjDTN8CMalAU8SS6Yg7YSc1NCZlzi6MxjV90Boisvw0tmT",
+	"2AHDtUA1Qxu6pd+6EHzVOjq43D2ivppjcPoB4JiuL9bWF4uWHlTNqKOewbuZCG4ES7lilvo3v19LeQHM",
+	"c7ZSS/QSizQxk2Fr339Y3fKuAW4K7GGrjGD+PWva8cl0+jj+YZq4YPs2UQbTkbhWk+xWG4fLvtQORruy",
+	"HcwcVGaJyAw4YoALQiwSCSTGXdPPDKPHwlvEQALJNPxdgj+w72cZkC1jQLEIUe2NKqG1jLlhStMw9BC8",
+	"NPRMtdlT16EDdcEi1NRIO/g4MMXFTmZov1Fv1Mnk/2Pv7X/kOM478X+l0MAXlpTe5cy+UOQQxhcrkpJp",
+	"SSSPu4qcaIXp2umanfL2VE26ejgcEwTku9jn5AzYzvkuh8CBk0MM+O5ycS7I2YHiJH9MREr+Kf/CoZ7n",
+	"qerqmZ7ZedldUfL8InFnpqvr/Xn/fLQ69QE7+sbZF74A8BSyl0zBEqPzIgHLZGhEus3u8k4PKwZtb5As",
+	"hKXysUxFanUFeO2w7yJ1+AM7M8cK3+HB3EGXhj69zyVE4f08djWk7kBx4TDPhSoCZklhTTscsDSMp6lI",
+	"Y5cawzSskICcC/u4bxJw0E9E19XgoJ5zrLgyI5gBjUB2UnnDC4EoINjA+tZYq0mIwOJFuCw+X2A7q2W5",
+	"cvLzaChpUtqUidDn+ZmwCzDLZnkWR8UIJESemnNbn0aOmHjfY5F7I3zylbm2OylvN6PVaHtgJV4aTstl",
+	"4TPmTxTseWixOWfW7IGNWtY6LHgxNFErgodXpQFaVxnG9VgsVxIGuCmX3Lj8SpS8nG7WReT5Odr6tafu",
+	"AE3EzqobckoYIYOGplqWPpfKfo1ttkrHHAgV3vcS3wG5uu+DC7qK8TohpNlBtxD5iOepCdDbdL4ghSPr",
+	"cMVOhJOC00Y3BpecxNoEA78wwcBVjsLsOs55G2AjDV8yabg5aVdXu7nMMVsRyA+2wefK8Inm05VA65UX",
+	"zaqmje52q5B6/ih3uwGNfuU3qzDiQ09fEsLPzV35pbMcNtkFL31N6IVYG0FMuTZN4AA8X0i0CHcqDxC0",
+	"iLXBRfn9/V86G8ljr3hdRO0daYpDev8ikQf3npIBgs7+jAiA+3KxI4w9OcSHvpBRABzBMmEAt/qbIN5a",
+	"bn3vmJ5Z34LTvCJ/jM4ya8TzwQArFE+lKSACy4eF7vNCdniWjQHJmFcNdI9nJ+2IH/MMUtMzu2kNRcM9",
+	"XEaPDwZCOZ3L1ZpR0aJ7aXuozpQeqTYNCehcdLcLHmnZZc1G3Gg0bFcN6/HHIuxt0RN9I7LHwsyC1Tt0",
+	"Ab3P0zXdocB6oJ9RESqUzlmNCEoDW1GvKAaAYRpHZQkr1dcFla74mL+WHpIWM8+ZXMi+aH8LaUQPjOTX",
+	"Du2l3+MSdh8RjAYddMvb7htI0LEdgEWG9AmRY53KfqPxzHfjyPGuMq3IsyOy7kyn+rPlrtErdmrzohD9",
+	"gR3uTmN/J474Y5FbBdO9COZlDxbGryXmZrmsu1aEC9nRqitPo9bTZ/BvM7SKl/vtIgAB0yshjcvEwuxk",
+	"adp4SN0HtJ34YGB3kuBGlGli+Ob6xYzhr54e5p73VuRtzHWpfKJV0fN1R+FWpdbDvYofnbdJoKDJ34lz",
+	"Z0Sr9lAB03HUijA9DHaAL60yQqi5LRhx2heqaBv5LVE+NL1L4dNiflPyVPkm6i0I0v3bOUAxNLZv3px3",
+	"HuOo0AXPCA5ip7HbXBjwAXK6YS2be404wnVs7kBtLqxgI45o6Wy7zy4OQdyd0cXMFUqz2EQ6NuaHj3T4",
+	"1JuFVJzzrI9rT/1xnhvtOHBqjU84ANhgAMfgLgbCOlxZfaYMK9yy2gxkAOBJZ4VmSS4KK5MSJpUpBJ8Z",
+	"e/A6yYZ26MsbrQi31SKsQwvt9tnhjLl7aqMIbRShjSL0sitCmyDX1QW5llM2Vgxz4Va42DjXgc/08/4X",
+	"cC4Y1s11H/l+uSkQ8WqbHSgUPGWBAj6OXla6r5eOnjk0qqsInwWC7dLiZybTI5HPdn/sg6wJbohncTRU",
+	"IDgmymhrhAmIhqW9HVcahtuI+I2I34j432ZfxyY2+9LHZi/PP3LNX+pP19Jw6oNNfVRPEPEMbiLjqr5z",
+	"q6jQ+DqFfMyLqmLS8kqN8jcoqh6gVSgN0KUIbSkL45E9eZbpkQkA3EE/GQFeZ5+fifAdTIlTXsjHjgZq",
+	"Z6cmlAStvEGz9Pny9+s8Fx2c27AOAXoYtbZ2Grb1Ps/PrEjE2XRxINIUsZ5BD9hwUNsGRaR8K1I91rIj",
+	"WLOxt7NM2IbmCyfvqlSZIK62Y8XCiT1DeBjiyREuis78ulMrZBrK/HO1gBkzuJbseUekpyK/uwhbZwY/",
+	"ZWJD1bkRPyuLnyO4JzD9Hm6eyt0JWB+XKJhwC6+SSeRzEIwQlEBkCtvfSq0i2Mb4iKzLIYB8HOzDS4x8",
+	"uczNsWgaT3B5yE1V7+eCB+k8NcEh+4rXcdZNDFpVzas5tgS0OwsLAIIT9JvL8F3Q4J5GRhhr3rVlmgky",
+	"403U2rthTVT6qs+fgMFvolbz+o1nHroVGuoW6BwwkMWLALDexyDEgL6DTJxT90PbuodBbY9kau1NMEvt",
+	"kpxkwgwQuxXkvkdfty+cZxXXgbODQ+RZHEH6FOjqudS5LMYwrCoU0O51VOHqU6w8qB3etAjY08YJ8E1c",
+	"t+8iOuXgTa5UtnUjLj8OYaWi1n7wTSURG7KvOz2RDjORtqHiuzq4de1y3GbngrK57bjJUVzLi55lJRC1",
+	"r2qXQHDVEatgcXsQxOqaHVZeshRzlzS+Q9aChC3nIH6o2r1rbT8PIQbl/eXDZ2JQQBKkQsDx0ottlQ50",
+	"lNtz7AkOmM4QUVuJEQPTalqreDis3oir2oKm4PljPmULLnI/XLeH7dnSJ+tqbbnN1b652te62l9We3dj",
+	"ja7nDDXl7bmYjJljdOJj1546soVniyiyt+nHl6HQXtWBXOs8ugnYqFpXBpboVS0CWfLsIBelei1lEroN",
+	"cC58de2RWVnjQWjRSjB/nqDbbUwoOTxNJRLIPMxtVwspvMjs8yfhh47TqPKZZy/SyId0RZrQl/hO2Mjo",
+	"L7eMnryuLkBmF7yQppCd2SWmtzHm6Im30DzzBEgIjVlofQYVbrZ7RuSQ5ZRTyRv+2dU5E2ARols5dpDa",
+	"MTnkYp8ijqjbuTVHO7ovto/VJLK1eMI7RQgIG7PhwIHgQNIWdNZarwMtVQHUhGD2am9nOhQ8HJan/AMR",
+	"IA1DPNxCpMeKoN76MlUAUWcnALPagQwKgPcwMBs8Zm1kOxspHxNzlP2y0xEixS8Bg1w8KbaRsfFdNMVg",
+	"eGAq2wnbASabmIE1Bp/c3KWPgOIGJvWxyLfZI3Rw9vmYnQj7LjveW/irAN97LDiA9wXvg9W0zfM8gBh6",
+	"7+j2NrsDT4cfV4oPAwZEb6Ul2yzp5rqfQMNJoRHwbyRToYgvcJhlzBRigP04UAxx8yD7zUOWY6UiLJ5p",
+	"od8W9luO7gSsL+iKERQYwAZDVkbIT7Kd6OtctPGrBLm97J7t2w1jO5SJbmE3GPThocg7QhUyo/lP1DDL",
+	"Eia7TGncFSNuWF9wM8wdA2OZmef6zJmVSj17GFhPnvYQI7E2pALx8SnYZl6UWO6H/mSyE3EqVektodSb",
+	"ssqiqMAm1yELPhI8LRs8r5rbHjZ4J4BT0aLDvANTBQnXMMrbqKSdTdd62w0xlwjEyiQIHae8EFt2My1C",
+	"v2g7KuxSBF28xZQe2ZVDZja3zDM6VlTxZ1fvRgZsjbhPYdPOrHoXg8orHRFyC7Ou4kioYd/e2ZR6FbvP",
+	"Uz62l3u1N/aytw9sPea5fQPc9oeFGLzrnrZ/fA1bsP+8Y1upGcPB1DWNk2rErcqd3kW/X9GzW2PRWT4Z",
+	"V4bsRlhiE5fkCj4AWgEhAaR9KwoWnIE3xrd922+Mb/vW3xj7FNg3xgR8eoQveGP8wL1iFr6xZyoMkZW3",
+	"2W2eZbVkDXuNXZhO7hKHFTgwLx+ImTBJ7YKVYAzJmRgnwKOrhEgNS07GyazunInxZdGTTh8duDvdHa5Z",
+	"LophrqZQZOFXxAHr4nR1XYf7v/6E7TTAMJF9u/3cOOgv31epCnEq8ujZpVAnwkXors7m1m7jqHk9AN4p",
+	"RRZmg9I/P3gKK+ISg1EowsdBus1Uax2uOiIDUoidOIIkdvvv5s6u7RBCD8MHzUYzjtIhyov2YL8RtRrb",
+	"N/Z2wg9v7ket3e3G3m7lw5tR68b29ZuxZ5+4QRbpENgyfL6sgcTS/Tjy2hHyTFCKq9WIgEejEUdDFXZt",
+	"h3y81Klm83X3ge1Qc7v5+p7/4GbU2tve278OtBi64Bkmef22zoKdBpA23s8+N3N4Im3L76M1fc1e6TiE",
+	"vXy+PWt/tcDh3yRRXCERAk/ZCJXNwQC0eKlQR0AdBc0TgMvm4yWpNOuN0lzw/lzSYLIYTjVU0xAPPCR6",
+	"gDBmnUwbYZhE4viOVkaa0IhlrySFeFIgwf4WERu96rjzHTsTkaAHOnoNK5L/sTW6vn744H5sDQJkNnFE",
+	"7Rgr3ZlCAwcMlgoT/8lYeJp6iKw6riWGnbTjMcyKE6t3JU+PiSvoOGodR6Y3LFI9UsfRsySe/BLn3X5V",
+	"lh5BuM++AtHOi544VozlDmbdB2ddHwFHZqJdO35oFY3hpEJ/f2AVInv30RQ09/0cmJ4eVUCplMJkXDbS",
+	"+RkCzAckMjwzGieD01QQH4fdRSJnBT8TpkLQv+tfhUpY6RKg531e25kQAyxApxmxYtqa/R3dBz03zYR9",
+	"DqYitFJ3GtQWeUVK/a/Hsy7OoMepL8LBZHpkYmL+R4rrPxjyvAASl2OVvHvwjfbtB/fv3719dO/B/cME",
+	"Jr5pTWJUxyFXm5Ksb7KEvMDbhdbt/rDTS7bZgTmbv1vtxqyzFQ9hQAFn11xb8ZCmGBcfxzN7995iDfxI",
+	"Ot9J4ZPXHWt/PVsIOlYndFLU3W5c36voco2VdLmp66CizEXwTYu56TtW9gi22NPjiBdwDOpyno+j+DhQ",
+	"7Y8pmfkYWbuOo9bT45Cq69iK+mfPYE3KcU7q0LVyc8OJf8E0WvyUS4Vn2v4LfJu4p7cMXWd2wi+QXsvu",
+	"ia1v6pPZntiv65MJ9yC5+ez/Ha/9tsu6qCe4r8/LPeLmzLb+ZeCk51TR4VTwBUFP3W8qRQ4paMu7+6Vq",
+	"34ijrswKTKSehlx9FntK2Flva9q3fVOfQAXEflnZQJWAZ3IwIGPFFwN6lln7GbLrn4zdE2DqRK3d1y+B",
+	"yZ72xTKYhbCDN/fQWhnLdg5nJiUvyjM2s4jMnLFiJDsirBwjBcKxBCGvECmipGtXXegU9oEG7HFgRmSi",
+	"A4VkI9SFlEYnIaVe49tQkLvXHatcDAQvKg2R0ccdu1GCzeH5tNrfN/XJNrvXrXu587QRHx5SCKk4HIas",
+	"raA/VoltFl7YJmU38XmI1Jy9ZUWe63w77NjkOJ3e+k19gpqstZaw0KNzdppbKzFmRvcF6w1V6pn6IJgV",
+	"5D860wbVJM5yYQqekz0T4A64heDF9ISIFAhaj1Xh+sONq6V1ncc4honRoHOKrQYogwOKfYAOa28jUerM",
+	"3LMq4YULkThQS6VhdIu1oGIkQReMvUuSYwVRIbqa4SPYGPiY0myoUk1xk8m1dUEsqwVDcAiGHkIkoB0x",
+	"VOCTTjrWWk0Tp5nb8fuyRHbgQ2INOG4sH6pyCWazM9GN+HkXLk5CYNYIvXliCgQwRh3efbvVaDSaeK1/",
+	"U5+c1yy9e/f15d8QVPFVSintrrRm6zIFkbQOlwVkOWOa62DXOcrrLs+MCKanXvDWzPESbfqHL17HaSys",
+	"4tSvbEXrQcWkRseZse6B2hNiIORDiECeo/XMmOhld9LDjKvFaVbh6ikT1e3dIjE3I7hiN5iMmyweyOIB",
+	"+cd0zui4BpyyEDSk47a0jld+VaKy+By0vf1nc4zMa0/xeM5N0S2F3SXUI1z0DbbTWNlKm3lfTdhkzaUv",
+	"p4uwvs67laxM2IRDrhj0zN74Lg+uy3PMg1jNSltKj/y6PrmX1tWOTp/sa3ZjLo9D4t4QzyF2nzA67GRY",
+	"y9HBqUEJmQ8Z2GmSpdHiTQ5rX9gnS7RYiEPwDCCq5oCdWUtN6aJNR7AG7uyw0IPN5bW5vDYYvOvedvYk",
+	"4XV3EVT3cEktkHM8B4zCZ052fF5ymDh5ywFRUFLWqSgmfm11rzkwFXbfVlIlLz4HCM55G+5QAMQJQkDu",
+	"0+ZO+TEA1bkvduNokGs70fYr+nC/hIpzzzd29i4qc2NJq8gnB4DDaOMKXt1sAE8WzunJmKZz/ewKfwaH",
+	"Zkuqrp5pALiTMDT37M8u/CRMxZKf//N3nv/VH376w+9GTlS18SHvFGg7kpa79+/cu/9WNJ1QiA188g//",
+	"e7KN5lQbjx7cvnt4WN/Mi+/98Pkf/3SyjZ3JNg7fu23bqO3H//ns73822cDuZANvHtx75+4d0LbWPKu4",
+	"Sued1a4e5riT1gjSfFlBYmByUt0Z9oUqUI2187RCjNcIlc4L9Yr+IONIoVB79CAmSz8yX3y4JDeUZeKI",
+	"hR/+RoKst7PdRM6MKJZTvWBAsTYw4vb05xUZwSQe7ETbPxK9+Pc///TP/vA3//P7n/3i25/+xbdf/Ldf",
+	"PLV38bN/+/X3P/3xz19871dP7VX8zE6He5ju5vKZn//liz//lyVMH2roilm2vFIbtT74cHFExibAQANm",
+	"qAgRLxz9ay545iphLnN6FwErXtMk9euyGNqwv6Y3fvyNH99zKxXlRbfkBTpTD7j2lBzxs5iV3nVAiwi+",
+	"K3LBcihkEmnpHnOtYTpr0RMyZ4V4UsyiTgpu7C8hedKXlQtp9e03m/DonJ2wkUovr1TanL6ri/msc/SW",
+	"1Ykvkucm8ScpYUIB2hoU60iD/w6FxyzqmMoVsWreEr2xSg5TnnJId0FdeaTzKhlMzSH3R9WfbTzV//br",
+	"73/y8Y+ff++7v/mTnz7/7nde/OSPXvyX7y2VEULvulLemM09+dupvS97s26097WwdGK6AYML8GJ1+qGB",
+	"O36OY+89+MUX3qlnh7GMQw8nZuPMW8uZB5M405GHU7yGE8+u6XqgckJV5TYfDCAvITJ907Z/NBpN2PvG",
+	"oIyP+Fam1emW/ySOcp1h0R840e2gSOggu1aTJgZ87eG7FmrUueiDZs3YFKLf5svoCHamrppFP8vagZZA",
+	"ycEzJriSN+IQMBZUK0ybbsYyBbm6JIUetB0qHqggC9KMTa7jxdGI4XIsphjYjmxcehuloHTpDU0l+3aB",
+	"a7Re7F976jb53LRaf8tuLoiX/ILYeFeuzruy/CFcVoV+z22wi+QQVkz0B8WYJXjOEjZUJ5JgKoTCzYS1",
+	"j44/D4AqRLcrEMESkEIAzk8ajw+hUkepUIy0x7HQylfrARxGV+dITuwCA1wWSxMQQ5LdldAPr61dzvAf",
+	"lZcRqF7PQvVyhnqIdaITSuKS6t/V0gpv7vbfFuVvQ+D3sruQnONI586bdCk65LUzMZ7vSnrb/uASfTxv",
+	"i/F5Lh57uA4e3mPQ143SdPVZi27ysZQQqZRC/1AM4trqLggG08lFgat1hcpWbSURYZVK47AZhNV9HC6Y",
+	"sJ3cnlGG/7ZYmfzA/tOJolynQ6zlWVjYvC3GV53XtXgoCFFCYQnbrtG4frRryNv7YgSzsJjEtX3aCNyN",
+	"wF1J4MIeYly5W+4yJOy52VdHeBcxU+iBAUwXqU4vw3SbkajlLrtNjtYXI0drxd26uoSNF0soCY5Dh2fZ",
+	"Ce+cVSiiwUiuldRv6tzDdhCSU+KaSBy+kafVTTpadeVpwlLRlUogahQge/PUO1Vi/DTEA7H/ANBWw2Qq",
+	"VCGLcYyAQYSTSQhOBRNPBqJTGGLOOGC56Ag5ANifvrXKRUrYT77xr5iwTq0nHNdIDEh+zhfi2uF5Lm1X",
+	"iPgjgI8i/hA7VoBKJeBN6MMABZ5rpCx4BoAowEN9T9lJAJMBEOuI2MLqchVSCnaAnienunE1ZpUn7VBz",
+	"8U0AeYKWj5yzyl5Fhc7tFGDvEaLfPh3DtbPbAFaQSp8nngT4p6mpTXOoFSZaDEfWghMOkJ50772+g4Qi",
+	"2ALgV+03oCLT+AHBobaro7vuMe7hhLvDHIo4zbDTo+e6ue4TO1ea5sJgZefezk0YEq4dkpITiC22hej8",
+	"BIMfvtPONjq97EEcACCWeGL/5QpO/QY/BJU5QSZvQzwjzevsZAxFFbg3tcrG9rU6S4EGXQGQJBYLAcxv",
+	"HaTUET8Tt+kt0RpE0vM04deuvVZFMn16HPXNqUyPoxYD2NL9ZnOneRzF7JiK0/CbO3ffufe7j+4cR8/q",
+	"KTJOpOJIQTQNULqsUkydXPItM2GhvffWXy10YayqiF4+49WXQxSKzhDdgh98WEUQ7wj5WDDCtB+7S4WO",
+	"NffrtCj3+mB4kslOVcMLedvMXHWupPEQRrDKc7h18GKwKhncE55CACSfzFkq0uEAje4OV+wEnOiEFAv4",
+	"0pBkgJ517AW53AFMcPp9sihpo2Ypgfcrw5u6LGppV+S3HH3KbOadeYbeG/JbwI4CxB3iySAD45S8wrPe",
+	"KFMz94WE1BqccamK63vRNGozsHXcw583G4Tx7P72P+d5zsfYxbou4VzqfBafyfW9STqTyZvmMuBqKX60",
+	"tusbPZLp4iX6uB3T6i7cZGWtq/NPH2zdZSdDY9Vfw5DgMnS4Vad/XjFxULdRXVcM86HETmLAnoNUO9Ph",
+	"KkSobzSqPdtmh9peuai7jVlPZykRqaFKGvKoAe680opASV2Y8LGwClIANpxMXntGUGL5OdfdLYA2dVgf",
+	"9BRxzVlDwLMsgbOwAmhfaRmM+ITIg/DNAz7ONE89SF8uOnIg7crWg2Cvd8OucKPOvkHrNa5Z9+SstgJW",
+	"rXUZpSZWUaPLYyBye9vVywK7oJNDOS+Kd+/O7NEQeNHigyl7jPgI2PQXLc02HMcy6babC/4C4yyVyZyZ",
+	"frv4pe6hIWaFRm4T2rW91cNmmSZwHc+dStYqADV77j48mOiocddgV1pDmHw1vlaUvCFOVB0re7mAX+W1",
+	"1+5YNddt2+3XXgsdBtVOEdEA74sAs8l/lIC+3D4T4wQQrV3nK7c14pBbSXOsnEvGiMci55nzshjyyzjX",
+	"Kzmiwta7HgIcA2E6Rw+LF8XA2xCHdLD0wLEKh0QzcCT7wg4cZS3Iu3yo2oXsC0qs6bvKXHAoACdsQfan",
+	"fZaexGlro0/C4KPj4BEgm4Cn+lyNj1XfcbMi+HeWsYHQg0yg6D0RQlmh2emJNA64jyprIglPj0byJpfZ",
+	"MBcGlxH3Bxv1tDVglC6sDUMtsi6XmWE8A6lP2wsTfVpMaed/iQGTa6iKfGxnsWR+cUBdjk/ILbZHDreW",
+	"HekVzMhTxYthLhjPip4envZKtK7ctRHsFzAq4Fh4CHhfCO0cUnbk/QH4DvF7hLZ32N9wShI6FYnVPwaZ",
+	"bX5iT+MsjHp2JxYGCYM7uu+A7AvxpHBku5gAJsn1FB6tJJXqtODZWQLESSPR6fEiQQohxRLxBK+ptkyT",
+	"2ZDj5+glVwk8XuismlNF6oo1z5pxqQ61Gp7TE649Nw32UvTHNWpFjbZ9sI0VAbAgZcDTnj0MeO5vNW5s",
+	"NZqs2WjtNFwek87vo17w/Nd/8ck//BFcw+bMffbxj1989LMX3/vh8//wg61PPv7rF3//s+ff/chKA9JK",
+	"0Cdv3zvciT5cIvErXIwrjgPDcYapLclOnIrXKqeYZhgaD5K4HLrkB0+JvCtqRS9+/MtP/vGXn3z88fOf",
+	"/PyzX/zsNx/92W++/Z9f/N1fvvjJHz3/yd8+//OPIj9hVqHbgd0TnpI2xZ0nICcJZrIBIYd1As3hzn+X",
+	"p+fW/hFL7KSU3GT7b8LJ9rqB/TR2srRGMVjRQp/lhbxGLFEz42oHRErn2U2m7KzEXVhJbMV1v0Jy2NPa",
+	"CAOyFH2Ups7cJp3BHoxjBdyxmTDV8M9kJxxPS9jaLWScYkqnAs0/4hEGXhLIT0nYK0YIUK5Gr2JutG34",
+	"WE2w75OKQLETyPohcx/CpLZfOi+IvrGq0jld02kZ5U8dUReGu8BTgQoA6KCk9xEWcUkmmIu+BEczBZfC",
+	"V9HAKMqYWPnSpqyWpEVzIwwyG0IA7YSSrBKpZCGtjEIWxMTOWTvVSoTPgY/Cb0VQ4KxSYX9rttl9nFx4",
+	"UipTkI6wxRJ7eRRtq7QkLeq/cQ1db8Rsbz9mu42YNfdhuA3mtEmKBzp2b2zIJNvskZ8EMg8GfDIgeawY",
+	"O9IayX/wQR95K72LTubDi6lLGKfbuYXp8KiR9blEbnlsiJRM2nRI01hOuUM7TmL6gJ8onfd5VrsIuMae",
+	"d7BcX5pj20KwKLTG0zMJmh9q1anAzHh+JhRL+vxJ25H/Jm5u45IqjpguE6sx6mHRxnb9L+1Ehip7Cgqr",
+	"G2P9ukPj1RcHQ/Dz05ozbPvLmZvKGggP8hTXEO8saycE7JuEOUu7ljhUNTJegOlp/0HWCh4hmhEIrsJT",
+	"fSaRJEjbN7Vc6J6uE0iBKeeBvI3cHm2cVVDfy2FhrAWbAG0bfow7qXIjGZgTpf2zqKiTgYasQyEZpd2k",
+	"4ZzVvkIPi4Xegs2NuJnkuaR7y1pb7hDBAj0I6i3sTjkRp1KZcqsEwwbe1ukVR7E2p6t+rn0XfJ5ADDS/",
+	"cB/bY5kEOONJEMyfmCa7/jHGt/yLwYVbea00fpJ5AY+b6gWMGyYYMOwrN2BmBxxefaHIBP6tWXymR/xM",
+	"3CXh/jmaTuFtU+X/mWEnoULSqj4IITF/C0St6404Ck9z1Lpx48ZOxZqyX5NZ9Nn//cMXH//w07/8m8/+",
+	"5q8WNZjKNawYY0dgjLUajd9p3Gg1GtRaYAtWr7+otduYMr5AcSqXdKlZCR6jNpyXHrwzYV93jpp7mCnr",
+	"+4pPKx21bmItmJ+theZkYqjr2pSwO7+YxmSdPfj6y2MP1mjDAJ7ncpOhgCPdMDVtDESXqGIH6LnCJ0xE",
+	"VHRy0HXIXgFl/aKtRndeZlmNtwP6x5odbvV2qVwvE0x9EmkbmxUmucVOxozKAuOQoTwI73q/dqFBUG8z",
+	"DKKxpv1kz9ubCDM54rIAGYyMjAE9DKe0UAgzo5ccGPGt0pWLIpeibLpBKkHFr670qGVfWVpZsjvt7SYe",
+	"0ZiJzA5Gh8bVqKdxTOjnLn3nkzFrl7C5eqrOXZVOemvXYHl0aUc1Hle7k6zw+TB0ugaUwbsrujTvqvSq",
+	"q1tcJsz+FWfCOLKimkDpyyoINvf6qiw2xAKDx6O07y4nYWfmxf70HL698CRGK2JGXkkiwjJ616YC5aqR",
+	"NCqS0WU/udDIRI7AeukLwU43wmAx/+zE27tOuNNvS1+uPpMC3NjovwFZP+qJXCQQ/Kbf+4PrMTXG4Eio",
+	"VGJ5lxX5c83I+xbmlWXNSrs9pGFNncapoc3s6Yz8qHKQlZwmB9fgTC1K9jrROhNcXXA66hry9o5Wc82v",
+	"Q3mqrIU1tNulJ3hKsIiHoti6DQs+vUHuUK50uSkqUzNVArDJalpZIMpTRWtTJtzjTl+G2WZGauoBnjpP",
+	"wganmnjZcgGlXTwzMSu0din11kyRuTDOV6iGWTZ9Jt8SRXkgLx5jhdBU0GtRx3xddjIsxb5RKcUOSIJa",
+	"H9j5efBY5I+lGEUwW0fcnEVxlEkD/4SLlgBWYFIrWCk5nJu27rYd9eM6LFE4c+fWbcOibdih3EnhY7Ag",
+	"g7hrheh1tWMzu8xyJE4gh5NEiC8s3maHJfOhvRrJ0Y+vd2Vodi3s8eqAaxwjUX5DskyeYap6cAohRto3",
+	"InsszHYJJkFpYcbeE1Jts/dzrU6Zg0oymKGFUhXKZIK0bTzoPmcv1RRAPSq7Xkk6g1pNnAYXBMj1CALB",
+	"EDKUhU84JtEOBvorydeKYvBAZeMkZskh74tDWYivHha57BTJq9vMnjt29M5hDHV5OTsRPWnFNBvk+skY",
+	"fCNHj947PLp7p/3w0YNv3Lt7SMERw8eGJd/YelPnI56nIt16mOtCt1ivKAYmcSFme0ZTlrTbX9OmwKVv",
+	"03JAxM6+NjkUnWEukgkkrfLp6mO+5hJT1igj0HHpIiEZxrBNZal9uSvNb39ogBFT+AIrx6pVzqLbMm6y",
+	"bXcNHzOpoNdbb4qi09uyc4rJaw9yeSpVUo1ROUywXZa4UthOro1pG/tcUOvut3Ry+8Gjw/aDR/feunf/",
+	"MMH17urcvn2Q69Ocu4p4WHslJOwmVCAw6HlA9w1FYE91tVAXp4Bm0mma4FfC+FOCx3ObvmrLNBM+M7Ms",
+	"uHWLEM94rM+ftKHKNXFxzQ43VCYx6gllB+QyGqB4llC17FzCpLlUA3emttkB/hiyA6l8o9loeJ3yFrj0",
+	"+hDCd5q0zlI753aw77ucW5wru4HJlSPSLfslFnMkBxCSbUEGIyaobJkiF7wPi+FKKHWX7TWaZdKmSy9+",
+	"gxvZqUpxo+1YYc3Kg9vTI6Y0G0mV6hFljviRzkx1DIX7itAuAcpbR+e56BSsp3Mj2AkvCnsdmoIjLEog",
+	"Z7EEf3lJerX4vxv1pLQdY4ox04UHt9oSlsZRRYwGNukCBsfGO/ilLlY+RJVnURXPlSKX30HlHOzAE52O",
+	"2wATELX2GjevP6s4TPq2d3ZqZ0d6Ao8JYWtkghuxzYh4lr2y8ypIHOSRZa/svmrPQZGJMtfJfUepMT09",
+	"zFLklE7YYFgEuRYnvHPGpCo05s0BtX3M0qHL7Eke3T169HvtO3ffOfi99rv37r93ZFUmK1OQohp+1SbX",
+	"SuIqE5J3D77RxidvP3jv/lFCcR8MBkHh9HBAKuIjCOMAug6lp9iT3eN5PxPGtLzCsdNowLDrIDaw4gLm",
+	"qS1TKtOgxkBuiie8U0CEhxduPt8nsS+L6d/bv+Fn+IQHeoWIFukZbj3KPCJ8IueKYGMleIfs0gQzLssM",
+	"GtCjMafOaQZWYPUHqGUr7QJpp7qg5CAjS5gOWmRaKBw9zH8yOUlVxBPs5ogbish19GMophiLwiujMBVe",
+	"E3BQsthryjClYhNqG7LC7Bfh1rOjy7jxUw5VFLIvMqlEmEoE9HUGVQq3ENSV8o1+ERRkK/VEls6Bp4Vz",
+	"oHTRtr9LPFxKGQviLM2l7bmb45lN4Q+2pWnjE7V1GxhGJlG6egDQZVk8DW6nozI26lcNa4jscfBmlcF8",
+	"p/NoGESe67xdCu1P/8fHz3/wKysDg2vCuyJ9cDHIgMF/WV2judNothvNr7319Z3f3Xu/8Xs3/t313397",
+	"9939+68/vPmoeRShkgTtLTKgW3BNjCHzLl9lKP/0o0//8Sef/fI7L/70l1MDIkyCtcfjlJy5I1pxLc5b",
+	"hZ0Ve72wQoa7eHkld1FQsg0e4EZTWy0/J4xnwe1d4FVbxY6Z4ZITajJy5RWxrRMHCj9DHeOdnpOHVuZZ",
+	"kaZHyvUldunz2uVSB/WH2yyxNh04t4NQNEqzhw8OS1yDsj8JG9kLgAAXwDAXqctuoX5AnSYWcyAa2JTA",
+	"5gg1Dx3DWBc79IW1WD2hVZnJbaXSmEYicxzL9hwRt16SSzHS1dvzgZq+PRHdQkIyEvgMIW8ovFNpIBCZ",
+	"m3G/Oo0wajUbeztr36PxYi/avXjR87vRsw+XvsbfsDv7qh0WhKyGLIVlmmn5S2RBCLwFK68FNrrXuBk0",
+	"mouuNS+cbMV9QqWPFZWw6rk4AkTiwSDULcs8d6OtFUKalrNRALpzpYWMfS/XhQKqrPOCZZJdTAUgM3Tj",
+	"3fjtkJnghx8O7G3abDQamK65lPg8z9lxY/fGjeuNG1P+DkcPdz7oBbouggokyuQILGy0oD1mZTrM+Uk2",
+	"dtV6dHMlKCDRQaiKgLql9BUMjWi7qv0kDh7FnFUsiHPJH4Ch2d8Syt44KXsFpPpXmzu7e/vXj4eNxs51",
+	"xfviq1iVnrwa+wQcrP5BplaPv2HN3FOAGi0IVGCb3VMTr2TJ72D9DDMD3hExS/6/b3wDPnnv6M2tG5Ov",
+	"sHrHSDPxB0OeQZiJonVQ8ulbBYxMxC84ybg6g+JFe6f1pTFSnW6zhxnviB4AWkJhIGcgbsFtY38ongw4",
+	"IUxseQeKnzz0o1A2C6NPnU4EHCDO/palkCd3Bi4LJi63kc0WETcCL4ioeK5c+MfhblRacXkFs58PKpPs",
+	"47cq+wvylUNPBqGN2nElz3/1d5/9y3988ZOfJsE7//80H7fzofqqlazwWixRksZVHtwKMWUHuUhlpzBQ",
+	"feVVvsFAKKfrkVio8zUcCpUe9tfHhYjrT2PpNYJyPuzwef2ckfFEs1LnYp9Ib1qZIMglTz2tVH277dea",
+	"vSelqWzKULdEwhr6vBU1d280GvCfBty0g4xLVX3jAZzkeOLGCducpGB+/i//6zcf/cnzX/3d8+/97b/9",
+	"+vuf/eJXz3/wxy/+9Je/+e/fff6D/2oXd3Yn4sjoYd6ZYLIsKZurfXtYXiuu9DBgv63p4Lz7bfmOQfyo",
+	"XXYNGZuWCBJdXoI67qB8zOwerdSi1bF1WwHWjCNCqsEw3O37URx1peJZwLH9rx/98NO/+viTf/5Pz7/z",
+	"189/8A//+tGPplm3cXo963Y5uZ5nad+OjPDrolb0OzeuV2c618MiQNsUp31EHmjGHkkVdG+u2gU/q1CF",
+	"A/i3J2Z6PYqjkZCnvSJq7djT6Ku3Qg0X2ZvsrRW1IrgJ4J6eEQJ8FkcQTEjPm9bJuVt8pmp7uYQFUdvt",
+	"JbflfKUbZ8BVy+ahFCGp6Pbephhto7hbyY6lSTyQql5Dp1KDRcsQnO69kIPLeV8u18Nlu0P+rWNV6+By",
+	"/Zj2cLlv5rm4DlhXWsud+jiC/LWvHz64z6zKQW1h9hsb9XQGCSKdXsxORIcPfZoWt/qwvTHdyDs8y6wu",
+	"R8lKYG7MNFMk+gnJQuEB2nxZ4EZ2Swy5PgOrhuZcGQ5EPR7kzFEfGJZpYzULAHPxbZAij+8h0DmuWBIo",
+	"eVtvi3GCWH92nIHhRLWCwWtR2ct9MDZY5GMVgvYBtAr2bY5uCj6Jzxm4bNLNeDTSoKSZ2NFiaZUiHCCT",
+	"eEfUqIJuwsmPdck6XHwB7wBx+fqNm+CZrHnHh0tKuZfTj1ivN5w7WesqDd7tuLMT+Bjh3sEuwj+9auX3",
+	"U6lrOPiRqkUMVyYhy6eSQw0o7n/yXrobV5bSrGzT3XzUNvxi+0JdjcFGWM7R6N650XA2Gk6p4QSuSH/B",
+	"LqfrrOqPtGf92lM6+3NLMymZYzkRZh9avSzznLrpFYyk0FilLNIFuAXToZj7/aSfzrUdZqPiJ+CfbAPt",
+	"2cx37t/Y3v99H0WDFCb3OG0Oqna3BmilWnaedK0QFhOYlVSn7RkhPLTV5o7aoSfV/qjpf2TAHRU9/8GP",
+	"fvPRt19874fP//inEeXBtGE5QPpM2uvF3FaNPFUeW6XGw7JeZDOOCivbff2hLnjmkvoQcGge4bPr44jL",
+	"onzKLup6IscepTui4DI7T+ZALsCm5viKa47RrQHu8Z4escxaWxJpDcHzucRtXltdPHVZX0N4jDnRJEIo",
+	"4ezh3ft37t1/i2JKlEYIRRuYZ4llNQukDw6ESqU6rSG4x5dthMQFCImrvfjxBZXL3H2EV7f7a5ELm67k",
+	"Ba/nvYu4ns+/i9e/dxe5cWOm9IjdPrh/++4779y98+XK1/uyserCZVXJ4C4DoxDzXtPVOHFTiyc+RlZb",
+	"Lh4w90HppYdedRHYdChctSIFM8A6Rrdc4b6inBwswCMcWCuLALIWIalOdQl26bILCE8UwsceCQuufw2o",
+	"uUFq+lc8HxHE1W/5akH8aUDrAD6lHs9F6t5gBQ/VDyOQlGEndkeCz8k362mT6KmvYADfDlGArII3+MGX",
+	"aUk0amvxE1eSK76nYkpB1cDuTaeiYAlVCAC8LAZ9amTbXVy+l0648Z5VE1q7Mf6rLU27r/OSoG4BkTQh",
+	"eqRpp0MfG5sIvpHrhQJZ0xG31YNscfiIy/IOnyF2ROBJcI8142jUGwM+aLs7tFr2RLCuPO/3irC4hLbW",
+	"LbZbPQ7RBUbOFka+xK11noCBC0Rt0ISuWE7Q6sC9wv1lLJEQBZTmS1HswblJqRe1mv1RpVIIoYrpaSjO",
+	"N8jOgljvpuR9iz1egQOV5obJLtgpIhdMiVHLGQuO+SbLoA0qxcLsL4Y3tT1Fx8rX6JM0gkp8nfLxVwyJ",
+	"hW12ryAp5qCKYp9t5c+fqUl4miiSwuGOsOJqMBDKYzcTTbbp6ZEBtAqawzRIcSIB8UqC4KzJq9tlcRc/",
+	"wZp3rAYDzADq2HSF3bG616Xg2FCdKT1SXjjxqcxt9gqARWN4LhmqTiZ4joXoPCyqozq5V2MCbgR6Ijur",
+	"VkzJogSHp+yuY1WiEFTjY3uNmzFVzGHSFY0A5xKvcdMKIP3BsoPqtaRV0Tqc2ahz9vDRg9t3Dw/v3X+r",
+	"xKXfhttOTD9HtYDBL4n31v/S0xKDuuMVDh/wBJarNGgARZV93G0Uj5XT4wYK6yu/HyqAuLRn2r0SpxSq",
+	"JSr4YB1I45qggKpqYHYx+zwVAEEyjb1ZaI//KZUpBA97Yk9RmvORon5UngzqBnUOr3H0pDq3WzPjHZHe",
+	"os3CC5GX+8vuLcfFzvtufLc8YxRpOSMOlYTUbLgkyGUeLJ1xmK4pH1OOI7gxRM7OxKCor/ODU7a+ZrQi",
+	"1oGDWY4qmwrmUY/UMqnjMI4grPfsy+eMaG6cEXOcEY1LdUb4ub9KZwTd35tiw010ckXQWECLKmkovOFO",
+	"yeA6DxxeF+oxcSrfXJeJ1wtR7XOQQVDVz+25ZPuNhg+9O777Vsn6BJ1BbKGYQVTOxOQMJ6XJJwJBlSCm",
+	"JZSwyaAQ1mH02XN65Ibw8rgMPngazfUHELVELjrC6l9lXSPeiqtVA9a/cRfeSFYF3Nvu7RQdrSlYrMii",
+	"iSZ3sckl++GCdTVleOVk4CmfV0Bpl2qdW512yrleAM86VGzCfJ8PDzK4EB3dTmiGghOTUpsBkmyKHHlN",
+	"/4CZeRV60mv7sCFTtqxrc/diDLaPg1W7zgY8LyQif7+C3Pn0N2Z9pnwcs6HKhDEs6UlT6Hy87X/THsm0",
+	"6CUldlRhzR+D9pxH+nv1cqj20WTJ7HpIGJ41WgTBzlV/6pFUWeL0Zmvck8fXfVTohCme53qEzgVpYC6p",
+	"HxrTbKv1ZVaSEMKyvYSFabEkVH2TW2EKcDP8Sxi2Cy3vETzgiXdK33L4Km2lk1ssIbt5XG2tcctDKyPq",
+	"iSMc7gYgnYh1V4KkVZvY2WYHWUa5wggnmQk71XbvBOwV4BaycwEriQhKlWHGYY/joMcBT0hl6Ihb1IzD",
+	"bQEYmN4EJZxc6LkUAXR17RxOwm4CgSJ4nLB6GXWDoif605L6HQ/ydg66NcQTsIOgBcnS/XcBTP22C0sw",
+	"9D+08/+mzAoAqZ3TVc/T4WbPdhtNoBn9dl8umAWJP382txPk3MEax5IHRecEBmVPGcxqMmUPJrO66UMD",
+	"i/b0YDCwGtXcjpZz5Pbw3DV2P6r0QahhHwi7nL8riqOhKv/6MJ6A1LPCwD609ZgDpiBIA9upO0EL9u/3",
+	"wlbmD8SV89HZ32a3KRAGvq8g0IaeYnxGZRQwBLbKxm4Fh0srsQ1eA1ItHdxi3bwEsIyL86+ctzTIpodO",
+	"gMRR5JULhsWGyCkOWcjMqr44XucV2mZvycdIyVcMTcJ2HSiXFd1wASHaVDAh1TG/+3argZpk3bDJQREO",
+	"uc+fvCPUadEDmrQ46kvl/46noBXnjd+xdbmTBMSNOkeX4DY7QFnYlQTW1vdguJnunJUyumQF6PMU3cY+",
+	"bECFFrxgqex2oTgyd2S7YSvWkDjhRthX9KnkWEGRiBoWIi5VjgmOxBww06hMw1dYH2qKHJSrLFP2ztuH",
+	"7x6yVKJXts/PRMuNyJfdyNRFmylNXA8LI2lU8LLtWRs00AMq69XVeR+MhJQXYgvcYqstky/GpqW6BYet",
+	"qoCc07lCr9S1cySHlXfvWF0rWuDHt0GDulxKFSv5bKfmWT5evbU7CYT1xui5WqMHZj1mSowuw665Bgb/",
+	"nDRG8MvQEQMA9+Stu9VSOmzHJSdibJEolU/hQOUMTIxAleSsL4qeTl2pSacniLQ5F11RdEAvRpWYyu8Q",
+	"2WDEpYN2gLCLv5BcBMjn06BZUIHw8OV66IGy0tgOzteho+bectCUkzVvpbg2BR9j9DAtuZRl7jA3h8oA",
+	"ZzV7j+KTrlMo3Pes7PBhwgrwo/vJzTjQuO04KW6IOPciFzUZoHYooE3f16O1ILFoKqv1au9zXyix2/D0",
+	"NXbm8MP9AMflPKRB2AxRa99KZfuyqLXbWKIMDEZ6pSVg4LgrXWWrBJJWcKadE8xZJVlmPUcZTfw59B3o",
+	"P3S3VqVeF3I5ZKfnSB1BW7rF7MSO0XugtA9jB3fiJoCyCaCskmcKt/sk0JTbfGsDTvnqkr39Z/WilUTi",
+	"TNfhO/YSMNRDcsOVnXQYwy0r+uljkP5VH2eMAEHp0AETGit4APm6AsOsNLpojtUEBJGh/IMwIRUZPBwK",
+	"NcRvsAa+TNmVXpYiizt47Rx8MxxmQFz2IvFY6SGpALyCgiQLz7J+rF577X0UP9uvvVYj81GQE5eropuD",
+	"BDXAh5M4RjMI8lhcSoaj27c9pFc9mKE92Hc7iEr6KHaCWithmFSdbAh5I9Z+QgaaAvxt1EOnUoDwptm9",
+	"71YRiv4VO9U+gwRnA3UhAEhDTydaXTB/mV1WxP8cZsKpN+g6JH0FflQmdIFBalcdLUqhOgLSjpqVdfZq",
+	"BmpqpmCJAeTPVygbBXLIboW8JBosTW/W2mZePVY7lWY9LDfgq8MP+1a7MgU4ul2qC2x5P1kpHx+r3fru",
+	"dVH7dYcDfrqHP+1yAx13GXHH6oAUO9dp3EKQIRfIldJYxpS4XJzyPAWPu/PhIPiog1gYGrKD/P5FXDNi",
+	"3rMLb2457LQCLXiq8MEvIWcNDnuFAzBLaWkdvVCeOrcw4kM45RB9wrTbIIPcZZXjfil0/U+DowOEf0HO",
+	"EXiYS0ZhdojPU16h39mVUcDGwgKlPpfKEy87gkPOurJb9NxM2VF6ckWp/Lhx29LxAQqe3lCluUhh/gda",
+	"Z+RkGun8jE7sbd7p0eUAMJnWFHEpguAuBIBMl3oH1EXWtrBvd5YF5lPilfFKYhsUW7e1KnKdtZjSW4BK",
+	"kbyK59W46UAQVbuda7BEAkMqKasBAptGP7GHNdWB9UEDcibCtClgx3igfI6jR5yHe/ZUmgIuWm4YB/lA",
+	"wPAOsMOHhLqgrcB+iB1/wbGyVsgsbHmli3bXqivolWo2Yis7+WBgMBwUvL2k7mI8s0bmOA5ImaZK2Y4V",
+	"CrltyvOjBNOZOPhuLoP9C8aVLIzIuvG6MPmlybR0kgB5tBdw49h3LOz0sbLv0jIPNgbM52rAbIrRXmIj",
+	"4Yosg+GJ3W0nYqsE8plhGhyQUMYwsy/L8ohLqII7qgqOIZTwtxSVtcLORaJqA7APVKcmR6rOOe7YyTHz",
+	"dNEz977O0/0G+sfntirTep+7VMX1vdLfLlUhTkU+u0FKn8rbdjYmW53X0/eMyO/dmd0wpOsuGVsGBKrF",
+	"Y8svXYTA7o5lIgR+h5dIKhuS5LW8/9MzWg0F3HKBUzBMKU6HEcoufDXMRewSMieDBytQrs/ijj1wtw/S",
+	"mpfVJANrmtMhZ/rkm6JTxCxxCKxwmSSU5okHtySIMp4mgrhcyaInk40KiDDq5zhLQ3i4AP4pSB9Sgrzr",
+	"SSrSIZ4M0EUPfJ+tKqrKhBaQ5vS3g0Im5wQSmcXW5sFlcE04wG90bQRtjwgczyn2rpPOljTUUpn+pVXb",
+	"VS7ZZumdEL4NNGPKt0GmUf+2YiQ7wrUUcAijN0nnVHk5jZtXLxeuEjPvROsz8p75iEIoLVrNnd14Qiq1",
+	"oo4e5ka03cNl+QeYhM2gtejTH/3kk1//02e/+GfEUUalEohir5WPT4mTVrS3E5XoxqTB9gcZlMdW9nXU",
+	"it548ODte/ffat9+cP/Ne4/eXQbU1a7AFSPdrTC9C9XDBOfMF2sg3xR2gspfqgxUhNkEhyGoKHH1LxLx",
+	"+MrDEbXgx3PWLJTgWLgCWtp01cqKpSir7Yi1TBrcJAuj4IUg6RsQvE2UpCwzeV/cBqCGSXUDJO1KKsOH",
+	"802fa/YgSlPIjpkJfGd392H5s0u48Uo4T8d2uBPQ6jWbr/u/2jkAxt98fXv//ENNuGX2Em08+3D9I34b",
+	"lINzXReoQriSG9dJQBze6OGruwjstNYo4qBtV+Z4Lc0aT8vAnRjgBAfX8tYCJ+VgMHB5zJd3WEgWUz3E",
+	"63FEAc62EiP3aXOn/BgLRemL3UrJKX24Xx4v93xjZ29NdFg/B+edl9Lx7JPL4eBg4vHmwKx3YHBOT8bT",
+	"UB0YPOODwQIUiYNl+KofUaUg5qnVEBpicpo8VToXJX4EIiZP20EHg8GGSndDpfvFp9L1G3nDprvJz/pi",
+	"sumuIi4Wy8KqyXCel90sHT3eqUiBi68E0JHKFICWz8o+Y1lorWy56vjzpYDg1d+ApMx9sBrqymWEjRFH",
+	"mkBL1uQfcGu3VCjZsSTK3BF7bMLCX6iwMJa4wcFf7XbqCZ4VvZkm3Nfw67XE8FKrYAcsOkNEBPrgw8rw",
+	"e6JzVl5sZLg5dqFg+DSm2qEPhieZ7NDgITto5tgfwbdXN/RV98di0+Wr9Dwbk4L82L48zXkVj3yx+au+",
+	"+ml0wo3sHAztZvrgQysFTgTPRf62GLsPjABgFfjTdhVT92pqq4+wNth+HcXRMM+iVnQNb0zs4uQDb+qc",
+	"IYCTx3ZVJZ1Uy+UtlCEoO/iuzjI9YuDucOF0dH9Ml/TZF0C2GdZDYt1t8IKBzjLMGcUMHZ+IE6LF+KTl",
+	"ybrlmheCj9xtR1PNbHXifgFBj6heZpvZe1GeDvMSoSCsAIep/ophPE1ze6ZwakRqLWWreAwAArfSZ7hd",
+	"avotnhSUIjkIuHK32WEJrEORzgrFMKDL5dCyCEr7awmCY9stmQZdct+YGTMJ2JeI9FohFYL0KF8A/RVD",
+	"8WLYBcan6pK6QAmxk1SpLqgK0d+wGLzys7qeHcpTZdcSknI5G4kTuMgJY8J+qYfh5qTjUz/ECTZhAK8r",
+	"WZApC35c+pWwtJbW8jFX0vTgEqCXlXuv5n3vGXeBoO6Q60wYRzKNs5cg6gKUuZaZvYRBWXoh/fYdB9AE",
+	"lHstc9YZ5rkdFC0QjqfPpSq4o57TquAdcDAfK+bT1bHK/ci2Sxmu2BE7ZtwHrui97MCJAGhDAG7BjHXE",
+	"RkRWPhwO5nAHR9rX1/MsqwBUYGTbnrPyDXaPO4BrxPs0gJtqbw+pTuHXLgOZ50CEDQ4X+wj2xUqscGor",
+	"4DMwYw74Y6RMqywPjKvTjpBW6JCMyzmEcRE+K8wdYJEYIXBqJ5K+fSa+AUBuXJxJNJzKtCD89/RIykT+",
+	"ykIn4G6mH8UT40XAU5WNyx0Hz4TtdrhyaDFuT0DKLe1x+NHMG0NxoAf3NKV4Sxq8xN0024uoMB4oHDK9",
+	"HXh8ibfpcKaRabBzlunTIJ1jexIpQc68x86gnl93PR5FzMyw07P7KDF9AwgriehzmSVBoz2ulMjq2gSn",
+	"aA4b1t4Qp0oavPRBY5A8gwx1+YRwE6pk0L7P1EZN+wdWZFK6OQJx8g4FhGoFaVliKnOGvO6YwQiNnPCM",
+	"Y+CvIonqXvwI96Xh4wmMfPdG/NRHTUIcjCBtD1qpaf5d9xwiK/lUIoTjikuBYO8S2DAOa5ZuLXsRKeZX",
+	"xr+xGqKp3wQkpLHXA6EHmbDt4r7EFsPVwbNdJ35cOr6n1sOqBTs3mfBpPLKDtVJY7URb14sHnvlBh7Im",
+	"B5QHOL/SFPanjz2AXrh+2IMZClemuV90kjdmOLBdMjoPmiF99dmHz/5fAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

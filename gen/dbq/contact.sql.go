@@ -11,21 +11,36 @@ import (
 
 const contactAdd = `-- name: ContactAdd :exec
 
-INSERT INTO contacts (company_id, user_id)
-SELECT $1, i.user_id FROM (SELECT unnest($2::text[]) AS user_id) i
+INSERT INTO contacts (company_id, user_id, phone, dingtalk_name, wechat_openid, email)
+SELECT $1, i.user_id, nullif(i.phone, ''), nullif(i.dingtalk_name, ''), nullif(i.wechat_openid, ''), nullif(i.email, '')
+FROM (
+    SELECT unnest($2::text[]) AS user_id, unnest($3::text[]) AS phone, unnest($4::text[]) AS dingtalk_name,
+        unnest($5::text[]) AS wechat_openid, unnest($6::text[]) AS email
+) i
 ORDER BY i.user_id
 ON CONFLICT (company_id, user_id) DO NOTHING
 `
 
 type ContactAddParams struct {
-	CompanyID int64
-	UserIds   []string
+	CompanyID     int64
+	UserIds       []string
+	Phones        []string
+	DingtalkNames []string
+	WechatOpenids []string
+	Emails        []string
 }
 
 // Contacts: people and their addresses.
-// ContactAdd creates the contacts that do not exist yet, without addresses.
+// ContactAdd creates the contacts that do not exist yet. An empty address is none.
 func (q *Queries) ContactAdd(ctx context.Context, arg ContactAddParams) error {
-	_, err := q.db.Exec(ctx, contactAdd, arg.CompanyID, arg.UserIds)
+	_, err := q.db.Exec(ctx, contactAdd,
+		arg.CompanyID,
+		arg.UserIds,
+		arg.Phones,
+		arg.DingtalkNames,
+		arg.WechatOpenids,
+		arg.Emails,
+	)
 	return err
 }
 

@@ -354,10 +354,10 @@ func (q *Queries) JobsForget(ctx context.Context, arg JobsForgetParams) (int64, 
 }
 
 const jobsRunning = `-- name: JobsRunning :one
-SELECT count(*) FROM (SELECT pg_advisory_xact_lock(hashtextextended('task_jobs', 0))) l CROSS JOIN task_jobs j WHERE j.status = 'running'
+SELECT count(*) FROM task_jobs j WHERE j.status = 'running'
 `
 
-// JobsRunning returns how many jobs run, and makes those that want to create another wait until the end of the transaction.
+// JobsRunning returns how many jobs run.
 func (q *Queries) JobsRunning(ctx context.Context) (int64, error) {
 	row := q.db.QueryRow(ctx, jobsRunning)
 	var count int64

@@ -8,6 +8,29 @@ import (
 	"time"
 )
 
+// One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/audit; deleted by internal/audit after the setting history.log_days.
+type Audit struct {
+	ID int64
+	// begin of the transaction of the change
+	At time.Time
+	// name of the user who asked for the change, or cli: and the name of the user of the operating system; null: nobody did. The service itself changed the row, or SQL by hand
+	Actor *string
+	// role of the user at that time; null: no user of the service
+	ActorRole *string
+	SourceIp  *string
+	RequestID *string
+	Action    string
+	Entity    string
+	// name of the entity by which the API knows it; parts are joined by a slash
+	EntityKey string
+	// company that the entity belongs to or is; null: all
+	CompanyNo *string
+	// of a change: the columns that changed, as they were; of a deletion: all columns; null: the entity is new
+	Before []byte
+	// of a change: the columns that changed; of a creation: all columns; null: the entity is gone
+	After []byte
+}
+
 // A person whom a company may notify, with the addresses on each channel. Written by internal/contact.
 type Contact struct {
 	CompanyID int64

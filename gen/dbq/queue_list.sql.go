@@ -720,6 +720,55 @@ func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task,
 	return items, nil
 }
 
+const taskMarks = `-- name: TaskMarks :many
+SELECT r.entered_at, r.leased_at, r.outcome, r.created_at AS at, false::boolean AS is_waiting, now()::timestamptz AS seen_at
+FROM report_logs r
+WHERE r.task_id = $1 AND (r.leased_at IS NOT NULL OR r.outcome IS NOT NULL)
+UNION ALL
+SELECT q.entered_at, CASE WHEN q.lease_until IS NOT NULL THEN q.updated_at END, NULL, q.updated_at, true, now()
+FROM queue q
+WHERE q.task_id = $1
+ORDER BY at
+`
+
+type TaskMarksRow struct {
+	EnteredAt *time.Time
+	LeasedAt  *time.Time
+	Outcome   *int16
+	At        time.Time
+	IsWaiting bool
+	SeenAt    time.Time
+}
+
+// TaskMarks returns what says how long a task waited and took: each lease that has ended, the end of the task, and its row in the queue
+// (is_waiting), in the order of their times. seen_at is now.
+func (q *Queries) TaskMarks(ctx context.Context, taskID string) ([]TaskMarksRow, error) {
+	rows, err := q.db.Query(ctx, taskMarks, taskID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskMarksRow
+	for rows.Next() {
+		var i TaskMarksRow
+		if err := rows.Scan(
+			&i.EnteredAt,
+			&i.LeasedAt,
+			&i.Outcome,
+			&i.At,
+			&i.IsWaiting,
+			&i.SeenAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskPartitions = `-- name: TaskPartitions :many
 SELECT p.first_id, p.before_id, (p.history_at IS NOT NULL)::boolean AS is_history
 FROM task_partitions p

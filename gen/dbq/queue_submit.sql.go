@@ -231,40 +231,44 @@ func (q *Queries) SubmissionsRepeated(ctx context.Context, arg SubmissionsRepeat
 
 const taskEnqueue = `-- name: TaskEnqueue :exec
 WITH input AS MATERIALIZED (
-    SELECT unnest($2::text[]) AS task_id, unnest($3::text[]) AS user_id, unnest($4::text[]) AS recipient,
-        unnest($5::bigint[]) AS pool_id, nullif(unnest($6::text[]), '') AS country_no,
-        nullif(unnest($7::text[]), '') AS reason
+    SELECT unnest($4::text[]) AS task_id, unnest($5::text[]) AS user_id, unnest($6::text[]) AS recipient,
+        unnest($7::bigint[]) AS pool_id, nullif(unnest($8::text[]), '') AS country_no,
+        nullif(unnest($9::text[]), '') AS reason
 ),
 stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, submitted_by, company_id, pool_id, message_type, country_no, priority, segments,
-        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data
+        sign, expires_at, rendering_id, user_id, on_unclear, request_id, use_template, source_ip, user_agent, request_data, traceparent
     )
-    SELECT i.task_id, i.recipient, i.recipient, $8::text, $9::text, $1::bigint, i.pool_id,
-        $10::smallint, i.country_no, $11::smallint, $12::smallint, nullif($13::text, ''),
+    SELECT i.task_id, i.recipient, i.recipient, $10::text, $11::text, $1::bigint, i.pool_id,
+        $2::smallint, i.country_no, $12::smallint, $3::smallint, nullif($13::text, ''),
         $14::timestamptz, $15::bigint, i.user_id, nullif($16::text, ''), $17::text, true,
-        $18::text, $19::text, jsonb_build_object('rendering_id', $15::bigint)
+        $18::text, $19::text, jsonb_build_object('rendering_id', $15::bigint),
+        nullif($20::text, '')
     FROM input i
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, expires_at, company_id, message_type, country_no, priority, segments, phone_number, recipient, content, sign,
-        rendering_id, user_id, on_unclear
+        rendering_id, user_id, on_unclear, traceparent
     )
-    SELECT i.task_id, i.pool_id, $14::timestamptz, $1::bigint, $10::smallint, i.country_no,
-        $11::smallint, $12::smallint, i.recipient, i.recipient, $8::text, nullif($13::text, ''),
-        $15::bigint, i.user_id, nullif($16::text, '')
+    SELECT i.task_id, i.pool_id, $14::timestamptz, $1::bigint, $2::smallint, i.country_no,
+        $12::smallint, $3::smallint, i.recipient, i.recipient, $10::text, nullif($13::text, ''),
+        $15::bigint, i.user_id, nullif($16::text, ''), nullif($20::text, '')
     FROM input i
     WHERE i.reason IS NULL
 )
-INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at)
-SELECT i.task_id, $1::bigint, 'unreachable', 'failed', 3, i.reason, 0, now() -- FAILED
+INSERT INTO report_logs (task_id, company_id, event, effect, outcome, result, retry_count, due_at, pool_id, message_type, segments)
+SELECT i.task_id, $1::bigint, 'unreachable', 'failed', 3, i.reason, 0, now(), i.pool_id, $2::smallint, -- FAILED
+    $3::smallint
 FROM input i
 WHERE i.reason IS NOT NULL
 `
 
 type TaskEnqueueParams struct {
 	CompanyID   int64
+	MessageType int16
+	Segments    int16
 	TaskIds     []string
 	UserIds     []string
 	Recipients  []string
@@ -273,9 +277,7 @@ type TaskEnqueueParams struct {
 	Reasons     []string
 	Content     string
 	SubmittedBy string
-	MessageType int16
 	Priority    int16
-	Segments    int16
 	Sign        string
 	ExpiresAt   *time.Time
 	RenderingID int64
@@ -283,6 +285,7 @@ type TaskEnqueueParams struct {
 	RequestID   string
 	SourceIp    string
 	UserAgent   string
+	Traceparent string
 }
 
 // TaskEnqueue stores the tasks of a rendering, one for each person, with their submissions. They wait as due but unqueued, like retries. The
@@ -291,6 +294,8 @@ type TaskEnqueueParams struct {
 func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error {
 	_, err := q.db.Exec(ctx, taskEnqueue,
 		arg.CompanyID,
+		arg.MessageType,
+		arg.Segments,
 		arg.TaskIds,
 		arg.UserIds,
 		arg.Recipients,
@@ -299,9 +304,7 @@ func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error 
 		arg.Reasons,
 		arg.Content,
 		arg.SubmittedBy,
-		arg.MessageType,
 		arg.Priority,
-		arg.Segments,
 		arg.Sign,
 		arg.ExpiresAt,
 		arg.RenderingID,
@@ -309,6 +312,7 @@ func (q *Queries) TaskEnqueue(ctx context.Context, arg TaskEnqueueParams) error 
 		arg.RequestID,
 		arg.SourceIp,
 		arg.UserAgent,
+		arg.Traceparent,
 	)
 	return err
 }
@@ -330,14 +334,15 @@ input AS MATERIALIZED (
         unnest($9::text[]) AS request_id, unnest($10::text[]) AS content, unnest($11::boolean[]) AS use_template,
         unnest($12::text[]) AS source_ip, unnest($13::text[]) AS user_agent,
         unnest($14::jsonb[]) AS request_data,
+        nullif(unnest($15::text[]), '') AS traceparent, -- an empty array: none of the submissions has one
         -- its pool and its part of the queue
-        unnest($15::bigint[]) AS company_id, unnest($16::bigint[]) AS pool_id,
-        unnest($17::smallint[]) AS message_type, nullif(unnest($18::text[]), '') AS country_no,
-        unnest($19::smallint[]) AS priority, unnest($20::smallint[]) AS segments,
-        nullif(unnest($21::text[]), '') AS sign, unnest($22::boolean[]) AS is_test,
+        unnest($16::bigint[]) AS company_id, unnest($17::bigint[]) AS pool_id,
+        unnest($18::smallint[]) AS message_type, nullif(unnest($19::text[]), '') AS country_no,
+        unnest($20::smallint[]) AS priority, unnest($21::smallint[]) AS segments,
+        nullif(unnest($22::text[]), '') AS sign, unnest($23::boolean[]) AS is_test,
         -- its times, and its turn: arrays with NULLs, see sqlc.yaml
-        unnest($23::timestamp with time zone[]) AS asked_time, unnest($24::int8[]) AS every_seconds,
-        unnest($25::timestamp with time zone[]) AS expires_at, unnest($26::float8[]) AS turn
+        unnest($24::timestamp with time zone[]) AS asked_time, unnest($25::int8[]) AS every_seconds,
+        unnest($26::timestamp with time zone[]) AS expires_at, unnest($27::float8[]) AS turn
     FROM directory d
     WHERE d.is_current
 ),
@@ -348,8 +353,8 @@ reserved AS (
         SELECT n.pool_id, n.priority, n.company_id, n.width, task_queue_front(n.pool_id, n.priority) AS front
         FROM (
             SELECT
-                unnest($27::bigint[]) AS pool_id, unnest($28::smallint[]) AS priority,
-                unnest($29::bigint[]) AS company_id, unnest($30::double precision[]) AS width
+                unnest($28::bigint[]) AS pool_id, unnest($29::smallint[]) AS priority,
+                unnest($30::bigint[]) AS company_id, unnest($31::double precision[]) AS width
             FROM directory d
             WHERE d.is_current
         ) n
@@ -371,7 +376,7 @@ named AS (
     RETURNING task_id
 ),
 made AS MATERIALIZED (
-    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.asked_time, i.every_seconds, i.expires_at, i.turn,
+    SELECT i.task_id, i.phone_number, i.recipient, i.final_content, i.source, i.submitted_by, i.dedup_key, i.request_id, i.content, i.use_template, i.source_ip, i.user_agent, i.request_data, i.traceparent, i.company_id, i.pool_id, i.message_type, i.country_no, i.priority, i.segments, i.sign, i.is_test, i.asked_time, i.every_seconds, i.expires_at, i.turn,
         -- A message with every_seconds waits for the next full interval of the clock.
         coalesce(i.asked_time, date_bin(make_interval(secs => i.every_seconds), now(), 'epoch') + make_interval(secs => i.every_seconds)) AS at
     FROM input i
@@ -381,23 +386,23 @@ stored AS (
     INSERT INTO messages (
         task_id, phone_number, recipient, content, source, submitted_by, dedup_key, company_id, pool_id, message_type, country_no,
         priority, segments, sign, is_test, expect_send_time, expires_at, request_id, submitted_content, use_template, source_ip,
-        user_agent, request_data
+        user_agent, request_data, traceparent
     )
     SELECT
         m.task_id, m.phone_number, m.recipient, m.final_content, m.source, m.submitted_by, m.dedup_key, m.company_id, m.pool_id,
         m.message_type, m.country_no, m.priority, m.segments, m.sign, m.is_test, m.at, m.expires_at, m.request_id,
-        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data
+        nullif(m.content, m.final_content), m.use_template, m.source_ip, m.user_agent, m.request_data, m.traceparent
     FROM made m
 ),
 queued AS (
     INSERT INTO queue (
         task_id, pool_id, lane, rank, due_at, expires_at, company_id, message_type, country_no, priority, segments, phone_number,
-        recipient, content, sign
+        recipient, content, sign, entered_at, traceparent
     )
     SELECT
         m.task_id, m.pool_id, CASE WHEN r.start IS NOT NULL THEN 32 * m.priority END, r.start + r.width * m.turn, -- the lane of new tasks
         greatest(m.at, now()), m.expires_at, m.company_id, m.message_type, m.country_no, m.priority, m.segments, m.phone_number, m.recipient,
-        m.final_content, m.sign
+        m.final_content, m.sign, greatest(m.at, now()), m.traceparent
     FROM made m
     LEFT JOIN reserved r
         ON m.turn IS NOT NULL AND r.pool_id = m.pool_id AND r.priority = m.priority AND r.company_id = m.company_id
@@ -423,6 +428,7 @@ type TaskSubmitParams struct {
 	SourceIps         []string
 	UserAgents        []string
 	RequestData       [][]byte
+	Traceparents      []string
 	CompanyIds        []int64
 	PoolIds           []int64
 	MessageTypes      []int16
@@ -470,6 +476,7 @@ func (q *Queries) TaskSubmit(ctx context.Context, arg TaskSubmitParams) ([]strin
 		arg.SourceIps,
 		arg.UserAgents,
 		arg.RequestData,
+		arg.Traceparents,
 		arg.CompanyIds,
 		arg.PoolIds,
 		arg.MessageTypes,

@@ -333,6 +333,94 @@ func (q *Queries) SenderFind(ctx context.Context, senderNo string) (SenderFindRo
 	return i, err
 }
 
+const senderGauges = `-- name: SenderGauges :many
+SELECT g.sender_no, g.is_ready::boolean AS is_ready, g.balance, g.seen_seconds::double precision AS seen_seconds, g.was_seen::boolean AS was_seen,
+    g.per_minute, g.per_hour, g.per_day, g.per_month, g.minute_used::bigint AS minute_used, g.hour_used::bigint AS hour_used,
+    g.day_used::bigint AS day_used, g.month_used::bigint AS month_used,
+    (count(*) FILTER (WHERE g.is_ready) OVER ())::bigint AS all_ready,
+    (count(*) FILTER (WHERE g.is_on AND NOT g.is_ready) OVER ())::bigint AS all_not_ready,
+    (count(*) FILTER (WHERE NOT g.is_on) OVER ())::bigint AS all_off
+FROM (
+    SELECT s.id, s.sender_no, s.is_self_registered, s.per_minute, s.per_hour, s.per_day, s.per_month, st.balance, st.seen_at,
+        x.is_on, x.minute_used, x.hour_used, x.day_used, x.month_used, st.seen_at IS NOT NULL AS was_seen,
+        coalesce(extract(epoch FROM now() - st.seen_at), 0) AS seen_seconds,
+        x.is_available AND (s.kind <> 'app' OR coalesce(st.seen_at > now() - $1::interval - CASE
+            WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN interval '0' ELSE $2::interval
+        END, false)) AS is_ready
+    FROM senders s
+    JOIN sender_states st ON st.sender_id = s.id
+    JOIN sender_standings x ON x.sender_id = s.id
+    WHERE s.status <> 'retired'
+) g
+ORDER BY g.is_on DESC, g.is_self_registered, g.seen_at DESC NULLS LAST, g.id
+LIMIT $3::integer
+`
+
+type SenderGaugesParams struct {
+	SilentAfter time.Duration
+	NotedApart  time.Duration
+	PageLimit   int32
+}
+
+type SenderGaugesRow struct {
+	SenderNo    string
+	IsReady     bool
+	Balance     *int64
+	SeenSeconds float64
+	WasSeen     bool
+	PerMinute   *int64
+	PerHour     *int64
+	PerDay      *int64
+	PerMonth    *int64
+	MinuteUsed  int64
+	HourUsed    int64
+	DayUsed     int64
+	MonthUsed   int64
+	AllReady    int64
+	AllNotReady int64
+	AllOff      int64
+}
+
+// SenderGauges returns up to page_limit senders for monitoring: first those that are on, then those that an admin added, then those that were
+// seen last. Each row also has the numbers of all senders by state. A sender is ready if it can be given tasks, now or after its interval. An
+// app is not ready while it is silent; its polls at a shared pool are stored only every noted_apart.
+func (q *Queries) SenderGauges(ctx context.Context, arg SenderGaugesParams) ([]SenderGaugesRow, error) {
+	rows, err := q.db.Query(ctx, senderGauges, arg.SilentAfter, arg.NotedApart, arg.PageLimit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SenderGaugesRow
+	for rows.Next() {
+		var i SenderGaugesRow
+		if err := rows.Scan(
+			&i.SenderNo,
+			&i.IsReady,
+			&i.Balance,
+			&i.SeenSeconds,
+			&i.WasSeen,
+			&i.PerMinute,
+			&i.PerHour,
+			&i.PerDay,
+			&i.PerMonth,
+			&i.MinuteUsed,
+			&i.HourUsed,
+			&i.DayUsed,
+			&i.MonthUsed,
+			&i.AllReady,
+			&i.AllNotReady,
+			&i.AllOff,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const senderLedgerFold = `-- name: SenderLedgerFold :one
 WITH removed AS (
     DELETE FROM sender_ledger l
@@ -883,6 +971,81 @@ func (q *Queries) SenderWaits(ctx context.Context, senderNo string) (SenderWaits
 		&i.Sorts,
 	)
 	return i, err
+}
+
+const sendersReady = `-- name: SendersReady :many
+SELECT r.sender_no, r.name, r.reason, r.number
+FROM (
+    SELECT j.sender_no, j.name, j.reason, count(*) OVER w AS number, row_number() OVER (w ORDER BY j.sender_no) AS nth
+    FROM (
+        SELECT s.sender_no, s.name,
+            CASE
+                WHEN NOT x.has_funds THEN 'no_funds'
+                WHEN NOT x.has_quota THEN 'no_quota'
+                WHEN st.rest_until > now() THEN 'resting'
+                WHEN s.kind = 'app' AND coalesce(x.seen_at < now() - $1::interval - CASE
+                    WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id) THEN interval '0' ELSE $2::interval
+                END, true) THEN 'silent'
+                ELSE ''
+            END AS reason
+        FROM senders s
+        JOIN sender_states st ON st.sender_id = s.id
+        JOIN sender_standings x ON x.sender_id = s.id
+        WHERE x.is_on AND ($3::bigint IS NULL OR EXISTS (
+            SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = $3::bigint
+        ))
+    ) j
+    WINDOW w AS (PARTITION BY j.reason = '')
+) r
+WHERE r.nth <= CASE WHEN r.reason = '' THEN 1 ELSE $4::integer END
+ORDER BY r.reason = '', r.sender_no
+`
+
+type SendersReadyParams struct {
+	SilentAfter time.Duration
+	NotedApart  time.Duration
+	CompanyID   *int64
+	Most        int32
+}
+
+type SendersReadyRow struct {
+	SenderNo string
+	Name     string
+	Reason   string
+	Number   int64
+}
+
+// SendersReady returns up to most senders that are on and cannot take tasks, with the reason, and one that can. number is how many there are of
+// the same kind. A company gets the senders that its routes name. Polls of senders without routes are recorded only every noted_apart, so these
+// senders count as silent that much later.
+func (q *Queries) SendersReady(ctx context.Context, arg SendersReadyParams) ([]SendersReadyRow, error) {
+	rows, err := q.db.Query(ctx, sendersReady,
+		arg.SilentAfter,
+		arg.NotedApart,
+		arg.CompanyID,
+		arg.Most,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []SendersReadyRow
+	for rows.Next() {
+		var i SendersReadyRow
+		if err := rows.Scan(
+			&i.SenderNo,
+			&i.Name,
+			&i.Reason,
+			&i.Number,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const sendersSeen = `-- name: SendersSeen :execrows

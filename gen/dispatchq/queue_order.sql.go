@@ -10,6 +10,30 @@ import (
 	"time"
 )
 
+const companyLongestWait = `-- name: CompanyLongestWait :one
+SELECT extract(epoch FROM now() - min(w.due_at) FILTER (WHERE w.company_id = $1::bigint))::float8 AS seconds
+FROM (
+    (SELECT t.due_at, t.company_id FROM queue t WHERE t.lease_until IS NULL AND t.lane < 32 ORDER BY t.due_at LIMIT $2::integer)
+    UNION ALL
+    (SELECT t.due_at, t.company_id FROM queue t WHERE t.lease_until IS NULL AND t.lane >= 32 ORDER BY t.due_at LIMIT $2::integer)
+) w
+WHERE w.due_at <= now()
+`
+
+type CompanyLongestWaitParams struct {
+	CompanyID int64
+	Most      int32
+}
+
+// CompanyLongestWait returns how many seconds the task of a company that has been due for longest has waited; null: none of its tasks is among
+// the most queued tasks of all companies that have been due for longest. It reads the beginnings of queue_top_idx and queue_low_idx.
+func (q *Queries) CompanyLongestWait(ctx context.Context, arg CompanyLongestWaitParams) (*float64, error) {
+	row := q.db.QueryRow(ctx, companyLongestWait, arg.CompanyID, arg.Most)
+	var seconds *float64
+	err := row.Scan(&seconds)
+	return seconds, err
+}
+
 const longestWait = `-- name: LongestWait :one
 WITH RECURSIVE unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
     (

@@ -49,6 +49,7 @@ func (d *testServer) expectSession(t *testing.T, status int, token string) {
 }
 
 func TestASessionEndsWithItsUser(t *testing.T) {
+	t.Parallel()
 	isTrue, other := true, "another password of its own"
 	for name, end := range map[string]func(t *testing.T, b *testBundle){
 		"disabled": func(t *testing.T, b *testBundle) {
@@ -301,7 +302,7 @@ func TestNoSessionBeginsWhileItsUserIsBeingDisabled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(t.Context()) //nolint:errcheck // it was committed
+	defer tx.Rollback(t.Context())
 	if _, err := tx.Exec(t.Context(), "UPDATE users SET is_disabled = true"); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"lksms/gen/api"
 	"lksms/internal/apptest"
@@ -19,15 +20,20 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		status int
 	}
 	const forbidden, absent = 403, 404
+	statisticsOf := "/api/v1/admin/statistics?step=hour&from=" + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + "&by="
 	requests := map[string][]request{
-		"getTask":             {{"/api/v1/sms/task/" + own["task"], 200}, {"/api/v1/sms/task/" + beta["task"], absent}},
-		"getTaskTimeline":     {{"/api/v1/sms/task/" + own["task"] + "/timeline", 200}, {"/api/v1/sms/task/" + beta["task"] + "/timeline", absent}},
-		"explainTask":         {{"/api/v1/sms/task/" + own["task"] + "/explain", 200}, {"/api/v1/sms/task/" + beta["task"] + "/explain", absent}},
-		"listTasks":           {{"/api/v1/sms/tasks", 200}, {"/api/v1/sms/tasks?source=beta", 200}, {"/api/v1/sms/tasks?phone_number=" + apptest.BetaPhone, 200}, {"/api/v1/sms/tasks?company_no=acme", 200}, {"/api/v1/sms/tasks?company_no=beta", forbidden}, {"/api/v1/sms/tasks?company_no=none", forbidden}},
-		"claimTasks":          {{"/api/v1/sms/tasks/pending?app_id=a", forbidden}},
-		"appClaimTasks":       {{"/app/api/v1/sms/tasks/pending?app_id=a", forbidden}},
-		"appTaskStatistics":   {{"/app/api/v1/admin/task-statistics", forbidden}},
-		"taskStatistics":      {{"/api/v1/admin/task-statistics", 200}},
+		"getTask":           {{"/api/v1/sms/task/" + own["task"], 200}, {"/api/v1/sms/task/" + beta["task"], absent}},
+		"getTaskTimeline":   {{"/api/v1/sms/task/" + own["task"] + "/timeline", 200}, {"/api/v1/sms/task/" + beta["task"] + "/timeline", absent}},
+		"explainTask":       {{"/api/v1/sms/task/" + own["task"] + "/explain", 200}, {"/api/v1/sms/task/" + beta["task"] + "/explain", absent}},
+		"listTasks":         {{"/api/v1/sms/tasks", 200}, {"/api/v1/sms/tasks?source=beta", 200}, {"/api/v1/sms/tasks?phone_number=" + apptest.BetaPhone, 200}, {"/api/v1/sms/tasks?company_no=acme", 200}, {"/api/v1/sms/tasks?company_no=beta", forbidden}, {"/api/v1/sms/tasks?company_no=none", forbidden}},
+		"claimTasks":        {{"/api/v1/sms/tasks/pending?app_id=a", forbidden}},
+		"appClaimTasks":     {{"/app/api/v1/sms/tasks/pending?app_id=a", forbidden}},
+		"appTaskStatistics": {{"/app/api/v1/admin/task-statistics", forbidden}},
+		"taskStatistics":    {{"/api/v1/admin/task-statistics", 200}},
+		"readStatistics": {
+			{statisticsOf + "company", 200}, {statisticsOf + "sender", 200}, {statisticsOf + "company&key=acme", 200}, {statisticsOf + "company&company_no=acme", 200},
+			{statisticsOf + "channel&company_no=beta", forbidden}, {statisticsOf + "company&key=beta", forbidden}, {statisticsOf + "company&company_no=none", forbidden},
+		},
 		"taskStatusInfo":      {{"/api/v1/admin/task-status-info", 200}},
 		"listCompanies":       {{"/api/v1/admin/companies", 200}},
 		"getCompany":          {{"/api/v1/admin/companies/acme", 200}, {"/api/v1/admin/companies/beta", absent}, {"/api/v1/admin/companies/default", absent}},
@@ -56,11 +62,19 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"getSettings":         {{"/api/v1/admin/settings", forbidden}},
 		"getSettingsCategory": {{"/api/v1/admin/settings/sms", forbidden}},
 		"listEvents":          {{"/api/v1/admin/events", forbidden}},
+		"listAudit":           {{"/api/v1/admin/audit", forbidden}},
 		"listPartitions":      {{"/api/v1/admin/history", forbidden}},
 		"listTaskJobs":        {{"/api/v1/admin/task-jobs", forbidden}},
 		"getTaskJob":          {{"/api/v1/admin/task-jobs/1", forbidden}},
+		"listAlertRules":      {{"/api/v1/admin/alert-rules", forbidden}},
+		"getAlertRule":        {{"/api/v1/admin/alert-rules/1", forbidden}},
+		"listAlertReceivers":  {{"/api/v1/admin/alert-receivers", forbidden}},
+		"getAlertReceiver":    {{"/api/v1/admin/alert-receivers/1", forbidden}},
+		"listAlerts":          {{"/api/v1/admin/alerts", forbidden}},
 		// All companies share the templates of notifications.
 		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},
+		"getOverview":               {{"/api/v1/admin/overview", 200}},
+		"streamOverview":            {{"/api/v1/admin/stream?seconds=0", 200}},
 		"getSession":                {{"/api/v1/session", 200}},
 		"health":                    {{"/health", 200}},
 		"ready":                     {{"/ready", 200}},
@@ -76,7 +90,7 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 			t.Errorf("GET %s (%s) is in the contract and not in this table", path, methods.Get.OperationID)
 		}
 	}
-	shared := map[string]bool{"taskStatusInfo": true, "getTaskTimeline": true, "getSender": true, "taskStatistics": true, "listChannels": true, "getChannel": true, "listCountries": true,
+	shared := map[string]bool{"taskStatusInfo": true, "getTaskTimeline": true, "getSender": true, "taskStatistics": true, "readStatistics": true, "listChannels": true, "getChannel": true, "listCountries": true,
 		"listLedger": true, "listNotificationTemplates": true, "health": true, "ready": true}
 	for id, of := range requests {
 		for _, l := range of {

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,16 +19,19 @@ import (
 
 	"lksms/internal/access"
 	"lksms/internal/alert"
+	"lksms/internal/audit"
 	"lksms/internal/config"
 	"lksms/internal/contact"
 	"lksms/internal/directory"
 	"lksms/internal/history"
 	"lksms/internal/httpapi"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/stream"
 	"lksms/internal/idempotency"
 	"lksms/internal/job"
 	"lksms/internal/notification"
 	"lksms/internal/outbound"
+	"lksms/internal/overview"
 	"lksms/internal/postgres"
 	"lksms/internal/push"
 	"lksms/internal/queue"
@@ -34,8 +39,11 @@ import (
 	"lksms/internal/secret"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
+	"lksms/internal/statistics"
 	"lksms/internal/sweep"
+	"lksms/internal/taskmetric"
 	"lksms/internal/template"
+	"lksms/internal/tracing"
 )
 
 // Options configures an App.
@@ -52,6 +60,11 @@ type Options struct {
 
 	PlatformURL string // value of ${platformUrl} in notifications
 	HistoryDir  string // folder for exports; empty: none
+
+	Version  string // of the program; empty: not known
+	TraceURL string // the collector of traces; empty: none
+
+	Folders []string // whose file systems are watched
 
 	Now func() time.Time // the clock for cached credentials; nil: time.Now
 
@@ -82,8 +95,16 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 			return Options{}, err
 		}
 	}
+	var folders []string
+	if cfg.DatabaseURL == "" {
+		folders = append(folders, cfg.DataDir)
+	}
+	if cfg.HistoryDir != "" {
+		folders = append(folders, cfg.HistoryDir)
+	}
 	return Options{
-		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir,
+		Folders: folders,
+		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir, TraceURL: cfg.TraceURL(),
 		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
 		EnableDocs: cfg.EnableDocs, Log: log,
@@ -106,11 +127,16 @@ type App struct {
 	Notifications *notification.Service
 	Forgetter     notification.Forgetter
 	Alerts        *alert.Service
+	Audit         *audit.Service
+	Statistics    *statistics.Service
 	Jobs          *job.Service
+	Teller        *alert.Teller
 	Pusher        *push.Pusher
 	DB            *postgres.DB
 
+	streams *stream.Streams
 	sweeper *sweep.Sweeper
+	tracer  *tracing.Tracer
 	options Options
 }
 
@@ -125,7 +151,13 @@ func New(ctx context.Context, o Options) (*App, error) {
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		postgres.PoolCollector{DB: db},
+		buildInfo(o.Version),
 	)
+	tracer, err := tracing.New(ctx, tracing.Options{URL: o.TraceURL, Version: o.Version, Log: o.Log})
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
 	settings := setting.New(db)
 	users, err := access.New(db, access.Options{Username: o.Username, Password: o.Password, Settings: settings, Now: o.Now})
 	if err != nil {
@@ -140,26 +172,39 @@ func New(ctx context.Context, o Options) (*App, error) {
 	configs := sender.NewConfigs(db, o.Secrets)
 	dir := directory.New(db)
 	senders := sender.New(db, settings, dir, configs)
-	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, metrics)
-	alerts := alert.New(db, settings, metrics)
+	senders.Register(metrics)
+	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, tracer, metrics)
+	host, err := os.Hostname()
+	if err != nil {
+		db.Close()
+		return nil, fmt.Errorf("read host name: %w", err)
+	}
+	alerts := alert.New(db, settings, o.Secrets, alert.Options{Host: host, Folders: o.Folders}, metrics)
+	changes := audit.New(db, settings)
 	contacts := contact.New(db)
-	notifications := notification.New(db, tasks, contacts, o.PlatformURL, metrics)
+	notifications := notification.New(db, tasks, contacts, o.PlatformURL, tracer, metrics)
+	teller := alert.NewTeller(db, o.Secrets, notifications, contacts, o.Outbound)
 	forgetter := notification.NewForgetter(db)
+	figures := statistics.New(db, settings)
 	counts := history.New(db, settings, history.Options{
-		Consumers: []history.Consumer{senders.AddFacts}, Dir: o.HistoryDir, Forget: forgetter.Forget,
+		Consumers: []history.Consumer{senders.AddFacts, figures.AddFacts},
+		Observers: []history.Observer{taskmetric.New(metrics, directory.SMS).Observe},
+		Dir:       o.HistoryDir, Forget: forgetter.Forget,
 	})
 	counts.Register(metrics)
 	jobs := job.New(db, tasks, settings, o.Log)
 	receipts := receipt.New(db, tasks, configs, o.Log)
-	pusher := push.New(db, tasks, receipts, configs, o.Outbound, o.Log)
+	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics, Tracer: tracer})
 	dir.OnChanged(receipts.Changed)
 	dir.OnChanged(pusher.Changed)
+	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
-		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Access: users, Idempotency: answers, Directory: dir,
+		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
 		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs,
+		Statistics: figures, Overview: overview.New(db, counts, senders, nil),
 	}, httpapi.Options{
-		EnableDocs: o.EnableDocs, Ready: readiness(db),
-		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics},
+		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
+		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
 	})
 	if err != nil {
 		db.Close()
@@ -169,6 +214,8 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "recover-zombie-tasks", Interval: recoverInterval(o.Rules.ProcessingTimeout), Run: tasks.Recover},
 		sweep.Job{Name: "forget-idempotency-keys", Interval: 10 * time.Minute, Run: answers.Sweep},
 		sweep.Job{Name: "fold-facts", Interval: 2 * time.Second, Routine: true, Run: counts.Fold},
+		sweep.Job{Name: "roll-up-statistics", Interval: time.Minute, Routine: true, Run: figures.RollUp},
+		sweep.Job{Name: "forget-statistics", Interval: 10 * time.Minute, Run: figures.Forget},
 		sweep.Job{Name: "note-polls", Interval: 20 * time.Second, Routine: true, Run: senders.SweepSeen},
 		sweep.Job{Name: "note-user-addresses", Interval: 5 * time.Second, Routine: true, Run: users.NoteVisits},
 		sweep.Job{Name: "forget-sessions", Interval: 10 * time.Minute, Run: users.ForgetSessions},
@@ -185,10 +232,13 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-submissions", Interval: 10 * time.Minute, Run: tasks.Forget},
 		sweep.Job{Name: "forget-texts", Interval: 10 * time.Minute, Run: forgetter.ForgetTexts},
 		sweep.Job{Name: "forget-events", Interval: 10 * time.Minute, Run: alerts.Forget},
+		sweep.Job{Name: "forget-audit", Interval: 10 * time.Minute, Run: changes.Forget},
 		sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run},
 		sweep.Job{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
 		sweep.Job{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
-		sweep.Job{Name: "watch-queue", Interval: 10 * time.Second, Run: alerts.Watch},
+		sweep.Job{Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: alerts.Evaluate},
+		sweep.Job{Name: "tell-alerts", Interval: 5 * time.Second, Run: teller.Tell},
+		sweep.Job{Name: "measure-disks-of-" + host, Interval: time.Minute, AtStart: true, Routine: true, Run: alerts.MeasureDisks},
 	)
 	if err != nil {
 		db.Close()
@@ -196,9 +246,17 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Jobs: jobs, DB: db,
-		Pusher: pusher, sweeper: sweeper, options: o,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Teller: teller, DB: db,
+		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
+}
+
+// buildInfo returns the metric that names the version of the program.
+func buildInfo(version string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "lksms_build_info", Help: "The version of the server, and of Go that built it. Always 1.",
+		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+	}, func() float64 { return 1 })
 }
 
 // Close completes the writes in progress, and closes the connections to the database.
@@ -207,12 +265,28 @@ func (a *App) Close() {
 	end() // Serve has given it time to finish
 	a.Pusher.Stop(ended)
 	a.Tasks.Close()
+	exporting, cancel := context.WithTimeout(context.Background(), tracesLimit)
+	defer cancel()
+	if err := a.tracer.Close(exporting); err != nil {
+		a.options.Log.Warn("the last traces are lost", "error", err)
+	}
 	a.DB.Close()
 }
+
+// tracesLimit is how long a stopping server waits for the collector of traces.
+const tracesLimit = 3 * time.Second
 
 // recoverInterval returns a tenth of the timeout, at least a second and at most a minute, so that a lease that ran out is recovered soon.
 func recoverInterval(timeout time.Duration) time.Duration {
 	return min(max(timeout/10, time.Second), time.Minute)
+}
+
+// streamsOf is how many streams may hold connections, so that they leave connections to requests.
+func streamsOf(maxConnections int) int {
+	if maxConnections == 0 {
+		return 1000
+	}
+	return max(1, maxConnections/4)
 }
 
 var errNotMigrated = errors.New("a migration is missing")
@@ -256,6 +330,7 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	server.RegisterOnShutdown(func() {
 		a.Pusher.StopClaiming()
 		a.Tasks.StopWaiting()
+		a.streams.Stop()
 	})
 	served := make(chan error, 1)
 	go func() {
@@ -287,12 +362,17 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	return errors.Join(failure, a.sweeper.Stop())
 }
 
-// RotateSecrets seals the secrets of all senders with the first key of box, and returns how many senders it changed.
+// RotateSecrets seals the secrets of all senders and receivers of alerts with the first key of box, and returns how many it changed.
 func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (int, error) {
 	db, err := postgres.Open(ctx, databaseURL)
 	if err != nil {
 		return 0, err
 	}
 	defer db.Close()
-	return sender.NewConfigs(db, box).Rotate(ctx)
+	senders, err := sender.NewConfigs(db, box).Rotate(ctx)
+	if err != nil {
+		return senders, err
+	}
+	receivers, err := alert.Rotate(ctx, db, box)
+	return senders + receivers, err
 }

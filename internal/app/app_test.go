@@ -3,11 +3,13 @@ package app_test
 import (
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"lksms/gen/api"
+	"lksms/internal/app"
 	"lksms/internal/apptest"
 	"lksms/internal/queue"
 )
@@ -31,11 +33,14 @@ func TestS0_12_TheServerSweepsByItself(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	b := apptest.New(t)
+	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.Version = "v1.2.3" })
 	b.Submit("x")
 	b.Submit("y")
 	b.Report(b.Claim("app", 1)[0].TaskID, "app", 2, nil)
 	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", `{}`)
+	if _, err := b.App.History.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	a := b.Call("GET", "/metrics", nil)
 	for _, want := range []string{
 		`lksms_http_requests_total{route="POST /api/v1/sms/send",status="200"} 2`,
@@ -45,6 +50,12 @@ func TestMetrics(t *testing.T) {
 		`lksms_queue_tasks{state="pending_new"} 1`,
 		`lksms_queue_oldest_pending_seconds `,
 		`lksms_pool_connections{state="max"} `,
+		`lksms_task_wait_seconds_count{channel="sms",message_type="notification"} 1`,
+		`lksms_task_delivery_seconds_count{channel="sms",message_type="notification"} 1`,
+		`lksms_task_delivery_seconds_bucket{channel="sms",message_type="notification",le="60"} 1`,
+		`lksms_tasks_finished_total{channel="sms",message_type="notification",outcome="success"} 1`,
+		`lksms_tasks_finished_total{channel="sms",message_type="notification",outcome="failed"} 0`,
+		`lksms_build_info{go="` + runtime.Version() + `",version="v1.2.3"} 1`,
 	} {
 		if !strings.Contains(a.Raw, want) {
 			t.Errorf("/metrics has no %s", want)

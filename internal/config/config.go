@@ -114,6 +114,30 @@ type Log struct {
 	Format LogFormat `name:"log-format" env:"LOG_FORMAT" default:"auto" help:"text, json or auto. auto: text on a terminal, JSON otherwise."`
 }
 
+// Tracing configures the export of traces. The exporter reads the other variables of OpenTelemetry itself.
+type Tracing struct {
+	Endpoint string `name:"otlp-endpoint" env:"OTEL_EXPORTER_OTLP_ENDPOINT" placeholder:"http://127.0.0.1:4318" help:"OpenTelemetry collector to which traces are sent as OTLP over HTTP. Default: none."`
+}
+
+// TraceURL returns the address to which traces are posted; empty: none.
+func (t *Tracing) TraceURL() string {
+	if t.Endpoint == "" {
+		return ""
+	}
+	return strings.TrimSuffix(t.Endpoint, "/") + "/v1/traces"
+}
+
+func (t *Tracing) validate() error {
+	if t.Endpoint == "" {
+		return nil
+	}
+	u, err := url.Parse(t.Endpoint)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return errors.New("OTEL_EXPORTER_OTLP_ENDPOINT must be an HTTP address, such as http://127.0.0.1:4318")
+	}
+	return nil
+}
+
 // Server is the configuration of lksms serve.
 type Server struct {
 	Host string `name:"app-host" env:"APP_HOST" default:"127.0.0.1" help:"Address to listen on. 0.0.0.0: all addresses."`
@@ -123,6 +147,7 @@ type Server struct {
 	Database `embed:""`
 	Edge     `embed:""`
 	Outbound `embed:""`
+	Tracing  `embed:""`
 
 	MaxRetryCount            int           `name:"max-retry-count" env:"MAX_RETRY_COUNT" default:"3" help:"Retries of a task after its first attempt, 0 to 20."`
 	RetryDelayMinutes        float64       `name:"retry-delay-minutes" env:"RETRY_DELAY_MINUTES" default:"5" help:"Minutes before a retry that a sender asked for. Fractions are allowed."`
@@ -179,7 +204,10 @@ func (s *Server) Validate() error {
 	if _, err := s.Policy(); err != nil {
 		return err
 	}
-	return s.validate()
+	if err := s.Tracing.validate(); err != nil {
+		return err
+	}
+	return s.Edge.validate()
 }
 
 func isLoopback(host string) bool {

@@ -233,3 +233,26 @@ func TestAKeptPasswordHasAMinimumLength(t *testing.T) {
 		}
 	}
 }
+
+func TestTracesGoToTheConfiguredCollector(t *testing.T) {
+	for endpoint, want := range map[string]string{
+		"": "", "http://127.0.0.1:4318": "http://127.0.0.1:4318/v1/traces", "https://otel.example/in/": "https://otel.example/in/v1/traces",
+	} {
+		s, err := parse(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
+		if err == nil {
+			err = s.Validate()
+		}
+		if err != nil || s.TraceURL() != want {
+			t.Errorf("%q: %q %v", endpoint, s.TraceURL(), err)
+		}
+	}
+	for _, endpoint := range []string{"127.0.0.1:4318", "grpc://127.0.0.1:4317", "http://"} {
+		s, err := parse(t, map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint})
+		if err == nil {
+			err = s.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), "OTEL_EXPORTER_OTLP_ENDPOINT") {
+			t.Errorf("%q: %v", endpoint, err)
+		}
+	}
+}

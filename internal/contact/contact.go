@@ -64,7 +64,9 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 	}
 	var n int64
 	err := s.db.Tx(ctx, func(ctx context.Context) (err error) {
-		if err = s.q.ContactAdd(ctx, dbq.ContactAddParams{CompanyID: companyID, UserIds: p.UserIds}); err != nil {
+		if err = s.q.ContactAdd(ctx, dbq.ContactAddParams{
+			CompanyID: companyID, UserIds: p.UserIds, Phones: p.Phones, DingtalkNames: p.DingtalkNames, WechatOpenids: p.WechatOpenids, Emails: p.Emails,
+		}); err != nil {
 			return postgres.Wrap("add contacts", err, nil)
 		}
 		n, err = s.q.ContactChange(ctx, p)

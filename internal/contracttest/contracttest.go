@@ -34,6 +34,7 @@ var loadContract = sync.OnceValues(func() (*contract, error) {
 		return nil, fmt.Errorf("load contract: %w", err)
 	}
 	spec.Servers = openapi3.Servers{{URL: "/"}}
+	openapi3filter.RegisterBodyDecoder("text/event-stream", openapi3filter.PlainBodyDecoder)
 	router, err := gorillamux.NewRouter(spec)
 	if err != nil {
 		return nil, fmt.Errorf("read paths of contract: %w", err)

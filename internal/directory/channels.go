@@ -86,6 +86,10 @@ func (s *Service) DeleteChannel(ctx context.Context, channel string) error {
 		return fault.New(fault.Conflict, fault.InUse)
 	}
 	return s.Change(ctx, func(ctx context.Context) error {
+		// As in DeleteCompany.
+		if err := s.q.ChannelServe(ctx, dbq.ChannelServeParams{Channel: channel, Countries: []string{}}); err != nil {
+			return postgres.Wrap("delete countries of channel", err, nil)
+		}
 		n, err := s.q.ChannelDelete(ctx, channel)
 		return postgres.Deleted(n, err, "delete channel", func() (dbq.ChannelListRow, error) { return s.GetChannel(ctx, channel) })
 	})

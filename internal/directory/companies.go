@@ -78,6 +78,10 @@ func (s *Service) UpdateCompany(ctx context.Context, no string, version *int64, 
 // DeleteCompany removes a company that nothing references. Faults: company.not_found, in_use.
 func (s *Service) DeleteCompany(ctx context.Context, no string) error {
 	return s.Change(ctx, func(ctx context.Context) error {
+		// The foreign key would delete them too, but then the audit could not name the company.
+		if err := s.q.CompanyAllow(ctx, dbq.CompanyAllowParams{CompanyNo: no, Countries: []string{}}); err != nil {
+			return postgres.Wrap("delete countries of company", err, nil)
+		}
 		n, err := s.q.CompanyDelete(ctx, no)
 		return postgres.Deleted(n, err, "delete company", func() (dbq.CompanyListRow, error) { return s.GetCompany(ctx, no) })
 	})

@@ -77,6 +77,10 @@ const (
 	CountryNotFound        Reason = "country.not_found"
 	SenderNotFound         Reason = "sender.not_found"
 	RouteRuleNotFound      Reason = "routing.not_found"
+	AlertRuleNotFound      Reason = "alert_rule.not_found"
+	AlertReceiverNotFound  Reason = "alert_receiver.not_found"
+	AlertNotFound          Reason = "alert.not_found"
+	AlertNotFiring         Reason = "alert.not_firing"
 	Exists                 Reason = "exists"
 	InUse                  Reason = "in_use"
 	LimitReached           Reason = "limit.reached" // sets Error.Limit
@@ -93,7 +97,7 @@ var Reasons = []Reason{
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded,
 	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
-	RouteRuleNotFound, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is the rule that a field broke.
@@ -137,6 +141,8 @@ const (
 	GiveAgain          Rule = "give_again"
 	TooManyBytes       Rule = "too_many_bytes"    // bytes
 	TooManyTogether    Rule = "too_many_together" // the maximum, given the other fields
+	RangeEmpty         Rule = "range_empty"
+	RangeTooLong       Rule = "range_too_long"    // days
 	TooManySelected    Rule = "too_many_selected" // the maximum
 	NothingElseIsKnown Rule = "invalid"
 )
@@ -146,7 +152,8 @@ var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
-	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, TooManySelected, NothingElseIsKnown,
+	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
+	RangeTooLong, TooManySelected, NothingElseIsKnown,
 }
 
 // Field names one invalid field. It never holds the value that was sent, but Limit can hold names of placeholders

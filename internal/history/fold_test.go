@@ -129,3 +129,42 @@ func TestFactsOfNoSenderAreFolded(t *testing.T) {
 		t.Errorf("after folding: %s, before %s", after, seen)
 	}
 }
+
+// Observers see what was folded, after the commit; of a fold that fails they see nothing.
+func TestObserversSeeFactsThatWereFolded(t *testing.T) {
+	b := apptest.New(t)
+	work(b)
+	var leases, submitted, waits, durations int
+	observe := func(facts []dbq.FactsTakeRow) {
+		if n := b.Count("SELECT count(*) FROM facts"); n != 0 {
+			t.Errorf("the fold is not committed: %d facts", n)
+		}
+		for _, f := range facts {
+			if f.Channel != "sms" || f.MessageType == "" {
+				t.Errorf("%+v", f)
+			}
+			leases, submitted = leases+int(f.Leases), submitted+int(f.Submitted)
+			waits, durations = waits+len(f.Waits), durations+len(f.Durations)
+		}
+	}
+	failing := true
+	h := history.New(b.App.DB, setting.New(b.App.DB), history.Options{
+		Consumers: []history.Consumer{b.App.Senders.AddFacts, func(context.Context, []dbq.FactsTakeRow) error {
+			if failing {
+				return errors.New("the disk is full")
+			}
+			return nil
+		}},
+		Observers: []history.Observer{observe},
+	})
+	if _, err := h.Fold(t.Context()); err == nil || leases != 0 {
+		t.Errorf("%v, %d leases were seen", err, leases)
+	}
+	failing = false
+	if _, err := h.Fold(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if leases != 5 || submitted != 10 || waits != 5 || durations != 4 {
+		t.Errorf("%d leases, %d submitted, %d waits, %d durations", leases, submitted, waits, durations)
+	}
+}

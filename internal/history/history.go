@@ -16,6 +16,9 @@ import (
 // Consumer adds facts to figures of its own. The transaction of ctx deletes the facts: if Consumer fails, they stay.
 type Consumer func(ctx context.Context, facts []dbq.FactsTakeRow) error
 
+// Observer sees facts after they were folded: on one server only, and never if it dies between the commit and the call.
+type Observer func(facts []dbq.FactsTakeRow)
+
 // Service counts tasks.
 type Service struct {
 	db        *postgres.DB
@@ -29,6 +32,7 @@ type Service struct {
 // Options configures a Service.
 type Options struct {
 	Consumers []Consumer // Fold gives the facts to them, after it has counted the tasks
+	Observers []Observer // see the facts after the commit
 
 	Dir string // the folder for exports; empty: none
 
@@ -79,8 +83,9 @@ func (s *Service) Fold(ctx context.Context) (int, error) {
 
 // foldPortion folds up to portion facts, and returns how many.
 func (s *Service) foldPortion(ctx context.Context) (n int, err error) {
-	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		facts, err := s.q.FactsTake(ctx, portion)
+	var facts []dbq.FactsTakeRow
+	err = s.db.Tx(ctx, func(ctx context.Context) (err error) {
+		facts, err = s.q.FactsTake(ctx, portion)
 		if err != nil || len(facts) == 0 {
 			return err
 		}
@@ -96,6 +101,9 @@ func (s *Service) foldPortion(ctx context.Context) (n int, err error) {
 	})
 	if err != nil {
 		return 0, err
+	}
+	for _, observe := range s.options.Observers {
+		observe(facts)
 	}
 	return n, nil
 }

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +25,7 @@ import (
 	"lksms/internal/apptest"
 	"lksms/internal/history"
 	"lksms/internal/pgtest"
+	"lksms/internal/statistics"
 )
 
 // age makes all that exists so many days older, as if the service had run then, and makes the partitions of these days.
@@ -83,8 +88,8 @@ func everything(b *apptest.Bundle) map[string]string {
 	return all
 }
 
-// statistics returns the counts of tasks.
-func statistics(b *apptest.Bundle) string {
+// countsOf returns the counts of tasks.
+func countsOf(b *apptest.Bundle) string {
 	b.T.Helper()
 	return string(b.Expect(200, "", "GET", "/api/v1/admin/task-statistics", nil).Body.Data)
 }
@@ -126,7 +131,7 @@ func TestAnExportComesBackAsItWas(t *testing.T) {
 	tellStories(b)
 	day := age(b, 3)
 	today := b.Submit("of today")
-	before, counts := everything(b), statistics(b)
+	before, counts := everything(b), countsOf(b)
 	set(b, map[string]any{"keep_days": 2})
 	if n, err := keep(b); err != nil || n != 1 {
 		t.Fatalf("%d partitions, %v", n, err)
@@ -140,7 +145,7 @@ func TestAnExportComesBackAsItWas(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM deliveries") + b.Count("SELECT count(*) FROM send_logs"); n != 0 {
 		t.Errorf("%d deliveries and leases are left", n)
 	}
-	if got := statistics(b); got != counts {
+	if got := countsOf(b); got != counts {
 		t.Errorf("counts after the drop: %s, want %s", got, counts)
 	}
 	folders, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -156,7 +161,7 @@ func TestAnExportComesBackAsItWas(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant:\n%s", table, rows, before[table])
 		}
 	}
-	if got := statistics(b); got != counts {
+	if got := countsOf(b); got != counts {
 		t.Errorf("counts after the import: %s, want %s", got, counts)
 	}
 	indexes := func(day time.Time) string {
@@ -173,6 +178,68 @@ func TestAnExportComesBackAsItWas(t *testing.T) {
 	if n, err := keep(b); err != nil || n != 0 {
 		t.Errorf("the imported partition is changed at once: %d, %v", n, err)
 	}
+}
+
+// An export that was made before reports had pools and times comes back without them. An import counts nothing again.
+func TestAnExportOfAnOlderVersionIsImported(t *testing.T) {
+	b, _ := withFolder(t)
+	ids := tellStories(b)
+	figures := func() string {
+		t.Helper()
+		a, err := b.App.Statistics.Read(t.Context(), statistics.Query{From: time.Now().AddDate(0, 0, -9), Step: statistics.Day, By: statistics.BySender, Limit: 9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(a.Series)
+	}
+	day := age(b, 3)
+	counts, before := countsOf(b), figures()
+	folder, err := b.App.History.Export(t.Context(), day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drop(b, day, true)
+	path, manifest := filepath.Join(folder, "report_logs.csv.gz"), filepath.Join(folder, "manifest.json")
+	older := regexp.MustCompile(`(?m),(?:pool_id,message_type,segments,entered_at|\d*,\d*,\d*,[0-9 :.+-]*)$`).ReplaceAllString(fileText(t, path), "")
+	if strings.Contains(older, "entered_at") {
+		t.Fatal(older)
+	}
+	was := sumOfFile(t, path)
+	var text bytes.Buffer
+	zip := gzip.NewWriter(&text)
+	_, err = io.WriteString(zip, older)
+	if err := errors.Join(err, zip.Close(), os.WriteFile(path, text.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(manifest, bytes.ReplaceAll(raw, []byte(was), []byte(sumOfFile(t, path))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if tasks, err := b.App.History.Import(t.Context(), folder); err != nil || tasks != 7 {
+		t.Fatalf("%d tasks, %v", tasks, err)
+	}
+	if n := b.Count("SELECT count(*) FROM report_logs WHERE pool_id IS NULL AND entered_at IS NULL AND outcome IS NOT NULL"); n != 7 {
+		t.Errorf("%d tasks ended", n)
+	}
+	if got := apptest.Decode[api.TaskDetail](t, b.Expect(200, "", "GET", "/api/v1/sms/task/task_"+day.Format("20060102")+ids[0][13:], nil)); got.QueuedAt != nil || got.TotalSeconds != nil {
+		t.Errorf("%+v", got)
+	}
+	if got := figures(); got != before || countsOf(b) != counts {
+		t.Errorf("the import changed figures: %s, before %s", got, before)
+	}
+}
+
+func sumOfFile(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
 }
 
 // A partition is not dropped by an export that lacks rows which came later.

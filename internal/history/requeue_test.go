@@ -53,7 +53,7 @@ func TestARequeuedTaskHoldsItsPartition(t *testing.T) {
 		t.Fatalf("claimed %v", got)
 	}
 	b.Report(id, "app", 2, nil)
-	before, sums := everything(b), statistics(b)
+	before, sums := everything(b), countsOf(b)
 	if n, err := keep(b); err != nil || n != 1 {
 		t.Fatalf("%d partitions, %v", n, err)
 	}
@@ -76,7 +76,7 @@ func TestARequeuedTaskHoldsItsPartition(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant:\n%s", table, rows, before[table])
 		}
 	}
-	if got := statistics(b); got != sums {
+	if got := countsOf(b); got != sums {
 		t.Errorf("counts %s, want %s", got, sums)
 	}
 }

@@ -7,24 +7,30 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"lksms/gen/api"
 	"lksms/internal/access"
 	"lksms/internal/alert"
+	"lksms/internal/audit"
 	"lksms/internal/contact"
 	"lksms/internal/directory"
 	"lksms/internal/history"
+	"lksms/internal/httpapi/console"
 	"lksms/internal/httpapi/docs"
 	"lksms/internal/httpapi/gate"
+	"lksms/internal/httpapi/stream"
 	"lksms/internal/idempotency"
 	"lksms/internal/job"
 	"lksms/internal/notification"
+	"lksms/internal/overview"
 	"lksms/internal/queue"
 	"lksms/internal/receipt"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
+	"lksms/internal/statistics"
 	"lksms/internal/template"
 )
 
@@ -32,6 +38,7 @@ import (
 type Options struct {
 	EnableDocs bool
 	Ready      func(context.Context) error // nil when requests can be served
+	Streams    *stream.Streams
 	Gate       gate.Options
 }
 
@@ -41,6 +48,7 @@ type Server struct {
 	templates *template.Service
 	history   *history.Service
 	alerts    *alert.Service
+	audit     *audit.Service
 	access    *access.Service
 	directory *directory.Service
 	senders   *sender.Service
@@ -49,7 +57,10 @@ type Server struct {
 	notify    *notification.Service
 	contacts  *contact.Service
 	settings  *setting.Service
+	figures   *statistics.Service
 	jobs      *job.Service
+	now       *overview.Service
+	streams   *stream.Streams
 	options   Options
 
 	gate *gate.Gate
@@ -63,6 +74,7 @@ type Services struct {
 	Templates     *template.Service
 	History       *history.Service
 	Alerts        *alert.Service
+	Audit         *audit.Service
 	Access        *access.Service
 	Idempotency   *idempotency.Service
 	Directory     *directory.Service
@@ -72,7 +84,9 @@ type Services struct {
 	Receipts      *receipt.Service
 	Notifications *notification.Service
 	Contacts      *contact.Service
+	Statistics    *statistics.Service
 	Jobs          *job.Service
+	Overview      *overview.Service
 }
 
 // New returns the handler of everything that the server serves.
@@ -84,9 +98,10 @@ func New(services Services, options Options) (http.Handler, error) {
 		return nil, err
 	}
 	s := &Server{
-		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, access: services.Access,
+		tasks: services.Queue, templates: services.Templates, history: services.History, alerts: services.Alerts, audit: services.Audit, access: services.Access,
 		directory: services.Directory, senders: services.Senders, configs: services.Configs, settings: services.Settings,
-		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, jobs: services.Jobs, options: options, gate: guard,
+		receipts: services.Receipts, notify: services.Notifications, contacts: services.Contacts, figures: services.Statistics, jobs: services.Jobs,
+		now: services.Overview, streams: options.Streams, options: options, gate: guard,
 	}
 	mux := http.NewServeMux()
 	api.HandlerWithOptions(
@@ -96,8 +111,33 @@ func New(services Services, options Options) (http.Handler, error) {
 		api.StdHTTPServerOptions{BaseRouter: guard.Operations(mux), ErrorHandlerFunc: guard.Undecodable},
 	)
 	mux.Handle("GET /metrics", guard.RequireReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
+	root := guard.NoOperation()
 	if options.EnableDocs {
 		docs.Mount(mux, guard.Fail)
+		root = http.RedirectHandler("/docs/", http.StatusFound)
+	}
+	if err := mountConsole(mux, root); err != nil {
+		return nil, err
 	}
 	return guard.Everything(mux)
+}
+
+// mountConsole serves the console, and leads browsers that ask for / there. root answers / for other callers.
+func mountConsole(mux *http.ServeMux, root http.Handler) error {
+	pages, err := console.Handler()
+	if err != nil {
+		return err
+	}
+	mux.Handle("GET "+console.Prefix, gate.Files(pages))
+	toConsole := http.RedirectHandler(console.Prefix, http.StatusFound)
+	mux.Handle("GET "+strings.TrimSuffix(console.Prefix, "/"), toConsole)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Accept")
+		if strings.Contains(r.Header.Get("Accept"), "text/html") {
+			toConsole.ServeHTTP(w, r)
+			return
+		}
+		root.ServeHTTP(w, r)
+	})
+	return nil
 }

@@ -45,7 +45,7 @@ func (s *Server) ListOnce(ctx context.Context, req api.ListOnceRequestObject) (a
 		key = func(row dbq.SubscribeListRow) string {
 			return optional.Value(notification.FailedAt(row)).UTC().Format(time.RFC3339Nano) + "," + paging.IDText(row.ID)
 		}
-		f.BeforeFailure, f.Before, err = paging.FailureCursor(req.Params.Cursor)
+		f.BeforeFailure, f.Before, err = paging.TimeCursor(req.Params.Cursor)
 	} else {
 		f.Before, err = paging.IDCursor(req.Params.Cursor)
 	}

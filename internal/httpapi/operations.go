@@ -18,6 +18,11 @@ func (s *Server) RecoverTasks(ctx context.Context, _ api.RecoverTasksRequestObje
 		}
 		s.options.Gate.Log.Error("some tasks could not be recovered", "request_id", gate.Of(ctx).Origin.RequestID, "error", err)
 	}
+	if n > 0 {
+		if err := s.audit.Recovered(ctx, n); err != nil {
+			return nil, err
+		}
+	}
 	return api.RecoverTasks200JSONResponse{Code: ok, Message: success, Data: api.Recovered{
 		RecoveredCount: n, Message: fmt.Sprintf(gate.Of(ctx).Text.Recovered, n),
 	}}, nil

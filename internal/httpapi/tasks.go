@@ -95,8 +95,23 @@ func submissionOf(body api.SendRequest, raw []byte) queue.Submission {
 
 // GetTask shows one task (S0.2).
 func (s *Server) GetTask(ctx context.Context, req api.GetTaskRequestObject) (api.GetTaskResponseObject, error) {
-	row, err := s.tasks.Get(ctx, viewer(ctx), req.TaskID)
-	return api.GetTask200JSONResponse{Code: ok, Message: success, Data: taskOf(row)}, err
+	row, times, err := s.tasks.Detail(ctx, viewer(ctx), req.TaskID)
+	t := taskOf(row)
+	return api.GetTask200JSONResponse{Code: ok, Message: success, Data: api.TaskDetail{
+		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content, Status: t.Status, Source: t.Source, RetryCount: t.RetryCount,
+		ProcessingAppID: t.ProcessingAppID, Result: t.Result, DueAt: t.DueAt, LeaseUntil: t.LeaseUntil, CreatedAt: t.CreatedAt,
+		UpdatedAt: t.UpdatedAt, SentAt: t.SentAt, ReportedAt: t.ReportedAt, MessageType: t.MessageType, Priority: t.Priority,
+		Segments: t.Segments, CountryNo: t.CountryNo, Sign: t.Sign, Test: t.Test, ExpectSendTime: t.ExpectSendTime, ExpiresAt: t.ExpiresAt,
+		UserID: t.UserID, Delivery: t.Delivery, DeliveryCode: t.DeliveryCode, DeliveredAt: t.DeliveredAt,
+		QueuedAt: times.QueuedAt, FirstClaimedAt: times.FirstClaimedAt, WaitSeconds: secondsOf(times.Wait), TotalSeconds: secondsOf(times.Total),
+	}}, err
+}
+
+func secondsOf(d *time.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	return new(d.Seconds())
 }
 
 // CancelTask ends a task that no sender holds.
@@ -263,7 +278,7 @@ func taskOf(t dbq.Task) api.Task {
 func claimedOf(t claim.Lease) api.ClaimedTask {
 	return api.ClaimedTask{
 		TaskID: t.TaskID, PhoneNumber: t.PhoneNumber, Content: t.Content,
-		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil,
+		LeaseID: t.LeaseID, Attempt: t.Attempt, LeaseUntil: t.LeaseUntil, Traceparent: t.Traceparent,
 	}
 }
 

@@ -198,7 +198,7 @@ func TestAJobIsStopped(t *testing.T) {
 // Servers that run the same jobs at once, and one that dies in the middle, change each task once and count it once.
 func TestServersShareJobsAndOneDies(t *testing.T) {
 	b := apptest.New(t)
-	const tasks = 6000
+	const tasks = 3000
 	insert(b, "f", tasks, 3)
 	insert(b, "p", tasks, 0)
 	requeues, cancels := start(b, "requeue", filter{"source": "bulk"}), start(b, "cancel", filter{"source": "bulk"})
@@ -222,7 +222,7 @@ func TestServersShareJobsAndOneDies(t *testing.T) {
 		if i%2 == 1 {
 			jobs = second.Jobs
 		}
-		for range 15 {
+		for range 8 {
 			_, _ = jobs.Run(t.Context())
 		}
 	})

@@ -13,6 +13,7 @@ import (
 	"lksms/internal/fault"
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
+	"lksms/internal/tracing"
 )
 
 // The documented business types (S1.1). Callers can use others.
@@ -42,13 +43,14 @@ type Service struct {
 	tasks       *queue.Service
 	contacts    *contact.Service
 	platformURL string
+	tracer      *tracing.Tracer
 	failed      *prometheus.CounterVec
 }
 
 // New returns a Service. platformURL is the value of ${platformUrl} for payloads that have none; it can be empty.
-func New(db *postgres.DB, tasks *queue.Service, contacts *contact.Service, platformURL string, reg prometheus.Registerer) *Service {
+func New(db *postgres.DB, tasks *queue.Service, contacts *contact.Service, platformURL string, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
 	return &Service{
-		db: db, q: dbq.New(db), tasks: tasks, contacts: contacts, platformURL: platformURL,
+		db: db, q: dbq.New(db), tasks: tasks, contacts: contacts, platformURL: platformURL, tracer: tracer,
 		failed: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
 			Name: "lksms_notifications_failed_total", Help: "Notifications that failed without a task, by reason.",
 		}, []string{"reason"}),

@@ -605,3 +605,21 @@ func TestAnEndThatArrivesBeforeItsStartCancelsOnlyThatStart(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 }
+
+// The tasks that a request makes at once belong to its trace. A reminder is made later, by the server itself.
+func TestTheTasksOfANotificationBelongToTheTraceOfItsRequest(t *testing.T) {
+	const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	b, _ := apptest.NewNotifying(t)
+	for _, headers := range [][]string{{"Traceparent", traceparent}, nil} {
+		b.Expect(200, "", "POST", "/api/v1/notifications", map[string]any{
+			"biz_type": 0, "biz_id": 1, "channels": []string{"dingtalk"}, "user_ids": []string{"boss", "u1"},
+			"payload": map[string]any{"taskName": "应急成像", "creatorName": "张三", "createTime": "2025-08-01 10:20"},
+		}, headers...)
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE traceparent = $1", traceparent); n != 2 {
+		t.Errorf("%d tasks belong to the trace", n)
+	}
+	if n := b.Count("SELECT count(*) FROM messages WHERE traceparent IS NULL"); n != 2 {
+		t.Errorf("%d tasks belong to no trace", n)
+	}
+}

@@ -15,6 +15,10 @@ import (
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/result"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // runBatch is how many notifications one transaction runs. Each may have thousands of recipients.
@@ -83,11 +87,23 @@ func (s *Service) run(ctx context.Context, id *int64, most int32, origin queue.O
 		return 0, err
 	}
 	for _, n := range due {
-		if err := s.runOne(ctx, n, waits[n.ID], origin); err != nil {
+		if err := s.runTraced(ctx, n, waits[n.ID], origin); err != nil {
 			return 0, err
 		}
 	}
 	return len(due), nil
+}
+
+// runTraced is runOne with a span.
+func (s *Service) runTraced(ctx context.Context, n dbq.NotificationDueRow, wait float64, origin queue.Origin) error {
+	ctx, span := s.tracer.Start(ctx, "", "notification", trace.SpanKindInternal,
+		attribute.Int64("lksms.notification_id", n.ID), attribute.String("lksms.channel", n.Channel))
+	defer span.End()
+	err := s.runOne(ctx, n, wait, origin)
+	if err != nil {
+		span.SetStatus(codes.Error, "")
+	}
+	return err
 }
 
 // lockedWait is after how many seconds notifications are tried again that ran before, while a partition of tasks is locked.

@@ -104,6 +104,9 @@ func (db *DB) root(ctx context.Context, beginQuery string, fn func(ctx context.C
 	t := &transaction{}
 	t.root = t
 	err := pgx.BeginTxFunc(ctx, db.pool, pgx.TxOptions{BeginQuery: beginQuery}, func(tx pgx.Tx) error {
+		if err := tellActor(ctx, tx); err != nil {
+			return err
+		}
 		t.tx = tx
 		return fn(context.WithValue(ctx, txKey{db}, t))
 	})
@@ -155,16 +158,22 @@ var _ dbq.DBTX = (*DB)(nil)
 
 // Exec implements dbq.DBTX.
 func (db *DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if db.actsAlone(ctx) {
+		return db.execAlone(ctx, sql, args)
+	}
 	return db.on(ctx).Exec(ctx, sql, args...)
 }
 
-// Query implements dbq.DBTX.
+// Query implements dbq.DBTX. For a change that somebody makes (As), it must run in a transaction.
 func (db *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	return db.on(ctx).Query(ctx, sql, args...)
 }
 
 // QueryRow implements dbq.DBTX.
 func (db *DB) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	if db.actsAlone(ctx) {
+		return rowAlone{db, ctx, sql, args}
+	}
 	return db.on(ctx).QueryRow(ctx, sql, args...)
 }
 

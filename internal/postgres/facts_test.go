@@ -334,3 +334,53 @@ func TestTheMigrationToOneStreamOfFactsKeepsAllFigures(t *testing.T) {
 		t.Errorf("undone, the changes of senders are %s", now)
 	}
 }
+
+// The migration that measures waits keeps the facts that are not folded, and waiting tasks, which have no time of entry. A claim of such a task is
+// counted, without a wait. Its undoing keeps all counts.
+func TestTheMigrationThatMeasuresWaitsKeepsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	const version = "20261124000101"
+	url, db := migratedBefore(t, version)
+	exec := func(sql string) {
+		t.Helper()
+		if _, err := db.Pool().Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := func(sql string) (text string) {
+		t.Helper()
+		if err := db.Pool().QueryRow(t.Context(), sql).Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	const totals = "SELECT string_agg(t::text, ' ' ORDER BY t) FROM task_totals t"
+	exec(`INSERT INTO facts (company_id, sender_no, at, success, failed) VALUES (7, 's', now(), 2, 1);
+		INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content) VALUES
+			('task_1', 1, 1, 1, 5, 1, '1', '1', 'x'), ('task_2', 1, 1, 1, 5, 1, '1', '1', 'x')`)
+	before := text(totals)
+	if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	if now := text(totals); now != before {
+		t.Errorf("the counts are %s, want %s", now, before)
+	}
+	if got := text("SELECT count(*) || ' ' || count(entered_at) || ' ' || count(*) FILTER (WHERE was_claimed) FROM queue"); got != "2 0 0" {
+		t.Errorf("waiting tasks, with a time, claimed before: %s", got)
+	}
+	if got := text("SELECT (SELECT count(*) FROM pools) - (SELECT count(*) FROM pool_channels) || ' ' || (SELECT string_agg(channel, ' ') FROM pool_channels WHERE pool_id = 1)"); got != "0 sms" {
+		t.Errorf("channels of pools: %s", got)
+	}
+	exec("UPDATE queue SET processing_app_id = 's', lease_id = 1, lease_until = now() + interval '1 minute', updated_at = now() WHERE task_id = 'task_1'")
+	if got := text("SELECT sum(leases) || ' ' || count(waits) FROM facts"); got != "1 0" {
+		t.Errorf("leases and waits: %s", got)
+	}
+	before = text(totals)
+	migrateBefore(t, url, version)
+	exec("INSERT INTO queue (task_id, pool_id, company_id, message_type, priority, segments, phone_number, recipient, content) VALUES ('task_3', 1, 9, 1, 5, 1, '1', '1', 'x')")
+	exec("DELETE FROM queue WHERE task_id = 'task_3'")
+	exec("DELETE FROM facts WHERE company_id = 9")
+	if now := text(totals); now != before {
+		t.Errorf("undone, the counts are %s, want %s", now, before)
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
+	"lksms/internal/optional"
 	"lksms/internal/postgres"
 	"lksms/internal/push/driver"
 	"lksms/internal/queue"
@@ -109,6 +110,7 @@ func (w *worker) read(rows []claim.Lease) (batch, error) {
 		f := byID[row.TaskID]
 		m := driver.Message{
 			TaskID: row.TaskID, Attempt: row.Attempt, Recipient: f.Recipient, UserID: f.UserID, Content: row.Content,
+			Traceparent: optional.Value(row.Traceparent),
 		}
 		if f.RenderingID != 0 {
 			// The claimed content is the signature and the beginning of the rendering.

@@ -18,6 +18,13 @@ import (
 	"lksms/internal/queue/claim"
 	"lksms/internal/receipt"
 	"lksms/internal/sender"
+	"lksms/internal/tracing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 )
 
 const (
@@ -36,6 +43,8 @@ type Pusher struct {
 	configs  *sender.Configs
 	out      outbound.Policy
 	log      *slog.Logger
+	requests *prometheus.HistogramVec
+	tracer   *tracing.Tracer
 
 	changed  chan struct{} // signals that the senders are to be read at once
 	stopping chan struct{} // closed: no further claims
@@ -45,11 +54,24 @@ type Pusher struct {
 	workers  sync.WaitGroup
 }
 
+// Options configures a Pusher.
+type Options struct {
+	Outbound outbound.Policy
+	Log      *slog.Logger
+	Metrics  prometheus.Registerer
+	Tracer   *tracing.Tracer
+}
+
 // New returns a Pusher.
-func New(db *postgres.DB, tasks *queue.Service, receipts *receipt.Service, configs *sender.Configs, out outbound.Policy, log *slog.Logger) *Pusher {
+func New(db *postgres.DB, tasks *queue.Service, receipts *receipt.Service, configs *sender.Configs, o Options) *Pusher {
 	sending, cut := context.WithCancel(context.Background())
 	return &Pusher{
-		db: db, q: dbq.New(db), tasks: tasks, receipts: receipts, configs: configs, out: out, log: log,
+		db: db, q: dbq.New(db), tasks: tasks, receipts: receipts, configs: configs, out: o.Outbound, log: o.Log, tracer: o.Tracer,
+		requests: promauto.With(o.Metrics).NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "lksms_driver_request_seconds",
+			Help:    "Time of attempts at providers by kind of the driver and by outcome: sent, refused, unclear, trouble. An attempt may be one request for several people.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"kind", "outcome"}),
 		changed: make(chan struct{}, 1), stopping: make(chan struct{}), sending: sending, cut: cut,
 	}
 }
@@ -164,13 +186,41 @@ func (p *Pusher) prepare(row dbq.SendersDrivenRow) *setup {
 	opened, err := p.configs.Open(row.Kind, row.SenderNo, row.Config)
 	prepared := &setup{row: row, circuit: circuitOf(row.Openings, row.RestSeconds)}
 	if err == nil {
-		prepared.driver, err = driver.New(row.Kind, opened.Driver, driver.Tools{Outbound: p.out, Log: log, Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get})
+		prepared.driver, err = driver.New(row.Kind, opened.Driver, driver.Tools{
+			Outbound: p.out, Log: log, Began: p.began(row.Kind, row.SenderNo), Token: (&tokens{p, row.SenderNo, sha256.Sum256(opened.Driver)}).get,
+		})
 	}
 	if err != nil {
 		log.Error("sender cannot be driven", "error", err)
 		prepared.driver = nil
 	}
 	return prepared
+}
+
+// began follows the attempts of a sender of a kind: it measures them, and makes a span of each. Only the attempts at messages whose submission had
+// a traceparent send theirs to the provider.
+func (p *Pusher) began(kind, senderNo string) func(ctx context.Context, m driver.Message) (context.Context, func(driver.Outcome)) {
+	return func(ctx context.Context, m driver.Message) (context.Context, func(driver.Outcome)) {
+		started := time.Now()
+		traced, span := p.tracer.Start(ctx, m.Traceparent, "send", trace.SpanKindClient, attribute.String("lksms.kind", kind),
+			attribute.String("lksms.sender_no", senderNo), attribute.String("lksms.task_id", m.TaskID), attribute.Int("lksms.attempt", int(m.Attempt)))
+		if m.Traceparent != "" {
+			ctx = traced
+		}
+		return ctx, func(o driver.Outcome) {
+			span.SetAttributes(attribute.String("lksms.outcome", o.Kind()))
+			if o.Code != "" {
+				span.SetAttributes(attribute.String("lksms.code", o.Code))
+			}
+			if !o.OK {
+				span.SetStatus(codes.Error, "")
+			}
+			span.End()
+			if o.IsCall() {
+				p.requests.WithLabelValues(kind, o.Kind()).Observe(time.Since(started).Seconds())
+			}
+		}
+	}
 }
 
 func (w *worker) run() {

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"lksms/gen/dispatchq"
 	"lksms/internal/queue/claim"
@@ -19,6 +20,7 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 	if err != nil {
 		return nil, err
 	}
+	started := time.Now()
 	var leases []claim.Lease
 	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
 		leases, err = claim.On(ctx, q, c, claim.Rules{
@@ -29,6 +31,7 @@ func (s *Service) Claim(ctx context.Context, c claim.Request) ([]claim.Lease, er
 	if err != nil {
 		return nil, fmt.Errorf("claim tasks: %w", err)
 	}
+	s.traceClaim(ctx, c.SenderNo, started, leases)
 	s.claimed.Add(float64(len(leases)))
 	s.line.Took(c.SenderNo, len(leases))
 	return leases, nil

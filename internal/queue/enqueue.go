@@ -79,6 +79,7 @@ func (s *Service) Enqueue(ctx context.Context, m Rendered, people []Person) ([]s
 		Content: content, SubmittedBy: m.User, CompanyID: m.CompanyID, MessageType: m.MessageType,
 		Priority: priorityOf(values.SMS, m.MessageType), Segments: int16(segments),
 		Sign: m.Sign, ExpiresAt: m.ExpiresAt, OnUnclear: m.OnUnclear, RenderingID: m.RenderingID, RequestID: m.RequestID, SourceIp: m.SourceIP, UserAgent: logtext.Text(m.UserAgent),
+		Traceparent: m.Traceparent,
 	}
 	asOf := time.Now()
 	if err := s.directory.Renew(ctx); err != nil {

@@ -23,6 +23,57 @@ func (s *Service) Get(ctx context.Context, viewer Viewer, id string) (dbq.Task, 
 	return row, postgres.Wrap("get task", err, fault.New(fault.NotFound, fault.TaskNotFound))
 }
 
+// Times says when a task first could be claimed and was, and how long it waited and took; nil: not known, or not yet.
+type Times struct {
+	QueuedAt       *time.Time
+	FirstClaimedAt *time.Time // since QueuedAt
+	Wait           *time.Duration
+	Total          *time.Duration
+}
+
+// Detail returns one task with its times, or the fault task.not_found.
+func (s *Service) Detail(ctx context.Context, viewer Viewer, id string) (dbq.Task, Times, error) {
+	task, err := s.Get(ctx, viewer, id)
+	if err != nil {
+		return task, Times{}, err
+	}
+	marks, err := s.inParts.TaskMarks(ctx, id)
+	return task, timesOf(marks), postgres.Wrap("read times of task", err, nil)
+}
+
+func timesOf(marks []dbq.TaskMarksRow) (t Times) {
+	var ended *time.Time
+	for _, m := range marks {
+		if m.IsWaiting && m.EnteredAt != nil && !m.EnteredAt.After(m.SeenAt) {
+			t.QueuedAt = m.EnteredAt
+		}
+		if m.Outcome != nil {
+			t.QueuedAt, ended = m.EnteredAt, &m.At
+		}
+	}
+	if t.QueuedAt == nil {
+		return t
+	}
+	for _, m := range marks {
+		isOfThisLife := m.LeasedAt != nil && !m.LeasedAt.Before(*t.QueuedAt) // a requeued task has leases from before
+		if isOfThisLife && (t.FirstClaimedAt == nil || m.LeasedAt.Before(*t.FirstClaimedAt)) {
+			t.FirstClaimedAt = m.LeasedAt
+		}
+	}
+	waited := marks[0].SeenAt
+	switch {
+	case t.FirstClaimedAt != nil:
+		waited = *t.FirstClaimedAt
+	case ended != nil:
+		waited = *ended
+	}
+	t.Wait = new(max(0, waited.Sub(*t.QueuedAt)))
+	if ended != nil {
+		t.Total = new(max(0, ended.Sub(*t.QueuedAt)))
+	}
+	return t
+}
+
 // Filter selects the tasks of a list; nil means any. The page starts before BeforeID.
 type Filter struct {
 	Viewer      Viewer

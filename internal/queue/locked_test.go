@@ -11,6 +11,7 @@ import (
 
 	"lksms/gen/api"
 	"lksms/internal/apptest"
+	"lksms/internal/postgres"
 	"lksms/internal/queue"
 )
 
@@ -51,7 +52,8 @@ func TestALockedPartitionHoldsUpOnlyItsDay(t *testing.T) {
 		"cancellation": {waiting, func(b *apptest.Bundle, _ string) {
 			b.Expect(200, "", "POST", "/api/v1/sms/task/"+b.Submit("y")+"/cancel", nil)
 		}},
-		"list": {waiting, func(b *apptest.Bundle, _ string) { b.Expect(200, "", "GET", today, nil) }},
+		"requeue": {waiting, func(b *apptest.Bundle, _ string) { requeue(b, fail(b, "y")) }},
+		"list":    {waiting, func(b *apptest.Bundle, _ string) { b.Expect(200, "", "GET", today, nil) }},
 		"receipt": {settled, func(b *apptest.Bundle, id string) {
 			settleReceipts(b, []queue.Final{{TaskID: id, State: 1}}, false)
 		}},
@@ -171,6 +173,20 @@ func settleReceipts(b *apptest.Bundle, finals []queue.Final, want ...bool) {
 	if err != nil {
 		b.T.Error(err)
 	}
+}
+
+// A task of a locked partition is requeued later.
+func TestATaskOfALockedPartitionIsRequeuedLater(t *testing.T) {
+	b := apptest.New(t)
+	locked, unlock := b.LockDay(5)
+	apptest.Promptly(t, "a requeue", func() {
+		if n, err := b.App.Tasks.RequeueAll(t.Context(), []string{locked}, "admin", ""); n != 0 || !postgres.IsLockTimeout(err) {
+			t.Errorf("requeued %d, %v", n, err)
+		}
+	})
+	unlock()
+	b.Exec("UPDATE report_logs SET outcome = 4 WHERE task_id = $1", locked)
+	requeue(b, locked)
 }
 
 // A receipt of a locked partition is left for later.

@@ -19,6 +19,7 @@ import (
 	"lksms/internal/sender"
 	"lksms/internal/setting"
 	"lksms/internal/template"
+	"lksms/internal/tracing"
 )
 
 // The states of a task (S0.15). CANCELLED is ours.
@@ -53,6 +54,7 @@ type Service struct {
 	late      *merge.Merger[Report, ended] // of reports, those that ended no lease
 	refusals  *merge.Merger[refusedRow, struct{}]
 	line      *line.Line
+	tracer    *tracing.Tracer
 
 	claimed   prometheus.Counter
 	reported  *prometheus.CounterVec
@@ -62,10 +64,10 @@ type Service struct {
 }
 
 // New returns a Service whose counters are registered with reg.
-func New(db *postgres.DB, templates *template.Service, directory *directory.Service, senders *sender.Service, settings *setting.Service, rules Rules, reg prometheus.Registerer) *Service {
+func New(db *postgres.DB, templates *template.Service, directory *directory.Service, senders *sender.Service, settings *setting.Service, rules Rules, tracer *tracing.Tracer, reg prometheus.Registerer) *Service {
 	metrics := promauto.With(reg)
 	s := &Service{
-		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), templates: templates, directory: directory, senders: senders, settings: settings, rules: rules,
+		db: db, q: dbq.New(db), inParts: dbq.New(db.InPartitions()), templates: templates, directory: directory, senders: senders, settings: settings, rules: rules, tracer: tracer,
 		claimed: metrics.NewCounter(prometheus.CounterOpts{
 			Name: "lksms_tasks_claimed_total", Help: "Tasks handed to senders.",
 		}),

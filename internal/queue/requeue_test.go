@@ -21,11 +21,12 @@ func requeue(b *apptest.Bundle, id string) api.Task {
 	return apptest.Decode[api.Task](b.T, b.Expect(200, "", "POST", requeuePath(id), nil))
 }
 
-// fail submits a message, which a sender reports FAILED for good.
+// fail submits a message, and returns the next task, which a sender reports FAILED for good.
 func fail(b *apptest.Bundle, text string) string {
 	b.T.Helper()
-	id := b.Submit(text)
-	b.Report(b.Claim("app", 1)[0].TaskID, "app", 3, apptest.Report{"error_message": "no credit"})
+	b.Submit(text)
+	id := b.ClaimIDs(1)[0]
+	b.Report(id, "app", 3, apptest.Report{"error_message": "no credit"})
 	return id
 }
 
@@ -318,6 +319,7 @@ func TestReceiptsOfTheLifeBefore(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	requeue(b, id)
+	expectCounts(b, "1 new, 0 retries, 0 held, 0 sent, 0 failed")
 	if got := b.Task(id); got.Delivery != nil || got.DeliveryCode != nil {
 		t.Errorf("the new life has the receipt of the one before: %+v", got)
 	}
@@ -358,4 +360,49 @@ func TestADeliveredMessageIsNotRequeued(t *testing.T) {
 	settleReceipt(b, id, 1, "", lease)
 	b.Expect(409, "task.delivered", "POST", requeuePath(id), nil)
 	b.ExpectEffects(id, "reported failed", "receipt delivered")
+}
+
+// Several tasks are requeued together: those that may wait again, and no others.
+func TestRequeueAllTakesOnlyWhatMayWaitAgain(t *testing.T) {
+	b := apptest.New(t)
+	pending := b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "priority": 9}).TaskID
+	fit, sent := fail(b, "fit"), b.Submit("sent")
+	b.ClaimIDs(1)
+	b.Report(sent, "app", 2, nil)
+	delivered, expired := fail(b, "delivered"), fail(b, "expired")
+	settleReceipts(b, []queue.Final{{TaskID: delivered, State: 1}}, false)
+	b.Exec("UPDATE messages SET expires_at = now() WHERE task_id = $1", expired)
+	unreachable, gone := fail(b, "unreachable"), fail(b, "gone")
+	b.Exec("UPDATE report_logs SET event = 'unreachable' WHERE task_id = $1", unreachable)
+	b.Exec("UPDATE messages SET company_id = 99 WHERE task_id = $1", gone)
+	b.Expect(409, "task.withdrawn", "POST", requeuePath(gone), nil)
+	b.Expect(409, "task.unreachable", "POST", requeuePath(unreachable), nil)
+	ids := []string{unreachable, sent, "task_20200101_none", gone, fit, pending, expired, delivered, fit}
+	n, err := b.App.Tasks.RequeueAll(t.Context(), ids, "admin", "")
+	if n != 1 || err != nil {
+		t.Errorf("requeued %d, %v", n, err)
+	}
+	if n := b.Count("SELECT count(*) FROM queue"); n != 2 || b.Task(fit).Status != api.TaskPending {
+		t.Errorf("%d tasks wait", n)
+	}
+	if n := b.Count("SELECT count(*) FROM report_logs WHERE event = 'requeued'"); n != 1 {
+		t.Errorf("%d requeues in the log", n)
+	}
+}
+
+// A requeue that fails at its end changes nothing: neither the outcome, nor the counts.
+func TestARequeueThatFailsChangesNothing(t *testing.T) {
+	b := apptest.New(t)
+	id := fail(b, "x")
+	before := counts(b)
+	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the disk is full' USING ERRCODE = '53100'; END $$;
+		CREATE TRIGGER refuse BEFORE INSERT ON queue FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	b.Expect(503, "unavailable", "POST", requeuePath(id), nil)
+	b.Exec("DROP TRIGGER refuse ON queue")
+	if got := b.Task(id); got.Status != api.TaskFailed || *got.Result != "no credit" {
+		t.Errorf("%+v", got)
+	}
+	expectCounts(b, before)
+	b.ExpectEffects(id, "reported failed")
+	requeue(b, id)
 }

@@ -35,6 +35,7 @@ type Report struct {
 // Report ends a lease. A repeated report, or one that is too late, is logged and changes nothing. A report by an app that never
 // held the task is logged too, and gets the fault task.not_held. An unknown task gets task.not_found.
 func (s *Service) Report(ctx context.Context, r Report) error {
+	started := time.Now()
 	e, err := s.reports.Do(ctx, r)
 	if err == nil && e.effect == "" {
 		e, err = s.late.Do(ctx, r)
@@ -42,6 +43,7 @@ func (s *Service) Report(ctx context.Context, r Report) error {
 	if err != nil {
 		return err
 	}
+	s.traceReport(ctx, r, e, started)
 	return s.judge(e).Err
 }
 
@@ -53,8 +55,9 @@ type Reported struct {
 
 // ended is what became of a report: its effect, which is empty if the task does not exist, or why it is not known.
 type ended struct {
-	effect string
-	err    error
+	effect      string
+	traceparent *string // of the task; nil: it has none, or the report ended no lease
+	err         error
 }
 
 func (s *Service) judge(e ended) Reported {
@@ -76,6 +79,7 @@ func (s *Service) judge(e ended) Reported {
 // error is the database's, or the cause of ctx if ctx has ended: some of the reports may have been stored.
 func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, error) {
 	isHopeless := func(err error) bool { return ctx.Err() != nil || postgres.IsUnavailable(err) }
+	started := time.Now()
 	outcomes := make([]Reported, len(reports))
 	left := make([]int, len(reports))
 	for i := range left {
@@ -100,6 +104,7 @@ func (s *Service) ReportAll(ctx context.Context, reports []Report) ([]Reported, 
 		for j, result := range merge.Apart(items, run, isHopeless) {
 			switch {
 			case result.Err == nil:
+				s.traceReport(ctx, items[j], result.Out, started)
 				outcomes[now[j]] = s.judge(result.Out)
 			case ctx.Err() != nil:
 				return nil, context.Cause(ctx)
@@ -182,9 +187,9 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 	if err != nil {
 		return nil, fmt.Errorf("report tasks: %w", err)
 	}
-	found := make(map[string]string, len(reports))
+	found := make(map[string]ended, len(reports))
 	for _, row := range rows {
-		found[row.TaskID] = row.Effect
+		found[row.TaskID] = ended{effect: row.Effect, traceparent: row.Traceparent}
 	}
 	unreached := 0
 	for _, row := range rows {
@@ -195,7 +200,7 @@ func (s *Service) settle(ctx context.Context, reports []Report) ([]ended, error)
 	s.db.AfterCommit(ctx, func() { s.unreached.WithLabelValues("sending").Add(float64(unreached)) })
 	all := make([]ended, len(reports))
 	for i, r := range reports {
-		all[i].effect = found[r.TaskID]
+		all[i] = found[r.TaskID]
 	}
 	return all, nil
 }

@@ -29,6 +29,7 @@ type Origin struct {
 	RequestID   string
 	SourceIP    string
 	UserAgent   string
+	Traceparent string // of the request, see package tracing; empty: none
 }
 
 // Submission is a message to send (S0.1). An empty Content means the phone number's default content.
@@ -368,6 +369,12 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 			p.EverySeconds[i] = &r.every
 		}
 		p.ExpectSendTimes[i], p.ExpireTimes[i] = r.ExpectSendTime, r.ExpiresAt
+		if r.Traceparent != "" {
+			if p.Traceparents == nil {
+				p.Traceparents = make([]string, n)
+			}
+			p.Traceparents[i] = r.Traceparent
+		}
 		if !slices.Contains(p.DirectoryVersions, r.place.Version) { // nearly always the same for all rows
 			p.DirectoryVersions = append(p.DirectoryVersions, r.place.Version)
 		}

@@ -238,7 +238,16 @@ func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *sto
 	if err != nil {
 		return nil, fmt.Errorf("write config: %w", err)
 	}
-	return c.seal(kind, senderNo, opened)
+	sealed, err := c.seal(kind, senderNo, opened)
+	if err != nil {
+		return nil, err
+	}
+	return eachSealed(kind, sealed, func(name string, value json.RawMessage) (json.RawMessage, error) {
+		if m.isStored(c.box, name) {
+			return m.stored[name], nil
+		}
+		return value, nil
+	})
 }
 
 // check splits an open configuration, and builds its driver.
@@ -264,6 +273,7 @@ func check(kind string, fields map[string]json.RawMessage) (Opened, driver.Drive
 type merging struct {
 	kind    string
 	fields  map[string]json.RawMessage // as given, with the fields that were taken over
+	stored  map[string]json.RawMessage // the previous configuration as stored
 	old     map[string]json.RawMessage // the previous configuration, open; nil: none of this kind exists, or it cannot be opened
 	kept    []string                   // names of the fields that were taken over
 	missing []string                   // names of hidden fields that cannot be taken over
@@ -271,9 +281,9 @@ type merging struct {
 
 // takeOver fills the hidden fields that are not given from the previous configuration.
 func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfig) {
-	stored := map[string]json.RawMessage{}
+	m.stored = map[string]json.RawMessage{}
 	if before != nil && before.Kind == m.kind {
-		_ = json.Unmarshal(before.Config, &stored) // valid JSON: the column is jsonb
+		_ = json.Unmarshal(before.Config, &m.stored) // valid JSON: the column is jsonb
 		if opened, err := openConfig(box, m.kind, senderNo, before.Config); err == nil {
 			_ = json.Unmarshal(opened, &m.old)
 		}
@@ -282,7 +292,7 @@ func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfi
 		value, given := m.fields[name]
 		was := m.old[name]
 		switch {
-		case given && !isHidden(value) || !given && stored[name] == nil:
+		case given && !isHidden(value) || !given && m.stored[name] == nil:
 			continue
 		case name != driver.Address(m.kind) && was != nil, given && was != nil && shownAddress(was) == shownAddress(value):
 			m.fields[name] = was
@@ -294,6 +304,13 @@ func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfi
 	if slices.Contains(m.missing, driver.Address(m.kind)) { // the URL is of another provider
 		m.missing = append(m.missing, m.kept...)
 	}
+}
+
+// isStored reports whether a field is stored as it would be sealed now. It then stays as it is stored: sealed once more it would look changed,
+// and the audit would say so.
+func (m *merging) isStored(box *secret.Box, name string) bool {
+	sealed, ok := sealedIn(m.stored[name])
+	return ok && box.IsCurrent(sealed) && bytes.Equal(m.old[name], m.fields[name])
 }
 
 // compare finds the fields that must not be taken over: all of them for another provider, the secret of callbacks for

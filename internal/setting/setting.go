@@ -37,9 +37,13 @@ type SMS struct {
 	ScheduledEvery       int64 `json:"scheduled_every_seconds"` // interval in seconds at whose multiples scheduled templates are sent
 }
 
-// Monitoring holds the thresholds of operator events.
+// Monitoring holds the thresholds of the alert rules that name none: after how many seconds a task has waited too long; 0: never. And it says
+// what a day of statistics is.
 type Monitoring struct {
-	WaitWarning int64 `json:"wait_warning_seconds"` // 0: never
+	WaitWarning   int64  `json:"wait_warning_seconds"`
+	WaitCritical  int64  `json:"wait_critical_seconds"`
+	WaitEmergency int64  `json:"wait_emergency_seconds"`
+	TimeZone      string `json:"time_zone"` // of the days of statistics
 }
 
 // History holds the settings of the partitions of tasks, and of what is kept beside them. A day is one of UTC.
@@ -63,7 +67,7 @@ func defaultValues() Values {
 	return Values{
 		Queue:      Queue{PriorityMaxWait: 3600, SenderSilentAfter: 60, RegisterUnknownSenders: true},
 		SMS:        SMS{PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300},
-		Monitoring: Monitoring{WaitWarning: 300},
+		Monitoring: Monitoring{WaitWarning: 300, WaitCritical: 600, WaitEmergency: 1800, TimeZone: "Asia/Shanghai"},
 		History:    History{PartitionWidth: "day", AfterDays: 1, Export: true, LogDays: 180},
 		Access:     Access{SessionIdleMinutes: 8 * 60, SessionMaxHours: 7 * 24},
 	}
@@ -154,11 +158,16 @@ func (s *Service) Get(ctx context.Context) (Values, error) { return s.cache.Get(
 
 // Put changes settings, given by category and name, all or none, and records who did it. They are in force on this
 // server when Put returns. The caller must have validated changes against the contract. Fault: request.invalid for an
-// unknown setting.
+// unknown setting, and for a time zone that the database does not know.
 func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.RawMessage, by string) (Values, error) {
 	defaults, err := namesOf(defaultValues())
 	if err != nil {
 		return Values{}, err
+	}
+	if zone, isNamed := changes["monitoring"]["time_zone"]; isNamed {
+		if err := s.checkZone(ctx, zone); err != nil {
+			return Values{}, err
+		}
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		for category, names := range changes {
@@ -181,4 +190,17 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 	}
 	s.cache.Forget()
 	return s.Get(ctx)
+}
+
+// checkZone returns the fault request.invalid for a time zone that the database does not know.
+func (s *Service) checkZone(ctx context.Context, text json.RawMessage) error {
+	var zone string
+	if err := json.Unmarshal(text, &zone); err != nil {
+		return fmt.Errorf("read time zone: %w", err)
+	}
+	_, err := dbq.New(s.db.Outside()).TimeZoneCheck(ctx, zone) // not in the transaction of ctx, which an error would abort
+	if postgres.IsBadParameter(err) {
+		return fault.InvalidField("monitoring.time_zone", fault.NotThere, nil)
+	}
+	return postgres.Wrap("check time zone", err, nil)
 }

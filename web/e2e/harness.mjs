@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
@@ -28,13 +28,10 @@ export async function startServer(environment = {}) {
   const database = `console_${randomBytes(6).toString('hex')}`
   // As root, the server refuses data folders that others may write to.
   const data = mkdtempSync(path.join(process.getuid?.() === 0 ? '/var/lib' : tmpdir(), 'lksms-e2e-'))
+  chmodSync(data, 0o755) // PostgreSQL then runs as another user, who must enter it
   const sql = (statement) => execFileSync('psql', [shared, '-qc', statement])
   if (shared) sql(`CREATE DATABASE ${database}`)
-  const url = shared && (() => {
-    const to = new URL(shared)
-    to.pathname = `/${database}`
-    return to.href
-  })()
+  const url = shared?.replace(/^(\w+:\/\/[^/]*\/)[^?]*/, `$1${database}`)
   const server = spawn(path.join(here, '../../bin/lksms'), ['serve'], {
     cwd: data,
     env: {

@@ -244,3 +244,14 @@ FROM (
     SELECT u.due_at FROM unqueued u
 ) w
 WHERE w.due_at <= now();
+
+-- CompanyLongestWait returns how many seconds the task of a company that has been due for longest has waited; null: none of its tasks is among
+-- the most queued tasks of all companies that have been due for longest. It reads the beginnings of queue_top_idx and queue_low_idx.
+-- name: CompanyLongestWait :one
+SELECT extract(epoch FROM now() - min(w.due_at) FILTER (WHERE w.company_id = @company_id::bigint))::float8 AS seconds
+FROM (
+    (SELECT t.due_at, t.company_id FROM queue t WHERE t.lease_until IS NULL AND t.lane < 32 ORDER BY t.due_at LIMIT @most::integer)
+    UNION ALL
+    (SELECT t.due_at, t.company_id FROM queue t WHERE t.lease_until IS NULL AND t.lane >= 32 ORDER BY t.due_at LIMIT @most::integer)
+) w
+WHERE w.due_at <= now();

@@ -14,6 +14,7 @@ import (
 
 	"lksms/internal/access"
 	"lksms/internal/fault"
+	"lksms/internal/postgres"
 )
 
 // accessKey is the extension of the contract that lists the roles which may call an operation.
@@ -98,8 +99,18 @@ func (g *Gate) guard(operation string, next http.Handler) http.Handler {
 				x.Caller.Provider = senderNo
 			}
 		}
+		if isAudited(operation) {
+			r = r.WithContext(postgres.As(r.Context(), postgres.Actor{
+				Name: x.Caller.User.Username, Role: x.Caller.User.Role, SourceIP: x.Origin.SourceIP, RequestID: x.Origin.RequestID,
+			}))
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// isAudited reports whether an operation makes administrative changes, which are recorded with the caller.
+func isAudited(operation string) bool {
+	return strings.Contains(operation, " /api/v1/admin/") && !strings.HasPrefix(operation, http.MethodGet+" ")
 }
 
 // alwaysServed are the operations that are answered even when all connections are taken. The metrics and the documentation are

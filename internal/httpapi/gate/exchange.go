@@ -9,17 +9,22 @@ import (
 	"net/http"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 
 	"lksms/internal/access"
 	"lksms/internal/fault"
 	"lksms/internal/httpapi/text"
 	"lksms/internal/queue"
 	"lksms/internal/receipt/callback"
+	"lksms/internal/tracing"
 )
 
 // submitOperations are the operations whose rejected requests are stored (S0.14). The handler of the batch stores the messages that it
@@ -45,6 +50,8 @@ type Exchange struct {
 	isSecure  bool           // the client speaks TLS
 	request   *http.Request  // as it came: any part of a callback can hold the proof
 	answering func()         // called when the answer begins; may be nil
+	isFile    bool           // the answer is a file that everybody may read
+	isStream  bool           // the answer goes on for as long as the caller reads it
 	isGone    bool           // the caller has gone before the answer
 	refused   *queue.Refused // a rejected submission that is stored after the transaction
 	notes     []any          // additional attributes of the request's log line, as slog takes them
@@ -105,6 +112,12 @@ func (x *Exchange) In(ctx context.Context) (_ context.Context, cancel func()) {
 // within moves the deadline: the request ends after limit. A context for it would cost one more timer and one more copy of the request.
 func (x *Exchange) within(limit time.Duration) { x.deadline.Reset(min(limit, time.Until(x.last))) }
 
+// Stream says that the answer goes on for as long as the caller reads it: the request has no deadline, and no duration that says anything.
+func (x *Exchange) Stream() {
+	x.isStream = true
+	x.deadline.Stop()
+}
+
 // isLate reports whether the deadline of a request has passed.
 func isLate(ctx context.Context) bool { return errors.Is(context.Cause(ctx), context.DeadlineExceeded) }
 
@@ -128,6 +141,7 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 		x := &Exchange{
 			Origin: queue.Origin{
 				RequestID: r.Header.Get("X-Request-Id"), SourceIP: g.clientIP(r), UserAgent: r.UserAgent(),
+				Traceparent: tracing.Traceparent(r.Header["Traceparent"]),
 			},
 			Text: text.For(r.Header.Get("Accept-Language")), isSecure: g.isSecure(r), request: r,
 		}
@@ -140,7 +154,8 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 		}
 		maps.Copy(w.Header(), g.headers)
 
-		ctx, cancel := x.In(r.Context())
+		traced, span := g.startSpan(r, x)
+		ctx, cancel := x.In(traced)
 		defer cancel()
 		r = r.WithContext(ctx)
 		answer := &statusWriter{ResponseWriter: w, status: http.StatusOK, begin: func(status int) { g.beginAnswer(w, r, x, status) }}
@@ -155,9 +170,12 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 		default:
 			route = "none"
 		}
+		endSpan(span, r.Method, route, answer.status, x)
 		took := time.Since(started)
 		g.requests.WithLabelValues(route, strconv.Itoa(answer.status)).Inc()
-		g.durations.WithLabelValues(route).Observe(took.Seconds())
+		if !x.isStream {
+			g.durations.WithLabelValues(route).Observe(took.Seconds())
+		}
 		level := slog.LevelInfo
 		if answer.status >= http.StatusInternalServerError && !x.isGone {
 			level = slog.LevelError
@@ -166,6 +184,31 @@ func (g *Gate) observe(next http.Handler) http.Handler {
 			"path", r.URL.Path, "status", answer.status, "ms", float64(took.Microseconds())/1000,
 			"ip", x.Origin.SourceIP, "user", x.Caller.User.Username)...)
 	})
+}
+
+// untracedPaths are asked every few seconds by machines that watch the server.
+var untracedPaths = []string{"/health", "/ready", "/metrics"}
+
+// startSpan starts the span of a request; nil: none.
+func (g *Gate) startSpan(r *http.Request, x *Exchange) (context.Context, trace.Span) {
+	if !g.options.Tracer.IsOn() || slices.Contains(untracedPaths, r.URL.Path) {
+		return r.Context(), nil
+	}
+	return g.options.Tracer.Start(r.Context(), x.Origin.Traceparent, r.Method, trace.SpanKindServer)
+}
+
+// endSpan ends the span of a request, if there is one.
+func endSpan(span trace.Span, method, route string, status int, x *Exchange) {
+	if span == nil {
+		return
+	}
+	span.SetName(route)
+	span.SetAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route),
+		attribute.Int("http.response.status_code", status), attribute.String("lksms.request_id", x.Origin.RequestID))
+	if status >= http.StatusInternalServerError && !x.isGone {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
 }
 
 // recoverPanic answers a panic with 500 and logs the stack, so that the server goes on.
@@ -190,7 +233,7 @@ func (g *Gate) beginAnswer(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	}
 	g.paced(r.Context(), x, status)
 	connection, limit := http.NewResponseController(w), answerLongest
-	if x.Caller.User.Username == "" {
+	if x.Caller.User.Username == "" && !x.isFile {
 		limit = strangersAnswer
 	}
 	_ = connection.SetWriteDeadline(time.Now().Add(limit))

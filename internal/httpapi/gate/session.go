@@ -22,32 +22,32 @@ const (
 	secureCookieName = "__Host-" + cookieName
 )
 
-// cookie returns the cookie of a session with a token, or one that deletes it if the token is empty.
-func (x *Exchange) cookie(token string) *http.Cookie {
-	c := &http.Cookie{Name: cookieName, Value: token, Path: "/", Secure: x.isSecure, HttpOnly: true, SameSite: http.SameSiteStrictMode}
+func (x *Exchange) cookieName() string {
 	if x.isSecure {
-		c.Name = secureCookieName
+		return secureCookieName
 	}
-	return c
+	return cookieName
+}
+
+// cookie returns the header Set-Cookie for a token. A negative maxAge, in seconds, deletes the cookie.
+func (x *Exchange) cookie(token string, maxAge int) string {
+	c := http.Cookie{ //nolint:gosec // without TLS, a browser would not send it back if it were Secure
+		Name: x.cookieName(), Value: token, Path: "/", MaxAge: maxAge, Secure: x.isSecure, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+	}
+	return c.String()
 }
 
 // SessionCookie returns the header Set-Cookie for a session that begins.
 func (x *Exchange) SessionCookie(token string, expiresAt time.Time) string {
-	c := x.cookie(token)
-	c.MaxAge = max(1, int(time.Until(expiresAt).Seconds()))
-	return c.String()
+	return x.cookie(token, max(1, int(time.Until(expiresAt).Seconds())))
 }
 
 // NoSessionCookie returns the header Set-Cookie that deletes the cookie of a session.
-func (x *Exchange) NoSessionCookie() string {
-	c := x.cookie("")
-	c.MaxAge = -1
-	return c.String()
-}
+func (x *Exchange) NoSessionCookie() string { return x.cookie("", -1) }
 
 // SessionToken returns the token in the cookie of a request; empty: it has none.
 func (x *Exchange) SessionToken() string {
-	c, err := x.request.Cookie(x.cookie("").Name)
+	c, err := x.request.Cookie(x.cookieName())
 	if err != nil {
 		return ""
 	}

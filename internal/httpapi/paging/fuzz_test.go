@@ -18,7 +18,7 @@ func FuzzCursor(f *testing.F) {
 			id, taskErr := TaskCursor(&cursor)
 			number, idErr := IDCursor(&cursor)
 			key, textErr := TextCursor(&cursor)
-			at, _, failureErr := FailureCursor(&cursor)
+			at, _, failureErr := TimeCursor(&cursor)
 			for _, err := range []error{taskErr, idErr, textErr, failureErr} {
 				var expected *fault.Error
 				if err != nil && (!errors.As(err, &expected) || expected.Fields[0].Rule != fault.NotACursor) {

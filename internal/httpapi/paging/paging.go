@@ -82,8 +82,8 @@ func TextCursor(cursor *string) (string, error) {
 	return keyOf(*cursor)
 }
 
-// FailureCursor reads a cursor of a list that is in the order of a time and, at the same time, of ids.
-func FailureCursor(cursor *string) (at time.Time, id int64, err error) {
+// TimeCursor reads a cursor of a list that is in the order of a time and, at the same time, of ids.
+func TimeCursor(cursor *string) (at time.Time, id int64, err error) {
 	if cursor == nil {
 		return farFuture, math.MaxInt64, nil
 	}

@@ -9,15 +9,16 @@ import (
 
 // attempts decides whether a Send can try another message.
 type attempts struct {
-	ctx      context.Context //nolint:containedctx // the context of one Send
-	until    time.Time       // no attempt starts after this time; zero: no limit
+	ctx      context.Context                                                       //nolint:containedctx // the context of one Send
+	until    time.Time                                                             // no attempt starts after this time; zero: no limit
+	began    func(ctx context.Context, m Message) (context.Context, func(Outcome)) // Tools.Began
 	troubled atomic.Bool
 }
 
 // newAttempts returns the attempts of a Send, each of which takes at most limit. No attempt starts that could be cut
-// off, unless so little time is left that none would start at all.
-func newAttempts(ctx context.Context, limit time.Duration) *attempts {
-	a := &attempts{ctx: ctx}
+// off, unless so little time is left that none would start at all. began is Tools.Began.
+func newAttempts(ctx context.Context, limit time.Duration, began func(context.Context, Message) (context.Context, func(Outcome))) *attempts {
+	a := &attempts{ctx: ctx, began: began}
 	if deadline, ok := ctx.Deadline(); ok {
 		a.until = deadline.Add(-min(limit, time.Until(deadline)/2))
 	}
@@ -27,6 +28,14 @@ func newAttempts(ctx context.Context, limit time.Duration) *attempts {
 // canStart reports whether another message can be tried.
 func (a *attempts) canStart() bool {
 	return a.ctx.Err() == nil && !a.troubled.Load() && (a.until.IsZero() || time.Now().Before(a.until))
+}
+
+// try tries a message, which may stand for others of its group.
+func (a *attempts) try(m Message, send func(ctx context.Context) Outcome) Outcome {
+	ctx, ended := a.began(a.ctx, m)
+	o := send(ctx)
+	ended(o)
+	return o
 }
 
 // record records an outcome: after trouble no further message is tried. It reports whether the outcome has to be
@@ -39,7 +48,7 @@ func (a *attempts) record(o Outcome) bool {
 }
 
 // each sends messages one by one, up to atOnce at the same time, and reports each outcome as soon as it is known.
-func (a *attempts) each(messages []Message, atOnce int, report func(int, Outcome), send func(m Message) Outcome) {
+func (a *attempts) each(messages []Message, atOnce int, report func(int, Outcome), send func(ctx context.Context, m Message) Outcome) {
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
 	for i := range messages {
@@ -48,7 +57,8 @@ func (a *attempts) each(messages []Message, atOnce int, report func(int, Outcome
 			break
 		}
 		all.Go(func() {
-			if o := send(messages[i]); a.record(o) {
+			o := a.try(messages[i], func(ctx context.Context) Outcome { return send(ctx, messages[i]) })
+			if a.record(o) {
 				report(i, o)
 			}
 			<-slots

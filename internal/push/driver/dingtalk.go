@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -27,11 +26,11 @@ type dingTalk struct {
 	answer reply
 	client *http.Client
 	limit  time.Duration
-	log    *slog.Logger
+	tools  Tools
 }
 
 func newDingTalk(config []byte, t Tools) (Driver, error) {
-	d := &dingTalk{log: t.Log}
+	d := &dingTalk{tools: t}
 	if err := read(config, &d.config); err != nil {
 		return nil, err
 	}
@@ -61,7 +60,7 @@ func newDingTalk(config []byte, t Tools) (Driver, error) {
 func (d *dingTalk) Target() string { return target(d.config.BaseURL) }
 
 func (d *dingTalk) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	attempts := newAttempts(ctx, d.limit)
+	attempts := newAttempts(ctx, d.limit, d.tools.Began)
 	groups := map[int64][]person{}
 	var order []int64
 	for i, m := range messages {
@@ -82,7 +81,7 @@ func (d *dingTalk) Send(ctx context.Context, messages []Message, report func(int
 	}
 	for _, key := range order {
 		people := groups[key]
-		d.deliver(ctx, attempts, messages[people[0].indexes[0]], people, report)
+		d.deliver(attempts, messages[people[0].indexes[0]], people, report)
 	}
 }
 
@@ -94,15 +93,15 @@ type person struct {
 
 // deliver sends a message to people in one call. A refused call reached nobody, and may have been refused for one
 // name only: it is repeated for each half of the people, until every refused name is alone in its call.
-func (d *dingTalk) deliver(ctx context.Context, attempts *attempts, m Message, people []person, report func(int, Outcome)) {
+func (d *dingTalk) deliver(attempts *attempts, m Message, people []person, report func(int, Outcome)) {
 	if !attempts.canStart() {
 		return
 	}
-	o := d.call(ctx, m, people)
+	o := attempts.try(m, func(ctx context.Context) Outcome { return d.call(ctx, m, people) })
 	if len(people) > 1 && isRetriedInHalves(o) {
 		half := len(people) / 2
-		d.deliver(ctx, attempts, m, people[:half], report)
-		d.deliver(ctx, attempts, m, people[half:], report)
+		d.deliver(attempts, m, people[:half], report)
+		d.deliver(attempts, m, people[half:], report)
 		return
 	}
 	if !attempts.record(o) {
@@ -123,7 +122,7 @@ func isRetriedInHalves(o Outcome) bool {
 
 func (d *dingTalk) call(ctx context.Context, m Message, people []person) Outcome {
 	if n := utf8.RuneCountInString(m.Title); n > dingTalkTitle {
-		d.log.WarnContext(ctx, "title truncated for DingTalk", "task_id", m.TaskID, "characters", n, "most", dingTalkTitle)
+		d.tools.Log.WarnContext(ctx, "title truncated for DingTalk", "task_id", m.TaskID, "characters", n, "most", dingTalkTitle)
 		m.Title = string([]rune(m.Title)[:dingTalkTitle])
 	}
 	params := m.Params

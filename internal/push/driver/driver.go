@@ -20,20 +20,22 @@ import (
 
 	"lksms/internal/fault"
 	"lksms/internal/outbound"
+	"lksms/internal/tracing"
 )
 
 // Message is one message to one recipient.
 type Message struct {
-	TaskID     string
-	Attempt    int16
-	Recipient  string // the address on the channel
-	UserID     string // user of a notification; can be empty
-	Title      string // title of a notification; can be empty
-	Content    string
-	TemplateID string          // the provider's id of the template; can be empty
-	Params     json.RawMessage // JSON object with the values for the template; can be nil
-	Page       string          // page that the message opens; can be empty
-	Group      int64           // messages of one group differ only in the recipient; 0: no group
+	TaskID      string
+	Attempt     int16
+	Recipient   string // the address on the channel
+	UserID      string // user of a notification; can be empty
+	Title       string // title of a notification; can be empty
+	Content     string
+	TemplateID  string          // the provider's id of the template; can be empty
+	Params      json.RawMessage // JSON object with the values for the template; can be nil
+	Page        string          // page that the message opens; can be empty
+	Traceparent string          // of the submission; empty: none
+	Group       int64           // messages of one group differ only in the recipient; 0: no group
 }
 
 // Outcome is the result of trying a message: it was sent (OK), it is not known whether it was sent (Unknown), the
@@ -58,6 +60,31 @@ type Rest struct {
 	DayOf string        // time zone: pause until the next day begins there; empty: none
 }
 
+// The kinds of outcomes.
+const (
+	Sent    = "sent"
+	Refused = "refused"
+	Unclear = "unclear"
+	Trouble = "trouble"
+)
+
+// IsCall reports whether the provider was called.
+func (o Outcome) IsCall() bool { return o != untried && !o.Unasked }
+
+// Kind returns the kind of an outcome.
+func (o Outcome) Kind() string {
+	switch {
+	case o.OK:
+		return Sent
+	case o.Unknown:
+		return Unclear
+	case o.Trouble:
+		return Trouble
+	default:
+		return Refused
+	}
+}
+
 // untried is the outcome of a call whose time ended before it reached the provider.
 var untried = Outcome{}
 
@@ -78,6 +105,9 @@ type Driver interface {
 type Tools struct {
 	Outbound outbound.Policy
 	Log      *slog.Logger
+	// Began is called when an attempt begins to call the provider for a message, which may stand for others of its group. The attempt runs with
+	// the returned context. ended is called with its outcome. Nil: nobody follows attempts.
+	Began func(ctx context.Context, m Message) (_ context.Context, ended func(o Outcome))
 	// Token returns the access token for a provider. One process fetches it for all. The stale one is not returned
 	// again.
 	Token func(ctx context.Context, stale string, fetch func(ctx context.Context) (token string, lasts time.Duration, err error)) (string, error)
@@ -121,6 +151,9 @@ func New(name string, config []byte, t Tools) (Driver, error) {
 	k, ok := kinds[name]
 	if !ok {
 		return nil, fault.InvalidField("kind", fault.NotAllowed, Kinds())
+	}
+	if t.Began == nil {
+		t.Began = func(ctx context.Context, _ Message) (context.Context, func(Outcome)) { return ctx, func(Outcome) {} }
 	}
 	return k.make(config, t)
 }
@@ -239,8 +272,14 @@ func plain(err error) string {
 	}
 }
 
+// traceHeader is the header by which a provider can continue the trace of a submission. The configuration of a sender may set another value.
+const traceHeader = "Traceparent"
+
 // call sends a request. A non-nil outcome says why no answer came. The body of an error answer may be incomplete.
 func call(client *http.Client, req *http.Request) (status int, body []byte, o *Outcome) {
+	if traceparent := tracing.Header(req.Context()); traceparent != "" && req.Header.Get(traceHeader) == "" {
+		req.Header.Set(traceHeader, traceparent)
+	}
 	status, body, err := outbound.Do(client, req)
 	if err != nil && (status == 0 || status < 300) {
 		o := failed(req.Context(), err)

@@ -29,11 +29,12 @@ type email struct {
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
 	options []mail.Option
+	tools   Tools
 	limit   time.Duration
 }
 
 func newEmail(config []byte, t Tools) (Driver, error) {
-	d := &email{}
+	d := &email{tools: t}
 	if err := read(config, &d.config); err != nil {
 		return nil, err
 	}
@@ -95,26 +96,28 @@ func (d *email) Target() string {
 }
 
 func (d *email) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	attempts := newAttempts(ctx, d.limit)
-	if !attempts.canStart() {
-		return
-	}
-	client, err := mail.NewClient(d.config.Host, d.options...)
-	if err == nil {
-		err = client.DialWithContext(ctx)
-	}
-	if err != nil {
-		if o := loginOutcome(ctx, err); attempts.record(o) {
-			report(0, o)
+	attempts := newAttempts(ctx, d.limit, d.tools.Began)
+	var client *mail.Client
+	defer func() {
+		if client != nil {
+			_ = client.Close() // accepted messages stay accepted
 		}
-		return
-	}
-	defer client.Close() //nolint:errcheck // accepted messages stay accepted
+	}()
 	for i, m := range messages {
 		if !attempts.canStart() {
 			return
 		}
-		o, isOpen := d.send(client, m)
+		isOpen := false
+		o := attempts.try(m, func(ctx context.Context) (o Outcome) {
+			if client == nil {
+				var err error
+				if client, err = d.login(ctx); err != nil {
+					return loginOutcome(ctx, err)
+				}
+			}
+			o, isOpen = d.send(client, m)
+			return o
+		})
 		if attempts.record(o) {
 			report(i, o)
 		}
@@ -122,6 +125,18 @@ func (d *email) Send(ctx context.Context, messages []Message, report func(int, O
 			return
 		}
 	}
+}
+
+// login opens a connection to the mail server.
+func (d *email) login(ctx context.Context) (*mail.Client, error) {
+	client, err := mail.NewClient(d.config.Host, d.options...)
+	if err == nil {
+		err = client.DialWithContext(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return client, nil
 }
 
 // send sends a message, and reports whether the connection can be used for another one.

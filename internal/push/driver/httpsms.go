@@ -35,6 +35,7 @@ type httpSMS struct {
 		AtOnce         int     `json:"atOnce"` // number of concurrent calls; 0: 8
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
+	tools  Tools
 	client *http.Client
 	limit  time.Duration
 }
@@ -46,7 +47,7 @@ const httpAtOnceMost = 64
 const addressMost = 8000
 
 func newHTTPSMS(config []byte, t Tools) (Driver, error) {
-	d := &httpSMS{}
+	d := &httpSMS{tools: t}
 	if err := read(config, &d.config); err != nil {
 		return nil, err
 	}
@@ -203,7 +204,7 @@ func (d *httpSMS) Target() string {
 }
 
 func (d *httpSMS) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	newAttempts(ctx, d.limit).each(messages, d.config.AtOnce, report, func(m Message) Outcome { return d.call(ctx, m) })
+	newAttempts(ctx, d.limit, d.tools.Began).each(messages, d.config.AtOnce, report, d.call)
 }
 
 func (d *httpSMS) call(ctx context.Context, m Message) Outcome {

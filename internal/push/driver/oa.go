@@ -23,6 +23,7 @@ type oa struct {
 		TimeoutSeconds float64 `json:"timeoutSeconds"`
 	}
 	key    []byte
+	tools  Tools
 	client *http.Client
 	limit  time.Duration
 }
@@ -31,7 +32,7 @@ type oa struct {
 const oaAtOnce = 8
 
 func newOA(config []byte, t Tools) (Driver, error) {
-	d := &oa{}
+	d := &oa{tools: t}
 	if err := read(config, &d.config); err != nil {
 		return nil, err
 	}
@@ -63,7 +64,7 @@ func newOA(config []byte, t Tools) (Driver, error) {
 func (d *oa) Target() string { return target(d.config.URL) }
 
 func (d *oa) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	newAttempts(ctx, d.limit).each(messages, oaAtOnce, report, func(m Message) Outcome { return d.call(ctx, m) })
+	newAttempts(ctx, d.limit, d.tools.Began).each(messages, oaAtOnce, report, d.call)
 }
 
 // call posts a message. Its webhook-id is the task id, so that the receiver can recognise a repeated message.

@@ -25,14 +25,14 @@ type weChat struct {
 	answer reply
 	client *http.Client
 	limit  time.Duration
-	token  func(ctx context.Context, stale string, fetch func(ctx context.Context) (string, time.Duration, error)) (string, error)
+	tools  Tools
 }
 
 // weChatAtOnce is the number of concurrent calls.
 const weChatAtOnce = 8
 
 func newWeChat(config []byte, t Tools) (Driver, error) {
-	d := &weChat{token: t.Token}
+	d := &weChat{tools: t}
 	if err := read(config, &d.config); err != nil {
 		return nil, err
 	}
@@ -56,9 +56,9 @@ func newWeChat(config []byte, t Tools) (Driver, error) {
 func (d *weChat) Target() string { return target(d.config.BaseURL) }
 
 func (d *weChat) Send(ctx context.Context, messages []Message, report func(int, Outcome)) {
-	attempts := newAttempts(ctx, 2*d.limit) // a stale token needs a second call
-	token, err := d.token(ctx, "", d.fetch)
-	attempts.each(messages, weChatAtOnce, report, func(m Message) Outcome {
+	attempts := newAttempts(ctx, 2*d.limit, d.tools.Began) // a stale token needs a second call
+	token, err := d.tools.Token(ctx, "", d.fetch)
+	attempts.each(messages, weChatAtOnce, report, func(ctx context.Context, m Message) Outcome {
 		if err != nil {
 			return noToken(err)
 		}
@@ -66,7 +66,7 @@ func (d *weChat) Send(ctx context.Context, messages []Message, report func(int, 
 		if !slices.Contains(weChatStale, o.Code) {
 			return o
 		}
-		token, err := d.token(ctx, token, d.fetch)
+		token, err := d.tools.Token(ctx, token, d.fetch)
 		if err != nil {
 			return noToken(err)
 		}

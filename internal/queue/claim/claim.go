@@ -30,6 +30,7 @@ type Lease struct {
 	LeaseID             int64
 	Attempt             int16
 	LeaseUntil          time.Time
+	Traceparent         *string // of the submission; nil: none
 
 	leasedAt       time.Time
 	PoolID         int64
@@ -113,7 +114,7 @@ func (a admission) lease(ctx context.Context, q *dispatchq.Queries, c Request, p
 		row := byID[o.TaskID]
 		leases[i] = Lease{
 			TaskID: row.TaskID, PhoneNumber: row.PhoneNumber, Content: row.Content,
-			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, leasedAt: row.LeasedAt,
+			LeaseID: row.LeaseID, Attempt: row.Attempt, LeaseUntil: row.LeaseUntil, Traceparent: row.Traceparent, leasedAt: row.LeasedAt,
 			PoolID: o.PoolID, companyID: row.CompanyID, segments: o.Segments, lane: o.Lane, turn: o.turn, nextTurn: o.nextTurn,
 		}
 	}

@@ -1,24 +1,10 @@
 // The live figures of the service: one stream of events for all pages, or a question every 5 seconds where the stream does not work.
 import { onScopeDispose, readonly, ref, shallowRef, watch } from 'vue'
 import { api, call } from '@/api/client'
-import type { Operation } from '@/api/types'
+import type { Schema } from '@/api/types'
 import { can, session } from '@/session'
 
-// The contract does not have these operations yet: until then nothing is live.
-const streamOperation = 'streamOverview' as Operation
-const pollOperation = 'getOverview' as Operation
-/** Becomes Schema<'Overview'> when the contract has it. */
-export interface Overview {
-  at: string
-  company_no: string | null
-  tasks: { pending_new: number; pending_retry: number; processing: number; success: number; failed: number }
-  oldest_wait_seconds: number | null
-  /** Tasks per second over the last 10 seconds. */
-  rates: { in: number | null; out: number | null; failed: number | null }
-  firing_alerts: number | null
-  senders: { ready: number; not_ready: number }
-  senders_not_ready: { sender_no: string; name: string; reason: 'resting' | 'no_quota' | 'no_funds' | 'silent' }[]
-}
+export type Overview = Schema<'Overview'>
 /** stream: figures arrive by themselves; polling: they are asked for; off: none are to be had. */
 export type LiveState = 'off' | 'stream' | 'polling'
 
@@ -51,7 +37,7 @@ function stop() {
 
 async function ask() {
   try {
-    take(await call((api.GET as (path: string) => ReturnType<typeof api.GET>)('/api/v1/admin/overview')) as unknown as Overview)
+    take(await call(api.GET('/api/v1/admin/overview')))
   } catch {
     // The next question may get an answer.
   }
@@ -70,8 +56,8 @@ function startPolling() {
 function start() {
   stop()
   if (!session.value || document.hidden) return
-  if (!can(streamOperation)) {
-    if (can(pollOperation)) startPolling()
+  if (!can('streamOverview')) {
+    if (can('getOverview')) startPolling()
     return
   }
   stream = new EventSource('/api/v1/admin/stream')
@@ -93,7 +79,7 @@ watch(
 document.addEventListener('visibilitychange', () => {
   clearTimeout(hide)
   if (document.hidden) hide = setTimeout(stop, closeHiddenAfter)
-  else if (state.value === 'off') start()
+  else if (!stream && poll === undefined) start()
 })
 
 // A page that is left must not hold a connection of the server.
@@ -101,7 +87,7 @@ addEventListener('pagehide', stop)
 
 /** The live figures. */
 export function useLive() {
-  if (state.value === 'off') start()
+  if (!stream && poll === undefined) start()
   return { overview: readonly(overview), state: readonly(state) }
 }
 

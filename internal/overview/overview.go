@@ -1,0 +1,164 @@
+// Package overview owns the figures of this moment: what waits, how fast tasks come and go, and which senders can take them. Each server reads them
+// once for all who ask, and only while somebody asks.
+package overview
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
+	"lksms/internal/history"
+	"lksms/internal/postgres"
+	"lksms/internal/sender"
+	"lksms/internal/snapshot"
+)
+
+const (
+	// Every is the age at which figures are read again.
+	Every = 2 * time.Second
+	// sendersEvery is the age at which senders are read again: that takes longer, and they change more slowly.
+	sendersEvery = 5 * time.Second
+	// rateOver is the time over which rates are taken.
+	rateOver = 10 * time.Second
+	// longestOf is how many of the tasks that have waited longest are searched for one of a company.
+	longestOf = 2000
+	// maxCompanies bounds the companies whose latest figures are kept.
+	maxCompanies = 1000
+)
+
+// Figures are the figures of one company, or of all.
+type Figures struct {
+	Tasks        dbq.TaskStatisticsRow // with the time of the figures
+	LongestWait  *float64              // seconds; nil: no task is due, or none of the company is among the longestOf
+	Rates        *Rates                // nil: not known yet
+	FiringAlerts *int64                // nil: of a company, or not known
+	Senders      sender.Readiness
+}
+
+// Rates are tasks per second.
+type Rates struct{ In, Out, Failed float64 }
+
+// Service reads figures.
+type Service struct {
+	db      *postgres.DB
+	history *history.Service
+	senders *sender.Service
+	alerts  func(context.Context) (int64, error)
+
+	mu      sync.Mutex
+	readers *lru.Cache[int64, *reader] // by company; 0: all
+}
+
+// New returns a Service on db. firingAlerts counts the alerts that are firing; nil: nobody does.
+func New(db *postgres.DB, history *history.Service, senders *sender.Service, firingAlerts func(context.Context) (int64, error)) *Service {
+	readers, err := lru.New[int64, *reader](maxCompanies)
+	if err != nil {
+		panic(err) // only for a size below 1
+	}
+	return &Service{db: db, history: history, senders: senders, alerts: firingAlerts, readers: readers}
+}
+
+// Get returns the figures of a company, or of all companies if company is nil. They are at most twice Every old.
+func (s *Service) Get(ctx context.Context, company *int64) (Figures, error) {
+	return s.reader(company).figures.Get(ctx)
+}
+
+func (s *Service) reader(company *int64) *reader {
+	var key int64
+	if company != nil {
+		key = *company
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r, is := s.readers.Get(key); is {
+		return r
+	}
+	r := &reader{service: s, company: company}
+	r.figures = snapshot.Cache[Figures]{Load: r.read, Fresh: Every}
+	r.senders = snapshot.Cache[sender.Readiness]{Fresh: sendersEvery, Load: func(ctx context.Context) (sender.Readiness, error) {
+		return s.senders.Readiness(ctx, company)
+	}}
+	s.readers.Add(key, r)
+	return r
+}
+
+// reader reads the figures of one company, or of all.
+type reader struct {
+	service *Service
+	company *int64
+	figures snapshot.Cache[Figures]
+	senders snapshot.Cache[sender.Readiness]
+
+	mu   sync.Mutex
+	past []dbq.TaskStatisticsRow // the readings of the last rateOver, oldest first
+}
+
+func (r *reader) read(ctx context.Context) (f Figures, err error) {
+	if f.Tasks, err = r.service.history.Tasks(ctx, r.company); err != nil {
+		return f, err
+	}
+	if f.LongestWait, err = r.service.longestWait(ctx, r.company); err != nil {
+		return f, err
+	}
+	if f.Senders, err = r.senders.Get(ctx); err != nil {
+		return f, err
+	}
+	if r.company == nil && r.service.alerts != nil {
+		firing, err := r.service.alerts(ctx)
+		if err != nil {
+			return f, err
+		}
+		f.FiringAlerts = &firing
+	}
+	f.Rates = r.rates(f.Tasks)
+	return f, nil
+}
+
+// longestWait returns for how many seconds the longest due task has waited.
+func (s *Service) longestWait(ctx context.Context, company *int64) (seconds *float64, err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		if company != nil {
+			seconds, err = q.CompanyLongestWait(ctx, dispatchq.CompanyLongestWaitParams{CompanyID: *company, Most: longestOf})
+			return err
+		}
+		longest, err := q.LongestWait(ctx)
+		if longest > 0 {
+			seconds = &longest
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read longest wait: %w", err)
+	}
+	return seconds, nil
+}
+
+// rates compares a reading with the oldest one of the last rateOver.
+func (r *reader) rates(now dbq.TaskStatisticsRow) *Rates {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.past) > 0 && now.CountedAt.Sub(r.past[0].CountedAt) > rateOver+Every {
+		r.past = r.past[1:]
+	}
+	r.past = append(r.past, now)
+	before := r.past[0]
+	seconds := now.CountedAt.Sub(before.CountedAt).Seconds()
+	if seconds <= 0 {
+		return nil
+	}
+	// Tasks that are dropped with their history, or begin anew, make a number smaller.
+	perSecond := func(now, before int64) float64 { return float64(max(0, now-before)) / seconds }
+	return &Rates{
+		In: perSecond(made(now), made(before)), Out: perSecond(now.SuccessTasks, before.SuccessTasks), Failed: perSecond(now.FailedTasks, before.FailedTasks),
+	}
+}
+
+// made is how many tasks were made.
+func made(t dbq.TaskStatisticsRow) int64 {
+	return t.PendingNewTasks + t.PendingRetryTasks + t.ProcessingTasks + t.SuccessTasks + t.FailedTasks
+}

@@ -1,0 +1,176 @@
+package statistics
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/fault"
+	"lksms/internal/postgres"
+)
+
+// Query asks for series of points.
+type Query struct {
+	CompanyID *int64 // nil: all companies
+	From      time.Time
+	To        *time.Time // nil: now
+	Step      string
+	By        string
+	Key       *string // only this series, by its key in the database
+	Limit     int     // of series
+}
+
+// Answer has the series that a Query asks for, the largest first, between From and To, which are full steps.
+type Answer struct {
+	From, To   time.Time
+	TimeZone   string
+	Series     []Series
+	MoreSeries int
+}
+
+// Series has the points of one key.
+type Series struct {
+	Key       string // as in the database; empty: none
+	CompanyNo string // of a series of a company; empty: it was deleted
+	Totals    Figures
+	Points    []Point // ascending, without those in which nothing happened
+}
+
+// Point has what happened in one step from At on.
+type Point struct {
+	At time.Time
+	Figures
+}
+
+// longest is the longest range of a step in days: as long as its points are kept, and ten years.
+var longest = map[string]int{Minute: 2, Hour: 93, Day: 3660}
+
+// lengths has the shortest length of each step.
+var lengths = map[string]time.Duration{Minute: time.Minute, Hour: time.Hour, Day: 23 * time.Hour}
+
+// pointsMost bounds the points of an answer: of a long range, it has fewer series.
+const pointsMost = 40_000
+
+// Read returns series. Faults: request.invalid, naming from, if the range is empty or too long for its step.
+func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
+	values, err := s.settings.Get(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	zone := values.Monitoring.TimeZone
+	span, err := s.q.StatisticsRange(ctx, dbq.StatisticsRangeParams{Step: query.Step, FromAt: query.From, ToAt: query.To, TimeZone: zone})
+	if err != nil {
+		return Answer{}, postgres.Wrap("read range of statistics", err, nil)
+	}
+	answer := Answer{From: span.FromAt, To: span.ToAt, TimeZone: zone}
+	length := span.ToAt.Sub(span.FromAt)
+	switch days := longest[query.Step]; {
+	case length <= 0:
+		return Answer{}, fault.InvalidField("from", fault.RangeEmpty, nil)
+	case length > time.Duration(days)*24*time.Hour+25*time.Hour: // the first and the last step may be partly outside
+		return Answer{}, fault.InvalidField("from", fault.RangeTooLong, days)
+	}
+	company, by := int64(allCompanies), query.By
+	if query.CompanyID != nil {
+		company = *query.CompanyID
+		if by == ByCompany {
+			by = ByNothing // it has the only series
+		}
+	}
+	most := max(1, min(query.Limit, pointsMost/int(length/lengths[query.Step]+1)))
+	keys := []string{""}
+	switch {
+	case by == ByNothing:
+	case query.Key != nil:
+		keys[0] = *query.Key
+	default:
+		rows, err := s.q.StatisticsSeries(ctx, dbq.StatisticsSeriesParams{
+			Step: query.Step, CompanyID: company, Dimension: by, FromAt: span.FromAt, ToAt: span.ToAt, Most: int32(most),
+		})
+		if err != nil {
+			return Answer{}, postgres.Wrap("choose series of statistics", err, nil)
+		}
+		keys = keys[:0]
+		for _, row := range rows {
+			keys = append(keys, row.Key)
+			answer.MoreSeries = int(row.Keys) - len(rows)
+		}
+	}
+	rows, err := s.q.StatisticsPoints(ctx, dbq.StatisticsPointsParams{
+		Step: query.Step, CompanyID: company, Dimension: by, FromAt: span.FromAt, ToAt: span.ToAt, Keys: keys, TimeZone: zone,
+	})
+	if err != nil {
+		return Answer{}, postgres.Wrap("read statistics", err, nil)
+	}
+	if answer.Series, err = seriesOf(rows); err != nil {
+		return Answer{}, err
+	}
+	slices.SortStableFunc(answer.Series, func(a, b Series) int { return cmp.Compare(b.Totals.size(), a.Totals.size()) })
+	if query.By == ByCompany {
+		err = s.nameCompanies(ctx, query.CompanyID, answer.Series)
+	}
+	return answer, err
+}
+
+// size is what series are ordered by.
+func (c Counts) size() int64 {
+	return c.Submitted + c.Requeued + c.Claimed + c.Succeeded + c.Failed + c.Cancelled + c.Delivered + c.Undelivered
+}
+
+// seriesOf makes series of rows, which are ordered by key and time. One point may come from two rows.
+func seriesOf(rows []dbq.StatisticsPointsRow) (all []Series, err error) {
+	for _, row := range rows {
+		if n := len(all); n == 0 || all[n-1].Key != row.Key {
+			all = append(all, Series{Key: row.Key})
+		}
+		one := &all[len(all)-1]
+		if n := len(one.Points); n == 0 || !one.Points[n-1].At.Equal(row.At) {
+			one.Points = append(one.Points, Point{At: row.At})
+		}
+		point := &one.Points[len(one.Points)-1]
+		point.Counts.add(Counts{
+			Submitted: row.Submitted, Requeued: row.Requeued, Claimed: row.Claimed, Succeeded: row.Succeeded, Failed: row.Failed,
+			Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
+		})
+		if !row.IsPacked {
+			point.Waits.Add(row.Waits)
+			point.Durations.Add(row.Durations)
+			continue
+		}
+		if err := point.addStored(row.Waits, row.Durations); err != nil {
+			return nil, err
+		}
+	}
+	for i := range all {
+		for _, p := range all[i].Points {
+			all[i].Totals.add(p.Figures)
+		}
+	}
+	return all, nil
+}
+
+// nameCompanies sets CompanyNo of series of companies. The series of one company has no key yet.
+func (s *Service) nameCompanies(ctx context.Context, only *int64, all []Series) error {
+	ids := make([]int64, len(all))
+	for i := range all {
+		if only != nil {
+			all[i].Key = strconv.FormatInt(*only, 10)
+		}
+		ids[i], _ = strconv.ParseInt(all[i].Key, 10, 64) // written by RollUp or the statement
+	}
+	rows, err := s.q.StatisticsCompanies(ctx, ids)
+	if err != nil {
+		return postgres.Wrap("name companies", err, nil)
+	}
+	for _, row := range rows {
+		for i := range all {
+			if ids[i] == row.ID {
+				all[i].CompanyNo = row.CompanyNo
+			}
+		}
+	}
+	return nil
+}

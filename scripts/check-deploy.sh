@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Checks the files in deploy/ with promtool: rules, their tests, the configuration, and the expressions of the dashboard. Without an installed
+# promtool, the one in Debian's package prometheus is used, which is unpacked and not installed: nothing is started.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+temp=$(mktemp -d)
+trap 'rm -rf "$temp"' EXIT
+
+promtool=$(command -v promtool || true)
+if [ -z "$promtool" ]; then
+    download() { (cd "$temp" && apt-get download -q -o APT::Sandbox::User=root prometheus >/dev/null); }
+    download 2>/dev/null || { apt-get update -q >/dev/null && download; }
+    promtool=$temp/promtool
+    dpkg-deb --fsys-tarfile "$temp"/prometheus_*.deb | tar -xO ./usr/bin/promtool >"$promtool"
+    chmod +x "$promtool"
+fi
+
+# The expressions of the dashboard as rules, with values for its variables, so that promtool reads them.
+node -e '
+    const dashboard = JSON.parse(require("fs").readFileSync("deploy/grafana/lksms.json"));
+    const expressions = dashboard.panels.flatMap(panel => panel.targets ?? []).map(target => target.expr);
+    const filled = expressions.map(text => text.replaceAll("$__rate_interval", "5m").replaceAll(/\$[a-z]+/g, ".*"));
+    const rules = filled.map((expr, i) => ({ record: "dashboard:" + i, expr }));
+    console.log(JSON.stringify({ groups: [{ name: "dashboard", rules }] }));
+' >"$temp/dashboard.yaml"
+
+cd deploy/prometheus
+"$promtool" check rules rules.yaml "$temp/dashboard.yaml"
+"$promtool" check config --syntax-only prometheus.yaml
+"$promtool" test rules rules_test.yaml
