@@ -123,6 +123,10 @@ WHERE a.id < @before_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL
 ORDER BY a.id DESC
 LIMIT @page_limit::integer;
 
+-- AlertsFiring returns how many alerts fire.
+-- name: AlertsFiring :one
+SELECT count(*) FROM alerts a WHERE a.resolved_at IS NULL AND a.fired_at IS NOT NULL;
+
 -- AlertDeliveriesOf returns what receivers were told of alerts.
 -- name: AlertDeliveriesOf :many
 SELECT d.* FROM alert_deliveries d WHERE d.alert_id = ANY (@alert_ids::bigint[]) ORDER BY d.alert_id, d.receiver_id;

@@ -704,6 +704,18 @@ func (q *Queries) AlertScopeFind(ctx context.Context, arg AlertScopeFindParams) 
 	return i, err
 }
 
+const alertsFiring = `-- name: AlertsFiring :one
+SELECT count(*) FROM alerts a WHERE a.resolved_at IS NULL AND a.fired_at IS NOT NULL
+`
+
+// AlertsFiring returns how many alerts fire.
+func (q *Queries) AlertsFiring(ctx context.Context) (int64, error) {
+	row := q.db.QueryRow(ctx, alertsFiring)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const alertsForget = `-- name: AlertsForget :execrows
 DELETE FROM alerts a
 USING (

@@ -197,6 +197,12 @@ func (s *Service) Alerts(ctx context.Context, f Filter, before int64, limit int)
 	return s.withDeliveries(ctx, rows)
 }
 
+// Firing returns how many alerts fire.
+func (s *Service) Firing(ctx context.Context) (int64, error) {
+	n, err := s.q.AlertsFiring(ctx)
+	return n, postgres.Wrap("count alerts", err, nil)
+}
+
 func (s *Service) withDeliveries(ctx context.Context, rows []dbq.Alert) ([]Incident, error) {
 	ids := make([]int64, len(rows))
 	for i, row := range rows {
