@@ -63,3 +63,23 @@ test('the number of a driven sender is refused', async () => {
   await page.getByRole('button', { name: 'Start claiming' }).waitFor()
   await viewer.finish()
 })
+
+test('a user of one app gets the phone only, and acts as that app', async () => {
+  const user = { username: 'app-nine', password: 'password-of-app-nine' }
+  await server.api('POST', '/api/v1/admin/users', { ...user, role: 'send', app_id: 'app-nine' })
+  const viewer = await openPage(browser, server, { language: 'en', narrow: true })
+  const { page } = viewer
+  await viewer.signIn(user)
+  await page.getByRole('heading', { level: 1, name: 'Simulated phone' }).waitFor()
+  await page.getByText('app-nine', { exact: true }).waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Write a message' }).count(), 0)
+  await page.getByRole('button', { name: 'Start claiming' }).click()
+  const { task_id } = await send('13800138009', 'For app nine')
+  await page.getByText('For app nine').waitFor()
+  await viewer.checkAccess('phone of an app')
+  await page.getByRole('button', { name: 'Success', exact: true }).last().click()
+  await page.getByText('Reported: success').first().waitFor()
+  assert.equal(await page.getByRole('link', { name: 'Show the task' }).count(), 0)
+  await viewer.finish()
+  assert.ok(task_id)
+})

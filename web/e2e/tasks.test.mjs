@@ -65,6 +65,7 @@ test('a task is found by its id, and a wrong filter is named', async () => {
   await viewer.signIn(admin, 'tasks')
   await page.getByLabel('Phone number or task id').fill(task_id)
   await page.keyboard.press('Enter')
+  await page.getByRole('heading', { level: 1, name: 'Task', exact: false }).getByText('Pending').waitFor()
   await page.getByText('Find me').waitFor()
   assert.equal(new URL(page.url()).pathname, `/console/tasks/${task_id}`)
   await page.goBack()

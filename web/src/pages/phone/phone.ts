@@ -95,7 +95,9 @@ export function usePhone() {
       }
       claim = new AbortController()
       try {
-        const tasks = await call(api.POST('/api/v1/sms/tasks/claim', { body: { app_id: phone.appId, limit: room, wait: waitSeconds }, signal: claim.signal }))
+        // The first claim does not wait: it registers an unknown app_id, so that its sender can be shown.
+        const wait = phone.answers === 0 ? 0 : waitSeconds
+        const tasks = await call(api.POST('/api/v1/sms/tasks/claim', { body: { app_id: phone.appId, limit: room, wait }, signal: claim.signal }))
         take(tasks.map((task) => ({ ...task, reported: null, busy: false, error: null })).reverse())
         if (mine !== turn) return
         phone.error = null
@@ -120,7 +122,6 @@ export function usePhone() {
     phone.on = true
     phone.error = null
     phone.answers = 0
-    void look()
     void run(++turn)
   }
 
