@@ -71,7 +71,7 @@ test('a user of one app gets the phone only, and acts as that app', async () => 
   const { page } = viewer
   await viewer.signIn(user)
   await page.getByRole('heading', { level: 1, name: 'Simulated phone' }).waitFor()
-  await page.getByText('app-nine', { exact: true }).waitFor()
+  await page.locator('#main').getByText('app-nine', { exact: true }).waitFor()
   assert.equal(await page.getByRole('button', { name: 'Write a message' }).count(), 0)
   await page.getByRole('button', { name: 'Start claiming' }).click()
   const { task_id } = await send('13800138009', 'For app nine')
