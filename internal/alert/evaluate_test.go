@@ -202,7 +202,9 @@ func TestNoAlertOfADisabledRuleStaysOpen(t *testing.T) {
 		w.patch(r, `{"enabled":true}`)
 		apptest.Together(3, func(who int) {
 			if who < 2 {
-				_, _ = w.App.Alerts.Evaluate(t.Context())
+				if _, err := w.App.Alerts.Evaluate(t.Context()); err != nil {
+					t.Error(err)
+				}
 				return
 			}
 			body, method := `{"enabled":false}`, "PATCH"
