@@ -290,7 +290,7 @@ func TestAnAlertEndsWithItsRule(t *testing.T) {
 			w.patch(r, body)
 		}
 		w.evaluateFor(70)
-		if ended := w.alerts("status=resolved"); len(ended) != 1 || string(*ended[0].EndedBy) != by {
+		if ended := w.alerts("status=resolved"); len(ended) != 1 || *ended[0].EndedBy != by {
 			t.Errorf("%s: %+v", body, ended)
 		}
 		w.finish("phone")
