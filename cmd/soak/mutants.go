@@ -112,9 +112,9 @@ judged AS (`},
 			"WHERE company_id = $1 AND recipient = $2 AND EXISTS (SELECT FROM default_contents d WHERE d.recipient = $2 AND NOT d.is_sent)"},
 	}},
 	{"requeue", "a requeued task keeps its last lease, so that a late SUCCESS of it ends the new life", []change{
-		{updates, "rendering_id, user_id, on_unclear\n    )\n    SELECT f.task_id, f.pool_today,",
-			"rendering_id, user_id, on_unclear, lease_id, failed_app_id\n    )\n    SELECT f.task_id, f.pool_today,"},
-		{updates, "f.user_id, f.on_unclear\n    FROM fit f\n", `f.user_id, f.on_unclear,
+		{updates, "on_unclear, traceparent\n    )\n    SELECT f.task_id, f.pool_today,",
+			"on_unclear, traceparent, lease_id, failed_app_id\n    )\n    SELECT f.task_id, f.pool_today,"},
+		{updates, "f.on_unclear, f.traceparent\n    FROM fit f\n", `f.on_unclear, f.traceparent,
         (SELECT l.lease_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1),
         (SELECT l.app_id FROM report_logs l WHERE l.task_id = f.task_id AND l.leased_at IS NOT NULL ORDER BY l.id DESC LIMIT 1)
     FROM fit f

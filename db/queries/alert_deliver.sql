@@ -17,7 +17,7 @@ ON CONFLICT DO NOTHING;
 -- the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told.
 -- name: AlertDeliveriesDue :many
 SELECT sqlc.embed(a), d.receiver_id, d.tries, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
-    coalesce(u.name, '')::text AS rule_name, now()::timestamptz AS at
+    coalesce(u.name, '')::text AS rule_name
 FROM alert_deliveries d
 JOIN alerts a ON a.id = d.alert_id
 JOIN alert_receivers r ON r.id = d.receiver_id

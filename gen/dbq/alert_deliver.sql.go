@@ -7,7 +7,6 @@ package dbq
 
 import (
 	"context"
-	"time"
 )
 
 const alertChannels = `-- name: AlertChannels :many
@@ -40,7 +39,7 @@ func (q *Queries) AlertChannels(ctx context.Context, bizType int16) ([]string, e
 
 const alertDeliveriesDue = `-- name: AlertDeliveriesDue :many
 SELECT a.id, a.rule_id, a.kind, a.level, a.subject, a.company_no, a.channel, a.sender_no, a.value, a.threshold, a.started_at, a.seen_at, a.fired_at, a.cleared_at, a.resolved_at, a.ended_by, a.acknowledged_at, a.acknowledged_by, a.remark, a.only_own_channel, d.receiver_id, d.tries, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
-    coalesce(u.name, '')::text AS rule_name, now()::timestamptz AS at
+    coalesce(u.name, '')::text AS rule_name
 FROM alert_deliveries d
 JOIN alerts a ON a.id = d.alert_id
 JOIN alert_receivers r ON r.id = d.receiver_id
@@ -72,7 +71,6 @@ type AlertDeliveriesDueRow struct {
 	IsEnd      bool
 	WasTold    bool
 	RuleName   string
-	At         time.Time
 }
 
 // AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now. is_end: that the alert is resolved, which is told
@@ -113,7 +111,6 @@ func (q *Queries) AlertDeliveriesDue(ctx context.Context, batchSize int32) ([]Al
 			&i.IsEnd,
 			&i.WasTold,
 			&i.RuleName,
-			&i.At,
 		); err != nil {
 			return nil, err
 		}

@@ -294,9 +294,6 @@ func (r *run) call(ctx context.Context, calls map[int64][]dbq.AlertDeliveriesDue
 	return told, failures
 }
 
-// aliveFor is how long an Alertmanager takes an alert for firing that it is not told again.
-const aliveFor = 5 * time.Minute
-
 // callOne calls one receiver. A refusal is recorded, and is no error.
 func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []dbq.AlertDeliveriesDueRow) (int, error) {
 	if to.Url == nil {
@@ -328,7 +325,8 @@ func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []db
 	}), nil)
 }
 
-// posted returns an alert as an Alertmanager takes it. The labels are the same from its start to its end.
+// posted returns an alert as an Alertmanager takes it. The labels are the same from its start to its end. While it fires it has no end: an
+// Alertmanager whose clock is behind would keep an end in the future and miss the earlier one that is told later.
 func posted(d dbq.AlertDeliveriesDueRow, language Language) alertmanager.Alert {
 	a := d.Alert
 	one := alertmanager.Alert{
@@ -336,7 +334,7 @@ func posted(d dbq.AlertDeliveriesDueRow, language Language) alertmanager.Alert {
 			"alertname": "lksms_" + a.Kind, "severity": a.Level, "subject": a.Subject, "rule_no": strconv.FormatInt(a.RuleID, 10), "service": "lksms",
 		},
 		Annotations: map[string]string{"summary": language.Summary(a), "alert_id": strconv.FormatInt(a.ID, 10)},
-		StartsAt:    a.StartedAt, EndsAt: d.At.Add(aliveFor),
+		StartsAt:    a.StartedAt, EndsAt: optional.Value(a.ResolvedAt),
 	}
 	for name, value := range map[string]*string{byCompany: a.CompanyNo, byChannel: a.Channel, bySender: a.SenderNo} {
 		if value != nil {
@@ -345,9 +343,6 @@ func posted(d dbq.AlertDeliveriesDueRow, language Language) alertmanager.Alert {
 	}
 	if d.RuleName != "" {
 		one.Annotations["rule"] = d.RuleName
-	}
-	if a.ResolvedAt != nil {
-		one.EndsAt = *a.ResolvedAt
 	}
 	return one
 }

@@ -57,7 +57,7 @@ func newAlertmanager(t *testing.T) *alertmanager {
 			return
 		}
 		for _, one := range all {
-			if one.Labels["alertname"] == "" || one.StartsAt.IsZero() || !one.EndsAt.After(one.StartsAt) {
+			if one.Labels["alertname"] == "" || one.StartsAt.IsZero() || !one.EndsAt.IsZero() && one.EndsAt.Before(one.StartsAt) {
 				t.Errorf("wrong: %+v", one)
 			}
 			for name, value := range one.Labels {
@@ -136,7 +136,7 @@ func TestAnAlertmanagerIsToldWhileAnAlertFiresAndWhenItEnds(t *testing.T) {
 	}
 	first := calls[0][0]
 	if first.Labels["alertname"] != "lksms_wait_time" || first.Labels["severity"] != "critical" || first.Labels["channel"] != "sms" ||
-		!strings.Contains(first.Annotations["summary"], "has waited for 11 s") || !first.EndsAt.Equal(w.at.Add(5*time.Minute)) {
+		!strings.Contains(first.Annotations["summary"], "has waited for 11 s") || !first.EndsAt.IsZero() {
 		t.Errorf("told %+v", first)
 	}
 	path := fmt.Sprintf("%s/%d/acknowledge", alertsPath, w.alerts("")[0].AlertID)
@@ -145,7 +145,7 @@ func TestAnAlertmanagerIsToldWhileAnAlertFiresAndWhenItEnds(t *testing.T) {
 	w.evaluate()
 	w.tell()
 	again := am.taken()
-	if len(again) != 1 || !again[0][0].StartsAt.Equal(first.StartsAt) || fmt.Sprint(again[0][0].Labels) != fmt.Sprint(first.Labels) || !again[0][0].EndsAt.After(first.EndsAt) {
+	if len(again) != 1 || !again[0][0].StartsAt.Equal(first.StartsAt) || fmt.Sprint(again[0][0].Labels) != fmt.Sprint(first.Labels) || !again[0][0].EndsAt.IsZero() {
 		t.Errorf("told again %v", again)
 	}
 	w.over()

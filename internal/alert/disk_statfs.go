@@ -13,5 +13,5 @@ func diskSpace(folder string) (bytes, free int64, err error) {
 	if err := syscall.Statfs(folder, &s); err != nil {
 		return 0, 0, fmt.Errorf("read the file system: %w", err)
 	}
-	return int64(s.Blocks) * int64(s.Bsize), int64(s.Bavail) * int64(s.Bsize), nil
+	return int64(s.Blocks) * int64(s.Bsize), int64(s.Bavail) * int64(s.Bsize), nil //nolint:unconvert // on darwin Bsize has another type
 }

@@ -202,7 +202,9 @@ func TestNoAlertOfADisabledRuleStaysOpen(t *testing.T) {
 		w.patch(r, `{"enabled":true}`)
 		apptest.Together(3, func(who int) {
 			if who < 2 {
-				_, _ = w.App.Alerts.Evaluate(t.Context())
+				if _, err := w.App.Alerts.Evaluate(t.Context()); err != nil {
+					t.Error(err)
+				}
 				return
 			}
 			body, method := `{"enabled":false}`, "PATCH"
@@ -288,7 +290,7 @@ func TestAnAlertEndsWithItsRule(t *testing.T) {
 			w.patch(r, body)
 		}
 		w.evaluateFor(70)
-		if ended := w.alerts("status=resolved"); len(ended) != 1 || string(*ended[0].EndedBy) != by {
+		if ended := w.alerts("status=resolved"); len(ended) != 1 || *ended[0].EndedBy != by {
 			t.Errorf("%s: %+v", body, ended)
 		}
 		w.finish("phone")

@@ -63,7 +63,7 @@ func alertOf(ctx context.Context, a alert.Incident) api.Alert {
 	return api.Alert{
 		AlertID: a.ID, RuleNo: a.RuleID, Kind: api.AlertKind(a.Kind), Level: api.AlertLevel(a.Level), Subject: a.Subject, CompanyNo: a.CompanyNo,
 		Channel: a.Channel, SenderNo: a.SenderNo, Summary: gate.Of(ctx).Text.Alerts.Summary(a.Alert), Value: a.Value, Threshold: a.Threshold,
-		Status: status, StartedAt: a.StartedAt, FiredAt: *a.FiredAt, ResolvedAt: a.ResolvedAt, EndedBy: (*api.AlertEndedBy)(a.EndedBy),
+		Status: status, StartedAt: a.StartedAt, FiredAt: *a.FiredAt, ResolvedAt: a.ResolvedAt, EndedBy: a.EndedBy,
 		AcknowledgedAt: a.AcknowledgedAt, AcknowledgedBy: a.AcknowledgedBy, Remark: a.Remark, OnlyOwnChannel: a.OnlyOwnChannel,
 		Deliveries: convert(a.Deliveries, func(d dbq.AlertDelivery) api.AlertDelivery {
 			return api.AlertDelivery{ReceiverNo: d.ReceiverID, DeliveredAt: d.ToldAt, ResolutionDeliveredAt: d.EndToldAt, Error: d.Error}

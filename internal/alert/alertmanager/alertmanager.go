@@ -18,7 +18,7 @@ type Alert struct {
 	Labels      map[string]string `json:"labels"` // together they identify the alert; none is empty
 	Annotations map[string]string `json:"annotations"`
 	StartsAt    time.Time         `json:"startsAt"`
-	EndsAt      time.Time         `json:"endsAt"` // in the future while the alert fires
+	EndsAt      time.Time         `json:"endsAt,omitzero"` // zero while the alert fires: it ends when it is not told again for some minutes
 }
 
 // limit is how long a call takes at most.
