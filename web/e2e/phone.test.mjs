@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+import { admin, openPage, startBrowser, startServer } from './harness.mjs'
+
+let server, browser
+before(async () => {
+  ;[server, browser] = await Promise.all([startServer(), startBrowser()])
+})
+after(async () => {
+  await browser?.close()
+  await server?.stop()
+})
+
+const send = (phone_number, content, more = {}) => server.api('POST', '/api/v1/sms/send', { phone_number, content, ...more })
+
+test('模拟手机只领取测试路由的短信，并上报失败、重试和成功', async () => {
+  const viewer = await openPage(browser, server, { language: 'zh' })
+  const { page } = viewer
+  await viewer.signIn(admin, 'phone')
+  await page.getByText('此页会真正从队列中取走短信').waitFor()
+  await page.getByRole('button', { name: '建立测试路由' }).click()
+  await viewer.checkAccess('test route form')
+  await page.getByRole('dialog').getByRole('button', { name: '建立', exact: true }).click()
+  await page.getByText('测试发送方 test-phone 已就绪').waitFor()
+  await page.getByRole('button', { name: '开始领取' }).click()
+  await page.getByText('等待短信…').waitFor()
+
+  const other = await send('13800138001', '正式短信')
+  const retried = await send('13800138002', '会重试的短信', { message_type: 'marketing' })
+  await page.getByText('会重试的短信').waitFor() // the claim waits for it
+  const failed = await send('13800138003', '会失败的短信', { message_type: 'marketing' })
+  await page.getByText('会失败的短信').waitFor()
+  await page.getByLabel('多少秒后重试').fill('0')
+  await page.getByLabel('失败原因').fill('占线')
+  await viewer.checkAccess('phone with messages')
+  await viewer.screenshot('phone-messages')
+  const on = (text) => page.getByRole('listitem').filter({ hasText: text })
+  await on('会失败的短信').getByRole('button', { name: '失败', exact: true }).click()
+  await on('会失败的短信').getByText(/已上报：失败$/).waitFor()
+  await on('会重试的短信').getByRole('button', { name: '失败并重试' }).click()
+  await on('会重试的短信').getByText('第 2 次尝试').waitFor()
+
+  await page.reload() // the message is not lost
+  await page.getByRole('button', { name: '开始领取' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: '开始领取' }).click() // the other message still waits
+  await on('会重试的短信').getByRole('button', { name: '成功', exact: true }).click()
+  await on('会重试的短信').getByText('已上报：成功').waitFor()
+  const status = async ({ task_id }) => (await server.api('GET', `/api/v1/sms/task/${task_id}`)).status
+  assert.deepEqual([await status(other), await status(retried), await status(failed)], [0, 2, 3])
+  await page.getByRole('button', { name: '停止领取' }).click()
+  await page.getByText('未开始').first().waitFor()
+  await viewer.finish()
+})
+
+test('the number of a driven sender is refused', async () => {
+  await server.api('POST', '/api/v1/admin/senders', { sender_no: 'driven', name: 'Driven', kind: 'log', is_shared: false })
+  const viewer = await openPage(browser, server, { language: 'en', expected: [/^409 POST \S+\/api\/v1\/sms\/tasks\/claim$/] })
+  const { page } = viewer
+  await page.addInitScript(() => localStorage.setItem('lksms.phone', 'driven'))
+  await viewer.signIn(admin, 'phone')
+  await page.getByRole('button', { name: 'Start claiming' }).click()
+  await page.getByRole('alert').getByText('apps must use another app_id').waitFor()
+  await page.getByRole('button', { name: 'Start claiming' }).waitFor()
+  await viewer.finish()
+})
+
+test('a user of one app gets the phone only, and acts as that app', async () => {
+  const user = { username: 'app-nine', password: 'password-of-app-nine' }
+  await server.api('POST', '/api/v1/admin/users', { ...user, role: 'send', app_id: 'app-nine' })
+  const viewer = await openPage(browser, server, { language: 'en', narrow: true })
+  const { page } = viewer
+  await viewer.signIn(user)
+  await page.getByRole('heading', { level: 1, name: 'Simulated phone' }).waitFor()
+  await page.locator('#main').getByText('app-nine', { exact: true }).waitFor()
+  assert.equal(await page.getByRole('button', { name: 'Write a message' }).count(), 0)
+  await page.getByRole('button', { name: 'Start claiming' }).click()
+  const { task_id } = await send('13800138009', 'For app nine')
+  await page.getByText('For app nine').waitFor()
+  await viewer.checkAccess('phone of an app')
+  await page.getByRole('button', { name: 'Success', exact: true }).last().click()
+  await page.getByText('Reported: success').first().waitFor()
+  assert.equal(await page.getByRole('link', { name: 'Show the task' }).count(), 0)
+  await viewer.finish()
+  assert.ok(task_id)
+})

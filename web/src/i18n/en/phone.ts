@@ -1,0 +1,66 @@
+import type { Texts } from '..'
+import type zh from '../zh/phone'
+
+const texts: Texts<typeof zh> = {
+  title: 'Simulated phone',
+  hint: 'See messages go out without a phone: this page claims them as a sender app, and reports what you choose.',
+  warning: {
+    title: 'This page really takes messages from the queue.',
+    text: 'They are shown here only and reach nobody; a task that is reported as a success is a success. On a system in use, set up a test route first, so that only test messages come here.',
+  },
+  appIdHint: 'Choose the sender of an app, or type a new app_id: it is registered as a shared sender, which may take every message without a route.',
+  boundHint: 'Your user may act only as this app_id.',
+  noAppId: 'Give an app_id',
+  most: 'Hold at most',
+  mostHint: 'No more messages are claimed until these are reported.',
+  reason: 'Reason of a failure',
+  reasonExample: 'Simulated phone: not sent',
+  retryAfter: 'Seconds until the retry',
+  automatic: 'Report success by itself',
+  on: 'Start claiming',
+  off: 'Stop claiming',
+  isOn: 'Claiming',
+  isOff: 'Not claiming',
+  waiting: 'Waiting for messages…',
+  full: 'Report these messages first',
+  messages: 'Messages',
+  stillHeld: '{n} messages are not reported: other senders get them when their leases run out. | {n} message is not reported: another sender gets it when its lease runs out. | {n} messages are not reported: other senders get them when their leases run out.',
+  notReady: 'The sender cannot claim now (interval, limit or balance):',
+  switchedOff: 'The sender is switched off:',
+  attempt: 'Attempt {attempt}',
+  reportOf: 'Report the message to {phone}',
+  report: {
+    success: 'Success',
+    failed: 'Failed',
+    retry: 'Failed, retry',
+  },
+  reported: {
+    success: 'Reported: success',
+    failed: 'Reported: failed',
+    retry: 'Reported: failed, asks for a retry',
+  },
+  leaseLeft: 'Report within {time}',
+  leaseOver: 'The lease ran out: another sender gets the task.',
+  toTask: 'Show the task',
+  empty: {
+    on: 'No messages yet',
+    onText: 'Write a message, send it, and come back. Leaving this page stops the claiming.',
+    off: 'Not claiming yet',
+    offText: 'Choose an app_id, then start claiming.',
+  },
+  confirm: {
+    title: 'Start claiming?',
+    text: 'Tasks are pending. Those that this app_id may send are taken by this page and do not reach their recipients.',
+    things: 'tasks are pending | task is pending | tasks are pending',
+  },
+  route: {
+    open: 'Set up a test route',
+    title: 'Set up a test route',
+    text: 'Makes a test sender that is not shared, and gives it one type of messages of one company. From then on only the test sender gets these, so choose a company and a type that are not in real use, and delete the route when it is no longer needed.',
+    senderHint: 'If this sender exists, it only gets the route.',
+    countryHint: 'Choose none for all countries.',
+    button: 'Set up',
+    done: 'The test sender {sender} is ready',
+  },
+}
+export default texts

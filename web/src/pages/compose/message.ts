@@ -1,0 +1,25 @@
+// What a message is made of: its recipients and the parameters of its template.
+
+/** The numbers of a text, one or several in a line, each once. */
+export function recipients(text: string): string[] {
+  // Spaces may stand inside a number, so that only other characters separate numbers.
+  return [...new Set(text.split(/[\n\r\t,;，；、]+/).map((one) => one.trim()).filter(Boolean))]
+}
+
+/** Whether the API takes a text as a phone number. */
+export const isNumber = (text: string): boolean => text.length >= 11 && text.length <= 20 && /^\+?[0-9][0-9 -]*$/.test(text)
+
+// Only what would be misread is escaped: the parameters together have at most 200 characters.
+const escape = (text: string) => text.replace(/[%&+=]/g, (character) => encodeURIComponent(character))
+
+/** The parameters as the API takes them. Without any, they are '&': an empty text would send the default content instead of the template. */
+export const parameters = (values: Record<string, string>): string =>
+  Object.entries(values)
+    .map(([name, value]) => `${escape(name)}=${escape(value)}`)
+    .join('&') || '&'
+
+/** The names of the parameters that a message lacks, from the sentence of the server at the field content. */
+export function missingNames(sentence: string | undefined): string[] {
+  const names = /[:：]\s*([^:：]+)$/.exec(sentence ?? '')?.[1]?.split(', ') ?? []
+  return names.every((name) => /^[\p{L}\p{M}\p{N}_.\u200C\u200D-]+$/u.test(name)) ? names : []
+}
