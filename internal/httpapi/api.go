@@ -7,6 +7,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -16,6 +17,7 @@ import (
 	"lksms/internal/contact"
 	"lksms/internal/directory"
 	"lksms/internal/history"
+	"lksms/internal/httpapi/console"
 	"lksms/internal/httpapi/docs"
 	"lksms/internal/httpapi/gate"
 	"lksms/internal/httpapi/stream"
@@ -100,8 +102,33 @@ func New(services Services, options Options) (http.Handler, error) {
 		api.StdHTTPServerOptions{BaseRouter: guard.Operations(mux), ErrorHandlerFunc: guard.Undecodable},
 	)
 	mux.Handle("GET /metrics", guard.RequireReadAll(promhttp.HandlerFor(options.Gate.Metrics, promhttp.HandlerOpts{})))
+	root := guard.NoOperation()
 	if options.EnableDocs {
 		docs.Mount(mux, guard.Fail)
+		root = http.RedirectHandler("/docs/", http.StatusFound)
+	}
+	if err := mountConsole(mux, root); err != nil {
+		return nil, err
 	}
 	return guard.Everything(mux)
+}
+
+// mountConsole serves the console, and leads browsers that ask for / there. root answers / for other callers.
+func mountConsole(mux *http.ServeMux, root http.Handler) error {
+	pages, err := console.Handler()
+	if err != nil {
+		return err
+	}
+	mux.Handle("GET "+console.Prefix, gate.Files(pages))
+	toConsole := http.RedirectHandler(console.Prefix, http.StatusFound)
+	mux.Handle("GET "+strings.TrimSuffix(console.Prefix, "/"), toConsole)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "Accept")
+		if strings.Contains(r.Header.Get("Accept"), "text/html") {
+			toConsole.ServeHTTP(w, r)
+			return
+		}
+		root.ServeHTTP(w, r)
+	})
+	return nil
 }

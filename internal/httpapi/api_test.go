@@ -143,6 +143,12 @@ func TestS0_16_DocumentAndSwaggerUI(t *testing.T) {
 	if a := b.Call("GET", "/", nil, "Authorization", ""); a.Status != 302 || a.Header.Get("Location") != "/docs/" {
 		t.Errorf("/ leads to %d %s", a.Status, a.Header.Get("Location"))
 	}
+	if a := b.Call("GET", "/", nil, "Authorization", "", "Accept", "text/html,application/xhtml+xml"); a.Status != 302 || a.Header.Get("Location") != "/console/" {
+		t.Errorf("a browser is led from / to %d %s", a.Status, a.Header.Get("Location"))
+	}
+	if a := b.Call("GET", "/console", nil, "Authorization", ""); a.Status != 302 || a.Header.Get("Location") != "/console/" {
+		t.Errorf("/console leads to %d %s", a.Status, a.Header.Get("Location"))
+	}
 	page := b.Call("GET", "/docs/", nil, "Authorization", "")
 	if page.Status != 200 || !strings.Contains(page.Raw, "swagger-ui") {
 		t.Errorf("/docs/ is %d: %.200s", page.Status, page.Raw)
@@ -164,6 +170,9 @@ func TestS0_16_DocsCanBeTurnedOff(t *testing.T) {
 	b := apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) { o.EnableDocs = false })
 	for _, path := range []string{"/", "/docs", "/docs/", "/openapi.json", "/openapi.yaml"} {
 		b.Expect(404, "route.not_found", "GET", path, nil)
+	}
+	if a := b.Call("GET", "/", nil, "Authorization", "", "Accept", "text/html"); a.Header.Get("Location") != "/console/" {
+		t.Errorf("a browser is led to %q", a.Header.Get("Location"))
 	}
 }
 

@@ -67,7 +67,10 @@ func TestConfiguredOriginsAreLetIn(t *testing.T) {
 
 func TestHeadersForBrowsers(t *testing.T) {
 	b := apptest.New(t)
-	for path, policy := range map[string]string{"/docs/": "default-src 'self'", "/api/v1/sms/tasks": "default-src 'none'", "/nothing": "default-src 'none'"} {
+	for path, policy := range map[string]string{
+		"/docs/": "default-src 'self'", "/console/": "default-src 'none'; script-src 'self';", "/console/senders/a.b": "default-src 'none'; script-src 'self';",
+		"/api/v1/sms/tasks": "default-src 'none'", "/nothing": "default-src 'none'",
+	} {
 		header := b.Call("GET", path, nil).Header
 		if !strings.HasPrefix(header.Get("Content-Security-Policy"), policy) || header.Get("X-Content-Type-Options") != "nosniff" ||
 			header.Get("X-Frame-Options") != "DENY" || header.Get("Referrer-Policy") != "no-referrer" {

@@ -42,7 +42,6 @@ func Mount(mux *http.ServeMux, fail func(w http.ResponseWriter, r *http.Request,
 		ui.ServeHTTP(w, r)
 	})
 	mux.Handle("GET /docs", http.RedirectHandler("/docs/", http.StatusFound))
-	mux.Handle("GET /{$}", http.RedirectHandler("/docs/", http.StatusFound))
 }
 
 // policy lets Swagger UI run its own scripts, one of them inline, and talk to this server only.

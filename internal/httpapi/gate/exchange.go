@@ -45,6 +45,7 @@ type Exchange struct {
 	isSecure  bool           // the client speaks TLS
 	request   *http.Request  // as it came: any part of a callback can hold the proof
 	answering func()         // called when the answer begins; may be nil
+	isFile    bool           // the answer is a file that everybody may read
 	isStream  bool           // the answer goes on for as long as the caller reads it
 	isGone    bool           // the caller has gone before the answer
 	refused   *queue.Refused // a rejected submission that is stored after the transaction
@@ -199,7 +200,7 @@ func (g *Gate) beginAnswer(w http.ResponseWriter, r *http.Request, x *Exchange, 
 	}
 	g.paced(r.Context(), x, status)
 	connection, limit := http.NewResponseController(w), answerLongest
-	if x.Caller.User.Username == "" {
+	if x.Caller.User.Username == "" && !x.isFile {
 		limit = strangersAnswer
 	}
 	_ = connection.SetWriteDeadline(time.Now().Add(limit))

@@ -92,8 +92,21 @@ type Operations struct {
 
 // Operations returns the Operations for a ServeMux. Requests for no operation are rejected.
 func (g *Gate) Operations(mux *http.ServeMux) Operations {
-	mux.Handle("/", noStore(g.guard("", g.Checked(http.NotFoundHandler()))))
+	mux.Handle("/", g.NoOperation())
 	return Operations{mux, g}
+}
+
+// NoOperation rejects a request that no operation answers.
+func (g *Gate) NoOperation() http.Handler {
+	return noStore(g.guard("", g.Checked(http.NotFoundHandler())))
+}
+
+// Files marks requests for files that everybody may read.
+func Files(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Of(r.Context()).isFile = true
+		next.ServeHTTP(w, r)
+	})
 }
 
 // HandleFunc registers the handler of an operation by its pattern.

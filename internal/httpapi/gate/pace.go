@@ -95,6 +95,9 @@ func (g *Gate) paced(ctx context.Context, x *Exchange, status int) {
 	case isBusy(ctx) || x.Caller.Provider != "": // a connection beyond the limit must be free soon; a provider may call often
 	case x.Caller.User.Username == "":
 		who := outbound.NetworkOf(x.Origin.SourceIP)
+		if x.isFile { // a page has many, and must not delay the rest
+			who = "files " + who
+		}
 		if slices.Contains(alwaysServed, x.Operation) {
 			g.pace.delay(ctx, "probe "+who, paceProbe)
 			return

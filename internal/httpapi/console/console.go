@@ -1,0 +1,166 @@
+// Package console serves the web console from the binary. Its files are public: they hold no data of the service.
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"lksms/web"
+)
+
+// Prefix is where the console is.
+const Prefix = "/console/"
+
+// policy lets the console run its own scripts and talk to this server, and nothing else. Nothing inline is run.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
+const (
+	index = "index.html"
+
+	// named is the folder of files that have a hash of their content in their names.
+	named = "assets/"
+
+	// worthwhile is the size from which a file is compressed.
+	worthwhile = 1024
+)
+
+// types are the types of the files of a console. Those of the package mime depend on the machine.
+var types = map[string]string{
+	".css": "text/css; charset=utf-8", ".html": "text/html; charset=utf-8", ".ico": "image/x-icon", ".jpg": "image/jpeg", ".js": "text/javascript; charset=utf-8",
+	".json": "application/json", ".png": "image/png", ".svg": "image/svg+xml", ".txt": "text/plain; charset=utf-8",
+	".webmanifest": "application/manifest+json", ".woff": "font/woff", ".woff2": "font/woff2",
+}
+
+// file is one file as it is answered.
+type file struct {
+	kind    string
+	sum     string // of the content
+	plain   []byte
+	gzipped func() []byte // nil: the file would not become smaller
+	isNamed bool
+}
+
+// Handler returns the handler of the console in the binary, below Prefix.
+func Handler() (http.Handler, error) {
+	files, err := embedded()
+	if err != nil {
+		return nil, err
+	}
+	return handler(files), nil
+}
+
+var embedded = sync.OnceValues(func() (map[string]*file, error) {
+	dist, err := fs.Sub(web.Dist, "dist")
+	if err != nil {
+		return nil, fmt.Errorf("read console: %w", err)
+	}
+	return read(dist)
+})
+
+// read reads all files, by their paths.
+func read(dist fs.FS) (map[string]*file, error) {
+	files := map[string]*file{}
+	err := fs.WalkDir(dist, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(dist, name)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		kind := types[path.Ext(name)]
+		if kind == "" {
+			kind = "application/octet-stream"
+		}
+		sum := sha256.Sum256(content)
+		files[name] = &file{
+			kind: kind, sum: base64.RawURLEncoding.EncodeToString(sum[:12]), plain: content, isNamed: strings.HasPrefix(name, named),
+			gzipped: sync.OnceValue(func() []byte { return compress(content) }),
+		}
+		return nil
+	})
+	if err == nil && files[index] == nil {
+		err = fmt.Errorf("%s is missing", index)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read console: %w", err)
+	}
+	return files, nil
+}
+
+// compress returns a text gzipped; nil if that is not worthwhile.
+func compress(content []byte) []byte {
+	if len(content) < worthwhile {
+		return nil
+	}
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err == nil {
+		_, _ = w.Write(content) // a buffer takes everything
+		err = w.Close()
+	}
+	if err != nil || out.Len() > len(content)*9/10 { // images and fonts are compressed already
+		return nil
+	}
+	return out.Bytes()
+}
+
+// handler answers requests for files. Any other path is a page of the console, which decides itself what it shows.
+func handler(files map[string]*file) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimPrefix(r.URL.Path, Prefix)
+		f := files[name]
+		header := w.Header()
+		header.Set("Content-Security-Policy", policy)
+		switch {
+		case f != nil && f.isNamed:
+			header.Set("Cache-Control", "public, max-age=31536000, immutable")
+		case strings.HasPrefix(name, named): // of another version; a browser would keep the page for the script
+			header.Set("Cache-Control", "no-store")
+			http.NotFound(w, r)
+			return
+		default: // a new version is seen at once
+			header.Set("Cache-Control", "no-cache")
+		}
+		if f == nil {
+			f = files[index]
+		}
+		f.serve(w, r)
+	})
+}
+
+func (f *file) serve(w http.ResponseWriter, r *http.Request) {
+	header, content, tag := w.Header(), f.plain, f.sum
+	header.Set("Content-Type", f.kind)
+	header.Set("Vary", "Accept-Encoding")
+	if gzipped := f.gzipped(); gzipped != nil && acceptsGzip(r) {
+		content, tag = gzipped, f.sum+"-gzip"
+		header.Set("Content-Encoding", "gzip")
+	}
+	header.Set("ETag", `"`+tag+`"`)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+}
+
+// acceptsGzip reports whether the caller can read gzip.
+func acceptsGzip(r *http.Request) bool {
+	for coding := range strings.SplitSeq(strings.Join(r.Header.Values("Accept-Encoding"), ","), ",") {
+		name, weight, isWeighed := strings.Cut(coding, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), "gzip") {
+			continue
+		}
+		q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(weight), "q="), 64)
+		return !isWeighed || err == nil && q > 0
+	}
+	return false
+}
