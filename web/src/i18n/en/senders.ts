@@ -89,7 +89,7 @@ const texts: Texts<typeof zh> = {
       month: 'The {limit} segments of this month are used up. It goes on next month.',
     },
     notReady: 'It cannot take tasks at the moment.',
-    neverSeen: 'The app has never asked for tasks. Pair a phone.',
+    neverSeen: 'The app has never asked for tasks (updated within ten minutes). Pair a phone.',
     silent: 'The app last asked for tasks {ago}. Check the phone and its network.',
     low: 'The balance is low: {balance} left.',
   },

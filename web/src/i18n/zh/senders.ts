@@ -86,7 +86,7 @@ export default {
       month: '本月的 {limit} 条已用完，下月恢复。',
     },
     notReady: '暂时不能取任务。',
-    neverSeen: 'App 还没有来取过任务。请配对手机。',
+    neverSeen: 'App 还没有来取过任务（最多晚十分钟更新）。请配对手机。',
     silent: 'App 最近一次取任务在{ago}。请检查手机和网络。',
     low: '余额低：还有 {balance} 条。',
   },
