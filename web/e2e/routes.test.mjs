@@ -65,8 +65,8 @@ test('routes are added and changed in the matrix, shares follow the weights, and
   await viewer.screenshot('routes')
   await page.getByRole('button', { name: 'Edit the route to second: default' }).click()
   await form.getByRole('button', { name: 'Delete the route' }).click()
-  await page.getByRole('dialog').last().getByRole('button', { name: 'Delete the route', exact: true }).click()
-  await page.getByText('Backup').waitFor({ state: 'detached' })
+  await page.getByRole('dialog', { name: 'Delete this route to second?' }).getByRole('button', { name: 'Delete the route', exact: true }).click()
+  await page.getByRole('cell').getByText('Backup').waitFor({ state: 'detached' })
 
   // The API cannot ask for another company: the page reads its routes.
   await page.getByRole('button', { name: 'Who would get this message?' }).click()

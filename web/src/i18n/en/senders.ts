@@ -165,6 +165,7 @@ const texts: Texts<typeof zh> = {
     thresholds: 'Warns at {warning}, stops at {least}. Used so far: {consumed}.',
     none: 'No entries',
     noneText: 'After the first top-up, every change is kept here.',
+    remarks: { released: 'released unsent', opening: 'opening balance' },
     kinds: { topUp: 'Top-up', correction: 'Correction', thresholds: 'Levels changed', attempt: 'Sent', refund: 'Refund' },
   },
   test: {

@@ -162,6 +162,7 @@ export default {
     thresholds: '告警线 {warning} 条，停发线 {least} 条，累计消耗 {consumed} 条。',
     none: '没有流水',
     noneText: '第一次充值后，每次增减都会记在这里。',
+    remarks: { released: '未发出，已释放', opening: '初始余额' },
     kinds: { topUp: '充值', correction: '更正', thresholds: '修改告警线', attempt: '发送', refund: '退回' },
   },
   test: {

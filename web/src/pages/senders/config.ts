@@ -39,8 +39,16 @@ export function fieldKind(schema: ConfigSchema): FieldKind {
   return 'json'
 }
 
-const isEmpty = (value: unknown): boolean =>
+export const isEmpty = (value: unknown): boolean =>
   value === undefined || value === null || value === '' || value === false || (typeof value === 'object' && Object.values(value as object).every(isEmpty))
+
+/** A copy of a configuration in which every group of the schema exists, for a form. */
+export function withGroups(schema: ConfigSchema | undefined, values: Config): Config {
+  const copy: Config = structuredClone(values)
+  for (const [name, part] of Object.entries(schema?.properties ?? {}))
+    if (fieldKind(part) === 'group') copy[name] = withGroups(part, (values[name] ?? {}) as Config)
+  return copy
+}
 
 /** The configuration without the fields that say nothing, and without those that the kind does not know. */
 export function cleanConfig(schema: ConfigSchema, values: Config): Config {
