@@ -1,0 +1,71 @@
+// Why a sender is not ready, and how much of its limits it used.
+import type { Tone } from '@/components/StatusTag.vue'
+import type { Schema } from '@/api/types'
+import { formatAgo, formatNumber, formatTime } from '@/composables/format'
+import { t } from '@/i18n'
+
+export type Sender = Schema<'Sender'>
+
+export interface Standing {
+  tone: Tone
+  /** The state in one or two words. */
+  word: string
+  /** The reason in a sentence; empty: none is needed. */
+  reason: string
+}
+
+export interface Use {
+  window: 'minute' | 'hour' | 'day' | 'month'
+  used: number
+  limit: number
+  /** From 0 to 1, or more. */
+  share: number
+}
+
+/** The limits of a sender with their use. Windows without a limit are left out. */
+export function usesOf(sender: Sender): Use[] {
+  const windows = [
+    ['minute', sender.limits.per_minute],
+    ['hour', sender.limits.per_hour],
+    ['day', sender.limits.per_day],
+    ['month', sender.limits.per_month],
+  ] as const
+  return windows.flatMap(([window, limit]) => {
+    if (limit === null || limit === undefined) return []
+    const used = sender.used[window]
+    return [{ window, used, limit, share: limit > 0 ? used / limit : 1 }]
+  })
+}
+
+/** Whether the balance lets the sender send. */
+export const hasFunds = (sender: Sender): boolean => sender.balance === null || (sender.balance > 0 && sender.balance > (sender.low_switch ?? 0))
+
+const isLow = (sender: Sender): boolean => sender.balance !== null && sender.low_warning !== null && sender.balance <= sender.low_warning
+
+// The polls of a shared sender are recorded every ten minutes only.
+const silentAfter = 660_000
+
+/** The state of a sender. `silent`: the live figures say that it has not polled lately. */
+export function standingOf(sender: Sender, silent = false): Standing {
+  if (sender.status === 'retired') return { tone: 'idle', word: t('senders.state.retired'), reason: t('senders.reason.retired') }
+  if (sender.status === 'off') return { tone: 'idle', word: t('senders.state.off'), reason: t('senders.reason.off') }
+  if (sender.rest) {
+    const until = formatTime(sender.rest.until)
+    const trying = sender.rest.state === 'half_open'
+    return { tone: 'bad', word: t('senders.state.resting'), reason: t(trying ? 'senders.reason.trying' : 'senders.reason.resting', { until, reason: sender.rest.reason }) }
+  }
+  if (!hasFunds(sender)) return { tone: 'bad', word: t('senders.state.noFunds'), reason: t('senders.reason.noFunds', { balance: formatNumber(sender.balance), least: formatNumber(sender.low_switch ?? 0) }) }
+  const full = usesOf(sender).find((use) => use.used >= use.limit)
+  if (full) return { tone: 'warn', word: t('senders.state.noQuota'), reason: t(`senders.reason.noQuota.${full.window}`, { limit: formatNumber(full.limit) }) }
+  if (!sender.is_ready) return { tone: 'warn', word: t('senders.state.notReady'), reason: t('senders.reason.notReady') }
+  if (sender.kind === 'app') {
+    if (!sender.seen_at) return { tone: 'warn', word: t('senders.state.neverSeen'), reason: t('senders.reason.neverSeen') }
+    if (silent || Date.now() - Date.parse(sender.seen_at) > silentAfter)
+      return { tone: 'warn', word: t('senders.state.silent'), reason: t('senders.reason.silent', { ago: formatAgo(sender.seen_at) }) }
+  }
+  if (isLow(sender)) return { tone: 'good', word: t('senders.state.ready'), reason: t('senders.reason.low', { balance: formatNumber(sender.balance) }) }
+  return { tone: 'good', word: t('senders.state.ready'), reason: '' }
+}
+
+/** Why a sender cannot take a message, in words. */
+export const whyText = (why: Schema<'SenderView'>['why']): string => t(`senders.why.${why ?? 'off'}`)
