@@ -51,3 +51,6 @@ export function t(key: string, values: Record<string, unknown> = {}): string {
   if (typeof values.n !== 'number') return i18n.global.t(key, values)
   return i18n.global.t(key, { ...values, n: new Intl.NumberFormat(language.value).format(values.n) }, values.n)
 }
+
+/** Whether a key has a text; for words of the server that a later version may add to. */
+export const hasText = (key: string): boolean => (i18n.global as unknown as { te: (key: string) => boolean }).te(key)

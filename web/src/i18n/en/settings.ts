@@ -1,0 +1,61 @@
+import type { Texts } from '..'
+import type zh from '../zh/settings'
+
+const texts: Texts<typeof zh> = {
+  title: 'Settings',
+  hint: 'A change is in force on every server within five seconds, without a restart. Each one is recorded: who, when, and the values before and after.',
+  categories: 'Categories of settings',
+  saved: 'Saved. The settings are in force on every server within five seconds.',
+  save: 'Save “{title}”',
+  discard: 'Discard changes',
+  touched: 'nothing changed | {n} setting not saved | {n} settings not saved',
+  default: 'Default: {value}',
+  differs: 'changed',
+  changedBy: '{name},',
+  changedFrom: 'from “{from}” to “{to}”.',
+  allChanges: 'All changes',
+  never: 'never',
+  empty: 'empty',
+  units: { seconds: 'seconds', minutes: 'minutes', hours: 'hours', days: 'days' },
+  choices: { day: 'a day', week: 'a week', month: 'a month' },
+  queue: {
+    title: 'Queue',
+    about: 'In which order waiting tasks are sent, and when a sender counts as offline.',
+    priority_max_wait_seconds: { label: 'Longest wait of a low priority', hint: 'After this time a waiting task goes first whatever its priority, so that urgent messages cannot hold it back for ever. 0 means never.' },
+    sender_silent_after_seconds: { label: 'A sender is offline after', hint: 'A polling sender that did not claim for so long gives its share to the others. It must be longer than the polling interval of the phones.' },
+    register_unknown_senders: { label: 'Register new senders', hint: 'Yes: an app that polls for the first time becomes a sender, and gets tasks once it has a route. No: it gets 404.' },
+  },
+  sms: {
+    title: 'Messages',
+    about: 'Messages that are submitted without a priority get one of these. 0 is the most urgent, 9 the least.',
+    priority_verification: { label: 'Priority of verification codes', hint: 'Somebody is waiting for the code, so it should be the most urgent.' },
+    priority_notification: { label: 'Priority of notifications', hint: 'Between verification codes and marketing.' },
+    priority_marketing: { label: 'Priority of marketing', hint: 'Should be the least urgent, so that it does not hold back codes.' },
+    scheduled_every_seconds: { label: 'Interval of scheduled templates', hint: 'Messages of a scheduled template are sent at full intervals, counted from midnight UTC. With 300 seconds: every full five minutes.' },
+  },
+  monitoring: {
+    title: 'Monitoring',
+    about: 'How long a task may wait before that is too long, and where a day of the statistics begins.',
+    wait_warning_seconds: { label: 'Waits too long: warning', hint: 'Warns when a task has waited for longer. 0 means never.' },
+    wait_critical_seconds: { label: 'Waits too long: critical', hint: 'Alerts as critical when a task has waited for longer. 0 means never.' },
+    wait_emergency_seconds: { label: 'Waits too long: emergency', hint: 'Alerts as an emergency when a task has waited for longer. 0 means never.' },
+    time_zone: { label: 'Time zone of the statistics', hint: 'Such as Asia/Shanghai. A day of the statistics is one of this zone; a change applies to the days after it.' },
+  },
+  history: {
+    title: 'History',
+    about: 'Tasks are kept in partitions by date. Once all tasks of a partition have ended it becomes history, which can be moved, exported and dropped. Days are those of UTC.',
+    partition_width: { label: 'A partition holds', hint: 'A week or a month suits few tasks. A change applies to partitions that do not exist yet.' },
+    after_days: { label: 'Becomes history after', hint: 'Counted from the last day of the partition, if all its tasks have ended.' },
+    tablespace: { label: 'Tablespace of history', hint: 'History moves to this tablespace of PostgreSQL, such as one on a cheaper disk. Empty: it stays where it is.' },
+    keep_days: { label: 'Keep history for', hint: 'After that the whole partition is dropped for good. 0 means never.' },
+    export: { label: 'Export before dropping', hint: 'Yes: a partition is dropped only after it was exported to files, by a server that has HISTORY_DIR.' },
+    log_days: { label: 'Keep logs for', hint: 'After that, rejected submissions, events and the audit are deleted, and charges of a sender are added up by day (after eight days at least). 0 means never.' },
+  },
+  access: {
+    title: 'Signing in',
+    about: 'How long a session of the console lasts. It ends at once when the password changes or the user is disabled.',
+    session_idle_minutes: { label: 'Sign out without activity after', hint: 'A session without any request for so long ends. An open page keeps asking, and so counts as activity.' },
+    session_max_hours: { label: 'Longest session', hint: 'After that the user signs in again in any case.' },
+  },
+}
+export default texts
