@@ -1,0 +1,1 @@
+var e=/\{([\p{L}\p{M}\p{N}_.\u200C\u200D-]+)\}/gu,t=t=>[...new Set([...t.matchAll(e)].map(e=>e[1]))],n=(t,n)=>t.replace(e,(e,t)=>n[t]||e);export{t as n,n as t};
