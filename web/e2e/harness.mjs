@@ -22,7 +22,7 @@ export const admin = { username: 'admin', password: 'console-测试-password' }
 export async function startServer(environment = {}) {
   if (process.env.LKSMS_E2E_URL) {
     admin.password = process.env.LKSMS_E2E_PASSWORD ?? admin.password
-    return describe(process.env.LKSMS_E2E_URL, async () => {})
+    return describe(process.env.LKSMS_E2E_URL, undefined, async () => {})
   }
   const shared = process.env.LKSMS_TEST_SERVER
   const database = `console_${randomBytes(6).toString('hex')}`
@@ -60,7 +60,7 @@ export async function startServer(environment = {}) {
     server.on('exit', (code) => reject(new Error(`the server ended with ${code}:\n${output}`)))
     setTimeout(() => reject(new Error(`the server did not start:\n${output}`)), 60_000).unref()
   })
-  return describe(address, async () => {
+  return describe(address, url, async () => {
     const ended = new Promise((resolve) => server.on('exit', resolve))
     server.kill('SIGTERM')
     await ended
@@ -69,10 +69,11 @@ export async function startServer(environment = {}) {
   })
 }
 
-function describe(url, stop) {
+function describe(url, database, stop) {
   const address = url.replace(/\/$/, '')
   return {
     url: address,
+    database,
     stop,
     /** Calls the API as the admin, or as `as`, and returns the data of the envelope. */
     async api(method, route, body, as = admin) {
