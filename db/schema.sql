@@ -1078,6 +1078,191 @@ CREATE FUNCTION public.wait_bucket(wait interval) RETURNS bytea
 
 COMMENT ON FUNCTION public.wait_bucket(wait interval) IS 'The bucket of a time in a histogram, as one byte: 0 up to 1 ms; n above 1.1^(n-1) ms and up to 1.1^n ms; 255 also all above (416 days); null of null. internal/statistics has the same bounds.';
 
+CREATE TABLE public.alert_deliveries (
+    alert_id bigint NOT NULL,
+    receiver_id bigint NOT NULL,
+    told_at timestamp with time zone,
+    end_told_at timestamp with time zone,
+    tries bigint DEFAULT 0 NOT NULL,
+    failures bigint DEFAULT 0 NOT NULL,
+    error text,
+    next_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.alert_deliveries IS 'What one receiver was told of one alert. Written by internal/alert. receiver_id has no foreign key: it stays when the receiver is deleted.';
+
+COMMENT ON COLUMN public.alert_deliveries.told_at IS 'when the receiver was last told that the alert fires; null: not yet';
+
+COMMENT ON COLUMN public.alert_deliveries.end_told_at IS 'when the receiver was told that the alert is resolved; null: not yet, or it was never told that it fires';
+
+COMMENT ON COLUMN public.alert_deliveries.tries IS 'number of tries that have an outcome; part of the dedup key of the next one';
+
+COMMENT ON COLUMN public.alert_deliveries.failures IS 'number of failed tries since the last that succeeded';
+
+COMMENT ON COLUMN public.alert_deliveries.error IS 'why the last try failed, in part or as a whole; null: it succeeded, or none was made';
+
+COMMENT ON COLUMN public.alert_deliveries.next_at IS 'it is not tried before';
+
+CREATE TABLE public.alert_receiver_states (
+    receiver_id bigint NOT NULL,
+    failing_since timestamp with time zone,
+    failures bigint DEFAULT 0 NOT NULL,
+    error text,
+    next_call_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.alert_receiver_states IS 'How the last calls of a receiver of the kind alertmanager went, one row for each. Written by internal/alert. Apart from alert_receivers, because no admin changes it.';
+
+COMMENT ON COLUMN public.alert_receiver_states.failing_since IS 'when the first of the failed calls failed; null: the last call succeeded';
+
+COMMENT ON COLUMN public.alert_receiver_states.failures IS 'number of failed calls since the last that succeeded';
+
+COMMENT ON COLUMN public.alert_receiver_states.next_call_at IS 'it is not called before';
+
+CREATE TABLE public.alert_receivers (
+    id bigint NOT NULL,
+    name text NOT NULL,
+    kind text NOT NULL,
+    language text DEFAULT 'zh'::text NOT NULL,
+    company_id bigint,
+    channels text[],
+    user_ids text[],
+    url text,
+    sealed_authorization text,
+    version bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT alert_receivers_kind_complete CHECK (
+CASE kind
+    WHEN 'notification'::text THEN ((company_id IS NOT NULL) AND (cardinality(channels) > 0) AND (cardinality(user_ids) > 0) AND (url IS NULL) AND (sealed_authorization IS NULL))
+    WHEN 'alertmanager'::text THEN ((url IS NOT NULL) AND (company_id IS NULL) AND (channels IS NULL) AND (user_ids IS NULL))
+    ELSE false
+END),
+    CONSTRAINT alert_receivers_language_known CHECK ((language = ANY (ARRAY['zh'::text, 'en'::text]))),
+    CONSTRAINT alert_receivers_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100)))
+);
+
+COMMENT ON TABLE public.alert_receivers IS 'People, or a program, to whom alerts are told. Written by internal/alert.';
+
+COMMENT ON COLUMN public.alert_receivers.kind IS 'notification: to users, through channels; alertmanager: to a program with the API of Alertmanager, at url';
+
+COMMENT ON COLUMN public.alert_receivers.channels IS 'no foreign keys: a channel that was deleted is an error of each delivery, beside the other channels';
+
+COMMENT ON COLUMN public.alert_receivers.sealed_authorization IS 'the header Authorization, sealed; null: none';
+
+ALTER TABLE public.alert_receivers ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.alert_receivers_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.alert_rules (
+    id bigint NOT NULL,
+    name text,
+    kind text NOT NULL,
+    level text NOT NULL,
+    threshold double precision,
+    window_seconds bigint,
+    for_seconds bigint NOT NULL,
+    resolve_seconds bigint NOT NULL,
+    repeat_seconds bigint NOT NULL,
+    silenced_until timestamp with time zone,
+    company_id bigint,
+    channel_id bigint,
+    sender_id bigint,
+    receivers bigint[],
+    is_enabled boolean DEFAULT true NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    updated_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT alert_rules_kind_known CHECK ((kind = ANY (ARRAY['wait_time'::text, 'queue_depth'::text, 'failure_rate'::text, 'pool_unserved'::text, 'sender_silent'::text, 'balance_low'::text, 'provider_trouble'::text, 'receipts_missing'::text, 'disk_low'::text, 'partition_missing'::text, 'webhook_failing'::text]))),
+    CONSTRAINT alert_rules_level_known CHECK ((level = ANY (ARRAY['warning'::text, 'critical'::text, 'emergency'::text]))),
+    CONSTRAINT alert_rules_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
+    CONSTRAINT alert_rules_seconds_range CHECK (((for_seconds >= 0) AND (resolve_seconds >= 0) AND (repeat_seconds >= 0) AND (window_seconds > 0)))
+);
+
+COMMENT ON TABLE public.alert_rules IS 'A condition that is watched. Written by internal/alert. Companies, channels and senders that a rule names cannot be deleted.';
+
+COMMENT ON COLUMN public.alert_rules.name IS 'null: it is called by its kind and level, in the language of the reader';
+
+COMMENT ON COLUMN public.alert_rules.threshold IS 'unit and direction depend on the kind; null: of wait_time the setting of its level, of balance_low the low_warning of each sender, of pool_unserved and provider_trouble none';
+
+COMMENT ON COLUMN public.alert_rules.window_seconds IS 'null: the kind has no window';
+
+COMMENT ON COLUMN public.alert_rules.for_seconds IS 'for how long the condition must hold before the alert fires';
+
+COMMENT ON COLUMN public.alert_rules.resolve_seconds IS 'for how long the condition must not hold before the alert is resolved';
+
+COMMENT ON COLUMN public.alert_rules.repeat_seconds IS 'after how long an alert that still fires is told again; 0: never';
+
+COMMENT ON COLUMN public.alert_rules.receivers IS 'ids of alert_receivers, which cannot be deleted then; null: all';
+
+ALTER TABLE public.alert_rules ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.alert_rules_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.alerts (
+    id bigint NOT NULL,
+    rule_id bigint NOT NULL,
+    kind text NOT NULL,
+    level text NOT NULL,
+    subject text NOT NULL,
+    company_no text,
+    channel text,
+    sender_no text,
+    value double precision NOT NULL,
+    threshold double precision,
+    started_at timestamp with time zone DEFAULT now() NOT NULL,
+    seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    fired_at timestamp with time zone,
+    cleared_at timestamp with time zone,
+    resolved_at timestamp with time zone,
+    ended_by text,
+    acknowledged_at timestamp with time zone,
+    acknowledged_by text,
+    remark text,
+    only_own_channel boolean DEFAULT false NOT NULL,
+    CONSTRAINT alerts_ended_by_known CHECK ((((resolved_at IS NULL) = (ended_by IS NULL)) AND (ended_by = ANY (ARRAY['condition'::text, 'rule_changed'::text, 'rule_disabled'::text, 'rule_deleted'::text])))),
+    CONSTRAINT alerts_resolved_have_fired CHECK (((resolved_at IS NULL) OR (fired_at IS NOT NULL))),
+    CONSTRAINT alerts_subject_length CHECK (((char_length(subject) >= 1) AND (char_length(subject) <= 300))),
+    CONSTRAINT alerts_times_order CHECK (((fired_at >= started_at) AND (resolved_at >= fired_at)))
+);
+
+COMMENT ON TABLE public.alerts IS 'One incident: a condition of a rule about one subject, from its start to its end. Written by internal/alert, which deletes old rows. No foreign keys: an alert outlives its rule and its subject, whose names it keeps.';
+
+COMMENT ON COLUMN public.alerts.subject IS 'what the condition is about, in the words of the kind: a sender_no, a channel, a pool, a file system';
+
+COMMENT ON COLUMN public.alerts.value IS 'what was measured when the condition was last found';
+
+COMMENT ON COLUMN public.alerts.threshold IS 'with what the value is compared; null: the kind has none';
+
+COMMENT ON COLUMN public.alerts.started_at IS 'when the condition began to hold';
+
+COMMENT ON COLUMN public.alerts.seen_at IS 'when the condition was last found to hold';
+
+COMMENT ON COLUMN public.alerts.fired_at IS 'null: pending, because the condition has not held for long enough; such a row is deleted when the condition ends';
+
+COMMENT ON COLUMN public.alerts.cleared_at IS 'since when the condition does not hold; null: it holds';
+
+COMMENT ON COLUMN public.alerts.only_own_channel IS 'whether the only ways to its receivers are the channel that it is about';
+
+ALTER TABLE public.alerts ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.alerts_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE public.announcements (
     id bigint NOT NULL,
     payload jsonb NOT NULL,
@@ -1451,6 +1636,18 @@ COMMENT ON TABLE public.directory_version IS 'One row: the last transaction that
 
 COMMENT ON COLUMN public.directory_version.is_only IS 'always true: as the primary key it allows only one row';
 
+CREATE TABLE public.disk_spaces (
+    host text NOT NULL,
+    folder text NOT NULL,
+    bytes bigint NOT NULL,
+    free_bytes bigint NOT NULL,
+    measured_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+COMMENT ON TABLE public.disk_spaces IS 'The file system of a folder that one server uses. Written by internal/alert on that server, once a minute; rows of servers that are gone are deleted after a day.';
+
+COMMENT ON COLUMN public.disk_spaces.free_bytes IS 'what an ordinary user may still use';
+
 CREATE TABLE public.events (
     id bigint NOT NULL,
     event text NOT NULL,
@@ -1785,7 +1982,7 @@ CREATE TABLE public.notification_templates (
 
 COMMENT ON TABLE public.notification_templates IS 'The title and text of a business type on a channel. Written by internal/notification.';
 
-COMMENT ON COLUMN public.notification_templates.biz_type IS 'see notifications.biz_type';
+COMMENT ON COLUMN public.notification_templates.biz_type IS 'see notifications.biz_type; 32767: an alert';
 
 COMMENT ON COLUMN public.notification_templates.external_id IS 'template of the provider; empty: none';
 
@@ -1808,6 +2005,18 @@ ALTER TABLE public.notifications ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE public.outcome_samples (
+    at timestamp with time zone DEFAULT now() NOT NULL,
+    company_ids bigint[] NOT NULL,
+    company_successes bigint[] NOT NULL,
+    company_failures bigint[] NOT NULL,
+    sender_nos text[] NOT NULL,
+    sender_successes bigint[] NOT NULL,
+    sender_failures bigint[] NOT NULL
+);
+
+COMMENT ON TABLE public.outcome_samples IS 'How many tasks of each company, and how many reports of each sender, had succeeded and failed at one time. Written once a minute by internal/alert, which deletes rows after two hours. What ended within a window is the difference between now and the row at its start.';
 
 CREATE TABLE public.pool_channels (
     pool_id bigint NOT NULL,
@@ -2782,6 +2991,21 @@ ALTER TABLE ONLY public.messages ATTACH PARTITION public.messages_default DEFAUL
 
 ALTER TABLE ONLY public.report_logs ATTACH PARTITION public.report_logs_default DEFAULT;
 
+ALTER TABLE ONLY public.alert_deliveries
+    ADD CONSTRAINT alert_deliveries_pkey PRIMARY KEY (alert_id, receiver_id);
+
+ALTER TABLE ONLY public.alert_receiver_states
+    ADD CONSTRAINT alert_receiver_states_pkey PRIMARY KEY (receiver_id);
+
+ALTER TABLE ONLY public.alert_receivers
+    ADD CONSTRAINT alert_receivers_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.alert_rules
+    ADD CONSTRAINT alert_rules_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.alerts
+    ADD CONSTRAINT alerts_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.announcements
     ADD CONSTRAINT announcements_pkey PRIMARY KEY (id);
 
@@ -2845,6 +3069,9 @@ ALTER TABLE ONLY public.deliveries
 ALTER TABLE ONLY public.directory_version
     ADD CONSTRAINT directory_version_pkey PRIMARY KEY (is_only);
 
+ALTER TABLE ONLY public.disk_spaces
+    ADD CONSTRAINT disk_spaces_pkey PRIMARY KEY (host, folder);
+
 ALTER TABLE ONLY public.events
     ADD CONSTRAINT events_pkey PRIMARY KEY (id);
 
@@ -2871,6 +3098,9 @@ ALTER TABLE ONLY public.notification_templates
 
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.outcome_samples
+    ADD CONSTRAINT outcome_samples_pkey PRIMARY KEY (at);
 
 ALTER TABLE ONLY public.pool_channels
     ADD CONSTRAINT pool_channels_pkey PRIMARY KEY (pool_id);
@@ -2959,6 +3189,14 @@ ALTER TABLE ONLY public.users
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_username_key UNIQUE (username);
 
+CREATE INDEX alert_deliveries_end_idx ON public.alert_deliveries USING btree (next_at) WHERE ((told_at IS NOT NULL) AND (end_told_at IS NULL));
+
+CREATE INDEX alerts_level_idx ON public.alerts USING btree (level, id);
+
+CREATE UNIQUE INDEX alerts_open_key ON public.alerts USING btree (rule_id, subject) WHERE (resolved_at IS NULL);
+
+CREATE INDEX alerts_rule_idx ON public.alerts USING btree (rule_id, id);
+
 CREATE INDEX announcements_user_ids_idx ON public.announcements USING gin (user_ids);
 
 CREATE INDEX api_keys_user_id_idx ON public.api_keys USING btree (user_id);
@@ -3037,6 +3275,8 @@ CREATE INDEX queue_top_idx ON public.queue USING btree (due_at) WHERE ((lease_un
 
 CREATE INDEX receipts_look_at_idx ON public.receipts USING btree (look_at) WHERE (look_at IS NOT NULL);
 
+CREATE INDEX receipts_sender_idx ON public.receipts USING btree (sender_no, id);
+
 CREATE INDEX renderings_created_at_idx ON public.renderings USING brin (created_at);
 
 CREATE INDEX renderings_notification_idx ON public.renderings USING btree (notification_id) WHERE (notification_id IS NOT NULL);
@@ -3107,7 +3347,17 @@ ALTER INDEX public.report_logs_pkey ATTACH PARTITION public.report_logs_default_
 
 ALTER INDEX public.report_logs_outcome_key ATTACH PARTITION public.report_logs_default_task_id_idx;
 
+CREATE TRIGGER alert_receivers_rows_bound AFTER INSERT ON public.alert_receivers REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100');
+
+CREATE TRIGGER alert_rules_rows_bound AFTER INSERT ON public.alert_rules REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000');
+
 CREATE TRIGGER api_keys_rows_bound AFTER INSERT ON public.api_keys REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'user_id');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.alert_receivers FOR EACH ROW EXECUTE FUNCTION public.audit_change('alert_receiver', 'id', '', 'sealed_authorization');
+
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.alert_rules FOR EACH ROW EXECUTE FUNCTION public.audit_change('alert_rule', 'id');
+
+CREATE TRIGGER audited AFTER UPDATE OF acknowledged_at ON public.alerts FOR EACH ROW EXECUTE FUNCTION public.audit_change('alert', 'id', 'rule_id,kind,level,subject,company_no,channel,sender_no,value,threshold,started_at,seen_at,fired_at,cleared_at,resolved_at,ended_by,acknowledged_at,only_own_channel');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE OF user_id, key_hash, name ON public.api_keys FOR EACH ROW EXECUTE FUNCTION public.audit_change('api_key', 'username,id', '', 'key_hash');
 
@@ -3130,6 +3380,8 @@ CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'has_balance,is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
 
@@ -3206,6 +3458,24 @@ CREATE TRIGGER users_end_sessions AFTER UPDATE ON public.users FOR EACH ROW WHEN
 CREATE TRIGGER users_end_sessions_of_deleted AFTER DELETE ON public.users FOR EACH ROW EXECUTE FUNCTION public.users_end_sessions();
 
 CREATE TRIGGER users_rows_bound AFTER INSERT ON public.users REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
+
+ALTER TABLE ONLY public.alert_deliveries
+    ADD CONSTRAINT alert_deliveries_alert_id_fkey FOREIGN KEY (alert_id) REFERENCES public.alerts(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.alert_receiver_states
+    ADD CONSTRAINT alert_receiver_states_receiver_id_fkey FOREIGN KEY (receiver_id) REFERENCES public.alert_receivers(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.alert_receivers
+    ADD CONSTRAINT alert_receivers_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.alert_rules
+    ADD CONSTRAINT alert_rules_channel_id_fkey FOREIGN KEY (channel_id) REFERENCES public.channels(id);
+
+ALTER TABLE ONLY public.alert_rules
+    ADD CONSTRAINT alert_rules_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);
+
+ALTER TABLE ONLY public.alert_rules
+    ADD CONSTRAINT alert_rules_sender_id_fkey FOREIGN KEY (sender_id) REFERENCES public.senders(id);
 
 ALTER TABLE ONLY public.api_keys
     ADD CONSTRAINT api_keys_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;

@@ -7,12 +7,6 @@ WHERE id < @before_id AND (sqlc.narg(event)::text IS NULL OR event = sqlc.narg(e
 ORDER BY id DESC
 LIMIT @page_limit::integer;
 
--- SlowQueue adds the event queue.slow, unless there was one within the last five minutes.
--- name: SlowQueue :execrows
-INSERT INTO events (event, subject, detail)
-SELECT 'queue.slow', 'queue', jsonb_build_object('longest_wait_seconds', @seconds::bigint, 'wait_warning_seconds', @warning::bigint)
-WHERE NOT EXISTS (SELECT FROM events e WHERE e.event = 'queue.slow' AND e.created_at > now() - interval '5 minutes');
-
 -- EventsForget deletes those of the batch_size oldest events that are older than keep.
 -- name: EventsForget :execrows
 DELETE FROM events e

@@ -26,6 +26,150 @@ import (
 	openapi_types "github.com/oapi-codegen/runtime/types"
 )
 
+// Defines values for AlertEndedBy.
+const (
+	AlertEndedByChange    AlertEndedBy = "rule_changed"
+	AlertEndedByCondition AlertEndedBy = "condition"
+	AlertEndedByDeletion  AlertEndedBy = "rule_deleted"
+	AlertEndedByDisabling AlertEndedBy = "rule_disabled"
+)
+
+// Valid indicates whether the value is a known member of the AlertEndedBy enum.
+func (e AlertEndedBy) Valid() bool {
+	switch e {
+	case AlertEndedByChange:
+		return true
+	case AlertEndedByCondition:
+		return true
+	case AlertEndedByDeletion:
+		return true
+	case AlertEndedByDisabling:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AlertKind.
+const (
+	AlertBalanceLow       AlertKind = "balance_low"
+	AlertDiskLow          AlertKind = "disk_low"
+	AlertFailureRate      AlertKind = "failure_rate"
+	AlertPartitionMissing AlertKind = "partition_missing"
+	AlertPoolUnserved     AlertKind = "pool_unserved"
+	AlertProviderTrouble  AlertKind = "provider_trouble"
+	AlertQueueDepth       AlertKind = "queue_depth"
+	AlertReceiptsMissing  AlertKind = "receipts_missing"
+	AlertSenderSilent     AlertKind = "sender_silent"
+	AlertWaitTime         AlertKind = "wait_time"
+	AlertWebhookFailing   AlertKind = "webhook_failing"
+)
+
+// Valid indicates whether the value is a known member of the AlertKind enum.
+func (e AlertKind) Valid() bool {
+	switch e {
+	case AlertBalanceLow:
+		return true
+	case AlertDiskLow:
+		return true
+	case AlertFailureRate:
+		return true
+	case AlertPartitionMissing:
+		return true
+	case AlertPoolUnserved:
+		return true
+	case AlertProviderTrouble:
+		return true
+	case AlertQueueDepth:
+		return true
+	case AlertReceiptsMissing:
+		return true
+	case AlertSenderSilent:
+		return true
+	case AlertWaitTime:
+		return true
+	case AlertWebhookFailing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AlertLanguage.
+const (
+	AlertInChinese AlertLanguage = "zh"
+	AlertInEnglish AlertLanguage = "en"
+)
+
+// Valid indicates whether the value is a known member of the AlertLanguage enum.
+func (e AlertLanguage) Valid() bool {
+	switch e {
+	case AlertInChinese:
+		return true
+	case AlertInEnglish:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AlertLevel.
+const (
+	AlertCritical  AlertLevel = "critical"
+	AlertEmergency AlertLevel = "emergency"
+	AlertWarning   AlertLevel = "warning"
+)
+
+// Valid indicates whether the value is a known member of the AlertLevel enum.
+func (e AlertLevel) Valid() bool {
+	switch e {
+	case AlertCritical:
+		return true
+	case AlertEmergency:
+		return true
+	case AlertWarning:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AlertReceiverKind.
+const (
+	AlertByAlertmanager AlertReceiverKind = "alertmanager"
+	AlertByNotification AlertReceiverKind = "notification"
+)
+
+// Valid indicates whether the value is a known member of the AlertReceiverKind enum.
+func (e AlertReceiverKind) Valid() bool {
+	switch e {
+	case AlertByAlertmanager:
+		return true
+	case AlertByNotification:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AlertStatus.
+const (
+	AlertFiring   AlertStatus = "firing"
+	AlertResolved AlertStatus = "resolved"
+)
+
+// Valid indicates whether the value is a known member of the AlertStatus enum.
+func (e AlertStatus) Valid() bool {
+	switch e {
+	case AlertFiring:
+		return true
+	case AlertResolved:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AuditAction.
 const (
 	AuditChanged AuditAction = "changed"
@@ -864,6 +1008,332 @@ type AccessSettings struct {
 	// SessionMaxHours Hours after which a session ends in any case
 	SessionMaxHours *int64 `json:"session_max_hours,omitempty"`
 }
+
+// Alert defines model for Alert.
+type Alert struct {
+	AcknowledgedAt *time.Time      `json:"acknowledged_at"`
+	AcknowledgedBy *string         `json:"acknowledged_by"`
+	AlertID        int64           `json:"alert_id"`
+	Channel        *string         `json:"channel"`
+	CompanyNo      *string         `json:"company_no"`
+	Deliveries     []AlertDelivery `json:"deliveries"`
+
+	// EndedBy Why it is resolved
+	EndedBy *AlertEndedBy `json:"ended_by"`
+	FiredAt time.Time     `json:"fired_at"`
+	Kind    AlertKind     `json:"kind"`
+	Level   AlertLevel    `json:"level"`
+
+	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
+	OnlyOwnChannel bool       `json:"only_own_channel"`
+	Remark         *string    `json:"remark"`
+	ResolvedAt     *time.Time `json:"resolved_at"`
+	RuleNo         int64      `json:"rule_no"`
+	SenderNo       *string    `json:"sender_no"`
+
+	// StartedAt When the condition began to hold
+	StartedAt time.Time   `json:"started_at"`
+	Status    AlertStatus `json:"status"`
+
+	// Subject What the condition is about: a channel, a pool, a sender
+	Subject string `json:"subject"`
+
+	// Summary A sentence in the language of the request
+	Summary   string   `json:"summary"`
+	Threshold *float64 `json:"threshold"`
+
+	// Value What was measured when the condition was last found
+	Value float64 `json:"value"`
+}
+
+// AlertEndedBy Why it is resolved
+type AlertEndedBy string
+
+// AlertAcknowledgement defines model for AlertAcknowledgement.
+type AlertAcknowledgement struct {
+	Remark *string `json:"remark,omitempty"`
+}
+
+// AlertAuthorization The value of the header `Authorization`. It is stored encrypted and never shown.
+type AlertAuthorization = string
+
+// AlertChannels defines model for AlertChannels.
+type AlertChannels = []No
+
+// AlertDelivery defines model for AlertDelivery.
+type AlertDelivery struct {
+	// DeliveredAt When the receiver was last told that the alert fires. Of a notification: when it was handed to its channels
+	DeliveredAt *time.Time `json:"delivered_at"`
+
+	// Error Why the last try failed, or one of its channels
+	Error      *string `json:"error"`
+	ReceiverNo int64   `json:"receiver_no"`
+
+	// ResolutionDeliveredAt When the receiver was told that the alert is resolved
+	ResolutionDeliveredAt *time.Time `json:"resolution_delivered_at"`
+}
+
+// AlertKind defines model for AlertKind.
+type AlertKind string
+
+// AlertLanguage defines model for AlertLanguage.
+type AlertLanguage string
+
+// AlertLevel defines model for AlertLevel.
+type AlertLevel string
+
+// AlertListResponse defines model for AlertListResponse.
+type AlertListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    AlertPage `json:"data"`
+}
+
+// AlertPage defines model for AlertPage.
+type AlertPage struct {
+	Items []Alert `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// AlertReceiver defines model for AlertReceiver.
+type AlertReceiver struct {
+	Channels  *[]string `json:"channels"`
+	CompanyNo *string   `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
+
+	// Error Why the last call failed
+	Error *string `json:"error"`
+
+	// FailingSince Of an `alertmanager`: since when all calls fail
+	FailingSince *time.Time `json:"failing_since"`
+
+	// HasAuthorization Whether calls carry a header `Authorization`
+	HasAuthorization bool              `json:"has_authorization"`
+	Kind             AlertReceiverKind `json:"kind"`
+	Language         AlertLanguage     `json:"language"`
+	Name             string            `json:"name"`
+	ReceiverNo       int64             `json:"receiver_no"`
+	UpdatedAt        time.Time         `json:"updated_at"`
+	URL              *string           `json:"url"`
+	UserIds          *[]string         `json:"user_ids"`
+	Version          int64             `json:"version"`
+}
+
+// AlertReceiverKind defines model for AlertReceiverKind.
+type AlertReceiverKind string
+
+// AlertReceiverListResponse defines model for AlertReceiverListResponse.
+type AlertReceiverListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message           `json:"message"`
+	Data    AlertReceiverPage `json:"data"`
+}
+
+// AlertReceiverPage defines model for AlertReceiverPage.
+type AlertReceiverPage struct {
+	Items []AlertReceiver `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// AlertReceiverPatch defines model for AlertReceiverPatch.
+type AlertReceiverPatch struct {
+	Authorization nullable.Nullable[string] `json:"authorization,omitempty"`
+	Channels      *AlertChannels            `json:"channels,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No            `json:"company_no,omitempty"`
+	Language  *AlertLanguage `json:"language,omitempty"`
+	Name      *DisplayName   `json:"name,omitempty"`
+
+	// URL Without credentials, query and `/api/v2/alerts`
+	URL     *AlertURL   `json:"url,omitempty"`
+	UserIds *AlertUsers `json:"user_ids,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
+}
+
+// AlertReceiverRequest defines model for AlertReceiverRequest.
+type AlertReceiverRequest struct {
+	// Authorization The value of the header `Authorization`. It is stored encrypted and never shown.
+	Authorization *AlertAuthorization `json:"authorization,omitempty"`
+	Channels      *AlertChannels      `json:"channels,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo *No               `json:"company_no,omitempty"`
+	Kind      AlertReceiverKind `json:"kind"`
+	Language  *AlertLanguage    `json:"language,omitempty"`
+	Name      DisplayName       `json:"name"`
+
+	// URL Without credentials, query and `/api/v2/alerts`
+	URL     *AlertURL   `json:"url,omitempty"`
+	UserIds *AlertUsers `json:"user_ids,omitempty"`
+}
+
+// AlertReceiverResponse defines model for AlertReceiverResponse.
+type AlertReceiverResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    AlertReceiver `json:"data"`
+}
+
+// AlertReceivers The receivers that are told; null means all
+type AlertReceivers = []int64
+
+// AlertResponse defines model for AlertResponse.
+type AlertResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message `json:"message"`
+	Data    Alert   `json:"data"`
+}
+
+// AlertRule defines model for AlertRule.
+type AlertRule struct {
+	Channel   *string   `json:"channel"`
+	CompanyNo *string   `json:"company_no"`
+	CreatedAt time.Time `json:"created_at"`
+	Enabled   bool      `json:"enabled"`
+
+	// ForSeconds For how long the condition must hold before the alert fires
+	ForSeconds int64      `json:"for_seconds"`
+	Kind       AlertKind  `json:"kind"`
+	Level      AlertLevel `json:"level"`
+
+	// Name If none was given, the kind and the level in the language of the request
+	Name      string   `json:"name"`
+	Receivers *[]int64 `json:"receivers"`
+
+	// RepeatSeconds After how long an alert that still fires is told again; 0 means never
+	RepeatSeconds int64 `json:"repeat_seconds"`
+
+	// ResolveSeconds For how long the condition must not hold before the alert is resolved
+	ResolveSeconds int64      `json:"resolve_seconds"`
+	RuleNo         int64      `json:"rule_no"`
+	SenderNo       *string    `json:"sender_no"`
+	SilencedUntil  *time.Time `json:"silenced_until"`
+
+	// Threshold Its meaning depends on the kind
+	Threshold *float64  `json:"threshold"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Version Increased by every change. Send it as `version` with a change to detect concurrent changes.
+	Version       int64  `json:"version"`
+	WindowSeconds *int64 `json:"window_seconds"`
+}
+
+// AlertRuleListResponse defines model for AlertRuleListResponse.
+type AlertRuleListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message       `json:"message"`
+	Data    AlertRulePage `json:"data"`
+}
+
+// AlertRulePage defines model for AlertRulePage.
+type AlertRulePage struct {
+	Items []AlertRule `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
+}
+
+// AlertRulePatch defines model for AlertRulePatch.
+type AlertRulePatch struct {
+	Channel    nullable.Nullable[string] `json:"channel,omitempty"`
+	CompanyNo  nullable.Nullable[string] `json:"company_no,omitempty"`
+	Enabled    *bool                     `json:"enabled,omitempty"`
+	ForSeconds *AlertSeconds             `json:"for_seconds,omitempty"`
+	Level      *AlertLevel               `json:"level,omitempty"`
+	Name       nullable.Nullable[string] `json:"name,omitempty"`
+
+	// Receivers The receivers that are told; null means all
+	Receivers      nullable.Nullable[[]int64]   `json:"receivers,omitempty"`
+	RepeatSeconds  *AlertSeconds                `json:"repeat_seconds,omitempty"`
+	ResolveSeconds *AlertSeconds                `json:"resolve_seconds,omitempty"`
+	SenderNo       nullable.Nullable[string]    `json:"sender_no,omitempty"`
+	SilencedUntil  nullable.Nullable[time.Time] `json:"silenced_until,omitempty"`
+
+	// Threshold null means that of the shipped rule of the kind
+	Threshold nullable.Nullable[float64] `json:"threshold,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version       *SeenVersion `json:"version,omitempty"`
+	WindowSeconds *int64       `json:"window_seconds,omitempty"`
+}
+
+// AlertRuleRequest defines model for AlertRuleRequest.
+type AlertRuleRequest struct {
+	// Channel Example: acme
+	Channel *No `json:"channel,omitempty"`
+
+	// CompanyNo Example: acme
+	CompanyNo  *No           `json:"company_no,omitempty"`
+	Enabled    *bool         `json:"enabled,omitempty"`
+	ForSeconds *AlertSeconds `json:"for_seconds,omitempty"`
+	Kind       AlertKind     `json:"kind"`
+	Level      AlertLevel    `json:"level"`
+
+	// Name If left out, the rule is called by its kind and level, in the language of the reader
+	Name *string `json:"name,omitempty"`
+
+	// Receivers The receivers that are told; null means all
+	Receivers      *AlertReceivers `json:"receivers,omitempty"`
+	RepeatSeconds  *AlertSeconds   `json:"repeat_seconds,omitempty"`
+	ResolveSeconds *AlertSeconds   `json:"resolve_seconds,omitempty"`
+
+	// SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
+	//
+	// Example: sms_app_001
+	SenderNo      *AppID          `json:"sender_no,omitempty"`
+	SilencedUntil *time.Time      `json:"silenced_until,omitempty"`
+	Threshold     *AlertThreshold `json:"threshold,omitempty"`
+
+	// WindowSeconds Only of kinds with a window
+	WindowSeconds *int64 `json:"window_seconds,omitempty"`
+}
+
+// AlertRuleResponse defines model for AlertRuleResponse.
+type AlertRuleResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message   `json:"message"`
+	Data    AlertRule `json:"data"`
+}
+
+// AlertSeconds defines model for AlertSeconds.
+type AlertSeconds = int64
+
+// AlertStatus defines model for AlertStatus.
+type AlertStatus string
+
+// AlertThreshold defines model for AlertThreshold.
+type AlertThreshold = float64
+
+// AlertURL Without credentials, query and `/api/v2/alerts`
+type AlertURL = string
+
+// AlertUsers defines model for AlertUsers.
+type AlertUsers = []UserID
 
 // AppClaimResponse defines model for AppClaimResponse.
 type AppClaimResponse struct {
@@ -1739,7 +2209,13 @@ type MonitoringSettings struct {
 	// Example: Asia/Shanghai
 	TimeZone *string `json:"time_zone,omitempty"`
 
-	// WaitWarningSeconds Seconds after which a waiting task causes the event `queue.slow`; 0 means never
+	// WaitCriticalSeconds The same of the level `critical`
+	WaitCriticalSeconds *int64 `json:"wait_critical_seconds,omitempty"`
+
+	// WaitEmergencySeconds The same of the level `emergency`
+	WaitEmergencySeconds *int64 `json:"wait_emergency_seconds,omitempty"`
+
+	// WaitWarningSeconds Threshold of the alert rules `wait_time` of the level `warning` that have none; 0 means never
 	WaitWarningSeconds *int64 `json:"wait_warning_seconds,omitempty"`
 }
 
@@ -2224,7 +2700,7 @@ type Overview struct {
 		// Failed Ended as FAILED
 		Failed *float64 `json:"failed"`
 
-		// In Submitted
+		// In Submitted, less the cancelled ones
 		In *float64 `json:"in"`
 
 		// Out Ended as SUCCESS
@@ -3852,6 +4328,9 @@ type Wait = int
 // Word50 defines model for Word50.
 type Word50 = string
 
+// AlertID defines model for AlertId.
+type AlertID = int64
+
 // CategoryName defines model for CategoryName.
 type CategoryName = Category
 
@@ -3887,8 +4366,14 @@ type ListLimit = int
 // Example: 13800138000
 type PhoneFilter = PhoneNumber
 
+// ReceiverNo defines model for ReceiverNo.
+type ReceiverNo = int64
+
 // RouteNo defines model for RouteNo.
 type RouteNo = int64
+
+// RuleNo defines model for RuleNo.
+type RuleNo = int64
 
 // SenderNo The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
 //
@@ -3930,6 +4415,54 @@ type Unavailable = Error
 
 // UnsupportedMedia defines model for UnsupportedMedia.
 type UnsupportedMedia = Error
+
+// ListAlertReceiversParams defines parameters for ListAlertReceivers.
+type ListAlertReceiversParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
+type CreateAlertReceiverParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAlertRulesParams defines parameters for ListAlertRules.
+type ListAlertRulesParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// CreateAlertRuleParams defines parameters for CreateAlertRule.
+type CreateAlertRuleParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListAlertsParams defines parameters for ListAlerts.
+type ListAlertsParams struct {
+	// Status Only alerts in this state
+	Status *AlertStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// RuleNo Only alerts of this rule
+	RuleNo *int64 `form:"rule_no,omitempty" json:"rule_no,omitempty"`
+
+	// Level Only alerts of this level
+	Level *AlertLevel `form:"level,omitempty" json:"level,omitempty"`
+
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
@@ -4338,6 +4871,21 @@ type AppClaimTasksParams struct {
 	Limit *ClaimLimit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// CreateAlertReceiverJSONRequestBody defines body for CreateAlertReceiver for application/json ContentType.
+type CreateAlertReceiverJSONRequestBody = AlertReceiverRequest
+
+// UpdateAlertReceiverJSONRequestBody defines body for UpdateAlertReceiver for application/json ContentType.
+type UpdateAlertReceiverJSONRequestBody = AlertReceiverPatch
+
+// CreateAlertRuleJSONRequestBody defines body for CreateAlertRule for application/json ContentType.
+type CreateAlertRuleJSONRequestBody = AlertRuleRequest
+
+// UpdateAlertRuleJSONRequestBody defines body for UpdateAlertRule for application/json ContentType.
+type UpdateAlertRuleJSONRequestBody = AlertRulePatch
+
+// AcknowledgeAlertJSONRequestBody defines body for AcknowledgeAlert for application/json ContentType.
+type AcknowledgeAlertJSONRequestBody = AlertAcknowledgement
+
 // CreateChannelJSONRequestBody defines body for CreateChannel for application/json ContentType.
 type CreateChannelJSONRequestBody = ChannelRequest
 
@@ -4517,10 +5065,186 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
+	// ListAlertReceivers List receivers of alerts, newest first
+	//
+	// Corresponds with GET /api/v1/admin/alert-receivers (the `ListAlertReceivers` operationId).
+	ListAlertReceivers(ctx context.Context, params *ListAlertReceiversParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAlertReceiverWithBody Add a receiver of alerts
+	//
+	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	//
+	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+	//   with an end five minutes ahead, and each alert that is resolved.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+	CreateAlertReceiverWithBody(ctx context.Context, params *CreateAlertReceiverParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAlertReceiver Add a receiver of alerts
+	//
+	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	//
+	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+	//   with an end five minutes ahead, and each alert that is resolved.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+	CreateAlertReceiver(ctx context.Context, params *CreateAlertReceiverParams, body CreateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteAlertReceiver Delete a receiver of alerts
+	//
+	// A receiver that a rule names cannot be deleted.
+	//
+	// Corresponds with DELETE /api/v1/admin/alert-receivers/{receiver_no} (the `DeleteAlertReceiver` operationId).
+	DeleteAlertReceiver(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAlertReceiver Get a receiver of alerts
+	//
+	// Corresponds with GET /api/v1/admin/alert-receivers/{receiver_no} (the `GetAlertReceiver` operationId).
+	GetAlertReceiver(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAlertReceiverWithBody Change a receiver of alerts
+	//
+	// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+	UpdateAlertReceiverWithBody(ctx context.Context, receiverNo ReceiverNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAlertReceiver Change a receiver of alerts
+	//
+	// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+	UpdateAlertReceiver(ctx context.Context, receiverNo ReceiverNo, body UpdateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAlertRules List alert rules, newest first
+	//
+	// Corresponds with GET /api/v1/admin/alert-rules (the `ListAlertRules` operationId).
+	ListAlertRules(ctx context.Context, params *ListAlertRulesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAlertRuleWithBody Add an alert rule
+	//
+	// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+	// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+	//
+	// | kind | subject | condition | threshold | filters |
+	// |---|---|---|---|---|
+	// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+	// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	//
+	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+	CreateAlertRuleWithBody(ctx context.Context, params *CreateAlertRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateAlertRule Add an alert rule
+	//
+	// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+	// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+	//
+	// | kind | subject | condition | threshold | filters |
+	// |---|---|---|---|---|
+	// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+	// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	//
+	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+	CreateAlertRule(ctx context.Context, params *CreateAlertRuleParams, body CreateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteAlertRule Delete an alert rule
+	//
+	// Its alerts are resolved at once, and stay in the list. A shipped rule that is deleted does not come back.
+	//
+	// Corresponds with DELETE /api/v1/admin/alert-rules/{rule_no} (the `DeleteAlertRule` operationId).
+	DeleteAlertRule(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetAlertRule Get an alert rule
+	//
+	// Corresponds with GET /api/v1/admin/alert-rules/{rule_no} (the `GetAlertRule` operationId).
+	GetAlertRule(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAlertRuleWithBody Change, silence or disable an alert rule
+	//
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+	UpdateAlertRuleWithBody(ctx context.Context, ruleNo RuleNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpdateAlertRule Change, silence or disable an alert rule
+	//
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+	UpdateAlertRule(ctx context.Context, ruleNo RuleNo, body UpdateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListAlerts List alerts, newest first
+	//
+	// One alert is one incident, from its start to its end. Resolved alerts are kept for `history.log_days`.
+	//
+	// Corresponds with GET /api/v1/admin/alerts (the `ListAlerts` operationId).
+	ListAlerts(ctx context.Context, params *ListAlertsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AcknowledgeAlertWithBody Acknowledge an alert that fires
+	//
+	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+	AcknowledgeAlertWithBody(ctx context.Context, alertID AlertID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AcknowledgeAlert Acknowledge an alert that fires
+	//
+	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+	AcknowledgeAlert(ctx context.Context, alertID AlertID, body AcknowledgeAlertJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListAudit List administrative changes, newest first
 	//
-	// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content or contact is recorded in
-	// the transaction of the change: who made it, with which request, and what changed. A request that is refused leaves nothing, and so
+	// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content, contact, alert rule or
+	// receiver is recorded in the transaction of the change: who made it, with which request, and what changed. So is each job that changes
+	// many tasks. A request that is refused leaves nothing, and so
 	// does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
 	//
 	// | `entity` | `entity_key` |
@@ -4532,6 +5256,9 @@ type ClientInterface interface {
 	// | `api_key` | the user and the number of the key |
 	// | `setting` | the category and the name |
 	// | `contact` | its `user_id` |
+	// | `alert_rule`, `alert_receiver` | its number |
+	// | `alert` | the number of an alert that somebody acknowledged |
+	// | `task_job` | the number of a job that somebody started or stopped |
 	// | `partition` | the first day of the tasks that the command line exported, dropped or imported |
 	// | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
 	//
@@ -4786,7 +5513,8 @@ type ClientInterface interface {
 	// - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
-	// - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -5793,10 +6521,356 @@ type ClientInterface interface {
 	Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
+// ListAlertReceivers List receivers of alerts, newest first
+//
+// Corresponds with GET /api/v1/admin/alert-receivers (the `ListAlertReceivers` operationId).
+func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiversParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAlertReceiversRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAlertReceiverWithBody Add a receiver of alerts
+//
+// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+//
+//   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+//     with an end five minutes ahead, and each alert that is resolved.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *CreateAlertReceiverParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAlertReceiverRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAlertReceiver Add a receiver of alerts
+//
+// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+//
+//   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+//     with an end five minutes ahead, and each alert that is resolved.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+func (c *Client) CreateAlertReceiver(ctx context.Context, params *CreateAlertReceiverParams, body CreateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAlertReceiverRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteAlertReceiver Delete a receiver of alerts
+//
+// A receiver that a rule names cannot be deleted.
+//
+// Corresponds with DELETE /api/v1/admin/alert-receivers/{receiver_no} (the `DeleteAlertReceiver` operationId).
+func (c *Client) DeleteAlertReceiver(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteAlertReceiverRequest(c.Server, receiverNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAlertReceiver Get a receiver of alerts
+//
+// Corresponds with GET /api/v1/admin/alert-receivers/{receiver_no} (the `GetAlertReceiver` operationId).
+func (c *Client) GetAlertReceiver(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAlertReceiverRequest(c.Server, receiverNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAlertReceiverWithBody Change a receiver of alerts
+//
+// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+func (c *Client) UpdateAlertReceiverWithBody(ctx context.Context, receiverNo ReceiverNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAlertReceiverRequestWithBody(c.Server, receiverNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAlertReceiver Change a receiver of alerts
+//
+// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+func (c *Client) UpdateAlertReceiver(ctx context.Context, receiverNo ReceiverNo, body UpdateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAlertReceiverRequest(c.Server, receiverNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAlertRules List alert rules, newest first
+//
+// Corresponds with GET /api/v1/admin/alert-rules (the `ListAlertRules` operationId).
+func (c *Client) ListAlertRules(ctx context.Context, params *ListAlertRulesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAlertRulesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAlertRuleWithBody Add an alert rule
+//
+// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+//
+// | kind | subject | condition | threshold | filters |
+// |---|---|---|---|---|
+// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+//
+// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+func (c *Client) CreateAlertRuleWithBody(ctx context.Context, params *CreateAlertRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAlertRuleRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateAlertRule Add an alert rule
+//
+// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+//
+// | kind | subject | condition | threshold | filters |
+// |---|---|---|---|---|
+// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+//
+// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+func (c *Client) CreateAlertRule(ctx context.Context, params *CreateAlertRuleParams, body CreateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateAlertRuleRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteAlertRule Delete an alert rule
+//
+// Its alerts are resolved at once, and stay in the list. A shipped rule that is deleted does not come back.
+//
+// Corresponds with DELETE /api/v1/admin/alert-rules/{rule_no} (the `DeleteAlertRule` operationId).
+func (c *Client) DeleteAlertRule(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteAlertRuleRequest(c.Server, ruleNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAlertRule Get an alert rule
+//
+// Corresponds with GET /api/v1/admin/alert-rules/{rule_no} (the `GetAlertRule` operationId).
+func (c *Client) GetAlertRule(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAlertRuleRequest(c.Server, ruleNo)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAlertRuleWithBody Change, silence or disable an alert rule
+//
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+func (c *Client) UpdateAlertRuleWithBody(ctx context.Context, ruleNo RuleNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAlertRuleRequestWithBody(c.Server, ruleNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpdateAlertRule Change, silence or disable an alert rule
+//
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+func (c *Client) UpdateAlertRule(ctx context.Context, ruleNo RuleNo, body UpdateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpdateAlertRuleRequest(c.Server, ruleNo, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListAlerts List alerts, newest first
+//
+// One alert is one incident, from its start to its end. Resolved alerts are kept for `history.log_days`.
+//
+// Corresponds with GET /api/v1/admin/alerts (the `ListAlerts` operationId).
+func (c *Client) ListAlerts(ctx context.Context, params *ListAlertsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListAlertsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AcknowledgeAlertWithBody Acknowledge an alert that fires
+//
+// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+func (c *Client) AcknowledgeAlertWithBody(ctx context.Context, alertID AlertID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcknowledgeAlertRequestWithBody(c.Server, alertID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AcknowledgeAlert Acknowledge an alert that fires
+//
+// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+func (c *Client) AcknowledgeAlert(ctx context.Context, alertID AlertID, body AcknowledgeAlertJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAcknowledgeAlertRequest(c.Server, alertID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListAudit List administrative changes, newest first
 //
-// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content or contact is recorded in
-// the transaction of the change: who made it, with which request, and what changed. A request that is refused leaves nothing, and so
+// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content, contact, alert rule or
+// receiver is recorded in the transaction of the change: who made it, with which request, and what changed. So is each job that changes
+// many tasks. A request that is refused leaves nothing, and so
 // does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
 //
 // | `entity` | `entity_key` |
@@ -5808,6 +6882,9 @@ type ClientInterface interface {
 // | `api_key` | the user and the number of the key |
 // | `setting` | the category and the name |
 // | `contact` | its `user_id` |
+// | `alert_rule`, `alert_receiver` | its number |
+// | `alert` | the number of an alert that somebody acknowledged |
+// | `task_job` | the number of a job that somebody started or stopped |
 // | `partition` | the first day of the tasks that the command line exported, dropped or imported |
 // | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
 //
@@ -6412,7 +7489,8 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
-//   - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
+//   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -8406,6 +9484,627 @@ func (c *Client) Ready(ctx context.Context, reqEditors ...RequestEditorFn) (*htt
 		return nil, err
 	}
 	return c.Client.Do(req)
+}
+
+// NewListAlertReceiversRequest constructs an http.Request for the ListAlertReceivers method
+func NewListAlertReceiversRequest(server string, params *ListAlertReceiversParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-receivers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateAlertReceiverRequest calls the generic CreateAlertReceiver builder with application/json body
+func NewCreateAlertReceiverRequest(server string, params *CreateAlertReceiverParams, body CreateAlertReceiverJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAlertReceiverRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateAlertReceiverRequestWithBody constructs an http.Request for the CreateAlertReceiver method, with any body, and a specified content type
+func NewCreateAlertReceiverRequestWithBody(server string, params *CreateAlertReceiverParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-receivers")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteAlertReceiverRequest constructs an http.Request for the DeleteAlertReceiver method
+func NewDeleteAlertReceiverRequest(server string, receiverNo ReceiverNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "receiver_no", receiverNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-receivers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetAlertReceiverRequest constructs an http.Request for the GetAlertReceiver method
+func NewGetAlertReceiverRequest(server string, receiverNo ReceiverNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "receiver_no", receiverNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-receivers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateAlertReceiverRequest calls the generic UpdateAlertReceiver builder with application/json body
+func NewUpdateAlertReceiverRequest(server string, receiverNo ReceiverNo, body UpdateAlertReceiverJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateAlertReceiverRequestWithBody(server, receiverNo, "application/json", bodyReader)
+}
+
+// NewUpdateAlertReceiverRequestWithBody constructs an http.Request for the UpdateAlertReceiver method, with any body, and a specified content type
+func NewUpdateAlertReceiverRequestWithBody(server string, receiverNo ReceiverNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "receiver_no", receiverNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-receivers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListAlertRulesRequest constructs an http.Request for the ListAlertRules method
+func NewListAlertRulesRequest(server string, params *ListAlertRulesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-rules")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCreateAlertRuleRequest calls the generic CreateAlertRule builder with application/json body
+func NewCreateAlertRuleRequest(server string, params *CreateAlertRuleParams, body CreateAlertRuleJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateAlertRuleRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateAlertRuleRequestWithBody constructs an http.Request for the CreateAlertRule method, with any body, and a specified content type
+func NewCreateAlertRuleRequestWithBody(server string, params *CreateAlertRuleParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-rules")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteAlertRuleRequest constructs an http.Request for the DeleteAlertRule method
+func NewDeleteAlertRuleRequest(server string, ruleNo RuleNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "rule_no", ruleNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-rules/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetAlertRuleRequest constructs an http.Request for the GetAlertRule method
+func NewGetAlertRuleRequest(server string, ruleNo RuleNo) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "rule_no", ruleNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-rules/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpdateAlertRuleRequest calls the generic UpdateAlertRule builder with application/json body
+func NewUpdateAlertRuleRequest(server string, ruleNo RuleNo, body UpdateAlertRuleJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpdateAlertRuleRequestWithBody(server, ruleNo, "application/json", bodyReader)
+}
+
+// NewUpdateAlertRuleRequestWithBody constructs an http.Request for the UpdateAlertRule method, with any body, and a specified content type
+func NewUpdateAlertRuleRequestWithBody(server string, ruleNo RuleNo, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "rule_no", ruleNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alert-rules/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListAlertsRequest constructs an http.Request for the ListAlerts method
+func NewListAlertsRequest(server string, params *ListAlertsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alerts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.RuleNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "rule_no", *params.RuleNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Level != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "level", *params.Level, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAcknowledgeAlertRequest calls the generic AcknowledgeAlert builder with application/json body
+func NewAcknowledgeAlertRequest(server string, alertID AlertID, body AcknowledgeAlertJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAcknowledgeAlertRequestWithBody(server, alertID, "application/json", bodyReader)
+}
+
+// NewAcknowledgeAlertRequestWithBody constructs an http.Request for the AcknowledgeAlert method, with any body, and a specified content type
+func NewAcknowledgeAlertRequestWithBody(server string, alertID AlertID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "alert_id", alertID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/alerts/%s/acknowledge", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
 }
 
 // NewListAuditRequest constructs an http.Request for the ListAudit method
@@ -13527,10 +15226,200 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
+	// ListAlertReceiversWithResponse List receivers of alerts, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/alert-receivers (the `ListAlertReceivers` operationId).
+	ListAlertReceiversWithResponse(ctx context.Context, params *ListAlertReceiversParams, reqEditors ...RequestEditorFn) (*ListAlertReceiversResponse, error)
+
+	// CreateAlertReceiverWithBodyWithResponse Add a receiver of alerts
+	//
+	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	//
+	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+	//   with an end five minutes ahead, and each alert that is resolved.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+	CreateAlertReceiverWithBodyWithResponse(ctx context.Context, params *CreateAlertReceiverParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAlertReceiverResponse, error)
+
+	// CreateAlertReceiverWithResponse Add a receiver of alerts
+	//
+	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+	//
+	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+	//   with an end five minutes ahead, and each alert that is resolved.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+	CreateAlertReceiverWithResponse(ctx context.Context, params *CreateAlertReceiverParams, body CreateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAlertReceiverResponse, error)
+
+	// DeleteAlertReceiverWithResponse Delete a receiver of alerts
+	//
+	// A receiver that a rule names cannot be deleted.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/alert-receivers/{receiver_no} (the `DeleteAlertReceiver` operationId).
+	DeleteAlertReceiverWithResponse(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*DeleteAlertReceiverResponse, error)
+
+	// GetAlertReceiverWithResponse Get a receiver of alerts
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/alert-receivers/{receiver_no} (the `GetAlertReceiver` operationId).
+	GetAlertReceiverWithResponse(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*GetAlertReceiverResponse, error)
+
+	// UpdateAlertReceiverWithBodyWithResponse Change a receiver of alerts
+	//
+	// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+	UpdateAlertReceiverWithBodyWithResponse(ctx context.Context, receiverNo ReceiverNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateAlertReceiverResponse, error)
+
+	// UpdateAlertReceiverWithResponse Change a receiver of alerts
+	//
+	// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+	UpdateAlertReceiverWithResponse(ctx context.Context, receiverNo ReceiverNo, body UpdateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAlertReceiverResponse, error)
+
+	// ListAlertRulesWithResponse List alert rules, newest first
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/alert-rules (the `ListAlertRules` operationId).
+	ListAlertRulesWithResponse(ctx context.Context, params *ListAlertRulesParams, reqEditors ...RequestEditorFn) (*ListAlertRulesResponse, error)
+
+	// CreateAlertRuleWithBodyWithResponse Add an alert rule
+	//
+	// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+	// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+	//
+	// | kind | subject | condition | threshold | filters |
+	// |---|---|---|---|---|
+	// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+	// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	//
+	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+	CreateAlertRuleWithBodyWithResponse(ctx context.Context, params *CreateAlertRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAlertRuleResponse, error)
+
+	// CreateAlertRuleWithResponse Add an alert rule
+	//
+	// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+	// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+	//
+	// | kind | subject | condition | threshold | filters |
+	// |---|---|---|---|---|
+	// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+	// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+	// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+	// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+	// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+	// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+	// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+	// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+	// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+	// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+	// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+	//
+	// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+	CreateAlertRuleWithResponse(ctx context.Context, params *CreateAlertRuleParams, body CreateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAlertRuleResponse, error)
+
+	// DeleteAlertRuleWithResponse Delete an alert rule
+	//
+	// Its alerts are resolved at once, and stay in the list. A shipped rule that is deleted does not come back.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /api/v1/admin/alert-rules/{rule_no} (the `DeleteAlertRule` operationId).
+	DeleteAlertRuleWithResponse(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*DeleteAlertRuleResponse, error)
+
+	// GetAlertRuleWithResponse Get an alert rule
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/alert-rules/{rule_no} (the `GetAlertRule` operationId).
+	GetAlertRuleWithResponse(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*GetAlertRuleResponse, error)
+
+	// UpdateAlertRuleWithBodyWithResponse Change, silence or disable an alert rule
+	//
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+	UpdateAlertRuleWithBodyWithResponse(ctx context.Context, ruleNo RuleNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateAlertRuleResponse, error)
+
+	// UpdateAlertRuleWithResponse Change, silence or disable an alert rule
+	//
+	// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+	UpdateAlertRuleWithResponse(ctx context.Context, ruleNo RuleNo, body UpdateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAlertRuleResponse, error)
+
+	// ListAlertsWithResponse List alerts, newest first
+	//
+	// One alert is one incident, from its start to its end. Resolved alerts are kept for `history.log_days`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/alerts (the `ListAlerts` operationId).
+	ListAlertsWithResponse(ctx context.Context, params *ListAlertsParams, reqEditors ...RequestEditorFn) (*ListAlertsResponse, error)
+
+	// AcknowledgeAlertWithBodyWithResponse Acknowledge an alert that fires
+	//
+	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+	AcknowledgeAlertWithBodyWithResponse(ctx context.Context, alertID AlertID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcknowledgeAlertResponse, error)
+
+	// AcknowledgeAlertWithResponse Acknowledge an alert that fires
+	//
+	// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+	AcknowledgeAlertWithResponse(ctx context.Context, alertID AlertID, body AcknowledgeAlertJSONRequestBody, reqEditors ...RequestEditorFn) (*AcknowledgeAlertResponse, error)
+
 	// ListAuditWithResponse List administrative changes, newest first
 	//
-	// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content or contact is recorded in
-	// the transaction of the change: who made it, with which request, and what changed. A request that is refused leaves nothing, and so
+	// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content, contact, alert rule or
+	// receiver is recorded in the transaction of the change: who made it, with which request, and what changed. So is each job that changes
+	// many tasks. A request that is refused leaves nothing, and so
 	// does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
 	//
 	// | `entity` | `entity_key` |
@@ -13542,6 +15431,9 @@ type ClientWithResponsesInterface interface {
 	// | `api_key` | the user and the number of the key |
 	// | `setting` | the category and the name |
 	// | `contact` | its `user_id` |
+	// | `alert_rule`, `alert_receiver` | its number |
+	// | `alert` | the number of an alert that somebody acknowledged |
+	// | `task_job` | the number of a job that somebody started or stopped |
 	// | `partition` | the first day of the tasks that the command line exported, dropped or imported |
 	// | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
 	//
@@ -13830,7 +15722,8 @@ type ClientWithResponsesInterface interface {
 	// - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
-	// - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
+	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -14927,6 +16820,1198 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /ready (the `Ready` operationId).
 	ReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ReadyResponse, error)
+}
+
+type ListAlertReceiversResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertReceiverListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON200() *AlertReceiverListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAlertReceiversResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAlertReceiversResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAlertReceiversResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAlertReceiversResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAlertReceiversResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateAlertReceiverResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertReceiverResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON200() *AlertReceiverResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateAlertReceiverResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateAlertReceiverResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateAlertReceiverResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateAlertReceiverResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateAlertReceiverResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteAlertReceiverResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteAlertReceiverResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteAlertReceiverResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteAlertReceiverResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteAlertReceiverResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteAlertReceiverResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetAlertReceiverResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertReceiverResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON200() *AlertReceiverResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetAlertReceiverResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAlertReceiverResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAlertReceiverResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAlertReceiverResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAlertReceiverResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateAlertReceiverResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertReceiverResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON200() *AlertReceiverResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateAlertReceiverResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateAlertReceiverResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateAlertReceiverResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateAlertReceiverResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateAlertReceiverResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListAlertRulesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertRuleListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAlertRulesResponse) GetJSON200() *AlertRuleListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAlertRulesResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAlertRulesResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListAlertRulesResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListAlertRulesResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAlertRulesResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAlertRulesResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAlertRulesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAlertRulesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAlertRulesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAlertRulesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateAlertRuleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertRuleResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON200() *AlertRuleResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r CreateAlertRuleResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateAlertRuleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateAlertRuleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateAlertRuleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateAlertRuleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DeleteAlertRuleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Done
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON200() *Done {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DeleteAlertRuleResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteAlertRuleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteAlertRuleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteAlertRuleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteAlertRuleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetAlertRuleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertRuleResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAlertRuleResponse) GetJSON200() *AlertRuleResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r GetAlertRuleResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r GetAlertRuleResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r GetAlertRuleResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r GetAlertRuleResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetAlertRuleResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r GetAlertRuleResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r GetAlertRuleResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAlertRuleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAlertRuleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAlertRuleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAlertRuleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UpdateAlertRuleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertRuleResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON200() *AlertRuleResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r UpdateAlertRuleResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r UpdateAlertRuleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpdateAlertRuleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpdateAlertRuleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpdateAlertRuleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListAlertsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListAlertsResponse) GetJSON200() *AlertListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListAlertsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListAlertsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListAlertsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListAlertsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListAlertsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListAlertsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListAlertsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListAlertsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListAlertsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListAlertsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type AcknowledgeAlertResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AlertResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON200() *AlertResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r AcknowledgeAlertResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r AcknowledgeAlertResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AcknowledgeAlertResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AcknowledgeAlertResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AcknowledgeAlertResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
 }
 
 type ListAuditResponse struct {
@@ -24427,10 +27512,302 @@ func (r ReadyResponse) ContentType() string {
 	return ""
 }
 
+// ListAlertReceiversWithResponse List receivers of alerts, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/alert-receivers (the `ListAlertReceivers` operationId).
+func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context, params *ListAlertReceiversParams, reqEditors ...RequestEditorFn) (*ListAlertReceiversResponse, error) {
+	rsp, err := c.ListAlertReceivers(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAlertReceiversResponse(rsp)
+}
+
+// CreateAlertReceiverWithBodyWithResponse Add a receiver of alerts
+//
+// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+//
+//   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+//     with an end five minutes ahead, and each alert that is resolved.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx context.Context, params *CreateAlertReceiverParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAlertReceiverResponse, error) {
+	rsp, err := c.CreateAlertReceiverWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAlertReceiverResponse(rsp)
+}
+
+// CreateAlertReceiverWithResponse Add a receiver of alerts
+//
+// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
+//
+//   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
+//     with an end five minutes ahead, and each alert that is resolved.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/alert-receivers (the `CreateAlertReceiver` operationId).
+func (c *ClientWithResponses) CreateAlertReceiverWithResponse(ctx context.Context, params *CreateAlertReceiverParams, body CreateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAlertReceiverResponse, error) {
+	rsp, err := c.CreateAlertReceiver(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAlertReceiverResponse(rsp)
+}
+
+// DeleteAlertReceiverWithResponse Delete a receiver of alerts
+//
+// A receiver that a rule names cannot be deleted.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/alert-receivers/{receiver_no} (the `DeleteAlertReceiver` operationId).
+func (c *ClientWithResponses) DeleteAlertReceiverWithResponse(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*DeleteAlertReceiverResponse, error) {
+	rsp, err := c.DeleteAlertReceiver(ctx, receiverNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteAlertReceiverResponse(rsp)
+}
+
+// GetAlertReceiverWithResponse Get a receiver of alerts
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/alert-receivers/{receiver_no} (the `GetAlertReceiver` operationId).
+func (c *ClientWithResponses) GetAlertReceiverWithResponse(ctx context.Context, receiverNo ReceiverNo, reqEditors ...RequestEditorFn) (*GetAlertReceiverResponse, error) {
+	rsp, err := c.GetAlertReceiver(ctx, receiverNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAlertReceiverResponse(rsp)
+}
+
+// UpdateAlertReceiverWithBodyWithResponse Change a receiver of alerts
+//
+// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+func (c *ClientWithResponses) UpdateAlertReceiverWithBodyWithResponse(ctx context.Context, receiverNo ReceiverNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateAlertReceiverResponse, error) {
+	rsp, err := c.UpdateAlertReceiverWithBody(ctx, receiverNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateAlertReceiverResponse(rsp)
+}
+
+// UpdateAlertReceiverWithResponse Change a receiver of alerts
+//
+// Fields that the body leaves out stay unchanged. `authorization` is kept only if `url` stays on the same scheme and host; null removes it. With `version`, the change applies only if the receiver still has that version.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/alert-receivers/{receiver_no} (the `UpdateAlertReceiver` operationId).
+func (c *ClientWithResponses) UpdateAlertReceiverWithResponse(ctx context.Context, receiverNo ReceiverNo, body UpdateAlertReceiverJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAlertReceiverResponse, error) {
+	rsp, err := c.UpdateAlertReceiver(ctx, receiverNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateAlertReceiverResponse(rsp)
+}
+
+// ListAlertRulesWithResponse List alert rules, newest first
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/alert-rules (the `ListAlertRules` operationId).
+func (c *ClientWithResponses) ListAlertRulesWithResponse(ctx context.Context, params *ListAlertRulesParams, reqEditors ...RequestEditorFn) (*ListAlertRulesResponse, error) {
+	rsp, err := c.ListAlertRules(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAlertRulesResponse(rsp)
+}
+
+// CreateAlertRuleWithBodyWithResponse Add an alert rule
+//
+// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+//
+// | kind | subject | condition | threshold | filters |
+// |---|---|---|---|---|
+// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+//
+// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+func (c *ClientWithResponses) CreateAlertRuleWithBodyWithResponse(ctx context.Context, params *CreateAlertRuleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateAlertRuleResponse, error) {
+	rsp, err := c.CreateAlertRuleWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAlertRuleResponse(rsp)
+}
+
+// CreateAlertRuleWithResponse Add an alert rule
+//
+// A rule watches one condition. Every 10 seconds it is looked for. An alert fires when the condition has held for `for_seconds`, and is
+// resolved when it has not held for `resolve_seconds`. It is one alert for each subject that the condition is about.
+//
+// | kind | subject | condition | threshold | filters |
+// |---|---|---|---|---|
+// | `wait_time` | channel | its oldest due task waits for longer | seconds; null: the setting of the level, `monitoring.wait_warning_seconds`, `wait_critical_seconds` or `wait_emergency_seconds` | company, channel |
+// | `queue_depth` | queue, or company | more tasks are due and wait; of a company all that wait, also those due later | tasks | company |
+// | `failure_rate` | all, company, channel or sender | of what ended within the window, a larger share failed; at least 20 must have ended. Without a filter and for a company tasks count, for a channel and a sender reports of senders | share from 0 to 1 | one of company, channel, sender |
+// | `pool_unserved` | pool | a due task waits, and no available sender serves its pool | none | company, channel |
+// | `sender_silent` | sender | an app that had sent in the day before has not polled for longer; of a sender that the rule names, also one that had not | seconds | channel, sender |
+// | `balance_low` | sender | its balance is at or below | segments; null: the `low_warning` of the sender | channel, sender |
+// | `provider_trouble` | sender | its circuit breaker is open | none | channel, sender |
+// | `receipts_missing` | sender | a provider with callbacks accepted as many messages within the window, and sent no receipt | messages | channel, sender |
+// | `disk_low` | host and folder | a smaller share is free of a file system that a server uses: of the private PostgreSQL, or `HISTORY_DIR` | share from 0 to 1 | none |
+// | `partition_missing` | partitions | tasks of fewer days, today included, have a partition | days | none |
+// | `webhook_failing` | receiver | a receiver of the kind `alertmanager` has refused calls for longer | seconds | none |
+//
+// A threshold or window that is left out is that of the shipped rule of the kind. A rule has at most 100 alerts at a time.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/alert-rules (the `CreateAlertRule` operationId).
+func (c *ClientWithResponses) CreateAlertRuleWithResponse(ctx context.Context, params *CreateAlertRuleParams, body CreateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateAlertRuleResponse, error) {
+	rsp, err := c.CreateAlertRule(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateAlertRuleResponse(rsp)
+}
+
+// DeleteAlertRuleWithResponse Delete an alert rule
+//
+// Its alerts are resolved at once, and stay in the list. A shipped rule that is deleted does not come back.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /api/v1/admin/alert-rules/{rule_no} (the `DeleteAlertRule` operationId).
+func (c *ClientWithResponses) DeleteAlertRuleWithResponse(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*DeleteAlertRuleResponse, error) {
+	rsp, err := c.DeleteAlertRule(ctx, ruleNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteAlertRuleResponse(rsp)
+}
+
+// GetAlertRuleWithResponse Get an alert rule
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/alert-rules/{rule_no} (the `GetAlertRule` operationId).
+func (c *ClientWithResponses) GetAlertRuleWithResponse(ctx context.Context, ruleNo RuleNo, reqEditors ...RequestEditorFn) (*GetAlertRuleResponse, error) {
+	rsp, err := c.GetAlertRule(ctx, ruleNo, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAlertRuleResponse(rsp)
+}
+
+// UpdateAlertRuleWithBodyWithResponse Change, silence or disable an alert rule
+//
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+func (c *ClientWithResponses) UpdateAlertRuleWithBodyWithResponse(ctx context.Context, ruleNo RuleNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateAlertRuleResponse, error) {
+	rsp, err := c.UpdateAlertRuleWithBody(ctx, ruleNo, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateAlertRuleResponse(rsp)
+}
+
+// UpdateAlertRuleWithResponse Change, silence or disable an alert rule
+//
+// Fields that the body leaves out stay unchanged; null empties a field. A rule that is disabled, or whose level, company, channel or sender changes, ends its alerts at once. After any other change they go on, and are judged by the new values. While a rule is silenced it is watched, and nothing new is told of its alerts; that an alert is resolved is told to those who know that it fires. With `version`, the change applies only if the rule still has that version; otherwise it gets 409 with the reason `version.stale`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /api/v1/admin/alert-rules/{rule_no} (the `UpdateAlertRule` operationId).
+func (c *ClientWithResponses) UpdateAlertRuleWithResponse(ctx context.Context, ruleNo RuleNo, body UpdateAlertRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateAlertRuleResponse, error) {
+	rsp, err := c.UpdateAlertRule(ctx, ruleNo, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpdateAlertRuleResponse(rsp)
+}
+
+// ListAlertsWithResponse List alerts, newest first
+//
+// One alert is one incident, from its start to its end. Resolved alerts are kept for `history.log_days`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/alerts (the `ListAlerts` operationId).
+func (c *ClientWithResponses) ListAlertsWithResponse(ctx context.Context, params *ListAlertsParams, reqEditors ...RequestEditorFn) (*ListAlertsResponse, error) {
+	rsp, err := c.ListAlerts(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListAlertsResponse(rsp)
+}
+
+// AcknowledgeAlertWithBodyWithResponse Acknowledge an alert that fires
+//
+// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+func (c *ClientWithResponses) AcknowledgeAlertWithBodyWithResponse(ctx context.Context, alertID AlertID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AcknowledgeAlertResponse, error) {
+	rsp, err := c.AcknowledgeAlertWithBody(ctx, alertID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAcknowledgeAlertResponse(rsp)
+}
+
+// AcknowledgeAlertWithResponse Acknowledge an alert that fires
+//
+// It is not told again until it is resolved. A second acknowledgement may add a remark; the first user stays.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/alerts/{alert_id}/acknowledge (the `AcknowledgeAlert` operationId).
+func (c *ClientWithResponses) AcknowledgeAlertWithResponse(ctx context.Context, alertID AlertID, body AcknowledgeAlertJSONRequestBody, reqEditors ...RequestEditorFn) (*AcknowledgeAlertResponse, error) {
+	rsp, err := c.AcknowledgeAlert(ctx, alertID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAcknowledgeAlertResponse(rsp)
+}
+
 // ListAuditWithResponse List administrative changes, newest first
 //
-// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content or contact is recorded in
-// the transaction of the change: who made it, with which request, and what changed. A request that is refused leaves nothing, and so
+// Each change of a company, channel, country, route, sender, user, API key, setting, template, default content, contact, alert rule or
+// receiver is recorded in the transaction of the change: who made it, with which request, and what changed. So is each job that changes
+// many tasks. A request that is refused leaves nothing, and so
 // does a request that changes nothing. The setting `history.log_days` says how long the record is kept.
 //
 // | `entity` | `entity_key` |
@@ -24442,6 +27819,9 @@ func (r ReadyResponse) ContentType() string {
 // | `api_key` | the user and the number of the key |
 // | `setting` | the category and the name |
 // | `contact` | its `user_id` |
+// | `alert_rule`, `alert_receiver` | its number |
+// | `alert` | the number of an alert that somebody acknowledged |
+// | `task_job` | the number of a job that somebody started or stopped |
 // | `partition` | the first day of the tasks that the command line exported, dropped or imported |
 // | `recovery` | `tasks`: somebody recovered tasks whose lease ran out |
 //
@@ -24940,7 +28320,8 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.low_warning`, `sender.low_switch`: a claim took a balance to or below its threshold.
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
-//   - `queue.slow`: a task has waited for longer than `monitoring.wait_warning_seconds`.
+//   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -26630,6 +30011,1018 @@ func (c *ClientWithResponses) ReadyWithResponse(ctx context.Context, reqEditors 
 		return nil, err
 	}
 	return ParseReadyResponse(rsp)
+}
+
+// ParseListAlertReceiversResponse parses an HTTP response from a ListAlertReceiversWithResponse call
+func ParseListAlertReceiversResponse(rsp *http.Response) (*ListAlertReceiversResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAlertReceiversResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertReceiverListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateAlertReceiverResponse parses an HTTP response from a CreateAlertReceiverWithResponse call
+func ParseCreateAlertReceiverResponse(rsp *http.Response) (*CreateAlertReceiverResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateAlertReceiverResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertReceiverResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteAlertReceiverResponse parses an HTTP response from a DeleteAlertReceiverWithResponse call
+func ParseDeleteAlertReceiverResponse(rsp *http.Response) (*DeleteAlertReceiverResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteAlertReceiverResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetAlertReceiverResponse parses an HTTP response from a GetAlertReceiverWithResponse call
+func ParseGetAlertReceiverResponse(rsp *http.Response) (*GetAlertReceiverResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAlertReceiverResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertReceiverResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateAlertReceiverResponse parses an HTTP response from a UpdateAlertReceiverWithResponse call
+func ParseUpdateAlertReceiverResponse(rsp *http.Response) (*UpdateAlertReceiverResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateAlertReceiverResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertReceiverResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListAlertRulesResponse parses an HTTP response from a ListAlertRulesWithResponse call
+func ParseListAlertRulesResponse(rsp *http.Response) (*ListAlertRulesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAlertRulesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertRuleListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateAlertRuleResponse parses an HTTP response from a CreateAlertRuleWithResponse call
+func ParseCreateAlertRuleResponse(rsp *http.Response) (*CreateAlertRuleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateAlertRuleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertRuleResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDeleteAlertRuleResponse parses an HTTP response from a DeleteAlertRuleWithResponse call
+func ParseDeleteAlertRuleResponse(rsp *http.Response) (*DeleteAlertRuleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteAlertRuleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Done
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetAlertRuleResponse parses an HTTP response from a GetAlertRuleWithResponse call
+func ParseGetAlertRuleResponse(rsp *http.Response) (*GetAlertRuleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAlertRuleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertRuleResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUpdateAlertRuleResponse parses an HTTP response from a UpdateAlertRuleWithResponse call
+func ParseUpdateAlertRuleResponse(rsp *http.Response) (*UpdateAlertRuleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpdateAlertRuleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertRuleResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListAlertsResponse parses an HTTP response from a ListAlertsWithResponse call
+func ParseListAlertsResponse(rsp *http.Response) (*ListAlertsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListAlertsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseAcknowledgeAlertResponse parses an HTTP response from a AcknowledgeAlertWithResponse call
+func ParseAcknowledgeAlertResponse(rsp *http.Response) (*AcknowledgeAlertResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AcknowledgeAlertResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AlertResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
 }
 
 // ParseListAuditResponse parses an HTTP response from a ListAuditWithResponse call
@@ -34659,6 +39052,42 @@ func ParseReadyResponse(rsp *http.Response) (*ReadyResponse, error) {
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
+	// ListAlertReceivers List receivers of alerts, newest first
+	// (GET /api/v1/admin/alert-receivers)
+	ListAlertReceivers(w http.ResponseWriter, r *http.Request, params ListAlertReceiversParams)
+	// CreateAlertReceiver Add a receiver of alerts
+	// (POST /api/v1/admin/alert-receivers)
+	CreateAlertReceiver(w http.ResponseWriter, r *http.Request, params CreateAlertReceiverParams)
+	// DeleteAlertReceiver Delete a receiver of alerts
+	// (DELETE /api/v1/admin/alert-receivers/{receiver_no})
+	DeleteAlertReceiver(w http.ResponseWriter, r *http.Request, receiverNo ReceiverNo)
+	// GetAlertReceiver Get a receiver of alerts
+	// (GET /api/v1/admin/alert-receivers/{receiver_no})
+	GetAlertReceiver(w http.ResponseWriter, r *http.Request, receiverNo ReceiverNo)
+	// UpdateAlertReceiver Change a receiver of alerts
+	// (PATCH /api/v1/admin/alert-receivers/{receiver_no})
+	UpdateAlertReceiver(w http.ResponseWriter, r *http.Request, receiverNo ReceiverNo)
+	// ListAlertRules List alert rules, newest first
+	// (GET /api/v1/admin/alert-rules)
+	ListAlertRules(w http.ResponseWriter, r *http.Request, params ListAlertRulesParams)
+	// CreateAlertRule Add an alert rule
+	// (POST /api/v1/admin/alert-rules)
+	CreateAlertRule(w http.ResponseWriter, r *http.Request, params CreateAlertRuleParams)
+	// DeleteAlertRule Delete an alert rule
+	// (DELETE /api/v1/admin/alert-rules/{rule_no})
+	DeleteAlertRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo)
+	// GetAlertRule Get an alert rule
+	// (GET /api/v1/admin/alert-rules/{rule_no})
+	GetAlertRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo)
+	// UpdateAlertRule Change, silence or disable an alert rule
+	// (PATCH /api/v1/admin/alert-rules/{rule_no})
+	UpdateAlertRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo)
+	// ListAlerts List alerts, newest first
+	// (GET /api/v1/admin/alerts)
+	ListAlerts(w http.ResponseWriter, r *http.Request, params ListAlertsParams)
+	// AcknowledgeAlert Acknowledge an alert that fires
+	// (POST /api/v1/admin/alerts/{alert_id}/acknowledge)
+	AcknowledgeAlert(w http.ResponseWriter, r *http.Request, alertID AlertID)
 	// ListAudit List administrative changes, newest first
 	// (GET /api/v1/admin/audit)
 	ListAudit(w http.ResponseWriter, r *http.Request, params ListAuditParams)
@@ -34966,6 +39395,447 @@ type ServerInterfaceWrapper struct {
 }
 
 type MiddlewareFunc func(http.Handler) http.Handler
+
+// ListAlertReceivers operation middleware
+func (siw *ServerInterfaceWrapper) ListAlertReceivers(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAlertReceiversParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAlertReceivers(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateAlertReceiver operation middleware
+func (siw *ServerInterfaceWrapper) CreateAlertReceiver(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateAlertReceiverParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateAlertReceiver(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteAlertReceiver operation middleware
+func (siw *ServerInterfaceWrapper) DeleteAlertReceiver(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "receiver_no" -------------
+	var receiverNo ReceiverNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "receiver_no", r.PathValue("receiver_no"), &receiverNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "receiver_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteAlertReceiver(w, r, receiverNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetAlertReceiver operation middleware
+func (siw *ServerInterfaceWrapper) GetAlertReceiver(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "receiver_no" -------------
+	var receiverNo ReceiverNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "receiver_no", r.PathValue("receiver_no"), &receiverNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "receiver_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetAlertReceiver(w, r, receiverNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateAlertReceiver operation middleware
+func (siw *ServerInterfaceWrapper) UpdateAlertReceiver(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "receiver_no" -------------
+	var receiverNo ReceiverNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "receiver_no", r.PathValue("receiver_no"), &receiverNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "receiver_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateAlertReceiver(w, r, receiverNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAlertRules operation middleware
+func (siw *ServerInterfaceWrapper) ListAlertRules(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAlertRulesParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAlertRules(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateAlertRule operation middleware
+func (siw *ServerInterfaceWrapper) CreateAlertRule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateAlertRuleParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateAlertRule(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DeleteAlertRule operation middleware
+func (siw *ServerInterfaceWrapper) DeleteAlertRule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "rule_no" -------------
+	var ruleNo RuleNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "rule_no", r.PathValue("rule_no"), &ruleNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "rule_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DeleteAlertRule(w, r, ruleNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetAlertRule operation middleware
+func (siw *ServerInterfaceWrapper) GetAlertRule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "rule_no" -------------
+	var ruleNo RuleNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "rule_no", r.PathValue("rule_no"), &ruleNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "rule_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetAlertRule(w, r, ruleNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// UpdateAlertRule operation middleware
+func (siw *ServerInterfaceWrapper) UpdateAlertRule(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "rule_no" -------------
+	var ruleNo RuleNo
+
+	err = runtime.BindStyledParameterWithOptions("simple", "rule_no", r.PathValue("rule_no"), &ruleNo, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "rule_no", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.UpdateAlertRule(w, r, ruleNo)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListAlerts operation middleware
+func (siw *ServerInterfaceWrapper) ListAlerts(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListAlertsParams
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "rule_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "rule_no", r.URL.Query(), &params.RuleNo, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "rule_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "rule_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "level" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "level", r.URL.Query(), &params.Level, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "level"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "level", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListAlerts(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// AcknowledgeAlert operation middleware
+func (siw *ServerInterfaceWrapper) AcknowledgeAlert(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "alert_id" -------------
+	var alertID AlertID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "alert_id", r.PathValue("alert_id"), &alertID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "alert_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.AcknowledgeAlert(w, r, alertID)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
 
 // ListAudit operation middleware
 func (siw *ServerInterfaceWrapper) ListAudit(w http.ResponseWriter, r *http.Request) {
@@ -38662,6 +43532,18 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alert-receivers", wrapper.ListAlertReceivers)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/alert-receivers", wrapper.CreateAlertReceiver)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/alert-receivers/{receiver_no}", wrapper.DeleteAlertReceiver)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alert-receivers/{receiver_no}", wrapper.GetAlertReceiver)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/alert-receivers/{receiver_no}", wrapper.UpdateAlertReceiver)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alert-rules", wrapper.ListAlertRules)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/alert-rules", wrapper.CreateAlertRule)
+	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/alert-rules/{rule_no}", wrapper.DeleteAlertRule)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alert-rules/{rule_no}", wrapper.GetAlertRule)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/alert-rules/{rule_no}", wrapper.UpdateAlertRule)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/alerts", wrapper.ListAlerts)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/alerts/{alert_id}/acknowledge", wrapper.AcknowledgeAlert)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/audit", wrapper.ListAudit)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.ListChannels)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/channels", wrapper.CreateChannel)
@@ -38788,6 +43670,1675 @@ type UnauthorizedJSONResponse Error
 type UnavailableJSONResponse Error
 
 type UnsupportedMediaJSONResponse Error
+
+type ListAlertReceiversRequestObject struct {
+	Params ListAlertReceiversParams
+}
+
+type ListAlertReceiversResponseObject interface {
+	VisitListAlertReceiversResponse(w http.ResponseWriter) error
+}
+
+type ListAlertReceivers200JSONResponse AlertReceiverListResponse
+
+func (response ListAlertReceivers200JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertReceivers401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListAlertReceivers401JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertReceivers403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListAlertReceivers403JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertReceivers422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListAlertReceivers422JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertReceivers429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListAlertReceivers429JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertReceivers500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListAlertReceivers500JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertReceivers503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListAlertReceivers503JSONResponse) VisitListAlertReceiversResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiverRequestObject struct {
+	Params CreateAlertReceiverParams
+	Body   *CreateAlertReceiverJSONRequestBody
+}
+
+type CreateAlertReceiverResponseObject interface {
+	VisitCreateAlertReceiverResponse(w http.ResponseWriter) error
+}
+
+type CreateAlertReceiver200JSONResponse AlertReceiverResponse
+
+func (response CreateAlertReceiver200JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateAlertReceiver400JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateAlertReceiver401JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateAlertReceiver403JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateAlertReceiver409JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateAlertReceiver413JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateAlertReceiver415JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateAlertReceiver422JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateAlertReceiver429JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateAlertReceiver500JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertReceiver503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateAlertReceiver503JSONResponse) VisitCreateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiverRequestObject struct {
+	ReceiverNo ReceiverNo `json:"receiver_no"`
+}
+
+type DeleteAlertReceiverResponseObject interface {
+	VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error
+}
+
+type DeleteAlertReceiver200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteAlertReceiver200JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteAlertReceiver401JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteAlertReceiver403JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteAlertReceiver404JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver409JSONResponse struct{ ConflictJSONResponse }
+
+func (response DeleteAlertReceiver409JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteAlertReceiver422JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteAlertReceiver429JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteAlertReceiver500JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertReceiver503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteAlertReceiver503JSONResponse) VisitDeleteAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiverRequestObject struct {
+	ReceiverNo ReceiverNo `json:"receiver_no"`
+}
+
+type GetAlertReceiverResponseObject interface {
+	VisitGetAlertReceiverResponse(w http.ResponseWriter) error
+}
+
+type GetAlertReceiver200JSONResponse AlertReceiverResponse
+
+func (response GetAlertReceiver200JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetAlertReceiver401JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetAlertReceiver403JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetAlertReceiver404JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetAlertReceiver422JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetAlertReceiver429JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetAlertReceiver500JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertReceiver503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetAlertReceiver503JSONResponse) VisitGetAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiverRequestObject struct {
+	ReceiverNo ReceiverNo `json:"receiver_no"`
+	Body       *UpdateAlertReceiverJSONRequestBody
+}
+
+type UpdateAlertReceiverResponseObject interface {
+	VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error
+}
+
+type UpdateAlertReceiver200JSONResponse AlertReceiverResponse
+
+func (response UpdateAlertReceiver200JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateAlertReceiver400JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateAlertReceiver401JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateAlertReceiver403JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateAlertReceiver404JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateAlertReceiver409JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateAlertReceiver413JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateAlertReceiver415JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateAlertReceiver422JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateAlertReceiver429JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateAlertReceiver500JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertReceiver503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateAlertReceiver503JSONResponse) VisitUpdateAlertReceiverResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRulesRequestObject struct {
+	Params ListAlertRulesParams
+}
+
+type ListAlertRulesResponseObject interface {
+	VisitListAlertRulesResponse(w http.ResponseWriter) error
+}
+
+type ListAlertRules200JSONResponse AlertRuleListResponse
+
+func (response ListAlertRules200JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRules401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListAlertRules401JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRules403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListAlertRules403JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRules422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListAlertRules422JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRules429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListAlertRules429JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRules500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListAlertRules500JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertRules503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListAlertRules503JSONResponse) VisitListAlertRulesResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRuleRequestObject struct {
+	Params CreateAlertRuleParams
+	Body   *CreateAlertRuleJSONRequestBody
+}
+
+type CreateAlertRuleResponseObject interface {
+	VisitCreateAlertRuleResponse(w http.ResponseWriter) error
+}
+
+type CreateAlertRule200JSONResponse AlertRuleResponse
+
+func (response CreateAlertRule200JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule400JSONResponse struct{ MalformedJSONResponse }
+
+func (response CreateAlertRule400JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateAlertRule401JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateAlertRule403JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateAlertRule409JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateAlertRule413JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response CreateAlertRule415JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule422JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateAlertRule422JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateAlertRule429JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule500JSONResponse struct{ InternalJSONResponse }
+
+func (response CreateAlertRule500JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateAlertRule503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateAlertRule503JSONResponse) VisitCreateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRuleRequestObject struct {
+	RuleNo RuleNo `json:"rule_no"`
+}
+
+type DeleteAlertRuleResponseObject interface {
+	VisitDeleteAlertRuleResponse(w http.ResponseWriter) error
+}
+
+type DeleteAlertRule200JSONResponse struct{ DoneJSONResponse }
+
+func (response DeleteAlertRule200JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DeleteAlertRule401JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DeleteAlertRule403JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteAlertRule404JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule422JSONResponse struct{ InvalidJSONResponse }
+
+func (response DeleteAlertRule422JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DeleteAlertRule429JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule500JSONResponse struct{ InternalJSONResponse }
+
+func (response DeleteAlertRule500JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteAlertRule503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DeleteAlertRule503JSONResponse) VisitDeleteAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRuleRequestObject struct {
+	RuleNo RuleNo `json:"rule_no"`
+}
+
+type GetAlertRuleResponseObject interface {
+	VisitGetAlertRuleResponse(w http.ResponseWriter) error
+}
+
+type GetAlertRule200JSONResponse AlertRuleResponse
+
+func (response GetAlertRule200JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetAlertRule401JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetAlertRule403JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetAlertRule404JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule422JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetAlertRule422JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetAlertRule429JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule500JSONResponse struct{ InternalJSONResponse }
+
+func (response GetAlertRule500JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAlertRule503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetAlertRule503JSONResponse) VisitGetAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRuleRequestObject struct {
+	RuleNo RuleNo `json:"rule_no"`
+	Body   *UpdateAlertRuleJSONRequestBody
+}
+
+type UpdateAlertRuleResponseObject interface {
+	VisitUpdateAlertRuleResponse(w http.ResponseWriter) error
+}
+
+type UpdateAlertRule200JSONResponse AlertRuleResponse
+
+func (response UpdateAlertRule200JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule400JSONResponse struct{ MalformedJSONResponse }
+
+func (response UpdateAlertRule400JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response UpdateAlertRule401JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response UpdateAlertRule403JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response UpdateAlertRule404JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateAlertRule409JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response UpdateAlertRule413JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response UpdateAlertRule415JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule422JSONResponse struct{ InvalidJSONResponse }
+
+func (response UpdateAlertRule422JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule429JSONResponse struct{ TooManyJSONResponse }
+
+func (response UpdateAlertRule429JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule500JSONResponse struct{ InternalJSONResponse }
+
+func (response UpdateAlertRule500JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpdateAlertRule503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response UpdateAlertRule503JSONResponse) VisitUpdateAlertRuleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlertsRequestObject struct {
+	Params ListAlertsParams
+}
+
+type ListAlertsResponseObject interface {
+	VisitListAlertsResponse(w http.ResponseWriter) error
+}
+
+type ListAlerts200JSONResponse AlertListResponse
+
+func (response ListAlerts200JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlerts401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListAlerts401JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlerts403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListAlerts403JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlerts422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListAlerts422JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlerts429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListAlerts429JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlerts500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListAlerts500JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListAlerts503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListAlerts503JSONResponse) VisitListAlertsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlertRequestObject struct {
+	AlertID AlertID `json:"alert_id"`
+	Body    *AcknowledgeAlertJSONRequestBody
+}
+
+type AcknowledgeAlertResponseObject interface {
+	VisitAcknowledgeAlertResponse(w http.ResponseWriter) error
+}
+
+type AcknowledgeAlert200JSONResponse AlertResponse
+
+func (response AcknowledgeAlert200JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert400JSONResponse struct{ MalformedJSONResponse }
+
+func (response AcknowledgeAlert400JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response AcknowledgeAlert401JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response AcknowledgeAlert403JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response AcknowledgeAlert404JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert409JSONResponse struct{ ConflictJSONResponse }
+
+func (response AcknowledgeAlert409JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response AcknowledgeAlert413JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response AcknowledgeAlert415JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert422JSONResponse struct{ InvalidJSONResponse }
+
+func (response AcknowledgeAlert422JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert429JSONResponse struct{ TooManyJSONResponse }
+
+func (response AcknowledgeAlert429JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert500JSONResponse struct{ InternalJSONResponse }
+
+func (response AcknowledgeAlert500JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type AcknowledgeAlert503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response AcknowledgeAlert503JSONResponse) VisitAcknowledgeAlertResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
 
 type ListAuditRequestObject struct {
 	Params ListAuditParams
@@ -51927,6 +58478,42 @@ func (response Ready503JSONResponse) VisitReadyResponse(w http.ResponseWriter) e
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
+	// ListAlertReceivers List receivers of alerts, newest first
+	// (GET /api/v1/admin/alert-receivers)
+	ListAlertReceivers(ctx context.Context, request ListAlertReceiversRequestObject) (ListAlertReceiversResponseObject, error)
+	// CreateAlertReceiver Add a receiver of alerts
+	// (POST /api/v1/admin/alert-receivers)
+	CreateAlertReceiver(ctx context.Context, request CreateAlertReceiverRequestObject) (CreateAlertReceiverResponseObject, error)
+	// DeleteAlertReceiver Delete a receiver of alerts
+	// (DELETE /api/v1/admin/alert-receivers/{receiver_no})
+	DeleteAlertReceiver(ctx context.Context, request DeleteAlertReceiverRequestObject) (DeleteAlertReceiverResponseObject, error)
+	// GetAlertReceiver Get a receiver of alerts
+	// (GET /api/v1/admin/alert-receivers/{receiver_no})
+	GetAlertReceiver(ctx context.Context, request GetAlertReceiverRequestObject) (GetAlertReceiverResponseObject, error)
+	// UpdateAlertReceiver Change a receiver of alerts
+	// (PATCH /api/v1/admin/alert-receivers/{receiver_no})
+	UpdateAlertReceiver(ctx context.Context, request UpdateAlertReceiverRequestObject) (UpdateAlertReceiverResponseObject, error)
+	// ListAlertRules List alert rules, newest first
+	// (GET /api/v1/admin/alert-rules)
+	ListAlertRules(ctx context.Context, request ListAlertRulesRequestObject) (ListAlertRulesResponseObject, error)
+	// CreateAlertRule Add an alert rule
+	// (POST /api/v1/admin/alert-rules)
+	CreateAlertRule(ctx context.Context, request CreateAlertRuleRequestObject) (CreateAlertRuleResponseObject, error)
+	// DeleteAlertRule Delete an alert rule
+	// (DELETE /api/v1/admin/alert-rules/{rule_no})
+	DeleteAlertRule(ctx context.Context, request DeleteAlertRuleRequestObject) (DeleteAlertRuleResponseObject, error)
+	// GetAlertRule Get an alert rule
+	// (GET /api/v1/admin/alert-rules/{rule_no})
+	GetAlertRule(ctx context.Context, request GetAlertRuleRequestObject) (GetAlertRuleResponseObject, error)
+	// UpdateAlertRule Change, silence or disable an alert rule
+	// (PATCH /api/v1/admin/alert-rules/{rule_no})
+	UpdateAlertRule(ctx context.Context, request UpdateAlertRuleRequestObject) (UpdateAlertRuleResponseObject, error)
+	// ListAlerts List alerts, newest first
+	// (GET /api/v1/admin/alerts)
+	ListAlerts(ctx context.Context, request ListAlertsRequestObject) (ListAlertsResponseObject, error)
+	// AcknowledgeAlert Acknowledge an alert that fires
+	// (POST /api/v1/admin/alerts/{alert_id}/acknowledge)
+	AcknowledgeAlert(ctx context.Context, request AcknowledgeAlertRequestObject) (AcknowledgeAlertResponseObject, error)
 	// ListAudit List administrative changes, newest first
 	// (GET /api/v1/admin/audit)
 	ListAudit(ctx context.Context, request ListAuditRequestObject) (ListAuditResponseObject, error)
@@ -52263,6 +58850,353 @@ type strictHandler struct {
 	ssi         StrictServerInterface
 	middlewares []StrictMiddlewareFunc
 	options     StrictHTTPServerOptions
+}
+
+// ListAlertReceivers operation middleware
+func (sh *strictHandler) ListAlertReceivers(w http.ResponseWriter, r *http.Request, params ListAlertReceiversParams) {
+	var request ListAlertReceiversRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAlertReceivers(ctx, request.(ListAlertReceiversRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAlertReceivers")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAlertReceiversResponseObject); ok {
+		if err := validResponse.VisitListAlertReceiversResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateAlertReceiver operation middleware
+func (sh *strictHandler) CreateAlertReceiver(w http.ResponseWriter, r *http.Request, params CreateAlertReceiverParams) {
+	var request CreateAlertReceiverRequestObject
+
+	request.Params = params
+
+	var body CreateAlertReceiverJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateAlertReceiver(ctx, request.(CreateAlertReceiverRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateAlertReceiver")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateAlertReceiverResponseObject); ok {
+		if err := validResponse.VisitCreateAlertReceiverResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteAlertReceiver operation middleware
+func (sh *strictHandler) DeleteAlertReceiver(w http.ResponseWriter, r *http.Request, receiverNo ReceiverNo) {
+	var request DeleteAlertReceiverRequestObject
+
+	request.ReceiverNo = receiverNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteAlertReceiver(ctx, request.(DeleteAlertReceiverRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteAlertReceiver")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteAlertReceiverResponseObject); ok {
+		if err := validResponse.VisitDeleteAlertReceiverResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetAlertReceiver operation middleware
+func (sh *strictHandler) GetAlertReceiver(w http.ResponseWriter, r *http.Request, receiverNo ReceiverNo) {
+	var request GetAlertReceiverRequestObject
+
+	request.ReceiverNo = receiverNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAlertReceiver(ctx, request.(GetAlertReceiverRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAlertReceiver")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetAlertReceiverResponseObject); ok {
+		if err := validResponse.VisitGetAlertReceiverResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateAlertReceiver operation middleware
+func (sh *strictHandler) UpdateAlertReceiver(w http.ResponseWriter, r *http.Request, receiverNo ReceiverNo) {
+	var request UpdateAlertReceiverRequestObject
+
+	request.ReceiverNo = receiverNo
+
+	var body UpdateAlertReceiverJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateAlertReceiver(ctx, request.(UpdateAlertReceiverRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateAlertReceiver")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateAlertReceiverResponseObject); ok {
+		if err := validResponse.VisitUpdateAlertReceiverResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListAlertRules operation middleware
+func (sh *strictHandler) ListAlertRules(w http.ResponseWriter, r *http.Request, params ListAlertRulesParams) {
+	var request ListAlertRulesRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAlertRules(ctx, request.(ListAlertRulesRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAlertRules")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAlertRulesResponseObject); ok {
+		if err := validResponse.VisitListAlertRulesResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateAlertRule operation middleware
+func (sh *strictHandler) CreateAlertRule(w http.ResponseWriter, r *http.Request, params CreateAlertRuleParams) {
+	var request CreateAlertRuleRequestObject
+
+	request.Params = params
+
+	var body CreateAlertRuleJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateAlertRule(ctx, request.(CreateAlertRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateAlertRule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateAlertRuleResponseObject); ok {
+		if err := validResponse.VisitCreateAlertRuleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DeleteAlertRule operation middleware
+func (sh *strictHandler) DeleteAlertRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo) {
+	var request DeleteAlertRuleRequestObject
+
+	request.RuleNo = ruleNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteAlertRule(ctx, request.(DeleteAlertRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteAlertRule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DeleteAlertRuleResponseObject); ok {
+		if err := validResponse.VisitDeleteAlertRuleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetAlertRule operation middleware
+func (sh *strictHandler) GetAlertRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo) {
+	var request GetAlertRuleRequestObject
+
+	request.RuleNo = ruleNo
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAlertRule(ctx, request.(GetAlertRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAlertRule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetAlertRuleResponseObject); ok {
+		if err := validResponse.VisitGetAlertRuleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// UpdateAlertRule operation middleware
+func (sh *strictHandler) UpdateAlertRule(w http.ResponseWriter, r *http.Request, ruleNo RuleNo) {
+	var request UpdateAlertRuleRequestObject
+
+	request.RuleNo = ruleNo
+
+	var body UpdateAlertRuleJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.UpdateAlertRule(ctx, request.(UpdateAlertRuleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpdateAlertRule")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(UpdateAlertRuleResponseObject); ok {
+		if err := validResponse.VisitUpdateAlertRuleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListAlerts operation middleware
+func (sh *strictHandler) ListAlerts(w http.ResponseWriter, r *http.Request, params ListAlertsParams) {
+	var request ListAlertsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListAlerts(ctx, request.(ListAlertsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListAlerts")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListAlertsResponseObject); ok {
+		if err := validResponse.VisitListAlertsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// AcknowledgeAlert operation middleware
+func (sh *strictHandler) AcknowledgeAlert(w http.ResponseWriter, r *http.Request, alertID AlertID) {
+	var request AcknowledgeAlertRequestObject
+
+	request.AlertID = alertID
+
+	var body AcknowledgeAlertJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.AcknowledgeAlert(ctx, request.(AcknowledgeAlertRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "AcknowledgeAlert")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(AcknowledgeAlertResponseObject); ok {
+		if err := validResponse.VisitAcknowledgeAlertResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
 }
 
 // ListAudit operation middleware
@@ -55062,710 +61996,787 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bkxtJlh+IfxX/Q2NWZHUkiMwkWcXMh1YWL9Xs5q2ZyaZ6ihTgQDgA7wy4o8MjEkRx+LeRTGs2qx1p",
-	"NWZ6WBtJazuyle3Y2uzKbF8k29HsfJjprp590ldY83OOe3gEAkAAmQWyWlk2w04Afr8cP9ffed8a6MlU",
-	"K6Ey0zp635rylE9EJlL4dDKdPo7tH7Ewg1ROM6lV66h1NhZM5ZO+SJkesmwsmBEqFmmEf/OJYFIxniRM",
-	"ZoYNEi4nhnEVs1RMdZqZVtQS7/hkmojWUctMTJdPp91OZ78VtaRt/9e5SOetqKX4xJawv8q4FbVS8etc",
-	"piJuHWVpLqKWGYzFhNvx/UEqhq2j1j+4VczmFv5qbuEkPnyIWvd5JkY6nT+Ddt9jZ1OejYu+BlRk695c",
-	"H9jhmCslklX9YYmtu3umsSO7xk/kRGb1uzXh7+Qkn4S7xs15aSP2O/Wrn0Cr4XhiMeR5kmEVatl+sJ+k",
-	"ok9RK5tPbX2pMjESKQ5TT6ZczZ/pZauBv3eVvvSC6Fxl6aqe4Per6ClPjU7rl72nxLusO4ASPXdXpqm4",
-	"kDo3bMpHYsmRxyqlVZ/wd0+EGmXj1tEBLbX7XCy2yVKpRjAuvLg1U19zlYY6nfAMN+7u7dbaPX0ci8lU",
-	"Z0IN5j8T88V1OGEzncZsMNZGKNafwxoMeJKIlA11yrKxNEwrweyQhMna7MTSCcEzEbvvWKYL0mJnA9QE",
-	"1ozNZDYufuzreB7Bd1Kxg9tsrPPURCzWwjCl7bcjNtGpaLPHGUtFlqfKQO2hTE3GuDIzS8d8o2PBY5Gy",
-	"XjDLvZdimvC5iHttdub6PRc0Em57ESkMhI1EZtjtgwMsaMvgN517bDaWiQh6djOVxtLOaapHqTCmzZ4r",
-	"3yRMXKc0b1sVVlYaX+JczNvsYZrqlGaCZNf9rYcsTucszZVhPBV2Qdi5mGZtdwpxtsVRCWdtN7f5eZzy",
-	"LBOpbfMff/P/2/v/v/38D1p1h/Snur/0nP5K97tXfFafSJNtRCVlJiamtTFhPNiUML4YayUeySQTNZTk",
-	"uUrmeE2mthgNL2JjPRMXImUSTs0slVkm1JLBQs0u1mw1pXAwqmdYx47ypc4zsZSkpvbXdQR10x07BcZi",
-	"aZ/Id1yGihfcwRk350sPo30uL8OEUOO2n1dGpGo5R5C7n7ftyrdvO3vN6w77qRhoFRtLVmfcHp8hUxpY",
-	"AqAmF1wmvJ+IkD04XMIe2PqNDxSM5oMdVyrMVCsjgM28r9UwkQMY6ECrTCj4k0+niRxwO+ZbvzJ24O+L",
-	"8diSsWgd3e7ci1rCkjz7XSo4FIT9aiuddcciiVsfotZEGGPfW3vT7RynU6bg9tgCQExtlYgZbe/TgCtL",
-	"HJFfZRIoJFFoewqOWp39n3z904Nf3H7d+eWXP7/7hz87fHrn2Rcv7r3cP7OdNVsNINS4HIu0aJCnqVAZ",
-	"MxnPhH+/LFOtZzBcGo7t7oFWYpu1Q7rtF8bkg4EwpvkEbL8vaSOXzcO9azNu2ICnqRQx0zkM+5FO+zKO",
-	"hdpu3w/r9p3n2bg99A1XNl4YwQapiIXKJE+KRxBWVcT2PsQaSO3ON7z5yBguq50w6zmmaZBqY7pGZqLH",
-	"JoIDU8MzxtlM9IHRtK+ZYxNsMSuyZeFBYtk41flozDjrp3pmRNpmp/lg7H7HMaXiV2JgOTMJzOycTfic",
-	"WSFmJPCoRk7e68/Z1w/PmFSDJI9F3Ga9+89fnnafv3z89eNnpz2WSNumHYCbox2WadvlfKws88CTbQ7G",
-	"HXuoFw+GdE2WjoTriBmRWmIA9Y7Yr3OdiXBxujJms7FQbK7zj0UVThSTdcM9hoH2ioH0mIRzNJQCF1io",
-	"LLV/S0XCuq38mWGJHuFqX/BExlvdwoODYLGHUiSxaR19Q38u8h3FykuiZyWeBg/tgCvWFyyWVkiIWx/e",
-	"RsU2uvMuacyl3Txh0C2jtqHE7ik3cP7S2Csa21c0Yv08w5HhHZqlWo2OWQ/WrY0/9Jh9Tw0TfDC243jK",
-	"E8sqie12pf4KuLWb+Lar5NHTApgDPYJ9oDbxkX0XJ7mBL2Bp2U9Pnz/7eOvrtxjGYRt/prNHOldbrtnt",
-	"lXzEEBquLlgqcCTMWEoJhXe+HtQbSMsDKxB6ZkG8k8ggnGn9hKejrZiE2/uHqw5TpnU3gbZXHyZpuU3N",
-	"oOgRM9NEll8fnTIz1mkmFCgNM/EuMx/vbMEwgRwpts+eyq8iO8Av7V+gtOCszzO8qWdaP+Vqvh31vLeU",
-	"h7HrOuFq3h1ymeSpMJX11ZrZn5n9WcTMituTaWbYMNUTFBZ5HKfCmCOWpXPGR1wqlvBMpDteVTdQoHol",
-	"HmfAJ2JxvHalAwVMldGBdckH415UMCagWJOGkfqQ5Ua8UZnrOBVG5+lAmDbrvRRZOt87GWYi7bGRvKAH",
-	"0pTlofYb9UY90unimEHDbQRL80SAEJHMj2zhPfYLoEQnLx6zczE3JFuMREZzAw1Mmz0TEjiwWJdWAp69",
-	"maUmuRHx4po4hZYda8ItNy3E+TEUeaMYE3bsqH2ys814mhWKeWAU4MgSm+bUkNyYmU7jth39ie2Ynt9p",
-	"qi8sg5cZX6bBiCZa4Y4pNuamOI+gRDFMz5RdXWibySxiPLMjT4StaxkAziZS5Zlos9ew6L4BmJdtQtUe",
-	"F+AWciNoY/JpBCovo+GHcisTOhyp7RrfW+SSUzBYUCupgCWx5AC3DY7Fwun1VDYWU6FippXlEGF37aLA",
-	"egIBNu03IIi8UvZi61R+u+2rvr+UWnhNQYlI3K8IFBNpjFQj5k72EdhtGMfBwvratXO7DjSPK3eoP4IM",
-	"vGb8tKpeXbGVtFD7uuVBqwvvmr1TcgAvvz1dOuWpTOYsqBPSXHjVko+weuuHGcFbRmvC+mLA7RUI1R98",
-	"gFQ45hnvcyOOC027e7itADjT6Tk+LrglJp9aEUnET0Us+XZcx51VXEdedNGd2D66oDtc2Kr72O3e2Xwq",
-	"PPNaHcDut6YXjqvnmNledWA9UOFRi2CPBQXNqcgyqUbwDY9jacvz5EWqpyLNpDCtoyFPjIha0+Cr9y0j",
-	"jJFadWWciC4SW7OoGnyKPwDB1HkGLwpuNLevJpuN5cC+M9QavD2tqEav69Tfdw7u3C1pwO8sKnojP7gJ",
-	"f9cFm83iyH5iv14xCrA5Kyu2GLFyRF9+cXe9Rp6+0v1fiQHw0CfTKVhZvcLr6H1lgfHkrjEP2zL2TPCs",
-	"iWr6jJvzF7zCXK+u9ZSKoZbVKZC/wdEVrdAQ3tbPdL3Vn5PNv81O1BzYdSbeDcQ0Y712D56RXrvdi/xO",
-	"vXr5BA1YRFssQeAS7t4yX4DAwnRnlYHpxo+Pbvz46Jt//OZN3ul0Ou23f/TmTbvyMfzm7c3iz89v/rjG",
-	"MgVr8BLUPC9JzYoWr/CSgaKpfALIU6GZyYHoWzfY1zrhDthf4tlIFjgO7IZ3Oh3L2KV8kIG5LxVg0isv",
-	"376daydqqTyhlxINCqGVrliS2gWxnJqgyS0OE35FZgqYM1KR2WsZOZ7Ns1M0GdAT1l7U4GZWR7xIOVLL",
-	"0neBLHSJj19u8MhVJhOSK7J0HjGpTCZ4bMfUe/nw7OUvuw8ePjn5Zffp42evzh6e9iJSdNJpZ+dKzwwb",
-	"6xlLLENIAkNlFocHJXJz93aJ/nWazMqMdZ7EXRjl4nReO0ZT4zwYZ49OHj95+ABUEMcM6D/rz5mzSC7t",
-	"sq91IjjwpybjWW7WHV68FadY1tJJMow1t3+FRKkwq3knHxrGEsJk26mjvJ67WDi4JQ1kXYGrmkFF1enG",
-	"tGIiL+jaLyMitUOFMmiXbvZ+tIrXjKcpn8NnnfGkC04wa927bJ+oOvaCbKv2ySwtS9BBsLk4gdolyWOZ",
-	"nQxwCO9bQtmr8k1rkIIjiF1PkF7tX7FIhP3ubZVMRa13e7bi3gUHC6ixLUDD930z+NG3BR8fuAbdOB4q",
-	"unaVnfHDW7nswUw+RLbSMvcgELtmY80mPEZzA07ymPUGiTzCZ5ST4AsiPNRw9FNPJrZAIpVos2d5kqAd",
-	"F3RY3JyLGCrJwrLz5GenT0+PrEjHp1MS9nWSUMHiTckk8PcjaTKRoipAJENmxXrv6adTZvREoKIYl7Mk",
-	"KVjqM+YK9O9LaE9xrmGNuqlOlr2COvF6C1gCeGc4jrRRB0PyrKjnl7FWlcaC/czZtkSG4nCSIPejxIxZ",
-	"2TSbHzPbPW0QnU2m7Z700MtMCtMDpYhGRw7tnkrQ+PAYrGMnbAwmSzJhoCGE1rXQ7/TYDfryZs/utsxY",
-	"ovW5sXvTF0OdihXrXVw2npV8MWKeiT1ayoWlw2Yvs3apmCZ8IOLyArqVqllEu7bNFzAVE31hl/AMDrA3",
-	"s+AdSfKJMu7suMPZZqdikIqM3KNQkySg2FRoKwzbBnqff/55D9VJQ52nLJYjiRqtitXKFsbda7T6gZdj",
-	"7Wl3akzLXAD3TDY8mc1ZX1i+wzQ581ij9h3Bn7rnov5nfH0W+LI63quQmmv9H//RHvHPe49j7wDpPBca",
-	"zAE1t105rW/f6QCBwyzWykmsA96EOlReLuRG4NUCyl2iTuGIStOP3OPg1720ylHZtZXulKNLS9/DJ9Jk",
-	"O5Q3bZe7lzZ9rwsT9FxOM3aneLlrOJ7AE3etY694l5FX78LhIH/AsLW6SX3FE64GAvmMDfU0A1+phjQg",
-	"RZWKGTGagNP+Kk0Hyn30XyCC7FV+qLvZE56eV/w8UeJtKjNWTwROq3a15Ldn8F11yh30SSMmMGL7TOlY",
-	"sFgrEbEDevEsP6PTvswidojlh1JJM7YVbuMXlmeJGe8ru1JJMo/YHWwp4+eCDJNajdrsPvglG1Bq5kYw",
-	"9JdBMm8clyRTNGfMpwJMlOH6798N1//w4Iu7X5RFv8Wl9hEDAdv761zkQG3gtE20kpkmFncsTYYBChzd",
-	"td7W0E3X5tUSj1UMwMKm7oyAOGZ+cYrFD2ukFVdyRfO7I8NuPrteQyWS+jWkH9bFQkQtz62tXw5X0NbC",
-	"293dhCl1/rMLP6A2KNBu+6ejATuzhFHwb4iRI8WzPBXdYpXf12hS8mm88YwuRGpIuCzTwMfKLpARsZWo",
-	"xIVInbxlmVhlhTPL/Peofs/ZgemlyDSLRSYGoHB1PqX42wLtql2VmpuC8Urko1yzJuFBqO5IMdHSxpfW",
-	"bMUBtQxRY4YAD+WEv3uMpffxCXSfKvsbtXIlf50L+tmegHK/u6UASiQ7Z8XCfi/JjDmC8tE5MT+nbDBe",
-	"y4hNpAq/3V9gzbYicI5YrXSllmaacIxMrCNjq1WyWTp/6i/Yu72R3qN1cBSt/Yz++Oabt3DT34YF9+Rk",
-	"qtMM4z8to9cayWyc99sDPbml+VTu2TM0EuqWp5AfwurmXE739BSXdW+qwU3VX6GmVDOggKtmeyqE+gUV",
-	"rTXU0Y4HhpsNme/v+b3b6XFovP6r6fzbVeu8Y7K4W5KIJt9tjtKGxsBk4+jdY7bfKRt5SoLfahN3hJE7",
-	"zQJ2yqtHE1uxXFd5Ipo9N7ZfES8zd+z2uNA4Fs0H6Iy2uMf7Ff07FbQibvkHMlqSgxswUQvC5+JGr7KO",
-	"LTfrAnMJNp8LnuSC9fng3EUQoHm3CfvoegDDa/3pJssqeOeQ3ZgEe+idGOZmXPRVG/uiVpbygZjyVCyz",
-	"lLkI4aCg13SavA8+a1q12VNyXkOt/ZjHTGlVCrFrdTp7t/vDewfDwztffNE/vB3zu/xwIO4d3Is7oiNu",
-	"f3F4d6/TGXbufsF5p8/vdQ76X+yBq8Rq1ctaG2VwDiJ/TMtbV3va6TovLspPzs5eMLLkLhwKyzroNLY7",
-	"tF+AAtRRi1BP/oMQP3+fJL+oNRNyNM7WryZs02ssvEg7A703yYzUbllO3FIuxOZ3LJ9hp7uXz4J+Lyuf",
-	"0aX7+PKZm9MPSj7bRlbZ/j4tW7QtRZydkNUtFvX7ITdvV63fjinGx6AWr/2qLrU0f2aYGfNUhEEjciAi",
-	"loqEZ/JCOPwVNIdgLSmsAFKWP4oHT+eIH7BMIum0O4VQQvwIjFllfLDpiY6lGmU8Oe+6Q1d2fWzm97gH",
-	"/7v/aIn/o5hwZGBD3JM7txvYsIHnWkBMaVAxNyJtwKu+MiJ9/AAv0GDMs66eCoXVNlmHzt69k70/5Hvf",
-	"dveamPPc4OpPHuziVtbPhb1cfa2go1tFE7fK9ddpw3ByO1SG+WO04bSw3ic3HX+2N5wO1vvkpnP5G7fh",
-	"OpTrf2LrsfmN3zUbDp1+BDa86PfSbDi+d58AGw4D2fnmfYyNM7vim7G3TQ8DPZsV02VnpfFycU2o7/pl",
-	"CBj6MlPof7J8Xa8ASewdM66YmEyzOQC3IGaLcVoJLAcemHOMioZg38BHEiOnWSoGcirtrL0XMyr1Wc9M",
-	"TA+A6LYx7R4GXkz+BhEGZN1Z9uCPzXZyCxVRLHnSnaZiKN+tF4Ps6YOSq10bRg1EzpdY6tpbAa9BgPJJ",
-	"DGG4MX5Rl/gxbKuTgl53/RhCpx/hMSz6vfRjmH8a3pt+Tlehk7o0IdjITrwBifjkuO+dOwrgNm/LDWz2",
-	"hlwfg6s9BhtS+rer9n/HNHqn9PkBKufuFzbgy3O1y4zJ2/BJjWNNpOmacscBSVhr992GycmN6GZiMk14",
-	"JhocQRlXwzyWWltLLRdT24zNKO/sbrmNct87Zzpqur8k71G5Jh+dBanO8GqsY/7qNl+KM/Eua3gZ1kxi",
-	"d1L31pOskpHG4NiL61MfsN+j4fXYWCexYUW6De/p4xqpjeJfQ4I2CEGv7s3HoRwfkWrAntdaxTLxLjum",
-	"eNtwW3sRAaf5PSMdRkDKC2ee7/7q3//93/7L3/zN3/7uX//ld3/yZ7/567/63Z//s+/+7b/47T//izI4",
-	"xxr0/DW4HAGzWDsZywQxZII8pg/gxf6oVxrul3db5X739+69/aazd+/t+05098OSvgu2s8batP2cQlzp",
-	"S53Iqz1bdYfqocOo2n6QHuZqLZ7UA5FxuZUDbDVWd02sXvVO4RBLjSxdDBpkvdathjTCPfuVttJDrrIu",
-	"xWL1juCYVnEoCGJGsCEkS2BGJGKQGab0rJlPk8MobsgXPLLFCctrkSdY4rOLU4If24Ch5qez6MmLmK2m",
-	"2eAdDtpijhWTWTELE4LYlwQSiPAJQFr2U64GY6ZVhDC13LBeGde2t9bcSz3XbvpFvWCxjdLUH52NQg3F",
-	"xTKJpLF0YXJsbe3VAC4fOyxq+ZGXOPili7VbXh263DmLXvR6Sc4cj9dHZ8hhGJeKKWkaM/WEQJv9qXZB",
-	"weDGWwDiKB2Lbox2dIh/7k4Trghkp+tioN1nF/zsKgJKbNGOL14XTex+pLtcwzHJiWA8CyAYIOyaOFqI",
-	"tIYQ7GNLpwOOFjE7hAowq/lwKAYZ41hrBlgfPRpsl2cAlogYgN47vN3YPVwqmUmerT8whYV/wt914zzl",
-	"Wa25w6El+mcJRj3hc4gs3wwXsTY4HDZHKv9uNyBl9ug1meNzV+4DnZ8ae+Bz+N6+U1oJBieSTfg5bPZE",
-	"m4ztdzodu29ySMCVht0YygvhXPgBQZSi87XCj3QfbkIcwx3LBzIiKIbdsP1MRVpqE1FpRWq0utlmz5XA",
-	"FuEoJDM+Ny6FRGP7IcyrbEI8qDMhTvk80XytZ8cLKkbay/WSajG3U1se0dfSbKMrBkeNqlUvVuMbEcRD",
-	"NDhathWdZ91UTKSKl1+HvshmQiiG5URqjr3sgQdB+J/sJpLya4O7UhvQRA4qzZ+W0i2nY3Cns3gOKk+G",
-	"e/2LsApP4WtfjnfThEu1wwffdqi4AyDb3ZMf9LsY/DQWPG6GNQfEdKTLUUCQnAkkBBGzfGr5WgAxacY4",
-	"Q+9daboTwrJaVCHHudiIVxXvpjIVZlWdtR6e0nTjfMl4tOrmapAIvp6Qq1dU0FKsVOqUcJ8axIYVEoXj",
-	"MmyrcZ6I2MfuI7BzhKAkyDF0MWirBazOQEBkk+WHRZYljZH5vkLA6dOgQ/oKQlifULf03c9d7/T5mT51",
-	"Y6BvXoRDcY27ETkJOF9CY1+PhSo4lxk3zBUHfPtjlohhxoCCQQAXAvzPuGlMan33/fkaOEDfsx+PHUJt",
-	"mzrPRLxc3wi/GxaLgQRuyr4dLt6OzxH+3XVyjO7dM2kE4CiDS3i8UFzW6SEjysRnVoX4BWwSjatAMgTA",
-	"M3syIsc1lro3xyHHYdlGjwE34AqYrWKxBnpCAZON+QE8Sr+QYlYnaTRDRj3j5rzARTX5ZMLTJTstCkrJ",
-	"pAKp3ax5nS8FTeoj8ei6F8PzdM8ToxJlC+iJP2zFXtc9AoHCZOENoKRQtW8An/jwAyh2zDiLdcaMmPKU",
-	"Z5SoIxEXIkEIPsW0E74X1m0lpPI01f1ETIoUI9RfRqpfutoEUI39QgjsWiUJzm+1vvAnCN+0JYY7whzH",
-	"fG7qlEBTnmbQEslN+JzyFFKsMSLOrC/sBTGMgKQwr5lx6WTyJGG2fXbj1dn9m2zMLzBVCORnUwMBqTgg",
-	"40cMoCnLmbbDu3fW82zinfMkWD4ZaVic6ukUYDWTOYl/EnMKYgMijiz3y12+E5y/UBcy1WpipZYxN6z3",
-	"k8enZ89f/rL74PHLXi0VOxdiumR5aePC0Wy4cj5XSsznLi+KnyUiqvoVRg+LNutQNj84k+2N1rtWnkz0",
-	"aNnxgVV1s4GJpGII+WgodTumZC5imhE9E7hhPGUE6YkB6oMxT0dF0rlExKMycjwezDhGfq4PfUa0uRCz",
-	"hIPgGWaJufq18Gvfnck4G9dlHJgFq+H5U4yV4sXetdmJ82CEFA4AKVf8TO9erIukXGwuMkCIRJ4Lr9JM",
-	"iHNEe8vGtXoY0PGaKR8soWzF73awL7TJRqk4/fkT7N/d94mGtEcalS96pgpIYWyAKSFiQ7nK5YVMxEiw",
-	"+y8fnpw9tDK8zNrsIXgCB4kmXeMms0s1w8xoVkJvl41ddw83QxBcoJ+QsfGCJ0+XsBqSfkdMUCtpEjV2",
-	"MWxKvMsieyonMkmkQ4xfmS/i7u0qgGLteaL055dXgzeWx5f4CteprMknao16+mfie3BbbcSB2cX7mMgd",
-	"PxNbOgK6PahhNPJ0ap8hulyIA3tFRtLKPJdGuj4R3ApBa9IiDHUaKJaIPKOHAifRO0yU8OLl8/sPT08f",
-	"P/u6e/b46cPnr858voT1F2nT/A5P4OHwiOxVNiHVM7fA9MRIA9cevzTiyE5BT/fyqX1hBzpNBSD1shto",
-	"4e/PezcjVuQKYzeUGGHUaw+Jeq/IQdZzOBlQBx5IFbMbU21kTQ2ws/saxLW6bpBFccSJzIQE337MtGUE",
-	"piLFzBo3gTsoYNZTYXB3bvgOOzfb7MRlO8MH244tyHCmk9ilNOwRuW47dqBXeoyPUEOnZw7U3D7MRUKg",
-	"Ykr4hJh8AnNLkmL+wDAbyD01FqyPcLjtVvXy0A/194d+9Op+B3/bTOWzUsqGRamg7jdR2Fwem7cGnuf7",
-	"fCFWp21xZxHlcq3P6f7j8OHQ4TF1XznEdXu0QBRcGML6C53oWdfMJHm0lQf1qP6YA0q7YhAmqUbuYJCH",
-	"gJh58WzL0cx4atv9FIZT4C5vgVruz7G7VuXplZa+BPlDvcKlWcsjBAR5dzrt8BXYJVuA/V6FHbsyg49r",
-	"zcbB7Hr7du6E8MT552wOkd4oSxO0v16HU2W6iJba5x0xHSM21nkagWLAEhdMpurTtVt27DO0dbNvtRKU",
-	"LIOkYc3QDan6tk5RU7R2a6CyFYdFCqn3NqqA49+sCsi3zWp8WLappplL9CVWZF1czK5hVDfbnk9x9Juc",
-	"lU9y/M0P7qc1/Lpb9HSZirxncsgr0MN0PagSB5dCyozTdy7E4BQKqpT7Y6mElXRT9lCNEmnGED9+MhiI",
-	"abb3hKtRzkdi0cswQAI8KMZUnwuiF3qE9Mq+Dk6PdiFSXwTslFn40fI4IrP91inXnvokC1vq5i157n5L",
-	"eChLHDi+LSRTr1Tsff3wjN3iU3nrYv8WjydS3TIZz6TJ5MD06nWLUNflVVSIBFr4cp8YyW+d2kpjLjdI",
-	"pBlgAN360d7bH9U6Z8+4zBxLuT7hYjldq61rOWY00/HckFkHHYt6YPVsm0TPesdlbe9KtcLBnXsHa9Vz",
-	"dXfgmZjtXmdHSZcWD8i5mJeC5Dn7SvAUsjyeC7QPcFNK3W5Pz1fcyAHjuT0HGZ319gaYlSt0hZS4aLU0",
-	"gGu4O06S9myXXGTAby9s3AtuTIiSyw3rId/ds/d0JDKvdGZTPnKJ+nSQOR++bqJ8eKZLqbJbfDARm6fJ",
-	"DXG+IFFu9YvSd+3u3tub5Y/LUuY+09lLweM5uWUsnIQVwBb1Xu29VBhLLnpHLEsBUA5EbkxIyAYyHeQy",
-	"Y/1U8HORHrOe0t1f5zrjvQj+BvVX7wgNlsAzMkiHaArFUgrqoJjl02PWMzIRKiNHfT6dgslQaZ8jMeGZ",
-	"SObBa0PDQ4cY6Bn/hI4BUiIpR1+tcoZxq/fSN+q+eaZ/Tm0X3zyiLvyaU1feEYPi5ZY+t/vV61BU8/d/",
-	"hc9/6MH4UMXbac778tsFd70GBHQDVJwI+siIn1hFJVwKKjRJi4GleOg1UZH1afM70X50EB1Gt6M7b9eD",
-	"cNfu+EPo5zU+ia2IPp8i9+U/P+ISXaPw4317cJPwm4ekiaPqeiKoytvSWt1ds1DbeA0XfjHVtF300Eds",
-	"nxE7CWDmMLCIHbKBm0bEbi9k5yqumF/lbdf4VAQLfCqC1T0VwdKquLSuKj4pBvO2elP8kYr8CV6ZtTi8",
-	"K48wgfcicSxo4CoYyGaQjI1v7m7jUMKed64JCjt/ymNxyUxXsYjzaWLbq/O+O0tz4fKGl/zYwfZvz3qS",
-	"Wqpd64KCl6SG00DxazbWLoV+35uNIst3DDkwiOdKzxSbi+wYrDiUcx1uROhDR+Jcc8CtxUNcp8UMinU3",
-	"SCPqlN5LE+DPxnOX2niGz7IcShEfk4UKvVOsaOH8yh3eGNSWityWMmEylupcxY2yjzby+yt585P/X9U8",
-	"W1mWKMivUjpKJVc90snTgVh3qq9CR12aCnkIfnRddTiolw4/rsbBHHPBrk4US3w3rf4xIdpB2mwlmKTb",
-	"UxuauLF7uOW7edKdmNEy89s01RcSdbuBD/zYW4WbnFErQnR9BPHK+wOiI0TRuDvk6EeTjtAX3AfxNvAt",
-	"N0Jll3KPb3b//JkonG8Dv9maVYcl+Iy8GNHzGc+BDzhw+VYg6MnS7HrvXDmpw1D8CXgkZOROTgs+hgTd",
-	"QnnK1cw2vMXbX3j9uhtRIirFJgauv26nSsdp4Qy7Ga+/pNtLAw1fjC3Y+i2jMIE8d5cqbQaQMPYzAxlh",
-	"faL+hYe/EvrWZicOTRPUq96Scy7mFYe5/YMvt8MrL4WnlAf+TGdjSEWDoVcL8ZQs4DXA4B+QCtafo84R",
-	"/FvxbWoegAm0Ps1VFwos15PSTUS9oSoPdzGI9JFOWT83UlkSb/tkdwi+IwgcRYaA6ti2ehTc157wdw8o",
-	"wrNHBjmnuAwbaD7LbWSpzSMNkecJs8LVJHDiIw5mRGnQk7U8PZ4kTq0P29nHoD3Y6PplXbaGFBn4Eriv",
-	"XvsKovm+j0DKR8AsYuZncHkppX9Gzc/qQEv0eJomfCDG4FBlWE9fWCo2ET2w3fZKxwndolN5IWLU18us",
-	"+TkKAxrXxzEusp0LkmoYqlgcuaCj9aT9Y0iLLi7no0iLp3QOa6KaHFBhhAciDhkIoOtSsb/743/1d3/8",
-	"Z3hsgouThfWrOEIRE4kLb/IpOaxQ0y6ZeX73v/7fv/l//off/nd/9dv/8T9XIYWqeuBNMmDgkJe8KzXS",
-	"zlXrfyJ2hxmI4XIKmqtTuoXDLzRDZbnHqYiqMi8MJfwyVBpVNKIL31UUc3WS1sKd2hFL9D2CYIfM01p2",
-	"/yoiapsyGJ7Ae+QBS6ktexERT2QfTjC6WZ5Z2gOKTyacyjxdmpNw/RC30pGEPMX6lDOo21kTbT0tuDx4",
-	"/dHVuykS0aepsllkirZywiyJuoszTCC0ifJxYlQ6enfPSd5rlpjTrH9aHP0n4K2S51f4Prinw0fPutjo",
-	"JkJ2uuZef4+KsqgF74OIRbzpcQ2Z1YbS9MYgsBvo8eqYrYL+BTK4V7wWM68K5mUqtnCqS5tWideFMxVo",
-	"Dz3d2AxcNtyrswDWcvGB+l7fnCsGGxbKHuMlsOJe21Grbylu69rbkMksuar0oMs5+uLkYX8hvnA4FX8k",
-	"3OQvfxA+nt3IjcB8NHHAjWBbNFt/oMsIoIuhYJc6vBvomgPw0jBO83a0/Aasea/KcFAYHmoJtiqc32TK",
-	"UM++G6HF38jVsKtrsihXrlnzk/Ixb8pHvyjmKo1S4axWYjRhy+vGCIoFe4OT5PmwdfTNNtax6uQCRd4q",
-	"EMvFO0Qhc05/XNIxLSgIsjFFlnJFYGiFakuqQZIjW7Ew+yIB01brX9jfasyCtfhbi3dx1bY1UklV5WdT",
-	"b9AHtcI6prKGVoHGG3USfQQRsms/hw8TwcC1OkENQU2Wgq2PNkyiLgJap6K7zCnAeRrYQo5BXvAOoJhP",
-	"bKOHrgDHZbfj0jLcei/jDz3nMpAkdPom6/HHnUkXl37d7YN9+zjU0bjV3hlpfK6eD4chzhYIiXo4bOgf",
-	"iALTc1uJ/rRVoeFXBUxYjeV7QIAwQiEgA8sVuojMCCOK+yBkK6YbobIjpjQ5jkBkNOGQ+a+A1ED4IN6Y",
-	"1BKhPGuzHogxDuuYWvVWJjBF0EAM1R9zw9LcVbdHlGqDi7g07NHJ4ycPHyCkiK2WCpMnGTN8HsBJ6TwD",
-	"0CeYHYx1QeFKQyPlg0MgUTF16r7P+3YB+3702A769gJ2iUeTANPBNBUDEQs1EExfUJCyL2yHS3pbsPcF",
-	"oE+J4BfC2A3ROWiiEoDLiMVUqNi7KdAokSrJJCnjXLVLrqgZgDnZuTQ8UP7cvKS6/otH0AgcrUGd0Ecm",
-	"oQ1Uk66GkxWvRJhb7YP1GJeQ3J8yjZtLyDVHLAtctNyWNvHOAtN415Gm9SpNKB4QmbU1kEpfShtD3W2g",
-	"W9wOatCefXkh0u5yLwV0R+420w+dChUHeiFRG1hSeFfYAlKNkGp5NOMmWN+X9UvZEJYtajm+bdki+d+X",
-	"XJDKqxNscPVyRaXrWW25Zs/KgwvdR8Kdc9tROiul21A966FTSXGm14aTWJJz3yleK+hxngdqhOeOVpyN",
-	"SnfT2uQt5DQ0ECqzZEIPmY+RY1KxXqYznvQitO92CJm0Nhv+Qr77dRsftaDxRtOoiquVnceGipXxjoWV",
-	"6a/clUsLc8X+bi/BFaPZHfMYrMBuucbBjrVttsede2f7Tq/gdH18h1U7ii194C7PWq2a22udxnc64UnY",
-	"TENha1mK91rcH/PsM9BVTHjWZifOr/zu4Ze3WX9O2K4/PX3+LGITwU2eitgjCM3GMhMMceosBw6uWpQm",
-	"ms1SmdnXXSpAVCRvuHB0dwKA7mLRt4VLplNXguU6uL2Vy51/Wymdf+1Dgr/ZRyI3IkTVCq15lL57I7iw",
-	"MIzvR6vHF/BrzeDRUbyo9zALOWgU8RAg2b8ui0x0hR26yjkuPKhN7kPVyHK1HNVKqrdbwr5boh54LCzz",
-	"wmYeq7Yvxjyh0w8+tQzy1y8YJdYYSTCxw2ZUVxbeIg39OyHbCkZYbsqW+bqR77d28S5EekHa6Uqcw6oE",
-	"ER5BeZSnoiE0eSkqNKokXKzxeCawbtw26gmh9hhPHTYNqFOShEpLGMt62Vfav7o8EWldMpIT+L4AtMPi",
-	"YYducNthb+kkFibrAsDBUmADK38mWo0KJRUZuMi/P87RBdyWEQZ/sC2KmEK/IdjEq7fiXKBuqzR+H5FC",
-	"WiTEnZWG8Ynr+iDqdDqFd2B64RRFYGrDHt0g2rXCyJIFKYSTlNf6FZ/BYKaQfM0uUqH5goCK/Q59b2hn",
-	"cpXJJBymXRKYqGUKsplmE+3g8pZJfOURPESHQacc3G52ssaUeZr3J5b9iLdrUufZisGevrp//+Hp6TZN",
-	"VxlRUB3n2ergsOaI/IAOqdrs+bA4gs7EBAVA8YqQ/YpPanAclc66qDRrGvHXtOxiHjrQzBUdrph6tzSs",
-	"xUXAIJ+DTt1qIIY1mlJQ7WqP/QbhkiEWQiXR0KKAgo03yo4iKZTEZDwTsGfBRoHhJQrzqIA1ywOWEyqp",
-	"TAPAZglkOldZe8UFbLCnU9THdRW+WpXo1YfPHjx+9nW0GGNFGJTNVHeujyUMabUXrjSaODbqo0gjcvW6",
-	"pqq9M1iz6uyquVWqepvFg19pHPVtYUJyd4brXjpH76vPcEFI6u7VKt5lh7yt45Z2yd++cPjuNSaSef3L",
-	"CZ4y3wJ5iaU5J1xhFYt3oiFYLN3kS6mvXcqEbhNWEt50u36JyARlW9ja9RluvIPgW0aPYz6nFAqOuyky",
-	"DlR7ruPOibJtkEmtSDVBNn5qYut5IpbbRtncgtwd3CA0MeiTubrsokvTdXmZlvoPOI7UgWYjwJilDwia",
-	"Y5lbqUYuU9uiSA9xo0s3ti5fyLLtA7+XtWFwUGgx/4o7XsGAXIulhYjoipZOS/lmlHexdPNWUoPdqmt9",
-	"tzvX2ZZ7vqTitqClH117+4LA1ZaoLejXNnucsUluMoiNBZkLWBo43eSXdfLiMTsX8yPWS87NxHR7bKgx",
-	"TyXrz9ntQ5aILBOpiVgsRzIzEevtUQxht9dekyT+YKOM6i924pTms0v/wXtLTZ7xifjQ+yS0wy/GWoln",
-	"KE0t7OsDWn3oE9G9Y27GwiDoPUJ945KxRHAwOvd+1Dtm+/ss01Z+GIx5ygd2L9vsNc2j96MeOdxwx8NL",
-	"xSZcqsT2cH8sFW+zE/BPMMyM9SxMeM6NS3BknExaDv7bP/yy04F/OqvdaMsq1DdvfvRjyOpv/2F7y45L",
-	"UptjxqUNCFx0XNwUkFXUZJRfM+mywficA0WWmh648bRZj2jrQrv2bp2LaQaRNROdiuPiPYSMdO7iTcrO",
-	"MAN8popnnDpo6BoD03/pWoFPP/FNwccHrj23WM+Hjx2dW0IHV0l2UAjlNSQRlDcXhRcriEI4JOF9pqJe",
-	"btn+4fQv5FKbK2Rf3BIY1aWQ6074uzXatQawoSNt6RFwirMxzyBXG2TSol6uHDnULtVImkykXXKd6y5V",
-	"rbi8i1wBgiDs6FQnSUFBceTA/0nDXMsiDrMvyoyNRGbY7c7tFbkWu4gv2MWccGuXtMjfYQdUWWHyNBtJ",
-	"9EpzOa4oZRKew0IM3CjDSxMg1iqEy1VHFIMXn+Vq5XAoUn+RGHq3MMv0YFLBqmPdpQHo/MyKYONisl6i",
-	"91/5MGP/TRhj7L/EAOO3uHL6YpdI/tShiHfKbBa9LkwwGEOdxROrFcGca/WL5Rqrkzm+FKPatPD4veXy",
-	"Hp8+Z4f7d+/u7bfZc5XMPScDzBNRABA80aigyf6bqyydl6I9LTFz1Yv0QrHkCZumYijflfmD+89aqwNo",
-	"Tvb+8O37gw+17/9LYV/Yr3g2GG/nyJBCA835f+zQ9bUZyOfCDmLX9fsVzGt3NwbFSOh2x7fG9vxwOLSf",
-	"6xPRwm+Ok0cYbl3kQW6/UW/UHgsg4V0UwVE5V7LLLUrnUhoirW2oHnqFO8MXqWrRZQCLiXdjnpus3Hrg",
-	"Au6iMZSmmHxkEhMxzLABcgBZU73eCz50Y3B+8CiLFZ4lPXAkB39x7FCOlE79ePHkUe5oypZpX32tIYz9",
-	"2AMZUUohtziQZDPAHcb8s2ORhLmZa+v6R693BBH1cH2KpzDcR1jfqUzXri6kOStCintgrsM8pthMLBIJ",
-	"JNIeh1wVH+0YXJghLQaNgcrM3algJ4SlQJmuKw1VMqXBc40a/TeKsdgygFYywLh7x1jBfJyc4JYW82jD",
-	"yCDv10Jm7YhYoPoTaamwxIkSArVbPYxesFtteSbF+nxwHoXxQtD6Z4ZleapYLGMa8USwG77Zm+VofTuh",
-	"JLZTVJD4WMXsRtHvTQxFqL0/heDl1qy8SO03KpCPajxAncXBX8FW1CrcfGm89qWg0VhZAc8+VIYT3Ipa",
-	"g4BZodMGUfC0sdBU+MltR0O5DClZgJAMnwsYX/jowhnw08NgQvjNKz8t99lNDj+fFVPELx77iboO3HTx",
-	"cwk6mDp1U8fPD4Ipu07jhe9e+sXwpHu7x5dPpw28u06mU3ROX4hRWIro4bxLEADlOJBn7nRCJQiQZSu3",
-	"LziwwVveJKx3iWJidTq7ICSJeCsgyELFJiqYfgoJca52CZeTWplmoyyViN/QUBQrPCKgWjm55suHZy9/",
-	"2X3w8MnJL31WzciFqhChsE+XYWPviqJBPKrM4vBglWTWKL+VGVuKtMza6oTdTBMQCqfHhJ4sOJzlRC1L",
-	"ugxl24aYn3ZnawE/L5Uon67OSjzvUt8Li3Lg/DysUOr9U4j0HkSH2wuS0GsgMtrPAaJUmc1cdBuDXDzr",
-	"A2JdObo8Jgp4GQXpvKvBxXXRrzV+rxiiZyKX1gxczgp4G2Tao03EBRFbkaDOYuBepPXynl+W8BlbrgYr",
-	"dXwpyUF4rnz9RImDd7R6XaWHttADkXGZVMSNGgHAlg2EUdtdFKR7al0+/KlOfKlfW3j/Xi5Blno9nh97",
-	"gMZEFnmUgCMyY0sRZbbGarLRY+MHtJ0E7Kaxen/DOS/RjWXp/OkykM9HOmVxCiwo6eeOPMYnPQvOGQZU",
-	"ysM8DT1iHCfuLf3eAMxdLuFQMBoDzDxAvrLHQ5KkrPwFYaw6BX1FFPj6fWbYQCtwEsXAV8phVdJVfLMf",
-	"HUZ3ov1OdNiJ7nai/S87b6MVKUHC3I1frlXelh2vljxAnnK81AgUUvDKfcznZlcXMysgtPJEqoZcq23y",
-	"1DUDH7Ap++dLbM7+eYJNwhjyrFYvETrmNgFPAiUSlV+f2niLEFwXiNjE2T5M7mZJgp1kUx/qSlabRmyt",
-	"oWx6KyNObZnGTAeG8G8F4xS1LkRqanWFj5VdeYNGYVTyoYxfSgbWo/qUWZy7nHCZZrHIxMAKemqQp6lQ",
-	"Gf1m2s1cimZCjsbrXyK7X6+x6ILKze1lxd2sdDxKBzIq5RuiEdCeBVBpbtE2g6yCoe7WDQO63LkLRtHr",
-	"Jd0vkOJ8dNcLmk+TxK4TqcJv96vP7/d4+4ObvDqaXahfUNGtb1n9Em2LPXaZ92NllrlVEn0pd1x90NYl",
-	"npFP6l24PCVdRT6Lqb5dfjB2SvB2T+xe+xWu8awFk3UJL9uypzIzDDeGxfJCxj6FATP5xBXHAqYQR3k8",
-	"dwz1MdsvKzHWJBNfB2wfEobaiRCBKeBtKCDOjqrwn5eG+Xz/K5VXdSOADOSn8tu1GMGBUs8Px+v4gUIY",
-	"y55oZZccWl27QJuq1iwXdAlTpAN4bvwY2v6uxBLpe647zsGsdnVnT4XKdm+EDJdza7DMGg9q8S6LnP1k",
-	"ylM+EVmNU2Igp2K+FZ16gbWcEYR6c3BVdf6Xl1Bcb5lGRpoCiOqhld/BimXFcJfKzd480IBMRcp6vpte",
-	"5B1+wNcIEqDCYgDlsz1AUyjfopR/LubOnBToySlZAfktgfUJAbyctAGBSOQq2QtBmewYnIcWUlWvYGAA",
-	"C47ef2cVYMPFLXHGLUg/5B0DB2MxOBeU4iRUZARDnXHjg5/AAEAugdUZ3u7cK3wqyNrRA8upc01EE1sl",
-	"FQ0OHlbTLh6YLdFZyi5uBAZ1/yLZUj64Thpf1G1wyX0DtKN7+53bB3tTDhrp1VHylziamO8UfNpWoeaT",
-	"3ZFMk1npISKhd+twlKWZimp7rqQr2rrjS7Cd07FWoqu8Q/FKl8vA9xjCy9BPcQkTM7GUwGTuCS68HRcQ",
-	"7faBRvTCnPe9iN3Bb8vJ8u3R/RJ/8EnwIbM8dpe63gAospLih5PLulbJnMWWPpGTkj3inxmkQnk6sjvj",
-	"5tauw7/3TMC9jc1QV5GC5eOnTjE6TwdLrpeZm0xMkMcKaXLxwFYEsEtc+Iye4vIonvL03ASeFIZxBrkX",
-	"SkiI7jLCRUzkuQCXCyBk7Ub2vdyIbhYAytebFHtE+ntsrJPYhA+89/egRrayM1b9n8PrvJyJ2Rmj5sPQ",
-	"d82oLfe/JbQ98L+FLCkH9el5ts/U7Ho/xZ5aUfm7rPRFYPi0X54RCV9IIM8TyMxV4iuOFpO+WHZKq4Fo",
-	"s55d0DhHT5/acj6f/xDgHFQm0gueFIIn+MiznpmYtm+rC4pd5xnQi1iuEsiqVjGucB97CZF3M1WOa8DZ",
-	"tKKWb3jRBkErUpeB39l0mgWae3mPZOnC2cloNuTpMblL05fZTA6EEwnhQzP1M78QqX2FU7pe3WUWZCqI",
-	"KwTMHPhuoPsB2i2lYhOZJLKIad4CBqTPE07Ap1vU3jS/xVCONovKckEY7sCB9c9uxvIoqzY7FYNUZHSO",
-	"M52KmAk1SOdg6bfcgRnbl50b1vv88897EGbjcuZKU/wKw8e4rLE2WcR64yybmqNbt+zHW7Zum/0CY8aQ",
-	"S+QDeEuwBZPxOcsV+TAiS200OqtxZmCQhDhR2BULqQU6j6BnK8eBcw+tghssmT4iAJ8ZyzgWysWwQbRe",
-	"X9BxRaiqGz37qQsfejehp56Vxeyw28BZzXtFm/4nXM5eXZOWq1ooRwJbIgAg5S7uTrsOn32glckndW4a",
-	"pLRZuJefmcJWi+FQ/Fyowt2JjjO4XeiMJxEDypOKYa5iQ6A0RXAIFW9vd3e2MSI6Ctpdr5p5TEWfGgps",
-	"XgLu4cNwiETMdJ7EbCRw3cJwIlMbYCNNF7SJ8Qqnp4Iw8sRo+NsUDwZsktKImsIgpsAcI+pwiVFZ7Ptc",
-	"qriJikqkP7MlvVNc4HW2quoTW5gc0aCytLzm2lpYypbXs66ZSbLRVACa4Fr2RQKxjNL4sxcsFgQ2KY2I",
-	"9W4HlusvG8kHdkwzniqC7FjYMFW6CEOeJAaFGGmQOESB+3uPILuDRnsYqjWwQnl8+eFanmfdgj+QZprw",
-	"+TNb1Nnh+AWX0PSl0B+2Bns2WbNj+ZIUp0YI1RxiYqqTpM1eTWFjhPJOLJDUDBEK8C5hWoJyTswts5Yh",
-	"Re0a0oOvnlqhMt/O7FSATq+Dg+AhFkPIfcFCuVCLJYhSGy1AgxS7uKc+ue6VG8+o/XI6uJVQzMOUchro",
-	"YRBlULCsPq1aCZF5O0Qvu5Ldb7Vaez7O5ET8oS3nIJu7Zqnquspolze6QG1avdNXmeYOxPImeKDxp+zK",
-	"UpF8Qw8TILlhzjR4ZQNPE/I8KR7+Ml/i30laqfBkVB9gn3CtRF8KuSJg8spPV+lxrSCtk6QQMD1Ekuve",
-	"hoL2hijsXvorndDKjauXx7b1xAn4lEXhnE+nPQyOPg6ijO3GoJxCbo3OWAv+hEesl+hRL2K9WKpRxpNz",
-	"+7fm9t+ZGIwhz3tPTLhMeiSc7JmJ6ZWUf3w6XdSnrQSd5XvfLvNdwCnu1tsI+9y5u1HQ7SX9jQpYvI/r",
-	"cORmdBUeR9ey/H/jsnwFiGa/FojmMsLufxMiadR6tzfSe54TQwat/Yz++AYe/7dhsT3E6cLce5Z+t0Yy",
-	"G+f99kBPbmk+lXuWxI2EuuXZvQ9hdXMup3sO4GcP0ruJFO/rhvLxC+dc8ckJyZ/cqv6AJPZPbe22UB9s",
-	"KfNvKyB/aiu2oZy7bvjI/O1y/N+71L2VnLuNI/SHpVzYlhlTCmNNM3U5wIYh6LH94pjJYdkhbF44GOlc",
-	"ZVeh8Lu2CV3zkdd85LVp49q08fF5k+2U95+gonyLJ3udgvTtisd5t7qtj6DXelnrFQfO2TId5DJj/VTw",
-	"c0JJKAddI00E+B6P3YNR9KR19MhAUHeWajVi52IehW8qtOFxe0q5ln+d64z7RzA3Imb51JnuIXlwaCnS",
-	"6blps9cuqbA0rKenQvWisBQSdfJndt7TPUAmcbi1vTFPhl2q6nyw3YQBfkurIFEyYVOwQaINoEgeO6QY",
-	"SHoGgLb4woILH7gLcQMIJvaBJCuAHoLz31CClte+GD27Bj28JL2ide+yVYdzVzqikHKNYEuXJZPN6vZ5",
-	"KpSImZGOzqP9Dac5zJPAObNZyhOzLOLHRdR8ZhCQIWJ9MZJKQXpbyBGQIUplrVtpRqYyn1l8KqwQ43ev",
-	"aZy6MNlzrGr//AlPhvDx7QdAgJJJU2tSlcxkaFigBXCNRcW+LL+Up+s9fyuOvxzdfn1SpjCNkp6pnTn7",
-	"lsj1IjtRIhxwQ4dDPOipyAClzbMTjpNYSBwPqEOwyg1TyEOXmEIe/4RGHPmjpvzYf1GbfmzAVTfj5yHe",
-	"5iIyLT6ti0ZGd4pqcEhUXLaDfma8ayUhZ1qqgXEyztArhLMyYlhFu1nCs1Kk5uJQKFiwOhpgd7cbyorY",
-	"+/F8JeLWbDwvAcSF+YgqGI1Kd+GZsGRT6S54d3lgwgmXQEzwIbGcrPMKM4BPCHEARcxRgRmo8yzl6pww",
-	"9NwLg3bbEVgCLW3WaQaMpLdCYmU+FtwB5lFVeyXHPC4whvFlcbEwVCoMmZlqnYRhENAyZZTGO1/uAX8K",
-	"kCgR5q+ml8UBI6Ly4ojtok81QCpCEMUKAOZemz3SKc4tDhJLyUBozp2XyxvFSo4uJQRBmRJ0tBXQHYuO",
-	"YRiUKzQTqozs56iCIahhdybwTzgSYJ5O0PLrN7cVtWCvilzduLINCcvr8RxJyevx/KXv/PV4/kz/nLqH",
-	"D49oAK/H81M3Bls3GMbr8fyERvJ6PEcv769oLKv4V0+Wlrwl2SVhscrSL/hZopvO1eJg+ZDRqLEhNds5",
-	"CJbv9HLCQBApuDwxjY9HEe+kAcVU4twfFl+fbdCxhlLxpLs21JTccmSSsL6gCAgfMNizzEivsocrgA6a",
-	"QHFR0XVYXM1kxzNuzq8KLG8pftepMKY2G1aBR1lzHSw581D5leyvjLsckphSmL7DkKMUWLsmbm7rMprC",
-	"GFzmTbvcRVamYDCLI6Ecp5eNcfRaHIMLCHiVLtDEvgomK+c4xTEVLttUb2s3QA2JeiG9Vu369HyBx4jN",
-	"i8kp3JcLWzfhc/gzJGKLQWhVakXAW6tBJ9BukhuROk3Tily2lYPra1FnFbAiD/0Y7FVpbVac+e1sF9Mg",
-	"09CVgdaFa7NBo0crWm24qH46Kxdqd3ok46B3dqhIKvKjLLIZZi2ZPoFSvpUil926ipSdJqw50UpmOiW9",
-	"8cp5+5JhfcAlXFe1nBXGPkcNWJZJMMPKUmOn2ExpCmEuH1rLVRtwH4FRLuvSdb1rS3dt6dLv8oYH67az",
-	"Kx6sw9ZZkCgCfzW45b11wJa+wTDW/6raDFEFLtnmkiDYmgh0J2OBkjwIxPWx3qU43FL4rSmQS6n9yNnv",
-	"MQpgImMFep1XZ/e/jxRGp2TwqSQkTuWEp3PQPvT54DyfHgU53L32wesJYOag8bhRZEIrPBj4RLg83OAP",
-	"fTNy+gBtRCGPoGLGZE4zA4FvtqnI6SX6c1JzAQjEojqE2FxpmFYRqEBQc4TzANVRRJoRUJNXdeeob3Gg",
-	"HSDrI34ABE6PUp1PQYtlMHn8zLLASlfUP4jjgoXDwYFRBHRVuDyQXyMdCQ8NsELfBU1zahVHiUmvZnxe",
-	"GOvRtD3mxqmNaSWPSdyDVYW9cnZyhLUN9raiACINNHmCtNkTacj1AjgrETMlZnbLYNIRJAWe2roKNJHY",
-	"ZX0e/+Im3mvfC2/jHn2xENVy6oEoCqd4BKDo8k0849ewolbilCaTgxqGiNRMPu/5ZvnFu8vypRf3xS6t",
-	"z5GhYoyowcwqFAhRb+9ek3N8054xz4naNgP5RgvkAjma11mejbzrrA51s68ZYbX3qLzDtU+pPx6P5ChP",
-	"hak1NlBqjVULTkmb7588u//wCeLtN1gtiAyuaxncSLxen/S3Wp8fQ74aSBaCKqkxpAm6EClPGibv9jk/",
-	"ajKGDYScIgKhswa6MXAZM6MbdkFA293pnc7qXIBSkZ5jzJNhiKVu3IJS0Jklny5JkI8qX0hgPccbFudi",
-	"u0i7YuD37pQNjds0cW/LJgjSpMFp86kdGpl+KbPLQruQyC985mERp3lmGRuEWYKq+DQ16408Y8wKn0gX",
-	"eBucdOjYh1NuFG/oM9SuXDcMacwolU5TcibiZtuxWYCkutRNtITAgbZM+Jz1fYIrERPFR81kEwMgl9nq",
-	"u1ooJBcvqq1NNik0GCHLBKTt+7ysOOqtLypV3+6SVo1A/vAF96yg7uExCvJdhYmqlqen8jcp2Kdg8sFE",
-	"KoS3Qs4qpGn1Y/hCSzRE8CR5PmwdfbOI4lOvpi1cRpwhAiyLERvrPLVEvCYBfzMPjvrozjXS+cLr/uFt",
-	"aZ4vnYqmwhimerJBAgKdiq4RqRRrQY2wVMGiOVfiJTQ0lZtAxvpZnWLFGgW3ycQ09NLB3WlFLbs9oHKY",
-	"14I5lfz8lkAHfEtOLjGfm1rEN72l7w7sBtSnCZQDn2mZyvuw+njvUD9UiB871RBVz8LCRJeiwPYKg0Qv",
-	"Yj0SFu2f3tRtP4S4lT0Qhn3KKcq/pdOCGyY3QekwM9Bxb4juKuD9FxVQBKFRyfYIrWNhH0uByZXJMSlA",
-	"BQR5OHUpioumylEDjlyDUEbDlQo8CaGTqHC8gZFiESuUxyIRtqKz1EnDev8AsS1dhv0m1i4IrqlzyTID",
-	"FHWOmT3phnkG2YG+jvkUPQIr5GNDEoEEvoZCQFT+Bg15wlo5q/Z8+db8hJuc1Y9xOfEd2PUNzc1jNdSL",
-	"8yydiffL7O1dtxzroA6LGvX2yjpfSdd8uWo55Gf1tK52Gxsfb1rTmpO9u60NRZHq1Ov8ux+kc5bm6sih",
-	"1zsaxwdjn0sV0cPA6W4BVa2kqgRFHWoMeht5CtZoJ0rJN5aMOUgV7gYCSKZEDSFrJGQ5XopIfrX+N1fv",
-	"S0MpjdvsNb0m+HNUaF69oy8PXIILf1/79riV9z+DulmSnFRg3rbrlmk5XHNpG1yxUD5rRU3og38x1/UQ",
-	"7Kx9mx6290OZMkh6r/PaLfWtuZTXZEmIxUDGgt66UnSAzI4RlWUmDQL9lrTaGEqJwD6152G5JqI0s5BH",
-	"p0t4w4x16qGHzc3CBoIHiJ8LsyJP2LoeC7dMapWWwuWEJQ7DEl6fY6Cs0A9iKzsdywRpl3l2wDEqpITt",
-	"Comf0X91A9c+54RdK01cyu9r8WLKODy6x5QtQSoIdYGlW+0XAuHAsRysPcapsKVE7Dwh26wHBBYA6EMv",
-	"40FBdmXGlJ75klbs7h3Zb5E090lLFjuQ/sBfuraBvuiGML9hQ866yMH1KgX5ytfDVKjkH+x8w5AgOvhe",
-	"yDrgfY/LCRm8WxklHsBl6gtj2Vt3VJA4uuGkwj5tIsYwPfw7xAQulq4VtYrV8R/CmfovcRo10ubSvLge",
-	"J6tM4uueYHvm6l7fFY8CNIo320kNkIUeaP0xub2FVm6MZFpQeNgWWrUOgN97JkSvNtqm1rzJPX7gygb1",
-	"PB+6MqTIFvK20Uoq/tpR5aJ5MoamaSAapZ24igQS27WBgcYrAlQWdKhFZAimHU9zZUgg/OjpKJbqwcCi",
-	"DViSXhA/ZloRCJ8SCaGwQSKInpkYChp0Erzz9iyA9DZgmB4BGiM2GGSNiFim2b1mzFJgd1zlVVziDSGB",
-	"gHvY6DnnBY6mzJpsjrOMNITw9GwzLDX2tPXBSIXJk2xZnJD9rYSkSlnvdQpBI0AyGnWSAT3J16NWerhp",
-	"Xk6502wLlzOFZ9vzglHA3QcZyhsNpzEuq7OH2j115+HS2KvrC3pnjfVFv/9ggCJ7SE1qj+1wR9Paa/wI",
-	"Hv1CsRg+/8RJihRD5LQ96AK8eGTWas7UlKhm5FmUEioorH35dtRRIX9J/etZflKWw2aGCJ0hkVlI/+jp",
-	"askuVc6pi+hFGeKCLjywpZdyGev2IGBJFi9EhXuoyQnoTchIHIxP5uE41mXmtmahZsEQoQX7+VXYip8G",
-	"BPiUzGjrzjfYtCrWKEvXumRMbARmHVhgKXK8h7JJl2e9IobEvrICKImq2Io3oiK+6Y0eJRqjkzFoevA0",
-	"Im3DZmm0xOGhO2CcU0jSalU/CmKFjx7ozUJWEftZhB3ZaPYOxnaJPylyAmRFtwMIdsIlsQrijlHuhSnD",
-	"pbUztkId2DsuYSe/1PiC49RmX7kQdzLwZ0EDOGSlZ7CN+CmYIJFSwu6B7HuFifyyNvjiFEaLN6ayCtVd",
-	"W6RD5Su8O5NEQDZ2qbKml3URHxkeKuK/X53dZzEECPe6zuT16snjB8ckkMWGGcsk9efMk3rn2QntHHQO",
-	"DvcPOvvdzv5Pvv7pwS9uv+788suf3/3Dnx0+vfPsixf3Xu6fbYiJjEmd63M6VzRDdoo/1f26sJisAYAc",
-	"VT/BwlsK6K5Of15r14mXGtiXpkX6le4z70eC7LZ3PwkZz8ODWsZzqavZsj4LeBlLsxEurYQrozCEtGH3",
-	"MsnW5y6kpX+EhVHFL814yZPjIxnt0riS7lUxGSTS3JrY/0r3iVFs5HE34el5M6b5XMK4Gm3EDPS8gGjC",
-	"Yom7AQkSIShUzQH7q9kGFMy6z++VK8KBd2sHvCguWzP26Ke6/9K3AhvnG/qp7p+6tj74duk+NHtqN7wg",
-	"eMSYEQmqMGfh8bBHgu5kk/WqkFc6DJGjIP48+613Q6arXexz4AXm+fyAOJRWpsK2h4d/GSkvCFWws0gm",
-	"Cg+15rt5H2oa3L+XWNt4Lre4mutikaoXFfhBDAnh4OrQ+/rhGbvFp/LWxf4tMzG34FdIEmq3y5k27GBo",
-	"R433csd9v+Exmjo3S9Vo0kU9cvug/jUBivjqtwvnFaYVgiJWn/4worsBpibt4mbOZa5Wc++pskb3aiSe",
-	"n+r+c5XMQ6GHvqrKPZdISluomFanGd4g+mMLlD2v6ViNmgeltlJ3fFh+aXebwYE63XkKh7DfS+ZwcEzd",
-	"R0/i4OaUcFUXQVL/uIdYp6V3ygTwnaQGBx1Lr9bC3UhfuupZtPL/rJmr+K+Qg260JwsHBBVXtBprVnH3",
-	"1yDh6mNcg+1gG7YVWrY4KmRiRk0ePtVcOetxYSqFwISVQa37HfhvdVjr1kJBwW2vRO9ANuAlFl7EICoz",
-	"ciu3bcfnc+dnc/eP0Ud5ia7qGbrCNyhqAZykqX0xKK88jItcelI9cUheMsVY3lD58o2fxf4BNd06aqVi",
-	"IBSGUNCvXxY/OvCID28bOgq9sBWfDx9D2YWVaPCo+jkv26fdHsWdH8PlSc9JwInYPnvx8vn9h6en8Omg",
-	"cLg/9KGRt0sBqGFK9Ogwur1tWnS4Jt6GAp+88Ym+INxd+vTICbf2w30f5gQSY5B2v06eog8r94eauO8r",
-	"bJv0t6kmR5qufRouVgCONvKY8FniwYSJswhdVRc1Hq7QEs/tbeyd1csIiQRL/dQMLlyDcMJRsG2bpeVb",
-	"3MV63Gv3c8T680pwCirCPCrihM8ZwVZ6sA5IGIFuhIk0pCczkIQhHHgjGodi/IS/Qyp3dBgkRfAkv5jW",
-	"GgfkY9Z7b1f7A4KWIoLwWCexSNvsBNw+2UArAxgNesgSYaVeUJOAEyw0GbFYjqTlynrdXsR6bdTL9/Z6",
-	"vg1Qa5ippa22rgSnDJ7qHHNhhi597KsUitGvXGFoDhOJEQ4mQiqezmEC7ZKC/7t/+pe/+/N/9v/+73/6",
-	"9//xn/zuf/kn3/1P//G9JYAf/ut/+dPf/eu//O5P/hNOtgp9fBnh3i31jhkV6nX3zAp1/IxIQbH2xar/",
-	"5V989+/+trzG+1eyxlfCJTnS//GldT+rq0m6eJmHa1dvS7OBYfG6l6dJfUyn8WHFim8n7V7hCtdEmKxJ",
-	"GPPD3IGSt9G61/3tyh3bNWXdLVV1iUlKFPXESH7rdMzVaMzldjbpWz9alq3XdplIJR5e0MFojlTroxLU",
-	"QKQKc0BXm9+EA3aIQOs0QmPhA9EKvRC4F/XFiCuCedhv5u3YX+LXlRtA4dL1Bu0womnR+3o4FINsvfJn",
-	"qtPsIZa1tS6WcmjnEl1WoEib9TBaQTgg+cKttgglhqwiPoQMYNKCyIs26+UqFXww5v3EocWT96AeMv5G",
-	"hc6FDmQfgi/4YCziiBld7poMWC6OLLBlwnhx1cLxjnlMcdOARcVlZmjU3DA5fKNk5hCqZscQ/OCdbEFv",
-	"SJtMCGUlzHfyfUQfxKkzqBbOPYGnKvkD09/gn1gFw0APQSosJCBWBYsXgmw0M1/BTXtZjJE++4HC5/t+",
-	"tO5nN2RX3Y+bvvCDx/rBDOCLh34aRf8wF/j4qjQhKuFm5YMBGouoldiBhsgVq6DAwbF5IQEFrIqPR6tk",
-	"iMAgBHsSMfFcnw/Oo/CkS8OCjXSt+CMdOK/U+IYD57CUNNLv5Ffvr+UqqoG2vq6c1rf4+EU5LVLDRpco",
-	"coB8VxxWiZzX+XEvI5+Vhw5JWNRaJmTTU/MRgrHLr9zHjMc+09MXS+NBzspxIEUMbbHlgOFsPCg+PFMT",
-	"Pmfgxbrg6gS71hyY9JWpswx6kCxIs0VJGgZ5mtohhpA6EYs5IntOtMrGC04KMZ83JCCAANOsKKHGNCwM",
-	"49oCCLAOm8Y1V7fNrwxajSrcVJJ0B8tVTKEJFjbWCGHKsfHe4hVPpALliQHHYx4Tx+LhSqhCrRRRcHUb",
-	"pgpo7liykerTdGNp7DDierlzEyj8TE+7YcTVSrIQXMZLhGs0kYleuXLlNMHlA/BY2eUzCEdL+w5ujW12",
-	"ilHlkHyW6vdc2iFKFJdpFotMDDJgyel+UlrWRtmX1qYH8LEd5TwBpVNd2YHy7hZz30w/a1fv8YOKN87d",
-	"2yuEnxs/Prrx46NABPqHe2//6M2b9uI3pS/b9tublc+f3/xxreyEo2quc6JZlPS2d5wRmj7vL75Nttpu",
-	"1Yq2x52rFH2nl9TsAen96Fo9nM1VaPQKYl0R/DfQnK5K+AJgWKmY6AthiqcHxCtMsghVj33GLrcahfeq",
-	"pQ6O0FgqBGAP9m2yj9Q6hcWq/ILBNVzqVf9J5aVf+5KFGU5WmrBdud29fleVvN6e/C39iFYom3xGJETD",
-	"wEMqDeuDdSjTBSCOxKz1BWuMuiHLllIgMCVMmuokkWpkm25fIcj3uuRKDkvFzQYEOVQuOS6uLxKtRmZh",
-	"Wr50pRThGIDaOOAUISimaHWRm2yzxyWjG8SnaYLCSYRxCB2kAKIkbwFM0+aqyCU3+dO+GpszeWtYqbdL",
-	"780un/idP+9qwVq4Bcg+cXbV3LNHbeTvlnxf+9PbmzXf1XJ7lfit11xmywGKMw0KTSaHDhSylK3hmHXK",
-	"Zh4voB921knor3UaIzby1V09MCsNcnvYT+1244HrcyMHJ3lWl/of6QlY9C2RcTeXcnMXP6J8otjJi8fs",
-	"XMwt4QX9G5VHqEwM6HT03AiI2et9dXL6+H735NXZT7qfI6TnNJWQvKTvEsCmmLoAM6dmPAUnADiw8Oja",
-	"8ReTHWfZFPT9gqci/Vkd4OiJH2ipHaiw2JApkvvV0Xh9LoVLiAEFHS3tvXh+GsSV4I89O2/w/bAtYG2X",
-	"g/6olZybiekWSe0cZzuVdh4f7AZKwm6sAPf/7PTpKcNklqbwTYEMIz85O3sRIfw47MoEoa0QXF0q9kKb",
-	"bJSK058/wZeEIisM5bpTJJNiqg8Dj2kR3hy9UQ7xaxKFT29WJPyENL2ff/5QXYhET0X788/ZQ3icfnr6",
-	"/Jlz6R3TkQELhqCiR6z3/g2QnjfotvHGEaA3raM3Lu/Cm1b0BsjRm9ZRu93+0GuzEwoI9M3aRXijSBNq",
-	"RWvbaJHb3djTKZLYHFFKYajdRkUzucqYDLTH9jxjZspUj1I+ASrQT7mCxWoHtbHFHtwQWk34yme+hmT4",
-	"bfbz3C7GlKd8IrISNluRaNAnx4/FIOEpOsZAN5ChAbultaHxgia9SKEJvpr3x1LZyeqUPVSjRJox3MET",
-	"ODh7T7ga5bYBbK7QffeYjIXK5FCS5ODBCX+e6wwC5EFGmOsc9JO872LiYXPbtN+01Twxmg14CiC3lnqi",
-	"cDEWPBbpG8VY7x/tEV+59zguoYcFaRaNyOBgnZS8wtmdziGltQlDxD2hVqz3UmTpfA+y/vfoaJ7Kb4UD",
-	"8cWJff45HoQTBgHjgHDmUO/YU/kVpsOB36Be30qApWJf2mLtoA07YUi3gxko7hTZmjRQt7u32c/kV2wK",
-	"DJz9BRIUJXqGoPqYFP12p+M3pp1p3bUFetQN+JqFY7gTdToddNp1aaAZPtRFkU6HTcSkD8B+BeLh7YMD",
-	"OrdgYbENW44R6oaTUgKS+VBjhwcsERciMSwWgnIMheM5wAFd8CRHvzAIVMT23I3FXgOIQbqZNAH/PRxt",
-	"uFR2fsEu0J4+0RxsqXbpHCP7+efsrHhRCMtEVPbMVurrmLCig+qIjYeoeI/yFLhnKgiHyw4I8lu/UcHm",
-	"EoVRkIrq9sG98vZN8sG412b3tcmSuTt9lAzLyw+Q8zxPlbE3IRHEuHtNHNAC9DVpv1HVpgCxWZrMRLg8",
-	"ltknWEP7FU3UrgcewKiEN2Pc+GVKdqTy797l0b4EA60yDtEa4t004QpbiGDJEkt4/GpAWwiCDIBHeR/h",
-	"AP3TBamoQtsaGo7tEmOQ0pgrewiCO/RGDaW964cHuEC4KwDyDVfHvy5ILuDaWWohh6V1ry4u2EKQIkv/",
-	"lj0QCZ+LmCgwnKuZBvM97h30gGsfY9EjdvvdO/dDkaBt6vtychxVzbQHz3Wq/gueyPiNGqQCiDFPKu0o",
-	"kc10eh4yW3c6pbxxGpKXDensaoVH/6ATEJ1julPGDdw+EP7W2dfekyZ8fYd54neqdGz1cGh5HUYA/Xb7",
-	"aLnogsqJxCXH1CgEigKreT8VPAORnb5lfTHXIOYmtpojhvcK1wcyCvfg9zb5L/T8gcNq3LxR9DrDF/bq",
-	"FeosAPq1vdJIYO0wcVZJcAYFGfbXZpiQpbglFMSAdXWGHYu4je/JY6J5R2y/A7Qw8DTexy8QX674DDBH",
-	"WACrOAhXHse0PWQmWihhj619UFMxkiaDJC2WUTMisQ9R32tGbEWsiWiwxWfLrRc9F5cdJkzf1tMDoOov",
-	"iuN95NssyIT7ptBogGeYb36xfVNQgyD3C91M7M8O+YgWj9h8d+TOwNPYPQPIcLBeZr+d8lSorMduvD68",
-	"z6AcA6+4d9lN4u69UdZejnMxRfAfONfACts7gRqoVCC1llQEGenhG1VwyYFg4wCHnXrH4UkBFysV3Hq4",
-	"RNIwOVL2qji2JeOZyxkJKM6ff85OvBjqQtRvdG4SKE6BL4voz6BpUnEQ4MFu7N+kR8YXRhRBO01wtADy",
-	"osBtRxoPDHfj4GaRLIvdOLwJ5NXnggN/H8BOUkhfyccnJPMDrsgHi/FSfL1jADGPg3qjihj5G7ch3r4A",
-	"+PGoRfaFmRtCfYRvIparRBjjBFcfmy8zdsO5Ltnb3LuJbkaZzEB1AcJVYNE6anXa++0OqApAYtuDO47C",
-	"tI7n3f48AwV/5/aXd764C0I3wiDt3/mASccVn8rWUeuw3WkfQv7obAzVnbQI1/kWz2PUPoxEjRLioT1V",
-	"ZBEMCW/kSEjkENIjvNaRz2xh5x+5yxEBSiNQAXd5o+qNtJtJ1xbViAhfxaSCQ82ylCuDcYweSRpGdgSu",
-	"dRMeCzhtcB1wN2nb8QTOHLLmSMQLTz90OIR3OBH8AgUhzN5h6xr9RoF4xMvVnJ2CCreJ9YOpsh6R6Xai",
-	"R92Yz02PGXtexnrGEpfIkp4euu5w6f6I9ezbm817zP8Jnnbsj96oP9rb24P/h3K0HZV0JrQlRWYT+5fd",
-	"D9ugvWTO/5E0K9gWIQoQ9L4tmi24StJ1xQqw4bZpt6X2b9pU54Bb6RErhsS26ytTh/3cWDbOsGw+FZ6O",
-	"OfxUbIBPJS1IoZx3JcsDPhdzPz3YFVdnwDMx0pQ7FuoVK0Gn0I29RyiKPfp5ytMMrBCuLeSDYj4vpw8r",
-	"/En1ZGK7sfypZVvBJcpyyICEYrcB7UgiditLyKJwABAp5IgZPREgD3k/wxJqDsHkWukrz2w7YXr9x7Gl",
-	"MdJkJ3DdLTVwmgCIoizfekit4I42aMjIOajNeoNEHvmsMHbJpCd2Bby7n205kuZXHKBiQC3165yQU1Er",
-	"xQcZ+BuhivgKkTI+RCtn51yfvFcs3LbSqPHMLxm3L1878Dvf77gFDTdAREd9YzF4AC3Z2185+m6gpKzO",
-	"4GA3S7/8VKCSshjbSqgTe7gdJMCa3uFqEqi2vYEAR79kGJSmqxhEs2DE1ddqEdi7rmtMDbZxx3WrVFz5",
-	"W5YSgGjUalDY+S68BRwbsCgBH3HQ6VSg5yFNM5L1W78yhNHkjqKzOsGJqvhbflPAPrTohUbwKZ0WZAM+",
-	"dtFI13LeAACDaltyzqktPRy6WIHWQefgcG//YK+zf7bfOerY//vDVtTCtS/XUlVrq8qTJHL3O6ACwZ0p",
-	"Xa+4dbT/RdmZtwVogHfODn/2Zavkk9vav3fQ7rQP2l/AspacSWy/oSnNaaBdrveG16Dk4wNa/ephFGzK",
-	"ka2jM2l7uN3ZX9a83/xbrxTPs7FO5bcixkqH6ys90mlfxrGAhb59cLC+xmOUS7D8vfXlz7R+yhXYWO/g",
-	"2VzXvqVjPMEKh43m7cxuaOjKJxOezulpRflYmsw+uRfehyUqpR6315WPwHWfGBLABXBMPsethrgDHnd5",
-	"krTe2p7KPLsT3wO2ffGlv+8KLTz2nw5xaHaeaSabnmiY/PWRvtSRLhRFSw6xX+ilhxix0yg7WPmYggZO",
-	"3PfJDjY7p49jMZnqTKjBHCyXbz3x/UrH8+ZPE5zXCy0RGw3sBlCZhnVEv/kn+Rf2IyhOjYcuR49uO+z9",
-	"6M5bOJwbnW3n4vSh7BJBjmBX/uwuzs1rAFtH37wtO14ve0UbLwcip0P2gG4xN3LaCt2kl/XklSL7l3sY",
-	"/WIvJyJgb8fJ+ywcQA4aXL6nPLH8mSMgu6E6nQZU5L5Ww0Si58zt/cNGZOcJT9Fl9/b+nSYTMfkURdin",
-	"Ipb895EgnsRxkcilMQlERnXFI37rPf31AdVvicAAlDKpfADfF6SyjiSsntgDrcROD+bt9TWe6eyRzlW8",
-	"3Un+PTtfuMVBriBCk3c+lKgoTMUQTXcbn8Conlf8WmSrj9X1S7Pbl+YTvZ6/Z7fta5FtQc0LhnYjVpWO",
-	"A0JYvAUV2qDGFfIROKEUemPQ9pI5QucZmJtYrrwN4zXgOrsArigwiTC4qbaaSuYu0ayjKyaTSUJeazxj",
-	"VD/0zFlp/KbybZPxRPTaC2rmV3DPQpqyLVPuL3OJMa+74sAob8x1Y0jNNc99zXN/aqzNNZO+JVm/T+Tv",
-	"Cvn0MMS61kh+UgmZDvyTIEoGaDDlGPHBLjUKuyDq9YeuscN5bqSxC3GtrlV2l1DZFc5ey3R2fqmbKe2q",
-	"p907382Ucc5bhdUbzHraCPcL+OuDx1ebvQavH1/OiAuR8gCvEnyusDEMHQD3JfJrd93252iVnwk5Gmc1",
-	"DAipFT1kwUdUK04TLlVZrRiYmFp8MAkUiyf3nz6EHcWZYdRnfcW+HFUYiNb9Z3Y7qamv4Hdsp3V0uAlr",
-	"hN3sWiFZsyrbs0ewkJuyOcVyXZbjcSvYkOOhc3qtZbxmYAotY4G30oxor2dfbr0vLlkTVaMfwbWq8fdY",
-	"1RiGjzdSNTY7hit0jSvP1fUjcgWPyLUCcYcKxE0J9bYaROznmf6Y+kMn1O5EfxjQiW25b3cXAy667qoe",
-	"bM4e71ZzeE3XrtWB19z05dSBV8hQY2TZauc7V2iBztc5+ZYA8JrdI/sQfFqOvk3vPyzMZppBWstr5mbX",
-	"mkRceNafE6JKXLo/tC211wehpeD1dvxOXgdyg4ghmLSGetMpU4AI8ghi+YqIWSoRUbA+YV6lgiVimNUw",
-	"OKh7VLltPBE8NYxjVQzTAv1kOZx4wqXKOOSSMX5ACMMQ5ufB8OswiHvu+J3DRX7HHsY2FO66cK1FpudF",
-	"HtKM7VkenDrcxyoRhLjPsVYiIoA+jCDZm3CZ4FKdCzGloYPCONA9Opr3zfuWsBWcfzw02Dpq7R/e63Tg",
-	"n04LIa7QAz7fb30AIkqJCOqbjKUaZTw5p4QQrW/tiA0HHHbsDb/6hzTV9gACMorOv7Sdf1nTuWVcBmOe",
-	"dfVUKPhSn3x1f//gEIa1AduCo/0Ifpoj28EVGGFHIl7HdRWhc2Wae814XTNeW6gxdeqkyUFB2jZ6Plaw",
-	"X7fe0z1vpMuEOr+fuszfX9Wk27QNj8wq3eOqc3CV/O1a+ZZGcn2wdq6v2+pURUv1diDPAfivF+ccA1Ll",
-	"EJq+1g7ZGxLYXqG4+LaGmHot0kph1pX6PXBMAWSEzcRPN/trx5RLipMeZGipY4pb6u0cU0AecFxsBdCY",
-	"MDEK8cz+agcx4dkAcoH2YsmT7jQVQ/mu12an3jmFBoWIgGMAQmNYLGImH4wZN+xH+5bd+dEXiFzDeqkY",
-	"AUBELAYyFuYohKZYNzKs60L8sVKEqUprqmCCDqzTZo+HRd/SeMk4YjJjfTHQDm3PYYSAOAv6fZ45WDw3",
-	"gAJVAGcLrSMkDwh/paGA/It40DRNPx+qvdRPBxr4uH46A654zCsCqlsgK2F2OgetqBWcEPtlQZLvY307",
-	"hBGexvsncAfs0VrR7v1nC61+ebdo9jf/+f/47b/5m1Z0JT7P2O/OHXuqs21iqmiwIsVCP1uxPjv2dXZL",
-	"3NS4gSf/2vPnWmQOPH8cOWz4Kq4wVFC9W++LW9hIWnYjuPb8+X0Wr/Hd3sDzp9ExXCV9rzpX16/MLl6Z",
-	"a1XDLlUNG1LyrV2DoJ+rdQ16TMKHmJXlogIkfiixJSduRKHsAtC+mUgnUrkEwpBsEOA5oVVanS2ckJBu",
-	"7cgJqSBZ338QI0Tnbc7R79gX6ZrS/rD5+Wub2Q/AWemqZABCY90zk9Uq3gdY7j5hYzcCCK0CantAx8LX",
-	"arfOTi/GWolHMskgu9EPTzld3oRNdNTVrbhm9nas214El1+i4l7YqTXCVL2q2+59FT0b3KRMmOwB02kF",
-	"OvGIjfUMUg0E2mjIESSzTChIuAAw4mEumBrmqYLx3Maue232yrlUldzFKdlwf+7yzEs18qpr18YS7XD5",
-	"Tnw0JXGpZOu7v/r3f/+3//I3f/O3v/vXf/ndn/zZb/76r3735//su3/7L377z//CeSV1cXXrnJM84rXj",
-	"+KKt6MPHjNAsss01XZQmXCJAqELaUwNNurSeK9ezATtYv+aX4AurG9GMPaxc2Gu17zXXN3cusJWcq0jR",
-	"UVgOCfjWD8kqxvDW+0ZOVAuU+NqX6gej7K2Snu35kWXK3Uan4/oB+vQeoOubuDuN8NVdw0254KtUDZ84",
-	"9axXBfPhUAwgPScYkereshk3kCHumOVGuBgDkQXZRzHTFs+W6WJrKMwVMfK//Tf/83f/7j9se/s+Xijo",
-	"NRH8vefCNyWb11z4ZXWvV0Wj13Lct4AAAkjUVsS8FlH/pW3zmhe75sWuebHlflZJomeLNx1SrFMaW60G",
-	"AnIAX931FxdQaWmiRfgZmCC80Tr1eeIpUUybOLDeEeTNJDUqNz6nIRVWsUjbiZ51ZzxVUo2KNIDwrZnJ",
-	"bDCGRjCTaKb1OeS1hrx/dhk0+ijPMO/oOBVmrJNy+6mAmFxoJk7lhVA+76fOkxjYQlD8chWzvhhxZRtO",
-	"IZ/7Y0q3SCnvMGEwZg8tmqcUd71Kr+7rozAdIWY3BS8DLA7ggW1IW35EeUvBVWDGpcuvC+7fKeZ47k20",
-	"kplO7SLbIm7lupRUkwbh8/61IUkrzB6xDAd8IqBVTDupNPNlUS8vMOZ4zmYC8mgPxDRzAcqQuHuiL0Rs",
-	"lwi9I4quKj277IF2U4tvKZNg+UuXU5DWqkBd1BPBYj43OBjXou18KBNM3Q3NYcJrViQndCtcC1+KJ7iR",
-	"5RDvQpMEcFByd9n13Ijc7dIpW5n9z+SQrP77ylv4QzNgwhHYxG5JRPE6sOZSxkd/F3lCK/o95ByjXLZL",
-	"H7CzkMRAOvbU47sCsfGRM55AsdeW8vEkIYvhhPLIZ1liiU8QseIS6QJug8/c6vLr9orstDg7TLM7GwsV",
-	"2X9T4ROmU5pdSoM/zCD1NGXjxcgWTw5tCSKE9XjNL9xEPum4uKb5F10+6YO7+x38L2rR9IGfpnSItDrB",
-	"V3DEujGfl3juVtSiNa9w44dnnc7RvufyJwvtAccPR8C5fCW8voNpwgeWZLqj+T2kUvR7vAlVmxYH45qy",
-	"XYqygSbR3mV7wS1xKRM2l9dboAFtbulHQOz8ld2C3IUpqvecvLjah+pZUOXM1/gen9u6Dted05MkYeHc",
-	"WDG367N6qbO6ZFWL4xgWWO0B3vA03nrfl992Ld/4YZMkYnXH5tqc+0My59Yetc1O2lJTUg2egTtlWwMa",
-	"fCW/PbP1mwg1C6mS8hpy+yLPlp7ibf30h1JJM14A3fcazX/6l7/9D3/zX//Ln/7mr//6t//8L/7gvX2P",
-	"7Cg/fPff/29//xd/+tv/80+/+5N/BbnXccMRgur04X6nc9vujcwgcfXf/fG/Cur+3R//2W//0/9FdTdw",
-	"/a+b/ZU7hF1mKKu1oJZfE3FxdK895q+tNlv5TgnkEWsJIkL79XMjlTCGWQrGtKpNDbQBwVx4m/WFSC+k",
-	"mC2VjF8t4gyOaNxDOcpT4TxmpffcRUHX/Qpyc8Ym2mTsNnnoGqaTOKJMK5BKRcW2G1duv+MKtlnv64dn",
-	"rDxok6WCT3qkOQXZ24rLyEWjPnlR6P1aZM/dZL8HWXSV1WYxMf9QplKNujwRaWbclzqJhcm6oMOl6beO",
-	"Dtp3olbq2PchlyBadtq3Uae3f9CxBbR9Z/b377UP7AnD1bTllc66li2bg/qO/rpXlOkGBb55755MCEVg",
-	"XyBuEMy+ZWRCukyoiLYzNGd9AS8dCDjhEA/t6kyFiu1ElT1h+wfFF5D1rXV0GLWmqbanVKpR6+h2J/JS",
-	"rp1ap9P5cDkR2G35OppOp/VajLiUk9ACVZCGTfSkbIleJ9hWQasWaBbZUfa+1ZO+FHv+5NVHG8CLLdIL",
-	"kaLLDwwKszCJZMh4X+dkMuMMsxBa+iVN4NwjDTN8CMalAU8SS6Yg7YSc1NCZlzi6MxjV90Boisvw0tmT",
-	"2AHDtUA1Qxu6pd+6EHzVOjq43D2ivppjcPoB4JiuL9bWF4uWHlTNqKOewbuZCG4ES7lilvo3v19LeQHM",
-	"c7ZSS/QSizQxk2Fr339Y3fKuAW4K7GGrjGD+PWva8cl0+jj+YZq4YPs2UQbTkbhWk+xWG4fLvtQORruy",
-	"HcwcVGaJyAw4YoALQiwSCSTGXdPPDKPHwlvEQALJNPxdgj+w72cZkC1jQLEIUe2NKqG1jLlhStMw9BC8",
-	"NPRMtdlT16EDdcEi1NRIO/g4MMXFTmZov1Fv1Mnk/2Pv7X/kOM478X+l0MAXlpTe5cy+UOQQxhcrkpJp",
-	"SSSPu4qcaIXp2umanfL2VE26ejgcEwTku9jn5AzYzvkuh8CBk0MM+O5ycS7I2YHiJH9MREr+Kf/CoZ7n",
-	"qerqmZ7ZedldUfL8InFnpqvr/Xn/fLQ69QE7+sbZF74A8BSyl0zBEqPzIgHLZGhEus3u8k4PKwZtb5As",
-	"hKXysUxFanUFeO2w7yJ1+AM7M8cK3+HB3EGXhj69zyVE4f08djWk7kBx4TDPhSoCZklhTTscsDSMp6lI",
-	"Y5cawzSskICcC/u4bxJw0E9E19XgoJ5zrLgyI5gBjUB2UnnDC4EoINjA+tZYq0mIwOJFuCw+X2A7q2W5",
-	"cvLzaChpUtqUidDn+ZmwCzDLZnkWR8UIJESemnNbn0aOmHjfY5F7I3zylbm2OylvN6PVaHtgJV4aTstl",
-	"4TPmTxTseWixOWfW7IGNWtY6LHgxNFErgodXpQFaVxnG9VgsVxIGuCmX3Lj8SpS8nG7WReT5Odr6tafu",
-	"AE3EzqobckoYIYOGplqWPpfKfo1ttkrHHAgV3vcS3wG5uu+DC7qK8TohpNlBtxD5iOepCdDbdL4ghSPr",
-	"cMVOhJOC00Y3BpecxNoEA78wwcBVjsLsOs55G2AjDV8yabg5aVdXu7nMMVsRyA+2wefK8Inm05VA65UX",
-	"zaqmje52q5B6/ih3uwGNfuU3qzDiQ09fEsLPzV35pbMcNtkFL31N6IVYG0FMuTZN4AA8X0i0CHcqDxC0",
-	"iLXBRfn9/V86G8ljr3hdRO0daYpDev8ikQf3npIBgs7+jAiA+3KxI4w9OcSHvpBRABzBMmEAt/qbIN5a",
-	"bn3vmJ5Z34LTvCJ/jM4ya8TzwQArFE+lKSACy4eF7vNCdniWjQHJmFcNdI9nJ+2IH/MMUtMzu2kNRcM9",
-	"XEaPDwZCOZ3L1ZpR0aJ7aXuozpQeqTYNCehcdLcLHmnZZc1G3Gg0bFcN6/HHIuxt0RN9I7LHwsyC1Tt0",
-	"Ab3P0zXdocB6oJ9RESqUzlmNCEoDW1GvKAaAYRpHZQkr1dcFla74mL+WHpIWM8+ZXMi+aH8LaUQPjOTX",
-	"Du2l3+MSdh8RjAYddMvb7htI0LEdgEWG9AmRY53KfqPxzHfjyPGuMq3IsyOy7kyn+rPlrtErdmrzohD9",
-	"gR3uTmN/J474Y5FbBdO9COZlDxbGryXmZrmsu1aEC9nRqitPo9bTZ/BvM7SKl/vtIgAB0yshjcvEwuxk",
-	"adp4SN0HtJ34YGB3kuBGlGli+Ob6xYzhr54e5p73VuRtzHWpfKJV0fN1R+FWpdbDvYofnbdJoKDJ34lz",
-	"Z0Sr9lAB03HUijA9DHaAL60yQqi5LRhx2heqaBv5LVE+NL1L4dNiflPyVPkm6i0I0v3bOUAxNLZv3px3",
-	"HuOo0AXPCA5ip7HbXBjwAXK6YS2be404wnVs7kBtLqxgI45o6Wy7zy4OQdyd0cXMFUqz2EQ6NuaHj3T4",
-	"1JuFVJzzrI9rT/1xnhvtOHBqjU84ANhgAMfgLgbCOlxZfaYMK9yy2gxkAOBJZ4VmSS4KK5MSJpUpBJ8Z",
-	"e/A6yYZ26MsbrQi31SKsQwvt9tnhjLl7aqMIbRShjSL0sitCmyDX1QW5llM2Vgxz4Va42DjXgc/08/4X",
-	"cC4Y1s11H/l+uSkQ8WqbHSgUPGWBAj6OXla6r5eOnjk0qqsInwWC7dLiZybTI5HPdn/sg6wJbohncTRU",
-	"IDgmymhrhAmIhqW9HVcahtuI+I2I34j432ZfxyY2+9LHZi/PP3LNX+pP19Jw6oNNfVRPEPEMbiLjqr5z",
-	"q6jQ+DqFfMyLqmLS8kqN8jcoqh6gVSgN0KUIbSkL45E9eZbpkQkA3EE/GQFeZ5+fifAdTIlTXsjHjgZq",
-	"Z6cmlAStvEGz9Pny9+s8Fx2c27AOAXoYtbZ2Grb1Ps/PrEjE2XRxINIUsZ5BD9hwUNsGRaR8K1I91rIj",
-	"WLOxt7NM2IbmCyfvqlSZIK62Y8XCiT1DeBjiyREuis78ulMrZBrK/HO1gBkzuJbseUekpyK/uwhbZwY/",
-	"ZWJD1bkRPyuLnyO4JzD9Hm6eyt0JWB+XKJhwC6+SSeRzEIwQlEBkCtvfSq0i2Mb4iKzLIYB8HOzDS4x8",
-	"uczNsWgaT3B5yE1V7+eCB+k8NcEh+4rXcdZNDFpVzas5tgS0OwsLAIIT9JvL8F3Q4J5GRhhr3rVlmgky",
-	"403U2rthTVT6qs+fgMFvolbz+o1nHroVGuoW6BwwkMWLALDexyDEgL6DTJxT90PbuodBbY9kau1NMEvt",
-	"kpxkwgwQuxXkvkdfty+cZxXXgbODQ+RZHEH6FOjqudS5LMYwrCoU0O51VOHqU6w8qB3etAjY08YJ8E1c",
-	"t+8iOuXgTa5UtnUjLj8OYaWi1n7wTSURG7KvOz2RDjORtqHiuzq4de1y3GbngrK57bjJUVzLi55lJRC1",
-	"r2qXQHDVEatgcXsQxOqaHVZeshRzlzS+Q9aChC3nIH6o2r1rbT8PIQbl/eXDZ2JQQBKkQsDx0ottlQ50",
-	"lNtz7AkOmM4QUVuJEQPTalqreDis3oir2oKm4PljPmULLnI/XLeH7dnSJ+tqbbnN1b652te62l9We3dj",
-	"ja7nDDXl7bmYjJljdOJj1546soVniyiyt+nHl6HQXtWBXOs8ugnYqFpXBpboVS0CWfLsIBelei1lEroN",
-	"cC58de2RWVnjQWjRSjB/nqDbbUwoOTxNJRLIPMxtVwspvMjs8yfhh47TqPKZZy/SyId0RZrQl/hO2Mjo",
-	"L7eMnryuLkBmF7yQppCd2SWmtzHm6Im30DzzBEgIjVlofQYVbrZ7RuSQ5ZRTyRv+2dU5E2ARols5dpDa",
-	"MTnkYp8ijqjbuTVHO7ovto/VJLK1eMI7RQgIG7PhwIHgQNIWdNZarwMtVQHUhGD2am9nOhQ8HJan/AMR",
-	"IA1DPNxCpMeKoN76MlUAUWcnALPagQwKgPcwMBs8Zm1kOxspHxNzlP2y0xEixS8Bg1w8KbaRsfFdNMVg",
-	"eGAq2wnbASabmIE1Bp/c3KWPgOIGJvWxyLfZI3Rw9vmYnQj7LjveW/irAN97LDiA9wXvg9W0zfM8gBh6",
-	"7+j2NrsDT4cfV4oPAwZEb6Ul2yzp5rqfQMNJoRHwbyRToYgvcJhlzBRigP04UAxx8yD7zUOWY6UiLJ5p",
-	"od8W9luO7gSsL+iKERQYwAZDVkbIT7Kd6OtctPGrBLm97J7t2w1jO5SJbmE3GPThocg7QhUyo/lP1DDL",
-	"Eia7TGncFSNuWF9wM8wdA2OZmef6zJmVSj17GFhPnvYQI7E2pALx8SnYZl6UWO6H/mSyE3EqVektodSb",
-	"ssqiqMAm1yELPhI8LRs8r5rbHjZ4J4BT0aLDvANTBQnXMMrbqKSdTdd62w0xlwjEyiQIHae8EFt2My1C",
-	"v2g7KuxSBF28xZQe2ZVDZja3zDM6VlTxZ1fvRgZsjbhPYdPOrHoXg8orHRFyC7Ou4kioYd/e2ZR6FbvP",
-	"Uz62l3u1N/aytw9sPea5fQPc9oeFGLzrnrZ/fA1bsP+8Y1upGcPB1DWNk2rErcqd3kW/X9GzW2PRWT4Z",
-	"V4bsRlhiE5fkCj4AWgEhAaR9KwoWnIE3xrd922+Mb/vW3xj7FNg3xgR8eoQveGP8wL1iFr6xZyoMkZW3",
-	"2W2eZbVkDXuNXZhO7hKHFTgwLx+ImTBJ7YKVYAzJmRgnwKOrhEgNS07GyazunInxZdGTTh8duDvdHa5Z",
-	"LophrqZQZOFXxAHr4nR1XYf7v/6E7TTAMJF9u/3cOOgv31epCnEq8ujZpVAnwkXors7m1m7jqHk9AN4p",
-	"RRZmg9I/P3gKK+ISg1EowsdBus1Uax2uOiIDUoidOIIkdvvv5s6u7RBCD8MHzUYzjtIhyov2YL8RtRrb",
-	"N/Z2wg9v7ket3e3G3m7lw5tR68b29ZuxZ5+4QRbpENgyfL6sgcTS/Tjy2hHyTFCKq9WIgEejEUdDFXZt",
-	"h3y81Klm83X3ge1Qc7v5+p7/4GbU2tve278OtBi64Bkmef22zoKdBpA23s8+N3N4Im3L76M1fc1e6TiE",
-	"vXy+PWt/tcDh3yRRXCERAk/ZCJXNwQC0eKlQR0AdBc0TgMvm4yWpNOuN0lzw/lzSYLIYTjVU0xAPPCR6",
-	"gDBmnUwbYZhE4viOVkaa0IhlrySFeFIgwf4WERu96rjzHTsTkaAHOnoNK5L/sTW6vn744H5sDQJkNnFE",
-	"7Rgr3ZlCAwcMlgoT/8lYeJp6iKw6riWGnbTjMcyKE6t3JU+PiSvoOGodR6Y3LFI9UsfRsySe/BLn3X5V",
-	"lh5BuM++AtHOi544VozlDmbdB2ddHwFHZqJdO35oFY3hpEJ/f2AVInv30RQ09/0cmJ4eVUCplMJkXDbS",
-	"+RkCzAckMjwzGieD01QQH4fdRSJnBT8TpkLQv+tfhUpY6RKg531e25kQAyxApxmxYtqa/R3dBz03zYR9",
-	"DqYitFJ3GtQWeUVK/a/Hsy7OoMepL8LBZHpkYmL+R4rrPxjyvAASl2OVvHvwjfbtB/fv3719dO/B/cME",
-	"Jr5pTWJUxyFXm5Ksb7KEvMDbhdbt/rDTS7bZgTmbv1vtxqyzFQ9hQAFn11xb8ZCmGBcfxzN7995iDfxI",
-	"Ot9J4ZPXHWt/PVsIOlYndFLU3W5c36voco2VdLmp66CizEXwTYu56TtW9gi22NPjiBdwDOpyno+j+DhQ",
-	"7Y8pmfkYWbuOo9bT45Cq69iK+mfPYE3KcU7q0LVyc8OJf8E0WvyUS4Vn2v4LfJu4p7cMXWd2wi+QXsvu",
-	"ia1v6pPZntiv65MJ9yC5+ez/Ha/9tsu6qCe4r8/LPeLmzLb+ZeCk51TR4VTwBUFP3W8qRQ4paMu7+6Vq",
-	"34ijrswKTKSehlx9FntK2Flva9q3fVOfQAXEflnZQJWAZ3IwIGPFFwN6lln7GbLrn4zdE2DqRK3d1y+B",
-	"yZ72xTKYhbCDN/fQWhnLdg5nJiUvyjM2s4jMnLFiJDsirBwjBcKxBCGvECmipGtXXegU9oEG7HFgRmSi",
-	"A4VkI9SFlEYnIaVe49tQkLvXHatcDAQvKg2R0ccdu1GCzeH5tNrfN/XJNrvXrXu587QRHx5SCKk4HIas",
-	"raA/VoltFl7YJmU38XmI1Jy9ZUWe63w77NjkOJ3e+k19gpqstZaw0KNzdppbKzFmRvcF6w1V6pn6IJgV",
-	"5D860wbVJM5yYQqekz0T4A64heDF9ISIFAhaj1Xh+sONq6V1ncc4honRoHOKrQYogwOKfYAOa28jUerM",
-	"3LMq4YULkThQS6VhdIu1oGIkQReMvUuSYwVRIbqa4SPYGPiY0myoUk1xk8m1dUEsqwVDcAiGHkIkoB0x",
-	"VOCTTjrWWk0Tp5nb8fuyRHbgQ2INOG4sH6pyCWazM9GN+HkXLk5CYNYIvXliCgQwRh3efbvVaDSaeK1/",
-	"U5+c1yy9e/f15d8QVPFVSintrrRm6zIFkbQOlwVkOWOa62DXOcrrLs+MCKanXvDWzPESbfqHL17HaSys",
-	"4tSvbEXrQcWkRseZse6B2hNiIORDiECeo/XMmOhld9LDjKvFaVbh6ikT1e3dIjE3I7hiN5iMmyweyOIB",
-	"+cd0zui4BpyyEDSk47a0jld+VaKy+By0vf1nc4zMa0/xeM5N0S2F3SXUI1z0DbbTWNlKm3lfTdhkzaUv",
-	"p4uwvs67laxM2IRDrhj0zN74Lg+uy3PMg1jNSltKj/y6PrmX1tWOTp/sa3ZjLo9D4t4QzyF2nzA67GRY",
-	"y9HBqUEJmQ8Z2GmSpdHiTQ5rX9gnS7RYiEPwDCCq5oCdWUtN6aJNR7AG7uyw0IPN5bW5vDYYvOvedvYk",
-	"4XV3EVT3cEktkHM8B4zCZ052fF5ymDh5ywFRUFLWqSgmfm11rzkwFXbfVlIlLz4HCM55G+5QAMQJQkDu",
-	"0+ZO+TEA1bkvduNokGs70fYr+nC/hIpzzzd29i4qc2NJq8gnB4DDaOMKXt1sAE8WzunJmKZz/ewKfwaH",
-	"Zkuqrp5pALiTMDT37M8u/CRMxZKf//N3nv/VH376w+9GTlS18SHvFGg7kpa79+/cu/9WNJ1QiA188g//",
-	"e7KN5lQbjx7cvnt4WN/Mi+/98Pkf/3SyjZ3JNg7fu23bqO3H//ns73822cDuZANvHtx75+4d0LbWPKu4",
-	"Sued1a4e5riT1gjSfFlBYmByUt0Z9oUqUI2187RCjNcIlc4L9Yr+IONIoVB79CAmSz8yX3y4JDeUZeKI",
-	"hR/+RoKst7PdRM6MKJZTvWBAsTYw4vb05xUZwSQe7ETbPxK9+Pc///TP/vA3//P7n/3i25/+xbdf/Ldf",
-	"PLV38bN/+/X3P/3xz19871dP7VX8zE6He5ju5vKZn//liz//lyVMH2roilm2vFIbtT74cHFExibAQANm",
-	"qAgRLxz9ay545iphLnN6FwErXtMk9euyGNqwv6Y3fvyNH99zKxXlRbfkBTpTD7j2lBzxs5iV3nVAiwi+",
-	"K3LBcihkEmnpHnOtYTpr0RMyZ4V4UsyiTgpu7C8hedKXlQtp9e03m/DonJ2wkUovr1TanL6ri/msc/SW",
-	"1Ykvkucm8ScpYUIB2hoU60iD/w6FxyzqmMoVsWreEr2xSg5TnnJId0FdeaTzKhlMzSH3R9WfbTzV//br",
-	"73/y8Y+ff++7v/mTnz7/7nde/OSPXvyX7y2VEULvulLemM09+dupvS97s26097WwdGK6AYML8GJ1+qGB",
-	"O36OY+89+MUX3qlnh7GMQw8nZuPMW8uZB5M405GHU7yGE8+u6XqgckJV5TYfDCAvITJ907Z/NBpN2PvG",
-	"oIyP+Fam1emW/ySOcp1h0R840e2gSOggu1aTJgZ87eG7FmrUueiDZs3YFKLf5svoCHamrppFP8vagZZA",
-	"ycEzJriSN+IQMBZUK0ybbsYyBbm6JIUetB0qHqggC9KMTa7jxdGI4XIsphjYjmxcehuloHTpDU0l+3aB",
-	"a7Re7F976jb53LRaf8tuLoiX/ILYeFeuzruy/CFcVoV+z22wi+QQVkz0B8WYJXjOEjZUJ5JgKoTCzYS1",
-	"j44/D4AqRLcrEMESkEIAzk8ajw+hUkepUIy0x7HQylfrARxGV+dITuwCA1wWSxMQQ5LdldAPr61dzvAf",
-	"lZcRqF7PQvVyhnqIdaITSuKS6t/V0gpv7vbfFuVvQ+D3sruQnONI586bdCk65LUzMZ7vSnrb/uASfTxv",
-	"i/F5Lh57uA4e3mPQ143SdPVZi27ysZQQqZRC/1AM4trqLggG08lFgat1hcpWbSURYZVK47AZhNV9HC6Y",
-	"sJ3cnlGG/7ZYmfzA/tOJolynQ6zlWVjYvC3GV53XtXgoCFFCYQnbrtG4frRryNv7YgSzsJjEtX3aCNyN",
-	"wF1J4MIeYly5W+4yJOy52VdHeBcxU+iBAUwXqU4vw3SbkajlLrtNjtYXI0drxd26uoSNF0soCY5Dh2fZ",
-	"Ce+cVSiiwUiuldRv6tzDdhCSU+KaSBy+kafVTTpadeVpwlLRlUogahQge/PUO1Vi/DTEA7H/ANBWw2Qq",
-	"VCGLcYyAQYSTSQhOBRNPBqJTGGLOOGC56Ag5ANifvrXKRUrYT77xr5iwTq0nHNdIDEh+zhfi2uF5Lm1X",
-	"iPgjgI8i/hA7VoBKJeBN6MMABZ5rpCx4BoAowEN9T9lJAJMBEOuI2MLqchVSCnaAnienunE1ZpUn7VBz",
-	"8U0AeYKWj5yzyl5Fhc7tFGDvEaLfPh3DtbPbAFaQSp8nngT4p6mpTXOoFSZaDEfWghMOkJ50772+g4Qi",
-	"2ALgV+03oCLT+AHBobaro7vuMe7hhLvDHIo4zbDTo+e6ue4TO1ea5sJgZefezk0YEq4dkpITiC22hej8",
-	"BIMfvtPONjq97EEcACCWeGL/5QpO/QY/BJU5QSZvQzwjzevsZAxFFbg3tcrG9rU6S4EGXQGQJBYLAcxv",
-	"HaTUET8Tt+kt0RpE0vM04deuvVZFMn16HPXNqUyPoxYD2NL9ZnOneRzF7JiK0/CbO3ffufe7j+4cR8/q",
-	"KTJOpOJIQTQNULqsUkydXPItM2GhvffWXy10YayqiF4+49WXQxSKzhDdgh98WEUQ7wj5WDDCtB+7S4WO",
-	"NffrtCj3+mB4kslOVcMLedvMXHWupPEQRrDKc7h18GKwKhncE55CACSfzFkq0uEAje4OV+wEnOiEFAv4",
-	"0pBkgJ517AW53AFMcPp9sihpo2Ypgfcrw5u6LGppV+S3HH3KbOadeYbeG/JbwI4CxB3iySAD45S8wrPe",
-	"KFMz94WE1BqccamK63vRNGozsHXcw583G4Tx7P72P+d5zsfYxbou4VzqfBafyfW9STqTyZvmMuBqKX60",
-	"tusbPZLp4iX6uB3T6i7cZGWtq/NPH2zdZSdDY9Vfw5DgMnS4Vad/XjFxULdRXVcM86HETmLAnoNUO9Ph",
-	"KkSobzSqPdtmh9peuai7jVlPZykRqaFKGvKoAe680opASV2Y8LGwClIANpxMXntGUGL5OdfdLYA2dVgf",
-	"9BRxzVlDwLMsgbOwAmhfaRmM+ITIg/DNAz7ONE89SF8uOnIg7crWg2Cvd8OucKPOvkHrNa5Z9+SstgJW",
-	"rXUZpSZWUaPLYyBye9vVywK7oJNDOS+Kd+/O7NEQeNHigyl7jPgI2PQXLc02HMcy6babC/4C4yyVyZyZ",
-	"frv4pe6hIWaFRm4T2rW91cNmmSZwHc+dStYqADV77j48mOiocddgV1pDmHw1vlaUvCFOVB0re7mAX+W1",
-	"1+5YNddt2+3XXgsdBtVOEdEA74sAs8l/lIC+3D4T4wQQrV3nK7c14pBbSXOsnEvGiMci55nzshjyyzjX",
-	"Kzmiwta7HgIcA2E6Rw+LF8XA2xCHdLD0wLEKh0QzcCT7wg4cZS3Iu3yo2oXsC0qs6bvKXHAoACdsQfan",
-	"fZaexGlro0/C4KPj4BEgm4Cn+lyNj1XfcbMi+HeWsYHQg0yg6D0RQlmh2emJNA64jyprIglPj0byJpfZ",
-	"MBcGlxH3Bxv1tDVglC6sDUMtsi6XmWE8A6lP2wsTfVpMaed/iQGTa6iKfGxnsWR+cUBdjk/ILbZHDreW",
-	"HekVzMhTxYthLhjPip4envZKtK7ctRHsFzAq4Fh4CHhfCO0cUnbk/QH4DvF7hLZ32N9wShI6FYnVPwaZ",
-	"bX5iT+MsjHp2JxYGCYM7uu+A7AvxpHBku5gAJsn1FB6tJJXqtODZWQLESSPR6fEiQQohxRLxBK+ptkyT",
-	"2ZDj5+glVwk8XuismlNF6oo1z5pxqQ61Gp7TE649Nw32UvTHNWpFjbZ9sI0VAbAgZcDTnj0MeO5vNW5s",
-	"NZqs2WjtNFwek87vo17w/Nd/8ck//BFcw+bMffbxj1989LMX3/vh8//wg61PPv7rF3//s+ff/chKA9JK",
-	"0Cdv3zvciT5cIvErXIwrjgPDcYapLclOnIrXKqeYZhgaD5K4HLrkB0+JvCtqRS9+/MtP/vGXn3z88fOf",
-	"/PyzX/zsNx/92W++/Z9f/N1fvvjJHz3/yd8+//OPIj9hVqHbgd0TnpI2xZ0nICcJZrIBIYd1As3hzn+X",
-	"p+fW/hFL7KSU3GT7b8LJ9rqB/TR2srRGMVjRQp/lhbxGLFEz42oHRErn2U2m7KzEXVhJbMV1v0Jy2NPa",
-	"CAOyFH2Ups7cJp3BHoxjBdyxmTDV8M9kJxxPS9jaLWScYkqnAs0/4hEGXhLIT0nYK0YIUK5Gr2JutG34",
-	"WE2w75OKQLETyPohcx/CpLZfOi+IvrGq0jld02kZ5U8dUReGu8BTgQoA6KCk9xEWcUkmmIu+BEczBZfC",
-	"V9HAKMqYWPnSpqyWpEVzIwwyG0IA7YSSrBKpZCGtjEIWxMTOWTvVSoTPgY/Cb0VQ4KxSYX9rttl9nFx4",
-	"UipTkI6wxRJ7eRRtq7QkLeq/cQ1db8Rsbz9mu42YNfdhuA3mtEmKBzp2b2zIJNvskZ8EMg8GfDIgeawY",
-	"O9IayX/wQR95K72LTubDi6lLGKfbuYXp8KiR9blEbnlsiJRM2nRI01hOuUM7TmL6gJ8onfd5VrsIuMae",
-	"d7BcX5pj20KwKLTG0zMJmh9q1anAzHh+JhRL+vxJ25H/Jm5u45IqjpguE6sx6mHRxnb9L+1Ehip7Cgqr",
-	"G2P9ukPj1RcHQ/Dz05ozbPvLmZvKGggP8hTXEO8saycE7JuEOUu7ljhUNTJegOlp/0HWCh4hmhEIrsJT",
-	"fSaRJEjbN7Vc6J6uE0iBKeeBvI3cHm2cVVDfy2FhrAWbAG0bfow7qXIjGZgTpf2zqKiTgYasQyEZpd2k",
-	"4ZzVvkIPi4Xegs2NuJnkuaR7y1pb7hDBAj0I6i3sTjkRp1KZcqsEwwbe1ukVR7E2p6t+rn0XfJ5ADDS/",
-	"cB/bY5kEOONJEMyfmCa7/jHGt/yLwYVbea00fpJ5AY+b6gWMGyYYMOwrN2BmBxxefaHIBP6tWXymR/xM",
-	"3CXh/jmaTuFtU+X/mWEnoULSqj4IITF/C0St6404Ck9z1Lpx48ZOxZqyX5NZ9Nn//cMXH//w07/8m8/+",
-	"5q8WNZjKNawYY0dgjLUajd9p3Gg1GtRaYAtWr7+otduYMr5AcSqXdKlZCR6jNpyXHrwzYV93jpp7mCnr",
-	"+4pPKx21bmItmJ+theZkYqjr2pSwO7+YxmSdPfj6y2MP1mjDAJ7ncpOhgCPdMDVtDESXqGIH6LnCJ0xE",
-	"VHRy0HXIXgFl/aKtRndeZlmNtwP6x5odbvV2qVwvE0x9EmkbmxUmucVOxozKAuOQoTwI73q/dqFBUG8z",
-	"DKKxpv1kz9ubCDM54rIAGYyMjAE9DKe0UAgzo5ccGPGt0pWLIpeibLpBKkHFr670qGVfWVpZsjvt7SYe",
-	"0ZiJzA5Gh8bVqKdxTOjnLn3nkzFrl7C5eqrOXZVOemvXYHl0aUc1Hle7k6zw+TB0ugaUwbsrujTvqvSq",
-	"q1tcJsz+FWfCOLKimkDpyyoINvf6qiw2xAKDx6O07y4nYWfmxf70HL698CRGK2JGXkkiwjJ616YC5aqR",
-	"NCqS0WU/udDIRI7AeukLwU43wmAx/+zE27tOuNNvS1+uPpMC3NjovwFZP+qJXCQQ/Kbf+4PrMTXG4Eio",
-	"VGJ5lxX5c83I+xbmlWXNSrs9pGFNncapoc3s6Yz8qHKQlZwmB9fgTC1K9jrROhNcXXA66hry9o5Wc82v",
-	"Q3mqrIU1tNulJ3hKsIiHoti6DQs+vUHuUK50uSkqUzNVArDJalpZIMpTRWtTJtzjTl+G2WZGauoBnjpP",
-	"wganmnjZcgGlXTwzMSu0din11kyRuTDOV6iGWTZ9Jt8SRXkgLx5jhdBU0GtRx3xddjIsxb5RKcUOSIJa",
-	"H9j5efBY5I+lGEUwW0fcnEVxlEkD/4SLlgBWYFIrWCk5nJu27rYd9eM6LFE4c+fWbcOibdih3EnhY7Ag",
-	"g7hrheh1tWMzu8xyJE4gh5NEiC8s3maHJfOhvRrJ0Y+vd2Vodi3s8eqAaxwjUX5DskyeYap6cAohRto3",
-	"InsszHYJJkFpYcbeE1Jts/dzrU6Zg0oymKGFUhXKZIK0bTzoPmcv1RRAPSq7Xkk6g1pNnAYXBMj1CALB",
-	"EDKUhU84JtEOBvorydeKYvBAZeMkZskh74tDWYivHha57BTJq9vMnjt29M5hDHV5OTsRPWnFNBvk+skY",
-	"fCNHj947PLp7p/3w0YNv3Lt7SMERw8eGJd/YelPnI56nIt16mOtCt1ivKAYmcSFme0ZTlrTbX9OmwKVv",
-	"03JAxM6+NjkUnWEukgkkrfLp6mO+5hJT1igj0HHpIiEZxrBNZal9uSvNb39ogBFT+AIrx6pVzqLbMm6y",
-	"bXcNHzOpoNdbb4qi09uyc4rJaw9yeSpVUo1ROUywXZa4UthOro1pG/tcUOvut3Ry+8Gjw/aDR/feunf/",
-	"MMH17urcvn2Q69Ocu4p4WHslJOwmVCAw6HlA9w1FYE91tVAXp4Bm0mma4FfC+FOCx3ObvmrLNBM+M7Ms",
-	"uHWLEM94rM+ftKHKNXFxzQ43VCYx6gllB+QyGqB4llC17FzCpLlUA3emttkB/hiyA6l8o9loeJ3yFrj0",
-	"+hDCd5q0zlI753aw77ucW5wru4HJlSPSLfslFnMkBxCSbUEGIyaobJkiF7wPi+FKKHWX7TWaZdKmSy9+",
-	"gxvZqUpxo+1YYc3Kg9vTI6Y0G0mV6hFljviRzkx1DIX7itAuAcpbR+e56BSsp3Mj2AkvCnsdmoIjLEog",
-	"Z7EEf3lJerX4vxv1pLQdY4ox04UHt9oSlsZRRYwGNukCBsfGO/ilLlY+RJVnURXPlSKX30HlHOzAE52O",
-	"2wATELX2GjevP6s4TPq2d3ZqZ0d6Ao8JYWtkghuxzYh4lr2y8ypIHOSRZa/svmrPQZGJMtfJfUepMT09",
-	"zFLklE7YYFgEuRYnvHPGpCo05s0BtX3M0qHL7Eke3T169HvtO3ffOfi99rv37r93ZFUmK1OQohp+1SbX",
-	"SuIqE5J3D77RxidvP3jv/lFCcR8MBkHh9HBAKuIjCOMAug6lp9iT3eN5PxPGtLzCsdNowLDrIDaw4gLm",
-	"qS1TKtOgxkBuiie8U0CEhxduPt8nsS+L6d/bv+Fn+IQHeoWIFukZbj3KPCJ8IueKYGMleIfs0gQzLssM",
-	"GtCjMafOaQZWYPUHqGUr7QJpp7qg5CAjS5gOWmRaKBw9zH8yOUlVxBPs5ogbish19GMophiLwiujMBVe",
-	"E3BQsthryjClYhNqG7LC7Bfh1rOjy7jxUw5VFLIvMqlEmEoE9HUGVQq3ENSV8o1+ERRkK/VEls6Bp4Vz",
-	"oHTRtr9LPFxKGQviLM2l7bmb45lN4Q+2pWnjE7V1GxhGJlG6egDQZVk8DW6nozI26lcNa4jscfBmlcF8",
-	"p/NoGESe67xdCu1P/8fHz3/wKysDg2vCuyJ9cDHIgMF/WV2judNothvNr7319Z3f3Xu/8Xs3/t313397",
-	"9939+68/vPmoeRShkgTtLTKgW3BNjCHzLl9lKP/0o0//8Sef/fI7L/70l1MDIkyCtcfjlJy5I1pxLc5b",
-	"hZ0Ve72wQoa7eHkld1FQsg0e4EZTWy0/J4xnwe1d4FVbxY6Z4ZITajJy5RWxrRMHCj9DHeOdnpOHVuZZ",
-	"kaZHyvUldunz2uVSB/WH2yyxNh04t4NQNEqzhw8OS1yDsj8JG9kLgAAXwDAXqctuoX5AnSYWcyAa2JTA",
-	"5gg1Dx3DWBc79IW1WD2hVZnJbaXSmEYicxzL9hwRt16SSzHS1dvzgZq+PRHdQkIyEvgMIW8ovFNpIBCZ",
-	"m3G/Oo0wajUbeztr36PxYi/avXjR87vRsw+XvsbfsDv7qh0WhKyGLIVlmmn5S2RBCLwFK68FNrrXuBk0",
-	"mouuNS+cbMV9QqWPFZWw6rk4AkTiwSDULcs8d6OtFUKalrNRALpzpYWMfS/XhQKqrPOCZZJdTAUgM3Tj",
-	"3fjtkJnghx8O7G3abDQamK65lPg8z9lxY/fGjeuNG1P+DkcPdz7oBbouggokyuQILGy0oD1mZTrM+Uk2",
-	"dtV6dHMlKCDRQaiKgLql9BUMjWi7qv0kDh7FnFUsiHPJH4Ch2d8Syt44KXsFpPpXmzu7e/vXj4eNxs51",
-	"xfviq1iVnrwa+wQcrP5BplaPv2HN3FOAGi0IVGCb3VMTr2TJ72D9DDMD3hExS/6/b3wDPnnv6M2tG5Ov",
-	"sHrHSDPxB0OeQZiJonVQ8ulbBYxMxC84ybg6g+JFe6f1pTFSnW6zhxnviB4AWkJhIGcgbsFtY38ongw4",
-	"IUxseQeKnzz0o1A2C6NPnU4EHCDO/palkCd3Bi4LJi63kc0WETcCL4ioeK5c+MfhblRacXkFs58PKpPs",
-	"47cq+wvylUNPBqGN2nElz3/1d5/9y3988ZOfJsE7//80H7fzofqqlazwWixRksZVHtwKMWUHuUhlpzBQ",
-	"feVVvsFAKKfrkVio8zUcCpUe9tfHhYjrT2PpNYJyPuzwef2ckfFEs1LnYp9Ib1qZIMglTz2tVH277dea",
-	"vSelqWzKULdEwhr6vBU1d280GvCfBty0g4xLVX3jAZzkeOLGCducpGB+/i//6zcf/cnzX/3d8+/97b/9",
-	"+vuf/eJXz3/wxy/+9Je/+e/fff6D/2oXd3Yn4sjoYd6ZYLIsKZurfXtYXiuu9DBgv63p4Lz7bfmOQfyo",
-	"XXYNGZuWCBJdXoI67qB8zOwerdSi1bF1WwHWjCNCqsEw3O37URx1peJZwLH9rx/98NO/+viTf/5Pz7/z",
-	"189/8A//+tGPplm3cXo963Y5uZ5nad+OjPDrolb0OzeuV2c618MiQNsUp31EHmjGHkkVdG+u2gU/q1CF",
-	"A/i3J2Z6PYqjkZCnvSJq7djT6Ku3Qg0X2ZvsrRW1IrgJ4J6eEQJ8FkcQTEjPm9bJuVt8pmp7uYQFUdvt",
-	"JbflfKUbZ8BVy+ahFCGp6Pbephhto7hbyY6lSTyQql5Dp1KDRcsQnO69kIPLeV8u18Nlu0P+rWNV6+By",
-	"/Zj2cLlv5rm4DlhXWsud+jiC/LWvHz64z6zKQW1h9hsb9XQGCSKdXsxORIcPfZoWt/qwvTHdyDs8y6wu",
-	"R8lKYG7MNFMk+gnJQuEB2nxZ4EZ2Swy5PgOrhuZcGQ5EPR7kzFEfGJZpYzULAHPxbZAij+8h0DmuWBIo",
-	"eVtvi3GCWH92nIHhRLWCwWtR2ct9MDZY5GMVgvYBtAr2bY5uCj6Jzxm4bNLNeDTSoKSZ2NFiaZUiHCCT",
-	"eEfUqIJuwsmPdck6XHwB7wBx+fqNm+CZrHnHh0tKuZfTj1ivN5w7WesqDd7tuLMT+Bjh3sEuwj+9auX3",
-	"U6lrOPiRqkUMVyYhy6eSQw0o7n/yXrobV5bSrGzT3XzUNvxi+0JdjcFGWM7R6N650XA2Gk6p4QSuSH/B",
-	"LqfrrOqPtGf92lM6+3NLMymZYzkRZh9avSzznLrpFYyk0FilLNIFuAXToZj7/aSfzrUdZqPiJ+CfbAPt",
-	"2cx37t/Y3v99H0WDFCb3OG0Oqna3BmilWnaedK0QFhOYlVSn7RkhPLTV5o7aoSfV/qjpf2TAHRU9/8GP",
-	"fvPRt19874fP//inEeXBtGE5QPpM2uvF3FaNPFUeW6XGw7JeZDOOCivbff2hLnjmkvoQcGge4bPr44jL",
-	"onzKLup6IscepTui4DI7T+ZALsCm5viKa47RrQHu8Z4escxaWxJpDcHzucRtXltdPHVZX0N4jDnRJEIo",
-	"4ezh3ft37t1/i2JKlEYIRRuYZ4llNQukDw6ESqU6rSG4x5dthMQFCImrvfjxBZXL3H2EV7f7a5ELm67k",
-	"Ba/nvYu4ns+/i9e/dxe5cWOm9IjdPrh/++4779y98+XK1/uyserCZVXJ4C4DoxDzXtPVOHFTiyc+RlZb",
-	"Lh4w90HppYdedRHYdChctSIFM8A6Rrdc4b6inBwswCMcWCuLALIWIalOdQl26bILCE8UwsceCQuufw2o",
-	"uUFq+lc8HxHE1W/5akH8aUDrAD6lHs9F6t5gBQ/VDyOQlGEndkeCz8k362mT6KmvYADfDlGArII3+MGX",
-	"aUk0amvxE1eSK76nYkpB1cDuTaeiYAlVCAC8LAZ9amTbXVy+l0648Z5VE1q7Mf6rLU27r/OSoG4BkTQh",
-	"eqRpp0MfG5sIvpHrhQJZ0xG31YNscfiIy/IOnyF2ROBJcI8142jUGwM+aLs7tFr2RLCuPO/3irC4hLbW",
-	"LbZbPQ7RBUbOFka+xK11noCBC0Rt0ISuWE7Q6sC9wv1lLJEQBZTmS1HswblJqRe1mv1RpVIIoYrpaSjO",
-	"N8jOgljvpuR9iz1egQOV5obJLtgpIhdMiVHLGQuO+SbLoA0qxcLsL4Y3tT1Fx8rX6JM0gkp8nfLxVwyJ",
-	"hW12ryAp5qCKYp9t5c+fqUl4miiSwuGOsOJqMBDKYzcTTbbp6ZEBtAqawzRIcSIB8UqC4KzJq9tlcRc/",
-	"wZp3rAYDzADq2HSF3bG616Xg2FCdKT1SXjjxqcxt9gqARWN4LhmqTiZ4joXoPCyqozq5V2MCbgR6Ijur",
-	"VkzJogSHp+yuY1WiEFTjY3uNmzFVzGHSFY0A5xKvcdMKIP3BsoPqtaRV0Tqc2ahz9vDRg9t3Dw/v3X+r",
-	"xKXfhttOTD9HtYDBL4n31v/S0xKDuuMVDh/wBJarNGgARZV93G0Uj5XT4wYK6yu/HyqAuLRn2r0SpxSq",
-	"JSr4YB1I45qggKpqYHYx+zwVAEEyjb1ZaI//KZUpBA97Yk9RmvORon5UngzqBnUOr3H0pDq3WzPjHZHe",
-	"os3CC5GX+8vuLcfFzvtufLc8YxRpOSMOlYTUbLgkyGUeLJ1xmK4pH1OOI7gxRM7OxKCor/ODU7a+ZrQi",
-	"1oGDWY4qmwrmUY/UMqnjMI4grPfsy+eMaG6cEXOcEY1LdUb4ub9KZwTd35tiw010ckXQWECLKmkovOFO",
-	"yeA6DxxeF+oxcSrfXJeJ1wtR7XOQQVDVz+25ZPuNhg+9O777Vsn6BJ1BbKGYQVTOxOQMJ6XJJwJBlSCm",
-	"JZSwyaAQ1mH02XN65Ibw8rgMPngazfUHELVELjrC6l9lXSPeiqtVA9a/cRfeSFYF3Nvu7RQdrSlYrMii",
-	"iSZ3sckl++GCdTVleOVk4CmfV0Bpl2qdW512yrleAM86VGzCfJ8PDzK4EB3dTmiGghOTUpsBkmyKHHlN",
-	"/4CZeRV60mv7sCFTtqxrc/diDLaPg1W7zgY8LyQif7+C3Pn0N2Z9pnwcs6HKhDEs6UlT6Hy87X/THsm0",
-	"6CUldlRhzR+D9pxH+nv1cqj20WTJ7HpIGJ41WgTBzlV/6pFUWeL0Zmvck8fXfVTohCme53qEzgVpYC6p",
-	"HxrTbKv1ZVaSEMKyvYSFabEkVH2TW2EKcDP8Sxi2Cy3vETzgiXdK33L4Km2lk1ssIbt5XG2tcctDKyPq",
-	"iSMc7gYgnYh1V4KkVZvY2WYHWUa5wggnmQk71XbvBOwV4BaycwEriQhKlWHGYY/joMcBT0hl6Ihb1IzD",
-	"bQEYmN4EJZxc6LkUAXR17RxOwm4CgSJ4nLB6GXWDoif605L6HQ/ydg66NcQTsIOgBcnS/XcBTP22C0sw",
-	"9D+08/+mzAoAqZ3TVc/T4WbPdhtNoBn9dl8umAWJP382txPk3MEax5IHRecEBmVPGcxqMmUPJrO66UMD",
-	"i/b0YDCwGtXcjpZz5Pbw3DV2P6r0QahhHwi7nL8riqOhKv/6MJ6A1LPCwD609ZgDpiBIA9upO0EL9u/3",
-	"wlbmD8SV89HZ32a3KRAGvq8g0IaeYnxGZRQwBLbKxm4Fh0srsQ1eA1ItHdxi3bwEsIyL86+ctzTIpodO",
-	"gMRR5JULhsWGyCkOWcjMqr44XucV2mZvycdIyVcMTcJ2HSiXFd1wASHaVDAh1TG/+3argZpk3bDJQREO",
-	"uc+fvCPUadEDmrQ46kvl/46noBXnjd+xdbmTBMSNOkeX4DY7QFnYlQTW1vdguJnunJUyumQF6PMU3cY+",
-	"bECFFrxgqex2oTgyd2S7YSvWkDjhRthX9KnkWEGRiBoWIi5VjgmOxBww06hMw1dYH2qKHJSrLFP2ztuH",
-	"7x6yVKJXts/PRMuNyJfdyNRFmylNXA8LI2lU8LLtWRs00AMq69XVeR+MhJQXYgvcYqstky/GpqW6BYet",
-	"qoCc07lCr9S1cySHlXfvWF0rWuDHt0GDulxKFSv5bKfmWT5evbU7CYT1xui5WqMHZj1mSowuw665Bgb/",
-	"nDRG8MvQEQMA9+Stu9VSOmzHJSdibJEolU/hQOUMTIxAleSsL4qeTl2pSacniLQ5F11RdEAvRpWYyu8Q",
-	"2WDEpYN2gLCLv5BcBMjn06BZUIHw8OV66IGy0tgOzteho+bectCUkzVvpbg2BR9j9DAtuZRl7jA3h8oA",
-	"ZzV7j+KTrlMo3Pes7PBhwgrwo/vJzTjQuO04KW6IOPciFzUZoHYooE3f16O1ILFoKqv1au9zXyix2/D0",
-	"NXbm8MP9AMflPKRB2AxRa99KZfuyqLXbWKIMDEZ6pSVg4LgrXWWrBJJWcKadE8xZJVlmPUcZTfw59B3o",
-	"P3S3VqVeF3I5ZKfnSB1BW7rF7MSO0XugtA9jB3fiJoCyCaCskmcKt/sk0JTbfGsDTvnqkr39Z/WilUTi",
-	"TNfhO/YSMNRDcsOVnXQYwy0r+uljkP5VH2eMAEHp0AETGit4APm6AsOsNLpojtUEBJGh/IMwIRUZPBwK",
-	"NcRvsAa+TNmVXpYiizt47Rx8MxxmQFz2IvFY6SGpALyCgiQLz7J+rF577X0UP9uvvVYj81GQE5eropuD",
-	"BDXAh5M4RjMI8lhcSoaj27c9pFc9mKE92Hc7iEr6KHaCWithmFSdbAh5I9Z+QgaaAvxt1EOnUoDwptm9",
-	"71YRiv4VO9U+gwRnA3UhAEhDTydaXTB/mV1WxP8cZsKpN+g6JH0FflQmdIFBalcdLUqhOgLSjpqVdfZq",
-	"BmpqpmCJAeTPVygbBXLIboW8JBosTW/W2mZePVY7lWY9LDfgq8MP+1a7MgU4ul2qC2x5P1kpHx+r3fru",
-	"dVH7dYcDfrqHP+1yAx13GXHH6oAUO9dp3EKQIRfIldJYxpS4XJzyPAWPu/PhIPiog1gYGrKD/P5FXDNi",
-	"3rMLb2457LQCLXiq8MEvIWcNDnuFAzBLaWkdvVCeOrcw4kM45RB9wrTbIIPcZZXjfil0/U+DowOEf0HO",
-	"EXiYS0ZhdojPU16h39mVUcDGwgKlPpfKEy87gkPOurJb9NxM2VF6ckWp/Lhx29LxAQqe3lCluUhh/gda",
-	"Z+RkGun8jE7sbd7p0eUAMJnWFHEpguAuBIBMl3oH1EXWtrBvd5YF5lPilfFKYhsUW7e1KnKdtZjSW4BK",
-	"kbyK59W46UAQVbuda7BEAkMqKasBAptGP7GHNdWB9UEDcibCtClgx3igfI6jR5yHe/ZUmgIuWm4YB/lA",
-	"wPAOsMOHhLqgrcB+iB1/wbGyVsgsbHmli3bXqivolWo2Yis7+WBgMBwUvL2k7mI8s0bmOA5ImaZK2Y4V",
-	"CrltyvOjBNOZOPhuLoP9C8aVLIzIuvG6MPmlybR0kgB5tBdw49h3LOz0sbLv0jIPNgbM52rAbIrRXmIj",
-	"4Yosg+GJ3W0nYqsE8plhGhyQUMYwsy/L8ohLqII7qgqOIZTwtxSVtcLORaJqA7APVKcmR6rOOe7YyTHz",
-	"dNEz977O0/0G+sfntirTep+7VMX1vdLfLlUhTkU+u0FKn8rbdjYmW53X0/eMyO/dmd0wpOsuGVsGBKrF",
-	"Y8svXYTA7o5lIgR+h5dIKhuS5LW8/9MzWg0F3HKBUzBMKU6HEcoufDXMRewSMieDBytQrs/ijj1wtw/S",
-	"mpfVJANrmtMhZ/rkm6JTxCxxCKxwmSSU5okHtySIMp4mgrhcyaInk40KiDDq5zhLQ3i4AP4pSB9Sgrzr",
-	"SSrSIZ4M0EUPfJ+tKqrKhBaQ5vS3g0Im5wQSmcXW5sFlcE04wG90bQRtjwgczyn2rpPOljTUUpn+pVXb",
-	"VS7ZZumdEL4NNGPKt0GmUf+2YiQ7wrUUcAijN0nnVHk5jZtXLxeuEjPvROsz8p75iEIoLVrNnd14Qiq1",
-	"oo4e5ka03cNl+QeYhM2gtejTH/3kk1//02e/+GfEUUalEohir5WPT4mTVrS3E5XoxqTB9gcZlMdW9nXU",
-	"it548ODte/ffat9+cP/Ne4/eXQbU1a7AFSPdrTC9C9XDBOfMF2sg3xR2gspfqgxUhNkEhyGoKHH1LxLx",
-	"+MrDEbXgx3PWLJTgWLgCWtp01cqKpSir7Yi1TBrcJAuj4IUg6RsQvE2UpCwzeV/cBqCGSXUDJO1KKsOH",
-	"802fa/YgSlPIjpkJfGd392H5s0u48Uo4T8d2uBPQ6jWbr/u/2jkAxt98fXv//ENNuGX2Em08+3D9I34b",
-	"lINzXReoQriSG9dJQBze6OGruwjstNYo4qBtV+Z4Lc0aT8vAnRjgBAfX8tYCJ+VgMHB5zJd3WEgWUz3E",
-	"63FEAc62EiP3aXOn/BgLRemL3UrJKX24Xx4v93xjZ29NdFg/B+edl9Lx7JPL4eBg4vHmwKx3YHBOT8bT",
-	"UB0YPOODwQIUiYNl+KofUaUg5qnVEBpicpo8VToXJX4EIiZP20EHg8GGSndDpfvFp9L1G3nDprvJz/pi",
-	"sumuIi4Wy8KqyXCel90sHT3eqUiBi68E0JHKFICWz8o+Y1lorWy56vjzpYDg1d+ApMx9sBrqymWEjRFH",
-	"mkBL1uQfcGu3VCjZsSTK3BF7bMLCX6iwMJa4wcFf7XbqCZ4VvZkm3Nfw67XE8FKrYAcsOkNEBPrgw8rw",
-	"e6JzVl5sZLg5dqFg+DSm2qEPhieZ7NDgITto5tgfwbdXN/RV98di0+Wr9Dwbk4L82L48zXkVj3yx+au+",
-	"+ml0wo3sHAztZvrgQysFTgTPRf62GLsPjABgFfjTdhVT92pqq4+wNth+HcXRMM+iVnQNb0zs4uQDb+qc",
-	"IYCTx3ZVJZ1Uy+UtlCEoO/iuzjI9YuDucOF0dH9Ml/TZF0C2GdZDYt1t8IKBzjLMGcUMHZ+IE6LF+KTl",
-	"ybrlmheCj9xtR1PNbHXifgFBj6heZpvZe1GeDvMSoSCsAIep/ophPE1ze6ZwakRqLWWreAwAArfSZ7hd",
-	"avotnhSUIjkIuHK32WEJrEORzgrFMKDL5dCyCEr7awmCY9stmQZdct+YGTMJ2JeI9FohFYL0KF8A/RVD",
-	"8WLYBcan6pK6QAmxk1SpLqgK0d+wGLzys7qeHcpTZdcSknI5G4kTuMgJY8J+qYfh5qTjUz/ECTZhAK8r",
-	"WZApC35c+pWwtJbW8jFX0vTgEqCXlXuv5n3vGXeBoO6Q60wYRzKNs5cg6gKUuZaZvYRBWXoh/fYdB9AE",
-	"lHstc9YZ5rkdFC0QjqfPpSq4o57TquAdcDAfK+bT1bHK/ci2Sxmu2BE7ZtwHrui97MCJAGhDAG7BjHXE",
-	"RkRWPhwO5nAHR9rX1/MsqwBUYGTbnrPyDXaPO4BrxPs0gJtqbw+pTuHXLgOZ50CEDQ4X+wj2xUqscGor",
-	"4DMwYw74Y6RMqywPjKvTjpBW6JCMyzmEcRE+K8wdYJEYIXBqJ5K+fSa+AUBuXJxJNJzKtCD89/RIykT+",
-	"ykIn4G6mH8UT40XAU5WNyx0Hz4TtdrhyaDFuT0DKLe1x+NHMG0NxoAf3NKV4Sxq8xN0024uoMB4oHDK9",
-	"HXh8ibfpcKaRabBzlunTIJ1jexIpQc68x86gnl93PR5FzMyw07P7KDF9AwgriehzmSVBoz2ulMjq2gSn",
-	"aA4b1t4Qp0oavPRBY5A8gwx1+YRwE6pk0L7P1EZN+wdWZFK6OQJx8g4FhGoFaVliKnOGvO6YwQiNnPCM",
-	"Y+CvIonqXvwI96Xh4wmMfPdG/NRHTUIcjCBtD1qpaf5d9xwiK/lUIoTjikuBYO8S2DAOa5ZuLXsRKeZX",
-	"xr+xGqKp3wQkpLHXA6EHmbDt4r7EFsPVwbNdJ35cOr6n1sOqBTs3mfBpPLKDtVJY7URb14sHnvlBh7Im",
-	"B5QHOL/SFPanjz2AXrh+2IMZClemuV90kjdmOLBdMjoPmiF99dmHz/5fAAAA//8=",
+	"7L3bjyNJuh/2r4SpA0z3bBabVdXdM131sKrpy27t9G2rqre1Z7rEDDKDZGwlI7gZkcXmzLQgGTIg2PJF",
+	"gB4MwQYsww8HhgA92vBNf4x0duUn/wtGfF9EZGQyk0yyalh9VjPYnSmSmXGP7/79vh86QzmdScGEVp2j",
+	"HzozmtEp0yyDTycpy/RpYv7konPUmVE96UQdQaesc9Sh5tc+TzpRJ2N/zHnGks6RznIWddRwwqbUvDeS",
+	"2ZTqzlGHC/34YSfqTLng03zaOdqPOnoxY/gTG7Os8+lT1DmZzbDDhKlhxmeaS9PzxYQRkU8HLCNyRPSE",
+	"EcVEwrII/6ZTRrggNE0J14oMU8qnilCRkIzNZKZVJ+qwj3Q6S01/aqr6dDbr93r7nQhn9secZYtgarPZ",
+	"uon9VcZGnaPO33tQLOAD/FU9wEmY6Tylmo1ltngN7dYu49A+snVvrg/scEKFYOmq/vCJrbt7LbEjs8Yv",
+	"+ZTr+t2a0o9mn8Ndo+qqtBH7vfrVT6HVcDwJG9E81fiKbdl86K09T0/ldEbF4rVsWg38vS/kjRdE5kJn",
+	"q3qC32+jpzxTMqtf9liwj7o/hCdid1dmGbvmMldkRses4cjjK6VVn9KPL5kY60nn6MAutftcLLbSGRdj",
+	"GFcjpbhlGnGasOlMaiaGi2/ZYnkdTshcZgkZTqRiggwWsAZDmqYsIyOZET3hikjBiBkSU7pLTgydYFSz",
+	"xH1HtCxIi5kNUBNYMzLnelL8OJDJIoLvuCAHD8lE5pmKSCKZIkKab8dkKjPWJaeaZEznmVDw9ohnShMq",
+	"1NzQMd/ohNGEZSQOZrl3xmYpXbAk7pIL1+8VsyOhpheWwUDImGlFHh4c4IPmGfym94TMJzxlQc9uplwZ",
+	"2jnL5DhjSnXJG+GbhInLzM7bvAory5V/4ootuuR5lsnMzgTJrvtbjkiSLUiWC0VoxsyCkCs20113CnG2",
+	"xVEJZ202t/15nFGtWWba/Iff/Wd7/+jyy7/q1B3S38hB4zn9gxzcNj97yZXeiEpyzaaqszFhPNiUML6d",
+	"SMFe8FSzGkryRqQLvCYz85gdXkQmcs6uWUY4nJp5xrVmomGw8GYf3+y0pXAwqtf4jhnlGRsyfs2yRqqa",
+	"2QfWkdVN9+1M5po192p+vfUu83RFj3l66x2egwjV2CVKWDfhV4UcdEHVVeO1M4LBTcQt27jp551imWiW",
+	"fXL387Zd+fZNZ+9p3bU+Z0MpEmUYyJyaizIiQoLwA3TzmvKUDlIWCkKHDYKQeb/11YHRfDLjypiaSaEY",
+	"yPBPpRilfAgDHUqhmYA/6WyW8iE1Y37wB2UG/kMxHvNkwjpHD3tPog4zxN18lzEKD8J+dYXU/QlLk86n",
+	"qDNlShnJwtA0M8fZjAigE+YBYBvmlYgoaSjHkArDBlAyJxx4geVF5hQcdXr7v/7Vbw5+9/B97/df//bx",
+	"X397+OrR66/ePjnbvzCdtVsNYEm4HMtUd5hnGROaKE0185zaqA9yDsO1wzHdPZOCbbN2yKH8wqh8OGRK",
+	"tZ+A6ffMbmTTPBwHn1NFhjTLOEuIzGHYL2Q24EnCxHb7fli37zTXk+7IN1zZeKYYGWYsYUJzmhbsHlaV",
+	"JeY+JBKYys43vP3ICC6rmTCJnXg4zKRSfcU1i8mUURDfqCaUzNkARGrDt51AZB4zyqkODxLRk0zm4wmh",
+	"ZJDJuWJZl5znw4n7HceUsT+woZFBOYjtCzKlC2LUtTHDoxo5zXawIL96fkG4GKZ5wpIuiZ++OTvvvzk7",
+	"/dXp6/OYpNy0aQbg5miGpbpmOU+FEZNous3BeGQO9fLB4K7J0pFwHRHFMkMM4L0j8sdcahYuTp8nZD5h",
+	"gixkfldU4UQQXjfcYxhoXAwkJhzO0YgzXGAmdGb+5sKaJczLXyiSyjGu9jVNebLVLTw4CBZ7xFmaqM7R",
+	"d/bPZQmrWHlu6VlJesNDO6SCDBhJuFGHks6ny6jYRnfeuR1zaTdPCHRLbNvwxO4pN+g4XJkrmhguGpFB",
+	"rnFkeIfmmRTjYxLDunXxh5gYfqoIo8OJGccrmhpRiW23K/VXwK3d1LddJY+eFsAcLBMcALVJjgxfnOYK",
+	"voClJb85f/P67tbXbzGMwzT+WuoXMhdbrtnDlXLECBquLljGcCREGUoJD+98PWxvYBcYGtXXCwvsI0cB",
+	"4ULKlzQbbyUkPNw/XHWYtJT9FNpefZi4kTYlgUePiJqlvMx9ZEbURGaaCTCPavZRq7s7WzBMIEeC7JNX",
+	"/JvIDPBr8xeYZygZUI039ULKV1QstqOeTxplGLOuUyoW/RHlaZ4xVVlfKYn5mZifWUKo1mw604qMMjlF",
+	"tZgmScaUOiI6WxA6plyQlGqW7XhV3UCB6pVknCGdsuXxmpUOTE1VQQfWJR9O4qgQTMCEyBWxhlKSK/ZB",
+	"aNdxxpTMsyFTXRKfMZ0t9k5GmmUxGfNryyBVWR/qfhAfxAuZLY8ZbPmKEaPqghKRLo7Mw3vkd0CJTt6e",
+	"kiu2UFa3GDNt5wa2pi55zThIYIksrQSwvbmhJrliyfKaONOdGWtKjTTN2NUxPPJBEMLM2NHOZmaraaYL",
+	"FwQICnBkrZjmDK5UqbnMkq4Z/Ynp2LLfWSavjYCnlX+mxYimUuCOCTKhqjiPYC5SRM6FWV1om3AdEarN",
+	"yFNm3jUCACVTLnLNuuQ9LLpvAOZlmhC1xwWkhVwxuzH5LALjnpLwQ7mVqT0cmeka+S1KyRm4ZmwrGYMl",
+	"MeQAtw2OxdLp9VQ2YTMmEiKFkRBhd82iwHoCAVbdD6CIvBPmYsuMf78tV99vpBbeUlAiEk8rCsWUK8XF",
+	"mLiTfQQeKkJxsLC+Zu3crgPNo8Id6jvQgdeM366qN1dspS3Ucrc8aHWJr5k7xYfA+c3pkhnNeLogwTsh",
+	"zQWult7B6q0fZgS8zK4JGbAhNVcgNH/QIVLhhGo6oIodFz4Fx7iNAjiX2RUyF9wSlc+MisSSVyzhdDup",
+	"49EqqSMvuuhPTR99sB0ubdVT7HbvYjFjXnitDmD3WxOH44qdMBtXBxaDCc+2CM5uMNCcM625GMM3NEm4",
+	"eZ6mbzM5Y5nmTHWORjRVLOrMgq9+6CimFJeiz5OU9ZHYqmXT4Cv8AQimzDVwFNxoargmmU/40PAZ2xrw",
+	"nk5UY9d1hv5HB48el2z9j5YNvZEf3JR+7IN3anlkvzZfrxgFeNeFUVsUWzmir796vN73YL+Sgz+wIcjQ",
+	"EGgA8QelVaXDKyHnKUvGLOlTXbJxJ1SzPc3Blivy1BIptOVWvD5RuaEByJPr33HhDXWW9eVFdm71Nk0H",
+	"Tuc2jycs5dcss4uCDqJ1lncz+Gf43qJTLDnNMgqfmUj8UpSPwvvJwvp3jHCXXrOkYx43u/mdITV4J8y1",
+	"zlPWR7kncR8TrsxUis8sZZolnct1mxR1Pu6ZTvauKRjYlekNZvHcjPSbxdOg59L3MIDKl89gGNhu6Xsz",
+	"HNPG5aeoMzJMfdWxWtqIK47679qV/5ajPpuyazwSa994CU9+ijpSpIu+nIt+cKCqG1RIQnBIwa8wQIJi",
+	"30JBTUji/GPO8ANsx0ighZN3ThfFZAdSpoyCTJWxKc2uWp1Qd1JudEmdi6vdfSu8U20GCHK7H9/SeqKs",
+	"7Q83GbAxBZl6ItMkpHcrj4fSVOftruY5PmpeypEK1gyL6sqw3D4flTaazKSE/+KS1I4sn05pVhsqoZjh",
+	"lkNGvMIhxjktVBnnCqlpVU8ypmCFSnsuc3RvNWyKtVd+ijrXNM1Zw8TnVJEpoyrPmLUOl5fC/A66EdqO",
+	"opr+K/19Cn1+35Wi17xvFS64u7bF3kTlMKEigip0kbo1dvMK18efjdJJDEhQ+QoF5DlaYoLL3Mxf1Rrq",
+	"UeIel02s96RoceokyfbCT0EoggiNR6sjNP7hhw95r9frNYVpNIzTKnkUj0pdRAUsvju8Lpam9F4MkThc",
+	"EaWlOV1MDLPFTLMEaSYYF9REzkF2LcecrJwS2ftHl7/4q7qLAmO3kXntefhrCTI3/XiKT+9j7+7TMk8v",
+	"M/0lacoehHVU0HMMf8W0BC+uJUfIcszJVV3yZkSoka/5yMrWR3hZOd7gCTXn2BBSCMt0KxBtySG8zrIs",
+	"sXhbiVEO0W4HKrYUzJlJgu5bMLQirKQdP4L7m5sR9bdZ6Lo1Lotg2yxZheaVg2VKw2yegFv2RuLxrZWK",
+	"nIw4p1z37fj+mLPcSIEziMKw5tZ+RrX50fCtfi7AjJYU1FTx1NCgqDOgKRVD1k/lvAM055qb33XmKDzM",
+	"Z6ZV3xovzKS4unIv0EwDCQt+nrPBRMorMPyaby7by6HvKdcXOCv4/FsztWd2ZvDNC5zeGc4OvnorZfqu",
+	"mCHyfpjmuZslfPcNTvUlDBzftNO98LOFr8/slF/5KeGt5+oqfNlNvfLYe5z+Czd7t4UvLdMvhZR1vp8E",
+	"kr/9sMmKnYqnEy6Y8oM/Fc/FOOVqEvTsJOTi9GQCmx1mXPMhNTyMTVk2ZmK42GzDXEtIf4vmUCUo2vSD",
+	"4Ur7mIsl+onGkzWx2OYZo7JRTVsJgm9pxbuz+p1X9rHqzYaxFa3YATRe2be2q/IEPVdqr2LWqZZBBPJa",
+	"Fsc+ahvNXJ2Ri4MMW2ucjwsTrNm0Oq67RO4byKif0oYK+zCDWOKNdMs2vG1I09QytzZMzBK5vuJiWCNn",
+	"G94tSAy8ZkoFHbMsPiLwMDJx05vpUkGfW3PtCVV9ulpwcyot9jakWbYgtEF6q9VVW2vm7qR4DT2gfOuV",
+	"dPfwJxei98NtiA75LNn4uORZO1NTrljW58kNz/81y5TduLXzWSlz2OBLp2e59axXsMz19+PHKdedpupB",
+	"d3epGHbpRpbWey1FqQo3oazbsUZCe3k24U3fLF6XG7LfnpTaqw7mDviT6/pu+FSp99vgV55RfF586y0E",
+	"PKzTuqdchN/uV/XwJSK7Rnmt3voWyqw50WO5500r2ED3tf3jO3zsMnxuj09n0lr3qem5M+Z6kg+6Qzl9",
+	"IOmM75lDMWbigR/Pp/B1dcVne3KGq7I3kxCnh0P+FJX4+9rd9yr4Ektfr4ffmFGsDPblapZSzBIsiPva",
+	"bt6dvazS+PXvKJapCk1f9dI5Y+J39tFmw4w7yGfWWriZAWnp4K6dRdkQtMtzcHeSxud1gCpkL2Tsl+tP",
+	"yZ3wsLvjX6reVulkoyBURss0OSaGEtpQc5oaqcdzuI1yfMrWw1bmwx1vzR1sSZ6yRjXxp/DebqUMCvSi",
+	"FrJ6oOuMZNa3QXXLx+qFzMhEzkkqxbjiMoEQjYlMEzJgI5mxqjW3zq+/fKJ24QN1FK88tdMREVIwMJeO",
+	"+TUTmPxvBgSWe1CTTRNbuLKy8KI2X7bl5VinOWFecfN+QbhksWNU2B0BgqA0Nwq/2RyM8U0TDHw6Jj1L",
+	"HsBd0W7nrC15+7MjZNP5abBUrxjLT+nr5SkTQ5b0c6F5ur0/uuTerBxFDd5JwcXYhigqIoU/jrXuyLXu",
+	"0G3MAIEQVxmhMHRHsYQMFsScEZdJ1CXnTCSEa0IVie37sYtwtWGsWpKEaTbU5gi4bDn8DQLHW+zZnItE",
+	"zsPDtvRSw4o0WhK8m7ZiRbDe2tDdWum9TDSXr8LSPV06Ra1cwAUVKUj4zawQecruQunPU3ZHCr/r+VaU",
+	"/Rx1yc9B0Yd53YaSH0gqJW/7Bsr9vV8e3fvl0Xe9vScne39N977v713++OFDd+mL0nfd/t7l/fLHL+//",
+	"8u+ChaAkrv28Zm3WbBP5c32sk332ZrJgsHH7m5myVoWafHYrn33OGuNKYXfdUn53CQPY6VpWZe9NzmqN",
+	"uLzJ6yWZdVuq83fr7N6K4L1uVqaR7gWfsh1ObIUmENw7uJEuNWzCZzOWQC6b+65RMwhxe4p/govaW6c9",
+	"rFu0USrpbu/eNtblVkqDX6zDcubD494GqQZGHNvOVB2IX+ttxZvalgO266NwStt9O1z4Tk04KRtpInON",
+	"xhu4H1whOhvoqlyrwqQDHUfN9hyLHbZaNmgddlrhvq3tyqrzWTGbFohMrWn1aqPI2iFe+KdrL3cN6Jgc",
+	"we77lFt8aWXKUTtCEKpuJcPB5WoisXPFe/dK93kbcnvw6MnBEldaFh/D7IYgbGLELXP3ZsINgiVeuJed",
+	"h8K24Lq7WJ2H0Ia9LhnjvHtsOVbJJu+VMtcRINGQrPgBnfEH1wcPwDKq4jJ5qkbFf10iTxOtZ+qXRw8e",
+	"eDq1B/896P39X/69VbHl6JNraxwxT58+29g9NJsB5usOr8RsdkHV1e4tUW0wiF26TZeciAVAahD2cchm",
+	"msTdGE9CtxtHPpvy3dlLhNO0+b9DKTTlkGPQhEy8UmtYtk24M9NFy0T5Y/jN5f2AD9bZI3ANzgCKKRCT",
+	"pvRjKB/BWa448hE3uS0TgjitfrCvdQovQFRYjm8DyI8DFNNHvR4ZTmhGhxrARzMGAKNLUgFc+W1VLZCB",
+	"qGJ2csvDhF9d/D54QwDGiolERQ5XwUMe2MkAllctZwsU9HU2cnPGdbboQ+puM291oITA7a3wpLOFEa2U",
+	"ZjQxY4rPnl+c/b7/7PnLk9/3X52+fnfx/DyOLBiZPe3kSsi5CrxECOpRmcXhQSkl+PHDltpM6PKZyDxN",
+	"+jDKFSmQEudBKHlxcvry+TOACTomILobadKJ0Y1dBhJ1u/Q9vBVF/p4Dr2yPURkSpQL60kOO22E0ECbT",
+	"Th3l9QgASwe3hBJW98BtzaACR+bGtGIi9Zb+gojUDnUDJ4BdrhoXgJaapn2A5F4LNm/6RBXEg82sD3sN",
+	"Owg2FydQuyR5wvXJ0EVA+YRrdBlZlxNmWgdJ1W1EKNPwU98MfvRtwcdnrkE3judC12WQ0WGrAK1gJpB7",
+	"r5vAygEaZT6RZEoTdCfjJI9JPEz5EbJRasFpAGYH3nD0U06noCRywbrkdZ6miLUKOFNUXbEEXuIF+uLL",
+	"b89fnR+Bk302s4A8EhRPhAV3PMUoPyRjY640yxCuh6UjQpXn+pBbpuSUIZgbLmcJzcNQnwkVgJHXAp9A",
+	"y6yfybSJC8rCjARLQG2EQGsAhJHFea43deBbNWm43iOsmEbImjRF6UewOTHir15Y4zNukD2bRJo9iRHz",
+	"njMVA3CRRFhp6VgloDLRBBAsT8gEYEUtzCCCFdp1LTCYYnLPfnk/NrvNNUmlvFJmbzAqYcV6F5dtExc7",
+	"NnuTtcvYLKVDm5DoF9CtVM0imrVtv4AZm8prs4QXcIA9FCLekTSfCuXOjjucXXLOhhnTFqwd0Z4YPDZj",
+	"cpYyaCD+8ssvY0QSGMk8Iwkfc0SdqiBLmodx91qtftksVgNNZKHGjHAB0rPF2eR6QQbMyB2tcjjxjVo+",
+	"gj/1r1j9z61BP0Jkm9pqDP9gz8rPe6dJvByHtD6WBdDV+nxW377D6QIJs1grhyozpFskiaI0gnnmGtIo",
+	"AuoUjqg0/cgxB7/upVWuhE/YO+XoUiM/3HHsg+ly99qm7/WmMQ8F577zoAebz2rBWTY3sTepg5aickEU",
+	"G0+hatEq02CTxWev8kPdzW7CNNgExaB0InBatavFv7+A76pT7iFuvBUCI7JPhEwYSaRgETlwcXhUEJkN",
+	"uI7IIT4/4oKriXnhIX4BcBKEDoRZqTRdROQRtqTpFbPgoVKMu+QpVElRADyWK0YQIQbJvHJSEs8QcnAx",
+	"W44G239cMs0efPX4q3UmQ1+/KBB7IW/cUBs4bVMpuJZWxJ1wpbFcEkVI9csauunavF3isUoAWNrUnREQ",
+	"J8zXBjWPS1EcTdqKe3JF87sjw24+u15D69a7kb/PSmvrl8M9uGWA+IrsU50tQgS62wxmVnwsqAYEB7/K",
+	"dRFCf0mRrDU3BQM/bRBqzZqEB6G6I9uGg9oDagSinwhAJurkgv8xZ/Zn68cP+t0tBRAs3bkoFvZ7Q2HM",
+	"EZQ7l8T8nG4l+HQrArdFAtsSGVttktXZ4pW/YJ9bGFpbqnlbCZl2x3cS3/LZH4fW67+azl+uWucdk8Xd",
+	"kkR0+W6V1buZMzDduJboMdnvlZ08JcVvXaTr3JbvalFUqwIdiBNbsVy3eSLasRvTL0ua3B27PS52HMvu",
+	"AwSMX97j/Yr93T5oVNzyD9ZpaUHoEfujqnzWQPOu8I41u3VBuASfD0IKDujwykWioXu3XSIU9uDDrOqw",
+	"xMGzCil21m/sE+y4cib+dlL0bTv7oo7O6JDNaMaaPGUOpSd40Fs6VT4A7DUpusRCkVmr/YQmkM1ZCn/o",
+	"9fYeDkZPDkaHj776anD4MKGP6eGQPTl4kvRYjz386vDxXq836j3+itLegD7pHQy+2oNQidWml7U+yuAc",
+	"RP6Ylreu9rTb67y8KL++uHhLPOZn5VAY0UFmidmh/aJEcR212Cx89DNQP//CchgZH0/0+tWEbXqPDy/T",
+	"zsDubXVG225ZT9xSL8Tmd6yfYae718+Cfm+qn9lLd/f6mZvT3yn9bMvw/i3vU9Oibani7ISsbrGoPw25",
+	"uVy1fjumGHdBLd77VW30NH+hiJrQjIWFnfiQRSRjKdX8mrlq8OgOwbc4MwpIWf9YE3wcekK6vf2asOOn",
+	"Umg63PREJ1yMNU2v+k3Jkm3iHjHUeP9FQ/wjm1JezTo+ePSwhQ8bZK4lOLKoNXZh+3DmORtOqO7LGRP4",
+	"2ibrEGbytnDnucHVnzzYxa28n0t7ufpaQUcPiiYelN///DKL3THacFr43mc3HX+2N5wOvvfZTefmN27D",
+	"dSi//5mtx+Y3ftdiOHR6B2J40e+NxXDkd5+BGA4D2fnm3cXGqV3JzdjbpofBss1qetLq/KSlNbF91y9D",
+	"INCXhUL/k5HrbPSlmXF8TKggbDrTCyiujnXVlbNK4HMQgbnAyqVQkDOIkVSRq/nAZ9zM2kcxo1GfxGqq",
+	"4m4I3LCJa/cwiGLyNwgnU2tYcvNquZNbmIgSTtP+LGMj/nG9GmROHzy5OrRh3ELlPMOnfo5WwGvgN9ob",
+	"n8KN8YvaEMewrU0Ket01M4RO74AZFv3emBnmn0f0pp/TbdikbkwINvITb0AiPkP8lB0HCuA2bysNbMZD",
+	"fj4Gt3sMNqT0l6v2f8c0eqf0+Rka554WPuCbS7VNzuRt5KTWuSZc9VW544AkrPX7blVjRLG+ZtNZSjVr",
+	"cQR5Uk3zaPS2lloupraZmFHe2d1KG+W+dy501HR/Q9mjck3uXASpzvB2vGP+6rZfigv2Ube8DGsmsTut",
+	"e+tJVsnIqhbemmdfF+jFlfWpT9iP7fBiAJJWZEYzOmU6SC4hrpHaLP41JGiDFPTq3twN5bhDqgF7XusV",
+	"0+yjPrb5tuG2xmjDCPbM2jACUl4E8/zp3/zP//Hf/Tf/4f/+d3/+l3/zp3/2L/7D//lv/vyv/umf/of/",
+	"+m//y3+9VFf1BpBdgbBYOxkjBBEUgnzdfTPm+BdxabhfP+6U+93fe3L5XW/vyeUPvejxp4a+C7FzLUTp",
+	"JnOS4paQp273bNUdqueubt32g/Sl71Y9DP08Y5ryrQJgq7m6a3L1qnfKVRQLGmlcDDvIeqtbPZ4Uif8g",
+	"jfaQC+0q6sdHcEyrOBS+ROyIp5plRLGUDbUioh4kbVmMxATx1nLBC/M47nGNTNAQs4tTgh+7tuC8nc5y",
+	"JG/GhjJLVNsSBlTVWd1OiNJGzSJzmSGYwyyT44xOFdGSDDIqhhMiRURUPpyAAc6sZldI3Yf64XFnfelc",
+	"6Ll206/rFYttjKb+6GyUasiumzSS1tpFUIa+RXo4dhgWSLcjL0nwjYu1W1kduty5iF70ekPJHI/XnQvk",
+	"MIwb5ZS0zZmCHLfwVLukYAjjLQBxhExYP0E/OuQ/92cpFRZkp+9yoN1nl/zsXrR1+N1H/3hdNrH7sbae",
+	"N0hMfMoI1QEEA6RdW4kWMq0hBfvY0OlAokXMDiYSkkimoMAKHY3YUENV9YSROWB9xHawfapjwhUB1IQi",
+	"OrzbOjycC6451esPTAkisJ/kWUPhVptmU7AlGPWULiCzfGVu/qODR4/X40nC5nDh+XYLUmaOXps5vnHP",
+	"fbLnpw6TFL43fEoKRuBEkim9gs2eSqXJfq/XKxXAV+TeiF8zF8JvuJ/LzpcCP9r7cB/yGB4ZOZBYgqLI",
+	"PdPPjGWlNuHBGcuUFPe75I1g2CIchXROFwrdkSxp7T+EeZVdiAd1LsQZXaSSro3seGsfs9bL9ZpqMbdz",
+	"8zyir2V6oysGR82+Vr1YrW9EkA/R4miZVmSu+xmbWgzl+uswYHrOmCD4HMvUsdc98CAw/5PZRGv82uCu",
+	"1CY01db63RQI9FFv+RxUWIbj/kVahafwtZzj4yylXOyQ4ZsOhS8NuTuWH/S7nPw0YTRphzUHxHQsy1lA",
+	"VF1FGGjAEpLPjFwLICbtBGfovc9Vf2qxrJZNyEnONqtR93HGM6ZWvbM2wpOrfpI3jEeKfi6GKaPrCbl4",
+	"Zx80FCvjMrO4Ty1ywwqNwkkZptUkx9JNmHeaUg3mJAAlQYmhj0lbHRB1hgwym6AYlNZpa2S+b9iQ5oqd",
+	"Bx3aryCF9aXt1n73W9e7/fxanrsx2G/ehkNxjbsROQ04b6Cx7ydMFJLLnCriHofa88ceuN0mcEHhOfNc",
+	"a1Lrux8s1sAB+p79eMwQatuUuWZJs70RflckYUMO0pThHS7fji7gT9/JMYZ3z7lihIoFhoQnS49zXVuB",
+	"Hh9Tq1L8AjHJjqtAMgTAM3MyIic1lrpXx6HEYcRGjwE3pAKErWKxhnJqEyZbywN4lH7H2bxO02iHjHpB",
+	"1VWBi6ry6ZRmDTvNCkpJuACtXa3hzjeCJvWZePa6F8PzdM8ToxJlC+iJP2zFXtcxgcBgssQDwPbSwAPo",
+	"1KcfwGPHhJJEaqLYjGYUZWxb3xIh+ASRTvleWreVkMqzTA5SNkUDb9CftqZfe7UtQDX2Cymwa40kOL/V",
+	"9sJfI3yToUtcjNWmOeUAc5zQRV0pTTKjmcZ6lag3ITulGQPURUucyYCZC6KIBZIic0P5lCRTcwVHeZoS",
+	"0z659+7i6X0yodeMzKhS5ipyMWRQoMKQI/PUmroEj9bLbOyjiyRongxXJMkk1JMBAEhU/7gGKo0NsCQy",
+	"0i+F1BWkosooltc8k2JqtJYJVST+9en5xZuz3/efnZ7FtVTsirFZw/LajQtHs+HKYQ0PXDlzhM1K+lki",
+	"oqpfYYyw6JbrnHY3Wu9afTKV46bjA6vqZgMTydgoN8M36hfW9zBz8TnNiJ4J0jCeMgvpiQnqwwnNjEbn",
+	"ipewZFxGjseDmSQozw2gz8huLuQs4SCoBnTxn2At/Nr35zzRk5otl/NgNbx8irlStNi7LjlxEYx0Nks5",
+	"QMoVP1u+l0gwcLCPXGmyYBoQIlHmwqs0Z+wK0d70pNYOAzZeNaPDBspW/G4G+1YqPc7Y+W9fYv/uvk/l",
+	"NQwQjS9yLgpIYWyACMYSpHuzjF/zlI0ZeXr2/OTiudHhue6S5xAJHNR9co0rbZZqPmGZOceEQ9hm4Bh6",
+	"fLgZguAS/TwVmmXXNH3VIGpw+ztighpN01Jjl8Mm2EcNJXWmPE15qUJqw2ECAPcWtT++ZYvbMYO31scb",
+	"YoXrTNY2JmqNefpb9hOErbaSwMzi3SVyx7dsy0DA+kpPIGjk2cywIVf/DHBgb8lJWplnY6brS0aNErSm",
+	"LMJIZoFhyZJnjFCgVvUOCyW8PXvz9Pn5+enrX/UvTl89f/PuwtdLWH+RNq3v8BIYh0dkr4oJmZy7BbYs",
+	"hiu49vilYkdmCnK2l88Mhx3KLGOA1EvuoYd/sIjvR4CJjrgX5J5gY8x6jZGo2yh1w5Zjh5MB7wCDFAm5",
+	"N5OK17wBfnb/hpVaXTcoojjiZN2EFr79mEgjCMxYhpU17oN0UMCs23o/itzzHfbud8kJNq0swzZjCwpl",
+	"yjQBqzkVJLbkuuvEgbjEjI/QQifnDtTcMGZnwKPBlJCFqHwKc0vTYv4gMGPV9gkjA4TD7Xaql8f+UH9/",
+	"7I/e3O/gb9uZfFZq2bAoFdT9Ngabm2Pz1sDz/JQcYnXZFncWUS+X8srefxw+HDo8pu4rh7hujlZ9rfv1",
+	"FzqV876acxvRtlyCv+aYA0q7IJAmKcbuYNgIATb36tmWo5nTzLT7OQynwF3eArXcn2N3rcrTKy19CfLH",
+	"9gqXZq2MEBDk3dm0Qy6wS7EA+70NP3ZlBnfrzcbB7Hr7dh6E8NLF52wOkd6qShO0v96GUxW6LC017B0x",
+	"HSMykXkWgWHAEBdQAZ3mjOLYF+jrJt9LwUrlroUkGIZU5a0ztBSt3Rp42ajDLOubYWz0Ao5/s1dAv233",
+	"xqemTVXtQqJvsCLr8mJ2DaO62fZ8jqPf5Kx8luNvf3A/r+HX3aJXTSbyWOVQVyDGcj1oEoeQQlsZZ+BC",
+	"iCEoFEwpTydcMKPpZuS5GKdcTSB//GQ4ZDO999LWLY5rS7hbJMCDYkz1tSDiMCIkLsc6ODvaNcv8I+Cn",
+	"1OFHI+MwbfqtM6698kUWtrTNG/Lc/97ioTQEcHxfaKbeqBj/6vkFwaqp+w9oMuXigdJUc6X5UMX1tkV4",
+	"19VVFIgEWsRynyhOH5yblyaUb1BIM8AAevCLvYaCq3PKdX+Ycc2HNG2uuAiKYeDUAc8Nid2Lqw0FLYvt",
+	"wlDYlGVjJoaLjcfi37y9wVhRe9VQrBbhxgJlcqEOuCIxtGEOSlwZqm03tsZWes0APfS4bBO/+TTqKMVr",
+	"Nt+9ZdOWplrexyu2KEEJUPINoxnUwrxi6EWh1nZNlYJ4aDki31DFh4Tm5rZoSxG6GyB7rrCo2vJOq3Um",
+	"XMPdydt2z3YpawdaydLGvaVKhVjCVJEYtZPYULMx0940T2Z07MoZSlH4zODrNiaa15AoVhBDOpyyzYsJ",
+	"h2hoUE64+kXpu25/7/J++WNTYeHXUp8xmixs8MrSSVgB/1Ef+x9nTBl2FR8RnQHsHhgmsGwjGfJsmHNN",
+	"BhmjVyw7JrGQ/T/mUtM4gr/BSBgfoVsXJGsCRSNVYX7LwGiWkHx2TGIonK9tOgOdzcCxKqSvJJlSzdJF",
+	"wJPt8DBsCHrGP6Hjjq3Er1uGDLnVO/ONum9ey9/atotvXtgu/Jrbrny4is0qbBRK9qvXoXjN3/8VmRFh",
+	"nOdzkWznXxjw75eCGlsQ0A2wgyLoQ1upaxWVcIW60HHPhobiYWxJxSJiN78X7UcH0WH0MHp0uR6qvHbH",
+	"n0M/7ym3+42fz1FG9Z9fUI4BZPjxqTm4afjNc2uvtK/LKbOvXJbW6vGahdomtrqIHqoWN5vjrCKyT6zQ",
+	"DZDvMLCIHJKhm0ZEHi7VMCuumF/lbdf4nAULfM6C1T1nwdKKpLSuIjkpBnNZvSn+SEX+BK+s7RzelRdY",
+	"5nyZOBY0cBVYZjvgytY3d7fZOmHPO7eXhZ2/ogm7YT2whCX5LDXt1cUoXmQ5c9XVS9H+ECFhznqaGapd",
+	"G6iDl6RG0kAldT6R5vYYvjTwzrXIyB0jCgLilZBzQRZMH4Ovy1amhxsRRhpapbc9LNnyIa6z9QaP9Tco",
+	"tupcAzUFkuEok/lk4QpAz5Et8xFnybH142EMDxdjH33vUNngbS5scJdmSpNM5iJpVaO1VXRkKefBRklW",
+	"ndiVZYmCKjSlo1QKaLSeC3sg1p3q27Dkl6Zi4yjv3KIfDurMoezVhOFjxdzV5XSt3G1X/9ji/kFxccEI",
+	"t7enNoFz4yB6I3fTtD9V4yYn5SyT1xwt4EGmwMT7ztucUaNC9H2e9cr7A6oj5Bq5O+ToR5uOMGLepzq3",
+	"iMBXTOgbJRG0u3/+TBQhykF0cc2qwxJ8YWM9MT4cz4FPy3BVaSA1zNDs+hhmPq1Dmvw1xG1oG3RvF3wC",
+	"ZcyZ8JSrnQd9C95fxEa7G1EiKsUmBgHSbqdKx2npDLsZr7+k22sDLTnGFmL9lrmqQJ77jUabIZTV/UJB",
+	"3VwI9R753NCA8VcSBLvkxGGOghHa+7uu2KISVrh/8PV2qO6lJJ7ywF9LPYGCPZigtpR1SgJZA8IiAlJB",
+	"Bgu0zIKpDnlT+zRVoPVZLsAUuMKabG8iRm6J8nCXU21fyIwMcsWFIfGmT/LIgpwE6bUoENh3TFuxTYHs",
+	"TunHZzYPNrZuS5eJGzbQfpbb6FKb52OizBPWzqspc0XHFJytXGG8b3l6NE2d8wO2c4CpjbDR9cvatIY2",
+	"f/IMpK+4ews5jz9FuukLEBaxPjYEBpWKZKPlZ3U6KsaFzVI6ZBMIO1MklteGik1ZDB7uuHScMHg849cs",
+	"Qa8G1+3PUZj2uT7bc1nsXNJUw4TO4sgFHa0n7XehLbrspTvRFs/tOaxxvDg4xwgPRBIKEEDXuSD//h//",
+	"d//+H/8LPDbBxdHh+1W0pYiw1CWB+cIlRqnplpxhf/5f/o//8P/8V3/7X/ybv/1v//cq8FLVDrxJnRAc",
+	"cgNfqdF2btv+E5FHREGmmzPQ3J7RLRx+YRkq6z3ORFTVeWEo4Zeh0ahiEV36rmKYq9O0lu7UjkSinxAq",
+	"PBSe1or7t5F33FbA8ATe4zMYSm3Ei8jKRIZxgtPNyMzcHFBkmXAq86yxcuP6IW5lIwllivWFedC2syYn",
+	"fVZIecD9MSC+LV7T52myWRaKtgpVLam6yzNMIQHMVi3F3H2MgV9Yfa9d+VK1nrU4+m/hyUrxcSF/cKzD",
+	"5xi7DPI2Sna25l7/hIayqAP8gSUs2fS4hsJqS216Y6jcDex4dcJWQf8CHdwbXouZVxXzMhVbOtWlTatk",
+	"NcOZCqyHnm5sBsEb7tVFAP65zKB+Up5zy5DMTJhj3AC+7q0dtfaW4rauvQ2a6/S2iqg2S/TFycP+QhTm",
+	"cCr+SLjJ3/wg3J3fyI1A3Zk64EawLeavP9BlnNTlhLkbHd4NbM0BxGuYzfowar4Ba/hVGTSrHNdle+UZ",
+	"QTv7bpQWfyNXg9OuqTVduWbtT8pd3pQ7vyjqNp1S4axWIllhy+vGCIYFc4PT9M2oc/TdNt6x6uQCQ94q",
+	"qM/lO2QTC539uGRjWjIQ6InNv6XCQsYVpi0uhmmOYsXS7IsyVVutf+F/q3EL1qKULd/FVdvWyiRV1Z9V",
+	"vUMfzArrhMoaWgUWb7RJDBBqyaz9Aj5MGYEA9BQtBDW1HLY+2jCJujxxmbF+U1CAizQwDzkBeSk6wGbG",
+	"YhsxhgIcl4OzS8vw4AeefIpdyECa2tM3XY/S7ly6uPTrbh/s291QR+VWe2ek8Y14MxqFaGSgJMrRqGV8",
+	"ICpMb8xL9k/zKjT8rgBTq/F8Dy1sDhMIW0FygSEic4ukRX2qtlHTFRP6iAhpA0cgf9yitfmvgNRAkiXe",
+	"mMwQoVx3SQxqjEOEtq16LxO4IuxAlH1/QhXJcve6OaL2bcC74oq8ODl9+fwZAq+Y1zKm8lQTRRcB6JbM",
+	"NUBjwexgrEsGVzs0a3xwOC0isZ267/OBWcCBHz22g7G9gPDiMTfAdTDL2JAlTAwZkdc2lds/bIZr7bbg",
+	"7wugsVJGr5kyGyJzsESlACqSsBkTiQ9TsKNEqsTTtIwG1i2FomqAvDJzaXmg/Lk5s+/6L15AI3C0hnVK",
+	"n3UJbWCadG84XfFWlLnVMVinuIQ2/ElL3FyL73NEdBCi5ba0TXQWuMb7jjStN2nC4wGRWfsGUukbWWNs",
+	"dxvYFrcDZDRnn1+zrN8cpYDhyP129qFzJpLALsRq00yK6ArzABdjpFoe87kNIvpN41I2BK+LOk5ua1ok",
+	"/3vDBalwnWCDq5crKl3Pass1e1YeXBg+Eu6c247SWSndhupZD4NKijO9Np3EkJynzvBawdjzMlAr1Hv0",
+	"4mz0dD+rLXFjg4aGTGhDJuSI+ExCwgWJtdQ0jSP07/YsfmvJPQDJC0XPwtfWWbfxUQcabzWNqrpa2Xls",
+	"qFgZH1hYmf7KXbmxMlfs7/YaXDGa3QmPwQrsVmoc7tjaZnrceXS27/QWTtfdB6yaUWwZA3dz0WrV3N7L",
+	"LHnUC0/CZhYK85aheO/Z0wnVX4CtYkp1l5y4uPLHh18/JIOFRcD9zfmb1xGZMqryjCUeZ2k+4ZoRRPMz",
+	"EjiEatli2mSecW24OxeAO2mj4cLRPQpgzItF3xZU2p66EnjZwcOtQu48bwX4nAbTA/5mmESuWIg9Fnrz",
+	"bJHzjUDVwjS+X6weXyCvtQORR/WiPsIslKBRxUMYac9dloXoijh0m3NcYqht7kPVyXK7EtVKqrdbwr5b",
+	"oh5ELDRFYROP6DtgE5ra0w8xtQSq/C85JdY4SbD8xWZUlxfRIi3jO6EmDWZYbiqW+Xcj32/t4l2z7Npa",
+	"pyt5DqvKaHic6XGesZYA7qWs0KhSlrIm4tlCmuO22Z4QkJDQzCH4gDklTe3THMayXvfl5q8+AAfU4fjC",
+	"9wXsHz4edugGtx1CmUwTpnQfoAoaYQ6M/plKMS6MVNbBZeP7kxxDwM0zTOEPpkWW2NRvSDbx5q0kZ2jb",
+	"Ko3fZ6RYKxKi83JF6NR1fRD1er0iOjC7doYicLVhj24Q3VplpGFBCuUko7VxxRcwmBmUqDOLVFi+IKFi",
+	"v2e/V3ZncqF5Gg7TLAlM1AgFei7JVDpQwSaNrzyC5xgw6IyD282O17gyz/PB1IgfSURSCHoGamSD/IgU",
+	"lSvVui+Z6xWzOH/39Onz8/Ntmq5KqGBTzvXqrLH2BQ0AXFN0yZtRcTad7wkeAIssVjwQdFoDgymk7qM1",
+	"rW0qYNtnl8v4gcmu6HDF1PulYS0vAmb/HPTqVgMhwNHHgvZYcx82yKMMQRIqdZqWNRdsvFVxGW5zTJSm",
+	"msGeBRsFHpkoLEMDbi6P925BXXkW4F1zoN+50N0VN7PFns7QUNcXyM4qaa3PXz87ff2raDn5ykJ4trPp",
+	"uT4aJNVqL1RI9H1s1EdRheX2jVBVR2iwZtXZVUvTVA06ywe/0jga4sJ67u4M17FAxwiq/LkgJHX3apVQ",
+	"s0Oh14lRuxR83zp4/BrfyaKepUIIzfdAXhKuriwss0jYR9YSa9fe5BvZtV3FiX4bGROYvVm/lGlmi1Vs",
+	"HRMNN94hGDbR44QubAUKJ/YUBRuqPdeJ7ZaybVCIrqjUYZ3/tomt54lQeBsVwwtKn1CFyM5gaKbipovO",
+	"Vd+VtWoMLHCiqsMcR3w2Qx8QTcdIvVyMXaG7ZV0fEkobN7au3ErT9kFAzNr8OHhouXyNO17BgFyLpYWI",
+	"7BUtnZbyzSjvYunmraQGu7Xj+m53bswt93xDi25BS+/crPvWoq412DPsr11yqsk0VxqSZkEZA5EGTrcN",
+	"2Dp5e0qu2OKIxOmVmqp+TEYSy3ySwYI8PCQp05plKiIJH3OtIhLv2eTCftxdU2P/YKOC9G93Eq3mi3P/",
+	"1Q+GmrymU/Yp/izMxm8nUrDXqE0t7eszu/rQJ4KjJ1RNmMKaAYiUjktGUkbBGx3/Ij4m+/tES6M/DCc0",
+	"o0Ozl13y3s4j/kVsI3Gok+G5IFPKRWp6eDrhgnbJCQQuKKImch7Wi6fK1YdSTlktZwXuH37d68G/eqvj",
+	"a8u21Q8ffvHL73p7Ty7Nv8he03FJa0v0uKoLQeyOS6gCsoomjjI3466Yji/ZUBT5iSG+p0tiS1uX2jV3",
+	"64rNNKTcTGXGjgt+CAX93MWblqNkhsimCjZuO2gZMwPTP3OtwKdf+6bg4zPXnlusN6NTR+ca6OAqzQ4e",
+	"Qn0NSYQtO4zKi1FEIU/SwqVmrF5v2Z5xeg7Z6IyF4pVb4sq6Cnz9Kf24xuzm6rlgEh5KR9SlmaKIMpaG",
+	"HoGkOJ9QDaXuoBCZ7eXWIUXNUo250izr25i6fqNpxZWtpAKgBWFHZzJNCwqKIwf5jyviWmZJWLySazJm",
+	"WpGHvYcrSlX2EXiwjyX11i5pUf7EDKiywjYEbcwxXM2VCLMVp/AcFmrgRgVy2iC0VrFdbjvVGML7jFTL",
+	"RyOW+YtEMOyFGKEHazJWI+5ujEznZ1ZkIReT9Rq9/8rnH/tvwuRj/yVmHl/iysnrXRZCsB2yZKfCZtHr",
+	"0gSDMdS5QvG1IstzrX2x/MbqWphnbFxbVR+/N1Le6fkbcrj/+PHefpe8EenCSzIgPFkKAIonehukdQzn",
+	"QmeLUhqoIWbu9aI6U8JpSmYZG/GPZfng6evO6syak72/vvzh4FMt/z9jhsN+Q/Vwsl2EQwYNtJf/sUPX",
+	"12bon0s7iF3X71cwr93dGFQjodsd3xrT8/PRyHyur+MLvzlJHiphuqhkoIQfxAexRwJEfZdecFQuNe1K",
+	"s9pzyZUlrV14PQwXdx4xa6rFWAJ8jH2c0FzpcutBbLhL0xDSJuujkJiykcYGbGTImtfrw+PD+AYXII+6",
+	"WBFyEkOEOQSSY4d8LGTmx4snz5betsVGDdeXEvLbjz3Cka3I5BYHapQGgMRYvnfC0rC0de27nunFR5Bq",
+	"D9cncGUF+wjrO+PZ2tWFKnFFrnEMfjwsA4vNJCzlQCLNcchF8dGMweUf2sWwY7DPLNypICcWZMEWCq80",
+	"VCk0B+waLfofBCGJEQCNZoAJ+U6wgvk4PcEtLZYhh5FB2bSlwuSRFYHqT6ShwhwnaqGp3ephWoPZaiMz",
+	"CTKgw6soTCSC1r9QROeZIAlP7IinjNzzzd4vp/GbCaWJmaKAutEiIfeKfu9jjkLt/SkUL7dm5UXqfhCB",
+	"flQTGuo8Dv4KdqJOEf9rx2s4hR2N0RXw7MPLcII7UWcYCCv2tEF6vN1YaCr85LajpV6GlCyATobPBb4v",
+	"fHR5DvjpeTAh/Oadn5b77CaHny+KKeIXp36irgM3XfxcwhS2nbqp4+dnwZRdp8nSd2d+MTzp3o750tms",
+	"RdjXyWyGUetLyQuNUB8u7ASRUY4DfeZRLzSCAFk2evtSZBvw8jb5vg2GidXVAINcJStbAUFmIlFRIfTb",
+	"XBEXg5dSPq3VaTYq8onADi1VsSJUAl4r1yY9e35x9vv+s+cvT37vi5JGLofFEgrDuhSZ+BgVCepRZRaH",
+	"B6s0s1blwdTEUKQmb6tTdrW0CCnUMhPLsuBwluvcNHQZ6rYtwUDNztYigbZJ1ajG0BdYmnh1VgJ9l/pe",
+	"WpQDF+dhlFIfuGJJ70F0uL0iCb0GKqP5HEBNlcXM5XgyKGW0PlPWPWcvj4oCWUZANfRq1nFdWmxNQCzm",
+	"7qnIVYWDWLQC9waF9mgTdYElRiWo8xg4jrRe3/PLErKxZjNYqeMbaQ7MS+XrJ2oleEer17303Dz0jGnK",
+	"04q6UaMAmGcDZdR0FwXVsjo3z4uqU1/q1xb431kD5NT7yeLYIzemvChDBRKRmhiKyPUar8lGzMYPaDsN",
+	"2E1j9f6Gc26wjels8aoJ/fOFzEiSgQhq7XNHHvzTsgUXDAMm5VGehRExThL3nn7vAKauFHOoGE0Afx6w",
+	"YMnpyGpSRv+C/FaZgb0iCoIAv1BkKAVEj2JGrC0BVrJVfLcfHUaPov1edNiLHvei/a97l9GKWiFh6cuv",
+	"1xpvy4FXDQzIU44ziQgihaw8wHJ4ZnWx5AJiLk+5aCm1mibPXTPwAZsyf55hc+bPE2wSxpDrWrtEGLHb",
+	"BlUJjEj2+fWVobfIzXUZim2i8MPaeIYkmEm2Da6ulLtpJdYqW4xwZSqqeaa10IG5/VvhO0Wda5apWlvh",
+	"qTArr9ApjEY+1PFLVcJi+74tzE5dST0tScI0GxpFTwzzLGNC299Ut11I0Zzx8WQ9JzL79R4fXTK5ub2s",
+	"hJuVjkfpQEalQkR2BHbPAgw1t2ibYVnBUHcbhgFd7jwEo+j1huEXSHHuPPTCzqdNXdwpF+G3+1X2+xPe",
+	"/uAmr05zZ+J39tGtb1n9Em0LSnYT/rGy/Nwqjb5UVK4+m+sGbOSz4gs3p6SryGcx1cvmg7FTgrd7Yvfe",
+	"r3BNZC24rEtA2kY85VoR3BiS8Gue+NoGROVT9zg+oAp1lCYLJ1Afk/2yEWNNLfZ1iPchYaidiCUwBe6N",
+	"zZQzoyri57myfH6d8apuBFDA/Zx/vxY8ODDq+eF4Gz9QCGXEEynMkkOraxdoU9OakYJu4Ip0yM+tmaHp",
+	"71Y8kb7nuuMczGpXd/acCb17J2S4nFujaNZEULOPOnL+kxnN6JTpmqDEQE/FQiwy8wpruVSI7c3hWNXF",
+	"X97AcL1lfRmuCoSq50Z/By+WUcNdjTdz88ACMmMZiX03ceQDfiDWCCqjwmJoV0samkL9FrX8K7Zw7qTA",
+	"Tm6rGNi4JfA+IbKX0zYgEcmGSsYhWpMZg4vQQqrqDQwE8MIx+u+igni4vCXOuQV1iXxg4HDChlfM1j4J",
+	"DRnBUOdU+eQncADYkMDqDB/2nhQxFdbbEYPn1IUmooutUqMGBw+raRYP3JYYLGUWNwKHuudI5imfXMeV",
+	"f9RtcCl8A6yje/u9hwd7MwoW6dXp8zc4mlgIFWLaVsHpW7+jdU3qEiOySu/W6SiNJYxqe67UMdq64xuI",
+	"nbOJFKwvfEDxypDLIPYY0sswTrFBiJkaSqC0Y8FFtOMS1N0+0Ij4mmUe7zCOyCP8NkR6xJjyr/GHKc2u",
+	"GJRb7pIT213megMEyUrtH2pD1qVIFyQx9MkGKZkj/oVCKpRnY7Mzbm7dOmB8LwQ82dgNdRu1We6+poqS",
+	"eTZsuF5qoTSboowV0uSCwVYUsBtceG1ZcXkUr2h2pYJICkUogaIMJYhEdxnhIqb8ikHIBRCybiv/Xq5Y",
+	"XwdI8/UuxdiS/phMZJqokMH7eA/byFZ+xmr8c3idm4WYnQlqLuR/54Jac/ytheGD+Fson3JQX7dn+xLO",
+	"rvdz7KkTlb/TpS8Cx6f58sKS8KXK8jSFkl0lueJouRqMEaekGLIuic2CJjlG+tQ+5wv9jwDnQWiWXdO0",
+	"UDwhRp7Eaqq6vq0+GHZdZEAckVx45IHQuUJ97iVk3s1FOa8BZ9OJOr7hZR+EXZG60vzOp9Mu0dzre1aX",
+	"LoKdlCQjmh3bcGn7pZ7zIXMqIXxoZ36m1ywzXDiz16vf5EG2D+IKgTAHsRsYfoB+Sy7IlKcpL3Kat8AH",
+	"GdCUWkTULd7etPDFiI83y8pySRjuwIH3z2xGc5ZVl5yzYca0PcdaZiwhTAyzBXj6jXSgJoazU0XiL7/8",
+	"MoY0G1dMl6viVxg+5mVNpNIRiSdaz9TRgwfm4wPzbpf8DnPGUEqkQ+Al2ILSdEFyYWMYUaRWEoPVKFEw",
+	"SIs4UfgVC60FOo+gZ6PHQXCPXQU3WOv6iACVZsKThAmXwwbZegNmjytiWN2Lzac+fIjvQ0+x0cXMsLsg",
+	"WS3iok3/Ey5nXNekkaqWnrMKW8oAOeUx7k63Drh9KIXKp3VhGtZos3Qvv1CFrxbToegVE0W4kz3OEHYh",
+	"NU0t5knGRrlIlEWrKZJD7OPd7e7ONk5ER0H7600zp/bRV8omNjeAe/g0HEsi5jJPEzJmuG5hOpGqTbDh",
+	"qg/WxGRF0FNBGGmqJPytCoYBmyQkoqYQyClQxwhHXBJUlvu+4iJpY6Ji2bfmSR8UF0SdrXr1pXnYBqLB",
+	"y9zImmvfwqfM83LeV3NufTQV5Ca4lgOWQi4jV/7sBYsFiU1CIpS924Fm+2Ur/cCMaU4zYSE7ljZMlC7C",
+	"iKapQiWGKyQOURD+Hlss76DRGFO1hkYpT24+XCPzrFvwZ1zNUrp4bR51fjh6TTk0fSP0h61RoJVudyzP",
+	"rOFUMSbaQ0zMZJp2ybsZbAwTPogFqp0hQgHeJaxXUC6WuWU5M6SofWXt4KunVpjMt3M7FWjU6+AgaIjF",
+	"EEpfsFAu1aIBUWqjBWhRexf31FfdvXXnmW2/XCduJUbzKLPFDuQoyDIoRFZfb60E1bwdopdZyf73Uqw9",
+	"Hxd8yv7aPOewnPuq0XRdFbTLG12gNq3e6dusfwdqeRug0ORzDmWpaL5hhAmQ3LCYGnDZINLERp4UjL8s",
+	"l3g+aVcqPBlVBuwrsZXoS6FXBEJemXWVmGsFgt1qCoHQY0lyHW8oaG8Iz+61v9IJrdy4en1s20icQE5Z",
+	"Vs7pbBZjcvRxkGVsNgb1FBvW6Jy1EE94ROJUjuOIxAkXY03TK/O3pObfczacQAH4mE0pT2OrnOypqYpL",
+	"xj86my3b01ai0dK975tiF3CKu402wj53Hm4UdHvDeKMCFu9uA47cjG4j4uhnXf4/cV2+AkSzXwtEcxNl",
+	"9z8JlTTqfNwbyz0viaGA1n1t//gOmP9l+Nge4nRhUT5Dvztjrif5oDuU0weSzvieIXFjJh54ce9T+Lq6",
+	"4rM9B/CzB3XfWIb3dUP9+K0LrvjslOTPblX/Dmnsn9vabWE+2FLn31ZB/txWbEM9d93wUfjb5fh/cq17",
+	"Kz13m0DoT41S2JalVApnTTtzOcCGIeix+eKY8FE5IGxRBBjJXOjbMPj97BP6WY78WY782bXxs2vj7mWT",
+	"7Yz3n6GhfAuWvc5AermCOe/WtnUHdq2z2qg4CM7m2TDnmgwyRq8sSkI56RppIsD3eOwezKK3VkePDATv",
+	"zjMpxuSKLaKQp0IbHrenVIT5j7nU1DPBXLGE5DPnuoeqwqGnSGZXqkveu2rDXJFYzpiIo/ApJOo2ntlF",
+	"T8eATOJwa+MJTUd9+6qLwXYTBvgtKYIKyhabggxTqQBF8tghxUA1NAC0RQ4LIXwQLkQVIJgYBmm9AHIE",
+	"wX8jDlZewzFiswYxXpK4aN2HbNXh3JWOKNRis7ClTVVmdd0+z5hgCVHc0Xn0v+E0R3kaBGe2K3mimjJ+",
+	"XEbNFwoBGSIyYGMuBNS9hRoBGlEqa8NKtXWV+ZLjM2aUGL97bfPUmdJv8FXz569pOoKPl58AAYqnbb1J",
+	"VTKj0bFgF8A1FhX70nwpz9dH/lYCfymG/fpqTWF9JTkXOwv2LZHrZXGiRDjgho5GeNAzpgGlzYsTTpJY",
+	"qigPqEOwyi1ry0OXWFse/4RGHPmzTfmx/662LtmQir6mVyHe5jIyLbLWZSejO0U1OCQiKftBv1A+tNIi",
+	"ZxqqgXkyztHLmPMyYlpFt10ltFKm5vJQbLJgdTQg7m43lBW595PFSsSt+WRRAogL6xFVMBqF7AObMGRT",
+	"yD5Ed3lgwinlQEyQkRhJ1kWFKcAnhDyAIueowAyUuc6ouLIYeo7DoN92DJ5AQ5tlpkGQ9F5IfJlOGHWA",
+	"efZVcyUnNCkwhpGzuFwY+1SYMjOTMg3TIKBlW2oa73y5B/wpQKJEmL+aXpYHjIjKyyM2iz6TAKkISRQr",
+	"AJjjLnkhM5xbEhSW4oHSnLsolw+ClAJdSgiCPLPQ0UZBdyI6pmHYIqKaiTKyn6MKykINuzOBf8KRAPd0",
+	"ip5fv7mdqAN7VRTxxpVtSVjeTxZISt5PFme+8/eTxWv5W9s9fHhhB/B+sjh3YzDvBsN4P1mc2JG8nyww",
+	"yvsbO5ZV8qsnSw28RN8QFqus/UKcJYbp3C4Olk8ZjVo7UvXOQbB8pzdTBoJMwebCND4fhX3kCgxTqQt/",
+	"WOY+26BjjbigaX9tqqkNy+FpSgbMZkD4hMHYCCNxZQ9XAB20geKyj67D4mqnO15QdXVbYHmN+F3nTKna",
+	"algFHmXNdTDkzEPlV8rCEuqKS2KtYfsdphxlINq1CXNbV+oUxuBKcprlLqoyBYNZHoktfnrTHEdvxVG4",
+	"gIBX6RJNDFdQulz8FMdUhGzb97YOA5RQwRfKa9WuT+wfOEVsXixO4b5c2ropXcCfIRFbTkKrUisLvLUa",
+	"dAL9JrlimbM0rShyWzm4/i3bWQWsyEM/BntVWpsVZ34738UsqDR0a6B14dps0OjRilZbLqqfzsqF2p0d",
+	"STnonR0akor6KMtihlpLpk/gKd9KUctu3Yu2Ok345lQKrmVm7cYr5+2fDN8HXMJ1r5arwhh21EJkmQYz",
+	"rCw1dorNlKYQ1vKxa7lqA54iMMpNQ7p+3rXGXWtc+l3e8GDddnbFg3XYugqSzcBfDW75ZB2wpW8wzPW/",
+	"rTZDVIEbttmQBFuTge50LDCSB4m4Pte7lIdbSr9VBXKpbT9y/nvMApjyRIBd593F05+ihNG5dfhUChJn",
+	"fEqzBVgfBnR4lc+OguLu3vrg7QQwc7B43CsqoRURDHTKXB1uiIe+Hzl7gFSs0EfQMKO0s8xA4ptpKnJ2",
+	"icHCmrkABGLZHGLFXK6IFBGYQNByhPMA01FkLSNgJq/aztHe4kA7QNdH/ABInB5nMp+BFUthVfm5EYGF",
+	"rJh/EMcFHw4HB04RsFXh8kB9jWzMPDTACnsXNE1tqzhKLHo1p4vCWY+u7QlVzmxsV/LYqnuwqrBXzk+O",
+	"sLbB3lYMQNYCbSNBuuQlVzb0AiQrlhDB5mbLYNIRFAWemXcFWCKxy/oC/8VNfNJ9Et7GPfvFUlbLuQei",
+	"KILiEYCiTzeJjF8jihqNkyvNhzUCkTUz+brnm9UX7zfVSy/ui1laXyNDJJhRg5VVbCJEvb97Tc3xTXvG",
+	"Oidi2wrkGy2QS+Ro/05zNfK+8zrUzb5mhNXeo/IO17JSfzxe8HGeMVXrbLClNVYtuC3a/PTk9dPnLxFv",
+	"v8VqQWZwXcsQRuLt+tZ+K+XVMdSrgWIhaJKaQJmga5bRtGXxbl/zo6Zi2JDxGSIQOm+gGwPlCVGyZRcW",
+	"aLs/e9RbXQuQC2vnmNB0FGKpK7egNunMkE9XJMhnlS8VsF7gDUtytl2mXTHwJ4/KjsZtmniyZRMW0qTF",
+	"afOlHVq5fm1ll6V2oZBfyOZhEWe5NoINwizBq8ia2vVmI2PUiphIl3gbnHTo2KdTbpRv6CvUrlw3TGnU",
+	"tpROW3LGknbbsVmCpLjRTTSEwIG2TOmCDHyBK5ZYio+WyTYOQMr16rtaGCSXL6p52/qk0GGEIhOQtp/y",
+	"suKot76o9vXtLmnVCeQPX3DPCuoeHqOg3lVYqKq5PJW/ScE+BZMPJlIhvBVyViFNq5nhW8nREUHT9M2o",
+	"c/TdMopPvZm2CBlxjgjwLEZkIvPMEPGaAvztIjjqszvXaOdL3P3TZWmeZ85EUxEMMzndoACBzFhfsYyz",
+	"taBG+FQhorlQ4gYamvFNIGP9rM7xxRoDt9JsFkbp4O50oo7ZHjA5LGrBnEpxfg3QAd/bIJeELlQt4pvc",
+	"MnYHdgPetxMoJz7bZSrvw+rjvUP7UKF+7NRCVD0LSxNtRIGNC4dEHJHYKovmT+/qNh9C3MoYlGFfcsrW",
+	"35JZIQ3bMEHuMDMwcG+E4SoQ/RcVUAShU8n0CK3jwz6XAosr28CkABUQ9OHMlSgumipnDThyDUqZHS4X",
+	"EEkInURF4A2MFB8xSnnCUmZedJ46rkj89xDb0lXYb+PtguSaupAsNURV55iYk66IF5Ad6OuEzjAisEI+",
+	"NiQRSOBrKARk5W/QkCeslbNqzpdvzU+4zVm9i8uJfGDXNzRXp2Ikl+dZOhM/NPnb+2451kEdFm/U+yvr",
+	"YiVd8+VXyyk/q6d1u9vY+njbNa052bvb2lAVqU69Lr77WbYgWS6OHHq9o3F0OPG1VBE9DILullDVSqZK",
+	"MNShxSDeKFKwxjpRKr7RMOagVLgbCCCZWmoIVSOhynEjIvntxt/cfiyNLWncJe8tN8Gfo8Ly6gN9aRAS",
+	"XMT7Gt7jVt7/DOZmbvWkAvO2W7dMzXDNpW1wj4X6WSdqQx88x1zXQ7Czhjc97+6HOmVQ9F7mtVvqW3Ml",
+	"r60nIWFDnjDL60rZAVwfIyrLnCsE+i1ZtTGVEoF9as9DsyWiNLNQRreX8J6ayMxDD6v7hQ8EDxC9YmpF",
+	"nbB1PRZhmbZVuxSuJqyVMAzh9TUGygb9ILey1zNCkHSVZ4cUs0JK2K5Q+BnjVzcI7XNB2LXaxI3ivpYv",
+	"Jk/Co3tsqyVwAakusHSr40IgHTjhw7XHOGPmKZa4SMguiYHAAgB9GGU8LMgu10TIuX/SqN3xkfkWSfPA",
+	"WskSB9IfxEvXNjBg/RDmN2zIeRcphF5loF/597AUqo0PdrFhSBAdfC9UHfCxx+WCDD6szBYewGUaMGXE",
+	"W3dUkDi64WTMsDaWYJoe/h1iAhdL14k6xer4D+FM/Zc4jRpts7EursfJKpP4OhZszlwd913BFKBRvNlO",
+	"a4Aq9EDrj23YW+jlxkymJYOHaaFTGwD4k1dC9Gajbd5atLnHz9yzwXteDl2ZUmQe8r7RSin+2lHlrH0x",
+	"hrZlIFqVnbiNAhLbtYGJxisSVJZsqEVmCJYdz3KhrEJ45+UoGu1g4NEGLEmviB8TKSwIn2CpRWGDQhCx",
+	"miqbNOg0eBftWQDpbSAwvQA0RmwwqBoRES3Jk3bCUuB3XBVVXJINoYCAY2yWndMCR5PrNpvjPCMtITy9",
+	"2AxLjT1tfTAypvJUN+UJmd9KSKq26r3MIGkESEarTjTQk3w9aqWHm6blkjvttrBZKLzYXhaMAuk+qFDe",
+	"ajitcVmdP9TsqTsPN8ZeXf+gD9ZY/+hPnwxQVA+pKe2xHe5oVnuNXwDTLwyLIfu3kiTLMEVOmoPOIIqH",
+	"6057oaZENSMvopRQQWHty7ejjgr5S+q5Z5mlNMNmhgidIZFZKv/o6WrJL1WuqYvoRRpxQZcYbIlTNolu",
+	"zwKRZPlCVKSHmpqA3oWMxEH5Yh5OYm1yt7VLNQuGCC2Yz+/CVvw0IMGn5EZbd77Bp1XxRhm61rfOxFZg",
+	"1oEH1maOx6ib9KmOixwSw2UZUBJR8RVvREV80xsxJTtGp2PY6QFrRNqGzdrRWgkPwwGT3KYkrTb1oyJW",
+	"xOiB3SwUFbGfZdiRjWbvYGwb4klRErBedDOAYCdcEasg7xj1XpgyXFozY6PUgb/jBn7yG40vOE5d8o1L",
+	"cbcOfh00gEMWcg7biJ+CCVpSarF7oPpe4SK/qQ++OIXR8o2prEJ115bpUPkK784lEZCNXZqsLWddxkcG",
+	"RmXl73cXT0kCCcJx37m83r08fXZsFbJEEWWEpMGCeFLvIjuhnYPeweH+QW+/39v/9a9+c/C7h+97v//6",
+	"t4//+tvDV49ef/X2ydn+xYaYyFjUub6mc8UyZKb4GzmoS4vRLQDk7Osn+PCWCrp7Z7Co9eskjQ72xrJI",
+	"f5AD4uNIUNz24Seh4Hl4UCt4NoaaNfVZwMsYmo1waSVcGYEppC2756leX7vQLv0LfBhN/FxNGliOz2Q0",
+	"S+OedFxFaSikuTWx/4McWEGxVcTdlGZX7YTmKw7jarURc7DzAqIJSTjuBhRIhKRQsQDsr3YbUAjrvr5X",
+	"LiwOvFs7kEVx2dqJR7+RgzPfCmycb+g3cnDu2vrk27X3oR2r3fCC4BEjiqVowpyHx8McCXsn26xXhbza",
+	"wxA5CuLPs996N2R7tYt9DqLAvJwfEIfSylTE9vDwN5HyglAFO4tkoohQa7+bT+FNhft3hm8rL+UWV3Nd",
+	"LlL1ooI8iCkhFEId4l89vyAP6Iw/uN5/oKbqAfwKRULNdjnXhhmM3VHlo9xx3+95jKbe/dJrdtLFezbs",
+	"w/YvLaCIf/1hEbxCpEBQxCrrDzO6W2Bq2l3cLLjMvdU+eqps0b0djec3cvBGpItQ6bFfVfWeGxSlLUxM",
+	"q8sMb5D9sQXKnrd0rEbNg6e2Mnd8ar60u63gYDvdeQmHsN8b1nBwQt2dF3Fwc0qpqMsgqWfuIdZpiU+p",
+	"AL7TmsHBxhLXerhb2UtXsUWj/8/bhYr/ASXoVnuydEDQcGVXY80q7v4apFTcxTXYDrZhW6Vli6NiXcxo",
+	"yUNWTYXzHheuUkhMWJnUut+Df1antW6tFBTS9kr0DhQDzvDhZQyisiC3ctt2fD53fjZ3z4zuhBPdFhu6",
+	"RR4UdQBOUtVyDFtXHsZlQ3oyOXVIXjzDXN7Q+PKdn8X+gW26c9TJ2JAJTKGwv35d/OjAIz5dtgwUemte",
+	"fDM6hWeXVqIFU/Vzbtqn3R7FnR/D5qLnVsGJyD55e/bm6fPzc/h0UATcH/rUyIelBNSwJHp0GD3ctiw6",
+	"XBPvQ4FP3vlkv7C4u/bTC6fcmg9PfZoTaIxB2f06fcp+WLk/tomn/oVti/62teRw1Tes4XoF4GiriAlf",
+	"JR5cmDiLMFR12eLhHmqI3N7G31m9jFBIsNRPzeDCNQgnHAXbtllZvuVdrMe9dj9HZLCoJKegIcyjIk7p",
+	"gljYSg/WAQUjMIww5crayRQUYQgH3orGoRo/pR+Ryh0dBkURPMkvprUmAPmYxD+Y1f6EoKWIIDyRacKy",
+	"LjmBsE8ylEIBRoMckZQZrRfMJBAEC01GJOFjbqSyuB9HJO6iXT7ei30bYNZQM0NbzbscgjJoJnOshRmG",
+	"9JFvMnjM/koFpuYQlirmYCK4oNkCJtAtGfj/9J//zZ//1T/9f//Xf/4f/+0/+fP/9E/+9N//2x8MAfz0",
+	"//1f//zP//Jv/vTP/jecbBX6+CbKvVvqHQsqttfdCyu249eWFBRrX6z63/zrP/2P/668xvu3ssa3IiU5",
+	"0n/32rqf1e0UXbwJ49oVb2k3MHy8jvO0eR/LaXxaseLbabu3uMI1GSZrCsb83dyBUrTROu5+uXLHdk1Z",
+	"d0tVXWGSEkU9UZw+OJ9QMZ5Qvp1P+sEvmqr1mi5TLtjza3sw2iPV+qwEMWSZwBrQ1eY3kYAdItA6i9CE",
+	"+US0wi4E4UUDNqbCwjzst4t2HDTEdeUKULhkvUM7zGhajr4ejdhQrzf+zGSmn+Oz5q3rRgntimPICjzS",
+	"JTFmKzAHJF+E1RapxFBVxKeQAUxakHnRJXEuMkaHEzpIHVq8jR6UI0I/iDC40IHsQ/IFHU5YEhEly11b",
+	"B5bLIwt8mTBeXLVwvBOa2LxpwKKiXCs7aqoIH30QXDuEqvkxJD/4IFuwG9pNtghlJcx3G/uIMYgz51At",
+	"gnuCSFUbD2z/hvjEKhgGRgjahxkHxKpg8UKQjXbuK7hpZ8UY7Wc/UPj81I/W/eyG7F7347Zf+MHj+8EM",
+	"4IvnfhpF/zAX+PiuNCH7hJuVTwZoraJWcgdaIlesggKHwOalAhSwKj4frVIhApMQzEnEwnMDOryKwpPO",
+	"FQk20rXij3QQvFITGw6SQyNptL/buHp/LVdRDfT19fmsvsXTt+WySC0bbTDkAPmuBKxacl4Xx91EPiuM",
+	"DklY1GlSsi2ruYNk7DKXu8t87As5e9uYD3JRzgMpcmiLLQcMZ+VB8YFNTemCQBTrUqgT7Fp7YNJ3qs4z",
+	"6EGyoMyWLdIwzLPMDDGE1IlIQhHZcyqFniwFKSR00ZKAAAJMu0ctakzLh2FcWwAB1mHTuObqtvmdQq9R",
+	"RZpK0/6w2cQUumBhYxVjqpwb7z1eyZQLMJ4oCDymiZVYPFyJfaFWiyikug1LBbQPLNnI9Kn6CVdmGEm9",
+	"3rkJFL6Ws36YcbWSLASX8QbpGm10onfuuXKZ4PIBOBVm+RTC0dp9h7DGLjnHrHIoPmvfj13ZIVsoTkuS",
+	"MM2GGkRyez9tWdZW1ZfWlgfwuR3lOgGlU13ZgfLuFnPfzD5rVu/0WSUa5/HDFcrPvV8e3fvlUaAC/f29",
+	"yx8/fOguf1P6smu+vV/5/OX9X9bqTjiq9jYnO4uS3faRc0Lbz/vLvMm8tluzoulx5yZF3+kNLXtAeu/c",
+	"qoezuQ2LXkGsK4r/BpbTVQVfAAwrY1N5zVTBekC9wiKL8Oqxr9jlVqOIXjXUwREaQ4UA7MHwJsOk1hks",
+	"VtUXDK5hY1T9Z1WXfi0nCyucrHRhu+d2x/1uq3i9OflbxhGtMDb5ikiIhoGHlCsyAO+QlgUgDseq9YVo",
+	"jLYhI5baRGBbMGkm05SLsWm6e4sg3+uKKzksFTcbUOTQuOSkuAFLpRirpWn5pytPWRwDMBsHkiIkxRSt",
+	"LkuTXXJacrpBfpq0UDgpUw6hwxqAbJG3AKZpc1Nkw03+vK/G5kLeGlHqsvHe7JLF75y9iyVv4RYg+1ay",
+	"q9aePeqifNfwfe1Pl/drvquV9ir5W+8p180AxVqCQZPwkQOFLFVrOCa9spvHK+iHvXUa+nuZJYiNfHtX",
+	"D9xKw9wc9nOz3XjgBlTx4Umu60r/Iz0Bj74hMu7m2trcxY+onwhy8vaUXLGFIbxgf7PPI1QmJnQ6eq4Y",
+	"5OzF35ycnz7tn7y7+HX/S4T0nGUcipcMXAHYDEsXYOVUTTMIAoADC0zXjL+Y7ETrGdj7Gc1Y9m0d4OiJ",
+	"H2ipHXhhuSFVFPero/HyijNXEAMedLQ0fvvmPMgrwR9jM2+I/TAt4NuuBv1RJ71SU9Uvito5yXbGzTw+",
+	"mQ3kFruxAtz/7fmrc4LFLFURmwIVRn59cfE2Qvhx2JUpQlshuDoX5K1Uepyx89++RE5iMyuUrXUnrE6K",
+	"pT4UMNMivTn6IBzi1zQKWa8uCn5Cmd4vv3wurlkqZ6z75ZfkOTCn35y/ee1Ceif2yIAHg9lHj0j8wwcg",
+	"PR8wbOODI0AfOkcfXN2FD53oA5CjD52jbrf7Ke6SE5sQ6Js1i/BBWEuoUa1No0Vtd2VOJ0sTdWRLCsPb",
+	"XTQ021AZpcF6bM4zVqbM5DijU6ACg4wKWKxu8Da2GMMNsasJX/nK11AMv0t+m5vFmNGMTpkuYbMVhQZ9",
+	"cfyEDVOaYWAMdAMVGrBbuzZ2vGBJL0poQqzm0wkXZrIyI8/FOOVqAnfwBA7O3ksqxrlpAJsrbN8x4QkT",
+	"mo+41Rw8OOFvc6khQR50hIXMwT5JBy4nHja3a/fbbjVNlSRDmgHIraGeqFxMGE1Y9kEQEv+DPStX7p0m",
+	"JfSwoMyiYhoO1kkpKpw86h3asjZhirgn1ILEZ0xniz2o+h/bo3nOv2cOxBcn9uWXeBBOCCSMA8KZQ70j",
+	"r/g3WA4HfoP3BkYDLD32tXmsG7RhJgzldrACxaOiWpME6vb4IfmWf0NmIMCZX6BAUSrnCKqPRdEf9np+",
+	"Y7payr55ILbdQKxZOIZHUa/Xw6BdVwaaIKMuHun1yJRNBwDsVyAePjw4sOcWPCymYSMxwrvhpASDYj62",
+	"scMDkrJrliqSMGZrDIXjOcABXdM0x7gwSFTE9tyNxV4DiEF7M+0E/PdwtOFSmfkFu2D39KWk4Es1S+cE",
+	"2S+/JBcFR7FYJqyyZ+algUwsVnTwOmLjISreizwD6dk+CIfLDAjqW38QweZaCiOgFNXDgyfl7Zvmw0nc",
+	"JU+l0unCnT5bDMvrD1DzPM+EMjchZVZw95Y4oAUYa9L9IKpNAWIzV1pFuDxG2LewhuYrO1GzHngAoxLe",
+	"jHLj55n1I5V/9yGPhhMMpdAUsjXYx1lKBbYQwZKlhvD41YC2EAQZAI/yAcIBetYFpahC3xo6js0SY5LS",
+	"hApzCII79EGMuLnrhwe4QLgrAPINV8dzFyQXcO0MteCj0rpXFxd8IUiRuedlz1hKFyyxFBjO1VyC+x73",
+	"DnrAtU/w0SPy8ONH90NRoG3m+3J6nH1VSw+e60z91zTlyQcxzBgQY5pW2hFMz2V2FQpbj3qlunESipeN",
+	"7NmVAo/+QS8gOsf2Tik3cMMg/K0z3N6TJuS+ozz1O1U6tnI0MrIOsQD9ZvvsctkLyqcclxxLo1hQFFjN",
+	"pxmjGlR2+y0ZsIUENTc1rzli+KQIfbBO4Rh+79r4hdgfOHyNqg/Ccmf4wly9wpwFQL+mVzsSWDssnFVS",
+	"nMFAhv11CRZkKW6JTWLAd6XGjlnSRX5yamneEdnvAS0MIo338QvElys+A8wRPoCvOAhXmiR2e6ybaOkJ",
+	"c2wNQ83YmCsNRVqMoKZYahjRwFtGzIv4JqLBFp+NtF70XFx2mLD9tp4eAFV/WxzvI99mQSbcN4VFAyLD",
+	"fPPL7auCGgS1X+zNxP7MkI/s4lkx3x25C4g0dmwABQ4Sa/PtjGZM6Jjce3/4lMBzBKLiPur7Vrr3Tllz",
+	"Oa7YDMF/4FyDKGzuBFqgMobUmttHUJAefRCFlBwoNg5w2Jl3HJ4USLFcwK2HS8QV4WNhrooTWzTVrmYk",
+	"oDh/+SU58WqoS1G/17tvQXEKfFlEfwZLk0iCBA9yb/++ZTL+YUQRNNOEQAsgLwLCdrjywHD3Du4XxbLI",
+	"vcP7QF59LTiI9wHsJIH01cb4hGR+SIWNwSK0lF/vBECs4yA+iCJH/t5DyLcvAH48apHhMAtlUR/hm4jk",
+	"ImVKOcXV5+ZzTe650CVzm+P7GGakuQbTBShXgUfrqNPr7nd7YCoAjW0P7jgq0zJZ9AcLDQb+3sOvH331",
+	"GJRuhEHaf/QJi44LOuOdo85ht9c9hPrRegKvO20RrvMDmrJM79koJ0R2HjMwRwRlyc0AudIn5tkz/6hp",
+	"0+kTjQhgxSMPTBNAkBur2wQPO4/JJWTPgx0LBnfQ61UAb6E4JN7cB39QqESjpWltanw4n5JTDNTgsvr7",
+	"RjAyo2PgM8VyfYo6D3v7TR35kT94J2iuJzLj37MEXzpc/9ILmQ14kjAw9j88OFj/xileZXz+yfrnL6R8",
+	"RQWYJR/hwq5rX7NM0BRfOGw1b2epQttQPp3SbGEPVLGQQGDMdhjZLyjVaa4IHUOoG/7cuSyuhCsg/V0n",
+	"YzTp0zRFoIbaUgQnvjO45NLpyIaxmZZNf8B0MG7QY29mecq+UC5O0gFrxe6iI4miwysh5ylLxg4lG/Vv",
+	"axBXMr327DkOeU18hOyvJNZERE8ymY8nAaMeLCo8ysavDXJlpF5F9GLGyOHBV4+/AqKOc7JKsoef5Qpl",
+	"DcOwQWBzHYWws4SmUrAjV5/AL5srSOsEO/SMWFnWDhREEhBnpavvwjHYJ1PW5O9R7NACAAOdUkHHLAN8",
+	"cmvzsPIwVLFFM9eHvNc7HOZZCn8wpGMHSMFUHBlhcWKI8UnQIjglQJCjaWpPGLZsthuEVUJd3JFZFWdl",
+	"ZCIhI37tynwpQg0rx73F8hWwwM7MEuxxJ6qQThA0WYnYbEw7TxM2nUnNxHABZrpLHzb4jUwWLSiitZLb",
+	"yKFigcxn0JXhB0ujbF3qzjdgriTqcJgxcxWN8tE5Kr/vDYuVb/MstQbOowcPwt+6dihHT3pPDoEooPGo",
+	"NBJ3nqBqC/jI2ZTy1Nz+0CXWKezedmylat1+bLghEpiWxUSFpvN988VB5xII/hZcw/kmP5V9GdaDuwXn",
+	"8t4M56WBTDLnhNl8WcIQqs5B7+Bwb/9gr7d/sd876pn//bVpA3DNjkSepgjfxMW4D+ia7ssJVf3K4bBO",
+	"1/plT62Vr3PU+X5Svw2OrMCA98vxUk0DhTOFI6rs4mUgOu2HnihnwO1su7/NEsFFQByRp7fgoK9oOpLZ",
+	"1EkBuxEdei1EgadSjFKO7rWH+4etZIeXNMO4nof7j9pMROUzjAd+xRJO/xKlmpME3eSWZXqppqUcg0Eu",
+	"l6bNlWL6gx+C6/MJhZ2UabZS7LExAkagsRbQIhfDVn/rLjGvZ/BDlXnVEbbVS/ZMCrbTI/9w/RuvpX4h",
+	"c5Fsd0f+wk4ubvRtHN6oXoP8FdNtjtHP/PEvlz9+plf/L+wm/4rpm1zjsi69kZbiTsVrCRrKzIWsVmoP",
+	"gK+t8ECDky9l9JpBhRewqpFcWAzeLolLNyv2plEp0oVRUuM8S2Nri5Oi8MFg1AU6CKXSFnzcBadyW/au",
+	"iIBHfdbGvwPtMQOynZQ0YaV5mlq/P9XENrDMPN/BnV2metsqbjWKUumeH26vyGB48c9qzM9k+jNWY35y",
+	"me5nvWdLnvPUUs2fTvXJLQ1c452Ax/5CPBN5yjbySsDcf/ZI3MgjgWZdWMqf0BNhVPA5RsrY6B+BiQ0u",
+	"jK0IO7FOhFTKKwwNCMz74LIoUmd8KyCaTFiKoQTxSGbeb4EWbK4+CGey9jgLaN/XwYv2Ef+yC/E3Q7Yj",
+	"cAFSKseYrwJEww+GK/RDgP/jRwSg+NG/8GPw5I9ETzKmJjI1TyBUqSI/fhA/7u3tLf3fNBZD9RPNpyw2",
+	"LVkHxo9YnzhNzO4luc/Dd+E9qRRjlplB4MRQNHTFa7UOil5CrFlE4qkUXMuMi3EXupzTTIB84dcVhzLM",
+	"uObDogJLTMxCwk9syrIxE8NF8duPhcvHjx2mBY7ifsJmemKego/g7naRLz+GQMoQA5Qzj35xXI6SoWla",
+	"hDREGBupAWHOvISFWH+0Tf1Y9AADMXJUnrF+RjUsMU3TaHnQMnOe/B9N13Mo8g0uchuJaJZyzkUi5xHU",
+	"fs3M+kPNX4L1AqDib8qoglihaa5shgi0UiSuUIfv7AoghSFsZvwQyuJqKHmHFkT1lDAJMCjIxrD86IYC",
+	"JRSJlmTfTASDiqqTjfxUYYFmUqb9XECgRWJWyHxhFqpy8HzxXE9+imrQGSokyr0rTNeNZ8NCvyueQjTJ",
+	"j8XSU1GkNk1ogi4+u/oJXbgSUe6izyRA0RQ34tgFmRf1HZ0LFC2G9vCY4flOTEv+JhWXsLJMtqJ7P5Xz",
+	"0pDNrF21dw6hYhKTkebwFIIFhPczTuXc3b64jOLR2LkLd+nrDEowLY1gyLNhzjUZZIxeoYdYzpgItqK2",
+	"XQviovoQtWPGE25GUbUNnIpDmqYDOjTXFUKhWUKoIlMoa+KC6etui7D7KGwhvplZbv9G09ASrq7cYhvt",
+	"116Y1I1NTTHMGQ8+V2SUMRufPOLmbEIuTZElB2FEuWLqyNfCz/g11awU229o3a9Pzy/enP2+/+z0LG64",
+	"WbiouDU000D8wzX0XypPl+SIjBhUdaYLFREtzXl2tSgjl03mXyQ/woPlvuZsMJHyqm91Q9OTF1d/rMiu",
+	"2kEllR3UcHcyNgIXt9nReoYS9PtBnARcDapxmI31nuOUjTSYPbi1JrgjPYGCKnj5ggFBOJP5rhQv3us5",
+	"53YRQLzGFZ1DFv4duqGDsOey7zc0AdAhJLpZ/dxzeygAec3SzlHHcdxAGTdz2b+MOn7dO0f7Bz2IixKO",
+	"WJS6tM2XKGvQhSU3nVLZDVsQ5KtOqZ/DXm9jE0yesrvxIzsrRLji9ps29hZhc5Mx1zqQMiHfrN2WWZMK",
+	"BFuap45I/X7isMpBOJ2jw8dmVhUxtXP02HyZpwwmdFDaNWwHdnjIEgcrhd8G22itMy2MOYW9Jurg1S7G",
+	"YVq5DSsOHJA1Fpw8ZT87oX82xngntAhU2Vs0wTz4wV6slV7nUwi4Qn6UMR8dVeQHgFSjgYX77B8I+A+5",
+	"nmOR1jldJKhBcQAjS/3/7L17kyTHdS/2VTIq7CAA1fR2z8y+ekNhDxYLcAlgd70zEKiLQXTldGV3F6Y6",
+	"s1VZvb3N9UZA15JM0bRJXtO+Dl3KurwhhmlbV7xWXJMKPsQPI+wC/Etf4UaeczIrq7u6px8zsw8W/wBn",
+	"q6vyned9fme5v3pMiHqvna/6NXU9b3Fkz/I5Lz4KNR+t+WglH63v/qU5qze4+Nt4qcepOE8PNTmWxXCU",
+	"Q6YkJpM6Pc1xMcLywZKMYH4j4+IScxoBIYWMEni0p+YZTtpgkGQMEDRFJHYfSkVMWV8xJSnnLxPss3Hc",
+	"LzAPpJhQlmyDfUzpODDgRDN7r8n4jKbq2JqwsHaC+d5G0lPuHY7t1kxgvRceXYTeWwvkZKDYqXT6MNm0",
+	"13fNm4FXu+X9lOOlWX3Wja9znopouTd/XID1bqb79nolBdTxAPBHwxXBLSi9NUtuS7R019JSAFIqSLD3",
+	"vff05mZ66osIE6i5a62l1jEGtVqLMQahZU6GSxJPvQBt1481mHe5O8YGObOyC9AlYYFzCAhChslBRrqM",
+	"G+yhU4ELtRii2MDRSgndjVT1OzGf6gru40IcKsIbZgeYTm03oF4nGmuqW0igPxmLbFpQNVene43LXpT8",
+	"Xda7BZamXanq3BJAv/f5QptLymquNgKk6dVDsL+tMf0P4JOnK0SLXGJoyXJmSnCnnzwJ/GRFYBrIRkqP",
+	"T6busZkvICleDwuOTGF78yyZkJ0AaA5OJpXQXsSdrs5F7s1G1AHfHIOLqNwa8K1PDYePSyM2EuRybrga",
+	"0zfyZUdNZMfNmoIFbUFWO1682d5SLufqhjacMUALtW/mQo4HDJdwK1+QRT3UbUrOB9nXzIq8utf3d5lm",
+	"bxTup2vNJtNvlj0WIJyQiHh9f7exZ9a0hG97TgLCOrFMRIPrYKbtg5m2jmNawCCvPLGk4ekVj3YgGO46",
+	"+jgcjrsxKuSVEVMYdSRVjsojpmgj3sRMijU7IBesn5I9hNoCfMo4ZWeZ63uLqoU7vEAIIJ/nuwdFOzDQ",
+	"rdS+opSz08nsowB86gMEzMkEOxFGye4OjBgYB+vqagfl2V+Wxlazlpq1LGUt5xHSvlzFhENV65i1jrmZ",
+	"67SgVIVS6fAito9lH8eI9VupWd7h3YE1cpbxQFyMFyJ1TUME0bIxXyFwsNBCUYU2iDV0UFnhLP5VaCGy",
+	"Qk9zBoQ7HyYFQcqKQj15xqXmXYiwopgkHG8bDLlDHgtAfALbKsJ/ELNE2/HEwoxAYtehMn1A+PBn6qTA",
+	"IOkLfSyHLqZzDqcvKUKwyChPNmnyK6tjCa5iXv7MFhWglxuE04jhvvMqONN8qtlATSC6yyaAqSy2CWgU",
+	"zxwJmSf5NGLuTyiLVwpbhvdoN6OQRbSf8CfuqPkTN9P8ZbYzothEW6yQYJBLMaAUORlB5PRsXcNyqKI5",
+	"L6ZpeyLM33QmbLXMmR7xQz8lquM+pg7L6DMWdKwcrspHCS1IgaRv3ywP+FRM3fRgV+w3XZ6LPgDe2e+K",
+	"laBjbMceUUZVZHsHGcMcbjNh+hed8Mr5wivzC1omBloNBQKuepINNWDObOczdVLRRnHMXQPEssHlkyuI",
+	"fZgJjLTtoKga86ldLgyM9ALuh0OzPmkiBROPkVCHLM6wVZUxrFbheqB6hXhyobGoXQzMVTOkfqzHimvB",
+	"Mi7BD/bfV4QYgp0KyNwqZip7J8EnRSXIGizqpkk7orBt2OvEQapZsuPNtlyv+zMuFxmbeDeHqmaFuHFO",
+	"5aQXGKHs7KwVytXeBDJRGjUFJVaP271fOfCrFztuQcO1DjOgfuXBg9qy01o6+o4HhT47g93LWfrFpwLT",
+	"PVeUQs3hPsBvzuodrmaiwWdkbiDkWiwYRi9Tw2oz6JKaYWf0TwH/bgwLus7VRh2/iqZPWiWSQYKQaIIj",
+	"G/DPDpYCCWzNIUCDAwesVZ5Ur2crEi9StHDty1/J2ZouqLfR/faogHdnStcrDtqt6+WSoUGz9fX3vnH1",
+	"aO/9G0Gp8mfQurnbaDZ2G9eDizDpmWuwjkmPzmRt09vSpmfOZKJzw3IfiSJAZIGNjySpDax8RZL+kqTb",
+	"2/alVz7llmay7omGyddHeqsjXaBcLjjEbqEXHuJSum1Vzgtt74vNeHmkkm4lzmHQpt8cS/4j80/MMAKL",
+	"c55NOwRFGbQ/aYVX10H6oMm/qCQTNzeHMx60P/l0tfCdlZcjDHTSlzyHZFU3NzKrrhcisx1jdIu93E5J",
+	"k7eHv87dqA2QBYBg11Gr1UjgQoOj/ezKE/prJm2jKnmiIJU1zN/rC/NnjXRgP3KwzmThzEQPC4SsfQIX",
+	"J2IsP1Y1p7lcTlNnN1weFN+61LwQaNcSVek43IOaoecHv7dmJL6lK5cSjO/TlE2FcneZZ0Lt5684CMpr",
+	"S90vJmS+poSvvMxdRwm89Gh35yen2xJdC4MDDrzi21ikwiEfQS1uoMHo5y5KalcY7FxHr77FDue5lsXO",
+	"zb422W1nsitKyi2y2bmlXs1oN3vaXYm/idS2RFzh9Qa3ntLC/gJVgaGunE1mdO9p8UhkPPXKLSIMmmkM",
+	"CxQTABcEothuT6YYTjARSX+QVwggZFYk/JoXalYcpTyRZ0LoEFc/uP3hHdhRnJmIF394kvRnBIjg9j2z",
+	"ndTU2/A7thO099YRjbCbyzZIVqzK5uIRLOQG2Xe0XNtKPHYFV5R46JzWVsZagCmsjI54rUi0zxZfrjwp",
+	"LtkqpkY3gtrU+BqbGi1C58qmxtWO4RJb49JzVTORc2AitQHxEg2I6xLqTS2I2M/5lu9Y135oldpLsR96",
+	"dGJT6dveRU+Krrqqu+uLx5drOazpWm0OrKXp7cyB5yhQY/365cF39qU5Ol8V5Otd8FXvkWEEL1eg76r3",
+	"HxZmPcsgrWUt3Fy2JREXnp1M0bidxKX7Q9tSeX30+GSYYEa2lXfGFcbEw1xlAitAu95UBgjdDfauyqDe",
+	"8+NEQyKYS4vreXIOz0QB1F0WcAgUbWwaTwXPPAC4I0p3Klf3ZkOeyJwnEpHnaUCYjh4VlzTCrCMCdaNP",
+	"Sd7Zm5d3zGFswMsdm2c2L/Q8GPs0Y3ORB6cO93GWCLos9pAqrWEGyc6QJyku1akQIxo6GIw926OleZ88",
+	"oYJgFB8PDQbtoLV3s9mE/zSLQs5BOxi3gqefErz3jDnTazJOZD/n6WmHCOK3zIg1l678GD36b2mqjS4k",
+	"ZBSd3zCd36jo3Agu3QHPO2okJDxUB2/fbu3uwbDWEFtwtC8gTrNvOjgHJ2xfxGdJXUU+XJnm1oJXLXht",
+	"YMZUDvKyW5C2tdjHEvHryhO65yvZMuGbGnH61TJN2k1b88gssz0uOwfnKd+eqd/SSOqDden2uo1OVbjQ",
+	"bgf63IjnXhFSK4DMSgircuuPtMjuvoP63Xmqi59WEFNnRVqqzNq3XoPAFIB0WE/9tLOvA1O2VCdpIZcE",
+	"ptil3iwwBfQBK8WeiFTJvkY8a2HhWQr1DApD6ZwNed4F1OwoTnjaGWWilzyOGuzQBafQoACnDGtmcYav",
+	"hUyPuwPGNfuDlhF3/uA6qJaSRZnoA0BELLpJLHTbx5s4a2T4rU3xx49CJlItqj7B2nv4TYPd7RV9eyWs",
+	"Qpbk7ER01VBoq85CE6DOgn2f51hIzjXmoQrgbKF1RHUD5a80FNB/BVTIpGm6+dDXC+N0oIEXG6fT5ZLH",
+	"fEZBtQtkNMxmczcIA++EmIcFSb6N35sh9PE03j6AO2CO1pJ2b9+ba/XGtaLZL/7xPz77d78JwnOJecZ+",
+	"Lz2wZ3a2q7gqVliRYqHvLVmfS451tku8qnMDT34d+VOrzF7kjyWHK3LFJY4K+u7Kk+IWrqQt2xHUkT+v",
+	"s3qNfHuNyJ+VjuEy7XvZuaq5zGVwmdrUcJmmhjUp+cahQdDP+YYG3e25SkQlvaio9NdLsCWrboS+7gKl",
+	"AXORDRMpCBU6NGoSFv82rdLqbBCEhHTrkoKQCpJ18UmMVGBoXUJwybFINaV9teX52mf2CgQrnZcOQDCy",
+	"O3q43MT7Dr53G0nDanVsZmCLC0DHItbqcoOdHgyUFO8maS6y4FWMjSpvwjo26tmtqIW9S7Ztz27AQhP3",
+	"3E6doUxVm7rN3s+0hGFSmo28mCQu45JNPGQDNRGPROZboxPNJlmS50J6JTrMN4uFpxlw6gZ2HTXYRzak",
+	"qhQuLiRUqzyZMvSmQTCXNV3bNhZYh8t34oUZiUtvBs//7j989dv/5Yvf/PbLH/70+bd/8MWv/u7Lv/qz",
+	"5z/6n59958c2KqmDq1sVnOSguq3EF25EH15khiYdAIhDX21RVpESAUI1DBLd0dAkoVUsX88VxMHqNd9C",
+	"LpzdiNXEw5kLW5t9a6lvakNggWDOUnRUln0CvjEjWSYYXnmyUhDVHCWuY6leGWPvLOnZXB5ZZNxd6XTU",
+	"DOjlY0D1Tbw8i/D5XcN1peDzNA0fWPOsMwXzXk90czYZCHAiVfGyCddGEchvsbEWNsdA5MwREuB2ZgyL",
+	"bLEVFOacBPln/+7/fP7XP9n09r24VNCaCL72Uvi6ZLOWwre1vZ4XjT5T4r4CBHD9mqwz5VjLpPKhabOW",
+	"xWpZrJbFFsdZpamazN90lit2AqX5cqZkV7ChysT5XX/xCD5aWGASfgYhCG+0ynT7WB7LHVdyr0ESWNRm",
+	"3BVHNHKVlczoZRmLrJGqSWfCM5nIflG/EJ7qSZJ3B9BIN+XJkOVKnTLOqGChWQaFMcoTSIN1RWNL7WcC",
+	"cnKhmThLHglpixp21TiNQSwEwy+XMTsRfS5Nw+arBrtLdSKp5J1Z7JBqRhfNU4m7aKZX+7jt11E0/6cx",
+	"ygBfh3qADSyj64oLNmzNXjNoWzMQh6YyBvWEqfAkVt01gwShmOzZ2IjXPpQKtvUivTb5CcZkW7zlrulB",
+	"plNzvKBKdj7I1Lg/KGpfSpFiw660YGOYaI0LjHCJXT4UcDywdqdUzL2Lpn8a/ZRNRCaYOZGj3OZA5wMh",
+	"2VA9ErHZBQzAKLqa6dkWKDQLVzylYoXlh7ZsIW1HAeyohoLFfKpxMLZF03kvSYV2tQ9DqGvKivqHdhMr",
+	"EVLxkqzknMTrtkqNOXjz8gr42RHZC6wytrTAoC0BfUGlEV81HykcgXVco0R369ydrfyb7i7ylFb0Asqa",
+	"UZ3fhTzyyCcxSgq8O5ilA8TGJec4AsU+NpSPpykR8SHgRZghpob4eEkxtsgwcABX1dbWHo6Kyr04OyxB",
+	"PBkIGZr/ZsI2YEsQI+GF8oRFpWJMnnHk0LxBhLAaEvqBnchLnXq3aonHkyng07d2r7Wa+L8woOl7ZfTt",
+	"6niP4Ih1Yj4tifVBGNCazwj8e0fNZrvlFInhXHugVMARsFFlKa/uYJTyriGZ9mheQLVGt8frULVRcTBq",
+	"yrYVZQNjpbnL5oIb4lImbLY4ukAf3dTQD4/YuSu7Abnzy3fvWJV0eZjWPe+TI/fFBbLbqg7POqcHacr8",
+	"ubFibvVZ3eqsLljV4jj6LywPMl/xNF55cpJ8q2Pkxqfr1CmrOja1x/hV8hhXHrX1TtpCb1UFZII9ZRtj",
+	"JrydfOvIfL+KUjNXjWlcQW4fjPOFp3jTVIBeIhM9mMP1d0bTf/3TZz/5zb/8+rtf/OpXz77z4//qieFH",
+	"ZpRPn//l//XVj7/77O+/+/zb34fy7rjhiHJ1eKfVbO6bvUlyqI39z59/3/v2nz//wbNf/AN9u0Z2QdXs",
+	"zz3mbJuhLDe0GnlNxMXRrYPya8fQRuFZAmXESoKI6IEnY51IoTUzFIwpWVl9aA2COceb1SORPUrEZKFm",
+	"/NE8lGGfxt1L+uNM2KDcxAUHo6JrfwW9OWdDpXO2T0HAmqk0DqmYC1RrkbHpxr7XatoXGyx6784RKw9a",
+	"55ngw4iMs6B7G3UZpWg0Wc8rve+J/L6d7AXoosscQ/O1/9F+3AGjrrYPVRoLnXcmPMk7NP2gvdu4GgaZ",
+	"Fd97PAHVstnYR5tea7dpXlCGz7RaNxu75oThapr3pco7RiybgvmO/rpZvNPxXvjkiWWZkO3AriM0Ecw+",
+	"0ElKtkz4EN1z6DG7DpwOFBx/iHtmdUZCxmai0pyw1m7xAArLBe29MBhlypzSRPaD9n4zdFqumVqz2Xy6",
+	"nQpst/wsmk6ntVYjtopDmqMKiWZDNSw7u89SbGdxseZoFrlqdr6lhieJ2HEnrzqhATi2yB6JDKOKYFBY",
+	"6EmkPfKogFeOMyx0aOhXor34oUQzzXvgv+ryNDVkCipbJMMKOvMQR3cEo7oAQlNchofWZcV2Ga4Fmhka",
+	"0C391oH8rqC9u909or5Wh/l0A8Ax1Rdr44tFSw+mZrRRT4BvpoJrwTIumaH+q9+vhbIAllJbaiV6iK+s",
+	"4ibD1i4+c29x14BoBf6wZU4wx89W7fhgNLobv5ouLti+dYzBdCRqM8nlWuNw2Rf6wWhXNkOyg49ZKnIN",
+	"sR4Q5RCLNAESY6/p1zQjZuE8YqCB5Ar+LiEsGP5ZxnzLGVAsAm07liVAmAHXTCoahupBIIiayAb70HZo",
+	"cWPwFWqqryxCHbjiYqszNI7lsTwYKtl3Djv6xeoXLsewDwFSOmeRVlkegWYy1iJusDu8O8CkRDMarEfC",
+	"4uRREovYyArQ7XhoPXX4glmZY4l9OLx4kKVhTB/zBLzwbh17CqKDIH9xnGVC5l7xSmFUO5xwohmPYxGH",
+	"NvqGKdghATEX5nPXJECtn4ieTfNBOedYcqknsAIKsfIS6RQvxLoAZwMbGmWtIiAC8yOBWLxY7DwjZdmM",
+	"9bMqXdKidCgSYcizU2E2YJHO8jQM8glwiCzWZ7Y+D04x098jkTklfLbLTJmTlHVawWaVgWAnXpqymesi",
+	"dCxfKDjz0GJryaqZCxu0jXaY83ysg3YAH29aaWhbYRj3Y7VwTJhgnZFZm/wKIL6MKOsq/PwMaf3KE3uB",
+	"Znxn5QM5x4ywSIeidJkhT6T5GdtsF4Y5YCp86Di+xYq1v3sEugwjO8Ok2UEvF9mEZ7H2AOJUtmKVSIhz",
+	"PBGWC84r3ehcshyrdga+Ms7ATa7C4lTRZQeg5oYvGTesb9rlpYeuc802xAqEY/BCi4ii+nQp6H0FodlU",
+	"tVG9Xhm1z13lXs+r1F96Z5Oi+zDSl6SmaE0rXzvNoY4ueOnTTs9F2/B8ypVhAgdg+cJajkBTuQfSRYUh",
+	"rJff0f/C2EgWe8mrPGofJDo/pP5X8TzYfooiE3T3F3gA7I+rXWEcySF+9Ep6AXAG67gB7O7XTrytzPrO",
+	"ML0wvwWXecMSNSpNjRLPRyNMguwnOgcPLB/nasjzpMvTdApgybysoDvIvMTM+BFPITQ9NYdWkzfcIXIM",
+	"+GgkpJW5bK5Z9CdjMRYN22lnLE+lmsgOTQkqxqheDyzSSY+1mmGz2TRD1WzAHwl/tPlADLVIHwm9CLnv",
+	"0Dr0XqRpukuOdU8+ozxXSJ0zEhGkBraDQZ6PACY1DIosWcqv85Jp8TNHlh6QFLPMmJwnQ9H5FlYqPdAJ",
+	"v3JoiP6AJ3D6qIapN0C7vZ2hhgAdMwDYZAifEBnmqVxtNp+6YRzZ0q5MSbLsiLS30Kj+dD0yeslGbZ7n",
+	"Yjgy091tXt0NA/5IZEbAtB3BuuzDxri9xNgsG3XXDnAju0r2kn7QfvIU/tZjI3jZd1fBIJjfiUTbSCyM",
+	"Tk50By+pfUDHiY9G5iQJrkURJoY9V29mCP8aqHHmSuuKrIOxLqUnSuYDl3fkH1Vq3T+r+OisQwIJTY4m",
+	"Ll0RJTtjCcWUg3aA4WFwAlxqlRZCLm1Bi/5QyLyjk2+J4qP5UwpP8+VNJX3pmqjWIEj272SA9tBs3Ly5",
+	"7D6GQa5ynhLixG5zr7UypgTEdMNetvabYYD72NqF3FzYwWYY0NaZdp+eH0i5vaOrqSsUZlF7Omr1w3k6",
+	"XOjNSiLOWdrHlSfuOi/1dhxYscYFHAAyMeBvcOsDYV0ujTxTuBVuGWkGIgDwprNcsSgTueFJEUukzgVf",
+	"6HtwMkld2ej19Vb4x2qVwkYrnfbF7oylZ6oWhGpBqBaEXnZBqHZyXZ6Taz1hY0M3Fx6F8/VzHbhIP2d/",
+	"AeOCZr1MDbGkMNc5gmo12IFExlMkKODnaGUler2298wCXl2G+8xjbBfmP9OpmohssfnjKvAaj0I8DYOx",
+	"BMYxk0ZbwUyANaxt7bhUN1zN4msWX7P432dbR+2bfel9sxdnH7niiPqTrSScamfTEMUTRDwDSqRt1nem",
+	"cydmdPPkEc/LgknbCTXSUVAUPUCqkArQUY30IcEWY8FDeZqqifYw4kE+mQAk6JCfCr8PJkWf58kjW2lq",
+	"d7fClQStvE2r9EJ9SV2VZaKLa+vnIcAIg/bObtO0PuTZqWGJuJrWD0SSIuYzqBEbjyrbII+UayWRj1TS",
+	"FazV3N9dx21D64WLd1mijOdX2zVs4cTcIbwM4ewMVwWAvm7FiiT2ef6ZUsCCFdyK93wg4r7I7qxSEDSF",
+	"V5moq4HW7Gdj9nMEdALD74HylGgnYH1cIGPCI7xJJJGLQdBCUACRBgzlUq4i6Mb4SVIVQwDxODiGlxj5",
+	"ch3KsWoYj0c8kjqr94XgQVpLjXfJvuZknG0DgzYV8yquLQHtLsICAOcEvXMRtgua3JNAC23Uu04Sp4LU",
+	"eB20928YFZV+GvLHoPDroN26duOpg26Fhno5Ggc0RPEiAKyzMQgxot8gEqdvXzStOxjUziSJjb4JaqnZ",
+	"kpNU6BFitwLfVzLJFcBet58s1YoB2KebJRCIVZgzrpmZw29iKLK+ESmLH1s33K8kiBS/7UGcDgRegZSf",
+	"JSpL8iksSBlEaO8aCn/VwVkODg9pNEL9dHDpvFGaA421nr2ebJJt+0ZYPPYBqYL2Ve+XUgg3xG13ByIe",
+	"pyLuQK54eXLbavR4QM+Ec7MHuY5u3Mr+nqYFhLXLh0+g+lZXbILi7eATy3t2WOpkrbJiiXYDMronHDkL",
+	"DkR58j2jNTrwMQAGKD4+FaMcwiclQpUX9m8jrqCJ3VAAVxqBqRSxuKWYMFDK5uWRB+MyLd1Ui9Q5zx7x",
+	"OS1yFfpwzVy2p2vfrMvVAmumUDOFF8QUXlYdu9aAtzPA6oLursadlii6+NmVJ7bAw9NVhOfb9PJFCNGX",
+	"dSG3uo92AWoh7dIAGp2QRsBOriLJeQlta6mh9gCcCZldeWU2lpUQzrQUQLCM0e01Z8QjHscJFq15kJmh",
+	"5olwLHPIH/sPbR2l0jNXMUlhDaZLkqFeY5pQ8+jXm0fPkqtz4Nk5zxOdJ93Faa230c/pin2hYueKLiEc",
+	"Z67UKWTVmeFpkUFkVUZpdvjPnsqYAF0STdmhhfEOyQgYurB0RPrOjCLbVUPROJazaNriMe/mPghtyMYj",
+	"C7wDgWIwWKP3jlQic6i4CAqzchqqRd7DabUZh7kgC0g0QwzeXMTHkuDlhkksARbPLABG0kMBKgD7Q2ew",
+	"95nRrs1qxHxK1arMj92uEDH+CLjn4nHewEKUH6ISB9MDJdss2C5UzwkZ6HHw5OYePYKyOrCoj0TWYA/R",
+	"qDrkUAiRa9idW/iWhyk+FRwAA73+YDdN8zzzYI0+OrrdYO/A1/7jUsJjoeI1nH4XNVjUy9QwgoajXCHI",
+	"4CSJhaQaheM0ZToXIxzHgWSI1QcRdw4mHbMjYfN0G23FcN4yNERgTkNPTCCpAQ4YuMsjiIkygxiqTHTw",
+	"pwjriZkzOzQHxgwoFb3cHDAYwwORdYXMk5TWP5LjNI1Y0mNS4amYcM2GgutxZqs+FtGAdsycGa40MJeB",
+	"DZL+AHEZK9044JOfg4rmeYEff+huJjsR/UQWdhYK9ykyO/ISVHMVmuFDweOiwbMyyM1lgz4BEIs2HdYd",
+	"qmMQc/U9y81SqNt8frk5EEuLjxieBO7qmOdixxymVUo+moEKsxXeEG8xqSZm57AanN3mBQPLy5i3mw8j",
+	"hQqReE7h0C7MtBejUpe2vnMbI73CQMjx0NBsCvcK7fOYTw1xL4/GEHvzwc4jnpkegNof5mL0of3a/OPr",
+	"2IL58x3TSsUcDubINC6qFrdKNL2HFsN8YI7Gqqt8Mi1N2c6wwEMuCjo4p2sJ+ATQ/Q0rWHEF3p7edm2/",
+	"Pb3tWn976sJu354S2OoRdvD29L7tYhGmsquO6KM5N9htnqaVBSL2m3uwnNwGK0swfV48+DPhoJoNKwAg",
+	"olMxjaA8sBQi1iw6mUaLhnMqphdVEnX+6gDttDRcsUzk40zOIdfCW1R31voGq4YO9L/6hu02QTFJhub4",
+	"2XnQv9xYE5mLvsiCpxdSrhEIoSWdrZ295lHrmgf2U7AsjEClPz95Ajtig5GRKcJjL8RnrrUul12RQiGK",
+	"3TCAwHnzd2t3zwwI4Y7hQavZCoN4jPyiM7raDNrNxo39Xf/hzatBe6/R3N8rPbwZtG80rt0MXcWLG6SR",
+	"jqFCh4vR1RDMejUMnHSEtS0orNZIRFC7oxkGY+kPbZdsvDSoVuu6fWAG1Gq0ru+7BzeD9n5j/+o1KMWh",
+	"cp5iYNnv6yqYZQBu4yz0S6OVZ0LF3Dna0tbshI5DOMtn67PmrRUufx24cYnFF3jMJihsjkYgxScSZQSU",
+	"UVA9AYhuPl2zfGe1UpoJPlxaqJg0hr6CDB4qbw/BJcCMWTdVWmiWYD38rpI60b4Sy96IcvE4vwL/2qFi",
+	"Sm+2UROLbEUoKrzuyegVlZjcy0bp+sbh/XuhUQiwmootDo9e1t05BHLAfbE+Wuj6ZCpc9X3wydr6TgwH",
+	"aeajmWEnRu6KnhxTfaLjoH0c6ME4j9VEHgdPo3D2R1x381OR7gSOQizOb7YvH4hjyVhmod2dW9eOEbBr",
+	"Zto184dWURmOaI4RKndGIDK0j5agddWtgR6oSQkIS0oMAGYTlZ0iqL1XuIanWuFicFoKqgFiTpHIWM5P",
+	"BSq9mJ0s2Z7rCoWwwiRA37tYulMhRpj0Titi2LRR+7tqCHJunArzHSyFr6XuNqktsooU8t+Apz1cQYeN",
+	"n/uTSdVEh2wySLoDLA/G/mTMsxwKxxzL6MODb3Zu3793787to7v37x1GsPAtoxKjOA7x4RTYfZNFZAVu",
+	"5Ep1huPuIGqwA326/LSag1mlKx7ChLw6YUt1xUNaYtx8nM/i03uLNfFRYm0nuQuYh91ZWKEEDaszMinK",
+	"bjeu7ZdkueZGstwcOSgJcwH80mZ2+Y6luYJt9uQ44Dlcg6o46+MgPPZE+2MKoD7GSmHHQfvJsV8e7Niw",
+	"+qdPYU+Kec7K0JV8s67Df86lu3ifJxLvtPkLbJt4pnc0kTOz4OdY0suciZ3P1MliS+w31MmMeZDMfOb/",
+	"bS39ho3XqC6qXx0LfMT1qWn9daiDzymLxIrgKwKt2ndKiRUxSMt7VwvRvhkGvSTNMXh7Hub1aejK0C7q",
+	"rWV6+0ydQNbF1SKbgrIPT5PRiJQVl4DoKtuaZ1jR/2RqvwBVJ2jvXb+A6vl0LtbBSYQTXNOhraKkzRou",
+	"DIRetbbZwsQ1fcrySdIVfrYaCRC2MhHWMiJBlGTtsgmd3D7QgLkOTItUdCF5bYKykFRoJKRwb+wNGbnt",
+	"7lhmYiR4XmqIlD5uKypF2BzeTyP9faZOGuxur6pza2mjGnxYtkiG/jSSyqz9YxmZZqHDDgm7kYtgpOYM",
+	"lRVZprKGP7DZeVq59TN1gpKs0ZYwuaR72s+MlhgyrYaCDcYydtUBwZnlRU5a1QbFJM4yoXOekT7jYR3Y",
+	"jeD5/IKIGIrCHsvcjodrm79rB49+DB2iQmcFWwXwCQfk+wAZ1lAjUcjM3FVyQoILnjgQSxPNiIq1IUsl",
+	"QhOMoSXRsQSvEJFmeAQHAz+Tio1lrMhvMru31ollpGBwDsHUfVgG1CPGEmzSUddoq3FkJXMzf5cKyQ6c",
+	"S6wJ141lY1lsweKKUEQRX3Sy5CzsZgXTW8amgAGj1+HD99vNZrOFZP0zdXJWs9T33vX1e/AyB0vpm+ZU",
+	"GrV1nSRM2oeLAs9csMxVUO8c+XWPp1p4y1PNeCvWeI023cfnL+M0VxZxqne2JPWgYFIh4yzYd0/s8XEX",
+	"sjF4IM+QehYs9Lon6UHK5eqlXYH0FCHuhrYkGJvhkdgaB7KO4oEoHuB/TGWMrqtXxxachnTd1pbxip8K",
+	"JBgXg7Z/9ekSJfPKE7yeS0N0C2Z3AZkM503Bdpsba2kL6dWMTtZamzidh/Z1FlUyPKF2h1wy0Jqh+DYO",
+	"rsczjIPYTEtbS478hjq5G1flq87f7CvmYK6PfWJ7CJcUk59ROsxiGM3RQrhB8plzGZhlSgqlxakcRr8w",
+	"XxYIteCH4CnAYi0BWDOamlR5h65gBcTaYa5GNfGqiVeN+7sttTM3CcndeZTXByK1QszxEgAMFznZdXHJ",
+	"fuDkLQt+QUFZfZHPvG1kryXQGObclkIlzz8GCO55B2gogPB4LiD7tLVbPAZwPPvDXhiMMmUW2vxED68W",
+	"8HT2++bu/nlFbqypFbngADAY1abgzdUGsGThmp5MaTm3j65wd3CsdxLZUwsVAHsTxvquee3cb8KcL/nZ",
+	"P/35s7/9sy+//xeBZVUd/MgZBTq2MMyde+/cvfdeMB9QiA188Y//cbaN1lwbD+/fvnN4WN3M829//9l3",
+	"/ma2jd3ZNg4/um3aqBzH//fVf/7JbAN7sw28e3D3gzvvgLS15V3FXTrrrvbUOMOTtIWT5nUFpoHFiVV3",
+	"PBQyRzHWrNMGPl4tZLzM1SuGo5Rj2YbKqwc+WXpJv/oQTXYq6/gRczf9moNsd7LtQi70KBZLvaJDsdIx",
+	"Ys/0i/KMYBAPDqLjPgme/+uffvlXf/a7/+e7X/3sT7/893/6/P/42RNDi5/+y6+/++UPf/r82794Ykjx",
+	"U7Mc9mOizcU3P/3x87/+7RqqDzV0yZW9nFAbtD/5dHUUyBZATwNOqfARL2zJ2Uzw1GbCXOTyrgKQvKVK",
+	"6vZlNYRjR6ZrO35tx3f1nPKC0K1JQBfKAVeekCF+UTWnDy24IwL+ikywDBKZRFyYx2xrGM6aD0SSsVw8",
+	"zheVa/Io9mtYsOl1rb+0+fFbXGTpjJNQc6WXlyvVt+/yfD7bXL11ZeLzrK0TuZsUMSEBpw2SdRKNf/vM",
+	"Y1G5mhKJ2DRuiXosF6QpbjmEu6CsPFFZuQBNxSV3V9XdbbzV//Lr737xyx8++/Zf/O7f/M2zv/jz5z/6",
+	"y+f/27fXigihvi61Vk1NJ38/pfd1KWstvW+FpRMSBfQI4PnK9GMNNH6JYe8jeOOVN+qZaaxj0MOFqY15",
+	"WxnzYBEXGvJwibcw4pk93Q5UTsgy3+ajEcQlBHqoO+YfzWYLzr7WyOMDvpMq2d9xT8IgUykm/YER3UyK",
+	"mA5W9GrRwoCt3e9rpUatid5rVk91LoYdvo6MYFbqsiv3p2nHkxIoOHjBApfiRiwCxopihe4QZSxCkMtb",
+	"kqtRx6LigQiyYmmz2X08v9JluB2rCQZmILVJrxYKCpPeWJeib1cgo9Vs/8oTe8iXhtU6KlsTiJecQNTW",
+	"lcuzrqx/CdcVoT+yB+w86xZLJoajfMoivGcRG8uThGAqhMTDhLmPtmYfAFWIXk8ggiUghQCcX6IdPoSM",
+	"bTGGfKIcjoWSLlsP4DB6KsOCyNYxwJN87aLHEGR3KSWPt5YuF9iPCmIEotdTX7xcIB5inuiMkLim+He5",
+	"pYxr2v77IvzVRQNfdhOSNRypzFqTLkSGvHIqpstNSe+bFy7QxvO+mJ5l4jGX6+DBXQZjrYWmy49atIuP",
+	"qYRYhMm3D4XAro3sgmAw3UzkuFuXKGxVZhIRVmmiLTaDMLKPxQUTZpCNBWn474uNix+YPy0rylQ8xlye",
+	"lZnN+2J62XFdq7uCECUUtrBjGw2rZ7sFv70nJrAKq3FcM6aa4dYMdyOGC2eIcWmp3EVw2DOjr46QFjGd",
+	"q5EGTJdE9i9CdVsQqGWJXR2j9WrEaG14WjfnsOFqASXedejyND3h3dNSWWpQkis59bsqc7AdhOQU2SYi",
+	"i2/kSvlGXSV7ST9iseglUiBqFCB789gZVUJ86uOBmD8AtFWzJBYyT/JpiIBBhJNJCE45E49Hoptrqpxx",
+	"wDLRFckIYH+GRisXMWE/uca/pv08tYGwtUZCQPKzthDbDs+yxAyFCn948FFUP8TMFaBSCXgTxjBChmcb",
+	"KRKeASAK8FA/kmYRQGUAxDoqbGFkuVJRCnaAlicrunE5ZaUvzVQz8RmAPEHLR9ZYZUhRrjKzBDh6hOg3",
+	"X4dAdvaaUBWkNOaZLwH+aW5p4wxyhakshi3WggsOkJ5E967vYkERbAHwq642ISNTuwnBpTa7o3r2M+7g",
+	"hHvjDJI49bg7oO96mRpSda44zoTGzM793ZswJdw7LIROILbYFqLzEwy+36dZbTR6mYs4AkAs8dj8ZRNO",
+	"3QE/BJE5wurhmuqMtK6xkykkVeDZVDKdmm5VGkPpdQlAkpgsBDC/VZBSR/xU3KZegi2KVy+ThN+68lYZ",
+	"yfTJcTDU/SQ+DtoMYEuvtlq7reMgZMeUnIa/vHPng7t/9PCd4+BpdYmMk0RyLEE0D1C6rlBMg1yzl4Ww",
+	"0M5660gLEYxNBdGLr3j1erBC0R2jWfCTT8sI4l2RPBKMMO2nlqjQteZun1at9z4an6RJtyzh+XXb9FJx",
+	"rijjIbRgpe/w6CBhMCIZ0AlXQgA4X5KxWMTjESrdXS7ZCRjRCSkW8KUhyAAt6zgKMrkDmOB8f0lelI1a",
+	"JATeK01vjlhUll1JvmXLpyyuvLNM0Xs7+RZUR4HCHeLxKAXllKzCi3pMYr20Q0Jq9e54IvNr+8E8ajNU",
+	"67iLr7eahPFs/+1e51nGpzjEqiHhWqpsUT2Ta/uz5UxmKc1FwNWS/2hr0zdaJOPVU/TxOMblU1hHZW0r",
+	"889fbNVjJ2NtxF/NsMClb3ArL/+yZGIvb6O8r+jmQ44dhYA9B6F2usulj1DfbJZH1mCHypBclN2mbKDS",
+	"mAqpoUjq11ED3HmpJIGSWjfhI2EEJA9sOJole1pQYPkZ5O4WQJtarA/6imrNGUXAVVkCY2EJ0L7UMijx",
+	"ERUPwp5HfJoqHjuQvkx0k1FidrYaBHs7CrsBRV1MQaslrkV0clFbXlWtbStKzeyiQpPHSGSG2lXzArOh",
+	"s1M5y4t3953FsyHwotUnU4wY8RGw6VctzNafxzrhtjWBP0c/S2kxF4bfrk7UHTTEItfIbUK7NlTdb5Yp",
+	"AtdxtVNJWwWgZle7Dy8mGmosGewlRhEmW43LFSVriGVVx9IQF7CrvPXWO0bMtce28dZbvsGgPCgqNMCH",
+	"wsNsco8ikJc7p2IaAaK1HXyJWiMOueE0x9KaZLR4JDKeWiuLJruMNb2SIcpvvecgwNERpjK0sDhWDHUb",
+	"Qr8cLH1wLP0p0QocJUNhJo68FvhdNpadPBkKCqwZ2sxcMChATdic9E/zLX2Jy9ZBm4TGT6feJ1BsAr4a",
+	"cjk9lkNbmxXBv9OUjYQapQJZ74kQ0jDN7kDEoVf7qLQnCeHp0Uze5Uk6zoTGbcTzwSYDZRQYqXKjw1CL",
+	"rMeTVDOeAten44WBPm0mlbW/hIDJNZZ5NjWrWFR+sUBdtp6Q3WyHHG40O5IrmE76kufjTDCe5gM17g8K",
+	"tK7MtuGdF1Aq4Fo4CHiXCG0NUmbmwxHYDvF3hLa32N9wSyK6FZGRP0apaX7mTOMqTAbmJOYaCwZ31dAC",
+	"2eficW6L7WIAWEKmJ/9qRXEi+zlPTyMonDQR3QHPIywhJFkkHiOZ6iRxtBhy/Ay55DKBx3OVlmOqSFwx",
+	"6lkrLMShdtPV9ASyZ5fBEEV3XYN20OyYDzuYEQAbUjg8zd1Dh+fVneaNnWaLtZrt3aaNY1LZPZQLnv36",
+	"33/xj38JZFif2me//OHzz3/y/Nvff/Y/fG/ni1/+3fP//JNnf/G54QYklaBN3vQ73g0+XSPwy9+MS/YD",
+	"w3WGpS2KnVgRr10sMa0wNO4FcVl0yU+eUPGuoB08/+HPv/jVz7/45S+f/einX/3sJ7/7/K9+96f/6/N/",
+	"+PHzH/3lsx/9p2d//XngFswIdLtwevxb0iG/8wzkJMFMNsHlsI2j2T/5H/L4zNw/qhI7yyXraP/anWzI",
+	"DZynqeWlFYLBhhr6IivkFaoStdCvdkBF6Vx1kzk9K7IEKwoNux6WihwOlNJCAy9FG6WuUrdJZjAX41hC",
+	"7dhU6LL7Z3YQtk6L39otrDjFpIoFqn9URxjqkkB8SsTe0EKAcDV5E2OjTcPHcqb6PokI5DuBqB9S98FN",
+	"asalspzKN5ZFOitrWimjeNUW6kJ3F1gqUAAAGZTkPsIiLooJZmKYgKGZnEt+VzQx8jJGhr90KKolatPa",
+	"CI2VDcGBdkJBVlEikzwxPAqrIEZmzTqxksL/DmwU7iiCAGeECvOubrB7uLjwZSJ1TjLCDosM8cg7RmiJ",
+	"2jR+bRu61gzZ/tWQ7TVD1roK020yK02SP9BW98aGdNRgD90ikHow4rMOyWPJ2JFSWPwHP3Set8K6aHk+",
+	"dExDQj/d7i0Mh0eJbMgTrC2PDZGQSYcOyzQWS27RjqOQHvATqbIhTys3AffY1R0s9pfW2LTgbQrt8fxK",
+	"guSHUnUsMDKenwrJoiF/3LHFfyO7tmFRKo4qXUZGYlTjvIPtujfNQvoiewwCq51j9b5D4+WOvSm49Wkv",
+	"mbZ5c+GhMgrC/SzGPUSaZfQEr/omYc7SqaUaqgorXoDqaf4gbQWvEK0IOFfhqyFLsEiQMj21reueyAmE",
+	"wBTrQNZGbq42riqI78W00NeCTYC0DS/jSSpRJA1rIpX7FgV1UtCw6pBfjNIcUn/NKrtQ43ylXrC5Cdez",
+	"dS6Jbhlty14i2KD7Xr6FOSknop9IXRwVb9pQt3V+x5GtLRmqW2s3BBcnEEKZX6DH5lpGHs545DnzZ5bJ",
+	"7H+I/i3XMZhwS90m2i0yz+FzXSbAeGC8CcO5shNmZsI+6fNZJtTfWlTP9IifijvE3F+g6uRTm3L9nwV6",
+	"Egok7fKH4BJzVCBoX2uGgX+bg/aNGzd2S9qU+ZnUoq/+/z97/svvf/njv//q7/92VYWp2MOSMnYEyli7",
+	"2fyD5o12s0mtebpgmfwF7b3mnPIFglOxpWutivcZtWGt9GCd8ce6e9Tax0hZN1b8WqqgfRNzwdxqrbQm",
+	"M1PdVqeE0/lqKpNV+uD1l0cfrJCGATzPxiZDAkdcV2qqFUQbqGIm6GqFz6iIKOhkIOuQvgLC+nlrjfa+",
+	"LNIab3vlHytOuJHbE2lHGWHok4g72KzQ0S12MmWUFhj6Fco9966za+cKGHWDoRONtcyTfadvIszkhCc5",
+	"8GCsyOiVh+EUFgpuZrSSQ0V8I3RlIs8SUTTdJJGgZFeXatI2XRZaVtKbt3ZTHdGQidRMRvnK1WSgcE5o",
+	"5y5s57M+axuwuXmozh0Zz1prt6jyaMOOKiyu5iQZ5vOpb3T1SgbvbWjSvCPjy85usZEwVy85EsYWK6pw",
+	"lL6sjKCm65tWsaEqMHg9Cv3uYgJ2FhL2J2fU2/NvYrAhZuSlBCKsI3fVGSiXjaRR4ow2+sm6RmZiBLYL",
+	"X/BOuhYak/kXB97escyd3i1sueo0EWDGRvsN8PrJQGQiAuc3ve8ursPUmIIhoZSJ5UxWZM/VE2dbWJaW",
+	"tSjs9pCmNXcb56a2cKQL4qOKSZZimixcg1W1KNjrRKlUcHnO4ahb8Nt3lFyqfh0mfWk0rLE5LgPBY4JF",
+	"PBT5zm3Y8PkD8g7FSheHorQ0cykAdVTTxgwx6UvamyLgHk/6OpVtFoSmHuCtc0XY4FZTXbZMQGoXT3XI",
+	"cqVsSL1RU5JMaGsrlOM0nb+T74m8uJDnj7FCaCpotaiqfF0M0k/FvlFKxfaKBLU/Metz/5HIHiViEsBq",
+	"HXF9GoRBmmj4EwgtAazAopawUjK4Nx3V69jSj9tUicKVOzNvGzatrg5lbwqfggbp+V1LhV43uzaL0ywn",
+	"4gRiOImFuMTiBjssKh8a0kiGfuzepqGZvTDXqwumcfREuQPJ0uQUQ9W9Wwg+0qEW6SOhGwWYBIWFaUMn",
+	"EtlgH2dK9pmFStIYoYVcFdJkvLBtvOguZi9W5EA9KoZeCjqDXE1cBusEyNQEHMHgMkxyF3BMrB0U9Dei",
+	"r+f56L5Mp1HIokM+FIdJLv7wMM+Sbh692WDm3rGjDw5DyMvL2IkYJIZNs1GmHk/BNnL08KPDozvvdB48",
+	"vP/Nu3cOyTmi+VSz6Js776pswrNYxDsPMpWrNhvk+UhH1sVs7mjMok7n60rnuPUd2g7w2Jluo0PRHWci",
+	"mkHSKr4uf+ZyLjFkjSICbS1dLEiGPmxd2mqX7krrOxxrqIgpXIKVrapVrKI9MnaxzXA1n7JEwqh33hV5",
+	"d7Bj1hSD1+5nST+RUdlHZTHB9lhkU2G7mdK6o813Xq67O9LR7fsPDzv3H9597+69wwj3u6cy0/soU/2M",
+	"24x42HspEjhNKECg0/OA6A15YPuqnKiLS0AraSVNsCuh/ynC69mgnzpJnAoXmVkk3NpNCBd8NuSPO5Dl",
+	"Glm/ZpdrSpOYDIQ0E7IRDZA8S6haZi1h0Wyogb1TDXaAL0N0IKVvtJpNJ1PeApPeEFz4VpJWaWzW3Ez2",
+	"Yxtzi2tlDjCZckS8Y37EZI7oAFyybYhgxACVHZ1ngg9hM2wKpeqx/WarCNq04cVvc510y1xcKzNX2LPi",
+	"4g7UhEnFJomM1YQiR9xMF4Y6+sx9Q2gXD+Wtq7JMdHM2UJkW7ITnuSGHOucIi+LxWUzBX5+TXi7+by2e",
+	"FLpjSD5mInhA1dbQNI5KbNTTSVdQOGrr4GudrHyIIs+qIp5NRS5+g8w5OIEnKp52ACYgaO83b157WjKY",
+	"DM3ozNIu9vR4FhPC1kgF16LBqPAse2P3TeA4WEeWvbH3prkHeSqKWCf7G4XGDNQ4jbGmdMRG49yLtTjh",
+	"3VOWyFxh3ByUtg9ZPLaRPdHDO0cP/7jzzp0PDv648+Hdex8dGZHJ8BQsUQ1vdci0EtnMhOjDg2928Mvb",
+	"9z+6dxSR3wedQZA4PR6RiPgQ3DiArkPhKeZmD3g2TIXWbSdw7DabMO0qiA3MuIB16iQxpWlQY8A3xWPe",
+	"zcHDw3O7nh8T20/y+ffNv+E1/MIBvYJHi+QMux9FHBF+kXFJsLEJWIfM1ngrnhQRNCBHY0ydlQwMwxqO",
+	"UMqWyjrS+iqn4CCdFDAdtMm0UTh7WP9odpHKiCc4zAnX5JHrqkeQTDEVuRNGYSmcJGChZHHUFGFKySbU",
+	"NkSFmR/8o2dml3LtlhyyKJKhSBMp/FAiKF+nUaSwG0FDKXp0myAhWmkg0ngJPC3cA6nyjnkvcnAphS+I",
+	"szhLzMjtGi9sCl9oJLqDX1TmbaAbmVjp5g5AG2XxxKNOR4Vv1O0a5hCZ6+DUKo3xTmeVYRBZprJOwbS/",
+	"/L9/+ex7vzA80CMTzhTpnIteBAz+ZWSN1m6z1Wm2vv7eN3b/aP/j5h/f+O+u/av39z68eu/6g5sPW0cB",
+	"CknQ3ioTugVkYgqRd9kmU/nND7781Y+++vmfP/+3P5+bEGESbD0fK+QsndGGe3HWLuxuOOqVBTI8xesL",
+	"uauCktV4gLWktll8ju/PAuqdI6ktY8csMMkJOeu5coLYzokFhV8gjvHuwPJDw/MMS1MTaccS2vB5ZWOp",
+	"vfzDBouMTgfGbc8Vjdzswf3DAtegGE/EJoYAEOACKOYittEtNA7I08RkDkQDm2PYHKHmYWDo62KHLrEW",
+	"syeULCK5DVea0kySDOfSWMLitgtyySeqTD3vy3nqiegWCQQjgc0Q4oZ8mkoTAc/cAvpqJcKg3Wru725N",
+	"R8PVOto7f9bzR8HTT9cm42+bk33ZBgtCVsMqhUWYafEmVkHwrAUb7wU2ut+86TWaiZ5RLyxvxXNCqY8l",
+	"kbBsuTgCROLRyJctizh3rYwWQpKW1VEAunOjjQzdKLeFAirt84ppkj0MBSA1tLZu/H7wTLDDj0eGmraa",
+	"zSaGa67FPs8ydtzYu3HjWvPGnL3Dloc7G/QCTRdeBhJFcngaNmrQDrMyHmf8JJ3abD2iXBEySDQQytwr",
+	"3VLYCsZadGzWfhR6n2LMKibE2eAPwNAc7ghpKE7M3gCu/oet3b39q9eOx83m7jXJh+IPMSs9ejN0ATiY",
+	"/YOVWh3+hlFz+wA1mhOoQIPdlTNdsugPMH+G6RHvipBF//U3vwlPPjp6d+fGbBdG7pgoJv5kzFNwM5G3",
+	"DlI+XauAkYn4BScpl6eQvGho2jDROpH9BnuQ8q4YAKAlJAZyBuwWzDbmRfF4xAlhYscZUNzioR2FolkY",
+	"PbUyEdQAsfp3UjB5MmfgtmDgcger2SLihmcFESXLlXX/WNyNUis2rmDx915mkvn8Vul8Qbyyb8kgtFEz",
+	"r+jZL/7hq9/+j89/9DeR1+d/E2fTTjaWf2g4K3SLKUqJtpkHt3xM2VEm4qSba8i+ciLfaCSklfWILVTZ",
+	"Gg6FjA+H2+NChNW3sbAaQTofDviscS6IeKJVqTKxz4Q3bVwgyAZPPSllfdvj1158JhNdOpS+bIkFa+h5",
+	"O2jt3Wg24T9NoLSjlCey3OMB3ORwhuL4bc6WYH722//3d5//m2e/+Idn3/5P//Lr7371s188+953nv/b",
+	"n//uP/zFs+/972ZzFw8iDLQaZ92ZSpZFyeby2B4UZMWmHnrVbysGuIy+rT8w8B91iqFhxaY1nEQXF6CO",
+	"JyibMnNGS7loVdW6DQNrhQEh1aAb7va9IAx6ieSpV2P7nz///pd/+8sv/ul/evbnf/fse//4z5//YL7q",
+	"Ni6vq7pdLK6rs3TVzIzw64J28Ac3rpVXOlPj3EPbFP0hIg+0QoekCrI3l52cn5ZKhQP4tyvMdD0Ig4lI",
+	"+oM8aO+a2+iyt3wJF6s3GaoVtAOgBECnF7gAn4YBOBPis5Z1du1WX6nKUa6hQVQOe81juVzoxhWw2bKZ",
+	"z0WIK9qzVyej1YK74eyYmsQ9ruokdEo1WDUNwcreKxm4rPXlYi1cZjhk3zqWlQYuO455C5f9ZZmJ64D1",
+	"EqO50xgnEL/2jcP795gROagtjH5jk4FKIUCkOwjZiejysQvT4kYeNhTTzrzL09TIchSsBOrGQjUlQTsh",
+	"aSjcQ5svEtxIbwkh1mdkxNCMS82hUI8DObOlDzRLlTaSBYC5uDZIkMd+CHSOSxZ5Qt7O+2IaIdafmaen",
+	"OFGuoNctCnuZc8Z6m3wsfdA+gFbBsS2RTcEm8YKBy2bNjEcTBUKaDm1ZLCVjhANkCdKIClHQLjjZsS5Y",
+	"hgvPoQ9gl9dv3ATLZEUfn67J5V5OO2K13HDmYm0rNDiz4+6uZ2MEuoNDhD+daOXOUyFrWPiRskYMJJOQ",
+	"5eOEQw4onn+yXlqKmxTcrGjTUj5qG95onKup0TsI6xkabZ+1hFNLOIWE45kiHYFdT9bZ1B5p7vqVJ3T3",
+	"l6ZmUjDHeizMfLR5WuYZedMbKEm+skpRpCvUFozHYunvs3Y627YfjYpPwD7ZgbJnC/u8eqNx9V85LxqE",
+	"MNnP6XBQtrtRQEvZssu4a6lgMYFZJbLfWeDCQ11t6awtelLlSy33kgZzVPDsez/43ed/+vzb33/2nb8J",
+	"KA6mA9sB3GdWX8+XtqqTvnTYKhUWlu08m2GQG97u8g9VzlMb1IeAQ8sKPtsxTniSF1+ZTd2O5Zir9I7I",
+	"eZKexXMgFqDOOb7knGM0a4B5fKAmLDXaVoJlDcHyuQY1r8wuniPWVxAeY4k3iRBKOHtw5947d++9Rz4l",
+	"CiOEpA2Ms8S0mhXCB0dCxonsVxS4x85qJnEOTOJyCT92UCLm9hGSbvuvVQg2keQVyfP+eZDns2nx9nR3",
+	"FYobMqkm7PbBvdt3PvjgzjuvV7ze61ZVF4hVKYK7cIyCz3tLU+MMpRaPnY+sMl3cq9wHqZcOetV6YOOx",
+	"sNmK5MwA7RjNcrn9iWJyMAGPcGANLwLIWoSk6qsC7NJGFxCeKLiPHRIWkH8FqLleaPrXXD0i8KvfctmC",
+	"+KpX1gFsSgOeidj2YBgP5Q8jkJRmJ+ZEgs3JNevKJtFXX0MHvpmiAF4FPbjJF2FJNGuj8VOtJJt8T8mU",
+	"grKBbU99kbOIMgQAXhadPhW87Q5u30vH3PjAiAntvRD/6iS6M1RZUaBuBZY0w3oS3YnHzjc243wj0ws5",
+	"suY9bps72UL/Exvl7X9D1RGhToL9rBUGk8EU8EE7vbGRsmecdcV9v5v7ySV0tG6xvfJ1CM7Rc7Yy8iUe",
+	"rbMYDBAQWaMJXTKfoN0BusIdMU6wIAoIzRci2INxk0IvKiX7o1KmEEIV09eQnK+xOgtiveui7lvo8Aos",
+	"qDTXLOmBniIywaSYtK2yYCvfpCm0QalYGP3FkFKbW3QsXY4+cSPIxFcxn35NE1tosLs5cTELVRS6aCt3",
+	"/3RFwNNMkhROd4IZV6ORkA67mcpk64GaaECroDWMvRAnYhBvRAjOGr3ZKJK7+AnmvGM2GGAG0MDmM+yO",
+	"5d0eOcfG8lSqiXTMic9FbrM3ACwa3XPRWHZTwTNMROd+Uh3lyb0ZEnAjlCcyq2rYVJIX4PAU3XUsCxSC",
+	"sn9sv3kzpIw5DLqiGeBaIhnXbQ/SHzQ7yF6L2iWpw6qNKmMPHt6/fefw8O699wpc+gZQOzH/HeUCem9S",
+	"3Vv3pitLDOKOEzicwxOqXMVeA8iqzOf2oDisnAHXkFhfen8sAeLS3GnbJS4pZEuU8MG6EMY1UwKqLIGZ",
+	"zRzyWAAEyTz2Zq4c/mcidS64PxJzi+KMTySNo/SllzeoMujGlidVmTmaKe+K+BYdFp6LrDhf5mzZWux8",
+	"aOd3y1WMIilnwiGTkJr1twRrmXtbpy2ma8ynFOMIZgyRsVMxyqvz/OCWbS8ZbYh1YGGWg9KhgnVUE7lO",
+	"6DjMw3PrPX39jBGt2hixxBjRvFBjhFv7yzRGEP2ukw1r7+SGoLGAFlWUoXCKOwWDq8wzeJ2rxcSKfEtN",
+	"Jk4uRLHPQgZBVj8395JdbTad693Wu28XVZ9gMIgtFDLwyumQjOEkNLlAIMgSxLCEAjYZBMIqjD5zT4/s",
+	"FF4ek8EnT4Kl9gAqLZGJrjDyV5HXiFRxs2zA6h73oEfSKoBu297JO1qRsFjiRTNN7mGTa47DOusq0vCK",
+	"xcBbviyB0mzVNlSdTsqZVgBXdSiv3Xwvpg4ymBBtuR1fDQUjJoU2AyTZXHHkLe0DeiEpdEWvzceaVNki",
+	"r83SxRB0Hwurdo2NeJYniPz9BtbOp39j1GfMpyEby1RozaJBonOVTRvunc4kifNBVGBH5Ub90ajPOaS/",
+	"Ny+m1D6qLKnZjwSmZ5QWQbBz5VcdkiqLrNxslHuy+NpHuYqY5FmmJmhcSDSsJY1DYZhtOb/McBJCWDZE",
+	"WOg2i3zRN7rlhwC3/H8Jzfag5X2CBzxxRulbFl+lI1V0i0WkN0/LrTVvOWhlRD2xBYd7HkgnYt0VIGnl",
+	"JnYb7CBNKVYY4SRTYZbanB2vegWYhcxawE4iglJpmqE/4tAbsVcnpDR1xC1qhf6xAAxMp4ISTi6MPBEe",
+	"dHXlGs7CbkIBRbA4YfYyygb5QAznOfUHDuTtDHRr8CfgAEEKSgrz3zlU6jdDWKNC/wOz/u8maQ4gtUuG",
+	"6up02NUzw0YVaMG47Y8rRkHi60+XDoKMO5jjWNRBURmBQZlbBqsazemD0aJhOtfAqiM9GI2MRLV0oMUa",
+	"2TO8dI/tS6UxCDkeQsEua+8KwmAsi399Gs5A6hlmYD7aecQBUxC4gRnUO14L5t8f+a0sn4hN56O732C3",
+	"yREGti/P0YaWYvxGpuQwhGqVzb0SDpeSogFWAxItLdxi1bp4sIyr1185a2uwmh4aASJbIq/YMEw2xJri",
+	"EIXMjOiL87VWoQZ7L3mEJfnysY7YngXlMqwbCBCiTXkLUp7zh++3myhJVk2bDBT+lIf88QdC9vMBlEkL",
+	"g2Ei3b/DOWjFZfO31brsTYLCjSpDk2CDHSAv7CUE1jZ0YLip6p4WPLqoCjDkMZqNnduAEi14zuKk14Pk",
+	"yMwW2/VbMYrECdfCdDGklGMJSSJynIuwEDlmaiRmgJlGaRouw/pQkeeg2OUkZh+8f/jhIYsTtMoO+alo",
+	"2xm5tJsktt5mChNX41wnNCvorLHogHpyQGm/eiobgpIQ81zsgFlss21yydi0VbfgspUFkDMGl6uNhnYG",
+	"5zD87gMjawUrvHwbJKiLLaliOJ8Z1DLNx4m35iQBs66VnstVemDVQybF5CL0miug8C8JYwS7DF0xAHCP",
+	"3rtTTqXDdmxwIvoWqaRyHy5UxkDF8ERJzoYiH6jYppp0B4KKNmeiJ/IuyMUoElP6HSIbTHhioR3A7eII",
+	"kvUAuXgaVAtKEB4uXQ8tUIYbm8m5PHSU3NsWmnI2561g1zrnU/QexkUt5SSzmJtjqaFmNfuI/JN2UMjc",
+	"9w3vcG7CEvCjfeVm6EncZp7kN0Sce5GJighQMxWQpu+pyVaQWLSU5Xy1j7lLlNhruvI1ZuXw4VUPx+Us",
+	"pEE4DEH7quHKprOgvddcIw0MZnqpKWBguCtMZZs4kjYwpp3hzNkkWGY7Qxkt/BnlO9B+aKlWKV8XYjmS",
+	"7sAWdQRp6RYzCztF64FUzo3t0cTagVI7UDaJMwXqPgs0ZQ/f1oBTLrtk/+rTatZKLHGh6fADQwQ0jZDM",
+	"cMUgLcZw27B+egzcv2zjDBEgKB5bYEJtGA8gX5dgmKVCE82xnIEg0hR/4AekYgUPi0IN/hvMgS9CdhPH",
+	"S7GKO1jtLHwzXGZAXHYs8ViqMYkAvISClOSuyvqxfOutj5H9NN56q4LnIyOnWq6SKAcxaoAPJ3aMahDE",
+	"sdiQDFtu34yQurq/QHowfVuISnoUWkatpNAskd10DHEjRn/CCjQ52NtohFakAOZNq3vP7iIk/UvWVy6C",
+	"BFcDZSEASENLJ2pdsH6p2VbE/xynwoo3aDokeQVeKgK6QCE1u44apZBdAWFHrdI+OzEDJTWds0gD8ucb",
+	"FI0CMWS3/LokCjRNp9aaZt48lrulZh0sN+Crw4tDI13pHAzdNtQFjrxbrJhPj+Ve9fB6KP3aywGv7uOr",
+	"Pa5h4DYi7lgekGBnB41HCCLkPL5SKMsYEpeJPs9isLhbGw6Cj1qIhbEmPcidX8Q1o8p7ZuP1LYudlqMG",
+	"Txk++CPErMFlL9UATGPaWlteKIutWRjxIaxwiDZhOm0QQW6jyvG85Kr6Ve/qQME/L+YILMxFRWF2iN9T",
+	"XKE72aVZwMHCBKUhT6QrvGwLHHLWS3r5wK6UmaUrrphIN288tnR9oATPYCzjTMSw/iOlUjIyTVR2Sjf2",
+	"Nu8OiDgATKZRRWyIIJgLASDTht5B6SKjW5jerWaB8ZRIMt6ITINi57aSeabSNpNqB1Apojfxvmq7HAii",
+	"ao5zBZaIp0hFRTaAp9Oox+ayxsrTPmhCVkWYVwXMHA+ki3F0iPNAZ/uJzoHQcs048AcChreAHc4l1ANp",
+	"Bc5DaOsXHEujhSzClpcq7/SMuIJWqVYzNLyTj0Ya3UFe70XpLsZTo2ROQ68o01wq27FEJtegOD8KMF2I",
+	"g2/X0ju/oFwluRZpL9wWJr9QmdYOEiCL9gpmHNPHykYfw/suLPKgVmBeqAJTJ6O9xErCJWkG4xNz2k7E",
+	"TgHks0A1OCCmjG5ml5blEJdQBLelKji6UPx3yStrmJ31RFU6YO/LbkWMVJVx3FYnx8jTVe/cxyqLrzbR",
+	"Pr601SSutrknMr+2X9jbE5mLvsgWN0jhU1nHrMZsq8tG+pEW2d13FjcM4bpr+pYBgWp13/JL5yEwp2Md",
+	"D4E74QWSSl0keSvr//yKll0Bt6zjFBRT8tOhh7IHP40zEdqAzFnnwQYl1xfVjj2w1AfLmhfZJCOjmtMl",
+	"Z+rkM9HNQxZZBFYgJhGFeeLFLQpEaVcmgmq5kkZPKhslEKHXz9Ys9eHhPPgnL3xICrKuR7GIx3gzQBY9",
+	"cGM2oqgsAlqAm9O/LRQyGSewkFlodB7cBtuEBfxG04bX9oTA8axgbwdpdUlNLRXhX0p2bOaSaZb6BPet",
+	"JxlTvA1WGnW95ZOkK2xLXg1htCapjDIv53HzqvnCZWLmnSh1StYz51HwuUW7tbsXznCldtBV40yLjv24",
+	"SP8AlbDltRZ8+YMfffHr33z1s39CHGUUKqFQ7JXi8zl20g72d4MC3Zgk2OEohfTY0rkO2sHb9++/f/fe",
+	"e53b9++9e/fhh+uAupoduGSkuw2Wd6V8GO+euWQNrDeFg6D0l3IFKsJsgsvgZZTY/JcE8fiKyxG04eUl",
+	"e+ZzcExcASltPmtlw1SUzU7EVioNHpKVUfB8kPQaBK/2khRpJh+L2wDUMCtuAKfdSGT4dLnqc8VcxETn",
+	"SVcvBL4zp/uweO0CKF4B52mrHe56ZfVarevuX50MAONvXm9cPftSE26ZIaLNp59uf8Vvg3BwpukCRQib",
+	"cmMHCYjDtRy+uYnALGuFIA7SdmmNt5Ks8baM7I2BmuBgWt5Z4aYcjEY2jvniLgvxYsqHuB4G5ODsSDGx",
+	"T1u7xWNMFKUf9kopp/TwanG97PfN3f0t0WHdGpx1XwrDswsuh4uDgcf1hdnuwuCankznoTrQecZHoxVK",
+	"JI7WqVf9kDIFMU6toqAhBqclfakyUeBHIGLyvB50MBrVpXTrUrqvfildd5Drarp1fNarWU13E3axWhRW",
+	"RYTzsujmxJbH64sYavEVADqJ1Dmg5bNizJgWWslbLtv/fCEgeNUUkIS5TzZDXbkItzHiSBNoyZb1B+ze",
+	"reVKtlUSk8wW9qjdwq+UWxhT3ODib0adBoKn+WChCvd1/HkrNrzWLpgJi+4YEYE++bQ0/YHonhaEjRQ3",
+	"W13Imz7NqXLqo/FJmnRp8hAdtHDuD+HXy5v6pudjteVyWXquGpOE+Nhh0s94GY98tfUrd/0kOOE66R6M",
+	"zWH65FPDBU4Ez0T2vpjaB1oAsAr80wwVQ/cqcquPMDfY/ByEwThLg3ZwBSkmDnH2g3dVxhDAyWG7yqKc",
+	"VNvGLRQuKDP5nkpTNWFg7rDudDR/zKf0mQ4g2gzzITHv1utgpNIUY0YxQscF4vhoMS5oeTZvuaJDsJHb",
+	"46jLka2W3a/A6BHVSzeYoYtJf5wVCAV+Bjgs9dc043GcmTuFSyNioykbwWMEELilMQN1qRi3eJxTiOTI",
+	"q5XbYIcFsA55OkslhgFdLoOWhZfaX1kgODTDSmJvSPYXvWAlAfsSkV5LRYUgPMolQH9Nk78YToF2obok",
+	"LlBA7GypVOtUBe+vnwxeeq1qZIdJX5q9hKBczibiBAg5YUyYH9XYP5x0faqnOFNNGMDriirIFAU/LexK",
+	"mFpLe/mIy0QPgAhQZ8XZq+jvI20JCMoOmUqFtkWmcfUiRF2ANNcispcwKAsrpDu+Uw+agGKvk4x1x1lm",
+	"JkUbhPMZ8kTm3JaeUzLnXTAwH0vmwtUxy/3ItEsRrjgQM2c8BzbpvRjAiQBoQwBuwYh1xEbEqnw4HYzh",
+	"9q60y6/naVoCqEDPtrlnRQ/mjFuAa8T71ICbaqhHIvvwto1A5hkUwgaDi/kEx2I4lr+0JfAZWDEL/DGR",
+	"ul2kB4blZUdIKzRIhsUawrwInxXWDrBItBC4tDNB3y4SXwMgN27OLBpOaVkQ/nt+JkUgf2mjIzA300vh",
+	"zHwR8FSm0+LEwTd+u10uLVqMPRMQcktnHF5aSDEkh/LgrkwpUkmNRNwusyFEuXZA4RDpbcHjC7xNizON",
+	"lQa7p6nqe+EcjVmkhGQhHTuFfH7Vc3gUIdPj7sCco0gPNSCsRGLIkzTyGh1wKUVa1SYYRTM4sIZC9GWi",
+	"keiDxJDwFCLUk8eEm1AuBu3GTG1UtH9gWCaFmyMQJ++SQ6iSkRYppknGsK47RjBCIyc85ej4K3Giqo4f",
+	"4rnUfDqDkW97xKfOa+LjYHhhe9BKRfMf2u8QWcmFEiEcV1gwBENL4MBYrFmiWoYQSeZ2xvVYdtFUHwJi",
+	"0jjqkVCjVJh28Vxii/7u4N2uWiPIzaGcitwLaU/MugP1SoXDuAOilPFEW66iDAsZ2ncA4F+lHgfBH6rY",
+	"nk0DcCX9MFvC7Ekq/FFAZD0Oha6MY0s8dYvt87gM0CWAbiQ6N68+csB9/rnBESwQ9FLF3WEjPqfHIzMk",
+	"rTKvGZKTn3769L8EAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -78,23 +78,3 @@ func (q *Queries) EventsForget(ctx context.Context, arg EventsForgetParams) (int
 	}
 	return result.RowsAffected(), nil
 }
-
-const slowQueue = `-- name: SlowQueue :execrows
-INSERT INTO events (event, subject, detail)
-SELECT 'queue.slow', 'queue', jsonb_build_object('longest_wait_seconds', $1::bigint, 'wait_warning_seconds', $2::bigint)
-WHERE NOT EXISTS (SELECT FROM events e WHERE e.event = 'queue.slow' AND e.created_at > now() - interval '5 minutes')
-`
-
-type SlowQueueParams struct {
-	Seconds int64
-	Warning int64
-}
-
-// SlowQueue adds the event queue.slow, unless there was one within the last five minutes.
-func (q *Queries) SlowQueue(ctx context.Context, arg SlowQueueParams) (int64, error) {
-	result, err := q.db.Exec(ctx, slowQueue, arg.Seconds, arg.Warning)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}

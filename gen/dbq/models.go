@@ -8,6 +8,56 @@ import (
 	"time"
 )
 
+// One incident: a condition of a rule about one subject, from its start to its end. Written by internal/alert, which deletes old rows. No foreign keys: an alert outlives its rule and its subject, whose names it keeps.
+type Alert struct {
+	ID     int64
+	RuleID int64
+	Kind   string
+	Level  string
+	// what the condition is about, in the words of the kind: a sender_no, a channel, a pool, a file system
+	Subject   string
+	CompanyNo *string
+	Channel   *string
+	SenderNo  *string
+	// what was measured when the condition was last found
+	Value float64
+	// with what the value is compared; null: the kind has none
+	Threshold *float64
+	// when the condition began to hold
+	StartedAt time.Time
+	// when the condition was last found to hold
+	SeenAt time.Time
+	// null: pending, because the condition has not held for long enough; such a row is deleted when the condition ends
+	FiredAt *time.Time
+	// since when the condition does not hold; null: it holds
+	ClearedAt      *time.Time
+	ResolvedAt     *time.Time
+	EndedBy        *string
+	AcknowledgedAt *time.Time
+	AcknowledgedBy *string
+	Remark         *string
+	// whether the only ways to its receivers are the channel that it is about
+	OnlyOwnChannel bool
+}
+
+// What one receiver was told of one alert. Written by internal/alert. receiver_id has no foreign key: it stays when the receiver is deleted.
+type AlertDelivery struct {
+	AlertID    int64
+	ReceiverID int64
+	// when the receiver was last told that the alert fires; null: not yet
+	ToldAt *time.Time
+	// when the receiver was told that the alert is resolved; null: not yet, or it was never told that it fires
+	EndToldAt *time.Time
+	// number of tries that have an outcome; part of the dedup key of the next one
+	Tries int64
+	// number of failed tries since the last that succeeded
+	Failures int64
+	// why the last try failed, in part or as a whole; null: it succeeded, or none was made
+	Error *string
+	// it is not tried before
+	NextAt time.Time
+}
+
 // One row is one administrative change of one entity. Written by the trigger function audit_change and by internal/audit; deleted by internal/audit after the setting history.log_days.
 type Audit struct {
 	ID int64

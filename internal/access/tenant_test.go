@@ -66,6 +66,11 @@ func TestAReaderSeesOnlyWhatItsCompanyMaySee(t *testing.T) {
 		"listPartitions":      {{"/api/v1/admin/history", forbidden}},
 		"listTaskJobs":        {{"/api/v1/admin/task-jobs", forbidden}},
 		"getTaskJob":          {{"/api/v1/admin/task-jobs/1", forbidden}},
+		"listAlertRules":      {{"/api/v1/admin/alert-rules", forbidden}},
+		"getAlertRule":        {{"/api/v1/admin/alert-rules/1", forbidden}},
+		"listAlertReceivers":  {{"/api/v1/admin/alert-receivers", forbidden}},
+		"getAlertReceiver":    {{"/api/v1/admin/alert-receivers/1", forbidden}},
+		"listAlerts":          {{"/api/v1/admin/alerts", forbidden}},
 		// All companies share the templates of notifications.
 		"listNotificationTemplates": {{"/api/v1/admin/notification-templates", 200}},
 		"getOverview":               {{"/api/v1/admin/overview", 200}},

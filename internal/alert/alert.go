@@ -1,5 +1,5 @@
-// Package alert owns operator events and the thresholds that raise them: a task that has waited too long. Most
-// operator events are written by the SQL statement that makes the change which they record.
+// Package alert owns the rules by which the service is watched, the alerts that they raise, the receivers to whom alerts are told, and the list
+// of operator events. Most operator events are written by the SQL statement that makes the change which they record.
 package alert
 
 import (
@@ -11,19 +11,28 @@ import (
 	"lksms/gen/dbq"
 	"lksms/gen/dispatchq"
 	"lksms/internal/postgres"
+	"lksms/internal/secret"
 	"lksms/internal/setting"
 )
 
-// Service lists operator events and watches thresholds.
+// Options configures a Service.
+type Options struct {
+	Host    string   // name of this server among those of the database
+	Folders []string // whose file systems this server watches
+}
+
+// Service watches the service. Every method is at most one transaction, except the sweeps.
 type Service struct {
 	db       *postgres.DB
 	q        *dbq.Queries
 	settings *setting.Service
+	box      *secret.Box
+	options  Options
 }
 
 // New returns a Service on db, and registers with reg a gauge of the longest wait that is read at each scrape.
-func New(db *postgres.DB, settings *setting.Service, reg prometheus.Registerer) *Service {
-	s := &Service{db: db, q: dbq.New(db), settings: settings}
+func New(db *postgres.DB, settings *setting.Service, box *secret.Box, options Options, reg prometheus.Registerer) *Service {
+	s := &Service{db: db, q: dbq.New(db), settings: settings, box: box, options: options}
 	reg.MustRegister(waitCollector{s})
 	return s
 }
@@ -35,35 +44,28 @@ func (s *Service) Events(ctx context.Context, event, subject *string, before int
 	return rows, postgres.Wrap("list events", err, nil)
 }
 
-// deleteBatch is the number of events that one statement deletes.
+// deleteBatch is the number of rows that one statement deletes.
 const deleteBatch = 1000
 
-// Forget deletes the events that are older than the setting history.log_days says, and returns how many.
+// Forget deletes the events that are older, and the alerts that ended longer ago, than the setting history.log_days says, and returns how many.
 func (s *Service) Forget(ctx context.Context) (int, error) {
 	values, err := s.settings.Get(ctx)
 	keep := values.History.LogsKept()
 	if err != nil || keep == nil {
 		return 0, err
 	}
-	return postgres.InBatches(deleteBatch, func() (int64, error) {
+	alerts, err := postgres.InBatches(deleteBatch, func() (int64, error) {
+		n, err := s.q.AlertsForget(ctx, dbq.AlertsForgetParams{BatchSize: deleteBatch, Keep: *keep})
+		return n, postgres.Wrap("delete alerts", err, nil)
+	})
+	if err != nil {
+		return alerts, err
+	}
+	events, err := postgres.InBatches(deleteBatch, func() (int64, error) {
 		n, err := s.q.EventsForget(ctx, dbq.EventsForgetParams{BatchSize: deleteBatch, Keep: *keep})
 		return n, postgres.Wrap("delete events", err, nil)
 	})
-}
-
-// Watch records an operator event if a task has waited longer than the threshold of the settings, and returns how
-// many it recorded: 0 or 1. The threshold is in seconds; 0 switches it off.
-func (s *Service) Watch(ctx context.Context) (int, error) {
-	values, err := s.settings.Get(ctx)
-	if err != nil || values.Monitoring.WaitWarning == 0 {
-		return 0, err
-	}
-	seconds, err := s.longestWait(ctx)
-	if err != nil || int64(seconds) < values.Monitoring.WaitWarning {
-		return 0, postgres.Wrap("read longest wait", err, nil)
-	}
-	n, err := s.q.SlowQueue(ctx, dbq.SlowQueueParams{Seconds: int64(seconds), Warning: values.Monitoring.WaitWarning})
-	return int(n), postgres.Wrap("record slow queue", err, nil)
+	return alerts + events, err
 }
 
 // longestWait returns for how many seconds the longest due task has waited.

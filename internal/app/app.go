@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"runtime"
 	"time"
 
@@ -63,6 +64,8 @@ type Options struct {
 	Version  string // of the program; empty: not known
 	TraceURL string // the collector of traces; empty: none
 
+	Folders []string // whose file systems are watched
+
 	Now func() time.Time // the clock for cached credentials; nil: time.Now
 
 	TLS            *tls.Config // nil: plain HTTP
@@ -92,7 +95,15 @@ func FromConfig(cfg *config.Server, databaseURL string, password config.Secret, 
 			return Options{}, err
 		}
 	}
+	var folders []string
+	if cfg.DatabaseURL == "" {
+		folders = append(folders, cfg.DataDir)
+	}
+	if cfg.HistoryDir != "" {
+		folders = append(folders, cfg.HistoryDir)
+	}
 	return Options{
+		Folders: folders,
 		Secrets: box, Outbound: policy, PlatformURL: cfg.PlatformURL, HistoryDir: cfg.HistoryDir, TraceURL: cfg.TraceURL(),
 		TLS: tlsConfig, MaxConnections: cfg.MaxConnections, MaxOfAddress: cfg.MaxOfAddress, TrustedProxies: proxies, CORSOrigins: cfg.CORSOrigins,
 		DatabaseURL: databaseURL, Username: cfg.Username, Password: string(password),
@@ -119,6 +130,7 @@ type App struct {
 	Audit         *audit.Service
 	Statistics    *statistics.Service
 	Jobs          *job.Service
+	Teller        *alert.Teller
 	Pusher        *push.Pusher
 	DB            *postgres.DB
 
@@ -162,10 +174,16 @@ func New(ctx context.Context, o Options) (*App, error) {
 	senders := sender.New(db, settings, dir, configs)
 	senders.Register(metrics)
 	tasks := queue.New(db, templates, dir, senders, settings, o.Rules, tracer, metrics)
-	alerts := alert.New(db, settings, metrics)
+	host, err := os.Hostname()
+	if err != nil {
+		db.Close()
+		return nil, fmt.Errorf("read host name: %w", err)
+	}
+	alerts := alert.New(db, settings, o.Secrets, alert.Options{Host: host, Folders: o.Folders}, metrics)
 	changes := audit.New(db, settings)
 	contacts := contact.New(db)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, tracer, metrics)
+	teller := alert.NewTeller(db, o.Secrets, notifications, contacts, o.Outbound)
 	forgetter := notification.NewForgetter(db)
 	figures := statistics.New(db, settings)
 	counts := history.New(db, settings, history.Options{
@@ -183,7 +201,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
 		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs,
-		Statistics: figures, Overview: overview.New(db, counts, senders, nil),
+		Statistics: figures, Overview: overview.New(db, counts, senders, alerts.Firing),
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
 		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},
@@ -218,7 +236,9 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run},
 		sweep.Job{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
 		sweep.Job{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
-		sweep.Job{Name: "watch-queue", Interval: 10 * time.Second, Run: alerts.Watch},
+		sweep.Job{Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: alerts.Evaluate},
+		sweep.Job{Name: "tell-alerts", Interval: 5 * time.Second, Run: teller.Tell},
+		sweep.Job{Name: "measure-disks-of-" + host, Interval: time.Minute, AtStart: true, Routine: true, Run: alerts.MeasureDisks},
 	)
 	if err != nil {
 		db.Close()
@@ -226,7 +246,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Teller: teller, DB: db,
 		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }
@@ -342,12 +362,17 @@ func (a *App) Serve(ctx context.Context, listener net.Listener) error {
 	return errors.Join(failure, a.sweeper.Stop())
 }
 
-// RotateSecrets seals the secrets of all senders with the first key of box, and returns how many senders it changed.
+// RotateSecrets seals the secrets of all senders and receivers of alerts with the first key of box, and returns how many it changed.
 func RotateSecrets(ctx context.Context, databaseURL string, box *secret.Box) (int, error) {
 	db, err := postgres.Open(ctx, databaseURL)
 	if err != nil {
 		return 0, err
 	}
 	defer db.Close()
-	return sender.NewConfigs(db, box).Rotate(ctx)
+	senders, err := sender.NewConfigs(db, box).Rotate(ctx)
+	if err != nil {
+		return senders, err
+	}
+	receivers, err := alert.Rotate(ctx, db, box)
+	return senders + receivers, err
 }

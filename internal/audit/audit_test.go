@@ -117,6 +117,19 @@ var steps = []step{
 	{operation: "putNotificationTemplate", path: "notification-templates/99/fax", body: `{"title":"t","content":"c"}`, want: []string{"created notification_template 99/fax"}},
 	{operation: "putNotificationTemplate", path: "notification-templates/99/fax", body: `{"title":"u","content":"c"}`, want: []string{"changed notification_template 99/fax"}},
 	{operation: "deleteNotificationTemplate", path: "notification-templates/99/fax", want: []string{"deleted notification_template 99/fax"}},
+	{operation: "createAlertRule", body: `{"kind":"queue_depth","level":"warning","threshold":5,"company_no":"acme"}`, want: []string{"created alert_rule 15"}},
+	{operation: "updateAlertRule", path: "alert-rules/{alert_rule}", body: `{"threshold":6}`, want: []string{"changed alert_rule 15"}},
+	{operation: "deleteAlertRule", path: "alert-rules/{alert_rule}", want: []string{"deleted alert_rule 15"}},
+	{operation: "createAlertReceiver", body: `{"name":"n","kind":"alertmanager","url":"http://127.0.0.1:9093"}`, want: []string{"created alert_receiver 2"}},
+	{operation: "updateAlertReceiver", path: "alert-receivers/{alert_receiver}", body: `{"name":"m"}`, want: []string{"changed alert_receiver 2"}},
+	{operation: "deleteAlertReceiver", path: "alert-receivers/{alert_receiver}", want: []string{"deleted alert_receiver 2"}},
+	{operation: "acknowledgeAlert", path: "alerts/1/acknowledge", body: `{"remark":"on it"}`, want: []string{"changed alert 1"}, prepare: func(b *apptest.Bundle) {
+		b.Exec("INSERT INTO alerts (rule_id, kind, level, subject, value, fired_at) VALUES (1, 'wait_time', 'warning', 'sms', 1, now()) ON CONFLICT DO NOTHING")
+	}},
+	{operation: "createTaskJob", body: `{"action":"cancel","filter":{"source":"of the job"},"count":1}`, want: []string{"created task_job 2"}, prepare: func(b *apptest.Bundle) {
+		b.Expect(200, "", "POST", "/api/v1/sms/send", `{"phone_number":"13800138000","content":"x","source":"of the job","dedup_key":"of the job"}`)
+	}},
+	{operation: "stopTaskJob", path: "task-jobs/{task_job}/stop", want: []string{"changed task_job 2"}},
 	{operation: "deleteCompany", path: "companies/acme", want: []string{"changed company acme", "deleted company acme"}},
 	{operation: "deleteChannel", path: "channels/fax", want: []string{"changed channel fax", "deleted channel fax"}},
 	{operation: "deleteCountry", path: "countries/NZ", want: []string{"deleted country NZ"}},

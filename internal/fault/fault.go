@@ -77,6 +77,10 @@ const (
 	CountryNotFound        Reason = "country.not_found"
 	SenderNotFound         Reason = "sender.not_found"
 	RouteRuleNotFound      Reason = "routing.not_found"
+	AlertRuleNotFound      Reason = "alert_rule.not_found"
+	AlertReceiverNotFound  Reason = "alert_receiver.not_found"
+	AlertNotFound          Reason = "alert.not_found"
+	AlertNotFiring         Reason = "alert.not_firing"
 	Exists                 Reason = "exists"
 	InUse                  Reason = "in_use"
 	LimitReached           Reason = "limit.reached" // sets Error.Limit
@@ -93,7 +97,7 @@ var Reasons = []Reason{
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded,
 	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
-	RouteRuleNotFound, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is the rule that a field broke.

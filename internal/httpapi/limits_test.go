@@ -19,6 +19,7 @@ var bounds = map[string]string{
 	"companies": "10000", "channels": "1000", "countries": "1000", "senders": "10000 is_self_registered", "routes": "100000", "pools": "200000",
 	"users": "100000", "api_keys": "1000 user_id", "templates": "10000", "notification_templates": "10000",
 	"default_contents": "100000 company_id", "contacts": "100000 company_id",
+	"alert_rules": "1000", "alert_receivers": "100",
 }
 
 // unbounded has the tables that no trigger bounds, and why.
@@ -36,6 +37,8 @@ var unbounded = map[string]string{
 	"settings": "named in the contract", "directory_version": "one row",
 	"task_jobs": "history; a hundred run at a time", "task_job_parts": "the tasks of jobs that run",
 	"facts": "folded within seconds", "statistics_staged": "moved within minutes", "statistics": "by step, company and key", "pool_channels": "one for a pool", "task_counts": "one for a company",
+	"alerts": "a hundred at a time for a rule; the others are history", "alert_deliveries": "by alert and receiver",
+	"alert_receiver_states": "one for a receiver", "outcome_samples": "one a minute, for two hours", "disk_spaces": "one for a folder of a server",
 }
 
 // A new table needs a bound, or a reason in unbounded.
@@ -132,6 +135,8 @@ func TestNothingIsCreatedBeyondItsBound(t *testing.T) {
 		{table: "default_contents", counted: "company_id = 1", create: post("default-sms", `{"phone_number":"1380013800%d","content":"c"}`), elsewhere: func() {
 			b.Expect(200, "", "POST", "/api/v1/admin/default-sms", `{"phone_number":"13800138000","content":"c","company_no":"acme"}`)
 		}},
+		{table: "alert_rules", create: post("alert-rules", `{"name":"r%d","kind":"pool_unserved","level":"warning"}`)},
+		{table: "alert_receivers", create: post("alert-receivers", `{"name":"r%d","kind":"alertmanager","url":"http://alerts.example"}`)},
 		{table: "notification_templates", create: func(i int) (string, string, string) {
 			return "PUT", fmt.Sprint("/api/v1/admin/notification-templates/", 900+i, "/oa"), `{"title":"t","content":"c"}`
 		}, change: `{"title":"changed","content":"c"}`},

@@ -69,7 +69,10 @@ func settingsAnswer(v setting.Values) api.SettingsResponse {
 			PriorityVerification: &v.SMS.PriorityVerification, PriorityNotification: &v.SMS.PriorityNotification,
 			PriorityMarketing: &v.SMS.PriorityMarketing, ScheduledEverySeconds: &v.SMS.ScheduledEvery,
 		},
-		Monitoring: api.MonitoringSettings{WaitWarningSeconds: &v.Monitoring.WaitWarning, TimeZone: &v.Monitoring.TimeZone},
+		Monitoring: api.MonitoringSettings{
+			WaitWarningSeconds: &v.Monitoring.WaitWarning, WaitCriticalSeconds: &v.Monitoring.WaitCritical,
+			WaitEmergencySeconds: &v.Monitoring.WaitEmergency, TimeZone: &v.Monitoring.TimeZone,
+		},
 		History: api.HistorySettings{
 			PartitionWidth: (*api.HistorySettingsPartitionWidth)(&v.History.PartitionWidth), AfterDays: &v.History.AfterDays,
 			Tablespace: &v.History.Tablespace, KeepDays: &v.History.KeepDays, Export: &v.History.Export, LogDays: &v.History.LogDays,

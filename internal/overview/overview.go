@@ -36,7 +36,7 @@ type Figures struct {
 	Tasks        dbq.TaskStatisticsRow // with the time of the figures
 	LongestWait  *float64              // seconds; nil: no task is due, or none of the company is among the longestOf
 	Rates        *Rates                // nil: not known yet
-	FiringAlerts *int64                // nil: of a company, or not known
+	FiringAlerts *int64                // nil: of a company
 	Senders      sender.Readiness
 }
 
@@ -54,7 +54,7 @@ type Service struct {
 	readers *lru.Cache[int64, *reader] // by company; 0: all
 }
 
-// New returns a Service on db. firingAlerts counts the alerts that are firing; nil: nobody does.
+// New returns a Service on db. firingAlerts counts the alerts that fire.
 func New(db *postgres.DB, history *history.Service, senders *sender.Service, firingAlerts func(context.Context) (int64, error)) *Service {
 	readers, err := lru.New[int64, *reader](maxCompanies)
 	if err != nil {
@@ -108,7 +108,7 @@ func (r *reader) read(ctx context.Context) (f Figures, err error) {
 	if f.Senders, err = r.senders.Get(ctx); err != nil {
 		return f, err
 	}
-	if r.company == nil && r.service.alerts != nil {
+	if r.company == nil {
 		firing, err := r.service.alerts(ctx)
 		if err != nil {
 			return f, err

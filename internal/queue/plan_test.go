@@ -198,6 +198,18 @@ func runDispatch(t *testing.T, url string) {
 			if err == nil {
 				_, err = q.LongestWait(t.Context())
 			}
+			if err == nil {
+				_, err = q.TasksLate(t.Context(), dispatchq.TasksLateParams{AfterSeconds: 60, Most: 10})
+			}
+			if err == nil {
+				_, err = q.PoolsWaiting(t.Context(), 10)
+			}
+			if err == nil {
+				_, err = q.TasksLater(t.Context(), 10)
+			}
+			if err == nil {
+				_, err = q.TasksDue(t.Context(), 10)
+			}
 			return err
 		}); err != nil {
 			t.Fatal(err)

@@ -93,6 +93,6 @@ func (s *Service) gauges(ctx context.Context) ([]dbq.SenderGaugesRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.q.SenderGauges(ctx, dbq.SenderGaugesParams{SilentAfter: values.Queue.SilentAfter(), NotedApart: seenApart, PageLimit: namedMost})
+	rows, err := s.q.SenderGauges(ctx, dbq.SenderGaugesParams{SilentAfter: values.Queue.SilentAfter(), NotedApart: SeenApart, PageLimit: namedMost})
 	return rows, postgres.Wrap("read gauges of senders", err, nil)
 }

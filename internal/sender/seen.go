@@ -60,9 +60,9 @@ type refusal struct {
 // every claim reads.
 const fullFor = time.Second
 
-// seenApart is the minimum time between stored polls of a sender without routes, so that a thousand idle senders
+// SeenApart is the minimum time between stored polls of a sender without routes, so that a thousand idle senders
 // write almost nothing.
-const seenApart = 10 * time.Minute
+const SeenApart = 10 * time.Minute
 
 // SweepSeen stores the polls since the last sweep, and returns how many rows it changed.
 func (s *Service) SweepSeen(ctx context.Context) (int, error) {
@@ -74,7 +74,7 @@ func (s *Service) SweepSeen(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	n, err := s.q.SendersSeen(ctx, dbq.SendersSeenParams{
-		SenderNos: slices.Sorted(maps.Keys(seen)), ApartSeconds: seenApart.Seconds(),
+		SenderNos: slices.Sorted(maps.Keys(seen)), ApartSeconds: SeenApart.Seconds(),
 	})
 	if err != nil { // the next sweep stores them
 		s.mu.Lock()

@@ -37,10 +37,13 @@ type SMS struct {
 	ScheduledEvery       int64 `json:"scheduled_every_seconds"` // interval in seconds at whose multiples scheduled templates are sent
 }
 
-// Monitoring holds the thresholds of operator events, and what a day of statistics is.
+// Monitoring holds the thresholds of the alert rules that name none: after how many seconds a task has waited too long; 0: never. And it says
+// what a day of statistics is.
 type Monitoring struct {
-	WaitWarning int64  `json:"wait_warning_seconds"` // 0: never
-	TimeZone    string `json:"time_zone"`            // of the days of statistics
+	WaitWarning   int64  `json:"wait_warning_seconds"`
+	WaitCritical  int64  `json:"wait_critical_seconds"`
+	WaitEmergency int64  `json:"wait_emergency_seconds"`
+	TimeZone      string `json:"time_zone"` // of the days of statistics
 }
 
 // History holds the settings of the partitions of tasks, and of what is kept beside them. A day is one of UTC.
@@ -64,7 +67,7 @@ func defaultValues() Values {
 	return Values{
 		Queue:      Queue{PriorityMaxWait: 3600, SenderSilentAfter: 60, RegisterUnknownSenders: true},
 		SMS:        SMS{PriorityVerification: 1, PriorityNotification: 5, PriorityMarketing: 8, ScheduledEvery: 300},
-		Monitoring: Monitoring{WaitWarning: 300, TimeZone: "Asia/Shanghai"},
+		Monitoring: Monitoring{WaitWarning: 300, WaitCritical: 600, WaitEmergency: 1800, TimeZone: "Asia/Shanghai"},
 		History:    History{PartitionWidth: "day", AfterDays: 1, Export: true, LogDays: 180},
 		Access:     Access{SessionIdleMinutes: 8 * 60, SessionMaxHours: 7 * 24},
 	}

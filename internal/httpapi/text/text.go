@@ -8,12 +8,14 @@ import (
 	"golang.org/x/text/language"
 
 	"lksms/gen/api"
+	"lksms/internal/alert"
 	"lksms/internal/fault"
 	"lksms/internal/queue"
 )
 
 // Catalogue holds every text for people, in one language.
 type Catalogue struct {
+	Alerts      alert.Language
 	reasons     map[fault.Reason]string // %d stands for the limit of the fault, if it has one
 	rules       map[fault.Rule]string   // %v stands for the limit of the rule, if it has one
 	Recovered   string                  // %d stands for the number of tasks
@@ -23,6 +25,7 @@ type Catalogue struct {
 }
 
 var english = &Catalogue{
+	Alerts: alert.English,
 	reasons: map[fault.Reason]string{
 		fault.RequestMalformed:       "The request body cannot be read: it must be valid JSON.",
 		fault.RequestInvalid:         "A field is not valid.",
@@ -68,6 +71,10 @@ var english = &Catalogue{
 		fault.CountryNotFound:        "There is no such country.",
 		fault.SenderNotFound:         "There is no such sender.",
 		fault.RouteRuleNotFound:      "There is no such route.",
+		fault.AlertRuleNotFound:      "There is no such alert rule.",
+		fault.AlertReceiverNotFound:  "There is no such receiver of alerts.",
+		fault.AlertNotFound:          "There is no such alert.",
+		fault.AlertNotFiring:         "The alert is already resolved, so it cannot be acknowledged.",
 		fault.Exists:                 "This record already exists: change the existing one, or choose another number.",
 		fault.InUse:                  "The record is in use and cannot be deleted: remove what refers to it first, or retire it if it is a sender.",
 		fault.LimitReached:           "The limit of %d is reached: delete what is no longer needed.",
@@ -135,6 +142,7 @@ var english = &Catalogue{
 }
 
 var chinese = &Catalogue{
+	Alerts: alert.Chinese,
 	reasons: map[fault.Reason]string{
 		fault.RequestMalformed:       "无法读取请求体：必须是有效的 JSON。",
 		fault.RequestInvalid:         "字段不正确。",
@@ -180,6 +188,10 @@ var chinese = &Catalogue{
 		fault.CountryNotFound:        "国家不存在。",
 		fault.SenderNotFound:         "发送方不存在。",
 		fault.RouteRuleNotFound:      "路由不存在。",
+		fault.AlertRuleNotFound:      "告警规则不存在。",
+		fault.AlertReceiverNotFound:  "告警接收方不存在。",
+		fault.AlertNotFound:          "告警不存在。",
+		fault.AlertNotFiring:         "告警已恢复，不能再确认。",
 		fault.Exists:                 "记录已存在：请修改现有记录，或换一个编号。",
 		fault.InUse:                  "记录正在使用，不能删除：请先移除对它的引用；发送方可以停用（retired）。",
 		fault.LimitReached:           "数量已达上限 %d：请删除不再需要的记录。",

@@ -1,0 +1,99 @@
+-- Alerts: what receivers are told, and what is due to be told.
+
+-- AlertDeliveriesOpen makes the deliveries of alerts that fire: one for each receiver of the rule. While a rule is silenced it makes none.
+-- name: AlertDeliveriesOpen :execrows
+INSERT INTO alert_deliveries (alert_id, receiver_id)
+SELECT a.id, r.id
+FROM alerts a
+JOIN alert_rules u ON u.id = a.rule_id
+JOIN alert_receivers r ON u.receivers IS NULL OR r.id = ANY (u.receivers)
+WHERE a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND coalesce(u.silenced_until <= now(), true)
+    AND NOT EXISTS (SELECT FROM alert_deliveries d WHERE d.alert_id = a.id AND d.receiver_id = r.id)
+ORDER BY a.id, r.id
+ON CONFLICT DO NOTHING;
+
+-- AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now. is_end: that the alert is resolved, which is told
+-- for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is acknowledged or
+-- the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told.
+-- name: AlertDeliveriesDue :many
+SELECT sqlc.embed(a), d.receiver_id, d.tries, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
+    coalesce(u.name, '')::text AS rule_name, now()::timestamptz AS at
+FROM alert_deliveries d
+JOIN alerts a ON a.id = d.alert_id
+JOIN alert_receivers r ON r.id = d.receiver_id
+LEFT JOIN alert_receiver_states t ON t.receiver_id = r.id
+LEFT JOIN alert_rules u ON u.id = a.rule_id
+WHERE a.id IN (
+        SELECT o.id FROM alerts o WHERE o.resolved_at IS NULL
+        UNION ALL
+        SELECT e.alert_id FROM alert_deliveries e WHERE e.told_at IS NOT NULL AND e.end_told_at IS NULL
+    )
+    AND d.next_at <= now() AND d.end_told_at IS NULL AND coalesce(t.next_call_at <= now(), true)
+    AND CASE
+        WHEN a.resolved_at IS NOT NULL THEN d.told_at IS NOT NULL AND a.resolved_at > now() - interval '1 day'
+        WHEN u.receivers IS NOT NULL AND NOT r.id = ANY (u.receivers) THEN false
+        WHEN r.kind = 'alertmanager' AND d.told_at IS NOT NULL THEN d.told_at <= now() - interval '55 seconds'
+        WHEN u.silenced_until > now() THEN false
+        WHEN d.told_at IS NULL THEN r.kind = 'alertmanager' OR a.acknowledged_at IS NULL
+        ELSE a.acknowledged_at IS NULL AND u.repeat_seconds > 0
+            AND d.told_at <= now() - make_interval(secs => u.repeat_seconds::double precision)
+    END
+ORDER BY a.id, d.receiver_id
+LIMIT @batch_size::integer;
+
+-- AlertDeliveryHold locks a delivery. No row: another server has told it meanwhile.
+-- name: AlertDeliveryHold :one
+SELECT d.tries FROM alert_deliveries d
+WHERE d.alert_id = @alert_id AND d.receiver_id = @receiver_id AND d.tries = @tries
+FOR UPDATE;
+
+-- AlertDeliveriesMark records how a receiver was told of alerts. After a failure a delivery is tried again after retry_seconds, doubled with
+-- each failure up to an hour.
+-- name: AlertDeliveriesMark :exec
+UPDATE alert_deliveries d
+SET told_at = CASE WHEN @is_told::boolean AND NOT x.is_end THEN now() ELSE d.told_at END,
+    end_told_at = CASE WHEN @is_told::boolean AND x.is_end THEN now() END,
+    tries = d.tries + 1, failures = CASE WHEN @is_told::boolean THEN 0 ELSE d.failures + 1 END, error = sqlc.narg(error),
+    next_at = CASE WHEN @is_told::boolean THEN now()
+        ELSE now() + make_interval(secs => least(3600, sqlc.arg(retry_seconds)::double precision * power(2, least(d.failures, 20)))) END
+FROM (
+    SELECT unnest(@alert_ids::bigint[]) AS alert_id, unnest(@tries::bigint[]) AS tries, unnest(@ends::boolean[]) AS is_end
+) x
+WHERE d.alert_id = x.alert_id AND d.receiver_id = @receiver_id AND d.tries = x.tries;
+
+-- AlertReceiversOf returns the receivers of deliveries of an alert, and the channels of each.
+-- name: AlertReceiversOf :many
+SELECT r.id FROM alert_deliveries d JOIN alert_receivers r ON r.id = d.receiver_id WHERE d.alert_id = @alert_id ORDER BY r.id;
+
+-- AlertReceiversFailing returns the receivers that failed and may be called again.
+-- name: AlertReceiversFailing :many
+SELECT s.receiver_id FROM alert_receiver_states s WHERE s.failing_since IS NOT NULL AND s.next_call_at <= now() ORDER BY s.receiver_id;
+
+-- AlertReceiverCalled records how a call of a receiver went. After a failure it is not called for ten seconds, doubled with each failure up to
+-- two minutes.
+-- name: AlertReceiverCalled :exec
+UPDATE alert_receiver_states s
+SET failing_since = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN coalesce(s.failing_since, now()) END,
+    failures = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN s.failures + 1 ELSE 0 END, error = sqlc.narg(error)::text,
+    next_call_at = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN now() + make_interval(secs => least(120, 10 * power(2, least(s.failures, 10))))
+        ELSE now() END
+WHERE s.receiver_id = @receiver_id;
+
+-- AlertChannels returns the channels through which alerts can be told: those with a template for alerts and a sender that is on.
+-- name: AlertChannels :many
+SELECT c.channel FROM channels c
+WHERE EXISTS (SELECT FROM notification_templates t WHERE t.channel_id = c.id AND t.biz_type = @biz_type AND t.is_enabled)
+    AND EXISTS (SELECT FROM senders s WHERE s.channel_id = c.id AND s.status = 'on')
+ORDER BY c.channel;
+
+-- AlertGuard records whether an alert about a channel can be told in no other way than that channel. When that becomes so, it is an event.
+-- name: AlertGuard :exec
+WITH changed AS (
+    UPDATE alerts a SET only_own_channel = @only_own_channel::boolean
+    WHERE a.id = @id AND a.only_own_channel <> @only_own_channel::boolean
+    RETURNING a.*
+)
+INSERT INTO events (event, subject, detail)
+SELECT 'alert.only_channel', c.channel, jsonb_build_object('alert_id', c.id, 'rule_no', c.rule_id, 'kind', c.kind, 'subject', c.subject)
+FROM changed c
+WHERE c.only_own_channel;

@@ -1,0 +1,254 @@
+-- Alerts: the way of an alert. It is pending from the first evaluation that finds its condition, fires when the condition has held for long
+-- enough, is cleared when the condition does not hold, and is resolved when it has been clear for long enough. Each statement is guarded by
+-- the state that it expects, and the row of the rule is locked, so that several servers may evaluate a rule at the same time.
+
+-- AlertRuleHold locks a rule that is to be evaluated. No row: it was changed, disabled or deleted since it was read.
+-- name: AlertRuleHold :one
+SELECT r.id FROM alert_rules r WHERE r.id = @id AND r.version = @version AND r.is_enabled FOR NO KEY UPDATE;
+
+-- AlertsOpen returns the alerts of enabled rules that are not resolved, pending ones included.
+-- name: AlertsOpen :many
+SELECT a.rule_id, a.subject FROM alerts a WHERE a.resolved_at IS NULL ORDER BY a.rule_id, a.subject;
+
+-- AlertsFound records that the condition of a rule holds for subjects. A new one is pending; a cleared one fires on. A pending one that was not
+-- evaluated for a minute begins anew, because nobody knows whether its condition held meanwhile.
+-- name: AlertsFound :exec
+INSERT INTO alerts AS a (rule_id, kind, level, subject, company_no, channel, sender_no, value, threshold)
+SELECT @rule_id, @kind, @level, f.subject, nullif(f.company_no, ''), nullif(f.channel, ''), nullif(f.sender_no, ''), f.value, f.threshold
+FROM (
+    SELECT unnest(@subjects::text[]) AS subject, unnest(@company_nos::text[]) AS company_no, unnest(@channels::text[]) AS channel,
+        unnest(@sender_nos::text[]) AS sender_no, unnest(@vals::double precision[]) AS value, unnest(@thresholds::float8[]) AS threshold
+) f
+ORDER BY f.subject
+ON CONFLICT (rule_id, subject) WHERE resolved_at IS NULL DO UPDATE
+SET value = excluded.value, threshold = excluded.threshold, company_no = excluded.company_no, channel = excluded.channel,
+    sender_no = excluded.sender_no, seen_at = now(), cleared_at = NULL,
+    started_at = CASE WHEN a.fired_at IS NULL AND a.seen_at < now() - interval '1 minute' THEN now() ELSE a.started_at END;
+
+-- AlertsLost records that the condition of a rule holds for no other subjects than these: pending alerts are deleted, firing ones cleared.
+-- name: AlertsLost :exec
+WITH dropped AS (
+    DELETE FROM alerts a
+    WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NULL AND NOT a.subject = ANY (@subjects::text[])
+)
+UPDATE alerts a
+SET cleared_at = now()
+WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND a.cleared_at IS NULL
+    AND NOT a.subject = ANY (@subjects::text[]);
+
+-- AlertsFire lets pending alerts of a rule fire whose condition has held for long enough, and returns how many.
+-- name: AlertsFire :execrows
+WITH fired AS (
+    UPDATE alerts a
+    SET fired_at = now()
+    WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NULL
+        AND a.started_at <= now() - make_interval(secs => @for_seconds::double precision)
+    RETURNING a.*
+)
+INSERT INTO events (event, subject, detail)
+SELECT 'alert.firing', f.subject, jsonb_build_object(
+    'alert_id', f.id, 'rule_no', f.rule_id, 'kind', f.kind, 'level', f.level, 'value', f.value, 'threshold', f.threshold
+)
+FROM fired f
+ORDER BY f.id;
+
+-- AlertsResolve resolves alerts of a rule that have been clear for long enough, and returns how many. This transaction may have begun before
+-- the one that let the alert fire.
+-- name: AlertsResolve :execrows
+WITH resolved AS (
+    UPDATE alerts a
+    SET resolved_at = greatest(now(), a.fired_at), ended_by = 'condition'
+    WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL
+        AND a.cleared_at <= now() - make_interval(secs => @resolve_seconds::double precision)
+    RETURNING a.*
+)
+INSERT INTO events (event, subject, detail)
+SELECT 'alert.resolved', r.subject, jsonb_build_object('alert_id', r.id, 'rule_no', r.rule_id, 'kind', r.kind, 'level', r.level)
+FROM resolved r
+ORDER BY r.id;
+
+-- AlertsEnd ends the alerts of a rule that was changed, disabled or deleted, and returns how many fired.
+-- name: AlertsEnd :execrows
+WITH dropped AS (
+    DELETE FROM alerts a WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NULL
+),
+ended AS (
+    UPDATE alerts a
+    SET resolved_at = greatest(now(), a.fired_at), ended_by = @ended_by::text
+    WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL
+    RETURNING a.*
+)
+INSERT INTO events (event, subject, detail)
+SELECT 'alert.resolved', e.subject, jsonb_build_object(
+    'alert_id', e.id, 'rule_no', e.rule_id, 'kind', e.kind, 'level', e.level, 'ended_by', e.ended_by
+)
+FROM ended e
+ORDER BY e.id;
+
+-- PoolsUnserved returns those of pools that no available sender serves: one that is on, has quota and funds, whose circuit breaker is closed, and
+-- that has polled within silent_after if it is an app. Polls at a shared pool are recorded only every noted_apart.
+-- name: PoolsUnserved :many
+SELECT p.id, h.channel, c.company_no, p.message_type, o.country_no
+FROM pools p
+JOIN channels h ON h.id = p.channel_id
+LEFT JOIN companies c ON c.id = p.company_id
+LEFT JOIN countries o ON o.id = p.country_id
+WHERE p.id = ANY (@pool_ids::bigint[]) AND p.retired_at IS NULL
+    AND NOT EXISTS (
+        SELECT FROM routes r
+        JOIN sender_standings x ON x.sender_id = r.sender_id
+        WHERE r.pool_id = p.id AND r.status = 'on' AND x.is_available
+            AND (x.kind <> 'app' OR x.seen_at > now() - @silent_after::interval)
+    )
+    AND NOT (
+        p.company_id IS NULL AND EXISTS (
+            SELECT FROM sender_standings x
+            WHERE x.channel_id = p.channel_id AND x.is_shared AND x.is_available
+                AND (x.kind <> 'app' OR x.seen_at > now() - sqlc.arg(silent_after)::interval - sqlc.arg(noted_apart)::interval)
+        )
+    )
+ORDER BY p.id;
+
+-- SendersSilent returns the apps that are on and have not polled for more than after_seconds. Polls of an app without routes are recorded
+-- only every noted_apart, so that it counts as silent that much later. is_used: it had sent in the day before it fell silent. Those of named
+-- are returned in any case; one that never polled counts from its creation.
+-- name: SendersSilent :many
+SELECT s.sender_no, h.channel, extract(epoch FROM now() - coalesce(st.seen_at, s.created_at))::double precision AS seconds,
+    coalesce(st.sent_at > st.seen_at - interval '1 day', false)::boolean AS is_used, x.slack::double precision AS slack
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+JOIN channels h ON h.id = s.channel_id
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN 0
+        ELSE extract(epoch FROM sqlc.arg(noted_apart)::interval + interval '1 minute') END AS slack -- the minute: polls are recorded by a sweep
+) x
+WHERE s.status = 'on' AND s.kind = 'app'
+    AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => @after_seconds::double precision)
+    AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => sqlc.arg(after_seconds)::double precision + x.slack::double precision)
+    AND (st.sent_at > st.seen_at - interval '1 day' OR s.sender_no = ANY (@named::text[]))
+ORDER BY s.sender_no;
+
+-- BalancesLow returns the senders that are on and whose balance is at or below most, or their own low_warning.
+-- name: BalancesLow :many
+SELECT s.sender_no, h.channel, coalesce(st.balance, 0)::bigint AS balance, s.low_warning
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+JOIN channels h ON h.id = s.channel_id
+WHERE s.status = 'on' AND s.has_balance AND coalesce(st.balance, 0) <= greatest(sqlc.arg(most)::double precision, s.low_warning)
+ORDER BY s.sender_no;
+
+-- BreakersOpen returns the senders that are on and whose circuit breaker is open or half-open.
+-- name: BreakersOpen :many
+SELECT s.sender_no, h.channel, st.openings
+FROM senders s
+JOIN sender_states st ON st.sender_id = s.id
+JOIN channels h ON h.id = s.channel_id
+WHERE s.status = 'on' AND st.openings > 0
+ORDER BY s.sender_no;
+
+-- OutcomesSample keeps what has ended until now, unless that was done in the last 55 seconds.
+-- name: OutcomesSample :execrows
+INSERT INTO outcome_samples (
+    company_ids, company_successes, company_failures, sender_nos, sender_successes, sender_failures
+)
+SELECT c.ids, c.successes, c.failures, s.nos, s.successes, s.failures
+FROM (
+    SELECT coalesce(array_agg(t.company_id ORDER BY t.company_id), '{}') AS ids,
+        coalesce(array_agg(t.success ORDER BY t.company_id), '{}') AS successes,
+        coalesce(array_agg(t.failed ORDER BY t.company_id), '{}') AS failures
+    FROM task_totals t
+) c
+CROSS JOIN (
+    SELECT coalesce(array_agg(n.sender_no ORDER BY n.id), '{}') AS nos, coalesce(array_agg(t.succeeded ORDER BY n.id), '{}') AS successes,
+        coalesce(array_agg(t.failed ORDER BY n.id), '{}') AS failures
+    FROM sender_totals t
+    JOIN senders n ON n.id = t.sender_id
+) s
+WHERE NOT EXISTS (SELECT FROM outcome_samples o WHERE o.at > now() - interval '55 seconds')
+ON CONFLICT DO NOTHING;
+
+-- OutcomesForget deletes samples that no window reaches.
+-- name: OutcomesForget :execrows
+DELETE FROM outcome_samples WHERE at < now() - interval '2 hours';
+
+-- OutcomesSince returns what has ended since the oldest sample of the last window_seconds: the tasks of each company, and the reports of each
+-- sender. Without a sample there is no row. A number that fell, because a task was taken back, counts as 0.
+-- name: OutcomesSince :many
+WITH start AS MATERIALIZED (
+    SELECT * FROM outcome_samples o
+    WHERE o.at >= now() - make_interval(secs => @window_seconds::double precision)
+    ORDER BY o.at
+    LIMIT 1
+),
+companies_then AS (
+    SELECT unnest(s.company_ids) AS company_id, unnest(s.company_successes) AS success, unnest(s.company_failures) AS failed FROM start s
+),
+senders_then AS (
+    SELECT unnest(s.sender_nos) AS sender_no, unnest(s.sender_successes) AS success, unnest(s.sender_failures) AS failed FROM start s
+)
+SELECT true::boolean AS is_company, c.company_no AS no, ''::text AS channel, ''::text AS kind, false::boolean AS has_callbacks,
+    greatest(0, t.success - coalesce(b.success, 0))::bigint AS success, greatest(0, t.failed - coalesce(b.failed, 0))::bigint AS failed
+FROM start
+CROSS JOIN task_totals t
+JOIN companies c ON c.id = t.company_id
+LEFT JOIN companies_then b ON b.company_id = t.company_id
+WHERE (t.success, t.failed) IS DISTINCT FROM (coalesce(b.success, 0), coalesce(b.failed, 0))
+UNION ALL
+SELECT false, n.sender_no, h.channel, n.kind, n.status = 'on' AND (n.config -> 'callback') IS NOT NULL,
+    greatest(0, t.succeeded - coalesce(b.success, 0)), greatest(0, t.failed - coalesce(b.failed, 0))
+FROM start
+CROSS JOIN sender_totals t
+JOIN senders n ON n.id = t.sender_id
+JOIN channels h ON h.id = n.channel_id
+LEFT JOIN senders_then b ON b.sender_no = n.sender_no
+WHERE (t.succeeded, t.failed) IS DISTINCT FROM (coalesce(b.success, 0), coalesce(b.failed, 0))
+ORDER BY is_company, no;
+
+-- ReceiptsLast returns those of senders whose provider has sent a receipt within window_seconds.
+-- name: ReceiptsLast :many
+SELECT n.sender_no::text AS sender_no
+FROM unnest(@sender_nos::text[]) AS n (sender_no)
+CROSS JOIN LATERAL (SELECT r.created_at FROM receipts r WHERE r.sender_no = n.sender_no ORDER BY r.id DESC LIMIT 1) l
+WHERE l.created_at > now() - make_interval(secs => @window_seconds::double precision)
+ORDER BY n.sender_no;
+
+-- DiskSpacePut records the space of the file system of a folder.
+-- name: DiskSpacePut :exec
+INSERT INTO disk_spaces (host, folder, bytes, free_bytes) VALUES (@host, @folder, @bytes, @free_bytes)
+ON CONFLICT (host, folder) DO UPDATE SET bytes = excluded.bytes, free_bytes = excluded.free_bytes, measured_at = now();
+
+-- DiskSpaces returns what servers measured in the last five minutes: one that is gone has no disk to watch.
+-- name: DiskSpaces :many
+SELECT d.host, d.folder, (d.free_bytes::double precision / d.bytes)::double precision AS free
+FROM disk_spaces d
+WHERE d.measured_at > now() - interval '5 minutes' AND d.bytes > 0
+ORDER BY d.host, d.folder;
+
+-- DiskSpacesForget deletes the rows of servers that are gone.
+-- name: DiskSpacesForget :exec
+DELETE FROM disk_spaces WHERE measured_at < now() - interval '1 day';
+
+-- PartitionDays returns for how many days (UTC) in a row, from today on, tasks have a partition; at most 400.
+-- name: PartitionDays :one
+SELECT coalesce(min(d.n), 400)::bigint
+FROM generate_series(0, 399) AS d (n)
+WHERE NOT EXISTS (
+    SELECT FROM task_partitions p
+    WHERE p.dropped_at IS NULL AND p.first_day <= (now() AT TIME ZONE 'UTC')::date + d.n AND p.last_day > (now() AT TIME ZONE 'UTC')::date + d.n
+);
+
+-- ReceiversFailing returns the receivers that have refused all calls for more than after_seconds.
+-- name: ReceiversFailing :many
+SELECT r.id, r.name, extract(epoch FROM now() - s.failing_since)::double precision AS seconds
+FROM alert_receiver_states s
+JOIN alert_receivers r ON r.id = s.receiver_id
+WHERE s.failing_since < now() - make_interval(secs => @after_seconds::double precision)
+ORDER BY r.id;
+
+-- TasksPending returns how many tasks of each company are PENDING, also those that are due later.
+-- name: TasksPending :many
+SELECT c.company_no, (t.pending_new + t.pending_retry)::bigint AS pending
+FROM task_totals t
+JOIN companies c ON c.id = t.company_id
+WHERE t.pending_new + t.pending_retry > 0
+ORDER BY c.company_no;

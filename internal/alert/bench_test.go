@@ -1,0 +1,39 @@
+package alert_test
+
+import (
+	"testing"
+
+	"lksms/internal/apptest"
+)
+
+// BenchmarkEvaluate evaluates the shipped rules with 1,000 senders, 200 pools with routes and a million waiting tasks: first without any trouble,
+// and then when all of it is late and most senders are silent.
+func BenchmarkEvaluate(b *testing.B) {
+	w := apptest.Open(b, apptest.DefaultRules, nil)
+	w.Exec("SELECT task_partitions_ahead('day', now(), now() + interval '7 days')")
+	w.Exec("INSERT INTO companies (company_no, name) SELECT 'c' || i, 'c' FROM generate_series(1, 200) i")
+	w.Exec("INSERT INTO senders (sender_no, name, is_shared) SELECT 's' || i, 's', i % 2 = 0 FROM generate_series(1, 1000) i")
+	w.Exec("INSERT INTO sender_states (sender_id, seen_at, sent_at, succeeded) SELECT id, now(), now(), 100 FROM senders")
+	w.Exec("INSERT INTO pools (channel_id, company_id, message_type) SELECT 1, id, 1 FROM companies WHERE company_no <> 'default'")
+	w.Exec("INSERT INTO routes (pool_id, sender_id) SELECT p.id, s.id FROM pools p JOIN senders s ON s.id % 200 = p.id % 200 WHERE p.company_id IS NOT NULL")
+	w.Exec(`INSERT INTO queue (task_id, pool_id, lane, rank, due_at, company_id, message_type, priority, segments, phone_number, recipient, content)
+		SELECT 'task_' || to_char(now(), 'YYYYMMDD') || '_' || lpad(i::text, 26, '0'), p.id, 160, i, now(), coalesce(p.company_id, 1), 1, 5, 1, '', '', 'x'
+		FROM generate_series(1, 1000000) i
+		JOIN (SELECT row_number() OVER (ORDER BY id) - 1 AS n, count(*) OVER () AS all_pools, id, company_id FROM pools WHERE channel_id = 1) p ON p.n = i % p.all_pools`)
+	w.Exec("VACUUM ANALYZE")
+	if _, err := w.App.History.Fold(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	evaluate := func(b *testing.B) {
+		for b.Loop() {
+			if _, err := w.App.Alerts.Evaluate(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run("quiet", evaluate)
+	w.Exec("UPDATE queue SET due_at = due_at - interval '1 hour'")
+	w.Exec("UPDATE sender_states SET seen_at = now() - interval '1 hour', sent_at = now() - interval '1 hour' WHERE sender_id % 10 > 0")
+	w.Exec("VACUUM ANALYZE")
+	b.Run("trouble", evaluate)
+}

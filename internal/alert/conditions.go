@@ -1,0 +1,371 @@
+package alert
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"lksms/gen/dbq"
+	"lksms/gen/dispatchq"
+	"lksms/internal/optional"
+	"lksms/internal/postgres"
+	"lksms/internal/queue"
+	"lksms/internal/sender"
+	"lksms/internal/setting"
+)
+
+// finder says what a rule finds. The functions of this file look once for all rules of a kind, and return one.
+type finder = func(dbq.AlertRuleListRow) []finding
+
+// matches reports whether a rule is about a company, channel and sender.
+func matches(r dbq.AlertRuleListRow, company, channel, senderNo string) bool {
+	return (r.CompanyNo == nil || *r.CompanyNo == company) && (r.Channel == nil || *r.Channel == channel) && (r.SenderNo == nil || *r.SenderNo == senderNo)
+}
+
+// lateMost is how many tasks of each order are looked at for the longest waits.
+const lateMost = 10_000
+
+// waits finds channels in which a task waits for longer than the threshold.
+func (s *Service) waits(ctx context.Context, rules []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
+	thresholdOf := func(r dbq.AlertRuleListRow) (float64, bool) {
+		if r.Threshold != nil {
+			return *r.Threshold, true
+		}
+		return waitThreshold(r.Level, values.Monitoring)
+	}
+	least := float64(mostSeconds)
+	for _, r := range rules {
+		if seconds, isOn := thresholdOf(r); isOn {
+			least = min(least, seconds)
+		}
+	}
+	var late []dispatchq.TasksLateRow
+	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
+		longest, err := q.LongestWait(ctx) // costs next to nothing, and almost always says that there is no more to look for
+		if err == nil && longest > least {
+			late, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: least, Most: lateMost})
+		}
+		return err
+	})
+	if err != nil {
+		return nil, postgres.Wrap("read waits", err, nil)
+	}
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		threshold, isOn := thresholdOf(r)
+		longest := map[string]float64{} // by channel
+		for _, row := range late {
+			if isOn && row.Seconds > threshold && matches(r, row.CompanyNo, row.Channel, "") {
+				longest[row.Channel] = max(longest[row.Channel], row.Seconds)
+			}
+		}
+		company := optional.Value(r.CompanyNo)
+		for _, channel := range slices.Sorted(maps.Keys(longest)) {
+			found = append(found, finding{
+				subject: joined(company, channel), company: company, channel: channel, value: longest[channel], threshold: &threshold,
+			})
+		}
+		return found
+	}, nil
+}
+
+// laterMost is up to how many tasks that are due later are counted.
+const laterMost = 20_000
+
+// depths finds a queue in which too many tasks wait.
+func (s *Service) depths(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	rows, err := s.q.TasksPending(ctx)
+	if err != nil {
+		return nil, postgres.Wrap("read numbers of tasks", err, nil)
+	}
+	pending := map[string]float64{}
+	var all, most float64
+	for _, row := range rows {
+		pending[row.CompanyNo] = float64(row.Pending)
+		all += float64(row.Pending)
+	}
+	for _, r := range rules {
+		if r.CompanyNo == nil {
+			most = max(most, *r.Threshold)
+		}
+	}
+	due := all
+	if slices.ContainsFunc(rules, func(r dbq.AlertRuleListRow) bool { return r.CompanyNo == nil && all > *r.Threshold }) {
+		if due, err = s.due(ctx, all, most); err != nil {
+			return nil, err
+		}
+	}
+	return func(r dbq.AlertRuleListRow) []finding {
+		if r.CompanyNo != nil {
+			return whether(pending[*r.CompanyNo] > *r.Threshold, finding{
+				subject: *r.CompanyNo, company: *r.CompanyNo, value: pending[*r.CompanyNo], threshold: r.Threshold,
+			})
+		}
+		return whether(due > *r.Threshold, finding{subject: "queue", value: due, threshold: r.Threshold})
+	}, nil
+}
+
+// due returns how many of pending tasks are due, exactly up to most. Either few tasks are due later, and are counted, or those that are due are.
+func (s *Service) due(ctx context.Context, pending, most float64) (due float64, err error) {
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
+		later, err := q.TasksLater(ctx, laterMost)
+		if err != nil {
+			return err
+		}
+		if due = pending - float64(later); later < laterMost {
+			return nil
+		}
+		queued, err := q.TasksDue(ctx, int64(most)+1)
+		due = float64(queued)
+		return err
+	})
+	return due, postgres.Wrap("count due tasks", err, nil)
+}
+
+// whether returns one finding, or none.
+func whether(holds bool, f finding) []finding {
+	if !holds {
+		return nil
+	}
+	return []finding{f}
+}
+
+// endedLeast is how many must have ended within a window, so that a share of them says something.
+const endedLeast = 20
+
+// outcome is what has ended within a window.
+type outcome struct{ success, failed int64 }
+
+// outcomes returns what has ended within the windows of rules.
+func (s *Service) outcomes(ctx context.Context, rules []dbq.AlertRuleListRow) (map[int64][]dbq.OutcomesSinceRow, error) {
+	if n, err := s.q.OutcomesSample(ctx); err != nil {
+		return nil, postgres.Wrap("keep outcomes", err, nil)
+	} else if n > 0 {
+		if _, err := s.q.OutcomesForget(ctx); err != nil {
+			return nil, postgres.Wrap("delete old outcomes", err, nil)
+		}
+	}
+	all := map[int64][]dbq.OutcomesSinceRow{}
+	for _, r := range rules {
+		window := optional.Value(r.WindowSeconds)
+		if _, known := all[window]; known {
+			continue
+		}
+		rows, err := s.q.OutcomesSince(ctx, float64(window))
+		if err != nil {
+			return nil, postgres.Wrap("read outcomes", err, nil)
+		}
+		all[window] = rows
+	}
+	return all, nil
+}
+
+// failureRates finds a share of failures that is too large.
+func (s *Service) failureRates(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	all, err := s.outcomes(ctx, rules)
+	return func(r dbq.AlertRuleListRow) []finding {
+		isOfSenders := r.Channel != nil || r.SenderNo != nil
+		var sum outcome
+		f := finding{
+			subject: joined(optional.Value(r.CompanyNo), optional.Value(r.Channel), optional.Value(r.SenderNo)),
+			company: optional.Value(r.CompanyNo), channel: optional.Value(r.Channel), sender: optional.Value(r.SenderNo), threshold: r.Threshold,
+		}
+		for _, row := range all[optional.Value(r.WindowSeconds)] {
+			switch {
+			case row.IsCompany == isOfSenders:
+			case row.IsCompany && matches(r, row.No, "", ""), !row.IsCompany && matches(r, "", row.Channel, row.No):
+				sum.success, sum.failed = sum.success+row.Success, sum.failed+row.Failed
+				if r.SenderNo != nil {
+					f.channel = row.Channel
+				}
+			}
+		}
+		if f.subject == "" {
+			f.subject = "all"
+		}
+		ended := sum.success + sum.failed
+		if f.value = 0; ended > 0 {
+			f.value = float64(sum.failed) / float64(ended)
+		}
+		return whether(ended >= endedLeast && f.value > *r.Threshold, f)
+	}, err
+}
+
+// poolsMost is up to how many pools with waiting tasks are looked at.
+const poolsMost = 5000
+
+// messageTypes has the names of message types, by how pools keep them.
+var messageTypes = [...]string{queue.Verification: "verification", queue.Notification: "notification", queue.Marketing: "marketing"}
+
+// unservedPools finds pools in which a task waits and that no available sender serves.
+func (s *Service) unservedPools(ctx context.Context, _ []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
+	var waiting []dispatchq.PoolsWaitingRow
+	if err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		waiting, err = q.PoolsWaiting(ctx, poolsMost)
+		return err
+	}); err != nil {
+		return nil, postgres.Wrap("find pools with tasks", err, nil)
+	}
+	if len(waiting) == 0 {
+		return func(dbq.AlertRuleListRow) []finding { return nil }, nil
+	}
+	p := dbq.PoolsUnservedParams{SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart}
+	seconds := map[int64]float64{}
+	for _, w := range waiting {
+		p.PoolIds = append(p.PoolIds, w.PoolID)
+		seconds[w.PoolID] = w.Seconds
+	}
+	rows, err := s.q.PoolsUnserved(ctx, p)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			company := optional.Value(row.CompanyNo)
+			if !matches(r, company, row.Channel, "") {
+				continue
+			}
+			f := finding{subject: row.Channel, company: company, channel: row.Channel, value: seconds[row.ID]}
+			if row.MessageType != nil {
+				f.subject = joined(row.Channel, company, messageTypes[*row.MessageType], optional.Value(row.CountryNo))
+			}
+			found = append(found, f)
+		}
+		return found
+	}, postgres.Wrap("find pools without sender", err, nil)
+}
+
+// silentSenders finds apps that have stopped polling.
+func (s *Service) silentSenders(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	p := dbq.SendersSilentParams{AfterSeconds: mostSeconds, NotedApart: sender.SeenApart, Named: []string{}}
+	for _, r := range rules {
+		p.AfterSeconds = min(p.AfterSeconds, *r.Threshold)
+		if r.SenderNo != nil {
+			p.Named = append(p.Named, *r.SenderNo)
+		}
+	}
+	rows, err := s.q.SendersSilent(ctx, p)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			if row.Seconds > *r.Threshold+row.Slack && matches(r, "", row.Channel, row.SenderNo) && (row.IsUsed || r.SenderNo != nil) {
+				found = append(found, finding{subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: row.Seconds, threshold: r.Threshold})
+			}
+		}
+		return found
+	}, postgres.Wrap("find silent senders", err, nil)
+}
+
+// lowBalances finds senders that have little left.
+func (s *Service) lowBalances(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	most := -1.0
+	for _, r := range rules {
+		most = max(most, optional.Or(r.Threshold, most))
+	}
+	rows, err := s.q.BalancesLow(ctx, most)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			threshold := r.Threshold
+			if threshold == nil && row.LowWarning != nil {
+				threshold = new(float64(*row.LowWarning))
+			}
+			if threshold != nil && float64(row.Balance) <= *threshold && matches(r, "", row.Channel, row.SenderNo) {
+				found = append(found, finding{
+					subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: float64(row.Balance), threshold: threshold,
+				})
+			}
+		}
+		return found
+	}, postgres.Wrap("find low balances", err, nil)
+}
+
+// openBreakers finds senders whose circuit breaker is open.
+func (s *Service) openBreakers(ctx context.Context, _ []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	rows, err := s.q.BreakersOpen(ctx)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			if matches(r, "", row.Channel, row.SenderNo) {
+				found = append(found, finding{subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo, value: float64(row.Openings)})
+			}
+		}
+		return found
+	}, postgres.Wrap("find open circuit breakers", err, nil)
+}
+
+// missingReceipts finds senders whose provider has accepted messages and sends no receipts.
+func (s *Service) missingReceipts(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	all, err := s.outcomes(ctx, rules)
+	if err != nil {
+		return nil, err
+	}
+	hasReceipts := map[int64]map[string]bool{} // by window
+	for window, rows := range all {
+		least := float64(mostNumber)
+		for _, r := range rules {
+			if optional.Value(r.WindowSeconds) == window {
+				least = min(least, *r.Threshold)
+			}
+		}
+		var nos []string
+		for _, row := range rows {
+			if row.HasCallbacks && row.Success > 0 && float64(row.Success) >= least {
+				nos = append(nos, row.No)
+			}
+		}
+		if len(nos) == 0 {
+			continue
+		}
+		found, err := s.q.ReceiptsLast(ctx, dbq.ReceiptsLastParams{SenderNos: nos, WindowSeconds: float64(window)})
+		if err != nil {
+			return nil, postgres.Wrap("read last receipts", err, nil)
+		}
+		hasReceipts[window] = map[string]bool{}
+		for _, no := range found {
+			hasReceipts[window][no] = true
+		}
+	}
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		window := optional.Value(r.WindowSeconds)
+		for _, row := range all[window] {
+			if row.HasCallbacks && row.Success > 0 && float64(row.Success) >= *r.Threshold && !hasReceipts[window][row.No] &&
+				matches(r, "", row.Channel, row.No) {
+				found = append(found, finding{subject: row.No, channel: row.Channel, sender: row.No, value: float64(row.Success), threshold: r.Threshold})
+			}
+		}
+		return found
+	}, nil
+}
+
+// lowDisks finds file systems that are almost full.
+func (s *Service) lowDisks(ctx context.Context, _ []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	rows, err := s.q.DiskSpaces(ctx)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			if row.Free < *r.Threshold {
+				found = append(found, finding{subject: row.Host + ":" + row.Folder, value: row.Free, threshold: r.Threshold})
+			}
+		}
+		return found
+	}, postgres.Wrap("read disk spaces", err, nil)
+}
+
+// missingPartitions finds that tasks of the next days have no partition.
+func (s *Service) missingPartitions(ctx context.Context, _ []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	days, err := s.q.PartitionDays(ctx)
+	return func(r dbq.AlertRuleListRow) []finding {
+		return whether(float64(days) < *r.Threshold, finding{subject: "partitions", value: float64(days), threshold: r.Threshold})
+	}, postgres.Wrap("count days with partitions", err, nil)
+}
+
+// failingReceivers finds receivers that refuse alerts.
+func (s *Service) failingReceivers(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
+	least := float64(mostSeconds)
+	for _, r := range rules {
+		least = min(least, *r.Threshold)
+	}
+	rows, err := s.q.ReceiversFailing(ctx, least)
+	return func(r dbq.AlertRuleListRow) (found []finding) {
+		for _, row := range rows {
+			if row.Seconds > *r.Threshold {
+				found = append(found, finding{subject: fmt.Sprintf("%d (%s)", row.ID, row.Name), value: row.Seconds, threshold: r.Threshold})
+			}
+		}
+		return found
+	}, postgres.Wrap("find failing receivers", err, nil)
+}

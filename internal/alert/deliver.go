@@ -1,0 +1,353 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"lksms/gen/dbq"
+	"lksms/internal/alert/alertmanager"
+	"lksms/internal/contact"
+	"lksms/internal/notification"
+	"lksms/internal/optional"
+	"lksms/internal/outbound"
+	"lksms/internal/postgres"
+	"lksms/internal/queue"
+	"lksms/internal/secret"
+)
+
+// BizType is the business type of notifications that tell alerts.
+const BizType int16 = 32767
+
+// submitter is the user of these notifications. No user can have this name.
+const submitter = "system:alerts"
+
+// Teller tells alerts to their receivers.
+type Teller struct {
+	db            *postgres.DB
+	q             *dbq.Queries
+	box           *secret.Box
+	notifications *notification.Service
+	contacts      *contact.Service
+	client        *alertmanager.Client
+}
+
+// NewTeller returns a Teller on db, which calls receivers under a policy.
+func NewTeller(db *postgres.DB, box *secret.Box, notifications *notification.Service, contacts *contact.Service, policy outbound.Policy) *Teller {
+	return &Teller{db: db, q: dbq.New(db), box: box, notifications: notifications, contacts: contacts, client: alertmanager.New(policy)}
+}
+
+// tellBatch is how many deliveries one run makes.
+const tellBatch = 1000
+
+// callsMost is how many receivers are called at the same time.
+const callsMost = 8
+
+// Tell makes the deliveries that are due, and returns how many succeeded. No transaction is open while a receiver is called. Several servers may
+// run it at the same time.
+func (t *Teller) Tell(ctx context.Context) (int, error) {
+	if _, err := t.q.AlertDeliveriesOpen(ctx); err != nil {
+		return 0, postgres.Wrap("open deliveries", err, nil)
+	}
+	due, err := t.q.AlertDeliveriesDue(ctx, tellBatch)
+	if err != nil {
+		return 0, postgres.Wrap("find due deliveries", err, nil)
+	}
+	failing, err := t.q.AlertReceiversFailing(ctx)
+	if err != nil {
+		return 0, postgres.Wrap("find failing receivers", err, nil)
+	}
+	if len(due)+len(failing) == 0 {
+		return 0, nil
+	}
+	run, err := t.newRun(ctx)
+	if err != nil {
+		return 0, err
+	}
+	calls := map[int64][]dbq.AlertDeliveriesDueRow{}
+	for _, id := range failing {
+		calls[id] = nil // with nothing to tell, an empty call says whether it is well again
+	}
+	var people []dbq.AlertDeliveriesDueRow
+	for _, d := range due {
+		switch run.receivers[d.ReceiverID].Kind {
+		case ByAlertmanager:
+			calls[d.ReceiverID] = append(calls[d.ReceiverID], d)
+		case ByNotification:
+			people = append(people, d)
+		}
+	}
+	// People are told first: it takes milliseconds, and a receiver may hang.
+	told, failures := 0, run.guard(ctx, due)
+	for _, d := range people {
+		isTold, err := run.notify(ctx, d)
+		if err != nil {
+			failures = errors.Join(failures, fmt.Errorf("alert %d: %w", d.Alert.ID, err))
+		} else if isTold {
+			told++
+		}
+	}
+	n, err := run.call(ctx, calls)
+	return told + n, errors.Join(failures, err)
+}
+
+// run is what one run of Tell has read.
+type run struct {
+	*Teller
+	receivers map[int64]dbq.AlertReceiverListRow
+	usable    []string // channels through which alerts can be told
+	others    map[string][]string
+}
+
+func (t *Teller) newRun(ctx context.Context) (*run, error) {
+	r := &run{Teller: t, receivers: map[int64]dbq.AlertReceiverListRow{}, others: map[string][]string{}}
+	rows, err := t.q.AlertReceiverList(ctx, dbq.AlertReceiverListParams{BeforeID: math.MaxInt64, PageLimit: math.MaxInt32})
+	if err != nil {
+		return nil, postgres.Wrap("read receivers", err, nil)
+	}
+	for _, row := range rows {
+		r.receivers[row.ID] = row
+	}
+	r.usable, err = t.q.AlertChannels(ctx, BizType)
+	return r, postgres.Wrap("read channels", err, nil)
+}
+
+// ways returns the channels through which people are told of an alert: those of the receiver, and if they leave no usable one but the channel
+// that the alert is about, the others on which one of the people has an address. isSafe reports whether another channel is among them.
+func (r *run) ways(ctx context.Context, a dbq.Alert, to dbq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
+	if a.Channel == nil {
+		return to.Channels, true, nil
+	}
+	own := *a.Channel
+	isOther := func(channel string) bool { return channel != own && slices.Contains(r.usable, channel) }
+	if slices.ContainsFunc(to.Channels, isOther) {
+		return to.Channels, true, nil
+	}
+	key := strconv.FormatInt(to.ID, 10) + " " + own
+	others, known := r.others[key]
+	for _, channel := range r.usable {
+		if known || channel == own {
+			continue
+		}
+		addresses, err := r.contacts.Addresses(ctx, *to.CompanyID, channel, to.UserIds)
+		if err != nil {
+			return nil, false, fmt.Errorf("find addresses: %w", err)
+		}
+		if slices.ContainsFunc(addresses, func(address string) bool { return address != "" }) {
+			others = append(others, channel)
+		}
+	}
+	r.others[key] = others
+	return slices.Concat(to.Channels, others), len(others) > 0, nil
+}
+
+// guard records of each alert that is to be told whether the channel that it is about is the only way to its receivers.
+func (r *run) guard(ctx context.Context, due []dbq.AlertDeliveriesDueRow) (failures error) {
+	done := map[int64]bool{}
+	for _, d := range due {
+		if d.Alert.Channel == nil || d.IsEnd || done[d.Alert.ID] {
+			continue
+		}
+		done[d.Alert.ID] = true
+		ids, err := r.q.AlertReceiversOf(ctx, d.Alert.ID)
+		isSafe := false
+		for _, id := range ids {
+			switch to := r.receivers[id]; {
+			case err != nil || isSafe:
+			case to.Kind == ByAlertmanager:
+				isSafe = to.FailingSince == nil
+			case to.Kind == ByNotification:
+				_, isSafe, err = r.ways(ctx, d.Alert, to)
+			}
+		}
+		if err == nil {
+			err = r.q.AlertGuard(ctx, dbq.AlertGuardParams{ID: d.Alert.ID, OnlyOwnChannel: !isSafe})
+		}
+		if err != nil {
+			failures = errors.Join(failures, fmt.Errorf("guard alert %d: %w", d.Alert.ID, err))
+		}
+	}
+	return failures
+}
+
+// phaseOf returns what a delivery tells.
+func phaseOf(d dbq.AlertDeliveriesDueRow) string {
+	switch {
+	case d.IsEnd:
+		return resolved
+	case d.WasTold:
+		return repeated
+	default:
+		return firing
+	}
+}
+
+// keptFor is how long a notification waits for a channel that cannot send: older news of an alert is of no use.
+const keptFor = 24 * time.Hour
+
+// retrySeconds is after how many seconds a failed notification is tried again, doubled with each failure.
+const retrySeconds = 30
+
+// notify tells people of an alert, through each channel by a notification of its own, so that one that fails does not stop the others. The
+// delivery is marked in the same transaction.
+func (r *run) notify(ctx context.Context, d dbq.AlertDeliveriesDueRow) (isTold bool, err error) {
+	to := r.receivers[d.ReceiverID]
+	channels, _, err := r.ways(ctx, d.Alert, to)
+	if err != nil {
+		return false, err
+	}
+	phase, language := phaseOf(d), languageOf(to.Language)
+	payload := map[string]any{
+		"title": cut(language.kinds[d.Alert.Kind]+language.separator+d.Alert.Subject, titleMost),
+		"text":  cut(language.message(d.Alert, phase), textMost),
+		"alert": d.Alert.ID, "phase": phase, "kind": d.Alert.Kind, "level": d.Alert.Level, "subject": d.Alert.Subject,
+		"summary": language.Summary(d.Alert), "rule": d.RuleName,
+	}
+	key := fmt.Sprintf("alert:%d:%s:%d:%d", d.Alert.ID, phase, d.ReceiverID, d.Tries)
+	err = r.db.Tx(ctx, func(ctx context.Context) error {
+		_, err := r.q.AlertDeliveryHold(ctx, dbq.AlertDeliveryHoldParams{AlertID: d.Alert.ID, ReceiverID: to.ID, Tries: d.Tries})
+		if err != nil {
+			if postgres.IsNoRows(err) {
+				return nil
+			}
+			return postgres.Wrap("hold delivery", err, nil)
+		}
+		var failures []string
+		for _, channel := range channels {
+			var outcome notification.Outcome
+			err := r.db.Tx(ctx, func(ctx context.Context) (err error) { // a savepoint
+				outcome, err = r.notifications.Enqueue(ctx, &notification.Announcement{Payload: payload, UserIDs: to.UserIds}, []notification.Notification{{
+					BizType: BizType, BizID: d.Alert.ID, Channel: channel, DedupKey: &key, ExpiresAt: new(time.Now().Add(keptFor)),
+				}}, queue.Origin{User: submitter, CompanyID: *to.CompanyID, RequestID: "alerts"})
+				return err
+			})
+			switch {
+			case err != nil && (ctx.Err() != nil || postgres.IsUnavailable(err)):
+				return err
+			case err != nil:
+				failures = append(failures, channel+": "+err.Error())
+			case outcome.Made[0].Status == notification.Failed:
+				failures = append(failures, channel+": "+reasonOf(outcome.Made[0]))
+			default:
+				isTold = true
+			}
+		}
+		return r.mark(ctx, to.ID, []dbq.AlertDeliveriesDueRow{d}, isTold, strings.Join(failures, "; "), retrySeconds)
+	})
+	return isTold && err == nil, err
+}
+
+// The longest texts of a notification in characters. That of a short message is the smaller one.
+const (
+	titleMost = 100
+	textMost  = 200
+)
+
+// reasonOf returns why a notification failed at once.
+func reasonOf(made notification.Made) string {
+	if made.Remark != "" || len(made.Failed) == 0 {
+		return made.Remark
+	}
+	return made.Failed[0].Reason
+}
+
+// mark records how a receiver was told.
+func (t *Teller) mark(ctx context.Context, receiver int64, all []dbq.AlertDeliveriesDueRow, isTold bool, failure string, retry float64) error {
+	p := dbq.AlertDeliveriesMarkParams{
+		ReceiverID: receiver, IsTold: isTold, Error: optional.NonZero(cut(failure, errorMost)), RetrySeconds: retry,
+	}
+	for _, d := range all {
+		p.AlertIds = append(p.AlertIds, d.Alert.ID)
+		p.Tries = append(p.Tries, d.Tries)
+		p.Ends = append(p.Ends, d.IsEnd)
+	}
+	return postgres.Wrap("mark deliveries", t.q.AlertDeliveriesMark(ctx, p), nil)
+}
+
+// errorMost is how many characters of an error are kept.
+const errorMost = 500
+
+// call calls receivers, some at the same time, and returns how many deliveries succeeded.
+func (r *run) call(ctx context.Context, calls map[int64][]dbq.AlertDeliveriesDueRow) (told int, failures error) {
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	slots := make(chan struct{}, callsMost)
+	for _, id := range slices.Sorted(maps.Keys(calls)) {
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			n, err := r.callOne(ctx, r.receivers[id], calls[id])
+			mu.Lock()
+			defer mu.Unlock()
+			told += n
+			failures = errors.Join(failures, err)
+		})
+	}
+	all.Wait()
+	return told, failures
+}
+
+// aliveFor is how long an Alertmanager takes an alert for firing that it is not told again.
+const aliveFor = 5 * time.Minute
+
+// callOne calls one receiver. A refusal is recorded, and is no error.
+func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []dbq.AlertDeliveriesDueRow) (int, error) {
+	if to.Url == nil {
+		return 0, nil // deleted meanwhile
+	}
+	alerts := make([]alertmanager.Alert, len(due))
+	for i, d := range due {
+		alerts[i] = posted(d, languageOf(to.Language))
+	}
+	authorization, err := "", error(nil)
+	if to.SealedAuthorization != nil {
+		authorization, err = r.box.Open(*to.SealedAuthorization, sealOwner(to.ID))
+	}
+	if err == nil {
+		err = r.client.Tell(ctx, *to.Url, authorization, alerts)
+	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err() // the server stops: that is no failure of the receiver
+	}
+	failure, n := "", len(due)
+	if err != nil {
+		failure, n = err.Error(), 0
+	}
+	if err := r.mark(ctx, to.ID, due, err == nil, failure, 0); err != nil {
+		return 0, err
+	}
+	return n, postgres.Wrap("record call", r.q.AlertReceiverCalled(ctx, dbq.AlertReceiverCalledParams{
+		ReceiverID: to.ID, Error: optional.NonZero(cut(failure, errorMost)),
+	}), nil)
+}
+
+// posted returns an alert as an Alertmanager takes it. The labels are the same from its start to its end.
+func posted(d dbq.AlertDeliveriesDueRow, language Language) alertmanager.Alert {
+	a := d.Alert
+	one := alertmanager.Alert{
+		Labels: map[string]string{
+			"alertname": "lksms_" + a.Kind, "severity": a.Level, "subject": a.Subject, "rule_no": strconv.FormatInt(a.RuleID, 10), "service": "lksms",
+		},
+		Annotations: map[string]string{"summary": language.Summary(a), "alert_id": strconv.FormatInt(a.ID, 10)},
+		StartsAt:    a.StartedAt, EndsAt: d.At.Add(aliveFor),
+	}
+	for name, value := range map[string]*string{byCompany: a.CompanyNo, byChannel: a.Channel, bySender: a.SenderNo} {
+		if value != nil {
+			one.Labels[name] = *value
+		}
+	}
+	if d.RuleName != "" {
+		one.Annotations["rule"] = d.RuleName
+	}
+	if a.ResolvedAt != nil {
+		one.EndsAt = *a.ResolvedAt
+	}
+	return one
+}

@@ -1,0 +1,466 @@
+package alert_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"lksms/gen/api"
+	"lksms/internal/app"
+	"lksms/internal/apptest"
+	"lksms/internal/pgtest"
+)
+
+// posted is an alert as the API of Alertmanager (version 2) documents it.
+type posted struct {
+	Labels       map[string]string `json:"labels"`
+	Annotations  map[string]string `json:"annotations"`
+	StartsAt     time.Time         `json:"startsAt"`
+	EndsAt       time.Time         `json:"endsAt"`
+	GeneratorURL string            `json:"generatorURL"`
+}
+
+// alertmanager is a stub of an Alertmanager. It refuses what the real one refuses.
+type alertmanager struct {
+	*httptest.Server
+	mu     sync.Mutex
+	calls  [][]posted
+	header http.Header
+	says   func(w http.ResponseWriter, r *http.Request) // nil: it takes alerts
+}
+
+func newAlertmanager(t *testing.T) *alertmanager {
+	t.Helper()
+	a := &alertmanager{}
+	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.mu.Lock()
+		says := a.says
+		a.mu.Unlock()
+		if says != nil {
+			says(w, r)
+			return
+		}
+		var all []posted
+		d := json.NewDecoder(r.Body)
+		d.DisallowUnknownFields()
+		if err := d.Decode(&all); err != nil || all == nil || r.Method != http.MethodPost || r.URL.Path != "/am/api/v2/alerts" ||
+			r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s %s: %v", r.Method, r.URL, err)
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		for _, one := range all {
+			if one.Labels["alertname"] == "" || one.StartsAt.IsZero() || !one.EndsAt.After(one.StartsAt) {
+				t.Errorf("wrong: %+v", one)
+			}
+			for name, value := range one.Labels {
+				if value == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
+					t.Errorf("label %q is %q", name, value)
+				}
+			}
+		}
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.calls, a.header = append(a.calls, all), r.Header
+	}))
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *alertmanager) answers(says func(w http.ResponseWriter, r *http.Request)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.says = says
+}
+
+// taken returns the calls since the last taken.
+func (a *alertmanager) taken() [][]posted {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	calls := a.calls
+	a.calls = nil
+	return calls
+}
+
+func (w *watched) tell() {
+	w.T.Helper()
+	if _, err := w.App.Teller.Tell(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// newTelling is a server with one rule about waits of more than ten seconds.
+func newTelling(t *testing.T, more string) (*watched, api.AlertRule) {
+	t.Helper()
+	w := watchedOf(apptest.NewWith(t, apptest.DefaultRules, func(o *app.Options) {
+		apptest.WithSecrets(o)
+		o.DatabaseURL = pgtest.NewWithClock(t)
+	}))
+	return w, w.only(`{"kind":"wait_time","level":"critical","threshold":10,"resolve_seconds":0` + more + `}`)
+}
+
+// late lets the rule of newTelling fire.
+func (w *watched) late() {
+	w.T.Helper()
+	w.Submit("x")
+	w.after(11)
+	w.evaluate()
+}
+
+// over lets it end.
+func (w *watched) over() {
+	w.T.Helper()
+	w.finish("phone")
+	w.after(1)
+	w.evaluate()
+}
+
+func TestAnAlertmanagerIsToldWhileAnAlertFiresAndWhenItEnds(t *testing.T) {
+	w, _ := newTelling(t, "")
+	am := newAlertmanager(t)
+	r := addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","language":"en","url":"%s/am/","authorization":"Bearer s3cret"}`, am.URL))
+	w.tell()
+	w.late()
+	w.tell()
+	w.tell()
+	calls := am.taken()
+	if len(calls) != 1 || len(calls[0]) != 1 || am.header.Get("Authorization") != "Bearer s3cret" {
+		t.Fatalf("called %v with %v", calls, am.header)
+	}
+	first := calls[0][0]
+	if first.Labels["alertname"] != "lksms_wait_time" || first.Labels["severity"] != "critical" || first.Labels["channel"] != "sms" ||
+		!strings.Contains(first.Annotations["summary"], "has waited for 11 s") || !first.EndsAt.Equal(w.at.Add(5*time.Minute)) {
+		t.Errorf("told %+v", first)
+	}
+	path := fmt.Sprintf("%s/%d/acknowledge", alertsPath, w.alerts("")[0].AlertID)
+	w.Expect(200, "", "POST", path, `{}`)
+	w.after(60) // Alertmanager would forget it
+	w.evaluate()
+	w.tell()
+	again := am.taken()
+	if len(again) != 1 || !again[0][0].StartsAt.Equal(first.StartsAt) || fmt.Sprint(again[0][0].Labels) != fmt.Sprint(first.Labels) || !again[0][0].EndsAt.After(first.EndsAt) {
+		t.Errorf("told again %v", again)
+	}
+	w.over()
+	w.tell()
+	w.tell()
+	end := am.taken()
+	if len(end) != 1 || !end[0][0].EndsAt.Equal(w.at) || fmt.Sprint(end[0][0].Labels) != fmt.Sprint(first.Labels) {
+		t.Errorf("told the end %v", end)
+	}
+	d := w.alerts("")[0].Deliveries
+	if len(d) != 1 || d[0].ReceiverNo != r.ReceiverNo || d[0].DeliveredAt == nil || d[0].ResolutionDeliveredAt == nil || d[0].Error != nil {
+		t.Errorf("deliveries are %+v", d)
+	}
+}
+
+func TestAReceiverThatRefusesIsTriedAgainAndMissed(t *testing.T) {
+	for name, says := range map[string]http.HandlerFunc{
+		"refuses": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(500)
+			_, _ = io.WriteString(w, "no\x00\xff")
+		},
+		"redirects": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) },
+		"breaks off": func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nx")
+				conn.Close()
+			}
+		},
+		"speaks no HTTP": func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err == nil {
+				_, _ = io.WriteString(conn, "nonsense")
+				conn.Close()
+			}
+		},
+		"floods": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 2<<20)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := newTelling(t, "")
+			w.Exec("UPDATE alert_rules SET is_enabled = true WHERE kind = 'webhook_failing'")
+			am := newAlertmanager(t)
+			am.answers(says)
+			good := newAlertmanager(t)
+			bad := addReceiver(w.Bundle, fmt.Sprintf(`{"name":"bad","kind":"alertmanager","url":"%s/am"}`, am.URL))
+			addReceiver(w.Bundle, fmt.Sprintf(`{"name":"good","kind":"alertmanager","url":"%s/am"}`, good.URL))
+			w.late()
+			w.tell()
+			if len(good.taken()) != 1 {
+				t.Error("the other receiver was told nothing")
+			}
+			shown := apptest.Decode[api.AlertReceiver](t, w.Expect(200, "", "GET", fmt.Sprint(receiversPath, "/", bad.ReceiverNo), nil))
+			d := w.alerts("")[0].Deliveries
+			if shown.FailingSince == nil || shown.Error == nil || len(d) != 2 || d[0].DeliveredAt != nil || d[0].Error == nil {
+				t.Errorf("%+v, %+v", shown, d)
+			}
+			w.tell()
+			if n := w.Count("SELECT failures FROM alert_receiver_states WHERE receiver_id = $1", bad.ReceiverNo); n != 1 {
+				t.Errorf("called again at once: %d", n)
+			}
+			for range 30 {
+				w.after(11)
+				w.evaluate()
+				w.tell()
+			}
+			w.expect("wait_time critical sms", fmt.Sprintf("webhook_failing warning %d (bad)", bad.ReceiverNo))
+			w.over()
+			w.tell() // the bad one was never told of the alert, and is not told of its end
+			am.answers(nil)
+			w.after(121)
+			w.evaluate()
+			w.tell()
+			w.evaluateFor(70)
+			w.tell()
+			w.expect()
+			for _, call := range am.taken() {
+				if slices.ContainsFunc(call, func(p posted) bool { return p.Labels["alertname"] == "lksms_wait_time" }) {
+					t.Error("told of an alert that is over")
+				}
+			}
+		})
+	}
+}
+
+// A receiver whose failure ended is well again although there is nothing to tell: an empty call finds out.
+func TestAReceiverIsProbedWhenNothingIsToBeTold(t *testing.T) {
+	w, _ := newTelling(t, "")
+	am := newAlertmanager(t)
+	am.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
+	r := addReceiver(w.Bundle, fmt.Sprintf(`{"name":"bad","kind":"alertmanager","url":"%s/am"}`, am.URL))
+	w.late()
+	w.tell()
+	w.over()
+	am.answers(nil)
+	w.after(20)
+	w.tell()
+	calls := am.taken()
+	shown := apptest.Decode[api.AlertReceiver](t, w.Expect(200, "", "GET", fmt.Sprint(receiversPath, "/", r.ReceiverNo), nil))
+	if len(calls) != 1 || len(calls[0]) != 0 || shown.FailingSince != nil || shown.Error != nil {
+		t.Errorf("calls %v, %+v", calls, shown)
+	}
+}
+
+func TestAReceiverThatHangsDelaysNobody(t *testing.T) {
+	w, _ := newTelling(t, "")
+	ends := make(chan struct{})
+	defer close(ends)
+	hangs := newAlertmanager(t)
+	hangs.answers(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-ends:
+		}
+	})
+	good := newAlertmanager(t)
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
+	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"hangs","kind":"alertmanager","url":"%s/am"}`, hangs.URL))
+	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"good","kind":"alertmanager","url":"%s/am"}`, good.URL))
+	addReceiver(w.Bundle, `{"name":"people","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
+	w.late()
+	told := make(chan int)
+	go func() {
+		n, err := w.App.Teller.Tell(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		told <- n
+	}()
+	apptest.Eventually(t, "the others are told", func() bool {
+		return len(good.taken()) > 0 && w.Count("SELECT count(*) FROM notifications") == 1
+	})
+	if n := w.Count("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'"); n != 0 {
+		t.Errorf("%d transactions are open during a call", n)
+	}
+	if n := <-told; n != 2 {
+		t.Errorf("told %d", n)
+	}
+	if n := w.Count("SELECT count(*) FROM alert_receiver_states WHERE failing_since IS NOT NULL"); n != 1 {
+		t.Errorf("%d receivers fail", n)
+	}
+}
+
+func TestPeopleAreToldOnceAgainAndAtTheEnd(t *testing.T) {
+	w, r := newTelling(t, `,"repeat_seconds":600,"channel":"sms"`)
+	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"}, map[string]any{"user_id": "u2"})
+	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1","u2"]}`)
+	texts := func() (all []string) {
+		rows, err := w.DB.Query(t.Context(), "SELECT title || '|' || content FROM renderings ORDER BY id")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var text string
+			if err := rows.Scan(&text); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, text)
+		}
+		return all
+	}
+	w.late()
+	other := apptest.Another(w.Bundle)
+	for range 3 { // two servers tell it at the same time
+		apptest.Together(4, func(i int) {
+			if _, err := []*app.App{w.App, other}[i%2].Teller.Tell(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if all := texts(); len(all) != 1 || !strings.Contains(all[0], "等待时间：sms|[严重] sms：有任务已等待 11 秒（阈值 10 秒）") {
+		t.Fatalf("told %q", all)
+	}
+	w.after(590)
+	w.evaluate()
+	w.tell()
+	if n := len(texts()); n != 1 {
+		t.Errorf("told again too early: %d", n)
+	}
+	w.after(10)
+	w.evaluate()
+	w.tell()
+	if all := texts(); len(all) != 2 || !strings.Contains(all[1], "[严重，未恢复]") {
+		t.Errorf("told %q", all)
+	}
+	w.patch(r, fmt.Sprintf(`{"silenced_until":%q}`, w.at.Add(time.Hour).Format(time.RFC3339)))
+	w.after(1200)
+	w.evaluate()
+	w.tell()
+	if n := len(texts()); n != 2 {
+		t.Errorf("a silenced rule speaks: %d", n)
+	}
+	w.patch(r, `{"silenced_until":null}`)
+	w.Expect(200, "", "POST", fmt.Sprintf("%s/%d/acknowledge", alertsPath, w.alerts("")[0].AlertID), `{}`)
+	w.tell()
+	if n := len(texts()); n != 2 {
+		t.Errorf("an acknowledged alert speaks: %d", n)
+	}
+	w.over()
+	w.tell()
+	w.tell()
+	if all := texts(); len(all) != 3 || !strings.Contains(all[2], "[已恢复]") {
+		t.Errorf("told %q", all)
+	}
+	// A rule that is deleted while its alert fires: they are told that it is over.
+	w.late()
+	w.tell()
+	w.Expect(200, "", "DELETE", fmt.Sprint(rulesPath, "/", r.RuleNo), nil)
+	w.tell()
+	if all := texts(); len(all) != 5 || !strings.Contains(all[4], "[已恢复]") {
+		t.Errorf("told %q", all)
+	}
+	if n := w.Count("SELECT count(*) FROM alert_deliveries WHERE end_told_at IS NULL"); n != 0 {
+		t.Errorf("%d deliveries are open", n)
+	}
+}
+
+// A rule is silenced when its alert begins: nobody is told, not even of its end. Whoever is still affected when the silence ends is told then.
+func TestASilencedAlertIsToldWhenTheSilenceEnds(t *testing.T) {
+	w, r := newTelling(t, "")
+	am := newAlertmanager(t)
+	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
+	w.patch(r, fmt.Sprintf(`{"silenced_until":%q}`, w.at.Add(100*time.Second).Format(time.RFC3339)))
+	w.late()
+	w.tell()
+	w.over()
+	w.tell()
+	w.late()
+	w.tell()
+	if calls := am.taken(); len(calls) != 0 {
+		t.Errorf("told %v", calls)
+	}
+	w.after(100)
+	w.evaluate()
+	w.tell()
+	if calls := am.taken(); len(calls) != 1 || len(calls[0]) != 1 {
+		t.Errorf("told %v", calls)
+	}
+}
+
+func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
+	w, _ := newTelling(t, "")
+	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
+	r := addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms"],"user_ids":["u1"]}`)
+	channels := func() string {
+		return apptest.Scan[string](w.Bundle, "SELECT coalesce(string_agg(c.channel, ',' ORDER BY c.channel), '') FROM notifications n JOIN channels c ON c.id = n.channel_id")
+	}
+	events := func() int { return w.Count("SELECT count(*) FROM events WHERE event = 'alert.only_channel'") }
+	clear := func() {
+		w.Exec("DELETE FROM alerts")
+		w.Exec("UPDATE notifications SET ended_as = 3, next_run_at = NULL")
+		w.Exec("DELETE FROM queue")
+		w.Exec("DELETE FROM renderings; DELETE FROM notifications")
+		w.Exec("DELETE FROM facts")
+	}
+	w.late() // nobody sends mail: the short message is the only way
+	w.tell()
+	if a := w.alerts("")[0]; channels() != "sms" || !a.OnlyOwnChannel || events() != 1 {
+		t.Fatalf("told through %s, %+v, %d events", channels(), a, events())
+	}
+	w.tell()
+	clear()
+	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	w.late()
+	w.tell()
+	if a := w.alerts("")[0]; channels() != "email,sms" || a.OnlyOwnChannel || events() != 1 {
+		t.Errorf("told through %s, %+v, %d events", channels(), a, events())
+	}
+	clear()
+	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"t","content":"c","enabled":false}`)
+	am := newAlertmanager(t)
+	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
+	w.late() // without a template mail is no way, and the program is one
+	w.tell()
+	if a := w.alerts("")[0]; channels() != "sms" || a.OnlyOwnChannel || len(am.taken()) != 1 {
+		t.Errorf("told through %s, %+v", channels(), a)
+	}
+	clear()
+	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"t","content":"c"}`)
+	w.Expect(200, "", "PATCH", fmt.Sprint(receiversPath, "/", r.ReceiverNo), `{"channels":["email"]}`)
+	w.late() // an alert about another channel changes nothing
+	w.tell()
+	if channels() != "email" {
+		t.Errorf("told through %s", channels())
+	}
+}
+
+// One channel of a receiver cannot be used: the others are, and the delivery says why.
+func TestAChannelThatFailsStopsNoOther(t *testing.T) {
+	w, _ := newTelling(t, "")
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
+	w.Expect(200, "", "POST", "/api/v1/admin/channels", `{"channel":"pigeon","name":"p"}`)
+	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["pigeon","email","dingtalk"],"user_ids":["u1"]}`)
+	lonely := addReceiver(w.Bundle, `{"name":"q","kind":"notification","company_no":"default","channels":["pigeon"],"user_ids":["nobody"]}`)
+	w.Expect(200, "", "DELETE", "/api/v1/admin/channels/pigeon", nil)
+	w.late()
+	w.tell()
+	d := w.alerts("")[0].Deliveries
+	if d[0].DeliveredAt == nil || d[0].Error == nil || !strings.Contains(*d[0].Error, "pigeon") || !strings.Contains(*d[0].Error, "dingtalk") ||
+		strings.Contains(*d[0].Error, "email") {
+		t.Errorf("%+v: %v", d[0], *d[0].Error)
+	}
+	if d[1].DeliveredAt != nil || d[1].Error == nil {
+		t.Errorf("%+v", d[1])
+	}
+	w.after(29)
+	w.tell()
+	if n := w.Count("SELECT tries FROM alert_deliveries WHERE receiver_id = $1", lonely.ReceiverNo); n != 1 {
+		t.Errorf("%d tries", n)
+	}
+	w.after(1)
+	w.tell()
+	if n := w.Count("SELECT tries FROM alert_deliveries WHERE receiver_id = $1", lonely.ReceiverNo); n != 2 {
+		t.Errorf("%d tries", n)
+	}
+}

@@ -1,0 +1,8 @@
+//go:build !linux && !darwin
+
+package alert
+
+import "errors"
+
+// diskSpace is not known on this system.
+func diskSpace(string) (bytes, free int64, err error) { return 0, 0, errors.ErrUnsupported }
