@@ -50,11 +50,15 @@ export function formatFigure(name: Figure, value: number | null): string {
   return isTime(name) ? formatDuration(value) : formatNumber(value)
 }
 
-/** The times of all steps of an answer, in milliseconds; `finished` leaves out the step that is not over yet. */
-export function timesOf(answer: Answer, finished = false, now = Date.now()): number[] {
+/**
+ * The times of all steps of an answer, in milliseconds. The step that is not over yet would look like a fall, and is left out, unless
+ * nothing happened before it.
+ */
+export function timesOf(answer: Answer, now = Date.now()): number[] {
   const known = [...new Set(answer.series.flatMap((one) => one.points.map((point) => Date.parse(point.at))))].sort((a, b) => a - b)
   const length = lengths[answer.step]
-  const end = Math.min(Date.parse(answer.to), finished ? now - length + 1 : now + 1)
+  const over = known.length === 0 || known[0]! <= now - length
+  const end = Math.min(Date.parse(answer.to), over ? now - length + 1 : now + 1)
   const all: number[] = []
   let next = 0
   for (let at = Date.parse(answer.from); at < end; at += length) {
