@@ -6,7 +6,7 @@ const texts: Texts<typeof zh> = {
   hint: "Each business type has one template on each channel. The data of a notification fills in its placeholders, such as ${'{'}taskName{'}'}.",
   add: 'Add a notification template',
   addChannel: 'Add for another channel',
-  addTo: 'Add a template for the business type “{type}”',
+  addTo: 'Add for another channel: {type}',
   name: '{type} · {channel}',
   text: 'Title and text',
   external: "Provider's template",

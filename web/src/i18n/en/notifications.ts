@@ -21,6 +21,7 @@ const texts: Texts<typeof zh> = {
   repeat: 'Repeated',
   repeats: 'every {time}',
   remark: 'Remark',
+  payload: 'Values of the template',
   about: 'About',
   siblings: 'all of this business',
   dedup: 'Dedup key',

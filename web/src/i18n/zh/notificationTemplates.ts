@@ -3,7 +3,7 @@ export default {
   hint: '每种业务类型在每个通道上各有一个模板。占位符由通知的数据填写，例如 ${\'{\'}taskName{\'}\'}。',
   add: '新增通知模板',
   addChannel: '为其他通道新增',
-  addTo: '为业务类型“{type}”新增模板',
+  addTo: '为其他通道新增：{type}',
   name: '{type} · {channel}',
   text: '标题和内容',
   external: '服务商模板',

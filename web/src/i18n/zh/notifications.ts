@@ -18,6 +18,7 @@ export default {
   repeat: '重复',
   repeats: '每 {time} 重复',
   remark: '说明',
+  payload: '模板的值',
   about: '概况',
   siblings: '此业务的全部通知',
   dedup: '去重键',
