@@ -11,18 +11,18 @@ after(async () => {
   await server?.stop()
 })
 
-test('新增手机通道，限额一目了然，扫码配对，暂停和恢复', async () => {
+test('新增手机发送方，限额一目了然，扫码配对，暂停和恢复', async () => {
   const viewer = await openPage(browser, server, { language: 'zh', expected: [/^422 POST \S+\/api\/v1\/admin\/senders$/] })
   const { page } = viewer
   await viewer.signIn(admin, 'senders')
-  await page.getByText('还没有通道').waitFor()
+  await page.getByText('还没有发送方').waitFor()
   await viewer.checkAccess('no senders')
-  await page.getByRole('button', { name: '新增通道' }).first().click()
+  await page.getByRole('button', { name: '新增发送方' }).first().click()
   const form = page.getByRole('dialog')
   await form.getByLabel('名称', { exact: true }).fill('前台手机')
   await form.getByRole('button', { name: '保存' }).click()
   await form.locator('.el-form-item.is-error').first().waitFor() // the number is missing
-  await form.getByLabel('通道编号').fill('phone_7')
+  await form.getByLabel('发送方编号').fill('phone_7')
   await form.getByLabel('每天条数').fill('500')
   await viewer.checkAccess('form of an app')
   await viewer.screenshot('sender-form')

@@ -97,7 +97,7 @@ export default {
     started: '开始时间',
     startedHint: '节点开始的时间，用来计算超时时长。',
     dedupHint: '同一用户用相同的键重复提交时，返回已有的通知，不重复发送。',
-    signHint: '放在消息开头的【】中。不填则用模板或发送端的签名。',
+    signHint: '放在消息开头的【】中。不填则用模板或发送方的签名。',
     operatorHint: '代表谁操作，仅作记录。',
   },
   event: {

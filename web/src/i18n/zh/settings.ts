@@ -17,10 +17,10 @@ export default {
   choices: { day: '每天', week: '每周', month: '每月' },
   queue: {
     title: '队列',
-    about: '等待中的任务按什么顺序发送，以及发送端何时算作离线。',
+    about: '等待中的任务按什么顺序发送，以及发送方何时算作离线。',
     priority_max_wait_seconds: { label: '低优先级最长等待', hint: '任务等待超过这段时间后，不论优先级都会最先发送，避免低优先级的短信一直发不出去。0 表示从不。' },
-    sender_silent_after_seconds: { label: '发送端离线判定', hint: '轮询发送端超过这段时间没有领取任务，它的份额就让给其他发送端。应长于手机的轮询间隔。' },
-    register_unknown_senders: { label: '自动登记新的发送端', hint: '“是”：应用第一次轮询时自动登记为发送端，但要有路由才会领到任务。“否”：未登记的应用会收到 404。' },
+    sender_silent_after_seconds: { label: '发送方离线判定', hint: '轮询发送方超过这段时间没有领取任务，它的份额就让给其他发送方。应长于手机的轮询间隔。' },
+    register_unknown_senders: { label: '自动登记新的发送方', hint: '“是”：应用第一次轮询时自动登记为发送方，但要有路由才会领到任务。“否”：未登记的应用会收到 404。' },
   },
   sms: {
     title: '短信',
@@ -46,7 +46,7 @@ export default {
     tablespace: { label: '历史的表空间', hint: '历史移到 PostgreSQL 的这个表空间，例如更便宜的磁盘。空表示留在原处。' },
     keep_days: { label: '历史保留天数', hint: '超过后删除整个分区，无法恢复。0 表示从不删除。' },
     export: { label: '删除前先导出', hint: '“是”：分区导出成文件后才会删除，需要一台设置了 HISTORY_DIR 的服务器。' },
-    log_days: { label: '日志保留天数', hint: '被拒绝的提交、事件和审计记录在此之后删除，发送端的扣费明细按天合并（至少八天）。0 表示从不。' },
+    log_days: { label: '日志保留天数', hint: '被拒绝的提交、事件和审计记录在此之后删除，发送方的扣费明细按天合并（至少八天）。0 表示从不。' },
   },
   access: {
     title: '登录',
