@@ -1,0 +1,44 @@
+// Takes the pictures of the README on a real server with figures of a week: npm run pictures. LKSMS_TEST_SERVER names the PostgreSQL; psql
+// must be in the PATH.
+import { execFileSync } from 'node:child_process'
+import { openPage, startBrowser, startServer } from './harness.mjs'
+
+// A histogram has two bytes for each bucket: its number, and how many tasks it has. 1.1^80 ms are 2 s, 1.1^95 ms are 9 s.
+const histogram = (scale) => `('\\x50' || set_byte('\\x00', 0, ${scale}) || '\\x5f' || set_byte('\\x00', 0, 1 + ${scale} / 12))`
+const series = (step, unit, from, most) => `
+INSERT INTO statistics (step, company_id, dimension, at, key, submitted, requeued, claimed, succeeded, failed, cancelled, delivered, undelivered, segments, waits, durations)
+SELECT '${step}', 0, 'total', at, '', n, 0, n + n / 50, n - n / 60, n / 60, 0, n * 9 / 10, n / 90, n, ${histogram('least(120, n / 4 + 1)')}, ''
+FROM (SELECT at, (${most} * (0.35 + 0.3 * sin(extract(epoch FROM at) / 13751) ^ 2 + 0.2 * abs(sin(extract(epoch FROM at) / 977))))::integer AS n
+    FROM generate_series(date_trunc('${unit}', now() - interval '${from}'), date_trunc('${unit}', now()) - interval '1 ${unit}', interval '1 ${unit}') AS at) x;`
+
+const server = await startServer()
+const browser = await startBrowser()
+try {
+  execFileSync('psql', [server.database, '-qX', '-v', 'ON_ERROR_STOP=1'], { input: series('minute', 'minute', '70 min', 240) + series('hour', 'hour', '8 days', 14000), stdio: ['pipe', 'ignore', 'inherit'] })
+  const post = (path, body) => server.api('POST', path, body)
+  const claim = async (app_id, limit) => (await post('/api/v1/sms/tasks/claim', { app_id, limit }))
+  await post('/api/v1/admin/senders', { sender_no: 'phone_7', name: '前台手机', limits: { per_day: 500 } })
+  await post('/api/v1/admin/senders', { sender_no: 'account_1', name: '短信服务商', kind: 'log', is_shared: false, status: 'off' })
+  await server.api('POST', '/api/v1/sms/send-batch', { messages: Array.from({ length: 40 }, (_, i) => ({ phone_number: `1380013${8000 + i}`, content: `您的验证码是 ${200000 + i}` })) })
+  const [first, ...others] = await claim('phone_7', 12)
+  const report = (task, status, more) => post('/api/v1/sms/report', { task_id: task.task_id, app_id: 'phone_7', lease_id: task.lease_id, status, ...more })
+  await report(first, 3, { error_message: '无信号' })
+  for (const task of others.slice(0, 8)) await report(task, 2)
+  await post(`/api/v1/sms/task/${first.task_id}/requeue`, { remark: '手机已恢复信号' })
+  for (const again of await claim('phone_7', 100)) await report(again, 2)
+  await server.api('POST', '/api/v1/sms/send-batch', { messages: Array.from({ length: 23 }, (_, i) => ({ phone_number: `1390013${9000 + i}`, content: `您的快递已到，取件码 ${3000 + i}` })) })
+  for (const language of ['zh', 'en']) {
+    const viewer = await openPage(browser, server, { language })
+    await viewer.signIn()
+    await viewer.page.locator('canvas').nth(3).waitFor()
+    await viewer.page.waitForTimeout(12_000) // rates need two moments
+    await viewer.screenshot('overview')
+    await viewer.go(`tasks/${first.task_id}`)
+    await viewer.page.getByText('phone_7').first().waitFor()
+    await viewer.screenshot('task')
+    await viewer.finish()
+  }
+} finally {
+  await browser.close()
+  await server.stop()
+}
