@@ -384,3 +384,48 @@ func TestTheMigrationThatMeasuresWaitsKeepsWhatIsThere(t *testing.T) {
 		t.Errorf("undone, the counts are %s, want %s", now, before)
 	}
 }
+
+// Statements of servers that still run lock these tables in the other order than the migrations stand in. A migration that held the lock of one while
+// it waited for the other would end in a deadlock.
+func TestMigrationsBesideServersLockOneTableAtATime(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ version, first, second string }{
+		{"20261124000101", "report_logs", "queue"},
+		{"20261124000101", "pools", "facts"},
+		{"20261124000501", "subscribe_messages", "report_logs"},
+		{"20261124000601", "queue", "messages"},
+	} {
+		t.Run(c.first+" before "+c.second, func(t *testing.T) {
+			t.Parallel()
+			url, db := migratedBefore(t, c.version)
+			tx, err := db.Pool().Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback(context.WithoutCancel(t.Context()))
+			if _, err := tx.Exec(t.Context(), "LOCK TABLE "+c.first+" IN ROW EXCLUSIVE MODE"); err != nil {
+				t.Fatal(err)
+			}
+			migrated := make(chan error, 1)
+			go func() {
+				_, err := postgres.MigrateUp(t.Context(), url)
+				migrated <- err
+			}()
+			for isWaiting := false; !isWaiting; {
+				if err := db.Pool().QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'relation' AND NOT granted
+					AND relation = $1::text::regclass)`, c.first).Scan(&isWaiting); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := tx.Exec(t.Context(), "LOCK TABLE "+c.second+" IN ROW EXCLUSIVE MODE"); err != nil {
+				t.Errorf("a statement beside the migration: %v", err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := <-migrated; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
