@@ -132,7 +132,7 @@ $$;
 
 CREATE FUNCTION public.audit_shown(name text, value jsonb, is_secret boolean) RETURNS jsonb
     LANGUAGE sql IMMUTABLE
-    AS $$
+    AS $_$
     SELECT CASE
         WHEN value IS NULL OR jsonb_typeof(value) = 'null' THEN value
         WHEN is_secret THEN '"***"'
@@ -141,7 +141,7 @@ CREATE FUNCTION public.audit_shown(name text, value jsonb, is_secret boolean) RE
         WHEN char_length(translate(value #>> '{}', ' -', '')) < 8 THEN '"****"'
         ELSE to_jsonb(regexp_replace(translate(value #>> '{}', ' -', ''), '.{4}(.{4})$', '****\1'))
     END
-$$;
+$_$;
 
 CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
     LANGUAGE sql IMMUTABLE
