@@ -132,15 +132,16 @@ $$;
 
 CREATE FUNCTION public.audit_shown(name text, value jsonb, is_secret boolean) RETURNS jsonb
     LANGUAGE sql IMMUTABLE
-    AS $$
+    AS $_$
     SELECT CASE
         WHEN value IS NULL OR jsonb_typeof(value) = 'null' THEN value
         WHEN is_secret THEN '"***"'
-        WHEN name NOT IN ('phone', 'phone_number', 'recipient') THEN value
-        WHEN char_length(value #>> '{}') < 8 THEN '"****"'
-        ELSE to_jsonb(overlay(value #>> '{}' PLACING '****' FROM char_length(value #>> '{}') - 7 FOR 4))
+        WHEN substring(name FROM '[^.]*$') NOT IN ('phone', 'phone_number', 'recipient') THEN value
+        -- A caller may write a number with spaces and dashes: four digits are hidden still.
+        WHEN char_length(translate(value #>> '{}', ' -', '')) < 8 THEN '"****"'
+        ELSE to_jsonb(regexp_replace(translate(value #>> '{}', ' -', ''), '.{4}(.{4})$', '****\1'))
     END
-$$;
+$_$;
 
 CREATE FUNCTION public.audit_spread(data jsonb, spread text) RETURNS jsonb
     LANGUAGE sql IMMUTABLE
@@ -3381,7 +3382,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EA
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
-CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by');
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,sender_no,delivery,company_no,result,created_from,created_to');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
 

@@ -101,14 +101,16 @@ CREATE FUNCTION audit_is_secret(name text, value jsonb, hidden text[], shown tex
     )
 $$;
 
--- audit_shown returns the form in which a value is written: *** for a secret, and a phone number without four of its digits.
+-- audit_shown returns the form in which a value is written: *** for a secret, and a phone number without four of its digits. A name may be that
+-- of a field that was spread: column.field.
 CREATE FUNCTION audit_shown(name text, value jsonb, is_secret boolean) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE
         WHEN value IS NULL OR jsonb_typeof(value) = 'null' THEN value
         WHEN is_secret THEN '"***"'
-        WHEN name NOT IN ('phone', 'phone_number', 'recipient') THEN value
-        WHEN char_length(value #>> '{}') < 8 THEN '"****"'
-        ELSE to_jsonb(overlay(value #>> '{}' PLACING '****' FROM char_length(value #>> '{}') - 7 FOR 4))
+        WHEN substring(name FROM '[^.]*$') NOT IN ('phone', 'phone_number', 'recipient') THEN value
+        -- A caller may write a number with spaces and dashes: four digits are hidden still.
+        WHEN char_length(translate(value #>> '{}', ' -', '')) < 8 THEN '"****"'
+        ELSE to_jsonb(regexp_replace(translate(value #>> '{}', ' -', ''), '.{4}(.{4})$', '****\1'))
     END
 $$;
 

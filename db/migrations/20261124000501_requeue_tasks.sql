@@ -1,7 +1,8 @@
 -- migrate:up
 -- A FAILED or CANCELLED task can be requeued: the row of report_logs that settled it loses its outcome, and a row requeued says who did it. The
 -- new constraints allow more than those before, so no row can break them: they are validated by the next migration, which blocks no writes. This
--- one locks report_logs for a moment.
+-- one locks report_logs for a moment. See measure_waits_of_queue.
+SET LOCAL lock_timeout = '5s';
 ALTER TABLE report_logs DROP CONSTRAINT report_logs_event_known;
 ALTER TABLE report_logs ADD CONSTRAINT report_logs_event_known CHECK (event IN (
     'reported', 'recovered', 'released', 'cancelled', 'expired', 'receipt', 'past_receipt', 'unreachable', 'requeued'
@@ -94,13 +95,8 @@ COMMENT ON COLUMN report_logs.outcome IS
 COMMENT ON COLUMN report_logs.error_message IS 'the text of a report or of a release; of a requeue its remark; null: none';
 COMMENT ON COLUMN report_logs.request_data IS 'the report as it came; of a cancellation or a requeue who did it (by); null: none';
 
--- A requeue of a send-once message looks its task up. Writes of subscribe_messages wait while the index is built.
--- squawk-ignore require-concurrent-index-creation
-CREATE INDEX subscribe_messages_task_idx ON subscribe_messages (task_id);
-
 -- migrate:down
 -- Tasks that wait again stay as they are: nothing of them contradicts the schema before.
-DROP INDEX subscribe_messages_task_idx;
 DROP TRIGGER report_logs_facts_updated ON report_logs;
 DROP FUNCTION report_logs_outcome_facts();
 DROP FUNCTION task_is_withdrawn(text, bigint, bigint, text);

@@ -304,6 +304,14 @@ func TestARecordSaysWhatChanged(t *testing.T) {
 		{"a phone that looks as before", func() { b.PutContacts(map[string]any{"user_id": "u", "phone": "13811118000"}) }, "default",
 			`{"phone":"+86138****8000"}`, `{"phone":"+86138****8000 (changed)"}`},
 		{"a first address", func() { b.PutContacts(map[string]any{"user_id": "u", "email": "u@example.com"}) }, "default", `{"email":null}`, `{"email":"***"}`},
+		{"the filter of a job", func() {
+			b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "source": "shop"})
+			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"13800138000","source":"shop"},"count":1}`)
+		}, "", `null`,
+			`{"action":"cancel","filter.phone_number":"138****8000","filter.source":"shop","remark":null,"stopped_by":null,"total":1}`},
+		{"a number with dashes", func() {
+			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"138-0013-8000"},"count":1}`)
+		}, "", `null`, `{"action":"cancel","filter.phone_number":"138****8000","remark":null,"stopped_by":null,"total":1}`},
 		{"a setting", func() { b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":6}`) }, "", `null`,
 			`{"category":"sms","name":"priority_marketing","value":6}`},
 		{"a deleted route", func() { b.Expect(200, "", "DELETE", "/api/v1/admin/routes/1", nil) }, "acme",

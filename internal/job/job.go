@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 
 	"lksms/gen/dbq"
 	"lksms/internal/fault"
@@ -166,13 +168,13 @@ func (s *Service) Stop(ctx context.Context, id int64, by string) (dbq.TaskJob, e
 }
 
 // Run works on the jobs that run, a part of each in turn, until nothing is left, and returns how many tasks it changed. A part that needs a locked
-// partition is left for the next run.
+// partition, or fails, is left for the next run.
 func (s *Service) Run(ctx context.Context) (int, error) {
 	ids, err := s.q.JobIDsRunning(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("find jobs: %w", err)
 	}
-	changed, failures := 0, []error{}
+	changed, failures := 0, map[int64]error{} // the first failure of each job
 	after := map[int64]int32{} // the last part of each job that was tried
 	for _, id := range ids {
 		after[id] = -1
@@ -185,8 +187,10 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 			switch {
 			case errors.Is(err, errNoPart):
 				continue
-			case err != nil && !postgres.IsLockTimeout(err):
-				failures = append(failures, fmt.Errorf("job %d: %w", id, err))
+			case err != nil && !postgres.IsLockTimeout(err) && failures[id] == nil:
+				failures[id] = fmt.Errorf("job %d: %w", id, err)
+			}
+			if part == after[id] { // none was read
 				continue
 			}
 			after[id] = part
@@ -194,14 +198,16 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 		}
 		ids = left
 	}
-	return changed, errors.Join(failures...)
+	return changed, errors.Join(slices.Collect(maps.Values(failures))...)
 }
 
 // errNoPart says that a job has nothing left to do now: it has ended, another server works on it, or its last parts were tried.
 var errNoPart = errors.New("no part of the job is left")
 
-// runPart changes the tasks of the first part of a job after another, and counts them, in one transaction. It returns the part, also if it failed.
+// runPart changes the tasks of the first part of a job after another, and counts them, in one transaction. It returns the part, also if it failed; the
+// other one if it read none.
 func (s *Service) runPart(ctx context.Context, id int64, after int32) (part int32, changed int, err error) {
+	part = after
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
 		job, err := s.q.JobHold(ctx, id)
 		if postgres.IsNoRows(err) {

@@ -288,6 +288,26 @@ func TestATaskThatCannotBeChangedFailsAlone(t *testing.T) {
 	}
 }
 
+// A part that fails whenever it is tried keeps no other part waiting, and is tried again by the next run.
+func TestAPartThatFailsIsLeft(t *testing.T) {
+	b := apptest.New(t)
+	insert(b, "a", 1100, 3)
+	b.Exec(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN IF NEW.task_id LIKE '%a0000007' THEN RAISE EXCEPTION 'too slow' USING ERRCODE = 'query_canceled'; END IF; RETURN NEW; END $$;
+		CREATE TRIGGER refuse BEFORE INSERT ON queue FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	job := start(b, "requeue", filter{})
+	for range 2 {
+		if n, err := b.App.Jobs.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "too slow") {
+			t.Errorf("changed %d, %v", n, err)
+		}
+		if got := progress(get(b, job.JobID)); got != "running, 600 of 1100 done, 0 skipped, 0 failed" {
+			t.Errorf("the job is %s", got)
+		}
+	}
+	b.Exec("DROP TRIGGER refuse ON queue")
+	run(b, job.JobID, "finished, 1100 of 1100 done, 0 skipped, 0 failed")
+}
+
 // A repeated request with an Idempotency-Key creates one job. A run that is cancelled goes on later.
 func TestAJobIsCreatedOnceAndGoesOn(t *testing.T) {
 	b := apptest.New(t)

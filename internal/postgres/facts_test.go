@@ -136,14 +136,18 @@ func TestTheMigrationThatStoresFactsOnceKeepsThem(t *testing.T) {
 	compare("after the upgrade was undone")
 }
 
-// A server of the version before that still runs would see notifications without their tasks, and end them as failed.
-func TestTheMoveOfTasksRefusesToRunBesideAServer(t *testing.T) {
+// A server of the version before that still runs would see notifications without their tasks, and end them as failed. It would fold facts without
+// their new columns.
+func TestUpgradesRefuseToRunBesideServersOfTheVersionBefore(t *testing.T) {
 	t.Parallel()
-	for name, more := range map[string]string{"usual name": "", "name of the URL": "&application_name=server-1"} {
+	const move, measure = "20261123000101", "20261124000103"
+	for name, c := range map[string]struct{ before, more string }{
+		"move of tasks, usual name": {move, ""}, "move of tasks, name of the URL": {move, "&application_name=server-1"}, "new facts": {measure, ""},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url, db := migratedBefore(t, "20261123000101")
-			url += more
+			url, db := migratedBefore(t, c.before)
+			url += c.more
 			server, err := postgres.Open(t.Context(), url)
 			if err != nil {
 				t.Fatal(err)
@@ -155,13 +159,13 @@ func TestTheMoveOfTasksRefusesToRunBesideAServer(t *testing.T) {
 			if n, err := postgres.MigrateUp(t.Context(), url); err == nil || !strings.Contains(err.Error(), "stop all servers") {
 				t.Fatalf("%d migrations were applied beside a server: %v", n, err)
 			}
-			var isOlder bool
-			if err := db.Pool().QueryRow(t.Context(), "SELECT relkind = 'r' FROM pg_class WHERE oid = 'tasks'::regclass").Scan(&isOlder); err != nil || !isOlder {
-				t.Errorf("the refused upgrade changed the tasks: %v", err)
+			var isApplied bool
+			if err := db.Pool().QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM schema_migrations WHERE version >= $1)", c.before).Scan(&isApplied); err != nil || isApplied {
+				t.Errorf("the refused upgrade changed the database: %v", err)
 			}
 			// A session that was told to end is still listed for a moment.
 			if _, err := db.Pool().Exec(t.Context(), `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
-				WHERE datname = current_database() AND application_name <> 'test'`); err != nil {
+				WHERE datname = current_database() AND application_name <> 'test' AND backend_type = 'client backend'`); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := postgres.MigrateUp(t.Context(), url); err != nil {
@@ -382,5 +386,50 @@ func TestTheMigrationThatMeasuresWaitsKeepsWhatIsThere(t *testing.T) {
 	exec("DELETE FROM facts WHERE company_id = 9")
 	if now := text(totals); now != before {
 		t.Errorf("undone, the counts are %s, want %s", now, before)
+	}
+}
+
+// Statements of servers that still run lock these tables in the other order than the migrations stand in. A migration that held the lock of one while
+// it waited for the other would end in a deadlock.
+func TestMigrationsBesideServersLockOneTableAtATime(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ version, first, second string }{
+		{"20261124000101", "report_logs", "queue"},
+		{"20261124000101", "pools", "facts"},
+		{"20261124000501", "subscribe_messages", "report_logs"},
+		{"20261124000601", "queue", "messages"},
+	} {
+		t.Run(c.first+" before "+c.second, func(t *testing.T) {
+			t.Parallel()
+			url, db := migratedBefore(t, c.version)
+			tx, err := db.Pool().Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer tx.Rollback(context.WithoutCancel(t.Context()))
+			if _, err := tx.Exec(t.Context(), "LOCK TABLE "+c.first+" IN ROW EXCLUSIVE MODE"); err != nil {
+				t.Fatal(err)
+			}
+			migrated := make(chan error, 1)
+			go func() {
+				_, err := postgres.MigrateUp(t.Context(), url)
+				migrated <- err
+			}()
+			for isWaiting := false; !isWaiting; {
+				if err := db.Pool().QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'relation' AND NOT granted
+					AND relation = $1::text::regclass)`, c.first).Scan(&isWaiting); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := tx.Exec(t.Context(), "LOCK TABLE "+c.second+" IN ROW EXCLUSIVE MODE"); err != nil {
+				t.Errorf("a statement beside the migration: %v", err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := <-migrated; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

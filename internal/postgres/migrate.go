@@ -60,13 +60,16 @@ func PendingUpgrade(ctx context.Context, databaseURL string) (string, error) {
 		"space again. Stop all other servers of this database. If it is interrupted, it goes on at the next start.", tasks, bytes>>20), nil
 }
 
-// serversRunning counts the sessions of servers while the tasks are still to be moved. A server of the version before would take the
-// notifications whose tasks are not moved yet for failed.
+// serversRunning counts the sessions of servers if the missing migrations do not bear them: while the tasks are still to be moved, a server of the
+// version before would take the notifications whose tasks are not moved yet for failed; and it would fold facts without their new columns, so that
+// statistics would lack what happened.
 const serversRunning = `SELECT count(*) FROM pg_stat_activity
-	WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = ANY ($1::text[])
-		AND EXISTS (SELECT FROM pg_class c WHERE c.oid IN (to_regclass('tasks'), to_regclass('old_tasks')) AND c.relkind = 'r')`
+	WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = ANY ($1::text[]) AND (
+		EXISTS (SELECT FROM pg_class c WHERE c.oid IN (to_regclass('tasks'), to_regclass('old_tasks')) AND c.relkind = 'r')
+		OR (to_regclass('facts') IS NOT NULL AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = to_regclass('facts') AND a.attname = 'waits'))
+	)`
 
-// refuseBesideServers fails if the missing migrations move tasks and a server is connected. Servers are recognised by the name of their
+// refuseBesideServers fails if the missing migrations do not bear servers and one is connected. Servers are recognised by the name of their
 // connections: the usual one, or that of the database URL.
 func refuseBesideServers(ctx context.Context, conn *pgx.Conn) error {
 	names := []string{applicationName, conn.Config().RuntimeParams["application_name"]}
@@ -78,8 +81,8 @@ func refuseBesideServers(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("look for servers: %w", err)
 	}
 	if sessions > 0 {
-		return fmt.Errorf("this upgrade moves all tasks, and %d connections of servers to the database are open (pg_stat_activity, "+
-			"application_name %s): stop all servers, then run `lksms migrate up`", sessions, strings.Join(names, " or "))
+		return fmt.Errorf("this upgrade cannot run beside servers of the version before, and %d connections of servers to the database are open "+
+			"(pg_stat_activity, application_name %s): stop all servers, then run `lksms migrate up`", sessions, strings.Join(names, " or "))
 	}
 	return nil
 }

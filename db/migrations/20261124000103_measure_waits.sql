@@ -2,28 +2,8 @@
 -- squawk-ignore-file prefer-bigint-over-int
 -- facts also say in which pool and of which type the tasks are, what was submitted, cancelled, requeued, delivered and sent, how long tasks waited
 -- for their first claim, and how long they took. The triggers compute this from the rows that a statement changed anyway: claims and reports
--- read and write nothing else. Adding the columns locks queue, facts and all partitions of report_logs for a moment, and rewrites nothing.
--- Rows that exist have no entered_at: they are in no histogram.
-ALTER TABLE queue ADD COLUMN entered_at timestamptz;
-ALTER TABLE queue ALTER COLUMN entered_at SET DEFAULT now();
-ALTER TABLE queue ADD COLUMN was_claimed boolean NOT NULL DEFAULT false;
-COMMENT ON COLUMN queue.entered_at IS
-    'when the task first could be claimed: the due_at of its submission; of a requeued task when it was requeued; null: it was submitted before '
-    'this column existed';
-COMMENT ON COLUMN queue.was_claimed IS
-    'the task had a lease before, although its retry_count may be 0: a lease was released, or a settled task was requeued';
-
-ALTER TABLE report_logs
-    ADD COLUMN pool_id bigint,
-    ADD COLUMN message_type smallint,
-    ADD COLUMN segments smallint,
-    ADD COLUMN entered_at timestamptz;
-COMMENT ON COLUMN report_logs.pool_id IS
-    'the pool that the task was in; of a receipt that of the submission; null: changed nothing, or older than this column';
-COMMENT ON COLUMN report_logs.message_type IS 'as messages.message_type; null as pool_id';
-COMMENT ON COLUMN report_logs.segments IS 'as messages.segments; null as pool_id';
-COMMENT ON COLUMN report_logs.entered_at IS 'as queue.entered_at; null: as there, or the task never was in the queue, or a receipt';
-
+-- read and write nothing else. Adding the columns locks facts for a moment, and rewrites nothing. See measure_waits_of_queue.
+SET LOCAL lock_timeout = '5s';
 ALTER TABLE facts
     ADD COLUMN pool_id bigint,
     ADD COLUMN message_type smallint,
@@ -63,23 +43,6 @@ END;
 COMMENT ON FUNCTION wait_bucket(interval) IS
     'The bucket of a time in a histogram, as one byte: 0 up to 1 ms; n above 1.1^(n-1) ms and up to 1.1^n ms; 255 also all above (416 days); null of null. '
     'internal/statistics has the same bounds.';
-
-CREATE TABLE pool_channels (
-    pool_id bigint NOT NULL,
-    channel text NOT NULL,
-    CONSTRAINT pool_channels_pkey PRIMARY KEY (pool_id)
-);
-COMMENT ON TABLE pool_channels IS
-    'The channel of each pool that ever existed: facts, and receipts of old tasks, name pools that were deleted since. Written by a trigger of '
-    'pools only. No foreign keys: the rows outlive both.';
-INSERT INTO pool_channels (pool_id, channel) SELECT p.id, c.channel FROM pools p JOIN channels c ON c.id = p.channel_id;
-CREATE FUNCTION pool_channel_keep() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO pool_channels (pool_id, channel) SELECT NEW.id, c.channel FROM channels c WHERE c.id = NEW.channel_id;
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER pool_channels_kept AFTER INSERT ON pools FOR EACH ROW EXECUTE FUNCTION pool_channel_keep();
 
 -- Rows of queue are PENDING or PROCESSING. A row counts for the sender that holds it, before the statement and after it, so that a
 -- statement that changes something else of a lease adds nothing. A statement takes leases of a sender or ends them, never both. A task
@@ -152,6 +115,7 @@ END
 $$;
 
 -- migrate:down
+SET LOCAL lock_timeout = '5s';
 CREATE OR REPLACE FUNCTION queue_facts() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'INSERT' THEN
@@ -199,9 +163,6 @@ BEGIN
     RETURN NULL;
 END
 $$;
-DROP TRIGGER pool_channels_kept ON pools;
-DROP FUNCTION pool_channel_keep();
-DROP TABLE pool_channels;
 DROP FUNCTION wait_bucket(interval);
 ALTER TABLE facts
     DROP COLUMN pool_id,
@@ -220,5 +181,3 @@ COMMENT ON TABLE facts IS
     'consumers in the same transaction; until then, readers add them to these figures. There is no cursor: a row that is deleted is consumed '
     'exactly once, in whatever order transactions commit, and also after a dump is restored into another cluster.';
 COMMENT ON COLUMN facts.failed IS 'number of tasks that became FAILED';
-ALTER TABLE report_logs DROP COLUMN pool_id, DROP COLUMN message_type, DROP COLUMN segments, DROP COLUMN entered_at;
-ALTER TABLE queue DROP COLUMN was_claimed, DROP COLUMN entered_at;
