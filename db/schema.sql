@@ -3184,6 +3184,8 @@ CREATE INDEX alerts_level_idx ON public.alerts USING btree (level, id);
 
 CREATE UNIQUE INDEX alerts_open_key ON public.alerts USING btree (rule_id, subject) WHERE (resolved_at IS NULL);
 
+CREATE INDEX alerts_resolved_idx ON public.alerts USING btree (resolved_at);
+
 CREATE INDEX alerts_rule_idx ON public.alerts USING btree (rule_id, id);
 
 CREATE INDEX announcements_user_ids_idx ON public.announcements USING gin (user_ids);

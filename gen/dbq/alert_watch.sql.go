@@ -11,6 +11,45 @@ import (
 	"time"
 )
 
+const alertRenderings = `-- name: AlertRenderings :many
+SELECT DISTINCT r.id
+FROM alerts a
+JOIN alert_deliveries d ON d.alert_id = a.id
+JOIN alert_receivers v ON v.id = d.receiver_id
+JOIN notifications n ON n.company_id = v.company_id AND n.biz_type = $1 AND n.biz_id = a.id AND n.submitted_by = $2
+JOIN renderings r ON r.notification_id = n.id
+WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '25 hours') AND a.kind = ANY ($3::text[])
+    AND EXISTS (SELECT FROM queue q WHERE q.rendering_id = r.id)
+ORDER BY r.id
+`
+
+type AlertRenderingsParams struct {
+	BizType     int16
+	SubmittedBy string
+	Kinds       []string
+}
+
+// AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. Such a task ends within a day (keptFor).
+func (q *Queries) AlertRenderings(ctx context.Context, arg AlertRenderingsParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, alertRenderings, arg.BizType, arg.SubmittedBy, arg.Kinds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const alertRuleHold = `-- name: AlertRuleHold :one
 
 SELECT r.id FROM alert_rules r WHERE r.id = $1 AND r.version = $2 AND r.is_enabled FOR NO KEY UPDATE

@@ -41,16 +41,15 @@ func (s *Service) waits(ctx context.Context, rules []dbq.AlertRuleListRow, value
 			least = min(least, seconds)
 		}
 	}
-	var late []dispatchq.TasksLateRow
-	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
-		longest, err := q.LongestWait(ctx) // costs next to nothing, and almost always says that there is no more to look for
-		if err == nil && longest > least {
-			late, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: least, Most: lateMost})
-		}
-		return err
-	})
+	longest, err := s.longestWait(ctx) // costs next to nothing, and almost always says that there is no more to look for
 	if err != nil {
-		return nil, postgres.Wrap("read waits", err, nil)
+		return nil, postgres.Wrap("read longest wait", err, nil)
+	}
+	var late []dispatchq.TasksLateRow
+	if longest > least {
+		if late, err = s.late(ctx, least); err != nil {
+			return nil, err
+		}
 	}
 	return func(r dbq.AlertRuleListRow) (found []finding) {
 		threshold, isOn := thresholdOf(r)
@@ -68,6 +67,28 @@ func (s *Service) waits(ctx context.Context, rules []dbq.AlertRuleListRow, value
 		}
 		return found
 	}, nil
+}
+
+// late returns the longest waits of more than after seconds.
+func (s *Service) late(ctx context.Context, after float64) (rows []dispatchq.TasksLateRow, err error) {
+	ignored, err := s.tellingOfWaits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		rows, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: after, Most: lateMost, Ignored: ignored})
+		return err
+	})
+	return rows, postgres.Wrap("read waits", err, nil)
+}
+
+// tellingOfWaits returns the renderings of waiting tasks that tell alerts about waiting tasks. Their own wait is no reason for an alert: on a channel
+// on which nobody sends, each alert would be the reason for the next one.
+func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
+	ids, err := s.q.AlertRenderings(ctx, dbq.AlertRenderingsParams{
+		BizType: BizType, SubmittedBy: submitter, Kinds: []string{WaitTime, QueueDepth, PoolUnserved},
+	})
+	return ids, postgres.Wrap("read renderings of alerts", err, nil)
 }
 
 // laterMost is up to how many tasks that are due later are counted.
@@ -199,9 +220,13 @@ var messageTypes = [...]string{queue.Verification: "verification", queue.Notific
 
 // unservedPools finds pools in which a task waits and that no available sender serves.
 func (s *Service) unservedPools(ctx context.Context, _ []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
+	ignored, err := s.tellingOfWaits(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var waiting []dispatchq.PoolsWaitingRow
 	if err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		waiting, err = q.PoolsWaiting(ctx, poolsMost)
+		waiting, err = q.PoolsWaiting(ctx, dispatchq.PoolsWaitingParams{Most: poolsMost, Ignored: ignored})
 		return err
 	}); err != nil {
 		return nil, postgres.Wrap("find pools with tasks", err, nil)
