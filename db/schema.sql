@@ -2007,18 +2007,6 @@ ALTER TABLE public.notifications ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTIT
     CACHE 1
 );
 
-CREATE TABLE public.outcome_samples (
-    at timestamp with time zone DEFAULT now() NOT NULL,
-    company_ids bigint[] NOT NULL,
-    company_successes bigint[] NOT NULL,
-    company_failures bigint[] NOT NULL,
-    sender_nos text[] NOT NULL,
-    sender_successes bigint[] NOT NULL,
-    sender_failures bigint[] NOT NULL
-);
-
-COMMENT ON TABLE public.outcome_samples IS 'How many tasks of each company, and how many reports of each sender, had succeeded and failed at one time. Written once a minute by internal/alert, which deletes rows after two hours. What ended within a window is the difference between now and the row at its start.';
-
 CREATE TABLE public.pool_channels (
     pool_id bigint NOT NULL,
     channel text NOT NULL
@@ -2137,6 +2125,7 @@ CREATE TABLE public.statistics_staged (
     claimed bigint NOT NULL,
     succeeded bigint NOT NULL,
     failed bigint NOT NULL,
+    reported_failed bigint NOT NULL,
     cancelled bigint NOT NULL,
     delivered bigint NOT NULL,
     undelivered bigint NOT NULL,
@@ -2181,6 +2170,7 @@ CREATE VIEW public.recent_statistics AS
     statistics_staged.claimed,
     statistics_staged.succeeded,
     statistics_staged.failed,
+    statistics_staged.reported_failed,
     statistics_staged.cancelled,
     statistics_staged.delivered,
     statistics_staged.undelivered,
@@ -2200,6 +2190,7 @@ UNION ALL
     f.leases AS claimed,
     GREATEST(0, f.success) AS succeeded,
     GREATEST(0, f.failed) AS failed,
+    f.reported_failed,
     f.cancelled,
     f.delivered,
     f.undelivered,
@@ -2208,7 +2199,7 @@ UNION ALL
     COALESCE(f.durations, '\x'::bytea) AS durations
    FROM (public.facts f
      LEFT JOIN public.pool_channels p ON ((p.pool_id = f.pool_id)))
-  WHERE ((f.submitted > 0) OR (f.requeued > 0) OR (f.leases > 0) OR (f.success > 0) OR (f.failed > 0) OR (f.cancelled > 0) OR (f.delivered > 0) OR (f.undelivered > 0));
+  WHERE ((f.submitted > 0) OR (f.requeued > 0) OR (f.leases > 0) OR (f.success > 0) OR (f.failed > 0) OR (f.reported_failed > 0) OR (f.cancelled > 0) OR (f.delivered > 0) OR (f.undelivered > 0));
 
 COMMENT ON VIEW public.recent_statistics IS 'What is not in statistics yet: staged minutes, and the facts that are not folded. One statement that reads this view and statistics counts everything once.';
 
@@ -2702,6 +2693,7 @@ CREATE TABLE public.statistics (
     claimed bigint NOT NULL,
     succeeded bigint NOT NULL,
     failed bigint NOT NULL,
+    reported_failed bigint NOT NULL,
     cancelled bigint NOT NULL,
     delivered bigint NOT NULL,
     undelivered bigint NOT NULL,
@@ -3100,9 +3092,6 @@ ALTER TABLE ONLY public.notification_templates
 ALTER TABLE ONLY public.notifications
     ADD CONSTRAINT notifications_pkey PRIMARY KEY (id);
 
-ALTER TABLE ONLY public.outcome_samples
-    ADD CONSTRAINT outcome_samples_pkey PRIMARY KEY (at);
-
 ALTER TABLE ONLY public.pool_channels
     ADD CONSTRAINT pool_channels_pkey PRIMARY KEY (pool_id);
 
@@ -3195,6 +3184,8 @@ CREATE INDEX alert_deliveries_end_idx ON public.alert_deliveries USING btree (ne
 CREATE INDEX alerts_level_idx ON public.alerts USING btree (level, id);
 
 CREATE UNIQUE INDEX alerts_open_key ON public.alerts USING btree (rule_id, subject) WHERE (resolved_at IS NULL);
+
+CREATE INDEX alerts_resolved_idx ON public.alerts USING btree (resolved_at);
 
 CREATE INDEX alerts_rule_idx ON public.alerts USING btree (rule_id, id);
 

@@ -10,6 +10,7 @@ CREATE TABLE statistics_staged (
     claimed bigint NOT NULL,
     succeeded bigint NOT NULL,
     failed bigint NOT NULL,
+    reported_failed bigint NOT NULL,
     cancelled bigint NOT NULL,
     delivered bigint NOT NULL,
     undelivered bigint NOT NULL,
@@ -47,6 +48,7 @@ CREATE TABLE statistics (
     claimed bigint NOT NULL,
     succeeded bigint NOT NULL,
     failed bigint NOT NULL,
+    reported_failed bigint NOT NULL,
     cancelled bigint NOT NULL,
     delivered bigint NOT NULL,
     undelivered bigint NOT NULL,
@@ -80,17 +82,17 @@ COMMENT ON FUNCTION fact_outcome(integer, integer, integer) IS 'The outcome of t
 
 -- A requeued task is FAILED no more: that is a negative count of the state, and no event of a minute.
 CREATE VIEW recent_statistics AS
-SELECT at, company_id, channel, sender_no, message_type, outcome, submitted, requeued, claimed, succeeded, failed, cancelled, delivered,
-    undelivered, segments, waits, durations
+SELECT at, company_id, channel, sender_no, message_type, outcome, submitted, requeued, claimed, succeeded, failed, reported_failed, cancelled,
+    delivered, undelivered, segments, waits, durations
 FROM statistics_staged
 UNION ALL
 SELECT date_trunc('minute', f.at, 'UTC'), f.company_id, coalesce(p.channel, ''), coalesce(f.sender_no, ''), coalesce(f.message_type::text, ''),
-    fact_outcome(f.success, f.failed, f.cancelled), f.submitted, f.requeued, f.leases, greatest(0, f.success), greatest(0, f.failed), f.cancelled,
-    f.delivered, f.undelivered, f.segments, coalesce(f.waits, ''), coalesce(f.durations, '')
+    fact_outcome(f.success, f.failed, f.cancelled), f.submitted, f.requeued, f.leases, greatest(0, f.success), greatest(0, f.failed),
+    f.reported_failed, f.cancelled, f.delivered, f.undelivered, f.segments, coalesce(f.waits, ''), coalesce(f.durations, '')
 FROM facts f
 LEFT JOIN pool_channels p ON p.pool_id = f.pool_id
-WHERE f.submitted > 0 OR f.requeued > 0 OR f.leases > 0 OR f.success > 0 OR f.failed > 0 OR f.cancelled > 0 OR f.delivered > 0
-    OR f.undelivered > 0;
+WHERE f.submitted > 0 OR f.requeued > 0 OR f.leases > 0 OR f.success > 0 OR f.failed > 0 OR f.reported_failed > 0 OR f.cancelled > 0
+    OR f.delivered > 0 OR f.undelivered > 0;
 COMMENT ON VIEW recent_statistics IS
     'What is not in statistics yet: staged minutes, and the facts that are not folded. One statement that reads this view and statistics counts '
     'everything once.';

@@ -124,6 +124,7 @@ COMMENT ON COLUMN alerts.only_own_channel IS 'whether the only ways to its recei
 CREATE UNIQUE INDEX alerts_open_key ON alerts (rule_id, subject) WHERE resolved_at IS NULL;
 CREATE INDEX alerts_rule_idx ON alerts (rule_id, id);
 CREATE INDEX alerts_level_idx ON alerts (level, id);
+CREATE INDEX alerts_resolved_idx ON alerts (resolved_at);
 
 CREATE TABLE alert_deliveries (
     alert_id bigint NOT NULL CONSTRAINT alert_deliveries_alert_id_fkey REFERENCES alerts (id) ON DELETE CASCADE,

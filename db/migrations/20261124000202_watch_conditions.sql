@@ -1,16 +1,5 @@
 -- migrate:up
 -- What alert rules look at and no other table holds.
-CREATE TABLE outcome_samples (
-    at timestamptz DEFAULT now() CONSTRAINT outcome_samples_pkey PRIMARY KEY,
-    company_ids bigint[] NOT NULL,
-    company_successes bigint[] NOT NULL,
-    company_failures bigint[] NOT NULL,
-    sender_nos text[] NOT NULL,
-    sender_successes bigint[] NOT NULL,
-    sender_failures bigint[] NOT NULL
-);
-COMMENT ON TABLE outcome_samples IS 'How many tasks of each company, and how many reports of each sender, had succeeded and failed at one time. Written once a minute by internal/alert, which deletes rows after two hours. What ended within a window is the difference between now and the row at its start.';
-
 CREATE TABLE disk_spaces (
     host text NOT NULL,
     folder text NOT NULL,
@@ -29,4 +18,3 @@ CREATE INDEX receipts_sender_idx ON receipts (sender_no, id);
 -- migrate:down
 DROP INDEX receipts_sender_idx;
 DROP TABLE disk_spaces;
-DROP TABLE outcome_samples;

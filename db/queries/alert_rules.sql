@@ -34,11 +34,12 @@ VALUES (
 RETURNING id;
 
 -- name: AlertRuleList :many
-SELECT r.*, c.company_no, h.channel, s.sender_no
+SELECT r.*, c.company_no, h.channel, s.sender_no, sh.channel AS sender_channel
 FROM alert_rules r
 LEFT JOIN companies c ON c.id = r.company_id
 LEFT JOIN channels h ON h.id = r.channel_id
 LEFT JOIN senders s ON s.id = r.sender_id
+LEFT JOIN channels sh ON sh.id = s.channel_id
 WHERE r.id < @before_id AND (sqlc.narg(id)::bigint IS NULL OR r.id = sqlc.narg(id)::bigint)
     AND (NOT @only_enabled::boolean OR r.is_enabled)
 ORDER BY r.id DESC

@@ -536,11 +536,12 @@ func (q *Queries) AlertRuleDelete(ctx context.Context, id int64) (int64, error) 
 }
 
 const alertRuleList = `-- name: AlertRuleList :many
-SELECT r.id, r.name, r.kind, r.level, r.threshold, r.window_seconds, r.for_seconds, r.resolve_seconds, r.repeat_seconds, r.silenced_until, r.company_id, r.channel_id, r.sender_id, r.receivers, r.is_enabled, r.version, r.created_at, r.updated_at, c.company_no, h.channel, s.sender_no
+SELECT r.id, r.name, r.kind, r.level, r.threshold, r.window_seconds, r.for_seconds, r.resolve_seconds, r.repeat_seconds, r.silenced_until, r.company_id, r.channel_id, r.sender_id, r.receivers, r.is_enabled, r.version, r.created_at, r.updated_at, c.company_no, h.channel, s.sender_no, sh.channel AS sender_channel
 FROM alert_rules r
 LEFT JOIN companies c ON c.id = r.company_id
 LEFT JOIN channels h ON h.id = r.channel_id
 LEFT JOIN senders s ON s.id = r.sender_id
+LEFT JOIN channels sh ON sh.id = s.channel_id
 WHERE r.id < $1 AND ($2::bigint IS NULL OR r.id = $2::bigint)
     AND (NOT $3::boolean OR r.is_enabled)
 ORDER BY r.id DESC
@@ -576,6 +577,7 @@ type AlertRuleListRow struct {
 	CompanyNo      *string
 	Channel        *string
 	SenderNo       *string
+	SenderChannel  *string
 }
 
 func (q *Queries) AlertRuleList(ctx context.Context, arg AlertRuleListParams) ([]AlertRuleListRow, error) {
@@ -614,6 +616,7 @@ func (q *Queries) AlertRuleList(ctx context.Context, arg AlertRuleListParams) ([
 			&i.CompanyNo,
 			&i.Channel,
 			&i.SenderNo,
+			&i.SenderChannel,
 		); err != nil {
 			return nil, err
 		}

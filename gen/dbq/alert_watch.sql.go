@@ -11,6 +11,45 @@ import (
 	"time"
 )
 
+const alertRenderings = `-- name: AlertRenderings :many
+SELECT DISTINCT r.id
+FROM alerts a
+JOIN alert_deliveries d ON d.alert_id = a.id
+JOIN alert_receivers v ON v.id = d.receiver_id
+JOIN notifications n ON n.company_id = v.company_id AND n.biz_type = $1 AND n.biz_id = a.id AND n.submitted_by = $2
+JOIN renderings r ON r.notification_id = n.id
+WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '25 hours') AND a.kind = ANY ($3::text[])
+    AND EXISTS (SELECT FROM queue q WHERE q.rendering_id = r.id)
+ORDER BY r.id
+`
+
+type AlertRenderingsParams struct {
+	BizType     int16
+	SubmittedBy string
+	Kinds       []string
+}
+
+// AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. Such a task ends within a day (keptFor).
+func (q *Queries) AlertRenderings(ctx context.Context, arg AlertRenderingsParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, alertRenderings, arg.BizType, arg.SubmittedBy, arg.Kinds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const alertRuleHold = `-- name: AlertRuleHold :one
 
 SELECT r.id FROM alert_rules r WHERE r.id = $1 AND r.version = $2 AND r.is_enabled FOR NO KEY UPDATE
@@ -363,110 +402,75 @@ func (q *Queries) DiskSpacesForget(ctx context.Context) error {
 	return err
 }
 
-const outcomesForget = `-- name: OutcomesForget :execrows
-DELETE FROM outcome_samples WHERE at < now() - interval '2 hours'
-`
-
-// OutcomesForget deletes samples that no window reaches.
-func (q *Queries) OutcomesForget(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, outcomesForget)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const outcomesSample = `-- name: OutcomesSample :execrows
-INSERT INTO outcome_samples (
-    company_ids, company_successes, company_failures, sender_nos, sender_successes, sender_failures
-)
-SELECT c.ids, c.successes, c.failures, s.nos, s.successes, s.failures
-FROM (
-    SELECT coalesce(array_agg(t.company_id ORDER BY t.company_id), '{}') AS ids,
-        coalesce(array_agg(t.success ORDER BY t.company_id), '{}') AS successes,
-        coalesce(array_agg(t.failed ORDER BY t.company_id), '{}') AS failures
-    FROM task_totals t
-) c
-CROSS JOIN (
-    SELECT coalesce(array_agg(n.sender_no ORDER BY n.id), '{}') AS nos, coalesce(array_agg(t.succeeded ORDER BY n.id), '{}') AS successes,
-        coalesce(array_agg(t.failed ORDER BY n.id), '{}') AS failures
-    FROM sender_totals t
-    JOIN senders n ON n.id = t.sender_id
-) s
-WHERE NOT EXISTS (SELECT FROM outcome_samples o WHERE o.at > now() - interval '55 seconds')
-ON CONFLICT DO NOTHING
-`
-
-// OutcomesSample keeps what has ended until now, unless that was done in the last 55 seconds.
-func (q *Queries) OutcomesSample(ctx context.Context) (int64, error) {
-	result, err := q.db.Exec(ctx, outcomesSample)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const outcomesSince = `-- name: OutcomesSince :many
-WITH start AS MATERIALIZED (
-    SELECT at, company_ids, company_successes, company_failures, sender_nos, sender_successes, sender_failures FROM outcome_samples o
-    WHERE o.at >= now() - make_interval(secs => $1::double precision)
-    ORDER BY o.at
-    LIMIT 1
+const outcomeSums = `-- name: OutcomeSums :many
+WITH asked AS MATERIALIZED (
+    SELECT unnest($1::bigint[]) AS company_id, unnest($2::text[]) AS dimension, unnest($3::text[]) AS key,
+        now() - make_interval(secs => unnest($4::bigint[])::double precision) AS begins,
+        generate_series(0, cardinality($3::text[]) - 1) AS place
 ),
-companies_then AS (
-    SELECT unnest(s.company_ids) AS company_id, unnest(s.company_successes) AS success, unnest(s.company_failures) AS failed FROM start s
-),
-senders_then AS (
-    SELECT unnest(s.sender_nos) AS sender_no, unnest(s.sender_successes) AS success, unnest(s.sender_failures) AS failed FROM start s
+recent AS MATERIALIZED (
+    SELECT r.at, r.company_id, r.channel, r.sender_no, sum(r.succeeded) AS succeeded, sum(r.failed) AS failed,
+        sum(r.reported_failed) AS reported_failed
+    FROM recent_statistics r
+    WHERE r.at >= (SELECT min(a.begins) FROM asked a)
+    GROUP BY r.at, r.company_id, r.channel, r.sender_no
 )
-SELECT true::boolean AS is_company, c.company_no AS no, ''::text AS channel, ''::text AS kind, false::boolean AS has_callbacks,
-    greatest(0, t.success - coalesce(b.success, 0))::bigint AS success, greatest(0, t.failed - coalesce(b.failed, 0))::bigint AS failed
-FROM start
-CROSS JOIN task_totals t
-JOIN companies c ON c.id = t.company_id
-LEFT JOIN companies_then b ON b.company_id = t.company_id
-WHERE (t.success, t.failed) IS DISTINCT FROM (coalesce(b.success, 0), coalesce(b.failed, 0))
-UNION ALL
-SELECT false, n.sender_no, h.channel, n.kind, n.status = 'on' AND (n.config -> 'callback') IS NOT NULL,
-    greatest(0, t.succeeded - coalesce(b.success, 0)), greatest(0, t.failed - coalesce(b.failed, 0))
-FROM start
-CROSS JOIN sender_totals t
-JOIN senders n ON n.id = t.sender_id
-JOIN channels h ON h.id = n.channel_id
-LEFT JOIN senders_then b ON b.sender_no = n.sender_no
-WHERE (t.succeeded, t.failed) IS DISTINCT FROM (coalesce(b.success, 0), coalesce(b.failed, 0))
-ORDER BY is_company, no
+SELECT a.place::integer AS place, coalesce(sum(e.succeeded), 0)::bigint AS succeeded, coalesce(sum(e.failed), 0)::bigint AS failed,
+    coalesce(sum(e.reported_failed), 0)::bigint AS reported_failed
+FROM asked a
+LEFT JOIN LATERAL (
+    SELECT o.succeeded, o.failed, o.reported_failed
+    FROM generate_series(date_trunc('minute', a.begins, 'UTC'), now(), interval '1 minute') AS m (at)
+    CROSS JOIN LATERAL (
+        SELECT s.succeeded, s.failed, s.reported_failed FROM statistics s
+        WHERE s.step = 'minute' AND s.company_id = a.company_id AND s.dimension = a.dimension AND s.at = m.at AND s.key = a.key
+        OFFSET 0 -- one probe of statistics_pkey for each minute: an index scan of the window would read all keys
+    ) o
+    WHERE m.at >= a.begins
+    UNION ALL
+    SELECT r.succeeded, r.failed, r.reported_failed FROM recent r
+    WHERE r.at >= a.begins AND (a.company_id = 0 OR r.company_id = a.company_id)
+        AND CASE a.dimension WHEN 'total' THEN true WHEN 'channel' THEN r.channel = a.key WHEN 'sender' THEN r.sender_no = a.key END
+) e ON true
+GROUP BY a.place
+ORDER BY a.place
 `
 
-type OutcomesSinceRow struct {
-	IsCompany    bool
-	No           string
-	Channel      string
-	Kind         string
-	HasCallbacks bool
-	Success      int64
-	Failed       int64
+type OutcomeSumsParams struct {
+	CompanyIds    []int64
+	Dimensions    []string
+	Keys          []string
+	WindowSeconds []int64
 }
 
-// OutcomesSince returns what has ended since the oldest sample of the last window_seconds: the tasks of each company, and the reports of each
-// sender. Without a sample there is no row. A number that fell, because a task was taken back, counts as 0.
-func (q *Queries) OutcomesSince(ctx context.Context, windowSeconds float64) ([]OutcomesSinceRow, error) {
-	rows, err := q.db.Query(ctx, outcomesSince, windowSeconds)
+type OutcomeSumsRow struct {
+	Place          int32
+	Succeeded      int64
+	Failed         int64
+	ReportedFailed int64
+}
+
+// OutcomeSums returns what ended within windows: tasks that became SUCCESS and FAILED, and leases that were reported FAILED. Each place in the
+// arrays asks for one key of a dimension (total: the empty key) of a company (0: of all). A window begins with its first full minute.
+func (q *Queries) OutcomeSums(ctx context.Context, arg OutcomeSumsParams) ([]OutcomeSumsRow, error) {
+	rows, err := q.db.Query(ctx, outcomeSums,
+		arg.CompanyIds,
+		arg.Dimensions,
+		arg.Keys,
+		arg.WindowSeconds,
+	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []OutcomesSinceRow
+	var items []OutcomeSumsRow
 	for rows.Next() {
-		var i OutcomesSinceRow
+		var i OutcomeSumsRow
 		if err := rows.Scan(
-			&i.IsCompany,
-			&i.No,
-			&i.Channel,
-			&i.Kind,
-			&i.HasCallbacks,
-			&i.Success,
+			&i.Place,
+			&i.Succeeded,
 			&i.Failed,
+			&i.ReportedFailed,
 		); err != nil {
 			return nil, err
 		}
@@ -560,33 +564,38 @@ func (q *Queries) PoolsUnserved(ctx context.Context, arg PoolsUnservedParams) ([
 	return items, nil
 }
 
-const receiptsLast = `-- name: ReceiptsLast :many
-SELECT n.sender_no::text AS sender_no
-FROM unnest($1::text[]) AS n (sender_no)
-CROSS JOIN LATERAL (SELECT r.created_at FROM receipts r WHERE r.sender_no = n.sender_no ORDER BY r.id DESC LIMIT 1) l
-WHERE l.created_at > now() - make_interval(secs => $2::double precision)
+const receiptsMissing = `-- name: ReceiptsMissing :many
+SELECT n.sender_no, h.channel
+FROM senders n
+JOIN sender_states t ON t.sender_id = n.id
+JOIN channels h ON h.id = n.channel_id
+WHERE n.status = 'on' AND (n.config -> 'callback') IS NOT NULL
+    AND t.sent_at > now() - make_interval(secs => $1::double precision)
+    AND coalesce((SELECT r.created_at FROM receipts r WHERE r.sender_no = n.sender_no ORDER BY r.id DESC LIMIT 1), '-infinity')
+        <= now() - make_interval(secs => $1::double precision)
 ORDER BY n.sender_no
 `
 
-type ReceiptsLastParams struct {
-	SenderNos     []string
-	WindowSeconds float64
+type ReceiptsMissingRow struct {
+	SenderNo string
+	Channel  string
 }
 
-// ReceiptsLast returns those of senders whose provider has sent a receipt within window_seconds.
-func (q *Queries) ReceiptsLast(ctx context.Context, arg ReceiptsLastParams) ([]string, error) {
-	rows, err := q.db.Query(ctx, receiptsLast, arg.SenderNos, arg.WindowSeconds)
+// ReceiptsMissing returns the senders that are on, whose provider sends callbacks, that sent something within window_seconds, and of which no
+// receipt came within them.
+func (q *Queries) ReceiptsMissing(ctx context.Context, windowSeconds float64) ([]ReceiptsMissingRow, error) {
+	rows, err := q.db.Query(ctx, receiptsMissing, windowSeconds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []string
+	var items []ReceiptsMissingRow
 	for rows.Next() {
-		var sender_no string
-		if err := rows.Scan(&sender_no); err != nil {
+		var i ReceiptsMissingRow
+		if err := rows.Scan(&i.SenderNo, &i.Channel); err != nil {
 			return nil, err
 		}
-		items = append(items, sender_no)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ WITH RECURSIVE queued AS (
     (
         SELECT t.pool_id, t.due_at, 1 AS nth FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+            AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     )
@@ -23,15 +24,17 @@ WITH RECURSIVE queued AS (
     CROSS JOIN LATERAL (
         SELECT t.pool_id, t.due_at FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NOT NULL AND t.pool_id > q.pool_id
+            AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     ) n
-    WHERE q.nth < $1::integer
+    WHERE q.nth < $2::integer
 ),
 unqueued AS (
     (
         SELECT t.pool_id, t.due_at, 1 AS nth FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
+            AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     )
@@ -41,10 +44,11 @@ unqueued AS (
     CROSS JOIN LATERAL (
         SELECT t.pool_id, t.due_at FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.pool_id > u.pool_id
+            AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     ) n
-    WHERE u.nth < $1::integer
+    WHERE u.nth < $2::integer
 )
 SELECT w.pool_id, extract(epoch FROM now() - min(w.due_at))::double precision AS seconds
 FROM (
@@ -57,14 +61,20 @@ GROUP BY w.pool_id
 ORDER BY w.pool_id
 `
 
+type PoolsWaitingParams struct {
+	Ignored []int64
+	Most    int32
+}
+
 type PoolsWaitingRow struct {
 	PoolID  int64
 	Seconds float64
 }
 
 // PoolsWaiting returns the first most pools in which a task is due, and for how many seconds the task has waited that is first in each.
-func (q *Queries) PoolsWaiting(ctx context.Context, most int32) ([]PoolsWaitingRow, error) {
-	rows, err := q.db.Query(ctx, poolsWaiting, most)
+// Tasks with ignored renderings are passed over.
+func (q *Queries) PoolsWaiting(ctx context.Context, arg PoolsWaitingParams) ([]PoolsWaitingRow, error) {
+	rows, err := q.db.Query(ctx, poolsWaiting, arg.Ignored, arg.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -106,6 +116,7 @@ WITH RECURSIVE queued AS ( -- the first task of each pool and lane, one probe of
     (
         SELECT t.pool_id, t.lane, t.company_id, t.due_at, 1 AS nth FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+            AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     )
@@ -115,15 +126,17 @@ WITH RECURSIVE queued AS ( -- the first task of each pool and lane, one probe of
     CROSS JOIN LATERAL (
         SELECT t.pool_id, t.lane, t.company_id, t.due_at FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NOT NULL AND (t.pool_id, t.lane) > (q.pool_id, q.lane)
+            AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     ) n
-    WHERE q.nth < $1::integer
+    WHERE q.nth < $2::integer
 ),
 unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_idx for each
     (
         SELECT t.pool_id, t.company_id, t.due_at, 1 AS nth FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
+            AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     )
@@ -133,10 +146,11 @@ unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_id
     CROSS JOIN LATERAL (
         SELECT t.pool_id, t.company_id, t.due_at FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.pool_id > u.pool_id
+            AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     ) n
-    WHERE u.nth < $1::integer
+    WHERE u.nth < $2::integer
 ),
 late AS MATERIALIZED (
     SELECT w.pool_id, w.company_id, min(w.due_at) AS due_at
@@ -144,23 +158,25 @@ late AS MATERIALIZED (
         (
             -- lane / 32 is the priority: these are queue_top_idx and queue_low_idx.
             SELECT t.pool_id, t.company_id, t.due_at FROM queue t
-            WHERE t.lease_until IS NULL AND t.lane < 32 AND t.due_at < now() - make_interval(secs => $2::double precision)
+            WHERE t.lease_until IS NULL AND t.lane < 32 AND t.due_at < now() - make_interval(secs => $3::double precision)
+                AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)
             ORDER BY t.due_at
-            LIMIT $1::integer
+            LIMIT $2::integer
         )
         UNION ALL
         (
             SELECT t.pool_id, t.company_id, t.due_at FROM queue t
-            WHERE t.lease_until IS NULL AND t.lane >= 32 AND t.due_at < now() - make_interval(secs => $2::double precision)
+            WHERE t.lease_until IS NULL AND t.lane >= 32 AND t.due_at < now() - make_interval(secs => $3::double precision)
+                AND coalesce(t.rendering_id <> ALL ($1::bigint[]), true)
             ORDER BY t.due_at
-            LIMIT $1::integer
+            LIMIT $2::integer
         )
         UNION ALL
         SELECT q.pool_id, q.company_id, q.due_at FROM queued q
         UNION ALL
         SELECT u.pool_id, u.company_id, u.due_at FROM unqueued u
     ) w
-    WHERE w.due_at < now() - make_interval(secs => $2::double precision)
+    WHERE w.due_at < now() - make_interval(secs => $3::double precision)
     GROUP BY w.pool_id, w.company_id
 )
 SELECT h.channel, c.company_no, extract(epoch FROM now() - min(l.due_at))::double precision AS seconds
@@ -173,6 +189,7 @@ ORDER BY h.channel, c.company_no
 `
 
 type TasksLateParams struct {
+	Ignored      []int64
 	Most         int32
 	AfterSeconds float64
 }
@@ -186,9 +203,10 @@ type TasksLateRow struct {
 // How long tasks wait, for the rules of alerts. The rules at the head of queue_claim.sql hold here too.
 // TasksLate returns the longest waits of due tasks that have waited for more than after_seconds, for each channel and company. It looks at the
 // tasks that have been due for longest, up to most of high and as many of low priority, and at the first task of each pool and lane, and the
-// first unqueued one of each pool. So each channel, and each company with a pool of its own, is found whatever the others have waiting.
+// first unqueued one of each pool. So each channel, and each company with a pool of its own, is found whatever the others have waiting. Tasks
+// with ignored renderings are passed over.
 func (q *Queries) TasksLate(ctx context.Context, arg TasksLateParams) ([]TasksLateRow, error) {
-	rows, err := q.db.Query(ctx, tasksLate, arg.Most, arg.AfterSeconds)
+	rows, err := q.db.Query(ctx, tasksLate, arg.Ignored, arg.Most, arg.AfterSeconds)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"lksms/internal/queue"
 	"lksms/internal/sender"
 	"lksms/internal/setting"
+	"lksms/internal/statistics"
 )
 
 // finder says what a rule finds. The functions of this file look once for all rules of a kind, and return one.
@@ -40,16 +41,15 @@ func (s *Service) waits(ctx context.Context, rules []dbq.AlertRuleListRow, value
 			least = min(least, seconds)
 		}
 	}
-	var late []dispatchq.TasksLateRow
-	err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) error {
-		longest, err := q.LongestWait(ctx) // costs next to nothing, and almost always says that there is no more to look for
-		if err == nil && longest > least {
-			late, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: least, Most: lateMost})
-		}
-		return err
-	})
+	longest, err := s.longestWait(ctx) // costs next to nothing, and almost always says that there is no more to look for
 	if err != nil {
-		return nil, postgres.Wrap("read waits", err, nil)
+		return nil, postgres.Wrap("read longest wait", err, nil)
+	}
+	var late []dispatchq.TasksLateRow
+	if longest > least {
+		if late, err = s.late(ctx, least); err != nil {
+			return nil, err
+		}
 	}
 	return func(r dbq.AlertRuleListRow) (found []finding) {
 		threshold, isOn := thresholdOf(r)
@@ -67,6 +67,28 @@ func (s *Service) waits(ctx context.Context, rules []dbq.AlertRuleListRow, value
 		}
 		return found
 	}, nil
+}
+
+// late returns the longest waits of more than after seconds.
+func (s *Service) late(ctx context.Context, after float64) (rows []dispatchq.TasksLateRow, err error) {
+	ignored, err := s.tellingOfWaits(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
+		rows, err = q.TasksLate(ctx, dispatchq.TasksLateParams{AfterSeconds: after, Most: lateMost, Ignored: ignored})
+		return err
+	})
+	return rows, postgres.Wrap("read waits", err, nil)
+}
+
+// tellingOfWaits returns the renderings of waiting tasks that tell alerts about waiting tasks. Their own wait is no reason for an alert: on a channel
+// on which nobody sends, each alert would be the reason for the next one.
+func (s *Service) tellingOfWaits(ctx context.Context) ([]int64, error) {
+	ids, err := s.q.AlertRenderings(ctx, dbq.AlertRenderingsParams{
+		BizType: BizType, SubmittedBy: submitter, Kinds: []string{WaitTime, QueueDepth, PoolUnserved},
+	})
+	return ids, postgres.Wrap("read renderings of alerts", err, nil)
 }
 
 // laterMost is up to how many tasks that are due later are counted.
@@ -133,62 +155,61 @@ func whether(holds bool, f finding) []finding {
 // endedLeast is how many must have ended within a window, so that a share of them says something.
 const endedLeast = 20
 
-// outcome is what has ended within a window.
-type outcome struct{ success, failed int64 }
-
-// outcomes returns what has ended within the windows of rules.
-func (s *Service) outcomes(ctx context.Context, rules []dbq.AlertRuleListRow) (map[int64][]dbq.OutcomesSinceRow, error) {
-	if n, err := s.q.OutcomesSample(ctx); err != nil {
-		return nil, postgres.Wrap("keep outcomes", err, nil)
-	} else if n > 0 {
-		if _, err := s.q.OutcomesForget(ctx); err != nil {
-			return nil, postgres.Wrap("delete old outcomes", err, nil)
-		}
+// sums reads what has ended within windows. All arrays of p have one element for each question, and so has the answer.
+func (s *Service) sums(ctx context.Context, p dbq.OutcomeSumsParams) ([]dbq.OutcomeSumsRow, error) {
+	if len(p.Keys) == 0 {
+		return nil, nil
 	}
-	all := map[int64][]dbq.OutcomesSinceRow{}
-	for _, r := range rules {
-		window := optional.Value(r.WindowSeconds)
-		if _, known := all[window]; known {
-			continue
-		}
-		rows, err := s.q.OutcomesSince(ctx, float64(window))
-		if err != nil {
-			return nil, postgres.Wrap("read outcomes", err, nil)
-		}
-		all[window] = rows
-	}
-	return all, nil
+	rows, err := s.q.OutcomeSums(ctx, p)
+	return rows, postgres.Wrap("read outcomes", err, nil)
 }
 
-// failureRates finds a share of failures that is too large.
+// failureRates finds a share of failures that is too large: of the tasks that ended, or if a rule names a channel or a sender, of the reports.
 func (s *Service) failureRates(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
-	all, err := s.outcomes(ctx, rules)
+	var p dbq.OutcomeSumsParams
+	for _, r := range rules {
+		dimension, key := statistics.ByNothing, ""
+		switch {
+		case r.Channel != nil:
+			dimension, key = statistics.ByChannel, *r.Channel
+		case r.SenderNo != nil:
+			dimension, key = statistics.BySender, *r.SenderNo
+		}
+		p.CompanyIds = append(p.CompanyIds, optional.Or(r.CompanyID, statistics.AllCompanies))
+		p.Dimensions = append(p.Dimensions, dimension)
+		p.Keys = append(p.Keys, key)
+		p.WindowSeconds = append(p.WindowSeconds, optional.Value(r.WindowSeconds))
+	}
+	rows, err := s.sums(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	sums := map[int64]dbq.OutcomeSumsRow{} // by rule
+	for _, row := range rows {
+		sums[rules[row.Place].ID] = row
+	}
 	return func(r dbq.AlertRuleListRow) []finding {
-		isOfSenders := r.Channel != nil || r.SenderNo != nil
-		var sum outcome
+		succeeded, failed := sums[r.ID].Succeeded, sums[r.ID].Failed
+		if r.Channel != nil || r.SenderNo != nil {
+			failed = sums[r.ID].ReportedFailed
+		}
+		ended := succeeded + failed
+		if ended < endedLeast {
+			return nil
+		}
 		f := finding{
 			subject: joined(optional.Value(r.CompanyNo), optional.Value(r.Channel), optional.Value(r.SenderNo)),
-			company: optional.Value(r.CompanyNo), channel: optional.Value(r.Channel), sender: optional.Value(r.SenderNo), threshold: r.Threshold,
-		}
-		for _, row := range all[optional.Value(r.WindowSeconds)] {
-			switch {
-			case row.IsCompany == isOfSenders:
-			case row.IsCompany && matches(r, row.No, "", ""), !row.IsCompany && matches(r, "", row.Channel, row.No):
-				sum.success, sum.failed = sum.success+row.Success, sum.failed+row.Failed
-				if r.SenderNo != nil {
-					f.channel = row.Channel
-				}
-			}
+			company: optional.Value(r.CompanyNo), channel: optional.Value(r.Channel), sender: optional.Value(r.SenderNo),
+			value: float64(failed) / float64(ended), threshold: r.Threshold,
 		}
 		if f.subject == "" {
 			f.subject = "all"
 		}
-		ended := sum.success + sum.failed
-		if f.value = 0; ended > 0 {
-			f.value = float64(sum.failed) / float64(ended)
+		if r.SenderNo != nil {
+			f.channel = optional.Value(r.SenderChannel)
 		}
-		return whether(ended >= endedLeast && f.value > *r.Threshold, f)
-	}, err
+		return whether(f.value > *r.Threshold, f)
+	}, nil
 }
 
 // poolsMost is up to how many pools with waiting tasks are looked at.
@@ -199,9 +220,13 @@ var messageTypes = [...]string{queue.Verification: "verification", queue.Notific
 
 // unservedPools finds pools in which a task waits and that no available sender serves.
 func (s *Service) unservedPools(ctx context.Context, _ []dbq.AlertRuleListRow, values setting.Values) (finder, error) {
+	ignored, err := s.tellingOfWaits(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var waiting []dispatchq.PoolsWaitingRow
 	if err := s.db.Dispatch(ctx, func(q *dispatchq.Queries) (err error) {
-		waiting, err = q.PoolsWaiting(ctx, poolsMost)
+		waiting, err = q.PoolsWaiting(ctx, dispatchq.PoolsWaitingParams{Most: poolsMost, Ignored: ignored})
 		return err
 	}); err != nil {
 		return nil, postgres.Wrap("find pools with tasks", err, nil)
@@ -290,42 +315,41 @@ func (s *Service) openBreakers(ctx context.Context, _ []dbq.AlertRuleListRow, _ 
 
 // missingReceipts finds senders whose provider has accepted messages and sends no receipts.
 func (s *Service) missingReceipts(ctx context.Context, rules []dbq.AlertRuleListRow, _ setting.Values) (finder, error) {
-	all, err := s.outcomes(ctx, rules)
+	var p dbq.OutcomeSumsParams
+	var asked []*finding               // by place in p
+	suspects := map[int64][]*finding{} // by window
+	for _, r := range rules {
+		window := optional.Value(r.WindowSeconds)
+		if _, isKnown := suspects[window]; isKnown {
+			continue
+		}
+		rows, err := s.q.ReceiptsMissing(ctx, float64(window))
+		if err != nil {
+			return nil, postgres.Wrap("find senders without receipts", err, nil)
+		}
+		suspects[window] = []*finding{}
+		for _, row := range rows {
+			f := &finding{subject: row.SenderNo, channel: row.Channel, sender: row.SenderNo}
+			suspects[window], asked = append(suspects[window], f), append(asked, f)
+			p.CompanyIds = append(p.CompanyIds, statistics.AllCompanies)
+			p.Dimensions = append(p.Dimensions, statistics.BySender)
+			p.Keys = append(p.Keys, row.SenderNo)
+			p.WindowSeconds = append(p.WindowSeconds, window)
+		}
+	}
+	rows, err := s.sums(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	hasReceipts := map[int64]map[string]bool{} // by window
-	for window, rows := range all {
-		least := float64(mostNumber)
-		for _, r := range rules {
-			if optional.Value(r.WindowSeconds) == window {
-				least = min(least, *r.Threshold)
-			}
-		}
-		var nos []string
-		for _, row := range rows {
-			if row.HasCallbacks && row.Success > 0 && float64(row.Success) >= least {
-				nos = append(nos, row.No)
-			}
-		}
-		if len(nos) == 0 {
-			continue
-		}
-		found, err := s.q.ReceiptsLast(ctx, dbq.ReceiptsLastParams{SenderNos: nos, WindowSeconds: float64(window)})
-		if err != nil {
-			return nil, postgres.Wrap("read last receipts", err, nil)
-		}
-		hasReceipts[window] = map[string]bool{}
-		for _, no := range found {
-			hasReceipts[window][no] = true
-		}
+	for _, row := range rows {
+		asked[row.Place].value = float64(row.Succeeded) // accepted messages
 	}
 	return func(r dbq.AlertRuleListRow) (found []finding) {
-		window := optional.Value(r.WindowSeconds)
-		for _, row := range all[window] {
-			if row.HasCallbacks && row.Success > 0 && float64(row.Success) >= *r.Threshold && !hasReceipts[window][row.No] &&
-				matches(r, "", row.Channel, row.No) {
-				found = append(found, finding{subject: row.No, channel: row.Channel, sender: row.No, value: float64(row.Success), threshold: r.Threshold})
+		for _, f := range suspects[optional.Value(r.WindowSeconds)] {
+			if f.value > 0 && f.value >= *r.Threshold && matches(r, "", f.channel, f.sender) {
+				one := *f
+				one.threshold = r.Threshold
+				found = append(found, one)
 			}
 		}
 		return found

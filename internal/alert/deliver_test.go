@@ -434,6 +434,48 @@ func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
 	}
 }
 
+// Nobody sends mail. A task that tells of a wait there is no reason for an alert, whether that alert still fires or is over; any other task is.
+func TestATaskThatTellsOfAWaitIsNotLateItself(t *testing.T) {
+	w, _ := newTelling(t, `,"repeat_seconds":60`)
+	w.Exec("UPDATE alert_rules SET is_enabled = true, for_seconds = 0, resolve_seconds = 0, repeat_seconds = 60 WHERE kind IN ('pool_unserved', 'disk_low')")
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
+	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
+	pass := func(rounds int, want ...string) {
+		t.Helper()
+		for range rounds {
+			w.after(60)
+			w.evaluate()
+			w.tell()
+			w.expect(want...)
+		}
+	}
+	mails := func() int { return w.Count("SELECT count(*) FROM queue WHERE lease_until IS NULL AND rendering_id IS NOT NULL") }
+	w.late()
+	pass(5, "pool_unserved critical sms", "wait_time critical sms")
+	w.over()
+	pass(5)
+	if n := mails(); n != 12 { // the beginnings, four repetitions, and the ends
+		t.Errorf("%d mails wait", n)
+	}
+	w.Exec("INSERT INTO disk_spaces (host, folder, bytes, free_bytes, measured_at) VALUES ('a', '/x', 1000, 1, now() + interval '1 hour')")
+	w.evaluate()
+	w.tell()
+	pass(5, "disk_low critical a:/x", "pool_unserved critical email", "wait_time critical email")
+	w.Exec(`DELETE FROM queue WHERE rendering_id IN (
+		SELECT r.id FROM renderings r JOIN notifications n ON n.id = r.notification_id JOIN alerts a ON a.id = n.biz_id WHERE a.kind = 'disk_low')`)
+	w.Exec("DELETE FROM disk_spaces")
+	w.evaluate()
+	w.Exec("UPDATE alert_receivers SET channels = '{sms}'") // the end is told elsewhere
+	w.tell()
+	w.finish("phone")
+	pass(5)
+	if n := mails(); n < 20 {
+		t.Errorf("%d mails wait", n)
+	}
+	w.Submit("x") // and short messages are watched as ever
+	pass(1, "pool_unserved critical sms", "wait_time critical sms")
+}
+
 // One channel of a receiver cannot be used: the others are, and the delivery says why.
 func TestAChannelThatFailsStopsNoOther(t *testing.T) {
 	w, _ := newTelling(t, "")

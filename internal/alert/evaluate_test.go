@@ -101,6 +101,14 @@ func (w *watched) notePolls() {
 	w.fold()
 }
 
+// rollUp moves the staged minutes that are over to the statistics.
+func (w *watched) rollUp() {
+	w.T.Helper()
+	if _, err := w.App.Statistics.RollUp(w.T.Context()); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
 func (w *watched) fold() {
 	w.T.Helper()
 	if _, err := w.App.History.Fold(w.T.Context()); err != nil {
@@ -433,7 +441,7 @@ func TestALargeShareOfFailuresIsFound(t *testing.T) {
 		w.after(60)
 		w.evaluate()
 	}
-	w.evaluate() // a first sample
+	w.evaluate()
 	end(10, 3)
 	w.expect() // too few say nothing
 	end(30, 2)
@@ -452,6 +460,68 @@ func TestALargeShareOfFailuresIsFound(t *testing.T) {
 	w.expect("failure_rate critical sms", "failure_rate warning all")
 }
 
+// Of a company tasks count, of a channel and a sender reports. The figures are exact in facts, staged minutes and statistics.
+func TestFailuresAreThoseOfACompanyAChannelOrASender(t *testing.T) {
+	w := newWatched(t)
+	acme := w.AddCompany("acme", 1)
+	for _, no := range []string{"bad", "good", "other"} {
+		w.AddSender(map[string]any{"sender_no": no})
+	}
+	w.Exec("UPDATE alert_rules SET is_enabled = false")
+	for _, filter := range []string{
+		``, `,"company_no":"acme"`, `,"company_no":"default"`, `,"channel":"sms"`, `,"channel":"email"`, `,"sender_no":"bad"`, `,"sender_no":"good"`,
+	} {
+		addRule(w.Bundle, `{"kind":"failure_rate","level":"warning","threshold":0.2,"for_seconds":0,"resolve_seconds":0`+filter+`}`)
+	}
+	report := func(senderNo string, n, status int, more apptest.Report) {
+		t.Helper()
+		tasks := w.Claim(senderNo, n)
+		if len(tasks) != n {
+			t.Fatalf("%s claimed %d", senderNo, len(tasks))
+		}
+		for _, task := range tasks {
+			w.Report(task.TaskID, senderNo, status, more)
+		}
+	}
+	w.SubmitMany("x", 20, nil, acme...)
+	report("bad", 20, 3, apptest.Report{"should_retry": true, "retry_after_seconds": 1})
+	w.after(2)
+	report("good", 20, 2, nil) // all arrived: no task of acme failed
+	w.SubmitMany("x", 40, nil)
+	report("other", 30, 2, nil)
+	report("other", 10, 3, nil)
+	w.SubmitMany("x", 40, nil)
+	report("other", 30, 2, nil)
+	report("other", 10, 3, nil)
+	check := func(when string) {
+		t.Helper()
+		w.evaluate()
+		values := []string{}
+		for _, a := range w.alerts("status=firing") {
+			values = append(values, fmt.Sprintf("%s %.2f", a.Subject, a.Value))
+			if (a.Channel == nil) != (a.Subject == "default") || (a.SenderNo == nil) != (a.Subject != "bad") {
+				t.Errorf("%s: %+v", when, a)
+			}
+		}
+		slices.Sort(values) // all tasks: 20 of 100 failed, which is not more than a fifth
+		if got := strings.Join(values, ", "); got != "bad 1.00, default 0.25, sms 0.33" {
+			t.Errorf("%s: %s", when, got)
+		}
+	}
+	check("facts")
+	w.fold()
+	check("folded")
+	w.after(60)
+	w.rollUp()
+	check("rolled up")
+	if n := w.Count("SELECT count(*) FROM facts") + w.Count("SELECT count(*) FROM statistics_staged"); n != 0 {
+		t.Errorf("%d rows are not rolled up", n)
+	}
+	w.after(14 * 60)
+	w.evaluate()
+	w.expect()
+}
+
 func TestReceiptsDisksPartitionsAndReceiversAreWatched(t *testing.T) {
 	w := newWatched(t)
 	w.Exec("UPDATE alert_rules SET for_seconds = 0, resolve_seconds = 0")
@@ -460,9 +530,24 @@ func TestReceiptsDisksPartitionsAndReceiversAreWatched(t *testing.T) {
 	w.evaluate()
 	w.expect()
 	w.after(60)
-	w.Exec("UPDATE sender_states SET succeeded = 20, sent_at = now()")
+	w.Exec("UPDATE sender_states SET sent_at = now()")
+	accept := func(n int, senders ...string) {
+		w.Exec(`INSERT INTO facts (company_id, at, sender_no, success, reported_success)
+			SELECT 1, now(), s, $1, $1 FROM unnest($2::text[]) s`, n, senders)
+	}
+	accept(19, "driven", "mute", "other")
+	w.evaluate()
+	w.expect()
+	w.after(60) // the first ones are staged, and rolled up
+	w.fold()
+	w.rollUp()
+	w.Exec("UPDATE sender_states SET sent_at = now()")
+	accept(1, "driven")
 	w.evaluate()
 	w.expect("receipts_missing warning driven")
+	if a := w.alerts("")[0]; a.Value != 20 || *a.Channel != "sms" || *a.SenderNo != "driven" {
+		t.Errorf("%+v", a)
+	}
 	w.Exec("INSERT INTO receipts (callback_id, sender_no, provider_no, state) VALUES (1, 'driven', 'p', 1), (1, 'other', 'p', 1)")
 	w.evaluate()
 	w.expect()

@@ -38,7 +38,7 @@ var unbounded = map[string]string{
 	"task_jobs": "history; a hundred run at a time", "task_job_parts": "the tasks of jobs that run",
 	"facts": "folded within seconds", "statistics_staged": "moved within minutes", "statistics": "by step, company and key", "pool_channels": "one for a pool", "task_counts": "one for a company",
 	"alerts": "a hundred at a time for a rule; the others are history", "alert_deliveries": "by alert and receiver",
-	"alert_receiver_states": "one for a receiver", "outcome_samples": "one a minute, for two hours", "disk_spaces": "one for a folder of a server",
+	"alert_receiver_states": "one for a receiver", "disk_spaces": "one for a folder of a server",
 }
 
 // A new table needs a bound, or a reason in unbounded.

@@ -78,8 +78,8 @@ func seriesOf(by string, s statistics.Series) api.StatisticsSeries {
 
 func figuresOf(f statistics.Figures) api.StatisticsFigures {
 	return api.StatisticsFigures{
-		Submitted: f.Submitted, Requeued: f.Requeued, Claimed: f.Claimed, Succeeded: f.Succeeded, Failed: f.Failed, Cancelled: f.Cancelled,
-		Delivered: f.Delivered, Undelivered: f.Undelivered, Segments: f.Segments,
+		Submitted: f.Submitted, Requeued: f.Requeued, Claimed: f.Claimed, Succeeded: f.Succeeded, Failed: f.Failed,
+		ReportedFailed: f.ReportedFailed, Cancelled: f.Cancelled, Delivered: f.Delivered, Undelivered: f.Undelivered, Segments: f.Segments,
 		WaitP50: f.Waits.Percentile(0.5), WaitP95: f.Waits.Percentile(0.95), WaitP99: f.Waits.Percentile(0.99),
 		DurationP50: f.Durations.Percentile(0.5), DurationP95: f.Durations.Percentile(0.95), DurationP99: f.Durations.Percentile(0.99),
 	}
@@ -89,7 +89,7 @@ func pointOf(p statistics.Point) api.StatisticsPoint {
 	f := figuresOf(p.Figures)
 	return api.StatisticsPoint{
 		At: p.At, Submitted: f.Submitted, Requeued: f.Requeued, Claimed: f.Claimed, Succeeded: f.Succeeded, Failed: f.Failed,
-		Cancelled: f.Cancelled, Delivered: f.Delivered, Undelivered: f.Undelivered, Segments: f.Segments, WaitP50: f.WaitP50, WaitP95: f.WaitP95,
+		ReportedFailed: f.ReportedFailed, Cancelled: f.Cancelled, Delivered: f.Delivered, Undelivered: f.Undelivered, Segments: f.Segments, WaitP50: f.WaitP50, WaitP95: f.WaitP95,
 		WaitP99: f.WaitP99, DurationP50: f.DurationP50, DurationP95: f.DurationP95, DurationP99: f.DurationP99,
 	}
 }

@@ -199,10 +199,10 @@ func runDispatch(t *testing.T, url string) {
 				_, err = q.LongestWait(t.Context())
 			}
 			if err == nil {
-				_, err = q.TasksLate(t.Context(), dispatchq.TasksLateParams{AfterSeconds: 60, Most: 10})
+				_, err = q.TasksLate(t.Context(), dispatchq.TasksLateParams{AfterSeconds: 60, Most: 10, Ignored: []int64{}})
 			}
 			if err == nil {
-				_, err = q.PoolsWaiting(t.Context(), 10)
+				_, err = q.PoolsWaiting(t.Context(), dispatchq.PoolsWaitingParams{Most: 10, Ignored: []int64{}})
 			}
 			if err == nil {
 				_, err = q.TasksLater(t.Context(), 10)

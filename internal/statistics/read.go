@@ -73,7 +73,7 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	case length > time.Duration(days)*24*time.Hour+25*time.Hour: // the first and the last step may be partly outside
 		return Answer{}, fault.InvalidField("from", fault.RangeTooLong, days)
 	}
-	company, by := int64(allCompanies), query.By
+	company, by := int64(AllCompanies), query.By
 	if query.CompanyID != nil {
 		company = *query.CompanyID
 		if by == ByCompany {
@@ -117,7 +117,7 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 
 // size is what series are ordered by.
 func (c Counts) size() int64 {
-	return c.Submitted + c.Requeued + c.Claimed + c.Succeeded + c.Failed + c.Cancelled + c.Delivered + c.Undelivered
+	return c.Submitted + c.Requeued + c.Claimed + c.Succeeded + c.Failed + c.ReportedFailed + c.Cancelled + c.Delivered + c.Undelivered
 }
 
 // seriesOf makes series of rows, which are ordered by key and time. One point may come from two rows.
@@ -133,7 +133,7 @@ func seriesOf(rows []dbq.StatisticsPointsRow) (all []Series, err error) {
 		point := &one.Points[len(one.Points)-1]
 		point.Counts.add(Counts{
 			Submitted: row.Submitted, Requeued: row.Requeued, Claimed: row.Claimed, Succeeded: row.Succeeded, Failed: row.Failed,
-			Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
+			ReportedFailed: row.ReportedFailed, Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
 		})
 		if !row.IsPacked {
 			point.Waits.Add(row.Waits)

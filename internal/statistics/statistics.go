@@ -44,15 +44,16 @@ var kept = map[string]time.Duration{Minute: 2 * 24 * time.Hour, Hour: 93 * 24 * 
 
 // Counts says how often something happened.
 type Counts struct {
-	Submitted   int64
-	Requeued    int64
-	Claimed     int64 // leases
-	Succeeded   int64
-	Failed      int64
-	Cancelled   int64
-	Delivered   int64 // receipts that said so
-	Undelivered int64
-	Segments    int64 // of leases that were reported SUCCESS
+	Submitted      int64
+	Requeued       int64
+	Claimed        int64 // leases
+	Succeeded      int64
+	Failed         int64
+	ReportedFailed int64 // leases that their sender ended by reporting FAILED, also those that are retried
+	Cancelled      int64
+	Delivered      int64 // receipts that said so
+	Undelivered    int64
+	Segments       int64 // of leases that were reported SUCCESS
 }
 
 func (c *Counts) add(o Counts) {
@@ -61,6 +62,7 @@ func (c *Counts) add(o Counts) {
 	c.Claimed += o.Claimed
 	c.Succeeded += o.Succeeded
 	c.Failed += o.Failed
+	c.ReportedFailed += o.ReportedFailed
 	c.Cancelled += o.Cancelled
 	c.Delivered += o.Delivered
 	c.Undelivered += o.Undelivered
@@ -79,7 +81,7 @@ func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error 
 	var rows dbq.StatisticsStageParams
 	for _, f := range facts {
 		succeeded, failed := max(0, f.Success), max(0, f.Failed) // a requeued task is FAILED no more: that is no event of a minute
-		if f.Submitted+f.Requeued+f.Leases+succeeded+failed+f.Cancelled+f.Delivered+f.Undelivered == 0 {
+		if f.Submitted+f.Requeued+f.Leases+succeeded+failed+f.ReportedFailed+f.Cancelled+f.Delivered+f.Undelivered == 0 {
 			continue
 		}
 		sender := ""
@@ -97,6 +99,7 @@ func (s *Service) AddFacts(ctx context.Context, facts []dbq.FactsTakeRow) error 
 		rows.Claimed = append(rows.Claimed, f.Leases)
 		rows.Succeeded = append(rows.Succeeded, succeeded)
 		rows.Failed = append(rows.Failed, failed)
+		rows.ReportedFailed = append(rows.ReportedFailed, f.ReportedFailed)
 		rows.Cancelled = append(rows.Cancelled, f.Cancelled)
 		rows.Delivered = append(rows.Delivered, f.Delivered)
 		rows.Undelivered = append(rows.Undelivered, f.Undelivered)
@@ -153,14 +156,14 @@ func (s *Service) rollUpPortion(ctx context.Context, zone string) (taken int64, 
 	return taken, s.store(ctx, sums)
 }
 
-// allCompanies is the id of no company: rows with it count the tasks of all.
-const allCompanies = 0
+// AllCompanies is the id of no company: rows with it count the tasks of all.
+const AllCompanies = 0
 
 // addTo adds a staged row to all rows of statistics that count it.
 func addTo(sums map[place]*Figures, row dbq.StatisticsTakeRow) {
 	f := Figures{Counts: Counts{
 		Submitted: row.Submitted, Requeued: row.Requeued, Claimed: row.Claimed, Succeeded: row.Succeeded, Failed: row.Failed,
-		Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
+		ReportedFailed: row.ReportedFailed, Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
 	}}
 	f.Waits.Add(row.Waits)
 	f.Durations.Add(row.Durations)
@@ -176,9 +179,9 @@ func addTo(sums map[place]*Figures, row dbq.StatisticsTakeRow) {
 	for step, at := range map[string]time.Time{Minute: row.Minute, Hour: row.Hour, Day: row.Day} {
 		for dimension, key := range keys {
 			add(place{step, row.CompanyID, dimension, at.Unix(), key})
-			add(place{step, allCompanies, dimension, at.Unix(), key})
+			add(place{step, AllCompanies, dimension, at.Unix(), key})
 		}
-		add(place{step, allCompanies, ByCompany, at.Unix(), strconv.FormatInt(row.CompanyID, 10)})
+		add(place{step, AllCompanies, ByCompany, at.Unix(), strconv.FormatInt(row.CompanyID, 10)})
 	}
 }
 
@@ -213,6 +216,7 @@ func (s *Service) store(ctx context.Context, sums map[place]*Figures) error {
 		rows.Claimed = append(rows.Claimed, f.Claimed)
 		rows.Succeeded = append(rows.Succeeded, f.Succeeded)
 		rows.Failed = append(rows.Failed, f.Failed)
+		rows.ReportedFailed = append(rows.ReportedFailed, f.ReportedFailed)
 		rows.Cancelled = append(rows.Cancelled, f.Cancelled)
 		rows.Delivered = append(rows.Delivered, f.Delivered)
 		rows.Undelivered = append(rows.Undelivered, f.Undelivered)

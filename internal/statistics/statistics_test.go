@@ -89,6 +89,8 @@ const events = `
 		UNION ALL SELECT company_id, pool_id, app_id, message_type, '', 'waits', 1, wait_bucket(leased_at - entered_at) FROM firsts WHERE retry_count = 0
 		UNION ALL SELECT company_id, pool_id, coalesce(app_id, ''), message_type, ended_as,
 			CASE ended_as WHEN 'SUCCESS' THEN 'succeeded' ELSE lower(ended_as) END, 1, NULL FROM ended
+		UNION ALL SELECT company_id, pool_id, app_id, message_type, CASE effect WHEN 'retry' THEN '' ELSE 'FAILED' END, 'reported_failed', 1, NULL
+			FROM report_logs WHERE status = 3 AND effect IN ('failed', 'exhausted', 'retry')
 		UNION ALL SELECT company_id, pool_id, coalesce(app_id, ''), message_type, ended_as, 'durations', 1, wait_bucket(created_at - entered_at)
 			FROM ended WHERE ended_as <> 'CANCELLED' AND event <> 'unreachable'
 		UNION ALL SELECT company_id, pool_id, app_id, message_type, 'SUCCESS', 'segments', coalesce(lease_segments, segments), NULL FROM ended WHERE status = 2
@@ -118,7 +120,7 @@ func lines(answer statistics.Answer) string {
 		t := s.Totals
 		for what, n := range map[string]int64{
 			"submitted": t.Submitted, "requeued": t.Requeued, "claimed": t.Claimed, "succeeded": t.Succeeded, "failed": t.Failed,
-			"cancelled": t.Cancelled, "delivered": t.Delivered, "undelivered": t.Undelivered, "segments": t.Segments,
+			"reported_failed": t.ReportedFailed, "cancelled": t.Cancelled, "delivered": t.Delivered, "undelivered": t.Undelivered, "segments": t.Segments,
 		} {
 			if n != 0 {
 				all = append(all, fmt.Sprintf("%s %s %d ", s.Key, what, n))
@@ -396,7 +398,7 @@ func TestPercentilesAreAtMostATenthTooHigh(t *testing.T) {
 // stage adds events of a minute of one company by hand, as a fold does. A task waited for a time of bucket 10.
 func stage(b *apptest.Bundle, at time.Time, submitted int) {
 	b.T.Helper()
-	b.Exec(`INSERT INTO statistics_staged SELECT $1, 1, $2::integer, 0, 0, 0, 0, 0, 0, 0, 0, 'sms', 'app', '1', '', decode(repeat('0a', $2::integer), 'hex'), ''`,
+	b.Exec(`INSERT INTO statistics_staged SELECT $1, 1, $2::integer, 0, 0, 0, 0, 0, 0, 0, 0, 0, 'sms', 'app', '1', '', decode(repeat('0a', $2::integer), 'hex'), ''`,
 		at.Truncate(time.Minute), submitted)
 }
 
@@ -614,7 +616,7 @@ func TestSeriesOfTheOperation(t *testing.T) {
 func TestAYearOfDaysIsReadInTime(t *testing.T) {
 	b := apptest.New(t)
 	b.Exec(`INSERT INTO statistics SELECT 'day', c, d, date_trunc('day', now(), 'Asia/Shanghai') - x * interval '1 day', CASE d WHEN 'sender' THEN 'sender-' || k ELSE '' END,
-			1000, 0, 1000, 990, 10, 0, 900, 5, 1200, h.packed, h.packed
+			1000, 0, 1000, 990, 10, 12, 0, 900, 5, 1200, h.packed, h.packed
 		FROM generate_series(0, 1) c, (VALUES ('total', 1), ('sender', 100)) AS v (d, n), generate_series(1, v.n) k, generate_series(0, 364) x,
 			(SELECT string_agg(set_byte('\x0007', 0, i), '' ORDER BY i) AS packed FROM generate_series(20, 79) i) h`)
 	b.Exec("ANALYZE statistics")

@@ -2,12 +2,14 @@
 
 -- TasksLate returns the longest waits of due tasks that have waited for more than after_seconds, for each channel and company. It looks at the
 -- tasks that have been due for longest, up to most of high and as many of low priority, and at the first task of each pool and lane, and the
--- first unqueued one of each pool. So each channel, and each company with a pool of its own, is found whatever the others have waiting.
+-- first unqueued one of each pool. So each channel, and each company with a pool of its own, is found whatever the others have waiting. Tasks
+-- with ignored renderings are passed over.
 -- name: TasksLate :many
 WITH RECURSIVE queued AS ( -- the first task of each pool and lane, one probe of queue_order_idx for each
     (
         SELECT t.pool_id, t.lane, t.company_id, t.due_at, 1 AS nth FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     )
@@ -17,6 +19,7 @@ WITH RECURSIVE queued AS ( -- the first task of each pool and lane, one probe of
     CROSS JOIN LATERAL (
         SELECT t.pool_id, t.lane, t.company_id, t.due_at FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NOT NULL AND (t.pool_id, t.lane) > (q.pool_id, q.lane)
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     ) n
@@ -26,6 +29,7 @@ unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_id
     (
         SELECT t.pool_id, t.company_id, t.due_at, 1 AS nth FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     )
@@ -35,6 +39,7 @@ unqueued AS ( -- the first unqueued task of each pool, one probe of queue_due_id
     CROSS JOIN LATERAL (
         SELECT t.pool_id, t.company_id, t.due_at FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.pool_id > u.pool_id
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     ) n
@@ -47,6 +52,7 @@ late AS MATERIALIZED (
             -- lane / 32 is the priority: these are queue_top_idx and queue_low_idx.
             SELECT t.pool_id, t.company_id, t.due_at FROM queue t
             WHERE t.lease_until IS NULL AND t.lane < 32 AND t.due_at < now() - make_interval(secs => @after_seconds::double precision)
+                AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
             ORDER BY t.due_at
             LIMIT @most::integer
         )
@@ -54,6 +60,7 @@ late AS MATERIALIZED (
         (
             SELECT t.pool_id, t.company_id, t.due_at FROM queue t
             WHERE t.lease_until IS NULL AND t.lane >= 32 AND t.due_at < now() - make_interval(secs => @after_seconds::double precision)
+                AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
             ORDER BY t.due_at
             LIMIT @most::integer
         )
@@ -74,11 +81,13 @@ GROUP BY h.channel, c.company_no
 ORDER BY h.channel, c.company_no;
 
 -- PoolsWaiting returns the first most pools in which a task is due, and for how many seconds the task has waited that is first in each.
+-- Tasks with ignored renderings are passed over.
 -- name: PoolsWaiting :many
 WITH RECURSIVE queued AS (
     (
         SELECT t.pool_id, t.due_at, 1 AS nth FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NOT NULL -- PENDING and queued
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     )
@@ -88,6 +97,7 @@ WITH RECURSIVE queued AS (
     CROSS JOIN LATERAL (
         SELECT t.pool_id, t.due_at FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NOT NULL AND t.pool_id > q.pool_id
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
         ORDER BY t.pool_id, t.lane, t.rank
         LIMIT 1
     ) n
@@ -97,6 +107,7 @@ unqueued AS (
     (
         SELECT t.pool_id, t.due_at, 1 AS nth FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL -- PENDING and not queued
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     )
@@ -106,6 +117,7 @@ unqueued AS (
     CROSS JOIN LATERAL (
         SELECT t.pool_id, t.due_at FROM queue t
         WHERE t.lease_until IS NULL AND t.lane IS NULL AND t.pool_id > u.pool_id
+            AND coalesce(t.rendering_id <> ALL (@ignored::bigint[]), true)
         ORDER BY t.pool_id, t.due_at
         LIMIT 1
     ) n
