@@ -176,6 +176,12 @@ func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {
 	at("silent", "seen_at = now() - interval '12 minutes'")
 	at("never", "seen_at = NULL")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/off", `{"status":"off"}`)
+	// Polls of a sender whose routes are all off are recorded later, as those of one without routes.
+	for sender, status := range map[string]string{"idle": "off", "routed": "on"} {
+		b.AddSender(map[string]any{"sender_no": sender, "name": "Sender " + sender})
+		b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/admin/routes/", b.AddRoute("default", sender, 1).RouteNo), map[string]any{"status": status})
+		at(sender, "seen_at = now() - interval '2 minutes'")
+	}
 	got := apptest.Decode[api.Overview](t, b.Expect(200, "", "GET", "/api/v1/admin/overview", nil))
 	var reasons []string
 	for _, s := range got.SendersNotReady {
@@ -184,7 +190,7 @@ func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {
 		}
 		reasons = append(reasons, s.SenderNo+" "+string(s.Reason))
 	}
-	if want := "[never silent no_funds no_funds no_quota no_quota resting resting silent silent]"; fmt.Sprint(reasons) != want || got.Senders.Ready != 1 || got.Senders.NotReady != 5 {
+	if want := "[never silent no_funds no_funds no_quota no_quota resting resting routed silent silent silent]"; fmt.Sprint(reasons) != want || got.Senders.Ready != 2 || got.Senders.NotReady != 6 {
 		t.Errorf("%v, want %s; %+v", reasons, want, got.Senders)
 	}
 }
