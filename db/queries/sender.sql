@@ -359,8 +359,8 @@ ORDER BY
 LIMIT 100;
 
 -- SendersReady returns up to most senders that are on and cannot take tasks, with the reason, and one that can. number is how many there are of
--- the same kind. A company gets the senders that its routes name. Polls of senders without routes are recorded only every noted_apart, so these
--- senders count as silent that much later.
+-- the same kind. A company gets the senders that its routes name. Polls of senders without routes that are on are recorded only every noted_apart,
+-- so these senders count as silent that much later.
 -- name: SendersReady :many
 SELECT r.sender_no, r.name, r.reason, r.number
 FROM (
@@ -372,7 +372,7 @@ FROM (
                 WHEN NOT x.has_quota THEN 'no_quota'
                 WHEN st.rest_until > now() THEN 'resting'
                 WHEN s.kind = 'app' AND coalesce(x.seen_at < now() - sqlc.arg(silent_after)::interval - CASE
-                    WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id) THEN interval '0' ELSE sqlc.arg(noted_apart)::interval
+                    WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN interval '0' ELSE sqlc.arg(noted_apart)::interval
                 END, true) THEN 'silent'
                 ELSE ''
             END AS reason

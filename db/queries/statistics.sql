@@ -136,6 +136,18 @@ WHERE r.key = ANY (@keys::text[])
 GROUP BY r.at, r.key
 ORDER BY key, at;
 
+-- StatisticsSubmitted returns how many tasks were submitted since about two days before a time: for the difference of two readings with the same
+-- time. company_id 0 means all companies.
+-- name: StatisticsSubmitted :one
+SELECT (
+    (
+        SELECT coalesce(sum(s.submitted), 0) FROM statistics s
+        WHERE s.step = 'day' AND s.company_id = @company_id AND s.dimension = 'total' AND s.at >= sqlc.arg(since)::timestamptz - interval '2 days'
+    ) + (
+        SELECT coalesce(sum(r.submitted), 0) FROM recent_statistics r WHERE r.company_id = coalesce(nullif(@company_id, 0), r.company_id)
+    )
+)::bigint;
+
 -- StatisticsCompanies returns the numbers of those companies of ids that exist.
 -- name: StatisticsCompanies :many
 SELECT c.id, c.company_no FROM companies c WHERE c.id = ANY (@ids::bigint[]) ORDER BY c.id;

@@ -984,7 +984,7 @@ FROM (
                 WHEN NOT x.has_quota THEN 'no_quota'
                 WHEN st.rest_until > now() THEN 'resting'
                 WHEN s.kind = 'app' AND coalesce(x.seen_at < now() - $1::interval - CASE
-                    WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id) THEN interval '0' ELSE $2::interval
+                    WHEN EXISTS (SELECT FROM routes r WHERE r.sender_id = s.id AND r.status = 'on') THEN interval '0' ELSE $2::interval
                 END, true) THEN 'silent'
                 ELSE ''
             END AS reason
@@ -1016,8 +1016,8 @@ type SendersReadyRow struct {
 }
 
 // SendersReady returns up to most senders that are on and cannot take tasks, with the reason, and one that can. number is how many there are of
-// the same kind. A company gets the senders that its routes name. Polls of senders without routes are recorded only every noted_apart, so these
-// senders count as silent that much later.
+// the same kind. A company gets the senders that its routes name. Polls of senders without routes that are on are recorded only every noted_apart,
+// so these senders count as silent that much later.
 func (q *Queries) SendersReady(ctx context.Context, arg SendersReadyParams) ([]SendersReadyRow, error) {
 	rows, err := q.db.Query(ctx, sendersReady,
 		arg.SilentAfter,

@@ -451,6 +451,31 @@ func (q *Queries) StatisticsStage(ctx context.Context, arg StatisticsStageParams
 	return err
 }
 
+const statisticsSubmitted = `-- name: StatisticsSubmitted :one
+SELECT (
+    (
+        SELECT coalesce(sum(s.submitted), 0) FROM statistics s
+        WHERE s.step = 'day' AND s.company_id = $1 AND s.dimension = 'total' AND s.at >= $2::timestamptz - interval '2 days'
+    ) + (
+        SELECT coalesce(sum(r.submitted), 0) FROM recent_statistics r WHERE r.company_id = coalesce(nullif($1, 0), r.company_id)
+    )
+)::bigint
+`
+
+type StatisticsSubmittedParams struct {
+	CompanyID int64
+	Since     time.Time
+}
+
+// StatisticsSubmitted returns how many tasks were submitted since about two days before a time: for the difference of two readings with the same
+// time. company_id 0 means all companies.
+func (q *Queries) StatisticsSubmitted(ctx context.Context, arg StatisticsSubmittedParams) (int64, error) {
+	row := q.db.QueryRow(ctx, statisticsSubmitted, arg.CompanyID, arg.Since)
+	var column_1 int64
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const statisticsTake = `-- name: StatisticsTake :many
 WITH taken AS (
     DELETE FROM statistics_staged WHERE ctid = ANY (ARRAY(

@@ -139,6 +139,8 @@ func TestAReceiverHasWhatItsKindHas(t *testing.T) {
 	if len(*changed.UserIds) != 2 || changed.Language != "en" || changed.Name != "people" || len(*changed.Channels) != 2 {
 		t.Errorf("the receiver is %+v", changed)
 	}
+	b.Expect(409, "version.stale", "PATCH", path, `{"language":"zh","version":1}`)
+	b.Expect(200, "", "PATCH", path, fmt.Sprintf(`{"language":"zh","version":%d}`, changed.Version))
 	b.Expect(200, "", "PATCH", fmt.Sprint(rulesPath, "/", rule.RuleNo), `{"receivers":null}`)
 	b.Expect(200, "", "DELETE", path, nil)
 	b.Expect(404, "alert_receiver.not_found", "GET", path, nil)

@@ -201,7 +201,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
 		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs,
-		Statistics: figures, Overview: overview.New(db, counts, senders, alerts.Firing),
+		Statistics: figures, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
 		Gate: gate.Options{TrustedProxies: o.TrustedProxies, CORSOrigins: o.CORSOrigins, TLS: o.TLS != nil, Log: o.Log, Metrics: metrics, Tracer: tracer},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -132,6 +133,9 @@ func TestRatesAndWaits(t *testing.T) {
 	}
 	done, failed := b.Submit("x"), b.Submit("x")
 	b.Submit("x")
+	for range 3 { // a cancelled task was submitted too
+		b.Expect(200, "", "POST", "/api/v1/sms/task/"+b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "expect_send_time": time.Now().Add(time.Hour)}).TaskID+"/cancel", nil)
+	}
 	b.Expect(200, "", "GET", "/api/v1/sms/tasks/pending?app_id=a&limit=2", nil)
 	b.Expect(200, "", "POST", "/api/v1/sms/report", map[string]any{"task_id": done, "app_id": "a", "status": 2})
 	b.Exec("UPDATE queue SET due_at = due_at - interval '1 minute'")
@@ -139,7 +143,7 @@ func TestRatesAndWaits(t *testing.T) {
 	for now.Tasks.Success == 0 {
 		now = from.overview()
 	}
-	if *now.Rates.In <= 0 || *now.Rates.In > 3 || *now.Rates.Out <= 0 || *now.Rates.Out > 1 || *now.Rates.Failed != 0 {
+	if in := math.Round(*now.Rates.In / *now.Rates.Out); in != 6 || *now.Rates.In > 6 || *now.Rates.Out <= 0 || *now.Rates.Out > 1 || *now.Rates.Failed != 0 {
 		t.Errorf("rates %v %v %v", *now.Rates.In, *now.Rates.Out, *now.Rates.Failed)
 	}
 	if now.OldestWaitSeconds == nil || *now.OldestWaitSeconds < 60 || *now.OldestWaitSeconds > 120 {
@@ -176,6 +180,12 @@ func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {
 	at("silent", "seen_at = now() - interval '12 minutes'")
 	at("never", "seen_at = NULL")
 	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/off", `{"status":"off"}`)
+	// Polls of a sender whose routes are all off are recorded later, as those of one without routes.
+	for sender, status := range map[string]string{"idle": "off", "routed": "on"} {
+		b.AddSender(map[string]any{"sender_no": sender, "name": "Sender " + sender})
+		b.Expect(200, "", "PATCH", fmt.Sprint("/api/v1/admin/routes/", b.AddRoute("default", sender, 1).RouteNo), map[string]any{"status": status})
+		at(sender, "seen_at = now() - interval '2 minutes'")
+	}
 	got := apptest.Decode[api.Overview](t, b.Expect(200, "", "GET", "/api/v1/admin/overview", nil))
 	var reasons []string
 	for _, s := range got.SendersNotReady {
@@ -184,7 +194,7 @@ func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {
 		}
 		reasons = append(reasons, s.SenderNo+" "+string(s.Reason))
 	}
-	if want := "[never silent no_funds no_funds no_quota no_quota resting resting silent silent]"; fmt.Sprint(reasons) != want || got.Senders.Ready != 1 || got.Senders.NotReady != 5 {
+	if want := "[never silent no_funds no_funds no_quota no_quota resting resting routed silent silent silent]"; fmt.Sprint(reasons) != want || got.Senders.Ready != 2 || got.Senders.NotReady != 6 {
 		t.Errorf("%v, want %s; %+v", reasons, want, got.Senders)
 	}
 }

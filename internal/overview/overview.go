@@ -16,6 +16,7 @@ import (
 	"lksms/internal/postgres"
 	"lksms/internal/sender"
 	"lksms/internal/snapshot"
+	"lksms/internal/statistics"
 )
 
 const (
@@ -45,22 +46,25 @@ type Rates struct{ In, Out, Failed float64 }
 
 // Service reads figures.
 type Service struct {
-	db      *postgres.DB
-	history *history.Service
-	senders *sender.Service
-	alerts  func(context.Context) (int64, error)
+	db         *postgres.DB
+	history    *history.Service
+	statistics *statistics.Service
+	senders    *sender.Service
+	alerts     func(context.Context) (int64, error)
 
 	mu      sync.Mutex
 	readers *lru.Cache[int64, *reader] // by company; 0: all
 }
 
 // New returns a Service on db. firingAlerts counts the alerts that fire.
-func New(db *postgres.DB, history *history.Service, senders *sender.Service, firingAlerts func(context.Context) (int64, error)) *Service {
+func New(
+	db *postgres.DB, history *history.Service, statistics *statistics.Service, senders *sender.Service, firingAlerts func(context.Context) (int64, error),
+) *Service {
 	readers, err := lru.New[int64, *reader](maxCompanies)
 	if err != nil {
 		panic(err) // only for a size below 1
 	}
-	return &Service{db: db, history: history, senders: senders, alerts: firingAlerts, readers: readers}
+	return &Service{db: db, history: history, statistics: statistics, senders: senders, alerts: firingAlerts, readers: readers}
 }
 
 // Get returns the figures of a company, or of all companies if company is nil. They are at most twice Every old.
@@ -94,8 +98,15 @@ type reader struct {
 	figures snapshot.Cache[Figures]
 	senders snapshot.Cache[sender.Readiness]
 
-	mu   sync.Mutex
-	past []dbq.TaskStatisticsRow // the readings of the last rateOver, oldest first
+	mu    sync.Mutex
+	since time.Time // of the first reading
+	past  []reading // those of the last rateOver, oldest first
+}
+
+// reading has what rates are made of.
+type reading struct {
+	tasks     dbq.TaskStatisticsRow
+	submitted int64 // also those that were cancelled since, which tasks does not count
 }
 
 func (r *reader) read(ctx context.Context) (f Figures, err error) {
@@ -115,8 +126,8 @@ func (r *reader) read(ctx context.Context) (f Figures, err error) {
 		}
 		f.FiringAlerts = &firing
 	}
-	f.Rates = r.rates(f.Tasks)
-	return f, nil
+	f.Rates, err = r.rates(ctx, f.Tasks)
+	return f, err
 }
 
 // longestWait returns for how many seconds the longest due task has waited.
@@ -138,27 +149,32 @@ func (s *Service) longestWait(ctx context.Context, company *int64) (seconds *flo
 	return seconds, nil
 }
 
-// rates compares a reading with the oldest one of the last rateOver.
-func (r *reader) rates(now dbq.TaskStatisticsRow) *Rates {
+// rates compares a reading with the oldest one of the last rateOver. Nil: there is none to compare with.
+func (r *reader) rates(ctx context.Context, tasks dbq.TaskStatisticsRow) (*Rates, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.past) > 0 && now.CountedAt.Sub(r.past[0].CountedAt) > rateOver+Every {
+	if r.since.IsZero() {
+		r.since = tasks.CountedAt
+	}
+	submitted, err := r.service.statistics.Submitted(ctx, r.company, r.since)
+	if err != nil {
+		return nil, err
+	}
+	now := reading{tasks, submitted}
+	for len(r.past) > 0 && tasks.CountedAt.Sub(r.past[0].tasks.CountedAt) > rateOver+Every {
 		r.past = r.past[1:]
 	}
 	r.past = append(r.past, now)
 	before := r.past[0]
-	seconds := now.CountedAt.Sub(before.CountedAt).Seconds()
+	seconds := tasks.CountedAt.Sub(before.tasks.CountedAt).Seconds()
 	if seconds <= 0 {
-		return nil
+		return nil, nil
 	}
 	// Tasks that are dropped with their history, or begin anew, make a number smaller.
 	perSecond := func(now, before int64) float64 { return float64(max(0, now-before)) / seconds }
 	return &Rates{
-		In: perSecond(made(now), made(before)), Out: perSecond(now.SuccessTasks, before.SuccessTasks), Failed: perSecond(now.FailedTasks, before.FailedTasks),
-	}
-}
-
-// made is how many tasks were made.
-func made(t dbq.TaskStatisticsRow) int64 {
-	return t.PendingNewTasks + t.PendingRetryTasks + t.ProcessingTasks + t.SuccessTasks + t.FailedTasks
+		In:     perSecond(now.submitted, before.submitted),
+		Out:    perSecond(now.tasks.SuccessTasks, before.tasks.SuccessTasks),
+		Failed: perSecond(now.tasks.FailedTasks, before.tasks.FailedTasks),
+	}, nil
 }

@@ -19,6 +19,8 @@ import (
 	"lksms/internal/statistics"
 )
 
+func TestMain(m *testing.M) { apptest.Main(m) }
+
 func fold(b *apptest.Bundle) {
 	b.T.Helper()
 	if _, err := b.App.History.Fold(b.T.Context()); err != nil {
