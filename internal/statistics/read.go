@@ -119,7 +119,7 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 // Submitted returns how many tasks of a company, or of all if company is nil, were submitted since about two days before a time. It is exact at any
 // moment, and of use as a difference: only two numbers with the same time can be compared.
 func (s *Service) Submitted(ctx context.Context, company *int64, since time.Time) (int64, error) {
-	n, err := s.q.StatisticsSubmitted(ctx, dbq.StatisticsSubmittedParams{CompanyID: optional.Or(company, allCompanies), Since: since})
+	n, err := s.q.StatisticsSubmitted(ctx, dbq.StatisticsSubmittedParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
 	return n, postgres.Wrap("count submitted tasks", err, nil)
 }
 
