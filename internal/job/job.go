@@ -175,7 +175,7 @@ func (s *Service) Run(ctx context.Context) (int, error) {
 		return 0, fmt.Errorf("find jobs: %w", err)
 	}
 	changed, failures := 0, map[int64]error{} // the first failure of each job
-	after := map[int64]int32{} // the last part of each job that was tried
+	after := map[int64]int32{}                // the last part of each job that was tried
 	for _, id := range ids {
 		after[id] = -1
 	}
