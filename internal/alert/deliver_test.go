@@ -449,7 +449,9 @@ func TestATaskThatTellsOfAWaitIsNotLateItself(t *testing.T) {
 			w.expect(want...)
 		}
 	}
-	mails := func() int { return w.Count("SELECT count(*) FROM queue WHERE lease_until IS NULL AND rendering_id IS NOT NULL") }
+	mails := func() int {
+		return w.Count("SELECT count(*) FROM queue WHERE lease_until IS NULL AND rendering_id IS NOT NULL")
+	}
 	w.late()
 	pass(5, "pool_unserved critical sms", "wait_time critical sms")
 	w.over()
