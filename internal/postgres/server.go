@@ -416,7 +416,8 @@ func (s *Server) spawn(bin string) error {
 		"autovacuum_naptime=10s", // a queue table gets dead rows faster than others
 	}
 	if s.options.Ephemeral {
-		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off")
+		// Many tests run at once, each with a server of its own.
+		settings = append(settings, "fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=400")
 	}
 	args := []string{"-D", s.dataDir()}
 	for _, setting := range settings {
