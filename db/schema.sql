@@ -1,4 +1,10 @@
 
+CREATE FUNCTION public.alert_rank(level text) RETURNS integer
+    LANGUAGE sql IMMUTABLE
+    RETURN array_position(ARRAY['warning'::text, 'critical'::text, 'emergency'::text], level);
+
+COMMENT ON FUNCTION public.alert_rank(level text) IS 'The rank of alerts.level: the worse, the larger.';
+
 CREATE FUNCTION public.attempt_segments(text_sent text, counted smallint, segment_size bigint, signs boolean) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     RETURN CASE WHEN (segment_size IS NOT NULL) THEN GREATEST((1)::numeric, ceil(((char_length(text_sent))::numeric / (segment_size)::numeric))) WHEN (NOT signs) THEN (counted)::numeric WHEN ((char_length(text_sent) + char_length(regexp_replace(text_sent, '[^\U00010000-\U0010FFFF]'::text, ''::text, 'g'::text))) <= 70) THEN (1)::numeric ELSE ceil((((char_length(text_sent) + char_length(regexp_replace(text_sent, '[^\U00010000-\U0010FFFF]'::text, ''::text, 'g'::text))))::numeric / 67.0)) END;

@@ -126,6 +126,10 @@ CREATE INDEX alerts_rule_idx ON alerts (rule_id, id);
 CREATE INDEX alerts_level_idx ON alerts (level, id);
 CREATE INDEX alerts_resolved_idx ON alerts (resolved_at);
 
+CREATE FUNCTION alert_rank(level text) RETURNS integer LANGUAGE sql IMMUTABLE
+RETURN array_position(ARRAY['warning', 'critical', 'emergency'], level);
+COMMENT ON FUNCTION alert_rank(text) IS 'The rank of alerts.level: the worse, the larger.';
+
 CREATE TABLE alert_deliveries (
     alert_id bigint NOT NULL CONSTRAINT alert_deliveries_alert_id_fkey REFERENCES alerts (id) ON DELETE CASCADE,
     receiver_id bigint NOT NULL,
@@ -175,6 +179,7 @@ COMMENT ON COLUMN notification_templates.biz_type IS 'see notifications.biz_type
 COMMENT ON COLUMN notification_templates.biz_type IS 'see notifications.biz_type';
 DELETE FROM notification_templates WHERE biz_type = 32767;
 DROP TABLE alert_deliveries;
+DROP FUNCTION alert_rank(text);
 DROP TABLE alerts;
 DROP TABLE alert_rules;
 DROP TABLE alert_receiver_states;

@@ -14,8 +14,18 @@ ON CONFLICT DO NOTHING;
 
 -- AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now. is_end: that the alert is resolved, which is told
 -- for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is acknowledged or
--- the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told.
+-- the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told. People are not
+-- told of an alert while they are told of a worse one of the same kind and subject.
 -- name: AlertDeliveriesDue :many
+WITH outranked AS MATERIALIZED (
+    SELECT a.id AS alert_id, e.receiver_id
+    FROM alerts a
+    JOIN alerts h ON h.kind = a.kind AND h.subject = a.subject AND alert_rank(h.level) > alert_rank(a.level) AND h.resolved_at IS NULL
+    JOIN alert_deliveries e ON e.alert_id = h.id
+    JOIN alert_rules w ON w.id = h.rule_id
+    WHERE a.resolved_at IS NULL
+        AND (e.told_at IS NOT NULL OR (coalesce(w.silenced_until <= now(), true) AND coalesce(e.receiver_id = ANY (w.receivers), true)))
+)
 SELECT sqlc.embed(a), d.receiver_id, d.tries, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
     coalesce(u.name, '')::text AS rule_name
 FROM alert_deliveries d
@@ -34,6 +44,7 @@ WHERE a.id IN (
         WHEN u.receivers IS NOT NULL AND NOT r.id = ANY (u.receivers) THEN false
         WHEN r.kind = 'alertmanager' AND d.told_at IS NOT NULL THEN d.told_at <= now() - interval '55 seconds'
         WHEN u.silenced_until > now() THEN false
+        WHEN r.kind = 'notification' AND EXISTS (SELECT FROM outranked k WHERE k.alert_id = a.id AND k.receiver_id = r.id) THEN false
         WHEN d.told_at IS NULL THEN r.kind = 'alertmanager' OR a.acknowledged_at IS NULL
         ELSE a.acknowledged_at IS NULL AND u.repeat_seconds > 0
             AND d.told_at <= now() - make_interval(secs => u.repeat_seconds::double precision)

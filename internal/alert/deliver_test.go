@@ -434,6 +434,70 @@ func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
 	}
 }
 
+// Three rules find the same late task. People are told of the worst alert that is told to them at all; a program is told of all.
+func TestPeopleAreToldOfTheWorstAlertOfASubject(t *testing.T) {
+	w, _ := newTelling(t, "")
+	w.Exec("DELETE FROM alert_rules WHERE kind <> 'wait_time' OR threshold IS NOT NULL")
+	w.Exec("UPDATE alert_rules SET is_enabled = true, resolve_seconds = 0")
+	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"}, map[string]any{"user_id": "u2", "email": "u2@example.com"})
+	am := newAlertmanager(t)
+	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
+	addReceiver(w.Bundle, `{"name":"p","kind":"notification","language":"en","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
+	told := 0
+	expect := func(want ...string) { // of the texts since the last expect, how they begin
+		t.Helper()
+		w.evaluate()
+		w.tell()
+		for _, task := range w.Claim("mail", 100) {
+			w.Report(task.TaskID, "mail", 2, nil)
+		}
+		rows := apptest.Scan[[]string](w.Bundle, "SELECT coalesce(array_agg(substr(content, 1, position(']' in content)) ORDER BY id), '{}') FROM renderings")
+		if got := fmt.Sprint(rows[told:]); got != fmt.Sprint(want) {
+			t.Fatalf("told %v, want %v", got, want)
+		}
+		told = len(rows)
+	}
+	w.Submit("x")
+	w.after(1801) // nobody evaluated until then
+	expect("[emergency]")
+	if calls := am.taken(); len(calls) != 1 || len(calls[0]) != 3 {
+		t.Errorf("the program was told %v", calls)
+	}
+	w.after(1800) // the critical one would be told again after an hour, the warning after six
+	expect("[emergency, still]")
+	w.finish("phone")
+	expect("[resolved]")
+
+	w.Submit("x")
+	w.after(301)
+	expect("[warning]")
+	w.after(300)
+	expect("[critical]")
+	w.after(7 * 3600)
+	expect("[emergency]") // the others fire, and are due again
+	w.finish("phone")
+	expect("[resolved]", "[resolved]", "[resolved]") // of all that they were told of
+
+	// What is not told to somebody outranks nothing.
+	other := addReceiver(w.Bundle, `{"name":"q","kind":"notification","language":"en","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
+	w.Exec("UPDATE alert_rules SET receivers = ARRAY[$1::bigint] WHERE level = 'emergency'", other.ReceiverNo)
+	w.Exec("UPDATE alert_rules SET silenced_until = now() + interval '1 hour' WHERE level = 'critical'")
+	w.Submit("x")
+	w.after(1801)
+	expect("[emergency]", "[warning]")
+	w.after(3600) // the silence is over
+	expect("[emergency, still]", "[critical]")
+	w.finish("phone")
+	expect("[resolved]", "[resolved]", "[resolved]")
+	// The worst one ends first.
+	w.Submit("x")
+	w.after(1801)
+	expect("[emergency]", "[critical]")
+	w.Expect(200, "", "PUT", "/api/v1/admin/settings/monitoring", `{"wait_critical_seconds":0}`)
+	expect("[resolved]", "[warning]")
+}
+
 // Nobody sends mail. A task that tells of a wait there is no reason for an alert, whether that alert still fires or is over; any other task is.
 func TestATaskThatTellsOfAWaitIsNotLateItself(t *testing.T) {
 	w, _ := newTelling(t, `,"repeat_seconds":60`)

@@ -48,6 +48,11 @@ func (s *Service) Evaluate(ctx context.Context) (int, error) {
 	for _, r := range rules {
 		byKind[r.Kind] = append(byKind[r.Kind], r)
 	}
+	for _, same := range byKind { // the worst first: while it fires, people are not told of the others
+		slices.SortStableFunc(same, func(a, b dbq.AlertRuleListRow) int {
+			return slices.Index(levels, b.Level) - slices.Index(levels, a.Level)
+		})
+	}
 	total := 0
 	var failures error
 	for _, k := range slices.Sorted(maps.Keys(byKind)) {

@@ -29,6 +29,9 @@ const (
 	Emergency = "emergency"
 )
 
+// levels has the levels, the worst last. alert_rank in the database is the index in it plus one.
+var levels = []string{Warning, Critical, Emergency}
+
 // kind is what rules of one kind have in common.
 type kind struct {
 	hasThreshold bool
