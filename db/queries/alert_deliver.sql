@@ -16,7 +16,7 @@ ON CONFLICT DO NOTHING;
 -- for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is acknowledged or
 -- the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told.
 -- name: AlertDeliveriesDue :many
-SELECT sqlc.embed(a), d.receiver_id, d.tries, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
+SELECT sqlc.embed(a), d.receiver_id, d.tries, d.failures, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
     coalesce(u.name, '')::text AS rule_name
 FROM alert_deliveries d
 JOIN alerts a ON a.id = d.alert_id
@@ -79,11 +79,20 @@ SET failing_since = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN coalesce(s
         ELSE now() END
 WHERE s.receiver_id = @receiver_id;
 
--- AlertChannels returns the channels through which alerts can be told: those with a template for alerts and a sender that is on.
+-- AlertChannels returns the channels through which alerts can be told: those with a template for alerts and an available sender: one that is on,
+-- has quota and funds, whose circuit breaker is closed, and that has polled within silent_after if it is an app. Polls at a shared pool are
+-- recorded only every noted_apart.
 -- name: AlertChannels :many
 SELECT c.channel FROM channels c
 WHERE EXISTS (SELECT FROM notification_templates t WHERE t.channel_id = c.id AND t.biz_type = @biz_type AND t.is_enabled)
-    AND EXISTS (SELECT FROM senders s WHERE s.channel_id = c.id AND s.status = 'on')
+    AND EXISTS (
+        SELECT FROM sender_standings x
+        WHERE x.channel_id = c.id AND x.is_available
+            AND (
+                x.kind <> 'app'
+                OR x.seen_at > now() - sqlc.arg(silent_after)::interval - CASE WHEN x.is_shared THEN sqlc.arg(noted_apart)::interval ELSE '0' END
+            )
+    )
 ORDER BY c.channel;
 
 -- AlertGuard records whether an alert about a channel can be told in no other way than that channel. When that becomes so, it is an event.
