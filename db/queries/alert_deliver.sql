@@ -41,9 +41,9 @@ WHERE a.id IN (
 ORDER BY a.id, d.receiver_id
 LIMIT @batch_size::integer;
 
--- AlertDeliveryHold locks a delivery. No row: another server has told it meanwhile.
+-- AlertDeliveryHold locks a delivery, and returns the time of the transaction. No row: another server has told it meanwhile.
 -- name: AlertDeliveryHold :one
-SELECT d.tries FROM alert_deliveries d
+SELECT now()::timestamptz AS at FROM alert_deliveries d
 WHERE d.alert_id = @alert_id AND d.receiver_id = @receiver_id AND d.tries = @tries
 FOR UPDATE;
 

@@ -7,7 +7,6 @@ package dbq
 
 import (
 	"context"
-
 	"time"
 )
 
@@ -203,7 +202,7 @@ func (q *Queries) AlertDeliveriesOpen(ctx context.Context) (int64, error) {
 }
 
 const alertDeliveryHold = `-- name: AlertDeliveryHold :one
-SELECT d.tries FROM alert_deliveries d
+SELECT now()::timestamptz AS at FROM alert_deliveries d
 WHERE d.alert_id = $1 AND d.receiver_id = $2 AND d.tries = $3
 FOR UPDATE
 `
@@ -214,12 +213,12 @@ type AlertDeliveryHoldParams struct {
 	Tries      int64
 }
 
-// AlertDeliveryHold locks a delivery. No row: another server has told it meanwhile.
-func (q *Queries) AlertDeliveryHold(ctx context.Context, arg AlertDeliveryHoldParams) (int64, error) {
+// AlertDeliveryHold locks a delivery, and returns the time of the transaction. No row: another server has told it meanwhile.
+func (q *Queries) AlertDeliveryHold(ctx context.Context, arg AlertDeliveryHoldParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, alertDeliveryHold, arg.AlertID, arg.ReceiverID, arg.Tries)
-	var tries int64
-	err := row.Scan(&tries)
-	return tries, err
+	var at time.Time
+	err := row.Scan(&at)
+	return at, err
 }
 
 const alertGuard = `-- name: AlertGuard :exec

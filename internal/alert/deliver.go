@@ -249,7 +249,7 @@ func (r *run) notify(ctx context.Context, d dbq.AlertDeliveriesDueRow) (isTold b
 	key := fmt.Sprintf("alert:%d:%s:%d:%d", d.Alert.ID, phase, d.ReceiverID, d.Tries)
 	ownKey := fmt.Sprintf("alert:%d:%s:%d:own:%d", d.Alert.ID, phase, d.ReceiverID, d.Tries-d.Failures) // the same for each try after a failure
 	err = r.db.Tx(ctx, func(ctx context.Context) error {
-		_, err := r.q.AlertDeliveryHold(ctx, dbq.AlertDeliveryHoldParams{AlertID: d.Alert.ID, ReceiverID: to.ID, Tries: d.Tries})
+		at, err := r.q.AlertDeliveryHold(ctx, dbq.AlertDeliveryHoldParams{AlertID: d.Alert.ID, ReceiverID: to.ID, Tries: d.Tries})
 		if err != nil {
 			if postgres.IsNoRows(err) {
 				return nil
@@ -265,7 +265,7 @@ func (r *run) notify(ctx context.Context, d dbq.AlertDeliveriesDueRow) (isTold b
 			var outcome notification.Outcome
 			err := r.db.Tx(ctx, func(ctx context.Context) (err error) { // a savepoint
 				outcome, err = r.notifications.Enqueue(ctx, &notification.Announcement{Payload: payload, UserIDs: to.UserIds}, []notification.Notification{{
-					BizType: BizType, BizID: d.Alert.ID, Channel: channel, DedupKey: dedupKey, ExpiresAt: new(time.Now().Add(keptFor)),
+					BizType: BizType, BizID: d.Alert.ID, Channel: channel, DedupKey: dedupKey, ExpiresAt: new(at.Add(keptFor)),
 				}}, queue.Origin{User: submitter, CompanyID: *to.CompanyID, RequestID: "alerts"})
 				return err
 			})

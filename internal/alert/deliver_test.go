@@ -508,6 +508,19 @@ func TestAnAlertIsToldWhenAnotherChannelThanItsOwnTookIt(t *testing.T) {
 	}
 }
 
+// The clock of the database is three days ahead of that of the server.
+func TestANotificationOfAnAlertExpiresByTheTimeOfTheDatabase(t *testing.T) {
+	w, _ := newTelling(t, "")
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
+	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
+	w.after(3 * 24 * 3600)
+	w.late()
+	w.tell()
+	if n := w.Count("SELECT count(*) FROM tasks WHERE rendering_id IS NOT NULL AND expires_at > now() AND expires_at <= now() + interval '1 day'"); n != 1 {
+		t.Errorf("%d tasks wait", n)
+	}
+}
+
 // One channel of a receiver cannot be used: the others are, and the delivery says why.
 func TestAChannelThatFailsStopsNoOther(t *testing.T) {
 	w, _ := newTelling(t, "")
