@@ -26,7 +26,7 @@ WITH outranked AS MATERIALIZED (
     WHERE a.resolved_at IS NULL
         AND (e.told_at IS NOT NULL OR (coalesce(w.silenced_until <= now(), true) AND coalesce(e.receiver_id = ANY (w.receivers), true)))
 )
-SELECT sqlc.embed(a), d.receiver_id, d.tries, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
+SELECT sqlc.embed(a), d.receiver_id, d.tries, d.failures, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
     coalesce(u.name, '')::text AS rule_name
 FROM alert_deliveries d
 JOIN alerts a ON a.id = d.alert_id
@@ -52,9 +52,9 @@ WHERE a.id IN (
 ORDER BY a.id, d.receiver_id
 LIMIT @batch_size::integer;
 
--- AlertDeliveryHold locks a delivery. No row: another server has told it meanwhile.
+-- AlertDeliveryHold locks a delivery, and returns the time of the transaction. No row: another server has told it meanwhile.
 -- name: AlertDeliveryHold :one
-SELECT d.tries FROM alert_deliveries d
+SELECT now()::timestamptz AS at FROM alert_deliveries d
 WHERE d.alert_id = @alert_id AND d.receiver_id = @receiver_id AND d.tries = @tries
 FOR UPDATE;
 
@@ -90,11 +90,20 @@ SET failing_since = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN coalesce(s
         ELSE now() END
 WHERE s.receiver_id = @receiver_id;
 
--- AlertChannels returns the channels through which alerts can be told: those with a template for alerts and a sender that is on.
+-- AlertChannels returns the channels through which alerts can be told: those with a template for alerts and an available sender: one that is on,
+-- has quota and funds, whose circuit breaker is closed, and that has polled within silent_after if it is an app. Polls at a shared pool are
+-- recorded only every noted_apart.
 -- name: AlertChannels :many
 SELECT c.channel FROM channels c
 WHERE EXISTS (SELECT FROM notification_templates t WHERE t.channel_id = c.id AND t.biz_type = @biz_type AND t.is_enabled)
-    AND EXISTS (SELECT FROM senders s WHERE s.channel_id = c.id AND s.status = 'on')
+    AND EXISTS (
+        SELECT FROM sender_standings x
+        WHERE x.channel_id = c.id AND x.is_available
+            AND (
+                x.kind <> 'app'
+                OR x.seen_at > now() - sqlc.arg(silent_after)::interval - CASE WHEN x.is_shared THEN sqlc.arg(noted_apart)::interval ELSE '0' END
+            )
+    )
 ORDER BY c.channel;
 
 -- AlertGuard records whether an alert about a channel can be told in no other way than that channel. When that becomes so, it is an event.

@@ -21,6 +21,8 @@ import (
 	"lksms/internal/postgres"
 	"lksms/internal/queue"
 	"lksms/internal/secret"
+	"lksms/internal/sender"
+	"lksms/internal/setting"
 )
 
 // BizType is the business type of notifications that tell alerts.
@@ -36,12 +38,17 @@ type Teller struct {
 	box           *secret.Box
 	notifications *notification.Service
 	contacts      *contact.Service
+	settings      *setting.Service
 	client        *alertmanager.Client
 }
 
 // NewTeller returns a Teller on db, which calls receivers under a policy.
-func NewTeller(db *postgres.DB, box *secret.Box, notifications *notification.Service, contacts *contact.Service, policy outbound.Policy) *Teller {
-	return &Teller{db: db, q: dbq.New(db), box: box, notifications: notifications, contacts: contacts, client: alertmanager.New(policy)}
+func NewTeller(
+	db *postgres.DB, settings *setting.Service, box *secret.Box, notifications *notification.Service, contacts *contact.Service, policy outbound.Policy,
+) *Teller {
+	return &Teller{
+		db: db, q: dbq.New(db), settings: settings, box: box, notifications: notifications, contacts: contacts, client: alertmanager.New(policy),
+	}
 }
 
 // tellBatch is how many deliveries one run makes.
@@ -102,12 +109,18 @@ func (t *Teller) Tell(ctx context.Context) (int, error) {
 type run struct {
 	*Teller
 	receivers map[int64]dbq.AlertReceiverListRow
-	usable    []string // channels through which alerts can be told
-	others    map[string][]string
+	usable    []string       // channels through which alerts can be told
+	reached   map[place]bool // see reaches
+}
+
+// place is a channel of a receiver.
+type place struct {
+	receiver int64
+	channel  string
 }
 
 func (t *Teller) newRun(ctx context.Context) (*run, error) {
-	r := &run{Teller: t, receivers: map[int64]dbq.AlertReceiverListRow{}, others: map[string][]string{}}
+	r := &run{Teller: t, receivers: map[int64]dbq.AlertReceiverListRow{}, reached: map[place]bool{}}
 	rows, err := t.q.AlertReceiverList(ctx, dbq.AlertReceiverListParams{BeforeID: math.MaxInt64, PageLimit: math.MaxInt32})
 	if err != nil {
 		return nil, postgres.Wrap("read receivers", err, nil)
@@ -115,37 +128,59 @@ func (t *Teller) newRun(ctx context.Context) (*run, error) {
 	for _, row := range rows {
 		r.receivers[row.ID] = row
 	}
-	r.usable, err = t.q.AlertChannels(ctx, BizType)
+	values, err := t.settings.Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.usable, err = t.q.AlertChannels(ctx, dbq.AlertChannelsParams{
+		BizType: BizType, SilentAfter: values.Queue.SilentAfter(), NotedApart: sender.SeenApart,
+	})
 	return r, postgres.Wrap("read channels", err, nil)
 }
 
-// ways returns the channels through which people are told of an alert: those of the receiver, and if they leave no usable one but the channel
-// that the alert is about, the others on which one of the people has an address. isSafe reports whether another channel is among them.
+// reaches reports whether a channel is usable and one of the people has an address on it.
+func (r *run) reaches(ctx context.Context, to dbq.AlertReceiverListRow, channel string) (bool, error) {
+	if !slices.Contains(r.usable, channel) {
+		return false, nil
+	}
+	key := place{to.ID, channel}
+	if reached, known := r.reached[key]; known {
+		return reached, nil
+	}
+	addresses, err := r.contacts.Addresses(ctx, *to.CompanyID, channel, to.UserIds)
+	if err != nil {
+		return false, fmt.Errorf("find addresses: %w", err)
+	}
+	r.reached[key] = slices.ContainsFunc(addresses, func(address string) bool { return address != "" })
+	return r.reached[key], nil
+}
+
+// othersThan returns those of channels, without own, that reach a receiver.
+func (r *run) othersThan(ctx context.Context, own string, to dbq.AlertReceiverListRow, channels []string) (others []string, err error) {
+	for _, channel := range channels {
+		reached, err := r.reaches(ctx, to, channel)
+		if err != nil {
+			return nil, err
+		}
+		if reached && channel != own {
+			others = append(others, channel)
+		}
+	}
+	return others, nil
+}
+
+// ways returns the channels through which people are told of an alert: those of the receiver, and if none of these reaches them but the channel
+// that the alert is about, all others that do. isSafe reports whether another channel reaches them.
 func (r *run) ways(ctx context.Context, a dbq.Alert, to dbq.AlertReceiverListRow) (channels []string, isSafe bool, err error) {
 	if a.Channel == nil {
 		return to.Channels, true, nil
 	}
-	own := *a.Channel
-	isOther := func(channel string) bool { return channel != own && slices.Contains(r.usable, channel) }
-	if slices.ContainsFunc(to.Channels, isOther) {
-		return to.Channels, true, nil
+	others, err := r.othersThan(ctx, *a.Channel, to, to.Channels)
+	if err != nil || len(others) > 0 {
+		return to.Channels, true, err
 	}
-	key := strconv.FormatInt(to.ID, 10) + " " + own
-	others, known := r.others[key]
-	for _, channel := range r.usable {
-		if known || channel == own {
-			continue
-		}
-		addresses, err := r.contacts.Addresses(ctx, *to.CompanyID, channel, to.UserIds)
-		if err != nil {
-			return nil, false, fmt.Errorf("find addresses: %w", err)
-		}
-		if slices.ContainsFunc(addresses, func(address string) bool { return address != "" }) {
-			others = append(others, channel)
-		}
-	}
-	r.others[key] = others
-	return slices.Concat(to.Channels, others), len(others) > 0, nil
+	others, err = r.othersThan(ctx, *a.Channel, to, r.usable)
+	return slices.Concat(to.Channels, others), len(others) > 0, err
 }
 
 // guard records of each alert that is to be told whether the channel that it is about is the only way to its receivers.
@@ -196,10 +231,11 @@ const keptFor = 24 * time.Hour
 const retrySeconds = 30
 
 // notify tells people of an alert, through each channel by a notification of its own, so that one that fails does not stop the others. The
-// delivery is marked in the same transaction.
+// delivery is marked in the same transaction. That an alert fires is told only when it is told through another channel than the one that it is
+// about, if another one reaches the people.
 func (r *run) notify(ctx context.Context, d dbq.AlertDeliveriesDueRow) (isTold bool, err error) {
 	to := r.receivers[d.ReceiverID]
-	channels, _, err := r.ways(ctx, d.Alert, to)
+	channels, isSafe, err := r.ways(ctx, d.Alert, to)
 	if err != nil {
 		return false, err
 	}
@@ -211,8 +247,9 @@ func (r *run) notify(ctx context.Context, d dbq.AlertDeliveriesDueRow) (isTold b
 		"summary": language.Summary(d.Alert), "rule": d.RuleName,
 	}
 	key := fmt.Sprintf("alert:%d:%s:%d:%d", d.Alert.ID, phase, d.ReceiverID, d.Tries)
+	ownKey := fmt.Sprintf("alert:%d:%s:%d:own:%d", d.Alert.ID, phase, d.ReceiverID, d.Tries-d.Failures) // the same for each try after a failure
 	err = r.db.Tx(ctx, func(ctx context.Context) error {
-		_, err := r.q.AlertDeliveryHold(ctx, dbq.AlertDeliveryHoldParams{AlertID: d.Alert.ID, ReceiverID: to.ID, Tries: d.Tries})
+		at, err := r.q.AlertDeliveryHold(ctx, dbq.AlertDeliveryHoldParams{AlertID: d.Alert.ID, ReceiverID: to.ID, Tries: d.Tries})
 		if err != nil {
 			if postgres.IsNoRows(err) {
 				return nil
@@ -221,10 +258,14 @@ func (r *run) notify(ctx context.Context, d dbq.AlertDeliveriesDueRow) (isTold b
 		}
 		var failures []string
 		for _, channel := range channels {
+			isEnough, dedupKey := true, &key
+			if isSafe && !d.IsEnd && d.Alert.Channel != nil && channel == *d.Alert.Channel {
+				isEnough, dedupKey = false, &ownKey
+			}
 			var outcome notification.Outcome
 			err := r.db.Tx(ctx, func(ctx context.Context) (err error) { // a savepoint
 				outcome, err = r.notifications.Enqueue(ctx, &notification.Announcement{Payload: payload, UserIDs: to.UserIds}, []notification.Notification{{
-					BizType: BizType, BizID: d.Alert.ID, Channel: channel, DedupKey: &key, ExpiresAt: new(time.Now().Add(keptFor)),
+					BizType: BizType, BizID: d.Alert.ID, Channel: channel, DedupKey: dedupKey, ExpiresAt: new(at.Add(keptFor)),
 				}}, queue.Origin{User: submitter, CompanyID: *to.CompanyID, RequestID: "alerts"})
 				return err
 			})
@@ -236,7 +277,7 @@ func (r *run) notify(ctx context.Context, d dbq.AlertDeliveriesDueRow) (isTold b
 			case outcome.Made[0].Status == notification.Failed:
 				failures = append(failures, channel+": "+reasonOf(outcome.Made[0]))
 			default:
-				isTold = true
+				isTold = isTold || isEnough
 			}
 		}
 		return r.mark(ctx, to.ID, []dbq.AlertDeliveriesDueRow{d}, isTold, strings.Join(failures, "; "), retrySeconds)

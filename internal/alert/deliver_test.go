@@ -387,14 +387,29 @@ func TestASilencedAlertIsToldWhenTheSilenceEnds(t *testing.T) {
 	}
 }
 
+// polled stores that apps have just polled, so that their channels are usable.
+func (w *watched) polled(senderNos ...string) {
+	w.T.Helper()
+	w.Exec("UPDATE sender_states t SET seen_at = now() FROM senders s WHERE s.id = t.sender_id AND s.sender_no = ANY ($1)", senderNos)
+}
+
+// toldThrough returns the channels of the notifications.
+func (w *watched) toldThrough() string {
+	w.T.Helper()
+	return apptest.Scan[string](w.Bundle, "SELECT coalesce(string_agg(c.channel, ',' ORDER BY c.channel), '') FROM notifications n JOIN channels c ON c.id = n.channel_id")
+}
+
+// onlyOwn returns how many events say that an alert has one way only.
+func (w *watched) onlyOwn() int {
+	w.T.Helper()
+	return w.Count("SELECT count(*) FROM events WHERE event = 'alert.only_channel'")
+}
+
 func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
 	w, _ := newTelling(t, "")
 	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
 	r := addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms"],"user_ids":["u1"]}`)
-	channels := func() string {
-		return apptest.Scan[string](w.Bundle, "SELECT coalesce(string_agg(c.channel, ',' ORDER BY c.channel), '') FROM notifications n JOIN channels c ON c.id = n.channel_id")
-	}
-	events := func() int { return w.Count("SELECT count(*) FROM events WHERE event = 'alert.only_channel'") }
+	channels, events := w.toldThrough, w.onlyOwn
 	clear := func() {
 		w.Exec("DELETE FROM alerts")
 		w.Exec("UPDATE notifications SET ended_as = 3, next_run_at = NULL")
@@ -410,6 +425,7 @@ func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
 	w.tell()
 	clear()
 	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	w.polled("mail")
 	w.late()
 	w.tell()
 	if a := w.alerts("")[0]; channels() != "email,sms" || a.OnlyOwnChannel || events() != 1 {
@@ -426,6 +442,7 @@ func TestAnAlertAboutAChannelIsNeverToldThroughThatChannelAlone(t *testing.T) {
 	}
 	clear()
 	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"t","content":"c"}`)
+	w.polled("mail")
 	w.Expect(200, "", "PATCH", fmt.Sprint(receiversPath, "/", r.ReceiverNo), `{"channels":["email"]}`)
 	w.late() // an alert about another channel changes nothing
 	w.tell()
@@ -540,6 +557,76 @@ func TestATaskThatTellsOfAWaitIsNotLateItself(t *testing.T) {
 	}
 	w.Submit("x") // and short messages are watched as ever
 	pass(1, "pool_unserved critical sms", "wait_time critical sms")
+}
+
+// Nobody has an address on the other channel, or its sender cannot send: it is no other way.
+func TestAChannelThatReachesNobodyIsNoOtherWay(t *testing.T) {
+	for name, set := range map[string]func(w *watched){
+		"no address": func(w *watched) { w.polled("mail") },
+		"never polled": func(w *watched) {
+			w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
+		},
+		"breaker open": func(w *watched) {
+			w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
+			w.polled("mail")
+			w.Exec("UPDATE sender_states t SET openings = 1, rest_until = now(), rest_reason = 'x' FROM senders s WHERE s.id = t.sender_id AND s.sender_no = 'mail'")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := newTelling(t, "")
+			w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+			w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone})
+			addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms","email"],"user_ids":["u1"]}`)
+			set(w)
+			w.late()
+			w.tell()
+			if a := w.alerts("")[0]; !a.OnlyOwnChannel || w.onlyOwn() != 1 || a.Deliveries[0].DeliveredAt == nil {
+				t.Errorf("%+v, %d events", a, w.onlyOwn())
+			}
+		})
+	}
+}
+
+// The other channel fails: the alert counts as not told, and is tried again, although its own channel took the message.
+func TestAnAlertIsToldWhenAnotherChannelThanItsOwnTookIt(t *testing.T) {
+	w, _ := newTelling(t, "")
+	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
+	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms","email"],"user_ids":["u1"]}`)
+	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${unknown}","content":"${unknown}"}`)
+	for range 3 {
+		w.polled("mail")
+		w.late()
+		w.tell()
+		w.after(600)
+	}
+	a := w.alerts("")[0]
+	if d := a.Deliveries[0]; d.DeliveredAt != nil || d.Error == nil || !strings.Contains(*d.Error, "email") || a.OnlyOwnChannel {
+		t.Fatalf("%+v, %+v", a, d)
+	}
+	if n := w.Count("SELECT count(*) FROM notifications n JOIN channels c ON c.id = n.channel_id WHERE c.channel = 'sms'"); n != 1 {
+		t.Errorf("%d messages through its own channel", n)
+	}
+	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${title}","content":"${text}"}`)
+	w.after(3600)
+	w.polled("mail")
+	w.tell()
+	if d := w.alerts("")[0].Deliveries[0]; d.DeliveredAt == nil {
+		t.Errorf("%+v", d)
+	}
+}
+
+// The clock of the database is three days ahead of that of the server.
+func TestANotificationOfAnAlertExpiresByTheTimeOfTheDatabase(t *testing.T) {
+	w, _ := newTelling(t, "")
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
+	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
+	w.after(3 * 24 * 3600)
+	w.late()
+	w.tell()
+	if n := w.Count("SELECT count(*) FROM tasks WHERE rendering_id IS NOT NULL AND expires_at > now() AND expires_at <= now() + interval '1 day'"); n != 1 {
+		t.Errorf("%d tasks wait", n)
+	}
 }
 
 // One channel of a receiver cannot be used: the others are, and the delivery says why.

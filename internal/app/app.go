@@ -183,7 +183,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	changes := audit.New(db, settings)
 	contacts := contact.New(db)
 	notifications := notification.New(db, tasks, contacts, o.PlatformURL, tracer, metrics)
-	teller := alert.NewTeller(db, o.Secrets, notifications, contacts, o.Outbound)
+	teller := alert.NewTeller(db, settings, o.Secrets, notifications, contacts, o.Outbound)
 	forgetter := notification.NewForgetter(db)
 	figures := statistics.New(db, settings)
 	counts := history.New(db, settings, history.Options{
