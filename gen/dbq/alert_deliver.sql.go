@@ -7,18 +7,34 @@ package dbq
 
 import (
 	"context"
+	"time"
 )
 
 const alertChannels = `-- name: AlertChannels :many
 SELECT c.channel FROM channels c
 WHERE EXISTS (SELECT FROM notification_templates t WHERE t.channel_id = c.id AND t.biz_type = $1 AND t.is_enabled)
-    AND EXISTS (SELECT FROM senders s WHERE s.channel_id = c.id AND s.status = 'on')
+    AND EXISTS (
+        SELECT FROM sender_standings x
+        WHERE x.channel_id = c.id AND x.is_available
+            AND (
+                x.kind <> 'app'
+                OR x.seen_at > now() - $2::interval - CASE WHEN x.is_shared THEN $3::interval ELSE '0' END
+            )
+    )
 ORDER BY c.channel
 `
 
-// AlertChannels returns the channels through which alerts can be told: those with a template for alerts and a sender that is on.
-func (q *Queries) AlertChannels(ctx context.Context, bizType int16) ([]string, error) {
-	rows, err := q.db.Query(ctx, alertChannels, bizType)
+type AlertChannelsParams struct {
+	BizType     int16
+	SilentAfter time.Duration
+	NotedApart  time.Duration
+}
+
+// AlertChannels returns the channels through which alerts can be told: those with a template for alerts and an available sender: one that is on,
+// has quota and funds, whose circuit breaker is closed, and that has polled within silent_after if it is an app. Polls at a shared pool are
+// recorded only every noted_apart.
+func (q *Queries) AlertChannels(ctx context.Context, arg AlertChannelsParams) ([]string, error) {
+	rows, err := q.db.Query(ctx, alertChannels, arg.BizType, arg.SilentAfter, arg.NotedApart)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +63,7 @@ WITH outranked AS MATERIALIZED (
     WHERE a.resolved_at IS NULL
         AND (e.told_at IS NOT NULL OR (coalesce(w.silenced_until <= now(), true) AND coalesce(e.receiver_id = ANY (w.receivers), true)))
 )
-SELECT a.id, a.rule_id, a.kind, a.level, a.subject, a.company_no, a.channel, a.sender_no, a.value, a.threshold, a.started_at, a.seen_at, a.fired_at, a.cleared_at, a.resolved_at, a.ended_by, a.acknowledged_at, a.acknowledged_by, a.remark, a.only_own_channel, d.receiver_id, d.tries, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
+SELECT a.id, a.rule_id, a.kind, a.level, a.subject, a.company_no, a.channel, a.sender_no, a.value, a.threshold, a.started_at, a.seen_at, a.fired_at, a.cleared_at, a.resolved_at, a.ended_by, a.acknowledged_at, a.acknowledged_by, a.remark, a.only_own_channel, d.receiver_id, d.tries, d.failures, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
     coalesce(u.name, '')::text AS rule_name
 FROM alert_deliveries d
 JOIN alerts a ON a.id = d.alert_id
@@ -78,6 +94,7 @@ type AlertDeliveriesDueRow struct {
 	Alert      Alert
 	ReceiverID int64
 	Tries      int64
+	Failures   int64
 	IsEnd      bool
 	WasTold    bool
 	RuleName   string
@@ -119,6 +136,7 @@ func (q *Queries) AlertDeliveriesDue(ctx context.Context, batchSize int32) ([]Al
 			&i.Alert.OnlyOwnChannel,
 			&i.ReceiverID,
 			&i.Tries,
+			&i.Failures,
 			&i.IsEnd,
 			&i.WasTold,
 			&i.RuleName,
@@ -195,7 +213,7 @@ func (q *Queries) AlertDeliveriesOpen(ctx context.Context) (int64, error) {
 }
 
 const alertDeliveryHold = `-- name: AlertDeliveryHold :one
-SELECT d.tries FROM alert_deliveries d
+SELECT now()::timestamptz AS at FROM alert_deliveries d
 WHERE d.alert_id = $1 AND d.receiver_id = $2 AND d.tries = $3
 FOR UPDATE
 `
@@ -206,12 +224,12 @@ type AlertDeliveryHoldParams struct {
 	Tries      int64
 }
 
-// AlertDeliveryHold locks a delivery. No row: another server has told it meanwhile.
-func (q *Queries) AlertDeliveryHold(ctx context.Context, arg AlertDeliveryHoldParams) (int64, error) {
+// AlertDeliveryHold locks a delivery, and returns the time of the transaction. No row: another server has told it meanwhile.
+func (q *Queries) AlertDeliveryHold(ctx context.Context, arg AlertDeliveryHoldParams) (time.Time, error) {
 	row := q.db.QueryRow(ctx, alertDeliveryHold, arg.AlertID, arg.ReceiverID, arg.Tries)
-	var tries int64
-	err := row.Scan(&tries)
-	return tries, err
+	var at time.Time
+	err := row.Scan(&at)
+	return at, err
 }
 
 const alertGuard = `-- name: AlertGuard :exec
