@@ -33,14 +33,10 @@ JOIN alerts a ON a.id = d.alert_id
 JOIN alert_receivers r ON r.id = d.receiver_id
 LEFT JOIN alert_receiver_states t ON t.receiver_id = r.id
 LEFT JOIN alert_rules u ON u.id = a.rule_id
-WHERE a.id IN (
-        SELECT o.id FROM alerts o WHERE o.resolved_at IS NULL
-        UNION ALL
-        SELECT e.alert_id FROM alert_deliveries e WHERE e.told_at IS NOT NULL AND e.end_told_at IS NULL
-    )
+WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '1 day')
     AND d.next_at <= now() AND d.end_told_at IS NULL AND coalesce(t.next_call_at <= now(), true)
     AND CASE
-        WHEN a.resolved_at IS NOT NULL THEN d.told_at IS NOT NULL AND a.resolved_at > now() - interval '1 day'
+        WHEN a.resolved_at IS NOT NULL THEN d.told_at IS NOT NULL
         WHEN u.receivers IS NOT NULL AND NOT r.id = ANY (u.receivers) THEN false
         WHEN r.kind = 'alertmanager' AND d.told_at IS NOT NULL THEN d.told_at <= now() - interval '55 seconds'
         WHEN u.silenced_until > now() THEN false

@@ -1,18 +1,26 @@
 package alert_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"lksms/gen/api"
+	"lksms/gen/dbq"
 	"lksms/internal/app"
 	"lksms/internal/apptest"
 	"lksms/internal/pgtest"
@@ -659,3 +667,45 @@ func TestAChannelThatFailsStopsNoOther(t *testing.T) {
 		t.Errorf("%d tries", n)
 	}
 }
+
+// The receiver of an alert was deleted before its end. After a day nobody looks at such a delivery any more.
+func TestAnEndThatCannotBeToldIsGivenUpAfterADay(t *testing.T) {
+	w, _ := newTelling(t, "")
+	const many = 20_000
+	w.Exec(`WITH made AS (
+			INSERT INTO alerts (rule_id, kind, level, subject, value, started_at, fired_at, resolved_at, ended_by)
+			SELECT 1, 'wait_time', 'warning', 's' || i, 1, now() - interval '3 days', now() - interval '3 days', now() - interval '25 hours', 'condition'
+			FROM generate_series(1, $1) i RETURNING id
+		)
+		INSERT INTO alert_deliveries (alert_id, receiver_id, told_at) SELECT id, 1000, now() - interval '3 days' FROM made`, many)
+	w.Exec("ANALYZE alerts; ANALYZE alert_deliveries")
+	var sql string
+	_, _ = dbq.New(capture{&sql}).AlertDeliveriesDue(t.Context(), 10)
+	plan := apptest.Scan[string](w.Bundle, "EXPLAIN (ANALYZE, FORMAT JSON) "+strings.NewReplacer("$1", "10").Replace(sql))
+	var read float64
+	for _, row := range regexp.MustCompile(`"Actual Rows": ([0-9.]+)`).FindAllStringSubmatch(plan, -1) {
+		n, err := strconv.ParseFloat(row[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = max(read, n)
+	}
+	if read >= many || !strings.Contains(plan, "alert_deliveries") {
+		t.Errorf("reads %g rows of %d: %s", read, many, plan)
+	}
+}
+
+// capture notes the statements that are run.
+type capture struct{ sql *string }
+
+func (c capture) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandTag, error) {
+	*c.sql = sql
+	return pgconn.CommandTag{}, errors.ErrUnsupported
+}
+
+func (c capture) Query(_ context.Context, sql string, _ ...any) (pgx.Rows, error) {
+	*c.sql = sql
+	return nil, errors.ErrUnsupported
+}
+
+func (c capture) QueryRow(context.Context, string, ...any) pgx.Row { panic("no statement of one row") }
