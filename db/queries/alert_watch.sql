@@ -121,9 +121,10 @@ WHERE p.id = ANY (@pool_ids::bigint[]) AND p.retired_at IS NULL
     )
 ORDER BY p.id;
 
--- SendersSilent returns the apps that are on and have not polled for more than after_seconds. Polls of an app without routes are recorded
--- only every noted_apart, so that it counts as silent that much later. is_used: it had sent in the day before it fell silent. Those of named
--- are returned in any case; one that never polled counts from its creation.
+-- SendersSilent returns the apps that are on and have not polled for more than after_seconds, the last that fell silent first. Polls of an app
+-- without routes are recorded only every noted_apart, so that it counts as silent that much later. is_used: it had sent in the day before it fell
+-- silent. An app that is silent for more than gone_seconds is gone. Those of named are returned in any case; one that never polled counts from its
+-- creation.
 -- name: SendersSilent :many
 SELECT s.sender_no, h.channel, extract(epoch FROM now() - coalesce(st.seen_at, s.created_at))::double precision AS seconds,
     coalesce(st.sent_at > st.seen_at - interval '1 day', false)::boolean AS is_used, x.slack::double precision AS slack
@@ -137,8 +138,14 @@ CROSS JOIN LATERAL (
 WHERE s.status = 'on' AND s.kind = 'app'
     AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => @after_seconds::double precision)
     AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => sqlc.arg(after_seconds)::double precision + x.slack::double precision)
-    AND (st.sent_at > st.seen_at - interval '1 day' OR s.sender_no = ANY (@named::text[]))
-ORDER BY s.sender_no;
+    AND (
+        (
+            st.sent_at > st.seen_at - interval '1 day'
+            AND st.seen_at >= now() - make_interval(secs => sqlc.arg(gone_seconds)::double precision + x.slack::double precision)
+        )
+        OR s.sender_no = ANY (@named::text[])
+    )
+ORDER BY seconds, s.sender_no;
 
 -- BalancesLow returns the senders that are on and whose balance is at or below most, or their own low_warning.
 -- name: BalancesLow :many

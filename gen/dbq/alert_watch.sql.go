@@ -651,13 +651,20 @@ CROSS JOIN LATERAL (
 WHERE s.status = 'on' AND s.kind = 'app'
     AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => $2::double precision)
     AND coalesce(st.seen_at, s.created_at) < now() - make_interval(secs => $2::double precision + x.slack::double precision)
-    AND (st.sent_at > st.seen_at - interval '1 day' OR s.sender_no = ANY ($3::text[]))
-ORDER BY s.sender_no
+    AND (
+        (
+            st.sent_at > st.seen_at - interval '1 day'
+            AND st.seen_at >= now() - make_interval(secs => $3::double precision + x.slack::double precision)
+        )
+        OR s.sender_no = ANY ($4::text[])
+    )
+ORDER BY seconds, s.sender_no
 `
 
 type SendersSilentParams struct {
 	NotedApart   time.Duration
 	AfterSeconds float64
+	GoneSeconds  float64
 	Named        []string
 }
 
@@ -669,11 +676,17 @@ type SendersSilentRow struct {
 	Slack    float64
 }
 
-// SendersSilent returns the apps that are on and have not polled for more than after_seconds. Polls of an app without routes are recorded
-// only every noted_apart, so that it counts as silent that much later. is_used: it had sent in the day before it fell silent. Those of named
-// are returned in any case; one that never polled counts from its creation.
+// SendersSilent returns the apps that are on and have not polled for more than after_seconds, the last that fell silent first. Polls of an app
+// without routes are recorded only every noted_apart, so that it counts as silent that much later. is_used: it had sent in the day before it fell
+// silent. An app that is silent for more than gone_seconds is gone. Those of named are returned in any case; one that never polled counts from its
+// creation.
 func (q *Queries) SendersSilent(ctx context.Context, arg SendersSilentParams) ([]SendersSilentRow, error) {
-	rows, err := q.db.Query(ctx, sendersSilent, arg.NotedApart, arg.AfterSeconds, arg.Named)
+	rows, err := q.db.Query(ctx, sendersSilent,
+		arg.NotedApart,
+		arg.AfterSeconds,
+		arg.GoneSeconds,
+		arg.Named,
+	)
 	if err != nil {
 		return nil, err
 	}

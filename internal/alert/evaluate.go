@@ -23,7 +23,7 @@ type finding struct {
 }
 
 // alertsMost is the maximum number of alerts of one rule at a time.
-const alertsMost = 100
+const alertsMost = 1000
 
 // Evaluate looks for the conditions of all rules, and moves their alerts on. It returns how many alerts began or ended. A kind whose condition
 // cannot be looked for leaves its alerts as they are. Several servers may evaluate at the same time.

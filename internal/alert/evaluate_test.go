@@ -92,6 +92,17 @@ func (w *watched) finish(appID string) {
 	}
 }
 
+// silence adds n apps of a channel with numbers that begin with prefix. They sent and polled last an hour ago.
+func (w *watched) silence(channel, prefix string, n int) {
+	w.T.Helper()
+	w.Exec(`WITH made AS (
+			INSERT INTO senders (sender_no, name, channel_id, is_shared) SELECT $2 || i, 'n', c.id, true FROM channels c, generate_series(1, $3) i
+			WHERE c.channel = $1 RETURNING id
+		)
+		INSERT INTO sender_states (sender_id, seen_at, sent_at) SELECT id, now() - interval '1 hour', now() - interval '1 hour' FROM made`,
+		channel, prefix, n)
+}
+
 // notePolls stores the polls of apps, as the sweep does.
 func (w *watched) notePolls() {
 	w.T.Helper()
@@ -403,6 +414,32 @@ func TestAPhoneThatWasAtWorkAndFellSilentIsMissed(t *testing.T) {
 	if a := w.alerts("status=resolved"); len(a) != 2 || *a[0].SenderNo != "shared" || !strings.Contains(a[0].Summary, "shared has not polled") {
 		t.Errorf("%+v", a)
 	}
+}
+
+// Apps that are gone for ever are missed for a week. More of them than one looks at hide no app that falls silent today.
+func TestAppsThatAreGoneAreNotMissedForEver(t *testing.T) {
+	w := newWatched(t)
+	w.only(`{"kind":"sender_silent","level":"warning","threshold":600,"for_seconds":0,"resolve_seconds":0}`)
+	const week = 7 * 24 * 3600
+	w.silence("sms", "gone", 150)
+	addRule(w.Bundle, `{"kind":"sender_silent","level":"critical","sender_no":"gone1","threshold":600,"for_seconds":0,"resolve_seconds":0}`)
+	w.evaluate()
+	w.silence("sms", "new", 1)
+	w.evaluate()
+	firing := func() int {
+		return w.Count("SELECT count(*) FROM alerts WHERE resolved_at IS NULL AND fired_at IS NOT NULL")
+	}
+	if n := firing(); n != 152 || w.Count("SELECT count(*) FROM alerts WHERE subject = 'new1'") != 1 {
+		t.Errorf("%d fire", n)
+	}
+	w.after(week - 3600 + 600 + 660) // 660: polls of apps without routes are stored at intervals
+	w.evaluate()
+	if n := firing(); n != 152 {
+		t.Errorf("%d fire after a week", n)
+	}
+	w.after(1)
+	w.evaluate()
+	w.expect("sender_silent critical gone1")
 }
 
 func TestTasksThatAreDueLaterAreNoDepth(t *testing.T) {

@@ -79,7 +79,7 @@ export default {
     queue_depth: '到期等待的任务数超过阈值；指定公司时，该公司所有等待的任务都计入。',
     failure_rate: '时间窗口内结束的任务中，失败的比例超过阈值；至少要有 20 个结束的任务。',
     pool_unserved: '有到期任务，但没有可用的发送方。',
-    sender_silent: '最近一天发送过短信的 APP 超过阈值没有轮询。',
+    sender_silent: '最近一天发送过短信的 APP 超过阈值没有轮询。再过一周视为已停用，除非规则指定了它。',
     balance_low: '发送方的余额不高于阈值。',
     provider_trouble: '发送方处于熔断中。',
     receipts_missing: '有回执的服务商在时间窗口内接收了这么多短信，却没有发来任何回执。',
