@@ -186,6 +186,12 @@ CREATE FUNCTION public.fact_outcome(success integer, failed integer, cancelled i
 
 COMMENT ON FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) IS 'The outcome of the tasks that a row of facts counts, as statistics_staged.outcome.';
 
+CREATE FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) RETURNS boolean
+    LANGUAGE sql STABLE
+    RETURN ((at <= now()) OR (at > ((now() + longest_wait) + '00:01:00'::interval)));
+
+COMMENT ON FUNCTION public.is_due(at timestamp with time zone, longest_wait interval) IS 'Whether a time has come that was set at most longest_wait ahead. One that is further ahead was set before the clock was set back, and counts as come. The minute is for transactions that began at other times.';
+
 CREATE FUNCTION public.pool_channel_keep() RETURNS trigger
     LANGUAGE plpgsql
     AS $$

@@ -34,16 +34,17 @@ JOIN alert_receivers r ON r.id = d.receiver_id
 LEFT JOIN alert_receiver_states t ON t.receiver_id = r.id
 LEFT JOIN alert_rules u ON u.id = a.rule_id
 WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '1 day')
-    AND d.next_at <= now() AND d.end_told_at IS NULL AND coalesce(t.next_call_at <= now(), true)
+    AND is_due(d.next_at, interval '1 hour') AND d.end_told_at IS NULL AND coalesce(is_due(t.next_call_at, interval '2 minutes'), true)
     AND CASE
         WHEN a.resolved_at IS NOT NULL THEN d.told_at IS NOT NULL
         WHEN u.receivers IS NOT NULL AND NOT r.id = ANY (u.receivers) THEN false
-        WHEN r.kind = 'alertmanager' AND d.told_at IS NOT NULL THEN d.told_at <= now() - interval '55 seconds'
+        WHEN r.kind = 'alertmanager' AND d.told_at IS NOT NULL THEN is_due(d.told_at + interval '55 seconds', interval '55 seconds')
         WHEN u.silenced_until > now() THEN false
         WHEN r.kind = 'notification' AND EXISTS (SELECT FROM outranked k WHERE k.alert_id = a.id AND k.receiver_id = r.id) THEN false
         WHEN d.told_at IS NULL THEN r.kind = 'alertmanager' OR a.acknowledged_at IS NULL
-        ELSE a.acknowledged_at IS NULL AND u.repeat_seconds > 0
-            AND d.told_at <= now() - make_interval(secs => u.repeat_seconds::double precision)
+        ELSE a.acknowledged_at IS NULL AND u.repeat_seconds > 0 AND is_due(
+            d.told_at + make_interval(secs => u.repeat_seconds::double precision), make_interval(secs => u.repeat_seconds::double precision)
+        )
     END
 ORDER BY a.id, d.receiver_id
 LIMIT @batch_size::integer;
@@ -74,13 +75,15 @@ SELECT r.id FROM alert_deliveries d JOIN alert_receivers r ON r.id = d.receiver_
 
 -- AlertReceiversFailing returns the receivers that failed and may be called again.
 -- name: AlertReceiversFailing :many
-SELECT s.receiver_id FROM alert_receiver_states s WHERE s.failing_since IS NOT NULL AND s.next_call_at <= now() ORDER BY s.receiver_id;
+SELECT s.receiver_id FROM alert_receiver_states s
+WHERE s.failing_since IS NOT NULL AND is_due(s.next_call_at, interval '2 minutes')
+ORDER BY s.receiver_id;
 
 -- AlertReceiverCalled records how a call of a receiver went. After a failure it is not called for ten seconds, doubled with each failure up to
 -- two minutes.
 -- name: AlertReceiverCalled :exec
 UPDATE alert_receiver_states s
-SET failing_since = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN coalesce(s.failing_since, now()) END,
+SET failing_since = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN least(s.failing_since, now()) END,
     failures = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN s.failures + 1 ELSE 0 END, error = sqlc.narg(error)::text,
     next_call_at = CASE WHEN sqlc.narg(error)::text IS NOT NULL THEN now() + make_interval(secs => least(120, 10 * power(2, least(s.failures, 10))))
         ELSE now() END

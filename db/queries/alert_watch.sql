@@ -11,7 +11,8 @@ SELECT r.id FROM alert_rules r WHERE r.id = @id AND r.version = @version AND r.i
 SELECT a.rule_id, a.subject FROM alerts a WHERE a.resolved_at IS NULL ORDER BY a.rule_id, a.subject;
 
 -- AlertsFound records that the condition of a rule holds for subjects. A new one is pending; a cleared one fires on. A pending one that was not
--- evaluated for a minute begins anew, because nobody knows whether its condition held meanwhile.
+-- evaluated for a minute begins anew, because nobody knows whether its condition held meanwhile; so does one that began in the future, because
+-- the clock was set back.
 -- name: AlertsFound :exec
 INSERT INTO alerts AS a (rule_id, kind, level, subject, company_no, channel, sender_no, value, threshold)
 SELECT @rule_id, @kind, @level, f.subject, nullif(f.company_no, ''), nullif(f.channel, ''), nullif(f.sender_no, ''), f.value, f.threshold
@@ -23,9 +24,14 @@ ORDER BY f.subject
 ON CONFLICT (rule_id, subject) WHERE resolved_at IS NULL DO UPDATE
 SET value = excluded.value, threshold = excluded.threshold, company_no = excluded.company_no, channel = excluded.channel,
     sender_no = excluded.sender_no, seen_at = now(), cleared_at = NULL,
-    started_at = CASE WHEN a.fired_at IS NULL AND a.seen_at < now() - interval '1 minute' THEN now() ELSE a.started_at END;
+    started_at = CASE
+        WHEN a.fired_at IS NOT NULL THEN a.started_at
+        WHEN a.seen_at < now() - interval '1 minute' THEN now()
+        ELSE least(a.started_at, now())
+    END;
 
--- AlertsLost records that the condition of a rule holds for no other subjects than these: pending alerts are deleted, firing ones cleared.
+-- AlertsLost records that the condition of a rule holds for no other subjects than these: pending alerts are deleted, firing ones cleared. One that
+-- was cleared in the future, because the clock was set back, is cleared from now on.
 -- name: AlertsLost :exec
 WITH dropped AS (
     DELETE FROM alerts a
@@ -33,7 +39,7 @@ WITH dropped AS (
 )
 UPDATE alerts a
 SET cleared_at = now()
-WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND a.cleared_at IS NULL
+WHERE a.rule_id = @rule_id AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND coalesce(a.cleared_at > now(), true)
     AND NOT a.subject = ANY (@subjects::text[]);
 
 -- AlertsFire lets pending alerts of a rule fire whose condition has held for long enough, and returns how many.

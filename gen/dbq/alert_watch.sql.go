@@ -144,7 +144,11 @@ ORDER BY f.subject
 ON CONFLICT (rule_id, subject) WHERE resolved_at IS NULL DO UPDATE
 SET value = excluded.value, threshold = excluded.threshold, company_no = excluded.company_no, channel = excluded.channel,
     sender_no = excluded.sender_no, seen_at = now(), cleared_at = NULL,
-    started_at = CASE WHEN a.fired_at IS NULL AND a.seen_at < now() - interval '1 minute' THEN now() ELSE a.started_at END
+    started_at = CASE
+        WHEN a.fired_at IS NOT NULL THEN a.started_at
+        WHEN a.seen_at < now() - interval '1 minute' THEN now()
+        ELSE least(a.started_at, now())
+    END
 `
 
 type AlertsFoundParams struct {
@@ -160,7 +164,8 @@ type AlertsFoundParams struct {
 }
 
 // AlertsFound records that the condition of a rule holds for subjects. A new one is pending; a cleared one fires on. A pending one that was not
-// evaluated for a minute begins anew, because nobody knows whether its condition held meanwhile.
+// evaluated for a minute begins anew, because nobody knows whether its condition held meanwhile; so does one that began in the future, because
+// the clock was set back.
 func (q *Queries) AlertsFound(ctx context.Context, arg AlertsFoundParams) error {
 	_, err := q.db.Exec(ctx, alertsFound,
 		arg.RuleID,
@@ -183,7 +188,7 @@ WITH dropped AS (
 )
 UPDATE alerts a
 SET cleared_at = now()
-WHERE a.rule_id = $1 AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND a.cleared_at IS NULL
+WHERE a.rule_id = $1 AND a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND coalesce(a.cleared_at > now(), true)
     AND NOT a.subject = ANY ($2::text[])
 `
 
@@ -192,7 +197,8 @@ type AlertsLostParams struct {
 	Subjects []string
 }
 
-// AlertsLost records that the condition of a rule holds for no other subjects than these: pending alerts are deleted, firing ones cleared.
+// AlertsLost records that the condition of a rule holds for no other subjects than these: pending alerts are deleted, firing ones cleared. One that
+// was cleared in the future, because the clock was set back, is cleared from now on.
 func (q *Queries) AlertsLost(ctx context.Context, arg AlertsLostParams) error {
 	_, err := q.db.Exec(ctx, alertsLost, arg.RuleID, arg.Subjects)
 	return err

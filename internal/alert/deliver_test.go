@@ -709,3 +709,44 @@ func (c capture) Query(_ context.Context, sql string, _ ...any) (pgx.Rows, error
 }
 
 func (c capture) QueryRow(context.Context, string, ...any) pgx.Row { panic("no statement of one row") }
+
+// The clock of the database is set back by a day. Whatever was to be done again later is done then, and not after a day.
+func TestAClockThatIsSetBackStopsNoTelling(t *testing.T) {
+	w := newWatched(t)
+	w.only(`{"kind":"queue_depth","level":"critical","company_no":"default","threshold":0,"for_seconds":0,"resolve_seconds":0,"repeat_seconds":600}`)
+	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
+	good, bad := newAlertmanager(t), newAlertmanager(t)
+	bad.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
+	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"good","kind":"alertmanager","url":"%s/am"}`, good.URL))
+	failing := addReceiver(w.Bundle, fmt.Sprintf(`{"name":"bad","kind":"alertmanager","url":"%s/am"}`, bad.URL))
+	addReceiver(w.Bundle, `{"name":"people","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
+	nobody := addReceiver(w.Bundle, `{"name":"nobody","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
+	w.Submit("x")
+	w.after(86400)
+	w.polled("mail")
+	w.evaluate()
+	w.tell()
+	state := func() string {
+		return fmt.Sprintf("%d calls, %d failed calls, %d messages, %d tries", len(good.taken()),
+			w.Count("SELECT failures FROM alert_receiver_states WHERE receiver_id = $1", failing.ReceiverNo),
+			w.Count("SELECT count(*) FROM queue WHERE rendering_id IS NOT NULL"),
+			w.Count("SELECT tries FROM alert_deliveries WHERE receiver_id = $1", nobody.ReceiverNo))
+	}
+	if got := state(); got != "1 calls, 1 failed calls, 1 messages, 1 tries" {
+		t.Fatalf("before: %s", got)
+	}
+	w.after(-86400)
+	w.evaluate()
+	w.tell()
+	if got := state(); got != "1 calls, 2 failed calls, 2 messages, 2 tries" {
+		t.Errorf("after: %s", got)
+	}
+	if n := w.Count("SELECT count(*) FROM alert_receiver_states WHERE failing_since > now()"); n != 0 {
+		t.Error("a receiver fails since later")
+	}
+	w.tell()
+	if got := state(); got != "0 calls, 2 failed calls, 2 messages, 2 tries" {
+		t.Errorf("at once: %s", got)
+	}
+}

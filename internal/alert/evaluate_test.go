@@ -290,6 +290,29 @@ func TestAConditionMustHoldForLongEnoughAndNotHoldForLongEnough(t *testing.T) {
 	}
 }
 
+// The clock of the database is set back by a day: once while an alert is pending, and once while it is about to end.
+func TestAClockThatIsSetBackStopsNoAlert(t *testing.T) {
+	w := newWatched(t)
+	w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":60,"resolve_seconds":60}`)
+	id := w.Submit("x")
+	w.after(3 * 86400)
+	w.evaluate()
+	w.after(-86400)
+	w.evaluate()
+	w.evaluateFor(50)
+	w.expect()
+	w.evaluateFor(10)
+	w.expect("queue_depth warning default")
+	w.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/cancel", nil)
+	w.evaluate()
+	w.after(-86400)
+	w.evaluate()
+	w.evaluateFor(50)
+	w.expect("queue_depth warning default")
+	w.evaluateFor(10)
+	w.expect()
+}
+
 func TestAnAlertEndsWithItsRule(t *testing.T) {
 	w := newWatched(t)
 	w.AddCompany("acme", 1)
