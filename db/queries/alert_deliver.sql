@@ -49,11 +49,13 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '1 day')
 ORDER BY a.id, d.receiver_id
 LIMIT @batch_size::integer;
 
--- AlertDeliveryHold locks a delivery, and returns the time of the transaction. No row: another server has told it meanwhile.
--- name: AlertDeliveryHold :one
-SELECT now()::timestamptz AS at FROM alert_deliveries d
-WHERE d.alert_id = @alert_id AND d.receiver_id = @receiver_id AND d.tries = @tries
-FOR UPDATE;
+-- AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. One that is missing has been told by another server meanwhile.
+-- name: AlertDeliveriesHold :many
+SELECT d.alert_id
+FROM (SELECT unnest(@alert_ids::bigint[]) AS alert_id, unnest(@tries::bigint[]) AS tries) x
+JOIN alert_deliveries d ON d.alert_id = x.alert_id AND d.receiver_id = @receiver_id AND d.tries = x.tries
+ORDER BY d.alert_id
+FOR UPDATE OF d;
 
 -- AlertDeliveriesMark records how a receiver was told of alerts. After a failure a delivery is tried again after retry_seconds, doubled with
 -- each failure up to an hour.
@@ -69,9 +71,13 @@ FROM (
 ) x
 WHERE d.alert_id = x.alert_id AND d.receiver_id = @receiver_id AND d.tries = x.tries;
 
--- AlertReceiversOf returns the receivers of deliveries of an alert, and the channels of each.
+-- AlertReceiversOf returns the receivers to which alerts are told.
 -- name: AlertReceiversOf :many
-SELECT r.id FROM alert_deliveries d JOIN alert_receivers r ON r.id = d.receiver_id WHERE d.alert_id = @alert_id ORDER BY r.id;
+SELECT d.alert_id, r.id AS receiver_id
+FROM alert_deliveries d
+JOIN alert_receivers r ON r.id = d.receiver_id
+WHERE d.alert_id = ANY (@alert_ids::bigint[])
+ORDER BY d.alert_id, r.id;
 
 -- AlertReceiversFailing returns the receivers that failed and may be called again.
 -- name: AlertReceiversFailing :many
@@ -105,7 +111,8 @@ WHERE EXISTS (SELECT FROM notification_templates t WHERE t.channel_id = c.id AND
     )
 ORDER BY c.channel;
 
--- AlertGuard records whether an alert about a channel can be told in no other way than that channel. When that becomes so, it is an event.
+-- AlertGuard records whether people can be told of an alert in no other way than the channel that it is about, or of one about all channels, through
+-- one channel only. When that becomes so, it is an event.
 -- name: AlertGuard :exec
 WITH changed AS (
     UPDATE alerts a SET only_own_channel = @only_own_channel::boolean
@@ -113,6 +120,8 @@ WITH changed AS (
     RETURNING a.*
 )
 INSERT INTO events (event, subject, detail)
-SELECT 'alert.only_channel', c.channel, jsonb_build_object('alert_id', c.id, 'rule_no', c.rule_id, 'kind', c.kind, 'subject', c.subject)
+SELECT 'alert.only_channel', coalesce(c.channel, c.subject), jsonb_build_object(
+    'alert_id', c.id, 'rule_no', c.rule_id, 'kind', c.kind, 'subject', c.subject
+)
 FROM changed c
 WHERE c.only_own_channel;

@@ -7,6 +7,7 @@ package dbq
 
 import (
 	"context"
+
 	"time"
 )
 
@@ -148,6 +149,41 @@ func (q *Queries) AlertDeliveriesDue(ctx context.Context, batchSize int32) ([]Al
 	return items, nil
 }
 
+const alertDeliveriesHold = `-- name: AlertDeliveriesHold :many
+SELECT d.alert_id
+FROM (SELECT unnest($1::bigint[]) AS alert_id, unnest($2::bigint[]) AS tries) x
+JOIN alert_deliveries d ON d.alert_id = x.alert_id AND d.receiver_id = $3 AND d.tries = x.tries
+ORDER BY d.alert_id
+FOR UPDATE OF d
+`
+
+type AlertDeliveriesHoldParams struct {
+	AlertIds   []int64
+	Tries      []int64
+	ReceiverID int64
+}
+
+// AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. One that is missing has been told by another server meanwhile.
+func (q *Queries) AlertDeliveriesHold(ctx context.Context, arg AlertDeliveriesHoldParams) ([]int64, error) {
+	rows, err := q.db.Query(ctx, alertDeliveriesHold, arg.AlertIds, arg.Tries, arg.ReceiverID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []int64
+	for rows.Next() {
+		var alert_id int64
+		if err := rows.Scan(&alert_id); err != nil {
+			return nil, err
+		}
+		items = append(items, alert_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const alertDeliveriesMark = `-- name: AlertDeliveriesMark :exec
 UPDATE alert_deliveries d
 SET told_at = CASE WHEN $1::boolean AND NOT x.is_end THEN now() ELSE d.told_at END,
@@ -209,26 +245,6 @@ func (q *Queries) AlertDeliveriesOpen(ctx context.Context) (int64, error) {
 	return result.RowsAffected(), nil
 }
 
-const alertDeliveryHold = `-- name: AlertDeliveryHold :one
-SELECT now()::timestamptz AS at FROM alert_deliveries d
-WHERE d.alert_id = $1 AND d.receiver_id = $2 AND d.tries = $3
-FOR UPDATE
-`
-
-type AlertDeliveryHoldParams struct {
-	AlertID    int64
-	ReceiverID int64
-	Tries      int64
-}
-
-// AlertDeliveryHold locks a delivery, and returns the time of the transaction. No row: another server has told it meanwhile.
-func (q *Queries) AlertDeliveryHold(ctx context.Context, arg AlertDeliveryHoldParams) (time.Time, error) {
-	row := q.db.QueryRow(ctx, alertDeliveryHold, arg.AlertID, arg.ReceiverID, arg.Tries)
-	var at time.Time
-	err := row.Scan(&at)
-	return at, err
-}
-
 const alertGuard = `-- name: AlertGuard :exec
 WITH changed AS (
     UPDATE alerts a SET only_own_channel = $1::boolean
@@ -236,7 +252,9 @@ WITH changed AS (
     RETURNING a.id, a.rule_id, a.kind, a.level, a.subject, a.company_no, a.channel, a.sender_no, a.value, a.threshold, a.started_at, a.seen_at, a.fired_at, a.cleared_at, a.resolved_at, a.ended_by, a.acknowledged_at, a.acknowledged_by, a.remark, a.only_own_channel
 )
 INSERT INTO events (event, subject, detail)
-SELECT 'alert.only_channel', c.channel, jsonb_build_object('alert_id', c.id, 'rule_no', c.rule_id, 'kind', c.kind, 'subject', c.subject)
+SELECT 'alert.only_channel', coalesce(c.channel, c.subject), jsonb_build_object(
+    'alert_id', c.id, 'rule_no', c.rule_id, 'kind', c.kind, 'subject', c.subject
+)
 FROM changed c
 WHERE c.only_own_channel
 `
@@ -246,7 +264,8 @@ type AlertGuardParams struct {
 	ID             int64
 }
 
-// AlertGuard records whether an alert about a channel can be told in no other way than that channel. When that becomes so, it is an event.
+// AlertGuard records whether people can be told of an alert in no other way than the channel that it is about, or of one about all channels, through
+// one channel only. When that becomes so, it is an event.
 func (q *Queries) AlertGuard(ctx context.Context, arg AlertGuardParams) error {
 	_, err := q.db.Exec(ctx, alertGuard, arg.OnlyOwnChannel, arg.ID)
 	return err
@@ -301,23 +320,32 @@ func (q *Queries) AlertReceiversFailing(ctx context.Context) ([]int64, error) {
 }
 
 const alertReceiversOf = `-- name: AlertReceiversOf :many
-SELECT r.id FROM alert_deliveries d JOIN alert_receivers r ON r.id = d.receiver_id WHERE d.alert_id = $1 ORDER BY r.id
+SELECT d.alert_id, r.id AS receiver_id
+FROM alert_deliveries d
+JOIN alert_receivers r ON r.id = d.receiver_id
+WHERE d.alert_id = ANY ($1::bigint[])
+ORDER BY d.alert_id, r.id
 `
 
-// AlertReceiversOf returns the receivers of deliveries of an alert, and the channels of each.
-func (q *Queries) AlertReceiversOf(ctx context.Context, alertID int64) ([]int64, error) {
-	rows, err := q.db.Query(ctx, alertReceiversOf, alertID)
+type AlertReceiversOfRow struct {
+	AlertID    int64
+	ReceiverID int64
+}
+
+// AlertReceiversOf returns the receivers to which alerts are told.
+func (q *Queries) AlertReceiversOf(ctx context.Context, alertIds []int64) ([]AlertReceiversOfRow, error) {
+	rows, err := q.db.Query(ctx, alertReceiversOf, alertIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []int64
+	var items []AlertReceiversOfRow
 	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
+		var i AlertReceiversOfRow
+		if err := rows.Scan(&i.AlertID, &i.ReceiverID); err != nil {
 			return nil, err
 		}
-		items = append(items, id)
+		items = append(items, i)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

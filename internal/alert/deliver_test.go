@@ -668,6 +668,72 @@ func TestAChannelThatFailsStopsNoOther(t *testing.T) {
 	}
 }
 
+// An alert about all channels needs two of them: the one that people are told through may be the one that fails.
+func TestAnAlertAboutAllChannelsNeedsTwo(t *testing.T) {
+	w := newWatched(t)
+	acme := w.AddCompany("acme", 1)
+	w.only(`{"kind":"queue_depth","level":"warning","company_no":"acme","threshold":0,"for_seconds":0,"resolve_seconds":0}`)
+	w.SubmitMany("x", 1, nil, acme...)
+	w.AddSender(map[string]any{"sender_no": "phone"})
+	w.AddSender(map[string]any{"sender_no": "mail", "channel": "email"})
+	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone}, map[string]any{"user_id": "u2", "email": "u2@example.com"})
+	first := addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["sms"],"user_ids":["u1"]}`)
+	begin := func() {
+		t.Helper()
+		w.Exec("DELETE FROM alerts")
+		w.Exec("DELETE FROM queue WHERE rendering_id IS NOT NULL")
+		w.Exec("DELETE FROM renderings; DELETE FROM notifications")
+		w.polled("phone", "mail")
+		w.evaluate()
+		w.tell()
+	}
+	begin()
+	if a := w.alerts("")[0]; w.toldThrough() != "sms" || !a.OnlyOwnChannel || w.onlyOwn() != 1 || a.Deliveries[0].DeliveredAt == nil {
+		t.Errorf("told through %s, %+v, %d events", w.toldThrough(), a, w.onlyOwn())
+	}
+	if n := w.Count("SELECT count(*) FROM events WHERE event = 'alert.only_channel' AND subject = 'acme'"); n != 1 {
+		t.Errorf("%d events", n)
+	}
+	second := addReceiver(w.Bundle, `{"name":"q","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u2"]}`)
+	begin() // two people, each on another channel
+	if a := w.alerts("")[0]; w.toldThrough() != "email,sms" || a.OnlyOwnChannel {
+		t.Errorf("told through %s, %+v", w.toldThrough(), a)
+	}
+	w.Expect(200, "", "DELETE", fmt.Sprint(receiversPath, "/", second.ReceiverNo), nil)
+	w.PutContacts(map[string]any{"user_id": "u1", "phone": apptest.Phone, "email": "u1@example.com"})
+	begin() // one of two channels is not enough
+	if a := w.alerts("")[0]; w.toldThrough() != "email,sms" || a.OnlyOwnChannel {
+		t.Errorf("told through %s, %+v", w.toldThrough(), a)
+	}
+	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${unknown}","content":"${unknown}"}`)
+	begin()
+	for range 3 {
+		w.after(100)
+		w.polled("phone", "mail")
+		w.tell()
+	}
+	if d := w.alerts("")[0].Deliveries[0]; d.DeliveredAt != nil || d.Error == nil || w.toldThrough() != "sms" {
+		t.Errorf("told through %s, %+v", w.toldThrough(), d)
+	}
+	for _, task := range w.Claim("phone", 100) { // what sms took counts, whether it arrives or not
+		w.Report(task.TaskID, "phone", 3, nil)
+	}
+	w.Expect(200, "", "PUT", "/api/v1/admin/notification-templates/32767/email", `{"title":"${title}","content":"${text}"}`)
+	w.after(3600)
+	w.polled("phone", "mail")
+	w.tell()
+	if d := w.alerts("")[0].Deliveries[0]; d.DeliveredAt == nil || d.Error != nil || w.toldThrough() != "email,sms" {
+		t.Errorf("told through %s, %+v", w.toldThrough(), d)
+	}
+	// An alert about no channel is told as it is.
+	w.only(`{"kind":"partition_missing","level":"critical","threshold":100,"for_seconds":0}`)
+	w.Exec("UPDATE alert_receivers SET channels = '{sms}' WHERE id = $1", first.ReceiverNo)
+	begin()
+	if a := w.alerts("")[0]; w.toldThrough() != "sms" || a.OnlyOwnChannel || w.onlyOwn() != 1 {
+		t.Errorf("told through %s, %+v", w.toldThrough(), a)
+	}
+}
+
 // The receiver of an alert was deleted before its end. After a day nobody looks at such a delivery any more.
 func TestAnEndThatCannotBeToldIsGivenUpAfterADay(t *testing.T) {
 	w, _ := newTelling(t, "")
