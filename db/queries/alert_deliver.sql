@@ -12,10 +12,11 @@ WHERE a.resolved_at IS NULL AND a.fired_at IS NOT NULL AND coalesce(u.silenced_u
 ORDER BY a.id, r.id
 ON CONFLICT DO NOTHING;
 
--- AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now. is_end: that the alert is resolved, which is told
--- for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is acknowledged or
--- the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told. People are not
--- told of an alert while they are told of a worse one of the same kind and subject.
+-- AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now, the worst first. is_end: that the alert is resolved,
+-- which is told for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is
+-- acknowledged or the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told.
+-- People are not told of an alert while they are told of a worse one of the same kind and subject, nor of warnings while they have had messages_most
+-- messages within five minutes: all of one message have the same time.
 -- name: AlertDeliveriesDue :many
 WITH outranked AS MATERIALIZED (
     SELECT a.id AS alert_id, e.receiver_id
@@ -25,6 +26,16 @@ WITH outranked AS MATERIALIZED (
     JOIN alert_rules w ON w.id = h.rule_id
     WHERE a.resolved_at IS NULL
         AND (e.told_at IS NOT NULL OR (coalesce(w.silenced_until <= now(), true) AND coalesce(e.receiver_id = ANY (w.receivers), true)))
+),
+crowded AS MATERIALIZED (
+    SELECT e.receiver_id
+    FROM alerts o
+    JOIN alert_deliveries e ON e.alert_id = o.id
+    CROSS JOIN LATERAL (VALUES (e.told_at), (e.end_told_at)) AS m (at)
+    WHERE (o.resolved_at IS NULL OR o.resolved_at > now() - interval '1 day')
+        AND m.at > now() - interval '5 minutes' AND m.at < now() + interval '1 minute'
+    GROUP BY e.receiver_id
+    HAVING count(DISTINCT m.at) >= @messages_most::bigint
 )
 SELECT sqlc.embed(a), d.receiver_id, d.tries, d.failures, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
     coalesce(u.name, '')::text AS rule_name
@@ -33,9 +44,11 @@ JOIN alerts a ON a.id = d.alert_id
 JOIN alert_receivers r ON r.id = d.receiver_id
 LEFT JOIN alert_receiver_states t ON t.receiver_id = r.id
 LEFT JOIN alert_rules u ON u.id = a.rule_id
+CROSS JOIN alert_rank(a.level) AS l (rank)
 WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '1 day')
     AND is_due(d.next_at, interval '1 hour') AND d.end_told_at IS NULL AND coalesce(is_due(t.next_call_at, interval '2 minutes'), true)
     AND CASE
+        WHEN r.kind = 'notification' AND a.level = 'warning' AND EXISTS (SELECT FROM crowded c WHERE c.receiver_id = r.id) THEN false
         WHEN a.resolved_at IS NOT NULL THEN d.told_at IS NOT NULL
         WHEN u.receivers IS NOT NULL AND NOT r.id = ANY (u.receivers) THEN false
         WHEN r.kind = 'alertmanager' AND d.told_at IS NOT NULL THEN is_due(d.told_at + interval '55 seconds', interval '55 seconds')
@@ -46,7 +59,7 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '1 day')
             d.told_at + make_interval(secs => u.repeat_seconds::double precision), make_interval(secs => u.repeat_seconds::double precision)
         )
     END
-ORDER BY a.id, d.receiver_id
+ORDER BY l.rank DESC, a.id, d.receiver_id
 LIMIT @batch_size::integer;
 
 -- AlertDeliveriesHold locks deliveries of a receiver, and returns their alerts. One that is missing has been told by another server meanwhile.

@@ -63,6 +63,16 @@ WITH outranked AS MATERIALIZED (
     JOIN alert_rules w ON w.id = h.rule_id
     WHERE a.resolved_at IS NULL
         AND (e.told_at IS NOT NULL OR (coalesce(w.silenced_until <= now(), true) AND coalesce(e.receiver_id = ANY (w.receivers), true)))
+),
+crowded AS MATERIALIZED (
+    SELECT e.receiver_id
+    FROM alerts o
+    JOIN alert_deliveries e ON e.alert_id = o.id
+    CROSS JOIN LATERAL (VALUES (e.told_at), (e.end_told_at)) AS m (at)
+    WHERE (o.resolved_at IS NULL OR o.resolved_at > now() - interval '1 day')
+        AND m.at > now() - interval '5 minutes' AND m.at < now() + interval '1 minute'
+    GROUP BY e.receiver_id
+    HAVING count(DISTINCT m.at) >= $2::bigint
 )
 SELECT a.id, a.rule_id, a.kind, a.level, a.subject, a.company_no, a.channel, a.sender_no, a.value, a.threshold, a.started_at, a.seen_at, a.fired_at, a.cleared_at, a.resolved_at, a.ended_by, a.acknowledged_at, a.acknowledged_by, a.remark, a.only_own_channel, d.receiver_id, d.tries, d.failures, (a.resolved_at IS NOT NULL)::boolean AS is_end, (d.told_at IS NOT NULL)::boolean AS was_told,
     coalesce(u.name, '')::text AS rule_name
@@ -71,9 +81,11 @@ JOIN alerts a ON a.id = d.alert_id
 JOIN alert_receivers r ON r.id = d.receiver_id
 LEFT JOIN alert_receiver_states t ON t.receiver_id = r.id
 LEFT JOIN alert_rules u ON u.id = a.rule_id
+CROSS JOIN alert_rank(a.level) AS l (rank)
 WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '1 day')
     AND is_due(d.next_at, interval '1 hour') AND d.end_told_at IS NULL AND coalesce(is_due(t.next_call_at, interval '2 minutes'), true)
     AND CASE
+        WHEN r.kind = 'notification' AND a.level = 'warning' AND EXISTS (SELECT FROM crowded c WHERE c.receiver_id = r.id) THEN false
         WHEN a.resolved_at IS NOT NULL THEN d.told_at IS NOT NULL
         WHEN u.receivers IS NOT NULL AND NOT r.id = ANY (u.receivers) THEN false
         WHEN r.kind = 'alertmanager' AND d.told_at IS NOT NULL THEN is_due(d.told_at + interval '55 seconds', interval '55 seconds')
@@ -84,9 +96,14 @@ WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '1 day')
             d.told_at + make_interval(secs => u.repeat_seconds::double precision), make_interval(secs => u.repeat_seconds::double precision)
         )
     END
-ORDER BY a.id, d.receiver_id
+ORDER BY l.rank DESC, a.id, d.receiver_id
 LIMIT $1::integer
 `
+
+type AlertDeliveriesDueParams struct {
+	BatchSize    int32
+	MessagesMost int64
+}
 
 type AlertDeliveriesDueRow struct {
 	Alert      Alert
@@ -98,12 +115,13 @@ type AlertDeliveriesDueRow struct {
 	RuleName   string
 }
 
-// AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now. is_end: that the alert is resolved, which is told
-// for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is acknowledged or
-// the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told. People are not
-// told of an alert while they are told of a worse one of the same kind and subject.
-func (q *Queries) AlertDeliveriesDue(ctx context.Context, batchSize int32) ([]AlertDeliveriesDueRow, error) {
-	rows, err := q.db.Query(ctx, alertDeliveriesDue, batchSize)
+// AlertDeliveriesDue returns up to batch_size deliveries of which something is to be told now, the worst first. is_end: that the alert is resolved,
+// which is told for a day to those who know that it fires. Otherwise that it fires: once; again after repeat_seconds, unless the alert is
+// acknowledged or the rule silenced; and to an alertmanager once a minute, whatever people did, because it forgets an alert that it is not told.
+// People are not told of an alert while they are told of a worse one of the same kind and subject, nor of warnings while they have had messages_most
+// messages within five minutes: all of one message have the same time.
+func (q *Queries) AlertDeliveriesDue(ctx context.Context, arg AlertDeliveriesDueParams) ([]AlertDeliveriesDueRow, error) {
+	rows, err := q.db.Query(ctx, alertDeliveriesDue, arg.BatchSize, arg.MessagesMost)
 	if err != nil {
 		return nil, err
 	}

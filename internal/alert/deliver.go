@@ -55,6 +55,9 @@ func NewTeller(
 // tellBatch is how many deliveries one run makes.
 const tellBatch = 1000
 
+// messagesMost is after how many messages within five minutes people are told of no more warnings, until some of these messages are older.
+const messagesMost = 3
+
 // callsMost is how many receivers are called at the same time.
 const callsMost = 8
 
@@ -64,7 +67,7 @@ func (t *Teller) Tell(ctx context.Context) (int, error) {
 	if _, err := t.q.AlertDeliveriesOpen(ctx); err != nil {
 		return 0, postgres.Wrap("open deliveries", err, nil)
 	}
-	due, err := t.q.AlertDeliveriesDue(ctx, tellBatch)
+	due, err := t.q.AlertDeliveriesDue(ctx, dbq.AlertDeliveriesDueParams{MessagesMost: messagesMost, BatchSize: tellBatch})
 	if err != nil {
 		return 0, postgres.Wrap("find due deliveries", err, nil)
 	}
@@ -94,7 +97,7 @@ func (t *Teller) Tell(ctx context.Context) (int, error) {
 	}
 	// People are told first: it takes milliseconds, and a receiver may hang.
 	told, failures := 0, run.guard(ctx, due)
-	for together := range slices.Chunk(people, 1) {
+	for _, together := range bunches(people) {
 		n, err := run.notify(ctx, together)
 		if err != nil {
 			failures = errors.Join(failures, fmt.Errorf("alert %d: %w", together[0].Alert.ID, err))
@@ -144,6 +147,36 @@ func phaseOf(d dbq.AlertDeliveriesDueRow) string {
 	}
 }
 
+// singlesMost is up to how many alerts are told to people in a message each, if they are due at the same time and can be told together.
+const singlesMost = 3
+
+// bunches returns what is told in one message each. More than singlesMost deliveries are told together if they have the receiver and the phase in
+// common, and the own channel, so that the same ways are safe for all of them. Alerts about waits are apart, see tellingOfWaits.
+func bunches(due []dbq.AlertDeliveriesDueRow) (all [][]dbq.AlertDeliveriesDueRow) {
+	type common struct {
+		receiver     int64
+		phase, own   string
+		isAboutWaits bool
+	}
+	of := map[common][]dbq.AlertDeliveriesDueRow{}
+	var order []common
+	for _, d := range due {
+		key := common{d.ReceiverID, phaseOf(d), ownChannel(d.Alert), slices.Contains(waitKinds, d.Alert.Kind)}
+		if of[key] == nil {
+			order = append(order, key)
+		}
+		of[key] = append(of[key], d)
+	}
+	for _, key := range order {
+		if len(of[key]) > singlesMost {
+			all = append(all, of[key])
+		} else {
+			all = slices.AppendSeq(all, slices.Chunk(of[key], 1))
+		}
+	}
+	return all
+}
+
 // keptFor is how long a notification waits for a channel that cannot send: older news of an alert is of no use.
 const keptFor = 24 * time.Hour
 
@@ -169,17 +202,12 @@ func (r *run) notify(ctx context.Context, due []dbq.AlertDeliveriesDueRow) (told
 			return postgres.Wrap("read time", err, nil)
 		}
 		key := dedupKey(due)
-		d, phase, language := due[0], phaseOf(due[0]), languageOf(to.Language)
-		payload := map[string]any{
-			"title": cut(language.kinds[d.Alert.Kind]+language.separator+d.Alert.Subject, titleMost),
-			"text":  cut(language.message(d.Alert, phase), textMost),
-			"alert": d.Alert.ID, "phase": phase, "kind": d.Alert.Kind, "level": d.Alert.Level, "subject": d.Alert.Subject,
-			"summary": language.Summary(d.Alert), "rule": d.RuleName,
-		}
 		var took, failures []string
 		for _, channel := range channels {
 			err := r.db.Tx(ctx, func(ctx context.Context) error { // a savepoint: a notification that failed is not kept, and has not used its key
-				outcome, err := r.notifications.Enqueue(ctx, &notification.Announcement{Payload: payload, UserIDs: to.UserIds}, []notification.Notification{{
+				outcome, err := r.notifications.Enqueue(ctx, &notification.Announcement{
+					Payload: languageOf(to.Language).payload(due), UserIDs: to.UserIds,
+				}, []notification.Notification{{
 					BizType: BizType, BizID: due[0].Alert.ID, Channel: channel, DedupKey: &key, ExpiresAt: new(at.Add(keptFor)),
 				}}, queue.Origin{User: submitter, CompanyID: *to.CompanyID, RequestID: "alerts"})
 				if made := outcome.Made; err == nil && !made[0].Deduplicated && made[0].Status == notification.Failed {
@@ -234,12 +262,6 @@ func dedupKey(due []dbq.AlertDeliveriesDueRow) string {
 	}
 	return fmt.Sprintf("alerts:%s:%d:%x", phaseOf(due[0]), due[0].ReceiverID, sha256.Sum256([]byte(told.String())))
 }
-
-// The longest texts of a notification in characters. That of a short message is the smaller one.
-const (
-	titleMost = 100
-	textMost  = 200
-)
 
 // reasonOf returns why a notification failed at once.
 func reasonOf(made notification.Made) string {

@@ -746,8 +746,8 @@ func TestAnEndThatCannotBeToldIsGivenUpAfterADay(t *testing.T) {
 		INSERT INTO alert_deliveries (alert_id, receiver_id, told_at) SELECT id, 1000, now() - interval '3 days' FROM made`, many)
 	w.Exec("ANALYZE alerts; ANALYZE alert_deliveries")
 	var sql string
-	_, _ = dbq.New(capture{&sql}).AlertDeliveriesDue(t.Context(), 10)
-	plan := apptest.Scan[string](w.Bundle, "EXPLAIN (ANALYZE, FORMAT JSON) "+strings.NewReplacer("$1", "10").Replace(sql))
+	_, _ = dbq.New(capture{&sql}).AlertDeliveriesDue(t.Context(), dbq.AlertDeliveriesDueParams{MessagesMost: 3, BatchSize: 10})
+	plan := apptest.Scan[string](w.Bundle, "EXPLAIN (ANALYZE, FORMAT JSON) "+strings.NewReplacer("$1", "3", "$2", "10").Replace(sql))
 	var read float64
 	for _, row := range regexp.MustCompile(`"Actual Rows": ([0-9.]+)`).FindAllStringSubmatch(plan, -1) {
 		n, err := strconv.ParseFloat(row[1], 64)
