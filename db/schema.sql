@@ -1130,7 +1130,7 @@ COMMENT ON COLUMN public.alert_receiver_states.failing_since IS 'when the first 
 
 COMMENT ON COLUMN public.alert_receiver_states.failures IS 'number of failed calls since the last that succeeded';
 
-COMMENT ON COLUMN public.alert_receiver_states.next_call_at IS 'it is not called before';
+COMMENT ON COLUMN public.alert_receiver_states.next_call_at IS 'it is not called before: a call failed, or a server is calling';
 
 CREATE TABLE public.alert_receivers (
     id bigint NOT NULL,

@@ -98,6 +98,12 @@ SELECT s.receiver_id FROM alert_receiver_states s
 WHERE s.failing_since IS NOT NULL AND is_due(s.next_call_at, interval '2 minutes')
 ORDER BY s.receiver_id;
 
+-- AlertReceiverClaim keeps other servers from calling a receiver, for longer than a call takes: of two calls at a time, the one that tells that an
+-- alert fires could arrive after the one that tells its end. No row: another server calls it.
+-- name: AlertReceiverClaim :execrows
+UPDATE alert_receiver_states s SET next_call_at = now() + interval '30 seconds'
+WHERE s.receiver_id = @receiver_id AND is_due(s.next_call_at, interval '2 minutes');
+
 -- AlertReceiverCalled records how a call of a receiver went. After a failure it is not called for ten seconds, doubled with each failure up to
 -- two minutes.
 -- name: AlertReceiverCalled :exec

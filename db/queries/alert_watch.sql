@@ -6,6 +6,15 @@
 -- name: AlertRuleHold :one
 SELECT r.id FROM alert_rules r WHERE r.id = @id AND r.version = @version AND r.is_enabled FOR NO KEY UPDATE;
 
+-- AlertRuleIsMoved reports whether the alerts of a rule were moved on after looked_at, by a server that looked for its condition later.
+-- name: AlertRuleIsMoved :one
+SELECT EXISTS (
+    SELECT FROM alerts a
+    WHERE a.rule_id = @rule_id AND (a.resolved_at IS NULL OR a.resolved_at > @looked_at::timestamptz)
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) > @looked_at::timestamptz
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- a later time is that of a clock that was set back
+);
+
 -- AlertsOpen returns the alerts of enabled rules that are not resolved, pending ones included.
 -- name: AlertsOpen :many
 SELECT a.rule_id, a.subject FROM alerts a WHERE a.resolved_at IS NULL ORDER BY a.rule_id, a.subject;

@@ -310,6 +310,21 @@ func (q *Queries) AlertReceiverCalled(ctx context.Context, arg AlertReceiverCall
 	return err
 }
 
+const alertReceiverClaim = `-- name: AlertReceiverClaim :execrows
+UPDATE alert_receiver_states s SET next_call_at = now() + interval '30 seconds'
+WHERE s.receiver_id = $1 AND is_due(s.next_call_at, interval '2 minutes')
+`
+
+// AlertReceiverClaim keeps other servers from calling a receiver, for longer than a call takes: of two calls at a time, the one that tells that an
+// alert fires could arrive after the one that tells its end. No row: another server calls it.
+func (q *Queries) AlertReceiverClaim(ctx context.Context, receiverID int64) (int64, error) {
+	result, err := q.db.Exec(ctx, alertReceiverClaim, receiverID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const alertReceiversFailing = `-- name: AlertReceiversFailing :many
 SELECT s.receiver_id FROM alert_receiver_states s
 WHERE s.failing_since IS NOT NULL AND is_due(s.next_call_at, interval '2 minutes')

@@ -7,7 +7,6 @@ package dbq
 
 import (
 	"context"
-
 	"time"
 )
 
@@ -69,6 +68,28 @@ func (q *Queries) AlertRuleHold(ctx context.Context, arg AlertRuleHoldParams) (i
 	var id int64
 	err := row.Scan(&id)
 	return id, err
+}
+
+const alertRuleIsMoved = `-- name: AlertRuleIsMoved :one
+SELECT EXISTS (
+    SELECT FROM alerts a
+    WHERE a.rule_id = $1 AND (a.resolved_at IS NULL OR a.resolved_at > $2::timestamptz)
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) > $2::timestamptz
+        AND greatest(a.seen_at, a.cleared_at, a.resolved_at) <= clock_timestamp() -- a later time is that of a clock that was set back
+)
+`
+
+type AlertRuleIsMovedParams struct {
+	RuleID   int64
+	LookedAt time.Time
+}
+
+// AlertRuleIsMoved reports whether the alerts of a rule were moved on after looked_at, by a server that looked for its condition later.
+func (q *Queries) AlertRuleIsMoved(ctx context.Context, arg AlertRuleIsMovedParams) (bool, error) {
+	row := q.db.QueryRow(ctx, alertRuleIsMoved, arg.RuleID, arg.LookedAt)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
 }
 
 const alertsEnd = `-- name: AlertsEnd :execrows

@@ -307,16 +307,30 @@ func (r *run) call(ctx context.Context, calls map[int64][]dbq.AlertDeliveriesDue
 	return told, failures
 }
 
-// callOne calls one receiver. A refusal is recorded, and is no error.
+// callOne calls one receiver, unless another server does, or has told it all that is due. A refusal is recorded, and is no error.
 func (r *run) callOne(ctx context.Context, to dbq.AlertReceiverListRow, due []dbq.AlertDeliveriesDueRow) (int, error) {
 	if to.Url == nil {
 		return 0, nil // deleted meanwhile
+	}
+	var claimed int64
+	err := r.db.Tx(ctx, func(ctx context.Context) error {
+		isProbe := len(due) == 0
+		held, err := r.hold(ctx, due)
+		if err != nil || len(held) == 0 && !isProbe {
+			return err
+		}
+		due = held
+		claimed, err = r.q.AlertReceiverClaim(ctx, to.ID)
+		return postgres.Wrap("claim receiver", err, nil)
+	})
+	if err != nil || claimed == 0 {
+		return 0, err
 	}
 	alerts := make([]alertmanager.Alert, len(due))
 	for i, d := range due {
 		alerts[i] = posted(d, languageOf(to.Language))
 	}
-	authorization, err := "", error(nil)
+	authorization := ""
 	if to.SealedAuthorization != nil {
 		authorization, err = r.box.Open(*to.SealedAuthorization, sealOwner(to.ID))
 	}

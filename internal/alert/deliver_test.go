@@ -816,3 +816,44 @@ func TestAClockThatIsSetBackStopsNoTelling(t *testing.T) {
 		t.Errorf("at once: %s", got)
 	}
 }
+
+// A call that tells that an alert fires takes long. Meanwhile the alert ends, and another server tells: its end must not arrive before.
+func TestOneServerAtATimeCallsAReceiver(t *testing.T) {
+	w, _ := newTelling(t, "")
+	am := newAlertmanager(t)
+	addReceiver(w.Bundle, fmt.Sprintf(`{"name":"am","kind":"alertmanager","url":"%s/am"}`, am.URL))
+	w.late()
+	w.tell()
+	w.after(60)
+	began, goes := make(chan struct{}), make(chan struct{})
+	am.answers(func(_ http.ResponseWriter, r *http.Request) {
+		close(began)
+		select {
+		case <-goes:
+		case <-r.Context().Done():
+		}
+	})
+	told := make(chan error)
+	go func() {
+		_, err := w.App.Teller.Tell(t.Context())
+		told <- err
+	}()
+	<-began
+	am.answers(nil)
+	am.taken()
+	w.over()
+	if _, err := apptest.Another(w.Bundle).Teller.Tell(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if calls := am.taken(); len(calls) != 0 {
+		t.Errorf("told %+v during a call", calls)
+	}
+	close(goes)
+	if err := <-told; err != nil {
+		t.Error(err)
+	}
+	w.tell()
+	if calls := am.taken(); len(calls) != 1 || calls[0][0].EndsAt.IsZero() {
+		t.Errorf("told %+v", calls)
+	}
+}

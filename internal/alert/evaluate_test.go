@@ -1,6 +1,7 @@
 package alert_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -178,6 +179,43 @@ func TestAWaitIsOneAlertOfEachLevelFromItsStartToItsEnd(t *testing.T) {
 	w.Expect(200, "", "PUT", "/api/v1/admin/settings/monitoring", `{"wait_warning_seconds":0}`)
 	w.evaluateFor(70)
 	w.expect()
+}
+
+// A server finds a condition, and waits. Meanwhile the condition ends, and another server ends the alert.
+func TestWhatAnotherServerFoundLaterHolds(t *testing.T) {
+	w := newWatched(t)
+	r := w.only(`{"kind":"queue_depth","level":"warning","company_no":"default","threshold":0,"for_seconds":0,"resolve_seconds":0}`)
+	w.Submit("x")
+	w.evaluate()
+	w.expect("queue_depth warning default")
+	tx, err := w.DB.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
+	if _, err := tx.Exec(t.Context(), "SELECT FROM alert_rules WHERE id = $1 FOR NO KEY UPDATE", r.RuleNo); err != nil {
+		t.Fatal(err)
+	}
+	late := make(chan error)
+	go func() {
+		_, err := w.App.Alerts.Evaluate(t.Context())
+		late <- err
+	}()
+	w.AwaitLockWait()
+	w.after(10)
+	if _, err := tx.Exec(t.Context(), "UPDATE alerts SET cleared_at = now(), resolved_at = now(), ended_by = 'condition'"); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-late; err != nil {
+		t.Error(err)
+	}
+	w.expect()
+	w.after(10)
+	w.evaluate() // this one looks later
+	w.expect("queue_depth warning default")
 }
 
 // Two servers evaluate at the same time.
