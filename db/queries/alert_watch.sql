@@ -100,7 +100,8 @@ SELECT 'alert.resolved', e.subject, jsonb_build_object(
 FROM ended e
 ORDER BY e.id;
 
--- AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. Such a task ends within a day (keptFor).
+-- AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is told for a day, and such a
+-- task ends within another (keptFor).
 -- name: AlertRenderings :many
 SELECT DISTINCT r.id
 FROM alerts a
@@ -108,7 +109,7 @@ JOIN alert_deliveries d ON d.alert_id = a.id
 JOIN alert_receivers v ON v.id = d.receiver_id
 JOIN notifications n ON n.company_id = v.company_id AND n.biz_type = @biz_type AND n.biz_id = a.id AND n.submitted_by = @submitted_by
 JOIN renderings r ON r.notification_id = n.id
-WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '25 hours') AND a.kind = ANY (@kinds::text[])
+WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND a.kind = ANY (@kinds::text[])
     AND EXISTS (SELECT FROM queue q WHERE q.rendering_id = r.id)
 ORDER BY r.id;
 

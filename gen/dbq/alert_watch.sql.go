@@ -17,7 +17,7 @@ JOIN alert_deliveries d ON d.alert_id = a.id
 JOIN alert_receivers v ON v.id = d.receiver_id
 JOIN notifications n ON n.company_id = v.company_id AND n.biz_type = $1 AND n.biz_id = a.id AND n.submitted_by = $2
 JOIN renderings r ON r.notification_id = n.id
-WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '25 hours') AND a.kind = ANY ($3::text[])
+WHERE (a.resolved_at IS NULL OR a.resolved_at > now() - interval '49 hours') AND a.kind = ANY ($3::text[])
     AND EXISTS (SELECT FROM queue q WHERE q.rendering_id = r.id)
 ORDER BY r.id
 `
@@ -28,7 +28,8 @@ type AlertRenderingsParams struct {
 	Kinds       []string
 }
 
-// AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. Such a task ends within a day (keptFor).
+// AlertRenderings returns the renderings that tell alerts of kinds and have a task in the queue. The end of an alert is told for a day, and such a
+// task ends within another (keptFor).
 func (q *Queries) AlertRenderings(ctx context.Context, arg AlertRenderingsParams) ([]int64, error) {
 	rows, err := q.db.Query(ctx, alertRenderings, arg.BizType, arg.SubmittedBy, arg.Kinds)
 	if err != nil {

@@ -857,3 +857,22 @@ func TestOneServerAtATimeCallsAReceiver(t *testing.T) {
 		t.Errorf("told %+v", calls)
 	}
 }
+
+// The end of an alert is told almost a day late, because the server was stopped, and waits for hours then.
+func TestATaskThatTellsOfAnEndLateIsNotLateItself(t *testing.T) {
+	w, _ := newTelling(t, "")
+	w.PutContacts(map[string]any{"user_id": "u1", "email": "u1@example.com"})
+	addReceiver(w.Bundle, `{"name":"p","kind":"notification","company_no":"default","channels":["email"],"user_ids":["u1"]}`)
+	w.late()
+	w.tell()
+	w.over()
+	w.Exec("DELETE FROM queue WHERE rendering_id IS NOT NULL")
+	w.after(23 * 3600)
+	w.tell()
+	w.after(3 * 3600)
+	if n := w.Count("SELECT count(*) FROM queue WHERE rendering_id IS NOT NULL"); n != 1 {
+		t.Fatalf("%d mails wait", n)
+	}
+	w.evaluate()
+	w.expect()
+}
