@@ -36,7 +36,7 @@ type Alert struct {
 	AcknowledgedAt *time.Time
 	AcknowledgedBy *string
 	Remark         *string
-	// whether the only ways to its receivers are the channel that it is about
+	// whether people can be told only through the channel that it is about, or of an alert about all channels, only through one
 	OnlyOwnChannel bool
 }
 
