@@ -27,9 +27,11 @@ import (
 type Message struct {
 	TaskID      string
 	Attempt     int16
-	Recipient   string // the address on the channel
-	UserID      string // user of a notification; can be empty
-	Title       string // title of a notification; can be empty
+	LeaseID     int64      // of this attempt; no other attempt of any task has it
+	EnteredAt   *time.Time // when the task began to wait: the same for each attempt until a requeue; nil: not known
+	Recipient   string     // the address on the channel
+	UserID      string     // user of a notification; can be empty
+	Title       string     // title of a notification; can be empty
 	Content     string
 	TemplateID  string          // the provider's id of the template; can be empty
 	Params      json.RawMessage // JSON object with the values for the template; can be nil

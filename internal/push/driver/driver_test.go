@@ -441,12 +441,14 @@ func TestOASignsByStandardWebhooks(t *testing.T) {
 	}
 	p := newProvider(t, says(204, ""))
 	d := makeDriver(t, "oa", map[string]any{"url": p.URL, "secret": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"})
-	if o := send(t.Context(), d, []driver.Message{{TaskID: "task_1", Recipient: "zhang", Title: "t", Content: "c"}}); !o[0].OK {
+	message := driver.Message{TaskID: "task_1", LeaseID: 42, EnteredAt: new(time.Unix(0, 0).UTC()), Recipient: "zhang", Title: "t", Content: "c"}
+	if o := send(t.Context(), d, []driver.Message{message}); !o[0].OK {
 		t.Fatalf("%+v", o)
 	}
 	c := p.seen()[0]
 	want := "v1," + driver.Sign(mustDecode(t, "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"), "task_1", c.header.Get("Webhook-Timestamp"), []byte(c.body))
-	if c.header.Get("Webhook-Id") != "task_1" || c.header.Get("Webhook-Signature") != want || !strings.Contains(c.body, `"to":"zhang"`) {
+	if c.header.Get("Webhook-Id") != "task_1" || c.header.Get("Webhook-Signature") != want || !strings.Contains(c.body, `"to":"zhang"`) ||
+		!strings.Contains(c.body, `"lease_id":42`) || !strings.Contains(c.body, `"entered_at":"1970-01-01T00:00:00Z"`) {
 		t.Errorf("sent %v", c)
 	}
 }
