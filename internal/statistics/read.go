@@ -53,7 +53,7 @@ var longest = map[string]int{Minute: 2, Hour: 93, Day: 3660}
 var lengths = map[string]time.Duration{Minute: time.Minute, Hour: time.Hour, Day: 23 * time.Hour}
 
 // pointsMost bounds the points of an answer: of a long range, it has fewer series.
-const pointsMost = 40_000
+const pointsMost = 10_000
 
 // Read returns series. Faults: request.invalid, naming from, if the range is empty or too long for its step.
 func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
