@@ -55,7 +55,8 @@ var lengths = map[string]time.Duration{Minute: time.Minute, Hour: time.Hour, Day
 // pointsMost bounds the points of an answer: of a long range, it has fewer series.
 const pointsMost = 10_000
 
-// Read returns series. Faults: request.invalid, naming from, if the range is empty or too long for its step.
+// Read returns series. Faults: request.invalid, naming from, if the range is empty or too long for its step; naming from or to, if a full step
+// is outside the years that answers can show.
 func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -71,7 +72,11 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	switch days := longest[query.Step]; {
 	case length <= 0:
 		return Answer{}, fault.InvalidField("from", fault.RangeEmpty, nil)
-	case length > time.Duration(days)*24*time.Hour+25*time.Hour: // the first and the last step may be partly outside
+	case span.FromAt.UTC().Year() < 1:
+		return Answer{}, fault.InvalidField("from", fault.WrongFormat, nil)
+	case span.ToAt.UTC().Year() > 9999:
+		return Answer{}, fault.InvalidField("to", fault.WrongFormat, nil)
+	case length > time.Duration(days)*24*time.Hour+2*lengths[query.Step]: // the first and the last step may be partly outside
 		return Answer{}, fault.InvalidField("from", fault.RangeTooLong, days)
 	}
 	company, by := int64(AllCompanies), query.By

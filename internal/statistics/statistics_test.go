@@ -548,6 +548,9 @@ func TestFiguresOutliveChannelsAndCompanies(t *testing.T) {
 	if got := b.Expect(200, "", "GET", path("hour", time.Now().Add(-time.Hour))+"&by=company", nil); !strings.Contains(got.Raw, `"key":"#77"`) {
 		t.Error(got.Raw)
 	}
+	if got := b.Expect(200, "", "GET", path("hour", time.Now().Add(-time.Hour))+"&by=company&key=%2377", nil); !strings.Contains(got.Raw, `"key":"#77"`) || !strings.Contains(got.Raw, `"submitted":3`) {
+		t.Error(got.Raw)
+	}
 }
 
 func path(step string, from time.Time) string {
@@ -604,13 +607,28 @@ func TestSeriesOfTheOperation(t *testing.T) {
 		path("minute", now.AddDate(0, 0, -4)): "from", path("hour", now.AddDate(0, 0, -95)): "from", path("day", now.AddDate(-11, 0, 0)): "from",
 		path("hour", now) + "&to=" + now.Add(-3*time.Hour).UTC().Format(time.RFC3339): "from", path("hour", now.Add(48*time.Hour)): "from",
 		path("week", now): "step", path("hour", now) + "&by=phone": "by", path("hour", now) + "&key=app": "by", path("hour", now) + "&by=message_type&key=spam": "key",
-		path("hour", now) + "&limit=101": "limit", "/api/v1/admin/statistics": "from",
+		path("minute", now.Add(-49*time.Hour)): "from", path("hour", now.Add(-93*24*time.Hour-3*time.Hour)): "from",
+		path("day", time.Date(9999, 12, 31, 1, 0, 0, 0, time.UTC)) + "&to=9999-12-31T23:59:59Z":  "to",
+		path("hour", time.Date(9999, 12, 31, 1, 0, 0, 0, time.UTC)) + "&to=9999-12-31T23:59:59Z": "to",
+		"/api/v1/admin/statistics?step=day&from=0001-01-01T00:00:00Z&to=0001-01-02T00:00:00Z":    "from",
+		path("hour", now) + "&by=company&key=acme&company_no=default":                            "key",
+		path("hour", now) + "&limit=101":                                                         "limit", "/api/v1/admin/statistics": "from",
 	} {
 		if a := b.Expect(422, "request.invalid", "GET", query, nil); !strings.Contains(a.Raw, `"`+field+`"`) {
 			t.Errorf("%s does not name %s: %s", query, field, a.Raw)
 		}
 	}
+	for _, query := range []string{
+		path("minute", now.Add(-48*time.Hour)), path("hour", now.Add(-93*24*time.Hour)), path("day", now.Add(-3660*24*time.Hour)), "/api/v1/admin/statistics?step=day&from=0001-01-02T00:00:00Z&to=0001-01-03T00:00:00Z",
+		path("hour", now) + "&by=company&key=acme&company_no=acme",
+	} {
+		b.Expect(200, "", "GET", query, nil)
+	}
 	b.Expect(404, "company.not_found", "GET", path("hour", now)+"&company_no=nobody", nil)
+	for _, key := range []string{"nobody", "%23x", "%2399999999999999999999"} {
+		b.Expect(404, "company.not_found", "GET", path("hour", now)+"&by=company&key="+key, nil)
+	}
+	b.Expect(403, "auth.other_company", "GET", path("hour", now)+"&by=company&key=%231", nil, reader...)
 	b.Expect(403, "auth.other_company", "GET", path("hour", now)+"&company_no=default", nil, reader...)
 }
 
