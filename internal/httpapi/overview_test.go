@@ -166,6 +166,18 @@ func TestRatesAndWaits(t *testing.T) {
 			t.Errorf("the longest wait of %s: %v", pointed(o.CompanyNo), o.OldestWaitSeconds)
 		}
 	}
+	// A task that failed and is requeued has failed all the same.
+	b.Expect(200, "", "POST", "/api/v1/sms/report", map[string]any{"task_id": failed, "app_id": "a", "status": 3})
+	for now.Tasks.Failed == 0 {
+		now = from.overview()
+	}
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+failed+"/requeue", `{}`)
+	for now.Tasks.Failed > 0 {
+		now = from.overview()
+	}
+	if *now.Rates.Failed <= 0 {
+		t.Errorf("failures: %v a second", *now.Rates.Failed)
+	}
 }
 
 func TestSendersThatAreNotReadyHaveAReason(t *testing.T) {

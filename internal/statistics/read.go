@@ -121,11 +121,11 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	return answer, err
 }
 
-// Submitted returns how many tasks of a company, or of all if company is nil, were submitted since about two days before a time. It is exact at any
-// moment, and of use as a difference: only two numbers with the same time can be compared.
-func (s *Service) Submitted(ctx context.Context, company *int64, since time.Time) (int64, error) {
-	n, err := s.q.StatisticsSubmitted(ctx, dbq.StatisticsSubmittedParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
-	return n, postgres.Wrap("count submitted tasks", err, nil)
+// Events returns how many tasks of a company, or of all if company is nil, were submitted, succeeded and failed since about two days before a time.
+// The numbers are exact at any moment, never become smaller, and are of use as differences: only those with the same time can be compared.
+func (s *Service) Events(ctx context.Context, company *int64, since time.Time) (dbq.StatisticsEventsRow, error) {
+	row, err := s.q.StatisticsEvents(ctx, dbq.StatisticsEventsParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
+	return row, postgres.Wrap("count events", err, nil)
 }
 
 // size is what series are ordered by.
