@@ -388,7 +388,7 @@ BEGIN
         OR EXISTS (
             SELECT FROM renderings l
             JOIN messages m ON m.rendering_id = l.id
-            WHERE l.notification_id = notification AND m.user_id = of_user AND m.task_id > of_task
+            WHERE l.notification_id = notification AND l.id > of_rendering AND m.user_id = of_user
         );
 END
 $$;
