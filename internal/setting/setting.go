@@ -198,8 +198,8 @@ func (s *Service) checkZone(ctx context.Context, text json.RawMessage) error {
 	if err := json.Unmarshal(text, &zone); err != nil {
 		return fmt.Errorf("read time zone: %w", err)
 	}
-	_, err := dbq.New(s.db.Outside()).TimeZoneCheck(ctx, zone) // not in the transaction of ctx, which an error would abort
-	if postgres.IsBadParameter(err) {
+	isKnown, err := s.q.TimeZoneExists(ctx, zone)
+	if err == nil && !isKnown {
 		return fault.InvalidField("monitoring.time_zone", fault.NotThere, nil)
 	}
 	return postgres.Wrap("check time zone", err, nil)

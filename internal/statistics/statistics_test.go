@@ -502,6 +502,7 @@ func TestLateFactsAndDaysOfAnotherZone(t *testing.T) {
 		}
 	}
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": "Mars/Olympus"})
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": "CST-8"})
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"monitoring": map[string]any{"time_zone": "Local"}})
 }
 
