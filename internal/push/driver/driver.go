@@ -40,6 +40,14 @@ type Message struct {
 	Group       int64           // messages of one group differ only in the recipient; 0: no group
 }
 
+// enteredUnixMs returns EnteredAt in milliseconds; 0: not known.
+func (m *Message) enteredUnixMs() int64 {
+	if m.EnteredAt == nil {
+		return 0
+	}
+	return m.EnteredAt.UnixMilli()
+}
+
 // Outcome is the result of trying a message: it was sent (OK), it is not known whether it was sent (Unknown), the
 // sender cannot send at all (Trouble), or the provider refused this message (none of the three).
 type Outcome struct {

@@ -817,13 +817,13 @@ func TestEmailsOfABatchShareAConnection(t *testing.T) {
 	d := makeDriver(t, "email", config)
 	var messages []driver.Message
 	for i, to := range []string{"a@example.com", "gone@example.com", "full@example.com", "not an address", "b@example.com"} {
-		messages = append(messages, driver.Message{TaskID: fmt.Sprint("task_", i), Recipient: to, Title: "【任务】已完成", Content: "第一行\n第二行"})
+		messages = append(messages, driver.Message{TaskID: fmt.Sprint("task_", i), Recipient: to, EnteredAt: new(time.UnixMilli(1700000000000)), Title: "【任务】已完成", Content: "第一行\n第二行"})
 	}
 	o := send(t.Context(), d, messages)
-	if !o[0].OK || !o[1].Permanent || o[1].Code != "550" || o[2].OK || o[2].Permanent || o[2].Code != "452" || !o[3].Permanent || !o[4].OK {
+	if !o[0].OK || !o[1].Permanent || o[1].Code != "550" || o[2].OK || o[2].Permanent || o[2].Code != "452" || !o[3].Permanent || !o[4].OK || o[4].ProviderNo != "task_4.1700000000000@127.0.0.1" {
 		t.Errorf("%+v", o)
 	}
-	if s.connections != 1 || len(s.mails) != 2 || !strings.Contains(s.mails[0], "Message-ID: <task_0@") || !strings.Contains(s.mails[0], "=?UTF-8?") {
+	if s.connections != 1 || len(s.mails) != 2 || !strings.Contains(s.mails[0], "Message-ID: <task_0.1700000000000@") || !strings.Contains(s.mails[0], "=?UTF-8?") {
 		t.Errorf("%d connections, mails %q", s.connections, s.mails)
 	}
 }
