@@ -65,9 +65,13 @@ parts AS (
 )
 SELECT c.tasks, coalesce((SELECT j.id FROM made j), 0)::bigint AS job_id FROM counted c;
 
--- JobsRunning returns how many jobs run.
+-- JobsLock makes others wait who create a job, until the end of the transaction. JobsRunning then counts for all of them.
+-- name: JobsLock :exec
+SELECT pg_advisory_xact_lock(hashtextextended('task_jobs', 0));
+
+-- JobsRunning returns how many jobs run, and how many of them have an action and a filter (same).
 -- name: JobsRunning :one
-SELECT count(*) FROM task_jobs j WHERE j.status = 'running';
+SELECT count(*) AS jobs, count(*) FILTER (WHERE j.action = @action::text AND j.filter = @filter::jsonb) AS same FROM task_jobs j WHERE j.status = 'running';
 
 -- JobGet returns a job.
 -- name: JobGet :one

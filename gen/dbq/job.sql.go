@@ -361,14 +361,34 @@ func (q *Queries) JobsForget(ctx context.Context, arg JobsForgetParams) (int64, 
 	return result.RowsAffected(), nil
 }
 
-const jobsRunning = `-- name: JobsRunning :one
-SELECT count(*) FROM task_jobs j WHERE j.status = 'running'
+const jobsLock = `-- name: JobsLock :exec
+SELECT pg_advisory_xact_lock(hashtextextended('task_jobs', 0))
 `
 
-// JobsRunning returns how many jobs run.
-func (q *Queries) JobsRunning(ctx context.Context) (int64, error) {
-	row := q.db.QueryRow(ctx, jobsRunning)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
+// JobsLock makes others wait who create a job, until the end of the transaction. JobsRunning then counts for all of them.
+func (q *Queries) JobsLock(ctx context.Context) error {
+	_, err := q.db.Exec(ctx, jobsLock)
+	return err
+}
+
+const jobsRunning = `-- name: JobsRunning :one
+SELECT count(*) AS jobs, count(*) FILTER (WHERE j.action = $1::text AND j.filter = $2::jsonb) AS same FROM task_jobs j WHERE j.status = 'running'
+`
+
+type JobsRunningParams struct {
+	Action string
+	Filter []byte
+}
+
+type JobsRunningRow struct {
+	Jobs int64
+	Same int64
+}
+
+// JobsRunning returns how many jobs run, and how many of them have an action and a filter (same).
+func (q *Queries) JobsRunning(ctx context.Context, arg JobsRunningParams) (JobsRunningRow, error) {
+	row := q.db.QueryRow(ctx, jobsRunning, arg.Action, arg.Filter)
+	var i JobsRunningRow
+	err := row.Scan(&i.Jobs, &i.Same)
+	return i, err
 }

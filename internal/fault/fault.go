@@ -63,6 +63,7 @@ const (
 	TaskWithdrawn          Reason = "task.withdrawn"
 	JobNotFound            Reason = "job.not_found"
 	JobNotRunning          Reason = "job.not_running"
+	JobAlreadyRunning      Reason = "job.already_running"
 	JobCountChanged        Reason = "job.count_changed" // sets Error.Count
 	SenderIsDriven         Reason = "sender.is_driven"
 	TemplateNotFound       Reason = "template.not_found"
@@ -95,7 +96,7 @@ const (
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded,
-	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
+	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
 	RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }

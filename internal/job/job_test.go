@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -145,7 +146,7 @@ func TestAFilterThatNoJobCanHaveIsRefused(t *testing.T) {
 			t.Errorf("%s: fields %q, want %q", body, a.Fields(), field)
 		}
 	}
-	b.Exec(`INSERT INTO task_jobs (action, filter, total, created_by) SELECT 'cancel', '{}', 1, 'x' FROM generate_series(1, 100)`)
+	b.Exec(`INSERT INTO task_jobs (action, filter, total, created_by) SELECT 'cancel', '{"source":"y"}', 1, 'x' FROM generate_series(1, 100)`)
 	b.Submit("x")
 	if a := b.Expect(409, "limit.reached", "POST", path, `{"action":"cancel","filter":{},"count":1}`); a.Body.Error.Limit != 100 {
 		t.Errorf("%s", a.Raw)
@@ -309,6 +310,24 @@ func TestAPartThatFailsIsLeft(t *testing.T) {
 }
 
 // A repeated request with an Idempotency-Key creates one job. A run that is cancelled goes on later.
+// A console may send a confirmed request twice: the second job would requeue what fails again in the first.
+func TestARequestThatIsSentTwiceMakesOneJob(t *testing.T) {
+	b := apptest.New(t)
+	insert(b, "a", 900, 0)
+	body := map[string]any{"action": "cancel", "filter": filter{"source": "bulk"}, "count": 900}
+	var reasons [8]string
+	apptest.Together(len(reasons), func(i int) { reasons[i] = b.Call("POST", path, body).Body.Error.Reason })
+	slices.Sort(reasons[:])
+	if b.Count("SELECT count(*) FROM task_jobs") != 1 || reasons[0] != "" || reasons[1] != "job.already_running" || reasons[1] != reasons[7] {
+		t.Errorf("%d jobs, %q", b.Count("SELECT count(*) FROM task_jobs"), reasons)
+	}
+	insert(b, "b", 1, 0)
+	job := *apptest.Decode[api.TaskJobPlan](t, b.Expect(200, "", "POST", path, map[string]any{"action": "cancel", "filter": filter{}, "count": 901})).Job
+	run(b, job.JobID, "finished, 1 of 901 done, 900 skipped, 0 failed")
+	insert(b, "c", 900, 0)
+	b.Expect(200, "", "POST", path, body)
+}
+
 func TestAJobIsCreatedOnceAndGoesOn(t *testing.T) {
 	b := apptest.New(t)
 	insert(b, "a", 900, 0)
