@@ -693,7 +693,7 @@ CREATE TABLE public.messages (
     traceparent text,
     batch_id bigint,
     sender_no text,
-    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
     CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
@@ -1619,7 +1619,7 @@ CREATE TABLE public.default_contents (
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     company_id bigint DEFAULT 1 NOT NULL,
-    CONSTRAINT default_contents_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200)))
+    CONSTRAINT default_contents_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024)))
 );
 
 COMMENT ON TABLE public.default_contents IS 'The text that is sent once to a phone number when a submission has none. Written by internal/template.';
@@ -1899,7 +1899,7 @@ CREATE TABLE public.messages_default (
     traceparent text,
     batch_id bigint,
     sender_no text,
-    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 200))),
+    CONSTRAINT messages_content_length CHECK (((char_length(content) >= 1) AND (char_length(content) <= 1024))),
     CONSTRAINT messages_created_at_range CHECK (((created_at >= '1970-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9999-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT messages_message_type_known CHECK (((message_type >= 0) AND (message_type <= 2))),
     CONSTRAINT messages_on_unclear_known CHECK ((on_unclear = ANY (ARRAY['retry'::text, 'fail'::text]))),
@@ -3443,7 +3443,7 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EA
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
-CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,sender_no,delivery,company_no,result,created_from,created_to');
+CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,sender_no,delivery,company_no,result,created_from,created_to,batch_id,test');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
 

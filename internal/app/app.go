@@ -172,7 +172,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		o.Log.Warn("a user in the database has the name of the configured admin: set another BASIC_AUTH_USERNAME, or disable the user", "user", o.Username)
 	}
 	answers := idempotency.New(db)
-	templates := template.New(db)
+	templates := template.New(db, settings)
 	if o.Secrets == nil {
 		o.Secrets = &secret.Box{}
 	}
