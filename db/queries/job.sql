@@ -21,7 +21,12 @@ WITH matching AS MATERIALIZED (
             AND (sqlc.narg(is_test)::boolean IS NULL OR m.is_test = sqlc.narg(is_test)::boolean)
             AND (sqlc.narg(sender_no)::text IS NULL OR q.processing_app_id = sqlc.narg(sender_no)::text)
             AND (sqlc.narg(result)::text IS NULL OR starts_with(q.result, sqlc.narg(result)::text))
-            AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = task_delivery(m.task_id))
+            AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = (
+                SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
+                WHERE d.task_id = m.task_id AND d.task_id >= @from_id::text AND d.task_id < @before_id::text
+                    AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
+                HAVING count(*) > 0
+            ))
         UNION ALL
         SELECT m.task_id
         FROM report_logs e
@@ -40,7 +45,12 @@ WITH matching AS MATERIALIZED (
                 OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = sqlc.narg(sender_no)::text)
             )
             AND (sqlc.narg(result)::text IS NULL OR starts_with(e.result, sqlc.narg(result)::text))
-            AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = task_delivery(m.task_id))
+            AND (sqlc.narg(delivery)::smallint IS NULL OR sqlc.narg(delivery)::smallint = (
+                SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
+                WHERE d.task_id = m.task_id AND d.task_id >= @from_id::text AND d.task_id < @before_id::text
+                    AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
+                HAVING count(*) > 0
+            ))
     ) x
     LIMIT sqlc.arg(most)::integer + 1
 ),

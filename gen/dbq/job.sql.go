@@ -217,7 +217,12 @@ WITH matching AS MATERIALIZED (
             AND ($10::boolean IS NULL OR m.is_test = $10::boolean)
             AND ($11::text IS NULL OR q.processing_app_id = $11::text)
             AND ($12::text IS NULL OR starts_with(q.result, $12::text))
-            AND ($13::smallint IS NULL OR $13::smallint = task_delivery(m.task_id))
+            AND ($13::smallint IS NULL OR $13::smallint = (
+                SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
+                WHERE d.task_id = m.task_id AND d.task_id >= $2::text AND d.task_id < $3::text
+                    AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
+                HAVING count(*) > 0
+            ))
         UNION ALL
         SELECT m.task_id
         FROM report_logs e
@@ -236,7 +241,12 @@ WITH matching AS MATERIALIZED (
                 OR (e.event = 'reported' AND e.effect <> 'exhausted' AND e.app_id = $11::text)
             )
             AND ($12::text IS NULL OR starts_with(e.result, $12::text))
-            AND ($13::smallint IS NULL OR $13::smallint = task_delivery(m.task_id))
+            AND ($13::smallint IS NULL OR $13::smallint = (
+                SELECT CASE min(d.effect) WHEN 'delivered' THEN 1 ELSE 2 END FROM report_logs d
+                WHERE d.task_id = m.task_id AND d.task_id >= $2::text AND d.task_id < $3::text
+                    AND d.event = 'receipt' AND d.effect IN ('delivered', 'undelivered')
+                HAVING count(*) > 0
+            ))
     ) x
     LIMIT $15::integer + 1
 ),

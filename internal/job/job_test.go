@@ -72,9 +72,13 @@ func TestAJobRequeuesAllFailedTasksOfAFilter(t *testing.T) {
 	for i, task := range b.Take("app", 6) {
 		b.Report(task.TaskID, "app", 3, apptest.Report{"error_message": fmt.Sprint("MK:000", i%2)})
 	}
+	// Two were not delivered, one of them at first, and another one has a receipt from before a requeue.
+	b.Exec(`INSERT INTO report_logs (task_id, company_id, event, effect, created_at)
+		SELECT t.task_id, 1, r.event, r.effect, now() FROM (SELECT task_id, row_number() OVER (ORDER BY task_id) AS n FROM tasks WHERE result LIKE 'MK:0000%') t
+		JOIN (VALUES (1, 'receipt', 'undelivered'), (2, 'receipt', 'undelivered'), (2, 'receipt', 'delivered'), (3, 'past_receipt', 'undelivered')) r (n, event, effect) ON r.n = t.n`)
 	for f, want := range map[string]int64{
 		`{}`: 6, `{"status":3}`: 6, `{"status":4}`: 0, `{"result":"MK:0001"}`: 3, `{"source":"shop"}`: 6, `{"source":"other"}`: 0,
-		`{"sender_no":"app"}`: 6, `{"sender_no":"other"}`: 0, `{"company_no":"default"}`: 6, `{"company_no":"acme"}`: 0, `{"delivery":"delivered"}`: 0,
+		`{"sender_no":"app"}`: 6, `{"sender_no":"other"}`: 0, `{"company_no":"default"}`: 6, `{"company_no":"acme"}`: 0, `{"delivery":"delivered"}`: 1, `{"delivery":"undelivered"}`: 1,
 		`{"phone_number":"138-0013-8000"}`: 6, `{"phone_number":"13900139000"}`: 0, `{"created_from":"2030-01-01T00:00:00Z"}`: 0, `{"created_to":"2001-01-01T00:00:00Z"}`: 0,
 	} {
 		a := b.Expect(200, "", "POST", path, fmt.Sprintf(`{"action":"requeue","filter":%s}`, f))
