@@ -349,6 +349,9 @@ func TestReceiptsOfTheLifeBefore(t *testing.T) {
 	if want := []string{"undelivered EARLY", "undelivered LATE", "undelivered NOW", "delivered "}; !slices.Equal(receipts, want) {
 		t.Errorf("receipts in the timeline: %q", receipts)
 	}
+	if undelivered, delivered := b.Count("SELECT sum(undelivered) FROM recent_statistics"), b.Count("SELECT sum(delivered) FROM recent_statistics"); undelivered != 3 || delivered != 1 {
+		t.Errorf("statistics count %d undelivered and %d delivered", undelivered, delivered)
+	}
 }
 
 // What the provider says has arrived is not sent again.
