@@ -315,9 +315,10 @@ SELECT
 FROM senders s
 WHERE s.sender_no = @sender_no;
 
--- TimeZoneCheck fails with invalid_parameter_value if a time zone does not exist.
--- name: TimeZoneCheck :one
-SELECT (now() AT TIME ZONE @zone::text)::text AS there;
+-- TimeZoneExists is whether a time zone has a name. PostgreSQL also takes abbreviations, which know no summer time, and offsets in the notation of
+-- POSIX, in which UTC+8 is west of Greenwich.
+-- name: TimeZoneExists :one
+SELECT EXISTS (SELECT FROM pg_catalog.pg_timezone_names z WHERE z.name = @zone::text);
 
 -- PoolSenders returns up to 100 senders that serve a pool: through its routes, or, for a shared pool, as shared senders. Ready senders
 -- come first; of equal sort, the one that used the smallest part of its daily limit, then the one with the fewest tasks today, then the

@@ -229,6 +229,7 @@ func (e EventRequestEvent) Valid() bool {
 
 // Defines values for ExplanationReason.
 const (
+	BecauseHeld       ExplanationReason = "held"
 	BecauseNoSender   ExplanationReason = "no_sender"
 	BecauseProcessing ExplanationReason = "processing"
 	BecauseQueued     ExplanationReason = "queued"
@@ -240,6 +241,8 @@ const (
 // Valid indicates whether the value is a known member of the ExplanationReason enum.
 func (e ExplanationReason) Valid() bool {
 	switch e {
+	case BecauseHeld:
+		return true
 	case BecauseNoSender:
 		return true
 	case BecauseProcessing:
@@ -1423,10 +1426,13 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments
+	// Change The change in segments; not 0
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
+
+// BatchID The batch that the task is from
+type BatchID = int64
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -1838,7 +1844,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1850,7 +1856,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -1874,7 +1880,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template
+// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -2006,14 +2012,16 @@ type Explanation struct {
 	// Ahead The number of tasks that go before this task, counted up to 10000
 	Ahead       *int64     `json:"ahead,omitempty"`
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
-	DueAt       time.Time  `json:"due_at"`
+	DueAt       *time.Time `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
 	IsDue       bool       `json:"is_due"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
-	OnUnclear *OnUnclear        `json:"on_unclear,omitempty"`
-	Priority  int16             `json:"priority"`
-	Reason    ExplanationReason `json:"reason"`
+	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
+	Priority  int16      `json:"priority"`
+
+	// Reason `held`: the batch of the task is paused
+	Reason ExplanationReason `json:"reason"`
 
 	// RequeuedAt When the task was requeued last; left out if it never was
 	RequeuedAt *time.Time `json:"requeued_at,omitempty"`
@@ -2034,7 +2042,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason defines model for Explanation.Reason.
+// ExplanationReason `held`: the batch of the task is paused
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -3034,9 +3042,6 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
-// SearchText defines model for SearchText.
-type SearchText = string
-
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3060,7 +3065,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
+	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3195,7 +3200,9 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3274,7 +3281,9 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3336,7 +3345,9 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -3500,12 +3511,29 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification *int64 `json:"priority_verification,omitempty"`
+	// ContentMostMarketing The same of a marketing message
+	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
+
+	// ContentMostNotification The same of a notification
+	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
+
+	// ContentMostVerification The most characters of the final text of a verification code
+	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
+	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
+
+	// SegmentsMostMarketing The same of a marketing message
+	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
+
+	// SegmentsMostNotification The same of a notification
+	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
+
+	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
+	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -3729,6 +3757,9 @@ type Task struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
+	// BatchID The batch that the task is from
+	BatchID *BatchID `json:"batch_id,omitempty"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3741,8 +3772,8 @@ type Task struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time
-	DueAt          time.Time  `json:"due_at"`
+	// DueAt The task is not sent before this time; null while it is held, because its batch is paused, and of a task that ended then
+	DueAt          *time.Time `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
@@ -3797,6 +3828,9 @@ type TaskDetail struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
+	// BatchID The batch that the task is from
+	BatchID *BatchID `json:"batch_id,omitempty"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3809,8 +3843,8 @@ type TaskDetail struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time
-	DueAt          time.Time  `json:"due_at"`
+	// DueAt The task is not sent before this time; null while it is held, because its batch is paused, and of a task that ended then
+	DueAt          *time.Time `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
@@ -3914,14 +3948,14 @@ type TaskJobAction string
 
 // TaskJobFilter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
 type TaskJobFilter struct {
+	// BatchID The batch that the task is from
+	BatchID *BatchID `json:"batch_id,omitempty"`
+
 	// CompanyNo Example: acme
 	CompanyNo   *No                    `json:"company_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
-
-	// MessageType `notification` by default
-	MessageType *MessageType `json:"message_type,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -3939,6 +3973,7 @@ type TaskJobFilter struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status *TaskStatus `json:"status,omitempty"`
+	Test   *bool       `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -4134,7 +4169,9 @@ type TemplateResponse struct {
 	Data    Template `json:"data"`
 }
 
-// TimeZone Example: Asia/Shanghai
+// TimeZone A name of the IANA database
+//
+// Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -4510,9 +4547,6 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
-	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4616,9 +4650,6 @@ type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
 
-	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
-	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4667,7 +4698,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`.
+	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -4793,9 +4824,6 @@ type ListTasksParams struct {
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
 
-	// MessageType Only tasks of this type
-	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
-
 	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
@@ -4807,6 +4835,12 @@ type ListTasksParams struct {
 
 	// Result Only tasks whose `result` begins with this text, as an error code of a provider. Give `status` 3 with it to read failed tasks only.
 	Result *string `form:"result,omitempty" json:"result,omitempty"`
+
+	// BatchID Only tasks of this batch
+	BatchID *BatchID `form:"batch_id,omitempty" json:"batch_id,omitempty"`
+
+	// Test Only test messages, or with `false` none of them
+	Test *bool `form:"test,omitempty" json:"test,omitempty"`
 
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
@@ -5361,8 +5395,6 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
-	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -5760,7 +5792,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -5801,7 +5833,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5818,7 +5851,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6390,7 +6424,7 @@ type ClientInterface interface {
 
 	// ListTasks List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -7138,8 +7172,6 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 }
 
 // ListContacts List contacts by user id
-//
-// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8048,7 +8080,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -8119,7 +8151,8 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8146,7 +8179,8 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9218,7 +9252,7 @@ func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors 
 
 // ListTasks List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10755,18 +10789,6 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
-		if params.Q != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -12120,18 +12142,6 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Q != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -14601,18 +14611,6 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
-		if params.MessageType != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.SenderNo != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -14652,6 +14650,30 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 		if params.Result != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "result", *params.Result, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.BatchID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "batch_id", *params.BatchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Test != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "test", *params.Test, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -15590,8 +15612,6 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
-	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -16039,7 +16059,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -16086,7 +16106,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16103,7 +16124,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16715,7 +16737,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListTasksWithResponse List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -28070,8 +28092,6 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
-// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -28825,7 +28845,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -28890,7 +28910,8 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -28913,7 +28934,8 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29825,7 +29847,7 @@ func (c *ClientWithResponses) GetTaskTimelineWithResponse(ctx context.Context, t
 
 // ListTasksWithResponse List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40351,19 +40373,6 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 		return
 	}
 
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -41320,19 +41329,6 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
 		}
 		return
 	}
@@ -43033,19 +43029,6 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
-	// ------------- Optional query parameter "message_type" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "sender_no" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -43094,6 +43077,32 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "result"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "result", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "batch_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "batch_id", r.URL.Query(), &params.BatchID, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "batch_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "test" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "test", r.URL.Query(), &params.Test, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "test"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "test", Err: err})
 		}
 		return
 	}
@@ -62073,805 +62082,811 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3bjyNJuh/2r4SpBaZ7NovNquruma56WNX0Zad2+rZV1dvanW4xg8wgGVvJCG5GZLE5sy1IhgwItnwR",
-	"oAdDsAHL8MOBIUCPNnw7f4zO2ZWf/C8Y8X0RkZHJTDLJqmH1rnpxznSRzIx7fPfv9/3YGcrpTAomtOoc",
-	"/diZ0YxOmWYZfDpJWaZPE/MnF52jzozqSSfqCDplnaMONb/2edKJOhn7Q84zlnSOdJazqKOGEzal5r2R",
-	"zKZUd446XOiH9ztRZ8oFn+bTztF+1NGLGcOf2JhlnY8fo87JbIYdJkwNMz7TXJqeLyaMiHw6YBmRI6In",
-	"jCgmEpZF+DedMsIFoWlKuFZkmFI+VYSKhGRsJjOtOlGHfaDTWWr6U1PVp7NZv9fb70Q4sz/kLFsEU5vN",
-	"1k3sZxkbdY46/+BesYD38Fd1DydhpvOYajaW2eIltFu7jEP7yNa9uT6wwwkVgqWr+sMntu7upcSOzBo/",
-	"51Ou63drSj+YfQ53jarL0kbs9+pXP4VWw/EkbETzVOMrtmXzobf2PD2W0xkVi5eyaTXw976Q114QmQud",
-	"reoJfr+JnvJMyax+2WPBPuj+EJ6I3V2ZZeyKy1yRGR2zhiOPr5RWfUo/PGdirCedo/0Hdq39F361lc64",
-	"GMPAGknFDROJ04RNZ1IzMVx8xxbLC3FC5jJLyHAiFRNksIBFGNI0ZRkZyYzoCVdECkbMkJjSXXJiCAWj",
-	"miXuO6JlQVvMbICcwKKROdeT4seBTBYRfMcFObhPJjLPVEQSyRQR0nw7JlOZsS451SRjOs+EgrdHPFOa",
-	"UKHmhpD5RieMJiwjcTDLvTM2S+mCJXGXXLh+L5kdCTW9sAwGQsZMK3L/4AAfNM/gN71HZD7hKQt6djPl",
-	"yhDPWSbHGVOqS14J3yRMXGZ23uZVWFmu/BOXbNElT7NMZnYmSHfd33JEkmxBslwoQjNmFoRcspnuumOI",
-	"sy2OSjhrs7kNB/Jg+TzOqNYsM23+4+//s71/8v7Ln3XqDumv5KDxnP5eDm6aoT3nSm9EJrlmU9XZmDIe",
-	"bEoZX0+kYM94qlkNKXkl0gVek5l5zA4vIhM5Z1csIxxOzTzjWjPRMFh4s49vdtqSOBjVS3zHjPKMDRm/",
-	"YlkjWc3sA+vo6qb7diZzzZp7Nb/eeJd5uqLHPL3xDs9BhmrsEkWs6zCsQhC6oOqy8doZyeA68pZt3PTz",
-	"RrFMNAs/uft52658+6azt7TuWp+zoRSJMgxkTs1FGREhQfoBunlFeUoHKQslocMGSci83/rqwGg+mnFl",
-	"TM2kUAyE+MdSjFI+hIEOpdBMwJ90Nkv5kJox3/u9MgP/sRiPeTJhnaP7vUdRhxnibr7LGIUHYb+6Qur+",
-	"hKVJ52PUmTKljGhhaJqZ42xGBNAJ8wCwDfNKRJQ0lGNIhWEDKJoTDrzA8iJzCo46vf1vf/mrg9/cf9v7",
-	"7de/fvi77w5fPHj51etHZ/sXprN2qwEsCZdjmeoO8yxjQhOlqWaeUxv9Qc5huHY4prsnUrBt1g45lF8Y",
-	"lQ+HTKn2EzD9ntmNbJqH4+BzqsiQZhlnCZE5DPuZzAY8SZjYbt8P6/ad5nrSHfmGKxvPFCPDjCVMaE7T",
-	"gt3DqrLE3IdEAlPZ+Ya3HxnBZTUTJrETD4eZVKqvuGYxmTIK4hvVhJI5G4BMbfi2E4jMY0Y71eFBInqS",
-	"yXw8IZQMMjlXLOuS83w4cb/jmDL2ezY0MigHuX1BpnRBjL42ZnhUI6faDhbkl08vCBfDNE9Y0iXx41dn",
-	"5/1XZ6e/PH15HpOUmzbNANwczbBU1yznqTBiEk23ORigBiwfDO6aLB0J1xFRLDPEAN47In/IpWbh4vR5",
-	"QuYTJshC5rdFFU4E4XXDPYaBxsVAYsLhHI04wwVmQmfmby6sXcK8/IUiqRzjal/RlCdb3cKDg2CxR5yl",
-	"ieocfW//XJawipXnlp6VpDc8tEMqyICRhBt1KOl8fB8V2+jOO7djLu3mCYFuiW0bntg95QYdhytzRRPD",
-	"RSMyyDWODO/QPJNifExiWLcu/hATw08VYXQ4MeN4QVMjKrHtdqX+Cri1m/q2q+TR0wKYg2WCA6A2yZHh",
-	"i9NcwRewtORX569e3t76+i2GcZjGX0r9TOZiyzW7v1KOGEHD1QXLGI6EKEMp4eGdr4ftDewCQ6P6emGB",
-	"feAoIFxI+Zxm462EhPv7h6sOk5ayn0Lbqw8TN9KmJPDoEVGzlJe5j8yImshMMwH2Uc0+aHV7ZwuGCeRI",
-	"kH3ygn8TmQF+bf4C8wwlA6rxpl5I+YKKxXbU81GjDGPWdUrFoj+iPM0zpirrKyUxPxPzM0sI1ZpNZ1qR",
-	"USanqBbTJMmYUkdEZwtCx5QLklLNsh2vqhsoUL2SjDOkU7Y8XrPSgampKujAuuTDSRwVggnYELki1lJK",
-	"csXeCe06zpiSeTZkqkviM6azxd7JSLMsJmN+ZRmkKutD3XfinXgms+UxgzFfMWJUXVAi0sWReXiP/AYo",
-	"0cnrU3LJFsrqFmOm7dzA1tQlLxkHCSyRpZUAtjc31CRXLFleE2e6M2NNqZGmGbs8hkfeCUKYGTva2cxs",
-	"Nc104YMAQQGOrBXTnMWVKjWXWdI1oz8xHVv2O8vklRHwtPLPtBjRVArcMUEmVBXnEcxFisi5MKsLbROu",
-	"I0K1GXnKzLtGAKBkykWuWZe8hUX3DcC8TBOi9riAtJArZjcmn0Vg3FMSfii3MrWHIzNdI79FKTkD34xt",
-	"JWOwJIYc4LbBsVg6vZ7KJmzGREKkMBIi7K5ZFFhPIMCq+w4UkTfCXGyZ8R+25er7jdTCWwpKROJxRaGY",
-	"cqW4GBN3so/ARUUoDhbW16yd23WgeVS4Q30LOvCa8dtV9eaKrbSFWu6WB60u8TVzp/gQOL85XTKjGU8X",
-	"JHgnpLnA1dJbWL31w4yAl9k1IQM2pOYKhOYPOkQqnFBNB1Sx48Kn4Bi3UQDnMrtE5oJbovKZUZFY8oIl",
-	"nG4ndTxYJXXkRRf9qemjD7bDpa16jN3uXSxmzAuv1QHsfmvicFyxE2bj6sBiMOHZFsHbDQaac6Y1F2P4",
-	"hiYJN8/T9HUmZyzTnKnO0YimikWdWfDVjx3FlOJS9HmSsj4SW7VsGnyBPwDBlLkGjoIbTQ3XJPMJHxo+",
-	"Y1sD3tOJauy6ztD/4ODBw5Kt/8GyoTfyg5vSD33wTi2P7Fvz9YpRgHtdGLVFsZUj+vqrh+t9D/YrOfg9",
-	"G4IMDZEGEIBQWlU6vBRynrJkzJI+1SUbd0I129McbLkiTy2RQltuxesTlRsagDy5/h0X31BnWV9eZOdX",
-	"b9N04HVu83jCUn7FMrso6CBaZ3k3g3+C7y06xZLTLKPwmYnEL0X1KMwNmYIHjkhshDe4BTG5g24fecWy",
-	"uxGJwSWBck8Su88JV2YuSWwYif2KpUyzJD4mZqbWDcmN1m4k7xa7Zx5cuf9Lb1xyVFTXLtF3HBXPlF3h",
-	"3q194zk8+THqSJEu+nIu+sHOl1fybSCywGkCB8AAb759CyUqIYlzZDkLDfAHIyoW3tg5XRSTHUiZMgrC",
-	"T8amNLtsdZSMvJ5eXfM2OV9Uu4tRuJHaDBAEbD++pfVEodifSTJgYwrC70SmSUiYVh4PpanO292hc3zU",
-	"vJQjuaoZFtWVYbl9PiptNJlJCf/iktSOLJ9OaVYb06CYYWtDRrxmIMY5LXQO57OoaVVPMqZghUp7LnP0",
-	"QzVsijUsfow6VzTNWcPE51SRKaMqz5g145aXwvwOSgwaeaKa/iv9fQydc9+X4sy8ExQuuLu2xd5E5YCe",
-	"ItYp9GW6NXbzCtfHn43SSQxIUPkKBXQ0WuJWy2zHX9Ua6lEi8++beORJ0eLUiXztpZSCUAShFA9Wh1L8",
-	"43fv8l6v12uKp2gYp9XGKB6VutAHWHx3eF3QS+m9GEJmuCJKS3O6mBhmi5lmCdJMsAKoiZyDkFkODlk5",
-	"JbL3T97//Gd1FwXGbmPo2jPblxKEY/rhFJ/ex97dp2XmW+bOS2KPPQjrqKDnGP6KaQnuVkuOkOUAl+2S",
-	"VyNCjSDMR1YIPsLLyvEGT6g5x4aQQgClW4FoSw7hlYvq0BeFUcNocWhgA11YCubsGUH3LRhaEf/Rjh/B",
-	"/c3NiPrbLHTdGoNDAqnClktWoXnlqJbSMJsn4Ja9kXh8Z6UiJoxo/j2EF/Tt+P6Qs9yIajMIl7B20X5G",
-	"tfnR8K1+LsDelRTUVPHU0KCoM6ApFUPWT+W8AzTnipvfdeYoPMxnplXfWhnMpLi6dC/QTAMJC36es8FE",
-	"ykuw0Jpv3leXLOp82DMT2buiEJGhzIxgmm8p1xc4K/j8azO1J3Zm8M0znN4Zzg6+ei1l+qaYIfJ+mOa5",
-	"myV89w1O9TkMHN+0073ws4Wvz+yUX/gp4a3n6jJ82U298thbnP4zN3u3hc8t0y/FfnV+mAAnwl21HzZZ",
-	"sVPxeMIFU37wp+KpGKdcTYKenYRcnJ5MYLPDjGs+pIaHsSnLxkwMF5ttmGsJ6W/RHHx+WrTpB8OV9sER",
-	"S/QTrRxroqbNM0a3opq2EgRf04obZvU7L+xj1ZsNYytasQNovLKvbVflCXqu1F4XrNMBg1jhtSyOfdA2",
-	"7rg6IxewGLbWOB8Xz1ezaXVcd4ncN5BRP6UNNethBkG/G+mWbXjbkKapZW6tFFy85n3FxbBGzja8W5AY",
-	"eM2UCjpmWXxE4GFk4qY306WCPrfm2hOq+nS14OZUWuxtSLNsQWiD9Farq7bWzN1J8Rp6QPnWK+nu4Y8u",
-	"lu7HmxAd8lmy8XHJs3Y2oVyxrM+Ta57/K5Ypu3Fr57NS5rBRkk7PcutZr2CZ6+/Hj1OuO03Vg+7uUjHs",
-	"0o0srfdailIVbkJZt2OtefbybMKbvlm8LDdkvz0ptVcdzC3wJ9f17fCpUu83wa88o/i0+NZriExYp3VP",
-	"uQi/3a/q4UtEdo3yWr31LZRZc6LHcs+bVrCB7kv7x/f42PvwuT0+nUlrhqem586Y60k+6A7l9J6kM75n",
-	"DsWYiXt+PB/D19Uln+3JGa7K3kxCQB0O+WNU4u9rd9+r4Essfb0efm1GsTIql6tZSjGfryDua7t5c/a8",
-	"SuPXv6NYpio0fdVL54yJ39hHmw0z7iCfWWvhZgakpYO7dhZlQ9Auz8HtSRqf1gGqkL2Qsb9ff0puhYfd",
-	"Hv9S9bZKJxsFMS1apon1aGFMOE2N1OM53EbJOGXrYSvz4Y635ha2JE9Zo5r4U7hZt1IGBXg7A1k90HVG",
-	"Muvb6LflY/VMZmQi5ySVYlxxmUAsxUSmCRmwkcxY1Zpb54BfPlG78IE6ilee2umICCkYmEvH/IoJTNM3",
-	"AwLLPajJpoktXFlZeFGbL9vycqzTnDABuHm/IK6x2DEq7I4AQVCaG4XfbA4G46YJRigdk54lD+CuaLdz",
-	"1pa8/dkRsun8NFiqV4zlp/T18pSJIUv6udA83d4fXXJvVo6iBu+k4GJsYwkVkcIfx1p35Fp36DZmgECI",
-	"q4xQGLqjWEIGC2LOiEv56ZJzJhLCNaGKxPb92IWi2nhTLUnCNBtqcwRcWhv+BhHeLfZszkUi5+FhW3qp",
-	"YUUaLQneTVuxIlhvbehurfReJprLV2Hpni6dolYu4IKKFCT8elaIPGW3ofTnKbslhd/1fCPKfo665Keg",
-	"6MO8bkLJDySVkrd9A+X+zi+O7vzi6Pve3qOTvd/RvR/6e+//+O5dd+mL0nfd/t77u+WPX979xV+ChaAk",
-	"rn1eszZrton8uT7WyT57PVkwhI3ZzJS1KtTkk1v57FPWGFcKu+uW8vv3MICdrmVV9t7krNaIy5u8XpJZ",
-	"t6U6f1ln90YE73WzMo10L/iU7XBiKzSB4N7BjXQ5XBM+m7EEks7cd42aQQiwU/wvuKi9ddrDukUbpZLu",
-	"9u5tY11upTT4xTospyg87G2QE2DEse1M1YH4td5WvKltOWC7PgqntN03w4Vv1YSTspEmMtdovIH7wRXC",
-	"qIGuyrUqTDrQcdRsz7EgX6tlg9ZhpxXu29qurDqfFLNpAZ3UmlavNoqsHeKFf7r2ctegg8kR7L7PjcWX",
-	"VuYGtSMEoepWMhy8X00kdq54717pPm9Dbg8ePDpY4krL4mOY3RCETYy4Ze7eTLhBsMQz97LzUNgWXHcX",
-	"q/MQ2rDXJWOcd48txyrZLLtSijkiGRqSFd+jM37v6uAeWEZVXCZP1aj4r0vkaaL1TP3i6N49T6f24N+D",
-	"3j/8xT9YFVuOPrm2xhHz9OmTjd1Dsxmgs+7wSsxmF1Rd7t4S1QYt2KXbdMmJWAD2BWEfhmymSdyN8SR0",
-	"u3Hk0x7fnD1H3EubqDuUQlMOOQZNGMIrtYZl24Q7M120TJQ/ht+8vxvwwTp7BK7BGWAmBWLSlH4I5SM4",
-	"yxVHPiIct2VCEKfVD/a1TuEFLAnL8W0A+XEAN/qg1yPDCc3oUANKaMYACXRJKoArv62qBTIQVcxObnmY",
-	"8KuL3wdvCOBNMZGoyAEgeGwCOxkA3arlbIGCvs5Gbs64zhZ9yLFt5q0OPRC4vRWedLYwopXSjCZmTPHZ",
-	"04uz3/afPH1+8tv+i9OXby6enseRRQ2zp51cCjlXgZcI0Tcqszg8KOXuPrzfUpsJXT4TmadJH0a5IgVS",
-	"4jwIJc9OTp8/fQJ4PscERHcjTToxurHLQKJul76Ht6LI33Mok+3BJEOiVGBUenBwO4wGwmTaqaO8PlV/",
-	"6eCW4LzqHripGVRww9yYVkyk3tJfEJHaoW7gBLDLVeMC0FLTtA/g2Wth4U2fqIJ4VJj1Ya9hB8Hm4gRq",
-	"lyRPuD4ZuggoJzhZl5F1OY3hL5v53FaEMg0/9s3gR98WfHziGnTjeCp0XQYZHbYK0ApmAknyuglWHDBM",
-	"5hNJpjRBdzJO8pjEw5QfIRulFkUG8HDgDUc/5XQKSiIXrEte5mmKoKgACEXVJUvgJV7AJD7/7vzF+RE4",
-	"2Wczi5wjQfFE/G7HU4zyQzI25kqzDHF1WDoiVHmuD7llSk4Zoq7hcpZgNwz1mVABYHYtgAS0zPqZTJu4",
-	"oCzMSLAE1EYItEYqGFlA5npTB75Vk4brPcKKacSWSVOUfgSbEyP+6oU1PuMG2bNJpNmTGNHpOVMxIAxJ",
-	"xH+WjlUCfBJNAGryhEwA/9PiASKqoF3XAiwpJnfsl3djs9tck1TKS2X2BqMSVqx3cdk2cbFjs9dZu4zN",
-	"Ujq0CYl+Ad1K1SyiWdv2C5ixqbwyS3gBB9hjFuIdSfOpUO7suMPZJedsmDFtUdURlonBYzMmZymDBuIv",
-	"v/wyRiSBkcwzkvAxR3ioCgSkeRh3r9Xql81iNRhCFhPMCBcgPVtATK4XZMCM3NEqhxPfqOUj+FP/ktX/",
-	"3BqdI4Sgqa2b8I/2rPy8d5rEy3FI62NZAAatz2f17TtALZAwi7Vy8C9DukWSKEojmGeuIY0ioE7hiErT",
-	"jxxz8OteWuVK+IS9U44uNfLDHcc+mC53r236Xq8b81Bw7lsPerD5rChnbGFib1IHLUXlgig2nkJ9oVWm",
-	"wSaLz17lh7qb3YRpsAmKQelE4LRqV4v/cAHfVafcQ4B3KwRGZJ8ImTCSSMEicuDi8KggMhtwHZFDfH7E",
-	"BVcT88J9/ALgJAgdCLNSabqIyANsSdNLZlE+pRh3yWMoZ6IAISxXjCBCDJJ55aQkniE24GK2HA22/7Bk",
-	"mj346uFX60yGvtJQIPZC3rihNnDaplJwLa2IO+FKY2Ejitjn72vopmvzZonHKgFgaVN3RkCcMF8b1Dwu",
-	"RXE0aSvuyRXN744Mu/nseg2tW+9a/j4rra1fDvfglgHiK7JPdbYIoeJuMphZ8bGgGhAc/CrXRQj9NUWy",
-	"1twUDPy0Qag1axIehOqObBsOag+oEYh+IgCZqJML/oec2Z+tHz/od7cUQLB056JY2O81hTFHUG5dEvNz",
-	"upHg060I3BYJbEtkbLVJVmeLF/6CfWphaG2p5k0lZNod30l8yyd/HFqv/2o6/37VOu+YLO6WJKLLd6us",
-	"3s2cgenGVT+PyX6v7OQpKX7rIl3nts5Wi+pXFehAnNiK5brJE9GO3Zh+WdLk7tjtcbHjWHYfILL78h7v",
-	"V+zv9kGj4pZ/sE5LixaP2B9V5bMGQ3eFd6zZrQvCJfh8EFJwQIeXLhIN3bvtEqGwBx9mVQf6DZ5VSLGz",
-	"fmOfYMeVM/G3k6Jv2tkXdXRGh2xGM9bkKXMoPcGD3tKp8gFgr0nRJRaKzFrtJzSBbM5S+EOvt3d/MHp0",
-	"MDp88NVXg8P7CX1ID4fs0cGjpMd67P5Xhw/3er1R7+FXlPYG9FHvYPDVHoRKrDa9rPVRBucg8se0vHW1",
-	"p91e5+VF+fbi4jXxmJ+VQ2FEB5klZof2i2LCddRis/DRT0D9/CvLYWR8PNHrVxO26S0+vEw7A7u31Rlt",
-	"u2U9cUu9EJvfsX6Gne5ePwv6va5+Zi/d7etnbk5/UfrZluH9W96npkXbUsXZCVndYlF/GnLzftX67Zhi",
-	"3Aa1eOtXtdHT/IUiakIzFlZg4kMWkYylVPMr5sq2ozsE3+LMKCBl/WNN8HHoCen29mvCjh9Loelw0xOd",
-	"cDHWNL3sNyVLtol7xFDj/WcN8Y9sSnk16/jgwf0WPmyQuZbgyKLW2IXtw5nnbDihui9nTOBrm6xDmMnb",
-	"wp3nBld/8mAXt/J+Lu3l6msFHd0rmrhXfv/Tyyx2x2jDaeF7n9x0/NnecDr43ic3nevfuA3Xofz+J7Ye",
-	"m9/4XYvh0OktiOFFv9cWw5HffQJiOAxk55t3GxundiU3Y2+bHgbLNqvpSavzk5bWxPZdvwyBQF8WCv1P",
-	"Rq6z0ZdmxvExoYKw6UwvoAo6FkBXziqBz0EE5gJLjELlzCBGUkWu5gOfcTNrH8WMRn0Sq6mKuyFwwyau",
-	"3cMgisnfIJxMrWHJzavlTm5hIko4TfuzjI34h/VqkDl98OTq0IZxC5XzDJ/6HK2A18BvtDc+hRvjF7Uh",
-	"jmFbmxT0umtmCJ3eAjMs+r02M8w/jehNP6ebsEldmxBs5CfegER8gvgpOw4UwG3eVhrYjId8PgY3eww2",
-	"pPTvV+3/jmn0TunzEzTOPS58wNeXapucydvISa1zTbjqq3LHAUlY6/fdqsaIYn3NprOUatbiCPKkmubR",
-	"6G0ttVxMbTMxo7yzu5U2yn3vXOio6f6askflmty6CFKd4c14x/zVbb8UF+yDbnkZ1kxid1r31pOskpFV",
-	"Lbw2z74s0Isr61OfsB/b4cUAJK3IjGZ0ynSQXEJcI7VZ/GtI0AYp6NW9uR3KcYtUA/a81ium2Qd9bPNt",
-	"w22N0YYR7Jm1YQSkvAjm+dO/+5//49/+N3/3f//tn//13/zpX/yrv/s//92f/80//9P/8F///X/5b5fq",
-	"ql4DsisQFmsnY4QggkKQL5Bvxhz/PC4N9+uHnXK/+3uP3n/f23v0/sde9PBjQ9+F2LkWonSTOUlxQ8hT",
-	"N3u26g7VU1e3bvtB+tJ3qx6Gfp4wTflWAbDVXN01uXrVO+UqigWNNC6GHWS91a0eT4rEv5dGe8iF9qXv",
-	"j+CYVnEofInYEU81y4hiKRtqRUQ9SNqyGIkJ4q3lgmfmcdzjGpmgIWYXpwQ/dm3BeTud5UjejA1llqi2",
-	"JQyoqrO6nRCljZpF5jJDMIdZJscZnSqiJRlkVAwnRIqIqHw4AQOcWc2ukLoP9cPjzvrSudBz7aZf1SsW",
-	"2xhN/dHZKNWQXTVpJK21i6AMfYv0cOwwLJBuR16S4BsXa7eyOnS5cxG96PWakjker1sXyGEY18opaZsz",
-	"BTlu4al2ScEQxlsA4giZsH6CfnTIf+7PUiosyE7f5UC7zy752b1o6/C7j/7xumxi92NtPW+QmPiUEaoD",
-	"CAZIu7YSLWRaQwr2saHTgUSLmB1MJCSRTEGBFToasaGGquoJI3PA+ojtYPtUx4QrAqgJRXR4t3V4OBdc",
-	"c6rXH5gSRGA/ybOGwq02zaZgSzDqKV1AZvnK3PwHBw8erseThM3hwvPtFqTMHL02c3zlnvtoz08dJil8",
-	"b/iUFIzAiSRTegmbPZVKk/1er1cqgK/InRG/Yi6E33A/l50vBX609+Eu5DE8MHIgsQRFkTumnxnLSm3C",
-	"gzOWKSnudskrwbBFOArpnC4UuiNZ0tp/CPMquxAP6lyIM7pIJV0b2fHaPmatl+s11WJu5+Z5RF/L9EZX",
-	"DI6afa16sVrfiCAfosXRMq3IXPczNrUYyvXXYcD0nDFB8DmWqWOve+BBYP4ns4nW+LXBXalNaKqt9bsp",
-	"EOiD3vI5qLAMx/2LtApP4Ws5x4dZSrnYIcM3HQpfGnJ3LD/odzn5acJo0g5rDojpWJazgKi6jDDQgCUk",
-	"nxm5FkBM2gnO0Hufq/7UYlktm5CTnG1Wo+7DjGdMrXpnbYQnV/0kbxiPFP1cDFNG1xNy8cY+aChWxmVm",
-	"cZ9a5IYVGoWTMkyrSY6lmzDvNKUazEkASoISQx+Ttjog6gwZZDZBMSit09bIfN+wIc0VOw86tF9BCutz",
-	"26397teud/v5pTx3Y7DfvA6H4hp3I3IacN5AY99OmCgklzlVxD0OteePPXC7TeCCwnPmudak1nc/WKyB",
-	"A/Q9+/GYIdS2KXPNkmZ7I/yuSMKGHKQpwztcvh1dwJ++k2MM755zxQgVCwwJT5Ye57q2Aj0+plal+AVi",
-	"kh1XgWQIgGfmZEROaix1r45DicOIjR4DbkgFCFvFYg3l1CZMtpYH8Cj9hrN5nabRDhn1gqrLAhdV5dMp",
-	"zRp2mhWUknABWrtaw52vBU3qM/HsdS+G5+meJ0YlyhbQE3/Yir2uYwKBwWSJB4DtpYEH0KlPP4DHjgkl",
-	"idREsRnNKMrYtr4lQvAJIp3yvbRuKyGVZ5kcpGyKBt6gP21Nv/ZqW4Bq7BdSYNcaSXB+q+2F3yJ8k6FL",
-	"XIzVpjnlAHOc0EVdKU0yo5nGepWoNyE7pRkD1EVLnMmAmQuiiAWSInND+ZQkU3MFR3maEtM+ufPm4vFd",
-	"MqFXjMyoUuYqcjFkUKDCkCPz1Jq6BA/Wy2zsg4skaJ4MVyTJJNSTAQBIVP+4BiqNDbAkMtIvhdQVpKLK",
-	"KJZXPJNiarSWCVUk/vb0/OLV2W/7T07P4loqdsnYrGF57caFo9lw5bCGB66cOcJmJf0sEVHVrzBGWHTL",
-	"dU67G613rT6ZynHT8YFVdbOBiWRslJvhG/UL63uYuficZkTPBGkYT5mF9MQE9eGEZkajc8VLWDIuI8fj",
-	"wUwSlOcG0GdkNxdylnAQVAO6+E+wFn7t+3Oe6EnNlst5sBpePsVcKVrsXZecuAhGOpulHCDlip8t30sk",
-	"GDjYB640WTANCJEoc+FVmjN2iWhvelJrhwEbr5rRYQNlK343g30tlR5n7PzXz7F/d9+n8goGiMYXORcF",
-	"pDA2QARjCdK9WcaveMrGjDw+e3py8dTo8Fx3yVOIBA7qPrnGlTZLNZ+wzJxjwiFsM3AMPTzcDEFwiX6e",
-	"Cs2yK5q+aBA1uP0dMUGNpmmpscthE+yDhpI6U56mvFQhteEwAYB7i9of37HFzZjBW+vjDbHCdSZrGxO1",
-	"xjz9HfsJwlZbSWBm8W4TueM7tmUgYH2lJxA08mxm2JCrfwY4sDfkJK3MszHT9TmjRglaUxZhJLPAsGTJ",
-	"M0YoUKt6h4USXp+9evz0/Pz05S/7F6cvnr56c+HrJay/SJvWd3gOjMMjslfFhEzO3QJbFsMVXHv8UrEj",
-	"MwU528tnhsMOZZYxQOold9DDP1jEdyPAREfcC3JHsDFmvcZI1G2UumHLscPJgHeAQYqE3JlJxWveAD+7",
-	"f8NKra4bFFEccbJuQgvffkykEQRmLMPKGndBOihg1m29H0Xu+A57d7vkBJtWlmGbsQWFMmWagNWcChJb",
-	"ct114kBcYsZHaKGTcwdqbhizM+DRYErIQlQ+hbmlaTF/EJixavuEkQHC4XY71ctjf6i/P/ZHb+538Lft",
-	"TD4rtWxYlArqfhuDzfWxeWvgeX5KDrG6bIs7i6iXS3lp7z8OHw4dHlP3lUNcN0ervtb9+gudynlfzbmN",
-	"aFsuwV9zzAGlXRBIkxRjdzBshACbe/Vsy9HMaWba/RSGU+Aub4Fa7s+xu1bl6ZWWvgT5Y3uFS7NWRggI",
-	"8u5s2iEX2KVYgP3ehB+7MoPb9WbjYHa9fTsPQnju4nM2h0hvVaUJ2l9vw6kKXZaWGvaOmI4Rmcg8i8Aw",
-	"YIgLqIBOc0Zx7Av0dZMfpGClctdCEgxDqvLWGVqK1m4NvGzUYZb1zTA2egHHv9kroN+2e+Nj06aqdiHR",
-	"11iRdXkxu4ZR3Wx7PsXRb3JWPsnxtz+4n9bw627RiyYTeaxyqCsQY7keNIlDSKGtjDNwIcQQFAqmlMcT",
-	"LpjRdDPyVIxTriaQP34yHLKZ3ntu6xbHtSXcLRLgQTGm+loQcRgREpdjHZwd7Ypl/hHwU+rwo5FxmDb9",
-	"1hnXXvgiC1va5g157v9g8VAaAjh+KDRTb1SMf/n0gmDV1P17NJlycU9pqrnSfKjietsivOvqKgpEAi1i",
-	"uU8Up/fOzUsTyjcopBlgAN37+V5DwdU55bo/zLjmQ5o2V1wExTBw6oDnhsTuxdWGgpbFdmEobMqyMRPD",
-	"xcZj8W/e3GCsqL1qKFaLcGOBMrlQB1yRGNowByWuDNW2G1tjK71igB56XLaJX38adZTiJZvv3rJpS1Mt",
-	"7+MlW5SgBCj5htEMamFeMvSiUGu7pkpBPLQckW+o4kNCc3NbtKUI3Q2QPVdYVG15p9U6E67h7uRtu2e7",
-	"lLUDrWRp415TpUIsYapIjNpJbKjZmGlvmiczOnblDKUofGbwdRsTzUtIFCuIIR1O2ebFhEM0NCgnXP2i",
-	"9F23v/f+bvljU2Hhl1KfMZosbPDK0klYAf9RH/sfZ0wZdhUfEZ0B7B4YJrBsIxnybJhzTQYZo5csOyax",
-	"kP0/5FLTOIK/wUgYH6FbFyRrAkUjVWF+y8BolpB8dkxiKJyvbToDnc3AsSqkrySZUs3SRcCT7fAwbAh6",
-	"xj+h446txK9bhgy51TvzjbpvXspf27aLb57ZLvya2658uIrNKmwUSvar16F4zd//FZkRYZznU5Fs518Y",
-	"8B+WghpbENANsIMi6ENbqWsVlXCFutBxz4aG4mFsScUiYje/F+1HB9FhdD968H49VHntjj+Fft5Sbvcb",
-	"P5+jjOo/P6McA8jw42NzcNPwm6fWXmlfl1NmX3lfWquHaxZqm9jqInqoWtxsjrOKyD6xQjdAvsPAInJI",
-	"hm4aEbm/VMOsuGJ+lbdd43MWLPA5C1b3nAVLK5LSuorkpBjM++pN8Ucq8id4ZW3n8K48wzLny8SxoIGr",
-	"wDLbAVe2vrm7zdYJe965vSzs/AVN2DXrgSUsyWepaa8uRvEiy5mrrl6K9ocICXPW08xQ7dpAHbwkNZIG",
-	"KqnziTS3x/ClgXeuRUbuGFEQEC+FnAuyYPoYfF22Mj3ciDDS0Cq97WHJlg9xna03eKy/QbFV5xqoKZAM",
-	"R5nMJwtXAHqObJmPOEuOrR8PY3i4GPvoe4fKBm9zYYO7NFOaZDIXSasara2iI0s5DzZKsurErixLFFSh",
-	"KR2lUkCj9VzYA7HuVN+EJb80FRtHeesW/XBQZw5lryYMHyvmri6na+Vuu/rHFvcPiosLRri9PbUJnBsH",
-	"0Ru5m6b9qRo3OSlnmbziaAEPMgUm3nfe5owaFaLv86xX3h9QHSHXyN0hRz/adIQR8z7VuUUEvmJCXyuJ",
-	"oN3982eiCFEOootrVh2W4Asb64nx4XgOfFqGq0oDqWGGZtfHMPNpHdLktxC3oW3QvV3wCZQxZ8JTrnYe",
-	"9C14fxEb7W5EiagUmxgESLudKh2npTPsZrz+km6vDbTkGFuI9VvmqgJ57jcabYZQVvcLBXVzIdR75HND",
-	"A8ZfSRDskhOHOQpGaO/vumSLSljh/sHX26G6l5J4ygN/KfUECvZggtpS1ikJZA0IiwhIBRks0DILpjrk",
-	"Te3TVIHWZ7kAU+AKa7K9iRi5JcrDXU61fSYzMsgVF4bEmz7JAwtyEqTXokBg3zFtxTYFsjulH57YPNjY",
-	"ui1dJm7YQPtZbqNLbZ6PiTJPWDuvpswVHVNwtnKF8b7l6dE0dc4P2M4BpjbCRtcva9Ma2vzJM5C+4u4N",
-	"5Dz+FOmmz0BYxPrYEBhUKpKNlp/V6agYFzZL6ZBNIOxMkVheGSo2ZTF4uOPSccLg8YxfsQS9Gly3P0dh",
-	"2uf6bM9lsXNJUw0TOosjF3S0nrTfhrbospduRVs8t+ewxvHi4BwjPBBJKEAAXeeC/Id/+t/9h3/6r/DY",
-	"BBdHh+9X0ZYiwlKXBOYLlxilpltyhv35f/k//u7/+a/+/r/4d3//3/7vVeClqh14kzohOOQGvlKj7dy0",
-	"/SciD4iCTDdnoLk5o1s4/MIyVNZ7nImoqvPCUMIvQ6NRxSK69F3FMFenaS3dqR2JRD8hVHgoPK0V928i",
-	"77itgOEJvMdnMJTaiBeRlYkM4wSnm5GZuTmgyDLhVOZZY+XG9UPcykYSyhTrC/OgbWdNTvqskPKA+2NA",
-	"fFu8pk/TZLMsFG0VqlpSdZdnmEICmK1airn7GAO/sPpeu/Klaj1rcfTfwpOV4uNC/uBYh88xdhnkbZTs",
-	"bM29/gkNZVEH+ANLWLLpcQ2F1Zba9MZQuRvY8eqErYL+BTq4N7wWM68q5mUqtnSqS5tWyWqGMxVYDz3d",
-	"2AyCN9yriwD8c5lB/aQ854YhmZkwx7gBfN1bO2rtLcVtXXsbNNfpTRVRbZboi5OH/YUozOFU/JFwk7/+",
-	"Qbg9v5Ebgbo1dcCNYFvMX3+gyzipywlz1zq8G9iaA4jXMJv1ftR8A9bwqzJoVjmuy/bKM4J29t0oLf5G",
-	"rganXVNrunLN2p+U27wpt35R1E06pcJZrUSywpbXjREMC+YGp+mrUefo+228Y9XJBYa8VVCfy3fIJhY6",
-	"+3HJxrRkINATm39LhYWMK0xbXAzTHMWKpdkXZaq2Wv/C/1bjFqxFKVu+i6u2rZVJqqo/q3qHPpgV1gmV",
-	"NbQKLN5okxgg1JJZ+wV8mDICAegpWghqajlsfbRhEnV54jJj/aagABdpYB5yAvJSdIDNjMU2YgwFOC4H",
-	"Z5eW4d6PPPkYu5CBNLWnb7oepd25dHHp190+2LfboY7KrfbOSOMr8Wo0CtHIQEmUo1HL+EBUmF6Zl+yf",
-	"5lVo+E0Bplbj+R5a2BwmELaC5AJDROYWSYv6VG2jpism9BER0gaOQP64RWvzXwGpgSRLvDGZIUK57pIY",
-	"1BiHCG1b9V4mcEXYgSj7/oQqkuXudXNE7duAd8UVeXZy+vzpEwReMa9lTOWpJoouAtAtmWuAxoLZwViX",
-	"DK52aNb44HBaRGI7dd/nA7OAAz96bAdjewHhxWNugOtglrEhS5gYMiKvbCq3f9gM19ptwd8XQGOljF4x",
-	"ZTZE5mCJSgFUJGEzJhIfpmBHiVSJp2kZDaxbCkXVAHll5tLyQPlzc2bf9V88g0bgaA3rlD7rEtrANOne",
-	"cLrijShzq2OwTnEJbfiTlri5Ft/niOggRMttaZvoLHCN9x1pWm/ShMcDIrP2DaTS17LG2O42sC1uB8ho",
-	"zj6/Ylm/OUoBw5H77exD50wkgV2I1aaZFNEV5gEuxki1POZzG0T068albAheF3Wc3Na0SP73hgtS4TrB",
-	"BlcvV1S6ntWWa/asPLgwfCTcObcdpbNSug3Vsx4GlRRnem06iSE5j53htYKx52WgVqj36MXZ6Ol+Vlvi",
-	"xgYNDZnQhkzIEfGZhIQLEmupaRpH6N/tWfzWknsAkheKnoWvrbNu46MONN5qGlV1tbLz2FCxMj6wsDL9",
-	"lbtybWWu2N/tNbhiNLsTHoMV2K3UONyxtc30uPPobN/pDZyu2w9YNaPYMgbu+qLVqrm9lVnyoBeehM0s",
-	"FOYtQ/HesscTqr8AW8WU6i45cXHlDw+/vk8GC4uA+6vzVy8jMmVU5RlLPM7SfMI1I4jmZyRwCNWyxbTJ",
-	"POPacHcuAHfSRsOFo3sQwJgXi74tqLQ9dSXwsoP7W4Xced4K8DkNpgf8zTCJXLEQeyz05tki5xuBqoVp",
-	"fD9fPb5AXmsHIo/qRX2EWShBo4qHMNKeuywL0RVx6CbnuMRQ29yHqpPlZiWqlVRvt4R9t0Q9iFhoisIm",
-	"HtF3wCY0tacfYmoJVPlfckqscZJg+YvNqC4vokVaxndCTRrMsNxULPPvRr7f2sW7YtmVtU5X8hxWldHw",
-	"ONPjPGMtAdxLWaFRpSxlTcSzhTTHbbM9ISAhoZlD8AFzSprapzmMZb3uy81ffQAOqMPxhe8L2D98POzQ",
-	"DW47hDKZJkzpPkAVNMIcGP0zlWJcGKmsg8vG9yc5hoCbZ5jCH0yLLLGp35Bs4s1bSc7QtlUav89IsVYk",
-	"ROflitCp6/og6vV6RXRgduUMReBqwx7dILq1ykjDghTKSUZr44ovYDAzKFFnFqmwfEFCxX7Pfq/szuRC",
-	"8zQcplkSmKgRCvRckql0oIJNGl95BE8xYNAZB7ebHa9xZZ7ng6kRP5KI0FRJ62UpvAI+bBHxrLfrWOZ6",
-	"xZTO3zx+/PT8fJumq+IqGJhzvTqFrH11A0DaFF3yalQc1ChcIjDPYvkDQac1mJhC6j6a1trmBbZ9drmm",
-	"H9jvig5XTL1fGtbyImAq0EGvbjUQDxwdLmicNZdjg6TKEDGhUrRpWY3BxltVmuE24URpqhnsWbBR4J6J",
-	"wpo0cLo9+LtFeOVZAH7NgZjnQndXXNMWezpDq11fIG+r5Lg+ffnk9OUvo+VMLIvn2c7A5/poEFurvVAh",
-	"0RGyUR9FSZabt0hVvaLBmlVnV61TU7XuLB/8SuNolQuLu7szXMcPHVeoMuuCkNTdq1USzg4lYCdT7VIK",
-	"fu2w8mscKYt6/grxND8AeUm4urQYzSJhH1hL4F17k69l5HblJ/ptBE7g/Gb9UqaZrVyxdYA03HgHZ9hE",
-	"jxO6sOUonAxUVG+o9lwnw1vKtkFVuqJsh40EsE1sPU/ExduoMl5QB4UqhHkGqzMV1110rvquxlVjlIGT",
-	"Wx0AOYK1GfqA0DpGBOZi7KreLSv+kF3auLF1tVeatg+iY9Ymy8FDy7Vs3PEKBuRaLC1EZK9o6bSUb0Z5",
-	"F0s3byU12K1R13e7c8tuuedrmncLWnrrNt7XFoKtwbhhf+2SU02mudKQQQuaGYg0cLpt9NbJ61NyyRZH",
-	"JE4v1VT1YzKSWPOTDBbk/iFJmdYsUxFJ+JhrFZF4z2Ya9uPumoL7BxtVp3+9k9A1X6n7Zz8aavKSTtnH",
-	"+JOwIb+eSMFeoja1tK9P7OpDn4iUnlA1YQoLCCBsOi4ZSRkF13T88/iY7O8TLY3+MJzQjA7NXnbJWzuP",
-	"+OexDcuhTobngkwpF6np4fGEC9olJxDFoIiayHlYPJ4qVyxKOc21nCK4f/h1rwf/6a0Oti0bWt+9+/kv",
-	"vu/tPXpv/kP2mo5LWluvx5VgCAJ5XHYVkFW0d5S5GXeVdXz9hqLiTwzBPl0SW9q61K65W5dspiH/Zioz",
-	"dlzwQ6ju5y7etBwyM0Q2VbBx20HLABqY/plrBT5965uCj09ce26xXo1OHZ1roIOrNDt4CPU1JBG2BjEq",
-	"L0YRhaRJi52asXq9ZXvG6Tlko2cWKlluCTLryvH1p/TDGhucK+6CGXkoHVGXc4oiylgaegSS4nxCNdS9",
-	"g6pktpcbxxc1SzXmSrOsbwPs+o2mFVfDkgrAGYQdnck0LSgojhzkP66Ia5klYSVLrsmYaUXu9+6vqFvZ",
-	"RxTCPtbXW7ukRS0UM6DKCtt4tDHH2DVXL8yWn8JzWKiBG1XLaQPXWgV6uem8Y4j1M1ItH41Y5i8SwRgY",
-	"YoQeLNBYDb+7Nkydn1mRklxM1mv0/iufjOy/CTOR/ZeYhvweV05e7bIqgu2QJTsVNotelyYYjKHOL4qv",
-	"FSmfa+2L5TdWF8Y8Y+PaEvv4vZHyTs9fkcP9hw/39rvklUgXXpIB4clSAFA80fUgrZc4FzpblHJCDTFz",
-	"rxelmhJOUzLL2Ih/KMsHj192VqfZnOz97v2PBx9r+f8ZMxz2G6qHk+3CHTJooL38jx26vjaDAl3aQey6",
-	"fr+Cee3uxqAaCd3u+NaYnp+ORuZzfVFf+M1J8lAW04UoAyV8J96JPRLA67tcg6Ny3WlXp9WeS64sae3C",
-	"62HsuHOPWVMtBhbgY+zDhOZKl1sPAsVdzoaQNnMfhcSUjTQ2YMNE1rxeHysfBju4aHnUxYr4kxjCzSGq",
-	"HDvkYyEzP148ebYOt608ari+lJDsfuzhjmx5Jrc4ULA0QCfGWr4TloZ1rmvf9UwvPoK8e7g+gS8r2EdY",
-	"3xnP1q4ulIwrEo9jcOphTVhsJmEpBxJpjkMuio9mDC4Z0S6GHYN9ZuFOBTmxiAu2aniloUrVOWDXaNF/",
-	"JwhJjABoNAPMzneCFczH6QluabEmOYwMaqgtVSmPrAhUfyINFeY4UYtT7VYPcxzMVhuZSZABHV5GYVYR",
-	"tP6FIjrPBEl4Ykc8ZeSOb/ZuOaffTChNzBQFFJEWCblT9HsXExZq70+heLk1Ky9S950I9KOaOFHncfBX",
-	"sBN1imBgO17DKexojK6AZx9ehhPciTrDQFixpw1y5e3GQlPhJ7cdLfUypGQBjjJ8LsB+4aNLesBPT4MJ",
-	"4Tdv/LTcZzc5/HxRTBG/OPUTdR246eLnEsCw7dRNHT8/CabsOk2Wvjvzi+FJ93bMl85mLWLATmYzDGFf",
-	"ymRoxP1wMSgIk3Ic6DMPeqERBMiy0duXwtyAl7dJ/m0wTKwuDRgkLlnZCggyE4mKCqHfJo64gLyU8mmt",
-	"TrNRxU9EeWipihVxE/BauVDp2dOLs9/2nzx9fvJbX6E0cgktllAY1qXIxAesSFCPKrM4PFilmbWqFaYm",
-	"hiI1eVudsqulhUuhlplYlgWHs1z0pqHLULdtiQxqdrYWFrRN3kY1oL4A1sSrsxL1u9T30qIcuDgPo5T6",
-	"KBZLeg+iw+0VSeg1UBnN5wB3qixmLgeXQV2j9Wmz7jl7eVQUyDICSqNXU5DrcmRromMxkU9FrkQcBKYV",
-	"IDgotEebqAssMSpBncfAcaT1+p5flpCNNZvBSh1fS3NgXipfP1ErwTtave6lp+ahJ0xTnlbUjRoFwDwb",
-	"KKOmuygondW5fpJUnfpSv7bA/84a8KfeThbHHsYx5UVNKpCI1MRQRK7XeE02YjZ+QNtpwG4aq/c3nHOD",
-	"bUxnixdNUKDPZEaSDERQa5878kigli24YBgwKY/yLIyIcZK49/R7BzB1dZlDxWgCYPQADEtOR1aTMvoX",
-	"JLvKDOwVURAR+IUiQykglBTTY209sJKt4vv96DB6EO33osNe9LAX7X/dex+tKBwS1sH8eq3xthx41cCA",
-	"POU4kwgnUsjKA6yNZ1YX6y8gAPOUi5ZSq2ny3DUDH7Ap8+cZNmf+PMEmYQy5rrVLhOG7bSCWwIhkn19f",
-	"JnqLRF2XrtgmJD8slGdIgplk20jrSu2bVmKtspUJV+almmdaCx2Y6L8V2FPUuWKZqrUVngqz8gqdwmjk",
-	"Qx2/VDIstu/bKu3U1dfTkiRMs6FR9MQwzzImtP1NdduFFM0ZH0/WcyKzX2/x0SWTm9vLSrhZ6XiUDmRU",
-	"qkpkR2D3LABUc4u2GbAVDHW3YRjQ5c5DMIperxl+gRTn1kMv7HzaFMmdchF+u19lvz/h7Q9u8uqcdyZ+",
-	"Yx/d+pbVL9G2CGXX4R8ra9Gt0uhLFebqU7uuwUY+Kb5wfUq6inwWU33ffDB2SvB2T+ze+hWuiawFl3UJ",
-	"VduIp1wrghtDEn7FE1/ogKh86h7HB1ShjtJk4QTqY7JfNmKsKcy+Dv7+nNFsOLlgH/RmKZJrtJWQ3tSu",
-	"j6VbBbaOzcYzky3C8rmy4sM6m1jdxKBI/Dn/YS1AcWAr9MPxrgMgPMpIPVKYnYRW1677phY7I1xdw8Pp",
-	"0KVb81jT3404OH3PdbckmNWuSME5E3r3vs1wObdG6qwJzGYfdOTcMjOa0SnTNbGOgfqLxV5k5vXgcjkS",
-	"25vDyqoL67yGPXzLGjZcFShYT+lwgs4xo927OnLm5oFhZcYyEvtu4sjHEUEIE1RfhcXQrl41NIVqMxoP",
-	"LtnCeakC87utlGDDocCphehhTomB/CYbgRmHiFBmDC7wC4m1t1sQwCTHoMKLCqri8pY4nxnUPvLxhsMJ",
-	"G14yW18ltI8EQ51T5XOqwK9gIw2rM7zfe1SEalgnSgwOWRfxiJ67Sh0cHDysplk88IZiDJZZ3Aj89J7R",
-	"mad8zh5X/lG3waWoEDC67u337h/szSgYulfzn2scTSy2CqFyqyD7rTvTejx1iRFZXXrrLJfGMkm1PVdq",
-	"JW3d8TWk2dlECtYXPk55ZSRnENIMWWsY/tggG00NJVDaseAiiHIJTm8faER8xTKPqRhH5AF+G6JJYqj6",
-	"1/jDlGaXDEo6d8mJ7S5zvQFKZaW+ELWR8FKkC5IY+mRjn8wR/0IhFcqzsdkZN7duHfi+FwIebezduon6",
-	"L7dft0XJPBs2XC+1UJpNUcYKaXLBYCt63TUuvLasuDyKFzS7VEGAhiKUQOGHEgyju4xwEVN+ySCSAwhZ",
-	"t5XbMFesrwM0+3pPZWxJf0wmMk1UyOB9GIltZCv3ZTWsOrzOzULMzgQ1l0mwc0GtOazXQv1BWC+UaDmo",
-	"rw20fZlo1/s59tSJyt/p0heBP9V8eWFJ+FL1eppCWbCSXHG0XHHGiFNSDFmXxGZBkxwDiGqfg+QPQ1pG",
-	"gCUhNMuuaFrosxB6T2I1VV3fVh/sxS7gII5ILlIo6Vbx2VCf0gkJfXNRTpfA2XSijm942bVhV6Su/L9z",
-	"FbXLX/f6nlXRixgqJcmIZsc2Ctt+qed8yJxKCB/aWbXpFcsMF87s9eo3Oabtg7hCIMxBSAhGNaA7lAsy",
-	"5WnKi1TpLTBIBjSlFnV1i7c3La4x4uPNkr1cboc7cOBUNJvRnLzVJedsmDFtz7GWGUsIE8NsAQEERjpQ",
-	"E8PZqSLxl19+GUP2jivYy1XxKwwf070mUumIxBOtZ+ro3j3z8Z55t0t+g6loKCXSIfASbEFpuiC5sKGR",
-	"KFIriTFwlCgYpAWyKNyVhdYCnUfQs9HjIGbIroIbrPWoRIB8M+FJwoRLjYMkwAGzxxVxsu7E5lMfPsR3",
-	"oafY6GJm2F2QrBZx0ab/CZczrmvSSFVLz1mFLWWAzvIQd6dbBw4/lELl07roD2u0WbqXX6jCBYxZVvSS",
-	"iSKKyh5niOaQmqYRAcqTsVEuEmURcYqcE/t4d7u7s41v0lHQ/nrTzKl99IWy+dINmCE+u8eSiLnM04SM",
-	"Ga5bmKWkavN2uOqDkTJZEUtVEEbAqQFw1oJhwCYJiWAsBFIV1DFCHpcEleW+L7lI2pioWPadedLH2gXB",
-	"bKtefW4etvFt8DI3subat/Ap87yc99WcW9dPBR0KruWApZAiyZU/e8FiQb6UkAiX73ag2X7ZSj8wY5rT",
-	"TFgkkKUNE6WLMKJpqlCJ4QqJQxRE1ccWLzxoNMYMsKFRypPrD9fIPOsW/AlXs5QuXppHnXuPXlEOTV8L",
-	"VGJrpGml2x3LM2s4VYyJ9sgVM5mmXfJmBhvDhI+NgYpqCHyAdwlrIpQLcm5ZMg0pal9ZO/jqqRUm8+28",
-	"WQXi9TqUCRpCPITSFyyUy+BoAKraaAFa1PfFPfWVfW/cJ2fbL9eiW4kDPcpsQQU5CpIXCpHV13QrwUFv",
-	"BxRmVrL/gxRrz8cFn7LfmeccXnRfNZquq4J2eaMLMKjVO32TNfZALW8DRpp8yhEyFc03DFwBkhsWbAMu",
-	"GwSw2ICWgvGX5RLPJ+1KhSejyoB9tbcSfSn0ikDIK7OuEnOtwLxbTSEQeixJruMNBe0NIeC99lc6oZUb",
-	"V6+PbRvgE8gpy8o5nc1izLk+DpKXzcagnmKjJZ0PGMIUj0icynEckTjhYqxpemn+ltT8d86GEygyH7Mp",
-	"5WlslZM9NVVxyfhHZ7Nle9pKxFu690NtSETU+bAHkCF7hSbnBlajfo+Z0Kf15QfQFdFsWlq2mv8hp+lG",
-	"dZ6CoOTlgrjekr0M8+OWou43lk2psISu/TgCHLblZzGrZ8MCVksnb0AVe5OVUfvzjNeRPqes1WwYKpVs",
-	"w2Vu2suBRF1leQRo7LxorDxRoyY2HIsiW2mjIbs1KuJpf1+U0K21MU0YTRpOTMqV3viUWaPfRqP2ldTq",
-	"y55oK0LUhXjy0SKcrZaXzEx3MqVDZAsioVmyN2eDiZSXqmYJKtzGtllHBcvWAIhJCIjNw2WiMs+4Zq9E",
-	"ukC5BPY7mzVQDsOIZK7PC/XPO1oe1sdcN4CVuisTeULl+62bFRDZGoL1+TZ9vk2f+G0yakGJM+BZrtsX",
-	"2bD4swB8bH2HM6s2FTfzwYPDB+vRbGbp4kK2G+n2ZCDq6FSVUik0zbT5DpD1Uj6EhAhhZN339apD5kwa",
-	"q3cVVtMuf93WOnGthnZ8Fo9uVDyi2hWWK07J/XXn0VHcitFPLMDJgNpciDt3RH72oycqHyPysx8RPg/+",
-	"tFQa/rZ5avA3Guu75kDBZ3QK2C8+i2ufGcxfBINZuT8raClu0wrctuZlLiYwZXoik7D316/OLzpR55dP",
-	"zX9fv7mo7fsPOcPk8e17tpf1Go3UreZ1WFveTgdEqnOdyVfOl+m37nClcrxMadREzh8Xwa41wSrLtZbo",
-	"Zyb5UzPJz5zmM6f51DmN8q+uf/Ynp6M1NNCPsG7+aLGtuV6zJmMHnc3ON5jxZyvg58v+V3TZU4pr48b7",
-	"w6QP6JFM9N+cdyLz+dvv8N+Lt7X7Ze74LJPjjE7P3cK41mD3wbaQcfg3YVcsNUe3tqkbszvibQ/vdk3B",
-	"FO9M2m26OPa583zxoNtrJowXdY1uN2PczegmUsY/R03+Jx41WakksF9bSeA6YYX/SQT/RZ0Pe2O554kz",
-	"hsJ0X9o/vocwi/fhY3tYaAVoEjVsqzPmepIPukM5vSfpjO8ZEjdm4p4PrPkYvq4u+WzPVWjYm0nYooK7",
-	"bRCJ+NqlsX5y4Yif3Kr+BcVGfmprt0Wg5pbRlduGIn5qK7ZhROG64aO0ucvx/+TxjVtFFG6DZPOxUQrb",
-	"sjB+kRbTLjEB6r5g1UrzxTHho3Lq/aJI5Za50DcRWv05++azHPlZjvycRPI5ieT2ZZPt0iQ+wZSELVj2",
-	"ulD09yuY825tW7dg1zqrxR8AGByeDXOuySBj9NLCXJdRc5EmQv0FX3wBYZBtfLcv7QDvzjMpxuSSLaKQ",
-	"p0IbvvACGuoBS4iSP+RSU88Ec8USks9ckuSEpyUyNJfZpeqSt/A9ggzFcsZEHIVPIVG3yDEOpyYGaHlX",
-	"eDCe0HTUt686tBs3YaifIgUrgBgsuDgZplJBGbBjB/VPTBtQkRA5LIAlQGI2VQBBbxikzbeQI4BZGHGI",
-	"pzccIzZrEOMliYvWfXJ8XaGi0hE1vbu6c+Xd/VbOiRxpS0WX9nnGhKvoX6SEWRfvKE8DGIx2NetVE7aa",
-	"wy77QiGidkQGbMyFGbUt8qyxzFgtgEfVZG7G3Yk6fvfaAg0zpV/hq+bPb2k6go/vP0IJD562zdupkhmN",
-	"KRx2AVxjUbEvzZfyfD3GSgVihSLACtwVI2IJKULkgp3BqpTI9bI4USIccENHIzzoGdNQZseLE06S8Ntr",
-	"JiFHI6y7AqvcboNxSK9Ex43uFTTiyJ9tyo/9Nxwr8VcjqUVf00tWFxJSYa3LMZnuFNUAyYuknHH2hfIg",
-	"Frb0maEaiEjmUuoYc/lcCGDVmHS5NJL5CiBIi/ZYHQ2Iu9sNZQV48mSxsmTKfLIoVfihwvAGs/5LRbaE",
-	"7AObMGRTyD7k0fvKUlPKgZggIzGSrMu/V1BgChCXCnS3ouiTzHVGxaUtguQ4DGbIjSHnytBmmWkQJH2+",
-	"F75MJ4y6ikf2VXMlJzQpikQiZ3GoY/apEJxsJmUaAk5Bywjy0sc7X+4BfwpKiWGdpppelgeMJTGXR2wW",
-	"fSahJhbAVa2ooBl3yTOZ4dwShwGKA/FKc+7yid8JUkopLpWA4pmt/WkUdCeiI+AVnDlgXOXSTI4qKFsr",
-	"0p0J/BOOBCQCpphj5ze3E3Vgr3xNJ7uyLQnL28kCScnbyeLMd/52sngpf227hw/P7ADeThbnbgzm3WAY",
-	"byeLEzuSt5MF4ul8Y8eySn71ZKmBl+hr1jUpa7+AaIEJ0TdbyMSDc0atHal651VMfKfXUwYCTMaapcpy",
-	"5qoWQd45+8AVGKZSl2i6zH22KW8y4oKm/bWgnjYBmqcpGTCLNeWhGWMjjMSVPVyBVN2mlop9dF0xlXa6",
-	"4wVVlzdV7aixAMs5U84c3FRQrOY6GHLmax0HsMJ0CBi+toYpB7hU+x2Cu2Ug2rUBFCgjlzeMwT4Ey42A",
-	"B5XBLI/EPErT9Lpokt6Ko3ABoeCYg/QyXEFp2zd06MZUgOPY97YGXDB7BZCMDSQr9g+cYnFFrC7uvlza",
-	"uildwJ8hEVsfL2Urp6xGDUe/SXNuj2FPQFA7R/tLgX/uLdtZpdqEr90V7FVpbVac+e18F2G21o1VHQrX",
-	"ZoNGj1a02nJR/XRWLtTu7EjK1U7YoSGpKHC/LGaotWT6BJ7yrXyMOhYYeN2L3+Jj4ZtTKbiWmbUbr5y3",
-	"fzJ8HwpLrXu1XNbfsKMWIss0mGFlqbFTbKY0hWIlIreWqzbgMULQXzek6/OuNe5a49Lv8oYH67azKx6s",
-	"w4bU3qIQ9z3W8erqZI/WJT76BkNU5ZtqM8RvvmabDXCjNVi/TscCI3kAeepRdUuIpyWgU1WUnrPtR85/",
-	"j3hLU54IsOu8uXi8shhEtdLpfi2kz/LBsA6f8pReZ3xKswVYHwZ0eJnPjgidQtFVwA611gdvJ4CZg8Xj",
-	"jtN8wggGOmVoh1KIPHM3cvYAqVihj6BhRmlnmQGIQdNU5OwSg4U1cwHc9rI5xIq5XBEpIjCBoOUI5wGm",
-	"o8haRsBMXrWdo73FwaODro9IzQBRO85kPgMrliLyysiyRgQWsmL+QcR8fDgcHDhFwFaFywMF0rMx8yDM",
-	"K+xd0DS1reIox/yKKTKni8JZj65tMz9rNrYreWzVPVhV2CvnJ8e6hMHeVgxA1gJtI0G65DlXNvQCJCuW",
-	"EMHmZstg0hHhImEz864ASyR22a2FCytu4qPuo/A27tkvltJmzj3kdwE/hFDffboJBtG6kjKaaq40H9YI",
-	"RNbMhLbtdjX8bBpGX7B58V5FWynui1laX+RcJIhdhqXxLeRUvb+7uV+s0bxhz1io3hejb9ljJo1IYTrd",
-	"ZIEcZFb7d6qA40srXD/7mhFWe4/KO1zLSv3xeMbHecZUrbPB1kZfteADNjSE8fHJy8dPn2PB5BarBRis",
-	"dS1DGIm361v7rZSXx4RCoWpugf2APihzoiAvpUWXpQSocqdnbMj4DEtIOW+gGwPlCVGyZRe2Ump/9qDX",
-	"XEHccAourJ1jQtNRWAxXuQW18H6GfGIl6qAKehkbEsLm4IYlOdsO07AY+KMHZUfjNk082rIJCx7f4rT5",
-	"2tytXL+IB9lvar7uyJl/gFHj24abuV2AqCzk+WVcdPQUwBFtOzLQGGqG9BS6D9qG7Z3l2ohcWGoDXkWm",
-	"2a43G7OjVkRrOvDVYEGgYw+puRHmpPIlC1btKMJaQgRk22Ytlmebg7IZSKa4Fo0wJMoB90/pggwY8e1Z",
-	"XoQ20zauScr1aipSmEqXSYh523rL0JWFwhwQ3Z+SjOCotyYh9vXtyEfVPeUPX3DPCr4THiNPeJZpRRQw",
-	"wZCDlM9KcLeCnQuWI5hahUlUSG+FjK5m3K8lR6cJTdNXo87R98u1HepNykV4i3OagBc0IhOZZ4bhJHTR",
-	"0plf9WXVJnWvsSQsSSIf35fmeebMSRUhtorYtbratcxYX7GMs7WlLvCpgqa7sOcGqprxTQoJ+lmd44t1",
-	"MBaazcKIItydTtQx2wPmkUVj9q2PSWwAlP7BBuQkdKFqIcPklnFGsBvwvp1AGQ7XLlN5H1Yf7x3asgpV",
-	"aafWrOpZWJpoY23AuHCexBGJrWJr/vRuefMhrGYWg+Ju+WFkpRnzlZfcbUgjd0jqGGQ4wtAaiFSMCokn",
-	"dICZHqF1fNjnfaAQZYOoglpRoLv7FP2iqXKGgyPgoEDa4XIBUY/QSVQECcFI8ZEuOTFcl5kXnVeRKxL/",
-	"A6x4Ru09b+OZg0SguvAxNUS17JiYk66IF+ZdKcAJnWH0YoV8bEgikMDXUAjAat6gIU9YK2fVnC/fmp9w",
-	"m7N6G5cT+cCub2iuTsVILs+zdCZ+bIoN6LvlWFcAq3ijHW5i2Hz51XJ60upp3ew2tj7edk1rTvbutjZU",
-	"TqpTr4tFf5ItSJaLI1fT2NE4Opw4+5KtKQMBgku1dkpmVTAqoqoZbxTVWGNJKVV6bxgzxAfgg24gUN/O",
-	"UsOI8BG5FBihW1+n9mZjhW4+7ifDIIAueWu5Cf4cFVZiH5RMg/DlIjbZ8B638v5nMI1zqzkVlRC7dcvU",
-	"XMSztA3usVBj60Rt6EMJ1GZVD8HOGt70tLsfapnFiMHQnqxobW5z0qzXI2FDnjDL60qZDFwfI1b/nCss",
-	"/1iywGPaJ5Z7qD0PzbaJ0sxCGd1ewjtqIjNfkFLdLfw1eIDoJVMNgrtwsIoreixCSG2rdins5jkJwxBe",
-	"X3m67HwI8kB7PSMESQgwpZoMKWawlCr+DeXUEonuBmGILmC8Vpu4Voza8sXkSXh0j20NbS4gLQeWbnUM",
-	"C6QuJ3y49hhnzDzFEhe12SUxEFgoSxxGRA8Lsss1EXLunzRqd3xkvkXSPLB2s8SVbg5iu2sbGLB+WPwx",
-	"bMh5QimEiWWgX/n3MjZj1MUyuzg2JIiuqCPUovZx0uUy3T4EzpajxmUaMGXEW3dUkDi64WTMsDaWYEoh",
-	"/h1WiiyWrhN1itXxH8KZ+i9xGusxrtyBCaqnlEl8HQs2Z66O+65gCtAo3mynNRjyjbT+2IbohR55zLpa",
-	"MniYFmoR30rMdH1s4xal7bzZaJu3Fm3u8RP3bPCel0NXpj+Zh7wf171K/JYujypn7Ut0ty0O3qoY+U2U",
-	"Fd+uDUyKXpFMs2RVLbJY4F1D4ZRVCG+9SHmjHQy871BhzCvix0QKW5pJsNTW5oHy4LGaKpvg6DR4F5la",
-	"lFfaQGB6BjW6sMGglnhEtCSP2glLgY90VQR0STaEstKOsVl2Tovqaly32RxvQm5X2M2LzbDU2NPWByNj",
-	"Kk91U06T+a1UXw+HauaZMUASWLTrRAM9ydfXMvNFSF15fivatNvCZqHwYntZMAqkey6Gab6ced84nNbV",
-	"+pzv1uypOw/Xrsi3/kEfWLL+0Z8+caGoKV9T8H27anRZ7TV+Bky/MCyG7N9KkizDdD5pDjqDiCOuO+2F",
-	"mhLV9Kis5VpxsPbl21FHhfwl9dyzzFKai6mFddtCIlPhBwFdLfmlAtHGV6PTWC1uicGWOGWT6PYkEEmW",
-	"L0RFeiiuohM3CqcyEgflS7w7ibXJ3dYuLS4YIrRgPr8JW/HT0LZoUeFGW3e+wadV8UYZuta37sVWJU4D",
-	"n6zNco9RN+lTHRf5LobLMqAkouI93oiK+KY3Ykp2jE7HsNMD1oi0DZu1o7USHoYuJrlNn1pt6kdFrIgn",
-	"BLtZKCpiP8sQKRvN3hU3bIh9RUnA+tXNAIKdIDbeIsiRRr0XpgyX1szYKHXg77iG5/xa4wuOU5d849Lx",
-	"rctfBw3gkIWcwzbip2CClpRanKGBTBakcJpf1ytfnMJo+cZUVqG6a8t0qHyFd+eSCMjGLk3WlrMuV80E",
-	"RmXl7zcXj0kCycxx37m83jw/fXJsFbJEEWWEpMGCeFLvolChnYPeweH+QW+/39v/9pe/OvjN/be93379",
-	"64e/++7wxYOXX71+dLZ/sWGlzJO939G9H/qN1TIDy5CZ4q/koC6FR7cAu7Ovn+DDWyro7p1BPSR70uhg",
-	"r9bw9Szv93JAfBwJits+ICUUPA8PagXPxrC4pj4LKBxDsxHarYSBIzDdtWX3PNUsa7n0z/BhNPFzNWlg",
-	"OT7r0iyNe9JxFaXlbHYNYv97ObCCYqsYvCnNLtsJzZccxtVqI+Zg5wX0FZJw3A2apnIOCaxiAThl7Tag",
-	"ENadZJTlwlYHdmsHsiguWzvx6FdycOZbgY3zDf1KDs5dWx99u/Y+tGO1G14QPGJEsRRNmPPweJgjYe9k",
-	"m/WqkFd7GCJHQfx59lvvhmyvdrHPQVyYl/MD4lBamYrYHh7+JlJeEKpgZ5FMFDFr7XfzMbypcP/O8G3l",
-	"pdziaq7Lm6peVJAHMX2FQqhD/MunF+QenfF7V/v31FTdg1/jLjmB7XKuDTMYu6PKR+Tjvt/xeFK9u6XX",
-	"7KSL92zYh+1fWvAT//r9IniFSIEAjlXWH2aft8D/tLu4WXCZe6t99FTZonszGs+v5OCVSBeh0mO/quo9",
-	"N2hAXPXqa/PsSy/jFtapQHrYv1a+9RZggt5IshocEJ7aylLysfm+77ZQhe1055Uqwn6vWarCyYO3XqvC",
-	"zSmloi5Rpl4uCCFdSyxOBSil1oIO5pm41jneytS6iqMqo+21izv/PQrfrfZk6YCgzcuuxppV3P01SKm4",
-	"jWuwHTrFtvrOFkfFeqfRCIhcngrneC68rJDlsDJ3d78H/1udvbu1PlEI6itBSlCCOMOHl6GWyjLgym3b",
-	"8fnc+dncPTO6FU50U2zoBnlQ1AHUTFXLMTIEF4Rx2WigTE4dYBnPMGU5tNt872exf2Cb7hx1MjZkArMv",
-	"7K9fFz86jIyP71vGGL02L74ancKzdZUy1zFVP+emfdrtUdz5MWzCIu053Sgi++T12avHT8/P4dNBEat/",
-	"6HMP75fybK3a0Iv2o4PoMLr/fr0fs9FV8tq7X+CT91vZLyy8sP30zOnF5sNjnyEFyqYFi6jbRqOK2Q8r",
-	"98c28di/sKUlr7URiKu+YQ1XK3BVW+lK50wkTlFyqBlhlOuyscQ91BD0vY2rtHoZk061n5rBhWsQTjgK",
-	"tq3ZNVl76Jd2sR7e2/0ckcGikteCNjQP/jilC2LROT0mCdTFwAjElCtrYlNQayIceCsahxaAKf2AVO7o",
-	"MKj94El+Ma01scvHJP4RCtQjNmtYBb9LTiBilAylUABFIUckZUbrBQsLxM9CkxHB8vhgzY9I3EWTfrwX",
-	"+zbAIqJmhraadznEc9BM5hBtW4oGJN9k8Jj9lQrM6iEsVcyhYXBBswVMoFvyDfzpP/+bP/+bf/7//q//",
-	"8j/++3/25//pn/3pv//3PxoC+PH/+7/+5Z//9d/86V/8bzjZKsLzdZR7t9Q7FlRsr7sXVmzHLy0pKNa+",
-	"WPW/+bd/+h//trzG+zeyxjciJTnSf/vaup/VzdSWvA7j2hVvaTcwfLyO87R5H6uGfFyx4ttpuze4wjXJ",
-	"KWvq4vxl7kApUGkdd3+/csd2TVl3S1Vd/ZUSRT1RnN47n1AxnlC+nTv73s9rHdq2y5QL9vTKHoz2gLw+",
-	"oUEMWSZAxF6ud76BBOyAj9ZZhCbM57AVdiGITBqwMRUWM2K/XaDkoCEkLFcANibrfeFhMtRy4PZoxIZ6",
-	"vfFnJjP9FJ81b101SmiXHKNd4JEuiTHRgTm8/CIit8hChuIpPvsM0OCCpI0uiXORMTqc0EHqQPFt4KEc",
-	"EfpOhHGJrpYA5G3Q4YQlEVGy3LX1fbkUtMANCuPFVQvHO6GJTbkGyC3KtbKjporw0TvBtQPimh9D3oSP",
-	"zwW7od1kC8RWgra3YZMWIsP5You4oCDI1YYS278htLGKo4HBhfZhxgGYK1i8ELGjnecLbtpZMUb72Q8U",
-	"Pj/2o3U/uyG71/247Rd+8Ph+MAP44qmfRtE/zAU+vilNyD7hZuXzCFqrqJW0g5agF6sQzyEmeqnOBqyK",
-	"T2WrFMLA/AVzErG+3oAOL6PwpHNFgo10rfgjHcS91ISVg+TQSBrt7zYk31/LVVQDfX19Pqtv8fR1ufpT",
-	"y0YbDDlAviuxrpac14WAN5HPCqNDEhZ1mpRsy2puIY+7zOVuM5X7Qs5eN6aSXJRTSIr022LLAapaeex/",
-	"YFNTuiAQALsUJQW71h5/9Y2q8wx6xC2oJmZrUQzzLDNDDNF4IpJQBDCdSqEnS/ENCV20JCAAHtPuUQs4",
-	"0/JhGNcWeId1sDauubptfqPQa1SRptK0P2w2MYUuWNhYxZgqp9V7j1cy5QKMJwpilmliJRaPdGJfqNUi",
-	"Cqluw4oI7WNSNjJ9qn7ClRlGUq93boL4r+WsHyZrrSQLwWW8RqZHG53ojXuuXA25fABOhVk+hWB+dt8h",
-	"IrJLzjEhHWrs2vdjV13J1sPTkiRMs6EGkdzeT1t9tlWRqbVVEHxaSLkcQulUV3agvLvF3Dezz5rVO31S",
-	"icZ5eH+F8nPnF0d3fnEUqED/cO/9H9+96y5/U/qya769W/n85d1f1OpOOKr2Nic7i5Ld9oFzQtvP+8u8",
-	"yby2W7Oi6XHnJkXf6TUte0B6b92qh7O5CYteQawriv8GltNVdW0ARytjU3nFVMF6QL3CWpLw6rEvTOZW",
-	"owh8NdTBERpDhQAnwvAmw6TWGSxWlVEMrmFjQP4nVX5/LScLC7msdGG753bH/W6qRr85+VvGEa0wNvnC",
-	"TwikgYeUKzIA75CWBZYOx+L8hWiMtiEjltocYlsXaibTlIuxabp7g1jm62pIORgWNxtQ5NC45KS4AUul",
-	"GKulafmnK09ZCAQwGweSIuTTFK0uS5NdclpyukFqm7QoOilTDtzDGoBsLbsA4WlzU2TDTf60r8bmQt4a",
-	"Uep9473ZJYvfOXsXS97CLWoJWMmuWmL3qIvyXcP3tT+9v1vzXa20V0n9eku5bkY71hIMmoSPHJ5kqSjF",
-	"MemV3TxeQT/srdPQ38osQaDlm7t64FYa5uawn5vtxgM3oIoPT3JUl6sliYGegEffEBl3c20J8uJH1E8E",
-	"OXl9Si7ZwhBesL/Z5xFlE3NBHT1XDNL94m9Ozk8f90/eXHzb/xLRQGcZhxotA1fnNsMKDVggVtMMggDg",
-	"wALTNeMvJjvRegb2fkYzln1Xh1V64gdaagdeWG5IFTUM62i8vOTM1f2ABx0tjV+/Og9SUvDH2MwbYj9M",
-	"C/i2K7V/1Ekv1VT1i9p9TrKdcTOPj2YDuYV9rIDFf3f+4pxgzU5VxKZAIZVvLy5eR4hlDrsyRVQsRGrn",
-	"gryWSo8zdv7r58hJbFKGsiX9hNVJsaKJAmZaZEZH74QDC5tGIevVRV1TqEb85ZdPxRVL5Yx1v/ySPAXm",
-	"9KvzVy9dSO/EHhnwYDD76BGJf3wHpOcdhm28cwToXefonSsv8a4TvQNy9K5z1O12P8ZdcmJzCX2zZhHe",
-	"CWsJNaq1abQoYa/M6WRpoo5s5WR4u4uGZhsqozRYj815xgKcmRxndApUYJBRAYvVDd7GFmO4IXY14Stf",
-	"4Btq/nfJr3OzGDOa0SnTJVi3op5iIhmCFiVsmNIMA2OgGyhEgd3atbHjBUt6USkUYjUfT7gwk5UZeSrG",
-	"KVcTuIMncHD2nlMxzk0D2Fxh+44JT5jQfMSt5uBxDX+dSw259aAjLGQO9kk6cOn0sLldu992q6FUwZBm",
-	"gI9rqCcqFxNGE5a9E4TE/2jPypV7p0kJeCyoJqmYhoN1UooKJw96h7Z6T5hd7gm1IPEZ09li72SkWRbb",
-	"o3nOf2AO/xcn9uWXeBBOCOSaAziaA8wjL/g3WPUHfoP3BkYDLD32tXmsG7RhJgxVhbDQxoOiKJUE6vbw",
-	"PvmOf0NmIMCZX6AOUyrniNCPtd/v93p+Y7payr55ILbdQKxZOIYHUa/Xw6BdV+2aIKMuHun1yJRNB4AJ",
-	"WIAl3j84sOcWPCymYSMxwrvhpASDmkW2scMDkrIrliqSMGZLKYXjOcABXdE0x7gwyHHE9tyNxV4DdEJ7",
-	"M+0E/PdwtOFSmfkFu2D39Lmk4Es1S+cE2S+/JBcFR7EwKKyyZ+algUwszHTwOsLqIaDeszwD6dk+CIfL",
-	"DAjKeL8TweZaCiOg4tb9g0fl7Zvmw0ncJY+l0unCnT5b88vrD1DaPc+EMjchZVZw95Y4oAUYa9J9J6pN",
-	"AdgzV1pFuDxG2LeIiOYrO1GzHngAoxJUjXLj55n1I5V/9yGPhhMMpdAUsjXYh1lKBbYQwZKlhvD41YC2",
-	"ED8ZsJLyASIJetYFFbdC3xo6js0SY5LShApzCII79E6MuLnrhwe4QLgrgA8OV8dzFyQXcO0MteCj0rpX",
-	"Fxd8IUiRuedlT1hKFyyxFBjO1VyC+x73DnrAtU/w0SNy/8MH90NRh27m+3J6nH1VS4+760z9VzTlyTsx",
-	"zBgQY5pW2hFMz2V2GQpbD3ql8ngSarSN7NmVAo/+QS8gOsf2Tik3cMMg/K0z3N6TJuS+ozz1O1U6tnI0",
-	"MrIOsdj+ZvvsctkLyqcclxzrrFg8FVjNxxmjUN6G2m/JgC0kqLmpec0Rw0dF6IN1Csfwe9fGL8T+wOFr",
-	"VL0TljvDF+bqFeYswAg2vdqRwNphfbCS4gwGMuyvS7C6S3FLbBIDvis1dsySLvKTU0vzjsh+D2hhEGm8",
-	"j18gNF3xGRCS8AF8xaG/0sRWA3JuoqUnzLE1DDVjY640VHwxgppiqWFEA28ZMS/imwgkW3w20nrRc3HZ",
-	"YcL223p6AFT9dXG8j3ybBZlw3xQWDYgM880vt68KahAUkrE3E/szQz6yi2fFfHfkLiDS2LEBFDhIrM23",
-	"M5oxoWNy5+3hYwLPEYiK+6DvWuneO2XN5bhkM8QNgnMNorC5E2iByhhSa24fQUF69E4UUnKg2DisYmfe",
-	"cVBUIMVyAbceLhFXhI+FuSpObNFUu9KYAAD95ZfkxKuhLrv9Tu+uxdMpoGkROBosTSIJEjzInf27lsn4",
-	"hxGA0EwTAi2AvAgI2+HKY8rdObhb1AQjdw7vAnn1Je8g3gdglwTSVxvjE5L5IRU2BovQUmq+EwCxBIR4",
-	"J4r0+jv3IVW/wAbygEeGwyyUBYyEbyKSi5Qp5RRXn9bPNbnjQpfMbY7vYpiR5hpMF6BcBR6to06vu9/t",
-	"gakANLY9uOOoTMtk0R8sNBj4e/e/fvDVQ1C6EUFp/8FHrK0u6Ix3jjqH3V73EMpk6wm87rRFuM73aMoy",
-	"vWejnBAUeszAHBFUXzcD5EqfmGfP/KOmTadPNIKHFY/cM00AQW4sjBM87Dwm7yF7HuxYMLiDXq+ClQs1",
-	"MPHm3vu9QiUaLU1rU+PD+ZScYqAGl9XfV4KRGR0DnymW62PUud/bb+rIj/zeG0FzPZEZ/4El+NLh+pee",
-	"yWzAk4SBsf/+wcH6N07xKuPzj9Y/fyHlCyrALPkAF3Zd+5plgqb4wmGreTtLFdqG8umUZgt7oIqFBAJj",
-	"tsPIfkFFUnNF6BhC3fDnzvviSrg62d93MkaTPk1TiC+b1VYxOPGdwSWXTkc2jM20bPoDpoNxgx62M8tT",
-	"9oVycZIOkyt2Fx1JFB1eCjlPWTJ2ANuof1uDuJLplWfPcchr4iNkfyWxJiJ6ksl8PAkY9WBR4VE2fm2Q",
-	"KyP1KqIXM0YOD756+BUQdZyTVZI9ci1XKGsYhg0Cm+soRKwlNJWCHbnSBn7ZXN1dJ9ihZ8TKsnagIJKA",
-	"OCtdaRiOwT6ZsiZ/D4CHFgAY6JQKOmYZQJtbm4eVh6FYL5q53uW93uEwz1L4gyEdO0AKpuLICIsTQ4xP",
-	"ghbBKQGCHE1Te8KwZbPdIKwS6uKOzKqYvcPKFrCAzozi9rDgx0wkSMLLdBKkSlaiLBsTytOETWdSMzFc",
-	"gE3uvY8R/EYmixbkz5rEbZhQsRrmMyjG8IMlSLbWducbsE0SdTjMmLl3RtPoHJXf91bEyrd5llpr5tG9",
-	"e+FvXTuUo0e9R4dAAdBSVBqJOzxQ3QUc4mxKeWqueuj/6hRGbju2UgVyPzbcEAkcymKnQtP5vvnioPMe",
-	"qPsWLMI5Ij+WHRfWXbsFm/KuC+eSgbQx53HZfFnCeKnOQe/gcG//YK+3f7HfO+qZ//udaQPwz45EnqYI",
-	"88TFuA8onO7LCVX9yuGwHtb6ZU+tSa9z1PlhUr8NjobAgPfLwVFNA4UzhSOq7OL7QE7aD91Ozlrb2XZ/",
-	"m9n/RUAJkYG3YJcvaDqS2dSx/N3ICb0WfP+xFKOUoy/t/v5hK0HhOc0wiOf+/oM2E1H5DIN/X7CE079G",
-	"EeYkQZ+45Y9ehGkptGBEy3vT5kqZ/N6PwfX5iJJNyjRbKePYgAAjvVhzZ5F4YavEdZeY1xP4ocq86gjb",
-	"6iV7IgXb6ZG/v/6Nl1I/k7lItrsjf2UnFzf6Jg5vVK8u/pLpNsfoM3/86+WPn+jV/yu7yb9k+jrXuKw4",
-	"b6SluFPxUoKGMnPxqZUaBeBYK9zN4NFLGb1iUAkGTGgkFxart0vi0s2KvR1UinRhNNI4z9LYGt6kKBwu",
-	"GGKB3kCptAUpd5Go3JbHK8LdUXm1we5Ae8yAbCcltVdpnqbWyU81sQ0sM883cGeXqd62iluNolS654fb",
-	"KzIYS/xZjflMpj9hNeYnl+k+6z1b8pzHlmr+dKpPbmngGlcEPPZX4obIU7aRCwLm/tn9cC33A9p4YSl/",
-	"QreDUcHnGBZjQ30EZjG4mLUixsR6DFIpLzEOILDlg3+iyJPxrYBoMmEpxg3EI5l5JwW6Irh6Jwr7tQVV",
-	"QGO+Dl60j/iXXTy/GbIdgYuGUjkGeBWIGX4wXKHTAZwdf0S0iT/6F/4YPPlHoicZUxOZmicQl1SRP74T",
-	"f9zb21v6f9NYDFVSNJ+y2LRkvRV/xDrGaWJ2L8l90r2L5UmlGLPMDAInhqKhK3KrdVAcEwLLIhJPpeBa",
-	"ZlyMu9DlnGYC5Au/rjiUYcY1HxaVWmJiFhJ+YlOWjZkYLorf/lj4d/zYYVrgFf7/2Xv3JkeOK1/sq2RU",
-	"2CGSqsYA3T0vTGzYzZkhNSI5Q083l9plM1DZqARQ7EImVFkYDDSaCO717lory5Z0Lfs69mq9VzdWYdne",
-	"u7reuJY29Fh9mOUMqb/2KzjynJNZWUABjUd3zwxV+oPqAVBZ+Tx5nr9fJxajfGB+Bf+E2LZNc/m2j5oM",
-	"CT9j4aAubpVTYniaFvkLISZC5gAnZx5CwtZvU1PfLt4AHTF61DgTnYznMMU8TcP5TqvMhu2/bV49ATJw",
-	"iIdT2qGZykkiYzUJgSM2M/MP3MAMeQWAGTgVXENi0HCsqRwEWimqVLgFc7ZESX6+muk/5K1YriUXvYIU",
-	"nhIAAWYAUcLKt21XgGqR5Yq1zEAwg2h2sKEbKkzQSKm0M5aQVRGbGTIfmIma2XiOZNeJn4I1OkODRNtn",
-	"pXn1wr1BOO86SSF15NvF1HNZ1DENeIzxPJr9mE8tlZQ96CMFuDPFibhlM8oLHkgb70SPIW0e0z33EtOS",
-	"O0nFIZyZJmJ+76RqUuqyGbVlhU8gL0xh5dEEfoXIAP75jFI1sacvKkN2LHy5zW3p5BlQNc31oJtk3XGS",
-	"s5NM8FMMB6uRkN5SVLZLiC26Ayk6pj/+YhTsbhAh7PI0PeFdc1wh71nEjGs2BPoTmzlfdVokraMkwr6R",
-	"mW73xKKuxYk+tZNtrF86MKntmx5iTjNu/ESzXiYoGbmXmL0JhTNFSRzkDI210G3HmZ8lj3guSon8RtZ9",
-	"7d7h0YOHf9K5c+9htOBk4aTi0vAsB+Hvz6H7UDu5pHqsJ4D9mU91yHJl9rPlrAxt6Zh7kH0bflh+10Sc",
-	"DJQ67ZBtaN7k1NVvz+iuucVFKkej4exkogfxbLOi1ReK995jeeDdasDaYRbWhZFT0cvB7ZGQN8Fu6QEQ",
-	"r+Dh8zoEuUvms1JyeLNpI9lFtvAZoegxlNy/wDC0l+Ncjv36LgDehao2ss/dbQ9EkY9EGrQDe+N6xrgZ",
-	"S+vjMHDzHrRbu01IgpJWWJReSc2XJKv3ChI3QYljg9g/rgel9+w1m2u7YMapeDFxZOuF8GecPlnF3yKp",
-	"EBkLqz0tE4rLVlsycqlAZqX5VZtVryd2q5xxE7T3rplRzaipQfua+XCcChjQbmnVsB1Y4a6ILYYUfuot",
-	"I3lnVnDmFP6aMMCjXfTDtHIeXhzYIGd4cMapqIPQtTPGBaGlZ8qeowvmyhM6WEujzvcguwrvo0wUqVKu",
-	"GAC0mhyucFfqA9n9/q1nr0gKThfVaMAEYHSp5fHqMcHnfeli1V/S0PMWW/asmPPirVDfo/U9WnmP1mf/",
-	"0oLVGxz8baLU41ScZ4SaAstiOMqhLBIrR52d5m4xAu5B6kZwv5FzcYk7jVCPQkbVOtoz88xN2mBQUQx4",
-	"M0XadR94Iaasr5iSVOCXCfbJOO4XAAdSTKgktsE+pNob6HCimT3X5HxGV3VsXVhIlGCet2nzVGiHfbs1",
-	"k0Xv50q7PHvrgZwMFDuVzh4mn/b6oXnT8eqwvF9fvLSEz4bxdc5TES2P5o8LZN7NbN9er2SAujsA4tFw",
-	"RHAJSr+aFbclWbprZSmgJhUi2Hve+/TmZnbqi0gTqG/X2kqtcwxqsxZzDEJ7OZlbku7UC7B2/VyD+ZC7",
-	"u9igQFZ2AackLEANAS7IXHK2LIg9dCZwYRZDFhsEWql6u5GqfifmU11x+7gUh4r0htkOplP7GjCvE43c",
-	"6xb/55tjkU0Lqeb4vNc47AW/77K3WxRpWpWql1sB6L99nlVzCYfmaj1AmV7dBfvdGsN/Fx55ukK2yCWm",
-	"liy/TAnb9KMngV+ZCJcGXiOlj0+m7mMzXoBNvB4WNzKl7c1fyQTjBKhysDOJanvR7XR1LnNvNqMO7s0x",
-	"hIjKrcG99bG54eNSj40Gufw2XO3SN/plR01kx42akgUt+6rtL55sbyqX3+pGNpzRQYurb8ZCgQdMl3Az",
-	"X4hFPdRtqsQH3deMiqK61/d3mWavFeGna80m06+XIxagnJCKeH1/t7Fn5rQEZntOCsI6uUwkg+tkpu2T",
-	"mbbOY1pwQV55YkXD0yue7EDk23Xscdgc92I0yCszpjDrSKocjUesx0ZwiZl6anZAIVi//noIRAJ8yjhV",
-	"Z5nje4uowR04ICSQz9+7B0U70NGtzL6Ct9nZZPajAGLqA0THyQQ7EcbI7g6MGhgH69pqB+XRX5bFVl8t",
-	"9dWy9Go5j5T25SYmbKraxqxtzM1Cp4WkKoxKBw6xfS77OEZg30rL8i7vDqyTswz+4XK8EJZrGiJils35",
-	"CuEGCy3uVGiTWEOHixXOgl2FFg8r9CxngLPzMVEQkaxg5ckzLjXvQoYV5SRhf9vgyB3yWAC8E/hWEeuD",
-	"Lkv0HU8spggUdh0q8w5IH/5EnRSAI32hj+XQ5XTOgfIlRQoWOeXJJ01xZXUsIVTMy49ZBgH6cYNAGTHd",
-	"d94EZ5pPNRuoCWR32QIwlcW2AI3ymSMh8ySfRsz9CRx4pbRl+B2tZhSyiNYT/sQVNX/iYpq/zHJGlJto",
-	"mQkJ87iUA0qZkxFkTs+SGJZTFc1+MU3bHWH+pj1hqTFn3ogP+iVRHfcwvbAMNWMRxsrpqnyU0IQUsPn2",
-	"l+UOn4qpGx6sin2my3PRB3Q7+1wxE7SNbd8jqqiK7NtBxzCb2wyY/kU7vHK88JP5CS0LA62GAtFVPc2G",
-	"GjB7tvOJOqloo9jmrgG6siHkkyvIfZhJjLTtoKoa86mdLkyM9BLuh0MzP2kiBROPUVCHLM6wVZUxpKZw",
-	"byByQty50FjULjrmqAvpPTZixbVgGZcQB/t2RYoh+KlAzK3iprJnEmJSxDfWYFE3TdoRpW3DWicOP82K",
-	"HW+0ZXLuT7hc5Gzi3RwozAp145y4oxc4oezorBfKEW2CmCj1mpISq/vtfl/Z8asX229B3bUBM5B+5c6D",
-	"2bLTWtr7jod7PjuC3cuZ+sW7Ass9V9RCzeY+wGfOejsczURDzMicQKi1WNCNXqaG1W7QJQRhZ7yfEv5d",
-	"Hxa8OlcbvfhVdH3SLJEOEoQkE5zYgH92kPcjsARDAP0GAVhrPKlez9IPLzK0cO7LT8lZAhe02+h8e1LA",
-	"OzOl4xUH7db1Mj9o0Gx97e2vXz3ae+dGUKL5DFo3dxvNxm7jenARLj1zDNZx6dGerH16W/r0zJ5MdG6u",
-	"3EeiSBBZ4OMjTWoDL19RpL+k6Pa2/dErX3JLI1l3R8Pg6y291ZYuIC0XbGI30Qs3canctqrmhZb3xVa8",
-	"PFJJtxLnMGjTd+5K/mPzT6wwAo9znk07iEkJxS3h1XWQPmjwL6rIxI3NgYoH7Y8+Xi19Z+XpCAOd9CXP",
-	"oVjVjY3cquulyGx3MbrJXu6npMHbzV/XbtQOyAJAsOuk1WoicKHD0T525Qn9NVO2UVU8UYjKGubvywvz",
-	"Z5104D9yGM7k4cxED9lA1t6Biwsxlm+r+qa53Jumrm64PCi+daV5odCuparSdrgPBKHnB7+3Zia+lSuX",
-	"kozvy5RNlXJ3mGdS7eePOCjKa2vdLyZlvpaEr7zOXWcJvPRod+enp1s+roXJAQce0zby3jrkIyDeBhmM",
-	"ce6CP7vCYede9Op77HCca3ns3Ohrl912LruCP26Rz85N9WpOu9nd7vj8JlJbPrgi6g1hPaWF/QYogIFE",
-	"zhYzut9p8UhkPPW4FREGzTSGbMQEwAWJKPa1J1NMJ5iIpD/IKxQQcisSfs0LdSuOUp7IMyF06FY/uP3e",
-	"XVhRHJmIFz94kvRnFIjg9n2znNTUm/A9thO099ZRjfA1l+2QrJiVzdUjmMgNqu9ourbVeOwMrqjx0D6t",
-	"vYy1AlN4GZ3wWlFon62+XHlSHLJVXI2uB7Wr8UvsarQInSu7Glfbhkt8jUv3VX2JnMMlUjsQL9GBuK6g",
-	"3tSDiO85X/qOdf2H1qi9FP+hJyc21b7tWfS06Kqjuru+eny5nsNartXuwFqb3s4deI4KNZLVL3QHolT9",
-	"ppWn9HOoHKVaHZXFRbp8Lh7nFgNes57ZJGFBbJtopgdqIi2kFPrLhhyAoiRQsRP6MqTSmoYki4B+PAI4",
-	"KwncvwjqiGIb4JgjL+cUiXxNu+Zy0oyzE9MLEXsFEgKlDSFW2VFBR04E9pqdTJ1Hh1CnAG5LL3J30jzO",
-	"XYVVedCeDFxV1Ji7clEStl0ULJ1wlSkhiyCj1/wBvEfIERAnsp/z9LRjOhOxE9FPpPaS7s0SYs1Sl2tR",
-	"8BPkQJJwwHLF/rSAyBxC/rwDne8OeMa7OVE2c6ZHopvwlA0Fl1ALdYC1x3YxaMonWZLnQmIvFDqezR0f",
-	"ffXGNaKSgK/0iHeFhn/HXA+ELpdkfMsckAW5599ceaoPBc+6gyPxOH/Z0s9XvZVgP6znr6btW6vcl+3f",
-	"prN7MsWQSxKXpDotS6VQ1+OTYYI4AVYLH1dI8MNcZQJJyN3bSJQ22FsqY1wy8TjRUJ7oijV7nvZthL2D",
-	"jy+r3XTwx6bxVPDMgyU8oiK8MsE8G/JE5jyRyIdAHUKQhKiQixHWwhHUID1KWvjevBZuNmMDftyx1Y/z",
-	"cvr9sS+mN1fEcehwHmevZoetEBL/H9Y17Rjpi1N1KsSIug5hDM8jbm/ij54QTR1VbUCDQTto7d1sNuE/",
-	"zYJePGgH41bw9GMCnZ9xsntNlsS+lZWaS0eKRx/9tzTURhfKhIqX3zAvv1HxcqNOdwc876iRkPChOnjz",
-	"dmt3D7q1hjKNvX0B2cN984JzSA3oi/gsW6BQQsoytzYHanNgA+e6ckCs3UK0rXV9LDEKrjyhc76Shx2e",
-	"qXHQXy2HuV20NbfMMo/4sn1wnvrtmV4X6km9sS7di7zRrgoXepPBnBvx3KPGtQrIrIaw6m39gRbZvTto",
-	"352nhf5xhTB1vs1l9Y3uV1+CdCkAGlnP/LSjr9OltjQnx9a1tTBdyk71ZulSJe/NiUiV7GtEWRcWNKgw",
-	"z4CuTIOTqAtY7lGc8LQzykQveRw12KFLmaJOgT8Imdw4w5+FTI+7A8Y1+2rLqDtfvQ6mpWRRJvoAWxKL",
-	"bhIL3fZRUM7qGT5rnVv4UMhEqkXVI8gIic802L1e8W6PWC1kSc5ORFcNhbbmLDQB5ixEnXiO9IauMc/t",
-	"hqOF1hFrEIy/UlfA/hXA20rDdOOhpxdmj0EDLzZ7rMslj/mMgWonyFiYzeZuEAbeDjEfFiL5Nj5vutDH",
-	"3Xj7AM6A2VpL2r19f67VG9eKZj/7p//07N//NgjPJRMf33vp6Wazo10lgLbCjBQTfX/J/FxyBr6d4lVD",
-	"brjz63y02mT28tGsOFzxVlwSPqPnrjwpTuFK1rLtQZ2P9mU2r/HeXiMfbaVtuMz6Xrav6lvmMm6Z2tVw",
-	"ma6GNSX5xglr8J7zTVi713P8WCW7qAiu9xJsyZoboW+7AGFlLrJhIgVhlYeMa6KkN63S7GyQGody65JS",
-	"4wqRdfGltUR7ta4guOQMuVrSvtr6fB0zewVS6M7LBiBw4x09XO7ivYO/u42iYTV2pRkw7QJmtMgAPOf8",
-	"sjMuwvcHSoq3kjQXWfAq5kaVF2EdH/XsUtTK3iX7tmcXYKGLe26lzjCmql3dZu1nWsI0Kc1GXk4Sl3HJ",
-	"Jx6ygZqIRyLzvdGJthmOHnGMeWax8jQDmd7AV0cN9oFNqSoVMQgJHKonU4bRNEjmsq5r28YC73D5TLww",
-	"J3Hpl8Hzv/+PX/zuf/7st7/7/Ec/e/6dH37267///K///PmP/6dn3/2JzUrq4OxWJSc5AHmr8YUbyYcX",
-	"WTdMGwCqI1ablFW0RAD2DYNEdzQ0SRgqy+dzBXWwes630AtnF2I19XDmwNZu31rrm9oUWBCYsxIdjWVf",
-	"gG98kSxTDK88WSmJak4S17lUr4yzd1b0bK6PLHLurrQ76gvo5buA6pN4eR7h8zuG62rB5+kaPrDuWecK",
-	"5r2e6OZsMhAQRKq6yyZcG0Mgv8XGWtgaA5EzJ0jgtjN9WOSLrZAw56TIP/v3/8fzv/nppqfvxRUo10Lw",
-	"S6+Frys2ay18W9/recnoMzXuKyAA12cKniEJLovKh6bNWherdbFaF1ucZ5WmajJ/0lmu2AkQRuYAAcCG",
-	"KhPnd/zFI3hoIe0pfA1KEJ5olen2sTyWO44IskEaGIAIWMpOo1dZzYx+LGORNVI16Ux4JhPZL1g14VM9",
-	"SfLuABrppjwZslypU8YZ0WiaaVCYozyBMlhHZVxqPxNQkwvNxFnySEhLtdlV4zQGtRAcv1zG7ET0uTQN",
-	"m6ca7B6xlxIRo5nskJjMi+aJeDGaeav9uO2ze5r/05hlgD8HlsoGkjs7ysuGZZI2nbZMltg1lTFguSY6",
-	"VOSCNp0EpZj82diI1z4QWFsWU69NfoI52RYFvGveIFMAEwDu9nyQqXF/UDCySpFiw47wsjFMtMYJRhDP",
-	"Lh8K2B7IKCsVc79F1z/1fsomIhPM7MhRbmugAcFiqB6J2KwCJmAUr5p5s6XNBIwG9ylRaJY/tGSatBwF",
-	"3KgaChbzqcbO2BbNy3tJKrRj5AyBbZcVrJx2ESuBLPCQrBScxOO2CvMh/PLyaCVtj+wBVhlbSntpickv",
-	"iLDzVYuRwhZYJzRKcreu3dkqvunOIk9pRi+AbI/YpxfekUe+iFFS4NnBKh0QNq44xwko9qGRfDxNSYgP",
-	"AS/CdDE1wscrirHU1wQuQ1zLlhE7KvikcXRIjD0ZCBma/2bCNmCJsQm/pwdwM5Y/G4tnnDgEqBgUhNXI",
-	"Pe/bgbzUpXerEo+eTIE1obV7rdXE/4UBDR9UduIBpdnxPoIt1on5tKTWB2FAcz6j8O8dNZvtljMkhnPt",
-	"gVEBW8BmlaW8+gWjlHeNyLRb8wI4RN0aryPVRsXGqCXbVpINnJXmLJsDboRLWbBZyn6BMbqpkR+esHNH",
-	"dgNx55PK71iTdHma1n3vkSP3xAVet1UvPGufHqQp88fGirHVe3WrvbpgVovt6P9geZL5irvxypOT5Fsd",
-	"ozc+XYc9r2rb1BHjVyliXLnV1ttpC6NVFZAJdpdtjJnwZvKtI/P8KkbNHEfYuELcvj/OF+7iTUsBeolM",
-	"9GCObcI5Tf/Nz5799Lf/+pvvffbrXz/77k/+qyfmPjK9fPr8r/7PL37yvWf/8L3n3/kBgArigiPK1eHd",
-	"VrO5b9YmyQFp8F8+/YH37L98+sNnv/xHenaN6oKq0Z97ztk2XVnuaDX6moiLrVsn5deBoY3SswTqiJUC",
-	"EdEDT8Y6kUJrZiQYU7KSE2sNgTl3N6tHInuUiMlCy/iDeSjDPvW7l/THmbBJuYlLDkZD134LdnPOhkrn",
-	"bJ+SgDVTaRwSxRBwCMnYvMb+rtW0P2yw6O27R6zcaZ1ngg8jcs6C7W3MZdSi0WU9b/S+LfIHdrAXYIsu",
-	"Cwz5MS1ndiay3wGnrrYfqjQWOu9MeJJ3aPhBe7dxNQwyq773eAKmZbOxjz691m7T/ECZe6bVutnYNTsM",
-	"Z9P8Xqq8Y9SyKbjv6K+bxW863g8+emKvTKh2YNcRmghGH+gkJV8mPIjhOYyYXYebDgwcv4t7ZnZGQsZm",
-	"oNLssNZu8QHQHQbtvTAYZcrs0kT2g/Z+M3RWrhlas9l8up0JbJf8LJlOu7U2I7bKQ5qTColmQzUsB7vP",
-	"MmxncbHmZBaFana+pYYnidhxO6+6oAFubJE9EhlmFUGnkH5MpD2KqEBUjjOk3zTyK9Fe/lCimeY9iF91",
-	"eZoaMQV8K8mwQs48xN4dQa8uQNAUh+GhDVmxXYZzgW6GBryWvutAfVfQ3t3uHNG7Vof5dB3APtUHa+OD",
-	"RVMPrmb0USPgeSq4Fizjkhnpv/r5WqgLIMHfUi/RQ/zJKmEybO3iK/cWvxoQrSAetiwI5u6zVV98MBrd",
-	"i1/NEBcs3zrOYNoStZvkcr1xOO0L42C0Kpsh2cHDLBU58BRglkMs0gREjD2mX9GMLgsXEQMLJFfwdwlh",
-	"AQgLSphvOQOJRaBtx7IECDPgmklF3SCKCTWRDfaefaHFjcGfUFN9ZRHqIBQXW5uhcSyP5cFQyb4L2NE3",
-	"1r5wNYZ9SJDSOYu0yvIILJOxFnGD3eXdARYlmt4gSw6Lk0dJLIARA147HtpIHf7AzMyxxHc4vHjQpaFP",
-	"H/IEovBuHnsKsoOgfnGcZULmHqWqMKYdDjjRjMexiEObfcMUrJCAnAvzuGsSoNZPRM+W+aCecyy51BOY",
-	"AeKUSKQzvBDrAoINbGiMtYqECKyPBGHxYrHzjJZlK9bP4l+lSelQJsKQZ6fCLMAim+VpGOQTuCGyWJ/Z",
-	"+jw4xcz7HonMGeGzr8yU2UlZpxVsxlcFK/HSkLmui9CxfKJgz0OLrSWzZg5s0DbWYc7zsQ7aATy8Kf/V",
-	"tsowrsdq6ZgwwLois3b5FUB8GUnWVe7zM7T1K0/sAZqJnc3QWc1eRkjSoahcZsgTab7GNtuFYw4uFT50",
-	"N77FirXfewK6DCM7c0mzg14usgnPgJnK6gMqW5G7FPIcT4S9BeeNbgwu2RurDga+MsHATY7C4lLRZRug",
-	"vg1fstuwPmmXVx66zjHbECsQtsELpbZF8+lS0PsKQbOpaaN6vTJqnzvKvR4sYQXvrf1ob13b4SVhuq1l",
-	"5ZfOcqizC176stNzsTa8mHJlmsABeL6QyxFkKvdAuogYwkb5nfwvnI3ksZe8KqL2bqLzQ3r/KpEH+56C",
-	"ZILO/oIIgP1yVZpU0/ohPrQoAuG6gNS0TjohFS0y0AI7UCL1JdDPlthikdrwD50tFpdxnViIPQJ1JHOr",
-	"2Ibzzi8s8sFp3pCnR6VpIvtGP8RK0H6icwhD83GuhjxPujxNp4AYzcteCocbmJgRP+IpnC5g4daUEuDO",
-	"34CPRkJaxdMW3EXfHIuxaNiXdsbyVKqJ7NCQgDZH9Xrglk96rNUMm82m6apGRm+vt/lADLVIHwm9CL7w",
-	"0EY1X6R/vkvZBZ6SSsW+UD9o1EKoj2wHgzwfAVZsGBSlwlRk6FUU42NOHr1Pqtwyj3qeDEXnW0jXeqAT",
-	"fuXQ3HwDnsDuIyJXr4N2eTtDDVlKpgOwyJBDIjIs1rnabD513Tiy/LZMSXJvibS3MLLwdL275JI9++bq",
-	"GI7McHebV3fDgD8SmdGy7YtgXvZhYdxaYoKaTT1sB7iQXSV7ST9oP3kKf+ux0T7tb1cBYphfiUTbdDRM",
-	"0U50Bw+p/YC2Ex+NzE4SXIsiVw7fXL2YIfxroMaZ4xcWWQcTfkqfKJkPXPGVv1WpdX+v4kdnbRKo6nIy",
-	"cemMKNkZS2CUDtoB5sjBDnD1ZVoIubQFLfpDIfOOTr4liofmdyl8mi9vKulL10S1GUUGUCcDyItm4+bN",
-	"ZecxDHKV85RgN3abe62VgTUgsR3WsrXfDANcx9YuFCjDCjbDgJbOtPv0/JDa7RldzWajXJM63FPbYC7c",
-	"4/KPVlJxzjLBrjxxx3lpyOfAqjUu6wLgmQGEhNtAEOtyafSZIrZyy2gzkAaBJ90YHlEmcnMnRSyROhd8",
-	"YQDG6SQ1vdOXN2Tjb6tV2J1W2u2LYzpL91StCNWKUK0IveyKUB3pu7xI33rKxoaxPtwK5xvsO3Dpjs7/",
-	"As4FzXqZGqI3lOsckcUa7EDixVNUaeDj6Gomeb12CNGifl1GDNG72C4siKhTNRHZYvfHVbhrPAnxNAzG",
-	"Ei6OmVriissEroa1vR2XGousr/j6iq+v+D9kX0cdoH7pA9QX5x+54oT6k600nOpg0xDVE4R9A0mkbel7",
-	"pnOnZnTz5BHPy4pJ2yk10klQVD1Aq5AKIGKN9iHBF2MRVHmaqon2gPJBP5kALuqQnwr/HUyKPs+TR5Zu",
-	"a3e3IpQErbxJs/RCY0ldlWWii3PrF2NAD4P2zm7TtD7k2am5EnE2bRyINEUs6lAjNh5VtkERKddKIh+p",
-	"pCtYq7m/u07YhuYLJ++yVBkvrrZrroUTc4bwMISzI1wVBfu6VSuS2L/zz9QCFszgVnfPuyLui+zuKqyo",
-	"KfyUiZoStb5+Nr5+jkBOYA0CSJ6S7ATAkwu8mHALb5JO5XIQtBCURaUBSLpUsAm2MT6SVOUQQD4O9uEl",
-	"hv9cR3KsmsbjCY+kLm1+IaCY1lPjHbKvOB1n28SgTdW8imNLaMOLABEgOEG/uQjfBQ3uSaCFNuZdJ4lT",
-	"QWa8Dtr7N4yJSl8N+WMw+HXQbl278dTh10JDvRydAxpSmREF1/kYhBjRd5CJ07c/NK07LNjOJImNvQlm",
-	"qVmSk1ToEQLYwr2vZJIrwP5uP1lqFQO6UTdLIBGrcGdcMyOH78RQZH2jUhZftm64b0kRKb7bgzwdSLwC",
-	"LT9LVJbkU5iQMpLS3jVU/qqTsxwmIMpoxDvq4NR5vTQbGgmvvTfZSuP2jbD42EflCtpXvW9KeeyQvN4d",
-	"iHicirgDBfPlwW1r0eMGPRPTzm7kOrtxK/97mhY43g4UIAEKsq7YBMrcYUiW1+yw9JK1uNUS7TpkbE/Y",
-	"chYhicACesZqdAhsgI5QPHwqRjmkT0rEay/830ZdQRe7kQCOH4KpFAHJpZgwMMrm9ZH3x2VZuqkVqXOe",
-	"PeJzVuQq8uGaOWxP1z5Zl2sF1pdCfSm8oEvhZbWxawt4OwesLuTuarfTEkMXH7vyxLJcPF1Feb5NP74I",
-	"JfqyDuRW59FOQK2kXRpKpVPSCN3K0bKcl9K2lhlqN8CZuOGVR2ZjXQkxXUsJBMsuur3mjHrE4zhB5p73",
-	"M9PVPBHuyhzyx/6Hlkyq9JmjjVJIRHVJOtSXWCbUd/SX+46eFVfncGfnPE90nnQX1/bexjinYzxDw84x",
-	"TyEmaa7UKVTVme5pkUFmVUZldvjPnsqYAFsSXdmhxTIPyQkYurR0hDvPjCHbVUPROJazkOLiMe/mPhJv",
-	"yMYjiz4EiWLQWWP3jlQic6CdBINZOQvVwg/isNqMw1jwCkg0QyDiXMTHkjD2hkksARvQTABm0gMLFyAe",
-	"YjDYe8xY12Y2Yj4lyi7zZbcrRIxfAvi7eJw3kI3zPTTiYHhgZJsJ2wUKoZCBHQef3Nyjj4BbCCb1kcga",
-	"7CE6VYcc2CC5htW5hb/ygNWnggNqovc+WE3TPM88bKcPjm432B142v+4VPBYmHgNZ99FDRb1MjWMoOEo",
-	"V4i0OEliIYmocZymTOdihP04kAwBC7F62WLFY3UkLJ5uo68Y9luGjgisaeiJCRQ1wAaDcHkEOVGmE0OV",
-	"iQ5+FSGpmtmzQ7NhTIdS0cvNBoM+vC+yrpB5ktL8R3KcphFLekwq3BUTrtlQcD3OLPVlkQ1o+8yZuZUG",
-	"5jCwQdIfIDhlZRgHYvJzeNk8L0D0D93JZCein8jCz0LpPkVlR17Cq66CdHwoeFw0eFYZvTls8E5ABaNF",
-	"h3kvVZJ7keVmKdVtvrDcbIilDCzmToJwdcxzsWM20yq8l6ajwiyF18VbTKqJWTmkxLPLvKBjeRn4d/Nu",
-	"pECTifsUNu1CuAExKr3Skly3MdMrDIQcD43MpnSv0H4e86kR7uXeGGFvHth5xDPzBpD2h7kYvWefNv/4",
-	"GrZg/rxjWqkYw8GcmMZJ1eJWSab30GOYD8zWWHWWT6alIdsRFqDQBauFC7qW0F+A4sBcBSvOwJvT267t",
-	"N6e3XetvTl3a7ZtTQpw9whe8OX1gX7EI1sFRRPqQ1g12m6dpJUvGfnMPppPbZGUJrs+LR8AmMFizYAUK",
-	"RnQqphFwJEshYs2ik2m0qDunYnpRvLDzRwdkp5XhimUiH2dyDr4XfkXkuzY2WNV1kP/VJ2y3CYZJMjTb",
-	"z46D/uX6mshc9EUWPL0QzkoQhFZ0tnb2mketax7iUXFlYQYq/fnRE1gRm4yMlyJ87KX4zLXW5bIrUmDj",
-	"2A0DSJw3f7d290yHEPMZPmg1W2EQj/G+6IyuNoN2s3Fjf9f/8ObVoL3XaO7vlT68GbRvNK7dDB3txw0z",
-	"Z0SL6ahAWmSmjoG7xCXuashwvRoGTmVC1g/KtTVqErCaNMNgLP3+7pLjl3raal23H5hethqt6/vug5tB",
-	"e7+xf/UakJSonKeYbVZPjTc1Zm7gXnK+/KV5zTNJZW7HbemVdurJIez6sy1f86sVxESd4nGJXBU8ZhNU",
-	"S0cj0PcTidoEajNoyACiOZ+uyXZabb5mgg+X8jqTbdFXUOvDxkbLxzQUuLZZN1VaaJbkcDV2ldSJ9s1d",
-	"9lqUi8f5FfjXDnFPvd5Gmy2yBFrEU+9p8xXEVe7Hxjz7+uGD+6ExHZB8xnLpYzx2dw6wHRBibDQXXn0y",
-	"FfRWit5aOiyGnTTj0cxcPEZDi54cE53TcdA+DvRgnMdqIo+Dp1E4+yXOu/mqKIyCkKJ5BQLS5wNxLBnL",
-	"LBK+CwDbPgLKzUy7ZvzQKprNEY0xQjPQqE5G9tEUtK66OdADNSnhhkmJqcJsorJT5ADweH54qhVOBqep",
-	"ICAus4tExnJ+KtA8xjpmyfbcq1BdK5wH9LzLujsVYoTl8TQj5kI/lsD1DRpxnArzHEyFb8/uNqkt8p8U",
-	"muKApz2cQUclkPuDSdVEh2wySLoDZFNj3xzzLAeenWMZvXfwjc7tB/fv3719dO/B/cMIJr5ljGdU3CGT",
-	"nFLAb7KI/MWNXKnOcNwdRA12oE+X71azMausykMYkEerttSqPKQpxsXH8SzevbdYEz9KrJcld6n1sDoL",
-	"CV3QBTujvaKWd+Pafknra26k9c2Jg5LaF8A3bWan71iaI9hmT44DnsMxqMrIPg7CY88IOKZU62MkVjsO",
-	"2k+OfTa1Y3PVP30Ka1KMc1bbrrw3UarVMaRzYzrjfZ5IPNPmL/CC4p7e0STOzISfIwOa2RM7n6iTxT7b",
-	"r6uTGUciOQTN/0eUB9KwmR3RjGNPg7usOmv4iOtT0/rLnDe83ARLcjEk44nqTawKviIurf1NqQQjBm15",
-	"72qh7zfDoJekOaZ5z6PiPg0da++it7XM2z5RJ1CfcbWou6A6xdNkNCILxpUqOiJg85ky30M38Qmwf4L2",
-	"3nUzr1Cq2cV5tjWgW6jvtC/WQVSEHVzLoa3yqc0cLkyZXpUKbmGJmz5l+STpCr+ujRQIS+SE1E+kiJKu",
-	"XXa2U4AIGjDHgWmRii6UuU0shCm6EykxHN+GF7l93bHMxEjwvNQQGX3cElBF2ByeT6P9faJOGuxer+rl",
-	"1idHlIXI8iRDfxhJZX3/sYxMs/DCDim7kct1pOaMlBVZprKG37HZcVq99RN1gpqssZawDKV72s+MlRgy",
-	"rYaCDcYydmSKEPbyciytaYNqEmeZ0DnPyJ7xUBHsQvB8fkJEDBy6xzK3/eHaVvo6nFmYMR2iQWcVWwVA",
-	"CwcUJQEd1kgjUejM3BFfocCFmB2opYlmJMXaUM8SoV/GyJLoWEL8iEQzfAQbAx+Tio1lrCjCMru2Ntxl",
-	"tGAII8HQfQAHtCPGErzXUddYq3FkNXMzflc0yQ5c8KwJx41lY1kswWICLZKIL7qschags+LSW3ZNwQWM",
-	"8Yn33mk3m80WivVP1MlZzdK7966v/wavxrBU6Gl2pTFb1ynXpHW4KJjNBdNchYzP8b7u8VQLb3qqL96K",
-	"OV6jTffw+es4zZVVnOqVLWk9qJhU6DgL1t1Te3yEhmwMscoztJ4FE73uTno/5XJ1JlwQPUUyvJEtCWZx",
-	"eCK2Roys830g3wfuP6YyRsfVo/2F8CIdt7V1vOKrAjPGZavtX326xMi88gSP59Jk3uKyu4Cah/OWYLvN",
-	"ja20hfJqxiZrrS2czsP6OksqmTuhDodcMiSbkfg2Y67HM8yY2MxKW0uP/Lo6uRdXVbbOn+wrZmOuj5Ji",
-	"3xAu4d6fMTrMZBjL0YK9QZmaCxmYaUoKo8WZHMa+ME8WWLYQh+ApAGgtgWIzlppUeYeOYAUY22GuRrXw",
-	"qoVXjRC8rbQzJwnF3QbCrVpIrZCdvAQqw+VYdl0Gs59iecvCZFD6Vl/kM782utcSEA2zb0tJleefLQTn",
-	"vAMyFOB6vBCQ/bS1W3wMMHr2i70wGGXKTLT5ij68WgDZ2eebu/vnlbmxplXkkgPAYVS7gjc3G8CThXN6",
-	"MqXp3D67wp3Bsd5JZE8tNADsSRjre+Zn534S5mLJz/75L5793Z9//oO/DOxV1cGHnFOgYylk7t6/c+/+",
-	"28F86iE28Nk//afZNlpzbTx8cPvu4WF1M8+/84Nn3/3b2TZ2Z9s4/OC2aaOyH//vF//lp7MN7M028NbB",
-	"vXfv3gFta8uziqt01lntqXGGO2mLIM2XFcIGJidW3fFQyBzVWDNPG8R4tZDxslCvGI5SjgQPlUcPYrL0",
-	"I/3qgznZoawTR8zd8OsbZLudbSdyYUSxmOoVA4qVgRG7p19UZASTeLATHfdI8Pzf/Ozzv/7z3//f3/vi",
-	"53/2+X/4s+f/+8+fGFn89F9/873Pf/Sz59/55RMjip+a6bAPk2wunvnZT57/ze/WMH2ooUvmAHNKbdD+",
-	"6OPV8SJbAFINiKbCx8awDL2Z4KmtmbnI6V0FSnlLk9Sty2pYyE5M13782o/vmJ/yQtCtKUAX6gFXnpAj",
-	"fhHv03sWBhKhgUUmWAYlTyIu3GO2NUxnzQciyZCBdgGxkyexv4TUTl9WpqbNt99iOqYzdkJ9K728t1J9",
-	"+i4v5rPN0VtXJz5PFp7InaSICQmIblCsk2j82788FhHblETEpnlL9MYydU1xyiHdBXXlicrKVDUVh9wd",
-	"VXe28VT/62++99mvfvTsO3/5+3/7t8/+8i+e//ivnv+v31krI4TedamsNrWc/MPU3teVrLX2vhXqTkgS",
-	"0BOA56vTjzXI+CWOvQ/gF6+8U88MYx2HHk5M7czbypkHk7jQkYdTvIUTz6zpdvBzQpbvbT4aQV5CoIe6",
-	"Y/7RbLZg72uNd3zAd1Il+zvukzDIVIpFf+BEN4OiSwe5v1o0MeBr99+1UqPWRe81q6c6F8MOX0dHMDN1",
-	"2Rz/adrxtARKDl4wwaW8EYuVsaJaoTskGYsU5PKS5GrUsfh5oIKsSII2u47nR3KGy7GaYmA6Urv0aqWg",
-	"cOmNdSn7dgUxWn3tX3liN/nStFonZWsB8ZILiNq7cnnelfUP4boq9Ad2g50nw7FkYjjKpyzCcxaxsTxJ",
-	"CKZCSNxMWPto2f0AqEL0egKxLgEpBID/Eu3wIWRsaRvyiXI4Fkq6aj2Aw+ipDKmTbWCAJ/na9MiQZHcp",
-	"5Mhba5cL/EeFMALV66mvXi5QD7FOdEZJXFP9u1zS41q2/6EofzW94MvuQrKOI5VZb9KF6JBXTsV0uSvp",
-	"HfODC/TxvCOmZ7l4zOE6eP8eg77WStPlZy3aycdSQqRr8v1DIVzXRndBMJhuJnJcrUtUtioriQjVNNEW",
-	"m0EY3cfiggnTycaCMvx3xMY0CeZPexVlKh5jLc/Kl807YnrZeV2rh4IQTxSWsGMbDatHu8V9e19MYBZW",
-	"u3FNn+oLt75wN7pwYQ8xLq2Uu4gb9szsqyOURUznaqQB0yWR/Ysw3RYkallhV+dovRo5Whvu1s1v2HC1",
-	"hBLvOHR5mp7w7mmJwBqM5Mqb+i2VOdgOQnKKbBORxTdypL9RV8le0o9YLHqJFIgaBRjgPHZOlRA/9fFA",
-	"zB8A2qpZEguZJ/k0RMAgwskkBKeciccj0c01cWwcsEx0RTIC2J+hscpFTNhPrvGvaL9ObSAsK0kISH7W",
-	"F2Lb4VmWmK4QRYgHH0VMI2asAJVKwJvQhxFeeLaRouAZAKIAD/UDaSYBTAZArCMKDKPLlegr2AF6nqzq",
-	"xuWUlZ40Q83EJwDyBC0fWWeVEUW5yswUYO8RzN88HYLY2WsCf0ipzzNPAvzT3NTGGdQKE4GGpXXBCQdI",
-	"T5J713eRegRbAPyqq02oyNRuQHCozeqonn2MOzjh3jiDIk497g7ouV6mhsTjFceZ0FjZub97E4aEa4eU",
-	"6QRii20hjj8B5vvvNLONTi9zEEcAiCUem79swanb4IegMkfIM66JkaR1jZ1MoagC96aS6dS8VqUxkLRL",
-	"AJLEYiGA+a2ClDrip+I2vSXYguZ6mSb8xpU3ykimT46Doe4n8XHQZgBberXV2m0dByE7puI0/ObO3Xfv",
-	"/fHDO8fB02oyjZNEciQrmgcoXVcppk6u+ZaFsNDOe+tECwmMTRXRi+fG+nJchaI7RrfgRx+XEcS7Inkk",
-	"GGHaT61QoWPN3Tqtygw/Gp+kSbes4fkMb3qpOlcQfggtWOk53DooGIxKBnLC8QrAzZdkLBbxeIRGd5dL",
-	"dgJOdEKKBXxpSDJAzzr2glzuACY4/74kLwimFimB90vDmxMWlQQtybcs0cpijp5lht6bybeARwUoPsTj",
-	"UQrGKXmFF70xifXSFxJSq3fGE5lf2w/mUZuB1+Me/rzVJIxn+2/3c55lfIpdrOoSzqXKFjGfXNufJT6Z",
-	"lTQXAVdL8aOtXd/okYxXL9HH7RiXd2GdlbWtzj9/sFWPnYy1UX81QypM3+FWnv5lxcRe3UZ5XTHMhzd2",
-	"FAL2HKTa6S6XPkJ9s1nuWYMdKiNyUXebsoFKY6JcQ5XUZ1wD3HmpJIGS2jDhI2EUJA9sOJoVe1pQYvkZ",
-	"4u4WQJtarA96iljpjCHg+JjAWVgCtC+1DEZ8RDRD+OYRn6aKxw6kLxPdZJSYla0Gwd5Owm4gURdL0GqN",
-	"a5GcXNSWx7+1LffUzCoqdHmMRGakXfVdYBZ0dihnRfHu3Vk8GgIvWn0wRY8RHwGbftXSbP1xrJNuWwv4",
-	"c4yzlCZzYfrt6kLdQUMsCo3cJrRrI9X9ZpkicB3HskrWKgA1O5Y/PJjoqLFisJcYQ5h8Na5WlLwh9qo6",
-	"lka4gF/ljTfuGDXXbtvGG2/4DoNyp4hogA+Fh9nkPopAX+6cimkEiNa28yVpjTjk5qY5ltYlo8UjkfHU",
-	"elk0+WWs65UcUX7rPQcBjoEwlaGHxV3FwNsQ+sSx9MCx9IdEM3CUDIUZON61cN9lY9nJk6GgxJqhrcwF",
-	"hwKwx+Zkf5pn6Umctg76JDQ+OvUeAbIJeGrI5fRYDi2LK4J/pykbCTVKBV69J0JIc2l2ByIOPe6j0pok",
-	"hKdHI3mLJ+k4ExqXEfcHmwyUMWCkyo0NQy2yHk9SzXgKtz5tL0z0aTOprP8lBEyuscyzqZnFgvnFAnVZ",
-	"PiG72A453Fh2pFcwnfQlz8eZYDzNB2rcHxRoXZltw9svYFTAsXAQ8K4Q2jqkzMiHI/Ad4vcIbW+xv+GU",
-	"RHQqIqN/jFLT/MyexlmYDMxOzDVSC3fV0ALZ5+Jxbml5MQEsIdeTf7SiOJH9nKenERAnTUR3wPMIKYQk",
-	"i8RjFFOdJI4WQ46foZdcJvB4rtJyThWpK8Y8a4WFOtRuOvZPEHt2GoxQdMc1aAfNjnmwgxUBsCBFwNOc",
-	"PQx4Xt1p3thptlir2d5t2jwmld1HveDZb/7DZ//0VyCG9an97Fc/ev7pT59/5wfP/vvv73z2q79//l9+",
-	"+uwvPzW3AWkl6JM37x3vBh+vkfjlL8Ylx4HhOMPUFmQnVsVrF1NMMwyNe0lcFl3yoydE3hW0g+c/+sVn",
-	"v/7FZ7/61bMf/+yLn//095/+9e//7H95/o8/ef7jv3r24//87G8+DdyEGYVuF3aPf0o6FHeegZwkmMkm",
-	"hBy2CTT7O/89Hp9Z+0d8srO3ZJ3tX4eTjbiB/TS1d2mFYrChhb7IC3mFWKIWxtUOiJTOsZvM2VmRFVhR",
-	"aK7rYYnkcKCUFhruUvRR6ipzm3QGczCOJbDMpkKXwz+znbA8LX5rt5BxikkVCzT/iHEYeEkgPyVir2kh",
-	"QLmavI650abhYznD008qAsVOIOuHzH0IkzJkVCX6xrJKZ3VNq2UUP7VEXRjuAk8FKgCgg5LeR1jEBZlg",
-	"JoYJOJopuOS/igZGUcbI3C8dymqJ2jQ3QiOzIQTQTijJKkpkkifmjkIWxMjMWSdWUvjPgY/CbUVQ4IxS",
-	"YX6rG+w+Ti48mUidk46wwyIjPPKOUVqiNvVf24auNUO2fzVke82Qta7CcJvMapMUD7Q84NiQjhrsoZsE",
-	"Mg9GfDYgeSwZO1IKyX/wQRd5K7yL9s6HF1OXME63ewvT4VEjG/IEWeixIVIyadMhTWMx5RbtOArpA34i",
-	"VTbkaeUi4Bo73sFifWmOTQveotAaz88kaH6oVccCM+P5qZAsGvLHHcsIHNm5DQuqOGK6jIzGqMZ5B9t1",
-	"vzQT6avsMSisdozV6w6Nl1/sDcHNT3vJsM0vF24qYyA8yGJcQ5RZxk7w2DcJc5Z2LXGoKmS8ANPT/EHW",
-	"Ch4hmhEIrsJTQ5YgSZAyb2rb0D2JE0iBKeaBvI3cHG2cVVDfi2FhrAWbAG0bfow7qSSRNMyJVO5ZVNTJ",
-	"QEPWIZ+M0mxSf84qX6HG+UpvweYmXM/yXDJLGl0cIligB169hdkpJ6KfSF1sFW/YwNs6v+J4rS3pqptr",
-	"1wWXJxACzS/IY3MsIw9nPPKC+TPTZNY/xPiWezG4cEuvTbSbZJ7D47osgHHDeAOGfWUHzMyAfdHnX5nA",
-	"v7WIz/SIn4q7dLm/QNPJlzZl/p8FdhIqJO3ygxASc1IgaF9rhoF/moP2jRs3dkvWlPmazKIv/r8/f/6r",
-	"H3z+k3/44h/+blWDqVjDkjF2BMZYu9n8avNGu9mk1jxbsCz+gvZec874AsWpWNK1ZsV7jNqwXnrwzvh9",
-	"3T1q7WOmrOsrPi1V0L6JtWButlaak5mhbmtTwu58NY3JKnvw+stjD1ZowwCeZ3OToYAjrpmaagPRJqqY",
-	"ATqu8BkTERWdDHQdsldAWT9vq9Gel0VW422P/rFihxu9PZG2lxGmPom4g80KHd1iJ1NGZYGhz1DuhXed",
-	"XztXcFE3GAbRWMt8su/sTYSZnPAkhzsYGRk9ehhOaaEQZkYvOTDiG6UrE3mWiKLpJqkEJb+6VJO2eWVh",
-	"ZSW9eW838YiGTKRmMMo3riYDhWNCP3fhO5+NWduEzc1Tde7KeNZbuwXLo007qvC4mp1kLp+PfaerRxm8",
-	"t6FL866ML7u6xWbCXL3kTBhLVlQRKH1ZL4Jarm/KYkMsMHg8CvvuYhJ2Fgr2J2fw7fknMdgQM/JSEhHW",
-	"0bvqCpTLRtIo3Yw2+8mGRmZyBLZLX/B2uhYai/kXJ97etZc7/bbw5arTRIAbG/03cNdPBiITEQS/6ffu",
-	"4DpMjSk4EkqVWM5lRf5cPXG+hWVlWYvSbg9pWHOncW5oC3u6ID+qGGQpp8nCNVhTi5K9TpRKBZfnnI66",
-	"xX17R8ml5tdh0pfGwhqb7TIQPCZYxEOR79yGBZ/fIHcoV7rYFKWpmSsBqLOaNr4Qk76ktSkS7nGnr8Ns",
-	"syA19QBPnSNhg1NNvGyZgNIunuqQ5UrZlHpjpiSZ0NZXKMdpOn8m3xZ5cSDPH2OF0FTQa1HFfF100i/F",
-	"vlEqxfZIgtofmfl58EhkjxIxCWC2jrg+DcIgTTT8CYKWAFZgUktYKRmcm47qdSz14zYsUThzZ9Ztw6LV",
-	"7FD2pPApWJBe3LVE9LrZsVlcZjkRJ5DDSVeIKyxusMOC+dCIRnL04+ttGZpZC3O8uuAax0iU25AsTU4x",
-	"Vd07hRAjHWqRPhK6UYBJUFqYNnIikQ32YaZkn1moJI0ZWnirQpmMl7aNB93l7MWKAqhHRddLSWdQq4nT",
-	"YIMAmZpAIBhChknuEo7pagcD/bXoa3k+eiDTaRSy6JAPxWGSiz86zLOkm0evN5g5d+zo3cMQ6vIydiIG",
-	"ibmm2ShTj6fgGzl6+MHh0d07nfcfPvjGvbuHFBzRfKpZ9I2dt1Q24Vks4p33M5WrNhvk+UhHNsRszmjM",
-	"ok7na0rnuPQdWg6I2JnXRoeiO85ENIOkVTxdfszVXGLKGmUEWi5dJCTDGLYuLbUrd6X5HY41MGIKV2Bl",
-	"WbWKWbRbxk626a7mU5ZI6PXOWyLvDnbMnGLy2oMs6ScyKseoLCbYHotsKWw3U1p3tHnOq3V3Wzq6/eDh",
-	"YefBw3tv37t/GOF691Rm3j7KVD/jtiIe1l6KBHYTKhAY9DwgeUMR2L4qF+riFNBMWk0T/EoYf4rweDbo",
-	"q04Sp8JlZhYFt3YRwgWPDfnjDlS5Rjau2eWayiQmAyHNgGxGAxTPEqqWmUuYNJtqYM9Ugx3gjyE7kMo3",
-	"Ws2m0ylvgUtvCCF8q0mrNDZzbgb7oc25xbkyG5hcOSLeMV9iMUd0ACHZNmQwYoLKjs4zwYewGLaEUvXY",
-	"frNVJG3a9OI3uU665VtcKzNWWLPi4A7UhEnFJomM1YQyR9xIF6Y6+pf7htAuHspbV2WZ6OZsoDIt2AnP",
-	"cyMOdc4RFsW7Z7EEf/2b9HLxf2v1pLAdQ4oxk8ADqbaGpXFUukY9m3QFg6P2Dn6pi5UPUeVZVcWzpcjF",
-	"d1A5BzvwRMXTDsAEBO395s1rT0sOk6HpnZnaxZEez2NC2Bqp4Fo0GBHPstd2X4cbB3lk2Wt7r5tzkKei",
-	"yHWy31FqzECN0xg5pSM2GudersUJ756yROYK8+aA2j5k8dhm9kQP7x49/JPOnbvvHvxJ57179z84MiqT",
-	"uVOQohp+1SHXSmQrE6L3Dr7RwSdvP/jg/lFEcR8MBkHh9HhEKuJDCOMAug6lp5iTPeDZMBVat53Csdts",
-	"wrCrIDaw4gLmqZPEVKZBjcG9KR7zbg4RHp7b+fyQrv0kn/+9+Tf8DJ9wQK8Q0SI9w65HkUeET2RcEmxs",
-	"At4hszTejCdFBg3o0ZhTZzUDc2ENR6hlS2UDaX2VU3KQTgqYDlpkWigcPcx/NDtJZcQT7OaEa4rIddUj",
-	"KKaYitwpozAVThOwULLYa8owpWITahuywswX/tYzo0u5dlMOVRTJUKSJFH4qEdDXaVQp7EJQV4o3ukWQ",
-	"kK00EGm8BJ4WzoFUecf8LnJwKUUsiLM4S0zP7RwvbAp/0Eh0B5+orNvAMDJdpZsHAG2WxRNPOh0VsVG3",
-	"alhDZI6DM6s05judRcMgskxlneLS/vz/+tWz7//S3IGemHCuSBdc9DJg8C+ja7R2m61Os/W1t7+++8f7",
-	"Hzb/5MZ/d+1P39l77+r96+/ffNg6ClBJgvZWGdAtEBNTyLzLNhnKb3/4+a9//MUv/uL5v/vF3IAIk2Dr",
-	"8VglZ+mINlyLs1Zhd8Ner6yQ4S5eX8ldFZSsxgOsNbXN8nP8eBZI7xxFbRk7ZoFLTsjZyJVTxHZOLCj8",
-	"AnWMdwf2PjR3nrnS1ETavoQ2fV7ZXGqv/rDBImPTgXPbC0Xjbfb+g8MC16DoT8QmRgAQ4AIY5iK22S3U",
-	"D6jTxGIORAObu7A5Qs1DxzDWxQ5dYS1WTyhZZHKbW2lKI0kyHEtjyRW3XZJLPlFl6flAzktPRLdIIBkJ",
-	"fIaQN+TLVBoIROYWyFerEQbtVnN/d2s5Gq72or3zv3r+OHj68dpi/E2zsy/bYUHIashSWKSZFr9EFgTP",
-	"W7DxWmCj+82bXqOZ6Bnzwt6tuE+o9LGkEpY9F0eASDwa+bplkeeulbFCSNOyNgpAd260kKHr5bZQQKV1",
-	"XrFMsoepAGSG1t6NP4w7E/zw45GRpq1ms4npmmtdn2c5O27s3bhxrXljzt9h6eHOBr1A14VXgUSZHJ6F",
-	"jRa0w6yMxxk/Sae2Wo8kV4QXJDoIZe5RtxS+grEWHVu1H4Xeo5izigVxNvkDMDSHO0IaiROz1+BW/6PW",
-	"7t7+1WvH42Zz95rkQ/FHWJUevR66BBys/kGmVoe/YczcPkCN5gQq0GD35MwrWfRVrJ9hesS7ImTRf/2N",
-	"b8AnHxy9tXNj9hVG75goJr455imEmShaByWfrlXAyET8gpOUy1MoXjQybZhonch+g72f8q4YAKAlFAZy",
-	"BtctuG3MD8XjESeEiR3nQHGTh34UymZh9KnViYADxNrfSXHJkzsDlwUTlzvIZouIG54XRJQ8Vzb8Y3E3",
-	"Sq3YvILFz3uVSebxW6X9BfnKvieD0EbNuKJnv/zHL373Pzz/8d9G3jv/mzibdrKx/CNzs8JrsUQp0bby",
-	"4JaPKTvKRJx0cw3VV07lG42EtLoeXQtVvoZDIePD4fa4EGH1aSy8RlDOhx0+q58LMp5oVqpc7DPpTRsT",
-	"BNnkqSelqm+7/dqL92SiS5vS1y2RsIY+bwetvRvNJvynCZJ2lPJElt94ACc5nJE4fpuzFMzPfvf//P7T",
-	"f/vsl//47Dv/+V9/870vfv7LZ9//7vN/94vf/8e/fPb9/80s7uJOhIFW46w7w2RZUDaX+/Z+IVZs6aHH",
-	"flvRwWXybf2OQfyoU3QNGZvWCBJdXII67qBsysweLdWiVbF1mwusFQaEVINhuNv3gzDoJZKnHsf2v3z6",
-	"g8//7lef/fP/+Owv/v7Z9//pXz794TzrNk6vY90uJtfxLF01IyP8uqAdfPXGtfJMZ2qce2iboj9E5IFW",
-	"6JBUQffmspPz0xJVOIB/O2Km60EYTETSH+RBe9ecRle95Wu4yN5kpFbQDkASgJxeEAJ8GgYQTIjPmtbZ",
-	"uVt9pip7uYYFUdntNbflcqUbZ8BWy2b+LUK3ot17dTFarbibmx1Lk7h3qzoNnUoNVi1DsLr3Sg4u6325",
-	"WA+X6Q75t45lpYPL9mPew2W/WebiOmC9xFju1McJ5K99/fDBfWZUDmoLs9/YZKBSSBDpDkJ2Irp87NK0",
-	"uNGHjcS0I+/yNDW6HCUrgbmx0ExJ0E9IFgr30OaLAjeyW0LI9RkZNTTjUnMg6nEgZ5b6QLNUaaNZAJiL",
-	"a4MUeXwPgc5xySJPydt5R0wjxPoz4/QMJ6oV9F6Lyl7mgrHeIh9LH7QPoFWwb0t0U/BJvGDgslk349FE",
-	"gZKmQ0uLpWSMcIAsQRlRoQraCSc/1gXrcOE5vAOuy+s3boJnsuIdH695y72cfsRqveHMydpWaXBux91d",
-	"z8cIcge7CH861crtp0LXsPAjZYsYRCYhy8cJhxpQ3P/kvbQSNylus6JNK/mobfhF41xdjd5GWM/RaN9Z",
-	"azi1hlNoOJ4r0gnY9XSdTf2R5qxfeUJnf2lpJiVzrHeFmYc2L8s8o256AyPJN1Ypi3QFbsF4LJZ+P+un",
-	"s2372aj4CfgnO0B7tvCdV280rv6pi6JBCpN9nDYHVbsbA7RULbvsdi0RFhOYVSL7nQUhPLTVlo7aoidV",
-	"/qjlfqTBHRU8+/4Pf//pnz3/zg+effdvA8qD6cBywO0za6/nS1vVSV86bJUKD8t2kc0wyM3d7uoPVc5T",
-	"m9SHgEPLCJ9tHyc8yYunzKJud+WYo3RH5DxJz7pzIBegrjm+5JpjdGuAe3ygJiw11laCtIbg+VxDmldW",
-	"F88J6ysIj7EkmkQIJZy9f/f+nXv336aYEqURQtEG5lliWc0K6YMjIeNE9isI7vFl9SVxDpfE5Qp+fEFJ",
-	"mNuPUHTbf60isEkkryie989DPJ8ti7eXu6tI3JBJNWG3D+7fvvvuu3fvfLny9b5srLogrEoZ3EVgFGLe",
-	"W7oaZyS1eOxiZJXl4h5zH5ReOuhVG4GNx8JWK1IwA6xjdMvl9ivKycECPMKBNXcRQNYiJFVfFWCXNruA",
-	"8EQhfOyQsED8K0DN9VLTv+L4iCCufstVC+JPPVoH8CkNeCZi+wZz8VD9MAJJaXZidiT4nFyzjjaJnvoK",
-	"BvDNEAXcVfAGN/giLYlGbSx+4kqyxfdUTCmoGti+qS9yFlGFAMDLYtCn4m67i8v30l1ufGDUhPZeiH91",
-	"Et0ZqqwgqFvhSpq5ehLdiccuNjYTfCPXCwWy5iNumwfZQv8Rm+XtP0PsiMCTYB9rhcFkMAV80E5vbLTs",
-	"mWBdcd7v5X5xCW2tW2yvfByCc4ycrYx8iVvrrAsGBIis0YQu+Z6g1QG5wp0wTpAQBZTmC1HswblJqReV",
-	"mv1RqVIIoYrpaSjO18jOgljvuuB9Cx1egQWV5polPbBTRCaYFJO2NRYs802aQhtUioXZXwwltTlFx9LV",
-	"6NNtBJX4KubTr2i6FhrsXk63mIUqCl22lTt/uiLhaaZICoc7wYqr0UhIh91MNNl6oCYa0CpoDmMvxYku",
-	"iNciBGeNXm8UxV38BGvesRoMMAOoY/MVdsfyXo+CY2N5KtVEusuJz2Vus9cALBrDc9FYdlPBMyxE535R",
-	"HdXJvR4ScCPQE5lZNddUkhfg8JTddSwLFIJyfGy/eTOkijlMuqIR4FyiGNdtD9IfLDuoXovaJa3Dmo0q",
-	"Y+8/fHD77uHhvftvF7j0DZB2Yv45qgX0fkm8t+6XjpYY1B2ncLiAJ7BcxV4DeFWZx+1GcVg5A66hsL70",
-	"+7EEiEtzpu0rcUqhWqKED9aFNK4ZCqiyBmYWc8hjARAk89ibuXL4n4nUueB+T8wpijM+kdSP0pNe3aDK",
-	"4DWWnlRlZmumvCviW7RZeC6yYn+ZvWW52PnQju+WY4wiLWfCoZKQmvWXBLnMvaXTFtM15lPKcQQ3hsjY",
-	"qRjl1XV+cMq214w2xDqwMMtBaVPBPKqJXCd1HMbhhfWefvmcEa3aGbHEGdG8UGeEm/vLdEaQ/K6LDevo",
-	"5IagsYAWVdBQOMOdksFV5jm8ztVjYlW+pS4Tpxei2mchg6Cqn5tzya42my70bvnu2wXrE3QGsYVCBlE5",
-	"HZIznJQmlwgEVYKYllDAJoNCWIXRZ87pkR3Cy+My+OhJsNQfQNQSmegKo38VdY0oFTerBqx+4x68kawK",
-	"kNv27RQdrShYLN1FM03uYZNr9sMG6yrK8IrJwFO+rIDSLNU2Up12ypleAMc6lNdhvhfDgwwuREu345uh",
-	"4MSk1GaAJJsjR97SP6AXikJHem0e1mTKFnVtVi6GYPtYWLVrbMSzPEHk79eQO5/+jVmfMZ+GbCxToTWL",
-	"BonOVTZtuN90JkmcD6ICOyo35o9Ge84h/b1+MVT7aLKkZj0SGJ4xWgTBzpV/6pBUWWT1ZmPck8fXfpSr",
-	"iEmeZWqCzoVEw1xSPxSm2Zbry8xNQgjLRggL3WaRr/pGt/wU4Jb/L6HZHrS8T/CAJ84pfcviq3Skim6x",
-	"iOzmabm15i0HrYyoJ5ZwuOeBdCLWXQGSVm5it8EO0pRyhRFOMhVmqs3e8dgrwC1k5gJWEhGUSsMM/R6H",
-	"Xo89npDS0BG3qBX62wIwMJ0JSji50PNEeNDVlXM4C7sJBIrgccLqZdQN8oEYzt/U7zqQtzPQrSGegB0E",
-	"LSgp3H/nwNRvurAGQ//7Zv7fStIcQGqXdNXxdNjZM91GE2hBv+2XK2ZB4s+fLu2ELS4Da7H6tSWDctWX",
-	"v4cPHZlnlveA3EtYZVkwsaiM4KjMOYd1jeYs0mjRRLngxKrdPRiNjE63tKPFKtlTtHSX2R+V+iDkeAiU",
-	"YdbjFoTBWBb/+jicAfUz15F5aOcRB1RDuI9Mp+54LZh/f+C3stqak/RpsNsUigPvmxfqQ181PiNTClkC",
-	"X2Zzr4QEpqRogN+ClFsL+Fg1Lx4w5OoMMGctDfL5oRsisiR9xYJhuSOymkMeNDPKN47X+qUa7O3kEZIC",
-	"5mMdsT0LC2aUBxCBiHflTUh5zO+9026iLls1bHKR+EMe8sfvCtnPB0DUFgbDRLp/h3PgjsvGb/nC7EkC",
-	"6kiVoVOywQ7wNu4lBBc3dHC8qeqeFlpCwUsw5DE6rl3ggko9eM7ipNeD8szM0v36rRhT5oRrYV4xpKJn",
-	"CWUqcpyLsFB6ZlgaM0Bto0IRV+N9qCh2UaxyErN33zl875DFCfqFh/xUtO2IXOFPEtt4NyWqq3GuExoV",
-	"vKyxaIN6mkhpvXoqG4KZEvNc7IBjbrNlcuXgtFS34LCVVaAzOperjbp2xt1lbtx3jbYXrPDj26DDXSyp",
-	"i7l7TaeW2V5OwTY7CdSF2uy6XLMLZj1kUkwuwrK6Ai6HJYmU4BmiIwYQ8tHbd8vFfNiOTY/E6CaROvfh",
-	"QGUMjBxPmeVsKPKBim2xS3cgiDY6Ez2Rd0EzR6WcCgARW2HCEwsuAYEfJ5BsDMpl9KBhUgIRcQWD6AMz",
-	"t7EZnKuER9uhbcExZ6vuiuta53yK8cu4YHNOMov6OZYaWLPZBxQhtZ3Cy33f3B0uUFmCnrQ/uRl6Or8Z",
-	"J0UuEWlfZKIiB9UMBfT5+2qyFSgXTWW5Yu5D7ko19pqOQMfMHH541UOSOQvrEDZD0L5qbmXzsqC911yj",
-	"EA1GeqlFaOA6LJx1m4SyNnDnnRFO2iRdZztXHU38GQQi6MG0UqtUMQzZJEl3YGklQVu6xczETtF/IZUL",
-	"pHsysQ7h1CGcTTJdQbrPQl3Zzbc15JWrb9m/+rT6aqUrcaHz8l0jBDT1kByBRSctynHbXP30Mdz+ZS9r",
-	"iBBF8dhCI2pz8QD2dgkIWip0Eh3LGRAkTRkQfkoscohYHGyIIGEVfpE0nLi7FHnkwW9oAaThMAPms7sS",
-	"j6UakwrASzhMSe543o/lG298iNdP4403Ku58vMiJTVaS5KCLGgDM6TpGMwgyaWxSiCX8Nz2kVz1YoD2Y",
-	"d1uQTPootBe1kkKzRHbTMWSuGPsJOXBy8PhRD61KAZc3ze59u4oAOyBZX7kcFpwN1IUAog19rWh1wfyl",
-	"ZlkRgXScCqveoPOS9BX4UZFSBgapWXW0KIXsCkh8apXW2akZqKnpnEUasEdfo3wYyGK75TOjKLA0nVlr",
-	"mnn9WO6WmnXA4IDwDj8cGu1K5+Bqt8k2sOXdZMV8eiz3qrvXQ+3XHg746T7+tMc1dNzm5B3LA1LsbKdx",
-	"C0GOnnevFMYyJuVlos+zGHz+1oeD8KcW5GGsyQ5y+xeR1Yj7zyy8vmXR23K04KnGCL+ErDk47CUWwjSm",
-	"pbUER1lsHdOIUGGVQ/RK026DHHab1477JVfVP/WODlAOellP4OMuOI3ZIT5PmY1uZ5dGARsLS6SGPJGO",
-	"+tlSLHLWS3r5wM6UGaWjd0ykGzduWzo+QAI0GMs4EzHM/0iplJxME5Wd0om9zbsDEg4A1GlMEZukCO5C",
-	"gOi0yX9AnmRsC/N2a1lgRieKjNci06DYua1knqm0zaTaAVyM6HU8r9pOB8K4mu1cgWbiGVJRUY/g2TTq",
-	"sTmssfKsDxqQNRHmTQEzxgPpsiwd5j3I2X6icxC0XDMO9wNB01vIEBeU6oG2AvshtAwKx9JYIYvQ7aXK",
-	"Oz2jrqBXqtUMzd3JRyONASnv7QV5GOOpMTKnoUcLNVdMdyzxkmtQpiGluC5E4rdz6e1fMK6SXIu0F24L",
-	"1F+YTGunKZBHewU3jnnHyk4fc/ddWO5DbcC8UAOmLod7iY2ES7IMxidmt52InQJKaIFpcECXMga6XWGY",
-	"w3xCFdySZXAMofi/pbiwuexsJKoyBPxAdiuytKqc45Yffb1Q5Ycqi6820T++tNUkrva5JzK/tl/42xOZ",
-	"i77IFjdICVxZx8zGbKvLevqBFtm9O4sbhoThNaPbgIG1enT7pYsQmN2xToTA7fACy6Wmad7K+z8/o+VQ",
-	"wC0bOAXDlOJ0GKHswVfjTIQ2JXQ2eLAB6fsi9toDK32QWL2oZxkZ05wOOVMnn4huHrLIYsCCMIko0RQP",
-	"bkFRpR1RBbHJkkVPJhuVMGHUz7Km+gB1HgCVl8AkBXnXo1jEYzwZoIseuD4bVVQWKTVwm9O/LRgzOSeQ",
-	"Si00Ng8ug23CQo6ja8Nre0LwfFaxt520tqSmlooENCU7tnbKNEvvhPCtpxlTxg9ynbq35ZOkK2xLHosx",
-	"epNURrWf88h91ffCZaL2nSh1St4zF1Hwb4t2a3cvnLmV2kFXjTMtOvbhogAFTMKW11rw+Q9//NlvfvvF",
-	"z/8ZkZxRqQSq2ivF43PXSTvY3w0KfGXSYIejFAp0S/s6aAdvPnjwzr37b3duP7j/1r2H760DK2tW4JKx",
-	"9jaY3pUqcrxz5spFkPEKO0EFOGUOLEKNgsPg1bTYhKkEEQGLwxG04cdL1sy/wbF0BrS0+bqZDYthNtsR",
-	"W5k0uElWxuHzYdprGL46SlIUunwobgNUxKy6ATftRirDx8tNnyvmICY6T7p6IfSe2d2Hxc8uQOIVgKKW",
-	"b3HXI/Zrta67f3UygKy/eb1x9exDTchpRog2n368/RG/DcrBma4LVCFs0Y/tJKaf1nr4xi4CM60Vijho",
-	"26U53kqzxtMysicGWMnBtbyzwkk5GI1sJvXFHRa6i6ki43oYUICzI8XEftraLT7GUlX6Yq9U9EofXi2O",
-	"l32+ubu/JT6tm4OzzkvheHbp7XBwMPG4PjDbHRic05PpPFgIBs/4aLQCSeNoHcbsh1SriHlqFZSKmJyW",
-	"9KXKRIFggZjN83bQwWhUk/nWZL6vPpmv28g1n2+dn/Vq8vlucl2sloVVkeG8LLs5sQR9fREDG2AB4ZNI",
-	"nQNePyv6jIWplXfLZcefLwSGr1oCkjL30Wa4LxcRNkYka4JN2ZIBwa7dWqFky9OYZJZapA4Lv1JhYSxx",
-	"g4O/mXQaCJ7mg4Um3Nfw662u4bVWwQxYdMeISfTRx6XhD0T3tBBsZLhZfiNv+DSmyqGPxidp0qXBQ3bQ",
-	"wrE/hG8vb+ib7o/VpstV6Tk+KAn5scOkn/EyIvpq81d+9ZPghOukezA2m+mjj80tcCJ4JrJ3xNR+oAVA",
-	"u8A/TVcxda+iuvsIa4PN10EYjLM0aAdXUGJiF2cfeEtlDCGkHLqsLAit2jZvoQhBmcH3VJqqCQN3hw2n",
-	"o/tjvqTPvACyzbAeEutuvReMVJpizihm6LhEHB+vxiUtz9YtV7wQfOR2O+pyZqu97le46BFXTDeYkYtJ",
-	"f5wVGAl+DTpM9Vc043GcmTOFUyNiYykbxWMEILylPoN0qei3eJxTiuTIY+ttsMMC2ocinSWSY8C3y6Bl",
-	"4YELVFIUh6ZbSex1yX6jF8wkoG8i1myJ1gjSo1wB9Fc0xYthF2iXqkvqAiXEzpK12qAqRH/9YvDSz6p6",
-	"dpj0pVlLSMrlbCJOQJATyoX5Uo39zUnHp3qIM3zGAJ9X8DBTFvy08CthaS2t5SMuEz0AIUAvK/Zexfs+",
-	"0FaAoO6QqVRoS3ONsxch7gOUuRaZvYSCWXgh3fadeuAIlHudZKw7zjIzKFogHM+QJzLnlvxOyZx3wcF8",
-	"LJlLV8cq9yPTLmW4YkfMmHEf2KL3ogMnAsAVAToGM9YRnRF5AXE4mMPtHWlXX8/TtASRgZFtc86KN5g9",
-	"biG2EXFUA3KrkR6J7MOvbQYyz4CKGxwu5hHsi7mx/Kktwd/AjFnokYnU7aI8MCxPO4JqoUMyLOYQxkUI",
-	"sTB3gIaihcCpnUn6dpn4GiDBcXFm8XhK04IA5PMjKRL5SwsdgbuZfhTOjBchV2U6LXYcPOO32+XS4tXY",
-	"PQEpt7TH4UcLJYbkQFDuiFJRSmoU4naajSDKtYMqh0xvC19fIH5apGvkOuyepqrvpXM0ZpESkoVy7BTq",
-	"+VXP4VGETI+7A7OPIj3UgPESiSFP0shrdMClFGlVm+AUzWDDGgnRl4lGoQ8aQ8JTyFBPHhNuQpmO2vWZ",
-	"2qho/8BcmZRujlCgvEsBocqLtCgxTTKGzPKYwQiNnPCUY+CvdBNVvfgh7kvNpzMo/faN+KmLmvg4GF7a",
-	"HrRS0fx79jnEdnKpRAgIFhYXgpElsGEs2i1JLSOIJHMr495YDtFUbwK6pLHXI6FGqTDt4r7EFv3VwbNd",
-	"NUdQm0M1FbmX0p6YeQfplQqHsgdCKeOJtreKMlfI0P4GKAZU6t0g+EXVtWfLABypIFZLmDVJhd8LyKzH",
-	"rtCRcdcST91k+3dcBugSIDcSnZufPnLQgf6+wR4sUPRSxd1mo3tOj0emS1plXjOkJz/9+On/HwAA//8=",
+	"7L1bjyNJ9h/2VcLUH5ju2Sw2q6q7Z7rqYVXTl53a6dtWVW9rd7rEDDKDZGwlI7gZkcXmjFr4y5ABwZYv",
+	"AvRgCDZgGYbwhyFAjzZ803fRZVd+8lcw4pyIyMhkJplk1bB6pVkspotkZtzj3M/v/NgZyulMCia06hz9",
+	"2JnRjE6ZZhl8OklZpk8T8ycXnaPOjOpJJ+oIOmWdow41v/Z50ok6GftjzjOWdI50lrOoo4YTNqXmvZHM",
+	"plR3jjpc6McPO1FnygWf5tPO0X7U0YsZw5/YmGWdT5+izslshh0mTA0zPtNcmp4vJoyIfDpgGZEjoieM",
+	"KCYSlkX4N50ywgWhaUq4VmSYUj5VhIqEZGwmM606UYd9pNNZavpTU9Wns1m/19vvRDizP+YsWwRTm83W",
+	"TeyvMjbqHHX+1oNiAR/gr+oBTsJM5ynVbCyzxWtot3YZh/aRrXtzfWCHEyoES1f1h09s3d1riR2ZNX7J",
+	"p1zX79aUfjT7HO4aVVeljdjv1a9+Cq2G40nYiOapxldsy+ZDb+15eiqnMyoWr2XTauDvfSFvvCAyFzpb",
+	"1RP8fhs95ZmSWf2yx4J91P0hPBG7uzLL2DWXuSIzOmYNRx5fKa36lH58ycRYTzpHB3ap3edisZXOuBjD",
+	"uBopxS3TiNOETWdSMzFcfMcWy+twQuYyS8hwIhUTZLCANRjSNGUZGcmM6AlXRApGzJCY0l1yYugEo5ol",
+	"7juiZUFazGyAmsCakTnXk+LHgUwWEXzHBTl4SCYyz1REEskUEdJ8OyZTmbEuOdUkYzrPhIK3RzxTmlCh",
+	"5oaO+UYnjCYsI3Ewy70zNkvpgiVxl1y4fq+YHQk1vbAMBkLGTCvy8OAAHzTP4De9J2Q+4SkLenYz5crQ",
+	"zlkmxxlTqkveCN8kTFxmdt7mVVhZrvwTV2zRJc+zTGZ2Jkh23d9yRJJsQbJcKEIzZhaEXLGZ7rpTiLMt",
+	"jko4a7O57c/jjGrNMtPm3/3+P9v7+5df/lWn7pD+Wg4az+kf5OC2+dlLrvRGVJJrNlWdjQnjwaaE8e1E",
+	"CvaCp5rVUJI3Il3gNZmZx+zwIjKRc3bNMsLh1MwzrjUTDYOFN/v4ZqcthYNRvcZ3zCjP2JDxa5Y1UtXM",
+	"PrCOrG66b2cy16y5V/PrrXeZpyt6zNNb7/AcRKjGLlHCugm/KuSgC6quGq+dEQxuIm7Zxk0/7xTLRLPs",
+	"k7uft+3Kt286e0/rrvU5G0qRKMNA5tRclBEREoQfoJvXlKd0kLJQEDpsEITM+62vDozmkxlXxtRMCsVA",
+	"hn8qxSjlQxjoUArNBPxJZ7OUD6kZ84M/KDPwH4vxmCcT1jl62HsSdZgh7ua7jFF4EParK6TuT1iadD5F",
+	"nSlTykgWhqaZOc5mRACdMA8A2zCvRERJQzmGVBg2gJI54cALLC8yp+Co09v/9le/Pvjtw/e93339m8e/",
+	"/+7w1aPXX719crZ/YTprtxrAknA5lqnuMM8yJjRRmmrmObVRH+QchmuHY7p7JgXbZu2QQ/mFUflwyJRq",
+	"PwHT75ndyKZ5OA4+p4oMaZZxlhCZw7BfyGzAk4SJ7fb9sG7faa4n3ZFvuLLxTDEyzFjChOY0Ldg9rCpL",
+	"zH1IJDCVnW94+5ERXFYzYRI78XCYSaX6imsWkymjIL5RTSiZswGI1IZvO4HIPGaUUx0eJKInmczHE0LJ",
+	"IJNzxbIuOc+HE/c7jiljf2BDI4NyENsXZEoXxKhrY4ZHNXKa7WBBfvX8gnAxTPOEJV0SP31zdt5/c3b6",
+	"q9PX5zFJuWnTDMDN0QxLdc1yngojJtF0m4PxyBzq5YPBXZOlI+E6IoplhhjAe0fkj7nULFycPk/IfMIE",
+	"Wcj8rqjCiSC8brjHMNC4GEhMOJyjEWe4wEzozPzNhTVLmJe/UCSVY1zta5ryZKtbeHAQLPaIszRRnaPv",
+	"7Z/LElax8tzSs5L0hod2SAUZMJJwow4lnU+XUbGN7rxzO+bSbp4Q6JbYtuGJ3VNu0HG4Mlc0MVw0IoNc",
+	"48jwDs0zKcbHJIZ16+IPMTH8VBFGhxMzjlc0NaIS225X6q+AW7upb7tKHj0tgDlYJjgAapMcGb44zRV8",
+	"AUtLfn3+5vXdra/fYhiHafy11C9kLrZcs4cr5YgRNFxdsIzhSIgylBIe3vl62N7ALjA0qq8XFthHjgLC",
+	"hZQvaTbeSkh4uH+46jBpKfsptL36MHEjbUoCjx4RNUt5mfvIjKiJzDQTYB7V7KNWd3e2YJhAjgTZJ6/4",
+	"N5EZ4NfmLzDPUDKgGm/qhZSvqFhsRz2fNMowZl2nVCz6I8rTPGOqsr5SEvMzMT+zhFCt2XSmFRllcopq",
+	"MU2SjCl1RHS2IHRMuSAp1Szb8aq6gQLVK8k4Qzply+M1Kx2YmqqCDqxLPpzEUSGYgAmRK2INpSRX7IPQ",
+	"ruOMKZlnQ6a6JD5jOlvsnYw0y2Iy5teWQaqyPtT9ID6IFzJbHjPY8hUjRtUFJSJdHJmH98hvgRKdvD0l",
+	"V2yhrG4xZtrODWxNXfKacZDAEllaCWB7c0NNcsWS5TVxpjsz1pQaaZqxq2N45IMghJmxo53NzFbTTBcu",
+	"CBAU4MhaMc0ZXKlSc5klXTP6E9OxZb+zTF4bAU8r/0yLEU2lwB0TZEJVcR7BXKSInAuzutA24ToiVJuR",
+	"p8y8awQASqZc5Jp1yXtYdN8AzMs0IWqPC0gLuWJ2Y/JZBMY9JeGHcitTezgy0zXyW5SSM3DN2FYyBkti",
+	"yAFuGxyLpdPrqWzCZkwkRAojIcLumkWB9QQCrLofQBF5J8zFlhn/YVuuvt9ILbyloEQknlYUiilXiosx",
+	"cSf7CDxUhOJgYX3N2rldB5pHhTvUd6ADrxm/XVVvrthKW6jlbnnQ6hJfM3eKD4Hzm9MlM5rxdEGCd0Ka",
+	"C1wtvYPVWz/MCHiZXRMyYENqrkBo/qBDpMIJ1XRAFTsufAqOcRsFcC6zK2QuuCUqnxkViSWvWMLpdlLH",
+	"o1VSR1500Z+aPvpgO1zaqqfY7d7FYsa88FodwO63Jg7HFTthNq4OLAYTnm0RnN1goDlnWnMxhm9oknDz",
+	"PE3fZnLGMs2Z6hyNaKpY1JkFX/3YUUwpLkWfJynrI7FVy6bBV/gDEEyZa+AouNHUcE0yn/Ch4TO2NeA9",
+	"najGrusM/Y8OHj0u2fofLRt6Iz+4Kf3YB+/U8si+NV+vGAV414VRWxRbOaKvv3q83vdgv5KDP7AhyNAQ",
+	"aADxB6VVpcMrIecpS8Ys6VNdsnEnVLM9zcGWK/LUEim05Va8PlG5oQHIk+vfceENdZb15UV2bvU2TQdO",
+	"5zaPJyzl1yyzi4IOonWWdzP4Z/jeolMsOc0yCp+ZSPxSVI/C3JApeOCIxEZ4g1sQk3vo9pHXLLsfkRhc",
+	"Eij3JLH7nHBl5pLEhpHYr1jKNEviY2Jmat2Q3GjtRvJusXvmwZX7v/TGFUdFde0SfcdR8UzZNe7d2jde",
+	"wpOfoo4U6aIv56If7Hx5Jd8HIgucJnAADPDm27dQohKSOEeWs9AAfzCiYuGNndNFMdmBlCmjIPxkbEqz",
+	"q1ZHycjr6fUNb5PzRbW7GIUbqc0AQcD241taTxSK/ZkkAzamIPxOZJqEhGnl8VCa6rzdHTrHR81LOZKr",
+	"mmFRXRmW2+ej0kaTmZTwLy5J7cjy6ZRmtTENihm2NmTEawZinNNC53A+i5pW9SRjClaotOcyRz9Uw6ZY",
+	"w+KnqHNN05w1THxOFZkyqvKMWTNueSnM76DEoJEnqum/0t+n0Dn3fSnMzDtB4YK7a1vsTVSO5ylCnUJf",
+	"pltjN69wffzZKJ3EgASVr1BAR6MlbrXMdvxVraEeJTJ/2cQjT4oWp07kay+lFIQiCKV4tDqU4u9++JD3",
+	"er1eUzxFwzitNkbxqNSFPsDiu8Prgl5K78UQMsMVUVqa08XEMFvMNEuQZoIVQE3kHITMcnDIyimRvb9/",
+	"+Yu/qrsoMHYbQtee2b6WIBzTj6f49D727j4tM98yd14Se+xBWEcFPcfwV0xLcLdacoQsB7hsl7wZEWoE",
+	"YT6yQvARXlaON3hCzTk2hBTiJ90KRFtyCK9cVIe+KIwaRotDAxvowlIwZ88Ium/B0Ir4j3b8CO5vbkbU",
+	"32ah69YYHBJIFbZcsgrNK0e1lIbZPAG37I3E4zsrFTFhRPPvIbygb8f3x5zlRlSbQbiEtYv2M6rNj4Zv",
+	"9XMB9q6koKaKp4YGRZ0BTakYsn4q5x2gOdfc/K4zR+FhPjOt+tbKYCbF1ZV7gWYaSFjw85wNJlJegYXW",
+	"fHNZXbKo83HPTGTvmkJEhjIzgmm+p1xf4Kzg82/M1J7ZmcE3L3B6Zzg7+OqtlOm7YobI+2Ga526W8N03",
+	"ONWXMHB80073ws8Wvj6zU37lp4S3nqur8GU39cpj73H6L9zs3Ra+tEy/FPvV+WECnAh31X7YZMVOxdMJ",
+	"F0z5wZ+K52KccjUJenYScnF6MoHNDjOu+ZAaHsamLBszMVxstmGuJaS/RXPw+XnRph8MV9oHRyzRT7Ry",
+	"rAmaNs8Y3Ypq2koQfEsrbpjV77yyj1VvNoytaMUOoPHKvrVdlSfouVJ7XbBOBwxChdeyOPZR27Dj6oxc",
+	"wGLYWuN8XDxfzabVcd0lct9ARv2UNtSshxkE/W6kW7bhbUOappa5tVJw8Zr3FRfDGjnb8G5BYuA1Uyro",
+	"mGXxEYGHkYmb3kyXCvrcmmtPqOrT1YKbU2mxtyHNsgWhDdJbra7aWjN3J8Vr6AHlW6+ku4c/uVi6H29D",
+	"dMhnycbHJc/a2YRyxbI+T254/q9ZpuzGrZ3PSpnDRkk6PcutZ72CZa6/Hz9Oue40VQ+6u0vFsEs3srTe",
+	"aylKVbgJZd2OtebZy7MJb/pm8brckP32pNRedTB3wJ9c13fDp0q93wa/8ozi8+JbbyEyYZ3WPeUi/Ha/",
+	"qocvEdk1ymv11rdQZs2JHss9b1rBBrqv7R/f42OX4XN7fDqT1gxPTc+dMdeTfNAdyukDSWd8zxyKMRMP",
+	"/Hg+ha+rKz7bkzNclb2ZhIA6HPKnqMTf1+6+V8GXWPp6PfzGjGJlVC5Xs5RiOl9B3Nd28+7sZZXGr39H",
+	"sUxVaPqql84ZE7+1jzYbZtxBPrPWws0MSEsHd+0syoagXZ6Du5M0Pq8DVCF7IWO/XH9K7oSH3R3/UvW2",
+	"SicbBTEtWqaJ9WhhTDhNjdTjOdxGyThl62Er8+GOt+YOtiRPWaOa+FO4WbdSBgV4OwNZPdB1RjLr2+i3",
+	"5WP1QmZkIucklWJccZlALMVEpgkZsJHMWNWaW+eAXz5Ru/CBOopXntrpiAgpGJhLx/yaCczSNwMCyz2o",
+	"yaaJLVxZWXhRmy/b8nKs05wwAbh5vyCusdgxKuyOAEFQmhuF32wOBuOmCUYoHZOeJQ/grmi3c9aWvP3Z",
+	"EbLp/DRYqleM5af09fKUiSFL+rnQPN3eH11yb1aOogbvpOBibGMJFZHCH8dad+Rad+g2ZoBAiKuMUBi6",
+	"o1hCBgtizohL+emScyYSwjWhisT2/diFotp4Uy1JwjQbanMEXFob/gYR3i32bM5FIufhYVt6qWFFGi0J",
+	"3k1bsSJYb23obq30Xiaay1dh6Z4unaJWLuCCihQk/GZWiDxld6H05ym7I4Xf9Xwryn6OuuTnoOjDvG5D",
+	"yQ8klZK3fQPl/t4vj+798uj73t6Tk73f070f+nuXf+/Dh+7SF6Xvuv29y/vlj1/e/+VfgoWgJK79vGZt",
+	"1mwT+XN9rJN99mayYLBx+5uZslaFmnx2K599zhrjSmF33VJ+fwkD2OlaVmXvTc5qjbi8yeslmXVbqvOX",
+	"dXZvRfBeNyvTSPeCT9kOJ7ZCEwjuHdxIl8M14bMZSyDpzH3XqBmEADvF/4KL2lunPaxbtFEq6W7v3jbW",
+	"5VZKg1+sw3KKwuPeBjkBRhzbzlQdiF/rbcWb2pYDtuujcErbfTtc+E5NOCkbaSJzjcYbuB9cIYwa6Kpc",
+	"q8KkAx1HzfYcC/K1WjZoHXZa4b6t7cqq81kxmxbQSa1p9WqjyNohXvinay93DTqYHMHu+9xYfGllblA7",
+	"QhCqbiXDweVqIrFzxXv3Svd5G3J78OjJwRJXWhYfw+yGIGxixC1z92bCDYIlXriXnYfCtuC6u1idh9CG",
+	"vS4Z47x7bDlWyWbZlVLMEcnQkKz4AZ3xB9cHD8AyquIyeapGxX9dIk8TrWfql0cPHng6tQf/HvT+9i//",
+	"1qrYcvTJtTWOmKdPn23sHprNAJx1h1diNrug6mr3lqg2YMEu3aZLTsQCsC8I+zhkM03ibownoduNI5/2",
+	"+O7sJeJe2kTdoRSacsgxaIIQXqk1LNsm3JnpomWi/DH85vJ+wAfr7BG4BmeAmRSISVP6MZSP4CxXHPkI",
+	"cNyWCUGcVj/Y1zqFF7AkLMe3AeTHAdzoo16PDCc0o0MNKKEZAyTQJakArvy2qhbIQFQxO7nlYcKvLn4f",
+	"vCGAN8VEoiIHgOCxCexkAHSrlrMFCvo6G7k54zpb9CHHtpm3OvRA4PZWeNLZwohWSjOamDHFZ88vzn7X",
+	"f/b85cnv+q9OX7+7eH4eRxY1zJ52ciXkXAVeIkTfqMzi8KCUu/v4YUttJnT5TGSeJn0Y5YoUSInzIJS8",
+	"ODl9+fwZ4PkcExDdjTTpxOjGLgOJul36Ht6KIn/PoUy2B5MMiVKBUemxwe0wGgiTaaeO8vpU/aWDW4Lz",
+	"qnvgtmZQwQ1zY1oxkXpLf0FEaoe6gRPALleNC0BLTdM+YGevRYU3faIK4lFh1oe9hh0Em4sTqF2SPOH6",
+	"ZOgioJzgZF1G1uU0hr9s5nNbEco0/NQ3gx99W/DxmWvQjeO50HUZZHTYKkArmAkkyesmVHHAMJlPJJnS",
+	"BN3JOMljEg9TfoRslFoUGcDDgTcc/ZTTKSiJXLAueZ2nKYKiAiAUVVcsgZd4AZP48rvzV+dH4GSfzSxy",
+	"jgTFE/G7HU8xyg/J2JgrzTLE1WHpiFDluT7klik5ZYi6hstZgt0w1GdCBYDZtQAS0DLrZzJt4oKyMCPB",
+	"ElAbIdAaqWBkAZnrTR34Vk0arvcIK6YRWyZNUfoRbE6M+KsX1viMG2TPJpFmT2IEp+dMxYAwJBH/WTpW",
+	"CfBJNAGoyRMyAfxPiweIqIJ2XQuwpJjcs1/ej81uc01SKa+U2RuMSlix3sVl28TFjs3eZO0yNkvp0CYk",
+	"+gV0K1WziGZt2y9gxqby2izhBRxgj1mIdyTNp0K5s+MOZ5ecs2HGtEVVR1gmBo/NmJylDBqIv/zyyxiR",
+	"BEYyz0jCxxzhoSoQkOZh3L1Wq182i9VgCFlMMCNcgPRsATG5XpABM3JHqxxOfKOWj+BP/StW/3NrdI4Q",
+	"gqa2bMLf2bPy895pEi/HIa2PZQEYtD6f1bfvALVAwizWysG/DOkWSaIojWCeuYY0ioA6hSMqTT9yzMGv",
+	"e2mVK+ET9k45utTID3cc+2C63L226Xu9acxDwbnvPOjB5rOinLGFib1JHbQUlQui2HhqRn0MYWm9lRbC",
+	"JsPPXuUHIXUge/UuP9Xf+Sa0g03wDUpnBSdcv456OGkyRgCeZZE07rDgDTFYp1YuT+sb/sMFfFntqYcN",
+	"W0E0IvtEyISRRAoWkQMXC0gFkdmA64gc4vMjLriamBce4hcAaUHoQJhxpekiIo+wJU2vmEUalWLcJU+h",
+	"pIoClLJcMYIoNchqlJPUeIb4hIvZckTa/uOSefjgq8dfrTNb+mJHgegNueuG4sGJn0rBtbRi9oQrjbWV",
+	"KOKvX9bQbtfm7RKwVULI0vHZGRFzCkVtYPW4FEnSpDG5J1c0vztW4Oaz6zW0rsUb+RytxLh+OdyDWwap",
+	"r8iA1dkihKu7zYBqxceCakCR8KtcF6X0H1M0bc1NweBTGwhbsybhQajuyLYhqfaAGqHsJwKxiTq54H/M",
+	"mf3ZxhIE/e6WAgiW7lwcDPu9oUDoCMqdS4N+TrcSALsVgdsiiW6JjK02C+ts8cpfsM8tFK4t1bytpFC7",
+	"4zuJsfnsj0Pr9V9N5y9XrfOOyeJuSSK6nbfKLN7MIZluXHj0mOz3yo6mkta5Tuua21pfLSpwVeALcWIr",
+	"lus2T0Q7dmP6ZUmTy2W3x8WOY9mFgejyy3u8X/EB2AeNilv+wTpOLWI94o9Ulc8aHN8VHrpm1zIIl+B3",
+	"QljDAR1euWg4dDG3S8bCHnyoVx3wOHh3Ic3P+q59kh9Xzs3QToq+bYdj1NEZHbIZzViTt84hBQUPemur",
+	"ygeA/yZFl1g4NOs5mNAEMkpLIRi93t7DwejJwejw0VdfDQ4fJvQxPRyyJwdPkh7rsYdfHT7e6/VGvcdf",
+	"Udob0Ce9g8FXexCusdrIs9ZPGpyDyB/T8tbVnnZ7nZcX5duLi7fE445WDoURHWSWmB3aL+oZ11GLzUJY",
+	"PwP18z+yPErGxxO9fjVhm97jw8u0M7C9W53RtlvWE7fUC7H5Hetn2Onu9bOg35vqZ/bS3b1+5ub0F6Wf",
+	"bZlisOV9alq0LVWcnZDVLRb1pyE3l6vWb8cU4y6oxXu/qo3e7i8UUROasbAKFB+yiGQspZpfM1c6Ht0h",
+	"+BZnRgEp6x9rAqBDT0i3t18T+vxUCk2Hm57ohIuxpulVvylhs03sJYY7779oiMFkU8qrmc8Hjx628KOD",
+	"zLUEiRa1xk9sH1I9Z8MJ1X05YwJf22QdwmziFo5DN7j6kwe7uJUHdmkvV18r6OhB0cSD8vufX3azO0Yb",
+	"Tgvf++ym48/2htPB9z676dz8xm24DuX3P7P12PzG71oMh07vQAwv+r2xGI787jMQw2EgO9+8u9g4tSu5",
+	"GXvb9DBYtllNkVqdI7W0Jrbv+mUIBPqyUOh/MnKdjQA1M46PCRWETWd6AZXYsQi7clYJfA6iQBdY5hSq",
+	"dwZxmipydSf4jJtZ+0hqNOqTWE1V3A3BIzZx7R72ess3CCdTa1hy82q5k1uYiBJO0/4sYyP+cb0aZE4f",
+	"PLk6tGHcQuU8w6d+jlbAa+A32hufwo3xi9oQx7CtTQp63TUzhE7vgBkW/d6YGeafRwSpn9Nt2KRuTAg2",
+	"8hNvQCI+QwyXHQcK4DZvKw1sxkN+Pga3eww2pPSXq/Z/xzR6p/T5GRrnnhY+4JtLtU3O5G3kpNb5Llz1",
+	"VbnjgCSs9ftuVedEsb5m01lKNWtxBHlSTTVp9LaWWi6mtpmYUd7Z3Uob5b53LnTUdH9D2aNyTe5cBKnO",
+	"8Ha8Y/7qtl+KC/ZRt7wMayaxO61760lWyciqFt6aZ18XCMqV9akHDYjt8GIAs1ZkRjM6ZTpILiGukVok",
+	"gTUkaIM0+Ore3A3luEOqAXte6xXT7KM+tjm/4bbGaMMI9szaMNwDmAYLeCwTqgjVZCoVKLxTqDQfQIUo",
+	"iyqWjZkqkPtspX4whnTt7vVNG/1/89f/Io7IQS8M+EMoEogbdC3YVYDcJHvEXE1UrqDechn05U//8n/+",
+	"D//6v/l3//e//vM//Zs//aN/8u/+z3/553/2D//0P/zX//6//OdVFJODhzcANwtE2tolN6IaQVENFl7m",
+	"mFcW/yIujffrx51yv/t7Ty6/7+09ufyxFz3+1NB3IRyvBXPdZE5S3BJG1+3egLqj/9xV+Nt+kL5I4KqH",
+	"oZ9nTFO+VZhuNat5Te5i9ea72mtBI42LYQdZbxusR94i8R+k0XFyofs2Yyw+gmNaRezweZEjnmqWEcVS",
+	"NtSKiHo4uWVhF1PpW0svL8zjuMc1kktDZDFOCX7s2tL8djrL8cYZG8osUW2LPVBVZxs8IUobZZDMZYaw",
+	"F7NMjjM6VURLMsioGE6IFBFR+XACZkKzml0hdR8qrced9UWGoefaTb+uV3+2Me36o7NRQiS7btKbWutA",
+	"QcH+Fon02GFYSt6OvKRnNC7WbjUK6HLnikTR6w31Bzxed642wDBulPnSNrMLMvHCU+1SlyHYuIAOEjJh",
+	"/QS9/ZCl3Z+lVFg4or7L1HafXYq2e1FpmgXt+Mfrcp7dj7WVz0Ew41NmhLICrAKSw63cDfngkCh+bOh0",
+	"IGehWMdEQhLJFOT809GIDTXUn08YmQMqSmwH26c6NtIW4EsUMezd1kHsXHDNqV5/YEpgiv0kzxpK3Npk",
+	"oIItwaindAH57yvhCx4dPHq8HnkTNocLz7dbkDJz9NrM8Y177pM9P3XorfC94VNSMAInkkzpFfMS+H6v",
+	"1yNh+VRF7o34NXOJBob7OQwBKfCjvQ/3IdvikZEDnXStyD3Tz4xlpTbhwRnLlBT3u+SNYNgiHIV0ThcK",
+	"naYsae3lhHmVHZ0HdY7OGV2kkq6NP3lrH7M21vX6dDG3c/M84tRleqMrBkfNvla9WK1vRJC10eJomVZk",
+	"rvsZm1q06frrMGB6zpgg+BzL1LHXPfAgMP+T0542uyu1aVe1VZE3hUx91Fs+BxWW4bh/kfzhKXwt5/g4",
+	"SykXO2T4pkPhi2jujuUH/S6naE0YTdqh8gExHctyrhJVVxGGQ7CE5DMj1wLOSzvBGXrvc9WfWtSvZUN3",
+	"krNVsup6YKqPM54xdaM2uOonecP4pOjnYpgyup6wi3f2QUPBMi4zi5jVIqOtScOIJyx1Sgwi1DgLjcWn",
+	"mdFcgTjhpBUzmiTHYlmYZZtSDcYz01QnQiQWFED6mKnWAclpyCCdC6pwaZ22hkT8hg3NGM6Dfu1XkLf7",
+	"0vZuv/sWB2E//caNxX5+Lc/diOw3b8OBua7c+Jx6nTcQ8PcTJorVmlNF3OMkpUofe/x8m8MG9f/Mc63p",
+	"uO9+sFiDyuh79uMxQ6htU+aaJc0mV/hdkYQNOYhqhjG5lEO6gD99J8cY4T7nihEqFhgVnyw9zutMsQ4J",
+	"X63KcgxkMDuuAlAScOfMOYmcSFrqXh2H4oyRST0U35AKkOSKxRrKqc0ZbS1s4FH6LWfzOjWmHUDtBVVX",
+	"BTytyqdTmjXsNCvIMOECTAJqDeu/EUKsT0a0tKMYnieqnrKVyGRAnPxhK/a6jsME1pglBgOGnQYGQ6c+",
+	"AwMeOyaUJFITxWY0oyjA2zKjiIQoiHSa/dK6rUS2nmVykLIp2riD/rQzX+PVtjjh2C9kAa+1wOD8Vhsj",
+	"v0UEq3Nr7d40rR7QphO6qKtoSmY001g2FJUy5NU0YwB+aUk1GTBzQRSxWFpoI1cSzfSjPE2JaZ/ce3fx",
+	"9D6Z0GtGZlQpcxW5GDKoE2LIkXlqTXmIR+sFQvbRBVM0T4YrkmQSyvoADifqllwDlcYGWBIZ0ZpC9g5S",
+	"UWW01mueSTE1KtGEKhJ/e3p+8ebsd/1np2dxLRW7YmzWsLx248LRbLhy6PTAlTNH2KyknyUC2/oVxiCT",
+	"brncbHej9a5VVlM5bjo+sKpuNjCRjI2MxAC6HZZZMXPxad0IYgqiNp4yi6yKOfrDCfh3fA0ZlozLAP54",
+	"MJMEhcUB9BnZzYW0LRwE1QDy/hOshV/7/pwnelKz5XIerIYXfjFdjBZ71yUnLoiTzmYpB1S94mfL9xIJ",
+	"1hP2kStNFkwHghhepTljVwh4pye1Rh4wIKsZHTZQtuJ3M9i3Uulxxs5/8xL7d/d9Kq9hgGjZkXNRIDtj",
+	"A0QwliDdm2X8mqdszMjTs+cnF8+JuY66S55DMHRQfss1rrRZqvmEZQz9bt2yK+3x4WZwjUv081Roll3T",
+	"9FWDqMHt7wjNatRY7xbEND7BPmqobDTlacpLhWobDhPg6LcowfIdW9yOjb21st8QLl1nD7dhYWts39+x",
+	"nyByt5UEZhbvLsFLvmNbxkLWF9wCQSPPZoYNuTJ0AMd7Sx7Yyjwbk31fMmqUoDXVKUYyC6xWljyjB51a",
+	"vT6sV/H27M3T5+fnp69/1b84ffX8zbsLX7Zi/UXatMzGS2AcHhi/KiZkcu4W2LIYruDa45eKHZkpyNle",
+	"PjMcdiizjAFgMrmHQQ6DRXw/Amh6hP4g9wQbY+JvjETdBuobthw7qBB4BxikSMi9mVS85g1w4vs3rNTq",
+	"ukERxREn64O0KPrHRBpBYMYyLHByH6SDAu3ell1S5J7vsHe/S06waWUZthlbUK9UpgmY5KkgsSXXXScO",
+	"xCVmfITmPzl32PKGMTvrIA2mhCxE5VOYW5oW8weBGYvngzkCUIm7nerlsT80wezCj96X4FCI29mTVmrZ",
+	"sCiV4gdtrD+bQSS3G+hPyiFWV89xZxH1cimv7P3H4cOhw2PqvnLA9+ZosaRufusvdCrnfTXnNqivPKgX",
+	"9cccwPIFgUxRMXYHw4YfsLlXz7YczZxmpt3PYTgFyPUW4PH+HLtrVZ5eaelLqEe2V7g0a2WEgCDvzmAe",
+	"coFdigXY7204ySszuFtXOQ5m19u38wiHly74Z3OI+lbFsqD99TacqtBlaalh7whrGZGJzLMIDAOGuIAK",
+	"6DRnFMe+QEc6+UEKVqo6LiRGQS7x1hlaitZuDbxs1GGW9c0wNnoBx7/ZK6DftnvjU9OmqnZR4TdYkXWp",
+	"QbtGkt1sez7H0W9yVj7L8bc/uJ/X8Otu0asmE3msciitEGPVJDSJQ7yiLVA0cPHJEHEKppSnEy6Y0XQz",
+	"8lyMU64mkEJ/Mhyymd57actHx7WV9C0Y4kExpvpyGHEYbhKXAymcHe2aZf4R8Frq8KORcZg2/dYZ1175",
+	"OhNb2uYNee7/YCFhGqJDfig0U29UjH/1/IJg8dr9BzSZcvFAaaq50nyo4nrbIrzrylsKBEMtAsVPFKcP",
+	"zs1LE8o3qGcawCA9+MVeQ93bOeW6P8y45kOaNhe+BMUwcOqA54bE7sXVhoKWNY9hKGzKsjETw8XGY/Fv",
+	"3t5grKi9aihWi3BjgWrFUI5dkRjaMAclrgzVthtbYyu9ZgCgely2id98GnWU4jWb796yaSuELe/jFVuU",
+	"0BQo+YbRDEqSXjH0otj8khlVCoKt5Yh8QxUfEpqb26ItRehuAG66wqJqq2yt1plwDXcnb9s926WsHWgl",
+	"Sxv3lioVwilTRWLUTmJDzcZMe9M8mdGxqyopReEzg6/bmGheQ65cQQzpcMo2r+kcAsJBVefqF6Xvuv29",
+	"y/vlj031nV9LfcZosrDBK0snYQUCSkPYT8aUYVfxEdEZIA+CYQKrZ5Ihz4Y512SQMXrFsmMSC9n/Yy41",
+	"jSP4G4yE8RG6dUGyJlC7UxXmtwyMZgnJZ8ckVjxlQtswIzqbgWNVSF/QM6WapYuAJ9vhYRAR9Ix/QseA",
+	"PZKW0/RWBRC51TvzjbpvXsvf2LaLb17YLvya2658uIpNrGwUSvar16F4zd//FWkXYRDpc5Fs518Y8B+W",
+	"IiZbENAN4JMi6ENbqWsVlXC1ytBxz4aG4mFsScUi4iq5RfvRQXQYPYweXa5Ha6/d8efQz3vK7X7j53OU",
+	"Uf3nF5RjOBl+fGoObhp+89zaK+3rcsrsK5eltXq8ZqG2Cdwuooeq9d3mOKuI7BMrdAPqPQwsIodk6KYR",
+	"kYdLZdyKK+ZXeds1PmfBAp+zYHXPWbC0Iimtq0hOisFcVm+KP1KRP8ErS2yHd+UFVptfJo4FDVyFF9oO",
+	"u7P1zd1tKlDY887tZWHnr2jCblgSLWFJPktNe3UxihdZzlyR+1IqAURImLOeZoZq1wbq4CWpkTRQSZ1P",
+	"pLk9hi8NvHMtMnLHiIKAeCXkXJAF08fg68Lq4hCFpsJIQ6v0tkdmWz7Edbbe4LH+BjVvnWugpk41HGUy",
+	"nyxcHe45smU+4iw5tn48jOHhYuxD+x0wHbzNhQ3u0kxpkslcJK1K5baKjiwlVNgoyaoTu7IsUVCIp3SU",
+	"SgGN1nNhD8S6U30blvzSVGwc5Z1b9MNBnTmgwZoYfyxcvLqqsZW77eofW+hDqPEuGOH29tRmh66O0K+J",
+	"yDdyN037UzVuclLOMnnN0QIepCEU+f5tzqhRIfo+iXvl/QHVERKZ3B1y9KNNRxhG7/OoW4TzKyb0jTIS",
+	"2t0/fyaKEOUgurhm1WEJvrCxnhgfjufA53y4wjyQd2Zodn0MM5/WgW1+C3Eb2gbd2wWfQDV5JjzlaudB",
+	"34L3F7HR7kaUiEqxiUGAtNup0nFaOsNuxusv6fbaQEuOsYVYv2UiLJDnfqPRZgiVhb9QUDoYQr1HPvE0",
+	"YPyV7MMuOXGwq2CE9v6uK7aohBXuH3y9HbB9KSOoPPDXUk+gZhFmvy2ltJJA1oCwiIBUkMECLbNgqkPe",
+	"1D4HFmh9lgswBa6wJtubiJFbojzc5TzeFzIjg1xxYUg8YKQ8sjgvQe4uCgT2HdNWbPMru1P68ZlNso2t",
+	"29Kl+YYNtJ/lNrrU5smeKPOE5QNrKn3RMQVnK7dgNeXp0TR1zg/YzgHmTcJG1y9r0xra5MwzkL7i7i0k",
+	"VP4UuawvQFjEEuEQGFSqE46Wn9W5rhgXNkvpkE0g7EyRWF4bKjZlMXi449JxwuDxjF+zBL0aXLc/R2FO",
+	"6fpU0mWxc0lTDbNFiyMXdLSetN+Ftuiyl+5EWzy357DG8eIQLSM8EEkoQABd54L827/+7/7tX/8TPDbB",
+	"xdHh+1XAqYiw1CWBeQwpo9SUUZ7+/L/8H//u//mv/v1/8S///X/7v5eZxsGSHXiTUik45Aa+UqPt3Lb9",
+	"JyKPiIJMN2eguT2jWzj8wjJU1nuciaiq88JQwi9Do1HFIrr0XcUwV6dpLd2pHYlEPyFaeig87SSJua2A",
+	"4Qm8B38wlNqIF5GViQzjBKebkZm5OaDIMuFU5llj8cr1Q9zKRhLKFOtrE6FtZ03C+6yQ8oD7Y0B8WzCo",
+	"z9NksywUbRWqWlJ1l2foAP7gQQQGwBj4hdX32lVwVetZi6P/FvusFB8X8gfHOnyOscsgb6NkZ2vu9U9o",
+	"KIs6wB9YwpJNj2sorLbUpjdGC97AjlcnbBX0L9DBveG1mHlVMS9TsaVTXdq0SlYznKnAeujpxmYoxOFe",
+	"XQT4p8sM6iflObeMSs2EOcYN+PPe2lFrbylu69rboLlOb6uObLNEX5w87C8Eog6n4o+Em/zND8Ld+Y3c",
+	"CNSdqQNuBNvCHvsDXRLXe8sJczc6vBvYmgPA8jCb9WHUfAPW8KsyIlc5rsv2yjOCdvbdKC3+RpYXfc2S",
+	"V0EnKtes/Um5y5ty5xdF3aZTKpzVSpgsbHndGMGwYG5wmr4ZdY6+38Y7Vp1cYMhbhSO6fIdsYqGzH5ds",
+	"TEsGAj2x+bdUWDy6wrTFxTDNUaxYmn1RqWur9S/8bzVuwVoItOW7uGrbWpmkqvqzqnfog1lhnVBZQ6vA",
+	"4o02iQFCLZm1X8CHKSMQgJ6ihaCmnMXWRxsmUZcnLjPWbwoKcJEG5iEnIC9FB9jMWGwjxlCA43JwdmkZ",
+	"HvzIk0+xCxlIU3v6puuB6p1LF5d+3e2Dfbsb6qjcau+MNL4Rb0ajEFAVlEQ5GrWMD0SF6Y15yf5pXoWG",
+	"3xXIbDWe76GFzfFw8bnAEJG5RdKiPlXbqOmKCX1EhLSBI5A/bqHf/FdAaiDJEm9MZohQrrskBjXGwU3b",
+	"Vr2XCVwRdiDKvj+himS5e90cUfu2g3Z7cXL68vkzBF4xr2VM5akmii4C0C2Za4DGgtnBWJcMrnZo1vjg",
+	"cFpEYjt13+cDs4ADP3psB2N7AeHFY26A62CWsSFLmBgyIq9tKrd/2AzX2m3B3xdAY6WMXjNlNkTmYIlK",
+	"AVQkYTMmEh+mYEeJVImnaRkNrFsKRdUAeWXm0vJA+XNzZt/1X7yARuBoDeuUPusS2sA06d5wuuKtKHOr",
+	"Y7BOcQlt+JOWuLkW3+eI6CBEy21pm+gscI33HWlab9KExwMis/YNpNI3ssbY7jawLW6H7mjOPr9mWb85",
+	"SgHDkfvt7EPnTCSBXYjVppkU0RXmAS7GSLU8oHQbuPWbxqVsCF4XdZzc1rRI/veGC1LhOsEGVy9XVLqe",
+	"1ZZr9qw8uDB8JNw5tx2ls1K6DdWzHgaVFGd6bTqJITlPneG1grHnZaBWkProxdno6X5WW+XHBg0NmdCG",
+	"TMgR8ZmEhAsSa6lpGkfo3+1ZcNiSewCSF4qehS8vtG7jow403moaVXW1svPYULEyPrCwMv2Vu3JjZa7Y",
+	"3+01uGI0uxMegxXYrdQ43LG1zfS48+hs3+ktnK67D1g1o9gyBu7motWqub2XWfKoF56EzSwU5i1D8d6z",
+	"pxOqvwBbxZTqLjlxceWPD79+SAYLi4D76/M3ryMyZVTlGUs8ztJ8wjUjiOZnJHAI1bL1xMk849pwdy4A",
+	"d9JGw4WjexRgpBeLvi1CtT11SzWxtgi587wV4HMaTA/4m2ESuWIh9ljozbN13jcCVQvT+H6xenyBvNYO",
+	"oR7Vi/oIs1CCRhUPYaQ9d1kWoivi0G3OcYmhtrkPVSfL7UpUK6nebgn7bol6ELHQFIVNPKLvgE1oak8/",
+	"xNQSOoSw64pTYo2TBGtrbEZ1eREt0jK+EwreYIblpmKZfzfy/dYu3jXLrq11upLnsKpGh8eZHucZawng",
+	"XsoKjSqVOWsini2kOW6b7QkBCQnNHIIPmFPS1D7NYSzrdV9u/uoDcEAdji98X8D+4eNhh25w2yGUyTRh",
+	"SvcBqqAR5sDon6kU48JIZR1cNr4/yTEE3DzDFP5gWmSJTf2GZBNv3kpyhrat0vh9Roq1IiE6L1eETl3X",
+	"B1Gv1yuiA7NrZygCVxv26AbRrVVGGhakUE4yWhtXfAGDmUH9O7NIheULEir2e/Z7ZXcmF5qn4TDNksBE",
+	"jVCg55JMpQMVbNL4yiN4jgGDzji43ex4jSvzPB9MjfiRRISmSlovS+EV8GGLiGe9Xccy1yumdP7u6dPn",
+	"5+fbNF0VV8HAnOvVKWTtqxsA0qbokjej4qBG4RKBeRbLHwg6rcHEFFL30bTWNi+w7bPLBQPBfld0uGLq",
+	"/dKwlhcBU4EOenWrgXjg6HBB46y5HBskVYaICZWKUMtqDDbeqowNtwknSkMB2zejcKPAPROFBW/gdHvw",
+	"d4vwyrMA/JoDMc+x0uwNDDMztNr1BfK2So7r89fPTl//KlrOxLJ4nu0MfK6PBrG12gsVEh0hG/VRlGS5",
+	"fYtU1SsarFl1dtWqNVXrzvLBrzSOVrmwvr07w3X80HGFKrMuCEndvVol4exQAnYy1S6l4LcOK7/GkbKo",
+	"568QT/MDkJeEqyuL0SwS9pG1BN61N/mmJaXk+qJwDszJcH6zfinTzFau2DpAGm68gzNsoscJXdhyFE4G",
+	"Kqo3VHuuk+EtZdug5F1RtsNGAtgmtp4n4uJtVHYvqIMC5ccThlZnKm666Fz1XcWrxigDJ7c6AHIEazP0",
+	"AaF1jAjMxdiV1FtW/CG7tHFj62qvNG0fRMesTZaDh5Zr2bjjFQzItVhaiMhe0dJpKd+M8i6Wbt5KarBb",
+	"o67vdueW3XLPNzTvFrT0zm28by0EW4Nxw/7aJaeaTHOlIYMWNDMQaeB02+itk7en5IotjkicXqmp6sdk",
+	"JLGgKBksyMNDkjKtWaYikvAx1yoi8Z7NNOzH3WoIZcV8drBR6fu3Owld82XA/+pHQ01e0yn7FH8WNuS3",
+	"EynYa9Smlvb1mV196BOR0hOqJkxhAQGETcclIymj4JqOfxEfk/19oqXRH4YTmtGh2csueW/nEf8itmE5",
+	"1MnwXJAp5SI1PTydcEG75ASiGBRREzkPK9NT5YpFKae5llME9w+/7vXgP73VwbZlQ+uHD7/45fe9vSeX",
+	"5j9kr+m4pLX1elwJhiCQx2VXAVlFe0eZm3FXWcfXbygq/sQQ7NMlsaWtS+2au3XFZhryb6YyY8cFP4Tq",
+	"fu7iTcshM0NkUwUbtx20DKCB6Z+5VuDTt74p+PjMtecW683o1NG5Bjq4SrODh1BfQxJhCxyj8mIUUUia",
+	"tNipGavXW7ZnnJ5DNnpmoZLlliCzrhxff0o/rrHBueIumJGH0hF1OacoooyloUcgKc4nVEPdO6hKZnu5",
+	"dXxRs1RjrjTL+jbArt9oWnE1LKkAnEHY0ZlM04KC4shB/uOKuJZZElay5JqMmVbkYe/hirqVfUQh7GN9",
+	"vbVLWtRCMQOqrLCNRxtzjF1z9cJs+Sk8h4UauFG1nDZwrVWgl9vOO4ZYPyPV8tGIZf4iEYyBIUbowQKN",
+	"1fC7G8PU+ZkVKcnFZL1G77/yycj+mzAT2X+JaciXuHLyepdVEWyHLNmpsFn0ujTBYAx1flF8rUj5XGtf",
+	"LL+xujDmGRvX1u/H742Ud3r+hhzuP368t98lb0S68JIMCE+WAoDiia4Hab3EudDZopQTaoiZe70o1ZRw",
+	"mpJZxkb8Y1k+ePq6szrN5mTv95c/Hnyq5f9nzHDYb6geTrYLd8iggfbyP3bo+toMCnRpB7Hr+v0K5rW7",
+	"G4NqJHS741tjen4+GpnP9UV94TcnyUNZTBeiDJTwg/gg9kgAr+9yDY7KdaddnVZ7LrmypLULr4ex4849",
+	"Zk21GFiAj7GPE5orXW49CBR3ORtC2sx9FBJTNtLYgA0TWfN6fax8GOzgouVRFyviT2IIN4eocuyQj4XM",
+	"/Hjx5Nk63LbyqOH6UkKy+7GHO7LlmdziQMHSAJ0Ya/lOWBrWua591zO9+Ajy7uH6BL6sYB9hfWc8W7u6",
+	"UDKuSDyOwamHNWGxmYSlHEikOQ65KD6aMbhkRLsYdgz2mYU7FeTEIi7YquGVhipV54Bdo0X/gyAkMQKg",
+	"0QwwO98JVjAfpye4pcWa5DAyqKG2VKU8siJQ/Yk0VJjjRC1OtVs9zHEwW21kJkEGdHgVhVlF0PoXiug8",
+	"EyThiR3xlJF7vtn75Zx+M6E0MVMUUERaJORe0e99TFiovT+F4uXWrLxI3Q8iLKG/HCfqPA7+CnaiThEM",
+	"bMdrOIUdjdEV8OzDyyNbpH8YCCv2tEGuvN1YaCr85LajpV6GlCzAUYbPBdgvfHRJD/jpeTAh/Oadn5b7",
+	"7CaHny+KKeIXp36irgM3XfxcAhi2nbqp4+dnwZRdp8nSd2d+MTzp3o750tmsRQzYyWyGIexLmQyNuB8u",
+	"BgVhUo4DfeZRLzSCAFk2evtSmBvw8jbJvw2GidWlAYPEJStbAUFmIlFRIfTbxBEXkJdSPq3VaTaq+Iko",
+	"Dy1VsSJuAl4rFyo9e35x9rv+s+cvT37nK5RGLqHFEgrDuhSZ+IAVCepRZRaHB6s0s1a1wtTEUKQmb6tT",
+	"drW0cCnUMhPLsuBwloveNHQZ6rYtkUHNztbCgrbJ26gG1BfAmnh1VqJ+l/peWpQDF+dhlFIfxWJJ70F0",
+	"uL0iCb0GKqP5HOBOlcXM5eAyqGu0Pm3WPWcvj4oCWUZAafRqCnJdjmxNdCwm8qnIlYiDwLQCBAeF9mgT",
+	"dYElRiWo8xg4jrRe3/PLErKxZjNYqeMbaQ7MS+XrJ2oleEer17303Dz0jGnK04q6UaMAmGcDZdR0FwWl",
+	"szo3T5KqU1/q1xb431kD/tT7yeLYwzimvKhJBRKRmhiKyPUar8lGzMYPaDsN2E1j9f6Gc26wjels8aoJ",
+	"CvSFzEiSgQhq7XNHHgnUsgUXDAMm5VGehRExThL3nn7vAKauLnOoGE0AjB6AYcnpyGpSRv+CZFeZgb0i",
+	"CiICv1BkKAWEkmJ6rK0HVrJVfL8fHUaPov1edNiLHvei/a97l9GKwiFhHcyv1xpvy4FXDQzIU44ziXAi",
+	"haw8wNp4ZnWx/gICME+5aCm1mibPXTPwAZsyf55hc+bPE2wSxpDrWrtEGL7bBmIJjEj2+fVlordI1HXp",
+	"im1C8sNCeYYkmEm2jbSu1L5pJdYqW5lwZV6qeaa10IGJ/luBPUWda5apWlvhqTArr9ApjEY+1PFLJcNi",
+	"+76t0k5dfT0tScI0GxpFTwzzLGNC299Ut11I0Zzx8WQ9JzL79R4fXTK5ub2shJuVjkfpQEalqkR2BHbP",
+	"AkA1t2ibAVvBUHcbhgFd7jwEo+j1huEXSHHuPPTCzqdNkdwpF+G3+1X2+xPe/uAmr855Z+K39tGtb1n9",
+	"Em2LUHYT/rGyFt0qjb5UYa4+tesGbOSz4gs3p6SryGcx1cvmg7FTgrd7Yvfer3BNZC24rEuo2kY85VoR",
+	"3BiS8Gue+EIHROVT9zg+oAp1lCYLJ1Afk/2yEWNNYfZ18PchYaidiCUwBQiOTZszoyri57myfH6d8apu",
+	"BFDN/Zz/sBZJODDq+eF4Gz9QCGXEEynMkkOraxdoU9OakYJu4Ip0MNCtmaHp71Y8kb7nuuMczGpXd/ac",
+	"Cb17J2S4nFtDatZEULOPOnL+kxnN6JTpmqDEQE/Fqiwy8wpruW6I7c2BWqG3RdmIJxKrqeraR/pTqXT/",
+	"3/z1v4ix+qgrPOUuik/VFDTFagGDBZAhjzC1mLGIHPR6AV1BFw50Yy+SCvpBwCn8unD+B2UK9h+HdVOq",
+	"dveDhzeyum9ZKYerAmvrOR1O0AU3oUW1OkM2wHwzYxmJfTdx5KOVIFAKVhl2Uruq2NAUKudoorhiC+cL",
+	"C4z8th6DDboC1xlilDlVCbKobJxnHOJOmTG48DJkCd46QgD5HEMXLyrYjcvnyXnmoMKSj2ocTtjwitkq",
+	"LqEVJhjqnCqfuQXeCxvPWJ3hw96T4kxYV00Mbl8XV4mHq1Jtx55ws5pm8cDnipFeZnEjiAbw7NQ85TMD",
+	"ufKPug0uxZ6AaXdvv/fwYG9GwZy+GgjgBkcTS7pCQN6qwgDWaWr9qrrERa3GvnUuTWMxptqeKxWZtu74",
+	"BjLzbCIF6wsfDb0yXjQInIbcOAyybJDApoYSKO3khyJUcwm0bx9oRHzNMo/cGEfkEX4bYlZiQPzX+MOU",
+	"ZlcMCkd3yYntLnO9ARZmpYoRtfH2UqQLkhj6ZCOszBH/QiEVyrOx2Rk3t24dxL+XYJ5s7EO7jSozd18d",
+	"Rsk8GzZcL7VQmk1RQAxpciEdVLTHG1x4beWI8ihe0exKBWEgilAC5SVKYI/uMsJFTPkVg3gRIGTdVs7J",
+	"XLG+DjDz6/2hsSX9MZnINFGhdOKDVWwjWzlJq8Hb4XVulsB2JmW6fIWdS5nNwcMWUBCCh6EQzEF9BaLt",
+	"i1G73s+xp05U/k6Xvgi8tubLC0vCl2rk0xSKj5XkiqPlujZGnJJiyLokNgua5BimVPscpJgY0jICxAqh",
+	"WXZN00JrBnHXiqGurT5YpV1YQxyRXKRQOK7iGaI+cRTSBueinJSBs+lEHd/wsgPFrgjypSo6Cjqk2mXJ",
+	"e2XVGgKKSC0lyYhmxzbW236p53zInD4LH9rZzuk1ywwXzuz16je5v+2DuEIgzEHgCcZOoNOVCzLlacqL",
+	"hOwtkE4GNKUW23WLtzct4THi481SylwGiTtw4Lo0m9GcItYl52yYMW3PsZYZSwgTw2wBYQpGOlATw9mp",
+	"IvGXX34ZQ46QKwvMVfErDB+TyiZS6YjEE61n6ujBA/PxgXm3S36LCW8oJdIh8BJsQWm6ILmwAZgoUiuJ",
+	"kXaUKBikhcsonKKF1gKdR9CzUUIhMsmughus9dtEgK8z4UnChEvAg1TDAbPHFdG47sXmUx8+xPehp9jo",
+	"YmbYXZCsFnHRpv8JlzOua9JIVUvPWYUtZYAB8xh3p1sHQT+UQuXTuhiTc6e7Vu7lF6pwNGMuF71ioojV",
+	"sscZYkakpmlEgPJkbJSLRFncnSKzxT7e3e7ubOMBdRS0v96udGoffaVsVnYDMonPIbIkYi7zNCFjhusW",
+	"5kKp2uwgrvpgCk1WRGwVhBHQcAACtmAYsElCIuQLgYQIdYzAyiVBZbnvKy6SNvY1ln1nnvQRfUHI3KpX",
+	"X5qHbRQdvMyNrLn2LXzKPC/nfTXn1sFUwaCCazlgKSRicuXPXrBYkJUlJILyux1oNr620g/MmOY0ExZv",
+	"ZGnDROkijGiaKlRiuELiEAWx+7FFJQ8ajTHPbGiU8uTmwzUyz7oFf8bVLKWL1+ZR50Sk15RD0zeCrtga",
+	"z1rpdsfyzFp9FWOiPT7GTKZpl7ybwcYw4SNwoG4bwivgXcLKC+Wyn1sWZkOK2lfWiL96aoW9fzufWYGr",
+	"vQ7LgoZAEqH0BQvl8kQa4LA2WoAWVYRxT3394Fv3/Nn2yxXvVqJNjzJbtkGOghSJQmT1leNKoNPbwZGZ",
+	"lez/IMXa83HBp+z35jmHSt1XjXb3qqBd3ugCcmr1Tt9mJT9Qy9tAniafcxxORfMNw2OA5IZl4YDLBmEy",
+	"NmymYPxlucTzSbtS4cmoMmBfU65EXwq9IhDyyqyrxFwrYPJWUwiEHkuS63hDQXtDoHmv/ZVOaOXG1etj",
+	"24YRBXLKsnJOZ7MYM7uPgxRpszGop9iYTOdphmDIIxKnchxHJE64GGuaXpm/JTX/nbPhBErZx2xKeRpb",
+	"5WRPTVVcMv7R2WzZnrYSV5fu/VAbeBF1Pu4BMMleocm5gdWo32Mm9Gl9kQN0RTSblpat5n/MabpRNakg",
+	"9Hm57K63ZC+DCbmlqPuNZVMqLKFrP44A7W35Wcwd2rBM1tLJG1DF3mXl2gB5xutIn1PWajYMlUq24TI3",
+	"7eVAoq6yPAI0dl401reoURMbjkWRE7XRkN0aFVG7fygK9dbamCaMJg0nJuVKb3zKrNFvo1H7em31xVW0",
+	"FSHqAkn5aBHOVssrZqY7mdIhsgWR0CzZm7PBRMorVbMEFW5j26yjgmVrAARUBMTm8TJRmWdcszciXaBc",
+	"AvudzRooh2FEMtfnhfrnHS2P6yO7GyBR3ZWJPKHy/dbNCohsDcH6+Tb9fJs+89tk1IISZ8CzXLcvsmHx",
+	"ZwHE2foOZ1ZtKm7mo0eHj9Zj5szSxYVsN9LtyUDU0akqJWxommnzHeD3pXwIaRfCyLqX9apD5kwaq3cV",
+	"VtMuf93WOnGthnb8LB7dqnhEtStfV5ySh+vOo6O4FaOfWICTAbW5EN3uiPzVj56ofIrIX/2IIH3wp6XS",
+	"8LfNhoO/XXoyfGACgJ36ueAf+1N8Ea35XXPi4DN6DewXP8tzP3OgvwgOtHJ/VhBb3KYV8HHNy1xMYMr0",
+	"RCZh72/fnF90os6vnpv/vn13Udv3H3OGOezb92wv6w0aqVvNm/C+vJ2SiFTnJpOvnC/Tb93hSuV4mdKo",
+	"iZw/LUJ5a6JZlks+0Z+56E/NRX/mND9zms+d0yj/6vpnf3I6WkMD/Qjr5o8m3ZrrNWuyhtDZ7HyDGf9s",
+	"Jvz5sv9HdNlTimvjxvvDpA8glkz03513IvP52+/w34v3tftl7vgsk+OMTs/dwrjWYPfB+JBx+Ddh1yw1",
+	"R7e2qVszTOJtD+92Td0W723abdY69rnztPWg2xvmrRflle42cd3N6DYy138Oq/xPPKyyUtBgv7agwU3i",
+	"Dv+TiA6MOh/3xnLPE2eMlem+tn98D3EYl+Fje1jvBWgSNWyrM+Z6kg+6Qzl9IOmM7xkSN2bigY+8+RS+",
+	"rq74bM8VitibSdiigrttEKr41iXpfnbxip/dqv4FBU9+bmu3RSTnluGX28Yqfm4rtmHI4brho7S5y/H/",
+	"5AGQW4UcbgOo86lRCtuyPn+RN9MucwHKz2DxTPPFMeGjMrDAosj1lrnQtxF7/XN6zs9y5M9y5M9ZJj9n",
+	"mdy9bLJdHsVnmLOwBcteF6t+uYI579a2dQd2rbNagALAyeHZMOeaDDJGryzadhm8F2kilIHwNSAQjdkG",
+	"gPsKE/DuPJNiTK7YIgp5KrTh6z+goR6Qkij5Yy419UwwVywh+cxlUU54WiJDc5ldqS55D98jhFIsZ0zE",
+	"UfgUEnULLeOAbGJAuHf1D+MJTUd9+6qDw3EThjIuUrACqcFinJNhKhVUIzt2FQeIaQMKIyKHBTQFyNym",
+	"CpDwDYO0CRlyBDgMIw4B94ZjxGYNYrwkcdG6z56vq5dUOqKmd1f+rry738o5kSNtqejSPs+YYAlR3NF5",
+	"TIXCaY7yNMDJaFc6XzUhxzlkti8UAntHZMDGXJhR21rTGqud1SJ8VE3mZtydqON3ry3eMVP6Db5q/vyW",
+	"piP4ePkJKonwtG1iT5XMaMzxsAvgGouKfWm+lOfrQVgqGCwUEVjgrhgRS0gRQhvsDHelRK6XxYkS4YAb",
+	"OhrhQc+Yhmo/XpxwkoTfXjMJORph+RdY5XYbjEN6IzpudG+gEUf+bFN+7L/lbF4Xai36ml6xupCQCmtd",
+	"Dtp0p6gGz14k5ZS0L5RHubAV2AzVQMgyl3PHmEv4QoSrxqzMpZHMV+BRWtDJ6mhA3N1uKCswnCeLlZVb",
+	"5pNFqdAQFYY3mPVfqvUlZB/YhCGbQvYh0d4XuJpSDsQEGYmRZF2CvoI6VwDJVMC/FbWnZK4zKq5sLSbH",
+	"YTCFbgxJWYY2y0yDIOkTwvBlOmHUFV6yr5orOaFJUasSOYuDJbNPhehlMynTEJEKWkYUmD7e+XIP+FNQ",
+	"0QzLRdX0sjxgrMy5PGKz6DMJpbkAz2pFIc+4S17IDOeWOChSHIhXmnOXcPxBkFLOcakSFc9sCVKjoDsR",
+	"HRGx4MwB4ypXiHJUQdmSle5M4J9wJCBTMMUkPL+5nagDe+VLS9mVbUlY3k8WSEreTxZnvvP3k8Vr+Rvb",
+	"PXx4YQfwfrI4d2Mw7wbDeD9ZnNiRvJ8sEHDnGzuWVfKrJ0sNvETfsLxKWfsFyAvMmL7deioeejRq7UjV",
+	"Oy+m4ju9mTIQgDbWLFWWM1c8CRLT2UeuwDCVukzUZe6zTZUVQPvsr4UstRnSPE3JgFkwKo/dGBthJK7s",
+	"4QrA7DYlXeyj62q6tNMdL6i6uq2iS411YM6ZcubgprpmNdfBkDNfcjkATaZDQCi2pVQ5gMHa7xD9LQPR",
+	"rg3iQBlAvWEM9iFYbkREqAxmeSTmUZqmN4Wb9FYchQsIdc8c5pfhCkrbvqFDN6YCPce+tzUig9krwGxs",
+	"IFmxf+AUazxikXP35dLWTekC/gyJ2Pp4KVvAZTV4OfpNmpN/DHsCgto52l8K/HNv2c4qRS98CbFgr0pr",
+	"s+LMb+e7CNO5bq34Ubg2GzR6tKLVlovqp7NyoXZnR1KuhMMODUlFnf1lMUOtJdMn8JRv5VPUscjB6178",
+	"Fh8L35xKwbXMrN145bz9k+H7UN9q3au/MQ+Fb6kWIss0mGFlqbFTbKY0hWIlIreWqzbgKQLs3zSk6+dd",
+	"a9y1xqXf5Q0P1m1nVzxYh61Q8REc3gMiNxi36NSaiv2Dq4yNQZmGg4frikiUxhEiNq8bSunZWx1FiCZd",
+	"PwrwYq+E6ochhg05e+nNxunApcs71tzmk3X5rL7B6tLfRpvVhbxBmw0osjUQzk4zhh0IkGw9WHIJyLaE",
+	"X6uKuoW2/chFXSCM1pQnAqxx7y6ertzLapnc/fpidGGBhp/qDj7ebBg/zRXccBAtb6BaCqpZewPBWKkK",
+	"L4a3299o/LUcyLpcy2N/m/EpzRZg/xvQ4VU+OyJ0CtWXAd7X2v+8pQ5mATbHe872EMYQma0AS7BCcKj7",
+	"kbPIScUKiwCaRpV2tlFAATVNRc4yOFhYQzMg4i8bJK2iyRWRIgIjJNpucR5gvI2sbRIcVVXvFVo8XQUD",
+	"sLYhmDqgSI8zmc/s1shro00aJVTIigEWi1rgw+HgwC0J1mJcHilJSrMx8zjpKyzO0DS1reIox/zaHBG6",
+	"KMJlMLjEzM86buxKHluDC6wq7JWLVMECpcHeVkyw1gdkY7G65CVXNvgJdBuWEMHmZstg0hHhImEz866A",
+	"o41ddmsR/Qqq+qT7JKSse/aLpcS1c4/KXyCEIRp/n24CE7ZGGTzXVHOl+bBGJbGGXvQutSvmaROh+oLN",
+	"i/cqpKK4L2Zp3z5//ez09a9glwFeUEBhFosKVx9x0twvFmvfsGdwbFPh+mzZYyaNUG863WSBHKpd+3eq",
+	"NQGWVrh+9jUjrPYelXe4Vpj1x+MFH+cZU7XuviFL01oTbbHgAzY0hPHpyeunz19i5fQWqwUwyXUtQyCX",
+	"96xZD4qUV8eEQsV6brE3gT4oc6IgM6xFl6UUxHKnZ2zI+AxryTl/vBsD5QlRsmUXtmRyf/aoVxeWCmIO",
+	"cAourKVxQtNRWBVbuQW1CJyGfGJJ+qiA2C7Dt0LgKtywJGfbwY4WA3/yqOzq36aJJ1s2Yes7tDhtvkh/",
+	"q+ALhGztNzVfd+TMP8Co8W3DzdwuQFwk8vxy6QL01cERbTsy0NlrhvQcug/ahu2d5dqIz1gNB15Fptmu",
+	"NyfArYiXdvjIwYJAxx71diNYWOWriqzaUUSehRjkts1auN02B2UzHFtxIxphSJSrrTGlCzJgxLdneRF6",
+	"LdoEB1CuV1ORwlmxTELM29Zfjc5kFOaA6P6UZARHvTUJsa9vRz6qDmJ/+IJ7VvCd8Bh5wrNMK6KACYYc",
+	"pHxWgrsV7FywHMHUKkyiQnorZHQ1434rObotaZq+GXWOvl8uv1KvzxUBZs5tCXEIEZnIPDMMJ6GLluE0",
+	"VW9yLazCGlvekiTy6bI0zzNn0K0IsVVQvdVl72XG+opl9uVV/n58qqDpLvGggapmfJNCpX5W5/hiHZCM",
+	"ZrMwpg93pxN1zPaAgXLRmP/uo4IbMN9/sCFxCV2oWlQ/uWWkH+wGvG8nUEaststU3ofVx3uH1uRCVdqp",
+	"Pbl6FpYm2li+My7cl3FEYqvYmj99YIz5EBYcjEFxt/wwstKM+cpL7jaomLtiBxjmO8LgNogVjgqJJ3RB",
+	"mx6hdXzYG4lQiLJhjEE5N9DdPUhG0VQ5x8gRcFAg7XC5gLhj6CQqwvRgpPhIl5wYrsvMi86vzxWJ/xYW",
+	"JaT2nrfxjUMqXl0ApxqiWnZMzElXxAvzrlrnhM4wfrhCPjYkEUjgaygEwKlv0JAnrJWzas6Xb81PuM1Z",
+	"vYvLiXxg1zc0V6diJJfnWToTPzZF5/TdcqyrUVe80Q7aNGy+/Go5QXD1tG53G1sfb7umNSd7d1sbKifV",
+	"qddlgzzLFiTLxVHFEA7xMNa+ZMs+QYjuUjmsklkVjIqoasYbxRXXedNyobP6CCc/ZojQwQfdQKAEpaWG",
+	"EeEjciUwRr6+lPTtRuvdfuRdhmE4XfLechP8OSqsxD4tgAYJBEV2gOE9buX9z2Aa51ZzKoqVduuWqbnO",
+	"bmkb3GOhxtaJ2tCHEqzUqh6CnTW86Xl3P9QyixGDoT1Z0drcZoVar0fChjxhlteVcom4PsZyGnOusEJr",
+	"yQKPiddYkaX2PDTbJkozC2V0ewnvqYnMfM1Ydb/w1+ABoldMNQjuwgGbruixCOK2rdqlsJvnJAxDeH1l",
+	"+7LzIcjE7vWMECQhxJtqMqSYQ1YqyjmUU0skuhsEAruUjVpt4kZRossXkyfh0T22Nfq5gMQ4WLrVUWQA",
+	"HpDw4dpjnDHzFEtc3HSXxEBgoXJ4mJMwLMgu10TIuX/SqN3xkfkWSfPA2s0SV109yK6obWDA+mF91rAh",
+	"59WmEKiZgX7l38vYjFGXTeAiSZEgurqrUC7eZyqUK+n7IFRbMR6XacCUEW/dUUHi6IaTMcPaWIJJvfh3",
+	"WMy1WLpO1ClWx38IZ+q/xGmsR5lzByYocFQm8XUs2Jy5GjRCqoeTFiHKENSPKbor+UjgpXaKhqH4yB6O",
+	"bVxt6FzHVMklG4lpoRamscR/1wckb1Gw0luatnlr0ebqP3PPBu950XVlziL4+Z3r171K/ClYHlXO2hfe",
+	"r5b8t7HQ8yC9dcLSpEidMTsLB8j8NDNf2ZsOKie0H2imesK2j5xmH2dsqOFC9eGdrQsklgPEt2sDwRJW",
+	"JNkt2XqL7DZ419BdZdXU7YYQGhtayu+ALGpEp7Ac+irrHMQEQGlCbx44JlLYmm6Cpbaol55QARWxbeKz",
+	"syu4iPWiLtsGYtwLKO6HDQJDz7MxiKRakiftRLjAc7sqM6IksUI9esdurZBBi7KMXLfZHG/YblcR0gvz",
+	"sNTY09YHI2MqT3VTrqP5rVSYE4dq5pkxQBhZtOtEA8nK1xdB9NWL0SfjtbJ2W9gsql5sL6FGgc7BxTDN",
+	"lxE5GofTusyn8yibPXXn4calPNc/6MNd1j/60yc0RR3NlK5PYN6yjGVWe41fgFxRmDtDCcPKtyzDNF9p",
+	"DjqDOCiuO+1FrRLVLKSgUpFJWPvy7aijQv6SegZdZinNVRjDgo8hkanwg4CulrxlgfTky1hqLDO5xGBL",
+	"nLJJoHwWSD3LF6IioBRX0Uk0hasbiYOy+M+FHN3kBGyXLhsMEVown9+FrfhpaFvtrHDurTvf4Gmr+MgM",
+	"Xetbp2er2siBp9iiX8SoMfWpjos8OMNlGVASUfFpb0RFfNMbMSU7Rqf52OkBa0Tahs3a0VohEsXFJLdp",
+	"lasdECg0FlGOYM0LpVHsZxk6aaPZu6qoDdHVKAlYb78ZQLATxEaBBNgJqI3DlOHSmhkbVRNk3Rv48280",
+	"vuA4dck3DqbDBiLooAEcspBz2Eb8FEwwFN6FHMhkQQpX/k1jBYpTGC3fmMoqVHdtmQ6Vr/DuHCUB2dil",
+	"Id1y1uVyu8CorPz97uIpSQDkIO47R9y7l6fPjq3OlyiijJA0WBBP6l1sLLRz0Ds43D/o7fd7+9/+6tcH",
+	"v334vve7r3/z+PffHb569Pqrt0/O9i82LLF7svd7uvdDv7HMbmCvMlP8tRzUpfbpFiCY9vUTfHhLG4B7",
+	"Z1BfqiFpdPtXi397lvcHOSA+ugXFbR8mEwqehwe1gmdjsF5TnwVElqHZCPlYwsYSmAbfsnueapa1XPoX",
+	"+DA6HriaNLAcn41tlsY96biK0nI2uwGx/4McWEGxVWTglGZX7YTmKw7jarURc7A+AyoTSTjuBk1TOYfE",
+	"drEA/MJ2G1AI604yynJhy4q7tQNZFJetnXj0azk4863AxvmGfi0H566tT75dex/asdoNLwgeMaJYiobV",
+	"eXg8zJGwd7LNelXIqz0MkaMg/jz7rXdDtle72OcgWs3L+QFxKK1MRWwPD38TKS8IVbCzSCaKSLr2u/kU",
+	"3lS4f2f4tvJSbnE11+VTVi8qyIOYVEMhACP+1fML8oDO+IPr/Qdqqh7Ar3GXnMB2OYeLGYzdUeXzBHDf",
+	"73mcud790mt20sV7NhjF9i8tKJJ//WERUkOkQGDXW7Bxh0AWLaCE7cZvFiXn3mofBla2M9+OkvRrOXgj",
+	"0kWoJ9mvqqpS1XC4al3emmdfe9m2sEoFUsP+jfAXtgAX9caR1WCh8NS2FpIGg8enZgqw25I2ttOd17QJ",
+	"+71hURsnId55VRs3p5SKuoSeekkhBH8uMT0V4BlbmzoYbOJaJ34r4+sqHquM/tcuPv4PKI632pOlA4JW",
+	"MLsaa1Zx99cgpeIursF2ODbbakBbHBXrRUezIPJ9KpyDvHDtQjbGmtx/+N+6LOktNYxCdF8JZ4QyxRk+",
+	"vAzKVpYKV27bjs/nzs/m7pnRnXCi22JDt8iDog7g66pajpEhDCmMy0YtZXLqoA15hqnVoSXnez+L/QPb",
+	"dOeok7EhE5glYn/9uvjRoel8umwZC/XWvPhmdArP1tXUXcdU/Zyb9mm3R3Hnx7AJtbjntKWI7JO3Z2+e",
+	"Pj8/h08HRU7Boc+RfFjKB7ZaQS/ajw6iw+jh5XrPZqPz5K13yMAn78myX1ggcvvphdOUzYenPpML1E8L",
+	"UFK3jUbTsh9W7o9t4ql/YUvbXmuzEFd9wxquVyAwtwq/OGcicbEXDqkljMZdNp+4hxqC07dxnlYvY9Kp",
+	"9lMzuHANwglHwbY1OytrD/3SLtYXAnA/R2SwqOTfoFXNw8RO6YJYHF+PgwMVdDBSMuXKGt0UVKUJB96K",
+	"xqGCP6UfkcodHQZVYjzJL6a1Jsb6mMQ/mtX+hCjOCKk+kWnCsi45gchWMpRCAWSGHJGUaYBh4gLjfKHJ",
+	"iCR8zI1UFvfjiMRdNPLHe7FvA2wkamZoq3mXQ4QHzWQOUcGlqEXyTQaP2V+pwOwjwlLFHGoHFzRbwAS6",
+	"JW/Bn/7zv/nzP/uH/+//+o//w7/6B3/+n/7Bn/77f/WjIYCf/r//6x//+Z/+zZ/+0f+Gk61iwd9E7XdL",
+	"vWNBxfa6e2HFdvzakoJi7YtV/5t//qf/8V+X13j/Vtb4VqQkR/rvXlv3s7qdKrQ3YVy74i3tBoaP13Ge",
+	"Nu9jfaFPK1Z8O233Fle4JolmTQWtv8wdKIUurePulyt3bNeUdbdU1VVqqqkXImgRn3N68vqEmFYGVJX9",
+	"5CeK0wfnEyrGE8q3c4Y/+EWtO9wOL+WCPb+2h6g9zLdP0hBDlgkQx5ea30RadmBO66xHE+bz8gobEsQ1",
+	"DdiYCouDsd8uzHLQEFCWKwBQk/We9DDBaznsezRiQ73eUDSTmX6Oz5q3rhuluSuOsTLwSJfEmLzBXBWO",
+	"Ip63yKyGkkw+ow4Q7oJElC6Jc5ExOpzQQepKbdiwRTki9IMIoxpdhRLIRaHDCUsiomS5a+s5c2l1gRMV",
+	"xourFo53QhMbrA8wYpRrZUdNFeGjD4JrBy42P4bwfx/dCzZGu8kWXK5UMMMGXVrYD+fJLaKKghBZG4hs",
+	"/4bAyCo2CIYm2ocZB7CxYPFCFJJ2TjC4aWfFGO1nP1D4/NSP1v3shuxe9+O2X/jB4/vBDOCL534aRf8w",
+	"F/j4rjQh+4Sblc9CaK3OVpIWWgJ5rKqj4MAoy9V7YFV8el6lvA5mP5iTiFU7B3R4FYUnnSsSbKRrxR/p",
+	"IGqmJigdpIxG0mh/twH9/lquohroMezzWX2Lp2/LNeVaNtpg9AHyXYmUteS8LoC8iXxWmCKSsKjTpJBb",
+	"VnMHuellLneX6ekXcva2MRHlopyAUqQUF1sOAPjKVxQBNjWlCwLhs0sxVrBr7fGB36k6L6JHEYMahbbC",
+	"zTDPMjPEEGEoIglFUNapFHqyFB2R0EVLAgKAOO0etSA6LR+GcW2B4VgH1eOaq9vmdwo9TBVpKk37w2Zz",
+	"VOiuhY1VjKkyVID3jiVTLsDQoiDimSZWYvHoLfaFWo2jkOo2rLPSPjxlIzOp6idcmWEk9TrqJnVEtJz1",
+	"w1SvlWQhuIw3yBNpoz+9c8+Va6yXD8CpMMunEKDQ7jvEU3bJOSbZQ+Vu+37sarbZKptakoRpNtQgktv7",
+	"aWtatypdt7a2ik8qKRdZKZ3qyg6Ud7eY+2a2XLN6p88qMT2PH65Qfu798ujeL48CFehv713+vQ8fusvf",
+	"lL7smm/vVz5/ef+XtboTjqq9fcrOomTjfeQc1vbz/jJvMq/t1gRpety5+dF3ekMrIJDeO7cA4mxuw/pX",
+	"EOuK4r+BlXVVtSzABsvYVF4zVbAeUK+wQi28euzLHbrVKMJmDXVwhMZQIcC+MLzJMKl1BotVxVmDa9gY",
+	"zj+Wez4JBFvqvrZ/fI+PXYbP7fHpzGLKz6gZQmfM9SQfdIdy+kDSGd8zJ3bMxAM/sE/h6+qKz/bkDHdz",
+	"D4C1DKc3Y2/DycLyUCvd3e653XG/gCutNkIy8Vv7aK0l1pz8LWOOVhibfDk5BAfBQ8oVGYAnScsCH4jr",
+	"qDjGULYMbENGLLUZyLba3EymKRdj03T3FvHZ11Wmc9AybjagyKFxyUlxA5ZKMVZL0/JPV56yGA1gYg4k",
+	"RcjGKVpdlia75LTkoIPEOGmRgVKmHGCJNQDZCpkBatXmpsiGm/x5X43Nhbw1otRl473ZJYvfOXsXS57F",
+	"LeojWMmuWrj7qIvyXcP3tT9d3q/5rlbaqySOvadcNyM4awkGTcJHDiOzVGjjmPTKLiGvoB/21mno72WW",
+	"IHj07V09cEENc3PYz812u1QGxYcnOarLVccF0BPwXhgi424uWOJo8CPqJ4KcvD0lV2xhCC/Y3+zziByK",
+	"maSOnisGyYLxNyfnp0/7J+8uvu1/iQins4xDDaGBq56dYdUJrECjaQYBA3Bggema8ReTnWg9A3s/oxnL",
+	"vqvDXz3xAy21Ay8sN6SKyqh1NF5eceZqmcCDjpbGb9+cBwkt+GNs5g1xIqYFfNsImXBfOumVmqp+URHU",
+	"SbYzbubxyWwgt1CWFQD8785fnROsBKyKOBYoDvPtxcXbCPHZYVemiPSF6PNckLdS6XHGzn/zEjmJzc9Q",
+	"tlCosDopVmlRwEyLvOrog3AAaNMoZL26qJYMNc6//PK5uGapnLHul1+S58Ccfn3+5rUL/53YIwMeDGYf",
+	"PSLxjx+A9HzAEI8PjgB96Bx9cCUzPnSiD0COPnSOut3up7hLTmwmom/WLMIHYS2hRrU2jcY4YixhNeIs",
+	"TdSRrccOb3fR0GzDapQG67E5z1jWN5PjjE6BCgwyKmCxusHb2GIMN8SuJnyFAgFXZJ5JMe6S3+RmMWY0",
+	"o1OmS1B1RZXWRDJEVUrYMKUZBtFAN1BcA7u1a2PHC5b0ov4wxHU+nXBhJisz8lyMU64mcAdP4ODsvaRi",
+	"nJsGsLnC9h0TnjCh+YhbzcFjNf4mlxoy80FHWMgc7JN04JLxYXO7dr/tVkP5hSHNAPPXUE9ULiaMJiz7",
+	"IAiJ/86elSv3TpMSmFpQo1YxDQfrpBRBTh71Dm1FojA33RNqQeIzprPF3slIsyy2R/Oc/8AcpjFO7Msv",
+	"8SCcEMhUB8A3BwJIXvFvsJIR/AbvIWRV+NjX5rFu0IaZ8DXzxUMeFUXTJFC3xw/Jd/wbMgMBzvwCtaVS",
+	"OceqA2TMtCIPez2/MV0tZd88ENtuIC4tHMOjqNfrYYCvq6FPkFEXj/R6ZMqmA8A5LAAgHx4c2HMLHhbT",
+	"sJEY4d1wUoJBHSbb2OEBSdk1SxVJGLPlocLxHOCArmmaYwwZZEhie+7GYq8B4qK9mXYC/ns42nCpzPyC",
+	"XbB7+lJS8KWapXOC7JdfkouCo1gQFVbZM/PSQCYWOjt4HaECESTwRZ6B9GwfhMNlBpTPiJYfRLC5lsII",
+	"qCL28OBJefum+XASd8lTqXS6cKfP1jHz+gO9YkTnmVAWNw0Fd2+JA1qAcSndD6LaFABYc6VVhMtjhH2L",
+	"8mi+shM164EHMCoB3Sg3fp5ZP1L5dx8eaTjBUApNIbODfZylVGALESxZagiPXw1oCzGhAWkpHyA6omdd",
+	"UEUs9K2h49gsMSY0TagwhyC4Qx/EiJu7fniAC4S7ApjncHU8d0FyAdfOUAs+Kq17dXHBF4IUmXte9oyl",
+	"dMESS4HhXM0luO9x76AHXPsEHz0iDz9+dD8UdRJnvi+nx9lXtfRYws7Uf01TnnwQw4wBMaZppR3B9Fxm",
+	"V6Gw9ahXKt8ooe7cyJ5dKfDoH/QConNs75RyAzcMwt86w+09aULuO8pTv1OlYytHIyPrEFuvwGyfXS57",
+	"QfmU45Jj7RiLxgKr+TRjFEr2UPstGbCFBDU3Na85YvikCH2wTuEYfu/a+IXYHzh8jaoPwnJn+MJcvcKc",
+	"BbjHplc7Elg7rHlWUpzBQIb9dQlWrCluiU14wHelxo5Z0kV+cmpp3hHZ7wEtDKKS9/ELBLYrPgO+Ej6A",
+	"rzhEW5rYCkfOTbT0hDm2hqFmbMyVhio2RlBTLDWMaOAtI+ZFfBPBcYvPRlovei4uO0zYfltPD4Cqvy2O",
+	"95FvsyAT7pvCogFRZL755fZVQQ2C4jj2ZmJ/ZshHdvGsmO+O3AVEJTs2gAIHibX5dkYzJnRM7r0/fErg",
+	"OQIRdB/1fSvde6esuRxXbKaLspggCps7gRaojCG15vYRFKRHH0QhJQeKjcNfduYdB2QFUiwXcOvhEnFF",
+	"+FiYq+LEFk21K90KoNZffklOvBrqcuPv9e5bNJ4CbhfBsMHSJJIgGYTc279vmYx/GOELzTQh0ALIi4Cw",
+	"Ha48It29g/tFnTNy7/A+kFdfxg/ifQC0SSB9tTE+IZkfUmFjsAgtJfY7ARDLWogPokjOv/cQEv0LZCEP",
+	"l2Q4zEJZuEn4JiK5SJlSTnH1oABck3sudMnc5vg+hhlprsF0AcpV4NE66vS6+90emApAY9uDO47KtEwW",
+	"/cFCg4G/9/DrR189BqUb8Zf2HxkVTs6YoDPeOeocdnvdQyi+ryfwutMW4To/oCnL9J6NckKg6zEDc4RX",
+	"DE4TM0Cu9Il59sw/atp0+kQj9FjxyAPTBBDkxmI/wcPOY3IJOfhgx4LBHfR6Qa1sa+hN7c198AeFSjRa",
+	"mtYm2IfzKTnFQA0uq79vBCMzOgY+UyzXp6jzsLff1JEf+YN3guZ6IjP+A0vwpcP1L72Q2YAnCQNj/8OD",
+	"g/VvnOJVxuefrH/+QspXVIBZ8hEu7Lr2NcsETfGFw1bzdpYqtA3l0ynNFvZAFQsJBMZsh5H9giqr5orQ",
+	"MYS64c+dy+JKuOr733cyRpM+TVOEe6itzHDiO4NLLp2ObBibadn0B0wH4wY96GeWp+wL5eIkHaJX7C46",
+	"kig6vBJynrJk7KCEUf+2BnEl02vPnuOQ18RHyP5KYk1E9CST+XgSMOrBosKjbPzaIFdG6lVEL2aMHB58",
+	"9fgrIOo4J6ske9xbrlDWMAwbBDbXUYh3S2gqBTty5Rr8srlawk6wQ8+IlWXtQEEkAXFWunI3HIN9MmVN",
+	"/h4+Dy0AMNApFXTMMoBrtzYPKw9DAWI0c33Ie73DYZ6l8AdDOnaAFEzFkREWJ4YYnwQtglMCBDmapvaE",
+	"Yctmu0FYJdTFHZlVMXuH1TpgAZ0Zxe1hwY+ZSJCEl+kkSJWsRFk2JpSnCZvOpGZiuACb3KWPEfxGJosW",
+	"5M+axG2YULEa5jMoxvCDJUi2pHfnG7BNEnU4zJi5d0bT6ByV3/dWxMq3eZZaa+bRgwfhb107lKMnvSeH",
+	"QAHQUlQaiTs8ULEGHOJsSnlqrnro/+oURm47tkq1czs23BAJHMoir0LT+b754qBzCdR9CxbhHJGfyo4L",
+	"667dgk1514VzyUCKmfO4bL4sYbxU56B3cLi3f7DX27/Y7x31zP9/b9oA9LQjkacpgkRxMe4Dhqf7ckJV",
+	"v3I4rIe1ftlTa9LrHHV+mNRvg6MhMOD9cnBU00DhTOGIKrt4GchJ+6HbyVlrO9vubzP7vwgoITLwFuzy",
+	"FU1HMps6lr8bOaHXgu8/lWKUcvSlPdw/bCUovKQZBvE83H/UZiIqn2Hw7//P3rs3SXJc92JfJaPCDgJQ",
+	"TW/3zOyrNxT2YHcBLgHswjsDgboYRFdOV3Z3YaozW5XV29tcbAR0LcmUTJvktezruJeyLm+IYdrWFa8V",
+	"16SCD/HDCLsA/9JXcOQ5J7Oyuqt7+jEz+1ApQuBOdVW+87zP73wg4oS/jiLMQYw+ceKPToRZUWjBiJZP",
+	"TZtLZfIrT7zr8xQlm1TkYqmMQwEBRnohc2eReEGV7xpzzOsO/DDLvKoI2/Ilu6OkuNQjv3/2F/dV/o4a",
+	"y3izO/KanVzc6PM4vGG1uviuyFc5RjV/fH3540t69V+zm/yuyLe5xmXFeS0txZ6K+wo0lJGNT52pcACO",
+	"tcLdDB69VPBHAurIgAmNjSUh/TZYVLpZkbODKplOjUYajbM0IsObkoXDBUMs0BuodE4Q5zYSNaGSf0W4",
+	"OyqvFOwOtMcMiDopqb06T9KUnPw8Z9TAPPP8CO7sPNXbVHGrUJRK93xvc0UGY4lrNaYm0y+xGnPhMl2t",
+	"92zIc24T1bw41WdMNPAMVwS89pq4IcapWMsFAXOv3Q9buR/QxgtLeYFuB6OCTzAshkJ9JGYx2Ji1IsaE",
+	"PAapUqcYB+DZ8sE/UeTJuFZANBmIFOMGop7KnJMCXRGJPpaF/ZpAFdCYn3sf0ivuYxvPb4ZMI7DRUHqM",
+	"AV4FYoYbTKLR6QDOjs8RbeJz98Hn3pufs3yQCT1QqXkDMUw1+/xYfr6zszP3/6axCGqs5MlQRKYl8lZ8",
+	"jrWZ09jsXjx2Sfc2lidVsi8yMwicGIqGtnBvnnvVOyGwLGTRUMkkV1ki+w3ocsIzCfKFW1ccSjdL8qRb",
+	"1HmJmFlI+EkMRdYXsjstfvu88O+4scO0wCvcicUoH5i34E/wbdswl899hGUI+BkLB3VxqxwSw9O0iF8I",
+	"MRAyB+g58xEWof2cmvq86AEGYuSocSY6Gc9hiXmahvODVpl1239uup4UpTIp7NAs5SSRsZqEUPc2M+sP",
+	"9Y4ZViWAasep4BoCg4ZjTekg0EqRpcIt8LMts+THq5nxQ9yKrdTkvFcQwlMCIMAIIApY+dwOBQo1slyx",
+	"lpkIRhDNTjZ0U4UFGimVdsYSoipis0LmgVmomYPnCgc78lNUws5QIdH2W2m6Xng2CC1eJymEjnxeLD2X",
+	"RR7TgMfoz6PVj/nUFqKyF32kAHemuBG3bER5UUXS+jvRYkiHxwzPdWJacjepuIQzy0TV7DupmpSGjIVX",
+	"sdJ9AnFhCjOPJvAWIgP49zNK1cTevqgM2bGwcxvb0skzKPQ0N4JuknXHSc5OMsFP0R2sRkJ6W1HZLiG2",
+	"6A6E6Jjx+JtR1IYDD2GXp+kJ75rrCnHPImZcsyEUT7GR81W3RdI+Sir3NzLL7b5YNLQ40ad2sY32Sxcm",
+	"tWPTQ4xpxoOfaNbLBAUj9xJzNiFxpkiJg5ihsRa6bdd8lCWPeC5KgfyG1n3z3uHRg4d/2Llz72G04Gbh",
+	"ouLW8CwH4u+voXuoHV1SPdYTUNGaT3XIcmXOs614GdrUMfch+xxeLPc1EScDpU47pBuanpy4+vmM7Jpb",
+	"XKSyNxruTiZ64M82O1rNULx+j+WBx9Wg5ofZWOdGTkUvB7NHQtYEe6QHULYFL583IIhdMs9KweHNpvVk",
+	"F9HCZ7iix5By/wLd0F6Mc9n365sAeBey2kg/d9weykw+EmnQDizH9ZRxM5fWp2Hg1j1ot3abEAQlLbEo",
+	"dUnNlyir1wWRm6BUqYNqiFwPSv3sNZtrm2DGqXgxfmRrhfBXnJ6sYm+RlIiMidWelAnJZattGZlUILLS",
+	"vNVm1fuJwypH3ATtvWtmVjNiatC+Zh6OUwET2i3tGrYDO9wVscWQwqfeNpJ1ZgVjTmGvCQO82sU4TCvn",
+	"YcWBA3KGBWecitoJXRtjnBNaeqrsOZpgrjyhi7XU63wPoquQH2WiCJVyyQAg1eTAwl2qD0T3+1zPskhy",
+	"ThfZaFA1wMhSy/3VY4LPe+181a+p63mLI3uWz3nxUaj5aM1HK/loffcvzVm9wcXfxks9TsV5eqjJsSyG",
+	"oxzSIjFz1OlpjosRcA8WfgTzGxkXl5jTCPUoZJStoz01z3DSBoOMYsCbKcKu+1BDYsr6iilJCX6ZYJ+N",
+	"434BcCDFhFJiG+xjyr2BASea2XtNxmc0VcfWhIVFFcz3NmyeEu1wbLdmouj9WGkXZ28tkJOBYqfS6cNk",
+	"017fNW8GXu2W9/OLl6bwWTe+znkqouXe/HGBzLuZ7tvrlRRQxwPAHw1XBLeg9NYsuS3R0l1LSwE1qSDB",
+	"3vfe05ub6akvIkyg5q61llrHGNRqLcYYhJY5GS5JPPUCtF0/1mDe5e4YGyTIyi7glIQFqCHABRkmZ9OC",
+	"2EOnAhdqMUSxgaOVsrcbqep3Yj7VFdzHhThUhDfMDjCd2m5AvU40Vm63+D9/NBbZtKBqrhr4GpfdVgl+",
+	"Gi7r3aJI065UdW4JoN/7fAXOJfU2VxsB0vTqIdjf1pj++/DJ0xWiRS4xtGQ5MyVs00+eBH5mIjANZCOl",
+	"xydT99jMF2ATr4cFR6awvXmWTDBOgCoHJ5Oqbi/iTlfnIvdmI+qAb47BRVRuDfjWp4bDx6URGwlyOTdc",
+	"jekb+bKjJrLjZk3BgrZSqx0v3mxvKZdzdUMbzhigxdU3cyHHA4ZLuJUvyKIe6jZl4oPsa2ZFXt3r+7tM",
+	"szcK99O1ZpPpN8seCxBOSES8vr/b2DNrWgKzPScBYZ1YJqLBdTDT9sFMW8cxLWCQV55Y0vD0ikc7EPl2",
+	"HX0cDse9GBXyyogpjDqSKkflEfOxEVxiJp+aHZAL1s+/HkIhAT5lnLKzzPW9RWXEHTggBJDP892Doh0Y",
+	"6FZqX1Hj2elk9lEAPvUBouNkgp0Io2R3B0YMjIN1dbWD8uwvS2OrWUvNWpaylvMIaV+uYsKhqnXMWsfc",
+	"zHVaUKpCqXTgENvHso9jBPat1Czv8u7AGjnL4B8uxgthuaYhImbZmK8QOFhocadCG8QaOlyscBbsKrR4",
+	"WKGnOQOcnY+JgohkRVWePONS8y5EWFFMEo63DYbcIY8FwDuBbRWxPohZou14YjFFILHrUJk+IHz4M3VS",
+	"AI70hT6WQxfTOQfKlxQhWGSUJ5s0+ZXVsQRXMS9/ZisI0MsNAmXEcN95FZxpPtVsoCYQ3WUTwFQW2wQ0",
+	"imeOhMyTfBox90+ogVcKW4b3aDejkEW0n/BP3FHzT9xM8y+znRHFJtrKhIR5XIoBpcjJCCKnZ4sYlkMV",
+	"zXkxTdsTYf5NZ8KW0ZzpET/0U6I67mPqsAw1YxHGyuGqfJTQghSw+fbN8oBPxdRND3bFftPluegDup39",
+	"rlgJOsZ27BFlVEW2d5AxzOE2E6a/6IRXzhdemV/QMjHQaigQXdWTbKgBc2Y7n6mTijaKY+4aIJYNLp9c",
+	"QezDTGCkbQdF1ZhP7XJhYKQXcD8cmvVJEymYeIyEOmRxhq2qjGFpCtcDFSfEkwuNRe1iYK50IfVjPVZc",
+	"C5ZxCX6wzytCDMFOBWRuFTOVvZPgk6J6Yw0WddOkHVHYNux14vDTLNnxZlsu5P0Zl4uMTbybQwmzQtw4",
+	"pzrTC4xQdnbWCuUKbQKZKI2aghKrx+3erxz41Ysdt6DhWocZUL/y4EFt2WktHX3Hwz2fncHu5Sz94lOB",
+	"6Z4rSqHmcB/gN2f1Dlcz0eAzMjcQci0WDKOXqWG1GXRJgbAz+qeAfzeGBV3naqOOX0XTJ60SySBBSDTB",
+	"kQ34s4N1PwJbYAig38ABa5Un1evZ8sOLFC1c+/JXcraAC+ptdL89KuDdmdL1ioN263q5PmjQbH3z3W9d",
+	"Pdp770ZQKvMZtG7uNpqN3cb14CJMeuYarGPSozNZ2/S2tOmZM5no3LDcR6IIEFlg4yNJagMrX5GkvyTp",
+	"9rZ96ZVPuaWZrHuiYfL1kd7qSBeQlgsOsVvohYe4lG5blfNC2/tiM14eqaRbiXMYtOk3x5L/wPyJGUZg",
+	"cc6zaQcxKSG5Jby6DtIHTf5FJZm4uTlQ8aD9yaerhe+svBxhoJO+5Dkkq7q5kVl1vRCZ7RijW+zldkqa",
+	"vD38de5GbYAsAAS7jlqtRgIXGhztZ1ee0L9m0jaqkicKUlnD/L2+MH/WSAf2I4fhTBbOTPSwGsjaJ3Bx",
+	"IsbyY1VzmsvlNHV2w+VB8a1LzQuBdi1RlY7DfSgQen7we2tG4lu6cinB+D5N2VQod5d5JtR+/oqDoLy2",
+	"1P1iQuZrSvjKy9x1lMBLj3Z3fnK6rce1MDjgwKu0jXVvHfIRFN4GGox+7qJ+doXBznX06lvscJ5rWezc",
+	"7GuT3XYmu6J+3CKbnVvq1Yx2s6fd1fObSG3rwRVeb3DrKS3sL1ACGIrI2WRG954Wj0TGU6+2IsKgmcaw",
+	"GjEBcEEgiu32ZIrhBBOR9Ad5hQBCZkXCr3mhZsVRyhN5JoQOcfWD2x/chR3FmYl48YcnSX9GgAhu3zfb",
+	"SU29Db9jO0F7bx3RCLu5bINkxapsLh7BQm6QfUfLta3EY1dwRYmHzmltZawFmMLK6IjXikT7bPHlypPi",
+	"kq1ianQjqE2Nr7Gp0SJ0rmxqXO0YLrE1Lj1XNRM5ByZSGxAv0YC4LqHe1IKI/Zxv+Y517YdWqb0U+6FH",
+	"JzaVvu1d9KToqqu6u754fLmWw5qu1ebAWprezhx4jgI1FqtfHnxnX5qj81VBvt4FX/UeGUbwcgX6rnr/",
+	"YWHWswzSWtbCzWVbEnHh2ckUjdtJXLo/tC2V10ePT4YJZmRbeWdcYUw8zFUmsNyz601lgNDdYO+ojHHJ",
+	"xONEQyKYS4vreXIOz0QB1F0WcAgUbWwaTwXPPAC4I0p3KpfyZkOeyJwnEpHnaUCYjh4VlzTCrCMCdaNP",
+	"Sd7Zm5d3zGFswMsdm2c2L/R8OPZpxuYiD04d7uMsEXRZ7CFVWsMMkp0hT1JcqlMhRjR0MBh7tkdL8z55",
+	"QgXBKD4eGgzaQWvvZrMJ/2kWhZyDdjBuBU8/JXjvGXOm12ScyH7O09MOEcTvmBFrLl35MXr039JUG11I",
+	"yCg6v2E6v1HRuRFcugOed9RISHioDt6+3drdg2GtIbbgaF9AnGbfdHAOTti+iM+Suop8uDLNrQWvWvDa",
+	"wIypHORltyBta7GPJeLXlSd0z1eyZcI3NeL0q2WatJu25pFZZntcdg7OU749U7+lkdQH69LtdRudqnCh",
+	"3Q70uRHPvSKkVgCZlRBW5dYfaZHdu4P63Xmqi59WEFNnRVqqzNq3XoPAFIB0WE/9tLOvA1O2VCdpIZcE",
+	"ptil3iwwBfQBK8WeiFTJvkY8a2HhWQr1DApD6ZwNed4F1OwoTnjaGWWilzyOGuzQBafQoACnDGtmcYav",
+	"hUyPuwPGNfu9lhF3fu86qJaSRZnoA0BELLpJLHTbx5s4a2T4rU3xx49CJlItqj7B2nv4TYPd6xV9eyWs",
+	"Qpbk7ER01VBoq85CE6DOgn2f51hIzjXmoQrgbKF1RHUD5a80FNB/BVTIpGm6+dDXC+N0oIEXG6fT5ZLH",
+	"fEZBtQtkNMxmczcIA++EmIcFSb6N35sh9PE03j6AO2CO1pJ2b9+fa/XGtaLZL//hPz37978JwnOJecZ+",
+	"Lz2wZ3a2q7gqVliRYqHvL1mfS451tku8qnMDT34d+VOrzF7kjyWHK3LFJY4K+u7Kk+IWrqQt2xHUkT+v",
+	"s3qNfHuNyJ+VjuEy7XvZuaq5zGVwmdrUcJmmhjUp+cahQdDP+YYG3eu5SkQlvaio9NdLsCWrboS+7gKl",
+	"AXORDRMpCBU6NGoSFv82rdLqbBCEhHTrkoKQCpJ18UmMVGBoXUJwybFINaV9teX52mf2CgQrnZcOQDCy",
+	"O3q43MR7B9+7jaRhtTo2M7DFBaBjEWt1ucFOHw6UFO8kaS6y4FWMjSpvwjo26tmtqIW9S7Ztz27AQhP3",
+	"3E6doUxVm7rN3s+0hGFSmo28mCQu45JNPGQDNRGPROZboxPNJlmS50J6JTrMN4uFpxlw6gZ2HTXYRzak",
+	"qhQuLiRUqzyZMvSmQTCXNV3bNhZYh8t34oUZiUtvBs//9j9+/dv/+cvf/Parv/zp8+/+8Mtf/e1X/+5P",
+	"nv/of3r2Fz+2UUkdXN2q4CQH1W0lvnAj+vAiMzTpAEAc+mqLsoqUCBCqYZDojoYmCa1i+XquIA5Wr/kW",
+	"cuHsRqwmHs5c2NrsW0t9UxsCCwRzlqKjsuwT8I0ZyTLB8MqTlYKo5ihxHUv1yhh7Z0nP5vLIIuPuSqej",
+	"ZkAvHwOqb+LlWYTP7xquKwWfp2n4wJpnnSmY93qim7PJQIATqYqXTbg2ikB+i421sDkGImeOkAC3M2NY",
+	"ZIutoDDnJMg/+/f/x/O/+smmt+/FpYLWRPC1l8LXJZu1FL6t7fW8aPSZEvcVIIDr12SdKcdaJpUPTZu1",
+	"LFbLYrUstjjOKk3VZP6ms1yxEyjNlzMlu4INVSbO7/qLR/DRwgKT8DMIQXijVabbx/JY7riSew2SwKI2",
+	"4644opGrrGRGL8tYZI1UTToTnslE9ov6hfBUT5K8O4BGuilPhixX6pRxRgULzTIojFGeQBqsKxpbaj8T",
+	"kJMLzcRZ8khIW9Swq8ZpDGIhGH65jNmJ6HNpGjZfNdg9qhNJJe/MYodUM7ponkrcRTO92sdtv46i+R+N",
+	"UQb4OtQDbGAZXVdcsGFr9ppB25qBODSVMagnTIUnsequGSQIxWTPxka89qFUsK0X6bXJTzAm2+Itd00P",
+	"Mp2a4wVVsvNBpsb9QVH7UooUG3alBRvDRGtcYIRL7PKhgOOBtTulYu5dNP3T6KdsIjLBzIkc5TYHOh8I",
+	"yYbqkYjNLmAARtHVTM+2QKFZuOIpFSssP7RlC2k7CmBHNRQs5lONg7Etms57SSq0q30YQl1TVtQ/tJtY",
+	"iZCKl2Ql5yRet1VqzMGbl1fAz47IXmCVsaUFBm0J6Asqjfiq+UjhCKzjGiW6W+fubOXfdHeRp7SiF1DW",
+	"jOr8LuSRRz6JUVLg3cEsHSA2LjnHESj2saF8PE2JiA8BL8IMMTXEx0uKsUWGgQO4qra29nBUVO7F2WEJ",
+	"4slAyND8NxO2AVuCGAkvlCcsKhVj8owjh+YNIoTVkNAf2om81Kl3q5Z4PJkCPn1r91qrif8XBjR9r4y+",
+	"XR3vERyxTsynJbE+CANa8xmBf++o2Wy3nCIxnGsPlAo4AjaqLOXVHYxS3jUk0x7NC6jW6PZ4Hao2Kg5G",
+	"Tdm2omxgrDR32VxwQ1zKhM0WRxfoo5sa+uERO3dlNyB3fvnuHauSLg/Tuu99cuS+uEB2W9XhWef0IE2Z",
+	"PzdWzK0+q1ud1QWrWhxH/4XlQeYrnsYrT06S73SM3Ph0nTplVcem9hi/Sh7jyqO23klb6K2qgEywp2xj",
+	"zIS3k+8cme9XUWrmqjGNK8jth+N84SneNBWgl8hED+Zw/Z3R9F//9NlPfvPPv/7el7/61bO/+PF/9cTw",
+	"IzPKp8///P/8+sffe/Z333v+3R9AeXfccES5Orzbajb3zd4kOdTG/qcvfuB9+09f/PDZL/6evl0ju6Bq",
+	"9ucec7bNUJYbWo28JuLi6NZB+bVjaKPwLIEyYiVBRPTAk7FOpNCaGQrGlKysPrQGwZzjzeqRyB4lYrJQ",
+	"M/5oHsqwT+PuJf1xJmxQbuKCg1HRtb+C3pyzodI526cgYM1UGodUzAWqtcjYdGPfazXtiw0WvXv3iJUH",
+	"rfNM8GFExlnQvY26jFI0mqznld53Rf7ATvYCdNFljqH52v9oP+6AUVfbhyqNhc47E57kHZp+0N5tXA2D",
+	"zIrvPZ6Aatls7KNNr7XbNC8ow2darZuNXXPCcDXN+1LlHSOWTcF8R/+6WbzT8V745IllmZDtwK4jNBHM",
+	"PtBJSrZM+BDdc+gxuw6cDhQcf4h7ZnVGQsZmotKcsNZu8QAKywXtvTAYZcqc0kT2g/Z+M3Rarplas9l8",
+	"up0KbLf8LJpOp7VWI7aKQ5qjColmQzUsO7tXUWyrSBV5aHa+o4YnidhxB646jwEYtcgeiQyDiWAsWN9J",
+	"pD1ypIAzjjOsb2jIVqK9sKFEM8174Lbq8jQ11AkKWiTDCvLyEEd3BKO6APpS3IGH1lPFdhmuBVoXGtAt",
+	"/daBtK6gvbvd9aG+Vkf3dAPAMdX3aeP7REsPFmY0TU+AXaaCa8EyLpkh+qtfq4UiAFZQW2oceoivrOId",
+	"w9YuPmFvcdcAZAVusGW+L8fGVu34YDS6F7+ani3YvnVswHQkauvI5RrhcNkXur9oVzYDsIOPWSpyDSEe",
+	"ENwQizQBEmOv6Tc0I2bhHGGgeOQK/l0CVjD8swz1ljOgWITVdixLODADrplUNAzVg/gPNZEN9oHt0MLF",
+	"4CvUVF9ZYDrwwMVWVWgcy2N5MFSy7/x09ItVK1xqYR/ionTOIq2yPAKFZKxF3GB3eXeAuYhmNFiGhMXJ",
+	"oyQWsZEVoNvx0Dro8AWzMscS+3Aw8SBCw5g+5gk439069hQEBUHa4jjLhMy9mpXCaHQ44UQzHsciDm3Q",
+	"DVOwQwJCLcznrklAWD8RPZvdg3LOseRST2AFFELkJdLpWwhxAT4GNjQ6WkUcBKZFArF4sZB5Rsqyiepn",
+	"FbikRelQAMKQZ6fCbMAiVeVpGOQT4BBZrM9sfR6TYqa/RyJzuvdsl5kyJynrtILNCgLBTrw01TLXBeZY",
+	"vlBw5qHF1pJVMxc2aBulMOf5WAftAD7etMDQtsIw7sdqUZgwwToRs7b0Ffh7GVHWVfj5GdL6lSf2As24",
+	"zMoHco4ZYW0ORVkyQ55I8zO22S7sccBU+NBxfAsRa3/3CHQZPXaGSbODXi6yCc9i7eHCqWzF4pAQ3ngi",
+	"LBecV7rRp2Q5Vu0DfGV8gJtchcUZossOQM0NXzJuWN+0y8sKXeeabQgRCMfghdYORfXpUkD7CkKzqWqj",
+	"er0yWJ+7yr2eV6C/9M4mtfZhpC9JKdGaVr52mkMdVPDSZ5uei7bhuZIrowMOwPKFJRyBpnIPm4vqQVjn",
+	"vqP/hbGRLPaSV3nU3k90fkj9r+J5sP0UtSXo7i/wANgfV7vCOJJD/OiV9ALgDNZxA9jdr514W5n1nWF6",
+	"YVoLLvOGlWlUmholno9GmPvYT3QOHlg+ztWQ50mXp+kUMJJ5WUF3SHmJmfEjnkJEemoOrSZvuAPiGPDR",
+	"SEgrc9kUs+iPxmIsGrbTzlieSjWRHZoSFIpRvR5YpJMeazXDZrNphqrZgD8S/mjzgRhqkT4SehFg36F1",
+	"6L1I03SXHOuefEbprZAxZyQiyAhsB4M8HwE6ahgUybGUVufl0OJnjix9SFLMMmNyngxF5ztYoPRAJ/zK",
+	"oSH6A57A6aPSpd4A7fZ2hhricswAYJMhfEJkmJ5ytdl86oZxZCu6MiXJsiPS3kKj+tP1yOglG7V5novh",
+	"yEx3t3l1Nwz4I5EZAdN2BOuyDxvj9hJDsmywXTvAjewq2Uv6QfvJU/i3HhvBy767CvTA/E4k2gZgYVBy",
+	"ojt4Se0DOk58NDInSXAtiugw7Ll6M0P4a6DGmauoK7IOxrqUniiZD1y6kX9UqXX/rOKjsw4J5DE5mrh0",
+	"RZTsjCXUUA7aAUaFwQlwGVVaCLm0BS36QyHzjk6+I4qP5k8pPM2XN5X0pWuiWoMg2b+TAchDs3Hz5rL7",
+	"GAa5ynlKQBO7zb3WylASEMoNe9nab4YB7mNrF1JyYQebYUBbZ9p9en7Y5PaOrqauUJhF7emo1Q/n6XCh",
+	"NyuJOGdpH1eeuOu81NtxYMUaF3AAgMQAu8GtD4R1uTTyTOFWuGWkGYgAwJvOcsWiTOSGJ0UskToXfKHv",
+	"wckkdUGj19db4R+rVeoZrXTaF7szlp6pWhCqBaFaEHrZBaHayXV5Tq71hI0N3Vx4FM7Xz3XgIv2c/QWM",
+	"C5r1MjXESsJc54il1WAHEhlPkaCAn6OVlej12t4zi3N1Ge4zj7FdmP9Mp2oissXmj6vAazwK8TQMxhIY",
+	"x0z2bAUzAdawtrXjUt1wNYuvWXzN4v8l2zpq3+xL75u9OPvIFUfUn2wl4VQ7m4YoniDQGVAibZO9M507",
+	"MaObJ494XhZM2k6okY6CougBUoVUAIpqpA8JthiLGcrTVE20Bw0P8skEkECH/FT4fTAp+jxPHtkCU7u7",
+	"Fa4kaOVtWqUX6kvqqiwTXVxbPw8BRhi0d3abpvUhz04NS8TVtH4gkhQxn0GN2HhU2QZ5pFwriXykkq5g",
+	"reb+7jpuG1ovXLzLEmU8v9quYQsn5g7hZQhnZ7gq7vN1K1Yksc/zz5QCFqzgVrznfRH3RXZ3lTqgKbzK",
+	"RF0EtGY/G7OfI6ATGH4PlKdEOwHi4wIZEx7hTSKJXAyCFoICiDRAJ5dyFUE3xk+SqhgCiMfBMbzEgJfr",
+	"UI5Vw3g84pHUWb0vBAbSWmq8S/YNJ+NsGxi0qZhXcW0JX3cRFgA4J+idi7Bd0OSeBFpoo951kjgVpMbr",
+	"oL1/w6io9NOQPwaFXwft1rUbTx1iKzTUy9E4oCGKF3FfnY1BiBH9BpE4ffuiad2hn3YmSWz0TVBLzZac",
+	"pEKPELIV+L6SSa4A7br9ZKlWDHg+3SyBQKzCnHHNzBx+E0OR9Y1IWfzYuuF+JUGk+G0P4nQg8Aqk/CxR",
+	"WZJPYUHK2EF711D4qw7Ocih4SKMR4aeDS+eN0hzoofb2tjNUOu8Uiba4h6UffUSqqt9LId34uzcN1/AN",
+	"73G5yaveL+XGWih9xeNUxB1IRC+tnDOh6LlptK7N/ljuc/73mZ6vPd3WFoFX60z8OXsF67jMrTwHaVpg",
+	"brtM/gTKhXXFJrDjDu+xvGeHpU7WqoOWaDcgozXDebawRpTh3zP6rkNLA0iD4uNTMcoh8FMitnphuTeC",
+	"FjoHDO1ytRyYShE8XIoJA3VyXpL6cFzmApvqvzrn2SM+p/+uQtmuNZvr2eFxuJerv9bsrGZnNTtbk529",
+	"rHaN2uqwndFbFxxjNb66xLiAn115YmtpPF1FYblNL19MnnhNSpaTkq0oid26WjC+NBRPJxgTDJgrW3Ne",
+	"gvJaRgt7AM7EVa+87BvLp4h5Wwo3WSZc7DVnRFIexwlWNvowM0PNE+HElCF/7D+0xbZKz1xZLYWFui4t",
+	"k7umZi8dNavlotdbLpoltOcgJ+U8T3SedBenb99Gf76rZYdmAFdTDGFnc6VOIXvUDE+LDCIIM0onxT97",
+	"KmMCLA/osgktSn1Ixu7QpV8gkH3G1DjvqqFoHMtZsHjxmHdzH2w5ZOORBZiCgEgYbIMdsJFKZA4FRcG8",
+	"opw9wyJM4rTajMNckHklmunxyTDJcxEfS4JRHCaxBPhHswCYMQL11QDUEoMevM+YkrAaMZ9SMTbzY7cr",
+	"RIw/Aqy/eJw3sM7qB6jyw/TAJGMWbBeKQ4UMtH54cnOPHkHVKFjURyJrsIfoPBhyqPPJNezOLXzLg8yf",
+	"Cg7AmF5/sJumeZ558F0fHd1usDvwtf+4lNhbGAQazhoQNVjUy9QwgoajXCGY5iSJhaQSnOM0ZToXIxzH",
+	"gWSISQmRpcVQIQsYNk+30ScC5y1DsxXm7vTEBJJ34IBBWEgEsX9mEEOViQ7+FGG5PHNmh+bAmAGlopeb",
+	"AwZj+FBkXSHzJKX1j+Q4TSOW9JhUeComXLOh4Hqc2aKmRdSrHTNnhqsNzGVgg6Q/QPzRSnclxJ7MIaHz",
+	"vCiPcOhuJjsR/UQWVjkKaysymPISJHkVaudDweOiwbOQEsxlgz4B+I02HdYdir+QWOBHUDRLIZ3zOArm",
+	"QCytrWN4EoRlxDwXO+YwrVLR1AxUmK3whniLSTUxO4fFDu02LxhYXsZ23nwYKRRAxXMKh3YhooQYlbq0",
+	"5cvbGNEYBkKOh4ZmU1hjaJ/HfGqIe3k0htibD3Ye8cz0ANT+MBejD+zX5o9vYgvmn3dMKxVzOJgj07io",
+	"Wtwq0fQe2pfzgTkaq67yybQ0ZTvDAve7qFfiggtKAD9QvMKwghVX4O3pbdf229PbrvW3py68/O0pgQof",
+	"YQdvTx/YLhZhh7vinz5qeYPd5mlaWf9kv7kHy8ltUL4EQ/nFg5wT3q/ZsALoJDoV0wiqX0shYs2iE/Mn",
+	"ZgIU3VMyALxcntFwrCEj0uI+LprKqZheVLXg+WsHdNfSf8UykY8zOYfuDG9RSWbrP68aOvCO6tu52wR1",
+	"LBmao2vnQX+5sSYyF32RBU8vpJIpEFFLdls7e82j1jUPEKtgdxilTf/85AnsiA3YR4YKj70wuLnWulx2",
+	"RQo1WnbDAJJLzL9bu3tmQAgJDg9azVYYxGPkNZ3R1WbQbjZu7O/6D29eDdp7jeb+XunhzaB9o3HtZuiK",
+	"wdwwa0bFUl2BmBYp52OoaFMoXRAFftXIyiRuYS0Yikc3IhbUummGwVj6490lFwONtNW6bh+YUbYarev7",
+	"7sHNoL3f2L96DUrXqJyn6BKol8ZbGrM2wNOc12hp7P9M4KU7cVt6EZxocwin/myt2by1Apmow6AusZQJ",
+	"j9kERdrRCHSFRKIkgpIQKkEAeM+n51AqCAuELa32TXpJX0E+HBsbDQFDtYDls26qtNAsyYGtdpXUifZV",
+	"ZfZGlIvH+RX4a4cqkr3ZRn0vsmXVovasJlBRzsy9bFS7bx0+uB8atQNrE6FX3nr+d+fw/AFFycYNQNcn",
+	"U0G9UpyALZLGcJBmPpoZxmOku+jJMRX5Og7ax4EejPNYTeRx8DQKZ3/EdTc/FcmD4Lw2XWC9gnwgjiVj",
+	"mS2U4EIN7BgBCWqmXTN/aBVV7ojmGKEKaYQUQ/toCVpX3RrogZqUYOWkxHB6NlHZKZaI8MpA8VQrXAxO",
+	"S0EVdcwpEhnL+alA1Rpz/SXbc12hqFcYHuh7F5l6KsQIISRoRQxDP5ZQAR6k6TgV5jtYCl8X3m1SW2R7",
+	"KWSyAU97uIKu0kTuTyZVEx2yySDpDrDGHvujMc9yKMN0LKMPDr7duf3g/v27t4/uPbh/GMHCt4zijUI/",
+	"ZFtQmsRNFpGVvJEr1RmOu4OowQ706fLTag5mlUZ6CBPyiu0t1UgPaYlx83E+i0/vLdbER4m10OQu/QR2",
+	"Z2G9H7QNz0ivKOXduLZfkvqaG0l9c+SgJPYF8Eub2eU7luYKttmT44DncA2qshaOg/DYUyCOKR3hGMvt",
+	"HQftJ8d+jb1jw+qfPoU9KeY5K21X8k2karXn7Nzq3/E+TyTeafMvsKDimd7RRM7Mgm/P7MxR2PlMnSw2",
+	"835LnczYHsmGaP43okCjhg0dimZsgRosbNUB9Udcn5rWX+aQ+uWaV5KLIelMlIplJe8V0YrtO6XspBiE",
+	"5L2rhZjfDINekuaYATGPlfw0dCWcF/XWMr19pk4gdelqkZJEKbynyWhEiovL4nVVoc0zZX6HYeIXoPYE",
+	"7b3rZl0hi7mL62zTo7eQ2ulcrAM2Cie4Jj9bpRqYNVyYTbBqgcCF2Z/6lOWTpCv8lE+SG2x5LywIRvIn",
+	"idhl+zz5lKABcx2YFqnoQgboBEUgqdACSTkT2Bvyb9vdsczESPC81BDpetyWJYuwObyfRuj7TJ002L1e",
+	"VefWjEeFLLH2lwz9aSSV0BfHMjLNQocdknEjF0xLzRkqK7JMZQ1/YLPztOLqZ+oEBVijJGGGVve0nxnl",
+	"MGRaDQUbjGXsSmyCp8wL4rUaDUpHnGVC5zwjNcYDDLEbwfP5BRExFFQ+lrkdD9c2Cd4OHp0kOkQ9zsqz",
+	"CjBIDsixAqKroUaiEJW5K4eGBBfcfCCNJpoRFWtDqleE5hhDS6JjCS4nIs3wCA4GfiYVG8tYkVNmdm+t",
+	"28kIv+B5gqn72CaoPowlGLyjrlFS48gK5Gb+Lp+YHTgnVhOuG8vGstiCBvt4kKTiWOJn2ViCXO9sxMXx",
+	"gfI6bgViO+jFECvmmPEU4DM62Rj8N9HiKm5EgF90gvMsVG4Fj13GFYHfowflg/fazWazhVzkM3VyVrPU",
+	"99719Xvwsn1LKdfmEhjleJ3EadqHiwK8XbDMVUE9HMWDHk+18Janms9XrPEabbqPz1+kaq4sUVXvbEnI",
+	"QjmoQqRasO+elOVjpdBtPEPIWrDQ656kD1MuVy/HDJSuSO4wNCnBOBOPotfYrXVEEkQkAbtlKmN0Xb3a",
+	"0+AupOu2tkhZ/FSgN7lgvf2rT5fotFee4PVcGuJdMLsLyOE5bwq229xYKVxIr2ZUwNbaxOk8lL2zqJLh",
+	"CbXT5ZLBEQ3FtzF9PZ5hTMdmSuFacuS31Mm9uCrHfP5mXzEHc328ItvDInX1aF7HMYthFFULuwhpl84x",
+	"YZYpKXQkp+EYdcZ8WaBKg7eDZPEzJHap8kJar7CUq1FNvGriVWN1b0vtzE1CcrcBcasmUivETy8BrXFR",
+	"oF0XY+0Hgd6ygDUUYNYX+czbRvZaAmdjzm0p7PP8Y5LgnneAhgJwludosk9bu8VjALS0P+yFwShTZqHN",
+	"T/TwagEpab9v7u6fV3zImlqRC0EA+1Rted5cbQDDGa7pyZSW85zcWsgJdhLZUwsVAHsTxvqeee3cb8Kc",
+	"x/rZP/7ps7/5k69+8GeBZVUd/MgZBTq2mNPd+3fu3X83mA9wxAa+/If/NNtGa66Nhw9u3z08rG7m+Xd/",
+	"8Owv/nq2jd3ZNg4/um3aqBzH//v1f/nJbAN7sw28c3Dv/bt3QNra8q7iLp11V3tqnOFJ2sIn9LqCScHi",
+	"xKo7HgqZoxhr1mn1K4fRgxSRDRdmwRUUw1HKsdRK5dUDFzC9pF99WDU7lXXclrmbfs1BtjvZdiEXOjCL",
+	"pV7Rf1npGLFn+kV5RjBUCAfRcZ8Ez//1T7/6d3/yu//7e1//7I+/+g9//Px//9kTQ4uf/vOvv/fVX/70",
+	"+Xd/8cSQ4qdmOezHRJuLb3764+d/9ds1VB9q6JKr8TmhNmh/8unqyK0tgIsHbGHhY73YMtGZ4KnN6rnI",
+	"5V0F1HxLldTty2qo5I5M13b82o7varDlBaFbk4AulAOuPCFD/KIKbB9YQFYE6RaZYBkkZYm4MI/Z1jBo",
+	"Nh+IJGO5eJwvKrHmUezXsMja61ozbfPjt7gw2hknoeZKLy9Xqm/f5fl8trl668rE51kPK3I3KWJCAkIh",
+	"pAQlGv/tM49FJaZKJGLTuCXqsVxEqrjlEO6CsvJEZeWiURWX3F1Vd7fxVv/zr7/35S//8tl3/+x3/+av",
+	"n/3Znz7/0Z8//1+/u1ZECPV1qfWlajr5L1N6X5ey1tL7VrhAIVFAjwCer0w/1kDjlxj2PoI3XnmjnpnG",
+	"OgY9XJjamLeVMQ8WcaEhD5d4CyOe2dPtoP2ELPNtPhpBXEKgh7pj/mg2W3D2tUYeH/CdVMn+jnsSBplK",
+	"MbUQjOhmUsR0sApfixYGbO1+Xys1ak30XrN6qnMx7PB1ZASzUpds3+Np2vGkBAoOXrDApbgRi8ixolih",
+	"O0QZixDk8pbkatSx8IEggqxYjnB2H8+v3CBux2qCgRlIbdKrhYLCpDfWpejbFchoNdu/8sQe8qVhtY7K",
+	"1gTiJScQtXXl8qwr61/CdUXoj+wBO89a45KJ4SifsgjvWcTG8iQhMAwh8TBhqqWtswlwGKLXE4jGCXgk",
+	"AE2YaIdCIWNbhiSfKIeWoaRLDgTQjZ7KsIi5dQzwJF+7UDkE2V1KmfKtpcsF9qOCGIHo9dQXLxeIh5g5",
+	"OCMkrin+XW758Zq2/0sR/upCny+7CckajlRmrUkXIkNeORXT5aak98wLF2jjeU9MzzLxmMt18OE9BmOt",
+	"habLj1q0i4+phFh+zLcPhcCujeyC2DPdTOS4W5cobFVmEhHuaqItFIQwso9FHxNmkI0FafjviY1LUJh/",
+	"WlaUqXiMuTwrM5v3xPSy47pWdwUhailsYcc2GlbPdgt+e19MYBVW47hmTDXDrRnuRgwXzhDj0lK5i+Cw",
+	"Z0ZfHSEtYjpXIw0QMonsX4TqtiBQyxK7Okbr1YjR2vC0bs5hw9UCSrzr0OVpesK7p6VS8qAkV3Lqd1Tm",
+	"YDsIOCqyTUQWTsmV3466SvaSfsRi0UukQJAqQBrnsTOqhPjUxwMx/wBoWM2SWMg8yach4hMRGicBRuVM",
+	"PB6Jbq6pCsgBy0RXJCNAGRoarVzEBDXlGv+G9vPUBsLWTQkBL9DaQmw7PMsSMxQqYuKhVVEtFDNXAGQl",
+	"eE8YwwgZnm2kSHgGPCpAXf1ImkUAlQEA8qhIh5HlSgU22AFanqzoxuWUlb40U83EZ4ApBS0fWWOVIUW5",
+	"yswS4Oix3ID5OgSys9eECielMc98CWhTc0sbZ5ArTCU+bOEZXHAADiW6d30Xi6NgCwCXdbUJGZnaTQgu",
+	"tdkd1bOfcQda3BtnkMSpx90BfdfL1JBqpMVxJjRmdu7v3oQp4d7pnDbX7Ay2hZUGCNLf79OsNhq9zEUc",
+	"Af6WeGz+ZRNO3QE/BJE5wor/mmqmtK6xkykkVeDZVDKdmm5Vak4yXgACJ9cAJlwFKXXET8Vt6iXYouD8",
+	"Mkn4rStvlfFSnxwHQ91P4uOgzQAc9Wqrtds6DkJ2TMlp+Mudu+/f+4OHd46Dp9XlPk4SybGc0jwM6rpC",
+	"MQ1yzV4Wgk87660jLUQwNhVEL7561+vBCkV3jGbBTz4t45R3RfJIMELOn1qiQteau30qFefC6sOVLHM0",
+	"PkmTblnC84vN6aXiXFGSRGjBSt/h0UHCYEQyoBOuegFwviRjsYjHI1S6u1yyEzCiEx4toFhDkAFa1nEU",
+	"ZHIH7ML5/pK8KIG1SAi8X5reHLGoLCGTfMeWgllcRWiZovd28h2o9AKFRMTjUQrKKVmFF/WYxHpphwQM",
+	"693xRObX9oN5bGioHnIPX281CUna/u1e51nGpzjEqiHhWqpsUX2Va/uz5VVmKc1FoOOS/2hr0zdaJOPV",
+	"U/TxOMblU1hHZW0r889fbNVjJ2NtxF/NsMyob3ArL/+yZGIvb6O8r+jmQ44dhYA9B6F2usulj4PfbJZH",
+	"1mCHypBclN2mbKDSmIrCoUjq14QDdHupJGGgWjfhI2EEJA/bOJole1pQYPkZ5O4WIKlarA/6iurmGUXA",
+	"VYwCY2EJNr/UMijxERUzwp5HfJoqHjuQvkx0k1FidrYac3s7CrsBRV1MQaslrkV0clFbXoWwbatjzeyi",
+	"QpPHSGSG2lXzArOhs1M5y4t3787i2RB40eqTKUaM+AjY9KsWZuvPY51w25rAn6OfpbSYC8NvVyfqDhpi",
+	"kWvkNoFrG6ruN8sUgeu4OrCkrQIutKtDiBcTDTWWDPYSowiTrcblipI1xLKqY2mIC9hV3nrrjhFz7bFt",
+	"vPWWbzAoD6pXQC8XmE3uUQTycgfL4xk9nwZfotYIe244zbG0JhktHomMp9bKoskuY02vZIjyW+85UGh0",
+	"hKkMLSyOFUN1iNAvbUsfHEt/SrQCR8lQmIkjrwV+l41lJ0+GggJrhjYzFwwKUN82J/0TYavhS1y2Dtok",
+	"NH469T6Bkhbw1ZDL6bEc2jqziDWepmwk1CgVyHpPhJCGaXYHIg69CkulPUkIT49m8g5P0nEmNG4jng82",
+	"GSijwEgFRQqpRdbjSaoZT4Hr0/HCQJ82k8raX0LA5BrLPJuaVSzqy1igLlu1yG62Ayo3mh3JFUwnfcnz",
+	"cSYYT/OBGvcHBVpXZtvwzgsoFXAtHOK8S4S2Bikz8+EIbIf4OyLpW6hxuCUR3YrIyB+j1DQ/c6ZxFSYD",
+	"cxJzjcWPu2pocfNz8Ti3hYMxACwh05N/taI4kf2cp6cRlGeaiO6A5xEWKpIsEo+RTHWSeAnk+BlyyWUC",
+	"j+cqLcdUkbhi1LNWWIhD7aarTwpkzy6DIYruugbtoNkxH3YwIwA2pHB4mruHDs+rO80bO80WazXbu00b",
+	"x6Sy+ygXPPv1f/jyH/4cyLA+tc9++ZfPv/jJ8+/+4Nl///2dL3/5t8//y0+e/dkXhhuQVII2edPveDf4",
+	"dI3AL38zLtkPDNcZlraorWJFvHaxxLTC0LgXxGXRJT95QiXCgnbw/C9//uWvfv7lL3/57Ec//fpnP/nd",
+	"F//ud3/8vzz/+x8//9GfP/vRf372V18EbsGMQLcLp8e/JR3yO89AThLMZBNcDts4mv2T/wGPz8z9o4q3",
+	"s1yyjvav3cmG3MB5mlpeWiEYbKihL7JCXqFaVAv9agdU+s4VU5nTsyJLsKLQsOthqZTiQCktNPBStFHq",
+	"KnWbZAZzMY4l1LJNhS67f2YHYcvC+K3dwgJXTKpYoPpHNZGhDArEp0TsDS0ECFeTNzE22jR8LD1xyxMR",
+	"yHcCUT+k7oOblGHdVioSWRbprKxppYziVVsODN1dYKlAAQBkUJL7CIu4KFmYiWEChmZyLvld0cTIyxgZ",
+	"/tKhqJaoTWsjNNZPBAfaCQVZRYlM8sTwKKy1GJk168RKCv87sFG4owgCnBEqzLu6we7j4sKXidQ5yQg7",
+	"LDLEI+8YoSVq0/i1behaM2T7V0O21wxZ6ypMt8msNEn+QFupHBvSUYM9dItA6sGIzzokjyVjR0phrSH8",
+	"0HneCuui5fnQMQ0J/XS7tzAcHiWyIU+wTj42REImHTosBlksuUU7jkJ6wE+kyoY8rdwE3GNX3bDYX1pj",
+	"04K3KbTH8ysJkh9K1bHAyHh+KiSLhvxxx9YdjuzahkVBOqqnGRmJUY3zDrbr3jQL6YvsMQisdo7V+w6N",
+	"lzv2puDWp71k2ubNhYfKKAgPshj3EGmW0RO8Gp+EOUunliq1Kqx4Aaqn+QdpK3iFaEXAuQpfDVmCNYmU",
+	"6altXfdETiAEplgHsjZyc7VxVUF8L6aFvhZsAqRteBlPUokiaVgTqdy3KKiTgoZFjvySl+aQ+mtW2YUa",
+	"5yv1gs1NuJ6tpslsaeriEsEGPfDyLcxJORH9ROriqHjThuqw8zuObG3JUN1auyG4OIEQigkDPTbXMvJw",
+	"xiPPmT+zTGb/Q/RvuY7BhFvqNtFukXkOn+syAcYD400YzpWdMDMT9kmfzzKh3NeiqqlH/FTcJeb+AlUn",
+	"n9qU6/8s0JNQIGmXPwSXmKMCQftaMwz82xy0b9y4sVvSpszPpBZ9/f/9yfNf/uCrH//d13/3N6sqTMUe",
+	"lpSxI1DG2s3m7zVvtJtNas3TBcvkL2jvNeeULxCcii1da1W8z6gNa6UH64w/1t2j1j5Gyrqx4tdSBe2b",
+	"mAvmVmulNZmZ6rY6JZzOV1OZrNIHr788+mCFNAzgeTY2GRI44rpSU60g2kAVM0FXkXxGRURBB+sNkr4C",
+	"wvp5a432vizSGm971SYrTriR2xNpRxlh6JOIO9is0NEtdjJllBYY+nXQPfeus2vnChh1g6ETjbXMk32n",
+	"byLM5IQnOfBgLADplYfhFBYKbma0kkPdfSN0ZSLPElE03SSRoGRXl2rSNl0WWlbSm7d2U9nSkInUTEb5",
+	"ytVkoHBOaOcubOezPmsbsLl5qM5dGc9aa7eo8mjDjiosruYkGebzqW909SoU721o0rwr48vObrGRMFcv",
+	"ORLGFiuqcJS+rIygpuubVrGhKjB4PQr97mICdhYS9idn1Nvzb2KwIWbkpQQirCN31Rkol42kUeKMNvrJ",
+	"ukZmYgS2C1/wTroWGpP5Fwfe3rXMnd4tbLnqNBFgxkb7DfD6yUBkIgLnN73vLq7D1JiCIaGUieVMVmTP",
+	"1RNnW1iWlrUo7PaQpjV3G+emtnCkC+KjikmWYposXINVtSjY60SpVHB5zuGoW/DbO0ouVb8Ok740GtbY",
+	"HJeB4DHBIh6KfOc2bPj8AblDsdLFoSgtzVwKQB3VtDFDTPqS9qYIuMeTvk5lmwWhqQd461wRNrjVVJct",
+	"E5DaxVMdslwpG1Jv1JQkE9raCuU4Tefv5LsiLy7k+WOsEJoKWi2qKl8Xg/RTsW+UUrG9IkHtT8z6PHgk",
+	"skeJmASwWkdcnwZhkCYa/gmElgBWYFFLWCkZ3JuO6nVs6cdtqkThyp2Ztw2bVleHsjeFT0GD9PyupUKv",
+	"m12bxWmWE3ECMZzEQlxicYMdFpUPDWkkQz92b9PQzF6Y69UF0zh6otyBZGlyiqHq3i0EH+lQi/SR0I0C",
+	"TILCwrShE4lssI8zJfvMQiVpjNBCrgppMl7YNl50F7MXK3KgHhVDLwWdQa4mLoN1AmRqAo5gcBkmuQs4",
+	"JtYOCvob0TfzfPRAptMoZNEhH4rDJBe/f5hnSTeP3mwwc+/Y0fuHIeTlZexEDBLDptkoU4+nYBs5evjR",
+	"4dHdO50PHz749r27h+Qc0XyqWfTtnXdUNuFZLOKdDzOVqzYb5PlIR9bFbO5ozKJO55tK57j1HdoO8NiZ",
+	"bqND0R1nIppB0iq+Ln/mci4xZI0iAm0tXSxIhj5sXdpql+5K6zsca6iIKVyCla2qVayiPTJ2sc1wNZ+y",
+	"RMKod94ReXewY9YUg9ceZEk/kVHZR2UxwfZYZFNhu5nSuqPNd16uuzvS0e0HDw87Dx7ee/fe/cMI97un",
+	"MtP7KFP9jNuMeNh7KRI4TShAoNPzgOgNeWD7qpyoi0tAK2klTbArof8pwuvZoJ86SZwKF5lZJNzaTQgX",
+	"fDbkjzuQ5RpZv2aXa0qTmAyENBOyEQ2QPEuoWmYtYdFsqIG9Uw12gC9DdCClb7SaTSdT3gKT3hBc+FaS",
+	"Vmls1txM9mMbc4trZQ4wmXJEvGN+xGSO6ABcsm2IYMQAlR2dZ4IPYTNsCqXqsf1mqwjatOHFb3OddMtc",
+	"XCszV9iz4uIO1IRJxSaJjNWEIkfcTBeGOvrMfUNoFw/lrauyTHRzNlCZFuyE57khhzrnCIvi8VlMwV+f",
+	"k14u/m8tnhS6Y0g+ZiJ4QNXW0DSOSmzU00lXUDhq6+Brnax8iCLPqiKeTUUufoPMOTiBJyqedgAmIGjv",
+	"N29ee1oymAzN6MzSLvb0eBYTwtZIBdeiwajwLHtj903gOFhHlr2x96a5B3kqilgn+xuFxgzUOI2xpnTE",
+	"RuPci7U44d1TlshcYdwclLYPWTy2kT3Rw7tHD/+wc+fu+wd/2Png3v2PjozIZHgKlqiGtzpkWolsZkL0",
+	"wcG3O/jl7Qcf3T+KyO+DziBInB6PSER8CG4cQNeh8BRzswc8G6ZC67YTOHabTZh2FcQGZlzAOnWSmNI0",
+	"qDHgm+Ix7+bg4eG5Xc+Pie0n+fz75m94Db9wQK/g0SI5w+5HEUeEX2RcEmxsAtYhszXeiidFBA3I0RhT",
+	"ZyUDw7CGI5SypbKOtL7KKThIJwVMB20ybRTOHtY/ml2kMuIJDnPCNXnkuuoRJFNMRe6EUVgKJwlYKFkc",
+	"NUWYUrIJtQ1RYeYH/+iZ2aVcuyWHLIpkKNJECj+UCMrXaRQp7EbQUIoe3SZIiFYaiDReAk8L90CqvGPe",
+	"ixxcSuEL4izOEjNyu8YLm8IXGonu4BeVeRvoRiZWurkD0EZZPPGo01HhG3W7hjlE5jo4tUpjvNNZZRhE",
+	"lqmsUzDtr/6vXz77/i8MD/TIhDNFOueiFwGD/zKyRmu32eo0W99891u7f7D/cfMPb/x31/7Ve3sfXL1/",
+	"/cObD1tHAQpJ0N4qE7oFZGIKkXfZJlP5zQ+/+tWPvv75nz7/tz+fmxBhEmw9HyvkLJ3Rhntx1i7sbjjq",
+	"lQUyPMXrC7mrgpLVeIC1pLZZfI7vzwLqnSOpLWPHLDDJCTnruXKC2M6JBYVfII7x7sDyQ8PzDEtTE2nH",
+	"EtrweWVjqb38wwaLjE4Hxm3PFY3c7MMHhwWuQTGeiE0MASDABVDMRWyjW2gckKeJyRyIBjbHsDlCzcPA",
+	"0NfFDl1iLWZPKFlEchuuNKWZJBnOpbGExW0X5JJPVJl6PpDz1BPRLRIIRgKbIcQN+TSVJgKeuQX01UqE",
+	"QbvV3N/dmo6Gq3W0d/6s5w+Cp5+uTcbfNif7sg0WhKyGVQqLMNPiTayC4FkLNt4LbHS/edNrNBM9o15Y",
+	"3ornhFIfSyJh2XJxBIjEo5EvWxZx7loZLYQkLaujAHTnRhsZulFuCwVU2ucV0yR7GApAamht3fiXwTPB",
+	"Dj8eGWraajabGK65Fvs8y9hxY+/GjWvNG3P2Dlse7mzQCzRdeBlIFMnhadioQTvMynic8ZN0arP1iHJF",
+	"yCDRQChzr3RLYSsYa9GxWftR6H2KMauYEGeDPwBDc7gjpKE4MXsDuPrvt3b39q9eOx43m7vXJB+K38es",
+	"9OjN0AXgYPYPVmp1+BtGze0D1GhOoAINdk/OdMmi38P8GaZHvCtCFv3X3/42PPno6J2dG7NdGLljopj4",
+	"ozFPwc1E3jpI+XStAkYm4hecpFyeQvKioWnDROtE9hvsw5R3xQAALSExkDNgt2C2MS+KxyNOCBM7zoDi",
+	"Fg/tKBTNwuiplYmgBojVv5OCyZM5A7cFA5c7WM0WETc8K4goWa6s+8fibpRasXEFi7/3MpPM57dK5wvi",
+	"lX1LBqGNmnlFz37x91//9n94/qO/jrw+/5s4m3aysfx9w1mhW0xRSrTNPLjlY8qOMhEn3VxD9pUT+UYj",
+	"Ia2sR2yhytZwKGR8ONweFyKsvo2F1QjS+XDAZ41zQcQTrUqViX0mvGnjAkE2eOpJKevbHr/24jOZ6NKh",
+	"9GVLLFhDz9tBa+9Gswn/aQKlHaU8keUeD+AmhzMUx29ztgTzs9/+P7/74t88+8XfP/vuf/7nX3/v65/9",
+	"4tn3/+L5v/357/7jnz37/v9mNnfxIMJAq3HWnalkWZRsLo/tw4Ks2NRDr/ptxQCX0bf1Bwb+o04xNKzY",
+	"tIaT6OIC1PEEZVNmzmgpF62qWrdhYK0wIKQadMPdvh+EQS+RPPVqbP/TFz/46m9++eU//o/P/vRvn33/",
+	"H/7pix/OV93G5XVVt4vFdXWWrpqZEX5d0A5+78a18kpnapx7aJuiP0TkgVbokFRB9uayk/PTUqlwAP92",
+	"hZmuB2EwEUl/kAftXXMbXfaWL+Fi9SZDtYJ2AJQA6PQCF+DTMABnQnzWss6u3eorVTnKNTSIymGveSyX",
+	"C924AjZbNvO5CHFFe/bqZLRacDecHVOTuMdVnYROqQarpiFY2XslA5e1vlyshcsMh+xbx7LSwGXHMW/h",
+	"sr8sM3EdsF5iNHca4wTi1751+OA+MyIHtYXRb2wyUCkEiHQHITsRXT52YVrcyMOGYtqZd3maGlmOgpVA",
+	"3ViopiRoJyQNhXto80WCG+ktIcT6jIwYmnGpORTqcSBntvSBZqnSRrIAMBfXBgny2A+BznHJIk/I23lP",
+	"TCPE+jPz9BQnyhX0ukVhL3POWG+Tj6UP2gfQKji2JbIp2CReMHDZrJnxaKJASNOhLYulZIxwgCxBGlEh",
+	"CtoFJzvWBctw4Tn0Aezy+o2bYJms6OPTNbncy2lHrJYbzlysbYUGZ3bc3fVsjEB3cIjwTydaufNUyBoW",
+	"fqSsEQPJJGT5OOGQA4rnn6yXluImBTcr2rSUj9qGNxrnamr0DsJ6hkbbZy3h1BJOIeF4pkhHYNeTdTa1",
+	"R5q7fuUJ3f2lqZkUzLEeCzMfbZ6WeUbe9AZKkq+sUhTpCrUF47FY+vusnc627Uej4hOwT3ag7NnCPq/e",
+	"aFz9V86LBiFM9nM6HJTtbhTQUrbsMu5aKlhMYFaJ7HcWuPBQV1s6a4ueVPlSy72kwRwVPPv+D3/3xR8/",
+	"/+4Pnv3FXwcUB9OB7QDuM6uv50tb1UlfOmyVCgvLdp7NMMgNb3f5hyrnqQ3qQ8ChZQWf7RgnPMmLr8ym",
+	"bsdyzFW6I3KepGfxHIgFqHOOLznnGM0aYB4fqAlLjbaVYFlDsHyuQc0rs4vniPUVhMdY4k0ihBLOPrx7",
+	"/869+++ST4nCCCFpA+MsMa1mhfDBkZBxIvsVBe6xs5pJnAOTuFzCjx2UiLl9hKTb/rUKwSaSvCJ53j8P",
+	"8nw2Ld6e7q5CcUMm1YTdPrh/++7779+983rF671uVXWBWJUiuAvHKPi8tzQ1zlBq8dj5yCrTxb3KfZB6",
+	"6aBXrQc2HgubrUjODNCO0SyX258oJgcT8AgH1vAigKxFSKq+KsAubXQB4YmC+9ghYQH5V4Ca64Wmf8PV",
+	"IwK/+i2XLYivemUdwKY04JmIbQ+G8VD+MAJJaXZiTiTYnFyzrmwSffUNdOCbKQrgVdCDm3wRlkSzNho/",
+	"1UqyyfeUTCkoG9j21Bc5iyhDAOBl0elTwdvu4va9dMyND4yY0N4L8V+dRHeGKisK1K3AkmZYT6I78dj5",
+	"xmacb2R6IUfWvMdtcydb6H9io7z9b6g6ItRJsJ+1wmAymAI+aKc3NlL2jLOuuO/3cj+5hI7WLbZXvg7B",
+	"OXrOVka+xKN1FoMBAiJrNKFL5hO0O0BXuCPGCRZEAaH5QgR7MG5S6EWlZH9UyhRCqGL6GpLzNVZnQax3",
+	"XdR9Cx1egQWV5polPdBTRCaYFJO2VRZs5Zs0hTYoFQujvxhSanOLjqXL0SduBJn4KubTb2hiCw12Lycu",
+	"ZqGKQhdt5e6frgh4mkmSwulOMONqNBLSYTdTmWw9UBMNaBW0hrEX4kQM4o0IwVmjNxtFchc/wZx3zAYD",
+	"zAAa2HyG3bG81yPn2FieSjWRjjnxucht9gaARaN7LhrLbip4hono3E+qozy5N0MCboTyRGZVDZtK8gIc",
+	"nqK7jmWBQlD2j+03b4aUMYdBVzQDXEsk47rtQfqDZgfZa1G7JHVYtVFl7MOHD27fPTy8d//dApe+AdRO",
+	"zH9HuYDem1T31r3pyhKDuOMEDufwhCpXsdcAsirzuT0oDitnwDUk1pfeH0uAuDR32naJSwrZEiV8sC6E",
+	"cc2UgCpLYGYzhzwWAEEyj72ZK4f/mUidC+6PxNyiOOMTSeMofenlDaoMurHlSVVmjmbKuyK+RYeF5yIr",
+	"zpc5W7YWOx/a+d1yFaNIyplwyCSkZv0twVrm3tZpi+ka8ynFOIIZQ2TsVIzy6jw/uGXbS0YbYh1YmOWg",
+	"dKhgHdVErhM6DvPw3HpPXz9jRKs2RiwxRjQv1Bjh1v4yjRFEv+tkw9o7uSFoLKBFFWUonOJOweAq8wxe",
+	"52oxsSLfUpOJkwtR7LOQQZDVz829ZFebTed6t/Xu20XVJxgMYguFDLxyOiRjOAlNLhAIsgQxLKGATQaB",
+	"sAqjz9zTIzuFl8dk8MmTYKk9gEpLZKIrjPxV5DUiVdwsG7C6xz3okbQKoNu2d/KOViQslnjRTJN72OSa",
+	"47DOuoo0vGIx8JYvS6A0W7UNVaeTcqYVwFUdyms334upgwwmRFtux1dDwYhJoc0ASTZXHHlL+4BeSApd",
+	"0WvzsSZVtshrs3QxBN3HwqpdYyOe5Qkif7+BtfPpb4z6jPk0ZGOZCq1ZNEh0rrJpw73TmSRxPogK7Kjc",
+	"qD8a9TmH9PfmxZTaR5UlNfuRwPSM0iIIdq78qkNSZZGVm41yTxZf+yhXEZM8y9QEjQuJhrWkcSgMsy3n",
+	"lxlOQgjLhggL3WaRL/pGt1gEcaadJI5u+eHALf8vodke9LJPUIEnzkB9y2KtdKQyrZEOPS231rzlYJYR",
+	"AcUWH+55gJ2Ie1cAppWb2G2wgzSluGGElkyFWXZzjrxKFmAiMusCu4poSqUph/6IQ2/EXs2Q0tQRw6gV",
+	"+kcE8DCdOkqYuTDyRHgw1pVrOAvBCcUUwfqEmcwoJ+QDMZzn2u87wLczkK7Bt4ADBIkoKUyB51C13wxh",
+	"jWr9H5r1fydJcwCsXTJUV7PDrp4ZNqpDC8Ztf1wxIhJff7p0EGTowXzHoiaKyggYytw4WNVoTjeMFg3T",
+	"uQlWHenBaGSkq6UDLdbInuGle2xfKo1ByPEQindZ21cQBmNZ/PVpOAOvZxiD+WjnEQd8QeAMZlB3vBbM",
+	"3x/5rSyfiE3to7vfYLfJKQZ2MM/phlZj/Eam5DyEypXNvRIml5KiARYEEjMt9GLVungQjavXYjlra7Cy",
+	"HhoEIlsur9gwTDzE+uIQkcyMGIzztRaiBns3eYTl+fKxjtieBegybBwIECJPeQtSnvMH77WbKFVWTZuM",
+	"Ff6Uh/zx+0L28wGUTAuDYSLd3+EczOIqO3pCOQVVA7CMZ+VVh1jmZbfCCDQ2NNWrUwBmjwiYNhH34YIh",
+	"gZlkad7rsknbcmWWfEDlSpWhTbTBDlAY6CWEVjd0aMCp6p4WQkpRFmHIY7SbO78JZZrwnMVJrwfZoZmt",
+	"Nuy3YjSpE66F6WJIOdcSsmTkOBdhIXPNFInMADSO8lRcivmhItdJcbSTmL3/3uEHhyxO0Cw95KeibWfk",
+	"8o6S2LrbKU5ejXOd0Kygs8aiW+kJQqUt6alsCFpSzHOxA3bB9c6m3SaXjU5bdQsoTFkCO2NwudpoaGew",
+	"S8Pk3zfCZrDCy7dBhLzYmjKG3ZtBLVP9nHxvThJIKLXWd7laH6x6yKSYXIRidwUsHkviOMEwRVcMEOyj",
+	"d++WcwmxHRudic5VqindhwuVMdCxPPmZs6HIByq2uTbdgaCq1ZnoibwLygDqAZR/iNAOE55YbAvwOzmC",
+	"ZF1gLqAI9aIShonLV0QTnBFBzORcIj6qK22LzTmb9FfIKDrnU3SfxkUx6SSzoKNjqaFoN/uIHLR2UCjR",
+	"7Bve4fykJeRL+8rN0FMzzDzJcYpA/yITFSGwZiqgQtxXk60wwWgpywl7H3OXKbLXdPV7zMrhw6sekM1Z",
+	"UItwGIL2VSOKmM6C9l5zjTw4mOml5sCB5bKwFW7iSdvAmniGN2uTaKHtLIW08GfUL0EDqqVapYRlCGZJ",
+	"ugNb1RKkpVvMLOwUzSdSOT++RxNrD1LtQdok0Bao+yzSlj18WyNuufSa/atPq1krscSFttP3DRHQNEKy",
+	"QxaDtCDLbcP66TFw/7KRN0SEpHhskRm1YTwA/V3CoZYK7VLHcgaDSVMAhh+RiyVMLAw3OLAQBKCIWU4c",
+	"L8Uy9mC2tPjVcJkBctqxxGOpxiQC8BIMVJK7MvPH8q23Pkb203jrrQqej4ycitlKohzEqAE/ndgxqkEQ",
+	"yGNjUkBrSzQzI6SuHiyQHkzfFqOTHoWWUSspNEtkNx1D4IzRn7AETw5GRhqhFSmAedPq3re7CKgHkvWV",
+	"C6HB1UBZCBDi0NSLWhesX2q2FQFQx6mw4g3aS0legZeKiDZQSM2uo0YpZFdA3FWrtM9OzEBJTecs0gB9",
+	"+gaF40AQ3S2/MIsCTdOptaaZN4/lbqlZh0sOAPPw4tBIVzoHS7+N9YEj7xYr5tNjuVc9vB5Kv/ZywKv7",
+	"+GqPaxi4DQk8lgck2NlB4xGCEEGPrxTKMsYEZqLPsxhcDtbMgeirFmNirEkPcucXgd2o9KDZeH3Lgsfl",
+	"qMFTihP+CEF7cNlLRRDTmLbW1lfKYmsLR4AMKxyiIZxOG4TQ27B6PC+5qn7VuzpQ8dALugKzelFSmR3i",
+	"9xRY6U52aRZwsDBDa8gT6SpP2wqPnPWSXj6wK2Vm6aw2iXTzxmNL1wdqEA3GMs5EDOs/Uioly9pEZad0",
+	"Y2/z7oCIA+CEGlXExkiCjRQQQm3sIdRuMrqF6d1qFhhQiiTjjcg0KHZuK5lnKm0zqXYAliN6E++rtsuB",
+	"KLLmOFeAqXiKVFSkQ3g6jXpsLmusPO2DJmRVhHlVwMzxQLogTwe5D3S2n+gcCC3XjAN/IGR8i1jifGI9",
+	"kFbgPIS2gMOxNFrIInB9qfJOz4graJVqNUPDO/lopNEf5vVe1C5jPDVK5jT0qlLN5fIdS2RyDQp0pAjb",
+	"hYUA7Fp65xeUqyTXIu2F29YJKFSmtaMkyIy/ghnH9LGy0cfwvgsLvagVmBeqwNTZeC+xknBJmsH4xJy2",
+	"E7FTIBktUA0OiCmjb93lpTnIKRTBba0Ojn4j/11yRRtmZ91vlV7nB7JbESRW6deh8uwYervqnftYZfHV",
+	"JtrHl7Y64zByNvdE5tf2C3t7InPRF9niBil+LOuY1VjHDfWRFtm9O4sbhnjlNR3qAMG1ukP9pfMQmNOx",
+	"jofAnfACSqauEr2V9X9+RcuugFvWWwyKKfnp0EPZg5/GmQhtROqs82CDmvOLiuceWOqDdd2LdJqRUc3p",
+	"kjN18pno5iGLLAQtEJOI4lzx4hYVsrSrk0HFbEmjJ5WNMqjQ62eLtvr4eB7+lRc/JQVZ16NYxGO8GSCL",
+	"HrgxG1FUFlE8wM3pb4sFTcYJrOQWGp0Ht8E2YRHP0bThtT0hdEAr2NtBWl1SU0tF/JuSHZu6ZZqlPsF9",
+	"60nGFGSEpVZdb/kk6QrbkldEGa1JKqPU03ngwGq+cJmggSdKnZL1zHkUfG7Rbu3uhTNcqR101TjTomM/",
+	"LvJfQCVsea0FX/3wR1/++jdf/+wfEUgahUqolHul+HyOnbSD/d2ggHcmCXY4SiE/uHSug3bw9oMH7927",
+	"/27n9oP779x7+ME6qLZmBy4Z6m+D5V0pIci7Zy5bBQtu4SAo/6dcgotAq+AyeCk1NgEoQUDC4nIEbXh5",
+	"yZ75HBwzd0BKm0/b2TAXZ7MTsZVKg4dkZRhAHyW+RgGsvSRFns3H4jYgVcyKG8BpNxIZPl2u+lwxFzHR",
+	"edLVC5H/zOk+LF67AIpX4Jnaco+7Xl3BVuu6+6uTAWL+zeuNq2dfagJuM0S0+fTT7a/4bRAOzjRdoAhh",
+	"c47sIAFyuZbDNzcRmGWtEMRB2i6t8VaSNd6Wkb0xUBQdTMs7K9yUg9HIBm9f3GUhXkwJIdfDgBycHSkm",
+	"9mlrt3iMmbL0w14p55YeXi2ul/2+ubu/JTyuW4Oz7ktheHYR9XBxMNq6vjDbXRhc05PpPFYJOs/4aLRC",
+	"jcjROgW7H1KqJMapVVR0xOC0pC9VJgoADYSMnteDDkajupZwXUv41a8l7A5yXU64js96NcsJb8IuVovC",
+	"qohwXhbdnNj6gH0RQzHCAkEokTqHcgGsGDPmxVbylsv2P18ICmA1BSRh7pPNYGcuwm2MQNqE2rJlAQa7",
+	"d2u5km2ZyCSzlU1qt/Ar5RbGvD64+JtRp4HgaT5YqMJ9E3/eig2vtQtmwqI7RkikTz4tTX8guqcFYSPF",
+	"zZZX8qZPc6qc+mh8kiZdmjxEBy2c+0P49fKmvun5WG25XJaeK0clIT52mPQzXgZkX239yl0/CU64TroH",
+	"Y3OYPvnUcIETwTORvSem9oEWgCwDf5qhYuheRUL5ESZEm5+DMBhnadAOriDFxCHOfvCOyhgiWDlwW1nU",
+	"02rbuIXCBWUm31NpqiYMzB3WnY7mj/mUPtMBRJthPiQmG3sdjFSaYswoRui4QBwfLscFLc8ma1d0CDZy",
+	"exx1ObLVsvsVGD3CmukGM3Qx6Y+zAqLBT3uHpf6GZjyOM3OncGlEbDRlI3iMAAO4NGagLhXjFo9zCpEc",
+	"ecWCG+ywQBYiT2epxjLA62XQsvDwDCorJIdmWEnc8HNp8Re9YCUB/BOhbktVlSA8ymV9f0OTvxhOgXah",
+	"uiQuUEDsbK1Y61QF76+fAV96rWpkh0lfmr2EoFzOJuIECDmBbJgf1dg/nHR9qqc4U04Z0PuKMtAUBT8t",
+	"7EqYWkt7+YjLRA+ACFBnxdmr6O8jbQkIyg6ZSoW2VbZx9SKEmoA01yKyl0A4CyukO75TD4+BYq+TjHXH",
+	"WWYmRRuE8xnyRObc1t5TMuddMDAfS+bC1TG1/8i0SxGuOBAzZzwHNtO/GMCJAGxHQK7BiHUEh8SyhDgd",
+	"jOH2rrRLQedpWkLlQM+2uWdFD+aMW4RvBDzVABxrqEci+/C2jUDmGVQCB4OL+QTHYjiWv7Ql9B1YMYt2",
+	"MpG6XaQHhuVlR0wvNEiGxRrCvAigFtYOAFi0ELi0M0HfLhJfAyI5bs4sHFBpWRD/fH4mRSB/aaMjMDfT",
+	"S+HMfBHxVabT4sTBN367XS4tXI49ExByS2ccXlpIMSSH+uiuTitSSY1E3C6zIUS5dkjpEOlt0fMLwFEL",
+	"tI2lFrunqep74RyNWXiIZCEdO4V8ftVzIBwh0+PuwJyjSA81wMpEYsiTNPIaHXApRVrVJhhFMziwhkL0",
+	"ZaKR6IPEkPAUItSTxwQWUa6G7cZMbVS0f2BYJoWbIxIp75JDqJKRFimmScawsD1GMEIjJzzl6PgrcaKq",
+	"jh/iudR8OlMkwPaIT53XxAf/8ML2oJWK5j+w3yG0lAslQjyysGAIhpbAgbFgu0S1DCGSzO2M67Hsoqk+",
+	"BMSkcdQjoUapMO3iucQW/d3Bu121RpCbQzkVuRfSnph1B+qVCgfyB0Qp44m2XEUZFjK070CFA5V6HAR/",
+	"qGJ7Ng3A1TTEbAmzJ6nwRwGR9TgUujKOLfHULbbP4zJAlwC6kejcvPrIIRf65wZHsEDQSxV3h434nB6P",
+	"zJC0yrxmSE5++unT/z8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -164,8 +164,15 @@ func New(ctx context.Context, o Options) (*App, error) {
 		db.Close()
 		return nil, err
 	}
+	switch hasNamesake, err := users.HasNamesake(ctx); {
+	case err != nil:
+		db.Close()
+		return nil, err
+	case hasNamesake:
+		o.Log.Warn("a user in the database has the name of the configured admin: set another BASIC_AUTH_USERNAME, or disable the user", "user", o.Username)
+	}
 	answers := idempotency.New(db)
-	templates := template.New(db)
+	templates := template.New(db, settings)
 	if o.Secrets == nil {
 		o.Secrets = &secret.Box{}
 	}

@@ -115,8 +115,8 @@ var Operations = map[string]Operation{
 	"createSession":              {"POST", "/api/v1/session", `{"username":"role-read","password":"wrong"}`, "password"},
 	"getSession":                 {"GET", "/api/v1/session", "", "submit send read"},
 	"deleteSession":              {"DELETE", "/api/v1/session", "", "submit send read"},
-	"getOverview":                {"GET", "/api/v1/admin/overview", "", "submit read"},
-	"streamOverview":             {"GET", "/api/v1/admin/stream?seconds=0", "", "submit read"},
+	"getOverview":                {"GET", "/api/v1/admin/overview", "", "read"},
+	"streamOverview":             {"GET", "/api/v1/admin/stream?seconds=0", "", "read"},
 	"health":                     {"GET", "/health", "", "public"},
 	"ready":                      {"GET", "/ready", "", "public"},
 }

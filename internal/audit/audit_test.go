@@ -14,6 +14,7 @@ import (
 	"lksms/gen/api"
 	"lksms/internal/apptest"
 	"lksms/internal/audit"
+	"lksms/internal/postgres"
 	"lksms/internal/push/driver"
 	"lksms/internal/receipt/callback"
 )
@@ -544,6 +545,66 @@ func TestAKeptSecretIsNotRecordedAsChanged(t *testing.T) {
 		}
 		if after, _ := json.Marshal(rows[0].After); string(after) != c.after {
 			t.Errorf("recorded %s, want %s", after, c.after)
+		}
+	}
+}
+
+// The recovery has happened when it is recorded.
+func TestARecoveryIsRecordedAlthoughItsCallerHasGone(t *testing.T) {
+	b := apptest.New(t)
+	ctx, cancel := context.WithCancel(postgres.As(t.Context(), postgres.Actor{Name: "jane"}))
+	cancel()
+	rows := recorded(b, func() {
+		if err := b.App.Audit.Recovered(ctx, 3); err != nil {
+			t.Error(err)
+		}
+	})
+	if len(rows) != 1 || *rows[0].Entity != "recovery" || rows[0].Actor == nil || *rows[0].Actor != "jane" {
+		t.Errorf("recorded %v", rows)
+	}
+}
+
+// The workers open and close circuit breakers too: that is no administrative change.
+func TestAClosedBreakerIsRecorded(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "s"})
+	open := func() {
+		b.Exec("UPDATE sender_states SET openings = 3, rest_until = now() + interval '1 hour', rest_reason = 'a wrong key'")
+	}
+	if rows := recorded(b, func() { open(); b.Exec("UPDATE sender_states SET openings = 0"); open() }); len(rows) > 0 {
+		t.Errorf("without an actor: %v", rows)
+	}
+	rows := recorded(b, func() { b.Expect(200, "", "PATCH", "/api/v1/admin/senders/s", `{"status":"on"}`) })
+	if got := texts(rows); !slices.Equal(got, []string{"changed sender s"}) {
+		t.Fatalf("recorded %q", got)
+	}
+	if r := rows[0]; *r.Actor != apptest.Username || fmt.Sprint(r.Before["openings"]) != "3" || r.Before["rest_reason"] != "a wrong key" || fmt.Sprint(r.After) != "map[openings:0 rest_reason:<nil> rest_until:<nil>]" {
+		t.Errorf("%v to %v", r.Before, r.After)
+	}
+	if rows := recorded(b, func() { b.Expect(200, "", "PATCH", "/api/v1/admin/senders/s", `{"status":"on"}`) }); len(rows) > 0 {
+		t.Errorf("nothing was closed: %v", rows)
+	}
+}
+
+// A balance bounds what a sender gets: one of 0 stops it.
+func TestASenderGetsABalanceOnlyByAChangeThatIsRecorded(t *testing.T) {
+	b := apptest.New(t)
+	b.AddSender(map[string]any{"sender_no": "s"})
+	const path = "/api/v1/admin/senders/s/balance"
+	if rows := recorded(b, func() { b.Expect(422, "request.invalid", "POST", path, `{"change":0}`) }); len(rows) > 0 {
+		t.Errorf("recorded %v", rows)
+	}
+	b.Submit("x")
+	if got := b.Claim("s", 1); len(got) != 1 {
+		t.Errorf("a sender without a balance got %d tasks", len(got))
+	}
+	rows := recorded(b, func() { b.Expect(200, "", "POST", path, `{"change":5}`) })
+	if got := texts(rows); !slices.Equal(got, []string{"changed sender s", "changed sender_balance s"}) {
+		t.Fatalf("recorded %q", got)
+	}
+	for _, r := range rows {
+		if *r.Entity == "sender" && fmt.Sprint(r.Before, r.After) != "map[has_balance:false] map[has_balance:true]" {
+			t.Errorf("%v to %v", r.Before, r.After)
 		}
 	}
 }

@@ -63,6 +63,7 @@ const (
 	TaskWithdrawn          Reason = "task.withdrawn"
 	JobNotFound            Reason = "job.not_found"
 	JobNotRunning          Reason = "job.not_running"
+	JobAlreadyRunning      Reason = "job.already_running"
 	JobCountChanged        Reason = "job.count_changed" // sets Error.Count
 	SenderIsDriven         Reason = "sender.is_driven"
 	TemplateNotFound       Reason = "template.not_found"
@@ -95,7 +96,7 @@ const (
 var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
 	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded,
-	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
+	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
 	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
 	RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
@@ -123,7 +124,7 @@ const (
 	NotFormEncoded     Rule = "not_form_encoded"
 	MissingParameters  Rule = "missing_parameters" // the names
 	SpacedPlaceholder  Rule = "spaced_placeholder" // the placeholder
-	RenderedTooLong    Rule = "rendered_too_long"  // characters
+	RenderedTooLong    Rule = "rendered_too_long"  // Lengths
 	RenderedBlank      Rule = "rendered_blank"
 	NoDefaultContent   Rule = "no_default_content"
 	NotACursor         Rule = "not_a_cursor"
@@ -142,8 +143,10 @@ const (
 	TooManyBytes       Rule = "too_many_bytes"    // bytes
 	TooManyTogether    Rule = "too_many_together" // the maximum, given the other fields
 	RangeEmpty         Rule = "range_empty"
-	RangeTooLong       Rule = "range_too_long"    // days
-	TooManySelected    Rule = "too_many_selected" // the maximum
+	RangeTooLong       Rule = "range_too_long"      // days
+	TooManySelected    Rule = "too_many_selected"   // the maximum
+	TooManyCharacters  Rule = "too_many_characters" // Lengths
+	TooManySegments    Rule = "too_many_segments"   // Lengths
 	NothingElseIsKnown Rule = "invalid"
 )
 
@@ -153,7 +156,7 @@ var Rules = []Rule{
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
 	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
-	RangeTooLong, TooManySelected, NothingElseIsKnown,
+	RangeTooLong, TooManySelected, TooManyCharacters, TooManySegments, NothingElseIsKnown,
 }
 
 // Field names one invalid field. It never holds the value that was sent, but Limit can hold names of placeholders
@@ -163,6 +166,9 @@ type Field struct {
 	Rule  Rule
 	Limit any // the bound or the list that the rule compares with; nil if it has none
 }
+
+// Lengths is the Limit of a rule whose text says both lengths.
+type Lengths struct{ Has, Most int64 }
 
 // Error is an expected failure.
 type Error struct {

@@ -92,7 +92,12 @@ func TestTheCookieOfASession(t *testing.T) {
 	if n := b.Count("SELECT count(*) FROM sessions"); n != 1 {
 		t.Errorf("%d sessions", n)
 	}
-
+	// Each proxy of a chain adds the scheme in which it was asked.
+	for schemes, isSecure := range map[string]bool{"https,http": true, "HTTPS , http": true, "http, https": false, "": false} {
+		if cookie, _ := signIn(b, apptest.Username, apptest.Password, "X-Forwarded-Proto", schemes); cookie.Secure != isSecure {
+			t.Errorf("behind proxies of %q: the cookie %s", schemes, cookie)
+		}
+	}
 }
 
 func TestStrangersDoNotSayThatTheySpeakTLS(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"strings"
 
 	"lksms/gen/api"
 	"lksms/internal/fault"
@@ -33,9 +34,12 @@ func (s *Server) ReadStatistics(ctx context.Context, req api.ReadStatisticsReque
 	case p.By == nil:
 		return nil, fault.InvalidField("by", fault.Required, nil)
 	case *p.By == api.ByCompany: // the series of a company is that of its tasks
-		id, err := s.companyID(ctx, p.Key)
+		id, err := s.seriesCompany(ctx, *p.Key)
 		if err != nil {
 			return nil, err
+		}
+		if query.CompanyID != nil && *query.CompanyID != id {
+			return nil, fault.InvalidField("key", fault.NotAllowed, []api.No{*p.CompanyNo})
 		}
 		query.CompanyID, query.Key = &id, nil
 	case *p.By == api.ByMessageType:
@@ -57,6 +61,16 @@ func (s *Server) ReadStatistics(ctx context.Context, req api.ReadStatisticsReque
 		data.Series = append(data.Series, seriesOf(query.By, one))
 	}
 	return api.ReadStatistics200JSONResponse{Code: ok, Message: success, Data: data}, nil
+}
+
+// seriesCompany returns the company of a series by its key: see seriesOf. Callers of a company know only their own.
+func (s *Server) seriesCompany(ctx context.Context, key string) (int64, error) {
+	if number, isDeleted := strings.CutPrefix(key, "#"); isDeleted && ownCompany(ctx) == nil {
+		if id, err := strconv.ParseInt(number, 10, 64); err == nil {
+			return id, nil
+		}
+	}
+	return s.companyID(ctx, &key)
 }
 
 // seriesOf names a series as callers know it.

@@ -2,10 +2,12 @@ package push_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"lksms/gen/api"
@@ -87,6 +89,39 @@ func TestAnUnclearMessageKeepsItsLease(t *testing.T) {
 	b.AwaitStatus(id, queue.Success)
 	if got := p.Seen(); len(got) != 2 {
 		t.Errorf("sent %d times", len(got))
+	}
+}
+
+// A provider that recognises a repeat by its key must not do so after a requeue, but must after a retry.
+func TestARequeuedMessageHasAnotherKey(t *testing.T) {
+	b, p := apptest.NewPushing(t, nil)
+	config := p.SenderConfig()
+	config["body"] = []string{"${task_id}-${entered_unix_ms}", "${attempt}", "${lease_id}"}
+	b.Expect(200, "", "PATCH", "/api/v1/admin/senders/pushed", map[string]any{"config": config})
+	keys := func(n int) (got []string) {
+		t.Helper()
+		apptest.Eventually(t, "the message was sent", func() bool { return len(p.Seen()) == n })
+		if err := json.Unmarshal([]byte(p.Seen()[n-1]), &got); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	var calls atomic.Int32
+	p.Does(func(w http.ResponseWriter, _ *http.Request) { // for now, for good, and accepted
+		_, _ = io.WriteString(w, []string{`{"code":"8"}`, `{"code":"9"}`, `{"code":"0"}`}[calls.Add(1)-1])
+	})
+	id := b.Submit("x")
+	first := keys(1)
+	retry := keys(2)
+	b.AwaitStatus(id, queue.Failed)
+	b.Expect(200, "", "POST", "/api/v1/sms/task/"+id+"/requeue", `{}`)
+	b.AwaitStatus(id, queue.Success)
+	again := keys(3)
+	if first[0] != retry[0] || first[1] == retry[1] || first[2] == retry[2] {
+		t.Errorf("a retry: %v after %v", retry, first)
+	}
+	if again[0] == first[0] || again[1] != first[1] || again[2] == first[2] || again[2] == retry[2] {
+		t.Errorf("a requeue: %v after %v and %v", again, first, retry)
 	}
 }
 

@@ -55,8 +55,8 @@ var errNoSender = fault.New(fault.NotFound, fault.SenderNotFound)
 
 // checkZone returns request.invalid if the database does not know the time zone.
 func (s *Service) checkZone(ctx context.Context, zone string) error {
-	_, err := dbq.New(s.db.Outside()).TimeZoneCheck(ctx, zone) // not in the transaction of ctx, which an error would abort
-	if postgres.IsBadParameter(err) {
+	isKnown, err := s.q.TimeZoneExists(ctx, zone)
+	if err == nil && !isKnown {
 		return fault.InvalidField("time_zone", fault.NotThere, nil)
 	}
 	return postgres.Wrap("check time zone", err, nil)

@@ -55,9 +55,10 @@ var longest = map[string]int{Minute: 2, Hour: 93, Day: 3660}
 var lengths = map[string]time.Duration{Minute: time.Minute, Hour: time.Hour, Day: 23 * time.Hour}
 
 // pointsMost bounds the points of an answer: of a long range, it has fewer series.
-const pointsMost = 40_000
+const pointsMost = 10_000
 
-// Read returns series. Faults: request.invalid, naming from, if the range is empty or too long for its step.
+// Read returns series. Faults: request.invalid, naming from, if the range is empty or too long for its step; naming from or to, if a full step
+// is outside the years that answers can show.
 func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	values, err := s.settings.Get(ctx)
 	if err != nil {
@@ -73,7 +74,11 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	switch days := longest[query.Step]; {
 	case length <= 0:
 		return Answer{}, fault.InvalidField("from", fault.RangeEmpty, nil)
-	case length > time.Duration(days)*24*time.Hour+25*time.Hour: // the first and the last step may be partly outside
+	case span.FromAt.UTC().Year() < 1:
+		return Answer{}, fault.InvalidField("from", fault.WrongFormat, nil)
+	case span.ToAt.UTC().Year() > 9999:
+		return Answer{}, fault.InvalidField("to", fault.WrongFormat, nil)
+	case length > time.Duration(days)*24*time.Hour+2*lengths[query.Step]: // the first and the last step may be partly outside
 		return Answer{}, fault.InvalidField("from", fault.RangeTooLong, days)
 	}
 	company, by := int64(AllCompanies), query.By
@@ -118,11 +123,11 @@ func (s *Service) Read(ctx context.Context, query Query) (Answer, error) {
 	return answer, err
 }
 
-// Submitted returns how many tasks of a company, or of all if company is nil, were submitted since about two days before a time. It is exact at any
-// moment, and of use as a difference: only two numbers with the same time can be compared.
-func (s *Service) Submitted(ctx context.Context, company *int64, since time.Time) (int64, error) {
-	n, err := s.q.StatisticsSubmitted(ctx, dbq.StatisticsSubmittedParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
-	return n, postgres.Wrap("count submitted tasks", err, nil)
+// Events returns how many tasks of a company, or of all if company is nil, were submitted, succeeded and failed since about two days before a time.
+// The numbers are exact at any moment, never become smaller, and are of use as differences: only those with the same time can be compared.
+func (s *Service) Events(ctx context.Context, company *int64, since time.Time) (dbq.StatisticsEventsRow, error) {
+	row, err := s.q.StatisticsEvents(ctx, dbq.StatisticsEventsParams{CompanyID: optional.Or(company, AllCompanies), Since: since})
+	return row, postgres.Wrap("count events", err, nil)
 }
 
 // size is what series are ordered by.

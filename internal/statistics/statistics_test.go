@@ -100,7 +100,7 @@ const events = `
 		UNION ALL SELECT company_id, pool_id, coalesce(app_id, ''), message_type, ended_as, 'durations', 1, wait_bucket(created_at - entered_at)
 			FROM ended WHERE ended_as <> 'CANCELLED' AND event <> 'unreachable'
 		UNION ALL SELECT company_id, pool_id, app_id, message_type, 'SUCCESS', 'segments', coalesce(lease_segments, segments), NULL FROM ended WHERE status = 2
-		UNION ALL SELECT r.company_id, r.pool_id, r.app_id, r.message_type, '', r.effect, 1, NULL FROM report_logs r WHERE r.event = 'receipt'
+		UNION ALL SELECT r.company_id, r.pool_id, r.app_id, r.message_type, '', r.effect, 1, NULL FROM report_logs r WHERE r.event IN ('receipt', 'past_receipt')
 	)`
 
 // recount counts the events of a dimension, of one company or of all, as lines of text.
@@ -512,6 +512,7 @@ func TestLateFactsAndDaysOfAnotherZone(t *testing.T) {
 		}
 	}
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": "Mars/Olympus"})
+	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings/monitoring", map[string]any{"time_zone": "CST-8"})
 	b.Expect(422, "request.invalid", "PUT", "/api/v1/admin/settings", map[string]any{"monitoring": map[string]any{"time_zone": "Local"}})
 }
 
@@ -556,6 +557,9 @@ func TestFiguresOutliveChannelsAndCompanies(t *testing.T) {
 		fold(b)
 	}
 	if got := b.Expect(200, "", "GET", path("hour", time.Now().Add(-time.Hour))+"&by=company", nil); !strings.Contains(got.Raw, `"key":"#77"`) {
+		t.Error(got.Raw)
+	}
+	if got := b.Expect(200, "", "GET", path("hour", time.Now().Add(-time.Hour))+"&by=company&key=%2377", nil); !strings.Contains(got.Raw, `"key":"#77"`) || !strings.Contains(got.Raw, `"submitted":3`) {
 		t.Error(got.Raw)
 	}
 }
@@ -614,13 +618,28 @@ func TestSeriesOfTheOperation(t *testing.T) {
 		path("minute", now.AddDate(0, 0, -4)): "from", path("hour", now.AddDate(0, 0, -95)): "from", path("day", now.AddDate(-11, 0, 0)): "from",
 		path("hour", now) + "&to=" + now.Add(-3*time.Hour).UTC().Format(time.RFC3339): "from", path("hour", now.Add(48*time.Hour)): "from",
 		path("week", now): "step", path("hour", now) + "&by=phone": "by", path("hour", now) + "&key=app": "by", path("hour", now) + "&by=message_type&key=spam": "key",
-		path("hour", now) + "&limit=101": "limit", "/api/v1/admin/statistics": "from",
+		path("minute", now.Add(-49*time.Hour)): "from", path("hour", now.Add(-93*24*time.Hour-3*time.Hour)): "from",
+		path("day", time.Date(9999, 12, 31, 1, 0, 0, 0, time.UTC)) + "&to=9999-12-31T23:59:59Z":  "to",
+		path("hour", time.Date(9999, 12, 31, 1, 0, 0, 0, time.UTC)) + "&to=9999-12-31T23:59:59Z": "to",
+		"/api/v1/admin/statistics?step=day&from=0001-01-01T00:00:00Z&to=0001-01-02T00:00:00Z":    "from",
+		path("hour", now) + "&by=company&key=acme&company_no=default":                            "key",
+		path("hour", now) + "&limit=101":                                                         "limit", "/api/v1/admin/statistics": "from",
 	} {
 		if a := b.Expect(422, "request.invalid", "GET", query, nil); !strings.Contains(a.Raw, `"`+field+`"`) {
 			t.Errorf("%s does not name %s: %s", query, field, a.Raw)
 		}
 	}
+	for _, query := range []string{
+		path("minute", now.Add(-48*time.Hour)), path("hour", now.Add(-93*24*time.Hour)), path("day", now.Add(-3660*24*time.Hour)), "/api/v1/admin/statistics?step=day&from=0001-01-02T00:00:00Z&to=0001-01-03T00:00:00Z",
+		path("hour", now) + "&by=company&key=acme&company_no=acme",
+	} {
+		b.Expect(200, "", "GET", query, nil)
+	}
 	b.Expect(404, "company.not_found", "GET", path("hour", now)+"&company_no=nobody", nil)
+	for _, key := range []string{"nobody", "%23x", "%2399999999999999999999"} {
+		b.Expect(404, "company.not_found", "GET", path("hour", now)+"&by=company&key="+key, nil)
+	}
+	b.Expect(403, "auth.other_company", "GET", path("hour", now)+"&by=company&key=%231", nil, reader...)
 	b.Expect(403, "auth.other_company", "GET", path("hour", now)+"&company_no=default", nil, reader...)
 }
 
@@ -670,11 +689,11 @@ func TestAYearOfDaysIsReadInTime(t *testing.T) {
 		query statistics.Query
 		rows  int
 	}{
-		"one series":     {statistics.Query{By: statistics.ByNothing}, 365},
-		"20 series":      {statistics.Query{By: statistics.BySender, Limit: 20}, 20 * 365},
-		"one of 100":     {statistics.Query{By: statistics.BySender, Key: new("sender-7")}, 365},
-		"one company's":  {statistics.Query{By: statistics.ByNothing, CompanyID: new(int64(1))}, 365},
-		"all 100 series": {statistics.Query{By: statistics.BySender, Limit: 100}, 100 * 365},
+		"one series":    {statistics.Query{By: statistics.ByNothing}, 365},
+		"20 series":     {statistics.Query{By: statistics.BySender, Limit: 20}, 20 * 365},
+		"one of 100":    {statistics.Query{By: statistics.BySender, Key: new("sender-7")}, 365},
+		"one company's": {statistics.Query{By: statistics.ByNothing, CompanyID: new(int64(1))}, 365},
+		"many series":   {statistics.Query{By: statistics.BySender, Limit: 100}, 26 * 365}, // as many as fit into 10,000 points
 	} {
 		q.query.From, q.query.Step, q.query.To = from, statistics.Day, new(time.Now())
 		best := time.Hour
@@ -689,7 +708,7 @@ func TestAYearOfDaysIsReadInTime(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %d points in %v", name, n, best)
-		if n < q.rows {
+		if n < q.rows || n > 10_000 {
 			t.Errorf("%s: %d points, want %d", name, n, q.rows)
 		}
 		if limit := 50 * time.Millisecond; best > limit && q.rows == 365 {

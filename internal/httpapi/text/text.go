@@ -57,6 +57,7 @@ var english = &Catalogue{
 		fault.TaskWithdrawn:          "The task may not be sent any more: its notification has ended, a later message took its place, or its company was deleted.",
 		fault.JobNotFound:            "There is no such job.",
 		fault.JobNotRunning:          "The job has ended already.",
+		fault.JobAlreadyRunning:      "A job with this action and this filter is running.",
 		fault.JobCountChanged:        "The filter now selects %d tasks: check them, and repeat the request with this count.",
 		fault.SenderIsDriven:         "The server itself runs the sender with this number: apps must use another app_id.",
 		fault.TemplateNotFound:       "There is no such template.",
@@ -103,7 +104,7 @@ var english = &Catalogue{
 		fault.NotFormEncoded:     "must be form-encoded: name=value&name=value",
 		fault.MissingParameters:  "lacks parameters that the template needs: %v",
 		fault.SpacedPlaceholder:  "contains a placeholder with spaces, which would be sent unchanged; remove the spaces: %v",
-		fault.RenderedTooLong:    "is too long after the template is applied: at most %v characters",
+		fault.RenderedTooLong:    "is too long after the template is applied: %v characters, at most %v",
 		fault.RenderedBlank:      "the rendered message is empty",
 		fault.NoDefaultContent:   "is empty, and this phone number has no default content: send content, or store a default content",
 		fault.NotACursor:         "is not a cursor of this list: use next_cursor of the previous page",
@@ -124,6 +125,8 @@ var english = &Catalogue{
 		fault.RangeEmpty:         "must be before the end of the range",
 		fault.RangeTooLong:       "is too early for this step: the range has at most %v days",
 		fault.TooManySelected:    "selects more than %v tasks: make it narrower",
+		fault.TooManyCharacters:  "is too long: the text has %v characters, and a message of this type at most %v",
+		fault.TooManySegments:    "is too long: the text takes %v segments, and a message of this type at most %v",
 		fault.NothingElseIsKnown: "is not valid",
 	},
 	Recovered: "Recovered %d zombie tasks.",
@@ -134,6 +137,7 @@ var english = &Catalogue{
 	explained: map[string]string{
 		queue.BecauseScheduled:  "It is scheduled for later.",
 		queue.BecauseRetryLater: "It will be retried later: the last attempt did not succeed.",
+		queue.BecauseHeld:       "It is held: its batch is paused.",
 		queue.BecauseQueued:     "It waits for a sender; %d go before it.",
 		queue.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
 		queue.BecauseProcessing: "A sender holds it.",
@@ -174,6 +178,7 @@ var chinese = &Catalogue{
 		fault.TaskWithdrawn:          "任务不能再发送：其通知已结束，或已有更新的消息，或其公司已删除。",
 		fault.JobNotFound:            "作业不存在。",
 		fault.JobNotRunning:          "作业已经结束。",
+		fault.JobAlreadyRunning:      "相同操作、相同筛选条件的作业正在运行。",
 		fault.JobCountChanged:        "筛选条件现在选中 %d 条任务：请核对后，用此 count 重新请求。",
 		fault.SenderIsDriven:         "此编号的发送方由服务器运行，APP 请使用其他 app_id。",
 		fault.TemplateNotFound:       "模板不存在。",
@@ -220,7 +225,7 @@ var chinese = &Catalogue{
 		fault.NotFormEncoded:     "必须是表单编码：name=value&name=value",
 		fault.MissingParameters:  "缺少模板所需的参数：%v",
 		fault.SpacedPlaceholder:  "占位符中有空格，会被原样发送，请去掉空格：%v",
-		fault.RenderedTooLong:    "套用模板后过长：最多 %v 个字符",
+		fault.RenderedTooLong:    "套用模板后过长：%v 个字符，最多 %v 个",
 		fault.RenderedBlank:      "渲染后的消息为空",
 		fault.NoDefaultContent:   "为空，且该手机号没有默认内容：请填写 content，或保存默认内容",
 		fault.NotACursor:         "不是此列表的游标：请使用上一页的 next_cursor",
@@ -241,6 +246,8 @@ var chinese = &Catalogue{
 		fault.RangeEmpty:         "必须早于结束时间",
 		fault.RangeTooLong:       "对于该步长过早：时间范围最多 %v 天",
 		fault.TooManySelected:    "选中的任务超过 %v 条，请缩小范围",
+		fault.TooManyCharacters:  "过长：文本有 %v 个字符，该类型的消息最多 %v 个",
+		fault.TooManySegments:    "过长：文本的计费条数为 %v，该类型的消息最多 %v",
 		fault.NothingElseIsKnown: "不正确",
 	},
 	Recovered:   "成功恢复 %d 个僵尸任务",
@@ -249,6 +256,7 @@ var chinese = &Catalogue{
 	explained: map[string]string{
 		queue.BecauseScheduled:  "已定时，稍后发送。",
 		queue.BecauseRetryLater: "将稍后重试：上次发送未成功。",
+		queue.BecauseHeld:       "已暂停：所属批次已暂停。",
 		queue.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
 		queue.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
 		queue.BecauseProcessing: "正由发送方处理。",
@@ -342,6 +350,8 @@ func (c *Catalogue) rule(f fault.Field) string {
 	}
 	limit := f.Limit
 	switch values := limit.(type) {
+	case fault.Lengths:
+		return fmt.Sprintf(text, values.Has, values.Most)
 	case []any:
 		words := make([]string, len(values))
 		for i, v := range values {

@@ -27,15 +27,25 @@ import (
 type Message struct {
 	TaskID      string
 	Attempt     int16
-	Recipient   string // the address on the channel
-	UserID      string // user of a notification; can be empty
-	Title       string // title of a notification; can be empty
+	LeaseID     int64      // of this attempt; no other attempt of any task has it
+	EnteredAt   *time.Time // when the task began to wait: the same for each attempt until a requeue; nil: not known
+	Recipient   string     // the address on the channel
+	UserID      string     // user of a notification; can be empty
+	Title       string     // title of a notification; can be empty
 	Content     string
 	TemplateID  string          // the provider's id of the template; can be empty
 	Params      json.RawMessage // JSON object with the values for the template; can be nil
 	Page        string          // page that the message opens; can be empty
 	Traceparent string          // of the submission; empty: none
 	Group       int64           // messages of one group differ only in the recipient; 0: no group
+}
+
+// enteredUnixMs returns EnteredAt in milliseconds; 0: not known.
+func (m *Message) enteredUnixMs() int64 {
+	if m.EnteredAt == nil {
+		return 0
+	}
+	return m.EnteredAt.UnixMilli()
 }
 
 // Outcome is the result of trying a message: it was sent (OK), it is not known whether it was sent (Unknown), the

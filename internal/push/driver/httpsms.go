@@ -140,6 +140,7 @@ func (d *httpSMS) filler(m Message) filler {
 	values := map[string]string{
 		"task_id": m.TaskID, "recipient": m.Recipient, "digits": strings.TrimPrefix(m.Recipient, "+"), "content": m.Content,
 		"title": m.Title, "template_id": m.TemplateID, "attempt": strconv.Itoa(int(m.Attempt)),
+		"lease_id": strconv.FormatInt(m.LeaseID, 10), "entered_unix_ms": strconv.FormatInt(m.enteredUnixMs(), 10),
 		"unix": strconv.FormatInt(now.Unix(), 10), "unix_ms": strconv.FormatInt(now.UnixMilli(), 10),
 	}
 	for name, value := range d.config.Values {
