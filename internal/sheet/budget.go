@@ -38,7 +38,7 @@ type budgetReaderAt struct {
 
 // ReadAt implements io.ReaderAt.
 func (b *budgetReaderAt) ReadAt(p []byte, at int64) (int, error) {
-	if b.left < len(p) {
+	if b.left < len(p) || at < 0 { // a ZIP file may say that a part begins before the file
 		return 0, errTokenTooLong
 	}
 	b.left -= len(p)

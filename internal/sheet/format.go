@@ -211,6 +211,10 @@ func (s section) finish(isKnown bool) section {
 		s.isNumber = false
 		last := ""
 		for i, p := range s.parts {
+			if p.field == "0" { // no program writes it
+				s.parts[i] = part{}
+				continue
+			}
 			if p.field == "m" || p.field == "mm" {
 				next := ""
 				for _, later := range s.parts[i+1:] {

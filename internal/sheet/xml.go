@@ -15,8 +15,10 @@ type xmlReader struct {
 }
 
 func newXML(part io.Reader) *xmlReader {
-	source := &budgetReader{Reader: part}
-	return &xmlReader{source, xml.NewDecoder(source)}
+	x := &xmlReader{source: &budgetReader{Reader: part}}
+	x.tokens = xml.NewDecoder(x.source)
+	x.tokens.CharsetReader = func(string, io.Reader) (io.Reader, error) { return nil, wrong(fault.Damaged, nil) } // it is UTF-8
+	return x
 }
 
 // next returns the next token, which is valid until the following one. Errors: io.EOF, errTokenTooLong, those of the part, and the fault damaged.
