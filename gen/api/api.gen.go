@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -2170,6 +2171,46 @@ type LimitsPatch struct {
 	PerHour   nullable.Nullable[int64] `json:"per_hour,omitempty"`
 	PerMinute nullable.Nullable[int64] `json:"per_minute,omitempty"`
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
+}
+
+// ListPreview defines model for ListPreview.
+type ListPreview struct {
+	Columns []string  `json:"columns"`
+	Rows    []ListRow `json:"rows"`
+}
+
+// ListPreviewRequest defines model for ListPreviewRequest.
+type ListPreviewRequest struct {
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+}
+
+// ListPreviewResponse defines model for ListPreviewResponse.
+type ListPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ListPreview `json:"data"`
+}
+
+// ListRow defines model for ListRow.
+type ListRow struct {
+	// Cells One for each column
+	Cells []string `json:"cells"`
+
+	// Extra Number of values that belong to no column
+	Extra int `json:"extra"`
+
+	// Lossy Columns whose values in this row are not in the file as they were typed or computed
+	Lossy []string `json:"lossy"`
+
+	// Row The number of the row in the file
+	Row int64 `json:"row"`
 }
 
 // MessageType `notification` by default
@@ -4406,7 +4447,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4421,7 +4462,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4481,7 +4522,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4496,7 +4537,7 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4532,7 +4573,7 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4553,7 +4594,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4598,7 +4639,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4616,13 +4657,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4685,7 +4726,7 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4700,7 +4741,7 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4739,13 +4780,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4760,13 +4801,13 @@ type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4837,7 +4878,7 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4933,6 +4974,9 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
+type PreviewListMultipartRequestBody = ListPreviewRequest
 
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
@@ -5971,6 +6015,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewListWithBody Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -8518,6 +8571,25 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewListWithBody Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *Client) PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewListRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -13589,6 +13661,35 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	return req, nil
 }
 
+// NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
+func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/lists/preview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -16238,6 +16339,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
+
+	// PreviewListWithBodyWithResponse Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -24720,6 +24830,110 @@ func (r TakeCallbackResponse) ContentType() string {
 	return ""
 }
 
+type PreviewListResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListPreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewListResponse) GetJSON200() *ListPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewListResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewListResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewListResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewListResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewListResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewListResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewListResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewListResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewListResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewListResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewListResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewListResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewListResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -29183,6 +29397,21 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
+}
+
+// PreviewListWithBodyWithResponse Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *ClientWithResponses) PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error) {
+	rsp, err := c.PreviewListWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewListResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -36681,6 +36910,95 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 	return response, nil
 }
 
+// ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
+func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewListResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -39277,6 +39595,9 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -42294,6 +42615,20 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// PreviewList operation middleware
+func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewList(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -43593,6 +43928,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -54660,6 +54996,154 @@ func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
+type PreviewListRequestObject struct {
+	Body *multipart.Reader
+}
+
+type PreviewListResponseObject interface {
+	VisitPreviewListResponse(w http.ResponseWriter) error
+}
+
+type PreviewList200JSONResponse ListPreviewResponse
+
+func (response PreviewList200JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewList400JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewList401JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewList403JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewList413JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewList415JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewList422JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewList429JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewList500JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewList503JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -58703,6 +59187,9 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -61151,6 +61638,37 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// PreviewList operation middleware
+func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
+	var request PreviewListRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewList(ctx, request.(PreviewListRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewList")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewListResponseObject); ok {
+		if err := validResponse.VisitPreviewListResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteNotifications operation middleware
 func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
 	var request DeleteNotificationsRequestObject
@@ -61975,800 +62493,823 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3bjyNJuh/2r4SpBaZ7NovNquruma56WNX0Zad2+rZV1dvanW4xg8wgGVvJCG5GZLE5sy1IhgwItnwR",
-	"oAdDsAHL8MOBIUCPNnw7f4zO2ZWf/C8Y8X0RkZHJTDLJqmH1rnpxznSRzIx7fPfv9/3YGcrpTAomtOoc",
-	"/diZ0YxOmWYZfDpJWaZPE/MnF52jzozqSSfqCDplnaMONb/2edKJOhn7Q84zlnSOdJazqKOGEzal5r2R",
-	"zKZUd446XOiH9ztRZ8oFn+bTztF+1NGLGcOf2JhlnY8fo87JbIYdJkwNMz7TXJqeLyaMiHw6YBmRI6In",
-	"jCgmEpZF+DedMsIFoWlKuFZkmFI+VYSKhGRsJjOtOlGHfaDTWWr6U1PVp7NZv9fb70Q4sz/kLFsEU5vN",
-	"1k3sZxkbdY46/+BesYD38Fd1DydhpvOYajaW2eIltFu7jEP7yNa9uT6wwwkVgqWr+sMntu7upcSOzBo/",
-	"51Ou63drSj+YfQ53jarL0kbs9+pXP4VWw/EkbETzVOMrtmXzobf2PD2W0xkVi5eyaTXw976Q114QmQud",
-	"reoJfr+JnvJMyax+2WPBPuj+EJ6I3V2ZZeyKy1yRGR2zhiOPr5RWfUo/PGdirCedowO71O5zsdhKZ1yM",
-	"YVyNlOKGacRpwqYzqZkYLr5ji+V1OCFzmSVkOJGKCTJYwBoMaZqyjIxkRvSEKyIFI2ZITOkuOTF0glHN",
-	"Evcd0bIgLWY2QE1gzcic60nx40Amiwi+44Ic3CcTmWcqIolkighpvh2TqcxYl5xqkjGdZ0LB2yOeKU2o",
-	"UHNDx3yjE0YTlpE4mOXeGZuldMGSuEsuXL+XzI6Eml5YBgMhY6YVuX9wgA+aZ/Cb3iMyn/CUBT27mXJl",
-	"aOcsk+OMKdUlr4RvEiYuMztv8yqsLFf+iUu26JKnWSYzOxMku+5vOSJJtiBZLhShGTMLQi7ZTHfdKcTZ",
-	"FkclnLXZ3PbncUa1Zplp8x9//5/t/ZP3X/6sU3dIfyUHjef093Jw0/zsOVd6IyrJNZuqzsaE8WBTwvh6",
-	"IgV7xlPNaijJK5Eu8JrMzGN2eBGZyDm7YhnhcGrmGdeaiYbBwpt9fLPTlsLBqF7iO2aUZ2zI+BXLGqlq",
-	"Zh9YR1Y33bczmWvW3Kv59ca7zNMVPebpjXd4DiJUY5coYV2HXxVy0AVVl43XzggG1xG3bOOmnzeKZaJZ",
-	"9sndz9t25ds3nb2lddf6nA2lSJRhIHNqLsqICAnCD9DNK8pTOkhZKAgdNghC5v3WVwdG89GMK2NqJoVi",
-	"IMM/lmKU8iEMdCiFZgL+pLNZyofUjPne75UZ+I/FeMyTCesc3e89ijrMEHfzXcYoPAj71RVS9ycsTTof",
-	"o86UKWUkC0PTzBxnMyKATpgHgG2YVyKipKEcQyoMG0DJnHDgBZYXmVNw1Ontf/vLXx385v7b3m+//vXD",
-	"3313+OLBy69ePzrbvzCdtVsNYEm4HMtUd5hnGROaKE0185zaqA9yDsO1wzHdPZGCbbN2yKH8wqh8OGRK",
-	"tZ+A6ffMbmTTPBwHn1NFhjTLOEuIzGHYz2Q24EnCxHb7fli37zTXk+7IN1zZeKYYGWYsYUJzmhbsHlaV",
-	"JeY+JBKYys43vP3ICC6rmTCJnXg4zKRSfcU1i8mUURDfqCaUzNkARGrDt51AZB4zyqkODxLRk0zm4wmh",
-	"ZJDJuWJZl5znw4n7HceUsd+zoZFBOYjtCzKlC2LUtTHDoxo5zXawIL98ekG4GKZ5wpIuiR+/Ojvvvzo7",
-	"/eXpy/OYpNy0aQbg5miGpbpmOU+FEZNous3BeGAO9fLB4K7J0pFwHRHFMkMM4L0j8odcahYuTp8nZD5h",
-	"gixkfltU4UQQXjfcYxhoXAwkJhzO0YgzXGAmdGb+5sKaJczLXyiSyjGu9hVNebLVLTw4CBZ7xFmaqM7R",
-	"9/bPZQmrWHlu6VlJesNDO6SCDBhJuFGHks7H91Gxje68czvm0m6eEOiW2Lbhid1TbtBxuDJXNDFcNCKD",
-	"XOPI8A7NMynGxySGdeviDzEx/FQRRocTM44XNDWiEttuV+qvgFu7qW+7Sh49LYA5WCY4AGqTHBm+OM0V",
-	"fAFLS351/url7a2v32IYh2n8pdTPZC62XLP7K+WIETRcXbCM4UiIMpQSHt75etjewC4wNKqvFxbYB44C",
-	"woWUz2k23kpIuL9/uOowaSn7KbS9+jBxI21KAo8eETVLeZn7yIyoicw0E2Ae1eyDVrd3tmCYQI4E2Scv",
-	"+DeRGeDX5i8wz1AyoBpv6oWUL6hYbEc9HzXKMGZdp1Qs+iPK0zxjqrK+UhLzMzE/s4RQrdl0phUZZXKK",
-	"ajFNkowpdUR0tiB0TLkgKdUs2/GquoEC1SvJOEM6ZcvjNSsdmJqqgg6sSz6cxFEhmIAJkStiDaUkV+yd",
-	"0K7jjCmZZ0OmuiQ+Yzpb7J2MNMtiMuZXlkGqsj7UfSfeiWcyWx4z2PIVI0bVBSUiXRyZh/fIb4ASnbw+",
-	"JZdsoaxuMWbazg1sTV3yknGQwBJZWglge3NDTXLFkuU1caY7M9aUGmmasctjeOSdIISZsaOdzcxW00wX",
-	"LggQFODIWjHNGVypUnOZJV0z+hPTsWW/s0xeGQFPK/9MixFNpcAdE2RCVXEewVykiJwLs7rQNuE6IlSb",
-	"kafMvGsEAEqmXOSadclbWHTfAMzLNCFqjwtIC7lidmPyWQTGPSXhh3IrU3s4MtM18luUkjNwzdhWMgZL",
-	"YsgBbhsci6XT66lswmZMJEQKIyHC7ppFgfUEAqy670AReSPMxZYZ/2Fbrr7fSC28paBEJB5XFIopV4qL",
-	"MXEn+wg8VITiYGF9zdq5XQeaR4U71LegA68Zv11Vb67YSluo5W550OoSXzN3ig+B85vTJTOa8XRBgndC",
-	"mgtcLb2F1Vs/zAh4mV0TMmBDaq5AaP6gQ6TCCdV0QBU7LnwKjnEbBXAus0tkLrglKp8ZFYklL1jC6XZS",
-	"x4NVUkdedNGfmj76YDtc2qrH2O3exWLGvPBaHcDutyYOxxU7YTauDiwGE55tEZzdYKA5Z1pzMYZvaJJw",
-	"8zxNX2dyxjLNmeocjWiqWNSZBV/92FFMKS5Fnycp6yOxVcumwRf4AxBMmWvgKLjR1HBNMp/woeEztjXg",
-	"PZ2oxq7rDP0PDh48LNn6HywbeiM/uCn90Afv1PLIvjVfrxgFeNeFUVsUWzmir796uN73YL+Sg9+zIcjQ",
-	"EGgA8QelVaXDSyHnKUvGLOlTXbJxJ1SzPc3Blivy1BIptOVWvD5RuaEByJPr33HhDXWW9eVFdm71Nk0H",
-	"Tuc2jycs5Vcss4uCDqJ1lncz+Cf43qJTLDnNMgqfmUj8UlSPwtyQKXjgiMRGeINbEJM76PaRVyy7G5EY",
-	"XBIo9ySx+5xwZeaSxIaR2K9YyjRL4mNiZmrdkNxo7UbybrF75sGV+7/0xiVHRXXtEn3HUfFM2RXu3do3",
-	"nsOTH6OOFOmiL+eiH+x8eSXfBiILnCZwAAzw5tu3UKISkjhHlrPQAH8womLhjZ3TRTHZgZQpoyD8ZGxK",
-	"s8tWR8nI6+nVNW+T80W1uxiFG6nNAEHA9uNbWk8Uiv2ZJAM2piD8TmSahIRp5fFQmuq83R06x0fNSzmS",
-	"q5phUV0Zltvno9JGk5mU8C8uSe3I8umUZrUxDYoZtjZkxGsGYpzTQudwPouaVvUkYwpWqLTnMkc/VMOm",
-	"WMPix6hzRdOcNUx8ThWZMqryjFkzbnkpzO+gxKCRJ6rpv9Lfx9A5930pzMw7QeGCu2tb7E1UjucpQp1C",
-	"X6ZbYzevcH382SidxIAEla9QQEejJW61zHb8Va2hHiUy/76JR54ULU6dyNdeSikIRRBK8WB1KMU/fvcu",
-	"7/V6vaZ4ioZxWm2M4lGpC32AxXeH1wW9lN6LIWSGK6K0NKeLiWG2mGmWIM0EK4CayDkImeXgkJVTInv/",
-	"5P3Pf1Z3UWDsNoSuPbN9KUE4ph9O8el97N19Wma+Ze68JPbYg7COCnqO4a+YluButeQIWQ5w2S55NSLU",
-	"CMJ8ZIXgI7ysHG/whJpzbAgpxE+6FYi25BBeuagOfVEYNYwWhwY20IWlYM6eEXTfgqEV8R/t+BHc39yM",
-	"qL/NQtetMTgkkCpsuWQVmleOaikNs3kCbtkbicd3Vipiwojm30N4Qd+O7w85y42oNoNwCWsX7WdUmx8N",
-	"3+rnAuxdSUFNFU8NDYo6A5pSMWT9VM47QHOuuPldZ47Cw3xmWvWtlcFMiqtL9wLNNJCw4Oc5G0ykvAQL",
-	"rfnmfXXJos6HPTORvSsKERnKzAim+ZZyfYGzgs+/NlN7YmcG3zzD6Z3h7OCr11Kmb4oZIu+HaZ67WcJ3",
-	"3+BUn8PA8U073Qs/W/j6zE75hZ8S3nquLsOX3dQrj73F6T9zs3db+Nwy/VLsV+eHCXAi3FX7YZMVOxWP",
-	"J1ww5Qd/Kp6KccrVJOjZScjF6ckENjvMuOZDangYm7JszMRwsdmGuZaQ/hbNweenRZt+MFxpHxyxRD/R",
-	"yrEmaNo8Y3QrqmkrQfA1rbhhVr/zwj5WvdkwtqIVO4DGK/vadlWeoOdK7XXBOh0wCBVey+LYB23Djqsz",
-	"cgGLYWuN83HxfDWbVsd1l8h9Axn1U9pQsx5mEPS7kW7ZhrcNaZpa5tZKwcVr3ldcDGvkbMO7BYmB10yp",
-	"oGOWxUcEHkYmbnozXSroc2uuPaGqT1cLbk6lxd6GNMsWhDZIb7W6amvN3J0Ur6EHlG+9ku4e/uhi6X68",
-	"CdEhnyUbH5c8a2cTyhXL+jy55vm/YpmyG7d2PitlDhsl6fQst571Cpa5/n78OOW601Q96O4uFcMu3cjS",
-	"eq+lKFXhJpR1O9aaZy/PJrzpm8XLckP225NSe9XB3AJ/cl3fDp8q9X4T/Mozik+Lb72GyIR1WveUi/Db",
-	"/aoevkRk1yiv1VvfQpk1J3os97xpBRvovrR/fI+PvQ+f2+PTmbRmeGp67oy5nuSD7lBO70k643vmUIyZ",
-	"uOfH8zF8XV3y2Z6c4arszSQE1OGQP0Yl/r52970KvsTS1+vh12YUK6NyuZqlFNP5CuK+tps3Z8+rNH79",
-	"O4plqkLTV710zpj4jX202TDjDvKZtRZuZkBaOrhrZ1E2BO3yHNyepPFpHaAK2QsZ+/v1p+RWeNjt8S9V",
-	"b6t0slEQ06JlmliPFsaE09RIPZ7DbZSMU7YetjIf7nhrbmFL8pQ1qok/hZt1K2VQgLczkNUDXWcks76N",
-	"fls+Vs9kRiZyTlIpxhWXCcRSTGSakAEbyYxVrbl1DvjlE7ULH6ijeOWpnY6IkIKBuXTMr5jALH0zILDc",
-	"g5psmtjClZWFF7X5si0vxzrNCROAm/cL4hqLHaPC7ggQBKW5UfjN5mAwbppghNIx6VnyAO6Kdjtnbcnb",
-	"nx0hm85Pg6V6xVh+Sl8vT5kYsqSfC83T7f3RJfdm5Shq8E4KLsY2llARKfxxrHVHrnWHbmMGCIS4ygiF",
-	"oTuKJWSwIOaMuJSfLjlnIiFcE6pIbN+PXSiqjTfVkiRMs6E2R8ClteFvEOHdYs/mXCRyHh62pZcaVqTR",
-	"kuDdtBUrgvXWhu7WSu9lorl8FZbu6dIpauUCLqhIQcKvZ4XIU3YbSn+esltS+F3PN6Ls56hLfgqKPszr",
-	"JpT8QFIpeds3UO7v/OLozi+Ovu/tPTrZ+x3d+6G/9/6P7951l74ofdft772/W/745d1f/CVYCEri2uc1",
-	"a7Nmm8if62Od7LPXkwWDjdvfzJS1KtTkk1v57FPWGFcKu+uW8vv3MICdrmVV9t7krNaIy5u8XpJZt6U6",
-	"f1ln90YE73WzMo10L/iU7XBiKzSB4N7BjXQ5XBM+m7EEks7cd42aQQiwU/wvuKi9ddrDukUbpZLu9u5t",
-	"Y11upTT4xTospyg87G2QE2DEse1M1YH4td5WvKltOWC7PgqntN03w4Vv1YSTspEmMtdovIH7wRXCqIGu",
-	"yrUqTDrQcdRsz7EgX6tlg9ZhpxXu29qurDqfFLNpAZ3UmlavNoqsHeKFf7r2ctegg8kR7L7PjcWXVuYG",
-	"tSMEoepWMhy8X00kdq54717pPm9Dbg8ePDpY4krL4mOY3RCETYy4Ze7eTLhBsMQz97LzUNgWXHcXq/MQ",
-	"2rDXJWOcd48txyrZLLtSijkiGRqSFd+jM37v6uAeWEZVXCZP1aj4r0vkaaL1TP3i6N49T6f24N+D3j/8",
-	"xT9YFVuOPrm2xhHz9OmTjd1DsxmAs+7wSsxmF1Rd7t4S1QYs2KXbdMmJWAD2BWEfhmymSdyN8SR0u3Hk",
-	"0x7fnD1H3EubqDuUQlMOOQZNEMIrtYZl24Q7M120TJQ/ht+8vxvwwTp7BK7BGWAmBWLSlH4I5SM4yxVH",
-	"PgIct2VCEKfVD/a1TuEFLAnL8W0A+XEAN/qg1yPDCc3oUANKaMYACXRJKoArv62qBTIQVcxObnmY8KuL",
-	"3wdvCOBNMZGoyAEgeGwCOxkA3arlbIGCvs5Gbs64zhZ9yLFt5q0OPRC4vRWedLYwopXSjCZmTPHZ04uz",
-	"3/afPH1+8tv+i9OXby6enseRRQ2zp51cCjlXgZcI0Tcqszg8KOXuPrzfUpsJXT4TmadJH0a5IgVS4jwI",
-	"Jc9OTp8/fQJ4PscERHcjTToxurHLQKJul76Ht6LI33Mok+3BJEOiVGBUemxwO4wGwmTaqaO8PlV/6eCW",
-	"4LzqHripGVRww9yYVkyk3tJfEJHaoW7gBLDLVeMC0FLTtA/Y2WtR4U2fqIJ4VJj1Ya9hB8Hm4gRqlyRP",
-	"uD4ZuggoJzhZl5F1OY3hL5v53FaEMg0/9s3gR98WfHziGnTjeCp0XQYZHbYK0ApmAknyuglVHDBM5hNJ",
-	"pjRBdzJO8pjEw5QfIRulFkUG8HDgDUc/5XQKSiIXrEte5mmKoKgACEXVJUvgJV7AJD7/7vzF+RE42Wcz",
-	"i5wjQfFE/G7HU4zyQzI25kqzDHF1WDoiVHmuD7llSk4Zoq7hcpZgNwz1mVABYHYtgAS0zPqZTJu4oCzM",
-	"SLAE1EYItEYqGFlA5npTB75Vk4brPcKKacSWSVOUfgSbEyP+6oU1PuMG2bNJpNmTGMHpOVMxIAxJxH+W",
-	"jlUCfBJNAGryhEwA/9PiASKqoF3XAiwpJnfsl3djs9tck1TKS2X2BqMSVqx3cdk2cbFjs9dZu4zNUjq0",
-	"CYl+Ad1K1SyiWdv2C5ixqbwyS3gBB9hjFuIdSfOpUO7suMPZJedsmDFtUdURlonBYzMmZymDBuIvv/wy",
-	"RiSBkcwzkvAxR3ioCgSkeRh3r9Xql81iNRhCFhPMCBcgPVtATK4XZMCM3NEqhxPfqOUj+FP/ktX/3Bqd",
-	"I4SgqS2b8I/2rPy8d5rEy3FI62NZAAatz2f17TtALZAwi7Vy8C9DukWSKEojmGeuIY0ioE7hiErTjxxz",
-	"8OteWuVK+IS9U44uNfLDHcc+mC53r236Xq8b81Bw7lsPerD5rChnbGFib1IHLUXlgig2nkJ5oVWmwSaL",
-	"z17lh7qb3YRpsAmKQelE4LRqV4v/cAHfVafcQ4B3KwRGZJ8ImTCSSMEicuDi8KggMhtwHZFDfH7EBVcT",
-	"88J9/ALgJAgdCLNSabqIyANsSdNLZlE+pRh3yWMoZ6IAISxXjCBCDJJ55aQkniE24GK2HA22/7Bkmj34",
-	"6uFX60yGvtBQIPZC3rihNnDaplJwLa2IO+FKY10jitjn72vopmvzZonHKgFgaVN3RkCcMF8b1DwuRXE0",
-	"aSvuyRXN744Mu/nseg2tW+9a/j4rra1fDvfglgHiK7JPdbYIoeJuMphZ8bGgGhAc/CrXRQj9NUWy1twU",
-	"DPy0Qag1axIehOqObBsOag+oEYh+IgCZqJML/oec2Z+tHz/od7cUQLB056JY2O81hTFHUG5dEvNzupHg",
-	"060I3BYJbEtkbLVJVmeLF/6CfWphaG2p5k0lZNod30l8yyd/HFqv/2o6/37VOu+YLO6WJKLLd6us3s2c",
-	"genGRT+PyX6v7OQpKX7rIl3nts5Wi+pXFehAnNiK5brJE9GO3Zh+WdLk7tjtcbHjWHYfILL78h7vV+zv",
-	"9kGj4pZ/sE5LixaP2B9V5bMGQ3eFd6zZrQvCJfh8EFJwQIeXLhIN3bvtEqGwBx9mVQf6DZ5VSLGzfmOf",
-	"YMeVM/G3k6Jv2tkXdXRGh2xGM9bkKXMoPcGD3tKp8gFgr0nRJRaKzFrtJzSBbM5S+EOvt3d/MHp0MDp8",
-	"8NVXg8P7CX1ID4fs0cGjpMd67P5Xhw/3er1R7+FXlPYG9FHvYPDVHoRKrDa9rPVRBucg8se0vHW1p91e",
-	"5+VF+fbi4jXxmJ+VQ2FEB5klZof2i1rCddRis/DRT0D9/CvLYWR8PNHrVxO26S0+vEw7A7u31Rltu2U9",
-	"cUu9EJvfsX6Gne5ePwv6va5+Zi/d7etnbk5/UfrZluH9W96npkXbUsXZCVndYlF/GnLzftX67Zhi3Aa1",
-	"eOtXtdHT/IUiakIzFlZg4kMWkYylVPMr5sq2ozsE3+LMKCBl/WNN8HHoCen29mvCjh9Loelw0xOdcDHW",
-	"NL3sNyVLtol7xFDj/WcN8Y9sSnk16/jgwf0WPmyQuZbgyKLW2IXtw5nnbDihui9nTOBrm6xDmMnbwp3n",
-	"Bld/8mAXt/J+Lu3l6msFHd0rmrhXfv/Tyyx2x2jDaeF7n9x0/NnecDr43ic3nevfuA3Xofz+J7Yem9/4",
-	"XYvh0OktiOFFv9cWw5HffQJiOAxk55t3GxundiU3Y2+bHgbLNqvpSavzk5bWxPZdvwyBQF8WCv1PRq6z",
-	"0ZdmxvExoYKw6UwvoAo6FkBXziqBz0EE5gJLjELlzCBGUkWu5gOfcTNrH8WMRn0Sq6mKuyFwwyau3cMg",
-	"isnfIJxMrWHJzavlTm5hIko4TfuzjI34h/VqkDl98OTq0IZxC5XzDJ/6HK2A18BvtDc+hRvjF7UhjmFb",
-	"mxT0umtmCJ3eAjMs+r02M8w/jehNP6ebsEldmxBs5CfegER8gvgpOw4UwG3eVhrYjId8PgY3eww2pPTv",
-	"V+3/jmn0TunzEzTOPS58wNeXapucydvISa1zTbjqq3LHAUlY6/fdqsaIYn3NprOUatbiCPKkmubR6G0t",
-	"tVxMbTMxo7yzu5U2yn3vXOio6f6askflmty6CFKd4c14x/zVbb8UF+yDbnkZ1kxid1r31pOskpFVLbw2",
-	"z74s0Isr61OfsB/b4cUAJK3IjGZ0ynSQXEJcI7VZ/GtI0AYp6NW9uR3KcYtUA/a81ium2Qd9bPNtw22N",
-	"0YYR7Jm1YQSkvAjm+dO/+5//49/+N3/3f//tn//13/zpX/yrv/s//92f/80//9P/8F///X/5b5fqql4D",
-	"sisQFmsnY4QggkKQL5Bvxhz/PC4N9+uHnXK/+3uP3n/f23v0/sde9PBjQ9+F2LkWonSTOUlxQ8hTN3u2",
-	"6g7VU1e3bvtB+tJ3qx6Gfp4wTflWAbDVXN01uXrVO+UqigWNNC6GHWS91a0eT4rEv5dGe8iF9qXvj+CY",
-	"VnEofInYEU81y4hiKRtqRUQ9SNqyGIkJ4q3lgmfmcdzjGpmgIWYXpwQ/dm3BeTud5UjejA1llqi2JQyo",
-	"qrO6nRCljZpF5jJDMIdZJscZnSqiJRlkVAwnRIqIqHw4AQOcWc2ukLoP9cPjzvrSudBz7aZf1SsW2xhN",
-	"/dHZKNWQXTVpJK21i6AMfYv0cOwwLJBuR16S4BsXa7eyOnS5cxG96PWakjker1sXyGEY18opaZszBTlu",
-	"4al2ScEQxlsA4giZsH6CfnTIf+7PUiosyE7f5UC7zy752b1o6/C7j/7xumxi92NtPW+QmPiUEaoDCAZI",
-	"u7YSLWRaQwr2saHTgUSLmB1MJCSRTEGBFToasaGGquoJI3PA+ojtYPtUx4QrAqgJRXR4t3V4OBdcc6rX",
-	"H5gSRGA/ybOGwq02zaZgSzDqKV1AZvnK3PwHBw8erseThM3hwvPtFqTMHL02c3zlnvtoz08dJil8b/iU",
-	"FIzAiSRTegmbPZVKk/1er1cqgK/InRG/Yi6E33A/l50vBX609+Eu5DE8MHIgsQRFkTumnxnLSm3CgzOW",
-	"KSnudskrwbBFOArpnC4UuiNZ0tp/CPMquxAP6lyIM7pIJV0b2fHaPmatl+s11WJu5+Z5RF/L9EZXDI6a",
-	"fa16sVrfiCAfosXRMq3IXPczNrUYyvXXYcD0nDFB8DmWqWOve+BBYP4ns4nW+LXBXalNaKqt9bspEOiD",
-	"3vI5qLAMx/2LtApP4Ws5x4dZSrnYIcM3HQpfGnJ3LD/odzn5acJo0g5rDojpWJazgKi6jDDQgCUknxm5",
-	"FkBM2gnO0Hufq/7UYlktm5CTnG1Wo+7DjGdMrXpnbYQnV/0kbxiPFP1cDFNG1xNy8cY+aChWxmVmcZ9a",
-	"5IYVGoWTMkyrSY6lmzDvNKUazEkASoISQx+Ttjog6gwZZDZBMSit09bIfN+wIc0VOw86tF9BCutz2639",
-	"7teud/v5pTx3Y7DfvA6H4hp3I3IacN5AY99OmCgklzlVxD0OteePPXC7TeCCwnPmudak1nc/WKyBA/Q9",
-	"+/GYIdS2KXPNkmZ7I/yuSMKGHKQpwztcvh1dwJ++k2MM755zxQgVCwwJT5Ye57q2Aj0+plal+AVikh1X",
-	"gWQIgGfmZEROaix1r45DicOIjR4DbkgFCFvFYg3l1CZMtpYH8Cj9hrN5nabRDhn1gqrLAhdV5dMpzRp2",
-	"mhWUknABWrtaw52vBU3qM/HsdS+G5+meJ0YlyhbQE3/Yir2uYwKBwWSJB4DtpYEH0KlPP4DHjgklidRE",
-	"sRnNKMrYtr4lQvAJIp3yvbRuKyGVZ5kcpGyKBt6gP21Nv/ZqW4Bq7BdSYNcaSXB+q+2F3yJ8k6FLXIzV",
-	"pjnlAHOc0EVdKU0yo5nGepWoNyE7pRkD1EVLnMmAmQuiiAWSInND+ZQkU3MFR3maEtM+ufPm4vFdMqFX",
-	"jMyoUuYqcjFkUKDCkCPz1Jq6BA/Wy2zsg4skaJ4MVyTJJNSTAQBIVP+4BiqNDbAkMtIvhdQVpKLKKJZX",
-	"PJNiarSWCVUk/vb0/OLV2W/7T07P4loqdsnYrGF57caFo9lw5bCGB66cOcJmJf0sEVHVrzBGWHTLdU67",
-	"G613rT6ZynHT8YFVdbOBiWRslJvhG/UL63uYuficZkTPBGkYT5mF9MQE9eGEZkajc8VLWDIuI8fjwUwS",
-	"lOcG0GdkNxdylnAQVAO6+E+wFn7t+3Oe6EnNlst5sBpePsVcKVrsXZecuAhGOpulHCDlip8t30skGDjY",
-	"B640WTANCJEoc+FVmjN2iWhvelJrhwEbr5rRYQNlK343g30tlR5n7PzXz7F/d9+n8goGiMYXORcFpDA2",
-	"QARjCdK9WcaveMrGjDw+e3py8dTo8Fx3yVOIBA7qPrnGlTZLNZ+wzJxjwiFsM3AMPTzcDEFwiX6eCs2y",
-	"K5q+aBA1uP0dMUGNpmmpscthE+yDhpI6U56mvFQhteEwAYB7i9of37HFzZjBW+vjDbHCdSZrGxO1xjz9",
-	"HfsJwlZbSWBm8W4TueM7tmUgYH2lJxA08mxm2JCrfwY4sDfkJK3MszHT9TmjRglaUxZhJLPAsGTJM0Yo",
-	"UKt6h4USXp+9evz0/Pz05S/7F6cvnr56c+HrJay/SJvWd3gOjMMjslfFhEzO3QJbFsMVXHv8UrEjMwU5",
-	"28tnhsMOZZYxQOold9DDP1jEdyPAREfcC3JHsDFmvcZI1G2UumHLscPJgHeAQYqE3JlJxWveAD+7f8NK",
-	"ra4bFFEccbJuQgvffkykEQRmLMPKGndBOihg1m29H0Xu+A57d7vkBJtWlmGbsQWFMmWagNWcChJbct11",
-	"4kBcYsZHaKGTcwdqbhizM+DRYErIQlQ+hbmlaTF/EJixavuEkQHC4XY71ctjf6i/P/ZHb+538LftTD4r",
-	"tWxYlArqfhuDzfWxeWvgeX5KDrG6bIs7i6iXS3lp7z8OHw4dHlP3lUNcN0ervtb9+gudynlfzbmNaFsu",
-	"wV9zzAGlXRBIkxRjdzBshACbe/Vsy9HMaWba/RSGU+Aub4Fa7s+xu1bl6ZWWvgT5Y3uFS7NWRggI8u5s",
-	"2iEX2KVYgP3ehB+7MoPb9WbjYHa9fTsPQnju4nM2h0hvVaUJ2l9vw6kKXZaWGvaOmI4Rmcg8i8AwYIgL",
-	"qIBOc0Zx7Av0dZMfpGClctdCEgxDqvLWGVqK1m4NvGzUYZb1zTA2egHHv9kroN+2e+Nj06aqdiHR11iR",
-	"dXkxu4ZR3Wx7PsXRb3JWPsnxtz+4n9bw627RiyYTeaxyqCsQY7keNIlDSKGtjDNwIcQQFAqmlMcTLpjR",
-	"dDPyVIxTriaQP34yHLKZ3ntu6xbHtSXcLRLgQTGm+loQcRgREpdjHZwd7Ypl/hHwU+rwo5FxmDb91hnX",
-	"XvgiC1va5g157v9g8VAaAjh+KDRTb1SMf/n0gmDV1P17NJlycU9pqrnSfKjietsivOvqKgpEAi1iuU8U",
-	"p/fOzUsTyjcopBlgAN37+V5DwdU55bo/zLjmQ5o2V1wExTBw6oDnhsTuxdWGgpbFdmEobMqyMRPDxcZj",
-	"8W/e3GCsqL1qKFaLcGOBMrlQB1yRGNowByWuDNW2G1tjK71igB56XLaJX38adZTiJZvv3rJpS1Mt7+Ml",
-	"W5SgBCj5htEMamFeMvSiUGu7pkpBPLQckW+o4kNCc3NbtKUI3Q2QPVdYVG15p9U6E67h7uRtu2e7lLUD",
-	"rWRp415TpUIsYapIjNpJbKjZmGlvmiczOnblDKUofGbwdRsTzUtIFCuIIR1O2ebFhEM0NCgnXP2i9F23",
-	"v/f+bvljU2Hhl1KfMZosbPDK0klYAf9RH/sfZ0wZdhUfEZ0B7B4YJrBsIxnybJhzTQYZo5csOyaxkP0/",
-	"5FLTOIK/wUgYH6FbFyRrAkUjVWF+y8BolpB8dkxiKJyvbToDnc3AsSqkrySZUs3SRcCT7fAwbAh6xj+h",
-	"446txK9bhgy51TvzjbpvXspf27aLb57ZLvya2658uIrNKmwUSvar16F4zd//FZkRYZznU5Fs518Y8B+W",
-	"ghpbENANsIMi6ENbqWsVlXCFutBxz4aG4mFsScUiYje/F+1HB9FhdD968H49VHntjj+Fft5SbvcbP5+j",
-	"jOo/P6McA8jw42NzcNPwm6fWXmlfl1NmX3lfWquHaxZqm9jqInqoWtxsjrOKyD6xQjdAvsPAInJIhm4a",
-	"Ebm/VMOsuGJ+lbdd43MWLPA5C1b3nAVLK5LSuorkpBjM++pN8Ucq8id4ZW3n8K48wzLny8SxoIGrwDLb",
-	"AVe2vrm7zdYJe965vSzs/AVN2DXrgSUsyWepaa8uRvEiy5mrrl6K9ocICXPW08xQ7dpAHbwkNZIGKqnz",
-	"iTS3x/ClgXeuRUbuGFEQEC+FnAuyYPoYfF22Mj3ciDDS0Cq97WHJlg9xna03eKy/QbFV5xqoKZAMR5nM",
-	"JwtXAHqObJmPOEuOrR8PY3i4GPvoe4fKBm9zYYO7NFOaZDIXSasara2iI0s5DzZKsurErixLFFShKR2l",
-	"UkCj9VzYA7HuVN+EJb80FRtHeesW/XBQZw5lryYMHyvmri6na+Vuu/rHFvcPiosLRri9PbUJnBsH0Ru5",
-	"m6b9qRo3OSlnmbziaAEPMgUm3nfe5owaFaLv86xX3h9QHSHXyN0hRz/adIQR8z7VuUUEvmJCXyuJoN39",
-	"82eiCFEOootrVh2W4Asb64nx4XgOfFqGq0oDqWGGZtfHMPNpHdLktxC3oW3QvV3wCZQxZ8JTrnYe9C14",
-	"fxEb7W5EiagUmxgESLudKh2npTPsZrz+km6vDbTkGFuI9VvmqgJ57jcabYZQVvcLBXVzIdR75HNDA8Zf",
-	"SRDskhOHOQpGaO/vumSLSljh/sHX26G6l5J4ygN/KfUECvZggtpS1ikJZA0IiwhIBRks0DILpjrkTe3T",
-	"VIHWZ7kAU+AKa7K9iRi5JcrDXU61fSYzMsgVF4bEmz7JAwtyEqTXokBg3zFtxTYFsjulH57YPNjYui1d",
-	"Jm7YQPtZbqNLbZ6PiTJPWDuvpswVHVNwtnKF8b7l6dE0dc4P2M4BpjbCRtcva9Ma2vzJM5C+4u4N5Dz+",
-	"FOmmz0BYxPrYEBhUKpKNlp/V6agYFzZL6ZBNIOxMkVheGSo2ZTF4uOPSccLg8YxfsQS9Gly3P0dh2uf6",
-	"bM9lsXNJUw0TOosjF3S0nrTfhrbospduRVs8t+ewxvHi4BwjPBBJKEAAXeeC/Id/+t/9h3/6r/DYBBdH",
-	"h+9X0ZYiwlKXBOYLlxilpltyhv35f/k//u7/+a/+/r/4d3//3/7vVeClqh14kzohOOQGvlKj7dy0/Sci",
-	"D4iCTDdnoLk5o1s4/MIyVNZ7nImoqvPCUMIvQ6NRxSK69F3FMFenaS3dqR2JRD8hVHgoPK0V928i77it",
-	"gOEJvMdnMJTaiBeRlYkM4wSnm5GZuTmgyDLhVOZZY+XG9UPcykYSyhTrC/OgbWdNTvqskPKA+2NAfFu8",
-	"pk/TZLMsFG0VqlpSdZdnmEICmK1airn7GAO/sPpeu/Klaj1rcfTfwpOV4uNC/uBYh88xdhnkbZTsbM29",
-	"/gkNZVEH+ANLWLLpcQ2F1Zba9MZQuRvY8eqErYL+BTq4N7wWM68q5mUqtnSqS5tWyWqGMxVYDz3d2AyC",
-	"N9yriwD8c5lB/aQ854YhmZkwx7gBfN1bO2rtLcVtXXsbNNfpTRVRbZboi5OH/YUozOFU/JFwk7/+Qbg9",
-	"v5Ebgbo1dcCNYFvMX3+gyzipywlz1zq8G9iaA4jXMJv1ftR8A9bwqzJoVjmuy/bKM4J29t0oLf5Grgan",
-	"XVNrunLN2p+U27wpt35R1E06pcJZrUSywpbXjREMC+YGp+mrUefo+228Y9XJBYa8VVCfy3fIJhY6+3HJ",
-	"xrRkINATm39LhYWMK0xbXAzTHMWKpdkXZaq2Wv/C/1bjFqxFKVu+i6u2rZVJqqo/q3qHPpgV1gmVNbQK",
-	"LN5okxgg1JJZ+wV8mDICAegpWghqajlsfbRhEnV54jJj/aagABdpYB5yAvJSdIDNjMU2YgwFOC4HZ5eW",
-	"4d6PPPkYu5CBNLWnb7oepd25dHHp190+2LfboY7KrfbOSOMr8Wo0CtHIQEmUo1HL+EBUmF6Zl+yf5lVo",
-	"+E0Bplbj+R5a2BwmELaC5AJDROYWSYv6VG2jpism9BER0gaOQP64RWvzXwGpgSRLvDGZIUK57pIY1BiH",
-	"CG1b9V4mcEXYgSj7/oQqkuXudXNE7duAd8UVeXZy+vzpEwReMa9lTOWpJoouAtAtmWuAxoLZwViXDK52",
-	"aNb44HBaRGI7dd/nA7OAAz96bAdjewHhxWNugOtglrEhS5gYMiKvbCq3f9gM19ptwd8XQGOljF4xZTZE",
-	"5mCJSgFUJGEzJhIfpmBHiVSJp2kZDaxbCkXVAHll5tLyQPlzc2bf9V88g0bgaA3rlD7rEtrANOnecLri",
-	"jShzq2OwTnEJbfiTlri5Ft/niOggRMttaZvoLHCN9x1pWm/ShMcDIrP2DaTS17LG2O42sC1uB8hozj6/",
-	"Ylm/OUoBw5H77exD50wkgV2I1aaZFNEV5gEuxki1POZzG0T068albAheF3Wc3Na0SP73hgtS4TrBBlcv",
-	"V1S6ntWWa/asPLgwfCTcObcdpbNSug3Vsx4GlRRnem06iSE5j53htYKx52WgVqj36MXZ6Ol+VlvixgYN",
-	"DZnQhkzIEfGZhIQLEmupaRpH6N/tWfzWknsAkheKnoWvrbNu46MONN5qGlV1tbLz2FCxMj6wsDL9lbty",
-	"bWWu2N/tNbhiNLsTHoMV2K3UONyxtc30uPPobN/pDZyu2w9YNaPYMgbu+qLVqrm9lVnyoBeehM0sFOYt",
-	"Q/HesscTqr8AW8WU6i45cXHlDw+/vk8GC4uA+6vzVy8jMmVU5RlLPM7SfMI1I4jmZyRwCNWyxbTJPOPa",
-	"cHcuAHfSRsOFo3sQwJgXi74tqLQ9dSXwsoP7W4Xced4K8DkNpgf8zTCJXLEQeyz05tki5xuBqoVpfD9f",
-	"Pb5AXmsHIo/qRX2EWShBo4qHMNKeuywL0RVx6CbnuMRQ29yHqpPlZiWqlVRvt4R9t0Q9iFhoisImHtF3",
-	"wCY0tacfYmoJVPlfckqscZJg+YvNqC4vokVaxndCTRrMsNxULPPvRr7f2sW7YtmVtU5X8hxWldHwONPj",
-	"PGMtAdxLWaFRpSxlTcSzhTTHbbM9ISAhoZlD8AFzSprapzmMZb3uy81ffQAOqMPxhe8L2D98POzQDW47",
-	"hDKZJkzpPkAVNMIcGP0zlWJcGKmsg8vG9yc5hoCbZ5jCH0yLLLGp35Bs4s1bSc7QtlUav89IsVYkROfl",
-	"itCp6/og6vV6RXRgduUMReBqwx7dILq1ykjDghTKSUZr44ovYDAzKFFnFqmwfEFCxX7Pfq/szuRC8zQc",
-	"plkSmKgRCvRckql0oIJNGl95BE8xYNAZB7ebHa9xZZ7ng6kRP5KI0FRJ62UpvAI+bBHxrLfrWOZ6xZTO",
-	"3zx+/PT8fJumq+IqGJhzvTqFrH11A0DaFF3yalQc1ChcIjDPYvkDQac1mJhC6j6a1trmBbZ9drmmH9jv",
-	"ig5XTL1fGtbyImAq0EGvbjUQDxwdLmicNZdjg6TKEDGhUrRpWY3BxltVmuE24URpqhnsWbBR4J6Jwpo0",
-	"cLo9+LtFeOVZAH7NgZjnQndXXNMWezpDq11fIG+r5Lg+ffnk9OUvo+VMLIvn2c7A5/poEFurvVAh0RGy",
-	"UR9FSZabt0hVvaLBmlVnV61TU7XuLB/8SuNolQuLu7szXMcPHVeoMuuCkNTdq1USzg4lYCdT7VIKfu2w",
-	"8mscKYt6/grxND8AeUm4urQYzSJhH1hL4F17k69l5HblJ/ptBE7g/Gb9UqaZrVyxdYA03HgHZ9hEjxO6",
-	"sOUonAxUVG+o9lwnw1vKtkFVuqJsh40EsE1sPU/ExduoMl5QB4UqhHkGqzMV1110rvquxlVjlIGTWx0A",
-	"OYK1GfqA0DpGBOZi7KreLSv+kF3auLF1tVeatg+iY9Ymy8FDy7Vs3PEKBuRaLC1EZK9o6bSUb0Z5F0s3",
-	"byU12K1R13e7c8tuuedrmncLWnrrNt7XFoKtwbhhf+2SU02mudKQQQuaGYg0cLpt9NbJ61NyyRZHJE4v",
-	"1VT1YzKSWPOTDBbk/iFJmdYsUxFJ+JhrFZF4z2Ya9uPumoL7BxtVp3+9k9A1X6n7Zz8aavKSTtnH+JOw",
-	"Ib+eSMFeoja1tK9P7OpDn4iUnlA1YQoLCCBsOi4ZSRkF13T88/iY7O8TLY3+MJzQjA7NXnbJWzuP+Oex",
-	"DcuhTobngkwpF6np4fGEC9olJxDFoIiayHlYPJ4qVyxKOc21nCK4f/h1rwf/6a0Oti0bWt+9+/kvvu/t",
-	"PXpv/kP2mo5LWluvx5VgCAJ5XHYVkFW0d5S5GXeVdXz9hqLiTwzBPl0SW9q61K65W5dspiH/Ziozdlzw",
-	"Q6ju5y7etBwyM0Q2VbBx20HLABqY/plrBT5965uCj09ce26xXo1OHZ1roIOrNDt4CPU1JBG2BjEqL0YR",
-	"haRJi52asXq9ZXvG6Tlko2cWKlluCTLryvH1p/TDGhucK+6CGXkoHVGXc4oiylgaegSS4nxCNdS9g6pk",
-	"tpcbxxc1SzXmSrOsbwPs+o2mFVfDkgrAGYQdnck0LSgojhzkP66Ia5klYSVLrsmYaUXu9+6vqFvZRxTC",
-	"PtbXW7ukRS0UM6DKCtt4tDHH2DVXL8yWn8JzWKiBG1XLaQPXWgV6uem8Y4j1M1ItH41Y5i8SwRgYYoQe",
-	"LNBYDb+7Nkydn1mRklxM1mv0/iufjOy/CTOR/ZeYhvweV05e7bIqgu2QJTsVNotelyYYjKHOL4qvFSmf",
-	"a+2L5TdWF8Y8Y+PaEvv4vZHyTs9fkcP9hw/39rvklUgXXpIB4clSAFA80fUgrZc4FzpblHJCDTFzrxel",
-	"mhJOUzLL2Ih/KMsHj192VqfZnOz97v2PBx9r+f8ZMxz2G6qHk+3CHTJooL38jx26vjaDAl3aQey6fr+C",
-	"ee3uxqAaCd3u+NaYnp+ORuZzfVFf+M1J8lAW04UoAyV8J96JPRLA67tcg6Ny3WlXp9WeS64sae3C62Hs",
-	"uHOPWVMtBhbgY+zDhOZKl1sPAsVdzoaQNnMfhcSUjTQ2YMNE1rxeHysfBju4aHnUxYr4kxjCzSGqHDvk",
-	"YyEzP148ebYOt608ari+lJDsfuzhjmx5Jrc4ULA0QCfGWr4TloZ1rmvf9UwvPoK8e7g+gS8r2EdY3xnP",
-	"1q4ulIwrEo9jcOphTVhsJmEpBxJpjkMuio9mDC4Z0S6GHYN9ZuFOBTmxiAu2aniloUrVOWDXaNF/JwhJ",
-	"jABoNAPMzneCFczH6QluabEmOYwMaqgtVSmPrAhUfyINFeY4UYtT7VYPcxzMVhuZSZABHV5GYVYRtP6F",
-	"IjrPBEl4Ykc8ZeSOb/ZuOaffTChNzBQFFJEWCblT9HsXExZq70+heLk1Ky9S950I9KOaOFHncfBXsBN1",
-	"imBgO17DKexojK6AZx9ehhPciTrDQFixpw1y5e3GQlPhJ7cdLfUypGQBjjJ8LsB+4aNLesBPT4MJ4Tdv",
-	"/LTcZzc5/HxRTBG/OPUTdR246eLnEsCw7dRNHT8/CabsOk2Wvjvzi+FJ93bMl85mLWLATmYzDGFfymRo",
-	"xP1wMSgIk3Ic6DMPeqERBMiy0duXwtyAl7dJ/m0wTKwuDRgkLlnZCggyE4mKCqHfJo64gLyU8mmtTrNR",
-	"xU9EeWipihVxE/BauVDp2dOLs9/2nzx9fvJbX6E0cgktllAY1qXIxAesSFCPKrM4PFilmbWqFaYmhiI1",
-	"eVudsqulhUuhlplYlgWHs1z0pqHLULdtiQxqdrYWFrRN3kY1oL4A1sSrsxL1u9T30qIcuDgPo5T6KBZL",
-	"eg+iw+0VSeg1UBnN5wB3qixmLgeXQV2j9Wmz7jl7eVQUyDICSqNXU5DrcmRromMxkU9FrkQcBKYVIDgo",
-	"tEebqAssMSpBncfAcaT1+p5flpCNNZvBSh1fS3NgXipfP1ErwTtave6lp+ahJ0xTnlbUjRoFwDwbKKOm",
-	"uygondW5fpJUnfpSv7bA/84a8KfeThbHHsYx5UVNKpCI1MRQRK7XeE02YjZ+QNtpwG4aq/c3nHODbUxn",
-	"ixdNUKDPZEaSDERQa5878kigli24YBgwKY/yLIyIcZK49/R7BzB1dZlDxWgCYPQADEtOR1aTMvoXJLvK",
-	"DOwVURAR+IUiQykglBTTY209sJKt4vv96DB6EO33osNe9LAX7X/dex+tKBwS1sH8eq3xthx41cCAPOU4",
-	"kwgnUsjKA6yNZ1YX6y8gAPOUi5ZSq2ny3DUDH7Ap8+cZNmf+PMEmYQy5rrVLhOG7bSCWwIhkn19fJnqL",
-	"RF2XrtgmJD8slGdIgplk20jrSu2bVmKtspUJV+almmdaCx2Y6L8V2FPUuWKZqrUVngqz8gqdwmjkQx2/",
-	"VDIstu/bKu3U1dfTkiRMs6FR9MQwzzImtP1NdduFFM0ZH0/WcyKzX2/x0SWTm9vLSrhZ6XiUDmRUqkpk",
-	"R2D3LABUc4u2GbAVDHW3YRjQ5c5DMIperxl+gRTn1kMv7HzaFMmdchF+u19lvz/h7Q9u8uqcdyZ+Yx/d",
-	"+pbVL9G2CGXX4R8ra9Gt0uhLFebqU7uuwUY+Kb5wfUq6inwWU33ffDB2SvB2T+ze+hWuiawFl3UJVduI",
-	"p1wrghtDEn7FE1/ogKh86h7HB1ShjtJk4QTqY7JfNmKsKcy+Dv4+JAy1E7EEpgDBsWlzZlRF/DxXls+v",
-	"M17VjQCquZ/zH9YiCQdGPT8cb+MHCqGMeCKFWXJode0CbWpaM1LQNVyRDga6NTM0/d2IJ9L3XHecg1nt",
-	"6s6eM6F374QMl3NrSM2aCGr2QUfOfzKjGZ0yXROUGOipWJVFZl5hLdcNsb05UKu6+MtrGK63LDbDVQFX",
-	"9dTo7+DFMmq4K/hmbh5YQGYsI7HvJo58wA/EGkGZVFgM7QpLQ1Oo36KWf8kWzp0U2MltSQMbtwTeJ4T5",
-	"ctoGJCLZUMk4hG4yY3ARWkhVvYGBAHg4Rv9dVOAPl7fEObegSJEPDBxO2PCS2UIooSEjGOqcKp/8BA4A",
-	"GxJYneH93qMipsJ6O2LwnLrQRHSxVQrW4OBhNc3igdsSg6XM4kbgUPccyTzlk+u48o+6DS6Fb4B1dG+/",
-	"d/9gb0bBIr06l/4aRxOrokJM2ypsfet3tK5JXWJEVundOh2lsZ5Rbc+VokZbd3wNsXM2kYL1hQ8oXhly",
-	"GcQeQ3oZxik2CDFTQwmUdiy4iHZcwr3bBxoRX7HMgx/GEXmA34awjxhT/jX+MKXZJYPay11yYrvLXG8A",
-	"J1kpBERtyLoU6YIkhj7ZICVzxL9QSIXybGx2xs2tW4eS74WARxu7oW6iUMvtF1hRMs+GDddLLZRmU5Sx",
-	"QppcMNiKAnaNC68tKy6P4gXNLlUQSaEIJVChoYSX6C4jXMSUXzIIuQBC1m3l38sV6+sAdr7epRhb0h+T",
-	"iUwTFTJ4H+9hG9nKz1iNfw6vc7MQszNBzYX871xQa46/tZh8EH8LtVQO6ov4bF/P2fV+jj11ovJ3uvRF",
-	"4Pg0X15YEr5UZp6mUL+rJFccLZeGMeKUFEPWJbFZ0CTHSJ/a53zV/xGAPgjNsiuaFoonxMiTWE1V17fV",
-	"B8OuiwyII5KLFGqvVZwr1OdeQubdXJTzGnA2najjG172QdgVqavT73w67RLNvb5ndeki2ElJMqLZsQ2X",
-	"tl/qOR8ypxLCh3bmZ3rFMsOFM3u9+k0eZPsgrhAIcxC7geEH6Lfkgkx5mvIip3kLsJABTamFR93i7U2r",
-	"YIz4eLOsLJeE4Q4ceP/MZjRnWXXJORtmTNtzrGXGEsLEMFuAp99IB2piODtVJP7yyy9jSLNxlXW5Kn6F",
-	"4WNe1kQqHZF4ovVMHd27Zz7eM+92yW8wZwylRDoEXoItKE0XJBc2hhFFaiUxWI0SBYO0iBOFX7HQWqDz",
-	"CHo2ehwE99hVcIO1ro8IIGomPEmYcDlskK03YPa4IqDVndh86sOH+C70FBtdzAy7C5LVIi7a9D/hcsZ1",
-	"TRqpauk5q7ClDGBUHuLudOtQ3IdSqHxaF6ZhjTZL9/ILVfhqMR2KXjJRhDvZ4wxhF1LTNCJAeTI2ykWi",
-	"LHRNkRxiH+9ud3e2cSI6Ctpfb5o5tY++UDaxuQHcw6fhWBIxl3makDHDdQvTiVRtgg1XfbAmJiuCngrC",
-	"CIAygKJaMAzYJCERNYVAToE6RmzikqCy3PclF0kbExXLvjNP+qC4IOps1avPzcM2EA1e5kbWXPsWPmWe",
-	"l/O+mnPro6nAOMG1HLAUchm58mcvWCxIbBISce3dDjTbL1vpB2ZMc5oJC9mxtGGidBFGNE0VKjFcIXGI",
-	"gvD32AJ7B43GmKo1NEp5cv3hGpln3YI/4WqW0sVL86jzw9EryqHpa6E/bA0JrXS7Y3lmDaeKMdEeYmIm",
-	"07RL3sxgY5jwQSxQ+gwRCvAuYfGCcuXMLWubIUXtK2sHXz21wmS+ndupgKZeBwdBQyyGUPqChXKpFg2I",
-	"UhstQItCvLinvgTvjTvPbPvlonErAZtHma18IEdBlkEhsvriayXc5u0QvcxK9n+QYu35uOBT9jvznAN2",
-	"7qtG03VV0C5vdIHatHqnb7IYHqjlbVBDk085lKWi+YYRJkByw8pqwGWDSBMbeVIw/rJc4vmkXanwZFQZ",
-	"sC/LVqIvhV4RCHll1lVirhU8dqspBEKPJcl1vKGgvSFWu9f+Sie0cuPq9bFtI3ECOWVZOaezWYzJ0cdB",
-	"lrHZGNRTbFijc9ZCPOERiVM5jiMSJ1yMNU0vzd+Smv/O2XAC1eBjNqU8ja1ysqemKi4Z/+hstmxPWwlN",
-	"S/d+qI1diDof9gDbY6/Q5NzAatTvMRP6tL5OALoimk1Ly1bzP+Q03aggUxA9vFy51luyl/F43FLU/cay",
-	"KRWW0LUfRwCYtvwspt9sWGlq6eQNqGJvsjK8fp7xOtLnlLWaDUOlkm24zE17OZCoqyyPAI2dF40lImrU",
-	"xIZjUaQVbTRkt0ZF4Ovvi1q3tTamCaNJw4lJudIbnzJr9Nto1L7kWX19Em1FiLpYTD5ahLPV8pKZ6U6m",
-	"dIhsQSQ0S/bmbDCR8lLVLEGF29g266hg2RoAMQkBsXm4TFTmGdfslUgXKJfAfmezBsphGJHM9Xmh/nlH",
-	"y8P64OgGVFF3ZSJPqHy/dbMCIltDsD7fps+36RO/TUYtKHEGPMt1+yIbFn8WoISt73Bm1abiZj54cPhg",
-	"PezMLF1cyHYj3Z4MRB2dqlLOg6aZNt8BBF7Kh5C5IIys+75edcicSWP1rsJq2uWv21onrtXQjs/i0Y2K",
-	"R1S7CnDFKbm/7jw6ilsx+okFOBlQmwsB4o7Iz370ROVjRH72I+LcwZ+WSsPfNqEM/kZjfdccKPiMTgH7",
-	"xWdx7TOD+YtgMCv3ZwUtxW1aAbDWvMzFBKZMT2QS9v761flFJ+r88qn57+s3F7V9/yFnmOW9fc/2sl6j",
-	"kbrVvA5ry9vpgEh1rjP5yvky/dYdrlSOlymNmsj54yLYtSZYZbkoEv3MJH9qJvmZ03zmNJ86p1H+1fXP",
-	"/uR0tIYG+hHWzR8ttjXXa9Zk7KCz2fkGM/5sBfx82f+KLntKcW3ceH+Y9AHmkYn+m/NOZD5/+x3+e/G2",
-	"dr/MHZ9lcpzR6blbGNca7D7YFjIO/ybsiqXm6NY2dWN2R7zt4d2uqWzinUm7zevGPnee2B10e83M7qIA",
-	"0e2mdrsZ3URu9+eoyf/EoyYrkP/7tZD/1wkr/E8i+C/qfNgbyz1PnDEUpvvS/vE9hFm8Dx/bw4ooQJOo",
-	"YVudMdeTfNAdyuk9SWd8z5C4MRP3fGDNx/B1dclne66Uwt5MwhYV3G2DSMTXLo31kwtH/ORW9S8oNvJT",
-	"W7stAjW3jK7cNhTxU1uxDSMK1w0fpc1djv8nj2/cKqJwG8iZj41S2JYV7Iu0mHaJCVCgBctLmi+OCR+V",
-	"U+8XRSq3zIW+idDqz9k3n+XIz3Lk5ySSz0kkty+bbJcm8QmmJGzBsteFor9fwZx3a9u6BbvWWS3+AMDg",
-	"8GyYc00GGaOXFo+6DG+LNBEKJfgqCYhXbOO7fQ0GeHeeSTEml2wRhTwV2vAVEtBQD1hClPwhl5p6Jpgr",
-	"lpB85pIkJzwtkaG5zC5Vl7yF7xFkKJYzJuIofAqJukWOcTg1MWDAuwqB8YSmo7591aHduAlDoRMpWAHE",
-	"YFHAyTCVCup1HTtMfmLagNKByGEBLAESs6kCrHjDIG2+hRwBzMKIQzy94RixWYMYL0lctO6T4+sqCpWO",
-	"qOndFYgr7+63ck7kSFsqurTPMyZc6f0iJcy6eEd5GsBgtCsur5qw1Rx22RcKoa8jMmBjLsyobTVmjfXA",
-	"agE8qiZzM+5O1PG71xYRmCn9Cl81f35L0xF8fP8Ram3wtG3eTpXMaEzhsAvgGouKfWm+lOfrMVYqECsU",
-	"AVbgrhgRS0gRIhfsDFalRK6XxYkS4YAbOhrhQc+Yhno4XpxwkoTfXjMJORphgRRY5XYbjEN6JTpudK+g",
-	"EUf+bFN+7L/hWDK/Gkkt+ppesrqQkAprXY7JdKeoBvFdJOWMsy+UB7GwNcoM1UBEMpdSx5jL50IAq8ak",
-	"y6WRzFcgNlpYxupoQNzdbigrUI4ni5W1TeaTRakUDxWGN5j1X6qGJWQf2IQhm0L2IY/el4CaUg7EBBmJ",
-	"kWRd/r2CSlCAuFSguxXVmWSuMyoubbUix2EwQ24MOVeGNstMgyDp873wZTph1JUmsq+aKzmhSVHNETmL",
-	"Qx2zT4XgZDMp0xBwClpGkJc+3vlyD/hTUPMLCyrV9LI8YKxduTxis+gzCcWrAK5qRanLuEueyQznljiw",
-	"ThyIV5pzl0/8TpBSSnGpVhPPbJFOo6A7ER0Br+DMAeMq11ByVEHZoo7uTOCfcCQgETDFHDu/uZ2oA3vl",
-	"iy/ZlW1JWN5OFkhK3k4WZ77zt5PFS/lr2z18eGYH8HayOHdjMO8Gw3g7WZzYkbydLBBP5xs7llXyqydL",
-	"DbxEX7MASVn7BUQLTIi+2YojHpwzau1I1TsvN+I7vZ4yEGAy1ixVljNXXgjyztkHrsAwlbpE02Xus00d",
-	"khEXNO2vBfW0CdA8TcmAWawpD80YG2EkruzhCkjpNkVP7KPrqp600x0vqLq8qbJEjZVSzply5uCmyl81",
-	"18GQM1+UOIAVpkPA8LXFRjnApdrvENwtA9GuDaBAGWK8YQz2IVhuBDyoDGZ5JOZRmqbXRZP0VhyFCwiV",
-	"wRykl+EKStu+oUM3pgIcx763NeCC2SuAZGwgWbF/4BSrIGIZcPfl0tZN6QL+DInY+ngpW+JkNbw3+k2a",
-	"c3sMewKC2jnaXwr8c2/ZziplIXyRrWCvSmuz4sxv57sIs7VurDxQuDYbNHq0otWWi+qns3KhdmdHUq7I",
-	"wQ4NSUUl+mUxQ60l0yfwlG/lY9SxwMDrXvwWHwvfnErBtcys3XjlvP2T4ftQAWrdq+X6+4YdtRBZpsEM",
-	"K0uNnWIzpSkUKxG5tVy1AY8Rgv66IV2fd61x1xqXfpc3PFi3nV3xYB02pPYWhbjvsY5XlxF7tC7x0TcY",
-	"oirfVJshfvM122yAG63B+nU6FhjJA8hTj6pbQjwtAZ2qokacbT9y/nvEW5ryRIBd583F45XFIKolSfdr",
-	"IX2WD4Z1+JSn9DrjU5otwPowoMPLfHZE6BSqowJ2qLU+eDsBzBwsHnec5hNGMNApQzuUQuSZu5GzB0jF",
-	"Cn0EDTNKO8sMQAyapiJnlxgsrJkL4LaXzSFWzOWKSBGBCQQtRzgPMB1F1jICZvKq7RztLQ4eHXR9RGoG",
-	"iNpxJvMZWLEUkVdGljUisJAV8w8i5uPD4eDAKQK2KlweqGSejZkHYV5h74KmqW0VRznmV0yROV0Uznp0",
-	"bZv5WbOxXcljq+7BqsJeOT85FhAM9rZiALIWaBsJ0iXPubKhFyBZsYQINjdbBpOOCBcJm5l3BVgisctu",
-	"LVxYcRMfdR+Ft3HPfrGUNnPuIb8L+CGE+u7TTTCI1oiiRuPkSvNhjUBkzUxo225XbM+mYfQFmxfvVbSV",
-	"4r6YpfXVyEWC2GVYw95CTtX7u5v7xWLKG/aMFeV91fiWPWbSiBSm000WyEFmtX+nCji+tML1s68ZYbX3",
-	"qLzDtazUH49nfJxnTNU6G2wR81ULPmBDQxgfn7x8/PQ5VjZusVqAwVrXMoSReLu+td9KeXlMKFSU5hbY",
-	"D+iDMicK8lJadFlKgCp3esaGjM+w1pPzBroxUJ4QJVt2YUua9mcPes2lvg2n4MLaOSY0HYVVa5VbUAvv",
-	"Z8gnlowOypWXsSEhbA5uWJKz7TANi4E/elB2NG7TxKMtm7Dg8S1Omy+i3cr1i3iQ/abm646c+QcYNb5t",
-	"uJnbBYjKQp5fxkVHTwEc0bYjs9X9l4b0FLoP2obtneXaiFxYagNeRabZrjcbs6NWRGs68NVgQaBjD6m5",
-	"Eeak8iULVu0owlpCBGTbZi2WZ5uDshlIprgWjTAkygH3T+mCDBjx7VlehDbTNq5JyvVqKlKYSpdJiHnb",
-	"esvQlYXCHBDdn5KM4Ki3JiH29e3IR9U95Q9fcM8KvhMeI094lmlFFDDBkIOUz0pwt4KdC5YjmFqFSVRI",
-	"b4WMrmbcryVHpwlN01ejztH3y7Ud6k3KRXiLc5qAFzQiE5lnhuEkdNHSmV/1ZdUmda+xJCxJIh/fl+Z5",
-	"5sxJFSG2iti1uiy1zFhfsYyztaUu8KmCpruw5waqmvFNCgn6WZ3ji3UwFprNwogi3J1O1DHbA+aRRWP2",
-	"rY9JbACU/sEG5CR0oWohw+SWcUawG/C+nUAZDtcuU3kfVh/vHdqyClVpp9as6llYmmhjbcC4cJ7EEYmt",
-	"Ymv+9G558yGsZhaD4m75YWSlGfOVl9xtSCN3SOoYZDjC0BqIVIwKiSd0gJkeoXV82Od9oBBlg6iCWlGg",
-	"u/sU/aKpcoaDI+CgQNrhcgFRj9BJVAQJwUjxkS45MVyXmRedV5ErEv8DrHhG7T1v45mDRKC68DE1RLXs",
-	"mJiTrogX5l0pwAmdYfRihXxsSCKQwNdQCMBq3qAhT1grZ9WcL9+an3Cbs3oblxP5wK5vaK5OxUguz7N0",
-	"Jn5sig3ou+VYVwCreKMdbmLYfPnVcnrS6mnd7Da2Pt52TWtO9u62NlROqlOvi0V/ki1IlosjV9PY0Tg6",
-	"nDj7kq0pAwGCS7V2SmZVMCqiqhlvFNVYY0kplWRvGDPEB+CDbiBQ385Sw4jwEbkUGKFbX6f2ZmOFbj7u",
-	"J8MggC55a7kJ/hwVVmIflEyD8OUiNtnwHrfy/mcwjXOrORWVELt1y9RcxLO0De6xUGPrRG3oQwnUZlUP",
-	"wc4a3vS0ux9qmcWIwdCerGhtbnPSrNcjYUOeMMvrSpkMXB8jVv+cKyz/WLLAY9onlnuoPQ/NtonSzEIZ",
-	"3V7CO2oiM1+QUt0t/DV4gOglUw2Cu3Cwiit6LEJIbat2KezmOQnDEF5febrsfAjyQHs9IwRJCDClmgwp",
-	"ZrCUKv4N5dQSie4GYYguYLxWm7hWjNryxeRJeHSPbQ1tLiAtB5ZudQwLpC4nfLj2GGfMPMUSF7XZJTEQ",
-	"WChLHEZEDwuyyzURcu6fNGp3fGS+RdI8sHazxJVuDmK7axsYsH5Y/DFsyHlCKYSJZaBf+fcyNmPUxTK7",
-	"ODYkiK6oI9Si9nHS5TLdPgTOlqPGZRowZcRbd1SQOLrhZMywNpZgSiH+HVaKLJauE3WK1fEfwpn6L3Ea",
-	"6zGu3IEJqqeUSXwdCzZnro77rmAK0CjebKc1GPKNtP7YhuiFHnnMuloyeJgWahHfSsx0fWzjFqXtvNlo",
-	"m7cWbe7xE/ds8J6XQ1emP5mHvB/XvUr8li6PKmftS3S3LQ7eqhj5TZQV364NTIpekUyzZFUtsljgXUPh",
-	"lFUIb71IeaMdDLzvUGHMK+LHRApbmkmw1NbmgfLgsZoqm+DoNHgXmVqUV9pAYHoGNbqwwaCWeES0JI/a",
-	"CUuBj3RVBHRJNoSy0o6xWXZOi+pqXLfZHG9CblfYzYvNsNTY09YHI2MqT3VTTpP5rVRfD4dq5pkxQBJY",
-	"tOtEAz3J19cy80VIXXl+K9q028JmofBie1kwCqR7LoZpvpx53zic1tX6nO/W7Kk7D9euyLf+QR9Ysv7R",
-	"nz5xoagpX1PwfbtqdFntNX4GTL8wLIbs30qSLMN0PmkOOoOII6477YWaEtX0qKzlWnGw9uXbUUeF/CX1",
-	"3LPMUpqLqYV120IiU+EHAV0t+aUC0cZXo9NYLW6JwZY4ZZPo9iQQSZYvREV6KK6iEzcKpzISB+VLvDuJ",
-	"tcnd1i4tLhgitGA+vwlb8dPQtmhR4UZbd77Bp1XxRhm61rfuxVYlTgOfrM1yj1E36VMdF/kuhssyoCSi",
-	"4j3eiIr4pjdiSnaMTsew0wPWiLQNm7WjtRIehi4muU2fWm3qR0WsiCcEu1koKmI/yxApG83eFTdsiH1F",
-	"ScD61c0Agp0gNt4iyJFGvRemDJfWzNgodeDvuIbn/FrjC45Tl3zj0vGty18HDeCQhZzDNuKnYIKWlFqc",
-	"oYFMFqRwml/XK1+cwmj5xlRWobpry3SofIV355IIyMYuTdaWsy5XzQRGZeXvNxePSQLJzHHfubzePD99",
-	"cmwVskQRZYSkwYJ4Uu+iUKGdg97B4f5Bb7/f2//2l786+M39t73ffv3rh7/77vDFg5dfvX50tn+xYaXM",
-	"k73f0b0f+o3VMgPLkJnir+SgLoVHtwC7s6+f4MNbKujunUE9JHvS6GCv1vD1LO/3ckB8HAmK2z4gJRQ8",
-	"Dw9qBc/GsLimPgsoHEOzEdqthIEjMN21Zfc81SxrufTP8GE08XM1aWA5PuvSLI170nEVpeVsdg1i/3s5",
-	"sIJiqxi8Kc0u2wnNlxzG1Woj5mDnBfQVknDcDZqmcg4JrGIBOGXtNqAQ1p1klOXCVgd2aweyKC5bO/Ho",
-	"V3Jw5luBjfMN/UoOzl1bH3279j60Y7UbXhA8YkSxFE2Y8/B4mCNh72Sb9aqQV3sYIkdB/Hn2W++GbK92",
-	"sc9BXJiX8wPiUFqZitgeHv4mUl4QqmBnkUwUMWvtd/MxvKlw/87wbeWl3OJqrsubql5UkAcxfYVCqEP8",
-	"y6cX5B6d8XtX+/fUVN2DX+MuOYHtcq4NMxi7o8pH5OO+3/F4Ur27pdfspIv3bNiH7V9a8BP/+v0ieIVI",
-	"gQCOVdYfZp+3wP+0u7hZcJl7q330VNmiezMaz6/k4JVIF6HSY7+q6j1VK+CqdXltnn3pBdXCxBSIAPvX",
-	"SpreAhHQWzpWI/zBU1uZOz42X9rdVpuwne683ETY7zXrTTih7tYLTrg5pVTUZbvUM/cQl7XEp1QANWrN",
-	"4GBjiWs93K3spavYotH/5+2Cx3+PEnSrPVk6IGi4squxZhV3fw1SKm7jGmwHMbGt0rLFUbEuZrTkIaum",
-	"wnmPC1cppCqsTMDd78H/Vqfgbq0UFNL2SqQRFAPO8OFlvKSyILdy23Z8Pnd+NnfPjG6FE90UG7pBHhR1",
-	"APpS1XKMDBECYVw2pCeTU4c6xjPMOw6NL9/7Wewf2KY7R52MDZnAFAr769fFjw7o4uP7loFCr82Lr0an",
-	"8Gxduct1TNXPuWmfdnsUd34MmwBFe07Bicg+eX326vHT83P4dFAE3B/6BML7pWRZK/v3ov3oIDqM7r9f",
-	"74xs9He89j4U+OSdT/YLixFsPz1zyq358NinOYHGaBEf6rbR6FP2w8r9sU089i9saY5rbcnhqm9Yw9UK",
-	"cNRWERPnTCQuXMJBX4ShqssWD/dQQ+T2Nv7O6mVMOtV+agYXrkE44SjYtmb/Yu2hX9rFeoxu93NEBotK",
-	"cgoawjyC45QuiIXY9MAiUNwCwwhTrqydTEHBiHDgrWgcqvFT+gGp3NFhUMDBk/xiWmsCkI9J/CNUmUeA",
-	"1bCUfZecQNgnGUqhAE9CjkjKjNYLZhIIgoUmI4I17sEkH5G4i3b5eC/2bYBZQ80MbTXvcgjKoJnMIWS2",
-	"FNJHvsngMfsrFZiaQ1iqmIO04IJmC5hAt2Tg/9N//jd//jf//P/9X//lf/z3/+zP/9M/+9N//+9/NATw",
-	"4//3f/3LP//rv/nTv/jfcLJVmObrKPduqXcsqNhedy+s2I5fWlJQrH2x6n/zb//0P/5teY33b2SNb0RK",
-	"cqT/9rV1P6ubKRB5Hca1K97SbmD4eB3nafM+lv74uGLFt9N2b3CFazJM1hS3+cvcgVK00Tru/n7lju2a",
-	"su6WqroiKiWKeqI4vXc+oWI8oXw7n/S9n9d6pW2XKRfs6ZU9GO1RdX1WghiyTICIvVy0fAMJ2KEXrbMI",
-	"TZhPRCvsQhBeNGBjKizww367aMdBQ1xXrgAxTNY7tMOMpuXo69GIDfV6489MZvopPmveumqU0C45hqzA",
-	"I10SY7YCc6D3RVhtkUoMFVB8ChlAugWZF10S5yJjdDihg9Qh29voQTki9J0IgwtdQQBIvqDDCUsiomS5",
-	"a+vAcnlkgS8TxourFo53QhObNw24WZRrZUdNFeGjd4Jrh6Y1P4bkBx9kC3ZDu8kWTa2ET29jHy3OhXOo",
-	"FsE9QaSqjQe2f0N8YhUMAyME7cOMA7pWsHgh7EY79xXctLNijPazHyh8fuxH6352Q3av+3HbL/zg8f1g",
-	"BvDFUz+Non+YC3x8U5qQfcLNyicDtFZRK7kDLZErVsGWQ2DzUrEMWBWfj1apZoFJCOYkYpG8AR1eRuFJ",
-	"54oEG+la8Uc6CF6piQ0HyaGRNNrfbVy9v5arqAb6+vp8Vt/i6etyCaeWjTYYcoB8VwJWLTmvi+NuIp8V",
-	"RockLOo0KdmW1dxCMnaZy91mPvaFnL1uzAe5KOeBFDm0xZYD3rTyAP7ApqZ0QSCKdSnUCXatPYjqG1Xn",
-	"GfSwWVASzBaUGOZZZoYYQupEJKGIQjqVQk+WghQSumhJQAABpt2jFjWm5cMwri1AC+uwaVxzddv8RqHX",
-	"qCJNpWl/2GxiCl2wsLGKMVXOjfcer2TKBRhPFAQe08RKLB6uxL5Qq0UUUt2GZQ3aB5ZsZPpU/YQrM4yk",
-	"Xu/cBLZfy1k/zLhaSRaCy3iNdI02OtEb91y5pHH5AJwKs3wKEfnsvkNYY5ecY1Y5FMq178euRJItaqcl",
-	"SZhmQw0iub2ftoRsq0pRa0sZ+NyOck2D0qmu7EB5d4u5b2afNat3+qQSjfPw/grl584vju784ihQgf7h",
-	"3vs/vnvXXf6m9GXXfHu38vnLu7+o1Z1wVO1tTnYWJbvtA+eEtp/3l3mTeW23ZkXT485Nir7Ta1r2gPTe",
-	"ulUPZ3MTFr2CWFcU/w0sp6uK0wAYVsam8oqpgvWAeoUFIeHVY19dzK1GEb1qqIMjNIYKAdiD4U2GSa0z",
-	"WKyqhRhcw8ao+k+qhv5aThZWY1npwnbP7Y773VShfXPyt4wjWmFs8tWbEA0DDylXZADeIS0LQByOFfYL",
-	"0RhtQ0YstYnAtrjTTKYpF2PTdPcGAcnXFYJyWCpuNqDIoXHJSXEDlkoxVkvT8k9XnrI4BmA2DiRFSIop",
-	"Wl2WJrvktOR0g/w0aaFwUqYcQoc1ANmCdAFM0+amyIab/Glfjc2FvDWi1PvGe7NLFr9z9i6WvIVbFASw",
-	"kl21Tu5RF+W7hu9rf3p/t+a7Wmmvkr/1lnLdDFmsJRg0CR85UMhSZYlj0iu7ebyCfthbp6G/lVmCaMk3",
-	"d/XArTTMzWE/N9uNB25AFR+e5KguV+sKAz0Bj74hMu7m2jrixY+onwhy8vqUXLKFIbxgf7PPI1QmJnQ6",
-	"eq4Y5OzF35ycnz7un7y5+Lb/JUJ6zjIOhVYGrlhthmUWsMqrphkEAcCBBaZrxl9MdqL1DOz9jGYs+64O",
-	"cPTED7TUDryw3JAqChHW0Xh5yZkr3gEPOloav351HuSV4I+xmTfEfpgW8G1XL/+ok16qqeoXBficZDvj",
-	"Zh4fzQZyi91YQXz/7vzFOcHCm6qITYFqKN9eXLyOEJAcdmWK0FYIt84FeS2VHmfs/NfPkZPYzApl6/IJ",
-	"q5NiWRIFzLRIb47eCYf4NY1C1quL4qRQUvjLL5+KK5bKGet++SV5CszpV+evXrqQ3ok9MuDBYPbRIxL/",
-	"+A5IzzsM23jnCNC7ztE7VyPiXSd6B+ToXeeo2+1+jLvkxCYE+mbNIrwT1hJqVGvTaFGHXpnTydJEHdny",
-	"x/B2Fw3NNlRGabAem/OMVTQzOc7oFKjAIKMCFqsbvI0txnBD7GrCV75KNxTu75Jf52YxZjSjU6ZL2GxF",
-	"UURfyD9hw5RmGBgD3UA1CezWro0dL1jSi3KfEKv5eMKFmazMyFMxTrmawB08gYOz95yKcW4awOYK23dM",
-	"eMKE5iNuNQcPTvjrXGpIkAcdYSFzsE/SgcuJh83t2v22Ww31BoY0A5BbQz1RuZgwmrDsnSAk/kd7Vq7c",
-	"O01K6GFBSUjFNBysk1JUOHnQO7QleMIUcU+oBYnPmM4WeycjzbLYHs1z/gNzIL44sS+/xINwQiBhHBDO",
-	"HOodecG/wdI98Bu8NzAaYOmxr81j3aANM2EoDYTVMh4UlaUkULeH98l3/BsyAwHO/ALFlFI5R5h9LOB+",
-	"v9fzG9PVUvbNA7HtBmLNwjE8iHq9HgbtupLVBBl18UivR6ZsOgBgvwLx8P7BgT234GExDRuJEd4NJyUY",
-	"FB6yjR0ekJRdsVSRhDFbDykczwEO6IqmOcaFQaIituduLPYaQAzam2kn4L+How2Xyswv2AW7p88lBV+q",
-	"WTonyH75JbkoOIrFMmGVPTMvDWRisaKD1xEbD1HxnuUZSM/2QThcZkBQi/udCDbXUhgBZbPuHzwqb980",
-	"H07iLnkslU4X7vTZwl1ef4D67HkmlLkJKbOCu7fEAS3AWJPuO1FtChCbudIqwuUxwr6FNTRf2Yma9cAD",
-	"GJXwZpQbP8+sH6n8uw95NJxgKIWmkK3BPsxSKrCFCJYsNYTHrwa0hSDIAHiUDxAO0LMuKJsV+tbQcWyW",
-	"GJOUJlSYQxDcoXdixM1dPzzABcJdAZBvuDqeuyC5gGtnqAUflda9urjgC0GKzD0ve8JSumCJpcBwruYS",
-	"3Pe4d9ADrn2Cjx6R+x8+uB+KYnIz35fT4+yrWnrwXGfqv6IpT96JYcaAGNO00o5gei6zy1DYetAr1biT",
-	"UGhtZM+uFHj0D3oB0Tm2d0q5gRsG4W+d4faeNCH3HeWp36nSsZWjkZF1iAXoN9tnl8teUD7luORYLMWC",
-	"osBqPs4YhRo11H5LBmwhQc1NzWuOGD4qQh+sUziG37s2fiH2Bw5fo+qdsNwZvjBXrzBnAdCv6dWOBNYO",
-	"i3yVFGcwkGF/XYIlWopbYpMY8F2psWOWdJGfnFqad0T2e0ALg0jjffwC8eWKzwBzhA/gKw7ClSa2pI9z",
-	"Ey09YY6tYagZG3OloWyLEdQUSw0jGnjLiHkR30Q02OKzkdaLnovLDhO239bTA6Dqr4vjfeTbLMiE+6aw",
-	"aEBkmG9+uX1VUIOgGoy9mdifGfKRXTwr5rsjdwGRxo4NoMBBYm2+ndGMCR2TO28PHxN4jkBU3Ad910r3",
-	"3ilrLsclmyH4D5xrEIXNnUALVMaQWnP7CArSo3eikJIDxcYBDjvzjsOTAimWC7j1cIm4InwszFVxYoum",
-	"2tW3BBTnL78kJ14NdSnqd3p3LShOgS+L6M9gaRJJkOBB7uzftUzGP4wogmaaEGgB5EVA2A5XHhjuzsHd",
-	"orAXuXN4F8irr1sH8T6AnSSQvtoYn5DMD6mwMViElvLrnQCIdRzEO1HkyN+5D/n2BcCPRy0yHGahLOoj",
-	"fBORXKRMKae4+tx8rskdF7pkbnN8F8OMNNdgugDlKvBoHXV63f1uD0wFoLHtwR1HZVomi/5gocHA37v/",
-	"9YOvHoLSjTBI+w8+YoF0QWe8c9Q57Pa6h1DrWk/gdactwnW+R1OW6T0b5YTIzmMG5oighLoZIFf6xDx7",
-	"5h81bTp9ohEBrHjknmkCCHJjdZvgYecxeQ/Z82DHgsEd9HoVwFsoZIk3997vFSrRaGlamxofzqfkFAM1",
-	"uKz+vhKMzOgY+EyxXB+jzv3eflNHfuT33gia64nM+A8swZcO17/0TGYDniQMjP33Dw7Wv3GKVxmff7T+",
-	"+QspX1ABZskHuLDr2tcsEzTFFw5bzdtZqtA2lE+nNFvYA1UsJBAYsx1G9gvKiporQscQ6oY/d94XV8IV",
-	"u/6+kzGa9GmaIlBDbSmCE98ZXHLpdGTD2EzLpj9gOhg36LE3szxlXygXJ+mAtWJ30ZFE0eGlkPOUJWOH",
-	"ko36tzWIK5leefYch7wmPkL2VxJrIqInmczHk4BRDxYVHmXj1wa5MlKvInoxY+Tw4KuHXwFRxzlZJdnD",
-	"z3KFsoZh2CCwuY5C2FlCUynYkatP4JfNFc91gh16RqwsawcKIgmIs9LVd+EY7JMpa/L3KHZoAYCBTqmg",
-	"Y5YBPrm1eVh5GCruopnrXd7rHQ7zLIU/GNKxA6RgKo6MsDgxxPgkaBGcEiDI0TS1JwxbNtsNwiqhLu7I",
-	"rIrZOyxPAQvozChuDwt+zESCJLxMJ0GqZCXKsjGhPE3YdCY1E8MF2OTe+xjBb2SyaEH+rEnchgkVq2E+",
-	"g2IMP1iCZAtmd74B2yRRh8OMmXtnNI3OUfl9b0WsfJtnqbVmHt27F/7WtUM5etR7dAgUAC1FpZG4wwMl",
-	"WsAhzqaUp+aqh/6vTmHktmMrlRH3Y8MNkcChLAAqNJ3vmy8OOu+Bum/BIpwj8mPZcWHdtVuwKe+6cC4Z",
-	"SBtzHpfNlyWMl+oc9A4O9/YP9nr7F/u9o575v9+ZNgDE7EjkaYpYTVyM+wCl6b6cUNWvHA7rYa1f9tSa",
-	"9DpHnR8m9dvgaAgMeL8cHNU0UDhTOKLKLr4P5KT90O3krLWdbfe3mf1fBJQQGXgLdvmCpiOZTR3L342c",
-	"0GvB9x9LMUo5+tLu7x+2EhSe0wyDeO7vP2gzEZXPMPj3BUs4/WsUYU4S9Ilb/uhFmJZCC0a0vDdtrpTJ",
-	"7/0YXJ+PKNmkTLOVMo4NCDDSizV3FokXttRbd4l5PYEfqsyrjrCtXrInUrCdHvn76994KfUzmYtkuzvy",
-	"V3ZycaNv4vBG9eriL5luc4w+88e/Xv74iV79v7Kb/Eumr3ONy4rzRlqKOxUvJWgoMxefWik0AI61wt0M",
-	"Hr2U0SsG5VzAhEZyYQF3uyQu3azY20GlSBdGI43zLI2t4U2KwuGCIRboDZRKW6RxF4nKbY27ItwdlVcb",
-	"7A60xwzIdlJSe5XmaWqd/FQT28Ay83wDd3aZ6m2ruNUoSqV7fri9IoOxxJ/VmM9k+hNWY35yme6z3rMl",
-	"z3lsqeZPp/rklgaucUXAY38lbog8ZRu5IGDun90P13I/oI0XlvIndDsYFXyOYTE21EdgFoOLWStiTKzH",
-	"IJXyEuMAAls++CeKPBnfCogmE5Zi3EA8kpl3UqArgqt3orBfW1AFNObr4EX7iH/ZxfObIdsRuGgolWOA",
-	"V4GY4QfDFTodwNnxR0Sb+KN/4Y/Bk38kepIxNZGpeQJxSRX54zvxx729vaX/N43FUOpE8ymLTUvWW/FH",
-	"LEacJmb3ktwn3btYnlSKMcvMIHBiKBq6SrVaBxUuIbAsIvFUCq5lxsW4C13OaSZAvvDrikMZZlzzYVFu",
-	"JSZmIeEnNmXZmInhovjtj4V/x48dpgVe4X7CZnpinoKP4Nt2YS5/DFGTIeAnZx7q4rgcEkPTtIhf+P/Z",
-	"e/cmSY7rXuyrZFTYQQCq6e2emX31hsIe7C7AJYBdeGcgUBeD6Mrpyu4uTHVmq7J6e5vLjYCuJZmiaZO8",
-	"pn0d91LW5Q0xTNu64rXimlTwIX4YYRfgX/oKjjznZFZWd3VPP2ZmHyr+Ac5WV+U7z/v8ToiBkDnAyZmP",
-	"sOrqt6mpbxc9wECMHDXORCfjOSwxT9NwftAqs277b5uuJ1DRG/zhFHZolnKSyFhNQij0mpn1hwK/DIsD",
-	"QHnfVHANgUHDsaZ0EGilyFLhFszZVjvy49XM+CFuxRZMct4rCOEpARBgBBAFrHzbDgXqJbJcsZaZCEYQ",
-	"zU42dFOFBRoplXbGEqIqYrNC5oFZqJmD5yrlOvJTlH7OUCHR9ltpul54NgjnXScphI58u1h6Los8pgGP",
-	"0Z9Hqx/zqa0HZS/6SAHuTHEjbtmI8qKYo/V3osWQDo8ZnuvEtORuUnEJZ5aJyrd3UjUpDdnM2pZ2TyAu",
-	"TGHm0QTeQmQA/35GqZrY2xeVITsWdm5jWzp5BvWW5kbQTbLuOMnZSSb4KbqD1UhIbysq2yXEFt2BEB0z",
-	"Hn8zihJt4CHs8jQ94V1zXSHuWcSMazaEGiY2cr7qtkjaR0lV90Zmud0Xi4YWJ/rULrbRfunCpHZseogx",
-	"zXjwE816maBg5F5iziYkzhQpcRAzNNZCt13h+yx5xHNRCuQ3tO7r9w6PHjz8486dew+jBTcLFxW3hmc5",
-	"EH9/Dd1D7eiS6rGegBLOfKpDlitznm3hydCmjrkP2bfhxXJfE3EyUOq0Q7qh6cmJq9+ekV1zi4tU9kbD",
-	"3clED/zZZkerGYrX77E88LgalN4wG+vcyKno5WD2SMiaYI/0AKqn4OXzBgSxS+ZZKTi82bSe7CJa+AxX",
-	"9BhS7l+gG9qLcS77fn0TAO9CVhvp547bQ7XHRyIN2oHluJ4ybubS+jQM3LoH7dZuE4KgpCUWpS6p+RJl",
-	"9bogchOUamxQ9Y/rQamfvWZzbRPMOBUvxo9srRD+itOTVewtkhKRMbHakzIhuWy1LSOTCkRWmrfarHo/",
-	"cVjliJugvXfNzGpGTA3a18zDcSpgQrulXcN2YIe7IrYYUvjU20ayzqxgzCnsNWGAV7sYh2nlPKw4cEDO",
-	"sOCMU1E7oWtjjHNCS0+VPUcTzJUndLGWep3vQXQV8qNMFKFSLhkApJocWLhL9YHofp/rWRZJzukiGw0q",
-	"ARhZarm/ekzwea+dr/o1dT1vcWTP8jkvPgo1H635aCUfre/+pTmrN7j423ipx6k4Tw81OZbFcJRDWiRm",
-	"jjo9zXExAu7B+otgfiPj4hJzGqEehYyydbSn5hlO2mCQUQx4M0XYdR/qQkxZXzElKcEvE+yzcdwvAA6k",
-	"mFBKbIN9TLk3MOBEM3uvyfiMpurYmrCwUIL53obNU6Idju3WTBS9Hyvt4uytBXIyUOxUOn2YbNrru+bN",
-	"wKvd8n5+8dIUPuvG1zlPRbTcmz8ukHk30317vZIC6ngA+KPhiuAWlN6aJbclWrpraSmgJhUk2Pvee3pz",
-	"Mz31RYQJ1Ny11lLrGINarcUYg9AyJ8MliadegLbrxxrMu9wdY4MEWdkFnJKwADUEuCDD5GxaEHvoVOBC",
-	"LYYoNnC0UvZ2I1X9TsynuoL7uBCHivCG2QGmU9sNqNeJxgLqFv/nT8YimxZUzRXlXuOyF/V9l/VuUaRp",
-	"V6o6twTQ732+quaSGpqrjQBpevUQ7G9rTP99+OTpCtEilxhaspyZErbpJ08CPzMRmAaykdLjk6l7bOYL",
-	"sInXw4IjU9jePEsmGCdAlYOTSfWyF3Gnq3ORe7MRdcA3x+AiKrcGfOtTw+Hj0oiNBLmcG67G9I182VET",
-	"2XGzpmBBW33VjhdvtreUy7m6oQ1nDNDi6pu5kOMBwyXcyhdkUQ91mzLxQfY1syKv7vX9XabZG4X76Vqz",
-	"yfSbZY8FCCckIl7f323smTUtgdmek4CwTiwT0eA6mGn7YKat45gWMMgrTyxpeHrFox2IfLuOPg6H416M",
-	"CnllxBRGHUmVo/KI+dgILjGTT80OyAXr518PoZAAnzJO2Vnm+t6i0uAOHBACyOf57kHRDgx0K7WvqNvs",
-	"dDL7KACf+gDRcTLBToRRsrsDIwbGwbq62kF59pelsdWspWYtS1nLeYS0L1cx4VDVOmatY27mOi0oVaFU",
-	"OnCI7WPZxzEC+1Zqlnd5d2CNnGXwDxfjhbBc0xARs2zMVwgcLLS4U6ENYg0dLlY4C3YVWjys0NOcAc7O",
-	"x0RBRLKiKk+ecal5FyKsKCYJx9sGQ+6QxwLgncC2ilgfxCzRdjyxmCKQ2HWoTB8QPvyZOikAR/pCH8uh",
-	"i+mcA+VLihAsMsqTTZr8yupYgquYlz+zFQTo5QaBMmK477wKzjSfajZQE4jusglgKottAhrFM0dC5kk+",
-	"jZj7E2rglcKW4T3azShkEe0n/Ik7av7EzTR/me2MKDbRViYkzONSDChFTkYQOT1bxLAcqmjOi2nangjz",
-	"N50JWxpzpkf80E+J6riPqcMy1IxFGCuHq/JRQgtSwObbN8sDPhVTNz3YFftNl+eiD+h29rtiJegY27FH",
-	"lFEV2d5BxjCH20yY/kUnvHK+8Mr8gpaJgVZDgeiqnmRDDZgz2/lMnVS0URxz1wCxbHD55ApiH2YCI207",
-	"KKrGfGqXCwMjvYD74dCsT5pIwcRjJNQhizNsVWUMS1O4Hqg4IZ5caCxqFwNzpQupH+ux4lqwjEvwg327",
-	"IsQQ7FRA5lYxU9k7CT4pqjfWYFE3TdoRhW3DXicOP82SHW+25eLcn3G5yNjEuzmUMCvEjXOqHb3ACGVn",
-	"Z61QrtAmkInSqCkosXrc7v3KgV+92HELGq51mAH1Kw8e1Jad1tLRdzzc89kZ7F7O0i8+FZjuuaIUag73",
-	"AX5zVu9wNRMNPiNzAyHXYsEwepkaVptBlxQIO6N/Cvh3Y1jQda426vhVNH3SKpEMEoREExzZgH92sO5H",
-	"YAsMAfQbOGCt8qR6PVt+eJGihWtf/krOFnBBvY3ut0cFvDtTul5x0G5dL9cHDZqtr7/7jatHe+/dCEpl",
-	"PoPWzd1Gs7HbuB5chEnPXIN1THp0Jmub3pY2PXMmE50blvtIFAEiC2x8JEltYOUrkvSXJN3eti+98im3",
-	"NJN1TzRMvj7SWx3pAtJywSF2C73wEJfSbatyXmh7X2zGyyOVdCtxDoM2/eZY8h+Zf2KGEVic82zaQUxK",
-	"SG4Jr66D9EGTf1FJJm5uDlQ8aH/y6WrhOysvRxjopC95Dsmqbm5kVl0vRGY7xugWe7mdkiZvD3+du1Eb",
-	"IAsAwa6jVquRwIUGR/vZlSf010zaRlXyREEqa5i/1xfmzxrpwH7kMJzJwpmJHlYDWfsELk7EWH6sak5z",
-	"uZymzm64PCi+dal5IdCuJarScbgPBULPD35vzUh8S1cuJRjfpymbCuXuMs+E2s9fcRCU15a6X0zIfE0J",
-	"X3mZu44SeOnR7s5PTrf1uBYGBxx4lbax7q1DPoLC20CD0c9d1M+uMNi5jl59ix3Ocy2LnZt9bbLbzmRX",
-	"1I9bZLNzS72a0W72tLt6fhOpbT24wusNbj2lhf0FSgBDETmbzOje0+KRyHjq1VZEGDTTGFYjJgAuCESx",
-	"3Z5MMZxgIpL+IK8QQMisSPg1L9SsOEp5Is+E0CGufnD7g7uwozgzES/+8CTpzwgQwe37Zjupqbfhd2wn",
-	"aO+tIxphN5dtkKxYlc3FI1jIDbLvaLm2lXjsCq4o8dA5ra2MtQBTWBkd8VqRaJ8tvlx5UlyyVUyNbgS1",
-	"qfE1NjVahM6VTY2rHcMltsal56pmIufARGoD4iUaENcl1JtaELGf8y3fsa790Cq1l2I/9OjEptK3vYue",
-	"FF11VXfXF48v13JY07XaHFhL09uZA89RoMZi9cuD7+xLc3S+KsjXu+Cr3iPDCF6uQN9V7z8szHqWQVrL",
-	"Wri5bEsiLjw7maJxO4lL94e2pfL66PHJMMGMbCvvjCuMiYe5ygSWe3a9qQwQuhvsHZUxLpl4nGhIBHNp",
-	"cT1PzuGZKIC6ywIOgaKNTeOp4JkHAHdE6U7lUt5syBOZ80Qi8jwNCNPRo+KSRph1RKBu9CnJO3vz8o45",
-	"jA14uWPzzOaFng/HPs3YXOTBqcN9nCWCLos9pEprmEGyM+RJikt1KsSIhg4GY8/2aGneJ0+oIBjFx0OD",
-	"QTto7d1sNuE/zaKQc9AOxq3g6acE7z1jzvSajBPZz3l62iGC+C0zYs2lKz9Gj/5bmmqjCwkZRec3TOc3",
-	"Kjo3gkt3wPOOGgkJD9XB27dbu3swrDXEFhztC4jT7JsOzsEJ2xfxWVJXkQ9Xprm14FULXhuYMZWDvOwW",
-	"pG0t9rFE/LryhO75SrZM+KZGnH61TJN209Y8Mstsj8vOwXnKt2fqtzSS+mBdur1uo1MVLrTbgT434rlX",
-	"hNQKILMSwqrc+iMtsnt3UL87T3Xx0wpi6qxIS5VZ+9ZrEJgCkA7rqZ929nVgypbqJC3kksAUu9SbBaaA",
-	"PmCl2BORKtnXiGctLDxLoZ5BYSidsyHPu4CaHcUJTzujTPSSx1GDHbrgFBoU4JRhzSzO8LWQ6XF3wLhm",
-	"f9Ay4s4fXAfVUrIoE30AiIhFN4mFbvt4E2eNDL+1Kf74UchEqkXVJ1h7D79psHu9om+vhFXIkpydiK4a",
-	"Cm3VWWgC1Fmw7/McC8m5xjxUAZwttI6obqD8lYYC+q+ACpk0TTcf+nphnA408GLjdLpc8pjPKKh2gYyG",
-	"2WzuBmHgnRDzsCDJt/F7M4Q+nsbbB3AHzNFa0u7t+3Ot3rhWNPvFP/ynZ//+t0F4LjHP2O+lB/bMznYV",
-	"V8UKK1Is9P0l63PJsc52iVd1buDJryN/apXZi/yx5HBFrrjEUUHfXXlS3MKVtGU7gjry53VWr5FvrxH5",
-	"s9IxXKZ9LztXNZe5DC5Tmxou09SwJiXfODQI+jnf0KB7PVeJqKQXFZX+egm2ZNWN0NddoDRgLrJhIgWh",
-	"QodGTcLi36ZVWp0NgpCQbl1SEFJBsi4+iZEKDK1LCC45FqmmtK+2PF/7zF6BYKXz0gEIRnZHD5ebeO/g",
-	"e7eRNKxWx2YGtrgAdCxirS432OnDgZLinSTNRRa8irFR5U1Yx0Y9uxW1sHfJtu3ZDVho4p7bqTOUqWpT",
-	"t9n7mZYwTEqzkReTxGVcsomHbKAm4pHIfGt0otkkS/JcSK9Eh/lmsfA0A07dwK6jBvvIhlSVwsWFhGqV",
-	"J1OG3jQI5rKma9vGAutw+U68MCNx6c3g+d/+x69+9z9/8dvfffmjnz3/zg+/+PXffvnv/uz5j/+nZ9/9",
-	"iY1K6uDqVgUnOahuK/GFG9GHF5mhSQcA4tBXW5RVpESAUA2DRHc0NEloFcvXcwVxsHrNt5ALZzdiNfFw",
-	"5sLWZt9a6pvaEFggmLMUHZVln4BvzEiWCYZXnqwURDVHietYqlfG2DtLejaXRxYZd1c6HTUDevkYUH0T",
-	"L88ifH7XcF0p+DxNwwfWPOtMwbzXE92cTQYCnEhVvGzCtVEE8ltsrIXNMRA5c4QEuJ0ZwyJbbAWFOSdB",
-	"/tm//z+e/9VPN719Ly4VtCaCr70Uvi7ZrKXwbW2v50Wjz5S4rwABXL8m60w51jKpfGjarGWxWharZbHF",
-	"cVZpqibzN53lip1Aab6cKdkVbKgycX7XXzyCjxYWmISfQQjCG60y3T6Wx3LHldxrkAQWtRl3xRGNXGUl",
-	"M3pZxiJrpGrSmfBMJrJf1C+Ep3qS5N0BNNJNeTJkuVKnjDMqWGiWQWGM8gTSYF3R2FL7mYCcXGgmzpJH",
-	"Qtqihl01TmMQC8Hwy2XMTkSfS9Ow+arB7lGdSCp5ZxY7pJrRRfNU4i6a6dU+bvt1FM3/aYwywNehHmAD",
-	"y+i64oINW7PXDNrWDMShqYxBPWEqPIlVd80gQSgmezY24rUPpYJtvUivTX6CMdkWb7lrepDp1BwvqJKd",
-	"DzI17g+K2pdSpNiwKy3YGCZa4wIjXGKXDwUcD6zdKRVz76Lpn0Y/ZRORCWZO5Ci3OdD5QEg2VI9EbHYB",
-	"AzCKrmZ6tgUKzcIVT6lYYfmhLVtI21EAO6qhYDGfahyMbdF03ktSoV3twxDqmrKi/qHdxEqEVLwkKzkn",
-	"8bqtUmMO3ry8An52RPYCq4wtLTBoS0BfUGnEV81HCkdgHdco0d06d2cr/6a7izylFb2AsmZU53chjzzy",
-	"SYySAu8OZukAsXHJOY5AsY8N5eNpSkR8CHgRZoipIT5eUowtMgwcwFW1tbWHo6JyL84OSxBPBkKG5r+Z",
-	"sA3YEsRIeKE8YVGpGJNnHDk0bxAhrIaE/tBO5KVOvVu1xOPJFPDpW7vXWk38XxjQ9L0y+nZ1vEdwxDox",
-	"n5bE+iAMaM1nBP69o2az3XKKxHCuPVAq4AjYqLKUV3cwSnnXkEx7NC+gWqPb43Wo2qg4GDVl24qygbHS",
-	"3GVzwQ1xKRM2WxxdoI9uauiHR+zcld2A3Pnlu3esSro8TOu+98mR++IC2W1Vh2ed04M0Zf7cWDG3+qxu",
-	"dVYXrGpxHP0XlgeZr3garzw5Sb7VMXLj03XqlFUdm9pj/Cp5jCuP2nonbaG3qgIywZ6yjTET3k6+dWS+",
-	"X0WpmavGNK4gtx+O84WneNNUgF4iEz2Yw/V3RtN//bNnP/3tP//me1/8+tfPvvuT/+qJ4UdmlE+f/+X/",
-	"+dVPvvfs7773/Ds/gPLuuOGIcnV4t9Vs7pu9SXKojf1Pn//A+/afPv/hs1/+PX27RnZB1ezPPeZsm6Es",
-	"N7QaeU3ExdGtg/Jrx9BG4VkCZcRKgojogSdjnUihNTMUjClZWX1oDYI5x5vVI5E9SsRkoWb80TyUYZ/G",
-	"3Uv640zYoNzEBQejomt/Bb05Z0Olc7ZPQcCaqTQOqZgLVGuRsenGvtdq2hcbLHr37hErD1rnmeDDiIyz",
-	"oHsbdRmlaDRZzyu974r8gZ3sBeiiyxxD87X/0X7cAaOutg9VGguddyY8yTs0/aC927gaBpkV33s8AdWy",
-	"2dhHm15rt2leUIbPtFo3G7vmhOFqmvelyjtGLJuC+Y7+ulm80/Fe+OSJZZmQ7cCuIzQRzD7QSUq2TPgQ",
-	"3XPoMbsOnA4UHH+Ie2Z1RkLGZqLSnLDWbvEACssF7b0wGGXKnNJE9oP2fjN0Wq6ZWrPZfLqdCmy3/Cya",
-	"Tqe1ViO2ikOaowqJZkM1LDu7z1JsZ3Gx5mgWuWp2vqWGJ4nYcSevOqEBOLbIHokMo4pgUFjoSaQ98qiA",
-	"V44zLHRo6FeivfihRDPNe+C/6vI0NWQKKlskwwo68xBHdwSjugBCU1yGh9ZlxXYZrgWaGRrQLf3Wgfyu",
-	"oL273T2ivlaH+XQDwDHVF2vji0VLD6ZmtFFPgG+mgmvBMi6Zof6r36+FsgCWUltqJXqIr6ziJsPWLj5z",
-	"b3HXgGgF/rBlTjDHz1bt+GA0uhe/mi4u2L51jMF0JGozyeVa43DZF/rBaFc2Q7KDj1kqcg2xHhDlEIs0",
-	"ARJjr+nXNCNm4TxioIHkCv4uISwY/lnGfMsZUCwCbTuWJUCYAddMKhqG6kEgiJrIBvvAdmhxY/AVaqqv",
-	"LEIduOJiqzM0juWxPBgq2XcOO/rF6hcux7APAVI6Z5FWWR6BZjLWIm6wu7w7wKREMxqsR8Li5FESi9jI",
-	"CtDteGg9dfiCWZljiX04vHiQpWFMH/MEvPBuHXsKooMgf3GcZULmXvFKYVQ7nHCiGY9jEYc2+oYp2CEB",
-	"MRfmc9ckQK2fiJ5N80E551hyqSewAgqx8hLpFC/EugBnAxsaZa0iIALzI4FYvFjsPCNl2Yz1sypd0qJ0",
-	"KBJhyLNTYTZgkc7yNAzyCXCILNZntj4PTjHT3yOROSV8tstMmZOUdVrBZpWBYCdemrKZ6yJ0LF8oOPPQ",
-	"YmvJqpkLG7SNdpjzfKyDdgAfb1ppaFthGPdjtXBMmGCdkVmb/Aogvowo6yr8/Axp/coTe4FmfGflAznH",
-	"jLBIh6J0mSFPpPkZ22wXhjlgKnzoOL7FirW/ewS6DCM7w6TZQS8X2YRnsfYA4lS2YpVIiHM8EZYLzivd",
-	"6FyyHKt2Br4yzsBNrsLiVNFlB6Dmhi8ZN6xv2uWlh65zzTbECoRj8EKLiKL6dCnofQWh2VS1Ub1eGbXP",
-	"XeVez6vUX3pnk6L7MNKXpKZoTStfO82hji546dNOz0Xb8HzKlWECB2D5wlqOQFO5B9JFhSGsl9/R/8LY",
-	"SBZ7yas8au8nOj+k/lfxPNh+iiITdPcXeADsj6tdYRzJIX70SnoBcAbruAHs7tdOvK3M+s4wvTC/BZd5",
-	"wxI1Kk2NEs9HI0yC7Cc6Bw8sH+dqyPOky9N0CmDJvKygO8i8xMz4EU8hND01h1aTN9whcgz4aCSklbls",
-	"rln0J2MxFg3baWcsT6WayA5NCSrGqF4PLNJJj7WaYbPZNEPVbMAfCX+0+UAMtUgfCb0Iue/QOvRepGm6",
-	"S451Tz6jPFdInTMSEaQGtoNBno8AJjUMiixZyq/zkmnxM0eWPiQpZpkxOU+GovMtrFR6oBN+5dAQ/QFP",
-	"4PRRDVNvgHZ7O0MNATpmALDJED4hMsxTudpsPnXDOLKlXZmSZNkRaW+hUf3pemT0ko3aPM/FcGSmu9u8",
-	"uhsG/JHIjIBpO4J12YeNcXuJsVk26q4d4EZ2lewl/aD95Cn8rcdG8LLvroJBML8TibaRWBidnOgOXlL7",
-	"gI4TH43MSRJciyJMDHuu3swQ/jVQ48yV1hVZB2NdSk+UzAcu78g/qtS6f1bx0VmHBBKaHE1cuiJKdsYS",
-	"iikH7QDDw+AEuNQqLYRc2oIW/aGQeUcn3xLFR/OnFJ7my5tK+tI1Ua1BkOzfyQDtodm4eXPZfQyDXOU8",
-	"JcSJ3eZea2VMCYjphr1s7TfDAPextQu5ubCDzTCgrTPtPj0/kHJ7R1dTVyjMovZ01OqH83S40JuVRJyz",
-	"tI8rT9x1XurtOLBijQs4AGRiwN/g1gfCulwaeaZwK9wy0gxEAOBNZ7liUSZyw5MilkidC77Q9+Bkkrqy",
-	"0evrrfCP1SqFjVY67YvdGUvPVC0I1YJQLQi97IJQ7eS6PCfXesLGhm4uPArn6+c6cJF+zv4CxgXNepka",
-	"YklhrnME1WqwA4mMp0hQwM/Rykr0em3vmQW8ugz3mcfYLsx/plM1Edli88dV4DUehXgaBmMJjGMmjbaC",
-	"mQBrWNvacaluuJrF1yy+ZvH/km0dtW/2pffNXpx95Ioj6k+2knCqnU1DFE8Q8QwokbZZ35nOnZjRzZNH",
-	"PC8LJm0n1EhHQVH0AKlCKkBHNdKHBFuMBQ/laaom2sOIB/lkApCgQ34q/D6YFH2eJ49spand3QpXErTy",
-	"Nq3SC/UldVWWiS6urZ+HACMM2ju7TdP6kGenhiXialo/EEmKmM+gRmw8qmyDPFKulUQ+UklXsFZzf3cd",
-	"tw2tFy7eZYkynl9t17CFE3OH8DKEszNcFQD6uhUrktjn+WdKAQtWcCve876I+yK7u0pB0BReZaKuBlqz",
-	"n43ZzxHQCQy/B8pTop2A9XGBjAmP8CaRRC4GQQtBAUQaMJRLuYqgG+MnSVUMAcTj4BheYuTLdSjHqmE8",
-	"HvFI6qzeF4IHaS013iX7mpNxtg0M2lTMq7i2BLS7CAsAnBP0zkXYLmhyTwIttFHvOkmcClLjddDev2FU",
-	"VPppyB+Dwq+DduvajacOuhUa6uVoHNAQxYsAsM7GIMSIfoNInL590bTuYFA7kyQ2+iaopWZLTlKhR4jd",
-	"CnxfySRXAHvdfrJUKwZgn26WQCBWYc64ZmYOv4mhyPpGpCx+bN1wv5IgUvy2B3E6EHgFUn6WqCzJp7Ag",
-	"ZRChvWso/FUHZzk4PKTRCPXTwaXzRmkONNZ69nqySbbtG2Hx2AekCtpXvV9KIdwQt90diHicirgDueLl",
-	"yW2r0eMBPRPOzR7kOrpxK/t7mhYQ1i4fPoHqW12xCYq3g08s79lhqZO1yool2g3I6J5w5Cw4EOXJ94zW",
-	"6MDHABig+PhUjHIIn5QIVV7Yv424giZ2QwFcaQSmUsTilmLCQCmbl0c+HJdp6aZapM559ojPaZGr0Idr",
-	"5rI9XftmXa4WWDOFmim8IKbwsurYtQa8nQFWF3R3Ne60RNHFz648sQUenq4iPN+mly9CiL6sC7nVfbQL",
-	"UAtplwbQ6IQ0AnZyFUnOS2hbSw21B+BMyOzKK7OxrIRwpqUAgmWMbq85Ix7xOE6waM2HmRlqngjHMof8",
-	"sf/Q1lEqPXMVkxTWYLokGeo1pgk1j369efQsuToHnp3zPNF50l2c1nob/Zyu2Bcqdq7oEsJx5kqdQlad",
-	"GZ4WGURWZZRmh//sqYwJ0CXRlB1aGO+QjIChC0tHpO/MKLJdNRSNYzmLpi0e827ug9CGbDyywDsQKAaD",
-	"NXrvSCUyh4qLoDArp6Fa5D2cVptxmAuygEQzxODNRXwsCV5umMQSYPHMAmAkPRSgArA/dAZ7nxnt2qxG",
-	"zKdUrcr82O0KEeOPgHsuHucNLET5ASpxMD1Qss2C7UL1nJCBHgdPbu7RIyirA4v6SGQN9hCNqkMOhRC5",
-	"ht25hW95mOJTwQEw0OsPdtM0zzMP1uijo9sNdge+9h+XEh4LFa/h9LuowaJepoYRNBzlCkEGJ0ksJNUo",
-	"HKcp07kY4TgOJEOsPoi4czDpmB0Jm6fbaCuG85ahIQJzGnpiAkkNcMDAXR5BTJQZxFBlooM/RVhPzJzZ",
-	"oTkwZkCp6OXmgMEYPhRZV8g8SWn9IzlO04glPSYVnooJ12wouB5ntupjEQ1ox8yZ4UoDcxnYIOkPEJex",
-	"0o0DPvk5qGieF/jxh+5mshPRT2RhZ6FwnyKzIy9BNVehGT4UPC4aPCuD3Fw26BMAsWjTYd2hOgYxV9+z",
-	"3CyFus3nl5sDsbT4iOFJ4K6OeS52zGFapeSjGagwW+EN8RaTamJ2DqvB2W1eMLC8jHm7+TBSqBCJ5xQO",
-	"7cJMezEqdWnrO7cx0isMhBwPDc2mcK/QPo/51BD38mgMsTcf7DzimekBqP1hLkYf2K/NP76OLZg/75hW",
-	"KuZwMEemcVG1uFWi6T20GOYDczRWXeWTaWnKdoYFHnJR0ME5XUvAJ4Dub1jBiivw9vS2a/vt6W3X+ttT",
-	"F3b79pTAVo+wg7enD2wXizCVXXVEH825wW7zNK0sELHf3IPl5DZYWYLp8+LBnwkH1WxYAQARnYppBOWB",
-	"pRCxZtHJNFo0nFMxvaiSqPNXB2inpeGKZSIfZ3IOuRbeorqz1jdYNXSg/9U3bLcJikkyNMfPzoP+5caa",
-	"yFz0RRY8vZByjUAILels7ew1j1rXPLCfgmVhBCr9+ckT2BEbjIxMER57IT5zrXW57IoUClHshgEEzpu/",
-	"W7t7ZkAIdwwPWs1WGMRj5Bed0dVm0G42buzv+g9vXg3ae43m/l7p4c2gfaNx7WboKl7cMGtGFSFdFYwW",
-	"qaljKNvhAnc1RLheDQMnMmHBC4q1NWISFPRohsFY+uPdJcMvjbTVum4fmFG2Gq3r++7BzaC939i/eg3q",
-	"c6icpxhtVi+NtzRmbYAvOVv+0rjmmaAyd+K2tEo78eQQTv3Zmq95awUyUYd4XGKZBh6zCYqloxHI+4lE",
-	"aQKlGVRkAMybT9cs9FmtvmaCD5eWNCbdoq8g14cK4UMYCrBt1k2VFpolWDm/q6ROtK/usjeiXDzOr8C/",
-	"dqjs0ptt1NkiWzuKSrR70nxFzSb3slHPvnH44H5oVAesu2LLyKM/dncOqxwQYqw3F7o+mQpXpx+8t7YS",
-	"FMNBmvloZhiPkdCiJ8dUyeg4aB8HejDOYzWRx8HTKJz9Edfd/FQkRoFLEcv4m+3LB+JYMpZZEHjnALZj",
-	"BJSbmXbN/KFVVJsjmmOEaqARnQztoyVoXXVroAdqUoLMkhJDhdlEZacIf++VuOGpVrgYnJaCqoWYUyQy",
-	"lvNTgeox5jFLtue6QnGtMB7Q9y7q7lSIEabH04oYhn4socw1SMRxKsx3sBS+PrvbpLbIflJIigOe9nAF",
-	"HYp+7k8mVRMdsskg6Q6wkBj7kzHPcigxcyyjDw6+2bn94P79u7eP7j24fxjBwreM8oyCO0SSUwj4TRaR",
-	"vbiRK9UZjruDqMEO9Ony02oOZpVWeQgT8iqKLdUqD2mJcfNxPotP7y3WxEeJtbLkLrQedmdhLRM0wc5I",
-	"ryjl3bi2X5L6mhtJfXPkoCT2BfBLm9nlO5bmCrbZk+OA53ANqiKyj4Pw2FMCjinU+hhrih0H7SfHfiGx",
-	"Y8Pqnz6FPSnmOSttV/LNumL/ORf54n2eSLzT5i+wguKZ3tFEzsyCn2PxL3Mmdj5TJ4tttt9QJzOGRDII",
-	"mv+3VfcbNrKjuvx+ddTwEdenpvXXoWI+p3wTK4KvCMlq3ymlYMQgLe9dLeT9Zhj0kjTHMO95QNinoStY",
-	"u6i3luntM3UC+RlXi7wLylM8TUYj0mBcqqKrgWueYe3/k6n9AvSfoL13/QLq7NO5WAdREU5wTYe2iqc2",
-	"a7gwZHrVKmgLU9z0KcsnSVf4eW0kQNgaRlj1iARRkrXLxnZyEEED5jowLVLRhTS3CcpCUqE5kQLDsTdk",
-	"5La7Y5mJkeB5qSFS+ritvRRhc3g/jfT3mTppsHu9qs6tTY6q9WGBIxn600gq8/uPZWSahQ47JOxGLtaR",
-	"mjNUVmSZyhr+wGbnaeXWz9QJSrJGW8I0lO5pPzNaYsi0Ggo2GMvY1REEt5cXY2lVGxSTOMuEznlG+oyH",
-	"imA3gufzCyJiKB97LHM7Hq5tpq8dPHo8dIgKnRVsFQAtHJCXBGRYQ41EITNzV/MJCS747EAsTTQjKtaG",
-	"fJYI7TKGlkTHEvxHRJrhERwM/EwqNpaxIg/L7N5ad5eRgsGNBFP3ARxQjxhLsF5HXaOtxpGVzM38XdIk",
-	"O3DOsyZcN5aNZbEFi2tHEUV80WmVswCdFUxvGZsCBoz+iQ/eazebzRaS9c/UyVnNUt9719fvwcsxLCV6",
-	"mlNp1NZ10jVpHy4KZnPBMleBwnPk1z2eauEtTzXjrVjjNdp0H5+/jNNcWcSp3tmS1IOCSYWMs2DfPbHH",
-	"R2jIxuCrPEPqWbDQ656kD1MuVy8CC6SnCIY3tCXBKA6PxNaIkXW8D8T7AP9jKmN0Xb2Kt+BepOu2toxX",
-	"/FRgxrhotf2rT5comVee4PVcGsxbMLsLyHk4bwq229xYS1tIr2Z0stbaxOk8tK+zqJLhCbU75JIh2QzF",
-	"txFzPZ5hxMRmWtpacuQ31Mm9uCqzdf5mXzEHc32UFNtDuKTs/IzSYRbDaI4W7A3S1JzLwCxTUigtTuUw",
-	"+oX5ssCyBT8ETwFAawkUm9HUpMo7dAUrwNgOczWqiVdNvGqE4G2pnblJSO7OoxA/EKkVopOXQGW4GMuu",
-	"i2D2QyxvWZgMCt/qi3zmbSN7LQHRMOe2FFR5/tFCcM87QEMBrsdzAdmnrd3iMcDo2R/2wmCUKbPQ5id6",
-	"eLUAsrPfN3f3zytyY02tyAUHgMGoNgVvrjaAJQvX9GRKy7l9dIW7g2O9k8ieWqgA2Jsw1vfMa+d+E+Z8",
-	"yc/+8c+f/c2fffmDvwgsq+rgR84o0LElZO7ev3Pv/rvBfOghNvDFP/yn2TZac208fHD77uFhdTPPv/OD",
-	"Z9/969k2dmfbOPzotmmjchz/71f/5aezDezNNvDOwb33794BaWvLu4q7dNZd7alxhidpCyfN6wphA4sT",
-	"q+54KGSOYqxZpw18vFrIeJmrVwxHKccCD5VXD3yy9JJ+9cGc7FTW8SPmbvo1B9nuZNuFXOhRLJZ6RYdi",
-	"pWPEnukX5RnBIB4cRMd9Ejz/1z/78t/92e//7+999fM//fI//Onz//3nTwwtfvrPv/nelz/62fPv/PKJ",
-	"IcVPzXLYj4k2F9/87CfP/+p3a6g+1NAl1wBzQm3Q/uTT1fEiWwBSDYimwsfGsMVpM8FTmzNzkcu7CpTy",
-	"liqp25fVsJAdma7t+LUd31V+ygtCtyYBXSgHXHlChvhFdZ8+sDCQCA0sMsEySHkScWEes61hOGs+EEnG",
-	"cvE4X1TYyaPYr2Fpp9e1UtPmx29xOaYzTkLNlV5erlTfvsvz+Wxz9daVic+zCk/kblLEhAREN0jWSTT+",
-	"7TOPRYVtSiRi07gl6rFcuqa45RDugrLyRGXlUjUVl9xdVXe38Vb/82++98WvfvTsO3/x+3/z18/+4s+f",
-	"//gvn/+v31krIoT6utSqNjWd/Jcpva9LWWvpfSvUnZAooEcAz1emH2ug8UsMex/BG6+8Uc9MYx2DHi5M",
-	"bczbypgHi7jQkIdLvIURz+zpdvBzQpb5Nh+NIC4h0EPdMf9oNltw9rVGHh/wnVTJ/o57EgaZSjHpD4zo",
-	"ZlLEdLD2V4sWBmztfl8rNWpN9F6zeqpzMezwdWQEs1KXXeM/TTuelEDBwQsWuBQ3YrEyVhQrdIcoYxGC",
-	"XN6SXI06Fj8PRJAVi6DN7uP5FTnD7VhNMDADqU16tVBQmPTGuhR9uwIZrWb7V57YQ740rNZR2ZpAvOQE",
-	"orauXJ51Zf1LuK4I/ZE9YOdZ4VgyMRzlUxbhPYvYWJ4kBFMhJB4mzH201f0AqEL0egKxLgEpBID/Eu3w",
-	"IWRsyzbkE+VwLJR02XoAh9FTGZZOto4BnuRrl0eGILtLKY68tXS5wH5UECMQvZ764uUC8RDzRGeExDXF",
-	"v8stelzT9n8pwl9dXvBlNyFZw5HKrDXpQmTIK6diutyU9J554QJtPO+J6VkmHnO5Dj68x2CstdB0+VGL",
-	"dvExlRDLNfn2oRDYtZFdEAymm4kcd+sSha3KTCJCNU20xWYQRvaxuGDCDLKxIA3/PbFxmQTzp2VFmYrH",
-	"mMuzMrN5T0wvO65rdVcQ4onCFnZso2H1bLfgt/fFBFZhNY5rxlQz3JrhbsRw4QwxLi2VuwgOe2b01RHS",
-	"IqZzNdKA6ZLI/kWobgsCtSyxq2O0Xo0YrQ1P6+YcNlwtoMS7Dl2epie8e1oqYA1KciWnfkdlDraDkJwi",
-	"20Rk8Y1c0d+oq2Qv6UcsFr1ECkSNAgxwHjujSohPfTwQ8weAtmqWxELmST4NETCIcDIJwSln4vFIdHNN",
-	"NTYOWCa6IhkB7M/QaOUiJuwn1/jXtJ+nNhC2KkkISH7WFmLb4VmWmKFQiRAPPooqjZi5AlQqAW/CGEbI",
-	"8GwjRcIzAEQBHupH0iwCqAyAWEclMIwsVypfwQ7Q8mRFNy6nrPSlmWomPgOQJ2j5yBqrDCnKVWaWAEeP",
-	"YP7m6xDIzl4T6oeUxjzzJcA/zS1tnEGuMBXQsGVdcMEB0pPo3vVdLD2CLQB+1dUmZGRqNyG41GZ3VM9+",
-	"xh2ccG+cQRKnHncH9F0vU0Oq4xXHmdCY2bm/exOmhHuHJdMJxBbbQhx/Asz3+zSrjUYvcxFHAIglHpu/",
-	"bMKpO+CHIDJHWGdcU0WS1jV2MoWkCjybSqZT061KYyjSLgFIEpOFAOa3ClLqiJ+K29RLsEWZ62WS8FtX",
-	"3iojmT45Doa6n8THQZsBbOnVVmu3dRyE7JiS0/CXO3ffv/dHD+8cB0+ri2mcJJJjsaJ5gNJ1hWIa5Jq9",
-	"LISFdtZbR1qIYGwqiF58bazXgxWK7hjNgp98WkYQ74rkkWCEaT+1RIWuNXf7tGpl+NH4JE26ZQnPr/Cm",
-	"l4pzRcEPoQUrfYdHBwmDEcmATri6AsD5kozFIh6PUOnucslOwIhOSLGALw1BBmhZx1GQyR3ABOf7S/Ki",
-	"wNQiIfB+aXpzxKKyQEvyLVtoZXGNnmWK3tvJt6COCpT4EI9HKSinZBVe1GMS66UdElKrd8cTmV/bD+ZR",
-	"m6Guxz18vdUkjGf7b/c6zzI+xSFWDQnXUmWLKp9c258tfDJLaS4Crpb8R1ubvtEiGa+eoo/HMS6fwjoq",
-	"a1uZf/5iqx47GWsj/mqGpTB9g1t5+ZclE3t5G+V9RTcfcuwoBOw5CLXTXS59hPpmszyyBjtUhuSi7DZl",
-	"A5XGVHINRVK/4hrgzkslCZTUugkfCSMgeWDD0SzZ04ICy88gd7cA2tRifdBXVJXOKAKuHhMYC0uA9qWW",
-	"QYmPqMwQ9jzi01Tx2IH0ZaKbjBKzs9Ug2NtR2A0o6mIKWi1xLaKTi9ry6m9tW3tqZhcVmjxGIjPUrpoX",
-	"mA2dncpZXrx7dxbPhsCLVp9MMWLER8CmX7UwW38e64Tb1gT+HP0spcVcGH67OlF30BCLXCO3Ce3aUHW/",
-	"WaYIXMdVWSVtFYCaXZU/vJhoqLFksJcYRZhsNS5XlKwhllUdS0NcwK7y1lt3jJhrj23jrbd8g0F5UFRo",
-	"gA+Fh9nkHkUgL3dOxTQCRGs7+BK1Rhxyw2mOpTXJaPFIZDy1VhZNdhlreiVDlN96z0GAoyNMZWhhcawY",
-	"6jaEfuFY+uBY+lOiFThKhsJMHHkt8LtsLDt5MhQUWDO0mblgUIDqsTnpn+Zb+hKXrYM2CY2fTr1PoNgE",
-	"fDXkcnosh7aKK4J/pykbCTVKBbLeEyGkYZrdgYhDr/ZRaU8SwtOjmbzDk3ScCY3biOeDTQbKKDBS5UaH",
-	"oRZZjyepZjwFrk/HCwN92kwqa38JAZNrLPNsalaxqPxigbpsPSG72Q453Gh2JFcwnfQlz8eZYDzNB2rc",
-	"HxRoXZltwzsvoFTAtXAQ8C4R2hqkzMyHI7Ad4u8IbW+xv+GWRHQrIiN/jFLT/MyZxlWYDMxJzDWWFu6q",
-	"oQWyz8Xj3JblxQCwhExP/tWK4kT2c56eRlA4aSK6A55HWEJIskg8RjLVSeJoMeT4GXLJZQKP5yotx1SR",
-	"uGLUs1ZYiEPtpqv+CWTPLoMhiu66Bu2g2TEfdjAjADakcHiau4cOz6s7zRs7zRZrNdu7TRvHpLL7KBc8",
-	"+81/+OIf/hLIsD61z371o+ef//T5d37w7L///s4Xv/rb5//lp8/+4nPDDUgqQZu86Xe8G3y6RuCXvxmX",
-	"7AeG6wxLWxQ7sSJeu1hiWmFo3AvisuiSnzyh4l1BO3j+o1988etffPGrXz378c+++vlPf//5v/v9n/4v",
-	"z//+J89//JfPfvyfn/3V54FbMCPQ7cLp8W9Jh/zOM5CTBDPZBJfDNo5m/+R/wOMzc/+onuwsl6yj/Wt3",
-	"siE3cJ6mlpdWCAYbauiLrJBXqErUQr/aARWlc9VN5vSsyBKsKDTselgqcjhQSgsNvBRtlLpK3SaZwVyM",
-	"YwlVZlOhy+6f2UHYOi1+a7ew4hSTKhao/lHFYahLAvEpEXtDCwHC1eRNjI02DR/LmTr9JCKQ7wSifkjd",
-	"Bzcpw4qqVL6xLNJZWdNKGcWrtlAXurvAUoECAMigJPcRFnFRTDATwwQMzeRc8ruiiZGXMTL8pUNRLVGb",
-	"1kZorGwIDrQTCrKKEpnkieFRWAUxMmvWiZUU/ndgo3BHEQQ4I1SYd3WD3cfFhS8TqXOSEXZYZIhH3jFC",
-	"S9Sm8Wvb0LVmyPavhmyvGbLWVZhuk1lpkvyBtg44NqSjBnvoFoHUgxGfdUgeS8aOlMLiP/ih87wV1kXL",
-	"86FjGhL66XZvYTg8SmRDnmAVemyIhEw6dFimsVhyi3YchfSAn0iVDXlauQm4x67uYLG/tMamBW9TaI/n",
-	"VxIkP5SqY4GR8fxUSBYN+eOOrQgc2bUNi1JxVOkyMhKjGucdbNe9aRbSF9ljEFjtHKv3HRovd+xNwa1P",
-	"e8m0zZsLD5VREB5kMe4h0iyjJ3jVNwlzlk4t1VBVWPECVE/zB2kreIVoRcC5Cl8NWYJFgpTpqW1d90RO",
-	"IASmWAeyNnJztXFVQXwvpoW+FmwCpG14GU9SiSJpWBOp3LcoqJOChlWH/GKU5pD6a1bZhRrnK/WCzU24",
-	"nq1zyWzR6OISwQY98PItzEk5Ef1E6uKoeNOGuq3zO45sbclQ3Vq7Ibg4gRDK/AI9Ntcy8nDGI8+ZP7NM",
-	"Zv9D9G+5jsGEW+o20W6ReQ6f6zIBxgPjTRjOlZ0wMxP2SZ/PMqH+1qJ6pkf8VNwl5v4CVSef2pTr/yzQ",
-	"k1AgaZc/BJeYowJB+1ozDPzbHLRv3LixW9KmzM+kFn31//3Z81/94Muf/N1Xf/c3qypMxR6WlLEjUMba",
-	"zeYfNG+0m01qzdMFy+QvaO8155QvEJyKLV1rVbzPqA1rpQfrjD/W3aPWPkbKurHi11IF7ZuYC+ZWa6U1",
-	"mZnqtjolnM5XU5ms0gevvzz6YIU0DOB5NjYZEjjiulJTrSDaQBUzQVcrfEZFREEnA1mH9BUQ1s9ba7T3",
-	"ZZHWeNsr/1hxwo3cnkg7yghDn0TcwWaFjm6xkymjtMDQr1DuuXedXTtXwKgbDJ1orGWe7Dt9E2EmJzzJ",
-	"gQdjRUavPAynsFBwM6OVHCriG6ErE3mWiKLpJokEJbu6VJO26bLQspLevLWb6oiGTKRmMspXriYDhXNC",
-	"O3dhO5/1WduAzc1Dde7KeNZau0WVRxt2VGFxNSfJMJ9PfaOrVzJ4b0OT5l0ZX3Z2i42EuXrJkTC2WFGF",
-	"o/RlZQQ1Xd+0ig1VgcHrUeh3FxOws5CwPzmj3p5/E4MNMSMvJRBhHbmrzkC5bCSNEme00U/WNTITI7Bd",
-	"+IJ30rXQmMy/OPD2rmXu9G5hy1WniQAzNtpvgNdPBiITETi/6X13cR2mxhQMCaVMLGeyInuunjjbwrK0",
-	"rEVht4c0rbnbODe1hSNdEB9VTLIU02ThGqyqRcFeJ0qlgstzDkfdgt/eUXKp+nWY9KXRsMbmuAwEjwkW",
-	"8VDkO7dhw+cPyB2KlS4ORWlp5lIA6qimjRli0pe0N0XAPZ70dSrbLAhNPcBb54qwwa2mumyZgNQunuqQ",
-	"5UrZkHqjpiSZ0NZWKMdpOn8n3xV5cSHPH2OF0FTQalFV+boYpJ+KfaOUiu0VCWp/YtbnwSORPUrEJIDV",
-	"OuL6NAiDNNHwJxBaAliBRS1hpWRwbzqq17GlH7epEoUrd2beNmxaXR3K3hQ+BQ3S87uWCr1udm0Wp1lO",
-	"xAnEcBILcYnFDXZYVD40pJEM/di9TUMze2GuVxdM4+iJcgeSpckphqp7txB8pEMt0kdCNwowCQoL04ZO",
-	"JLLBPs6U7DMLlaQxQgu5KqTJeGHbeNFdzF6syIF6VAy9FHQGuZq4DNYJkKkJOILBZZjkLuCYWDso6G9E",
-	"X8/z0QOZTqOQRYd8KA6TXPzhYZ4l3Tx6s8HMvWNH7x+GkJeXsRMxSAybZqNMPZ6CbeTo4UeHR3fvdD58",
-	"+OCb9+4eknNE86lm0Td33lHZhGexiHc+zFSu2myQ5yMdWRezuaMxizqdryud49Z3aDvAY2e6jQ5Fd5yJ",
-	"aAZJq/i6/JnLucSQNYoItLV0sSAZ+rB1aatduiut73CsoSKmcAlWtqpWsYr2yNjFNsPVfMoSCaPeeUfk",
-	"3cGOWVMMXnuQJf1ERmUflcUE22ORTYXtZkrrjjbfebnu7khHtx88POw8eHjv3Xv3DyPc757KTO+jTPUz",
-	"bjPiYe+lSOA0oQCBTs8Dojfkge2rcqIuLgGtpJU0wa6E/qcIr2eDfuokcSpcZGaRcGs3IVzw2ZA/7kCW",
-	"a2T9ml2uKU1iMhDSTMhGNEDyLKFqmbWERbOhBvZONdgBvgzRgZS+0Wo2nUx5C0x6Q3DhW0lapbFZczPZ",
-	"j23MLa6VOcBkyhHxjvkRkzmiA3DJtiGCEQNUdnSeCT6EzbAplKrH9putImjThhe/zXXSLXNxrcxcYc+K",
-	"iztQEyYVmyQyVhOKHHEzXRjq6DP3DaFdPJS3rsoy0c3ZQGVasBOe54Yc6pwjLIrHZzEFf31Oern4v7V4",
-	"UuiOIfmYieABVVtD0zgqsVFPJ11B4aitg691svIhijyring2Fbn4DTLn4ASeqHjaAZiAoL3fvHntaclg",
-	"MjSjM0u72NPjWUwIWyMVXIsGo8Kz7I3dN4HjYB1Z9sbem+Ye5KkoYp3sbxQaM1DjNMaa0hEbjXMv1uKE",
-	"d09ZInOFcXNQ2j5k8dhG9kQP7x49/OPOnbvvH/xx54N79z86MiKT4SlYohre6pBpJbKZCdEHB9/s4Je3",
-	"H3x0/ygivw86gyBxejwiEfEhuHEAXYfCU8zNHvBsmAqt207g2G02YdpVEBuYcQHr1EliStOgxoBvise8",
-	"m4OHh+d2PT8mtp/k8++bf8Nr+IUDegWPFskZdj+KOCL8IuOSYGMTsA6ZrfFWPCkiaECOxpg6KxkYhjUc",
-	"oZQtlXWk9VVOwUE6KWA6aJNpo3D2sP7R7CKVEU9wmBOuySPXVY8gmWIqcieMwlI4ScBCyeKoKcKUkk2o",
-	"bYgKMz/4R8/MLuXaLTlkUSRDkSZS+KFEUL5Oo0hhN4KGUvToNkFCtNJApPESeFq4B1LlHfNe5OBSCl8Q",
-	"Z3GWmJHbNV7YFL7QSHQHv6jM20A3MrHSzR2ANsriiUedjgrfqNs1zCEy18GpVRrjnc4qwyCyTGWdgml/",
-	"+X/96tn3f2l4oEcmnCnSORe9CBj8y8gard1mq9Nsff3db+z+0f7HzT++8d9d+1fv7X1w9f71D28+bB0F",
-	"KCRBe6tM6BaQiSlE3mWbTOW3P/zy1z/+6hd//vzf/mJuQoRJsPV8rJCzdEYb7sVZu7C74ahXFsjwFK8v",
-	"5K4KSlbjAdaS2mbxOb4/C6h3jqS2jB2zwCQn5KznygliOycWFH6BOMa7A8sPDc8zLE1NpB1LaMPnlY2l",
-	"9vIPGywyOh0Ytz1XNHKzDx8cFrgGxXgiNjEEgAAXQDEXsY1uoXFAniYmcyAa2BzD5gg1DwNDXxc7dIm1",
-	"mD2hZBHJbbjSlGaSZDiXxhIWt12QSz5RZer5QM5TT0S3SCAYCWyGEDfk01SaCHjmFtBXKxEG7VZzf3dr",
-	"Ohqu1tHe+bOePwqefro2GX/bnOzLNlgQshpWKSzCTIs3sQqCZy3YeC+w0f3mTa/RTPSMemF5K54TSn0s",
-	"iYRly8URIBKPRr5sWcS5a2W0EJK0rI4C0J0bbWToRrktFFBpn1dMk+xhKACpobV1418GzwQ7/HhkqGmr",
-	"2WxiuOZa7PMsY8eNvRs3rjVvzNk7bHm4s0Ev0HThZSBRJIenYaMG7TAr43HGT9KpzdYjyhUhg0QDocy9",
-	"0i2FrWCsRcdm7Ueh9ynGrGJCnA3+AAzN4Y6QhuLE7A3g6n/Y2t3bv3rteNxs7l6TfCj+ELPSozdDF4CD",
-	"2T9YqdXhbxg1tw9QozmBCjTYPTnTJYv+APNnmB7xrghZ9F9/85vw5KOjd3ZuzHZh5I6JYuJPxjwFNxN5",
-	"6yDl07UKGJmIX3CScnkKyYuGpg0TrRPZb7APU94VAwC0hMRAzoDdgtnGvCgejzghTOw4A4pbPLSjUDQL",
-	"o6dWJoIaIFb/TgomT+YM3BYMXO5gNVtE3PCsIKJkubLuH4u7UWrFxhUs/t7LTDKf3yqdL4hX9i0ZhDZq",
-	"5hU9++Xff/W7/+H5j/868vr8b+Js2snG8g8NZ4VuMUUp0Tbz4JaPKTvKRJx0cw3ZV07kG42EtLIesYUq",
-	"W8OhkPHhcHtciLD6NhZWI0jnwwGfNc4FEU+0KlUm9pnwpo0LBNngqSelrG97/NqLz2SiS4fSly2xYA09",
-	"bwetvRvNJvynCZR2lPJElns8gJsczlAcv83ZEszPfvf//P7zf/Psl3//7Dv/+Z9/872vfv7LZ9//7vN/",
-	"+4vf/8e/ePb9/81s7uJBhIFW46w7U8myKNlcHtuHBVmxqYde9duKAS6jb+sPDPxHnWJoWLFpDSfRxQWo",
-	"4wnKpsyc0VIuWlW1bsPAWmFASDXohrt9PwiDXiJ56tXY/qfPf/Dl3/zqi3/8H5/9+d8++/4//NPnP5yv",
-	"uo3L66puF4vr6ixdNTMj/LqgHfzBjWvllc7UOPfQNkV/iMgDrdAhqYLszWUn56elUuEA/u0KM10PwmAi",
-	"kv4gD9q75ja67C1fwsXqTYZqBe0AKAHQ6QUuwKdhAM6E+KxlnV271VeqcpRraBCVw17zWC4XunEFbLZs",
-	"5nMR4or27NXJaLXgbjg7piZxj6s6CZ1SDVZNQ7Cy90oGLmt9uVgLlxkO2beOZaWBy45j3sJlf1lm4jpg",
-	"vcRo7jTGCcSvfePwwX1mRA5qC6Pf2GSgUggQ6Q5CdiK6fOzCtLiRhw3FtDPv8jQ1shwFK4G6sVBNSdBO",
-	"SBoK99DmiwQ30ltCiPUZGTE041JzKNTjQM5s6QPNUqWNZAFgLq4NEuSxHwKd45JFnpC3856YRoj1Z+bp",
-	"KU6UK+h1i8Je5pyx3iYfSx+0D6BVcGxLZFOwSbxg4LJZM+PRRIGQpkNbFkvJGOEAWYI0okIUtAtOdqwL",
-	"luHCc+gD2OX1GzfBMlnRx6drcrmX045YLTecuVjbCg3O7Li769kYge7gEOFPJ1q581TIGhZ+pKwRA8kk",
-	"ZPk44ZADiuefrJeW4iYFNyvatJSP2oY3GudqavQOwnqGRttnLeHUEk4h4XimSEdg15N1NrVHmrt+5Qnd",
-	"/aWpmRTMsR4LMx9tnpZ5Rt70BkqSr6xSFOkKtQXjsVj6+6ydzrbtR6PiE7BPdqDs2cI+r95oXP1XzosG",
-	"IUz2czoclO1uFNBStuwy7loqWExgVonsdxa48FBXWzpri55U+VLLvaTBHBU8+/4Pf//5nz7/zg+effev",
-	"A4qD6cB2APeZ1dfzpa3qpC8dtkqFhWU7z2YY5Ia3u/xDlfPUBvUh4NCygs92jBOe5MVXZlO3YznmKt0R",
-	"OU/Ss3gOxALUOceXnHOMZg0wjw/UhKVG20qwrCFYPteg5pXZxXPE+grCYyzxJhFCCWcf3r1/5979d8mn",
-	"RGGEkLSBcZaYVrNC+OBIyDiR/YoC99hZzSTOgUlcLuHHDkrE3D5C0m3/tQrBJpK8InnePw/yfDYt3p7u",
-	"rkJxQybVhN0+uH/77vvv373zesXrvW5VdYFYlSK4C8co+Ly3NDXOUGrx2PnIKtPFvcp9kHrpoFetBzYe",
-	"C5utSM4M0I7RLJfbnygmBxPwCAfW8CKArEVIqr4qwC5tdAHhiYL72CFhAflXgJrrhaZ/zdUjAr/6LZct",
-	"iK96ZR3ApjTgmYhtD4bxUP4wAklpdmJOJNicXLOubBJ99TV04JspCuBV0IObfBGWRLM2Gj/VSrLJ95RM",
-	"KSgb2PbUFzmLKEMA4GXR6VPB2+7i9r10zI0PjJjQ3gvxr06iO0OVFQXqVmBJM6wn0Z147HxjM843Mr2Q",
-	"I2ve47a5ky30P7FR3v43VB0R6iTYz1phMBlMAR+00xsbKXvGWVfc93u5n1xCR+sW2ytfh+AcPWcrI1/i",
-	"0TqLwQABkTWa0CXzCdodoCvcEeMEC6KA0Hwhgj0YNyn0olKyPyplCiFUMX0Nyfkaq7Mg1rsu6r6FDq/A",
-	"gkpzzZIe6CkiE0yKSdsqC7byTZpCG5SKhdFfDCm1uUXH0uXoEzeCTHwV8+nXNLGFBruXExezUEWhi7Zy",
-	"909XBDzNJEnhdCeYcTUaCemwm6lMth6oiQa0ClrD2AtxIgbxRoTgrNGbjSK5i59gzjtmgwFmAA1sPsPu",
-	"WN7rkXNsLE+lmkjHnPhc5DZ7A8Ci0T0XjWU3FTzDRHTuJ9VRntybIQE3Qnkis6qGTSV5AQ5P0V3HskAh",
-	"KPvH9ps3Q8qYw6ArmgGuJZJx3fYg/UGzg+y1qF2SOqzaqDL24cMHt+8eHt67/26BS98Aaifmv6NcQO9N",
-	"qnvr3nRliUHccQKHc3hClavYawBZlfncHhSHlTPgGhLrS++PJUBcmjttu8QlhWyJEj5YF8K4ZkpAlSUw",
-	"s5lDHguAIJnH3syVw/9MpM4F90diblGc8YmkcZS+9PIGVQbd2PKkKjNHM+VdEd+iw8JzkRXny5wtW4ud",
-	"D+38brmKUSTlTDhkElKz/pZgLXNv67TFdI35lGIcwYwhMnYqRnl1nh/csu0low2xDizMclA6VLCOaiLX",
-	"CR2HeXhuvaevnzGiVRsjlhgjmhdqjHBrf5nGCKLfdbJh7Z3cEDQW0KKKMhROcadgcJV5Bq9ztZhYkW+p",
-	"ycTJhSj2WcggyOrn5l6yq82mc73bevftouoTDAaxhUIGXjkdkjGchCYXCARZghiWUMAmg0BYhdFn7umR",
-	"ncLLYzL45Emw1B5ApSUy0RVG/iryGpEqbpYNWN3jHvRIWgXQbds7eUcrEhZLvGimyT1scs1xWGddRRpe",
-	"sRh4y5clUJqt2oaq00k50wrgqg7ltZvvxdRBBhOiLbfjq6FgxKTQZoAkmyuOvKV9QC8kha7otflYkypb",
-	"5LVZuhiC7mNh1a6xEc/yBJG/38Da+fRvjPqM+TRkY5kKrVk0SHSusmnDvdOZJHE+iArsqNyoPxr1OYf0",
-	"9+bFlNpHlSU1+5HA9IzSIgh2rvyqQ1JlkZWbjXJPFl/7KFcRkzzL1ASNC4mGtaRxKAyzLeeXGU5CCMuG",
-	"CAvdZpEv+ka3/BDglv8vodketLxP8IAnzih9y+KrdKSKbrGI9OZpubXmLQetjKgntuBwzwPpRKy7AiSt",
-	"3MRugx2kKcUKI5xkKsxSm7PjVa8As5BZC9hJRFAqTTP0Rxx6I/bqhJSmjrhFrdA/FoCB6VRQwsmFkSfC",
-	"g66uXMNZ2E0ooAgWJ8xeRtkgH4jhPKd+34G8nYFuDf4EHCBIQUlh/juHSv1mCGtU6P/QrP87SZoDSO2S",
-	"obo6HXb1zLBRBVowbvvjilGQ+PrTpYMg4w7mOBZ1UFRGYFDmlsGqRnP6YLRomM41sOpID0YjI1EtHWix",
-	"RvYML91j+1JpDEKOh1Cwy9q7gjAYy+Jfn4YzkHqGGZiPdh5xwBQEbmAGdcdrwfz7I7+V5ROx6Xx09xvs",
-	"NjnCwPblOdrQUozfyJQchlCtsrlXwuFSUjTAakCipYVbrFoXD5Zx9forZ20NVtNDI0BkS+QVG4bJhlhT",
-	"HKKQmRF9cb7WKtRg7yaPsCRfPtYR27OgXIZ1AwFCtClvQcpz/uC9dhMlyappk4HCn/KQP35fyH4+gDJp",
-	"YTBMpPt3OAetuGz+tlqXvUlQuFFlaBJssAPkhb2EwNqGDgw3Vd3TgkcXVQGGPEazsXMbUKIFz1mc9HqQ",
-	"HJnZYrt+K0aROOFamC6GlHIsIUlEjnMRFiLHTI3EDDDTKE3DZVgfKvIcFLucxOz99w4/OGRxglbZIT8V",
-	"bTsjl3aTxNbbTGHiapzrhGYFnTUWHVBPDijtV09lQ1ASYp6LHTCLbbZNLhmbtuoWXLayAHLG4HK10dDO",
-	"4ByG371vZK1ghZdvgwR1sSVVDOczg1qm+Tjx1pwkYNa10nO5Sg+sesikmFyEXnMFFP4lYYxgl6ErBgDu",
-	"0bt3y6l02I4NTkTfIpVU7sOFyhioGJ4oydlQ5AMV21ST7kBQ0eZM9ETeBbkYRWJKv0NkgwlPLLQDuF0c",
-	"QbIeIBdPg2pBCcLDpeuhBcpwYzM5l4eOknvbQlPO5rwV7FrnfIrew7iopZxkFnNzLDXUrGYfkX/SDgqZ",
-	"+77hHc5NWAJ+tK/cDD2J28yT/IaIcy8yUREBaqYC0vR9NdkKEouWspyv9jF3iRJ7TVe+xqwcPrzq4bic",
-	"hTQIhyFoXzVc2XQWtPeaa6SBwUwvNQUMDHeFqWwTR9IGxrQznDmbBMtsZyijhT+jfAfaDy3VKuXrQixH",
-	"0h3Yoo4gLd1iZmGnaD2QyrmxPZpYO1BqB8omcaZA3WeBpuzh2xpwymWX7F99Ws1aiSUuNB2+b4iAphGS",
-	"Ga4YpMUYbhvWT4+B+5dtnCECBMVjC0yoDeMB5OsSDLNUaKI5ljMQRJriD/yAVKzgYVGowX+DOfBFyG7i",
-	"eClWcQernYVvhssMiMuOJR5LNSYRgJdQkJLcVVk/lm+99TGyn8Zbb1XwfGTkVMtVEuUgRg3w4cSOUQ2C",
-	"OBYbkmHL7ZsRUlcPFkgPpm8LUUmPQsuolRSaJbKbjiFuxOhPWIEmB3sbjdCKFMC8aXXv212EpH/J+spF",
-	"kOBqoCwEAGlo6UStC9YvNduK+J/jVFjxBk2HJK/AS0VAFyikZtdRoxSyKyDsqFXaZydmoKSmcxZpQP58",
-	"g6JRIIbsll+XRIGm6dRa08ybx3K31KyD5QZ8dXhxaKQrnYOh24a6wJF3ixXz6bHcqx5eD6Vfezng1X18",
-	"tcc1DNxGxB3LAxLs7KDxCEGEnMdXCmUZQ+Iy0edZDBZ3a8NB8FELsTDWpAe584u4ZlR5z2y8vmWx03LU",
-	"4CnDB3+EmDW47KUagGlMW2vLC2WxNQsjPoQVDtEmTKcNIshtVDmel1xVv+pdHSj458UcgYW5qCjMDvF7",
-	"iit0J7s0CzhYmKA05Il0hZdtgUPOekkvH9iVMrN0xRUT6eaNx5auD5TgGYxlnIkY1n+kVEpGponKTunG",
-	"3ubdAREHgMk0qogNEQRzIQBk2tA7KF1kdAvTu9UsMJ4SScYbkWlQ7NxWMs9U2mZS7QAqRfQm3ldtlwNB",
-	"VM1xrsAS8RSpqMgG8HQa9dhc1lh52gdNyKoI86qAmeOBdDGODnEe6Gw/0TkQWq4ZB/5AwPAWsMO5hHog",
-	"rcB5CG39gmNptJBF2PJS5Z2eEVfQKtVqhoZ38tFIozvI670o3cV4apTMaegVZZpLZTuWyOQaFOdHAaYL",
-	"cfDtWnrnF5SrJNci7YXbwuQXKtPaQQJk0V7BjGP6WNnoY3jfhUUe1ArMC1Vg6mS0l1hJuCTNYHxiTtuJ",
-	"2CmAfBaoBgfElNHN7NKyHOISiuC2VAVHF4r/LnllDbOznqhKB+wD2a2Ikaoyjtvq5Bh5uuqd+1hl8dUm",
-	"2seXtprE1Tb3RObX9gt7eyJz0RfZ4gYpfCrrmNWYbXXZSD/SIrt3Z3HDEK67pm8ZEKhW9y2/dB4CczrW",
-	"8RC4E14gqdRFkrey/s+vaNkVcMs6TkExJT8deih78NM4E6ENyJx1HmxQcn1R7dgDS32wrHmRTTIyqjld",
-	"cqZOPhPdPGSRRWAFYhJRmCde3KJAlHZlIqiWK2n0pLJRAhF6/WzNUh8ezoN/8sKHpCDrehSLeIw3A2TR",
-	"AzdmI4rKIqAFuDn920Ihk3ECC5mFRufBbbBNWMBvNG14bU8IHM8K9naQVpfU1FIR/qVkx2YumWapT3Df",
-	"epIxxdtgpVHXWz5JusK25NUQRmuSyijzch43r5ovXCZm3olSp2Q9cx4Fn1u0W7t74QxXagddNc606NiP",
-	"i/QPUAlbXmvBlz/88Re/+e1XP/9HxFFGoRIKxV4pPp9jJ+1gfzco0I1Jgh2OUkiPLZ3roB28/eDBe/fu",
-	"v9u5/eD+O/cefrAOqKvZgUtGuttgeVfKh/HumUvWwHpTOAhKfylXoCLMJrgMXkaJzX9JEI+vuBxBG15e",
-	"smc+B8fEFZDS5rNWNkxF2exEbKXS4CFZGQXPB0mvQfBqL0mRZvKxuA1ADbPiBnDajUSGT5erPlfMRUx0",
-	"nnT1QuA7c7oPi9cugOIVcJ622uGuV1av1bru/tXJADD+5vXG1bMvNeGWGSLafPrp9lf8NggHZ5ouUISw",
-	"KTd2kIA4XMvhm5sIzLJWCOIgbZfWeCvJGm/LyN4YqAkOpuWdFW7KwWhk45gv7rIQL6Z8iOthQA7OjhQT",
-	"+7S1WzzGRFH6Ya+UckoPrxbXy37f3N3fEh3WrcFZ96UwPLvgcrg4GHhcX5jtLgyu6cl0HqoDnWd8NFqh",
-	"ROJonXrVDylTEOPUKgoaYnBa0pcqEwV+BCImz+tBB6NRXUq3LqX76pfSdQe5rqZbx2e9mtV0N2EXq0Vh",
-	"VUQ4L4tuTmx5vL6IoRZfAaCTSJ0DWj4rxoxpoZW85bL9zxcCgldNAUmY+2Qz1JWLcBsjjjSBlmxZf8Du",
-	"3VquZFslMclsYY/aLfxKuYUxxQ0u/mbUaSB4mg8WqnBfx5+3YsNr7YKZsOiOERHok09L0x+I7mlB2Ehx",
-	"s9WFvOnTnCqnPhqfpEmXJg/RQQvn/hB+vbypb3o+Vlsul6XnqjFJiI8dJv2Ml/HIV1u/ctdPghOuk+7B",
-	"2BymTz41XOBE8Exk74mpfaAFAKvAP81QMXSvIrf6CHODzc9BGIyzNGgHV5Bi4hBnP3hHZQwBnBy2qyzK",
-	"SbVt3ELhgjKT76k0VRMG5g7rTkfzx3xKn+kAos0wHxLzbr0ORipNMWYUI3RcII6PFuOClmfzlis6BBu5",
-	"PY66HNlq2f0KjB5RvXSDGbqY9MdZgVDgZ4DDUn9NMx7HmblTuDQiNpqyETxGAIFbGjNQl4pxi8c5hUiO",
-	"vFq5DXZYAOuQp7NUYhjQ5TJoWXip/ZUFgkMzrCT2hmR/0QtWErAvEem1VFQIwqNcAvTXNPmL4RRoF6pL",
-	"4gIFxM6WSrVOVfD++sngpdeqRnaY9KXZSwjK5WwiToCQE8aE+VGN/cNJ16d6ijPVhAG8rqiCTFHw08Ku",
-	"hKm1tJePuEz0AIgAdVacvYr+PtKWgKDskKlUaFtkGlcvQtQFSHMtInsJg7KwQrrjO/WgCSj2OslYd5xl",
-	"ZlK0QTifIU9kzm3pOSVz3gUD87FkLlwds9yPTLsU4YoDMXPGc2CT3osBnAiANgTgFoxYR2xErMqH08EY",
-	"bu9Ku/x6nqYlgAr0bJt7VvRgzrgFuEa8Tw24qYZ6JLIPb9sIZJ5BIWwwuJhPcCyGY/lLWwKfgRWzwB8T",
-	"qdtFemBYXnaEtEKDZFisIcyL8Flh7QCLRAuBSzsT9O0i8TUAcuPmzKLhlJYF4b/nZ1IE8pc2OgJzM70U",
-	"zswXAU9lOi1OHHzjt9vl0qLF2DMBIbd0xuGlhRRDcigP7sqUIpXUSMTtMhtClGsHFA6R3hY8vsDbtDjT",
-	"WGmwe5qqvhfO0ZhFSkgW0rFTyOdXPYdHETI97g7MOYr0UAPCSiSGPEkjr9EBl1KkVW2CUTSDA2soRF8m",
-	"Gok+SAwJTyFCPXlMuAnlYtBuzNRGRfsHhmVSuDkCcfIuOYQqGWmRYppkDOu6YwQjNHLCU46OvxInqur4",
-	"IZ5LzaczGPm2R3zqvCY+DoYXtgetVDT/gf0OkZVcKBHCcYUFQzC0BA6MxZolqmUIkWRuZ1yPZRdN9SEg",
-	"Jo2jHgk1SoVpF88ltujvDt7tqjWC3BzKqci9kPbErDtQr1Q4jDsgShlPtOUqyrCQoX0HAP5V6nEQ/KGK",
-	"7dk0AFfSD7MlzJ6kwh8FRNbjUOjKOLbEU7fYPo/LAF0C6Eaic/PqIwfc558bHMECQS9V3B024nN6PDJD",
-	"0irzmiE5+emnT///AAAA//8=",
+	"7L3bjyNJuh/2r4SpA0z3bBabVdXdM131sKrpy07t9G2rqrfP7nSJGWQGydhKRnAzIovNGbUgGTIg2PJF",
+	"gB4MwQYsww8HhgA92vBNf4x0duUn/wtGfF9EZGQyk0yyali9R7NYTBfJzLjHd/9+34+doZzOpGBCq87R",
+	"j50ZzeiUaZbBp5OUZfo0MX9y0TnqzKiedKKOoFPWOepQ82ufJ52ok7E/5jxjSedIZzmLOmo4YVNq3hvJ",
+	"bEp156jDhX78sBN1plzwaT7tHO1HHb2YMfyJjVnW+fQp6pzMZthhwtQw4zPNpen5YsKIyKcDlhE5InrC",
+	"iGIiYVmEf9MpI1wQmqaEa0WGKeVTRahISMZmMtOqE3XYRzqdpaY/NVV9Opv1e739ToQz+2POskUwtdls",
+	"3cT+KmOjzlHn7z0oFvAB/qoe4CTMdJ5SzcYyW7yGdmuXcWgf2bo31wd2OKFCsHRVf/jE1t29ltiRWeOX",
+	"fMp1/W5N6Uezz+GuUXVV2oj9Xv3qp9BqOJ6EjWieanzFtmw+9Naep6dyOqNi8Vo2rQb+3hfyxgsic6Gz",
+	"VT3B77fRU54pmdUveyzYR90fwhOxuyuzjF1zmSsyo2PWcOTxldKqT+nHl0yM9aRzdGCX2n0uFlvpjIsx",
+	"jKuRUtwyjThN2HQmNRPDxXdssbwOJ2Qus4QMJ1IxQQYLWIMhTVOWkZHMiJ5wRaRgxAyJKd0lJ4ZOMKpZ",
+	"4r4jWhakxcwGqAmsGZlzPSl+HMhkEcF3XJCDh2Qi80xFJJFMESHNt2MylRnrklNNMqbzTCh4e8QzpQkV",
+	"am7omG90wmjCMhIHs9w7Y7OULlgSd8mF6/eK2ZFQ0wvLYCBkzLQiDw8OuuSFzAwNzFhAIuE48IyMOEsT",
+	"JJDmR7NN8GEohWZC23MDD6bMtIH9mi6xg94TMp+Y34qJuIXjypDiWSbHGVOqS94IP0JYR5nZZTSvwkZx",
+	"5Z+4YosueZ5lMrMLg4N0f8sRSbIFyXKBMxNSkys20113qHHxipMXLqI5K+2P94xqzTLT5j/4/j/b+0eX",
+	"X/5Vp+7M/1oOGo/9H+TgttnjS670RkSXazZVnY3p7MGmdPbtRAr2gqea1RCmNyJd4K2bmcfs8CIykXN2",
+	"zTLC4dTMM641Ew2DhTf7+GanLcGEUb3Gd8woz9iQ8WuWNRLpzD6wjkpvum9nMtesuVfz6613macreszT",
+	"W+/wHCSyxi5RYLsJ+yvEqguqrhqvnZEzbiK92cZNP+8Uy0SzKJW7n7ftyrdvOntP6671ORtKkSjDj+bU",
+	"XJQRERJkKaCb15SndJCyUK46bJCrzPutrw6M5pMZV8bUTArFQCV4KsUo5UMYqOUW5k86m6V8SM2YH/xB",
+	"mYH/WIzHPJmwztHD3pOowwxxN99ljMKDsF9dIXV/wtKk8ynqTJlSRlAxNM3McTYjAuiEeQDYhnklIkoa",
+	"yjGkwrABFPQJB15geZE5BUed3v63v/r1wW8fvu/97uvfPP79d4evHr3+6u2Ts/0L01m71QCWhMuxTHWH",
+	"eZYZrqk01cwzfqONyDkM1w7HdPdMCrbN2iGH8guj8uGQKdV+AqbfM7uRTfNwHHxOFRnSLOMsITKHYb+Q",
+	"2YAnCRPb7fth3b7TXE+6I99wZeOZYmSYsYQJzWlasHtYVZaY+5BIYCo73/D2IyO4rGbCJHbS5jCTSvUV",
+	"1ywmU0ZBGqSaUDJnA5DQDd92ApF5zOi6OjxIRE8ymY8nhJJBJueKZV1yng8n7nccU8b+wIZGpEWxb0Gm",
+	"dEGM9jdmeFQjpygPFuRXzy8IF8M0T1jSJfHTN2fn/Tdnp786fX0ek5SbNs0A3BzNsFTXLOepMGISTbc5",
+	"GI/MoV4+GNw1WToSriOiWGaIAbx3RP6YS83CxenzhMwnTJCFzO+KKpwIwuuGewwDjYuBxITDORpxhgvM",
+	"hM7M31xYK4d5+QtFUjnG1b6mKU+2uoUHB8FiowbQOfre/rksYRUrzy09K0lveGiHVJABIwk32lXS+XQZ",
+	"Fdvozju3Yy7t5gnqIMS2DU/snnKDysSVuaKJ4aIRGeTaa0cZI/NMivExiWHduvhDDPqSIowOJ2Ycr2hq",
+	"RCW23a7UXwG3dlPfdpU8eloAc7BMcADUJjkyfHGaK/gClpb8+vzN68joXpSYRUqZZkYXnt7dmvttL8aG",
+	"p6w0PtPpa6lfyFxsub4PV8ocI2i4urgZwxESZagqPLzzdbK9gUliaNRkL1iwjxyFiQspX9JsvJVA8XD/",
+	"cNXB01L2U2h79cHjRjKVBB49ImqW8jKnAnMLAzsCbLGayEwzAWZazT5qdXcHEMYMdEyQffKKfwMD/Nr8",
+	"BWYiSgZUDydROAdgzXAwl1ro9cybdlteUbHYjkg/aRSVzJZMqVj0R5SnecZUZWukJOZnYn5mCaFas+lM",
+	"KzLK5BS1b5okGVPqiOhsQeiYckFSqlm24z1wAwXiWhKlhnTKlsdrdiAwkFXlKViXfDiJo0L+AQMWV8Sa",
+	"d0mu2AehXccZUzLPhkx1SXzGdLbYOxlplsVkzK8tH1Zltav7QXwQL2S2PGbwQChGjEYNukq6ODIP75Hf",
+	"AnE7eXtKrthCWRVmzLSdG5i0uuQ14yDoJbK0EsBd54YQ5Yoly2viDI5mrCk1QjtjV8fwyAdBCDNjR+ug",
+	"ma2mmS4cJyCPICtAadCZialSc5klXTP6E9Ox5fKzTF4bOVIr/0yLEU2lwB0TZEJVcR7BKqWInAuzutA2",
+	"4ToiVJuRp8y8a+QMSqZc5Jp1yXtYdN8AzMs0IWqPCwgluWJ2Y/JZBDZEJeGHcitTezgy0zWydRTGM3Ao",
+	"2VYyBktiiAduGxyLpdPrCXTCZkwkRAojiMLumkWB9QTarbofQN95J8zFlhn/YVvhYb+RWniDRIlIPK3o",
+	"LVOuFBdj4k72EfjVCMXBeruw23WUIIQ71Hegaq8Zv11VbxXZSimpZYx50OoSSzR3ig9BaDCnS2Y04+mC",
+	"BO+ENBd4YHoHq7d+mBFwPrsmZMCG1FyB0MpCh0iFE6rpgCp2XLgXHM83euZcZlfIXHBLVD4zmhhLXrGE",
+	"0+0ElkerBJa86KI/NX30wUS5tFVPsdu9i8WMeRm5OgA459M81XxGM/3A8Ps9M2ErFxhJYPe7F4dDj50I",
+	"HVfHHntROq6ZQWxIkvUJyRnL4D2i6ZVhXjAxsEXaAUEQAFiazpnWXIzhG5ok3LxG07eZaUNzpjpHI5oq",
+	"FnVmwVc/dhRTikvR50nK+kjO1bKN8xX+ACRZ5hp4Fh4lavgymU/40HAy2xpwt05UY6B2HotHB48el5wW",
+	"j5Yt1pEf3JR+7IPXbnlk35qvV4wCog6E0b8UWzmir796vN6JYr+Sgz+wIQj4EIABcRmlVaXDKyHnKUvG",
+	"LOlTXTLWJ1SzPc3BKC3y1JJBNEpX3FdRuaEBSKzr33FhH3UuguVFduEGbZoOnPFtHk9Yyq9ZZhcFPV3r",
+	"XAhm8M/wvUWnWHKaZRQ+M5H4pagehbkhhPDAEYmNeAi3ICb30H8lr1l2PyIx+FZQskpi9znhyswlic3l",
+	"tF8xo+Um8TExM7X+VK7JiBvZvsXumQdX7v/SG1cctei1S/QdR604Zde4d2vfeAlPfoo6UqSLvpyLfrDz",
+	"5ZV8HwhFcJrAkzHAm2/fQplNSOI8cs7UBBzICKOFW3lOF8VkB1KmjIJ4lbEpza5aHSWjEaTXN7xNzqnW",
+	"7mIU/rA2AwQR3o9vaT1R7PZnkgzYmIJ4PZFpEhKmlcdDaarzdnfoHB81L+VIrmqGRXVlWG6fj0obTWZS",
+	"wr+4JLUjy6dTmtXGeihmuOKQEa97iHFOC63GOV9qWtWTjClYodKeyxwdag2bYi2kn6LONU1z1jDxOVVk",
+	"yqjKM2bt0eWlML+DmoQWqKim/0p/n0Iv4/el8DvvzYUL7q5tsTdROc6pCAELnbJujd28wvXxZ6N0EgMS",
+	"VL5CAR2NlrjVMtvxV7WGepTI/GUTjzwpWpw6obK9lFIQiiAm5NHqmJB/8OFD3uv1ek2BIQ3jtPoexaNS",
+	"F8MBi+8OrwsGKr0XQygRV0RpaU4XE8NsMdMsQZoJdgY1kXPRRQkkiHJZOSWy948uf/FXdRcFxm5DC9sz",
+	"29cSxG/68RSf3sfe3adl5lvmzktijz0I66ig5xj+imkJfmNLjpDlAJftkjcjQo2wzEdWhj7Cy8rxBk+o",
+	"OceGkEJcqVuBaEsO4dWX6tAXhdnE6IlowgNBXgrmLCZB9y0YWhHI0o4fwf3NzYj62yx03RqDZwWpwpZL",
+	"VqF55fCc0jCbJ+CWvZF4fGelIiaMaP49xEn07fj+mLPciGoziPuwltd+RrX50fCtfi7AopYU1FTx1NCg",
+	"qDOgKRVD1k/lvAM055qb33XmKDzMZ6ZV39oxzKS4unIv0EwDCQt+nrPBRMorsAGbby6rSxZ1Pu6Ziexd",
+	"UwgtUWZGMM33lOsLnBV8/o2Z2jM7M/jmBU7vDGcHX72VMn1XzBB5P0zz3M0SvvsGp/oSBo5v2ule+NnC",
+	"12d2yq/8lPDWc3UVvuymXnnsPU7/hZu928KXlumXgtg6P0yAE+Gu2g+brNipeDrhgik/+FPxXIxTriZB",
+	"z05CLk5PJrDZYcY1H1LDw9iUZWMmhovNNsy1hPS3aA4+Py/a9IPhSvsojyX6iXaUNcHk5hmjW1FNWwmC",
+	"b2nFR7T6nVf2serNhrEVrdgBNF7Zt7ar8gQ9V2qvC9bpgEEI9VoWxz5qG45dnZGLvAxba5yPC0ys2bQ6",
+	"rrtE7hvIqJ/Shpr1MINg6I10yza8bUjT1DK3VgouXvO+4mJYI2cb3i1IDLxmSgUdsyw+IvAwMnHTm+lS",
+	"QZ9bc+0JVX26WnBzKi32NqRZtiC0QXqr1VVba+bupHgNPaB865V09/AnFxT4422IDvks2fi45Fk7m1Cu",
+	"WNbnyQ3P/zXLlN24tfNZKXPYcE+nZ7n1rFewzPX348cp152m6kF3d6kYdulGltZ7LUWpCjehrNux1jx7",
+	"eTbhTd8sXpcbst+elNqrDuYO+JPr+m74VKn32+BXnlF8XnzrLdXDyVqte8pF+O1+VQ9fIrJrlNfqrW+h",
+	"zJoTPZZ73rSCDXRf2z++x8cuw+f2+HQmrRmemp47Y64n+aA7lNMHks74njkUYyYe+PF8Cl9XV3y2J2e4",
+	"KnszCZGBOORPUYm/r919r4IvsfT1eviNGcXK8GKuZinFNMeCuK/t5t3ZyyqNX/+OYpmq0PRVL50zJn5r",
+	"H202zLiDfGathZsZkJYO7tpZlA1BuzwHdydpfF4HqEL2QsZ+uf6U3AkPuzv+peptlU42CqJmtEwT69HC",
+	"4HaaGqnHc7iNsorK1sNW5sMdb80dbEmeskY18adws26lDArwdgayeqDrjGTWt/F1y8fqhczIRM5JKsW4",
+	"4jKBaI2JTBMyYCNpgxgCa26dA375RO3CB+ooXnlqpyMipGBgLh3zayYQvcAMyKfiQmdbuLKy8KI2X7bl",
+	"5VinOWFidPN+QeRksWNU2B0BgqA0Nwq/2RyMFE4TjIE6Jj1LHsBd0W7nrC15+7MjZNP5abBUrxjLT+nr",
+	"5SkTQ5b0c6F5ur0/uuTerBxFDd5JwcXYRisqIoU/jrXuyLXu0G3MAIEQVxmhMHRHsYQMFsScEZe71CXn",
+	"TCSEa0IVie37sQt2tRGtWpKEaTbU5gi4/Dz8DSLOW+zZnItEzsPDtvRSw4o0WhK8m7ZiRbDe2tDdWum9",
+	"TDSXr8LSPV06Ra1cwAUVKUj4zawQecruQunPU3ZHCr/r+VaU/Rx1yc9B0Yd53YaSH0gqJW/7Bsr9vV8e",
+	"3fvl0fe9vScne7+nez/09y7/4YcP3aUvSt91+3uX98sfv7z/y78EC0FJXPt5zdqs2Sby5/pYJ/vszWTB",
+	"YOP2NzNlrQo1+exWPvucNcaVwu66pfz+Egaw07Wsyt6bnNUacXmT10sy67ZU5y/r7N6K4L1uVqaR7gWf",
+	"sh1ObIUmENw7uJEuS2zCZzOWQFqb+65RMwiRgor/BRe1t057WLdoo1TS3d69bazLrZQGv1iH5RSFx70N",
+	"cgKMOLadqToQv9bbije1LQds10fhlLb7drjwnZpwUjbSROYajTdwP7hCeDnQVblWhUkHOo6a7TkWrWy1",
+	"bNA67LTCfVvblVXns2I2LTCgWtPq1UaRtUO88E/XXu4amDM5gt332bf40srcoHaEIFTdSoaDy9VEYueK",
+	"9+6V7vM25Pbg0ZODJa60LD6G2Q1B2MSIW+buzYQbBEu8cC87D4VtwXV3sToPoQ17XTLGeffYcqySzbIr",
+	"JbEjJKMhWfEDOuMPrg8egGVUxWXyVI2K/7pEniZaz9Qvjx488HRqD/496P39X/69VbHl6JNraxwxT58+",
+	"29g9NJsBaO0Or8RsdkHV1e4tUW1AlF26TZeciAVgcRD2cchmmsTdGE9CtxtHPu3x3dlLBPC0qcBDKTTl",
+	"kGPQBK28UmtYtk24M9NFy0T5Y/jN5f2AD9bZI3ANzgD8KRCTpvRjKB/BWa448hH4uS0TgjitfrCvdQov",
+	"oFVYjm8DyI8D3NRHvR4ZTmhGhxrgTjMGkKZLUgFc+W1VLZCBqGJ2csvDhF9d/D54QwA4i4lERQ5iwaMf",
+	"2MkAelgtZwsU9HU2cnPGdbboQ45tM291MIjA7a3wpLOFEa2UZjQxY4rPnl+c/a7/7PnLk9/1X52+fnfx",
+	"/DyOLPyZPe3kSsi5CrxEiO9RmcXhQSl39/HDltpM6PKZyDxN+jDKFSmQEudBKHlxcvry+TMAGzomILob",
+	"adKJ0Y1dBhJ1u/Q9vBVF/p6Dy2yPihkSpQJs02Om22E0ECbTTh3l9WAASwe3hEtW98BtzaACgObGtGIi",
+	"9Zb+gojUDnUDJ4BdrhoXgJaapn3AFF+Llm/6RBXE486sD3sNOwg2FydQuyR5wvXJ0EVAOcHJuoysy2kM",
+	"f9nM57YilGn4qW8GP/q24OMz16Abx3Oh6zLI6LBVgFYwE0iS101o64CSMp9IMqUJupNxksckHqb8CNko",
+	"tTg1AB0Bbzj6KadTUBK5YF3yOk9TRHcFgCqqrlgCL/EC7/Hld+evzo/AyT6bWWweCYrnyINUGZ5ilB+S",
+	"sTFXmmWI3MPSEaHKc30E45JThvBxuJwlYA9DfSZUACpfCyABLbN+JtMmLigLMxIsAbURAq2RCkYWWbre",
+	"1IFv1aTheo+wYhrRa9IUpR/B5sSIv3phjc+4QfZsEmn2JEbQfs5UDBhGEoGspWOVANBEE8DMPCETADK1",
+	"wIYIj2jXtYBjisk9++X92Ow21ySV8kqZvcGohBXrXVy2TVzs2OxN1i5js5QObUKiX0C3UjWLaNa2/QJm",
+	"bCqvzRJewAH24It4R9J8KpQ7O+5wdsk5G2ZMW3h4BH5i8NiMyRmC1pP4yy+/jBFJYCTzjCR8zBGAqoJl",
+	"aR7G3Wu1+mWzWA1KkUUdM8IFSM8W2ZPrBRkwI3e0yuHEN2r5CP7Uv2L1P7dG5wgRbGrLSfz1npWf906T",
+	"eDkOaX0sCwCt9fmsvn0H2QUSZrFWDv5lSLdIEkVpBPPMNaRRBNQpHFFp+pFjDn7dS6tcCZ+wd8rRpUZ+",
+	"uOPYB9Pl7rVN3+tNYx4Kzn3nQQ82nxXljC1M7E3qoKWoXBDFxlMou7TKNNhk8dmr/FB3s5swDTZBMSid",
+	"CJxW7WrxHy7gu+qUe4hUb4XAiOwTIRNGEilYRA5cHB4VRGYDriNyiM+PuOBqYl54iF8AnAShA2FWKk0X",
+	"EXmELSFyFUCQSjHukqdQ5kUBBlmuGEGEGCTzyklJPEP0wcVsORps/3HJNHvw1eOv1pkMfQGmQOyFvHFD",
+	"beC0TaXgWloRd8KVxnpPFEHcL2vopmvzdonHKgFgaVN3RkCcMF8b1DwuRXE0aSvuyRXN744Mu/nseg2t",
+	"W+9G/j4rra1fDvfglgHiK7JPdbYIoeJuM5hZ8bGgGhAc/CrXRQj9XYpkrbkpGPhpg1Br1iQ8CNUd2TYc",
+	"1B5QIxD9RAAyUScX/I85sz9bP37Q724pgGDpzkWxsN8bCmOOoNy5JObndCvBp1sRuC0S2JbI2GqTrM4W",
+	"r/wF+9zC0NpSzdtKyLQ7vpP4ls/+OLRe/9V0/nLVOu+YLO6WJKLLd6us3s2cgenGxVCPyX6v7OQpKX7r",
+	"Il3ntmBYizJeFehAnNiK5brNE9GO3Zh+WdLk7tjtcbHjWHYfIHb88h7vV+zv9kGj4pZ/sE5Li0eP2B9V",
+	"5bMGQ3eFd6zZrQvCJfh8EFJwQIdXLhIN3bvtEqGwBx9mVQcrDp5VSLGzfmOfYMeVM/G3k6Jv29kXdXRG",
+	"h2xGM9bkKXMoPcGD3tKp8gFgr0nRJRaKzFrtJzSBbM5S+EOvt/dwMHpyMDp89NVXg8OHCX1MD4fsycGT",
+	"pMd67OFXh4/3er1R7/FXlPYG9EnvYPDVHoRKrDa9rPVRBucg8se0vHW1p91e5+VF+fbi4i3xmJ+VQ2FE",
+	"B5klZof2ixrLddRis/DRz0D9/DuWw8j4eKLXryZs03t8eJl2BnZvqzPadst64pZ6ITa/Y/0MO929fhb0",
+	"e1P9zF66u9fP3Jz+ovSzLcP7t7xPTYu2pYqzE7K6xaL+NOTmctX67Zhi3AW1eO9XtdHT/IUiakIzFtZ4",
+	"4kMWkYylVPNr5srZozsE3+LMKCBl/WNN8HHoCen29mvCjp9Koelw0xOdcDHWNL3qNyVLtol7xFDj/RcN",
+	"8Y9sSnk16/jg0cMWPmyQuZbgyKLW2IXtw5nnbDihui9nTOBrm6xDmMnbwp3nBld/8mAXt/J+Lu3l6msF",
+	"HT0omnhQfv/zyyx2x2jDaeF7n910/NnecDr43mc3nZvfuA3Xofz+Z7Yem9/4XYvh0OkdiOFFvzcWw5Hf",
+	"fQZiOAxk55t3FxundiU3Y2+bHgbLNqvpSavzk5bWxPZdvwyBQF8WCv1PRq6z0ZdmxvExoYKw6UwvoJw7",
+	"VnJXziqBz0EE5gKLmEJtziBGUkWu5gOfcTNrH8WMRn0Sq6mKuyFwwyau3cMgisnfIJxMrWHJzavlTm5h",
+	"Iko4TfuzjI34x/VqkDl98OTq0IZxC5XzDJ/6OVoBr4HfaG98CjfGL2pDHMO2NinoddfMEDq9A2ZY9Htj",
+	"Zph/HtGbfk63YZO6MSHYyE+8AYn4DPFTdhwogNu8rTSwGQ/5+Rjc7jHYkNJfrtr/HdPondLnZ2ice1r4",
+	"gG8u1TY5k7eRk1rnmnDVV+WOA5Kw1u+7VY0RxfqaTWcp1azFEeRJNc2j0dtaarmY2mZiRnlndyttlPve",
+	"udBR0/0NZY/KNblzEaQ6w9vxjvmr234pLthH3fIyrJnE7rTurSdZJSOrWnhrnn1doBdX1qc+YT+2w4sB",
+	"SFqRGc3olOkguYS4Rmqz+NeQoA1S0Kt7czeU4w6pBux5rVdMs4/62Obbhtsaow0j2DNrwwhIeRHM86d/",
+	"8z//x3/33/yH//vf/flf/s2f/tm/+A//57/587/6p3/6H/7rv/0v//VSXdUbQHYFwmLtZIwQRFAI8gXy",
+	"zZjjX8Sl4X79uFPud3/vyeX3vb0nlz/2osefGvouxM61EKWbzEmKW0Keut2zVXeonru6ddsP0pe+W/Uw",
+	"9POMacq3CoCt5uquydWr3ilXUSxopHEx7CDrrW71eFIk/oM02kMutC99fwTHtIpD4UvEjniqWUYUS9lQ",
+	"KyLqQdKWxUhMEG8tF7wwj+Me18gEDTG7OCX4sWsLztvpLEfyZmwos0S1LWFAVZ3V7YQobdQsMpcZgjnM",
+	"MjnO6FQRLckgo2I4IVJEROXDCRjgzGp2hdR9qB8ed9aXzoWeazf9ul6x2MZo6o/ORqmG7LpJI2mtXQRl",
+	"6Fukh2OHYYF0O/KSBN+4WLuV1aHLnYvoRa83lMzxeN25QA7DuFFOSducKchxC0+1SwqGMN4CEEfIhPUT",
+	"9KND/nN/llJhQXb6LgfafXbJz+5FW4ffffSP12UTux9r63mDxMSnjFAdQDBA2rWVaCHTGlKwjw2dDiRa",
+	"xOxgIiGJZAoKrNDRiA01VFVPGJkD1kdsB9unOiZcEUBNKKLDu63Dw7ngmlO9/sCUIAL7SZ41FG61aTYF",
+	"W4JRT+kCMstX5uY/Onj0eD2eJGwOF55vtyBl5ui1meMb99wne37qMEnhe8OnpGAETiSZ0ivY7KlUmuz3",
+	"er1SAXxF7o34NXMh/Ib7uex8KfCjvQ/3IY/hkZEDiSUoitwz/cxYVmoTHpyxTElxv0veCIYtwlFI53Sh",
+	"0B3Jktb+Q5hX2YV4UOdCnNFFKunayI639jFrvVyvqRZzOzfPI/papje6YnDU7GvVi9X6RgT5EC2OlmlF",
+	"5rqfsanFUK6/DgOm54wJgs+xTB173QMPAvM/mU20xq8N7kptQlNtrd9NgUAf9ZbPQYVlOO5fpFV4Cl/L",
+	"OT7OUsrFDhm+6VD40pC7Y/lBv8vJTxNGk3ZYc0BMx7KcBUTVVYSBBiwh+czItQBi0k5wht77XPWnFstq",
+	"2YSc5GyzGnUfZzxjatU7ayM8ueonecN4pOjnYpgyup6Qi3f2QUOxMi4zi/vUIjes0CiclGFaTXIs3YR5",
+	"pynVYE4CUBKUGPqYtNUBUWfIILMJikFpnbZG5vuGDWmu2HnQof0KUlhf2m7td79xvdvPr+W5G4P95m04",
+	"FNe4G5HTgPMGGvt+wkQhucypIu5xqD1/7IHbbQIXFJ4zz7Umtb77wWINHKDv2Y/HDKG2TZlrljTbG+F3",
+	"RRI25CBNGd7h8u3oAv70nRxjePecK0aoWGBIeLL0ONe1FejxMbUqxS8Qk+y4CiRDADwzJyNyUmOpe3Uc",
+	"ShxGbPQYcEMqQNgqFmsopzZhsrU8gEfpt5zN6zSNdsioF1RdFbioKp9Oadaw06yglIQL0NrVGu58I2hS",
+	"n4lnr3sxPE/3PDEqUbaAnvjDVux1HRMIDCZLPABsLw08gE59+gE8dkwoSaQmis1oRlHGtvUtEYJPEOmU",
+	"76V1WwmpPMvkIGVTNPAG/Wlr+rVX2wJUY7+QArvWSILzW20v/Bbhmwxd4mKsNs0pB5jjhC7qSmmSGc00",
+	"1qtEvQnZKc0YoC5a4kwGzFwQRSyQFJkbyqckmZorOMrTlJj2yb13F0/vkwm9ZmRGlTJXkYshgwIVhhyZ",
+	"p9bUJXi0XmZjH10kQfNkuCJJJqGeDABAovrHNVBpbIAlkZF+KaSuIBVVRrG85pkUU6O1TKgi8ben5xdv",
+	"zn7Xf3Z6FtdSsSvGZg3LazcuHM2GK4c1PHDlzBE2K+lniYiqfoUxwqJbrnPa3Wi9a/XJVI6bjg+sqpsN",
+	"TCRjo9wM36hfWN/DzMXnNCN6JkjDeMospCcmqA8nNDManStewpJxGTkeD2aSoDw3gD4ju7mQs4SDoBrQ",
+	"xX+CtfBr35/zRE9qtlzOg9Xw8inmStFi77rkxEUw0tks5QApV/xs+V4iwcDBPnKlyYJpQIhEmQuv0pyx",
+	"K0R705NaOwzYeNWMDhsoW/G7GexbqfQ4Y+e/eYn9u/s+ldcwQDS+yLkoIIWxASIYS5DuzTJ+zVM2ZuTp",
+	"2fOTi+dGh+e6S55DJHBQ98k1rrRZqvmEZeYcEw5hm4Fj6PHhZgiCS/TzVGiWXdP0VYOowe3viAlqNE1L",
+	"jV0Om2AfNZTUmfI05aUKqQ2HCQDcW9T++I4tbscM3lofb4gVrjNZ25ioNebp79hPELbaSgIzi3eXyB3f",
+	"sS0DAesrPYGgkWczw4Zc/TPAgb0lJ2llno2Zri8ZNUrQmrIII5kFhiVLnjFCgVrVOyyU8PbszdPn5+en",
+	"r3/Vvzh99fzNuwtfL2H9Rdq0vsNLYBwekb0qJmRy7hbYshiu4Nrjl4odmSnI2V4+Mxx2KLOMAVIvuYce",
+	"/sEivh8BJjriXpB7go0x6zVGom6j1A1bjh1OBrwDDFIk5N5MKl7zBvjZ/RtWanXdoIjiiJN1E1r49mMi",
+	"jSAwYxlW1rgP0kEBs27r/Shyz3fYu98lJ9i0sgzbjC0olCnTBKzmVJDYkuuuEwfiEjM+QgudnDtQc8OY",
+	"nQGPBlNCFqLyKcwtTYv5g8CMVdsnjAwQDrfbqV4e+0P9/bE/enO/g79tZ/JZqWXDolRQ99sYbG6OzVsD",
+	"z/NTcojVZVvcWUS9XMore/9x+HDo8Ji6rxziujla9bXu11/oVM77as5tRNtyCf6aYw4o7YJAmqQYu4Nh",
+	"IwTY3KtnW45mTjPT7ucwnAJ3eQvUcn+O3bUqT6+09CXIH9srXJq1MkJAkHdn0w65wC7FAuz3NvzYlRnc",
+	"rTcbB7Pr7dt5EMJLF5+zOUR6qypN0P56G05V6LK01LB3xHSMyETmWQSGAUNcQAV0mjOKY1+gr5v8IAUr",
+	"lbsWkmAYUpW3ztBStHZr4GWjDrOsb4ax0Qs4/s1eAf223RufmjZVtQuJvsGKrMuL2TWM6mbb8zmOfpOz",
+	"8lmOv/3B/byGX3+LlH6bsWvO5nXkH8rmlHjbsjWqwsEyOd+AG3Klz2SNt2WJ1uNIbPOXq2eynQY/4k11",
+	"p1Ku9BF5ev7biPz1y/O/NvLwr8/fvA5FuwEX6EdZrl0zYawhmAN+QlvoXGZXAymvwpqOII5zjIeyVaGq",
+	"MK8rbAjrfBQpW7+MO5MLglO4W8EAj9/yBFma1tZmxgpsGL8EZzJ0La69G+yjzuhys6995IPVl2HnscYT",
+	"0dLwdt9Zneqi1KIOwwFrXqHm5hRxW7/PKPVG1TdHy8oX5kQQCor6AvU701WC1pLpzPr8NqIDa+M8Jmhe",
+	"CEawRXZ/BjHfuGNuNdxS1236qyavYKxyKKUSY4Uy9AJCFLUtBjZwWRMQBw/W46cTLphi5oXnYpxyNQHI",
+	"jJPhkM303ktbqn05sDoAPz0oxlRf/iYOg+DiMg1wroNrlvlHIDRDhx+NWse06bfOn/DK15XZ0h1pJNL+",
+	"DxYCqiFm7YfCGOf9KPGvnl8QLBS9/4AmUy4eKE01V5oPVVzvToF3XSlZgeDHRfrKieL0wbl5aUL5BrWD",
+	"A9izB7/Ya6gxPadc94cZ13xI0+Yis0DZAz82OKtJ7F5cbRttWV8chsKmLBszMVxsPBb/5u0NxloXVg3F",
+	"Gk7cWKAyOMnylCkSQxvmoMSVodp2Y+tfotcMAJOPy27Am0+jTjh6zea7d+bYanzL+3jFFiX0FEq+YTSD",
+	"8r9XDB3H1LrrqFKQAiJH5Buq+JDQ3NwWbSlCdwMw4xVOJFvRbrWZCNdwd6KE3bNdShGBIWZp495SpUL4",
+	"dKpIjAaZ2FCzMdPeG0lmdOwquEpRhAnA122s0q8hN7YghnQ4ZZvXTw8BIKGCevWL0nfd/t7l/fLHplrq",
+	"r6U+YzRZ2Hi9pZOwAvGoPt0pzpgy7Co+IjoDpFGwxWKlWjLk2TDnmgwyRq9YdkxiIft/zKWmcQR/g18k",
+	"PsJIFjAmEKiTqwqPQwZ+goTks2MSK54yoW0GF53NIJbECFC2eG5KNUsXAU+2w8NISegZ/4SOAWsoLafl",
+	"roqSdKt35ht137yWv7FtF9+8sF34Nbdd+Qg9m0jdKJTsV69D8Zq//yuSwcLQ9uci2U4hG/AfluK4WxDQ",
+	"DeDSIuhDW6lrFZVwtQkxVokNDcXDcLqKEdhufi/ajw6iw+hh9OhyfXWG2h1/Dv28p9zuN34+RxnVf35B",
+	"OcbM4sen5uCm4TfPrYvGvi6nzL5yWVqrx2sWapt0kiJgslrPcY6zisg+sUI3VLmAgUXkkAzdNCLycKls",
+	"Y3HF/Cpvu8bnLFjgcxas7jkLllYkpXUVyUkxmMvqTfFHKvIneGU5+/CumC7zrIZNFjRwFT5wO6ze1jd3",
+	"twmKYc87dxGEnb+iCbthCcSEJfksNe3VhWVfZDkjfGTTd4IEJwgKM2c9zQzVro1NxEtSI2mgkjqfSHN7",
+	"DF8a+HiCyMgdIwoC4pWQc0EWTB+Dex8r+UPgrQqDq63S2x6JcfkQ17m3gsf6G9SXdt7QmprwcJTJfLJw",
+	"Ne/nyJb5iLPk2IYuYNgiF2OfcOSAKOFtLmw8q2ZKk0zmImlVlrpVQHgpzcsGhlfjdirLEgWFt0pHqRTD",
+	"bZ219kCsO9W34bwsTcWGjt+5EzMc1JkDFq3JPMIi4asriFu5267+sYU65SPQOQm3t6c2Z33jvCEjd9O0",
+	"P1XjpriMWSavOTr9ykazgqCtPaNGheh7aImV9wdUR0ivdHfI0Y82HWGSkEd3aJF0pJjQN8qbanf//Jko",
+	"sjKChIqaVYcl+MKGt2NKDJ4Dn4nmLPSQDWtodn3aBp/Wget+C6Fq2uYZ2QU3usSAMeEpV7ugoS14f5EO",
+	"4m5EiagUmxjkhLidKh2npTPsZrz+km6vDbTkGFuI9Vum5wN57jcabYZQSfwLBaXCIbtl5NPhA8ZfyYnu",
+	"khMHswxGaO/iv2KLSiT1/sHX2xWyKOUtVvwRUk+gRhnm5C4l2pNA1gBPQUAqyGCBllkw1SFvap+ZD7Q+",
+	"ywWYAldYk+1NxGBVUR7uMrrAC5mRQa64MCTe9EkeWVynAFEABQL7jmkrtlnf3Sn9+Mym/sc2UsOBD4QN",
+	"tJ/lNrrU5inoKPOE5UJrKvvRMXU+IUhxKE+PpqlzfsB2DjCbGza6flmb1tCmjJ+B9BV3byHN+6fIsH8B",
+	"wiJk1GMsJL0Cr4MkqRRjtPyszsDHUNhZSodsApG2isTy2lCxKYshqCcuHSfMl8n4NUvQq8F1+3MUZrqv",
+	"T3BfFjuXNNUwh704ckFH60n7XWiLv92133jpXNU7XhyCbYQHIgkFCKDrXJB//4//u3//j/8FHpvg4ujw",
+	"/SrAXERY6vJefa0mo9R0S86wP/8v/8d/+H/+q7/9L/7N3/63/3sVa65qB96kNBIOuYGv1Gg7t23/icgj",
+	"oiC51xlobs/oFg6/sAyV9R5nIqrqvDCU8MvQaFSxiC59VzHM1WlaS3dqRyLRT1gdIRSe1or7twG10FbA",
+	"8ATeQ9IYSm3Ei8jKRIZxgtPNyMzcHFBkmXAq86yxWO36IW5lIwllivW1yNC2syY8Y1ZIecD9MQeoLUTd",
+	"52myWRaKtorOL6m6NQFjkPNqCzUjXAmm/SysvteuYrNaz1p8GA3qVKWQ4JA/ONbhYRUcaEYbJTtbc69/",
+	"QkNZ1AH+wBKWbHpcQ2G1pTa9MTr4Bna8OmGroH+BDu4Nr8XMq4p5mYotnerSplWAHOBMBdZDTzc2Qx0P",
+	"9+oiwDteZlA/Kc+5ZRR6Jswxbqg34a0dtfaW4rauvQ2a6/S26kY3S/TFycP+QuD5cCr+SLjJ3/wg3J3f",
+	"yI1A3Zk64EawLcy5P9BlaOi18b2bHd4NbM0BqnWYwP8war4Ba/hVGSewHNdle+UZQTv7bpQWfyNX43Gv",
+	"Ka9fuWbtT8pd3pQ7vyjqNp1S4axWJhRgy+vG+FubFkHT9M2oc/T9Nt6x6uQCQ94qdOPlO2RDuJ39uGRj",
+	"WjIQ6ImFHKDComQWpi0uhmmOYsXS7IvKfFutf+F/q3EL1gIzrokjr1Y2aGOSqurPqt6hD2aFdUJlDa0C",
+	"izfaJAaILocx8+bDlBHIuUnRQlBTvmbrow2TqIPGkBnrNwUFuEgD85ATkJeiAywYALYRYyjAcTk4u7QM",
+	"D37kyafYhQykqT190/WFKZxLF5d+3e2Dfbsb6qjcau+MNL4Rb0ajEIARlEQ5GrWMD0SF6Y15yf5pXoWG",
+	"3xX4kTWe76FFCmMCkXpILjBEZG7BA6lHpzBqumJCHxEhbeAIQGZYgEr/FZAayCvHG5MZIpTrLolBjXEg",
+	"+LZV72UCV4QdiLLvT6giWe5eN0fUvg0Qf1yRFyenL58/Q6wp81rGVJ5qougiwBmUuQY0QJgdjHXJ4GqH",
+	"Zo0PDppKJLZT930+MAs48KPHdjC2FxK5PMwQuA5mGRuyhIkhI/Laolf4h81wrd0W/H0BGmDK6DVTZkNk",
+	"DpaoFHCUEjZjIvFhCnaUSJV4mpYBELulUFQN2WlmLi0PlD83Z/Zd/8ULaASO1rBO6bMuoQ1Mk+4Npyve",
+	"ijK3OgbrFJfQhj9piZtrIc2OiA5CtNyWtonOAtd435Gm9SZNeDwgMmvfQCp9I2uM7W4D2+J2GLTm7PNr",
+	"lvWboxQwHLnfzj50zkQS2IVYbZpJEV1hHuBijFTLw9y3KQJx07iUDfE6o46T25oWyf/ecEEqXCfY4Orl",
+	"ikrXs9pyzZ6VBxeGj4Q757ajdFZKt6F61sOgkuJMr00nMSTnqTO8VvJ3vQzUqtAHenE2erqf1Vb1skFD",
+	"Qya0IRNyRHwmIeGCxFpqmsYR+nd7FrK65B6A5IWiZ+HLia3b+KgDjbeaRlVdrew8NlSsjA8srEx/5a7c",
+	"WJkr9nd7Da4Yze6Ex2AFdis1DndsbTM97jw623d6C6fr7gNWzSi2jIG7uWi1am7vZZY86oUnYTMLhXnL",
+	"ULz37OmE6i/AVjGluktOXFz548OvH5LBwoJ+//r8zeuITBlVecYSDy03n3DNCAKYGgkcQrWQJioyz7g2",
+	"3J0LgNq10XDh6B4FlRuKRd8WR9+euhLWwsHDrULuPG8FxLAG0wP+ZphErlgItxh68wCUeqg3wpEM0/h+",
+	"sXp8gbzWrm4Gqhf1EWahBI0qHiLne+6yLERXxKHbnOMSQ21zH6pOltuVqFZSvd0S9t0S9SBioSkKm3gQ",
+	"8wGb0NSefoipJXQIYdcVp8QaJwlW/NmM6vIiWqRlfCeU4cIMy03FMv9u5PutXbxrltWD9qysHOSh9cd5",
+	"xlrWrChlhUaVSrw1Ec+2igNum+0JMVgJzRxoGZhT0tQ+zWEs63Vfbv7qA3BAHXQ5fF8gneLjYYducNuB",
+	"Mso0YUr3AaqgEebA6J+I2+KMVNbBZeP7kxxDwM0zTOEPpkWW2NRvSDbx5q0kZ2jbKo3fZ6RYKxICknNF",
+	"6NR1fRD1er0iOjC7doYicLVhj24Q3VplpGFBCuUko7VxxRcwmBlU5TSLVFi+IKFiv2e/V3ZncqF5Gg7T",
+	"LAlM1AgFei7JVDoc1SaNrzyC5xgw6IyD282O17gyz/PB1IgfSURoqqT1shReAR+2iBD+23Usc71iSufv",
+	"nj59fn6+TdNVcRUMzLlenULWvqALgAuLLnkzKg5qFC4RmGex4oug0xoYYCF1H01rbfMC2z67XMYU7HdF",
+	"hyum3i8Na3kRMBXooFe3GlgCAR0uaJw1l2ODpMoQMaFSp25ZjcHGWxXX4jbhRGmqGexZsFHgnonCMlxw",
+	"un29CwtqzbMA758DMc+F7q64pi32dIZWu75gNfBRb5+/fnb6+lfRciaWhTBuZ+BzfTSIrdVeqJDoCNmo",
+	"j6IK1e1bpKpe0WDNqrOrluaqWneWD36lcbTKFUzfHbN6fui4QpVZF4Sk7l6tknB2KAE7mWqXUvBbVx6k",
+	"xpGyqOevEE/zA5CXhKsrC0svEvaRtcQatzf5RkZuV3Gn30bgBM5v1i9lmtliPVsHSMONdwiuTfQ4oQtb",
+	"gcfJQEXBmmrPdTK8pWwbFOIsKhXZSADbxNbzRCjQjYqBBqWfqEJke7A6U3HTReeq78r6NUYZOLnV1VxA",
+	"sDZDHxBax4jAXIxdoc9lxR+ySxs3tq7cVNP2QXTM2mQ5eGgZGtMdr2BArsXSQkT2ipZOS/lmlHexdPNW",
+	"UoPdGnV9tzu37JZ7vqF5t6Cld27jfWsh2BqMG/bXLjnVZJorjRivRjMDkQZOt43eOnl7Sq7Y4ojE6ZWa",
+	"qn5MRhLLHJPBgjw8JCnTmmUqIgkfc60iEu/ZTMN+3K2GUFbMZwcb1Joxk9pF6JrKhxPASfurHw01eU2n",
+	"7FP8WdiQ306kYAjWuryvz+zqQ59YHCKhasIU1kzBShG4ZCRlFFzT8S/iY7K/T7Q0+sNwQjM6NHvZJe/t",
+	"POJfxDYshzoZngsypVykpoenEy5ol5xAFIMiaiLnmJKKj1Ll6uMpp7mWUwT3D7/u9eA/vdXBtmVD64cP",
+	"v/jl9729J5fmP2Sv6biktSXKXNWZIJDHZVcBWUV7R5mbcVdMzJesKYqcxRDs0yWxpa1L7Zq7dcVmGvJv",
+	"pjJjxwU/hIKm7uJNyyEzQ2RTBRu3HbQMoIHpn7lW4NO3vin4+My15xbrzejU0bkGOrhKs4OHUF9DEmHL",
+	"rqPyYhRRSJq02KkZq9dbtmecnkM2emaheO+WILOuAml/Sj+uscG5elaYkYfSEXU5pyiijKWhRyApzidU",
+	"Q6lPKMRoe7l1fFGzVGOuNMv6NsCu32hacWV7qQCcQdjRmUzTgoJagHCOMW2uZZaExXu5JmOmFXnYe7ii",
+	"VG8fUQj7WFJ07ZIW5Z/MgCorbOPRxhxj11yJRFtxD89hoQZuVCCsDVxrFejltvOOIdbPSLV8NGKZv0gE",
+	"Y2CIEXqwJm01/O7GMHV+ZkVKcjFZr9H7r3wysv8mzET2X2Ia8iWunLzeZSEY2yFLdipsFr0uTTAYQ51f",
+	"FF8rUj7X2hfLb6yuBXzGxrwO3xS/N1Le6fkbcrj/+PHefpe8EenCSzIgPFkKAIqng4xHL3EudLYo5YQa",
+	"YuZeL6rTJZymZJaxEf9Ylg+evu6sTrM52fv95Y8Hn2r5/xkzHPYbqoeT7cIdMmigvfyPHbq+NoMCXdpB",
+	"7Lp+v4J57e7GoBoJ3e741pien49G5nN9HXP4zUnyUAnYhSgDJfwgPog9EsDru1yDo3KpfVea2p5Lrixp",
+	"7cLrYey4c49ZUy0GFuBj7OOE5kqXWw8CxV3OhpA2cx+FxJSNNDZgw0TWvF4fKx8GO7hoedTFiviTGMLN",
+	"IaocO+RjITM/Xjx58LYvtmy4vpSQ7H7s4Y5sRTq3OFCjOUAnxvLlE5aGpf1r3/VMLz6CvHu4PoEvK9hH",
+	"WN8Zz9auLlTJLBKPY3DqYRlsbCZhKQcSaY5DLoqPZgwuGdEuhh2DfWbhTgU5sYgLMOScVRqqFNoEdo0W",
+	"/Q+CkMQIgEYzwOx8J1jBfJye4JYWWseRQdlI941/I7IiUP2JNFSY40QtTrVbPcxxMFttZCZBBnR4FYVZ",
+	"RdD6F4roPBMk4Ykd8ZSRe77Z++WcfjOhNDFTFFA3XyTkXtHvfUxYqL0/heLl1qy8SN0PItCPauJEncfB",
+	"X8FO1CmCge14DaewozG6Ap59eBlOcCfqDANhxZ42yJW3GwtNhZ/cdrTUy5CSBTjK8LkA+4WPLukBPz0P",
+	"JoTfvPPTcp/d5PDzRTFF/OLUT9R14KaLn0sAw7ZTN3X8/CyYsus0WfruzC+GJ93bMV86m7WIATuZzTCE",
+	"fSmToRH3w8WgIExKWPDoUS80ggBZNnr7Upgb8PI2yb8NhonV1VCDxCUrWwFBZiJRUSH028QRF5CXUj6t",
+	"1Wk2KnKMKA8tVbEibgJeK9dmPnt+cfa7/rPnL09+54syRy6hxRIKw7oUmfiAFQnqUWUWhwerNLNW5RHV",
+	"xFCkJm+rU3a1tHAp1DITy7LgcJaL3jR0Geq2LZFBzc7WwoK2yduoBtQXwJp4dVaifpf6XlqUAxfnYZRS",
+	"H8ViSe9BdLi9Igm9Biqj+RzgTpXFzOXgMqhrtD5t1j1nL4+KAllGQB2qagpyXY5sTXQsJvKpyNWMgsC0",
+	"AgQHhfZoE3WBJUYlqK1gZUn0en3PL0vIxprNYKWOb6Q5MC+Vr5+oleAdrV730nPz0DOmKU8r6kaNAmCe",
+	"DZRR010UlM7q3DxJqk59qV9b4H9nDfhT7yeLYw/jmPKiJhVIRGpiKCLXa7wmGzEbP6DtNGA3jdX7G865",
+	"wTams8WrJijQFzIjSQYiqLXPHXkkUMsWXDAMmJRHeRZGxDhJ3Hv6vQOYulL0oWI0ATB6AIYlpyOrSRn9",
+	"C5JdZQb2iiiICPxCkaEUEEqK6bG2HljJVvH9fnQYPYr2e9FhL3rci/a/7l1GKwqHhKV/v15rvC0HXjUw",
+	"IE85ziTCiRSy8gDLgZrVxfoLCMA85aKl1GqaPHfNwAdsyvx5hs2ZP0+wSRhDrmvtEmH4bhuIJTAi2efX",
+	"V8bfIlHXpSu2CckPC+VBkcFcs7aR1pXaN63EWmWLsa7MSzXPtBY6MNF/K7CnqHPNMlVrKzwVZuUVOoXR",
+	"yIc6fqlkWGzfj61L0tXX05IkTLOhUfTEMM8yJrT9TXXbhRTNGR9P1nMis1/v8dHlOo52LyvhZqXjUTqQ",
+	"UakqkR2B3bMAUM0t2mbAVjDU3YZhQJc7D8Eoer1h+AVSnDsPvbDzaVMXfMpF+O1+lf3+hLc/uMmrc96Z",
+	"+K19dOtbVr9E2yKU3YR/rKxFt0qjL1WYq0/tugEb+az4ws0p6SryWUz1svlg7JTg7Z7YvfcrXFeTmxao",
+	"qtZQwtGbjRtDEn7NE1/ogKh86h7HB1ShjtJk4QTqY7JfNmKsFEjXw9+HhKF2IpbAFCA4Nm3OjKqIn+fK",
+	"8vl1xqu6EYynTOhz/sNaJOHAqOeH4238QCGUEU+kMEsOra5doE1Na0YKuoEr0sFAt2aGpr9b8UT6nuuO",
+	"czCrXd3Zcyb07p2Q4XJuDalZE0HNPurI+U9mNKNTpmuCEgM9FauyyMwrrOW6IbY3B2pVF395A8P1lsVm",
+	"uCrgqp4b/R28WEYNdwXfzM0DC8iMZST23cSRD/iBWCMokwqLoV1haWgK9VvU8q/YwrmTAju5LWlg45bA",
+	"+4QwX07bgEQkGyoZh9BNZgwuQgupqjcwEAAPx+i/iwr84fKWOOcWFCnygYHDCRteMVsIJTRkBEOdU+WT",
+	"n8ABYEMCqzN82HtSxFRYb0cMnlMXmogutkrBGhw8rKZZPHBbYrCUWdwIHOqeI5mnfHIdV/5Rt8Gl8A2w",
+	"ju7t9x4e7M0oWKRX59Lf4GhiVVSIaVuFrW/9jtY1qUuMyCq9W6ejNNYzqu25UtRo645vIHbOJlKwvvAB",
+	"xStDLoPYY0gvwzjFBiFmaiiB0o4FF9GOS7h3+0Aj4muWefDDOCKP8NsQ9hFjyr/GH6Y0u2JQe7lLTmx3",
+	"mesN4CQrhYCoDVmXIl2QxNAnG6RkjvgXCqlQno3Nzri5detQ8r0Q8GRjN9RtFGq5+wIrSubZsOF6qYXS",
+	"bIoyVkiTCwZbUcBucOG1ZcXlUbyi2ZUKIikUoQQqNJTwEt1lhIuY8isGIRdAyLqt/Hu5Yn0dwM7XuxRj",
+	"S/pjMpFpokIG7+M9bCNb+Rmr8c/hdW4WYnYmqLmQ/50Las3xtxaTD+JvoZbKQX0Rn+3rObvez7GnTlT+",
+	"Tpe+CByf5ssLS8KXyszTFOp3leSKo+XSMEackmLIuiQ2C5rkGOlT+5yv+j8C0AehWXZN00LxhBh5Equp",
+	"6vq2+mDYdZEBcURykULttYpzhfrcS8i8m4tyXgPOphN1fMPLPgi7InV1+p1Pp12iudf3rC5dBDspSUY0",
+	"O7bh0vZLPedD5lRC+NDO/EyvWWa4cGavV7/Jg2wfxBUCYQ5iNzD8AP2WXJApT1Ne5DRvARYyoCm18Khb",
+	"vL1pFYwRH2+WleWSMNyBA++f2YzmLKsuOWfDjGl7jrXMWEKYGGYL8PQb6UBNDGenisRffvllDGk2rrIu",
+	"V8WvMHzMy5pIpSMST7SeqaMHD8zHB+bdLvkt5oyhlEiHwEuwBaXpguTCxjCiSK0kBqtRomCQFnGi8CsW",
+	"Wgt0HkHPRo+D4B67Cm6w1vURAUTNhCcJEy6HDbL1BsweVwS0uhebT334EN+HnmKji5lhd0GyWsRFm/4n",
+	"XM64rkkjVS09ZxW2lAGMymPcnW4divtQCpVP68I0rNFm6V5+oQpfLaZD0SsminAne5wh7EJqmkYEKE/G",
+	"RrlIlIWuKZJD7OPd7e7ONk5ER0H7600zp/bRV8omNjeAe/g0HEsi5jJPEzJmuG5hOpGqTbDhqg/WxGRF",
+	"0FNBGAFQBlBUC4YBmyQkoqYQyClQx4hNXBJUlvu+4iJpY6Ji2XfmSR8UF0SdrXr1pXnYBqLBy9zImmvf",
+	"wqfM83LeV3NufTQVGCe4lgOWQi4jV/7sBYsFiU1CIq6924Fm+2Ur/cCMaU4zYSE7ljZMlC7CiKapQiWG",
+	"KyQOURD+Hltg76DRGFO1hkYpT24+XCPzrFvwZ1zNUrp4bR51fjh6TTk0fSP0h60hoZVudyzPrOFUMSba",
+	"Q0zMZJp2ybsZbAwTPogFSp8hQgHeJSxeUK6cuWVtM6SofWXt4KunVpjMt3M7FdDU6+AgaIjFEEpfsFAu",
+	"1aIBUWqjBWhRiBf31JfgvXXnmW2/XDRuJWDzKLOVD+QoyDIoRFZffK2E27wdopdZyf4PUqw9Hxd8yn5v",
+	"nnPAzn3VaLquCtrljS5Qm1bv9G0WwwO1vA1qaPI5h7JUNN8wwgRIblhZDbhsEGliI08Kxl+WSzyftCsV",
+	"nowqA/Zl2Ur0pdArAiGvzLpKzLWCx241hUDosSS5jjcUtDfEavfaX+mEVm5cvT62bSROIKcsK+d0Nosx",
+	"Ofo4yDI2G4N6ig1rdM5aiCc8InEqx3FE4oSLsabplflbUvPfORtOoBp8zKaUp7FVTvbUVMUl4x+dzZbt",
+	"aSuhaeneD7WxC1Hn4x5ge+wVmpwbWI36PWZCn9bXCUBXRLNpadlq/secphsVZAqih5cr13pL9jIej1uK",
+	"ut9YNqXCErr24wgA05afxfSbDStNLZ28AVXsXVaG188zXkf6nLJWs2GoVLINl7lpLwcSdZXlEaCx86Kx",
+	"RESNmthwLIq0oo2G7NaoCHz9Q1HrttbGNGE0aTgxKVd641NmjX4bjdqXPKuvT6KtCFEXi8lHi3C2Wl4x",
+	"M93JlA6RLYiEZsnenA0mUl6pmiWocBvbZh0VLFsDICYhIDaPl4nKPOOavRHpAuUS2O9s1kA5DCOSuT4v",
+	"1D/vaHlcHxzdgCrqrkzkCZXvt25WQGRrCNbPt+nn2/SZ3yajFpQ4A57lun2RDYs/C1DC1nc4s2pTcTMf",
+	"PTp8tB52ZpYuLmS7kW5PBqKOTlUp50HTTJvvAAIv5UPIXBBG1r2sVx0yZ9JYvauwmnb567bWiWs1tONn",
+	"8ehWxSOqXQW44pQ8XHceHcWtGP3EApwMqM2FAHFH5K9+9ETlU0T+6kfEuYM/LZWGv21CGfyNxvquOVDw",
+	"GZ0C9oufxbWfGcxfBINZuT8raClu0wqAteZlLiYwZXoik7D3t2/OLzpR51fPzX/fvruo7fuPOcMs7+17",
+	"tpf1Bo3UreZNWFveTgdEqnOTyVfOl+m37nClcrxMadREzp8Wwa41wSrLRZHoz0zyp2aSP3OanznN585p",
+	"lH91/bM/OR2toYF+hHXzR4ttzfWaNRk76Gx2vsGMf7YC/nzZ/w5d9pTi2rjx/jDpA8wjE/13553IfP72",
+	"O/z34n3tfpk7PsvkOKPTc7cwrjXYfbAtZBz+Tdg1S83RrW3q1uyOeNvDu11T2cQ7k3ab14197jyxO+j2",
+	"hpndRQGiu03tdjO6jdzun6Mm/xOPmqxA/u/XQv7fJKzwP4ngv6jzcW8s9zxxxlCY7mv7x/cQZnEZPraH",
+	"FVGAJlHDtjpjrif5oDuU0weSzvieIXFjJh74wJpP4evqis/2XCmFvZmELSq42waRiG9dGutnF4742a3q",
+	"X1Bs5Oe2dlsEam4ZXbltKOLntmIbRhSuGz5Km7sc/08e37hVROE2kDOfGqWwLSvYF2kx7RIToEALlpc0",
+	"XxwTPiqn3i+KVG6ZC30bodU/Z9/8LEf+LEf+nETycxLJ3csm26VJfIYpCVuw7HWh6JcrmPNubVt3YNc6",
+	"q8UfABgcng1zrskgY/TK4lGX4W2RJkKhBF8lAfGKbXy3r8EA784zKcbkii2ikKdCG75CAhrqAUuIkj/m",
+	"UlPPBHPFEpLPXJLkhKclMjSX2ZXqkvfwPYIMxXLGRByFTyFRt8gxDqcmBgx4VyEwntB01LevOrQbN2Eo",
+	"dCIFK4AYLAo4GaZSQb2uY4fJT0wbUDoQOSyAJUBiNlWAFW8YpM23kCOAWRhxiKc3HCM2axDjJYmL1n1y",
+	"fF1FodIRNb27AnHl3f1WzokcaUtFl/Z5xoQrvV+khFkX7yhPAxiMdsXlVRO2msMu+0Ih9HVEBmzMhRm1",
+	"rcassR5YLYBH1WRuxt2JOn732iICM6Xf4Kvmz29pOoKPl5+g1gZP2+btVMmMxhQOuwCusajYl+ZLeb4e",
+	"Y6UCsUIRYAXuihGxhBQhcsHOYFVK5HpZnCgRDrihoxEe9IxpqIfjxQknSfjtNZOQoxEWSIFVbrfBOKQ3",
+	"ouNG9wYaceTPNuXH/luOJfOrkdSir+kVqwsJqbDW5ZhMd4pqEN9FUs44+0J5EAtbo8xQDUQkcyl1jLl8",
+	"LgSwaky6XBrJfAVio4VlrI4GxN3thrIC5XiyWFnbZD5ZlErxUGF4g1n/pWpYQvaBTRiyKWQf8uh9Cagp",
+	"5UBMkJEYSdbl3yuoBAWISwW6W1GdSeY6o+LKVityHAYz5MaQc2Vos8w0CJI+3wtfphNGXWki+6q5khOa",
+	"FNUckbM41DH7VAhONpMyDQGnoGUEeenjnS/3gD8FNb+woFJNL8sDxtqVyyM2iz6TULwK4KpWlLqMu+SF",
+	"zHBuiQPrxIF4pTl3+cQfBCmlFJdqNfHMFuk0CroT0RHwCs4cMK5yDSVHFZQt6ujOBP4JRwISAVPMsfOb",
+	"24k6sFe++JJd2ZaE5f1kgaTk/WRx5jt/P1m8lr+x3cOHF3YA7yeLczcG824wjPeTxYkdyfvJAvF0vrFj",
+	"WSW/erLUwEv0DQuQlLVfQLTAhOjbrTjiwTmj1o5UvfNyI77TmykDASZjzVJlOXPlhSDvnH3kCgxTqUs0",
+	"XeY+29QhGXFB0/5aUE+bAM3TlAyYxZry0IyxEUbiyh6ugJRuU/TEPrqu6kk73fGCqqvbKkvUWCnlnCln",
+	"Dm6q/FVzHQw580WJA1hhOgQMX1tslANcqv0Owd0yEO3aAAqUIcYbxmAfguVGwIPKYJZHYh6laXpTNElv",
+	"xVG4gFAZzEF6Ga6gtO0bOnRjKsBx7HtbAy6YvQJIxgaSFfsHTrEKIpYBd18ubd2ULuDPkIitj5eyJU5W",
+	"w3uj36Q5t8ewJyConaP9pcA/95btrFIWwhfZCvaqtDYrzvx2voswW+vWygOFa7NBo0crWm25qH46Kxdq",
+	"d3Yk5Yoc7NCQVFSiXxYz1FoyfQJP+VY+RR0LDLzuxW/xsfDNqRRcy8zajVfO2z8Zvg8VoNa9Wq6/b9hR",
+	"C5FlGsywstTYKTZTmkKxEpFby1Ub8BQh6G8a0vXzrjXuWuPS7/KGB+u2syserMOG1N6iEPc91vHqMmJP",
+	"1iU++gZDVOXbajPEb75hmw1wozVYv07HAiN5AHnqUXVLiKcloFNV1Iiz7UfOf494S1OeCLDrvLt4urIY",
+	"RLUk6X4tpM/ywbAOn/KU3mZ8SrMFWB8GdHiVz44InUJ1VMAOtdYHbyeAmYPF457TfMIIBjplaIdSiDxz",
+	"P3L2AKlYoY+gYUZpZ5kBiEHTVOTsEoOFNXMB3PayOcSKuVwRKSIwgaDlCOcBpqPIWkbATF61naO9xcGj",
+	"g66PSM0AUTvOZD4DK5Yi8trIskYEFrJi/kHEfHw4HBw4RcBWhcsDlcyzMfMgzCvsXdA0ta3iKMf8miky",
+	"p4vCWY+ubTM/aza2K3ls1T1YVdgr5yfHAoLB3lYMQNYCbSNBuuQlVzb0AiQrlhDB5mbLYNIR4SJhM/Ou",
+	"AEskdtmthQsrbuKT7pPwNu7ZL5bSZs495HcBP4RQ3326CQbRGlHUaJxcaT6sEYismQlt2+2K7dk0jL5g",
+	"8+K9irZS3BeztL4auUgQuwxr2FvIqXp/d3O/WEx5w56xoryvGt+yx0wakcJ0uskCOcis9u9UAceXVrh+",
+	"9jUjrPYelXe4lpX64/GCj/OMqVpngy1ivmrBB2xoCOPTk9dPn7/EysYtVgswWOtahjASb9e39lspr44J",
+	"hYrS3AL7AX1Q5kRBXkqLLksJUOVOz9iQ8RnWenLeQDcGyhOiZMsubEnT/uxRr7nUt+EUXFg7x4Smo7Bq",
+	"rXILauH9DPnEktFBufIyNiSEzcENS3K2HaZhMfAnj8qOxm2aeLJlExY8vsVp80W0W7l+EQ+y39R83ZEz",
+	"/wCjxrcNN3O7AFFZyPPLuOjoKYAj2nZktrr/0pCeQ/dB27C9s1wbkQtLbcCryDTb9WZjdtSKaE0Hvhos",
+	"CHTsITU3wpxUvmTBqh1FWEuIgGzbrMXybHNQNgPJFDeiEYZEOeD+KV2QASO+PcuL0GbaxjVJuV5NRQpT",
+	"6TIJMW9bbxm6slCYA6L7U5IRHPXWJMS+vh35qLqn/OEL7lnBd8Jj5AnPMq2IAiYYcpDyWQnuVrBzwXIE",
+	"U6swiQrprZDR1Yz7reToNKFp+mbUOfp+ubZDvUm5CG9xThPwgkZkIvPMMJyELlo686u+rNqk7jWWhCVJ",
+	"5NNlaZ5nzpxUEWKriF2ry1LLjPUVyzhbW+oCnypougt7bqCqGd+kkKCf1Tm+WAdjodksjCjC3elEHbM9",
+	"YB5ZNGbf+pjEBkDpH2xATkIXqhYyTG4ZZwS7Ae/bCZThcO0ylfdh9fHeoS2rUJV2as2qnoWliTbWBowL",
+	"50kckdgqtuZP75Y3H8JqZjEo7pYfRlaaMV95yd2GNHKHpI5BhiMMrYFIxaiQeEIHmOkRWseHfd4HClE2",
+	"iCqoFQW6u0/RL5oqZzg4Ag4KpB0uFxD1CJ1ERZAQjBQf6ZITw3WZedF5Fbki8d/DimfU3vM2njlIBKoL",
+	"H1NDVMuOiTnpinhh3pUCnNAZRi9WyMeGJAIJfA2FAKzmDRryhLVyVs358q35Cbc5q3dxOZEP7PqG5upU",
+	"jOTyPEtn4sem2IC+W451BbCKN9rhJobNl18tpyetntbtbmPr423XtOZk725rQ+WkOvW6WPRn2YJkuThy",
+	"NY0djaPDibMv2ZoyECC4VGunZFYFoyKqmvFGUY01lpRSSfaGMUN8AD7oBgL17Sw1jAgfkSuBEbr1dWpv",
+	"N1bo9uN+MgwC6JL3lpvgz1FhJfZByTQIXy5ikw3vcSvvfwbTOLeaU1EJsVu3TM1FPEvb4B4LNbZO1IY+",
+	"lEBtVvUQ7KzhTc+7+6GWWYwYDO3JitbmNifNej0SNuQJs7yulMnA9TFi9c+5wvKPJQs8pn1iuYfa89Bs",
+	"myjNLJTR7SW8pyYy8wUp1f3CX4MHiF4x1SC4CweruKLHIoTUtmqXwm6ekzAM4fWVp8vOhyAPtNczQpCE",
+	"AFOqyZBiBkup4t9QTi2R6G4QhugCxmu1iRvFqC1fTJ6ER/fY1tDmAtJyYOlWx7BA6nLCh2uPccbMUyxx",
+	"UZtdEgOBhbLEYUT0sCC7XBMh5/5Jo3bHR+ZbJM0DazdLXOnmILa7toEB64fFH8OGnCeUQphYBvqVfy9j",
+	"M0ZdLLOLY0OC6Io6Qi1qHyddLtPtQ+BsOWpcpgFTRrx1RwWJoxtOxgxrYwmmFOLfYaXIYuk6UadYHf8h",
+	"nKn/EqexHuPKHZigekqZxNexYHPm6rjvCqYAjeLNdlqDId9I649tiF7okcesqyWDh2mhFvGtxEzXxzZu",
+	"UdrOm422eWvR5h4/c88G73k5dGX6k3nI+3Hdq8Rv6fKocta+RHfb4uCtipHfRlnx7drApOgVyTRLVtUi",
+	"iwXeNRROWYXwzouUN9rBwPsOFca8In5MpLClmQRLbW0eKA8eq6myCY5Og3eRqUV5pQ0EphdQowsbDGqJ",
+	"R0RL8qSdsBT4SFdFQJdkQygr7RibZee0qK7GdZvN8SbkdoXdvNgMS409bX0wMqbyVDflNJnfSvX1cKhm",
+	"nhkDJIFFu0400JN8fS0zX4TUlee3ok27LWwWCi+2lwWjQLrnYpjmy5n3jcNpXa3P+W7NnrrzcOOKfOsf",
+	"9IEl6x/96RMXipryNQXft6tGl9Ve4xfA9AvDYsj+rSTJMkznk+agM4g44rrTXqgpUU2PylquFQdrX74d",
+	"dVTIX1LPPcsspbmYWli3LSQyFX4Q0NWSXyoQbXw1Oo3V4pYYbIlTNoluzwKRZPlCVKSH4io6caNwKiNx",
+	"UL7Eu5NYm9xt7dLigiFCC+bzu7AVPw1tixYVbrR15xt8WhVvlKFrfetebFXiNPDJ2iz3GHWTPtVxke9i",
+	"uCwDSiIq3uONqIhveiOmZMfodAw7PWCNSNuwWTtaK+Fh6GKS2/Sp1aZ+VMSKeEKwm4WiIvazDJGy0exd",
+	"ccOG2FeUBKxf3Qwg2Ali4y2CHGnUe2HKcGnNjI1SB/6OG3jObzS+4Dh1yTcuHd+6/HXQAA5ZyDlsI34K",
+	"JmhJqcUZGshkQQqn+U298sUpjJZvTGUVqru2TIfKV3h3LomAbOzSZG0563LVTGBUVv5+d/GUJJDMHPed",
+	"y+vdy9Nnx1YhSxRRRkgaLIgn9S4KFdo56B0c7h/09vu9/W9/9euD3z583/vd1795/PvvDl89ev3V2ydn",
+	"+xcbVso82fs93fuh31gtM7AMmSn+Wg7qUnh0C7A7+/oJPrylgu7eGdRDsieNDvZqDV/P8v4gB8THkaC4",
+	"7QNSQsHz8KBW8GwMi2vqs4DCMTQbod1KGDgC011bds9TzbKWS/8CH0YTP1eTBpbjsy7N0rgnHVdRWs5m",
+	"NyD2f5ADKyi2isGb0uyqndB8xWFcrTZiDnZeQF8hCcfdoGkq55DAKhaAU9ZuAwph3UlGWS5sdWC3diCL",
+	"4rK1E49+LQdnvhXYON/Qr+Xg3LX1ybdr70M7VrvhBcEjRhRL0YQ5D4+HORL2TrZZrwp5tYchchTEn2e/",
+	"9W7I9moX+xzEhXk5PyAOpZWpiO3h4W8i5QWhCnYWyUQRs9Z+N5/Cmwr37wzfVl7KLa7muryp6kUFeRDT",
+	"VyiEOsS/en5BHtAZf3C9/0BN1QP4Ne6SE9gu59owg7E7qnxEPu77PY8n1btfes1OunjPhn3Y/qUFP/Gv",
+	"PyyCV4gUCOBYZf1h9nkL/E+7i5sFl7m32kdPlS26t6Px/FoO3oh0ESo99quq3lO1Aq5al7fm2ddeUC1M",
+	"TIEIsH+jpOktEAG9pWM1wh88tZW541Pzpd1ttQnb6c7LTYT93rDehBPq7rzghJtTSkVdtks9cw9xWUt8",
+	"SgVQo9YMDjaWuNbD3cpeuootGv1/3i54/A8oQbfak6UDgoYruxprVnH31yCl4i6uwXYQE9sqLVscFeti",
+	"RksesmoqnPe4cJVCqsLKBNz9HvxvdQru1kpBIW2vRBpBMeAMH17GSyoLciu3bcfnc+dnc/fM6E440W2x",
+	"oVvkQVEHoC9VLcfIECEQxmVDejI5dahjPMO849D48r2fxf6Bbbpz1MnYkAlMobC/fl386IAuPl22DBR6",
+	"a158MzqFZ+vKXa5jqn7OTfu026O482PYBCjacwpORPbJ27M3T5+fn8OngyLg/tAnED4sJcta2b8X7UcH",
+	"0WH08HK9M7LR3/HW+1Dgk3c+2S8sRrD99MIpt+bDU5/mBBqjRXyo20ajT9kPK/fHNvHUv7ClOa61JYer",
+	"vmEN1yvAUVtFTJwzkbhwCQd9EYaqLls83EMNkdvb+DurlzHpVPupGVy4BuGEo2Dbmv2LtYd+aRfrMbrd",
+	"zxEZLCrJKWgI8wiOU7ogFmLTA4tAcQsMI0y5snYyBQUjwoG3onGoxk/pR6RyR4dBAQdP8otprQlAPibx",
+	"j1BlHgFWw1L2XXICYZ9kKIUCPAk5IikzWi+YSSAIFpqMCNa4B5N8ROIu2uXjvdi3AWYNNTO01bzLISiD",
+	"ZjKHkNlSSB/5JoPH7K9UYGoOYaliDtKCC5otYALdkoH/T//53/z5X/3T//d//ef/8d/+kz//T//kT//9",
+	"v/3REMBP/9//9c///C//5k//7H/DyVZhmm+i3Lul3rGgYnvdvbBiO35tSUGx9sWq/82//tP/+O/Ka7x/",
+	"K2t8K1KSI/13r637Wd1OgcibMK5d8ZZ2A8PH6zhPm/ex9MenFSu+nbZ7iytck2GyprjNX+YOlKKN1nH3",
+	"y5U7tmvKuluq6oqolCjqieL0wfmEivGE8u180g9+UeuVtl2mXLDn1/ZgtEfV9VkJYsgyASL2ctHyDSRg",
+	"h160ziI0YT4RrbALQXjRgI2psMAP++2iHQcNcV25AsQwWe/QDjOalqOvRyM21OuNPzOZ6ef4rHnrulFC",
+	"u+IYsgKPdEmM2QrMgd4XYbVFKjFUQPEpZADpFmRedEmci4zR4YQOUodsb6MH5YjQDyIMLnQFASD5gg4n",
+	"LImIkuWurQPL5ZEFvkwYL65aON4JTWzeNOBmUa6VHTVVhI8+CK4dmtb8GJIffJAt2A3tJls0tRI+vY19",
+	"tDgXzqFaBPcEkao2Htj+DfGJVTAMjBC0DzMO6FrB4oWwG+3cV3DTzoox2s9+oPD5qR+t+9kN2b3ux22/",
+	"8IPH94MZwBfP/TSK/mEu8PFdaUL2CTcrnwzQWkWt5A60RK5YBVsOgc1LxTJgVXw+WqWaBSYhmJOIRfIG",
+	"dHgVhSedKxJspGvFH+kgeKUmNhwkh0bSaH+3cfX+Wq6iGujr6/NZfYunb8slnFo22mDIAfJdCVi15Lwu",
+	"jruJfFYYHZKwqNOkZFtWcwfJ2GUud5f52Bdy9rYxH+SinAdS5NAWWw5408oD+AObmtIFgSjWpVAn2LX2",
+	"IKrvVJ1n0MNmQUkwW1BimGeZGWIIqRORhCIK6VQKPVkKUkjooiUBAQSYdo9a1JiWD8O4tgAtrMOmcc3V",
+	"bfM7hV6jijSVpv1hs4kpdMHCxirGVDk33nu8kikXYDxREHhMEyuxeLgS+0KtFlFIdRuWNWgfWLKR6VP1",
+	"E67MMJJ6vXMT2H4tZ/0w42olWQgu4w3SNdroRO/cc+WSxuUDcCrM8ilE5LP7DmGNXXKOWeVQKNe+H7sS",
+	"SbaonZYkYZoNNYjk9n7aErKtKkWtLWXgczvKNQ1Kp7qyA+XdLea+mX3WrN7ps0o0zuOHK5Sfe788uvfL",
+	"o0AF+vt7l//ww4fu8jelL7vm2/uVz1/e/2Wt7oSjam9zsrMo2W0fOSe0/by/zJvMa7s1K5oed25S9J3e",
+	"0LIHpPfOrXo4m9uw6BXEuqL4b2A5XVWcBsCwMjaV10wVrAfUKywICa8e++pibjWK6FVDHRyhMVQIwB4M",
+	"bzJMap3BYlUtxOAaNkbVf1Y19NdysrAay0oXtntud9zvtgrtm5O/ZRzRCmOTr96EaBh4SLkiA/AOaVkA",
+	"4nCssF+IxmgbMmKpTQS2xZ1mMk25GJumu7cISL6uEJTDUnGzAUUOjUtOihuwVIqxWpqWf7rylMUxALNx",
+	"IClCUkzR6rI02SWnJacb5KdJC4WTMuUQOqwByBakC2CaNjdFNtzkz/tqbC7krRGlLhvvzS5Z/M7Zu1jy",
+	"Fm5REMBKdtU6uUddlO8avq/96fJ+zXe10l4lf+s95boZslhLMGgSPnKgkKXKEsekV3bzeAX9sLdOQ38v",
+	"swTRkm/v6oFbaZibw35uthsP3IAqPjzJUV2u1hUGegIefUNk3M21dcSLH1E/EeTk7Sm5YgtDeMH+Zp9H",
+	"qExM6HT0XDHI2Yu/OTk/fdo/eXfxbf9LhPScZRwKrQxcsdoMyyxglVdNMwgCgAMLTNeMv5jsROsZ2PsZ",
+	"zVj2XR3g6IkfaKkdeGG5IVUUIqyj8fKKM1e8Ax50tDR+++Y8yCvBH2Mzb4j9MC3g265e/lEnvVJT1S8K",
+	"8DnJdsbNPD6ZDeQWu7GC+P7d+atzgoU3VRGbAtVQvr24eBshIDnsyhShrRBunQvyVio9ztj5b14iJ7GZ",
+	"FcrW5RNWJ8WyJAqYaZHeHH0QDvFrGoWsVxfFSaGk8JdfPhfXLJUz1v3yS/IcmNOvz9+8diG9E3tkwIPB",
+	"7KNHJP7xA5CeDxi28cERoA+dow+uRsSHTvQByNGHzlG32/0Ud8mJTQj0zZpF+CCsJdSo1qbRog69MqeT",
+	"pYk6suWP4e0uGpptqIzSYD025xmraGZynNEpUIFBRgUsVjd4G1uM4YbY1YSvfJVuKNzfJb/JzWLMaEan",
+	"TJew2YqiiL6Qf8KGKc0wMAa6gWoS2K1dGztesKQX5T4hVvPphAszWZmR52KccjWBO3gCB2fvJRXj3DSA",
+	"zRW275jwhAnNR9xqDh6c8De51JAgDzrCQuZgn6QDlxMPm9u1+223GuoNDGkGILeGeqJyMWE0YdkHQUj8",
+	"13tWrtw7TUroYUFJSMU0HKyTUlQ4edQ7tCV4whRxT6gFic+YzhZ7JyPNstgezXP+A3MgvjixL7/Eg3BC",
+	"IGEcEM4c6h15xb/B0j3wG7w3MBpg6bGvzWPdoA0zYSgNhNUyHhWVpSRQt8cPyXf8GzIDAc78AsWUUjlH",
+	"mH0s4P6w1/Mb09VS9s0Dse1mJLOpMxWNeMrIvXiap5rPaKYfmB/3zC2J75en0+uZkbpdgPfMrTh49BjG",
+	"Y4hFmtpdN1t+qv1USqM2O4cDhxPpxhP2ZaZhOrD1nLQyp15jDB3KnFCKFYPRXAQd3hmoHeUg4qjyIMR2",
+	"6hBmF3b1KOr1ehiv7Kp1E5RRikd6PTJl0wFgGhZgjw8PDuyVBeeSadgIy/BuuJ+CQc0l29jhAUnZNUsV",
+	"SRizpaDC8RzggK5pmmNIHORoYnuOWGGv4cYgCbET8N/DrQZ6YuYXHEB7nF9KCm5ks2BOhv/yS3JRMFML",
+	"48Iqx9W8NJCJhckOXkdYQAQEfJFnoDjYB+FemQFBGfIPIjjXlrgKqBj28OBJ+eRO8+Ek7pJzSRJJRrZR",
+	"czps3TLXtRw5AjCXBElfxq8BvBuQNpbe+CD8K/vkV+YI4yiNCmhoNdDwK5aQfNYlT6XS6cLd+0rXWBk/",
+	"z4Qy7aXMqkzeBorDgSif7gdRbQqwsrnSKsLdMWoWjDZyuJLmF7vcZlfwLkUlwB/lVpFn1pFX/t3HnBpW",
+	"PJRCU0iXYR9nKRXYQgQblxrK7/cE2kIUakCcygeIx+hlB6hbFjo30XNvNhqzxCZUmKMYELEPYsQNsT08",
+	"wHXyqx4h7fLsHek10D1DrvmotPzVNQZnFLJE7oWJZyylC5ZYFginey4hfgK3EHrALUjw0SPy8ONH90NR",
+	"zW/m+3KKtH1VS49e7Hwt1zTlyQcxzBhwQ5pW2hFMm5MVSruPeqUigxIq3bnDLgVewINeQPWP7c1WbuCG",
+	"Q/u7b8QtzxtQ/Bnlqd+pysUZGWGT2AoJZvvsclkywacclxyr1VhUGljNpxmjcGGo/ZYM2EKCnSE1rzlu",
+	"9KSIPbFe+Rh+79oAktgfOHyNqg/CikfwRdwlTwt7IiAtm17tSGDtsMpayXIBFkrsr0uwRk5xS2wWCb4r",
+	"NXbMki4y9FNLeY/Ifg8ochDqvY9fIMBf8RlwpvABfMVh6NLE1lRyfrqlJ8yxNXwxY2OuNNTNMZKyYqlh",
+	"nwNvmjIv4psIx1t8NupS0XNx2WHC9tt6egC85W1xvI98mwWZcN8UJiUIzfPNL7evCmoQlOOxNxP7M0M+",
+	"sotn9Sx35C4g1NsxI5T4SKzNtzOaMaFjcu/94VMCzxEIS/yo71v1ynvFzeW4YjNEX4JzDbqIuRNoAswY",
+	"Em1uH0FNZvRBFGpKoFk6xGdnX3OAXiCDcAG3Hi4RV4SPhbkqTm7UVDvmAzDaX35JTrwdwGEE3Ovdt6hE",
+	"BcAvwm+DqU8kQYYNubd/3/Ia/zDCOJppQqQLkBcBcVNceWS+ewf3i8pq5N7hfSCvvnAgBFwBeJVA+mqD",
+	"rEIyP6TCBsERWgI4cBI4FtIQH0QBUnDvIQAeFAhLHjbKcJiFsrCb8E1EcpEypZzlwIMjcE3uudgxc5vj",
+	"+xjnpbkG2xFot4FL8ajT6+53e2CrAZV5D+44WjNksugPFho8LL2HXz/66jFYPRCHav/RJ6xQL+iMd446",
+	"h91e9xCKjesJvO7UdbjOD2jKMr1nw8wQWnvMwB4U1LA3A+RKn5hnz/yjpk2n0DVCsBWPPDBNAEFuLC8U",
+	"POxcVpcAXwCGRBjcQa9XQRyGSqJ4cx/8QaEVA019a7EJwvmUvJJghyjbH94IRmZ0DHymWK5PUedhb7+p",
+	"Iz/yB+8EzfVEZvwHluBLh+tfeiGzAU8SBt6WhwcH6984xauMzz9Z//yFlK+oALvwI1zYde1rlgma4guH",
+	"rebtTIVonMunU5ot7IEqFhIIjNkOI/sFdV3NFaFjiDXEnzuXxZVw1ca/72SMJn2apoiUUVsL4sR3Bpdc",
+	"OiOFYWymZdMfMB0M3PTgp1mesi+UC1R1yGaxu+hIoujwSsh5ypKxgylHA4j1SCiZXnv2HIe8Jj5C9lcS",
+	"ayKiJ5nMx5OAUQ8WFR5lAwgHuTJSryJ6MWPk8OCrx18BUcc5WSuFx//lCmUNVGSF9h2FuL+EplKwI1cg",
+	"wi+bq17sBDt0TVlZ1g4URBIQZ6UrsMMx2ipTTv91wX9ogoGBTqmgY5YBQLw1Oll5GEoeo53xQ97rHQ7z",
+	"LIU/GNKxA6RgKo6MsDgxxPgkaBF0eRDkjIaPj2LLZrtBWCXUBX6ZVTF7h/VBYAGdHcvtYcGPmUiQhJfp",
+	"JEiVrERZNiaUpwmbzqRmYrgAo+ilD9L8RiaLFuTP+iRsnFaxGuYzqOfwgyVItmJ55xswDhN1OMyYuXdG",
+	"0+gcld/3ZtzKt3mWWnPy0YMH4W9dO5SjJ70nh0AB0FRXGok7PFAjByIS2JTy1Fz10AHZKbwMdmylOu5+",
+	"bLghEjiURaCFpvN988VB5xKo+xYswnmCP5U9R9ZfvgWb8r4j5xODvD3n8tp8WcKAtc5B7+Bwb/9gr7d/",
+	"sd876pn//960AShyRyJPUwTL4mLcByxT9+WEqn7lcFgXd/2yp9am2jnq/DCp3wZHQ2DA++XotKaBwpnC",
+	"EVV28TKQk/ZDv58zl3e23d9m9n8RUEJk4C3Y5SuajmQ2dSx/N3JCrwXffyrFKOXozHy4f9hKUHhJM4yi",
+	"erj/qM1EVD7D6OtXLOH076IIc5JgUML/z97fPzlynHeC+L+Sgfh+QyRVjQG6e94w4bhrzgypEcmZuemm",
+	"KS+bgUqgEkCxC5lQZWEw0HAiqD3bR2m1K2lXd7thy2drw4rV7XmtPcee5NCL9ceYM6R+0r9wkc/zZFYW",
+	"UEDjpbvnxeUIU9MAKitfn3xePx+6H50Ks6LSgilFH5k2l+rklx57x+cJajaJyMRSHYcyMoz2Qk7XvPKF",
+	"uPbqc5fXLfhi9vIqE2zLp+yWkuJCt/z+6U/cVdlbaiyjzc7IK7ZzcaHPYvMG5ebi2yJbZRtV9+Orez++",
+	"oEf/FTvJb4tsm2NcNJzXslLsrrirwEIZ2QThGaYHCO/l8X6IKyaCPxTApwMuNDaWhHhcZ2HhZIXOD6pk",
+	"MjUWaThOk5Acb0rmARfMccGYpNIZQb3bVOCYSAbzegM0XqnaAGSP6RC9pGD26ixOEsqy4BmjBuYvz/fh",
+	"zM5LvU0NtxJDqXDO9zY3ZDCZuzJjKjH9Apsx567TVXbPhnfOTZKa52f6jEkGnhKKgJ+9ImGIcSLWCkHA",
+	"2Kvww1bhB/TxwlSeY9jBmOATzI6hhCOJZSQ2aTDPMaGIQaLUCeYBeL58iE/khUquFVBNBiLBvIGwp1IX",
+	"pKAkNH0sc/81oVqgMz/zHqSfuIdtQYXpMvXA5mTpMaaZ5ZAlrjOxxqADBDs+QbiPT9wDn3i//IRlg1To",
+	"gUrMLxAYVrNPjuUnOzs7c/9vGguBayaLhyI0LVG04hNkg04is3rR2KEe2FyeRMm+SE0ncGCoGlqq4Czz",
+	"KEYhvS1g4VDJOFNpLPt1eOWEpxL0Czev2JVuGmdxN+e7CZmZSPhKDEXaF7I7zb/7JI/vuL7DsCAq3I7E",
+	"KBuYX8GfENu2aS6f+LDVkPAzFg5r5EYxJQYzGSl/IcBM1Azw/MxDSHv7CTX1Sf4G6IjRo8apaKc8gynm",
+	"SRLMd1qlNmz/CWaucYp+27xPM5WTWEZqEgDTbmrmHxiWGbIzAL9yIriGxKDhWFM9DrSSlwlxi6Zt6ab8",
+	"tDXTf8hbsYxVLnoFKTwFBAjMAKKElU9sV4CwkmWKNc1AMINodrCBGypM0EippD2WkFURmRkyH5iJmtl4",
+	"jqrYiZ+ceztFg0TbZ6V59cK9QUD7Ok4gdeSTfOq5zAvJBjzCeB7NfsSnlpDLHvSRAuCf/ETcsCn9OZum",
+	"jXeix5A2j8tJNS8xLbmTlB/CmWki/vx2oiaFLptRW279GPLCFJZ+TeBXCM3gn88wURN7+sIiZsrCl9vc",
+	"lnaWAuHVXA+6cdodxxnrpIKfYDhYjYT0lqK0XYLM0W1I0TH98Rcj58iDCGGXJ0mHd81xhcRzETGu2RBI",
+	"ZGzpQtlpkbSOkmgPR2a63ROLuhbF+sROtrF+6cAktm96iEnluPFjzXqpoGxwSIbGyqW8JhFyhsZa6Jad",
+	"81EaP+SZKFRSGFn3tTuHR/ce/En71p0H4YKThZOKS8PTDIS/P4fuQ+3kkuqxngAObT7VAcuU2c+W+TOw",
+	"tXvuQfYJ/LD4ronoDJQ6aZNtaN7k1NVPZnTXzAJTFaPRcHZS0YN4tlnR8gvFe++xPPBuNeA+MQvrwsg2",
+	"pRvzjHgOAzQA+ho8fF6HIHfJfDabzk6R7Dxn+ZRQ9BgwD55jGNrLtC7Gfn0XAO9CWSHZ5+62B7rNhyKp",
+	"tWr2xvWMcTOW5kdBzc17rdXcbUASlLTCovBKar4gWb1XkLipFUhOiH7laq3wnr1GY20XzDgRzyeObL0Q",
+	"/ozTJ6v4WyRVgmNlu6dlQnXfaktGLhXIrDS/arHy9cRuFTNuaq29K2ZUM2pqrXXFfDhOBAxot7Bq2A6s",
+	"cFdEFsQLP/WWkbwzKzhzcn9NUMOjnffDtHIWXhzYIKd4cMaJqILQlTPGBaGlZ8qeoQvm0mM6WEujzncg",
+	"uwrvo1TkqVKuGAC0mgyucFdwBNn9/q1nr0gKTuflgEDFYHSp5fHqMeEXvnKx6lc09LzFlj0t5rx4K1T3",
+	"aHWPlt6j1dm/sGD1Bgd/myj1OBFnGaGmwLIYjjKojsT6VWenuVuMkJOQABPcb+RcXOJOI9ipgFG1jvbM",
+	"PHOT1hmUdGMJsUu77gMxx5T1FVOSCvxSwT4eR/0cYUKKCRXm1tkHVHsDHY41s+eanM/oqo6sCwuZKszz",
+	"Nm2eCu2wbzdmsuj9XGmXZ289kJOBYifS2cPk014/NG86Xh6W96ucl5bw2TC+zngiwuXR/HEOjbyZ7dvr",
+	"FQxQdwdAPBqOCC5B4Vez4rYgS3etLAXYqlwEe897n17fzE59HmkC1e1aWalVjkFl1mKOQWAvJ3NL0p16",
+	"Dtaun2swH3J3FxsUyMouAMUEOaok4DWZS86WBbEHzgTOzWLIYoNAK1Vv1xPVb0d8qktuH5fiUJLeMNvB",
+	"ZGpfA+Z1rJHB3gIwfXMs0mku1Rwr+hqHPSdYXvZ2C+NNq1L2cisA/bfP05ouITFdrQco08u7YL9bY/jv",
+	"wiNPVsgWucDUkuWXKYHLfvi45lcmwqWB10jh487UfWzGC7iVV4P8Rqa0vfkrmXC0ANYPdiYRli+6nS7P",
+	"Ze7NZtTBvTmGEFGxNbi3PjI3fFTosdEgl9+Gq136Rr9sq4lsu1FTsqClv7X9xZPtTeXyW93IhlM6aIkN",
+	"zFgo8IDpEm7mc7Goh7pFlfig+5pRUVT36v4u0+y1PPx0pdFg+vVixAKUE1IRr+7v1vfMnBbQhM9IQVgn",
+	"l4lkcJXMtH0y09Z5TAsuyEuPrWh4csmTHQg9vI49DpvjToQGeWnGFGYdSZWh8Yj12AguMVNPzQ4sGpfX",
+	"pSEwOfAp41SdZY7vDQL+cuiMkEA+f+8e5O1AR7cy+3LibGeT2Y9qEFMfIDpOKlhHGCO7OzBqYFRb11Y7",
+	"KI7+oiy26mqprpalV8tZpLQvNzFhU1U2ZmVjbhY6zSVVblQ6cIjtc9nHESIrl1qWt3l3YJ2cRfAPl+OF",
+	"sFzTABGzbM5XADdYYHGnApvEGjhcrGAW7CqweFiBZzkDnJ2PiYKIZDktUpZyqXkXMqwoJwn72wJH7pBH",
+	"AuCdwLeKWB90WaLveGIxRaCw61CZd0D68MeqkwOO9IU+lkOX0zkHyhfnKVjklCefNMWV1bGEUDEvPmYp",
+	"HOjHdYKGxHTfeROcaT7VbKAmkN1lC8BUGtkCNMpnDoXM4mwaMvdPICEspC3D72g1w4CFtJ7wT1xR809c",
+	"TPMvs5wh5SZaakgCnS7kgFLmZAiZ07MsksVURbNfTNN2R5h/056w3KQzb8QH/ZKotnuYXliEmrEIY8V0",
+	"VT6KaUJy3gL7y2KHT8TUDQ9WxT7T5ZnoA7qdfS6fCdrGtu8hVVSF9u2gY5jNbQZMf9EOLx0v/GR+QovC",
+	"QKuhQHhbT7OhBsyebX+sOiVt5NvcNUBXNoR8MgW5DzOJkbYdVFUjPrXThYmRXsL9cGjmJ4mlYOIRCuqA",
+	"RSm2qlKG3CDuDcQOiTsXGgtbecccdyS9x0asuBYs5RLiYJ+UpBiCnwrE3CpuKnsmISZFhG91FnaTuBVS",
+	"2jasdezw06zY8UZbZEf/mMtFzibezYBDLlc3zoi8e4ETyo7OeqEc0ymIiUKvKSmxvN/u96Udv3y+/RbU",
+	"XRswA+lX7DyYLTvNpb1ve8DzsyPYvZipX7wrsNxzRS3UbO4DfOa0t8PRjDXEjMwJhFqLBd3opWpY7gZd",
+	"wtB2yvsp4d/1YcGrM7XRi19G1yfNEukgtYBkghMb8GcbiVdqluEJoN8gAGuNJ9XrWf7nRYYWzn3xKTnL",
+	"oIN2G51vTwp4Z6ZwvKJaq3m1SNBaazS/9vbXLx/tvXOtVuBZrTWv79Yb9d361dp5uPTMMVjHpUd7svLp",
+	"benTM3sy1pm5ch+KPEFkgY+PNKkNvHx5kf6Sotub9kcvfcktjWTdHQ2Dr7b0Vls6h7RcsIndRC/cxIVy",
+	"27KaF1re51vx8lDF3VKcw1qLvnNX8h+bP7HCCDzOWTptIyYlFLcEl9dB+qDBP68iEzc2Bypea3340Wrp",
+	"OytPR1DTcV/yDIpV3djIrbpeisx2F6Ob7OV+Shq83fxV7UblgMwBBLtOWq0mAhc6HO1jlx7Tv2bKNsqK",
+	"J3JRWcH8vbowf9ZJB/4jh+FMHs5U9JANZO0duLgQY/m2qm6ai71pquqGi4PiW1ea5wrtWqoqbYe7wNB6",
+	"dvB7a2biW7lyIcn4vkzZVCl3h3km1X7+iIOivLbW/XxS5itJ+NLr3FWWwAuPdnd2errl41qYHHDgUZ0T",
+	"26VFPgLmc5DBGOfOCcxLHHbuRS+/xw7HuZbHzo2+ctlt57LL+eMW+ezcVK/mtJvd7Y7PbyK15YPLo94Q",
+	"1lNa2G+AgxlI5Gwxo/udFg9FyhOPWxFh0ExjSAdNAFyQiGJf25liOsFExP1BVqKAkFuR8Gueq1txlPBY",
+	"ngqhQ7f6wc33bsOK4shEtPjBTtyfUSBqN++a5aSm3oTvsZ1aa28d1Qhfc9EOyZJZ2Vw9goncoPqOpmtb",
+	"jcfO4IoaD+3TystYKTC5l9EJrxWF9unqy6XH+SFbxdXoelC5Gl9hV6NF6FzZ1bjaNlzia1y6r6pL5Awu",
+	"kcqBeIEOxHUF9aYeRHzP2dJ3rOs/tEbthfgPPTmxqfZtz6KnRZcd1d311eOL9RxWcq1yB1ba9HbuwDNU",
+	"qJGsfnnynf3RnJwvS/L1Dviq58hcBC9Wou+q5x8mZj3PIM1lpdxctCcRJ551pujcjqPC+aFlKT0+etwZ",
+	"xliRbfWdcYkz8TBTqUC6Z/c2lQJCd529pVLGJROPYg2FYK4srufpOTwVOVB3UcEhULSxaTwRPPUA4I6o",
+	"3KlI5c2GPJYZjyUiz1OHsBw9zA9piFVHBOpGj5K+szev75jNWIcft22d2bzSc3/sy4zNVR4cOpzHWSHo",
+	"qtgDYlrDCpKdIY8TnKoTIUbUdXAYe75HK/M+fEyEYJQfDw3WWrXm3vVGA/7TyImca63auFl78hHBe8+4",
+	"M70mo1j2M56ctEkgfsv0WHPp6Mfoo/+ZhlrvQkFG/vJr5uXXSl5uFJfugGdtNRISPlQHb95s7u5Bt9ZQ",
+	"W7C3zyFPs29ecAZB2L6ITtO68nq4osytFK9K8drAjakc5GU3F21rXR9L1K9Lj+mcr+TLhGcqxOmXyzVp",
+	"F23NLbPM97hsH5ylfnuqfUs9qTbWhfvrNtpVwUK/HdhzI555JKRWAZnVEFa9rd/XIr1zC+27szQXPyoR",
+	"ps6LtNSYtb96BRJTANJhPfPTjr5KTNnSnKSJXJKYYqd6s8QUsAesFtsRiZJ9jXjWwsKz5OYZEEPpjA15",
+	"1gXU7DCKedIepaIXPwrr7NAlp1CnAKcMObM4w58FTI+7A8Y1+2rTqDtfvQqmpWRhKvoAEBGJbhwJ3fLx",
+	"Jk7rGT5rS/zxoYCJRIuyR5B7D5+pszu9/N0ehVXA4ox1RFcNhbbmLDQB5iz493mGRHKuMQ9VAEcLrSOq",
+	"Gxh/ha6A/SuAIZOG6cZDTy/M04EGnm+eTpdLHvEZA9VOkLEwG43dWlDzdoj5MBfJN/F504U+7sabB3AG",
+	"zNZa0u7Nu3OtXruSN/v5P/63p3/521pwJjnP+N4LT+yZHe0qoYoVZiSf6LtL5ueCc53tFK8a3MCdX2X+",
+	"VCazl/ljxeGKt+KSQAU9d+lxfgpXspZtD6rMn1fZvMZ7e43Mn5W24TLre9m+qm6Zi7hlKlfDRboa1pTk",
+	"G6cGwXvONjXoTs8xERXsopzprxdjS9bcCHzbBagBM5EOYykIFTowZhKSf5tWaXY2SEJCuXVBSUi5yDr/",
+	"IkYiGFpXEFxwLlIlaV9ufb6Kmb0EyUpnZQMQjOyOHi538d7C391E0bAaj80MbHEO6JjnWl1sstP9gZLi",
+	"rTjJRFp7GXOjiouwjo96dikqZe+CfduzC7DQxT23UqcYU+WubrP2My1hmpRmIy8nicuo4BMP2EBNxEOR",
+	"+t7oWLNJGmeZkB5Fh3lmsfI0A05dx1eHdfa+TakqpIsLCWyVnSnDaBokc1nXtW1jgXe4eCaem5O48Mva",
+	"s7/7z1/+7t99/tvfffGjnz377Ief//rvvviLP33243/79Ls/sVlJbZzdsuQkB9VtNb5gI/nwPCs0aQNA",
+	"Hvpqk7KKlggQqkEt1m0NTRJaxfL5XEEdLJ/zLfTC2YVYTT2cObCV27fS+qY2BRYE5qxER2PZF+AbXyTL",
+	"FMNLj1dKopqTxFUu1Uvj7J0VPZvrI4ucuyvtjuoCevEuoOokXpxH+OyO4bpa8Fm6hg+se9a5gnmvJ7oZ",
+	"mwwEBJHK7rIJ18YQyG6wsRa2xkBkzAkSuO1MHxb5YkskzBkp8k//8v989lc/3fT0Pb9S0EoIvvJa+Lpi",
+	"s9LCt/W9npWMPlXjvgQCcH1O1hk61qKofGDarHSxSherdLHFeVZJoibzJ51linWAmi9jSnYFG6pUnN3x",
+	"Fw/hoYUEk/A1KEF4olWqW8fyWO44yr06aWBhi3FHjmj0KquZ0Y9lJNJ6oibtCU9lLPs5fyF8qidx1h1A",
+	"I92Ex0OWKXXCOCPCQjMNCnOUJ1AG60hjC+2nAmpyoZkojR8KaUkNu2qcRKAWguOXy4h1RJ9L07B5qs7u",
+	"EE8kUd6ZyQ6IMzpvnijuwpm32o9bPo+i+R+NWQb4c+ADrCONriMXrFvOXtNpyxmIXVMpAz5hIp5E1l3T",
+	"SVCKyZ+NjXjtA1Ww5Yv02uQdzMm2eMtd8waZTM32ApbsbJCqcX+Qc19KkWDDjlqwPoy1xglGuMQuHwrY",
+	"HsjdKRVzv0XXP/V+yiYiFczsyFFma6CzgZBsqB6KyKwCJmDkr5p5syUoNBOXf0pkhcUPLW0hLUcO7KiG",
+	"gkV8qrEztkXz8l6cCO24DwPgNWU5/6FdxFKEVDwkKwUn8bitwjEHv7w4Aj/bI3uAVcqWEgxaCuhzokZ8",
+	"2WKksAXWCY2S3K1qd7aKb7qzyBOa0XOgNSOe34V35JEvYpQUeHawSgeEjSvOcQKKfWAkH08SEuJDwIsw",
+	"XUyM8PGKYizJMNwAjtXWcg+HOXMvjg4piCcDIQPz31TYBiwFMQpeoCfMmYqxeMaJQ/MLEoTlkND37UBe",
+	"6NK7VSkeO1PAp2/uXmk28P+CGg3fo9G3s+N9BFusHfFpQa2vBTWa8xmFf++o0Wg1nSExnGsPjArYAjar",
+	"LOHlLxglvGtEpt2a58DW6NZ4Hak2yjdGJdm2kmzgrDRn2RxwI1yKgs2SowuM0U2N/PCEnTuyG4g7n757",
+	"x5qky9O07nqPHLknzvG6LXvhafv0IEmYPzaWj63aq1vt1QWzmm9H/wfLk8xX3I2XHnfib7WN3vhkHZ6y",
+	"sm1TRYxfpohx6VZbb6ctjFaVQCbYXbYxZsKb8beOzPOrGDVzbEzjEnF7f5wt3MWblgL0YhnrwRyuv3Oa",
+	"/uufPf3pb//wm+99/utfP/3uT/5/j819ZHr55Nl3/suXP/ne07//3rPPfgD07rjgiHJ1eLvZaOybtYkz",
+	"4Mb+509/4D37z5/+8Okv/4GeXaO6oGz0Z55ztk1Xljtajb4monzrVkn5VWBoo/QsgTpiqUBE9MDOWMdS",
+	"aM2MBGNKlrIPrSEw5+5m9VCkD2MxWWgZvz8PZdinfvfi/jgVNik3dsnBaOjab8FuzthQ6YztUxKwZiqJ",
+	"AiJzAbYWGZnX2N81G/aHdRa+ffuIFTuts1TwYUjOWbC9jbmMWjS6rOeN3rdFds8O9hxs0WWBoXnuf/Qf",
+	"t8Gpq+2HKomEztoTHmdtGn6ttVu/HNRSq773eAymZaO+jz695m7D/ECZe6bZvF7fNTsMZ9P8XqqsbdSy",
+	"Kbjv6F/X89+0vR98+NhemVDtwK4iNBGMvqbjhHyZ8CCG5zBidhVuOjBw/C7umdkZCRmZgUqzw5q7+QdA",
+	"LFdr7QW1UarMLo1lv9babwTOyjVDazQaT7Yzge2SnybTabdWZsRWeUhzUiHWbKiGxWD3aYbtLC7WnMyi",
+	"UM3Ot9SwE4sdt/PKCxrgxhbpQ5FiVhF0ComeRNKjiApE5ThDokMjv2Lt5Q/Fmmneg/hVlyeJEVPAbBEP",
+	"S+TMA+zdEfTqHARNfhge2JAV22U4F+hmqMNr6bs21HfVWrvbnSN61+own64D2KfqYG18sGjqwdWMPuoJ",
+	"3JuJ4FqwlEtmpP/q52uhLoBUaku9RA/wJ6uEybC186/cW/xqQLSCeNiyIJi7z1Z98cFodCd6OUNcsHzr",
+	"OINpS1Rukov1xuG0L4yD0apshmQHD7NEZBpyPSDLIRJJDCLGHtOvaEaXhYuIgQWSKfh3AWHB3J9FzLeM",
+	"gcQi0LZjWQCEGXDNpKJuqB4kgqiJrLP37Astbgz+hJrqK4tQB6G4yNoM9WN5LA+GSvZdwI6+sfaFqzHs",
+	"Q4KUzlioVZqFYJmMtYjq7DbvDrAo0fQG+UhYFD+MIxEZXQFeOx7aSB3+wMzMscR3OLx40KWhTx/wGKLw",
+	"bh57CrKDoH5xnKZCZh55pTCmHQ441oxHkYgCm33DFKyQgJwL87hrEqDWO6Jny3xQzzmWXOoJzIBCrLxY",
+	"OsMLsS4g2MCGxlgrSYjA+kgQFs8XO89oWbZi/TSmS5qUNmUiDHl6IswCLLJZngS1bAI3RBrpU1ufB6eY",
+	"ed9DkTojfPaVqTI7KW03a5sxA8FKvDC0mesidCyfKNjz0GJzyayZA1trGesw49lY11o1eHhTpqFtlWFc",
+	"j9XSMWGAVUVm5fLLgfhSkqyr3OenaOuXHtsDNBM7K27IucsISToUlcsMeSzN19hmK3fMwaXCh+7Gt1ix",
+	"9ntPQBdhZGcuaXbQy0Q64WmkPYA4la7IEgl5jh1hb8F5oxuDS/bGqoKBL00wcJOjsLhUdNkGqG7DF+w2",
+	"rE7axZWHrnPMNsQKhG3wXElE0Xy6EPS+XNBsatqoXq+I2ueOcq/nMfUXfrMJ6T709AXhFK1k5StnOVTZ",
+	"BS982emZWBteTLk0TeAAPF/I5QgylXsgXUQMYaP8Tv7nzkby2EteFlF7N9bZIb1/lciDfU9OMkFnf0EE",
+	"wH652hHGnhziQy9lFABHsE4YwK5+FcTbyq3vHNML61twmjekqFFJYox4PhphEWQ/1hlEYPk4U0OexV2e",
+	"JFMAS+ZFA91B5sVmxA95Aqnpidm0mqLhDpFjwEcjIa3OZWvNwm+OxVjU7UvbY3ki1US2aUjAGKN6PfBI",
+	"xz3WbASNRsN0VbMBfyj83mYDMdQieSj0IuS+QxvQe56u6S4F1j39jOpcoXTOaERQGtiqDbJsBDCpQS2v",
+	"kqX6Oq+YFh9zYuk+aTHLnMlZPBTtbyFT6YGO+aVDI/QHPIbdRxymXgft8raHGhJ0TAdgkSF9QqRYp3K5",
+	"0XjiunFkqV2ZkuTZEUlvoVP9yXpi9IKd2jzLxHBkhrvbuLwb1PhDkRoF074I5mUfFsatJeZm2ay7Vg0X",
+	"sqtkL+7XWo+fwL/12Che9rerYBDMr0SsbSYWZifHuo2H1H5A24mPRmYnCa5FniaGby5fzAD+Gqhx6qh1",
+	"RdrGXJfCJ0pmA1d35G9Vat3fq/jRaZsECpqcTFw6I0q2xxLIlGutGqaHwQ5wpVVaCLm0BS36QyGzto6/",
+	"JfKH5ncpfJotbyruS9dEuQVBun87BbSHRv369WXnMahlKuMJIU7sNvaaK2NKQE43rGVzvxHUcB2bu1Cb",
+	"CyvYCGq0dKbdJ2cHUm7P6GrmCqVZVJGOyvxwkQ6XerOSinOa9XHpsTvOS6MdB1atcQkHgEwM+BvcxkBY",
+	"l0ujz+RhhRtGm4EMADzpLFMsTEVm7qSQxVJngi+MPTidpGI2enWjFf62WoXYaKXdvjicsXRPVYpQpQhV",
+	"itCLrghVQa6LC3Ktp2xsGObCrXC2ca4Dl+nn/C/gXNCsl6ohUgpznSGoVp0dSLx48gIFfBy9rCSv146e",
+	"WcCriwifeRfbucXPdKImIl3s/rgMd40nIZ4EtbGEi2OmjLbkMoGrYW1vx4WG4aorvrriqyv+X7Kvo4rN",
+	"vvCx2fPzj1xyQv3xVhpOebBpiOoJIp6BJNK26jvVmVMzuln8kGdFxaTllBrpJCiqHqBVSAXoqEb7kOCL",
+	"seChPEnURHsY8aCfTAASdMhPhP8OJkWfZ/FDyzS1u1sSSoJW3qRZeq6xpK5KU9HFufXrEKCHtdbObsO0",
+	"PuTpibkScTZtHIg0RaxnUCM2HpW2QREp10osH6q4K1izsb+7TtiG5gsn76JUGS+utmuuhY45Q3gYgtkR",
+	"rgoAfdWqFXHk3/mnagELZnCru+ddEfVFensVQtAEfspExQZaXT8bXz9HICcw/R4kT0F2AtbHOV5MuIU3",
+	"ySRyOQhaCEog0oChXKhVBNsYH4nLcgggHwf78AIjX64jOVZN4/GER1xV9T4XPEjrqfEO2VecjrNtYtCm",
+	"al7JsSWg3UVYABCcoN+ch++CBve4poU25l07jhJBZryutfavGROVvhryR2Dw61qreeXaEwfdCg31MnQO",
+	"aMjiRQBY52MQYkTfQSZO3/7QtO5gUNuTODL2JpilZkk6idAjxG6Fe1/JOFMAe916vNQqBmCfbhpDIlbu",
+	"zrhiRg7fiaFI+0alzL9sXnPfkiKSf7cHeTqQeAVafhqrNM6mMCFFEKG9K6j8lSdnOTg8lNEI9dPGqfN6",
+	"aTY0cj17b7JFtq1rQf6xD0hVa132vimkcEPedncgonEiojbUihcHt61Fjxv0VDg3u5Gr7Mat/O9JkkNY",
+	"u3r4GNi3umITFG8Hn1hcs8PCS9aiFYu165CxPWHLWXAgqpPvGavRgY8BMED+8IkYZZA+KRGqPPd/G3UF",
+	"XexGAjhqBKYSxOKWYsLAKJvXR+6Pi7J0UytSZzx9yOesyFXkwxVz2J6sfbIu1gqsLoXqUnhOl8KLamNX",
+	"FvB2Dlidy93Vbqclhi4+dumxJXh4soryfJN+fB5K9EUdyK3Oo52ASkm7MIBGp6QRsJNjJDkrpW0tM9Ru",
+	"gFMhs0uPzMa6EsKZFhIIll10e40Z9YhHUYykNfdT09UsFu7KHPJH/oeWR6nwmWNMUsjBdEE61CssE6o7",
+	"+tW+o2fF1Rnc2RnPYp3F3cVlrTcxzunIvtCwc6RLCMeZKXUCVXWme1qkkFmVUpkd/tlTKRNgS6IrO7Aw",
+	"3gE5AQOXlo5I36kxZLtqKOrHchZNWzzi3cwHoQ3YeGSBdyBRDDpr7N6RimUGjItgMCtnoVrkPRxWi3EY",
+	"C14BsWaIwZuJ6FgSvNwwjiTA4pkJwEx6IKACsD8MBnuPGevazEbEp8RWZb7sdoWI8EvAPRePsjoSUb6H",
+	"RhwMD4xsM2G7wJ4TMLDj4JPre/QR0OrApD4UaZ09QKfqkAMRItewOjfwVx6m+FRwAAz03geraZrnqQdr",
+	"9P7RzTq7BU/7HxcKHnMTr+7su7DOwl6qhiE0HGYKQQYncSQkcRSOk4TpTIywHweSIVYfZNw5mHSsjoTF",
+	"0y30FcN+S9ERgTUNPTGBogbYYBAuDyEnynRiqFLRxq9C5BMze3ZoNozpUCJ6mdlg0If7Iu0KmcUJzX8o",
+	"x0kSsrjHpMJdMeGaDQXX49SyPubZgLbPnJlbaWAOAxvE/QHiMpaGcSAmPwcVzbMcP/7QnUzWEf1Y5n4W",
+	"SvfJKzuyAlRzGZrhA8GjvMHTKsjNYYN3AiAWLTrMO7Bj0OXqR5YbhVS3+fpysyGWko+YOwnC1RHPxI7Z",
+	"TKtQPpqOCrMUXhdvMKkmZuWQDc4u84KOZUXM2827kQBDJO5T2LQLK+3FqPBKy+/cwkyvoCbkeGhkNqV7",
+	"BfbziE+NcC/2xgh788DOQ56aN4C0P8zE6D37tPnja9iC+ect00rJGA7mxDROqhY3CjK9hx7DbGC2xqqz",
+	"3JkWhmxHmOMh54QOLuhaAD4BdH9zFaw4A29Ob7q235zedK2/OXVpt29OCWz1CF/w5vSefcUiTGXHjuij",
+	"OdfZTZ4kpQQR+409mE5uk5UluD7PH/yZcFDNguUAEOGJmIZADyyFiDQLO9NwUXdOxPS8KFHnjw7ITivD",
+	"FUtFNk7lHHIt/Ip4Z21ssKzrIP/LT9huAwyTeGi2nx0H/eX6GstM9EVae3IudI0gCK3obO7sNY6aVzyw",
+	"n/zKwgxU+ueHj2FFbDIyXorwsZfiM9dal8uuSICIYjeoQeK8+Xdzd890COGO4YNmoxnUojHeF+3R5Uat",
+	"1ahf29/1P7x+udbaqzf29wofXq+1rtWvXA8c48U1M2fECOlYMJpkpo6BtsMl7mrIcL0c1JzKhIQXlGtr",
+	"1CQg9GgEtbH0+7tLjl/qabN51X5getmsN6/uuw+u11r79f3LV4CfQ2U8wWyzamq8qTFzA/eS8+UvzWue",
+	"SSpzO25Lr7RTTw5h159u+ZpfrSAmqhSPC6Rp4BGboFo6GoG+H0vUJlCbQUMGwLz5dE2iz3LzNRV8uJTS",
+	"mGyLvoJaHyLChzQUuLZZN1FaaBYjc35XSR1r39xlr4WZeJRdgr92iHbp9RbabKHljiKKdk+bL+Fscj82",
+	"5tnXD+/dDYzpgLwrlkYe47G7c1jlgBBjo7nw6s5UOJ5+iN5aJiiGnTTj0cxcPEZDCx8fE5PRca11XNOD",
+	"cRapiTyuPQmD2S9x3s1XeWEUhBSRxt8sXzYQx5Kx1ILAuwCw7SOg3My0a8YPraLZHNIYQzQDjepkZB9N",
+	"QfOymwM9UJMCZJaUmCrMJio9Qfh7j+KGJ1rhZHCaCmILMbtIpCzjJwLNY6xjlmzPvQrVtdx5QM+7rLsT",
+	"IUZYHk8zYi70Ywk016ARR4kwz8FU+PbsboPaIv9JrikOeNLDGXQo+pk/mERNdMAmg7g7QCIx9s0xTzOg",
+	"mDmW4XsH32jfvHf37u2bR3fu3T0MYeKbxnhGxR0yySkF/DoLyV9cz5RqD8fdQVhnB/pk+W41G7PMqjyE",
+	"AXmMYkutykOaYlx8HM/i3XuDNfCj2HpZMpdaD6uzkMsEXbAz2itqedeu7Be0vsZGWt+cOCiofTX4psXs",
+	"9B1LcwRb7PFxjWdwDMoyso9rwbFnBBxTqvUxcood11qPj30isWNz1T95AmuSj3NW2y69NyvG/jMm+eJ9",
+	"Hks80+Zf4AXFPb2jSZyZCT9D8i+zJ3Y+Vp3FPtuvq86MI5EcguZ/Let+3WZ2lNPvl2cNH3F9Ylp/FRjz",
+	"OdWbWBV8RUhW+5tCCUYE2vLe5VzfbwS1XpxkmOY9Dwj7JHCEtYve1jRv+1h1oD7jcl53QXWKJ/FoRBaM",
+	"K1V0HLjmM+T+70ztE2D/1Fp7V8+BZ5/2xTqIirCDKzm0VT61mcOFKdOrsqAtLHHTJyybxF3h17WRAmE5",
+	"jJD1iBRR0rWLznYKEEED5jgwLRLRhTK3CepCUqE7kRLD8W14kdvXHctUjATPCg2R0cct91KIzeH5NNrf",
+	"x6pTZ3d6ZS+3Pjli60OCIxn4w4hL6/uPZWiahRe2SdkNXa4jNWekrEhTldb9js2O0+qtH6sOarLGWsIy",
+	"lO5JPzVWYsC0Ggo2GMvI8QhC2MvLsbSmDapJnKVCZzwle8ZDRbALwbP5CRER0Mcey8z2h2tb6Ws7jxEP",
+	"HaBBZxVbBUALBxQlAR3WSCOR68zccT6hwIWYHailsWYkxVpQzxKiX8bIkvBYQvyIRDN8BBsDH5OKjWWk",
+	"KMIyu7Y23GW0YAgjwdB9AAe0I8YSvNdh11irUWg1czN+VzTJDlzwrAHHjaVjmS/BYu4okojPu6xyFqCz",
+	"5NJbdk3BBYzxiffeaTUajSaK9Y9V57Rm6d17V9d/g1djWCj0NLvSmK3rlGvSOpwXzOaCaS4Dhed4X/d4",
+	"ooU3PeUXb8kcr9Gme/jsdZzGyipO+coWtB5UTEp0nAXr7qk9PkJDOoZY5Slaz4KJXncn3U+4XJ0EFkRP",
+	"ngxvZEuMWRyeiK0QI6t8H8j3gfuPqZTRcfUYbyG8SMdtbR0v/yrHjHHZavuXnywxMi89xuO5NJk3v+zO",
+	"oebhrCXYbmNjK22hvJqxyZprC6ezsL5Ok0rmTqjCIRcMyWYkvs2Y6/EUMyY2s9LW0iO/rjp3orLK1vmT",
+	"fclszPVRUuwbgiW08zNGh5kMYzlasDcoU3MhAzNNcW60OJPD2BfmyRzLFuIQPAEArSVQbMZSkypr0xEs",
+	"AWM7zNSoEl6V8KoQgreVduYkobg7CyJ+EFIrZCcvgcpwOZZdl8Hsp1jesDAZlL7VF9nMr43utQREw+zb",
+	"QlLl2WcLwTlvgwwFuB4vBGQ/be7mHwOMnv1iL6iNUmUm2nxFH17Ogezs843d/bPK3FjTKnLJAeAwqlzB",
+	"m5sN4MnCOe1MaTq3z65wZ3Csd2LZUwsNAHsSxvqO+dmZn4S5WPLTf/qzp3/7p1/84M9r9qpq40POKdC2",
+	"FDK37966c/ft2nzqITbw+T/+t9k2mnNtPLh38/bhYXkzzz77wdPv/vVsG7uzbRy+f9O0UdqP/+fL//HT",
+	"2Qb2Zht46+DOu7dvgba15VnFVTrtrPbUOMWdtEWQ5lWFsIHJiVR3PBQyQzXWzNMGMV4tZLQs1CuGo4Qj",
+	"wUPp0YOYLP1Iv/xgTnYo68QRMzf86gbZbmfbiVwYUcynesWAYmlgxO7p5xUZwSQe7ETbPVJ79q9/9sVf",
+	"/Onv/+v3vvz5t7/4m28/+08/f2xk8ZM//OZ7X/zoZ88+++VjI4qfmOmwD5Nszp/52U+e/dXv1jB9qKEL",
+	"5gBzSm2t9eFHq+NFNgGkGhBNhY+NYclpU8ETWzNzntO7CpTyliapW5fVsJCdmK78+JUf3zE/ZbmgW1OA",
+	"LtQDLj0mR/wi3qf3LAwkQgOLVLAUSp5ElLvHbGuYzpoNRJyyTDzKFhE7eRL7FaR2elWZmjbffovpmE7Z",
+	"CdWt9OLeStXpu7iYzzZHb12d+CxZeEJ3kkImJCC6QbFOrPHf/uWxiNimICI2zVuiNxapa/JTDukuqCtP",
+	"VFqkqik55O6ourONp/oPv/ne57/60dPP/vz3//6vn/75nz378Xee/e+frZURQu+6UFabSk7+y9Te15Ws",
+	"lfa+FepOQBLQE4Bnq9OPNcj4JY699+EXL71TzwxjHYceTkzlzNvKmQeTuNCRh1O8hRPPrOl28HNCFu9t",
+	"PhpBXkJND3Xb/NFoNGHva413fI3vJEr2d9wnQS1VCRb9gRPdDIouHeT+atLEgK/df9dKjVoXvdesnupM",
+	"DNt8HR3BzNRFc/wnSdvTEig5eMEEF/JGLFbGimqFbpNkzFOQi0uSqVHb4ueBCrIiCdrsOp4dyRkux2qK",
+	"gelI5dKrlILcpTfWhezbFcRo+bV/6bHd5EvTap2UrQTECy4gKu/KxXlX1j+E66rQ79sNdpYMx5KJ4Sib",
+	"shDPWcjGshMTTIWQuJmw9tGy+wFQhej1BGJdAlIIAP/F2uFDyMjSNmQT5XAslHTVegCH0VMpUifbwACP",
+	"s7XpkSHJ7kLIkbfWLhf4j3JhBKrXE1+9XKAeYp3ojJK4pvp3saTHlWz/l6L8VfSCL7oLyTqOVGq9Seei",
+	"Q146EdPlrqR3zA/O0cfzjpie5uIxh+vg/h0Gfa2UpovPWrSTj6WESNfk+4cCuK6N7oJgMN1UZLhaF6hs",
+	"lVYSEapprC02gzC6j8UFE6aT9QVl+O+IjWkSzD/tVZSqaIy1PCtfNu+I6UXnda0eCkI8UVjCtm00KB/t",
+	"FvftXTGBWVjtxjV9qi7c6sLd6MKFPcS4tFLuPG7YU7OvjlAWMZ2pkQZMl1j2z8N0W5CoZYVdlaP1cuRo",
+	"bbhbN79hg9USSrzj0OVJ0uHdkwKBNRjJpTf1Wyp1sB2E5BTaJkKLb+RIf8Oukr24H7JI9GIpEDUKMMB5",
+	"5JwqAX7q44GYfwBoq2ZxJGQWZ9MAAYMIJ5MQnDImHo1EN9PEsXHAUtEV8Qhgf4bGKhcRYT+5xr+i/Tq1",
+	"gbCsJAEg+VlfiG2Hp2lsukIUIR58FDGNmLECVCoBb0IfRnjh2UbygmcAiAI81PelmQQwGQCxjigwjC5X",
+	"oK9gB+h5sqobl1NWeNIMNRUfA8gTtHxknVVGFGUqNVOAvUcwf/N0AGJnrwH8IYU+zzwJ8E9zUxulUCtM",
+	"BBqW1gUnHCA9Se5d3UXqEWwB8KsuN6AiU7sBwaE2q6N69jHu4IR74xSKOPW4O6DneqkaEo9XFKVCY2Xn",
+	"/u51GBKuHVKmE4gttoU4/gSY77/TzDY6vcxBHAEglnhk/mULTt0GPwSVOUSecU2MJM0rrDOFogrcm0om",
+	"U/NalURA0i4BSBKLhQDmtwxS6oifiJv0ltoWNNfLNOE3Lr1RRDJ9fFwb6n4cHddaDGBLLzebu83jWsCO",
+	"qTgNv7l1+907f/zg1nHtSTmZRieWHMmK5gFK11WKqZNrvmUhLLTz3jrRQgJjU0X0/LmxXo2rUHTH6Bb8",
+	"8KMignhXxA8FI0z7qRUqdKy5W6dVmeFH404Sd4sanhGi+tIoFQBbvPAqO4AtYkvIk/FQagfjhFiIzQZL",
+	"jQnqRDNh44EjmXWNIa0AN6474CnvZnAl3iUUQOJSrrMwUVpPQwbsJYW3QbupmhCuHjSLuK5SZfYy7cWJ",
+	"aDFuLy2UfEyPjBjXAyEyYyenGaCxv9as7127/dVm4/UAYK7TVKUELKTS4TjhgB7t/sovFSvuEdCrzkLx",
+	"KEt5aIvlqWcdMVU0QTQEYNUSjzKvNn8IeOSjVHV4J5nakXxzrLKyIvv7uErvxjpbasYPx0kWj3iaXTJ9",
+	"37EWsWcvm3kCfhCd1bv64epGrHk3dePC67RgEs0+fvadf/Psx796+v1f1oLa0//yH57+4N+a/W52H9wA",
+	"XZEk8Lvm3rVGA/7TML/8zd98/o/fMb+E9SI+Z63p3KVqUmvtGqUwf542SC2oPfurf/f0L/+y/GGvP7ad",
+	"PVAbt3AWFOb5FI9B6XGE2aiIEF9JcBFjApj/JxWY1FTvFgChvrTYunAH+CyfeqlJn5M+CQ2CN38OhS0q",
+	"h8YsB9HsuGXA+olTFoloPELHa5dL1oFAKqGFA8cAdA+jq9gLCrsCoOz8++IsJxlc5Ai4WxjenMJYStIV",
+	"f8uSbS3maVt2ft+MvwVcWkDzJB6NEhBoFBlc9MY40ktfSGjdnp4Xy+zKfm0euR+4ne7gz5sNwvm3f7uf",
+	"8zTlU+xiWZdwLlW6iP3qyv4s+dWstnkekOWUQ7B1+BOjUtHqMC24HaPiLqwyc7f1+8wfbNVjnbGOpbEa",
+	"kQ7ZD7oUp3+5jAvKcZIw1QOttjAA/FFIt9ZdLn2Wkkaj2LM6O1RG7Ub7fcoGKomIdhPdEj7rJmiPUkkC",
+	"prapIg+FMZI9wPlwVuxpQZrvKeLuBsBbW7wneoqYSePM4+SDgFGB1KTQMjhyQ6KawzeP+DRRPHIqRSq6",
+	"8Sg2K1tOhLCdhN1Aoi6WoOVW9yI5uagtj4NxW/7BmVVU6PYeidRIu/K7wCzo7FBOy+S4c2vxaAjAbvXB",
+	"5D1GjBxs+mUrtfDHsU7JRSXgzzDWXpjMhSUYqwt1Bw+0KDx+kxgPjFT3m2WKANYc0zaZ4QDW75he8WCi",
+	"s96KwV6cJI6PwOEFkEfcXlXH0ggX8K2/8cYto+babVt/4w3faVzsFJHN8KHwcPvcRyHoy+0TMQ2B1cB2",
+	"viCt0eAzN82xtG55LR6KlCfW067JN2/DbxSM8FvvORoITIawzhB3FQN3T+CTh9MDx9IfEs3AUTwUZuB4",
+	"18J9l45lO4uHgpIrhxadAZzKwCCekQ/SPEtP4rS10S+t8dGp9wgQDsFTQy6nx3JombyRACJJ2EioUSLw",
+	"6u0IIc2l2R2IKPD47wprEhOmKo3kLR4n41RoXEbcH2wyUMaAkSozNgy1yHo8TjTjCdz6tL0w2bPFpLI+",
+	"+AB8P2OZpVMzizn7lwVrtJxydrEde4QWMiK9gum4L3k2TgXjSTZQ4/4gR2xMbRvefgGjAo6FowFxYBg2",
+	"KGFGPhxB/Ai/R3oTy/8ApySkUxEa/WOUmOZn9jTOwmRgdmKmkV6+q4aWzARcYETNjknAMYUf/KMVRrHs",
+	"Zzw5CYE8byK6A56FSCMnweUGYqodR+Fi2olT9JKLJJ/IVFLMqyV1xZhnzSBXh1oNxwANYs9OgxGK7rjW",
+	"WrVG2zzYxqowWJA86cWcPUx6ubzTuLbTaLJmo7XbsLmsKr2LegF5xAIgVrOf/epHzz796bPPfvD0f/3+",
+	"zue/+rtn/+OnT//8U3MbkFaCcVnz3vFu7aM1kn/9xbhg3yEcZ5janPDKqnitfIpphqFxL5HXIgx/+JgI",
+	"HGut2rMf/eLzX//i81/96umPf/blz3/6+0//4vff/g/P/uEnz378nac//u9P/+rTmpswo9Dtwu7xT0mb",
+	"co9mYIcJarixrf+wsPPf49Gp9d/EKT57S1YVX5XP0Ygb2E9Te5eWKAYbWuiLvJCXiClwSUAK3+sYrubs",
+	"rNAKrDAw1/WwQHQ7UEoLDXcp+ih1mblNOoM5GMcSmMYToYspALOdsFxdfms3kHWQSRUJNP+IdR64qSBH",
+	"MWSvaSFAuZq8jvUxpuFj6albnopA8XPI/CRzH1JlGLJqE4VvUaWzuqbVMvKfWrJGTHkATwUqAKCDkt5H",
+	"ePQ5oWwqhjEEGynM5r+KBkaZJqG5X9qU2Ri2aG6ERnZbSKLoUKJtGMs4i80dhUy4oZmzdqSk8J8DH4Xb",
+	"iqDAGaXC/FbX2V2cXHgyljojHWGHhUZ4ZG2jtIQt6r+2DV1pBGz/csD2GgFrXobhNpjVJiknBCSjUU6g",
+	"IR3W2QM3CWQejPhsUsqxZOxIKSSAwwdd9kXuXbR3PryYuoS5Grs3sCQKNbIhj2Us+7YhUjJp0yFVbz7l",
+	"FvE+DOgD3pEqHfKkdBFwjR33bL6+NMemBW9RaI3nZxI0P9SqI4HVUfxESBYO+aO2ZYUP7dwGOV0osR2H",
+	"RmNU46yN7bpfmon0VfYIFFY7xvJ1h8aLL/aG4OantWTY5pcLN5UxEO6lEa4hyixjJ3gMzIQ7TruWeLQV",
+	"sh6B6Wn+QdYKHiGaEUiwgaeGLEaiOGXe1LLpWyROIA0ynwfyNnJztHFWQX3Ph4WxFmwCtG34Me6kgkTS",
+	"MCdSuWdRUScDDZnnfEJis0n9OSt9hRpnK70Fm5twPct1THLLWFv2EMEC3fNq7sxO6Yh+LHW+VbxhA3f3",
+	"/Irjtbakq26uXRdcrlgAVO8gj82xDD2uidBL6JqZJrP+Aca33IvBhVt4bazdJPMMHtdFAYwbxhsw7Cs7",
+	"YGYG7Is+/8qE7ItFnNZH/ETcpsv9OZpOvrQpcsAtsJNQIWkVH4SQmJMCtdaVRlDzT3Otde3atd2CNWW+",
+	"JrPoy//3T5/96gdf/OTvv/z7v13VYMrXsGCMHYEx1mo0vtq41oLMBBDNuS1YFH+11l5jzvgCxSlf0rVm",
+	"xXuM2rBeevDO+H3dPWruY7WE6ys+LVWtdR3rgd1srTQnM0Pd1qaE3flyGpNl9uDVF8ceLNGGAUDV1qdA",
+	"EV9UsfVVBqJNVjQDhEQ6uKWLJiIqOinoOmSvgLJ+1lajPS+LrMabHgVwyQ43enssbS9DTH8VURubFTq8",
+	"wTpTRqXhAYVbvbwXsBedXztTcFHXGQbRWNN8su/sTYQanvA4gzsYWXk9ijBOpQEQZkYvubmoQelKRZbG",
+	"Im+6QSpBwa8u1aRlXplbWXFv3ttNXNIBE4kZjPKNq8lA4ZjQz537zmdj1jZpf/NUndsymvXWbsH0a9OO",
+	"SjyuZieZy+cj3+nq0cbvbejSvC2ji86ItJkwly84E8YS1pUESqtkw1ct2ZCYwPB45Pbd+STsLBTsj0/h",
+	"XPVPYm1D3OALSURYR++qqhAvGk2pcDPa7CcbGpnJEdgufcHb6VpoBHRZnHh7217u9Nvcl6tOYgFubPTf",
+	"wF0/GYhUhBD8pt+7g+twlabgSChU4zqXFflzoeIjOLU0d1Ha7SENa+40zg1tYU8X5EflgyzkNFnIHmtq",
+	"UbJXR6lEcHnG6ahb3Le3lFxqfh3GfWksrLHZLgPBI4LGPRTZzk1Y8PkNcotypfNNUZiauTKwKqtp4wsx",
+	"7ktam7zoCnf6OuxmC1JTbZ2VJeKEU03cnKmA8l6e6IBlStmUemOmxKnQ1lcox0kyfybfFll+IM8eZ4sQ",
+	"tdBrMc++G9TyTvpwHNcKcBweUVzrQzM/9x6KFOrSYLaOuD6pBVDcAIUIWG2TEF77DOhtCuemrXptS/+7",
+	"DVMgztyplTiwaBVDoD0pfAoWpBd3LZB9b3ZsFpfaT0QHcjjpCnHgEnV2mLPfGtFIjn58vS1FNmthjlcX",
+	"XOMYiXIbkiXxCaaqe6cQYqRDLZKHQtdzQCFKC9NGTsSyzj5IlewzC5enMUMLb1Uok/HStvGgu5y9SFEA",
+	"9SjveiHpDOr1cRpsECBVEwgEQ8gwzlzCMV3tYKC/Fn4ty0b3ZDINAxYe8qE4jDPxR4dZGnez8PU6M+eO",
+	"Hb17GEBtdso6YhCba5qNUvVoCr6RowfvHx7dvtW+/+DeN+7cPqTgiOZTzcJv7Lyl0glPIxHt3E9Vplps",
+	"kGUjHdoQszmjEQvb7a8pneHSt2k5IGJnXhseiu44FeEMmmL+dPExV3ePKWuUEWj51JGUEmPYurDUDvKA",
+	"5nc41sCKLFyRrWVWzGfRbhk72aa7mk9ZLKHXO2+JrDvYMXOKyWv30rgfy7AYo7K4kHsstHAI3VRp3dbm",
+	"OQ/vxG3p8Oa9B4ftew/uvH3n7mGI691TqXn7KFX9lFtUFFh7KWLYTahAYNDzgOQNRWD7qgjWgFNAM2k1",
+	"TfArYfwpxONZp6/acZQIl5np1cfSeIIFjw35ozYgHYQ2rtnlmsokJgMhzYBsRgMAKBCyoplLmDSbamDP",
+	"VJ0d4I8hO5DKN5qNhtMpb4BLbwghfKtJqyQyc24G+4HNucW5MhuYXDki2jFfYjFHeAAh2RZkMGKCyo7O",
+	"UsGHsBi2jF712H6jmSdt2vTiN7mOu8VbXCszVliz/OAO1IRJxSaxjNSEMkfcSBemOvqX+4bwXh7SZ1el",
+	"qehmbKBSLViHZ5kRhzrjCI3l3bMIw7L+TXqxGPCVepLbjgHFmEnggVRbw9I4Klyjnk26gsFReQdfacCK",
+	"Q1R5VlXxLBxF/h1UzsEO7Kho2gaomFprv3H9ypOCw2RoememdnGkx/OYEL5SIrgWdUbk4+y13dfhxkEu",
+	"cfba3uvmHGSJyHOd7HeUGjNQ4yRqpyJLpyEbjTMv16LDuycslpnCvLlvjsVYBCwa28ye8MHtowd/0r51",
+	"+92DP2m/d+fu+0dGZTJ3CjTXhl+1ybUS2sqE8L2Db7TxyZv33r97FFLcB4NBUDg9HpGK+ADCOICwRukp",
+	"5mQPeDpMhNYtp3DsNhow7DKYJay4gHlqxxGVaVBjcG+KR7ybQYSHZ3Y+P6BrP87mf2/+hp/hEw7sGyJa",
+	"pGfY9cjziPCJlEuCDo/BO2SWxpvxOM+gAT0ac+qsZmAurOEItWypbCCtrzJKDtJxDtVEi0wLhaOH+Q9n",
+	"J6mIeoXdnHBNEbmuegjFFFOROWUUpsJpAhZOHHtNGaZUbEJtQ1aY+cLfemZ0CdduyqGKIh6KJJbCTyUC",
+	"ClONKoVdCOpK/ka3CBKylQYiiZZAlMM5kCprm9+FDjIrjwVxFqWx6bmd44VN4Q/qsW7jE6V1GxhGpqt0",
+	"8wCgzbJ47Emnozw26lYNa4jMcXBmlcZ8p9OoeAAupp1f2l/8XwRI4osJ54p0wUUvAwb/ZXSN5m6j2W40",
+	"v/b213f/eP+Dxp9c+1+u/Kt39t67fPfq/esPmkc1VJKgvVUGdAPExBQy79JNhvLbH37x6x9/+Ys/e/Yf",
+	"fzE3IMIk2Ho8VslZOqIN1+K0VdjdsNcrK2S4i9dXclcFpqwwYStNbbP8HD+eBdI7Q1FbxA9b4JITcjZy",
+	"5RSxnY4lBlmgjvHuwN6H5s4zV5qaSNuXwKbPK5tL7dUf1llobDpwbnuhaLzN7t87zHEN8v6EbGIEAAEu",
+	"gGEuIpvdQv2AOk0s5kBEyLkLmyPdCHQMY13s0BXWYvWEknkmt7mVpjSSOMWx1JdccdsluWQTVZSe9+S8",
+	"9ER0ixiSkcBnCHlDvkylgUBkboF8tRphrdVs7O9uLUeD1V60d/ZXzx/Xnny0thh/0+zsi3ZYELomMtXm",
+	"aab5L5EJx/MWbLwW2Oh+47rXaCp6xrywdyvuEyp9LKiERc/FEaDSj0a+bpnnuWtlrBDStKyNAvDNGy1k",
+	"4Hq5LRRQYZ1XLJPsYSoAmaGVd+Nfxp0JfvjxiKAsG5iuudb1eZqz49retWtXGtfm/B2WIvR00At0XXgV",
+	"SJTJ4VnYaEE73OJonPJOMrXVeiS5Qrwg0UEoM4++K/cVjLVo26r9MPAexZxVLIizyR+AozzcEdJInIi9",
+	"Brf6HzV39/YvXzkeNxq7VyQfij/CqvTw9WAG0RDZuh3+hjFz+wA3nRGoQJ3dkTOvZOFXsX6G6RHvioCF",
+	"//9vfAM+ef/orZ1rs68wesdEMfHNMU8IghRBPY2W4FoFnGTEL+gkXJ5A8aKRacNY61j26+x+wrtiAKDG",
+	"UBjICQXVopWKRyNOCBM7zoHiJg/9KJTNwuhTqxMBD5S1v+P8kid3Bi4LJi63kdEcETc8L4goeK5s+Mfi",
+	"bhRasXkFi5/3KpPM4zcK+wvylX1PBiFOm3GFT3/5D1/+7n979uO/Dr13/k9ROm2nY/lH5maF1zqAWKo8",
+	"uOHjio9SEcXdTEP1lVP5RiMhra5H10KZr+FQyOhwuD0uRFB+GnOvEZTzYYdP6+eCjCealTIX+0x608Yk",
+	"cTZ56nGh6ttuv9biPRnrwqb0dUskLaPPWwU8VuCbS3gsi288gJMczEgcv81ZGv6nv/u/f//pv3/6y394",
+	"+tl//8Nvvvflz3/59PvfffYff/H7//znT7//f5jFXdyJoKbVOO3OsBnntP3Fvt3PxYotPfQY0Es6uEy+",
+	"rd8xiB+1864ha98aQaLzS1DHHZROmdmjhVq0Mhxfc4E1gxoh1WAY7ubdWlDrxZIn7Xz+/vnTH3zxt7/6",
+	"/J/+zdM/+7un3//Hf/70h7jkv/+v3/vy59/+4m++/ew//Ryn9w+/+d4XP/rZs89+mU+u49q7bEZG+HW1",
+	"Vu2r164UZzpV48xD2xT9ISIPNAOHpg26N5ftjJ+I/IdEAOHI+a7WgtpExP1BVmvtmtPoqrd8DRcZ/IzU",
+	"qrVqIAlATi8IAT4JahBMiE6b1tm5W32mSnu5hgVR2u01t+VypRtnwFbLpv4tQrei3XtVMVqluJubHUuT",
+	"uHerOg2dSg1WLUOwuvdKDi7rfTlfD5fpDvm3jmWpg8v2Y97DZb9Z5uI6YL3YWO7Uxwnkr3398N5dZlQO",
+	"aguz39hkoBJIEOkOAtYRXT52aVrc6MNGYtqRd3mSGF2OkpXA3FhopsToJyQLhXuMI3mBG9ktAeT6jIwa",
+	"mnKpOZC1OZAzS3+jWaK00SwAzMW1QYo8vodA57hkoafk7bwjpiFi/ZlxeoYT1Qp6r0VlL3XBWG+Rj6UP",
+	"2gfQKti3Jbop+CSeM3DZrJvxaKJASdOBpUYEngNlpi1GGVGiCtoJJz/WOetwwRm8A67Lq9eug2ey5B0f",
+	"rXnLvZh+xHK94dTJ2lZpcG7H3V3PxwhyB7sI/3SqldtPua5h4UeKFjGITEKWj2IONaC4/8l7aSVunN9m",
+	"eZtW8lHb8Iv6mboavY2wnqPRvrPScCoNJ9dwPFekE7Dr6Tqb+iPNWb/0mM7+0tJMSuZY7wozD21elnka",
+	"k8z6RpJvrFIW6Qr8stFYLP1+1k9n2/azUfET8E+2gfpy4TsvX6tf/lcuigYpTPZx2hxU7W4M0EK17LLb",
+	"tUBaT2BWsey3F4Tw0FZbOmqLnlT6o6b7kQZ3VO3p93/4+0+//eyzHzz97l/XKA+mDcsBt8+svZ4tbVXH",
+	"femwVUo8LNtFNoNaZu52V3+oMp7YpD4EHFpG+m/7OOFxlj9lFnW7K8ccpVsi43Fy2p0DuQBVzfEF1xyj",
+	"WwPc4wM1YYmxtmKkthXRetK8tLp4TlhfQniMJdEkQijh7P7tu7fu3H2bYkqURghFG5hniWU1K6QPjoSM",
+	"YtkPS5jJ4WXVJXEGl8TFCn58QUGY249QdNu/VhHYJJJXFM/7ZyGeT5fF28vdVSRuwKSasJsHd2/efvfd",
+	"27derXy9V41ZHYRVIYM7D4xCzHtLV+OMpBaPXIystFzcY2+F0ksHvWojsNFY2GpFCmaAdYxuucx+RTk5",
+	"WIBHOLDmLgLIWoSk6qsc7NJmFxCeKISPHRIWiH8FqLleavpXHB8RxNVvuGpB/KlH6wA+pQFPRWTfYC4e",
+	"qh9GICnNOmZHgs/JNetok+ipr2AA3wxRwF0Fb3CDz9OSaNTG4ieuJFt8T8WUgqqB7Zv6ImMhVQgAvCwG",
+	"fUruttu4fC/c5cYHRk1o7QX4r3as20OV5gR1K1xJM1dPrNvR2MXGZoJv5HqhQNZ8xG3zIFvgP2KzvP1n",
+	"iCEXeBLsY82gNhlMAR+03RsbLXsmWJef9zuZX1xCW+sG2yseh9oZRs5WRr7ErXXaBQMCRFZoQhd8T9Dq",
+	"gFzhThjHSIgCSvO5KPbg3KTUi1LN/qhQKYRQxfQ0FOdrZGdBrHed874FDq/AgkpzzeIe2CkiFUyKScsa",
+	"C5b5JkmgDSrFwuwvhpLanKJj6Wr06TaCSnwV8elXNF0LdXYno1vMQhUFLtvKnT9dkvA0UySFw51gxdVo",
+	"BPzP+HxwLAEwe6AmGtAqaA4jL8WJLojXQgRnDV+v58VdvIM171gNBpgB1LH5CrtjeadHwbGxPJFqIt3l",
+	"xOcyt9lrABaN4blwLLuJ4GlInNReUR3Vyb0eEHAj0BOZWTXXVJzl4PCU3XUscxSCYnxsv3E9oIo5TLqi",
+	"EeBcohjXLQ/SHyw7qF4LWwWtw5qNKmX3H9y7efvw8M7dt3Nc+jpIOzH/HNUCer8k7nP3S0dND+qOUzhc",
+	"wBNYriKvAbyqzON2ozisnAHXUFhf+P1YAsSlOdP2lTilUC1RwAfrQhrXDAVUUQMziznkkQAIknnszUw5",
+	"/M9Y6kxwvyfmFEUpn0jqR+FJr25QpfAaS0+qUrM1E94V0Q3aLDwTab6/zN6iODEEIXF8NxxjFGk5Ew6V",
+	"hNSsvySpGo0KS6ctpmvEp5TjCG4MkSKre2mdH5yy7TWjDbEOLMxyrbCpYB7VRK6TOg7j8MJ6T149Z0Sz",
+	"ckYscUY0ztUZ4eb+Ip0RJL+rYsMqOrkhaCygReU0FM5wp2RwlXoOrzP1mFiVb6nLxOmFqPZZyCCo6ufm",
+	"XLLLjYYLvVu++1bO+gSdQWyhgEFUTgfkDCelySUCQZUgpiXksMmgEJZh9JlzemSH8OK4DD58XFvqDyBq",
+	"iVR0hdG/8rpGlIqbVQOWv3EP3khWBcht+3aKjpYULBbuopkm97DJNfthg3UlZXj5ZOApX1ZAaZZqG6lO",
+	"O+VUL4BjHcqqMN/z4UEGF6Kl2/HNUHBiUmozQJLNkSNv6R/QC0WhI702D2syZfO6NisXA7B9LKzaFTbi",
+	"aRYj8vdryJ1Pf2PWZ8SnARvLRGjNwkGsM5VO6+437UkcZYMwx47KjPmj0Z5zSH+vnw/VPposiVmPGIZn",
+	"jBZBsHPFnzokVRZavdkY9+TxtR9lKmSSp6maoHMh1jCX1A+FabbF+jJzkxDCshHCQrdY6Ku+4Q0/Bbjp",
+	"/yU024OW9wkesOOc0jcsvkpbqvAGC8lunhZba9xw0MqIemIJh3seSCdi3eUgacUmduvsIEkoVxjhJBNh",
+	"ptrsHY+9AtxCZi5gJRFBqTDMwO9x4PXY4wkpDB1xi5qBvy0AA9OZoISTCz2PhQddXTqHs7CbQKAIHies",
+	"XkbdIBuI4fxN/a4DeTsF3RriCdhB0ILi3P13Bkz9pgtrMPTfN/P/VpxkAFK7pKuOp8POnuk2mkAL+m2/",
+	"XDELEn/+ZGknyLmDNY45D4pKCQzKnDKY1XDOHgwXddOFBlbt6cFoZDSqpR3N58ju4aVrbH9U6IOQ4yEQ",
+	"dll/Vy2ojWX+10fBDKSeuQzMQzsPOWAKwm1gOnXLa8H8/b7fyvKB2HI+Ovt1dpMCYeD78gJt6CnGZ2RC",
+	"AUNgq2zsFXC4lBR18BqQamnhFsvmxYNlXJ1/5bSlQTY9dAKEliIvXzAsNkROcchCZkb1xfFar1CdvR0/",
+	"REq+bKxDtmdBuczVDQII0aa8CSmO+b13Wg3UJMuGTQ4Kf8hD/uhdIfvZAGjSgtowlu7vYA5acdn4LVuX",
+	"PUlA3KhSdAnW2QHehb2YwNqGDgw3Ud2T/I7OWQGGPEK3sQsbUKEFz1gU93pQHJlasl2/FWNIdLgW5hVD",
+	"KjmWUCQix5kIcpVjhiMxBcw0KtNwFdaHiiIH+SrHEXv3ncP3DlkUo1d2yE9Ey47Ild3EkY02U5q4Gmc6",
+	"plHBy+qLNqinBxTWq6fSIRgJEc/EDrjFNlsmV4xNS3UDDltRATmlc5naqGun3BzmvnvX6Fq1FX58EzSo",
+	"86VUMTef6dQyy8ept2YnwWVdGT0Xa/TArAdMisl52DWXwOBfksYIfhk6YgDgHr59u1hKh+3Y5ESMLRKl",
+	"ch8OVMrAxPBUSc6GIhuoyJaadAeCSJtT0RNZF/RiVImp/A6RDSY8ttAOEHZxAslGgFw+DZoFBQgPV66H",
+	"HihzG5vBuTp01NxbFppytuYtv651xqcYPYxyLuU4tZibY6mBs5q9T/FJ2ym83PfN3eHChAXgR/uT64Gn",
+	"cZtxUtwQce5FKkoyQM1QQJu+qyZbQWLRVBbr1T7grlBir+Hoa8zM4YeXPRyX05AGYTPUWpfNrWxeVmvt",
+	"NdYoA4ORXmgJGDjuclfZJoGkDZxppwRzNkmW2c5RRhN/Cn0H+g+t1CrU60IuR9wdWFJH0JZuMDOxU/Qe",
+	"SOXC2J5MrAIoVQBlkzxTkO6zQFN2820NOOWqS/YvPym/WulKXOg6fNcIAU09JDdc3kmLMdwyVz99DLd/",
+	"0ccZIEBQNLbAhNpcPIB8XYBhlgpdNMdyBoJIU/6Bn5CKDB4WhRriN1gDn6fsxu4uRRZ38NpZ+GY4zIC4",
+	"7K7EY6nGpALwAgpSnDmW9WP5xhsf4PVTf+ONkjsfL3LicpUkOeiiBvhwuo7RDII8FpuSYen2TQ/pVfcW",
+	"aA/m3Raikj4K7EWtpNAslt1kDHkjxn5CBpoM/G3UQ6tSwOVNs3vXriIU/UvWVy6DBGcDdSEASENPJ1pd",
+	"MH+JWVbE/xwnwqo36DokfQV+lCd0gUFqVh0tSiG7AtKOmoV1dmoGamo6Y6EG5M/XKBsFcshu+LwkCixN",
+	"Z9aaZl4/lruFZh0sN+Crww+HRrvSGTi6baoLbHk3WRGfHsu98u71UPu1hwN+uo8/7XENHbcZccfygBQ7",
+	"22ncQpAh590rubGMKXGp6PM0Ao+79eEg+KiFWBhrsoPc/kVcM2LeMwuvb1jstAwteKrwwS8hZw0Oe4ED",
+	"MIloaS29UBpZtzDiQ1jlEH3CtNsgg9xmleN+yVT5T72jA4R/Xs4ReJhzRmF2iM9TXqHb2YVRwMbCAqUh",
+	"j6UjXrYEh5z14l42sDNlRunIFWPpxo3blo4PUPAMxjJKRQTzP1IqISfTRKUndGJv8u6AhAPAZBpTxKYI",
+	"grsQADJt6h1QFxnbwrzdWhaYT4ki47XQNCh2biqZpSppMal2AJUifB3Pq7bTgSCqZjuXYIl4hlSYVwN4",
+	"No16ZA5rpDzrgwZkTYR5U8CM8UC6HEeHOA9yth/rDAQt14zD/UDA8Baww4WEeqCtwH4ILH/BsTRWyCJs",
+	"eamyds+oK+iVajYCc3fy0UhjOMh7e07dxXhijMxp4JEyzZWyHUu85OqU50cJpgtx8O1cevsXjKs40yLp",
+	"BdvC5Ocm09pJAuTRXsGNY96xstPH3H3nlnlQGTDP1YCpitFeYCPhgiyDccfsto7YyYF8FpgGB3QpY5jZ",
+	"lWU5xCVUwS1VBccQiv9bisqay85GokoDsPdktyRHqsw5btnJMfN01TP3gUqjyw30jy9tNY7Kfe6xzK7s",
+	"5/72WGaiL9LFDVL6VNo2szHb6rKevq9FeufW4oYhXXfN2DIgUK0eW37hIgRmd6wTIXA7PEdSqUiSt/L+",
+	"z89oMRRwwwZOwTClOB1GKHvw1TgVgU3InA0ebEC5vog79sBKH6Q1z6tJRsY0p0POVOdj0c0CFloEVhAm",
+	"IaV54sHNCaK0o4kgLley6MlkowIijPpZzlIfHs6Df/LSh6Qg73oYiWiMJwN00QPXZ6OKyjyhBW5z+ttC",
+	"IZNzAonMAmPz4DLYJizgN7o2vLYnBI5nFXvbSWtLamopT/9Ssm0rl0yz9E4I33qaMeXbINOoe1s2ibvC",
+	"tuRxCKM3SaVUeTmPm1d+L1wkZl5HqRPynrmIgn9btJq7e8HMrdSqddU41aJtH87LP8AkbHqt1b744Y8/",
+	"/81vv/z5PyGOMiqVQBR7KX987jpp1fZ3azm6MWmww1EC5bGFfV1r1d68d++dO3ffbt+8d/etOw/eWwfU",
+	"1azABSPdbTC9K9XDeOfMFWsg3xR2gspfigxUhNkEh8GrKLH1LzHi8eWHo9aCHy9ZM/8Gx8IV0NLmq1Y2",
+	"LEXZbEdsZdLgJlkZBc8HSa9A8KooSV5m8oG4CUANs+oG3LQbqQwfLTd9LpmDGOss7uqFwHdmdx/mPzsH",
+	"iZfDeVq2w12PVq/ZvOr+aqcAGH/9av3y6YeacMuMEG08+Wj7I34TlINTXReoQtiSG9tJQByu9PDNXQRm",
+	"WksUcdC2C3O8lWaNp2VkTwxwgoNreWeFk3IwGtk85vM7LHQXUz3E1aBGAc62FBP7aXM3/xgLRemLvULJ",
+	"KX14OT9e9vnG7v6W6LBuDk47L7nj2SWXw8HBxOPqwGx3YHBOO9N5qA4MnvHRaAWKxNE6fNUPqFIQ89RK",
+	"CA0xOS3uS5WKHD8CEZPn7aCD0aii0q2odF9+Kl23kSs23So/6+Vk093kulgtC6skw3lZdnNs6fH6IgIu",
+	"vhxAJ5Y6A7R8lvcZy0JL75aLjj+fCwheuQQkZe7DzVBXziNsjDjSBFqyJf+AXbu1QsmWJTFOLbFHFRZ+",
+	"qcLCWOIGB38z6TQQPMkGC024r+HXW13Da62CGbDojhER6MOPCsMfiO5JLtjIcLPsQt7waUylQx+NO0nc",
+	"pcFDdtDCsT+Aby9u6Jvuj9Wmy1XpOTYmCfmxw7if8iIe+WrzV3z141qH67h7MDab6cOPzC3QETwV6Tti",
+	"aj/QAoBV4E/TVUzdK6mtPsLaYPN1LaiN06TWql1CiYldnH3gLZUyBHBy2K4yp5Nq2byFPARlBt9TSaIm",
+	"DNwdNpyO7o/5kj7zAsg2w3pIrLv1XjBSSYI5o5ih4xJxfLQYl7Q8W7dc8kLwkdvtqIuZrfa6X+GiR1Qv",
+	"XWdGLsb9cZojFPgV4DDVX9GMR1FqzhROjYiMpWwUjxFA4Bb6DNKlpN/iUUYpkiOPK7fODnNgHYp0FiiG",
+	"AV0uhZaFV9pfShAcmG7Fkdcl+41eMJOAfYlIrwVSIUiPcgXQX9EUL4ZdoF2qLqkLlBA7S5Vqg6oQ/fWL",
+	"wQs/K+vZYdyXZi0hKZezieiAICeMCfOlGvubk45P+RBn2IQBvC5nQaYs+GnuV8LSWlrLh1zGegBCgF6W",
+	"772S972vrQBB3SFVidCWZBpnL0TUBShzzTN7CYMy90K67Tv1oAko9zpOWXecpmZQtEA4niGPZcYt9ZyS",
+	"Ge+Cg/lYMpeujlXuR6ZdynDFjpgx4z6wRe95BzoCoA0BuAUz1hEbEVn5cDiYw+0daVdfz5OkAFCBkW1z",
+	"zvI3mD1uAa4R71MDbqqRHrHsw69tBjJPgQgbHC7mEeyLubH8qS2Az8CMWeCPidStvDwwKE47QlqhQzLI",
+	"5xDGRfisMHeARaKFwKmdSfp2mfgaALlxcWbRcArTgvDf8yPJE/kLCx2Cu5l+FMyMFwFPZTLNdxw847fb",
+	"5dKixdg9ASm3tMfhRwslhuRAD+5oSlFKahTidpqNIMq0AwqHTG8LHp/jbVqcaWQa7J4kqu+lc9RnkRLi",
+	"hXLsBOr5Vc/hUQRMj7sDs49CPdSAsBKKIY+T0Gt0wKUUSVmb4BRNYcMaCdGXsUahDxpDzBPIUI8fEW5C",
+	"kQza9ZnaKGn/wFyZlG6OQJy8SwGh0os0LzGNU4a87pjBCI10eMIx8Fe4icpe/AD3pebTGYx8+0b81EVN",
+	"fBwML20PWilp/j37HCIruVQihOMK8gvByBLYMBZrlqSWEUSSuZVxbyyGaMo3AV3S2OuRUKNEmHZxX2KL",
+	"/urg2S7TaeJE0F1s1jVVE9ik0I6HD03zp4aio6IpG48SxSMr7d944+bhH7/xhrnFgHefvYbtpd6Z7kwz",
+	"m6s85OnJ6wF7+83mtcZeg7329pvvvA6C0DzcvGL28e1HXZGwSRqb9csZCUY85ZnCrCezUEMeMG7EkhbD",
+	"uKsSM7cp+Gk6iAUF9J1mj6lud5xqxLhSvUxIpz6BbpGqCVEP8wy3AeAHhlqM/uhG6GHB43C/8e7hN954",
+	"g4p8oAE9EIAAnJefDcDGzSGjbM4U/DJE9gJ3+NkB6HHjhDtyWeIgRfyQOrvFkUchHgodmCGPRNoVMsMN",
+	"KCMWiW485AkSNtDFg73KkY5uGAUDKF1J9TEvs0jeUdyPMyBU4BlkbJHAGvKszt4TqbkUuyJJADcY6uVV",
+	"etJRykLkcEBbnqg0IjUOOWlpyr5+eO/uG28Ykc54mnLQQTDnzmohQ2G6RIQTSECKvQRQoCwdZwMG/m3t",
+	"6p7c4hVmHpPecYJRO0jGQ3PdqR7tY47AKDB6Aj7bbTTq7DY8mQJoZCqYPolHIxHlCpTrT8/96Fi6jGaY",
+	"8RF41cy819kdSby6PvnFSOm4oM7TLASoATYdbIvfu2bQ2L8WXL56Bd4bMI4zYb8/lnu7wdUrV83JT3k3",
+	"M7o2lpv14kTgHiSGYPAU4B5AgPc8noNoWypHTXOHtz8WWrfY/u6uN63IpRmaN1ARpFkIO1U46YWb1oyq",
+	"VExDeSCVdWVeVU1sRD8oUIlwMJswmSmPtVVslRnO0P4GplklnhKLX5Rp3rYSybGKYsGW2SSJ8HsBxT3Y",
+	"Fbq1nWbMEyfvfTU7BYAbUF1inZmfPnTYof7VhT1YYGsaGWvvO1K19XhkuqRV6jVDpvqTj578fwEAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -38,7 +38,7 @@ func (s *Service) Form(ctx context.Context, body io.Reader, spec FormSpec) (Form
 	f := Form{Fields: map[string][]string{}}
 	for parts := multipart.NewReader(bounded, spec.Boundary); ; {
 		part, err := parts.NextPart()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { //nolint:errorlint // a form that is cut off is an error that wraps io.EOF
 			return f, nil
 		}
 		if err == nil {
