@@ -61,7 +61,13 @@ func TestEveryOperationAnswersBadRequestsAsTheContractSays(t *testing.T) {
 	}
 	expectOfAll(b, http.StatusBadRequest, func(id string) apptest.Answer { return raw(id, `{"a":`) })
 	expectOfAll(b, http.StatusUnsupportedMediaType, func(id string) apptest.Answer { return raw(id, `{}`, "Content-Type", "text/csv") })
-	expectOfAll(b, http.StatusRequestEntityTooLarge, func(id string) apptest.Answer { return raw(id, `{"a":"`+strings.Repeat("x", 9<<20)+`"}`) })
+	expectOfAll(b, http.StatusRequestEntityTooLarge, func(id string) apptest.Answer {
+		if o := apptest.Operations[id]; o.Media() == apptest.FormType {
+			boundary, _, _ := strings.Cut(o.Body, "\r\n")
+			return raw(id, boundary+"\r\nX: "+strings.Repeat("x", 9<<20))
+		}
+		return raw(id, `{"a":"`+strings.Repeat("x", 9<<20)+`"}`)
+	})
 	expectOfAll(b, http.StatusUnprocessableEntity, func(id string) apptest.Answer {
 		o := apptest.Operations[id]
 		sign := "?"

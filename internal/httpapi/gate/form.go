@@ -63,10 +63,10 @@ func formsOf(spec *openapi3.T, roles map[string][]string) (map[string]formOf, er
 	return forms, nil
 }
 
-// isFormType reports whether a request says that its body is a form.
+// isFormType reports whether a request says that its body is a form. receiveForm reads the rest of what it says.
 func isFormType(r *http.Request) bool {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	return err == nil && media == formType
+	return media == formType && (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter))
 }
 
 // receiveForm reads the form of a request into x, and stores its file. done must be called when the request is answered: it deletes the file unless
