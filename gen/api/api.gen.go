@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -229,7 +230,6 @@ func (e EventRequestEvent) Valid() bool {
 
 // Defines values for ExplanationReason.
 const (
-	BecauseHeld       ExplanationReason = "held"
 	BecauseNoSender   ExplanationReason = "no_sender"
 	BecauseProcessing ExplanationReason = "processing"
 	BecauseQueued     ExplanationReason = "queued"
@@ -241,8 +241,6 @@ const (
 // Valid indicates whether the value is a known member of the ExplanationReason enum.
 func (e ExplanationReason) Valid() bool {
 	switch e {
-	case BecauseHeld:
-		return true
 	case BecauseNoSender:
 		return true
 	case BecauseProcessing:
@@ -1426,13 +1424,10 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments; not 0
+	// Change The change in segments
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
-
-// BatchID The batch that the task is from
-type BatchID = int64
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -1844,7 +1839,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1856,7 +1851,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -1880,7 +1875,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+// DefaultContentText The text; with `use_template`, the parameters of the template
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -2012,16 +2007,14 @@ type Explanation struct {
 	// Ahead The number of tasks that go before this task, counted up to 10000
 	Ahead       *int64     `json:"ahead,omitempty"`
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
-	DueAt       *time.Time `json:"due_at"`
+	DueAt       time.Time  `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
 	IsDue       bool       `json:"is_due"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
-	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
-	Priority  int16      `json:"priority"`
-
-	// Reason `held`: the batch of the task is paused
-	Reason ExplanationReason `json:"reason"`
+	OnUnclear *OnUnclear        `json:"on_unclear,omitempty"`
+	Priority  int16             `json:"priority"`
+	Reason    ExplanationReason `json:"reason"`
 
 	// RequeuedAt When the task was requeued last; left out if it never was
 	RequeuedAt *time.Time `json:"requeued_at,omitempty"`
@@ -2042,7 +2035,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `held`: the batch of the task is paused
+// ExplanationReason defines model for Explanation.Reason.
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -2178,6 +2171,46 @@ type LimitsPatch struct {
 	PerHour   nullable.Nullable[int64] `json:"per_hour,omitempty"`
 	PerMinute nullable.Nullable[int64] `json:"per_minute,omitempty"`
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
+}
+
+// ListPreview defines model for ListPreview.
+type ListPreview struct {
+	Columns []string  `json:"columns"`
+	Rows    []ListRow `json:"rows"`
+}
+
+// ListPreviewRequest defines model for ListPreviewRequest.
+type ListPreviewRequest struct {
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+}
+
+// ListPreviewResponse defines model for ListPreviewResponse.
+type ListPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ListPreview `json:"data"`
+}
+
+// ListRow defines model for ListRow.
+type ListRow struct {
+	// Cells One for each column
+	Cells []string `json:"cells"`
+
+	// Extra Number of values that belong to no column
+	Extra int `json:"extra"`
+
+	// Lossy Columns whose values in this row are not in the file as they were typed or computed
+	Lossy []string `json:"lossy"`
+
+	// Row The number of the row in the file
+	Row int64 `json:"row"`
 }
 
 // MessageType `notification` by default
@@ -3065,7 +3098,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
+	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3200,9 +3233,7 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3281,9 +3312,7 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3345,9 +3374,7 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -3511,29 +3538,12 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	// ContentMostMarketing The same of a marketing message
-	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
-
-	// ContentMostNotification The same of a notification
-	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
-
-	// ContentMostVerification The most characters of the final text of a verification code
-	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
-	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
+	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
-
-	// SegmentsMostMarketing The same of a marketing message
-	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
-
-	// SegmentsMostNotification The same of a notification
-	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
-
-	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
-	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -3757,9 +3767,6 @@ type Task struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// BatchID The batch that the task is from
-	BatchID *BatchID `json:"batch_id,omitempty"`
-
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3772,8 +3779,8 @@ type Task struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time; null while it is held, because its batch is paused, and of a task that ended then
-	DueAt          *time.Time `json:"due_at"`
+	// DueAt The task is not sent before this time
+	DueAt          time.Time  `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
@@ -3828,9 +3835,6 @@ type TaskDetail struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// BatchID The batch that the task is from
-	BatchID *BatchID `json:"batch_id,omitempty"`
-
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3843,8 +3847,8 @@ type TaskDetail struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time; null while it is held, because its batch is paused, and of a task that ended then
-	DueAt          *time.Time `json:"due_at"`
+	// DueAt The task is not sent before this time
+	DueAt          time.Time  `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
@@ -3948,9 +3952,6 @@ type TaskJobAction string
 
 // TaskJobFilter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
 type TaskJobFilter struct {
-	// BatchID The batch that the task is from
-	BatchID *BatchID `json:"batch_id,omitempty"`
-
 	// CompanyNo Example: acme
 	CompanyNo   *No                    `json:"company_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
@@ -3973,7 +3974,6 @@ type TaskJobFilter struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status *TaskStatus `json:"status,omitempty"`
-	Test   *bool       `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -4169,9 +4169,7 @@ type TemplateResponse struct {
 	Data    Template `json:"data"`
 }
 
-// TimeZone A name of the IANA database
-//
-// Example: Asia/Shanghai
+// TimeZone Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -4449,7 +4447,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4464,7 +4462,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4524,7 +4522,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4539,7 +4537,7 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4575,7 +4573,7 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4596,7 +4594,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4641,7 +4639,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4659,13 +4657,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4698,7 +4696,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
+	// Key Only the series with this `key`. It needs `by`.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -4728,7 +4726,7 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4743,7 +4741,7 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4782,13 +4780,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4803,13 +4801,13 @@ type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4835,12 +4833,6 @@ type ListTasksParams struct {
 
 	// Result Only tasks whose `result` begins with this text, as an error code of a provider. Give `status` 3 with it to read failed tasks only.
 	Result *string `form:"result,omitempty" json:"result,omitempty"`
-
-	// BatchID Only tasks of this batch
-	BatchID *BatchID `form:"batch_id,omitempty" json:"batch_id,omitempty"`
-
-	// Test Only test messages, or with `false` none of them
-	Test *bool `form:"test,omitempty" json:"test,omitempty"`
 
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
@@ -4886,7 +4878,7 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4982,6 +4974,9 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
+type PreviewListMultipartRequestBody = ListPreviewRequest
 
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
@@ -5792,7 +5787,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -5833,8 +5828,7 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5851,8 +5845,7 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6022,6 +6015,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewListWithBody Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -6424,7 +6426,7 @@ type ClientInterface interface {
 
 	// ListTasks List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -8080,7 +8082,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -8151,8 +8153,7 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8179,8 +8180,7 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8571,6 +8571,25 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewListWithBody Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *Client) PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewListRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9252,7 +9271,7 @@ func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors 
 
 // ListTasks List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13642,6 +13661,35 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	return req, nil
 }
 
+// NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
+func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/lists/preview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -14650,30 +14698,6 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 		if params.Result != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "result", *params.Result, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.BatchID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "batch_id", *params.BatchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Test != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "test", *params.Test, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -16059,7 +16083,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -16106,8 +16130,7 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16124,8 +16147,7 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16317,6 +16339,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
+
+	// PreviewListWithBodyWithResponse Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -16737,7 +16768,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListTasksWithResponse List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -24799,6 +24830,110 @@ func (r TakeCallbackResponse) ContentType() string {
 	return ""
 }
 
+type PreviewListResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListPreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewListResponse) GetJSON200() *ListPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewListResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewListResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewListResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewListResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewListResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewListResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewListResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewListResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewListResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewListResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewListResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewListResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewListResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -28845,7 +28980,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -28910,8 +29045,7 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -28934,8 +29068,7 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29264,6 +29397,21 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
+}
+
+// PreviewListWithBodyWithResponse Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *ClientWithResponses) PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error) {
+	rsp, err := c.PreviewListWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewListResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -29847,7 +29995,7 @@ func (c *ClientWithResponses) GetTaskTimelineWithResponse(ctx context.Context, t
 
 // ListTasksWithResponse List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -36762,6 +36910,95 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 	return response, nil
 }
 
+// ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
+func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewListResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -39358,6 +39595,9 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -42375,6 +42615,20 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// PreviewList operation middleware
+func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewList(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -43081,32 +43335,6 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
-	// ------------- Optional query parameter "batch_id" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "batch_id", r.URL.Query(), &params.BatchID, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "batch_id"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "test" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "test", r.URL.Query(), &params.Test, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "test"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "test", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "created_from" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_from", r.URL.Query(), &params.CreatedFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -43700,6 +43928,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -54767,6 +54996,154 @@ func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
+type PreviewListRequestObject struct {
+	Body *multipart.Reader
+}
+
+type PreviewListResponseObject interface {
+	VisitPreviewListResponse(w http.ResponseWriter) error
+}
+
+type PreviewList200JSONResponse ListPreviewResponse
+
+func (response PreviewList200JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewList400JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewList401JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewList403JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewList413JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewList415JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewList422JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewList429JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewList500JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewList503JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -58810,6 +59187,9 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -61258,6 +61638,37 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// PreviewList operation middleware
+func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
+	var request PreviewListRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewList(ctx, request.(PreviewListRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewList")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewListResponseObject); ok {
+		if err := validResponse.VisitPreviewListResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteNotifications operation middleware
 func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
 	var request DeleteNotificationsRequestObject
@@ -62082,811 +62493,824 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bjyNJ9h/2VcLUH5ju2Sw2q6q7Z7rqYVXTl53a6dtWVW9rd7rEDDKDZGwlI7gZkcXmjFr4y5ABwZYv",
-	"AvRgCDZgGYbwhyFAjzZ803fRZVd+8lcw4pyIyMhkJplk1bB6pVkspotkZtzj3M/v/NgZyulMCia06hz9",
-	"2JnRjE6ZZhl8OklZpk8T8ycXnaPOjOpJJ+oIOmWdow41v/Z50ok6GftjzjOWdI50lrOoo4YTNqXmvZHM",
-	"plR3jjpc6McPO1FnygWf5tPO0X7U0YsZw5/YmGWdT5+izslshh0mTA0zPtNcmp4vJoyIfDpgGZEjoieM",
-	"KCYSlkX4N50ywgWhaUq4VmSYUj5VhIqEZGwmM606UYd9pNNZavpTU9Wns1m/19vvRDizP+YsWwRTm83W",
-	"TeyvMjbqHHX+1oNiAR/gr+oBTsJM5ynVbCyzxWtot3YZh/aRrXtzfWCHEyoES1f1h09s3d1riR2ZNX7J",
-	"p1zX79aUfjT7HO4aVVeljdjv1a9+Cq2G40nYiOapxldsy+ZDb+15eiqnMyoWr2XTauDvfSFvvCAyFzpb",
-	"1RP8fhs95ZmSWf2yx4J91P0hPBG7uzLL2DWXuSIzOmYNRx5fKa36lH58ycRYTzpHB3ap3edisZXOuBjD",
-	"uBopxS3TiNOETWdSMzFcfMcWy+twQuYyS8hwIhUTZLCANRjSNGUZGcmM6AlXRApGzJCY0l1yYugEo5ol",
-	"7juiZUFazGyAmsCakTnXk+LHgUwWEXzHBTl4SCYyz1REEskUEdJ8OyZTmbEuOdUkYzrPhIK3RzxTmlCh",
-	"5oaO+UYnjCYsI3Ewy70zNkvpgiVxl1y4fq+YHQk1vbAMBkLGTCvy8OAAHzTP4De9J2Q+4SkLenYz5crQ",
-	"zlkmxxlTqkveCN8kTFxmdt7mVVhZrvwTV2zRJc+zTGZ2Jkh23d9yRJJsQbJcKEIzZhaEXLGZ7rpTiLMt",
-	"jko4a7O57c/jjGrNMtPm3/3+P9v7+5df/lWn7pD+Wg4az+kf5OC2+dlLrvRGVJJrNlWdjQnjwaaE8e1E",
-	"CvaCp5rVUJI3Il3gNZmZx+zwIjKRc3bNMsLh1MwzrjUTDYOFN/v4ZqcthYNRvcZ3zCjP2JDxa5Y1UtXM",
-	"PrCOrG66b2cy16y5V/PrrXeZpyt6zNNb7/AcRKjGLlHCugm/KuSgC6quGq+dEQxuIm7Zxk0/7xTLRLPs",
-	"k7uft+3Kt286e0/rrvU5G0qRKMNA5tRclBEREoQfoJvXlKd0kLJQEDpsEITM+62vDozmkxlXxtRMCsVA",
-	"hn8qxSjlQxjoUArNBPxJZ7OUD6kZ84M/KDPwH4vxmCcT1jl62HsSdZgh7ua7jFF4EParK6TuT1iadD5F",
-	"nSlTykgWhqaZOc5mRACdMA8A2zCvRERJQzmGVBg2gJI54cALLC8yp+Co09v/9le/Pvjtw/e93339m8e/",
-	"/+7w1aPXX719crZ/YTprtxrAknA5lqnuMM8yJjRRmmrmObVRH+QchmuHY7p7JgXbZu2QQ/mFUflwyJRq",
-	"PwHT75ndyKZ5OA4+p4oMaZZxlhCZw7BfyGzAk4SJ7fb9sG7faa4n3ZFvuLLxTDEyzFjChOY0Ldg9rCpL",
-	"zH1IJDCVnW94+5ERXFYzYRI78XCYSaX6imsWkymjIL5RTSiZswGI1IZvO4HIPGaUUx0eJKInmczHE0LJ",
-	"IJNzxbIuOc+HE/c7jiljf2BDI4NyENsXZEoXxKhrY4ZHNXKa7WBBfvX8gnAxTPOEJV0SP31zdt5/c3b6",
-	"q9PX5zFJuWnTDMDN0QxLdc1yngojJtF0m4PxyBzq5YPBXZOlI+E6IoplhhjAe0fkj7nULFycPk/IfMIE",
-	"Wcj8rqjCiSC8brjHMNC4GEhMOJyjEWe4wEzozPzNhTVLmJe/UCSVY1zta5ryZKtbeHAQLPaIszRRnaPv",
-	"7Z/LElax8tzSs5L0hod2SAUZMJJwow4lnU+XUbGN7rxzO+bSbp4Q6JbYtuGJ3VNu0HG4Mlc0MVw0IoNc",
-	"48jwDs0zKcbHJIZ16+IPMTH8VBFGhxMzjlc0NaIS225X6q+AW7upb7tKHj0tgDlYJjgAapMcGb44zRV8",
-	"AUtLfn3+5vXdra/fYhiHafy11C9kLrZcs4cr5YgRNFxdsIzhSIgylBIe3vl62N7ALjA0qq8XFthHjgLC",
-	"hZQvaTbeSkh4uH+46jBpKfsptL36MHEjbUoCjx4RNUt5mfvIjKiJzDQTYB7V7KNWd3e2YJhAjgTZJ6/4",
-	"N5EZ4NfmLzDPUDKgGm/qhZSvqFhsRz2fNMowZl2nVCz6I8rTPGOqsr5SEvMzMT+zhFCt2XSmFRllcopq",
-	"MU2SjCl1RHS2IHRMuSAp1Szb8aq6gQLVK8k4Qzply+M1Kx2YmqqCDqxLPpzEUSGYgAmRK2INpSRX7IPQ",
-	"ruOMKZlnQ6a6JD5jOlvsnYw0y2Iy5teWQaqyPtT9ID6IFzJbHjPY8hUjRtUFJSJdHJmH98hvgRKdvD0l",
-	"V2yhrG4xZtrODWxNXfKacZDAEllaCWB7c0NNcsWS5TVxpjsz1pQaaZqxq2N45IMghJmxo53NzFbTTBcu",
-	"CBAU4MhaMc0ZXKlSc5klXTP6E9OxZb+zTF4bAU8r/0yLEU2lwB0TZEJVcR7BXKSInAuzutA24ToiVJuR",
-	"p8y8awQASqZc5Jp1yXtYdN8AzMs0IWqPC0gLuWJ2Y/JZBMY9JeGHcitTezgy0zXyW5SSM3DN2FYyBkti",
-	"yAFuGxyLpdPrqWzCZkwkRAojIcLumkWB9QQCrLofQBF5J8zFlhn/YVuuvt9ILbyloEQknlYUiilXiosx",
-	"cSf7CDxUhOJgYX3N2rldB5pHhTvUd6ADrxm/XVVvrthKW6jlbnnQ6hJfM3eKD4Hzm9MlM5rxdEGCd0Ka",
-	"C1wtvYPVWz/MCHiZXRMyYENqrkBo/qBDpMIJ1XRAFTsufAqOcRsFcC6zK2QuuCUqnxkViSWvWMLpdlLH",
-	"o1VSR1500Z+aPvpgO1zaqqfY7d7FYsa88FodwO63Jg7HFTthNq4OLAYTnm0RnN1goDlnWnMxhm9oknDz",
-	"PE3fZnLGMs2Z6hyNaKpY1JkFX/3YUUwpLkWfJynrI7FVy6bBV/gDEEyZa+AouNHUcE0yn/Ch4TO2NeA9",
-	"najGrusM/Y8OHj0u2fofLRt6Iz+4Kf3YB+/U8si+NV+vGAV414VRWxRbOaKvv3q83vdgv5KDP7AhyNAQ",
-	"aADxB6VVpcMrIecpS8Ys6VNdsnEnVLM9zcGWK/LUEim05Va8PlG5oQHIk+vfceENdZb15UV2bvU2TQdO",
-	"5zaPJyzl1yyzi4IOonWWdzP4Z/jeolMsOc0yCp+ZSPxSVI/C3JApeOCIxEZ4g1sQk3vo9pHXLLsfkRhc",
-	"Eij3JLH7nHBl5pLEhpHYr1jKNEviY2Jmat2Q3GjtRvJusXvmwZX7v/TGFUdFde0SfcdR8UzZNe7d2jde",
-	"wpOfoo4U6aIv56If7Hx5Jd8HIgucJnAADPDm27dQohKSOEeWs9AAfzCiYuGNndNFMdmBlCmjIPxkbEqz",
-	"q1ZHycjr6fUNb5PzRbW7GIUbqc0AQcD241taTxSK/ZkkAzamIPxOZJqEhGnl8VCa6rzdHTrHR81LOZKr",
-	"mmFRXRmW2+ej0kaTmZTwLy5J7cjy6ZRmtTENihm2NmTEawZinNNC53A+i5pW9SRjClaotOcyRz9Uw6ZY",
-	"w+KnqHNN05w1THxOFZkyqvKMWTNueSnM76DEoJEnqum/0t+n0Dn3fSnMzDtB4YK7a1vsTVSO5ylCnUJf",
-	"pltjN69wffzZKJ3EgASVr1BAR6MlbrXMdvxVraEeJTJ/2cQjT4oWp07kay+lFIQiCKV4tDqU4u9++JD3",
-	"er1eUzxFwzitNkbxqNSFPsDiu8Prgl5K78UQMsMVUVqa08XEMFvMNEuQZoIVQE3kHITMcnDIyimRvb9/",
-	"+Yu/qrsoMHYbQtee2b6WIBzTj6f49D727j4tM98yd14Se+xBWEcFPcfwV0xLcLdacoQsB7hsl7wZEWoE",
-	"YT6yQvARXlaON3hCzTk2hBTiJ90KRFtyCK9cVIe+KIwaRotDAxvowlIwZ88Ium/B0Ir4j3b8CO5vbkbU",
-	"32ah69YYHBJIFbZcsgrNK0e1lIbZPAG37I3E4zsrFTFhRPPvIbygb8f3x5zlRlSbQbiEtYv2M6rNj4Zv",
-	"9XMB9q6koKaKp4YGRZ0BTakYsn4q5x2gOdfc/K4zR+FhPjOt+tbKYCbF1ZV7gWYaSFjw85wNJlJegYXW",
-	"fHNZXbKo83HPTGTvmkJEhjIzgmm+p1xf4Kzg82/M1J7ZmcE3L3B6Zzg7+OqtlOm7YobI+2Ga526W8N03",
-	"ONWXMHB80073ws8Wvj6zU37lp4S3nqur8GU39cpj73H6L9zs3Ra+tEy/FPvV+WECnAh31X7YZMVOxdMJ",
-	"F0z5wZ+K52KccjUJenYScnF6MoHNDjOu+ZAaHsamLBszMVxstmGuJaS/RXPw+XnRph8MV9oHRyzRT7Ry",
-	"rAmaNs8Y3Ypq2koQfEsrbpjV77yyj1VvNoytaMUOoPHKvrVdlSfouVJ7XbBOBwxChdeyOPZR27Dj6oxc",
-	"wGLYWuN8XDxfzabVcd0lct9ARv2UNtSshxkE/W6kW7bhbUOappa5tVJw8Zr3FRfDGjnb8G5BYuA1Uyro",
-	"mGXxEYGHkYmb3kyXCvrcmmtPqOrT1YKbU2mxtyHNsgWhDdJbra7aWjN3J8Vr6AHlW6+ku4c/uVi6H29D",
-	"dMhnycbHJc/a2YRyxbI+T254/q9ZpuzGrZ3PSpnDRkk6PcutZ72CZa6/Hz9Oue40VQ+6u0vFsEs3srTe",
-	"aylKVbgJZd2OtebZy7MJb/pm8brckP32pNRedTB3wJ9c13fDp0q93wa/8ozi8+JbbyEyYZ3WPeUi/Ha/",
-	"qocvEdk1ymv11rdQZs2JHss9b1rBBrqv7R/f42OX4XN7fDqT1gxPTc+dMdeTfNAdyukDSWd8zxyKMRMP",
-	"/Hg+ha+rKz7bkzNclb2ZhIA6HPKnqMTf1+6+V8GXWPp6PfzGjGJlVC5Xs5RiOl9B3Nd28+7sZZXGr39H",
-	"sUxVaPqql84ZE7+1jzYbZtxBPrPWws0MSEsHd+0syoagXZ6Du5M0Pq8DVCF7IWO/XH9K7oSH3R3/UvW2",
-	"SicbBTEtWqaJ9WhhTDhNjdTjOdxGyThl62Er8+GOt+YOtiRPWaOa+FO4WbdSBgV4OwNZPdB1RjLr2+i3",
-	"5WP1QmZkIucklWJccZlALMVEpgkZsJHMWNWaW+eAXz5Ru/CBOopXntrpiAgpGJhLx/yaCczSNwMCyz2o",
-	"yaaJLVxZWXhRmy/b8nKs05wwAbh5vyCusdgxKuyOAEFQmhuF32wOBuOmCUYoHZOeJQ/grmi3c9aWvP3Z",
-	"EbLp/DRYqleM5af09fKUiSFL+rnQPN3eH11yb1aOogbvpOBibGMJFZHCH8dad+Rad+g2ZoBAiKuMUBi6",
-	"o1hCBgtizohL+emScyYSwjWhisT2/diFotp4Uy1JwjQbanMEXFob/gYR3i32bM5FIufhYVt6qWFFGi0J",
-	"3k1bsSJYb23obq30Xiaay1dh6Z4unaJWLuCCihQk/GZWiDxld6H05ym7I4Xf9Xwryn6OuuTnoOjDvG5D",
-	"yQ8klZK3fQPl/t4vj+798uj73t6Tk73f070f+nuXf+/Dh+7SF6Xvuv29y/vlj1/e/+VfgoWgJK79vGZt",
-	"1mwT+XN9rJN99mayYLBx+5uZslaFmnx2K599zhrjSmF33VJ+fwkD2OlaVmXvTc5qjbi8yeslmXVbqvOX",
-	"dXZvRfBeNyvTSPeCT9kOJ7ZCEwjuHdxIl8M14bMZSyDpzH3XqBmEADvF/4KL2lunPaxbtFEq6W7v3jbW",
-	"5VZKg1+sw3KKwuPeBjkBRhzbzlQdiF/rbcWb2pYDtuujcErbfTtc+E5NOCkbaSJzjcYbuB9cIYwa6Kpc",
-	"q8KkAx1HzfYcC/K1WjZoHXZa4b6t7cqq81kxmxbQSa1p9WqjyNohXvinay93DTqYHMHu+9xYfGllblA7",
-	"QhCqbiXDweVqIrFzxXv3Svd5G3J78OjJwRJXWhYfw+yGIGxixC1z92bCDYIlXriXnYfCtuC6u1idh9CG",
-	"vS4Z47x7bDlWyWbZlVLMEcnQkKz4AZ3xB9cHD8AyquIyeapGxX9dIk8TrWfql0cPHng6tQf/HvT+9i//",
-	"1qrYcvTJtTWOmKdPn23sHprNAJx1h1diNrug6mr3lqg2YMEu3aZLTsQCsC8I+zhkM03ibownoduNI5/2",
-	"+O7sJeJe2kTdoRSacsgxaIIQXqk1LNsm3JnpomWi/DH85vJ+wAfr7BG4BmeAmRSISVP6MZSP4CxXHPkI",
-	"cNyWCUGcVj/Y1zqFF7AkLMe3AeTHAdzoo16PDCc0o0MNKKEZAyTQJakArvy2qhbIQFQxO7nlYcKvLn4f",
-	"vCGAN8VEoiIHgOCxCexkAHSrlrMFCvo6G7k54zpb9CHHtpm3OvRA4PZWeNLZwohWSjOamDHFZ88vzn7X",
-	"f/b85cnv+q9OX7+7eH4eRxY1zJ52ciXkXAVeIkTfqMzi8KCUu/v4YUttJnT5TGSeJn0Y5YoUSInzIJS8",
-	"ODl9+fwZ4PkcExDdjTTpxOjGLgOJul36Ht6KIn/PoUy2B5MMiVKBUemxwe0wGgiTaaeO8vpU/aWDW4Lz",
-	"qnvgtmZQwQ1zY1oxkXpLf0FEaoe6gRPALleNC0BLTdM+YGevRYU3faIK4lFh1oe9hh0Em4sTqF2SPOH6",
-	"ZOgioJzgZF1G1uU0hr9s5nNbEco0/NQ3gx99W/DxmWvQjeO50HUZZHTYKkArmAkkyesmVHHAMJlPJJnS",
-	"BN3JOMljEg9TfoRslFoUGcDDgTcc/ZTTKSiJXLAueZ2nKYKiAiAUVVcsgZd4AZP48rvzV+dH4GSfzSxy",
-	"jgTFE/G7HU8xyg/J2JgrzTLE1WHpiFDluT7klik5ZYi6hstZgt0w1GdCBYDZtQAS0DLrZzJt4oKyMCPB",
-	"ElAbIdAaqWBkAZnrTR34Vk0arvcIK6YRWyZNUfoRbE6M+KsX1viMG2TPJpFmT2IEp+dMxYAwJBH/WTpW",
-	"CfBJNAGoyRMyAfxPiweIqIJ2XQuwpJjcs1/ej81uc01SKa+U2RuMSlix3sVl28TFjs3eZO0yNkvp0CYk",
-	"+gV0K1WziGZt2y9gxqby2izhBRxgj1mIdyTNp0K5s+MOZ5ecs2HGtEVVR1gmBo/NmJylDBqIv/zyyxiR",
-	"BEYyz0jCxxzhoSoQkOZh3L1Wq182i9VgCFlMMCNcgPRsATG5XpABM3JHqxxOfKOWj+BP/StW/3NrdI4Q",
-	"gqa2bMLf2bPy895pEi/HIa2PZQEYtD6f1bfvALVAwizWysG/DOkWSaIojWCeuYY0ioA6hSMqTT9yzMGv",
-	"e2mVK+ET9k45utTID3cc+2C63L226Xu9acxDwbnvPOjB5rOinLGFib1JHbQUlQui2HhqRn0MYWm9lRbC",
-	"JsPPXuUHIXUge/UuP9Xf+Sa0g03wDUpnBSdcv456OGkyRgCeZZE07rDgDTFYp1YuT+sb/sMFfFntqYcN",
-	"W0E0IvtEyISRRAoWkQMXC0gFkdmA64gc4vMjLriamBce4hcAaUHoQJhxpekiIo+wJU2vmEUalWLcJU+h",
-	"pIoClLJcMYIoNchqlJPUeIb4hIvZckTa/uOSefjgq8dfrTNb+mJHgegNueuG4sGJn0rBtbRi9oQrjbWV",
-	"KOKvX9bQbtfm7RKwVULI0vHZGRFzCkVtYPW4FEnSpDG5J1c0vztW4Oaz6zW0rsUb+RytxLh+OdyDWwap",
-	"r8iA1dkihKu7zYBqxceCakCR8KtcF6X0H1M0bc1NweBTGwhbsybhQajuyLYhqfaAGqHsJwKxiTq54H/M",
-	"mf3ZxhIE/e6WAgiW7lwcDPu9oUDoCMqdS4N+TrcSALsVgdsiiW6JjK02C+ts8cpfsM8tFK4t1bytpFC7",
-	"4zuJsfnsj0Pr9V9N5y9XrfOOyeJuSSK6nbfKLN7MIZluXHj0mOz3yo6mkta5Tuua21pfLSpwVeALcWIr",
-	"lus2T0Q7dmP6ZUmTy2W3x8WOY9mFgejyy3u8X/EB2AeNilv+wTpOLWI94o9Ulc8aHN8VHrpm1zIIl+B3",
-	"QljDAR1euWg4dDG3S8bCHnyoVx3wOHh3Ic3P+q59kh9Xzs3QToq+bYdj1NEZHbIZzViTt84hBQUPemur",
-	"ygeA/yZFl1g4NOs5mNAEMkpLIRi93t7DwejJwejw0VdfDQ4fJvQxPRyyJwdPkh7rsYdfHT7e6/VGvcdf",
-	"Udob0Ce9g8FXexCusdrIs9ZPGpyDyB/T8tbVnnZ7nZcX5duLi7fE445WDoURHWSWmB3aL+oZ11GLzUJY",
-	"PwP18z+yPErGxxO9fjVhm97jw8u0M7C9W53RtlvWE7fUC7H5Hetn2Onu9bOg35vqZ/bS3b1+5ub0F6Wf",
-	"bZlisOV9alq0LVWcnZDVLRb1pyE3l6vWb8cU4y6oxXu/qo3e7i8UUROasbAKFB+yiGQspZpfM1c6Ht0h",
-	"+BZnRgEp6x9rAqBDT0i3t18T+vxUCk2Hm57ohIuxpulVvylhs03sJYY7779oiMFkU8qrmc8Hjx628KOD",
-	"zLUEiRa1xk9sH1I9Z8MJ1X05YwJf22QdwmziFo5DN7j6kwe7uJUHdmkvV18r6OhB0cSD8vufX3azO0Yb",
-	"Tgvf++ym48/2htPB9z676dz8xm24DuX3P7P12PzG71oMh07vQAwv+r2xGI787jMQw2EgO9+8u9g4tSu5",
-	"GXvb9DBYtllNkVqdI7W0Jrbv+mUIBPqyUOh/MnKdjQA1M46PCRWETWd6AZXYsQi7clYJfA6iQBdY5hSq",
-	"dwZxmipydSf4jJtZ+0hqNOqTWE1V3A3BIzZx7R72ess3CCdTa1hy82q5k1uYiBJO0/4sYyP+cb0aZE4f",
-	"PLk6tGHcQuU8w6d+jlbAa+A32hufwo3xi9oQx7CtTQp63TUzhE7vgBkW/d6YGeafRwSpn9Nt2KRuTAg2",
-	"8hNvQCI+QwyXHQcK4DZvKw1sxkN+Pga3eww2pPSXq/Z/xzR6p/T5GRrnnhY+4JtLtU3O5G3kpNb5Llz1",
-	"VbnjgCSs9ftuVedEsb5m01lKNWtxBHlSTTVp9LaWWi6mtpmYUd7Z3Uob5b53LnTUdH9D2aNyTe5cBKnO",
-	"8Ha8Y/7qtl+KC/ZRt7wMayaxO61760lWyciqFt6aZ18XCMqV9akHDYjt8GIAs1ZkRjM6ZTpILiGukVok",
-	"gTUkaIM0+Ore3A3luEOqAXte6xXT7KM+tjm/4bbGaMMI9szaMNwDmAYLeCwTqgjVZCoVKLxTqDQfQIUo",
-	"iyqWjZkqkPtspX4whnTt7vVNG/1/89f/Io7IQS8M+EMoEogbdC3YVYDcJHvEXE1UrqDechn05U//8n/+",
-	"D//6v/l3//e//vM//Zs//aN/8u/+z3/553/2D//0P/zX//6//OdVFJODhzcANwtE2tolN6IaQVENFl7m",
-	"mFcW/yIujffrx51yv/t7Ty6/7+09ufyxFz3+1NB3IRyvBXPdZE5S3BJG1+3egLqj/9xV+Nt+kL5I4KqH",
-	"oZ9nTFO+VZhuNat5Te5i9ea72mtBI42LYQdZbxusR94i8R+k0XFyofs2Yyw+gmNaRezweZEjnmqWEcVS",
-	"NtSKiHo4uWVhF1PpW0svL8zjuMc1kktDZDFOCX7s2tL8djrL8cYZG8osUW2LPVBVZxs8IUobZZDMZYaw",
-	"F7NMjjM6VURLMsioGE6IFBFR+XACZkKzml0hdR8qrced9UWGoefaTb+uV3+2Me36o7NRQiS7btKbWutA",
-	"QcH+Fon02GFYSt6OvKRnNC7WbjUK6HLnikTR6w31Bzxed642wDBulPnSNrMLMvHCU+1SlyHYuIAOEjJh",
-	"/QS9/ZCl3Z+lVFg4or7L1HafXYq2e1FpmgXt+Mfrcp7dj7WVz0Ew41NmhLICrAKSw63cDfngkCh+bOh0",
-	"IGehWMdEQhLJFOT809GIDTXUn08YmQMqSmwH26c6NtIW4EsUMezd1kHsXHDNqV5/YEpgiv0kzxpK3Npk",
-	"oIItwaindAH57yvhCx4dPHq8HnkTNocLz7dbkDJz9NrM8Y177pM9P3XorfC94VNSMAInkkzpFfMS+H6v",
-	"1yNh+VRF7o34NXOJBob7OQwBKfCjvQ/3IdvikZEDnXStyD3Tz4xlpTbhwRnLlBT3u+SNYNgiHIV0ThcK",
-	"naYsae3lhHmVHZ0HdY7OGV2kkq6NP3lrH7M21vX6dDG3c/M84tRleqMrBkfNvla9WK1vRJC10eJomVZk",
-	"rvsZm1q06frrMGB6zpgg+BzL1LHXPfAgMP+T0542uyu1aVe1VZE3hUx91Fs+BxWW4bh/kfzhKXwt5/g4",
-	"SykXO2T4pkPhi2jujuUH/S6naE0YTdqh8gExHctyrhJVVxGGQ7CE5DMj1wLOSzvBGXrvc9WfWtSvZUN3",
-	"krNVsup6YKqPM54xdaM2uOonecP4pOjnYpgyup6wi3f2QUPBMi4zi5jVIqOtScOIJyx1Sgwi1DgLjcWn",
-	"mdFcgTjhpBUzmiTHYlmYZZtSDcYz01QnQiQWFED6mKnWAclpyCCdC6pwaZ22hkT8hg3NGM6Dfu1XkLf7",
-	"0vZuv/sWB2E//caNxX5+Lc/diOw3b8OBua7c+Jx6nTcQ8PcTJorVmlNF3OMkpUofe/x8m8MG9f/Mc63p",
-	"uO9+sFiDyuh79uMxQ6htU+aaJc0mV/hdkYQNOYhqhjG5lEO6gD99J8cY4T7nihEqFhgVnyw9zutMsQ4J",
-	"X63KcgxkMDuuAlAScOfMOYmcSFrqXh2H4oyRST0U35AKkOSKxRrKqc0ZbS1s4FH6LWfzOjWmHUDtBVVX",
-	"BTytyqdTmjXsNCvIMOECTAJqDeu/EUKsT0a0tKMYnieqnrKVyGRAnPxhK/a6jsME1pglBgOGnQYGQ6c+",
-	"AwMeOyaUJFITxWY0oyjA2zKjiIQoiHSa/dK6rUS2nmVykLIp2riD/rQzX+PVtjjh2C9kAa+1wOD8Vhsj",
-	"v0UEq3Nr7d40rR7QphO6qKtoSmY001g2FJUy5NU0YwB+aUk1GTBzQRSxWFpoI1cSzfSjPE2JaZ/ce3fx",
-	"9D6Z0GtGZlQpcxW5GDKoE2LIkXlqTXmIR+sFQvbRBVM0T4YrkmQSyvoADifqllwDlcYGWBIZ0ZpC9g5S",
-	"UWW01mueSTE1KtGEKhJ/e3p+8ebsd/1np2dxLRW7YmzWsLx248LRbLhy6PTAlTNH2KyknyUC2/oVxiCT",
-	"brncbHej9a5VVlM5bjo+sKpuNjCRjI2MxAC6HZZZMXPxad0IYgqiNp4yi6yKOfrDCfh3fA0ZlozLAP54",
-	"MJMEhcUB9BnZzYW0LRwE1QDy/hOshV/7/pwnelKz5XIerIYXfjFdjBZ71yUnLoiTzmYpB1S94mfL9xIJ",
-	"1hP2kStNFkwHghhepTljVwh4pye1Rh4wIKsZHTZQtuJ3M9i3Uulxxs5/8xL7d/d9Kq9hgGjZkXNRIDtj",
-	"A0QwliDdm2X8mqdszMjTs+cnF8+JuY66S55DMHRQfss1rrRZqvmEZQz9bt2yK+3x4WZwjUv081Roll3T",
-	"9FWDqMHt7wjNatRY7xbEND7BPmqobDTlacpLhWobDhPg6LcowfIdW9yOjb21st8QLl1nD7dhYWts39+x",
-	"nyByt5UEZhbvLsFLvmNbxkLWF9wCQSPPZoYNuTJ0AMd7Sx7Yyjwbk31fMmqUoDXVKUYyC6xWljyjB51a",
-	"vT6sV/H27M3T5+fnp69/1b84ffX8zbsLX7Zi/UXatMzGS2AcHhi/KiZkcu4W2LIYruDa45eKHZkpyNle",
-	"PjMcdiizjAFgMrmHQQ6DRXw/Amh6hP4g9wQbY+JvjETdBuobthw7qBB4BxikSMi9mVS85g1w4vs3rNTq",
-	"ukERxREn64O0KPrHRBpBYMYyLHByH6SDAu3ell1S5J7vsHe/S06waWUZthlbUK9UpgmY5KkgsSXXXScO",
-	"xCVmfITmPzl32PKGMTvrIA2mhCxE5VOYW5oW8weBGYvngzkCUIm7nerlsT80wezCj96X4FCI29mTVmrZ",
-	"sCiV4gdtrD+bQSS3G+hPyiFWV89xZxH1cimv7P3H4cOhw2PqvnLA9+ZosaRufusvdCrnfTXnNqivPKgX",
-	"9cccwPIFgUxRMXYHw4YfsLlXz7YczZxmpt3PYTgFyPUW4PH+HLtrVZ5eaelLqEe2V7g0a2WEgCDvzmAe",
-	"coFdigXY7204ySszuFtXOQ5m19u38wiHly74Z3OI+lbFsqD99TacqtBlaalh7whrGZGJzLMIDAOGuIAK",
-	"6DRnFMe+QEc6+UEKVqo6LiRGQS7x1hlaitZuDbxs1GGW9c0wNnoBx7/ZK6DftnvjU9OmqnZR4TdYkXWp",
-	"QbtGkt1sez7H0W9yVj7L8bc/uJ/X8Otu0asmE3msciitEGPVJDSJQ7yiLVA0cPHJEHEKppSnEy6Y0XQz",
-	"8lyMU64mkEJ/Mhyymd57actHx7WV9C0Y4kExpvpyGHEYbhKXAymcHe2aZf4R8Frq8KORcZg2/dYZ1175",
-	"OhNb2uYNee7/YCFhGqJDfig0U29UjH/1/IJg8dr9BzSZcvFAaaq50nyo4nrbIrzrylsKBEMtAsVPFKcP",
-	"zs1LE8o3qGcawCA9+MVeQ93bOeW6P8y45kOaNhe+BMUwcOqA54bE7sXVhoKWNY9hKGzKsjETw8XGY/Fv",
-	"3t5grKi9aihWi3BjgWrFUI5dkRjaMAclrgzVthtbYyu9ZgCgely2id98GnWU4jWb796yaSuELe/jFVuU",
-	"0BQo+YbRDEqSXjH0otj8khlVCoKt5Yh8QxUfEpqb26ItRehuAG66wqJqq2yt1plwDXcnb9s926WsHWgl",
-	"Sxv3lioVwilTRWLUTmJDzcZMe9M8mdGxqyopReEzg6/bmGheQ65cQQzpcMo2r+kcAsJBVefqF6Xvuv29",
-	"y/vlj031nV9LfcZosrDBK0snYQUCSkPYT8aUYVfxEdEZIA+CYQKrZ5Ihz4Y512SQMXrFsmMSC9n/Yy41",
-	"jSP4G4yE8RG6dUGyJlC7UxXmtwyMZgnJZ8ckVjxlQtswIzqbgWNVSF/QM6WapYuAJ9vhYRAR9Ix/QseA",
-	"PZKW0/RWBRC51TvzjbpvXsvf2LaLb17YLvya2658uIpNrGwUSvar16F4zd//FWkXYRDpc5Fs518Y8B+W",
-	"IiZbENAN4JMi6ENbqWsVlXC1ytBxz4aG4mFsScUi4iq5RfvRQXQYPYweXa5Ha6/d8efQz3vK7X7j53OU",
-	"Uf3nF5RjOBl+fGoObhp+89zaK+3rcsrsK5eltXq8ZqG2Cdwuooeq9d3mOKuI7BMrdAPqPQwsIodk6KYR",
-	"kYdLZdyKK+ZXeds1PmfBAp+zYHXPWbC0Iimtq0hOisFcVm+KP1KRP8ErS2yHd+UFVptfJo4FDVyFF9oO",
-	"u7P1zd1tKlDY887tZWHnr2jCblgSLWFJPktNe3UxihdZzlyR+1IqAURImLOeZoZq1wbq4CWpkTRQSZ1P",
-	"pLk9hi8NvHMtMnLHiIKAeCXkXJAF08fg68Lq4hCFpsJIQ6v0tkdmWz7Edbbe4LH+BjVvnWugpk41HGUy",
-	"nyxcHe45smU+4iw5tn48jOHhYuxD+x0wHbzNhQ3u0kxpkslcJK1K5baKjiwlVNgoyaoTu7IsUVCIp3SU",
-	"SgGN1nNhD8S6U30blvzSVGwc5Z1b9MNBnTmgwZoYfyxcvLqqsZW77eofW+hDqPEuGOH29tRmh66O0K+J",
-	"yDdyN037UzVuclLOMnnN0QIepCEU+f5tzqhRIfo+iXvl/QHVERKZ3B1y9KNNRxhG7/OoW4TzKyb0jTIS",
-	"2t0/fyaKEOUgurhm1WEJvrCxnhgfjufA53y4wjyQd2Zodn0MM5/WgW1+C3Eb2gbd2wWfQDV5JjzlaudB",
-	"34L3F7HR7kaUiEqxiUGAtNup0nFaOsNuxusv6fbaQEuOsYVYv2UiLJDnfqPRZgiVhb9QUDoYQr1HPvE0",
-	"YPyV7MMuOXGwq2CE9v6uK7aohBXuH3y9HbB9KSOoPPDXUk+gZhFmvy2ltJJA1oCwiIBUkMECLbNgqkPe",
-	"1D4HFmh9lgswBa6wJtubiJFbojzc5TzeFzIjg1xxYUg8YKQ8sjgvQe4uCgT2HdNWbPMru1P68ZlNso2t",
-	"29Kl+YYNtJ/lNrrU5smeKPOE5QNrKn3RMQVnK7dgNeXp0TR1zg/YzgHmTcJG1y9r0xra5MwzkL7i7i0k",
-	"VP4UuawvQFjEEuEQGFSqE46Wn9W5rhgXNkvpkE0g7EyRWF4bKjZlMXi449JxwuDxjF+zBL0aXLc/R2FO",
-	"6fpU0mWxc0lTDbNFiyMXdLSetN+Ftuiyl+5EWzy357DG8eIQLSM8EEkoQABd54L827/+7/7tX/8TPDbB",
-	"xdHh+1XAqYiw1CWBeQwpo9SUUZ7+/L/8H//u//mv/v1/8S///X/7v5eZxsGSHXiTUik45Aa+UqPt3Lb9",
-	"JyKPiIJMN2eguT2jWzj8wjJU1nuciaiq88JQwi9Do1HFIrr0XcUwV6dpLd2pHYlEPyFaeig87SSJua2A",
-	"4Qm8B38wlNqIF5GViQzjBKebkZm5OaDIMuFU5llj8cr1Q9zKRhLKFOtrE6FtZ03C+6yQ8oD7Y0B8WzCo",
-	"z9NksywUbRWqWlJ1l2foAP7gQQQGwBj4hdX32lVwVetZi6P/FvusFB8X8gfHOnyOscsgb6NkZ2vu9U9o",
-	"KIs6wB9YwpJNj2sorLbUpjdGC97AjlcnbBX0L9DBveG1mHlVMS9TsaVTXdq0SlYznKnAeujpxmYoxOFe",
-	"XQT4p8sM6iflObeMSs2EOcYN+PPe2lFrbylu69rboLlOb6uObLNEX5w87C8Eog6n4o+Em/zND8Ld+Y3c",
-	"CNSdqQNuBNvCHvsDXRLXe8sJczc6vBvYmgPA8jCb9WHUfAPW8KsyIlc5rsv2yjOCdvbdKC3+RpYXfc2S",
-	"V0EnKtes/Um5y5ty5xdF3aZTKpzVSpgsbHndGMGwYG5wmr4ZdY6+38Y7Vp1cYMhbhSO6fIdsYqGzH5ds",
-	"TEsGAj2x+bdUWDy6wrTFxTDNUaxYmn1RqWur9S/8bzVuwVoItOW7uGrbWpmkqvqzqnfog1lhnVBZQ6vA",
-	"4o02iQFCLZm1X8CHKSMQgJ6ihaCmnMXWRxsmUZcnLjPWbwoKcJEG5iEnIC9FB9jMWGwjxlCA43JwdmkZ",
-	"HvzIk0+xCxlIU3v6puuB6p1LF5d+3e2Dfbsb6qjcau+MNL4Rb0ajEFAVlEQ5GrWMD0SF6Y15yf5pXoWG",
-	"3xXIbDWe76GFzfFw8bnAEJG5RdKiPlXbqOmKCX1EhLSBI5A/bqHf/FdAaiDJEm9MZohQrrskBjXGwU3b",
-	"Vr2XCVwRdiDKvj+himS5e90cUfu2g3Z7cXL68vkzBF4xr2VM5akmii4C0C2Za4DGgtnBWJcMrnZo1vjg",
-	"cFpEYjt13+cDs4ADP3psB2N7AeHFY26A62CWsSFLmBgyIq9tKrd/2AzX2m3B3xdAY6WMXjNlNkTmYIlK",
-	"AVQkYTMmEh+mYEeJVImnaRkNrFsKRdUAeWXm0vJA+XNzZt/1X7yARuBoDeuUPusS2sA06d5wuuKtKHOr",
-	"Y7BOcQlt+JOWuLkW3+eI6CBEy21pm+gscI33HWlab9KExwMis/YNpNI3ssbY7jawLW6H7mjOPr9mWb85",
-	"SgHDkfvt7EPnTCSBXYjVppkU0RXmAS7GSLU8oHQbuPWbxqVsCF4XdZzc1rRI/veGC1LhOsEGVy9XVLqe",
-	"1ZZr9qw8uDB8JNw5tx2ls1K6DdWzHgaVFGd6bTqJITlPneG1grHnZaBWkProxdno6X5WW+XHBg0NmdCG",
-	"TMgR8ZmEhAsSa6lpGkfo3+1ZcNiSewCSF4qehS8vtG7jow403moaVXW1svPYULEyPrCwMv2Vu3JjZa7Y",
-	"3+01uGI0uxMegxXYrdQ43LG1zfS48+hs3+ktnK67D1g1o9gyBu7motWqub2XWfKoF56EzSwU5i1D8d6z",
-	"pxOqvwBbxZTqLjlxceWPD79+SAYLi4D76/M3ryMyZVTlGUs8ztJ8wjUjiOZnJHAI1bL1xMk849pwdy4A",
-	"d9JGw4WjexRgpBeLvi1CtT11SzWxtgi587wV4HMaTA/4m2ESuWIh9ljozbN13jcCVQvT+H6xenyBvNYO",
-	"oR7Vi/oIs1CCRhUPYaQ9d1kWoivi0G3OcYmhtrkPVSfL7UpUK6nebgn7bol6ELHQFIVNPKLvgE1oak8/",
-	"xNQSOoSw64pTYo2TBGtrbEZ1eREt0jK+EwreYIblpmKZfzfy/dYu3jXLrq11upLnsKpGh8eZHucZawng",
-	"XsoKjSqVOWsini2kOW6b7QkBCQnNHIIPmFPS1D7NYSzrdV9u/uoDcEAdji98X8D+4eNhh25w2yGUyTRh",
-	"SvcBqqAR5sDon6kU48JIZR1cNr4/yTEE3DzDFP5gWmSJTf2GZBNv3kpyhrat0vh9Roq1IiE6L1eETl3X",
-	"B1Gv1yuiA7NrZygCVxv26AbRrVVGGhakUE4yWhtXfAGDmUH9O7NIheULEir2e/Z7ZXcmF5qn4TDNksBE",
-	"jVCg55JMpQMVbNL4yiN4jgGDzji43ex4jSvzPB9MjfiRRISmSlovS+EV8GGLiGe9Xccy1yumdP7u6dPn",
-	"5+fbNF0VV8HAnOvVKWTtqxsA0qbokjej4qBG4RKBeRbLHwg6rcHEFFL30bTWNi+w7bPLBQPBfld0uGLq",
-	"/dKwlhcBU4EOenWrgXjg6HBB46y5HBskVYaICZWKUMtqDDbeqowNtwknSkMB2zejcKPAPROFBW/gdHvw",
-	"d4vwyrMA/JoDMc+x0uwNDDMztNr1BfK2So7r89fPTl//KlrOxLJ4nu0MfK6PBrG12gsVEh0hG/VRlGS5",
-	"fYtU1SsarFl1dtWqNVXrzvLBrzSOVrmwvr07w3X80HGFKrMuCEndvVol4exQAnYy1S6l4LcOK7/GkbKo",
-	"568QT/MDkJeEqyuL0SwS9pG1BN61N/mmJaXk+qJwDszJcH6zfinTzFau2DpAGm68gzNsoscJXdhyFE4G",
-	"Kqo3VHuuk+EtZdug5F1RtsNGAtgmtp4n4uJtVHYvqIMC5ccThlZnKm666Fz1XcWrxigDJ7c6AHIEazP0",
-	"AaF1jAjMxdiV1FtW/CG7tHFj62qvNG0fRMesTZaDh5Zr2bjjFQzItVhaiMhe0dJpKd+M8i6Wbt5KarBb",
-	"o67vdueW3XLPNzTvFrT0zm28by0EW4Nxw/7aJaeaTHOlIYMWNDMQaeB02+itk7en5IotjkicXqmp6sdk",
-	"JLGgKBksyMNDkjKtWaYikvAx1yoi8Z7NNOzH3WoIZcV8drBR6fu3Owld82XA/+pHQ01e0yn7FH8WNuS3",
-	"EynYa9Smlvb1mV196BOR0hOqJkxhAQGETcclIymj4JqOfxEfk/19oqXRH4YTmtGh2csueW/nEf8itmE5",
-	"1MnwXJAp5SI1PTydcEG75ASiGBRREzkPK9NT5YpFKae5llME9w+/7vXgP73VwbZlQ+uHD7/45fe9vSeX",
-	"5j9kr+m4pLX1elwJhiCQx2VXAVlFe0eZm3FXWcfXbygq/sQQ7NMlsaWtS+2au3XFZhryb6YyY8cFP4Tq",
-	"fu7iTcshM0NkUwUbtx20DKCB6Z+5VuDTt74p+PjMtecW683o1NG5Bjq4SrODh1BfQxJhCxyj8mIUUUia",
-	"tNipGavXW7ZnnJ5DNnpmoZLlliCzrhxff0o/rrHBueIumJGH0hF1OacoooyloUcgKc4nVEPdO6hKZnu5",
-	"dXxRs1RjrjTL+jbArt9oWnE1LKkAnEHY0ZlM04KC4shB/uOKuJZZElay5JqMmVbkYe/hirqVfUQh7GN9",
-	"vbVLWtRCMQOqrLCNRxtzjF1z9cJs+Sk8h4UauFG1nDZwrVWgl9vOO4ZYPyPV8tGIZf4iEYyBIUbowQKN",
-	"1fC7G8PU+ZkVKcnFZL1G77/yycj+mzAT2X+JaciXuHLyepdVEWyHLNmpsFn0ujTBYAx1flF8rUj5XGtf",
-	"LL+xujDmGRvX1u/H742Ud3r+hhzuP368t98lb0S68JIMCE+WAoDiia4Hab3EudDZopQTaoiZe70o1ZRw",
-	"mpJZxkb8Y1k+ePq6szrN5mTv95c/Hnyq5f9nzHDYb6geTrYLd8iggfbyP3bo+toMCnRpB7Hr+v0K5rW7",
-	"G4NqJHS741tjen4+GpnP9UV94TcnyUNZTBeiDJTwg/gg9kgAr+9yDY7KdaddnVZ7LrmypLULr4ex4849",
-	"Zk21GFiAj7GPE5orXW49CBR3ORtC2sx9FBJTNtLYgA0TWfN6fax8GOzgouVRFyviT2IIN4eocuyQj4XM",
-	"/Hjx5Nk63LbyqOH6UkKy+7GHO7LlmdziQMHSAJ0Ya/lOWBrWua591zO9+Ajy7uH6BL6sYB9hfWc8W7u6",
-	"UDKuSDyOwamHNWGxmYSlHEikOQ65KD6aMbhkRLsYdgz2mYU7FeTEIi7YquGVhipV54Bdo0X/gyAkMQKg",
-	"0QwwO98JVjAfpye4pcWa5DAyqKG2VKU8siJQ/Yk0VJjjRC1OtVs9zHEwW21kJkEGdHgVhVlF0PoXiug8",
-	"EyThiR3xlJF7vtn75Zx+M6E0MVMUUERaJORe0e99TFiovT+F4uXWrLxI3Q8iLKG/HCfqPA7+CnaiThEM",
-	"bMdrOIUdjdEV8OzDyyNbpH8YCCv2tEGuvN1YaCr85LajpV6GlCzAUYbPBdgvfHRJD/jpeTAh/Oadn5b7",
-	"7CaHny+KKeIXp36irgM3XfxcAhi2nbqp4+dnwZRdp8nSd2d+MTzp3o750tmsRQzYyWyGIexLmQyNuB8u",
-	"BgVhUo4DfeZRLzSCAFk2evtSmBvw8jbJvw2GidWlAYPEJStbAUFmIlFRIfTbxBEXkJdSPq3VaTaq+Iko",
-	"Dy1VsSJuAl4rFyo9e35x9rv+s+cvT37nK5RGLqHFEgrDuhSZ+IAVCepRZRaHB6s0s1a1wtTEUKQmb6tT",
-	"drW0cCnUMhPLsuBwloveNHQZ6rYtkUHNztbCgrbJ26gG1BfAmnh1VqJ+l/peWpQDF+dhlFIfxWJJ70F0",
-	"uL0iCb0GKqP5HOBOlcXM5eAyqGu0Pm3WPWcvj4oCWUZAafRqCnJdjmxNdCwm8qnIlYiDwLQCBAeF9mgT",
-	"dYElRiWo8xg4jrRe3/PLErKxZjNYqeMbaQ7MS+XrJ2oleEer17303Dz0jGnK04q6UaMAmGcDZdR0FwWl",
-	"szo3T5KqU1/q1xb431kD/tT7yeLYwzimvKhJBRKRmhiKyPUar8lGzMYPaDsN2E1j9f6Gc26wjels8aoJ",
-	"CvSFzEiSgQhq7XNHHgnUsgUXDAMm5VGehRExThL3nn7vAKauLnOoGE0AjB6AYcnpyGpSRv+CZFeZgb0i",
-	"CiICv1BkKAWEkmJ6rK0HVrJVfL8fHUaPov1edNiLHvei/a97l9GKwiFhHcyv1xpvy4FXDQzIU44ziXAi",
-	"haw8wNp4ZnWx/gICME+5aCm1mibPXTPwAZsyf55hc+bPE2wSxpDrWrtEGL7bBmIJjEj2+fVlordI1HXp",
-	"im1C8sNCeYYkmEm2jbSu1L5pJdYqW5lwZV6qeaa10IGJ/luBPUWda5apWlvhqTArr9ApjEY+1PFLJcNi",
-	"+76t0k5dfT0tScI0GxpFTwzzLGNC299Ut11I0Zzx8WQ9JzL79R4fXTK5ub2shJuVjkfpQEalqkR2BHbP",
-	"AkA1t2ibAVvBUHcbhgFd7jwEo+j1huEXSHHuPPTCzqdNkdwpF+G3+1X2+xPe/uAmr855Z+K39tGtb1n9",
-	"Em2LUHYT/rGyFt0qjb5UYa4+tesGbOSz4gs3p6SryGcx1cvmg7FTgrd7Yvfer3BNZC24rEuo2kY85VoR",
-	"3BiS8Gue+EIHROVT9zg+oAp1lCYLJ1Afk/2yEWNNYfZ18PchYaidiCUwBQiOTZszoyri57myfH6d8apu",
-	"BFDN/Zz/sBZJODDq+eF4Gz9QCGXEEynMkkOraxdoU9OakYJu4Ip0MNCtmaHp71Y8kb7nuuMczGpXd/ac",
-	"Cb17J2S4nFtDatZEULOPOnL+kxnN6JTpmqDEQE/Fqiwy8wpruW6I7c2BWqG3RdmIJxKrqeraR/pTqXT/",
-	"3/z1v4ix+qgrPOUuik/VFDTFagGDBZAhjzC1mLGIHPR6AV1BFw50Yy+SCvpBwCn8unD+B2UK9h+HdVOq",
-	"dveDhzeyum9ZKYerAmvrOR1O0AU3oUW1OkM2wHwzYxmJfTdx5KOVIFAKVhl2Uruq2NAUKudoorhiC+cL",
-	"C4z8th6DDboC1xlilDlVCbKobJxnHOJOmTG48DJkCd46QgD5HEMXLyrYjcvnyXnmoMKSj2ocTtjwitkq",
-	"LqEVJhjqnCqfuQXeCxvPWJ3hw96T4kxYV00Mbl8XV4mHq1Jtx55ws5pm8cDnipFeZnEjiAbw7NQ85TMD",
-	"ufKPug0uxZ6AaXdvv/fwYG9GwZy+GgjgBkcTS7pCQN6qwgDWaWr9qrrERa3GvnUuTWMxptqeKxWZtu74",
-	"BjLzbCIF6wsfDb0yXjQInIbcOAyybJDApoYSKO3khyJUcwm0bx9oRHzNMo/cGEfkEX4bYlZiQPzX+MOU",
-	"ZlcMCkd3yYntLnO9ARZmpYoRtfH2UqQLkhj6ZCOszBH/QiEVyrOx2Rk3t24dxL+XYJ5s7EO7jSozd18d",
-	"Rsk8GzZcL7VQmk1RQAxpciEdVLTHG1x4beWI8ihe0exKBWEgilAC5SVKYI/uMsJFTPkVg3gRIGTdVs7J",
-	"XLG+DjDz6/2hsSX9MZnINFGhdOKDVWwjWzlJq8Hb4XVulsB2JmW6fIWdS5nNwcMWUBCCh6EQzEF9BaLt",
-	"i1G73s+xp05U/k6Xvgi8tubLC0vCl2rk0xSKj5XkiqPlujZGnJJiyLokNgua5BimVPscpJgY0jICxAqh",
-	"WXZN00JrBnHXiqGurT5YpV1YQxyRXKRQOK7iGaI+cRTSBueinJSBs+lEHd/wsgPFrgjypSo6Cjqk2mXJ",
-	"e2XVGgKKSC0lyYhmxzbW236p53zInD4LH9rZzuk1ywwXzuz16je5v+2DuEIgzEHgCcZOoNOVCzLlacqL",
-	"hOwtkE4GNKUW23WLtzct4THi481SylwGiTtw4Lo0m9GcItYl52yYMW3PsZYZSwgTw2wBYQpGOlATw9mp",
-	"IvGXX34ZQ46QKwvMVfErDB+TyiZS6YjEE61n6ujBA/PxgXm3S36LCW8oJdIh8BJsQWm6ILmwAZgoUiuJ",
-	"kXaUKBikhcsonKKF1gKdR9CzUUIhMsmughus9dtEgK8z4UnChEvAg1TDAbPHFdG47sXmUx8+xPehp9jo",
-	"YmbYXZCsFnHRpv8JlzOua9JIVUvPWYUtZYAB8xh3p1sHQT+UQuXTuhiTc6e7Vu7lF6pwNGMuF71ioojV",
-	"sscZYkakpmlEgPJkbJSLRFncnSKzxT7e3e7ubOMBdRS0v96udGoffaVsVnYDMonPIbIkYi7zNCFjhusW",
-	"5kKp2uwgrvpgCk1WRGwVhBHQcAACtmAYsElCIuQLgYQIdYzAyiVBZbnvKy6SNvY1ln1nnvQRfUHI3KpX",
-	"X5qHbRQdvMyNrLn2LXzKPC/nfTXn1sFUwaCCazlgKSRicuXPXrBYkJUlJILyux1oNr620g/MmOY0ExZv",
-	"ZGnDROkijGiaKlRiuELiEAWx+7FFJQ8ajTHPbGiU8uTmwzUyz7oFf8bVLKWL1+ZR50Sk15RD0zeCrtga",
-	"z1rpdsfyzFp9FWOiPT7GTKZpl7ybwcYw4SNwoG4bwivgXcLKC+Wyn1sWZkOK2lfWiL96aoW9fzufWYGr",
-	"vQ7LgoZAEqH0BQvl8kQa4LA2WoAWVYRxT3394Fv3/Nn2yxXvVqJNjzJbtkGOghSJQmT1leNKoNPbwZGZ",
-	"lez/IMXa83HBp+z35jmHSt1XjXb3qqBd3ugCcmr1Tt9mJT9Qy9tAniafcxxORfMNw2OA5IZl4YDLBmEy",
-	"NmymYPxlucTzSbtS4cmoMmBfU65EXwq9IhDyyqyrxFwrYPJWUwiEHkuS63hDQXtDoHmv/ZVOaOXG1etj",
-	"24YRBXLKsnJOZ7MYM7uPgxRpszGop9iYTOdphmDIIxKnchxHJE64GGuaXpm/JTX/nbPhBErZx2xKeRpb",
-	"5WRPTVVcMv7R2WzZnrYSV5fu/VAbeBF1Pu4BMMleocm5gdWo32Mm9Gl9kQN0RTSblpat5n/MabpRNakg",
-	"9Hm57K63ZC+DCbmlqPuNZVMqLKFrP44A7W35Wcwd2rBM1tLJG1DF3mXl2gB5xutIn1PWajYMlUq24TI3",
-	"7eVAoq6yPAI0dl401reoURMbjkWRE7XRkN0aFVG7fygK9dbamCaMJg0nJuVKb3zKrNFvo1H7em31xVW0",
-	"FSHqAkn5aBHOVssrZqY7mdIhsgWR0CzZm7PBRMorVbMEFW5j26yjgmVrAARUBMTm8TJRmWdcszciXaBc",
-	"AvudzRooh2FEMtfnhfrnHS2P6yO7GyBR3ZWJPKHy/dbNCohsDcH6+Tb9fJs+89tk1IISZ8CzXLcvsmHx",
-	"ZwHE2foOZ1ZtKm7mo0eHj9Zj5szSxYVsN9LtyUDU0akqJWxommnzHeD3pXwIaRfCyLqX9apD5kwaq3cV",
-	"VtMuf93WOnGthnb8LB7dqnhEtStfV5ySh+vOo6O4FaOfWICTAbW5EN3uiPzVj56ofIrIX/2IIH3wp6XS",
-	"8LfNhoO/XXoyfGACgJ36ueAf+1N8Ea35XXPi4DN6DewXP8tzP3OgvwgOtHJ/VhBb3KYV8HHNy1xMYMr0",
-	"RCZh72/fnF90os6vnpv/vn13Udv3H3OGOezb92wv6w0aqVvNm/C+vJ2SiFTnJpOvnC/Tb93hSuV4mdKo",
-	"iZw/LUJ5a6JZlks+0Z+56E/NRX/mND9zms+d0yj/6vpnf3I6WkMD/Qjr5o8m3ZrrNWuyhtDZ7HyDGf9s",
-	"Jvz5sv9HdNlTimvjxvvDpA8glkz03513IvP52+/w34v3tftl7vgsk+OMTs/dwrjWYPfB+JBx+Ddh1yw1",
-	"R7e2qVszTOJtD+92Td0W723abdY69rnztPWg2xvmrRflle42cd3N6DYy138Oq/xPPKyyUtBgv7agwU3i",
-	"Dv+TiA6MOh/3xnLPE2eMlem+tn98D3EYl+Fje1jvBWgSNWyrM+Z6kg+6Qzl9IOmM7xkSN2bigY+8+RS+",
-	"rq74bM8VitibSdiigrttEKr41iXpfnbxip/dqv4FBU9+bmu3RSTnluGX28Yqfm4rtmHI4brho7S5y/H/",
-	"5AGQW4UcbgOo86lRCtuyPn+RN9MucwHKz2DxTPPFMeGjMrDAosj1lrnQtxF7/XN6zs9y5M9y5M9ZJj9n",
-	"mdy9bLJdHsVnmLOwBcteF6t+uYI579a2dQd2rbNagALAyeHZMOeaDDJGryzadhm8F2kilIHwNSAQjdkG",
-	"gPsKE/DuPJNiTK7YIgp5KrTh6z+goR6Qkij5Yy419UwwVywh+cxlUU54WiJDc5ldqS55D98jhFIsZ0zE",
-	"UfgUEnULLeOAbGJAuHf1D+MJTUd9+6qDw3EThjIuUrACqcFinJNhKhVUIzt2FQeIaQMKIyKHBTQFyNym",
-	"CpDwDYO0CRlyBDgMIw4B94ZjxGYNYrwkcdG6z56vq5dUOqKmd1f+rry738o5kSNtqejSPs+YYAlR3NF5",
-	"TIXCaY7yNMDJaFc6XzUhxzlkti8UAntHZMDGXJhR21rTGqud1SJ8VE3mZtydqON3ry3eMVP6Db5q/vyW",
-	"piP4ePkJKonwtG1iT5XMaMzxsAvgGouKfWm+lOfrQVgqGCwUEVjgrhgRS0gRQhvsDHelRK6XxYkS4YAb",
-	"OhrhQc+Yhmo/XpxwkoTfXjMJORph+RdY5XYbjEN6IzpudG+gEUf+bFN+7L/lbF4Xai36ml6xupCQCmtd",
-	"Dtp0p6gGz14k5ZS0L5RHubAV2AzVQMgyl3PHmEv4QoSrxqzMpZHMV+BRWtDJ6mhA3N1uKCswnCeLlZVb",
-	"5pNFqdAQFYY3mPVfqvUlZB/YhCGbQvYh0d4XuJpSDsQEGYmRZF2CvoI6VwDJVMC/FbWnZK4zKq5sLSbH",
-	"YTCFbgxJWYY2y0yDIOkTwvBlOmHUFV6yr5orOaFJUasSOYuDJbNPhehlMynTEJEKWkYUmD7e+XIP+FNQ",
-	"0QzLRdX0sjxgrMy5PGKz6DMJpbkAz2pFIc+4S17IDOeWOChSHIhXmnOXcPxBkFLOcakSFc9sCVKjoDsR",
-	"HRGx4MwB4ypXiHJUQdmSle5M4J9wJCBTMMUkPL+5nagDe+VLS9mVbUlY3k8WSEreTxZnvvP3k8Vr+Rvb",
-	"PXx4YQfwfrI4d2Mw7wbDeD9ZnNiRvJ8sEHDnGzuWVfKrJ0sNvETfsLxKWfsFyAvMmL7deioeejRq7UjV",
-	"Oy+m4ju9mTIQgDbWLFWWM1c8CRLT2UeuwDCVukzUZe6zTZUVQPvsr4UstRnSPE3JgFkwKo/dGBthJK7s",
-	"4QrA7DYlXeyj62q6tNMdL6i6uq2iS411YM6ZcubgprpmNdfBkDNfcjkATaZDQCi2pVQ5gMHa7xD9LQPR",
-	"rg3iQBlAvWEM9iFYbkREqAxmeSTmUZqmN4Wb9FYchQsIdc8c5pfhCkrbvqFDN6YCPce+tzUig9krwGxs",
-	"IFmxf+AUazxikXP35dLWTekC/gyJ2Pp4KVvAZTV4OfpNmpN/DHsCgto52l8K/HNv2c4qRS98CbFgr0pr",
-	"s+LMb+e7CNO5bq34Ubg2GzR6tKLVlovqp7NyoXZnR1KuhMMODUlFnf1lMUOtJdMn8JRv5VPUscjB6178",
-	"Fh8L35xKwbXMrN145bz9k+H7UN9q3au/MQ+Fb6kWIss0mGFlqbFTbKY0hWIlIreWqzbgKQLs3zSk6+dd",
-	"a9y1xqXf5Q0P1m1nVzxYh61Q8REc3gMiNxi36NSaiv2Dq4yNQZmGg4frikiUxhEiNq8bSunZWx1FiCZd",
-	"PwrwYq+E6ochhg05e+nNxunApcs71tzmk3X5rL7B6tLfRpvVhbxBmw0osjUQzk4zhh0IkGw9WHIJyLaE",
-	"X6uKuoW2/chFXSCM1pQnAqxx7y6ertzLapnc/fpidGGBhp/qDj7ebBg/zRXccBAtb6BaCqpZewPBWKkK",
-	"L4a3299o/LUcyLpcy2N/m/EpzRZg/xvQ4VU+OyJ0CtWXAd7X2v+8pQ5mATbHe872EMYQma0AS7BCcKj7",
-	"kbPIScUKiwCaRpV2tlFAATVNRc4yOFhYQzMg4i8bJK2iyRWRIgIjJNpucR5gvI2sbRIcVVXvFVo8XQUD",
-	"sLYhmDqgSI8zmc/s1shro00aJVTIigEWi1rgw+HgwC0J1mJcHilJSrMx8zjpKyzO0DS1reIox/zaHBG6",
-	"KMJlMLjEzM86buxKHluDC6wq7JWLVMECpcHeVkyw1gdkY7G65CVXNvgJdBuWEMHmZstg0hHhImEz866A",
-	"o41ddmsR/Qqq+qT7JKSse/aLpcS1c4/KXyCEIRp/n24CE7ZGGTzXVHOl+bBGJbGGXvQutSvmaROh+oLN",
-	"i/cqpKK4L2Zp3z5//ez09a9glwFeUEBhFosKVx9x0twvFmvfsGdwbFPh+mzZYyaNUG863WSBHKpd+3eq",
-	"NQGWVrh+9jUjrPYelXe4Vpj1x+MFH+cZU7XuviFL01oTbbHgAzY0hPHpyeunz19i5fQWqwUwyXUtQyCX",
-	"96xZD4qUV8eEQsV6brE3gT4oc6IgM6xFl6UUxHKnZ2zI+AxryTl/vBsD5QlRsmUXtmRyf/aoVxeWCmIO",
-	"cAourKVxQtNRWBVbuQW1CJyGfGJJ+qiA2C7Dt0LgKtywJGfbwY4WA3/yqOzq36aJJ1s2Yes7tDhtvkh/",
-	"q+ALhGztNzVfd+TMP8Co8W3DzdwuQFwk8vxy6QL01cERbTsy0NlrhvQcug/ahu2d5dqIz1gNB15Fptmu",
-	"NyfArYiXdvjIwYJAxx71diNYWOWriqzaUUSehRjkts1auN02B2UzHFtxIxphSJSrrTGlCzJgxLdneRF6",
-	"LdoEB1CuV1ORwlmxTELM29Zfjc5kFOaA6P6UZARHvTUJsa9vRz6qDmJ/+IJ7VvCd8Bh5wrNMK6KACYYc",
-	"pHxWgrsV7FywHMHUKkyiQnorZHQ1434rObotaZq+GXWOvl8uv1KvzxUBZs5tCXEIEZnIPDMMJ6GLluE0",
-	"VW9yLazCGlvekiTy6bI0zzNn0K0IsVVQvdVl72XG+opl9uVV/n58qqDpLvGggapmfJNCpX5W5/hiHZCM",
-	"ZrMwpg93pxN1zPaAgXLRmP/uo4IbMN9/sCFxCV2oWlQ/uWWkH+wGvG8nUEaststU3ofVx3uH1uRCVdqp",
-	"Pbl6FpYm2li+My7cl3FEYqvYmj99YIz5EBYcjEFxt/wwstKM+cpL7jaomLtiBxjmO8LgNogVjgqJJ3RB",
-	"mx6hdXzYG4lQiLJhjEE5N9DdPUhG0VQ5x8gRcFAg7XC5gLhj6CQqwvRgpPhIl5wYrsvMi86vzxWJ/xYW",
-	"JaT2nrfxjUMqXl0ApxqiWnZMzElXxAvzrlrnhM4wfrhCPjYkEUjgaygEwKlv0JAnrJWzas6Xb81PuM1Z",
-	"vYvLiXxg1zc0V6diJJfnWToTPzZF5/TdcqyrUVe80Q7aNGy+/Go5QXD1tG53G1sfb7umNSd7d1sbKifV",
-	"qddlgzzLFiTLxVHFEA7xMNa+ZMs+QYjuUjmsklkVjIqoasYbxRXXedNyobP6CCc/ZojQwQfdQKAEpaWG",
-	"EeEjciUwRr6+lPTtRuvdfuRdhmE4XfLechP8OSqsxD4tgAYJBEV2gOE9buX9z2Aa51ZzKoqVduuWqbnO",
-	"bmkb3GOhxtaJ2tCHEqzUqh6CnTW86Xl3P9QyixGDoT1Z0drcZoVar0fChjxhlteVcom4PsZyGnOusEJr",
-	"yQKPiddYkaX2PDTbJkozC2V0ewnvqYnMfM1Ydb/w1+ABoldMNQjuwgGbruixCOK2rdqlsJvnJAxDeH1l",
-	"+7LzIcjE7vWMECQhxJtqMqSYQ1YqyjmUU0skuhsEAruUjVpt4kZRossXkyfh0T22Nfq5gMQ4WLrVUWQA",
-	"HpDw4dpjnDHzFEtc3HSXxEBgoXJ4mJMwLMgu10TIuX/SqN3xkfkWSfPA2s0SV109yK6obWDA+mF91rAh",
-	"59WmEKiZgX7l38vYjFGXTeAiSZEgurqrUC7eZyqUK+n7IFRbMR6XacCUEW/dUUHi6IaTMcPaWIJJvfh3",
-	"WMy1WLpO1ClWx38IZ+q/xGmsR5lzByYocFQm8XUs2Jy5GjRCqoeTFiHKENSPKbor+UjgpXaKhqH4yB6O",
-	"bVxt6FzHVMklG4lpoRamscR/1wckb1Gw0luatnlr0ebqP3PPBu950XVlziL4+Z3r171K/ClYHlXO2hfe",
-	"r5b8t7HQ8yC9dcLSpEidMTsLB8j8NDNf2ZsOKie0H2imesK2j5xmH2dsqOFC9eGdrQsklgPEt2sDwRJW",
-	"JNkt2XqL7DZ419BdZdXU7YYQGhtayu+ALGpEp7Ac+irrHMQEQGlCbx44JlLYmm6Cpbaol55QARWxbeKz",
-	"syu4iPWiLtsGYtwLKO6HDQJDz7MxiKRakiftRLjAc7sqM6IksUI9esdurZBBi7KMXLfZHG/YblcR0gvz",
-	"sNTY09YHI2MqT3VTrqP5rVSYE4dq5pkxQBhZtOtEA8nK1xdB9NWL0SfjtbJ2W9gsql5sL6FGgc7BxTDN",
-	"lxE5GofTusyn8yibPXXn4calPNc/6MNd1j/60yc0RR3NlK5PYN6yjGVWe41fgFxRmDtDCcPKtyzDNF9p",
-	"DjqDOCiuO+1FrRLVLKSgUpFJWPvy7aijQv6SegZdZinNVRjDgo8hkanwg4CulrxlgfTky1hqLDO5xGBL",
-	"nLJJoHwWSD3LF6IioBRX0Uk0hasbiYOy+M+FHN3kBGyXLhsMEVown9+FrfhpaFvtrHDurTvf4Gmr+MgM",
-	"Xetbp2er2siBp9iiX8SoMfWpjos8OMNlGVASUfFpb0RFfNMbMSU7Rqf52OkBa0Tahs3a0VohEsXFJLdp",
-	"lasdECg0FlGOYM0LpVHsZxk6aaPZu6qoDdHVKAlYb78ZQLATxEaBBNgJqI3DlOHSmhkbVRNk3Rv48280",
-	"vuA4dck3DqbDBiLooAEcspBz2Eb8FEwwFN6FHMhkQQpX/k1jBYpTGC3fmMoqVHdtmQ6Vr/DuHCUB2dil",
-	"Id1y1uVyu8CorPz97uIpSQDkIO47R9y7l6fPjq3OlyiijJA0WBBP6l1sLLRz0Ds43D/o7fd7+9/+6tcH",
-	"v334vve7r3/z+PffHb569Pqrt0/O9i82LLF7svd7uvdDv7HMbmCvMlP8tRzUpfbpFiCY9vUTfHhLG4B7",
-	"Z1BfqiFpdPtXi397lvcHOSA+ugXFbR8mEwqehwe1gmdjsF5TnwVElqHZCPlYwsYSmAbfsnueapa1XPoX",
-	"+DA6HriaNLAcn41tlsY96biK0nI2uwGx/4McWEGxVWTglGZX7YTmKw7jarURc7A+AyoTSTjuBk1TOYfE",
-	"drEA/MJ2G1AI604yynJhy4q7tQNZFJetnXj0azk4863AxvmGfi0H566tT75dex/asdoNLwgeMaJYiobV",
-	"eXg8zJGwd7LNelXIqz0MkaMg/jz7rXdDtle72OcgWs3L+QFxKK1MRWwPD38TKS8IVbCzSCaKSLr2u/kU",
-	"3lS4f2f4tvJSbnE11+VTVi8qyIOYVEMhACP+1fML8oDO+IPr/Qdqqh7Ar3GXnMB2OYeLGYzdUeXzBHDf",
-	"73mcud790mt20sV7NhjF9i8tKJJ//WERUkOkQGDXW7Bxh0AWLaCE7cZvFiXn3mofBla2M9+OkvRrOXgj",
-	"0kWoJ9mvqqpS1XC4al3emmdfe9m2sEoFUsP+jfAXtgAX9caR1WCh8NS2FpIGg8enZgqw25I2ttOd17QJ",
-	"+71hURsnId55VRs3p5SKuoSeekkhBH8uMT0V4BlbmzoYbOJaJ34r4+sqHquM/tcuPv4PKI632pOlA4JW",
-	"MLsaa1Zx99cgpeIursF2ODbbakBbHBXrRUezIPJ9KpyDvHDtQjbGmtx/+N+6LOktNYxCdF8JZ4QyxRk+",
-	"vAzKVpYKV27bjs/nzs/m7pnRnXCi22JDt8iDog7g66pajpEhDCmMy0YtZXLqoA15hqnVoSXnez+L/QPb",
-	"dOeok7EhE5glYn/9uvjRoel8umwZC/XWvPhmdArP1tXUXcdU/Zyb9mm3R3Hnx7AJtbjntKWI7JO3Z2+e",
-	"Pj8/h08HRU7Boc+RfFjKB7ZaQS/ajw6iw+jh5XrPZqPz5K13yMAn78myX1ggcvvphdOUzYenPpML1E8L",
-	"UFK3jUbTsh9W7o9t4ql/YUvbXmuzEFd9wxquVyAwtwq/OGcicbEXDqkljMZdNp+4hxqC07dxnlYvY9Kp",
-	"9lMzuHANwglHwbY1OytrD/3SLtYXAnA/R2SwqOTfoFXNw8RO6YJYHF+PgwMVdDBSMuXKGt0UVKUJB96K",
-	"xqGCP6UfkcodHQZVYjzJL6a1Jsb6mMQ/mtX+hCjOCKk+kWnCsi45gchWMpRCAWSGHJGUaYBh4gLjfKHJ",
-	"iCR8zI1UFvfjiMRdNPLHe7FvA2wkamZoq3mXQ4QHzWQOUcGlqEXyTQaP2V+pwOwjwlLFHGoHFzRbwAS6",
-	"JW/Bn/7zv/nzP/uH/+//+o//w7/6B3/+n/7Bn/77f/WjIYCf/r//6x//+Z/+zZ/+0f+Gk61iwd9E7XdL",
-	"vWNBxfa6e2HFdvzakoJi7YtV/5t//qf/8V+X13j/Vtb4VqQkR/rvXlv3s7qdKrQ3YVy74i3tBoaP13Ge",
-	"Nu9jfaFPK1Z8O233Fle4JolmTQWtv8wdKIUurePulyt3bNeUdbdU1VVqqqkXImgRn3N68vqEmFYGVJX9",
-	"5CeK0wfnEyrGE8q3c4Y/+EWtO9wOL+WCPb+2h6g9zLdP0hBDlgkQx5ea30RadmBO66xHE+bz8gobEsQ1",
-	"DdiYCouDsd8uzHLQEFCWKwBQk/We9DDBaznsezRiQ73eUDSTmX6Oz5q3rhuluSuOsTLwSJfEmLzBXBWO",
-	"Ip63yKyGkkw+ow4Q7oJElC6Jc5ExOpzQQepKbdiwRTki9IMIoxpdhRLIRaHDCUsiomS5a+s5c2l1gRMV",
-	"xourFo53QhMbrA8wYpRrZUdNFeGjD4JrBy42P4bwfx/dCzZGu8kWXK5UMMMGXVrYD+fJLaKKghBZG4hs",
-	"/4bAyCo2CIYm2ocZB7CxYPFCFJJ2TjC4aWfFGO1nP1D4/NSP1v3shuxe9+O2X/jB4/vBDOCL534aRf8w",
-	"F/j4rjQh+4Sblc9CaK3OVpIWWgJ5rKqj4MAoy9V7YFV8el6lvA5mP5iTiFU7B3R4FYUnnSsSbKRrxR/p",
-	"IGqmJigdpIxG0mh/twH9/lquohroMezzWX2Lp2/LNeVaNtpg9AHyXYmUteS8LoC8iXxWmCKSsKjTpJBb",
-	"VnMHuellLneX6ekXcva2MRHlopyAUqQUF1sOAPjKVxQBNjWlCwLhs0sxVrBr7fGB36k6L6JHEYMahbbC",
-	"zTDPMjPEEGEoIglFUNapFHqyFB2R0EVLAgKAOO0etSA6LR+GcW2B4VgH1eOaq9vmdwo9TBVpKk37w2Zz",
-	"VOiuhY1VjKkyVID3jiVTLsDQoiDimSZWYvHoLfaFWo2jkOo2rLPSPjxlIzOp6idcmWEk9TrqJnVEtJz1",
-	"w1SvlWQhuIw3yBNpoz+9c8+Va6yXD8CpMMunEKDQ7jvEU3bJOSbZQ+Vu+37sarbZKptakoRpNtQgktv7",
-	"aWtatypdt7a2ik8qKRdZKZ3qyg6Ud7eY+2a2XLN6p88qMT2PH65Qfu798ujeL48CFehv713+vQ8fusvf",
-	"lL7smm/vVz5/ef+XtboTjqq9fcrOomTjfeQc1vbz/jJvMq/t1gRpety5+dF3ekMrIJDeO7cA4mxuw/pX",
-	"EOuK4r+BlXVVtSzABsvYVF4zVbAeUK+wQi28euzLHbrVKMJmDXVwhMZQIcC+MLzJMKl1BotVxVmDa9gY",
-	"zj+Wez4JBFvqvrZ/fI+PXYbP7fHpzGLKz6gZQmfM9SQfdIdy+kDSGd8zJ3bMxAM/sE/h6+qKz/bkDHdz",
-	"D4C1DKc3Y2/DycLyUCvd3e653XG/gCutNkIy8Vv7aK0l1pz8LWOOVhibfDk5BAfBQ8oVGYAnScsCH4jr",
-	"qDjGULYMbENGLLUZyLba3EymKRdj03T3FvHZ11Wmc9AybjagyKFxyUlxA5ZKMVZL0/JPV56yGA1gYg4k",
-	"RcjGKVpdlia75LTkoIPEOGmRgVKmHGCJNQDZCpkBatXmpsiGm/x5X43Nhbw1otRl473ZJYvfOXsXS57F",
-	"LeojWMmuWrj7qIvyXcP3tT9d3q/5rlbaqySOvadcNyM4awkGTcJHDiOzVGjjmPTKLiGvoB/21mno72WW",
-	"IHj07V09cEENc3PYz812u1QGxYcnOarLVccF0BPwXhgi424uWOJo8CPqJ4KcvD0lV2xhCC/Y3+zziByK",
-	"maSOnisGyYLxNyfnp0/7J+8uvu1/iQins4xDDaGBq56dYdUJrECjaQYBA3Bggema8ReTnWg9A3s/oxnL",
-	"vqvDXz3xAy21Ay8sN6SKyqh1NF5eceZqmcCDjpbGb9+cBwkt+GNs5g1xIqYFfNsImXBfOumVmqp+URHU",
-	"SbYzbubxyWwgt1CWFQD8785fnROsBKyKOBYoDvPtxcXbCPHZYVemiPSF6PNckLdS6XHGzn/zEjmJzc9Q",
-	"tlCosDopVmlRwEyLvOrog3AAaNMoZL26qJYMNc6//PK5uGapnLHul1+S58Ccfn3+5rUL/53YIwMeDGYf",
-	"PSLxjx+A9HzAEI8PjgB96Bx9cCUzPnSiD0COPnSOut3up7hLTmwmom/WLMIHYS2hRrU2jcY4YixhNeIs",
-	"TdSRrccOb3fR0GzDapQG67E5z1jWN5PjjE6BCgwyKmCxusHb2GIMN8SuJnyFAgFXZJ5JMe6S3+RmMWY0",
-	"o1OmS1B1RZXWRDJEVUrYMKUZBtFAN1BcA7u1a2PHC5b0ov4wxHU+nXBhJisz8lyMU64mcAdP4ODsvaRi",
-	"nJsGsLnC9h0TnjCh+YhbzcFjNf4mlxoy80FHWMgc7JN04JLxYXO7dr/tVkP5hSHNAPPXUE9ULiaMJiz7",
-	"IAiJ/86elSv3TpMSmFpQo1YxDQfrpBRBTh71Dm1FojA33RNqQeIzprPF3slIsyy2R/Oc/8AcpjFO7Msv",
-	"8SCcEMhUB8A3BwJIXvFvsJIR/AbvIWRV+NjX5rFu0IaZ8DXzxUMeFUXTJFC3xw/Jd/wbMgMBzvwCtaVS",
-	"OceqA2TMtCIPez2/MV0tZd88ENtuIC4tHMOjqNfrYYCvq6FPkFEXj/R6ZMqmA8A5LAAgHx4c2HMLHhbT",
-	"sJEY4d1wUoJBHSbb2OEBSdk1SxVJGLPlocLxHOCArmmaYwwZZEhie+7GYq8B4qK9mXYC/ns42nCpzPyC",
-	"XbB7+lJS8KWapXOC7JdfkouCo1gQFVbZM/PSQCYWOjt4HaECESTwRZ6B9GwfhMNlBpTPiJYfRLC5lsII",
-	"qCL28OBJefum+XASd8lTqXS6cKfP1jHz+gO9YkTnmVAWNw0Fd2+JA1qAcSndD6LaFABYc6VVhMtjhH2L",
-	"8mi+shM164EHMCoB3Sg3fp5ZP1L5dx8eaTjBUApNIbODfZylVGALESxZagiPXw1oCzGhAWkpHyA6omdd",
-	"UEUs9K2h49gsMSY0TagwhyC4Qx/EiJu7fniAC4S7ApjncHU8d0FyAdfOUAs+Kq17dXHBF4IUmXte9oyl",
-	"dMESS4HhXM0luO9x76AHXPsEHz0iDz9+dD8UdRJnvi+nx9lXtfRYws7Uf01TnnwQw4wBMaZppR3B9Fxm",
-	"V6Gw9ahXKt8ooe7cyJ5dKfDoH/QConNs75RyAzcMwt86w+09aULuO8pTv1OlYytHIyPrEFuvwGyfXS57",
-	"QfmU45Jj7RiLxgKr+TRjFEr2UPstGbCFBDU3Na85YvikCH2wTuEYfu/a+IXYHzh8jaoPwnJn+MJcvcKc",
-	"BbjHplc7Elg7rHlWUpzBQIb9dQlWrCluiU14wHelxo5Z0kV+cmpp3hHZ7wEtDKKS9/ELBLYrPgO+Ej6A",
-	"rzhEW5rYCkfOTbT0hDm2hqFmbMyVhio2RlBTLDWMaOAtI+ZFfBPBcYvPRlovei4uO0zYfltPD4Cqvy2O",
-	"95FvsyAT7pvCogFRZL755fZVQQ2C4jj2ZmJ/ZshHdvGsmO+O3AVEJTs2gAIHibX5dkYzJnRM7r0/fErg",
-	"OQIRdB/1fSvde6esuRxXbKaLspggCps7gRaojCG15vYRFKRHH0QhJQeKjcNfduYdB2QFUiwXcOvhEnFF",
-	"+FiYq+LEFk21K90KoNZffklOvBrqcuPv9e5bNJ4CbhfBsMHSJJIgGYTc279vmYx/GOELzTQh0ALIi4Cw",
-	"Ha48It29g/tFnTNy7/A+kFdfxg/ifQC0SSB9tTE+IZkfUmFjsAgtJfY7ARDLWogPokjOv/cQEv0LZCEP",
-	"l2Q4zEJZuEn4JiK5SJlSTnH1oABck3sudMnc5vg+hhlprsF0AcpV4NE66vS6+90emApAY9uDO47KtEwW",
-	"/cFCg4G/9/DrR189BqUb8Zf2HxkVTs6YoDPeOeocdnvdQyi+ryfwutMW4To/oCnL9J6NckKg6zEDc4RX",
-	"DE4TM0Cu9Il59sw/atp0+kQj9FjxyAPTBBDkxmI/wcPOY3IJOfhgx4LBHfR6Qa1sa+hN7c198AeFSjRa",
-	"mtYm2IfzKTnFQA0uq79vBCMzOgY+UyzXp6jzsLff1JEf+YN3guZ6IjP+A0vwpcP1L72Q2YAnCQNj/8OD",
-	"g/VvnOJVxuefrH/+QspXVIBZ8hEu7Lr2NcsETfGFw1bzdpYqtA3l0ynNFvZAFQsJBMZsh5H9giqr5orQ",
-	"MYS64c+dy+JKuOr733cyRpM+TVOEe6itzHDiO4NLLp2ObBibadn0B0wH4wY96GeWp+wL5eIkHaJX7C46",
-	"kig6vBJynrJk7KCEUf+2BnEl02vPnuOQ18RHyP5KYk1E9CST+XgSMOrBosKjbPzaIFdG6lVEL2aMHB58",
-	"9fgrIOo4J6ske9xbrlDWMAwbBDbXUYh3S2gqBTty5Rr8srlawk6wQ8+IlWXtQEEkAXFWunI3HIN9MmVN",
-	"/h4+Dy0AMNApFXTMMoBrtzYPKw9DAWI0c33Ie73DYZ6l8AdDOnaAFEzFkREWJ4YYnwQtglMCBDmapvaE",
-	"Yctmu0FYJdTFHZlVMXuH1TpgAZ0Zxe1hwY+ZSJCEl+kkSJWsRFk2JpSnCZvOpGZiuACb3KWPEfxGJosW",
-	"5M+axG2YULEa5jMoxvCDJUi2pHfnG7BNEnU4zJi5d0bT6ByV3/dWxMq3eZZaa+bRgwfhb107lKMnvSeH",
-	"QAHQUlQaiTs8ULEGHOJsSnlqrnro/+oURm47tkq1czs23BAJHMoir0LT+b754qBzCdR9CxbhHJGfyo4L",
-	"667dgk1514VzyUCKmfO4bL4sYbxU56B3cLi3f7DX27/Y7x31zP9/b9oA9LQjkacpgkRxMe4Dhqf7ckJV",
-	"v3I4rIe1ftlTa9LrHHV+mNRvg6MhMOD9cnBU00DhTOGIKrt4GchJ+6HbyVlrO9vubzP7vwgoITLwFuzy",
-	"FU1HMps6lr8bOaHXgu8/lWKUcvSlPdw/bCUovKQZBvE83H/UZiIqn2Hw7//P3rs3SXJc92JfJaPCDgJQ",
-	"TW/3zOyrNxT2YHcBLgHswjsDgboYRFdOV3Z3YaozW5XV29tcbAR0LcmUTJvktezruJeyLm+IYdrWFa8V",
-	"16SCD/HDCLsA/9JXcOQ5J7Oyuqt7+jEz+1ApQuBOdVW+87zP73wg4oS/jiLMQYw+ceKPToRZUWjBiJZP",
-	"TZtLZfIrT7zr8xQlm1TkYqmMQwEBRnohc2eReEGV7xpzzOsO/DDLvKoI2/Ilu6OkuNQjv3/2F/dV/o4a",
-	"y3izO/KanVzc6PM4vGG1uviuyFc5RjV/fH3540t69V+zm/yuyLe5xmXFeS0txZ6K+wo0lJGNT52pcACO",
-	"tcLdDB69VPBHAurIgAmNjSUh/TZYVLpZkbODKplOjUYajbM0IsObkoXDBUMs0BuodE4Q5zYSNaGSf0W4",
-	"OyqvFOwOtMcMiDopqb06T9KUnPw8Z9TAPPP8CO7sPNXbVHGrUJRK93xvc0UGY4lrNaYm0y+xGnPhMl2t",
-	"92zIc24T1bw41WdMNPAMVwS89pq4IcapWMsFAXOv3Q9buR/QxgtLeYFuB6OCTzAshkJ9JGYx2Ji1IsaE",
-	"PAapUqcYB+DZ8sE/UeTJuFZANBmIFOMGop7KnJMCXRGJPpaF/ZpAFdCYn3sf0ivuYxvPb4ZMI7DRUHqM",
-	"AV4FYoYbTKLR6QDOjs8RbeJz98Hn3pufs3yQCT1QqXkDMUw1+/xYfr6zszP3/6axCGqs5MlQRKYl8lZ8",
-	"jrWZ09jsXjx2Sfc2lidVsi8yMwicGIqGtnBvnnvVOyGwLGTRUMkkV1ki+w3ocsIzCfKFW1ccSjdL8qRb",
-	"1HmJmFlI+EkMRdYXsjstfvu88O+4scO0wCvcicUoH5i34E/wbdswl899hGUI+BkLB3VxqxwSw9O0iF8I",
-	"MRAyB+g58xEWof2cmvq86AEGYuSocSY6Gc9hiXmahvODVpl1239uup4UpTIp7NAs5SSRsZqEUPc2M+sP",
-	"9Y4ZViWAasep4BoCg4ZjTekg0EqRpcIt8LMts+THq5nxQ9yKrdTkvFcQwlMCIMAIIApY+dwOBQo1slyx",
-	"lpkIRhDNTjZ0U4UFGimVdsYSoipis0LmgVmomYPnCgc78lNUws5QIdH2W2m6Xng2CC1eJymEjnxeLD2X",
-	"RR7TgMfoz6PVj/nUFqKyF32kAHemuBG3bER5UUXS+jvRYkiHxwzPdWJacjepuIQzy0TV7DupmpSGjIVX",
-	"sdJ9AnFhCjOPJvAWIgP49zNK1cTevqgM2bGwcxvb0skzKPQ0N4JuknXHSc5OMsFP0R2sRkJ6W1HZLiG2",
-	"6A6E6Jjx+JtR1IYDD2GXp+kJ75rrCnHPImZcsyEUT7GR81W3RdI+Sir3NzLL7b5YNLQ40ad2sY32Sxcm",
-	"tWPTQ4xpxoOfaNbLBAUj9xJzNiFxpkiJg5ihsRa6bdd8lCWPeC5KgfyG1n3z3uHRg4d/2Llz72G04Gbh",
-	"ouLW8CwH4u+voXuoHV1SPdYTUNGaT3XIcmXOs614GdrUMfch+xxeLPc1EScDpU47pBuanpy4+vmM7Jpb",
-	"XKSyNxruTiZ64M82O1rNULx+j+WBx9Wg5ofZWOdGTkUvB7NHQtYEe6QHULYFL583IIhdMs9KweHNpvVk",
-	"F9HCZ7iix5By/wLd0F6Mc9n365sAeBey2kg/d9weykw+EmnQDizH9ZRxM5fWp2Hg1j1ot3abEAQlLbEo",
-	"dUnNlyir1wWRm6BUqYNqiFwPSv3sNZtrm2DGqXgxfmRrhfBXnJ6sYm+RlIiMidWelAnJZattGZlUILLS",
-	"vNVm1fuJwypH3ATtvWtmVjNiatC+Zh6OUwET2i3tGrYDO9wVscWQwqfeNpJ1ZgVjTmGvCQO82sU4TCvn",
-	"YcWBA3KGBWecitoJXRtjnBNaeqrsOZpgrjyhi7XU63wPoquQH2WiCJVyyQAg1eTAwl2qD0T3+1zPskhy",
-	"ThfZaFA1wMhSy/3VY4LPe+181a+p63mLI3uWz3nxUaj5aM1HK/loffcvzVm9wcXfxks9TsV5eqjJsSyG",
-	"oxzSIjFz1OlpjosRcA8WfgTzGxkXl5jTCPUoZJStoz01z3DSBoOMYsCbKcKu+1BDYsr6iilJCX6ZYJ+N",
-	"434BcCDFhFJiG+xjyr2BASea2XtNxmc0VcfWhIVFFcz3NmyeEu1wbLdmouj9WGkXZ28tkJOBYqfS6cNk",
-	"017fNW8GXu2W9/OLl6bwWTe+znkqouXe/HGBzLuZ7tvrlRRQxwPAHw1XBLeg9NYsuS3R0l1LSwE1qSDB",
-	"3vfe05ub6akvIkyg5q61llrHGNRqLcYYhJY5GS5JPPUCtF0/1mDe5e4YGyTIyi7glIQFqCHABRkmZ9OC",
-	"2EOnAhdqMUSxgaOVsrcbqep3Yj7VFdzHhThUhDfMDjCd2m5AvU40Vm63+D9/NBbZtKBqrhr4GpfdVgl+",
-	"Gi7r3aJI065UdW4JoN/7fAXOJfU2VxsB0vTqIdjf1pj++/DJ0xWiRS4xtGQ5MyVs00+eBH5mIjANZCOl",
-	"xydT99jMF2ATr4cFR6awvXmWTDBOgCoHJ5Oqbi/iTlfnIvdmI+qAb47BRVRuDfjWp4bDx6URGwlyOTdc",
-	"jekb+bKjJrLjZk3BgrZSqx0v3mxvKZdzdUMbzhigxdU3cyHHA4ZLuJUvyKIe6jZl4oPsa2ZFXt3r+7tM",
-	"szcK99O1ZpPpN8seCxBOSES8vr/b2DNrWgKzPScBYZ1YJqLBdTDT9sFMW8cxLWCQV55Y0vD0ikc7EPl2",
-	"HX0cDse9GBXyyogpjDqSKkflEfOxEVxiJp+aHZAL1s+/HkIhAT5lnLKzzPW9RWXEHTggBJDP892Doh0Y",
-	"6FZqX1Hj2elk9lEAPvUBouNkgp0Io2R3B0YMjIN1dbWD8uwvS2OrWUvNWpaylvMIaV+uYsKhqnXMWsfc",
-	"zHVaUKpCqXTgENvHso9jBPat1Czv8u7AGjnL4B8uxgthuaYhImbZmK8QOFhocadCG8QaOlyscBbsKrR4",
-	"WKGnOQOcnY+JgohkRVWePONS8y5EWFFMEo63DYbcIY8FwDuBbRWxPohZou14YjFFILHrUJk+IHz4M3VS",
-	"AI70hT6WQxfTOQfKlxQhWGSUJ5s0+ZXVsQRXMS9/ZisI0MsNAmXEcN95FZxpPtVsoCYQ3WUTwFQW2wQ0",
-	"imeOhMyTfBox90+ogVcKW4b3aDejkEW0n/BP3FHzT9xM8y+znRHFJtrKhIR5XIoBpcjJCCKnZ4sYlkMV",
-	"zXkxTdsTYf5NZ8KW0ZzpET/0U6I67mPqsAw1YxHGyuGqfJTQghSw+fbN8oBPxdRND3bFftPluegDup39",
-	"rlgJOsZ27BFlVEW2d5AxzOE2E6a/6IRXzhdemV/QMjHQaigQXdWTbKgBc2Y7n6mTijaKY+4aIJYNLp9c",
-	"QezDTGCkbQdF1ZhP7XJhYKQXcD8cmvVJEymYeIyEOmRxhq2qjGFpCtcDFSfEkwuNRe1iYK50IfVjPVZc",
-	"C5ZxCX6wzytCDMFOBWRuFTOVvZPgk6J6Yw0WddOkHVHYNux14vDTLNnxZlsu5P0Zl4uMTbybQwmzQtw4",
-	"pzrTC4xQdnbWCuUKbQKZKI2aghKrx+3erxz41Ysdt6DhWocZUL/y4EFt2WktHX3Hwz2fncHu5Sz94lOB",
-	"6Z4rSqHmcB/gN2f1Dlcz0eAzMjcQci0WDKOXqWG1GXRJgbAz+qeAfzeGBV3naqOOX0XTJ60SySBBSDTB",
-	"kQ34s4N1PwJbYAig38ABa5Un1evZ8sOLFC1c+/JXcraAC+ptdL89KuDdmdL1ioN263q5PmjQbH3z3W9d",
-	"Pdp770ZQKvMZtG7uNpqN3cb14CJMeuYarGPSozNZ2/S2tOmZM5no3LDcR6IIEFlg4yNJagMrX5GkvyTp",
-	"9rZ96ZVPuaWZrHuiYfL1kd7qSBeQlgsOsVvohYe4lG5blfNC2/tiM14eqaRbiXMYtOk3x5L/wPyJGUZg",
-	"cc6zaQcxKSG5Jby6DtIHTf5FJZm4uTlQ8aD9yaerhe+svBxhoJO+5Dkkq7q5kVl1vRCZ7RijW+zldkqa",
-	"vD38de5GbYAsAAS7jlqtRgIXGhztZ1ee0L9m0jaqkicKUlnD/L2+MH/WSAf2I4fhTBbOTPSwGsjaJ3Bx",
-	"IsbyY1VzmsvlNHV2w+VB8a1LzQuBdi1RlY7DfSgQen7we2tG4lu6cinB+D5N2VQod5d5JtR+/oqDoLy2",
-	"1P1iQuZrSvjKy9x1lMBLj3Z3fnK6rce1MDjgwKu0jXVvHfIRFN4GGox+7qJ+doXBznX06lvscJ5rWezc",
-	"7GuT3XYmu6J+3CKbnVvq1Yx2s6fd1fObSG3rwRVeb3DrKS3sL1ACGIrI2WRG954Wj0TGU6+2IsKgmcaw",
-	"GjEBcEEgiu32ZIrhBBOR9Ad5hQBCZkXCr3mhZsVRyhN5JoQOcfWD2x/chR3FmYl48YcnSX9GgAhu3zfb",
-	"SU29Db9jO0F7bx3RCLu5bINkxapsLh7BQm6QfUfLta3EY1dwRYmHzmltZawFmMLK6IjXikT7bPHlypPi",
-	"kq1ianQjqE2Nr7Gp0SJ0rmxqXO0YLrE1Lj1XNRM5ByZSGxAv0YC4LqHe1IKI/Zxv+Y517YdWqb0U+6FH",
-	"JzaVvu1d9KToqqu6u754fLmWw5qu1ebAWprezhx4jgI1FqtfHnxnX5qj81VBvt4FX/UeGUbwcgX6rnr/",
-	"YWHWswzSWtbCzWVbEnHh2ckUjdtJXLo/tC2V10ePT4YJZmRbeWdcYUw8zFUmsNyz601lgNDdYO+ojHHJ",
-	"xONEQyKYS4vreXIOz0QB1F0WcAgUbWwaTwXPPAC4I0p3KpfyZkOeyJwnEpHnaUCYjh4VlzTCrCMCdaNP",
-	"Sd7Zm5d3zGFswMsdm2c2L/R8OPZpxuYiD04d7uMsEXRZ7CFVWsMMkp0hT1JcqlMhRjR0MBh7tkdL8z55",
-	"QgXBKD4eGgzaQWvvZrMJ/2kWhZyDdjBuBU8/JXjvGXOm12ScyH7O09MOEcTvmBFrLl35MXr039JUG11I",
-	"yCg6v2E6v1HRuRFcugOed9RISHioDt6+3drdg2GtIbbgaF9AnGbfdHAOTti+iM+Suop8uDLNrQWvWvDa",
-	"wIypHORltyBta7GPJeLXlSd0z1eyZcI3NeL0q2WatJu25pFZZntcdg7OU749U7+lkdQH69LtdRudqnCh",
-	"3Q70uRHPvSKkVgCZlRBW5dYfaZHdu4P63Xmqi59WEFNnRVqqzNq3XoPAFIB0WE/9tLOvA1O2VCdpIZcE",
-	"ptil3iwwBfQBK8WeiFTJvkY8a2HhWQr1DApD6ZwNed4F1OwoTnjaGWWilzyOGuzQBafQoACnDGtmcYav",
-	"hUyPuwPGNfu9lhF3fu86qJaSRZnoA0BELLpJLHTbx5s4a2T4rU3xx49CJlItqj7B2nv4TYPd6xV9eyWs",
-	"Qpbk7ER01VBoq85CE6DOgn2f51hIzjXmoQrgbKF1RHUD5a80FNB/BVTIpGm6+dDXC+N0oIEXG6fT5ZLH",
-	"fEZBtQtkNMxmczcIA++EmIcFSb6N35sh9PE03j6AO2CO1pJ2b9+fa/XGtaLZL//hPz37978JwnOJecZ+",
-	"Lz2wZ3a2q7gqVliRYqHvL1mfS451tku8qnMDT34d+VOrzF7kjyWHK3LFJY4K+u7Kk+IWrqQt2xHUkT+v",
-	"s3qNfHuNyJ+VjuEy7XvZuaq5zGVwmdrUcJmmhjUp+cahQdDP+YYG3eu5SkQlvaio9NdLsCWrboS+7gKl",
-	"AXORDRMpCBU6NGoSFv82rdLqbBCEhHTrkoKQCpJ18UmMVGBoXUJwybFINaV9teX52mf2CgQrnZcOQDCy",
-	"O3q43MR7B9+7jaRhtTo2M7DFBaBjEWt1ucFOHw6UFO8kaS6y4FWMjSpvwjo26tmtqIW9S7Ztz27AQhP3",
-	"3E6doUxVm7rN3s+0hGFSmo28mCQu45JNPGQDNRGPROZboxPNJlmS50J6JTrMN4uFpxlw6gZ2HTXYRzak",
-	"qhQuLiRUqzyZMvSmQTCXNV3bNhZYh8t34oUZiUtvBs//9j9+/dv/+cvf/Parv/zp8+/+8Mtf/e1X/+5P",
-	"nv/of3r2Fz+2UUkdXN2q4CQH1W0lvnAj+vAiMzTpAEAc+mqLsoqUCBCqYZDojoYmCa1i+XquIA5Wr/kW",
-	"cuHsRqwmHs5c2NrsW0t9UxsCCwRzlqKjsuwT8I0ZyTLB8MqTlYKo5ihxHUv1yhh7Z0nP5vLIIuPuSqej",
-	"ZkAvHwOqb+LlWYTP7xquKwWfp2n4wJpnnSmY93qim7PJQIATqYqXTbg2ikB+i421sDkGImeOkAC3M2NY",
-	"ZIutoDDnJMg/+/f/x/O/+smmt+/FpYLWRPC1l8LXJZu1FL6t7fW8aPSZEvcVIIDr12SdKcdaJpUPTZu1",
-	"LFbLYrUstjjOKk3VZP6ms1yxEyjNlzMlu4INVSbO7/qLR/DRwgKT8DMIQXijVabbx/JY7riSew2SwKI2",
-	"4644opGrrGRGL8tYZI1UTToTnslE9ov6hfBUT5K8O4BGuilPhixX6pRxRgULzTIojFGeQBqsKxpbaj8T",
-	"kJMLzcRZ8khIW9Swq8ZpDGIhGH65jNmJ6HNpGjZfNdg9qhNJJe/MYodUM7ponkrcRTO92sdtv46i+R+N",
-	"UQb4OtQDbGAZXVdcsGFr9ppB25qBODSVMagnTIUnsequGSQIxWTPxka89qFUsK0X6bXJTzAm2+Itd00P",
-	"Mp2a4wVVsvNBpsb9QVH7UooUG3alBRvDRGtcYIRL7PKhgOOBtTulYu5dNP3T6KdsIjLBzIkc5TYHOh8I",
-	"yYbqkYjNLmAARtHVTM+2QKFZuOIpFSssP7RlC2k7CmBHNRQs5lONg7Etms57SSq0q30YQl1TVtQ/tJtY",
-	"iZCKl2Ql5yRet1VqzMGbl1fAz47IXmCVsaUFBm0J6Asqjfiq+UjhCKzjGiW6W+fubOXfdHeRp7SiF1DW",
-	"jOr8LuSRRz6JUVLg3cEsHSA2LjnHESj2saF8PE2JiA8BL8IMMTXEx0uKsUWGgQO4qra29nBUVO7F2WEJ",
-	"4slAyND8NxO2AVuCGAkvlCcsKhVj8owjh+YNIoTVkNAf2om81Kl3q5Z4PJkCPn1r91qrif8XBjR9r4y+",
-	"XR3vERyxTsynJbE+CANa8xmBf++o2Wy3nCIxnGsPlAo4AjaqLOXVHYxS3jUk0x7NC6jW6PZ4Hao2Kg5G",
-	"Tdm2omxgrDR32VxwQ1zKhM0WRxfoo5sa+uERO3dlNyB3fvnuHauSLg/Tuu99cuS+uEB2W9XhWef0IE2Z",
-	"PzdWzK0+q1ud1QWrWhxH/4XlQeYrnsYrT06S73SM3Ph0nTplVcem9hi/Sh7jyqO23klb6K2qgEywp2xj",
-	"zIS3k+8cme9XUWrmqjGNK8jth+N84SneNBWgl8hED+Zw/Z3R9F//9NlPfvPPv/7el7/61bO/+PF/9cTw",
-	"IzPKp8///P/8+sffe/Z333v+3R9AeXfccES5Orzbajb3zd4kOdTG/qcvfuB9+09f/PDZL/6evl0ju6Bq",
-	"9ucec7bNUJYbWo28JuLi6NZB+bVjaKPwLIEyYiVBRPTAk7FOpNCaGQrGlKysPrQGwZzjzeqRyB4lYrJQ",
-	"M/5oHsqwT+PuJf1xJmxQbuKCg1HRtb+C3pyzodI526cgYM1UGodUzAWqtcjYdGPfazXtiw0WvXv3iJUH",
-	"rfNM8GFExlnQvY26jFI0mqznld53Rf7ATvYCdNFljqH52v9oP+6AUVfbhyqNhc47E57kHZp+0N5tXA2D",
-	"zIrvPZ6Aatls7KNNr7XbNC8ow2darZuNXXPCcDXN+1LlHSOWTcF8R/+6WbzT8V745IllmZDtwK4jNBHM",
-	"PtBJSrZM+BDdc+gxuw6cDhQcf4h7ZnVGQsZmotKcsNZu8QAKywXtvTAYZcqc0kT2g/Z+M3Rarplas9l8",
-	"up0KbLf8LJpOp7VWI7aKQ5qjColmQzUsO7tXUWyrSBV5aHa+o4YnidhxB646jwEYtcgeiQyDiWAsWN9J",
-	"pD1ypIAzjjOsb2jIVqK9sKFEM8174Lbq8jQ11AkKWiTDCvLyEEd3BKO6APpS3IGH1lPFdhmuBVoXGtAt",
-	"/daBtK6gvbvd9aG+Vkf3dAPAMdX3aeP7REsPFmY0TU+AXaaCa8EyLpkh+qtfq4UiAFZQW2oceoivrOId",
-	"w9YuPmFvcdcAZAVusGW+L8fGVu34YDS6F7+ani3YvnVswHQkauvI5RrhcNkXur9oVzYDsIOPWSpyDSEe",
-	"ENwQizQBEmOv6Tc0I2bhHGGgeOQK/l0CVjD8swz1ljOgWITVdixLODADrplUNAzVg/gPNZEN9oHt0MLF",
-	"4CvUVF9ZYDrwwMVWVWgcy2N5MFSy7/x09ItVK1xqYR/ionTOIq2yPAKFZKxF3GB3eXeAuYhmNFiGhMXJ",
-	"oyQWsZEVoNvx0Dro8AWzMscS+3Aw8SBCw5g+5gk439069hQEBUHa4jjLhMy9mpXCaHQ44UQzHsciDm3Q",
-	"DVOwQwJCLcznrklAWD8RPZvdg3LOseRST2AFFELkJdLpWwhxAT4GNjQ6WkUcBKZFArF4sZB5Rsqyiepn",
-	"FbikRelQAMKQZ6fCbMAiVeVpGOQT4BBZrM9sfR6TYqa/RyJzuvdsl5kyJynrtILNCgLBTrw01TLXBeZY",
-	"vlBw5qHF1pJVMxc2aBulMOf5WAftAD7etMDQtsIw7sdqUZgwwToRs7b0Ffh7GVHWVfj5GdL6lSf2As24",
-	"zMoHco4ZYW0ORVkyQ55I8zO22S7sccBU+NBxfAsRa3/3CHQZPXaGSbODXi6yCc9i7eHCqWzF4pAQ3ngi",
-	"LBecV7rRp2Q5Vu0DfGV8gJtchcUZossOQM0NXzJuWN+0y8sKXeeabQgRCMfghdYORfXpUkD7CkKzqWqj",
-	"er0yWJ+7yr2eV6C/9M4mtfZhpC9JKdGaVr52mkMdVPDSZ5uei7bhuZIrowMOwPKFJRyBpnIPm4vqQVjn",
-	"vqP/hbGRLPaSV3nU3k90fkj9r+J5sP0UtSXo7i/wANgfV7vCOJJD/OiV9ALgDNZxA9jdr514W5n1nWF6",
-	"YVoLLvOGlWlUmholno9GmPvYT3QOHlg+ztWQ50mXp+kUMJJ5WUF3SHmJmfEjnkJEemoOrSZvuAPiGPDR",
-	"SEgrc9kUs+iPxmIsGrbTzlieSjWRHZoSFIpRvR5YpJMeazXDZrNphqrZgD8S/mjzgRhqkT4SehFg36F1",
-	"6L1I03SXHOuefEbprZAxZyQiyAhsB4M8HwE6ahgUybGUVufl0OJnjix9SFLMMmNyngxF5ztYoPRAJ/zK",
-	"oSH6A57A6aPSpd4A7fZ2hhricswAYJMhfEJkmJ5ytdl86oZxZCu6MiXJsiPS3kKj+tP1yOglG7V5novh",
-	"yEx3t3l1Nwz4I5EZAdN2BOuyDxvj9hJDsmywXTvAjewq2Uv6QfvJU/i3HhvBy767CvTA/E4k2gZgYVBy",
-	"ojt4Se0DOk58NDInSXAtiugw7Ll6M0P4a6DGmauoK7IOxrqUniiZD1y6kX9UqXX/rOKjsw4J5DE5mrh0",
-	"RZTsjCXUUA7aAUaFwQlwGVVaCLm0BS36QyHzjk6+I4qP5k8pPM2XN5X0pWuiWoMg2b+TAchDs3Hz5rL7",
-	"GAa5ynlKQBO7zb3WylASEMoNe9nab4YB7mNrF1JyYQebYUBbZ9p9en7Y5PaOrqauUJhF7emo1Q/n6XCh",
-	"NyuJOGdpH1eeuOu81NtxYMUaF3AAgMQAu8GtD4R1uTTyTOFWuGWkGYgAwJvOcsWiTOSGJ0UskToXfKHv",
-	"wckkdUGj19db4R+rVeoZrXTaF7szlp6pWhCqBaFaEHrZBaHayXV5Tq71hI0N3Vx4FM7Xz3XgIv2c/QWM",
-	"C5r1MjXESsJc54il1WAHEhlPkaCAn6OVlej12t4zi3N1Ge4zj7FdmP9Mp2oissXmj6vAazwK8TQMxhIY",
-	"x0z2bAUzAdawtrXjUt1wNYuvWXzN4v8l2zpq3+xL75u9OPvIFUfUn2wl4VQ7m4YoniDQGVAibZO9M507",
-	"MaObJ494XhZM2k6okY6CougBUoVUAIpqpA8JthiLGcrTVE20Bw0P8skEkECH/FT4fTAp+jxPHtkCU7u7",
-	"Fa4kaOVtWqUX6kvqqiwTXVxbPw8BRhi0d3abpvUhz04NS8TVtH4gkhQxn0GN2HhU2QZ5pFwriXykkq5g",
-	"reb+7jpuG1ovXLzLEmU8v9quYQsn5g7hZQhnZ7gq7vN1K1Yksc/zz5QCFqzgVrznfRH3RXZ3lTqgKbzK",
-	"RF0EtGY/G7OfI6ATGH4PlKdEOwHi4wIZEx7hTSKJXAyCFoICiDRAJ5dyFUE3xk+SqhgCiMfBMbzEgJfr",
-	"UI5Vw3g84pHUWb0vBAbSWmq8S/YNJ+NsGxi0qZhXcW0JX3cRFgA4J+idi7Bd0OSeBFpoo951kjgVpMbr",
-	"oL1/w6io9NOQPwaFXwft1rUbTx1iKzTUy9E4oCGKF3FfnY1BiBH9BpE4ffuiad2hn3YmSWz0TVBLzZac",
-	"pEKPELIV+L6SSa4A7br9ZKlWDHg+3SyBQKzCnHHNzBx+E0OR9Y1IWfzYuuF+JUGk+G0P4nQg8Aqk/CxR",
-	"WZJPYUHK2EF711D4qw7Ocih4SKMR4aeDS+eN0hzoofb2tjNUOu8Uiba4h6UffUSqqt9LId34uzcN1/AN",
-	"73G5yaveL+XGWih9xeNUxB1IRC+tnDOh6LlptK7N/ljuc/73mZ6vPd3WFoFX60z8OXsF67jMrTwHaVpg",
-	"brtM/gTKhXXFJrDjDu+xvGeHpU7WqoOWaDcgozXDebawRpTh3zP6rkNLA0iD4uNTMcoh8FMitnphuTeC",
-	"FjoHDO1ytRyYShE8XIoJA3VyXpL6cFzmApvqvzrn2SM+p/+uQtmuNZvr2eFxuJerv9bsrGZnNTtbk529",
-	"rHaN2uqwndFbFxxjNb66xLiAn115YmtpPF1FYblNL19MnnhNSpaTkq0oid26WjC+NBRPJxgTDJgrW3Ne",
-	"gvJaRgt7AM7EVa+87BvLp4h5Wwo3WSZc7DVnRFIexwlWNvowM0PNE+HElCF/7D+0xbZKz1xZLYWFui4t",
-	"k7umZi8dNavlotdbLpoltOcgJ+U8T3SedBenb99Gf76rZYdmAFdTDGFnc6VOIXvUDE+LDCIIM0onxT97",
-	"KmMCLA/osgktSn1Ixu7QpV8gkH3G1DjvqqFoHMtZsHjxmHdzH2w5ZOORBZiCgEgYbIMdsJFKZA4FRcG8",
-	"opw9wyJM4rTajMNckHklmunxyTDJcxEfS4JRHCaxBPhHswCYMQL11QDUEoMevM+YkrAaMZ9SMTbzY7cr",
-	"RIw/Aqy/eJw3sM7qB6jyw/TAJGMWbBeKQ4UMtH54cnOPHkHVKFjURyJrsIfoPBhyqPPJNezOLXzLg8yf",
-	"Cg7AmF5/sJumeZ558F0fHd1usDvwtf+4lNhbGAQazhoQNVjUy9QwgoajXCGY5iSJhaQSnOM0ZToXIxzH",
-	"gWSISQmRpcVQIQsYNk+30ScC5y1DsxXm7vTEBJJ34IBBWEgEsX9mEEOViQ7+FGG5PHNmh+bAmAGlopeb",
-	"AwZj+FBkXSHzJKX1j+Q4TSOW9JhUeComXLOh4Hqc2aKmRdSrHTNnhqsNzGVgg6Q/QPzRSnclxJ7MIaHz",
-	"vCiPcOhuJjsR/UQWVjkKaysymPISJHkVaudDweOiwbOQEsxlgz4B+I02HdYdir+QWOBHUDRLIZ3zOArm",
-	"QCytrWN4EoRlxDwXO+YwrVLR1AxUmK3whniLSTUxO4fFDu02LxhYXsZ23nwYKRRAxXMKh3YhooQYlbq0",
-	"5cvbGNEYBkKOh4ZmU1hjaJ/HfGqIe3k0htibD3Ye8cz0ANT+MBejD+zX5o9vYgvmn3dMKxVzOJgj07io",
-	"Wtwq0fQe2pfzgTkaq67yybQ0ZTvDAve7qFfiggtKAD9QvMKwghVX4O3pbdf229PbrvW3py68/O0pgQof",
-	"YQdvTx/YLhZhh7vinz5qeYPd5mlaWf9kv7kHy8ltUL4EQ/nFg5wT3q/ZsALoJDoV0wiqX0shYs2iE/Mn",
-	"ZgIU3VMyALxcntFwrCEj0uI+LprKqZheVLXg+WsHdNfSf8UykY8zOYfuDG9RSWbrP68aOvCO6tu52wR1",
-	"LBmao2vnQX+5sSYyF32RBU8vpJIpEFFLdls7e82j1jUPEKtgdxilTf/85AnsiA3YR4YKj70wuLnWulx2",
-	"RQo1WnbDAJJLzL9bu3tmQAgJDg9azVYYxGPkNZ3R1WbQbjZu7O/6D29eDdp7jeb+XunhzaB9o3HtZuiK",
-	"wdwwa0bFUl2BmBYp52OoaFMoXRAFftXIyiRuYS0Yikc3IhbUummGwVj6490lFwONtNW6bh+YUbYarev7",
-	"7sHNoL3f2L96DUrXqJyn6BKol8ZbGrM2wNOc12hp7P9M4KU7cVt6EZxocwin/myt2by1Apmow6AusZQJ",
-	"j9kERdrRCHSFRKIkgpIQKkEAeM+n51AqCAuELa32TXpJX0E+HBsbDQFDtYDls26qtNAsyYGtdpXUifZV",
-	"ZfZGlIvH+RX4a4cqkr3ZRn0vsmXVovasJlBRzsy9bFS7bx0+uB8atQNrE6FX3nr+d+fw/AFFycYNQNcn",
-	"U0G9UpyALZLGcJBmPpoZxmOku+jJMRX5Og7ax4EejPNYTeRx8DQKZ3/EdTc/FcmD4Lw2XWC9gnwgjiVj",
-	"mS2U4EIN7BgBCWqmXTN/aBVV7ojmGKEKaYQUQ/toCVpX3RrogZqUYOWkxHB6NlHZKZaI8MpA8VQrXAxO",
-	"S0EVdcwpEhnL+alA1Rpz/SXbc12hqFcYHuh7F5l6KsQIISRoRQxDP5ZQAR6k6TgV5jtYCl8X3m1SW2R7",
-	"KWSyAU97uIKu0kTuTyZVEx2yySDpDrDGHvujMc9yKMN0LKMPDr7duf3g/v27t4/uPbh/GMHCt4zijUI/",
-	"ZFtQmsRNFpGVvJEr1RmOu4OowQ706fLTag5mlUZ6CBPyiu0t1UgPaYlx83E+i0/vLdbER4m10OQu/QR2",
-	"Z2G9H7QNz0ivKOXduLZfkvqaG0l9c+SgJPYF8Eub2eU7luYKttmT44DncA2qshaOg/DYUyCOKR3hGMvt",
-	"HQftJ8d+jb1jw+qfPoU9KeY5K21X8k2karXn7Nzq3/E+TyTeafMvsKDimd7RRM7Mgm/P7MxR2PlMnSw2",
-	"835LnczYHsmGaP43okCjhg0dimZsgRosbNUB9Udcn5rWX+aQ+uWaV5KLIelMlIplJe8V0YrtO6XspBiE",
-	"5L2rhZjfDINekuaYATGPlfw0dCWcF/XWMr19pk4gdelqkZJEKbynyWhEiovL4nVVoc0zZX6HYeIXoPYE",
-	"7b3rZl0hi7mL62zTo7eQ2ulcrAM2Cie4Jj9bpRqYNVyYTbBqgcCF2Z/6lOWTpCv8lE+SG2x5LywIRvIn",
-	"idhl+zz5lKABcx2YFqnoQgboBEUgqdACSTkT2Bvyb9vdsczESPC81BDpetyWJYuwObyfRuj7TJ002L1e",
-	"VefWjEeFLLH2lwz9aSSV0BfHMjLNQocdknEjF0xLzRkqK7JMZQ1/YLPztOLqZ+oEBVijJGGGVve0nxnl",
-	"MGRaDQUbjGXsSmyCp8wL4rUaDUpHnGVC5zwjNcYDDLEbwfP5BRExFFQ+lrkdD9c2Cd4OHp0kOkQ9zsqz",
-	"CjBIDsixAqKroUaiEJW5K4eGBBfcfCCNJpoRFWtDqleE5hhDS6JjCS4nIs3wCA4GfiYVG8tYkVNmdm+t",
-	"28kIv+B5gqn72CaoPowlGLyjrlFS48gK5Gb+Lp+YHTgnVhOuG8vGstiCBvt4kKTiWOJn2ViCXO9sxMXx",
-	"gfI6bgViO+jFECvmmPEU4DM62Rj8N9HiKm5EgF90gvMsVG4Fj13GFYHfowflg/fazWazhVzkM3VyVrPU",
-	"99719Xvwsn1LKdfmEhjleJ3EadqHiwK8XbDMVUE9HMWDHk+18Janms9XrPEabbqPz1+kaq4sUVXvbEnI",
-	"QjmoQqRasO+elOVjpdBtPEPIWrDQ656kD1MuVy/HDJSuSO4wNCnBOBOPotfYrXVEEkQkAbtlKmN0Xb3a",
-	"0+AupOu2tkhZ/FSgN7lgvf2rT5fotFee4PVcGuJdMLsLyOE5bwq229xYKVxIr2ZUwNbaxOk8lL2zqJLh",
-	"CbXT5ZLBEQ3FtzF9PZ5hTMdmSuFacuS31Mm9uCrHfP5mXzEHc328ItvDInX1aF7HMYthFFULuwhpl84x",
-	"YZYpKXQkp+EYdcZ8WaBKg7eDZPEzJHap8kJar7CUq1FNvGriVWN1b0vtzE1CcrcBcasmUivETy8BrXFR",
-	"oF0XY+0Hgd6ygDUUYNYX+czbRvZaAmdjzm0p7PP8Y5LgnneAhgJwludosk9bu8VjALS0P+yFwShTZqHN",
-	"T/TwagEpab9v7u6fV3zImlqRC0EA+1Rted5cbQDDGa7pyZSW85zcWsgJdhLZUwsVAHsTxvqeee3cb8Kc",
-	"x/rZP/7ps7/5k69+8GeBZVUd/MgZBTq2mNPd+3fu3X83mA9wxAa+/If/NNtGa66Nhw9u3z08rG7m+Xd/",
-	"8Owv/nq2jd3ZNg4/um3aqBzH//v1f/nJbAN7sw28c3Dv/bt3QNra8q7iLp11V3tqnOFJ2sIn9LqCScHi",
-	"xKo7HgqZoxhr1mn1K4fRgxSRDRdmwRUUw1HKsdRK5dUDFzC9pF99WDU7lXXclrmbfs1BtjvZdiEXOjCL",
-	"pV7Rf1npGLFn+kV5RjBUCAfRcZ8Ez//1T7/6d3/yu//7e1//7I+/+g9//Px//9kTQ4uf/vOvv/fVX/70",
-	"+Xd/8cSQ4qdmOezHRJuLb3764+d/9ds1VB9q6JKr8TmhNmh/8unqyK0tgIsHbGHhY73YMtGZ4KnN6rnI",
-	"5V0F1HxLldTty2qo5I5M13b82o7varDlBaFbk4AulAOuPCFD/KIKbB9YQFYE6RaZYBkkZYm4MI/Z1jBo",
-	"Nh+IJGO5eJwvKrHmUezXsMja61ozbfPjt7gw2hknoeZKLy9Xqm/f5fl8trl668rE51kPK3I3KWJCAkIh",
-	"pAQlGv/tM49FJaZKJGLTuCXqsVxEqrjlEO6CsvJEZeWiURWX3F1Vd7fxVv/zr7/35S//8tl3/+x3/+av",
-	"n/3Znz7/0Z8//1+/u1ZECPV1qfWlajr5L1N6X5ey1tL7VrhAIVFAjwCer0w/1kDjlxj2PoI3XnmjnpnG",
-	"OgY9XJjamLeVMQ8WcaEhD5d4CyOe2dPtoP2ELPNtPhpBXEKgh7pj/mg2W3D2tUYeH/CdVMn+jnsSBplK",
-	"MbUQjOhmUsR0sApfixYGbO1+Xys1ak30XrN6qnMx7PB1ZASzUpds3+Np2vGkBAoOXrDApbgRi8ixolih",
-	"O0QZixDk8pbkatSx8IEggqxYjnB2H8+v3CBux2qCgRlIbdKrhYLCpDfWpejbFchoNdu/8sQe8qVhtY7K",
-	"1gTiJScQtXXl8qwr61/CdUXoj+wBO89a45KJ4SifsgjvWcTG8iQhMAwh8TBhqqWtswlwGKLXE4jGCXgk",
-	"AE2YaIdCIWNbhiSfKIeWoaRLDgTQjZ7KsIi5dQzwJF+7UDkE2V1KmfKtpcsF9qOCGIHo9dQXLxeIh5g5",
-	"OCMkrin+XW758Zq2/0sR/upCny+7CckajlRmrUkXIkNeORXT5aak98wLF2jjeU9MzzLxmMt18OE9BmOt",
-	"habLj1q0i4+phFh+zLcPhcCujeyC2DPdTOS4W5cobFVmEhHuaqItFIQwso9FHxNmkI0FafjviY1LUJh/",
-	"WlaUqXiMuTwrM5v3xPSy47pWdwUhailsYcc2GlbPdgt+e19MYBVW47hmTDXDrRnuRgwXzhDj0lK5i+Cw",
-	"Z0ZfHSEtYjpXIw0QMonsX4TqtiBQyxK7Okbr1YjR2vC0bs5hw9UCSrzr0OVpesK7p6VS8qAkV3Lqd1Tm",
-	"YDsIOCqyTUQWTsmV3466SvaSfsRi0UukQJAqQBrnsTOqhPjUxwMx/wBoWM2SWMg8yach4hMRGicBRuVM",
-	"PB6Jbq6pCsgBy0RXJCNAGRoarVzEBDXlGv+G9vPUBsLWTQkBL9DaQmw7PMsSMxQqYuKhVVEtFDNXAGQl",
-	"eE8YwwgZnm2kSHgGPCpAXf1ImkUAlQEA8qhIh5HlSgU22AFanqzoxuWUlb40U83EZ4ApBS0fWWOVIUW5",
-	"yswS4Oix3ID5OgSys9eECielMc98CWhTc0sbZ5ArTCU+bOEZXHAADiW6d30Xi6NgCwCXdbUJGZnaTQgu",
-	"tdkd1bOfcQda3BtnkMSpx90BfdfL1JBqpMVxJjRmdu7v3oQp4d7pnDbX7Ay2hZUGCNLf79OsNhq9zEUc",
-	"Af6WeGz+ZRNO3QE/BJE5wor/mmqmtK6xkykkVeDZVDKdmm5Vak4yXgACJ9cAJlwFKXXET8Vt6iXYouD8",
-	"Mkn4rStvlfFSnxwHQ91P4uOgzQAc9Wqrtds6DkJ2TMlp+Mudu+/f+4OHd46Dp9XlPk4SybGc0jwM6rpC",
-	"MQ1yzV4Wgk87660jLUQwNhVEL7561+vBCkV3jGbBTz4t45R3RfJIMELOn1qiQteau30qFefC6sOVLHM0",
-	"PkmTblnC84vN6aXiXFGSRGjBSt/h0UHCYEQyoBOuegFwviRjsYjHI1S6u1yyEzCiEx4toFhDkAFa1nEU",
-	"ZHIH7ML5/pK8KIG1SAi8X5reHLGoLCGTfMeWgllcRWiZovd28h2o9AKFRMTjUQrKKVmFF/WYxHpphwQM",
-	"693xRObX9oN5bGioHnIPX281CUna/u1e51nGpzjEqiHhWqpsUX2Va/uz5VVmKc1FoOOS/2hr0zdaJOPV",
-	"U/TxOMblU1hHZW0r889fbNVjJ2NtxF/NsMyob3ArL/+yZGIvb6O8r+jmQ44dhYA9B6F2usulj4PfbJZH",
-	"1mCHypBclN2mbKDSmIrCoUjq14QDdHupJGGgWjfhI2EEJA/bOJole1pQYPkZ5O4WIKlarA/6iurmGUXA",
-	"VYwCY2EJNr/UMijxERUzwp5HfJoqHjuQvkx0k1FidrYac3s7CrsBRV1MQaslrkV0clFbXoWwbatjzeyi",
-	"QpPHSGSG2lXzArOhs1M5y4t3787i2RB40eqTKUaM+AjY9KsWZuvPY51w25rAn6OfpbSYC8NvVyfqDhpi",
-	"kWvkNoFrG6ruN8sUgeu4OrCkrQIutKtDiBcTDTWWDPYSowiTrcblipI1xLKqY2mIC9hV3nrrjhFz7bFt",
-	"vPWWbzAoD6pXQC8XmE3uUQTycgfL4xk9nwZfotYIe244zbG0JhktHomMp9bKoskuY02vZIjyW+85UGh0",
-	"hKkMLSyOFUN1iNAvbUsfHEt/SrQCR8lQmIkjrwV+l41lJ0+GggJrhjYzFwwKUN82J/0TYavhS1y2Dtok",
-	"NH469T6Bkhbw1ZDL6bEc2jqziDWepmwk1CgVyHpPhJCGaXYHIg69CkulPUkIT49m8g5P0nEmNG4jng82",
-	"GSijwEgFRQqpRdbjSaoZT4Hr0/HCQJ82k8raX0LA5BrLPJuaVSzqy1igLlu1yG62Ayo3mh3JFUwnfcnz",
-	"cSYYT/OBGvcHBVpXZtvwzgsoFXAtHOK8S4S2Bikz8+EIbIf4OyLpW6hxuCUR3YrIyB+j1DQ/c6ZxFSYD",
-	"cxJzjcWPu2pocfNz8Ti3hYMxACwh05N/taI4kf2cp6cRlGeaiO6A5xEWKpIsEo+RTHWSeAnk+BlyyWUC",
-	"j+cqLcdUkbhi1LNWWIhD7aarTwpkzy6DIYruugbtoNkxH3YwIwA2pHB4mruHDs+rO80bO80WazXbu00b",
-	"x6Sy+ygXPPv1f/jyH/4cyLA+tc9++ZfPv/jJ8+/+4Nl///2dL3/5t8//y0+e/dkXhhuQVII2edPveDf4",
-	"dI3AL38zLtkPDNcZlraorWJFvHaxxLTC0LgXxGXRJT95QiXCgnbw/C9//uWvfv7lL3/57Ec//fpnP/nd",
-	"F//ud3/8vzz/+x8//9GfP/vRf372V18EbsGMQLcLp8e/JR3yO89AThLMZBNcDts4mv2T/wGPz8z9o4q3",
-	"s1yyjvav3cmG3MB5mlpeWiEYbKihL7JCXqFaVAv9agdU+s4VU5nTsyJLsKLQsOthqZTiQCktNPBStFHq",
-	"KnWbZAZzMY4l1LJNhS67f2YHYcvC+K3dwgJXTKpYoPpHNZGhDArEp0TsDS0ECFeTNzE22jR8LD1xyxMR",
-	"yHcCUT+k7oOblGHdVioSWRbprKxppYziVVsODN1dYKlAAQBkUJL7CIu4KFmYiWEChmZyLvld0cTIyxgZ",
-	"/tKhqJaoTWsjNNZPBAfaCQVZRYlM8sTwKKy1GJk168RKCv87sFG4owgCnBEqzLu6we7j4sKXidQ5yQg7",
-	"LDLEI+8YoSVq0/i1behaM2T7V0O21wxZ6ypMt8msNEn+QFupHBvSUYM9dItA6sGIzzokjyVjR0phrSH8",
-	"0HneCuui5fnQMQ0J/XS7tzAcHiWyIU+wTj42REImHTosBlksuUU7jkJ6wE+kyoY8rdwE3GNX3bDYX1pj",
-	"04K3KbTH8ysJkh9K1bHAyHh+KiSLhvxxx9YdjuzahkVBOqqnGRmJUY3zDrbr3jQL6YvsMQisdo7V+w6N",
-	"lzv2puDWp71k2ubNhYfKKAgPshj3EGmW0RO8Gp+EOUunliq1Kqx4Aaqn+QdpK3iFaEXAuQpfDVmCNYmU",
-	"6altXfdETiAEplgHsjZyc7VxVUF8L6aFvhZsAqRteBlPUokiaVgTqdy3KKiTgoZFjvySl+aQ+mtW2YUa",
-	"5yv1gs1NuJ6tpslsaeriEsEGPfDyLcxJORH9ROriqHjThuqw8zuObG3JUN1auyG4OIEQigkDPTbXMvJw",
-	"xiPPmT+zTGb/Q/RvuY7BhFvqNtFukXkOn+syAcYD400YzpWdMDMT9kmfzzKh3NeiqqlH/FTcJeb+AlUn",
-	"n9qU6/8s0JNQIGmXPwSXmKMCQftaMwz82xy0b9y4sVvSpszPpBZ9/f/9yfNf/uCrH//d13/3N6sqTMUe",
-	"lpSxI1DG2s3m7zVvtJtNas3TBcvkL2jvNeeULxCcii1da1W8z6gNa6UH64w/1t2j1j5Gyrqx4tdSBe2b",
-	"mAvmVmulNZmZ6rY6JZzOV1OZrNIHr788+mCFNAzgeTY2GRI44rpSU60g2kAVM0FXkXxGRURBB+sNkr4C",
-	"wvp5a432vizSGm971SYrTriR2xNpRxlh6JOIO9is0NEtdjJllBYY+nXQPfeus2vnChh1g6ETjbXMk32n",
-	"byLM5IQnOfBgLADplYfhFBYKbma0kkPdfSN0ZSLPElE03SSRoGRXl2rSNl0WWlbSm7d2U9nSkInUTEb5",
-	"ytVkoHBOaOcubOezPmsbsLl5qM5dGc9aa7eo8mjDjiosruYkGebzqW909SoU721o0rwr48vObrGRMFcv",
-	"ORLGFiuqcJS+rIygpuubVrGhKjB4PQr97mICdhYS9idn1Nvzb2KwIWbkpQQirCN31Rkol42kUeKMNvrJ",
-	"ukZmYgS2C1/wTroWGpP5Fwfe3rXMnd4tbLnqNBFgxkb7DfD6yUBkIgLnN73vLq7D1JiCIaGUieVMVmTP",
-	"1RNnW1iWlrUo7PaQpjV3G+emtnCkC+KjikmWYposXINVtSjY60SpVHB5zuGoW/DbO0ouVb8Ok740GtbY",
-	"HJeB4DHBIh6KfOc2bPj8AblDsdLFoSgtzVwKQB3VtDFDTPqS9qYIuMeTvk5lmwWhqQd461wRNrjVVJct",
-	"E5DaxVMdslwpG1Jv1JQkE9raCuU4Tefv5LsiLy7k+WOsEJoKWi2qKl8Xg/RTsW+UUrG9IkHtT8z6PHgk",
-	"skeJmASwWkdcnwZhkCYa/gmElgBWYFFLWCkZ3JuO6nVs6cdtqkThyp2Ztw2bVleHsjeFT0GD9PyupUKv",
-	"m12bxWmWE3ECMZzEQlxicYMdFpUPDWkkQz92b9PQzF6Y69UF0zh6otyBZGlyiqHq3i0EH+lQi/SR0I0C",
-	"TILCwrShE4lssI8zJfvMQiVpjNBCrgppMl7YNl50F7MXK3KgHhVDLwWdQa4mLoN1AmRqAo5gcBkmuQs4",
-	"JtYOCvob0TfzfPRAptMoZNEhH4rDJBe/f5hnSTeP3mwwc+/Y0fuHIeTlZexEDBLDptkoU4+nYBs5evjR",
-	"4dHdO50PHz749r27h+Qc0XyqWfTtnXdUNuFZLOKdDzOVqzYb5PlIR9bFbO5ozKJO55tK57j1HdoO8NiZ",
-	"bqND0R1nIppB0iq+Ln/mci4xZI0iAm0tXSxIhj5sXdpql+5K6zsca6iIKVyCla2qVayiPTJ2sc1wNZ+y",
-	"RMKod94ReXewY9YUg9ceZEk/kVHZR2UxwfZYZFNhu5nSuqPNd16uuzvS0e0HDw87Dx7ee/fe/cMI97un",
-	"MtP7KFP9jNuMeNh7KRI4TShAoNPzgOgNeWD7qpyoi0tAK2klTbArof8pwuvZoJ86SZwKF5lZJNzaTQgX",
-	"fDbkjzuQ5RpZv2aXa0qTmAyENBOyEQ2QPEuoWmYtYdFsqIG9Uw12gC9DdCClb7SaTSdT3gKT3hBc+FaS",
-	"Vmls1txM9mMbc4trZQ4wmXJEvGN+xGSO6ABcsm2IYMQAlR2dZ4IPYTNsCqXqsf1mqwjatOHFb3OddMtc",
-	"XCszV9iz4uIO1IRJxSaJjNWEIkfcTBeGOvrMfUNoFw/lrauyTHRzNlCZFuyE57khhzrnCIvi8VlMwV+f",
-	"k14u/m8tnhS6Y0g+ZiJ4QNXW0DSOSmzU00lXUDhq6+Brnax8iCLPqiKeTUUufoPMOTiBJyqedgAmIGjv",
-	"N29ee1oymAzN6MzSLvb0eBYTwtZIBdeiwajwLHtj903gOFhHlr2x96a5B3kqilgn+xuFxgzUOI2xpnTE",
-	"RuPci7U44d1TlshcYdwclLYPWTy2kT3Rw7tHD/+wc+fu+wd/2Png3v2PjozIZHgKlqiGtzpkWolsZkL0",
-	"wcG3O/jl7Qcf3T+KyO+DziBInB6PSER8CG4cQNeh8BRzswc8G6ZC67YTOHabTZh2FcQGZlzAOnWSmNI0",
-	"qDHgm+Ix7+bg4eG5Xc+Pie0n+fz75m94Db9wQK/g0SI5w+5HEUeEX2RcEmxsAtYhszXeiidFBA3I0RhT",
-	"ZyUDw7CGI5SypbKOtL7KKThIJwVMB20ybRTOHtY/ml2kMuIJDnPCNXnkuuoRJFNMRe6EUVgKJwlYKFkc",
-	"NUWYUrIJtQ1RYeYH/+iZ2aVcuyWHLIpkKNJECj+UCMrXaRQp7EbQUIoe3SZIiFYaiDReAk8L90CqvGPe",
-	"ixxcSuEL4izOEjNyu8YLm8IXGonu4BeVeRvoRiZWurkD0EZZPPGo01HhG3W7hjlE5jo4tUpjvNNZZRhE",
-	"lqmsUzDtr/6vXz77/i8MD/TIhDNFOueiFwGD/zKyRmu32eo0W99891u7f7D/cfMPb/x31/7Ve3sfXL1/",
-	"/cObD1tHAQpJ0N4qE7oFZGIKkXfZJlP5zQ+/+tWPvv75nz7/tz+fmxBhEmw9HyvkLJ3Rhntx1i7sbjjq",
-	"lQUyPMXrC7mrgpLVeIC1pLZZfI7vzwLqnSOpLWPHLDDJCTnruXKC2M6JBYVfII7x7sDyQ8PzDEtTE2nH",
-	"EtrweWVjqb38wwaLjE4Hxm3PFY3c7MMHhwWuQTGeiE0MASDABVDMRWyjW2gckKeJyRyIBjbHsDlCzcPA",
-	"0NfFDl1iLWZPKFlEchuuNKWZJBnOpbGExW0X5JJPVJl6PpDz1BPRLRIIRgKbIcQN+TSVJgKeuQX01UqE",
-	"QbvV3N/dmo6Gq3W0d/6s5w+Cp5+uTcbfNif7sg0WhKyGVQqLMNPiTayC4FkLNt4LbHS/edNrNBM9o15Y",
-	"3ornhFIfSyJh2XJxBIjEo5EvWxZx7loZLYQkLaujAHTnRhsZulFuCwVU2ucV0yR7GApAamht3fiXwTPB",
-	"Dj8eGWraajabGK65Fvs8y9hxY+/GjWvNG3P2Dlse7mzQCzRdeBlIFMnhadioQTvMynic8ZN0arP1iHJF",
-	"yCDRQChzr3RLYSsYa9GxWftR6H2KMauYEGeDPwBDc7gjpKE4MXsDuPrvt3b39q9eOx43m7vXJB+K38es",
-	"9OjN0AXgYPYPVmp1+BtGze0D1GhOoAINdk/OdMmi38P8GaZHvCtCFv3X3/42PPno6J2dG7NdGLljopj4",
-	"ozFPwc1E3jpI+XStAkYm4hecpFyeQvKioWnDROtE9hvsw5R3xQAALSExkDNgt2C2MS+KxyNOCBM7zoDi",
-	"Fg/tKBTNwuiplYmgBojVv5OCyZM5A7cFA5c7WM0WETc8K4goWa6s+8fibpRasXEFi7/3MpPM57dK5wvi",
-	"lX1LBqGNmnlFz37x91//9n94/qO/jrw+/5s4m3aysfx9w1mhW0xRSrTNPLjlY8qOMhEn3VxD9pUT+UYj",
-	"Ia2sR2yhytZwKGR8ONweFyKsvo2F1QjS+XDAZ41zQcQTrUqViX0mvGnjAkE2eOpJKevbHr/24jOZ6NKh",
-	"9GVLLFhDz9tBa+9Gswn/aQKlHaU8keUeD+AmhzMUx29ztgTzs9/+P7/74t88+8XfP/vuf/7nX3/v65/9",
-	"4tn3/+L5v/357/7jnz37/v9mNnfxIMJAq3HWnalkWZRsLo/tw4Ks2NRDr/ptxQCX0bf1Bwb+o04xNKzY",
-	"tIaT6OIC1PEEZVNmzmgpF62qWrdhYK0wIKQadMPdvh+EQS+RPPVqbP/TFz/46m9++eU//o/P/vRvn33/",
-	"H/7pix/OV93G5XVVt4vFdXWWrpqZEX5d0A5+78a18kpnapx7aJuiP0TkgVbokFRB9uayk/PTUqlwAP92",
-	"hZmuB2EwEUl/kAftXXMbXfaWL+Fi9SZDtYJ2AJQA6PQCF+DTMABnQnzWss6u3eorVTnKNTSIymGveSyX",
-	"C924AjZbNvO5CHFFe/bqZLRacDecHVOTuMdVnYROqQarpiFY2XslA5e1vlyshcsMh+xbx7LSwGXHMW/h",
-	"sr8sM3EdsF5iNHca4wTi1751+OA+MyIHtYXRb2wyUCkEiHQHITsRXT52YVrcyMOGYtqZd3maGlmOgpVA",
-	"3ViopiRoJyQNhXto80WCG+ktIcT6jIwYmnGpORTqcSBntvSBZqnSRrIAMBfXBgny2A+BznHJIk/I23lP",
-	"TCPE+jPz9BQnyhX0ukVhL3POWG+Tj6UP2gfQKji2JbIp2CReMHDZrJnxaKJASNOhLYulZIxwgCxBGlEh",
-	"CtoFJzvWBctw4Tn0Aezy+o2bYJms6OPTNbncy2lHrJYbzlysbYUGZ3bc3fVsjEB3cIjwTydaufNUyBoW",
-	"fqSsEQPJJGT5OOGQA4rnn6yXluImBTcr2rSUj9qGNxrnamr0DsJ6hkbbZy3h1BJOIeF4pkhHYNeTdTa1",
-	"R5q7fuUJ3f2lqZkUzLEeCzMfbZ6WeUbe9AZKkq+sUhTpCrUF47FY+vusnc627Uej4hOwT3ag7NnCPq/e",
-	"aFz9V86LBiFM9nM6HJTtbhTQUrbsMu5aKlhMYFaJ7HcWuPBQV1s6a4ueVPlSy72kwRwVPPv+D3/3xR8/",
-	"/+4Pnv3FXwcUB9OB7QDuM6uv50tb1UlfOmyVCgvLdp7NMMgNb3f5hyrnqQ3qQ8ChZQWf7RgnPMmLr8ym",
-	"bsdyzFW6I3KepGfxHIgFqHOOLznnGM0aYB4fqAlLjbaVYFlDsHyuQc0rs4vniPUVhMdY4k0ihBLOPrx7",
-	"/869+++ST4nCCCFpA+MsMa1mhfDBkZBxIvsVBe6xs5pJnAOTuFzCjx2UiLl9hKTb/rUKwSaSvCJ53j8P",
-	"8nw2Ld6e7q5CcUMm1YTdPrh/++7779+983rF671uVXWBWJUiuAvHKPi8tzQ1zlBq8dj5yCrTxb3KfZB6",
-	"6aBXrQc2HgubrUjODNCO0SyX258oJgcT8AgH1vAigKxFSKq+KsAubXQB4YmC+9ghYQH5V4Ca64Wmf8PV",
-	"IwK/+i2XLYivemUdwKY04JmIbQ+G8VD+MAJJaXZiTiTYnFyzrmwSffUNdOCbKQrgVdCDm3wRlkSzNho/",
-	"1UqyyfeUTCkoG9j21Bc5iyhDAOBl0elTwdvu4va9dMyND4yY0N4L8V+dRHeGKisK1K3AkmZYT6I78dj5",
-	"xmacb2R6IUfWvMdtcydb6H9io7z9b6g6ItRJsJ+1wmAymAI+aKc3NlL2jLOuuO/3cj+5hI7WLbZXvg7B",
-	"OXrOVka+xKN1FoMBAiJrNKFL5hO0O0BXuCPGCRZEAaH5QgR7MG5S6EWlZH9UyhRCqGL6GpLzNVZnQax3",
-	"XdR9Cx1egQWV5polPdBTRCaYFJO2VRZs5Zs0hTYoFQujvxhSanOLjqXL0SduBJn4KubTb2hiCw12Lycu",
-	"ZqGKQhdt5e6frgh4mkmSwulOMONqNBLSYTdTmWw9UBMNaBW0hrEX4kQM4o0IwVmjNxtFchc/wZx3zAYD",
-	"zAAa2HyG3bG81yPn2FieSjWRjjnxucht9gaARaN7LhrLbip4hono3E+qozy5N0MCboTyRGZVDZtK8gIc",
-	"nqK7jmWBQlD2j+03b4aUMYdBVzQDXEsk47rtQfqDZgfZa1G7JHVYtVFl7MOHD27fPTy8d//dApe+AdRO",
-	"zH9HuYDem1T31r3pyhKDuOMEDufwhCpXsdcAsirzuT0oDitnwDUk1pfeH0uAuDR32naJSwrZEiV8sC6E",
-	"cc2UgCpLYGYzhzwWAEEyj72ZK4f/mUidC+6PxNyiOOMTSeMofenlDaoMurHlSVVmjmbKuyK+RYeF5yIr",
-	"zpc5W7YWOx/a+d1yFaNIyplwyCSkZv0twVrm3tZpi+ka8ynFOIIZQ2TsVIzy6jw/uGXbS0YbYh1YmOWg",
-	"dKhgHdVErhM6DvPw3HpPXz9jRKs2RiwxRjQv1Bjh1v4yjRFEv+tkw9o7uSFoLKBFFWUonOJOweAq8wxe",
-	"52oxsSLfUpOJkwtR7LOQQZDVz829ZFebTed6t/Xu20XVJxgMYguFDLxyOiRjOAlNLhAIsgQxLKGATQaB",
-	"sAqjz9zTIzuFl8dk8MmTYKk9gEpLZKIrjPxV5DUiVdwsG7C6xz3okbQKoNu2d/KOViQslnjRTJN72OSa",
-	"47DOuoo0vGIx8JYvS6A0W7UNVaeTcqYVwFUdyms334upgwwmRFtux1dDwYhJoc0ASTZXHHlL+4BeSApd",
-	"0WvzsSZVtshrs3QxBN3HwqpdYyOe5Qkif7+BtfPpb4z6jPk0ZGOZCq1ZNEh0rrJpw73TmSRxPogK7Kjc",
-	"qD8a9TmH9PfmxZTaR5UlNfuRwPSM0iIIdq78qkNSZZGVm41yTxZf+yhXEZM8y9QEjQuJhrWkcSgMsy3n",
-	"lxlOQgjLhggL3WaRL/pGt1gEcaadJI5u+eHALf8vodke9LJPUIEnzkB9y2KtdKQyrZEOPS231rzlYJYR",
-	"AcUWH+55gJ2Ie1cAppWb2G2wgzSluGGElkyFWXZzjrxKFmAiMusCu4poSqUph/6IQ2/EXs2Q0tQRw6gV",
-	"+kcE8DCdOkqYuTDyRHgw1pVrOAvBCcUUwfqEmcwoJ+QDMZzn2u87wLczkK7Bt4ADBIkoKUyB51C13wxh",
-	"jWr9H5r1fydJcwCsXTJUV7PDrp4ZNqpDC8Ztf1wxIhJff7p0EGTowXzHoiaKyggYytw4WNVoTjeMFg3T",
-	"uQlWHenBaGSkq6UDLdbInuGle2xfKo1ByPEQindZ21cQBmNZ/PVpOAOvZxiD+WjnEQd8QeAMZlB3vBbM",
-	"3x/5rSyfiE3to7vfYLfJKQZ2MM/phlZj/Eam5DyEypXNvRIml5KiARYEEjMt9GLVungQjavXYjlra7Cy",
-	"HhoEIlsur9gwTDzE+uIQkcyMGIzztRaiBns3eYTl+fKxjtieBegybBwIECJPeQtSnvMH77WbKFVWTZuM",
-	"Ff6Uh/zx+0L28wGUTAuDYSLd3+EczOIqO3pCOQVVA7CMZ+VVh1jmZbfCCDQ2NNWrUwBmjwiYNhH34YIh",
-	"gZlkad7rsknbcmWWfEDlSpWhTbTBDlAY6CWEVjd0aMCp6p4WQkpRFmHIY7SbO78JZZrwnMVJrwfZoZmt",
-	"Nuy3YjSpE66F6WJIOdcSsmTkOBdhIXPNFInMADSO8lRcivmhItdJcbSTmL3/3uEHhyxO0Cw95KeibWfk",
-	"8o6S2LrbKU5ejXOd0Kygs8aiW+kJQqUt6alsCFpSzHOxA3bB9c6m3SaXjU5bdQsoTFkCO2NwudpoaGew",
-	"S8Pk3zfCZrDCy7dBhLzYmjKG3ZtBLVP9nHxvThJIKLXWd7laH6x6yKSYXIRidwUsHkviOMEwRVcMEOyj",
-	"d++WcwmxHRudic5VqindhwuVMdCxPPmZs6HIByq2uTbdgaCq1ZnoibwLygDqAZR/iNAOE55YbAvwOzmC",
-	"ZF1gLqAI9aIShonLV0QTnBFBzORcIj6qK22LzTmb9FfIKDrnU3SfxkUx6SSzoKNjqaFoN/uIHLR2UCjR",
-	"7Bve4fykJeRL+8rN0FMzzDzJcYpA/yITFSGwZiqgQtxXk60wwWgpywl7H3OXKbLXdPV7zMrhw6sekM1Z",
-	"UItwGIL2VSOKmM6C9l5zjTw4mOml5sCB5bKwFW7iSdvAmniGN2uTaKHtLIW08GfUL0EDqqVapYRlCGZJ",
-	"ugNb1RKkpVvMLOwUzSdSOT++RxNrD1LtQdok0Bao+yzSlj18WyNuufSa/atPq1krscSFttP3DRHQNEKy",
-	"QxaDtCDLbcP66TFw/7KRN0SEpHhskRm1YTwA/V3CoZYK7VLHcgaDSVMAhh+RiyVMLAw3OLAQBKCIWU4c",
-	"L8Uy9mC2tPjVcJkBctqxxGOpxiQC8BIMVJK7MvPH8q23Pkb203jrrQqej4ycitlKohzEqAE/ndgxqkEQ",
-	"yGNjUkBrSzQzI6SuHiyQHkzfFqOTHoWWUSspNEtkNx1D4IzRn7AETw5GRhqhFSmAedPq3re7CKgHkvWV",
-	"C6HB1UBZCBDi0NSLWhesX2q2FQFQx6mw4g3aS0legZeKiDZQSM2uo0YpZFdA3FWrtM9OzEBJTecs0gB9",
-	"+gaF40AQ3S2/MIsCTdOptaaZN4/lbqlZh0sOAPPw4tBIVzoHS7+N9YEj7xYr5tNjuVc9vB5Kv/ZywKv7",
-	"+GqPaxi4DQk8lgck2NlB4xGCEEGPrxTKMsYEZqLPsxhcDtbMgeirFmNirEkPcucXgd2o9KDZeH3Lgsfl",
-	"qMFTihP+CEF7cNlLRRDTmLbW1lfKYmsLR4AMKxyiIZxOG4TQ27B6PC+5qn7VuzpQ8dALugKzelFSmR3i",
-	"9xRY6U52aRZwsDBDa8gT6SpP2wqPnPWSXj6wK2Vm6aw2iXTzxmNL1wdqEA3GMs5EDOs/Uioly9pEZad0",
-	"Y2/z7oCIA+CEGlXExkiCjRQQQm3sIdRuMrqF6d1qFhhQiiTjjcg0KHZuK5lnKm0zqXYAliN6E++rtsuB",
-	"KLLmOFeAqXiKVFSkQ3g6jXpsLmusPO2DJmRVhHlVwMzxQLogTwe5D3S2n+gcCC3XjAN/IGR8i1jifGI9",
-	"kFbgPIS2gMOxNFrIInB9qfJOz4graJVqNUPDO/lopNEf5vVe1C5jPDVK5jT0qlLN5fIdS2RyDQp0pAjb",
-	"hYUA7Fp65xeUqyTXIu2F29YJKFSmtaMkyIy/ghnH9LGy0cfwvgsLvagVmBeqwNTZeC+xknBJmsH4xJy2",
-	"E7FTIBktUA0OiCmjb93lpTnIKRTBba0Ojn4j/11yRRtmZ91vlV7nB7JbESRW6deh8uwYervqnftYZfHV",
-	"JtrHl7Y64zByNvdE5tf2C3t7InPRF9niBil+LOuY1VjHDfWRFtm9O4sbhnjlNR3qAMG1ukP9pfMQmNOx",
-	"jofAnfACSqauEr2V9X9+RcuugFvWWwyKKfnp0EPZg5/GmQhtROqs82CDmvOLiuceWOqDdd2LdJqRUc3p",
-	"kjN18pno5iGLLAQtEJOI4lzx4hYVsrSrk0HFbEmjJ5WNMqjQ62eLtvr4eB7+lRc/JQVZ16NYxGO8GSCL",
-	"HrgxG1FUFlE8wM3pb4sFTcYJrOQWGp0Ht8E2YRHP0bThtT0hdEAr2NtBWl1SU0tF/JuSHZu6ZZqlPsF9",
-	"60nGFGSEpVZdb/kk6QrbkldEGa1JKqPU03ngwGq+cJmggSdKnZL1zHkUfG7Rbu3uhTNcqR101TjTomM/",
-	"LvJfQCVsea0FX/3wR1/++jdf/+wfEUgahUqolHul+HyOnbSD/d2ggHcmCXY4SiE/uHSug3bw9oMH7927",
-	"/27n9oP779x7+ME6qLZmBy4Z6m+D5V0pIci7Zy5bBQtu4SAo/6dcgotAq+AyeCk1NgEoQUDC4nIEbXh5",
-	"yZ75HBwzd0BKm0/b2TAXZ7MTsZVKg4dkZRhAHyW+RgGsvSRFns3H4jYgVcyKG8BpNxIZPl2u+lwxFzHR",
-	"edLVC5H/zOk+LF67AIpX4Jnaco+7Xl3BVuu6+6uTAWL+zeuNq2dfagJuM0S0+fTT7a/4bRAOzjRdoAhh",
-	"c47sIAFyuZbDNzcRmGWtEMRB2i6t8VaSNd6Wkb0xUBQdTMs7K9yUg9HIBm9f3GUhXkwJIdfDgBycHSkm",
-	"9mlrt3iMmbL0w14p55YeXi2ul/2+ubu/JTyuW4Oz7ktheHYR9XBxMNq6vjDbXRhc05PpPFYJOs/4aLRC",
-	"jcjROgW7H1KqJMapVVR0xOC0pC9VJgoADYSMnteDDkajupZwXUv41a8l7A5yXU64js96NcsJb8IuVovC",
-	"qohwXhbdnNj6gH0RQzHCAkEokTqHcgGsGDPmxVbylsv2P18ICmA1BSRh7pPNYGcuwm2MQNqE2rJlAQa7",
-	"d2u5km2ZyCSzlU1qt/Ar5RbGvD64+JtRp4HgaT5YqMJ9E3/eig2vtQtmwqI7RkikTz4tTX8guqcFYSPF",
-	"zZZX8qZPc6qc+mh8kiZdmjxEBy2c+0P49fKmvun5WG25XJaeK0clIT52mPQzXgZkX239yl0/CU64TroH",
-	"Y3OYPvnUcIETwTORvSem9oEWgCwDf5qhYuheRUL5ESZEm5+DMBhnadAOriDFxCHOfvCOyhgiWDlwW1nU",
-	"02rbuIXCBWUm31NpqiYMzB3WnY7mj/mUPtMBRJthPiQmG3sdjFSaYswoRui4QBwfLscFLc8ma1d0CDZy",
-	"exx1ObLVsvsVGD3CmukGM3Qx6Y+zAqLBT3uHpf6GZjyOM3OncGlEbDRlI3iMAAO4NGagLhXjFo9zCpEc",
-	"ecWCG+ywQBYiT2epxjLA62XQsvDwDCorJIdmWEnc8HNp8Re9YCUB/BOhbktVlSA8ymV9f0OTvxhOgXah",
-	"uiQuUEDsbK1Y61QF76+fAV96rWpkh0lfmr2EoFzOJuIECDmBbJgf1dg/nHR9qqc4U04Z0PuKMtAUBT8t",
-	"7EqYWkt7+YjLRA+ACFBnxdmr6O8jbQkIyg6ZSoW2VbZx9SKEmoA01yKyl0A4CyukO75TD4+BYq+TjHXH",
-	"WWYmRRuE8xnyRObc1t5TMuddMDAfS+bC1TG1/8i0SxGuOBAzZzwHNtO/GMCJAGxHQK7BiHUEh8SyhDgd",
-	"jOH2rrRLQedpWkLlQM+2uWdFD+aMW4RvBDzVABxrqEci+/C2jUDmGVQCB4OL+QTHYjiWv7Ql9B1YMYt2",
-	"MpG6XaQHhuVlR0wvNEiGxRrCvAigFtYOAFi0ELi0M0HfLhJfAyI5bs4sHFBpWRD/fH4mRSB/aaMjMDfT",
-	"S+HMfBHxVabT4sTBN367XS4tXI49ExByS2ccXlpIMSSH+uiuTitSSY1E3C6zIUS5dkjpEOlt0fMLwFEL",
-	"tI2lFrunqep74RyNWXiIZCEdO4V8ftVzIBwh0+PuwJyjSA81wMpEYsiTNPIaHXApRVrVJhhFMziwhkL0",
-	"ZaKR6IPEkPAUItSTxwQWUa6G7cZMbVS0f2BYJoWbIxIp75JDqJKRFimmScawsD1GMEIjJzzl6PgrcaKq",
-	"jh/iudR8OlMkwPaIT53XxAf/8ML2oJWK5j+w3yG0lAslQjyysGAIhpbAgbFgu0S1DCGSzO2M67Hsoqk+",
-	"BMSkcdQjoUapMO3iucQW/d3Bu121RpCbQzkVuRfSnph1B+qVCgfyB0Qp44m2XEUZFjK070CFA5V6HAR/",
-	"qGJ7Ng3A1TTEbAmzJ6nwRwGR9TgUujKOLfHULbbP4zJAlwC6kejcvPrIIRf65wZHsEDQSxV3h434nB6P",
-	"zJC0yrxmSE5++unT/z8AAP//",
+	"7L3bjyNJuh/2r4SpA0z3bBabVdXdM131sKrpy07t9G2rqrfP7nSJGWQGydhKRnAzIovNGbUgGTIg2PJF",
+	"gB4MwQYsww8HhgA92vBNf4x0duUn/wtGfF9EZGQyk0yyali9R7NYTBfJzLjHd/9+34+doZzOpGBCq87R",
+	"j50ZzeiUaZbBp5OUZfo0MX9y0TnqzKiedKKOoFPWOepQ82ufJ52ok7E/5jxjSedIZzmLOmo4YVNq3hvJ",
+	"bEp156jDhX78sBN1plzwaT7tHO1HHb2YMfyJjVnW+fQp6pzMZthhwtQw4zPNpen5YsKIyKcDlhE5InrC",
+	"iGIiYVmEf9MpI1wQmqaEa0WGKeVTRahISMZmMtOqE3XYRzqdpaY/NVV9Opv1e739ToQz+2POskUwtdls",
+	"3cT+KmOjzlHn7z0oFvAB/qoe4CTMdJ5SzcYyW7yGdmuXcWgf2bo31wd2OKFCsHRVf/jE1t29ltiRWeOX",
+	"fMp1/W5N6Uezz+GuUXVV2oj9Xv3qp9BqOJ6EjWieanzFtmw+9Naep6dyOqNi8Vo2rQb+3hfyxgsic6Gz",
+	"VT3B77fRU54pmdUveyzYR90fwhOxuyuzjF1zmSsyo2PWcOTxldKqT+nHl0yM9aRzdGCX2n0uFlvpjIsx",
+	"jKuRUtwyjThN2HQmNRPDxXdssbwOJ2Qus4QMJ1IxQQYLWIMhTVOWkZHMiJ5wRaRgxAyJKd0lJ4ZOMKpZ",
+	"4r4jWhakxcwGqAmsGZlzPSl+HMhkEcF3XJCDh2Qi80xFJJFMESHNt2MylRnrklNNMqbzTCh4e8QzpQkV",
+	"am7omG90wmjCMhIHs9w7Y7OULlgSd8mF6/eK2ZFQ0wvLYCBkzLQiDw8OuuSFzAwNzFhAIuE48IyMOEsT",
+	"JJDmR7NN8GEohWZC23MDD6bMtIH9mi6xg94TMp+Y34qJuIXjypDiWSbHGVOqS94IP0JYR5nZZTSvwkZx",
+	"5Z+4YosueZ5lMrMLg4N0f8sRSbIFyXKBMxNSkys20113qHHxipMXLqI5K+2P94xqzTLT5j/4/j/b+0eX",
+	"X/5Vp+7M/1oOGo/9H+TgttnjS670RkSXazZVnY3p7MGmdPbtRAr2gqea1RCmNyJd4K2bmcfs8CIykXN2",
+	"zTLC4dTMM641Ew2DhTf7+GanLcGEUb3Gd8woz9iQ8WuWNRLpzD6wjkpvum9nMtesuVfz6613macreszT",
+	"W+/wHCSyxi5RYLsJ+yvEqguqrhqvnZEzbiK92cZNP+8Uy0SzKJW7n7ftyrdvOntP6671ORtKkSjDj+bU",
+	"XJQRERJkKaCb15SndJCyUK46bJCrzPutrw6M5pMZV8bUTArFQCV4KsUo5UMYqOUW5k86m6V8SM2YH/xB",
+	"mYH/WIzHPJmwztHD3pOowwxxN99ljMKDsF9dIXV/wtKk8ynqTJlSRlAxNM3McTYjAuiEeQDYhnklIkoa",
+	"yjGkwrABFPQJB15geZE5BUed3v63v/r1wW8fvu/97uvfPP79d4evHr3+6u2Ts/0L01m71QCWhMuxTHWH",
+	"eZYZrqk01cwzfqONyDkM1w7HdPdMCrbN2iGH8guj8uGQKdV+AqbfM7uRTfNwHHxOFRnSLOMsITKHYb+Q",
+	"2YAnCRPb7fth3b7TXE+6I99wZeOZYmSYsYQJzWlasHtYVZaY+5BIYCo73/D2IyO4rGbCJHbS5jCTSvUV",
+	"1ywmU0ZBGqSaUDJnA5DQDd92ApF5zOi6OjxIRE8ymY8nhJJBJueKZV1yng8n7nccU8b+wIZGpEWxb0Gm",
+	"dEGM9jdmeFQjpygPFuRXzy8IF8M0T1jSJfHTN2fn/Tdnp786fX0ek5SbNs0A3BzNsFTXLOepMGISTbc5",
+	"GI/MoV4+GNw1WToSriOiWGaIAbx3RP6YS83CxenzhMwnTJCFzO+KKpwIwuuGewwDjYuBxITDORpxhgvM",
+	"hM7M31xYK4d5+QtFUjnG1b6mKU+2uoUHB8FiowbQOfre/rksYRUrzy09K0lveGiHVJABIwk32lXS+XQZ",
+	"Fdvozju3Yy7t5gnqIMS2DU/snnKDysSVuaKJ4aIRGeTaa0cZI/NMivExiWHduvhDDPqSIowOJ2Ycr2hq",
+	"RCW23a7UXwG3dlPfdpU8eloAc7BMcADUJjkyfHGaK/gClpb8+vzN68joXpSYRUqZZkYXnt7dmvttL8aG",
+	"p6w0PtPpa6lfyFxsub4PV8ocI2i4urgZwxESZagqPLzzdbK9gUliaNRkL1iwjxyFiQspX9JsvJVA8XD/",
+	"cNXB01L2U2h79cHjRjKVBB49ImqW8jKnAnMLAzsCbLGayEwzAWZazT5qdXcHEMYMdEyQffKKfwMD/Nr8",
+	"BWYiSgZUDydROAdgzXAwl1ro9cybdlteUbHYjkg/aRSVzJZMqVj0R5SnecZUZWukJOZnYn5mCaFas+lM",
+	"KzLK5BS1b5okGVPqiOhsQeiYckFSqlm24z1wAwXiWhKlhnTKlsdrdiAwkFXlKViXfDiJo0L+AQMWV8Sa",
+	"d0mu2AehXccZUzLPhkx1SXzGdLbYOxlplsVkzK8tH1Zltav7QXwQL2S2PGbwQChGjEYNukq6ODIP75Hf",
+	"AnE7eXtKrthCWRVmzLSdG5i0uuQ14yDoJbK0EsBd54YQ5Yoly2viDI5mrCk1QjtjV8fwyAdBCDNjR+ug",
+	"ma2mmS4cJyCPICtAadCZialSc5klXTP6E9Ox5fKzTF4bOVIr/0yLEU2lwB0TZEJVcR7BKqWInAuzutA2",
+	"4ToiVJuRp8y8a+QMSqZc5Jp1yXtYdN8AzMs0IWqPCwgluWJ2Y/JZBDZEJeGHcitTezgy0zWydRTGM3Ao",
+	"2VYyBktiiAduGxyLpdPrCXTCZkwkRAojiMLumkWB9QTarbofQN95J8zFlhn/YVvhYb+RWniDRIlIPK3o",
+	"LVOuFBdj4k72EfjVCMXBeruw23WUIIQ71Hegaq8Zv11VbxXZSimpZYx50OoSSzR3ig9BaDCnS2Y04+mC",
+	"BO+ENBd4YHoHq7d+mBFwPrsmZMCG1FyB0MpCh0iFE6rpgCp2XLgXHM83euZcZlfIXHBLVD4zmhhLXrGE",
+	"0+0ElkerBJa86KI/NX30wUS5tFVPsdu9i8WMeRm5OgA459M81XxGM/3A8Ps9M2ErFxhJYPe7F4dDj50I",
+	"HVfHHntROq6ZQWxIkvUJyRnL4D2i6ZVhXjAxsEXaAUEQAFiazpnWXIzhG5ok3LxG07eZaUNzpjpHI5oq",
+	"FnVmwVc/dhRTikvR50nK+kjO1bKN8xX+ACRZ5hp4Fh4lavgymU/40HAy2xpwt05UY6B2HotHB48el5wW",
+	"j5Yt1pEf3JR+7IPXbnlk35qvV4wCog6E0b8UWzmir796vN6JYr+Sgz+wIQj4EIABcRmlVaXDKyHnKUvG",
+	"LOlTXTLWJ1SzPc3BKC3y1JJBNEpX3FdRuaEBSKzr33FhH3UuguVFduEGbZoOnPFtHk9Yyq9ZZhcFPV3r",
+	"XAhm8M/wvUWnWHKaZRQ+M5H4pagehbkhhPDAEYmNeAi3ICb30H8lr1l2PyIx+FZQskpi9znhyswlic3l",
+	"tF8xo+Um8TExM7X+VK7JiBvZvsXumQdX7v/SG1cctei1S/QdR604Zde4d2vfeAlPfoo6UqSLvpyLfrDz",
+	"5ZV8HwhFcJrAkzHAm2/fQplNSOI8cs7UBBzICKOFW3lOF8VkB1KmjIJ4lbEpza5aHSWjEaTXN7xNzqnW",
+	"7mIU/rA2AwQR3o9vaT1R7PZnkgzYmIJ4PZFpEhKmlcdDaarzdnfoHB81L+VIrmqGRXVlWG6fj0obTWZS",
+	"wr+4JLUjy6dTmtXGeihmuOKQEa97iHFOC63GOV9qWtWTjClYodKeyxwdag2bYi2kn6LONU1z1jDxOVVk",
+	"yqjKM2bt0eWlML+DmoQWqKim/0p/n0Iv4/el8DvvzYUL7q5tsTdROc6pCAELnbJujd28wvXxZ6N0EgMS",
+	"VL5CAR2NlrjVMtvxV7WGepTI/GUTjzwpWpw6obK9lFIQiiAm5NHqmJB/8OFD3uv1ek2BIQ3jtPoexaNS",
+	"F8MBi+8OrwsGKr0XQygRV0RpaU4XE8NsMdMsQZoJdgY1kXPRRQkkiHJZOSWy948uf/FXdRcFxm5DC9sz",
+	"29cSxG/68RSf3sfe3adl5lvmzktijz0I66ig5xj+imkJfmNLjpDlAJftkjcjQo2wzEdWhj7Cy8rxBk+o",
+	"OceGkEJcqVuBaEsO4dWX6tAXhdnE6IlowgNBXgrmLCZB9y0YWhHI0o4fwf3NzYj62yx03RqDZwWpwpZL",
+	"VqF55fCc0jCbJ+CWvZF4fGelIiaMaP49xEn07fj+mLPciGoziPuwltd+RrX50fCtfi7AopYU1FTx1NCg",
+	"qDOgKRVD1k/lvAM055qb33XmKDzMZ6ZV39oxzKS4unIv0EwDCQt+nrPBRMorsAGbby6rSxZ1Pu6Ziexd",
+	"UwgtUWZGMM33lOsLnBV8/o2Z2jM7M/jmBU7vDGcHX72VMn1XzBB5P0zz3M0SvvsGp/oSBo5v2ule+NnC",
+	"12d2yq/8lPDWc3UVvuymXnnsPU7/hZu928KXlumXgtg6P0yAE+Gu2g+brNipeDrhgik/+FPxXIxTriZB",
+	"z05CLk5PJrDZYcY1H1LDw9iUZWMmhovNNsy1hPS3aA4+Py/a9IPhSvsojyX6iXaUNcHk5hmjW1FNWwmC",
+	"b2nFR7T6nVf2serNhrEVrdgBNF7Zt7ar8gQ9V2qvC9bpgEEI9VoWxz5qG45dnZGLvAxba5yPC0ys2bQ6",
+	"rrtE7hvIqJ/Shpr1MINg6I10yza8bUjT1DK3VgouXvO+4mJYI2cb3i1IDLxmSgUdsyw+IvAwMnHTm+lS",
+	"QZ9bc+0JVX26WnBzKi32NqRZtiC0QXqr1VVba+bupHgNPaB865V09/AnFxT4422IDvks2fi45Fk7m1Cu",
+	"WNbnyQ3P/zXLlN24tfNZKXPYcE+nZ7n1rFewzPX348cp152m6kF3d6kYdulGltZ7LUWpCjehrNux1jx7",
+	"eTbhTd8sXpcbst+elNqrDuYO+JPr+m74VKn32+BXnlF8XnzrLdXDyVqte8pF+O1+VQ9fIrJrlNfqrW+h",
+	"zJoTPZZ73rSCDXRf2z++x8cuw+f2+HQmrRmemp47Y64n+aA7lNMHks74njkUYyYe+PF8Cl9XV3y2J2e4",
+	"KnszCZGBOORPUYm/r919r4IvsfT1eviNGcXK8GKuZinFNMeCuK/t5t3ZyyqNX/+OYpmq0PRVL50zJn5r",
+	"H202zLiDfGathZsZkJYO7tpZlA1BuzwHdydpfF4HqEL2QsZ+uf6U3AkPuzv+peptlU42CqJmtEwT69HC",
+	"4HaaGqnHc7iNsorK1sNW5sMdb80dbEmeskY18adws26lDArwdgayeqDrjGTWt/F1y8fqhczIRM5JKsW4",
+	"4jKBaI2JTBMyYCNpgxgCa26dA375RO3CB+ooXnlqpyMipGBgLh3zayYQvcAMyKfiQmdbuLKy8KI2X7bl",
+	"5VinOWFidPN+QeRksWNU2B0BgqA0Nwq/2RyMFE4TjIE6Jj1LHsBd0W7nrC15+7MjZNP5abBUrxjLT+nr",
+	"5SkTQ5b0c6F5ur0/uuTerBxFDd5JwcXYRisqIoU/jrXuyLXu0G3MAIEQVxmhMHRHsYQMFsScEZe71CXn",
+	"TCSEa0IVie37sQt2tRGtWpKEaTbU5gi4/Dz8DSLOW+zZnItEzsPDtvRSw4o0WhK8m7ZiRbDe2tDdWum9",
+	"TDSXr8LSPV06Ra1cwAUVKUj4zawQecruQunPU3ZHCr/r+VaU/Rx1yc9B0Yd53YaSH0gqJW/7Bsr9vV8e",
+	"3fvl0fe9vScne7+nez/09y7/4YcP3aUvSt91+3uX98sfv7z/y78EC0FJXPt5zdqs2Sby5/pYJ/vszWTB",
+	"YOP2NzNlrQo1+exWPvucNcaVwu66pfz+Egaw07Wsyt6bnNUacXmT10sy67ZU5y/r7N6K4L1uVqaR7gWf",
+	"sh1ObIUmENw7uJEuS2zCZzOWQFqb+65RMwiRgor/BRe1t057WLdoo1TS3d69bazLrZQGv1iH5RSFx70N",
+	"cgKMOLadqToQv9bbije1LQds10fhlLb7drjwnZpwUjbSROYajTdwP7hCeDnQVblWhUkHOo6a7TkWrWy1",
+	"bNA67LTCfVvblVXns2I2LTCgWtPq1UaRtUO88E/XXu4amDM5gt332bf40srcoHaEIFTdSoaDy9VEYueK",
+	"9+6V7vM25Pbg0ZODJa60LD6G2Q1B2MSIW+buzYQbBEu8cC87D4VtwXV3sToPoQ17XTLGeffYcqySzbIr",
+	"JbEjJKMhWfEDOuMPrg8egGVUxWXyVI2K/7pEniZaz9Qvjx488HRqD/496P39X/69VbHl6JNraxwxT58+",
+	"29g9NJsBaO0Or8RsdkHV1e4tUW1AlF26TZeciAVgcRD2cchmmsTdGE9CtxtHPu3x3dlLBPC0qcBDKTTl",
+	"kGPQBK28UmtYtk24M9NFy0T5Y/jN5f2AD9bZI3ANzgD8KRCTpvRjKB/BWa448hH4uS0TgjitfrCvdQov",
+	"oFVYjm8DyI8D3NRHvR4ZTmhGhxrgTjMGkKZLUgFc+W1VLZCBqGJ2csvDhF9d/D54QwA4i4lERQ5iwaMf",
+	"2MkAelgtZwsU9HU2cnPGdbboQ45tM291MIjA7a3wpLOFEa2UZjQxY4rPnl+c/a7/7PnLk9/1X52+fnfx",
+	"/DyOLPyZPe3kSsi5CrxEiO9RmcXhQSl39/HDltpM6PKZyDxN+jDKFSmQEudBKHlxcvry+TMAGzomILob",
+	"adKJ0Y1dBhJ1u/Q9vBVF/p6Dy2yPihkSpQJs02Om22E0ECbTTh3l9WAASwe3hEtW98BtzaACgObGtGIi",
+	"9Zb+gojUDnUDJ4BdrhoXgJaapn3AFF+Llm/6RBXE486sD3sNOwg2FydQuyR5wvXJ0EVAOcHJuoysy2kM",
+	"f9nM57YilGn4qW8GP/q24OMz16Abx3Oh6zLI6LBVgFYwE0iS101o64CSMp9IMqUJupNxksckHqb8CNko",
+	"tTg1AB0Bbzj6KadTUBK5YF3yOk9TRHcFgCqqrlgCL/EC7/Hld+evzo/AyT6bWWweCYrnyINUGZ5ilB+S",
+	"sTFXmmWI3MPSEaHKc30E45JThvBxuJwlYA9DfSZUACpfCyABLbN+JtMmLigLMxIsAbURAq2RCkYWWbre",
+	"1IFv1aTheo+wYhrRa9IUpR/B5sSIv3phjc+4QfZsEmn2JEbQfs5UDBhGEoGspWOVANBEE8DMPCETADK1",
+	"wIYIj2jXtYBjisk9++X92Ow21ySV8kqZvcGohBXrXVy2TVzs2OxN1i5js5QObUKiX0C3UjWLaNa2/QJm",
+	"bCqvzRJewAH24It4R9J8KpQ7O+5wdsk5G2ZMW3h4BH5i8NiMyRmC1pP4yy+/jBFJYCTzjCR8zBGAqoJl",
+	"aR7G3Wu1+mWzWA1KkUUdM8IFSM8W2ZPrBRkwI3e0yuHEN2r5CP7Uv2L1P7dG5wgRbGrLSfz1npWf906T",
+	"eDkOaX0sCwCt9fmsvn0H2QUSZrFWDv5lSLdIEkVpBPPMNaRRBNQpHFFp+pFjDn7dS6tcCZ+wd8rRpUZ+",
+	"uOPYB9Pl7rVN3+tNYx4Kzn3nQQ82nxXljC1M7E3qoKWoXBDFxlMou7TKNNhk8dmr/FB3s5swDTZBMSid",
+	"CJxW7WrxHy7gu+qUe4hUb4XAiOwTIRNGEilYRA5cHB4VRGYDriNyiM+PuOBqYl54iF8AnAShA2FWKk0X",
+	"EXmELSFyFUCQSjHukqdQ5kUBBlmuGEGEGCTzyklJPEP0wcVsORps/3HJNHvw1eOv1pkMfQGmQOyFvHFD",
+	"beC0TaXgWloRd8KVxnpPFEHcL2vopmvzdonHKgFgaVN3RkCcMF8b1DwuRXE0aSvuyRXN744Mu/nseg2t",
+	"W+9G/j4rra1fDvfglgHiK7JPdbYIoeJuM5hZ8bGgGhAc/CrXRQj9XYpkrbkpGPhpg1Br1iQ8CNUd2TYc",
+	"1B5QIxD9RAAyUScX/I85sz9bP37Q724pgGDpzkWxsN8bCmOOoNy5JObndCvBp1sRuC0S2JbI2GqTrM4W",
+	"r/wF+9zC0NpSzdtKyLQ7vpP4ls/+OLRe/9V0/nLVOu+YLO6WJKLLd6us3s2cgenGxVCPyX6v7OQpKX7r",
+	"Il3ntmBYizJeFehAnNiK5brNE9GO3Zh+WdLk7tjtcbHjWHYfIHb88h7vV+zv9kGj4pZ/sE5Li0eP2B9V",
+	"5bMGQ3eFd6zZrQvCJfh8EFJwQIdXLhIN3bvtEqGwBx9mVQcrDp5VSLGzfmOfYMeVM/G3k6Jv29kXdXRG",
+	"h2xGM9bkKXMoPcGD3tKp8gFgr0nRJRaKzFrtJzSBbM5S+EOvt/dwMHpyMDp89NVXg8OHCX1MD4fsycGT",
+	"pMd67OFXh4/3er1R7/FXlPYG9EnvYPDVHoRKrDa9rPVRBucg8se0vHW1p91e5+VF+fbi4i3xmJ+VQ2FE",
+	"B5klZof2ixrLddRis/DRz0D9/DuWw8j4eKLXryZs03t8eJl2BnZvqzPadst64pZ6ITa/Y/0MO929fhb0",
+	"e1P9zF66u9fP3Jz+ovSzLcP7t7xPTYu2pYqzE7K6xaL+NOTmctX67Zhi3AW1eO9XtdHT/IUiakIzFtZ4",
+	"4kMWkYylVPNr5srZozsE3+LMKCBl/WNN8HHoCen29mvCjp9Koelw0xOdcDHWNL3qNyVLtol7xFDj/RcN",
+	"8Y9sSnk16/jg0cMWPmyQuZbgyKLW2IXtw5nnbDihui9nTOBrm6xDmMnbwp3nBld/8mAXt/J+Lu3l6msF",
+	"HT0omnhQfv/zyyx2x2jDaeF7n910/NnecDr43mc3nZvfuA3Xofz+Z7Yem9/4XYvh0OkdiOFFvzcWw5Hf",
+	"fQZiOAxk55t3FxundiU3Y2+bHgbLNqvpSavzk5bWxPZdvwyBQF8WCv1PRq6z0ZdmxvExoYKw6UwvoJw7",
+	"VnJXziqBz0EE5gKLmEJtziBGUkWu5gOfcTNrH8WMRn0Sq6mKuyFwwyau3cMgisnfIJxMrWHJzavlTm5h",
+	"Iko4TfuzjI34x/VqkDl98OTq0IZxC5XzDJ/6OVoBr4HfaG98CjfGL2pDHMO2NinoddfMEDq9A2ZY9Htj",
+	"Zph/HtGbfk63YZO6MSHYyE+8AYn4DPFTdhwogNu8rTSwGQ/5+Rjc7jHYkNJfrtr/HdPondLnZ2ice1r4",
+	"gG8u1TY5k7eRk1rnmnDVV+WOA5Kw1u+7VY0RxfqaTWcp1azFEeRJNc2j0dtaarmY2mZiRnlndyttlPve",
+	"udBR0/0NZY/KNblzEaQ6w9vxjvmr234pLthH3fIyrJnE7rTurSdZJSOrWnhrnn1doBdX1qc+YT+2w4sB",
+	"SFqRGc3olOkguYS4Rmqz+NeQoA1S0Kt7czeU4w6pBux5rVdMs4/62Obbhtsaow0j2DNrwwhIeRHM86d/",
+	"8z//x3/33/yH//vf/flf/s2f/tm/+A//57/587/6p3/6H/7rv/0v//VSXdUbQHYFwmLtZIwQRFAI8gXy",
+	"zZjjX8Sl4X79uFPud3/vyeX3vb0nlz/2osefGvouxM61EKWbzEmKW0Keut2zVXeonru6ddsP0pe+W/Uw",
+	"9POMacq3CoCt5uquydWr3ilXUSxopHEx7CDrrW71eFIk/oM02kMutC99fwTHtIpD4UvEjniqWUYUS9lQ",
+	"KyLqQdKWxUhMEG8tF7wwj+Me18gEDTG7OCX4sWsLztvpLEfyZmwos0S1LWFAVZ3V7YQobdQsMpcZgjnM",
+	"MjnO6FQRLckgo2I4IVJEROXDCRjgzGp2hdR9qB8ed9aXzoWeazf9ul6x2MZo6o/ORqmG7LpJI2mtXQRl",
+	"6Fukh2OHYYF0O/KSBN+4WLuV1aHLnYvoRa83lMzxeN25QA7DuFFOSducKchxC0+1SwqGMN4CEEfIhPUT",
+	"9KND/nN/llJhQXb6LgfafXbJz+5FW4ffffSP12UTux9r63mDxMSnjFAdQDBA2rWVaCHTGlKwjw2dDiRa",
+	"xOxgIiGJZAoKrNDRiA01VFVPGJkD1kdsB9unOiZcEUBNKKLDu63Dw7ngmlO9/sCUIAL7SZ41FG61aTYF",
+	"W4JRT+kCMstX5uY/Onj0eD2eJGwOF55vtyBl5ui1meMb99wne37qMEnhe8OnpGAETiSZ0ivY7KlUmuz3",
+	"er1SAXxF7o34NXMh/Ib7uex8KfCjvQ/3IY/hkZEDiSUoitwz/cxYVmoTHpyxTElxv0veCIYtwlFI53Sh",
+	"0B3Jktb+Q5hX2YV4UOdCnNFFKunayI639jFrvVyvqRZzOzfPI/papje6YnDU7GvVi9X6RgT5EC2OlmlF",
+	"5rqfsanFUK6/DgOm54wJgs+xTB173QMPAvM/mU20xq8N7kptQlNtrd9NgUAf9ZbPQYVlOO5fpFV4Cl/L",
+	"OT7OUsrFDhm+6VD40pC7Y/lBv8vJTxNGk3ZYc0BMx7KcBUTVVYSBBiwh+czItQBi0k5wht77XPWnFstq",
+	"2YSc5GyzGnUfZzxjatU7ayM8ueonecN4pOjnYpgyup6Qi3f2QUOxMi4zi/vUIjes0CiclGFaTXIs3YR5",
+	"pynVYE4CUBKUGPqYtNUBUWfIILMJikFpnbZG5vuGDWmu2HnQof0KUlhf2m7td79xvdvPr+W5G4P95m04",
+	"FNe4G5HTgPMGGvt+wkQhucypIu5xqD1/7IHbbQIXFJ4zz7Umtb77wWINHKDv2Y/HDKG2TZlrljTbG+F3",
+	"RRI25CBNGd7h8u3oAv70nRxjePecK0aoWGBIeLL0ONe1FejxMbUqxS8Qk+y4CiRDADwzJyNyUmOpe3Uc",
+	"ShxGbPQYcEMqQNgqFmsopzZhsrU8gEfpt5zN6zSNdsioF1RdFbioKp9Oadaw06yglIQL0NrVGu58I2hS",
+	"n4lnr3sxPE/3PDEqUbaAnvjDVux1HRMIDCZLPABsLw08gE59+gE8dkwoSaQmis1oRlHGtvUtEYJPEOmU",
+	"76V1WwmpPMvkIGVTNPAG/Wlr+rVX2wJUY7+QArvWSILzW20v/Bbhmwxd4mKsNs0pB5jjhC7qSmmSGc00",
+	"1qtEvQnZKc0YoC5a4kwGzFwQRSyQFJkbyqckmZorOMrTlJj2yb13F0/vkwm9ZmRGlTJXkYshgwIVhhyZ",
+	"p9bUJXi0XmZjH10kQfNkuCJJJqGeDABAovrHNVBpbIAlkZF+KaSuIBVVRrG85pkUU6O1TKgi8ben5xdv",
+	"zn7Xf3Z6FtdSsSvGZg3LazcuHM2GK4c1PHDlzBE2K+lniYiqfoUxwqJbrnPa3Wi9a/XJVI6bjg+sqpsN",
+	"TCRjo9wM36hfWN/DzMXnNCN6JkjDeMospCcmqA8nNDManStewpJxGTkeD2aSoDw3gD4ju7mQs4SDoBrQ",
+	"xX+CtfBr35/zRE9qtlzOg9Xw8inmStFi77rkxEUw0tks5QApV/xs+V4iwcDBPnKlyYJpQIhEmQuv0pyx",
+	"K0R705NaOwzYeNWMDhsoW/G7GexbqfQ4Y+e/eYn9u/s+ldcwQDS+yLkoIIWxASIYS5DuzTJ+zVM2ZuTp",
+	"2fOTi+dGh+e6S55DJHBQ98k1rrRZqvmEZeYcEw5hm4Fj6PHhZgiCS/TzVGiWXdP0VYOowe3viAlqNE1L",
+	"jV0Om2AfNZTUmfI05aUKqQ2HCQDcW9T++I4tbscM3lofb4gVrjNZ25ioNebp79hPELbaSgIzi3eXyB3f",
+	"sS0DAesrPYGgkWczw4Zc/TPAgb0lJ2llno2Zri8ZNUrQmrIII5kFhiVLnjFCgVrVOyyU8PbszdPn5+en",
+	"r3/Vvzh99fzNuwtfL2H9Rdq0vsNLYBwekb0qJmRy7hbYshiu4Nrjl4odmSnI2V4+Mxx2KLOMAVIvuYce",
+	"/sEivh8BJjriXpB7go0x6zVGom6j1A1bjh1OBrwDDFIk5N5MKl7zBvjZ/RtWanXdoIjiiJN1E1r49mMi",
+	"jSAwYxlW1rgP0kEBs27r/Shyz3fYu98lJ9i0sgzbjC0olCnTBKzmVJDYkuuuEwfiEjM+QgudnDtQc8OY",
+	"nQGPBlNCFqLyKcwtTYv5g8CMVdsnjAwQDrfbqV4e+0P9/bE/enO/g79tZ/JZqWXDolRQ99sYbG6OzVsD",
+	"z/NTcojVZVvcWUS9XMore/9x+HDo8Ji6rxziujla9bXu11/oVM77as5tRNtyCf6aYw4o7YJAmqQYu4Nh",
+	"IwTY3KtnW45mTjPT7ucwnAJ3eQvUcn+O3bUqT6+09CXIH9srXJq1MkJAkHdn0w65wC7FAuz3NvzYlRnc",
+	"rTcbB7Pr7dt5EMJLF5+zOUR6qypN0P56G05V6LK01LB3xHSMyETmWQSGAUNcQAV0mjOKY1+gr5v8IAUr",
+	"lbsWkmAYUpW3ztBStHZr4GWjDrOsb4ax0Qs4/s1eAf223RufmjZVtQuJvsGKrMuL2TWM6mbb8zmOfpOz",
+	"8lmOv/3B/byGX3+LlH6bsWvO5nXkH8rmlHjbsjWqwsEyOd+AG3Klz2SNt2WJ1uNIbPOXq2eynQY/4k11",
+	"p1Ku9BF5ev7biPz1y/O/NvLwr8/fvA5FuwEX6EdZrl0zYawhmAN+QlvoXGZXAymvwpqOII5zjIeyVaGq",
+	"MK8rbAjrfBQpW7+MO5MLglO4W8EAj9/yBFma1tZmxgpsGL8EZzJ0La69G+yjzuhys6995IPVl2HnscYT",
+	"0dLwdt9Zneqi1KIOwwFrXqHm5hRxW7/PKPVG1TdHy8oX5kQQCor6AvU701WC1pLpzPr8NqIDa+M8Jmhe",
+	"CEawRXZ/BjHfuGNuNdxS1236qyavYKxyKKUSY4Uy9AJCFLUtBjZwWRMQBw/W46cTLphi5oXnYpxyNQHI",
+	"jJPhkM303ktbqn05sDoAPz0oxlRf/iYOg+DiMg1wroNrlvlHIDRDhx+NWse06bfOn/DK15XZ0h1pJNL+",
+	"DxYCqiFm7YfCGOf9KPGvnl8QLBS9/4AmUy4eKE01V5oPVVzvToF3XSlZgeDHRfrKieL0wbl5aUL5BrWD",
+	"A9izB7/Ya6gxPadc94cZ13xI0+Yis0DZAz82OKtJ7F5cbRttWV8chsKmLBszMVxsPBb/5u0NxloXVg3F",
+	"Gk7cWKAyOMnylCkSQxvmoMSVodp2Y+tfotcMAJOPy27Am0+jTjh6zea7d+bYanzL+3jFFiX0FEq+YTSD",
+	"8r9XDB3H1LrrqFKQAiJH5Buq+JDQ3NwWbSlCdwMw4xVOJFvRbrWZCNdwd6KE3bNdShGBIWZp495SpUL4",
+	"dKpIjAaZ2FCzMdPeG0lmdOwquEpRhAnA122s0q8hN7YghnQ4ZZvXTw8BIKGCevWL0nfd/t7l/fLHplrq",
+	"r6U+YzRZ2Hi9pZOwAvGoPt0pzpgy7Co+IjoDpFGwxWKlWjLk2TDnmgwyRq9YdkxiIft/zKWmcQR/g18k",
+	"PsJIFjAmEKiTqwqPQwZ+goTks2MSK54yoW0GF53NIJbECFC2eG5KNUsXAU+2w8NISegZ/4SOAWsoLafl",
+	"roqSdKt35ht137yWv7FtF9+8sF34Nbdd+Qg9m0jdKJTsV69D8Zq//yuSwcLQ9uci2U4hG/AfluK4WxDQ",
+	"DeDSIuhDW6lrFZVwtQkxVokNDcXDcLqKEdhufi/ajw6iw+hh9OhyfXWG2h1/Dv28p9zuN34+RxnVf35B",
+	"OcbM4sen5uCm4TfPrYvGvi6nzL5yWVqrx2sWapt0kiJgslrPcY6zisg+sUI3VLmAgUXkkAzdNCLycKls",
+	"Y3HF/Cpvu8bnLFjgcxas7jkLllYkpXUVyUkxmMvqTfFHKvIneGU5+/CumC7zrIZNFjRwFT5wO6ze1jd3",
+	"twmKYc87dxGEnb+iCbthCcSEJfksNe3VhWVfZDkjfGTTd4IEJwgKM2c9zQzVro1NxEtSI2mgkjqfSHN7",
+	"DF8a+HiCyMgdIwoC4pWQc0EWTB+Dex8r+UPgrQqDq63S2x6JcfkQ17m3gsf6G9SXdt7QmprwcJTJfLJw",
+	"Ne/nyJb5iLPk2IYuYNgiF2OfcOSAKOFtLmw8q2ZKk0zmImlVlrpVQHgpzcsGhlfjdirLEgWFt0pHqRTD",
+	"bZ219kCsO9W34bwsTcWGjt+5EzMc1JkDFq3JPMIi4asriFu5267+sYU65SPQOQm3t6c2Z33jvCEjd9O0",
+	"P1XjpriMWSavOTr9ykazgqCtPaNGheh7aImV9wdUR0ivdHfI0Y82HWGSkEd3aJF0pJjQN8qbanf//Jko",
+	"sjKChIqaVYcl+MKGt2NKDJ4Dn4nmLPSQDWtodn3aBp/Wget+C6Fq2uYZ2QU3usSAMeEpV7ugoS14f5EO",
+	"4m5EiagUmxjkhLidKh2npTPsZrz+km6vDbTkGFuI9Vum5wN57jcabYZQSfwLBaXCIbtl5NPhA8ZfyYnu",
+	"khMHswxGaO/iv2KLSiT1/sHX2xWyKOUtVvwRUk+gRhnm5C4l2pNA1gBPQUAqyGCBllkw1SFvap+ZD7Q+",
+	"ywWYAldYk+1NxGBVUR7uMrrAC5mRQa64MCTe9EkeWVynAFEABQL7jmkrtlnf3Sn9+Mym/sc2UsOBD4QN",
+	"tJ/lNrrU5inoKPOE5UJrKvvRMXU+IUhxKE+PpqlzfsB2DjCbGza6flmb1tCmjJ+B9BV3byHN+6fIsH8B",
+	"wiJk1GMsJL0Cr4MkqRRjtPyszsDHUNhZSodsApG2isTy2lCxKYshqCcuHSfMl8n4NUvQq8F1+3MUZrqv",
+	"T3BfFjuXNNUwh704ckFH60n7XWiLv92133jpXNU7XhyCbYQHIgkFCKDrXJB//4//u3//j/8FHpvg4ujw",
+	"/SrAXERY6vJefa0mo9R0S86wP/8v/8d/+H/+q7/9L/7N3/63/3sVa65qB96kNBIOuYGv1Gg7t23/icgj",
+	"oiC51xlobs/oFg6/sAyV9R5nIqrqvDCU8MvQaFSxiC59VzHM1WlaS3dqRyLRT1gdIRSe1or7twG10FbA",
+	"8ATeQ9IYSm3Ei8jKRIZxgtPNyMzcHFBkmXAq86yxWO36IW5lIwllivW1yNC2syY8Y1ZIecD9MQeoLUTd",
+	"52myWRaKtorOL6m6NQFjkPNqCzUjXAmm/SysvteuYrNaz1p8GA3qVKWQ4JA/ONbhYRUcaEYbJTtbc69/",
+	"QkNZ1AH+wBKWbHpcQ2G1pTa9MTr4Bna8OmGroH+BDu4Nr8XMq4p5mYotnerSplWAHOBMBdZDTzc2Qx0P",
+	"9+oiwDteZlA/Kc+5ZRR6Jswxbqg34a0dtfaW4rauvQ2a6/S26kY3S/TFycP+QuD5cCr+SLjJ3/wg3J3f",
+	"yI1A3Zk64EawLcy5P9BlaOi18b2bHd4NbM0BqnWYwP8war4Ba/hVGSewHNdle+UZQTv7bpQWfyNX43Gv",
+	"Ka9fuWbtT8pd3pQ7vyjqNp1S4axWJhRgy+vG+FubFkHT9M2oc/T9Nt6x6uQCQ94qdOPlO2RDuJ39uGRj",
+	"WjIQ6ImFHKDComQWpi0uhmmOYsXS7IvKfFutf+F/q3EL1gIzrokjr1Y2aGOSqurPqt6hD2aFdUJlDa0C",
+	"izfaJAaILocx8+bDlBHIuUnRQlBTvmbrow2TqIPGkBnrNwUFuEgD85ATkJeiAywYALYRYyjAcTk4u7QM",
+	"D37kyafYhQykqT190/WFKZxLF5d+3e2Dfbsb6qjcau+MNL4Rb0ajEIARlEQ5GrWMD0SF6Y15yf5pXoWG",
+	"3xX4kTWe76FFCmMCkXpILjBEZG7BA6lHpzBqumJCHxEhbeAIQGZYgEr/FZAayCvHG5MZIpTrLolBjXEg",
+	"+LZV72UCV4QdiLLvT6giWe5eN0fUvg0Qf1yRFyenL58/Q6wp81rGVJ5qougiwBmUuQY0QJgdjHXJ4GqH",
+	"Zo0PDppKJLZT930+MAs48KPHdjC2FxK5PMwQuA5mGRuyhIkhI/Laolf4h81wrd0W/H0BGmDK6DVTZkNk",
+	"DpaoFHCUEjZjIvFhCnaUSJV4mpYBELulUFQN2WlmLi0PlD83Z/Zd/8ULaASO1rBO6bMuoQ1Mk+4Npyve",
+	"ijK3OgbrFJfQhj9piZtrIc2OiA5CtNyWtonOAtd435Gm9SZNeDwgMmvfQCp9I2uM7W4D2+J2GLTm7PNr",
+	"lvWboxQwHLnfzj50zkQS2IVYbZpJEV1hHuBijFTLw9y3KQJx07iUDfE6o46T25oWyf/ecEEqXCfY4Orl",
+	"ikrXs9pyzZ6VBxeGj4Q757ajdFZKt6F61sOgkuJMr00nMSTnqTO8VvJ3vQzUqtAHenE2erqf1Vb1skFD",
+	"Qya0IRNyRHwmIeGCxFpqmsYR+nd7FrK65B6A5IWiZ+HLia3b+KgDjbeaRlVdrew8NlSsjA8srEx/5a7c",
+	"WJkr9nd7Da4Yze6Ex2AFdis1DndsbTM97jw623d6C6fr7gNWzSi2jIG7uWi1am7vZZY86oUnYTMLhXnL",
+	"ULz37OmE6i/AVjGluktOXFz548OvH5LBwoJ+//r8zeuITBlVecYSDy03n3DNCAKYGgkcQrWQJioyz7g2",
+	"3J0LgNq10XDh6B4FlRuKRd8WR9+euhLWwsHDrULuPG8FxLAG0wP+ZphErlgItxh68wCUeqg3wpEM0/h+",
+	"sXp8gbzWrm4Gqhf1EWahBI0qHiLne+6yLERXxKHbnOMSQ21zH6pOltuVqFZSvd0S9t0S9SBioSkKm3gQ",
+	"8wGb0NSefoipJXQIYdcVp8QaJwlW/NmM6vIiWqRlfCeU4cIMy03FMv9u5PutXbxrltWD9qysHOSh9cd5",
+	"xlrWrChlhUaVSrw1Ec+2igNum+0JMVgJzRxoGZhT0tQ+zWEs63Vfbv7qA3BAHXQ5fF8gneLjYYducNuB",
+	"Mso0YUr3AaqgEebA6J+I2+KMVNbBZeP7kxxDwM0zTOEPpkWW2NRvSDbx5q0kZ2jbKo3fZ6RYKxICknNF",
+	"6NR1fRD1er0iOjC7doYicLVhj24Q3VplpGFBCuUko7VxxRcwmBlU5TSLVFi+IKFiv2e/V3ZncqF5Gg7T",
+	"LAlM1AgFei7JVDoc1SaNrzyC5xgw6IyD282O17gyz/PB1IgfSURoqqT1shReAR+2iBD+23Usc71iSufv",
+	"nj59fn6+TdNVcRUMzLlenULWvqALgAuLLnkzKg5qFC4RmGex4oug0xoYYCF1H01rbfMC2z67XMYU7HdF",
+	"hyum3i8Na3kRMBXooFe3GlgCAR0uaJw1l2ODpMoQMaFSp25ZjcHGWxXX4jbhRGmqGexZsFHgnonCMlxw",
+	"un29CwtqzbMA758DMc+F7q64pi32dIZWu75gNfBRb5+/fnb6+lfRciaWhTBuZ+BzfTSIrdVeqJDoCNmo",
+	"j6IK1e1bpKpe0WDNqrOrluaqWneWD36lcbTKFUzfHbN6fui4QpVZF4Sk7l6tknB2KAE7mWqXUvBbVx6k",
+	"xpGyqOevEE/zA5CXhKsrC0svEvaRtcQatzf5RkZuV3Gn30bgBM5v1i9lmtliPVsHSMONdwiuTfQ4oQtb",
+	"gcfJQEXBmmrPdTK8pWwbFOIsKhXZSADbxNbzRCjQjYqBBqWfqEJke7A6U3HTReeq78r6NUYZOLnV1VxA",
+	"sDZDHxBax4jAXIxdoc9lxR+ySxs3tq7cVNP2QXTM2mQ5eGgZGtMdr2BArsXSQkT2ipZOS/lmlHexdPNW",
+	"UoPdGnV9tzu37JZ7vqF5t6Cld27jfWsh2BqMG/bXLjnVZJorjRivRjMDkQZOt43eOnl7Sq7Y4ojE6ZWa",
+	"qn5MRhLLHJPBgjw8JCnTmmUqIgkfc60iEu/ZTMN+3K2GUFbMZwcb1Joxk9pF6JrKhxPASfurHw01eU2n",
+	"7FP8WdiQ306kYAjWuryvz+zqQ59YHCKhasIU1kzBShG4ZCRlFFzT8S/iY7K/T7Q0+sNwQjM6NHvZJe/t",
+	"POJfxDYshzoZngsypVykpoenEy5ol5xAFIMiaiLnmJKKj1Ll6uMpp7mWUwT3D7/u9eA/vdXBtmVD64cP",
+	"v/jl9729J5fmP2Sv6biktSXKXNWZIJDHZVcBWUV7R5mbcVdMzJesKYqcxRDs0yWxpa1L7Zq7dcVmGvJv",
+	"pjJjxwU/hIKm7uJNyyEzQ2RTBRu3HbQMoIHpn7lW4NO3vin4+My15xbrzejU0bkGOrhKs4OHUF9DEmHL",
+	"rqPyYhRRSJq02KkZq9dbtmecnkM2emaheO+WILOuAml/Sj+uscG5elaYkYfSEXU5pyiijKWhRyApzidU",
+	"Q6lPKMRoe7l1fFGzVGOuNMv6NsCu32hacWV7qQCcQdjRmUzTgoJagHCOMW2uZZaExXu5JmOmFXnYe7ii",
+	"VG8fUQj7WFJ07ZIW5Z/MgCorbOPRxhxj11yJRFtxD89hoQZuVCCsDVxrFejltvOOIdbPSLV8NGKZv0gE",
+	"Y2CIEXqwJm01/O7GMHV+ZkVKcjFZr9H7r3wysv8mzET2X2Ia8iWunLzeZSEY2yFLdipsFr0uTTAYQ51f",
+	"FF8rUj7X2hfLb6yuBXzGxrwO3xS/N1Le6fkbcrj/+PHefpe8EenCSzIgPFkKAIqng4xHL3EudLYo5YQa",
+	"YuZeL6rTJZymZJaxEf9Ylg+evu6sTrM52fv95Y8Hn2r5/xkzHPYbqoeT7cIdMmigvfyPHbq+NoMCXdpB",
+	"7Lp+v4J57e7GoBoJ3e741pien49G5nN9HXP4zUnyUAnYhSgDJfwgPog9EsDru1yDo3KpfVea2p5Lrixp",
+	"7cLrYey4c49ZUy0GFuBj7OOE5kqXWw8CxV3OhpA2cx+FxJSNNDZgw0TWvF4fKx8GO7hoedTFiviTGMLN",
+	"IaocO+RjITM/Xjx58LYvtmy4vpSQ7H7s4Y5sRTq3OFCjOUAnxvLlE5aGpf1r3/VMLz6CvHu4PoEvK9hH",
+	"WN8Zz9auLlTJLBKPY3DqYRlsbCZhKQcSaY5DLoqPZgwuGdEuhh2DfWbhTgU5sYgLMOScVRqqFNoEdo0W",
+	"/Q+CkMQIgEYzwOx8J1jBfJye4JYWWseRQdlI941/I7IiUP2JNFSY40QtTrVbPcxxMFttZCZBBnR4FYVZ",
+	"RdD6F4roPBMk4Ykd8ZSRe77Z++WcfjOhNDFTFFA3XyTkXtHvfUxYqL0/heLl1qy8SN0PItCPauJEncfB",
+	"X8FO1CmCge14DaewozG6Ap59eBlOcCfqDANhxZ42yJW3GwtNhZ/cdrTUy5CSBTjK8LkA+4WPLukBPz0P",
+	"JoTfvPPTcp/d5PDzRTFF/OLUT9R14KaLn0sAw7ZTN3X8/CyYsus0WfruzC+GJ93bMV86m7WIATuZzTCE",
+	"fSmToRH3w8WgIExKWPDoUS80ggBZNnr7Upgb8PI2yb8NhonV1VCDxCUrWwFBZiJRUSH028QRF5CXUj6t",
+	"1Wk2KnKMKA8tVbEibgJeK9dmPnt+cfa7/rPnL09+54syRy6hxRIKw7oUmfiAFQnqUWUWhwerNLNW5RHV",
+	"xFCkJm+rU3a1tHAp1DITy7LgcJaL3jR0Geq2LZFBzc7WwoK2yduoBtQXwJp4dVaifpf6XlqUAxfnYZRS",
+	"H8ViSe9BdLi9Igm9Biqj+RzgTpXFzOXgMqhrtD5t1j1nL4+KAllGQB2qagpyXY5sTXQsJvKpyNWMgsC0",
+	"AgQHhfZoE3WBJUYlqK1gZUn0en3PL0vIxprNYKWOb6Q5MC+Vr5+oleAdrV730nPz0DOmKU8r6kaNAmCe",
+	"DZRR010UlM7q3DxJqk59qV9b4H9nDfhT7yeLYw/jmPKiJhVIRGpiKCLXa7wmGzEbP6DtNGA3jdX7G865",
+	"wTams8WrJijQFzIjSQYiqLXPHXkkUMsWXDAMmJRHeRZGxDhJ3Hv6vQOYulL0oWI0ATB6AIYlpyOrSRn9",
+	"C5JdZQb2iiiICPxCkaEUEEqK6bG2HljJVvH9fnQYPYr2e9FhL3rci/a/7l1GKwqHhKV/v15rvC0HXjUw",
+	"IE85ziTCiRSy8gDLgZrVxfoLCMA85aKl1GqaPHfNwAdsyvx5hs2ZP0+wSRhDrmvtEmH4bhuIJTAi2efX",
+	"V8bfIlHXpSu2CckPC+VBkcFcs7aR1pXaN63EWmWLsa7MSzXPtBY6MNF/K7CnqHPNMlVrKzwVZuUVOoXR",
+	"yIc6fqlkWGzfj61L0tXX05IkTLOhUfTEMM8yJrT9TXXbhRTNGR9P1nMis1/v8dHlOo52LyvhZqXjUTqQ",
+	"UakqkR2B3bMAUM0t2mbAVjDU3YZhQJc7D8Eoer1h+AVSnDsPvbDzaVMXfMpF+O1+lf3+hLc/uMmrc96Z",
+	"+K19dOtbVr9E2yKU3YR/rKxFt0qjL1WYq0/tugEb+az4ws0p6SryWUz1svlg7JTg7Z7YvfcrXFeTmxao",
+	"qtZQwtGbjRtDEn7NE1/ogKh86h7HB1ShjtJk4QTqY7JfNmKsFEjXw9+HhKF2IpbAFCA4Nm3OjKqIn+fK",
+	"8vl1xqu6EYynTOhz/sNaJOHAqOeH4238QCGUEU+kMEsOra5doE1Na0YKuoEr0sFAt2aGpr9b8UT6nuuO",
+	"czCrXd3Zcyb07p2Q4XJuDalZE0HNPurI+U9mNKNTpmuCEgM9FauyyMwrrOW6IbY3B2pVF395A8P1lsVm",
+	"uCrgqp4b/R28WEYNdwXfzM0DC8iMZST23cSRD/iBWCMokwqLoV1haWgK9VvU8q/YwrmTAju5LWlg45bA",
+	"+4QwX07bgEQkGyoZh9BNZgwuQgupqjcwEAAPx+i/iwr84fKWOOcWFCnygYHDCRteMVsIJTRkBEOdU+WT",
+	"n8ABYEMCqzN82HtSxFRYb0cMnlMXmogutkrBGhw8rKZZPHBbYrCUWdwIHOqeI5mnfHIdV/5Rt8Gl8A2w",
+	"ju7t9x4e7M0oWKRX59Lf4GhiVVSIaVuFrW/9jtY1qUuMyCq9W6ejNNYzqu25UtRo645vIHbOJlKwvvAB",
+	"xStDLoPYY0gvwzjFBiFmaiiB0o4FF9GOS7h3+0Aj4muWefDDOCKP8NsQ9hFjyr/GH6Y0u2JQe7lLTmx3",
+	"mesN4CQrhYCoDVmXIl2QxNAnG6RkjvgXCqlQno3Nzri5detQ8r0Q8GRjN9RtFGq5+wIrSubZsOF6qYXS",
+	"bIoyVkiTCwZbUcBucOG1ZcXlUbyi2ZUKIikUoQQqNJTwEt1lhIuY8isGIRdAyLqt/Hu5Yn0dwM7XuxRj",
+	"S/pjMpFpokIG7+M9bCNb+Rmr8c/hdW4WYnYmqLmQ/50Las3xtxaTD+JvoZbKQX0Rn+3rObvez7GnTlT+",
+	"Tpe+CByf5ssLS8KXyszTFOp3leSKo+XSMEackmLIuiQ2C5rkGOlT+5yv+j8C0AehWXZN00LxhBh5Equp",
+	"6vq2+mDYdZEBcURykULttYpzhfrcS8i8m4tyXgPOphN1fMPLPgi7InV1+p1Pp12iudf3rC5dBDspSUY0",
+	"O7bh0vZLPedD5lRC+NDO/EyvWWa4cGavV7/Jg2wfxBUCYQ5iNzD8AP2WXJApT1Ne5DRvARYyoCm18Khb",
+	"vL1pFYwRH2+WleWSMNyBA++f2YzmLKsuOWfDjGl7jrXMWEKYGGYL8PQb6UBNDGenisRffvllDGk2rrIu",
+	"V8WvMHzMy5pIpSMST7SeqaMHD8zHB+bdLvkt5oyhlEiHwEuwBaXpguTCxjCiSK0kBqtRomCQFnGi8CsW",
+	"Wgt0HkHPRo+D4B67Cm6w1vURAUTNhCcJEy6HDbL1BsweVwS0uhebT334EN+HnmKji5lhd0GyWsRFm/4n",
+	"XM64rkkjVS09ZxW2lAGMymPcnW4divtQCpVP68I0rNFm6V5+oQpfLaZD0SsminAne5wh7EJqmkYEKE/G",
+	"RrlIlIWuKZJD7OPd7e7ONk5ER0H7600zp/bRV8omNjeAe/g0HEsi5jJPEzJmuG5hOpGqTbDhqg/WxGRF",
+	"0FNBGAFQBlBUC4YBmyQkoqYQyClQx4hNXBJUlvu+4iJpY6Ji2XfmSR8UF0SdrXr1pXnYBqLBy9zImmvf",
+	"wqfM83LeV3NufTQVGCe4lgOWQi4jV/7sBYsFiU1CIq6924Fm+2Ur/cCMaU4zYSE7ljZMlC7CiKapQiWG",
+	"KyQOURD+Hltg76DRGFO1hkYpT24+XCPzrFvwZ1zNUrp4bR51fjh6TTk0fSP0h60hoZVudyzPrOFUMSba",
+	"Q0zMZJp2ybsZbAwTPogFSp8hQgHeJSxeUK6cuWVtM6SofWXt4KunVpjMt3M7FdDU6+AgaIjFEEpfsFAu",
+	"1aIBUWqjBWhRiBf31JfgvXXnmW2/XDRuJWDzKLOVD+QoyDIoRFZffK2E27wdopdZyf4PUqw9Hxd8yn5v",
+	"nnPAzn3VaLquCtrljS5Qm1bv9G0WwwO1vA1qaPI5h7JUNN8wwgRIblhZDbhsEGliI08Kxl+WSzyftCsV",
+	"nowqA/Zl2Ur0pdArAiGvzLpKzLWCx241hUDosSS5jjcUtDfEavfaX+mEVm5cvT62bSROIKcsK+d0Nosx",
+	"Ofo4yDI2G4N6ig1rdM5aiCc8InEqx3FE4oSLsabplflbUvPfORtOoBp8zKaUp7FVTvbUVMUl4x+dzZbt",
+	"aSuhaeneD7WxC1Hn4x5ge+wVmpwbWI36PWZCn9bXCUBXRLNpadlq/secphsVZAqih5cr13pL9jIej1uK",
+	"ut9YNqXCErr24wgA05afxfSbDStNLZ28AVXsXVaG188zXkf6nLJWs2GoVLINl7lpLwcSdZXlEaCx86Kx",
+	"RESNmthwLIq0oo2G7NaoCHz9Q1HrttbGNGE0aTgxKVd641NmjX4bjdqXPKuvT6KtCFEXi8lHi3C2Wl4x",
+	"M93JlA6RLYiEZsnenA0mUl6pmiWocBvbZh0VLFsDICYhIDaPl4nKPOOavRHpAuUS2O9s1kA5DCOSuT4v",
+	"1D/vaHlcHxzdgCrqrkzkCZXvt25WQGRrCNbPt+nn2/SZ3yajFpQ4A57lun2RDYs/C1DC1nc4s2pTcTMf",
+	"PTp8tB52ZpYuLmS7kW5PBqKOTlUp50HTTJvvAAIv5UPIXBBG1r2sVx0yZ9JYvauwmnb567bWiWs1tONn",
+	"8ehWxSOqXQW44pQ8XHceHcWtGP3EApwMqM2FAHFH5K9+9ETlU0T+6kfEuYM/LZWGv21CGfyNxvquOVDw",
+	"GZ0C9oufxbWfGcxfBINZuT8raClu0wqAteZlLiYwZXoik7D3t2/OLzpR51fPzX/fvruo7fuPOcMs7+17",
+	"tpf1Bo3UreZNWFveTgdEqnOTyVfOl+m37nClcrxMadREzp8Wwa41wSrLRZHoz0zyp2aSP3OanznN585p",
+	"lH91/bM/OR2toYF+hHXzR4ttzfWaNRk76Gx2vsGMf7YC/nzZ/w5d9pTi2rjx/jDpA8wjE/13553IfP72",
+	"O/z34n3tfpk7PsvkOKPTc7cwrjXYfbAtZBz+Tdg1S83RrW3q1uyOeNvDu11T2cQ7k3ab14197jyxO+j2",
+	"hpndRQGiu03tdjO6jdzun6Mm/xOPmqxA/u/XQv7fJKzwP4ngv6jzcW8s9zxxxlCY7mv7x/cQZnEZPraH",
+	"FVGAJlHDtjpjrif5oDuU0weSzvieIXFjJh74wJpP4evqis/2XCmFvZmELSq42waRiG9dGutnF4742a3q",
+	"X1Bs5Oe2dlsEam4ZXbltKOLntmIbRhSuGz5Km7sc/08e37hVROE2kDOfGqWwLSvYF2kx7RIToEALlpc0",
+	"XxwTPiqn3i+KVG6ZC30bodU/Z9/8LEf+LEf+nETycxLJ3csm26VJfIYpCVuw7HWh6JcrmPNubVt3YNc6",
+	"q8UfABgcng1zrskgY/TK4lGX4W2RJkKhBF8lAfGKbXy3r8EA784zKcbkii2ikKdCG75CAhrqAUuIkj/m",
+	"UlPPBHPFEpLPXJLkhKclMjSX2ZXqkvfwPYIMxXLGRByFTyFRt8gxDqcmBgx4VyEwntB01LevOrQbN2Eo",
+	"dCIFK4AYLAo4GaZSQb2uY4fJT0wbUDoQOSyAJUBiNlWAFW8YpM23kCOAWRhxiKc3HCM2axDjJYmL1n1y",
+	"fF1FodIRNb27AnHl3f1WzokcaUtFl/Z5xoQrvV+khFkX7yhPAxiMdsXlVRO2msMu+0Ih9HVEBmzMhRm1",
+	"rcassR5YLYBH1WRuxt2JOn732iICM6Xf4Kvmz29pOoKPl5+g1gZP2+btVMmMxhQOuwCusajYl+ZLeb4e",
+	"Y6UCsUIRYAXuihGxhBQhcsHOYFVK5HpZnCgRDrihoxEe9IxpqIfjxQknSfjtNZOQoxEWSIFVbrfBOKQ3",
+	"ouNG9wYaceTPNuXH/luOJfOrkdSir+kVqwsJqbDW5ZhMd4pqEN9FUs44+0J5EAtbo8xQDUQkcyl1jLl8",
+	"LgSwaky6XBrJfAVio4VlrI4GxN3thrIC5XiyWFnbZD5ZlErxUGF4g1n/pWpYQvaBTRiyKWQf8uh9Cagp",
+	"5UBMkJEYSdbl3yuoBAWISwW6W1GdSeY6o+LKVityHAYz5MaQc2Vos8w0CJI+3wtfphNGXWki+6q5khOa",
+	"FNUckbM41DH7VAhONpMyDQGnoGUEeenjnS/3gD8FNb+woFJNL8sDxtqVyyM2iz6TULwK4KpWlLqMu+SF",
+	"zHBuiQPrxIF4pTl3+cQfBCmlFJdqNfHMFuk0CroT0RHwCs4cMK5yDSVHFZQt6ujOBP4JRwISAVPMsfOb",
+	"24k6sFe++JJd2ZaE5f1kgaTk/WRx5jt/P1m8lr+x3cOHF3YA7yeLczcG824wjPeTxYkdyfvJAvF0vrFj",
+	"WSW/erLUwEv0DQuQlLVfQLTAhOjbrTjiwTmj1o5UvfNyI77TmykDASZjzVJlOXPlhSDvnH3kCgxTqUs0",
+	"XeY+29QhGXFB0/5aUE+bAM3TlAyYxZry0IyxEUbiyh6ugJRuU/TEPrqu6kk73fGCqqvbKkvUWCnlnCln",
+	"Dm6q/FVzHQw580WJA1hhOgQMX1tslANcqv0Owd0yEO3aAAqUIcYbxmAfguVGwIPKYJZHYh6laXpTNElv",
+	"xVG4gFAZzEF6Ga6gtO0bOnRjKsBx7HtbAy6YvQJIxgaSFfsHTrEKIpYBd18ubd2ULuDPkIitj5eyJU5W",
+	"w3uj36Q5t8ewJyConaP9pcA/95btrFIWwhfZCvaqtDYrzvx2voswW+vWygOFa7NBo0crWm25qH46Kxdq",
+	"d3Yk5Yoc7NCQVFSiXxYz1FoyfQJP+VY+RR0LDLzuxW/xsfDNqRRcy8zajVfO2z8Zvg8VoNa9Wq6/b9hR",
+	"C5FlGsywstTYKTZTmkKxEpFby1Ub8BQh6G8a0vXzrjXuWuPS7/KGB+u2syserMOG1N6iEPc91vHqMmJP",
+	"1iU++gZDVOXbajPEb75hmw1wozVYv07HAiN5AHnqUXVLiKcloFNV1Iiz7UfOf494S1OeCLDrvLt4urIY",
+	"RLUk6X4tpM/ywbAOn/KU3mZ8SrMFWB8GdHiVz44InUJ1VMAOtdYHbyeAmYPF457TfMIIBjplaIdSiDxz",
+	"P3L2AKlYoY+gYUZpZ5kBiEHTVOTsEoOFNXMB3PayOcSKuVwRKSIwgaDlCOcBpqPIWkbATF61naO9xcGj",
+	"g66PSM0AUTvOZD4DK5Yi8trIskYEFrJi/kHEfHw4HBw4RcBWhcsDlcyzMfMgzCvsXdA0ta3iKMf8miky",
+	"p4vCWY+ubTM/aza2K3ls1T1YVdgr5yfHAoLB3lYMQNYCbSNBuuQlVzb0AiQrlhDB5mbLYNIR4SJhM/Ou",
+	"AEskdtmthQsrbuKT7pPwNu7ZL5bSZs495HcBP4RQ3326CQbRGlHUaJxcaT6sEYismQlt2+2K7dk0jL5g",
+	"8+K9irZS3BeztL4auUgQuwxr2FvIqXp/d3O/WEx5w56xoryvGt+yx0wakcJ0uskCOcis9u9UAceXVrh+",
+	"9jUjrPYelXe4lpX64/GCj/OMqVpngy1ivmrBB2xoCOPTk9dPn7/EysYtVgswWOtahjASb9e39lspr44J",
+	"hYrS3AL7AX1Q5kRBXkqLLksJUOVOz9iQ8RnWenLeQDcGyhOiZMsubEnT/uxRr7nUt+EUXFg7x4Smo7Bq",
+	"rXILauH9DPnEktFBufIyNiSEzcENS3K2HaZhMfAnj8qOxm2aeLJlExY8vsVp80W0W7l+EQ+y39R83ZEz",
+	"/wCjxrcNN3O7AFFZyPPLuOjoKYAj2nZktrr/0pCeQ/dB27C9s1wbkQtLbcCryDTb9WZjdtSKaE0Hvhos",
+	"CHTsITU3wpxUvmTBqh1FWEuIgGzbrMXybHNQNgPJFDeiEYZEOeD+KV2QASO+PcuL0GbaxjVJuV5NRQpT",
+	"6TIJMW9bbxm6slCYA6L7U5IRHPXWJMS+vh35qLqn/OEL7lnBd8Jj5AnPMq2IAiYYcpDyWQnuVrBzwXIE",
+	"U6swiQrprZDR1Yz7reToNKFp+mbUOfp+ubZDvUm5CG9xThPwgkZkIvPMMJyELlo686u+rNqk7jWWhCVJ",
+	"5NNlaZ5nzpxUEWKriF2ry1LLjPUVyzhbW+oCnypougt7bqCqGd+kkKCf1Tm+WAdjodksjCjC3elEHbM9",
+	"YB5ZNGbf+pjEBkDpH2xATkIXqhYyTG4ZZwS7Ae/bCZThcO0ylfdh9fHeoS2rUJV2as2qnoWliTbWBowL",
+	"50kckdgqtuZP75Y3H8JqZjEo7pYfRlaaMV95yd2GNHKHpI5BhiMMrYFIxaiQeEIHmOkRWseHfd4HClE2",
+	"iCqoFQW6u0/RL5oqZzg4Ag4KpB0uFxD1CJ1ERZAQjBQf6ZITw3WZedF5Fbki8d/DimfU3vM2njlIBKoL",
+	"H1NDVMuOiTnpinhh3pUCnNAZRi9WyMeGJAIJfA2FAKzmDRryhLVyVs358q35Cbc5q3dxOZEP7PqG5upU",
+	"jOTyPEtn4sem2IC+W451BbCKN9rhJobNl18tpyetntbtbmPr423XtOZk725rQ+WkOvW6WPRn2YJkuThy",
+	"NY0djaPDibMv2ZoyECC4VGunZFYFoyKqmvFGUY01lpRSSfaGMUN8AD7oBgL17Sw1jAgfkSuBEbr1dWpv",
+	"N1bo9uN+MgwC6JL3lpvgz1FhJfZByTQIXy5ikw3vcSvvfwbTOLeaU1EJsVu3TM1FPEvb4B4LNbZO1IY+",
+	"lEBtVvUQ7KzhTc+7+6GWWYwYDO3JitbmNifNej0SNuQJs7yulMnA9TFi9c+5wvKPJQs8pn1iuYfa89Bs",
+	"myjNLJTR7SW8pyYy8wUp1f3CX4MHiF4x1SC4CweruKLHIoTUtmqXwm6ekzAM4fWVp8vOhyAPtNczQpCE",
+	"AFOqyZBiBkup4t9QTi2R6G4QhugCxmu1iRvFqC1fTJ6ER/fY1tDmAtJyYOlWx7BA6nLCh2uPccbMUyxx",
+	"UZtdEgOBhbLEYUT0sCC7XBMh5/5Jo3bHR+ZbJM0DazdLXOnmILa7toEB64fFH8OGnCeUQphYBvqVfy9j",
+	"M0ZdLLOLY0OC6Io6Qi1qHyddLtPtQ+BsOWpcpgFTRrx1RwWJoxtOxgxrYwmmFOLfYaXIYuk6UadYHf8h",
+	"nKn/EqexHuPKHZigekqZxNexYHPm6rjvCqYAjeLNdlqDId9I649tiF7okcesqyWDh2mhFvGtxEzXxzZu",
+	"UdrOm422eWvR5h4/c88G73k5dGX6k3nI+3Hdq8Rv6fKocta+RHfb4uCtipHfRlnx7drApOgVyTRLVtUi",
+	"iwXeNRROWYXwzouUN9rBwPsOFca8In5MpLClmQRLbW0eKA8eq6myCY5Og3eRqUV5pQ0EphdQowsbDGqJ",
+	"R0RL8qSdsBT4SFdFQJdkQygr7RibZee0qK7GdZvN8SbkdoXdvNgMS409bX0wMqbyVDflNJnfSvX1cKhm",
+	"nhkDJIFFu0400JN8fS0zX4TUlee3ok27LWwWCi+2lwWjQLrnYpjmy5n3jcNpXa3P+W7NnrrzcOOKfOsf",
+	"9IEl6x/96RMXipryNQXft6tGl9Ve4xfA9AvDYsj+rSTJMkznk+agM4g44rrTXqgpUU2PylquFQdrX74d",
+	"dVTIX1LPPcsspbmYWli3LSQyFX4Q0NWSXyoQbXw1Oo3V4pYYbIlTNoluzwKRZPlCVKSH4io6caNwKiNx",
+	"UL7Eu5NYm9xt7dLigiFCC+bzu7AVPw1tixYVbrR15xt8WhVvlKFrfetebFXiNPDJ2iz3GHWTPtVxke9i",
+	"uCwDSiIq3uONqIhveiOmZMfodAw7PWCNSNuwWTtaK+Fh6GKS2/Sp1aZ+VMSKeEKwm4WiIvazDJGy0exd",
+	"ccOG2FeUBKxf3Qwg2Ali4y2CHGnUe2HKcGnNjI1SB/6OG3jObzS+4Dh1yTcuHd+6/HXQAA5ZyDlsI34K",
+	"JmhJqcUZGshkQQqn+U298sUpjJZvTGUVqru2TIfKV3h3LomAbOzSZG0563LVTGBUVv5+d/GUJJDMHPed",
+	"y+vdy9Nnx1YhSxRRRkgaLIgn9S4KFdo56B0c7h/09vu9/W9/9euD3z583/vd1795/PvvDl89ev3V2ydn",
+	"+xcbVso82fs93fuh31gtM7AMmSn+Wg7qUnh0C7A7+/oJPrylgu7eGdRDsieNDvZqDV/P8v4gB8THkaC4",
+	"7QNSQsHz8KBW8GwMi2vqs4DCMTQbod1KGDgC011bds9TzbKWS/8CH0YTP1eTBpbjsy7N0rgnHVdRWs5m",
+	"NyD2f5ADKyi2isGb0uyqndB8xWFcrTZiDnZeQF8hCcfdoGkq55DAKhaAU9ZuAwph3UlGWS5sdWC3diCL",
+	"4rK1E49+LQdnvhXYON/Qr+Xg3LX1ybdr70M7VrvhBcEjRhRL0YQ5D4+HORL2TrZZrwp5tYchchTEn2e/",
+	"9W7I9moX+xzEhXk5PyAOpZWpiO3h4W8i5QWhCnYWyUQRs9Z+N5/Cmwr37wzfVl7KLa7muryp6kUFeRDT",
+	"VyiEOsS/en5BHtAZf3C9/0BN1QP4Ne6SE9gu59owg7E7qnxEPu77PY8n1btfes1OunjPhn3Y/qUFP/Gv",
+	"PyyCV4gUCOBYZf1h9nkL/E+7i5sFl7m32kdPlS26t6Px/FoO3oh0ESo99quq3lO1Aq5al7fm2ddeUC1M",
+	"TIEIsH+jpOktEAG9pWM1wh88tZW541Pzpd1ttQnb6c7LTYT93rDehBPq7rzghJtTSkVdtks9cw9xWUt8",
+	"SgVQo9YMDjaWuNbD3cpeuootGv1/3i54/A8oQbfak6UDgoYruxprVnH31yCl4i6uwXYQE9sqLVscFeti",
+	"RksesmoqnPe4cJVCqsLKBNz9HvxvdQru1kpBIW2vRBpBMeAMH17GSyoLciu3bcfnc+dnc/fM6E440W2x",
+	"oVvkQVEHoC9VLcfIECEQxmVDejI5dahjPMO849D48r2fxf6Bbbpz1MnYkAlMobC/fl386IAuPl22DBR6",
+	"a158MzqFZ+vKXa5jqn7OTfu026O482PYBCjacwpORPbJ27M3T5+fn8OngyLg/tAnED4sJcta2b8X7UcH",
+	"0WH08HK9M7LR3/HW+1Dgk3c+2S8sRrD99MIpt+bDU5/mBBqjRXyo20ajT9kPK/fHNvHUv7ClOa61JYer",
+	"vmEN1yvAUVtFTJwzkbhwCQd9EYaqLls83EMNkdvb+DurlzHpVPupGVy4BuGEo2Dbmv2LtYd+aRfrMbrd",
+	"zxEZLCrJKWgI8wiOU7ogFmLTA4tAcQsMI0y5snYyBQUjwoG3onGoxk/pR6RyR4dBAQdP8otprQlAPibx",
+	"j1BlHgFWw1L2XXICYZ9kKIUCPAk5IikzWi+YSSAIFpqMCNa4B5N8ROIu2uXjvdi3AWYNNTO01bzLISiD",
+	"ZjKHkNlSSB/5JoPH7K9UYGoOYaliDtKCC5otYALdkoH/T//53/z5X/3T//d//ef/8d/+kz//T//kT//9",
+	"v/3REMBP/9//9c///C//5k//7H/DyVZhmm+i3Lul3rGgYnvdvbBiO35tSUGx9sWq/82//tP/+O/Ka7x/",
+	"K2t8K1KSI/13r637Wd1OgcibMK5d8ZZ2A8PH6zhPm/ex9MenFSu+nbZ7iytck2GyprjNX+YOlKKN1nH3",
+	"y5U7tmvKuluq6oqolCjqieL0wfmEivGE8u180g9+UeuVtl2mXLDn1/ZgtEfV9VkJYsgyASL2ctHyDSRg",
+	"h160ziI0YT4RrbALQXjRgI2psMAP++2iHQcNcV25AsQwWe/QDjOalqOvRyM21OuNPzOZ6ef4rHnrulFC",
+	"u+IYsgKPdEmM2QrMgd4XYbVFKjFUQPEpZADpFmRedEmci4zR4YQOUodsb6MH5YjQDyIMLnQFASD5gg4n",
+	"LImIkuWurQPL5ZEFvkwYL65aON4JTWzeNOBmUa6VHTVVhI8+CK4dmtb8GJIffJAt2A3tJls0tRI+vY19",
+	"tDgXzqFaBPcEkao2Htj+DfGJVTAMjBC0DzMO6FrB4oWwG+3cV3DTzoox2s9+oPD5qR+t+9kN2b3ux22/",
+	"8IPH94MZwBfP/TSK/mEu8PFdaUL2CTcrnwzQWkWt5A60RK5YBVsOgc1LxTJgVXw+WqWaBSYhmJOIRfIG",
+	"dHgVhSedKxJspGvFH+kgeKUmNhwkh0bSaH+3cfX+Wq6iGujr6/NZfYunb8slnFo22mDIAfJdCVi15Lwu",
+	"jruJfFYYHZKwqNOkZFtWcwfJ2GUud5f52Bdy9rYxH+SinAdS5NAWWw5408oD+AObmtIFgSjWpVAn2LX2",
+	"IKrvVJ1n0MNmQUkwW1BimGeZGWIIqRORhCIK6VQKPVkKUkjooiUBAQSYdo9a1JiWD8O4tgAtrMOmcc3V",
+	"bfM7hV6jijSVpv1hs4kpdMHCxirGVDk33nu8kikXYDxREHhMEyuxeLgS+0KtFlFIdRuWNWgfWLKR6VP1",
+	"E67MMJJ6vXMT2H4tZ/0w42olWQgu4w3SNdroRO/cc+WSxuUDcCrM8ilE5LP7DmGNXXKOWeVQKNe+H7sS",
+	"SbaonZYkYZoNNYjk9n7aErKtKkWtLWXgczvKNQ1Kp7qyA+XdLea+mX3WrN7ps0o0zuOHK5Sfe788uvfL",
+	"o0AF+vt7l//ww4fu8jelL7vm2/uVz1/e/2Wt7oSjam9zsrMo2W0fOSe0/by/zJvMa7s1K5oed25S9J3e",
+	"0LIHpPfOrXo4m9uw6BXEuqL4b2A5XVWcBsCwMjaV10wVrAfUKywICa8e++pibjWK6FVDHRyhMVQIwB4M",
+	"bzJMap3BYlUtxOAaNkbVf1Y19NdysrAay0oXtntud9zvtgrtm5O/ZRzRCmOTr96EaBh4SLkiA/AOaVkA",
+	"4nCssF+IxmgbMmKpTQS2xZ1mMk25GJumu7cISL6uEJTDUnGzAUUOjUtOihuwVIqxWpqWf7rylMUxALNx",
+	"IClCUkzR6rI02SWnJacb5KdJC4WTMuUQOqwByBakC2CaNjdFNtzkz/tqbC7krRGlLhvvzS5Z/M7Zu1jy",
+	"Fm5REMBKdtU6uUddlO8avq/96fJ+zXe10l4lf+s95boZslhLMGgSPnKgkKXKEsekV3bzeAX9sLdOQ38v",
+	"swTRkm/v6oFbaZibw35uthsP3IAqPjzJUV2u1hUGegIefUNk3M21dcSLH1E/EeTk7Sm5YgtDeMH+Zp9H",
+	"qExM6HT0XDHI2Yu/OTk/fdo/eXfxbf9LhPScZRwKrQxcsdoMyyxglVdNMwgCgAMLTNeMv5jsROsZ2PsZ",
+	"zVj2XR3g6IkfaKkdeGG5IVUUIqyj8fKKM1e8Ax50tDR+++Y8yCvBH2Mzb4j9MC3g265e/lEnvVJT1S8K",
+	"8DnJdsbNPD6ZDeQWu7GC+P7d+atzgoU3VRGbAtVQvr24eBshIDnsyhShrRBunQvyVio9ztj5b14iJ7GZ",
+	"FcrW5RNWJ8WyJAqYaZHeHH0QDvFrGoWsVxfFSaGk8JdfPhfXLJUz1v3yS/IcmNOvz9+8diG9E3tkwIPB",
+	"7KNHJP7xA5CeDxi28cERoA+dow+uRsSHTvQByNGHzlG32/0Ud8mJTQj0zZpF+CCsJdSo1qbRog69MqeT",
+	"pYk6suWP4e0uGpptqIzSYD025xmraGZynNEpUIFBRgUsVjd4G1uM4YbY1YSvfJVuKNzfJb/JzWLMaEan",
+	"TJew2YqiiL6Qf8KGKc0wMAa6gWoS2K1dGztesKQX5T4hVvPphAszWZmR52KccjWBO3gCB2fvJRXj3DSA",
+	"zRW275jwhAnNR9xqDh6c8De51JAgDzrCQuZgn6QDlxMPm9u1+223GuoNDGkGILeGeqJyMWE0YdkHQUj8",
+	"13tWrtw7TUroYUFJSMU0HKyTUlQ4edQ7tCV4whRxT6gFic+YzhZ7JyPNstgezXP+A3MgvjixL7/Eg3BC",
+	"IGEcEM4c6h15xb/B0j3wG7w3MBpg6bGvzWPdoA0zYSgNhNUyHhWVpSRQt8cPyXf8GzIDAc78AsWUUjlH",
+	"mH0s4P6w1/Mb09VS9s0Dse1mJLOpMxWNeMrIvXiap5rPaKYfmB/3zC2J75en0+uZkbpdgPfMrTh49BjG",
+	"Y4hFmtpdN1t+qv1USqM2O4cDhxPpxhP2ZaZhOrD1nLQyp15jDB3KnFCKFYPRXAQd3hmoHeUg4qjyIMR2",
+	"6hBmF3b1KOr1ehiv7Kp1E5RRikd6PTJl0wFgGhZgjw8PDuyVBeeSadgIy/BuuJ+CQc0l29jhAUnZNUsV",
+	"SRizpaDC8RzggK5pmmNIHORoYnuOWGGv4cYgCbET8N/DrQZ6YuYXHEB7nF9KCm5ks2BOhv/yS3JRMFML",
+	"48Iqx9W8NJCJhckOXkdYQAQEfJFnoDjYB+FemQFBGfIPIjjXlrgKqBj28OBJ+eRO8+Ek7pJzSRJJRrZR",
+	"czps3TLXtRw5AjCXBElfxq8BvBuQNpbe+CD8K/vkV+YI4yiNCmhoNdDwK5aQfNYlT6XS6cLd+0rXWBk/",
+	"z4Qy7aXMqkzeBorDgSif7gdRbQqwsrnSKsLdMWoWjDZyuJLmF7vcZlfwLkUlwB/lVpFn1pFX/t3HnBpW",
+	"PJRCU0iXYR9nKRXYQgQblxrK7/cE2kIUakCcygeIx+hlB6hbFjo30XNvNhqzxCZUmKMYELEPYsQNsT08",
+	"wHXyqx4h7fLsHek10D1DrvmotPzVNQZnFLJE7oWJZyylC5ZYFginey4hfgK3EHrALUjw0SPy8ONH90NR",
+	"zW/m+3KKtH1VS49e7Hwt1zTlyQcxzBhwQ5pW2hFMm5MVSruPeqUigxIq3bnDLgVewINeQPWP7c1WbuCG",
+	"Q/u7b8QtzxtQ/Bnlqd+pysUZGWGT2AoJZvvsclkywacclxyr1VhUGljNpxmjcGGo/ZYM2EKCnSE1rzlu",
+	"9KSIPbFe+Rh+79oAktgfOHyNqg/CikfwRdwlTwt7IiAtm17tSGDtsMpayXIBFkrsr0uwRk5xS2wWCb4r",
+	"NXbMki4y9FNLeY/Ifg8ochDqvY9fIMBf8RlwpvABfMVh6NLE1lRyfrqlJ8yxNXwxY2OuNNTNMZKyYqlh",
+	"nwNvmjIv4psIx1t8NupS0XNx2WHC9tt6egC85W1xvI98mwWZcN8UJiUIzfPNL7evCmoQlOOxNxP7M0M+",
+	"sotn9Sx35C4g1NsxI5T4SKzNtzOaMaFjcu/94VMCzxEIS/yo71v1ynvFzeW4YjNEX4JzDbqIuRNoAswY",
+	"Em1uH0FNZvRBFGpKoFk6xGdnX3OAXiCDcAG3Hi4RV4SPhbkqTm7UVDvmAzDaX35JTrwdwGEE3Ovdt6hE",
+	"BcAvwm+DqU8kQYYNubd/3/Ia/zDCOJppQqQLkBcBcVNceWS+ewf3i8pq5N7hfSCvvnAgBFwBeJVA+mqD",
+	"rEIyP6TCBsERWgI4cBI4FtIQH0QBUnDvIQAeFAhLHjbKcJiFsrCb8E1EcpEypZzlwIMjcE3uudgxc5vj",
+	"+xjnpbkG2xFot4FL8ajT6+53e2CrAZV5D+44WjNksugPFho8LL2HXz/66jFYPRCHav/RJ6xQL+iMd446",
+	"h91e9xCKjesJvO7UdbjOD2jKMr1nw8wQWnvMwB4U1LA3A+RKn5hnz/yjpk2n0DVCsBWPPDBNAEFuLC8U",
+	"POxcVpcAXwCGRBjcQa9XQRyGSqJ4cx/8QaEVA019a7EJwvmUvJJghyjbH94IRmZ0DHymWK5PUedhb7+p",
+	"Iz/yB+8EzfVEZvwHluBLh+tfeiGzAU8SBt6WhwcH6984xauMzz9Z//yFlK+oALvwI1zYde1rlgma4guH",
+	"rebtTIVonMunU5ot7IEqFhIIjNkOI/sFdV3NFaFjiDXEnzuXxZVw1ca/72SMJn2apoiUUVsL4sR3Bpdc",
+	"OiOFYWymZdMfMB0M3PTgp1mesi+UC1R1yGaxu+hIoujwSsh5ypKxgylHA4j1SCiZXnv2HIe8Jj5C9lcS",
+	"ayKiJ5nMx5OAUQ8WFR5lAwgHuTJSryJ6MWPk8OCrx18BUcc5WSuFx//lCmUNVGSF9h2FuL+EplKwI1cg",
+	"wi+bq17sBDt0TVlZ1g4URBIQZ6UrsMMx2ipTTv91wX9ogoGBTqmgY5YBQLw1Oll5GEoeo53xQ97rHQ7z",
+	"LIU/GNKxA6RgKo6MsDgxxPgkaBF0eRDkjIaPj2LLZrtBWCXUBX6ZVTF7h/VBYAGdHcvtYcGPmUiQhJfp",
+	"JEiVrERZNiaUpwmbzqRmYrgAo+ilD9L8RiaLFuTP+iRsnFaxGuYzqOfwgyVItmJ55xswDhN1OMyYuXdG",
+	"0+gcld/3ZtzKt3mWWnPy0YMH4W9dO5SjJ70nh0AB0FRXGok7PFAjByIS2JTy1Fz10AHZKbwMdmylOu5+",
+	"bLghEjiURaCFpvN988VB5xKo+xYswnmCP5U9R9ZfvgWb8r4j5xODvD3n8tp8WcKAtc5B7+Bwb/9gr7d/",
+	"sd876pn//960AShyRyJPUwTL4mLcByxT9+WEqn7lcFgXd/2yp9am2jnq/DCp3wZHQ2DA++XotKaBwpnC",
+	"EVV28TKQk/ZDv58zl3e23d9m9n8RUEJk4C3Y5SuajmQ2dSx/N3JCrwXffyrFKOXozHy4f9hKUHhJM4yi",
+	"erj/qM1EVD7D6OtXLOH076IIc5JgUML/z97fPzlynHeC+L+Sgfh+QyRVjQG6e94w4bhrzgypEcmZuemm",
+	"KS+bgUqgEkCxC5lQZWEw0HAiqD3bR2m1K2lXd7thy2drw4rV7XmtPcee5NCL9ceYM6R+0r9wkc/zZFYW",
+	"UEDjpbvnxbURK3PQVVn5+uTz+vnQ/ehUmBWVFkwp+si0uVQnv/TYOz5PULNJRCaW6jiUkWG0F3K65pUv",
+	"xLVXn7u8bsEfZi+vMsG2fMpuKSkudMvvn/7GXZW9pcYy2uyMvGI7Fxf6LDZvUG4uvi2yVbZRdT++uvfj",
+	"C3r0X7GT/LbItjnGRcN5LSvF7oq7CiyUkU0QnmF6gPBeHu+HuGIi+EMBfDrgQmNjSYjHdRYWTlbo/KBK",
+	"JlNjkYbjNAnJ8aZkHnDBHBeMSSqdEdS7TQWOiWQwrzdA45WqDUD2mA7RRwpmr87iJKEsC54xamD+8nwf",
+	"zuy81NvUcCsxlArnfG9zQwaTuSszphLTL7AZc+46XWX3bHjn3CSpeX6mz5hk4CmhCHjsFQlDjBOxVggC",
+	"xl6FH7YKP6CPF6byHMMOxgSfYHYMJRxJLCOxSYN5jglFDBKlTjAPwPPlQ3wiL1RyrYBqMhAJ5g2EPZW6",
+	"IAUloeljmfuvCdUCnfmZ9yI94l62BRWmy9QDm5Olx5hmlkOWuM7EGoMOEOz4BOE+PnEvfOI9+QnLBqnQ",
+	"A5WYJxAYVrNPjuUnOzs7c//fNBYC10wWD0VoWqJoxSfIBp1EZvWisUM9sLk8iZJ9kZpO4MBQNbRUwVnm",
+	"UYxCelvAwqGScabSWPbr8MkJTyXoF25esSvdNM7ibs53EzIzkfAnMRRpX8juNP/bJ3l8x/UdhgVR4XYk",
+	"RtnAPAX/hNi2TXP5xIethoSfsXBYIzeKKTGYyUj5CwFmomaA52deQtrbT6ipT/IvQEeMHjVORTvlGUwx",
+	"T5JgvtMqtWH7TzBzjVP02+Z9mqmcxDJSkwCYdlMz/8CwzJCdAfiVE8E1JAYNx5rqcaCVvEyIWzRtSzfl",
+	"p62Z/kPeimWsctErSOEpIEBgBhAlrHxiuwKElSxTrGkGghlEs4MN3FBhgkZKJe2xhKyKyMyQ+cFM1MzG",
+	"c1TFTvzk3NspGiTavivNpxfuDQLa13ECqSOf5FPPZV5INuARxvNo9iM+tYRc9qCPFAD/5Cfihk3pz9k0",
+	"bbwTPYa0eVxOqvmIacmdpPwQzkwT8ee3EzUpdNmM2nLrx5AXprD0awJPITSDfz7DRE3s6QuLmCkLP25z",
+	"W9pZCoRXcz3oxml3HGeskwp+guFgNRLSW4rSdgkyR7chRcf0x1+MnCMPIoRdniQd3jXHFRLPRcS4ZkMg",
+	"kbGlC2WnRdI6SqI9HJnpdm8s6loU6xM72cb6pQOT2L7pISaV48aPNeulgrLBIRkaK5fymkTIGRproVt2",
+	"zkdp/JBnolBJYWTd1+4cHt178CftW3cehAtOFk4qLg1PMxD+/hy6H7WTS6rHegI4tPlUByxTZj9b5s/A",
+	"1u65F9kn8GDxWxPRGSh10ibb0HzJqaufzOiumQWmKkaj4eykogfxbLOi5ReK991jeeDdasB9YhbWhZFt",
+	"SjfmGfEcBmgA9DV4+LwOQe6S+W02nZ0i2XnO8imh6DFgHjzHMLSXaV2M/fouAN6FskKyz91tD3SbD0VS",
+	"a9XsjesZ42YszY+Cmpv3Wqu524AkKGmFReGT1HxBsnqfIHFTK5CcEP3K1VrhO3uNxtoumHEink8c2Xoh",
+	"/BmnX1bxt0iqBMfKdk/LhOq+1ZaMXCqQWWmearHy9cRuFTNuaq29K2ZUM2pqrXXF/DhOBAxot7Bq2A6s",
+	"cFdEFsQLf/WWkbwzKzhzcn9NUMOjnffDtHIWXhzYIKd4cMaJqILQlTPGBaGlZ8qeoQvm0mM6WEujzncg",
+	"uwrvo1TkqVKuGAC0mgyucFdwBNn9/q1nr0gKTuflgEDFYHSp5fHqMeEXvnKx6lc09LzFlj0t5rx4K1T3",
+	"aHWPlt6j1dm/sGD1Bgd/myj1OBFnGaGmwLIYjjKojsT6VWenuVuMkJOQABPcb+RcXOJOI9ipgFG1jvbM",
+	"PHOT1hmUdGMJsUu77gMxx5T1FVOSCvxSwT4eR/0cYUKKCRXm1tkHVHsDHY41s+eanM/oqo6sCwuZKsz7",
+	"Nm2eCu2wbzdmsuj9XGmXZ289kJOBYifS2cPk014/NG86Xh6W96ucl5bw2TC+zngiwuXR/HEOjbyZ7dvr",
+	"FQxQdwdAPBqOCC5B4alZcVuQpbtWlgJsVS6Cvfe9X69vZqc+jzSB6natrNQqx6AyazHHILCXk7kl6U49",
+	"B2vXzzWYD7m7iw0KZGUXgGKCHFUS8JrMJWfLgtgDZwLnZjFksUGglaq364nqtyM+1SW3j0txKElvmO1g",
+	"MrWfAfM61shgbwGYvjkW6TSXao4VfY3DnhMsL/u6hfGmVSn7uBWA/tfnaU2XkJiu1gOU6eVdsH9bY/jv",
+	"witPVsgWucDUkuWXKYHLfvi45lcmwqWB10jh587U/WzGC7iVV4P8Rqa0vfkrmXC0ANYPdiYRli+6nS7P",
+	"Ze7NZtTBvTmGEFGxNbi3PjI3fFTosdEgl9+Gq136Rr9sq4lsu1FTsqClv7X9xZPtTeXyW93IhlM6aIkN",
+	"zFgo8IDpEm7mc7Goh7pFlfig+5pRUVT36v4u0+y1PPx0pdFg+vVixAKUE1IRr+7v1vfMnBbQhM9IQVgn",
+	"l4lkcJXMtH0y09Z5TAsuyEuPrWh4csmTHQg9vI49DpvjToQGeWnGFGYdSZWh8Yj12AguMVNPzQ4sGpfX",
+	"pSEwOfAp41SdZY7vDQL+cuiMkEA+f+8e5O1AR7cy+3LibGeT2Z9qEFMfIDpOKlhHGCO7OzBqYFRb11Y7",
+	"KI7+oiy26mqprpalV8tZpLQvNzFhU1U2ZmVjbhY6zSVVblQ6cIjtc9nHESIrl1qWt3l3YJ2cRfAPl+OF",
+	"sFzTABGzbM5XADdYYHGnApvEGjhcrGAW7CqweFiBZzkDnJ2PiYKIZDktUpZyqXkXMqwoJwn72wJH7pBH",
+	"AuCdwLeKWB90WaLveGIxRaCw61CZb0D68MeqkwOO9IU+lkOX0zkHyhfnKVjklCefNMWV1bGEUDEvvmYp",
+	"HOjhOkFDYrrvvAnONJ9qNlATyO6yBWAqjWwBGuUzh0JmcTYNmftPICEspC3Dc7SaYcBCWk/4T1xR85+4",
+	"mOa/zHKGlJtoqSEJdLqQA0qZkyFkTs+ySBZTFc1+MU3bHWH+m/aE5Sad+SK+6JdEtd3L9MEi1IxFGCum",
+	"q/JRTBOS8xbYJ4sdPhFTNzxYFftOl2eiD+h29r18Jmgb276HVFEV2q+DjmE2txkw/Yt2eOl44ZH5CS0K",
+	"A62GAuFtPc2GGjB7tv2x6pS0kW9z1wBd2RDyyRTkPswkRtp2UFWN+NROFyZGegn3w6GZnySWgolHKKgD",
+	"FqXYqkoZcoO4LxA7JO5caCxs5R1z3JH0HRux4lqwlEuIg31SkmIIfioQc6u4qeyZhJgUEb7VWdhN4lZI",
+	"aduw1rHDT7NixxttkR39Yy4XOZt4NwMOuVzdOCPy7gVOKDs664VyTKcgJgq9pqTE8n6750s7fvl8+y2o",
+	"uzZgBtKv2HkwW3aaS3vf9oDnZ0ewezFTv3hXYLnnilqo2dwH+M5pX4ejGWuIGZkTCLUWC7rRS9Ww3A26",
+	"hKHtlO9Twr/rw4JPZ2qjD7+Mrk+aJdJBagHJBCc24J9tJF6pWYYngH6DAKw1nlSvZ/mfFxlaOPfFt+Qs",
+	"gw7abXS+PSngnZnC8YpqrebVIkFrrdH82ttfv3y09861WoFntda8vltv1HfrV2vn4dIzx2Adlx7tycqn",
+	"t6VPz+zJWGfmyn0o8gSRBT4+0qQ28PLlRfpLim5v2ode+pJbGsm6OxoGX23prbZ0Dmm5YBO7iV64iQvl",
+	"tmU1L7S8z7fi5aGKu6U4h7UW/c1dyX9s/okVRuBxztJpGzEpobgluLwO0gcN/nkVmbixOVDxWuvDj1ZL",
+	"31l5OoKajvuSZ1Cs6sZGbtX1UmS2uxjdZC/3U9Lg7eavajcqB2QOINh10mo1EbjQ4Whfu/SY/mumbKOs",
+	"eCIXlRXM36sL82eddOA/chjO5OFMRQ/ZQNbegYsLMZZvq+qmudibpqpuuDgovnWlea7QrqWq0na4Cwyt",
+	"Zwe/t2YmvpUrF5KM78uUTZVyd5hnUu3njzgoymtr3c8nZb6ShC+9zl1lCbzwaHdnp6dbPq6FyQEHHtU5",
+	"sV1a5CNgPgcZjHHunMC8xGHnPvTye+xwnGt57NzoK5fddi67nD9ukc/OTfVqTrvZ3e74/CZSWz64POoN",
+	"YT2lhf0LcDADiZwtZnTPafFQpDzxuBURBs00hnTQBMAFiSj2s50pphNMRNwfZCUKCLkVCb/muboVRwmP",
+	"5akQOnSrH9x87zasKI5MRItf7MT9GQWidvOuWU5q6k34O7ZTa+2toxrhZy7aIVkyK5urRzCRG1Tf0XRt",
+	"q/HYGVxR46F9WnkZKwUm9zI64bWi0D5dfbn0OD9kq7gaXQ8qV+Mr7Gq0CJ0ruxpX24ZLfI1L91V1iZzB",
+	"JVI5EC/QgbiuoN7Ug4jfOVv6jnX9h9aovRD/oScnNtW+7Vn0tOiyo7q7vnp8sZ7DSq5V7sBKm97OHXiG",
+	"CjWS1S9PvrMPzcn5siRf74Cveo7MRfBiJfquev5hYtbzDNJcVsrNRXsSceJZZ4rO7TgqnB9altLjo8ed",
+	"YYwV2VbfGZc4Ew8zlQqke3ZfUykgdNfZWyplXDLxKNZQCObK4nqensNTkQN1FxUcAkUbm8YTwVMPAO6I",
+	"yp2KVN5syGOZ8Vgi8jx1CMvRw/yQhlh1RKBu9CrpO3vz+o7ZjHV4uG3rzOaVnvtjX2ZsrvLg0OE8zgpB",
+	"V8UeENMaVpDsDHmc4FSdCDGiroPD2PM9Wpn34WMiBKP8eGiw1qo19643GvA/jZzIudaqjZu1Jx8RvPeM",
+	"O9NrMoplP+PJSZsE4rdMjzWXjn6Mfvqfaaj1LhRk5B+/Zj5+reTjRnHpDnjWViMh4Ud18ObN5u4edGsN",
+	"tQV7+xzyNPvmA2cQhO2L6DStK6+HK8rcSvGqFK8N3JjKQV52c9G21vWxRP269JjO+Uq+THinQpx+uVyT",
+	"dtHW3DLLfI/L9sFZ6ren2rfUk2pjXbi/bqNdFSz024E9N+KZR0JqFZBZDWHV2/p9LdI7t9C+O0tz8aMS",
+	"Yeq8SEuNWfvUK5CYApAO65mfdvRVYsqW5iRN5JLEFDvVmyWmgD1gtdiOSJTsa8SzFhaeJTfPgBhKZ2zI",
+	"sy6gZodRzJP2KBW9+FFYZ4cuOYU6BThlyJnFGT4WMD3uDhjX7KtNo+589SqYlpKFqegDQEQkunEkdMvH",
+	"mzitZ/iuLfHHlwImEi3KXkHuPXynzu708m97FFYBizPWEV01FNqas9AEmLPg3+cZEsm5xjxUARwttI6o",
+	"bmD8FboC9q8AhkwaphsPvb0wTwcaeL55Ol0uecRnDFQ7QcbCbDR2a0HN2yHmx1wk38T3TRf6uBtvHsAZ",
+	"MFtrSbs37861eu1K3uzn//jfnv7lb2vBmeQ843cvPLFndrSrhCpWmJF8ou8umZ8LznW2U7xqcAN3fpX5",
+	"U5nMXuaPFYcr3opLAhX03qXH+SlcyVq2Pagyf15l8xrv7TUyf1bahsus72X7qrplLuKWqVwNF+lqWFOS",
+	"b5waBN8529SgOz3HRFSwi3Kmv16MLVlzI/BtF6AGzEQ6jKUgVOjAmElI/m1apdnZIAkJ5dYFJSHlIuv8",
+	"ixiJYGhdQXDBuUiVpH259fkqZvYSJCudlQ1AMLI7erjcxXsLn7uJomE1HpsZ2OIc0DHPtbrYZKf7AyXF",
+	"W3GSibT2MuZGFRdhHR/17FJUyt4F+7ZnF2Chi3tupU4xpspd3WbtZ1rCNCnNRl5OEpdRwScesIGaiIci",
+	"9b3RsWaTNM4yIT2KDvPOYuVpBpy6jp8O6+x9m1JVSBcXEtgqO1OG0TRI5rKua9vGAu9w8Uw8Nydx4cna",
+	"s7/7z1/+7t99/tvfffGjnz377Ief//rvvviLP33243/79Ls/sVlJbZzdsuQkB9VtNb5gI/nwPCs0aQNA",
+	"Hvpqk7KKlggQqkEt1m0NTRJaxfL5XEEdLJ/zLfTC2YVYTT2cObCV27fS+qY2BRYE5qxER2PZF+AbXyTL",
+	"FMNLj1dKopqTxFUu1Uvj7J0VPZvrI4ucuyvtjuoCevEuoOokXpxH+OyO4bpa8Fm6hg+se9a5gnmvJ7oZ",
+	"mwwEBJHK7rIJ18YQyG6wsRa2xkBkzAkSuO1MHxb5YkskzBkp8k//8v989lc/3fT0Pb9S0EoIvvJa+Lpi",
+	"s9LCt/W9npWMPlXjvgQCcH1O1hk61qKofGDarHSxSherdLHFeVZJoibzJ51linWAmi9jSnYFG6pUnN3x",
+	"Fw/hpYUEk/BnUILwRKtUt47lsdxxlHt10sDCFuOOHNHoVVYzo4dlJNJ6oibtCU9lLPs5fyH8qidx1h1A",
+	"I92Ex0OWKXXCOCPCQjMNCnOUJ1AG60hjC+2nAmpyoZkojR8KaUkNu2qcRKAWguOXy4h1RJ9L07B5q87u",
+	"EE8kUd6ZyQ6IMzpvnijuwpmv2p9bPo+i+T8aswzwceADrCONriMXrFvOXtNpyxmIXVMpAz5hIp5E1l3T",
+	"SVCKyZ+NjXjtA1Ww5Yv02uQdzMm2eMtd8wWZTM32ApbsbJCqcX+Qc19KkWDDjlqwPoy1xglGuMQuHwrY",
+	"HsjdKRVzz6Lrn3o/ZRORCmZ25CizNdDZQEg2VA9FZFYBEzDyT8182RIUmonLfyWywuKPlraQliMHdlRD",
+	"wSI+1dgZ26L5eC9OhHbchwHwmrKc/9AuYilCKh6SlYKTeNxW4ZiDJy+OwM/2yB5glbKlBIOWAvqcqBFf",
+	"thgpbIF1QqMkd6vana3im+4s8oRm9BxozYjnd+EdeeSLGCUFnh2s0gFh44pznIBiHxjJx5OEhPgQ8CJM",
+	"FxMjfLyiGEsyDDeAY7W13MNhztyLo0MK4slAyMD8bypsA5aCGAUv0BPmTMVYPOPEoXmCBGE5JPR9O5AX",
+	"uvRuVYrHzhTw6Zu7V5oN/H9BjYbv0ejb2fF+gi3Wjvi0oNbXghrN+YzCv3fUaLSazpAYzrUHRgVsAZtV",
+	"lvDyD4wS3jUi027Nc2BrdGu8jlQb5RujkmxbSTZwVpqzbA64ES5FwWbJ0QXG6KZGfnjCzh3ZDcSdT9+9",
+	"Y03S5Wlad71Xjtwb53jdln3wtH16kCTMHxvLx1bt1a326oJZzbej/8DyJPMVd+Olx534W22jNz5Zh6es",
+	"bNtUEeOXKWJcutXW22kLo1UlkAl2l22MmfBm/K0j8/4qRs0cG9O4RNzeH2cLd/GmpQC9WMZ6MIfr75ym",
+	"//pnT3/62z/85nuf//rXT7/7k//fY3MfmV4+efad//LlT7739O+/9+yzHwC9Oy44olwd3m42GvtmbeIM",
+	"uLH/+dMfeO/+86c/fPrLf6B316guKBv9meecbdOV5Y5Wo6+JKN+6VVJ+FRjaKD1LoI5YKhARPbAz1rEU",
+	"WjMjwZiSpexDawjMubtZPRTpw1hMFlrG789DGfap3724P06FTcqNXXIwGrr2r2A3Z2yodMb2KQlYM5VE",
+	"AZG5AFuLjMxn7HPNhn2wzsK3bx+xYqd1lgo+DMk5C7a3MZdRi0aX9bzR+7bI7tnBnoMtuiwwNM/9j/7j",
+	"Njh1tf1RJZHQWXvC46xNw6+1duuXg1pq1fcej8G0bNT30afX3G2YB5S5Z5rN6/Vds8NwNs3zUmVto5ZN",
+	"wX1H/3U9f6btPfDhY3tlQrUDu4rQRDD6mo4T8mXCixiew4jZVbjpwMDxu7hnZmckZGQGKs0Oa+7mPwCx",
+	"XK21F9RGqTK7NJb9Wmu/ETgr1wyt0Wg82c4Etkt+mkyn3VqZEVvlIc1JhVizoRoWg92nGbazuFhzMotC",
+	"NTvfUsNOLHbczisvaIAbW6QPRYpZRdApJHoSSY8iKhCV4wyJDo38irWXPxRrpnkP4lddniRGTAGzRTws",
+	"kTMPsHdH0KtzEDT5YXhgQ1Zsl+FcoJuhDp+lv7WhvqvW2t3uHNG3Vof5dB3APlUHa+ODRVMPrmb0UU/g",
+	"3kwE14KlXDIj/Vc/Xwt1AaRSW+oleoCPrBImw9bOv3Jv8acB0QriYcuCYO4+W/XDB6PRnejlDHHB8q3j",
+	"DKYtUblJLtYbh9O+MA5Gq7IZkh28zBKRacj1gCyHSCQxiBh7TL+iGV0WLiIGFkim4L8LCAvm/ixivmUM",
+	"JBaBth3LAiDMgGsmFXVD9SARRE1knb1nP2hxY/ARaqqvLEIdhOIiazPUj+WxPBgq2XcBO/qLtS9cjWEf",
+	"EqR0xkKt0iwEy2SsRVRnt3l3gEWJpjfIR8Ki+GEcicjoCvDZ8dBG6vABMzPHEr/h8OJBl4Y+fcBjiMK7",
+	"eewpyA6C+sVxmgqZeeSVwph2OOBYMx5FIgps9g1TsEICci7M665JgFrviJ4t80E951hyqScwAwqx8mLp",
+	"DC/EuoBgAxsaY60kIQLrI0FYPF/sPKNl2Yr105guaVLalIkw5OmJMAuwyGZ5EtSyCdwQaaRPbX0enGLm",
+	"ew9F6ozw2U+myuyktN2sbcYMBCvxwtBmrovQsXyiYM9Di80ls2YObK1lrMOMZ2Nda9Xg5U2ZhrZVhnE9",
+	"VkvHhAFWFZmVyy8H4ktJsq5yn5+irV96bA/QTOysuCHnLiMk6VBULjPksTR/xjZbuWMOLhU+dDe+xYq1",
+	"f/cEdBFGduaSZge9TKQTnkbaA4hT6YoskZDn2BH2Fpw3ujG4ZG+sKhj40gQDNzkKi0tFl22A6jZ8wW7D",
+	"6qRdXHnoOsdsQ6xA2AbPlUQUzacLQe/LBc2mpo3q9Yqofe4o93oeU3/hmU1I96GnLwinaCUrXznLocou",
+	"eOHLTs/E2vBiyqVpAgfg+UIuR5Cp3APpImIIG+V38j93NpLHXvKyiNq7sc4O6furRB7sd3KSCTr7CyIA",
+	"9o+rHWHsySG+9FJGAXAE64QB7OpXQbyt3PrOMb2wvgWneUOKGpUkxojnoxEWQfZjnUEElo8zNeRZ3OVJ",
+	"MgWwZF400B1kXmxG/JAnkJqemE2rKRruEDkGfDQS0upcttYs/OZYjEXdfrQ9lidSTWSbhgSMMarXA490",
+	"3GPNRtBoNExXNRvwh8LvbTYQQy2Sh0IvQu47tAG95+ma7lJg3dPPqM4VSueMRgSlga3aIMtGAJMa1PIq",
+	"Waqv84pp8TUnlu6TFrPMmZzFQ9H+FjKVHuiYXzo0Qn/AY9h9xGHqddAub3uoIUHHdAAWGdInRIp1Kpcb",
+	"jSeuG0eW2pUpSZ4dkfQWOtWfrCdGL9ipzbNMDEdmuLuNy7tBjT8UqVEw7YdgXvZhYdxaYm6Wzbpr1XAh",
+	"u0r24n6t9fgJ/LceG8XLPrsKBsH8SsTaZmJhdnKs23hI7Q+0nfhoZHaS4FrkaWL45fLFDOBfAzVOHbWu",
+	"SNuY61L4Rcls4OqO/K1Krft7FX86bZNAQZOTiUtnRMn2WAKZcq1Vw/Qw2AGutEoLIZe2oEV/KGTW1vG3",
+	"RP7S/C6FX7PlTcV96ZootyBI92+ngPbQqF+/vuw8BrVMZTwhxIndxl5zZUwJyOmGtWzuN4IarmNzF2pz",
+	"YQUbQY2WzrT75OxAyu0ZXc1coTSLKtJRmR8u0uFSb1ZScU6zPi49dsd5abTjwKo1LuEAkIkBf4PbGAjr",
+	"cmn0mTyscMNoM5ABgCedZYqFqcjMnRSyWOpM8IWxB6eTVMxGr260wt9WqxAbrbTbF4czlu6pShGqFKFK",
+	"EXrRFaEqyHVxQa71lI0Nw1y4Fc42znXgMv2c/wWcC5r1UjVESmGuMwTVqrMDiRdPXqCAr6OXleT12tEz",
+	"C3h1EeEz72I7t/iZTtREpIvdH5fhrvEkxJOgNpZwccyU0ZZcJnA1rO3tuNAwXHXFV1d8dcX/S/Z1VLHZ",
+	"Fz42e37+kUtOqD/eSsMpDzYNUT1BxDOQRNpWfac6c2pGN4sf8qyomLScUiOdBEXVA7QKqQAd1WgfEnwx",
+	"FjyUJ4maaA8jHvSTCUCCDvmJ8L/BpOjzLH5omaZ2d0tCSdDKmzRLzzWW1FVpKro4t34dAvSw1trZbZjW",
+	"hzw9MVcizqaNA5GmiPUMasTGo9I2KCLlWonlQxV3BWs29nfXCdvQfOHkXZQq48XVds210DFnCA9DMDvC",
+	"VQGgr1q1Io78O/9ULWDBDG5197wror5Ib69CCJrAo0xUbKDV9bPx9XMEcgLT70HyFGQnYH2c48WEW3iT",
+	"TCKXg6CFoAQiDRjKhVpFsI3xlbgshwDycbAPLzDy5TqSY9U0Hk94xFVV73PBg7SeGu+QfcXpONsmBm2q",
+	"5pUcWwLaXYQFAMEJeuY8fBc0uMc1LbQx79pxlAgy43WttX/NmKj0pyF/BAa/rrWaV649cdCt0FAvQ+eA",
+	"hixeBIB1PgYhRvQ3yMTp2wdN6w4GtT2JI2NvgllqlqSTCD1C7Fa495WMMwWw163HS61iAPbppjEkYuXu",
+	"jCtm5PA3MRRp36iU+R+b19xfSRHJ/7YHeTqQeAVafhqrNM6mMCFFEKG9K6j8lSdnOTg8lNEI9dPGqfN6",
+	"aTY0cj17X7JFtq1rQf6zD0hVa132/lJI4Ya87e5ARONERG2oFS8ObluLHjfoqXBudiNX2Y1b+d+TJIew",
+	"dvXwMbBvdcUmKN4OPrG4ZoeFj6xFKxZr1yFje8KWs+BAVCffM1ajAx8DYID85RMxyiB9UiJUee7/NuoK",
+	"utiNBHDUCEwliMUtxYSBUTavj9wfF2Xpplakznj6kM9ZkavIhyvmsD1Z+2RdrBVYXQrVpfCcLoUX1cau",
+	"LODtHLA6l7ur3U5LDF187dJjS/DwZBXl+SY9fB5K9EUdyK3Oo52ASkm7MIBGp6QRsJNjJDkrpW0tM9Ru",
+	"gFMhs0uPzMa6EsKZFhIIll10e40Z9YhHUYykNfdT09UsFu7KHPJH/o+WR6nwm2NMUsjBdEE61CssE6o7",
+	"+tW+o2fF1Rnc2RnPYp3F3cVlrTcxzunIvtCwc6RLCMeZKXUCVXWme1qkkFmVUpkd/rOnUibAlkRXdmBh",
+	"vANyAgYuLR2RvlNjyHbVUNSP5SyatnjEu5kPQhuw8cgC70CiGHTW2L0jFcsMGBfBYFbOQrXIezisFuMw",
+	"FrwCYs0QgzcT0bEkeLlhHEmAxTMTgJn0QEAFYH8YDPZeM9a1mY2IT4mtyvyx2xUiwj8C7rl4lNWRiPI9",
+	"NOJgeGBkmwnbBfacgIEdB79c36OfgFYHJvWhSOvsATpVhxyIELmG1bmBT3mY4lPBATDQ+x6spmmepx6s",
+	"0ftHN+vsFrzt/1woeMxNvLqz78I6C3upGobQcJgpBBmcxJGQxFE4ThKmMzHCfhxIhlh9kHHnYNKxOhIW",
+	"T7fQVwz7LUVHBNY09MQEihpgg0G4PIScKNOJoUpFG/8UIp+Y2bNDs2FMhxLRy8wGgz7cF2lXyCxOaP5D",
+	"OU6SkMU9JhXuignXbCi4HqeW9THPBrR95szcSgNzGNgg7g8Ql7E0jAMx+TmoaJ7l+PGH7mSyjujHMvez",
+	"ULpPXtmRFaCay9AMHwge5Q2eVkFuDht8EwCxaNFh3oEdgy5XP7LcKKS6zdeXmw2xlHzE3EkQro54JnbM",
+	"ZlqF8tF0VJil8Lp4g0k1MSuHbHB2mRd0LCti3m7ejQQYInGfwqZdWGkvRoVPWn7nFmZ6BTUhx0Mjsynd",
+	"K7C/R3xqhHuxN0bYmxd2HvLUfAGk/WEmRu/Zt80/voYtmP+8ZVopGcPBnJjGSdXiRkGm99BjmA3M1lh1",
+	"ljvTwpDtCHM85JzQwQVdC8AngO5vroIVZ+DN6U3X9pvTm671N6cu7fbNKYGtHuEH3pzes59YhKns2BF9",
+	"NOc6u8mTpJQgYr+xB9PJbbKyBNfn+YM/Ew6qWbAcACI8EdMQ6IGlEJFmYWcaLurOiZieFyXq/NEB2Wll",
+	"uGKpyMapnEOuhaeId9bGBsu6DvK//ITtNsAwiYdm+9lx0L9cX2OZib5Ia0/Oha4RBKEVnc2dvcZR84oH",
+	"9pNfWZiBSv/54WNYEZuMjJci/Oyl+My11uWyKxIgotgNapA4b/67ubtnOoRwx/BDs9EMatEY74v26HKj",
+	"1mrUr+3v+j9ev1xr7dUb+3uFH6/XWtfqV64HjvHimpkzYoR0LBhNMlPHQNvhEnc1ZLheDmpOZULCC8q1",
+	"NWoSEHo0gtpY+v3dJccv9bTZvGp/ML1s1ptX990P12ut/fr+5SvAz6EynmC2WTU13tSYuYF7yfnyl+Y1",
+	"zySVuR23pVfaqSeHsOtPt3zNUyuIiSrF4wJpGnjEJqiWjkag78cStQnUZtCQATBvPl2T6LPcfE0FHy6l",
+	"NCbboq+g1oeI8CENBa5t1k2UFprFyJzfVVLH2jd32WthJh5ll+BfO0S79HoLbbbQckcRRbunzZdwNrmH",
+	"jXn29cN7dwNjOiDviqWRx3js7hxWOSDE2GgufLozFY6nH6K3lgmKYSfNeDQzF4/R0MLHx8RkdFxrHdf0",
+	"YJxFaiKPa0/CYPaPOO/mT3lhFIQUkcbfLF82EMeSsdSCwLsAsO0joNzMtGvGD62i2RzSGEM0A43qZGQf",
+	"TUHzspsDPVCTAmSWlJgqzCYqPUH4e4/ihida4WRwmgpiCzG7SKQs4ycCzWOsY5Zsz30K1bXceUDvu6y7",
+	"EyFGWB5PM2Iu9GMJNNegEUeJMO/BVPj27G6D2iL/Sa4pDnjSwxl0KPqZP5hETXTAJoO4O0AiMfbNMU8z",
+	"oJg5luF7B99o37x39+7tm0d37t09DGHim8Z4RsUdMskpBfw6C8lfXM+Uag/H3UFYZwf6ZPluNRuzzKo8",
+	"hAF5jGJLrcpDmmJcfBzP4t17gzXwp9h6WTKXWg+rs5DLBF2wM9orannXruwXtL7GRlrfnDgoqH01+EuL",
+	"2ek7luYIttjj4xrP4BiUZWQf14Jjzwg4plTrY+QUO661Hh/7RGLH5qp/8gTWJB/nrLZdem9WjP1nTPLF",
+	"+zyWeKbNf4EXFPf0jiZxZib8DMm/zJ7Y+Vh1Fvtsv646M45Ecgia/2tZ9+s2s6Ocfr88a/iI6xPT+qvA",
+	"mM+p3sSq4CtCstpnCiUYEWjLe5dzfb8R1HpxkmGa9zwg7JPAEdYu+lrTfO1j1YH6jMt53QXVKZ7EoxFZ",
+	"MK5U0XHgmt+Q+78ztW+A/VNr7V09B5592hfrICrCDq7k0Fb51GYOF6ZMr8qCtrDETZ+wbBJ3hV/XRgqE",
+	"5TBC1iNSREnXLjrbKUAEDZjjwLRIRBfK3CaoC0mF7kRKDMev4UVuP3csUzESPCs0REYft9xLITaH59No",
+	"fx+rTp3d6ZV93PrkiK0PCY5k4A8jLq3vP5ahaRY+2CZlN3S5jtSckbIiTVVa9zs2O06rt36sOqjJGmsJ",
+	"y1C6J/3UWIkB02oo2GAsI8cjCGEvL8fSmjaoJnGWCp3xlOwZDxXBLgTP5idEREAfeywz2x+ubaWv7TxG",
+	"PHSABp1VbBUALRxQlAR0WCONRK4zc8f5hAIXYnaglsaakRRrQT1LiH4ZI0vCYwnxIxLN8BNsDHxNKjaW",
+	"kaIIy+za2nCX0YIhjARD9wEc0I4YS/Beh11jrUah1czN+F3RJDtwwbMGHDeWjmW+BIu5o0giPu+yylmA",
+	"zpJLb9k1BRcwxifee6fVaDSaKNY/Vp3TmqVv711d/wtejWGh0NPsSmO2rlOuSetwXjCbC6a5DBSe433d",
+	"44kW3vSUX7wlc7xGm+7ls9dxGiurOOUrW9B6UDEp0XEWrLun9vgIDekYYpWnaD0LJnrdnXQ/4XJ1ElgQ",
+	"PXkyvJEtMWZxeCK2Qoys8n0g3wfuP6ZSRsfVY7yF8CIdt7V1vPxPOWaMy1bbv/xkiZF56TEez6XJvPll",
+	"dw41D2ctwXYbG1tpC+XVjE3WXFs4nYX1dZpUMndCFQ65YEg2I/FtxlyPp5gxsZmVtpYe+XXVuROVVbbO",
+	"n+xLZmOuj5JivxAsoZ2fMTrMZBjL0YK9QZmaCxmYaYpzo8WZHMa+MG/mWLYQh+AJAGgtgWIzlppUWZuO",
+	"YAkY22GmRpXwqoRXhRC8rbQzJwnF3VkQ8YOQWiE7eQlUhsux7LoMZj/F8oaFyaD0rb7IZp42utcSEA2z",
+	"bwtJlWefLQTnvA0yFOB6vBCQ/bW5m/8MMHr2D3tBbZQqM9HmT/Tj5RzIzr7f2N0/q8yNNa0ilxwADqPK",
+	"Fby52QCeLJzTzpSmc/vsCncGx3onlj210ACwJ2Gs75jHzvwkzMWSn/7Tnz392z/94gd/XrNXVRtfck6B",
+	"tqWQuX331p27b9fmUw+xgc//8b/NttGca+PBvZu3Dw/Lm3n22Q+efvevZ9vYnW3j8P2bpo3Sfvw/X/6P",
+	"n842sDfbwFsHd969fQu0rS3PKq7SaWe1p8Yp7qQtgjSvKoQNTE6kuuOhkBmqsWaeNojxaiGjZaFeMRwl",
+	"HAkeSo8exGTpIf3ygznZoawTR8zc8KsbZLudbSdyYUQxn+oVA4qlgRG7p59XZASTeLATbfdK7dm//tkX",
+	"f/Gnv/+v3/vy59/+4m++/ew//fyxkcVP/vCb733xo589++yXj40ofmKmw75Msjl/52c/efZXv1vD9KGG",
+	"LpgDzCm1tdaHH62OF9kEkGpANBU+NoYlp00FT2zNzHlO7ypQyluapG5dVsNCdmK68uNXfnzH/JTlgm5N",
+	"AbpQD7j0mBzxi3if3rMwkAgNLFLBUih5ElHuHrOtYTprNhBxyjLxKFtE7ORJ7FeQ2ulVZWrafPstpmM6",
+	"ZSdUt9KLeytVp+/iYj7bHL11deKzZOEJ3UkKmZCA6AbFOrHG//Yvj0XENgURsWneEn2xSF2Tn3JId0Fd",
+	"eaLSIlVNySF3R9WdbTzVf/jN9z7/1Y+efvbnv//3f/30z//s2Y+/8+x//2ytjBD61oWy2lRy8l+m9r6u",
+	"ZK20961QdwKSgJ4APFudfqxBxi9x7L0PT7z0Tj0zjHUcejgxlTNvK2ceTOJCRx5O8RZOPLOm28HPCVm8",
+	"t/loBHkJNT3UbfOPRqMJe19rvONrfCdRsr/jfglqqUqw6A+c6GZQdOkg91eTJgZ87f63VmrUuui9ZvVU",
+	"Z2LY5uvoCGamLprjP0nanpZAycELJriQN2KxMlZUK3SbJGOeglxckkyN2hY/D1SQFUnQZtfx7EjOcDlW",
+	"UwxMRyqXXqUU5C69sS5k364gRsuv/UuP7SZfmlbrpGwlIF5wAVF5Vy7Ou7L+IVxXhX7fbrCzZDiWTAxH",
+	"2ZSFeM5CNpadmGAqhMTNhLWPlt0PgCpErycQ6xKQQgD4L9YOH0JGlrYhmyiHY6Gkq9YDOIyeSpE62QYG",
+	"eJytTY8MSXYXQo68tXa5wH+UCyNQvZ746uUC9RDrRGeUxDXVv4slPa5k+78U5a+iF3zRXUjWcaRS6006",
+	"Fx3y0omYLnclvWMeOEcfzztiepqLxxyug/t3GPS1UpouPmvRTj6WEiJdk+8fCuC6NroLgsF0U5Hhal2g",
+	"slVaSUSoprG22AzC6D4WF0yYTtYXlOG/IzamSTD/aa+iVEVjrOVZ+bJ5R0wvOq9r9VAQ4onCErZto0H5",
+	"aLe4b++KCczCajeu6VN14VYX7kYXLuwhxqWVcudxw56afXWEsojpTI00YLrEsn8eptuCRC0r7KocrZcj",
+	"R2vD3br5DRusllDiHYcuT5IO754UCKzBSC69qd9SqYPtICSn0DYRWnwjR/obdpXsxf2QRaIXS4GoUYAB",
+	"ziPnVAnwVx8PxPwHgLZqFkdCZnE2DRAwiHAyCcEpY+LRSHQzTRwbBywVXRGPAPZnaKxyERH2k2v8K9qv",
+	"UxsIy0oSAJKf9YXYdniaxqYrRBHiwUcR04gZK0ClEvAm9GGEF55tJC94BoAowEN9X5pJAJMBEOuIAsPo",
+	"cgX6CnaAnierunE5ZYU3zVBT8TGAPEHLR9ZZZURRplIzBdh7BPM3bwcgdvYawB9S6PPMmwD/NDe1UQq1",
+	"wkSgYWldcMIB0pPk3tVdpB7BFgC/6nIDKjK1GxAcarM6qmdf4w5OuDdOoYhTj7sDeq+XqiHxeEVRKjRW",
+	"du7vXoch4dohZTqB2GJbiONPgPn+N81so9PLHMQRAGKJR+a/bMGp2+CHoDKHyDOuiZGkeYV1plBUgXtT",
+	"yWRqPquSCEjaJQBJYrEQwPyWQUod8RNxk75S24Lmepkm/MalN4pIpo+Pa0Pdj6PjWosBbOnlZnO3eVwL",
+	"2DEVp+Ffbt1+984fP7h1XHtSTqbRiSVHsqJ5gNJ1lWLq5JpfWQgL7by3TrSQwNhUET1/bqxX4yoU3TG6",
+	"BT/8qIgg3hXxQ8EI035qhQoda+7WaVVm+NG4k8TdooZnhKi+NEoFwBYvvMoOYIvYEvJkPJTawTghFmKz",
+	"wVJjgjrRTNh44EhmXWNIK8CN6w54yrsZXIl3CQWQuJTrLEyU1tOQAXtJ4WvQbqomhKsHzSKuq1SZvUx7",
+	"cSJajNtLCyUf0yMjxvVAiMzYyWkGaOyvNet7125/tdl4PQCY6zRVKQELqXQ4TjigR7t/5ZeKFfcI6FVn",
+	"oXiUpTy0xfLUs46YKpogGgKwaolHmVebPwQ88lGqOryTTO1IvjlWWVmR/X1cpXdjnS0144fjJItHPM0u",
+	"mb7vWIvYs5fNPAE/iM7qXf1wdSPWfJu6ceF1WjCJZh8/+86/efbjXz39/i9rQe3pf/kPT3/wb81+N7sP",
+	"boCuSBJ4rrl3rdGA/2mYJ3/zN5//43fMk7BexOesNZ27VE1qrV2jFObv0wapBbVnf/Xvnv7lX5a/7PXH",
+	"trMHauMWzoLCPJ/iMSg9jjAbFRHiKwkuYkwA8/9JBSY11bsFQKgvLbZeCwTNZwHVS03+nBRKaBDM+Xso",
+	"jFF5NGY7iG7HPQPWUZyySETjETpmu1yyDgRaCU0cOAig+xh9xV5QWBYAZ+e/F2c5CeEiR8HdwvDmFMpS",
+	"Eq/4W5aMazGP27Lz/Wb8LeDaAhoo8WiUgMCjyOGiL8aRXvpBQvP29MBYZlf2a/PI/sD9dAcfbzaIB8D+",
+	"2z3O05RPsYtlXcK5VOkidqwr+7PkWLPa6HlAmlOOwdbhUYxaRavDuOB2jIq7sMrc3dYvNH+wVY91xjqW",
+	"xqpEumQ/KFOc/qUyMK/tK64rpoKgVRcGgE8K6di6y6XPYtJoFHtWZ4fKqOVo30/ZQCUR0XKi28Jn5QTt",
+	"UipJwNU2leShMEa0B0gfzoo9LUgzPkXc3QD4a4sHRW8Rc2mceZx9EFAqkJ4UWgZHb0hUdPjlEZ8mikdO",
+	"5UhFNx7FZmXLiRK2k7AbSNTFErTcKl8kJxe15XE0bstPOLOKCt3iI5EaaVd+F5gFnR3KaZked24tHg0B",
+	"3K0+mLzHiKGDTb9spRj+ONYpyagE/BnG4guTubBEY3Wh7uCDFoXPbxIjgpHqfrNMEQCbY+ImMx3A/B0T",
+	"LB5MdOZbMdiLk8TxFTg8AfKY26vqWBrhAr73N964ZdRcu23rb7zhO5WLnSIyGj4UHq6f+ykEfbl9IqYh",
+	"sB7YzhekNRqE5qY5ltZtr8VDkfLEeuI1+e5teI6CFX7rPUcTgckS1lnirmLg9gl8cnF64Vj6Q6IZOIqH",
+	"wgwc71q479KxbGfxUFDy5dCiN4DTGRjGM/JRmnfpTZy2NvqtNb469V4BQiJ4a8jl9FgOLdM3EkQkCRsJ",
+	"NUoEXr0dIaS5NLsDEQUeP15hTWLCXKWRvMXjZJwKjcuI+4NNBsoYMFJlxoahFlmPx4lmPIFbn7YXJoO2",
+	"mFTWRx+Ab2gss3RqZjFnB7NgjpZzzi62Y5fQQkakVzAd9yXPxqlgPMkGatwf5IiOqW3D2y9gVMCxcDQh",
+	"DizDBi3MyIcjiC/h35H+xPJDwCkJ6VSERv8YJab5mT2NszAZmJ2YaaSf76qhJTsBFxlRt2OScEzhCf9o",
+	"hVEs+xlPTkIg15uI7oBnIdLMSXDJgZhqx1G4mJbiFL3kIskpMpUU825JXTHmWTPI1aFWwzFEg9iz02CE",
+	"ojuutVat0TYvtrFqDBYkT4oxZw+TYi7vNK7tNJqs2WjtNmyuq0rvol5AHrMAiNfsb7/60bNPf/rssx88",
+	"/V+/v/P5r/7u2f/46dM//9TcBqSVYNzWfHe8W/tojeRgfzEu2LcIxxmmNifEsipeK59immFo3Ev0tQjE",
+	"Hz4mgsdaq/bsR7/4/Ne/+PxXv3r64599+fOf/v7Tv/j9t//Ds3/4ybMff+fpj//707/6tOYmzCh0u7B7",
+	"/FPSptykGVhigiJubOtfLOz893h0an04cY7P3pJVRVjlkzTiBvbT1N6lJYrBhhb6Ii/kJWISXBKwwu86",
+	"Bqw5Oyu0AisMzHU9LBDhDpTSQsNdij5KXWZuk85gDsaxBCbyROhiisBsJyyXl9/aDWQlZFJFAs0/YqUH",
+	"7irIYQzZa1oIUK4mr2P9jGn4WHrqlqciUHwdMkPJ3IdUGoas20TxW1TprK5ptYz8UUvmiCkR4KlABQB0",
+	"UNL7CK8+J5xNxTCGYCSF4fxP0cAoEyU090ubMh/DFs2N0Mh+C0kWHUrEDWMZZ7G5o5ApNzRz1o6UFP57",
+	"4KNwWxEUOKNUmGd1nd3FyYU3Y6kz0hF2WGiER9Y2SkvYov5r29CVRsD2LwdsrxGw5mUYboNZbZJyRkAy",
+	"GuUEGtJhnT1wk0DmwYjPJq0cS8aOlEKCOHzRZWfk3kV758OHqUuYy7F7A0umUCMb8ljGsm8bIiWTNh1S",
+	"+eZTbhHxw4B+4B2p0iFPShcB19hx0+brS3NsWvAWhdZ4fiZB80OtOhJYPcVPhGThkD9qW9b40M5tkNOJ",
+	"EhtyaDRGNc7a2K570kykr7JHoLDaMZavOzRe/LA3BDc/rSXDNk8u3FTGQLiXRriGKLOMneAxNBMuOe1a",
+	"4tlWyIoEpqf5D7JW8AjRjEACDrw1ZDESySnzpZZN7yJxAmmS+TyQt5Gbo42zCup7PiyMtWAToG3Dw7iT",
+	"ChJJw5xI5d5FRZ0MNGSm8wmLzSb156z0E2qcrfQVbG7C9SwXMsktY23ZQwQLdM+ryTM7pSP6sdT5VvGG",
+	"Ddze8yuO19qSrrq5dl1wuWQBUMGDPDbHMvS4KEIv4Wtmmsz6Bxjfch8GF27hs7F2k8wzeF0XBTBuGG/A",
+	"sK/sgJkZsC/6/CsTsjMWcV4f8RNxmy7352g6+dKmyBG3wE5ChaRVfBFCYk4K1FpXGkHNP8211rVr13YL",
+	"1pT5M5lFX/6/f/rsVz/44id//+Xf/+2qBlO+hgVj7AiMsVaj8dXGtRZkLoBozm3BovirtfYac8YXKE75",
+	"kq41K95r1Ib10oN3xu/r7lFzH6spXF/xbalqretYL+xma6U5mRnqtjYl7M6X05gsswevvjj2YIk2DACr",
+	"tn4Fivyiis2vMhBtMqMZICTawS1dNBFR0UlB1yF7BZT1s7Ya7XlZZDXe9CiCS3a40dtjaXsZYnqsiNrY",
+	"rNDhDdaZMiodDyjc6uW9gL3o/NqZgou6zjCIxprml31nbyIU8YTHGdzByNrrUYhxKh2AMDN6yc1FDUpX",
+	"KrI0FnnTDVIJCn51qSYt88ncyop7895u4poOmEjMYJRvXE0GCseEfu7cdz4bs7ZJ/Zun6tyW0ay3dgsm",
+	"YJt2VOJxNTvJXD4f+U5Xj1Z+b0OX5m0ZXXTGpM2EuXzBmTCW0K4kUFolI75qyYjEFIbHI7fvzidhZ6Fg",
+	"f3wKJ6t/Emsb4gpfSCLCOnpXVaV40WhLhZvRZj/Z0MhMjsB26QveTtdCI+DL4sTb2/Zyp2dzX646iQW4",
+	"sdF/A3f9ZCBSEULwm553B9fhLk3BkVCo1nUuK/LnQkVIcGrp7qK020Ma1txpnBvawp4uyI/KB1nIabKQ",
+	"PtbUomSvjlKJ4PKM01G3uG9vKbnU/DqM+9JYWGOzXQaCRwSdeyiynZuw4PMb5BblSuebojA1c2ViVVbT",
+	"xhdi3Je0NnlRFu70ddjPFqSm2josS9QJp5q4O1MB5b880QHLlLIp9cZMiVOhra9QjpNk/ky+LbL8QJ49",
+	"DhchbqHXYp6dN6jlnfThOq4V4Do8IrnWh2Z+7j0UKdStwWwdcX1SC6D4AQoRsBonITz3GVDcFM5NW/Xa",
+	"lh54GyZBnLlTK3Vg0SoGQXtS+BQsSC/uWiAD3+zYLC7Fn4gO5HDSFeLAJ+rsMGfHNaKRHP34eVuqbNbC",
+	"HK8uuMYxEuU2JEviE0xV904hxEiHWiQPha7ngEOUFqaNnIhlnX2QKtlnFk5PY4YW3qpQJuOlbeNBdzl7",
+	"kaIA6lHe9ULSGdTz4zTYIECqJhAIhpBhnLmEY7rawUB/Lfxalo3uyWQaBiw85ENxGGfijw6zNO5m4et1",
+	"Zs4dO3r3MIDa7ZR1xCA21zQbperRFHwjRw/ePzy6fat9/8G9b9y5fUjBEc2nmoXf2HlLpROeRiLauZ+q",
+	"TLXYIMtGOrQhZnNGIxa2219TOsOlb9NyQMTOfDY8FN1xKsIZtMX87eJrri4fU9YoI9DyrSNpJcawdWGp",
+	"HSQCze9wrIE1WbgiXMu8mM+i3TJ2sk13NZ+yWEKvd94SWXewY+YUk9fupXE/lmExRmVxI/dYaOESuqnS",
+	"uq3Nex4eitvS4c17Dw7b9x7cefvO3cMQ17unUvP1Uar6KbeoKbD2UsSwm1CBwKDnAckbisD2VRHMAaeA",
+	"ZtJqmuBXwvhTiMezTn9qx1EiXGamVz9L4wkWvDbkj9qAhBDauGaXayqTmAyENAOyGQ0AsEDIi2YuYdJs",
+	"qoE9U3V2gA9DdiCVbzQbDadT3gCX3hBC+FaTVklk5twM9gObc4tzZTYwuXJEtGP+iMUc4QGEZFuQwYgJ",
+	"Kjs6SwUfwmLYMnvVY/uNZp60adOL3+Q67hZvca3MWGHN8oM7UBMmFZvEMlITyhxxI12Y6uhf7hvCf3lI",
+	"oF2VpqKbsYFKtWAdnmVGHOqMI3SWd88iTMv6N+nFYsRX6kluOwYUYyaBB1JtDUvjqHCNejbpCgZH5R18",
+	"pQEtDlHlWVXFs3AVZaXKHRVN2wAlU2vtN65fKdQr66HpnZnaxZEez2NC+EuJ4FrUGZGTs9d2X4cbB7nG",
+	"2Wt7r5tzkCUiz3Wyf6PUmIEaJ1E7FVk6DdlonHm5Fh3ePWGxzBTmzX1zLMYiYNHYZvaED24fPfiT9q3b",
+	"7x78Sfu9O3ffPzIqk7lToLk2PNUm10poKxPC9w6+0cY3b957/+5RSHEfDAZB4fR4RCriAwjjAAIbpaeY",
+	"kz3g6TARWrecwrHbaMCwy2CYsOIC5qkdR1SmQY3BvSke8W4GER6e2fn8gK79OJt/3vwbHsM3HBg4RLRI",
+	"z7DrkecR4RsplwQtHoN3yCyNN+NxnkEDejTm1FnNwFxYwxFq2VLZQFpfZZQcpOMcyokWmRYKRw/zH85O",
+	"UhEVC7s54Zoicl31EIoppiJzyihMhdMELNw49poyTKnYhNqGrDDzB3/rmdElXLsphyqKeCiSWAo/lQgo",
+	"TjWqFHYhqCv5F90iSMhWGogkWgJhDudAqqxtngsdpFYeC+IsSmPTczvHC5vCB+qxbuMbpXUbGEamq3Tz",
+	"AKDNsnjsSaejPDbqVg1riMxxcGaVxnyn06h6AE6mnV/aX/xfBFjiiwnninTBRS8DBv/L6BrN3Uaz3Wh+",
+	"7e2v7/7x/geNP7n2v1z5V+/svXf57tX71x80j2qoJEF7qwzoBoiJKWTepZsM5bc//OLXP/7yF3/27D/+",
+	"Ym5AhEmw9XiskrN0RBuuxWmrsLthr1dWyHAXr6/krgpcWWHGVpraZvk5fjwLpHeGoraIL7bAJSfkbOTK",
+	"KWI7HUscskAd492BvQ/NnWeuNDWRti+BTZ9XNpfaqz+ss9DYdODc9kLReJvdv3eY4xrk/QnZxAgAAlwA",
+	"w1xENruF+gF1mljMgYiRcxc2RzoS6BjGutihK6zF6gkl80xucytNaSRximOpL7nitktyySaqKD3vyXnp",
+	"iegWMSQjgc8Q8oZ8mUoDgcjcAvlqNcJaq9nY391ajgarfWjv7K+eP649+WhtMf6m2dkX7bAg9E1kss3T",
+	"TPMnkSnH8xZsvBbY6H7jutdoKnrGvLB3K+4TKn0sqIRFz8URoNaPRr5umee5a2WsENK0rI0C8M4bLWTg",
+	"erktFFBhnVcsk+xhKgCZoZV341/GnQl++PGIoC4bmK651vV5mrPj2t61a1ca1+b8HZZC9HTQC3RdeBVI",
+	"lMnhWdhoQTtc42ic8k4ytdV6JLlCvCDRQSgzj94r9xWMtWjbqv0w8F7FnFUsiLPJH4CzPNwR0kiciL0G",
+	"t/ofNXf39i9fOR43GrtXJB+KP8Kq9PD1YAbxENm8Hf6GMXP7AEedEahAnd2RM59k4VexfobpEe+KgIX/",
+	"/298A355/+itnWuznzB6x0Qx8c0xTwiiFEE/jZbgWgUcZcQv6CRcnkDxopFpw1jrWPbr7H7Cu2IAoMdQ",
+	"GMgJJdWimYpHI04IEzvOgeImD/0olM3C6FerEwFPlLW/4/ySJ3cGLgsmLreR8RwRNzwviCh4rmz4x+Ju",
+	"FFqxeQWL3/cqk8zrNwr7C/KVfU8GIVKbcYVPf/kPX/7uf3v2478OvW/+T1E6badj+UfmZoXPOgBZqjy4",
+	"4eOOj1IRxd1MQ/WVU/lGIyGtrkfXQpmv4VDI6HC4PS5EUH4ac68RlPNhh0/r54KMJ5qVMhf7THrTxiRy",
+	"NnnqcaHq226/1uI9GevCpvR1SyQ1o99bBbxW4KNLeCyLXzyAkxzMSBy/zVma/qe/+79//+m/f/rLf3j6",
+	"2X//w2++9+XPf/n0+9999h9/8fv//OdPv/9/mMVd3ImgptU47c6wHee0/sW+3c/Fii099BjSSzq4TL6t",
+	"3zGIH7XzriGr3xpBovNLUMcdlE6Z2aOFWrQynF9zgTWDGiHVYBju5t1aUOvFkiftfP7++dMffPG3v/r8",
+	"n/7N0z/7u6ff/8d//vSHuOS//6/f+/Ln3/7ib7797D/9HKf3D7/53hc/+tmzz36ZT67j4rtsRkb4dbVW",
+	"7avXrhRnOlXjzEPbFP0hIg80A4e2Dbo3l+2Mn4j8QSKIcOR9V2tBbSLi/iCrtXbNaXTVW76Giwx/RmrV",
+	"WjWQBCCnF4QAnwQ1CCZEp03r7NytPlOlvVzDgijt9prbcrnSjTNgq2VT/xahW9HuvaoYrVLczc2OpUnc",
+	"u1Wdhj6Hj7y8DMHq3is5uKz35Xw9XKY75N86lqUOLtuPeQ+X/csyF9cB68XGcqc+TiB/7euH9+4yo3JQ",
+	"W5j9xiYDlUCCSHcQsI7o8rFL0+JGHzYS0468y5PE6HKUrATmxkIzJUY/IVko3GMkyQvcyG4JINdnZNTQ",
+	"lEvNgczNgZxZehzNEqWNZgFgLq4NUuTxOwQ6xyULPSVv5x0xDRHrz4zTM5yoVtD7LCp7qQvGeot8LH3Q",
+	"PoBWwb4t0U3BJ/Gcgctm3YxHEwVKmg4sdSLwICgzbTHKiBJV0E44+bHOWYcLzuAbcF1evXYdPJMl3/ho",
+	"zVvuxfQjlusNp07WtkqDczvu7no+RpA72EX4T6dauf2U6xoWfqRoEYPIJGT5KOZQA4r7n7yXVuLG+W2W",
+	"t2klH7UNT9TP1NXobYT1HI32m5WGU2k4uYbjuSKdgF1P19nUH2nO+qXHdPaXlmZSMsd6V5h5afOyzNOY",
+	"ZtY3knxjlbJIV+CfjcZi6d9n/XS2bT8bFX8B/2QbqDEXfvPytfrlf+WiaJDCZF+nzUHV7sYALVTLLrtd",
+	"C6T2BGYVy357QQgPbbWlo7boSaUPNd1DGtxRtaff/+HvP/32s89+8PS7f12jPJg2LAfcPrP2era0VR33",
+	"pcNWKfGwbBfZDGqZudtd/aHKeNJ2pCtXGkFtPIr4aSOf8DjL3zKLut2VY47SLZHxODntzoFcgKrm+IJr",
+	"jtGtAe7xgZqwxFhbMVLfimg9aV5aXTwnrC8hPMaSaBIhlHB2//bdW3fuvk0xJUojhKINzLPEspoV0gdH",
+	"Qkax7IclzOXwseqSOINL4mIFP36gIMztTyi67b9WEdgkklcUz/tnIZ5Pl8Xby91VJG7ApJqwmwd3b95+",
+	"993bt16tfL1XjXkdhFUhgzsPjELMe0tX44ykFo9cjKy0XNxjd4XSSwe9aiOw0VjYakUKZoB1jG65zP6J",
+	"cnKwAI9wYM1dBJC1CEnVVznYpc0uIDxRCB87JCwQ/wpQc73U9K84PiKIq99w1YL4qEfrAD6lAU9FZL9g",
+	"Lh6qH0YgKc06ZkeCz8k162iT6K2vYADfDFHAXQVfcIPP05Jo1MbiJ64kW3xPxZSCqoHtl/oiYyFVCAC8",
+	"LAZ9Su6227h8L9zlxgdGTWjtBfhf7Vi3hyrNCepWuJJmrp5Yt6Oxi43NBN/I9UKBrPmI2+ZBtsB/xWZ5",
+	"++8Qgy7wJNjXmkFtMpgCPmi7NzZa9kywLj/vdzK/uIS21g22VzwOtTOMnK2MfIlb67QLBgSIrNCELvie",
+	"oNUBucKdMI6REAWU5nNR7MG5SakXpZr9UaFSCKGK6W0oztfIzoJY7zrnfQscXoEFleaaxT2wU0QqmBST",
+	"ljUWLPNNkkAbVIqF2V8MJbU5RcfS1ejTbQSV+Cri069ouhbq7E5Gt5iFKgpctpU7f7ok4WmmSAqHO8GK",
+	"q9EI+KHx/eBYAmD2QE00oFXQHEZeihNdEK+FCM4avl7Pi7t4B2vesRoMMAOoY/MVdsfyTo+CY2N5ItVE",
+	"usuJz2Vus9cALBrDc+FYdhPB05A4q72iOqqTez0g4EagJzKzaq6pOMvB4Sm761jmKATF+Nh+43pAFXOY",
+	"dEUjwLlEMa5bHqQ/WHZQvRa2ClqHNRtVyu4/uHfz9uHhnbtv57j0dZB2Yv49qgX0niRudPeko64Hdccp",
+	"HC7gCSxXkdcAXlXmdbtRHFbOgGsorC88P5YAcWnOtP0kTilUSxTwwbqQxjVDAVXUwMxiDnkkAIJkHnsz",
+	"Uw7/M5Y6E9zviTlFUconkvpReNOrG1QpfMbSk6rUbM2Ed0V0gzYLz0Sa7y+ztyhODEFIHN8NxxhFWs6E",
+	"QyUhNesvSapGo8LSaYvpGvEp5TiCG0OkyPpeWucHp2x7zWhDrAMLs1wrbCqYRzWR66SOwzi8sN6TV88Z",
+	"0aycEUucEY1zdUa4ub9IZwTJ76rYsIpObggaC2hROQ2FM9wpGVylnsPrTD0mVuVb6jJxeiGqfRYyCKr6",
+	"uTmX7HKj4ULvlu++lbM+QWcQWyhgEJXTATnDSWlyiUBQJYhpCTlsMiiEZRh95pwe2SG8OC6DDx/XlvoD",
+	"iFoiFV1h9K+8rhGl4mbVgOVf3IMvklUBctt+naKjJQWLhbtopsk9bHLNfthgXUkZXj4ZeMqXFVCapdpG",
+	"qtNOOdUL4FiHsirM93x4kMGFaOl2fDMUnJiU2gyQZHPkyFv6B/RCUehIr83LmkzZvK7NysUAbB8Lq3aF",
+	"jXiaxYj8/Rpy59O/Mesz4tOAjWUitGbhINaZSqd190x7EkfZIMyxozJj/mi05xzS3+vnQ7WPJkti1iOG",
+	"4RmjRRDsXPFRh6TKQqs3G+OePL72p0yFTPI0VRN0LsQa5pL6oTDNtlhfZm4SQlg2QljoFgt91Te84acA",
+	"N/1/Cc32oOV9ggfsOKf0DYuv0pYqvMFCspunxdYaNxy0MqKeWMLhngfSiVh3OUhasYndOjtIEsoVRjjJ",
+	"RJipNnvHY68At5CZC1hJRFAqDDPwexx4PfZ4QgpDR9yiZuBvC8DAdCYo4eRCz2PhQVeXzuEs7CYQKILH",
+	"CauXUTfIBmI4f1O/60DeTkG3hngCdhC0oDh3/50BU7/pwhoM/ffN/L8VJxmA1C7pquPpsLNnuo0m0IJ+",
+	"2z+umAWJjz9Z2gly7mCNY86DolICgzKnDGY1nLMHw0XddKGBVXt6MBoZjWppR/M5snt46Rrbhwp9EHI8",
+	"BMIu6++qBbWxzP/1UTADqWcuA/PSzkMOmIJwG5hO3fJaMP9+329l+UBsOR+d/Tq7SYEw8H15gTb0FOM7",
+	"MqGAIbBVNvYKOFxKijp4DUi1tHCLZfPiwTKuzr9y2tIgmx46AUJLkZcvGBYbIqc4ZCEzo/rieK1XqM7e",
+	"jh8iJV821iHbs6Bc5uoGAYRoU96EFMf83jutBmqSZcMmB4U/5CF/9K6Q/WwANGlBbRhL9+9gDlpx2fgt",
+	"W5c9SUDcqFJ0CdbZAd6FvZjA2oYODDdR3ZP8js5ZAYY8QrexCxtQoQXPWBT3elAcmVqyXb8VY0h0uBbm",
+	"E0MqOZZQJCLHmQhylWOGIzEFzDQq03AV1oeKIgf5KscRe/edw/cOWRSjV3bIT0TLjsiV3cSRjTZTmrga",
+	"ZzqmUcHH6os2qKcHFNarp9IhGAkRz8QOuMU2WyZXjE1LdQMOW1EBOaVzmdqoa6fcHOa+e9foWrUVHr4J",
+	"GtT5UqqYm890apnl49Rbs5Pgsq6Mnos1emDWAybF5Dzsmktg8C9JYwS/DB0xAHAP375dLKXDdmxyIsYW",
+	"iVK5DwcqZWBieKokZ0ORDVRkS026A0GkzanoiawLejGqxFR+h8gGEx5baAcIuziBZCNALp8GzYIChIcr",
+	"10MPlLmNzeBcHTpq7i0LTTlb85Zf1zrjU4weRjmXcpxazM2x1MBZzd6n+KTtFF7u++bucGHCAvCjfeR6",
+	"4GncZpwUN0Sce5GKkgxQMxTQpu+qyVaQWDSVxXq1D7grlNhrOPoaM3P442UPx+U0pEHYDLXWZXMrm4/V",
+	"WnuNNcrAYKQXWgIGjrvcVbZJIGkDZ9opwZxNkmW2c5TRxJ9C34H+Qyu1CvW6kMsRdweW1BG0pRvMTOwU",
+	"vQdSuTC2JxOrAEoVQNkkzxSk+yzQlN18WwNOueqS/ctPyq9WuhIXug7fNUJAUw/JDZd30mIMt8zVTz/D",
+	"7V/0cQYIEBSNLTChNhcPIF8XYJilQhfNsZyBINKUf+AnpCKDh0WhhvgN1sDnKbuxu0uRxR28dha+GQ4z",
+	"IC67K/FYqjGpALyAghRnjmX9WL7xxgd4/dTfeKPkzseLnLhcJUkOuqgBPpyuYzSDII/FpmRYun3TQ/rU",
+	"vQXag/m2haiknwJ7USspNItlNxlD3oixn5CBJgN/G/XQqhRwedPs3rWrCEX/kvWVyyDB2UBdCADS0NOJ",
+	"VhfMX2KWFfE/x4mw6g26DklfgYfyhC4wSM2qo0UpZFdA2lGzsM5OzUBNTWcs1ID8+Rplo0AO2Q2fl0SB",
+	"penMWtPM68dyt9Csg+UGfHV4cGi0K52Bo9umusCWd5MV8emx3CvvXg+1X3s44NF9fLTHNXTcZsQdywNS",
+	"7GyncQtBhpx3r+TGMqbEpaLP0wg87taHg+CjFmJhrMkOcvsXcc2Iec8svL5hsdMytOCpwgf/CDlrcNgL",
+	"HIBJREtr6YXSyLqFER/CKofoE6bdBhnkNqsc90umyh/1jg4Q/nk5R+BhzhmF2SG+T3mFbmcXRgEbCwuU",
+	"hjyWjnjZEhxy1ot72cDOlBmlI1eMpRs3bls6PkDBMxjLKBURzP9IqYScTBOVntCJvcm7AxIOAJNpTBGb",
+	"IgjuQgDItKl3QF1kbAvzdWtZYD4liozXQtOg2LmpZJaqpMWk2gFUivB1PK/aTgeCqJrtXIIl4hlSYV4N",
+	"4Nk06pE5rJHyrA8akDUR5k0BM8YD6XIcHeI8yNl+rDMQtFwzDvcDAcNbwA4XEuqBtgL7IbD8BcfSWCGL",
+	"sOWlyto9o66gV6rZCMzdyUcjjeEg7+s5dRfjiTEyp4FHyjRXynYs8ZKrU54fJZguxMG3c+ntXzCu4kyL",
+	"pBdsC5Ofm0xrJwmQR3sFN475xspOH3P3nVvmQWXAPFcDpipGe4GNhAuyDMYds9s6YicH8llgGhzQpYxh",
+	"ZleW5RCXUAW3VBUcQyj+sxSVNZedjUSVBmDvyW5JjlSZc9yyk2Pm6apn7gOVRpcb6B9f2moclfvcY5ld",
+	"2c/97bHMRF+kixuk9Km0bWZjttVlPX1fi/TOrcUNQ7rumrFlQKBaPbb8wkUIzO5YJ0LgdniOpFKRJG/l",
+	"/Z+f0WIo4IYNnIJhSnE6jFD24E/jVAQ2IXM2eLAB5foi7tgDK32Q1jyvJhkZ05wOOVOdj0U3C1hoEVhB",
+	"mISU5okHNyeI0o4mgrhcyaInk40KiDDqZzlLfXg4D/7JSx+SgrzrYSSiMZ4M0EUPXJ+NKirzhBa4zenf",
+	"FgqZnBNIZBYYmweXwTZhAb/RteG1PSFwPKvY205aW1JTS3n6l5JtW7lkmqVvQvjW04wp3waZRt3Xsknc",
+	"FbYlj0MYvUkqpcrLedy88nvhIjHzOkqdkPfMRRT826LV3N0LZm6lVq2rxqkWbftyXv4BJmHTa632xQ9/",
+	"/Plvfvvlz/8JcZRRqQSi2Ev563PXSau2v1vL0Y1Jgx2OEiiPLezrWqv25r1779y5+3b75r27b9158N46",
+	"oK5mBS4Y6W6D6V2pHsY7Z65YA/mmsBNU/lJkoCLMJjgMXkWJrX+JEY8vPxy1Fjy8ZM38GxwLV0BLm69a",
+	"2bAUZbMdsZVJg5tkZRQ8HyS9AsGroiR5mckH4iYANcyqG3DTbqQyfLTc9LlkDmKss7irFwLfmd19mD92",
+	"DhIvh/O0bIe7Hq1es3nV/audAmD89av1y6cfasItM0K08eSj7Y/4TVAOTnVdoAphS25sJwFxuNLDN3cR",
+	"mGktUcRB2y7M8VaaNZ6WkT0xwAkOruWdFU7KwWhk85jP77DQXUz1EFeDGgU421JM7K/N3fxnLBSlP+wV",
+	"Sk7px8v58bLvN3b3t0SHdXNw2nnJHc8uuRwODiYeVwdmuwODc9qZzkN1YPCMj0YrUCSO1uGrfkCVgpin",
+	"VkJoiMlpcV+qVOT4EYiYPG8HHYxGFZVuRaX78lPpuo1cselW+VkvJ5vuJtfFallYJRnOy7KbY0uP1xcR",
+	"cPHlADqx1Bmg5bO8z1gWWnq3XHT8+VxA8MolIClzH26GunIeYWPEkSbQki35B+zarRVKtiyJcWqJPaqw",
+	"8EsVFsYSNzj4m0mngeBJNlhown0N/7zVNbzWKpgBi+4YEYE+/Kgw/IHonuSCjQw3yy7kDZ/GVDr00biT",
+	"xF0aPGQHLRz7A/jrxQ190/2x2nS5Kj3HxiQhP3YY91NexCNfbf6Kn35c63Addw/GZjN9+JG5BTqCpyJ9",
+	"R0ztD1oAsAr803QVU/dKaquPsDbY/LkW1MZpUmvVLqHExC7OvvCWShkCODlsV5nTSbVs3kIegjKD76kk",
+	"URMG7g4bTkf3x3xJn/kAZJthPSTW3XofGKkkwZxRzNBxiTg+WoxLWp6tWy75IPjI7XbUxcxWe92vcNEj",
+	"qpeuMyMX4/44zREK/ApwmOqvaMajKDVnCqdGRMZSNorHCCBwC30G6VLSb/EooxTJkceVW2eHObAORToL",
+	"FMOALpdCy8Ir7S8lCA5Mt+LI65L9i14wk4B9iUivBVIhSI9yBdBf0RQvhl2gXaouqQuUEDtLlWqDqhD9",
+	"9YvBC4+V9eww7kuzlpCUy9lEdECQE8aE+aMa+5uTjk/5EGfYhAG8LmdBpiz4ae5XwtJaWsuHXMZ6AEKA",
+	"PpbvvZLvva+tAEHdIVWJ0JZkGmcvRNQFKHPNM3sJgzL3QrrtO/WgCSj3Ok5Zd5ymZlC0QDieIY9lxi31",
+	"nJIZ74KD+Vgyl66OVe5Hpl3KcMWOmDHjPrBF73kHOgKgDQG4BTPWERsRWflwOJjD7R1pV1/Pk6QAUIGR",
+	"bXPO8i+YPW4BrhHvUwNuqpEesezD0zYDmadAhA0OF/MK9sXcWP7UFsBnYMYs8MdE6lZeHhgUpx0hrdAh",
+	"GeRzCOMifFaYO8Ai0ULg1M4kfbtMfA2A3Lg4s2g4hWlB+O/5keSJ/IWFDsHdTA8FM+NFwFOZTPMdB+/4",
+	"7Xa5tGgxdk9Ayi3tcXhoocSQHOjBHU0pSkmNQtxOsxFEmXZA4ZDpbcHjc7xNizONTIPdk0T1vXSO+ixS",
+	"QrxQjp1APb/qOTyKgOlxd2D2UaiHGhBWQjHkcRJ6jQ64lCIpaxOcoilsWCMh+jLWKPRBY4h5Ahnq8SPC",
+	"TSiSQbs+Uxsl7R+YK5PSzRGIk3cpIFR6keYlpnHKkNcdMxihkQ5POAb+CjdR2Ycf4L7UfDqDkW+/iL+6",
+	"qImPg+Gl7UErJc2/Z99DZCWXSoRwXEF+IRhZAhvGYs2S1DKCSDK3Mu6LxRBN+SagSxp7PRJqlAjTLu5L",
+	"bNFfHTzbZTpNnAi6i826pmoCmxTa8fChaf7UUHRUNGXjUaJ4ZKX9G2/cPPzjN94wtxjw7rPXsL3UO9Od",
+	"aWZzlYc8PXk9YG+/2bzW2Guw195+853XQRCal5tXzD6+/agrEjZJY7N+OSPBiKc8U5j1ZBZqyAPGjVjS",
+	"Yhh3VWLmNgU/TQexoIC+0+wx1e2OU40YV6qXCenUJ9AtUjUh6mGe4TYA/MBQi9Ef3Qg9LHgc7jfePfzG",
+	"G29QkQ80oAcCEIDz8rMB2Lg5ZJTNmYInQ2QvcIefHYAeN064I5clDlLED6mzWxx5FOKh0IEZ8kikXSEz",
+	"3IAyYpHoxkOeIGEDXTzYqxzp6IZRMIDSlVQf8zGL5B3F/TgDQgWeQcYWCawhz+rsPZGaS7ErkgRwg6Fe",
+	"XqUnHaUsRA4HtOWJSiNS45CTlqbs64f37r7xhhHpjKcpBx0Ec+6sFjIUpktEOIEEpNhLAAXK0nE2YODf",
+	"1q7uyS1eYeYx6R0nGLWDZDw0153q0T7mCIwCoyfgs91Go85uw5spgEamgumTeDQSUa5Auf703EPH0mU0",
+	"w4yPwKtm5r3O7kji1fXJL0ZKxwV1nmYhQA2w6WBb/N41g8b+teDy1Svw3YBxnAn792O5txtcvXLVnPyU",
+	"dzOja2O5WS9OBO5BYggGTwHuAQR4z+M5iLalctQ0d3j7Y6F1i+3v7nrTilyaofkCFUGahbBThZNeuGnN",
+	"qErFNJQHUllX5lXVxEb0gwKVCAezCZOZ8lhbxVaZ4QztMzDNKvGUWPxDmeZtK5EcqygWbJlNkgi/F1Dc",
+	"g12hW9tpxjxx8t5Xs1MAuAHVJdaZefShww71ry7swQJb08hYe9+Rqq3HI9MlrVKvGTLVn3z05P8LAAD/",
+	"/w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
