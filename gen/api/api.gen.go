@@ -230,6 +230,7 @@ func (e EventRequestEvent) Valid() bool {
 
 // Defines values for ExplanationReason.
 const (
+	BecauseHeld       ExplanationReason = "held"
 	BecauseNoSender   ExplanationReason = "no_sender"
 	BecauseProcessing ExplanationReason = "processing"
 	BecauseQueued     ExplanationReason = "queued"
@@ -241,6 +242,8 @@ const (
 // Valid indicates whether the value is a known member of the ExplanationReason enum.
 func (e ExplanationReason) Valid() bool {
 	switch e {
+	case BecauseHeld:
+		return true
 	case BecauseNoSender:
 		return true
 	case BecauseProcessing:
@@ -1001,7 +1004,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
+	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1424,10 +1427,13 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments
+	// Change The change in segments; not 0
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
+
+// BatchID The batch that the task is from
+type BatchID = int64
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -1839,7 +1845,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1851,7 +1857,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -1875,7 +1881,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template
+// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -2007,14 +2013,16 @@ type Explanation struct {
 	// Ahead The number of tasks that go before this task, counted up to 10000
 	Ahead       *int64     `json:"ahead,omitempty"`
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
-	DueAt       time.Time  `json:"due_at"`
+	DueAt       *time.Time `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
 	IsDue       bool       `json:"is_due"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
-	OnUnclear *OnUnclear        `json:"on_unclear,omitempty"`
-	Priority  int16             `json:"priority"`
-	Reason    ExplanationReason `json:"reason"`
+	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
+	Priority  int16      `json:"priority"`
+
+	// Reason `held`: the batch of the task is paused
+	Reason ExplanationReason `json:"reason"`
 
 	// RequeuedAt When the task was requeued last; left out if it never was
 	RequeuedAt *time.Time `json:"requeued_at,omitempty"`
@@ -2035,7 +2043,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason defines model for Explanation.Reason.
+// ExplanationReason `held`: the batch of the task is paused
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -3075,6 +3083,9 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
+// SearchText defines model for SearchText.
+type SearchText = string
+
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3098,7 +3109,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
+	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3233,7 +3244,9 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3312,7 +3325,9 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3374,7 +3389,9 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -3538,12 +3555,29 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification *int64 `json:"priority_verification,omitempty"`
+	// ContentMostMarketing The same of a marketing message
+	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
+
+	// ContentMostNotification The same of a notification
+	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
+
+	// ContentMostVerification The most characters of the final text of a verification code
+	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
+	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
+
+	// SegmentsMostMarketing The same of a marketing message
+	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
+
+	// SegmentsMostNotification The same of a notification
+	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
+
+	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
+	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -3767,6 +3801,9 @@ type Task struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
+	// BatchID The batch that the task is from
+	BatchID *BatchID `json:"batch_id,omitempty"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3779,8 +3816,8 @@ type Task struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time
-	DueAt          time.Time  `json:"due_at"`
+	// DueAt The task is not sent before this time; null while it is held, because its batch is paused, and of a task that ended then
+	DueAt          *time.Time `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
@@ -3835,6 +3872,9 @@ type TaskDetail struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
+	// BatchID The batch that the task is from
+	BatchID *BatchID `json:"batch_id,omitempty"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3847,8 +3887,8 @@ type TaskDetail struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time
-	DueAt          time.Time  `json:"due_at"`
+	// DueAt The task is not sent before this time; null while it is held, because its batch is paused, and of a task that ended then
+	DueAt          *time.Time `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
@@ -3952,11 +3992,17 @@ type TaskJobAction string
 
 // TaskJobFilter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
 type TaskJobFilter struct {
+	// BatchID The batch that the task is from
+	BatchID *BatchID `json:"batch_id,omitempty"`
+
 	// CompanyNo Example: acme
 	CompanyNo   *No                    `json:"company_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -3974,6 +4020,7 @@ type TaskJobFilter struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status *TaskStatus `json:"status,omitempty"`
+	Test   *bool       `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -4169,7 +4216,9 @@ type TemplateResponse struct {
 	Data    Template `json:"data"`
 }
 
-// TimeZone Example: Asia/Shanghai
+// TimeZone A name of the IANA database
+//
+// Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -4545,6 +4594,9 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
+	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4648,6 +4700,9 @@ type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
 
+	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4696,7 +4751,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`.
+	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -4822,6 +4877,9 @@ type ListTasksParams struct {
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
 
+	// MessageType Only tasks of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
+
 	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
 
@@ -4833,6 +4891,12 @@ type ListTasksParams struct {
 
 	// Result Only tasks whose `result` begins with this text, as an error code of a provider. Give `status` 3 with it to read failed tasks only.
 	Result *string `form:"result,omitempty" json:"result,omitempty"`
+
+	// BatchID Only tasks of this batch
+	BatchID *BatchID `form:"batch_id,omitempty" json:"batch_id,omitempty"`
+
+	// Test Only test messages, or with `false` none of them
+	Test *bool `form:"test,omitempty" json:"test,omitempty"`
 
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
@@ -5098,7 +5162,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5112,7 +5178,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5390,6 +5458,8 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -5537,7 +5607,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -5787,7 +5857,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -5828,7 +5898,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5845,7 +5916,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6426,7 +6498,7 @@ type ClientInterface interface {
 
 	// ListTasks List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6573,7 +6645,9 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -6597,7 +6671,9 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7175,6 +7251,8 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -7522,7 +7600,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -8082,7 +8160,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -8153,7 +8231,8 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8180,7 +8259,8 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -9271,7 +9351,7 @@ func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors 
 
 // ListTasks List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10808,6 +10888,18 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -12161,6 +12253,18 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -14659,6 +14763,18 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.SenderNo != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -14698,6 +14814,30 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 		if params.Result != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "result", *params.Result, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.BatchID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "batch_id", *params.BatchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Test != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "test", *params.Test, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -15318,7 +15458,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -15332,7 +15474,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -15636,6 +15780,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -15803,7 +15949,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -16083,7 +16229,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -16130,7 +16276,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16147,7 +16294,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16768,7 +16916,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListTasksWithResponse List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -27723,7 +27871,9 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -27743,7 +27893,9 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -28227,6 +28379,8 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -28514,7 +28668,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -28980,7 +29134,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -29045,7 +29199,8 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29068,7 +29223,8 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29995,7 +30151,7 @@ func (c *ClientWithResponses) GetTaskTimelineWithResponse(ctx context.Context, t
 
 // ListTasksWithResponse List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -40613,6 +40769,19 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -41569,6 +41738,19 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
 		}
 		return
 	}
@@ -43283,6 +43465,19 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "sender_no" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "sender_no", r.URL.Query(), &params.SenderNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -43331,6 +43526,32 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "result"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "result", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "batch_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "batch_id", r.URL.Query(), &params.BatchID, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "batch_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "test" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "test", r.URL.Query(), &params.Test, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "test"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "test", Err: err})
 		}
 		return
 	}
@@ -62493,824 +62714,842 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3bjyNJuh/2r4SpA0z3bBabVdXdM131sKrpy07t9G2rqrfP7nSJGWQGydhKRnAzIovNGbUgGTIg2PJF",
-	"gB4MwQYsww8HhgA92vBNf4x0duUn/wtGfF9EZGQyk0yyali9R7NYTBfJzLjHd/9+34+doZzOpGBCq87R",
-	"j50ZzeiUaZbBp5OUZfo0MX9y0TnqzKiedKKOoFPWOepQ82ufJ52ok7E/5jxjSedIZzmLOmo4YVNq3hvJ",
-	"bEp156jDhX78sBN1plzwaT7tHO1HHb2YMfyJjVnW+fQp6pzMZthhwtQw4zPNpen5YsKIyKcDlhE5InrC",
-	"iGIiYVmEf9MpI1wQmqaEa0WGKeVTRahISMZmMtOqE3XYRzqdpaY/NVV9Opv1e739ToQz+2POskUwtdls",
-	"3cT+KmOjzlHn7z0oFvAB/qoe4CTMdJ5SzcYyW7yGdmuXcWgf2bo31wd2OKFCsHRVf/jE1t29ltiRWeOX",
-	"fMp1/W5N6Uezz+GuUXVV2oj9Xv3qp9BqOJ6EjWieanzFtmw+9Naep6dyOqNi8Vo2rQb+3hfyxgsic6Gz",
-	"VT3B77fRU54pmdUveyzYR90fwhOxuyuzjF1zmSsyo2PWcOTxldKqT+nHl0yM9aRzdGCX2n0uFlvpjIsx",
-	"jKuRUtwyjThN2HQmNRPDxXdssbwOJ2Qus4QMJ1IxQQYLWIMhTVOWkZHMiJ5wRaRgxAyJKd0lJ4ZOMKpZ",
-	"4r4jWhakxcwGqAmsGZlzPSl+HMhkEcF3XJCDh2Qi80xFJJFMESHNt2MylRnrklNNMqbzTCh4e8QzpQkV",
-	"am7omG90wmjCMhIHs9w7Y7OULlgSd8mF6/eK2ZFQ0wvLYCBkzLQiDw8OuuSFzAwNzFhAIuE48IyMOEsT",
-	"JJDmR7NN8GEohWZC23MDD6bMtIH9mi6xg94TMp+Y34qJuIXjypDiWSbHGVOqS94IP0JYR5nZZTSvwkZx",
-	"5Z+4YosueZ5lMrMLg4N0f8sRSbIFyXKBMxNSkys20113qHHxipMXLqI5K+2P94xqzTLT5j/4/j/b+0eX",
-	"X/5Vp+7M/1oOGo/9H+TgttnjS670RkSXazZVnY3p7MGmdPbtRAr2gqea1RCmNyJd4K2bmcfs8CIykXN2",
-	"zTLC4dTMM641Ew2DhTf7+GanLcGEUb3Gd8woz9iQ8WuWNRLpzD6wjkpvum9nMtesuVfz6613macreszT",
-	"W+/wHCSyxi5RYLsJ+yvEqguqrhqvnZEzbiK92cZNP+8Uy0SzKJW7n7ftyrdvOntP6671ORtKkSjDj+bU",
-	"XJQRERJkKaCb15SndJCyUK46bJCrzPutrw6M5pMZV8bUTArFQCV4KsUo5UMYqOUW5k86m6V8SM2YH/xB",
-	"mYH/WIzHPJmwztHD3pOowwxxN99ljMKDsF9dIXV/wtKk8ynqTJlSRlAxNM3McTYjAuiEeQDYhnklIkoa",
-	"yjGkwrABFPQJB15geZE5BUed3v63v/r1wW8fvu/97uvfPP79d4evHr3+6u2Ts/0L01m71QCWhMuxTHWH",
-	"eZYZrqk01cwzfqONyDkM1w7HdPdMCrbN2iGH8guj8uGQKdV+AqbfM7uRTfNwHHxOFRnSLOMsITKHYb+Q",
-	"2YAnCRPb7fth3b7TXE+6I99wZeOZYmSYsYQJzWlasHtYVZaY+5BIYCo73/D2IyO4rGbCJHbS5jCTSvUV",
-	"1ywmU0ZBGqSaUDJnA5DQDd92ApF5zOi6OjxIRE8ymY8nhJJBJueKZV1yng8n7nccU8b+wIZGpEWxb0Gm",
-	"dEGM9jdmeFQjpygPFuRXzy8IF8M0T1jSJfHTN2fn/Tdnp786fX0ek5SbNs0A3BzNsFTXLOepMGISTbc5",
-	"GI/MoV4+GNw1WToSriOiWGaIAbx3RP6YS83CxenzhMwnTJCFzO+KKpwIwuuGewwDjYuBxITDORpxhgvM",
-	"hM7M31xYK4d5+QtFUjnG1b6mKU+2uoUHB8FiowbQOfre/rksYRUrzy09K0lveGiHVJABIwk32lXS+XQZ",
-	"Fdvozju3Yy7t5gnqIMS2DU/snnKDysSVuaKJ4aIRGeTaa0cZI/NMivExiWHduvhDDPqSIowOJ2Ycr2hq",
-	"RCW23a7UXwG3dlPfdpU8eloAc7BMcADUJjkyfHGaK/gClpb8+vzN68joXpSYRUqZZkYXnt7dmvttL8aG",
-	"p6w0PtPpa6lfyFxsub4PV8ocI2i4urgZwxESZagqPLzzdbK9gUliaNRkL1iwjxyFiQspX9JsvJVA8XD/",
-	"cNXB01L2U2h79cHjRjKVBB49ImqW8jKnAnMLAzsCbLGayEwzAWZazT5qdXcHEMYMdEyQffKKfwMD/Nr8",
-	"BWYiSgZUDydROAdgzXAwl1ro9cybdlteUbHYjkg/aRSVzJZMqVj0R5SnecZUZWukJOZnYn5mCaFas+lM",
-	"KzLK5BS1b5okGVPqiOhsQeiYckFSqlm24z1wAwXiWhKlhnTKlsdrdiAwkFXlKViXfDiJo0L+AQMWV8Sa",
-	"d0mu2AehXccZUzLPhkx1SXzGdLbYOxlplsVkzK8tH1Zltav7QXwQL2S2PGbwQChGjEYNukq6ODIP75Hf",
-	"AnE7eXtKrthCWRVmzLSdG5i0uuQ14yDoJbK0EsBd54YQ5Yoly2viDI5mrCk1QjtjV8fwyAdBCDNjR+ug",
-	"ma2mmS4cJyCPICtAadCZialSc5klXTP6E9Ox5fKzTF4bOVIr/0yLEU2lwB0TZEJVcR7BKqWInAuzutA2",
-	"4ToiVJuRp8y8a+QMSqZc5Jp1yXtYdN8AzMs0IWqPCwgluWJ2Y/JZBDZEJeGHcitTezgy0zWydRTGM3Ao",
-	"2VYyBktiiAduGxyLpdPrCXTCZkwkRAojiMLumkWB9QTarbofQN95J8zFlhn/YVvhYb+RWniDRIlIPK3o",
-	"LVOuFBdj4k72EfjVCMXBeruw23WUIIQ71Hegaq8Zv11VbxXZSimpZYx50OoSSzR3ig9BaDCnS2Y04+mC",
-	"BO+ENBd4YHoHq7d+mBFwPrsmZMCG1FyB0MpCh0iFE6rpgCp2XLgXHM83euZcZlfIXHBLVD4zmhhLXrGE",
-	"0+0ElkerBJa86KI/NX30wUS5tFVPsdu9i8WMeRm5OgA459M81XxGM/3A8Ps9M2ErFxhJYPe7F4dDj50I",
-	"HVfHHntROq6ZQWxIkvUJyRnL4D2i6ZVhXjAxsEXaAUEQAFiazpnWXIzhG5ok3LxG07eZaUNzpjpHI5oq",
-	"FnVmwVc/dhRTikvR50nK+kjO1bKN8xX+ACRZ5hp4Fh4lavgymU/40HAy2xpwt05UY6B2HotHB48el5wW",
-	"j5Yt1pEf3JR+7IPXbnlk35qvV4wCog6E0b8UWzmir796vN6JYr+Sgz+wIQj4EIABcRmlVaXDKyHnKUvG",
-	"LOlTXTLWJ1SzPc3BKC3y1JJBNEpX3FdRuaEBSKzr33FhH3UuguVFduEGbZoOnPFtHk9Yyq9ZZhcFPV3r",
-	"XAhm8M/wvUWnWHKaZRQ+M5H4pagehbkhhPDAEYmNeAi3ICb30H8lr1l2PyIx+FZQskpi9znhyswlic3l",
-	"tF8xo+Um8TExM7X+VK7JiBvZvsXumQdX7v/SG1cctei1S/QdR604Zde4d2vfeAlPfoo6UqSLvpyLfrDz",
-	"5ZV8HwhFcJrAkzHAm2/fQplNSOI8cs7UBBzICKOFW3lOF8VkB1KmjIJ4lbEpza5aHSWjEaTXN7xNzqnW",
-	"7mIU/rA2AwQR3o9vaT1R7PZnkgzYmIJ4PZFpEhKmlcdDaarzdnfoHB81L+VIrmqGRXVlWG6fj0obTWZS",
-	"wr+4JLUjy6dTmtXGeihmuOKQEa97iHFOC63GOV9qWtWTjClYodKeyxwdag2bYi2kn6LONU1z1jDxOVVk",
-	"yqjKM2bt0eWlML+DmoQWqKim/0p/n0Iv4/el8DvvzYUL7q5tsTdROc6pCAELnbJujd28wvXxZ6N0EgMS",
-	"VL5CAR2NlrjVMtvxV7WGepTI/GUTjzwpWpw6obK9lFIQiiAm5NHqmJB/8OFD3uv1ek2BIQ3jtPoexaNS",
-	"F8MBi+8OrwsGKr0XQygRV0RpaU4XE8NsMdMsQZoJdgY1kXPRRQkkiHJZOSWy948uf/FXdRcFxm5DC9sz",
-	"29cSxG/68RSf3sfe3adl5lvmzktijz0I66ig5xj+imkJfmNLjpDlAJftkjcjQo2wzEdWhj7Cy8rxBk+o",
-	"OceGkEJcqVuBaEsO4dWX6tAXhdnE6IlowgNBXgrmLCZB9y0YWhHI0o4fwf3NzYj62yx03RqDZwWpwpZL",
-	"VqF55fCc0jCbJ+CWvZF4fGelIiaMaP49xEn07fj+mLPciGoziPuwltd+RrX50fCtfi7AopYU1FTx1NCg",
-	"qDOgKRVD1k/lvAM055qb33XmKDzMZ6ZV39oxzKS4unIv0EwDCQt+nrPBRMorsAGbby6rSxZ1Pu6Ziexd",
-	"UwgtUWZGMM33lOsLnBV8/o2Z2jM7M/jmBU7vDGcHX72VMn1XzBB5P0zz3M0SvvsGp/oSBo5v2ule+NnC",
-	"12d2yq/8lPDWc3UVvuymXnnsPU7/hZu928KXlumXgtg6P0yAE+Gu2g+brNipeDrhgik/+FPxXIxTriZB",
-	"z05CLk5PJrDZYcY1H1LDw9iUZWMmhovNNsy1hPS3aA4+Py/a9IPhSvsojyX6iXaUNcHk5hmjW1FNWwmC",
-	"b2nFR7T6nVf2serNhrEVrdgBNF7Zt7ar8gQ9V2qvC9bpgEEI9VoWxz5qG45dnZGLvAxba5yPC0ys2bQ6",
-	"rrtE7hvIqJ/Shpr1MINg6I10yza8bUjT1DK3VgouXvO+4mJYI2cb3i1IDLxmSgUdsyw+IvAwMnHTm+lS",
-	"QZ9bc+0JVX26WnBzKi32NqRZtiC0QXqr1VVba+bupHgNPaB865V09/AnFxT4422IDvks2fi45Fk7m1Cu",
-	"WNbnyQ3P/zXLlN24tfNZKXPYcE+nZ7n1rFewzPX348cp152m6kF3d6kYdulGltZ7LUWpCjehrNux1jx7",
-	"eTbhTd8sXpcbst+elNqrDuYO+JPr+m74VKn32+BXnlF8XnzrLdXDyVqte8pF+O1+VQ9fIrJrlNfqrW+h",
-	"zJoTPZZ73rSCDXRf2z++x8cuw+f2+HQmrRmemp47Y64n+aA7lNMHks74njkUYyYe+PF8Cl9XV3y2J2e4",
-	"KnszCZGBOORPUYm/r919r4IvsfT1eviNGcXK8GKuZinFNMeCuK/t5t3ZyyqNX/+OYpmq0PRVL50zJn5r",
-	"H202zLiDfGathZsZkJYO7tpZlA1BuzwHdydpfF4HqEL2QsZ+uf6U3AkPuzv+peptlU42CqJmtEwT69HC",
-	"4HaaGqnHc7iNsorK1sNW5sMdb80dbEmeskY18adws26lDArwdgayeqDrjGTWt/F1y8fqhczIRM5JKsW4",
-	"4jKBaI2JTBMyYCNpgxgCa26dA375RO3CB+ooXnlqpyMipGBgLh3zayYQvcAMyKfiQmdbuLKy8KI2X7bl",
-	"5VinOWFidPN+QeRksWNU2B0BgqA0Nwq/2RyMFE4TjIE6Jj1LHsBd0W7nrC15+7MjZNP5abBUrxjLT+nr",
-	"5SkTQ5b0c6F5ur0/uuTerBxFDd5JwcXYRisqIoU/jrXuyLXu0G3MAIEQVxmhMHRHsYQMFsScEZe71CXn",
-	"TCSEa0IVie37sQt2tRGtWpKEaTbU5gi4/Dz8DSLOW+zZnItEzsPDtvRSw4o0WhK8m7ZiRbDe2tDdWum9",
-	"TDSXr8LSPV06Ra1cwAUVKUj4zawQecruQunPU3ZHCr/r+VaU/Rx1yc9B0Yd53YaSH0gqJW/7Bsr9vV8e",
-	"3fvl0fe9vScne7+nez/09y7/4YcP3aUvSt91+3uX98sfv7z/y78EC0FJXPt5zdqs2Sby5/pYJ/vszWTB",
-	"YOP2NzNlrQo1+exWPvucNcaVwu66pfz+Egaw07Wsyt6bnNUacXmT10sy67ZU5y/r7N6K4L1uVqaR7gWf",
-	"sh1ObIUmENw7uJEuS2zCZzOWQFqb+65RMwiRgor/BRe1t057WLdoo1TS3d69bazLrZQGv1iH5RSFx70N",
-	"cgKMOLadqToQv9bbije1LQds10fhlLb7drjwnZpwUjbSROYajTdwP7hCeDnQVblWhUkHOo6a7TkWrWy1",
-	"bNA67LTCfVvblVXns2I2LTCgWtPq1UaRtUO88E/XXu4amDM5gt332bf40srcoHaEIFTdSoaDy9VEYueK",
-	"9+6V7vM25Pbg0ZODJa60LD6G2Q1B2MSIW+buzYQbBEu8cC87D4VtwXV3sToPoQ17XTLGeffYcqySzbIr",
-	"JbEjJKMhWfEDOuMPrg8egGVUxWXyVI2K/7pEniZaz9Qvjx488HRqD/496P39X/69VbHl6JNraxwxT58+",
-	"29g9NJsBaO0Or8RsdkHV1e4tUW1AlF26TZeciAVgcRD2cchmmsTdGE9CtxtHPu3x3dlLBPC0qcBDKTTl",
-	"kGPQBK28UmtYtk24M9NFy0T5Y/jN5f2AD9bZI3ANzgD8KRCTpvRjKB/BWa448hH4uS0TgjitfrCvdQov",
-	"oFVYjm8DyI8D3NRHvR4ZTmhGhxrgTjMGkKZLUgFc+W1VLZCBqGJ2csvDhF9d/D54QwA4i4lERQ5iwaMf",
-	"2MkAelgtZwsU9HU2cnPGdbboQ45tM291MIjA7a3wpLOFEa2UZjQxY4rPnl+c/a7/7PnLk9/1X52+fnfx",
-	"/DyOLPyZPe3kSsi5CrxEiO9RmcXhQSl39/HDltpM6PKZyDxN+jDKFSmQEudBKHlxcvry+TMAGzomILob",
-	"adKJ0Y1dBhJ1u/Q9vBVF/p6Dy2yPihkSpQJs02Om22E0ECbTTh3l9WAASwe3hEtW98BtzaACgObGtGIi",
-	"9Zb+gojUDnUDJ4BdrhoXgJaapn3AFF+Llm/6RBXE486sD3sNOwg2FydQuyR5wvXJ0EVAOcHJuoysy2kM",
-	"f9nM57YilGn4qW8GP/q24OMz16Abx3Oh6zLI6LBVgFYwE0iS101o64CSMp9IMqUJupNxksckHqb8CNko",
-	"tTg1AB0Bbzj6KadTUBK5YF3yOk9TRHcFgCqqrlgCL/EC7/Hld+evzo/AyT6bWWweCYrnyINUGZ5ilB+S",
-	"sTFXmmWI3MPSEaHKc30E45JThvBxuJwlYA9DfSZUACpfCyABLbN+JtMmLigLMxIsAbURAq2RCkYWWbre",
-	"1IFv1aTheo+wYhrRa9IUpR/B5sSIv3phjc+4QfZsEmn2JEbQfs5UDBhGEoGspWOVANBEE8DMPCETADK1",
-	"wIYIj2jXtYBjisk9++X92Ow21ySV8kqZvcGohBXrXVy2TVzs2OxN1i5js5QObUKiX0C3UjWLaNa2/QJm",
-	"bCqvzRJewAH24It4R9J8KpQ7O+5wdsk5G2ZMW3h4BH5i8NiMyRmC1pP4yy+/jBFJYCTzjCR8zBGAqoJl",
-	"aR7G3Wu1+mWzWA1KkUUdM8IFSM8W2ZPrBRkwI3e0yuHEN2r5CP7Uv2L1P7dG5wgRbGrLSfz1npWf906T",
-	"eDkOaX0sCwCt9fmsvn0H2QUSZrFWDv5lSLdIEkVpBPPMNaRRBNQpHFFp+pFjDn7dS6tcCZ+wd8rRpUZ+",
-	"uOPYB9Pl7rVN3+tNYx4Kzn3nQQ82nxXljC1M7E3qoKWoXBDFxlMou7TKNNhk8dmr/FB3s5swDTZBMSid",
-	"CJxW7WrxHy7gu+qUe4hUb4XAiOwTIRNGEilYRA5cHB4VRGYDriNyiM+PuOBqYl54iF8AnAShA2FWKk0X",
-	"EXmELSFyFUCQSjHukqdQ5kUBBlmuGEGEGCTzyklJPEP0wcVsORps/3HJNHvw1eOv1pkMfQGmQOyFvHFD",
-	"beC0TaXgWloRd8KVxnpPFEHcL2vopmvzdonHKgFgaVN3RkCcMF8b1DwuRXE0aSvuyRXN744Mu/nseg2t",
-	"W+9G/j4rra1fDvfglgHiK7JPdbYIoeJuM5hZ8bGgGhAc/CrXRQj9XYpkrbkpGPhpg1Br1iQ8CNUd2TYc",
-	"1B5QIxD9RAAyUScX/I85sz9bP37Q724pgGDpzkWxsN8bCmOOoNy5JObndCvBp1sRuC0S2JbI2GqTrM4W",
-	"r/wF+9zC0NpSzdtKyLQ7vpP4ls/+OLRe/9V0/nLVOu+YLO6WJKLLd6us3s2cgenGxVCPyX6v7OQpKX7r",
-	"Il3ntmBYizJeFehAnNiK5brNE9GO3Zh+WdLk7tjtcbHjWHYfIHb88h7vV+zv9kGj4pZ/sE5Li0eP2B9V",
-	"5bMGQ3eFd6zZrQvCJfh8EFJwQIdXLhIN3bvtEqGwBx9mVQcrDp5VSLGzfmOfYMeVM/G3k6Jv29kXdXRG",
-	"h2xGM9bkKXMoPcGD3tKp8gFgr0nRJRaKzFrtJzSBbM5S+EOvt/dwMHpyMDp89NVXg8OHCX1MD4fsycGT",
-	"pMd67OFXh4/3er1R7/FXlPYG9EnvYPDVHoRKrDa9rPVRBucg8se0vHW1p91e5+VF+fbi4i3xmJ+VQ2FE",
-	"B5klZof2ixrLddRis/DRz0D9/DuWw8j4eKLXryZs03t8eJl2BnZvqzPadst64pZ6ITa/Y/0MO929fhb0",
-	"e1P9zF66u9fP3Jz+ovSzLcP7t7xPTYu2pYqzE7K6xaL+NOTmctX67Zhi3AW1eO9XtdHT/IUiakIzFtZ4",
-	"4kMWkYylVPNr5srZozsE3+LMKCBl/WNN8HHoCen29mvCjp9Koelw0xOdcDHWNL3qNyVLtol7xFDj/RcN",
-	"8Y9sSnk16/jg0cMWPmyQuZbgyKLW2IXtw5nnbDihui9nTOBrm6xDmMnbwp3nBld/8mAXt/J+Lu3l6msF",
-	"HT0omnhQfv/zyyx2x2jDaeF7n910/NnecDr43mc3nZvfuA3Xofz+Z7Yem9/4XYvh0OkdiOFFvzcWw5Hf",
-	"fQZiOAxk55t3FxundiU3Y2+bHgbLNqvpSavzk5bWxPZdvwyBQF8WCv1PRq6z0ZdmxvExoYKw6UwvoJw7",
-	"VnJXziqBz0EE5gKLmEJtziBGUkWu5gOfcTNrH8WMRn0Sq6mKuyFwwyau3cMgisnfIJxMrWHJzavlTm5h",
-	"Iko4TfuzjI34x/VqkDl98OTq0IZxC5XzDJ/6OVoBr4HfaG98CjfGL2pDHMO2NinoddfMEDq9A2ZY9Htj",
-	"Zph/HtGbfk63YZO6MSHYyE+8AYn4DPFTdhwogNu8rTSwGQ/5+Rjc7jHYkNJfrtr/HdPondLnZ2ice1r4",
-	"gG8u1TY5k7eRk1rnmnDVV+WOA5Kw1u+7VY0RxfqaTWcp1azFEeRJNc2j0dtaarmY2mZiRnlndyttlPve",
-	"udBR0/0NZY/KNblzEaQ6w9vxjvmr234pLthH3fIyrJnE7rTurSdZJSOrWnhrnn1doBdX1qc+YT+2w4sB",
-	"SFqRGc3olOkguYS4Rmqz+NeQoA1S0Kt7czeU4w6pBux5rVdMs4/62Obbhtsaow0j2DNrwwhIeRHM86d/",
-	"8z//x3/33/yH//vf/flf/s2f/tm/+A//57/587/6p3/6H/7rv/0v//VSXdUbQHYFwmLtZIwQRFAI8gXy",
-	"zZjjX8Sl4X79uFPud3/vyeX3vb0nlz/2osefGvouxM61EKWbzEmKW0Keut2zVXeonru6ddsP0pe+W/Uw",
-	"9POMacq3CoCt5uquydWr3ilXUSxopHEx7CDrrW71eFIk/oM02kMutC99fwTHtIpD4UvEjniqWUYUS9lQ",
-	"KyLqQdKWxUhMEG8tF7wwj+Me18gEDTG7OCX4sWsLztvpLEfyZmwos0S1LWFAVZ3V7YQobdQsMpcZgjnM",
-	"MjnO6FQRLckgo2I4IVJEROXDCRjgzGp2hdR9qB8ed9aXzoWeazf9ul6x2MZo6o/ORqmG7LpJI2mtXQRl",
-	"6Fukh2OHYYF0O/KSBN+4WLuV1aHLnYvoRa83lMzxeN25QA7DuFFOSducKchxC0+1SwqGMN4CEEfIhPUT",
-	"9KND/nN/llJhQXb6LgfafXbJz+5FW4ffffSP12UTux9r63mDxMSnjFAdQDBA2rWVaCHTGlKwjw2dDiRa",
-	"xOxgIiGJZAoKrNDRiA01VFVPGJkD1kdsB9unOiZcEUBNKKLDu63Dw7ngmlO9/sCUIAL7SZ41FG61aTYF",
-	"W4JRT+kCMstX5uY/Onj0eD2eJGwOF55vtyBl5ui1meMb99wne37qMEnhe8OnpGAETiSZ0ivY7KlUmuz3",
-	"er1SAXxF7o34NXMh/Ib7uex8KfCjvQ/3IY/hkZEDiSUoitwz/cxYVmoTHpyxTElxv0veCIYtwlFI53Sh",
-	"0B3Jktb+Q5hX2YV4UOdCnNFFKunayI639jFrvVyvqRZzOzfPI/papje6YnDU7GvVi9X6RgT5EC2OlmlF",
-	"5rqfsanFUK6/DgOm54wJgs+xTB173QMPAvM/mU20xq8N7kptQlNtrd9NgUAf9ZbPQYVlOO5fpFV4Cl/L",
-	"OT7OUsrFDhm+6VD40pC7Y/lBv8vJTxNGk3ZYc0BMx7KcBUTVVYSBBiwh+czItQBi0k5wht77XPWnFstq",
-	"2YSc5GyzGnUfZzxjatU7ayM8ueonecN4pOjnYpgyup6Qi3f2QUOxMi4zi/vUIjes0CiclGFaTXIs3YR5",
-	"pynVYE4CUBKUGPqYtNUBUWfIILMJikFpnbZG5vuGDWmu2HnQof0KUlhf2m7td79xvdvPr+W5G4P95m04",
-	"FNe4G5HTgPMGGvt+wkQhucypIu5xqD1/7IHbbQIXFJ4zz7Umtb77wWINHKDv2Y/HDKG2TZlrljTbG+F3",
-	"RRI25CBNGd7h8u3oAv70nRxjePecK0aoWGBIeLL0ONe1FejxMbUqxS8Qk+y4CiRDADwzJyNyUmOpe3Uc",
-	"ShxGbPQYcEMqQNgqFmsopzZhsrU8gEfpt5zN6zSNdsioF1RdFbioKp9Oadaw06yglIQL0NrVGu58I2hS",
-	"n4lnr3sxPE/3PDEqUbaAnvjDVux1HRMIDCZLPABsLw08gE59+gE8dkwoSaQmis1oRlHGtvUtEYJPEOmU",
-	"76V1WwmpPMvkIGVTNPAG/Wlr+rVX2wJUY7+QArvWSILzW20v/Bbhmwxd4mKsNs0pB5jjhC7qSmmSGc00",
-	"1qtEvQnZKc0YoC5a4kwGzFwQRSyQFJkbyqckmZorOMrTlJj2yb13F0/vkwm9ZmRGlTJXkYshgwIVhhyZ",
-	"p9bUJXi0XmZjH10kQfNkuCJJJqGeDABAovrHNVBpbIAlkZF+KaSuIBVVRrG85pkUU6O1TKgi8ben5xdv",
-	"zn7Xf3Z6FtdSsSvGZg3LazcuHM2GK4c1PHDlzBE2K+lniYiqfoUxwqJbrnPa3Wi9a/XJVI6bjg+sqpsN",
-	"TCRjo9wM36hfWN/DzMXnNCN6JkjDeMospCcmqA8nNDManStewpJxGTkeD2aSoDw3gD4ju7mQs4SDoBrQ",
-	"xX+CtfBr35/zRE9qtlzOg9Xw8inmStFi77rkxEUw0tks5QApV/xs+V4iwcDBPnKlyYJpQIhEmQuv0pyx",
-	"K0R705NaOwzYeNWMDhsoW/G7GexbqfQ4Y+e/eYn9u/s+ldcwQDS+yLkoIIWxASIYS5DuzTJ+zVM2ZuTp",
-	"2fOTi+dGh+e6S55DJHBQ98k1rrRZqvmEZeYcEw5hm4Fj6PHhZgiCS/TzVGiWXdP0VYOowe3viAlqNE1L",
-	"jV0Om2AfNZTUmfI05aUKqQ2HCQDcW9T++I4tbscM3lofb4gVrjNZ25ioNebp79hPELbaSgIzi3eXyB3f",
-	"sS0DAesrPYGgkWczw4Zc/TPAgb0lJ2llno2Zri8ZNUrQmrIII5kFhiVLnjFCgVrVOyyU8PbszdPn5+en",
-	"r3/Vvzh99fzNuwtfL2H9Rdq0vsNLYBwekb0qJmRy7hbYshiu4Nrjl4odmSnI2V4+Mxx2KLOMAVIvuYce",
-	"/sEivh8BJjriXpB7go0x6zVGom6j1A1bjh1OBrwDDFIk5N5MKl7zBvjZ/RtWanXdoIjiiJN1E1r49mMi",
-	"jSAwYxlW1rgP0kEBs27r/Shyz3fYu98lJ9i0sgzbjC0olCnTBKzmVJDYkuuuEwfiEjM+QgudnDtQc8OY",
-	"nQGPBlNCFqLyKcwtTYv5g8CMVdsnjAwQDrfbqV4e+0P9/bE/enO/g79tZ/JZqWXDolRQ99sYbG6OzVsD",
-	"z/NTcojVZVvcWUS9XMore/9x+HDo8Ji6rxziujla9bXu11/oVM77as5tRNtyCf6aYw4o7YJAmqQYu4Nh",
-	"IwTY3KtnW45mTjPT7ucwnAJ3eQvUcn+O3bUqT6+09CXIH9srXJq1MkJAkHdn0w65wC7FAuz3NvzYlRnc",
-	"rTcbB7Pr7dt5EMJLF5+zOUR6qypN0P56G05V6LK01LB3xHSMyETmWQSGAUNcQAV0mjOKY1+gr5v8IAUr",
-	"lbsWkmAYUpW3ztBStHZr4GWjDrOsb4ax0Qs4/s1eAf223RufmjZVtQuJvsGKrMuL2TWM6mbb8zmOfpOz",
-	"8lmOv/3B/byGX3+LlH6bsWvO5nXkH8rmlHjbsjWqwsEyOd+AG3Klz2SNt2WJ1uNIbPOXq2eynQY/4k11",
-	"p1Ku9BF5ev7biPz1y/O/NvLwr8/fvA5FuwEX6EdZrl0zYawhmAN+QlvoXGZXAymvwpqOII5zjIeyVaGq",
-	"MK8rbAjrfBQpW7+MO5MLglO4W8EAj9/yBFma1tZmxgpsGL8EZzJ0La69G+yjzuhys6995IPVl2HnscYT",
-	"0dLwdt9Zneqi1KIOwwFrXqHm5hRxW7/PKPVG1TdHy8oX5kQQCor6AvU701WC1pLpzPr8NqIDa+M8Jmhe",
-	"CEawRXZ/BjHfuGNuNdxS1236qyavYKxyKKUSY4Uy9AJCFLUtBjZwWRMQBw/W46cTLphi5oXnYpxyNQHI",
-	"jJPhkM303ktbqn05sDoAPz0oxlRf/iYOg+DiMg1wroNrlvlHIDRDhx+NWse06bfOn/DK15XZ0h1pJNL+",
-	"DxYCqiFm7YfCGOf9KPGvnl8QLBS9/4AmUy4eKE01V5oPVVzvToF3XSlZgeDHRfrKieL0wbl5aUL5BrWD",
-	"A9izB7/Ya6gxPadc94cZ13xI0+Yis0DZAz82OKtJ7F5cbRttWV8chsKmLBszMVxsPBb/5u0NxloXVg3F",
-	"Gk7cWKAyOMnylCkSQxvmoMSVodp2Y+tfotcMAJOPy27Am0+jTjh6zea7d+bYanzL+3jFFiX0FEq+YTSD",
-	"8r9XDB3H1LrrqFKQAiJH5Buq+JDQ3NwWbSlCdwMw4xVOJFvRbrWZCNdwd6KE3bNdShGBIWZp495SpUL4",
-	"dKpIjAaZ2FCzMdPeG0lmdOwquEpRhAnA122s0q8hN7YghnQ4ZZvXTw8BIKGCevWL0nfd/t7l/fLHplrq",
-	"r6U+YzRZ2Hi9pZOwAvGoPt0pzpgy7Co+IjoDpFGwxWKlWjLk2TDnmgwyRq9YdkxiIft/zKWmcQR/g18k",
-	"PsJIFjAmEKiTqwqPQwZ+goTks2MSK54yoW0GF53NIJbECFC2eG5KNUsXAU+2w8NISegZ/4SOAWsoLafl",
-	"roqSdKt35ht137yWv7FtF9+8sF34Nbdd+Qg9m0jdKJTsV69D8Zq//yuSwcLQ9uci2U4hG/AfluK4WxDQ",
-	"DeDSIuhDW6lrFZVwtQkxVokNDcXDcLqKEdhufi/ajw6iw+hh9OhyfXWG2h1/Dv28p9zuN34+RxnVf35B",
-	"OcbM4sen5uCm4TfPrYvGvi6nzL5yWVqrx2sWapt0kiJgslrPcY6zisg+sUI3VLmAgUXkkAzdNCLycKls",
-	"Y3HF/Cpvu8bnLFjgcxas7jkLllYkpXUVyUkxmMvqTfFHKvIneGU5+/CumC7zrIZNFjRwFT5wO6ze1jd3",
-	"twmKYc87dxGEnb+iCbthCcSEJfksNe3VhWVfZDkjfGTTd4IEJwgKM2c9zQzVro1NxEtSI2mgkjqfSHN7",
-	"DF8a+HiCyMgdIwoC4pWQc0EWTB+Dex8r+UPgrQqDq63S2x6JcfkQ17m3gsf6G9SXdt7QmprwcJTJfLJw",
-	"Ne/nyJb5iLPk2IYuYNgiF2OfcOSAKOFtLmw8q2ZKk0zmImlVlrpVQHgpzcsGhlfjdirLEgWFt0pHqRTD",
-	"bZ219kCsO9W34bwsTcWGjt+5EzMc1JkDFq3JPMIi4asriFu5267+sYU65SPQOQm3t6c2Z33jvCEjd9O0",
-	"P1XjpriMWSavOTr9ykazgqCtPaNGheh7aImV9wdUR0ivdHfI0Y82HWGSkEd3aJF0pJjQN8qbanf//Jko",
-	"sjKChIqaVYcl+MKGt2NKDJ4Dn4nmLPSQDWtodn3aBp/Wget+C6Fq2uYZ2QU3usSAMeEpV7ugoS14f5EO",
-	"4m5EiagUmxjkhLidKh2npTPsZrz+km6vDbTkGFuI9Vum5wN57jcabYZQSfwLBaXCIbtl5NPhA8ZfyYnu",
-	"khMHswxGaO/iv2KLSiT1/sHX2xWyKOUtVvwRUk+gRhnm5C4l2pNA1gBPQUAqyGCBllkw1SFvap+ZD7Q+",
-	"ywWYAldYk+1NxGBVUR7uMrrAC5mRQa64MCTe9EkeWVynAFEABQL7jmkrtlnf3Sn9+Mym/sc2UsOBD4QN",
-	"tJ/lNrrU5inoKPOE5UJrKvvRMXU+IUhxKE+PpqlzfsB2DjCbGza6flmb1tCmjJ+B9BV3byHN+6fIsH8B",
-	"wiJk1GMsJL0Cr4MkqRRjtPyszsDHUNhZSodsApG2isTy2lCxKYshqCcuHSfMl8n4NUvQq8F1+3MUZrqv",
-	"T3BfFjuXNNUwh704ckFH60n7XWiLv92133jpXNU7XhyCbYQHIgkFCKDrXJB//4//u3//j/8FHpvg4ujw",
-	"/SrAXERY6vJefa0mo9R0S86wP/8v/8d/+H/+q7/9L/7N3/63/3sVa65qB96kNBIOuYGv1Gg7t23/icgj",
-	"oiC51xlobs/oFg6/sAyV9R5nIqrqvDCU8MvQaFSxiC59VzHM1WlaS3dqRyLRT1gdIRSe1or7twG10FbA",
-	"8ATeQ9IYSm3Ei8jKRIZxgtPNyMzcHFBkmXAq86yxWO36IW5lIwllivW1yNC2syY8Y1ZIecD9MQeoLUTd",
-	"52myWRaKtorOL6m6NQFjkPNqCzUjXAmm/SysvteuYrNaz1p8GA3qVKWQ4JA/ONbhYRUcaEYbJTtbc69/",
-	"QkNZ1AH+wBKWbHpcQ2G1pTa9MTr4Bna8OmGroH+BDu4Nr8XMq4p5mYotnerSplWAHOBMBdZDTzc2Qx0P",
-	"9+oiwDteZlA/Kc+5ZRR6Jswxbqg34a0dtfaW4rauvQ2a6/S26kY3S/TFycP+QuD5cCr+SLjJ3/wg3J3f",
-	"yI1A3Zk64EawLcy5P9BlaOi18b2bHd4NbM0BqnWYwP8war4Ba/hVGSewHNdle+UZQTv7bpQWfyNX43Gv",
-	"Ka9fuWbtT8pd3pQ7vyjqNp1S4axWJhRgy+vG+FubFkHT9M2oc/T9Nt6x6uQCQ94qdOPlO2RDuJ39uGRj",
-	"WjIQ6ImFHKDComQWpi0uhmmOYsXS7IvKfFutf+F/q3EL1gIzrokjr1Y2aGOSqurPqt6hD2aFdUJlDa0C",
-	"izfaJAaILocx8+bDlBHIuUnRQlBTvmbrow2TqIPGkBnrNwUFuEgD85ATkJeiAywYALYRYyjAcTk4u7QM",
-	"D37kyafYhQykqT190/WFKZxLF5d+3e2Dfbsb6qjcau+MNL4Rb0ajEIARlEQ5GrWMD0SF6Y15yf5pXoWG",
-	"3xX4kTWe76FFCmMCkXpILjBEZG7BA6lHpzBqumJCHxEhbeAIQGZYgEr/FZAayCvHG5MZIpTrLolBjXEg",
-	"+LZV72UCV4QdiLLvT6giWe5eN0fUvg0Qf1yRFyenL58/Q6wp81rGVJ5qougiwBmUuQY0QJgdjHXJ4GqH",
-	"Zo0PDppKJLZT930+MAs48KPHdjC2FxK5PMwQuA5mGRuyhIkhI/Laolf4h81wrd0W/H0BGmDK6DVTZkNk",
-	"DpaoFHCUEjZjIvFhCnaUSJV4mpYBELulUFQN2WlmLi0PlD83Z/Zd/8ULaASO1rBO6bMuoQ1Mk+4Npyve",
-	"ijK3OgbrFJfQhj9piZtrIc2OiA5CtNyWtonOAtd435Gm9SZNeDwgMmvfQCp9I2uM7W4D2+J2GLTm7PNr",
-	"lvWboxQwHLnfzj50zkQS2IVYbZpJEV1hHuBijFTLw9y3KQJx07iUDfE6o46T25oWyf/ecEEqXCfY4Orl",
-	"ikrXs9pyzZ6VBxeGj4Q757ajdFZKt6F61sOgkuJMr00nMSTnqTO8VvJ3vQzUqtAHenE2erqf1Vb1skFD",
-	"Qya0IRNyRHwmIeGCxFpqmsYR+nd7FrK65B6A5IWiZ+HLia3b+KgDjbeaRlVdrew8NlSsjA8srEx/5a7c",
-	"WJkr9nd7Da4Yze6Ex2AFdis1DndsbTM97jw623d6C6fr7gNWzSi2jIG7uWi1am7vZZY86oUnYTMLhXnL",
-	"ULz37OmE6i/AVjGluktOXFz548OvH5LBwoJ+//r8zeuITBlVecYSDy03n3DNCAKYGgkcQrWQJioyz7g2",
-	"3J0LgNq10XDh6B4FlRuKRd8WR9+euhLWwsHDrULuPG8FxLAG0wP+ZphErlgItxh68wCUeqg3wpEM0/h+",
-	"sXp8gbzWrm4Gqhf1EWahBI0qHiLne+6yLERXxKHbnOMSQ21zH6pOltuVqFZSvd0S9t0S9SBioSkKm3gQ",
-	"8wGb0NSefoipJXQIYdcVp8QaJwlW/NmM6vIiWqRlfCeU4cIMy03FMv9u5PutXbxrltWD9qysHOSh9cd5",
-	"xlrWrChlhUaVSrw1Ec+2igNum+0JMVgJzRxoGZhT0tQ+zWEs63Vfbv7qA3BAHXQ5fF8gneLjYYducNuB",
-	"Mso0YUr3AaqgEebA6J+I2+KMVNbBZeP7kxxDwM0zTOEPpkWW2NRvSDbx5q0kZ2jbKo3fZ6RYKxICknNF",
-	"6NR1fRD1er0iOjC7doYicLVhj24Q3VplpGFBCuUko7VxxRcwmBlU5TSLVFi+IKFiv2e/V3ZncqF5Gg7T",
-	"LAlM1AgFei7JVDoc1SaNrzyC5xgw6IyD282O17gyz/PB1IgfSURoqqT1shReAR+2iBD+23Usc71iSufv",
-	"nj59fn6+TdNVcRUMzLlenULWvqALgAuLLnkzKg5qFC4RmGex4oug0xoYYCF1H01rbfMC2z67XMYU7HdF",
-	"hyum3i8Na3kRMBXooFe3GlgCAR0uaJw1l2ODpMoQMaFSp25ZjcHGWxXX4jbhRGmqGexZsFHgnonCMlxw",
-	"un29CwtqzbMA758DMc+F7q64pi32dIZWu75gNfBRb5+/fnb6+lfRciaWhTBuZ+BzfTSIrdVeqJDoCNmo",
-	"j6IK1e1bpKpe0WDNqrOrluaqWneWD36lcbTKFUzfHbN6fui4QpVZF4Sk7l6tknB2KAE7mWqXUvBbVx6k",
-	"xpGyqOevEE/zA5CXhKsrC0svEvaRtcQatzf5RkZuV3Gn30bgBM5v1i9lmtliPVsHSMONdwiuTfQ4oQtb",
-	"gcfJQEXBmmrPdTK8pWwbFOIsKhXZSADbxNbzRCjQjYqBBqWfqEJke7A6U3HTReeq78r6NUYZOLnV1VxA",
-	"sDZDHxBax4jAXIxdoc9lxR+ySxs3tq7cVNP2QXTM2mQ5eGgZGtMdr2BArsXSQkT2ipZOS/lmlHexdPNW",
-	"UoPdGnV9tzu37JZ7vqF5t6Cld27jfWsh2BqMG/bXLjnVZJorjRivRjMDkQZOt43eOnl7Sq7Y4ojE6ZWa",
-	"qn5MRhLLHJPBgjw8JCnTmmUqIgkfc60iEu/ZTMN+3K2GUFbMZwcb1Joxk9pF6JrKhxPASfurHw01eU2n",
-	"7FP8WdiQ306kYAjWuryvz+zqQ59YHCKhasIU1kzBShG4ZCRlFFzT8S/iY7K/T7Q0+sNwQjM6NHvZJe/t",
-	"POJfxDYshzoZngsypVykpoenEy5ol5xAFIMiaiLnmJKKj1Ll6uMpp7mWUwT3D7/u9eA/vdXBtmVD64cP",
-	"v/jl9729J5fmP2Sv6biktSXKXNWZIJDHZVcBWUV7R5mbcVdMzJesKYqcxRDs0yWxpa1L7Zq7dcVmGvJv",
-	"pjJjxwU/hIKm7uJNyyEzQ2RTBRu3HbQMoIHpn7lW4NO3vin4+My15xbrzejU0bkGOrhKs4OHUF9DEmHL",
-	"rqPyYhRRSJq02KkZq9dbtmecnkM2emaheO+WILOuAml/Sj+uscG5elaYkYfSEXU5pyiijKWhRyApzidU",
-	"Q6lPKMRoe7l1fFGzVGOuNMv6NsCu32hacWV7qQCcQdjRmUzTgoJagHCOMW2uZZaExXu5JmOmFXnYe7ii",
-	"VG8fUQj7WFJ07ZIW5Z/MgCorbOPRxhxj11yJRFtxD89hoQZuVCCsDVxrFejltvOOIdbPSLV8NGKZv0gE",
-	"Y2CIEXqwJm01/O7GMHV+ZkVKcjFZr9H7r3wysv8mzET2X2Ia8iWunLzeZSEY2yFLdipsFr0uTTAYQ51f",
-	"FF8rUj7X2hfLb6yuBXzGxrwO3xS/N1Le6fkbcrj/+PHefpe8EenCSzIgPFkKAIqng4xHL3EudLYo5YQa",
-	"YuZeL6rTJZymZJaxEf9Ylg+evu6sTrM52fv95Y8Hn2r5/xkzHPYbqoeT7cIdMmigvfyPHbq+NoMCXdpB",
-	"7Lp+v4J57e7GoBoJ3e741pien49G5nN9HXP4zUnyUAnYhSgDJfwgPog9EsDru1yDo3KpfVea2p5Lrixp",
-	"7cLrYey4c49ZUy0GFuBj7OOE5kqXWw8CxV3OhpA2cx+FxJSNNDZgw0TWvF4fKx8GO7hoedTFiviTGMLN",
-	"IaocO+RjITM/Xjx58LYvtmy4vpSQ7H7s4Y5sRTq3OFCjOUAnxvLlE5aGpf1r3/VMLz6CvHu4PoEvK9hH",
-	"WN8Zz9auLlTJLBKPY3DqYRlsbCZhKQcSaY5DLoqPZgwuGdEuhh2DfWbhTgU5sYgLMOScVRqqFNoEdo0W",
-	"/Q+CkMQIgEYzwOx8J1jBfJye4JYWWseRQdlI941/I7IiUP2JNFSY40QtTrVbPcxxMFttZCZBBnR4FYVZ",
-	"RdD6F4roPBMk4Ykd8ZSRe77Z++WcfjOhNDFTFFA3XyTkXtHvfUxYqL0/heLl1qy8SN0PItCPauJEncfB",
-	"X8FO1CmCge14DaewozG6Ap59eBlOcCfqDANhxZ42yJW3GwtNhZ/cdrTUy5CSBTjK8LkA+4WPLukBPz0P",
-	"JoTfvPPTcp/d5PDzRTFF/OLUT9R14KaLn0sAw7ZTN3X8/CyYsus0WfruzC+GJ93bMV86m7WIATuZzTCE",
-	"fSmToRH3w8WgIExKWPDoUS80ggBZNnr7Upgb8PI2yb8NhonV1VCDxCUrWwFBZiJRUSH028QRF5CXUj6t",
-	"1Wk2KnKMKA8tVbEibgJeK9dmPnt+cfa7/rPnL09+54syRy6hxRIKw7oUmfiAFQnqUWUWhwerNLNW5RHV",
-	"xFCkJm+rU3a1tHAp1DITy7LgcJaL3jR0Geq2LZFBzc7WwoK2yduoBtQXwJp4dVaifpf6XlqUAxfnYZRS",
-	"H8ViSe9BdLi9Igm9Biqj+RzgTpXFzOXgMqhrtD5t1j1nL4+KAllGQB2qagpyXY5sTXQsJvKpyNWMgsC0",
-	"AgQHhfZoE3WBJUYlqK1gZUn0en3PL0vIxprNYKWOb6Q5MC+Vr5+oleAdrV730nPz0DOmKU8r6kaNAmCe",
-	"DZRR010UlM7q3DxJqk59qV9b4H9nDfhT7yeLYw/jmPKiJhVIRGpiKCLXa7wmGzEbP6DtNGA3jdX7G865",
-	"wTams8WrJijQFzIjSQYiqLXPHXkkUMsWXDAMmJRHeRZGxDhJ3Hv6vQOYulL0oWI0ATB6AIYlpyOrSRn9",
-	"C5JdZQb2iiiICPxCkaEUEEqK6bG2HljJVvH9fnQYPYr2e9FhL3rci/a/7l1GKwqHhKV/v15rvC0HXjUw",
-	"IE85ziTCiRSy8gDLgZrVxfoLCMA85aKl1GqaPHfNwAdsyvx5hs2ZP0+wSRhDrmvtEmH4bhuIJTAi2efX",
-	"V8bfIlHXpSu2CckPC+VBkcFcs7aR1pXaN63EWmWLsa7MSzXPtBY6MNF/K7CnqHPNMlVrKzwVZuUVOoXR",
-	"yIc6fqlkWGzfj61L0tXX05IkTLOhUfTEMM8yJrT9TXXbhRTNGR9P1nMis1/v8dHlOo52LyvhZqXjUTqQ",
-	"UakqkR2B3bMAUM0t2mbAVjDU3YZhQJc7D8Eoer1h+AVSnDsPvbDzaVMXfMpF+O1+lf3+hLc/uMmrc96Z",
-	"+K19dOtbVr9E2yKU3YR/rKxFt0qjL1WYq0/tugEb+az4ws0p6SryWUz1svlg7JTg7Z7YvfcrXFeTmxao",
-	"qtZQwtGbjRtDEn7NE1/ogKh86h7HB1ShjtJk4QTqY7JfNmKsFEjXw9+HhKF2IpbAFCA4Nm3OjKqIn+fK",
-	"8vl1xqu6EYynTOhz/sNaJOHAqOeH4238QCGUEU+kMEsOra5doE1Na0YKuoEr0sFAt2aGpr9b8UT6nuuO",
-	"czCrXd3Zcyb07p2Q4XJuDalZE0HNPurI+U9mNKNTpmuCEgM9FauyyMwrrOW6IbY3B2pVF395A8P1lsVm",
-	"uCrgqp4b/R28WEYNdwXfzM0DC8iMZST23cSRD/iBWCMokwqLoV1haWgK9VvU8q/YwrmTAju5LWlg45bA",
-	"+4QwX07bgEQkGyoZh9BNZgwuQgupqjcwEAAPx+i/iwr84fKWOOcWFCnygYHDCRteMVsIJTRkBEOdU+WT",
-	"n8ABYEMCqzN82HtSxFRYb0cMnlMXmogutkrBGhw8rKZZPHBbYrCUWdwIHOqeI5mnfHIdV/5Rt8Gl8A2w",
-	"ju7t9x4e7M0oWKRX59Lf4GhiVVSIaVuFrW/9jtY1qUuMyCq9W6ejNNYzqu25UtRo645vIHbOJlKwvvAB",
-	"xStDLoPYY0gvwzjFBiFmaiiB0o4FF9GOS7h3+0Aj4muWefDDOCKP8NsQ9hFjyr/GH6Y0u2JQe7lLTmx3",
-	"mesN4CQrhYCoDVmXIl2QxNAnG6RkjvgXCqlQno3Nzri5detQ8r0Q8GRjN9RtFGq5+wIrSubZsOF6qYXS",
-	"bIoyVkiTCwZbUcBucOG1ZcXlUbyi2ZUKIikUoQQqNJTwEt1lhIuY8isGIRdAyLqt/Hu5Yn0dwM7XuxRj",
-	"S/pjMpFpokIG7+M9bCNb+Rmr8c/hdW4WYnYmqLmQ/50Las3xtxaTD+JvoZbKQX0Rn+3rObvez7GnTlT+",
-	"Tpe+CByf5ssLS8KXyszTFOp3leSKo+XSMEackmLIuiQ2C5rkGOlT+5yv+j8C0AehWXZN00LxhBh5Equp",
-	"6vq2+mDYdZEBcURykULttYpzhfrcS8i8m4tyXgPOphN1fMPLPgi7InV1+p1Pp12iudf3rC5dBDspSUY0",
-	"O7bh0vZLPedD5lRC+NDO/EyvWWa4cGavV7/Jg2wfxBUCYQ5iNzD8AP2WXJApT1Ne5DRvARYyoCm18Khb",
-	"vL1pFYwRH2+WleWSMNyBA++f2YzmLKsuOWfDjGl7jrXMWEKYGGYL8PQb6UBNDGenisRffvllDGk2rrIu",
-	"V8WvMHzMy5pIpSMST7SeqaMHD8zHB+bdLvkt5oyhlEiHwEuwBaXpguTCxjCiSK0kBqtRomCQFnGi8CsW",
-	"Wgt0HkHPRo+D4B67Cm6w1vURAUTNhCcJEy6HDbL1BsweVwS0uhebT334EN+HnmKji5lhd0GyWsRFm/4n",
-	"XM64rkkjVS09ZxW2lAGMymPcnW4divtQCpVP68I0rNFm6V5+oQpfLaZD0SsminAne5wh7EJqmkYEKE/G",
-	"RrlIlIWuKZJD7OPd7e7ONk5ER0H7600zp/bRV8omNjeAe/g0HEsi5jJPEzJmuG5hOpGqTbDhqg/WxGRF",
-	"0FNBGAFQBlBUC4YBmyQkoqYQyClQx4hNXBJUlvu+4iJpY6Ji2XfmSR8UF0SdrXr1pXnYBqLBy9zImmvf",
-	"wqfM83LeV3NufTQVGCe4lgOWQi4jV/7sBYsFiU1CIq6924Fm+2Ur/cCMaU4zYSE7ljZMlC7CiKapQiWG",
-	"KyQOURD+Hltg76DRGFO1hkYpT24+XCPzrFvwZ1zNUrp4bR51fjh6TTk0fSP0h60hoZVudyzPrOFUMSba",
-	"Q0zMZJp2ybsZbAwTPogFSp8hQgHeJSxeUK6cuWVtM6SofWXt4KunVpjMt3M7FdDU6+AgaIjFEEpfsFAu",
-	"1aIBUWqjBWhRiBf31JfgvXXnmW2/XDRuJWDzKLOVD+QoyDIoRFZffK2E27wdopdZyf4PUqw9Hxd8yn5v",
-	"nnPAzn3VaLquCtrljS5Qm1bv9G0WwwO1vA1qaPI5h7JUNN8wwgRIblhZDbhsEGliI08Kxl+WSzyftCsV",
-	"nowqA/Zl2Ur0pdArAiGvzLpKzLWCx241hUDosSS5jjcUtDfEavfaX+mEVm5cvT62bSROIKcsK+d0Nosx",
-	"Ofo4yDI2G4N6ig1rdM5aiCc8InEqx3FE4oSLsabplflbUvPfORtOoBp8zKaUp7FVTvbUVMUl4x+dzZbt",
-	"aSuhaeneD7WxC1Hn4x5ge+wVmpwbWI36PWZCn9bXCUBXRLNpadlq/secphsVZAqih5cr13pL9jIej1uK",
-	"ut9YNqXCErr24wgA05afxfSbDStNLZ28AVXsXVaG188zXkf6nLJWs2GoVLINl7lpLwcSdZXlEaCx86Kx",
-	"RESNmthwLIq0oo2G7NaoCHz9Q1HrttbGNGE0aTgxKVd641NmjX4bjdqXPKuvT6KtCFEXi8lHi3C2Wl4x",
-	"M93JlA6RLYiEZsnenA0mUl6pmiWocBvbZh0VLFsDICYhIDaPl4nKPOOavRHpAuUS2O9s1kA5DCOSuT4v",
-	"1D/vaHlcHxzdgCrqrkzkCZXvt25WQGRrCNbPt+nn2/SZ3yajFpQ4A57lun2RDYs/C1DC1nc4s2pTcTMf",
-	"PTp8tB52ZpYuLmS7kW5PBqKOTlUp50HTTJvvAAIv5UPIXBBG1r2sVx0yZ9JYvauwmnb567bWiWs1tONn",
-	"8ehWxSOqXQW44pQ8XHceHcWtGP3EApwMqM2FAHFH5K9+9ETlU0T+6kfEuYM/LZWGv21CGfyNxvquOVDw",
-	"GZ0C9oufxbWfGcxfBINZuT8raClu0wqAteZlLiYwZXoik7D3t2/OLzpR51fPzX/fvruo7fuPOcMs7+17",
-	"tpf1Bo3UreZNWFveTgdEqnOTyVfOl+m37nClcrxMadREzp8Wwa41wSrLRZHoz0zyp2aSP3OanznN585p",
-	"lH91/bM/OR2toYF+hHXzR4ttzfWaNRk76Gx2vsGMf7YC/nzZ/w5d9pTi2rjx/jDpA8wjE/13553IfP72",
-	"O/z34n3tfpk7PsvkOKPTc7cwrjXYfbAtZBz+Tdg1S83RrW3q1uyOeNvDu11T2cQ7k3ab14197jyxO+j2",
-	"hpndRQGiu03tdjO6jdzun6Mm/xOPmqxA/u/XQv7fJKzwP4ngv6jzcW8s9zxxxlCY7mv7x/cQZnEZPraH",
-	"FVGAJlHDtjpjrif5oDuU0weSzvieIXFjJh74wJpP4evqis/2XCmFvZmELSq42waRiG9dGutnF4742a3q",
-	"X1Bs5Oe2dlsEam4ZXbltKOLntmIbRhSuGz5Km7sc/08e37hVROE2kDOfGqWwLSvYF2kx7RIToEALlpc0",
-	"XxwTPiqn3i+KVG6ZC30bodU/Z9/8LEf+LEf+nETycxLJ3csm26VJfIYpCVuw7HWh6JcrmPNubVt3YNc6",
-	"q8UfABgcng1zrskgY/TK4lGX4W2RJkKhBF8lAfGKbXy3r8EA784zKcbkii2ikKdCG75CAhrqAUuIkj/m",
-	"UlPPBHPFEpLPXJLkhKclMjSX2ZXqkvfwPYIMxXLGRByFTyFRt8gxDqcmBgx4VyEwntB01LevOrQbN2Eo",
-	"dCIFK4AYLAo4GaZSQb2uY4fJT0wbUDoQOSyAJUBiNlWAFW8YpM23kCOAWRhxiKc3HCM2axDjJYmL1n1y",
-	"fF1FodIRNb27AnHl3f1WzokcaUtFl/Z5xoQrvV+khFkX7yhPAxiMdsXlVRO2msMu+0Ih9HVEBmzMhRm1",
-	"rcassR5YLYBH1WRuxt2JOn732iICM6Xf4Kvmz29pOoKPl5+g1gZP2+btVMmMxhQOuwCusajYl+ZLeb4e",
-	"Y6UCsUIRYAXuihGxhBQhcsHOYFVK5HpZnCgRDrihoxEe9IxpqIfjxQknSfjtNZOQoxEWSIFVbrfBOKQ3",
-	"ouNG9wYaceTPNuXH/luOJfOrkdSir+kVqwsJqbDW5ZhMd4pqEN9FUs44+0J5EAtbo8xQDUQkcyl1jLl8",
-	"LgSwaky6XBrJfAVio4VlrI4GxN3thrIC5XiyWFnbZD5ZlErxUGF4g1n/pWpYQvaBTRiyKWQf8uh9Cagp",
-	"5UBMkJEYSdbl3yuoBAWISwW6W1GdSeY6o+LKVityHAYz5MaQc2Vos8w0CJI+3wtfphNGXWki+6q5khOa",
-	"FNUckbM41DH7VAhONpMyDQGnoGUEeenjnS/3gD8FNb+woFJNL8sDxtqVyyM2iz6TULwK4KpWlLqMu+SF",
-	"zHBuiQPrxIF4pTl3+cQfBCmlFJdqNfHMFuk0CroT0RHwCs4cMK5yDSVHFZQt6ujOBP4JRwISAVPMsfOb",
-	"24k6sFe++JJd2ZaE5f1kgaTk/WRx5jt/P1m8lr+x3cOHF3YA7yeLczcG824wjPeTxYkdyfvJAvF0vrFj",
-	"WSW/erLUwEv0DQuQlLVfQLTAhOjbrTjiwTmj1o5UvfNyI77TmykDASZjzVJlOXPlhSDvnH3kCgxTqUs0",
-	"XeY+29QhGXFB0/5aUE+bAM3TlAyYxZry0IyxEUbiyh6ugJRuU/TEPrqu6kk73fGCqqvbKkvUWCnlnCln",
-	"Dm6q/FVzHQw580WJA1hhOgQMX1tslANcqv0Owd0yEO3aAAqUIcYbxmAfguVGwIPKYJZHYh6laXpTNElv",
-	"xVG4gFAZzEF6Ga6gtO0bOnRjKsBx7HtbAy6YvQJIxgaSFfsHTrEKIpYBd18ubd2ULuDPkIitj5eyJU5W",
-	"w3uj36Q5t8ewJyConaP9pcA/95btrFIWwhfZCvaqtDYrzvx2voswW+vWygOFa7NBo0crWm25qH46Kxdq",
-	"d3Yk5Yoc7NCQVFSiXxYz1FoyfQJP+VY+RR0LDLzuxW/xsfDNqRRcy8zajVfO2z8Zvg8VoNa9Wq6/b9hR",
-	"C5FlGsywstTYKTZTmkKxEpFby1Ub8BQh6G8a0vXzrjXuWuPS7/KGB+u2syserMOG1N6iEPc91vHqMmJP",
-	"1iU++gZDVOXbajPEb75hmw1wozVYv07HAiN5AHnqUXVLiKcloFNV1Iiz7UfOf494S1OeCLDrvLt4urIY",
-	"RLUk6X4tpM/ywbAOn/KU3mZ8SrMFWB8GdHiVz44InUJ1VMAOtdYHbyeAmYPF457TfMIIBjplaIdSiDxz",
-	"P3L2AKlYoY+gYUZpZ5kBiEHTVOTsEoOFNXMB3PayOcSKuVwRKSIwgaDlCOcBpqPIWkbATF61naO9xcGj",
-	"g66PSM0AUTvOZD4DK5Yi8trIskYEFrJi/kHEfHw4HBw4RcBWhcsDlcyzMfMgzCvsXdA0ta3iKMf8miky",
-	"p4vCWY+ubTM/aza2K3ls1T1YVdgr5yfHAoLB3lYMQNYCbSNBuuQlVzb0AiQrlhDB5mbLYNIR4SJhM/Ou",
-	"AEskdtmthQsrbuKT7pPwNu7ZL5bSZs495HcBP4RQ3326CQbRGlHUaJxcaT6sEYismQlt2+2K7dk0jL5g",
-	"8+K9irZS3BeztL4auUgQuwxr2FvIqXp/d3O/WEx5w56xoryvGt+yx0wakcJ0uskCOcis9u9UAceXVrh+",
-	"9jUjrPYelXe4lpX64/GCj/OMqVpngy1ivmrBB2xoCOPTk9dPn7/EysYtVgswWOtahjASb9e39lspr44J",
-	"hYrS3AL7AX1Q5kRBXkqLLksJUOVOz9iQ8RnWenLeQDcGyhOiZMsubEnT/uxRr7nUt+EUXFg7x4Smo7Bq",
-	"rXILauH9DPnEktFBufIyNiSEzcENS3K2HaZhMfAnj8qOxm2aeLJlExY8vsVp80W0W7l+EQ+y39R83ZEz",
-	"/wCjxrcNN3O7AFFZyPPLuOjoKYAj2nZktrr/0pCeQ/dB27C9s1wbkQtLbcCryDTb9WZjdtSKaE0Hvhos",
-	"CHTsITU3wpxUvmTBqh1FWEuIgGzbrMXybHNQNgPJFDeiEYZEOeD+KV2QASO+PcuL0GbaxjVJuV5NRQpT",
-	"6TIJMW9bbxm6slCYA6L7U5IRHPXWJMS+vh35qLqn/OEL7lnBd8Jj5AnPMq2IAiYYcpDyWQnuVrBzwXIE",
-	"U6swiQrprZDR1Yz7reToNKFp+mbUOfp+ubZDvUm5CG9xThPwgkZkIvPMMJyELlo686u+rNqk7jWWhCVJ",
-	"5NNlaZ5nzpxUEWKriF2ry1LLjPUVyzhbW+oCnypougt7bqCqGd+kkKCf1Tm+WAdjodksjCjC3elEHbM9",
-	"YB5ZNGbf+pjEBkDpH2xATkIXqhYyTG4ZZwS7Ae/bCZThcO0ylfdh9fHeoS2rUJV2as2qnoWliTbWBowL",
-	"50kckdgqtuZP75Y3H8JqZjEo7pYfRlaaMV95yd2GNHKHpI5BhiMMrYFIxaiQeEIHmOkRWseHfd4HClE2",
-	"iCqoFQW6u0/RL5oqZzg4Ag4KpB0uFxD1CJ1ERZAQjBQf6ZITw3WZedF5Fbki8d/DimfU3vM2njlIBKoL",
-	"H1NDVMuOiTnpinhh3pUCnNAZRi9WyMeGJAIJfA2FAKzmDRryhLVyVs358q35Cbc5q3dxOZEP7PqG5upU",
-	"jOTyPEtn4sem2IC+W451BbCKN9rhJobNl18tpyetntbtbmPr423XtOZk725rQ+WkOvW6WPRn2YJkuThy",
-	"NY0djaPDibMv2ZoyECC4VGunZFYFoyKqmvFGUY01lpRSSfaGMUN8AD7oBgL17Sw1jAgfkSuBEbr1dWpv",
-	"N1bo9uN+MgwC6JL3lpvgz1FhJfZByTQIXy5ikw3vcSvvfwbTOLeaU1EJsVu3TM1FPEvb4B4LNbZO1IY+",
-	"lEBtVvUQ7KzhTc+7+6GWWYwYDO3JitbmNifNej0SNuQJs7yulMnA9TFi9c+5wvKPJQs8pn1iuYfa89Bs",
-	"myjNLJTR7SW8pyYy8wUp1f3CX4MHiF4x1SC4CweruKLHIoTUtmqXwm6ekzAM4fWVp8vOhyAPtNczQpCE",
-	"AFOqyZBiBkup4t9QTi2R6G4QhugCxmu1iRvFqC1fTJ6ER/fY1tDmAtJyYOlWx7BA6nLCh2uPccbMUyxx",
-	"UZtdEgOBhbLEYUT0sCC7XBMh5/5Jo3bHR+ZbJM0DazdLXOnmILa7toEB64fFH8OGnCeUQphYBvqVfy9j",
-	"M0ZdLLOLY0OC6Io6Qi1qHyddLtPtQ+BsOWpcpgFTRrx1RwWJoxtOxgxrYwmmFOLfYaXIYuk6UadYHf8h",
-	"nKn/EqexHuPKHZigekqZxNexYHPm6rjvCqYAjeLNdlqDId9I649tiF7okcesqyWDh2mhFvGtxEzXxzZu",
-	"UdrOm422eWvR5h4/c88G73k5dGX6k3nI+3Hdq8Rv6fKocta+RHfb4uCtipHfRlnx7drApOgVyTRLVtUi",
-	"iwXeNRROWYXwzouUN9rBwPsOFca8In5MpLClmQRLbW0eKA8eq6myCY5Og3eRqUV5pQ0EphdQowsbDGqJ",
-	"R0RL8qSdsBT4SFdFQJdkQygr7RibZee0qK7GdZvN8SbkdoXdvNgMS409bX0wMqbyVDflNJnfSvX1cKhm",
-	"nhkDJIFFu0400JN8fS0zX4TUlee3ok27LWwWCi+2lwWjQLrnYpjmy5n3jcNpXa3P+W7NnrrzcOOKfOsf",
-	"9IEl6x/96RMXipryNQXft6tGl9Ve4xfA9AvDYsj+rSTJMkznk+agM4g44rrTXqgpUU2PylquFQdrX74d",
-	"dVTIX1LPPcsspbmYWli3LSQyFX4Q0NWSXyoQbXw1Oo3V4pYYbIlTNoluzwKRZPlCVKSH4io6caNwKiNx",
-	"UL7Eu5NYm9xt7dLigiFCC+bzu7AVPw1tixYVbrR15xt8WhVvlKFrfetebFXiNPDJ2iz3GHWTPtVxke9i",
-	"uCwDSiIq3uONqIhveiOmZMfodAw7PWCNSNuwWTtaK+Fh6GKS2/Sp1aZ+VMSKeEKwm4WiIvazDJGy0exd",
-	"ccOG2FeUBKxf3Qwg2Ali4y2CHGnUe2HKcGnNjI1SB/6OG3jObzS+4Dh1yTcuHd+6/HXQAA5ZyDlsI34K",
-	"JmhJqcUZGshkQQqn+U298sUpjJZvTGUVqru2TIfKV3h3LomAbOzSZG0563LVTGBUVv5+d/GUJJDMHPed",
-	"y+vdy9Nnx1YhSxRRRkgaLIgn9S4KFdo56B0c7h/09vu9/W9/9euD3z583/vd1795/PvvDl89ev3V2ydn",
-	"+xcbVso82fs93fuh31gtM7AMmSn+Wg7qUnh0C7A7+/oJPrylgu7eGdRDsieNDvZqDV/P8v4gB8THkaC4",
-	"7QNSQsHz8KBW8GwMi2vqs4DCMTQbod1KGDgC011bds9TzbKWS/8CH0YTP1eTBpbjsy7N0rgnHVdRWs5m",
-	"NyD2f5ADKyi2isGb0uyqndB8xWFcrTZiDnZeQF8hCcfdoGkq55DAKhaAU9ZuAwph3UlGWS5sdWC3diCL",
-	"4rK1E49+LQdnvhXYON/Qr+Xg3LX1ybdr70M7VrvhBcEjRhRL0YQ5D4+HORL2TrZZrwp5tYchchTEn2e/",
-	"9W7I9moX+xzEhXk5PyAOpZWpiO3h4W8i5QWhCnYWyUQRs9Z+N5/Cmwr37wzfVl7KLa7muryp6kUFeRDT",
-	"VyiEOsS/en5BHtAZf3C9/0BN1QP4Ne6SE9gu59owg7E7qnxEPu77PY8n1btfes1OunjPhn3Y/qUFP/Gv",
-	"PyyCV4gUCOBYZf1h9nkL/E+7i5sFl7m32kdPlS26t6Px/FoO3oh0ESo99quq3lO1Aq5al7fm2ddeUC1M",
-	"TIEIsH+jpOktEAG9pWM1wh88tZW541Pzpd1ttQnb6c7LTYT93rDehBPq7rzghJtTSkVdtks9cw9xWUt8",
-	"SgVQo9YMDjaWuNbD3cpeuootGv1/3i54/A8oQbfak6UDgoYruxprVnH31yCl4i6uwXYQE9sqLVscFeti",
-	"RksesmoqnPe4cJVCqsLKBNz9HvxvdQru1kpBIW2vRBpBMeAMH17GSyoLciu3bcfnc+dnc/fM6E440W2x",
-	"oVvkQVEHoC9VLcfIECEQxmVDejI5dahjPMO849D48r2fxf6Bbbpz1MnYkAlMobC/fl386IAuPl22DBR6",
-	"a158MzqFZ+vKXa5jqn7OTfu026O482PYBCjacwpORPbJ27M3T5+fn8OngyLg/tAnED4sJcta2b8X7UcH",
-	"0WH08HK9M7LR3/HW+1Dgk3c+2S8sRrD99MIpt+bDU5/mBBqjRXyo20ajT9kPK/fHNvHUv7ClOa61JYer",
-	"vmEN1yvAUVtFTJwzkbhwCQd9EYaqLls83EMNkdvb+DurlzHpVPupGVy4BuGEo2Dbmv2LtYd+aRfrMbrd",
-	"zxEZLCrJKWgI8wiOU7ogFmLTA4tAcQsMI0y5snYyBQUjwoG3onGoxk/pR6RyR4dBAQdP8otprQlAPibx",
-	"j1BlHgFWw1L2XXICYZ9kKIUCPAk5IikzWi+YSSAIFpqMCNa4B5N8ROIu2uXjvdi3AWYNNTO01bzLISiD",
-	"ZjKHkNlSSB/5JoPH7K9UYGoOYaliDtKCC5otYALdkoH/T//53/z5X/3T//d//ef/8d/+kz//T//kT//9",
-	"v/3REMBP/9//9c///C//5k//7H/DyVZhmm+i3Lul3rGgYnvdvbBiO35tSUGx9sWq/82//tP/+O/Ka7x/",
-	"K2t8K1KSI/13r637Wd1OgcibMK5d8ZZ2A8PH6zhPm/ex9MenFSu+nbZ7iytck2GyprjNX+YOlKKN1nH3",
-	"y5U7tmvKuluq6oqolCjqieL0wfmEivGE8u180g9+UeuVtl2mXLDn1/ZgtEfV9VkJYsgyASL2ctHyDSRg",
-	"h160ziI0YT4RrbALQXjRgI2psMAP++2iHQcNcV25AsQwWe/QDjOalqOvRyM21OuNPzOZ6ef4rHnrulFC",
-	"u+IYsgKPdEmM2QrMgd4XYbVFKjFUQPEpZADpFmRedEmci4zR4YQOUodsb6MH5YjQDyIMLnQFASD5gg4n",
-	"LImIkuWurQPL5ZEFvkwYL65aON4JTWzeNOBmUa6VHTVVhI8+CK4dmtb8GJIffJAt2A3tJls0tRI+vY19",
-	"tDgXzqFaBPcEkao2Htj+DfGJVTAMjBC0DzMO6FrB4oWwG+3cV3DTzoox2s9+oPD5qR+t+9kN2b3ux22/",
-	"8IPH94MZwBfP/TSK/mEu8PFdaUL2CTcrnwzQWkWt5A60RK5YBVsOgc1LxTJgVXw+WqWaBSYhmJOIRfIG",
-	"dHgVhSedKxJspGvFH+kgeKUmNhwkh0bSaH+3cfX+Wq6iGujr6/NZfYunb8slnFo22mDIAfJdCVi15Lwu",
-	"jruJfFYYHZKwqNOkZFtWcwfJ2GUud5f52Bdy9rYxH+SinAdS5NAWWw5408oD+AObmtIFgSjWpVAn2LX2",
-	"IKrvVJ1n0MNmQUkwW1BimGeZGWIIqRORhCIK6VQKPVkKUkjooiUBAQSYdo9a1JiWD8O4tgAtrMOmcc3V",
-	"bfM7hV6jijSVpv1hs4kpdMHCxirGVDk33nu8kikXYDxREHhMEyuxeLgS+0KtFlFIdRuWNWgfWLKR6VP1",
-	"E67MMJJ6vXMT2H4tZ/0w42olWQgu4w3SNdroRO/cc+WSxuUDcCrM8ilE5LP7DmGNXXKOWeVQKNe+H7sS",
-	"SbaonZYkYZoNNYjk9n7aErKtKkWtLWXgczvKNQ1Kp7qyA+XdLea+mX3WrN7ps0o0zuOHK5Sfe788uvfL",
-	"o0AF+vt7l//ww4fu8jelL7vm2/uVz1/e/2Wt7oSjam9zsrMo2W0fOSe0/by/zJvMa7s1K5oed25S9J3e",
-	"0LIHpPfOrXo4m9uw6BXEuqL4b2A5XVWcBsCwMjaV10wVrAfUKywICa8e++pibjWK6FVDHRyhMVQIwB4M",
-	"bzJMap3BYlUtxOAaNkbVf1Y19NdysrAay0oXtntud9zvtgrtm5O/ZRzRCmOTr96EaBh4SLkiA/AOaVkA",
-	"4nCssF+IxmgbMmKpTQS2xZ1mMk25GJumu7cISL6uEJTDUnGzAUUOjUtOihuwVIqxWpqWf7rylMUxALNx",
-	"IClCUkzR6rI02SWnJacb5KdJC4WTMuUQOqwByBakC2CaNjdFNtzkz/tqbC7krRGlLhvvzS5Z/M7Zu1jy",
-	"Fm5REMBKdtU6uUddlO8avq/96fJ+zXe10l4lf+s95boZslhLMGgSPnKgkKXKEsekV3bzeAX9sLdOQ38v",
-	"swTRkm/v6oFbaZibw35uthsP3IAqPjzJUV2u1hUGegIefUNk3M21dcSLH1E/EeTk7Sm5YgtDeMH+Zp9H",
-	"qExM6HT0XDHI2Yu/OTk/fdo/eXfxbf9LhPScZRwKrQxcsdoMyyxglVdNMwgCgAMLTNeMv5jsROsZ2PsZ",
-	"zVj2XR3g6IkfaKkdeGG5IVUUIqyj8fKKM1e8Ax50tDR+++Y8yCvBH2Mzb4j9MC3g265e/lEnvVJT1S8K",
-	"8DnJdsbNPD6ZDeQWu7GC+P7d+atzgoU3VRGbAtVQvr24eBshIDnsyhShrRBunQvyVio9ztj5b14iJ7GZ",
-	"FcrW5RNWJ8WyJAqYaZHeHH0QDvFrGoWsVxfFSaGk8JdfPhfXLJUz1v3yS/IcmNOvz9+8diG9E3tkwIPB",
-	"7KNHJP7xA5CeDxi28cERoA+dow+uRsSHTvQByNGHzlG32/0Ud8mJTQj0zZpF+CCsJdSo1qbRog69MqeT",
-	"pYk6suWP4e0uGpptqIzSYD025xmraGZynNEpUIFBRgUsVjd4G1uM4YbY1YSvfJVuKNzfJb/JzWLMaEan",
-	"TJew2YqiiL6Qf8KGKc0wMAa6gWoS2K1dGztesKQX5T4hVvPphAszWZmR52KccjWBO3gCB2fvJRXj3DSA",
-	"zRW275jwhAnNR9xqDh6c8De51JAgDzrCQuZgn6QDlxMPm9u1+223GuoNDGkGILeGeqJyMWE0YdkHQUj8",
-	"13tWrtw7TUroYUFJSMU0HKyTUlQ4edQ7tCV4whRxT6gFic+YzhZ7JyPNstgezXP+A3MgvjixL7/Eg3BC",
-	"IGEcEM4c6h15xb/B0j3wG7w3MBpg6bGvzWPdoA0zYSgNhNUyHhWVpSRQt8cPyXf8GzIDAc78AsWUUjlH",
-	"mH0s4P6w1/Mb09VS9s0Dse1mJLOpMxWNeMrIvXiap5rPaKYfmB/3zC2J75en0+uZkbpdgPfMrTh49BjG",
-	"Y4hFmtpdN1t+qv1USqM2O4cDhxPpxhP2ZaZhOrD1nLQyp15jDB3KnFCKFYPRXAQd3hmoHeUg4qjyIMR2",
-	"6hBmF3b1KOr1ehiv7Kp1E5RRikd6PTJl0wFgGhZgjw8PDuyVBeeSadgIy/BuuJ+CQc0l29jhAUnZNUsV",
-	"SRizpaDC8RzggK5pmmNIHORoYnuOWGGv4cYgCbET8N/DrQZ6YuYXHEB7nF9KCm5ks2BOhv/yS3JRMFML",
-	"48Iqx9W8NJCJhckOXkdYQAQEfJFnoDjYB+FemQFBGfIPIjjXlrgKqBj28OBJ+eRO8+Ek7pJzSRJJRrZR",
-	"czps3TLXtRw5AjCXBElfxq8BvBuQNpbe+CD8K/vkV+YI4yiNCmhoNdDwK5aQfNYlT6XS6cLd+0rXWBk/",
-	"z4Qy7aXMqkzeBorDgSif7gdRbQqwsrnSKsLdMWoWjDZyuJLmF7vcZlfwLkUlwB/lVpFn1pFX/t3HnBpW",
-	"PJRCU0iXYR9nKRXYQgQblxrK7/cE2kIUakCcygeIx+hlB6hbFjo30XNvNhqzxCZUmKMYELEPYsQNsT08",
-	"wHXyqx4h7fLsHek10D1DrvmotPzVNQZnFLJE7oWJZyylC5ZYFginey4hfgK3EHrALUjw0SPy8ONH90NR",
-	"zW/m+3KKtH1VS49e7Hwt1zTlyQcxzBhwQ5pW2hFMm5MVSruPeqUigxIq3bnDLgVewINeQPWP7c1WbuCG",
-	"Q/u7b8QtzxtQ/Bnlqd+pysUZGWGT2AoJZvvsclkywacclxyr1VhUGljNpxmjcGGo/ZYM2EKCnSE1rzlu",
-	"9KSIPbFe+Rh+79oAktgfOHyNqg/CikfwRdwlTwt7IiAtm17tSGDtsMpayXIBFkrsr0uwRk5xS2wWCb4r",
-	"NXbMki4y9FNLeY/Ifg8ochDqvY9fIMBf8RlwpvABfMVh6NLE1lRyfrqlJ8yxNXwxY2OuNNTNMZKyYqlh",
-	"nwNvmjIv4psIx1t8NupS0XNx2WHC9tt6egC85W1xvI98mwWZcN8UJiUIzfPNL7evCmoQlOOxNxP7M0M+",
-	"sotn9Sx35C4g1NsxI5T4SKzNtzOaMaFjcu/94VMCzxEIS/yo71v1ynvFzeW4YjNEX4JzDbqIuRNoAswY",
-	"Em1uH0FNZvRBFGpKoFk6xGdnX3OAXiCDcAG3Hi4RV4SPhbkqTm7UVDvmAzDaX35JTrwdwGEE3Ovdt6hE",
-	"BcAvwm+DqU8kQYYNubd/3/Ia/zDCOJppQqQLkBcBcVNceWS+ewf3i8pq5N7hfSCvvnAgBFwBeJVA+mqD",
-	"rEIyP6TCBsERWgI4cBI4FtIQH0QBUnDvIQAeFAhLHjbKcJiFsrCb8E1EcpEypZzlwIMjcE3uudgxc5vj",
-	"+xjnpbkG2xFot4FL8ajT6+53e2CrAZV5D+44WjNksugPFho8LL2HXz/66jFYPRCHav/RJ6xQL+iMd446",
-	"h91e9xCKjesJvO7UdbjOD2jKMr1nw8wQWnvMwB4U1LA3A+RKn5hnz/yjpk2n0DVCsBWPPDBNAEFuLC8U",
-	"POxcVpcAXwCGRBjcQa9XQRyGSqJ4cx/8QaEVA019a7EJwvmUvJJghyjbH94IRmZ0DHymWK5PUedhb7+p",
-	"Iz/yB+8EzfVEZvwHluBLh+tfeiGzAU8SBt6WhwcH6984xauMzz9Z//yFlK+oALvwI1zYde1rlgma4guH",
-	"rebtTIVonMunU5ot7IEqFhIIjNkOI/sFdV3NFaFjiDXEnzuXxZVw1ca/72SMJn2apoiUUVsL4sR3Bpdc",
-	"OiOFYWymZdMfMB0M3PTgp1mesi+UC1R1yGaxu+hIoujwSsh5ypKxgylHA4j1SCiZXnv2HIe8Jj5C9lcS",
-	"ayKiJ5nMx5OAUQ8WFR5lAwgHuTJSryJ6MWPk8OCrx18BUcc5WSuFx//lCmUNVGSF9h2FuL+EplKwI1cg",
-	"wi+bq17sBDt0TVlZ1g4URBIQZ6UrsMMx2ipTTv91wX9ogoGBTqmgY5YBQLw1Oll5GEoeo53xQ97rHQ7z",
-	"LIU/GNKxA6RgKo6MsDgxxPgkaBF0eRDkjIaPj2LLZrtBWCXUBX6ZVTF7h/VBYAGdHcvtYcGPmUiQhJfp",
-	"JEiVrERZNiaUpwmbzqRmYrgAo+ilD9L8RiaLFuTP+iRsnFaxGuYzqOfwgyVItmJ55xswDhN1OMyYuXdG",
-	"0+gcld/3ZtzKt3mWWnPy0YMH4W9dO5SjJ70nh0AB0FRXGok7PFAjByIS2JTy1Fz10AHZKbwMdmylOu5+",
-	"bLghEjiURaCFpvN988VB5xKo+xYswnmCP5U9R9ZfvgWb8r4j5xODvD3n8tp8WcKAtc5B7+Bwb/9gr7d/",
-	"sd876pn//960AShyRyJPUwTL4mLcByxT9+WEqn7lcFgXd/2yp9am2jnq/DCp3wZHQ2DA++XotKaBwpnC",
-	"EVV28TKQk/ZDv58zl3e23d9m9n8RUEJk4C3Y5SuajmQ2dSx/N3JCrwXffyrFKOXozHy4f9hKUHhJM4yi",
-	"erj/qM1EVD7D6OtXLOH076IIc5JgUML/z97fPzlynHeC+L+Sgfh+QyRVjQG6e94w4bhrzgypEcmZuemm",
-	"KS+bgUqgEkCxC5lQZWEw0HAiqD3bR2m1K2lXd7thy2drw4rV7XmtPcee5NCL9ceYM6R+0r9wkc/zZFYW",
-	"UEDjpbvnxbURK3PQVVn5+uTz+vnQ/ehUmBWVFkwp+si0uVQnv/TYOz5PULNJRCaW6jiUkWG0F3K65pUv",
-	"xLVXn7u8bsEfZi+vMsG2fMpuKSkudMvvn/7GXZW9pcYy2uyMvGI7Fxf6LDZvUG4uvi2yVbZRdT++uvfj",
-	"C3r0X7GT/LbItjnGRcN5LSvF7oq7CiyUkU0QnmF6gPBeHu+HuGIi+EMBfDrgQmNjSYjHdRYWTlbo/KBK",
-	"JlNjkYbjNAnJ8aZkHnDBHBeMSSqdEdS7TQWOiWQwrzdA45WqDUD2mA7RRwpmr87iJKEsC54xamD+8nwf",
-	"zuy81NvUcCsxlArnfG9zQwaTuSszphLTL7AZc+46XWX3bHjn3CSpeX6mz5hk4CmhCHjsFQlDjBOxVggC",
-	"xl6FH7YKP6CPF6byHMMOxgSfYHYMJRxJLCOxSYN5jglFDBKlTjAPwPPlQ3wiL1RyrYBqMhAJ5g2EPZW6",
-	"IAUloeljmfuvCdUCnfmZ9yI94l62BRWmy9QDm5Olx5hmlkOWuM7EGoMOEOz4BOE+PnEvfOI9+QnLBqnQ",
-	"A5WYJxAYVrNPjuUnOzs7c//fNBYC10wWD0VoWqJoxSfIBp1EZvWisUM9sLk8iZJ9kZpO4MBQNbRUwVnm",
-	"UYxCelvAwqGScabSWPbr8MkJTyXoF25esSvdNM7ibs53EzIzkfAnMRRpX8juNP/bJ3l8x/UdhgVR4XYk",
-	"RtnAPAX/hNi2TXP5xIethoSfsXBYIzeKKTGYyUj5CwFmomaA52deQtrbT6ipT/IvQEeMHjVORTvlGUwx",
-	"T5JgvtMqtWH7TzBzjVP02+Z9mqmcxDJSkwCYdlMz/8CwzJCdAfiVE8E1JAYNx5rqcaCVvEyIWzRtSzfl",
-	"p62Z/kPeimWsctErSOEpIEBgBhAlrHxiuwKElSxTrGkGghlEs4MN3FBhgkZKJe2xhKyKyMyQ+cFM1MzG",
-	"c1TFTvzk3NspGiTavivNpxfuDQLa13ECqSOf5FPPZV5INuARxvNo9iM+tYRc9qCPFAD/5Cfihk3pz9k0",
-	"bbwTPYa0eVxOqvmIacmdpPwQzkwT8ee3EzUpdNmM2nLrx5AXprD0awJPITSDfz7DRE3s6QuLmCkLP25z",
-	"W9pZCoRXcz3oxml3HGeskwp+guFgNRLSW4rSdgkyR7chRcf0x1+MnCMPIoRdniQd3jXHFRLPRcS4ZkMg",
-	"kbGlC2WnRdI6SqI9HJnpdm8s6loU6xM72cb6pQOT2L7pISaV48aPNeulgrLBIRkaK5fymkTIGRproVt2",
-	"zkdp/JBnolBJYWTd1+4cHt178CftW3cehAtOFk4qLg1PMxD+/hy6H7WTS6rHegI4tPlUByxTZj9b5s/A",
-	"1u65F9kn8GDxWxPRGSh10ibb0HzJqaufzOiumQWmKkaj4eykogfxbLOi5ReK991jeeDdasB9YhbWhZFt",
-	"SjfmGfEcBmgA9DV4+LwOQe6S+W02nZ0i2XnO8imh6DFgHjzHMLSXaV2M/fouAN6FskKyz91tD3SbD0VS",
-	"a9XsjesZ42YszY+Cmpv3Wqu524AkKGmFReGT1HxBsnqfIHFTK5CcEP3K1VrhO3uNxtoumHEink8c2Xoh",
-	"/BmnX1bxt0iqBMfKdk/LhOq+1ZaMXCqQWWmearHy9cRuFTNuaq29K2ZUM2pqrXXF/DhOBAxot7Bq2A6s",
-	"cFdEFsQLf/WWkbwzKzhzcn9NUMOjnffDtHIWXhzYIKd4cMaJqILQlTPGBaGlZ8qeoQvm0mM6WEujzncg",
-	"uwrvo1TkqVKuGAC0mgyucFdwBNn9/q1nr0gKTuflgEDFYHSp5fHqMeEXvnKx6lc09LzFlj0t5rx4K1T3",
-	"aHWPlt6j1dm/sGD1Bgd/myj1OBFnGaGmwLIYjjKojsT6VWenuVuMkJOQABPcb+RcXOJOI9ipgFG1jvbM",
-	"PHOT1hmUdGMJsUu77gMxx5T1FVOSCvxSwT4eR/0cYUKKCRXm1tkHVHsDHY41s+eanM/oqo6sCwuZKsz7",
-	"Nm2eCu2wbzdmsuj9XGmXZ289kJOBYifS2cPk014/NG86Xh6W96ucl5bw2TC+zngiwuXR/HEOjbyZ7dvr",
-	"FQxQdwdAPBqOCC5B4alZcVuQpbtWlgJsVS6Cvfe9X69vZqc+jzSB6natrNQqx6AyazHHILCXk7kl6U49",
-	"B2vXzzWYD7m7iw0KZGUXgGKCHFUS8JrMJWfLgtgDZwLnZjFksUGglaq364nqtyM+1SW3j0txKElvmO1g",
-	"MrWfAfM61shgbwGYvjkW6TSXao4VfY3DnhMsL/u6hfGmVSn7uBWA/tfnaU2XkJiu1gOU6eVdsH9bY/jv",
-	"witPVsgWucDUkuWXKYHLfvi45lcmwqWB10jh587U/WzGC7iVV4P8Rqa0vfkrmXC0ANYPdiYRli+6nS7P",
-	"Ze7NZtTBvTmGEFGxNbi3PjI3fFTosdEgl9+Gq136Rr9sq4lsu1FTsqClv7X9xZPtTeXyW93IhlM6aIkN",
-	"zFgo8IDpEm7mc7Goh7pFlfig+5pRUVT36v4u0+y1PPx0pdFg+vVixAKUE1IRr+7v1vfMnBbQhM9IQVgn",
-	"l4lkcJXMtH0y09Z5TAsuyEuPrWh4csmTHQg9vI49DpvjToQGeWnGFGYdSZWh8Yj12AguMVNPzQ4sGpfX",
-	"pSEwOfAp41SdZY7vDQL+cuiMkEA+f+8e5O1AR7cy+3LibGeT2Z9qEFMfIDpOKlhHGCO7OzBqYFRb11Y7",
-	"KI7+oiy26mqprpalV8tZpLQvNzFhU1U2ZmVjbhY6zSVVblQ6cIjtc9nHESIrl1qWt3l3YJ2cRfAPl+OF",
-	"sFzTABGzbM5XADdYYHGnApvEGjhcrGAW7CqweFiBZzkDnJ2PiYKIZDktUpZyqXkXMqwoJwn72wJH7pBH",
-	"AuCdwLeKWB90WaLveGIxRaCw61CZb0D68MeqkwOO9IU+lkOX0zkHyhfnKVjklCefNMWV1bGEUDEvvmYp",
-	"HOjhOkFDYrrvvAnONJ9qNlATyO6yBWAqjWwBGuUzh0JmcTYNmftPICEspC3Dc7SaYcBCWk/4T1xR85+4",
-	"mOa/zHKGlJtoqSEJdLqQA0qZkyFkTs+ySBZTFc1+MU3bHWH+m/aE5Sad+SK+6JdEtd3L9MEi1IxFGCum",
-	"q/JRTBOS8xbYJ4sdPhFTNzxYFftOl2eiD+h29r18Jmgb276HVFEV2q+DjmE2txkw/Yt2eOl44ZH5CS0K",
-	"A62GAuFtPc2GGjB7tv2x6pS0kW9z1wBd2RDyyRTkPswkRtp2UFWN+NROFyZGegn3w6GZnySWgolHKKgD",
-	"FqXYqkoZcoO4LxA7JO5caCxs5R1z3JH0HRux4lqwlEuIg31SkmIIfioQc6u4qeyZhJgUEb7VWdhN4lZI",
-	"aduw1rHDT7NixxttkR39Yy4XOZt4NwMOuVzdOCPy7gVOKDs664VyTKcgJgq9pqTE8n6750s7fvl8+y2o",
-	"uzZgBtKv2HkwW3aaS3vf9oDnZ0ewezFTv3hXYLnnilqo2dwH+M5pX4ejGWuIGZkTCLUWC7rRS9Ww3A26",
-	"hKHtlO9Twr/rw4JPZ2qjD7+Mrk+aJdJBagHJBCc24J9tJF6pWYYngH6DAKw1nlSvZ/mfFxlaOPfFt+Qs",
-	"gw7abXS+PSngnZnC8YpqrebVIkFrrdH82ttfv3y09861WoFntda8vltv1HfrV2vn4dIzx2Adlx7tycqn",
-	"t6VPz+zJWGfmyn0o8gSRBT4+0qQ28PLlRfpLim5v2ode+pJbGsm6OxoGX23prbZ0Dmm5YBO7iV64iQvl",
-	"tmU1L7S8z7fi5aGKu6U4h7UW/c1dyX9s/okVRuBxztJpGzEpobgluLwO0gcN/nkVmbixOVDxWuvDj1ZL",
-	"31l5OoKajvuSZ1Cs6sZGbtX1UmS2uxjdZC/3U9Lg7eavajcqB2QOINh10mo1EbjQ4Whfu/SY/mumbKOs",
-	"eCIXlRXM36sL82eddOA/chjO5OFMRQ/ZQNbegYsLMZZvq+qmudibpqpuuDgovnWlea7QrqWq0na4Cwyt",
-	"Zwe/t2YmvpUrF5KM78uUTZVyd5hnUu3njzgoymtr3c8nZb6ShC+9zl1lCbzwaHdnp6dbPq6FyQEHHtU5",
-	"sV1a5CNgPgcZjHHunMC8xGHnPvTye+xwnGt57NzoK5fddi67nD9ukc/OTfVqTrvZ3e74/CZSWz64POoN",
-	"YT2lhf0LcDADiZwtZnTPafFQpDzxuBURBs00hnTQBMAFiSj2s50pphNMRNwfZCUKCLkVCb/muboVRwmP",
-	"5akQOnSrH9x87zasKI5MRItf7MT9GQWidvOuWU5q6k34O7ZTa+2toxrhZy7aIVkyK5urRzCRG1Tf0XRt",
-	"q/HYGVxR46F9WnkZKwUm9zI64bWi0D5dfbn0OD9kq7gaXQ8qV+Mr7Gq0CJ0ruxpX24ZLfI1L91V1iZzB",
-	"JVI5EC/QgbiuoN7Ug4jfOVv6jnX9h9aovRD/oScnNtW+7Vn0tOiyo7q7vnp8sZ7DSq5V7sBKm97OHXiG",
-	"CjWS1S9PvrMPzcn5siRf74Cveo7MRfBiJfquev5hYtbzDNJcVsrNRXsSceJZZ4rO7TgqnB9altLjo8ed",
-	"YYwV2VbfGZc4Ew8zlQqke3ZfUykgdNfZWyplXDLxKNZQCObK4nqensNTkQN1FxUcAkUbm8YTwVMPAO6I",
-	"yp2KVN5syGOZ8Vgi8jx1CMvRw/yQhlh1RKBu9CrpO3vz+o7ZjHV4uG3rzOaVnvtjX2ZsrvLg0OE8zgpB",
-	"V8UeENMaVpDsDHmc4FSdCDGiroPD2PM9Wpn34WMiBKP8eGiw1qo19643GvA/jZzIudaqjZu1Jx8RvPeM",
-	"O9NrMoplP+PJSZsE4rdMjzWXjn6Mfvqfaaj1LhRk5B+/Zj5+reTjRnHpDnjWViMh4Ud18ObN5u4edGsN",
-	"tQV7+xzyNPvmA2cQhO2L6DStK6+HK8rcSvGqFK8N3JjKQV52c9G21vWxRP269JjO+Uq+THinQpx+uVyT",
-	"dtHW3DLLfI/L9sFZ6ren2rfUk2pjXbi/bqNdFSz024E9N+KZR0JqFZBZDWHV2/p9LdI7t9C+O0tz8aMS",
-	"Yeq8SEuNWfvUK5CYApAO65mfdvRVYsqW5iRN5JLEFDvVmyWmgD1gtdiOSJTsa8SzFhaeJTfPgBhKZ2zI",
-	"sy6gZodRzJP2KBW9+FFYZ4cuOYU6BThlyJnFGT4WMD3uDhjX7KtNo+589SqYlpKFqegDQEQkunEkdMvH",
-	"mzitZ/iuLfHHlwImEi3KXkHuPXynzu708m97FFYBizPWEV01FNqas9AEmLPg3+cZEsm5xjxUARwttI6o",
-	"bmD8FboC9q8AhkwaphsPvb0wTwcaeL55Ol0uecRnDFQ7QcbCbDR2a0HN2yHmx1wk38T3TRf6uBtvHsAZ",
-	"MFtrSbs37861eu1K3uzn//jfnv7lb2vBmeQ843cvPLFndrSrhCpWmJF8ou8umZ8LznW2U7xqcAN3fpX5",
-	"U5nMXuaPFYcr3opLAhX03qXH+SlcyVq2Pagyf15l8xrv7TUyf1bahsus72X7qrplLuKWqVwNF+lqWFOS",
-	"b5waBN8529SgOz3HRFSwi3Kmv16MLVlzI/BtF6AGzEQ6jKUgVOjAmElI/m1apdnZIAkJ5dYFJSHlIuv8",
-	"ixiJYGhdQXDBuUiVpH259fkqZvYSJCudlQ1AMLI7erjcxXsLn7uJomE1HpsZ2OIc0DHPtbrYZKf7AyXF",
-	"W3GSibT2MuZGFRdhHR/17FJUyt4F+7ZnF2Chi3tupU4xpspd3WbtZ1rCNCnNRl5OEpdRwScesIGaiIci",
-	"9b3RsWaTNM4yIT2KDvPOYuVpBpy6jp8O6+x9m1JVSBcXEtgqO1OG0TRI5rKua9vGAu9w8Uw8Nydx4cna",
-	"s7/7z1/+7t99/tvfffGjnz377Ief//rvvviLP33243/79Ls/sVlJbZzdsuQkB9VtNb5gI/nwPCs0aQNA",
-	"Hvpqk7KKlggQqkEt1m0NTRJaxfL5XEEdLJ/zLfTC2YVYTT2cObCV27fS+qY2BRYE5qxER2PZF+AbXyTL",
-	"FMNLj1dKopqTxFUu1Uvj7J0VPZvrI4ucuyvtjuoCevEuoOokXpxH+OyO4bpa8Fm6hg+se9a5gnmvJ7oZ",
-	"mwwEBJHK7rIJ18YQyG6wsRa2xkBkzAkSuO1MHxb5YkskzBkp8k//8v989lc/3fT0Pb9S0EoIvvJa+Lpi",
-	"s9LCt/W9npWMPlXjvgQCcH1O1hk61qKofGDarHSxSherdLHFeVZJoibzJ51linWAmi9jSnYFG6pUnN3x",
-	"Fw/hpYUEk/BnUILwRKtUt47lsdxxlHt10sDCFuOOHNHoVVYzo4dlJNJ6oibtCU9lLPs5fyH8qidx1h1A",
-	"I92Ex0OWKXXCOCPCQjMNCnOUJ1AG60hjC+2nAmpyoZkojR8KaUkNu2qcRKAWguOXy4h1RJ9L07B5q87u",
-	"EE8kUd6ZyQ6IMzpvnijuwpmv2p9bPo+i+T8aswzwceADrCONriMXrFvOXtNpyxmIXVMpAz5hIp5E1l3T",
-	"SVCKyZ+NjXjtA1Ww5Yv02uQdzMm2eMtd8wWZTM32ApbsbJCqcX+Qc19KkWDDjlqwPoy1xglGuMQuHwrY",
-	"HsjdKRVzz6Lrn3o/ZRORCmZ25CizNdDZQEg2VA9FZFYBEzDyT8182RIUmonLfyWywuKPlraQliMHdlRD",
-	"wSI+1dgZ26L5eC9OhHbchwHwmrKc/9AuYilCKh6SlYKTeNxW4ZiDJy+OwM/2yB5glbKlBIOWAvqcqBFf",
-	"thgpbIF1QqMkd6vana3im+4s8oRm9BxozYjnd+EdeeSLGCUFnh2s0gFh44pznIBiHxjJx5OEhPgQ8CJM",
-	"FxMjfLyiGEsyDDeAY7W13MNhztyLo0MK4slAyMD8bypsA5aCGAUv0BPmTMVYPOPEoXmCBGE5JPR9O5AX",
-	"uvRuVYrHzhTw6Zu7V5oN/H9BjYbv0ejb2fF+gi3Wjvi0oNbXghrN+YzCv3fUaLSazpAYzrUHRgVsAZtV",
-	"lvDyD4wS3jUi027Nc2BrdGu8jlQb5RujkmxbSTZwVpqzbA64ES5FwWbJ0QXG6KZGfnjCzh3ZDcSdT9+9",
-	"Y03S5Wlad71Xjtwb53jdln3wtH16kCTMHxvLx1bt1a326oJZzbej/8DyJPMVd+Olx534W22jNz5Zh6es",
-	"bNtUEeOXKWJcutXW22kLo1UlkAl2l22MmfBm/K0j8/4qRs0cG9O4RNzeH2cLd/GmpQC9WMZ6MIfr75ym",
-	"//pnT3/62z/85nuf//rXT7/7k//fY3MfmV4+efad//LlT7739O+/9+yzHwC9Oy44olwd3m42GvtmbeIM",
-	"uLH/+dMfeO/+86c/fPrLf6B316guKBv9meecbdOV5Y5Wo6+JKN+6VVJ+FRjaKD1LoI5YKhARPbAz1rEU",
-	"WjMjwZiSpexDawjMubtZPRTpw1hMFlrG789DGfap3724P06FTcqNXXIwGrr2r2A3Z2yodMb2KQlYM5VE",
-	"AZG5AFuLjMxn7HPNhn2wzsK3bx+xYqd1lgo+DMk5C7a3MZdRi0aX9bzR+7bI7tnBnoMtuiwwNM/9j/7j",
-	"Njh1tf1RJZHQWXvC46xNw6+1duuXg1pq1fcej8G0bNT30afX3G2YB5S5Z5rN6/Vds8NwNs3zUmVto5ZN",
-	"wX1H/3U9f6btPfDhY3tlQrUDu4rQRDD6mo4T8mXCixiew4jZVbjpwMDxu7hnZmckZGQGKs0Oa+7mPwCx",
-	"XK21F9RGqTK7NJb9Wmu/ETgr1wyt0Wg82c4Etkt+mkyn3VqZEVvlIc1JhVizoRoWg92nGbazuFhzMotC",
-	"NTvfUsNOLHbczisvaIAbW6QPRYpZRdApJHoSSY8iKhCV4wyJDo38irWXPxRrpnkP4lddniRGTAGzRTws",
-	"kTMPsHdH0KtzEDT5YXhgQ1Zsl+FcoJuhDp+lv7WhvqvW2t3uHNG3Vof5dB3APlUHa+ODRVMPrmb0UU/g",
-	"3kwE14KlXDIj/Vc/Xwt1AaRSW+oleoCPrBImw9bOv3Jv8acB0QriYcuCYO4+W/XDB6PRnejlDHHB8q3j",
-	"DKYtUblJLtYbh9O+MA5Gq7IZkh28zBKRacj1gCyHSCQxiBh7TL+iGV0WLiIGFkim4L8LCAvm/ixivmUM",
-	"JBaBth3LAiDMgGsmFXVD9SARRE1knb1nP2hxY/ARaqqvLEIdhOIiazPUj+WxPBgq2XcBO/qLtS9cjWEf",
-	"EqR0xkKt0iwEy2SsRVRnt3l3gEWJpjfIR8Ki+GEcicjoCvDZ8dBG6vABMzPHEr/h8OJBl4Y+fcBjiMK7",
-	"eewpyA6C+sVxmgqZeeSVwph2OOBYMx5FIgps9g1TsEICci7M665JgFrviJ4t80E951hyqScwAwqx8mLp",
-	"DC/EuoBgAxsaY60kIQLrI0FYPF/sPKNl2Yr105guaVLalIkw5OmJMAuwyGZ5EtSyCdwQaaRPbX0enGLm",
-	"ew9F6ozw2U+myuyktN2sbcYMBCvxwtBmrovQsXyiYM9Di80ls2YObK1lrMOMZ2Nda9Xg5U2ZhrZVhnE9",
-	"VkvHhAFWFZmVyy8H4ktJsq5yn5+irV96bA/QTOysuCHnLiMk6VBULjPksTR/xjZbuWMOLhU+dDe+xYq1",
-	"f/cEdBFGduaSZge9TKQTnkbaA4hT6YoskZDn2BH2Fpw3ujG4ZG+sKhj40gQDNzkKi0tFl22A6jZ8wW7D",
-	"6qRdXHnoOsdsQ6xA2AbPlUQUzacLQe/LBc2mpo3q9Yqofe4o93oeU3/hmU1I96GnLwinaCUrXznLocou",
-	"eOHLTs/E2vBiyqVpAgfg+UIuR5Cp3APpImIIG+V38j93NpLHXvKyiNq7sc4O6furRB7sd3KSCTr7CyIA",
-	"9o+rHWHsySG+9FJGAXAE64QB7OpXQbyt3PrOMb2wvgWneUOKGpUkxojnoxEWQfZjnUEElo8zNeRZ3OVJ",
-	"MgWwZF400B1kXmxG/JAnkJqemE2rKRruEDkGfDQS0upcttYs/OZYjEXdfrQ9lidSTWSbhgSMMarXA490",
-	"3GPNRtBoNExXNRvwh8LvbTYQQy2Sh0IvQu47tAG95+ma7lJg3dPPqM4VSueMRgSlga3aIMtGAJMa1PIq",
-	"Waqv84pp8TUnlu6TFrPMmZzFQ9H+FjKVHuiYXzo0Qn/AY9h9xGHqddAub3uoIUHHdAAWGdInRIp1Kpcb",
-	"jSeuG0eW2pUpSZ4dkfQWOtWfrCdGL9ipzbNMDEdmuLuNy7tBjT8UqVEw7YdgXvZhYdxaYm6Wzbpr1XAh",
-	"u0r24n6t9fgJ/LceG8XLPrsKBsH8SsTaZmJhdnKs23hI7Q+0nfhoZHaS4FrkaWL45fLFDOBfAzVOHbWu",
-	"SNuY61L4Rcls4OqO/K1Krft7FX86bZNAQZOTiUtnRMn2WAKZcq1Vw/Qw2AGutEoLIZe2oEV/KGTW1vG3",
-	"RP7S/C6FX7PlTcV96ZootyBI92+ngPbQqF+/vuw8BrVMZTwhxIndxl5zZUwJyOmGtWzuN4IarmNzF2pz",
-	"YQUbQY2WzrT75OxAyu0ZXc1coTSLKtJRmR8u0uFSb1ZScU6zPi49dsd5abTjwKo1LuEAkIkBf4PbGAjr",
-	"cmn0mTyscMNoM5ABgCedZYqFqcjMnRSyWOpM8IWxB6eTVMxGr260wt9WqxAbrbTbF4czlu6pShGqFKFK",
-	"EXrRFaEqyHVxQa71lI0Nw1y4Fc42znXgMv2c/wWcC5r1UjVESmGuMwTVqrMDiRdPXqCAr6OXleT12tEz",
-	"C3h1EeEz72I7t/iZTtREpIvdH5fhrvEkxJOgNpZwccyU0ZZcJnA1rO3tuNAwXHXFV1d8dcX/S/Z1VLHZ",
-	"Fz42e37+kUtOqD/eSsMpDzYNUT1BxDOQRNpWfac6c2pGN4sf8qyomLScUiOdBEXVA7QKqQAd1WgfEnwx",
-	"FjyUJ4maaA8jHvSTCUCCDvmJ8L/BpOjzLH5omaZ2d0tCSdDKmzRLzzWW1FVpKro4t34dAvSw1trZbZjW",
-	"hzw9MVcizqaNA5GmiPUMasTGo9I2KCLlWonlQxV3BWs29nfXCdvQfOHkXZQq48XVds210DFnCA9DMDvC",
-	"VQGgr1q1Io78O/9ULWDBDG5197wror5Ib69CCJrAo0xUbKDV9bPx9XMEcgLT70HyFGQnYH2c48WEW3iT",
-	"TCKXg6CFoAQiDRjKhVpFsI3xlbgshwDycbAPLzDy5TqSY9U0Hk94xFVV73PBg7SeGu+QfcXpONsmBm2q",
-	"5pUcWwLaXYQFAMEJeuY8fBc0uMc1LbQx79pxlAgy43WttX/NmKj0pyF/BAa/rrWaV649cdCt0FAvQ+eA",
-	"hixeBIB1PgYhRvQ3yMTp2wdN6w4GtT2JI2NvgllqlqSTCD1C7Fa495WMMwWw163HS61iAPbppjEkYuXu",
-	"jCtm5PA3MRRp36iU+R+b19xfSRHJ/7YHeTqQeAVafhqrNM6mMCFFEKG9K6j8lSdnOTg8lNEI9dPGqfN6",
-	"aTY0cj17X7JFtq1rQf6zD0hVa132/lJI4Ya87e5ARONERG2oFS8ObluLHjfoqXBudiNX2Y1b+d+TJIew",
-	"dvXwMbBvdcUmKN4OPrG4ZoeFj6xFKxZr1yFje8KWs+BAVCffM1ajAx8DYID85RMxyiB9UiJUee7/NuoK",
-	"utiNBHDUCEwliMUtxYSBUTavj9wfF2Xpplakznj6kM9ZkavIhyvmsD1Z+2RdrBVYXQrVpfCcLoUX1cau",
-	"LODtHLA6l7ur3U5LDF187dJjS/DwZBXl+SY9fB5K9EUdyK3Oo52ASkm7MIBGp6QRsJNjJDkrpW0tM9Ru",
-	"gFMhs0uPzMa6EsKZFhIIll10e40Z9YhHUYykNfdT09UsFu7KHPJH/o+WR6nwm2NMUsjBdEE61CssE6o7",
-	"+tW+o2fF1Rnc2RnPYp3F3cVlrTcxzunIvtCwc6RLCMeZKXUCVXWme1qkkFmVUpkd/rOnUibAlkRXdmBh",
-	"vANyAgYuLR2RvlNjyHbVUNSP5SyatnjEu5kPQhuw8cgC70CiGHTW2L0jFcsMGBfBYFbOQrXIezisFuMw",
-	"FrwCYs0QgzcT0bEkeLlhHEmAxTMTgJn0QEAFYH8YDPZeM9a1mY2IT4mtyvyx2xUiwj8C7rl4lNWRiPI9",
-	"NOJgeGBkmwnbBfacgIEdB79c36OfgFYHJvWhSOvsATpVhxyIELmG1bmBT3mY4lPBATDQ+x6spmmepx6s",
-	"0ftHN+vsFrzt/1woeMxNvLqz78I6C3upGobQcJgpBBmcxJGQxFE4ThKmMzHCfhxIhlh9kHHnYNKxOhIW",
-	"T7fQVwz7LUVHBNY09MQEihpgg0G4PIScKNOJoUpFG/8UIp+Y2bNDs2FMhxLRy8wGgz7cF2lXyCxOaP5D",
-	"OU6SkMU9JhXuignXbCi4HqeW9THPBrR95szcSgNzGNgg7g8Ql7E0jAMx+TmoaJ7l+PGH7mSyjujHMvez",
-	"ULpPXtmRFaCay9AMHwge5Q2eVkFuDht8EwCxaNFh3oEdgy5XP7LcKKS6zdeXmw2xlHzE3EkQro54JnbM",
-	"ZlqF8tF0VJil8Lp4g0k1MSuHbHB2mRd0LCti3m7ejQQYInGfwqZdWGkvRoVPWn7nFmZ6BTUhx0Mjsynd",
-	"K7C/R3xqhHuxN0bYmxd2HvLUfAGk/WEmRu/Zt80/voYtmP+8ZVopGcPBnJjGSdXiRkGm99BjmA3M1lh1",
-	"ljvTwpDtCHM85JzQwQVdC8AngO5vroIVZ+DN6U3X9pvTm671N6cu7fbNKYGtHuEH3pzes59YhKns2BF9",
-	"NOc6u8mTpJQgYr+xB9PJbbKyBNfn+YM/Ew6qWbAcACI8EdMQ6IGlEJFmYWcaLurOiZieFyXq/NEB2Wll",
-	"uGKpyMapnEOuhaeId9bGBsu6DvK//ITtNsAwiYdm+9lx0L9cX2OZib5Ia0/Oha4RBKEVnc2dvcZR84oH",
-	"9pNfWZiBSv/54WNYEZuMjJci/Oyl+My11uWyKxIgotgNapA4b/67ubtnOoRwx/BDs9EMatEY74v26HKj",
-	"1mrUr+3v+j9ev1xr7dUb+3uFH6/XWtfqV64HjvHimpkzYoR0LBhNMlPHQNvhEnc1ZLheDmpOZULCC8q1",
-	"NWoSEHo0gtpY+v3dJccv9bTZvGp/ML1s1ptX990P12ut/fr+5SvAz6EynmC2WTU13tSYuYF7yfnyl+Y1",
-	"zySVuR23pVfaqSeHsOtPt3zNUyuIiSrF4wJpGnjEJqiWjkag78cStQnUZtCQATBvPl2T6LPcfE0FHy6l",
-	"NCbboq+g1oeI8CENBa5t1k2UFprFyJzfVVLH2jd32WthJh5ll+BfO0S79HoLbbbQckcRRbunzZdwNrmH",
-	"jXn29cN7dwNjOiDviqWRx3js7hxWOSDE2GgufLozFY6nH6K3lgmKYSfNeDQzF4/R0MLHx8RkdFxrHdf0",
-	"YJxFaiKPa0/CYPaPOO/mT3lhFIQUkcbfLF82EMeSsdSCwLsAsO0joNzMtGvGD62i2RzSGEM0A43qZGQf",
-	"TUHzspsDPVCTAmSWlJgqzCYqPUH4e4/ihida4WRwmgpiCzG7SKQs4ycCzWOsY5Zsz30K1bXceUDvu6y7",
-	"EyFGWB5PM2Iu9GMJNNegEUeJMO/BVPj27G6D2iL/Sa4pDnjSwxl0KPqZP5hETXTAJoO4O0AiMfbNMU8z",
-	"oJg5luF7B99o37x39+7tm0d37t09DGHim8Z4RsUdMskpBfw6C8lfXM+Uag/H3UFYZwf6ZPluNRuzzKo8",
-	"hAF5jGJLrcpDmmJcfBzP4t17gzXwp9h6WTKXWg+rs5DLBF2wM9orannXruwXtL7GRlrfnDgoqH01+EuL",
-	"2ek7luYIttjj4xrP4BiUZWQf14Jjzwg4plTrY+QUO661Hh/7RGLH5qp/8gTWJB/nrLZdem9WjP1nTPLF",
-	"+zyWeKbNf4EXFPf0jiZxZib8DMm/zJ7Y+Vh1Fvtsv646M45Ecgia/2tZ9+s2s6Ocfr88a/iI6xPT+qvA",
-	"mM+p3sSq4CtCstpnCiUYEWjLe5dzfb8R1HpxkmGa9zwg7JPAEdYu+lrTfO1j1YH6jMt53QXVKZ7EoxFZ",
-	"MK5U0XHgmt+Q+78ztW+A/VNr7V09B5592hfrICrCDq7k0Fb51GYOF6ZMr8qCtrDETZ+wbBJ3hV/XRgqE",
-	"5TBC1iNSREnXLjrbKUAEDZjjwLRIRBfK3CaoC0mF7kRKDMev4UVuP3csUzESPCs0REYft9xLITaH59No",
-	"fx+rTp3d6ZV93PrkiK0PCY5k4A8jLq3vP5ahaRY+2CZlN3S5jtSckbIiTVVa9zs2O06rt36sOqjJGmsJ",
-	"y1C6J/3UWIkB02oo2GAsI8cjCGEvL8fSmjaoJnGWCp3xlOwZDxXBLgTP5idEREAfeywz2x+ubaWv7TxG",
-	"PHSABp1VbBUALRxQlAR0WCONRK4zc8f5hAIXYnaglsaakRRrQT1LiH4ZI0vCYwnxIxLN8BNsDHxNKjaW",
-	"kaIIy+za2nCX0YIhjARD9wEc0I4YS/Beh11jrUah1czN+F3RJDtwwbMGHDeWjmW+BIu5o0giPu+yylmA",
-	"zpJLb9k1BRcwxifee6fVaDSaKNY/Vp3TmqVv711d/wtejWGh0NPsSmO2rlOuSetwXjCbC6a5DBSe433d",
-	"44kW3vSUX7wlc7xGm+7ls9dxGiurOOUrW9B6UDEp0XEWrLun9vgIDekYYpWnaD0LJnrdnXQ/4XJ1ElgQ",
-	"PXkyvJEtMWZxeCK2Qoys8n0g3wfuP6ZSRsfVY7yF8CIdt7V1vPxPOWaMy1bbv/xkiZF56TEez6XJvPll",
-	"dw41D2ctwXYbG1tpC+XVjE3WXFs4nYX1dZpUMndCFQ65YEg2I/FtxlyPp5gxsZmVtpYe+XXVuROVVbbO",
-	"n+xLZmOuj5JivxAsoZ2fMTrMZBjL0YK9QZmaCxmYaYpzo8WZHMa+MG/mWLYQh+AJAGgtgWIzlppUWZuO",
-	"YAkY22GmRpXwqoRXhRC8rbQzJwnF3VkQ8YOQWiE7eQlUhsux7LoMZj/F8oaFyaD0rb7IZp42utcSEA2z",
-	"bwtJlWefLQTnvA0yFOB6vBCQ/bW5m/8MMHr2D3tBbZQqM9HmT/Tj5RzIzr7f2N0/q8yNNa0ilxwADqPK",
-	"Fby52QCeLJzTzpSmc/vsCncGx3onlj210ACwJ2Gs75jHzvwkzMWSn/7Tnz392z/94gd/XrNXVRtfck6B",
-	"tqWQuX331p27b9fmUw+xgc//8b/NttGca+PBvZu3Dw/Lm3n22Q+efvevZ9vYnW3j8P2bpo3Sfvw/X/6P",
-	"n842sDfbwFsHd969fQu0rS3PKq7SaWe1p8Yp7qQtgjSvKoQNTE6kuuOhkBmqsWaeNojxaiGjZaFeMRwl",
-	"HAkeSo8exGTpIf3ygznZoawTR8zc8KsbZLudbSdyYUQxn+oVA4qlgRG7p59XZASTeLATbfdK7dm//tkX",
-	"f/Gnv/+v3/vy59/+4m++/ew//fyxkcVP/vCb733xo589++yXj40ofmKmw75Msjl/52c/efZXv1vD9KGG",
-	"LpgDzCm1tdaHH62OF9kEkGpANBU+NoYlp00FT2zNzHlO7ypQyluapG5dVsNCdmK68uNXfnzH/JTlgm5N",
-	"AbpQD7j0mBzxi3if3rMwkAgNLFLBUih5ElHuHrOtYTprNhBxyjLxKFtE7ORJ7FeQ2ulVZWrafPstpmM6",
-	"ZSdUt9KLeytVp+/iYj7bHL11deKzZOEJ3UkKmZCA6AbFOrHG//Yvj0XENgURsWneEn2xSF2Tn3JId0Fd",
-	"eaLSIlVNySF3R9WdbTzVf/jN9z7/1Y+efvbnv//3f/30z//s2Y+/8+x//2ytjBD61oWy2lRy8l+m9r6u",
-	"ZK20961QdwKSgJ4APFudfqxBxi9x7L0PT7z0Tj0zjHUcejgxlTNvK2ceTOJCRx5O8RZOPLOm28HPCVm8",
-	"t/loBHkJNT3UbfOPRqMJe19rvONrfCdRsr/jfglqqUqw6A+c6GZQdOkg91eTJgZ87f63VmrUuui9ZvVU",
-	"Z2LY5uvoCGamLprjP0nanpZAycELJriQN2KxMlZUK3SbJGOeglxckkyN2hY/D1SQFUnQZtfx7EjOcDlW",
-	"UwxMRyqXXqUU5C69sS5k364gRsuv/UuP7SZfmlbrpGwlIF5wAVF5Vy7Ou7L+IVxXhX7fbrCzZDiWTAxH",
-	"2ZSFeM5CNpadmGAqhMTNhLWPlt0PgCpErycQ6xKQQgD4L9YOH0JGlrYhmyiHY6Gkq9YDOIyeSpE62QYG",
-	"eJytTY8MSXYXQo68tXa5wH+UCyNQvZ746uUC9RDrRGeUxDXVv4slPa5k+78U5a+iF3zRXUjWcaRS6006",
-	"Fx3y0omYLnclvWMeOEcfzztiepqLxxyug/t3GPS1UpouPmvRTj6WEiJdk+8fCuC6NroLgsF0U5Hhal2g",
-	"slVaSUSoprG22AzC6D4WF0yYTtYXlOG/IzamSTD/aa+iVEVjrOVZ+bJ5R0wvOq9r9VAQ4onCErZto0H5",
-	"aLe4b++KCczCajeu6VN14VYX7kYXLuwhxqWVcudxw56afXWEsojpTI00YLrEsn8eptuCRC0r7KocrZcj",
-	"R2vD3br5DRusllDiHYcuT5IO754UCKzBSC69qd9SqYPtICSn0DYRWnwjR/obdpXsxf2QRaIXS4GoUYAB",
-	"ziPnVAnwVx8PxPwHgLZqFkdCZnE2DRAwiHAyCcEpY+LRSHQzTRwbBywVXRGPAPZnaKxyERH2k2v8K9qv",
-	"UxsIy0oSAJKf9YXYdniaxqYrRBHiwUcR04gZK0ClEvAm9GGEF55tJC94BoAowEN9X5pJAJMBEOuIAsPo",
-	"cgX6CnaAnierunE5ZYU3zVBT8TGAPEHLR9ZZZURRplIzBdh7BPM3bwcgdvYawB9S6PPMmwD/NDe1UQq1",
-	"wkSgYWldcMIB0pPk3tVdpB7BFgC/6nIDKjK1GxAcarM6qmdf4w5OuDdOoYhTj7sDeq+XqiHxeEVRKjRW",
-	"du7vXoch4dohZTqB2GJbiONPgPn+N81so9PLHMQRAGKJR+a/bMGp2+CHoDKHyDOuiZGkeYV1plBUgXtT",
-	"yWRqPquSCEjaJQBJYrEQwPyWQUod8RNxk75S24Lmepkm/MalN4pIpo+Pa0Pdj6PjWosBbOnlZnO3eVwL",
-	"2DEVp+Ffbt1+984fP7h1XHtSTqbRiSVHsqJ5gNJ1lWLq5JpfWQgL7by3TrSQwNhUET1/bqxX4yoU3TG6",
-	"BT/8qIgg3hXxQ8EI035qhQoda+7WaVVm+NG4k8TdooZnhKi+NEoFwBYvvMoOYIvYEvJkPJTawTghFmKz",
-	"wVJjgjrRTNh44EhmXWNIK8CN6w54yrsZXIl3CQWQuJTrLEyU1tOQAXtJ4WvQbqomhKsHzSKuq1SZvUx7",
-	"cSJajNtLCyUf0yMjxvVAiMzYyWkGaOyvNet7125/tdl4PQCY6zRVKQELqXQ4TjigR7t/5ZeKFfcI6FVn",
-	"oXiUpTy0xfLUs46YKpogGgKwaolHmVebPwQ88lGqOryTTO1IvjlWWVmR/X1cpXdjnS0144fjJItHPM0u",
-	"mb7vWIvYs5fNPAE/iM7qXf1wdSPWfJu6ceF1WjCJZh8/+86/efbjXz39/i9rQe3pf/kPT3/wb81+N7sP",
-	"boCuSBJ4rrl3rdGA/2mYJ3/zN5//43fMk7BexOesNZ27VE1qrV2jFObv0wapBbVnf/Xvnv7lX5a/7PXH",
-	"trMHauMWzoLCPJ/iMSg9jjAbFRHiKwkuYkwA8/9JBSY11bsFQKgvLbZeCwTNZwHVS03+nBRKaBDM+Xso",
-	"jFF5NGY7iG7HPQPWUZyySETjETpmu1yyDgRaCU0cOAig+xh9xV5QWBYAZ+e/F2c5CeEiR8HdwvDmFMpS",
-	"Eq/4W5aMazGP27Lz/Wb8LeDaAhoo8WiUgMCjyOGiL8aRXvpBQvP29MBYZlf2a/PI/sD9dAcfbzaIB8D+",
-	"2z3O05RPsYtlXcK5VOkidqwr+7PkWLPa6HlAmlOOwdbhUYxaRavDuOB2jIq7sMrc3dYvNH+wVY91xjqW",
-	"xqpEumQ/KFOc/qUyMK/tK64rpoKgVRcGgE8K6di6y6XPYtJoFHtWZ4fKqOVo30/ZQCUR0XKi28Jn5QTt",
-	"UipJwNU2leShMEa0B0gfzoo9LUgzPkXc3QD4a4sHRW8Rc2mceZx9EFAqkJ4UWgZHb0hUdPjlEZ8mikdO",
-	"5UhFNx7FZmXLiRK2k7AbSNTFErTcKl8kJxe15XE0bstPOLOKCt3iI5EaaVd+F5gFnR3KaZked24tHg0B",
-	"3K0+mLzHiKGDTb9spRj+ONYpyagE/BnG4guTubBEY3Wh7uCDFoXPbxIjgpHqfrNMEQCbY+ImMx3A/B0T",
-	"LB5MdOZbMdiLk8TxFTg8AfKY26vqWBrhAr73N964ZdRcu23rb7zhO5WLnSIyGj4UHq6f+ykEfbl9IqYh",
-	"sB7YzhekNRqE5qY5ltZtr8VDkfLEeuI1+e5teI6CFX7rPUcTgckS1lnirmLg9gl8cnF64Vj6Q6IZOIqH",
-	"wgwc71q479KxbGfxUFDy5dCiN4DTGRjGM/JRmnfpTZy2NvqtNb469V4BQiJ4a8jl9FgOLdM3EkQkCRsJ",
-	"NUoEXr0dIaS5NLsDEQUeP15hTWLCXKWRvMXjZJwKjcuI+4NNBsoYMFJlxoahFlmPx4lmPIFbn7YXJoO2",
-	"mFTWRx+Ab2gss3RqZjFnB7NgjpZzzi62Y5fQQkakVzAd9yXPxqlgPMkGatwf5IiOqW3D2y9gVMCxcDQh",
-	"DizDBi3MyIcjiC/h35H+xPJDwCkJ6VSERv8YJab5mT2NszAZmJ2YaaSf76qhJTsBFxlRt2OScEzhCf9o",
-	"hVEs+xlPTkIg15uI7oBnIdLMSXDJgZhqx1G4mJbiFL3kIskpMpUU825JXTHmWTPI1aFWwzFEg9iz02CE",
-	"ojuutVat0TYvtrFqDBYkT4oxZw+TYi7vNK7tNJqs2WjtNmyuq0rvol5AHrMAiNfsb7/60bNPf/rssx88",
-	"/V+/v/P5r/7u2f/46dM//9TcBqSVYNzWfHe8W/tojeRgfzEu2LcIxxmmNifEsipeK59immFo3Ev0tQjE",
-	"Hz4mgsdaq/bsR7/4/Ne/+PxXv3r64599+fOf/v7Tv/j9t//Ds3/4ybMff+fpj//707/6tOYmzCh0u7B7",
-	"/FPSptykGVhigiJubOtfLOz893h0an04cY7P3pJVRVjlkzTiBvbT1N6lJYrBhhb6Ii/kJWISXBKwwu86",
-	"Bqw5Oyu0AisMzHU9LBDhDpTSQsNdij5KXWZuk85gDsaxBCbyROhiisBsJyyXl9/aDWQlZFJFAs0/YqUH",
-	"7irIYQzZa1oIUK4mr2P9jGn4WHrqlqciUHwdMkPJ3IdUGoas20TxW1TprK5ptYz8UUvmiCkR4KlABQB0",
-	"UNL7CK8+J5xNxTCGYCSF4fxP0cAoEyU090ubMh/DFs2N0Mh+C0kWHUrEDWMZZ7G5o5ApNzRz1o6UFP57",
-	"4KNwWxEUOKNUmGd1nd3FyYU3Y6kz0hF2WGiER9Y2SkvYov5r29CVRsD2LwdsrxGw5mUYboNZbZJyRkAy",
-	"GuUEGtJhnT1wk0DmwYjPJq0cS8aOlEKCOHzRZWfk3kV758OHqUuYy7F7A0umUCMb8ljGsm8bIiWTNh1S",
-	"+eZTbhHxw4B+4B2p0iFPShcB19hx0+brS3NsWvAWhdZ4fiZB80OtOhJYPcVPhGThkD9qW9b40M5tkNOJ",
-	"EhtyaDRGNc7a2K570kykr7JHoLDaMZavOzRe/LA3BDc/rSXDNk8u3FTGQLiXRriGKLOMneAxNBMuOe1a",
-	"4tlWyIoEpqf5D7JW8AjRjEACDrw1ZDESySnzpZZN7yJxAmmS+TyQt5Gbo42zCup7PiyMtWAToG3Dw7iT",
-	"ChJJw5xI5d5FRZ0MNGSm8wmLzSb156z0E2qcrfQVbG7C9SwXMsktY23ZQwQLdM+ryTM7pSP6sdT5VvGG",
-	"Ddze8yuO19qSrrq5dl1wuWQBUMGDPDbHMvS4KEIv4Wtmmsz6Bxjfch8GF27hs7F2k8wzeF0XBTBuGG/A",
-	"sK/sgJkZsC/6/CsTsjMWcV4f8RNxmy7352g6+dKmyBG3wE5ChaRVfBFCYk4K1FpXGkHNP8211rVr13YL",
-	"1pT5M5lFX/6/f/rsVz/44id//+Xf/+2qBlO+hgVj7AiMsVaj8dXGtRZkLoBozm3BovirtfYac8YXKE75",
-	"kq41K95r1Ib10oN3xu/r7lFzH6spXF/xbalqretYL+xma6U5mRnqtjYl7M6X05gsswevvjj2YIk2DACr",
-	"tn4Fivyiis2vMhBtMqMZICTawS1dNBFR0UlB1yF7BZT1s7Ya7XlZZDXe9CiCS3a40dtjaXsZYnqsiNrY",
-	"rNDhDdaZMiodDyjc6uW9gL3o/NqZgou6zjCIxprml31nbyIU8YTHGdzByNrrUYhxKh2AMDN6yc1FDUpX",
-	"KrI0FnnTDVIJCn51qSYt88ncyop7895u4poOmEjMYJRvXE0GCseEfu7cdz4bs7ZJ/Zun6tyW0ay3dgsm",
-	"YJt2VOJxNTvJXD4f+U5Xj1Z+b0OX5m0ZXXTGpM2EuXzBmTCW0K4kUFolI75qyYjEFIbHI7fvzidhZ6Fg",
-	"f3wKJ6t/Emsb4gpfSCLCOnpXVaV40WhLhZvRZj/Z0MhMjsB26QveTtdCI+DL4sTb2/Zyp2dzX646iQW4",
-	"sdF/A3f9ZCBSEULwm553B9fhLk3BkVCo1nUuK/LnQkVIcGrp7qK020Ma1txpnBvawp4uyI/KB1nIabKQ",
-	"PtbUomSvjlKJ4PKM01G3uG9vKbnU/DqM+9JYWGOzXQaCRwSdeyiynZuw4PMb5BblSuebojA1c2ViVVbT",
-	"xhdi3Je0NnlRFu70ddjPFqSm2josS9QJp5q4O1MB5b880QHLlLIp9cZMiVOhra9QjpNk/ky+LbL8QJ49",
-	"DhchbqHXYp6dN6jlnfThOq4V4Do8IrnWh2Z+7j0UKdStwWwdcX1SC6D4AQoRsBonITz3GVDcFM5NW/Xa",
-	"lh54GyZBnLlTK3Vg0SoGQXtS+BQsSC/uWiAD3+zYLC7Fn4gO5HDSFeLAJ+rsMGfHNaKRHP34eVuqbNbC",
-	"HK8uuMYxEuU2JEviE0xV904hxEiHWiQPha7ngEOUFqaNnIhlnX2QKtlnFk5PY4YW3qpQJuOlbeNBdzl7",
-	"kaIA6lHe9ULSGdTz4zTYIECqJhAIhpBhnLmEY7rawUB/Lfxalo3uyWQaBiw85ENxGGfijw6zNO5m4et1",
-	"Zs4dO3r3MIDa7ZR1xCA21zQbperRFHwjRw/ePzy6fat9/8G9b9y5fUjBEc2nmoXf2HlLpROeRiLauZ+q",
-	"TLXYIMtGOrQhZnNGIxa2219TOsOlb9NyQMTOfDY8FN1xKsIZtMX87eJrri4fU9YoI9DyrSNpJcawdWGp",
-	"HSQCze9wrIE1WbgiXMu8mM+i3TJ2sk13NZ+yWEKvd94SWXewY+YUk9fupXE/lmExRmVxI/dYaOESuqnS",
-	"uq3Nex4eitvS4c17Dw7b9x7cefvO3cMQ17unUvP1Uar6KbeoKbD2UsSwm1CBwKDnAckbisD2VRHMAaeA",
-	"ZtJqmuBXwvhTiMezTn9qx1EiXGamVz9L4wkWvDbkj9qAhBDauGaXayqTmAyENAOyGQ0AsEDIi2YuYdJs",
-	"qoE9U3V2gA9DdiCVbzQbDadT3gCX3hBC+FaTVklk5twM9gObc4tzZTYwuXJEtGP+iMUc4QGEZFuQwYgJ",
-	"Kjs6SwUfwmLYMnvVY/uNZp60adOL3+Q67hZvca3MWGHN8oM7UBMmFZvEMlITyhxxI12Y6uhf7hvCf3lI",
-	"oF2VpqKbsYFKtWAdnmVGHOqMI3SWd88iTMv6N+nFYsRX6kluOwYUYyaBB1JtDUvjqHCNejbpCgZH5R18",
-	"pQEtDlHlWVXFs3AVZaXKHRVN2wAlU2vtN65fKdQr66HpnZnaxZEez2NC+EuJ4FrUGZGTs9d2X4cbB7nG",
-	"2Wt7r5tzkCUiz3Wyf6PUmIEaJ1E7FVk6DdlonHm5Fh3ePWGxzBTmzX1zLMYiYNHYZvaED24fPfiT9q3b",
-	"7x78Sfu9O3ffPzIqk7lToLk2PNUm10poKxPC9w6+0cY3b957/+5RSHEfDAZB4fR4RCriAwjjAAIbpaeY",
-	"kz3g6TARWrecwrHbaMCwy2CYsOIC5qkdR1SmQY3BvSke8W4GER6e2fn8gK79OJt/3vwbHsM3HBg4RLRI",
-	"z7DrkecR4RsplwQtHoN3yCyNN+NxnkEDejTm1FnNwFxYwxFq2VLZQFpfZZQcpOMcyokWmRYKRw/zH85O",
-	"UhEVC7s54Zoicl31EIoppiJzyihMhdMELNw49poyTKnYhNqGrDDzB3/rmdElXLsphyqKeCiSWAo/lQgo",
-	"TjWqFHYhqCv5F90iSMhWGogkWgJhDudAqqxtngsdpFYeC+IsSmPTczvHC5vCB+qxbuMbpXUbGEamq3Tz",
-	"AKDNsnjsSaejPDbqVg1riMxxcGaVxnyn06h6AE6mnV/aX/xfBFjiiwnninTBRS8DBv/L6BrN3Uaz3Wh+",
-	"7e2v7/7x/geNP7n2v1z5V+/svXf57tX71x80j2qoJEF7qwzoBoiJKWTepZsM5bc//OLXP/7yF3/27D/+",
-	"Ym5AhEmw9XiskrN0RBuuxWmrsLthr1dWyHAXr6/krgpcWWHGVpraZvk5fjwLpHeGoraIL7bAJSfkbOTK",
-	"KWI7HUscskAd492BvQ/NnWeuNDWRti+BTZ9XNpfaqz+ss9DYdODc9kLReJvdv3eY4xrk/QnZxAgAAlwA",
-	"w1xENruF+gF1mljMgYiRcxc2RzoS6BjGutihK6zF6gkl80xucytNaSRximOpL7nitktyySaqKD3vyXnp",
-	"iegWMSQjgc8Q8oZ8mUoDgcjcAvlqNcJaq9nY391ajgarfWjv7K+eP649+WhtMf6m2dkX7bAg9E1kss3T",
-	"TPMnkSnH8xZsvBbY6H7jutdoKnrGvLB3K+4TKn0sqIRFz8URoNaPRr5umee5a2WsENK0rI0C8M4bLWTg",
-	"erktFFBhnVcsk+xhKgCZoZV341/GnQl++PGIoC4bmK651vV5mrPj2t61a1ca1+b8HZZC9HTQC3RdeBVI",
-	"lMnhWdhoQTtc42ic8k4ytdV6JLlCvCDRQSgzj94r9xWMtWjbqv0w8F7FnFUsiLPJH4CzPNwR0kiciL0G",
-	"t/ofNXf39i9fOR43GrtXJB+KP8Kq9PD1YAbxENm8Hf6GMXP7AEedEahAnd2RM59k4VexfobpEe+KgIX/",
-	"/298A355/+itnWuznzB6x0Qx8c0xTwiiFEE/jZbgWgUcZcQv6CRcnkDxopFpw1jrWPbr7H7Cu2IAoMdQ",
-	"GMgJJdWimYpHI04IEzvOgeImD/0olM3C6FerEwFPlLW/4/ySJ3cGLgsmLreR8RwRNzwviCh4rmz4x+Ju",
-	"FFqxeQWL3/cqk8zrNwr7C/KVfU8GIVKbcYVPf/kPX/7uf3v2478OvW/+T1E6badj+UfmZoXPOgBZqjy4",
-	"4eOOj1IRxd1MQ/WVU/lGIyGtrkfXQpmv4VDI6HC4PS5EUH4ac68RlPNhh0/r54KMJ5qVMhf7THrTxiRy",
-	"NnnqcaHq226/1uI9GevCpvR1SyQ1o99bBbxW4KNLeCyLXzyAkxzMSBy/zVma/qe/+79//+m/f/rLf3j6",
-	"2X//w2++9+XPf/n0+9999h9/8fv//OdPv/9/mMVd3ImgptU47c6wHee0/sW+3c/Fii099BjSSzq4TL6t",
-	"3zGIH7XzriGr3xpBovNLUMcdlE6Z2aOFWrQynF9zgTWDGiHVYBju5t1aUOvFkiftfP7++dMffPG3v/r8",
-	"n/7N0z/7u6ff/8d//vSHuOS//6/f+/Ln3/7ib7797D/9HKf3D7/53hc/+tmzz36ZT67j4rtsRkb4dbVW",
-	"7avXrhRnOlXjzEPbFP0hIg80A4e2Dbo3l+2Mn4j8QSKIcOR9V2tBbSLi/iCrtXbNaXTVW76Giwx/RmrV",
-	"WjWQBCCnF4QAnwQ1CCZEp03r7NytPlOlvVzDgijt9prbcrnSjTNgq2VT/xahW9HuvaoYrVLczc2OpUnc",
-	"u1Wdhj6Hj7y8DMHq3is5uKz35Xw9XKY75N86lqUOLtuPeQ+X/csyF9cB68XGcqc+TiB/7euH9+4yo3JQ",
-	"W5j9xiYDlUCCSHcQsI7o8rFL0+JGHzYS0468y5PE6HKUrATmxkIzJUY/IVko3GMkyQvcyG4JINdnZNTQ",
-	"lEvNgczNgZxZehzNEqWNZgFgLq4NUuTxOwQ6xyULPSVv5x0xDRHrz4zTM5yoVtD7LCp7qQvGeot8LH3Q",
-	"PoBWwb4t0U3BJ/Gcgctm3YxHEwVKmg4sdSLwICgzbTHKiBJV0E44+bHOWYcLzuAbcF1evXYdPJMl3/ho",
-	"zVvuxfQjlusNp07WtkqDczvu7no+RpA72EX4T6dauf2U6xoWfqRoEYPIJGT5KOZQA4r7n7yXVuLG+W2W",
-	"t2klH7UNT9TP1NXobYT1HI32m5WGU2k4uYbjuSKdgF1P19nUH2nO+qXHdPaXlmZSMsd6V5h5afOyzNOY",
-	"ZtY3knxjlbJIV+CfjcZi6d9n/XS2bT8bFX8B/2QbqDEXfvPytfrlf+WiaJDCZF+nzUHV7sYALVTLLrtd",
-	"C6T2BGYVy357QQgPbbWlo7boSaUPNd1DGtxRtaff/+HvP/32s89+8PS7f12jPJg2LAfcPrP2era0VR33",
-	"pcNWKfGwbBfZDGqZudtd/aHKeNJ2pCtXGkFtPIr4aSOf8DjL3zKLut2VY47SLZHxODntzoFcgKrm+IJr",
-	"jtGtAe7xgZqwxFhbMVLfimg9aV5aXTwnrC8hPMaSaBIhlHB2//bdW3fuvk0xJUojhKINzLPEspoV0gdH",
-	"Qkax7IclzOXwseqSOINL4mIFP36gIMztTyi67b9WEdgkklcUz/tnIZ5Pl8Xby91VJG7ApJqwmwd3b95+",
-	"993bt16tfL1XjXkdhFUhgzsPjELMe0tX44ykFo9cjKy0XNxjd4XSSwe9aiOw0VjYakUKZoB1jG65zP6J",
-	"cnKwAI9wYM1dBJC1CEnVVznYpc0uIDxRCB87JCwQ/wpQc73U9K84PiKIq99w1YL4qEfrAD6lAU9FZL9g",
-	"Lh6qH0YgKc06ZkeCz8k162iT6K2vYADfDFHAXQVfcIPP05Jo1MbiJ64kW3xPxZSCqoHtl/oiYyFVCAC8",
-	"LAZ9Su6227h8L9zlxgdGTWjtBfhf7Vi3hyrNCepWuJJmrp5Yt6Oxi43NBN/I9UKBrPmI2+ZBtsB/xWZ5",
-	"++8Qgy7wJNjXmkFtMpgCPmi7NzZa9kywLj/vdzK/uIS21g22VzwOtTOMnK2MfIlb67QLBgSIrNCELvie",
-	"oNUBucKdMI6REAWU5nNR7MG5SakXpZr9UaFSCKGK6W0oztfIzoJY7zrnfQscXoEFleaaxT2wU0QqmBST",
-	"ljUWLPNNkkAbVIqF2V8MJbU5RcfS1ejTbQSV+Cri069ouhbq7E5Gt5iFKgpctpU7f7ok4WmmSAqHO8GK",
-	"q9EI+KHx/eBYAmD2QE00oFXQHEZeihNdEK+FCM4avl7Pi7t4B2vesRoMMAOoY/MVdsfyTo+CY2N5ItVE",
-	"usuJz2Vus9cALBrDc+FYdhPB05A4q72iOqqTez0g4EagJzKzaq6pOMvB4Sm761jmKATF+Nh+43pAFXOY",
-	"dEUjwLlEMa5bHqQ/WHZQvRa2ClqHNRtVyu4/uHfz9uHhnbtv57j0dZB2Yv49qgX0niRudPeko64Hdccp",
-	"HC7gCSxXkdcAXlXmdbtRHFbOgGsorC88P5YAcWnOtP0kTilUSxTwwbqQxjVDAVXUwMxiDnkkAIJkHnsz",
-	"Uw7/M5Y6E9zviTlFUconkvpReNOrG1QpfMbSk6rUbM2Ed0V0gzYLz0Sa7y+ztyhODEFIHN8NxxhFWs6E",
-	"QyUhNesvSapGo8LSaYvpGvEp5TiCG0OkyPpeWucHp2x7zWhDrAMLs1wrbCqYRzWR66SOwzi8sN6TV88Z",
-	"0aycEUucEY1zdUa4ub9IZwTJ76rYsIpObggaC2hROQ2FM9wpGVylnsPrTD0mVuVb6jJxeiGqfRYyCKr6",
-	"uTmX7HKj4ULvlu++lbM+QWcQWyhgEJXTATnDSWlyiUBQJYhpCTlsMiiEZRh95pwe2SG8OC6DDx/XlvoD",
-	"iFoiFV1h9K+8rhGl4mbVgOVf3IMvklUBctt+naKjJQWLhbtopsk9bHLNfthgXUkZXj4ZeMqXFVCapdpG",
-	"qtNOOdUL4FiHsirM93x4kMGFaOl2fDMUnJiU2gyQZHPkyFv6B/RCUehIr83LmkzZvK7NysUAbB8Lq3aF",
-	"jXiaxYj8/Rpy59O/Mesz4tOAjWUitGbhINaZSqd190x7EkfZIMyxozJj/mi05xzS3+vnQ7WPJkti1iOG",
-	"4RmjRRDsXPFRh6TKQqs3G+OePL72p0yFTPI0VRN0LsQa5pL6oTDNtlhfZm4SQlg2QljoFgt91Te84acA",
-	"N/1/Cc32oOV9ggfsOKf0DYuv0pYqvMFCspunxdYaNxy0MqKeWMLhngfSiVh3OUhasYndOjtIEsoVRjjJ",
-	"RJipNnvHY68At5CZC1hJRFAqDDPwexx4PfZ4QgpDR9yiZuBvC8DAdCYo4eRCz2PhQVeXzuEs7CYQKILH",
-	"CauXUTfIBmI4f1O/60DeTkG3hngCdhC0oDh3/50BU7/pwhoM/ffN/L8VJxmA1C7pquPpsLNnuo0m0IJ+",
-	"2z+umAWJjz9Z2gly7mCNY86DolICgzKnDGY1nLMHw0XddKGBVXt6MBoZjWppR/M5snt46Rrbhwp9EHI8",
-	"BMIu6++qBbWxzP/1UTADqWcuA/PSzkMOmIJwG5hO3fJaMP9+329l+UBsOR+d/Tq7SYEw8H15gTb0FOM7",
-	"MqGAIbBVNvYKOFxKijp4DUi1tHCLZfPiwTKuzr9y2tIgmx46AUJLkZcvGBYbIqc4ZCEzo/rieK1XqM7e",
-	"jh8iJV821iHbs6Bc5uoGAYRoU96EFMf83jutBmqSZcMmB4U/5CF/9K6Q/WwANGlBbRhL9+9gDlpx2fgt",
-	"W5c9SUDcqFJ0CdbZAd6FvZjA2oYODDdR3ZP8js5ZAYY8QrexCxtQoQXPWBT3elAcmVqyXb8VY0h0uBbm",
-	"E0MqOZZQJCLHmQhylWOGIzEFzDQq03AV1oeKIgf5KscRe/edw/cOWRSjV3bIT0TLjsiV3cSRjTZTmrga",
-	"ZzqmUcHH6os2qKcHFNarp9IhGAkRz8QOuMU2WyZXjE1LdQMOW1EBOaVzmdqoa6fcHOa+e9foWrUVHr4J",
-	"GtT5UqqYm890apnl49Rbs5Pgsq6Mnos1emDWAybF5Dzsmktg8C9JYwS/DB0xAHAP375dLKXDdmxyIsYW",
-	"iVK5DwcqZWBieKokZ0ORDVRkS026A0GkzanoiawLejGqxFR+h8gGEx5baAcIuziBZCNALp8GzYIChIcr",
-	"10MPlLmNzeBcHTpq7i0LTTlb85Zf1zrjU4weRjmXcpxazM2x1MBZzd6n+KTtFF7u++bucGHCAvCjfeR6",
-	"4GncZpwUN0Sce5GKkgxQMxTQpu+qyVaQWDSVxXq1D7grlNhrOPoaM3P442UPx+U0pEHYDLXWZXMrm4/V",
-	"WnuNNcrAYKQXWgIGjrvcVbZJIGkDZ9opwZxNkmW2c5TRxJ9C34H+Qyu1CvW6kMsRdweW1BG0pRvMTOwU",
-	"vQdSuTC2JxOrAEoVQNkkzxSk+yzQlN18WwNOueqS/ctPyq9WuhIXug7fNUJAUw/JDZd30mIMt8zVTz/D",
-	"7V/0cQYIEBSNLTChNhcPIF8XYJilQhfNsZyBINKUf+AnpCKDh0WhhvgN1sDnKbuxu0uRxR28dha+GQ4z",
-	"IC67K/FYqjGpALyAghRnjmX9WL7xxgd4/dTfeKPkzseLnLhcJUkOuqgBPpyuYzSDII/FpmRYun3TQ/rU",
-	"vQXag/m2haiknwJ7USspNItlNxlD3oixn5CBJgN/G/XQqhRwedPs3rWrCEX/kvWVyyDB2UBdCADS0NOJ",
-	"VhfMX2KWFfE/x4mw6g26DklfgYfyhC4wSM2qo0UpZFdA2lGzsM5OzUBNTWcs1ID8+Rplo0AO2Q2fl0SB",
-	"penMWtPM68dyt9Csg+UGfHV4cGi0K52Bo9umusCWd5MV8emx3CvvXg+1X3s44NF9fLTHNXTcZsQdywNS",
-	"7GyncQtBhpx3r+TGMqbEpaLP0wg87taHg+CjFmJhrMkOcvsXcc2Iec8svL5hsdMytOCpwgf/CDlrcNgL",
-	"HIBJREtr6YXSyLqFER/CKofoE6bdBhnkNqsc90umyh/1jg4Q/nk5R+BhzhmF2SG+T3mFbmcXRgEbCwuU",
-	"hjyWjnjZEhxy1ot72cDOlBmlI1eMpRs3bls6PkDBMxjLKBURzP9IqYScTBOVntCJvcm7AxIOAJNpTBGb",
-	"IgjuQgDItKl3QF1kbAvzdWtZYD4liozXQtOg2LmpZJaqpMWk2gFUivB1PK/aTgeCqJrtXIIl4hlSYV4N",
-	"4Nk06pE5rJHyrA8akDUR5k0BM8YD6XIcHeI8yNl+rDMQtFwzDvcDAcNbwA4XEuqBtgL7IbD8BcfSWCGL",
-	"sOWlyto9o66gV6rZCMzdyUcjjeEg7+s5dRfjiTEyp4FHyjRXynYs8ZKrU54fJZguxMG3c+ntXzCu4kyL",
-	"pBdsC5Ofm0xrJwmQR3sFN475xspOH3P3nVvmQWXAPFcDpipGe4GNhAuyDMYds9s6YicH8llgGhzQpYxh",
-	"ZleW5RCXUAW3VBUcQyj+sxSVNZedjUSVBmDvyW5JjlSZc9yyk2Pm6apn7gOVRpcb6B9f2moclfvcY5ld",
-	"2c/97bHMRF+kixuk9Km0bWZjttVlPX1fi/TOrcUNQ7rumrFlQKBaPbb8wkUIzO5YJ0LgdniOpFKRJG/l",
-	"/Z+f0WIo4IYNnIJhSnE6jFD24E/jVAQ2IXM2eLAB5foi7tgDK32Q1jyvJhkZ05wOOVOdj0U3C1hoEVhB",
-	"mISU5okHNyeI0o4mgrhcyaInk40KiDDqZzlLfXg4D/7JSx+SgrzrYSSiMZ4M0EUPXJ+NKirzhBa4zenf",
-	"FgqZnBNIZBYYmweXwTZhAb/RteG1PSFwPKvY205aW1JTS3n6l5JtW7lkmqVvQvjW04wp3waZRt3Xsknc",
-	"FbYlj0MYvUkqpcrLedy88nvhIjHzOkqdkPfMRRT826LV3N0LZm6lVq2rxqkWbftyXv4BJmHTa632xQ9/",
-	"/Plvfvvlz/8JcZRRqQSi2Ev563PXSau2v1vL0Y1Jgx2OEiiPLezrWqv25r1779y5+3b75r27b9158N46",
-	"oK5mBS4Y6W6D6V2pHsY7Z65YA/mmsBNU/lJkoCLMJjgMXkWJrX+JEY8vPxy1Fjy8ZM38GxwLV0BLm69a",
-	"2bAUZbMdsZVJg5tkZRQ8HyS9AsGroiR5mckH4iYANcyqG3DTbqQyfLTc9LlkDmKss7irFwLfmd19mD92",
-	"DhIvh/O0bIe7Hq1es3nV/audAmD89av1y6cfasItM0K08eSj7Y/4TVAOTnVdoAphS25sJwFxuNLDN3cR",
-	"mGktUcRB2y7M8VaaNZ6WkT0xwAkOruWdFU7KwWhk85jP77DQXUz1EFeDGgU421JM7K/N3fxnLBSlP+wV",
-	"Sk7px8v58bLvN3b3t0SHdXNw2nnJHc8uuRwODiYeVwdmuwODc9qZzkN1YPCMj0YrUCSO1uGrfkCVgpin",
-	"VkJoiMlpcV+qVOT4EYiYPG8HHYxGFZVuRaX78lPpuo1cselW+VkvJ5vuJtfFallYJRnOy7KbY0uP1xcR",
-	"cPHlADqx1Bmg5bO8z1gWWnq3XHT8+VxA8MolIClzH26GunIeYWPEkSbQki35B+zarRVKtiyJcWqJPaqw",
-	"8EsVFsYSNzj4m0mngeBJNlhown0N/7zVNbzWKpgBi+4YEYE+/Kgw/IHonuSCjQw3yy7kDZ/GVDr00biT",
-	"xF0aPGQHLRz7A/jrxQ190/2x2nS5Kj3HxiQhP3YY91NexCNfbf6Kn35c63Addw/GZjN9+JG5BTqCpyJ9",
-	"R0ztD1oAsAr803QVU/dKaquPsDbY/LkW1MZpUmvVLqHExC7OvvCWShkCODlsV5nTSbVs3kIegjKD76kk",
-	"URMG7g4bTkf3x3xJn/kAZJthPSTW3XofGKkkwZxRzNBxiTg+WoxLWp6tWy75IPjI7XbUxcxWe92vcNEj",
-	"qpeuMyMX4/44zREK/ApwmOqvaMajKDVnCqdGRMZSNorHCCBwC30G6VLSb/EooxTJkceVW2eHObAORToL",
-	"FMOALpdCy8Ir7S8lCA5Mt+LI65L9i14wk4B9iUivBVIhSI9yBdBf0RQvhl2gXaouqQuUEDtLlWqDqhD9",
-	"9YvBC4+V9eww7kuzlpCUy9lEdECQE8aE+aMa+5uTjk/5EGfYhAG8LmdBpiz4ae5XwtJaWsuHXMZ6AEKA",
-	"PpbvvZLvva+tAEHdIVWJ0JZkGmcvRNQFKHPNM3sJgzL3QrrtO/WgCSj3Ok5Zd5ymZlC0QDieIY9lxi31",
-	"nJIZ74KD+Vgyl66OVe5Hpl3KcMWOmDHjPrBF73kHOgKgDQG4BTPWERsRWflwOJjD7R1pV1/Pk6QAUIGR",
-	"bXPO8i+YPW4BrhHvUwNuqpEesezD0zYDmadAhA0OF/MK9sXcWP7UFsBnYMYs8MdE6lZeHhgUpx0hrdAh",
-	"GeRzCOMifFaYO8Ai0ULg1M4kfbtMfA2A3Lg4s2g4hWlB+O/5keSJ/IWFDsHdTA8FM+NFwFOZTPMdB+/4",
-	"7Xa5tGgxdk9Ayi3tcXhoocSQHOjBHU0pSkmNQtxOsxFEmXZA4ZDpbcHjc7xNizONTIPdk0T1vXSO+ixS",
-	"QrxQjp1APb/qOTyKgOlxd2D2UaiHGhBWQjHkcRJ6jQ64lCIpaxOcoilsWCMh+jLWKPRBY4h5Ahnq8SPC",
-	"TSiSQbs+Uxsl7R+YK5PSzRGIk3cpIFR6keYlpnHKkNcdMxihkQ5POAb+CjdR2Ycf4L7UfDqDkW+/iL+6",
-	"qImPg+Gl7UErJc2/Z99DZCWXSoRwXEF+IRhZAhvGYs2S1DKCSDK3Mu6LxRBN+SagSxp7PRJqlAjTLu5L",
-	"bNFfHTzbZTpNnAi6i826pmoCmxTa8fChaf7UUHRUNGXjUaJ4ZKX9G2/cPPzjN94wtxjw7rPXsL3UO9Od",
-	"aWZzlYc8PXk9YG+/2bzW2Guw195+853XQRCal5tXzD6+/agrEjZJY7N+OSPBiKc8U5j1ZBZqyAPGjVjS",
-	"Yhh3VWLmNgU/TQexoIC+0+wx1e2OU40YV6qXCenUJ9AtUjUh6mGe4TYA/MBQi9Ef3Qg9LHgc7jfePfzG",
-	"G29QkQ80oAcCEIDz8rMB2Lg5ZJTNmYInQ2QvcIefHYAeN064I5clDlLED6mzWxx5FOKh0IEZ8kikXSEz",
-	"3IAyYpHoxkOeIGEDXTzYqxzp6IZRMIDSlVQf8zGL5B3F/TgDQgWeQcYWCawhz+rsPZGaS7ErkgRwg6Fe",
-	"XqUnHaUsRA4HtOWJSiNS45CTlqbs64f37r7xhhHpjKcpBx0Ec+6sFjIUpktEOIEEpNhLAAXK0nE2YODf",
-	"1q7uyS1eYeYx6R0nGLWDZDw0153q0T7mCIwCoyfgs91Go85uw5spgEamgumTeDQSUa5Auf703EPH0mU0",
-	"w4yPwKtm5r3O7kji1fXJL0ZKxwV1nmYhQA2w6WBb/N41g8b+teDy1Svw3YBxnAn792O5txtcvXLVnPyU",
-	"dzOja2O5WS9OBO5BYggGTwHuAQR4z+M5iLalctQ0d3j7Y6F1i+3v7nrTilyaofkCFUGahbBThZNeuGnN",
-	"qErFNJQHUllX5lXVxEb0gwKVCAezCZOZ8lhbxVaZ4QztMzDNKvGUWPxDmeZtK5EcqygWbJlNkgi/F1Dc",
-	"g12hW9tpxjxx8t5Xs1MAuAHVJdaZefShww71ry7swQJb08hYe9+Rqq3HI9MlrVKvGTLVn3z05P8LAAD/",
-	"/w==",
+	"7L3bjyNJuh/2r4SpA2z3bBabVX3Z6aqHVU1fdnqnp7u3qnr67JluMYPMIBlbyYjcjMhic0YtHBkyINjy",
+	"RYAeDMEGLMMQDgwBerThm/4XXfbIT/4XjPi+iMjIZCaZZNWw+hzNPEwXycy4x3f/ft+PvbGcZ1IwoVXv",
+	"+MdeRnM6Z5rl8Ok0Zbl+kZg/uegd9zKqZ72oJ+ic9Y571Pw65Ekv6uXsjwXPWdI71nnBop4az9icmvcm",
+	"Mp9T3TvucaEfPehFvTkXfF7Me8eHUU8vM4Y/sSnLe58+Rb3TLMMOE6bGOc80l6bnixkjopiPWE7khOgZ",
+	"I4qJhOUR/k3njHBBaJoSrhUZp5TPFaEiITnLZK5VL+qxj3SepaY/NVdDmmXDweCwF+HM/liwfBlMLcs2",
+	"TezPcjbpHff+zr1yAe/hr+oeTsJM5wnVbCrz5Stot3EZx/aRnXtzfWCHMyoES9f1h0/s3N0riR2ZNX7J",
+	"51w379acfjT7HO4aVZeVjTgcNK9+Cq2G40nYhBapxldsy+bDYON5eiLnGRXLV7JtNfD3oZDXXhBZCJ2v",
+	"6wl+v4meilzJvHnZY8E+6uEYnojdXclydsVloUhGp6zlyOMrlVWf048vmZjqWe/48KFda/+FX22lcy6m",
+	"MLBWUnHDROJFwuaZ1EyMl9+w5epCnJKFzBMynknFBBktYRHGNE1ZTiYyJ3rGFZGCETMkpnSfnBpCwahm",
+	"ifuOaFnSFjMbICewaGTB9az8cSSTZQTfcUGOHpCZLHIVkUQyRYQ0307JXOasT15okjNd5ELB2xOeK02o",
+	"UAtDyHyjM0YTlpM4mOXBGctSumRJ3CcXrt9LZkdCTS8sh4GQKdOKPDg66pPnMjdEMGcBjYTzwHMy4SxN",
+	"kEKaH802wYexFJoJbQ8OPJgy0wb2a7rEDgaPyWJmfisn4haOK0OLs1xOc6ZUn7wWfoSwjjK3y2hehY3i",
+	"yj9xyZZ98izPZW4XBgfp/pYTkuRLkhcCZyakJpcs0313qnHxypMXLqI5Ky3n+2j1eGdUa5abNv/e9//Z",
+	"wT/48MWf9ZrO/G/lqPXY/0GObpo/vuRKb0V1uWZz1dua0B5tS2jfzKRgz3mqWQNlei3SJd66zDxmhxeR",
+	"mVywK5YTDqdmkXOtmWgZLLw5xDd7XSkmjOoVvmNGecbGjF+xvJVK5/aBTWR62307k4Vm7b2aX2+8yyJd",
+	"02OR3niH5yCStXaJEtt1+F8pV11Qddl67YygcR3xzTZu+nmrWC7aZanC/bxrV75909k72nStz9lYikQZ",
+	"frSg5qJMiJAgTAHdvKI8paOUhYLV/RbByrzf+erAaD6ZceVMZVIoBjrBEykmKR/DQC23MH/SLEv5mJox",
+	"3/uDMgP/sRyPeTJhveMHg8dRjxnibr7LGYUHYb/6QurhjKVJ71PUmzOljKRiaJqZY5YRAXTCPABsw7wS",
+	"ESUN5RhTYdgASvqEAy+wvMicguPe4PDr3/z26LsH7wa///J3j/7im/vfPnz1qzePzw4vTGfdVgNYEi7H",
+	"KtUdF3luuKbSVDPP+I06IhcwXDsc091TKdgua4ccyi+MKsZjplT3CZh+z+xGts3DcfAFVWRM85yzhMgC",
+	"hv1c5iOeJEzstu/3m/adFnrWn/iGaxvPFCPjnCVMaE7Tkt3DqrLE3IdEAlPZ+4Z3HxnBZTUTJrGTNse5",
+	"VGqouGYxmTMK0iDVhJIFG4GIbvi2E4jMY0bZ1eFBInqWy2I6I5SMcrlQLO+T82I8c7/jmHL2BzY2Ii2K",
+	"fUsyp0ti1L8pw6MaOU15tCS/eXZBuBinRcKSPomfvD47H74+e/GbF6/OY5Jy06YZgJujGZbqm+V8IYyY",
+	"RNNdDgZoFasHg7smK0fCdUQUyw0xgPeOyR8LqVm4OEOekMWMCbKUxW1RhVNBeNNwT2CgcTmQmHA4RxPO",
+	"cIGZ0Ln5mwtr5jAv/0KRVE5xta9oypOdbuHRUbDYqAH0jr+3f65KWOXKc0vPKtIbHtoxFWTESMKNdpX0",
+	"Pn2Iym10553bMVd28xR1EGLbhif2T7lBZeLKXNHEcNGIjArttaOckUUuxfSExLBuffwhBn1JEUbHMzOO",
+	"b2lqRCW22640XwG3dnPfdp08eloAc7BMcATUJjk2fHFeKPgClpb89vz1q8joXpSYRUqZZkYXnt/emvtt",
+	"L8eGp6wyPtPpK6mfy0LsuL4P1socE2i4vrg5wxESZagqPLz3dbK9gUlibNRkL1iwjxyFiQspX9J8upNA",
+	"8eDw/rqDp6UcptD2+oPHjWQqCTx6TFSW8iqnAnMLAzsCbLGayVwzAXZazT5qdXsHEMYMdEyQQ/It/woG",
+	"+KX5C8xElIyoHs+icA7AmuFgrrQwGJg37bZ8S8VyNyL9uFVUMlsyp2I5nFCeFjlTta2RkpififmZJYRq",
+	"zeaZVmSSyzlq3zRJcqbUMdH5ktAp5YKkVLN8z3vgBgrEtSJKjemcrY7X7EBgIKvLU7AuxXgWR6X8AwYs",
+	"roi175JCsfdCu45zpmSRj5nqk/iM6Xx5cDrRLI/JlF9ZPqyqalf/vXgvnst8dczgglCMGI0adJV0eWwe",
+	"PiDfAXE7ffOCXLKlsirMlGk7NzBp9ckrxkHQS2RlJYC7LgwhKhRLVtfEGRzNWFNqhHbGLk/gkfeCEGbG",
+	"jtZBM1tNc116TkAeQVaA0qCzE1OlFjJP+mb0p6Zjy+WzXF4ZOVIr/0yHEc2lwB0TZEZVeR7BKqWIXAiz",
+	"utA24ToiVJuRp8y8a+QMSuZcFJr1yTtYdN8AzMs0IRqPCwglhWJ2Y4osAhuikvBDtZW5PRy56RrZOgrj",
+	"OXiUbCs5gyUxxAO3DY7Fyun1BDphGRMJkcIIorC7ZlFgPYF2q/570HfeCnOxZc5/2FV4OGylFt4gUSES",
+	"T2p6y5wrxcWUuJN9DI41QnGw3i7sdh0lCOEO9S2o2hvGb1fVW0V2UkoaGWMRtLrCEs2d4mMQGszpkjnN",
+	"ebokwTshzQUemN7C6m0eZgScz64JGbExNVcgtLLQMVLhhGo6ooqdlO4Fx/ONnrmQ+SUyF9wSVWRGE2PJ",
+	"tyzhdDeB5eE6gaUouxjOTR9DMFGubNUT7PbgYpkxLyPXBwDnfF6kmmc01/cMvz8wE7ZygZEE9r97cTj0",
+	"2InQcX3ssRel44YZxIYkWZ+QzFgO7xFNLw3zgomBLdIOCKIAwNJ0zrTmYgrf0CTh5jWavslNG5oz1Tue",
+	"0FSxqJcFX/3YU0wpLsWQJykbIjlXqzbOb/EHIMmy0MCz8ChRw5fJYsbHhpPZ1oC79aIGA7XzWDw8evio",
+	"4rR4uGqxjvzg5vTjELx2qyP72ny9ZhQQdiCM/qXY2hF9+atHm50o9is5+gMbg4APERgQmFFZVTq+FHKR",
+	"smTKkiHVFWN9QjU70ByM0qJILRlEo3TNfRVVGxqBxLr5HRf30eQiWF1kF2/QpenAG9/l8YSl/IrldlHQ",
+	"07XJhWAG/xTfW/bKJad5TuEzE4lfivpRWBhCCA8ck9iIh3ALYnIH/VfyiuV3IxKDbwUlqyR2nxOuzFyS",
+	"2FxO+xUzWm4SnxAzU+tP5ZpMuJHtO+yeeXDt/q+8cclRi964RN9w1IpTdoV7t/GNl/Dkp6gnRbocyoUY",
+	"BjtfXcl3VijKmDRcxtqQtEyNyASeQrRugtseG0GpDC2QLIflpiNZaKB1oJPFfyxYYRY10zNcZKsmDXOq",
+	"GcRC0DR17RmdIuxKimC9RlKmjIKElrM5zS87nUajVKRX17yQzi/X7W6VLrUuAwQtwI9vZUtQcvfHmozY",
+	"lIKEPpNpEtK2tSdMaaqLbtfwHB81LxVI8RqGZXe9HJbb+WOrvgiWRoSSTEr4F5ekcWTFfE7zxnARxQxj",
+	"HTPi1RcxLWipGDn/TUOrepYzBStU2XNZoE+uZVOskfVT1LuiacFaJr6giswZVUXOrEm7uhTmd9C00IgV",
+	"NfRf6+9T6Kj8vhLC5x3CQCPczS/3JqrGSpVhZKFf162xm1e4Pv5sVE5iQMWqVyggxdEKw1vlXP6qNhCg",
+	"Cqf40MZmT8sW504u7S7olIQiCCt5uD6s5O+9f18MBoNBW2xJyzitykjxqDSFgcDiu8Pr4okq78UQjcQV",
+	"UVqa08XEOF9mmiWg7qGpQs3kQvRRiAkCZdZOiRz8gw+//LOmiwJjt+GJ3fn1KwkSPP34Ap8+xN7dp1X+",
+	"XWXwK5KTPQibqKALAymvGHCnGhMCRt0nrw37EVLziRXDj/GycrzBM2rOsSGkEJvqViDakUN4Dag+9GVp",
+	"eTGqJloBkT8K5owuQfcdGFoZC9ONH8H9LcyIhrssdNMag3MGqcKOS1ajedUIn8ow2yfglr2VeHxjBSsm",
+	"jHT/PYRaDO34AsHETCGQSnpRz/CtYSHAKJeU1FTx1NCgqDeiKRVjNkzlogc054qb33XuKDzMJ9NqaE0h",
+	"ZlJcXboXaK6BhAU/L9hoJuUlmJHNNx/qSxb1Ph6YiRxcUYhOUWZGMM13lOsLnBV8/p2Z2lM7M/jmOU7v",
+	"DGcHX72RMn1bzhB5P0zz3M0SvvsKp/oSBo5v2ule+NnC12d2yt/6KeGt5+oyfNlNvfbYO5z+czd7t4Uv",
+	"LdOvxMH1fpgBJ8JdtR+2WbEX4smMC6b84F+IZ2KacjULenZCdnl6coHNjnOu+ZgaHsbmLJ8yMV5ut2Gu",
+	"JaS/ZXPw+VnZph8MV9oHiqzQTzTFbAhIN88Y9Yxq2kkQfENrbqb173xrH6vfbBhb2YodQOuVfWO7qk7Q",
+	"c6Xu6mSTGhmEYW9kceyjtiHd9Rm54M2wtdb5uNjGhk1r4ror5L6FjPopbamcj3OIp95KPe3C28ZGi0Pm",
+	"1klHxms+VFyMG+Rsw7sFiYHXzKmgU5bHxwQeRiYOOiNNUwV97sy1Z1QN6XrBzWnF2NuY5vmS0BbprVFX",
+	"7azcu5PilfyA8m3W893Dn1xc4Y83IToUWbL1cSnybmalQrF8yJNrnv8rliu7cRvns1bmsBGjTs9y69ms",
+	"YJnr78ePU246TfWD7u5SOezKjays90aKUhduQlm3Zw2C9vJsw5u+Wr6qNmS/Pa20Vx/MLfAn1/Xt8KlK",
+	"7zfBrzyj+Lz41huqx7ONWveci/Dbw7oevkJkNyiv9VvfQZk1J3oqD7xpBRvov7J/fI+PfQifO+DzTFpL",
+	"PjU996Zcz4pRfyzn9yTN+IE5FFMm7vnxfApfV5c8O5AZrspBJiG4EIf8Karw942771XwFZa+WQ+/NqNY",
+	"G6HMVZZSTJUsifvGbt6evazT+M3vKJarGk1f99I5Y+I7+2i7YcYd5DNrLdzOgLRycDfOomoI2uc5uD1J",
+	"4/M6QDWyFzL2D5tPya3wsNvjX6rZVulkoyDwRss0sU4xjI+nqZF6PIfbKjGpaj3sZD7c89bcwpYUKWtV",
+	"E38KT+1OyqAAh2kgqwe6zkTmQxuit3qsnsuczOSCpFJMay4TCPiYyTQhIzaRNg4isOY2+fBXT9Q+3KiO",
+	"4lWn9mJChBQMzKVTfsUEIiCYAflsXuhsB1dWHl7U9su2uhybNCfMrW7fLwi+LHeMCrsjQBCU5kbhN5uD",
+	"wcZpgmFUJ2RgyQO4K7rtnLUl7352hGw7Py2W6jVj+Sl9vTxlYsySYSE0T3f3R1fcm7WjqME7KbiY2oBH",
+	"RaTwx7HRHbnRHbqLGSAQ4mojFIbuKJaQ0ZKYM+LSn/rknImEcE2oIrF9P3bxsjYoVkuSMM3G2hwBl+KH",
+	"v0HQeoc9W3CRyEV42FZealmRVkuCd9PWrAjWWxu6W2u9V4nm6lVYuacrp6iTC7ikIiUJv54VokjZbSj9",
+	"RcpuSeF3Pd+Isl+gLvk5KPowr5tQ8gNJpeJt30K5v/Pr4zu/Pv5+cPD49OAv6MEPw4MPf//9+/7KF5Xv",
+	"+sODD3erH7+4++u/CRaCirj285p1WbNt5M/NsU722evJgiEiz3amrHWhJp/dyuefs8a4VtjdtJTff4AB",
+	"7HUt67L3Nme1QVze5vWKzLor1fmbdXZvRPDeNCvTSP+Cz9keJ7ZGEwjuHdxIl2g241nGEsiMc9+1agYh",
+	"2FD5X3BRB5u0h02LNkkl3e/d28W63Elp8It1v5rl8GiwRVqBEcd2M1UH4tdmW/G2tuWA7foonMp23wwX",
+	"vlUTTsommkD0OphkzP3gChHqQFflWpUmHeg4arfnWMCz9bJB57DTGvftbFdWvc+K2XSAkepMq9cbRTYO",
+	"8cI/3Xi5G5DS5AR23yfw4ktr04u6EYJQdasYDj6sJxJ7V7z3r3SfdyG3Rw8fH61wpVXxMcxuCMImJtwy",
+	"d28m3CJY4rl72XkobAuuu4v1eQhd2OuKMc67x1ZjlWyiXiUPHlEdDcmK79GM37s6ugeWURVXyVM9Kv7L",
+	"CnmaaZ2pXx/fu+fp1AH8ezT4u7/+O+tiy9En19U4Yp5+8XRr91CWAfDtHq9Ell1Qdbl/S1QXIGaXbtMn",
+	"p2IJcB6EfRyzTJO4H+NJ6PfjyGdOvj17iRigNpt4LIWmHHIM2uCZ12oNq7YJd2b6aJmofgy/+XA34INN",
+	"9ghcgzPAjwrEpDn9GMpHcJZrjnwEj+7KhCBOaxjsa5PCC4AXluPbAPKTAHr14WBAxjOa07EGxNScASrq",
+	"ilQAV35XVQtkIKqYndzqMOFXF78P3hDA3mIiUZFDafAACnYyAEDWyNkCBX2TjdyccZ0vh5Cm285bHZIi",
+	"cHsrPOl8aUQrpRlNzJjis2cXZ78fPn328vT3w29fvHp78ew8jiyCmj3t5FLIhQq8RAgRUpvF/aNK+u+j",
+	"Bx21mdDlM5NFmgxhlO3xolriPAglz09fvHz2FPCKTgiI7kaadGJ0a5eBRN0tfQ9vRZm/5xA3uwNrhkSp",
+	"xOv0uOt2GC2EybTTRHk9nsDKwa1AmzU9cFMzqGGouTGtmUizpb8kIo1D3cIJYJerwQWgpabpEHDJNyLu",
+	"mz5RBfHQNZvDXsMOgs3FCTQuSZFwfTp2EVBOcLIuI+tymsJfNnm6qwhlGn7im8GPvi34+NQ16MbxTOim",
+	"DDI67hSgFcwE8ux1G2I7AK0sZpLMacJ8yvOUnZB4nPJjZKPUQt0A+gS84einnM9BSeSC9cmrIk0RIBYw",
+	"rqi6ZAm8xEvIyJffnH97fgxO9iyz8D4SFM+Jx7kyPMUoPyRnU640yxH8h6UTQpXn+ojnJecMEehwOSvY",
+	"IIb6zKgAYL8OWARa5sNcpm1cUJZmJFgCaiMEOoMdTCw4dbOpA99qSMP1HmHFMN+cpilKP4ItiBF/9dIa",
+	"n3GD7Nkk0uxJjMD/nKkYYJBs2rl0rBIwnmgCsJunZAZYqBYbEREW7bqWiE4xuWO/vBub3eaapFJeKrM3",
+	"GJWwZr3Ly7aNix2bvc7a5SxL6dgmJPoFdCvVsIhmbbsvYM7m8sos4QUcYI/fiHckLeZCubPjDmefnLNx",
+	"zrRFmEfsKAaPWWAC00D8xRdfxAggNZFFThI+5YhhVYPDNA/j7nVa/apZrAHoyAKXGeECpGcLDsr1koyY",
+	"kTs65XDiG418BH8aXrLmnzsDfIQgOI0lKf78wMrPBy+SeDUOaXMsC2C1DXnW3L5D/QIJs1wrhyAzpjsk",
+	"iaI0gnnmGtIoAuoUjqgy/cgxB7/ulVWuhU/YO+XoUis/3HPsg+ly/9qm7/W6MQ8l5771oAebz4pyxg4m",
+	"9jZ10FJULohi07kZ9QmEpQ3WWgjbDD8HtR+E1IHsNfjwqfnOt6EdbINvUDkrOOHmddTjWZsxAiA6y6Rx",
+	"h4tviMEmtXJ1Wl/xHy7gy3pPA2zYCqIROSRCJowkUrCIHLlYQCqIzEdcR+Q+Pj/hgquZeeEBfgGQFoSO",
+	"hBlXmi4j8hBbQgAuQFKVYtonT6BajQIotUIxgmDgyGqUk9R4jiCKy2w1Iu3wUcU8fPSrR7/aZLb0haQC",
+	"0Rty1w3FgxM/l4JracXsGVca61ZRxKL/0EC7XZs3S8DWCSErx2dvRMwpFI2B1dNKJEmbxuSeXNP8/liB",
+	"m8++19C6Fq/lc7QS4+blcA/uGKS+JgNW58sQ8e4mA6oVnwqqAUXCr3JTlNLfpmjahpuCwac2ELZhTcKD",
+	"UN+RXUNS7QE1QtlPBGIT9QrB/1gw+7ONJQj63S8FECzduzgY9ntNgdARlFuXBv2cbiQAdicCt0MS3QoZ",
+	"W28W1vnyW3/BPrdQuK5U86aSQu2O7yXG5rM/Dp3Xfz2d/7BunfdMFvdLEtHtvFNm8XYOyXTroq4n5HBQ",
+	"dTRVtM5NWtfC1j3rUI2sBl+IE1uzXDd5IrqxG9MvS9pcLvs9LnYcqy4MhMBf3ePDmg/APmhU3OoP1nFq",
+	"YfURf6SufDZAAa/x0LW7lkG4BL8TwhqO6PjSRcOhi7lbMhb24EO9mtDRwbsLaX7Wd+2T/LhyboZuUvRN",
+	"Oxyjns7pmGU0Z23eOocUFDzora2qGAH+mxR9YuHQrOdgRhPIKK2EYAwGBw9Gk8dHk/sPf/Wr0f0HCX1E",
+	"74/Z46PHyYAN2INf3X90MBhMBo9+RelgRB8Pjka/OoBwjfVGno1+0uAcRP6YVreu8bTb67y6KF9fXLwh",
+	"Hne0diiM6CDzxOzQYVkruolabBfC+hmon3/L8igZn8705tWEbXqHD6/SzsD2bnVG225VT9xRL8Tm96yf",
+	"Yaf718+Cfq+rn9lLd/v6mZvT3yj9bMcUgx3vU9ui7aji7IWs7rCoPw25+bBu/fZMMW6DWrzzq9rq7f6F",
+	"ImpGcxaWquJjFpGcpVTzK+aq8qM7BN/izCggVf1jQwB06AnpDw4bQp+fSKHpeNsTnXAx1TS9HLYlbHaJ",
+	"vcRw58PnLTGYbE55PfP56OGDDn50kLlWINGizviJ3UOqF2w8o3ooMybwtW3WIcwm7uA4dINrPnmwizt5",
+	"YFf2cv21go7ulU3cq77/+WU3u2O05bTwvc9uOv5sbzkdfO+zm871b9yW61B9/zNbj+1v/L7FcOj0FsTw",
+	"st9ri+HI7z4DMRwGsvfNu42NU/uSm7G3bQ+DZZv1FKn1OVIra2L7bl6GQKCvCoX+JyPX2QhQM+P4hFBB",
+	"2DzTS6hKjwXplbNK4HMQBbrEWqxQYjSI01SRqzvBM25m7SOpbaGpWM1V3A/BI7Zx7d4fDFZvEE6m0bDk",
+	"5tVxJ3cwESWcpsMsZxP+cbMaZE4fPLk+tGHaQeU8w6d+jlbAa+A32hufwo3xi9oSx7CrTQp63TczhE5v",
+	"gRmW/V6bGRafRwSpn9NN2KSuTQi28hNvQSI+QwyXPQcK4DbvKg1sx0N+PgY3ewy2pPQf1u3/nmn0Xunz",
+	"UzTOPSl9wNeXatucybvISZ3zXbgaqmrHAUnY6Pfdqc6JYkPN5llKNetwBHlSTzVp9bZWWi6ntp2YUd3Z",
+	"/Uob1b73LnQ0dH9N2aN2TW5dBKnP8Ga8Y/7qdl+KC/ZRd7wMGyaxP61750nWyci6Ft6YZ1+VCMq19WkG",
+	"DYjt8GIAs1YkozmdMx0klxDXSCOSwAYStEUafH1vbody3CLVgD1v9Ipp9lGf2JzfcFtjtGEEe2ZtGO4B",
+	"TIMFPJYZVYRqMpcKFN45FKsPoEKURRXLp0yVyH222D8YQ/p294amjeG//ct/GUfkaBAG/CEUCcQNuhbs",
+	"KkBukj1iriYqV1BvuQr68qd/9T//x3/z3/z7//vf/PU/+6s//eN/+u//z3/11//8H/3pf/iv/8N/+S/q",
+	"KCZHD64BbhaItI1LbkQ1gqIaLLwsMK8s/mVcGe+Xj3rVfg8PHn/4fnDw+MOPg+jRp5a+S+F4I5jrNnOS",
+	"4oYwum72BjQd/Weuwt/ug/RFAtc9DP08ZZryncJ061nNG3IX6zff1V4LGmldDDvIZttgM/IWif8gjY5T",
+	"CD20GWPxMRzTOmKHz4uc8FSznCiWsrFWRDTDya0Ku5hK31l6eW4exz1ukFxaIotxSvBjP2d0PPPTWY03",
+	"ztlY5onqWuyBqibb4ClR2iiDZCFzhL3IcjnN6VwRLckop2I8I1JERBXjGZgJzWr2hdRDqLQe9zYXGYae",
+	"Gzf9qln92cW064/OVgmR7KpNb+qsAwUF+zsk0mOHYSl5O/KKntG6WPvVKKDLvSsSZa/X1B/weN262gDD",
+	"uFbmS9fMLsjEC0+1S12GYOMSOkjIhA0T9PZDlvYwS6mwcERDl6ntPrsUbfei0jQP2vGPN+U8ux8bK5+D",
+	"YMbnzAhlJVgFJIdbuRvywSFR/MTQ6UDOQrGOiYQkkinI+aeTCRtrqD+fMLIAVJTYDnZIdWykLcCXKGPY",
+	"+52D2LngmlO9+cBUwBSHSZG3lLi1yUAlW4JRz+kS8t/Xwhc8PHr4aDPyJmwOF55vdyBl5uh1meNr99wn",
+	"e36a0Fvhe8OnpGAETiSZ00vmJfDDwWBAwvKpityZ8CvmEg0M93MYAlLgR3sf7kK2xUMjBzrpWpE7pp+M",
+	"5ZU24cGM5UqKu33yWjBsEY5CuqBLhU5TlnT2csK8qo7OoyZHZ0aXqaQb40/e2MesjXWzPl3O7dw8jzh1",
+	"ud7qisFRs6/VL1bnGxFkbXQ4WqYVWehhzuYWbbr5OoyYXjAmCD7HcnXidQ88CMz/5LSn7e5KY9pVY1Xk",
+	"bSFTHw5Wz0GNZTjuXyZ/eArfyDk+ZinlYo8M33QofBHN/bH8oN/VFK0Zo0k3VD4gplNZzVWi6jLCcAiW",
+	"kCIzci3gvHQTnKH3IVfDuUX9WjV0JwVbJ6tuBqb6mPGcqWu1wdUwKVrGJ8WwEOOU0c2EXby1DxoKlnOZ",
+	"W8SsDhltbRpGPGOpU2IQocZZaCw+TUYLBeKEk1bMaJICi2Vhlm1KNRjPTFO9CJFYUAAZYqZaDySnMYN0",
+	"LqjCpXXaGRLxKzY2YzgP+rVfQd7uS9u7/e5rHIT99Ds3Fvv5lTx3I7LfvAkH5rpy43PqddFCwN/NmChX",
+	"a0EVcY+TlCp94vHzbQ4b1P8zz3Wm47770XIDKqPv2Y/HDKGxTVlolrSbXOF3RRI25iCqGcbkUg7pEv70",
+	"nZxghPuCK0aoWGJUfLLyOG8yxTokfLUuyzGQwey4SkBJwJ0z5yRyImmle3USijNGJvVQfGMqQJIrF2ss",
+	"5zZntLOwgUfpO84WTWpMN4DaC6ouS3haVcznNG/ZaVaSYcIFmATUBtZ/LYRYn4xoaUc5PE9UPWWrkMmA",
+	"OPnDVu51E4cJrDErDAYMOy0Mhs59BgY8dkIoSaQmimU0pyjA2zKjiIQoiHSa/cq6rUW2znI5StkcbdxB",
+	"f9qZr/FqW5xw7BeygDdaYHB+642RXyOC1bm1dm+bVg9o0wldNlU0JRnNNZYNRaUMeTXNGYBfWlJNRsxc",
+	"EEUslhbayJVEM/2kSFNi2id33l48uUtm9IqRjCplriIXYwZ1Qgw5Mk9tKA/xcLNAyD66YIr2yXBFklxC",
+	"WR/A4UTdkmug0tgASyIjWlPI3kEqqozWesVzKeZGJZpRReKvX5xfvD77/fDpi7O4kYpdMpa1LK/duHA0",
+	"W64cOj1w5cwRNivpZ4nAtn6FMcikXy03299qvRuV1VRO244PrKqbDUwkZxMjMYBuh2VWzFx8WjeCmIKo",
+	"jafMIqtijv54Bv4dX0OGJdMqgD8ezCRBYXEEfUZ2cyFtCwdBNYC8/wRr4dd+uOCJnjVsuVwEq+GFX0wX",
+	"o+Xe9cmpC+KkWZZyQNUrf7Z8L5FgPWEfudJkyXQgiOFVWjB2iYB3etZo5AEDssrouIWylb+bwb6RSk9z",
+	"dv67l9i/u+9zeQUDRMuOXIgS2RkbIIKxBOlelvMrnrIpI0/Onp1ePCPmOuo+eQbB0EH5Lde40mapFjOW",
+	"M/S79auutEf3t4NrXKGfL4Rm+RVNv20RNbj9HaFZjRrr3YKYxifYRw2VjeY8TXmlUG3LYQIc/Q4lWL5h",
+	"y5uxsXdW9lvCpZvs4TYsbIPt+xv2E0TudpLAzOLdJnjJN2zHWMjmglsgaBR5ZtiQK0MHcLw35IGtzbM1",
+	"2fclo0YJ2lCdYiLzwGplyTN60KnV68N6FW/OXj95dn7+4tVvhhcvvn32+u2FL1ux+SJtW2bjJTAOD4xf",
+	"FxNyuXALbFkMV3Dt8UvFjs0UZHZQZIbDjmWeMwBMJncwyGG0jO9GAE2P0B/kjmBTTPyNkajbQH3DlmMH",
+	"FQLvAIMUCbmTScUb3gAnvn/DSq2uGxRRHHGyPkiLon9CpBEEMpZjgZO7IB2UaPe27JIid3yHg7t9copN",
+	"K8uwzdiCeqUyTcAkTwWJLbnuO3EgrjDjYzT/yYXDljeM2VkHaTAlZCGqmMPc0rScPwjMWDwfzBGAStzv",
+	"1S+P/aENZhd+9L4Eh0LczZ60VsuGRakVP+hi/dkOIrnbQH9SDrG+eo47i6iXS3lp7z8OHw4dHlP3lQO+",
+	"N0eLJU3z23yhU7kYqgW3QX3VQT1vPuYAli8IZIqKqTsYNvyALbx6tuNoFjQ37X4OwylBrncAj/fn2F2r",
+	"6vQqS19BPbK9wqXZKCMEBHl/BvOQC+xTLMB+b8JJXpvB7brKcTD73r69Rzi8dME/20PUdyqWBe1vtuHU",
+	"hS5LSw17R1jLiMxkkUdgGDDEBVRApzmjOPYLdKSTH6RglarjQmIU5ApvzdBStHFr4GWjDrN8aIax1Qs4",
+	"/u1eAf222xuf2jZVdYsKv8aKbEoN2jeS7Hbb8zmOfpuz8lmOv/vB/byG33yLlH6TsyvOFk3kH6oXVXjb",
+	"qjWqxsFyudiCG3Klz2SDt2WF1uNIbPMf1s9kNw1+wtvKf6Vc6WPy5Py7iPz5y/M/N/Lwb89fvwpFuxEX",
+	"6EdZLSE0Y6wlUgR+QlvoQuaXIykvw9KaII5zDLayxbnqSLdrbAibfBQp27yMe5MLglO4X8EAj9/qBFma",
+	"NpbIxkJ4GBwFZzJ0LW68G+yjzulqs698WIXVl2HnsdQW0dLwdt9Zk+qi1LIJxgJLj6Hm5hRxW0bRKPVG",
+	"1TdHy8oX5kTYnIwl6nemqwStJfPM+vy2ogMbg0hmaF4IRrADwEEOAeW4Y2413FI3bfq3bV7BWBVQTSbG",
+	"QnHoBYQQbVuTbeRSMiDIHqzHT2ZcMMXMC8/ENOVqBqghp+Mxy/TBS1sxfzVqO8B/PSrH1FwBKA4j7OIq",
+	"DXCugyuW+0cgUEOHH41ax7Tpt8mf8K0vrbOjO9JIpMMfLApWS0DcD6UxzvtR4t88uyBYr/vwHk3mXNxT",
+	"mmquNB+ruNmdAu+6ir4C8Z/L3JhTxem9c/PSjPItSjgHyG/3fnnQUup7QbkejnOu+Zim7bV+gbIHfmxw",
+	"VpPYvbjeNtqxzDsMhc1ZPmVivNx6LP7NmxuMtS6sG4o1nLixQIF2khcpUySGNsxBiWtDte3G1r9Erxhg",
+	"Rp9U3YDXn0aTcPSKLfbvzLFFEVf38ZItKwAylHzFaA5VmC8ZOo5tSl1GlYL8EjkhX1HFx4QW5rZoSxH6",
+	"W+A5r3Ei2cKC681EuIb7EyXsnu1TiggMMSsb94YqFSLIU0ViNMjEhppNmfbeSJLRqSukK0UZJgBfd7FK",
+	"v4L04JIY0vGcbV/GPsTAhEL29S8q3/WHBx/uVj+2lbR/JfUZo8nSxuutnIQ1oE8tkY45U4ZdxcdE5wC2",
+	"CrZYLBhMxjwfF1yTUc7oJctPSCzk8I+F1DSO4G/wi8THGMkCxgQC5YpV6XHIwU+QkCI7IbHiKRPaRlbS",
+	"LINYEiNA2RrGKdUsXQY82Q4P4yahZ/wTOga4pbSambwuZtKt3plv1H3zSv7Otl1+89x24dfcduUj9Gwu",
+	"eatQcli/DuVr/v6vyTQL4+afiWQ3hWzEf1gJEu9AQLdAjIugD22lrnVUwpVnxFglNjYUD8PpakZgV7wy",
+	"OoyOovvRg+jhh80FKhp3/Bn0845yu9/4+RxlVP/5OeUYQYsfn5iDm4bfPLMuGvu6nDP7yofKWj3asFC7",
+	"5KqUAZP1kpYLnFVEDokVuqHQBwwsIvfJ2E0jIg9WKleWV8yv8q5rfM6CBT5nweqes2BpRVJZV5GcloP5",
+	"UL8p/khF/gT7pdh0V0yXRd7AJksauA4iuRtcceebu9/sx7DnvbsIws6/pQm7ZhXIhCVFlpr2msKyL/KC",
+	"ET6xuUFB9hQEhZmznuaGajfGJuIlaZA0UEldzKS5PYYvjXw8QWTkjgkFAfFSyIUgS6ZPwL1PhVqwHAJv",
+	"VRhcbZXe7mCUq4e4yb0VPDbcosy384Y2lOaHo0wWs6UNmoBwUOyHJSc2dAHDFrmY+mwmh8UJb3Nh41k1",
+	"U5rkshBJp+rgnQLCKzlkNjC8HrdTW5YoqD1WOUqVGG7rrLUHYtOpvgnnZWUqNnT81p2Y4aDOHLZqQ1oT",
+	"1mpfX8jdyt129U8s2iufgM5JuL09jQnx65OSGpKQjNxN0+FcTdviMrJcXnF0+lWNZiVB23hGjQox9LgV",
+	"a+8PqI6Qu+nukKMfXTrCzCEPHdEhg0kxoa+VhNXt/vkzUWZlBAkVDasOS/ALG96OKTF4Dnyam7PQQ6qt",
+	"odnNaRt83oQv/DWEqmmbZ2QX3OgSI8aEp1zdgoZ24P1lOoi7ERWiUm5ikBPidqpynFbOsJvx5ku6uzbQ",
+	"kWPsINbvmPsP5HnYarQZQzH1Xyiolg7ZLROfax8w/lrCdZ+cOqRpMEJ7F/8lW9YiqQ+PvtytlkclCbLm",
+	"j5B6BmXaMOF3JYufBLIGeAoCUkFGS7TMgqkOeVP3tH+g9XkhwBS4xppsbyIGq4rqcFehC57LnIwKxYUh",
+	"8QAL9dBCWwVwBSgQ2HdMW7FNKe/P6cenFlcgtpEaDtkgbKD7LHfRpbbPb0eZJ6yY2lDckE6p8wlBikN1",
+	"ejRNnfMDtnOEqeKw0c3L2raGNh/9DKSvuH8DOeQ/Rfr+cxAWIV0fYyHpJXgdJEmlmKLlZ316P4bCZikd",
+	"sxlE2ioSyytDxeYshqCeuHKcMF8m51csQa8G193PUZhGvzl7flXsXNFUwwT58sgFHW0m7behLX63b7/x",
+	"yrlqdrw4EN8ID0QSChBA17kg/+4v/7t/95f/FI9NcHF0+H4dYy8iLHV5rx42zyg1VWC7v/5f/o9////8",
+	"V//hv/hX/+G//d+rTONoxQ68TXUoHHILX2nQdm7a/hORh0RBcq8z0Nyc0S0cfmkZquo9zkRU13lhKOGX",
+	"odGoZhFd+a5mmGvStFbu1J5Eop+wQEQoPO0Ft6GrgOEJvMe7MZTaiBeRlYkM4wSnm5GZuTmgyDLhVBZ5",
+	"a73ezUPcyUYSyhSby7GhbWdDeEZWSnnA/TEHqCv+3edpslkVinaKzq+oug0BYxbTFB5ELBRM+1lafa9b",
+	"0Wq1mbX4MBrUqSohwSF/cKzDwyo40IwuSna+4V7/hIayqAf8gSUs2fa4hsJqR216a4D0Lex4TcJWSf8C",
+	"HdwbXsuZ1xXzKhVbOdWVTasBOcCZCqyHnm5sB7we7tVFAPm8yqB+Up5zw0D8TJhj3FJyw1s7Gu0t5W3d",
+	"eBs01+lNlc5ul+jLk4f9hdj74VT8kXCTv/5BuD2/kRuBujV1wI1gV6R3f6Ar4vpgY3zvdod3C1tzUKMh",
+	"TOB/ELXfgA38qgpCWI3rsr3ynKCdfT9Ki7+R1UXfLqS6fs26n5TbvCm3flHUTTqlwlmtTSjAljeN8Tub",
+	"FkHT9PWkd/z9Lt6x+uQCQ9466OTVO2RDuJ39uGJjWjEQ6JmFHKDCQnCWpi0uxmmBYsXK7MvihDutf+l/",
+	"a3ALNqI+bogjrxd36GKSquvPqtmhD2aFTUJlA60CizfaJEaILocx8+bDnBHIuUnRQtBQwWfnow2TaILG",
+	"kDkbtgUFuEgD85ATkFeiAywYALYRYyjASTU4u7IM937kyafYhQykqT198821OZxLF5d+0+2Dfbsd6qjc",
+	"au+NNL4WryeTEEMalEQ5mXSMD0SF6bV5yf5pXoWG35ZglA2e77FFCvMVMgqBISILCx5IPTqFUdMVE/qY",
+	"CGkDRwAyw6Jd+q+A1EBeOd6Y3BChQvdJDGqMQ9i3rXovE7gi7ECUfX9GFckL97o5ovZth2b5/PTFy2dP",
+	"EWvKvJYzVaSaKLoMcAZloQENEGYHY10xuNqhWeODg6YSie3UfV+MzAKO/OixHYzthUQuDzMEroMsZ2OW",
+	"MDFmRF5Z9Ar/sBmutduCvy9AA0wZvWLKbIgswBKVAo5SwjImEh+mYEeJVImnaRUAsV8JRdWQnWbm0vFA",
+	"+XNzZt/1XzyHRuBojZuUPusS2sI06d5wuuKNKHPrY7Be4BLa8CctcXMtpNkx0UGIltvSLtFZ4BofOtK0",
+	"2aQJjwdEZuMbSKWvZY2x3W1hW9wN0NacfX7F8mF7lAKGIw+72YfOmUgCuxBrTDMpoyvMA1xMkWp5DP0u",
+	"FSauG5eyJV5n1HNyW9si+d9bLkiN6wQbXL9cUeV61ltu2LPq4MLwkXDn3HZUzkrlNtTPehhUUp7pjekk",
+	"huQ8cYbXWv6ul4E6VRFBL85WTw/zxsJmNmhozIQ2ZEJOiM8kJFyQWEtN0zhC/+7A4mFX3AOQvFD2LHxF",
+	"tU0bH/Wg8U7TqKurtZ3HhsqV8YGFtemv3ZVrK3Pl/u6uwZWj2Z/wGKzAfqXG8Z6tbabHvUdn+05v4HTd",
+	"fsCqGcWOMXDXF63Wze2dzJOHg/AkbGehMG8ZiveOPZlR/QuwVcyp7pNTF1f+6P6XD8hoaUG/f3v++lVE",
+	"5oyqImeJh5ZbzLhmBAFMjQQOoVpIExVZ5Fwb7s4FQO3aaLhwdA+DshDlou8Kym9P3UoZwB1C7jxvBcSw",
+	"FtMD/maYRKFYCLcYevMAlHqst8KRDNP4frl+fIG81q0oB6oXzRFmoQSNKh4i53vusipE18Shm5zjCkPt",
+	"ch/qTpablajWUr39Evb9EvUgYqEtCpt4EPMRm9HUnn6IqSV0DGHXNafEBicJlhPajuryMlqkY3wn1PjC",
+	"DMttxTL/buT7bVy8K5Y3g/asLUvkofWnRc461qyoZIVGtWLEDRHPtooDbpvtCTFYCc0daBmYU9LUPs1h",
+	"LJt1X27+GgJwQBN0OXxfIp3i42GHbnC7gTLKNGFKDwGqoBXmwOifiNvijFTWwWXj+5MCQ8DNM0zhD6ZF",
+	"ltjUb0g28eatpGBo26qM32ekWCsSApJzRejcdX0UDQaDMjowv3KGInC1YY9uEP1GZaRlQUrlJKeNccUX",
+	"MJgMSn6aRSotX5BQcTiw3yu7M4XQPA2HaZYEJmqEAr2QZC4djmqbxlcdwTMMGHTGwd1mxxtcmefFaG7E",
+	"jyQiNFXSellKr4APW0QI/906loVeM6Xzt0+ePDs/36XpurgKBuZCr08h617QBcCFRZ+8npQHNQqXCMyz",
+	"WPFF0HkDDLCQeoimta55gV2fXa2RCva7ssM1Ux9WhrW6CJgKdDRoWg0sgYAOFzTOmsuxRVJliJhQK4K3",
+	"qsZg450qd3GbcKI01Ox+PQk3CtwzUVjjC063r3dhQa15HuD9cyDmBRbXvoZhJkOr3VCwBvioN89ePX3x",
+	"6jfRaiaWhTDuZuBzfbSIrfVeqJDoCNmqj7IK1c1bpOpe0WDN6rOrF+qqW3dWD36tcbTKlUzfHbNmfui4",
+	"Qp1Zl4Sk6V6tk3D2KAE7mWqfUvAbVx6kwZGybOavEE/zA5CXhKtLC0svEvaRdcQatzf5ulX05OY6mA7M",
+	"yXB+s34p08wW69k5QBpuvENwbaPHCV3aCjxOBioL1tR7bpLhLWXbospnWanIRgLYJnaeJ0KBblVpNCj9",
+	"RBUi24PVmYrrLjpXQ1fkrzXKwMmtruYCgrUZ+oDQOkYE5mLqqoiuKv6QXdq6sU3lptq2D6JjNibLwUOr",
+	"0JjueAUDci1WFiKyV7RyWqo3o7qLlZu3lhrs16jru927Zbfa8zXNuyUtvXUb7xsLwdZi3LC/9skLTeaF",
+	"0ojxajQzEGngdNvordM3L8glWx6TOL1UczWMyURiDWUyWpIH90nKtGa5ikjCp1yriMQHNtNwGPfrIZQ1",
+	"89nRFrVmzKT2EbqmivEMcNL+7EdDTV7ROfsUfxY25DczKRiCta7u61O7+tAnFodIqJoxhTVTsFIELhlJ",
+	"GQXXdPzL+IQcHhItjf4wntGcjs1e9sk7O4/4l7ENy6FOhueCzCkXqenhyYwL2ienEMWgiJrJBaak4qNU",
+	"ufp4ymmu1RTBw/tfDgbwv8H6YNuqofX9+1/++vvBweMP5n/koO24pI0lylzVmSCQx2VXAVlFe0eVm3FX",
+	"TMyXrCmLnMUQ7NMnsaWtK+2au3XJMg35N3OZs5OSH0JBU3fx5tWQmTGyqZKN2w46BtDA9M9cK/Dpa98U",
+	"fHzq2nOL9XrywtG5Fjq4TrODh1BfQxJha7qj8mIUUUiatNipOWvWW3ZnnJ5DtnpmoXjvjiCzrgLpcE4/",
+	"brDBuXpWmJGH0hF1OacookyloUcgKS5mVEOpTyjEaHu5cXxRs1RTrjTLhzbAbthqWnFle6kAnEHY0Uym",
+	"aUlBLUA4x5g21zJLwuK9XJMp04o8GDxYU6p3iCiEQywpunFJy/JPZkC1FbbxaFOOsWuuRKKtuIfnsFQD",
+	"tyoQ1gWutQ70ctN5xxDrZ6RaPpmw3F8kgjEwxAg9WJO2Hn53bZg6P7MyJbmcrNfo/Vc+Gdl/E2Yi+y8x",
+	"DfkDrpy82mchGNshS/YqbJa9rkwwGEOTXxRfK1M+N9oXq2+srwV8xqa8Cd8UvzdS3ovz1+T+4aNHB4d9",
+	"8lqkSy/JgPBkKQAong4yHr3EhdD5spITaoiZe72sTpdwmpIsZxP+sSofPHnVW59mc3rwFx9+PPrUyP/P",
+	"mOGwX1E9nu0W7pBDA93lf+zQ9bUdFOjKDmLXzfsVzGt/NwbVSOh2z7fG9PxsMjGfm+uYw29OkodKwC5E",
+	"GSjhe/FeHJAAXt/lGhxXS+270tT2XHJlSWsfXg9jx517zJpqMbAAH2MfZ7RQutp6ECjucjaEtJn7KCSm",
+	"bKKxARsmsuH15lj5MNjBRcujLlbGn8QQbg5R5dghnwqZ+/HiyYO3fbFlw/WlhGT3Ew93ZCvSucWBGs0B",
+	"OjGWL5+xNCzt3/iuZ3rxMeTdw/UJfFnBPsL6ZjzfuLpQJbNMPI7BqYdlsLGZhKUcSKQ5DoUoP5oxuGRE",
+	"uxh2DPaZpTsV5NQiLsCQC1ZrqFZoE9g1WvTfC0ISIwAazQCz851gBfNxeoJbWmgdRwZlI903/o3IikDN",
+	"J9JQYY4TtTjVbvUwx8FstZGZBBnR8WUUZhVB679QRBe5IAlP7IjnjNzxzd6t5vSbCaWJmaKAuvkiIXfK",
+	"fu9iwkLj/SkVL7dm1UXqvxeBftQQJ+o8Dv4K9qJeGQxsx2s4hR2N0RXw7MPLcIJ7UW8cCCv2tEGuvN1Y",
+	"aCr85Lajo16GlCzAUYbPJdgvfHRJD/jpWTAh/Oatn5b77CaHny/KKeIXL/xEXQduuvi5AjBsO3VTx89P",
+	"gym7TpOV7878YnjSvRvzpVnWIQbsNMswhH0lk6EV98PFoCBMSljw6OEgNIIAWTZ6+0qYG/DyLsm/LYaJ",
+	"9dVQg8QlK1sBQWYiUVEp9NvEEReQl1I+b9RptipyjCgPHVWxMm4CXqvWZj57dnH2++HTZy9Pf++LMkcu",
+	"ocUSCsO6FJn5gBUJ6lFtFveP1mlmncojqpmhSG3eVqfsamnhUqhlJpZlweGsFr1p6TLUbTsig5qdbYQF",
+	"7ZK3UQ+oL4E18eqsRf2u9L2yKEcuzsMopT6KxZLeo+j+7ook9BqojOZzgDtVFTNXg8ugrtHmtFn3nL08",
+	"KgpkGQF1qOopyE05sg3RsZjIpyJXMwoC00oQHBTao23UBZYYlaCxgpUl0Zv1Pb8sIRtrN4NVOr6W5sC8",
+	"VL55olaCd7R600vPzENPmaY8rakbDQqAeTZQRk13UVA6q3f9JKkm9aV5bYH/nbXgT72bLU88jGPKy5pU",
+	"IBGpmaGIXG/wmmzFbPyAdtOA3TTW72845xbbmM6X37ZBgT6XOUlyEEGtfe7YI4FatuCCYcCkPCnyMCLG",
+	"SeLe0+8dwNSVog8VoxmA0QMwLHkxsZqU0b8g2VXmYK+IgojAXygylgJCSTE91tYDq9gqvj+M7kcPo8NB",
+	"dH8QPRpEh18OPkRrCoeEpX+/3Gi8rQZetTAgTznOJMKJlLLyCMuBmtXF+gsIwDznoqPUapo8d83AB2zK",
+	"/HmGzZk/T7FJGEOhG+0SYfhuF4glMCLZ5zdXxt8hUdelK3YJyQ8L5UGRwUKzrpHWtdo3ncRaZYuxrs1L",
+	"Nc90Fjow0X8nsKeod8Vy1WgrfCHMyit0CqORD3X8Ssmw2L4fW5ekq6+nJUmYZmOj6IlxkedMaPub6ncL",
+	"KVowPp1t5kRmv97ho6t1HO1e1sLNKsejciCjSlUiOwK7ZwGgmlu07YCtYKj7DcOALvceglH2es3wC6Q4",
+	"tx56YefTpS74nIvw28M6+/0Jb39wk9fnvDPxnX1051vWvES7IpRdh3+srUW3TqOvVJhrTu26Bhv5rPjC",
+	"9SnpOvJZTvVD+8HYK8HbP7F751e4qSY3LVFVraGEozcbN4Yk/IonvtABUcXcPY4PqFIdpcnSCdQn5LBq",
+	"xFgrkG6Gvz9nNB/PLthHvV2K5AZtJaQ3jetj6VaJrWOz8cxky7B8rqz4sMkm1jSx6ZwJfc5/2AhQHNgK",
+	"/XC86wAIjzJSjxRmJ6HVjeu+rcXOCFfX8HA6dOnOPNb0dyMOTt9z0y0JZrUvUnDOhN6/bzNczp2ROhsC",
+	"s9lHHTm3TEZzOme6IdYxUH+x2IvMvR5cLUdie3NYWejEUTaQisRqrvr2keFcKj38t3/5L2MsaurqWbmL",
+	"4jNABU2xCMFoCdTNA1ctMxaRo8EgIFfoGYJu7EVSQT+IY4VflzEFQfWDw0dhOZa6Of/owbWM+TsW4OGq",
+	"hPB6Rscz9OzNaFkEz5ANsAplLCex7yaOfBAUxF/BKsNOaldsG5pCnR8tH5ds6Vxsge/AlnmwsVzgkUPo",
+	"M6eBQXKWDR+NQzgrMwYXtYacxhtdCACqY0TkRQ0ScvU8OYcfFG7ywZLjGRtfMlscJjTuBENdUOUTwsAp",
+	"YsMk6zN8MHhcngnrAYrBm+zCNfFw1Yr42BNuVtMsHrhyMYDMLG4EQQaeS5unfMIhV/5Rt8GVkBawGB8c",
+	"Dh4cHWQUrPTrmec1jiZWioU4v3X1Bqwv1rprdYWLWkPAzik6rTWeGnuuFXraueNriOLZTAo2FD7Iem0Y",
+	"ahCPDSl3GLvZItjNDSVQ2skPZQToChbgIdCI+IrlHhAyjshD/DaEwsQ4+y/xhznNLxnUo+6TU9td7noD",
+	"iM1acSRqw/ilSJckMfTJBm6ZI/4LhVSoyKdmZ9zc+k2VA7wE83hr19xNFK+5/aIzShb5uOV6qaXSbI4C",
+	"YkiTS+mgppRe48JrK0dUR/EtzS9VEF2iCCVQtaKCIekuI1zElF8yCEMBQtbv5PMsFBvqAIq/2c0aW9If",
+	"k5lMExVKJz4Gxjayk++1HhMeXud2CWxvUqZLg9i7lNkek2xxCiEmGerLHDUXNtq9xrXr/Rx76kXV73Tl",
+	"i8AZbL68sCR8pfQ+TaGmWUWuOF4tl2PEKSnGrE9is6BJgdFPjc9B5oohLRMAwhCa5Vc0LZVxEHetGOra",
+	"GoKx20VLxBEpRAr16GoOJ+rzUSEbcSGquR44m17U8w2v+mXsiiBfqoOuoJ+rW/K9V1atfaEMAFOSTGh+",
+	"YkPI7Zd6wcfM6bPwoZtJnl6x3HDh3F6vYZtX3T6IKwTCHMSzYEgG+nK5IHOeprzM894BQGVEU2ohY3d4",
+	"e9vKIBM+3S5TzSWmuAMHHlGzGe2ZZ31yzsY50/Yca5mzhDAxzpcQ/WCkAzUznJ0qEn/xxRcxpB65asNc",
+	"lb/C8DFXbSaVjkg80zpTx/fumY/3zLt98h3m0aGUSMfAS7AFpemSFMLGdaJIrSQG8FGiYJAWhaP0tZZa",
+	"C3QeQc9GCYWAJ7sKbrDWHRQBbM+MJwkTLq8PMhhHzB5XBPm6E5tPQ/gQ34WeYqOLmWH3QbJaxmWb/idc",
+	"zripSSNVrTxnFbaUAbTMI9ydfhOy/VgKVcybQlfOne5au5e/UKX/GlPE6CUTZQiYPc4QiiI1TSMClCdn",
+	"k0IkysL5lAkz9vH+bndnF8eqo6DDzXalF/bRb5VN9m4BPPGpSZZELGSRJmTKcN3CFCvVmHTE1RAsrMma",
+	"QLCSMALIDiDLlgwDNklIRJIhkGehThCvuSKorPZ9yUXSxb7G8m/Mkz5QMIjEW/fqS/OwDc6Dl7mRNTe+",
+	"hU+Z5+ViqBbc+q1q0FZwLUcshfxOrvzZCxYLkr2ERKx/twPtxtdO+oEZ04LmwsKYrGyYqFyECU1ThUoM",
+	"V0gcoiAlILZg50GjMaavjY1Snlx/uEbm2bTgT7nKUrp8ZR51vkl6RTk0fS1EjJ1hspXudizPrNVXMSa6",
+	"w25kMk375G0GG8OED+yBcnCI2oB3CQs6VKuJ7ljvDSnqUFkj/vqplfb+3VxxJVz3JogMGuJThNIXLJRL",
+	"P2lB2dpqAToUJ8Y99WWJb9yhaNuvFtJbC2I9yW01CDkJMi9KkdUXpKtgWe+GcmZWcviDFBvPxwWfs78w",
+	"zzmw66FqtbvXBe3qRpdIVut3+iYLBIJa3gVJNfmcw3tqmm8YdQMkN6w2B1w2iL6x0Tgl46/KJZ5P2pUK",
+	"T0adAftSdRX6UuoVgZBXZV0V5lrDqLeaQiD0WJLcxBtK2hvi13vtr3JCazeuWR/bNTopkFNWlXOaZTEm",
+	"jJ8EmddmY1BPsaGezoENMZbHJE7lNI5InHAx1TS9NH9Lav6/YOMZVMiP2ZzyNLbKyYGaq7hi/KNZtmpP",
+	"WwvXSw9+aIzniHofDwDv5KDU5NzAGtTvKRP6RXPtBHRFtJuWVq3mfyxoulWRqiCierWar7dkr2IUuaVo",
+	"+o3lcyosoes+jgBEbvVZTEnasvrWyskbUcXe5tWSA0XOm0ifU9YaNgyVSrblMrft5UiirrI6AjR2XrSW",
+	"zWhQE1uORZlqtdWQ3RqVwcB/KOv/NtqYZowmLScm5Upvfcqs0W+rUfsycM01W7QVIZriU/lkGc5Wy0tm",
+	"pjub0zGyBZHQPDlYsNFMykvVsAQ1bmPbbKKCVWsABFQExObRKlFZ5Fyz1yJdolwC+51nLZTDMCJZ6PNS",
+	"/fOOlkfNAeMtSKvuykSeUPl+m2YFRLaBYP18m36+TZ/5bTJqQYUz4Flu2hfZsvhZgJy2ucPMqk3lzXz4",
+	"8P7DzVA8Wbq8kN1GujsZiHo6VZU8EE1zbb4DWMCUjyGbQxhZ90Oz6pA7k8b6XYXVtMvftLVOXGugHT+L",
+	"RzcqHlHtquKVp+TBpvPoKG7N6CeW4GRAbS4EzTsmf/ajJyqfIvJnPyL2H/xpqTT8bZPs4G+X9QwfmAC8",
+	"qGEh+MfhHF9Ea37fnDj4jF4D+8XP8tzPHOhvBAdauz9riC1u0xpUuvZlLicwZ3omk7D3N6/PL3pR7zfP",
+	"zP/fvL1o7PuPBcPU+N17tpf1Go00reZ1eF/RTUlEqnOdydfOl+m36XClcrpKadRMLp6UobwN0SyrlaTo",
+	"z1z0p+aiP3OanznN585plH9187M/OR1toIF+hE3zR5Nuw/XK2qwhNMvOt5jxz2bCny/736LLnlJcGzfe",
+	"H2ZDwMZkYvj2vBeZz19/g/9evGvcL3PHs1xOczo/dwvjWoPdB+NDzuHfhF2x1BzdxqZuzDCJtz282w3l",
+	"YLy3ab/J8Njn3rPhg26vmQ5fVm263Xx4N6ObSIj/OazyP/GwylqdhMPGOgnXiTv8TyI6MOp9PJjKA0+c",
+	"MVam/8r+8T3EYXwIHzvAMjJAk6hhW70p17Ni1B/L+T1JM35gSNyUiXs+8uZT+Lq65NmBqz9xkEnYopK7",
+	"bRGq+MYl6X528Yqf3ar+DQqe/NzWbodIzh3DL3eNVfzcVmzLkMNNw0dpc5/j/8kDIHcKOdwFp+dTqxS2",
+	"Y9n/Mm+mW+YCVLXBmpzmixPCJ1VggWWZ6y0LoW8i9vrn9Jyf5cif5cifs0x+zjK5fdlktzyKzzBnYQeW",
+	"vSlW/cMa5rxf29Yt2LXOGgEKACeH5+OCazLKGb20IN5VTGCkiVBdwpeWQJBnGwDuC1fAu4tciim5ZMso",
+	"5KnQhi8rgYZ6QEqi5I+F1NQzwUKxhBSZy6Kc8bRChhYyv1R98g6+RwilWGZMxFH4FBJ1Cy3jgGxiAM53",
+	"ZRXjGU0nQ/uqg8NxE4bqMFKwEqnBQqeTcSoVFDk7cYUMiGkD6i0ihwU0BcjcpgoA9g2DtAkZcgI4DBMO",
+	"AfeGY8RmDWK8JHHZus+ebyrDVDmipndXVa+6u1/LBZETbanoyj5nTLCEKO7oPKZC4TQnRRrgZHSryK/a",
+	"kOMcMtsvFOKFR2TEplyYUdsS1hqLqDUifNRN5mbcvajnd68rjDJT+jW+av78mqYT+PjhExQo4WnXxJ46",
+	"mdGY42EXwDUWlfvSfinPN4Ow1DBYKCKwwF0xIpaQIoQ22BvuSoVcr4oTFcIBN3QywYOeMw1FhLw44SQJ",
+	"v71mEnIywaoysMrdNhiH9Fr03OheQyOO/Nmm/Ni/42zRFGothppesqaQkBprXQ3adKeoASZfJNWUtF8o",
+	"j3JhC7sZqoGQZS7njjGX8IUIV61ZmSsjWayBubRYlvXRgLi721DWQEPPlmsLwixmy0r9IioMbzDrv1JC",
+	"TMghsAlDNoUcQqK9r5s1pxyICTISI8m6BH0F5bMAkqmEfytLWslC51Rc2hJPjsNgCt0UkrIMbZa5BkHS",
+	"J4Thy3TGqKvnZF81V3JGk7IEJnIWB0tmnwrRyzIp0xCRClpGFJgh3vlqD/hTUCgNq1A19LI6YCz4uTpi",
+	"s+iZhIpfgGe1pj5o3CfPZY5zSxzCKQ7EK82FSzh+L0gl57hS4IrntrKpUdCdiI6IWHDmgHFVC085qqBs",
+	"JUx3JvBPOBKQKZhiEp7f3F7Ug73yFavsynYkLO9mSyQl72bLM9/5u9nylfyd7R4+PLcDeDdbnrsxmHeD",
+	"YbybLU/tSN7Nlgi485Udyzr51ZOlFl6ir1m1par9AuQFZkzfbJkWDz0adXak6r3XaPGdXk8ZCEAbG5Yq",
+	"L5iryQSJ6ewjV2CYSl0m6ir32aV4C6B9DjdCltoMaZ6mZMQsGJXHboyNMBLX9nANDneXSjH20U2lYrrp",
+	"jhdUXd5ULafW8jLnTDlzcFu5tIbrYMiZr+QcgCbTMSAU2wqtHMBg7XeI/paDaNcFcaCKy94yBvsQLDci",
+	"ItQGszoS8yhN0+vCTXorjsIFhHJqDvPLcAWlbd/QoRtTiZ5j39sZkcHsFWA2tpCs2D/wAktHYu109+XK",
+	"1s3pEv4MidjmeClbF2Y9Jjr6TdqTfwx7AoLaOz5cCfxzb9nOarU0fGWyYK8qa7PmzO/muwjTuW6splK4",
+	"Nls0erym1Y6L6qezdqH2Z0dSrjLEHg1JZfn+VTFDbSTTp/CUb+VT1LPIwZte/BofC9+cS8G1zK3deO28",
+	"/ZPh+1A2a9OrvzMPhW+pDiLLPJhhbamxU2ymMoVyJSK3lus24AkC7F83pOvnXWvdtdal3+cND9Ztb1c8",
+	"WIedUPERHN4DIrcYt+jcmor9g+uMjUGZhqMHm4pIVMYRIjZvGkrl2RsdRYgm3TwK8GKvheqHIYYNOXvp",
+	"9cbpwKWrO9be5uNN+ay+wfrS30Sb9YW8RpstKLINEM5OM4YdCJBsPVhyBci2gl+rynKItv3IRV0gjNac",
+	"JwKscW8vnqzdy3r13cPmGndhgYaf6g4+2m4YP80V3HIQHW+gWgmq2XgDwVipSi+Gt9tfa/yNHMi6XKtj",
+	"f5PzOc2XYP8b0fFlkR0TOoeizgDva+1/3lIHswCb4x1newhjiMxWgCVYITjU3chZ5KRipUUATaNKO9so",
+	"oICapiJnGRwtraEZEPFXDZJW0eSKSBGBERJttzgPMN5G1jYJjqq69wotnq6CAVjbEEwdUKSnuSwyuzXy",
+	"ymiTRgkVsmaAxaIW+HA4OHBLgrUYl0dKktJ8yjxO+hqLMzRNbas4yim/MkeELstwGQwuMfOzjhu7kifW",
+	"4AKrCnvlIlWw7mmwtzUTrPUB2VisPnnJlQ1+At2GJUSwhdkymHREuEhYZt4VcLSxy34jol9JVR/3H4eU",
+	"9cB+sZK4du5R+UuEMETjH9JtYMI2lazSVHOl+bhBJbGGXvQudasRahOhhoItyvdqpKK8L2Zp3zx79fTF",
+	"q9/ALgO8oIDCLBYVrjnipL1frAG/Zc/g2KbC9dmxx1waod50us0COVS77u/UawKsrHDz7BtGWO89qu5w",
+	"ozDrj8dzPi1yphrdfWOWpo0m2nLBR2xsCOOT01dPnr3EguwdVgtgkptahkAu71mzHhQpL08IhUL43GJv",
+	"An1Q5kRBZliHLispiNVOz9iY8QxL1Dl/vBsD5QlRsmMXthLzMHs4aApLBTEHOAUX1tI4o+kkLLat3IJa",
+	"BE5DPrHSfVRCbFfhWyFwFW5YUrDdYEfLgT9+WHX179LE4x2bsPUdOpw2X/u/U/AFQrYO25pvOnLmH2DU",
+	"+LbhZm4XIC4SeX61dAH66uCIdh0Z6OwNQ3oG3Qdtw/ZmhTbiM1bDgVeRaXbrzQlwa+KlHT5ysCDQsUe9",
+	"3QoWVvmqIut2FJFnIQa5a7MWbrfLQdkOx1Zci0YYEuVqa8zpkowY8e1ZXoReiy7BAZTr9VSkdFaskhDz",
+	"tvVXozMZhTkguj8lGcFR70xC7Ou7kY+6g9gfvuCelXwnPEae8KzSiihggiEHqZ6V4G4FOxcsRzC1GpOo",
+	"kd4aGV3PuN9Ijm5LmqavJ73j71fLrzTrc2WAmXNbQhxCRGayyA3DSeiyYzhN3ZvcCKuwwZa3Iol8+lCZ",
+	"55kz6NaE2Dqo3vpq+jJnQ8Vy+/I6fz8+VdJ0l3jQQlVzvk2hUj+rc3yxCUhGsyyM6cPd6UU9sz1goFy2",
+	"5r/7qOAWzPcfbEhcQpeqEdVP7hjpB7sB79sJVBGr7TJV92H98d6jNblUlfZqT66fhZWJtpbvjEv3ZRyR",
+	"2Cq25k8fGGM+hAUHY1DcLT+MrDRjvvKSuw0q5q7YAYb5TjC4DWKFo1LiCV3QpkdoHR/2RiIUomwYY1DO",
+	"DXR3D5JRNlXNMXIEHBRIO1wuIO4YOonKMD0YKT7SJ6eG6zLzovPrc0Xiv4NFCam9511845CK1xTAqcao",
+	"lp0Qc9IV8cK8q9Y5oxnGD9fIx5YkAgl8A4UAOPUtGvKEtXZWzfnyrfkJdzmrt3E5kQ/s+4YW6oWYyNV5",
+	"Vs7Ej23ROUO3HJtq1JVvdIM2DZuvvlpNEFw/rZvdxs7H265pw8ne39aGykl96k3ZIE/zJckLcVwzhEM8",
+	"jLUv2bJPEKK7Ug6rYlYFoyKqmvFWccVN3rRC6Lw5wsmPGSJ08EE3EChBaalhRPiEXAqMkW8uJX2z0Xo3",
+	"H3mXYxhOn7yz3AR/jkorsU8LoEECQZkdYHiPW3n/M5jGudWcymKl/aZlaq+zW9kG91iosfWiLvShAiu1",
+	"rodgZw1vetY/DLXMcsRgaE/WtLawWaHW65GwMU+Y5XWVXCKuT7CcxoIrrNBascBj4jVWZGk8D+22icrM",
+	"QhndXsI7aiZzXzNW3S39NXiA6CVTLYK7cMCma3osg7htq3Yp7OY5CcMQXl/Zvup8CDKxBwMjBEkI8aaa",
+	"jCnmkFWKco7l3BKJ/haBwC5lo1GbuFaU6OrF5El4dE9sjX4uIDEOlm59FBmAByR8vPEY58w8xRIXN90n",
+	"MRBYqBwe5iSMS7LLNRFy4Z80and8bL5F0jyydrPEVVcPsisaGxixYVifNWzIebUpBGrmoF/593KWMeqy",
+	"CVwkKRJEV3cVysX7TIVqJX0fhGorxuMyjZgy4q07Kkgc3XByZlgbSzCpF/8Oi7mWS9eLeuXq+A/hTP2X",
+	"OI3NKHPuwAQFjqokvokFmzPXgEZI9XjWIUQZgvoxRXctHwm81E7RMBQf2cOJjasNneuYKrliIzEtNMI0",
+	"Vvjv5oDkHQpWekvTLm8tu1z9p+7Z4D0vuq7NWQQ/v3P9uleJPwWroypY98L79ZL/NhZ6EaS3zlialKkz",
+	"ZmfhAJmfMvOVvemgckL7gWaqZ2z3yGn2MWNjDRdqCO/sXCCxGiC+WxsIlrAmyW7F1ltmt8G7hu4qq6bu",
+	"NoTQ2NBRfgdkUSM6heXQ11nnICYAShN688AJkcLWdBMstUW99IwKqIhtE5+dXcFFrJd12bYQ455DcT9s",
+	"EBh6kU9BJNWSPO4mwgWe23WZERWJFerRO3ZrhQxalmXkusvmeMN2t4qQXpiHpcaedj4YOVNFqttyHc1v",
+	"lcKcOFQzz5wBwsiyWycaSFaxuQiir16MPhmvlXXbwnZR9WJ3CTUKdA4uxmmxisjROpzOZT6dR9nsqTsP",
+	"1y7luflBH+6y+dGfPqEp6mmmdHMC845lLPPGa/wc5IrS3BlKGFa+ZTmm+Upz0BnEQXHd6y5qVahmKQVV",
+	"ikzC2ldvRxMV8pfUM+gqS2mvwhgWfAyJTI0fBHS14i0LpCdfxlJjmckVBlvhlG0C5dNA6lm9EDUBpbyK",
+	"TqIpXd1IHJTFfy7l6DYnYLd02WCI0IL5/DZsxU9D22pnpXNv0/kGT1vNR2bo2tA6PTvVRg48xRb9IkaN",
+	"aUh1XObBGS7LgJKImk97Kyrim96KKdkxOs3HTg9YI9I2bNaO1gqRKC4mhU2rXO+AQKGxjHIEa14ojWI/",
+	"q9BJW83eVUVtia5GScB6+80Agp0gNgokwE5AbRymDJfWzNiomiDrXsOff63xBcepT75yMB02EEEHDeCQ",
+	"hVzANuKnYIKh8C7kSCZLUrryrxsrUJ7CaPXG1FahvmurdKh6hffnKAnIxj4N6ZazrpbbBUZl5e+3F09I",
+	"AiAH8dA54t6+fPH0xOp8iSLKCEmjJfGk3sXGQjtHg6P7h0eDw+Hg8Ovf/PbouwfvBr//8neP/uKb+98+",
+	"fPWrN4/PDi+2LLF7evAX9OCHYWuZ3cBeZab4WzlqSu3THUAw7eun+PCONgD3zqi5VEPS6vavF//2LO8P",
+	"ckR8dAuK2z5MJhQ87x81Cp6twXptfZYQWYZmI+RjBRtLYBp8x+55qlnecemf48PoeOBq1sJyfDa2WRr3",
+	"pOMqSsssuwax/4McWUGxU2TgnOaX3YTmSw7j6rQRC7A+AyoTSTjuBk1TuYDEdrEE/MJuG1AK604yygth",
+	"y4q7tQNZFJetm3j0Wzk6863AxvmGfitH566tT75dex+6sdotLwgeMaJYiobVRXg8zJGwd7LLetXIqz0M",
+	"kaMg/jz7rXdDtle73OcgWs3L+QFxqKxMTWwPD38bKS8JVbCzSCbKSLruu/kE3lS4f2f4tvJSbnk1N+VT",
+	"1i8qyIOYVEMhACP+zbMLco9m/N7V4T01V/fg17hPTmG7nMPFDMbuqPJ5ArjvdzzO3OBu5TU76fI9G4xi",
+	"+5cWFMm//qAMqSFSILDrDdi4QyCLDlDCduO3i5Jzb3UPA6vamW9GSfqtHL0W6TLUk+xXdVXpBm2O6159",
+	"Y5595cXi0qAVCByH14Ju2AGX1NtV1uOMwlO7GldabCWf2onHfqvh2E73Xg4n7Pea9XCccHnrBXHcnFIq",
+	"mnKBmoWMEDe6wi9VAIVszfFg64kb/f+d7Lbr2LMyqmO30Po/oCTfaU9WDgga0OxqbFjF/V+DlIrbuAa7",
+	"QeDsqjztcFSsAx4tiigyUOF866VXGBI5NsAGwH+bEqx3VE5KqX8tEhKKI2f48CqeW1WgXLttez6fez+b",
+	"+2dGt8KJbooN3SAPinoAzasaOUaOCKYwLhvwlMu5Q0XkOWZlh0ag7/0sDo9s073jXs7GTGCCif31y/JH",
+	"B8Tz6UPHMKo35sXXkxfwbFM53k1M1c+5bZ/2exT3fgzbAI8HTtGKyCF5c/b6ybPzc/h0VKYj3PfplQ8q",
+	"qcRWoRhEh9FRdD968GGzU7TV7/LG+3Lgk3eC2S8shrn99Nwp2ebDE58EBpqrxTZp2kajpNkPa/fHNvHE",
+	"v7CjWbCzRYmroWENV2vAmztpUedMJE6FciAvYSDvquXFPdQS176L37V+GZNevZ+GwYVrEE44Crat3c/Z",
+	"eOhXdrG5hoD7OSKjZS11Bw1yHmF2TpfEQgB7CB0ovoNBlilX1l6noKBNOPBONA5tA3P6Eanc8f2gwIwn",
+	"+eW0NoRnn5D4R7PanxAAGtHYZzJNWN4npxAUS8ZSKEDbkBOSMg0ITlxgiDA0GZGET7mRyuJhHJG4j/6B",
+	"+CD2bYB5RWWGtpp3OQSH0FwWEFBcCXgkX+XwmP2VCkxcIixVzAF+cEHzJUygX3E0/Ok//6u//uf/6P/9",
+	"X//Jf/zX//Cv/6d/+Kf//l//aAjgp//v//onf/3P/upP//h/w8nWYeSvo/a7pd6zoGJ73b+wYjt+ZUlB",
+	"ufblqv/Vv/jT//hvqmt8eCNrfCNSkiP9t6+t+1ndTAHb6zCuffGWbgPDx5s4T5f3sTTRpzUrvpu2e4Mr",
+	"3JB/s6H41t/MHahEPW3i7h/W7ti+Ket+qaor8tRQakTQMrTnxemrU2JaGVFVdbGfKk7vnc+omM4o382P",
+	"fu+XjZ50O7yUC/bsyh6i7gjhPr9DjFkuQBxfaX4badnhQG2yHs2YT+krbUgQEjViUyoshMZhtwjNUUss",
+	"WqEAe002O+HD3LDViPHJhI31ZkNRJnP9DJ81b121SnOXHMNs4JE+iTHvg7kCHmUocJmUDdWcfDIegOMF",
+	"OSx9EhciZ3Q8o6PUVemwEY9yQuh7EQZEuuImkMZCxzOWRETJatfW6eYy8gL/K4wXVy0c74wmNs4fEMgo",
+	"18qOmirCJ+8F1w6XbHECmQM+MBhsjHaTLS5dpdaGjde0iCHOCVwGJAXRtTaG2f4NMZV1WBGMarQPMw44",
+	"ZcHihQAm3fxncNPOyjHaz36g8PmJH6372Q3Zve7Hbb/wg8f3gxnAF8/8NMr+YS7w8W1lQvYJNyufwNBZ",
+	"na3lO3TEAFlXgsHhWFYL/8Cq+My+WmUeTJwwJxELfo7o+DIKTzpXJNhI14o/0kHATUM8O0gZraTR/m5z",
+	"Afy1XEc10GM45Flziy/eVMvRdWy0xegD5LsWZGvJeVPseRv5rDFFJGFRr00ht6zmFtLaq1zuNjPbL2T2",
+	"pjWH5aKau1JmI5dbDtj5yhcjATY1p0sCkbcr4Vmwa92hhd+qJi+iByCD8oa2OM64yHMzxBCcKCIJRTzX",
+	"uRR6thJYkdBlRwICWDrdHrX4Ox0fhnHtAP/YhPLjmmva5rcKPUw1aSpNh+N2c1ToroWNVYypKsqA944l",
+	"cy7A0KIgWJomVmLxwC/2hUaNo5TqtizR0j2yZSszqRomXJlhJM066jYlSLTMhmGW2FqyEFzGa6SYdNGf",
+	"3rrnquXZqwfghTDLpxDb0O47hGL2yTnm50PRb/t+7Mq92QKdWpKEaTbWIJLb+2nLYXeqerexLIvPR6nW",
+	"Z6mc6toOVHe3nPt2tlyzei+e1mJ6Hj1Yo/zc+fXxnV8fByrQ3z348Pffv++vflP5sm++vVv7/MXdXzfq",
+	"Tjiq7vYpO4uKjfehc1jbz4ervMm8tl8TpOlx7+ZH3+k1rYBAem/dAoizuQnrX0msa4r/FlbWdYW2AFYs",
+	"Z3N5xVTJekC9wuK28OqJr5ToVqOMuDXUwREaQ4UANsPwJsOkNhks1tV1Da5haybAVB74/BFsqf/K/vE9",
+	"PvYhfO6AzzMLR59RM4TelOtZMeqP5fyepBk/MCd2ysQ9P7BP4evqkmcHMsPdPABMLsPpzdi7cLKwstRa",
+	"d7d7bn/cL+BK642QTHxnH220xJqTv2PM0Rpjk69Eh7gieEi5IiPwJGlZQgtxHZXHGCqegW3IiKU2edkW",
+	"qstkmnIxNU33bxDafVNRO4dK42YDihwal5wUN2KpFFO1Mi3/dO0pC+8AJuZAUoREnrLVVWmyT15UHHSQ",
+	"UyctqFDKlMM6sQYgW1wzALza3hTZcpM/76uxvZC3QZT60Hpv9sni987exYpncYfSClayq9f8Pu6jfNfy",
+	"feNPH+42fNco7dVyzt5RrtvBn7UEgybhEwevWanRcUIGVZeQV9DvDzZp6O9kniDu9M1dPXBBjQtz2M/N",
+	"drssCMXHpwWqy3XHBdAT8F4YIuNuLljiaPAj6ieCnL55QS7Z0hBesL/Z5xF0FJNQHT1XDPIM469Oz188",
+	"GZ6+vfh6+AWCo2Y5h/JDI1d4O8eCFVi8RtMcAgbgwALTNeMvJzvTOgN7P6M5y79pgm499QOttAMvrDak",
+	"yqKqTTReXnLmyqDAg46Wxm9enwe5MPhjbOYNcSKmBXzbCJlwX3rppZqrYVlM1Em2GTfz+GQ2kFsUzBp2",
+	"/jfn354TLCKsyjgWqCvz9cXFmwih3WFX5ggShsD1XJA3Uulpzs5/9xI5iU3tULbGqLA6KRZ4UcBMy5Ts",
+	"6L1w2GnzKGS9uiy0DOXRv/jimbhiqcxY/4svyDNgTr89f/3Khf/O7JEBDwazjx6T+Mf3QHreY4jHe0eA",
+	"3veO37tqG+970XsgR+97x/1+/1PcJ6c2idE3axbhvbCWUKNam0ZjHDFWv5pwlibq2JZyh7f7aGi2YTVK",
+	"g/XYnGesCJzLaU7nQAVGORWwWP3gbWwxhhtiVxO+QoGAK7LIpZj2ye8KsxgZzemc6QrKXVngNZEMAZkS",
+	"Nk5pjkE00A3U5cBu7drY8YIlvSxdDHGdT2ZcmMnKnDwT05SrGdzBUzg4By+pmBamAWyutH3HhCdMaD7h",
+	"VnPwMI+/K6SGpH7QEZayAPskHbk8ftjcvt1vu9VQuWFMc4ALNtQTlYsZownL3wtC4j8/sHLlwYukgsMW",
+	"lLdVTMPBOq1EkJOHg/u2mFGY1u4JtSDxGdP58uB0olke26N5zn9gDg4ZJ/bFF3gQTgkkuQNWnMMPJN/y",
+	"r7AIEvwG7yHaVfjYl+axftCGmfAV83VHHpb11iRQt0cPyDf8K5KBAGd+gbJUqVxgwQIyZVqRB4OB35i+",
+	"lnJoHohtNxOZz52paMJTRu7E8yLVPKO5vmd+PDC3JL5bnc5gYEbqdgHeM7fi6OEjGI8hFmlqd91s+Qvt",
+	"p1IZtdk5HDicSDeesC8zDdOBrYyllTn1GuPtUOaEstIYuOai7fDOQBUuB7ZHlYdztlOHkLywq4fRYDDA",
+	"2GYrIAuCMkr5yGBA5mw+AnTIEjbzwdGRvbLgXDING2EZ3g33UzCoXmUbu39EUnbFUkUSxmxRrXA8Rzig",
+	"K5oWGD4HeaXYniNW2Gu4MUhC7AT893CrgZ6Y+QUH0B7nl5KCG9ksmJPhv/iCXJTM1ELPsNpxNS+NZGIB",
+	"x4PXEWARoRWfFzkoDvZBuFdmQEVGtHwvgnNtiauA2msPjh5XT+68GM/iPjmXJJFkYhs1p8NWgHNdy4kj",
+	"AAtJkPTl/Apg0AEdZOWN98K/ckh+Y44wjtKogIZWAw2/ZAkpsj55IpVOl+7e17oGKEpd5EJZsDtUmbwN",
+	"FIcDEUH996LeFKCOc6VVhLtj1CwYbeQQOs0vdrnNruBdiiogRcqtIs+tI6/6u49PNax4LIWmkFrDPmYp",
+	"FdhCBBuXGsrv9wTaQjxvQMkqRohs6WUHqAAXOjfRc282GjPKZlSYoxgQsfdiwg2xvX+E6+RXPULa5dk7",
+	"0muge4Zc80ll+etrDM4oZIncCxNPWUqXLLEsEE73QkL8BG4h9IBbkOCjx+TBx4/uh7LGZeb7coq0fVVL",
+	"jwPtfC1XNOXJezHOGXBDmtbaEUybkxVKuw8HldKbEmoGusMuBV7Ao0FA9U/szVZu4IZD+7tvxC3PG1D8",
+	"mRSp36naxZkYYZPYWhNm++xyWTLB5xyXHOv+WCQdWM0nOaNwYaj9lozYUoKdITWvOW70uIw9sV75GH7v",
+	"2wCS2B84fI2q98KKR/BF3CdPSnsiYFabXu1IYO2wXl3FcgEWSuyvT7DaUHlLbMYJvis1dsySPjL0F5by",
+	"HpPDAVDkICz8EL9AUMLyM2Bj4QP4ikMjpomtTuX8dCtPmGNr+GLOplxpqEBkJGXFUsM+R940ZV7ENxHY",
+	"uPxs1KWy5/Kyw4Ttt830AHjLm/J4H/s2SzLhvilNShDG55tfbV+V1CAobGRvJvZnhnxsF8/qWe7IXUBY",
+	"uGNGKPGRWJtvM5ozoWNy5939JwSeIxDC+FHfteqV94qby3HJMl2WNAVdxNwJNAHmDIk2t4+gJjN5L0o1",
+	"JdAsHXa2s685EDKQQbiAWw+XiCvCp8JcFSc3aqod8wFA8i++IKfeDuBwDe4M7lokpRIqGYHMwdQnkiAb",
+	"h9w5vGt5jX8YoSfNNCHSBciLgLgprjya4J2ju2WNOnLn/l0gr74EIwRcAeCWQPpqg6xCMj+mwgbBEVoB",
+	"ZXASOJYkEe9FCaxw5wGANJSoUB7qynCYpbJQofBNRAqRMqWc5cADOnBN7rjYMXOb47sY56W5BtsRaLeB",
+	"S/G4N+gf9gdgqwGV+QDuOFozZLIcjpYaPCyDB18+/NUjsHogdtbhQ6NDy4wJmvHece9+f9C/3wMzygxe",
+	"d+o6XOd7NGW5PrBhZghSPmVgD/Ka2YvEDJArfWqePfOPmjadQtcKG1c+cs80AQS5tVBT8LBzWX0AEAQw",
+	"JMLgjgaDoM65tbSn9ube+4NCKwaa+jYiHITzqXglwQ5RtT+8FoxkdAp8plyuT1HvweCwrSM/8ntvBS30",
+	"TOb8B5bgS/c3v/Rc5iOeJAy8LQ+Ojja/8QKvMj7/ePPzF1J+SwXYhR/iwm5qX7Nc0BRfuN9p3s5UiMa5",
+	"Yj6n+dIeqHIhgcCY7TCyX1Ah11wROoVYQ/y596G8EhTT6CBMkiZD+v+z9/ZNjhznneBXyUDchUiqGgN0",
+	"97xhwnHXnBlSI5IzvOmmKZvNQCVQCaDUhUyosmow0HAipD3bJ3u1K2lXd7thy2drw4rV7XmtPcee5ZBl",
+	"+8OYM6T+8lfYyOd5MisLKKAB9Mu8uByWNA2gsvL1yef190sSSPCbVLJqHLiXwSFX1klhLjbTsnkfXDqY",
+	"uOkAW9M8EV/RNlHVorGF9qCjiOL9E6mmiYiGFgYaHSAUkdAqeeSu59C/a8IOXn8ltSZg2ShV+XDkXdS9",
+	"2dwdRQmEvVwbrVezbDYRbG/3+rXrINRxTOSlcJjFsUZdAw1ZmbkX+VjFjCdKCqODo1VOjSSJ6457DL42",
+	"v+5YYg43yZY12qqBGMgizde2w1NhugL6r7LcRjGmZ6XaGsw2W7DJPnB6eTZKhaAtUxCoRTmgODo1HGEd",
+	"zTNmvYnTyZ/HJvvY3ETUCfvKEY/oBeTJGMSPLHedDtiUpzKWQ1T+SaW278jU0CU+kasMOjnmkg9FCmQC",
+	"5FYjjR/osdGTepy3Wnv9PE3gHwIl9S7KaB0GRh0emevmwGsRvBWgqpoV8ifEbGhQxxm3qW1mnKa7yCUD",
+	"W8R66uwuLTQOISO8pMo3AejNoiQ7N74K7kViPFGZkP0ZuH0/dWmob6totoaAp6gLZaIVs2H+BgcEfEEi",
+	"lwjnG2+D+5vpvX4qjGQxtlSjU37eOarnPs3ThBzmnStX/O+a1JXOzdbNPZBx6Iws9cRueOBTgpwLMeZx",
+	"YoSZH2JtFHEU6tscFz/1DRdEwR1MuMDQdN42H+w2PoX7a4tL0Ma6n5ZjY5QRsMVF7KJjNuoHVYw2qLf5",
+	"tPgpeY3d1u7eTnt3p9U+arc6LfP/v2vaAGy/jsyTBCHMYjnsAsKs/XDEdXduc1AQv3raE/IaNzqNb4+q",
+	"l8HKPehwu5x/t6yjsKewR3Or+KmnCbb9yKYNCDS2Xd/lCs6RJ71RRVlDIfiAJwOVjq1SczmaUGsNzea2",
+	"koMkxnDtfntvLVXofZ5inth+++o6A9H5BPPLPxBRzF9HJe0gwrQLutOdkramWoZJU5+aNldaHVeeeMfn",
+	"KepuicjESi2Ock6MfkZu5aK2h3gZmwuX1x34Yv7yqhJsq6fsjpLiUrf8/ulP3FfZOyqX0XZn5DXbubjQ",
+	"57F5g2qD+F2RrbON6vvx9b0fX9Kj/5qd5HdFdpZjXHYNbGSl2F1xX4GFMrEp0HP8GxDALDIaIHKaCP5I",
+	"AMsROAlZLgmHusnC0skKnadXyWRmrOgwT5OQXItKFrYsZvFg1FXpjAD4bbJzTISURUUFGtxUTwGyx3SI",
+	"XlIy1XUWJwnlkfCMUQOLl+dHcGYXpd62hluFoVQ653vbGzKYrl6bMbWYfonNmAvX6Wq7Z8s75zZJzYsz",
+	"fXKSgacEW+Bnr0mgJU/ERkEWGHsdYDlTgAV9vDCVFxhYMSb4FPN/KKVKYqGMTYsssmgoJpIodYKZDl60",
+	"AiIwRSmWawVUk5FIMDMiHKjUhWEozU4fy8J/TbgdGIDIvAfpJ+5hWzKCUQzogc060zkm0hWgLK4zscaI",
+	"CIRzPkNAk8/cA595v/wMggh6pBLzC4TJ1eyzY/nZzs7Own9MYyEwAGXxWISmJYrHfIbM4UlkVi/KHa6D",
+	"zVZKlByK1HQCB4aqoaWVzjKPWxYS+AIWjpWMM5XGctiEV1JIw5tX7Eo/jbO4X7AQhcxMJHwlxiIdCtmf",
+	"Fd99VkSwXN9hWBD37kZiko3Mr+BPiN7bRJ7PfBBvF8khNJVb5aQfzNWkDI0Ac20zQDc0DyFF8mfU1GfF",
+	"G6AjRo/KU9FNeQZTzJMkWOy0Sm1iwmeYm+eIXCkeZKZyGstITQNgZU7N/AMbN0PODODiTgTXkPo0zjVV",
+	"HEErRSEUt9jilgTMT8wz/YfMHMsj5uJzkKRUwrjAHCdKyfnMdgVoRFmmWNsMBHOk5gcbuKHCBE2USrq5",
+	"hLyRyMyQ+cBM1NzGc7TWTvwUPO0pGiTaPivNq5fuDSIk0HECyTGfFVPPZVEqN+IRRixp9iM+szRp9qBP",
+	"FEAbFSfili1aKDhObUQXPYa0eVzWrXmJacmdpOIQzk1Tjydc9kU3UdNSl5EWGL4DQQGJtT2RqCn8CsEn",
+	"/PMZJmpqT19YRoVZ+nKbvdPNUqAhW+hBP077eZyxXir4CQa81URIbykq2yVQIN2FJCTTH38xCuZCiBD2",
+	"eZL0eN8cV0itFxHjmo2B2scWZ1SdFknrKImMcmKm2z2xrGtRrE/sZBvrlw5MYvumx5g2jxs/1myQCsp3",
+	"h3RvrM0qqi4hKyrXQnfsnE/S+BHPRKlWxMi6r907PHrw8He6d+49DJecLJxUXBqeZiD8/Tl0H2onl9SA",
+	"DQTwrfOZDlimzH62fKyBrU50D7LP4Ifld01Fb6TUSZdsQ/Mmp65+Nqe7ZhZ6qxyNhrOTigEE4M2KVl8o",
+	"3nuP5YF3qwEjjVlYF0a2SeuYScULoKMRkArh4fM6BNlZ5rP5hH2KZBdZ2aeEonNAdXiBYWgvl7wc+/Vd",
+	"ALwPhZNkn7vbHkhQH4mk0WnYG9czxs1Y2p8GDTfvjU57twVpXtIKi9IrqfmSZPVeQeKmUSKDIZqa643S",
+	"e/ZarY1dMHkiXkwc2Xoh/BmnT9bxt0iqdcfafU/LhPrF9ZaMXCqQO2p+1WHV64ndKucUNTp718yo5tTU",
+	"Ruea+TBPBAxot7Rq2A6scF9EFqYMP/WWkbwzazhzCn9N0MCjXfTDtHIeXhzYIKd4cPJE1EHo2hnjgtDS",
+	"M2XP0QVz5QkdrJVR53uQXYX3USqKVClX7gBaTQZXuCupgvoF/9azVyQFp4uCRyCmMLrU6nh1TgiNr12s",
+	"+jUNPZ9hy54Wc16+Fep7tL5HK+/R+uxfWrB6i4N/lih1nojzjFBTYFmMJxnUf2KFrrPT3C1G2FBISwru",
+	"N3IurnCnEbBWwKgeSXtmnrlJmwyK1rFI2qWKD4GmZMaGiilZ5Ft/M4+GBYaGFFMqPaacbpsbFmtmzzU5",
+	"n9FVHVkXFvJ2mOdtYQCVEmLfbs3VCfi50q6SwHogpyPFTqSzh8mnvXlo3nS8Oizv13GvLFK0YXyd8USE",
+	"q6P5eQH+vJ3tOxiUDFB3B0A8Go4ILkHpV/PitiRLd60sBWCuQgR7z3uf3tzOTn0RaQL17VpbqXWOQW3W",
+	"Yo5BYC8nc0vSnXoB1q6fa7AYcncXG5QAyz5A4QQFbiYgUplLzpYFsYfOBC7MYshig0Ar1ac3EzXsRnym",
+	"K24fl+JQkd4w38FkZl8D5nUMHQIEa4CY+lYu0lkh1RxX/QaH3RJRPw1Wvd0CldOqVL3cCkD/7Yskryso",
+	"XdfrAcr06i7Y7zYY/vvwyNM1skUuMbVk9WVK8LmfPGn4tZdwaeA1Uvq4N3Mfm/ECMuf1oLiRKW1v8Uom",
+	"pDAALoSdSZzwy26nqwuZe/MZdXBv5hAiKrcG99an5oaPSj02GuTq23C9S9/ol101lV03akoWtGTAtr94",
+	"sr2pXH2rG9lwSgctdYMZCwUeMF3CzXwhFvVYdwhrAHRfMyqK6l7f32WavVGEn661Wky/WY5YgHJCKuL1",
+	"/d3mnpnTEl7yOSkIm+QykQyuk5nOnsx05jymJRfklSdWNDy94skOBFfexB6HzXEvQoO8MmMKs46kytB4",
+	"xIpzhM+YqxhnBxZvzOvSGLgq+Ixxqs4yx/cWQZs5/ElIIF+8dw+KdqCjZzL7ChpxZ5PZjxoQUx8h/k8q",
+	"WE8YI7s/Mmpg1NjUVjsoj/6yLLb6aqmvlpVXy3mktK82MWFT1TZmbWNuFzotJFVhVDpwiLPnsucRYkdX",
+	"WpZ3eX9knZxleBOX44XAY7MAMcFszlcAN1hgkbUCm8QaOOSvYB7OK7CIX4FnOQNgn4/6gphrBfFTlnKp",
+	"eR8yrCgnCfvbAUfumEcCAKzAt4rgJHRZou94alFToLDrUJl3QPrwN1WvgFQZCn0sxy6ncwF2MC5SsMgp",
+	"Tz5piiurYwmhYl5+zJJU0I+bBH6J6b6LJjjTfKbZSE0hu8sWgKk0sgVolM8cCpnF2Sxk7p9As1hKW4bf",
+	"0WqGAQtpPeGfuKLmn7iY5l9mOUPKTbTklwSrXcoBpczJEDKn53kyy6mKZr+Ypu2OMP+mPWGZWufeiA/6",
+	"JVFd9zC9sAymYzHUyumqfBLThBTMDPaX5Q6fiJkbHqyKfabPMzEE/D77XDETtI1t30OqqArt20HHMJvb",
+	"DJj+oh1eOV74yeKEloWBVmOBAL6eZkMNmD3b/abqVbRRbHPXAF3ZEPLJFOQ+zCVG2nZQVY34zE4XJkZ6",
+	"CffjsZmfJJaCiccoqAMWpdiqShmyn7g3EP8l7lxoLOwUHXPsmPQeG7HiWrCUS4iDfVaRYgh+KhBz67ip",
+	"7JmEmBRR2jVZ2E/iTkhp27DWsUOIs2LHG22ZK/6bXC5zNvF+Bix5hbpxTlTmS5xQdnTWC+W4XEFMlHpN",
+	"SYnV/Xa/r+z41Yvtt6Du2oAZSL9y58Fs2Wmv7H3Xg9afH8Hu5Uz98l2B5Z5raqFmcx/gM6e9HY5mrBFW",
+	"S6VYa7GkG4NUjavdoCs46E55PyX8uz4seXWmtnrxq+j6pFkiHaQRkExwYgP+7CK1TMNyWAG4HQRgrfGk",
+	"BgPLcL3M0MK5Lz8l5zmC0G6j8+1JAe/MlI5X1Oi0r5cpaBut9tfe/frVo733bjRKTLKN9s3dZqu527ze",
+	"uAiXnjkGm7j0aE/WPr0z+vTMnox1Zq7cR6JIEFni4yNNagsvX1Gkv6Lo9rb90Stfcksj2XRHw+DrLX2m",
+	"LV2Adi7ZxG6il27iUrltVc0LLe+LrXh5pOJ+Jc5ho0PfuSv5t82fWGEEHucsnXUJT7PR+aQdXN0E6YMG",
+	"/6KKTNzYHGx6o/PJp+ul76w9HUFDx0PJMyhWdWMjt+pmKTJnuxjdZK/2U9Lg7eavazdqB2QBINh30mo9",
+	"EbjU4Wgfu/KE/jVXtlFVPFGIyhrm7/WF+bNOOvAfOdxp8nCmYoB8JxvvwOWFGKu3VX3TXO5NU1c3XB4U",
+	"36bSvFBoN1JVaTvcBw7a84Pf2zAT38qVS0nG92XKtkq5O8xzqfaLRxwU5Y217heTMl9Lwlde566zBF56",
+	"tLvz09Mt49jS5IADj8yd+Dwt8hFwu4MMxjh3QdFe4bBzL3r1PXY4zo08dm70tcvubC67giFvmc/OTfV6",
+	"Trv53e4YC6dSW8a7IuoNYT2lhf0GWKaBJs8WM7rfafFIpDzx2CMRBs00hoTXBMAFiSj2tb0ZphNMRTwc",
+	"ZRUKCLkVCb/mhboVJwmP5akQOnSrH9z+4C6sKI5MRMsf7MXDOQWicfu+WU5q6m34HttpdPY2UY3wNZft",
+	"kKyYle3VI5jILarvaLrOqvHYGVxT46F9WnsZawWm8DI64bWm0D5dfbnypDhk67gaXQ9qV+Nr7Gq0CJ1r",
+	"uxrX24YrfI0r91V9iZzDJVI7EC/RgbipoN7Wg4jvOV/6jk39h9aovRT/oScnttW+7Vn0tOiqo7q7uXp8",
+	"uZ7DWq7V7sBamz6bO/AcFWqk41/qDkSp+i0rT+nnUDlKtToqjYp0+Uw8ziwGvGYDs0mCgtg21kyP1FRa",
+	"SCn0l405AEVJIJsn9GVIpUVC4RAI1kOAs5LAV4ygjii2AY459HJOkcjXtGsuJ80465leiMgrkBAobQix",
+	"yo4KOtIT2GvWmzmPDqFOAdyWXubupHlcuAqr8qA9GbiuqDF35bIkbLsoWDrhKlMCFkJGr/kH8B4hR0AU",
+	"y2HGk5Ou6UzIemIYS+0l3ZslxJqlPtei4CfIgCThgGWK/W4BkTmG/HkHOt8f8ZT3M6KZ5kxPRD/mCRsL",
+	"LqEW6gBrj+1i0JRP0zjLhMReKHQ8mzs+/OqNa0QlAV/pCe8LDX9HXI+ELpdkfNsckCW5599ae6oPBU/7",
+	"oyPxOHvZ0s/XvZVgP2zmr6btW6vcl+3fprPbm2HIJY5KUp2WpVKo67w3jhEnwGrheYUEP8xUKpCE3L2N",
+	"RGmTvaNSxiUTj2MN5YmuWHPgad9G2Dv4+LLaTQc/N40ngqceLOERFeGVKfTZmMcy47FEPgTqEIIkhIVc",
+	"DLEWjqAG6VHSwvcWtXCzGZvw466tflyU0x/mvpjeXhHHocN5nL+aHbZCQPx/WNe0Y6QvTtWJEBPqOoQx",
+	"PI+4vYk/eUI0dVS1AQ02Oo323s1WC/6rVdCLNzqNvN14+imBzs852b0mS2LfykrNpSPFo4/+Vxpqsw9l",
+	"QsXLb5iX36h4uVGn+yOeddVESPhQHbx9u727B93aQJnG3r6A7OGhecE5pAYMRXSaLVAoIWWZW5sDtTmw",
+	"hXNdOSDWfiHaNro+VhgFV57QOV/Lww7P1Djor5bD3C7ahltmlUd81T44T/32VK8L9aTeWJfuRd5qVwVL",
+	"vclgzk145lHjWgVkXkNY97b+SIv03h20787TQv+0Qpg63+aq+kb3q9cgXQqARjYzP+3o63SpM5qTuXVt",
+	"LU2XslO9XbpUyXvTE4mSQ40o68KCBhXmGdCVaXAS9QHLPYxinnQnqRjEj8MmO3QpU9Qp8Achkxtn+LOA",
+	"6bw/Ylyzr7aNuvPV62BaShamYgiwJZHox5HQHR8F5bSe4bPWuYUPBUwkWlQ9goyQ+EyT3RsU7/aI1QIW",
+	"Z6wn+mostDVnoQkwZyHqxDOkN3SNeW43HC20jliDYPyVugL2rwDeVhqmGw89vTR7DBp4sdljfS55xOcM",
+	"VDtBxsJstXYbQcPbIebDQiTfxudNF4a4G28fwBkwW2tFu7fvL7R641rR7Od/+1+f/cnfN4JzycTH9156",
+	"utn8aNcJoK0xI8VE318xP5ecgW+neN2QG+78Oh+tNpm9fDQrDte8FVeEz+i5K0+KU7iWtWx7UOejvc7m",
+	"Nd7bG+SjrbUNV1nfq/ZVfctcxi1Tuxou09WwoSTfOmEN3nO+CWv3Bo4fq2QXFcH1QYwtWXMj8G0XIKzM",
+	"RDqOpSCs8oBxTZT0plWanS1S41BuXVJqXCGyLr60lmivNhUEl5whV0vaV1ufr2Nmr0AK3XnZAARuvKPH",
+	"q128d/B3t1E0rMeuNAemXcCMFhmA55xfdspF+OFISfFOnGQibbyKuVHlRdjERz2/FLWyd8m+7fkFWOri",
+	"XlipU4ypale3Wfu5ljBNSrOJl5PEZVTyiQdspKbikUh9b3SsbYajRxxjnlmuPM1Bpjfx1WGTfWRTqkpF",
+	"DEICh2pvxjCaBslc1nVt21jiHS6fiRfmJC79svH8L//Tl//4bz//+3/84sc/f/69H33+d3/5xR//3vOf",
+	"/Jtnf/RTm5XUxdmtSk5yAPJW4wu2kg8vsm6YNgBUR6w3KetoiQDsGzRi3dXQJGGorJ7PNdTB6jk/g144",
+	"vxDrqYdzB7Z2+9Za38ymwILAnJfoaCz7Anzri2SVYnjlyVpJVAuSuM6lemWcvfOiZ3t9ZJlzd63dUV9A",
+	"L98FVJ/Ey/MIn98x3FQLPk/X8IF1zzpXMB8MRD9j05GAIFLVXTbl2hgC2S2Wa2FrDETGnCCB2870YZkv",
+	"tkLCnJMi/+xP/u/nf/qzbU/fiytQroXga6+Fbyo2ay38rL7X85LRp2rcV0AAbs4UPEcSXBaVD02btS5W",
+	"62K1LrY8zypJ1HTxpLNMsR4QRmYAAcDGKhXnd/zFI3hoKe0pfA1KEJ5olerOsTyWO44IskkaGIAIWMpO",
+	"o1dZzYx+LCORNhM17U55KmM5LFg14VM9jbP+CBrpJzwes0ypE8YZ0WiaaVCYozyFMlhHZVxqPxVQkwvN",
+	"RGn8SEhLtdlXeRKBWgiOXy4j1hNDLk3D5qkmu0fspUTEaCY7ICbzonkiXgzn3mo/7vjsnuZ/NGYZ4M+B",
+	"pbKJ5M6O8rJpmaRNpy2TJXZNpQxYrokOFbmgTSdBKSZ/NjbitQ8E1pbF1GuT9zAn26KA980bZAJgAsDd",
+	"no1SlQ9HBSMr0NqapZfCPp0kjhLIwtriQ0oK7IQjx2yOY61xMRDws8/HArYSss9KxdxvMUxAI52xqUgF",
+	"M7t3ktl6aUC7GKtHIjIrhskaxavm3mwpNgHPwX1KdJvlDy3xJi1dAU2qxoJFfKaxM7ZF8/JBnAjt2DsD",
+	"YOZlBYOnXfBK0As8UGsFMvForsOSCL+8PApK2yN72FXKVlJkWhLzCyL3fNXiqbAFNgmjkoyu63zOFAt1",
+	"Z5EnNKMXQMxHTNVL79MjX8QYsQpnByt6QNi4Qh4noNjHRvIZwYsCfwzYEqaLiRE+XgGNpckmIBriZbbs",
+	"2WHBPY2jQxLt6UjIwPx3KmwDlkSbsH4GAE1jubax0MaJQ4CVQUFYjfLzoR3IS12mty5JaW8GDAvt3Wvt",
+	"Fv5f0KDhg3pPnKE0O95HsMW6EZ+VTIBG0KA5nzMO9o5arU7bGR3jhfbAAIEtYDPQEl79gknC+0Zk2q15",
+	"AXyjbo03kWqTYmPUku1Mkg0cm+YsmwNuhEtZsFl6f4HxvJmRH56wc0d2C3HnE9DvWPN1dUrXfe+RI/fE",
+	"BV63VS88bZ8eJAnzx8aKsdV79Ux7dcmsFtvR/8HqhPQ1d+OVJ734212jNz7dhGmvatvU0eVXKbpcudU2",
+	"22lLI1sV8Ap2l22Nr/B2/O0j8/w6Rs0Cn1heIW4/zLOlu3jbsoFBLGM9WmCmcA7Wf/XzZz/7+3/+9fc/",
+	"/7u/e/ZHP/2fnpj7yPTy6fM//M9f/vT7z/7q+8+/90MAIMQFR0Ssw7vtVmvfrE2cASrhP33nh96z//Sd",
+	"Hz375V/TsxtUIlSN/tzz087SldVOWaOviajYunUCfx1E2iqVS6COWCkQEWmwl+tYCq2ZkWBMyUr+rA0E",
+	"5sLdrB6J9FEspkst448WYQ+H1O9BPMxTYRN4Y5dIjIau/Rbs5oyNlc7YPiUMa6aSKCA6IuAbkpF5jf1d",
+	"u2V/2GThu3ePWLnTOksFH4fkyAXb25jLqEWje3vR6H1XZA/sYC/AFl0VRPLjX87sjOWwCw5gbT9USSR0",
+	"1p3yOOvS8Bud3ebVoJFa9X3AYzAtW8199Om1d1vmB8rcM+32zeau2WE4m+b3UmVdo5bNwH1H/7pZ/Kbr",
+	"/eCTJ/bKhMoIdh1hjGD0DR0n5MuEBzGUh9G163DTgYHjd3HPzM5EyMgMVJod1t4tPgBqxEZnL2hMUmV2",
+	"aSyHjc5+K3BWrhlaq9V6ejYT2C75aTKddmttRpwpZ2lBKsSajdW4HBhfx7CtElUUzdn5thr3YrHjNlx1",
+	"zQNc1CJ9JFJMPIK+IEOZSAYUNoHAHWfI0GnEVqy9FKNYM80HEOLq8yQx0gkoWeJxhXh5iL07gl5dgHwp",
+	"zsBDG9ViuwznAr0LTXgtfdeFErBGZ/dsx4fetT4SqOsA9qk+T1ufJ5p68DCjaxox0RPBtWApl8wI/fWP",
+	"1VIVADkAVzqHHuJP1omOYWsXX9y3/NUAegVhsFWxL3eNrfvig8nkXvRqRrZg+TbxAdOWqL0jl+uEw2lf",
+	"Gv6iVdkO7A4eZonIgMoAEyEikcQgYuwx/YpmdFm4QBgYHpmCf5dAGIDToAQLlzGQWITrdixLmDEjrplU",
+	"1A1ioVBT2WQf2BdaaBn8CTU1VBbEDiJwkTUVmsfyWB6MlRy6OB19Y80KV4Y4hBwqnbFQqzQLwSDJtYia",
+	"7C7vj7Bu0fQGiXRYFD+KIwGkGfDafGwDdPgDMzPHEt/hIOVBhYY+fcxjCL67eRwoSCCCEsc8TYXMPNZV",
+	"YSw6HHCsGY8iEQU2QYcpWCEBqRbmcdckoLH3xMBWAqGecyy51FOYAaKdiKWztxAOA2IMbGxstIo8CCyh",
+	"BGHxYuH1jJZli9pPo2ilSelSAsKYpyfCLMAyU+Vp0MimcEOkkT619UX8irn3PRKps73nX5kqs5PSbrux",
+	"HaUVrMRLw/e6KYjH6omCPQ8ttlfMmjmwjY4xCjOe5brRacDD21JknVUZxvVYL2MTBlgXbdaevgKrLyXJ",
+	"us59foq2fuWJPUBzIbM5xqv5ywh5PBRV1Ix5LM3X2Gan8MfBpcLH7sa3cLL2e09Al5Fm5y5pdjDIRDrl",
+	"KZBXWX1ApWvSm0IqZE/YW3DR6MaYkr2x6hjgKxMD3OYoLK8mXbUB6tvwJbsN65N2eRWkmxyzLeEEYRu8",
+	"UPZbNJ8uBeCvEDTbmjZqMCgD+7mjPBjAElZQ49qP9ja1HV4SMtxaVr52lkOdVPDSV6aei7XhhZIrswMO",
+	"wPOFdI8gU7mH40XcETa47+R/4Wwkj73kVRG192OdHdL714k82PcUPBR09pdEAOyX6zKpmtYP8aFlEQjX",
+	"BWSvddIJ2WqRpBYIhGKpL4GhtkQoi+yH/9IJZXEZN4mF2CNQRzLPFNtw3vmltT04zVtS+agkieXQ6IdY",
+	"LDqMdQZhaJ5nasyzuM+TZAag0rzspXDQgrEZ8SOewOkCom5NKQHu/I34ZCKkVTxtnV34rVzkomlf2s3l",
+	"iVRT2aUhAbOOGgzALR8PWLsVtFot01WNpN9eb7ORGGuRPBJ6GcLhoY1qvkj/fJ+yCzwlleqBoWzQqIVQ",
+	"FtlpjLJsAnCyQaOoJqbaQq/oGB9z8uhDUuVWedSzeCy630ZG1wMd8yuH5uYb8Rh2H3G9eh20y9sda0hO",
+	"Mh2ARYYcEpFijc7VVuup68aRpcBlSpJ7SySDpZGFp5vdJZfs2TdXx3hihrvburobNPgjkRot274I5mUf",
+	"FsatJeal2YzDTgMXsq/kIB42Ok+ewr91brRP+9t1sBoWVyLWNgsNM7Nj3cVDaj+g7cQnE7OTBNeiSJHD",
+	"N1cvZgB/jVSeOgpikXYx4af0iZLZyNVc+VuVWvf3Kn502iaBYi4nE1fOiJLdXALpdKPTwNQ42AGurEwL",
+	"IVe2oMVwLGTW1fG3RfHQ4i6FT7PVTcVD6ZqoNqPIAOqmgIrRat68ueo8Bo1MZTwhZI7d1l57bewNyGeH",
+	"tWzvt4IGrmN7F+qSYQVbQYOWzrT79PzA3O0ZXc9mo1yTOtxT22Au3OPyj9ZScU4zwa48ccd5ZcjnwKo1",
+	"LusCEJwBp4TbQBDrc2n0mSK2cstoM5AGgSfdGB5hKjJzJ4UsljoTfGkAxukkNQPU6xuy8bfVOgRQa+32",
+	"5TGdlXuqVoRqRahWhF52RaiO9F1epG8zZWPLWB9uhfMN9h24dEfnfwHngmaDVI3RG8p1huBjTXYg8eIp",
+	"qjTwcXQ1k7zeOIRogcEuI4boXWwXFkTUiZqKdLn74yrcNZ6EeBo0cgkXx1wJccVlAlfDxt6OS41F1ld8",
+	"fcXXV/y/ZF9HHaB+6QPUF+cfueKE+pMzaTjVwaYxqieI9gaSSNuK91RnTs3oZ/EjnpUVk45TaqSToKh6",
+	"gFYhFaDIGu1Dgi/GgqzyJFFT7WHpg34yBejUMT8R/juYFEOexY8sI9fubkUoCVp5m2bphcaS+ipNRR/n",
+	"1i/GgB42Oju7LdP6mKcn5krE2bRxINIUsahDTVg+qWyDIlKulVg+UnFfsHZrf3eTsA3NF07eZakyXlxt",
+	"11wLPXOG8DAE8yNcFyj7ulUr4si/80/VApbM4JnunvdFNBTp3XWIUxP4KRM1a2p9/Wx9/RyBnMAaBJA8",
+	"JdkJOCcXeDHhFt4mncrlIGghKItKA9Z0qWATbGN8JK7KIYB8HOzDS4z6uYnkWDeNxxMecV3a/EKwMK2n",
+	"xjtkX3E6zlkTg7ZV8yqOLYEMLwNEgOAE/eYifBc0uCcNLbQx77pxlAgy43Wjs3/DmKj01Zg/BoNfNzrt",
+	"azeeOthaaGiQoXNAQyozgt86H4MQE/oOMnGG9oemdQcB253GkbE3wSw1S9JLhJ4gbi3c+0rGmQLI786T",
+	"lVYxgBr10xgSsQp3xjUzcvhOjEU6NCpl8WX7hvuWFJHiuz3I04HEK9Dy01ilcTaDCSkDKO1dQ+WvOjnL",
+	"QQGijEaYoy5OnddLs6HH2lvb7ljprFtUG+Malr70Ybmqvi/lteP33jBcwze8j8tNXvW+KTfWRu0ryhMR",
+	"daEavzRzzoWiF4bRvjb/Zfmdi9/Pvfna07P6IvBonQrCZ49gnZd5pshBkhTA4w7OIAZ+tb7YBnvdgV6W",
+	"1+yw9JKNiONi7TpkrGbYzxbbiWAOBsbedZBxgOtQPHwiJhkkfkoEmC8890bRwuCAkV2O0IKpBBHUpZgy",
+	"MCcXNakP8/ItsK39qzOePuIL9u86ku1aq7WZHx67e7n2a32d1ddZfZ1teJ29rH6N2utwNqe3Lm6M9e7V",
+	"Fc4FfOzKE0so8nQdg+U2/fhiiuVrUbJalJxJktilqxXjS4MydYoxYaE57p7zUpQ3clrYDXAquHzlYd9a",
+	"P0Xg31K6ySrlYq81p5LyKIqR3unD1HQ1i4VTU8b8sf+hZRwrfea4xRSylV1aOXstzV46aVbrRa+3XjQv",
+	"aM9BT8p4Fuss7i+vYb+N8XxH6IduAEeshti7mVInUD1quqdFChmEKZWT4p8DlTIBngcM2QQFVydKzMCV",
+	"XyCaf8pUnvXVWDSP5TxivnjM+5mPOB2wfGJRtiAhEjrbZAdsomKZAQMruFeU82dYmE0cVodxGAteXrFm",
+	"Ou+N4ywT0bEkLMlxHEnAwDQTgBUjQDIHyJ6Y9OA9xpSE2Yj4jBjpzJf9vhARfgncBuJx1kRi2g/Q5Ifh",
+	"gUvGTNguMGQFDKx++OTmHn0E1FkwqY9E2mQPMXgw5kCMyjWszi38lccbMBMc0EG998FqmuZ56mGYfXR0",
+	"u8nuwNP+x6XC3sIh0HTegLDJwkGqxiE0HGYKEUWncSQk8ZDmScJ0JibYjwPJEJgTq/RdV6EKGBZPdzAm",
+	"AvstRbcV1u4MxBSKd2CDQVpICLl/phNjlYoufhUiZ6DZs2OzYUyHEjHIzAaDPnwo0r6QWZzQ/IcyT5KQ",
+	"xQMmFe6KKddsLLjOU8vsWmS92j5zZm61kTkMbBQPRwjCWhmuhNyTBTh4nhUcEYfuZLKeGMay8MpRWltR",
+	"wZSVcNmroEsfCh4VDZ4GF2EOG7wT0O9o0WHeS4gJXgZFq5TSuQigYDbESoIhcydBWkbEM7FjNtM6tK6m",
+	"o8IshdfFW0yqqVk5ZHy0y7ykY1kZ4Hr7biTAAov7FDbtUlgNMSm90vK9dzCjMWgImY+NzKa0xsB+HvGZ",
+	"Ee7l3hhhbx7YecRT8waQ9oeZmHxgnzZ/fA1bMP+8Y1qpGMPBgpjGSdXiVkmmD9C/nI3M1lh3lnuz0pDt",
+	"CAvw84K0xSUXlFCOgMHDXAVrzsDbs9uu7bdnt13rb89cevnbM0JWPsIXvD17YF+xDL7EMaD60O1Ndpsn",
+	"SSUJzH5rD6aT26R8CY7yi0d6J9Bjs2AF2kt4ImYh0IVLISLNwp75EysBitdTMQD8uDyica6hItKCXy4b",
+	"yomYXRRl8uKxA7lr5b9iqcjyVC5AXMOviJfaxs+rug53R/Xp3G2BORaPzda146C/XF9jmYmhSBtPL4TO",
+	"FYSoFbvtnb3WUfuahwpWXHeYpU3//OQJrIhN2McLFT720uAWWutz2RcJENXsBg0oLjH/bu/umQ4hLjp8",
+	"0G61g0aU413TnVxtNTqt5o39Xf/Dm1cbnb1ma3+v9OHNRudG89rNwDHi3DBzRoyxjiWnTcZ5DrQ+hdEF",
+	"WeBXja5M6hYS4lA+ulGxgPCnFTRy6fd3l0IM1NN2+7r9wPSy3Wxf33cf3Gx09pv7V68Bf4/KeIIhgXpq",
+	"vKkxcwN3mosarcz9n0u8dDvujFEEp9ocwq4/3Wo2v1pDTNRpUJfI58IjNkWVdjIBWyGWqImgJoRGEKD+",
+	"89k58CUhS9pKynOyS4YK6uFYbiwETNWCK5/1E6WFZnEG12pfSR1r31Rmb4SZeJxdgb92iJbtzQ7ae6Hl",
+	"lgs785ZABaeb+7Ex7b5++OB+YMwOJGjCqLyN/O8ukBoAipLNG4BX92aC3kp5ApYpjmEnzXg0MxeP0e7C",
+	"J8fEdHbc6Bw39CjPIjWVx42nYTD/Jc67+aooHoTgtXkFkjZkI3EsGUstW4RLNbB9BCSouXbN+KFVNLlD",
+	"GmOIJqRRUozsoyloX3VzoEdqWsLWkxLT6dlUpSfIk+FxYfFEK5wMTlNBYHVmF4mUZfxEoGmNtf6S7blX",
+	"oapXOB7oeZeZeiLEBCEkaEbMhX4sgQYftOkoEeY5mArfFt5tUVvkeyl0shFPBjiDjm4j8weTqKkO2HQU",
+	"90dINMi+lfM0Ay6qYxl+cPCN7u0H9+/fvX1078H9wxAmvm0Mb1T6odqCyiRuspC85M1Mqe4474/CJjvQ",
+	"J6t3q9mYVRbpIQzIYxxcaZEe0hTj4uN4lu/eW6yFH8XWQ5O58hNYnaWkR+gbntNeUcu7cW2/pPW1ttL6",
+	"FsRBSe1rwDcdZqfvWJoj2GFPjhs8g2NQVbVw3AiOPQPimMoRjpFz8LjReXLsEw0em6v+6VNYk2Kc89p2",
+	"5b2JUq2OnJ0bCSAf8ljimTb/Ag8q7ukdTeLMTPjZLzuzFXa+qXrL3bxfV7053yP5EM3/hpRo1LSpQ+Gc",
+	"L1CDh606of6I6xPT+sucUr/a8oozMSabiUqxrOa9JmSz/U2pOikCJXnvaqHmt4LGIE4yrIBYBIx+Gjge",
+	"62Vva5u3fVP1oHTpalGSRCW8J/FkQoaLq+J11NjmM2W+h27iE2D2NDp71828QhVzH+fZlkefQWunfbEJ",
+	"2Cjs4Fr8nKnUwMzh0mqCdVkSl1Z/6hOWTeO+8Es+SW+wHGfIikb6J6nYZf88xZSgAXMcmBaJ6EMF6NSi",
+	"+6IHkmom8G14f9vXHctUTATPSg2RrcctN1uIzeH5NErfN1Wvye4Nql5u3XjE5okEaDLwhxFXQl8cy9A0",
+	"Cy/sko4bumRaas5IWZGmKm36HZsfp1VXv6l6qMAaIwkrtPonw9QYhwHTaizYKJeR4xmFSJmXxGstGtSO",
+	"OEuFznhKZowHGGIXgmeLEyIiYJU+lpntD9e2CN5BMMOM6QDtOKvPKsAgOaDACqiuRhqJQlXmjhMOBS6E",
+	"+UAbjTUjKdaBUq8Q3TFGloTHEkJOJJrhI9gY+JhULJeRoqDM/NrasJNRfiHyBEP3sU3QfMglOLzDvjFS",
+	"o9Aq5Gb8rp6YHbggVguOG0tzWSxBk308ihNxLPGxNJeg1zsfcbF9gGPIzUBkO70cYsVsM54AfEY3zSF+",
+	"Ey6nsiMB/KILnOehcivu2FW3Itz3GEH54L1Oq9Vq4y3yTdU7rVl69971zd/gVfuWSq7NITDG8SaF07QO",
+	"FwV4u2Saq5J6OKoHA55o4U1P9T1fMccbtOkePn+VqrW2RlW9siUlC/WgCpVqybp7WpaPlUKn8RQla8lE",
+	"b7qTPky4XJ+TGiRdUdxhZFKMeSaeRK+xW+uMJMhIguuWqZTRcfUIuCFcSMdtY5Wy+KpAb3LJevtXn66w",
+	"aa88weO5MsW7uOwuoIbnvCXYbmtro3CpvJozAdsbC6fzMPZOk0rmTqiDLpcMjmgkvs3pG/AUczq2Mwo3",
+	"0iO/rnr3oqoa88WTfcVszM3xiuwblpmrR4s2jpkMY6ha2EUou3SBCTNNcWEjOQvHmDPmyQJVGqIdpIuf",
+	"orFLlRXaeoWnXE1q4VULrxqr+6zSzpwkFHdbCLdqIbVG/vQK0BqXBdp3OdZ+EugtC1hDCWZDkc392uhe",
+	"K+BszL4tpX2ef04SnPMuyFAAzvICTfbT9m7xMQBa2i/2gsYkVWaizVf04dUCUtI+39rdP6/8kA2tIpeC",
+	"AP6p2vO8vdkAjjOc096MpvOcwlp4E+zEcqCWGgD2JOT6nvnZuZ+EhYj1s3/4/Wd/8Xtf/PAPGvaq6uJD",
+	"zinQtWROd+/fuXf/3cZigiM28Pnf/tf5NtoLbTx8cPvu4WF1M8+/98Nnf/Rn823szrdx+NFt00ZlP/6/",
+	"L//7z+Yb2Jtv4J2De+/fvQPa1hnPKq7SaWd1oPIUd9IZYkKvK5gUTE6k+vlYyAzVWDNP6x85zB6kjGw4",
+	"MEuOoBhPEo5UK5VHD0LA9CP96sOq2aFsErbM3PDrG+RsO9tO5NIAZjHVa8YvKwMjdk+/qMgIpgphJ7ru",
+	"kcbzf/XzL/74937zX77/5S+++8Wff/f5f/zFEyOLn/7zr7//xY9//vx7v3xiRPFTMx32YZLNxTM//+nz",
+	"P/3HDUwfauiS2ficUtvofPLp+sitbYCLB2xh4WO9WK7sVPDEVvVc5PSuA2p+RpPUrct6qOROTNd+/NqP",
+	"7zjYskLQbShAl+oBV56QI34ZA9sHFpAVQbpFKlgKRVkiKtxjtjVMms1GIk6RC3oJxZonsV9DkrXXlTNt",
+	"++23nBjtlJ1Q30ov761Un77Li/mc5ehtqhOfJx9W6E5SyIQEhEIoCYo1/tu/PJZRTJVExLZ5S/TGMolU",
+	"ccoh3QV15alKy6RRFYfcHVV3tvFU//Ovv//5r3787Ht/8Jt/92fP/uD3n//kD5//n9/bKCOE3nWp/FK1",
+	"nPyXqb1vKllr7f1MuEABSUBPAJ6vTp9rkPErHHsfwS9eeaeeGcYmDj2cmNqZdyZnHkziUkceTvEZnHhm",
+	"Tc8G7Sdk+d7mkwnkJTT0WHfNH61WG/a+1njHN/hOouRwx30SNFKVYGkhONHNoOjSQRa+Nk0M+Nr9d63V",
+	"qHXRe83qmc7EuMs30RHMTF2yf48nSdfTEig5eMkEl/JGLCLHmmqF7pJkLFKQy0uSqUnXwgeCCrImHeH8",
+	"Op4f3SAux3qKgelI7dKrlYLCpZfrUvbtGmK0+tq/8sRu8pVptU7K1gLiJRcQtXfl8rwrmx/CTVXoj+wG",
+	"O0+uccnEeJLNWIjnLGS57MUEhiEkbiYstbQ8mwCHIQYDgWicgEcC0ISxdigUMrI0JNlUObQMJV1xIIBu",
+	"DFSKJOY2MMDjbGOickiyuxSa8jNrl0v8R4UwAtXrqa9eLlEPsXJwTkncUP27XPrxWrb/S1H+aqLPl92F",
+	"ZB1HKrXepAvRIa+ciNlqV9J75gcX6ON5T8xOc/GYw3Xw4T0Gfa2VpsvPWrSTj6WESD/m+4cCuK6N7oLY",
+	"M/1UZLhal6hsVVYSEe5qrC0UhDC6j0UfE6aTzSVl+O+JrSkozD/tVZSqKMdanrUvm/fE7LLzutYPBSFq",
+	"KSxh1zYaVI/2DPftfTGFWVjvxjV9qi/c+sLd6sKFPcS4tFLuIm7YU7OvjlAWMZ2piQYImVgOL8J0W5Ko",
+	"ZYVdnaP1auRobblbt79hg/USSrzj0OdJ0uP9kxKVPBjJlTf1Oyp1sB0EHBXaJkILp+Tot8O+koN4GLJI",
+	"DGIpEKQKkMZ55JwqAX7q44GYfwA0rGZxJGQWZ7MA8YkIjZMAozImHk9EP9PEAnLAUtEX8QRQhsbGKhcR",
+	"QU25xr+i/Tq1kbC8KQHgBVpfiG2Hp2lsukIkJh5aFXGhmLECICvBe0IfJnjh2UaKgmfAowLU1Y+kmQQw",
+	"GQAgj0g6jC5XIthgB+h5sqoblzNWetIMNRXfBEwpaPnIOquMKMpUaqYAe490A+bpAMTOXgsYTkp9nnsS",
+	"0KYWpjZKoVaYKD4s8QxOOACHkty7vovkKNgCwGVdbUFFpnYDgkNtVkcN7GPcgRYP8hSKOHXeH9Fzg1SN",
+	"iSMtilKhsbJzf/cmDAnXTme0uGZlsC1kGiBIf/+dZrbR6WUO4gTwt8Rj8y9bcOo2+CGozCEy/mviTGlf",
+	"Y70ZFFXg3lQymZnXqsTsZDwABE6uAUy4ClLqiJ+I2/SWxhkI51dpwm9deauMl/rkuDHWwzg6bnQYgKNe",
+	"bbd328eNgB1TcRp+c+fu+/d+++Gd48bTarqPXiw50iktwqBuqhRTJzd8y1Lwaee9daKFBMa2iujFs3e9",
+	"Hleh6OfoFvzk0zJOeV/EjwQj5PyZFSp0rLlbpxI5F7IPV16Zk7yXxP2yhmeEqL4ySQWAIy+9yg5gi9gS",
+	"8iQfS+1gnBB6sd1iqTFBnWgmKD5wJLO+MaQVwNT1Rzzl/QyuxPsEOkjc4E0WJkrrWciAX6X0Nmg3VVOC",
+	"8YNmEUZWqsxepoM4ER3G7aWFko/piRHjeiREZuzkNAPM9zfazb0bd7/abr0ZAJh2mqqUgIVUOs4TDhjV",
+	"7q/iUrHiHgG9miwUj7OUh7ZYnnrWEzNFE0RDAN4v8TjzavPHgHo+SVWP95KZHcm3cpVVFdl/iKv0fgzp",
+	"K8uF1zhPsnjC0+yK6fuOtYg9e9nME7CQ6KzZ14/WN2LNu6kbl16nBZNo9vHzP/zXz3/yq2c/+GUjaDz7",
+	"z//+2Q//jdnvZvfBDdAXSQK/a+/daLXgv1rml7/+88//9g/NL2G9iJ9cazp3qZo2OrtGKSyepw3SCBrP",
+	"//TfPvuTP6l+2OuPbWcP1MYzOAtK83yKx6DyOMJs1FSNryW4iDEBzH9IBSY11bsFQKivLLbeCATNJyTV",
+	"K03+grZKaBDMxXMojFF5NGY7iG7HcAPWUZyySET5BB2zfS5ZDwKthFkOTAfQfYy+Yi8oLAv4tovvi7OC",
+	"JnGZo+B+aXgLCmUlzVj8bUsXtpxpbtX5fjv+NrCBAdmUeDxJQOBR5HDZG+NIr3whgYd7emAss2v7jUX+",
+	"AGCYuoc/b7eIbcD+7X7O05TPsItVXcK5VOkyDq5r+/MUXPPa6EUgqFOOwZnDoxi1itaHccHtGJV3YZ25",
+	"e1a/0OLBVgPWy3UsjVWJVNR+UKY8/StlYFHbV15XTAVBqy4MAJ8U0rF1n0ufK6XVKvesyQ6VUcvRvp+x",
+	"kUoiIg5Ft4XPGwrapVSScLJtKskjYYxoD/8+nBd7WpBmfIq4uwVo2xYPip4ibtU481gFIaBUolYptQyO",
+	"3pAI7/DNEz5LFI+cypGKfjyJzcpW8zKcTcJuIVGXS9Bqq3yZnFzWlscieVYGxblVVOgWn4jUSLvqu8As",
+	"6PxQTsv0uHdn+WgI4G79wRQ9RgwdbPpVK8Xwx7FJSUYt4M8xFl+azKUlGusLdQcftCx8fpsIGIxU95tl",
+	"igDYHFc4menAHeC4avFgojPfisFBnCSOHsHhCZDH3F5Vx9IIF/C9v/XWHaPm2m3bfOst36lc7tSggOcv",
+	"cP3cRyHoy12kUJWM286XpDUahOamOZbWba/FI5HyxHriNfnubXiOghV+6wNHHIDJEtZZ4q5iYBAKfPpz",
+	"euBY+kOiGTiKx8IMHO9auO/SXHazeCwo+XJs0RvA6Qwc6Bn5KJHaAJ7Eaeui31rjozPvEaA9gqfGXM6O",
+	"5dhykSMfRZKwiVCTRODV2xNCmkuzPxJR4LHwldYkJsxVGsk7PE7yVGhcRtwfbDpSxoCRCohsqUU24HGi",
+	"GU/g1qfthcmgHSaV9dEH4BvKZZbOzCwWHGQWzNEy29nFdmQWWsiI9Aqm46HkWZ4KxpNspPLhqEB0TG0b",
+	"3n4BowKOhWMlcWAZNmhhRj6eQHwJv0e2FUtHAackpFMRGv1jkpjm5/Y0zsJ0ZHZippEgv6/GllsFXGRE",
+	"Lo9JwjGFJ/yjFUaxHGY8OQmBwm8q+iOehUhmJ8ElB2KqG0craClO0Usuk5wiU0k575bUFWOetYNCHeq0",
+	"HIc1iD07DUYouuPa6DRaXfNgF6vGYEGKpBhz9jAp5upO68ZOq83arc5uy+a6qvQ+6gXkMQuA3s1+9qsf",
+	"P//Oz55/74fP/vcf7Hz+q798/t9/9uwPvmNuA9JKMG5r3pvvNj7dIDnYX4xL9i3CcYapLfi3rIrXKaaY",
+	"Zhga9xJ9LQLxJ0+IRrLRaTz/8d98/nd/8/mvfvXsJz//8hc/+813/vg33/33z//6p89/8ofPfvLfnv3p",
+	"dxpuwoxCtwu7xz8lXcpNmoMlJiji1ln9i6Wd/wGPTq0PJ1b0+VuyrgirfZJG3MB+mtm7tEIx2NJCX+aF",
+	"vEJ8hSsCVvheR7i1YGeFVmCFgbmuxyW63ZFSWmi4S9FHqavMbdIZzME4lsB3nghdThGY74SlDvNbu4Uk",
+	"iEyqSKD5R7z5QJUFOYwhe0MLAcrV9E2snzENH0tP3fJUBIqvQ2YomfuQSsOQ25uIhMsqndU1rZZR/NRS",
+	"RmJKBHgqUAEAHZT0PsKrL2htUzGOIRhJYTj/VTQwykQJzf3SpczHsENzIzRy7EKSRY8SccNYxlls7ijk",
+	"4w3NnHUjJYX/HPgo3FYEBc4oFea3usnu4+TCk7HUGekIOyw0wiPrGqUl7FD/tW3oWitg+1cDttcKWPsq",
+	"DLfFrDZJOSMgGY1yAg3psMkeukkg82DC55NWjiVjR0ohHx0+6LIzCu+ivfPhxdQlzOXYvYUlU6iRjXks",
+	"Yzm0DZGSSZsOCYOLKbeI+GFAH/CeVOmYJ5WLgGvsGHCL9aU5Ni14i0JrvDiToPmhVh0JrJ7iJ0KycMwf",
+	"dy03fWjnNihIS4lzOTQao8qzLrbrfmkm0lfZI1BY7Rir1x0aL7/YG4Kbn86KYZtfLt1UxkB4kEa4hiiz",
+	"jJ3g8UATLjntWmLzVsiKBKan+QdZK3iEaEYgAQeeGrMYeeuUeVPHpneROIE0yWIeyNvIzdHGWQX1vRgW",
+	"xlqwCdC24ce4k0oSScOcSOWeRUWdDDQkwvNpkc0m9ees8hUqz9Z6CzY35XqecZnklrG27CGCBXrg1eSZ",
+	"ndITw1jqYqt4wwYG8cUVx2ttRVfdXLsuuFyyAAjnQR6bYxl6XBShl/A1N01m/QOMb7kXgwu39NpYu0nm",
+	"GTyuywIYN4w3YNhXdsDMDNgXff6VCdkZy5i1j/iJuEuX+ws0nXxpU+aIW2InoULSKT8IITEnBRqda62g",
+	"4Z/mRufGjRu7JWvKfE1m0Zf//+89/9UPv/jpX335V3+xrsFUrGHJGDsCY6zTan21daMDmQsgmgtbsCz+",
+	"Gp291oLxBYpTsaQbzYr3GLVhvfTgnfH7unvU3sdqCtdXfFqqRucm1gu72VprTuaGelabEnbnq2lMVtmD",
+	"118ee7BCGwaAVVu/AkV+Uc3mVxuINpnRDBAS7eCWLpuIqOggJy3ZK6Csn7fVaM/LMqvxtsdIXLHDjd4e",
+	"S9vLENNjRdTFZoUOb7HejFHpeEDhVi/vBexF59fOFFzUTYZBNNY2n+w7exOhiKc8zuAORpJgj0KMU+kA",
+	"hJnRS24ualC6UpGlsSiabpFKUPKrSzXtmFcWVlY8WPR2E7V1wERiBqN842o6Ujgm9HMXvvP5mLVN6t8+",
+	"VeeujOa9tWdgArZpRxUeV7OTzOXzqe909Vjs97Z0ad6V0WVnTNpMmKuXnAljCe0qAqV1MuLrloxITGF4",
+	"PAr77mISdpYK9iencLL6J7GxJa7wpSQibKJ31VWKl422VLoZbfaTDY3M5QicLX3B2+laaAR8WZ54e9de",
+	"7vTbwperTmIBbmz038BdPx2JVIQQ/Kbfu4PrcJdm4EgoVes6lxX5c6EiJDi1dHdZ2u0hDWvhNC4MbWlP",
+	"l+RHFYMs5TRZSB9ralGyV0+pRHB5zumoZ7hv7yi50vw6jIfSWFi52S4jwSOCzj0U2c5tWPDFDXKHcqWL",
+	"TVGamoUysTqraesLMR5KWpuiKAt3+ibsZ0tSU20dliXqhFNN3J2pgPJfnuiAZUrZlHpjpsSp0NZXKPMk",
+	"WTyT74qsOJDnj8NFiFvotVhk5w0aRSd9uI4bJbgOj0iu84mZnwePRAp1azBbR1yfNAIofoBCBKzGSQjP",
+	"fQ4UN4Vz01WDrqUHPguTIM7cqZU6sGg1g6A9KXwGFqQXdy2RgW93bJaX4k9FD3I46Qpx4BNNdliw4xrR",
+	"SI5+fL0tVTZrYY5XH1zjGIlyG5Il8QmmqnunEGKkYy2SR0I3C8AhSgvTRk7Essk+TpUcMgunpzFDC29V",
+	"KJPx0rbxoLucvUhRAPWo6Hop6Qzq+XEabBAgVVMIBEPIMM5cwjFd7WCgvxF+LcsmD2QyCwMWHvKxOIwz",
+	"8VuHWRr3s/DNJjPnjh29fxhA7XbKemIUm2uaTVL1eAa+kaOHHx0e3b3T/fDhg2/cu3tIwRHNZ5qF39h5",
+	"R6VTnkYi2vkwVZnqsFGWTXRoQ8zmjEYs7Ha/pnSGS9+l5YCInXlteCj6eSrCObTF4unyY64uH1PWKCPQ",
+	"8q0jaSXGsHVpqR0kAs3vONfAmixcEa5lXixm0W4ZO9mmu5rPWCyh1zvviKw/2jFzislrD9J4GMuwHKOy",
+	"uJF7LLRwCf1Uad3V5jkPD8Vt6fD2g4eH3QcP77177/5hiOs9UKl5+yRVw5Rb1BRYeyli2E2oQGDQ84Dk",
+	"DUVgh6oM5oBTQDNpNU3wK2H8KcTj2aSvunGUCJeZ6dXP0niCJY+N+eMuICGENq7Z55rKJKYjIc2AbEYD",
+	"ACwQ8qKZS5g0m2pgz1STHeCPITuQyjfarZbTKW+BS28MIXyrSaskMnNuBvuxzbnFuTIbmFw5ItoxX2Ix",
+	"R3gAIdkOZDBigsqOzlLBx7AYtsxeDdh+q10kbdr04re5jvvlW1wrM1ZYs+LgjtSUScWmsYzUlDJH3EiX",
+	"pjr6l/uW8F8eEmhfpanoZ2ykUi1Yj2eZEYc64wid5d2zCNOy+U16uRjxtXpS2I4BxZhJ4IFU28DSOCpd",
+	"o55NuobBUXsHX2tAi0NUedZV8SxcRVWpck9Fsy5AyTQ6+62b10r1ynpsememdnmkx/OYEP5SIrgWTUbk",
+	"5OyN3TfhxkGucfbG3pvmHGSJKHKd7HeUGjNSeRJ1U5Gls5BN8szLtejx/gmLZaYwb+5buchFwKLcZvaE",
+	"D+8ePfyd7p277x/8TveDe/c/OjIqk7lToLku/KpLrpXQViaEHxx8o4tP3n7w0f2jkOI+GAyCwul8Qiri",
+	"QwjjAAIbpaeYkz3i6TgRWnecwrHbasGwq2CYsOIC5qkbR1SmQY3BvSke834GER6e2fn8mK79OFv8vfkb",
+	"foZPODBwiGiRnmHXo8gjwidSLglaPAbvkFkab8bjIoMG9GjMqbOagbmwxhPUsqWygbShyig5SMcFlBMt",
+	"Mi0Ujh7mP5yfpDIqFnZzyjVF5PrqERRTzETmlFGYCqcJWLhx7DVlmFKxCbUNWWHmC3/rmdElXLsphyqK",
+	"eCySWAo/lQgoTjWqFHYhqCvFG90iSMhWGokkWgFhDudAqqxrfhc6SK0iFsRZlMam53aOlzaFP2jGuotP",
+	"VNZtYBiZrtLtA4A2y+KJJ52OitioWzWsITLHwZlVGvOdTqPqATiZbnFpf/H/EGCJLyacK9IFF70MGPyX",
+	"0TXau612t9X+2rtf3/3t/Y9bv3Pjf7v2u+/tfXD1/vUPbz5sHzVQSYL21hnQLRATM8i8S7cZyt//6Iu/",
+	"+8mXf/P7z//D3ywMiDAJzjweq+SsHNGWa3HaKuxu2eu1FTLcxZsruesCV9aYsbWmtl1+jh/PAumdoagt",
+	"44stcckJOR+5corYTs8ShyxRx3h/ZO9Dc+eZK01Npe1LYNPnlc2l9uoPmyw0Nh04t71QNN5mHz44LHAN",
+	"iv6EbGoEAAEugGEuIpvdQv2AOk0s5kDEyIULmyMdCXQMY13s0BXWYvWEkkUmt7mVZjSSOMWxNFdccWdL",
+	"csmmqiw9H8hF6YnoFjEkI4HPEPKGfJlKA4HI3BL5ajXCRqfd2t89sxwN1nvR3vlfPb/dePrpxmL8bbOz",
+	"L9thQeibyGRbpJkWv0SmHM9bsPVaYKP7rZteo6kYGPPC3q24T6j0saQSlj0XR4BaP5n4umWR566VsUJI",
+	"07I2CsA7b7WQgevlWaGASuu8ZpnkAFMByAytvRv/Mu5M8MPnE4K6bGG65kbX52nOjht7N25ca91Y8HdY",
+	"CtHTQS/QdeFVIFEmh2dhowXtcI2jPOW9ZGar9UhyhXhBooNQZh69V+EryLXo2qr9MPAexZxVLIizyR+A",
+	"szzeEdJInIi9Abf6b7V39/avXjvOW63da5KPxW9hVXr4ZjCHeIhs3g5/w5i5Q4CjzghUoMnuyblXsvCr",
+	"WD/D9IT3RcDC//kb34BPPjp6Z+fG/CuM3jFVTHwr5wlBlCLop9ESXKuAo4z4Bb2EyxMoXjQybRxrHcth",
+	"k32Y8L4YAegxFAZyQkm1aKbi8YQTwsSOc6C4yUM/CmWzMPrU6kTAE2Xt77i45MmdgcuCictdZDxHxA3P",
+	"CyJKnisb/rG4G6VWbF7B8ue9yiTz+K3S/oJ8Zd+TQYjUZlzhs1/+9Zf/+H88/8mfhd47/5conXXTXP6W",
+	"uVnhtQ5AlioPbvm445NURHE/01B95VS+yURIq+vRtVDlazgUMjocnx0XIqg+jYXXCMr5sMOn9XNJxhPN",
+	"SpWLfS69aWsSOZs89aRU9W23X2f5nox1aVP6uiWSmtHnnRJeK/DRJTyW5TcewEkO5iSO3+Y8Tf+zf/x/",
+	"f/Odf/fsl3/97Hv/7Z9//f0vf/HLZz/4o+f/4W9+85/+4NkP/i+zuMs7ETS0ytP+HNtxQetf7tuHhVix",
+	"pYceQ3pFB1fJt807BvGjbtE1ZPXbIEh0cQnquIPSGTN7tFSLVoXzay6wdtAgpBoMw92+3wgag1jypFvM",
+	"3z9954df/MWvPv+Hf/3s9//y2Q/+9p++8yNc8t/8l+9/+YvvfvHn333+H3+B0/vPv/7+Fz/++fPv/bKY",
+	"XMfFd9WMjPDrGp3GV29cK890qvLMQ9sUwzEiD7QDh7YNujeX3YyfiOKHRBDhyPuuN4LGVMTDUdbo7JrT",
+	"6Kq3fA0XGf6M1Gp0GiAJQE4vCQE+DRoQTIhOm9b5uVt/pip7uYEFUdntDbflaqUbZ8BWy6b+LUK3ot17",
+	"dTFarbibmx1Lk7h3qzoNfQEfeXUZgtW913JwWe/LxXq4THfIv3UsKx1cth+LHi77zSoX1wEbxMZypz5O",
+	"IX/t64cP7jOjclBbmP3GpiOVQIJIfxSwnujz3KVpcaMPG4lpR97nSWJ0OUpWAnNjqZkSo5+QLBTuMZIU",
+	"BW5ktwSQ6zMxamjKpeZA5uZAziw9jmaJ0kazADAX1wYp8vgeAp3jkoWekrfznpiFiPVnxukZTlQr6L0W",
+	"lb3UBWO9RT6WPmgfQKtg31bopuCTeMHAZfNuxqOpAiVNB5Y6EXgQlJm2GGVEhSpoJ5z8WBeswwXn8A64",
+	"Lq/fuAmeyYp3fLrhLfdy+hGr9YZTJ+usSoNzO+7uej5GkDvYRfinU63cfip0DQs/UraIQWQSsnwUc6gB",
+	"xf1P3ksrcePiNivatJKP2oZfNM/V1ehthM0cjfadtYZTaziFhuO5Ip2A3UzX2dYfac76lSd09leWZlIy",
+	"x2ZXmHlo+7LM05hmNjeSfGOVskjX4J+NcrHy+3k/nW3bz0bFT8A/2QVqzKXvvHqjefV3XRQNUpjs47Q5",
+	"qNrdGKClatlVt2uJ1J7ArGI57C4J4aGttnLUFj2p8kdt9yMN7qjGsx/86Dff+e7z7/3w2R/9WYPyYLqw",
+	"HHD7zNvr2cpWdTyUDlulwsNytshm0MjM3e7qD1XGk64jXbnWChr5JOKnjXzK46x4yizq2a4cc5TuiIzH",
+	"yWl3DuQC1DXHl1xzjG4NcI+P1JQlxtqKkfpWRJtJ88rq4gVhfQXhMVZEkwihhLMP796/c+/+uxRTojRC",
+	"KNrAPEssq1kjfXAiZBTLYVjBXA4vqy+Jc7gkLlfw4wtKwtx+hKLb/rWOwCaRvKZ43j8P8Xy6LD673F1H",
+	"4gZMqim7fXD/9t3337975/XK13vdmNdBWJUyuIvAKMS8z+hqnJPU4rGLkVWWi3vsrlB66aBXbQQ2yoWt",
+	"VqRgBljH6JbL7FeUk4MFeIQDa+4igKxFSKqhKsAubXYB4YlC+NghYYH4V4Ca66Wmf8XxEUFc/ZarFsSf",
+	"erQO4FMa8VRE9g3m4qH6YQSS0qxndiT4nFyzjjaJnvoKBvDNEAXcVfAGN/giLYlGbSx+4kqyxfdUTCmo",
+	"Gti+aSgyFlKFAMDLYtCn4m67i8v30l1ufGTUhM5egP/qxro7VmlBULfGlTR39cS6G+UuNjYXfCPXCwWy",
+	"FiNu2wfZAv8Rm+XtP0MMusCTYB9rB43paAb4oN1BbrTsuWBdcd7vZX5xCW2tW2yvfBwa5xg5Wxv5ErfW",
+	"aRcMCBBZowld8j1BqwNyhTthHCMhCijNF6LYg3OTUi8qNfujUqUQQhXT01Ccr5GdBbHedcH7Fji8Agsq",
+	"zTWLB2CniFQwKaYdayxY5pskgTaoFAuzvxhKanOKjqWr0afbCCrxVcRnX9F0LTTZvYxuMQtVFLhsK3f+",
+	"dEXC01yRFA53ihVXkwnwQ+PzwbEEwOyRmmpAq6A5jLwUJ7og3ggRnDV8s1kUd/Ee1rxjNRhgBlDHFivs",
+	"juW9AQXHcnki1VS6y4kvZG6zNwAsGsNzYS77ieBpSJzVXlEd1cm9GRBwI9ATmVk111ScFeDwlN11LAsU",
+	"gnJ8bL91M6CKOUy6ohHgXKIY1x0P0h8sO6heCzslrcOajSplHz58cPvu4eG9++8WuPRNkHZi8TmqBfR+",
+	"Sdzo7peOuh7UHadwuIAnsFxFXgN4VZnH7UZxWDkjrqGwvvT7XALEpTnT9pU4pVAtUcIH60Ma1xwFVFkD",
+	"M4s55pEACJJF7M1MOfzPWOpMcL8n5hRFKZ9K6kfpSa9uUKXwGktPqlKzNRPeF9Et2iw8E2mxv8zeojgx",
+	"BCFxfLccYxRpOVMOlYTUrL8kqZpMSkunLaZrxGeU4whuDJEi63tlnR+csrNrRltiHViY5UZpU8E8qqnc",
+	"JHUcxuGF9Z6+fs6Idu2MWOGMaF2oM8LN/WU6I0h+18WGdXRyS9BYQIsqaCic4U7J4Cr1HF7n6jGxKt9K",
+	"l4nTC1Hts5BBUNXPzblkV1stF3q3fPedgvUJOoPYQgGDqJwOyBlOSpNLBIIqQUxLKGCTQSGswugz5/TI",
+	"DuHlcRl88qSx0h9A1BKp6AujfxV1jSgVt6sGrH7jHryRrAqQ2/btFB2tKFgs3UVzTe5hkxv2wwbrKsrw",
+	"isnAU76qgNIs1VmkOu2UU70AjnUoq8N8L4YHGVyIlm7HN0PBiUmpzQBJtkCOfEb/gF4qCh3ptXlYkylb",
+	"1LVZuRiA7WNh1a6xCU+zGJG/30DufPobsz4jPgtYLhOhNQtHsc5UOmu633SncZSNwgI7KjPmj0Z7ziH9",
+	"vXkxVPtosiRmPWIYnjFaBMHOlX/qkFRZaPVmY9yTx9d+lKmQSZ6maorOhVjDXFI/FKbZluvLzE1CCMtG",
+	"CAvdYaGv+oa3WAh5pt04Cm/56cBt/y+h2R68ZZ+gAnvOQX3LYq10pTKtkQ09K7fWuuVglhEBxZIPDzzA",
+	"TsS9KwDTyk3sNtlBklDeMEJLJsJMu9lHHpMFuIjMvMCqIppSaciB3+PA67HHGVIaOmIYtQN/iwAepjNH",
+	"CTMXeh4LD8a6cg7nITiBTBG8T1jJjHpCNhLjxVv7fQf4dgrSNcQWsIOgEcWFK/AcWPtNFzZg6//QzP87",
+	"cZIBYO2KrjrODjt7pttoDi3pt/1yzYxI/PnTlZ2whWZgOVa/tmRcrvvyD/ChI/PM6h6QqwkrLgtWFpUS",
+	"NJU587Cu4YJ1Gi6bKBeoWLe7B5OJ0e9WdrRYJXuKVu4y+6NSH4TMx0AfZr1vjaCRy+KvT4M5gD9zNZmH",
+	"dh5xQDiEu8l06o7Xgvn7I7+V9dacpE+T3aawHHjivLAf+q3xGZlQ+BK4M1t7JVQwJUUTfBik6Frwx6p5",
+	"8UAi12eDOW1pkNsPXRKhJewrFgxLH5HhHHKimVHEcbzWR9Vk78aPkCAwy3XI9ixEmFEkQAQi9pU3IeUx",
+	"f/Bep4V6bdWwyV3iD3nMH78v5DAbAWlb0BjH0v0dLAA9rrOiPapqqOqAvfrWnnXIpl51KoxKZZNjPaYE",
+	"cLyEoDbQ9TJe0iVw1KysvF01aEuYZsUHcGeqFL2yTXaA6sggJry8scMjTlT/pFCTCmKGMY/Qc+8iN1Tr",
+	"wjMWxYMB1Kemlu/Yb8XYcj2uhXnFmKq+JdTpyDwTQaH1zdFUpgBbR5Uyrsj9UFHwptjaccTef+/wg0MW",
+	"xegYH/MT0bEjcpVPcWQD/pSpr/JMxzQqeFlz2an0VLHSkgxUOgY7LeKZ2AHP5GZ70y6Tq4enpboFEqas",
+	"A57SuUxt1bVTLmyjZrxv1N3GGj++DUrsxbLaGIXDdGqV8eksDLOTQEeq7c7LtTth1gMmxfQiTMsr4HNZ",
+	"kUkKrjE6YoChH757t1zNiO3Y/FAM7xKr9RAOVMrAyvM0eM7GIhupyFb79EeCeLNTMRBZH8wRtESoAhLB",
+	"JaY8tugaEPlyAskG4VxKE1pmJRQVVzGJTkCjgpjBOSgANJg6Fh10vuyw0FF0xmcYwI0KOus4tbCnudRA",
+	"G84+ohCx7RRqNPvm7nCR2hL2pv3JzcAzdMw4KXSLVAMiFRVJuGYoYMTcV9MzoZLRVJZLBj/mrlZlr+UY",
+	"hMzM4YdXPSid08AeYTM0OleNKmJe1ujstTaoxIORXmoVHvhOC2/lNrG8LfyZp8TTtslXOpuvkib+FAYV",
+	"dOFaqVUqmYZ0mrg/sryaoC3dYmZiZ+jAkcplEngysY5h1TGsbVJ9QbrPY33ZzXdmzC9X4LN/9Wn11UpX",
+	"4lLv7ftGCGjqIXlCi05amOeOufrpY7j9y27mADGaotxiQ2pz8QD4eAkJWyr0jB3LORQoTSkgfk4wkqhY",
+	"IHAIoSEMQZE1Hbu7FIn0wXFqEbThMAPotbsSj6XKSQXgJSCqOHNE98fyrbc+xuun+dZbFXc+XuREpytJ",
+	"ctBFDQjudB2jGQSpRDYrBqy2WDPTQ3rVgyXag3m3RQmljwJ7USspNItlP8khdcfYT0gClIGbk3poVQq4",
+	"vGl279tVBNwFyYbKJfHgbKAuBBh16GxGqwvmLzHLihCseSKseoMeW9JX4EdFTh0YpGbV0aIUsi8g86td",
+	"WmenZqCmpjMWagBffYMSgiCN75ZPDaPA0nRmrWnmzWO5W2rWIaMDxD38cGy0K51BrMFmG8GWd5MV8dmx",
+	"3Kvu3gC1X3s44Kf7+NMB19Bxm5R4LA9IsbOdxi0ESYrevVIYy5iVmIohTyMIelg3B+K/WpSLXJMd5PYv",
+	"QssR+aFZeH3LwtdlaMFTkRV+CWmDcNhLNIxJREtrGZ7SyHrjEaLDKofoiqfdBkn8NrEf90umqn/qHR3g",
+	"XPTSvsCxX5A6s0N8nlI73c4ujQI2FtaIjXksHfe15ZjkbBAPspGdKTNK57WJpRs3bls6PsCCNMpllIoI",
+	"5n+iVEKetalKT+jE3ub9EQkHQCo1pojN0gQfKWCU2uxHYI8ytoV5u7UsMKUVRcYboWlQ7NxWMktV0mFS",
+	"7QAwSPgmnldtpwNxbM12roBz8QypsCjI8Gwa9dgc1kh51gcNyJoIi6aAGeOBdGmmDvQf5Oww1hkIWq4Z",
+	"h/uBsPktZoqLyg1AW4H9EFgKiWNprJBl8P5SZd2BUVfQK9VuBebu5JOJxoic9/aCPY3xxBiZs8DjxVqo",
+	"JjyWeMk1KdWScnyXUhHYufT2LxhXcaZFMgjOylRQmEwb52mQG38NN455x9pOH3P3XVjyR23AvFADpq4H",
+	"fImNhEuyDPKe2W09sVNgKS0xDQ7oUsbovquMc6BXqIJbthCOcSP/txQMN5edDb9Vxr0fyH5FmlplXIcI",
+	"4jeLz36s0uhqC/3jK1udCxg5n3sss2v7hb89lpkYinR5g5TBlnbNbGwShvpIi/TeneUNQ8b0hiF9AAFb",
+	"P6T/0kUIzO7YJELgdngBZlPzVJ/J+784o+VQwC0bLQbDlOJ0GKEcwFd5KgKbEzsfPNiC9X4Zfe+BlT7I",
+	"LF8U9EyMaU6HnKneN0U/C1hoQXBBmISUaYsHt+Do0o6pg+h0yaInk41quDDqZ2ljfYQ+D4HLy+CSgrzr",
+	"YSSiHE8G6KIHrs9GFZVFHhHc5vS3RaMm5wRyyQXG5sFlsE1YzHV0bXhtTwmf0Cr2tpPWltTUUpGBp2TX",
+	"Fo+ZZumdEL71NGNKc0KyV/e2bBr3hW3Jo3FGb5JKqfh1Ebqw+l64TNjCnlIn5D1zEQX/tui0d/eCuVup",
+	"0+irPNWiax8uKnDAJGx7rTW++NFPPv/133/5i39AKGtUKoGr90rx+MJ10mns7zYKgGnSYMeTBCqUS/u6",
+	"0Wm8/eDBe/fuv9u9/eD+O/cefrAJrq5ZgUsGG9xietcqSfLOmauXQcov7ARVIJVJwAg2Cw6DV9Rjs8Ri",
+	"hEQsDkejAz9esWb+DY61Q6ClLRYObVkNtN2OOJNJg5tkbSBCH6e+xiGsoyRFpc/H4jZgZcyrG3DTbqUy",
+	"fLra9LliDmKss7ivl2IPmt19WPzsAiRegahqCSd3PWbDdvu6+6ubAmb/zevNq6cfaoKOM0K09fTTsx/x",
+	"26AcnOq6QBXCVj3ZTmLOba2Hb+0iMNNaoYiDtl2a4zNp1nhaJvbEAC07uJZ31jgpB5OJTR+/uMNCdzGV",
+	"pFwPGhTg7EoxtZ+2d4uPsVaXvtgrVf3Sh1eL42Wfb+3unxGg183BaeelcDy7nH44OJhtXR+Ysx0YnNPe",
+	"bBEtBYNnfDJZg6Vysgll+EMq1sQ8tQpOSUxOi4dSpaKA8EDQ6kU76GAyqdmMazbjV5/N2G3kmtC4zs96",
+	"NQmNt7ku1svCqshwXpXdHFuGwqGIgA6xwDCKpc6AsIAVfcbK3Mq75bLjzxeCQ1gtAUmZ+2Q74JuLCBsj",
+	"lDfhxpyRAsKu3UahZEtUGaeWW6UOC79SYWGs64ODv510GgmeZKOlJtzX8OszXcMbrYIZsOjnCMr0yael",
+	"4Y9E/6QQbGS4WYInb/g0psqhT/JeEvdp8JAdtHTsD+Hbyxv6tvtjvelyVXqOEEtCfuw4Hqa8DAm/3vyV",
+	"X/2k0eM67h/kZjN98qm5BXqCpyJ9T8zsB1oAtg38abqKqXsVJe1HWBBtvm4EjTxNGp3GFZSY2MX5B95R",
+	"KUMMLQevKwtGr47NWyhCUGbwA5UkasrA3WHD6ej+WCzpMy+AbDOsh8RiY+8FE5UkmDOKGTouEccH7HFJ",
+	"y/PF2hUvBB+53Y66nNlqr/s1LnoEVtNNZuRiPMzTAiTCL7yHqf6KZjyKUnOmcGpEZCxlo3hMAIW41GeQ",
+	"LhX9Fo8zSpGceHTFTXZYYBtRpLPE8gwAfym0LDxEhUqO5sB0K46afi0tfqOXzCTAjyLYbonXCdKjXNX3",
+	"VzTFi2EXaJeqS+oCJcTOs9XaoCpEf/0K+NLPqnp2GA+lWUtIyuVsKnogyAnmw3ypcn9z0vGpHuIcoTPg",
+	"BxZE1JQFPyv8SlhaS2v5iMtYj0AI0MuKvVfxvo+0FSCoO6QqEdryfOPshQh2AWWuRWYvwYAWXki3fWce",
+	"IgTlXscp6+dpagZFC4TjGfNYZtyy/ymZ8T44mI8lc+nqWNp/ZNqlDFfsiBkz7gNb6V90oCcAXRKwczBj",
+	"HeEpkRgRh4M53N6RdiXoPElKuCAY2TbnrHiD2eMWYxwhVzVA1xrpEcsh/NpmIPMUuMjB4WIewb6YG8uf",
+	"2hL+D8yYxVuZSt0pygOD8rQjqhg6JINiDmFcBJELcwcQMFoInNq5pG+Xia8BEx0XZx6QqDQtiMC+OJIi",
+	"kb+00CG4m+lHwdx4EXNWJrNix8Ezfrt9Li1gj90TkHJLexx+tFRiSA4M7Y4pFqWkRiFup9kIokw7rHbI",
+	"9Lb4/QXkqYX6RrLH/kmihl46R3MeHiJeKsdOoJ5fDRwIR8B03h+ZfRTqsQZgm1CMeZyEXqMjLqVIqtoE",
+	"p2gKG9ZIiKGMNQp90BhinkCGevyYwCLKfNyuz9RGRfsH5sqkdHPEQuV9CghVXqRFiWmcMqTWxwxGaKTH",
+	"E46Bv9JNVPXih7gvNZ/N0RTYN+KnLmrig394aXvQSkXzH9jnENzKpRIhIlpQXAhGlsCGsXC/JLWMIJLM",
+	"rYx7YzlEU70J6JLGXk+EmiTCtIv7Elv0VwfPdpVOEyeC7mKzrqmawiaFdjyIbpo/NRY9Fc1YPkkUj6y0",
+	"f+ut24e//dZb5hb76OidnRvsDWwv9c50b5bZXOUxT0/eDNi7b7dvtPZa7I13337vTRCE5uH2NbOP7z7u",
+	"i4RN09isX0EKMeEpzxRmPZmFGvOAcSOWtBjHfZWYuU3BT9NDOC5gUDV7TPX7eaoRZkwNMiGd+gS6Raqm",
+	"xP7MM9wGAOEYajH5rVuhB8ePw/3G+4ffeOstKvKBBvRIAAhzUX42Ahu3QO2yOVPwyxAJJNzhZwegx+UJ",
+	"d/y+RAOLoClNdocjlUU8FjowQ56ItC9khhtQRiwS/XjME+TMoIsHe1UATN0yCgaw6pLqY15mwdSjeBhn",
+	"wGnBM8jYIoE15lmTfSBScyn2RZIAdDPUy6v0pKeUxQXiAHg9VWlEahzSAtOUff3wwf233jIinfE05aCD",
+	"YM6d1ULGwnSJOD+QAxZ7CUhIWZpnIwb+be3qntzilWYek95xglE7SPKxue7UgPYxR2AUGD1hz+22Wk12",
+	"F55MAbczFUyfxJOJiAoFyvVn4H50LF1GM8z4BLxqZt6b7J4kamOff2SidFxS52kWAtQA2w62xe9dO2jt",
+	"3wiuXr8G7w0Yx5mw3x/Lvd3g+rXr5uSnvJ8ZXRvLzQZxInAPEkkzeApwDyDGfhHPQZAzVQDXucM7zIXW",
+	"Hba/u+tNK9KZhuYNVARpFsJOFU566aY1o6oU01AeSGVdmVdVExvRDwpUIhzSKUxmymNtFVtlhjO2v4Fp",
+	"VomnxOIXVZq3rURyxK5YsGU2SSL8XkBxD3aFbm2nGfPEyXtfzU4B4AZUl1hn5qePHHyrf3VhD5bYmkbG",
+	"2vuOVG2dT0yXtEq9ZshUf/rp0/8RAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
