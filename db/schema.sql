@@ -2682,11 +2682,13 @@ CREATE TABLE public.settings (
     category text NOT NULL,
     name text NOT NULL,
     value jsonb NOT NULL,
-    updated_by text NOT NULL,
+    updated_by text,
     updated_at timestamp with time zone DEFAULT now() NOT NULL
 );
 
-COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds. updated_by has no foreign key: the configured user is in no table.';
+COMMENT ON TABLE public.settings IS 'A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds.';
+
+COMMENT ON COLUMN public.settings.updated_by IS 'null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table';
 
 CREATE TABLE public.statistics (
     step text NOT NULL,
@@ -3377,7 +3379,7 @@ CREATE TRIGGER audited AFTER UPDATE OF granted ON public.sender_states FOR EACH 
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.senders FOR EACH ROW EXECUTE FUNCTION public.audit_change('sender', 'sender_no', 'has_balance,is_paced', 'config.*', 'agentId,corpId,appId,miniprogramState,lang,host,port,tls,username,from,replyTo,method,format,answer,callback,atOnce,timeoutSeconds,showContent');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
+CREATE TRIGGER audited AFTER DELETE OR UPDATE ON public.settings FOR EACH ROW EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs FOR EACH ROW EXECUTE FUNCTION public.audit_change('task_job', 'id', 'done,skipped,failed,status,finished_at,created_by', 'filter.*', 'status,phone_number,source,message_type,sender_no,delivery,company_no,result,created_from,created_to');
 
@@ -3390,6 +3392,8 @@ CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.users FOR EACH
 CREATE TRIGGER audited_adding AFTER INSERT ON public.channel_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('channel', 'channel_id', 'channel');
 
 CREATE TRIGGER audited_adding AFTER INSERT ON public.company_countries REFERENCING NEW TABLE AS links FOR EACH STATEMENT EXECUTE FUNCTION public.audit_countries('company', 'company_id', 'company_no');
+
+CREATE TRIGGER audited_adding AFTER INSERT ON public.settings FOR EACH ROW WHEN ((new.updated_by IS NOT NULL)) EXECUTE FUNCTION public.audit_change('setting', 'category,name', 'updated_by');
 
 CREATE TRIGGER audited_opening AFTER INSERT ON public.sender_states FOR EACH ROW WHEN ((new.balance IS NOT NULL)) EXECUTE FUNCTION public.audit_change('sender_balance', 'sender_no', 'next_available_at,last_taken,last_taken_at,minute_used,hour_used,day_used,month_used,seen_at,sent_at,attempts,succeeded,failed,response_ms,shared_last_turn,shared_next_turn,openings,rest_until,rest_reason,probe_until,granted,attempts_today,attempts_on');
 
