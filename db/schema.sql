@@ -3215,6 +3215,14 @@ CREATE INDEX business_ends_recorded_at_idx ON public.business_ends USING btree (
 
 CREATE UNIQUE INDEX callbacks_once_idx ON public.callbacks USING btree (sender_no, body_hash) WHERE (body_hash IS NOT NULL);
 
+CREATE INDEX contacts_dingtalk_name_idx ON public.contacts USING btree (company_id, lower((dingtalk_name COLLATE "C")), user_id) WHERE (dingtalk_name IS NOT NULL);
+
+CREATE INDEX contacts_email_idx ON public.contacts USING btree (company_id, lower((email COLLATE "C")), user_id) WHERE (email IS NOT NULL);
+
+CREATE INDEX contacts_phone_idx ON public.contacts USING btree (company_id, phone COLLATE "C", user_id) WHERE (phone IS NOT NULL);
+
+CREATE INDEX contacts_user_id_idx ON public.contacts USING btree (company_id, lower((user_id COLLATE "C")), user_id);
+
 CREATE UNIQUE INDEX countries_dial_prefix_region_key ON public.countries USING btree (dial_prefix, COALESCE(region, ''::text));
 
 CREATE INDEX deliveries_provider_no_idx ON public.deliveries USING btree (sender_no, provider_no) WHERE (provider_no IS NOT NULL);
