@@ -3321,6 +3321,8 @@ CREATE INDEX senders_shared_sort_idx ON public.senders USING btree (channel_id, 
 
 CREATE INDEX sessions_username_idx ON public.sessions USING btree (username, id);
 
+CREATE INDEX statistics_key_idx ON public.statistics USING btree (step, company_id, dimension, key, at);
+
 CREATE INDEX statistics_short_idx ON public.statistics USING btree (step, at) WHERE (step <> 'day'::text);
 
 CREATE INDEX statistics_staged_at_idx ON public.statistics_staged USING btree (at);
