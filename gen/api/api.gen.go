@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -230,7 +229,6 @@ func (e EventRequestEvent) Valid() bool {
 
 // Defines values for ExplanationReason.
 const (
-	BecauseHeld       ExplanationReason = "held"
 	BecauseNoSender   ExplanationReason = "no_sender"
 	BecauseProcessing ExplanationReason = "processing"
 	BecauseQueued     ExplanationReason = "queued"
@@ -242,8 +240,6 @@ const (
 // Valid indicates whether the value is a known member of the ExplanationReason enum.
 func (e ExplanationReason) Valid() bool {
 	switch e {
-	case BecauseHeld:
-		return true
 	case BecauseNoSender:
 		return true
 	case BecauseProcessing:
@@ -1004,7 +1000,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
+	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1427,13 +1423,10 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments; not 0
+	// Change The change in segments
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
-
-// BatchID The batch that the task is from
-type BatchID = int64
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -1845,7 +1838,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1857,7 +1850,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+	// Content The text; with `use_template`, the parameters of the template
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -1881,7 +1874,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
+// DefaultContentText The text; with `use_template`, the parameters of the template
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -2013,16 +2006,14 @@ type Explanation struct {
 	// Ahead The number of tasks that go before this task, counted up to 10000
 	Ahead       *int64     `json:"ahead,omitempty"`
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
-	DueAt       *time.Time `json:"due_at"`
+	DueAt       time.Time  `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
 	IsDue       bool       `json:"is_due"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
-	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
-	Priority  int16      `json:"priority"`
-
-	// Reason `held`: the batch of the task is paused
-	Reason ExplanationReason `json:"reason"`
+	OnUnclear *OnUnclear        `json:"on_unclear,omitempty"`
+	Priority  int16             `json:"priority"`
+	Reason    ExplanationReason `json:"reason"`
 
 	// RequeuedAt When the task was requeued last; left out if it never was
 	RequeuedAt *time.Time `json:"requeued_at,omitempty"`
@@ -2043,7 +2034,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason `held`: the batch of the task is paused
+// ExplanationReason defines model for Explanation.Reason.
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -2179,46 +2170,6 @@ type LimitsPatch struct {
 	PerHour   nullable.Nullable[int64] `json:"per_hour,omitempty"`
 	PerMinute nullable.Nullable[int64] `json:"per_minute,omitempty"`
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
-}
-
-// ListPreview defines model for ListPreview.
-type ListPreview struct {
-	Columns []string  `json:"columns"`
-	Rows    []ListRow `json:"rows"`
-}
-
-// ListPreviewRequest defines model for ListPreviewRequest.
-type ListPreviewRequest struct {
-	// File The list: CSV, XLSX or JSON
-	File openapi_types.File `json:"file"`
-
-	// Sheet The sheet of a workbook; the first that is not hidden by default
-	Sheet *string `json:"sheet,omitempty"`
-}
-
-// ListPreviewResponse defines model for ListPreviewResponse.
-type ListPreviewResponse struct {
-	// Code The HTTP status
-	Code Code `json:"code"`
-
-	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
-	Message Message     `json:"message"`
-	Data    ListPreview `json:"data"`
-}
-
-// ListRow defines model for ListRow.
-type ListRow struct {
-	// Cells One for each column
-	Cells []string `json:"cells"`
-
-	// Extra Number of values that belong to no column
-	Extra int `json:"extra"`
-
-	// Lossy Columns whose values in this row are not in the file as they were typed or computed
-	Lossy []string `json:"lossy"`
-
-	// Row The number of the row in the file
-	Row int64 `json:"row"`
 }
 
 // MessageType `notification` by default
@@ -3109,7 +3060,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
+	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3244,9 +3195,7 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3325,9 +3274,7 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3389,9 +3336,7 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone A name of the IANA database
-	//
-	// Example: Asia/Shanghai
+	// TimeZone Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -3555,29 +3500,12 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	// ContentMostMarketing The same of a marketing message
-	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
-
-	// ContentMostNotification The same of a notification
-	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
-
-	// ContentMostVerification The most characters of the final text of a verification code
-	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
-	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
+	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
-
-	// SegmentsMostMarketing The same of a marketing message
-	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
-
-	// SegmentsMostNotification The same of a notification
-	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
-
-	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
-	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -3801,9 +3729,6 @@ type Task struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// BatchID The batch that the task is from
-	BatchID *BatchID `json:"batch_id,omitempty"`
-
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3816,8 +3741,8 @@ type Task struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time; null while it is held, because its batch is paused, and of a task that ended then
-	DueAt          *time.Time `json:"due_at"`
+	// DueAt The task is not sent before this time
+	DueAt          time.Time  `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
@@ -3872,9 +3797,6 @@ type TaskDetail struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
-	// BatchID The batch that the task is from
-	BatchID *BatchID `json:"batch_id,omitempty"`
-
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3887,8 +3809,8 @@ type TaskDetail struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time; null while it is held, because its batch is paused, and of a task that ended then
-	DueAt          *time.Time `json:"due_at"`
+	// DueAt The task is not sent before this time
+	DueAt          time.Time  `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
@@ -3992,9 +3914,6 @@ type TaskJobAction string
 
 // TaskJobFilter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
 type TaskJobFilter struct {
-	// BatchID The batch that the task is from
-	BatchID *BatchID `json:"batch_id,omitempty"`
-
 	// CompanyNo Example: acme
 	CompanyNo   *No                    `json:"company_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
@@ -4020,7 +3939,6 @@ type TaskJobFilter struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status *TaskStatus `json:"status,omitempty"`
-	Test   *bool       `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -4216,9 +4134,7 @@ type TemplateResponse struct {
 	Data    Template `json:"data"`
 }
 
-// TimeZone A name of the IANA database
-//
-// Example: Asia/Shanghai
+// TimeZone Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -4496,7 +4412,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4511,7 +4427,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4571,7 +4487,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4586,7 +4502,7 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4625,7 +4541,7 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4646,7 +4562,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4691,7 +4607,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4712,13 +4628,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4751,7 +4667,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
+	// Key Only the series with this `key`. It needs `by`.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -4781,7 +4697,7 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4796,7 +4712,7 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4835,13 +4751,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4856,13 +4772,13 @@ type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4891,12 +4807,6 @@ type ListTasksParams struct {
 
 	// Result Only tasks whose `result` begins with this text, as an error code of a provider. Give `status` 3 with it to read failed tasks only.
 	Result *string `form:"result,omitempty" json:"result,omitempty"`
-
-	// BatchID Only tasks of this batch
-	BatchID *BatchID `form:"batch_id,omitempty" json:"batch_id,omitempty"`
-
-	// Test Only test messages, or with `false` none of them
-	Test *bool `form:"test,omitempty" json:"test,omitempty"`
 
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
@@ -4942,7 +4852,7 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -5038,9 +4948,6 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
-
-// PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
-type PreviewListMultipartRequestBody = ListPreviewRequest
 
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
@@ -5162,9 +5069,7 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5178,9 +5083,7 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5607,7 +5510,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -5857,7 +5760,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -5898,8 +5801,7 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5916,8 +5818,7 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6087,15 +5988,6 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
-
-	// PreviewListWithBody Show how a list is read
-	//
-	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
-	//
-	// Takes any type of body and a specified content type.
-	//
-	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
-	PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -6498,7 +6390,7 @@ type ClientInterface interface {
 
 	// ListTasks List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6645,9 +6537,7 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -6671,9 +6561,7 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7600,7 +7488,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -8160,7 +8048,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -8231,8 +8119,7 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8259,8 +8146,7 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8651,25 +8537,6 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
-// PreviewListWithBody Show how a list is read
-//
-// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
-//
-// Takes any type of body and a specified content type.
-//
-// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
-func (c *Client) PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPreviewListRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9351,7 +9218,7 @@ func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors 
 
 // ListTasks List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13765,35 +13632,6 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	return req, nil
 }
 
-// NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
-func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/api/v1/lists/preview")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
-	if err != nil {
-		return nil, err
-	}
-
-	req.Header.Add("Content-Type", contentType)
-
-	return req, nil
-}
-
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -14823,30 +14661,6 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
-		if params.BatchID != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "batch_id", *params.BatchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Test != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "test", *params.Test, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.CreatedFrom != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_from", *params.CreatedFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
@@ -15458,9 +15272,7 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -15474,9 +15286,7 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-	//   users have had three within five minutes, warnings wait, and are told together then.
+	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -15949,7 +15759,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -16229,7 +16039,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -16276,8 +16086,7 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16294,8 +16103,7 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16487,15 +16295,6 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
-
-	// PreviewListWithBodyWithResponse Show how a list is read
-	//
-	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
-	//
-	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
-	PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -16916,7 +16715,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListTasksWithResponse List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -24978,110 +24777,6 @@ func (r TakeCallbackResponse) ContentType() string {
 	return ""
 }
 
-type PreviewListResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *ListPreviewResponse
-	// JSON400 the response for an HTTP 400 `application/json` response
-	JSON400 *Malformed
-	// JSON401 the response for an HTTP 401 `application/json` response
-	JSON401 *Unauthorized
-	// JSON403 the response for an HTTP 403 `application/json` response
-	JSON403 *Forbidden
-	// JSON413 the response for an HTTP 413 `application/json` response
-	JSON413 *TooLarge
-	// JSON415 the response for an HTTP 415 `application/json` response
-	JSON415 *UnsupportedMedia
-	// JSON422 the response for an HTTP 422 `application/json` response
-	JSON422 *Invalid
-	// JSON429 the response for an HTTP 429 `application/json` response
-	JSON429 *TooMany
-	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *Internal
-	// JSON503 the response for an HTTP 503 `application/json` response
-	JSON503 *Unavailable
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r PreviewListResponse) GetJSON200() *ListPreviewResponse {
-	return r.JSON200
-}
-
-// GetJSON400 returns the response for an HTTP 400 `application/json` response
-func (r PreviewListResponse) GetJSON400() *Malformed {
-	return r.JSON400
-}
-
-// GetJSON401 returns the response for an HTTP 401 `application/json` response
-func (r PreviewListResponse) GetJSON401() *Unauthorized {
-	return r.JSON401
-}
-
-// GetJSON403 returns the response for an HTTP 403 `application/json` response
-func (r PreviewListResponse) GetJSON403() *Forbidden {
-	return r.JSON403
-}
-
-// GetJSON413 returns the response for an HTTP 413 `application/json` response
-func (r PreviewListResponse) GetJSON413() *TooLarge {
-	return r.JSON413
-}
-
-// GetJSON415 returns the response for an HTTP 415 `application/json` response
-func (r PreviewListResponse) GetJSON415() *UnsupportedMedia {
-	return r.JSON415
-}
-
-// GetJSON422 returns the response for an HTTP 422 `application/json` response
-func (r PreviewListResponse) GetJSON422() *Invalid {
-	return r.JSON422
-}
-
-// GetJSON429 returns the response for an HTTP 429 `application/json` response
-func (r PreviewListResponse) GetJSON429() *TooMany {
-	return r.JSON429
-}
-
-// GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r PreviewListResponse) GetJSON500() *Internal {
-	return r.JSON500
-}
-
-// GetJSON503 returns the response for an HTTP 503 `application/json` response
-func (r PreviewListResponse) GetJSON503() *Unavailable {
-	return r.JSON503
-}
-
-// GetBody returns the raw response body bytes
-func (r PreviewListResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r PreviewListResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r PreviewListResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r PreviewListResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -27871,9 +27566,7 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -27893,9 +27586,7 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
-//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
-//     users have had three within five minutes, warnings wait, and are told together then.
+//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -28668,7 +28359,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -29134,7 +28825,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -29199,8 +28890,7 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29223,8 +28913,7 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
-// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29553,21 +29242,6 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
-}
-
-// PreviewListWithBodyWithResponse Show how a list is read
-//
-// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
-//
-// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
-//
-// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
-func (c *ClientWithResponses) PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error) {
-	rsp, err := c.PreviewListWithBody(ctx, contentType, body, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParsePreviewListResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -30151,7 +29825,7 @@ func (c *ClientWithResponses) GetTaskTimelineWithResponse(ctx context.Context, t
 
 // ListTasksWithResponse List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -37066,95 +36740,6 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 	return response, nil
 }
 
-// ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
-func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &PreviewListResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest ListPreviewResponse
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
-		var dest Malformed
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON400 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
-		var dest Unauthorized
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON401 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
-		var dest Forbidden
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON403 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
-		var dest TooLarge
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON413 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
-		var dest UnsupportedMedia
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON415 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
-		var dest Invalid
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON422 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
-		var dest TooMany
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON429 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest Internal
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON500 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
-		var dest Unavailable
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON503 = &dest
-
-	}
-
-	return response, nil
-}
-
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -39751,9 +39336,6 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
-	// PreviewList Show how a list is read
-	// (POST /api/v1/lists/preview)
-	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -42797,20 +42379,6 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
-// PreviewList operation middleware
-func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
-
-	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PreviewList(w, r)
-	}))
-
-	for _, middleware := range siw.HandlerMiddlewares {
-		handler = middleware(handler)
-	}
-
-	handler.ServeHTTP(w, r)
-}
-
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -43530,32 +43098,6 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
-	// ------------- Optional query parameter "batch_id" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "batch_id", r.URL.Query(), &params.BatchID, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "batch_id"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "test" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "test", r.URL.Query(), &params.Test, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "test"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "test", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "created_from" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_from", r.URL.Query(), &params.CreatedFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -44149,7 +43691,6 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
-	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -55217,154 +54758,6 @@ func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
-type PreviewListRequestObject struct {
-	Body *multipart.Reader
-}
-
-type PreviewListResponseObject interface {
-	VisitPreviewListResponse(w http.ResponseWriter) error
-}
-
-type PreviewList200JSONResponse ListPreviewResponse
-
-func (response PreviewList200JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList400JSONResponse struct{ MalformedJSONResponse }
-
-func (response PreviewList400JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(400)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList401JSONResponse struct{ UnauthorizedJSONResponse }
-
-func (response PreviewList401JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(401)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList403JSONResponse struct{ ForbiddenJSONResponse }
-
-func (response PreviewList403JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(403)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList413JSONResponse struct{ TooLargeJSONResponse }
-
-func (response PreviewList413JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(413)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList415JSONResponse struct{ UnsupportedMediaJSONResponse }
-
-func (response PreviewList415JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(415)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList422JSONResponse struct{ InvalidJSONResponse }
-
-func (response PreviewList422JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(422)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList429JSONResponse struct{ TooManyJSONResponse }
-
-func (response PreviewList429JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(429)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList500JSONResponse struct{ InternalJSONResponse }
-
-func (response PreviewList500JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(500)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PreviewList503JSONResponse struct{ UnavailableJSONResponse }
-
-func (response PreviewList503JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(503)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -59408,9 +58801,6 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
-	// PreviewList Show how a list is read
-	// (POST /api/v1/lists/preview)
-	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -61859,37 +61249,6 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
-// PreviewList operation middleware
-func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
-	var request PreviewListRequestObject
-
-	if reader, err := r.MultipartReader(); err != nil {
-		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
-		return
-	} else {
-		request.Body = reader
-	}
-
-	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
-		return sh.ssi.PreviewList(ctx, request.(PreviewListRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PreviewList")
-	}
-
-	response, err := handler(r.Context(), w, r, request)
-
-	if err != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, err)
-	} else if validResponse, ok := response.(PreviewListResponseObject); ok {
-		if err := validResponse.VisitPreviewListResponse(w); err != nil {
-			sh.options.ResponseErrorHandlerFunc(w, r, err)
-		}
-	} else if response != nil {
-		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
-	}
-}
-
 // DeleteNotifications operation middleware
 func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
 	var request DeleteNotificationsRequestObject
@@ -62714,842 +62073,805 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3bjyNJuh/2r4SpA2z3bBabVX3Z6aqHVU1fdnqnp7u3qnr67JluMYPMIBlbyYjcjMhic0YtHBkyINjy",
-	"RYAeDMEGLMMQDgwBerThm/4XXfbIT/4XjPi+iMjIZCaZZNWw+hzNPEwXycy4x3f/ft+PvbGcZ1IwoVXv",
-	"+MdeRnM6Z5rl8Ok0Zbl+kZg/uegd9zKqZ72oJ+ic9Y571Pw65Ekv6uXsjwXPWdI71nnBop4az9icmvcm",
-	"Mp9T3TvucaEfPehFvTkXfF7Me8eHUU8vM4Y/sSnLe58+Rb3TLMMOE6bGOc80l6bnixkjopiPWE7khOgZ",
-	"I4qJhOUR/k3njHBBaJoSrhUZp5TPFaEiITnLZK5VL+qxj3SepaY/NVdDmmXDweCwF+HM/liwfBlMLcs2",
-	"TezPcjbpHff+zr1yAe/hr+oeTsJM5wnVbCrz5Stot3EZx/aRnXtzfWCHMyoES9f1h0/s3N0riR2ZNX7J",
-	"51w379acfjT7HO4aVZeVjTgcNK9+Cq2G40nYhBapxldsy+bDYON5eiLnGRXLV7JtNfD3oZDXXhBZCJ2v",
-	"6wl+v4meilzJvHnZY8E+6uEYnojdXclydsVloUhGp6zlyOMrlVWf048vmZjqWe/48KFda/+FX22lcy6m",
-	"MLBWUnHDROJFwuaZ1EyMl9+w5epCnJKFzBMynknFBBktYRHGNE1ZTiYyJ3rGFZGCETMkpnSfnBpCwahm",
-	"ifuOaFnSFjMbICewaGTB9az8cSSTZQTfcUGOHpCZLHIVkUQyRYQ0307JXOasT15okjNd5ELB2xOeK02o",
-	"UAtDyHyjM0YTlpM4mOXBGctSumRJ3CcXrt9LZkdCTS8sh4GQKdOKPDg66pPnMjdEMGcBjYTzwHMy4SxN",
-	"kEKaH802wYexFJoJbQ8OPJgy0wb2a7rEDgaPyWJmfisn4haOK0OLs1xOc6ZUn7wWfoSwjjK3y2hehY3i",
-	"yj9xyZZ98izPZW4XBgfp/pYTkuRLkhcCZyakJpcs0313qnHxypMXLqI5Ky3n+2j1eGdUa5abNv/e9//Z",
-	"wT/48MWf9ZrO/G/lqPXY/0GObpo/vuRKb0V1uWZz1dua0B5tS2jfzKRgz3mqWQNlei3SJd66zDxmhxeR",
-	"mVywK5YTDqdmkXOtmWgZLLw5xDd7XSkmjOoVvmNGecbGjF+xvJVK5/aBTWR62307k4Vm7b2aX2+8yyJd",
-	"02OR3niH5yCStXaJEtt1+F8pV11Qddl67YygcR3xzTZu+nmrWC7aZanC/bxrV75909k72nStz9lYikQZ",
-	"frSg5qJMiJAgTAHdvKI8paOUhYLV/RbByrzf+erAaD6ZceVMZVIoBjrBEykmKR/DQC23MH/SLEv5mJox",
-	"3/uDMgP/sRyPeTJhveMHg8dRjxnibr7LGYUHYb/6QurhjKVJ71PUmzOljKRiaJqZY5YRAXTCPABsw7wS",
-	"ESUN5RhTYdgASvqEAy+wvMicguPe4PDr3/z26LsH7wa///J3j/7im/vfPnz1qzePzw4vTGfdVgNYEi7H",
-	"KtUdF3luuKbSVDPP+I06IhcwXDsc091TKdgua4ccyi+MKsZjplT3CZh+z+xGts3DcfAFVWRM85yzhMgC",
-	"hv1c5iOeJEzstu/3m/adFnrWn/iGaxvPFCPjnCVMaE7Tkt3DqrLE3IdEAlPZ+4Z3HxnBZTUTJrGTNse5",
-	"VGqouGYxmTMK0iDVhJIFG4GIbvi2E4jMY0bZ1eFBInqWy2I6I5SMcrlQLO+T82I8c7/jmHL2BzY2Ii2K",
-	"fUsyp0ti1L8pw6MaOU15tCS/eXZBuBinRcKSPomfvD47H74+e/GbF6/OY5Jy06YZgJujGZbqm+V8IYyY",
-	"RNNdDgZoFasHg7smK0fCdUQUyw0xgPeOyR8LqVm4OEOekMWMCbKUxW1RhVNBeNNwT2CgcTmQmHA4RxPO",
-	"cIGZ0Ln5mwtr5jAv/0KRVE5xta9oypOdbuHRUbDYqAH0jr+3f65KWOXKc0vPKtIbHtoxFWTESMKNdpX0",
-	"Pn2Iym10553bMVd28xR1EGLbhif2T7lBZeLKXNHEcNGIjArttaOckUUuxfSExLBuffwhBn1JEUbHMzOO",
-	"b2lqRCW22640XwG3dnPfdp08eloAc7BMcATUJjk2fHFeKPgClpb89vz1q8joXpSYRUqZZkYXnt/emvtt",
-	"L8eGp6wyPtPpK6mfy0LsuL4P1socE2i4vrg5wxESZagqPLz3dbK9gUlibNRkL1iwjxyFiQspX9J8upNA",
-	"8eDw/rqDp6UcptD2+oPHjWQqCTx6TFSW8iqnAnMLAzsCbLGayVwzAXZazT5qdXsHEMYMdEyQQ/It/woG",
-	"+KX5C8xElIyoHs+icA7AmuFgrrQwGJg37bZ8S8VyNyL9uFVUMlsyp2I5nFCeFjlTta2RkpififmZJYRq",
-	"zeaZVmSSyzlq3zRJcqbUMdH5ktAp5YKkVLN8z3vgBgrEtSJKjemcrY7X7EBgIKvLU7AuxXgWR6X8AwYs",
-	"roi175JCsfdCu45zpmSRj5nqk/iM6Xx5cDrRLI/JlF9ZPqyqalf/vXgvnst8dczgglCMGI0adJV0eWwe",
-	"PiDfAXE7ffOCXLKlsirMlGk7NzBp9ckrxkHQS2RlJYC7LgwhKhRLVtfEGRzNWFNqhHbGLk/gkfeCEGbG",
-	"jtZBM1tNc116TkAeQVaA0qCzE1OlFjJP+mb0p6Zjy+WzXF4ZOVIr/0yHEc2lwB0TZEZVeR7BKqWIXAiz",
-	"utA24ToiVJuRp8y8a+QMSuZcFJr1yTtYdN8AzMs0IRqPCwglhWJ2Y4osAhuikvBDtZW5PRy56RrZOgrj",
-	"OXiUbCs5gyUxxAO3DY7Fyun1BDphGRMJkcIIorC7ZlFgPYF2q/570HfeCnOxZc5/2FV4OGylFt4gUSES",
-	"T2p6y5wrxcWUuJN9DI41QnGw3i7sdh0lCOEO9S2o2hvGb1fVW0V2UkoaGWMRtLrCEs2d4mMQGszpkjnN",
-	"ebokwTshzQUemN7C6m0eZgScz64JGbExNVcgtLLQMVLhhGo6ooqdlO4Fx/ONnrmQ+SUyF9wSVWRGE2PJ",
-	"tyzhdDeB5eE6gaUouxjOTR9DMFGubNUT7PbgYpkxLyPXBwDnfF6kmmc01/cMvz8wE7ZygZEE9r97cTj0",
-	"2InQcX3ssRel44YZxIYkWZ+QzFgO7xFNLw3zgomBLdIOCKIAwNJ0zrTmYgrf0CTh5jWavslNG5oz1Tue",
-	"0FSxqJcFX/3YU0wpLsWQJykbIjlXqzbOb/EHIMmy0MCz8ChRw5fJYsbHhpPZ1oC79aIGA7XzWDw8evio",
-	"4rR4uGqxjvzg5vTjELx2qyP72ny9ZhQQdiCM/qXY2hF9+atHm50o9is5+gMbg4APERgQmFFZVTq+FHKR",
-	"smTKkiHVFWN9QjU70ByM0qJILRlEo3TNfRVVGxqBxLr5HRf30eQiWF1kF2/QpenAG9/l8YSl/IrldlHQ",
-	"07XJhWAG/xTfW/bKJad5TuEzE4lfivpRWBhCCA8ck9iIh3ALYnIH/VfyiuV3IxKDbwUlqyR2nxOuzFyS",
-	"2FxO+xUzWm4SnxAzU+tP5ZpMuJHtO+yeeXDt/q+8cclRi964RN9w1IpTdoV7t/GNl/Dkp6gnRbocyoUY",
-	"BjtfXcl3VijKmDRcxtqQtEyNyASeQrRugtseG0GpDC2QLIflpiNZaKB1oJPFfyxYYRY10zNcZKsmDXOq",
-	"GcRC0DR17RmdIuxKimC9RlKmjIKElrM5zS87nUajVKRX17yQzi/X7W6VLrUuAwQtwI9vZUtQcvfHmozY",
-	"lIKEPpNpEtK2tSdMaaqLbtfwHB81LxVI8RqGZXe9HJbb+WOrvgiWRoSSTEr4F5ekcWTFfE7zxnARxQxj",
-	"HTPi1RcxLWipGDn/TUOrepYzBStU2XNZoE+uZVOskfVT1LuiacFaJr6giswZVUXOrEm7uhTmd9C00IgV",
-	"NfRf6+9T6Kj8vhLC5x3CQCPczS/3JqrGSpVhZKFf162xm1e4Pv5sVE5iQMWqVyggxdEKw1vlXP6qNhCg",
-	"Cqf40MZmT8sW504u7S7olIQiCCt5uD6s5O+9f18MBoNBW2xJyzitykjxqDSFgcDiu8Pr4okq78UQjcQV",
-	"UVqa08XEOF9mmiWg7qGpQs3kQvRRiAkCZdZOiRz8gw+//LOmiwJjt+GJ3fn1KwkSPP34Ap8+xN7dp1X+",
-	"XWXwK5KTPQibqKALAymvGHCnGhMCRt0nrw37EVLziRXDj/GycrzBM2rOsSGkEJvqViDakUN4Dag+9GVp",
-	"eTGqJloBkT8K5owuQfcdGFoZC9ONH8H9LcyIhrssdNMag3MGqcKOS1ajedUIn8ow2yfglr2VeHxjBSsm",
-	"jHT/PYRaDO34AsHETCGQSnpRz/CtYSHAKJeU1FTx1NCgqDeiKRVjNkzlogc054qb33XuKDzMJ9NqaE0h",
-	"ZlJcXboXaK6BhAU/L9hoJuUlmJHNNx/qSxb1Ph6YiRxcUYhOUWZGMM13lOsLnBV8/p2Z2lM7M/jmOU7v",
-	"DGcHX72RMn1bzhB5P0zz3M0SvvsKp/oSBo5v2ule+NnC12d2yt/6KeGt5+oyfNlNvfbYO5z+czd7t4Uv",
-	"LdOvxMH1fpgBJ8JdtR+2WbEX4smMC6b84F+IZ2KacjULenZCdnl6coHNjnOu+ZgaHsbmLJ8yMV5ut2Gu",
-	"JaS/ZXPw+VnZph8MV9oHiqzQTzTFbAhIN88Y9Yxq2kkQfENrbqb173xrH6vfbBhb2YodQOuVfWO7qk7Q",
-	"c6Xu6mSTGhmEYW9kceyjtiHd9Rm54M2wtdb5uNjGhk1r4ror5L6FjPopbamcj3OIp95KPe3C28ZGi0Pm",
-	"1klHxms+VFyMG+Rsw7sFiYHXzKmgU5bHxwQeRiYOOiNNUwV97sy1Z1QN6XrBzWnF2NuY5vmS0BbprVFX",
-	"7azcu5PilfyA8m3W893Dn1xc4Y83IToUWbL1cSnybmalQrF8yJNrnv8rliu7cRvns1bmsBGjTs9y69ms",
-	"YJnr78ePU246TfWD7u5SOezKjays90aKUhduQlm3Zw2C9vJsw5u+Wr6qNmS/Pa20Vx/MLfAn1/Xt8KlK",
-	"7zfBrzyj+Lz41huqx7ONWveci/Dbw7oevkJkNyiv9VvfQZk1J3oqD7xpBRvov7J/fI+PfQifO+DzTFpL",
-	"PjU996Zcz4pRfyzn9yTN+IE5FFMm7vnxfApfV5c8O5AZrspBJiG4EIf8Karw942771XwFZa+WQ+/NqNY",
-	"G6HMVZZSTJUsifvGbt6evazT+M3vKJarGk1f99I5Y+I7+2i7YcYd5DNrLdzOgLRycDfOomoI2uc5uD1J",
-	"4/M6QDWyFzL2D5tPya3wsNvjX6rZVulkoyDwRss0sU4xjI+nqZF6PIfbKjGpaj3sZD7c89bcwpYUKWtV",
-	"E38KT+1OyqAAh2kgqwe6zkTmQxuit3qsnsuczOSCpFJMay4TCPiYyTQhIzaRNg4isOY2+fBXT9Q+3KiO",
-	"4lWn9mJChBQMzKVTfsUEIiCYAflsXuhsB1dWHl7U9su2uhybNCfMrW7fLwi+LHeMCrsjQBCU5kbhN5uD",
-	"wcZpgmFUJ2RgyQO4K7rtnLUl7352hGw7Py2W6jVj+Sl9vTxlYsySYSE0T3f3R1fcm7WjqME7KbiY2oBH",
-	"RaTwx7HRHbnRHbqLGSAQ4mojFIbuKJaQ0ZKYM+LSn/rknImEcE2oIrF9P3bxsjYoVkuSMM3G2hwBl+KH",
-	"v0HQeoc9W3CRyEV42FZealmRVkuCd9PWrAjWWxu6W2u9V4nm6lVYuacrp6iTC7ikIiUJv54VokjZbSj9",
-	"RcpuSeF3Pd+Isl+gLvk5KPowr5tQ8gNJpeJt30K5v/Pr4zu/Pv5+cPD49OAv6MEPw4MPf//9+/7KF5Xv",
-	"+sODD3erH7+4++u/CRaCirj285p1WbNt5M/NsU722evJgiEiz3amrHWhJp/dyuefs8a4VtjdtJTff4AB",
-	"7HUt67L3Nme1QVze5vWKzLor1fmbdXZvRPDeNCvTSP+Cz9keJ7ZGEwjuHdxIl2g241nGEsiMc9+1agYh",
-	"2FD5X3BRB5u0h02LNkkl3e/d28W63Elp8It1v5rl8GiwRVqBEcd2M1UH4tdmW/G2tuWA7foonMp23wwX",
-	"vlUTTsommkD0OphkzP3gChHqQFflWpUmHeg4arfnWMCz9bJB57DTGvftbFdWvc+K2XSAkepMq9cbRTYO",
-	"8cI/3Xi5G5DS5AR23yfw4ktr04u6EYJQdasYDj6sJxJ7V7z3r3SfdyG3Rw8fH61wpVXxMcxuCMImJtwy",
-	"d28m3CJY4rl72XkobAuuu4v1eQhd2OuKMc67x1ZjlWyiXiUPHlEdDcmK79GM37s6ugeWURVXyVM9Kv7L",
-	"CnmaaZ2pXx/fu+fp1AH8ezT4u7/+O+tiy9En19U4Yp5+8XRr91CWAfDtHq9Ell1Qdbl/S1QXIGaXbtMn",
-	"p2IJcB6EfRyzTJO4H+NJ6PfjyGdOvj17iRigNpt4LIWmHHIM2uCZ12oNq7YJd2b6aJmofgy/+XA34INN",
-	"9ghcgzPAjwrEpDn9GMpHcJZrjnwEj+7KhCBOaxjsa5PCC4AXluPbAPKTAHr14WBAxjOa07EGxNScASrq",
-	"ilQAV35XVQtkIKqYndzqMOFXF78P3hDA3mIiUZFDafAACnYyAEDWyNkCBX2TjdyccZ0vh5Cm285bHZIi",
-	"cHsrPOl8aUQrpRlNzJjis2cXZ78fPn328vT3w29fvHp78ew8jiyCmj3t5FLIhQq8RAgRUpvF/aNK+u+j",
-	"Bx21mdDlM5NFmgxhlO3xolriPAglz09fvHz2FPCKTgiI7kaadGJ0a5eBRN0tfQ9vRZm/5xA3uwNrhkSp",
-	"xOv0uOt2GC2EybTTRHk9nsDKwa1AmzU9cFMzqGGouTGtmUizpb8kIo1D3cIJYJerwQWgpabpEHDJNyLu",
-	"mz5RBfHQNZvDXsMOgs3FCTQuSZFwfTp2EVBOcLIuI+tymsJfNnm6qwhlGn7im8GPvi34+NQ16MbxTOim",
-	"DDI67hSgFcwE8ux1G2I7AK0sZpLMacJ8yvOUnZB4nPJjZKPUQt0A+gS84einnM9BSeSC9cmrIk0RIBYw",
-	"rqi6ZAm8xEvIyJffnH97fgxO9iyz8D4SFM+Jx7kyPMUoPyRnU640yxH8h6UTQpXn+ojnJecMEehwOSvY",
-	"IIb6zKgAYL8OWARa5sNcpm1cUJZmJFgCaiMEOoMdTCw4dbOpA99qSMP1HmHFMN+cpilKP4ItiBF/9dIa",
-	"n3GD7Nkk0uxJjMD/nKkYYJBs2rl0rBIwnmgCsJunZAZYqBYbEREW7bqWiE4xuWO/vBub3eaapFJeKrM3",
-	"GJWwZr3Ly7aNix2bvc7a5SxL6dgmJPoFdCvVsIhmbbsvYM7m8sos4QUcYI/fiHckLeZCubPjDmefnLNx",
-	"zrRFmEfsKAaPWWAC00D8xRdfxAggNZFFThI+5YhhVYPDNA/j7nVa/apZrAHoyAKXGeECpGcLDsr1koyY",
-	"kTs65XDiG418BH8aXrLmnzsDfIQgOI0lKf78wMrPBy+SeDUOaXMsC2C1DXnW3L5D/QIJs1wrhyAzpjsk",
-	"iaI0gnnmGtIoAuoUjqgy/cgxB7/ulVWuhU/YO+XoUis/3HPsg+ly/9qm7/W6MQ8l5771oAebz4pyxg4m",
-	"9jZ10FJULohi07kZ9QmEpQ3WWgjbDD8HtR+E1IHsNfjwqfnOt6EdbINvUDkrOOHmddTjWZsxAiA6y6Rx",
-	"h4tviMEmtXJ1Wl/xHy7gy3pPA2zYCqIROSRCJowkUrCIHLlYQCqIzEdcR+Q+Pj/hgquZeeEBfgGQFoSO",
-	"hBlXmi4j8hBbQgAuQFKVYtonT6BajQIotUIxgmDgyGqUk9R4jiCKy2w1Iu3wUcU8fPSrR7/aZLb0haQC",
-	"0Rty1w3FgxM/l4JracXsGVca61ZRxKL/0EC7XZs3S8DWCSErx2dvRMwpFI2B1dNKJEmbxuSeXNP8/liB",
-	"m8++19C6Fq/lc7QS4+blcA/uGKS+JgNW58sQ8e4mA6oVnwqqAUXCr3JTlNLfpmjahpuCwac2ELZhTcKD",
-	"UN+RXUNS7QE1QtlPBGIT9QrB/1gw+7ONJQj63S8FECzduzgY9ntNgdARlFuXBv2cbiQAdicCt0MS3QoZ",
-	"W28W1vnyW3/BPrdQuK5U86aSQu2O7yXG5rM/Dp3Xfz2d/7BunfdMFvdLEtHtvFNm8XYOyXTroq4n5HBQ",
-	"dTRVtM5NWtfC1j3rUI2sBl+IE1uzXDd5IrqxG9MvS9pcLvs9LnYcqy4MhMBf3ePDmg/APmhU3OoP1nFq",
-	"YfURf6SufDZAAa/x0LW7lkG4BL8TwhqO6PjSRcOhi7lbMhb24EO9mtDRwbsLaX7Wd+2T/LhyboZuUvRN",
-	"Oxyjns7pmGU0Z23eOocUFDzora2qGAH+mxR9YuHQrOdgRhPIKK2EYAwGBw9Gk8dHk/sPf/Wr0f0HCX1E",
-	"74/Z46PHyYAN2INf3X90MBhMBo9+RelgRB8Pjka/OoBwjfVGno1+0uAcRP6YVreu8bTb67y6KF9fXLwh",
-	"Hne0diiM6CDzxOzQYVkruolabBfC+hmon3/L8igZn8705tWEbXqHD6/SzsD2bnVG225VT9xRL8Tm96yf",
-	"Yaf718+Cfq+rn9lLd/v6mZvT3yj9bMcUgx3vU9ui7aji7IWs7rCoPw25+bBu/fZMMW6DWrzzq9rq7f6F",
-	"ImpGcxaWquJjFpGcpVTzK+aq8qM7BN/izCggVf1jQwB06AnpDw4bQp+fSKHpeNsTnXAx1TS9HLYlbHaJ",
-	"vcRw58PnLTGYbE55PfP56OGDDn50kLlWINGizviJ3UOqF2w8o3ooMybwtW3WIcwm7uA4dINrPnmwizt5",
-	"YFf2cv21go7ulU3cq77/+WU3u2O05bTwvc9uOv5sbzkdfO+zm871b9yW61B9/zNbj+1v/L7FcOj0FsTw",
-	"st9ri+HI7z4DMRwGsvfNu42NU/uSm7G3bQ+DZZv1FKn1OVIra2L7bl6GQKCvCoX+JyPX2QhQM+P4hFBB",
-	"2DzTS6hKjwXplbNK4HMQBbrEWqxQYjSI01SRqzvBM25m7SOpbaGpWM1V3A/BI7Zx7d4fDFZvEE6m0bDk",
-	"5tVxJ3cwESWcpsMsZxP+cbMaZE4fPLk+tGHaQeU8w6d+jlbAa+A32hufwo3xi9oSx7CrTQp63TczhE5v",
-	"gRmW/V6bGRafRwSpn9NN2KSuTQi28hNvQSI+QwyXPQcK4DbvKg1sx0N+PgY3ewy2pPQf1u3/nmn0Xunz",
-	"UzTOPSl9wNeXatucybvISZ3zXbgaqmrHAUnY6Pfdqc6JYkPN5llKNetwBHlSTzVp9bZWWi6ntp2YUd3Z",
-	"/Uob1b73LnQ0dH9N2aN2TW5dBKnP8Ga8Y/7qdl+KC/ZRd7wMGyaxP61750nWyci6Ft6YZ1+VCMq19WkG",
-	"DYjt8GIAs1YkozmdMx0klxDXSCOSwAYStEUafH1vbody3CLVgD1v9Ipp9lGf2JzfcFtjtGEEe2ZtGO4B",
-	"TIMFPJYZVYRqMpcKFN45FKsPoEKURRXLp0yVyH222D8YQ/p294amjeG//ct/GUfkaBAG/CEUCcQNuhbs",
-	"KkBukj1iriYqV1BvuQr68qd/9T//x3/z3/z7//vf/PU/+6s//eN/+u//z3/11//8H/3pf/iv/8N/+S/q",
-	"KCZHD64BbhaItI1LbkQ1gqIaLLwsMK8s/mVcGe+Xj3rVfg8PHn/4fnDw+MOPg+jRp5a+S+F4I5jrNnOS",
-	"4oYwum72BjQd/Weuwt/ug/RFAtc9DP08ZZryncJ061nNG3IX6zff1V4LGmldDDvIZttgM/IWif8gjY5T",
-	"CD20GWPxMRzTOmKHz4uc8FSznCiWsrFWRDTDya0Ku5hK31l6eW4exz1ukFxaIotxSvBjP2d0PPPTWY03",
-	"ztlY5onqWuyBqibb4ClR2iiDZCFzhL3IcjnN6VwRLckop2I8I1JERBXjGZgJzWr2hdRDqLQe9zYXGYae",
-	"Gzf9qln92cW064/OVgmR7KpNb+qsAwUF+zsk0mOHYSl5O/KKntG6WPvVKKDLvSsSZa/X1B/weN262gDD",
-	"uFbmS9fMLsjEC0+1S12GYOMSOkjIhA0T9PZDlvYwS6mwcERDl6ntPrsUbfei0jQP2vGPN+U8ux8bK5+D",
-	"YMbnzAhlJVgFJIdbuRvywSFR/MTQ6UDOQrGOiYQkkinI+aeTCRtrqD+fMLIAVJTYDnZIdWykLcCXKGPY",
-	"+52D2LngmlO9+cBUwBSHSZG3lLi1yUAlW4JRz+kS8t/Xwhc8PHr4aDPyJmwOF55vdyBl5uh1meNr99wn",
-	"e36a0Fvhe8OnpGAETiSZ00vmJfDDwWBAwvKpityZ8CvmEg0M93MYAlLgR3sf7kK2xUMjBzrpWpE7pp+M",
-	"5ZU24cGM5UqKu33yWjBsEY5CuqBLhU5TlnT2csK8qo7OoyZHZ0aXqaQb40/e2MesjXWzPl3O7dw8jzh1",
-	"ud7qisFRs6/VL1bnGxFkbXQ4WqYVWehhzuYWbbr5OoyYXjAmCD7HcnXidQ88CMz/5LSn7e5KY9pVY1Xk",
-	"bSFTHw5Wz0GNZTjuXyZ/eArfyDk+ZinlYo8M33QofBHN/bH8oN/VFK0Zo0k3VD4gplNZzVWi6jLCcAiW",
-	"kCIzci3gvHQTnKH3IVfDuUX9WjV0JwVbJ6tuBqb6mPGcqWu1wdUwKVrGJ8WwEOOU0c2EXby1DxoKlnOZ",
-	"W8SsDhltbRpGPGOpU2IQocZZaCw+TUYLBeKEk1bMaJICi2Vhlm1KNRjPTFO9CJFYUAAZYqZaDySnMYN0",
-	"LqjCpXXaGRLxKzY2YzgP+rVfQd7uS9u7/e5rHIT99Ds3Fvv5lTx3I7LfvAkH5rpy43PqddFCwN/NmChX",
-	"a0EVcY+TlCp94vHzbQ4b1P8zz3Wm47770XIDKqPv2Y/HDKGxTVlolrSbXOF3RRI25iCqGcbkUg7pEv70",
-	"nZxghPuCK0aoWGJUfLLyOG8yxTokfLUuyzGQwey4SkBJwJ0z5yRyImmle3USijNGJvVQfGMqQJIrF2ss",
-	"5zZntLOwgUfpO84WTWpMN4DaC6ouS3haVcznNG/ZaVaSYcIFmATUBtZ/LYRYn4xoaUc5PE9UPWWrkMmA",
-	"OPnDVu51E4cJrDErDAYMOy0Mhs59BgY8dkIoSaQmimU0pyjA2zKjiIQoiHSa/cq6rUW2znI5StkcbdxB",
-	"f9qZr/FqW5xw7BeygDdaYHB+642RXyOC1bm1dm+bVg9o0wldNlU0JRnNNZYNRaUMeTXNGYBfWlJNRsxc",
-	"EEUslhbayJVEM/2kSFNi2id33l48uUtm9IqRjCplriIXYwZ1Qgw5Mk9tKA/xcLNAyD66YIr2yXBFklxC",
-	"WR/A4UTdkmug0tgASyIjWlPI3kEqqozWesVzKeZGJZpRReKvX5xfvD77/fDpi7O4kYpdMpa1LK/duHA0",
-	"W64cOj1w5cwRNivpZ4nAtn6FMcikXy03299qvRuV1VRO244PrKqbDUwkZxMjMYBuh2VWzFx8WjeCmIKo",
-	"jafMIqtijv54Bv4dX0OGJdMqgD8ezCRBYXEEfUZ2cyFtCwdBNYC8/wRr4dd+uOCJnjVsuVwEq+GFX0wX",
-	"o+Xe9cmpC+KkWZZyQNUrf7Z8L5FgPWEfudJkyXQgiOFVWjB2iYB3etZo5AEDssrouIWylb+bwb6RSk9z",
-	"dv67l9i/u+9zeQUDRMuOXIgS2RkbIIKxBOlelvMrnrIpI0/Onp1ePCPmOuo+eQbB0EH5Lde40mapFjOW",
-	"M/S79auutEf3t4NrXKGfL4Rm+RVNv20RNbj9HaFZjRrr3YKYxifYRw2VjeY8TXmlUG3LYQIc/Q4lWL5h",
-	"y5uxsXdW9lvCpZvs4TYsbIPt+xv2E0TudpLAzOLdJnjJN2zHWMjmglsgaBR5ZtiQK0MHcLw35IGtzbM1",
-	"2fclo0YJ2lCdYiLzwGplyTN60KnV68N6FW/OXj95dn7+4tVvhhcvvn32+u2FL1ux+SJtW2bjJTAOD4xf",
-	"FxNyuXALbFkMV3Dt8UvFjs0UZHZQZIbDjmWeMwBMJncwyGG0jO9GAE2P0B/kjmBTTPyNkajbQH3DlmMH",
-	"FQLvAIMUCbmTScUb3gAnvn/DSq2uGxRRHHGyPkiLon9CpBEEMpZjgZO7IB2UaPe27JIid3yHg7t9copN",
-	"K8uwzdiCeqUyTcAkTwWJLbnuO3EgrjDjYzT/yYXDljeM2VkHaTAlZCGqmMPc0rScPwjMWDwfzBGAStzv",
-	"1S+P/aENZhd+9L4Eh0LczZ60VsuGRakVP+hi/dkOIrnbQH9SDrG+eo47i6iXS3lp7z8OHw4dHlP3lQO+",
-	"N0eLJU3z23yhU7kYqgW3QX3VQT1vPuYAli8IZIqKqTsYNvyALbx6tuNoFjQ37X4OwylBrncAj/fn2F2r",
-	"6vQqS19BPbK9wqXZKCMEBHl/BvOQC+xTLMB+b8JJXpvB7brKcTD73r69Rzi8dME/20PUdyqWBe1vtuHU",
-	"hS5LSw17R1jLiMxkkUdgGDDEBVRApzmjOPYLdKSTH6RglarjQmIU5ApvzdBStHFr4GWjDrN8aIax1Qs4",
-	"/u1eAf222xuf2jZVdYsKv8aKbEoN2jeS7Hbb8zmOfpuz8lmOv/vB/byG33yLlH6TsyvOFk3kH6oXVXjb",
-	"qjWqxsFyudiCG3Klz2SDt2WF1uNIbPMf1s9kNw1+wtvKf6Vc6WPy5Py7iPz5y/M/N/Lwb89fvwpFuxEX",
-	"6EdZLSE0Y6wlUgR+QlvoQuaXIykvw9KaII5zDLayxbnqSLdrbAibfBQp27yMe5MLglO4X8EAj9/qBFma",
-	"NpbIxkJ4GBwFZzJ0LW68G+yjzulqs698WIXVl2HnsdQW0dLwdt9Zk+qi1LIJxgJLj6Hm5hRxW0bRKPVG",
-	"1TdHy8oX5kTYnIwl6nemqwStJfPM+vy2ogMbg0hmaF4IRrADwEEOAeW4Y2413FI3bfq3bV7BWBVQTSbG",
-	"QnHoBYQQbVuTbeRSMiDIHqzHT2ZcMMXMC8/ENOVqBqghp+Mxy/TBS1sxfzVqO8B/PSrH1FwBKA4j7OIq",
-	"DXCugyuW+0cgUEOHH41ax7Tpt8mf8K0vrbOjO9JIpMMfLApWS0DcD6UxzvtR4t88uyBYr/vwHk3mXNxT",
-	"mmquNB+ruNmdAu+6ir4C8Z/L3JhTxem9c/PSjPItSjgHyG/3fnnQUup7QbkejnOu+Zim7bV+gbIHfmxw",
-	"VpPYvbjeNtqxzDsMhc1ZPmVivNx6LP7NmxuMtS6sG4o1nLixQIF2khcpUySGNsxBiWtDte3G1r9Erxhg",
-	"Rp9U3YDXn0aTcPSKLfbvzLFFEVf38ZItKwAylHzFaA5VmC8ZOo5tSl1GlYL8EjkhX1HFx4QW5rZoSxH6",
-	"W+A5r3Ei2cKC681EuIb7EyXsnu1TiggMMSsb94YqFSLIU0ViNMjEhppNmfbeSJLRqSukK0UZJgBfd7FK",
-	"v4L04JIY0vGcbV/GPsTAhEL29S8q3/WHBx/uVj+2lbR/JfUZo8nSxuutnIQ1oE8tkY45U4ZdxcdE5wC2",
-	"CrZYLBhMxjwfF1yTUc7oJctPSCzk8I+F1DSO4G/wi8THGMkCxgQC5YpV6XHIwU+QkCI7IbHiKRPaRlbS",
-	"LINYEiNA2RrGKdUsXQY82Q4P4yahZ/wTOga4pbSambwuZtKt3plv1H3zSv7Otl1+89x24dfcduUj9Gwu",
-	"eatQcli/DuVr/v6vyTQL4+afiWQ3hWzEf1gJEu9AQLdAjIugD22lrnVUwpVnxFglNjYUD8PpakZgV7wy",
-	"OoyOovvRg+jhh80FKhp3/Bn0845yu9/4+RxlVP/5OeUYQYsfn5iDm4bfPLMuGvu6nDP7yofKWj3asFC7",
-	"5KqUAZP1kpYLnFVEDokVuqHQBwwsIvfJ2E0jIg9WKleWV8yv8q5rfM6CBT5nweqes2BpRVJZV5GcloP5",
-	"UL8p/khF/gT7pdh0V0yXRd7AJksauA4iuRtcceebu9/sx7DnvbsIws6/pQm7ZhXIhCVFlpr2msKyL/KC",
-	"ET6xuUFB9hQEhZmznuaGajfGJuIlaZA0UEldzKS5PYYvjXw8QWTkjgkFAfFSyIUgS6ZPwL1PhVqwHAJv",
-	"VRhcbZXe7mCUq4e4yb0VPDbcosy384Y2lOaHo0wWs6UNmoBwUOyHJSc2dAHDFrmY+mwmh8UJb3Nh41k1",
-	"U5rkshBJp+rgnQLCKzlkNjC8HrdTW5YoqD1WOUqVGG7rrLUHYtOpvgnnZWUqNnT81p2Y4aDOHLZqQ1oT",
-	"1mpfX8jdyt129U8s2iufgM5JuL09jQnx65OSGpKQjNxN0+FcTdviMrJcXnF0+lWNZiVB23hGjQox9LgV",
-	"a+8PqI6Qu+nukKMfXTrCzCEPHdEhg0kxoa+VhNXt/vkzUWZlBAkVDasOS/ALG96OKTF4Dnyam7PQQ6qt",
-	"odnNaRt83oQv/DWEqmmbZ2QX3OgSI8aEp1zdgoZ24P1lOoi7ERWiUm5ikBPidqpynFbOsJvx5ku6uzbQ",
-	"kWPsINbvmPsP5HnYarQZQzH1Xyiolg7ZLROfax8w/lrCdZ+cOqRpMEJ7F/8lW9YiqQ+PvtytlkclCbLm",
-	"j5B6BmXaMOF3JYufBLIGeAoCUkFGS7TMgqkOeVP3tH+g9XkhwBS4xppsbyIGq4rqcFehC57LnIwKxYUh",
-	"8QAL9dBCWwVwBSgQ2HdMW7FNKe/P6cenFlcgtpEaDtkgbKD7LHfRpbbPb0eZJ6yY2lDckE6p8wlBikN1",
-	"ejRNnfMDtnOEqeKw0c3L2raGNh/9DKSvuH8DOeQ/Rfr+cxAWIV0fYyHpJXgdJEmlmKLlZ316P4bCZikd",
-	"sxlE2ioSyytDxeYshqCeuHKcMF8m51csQa8G193PUZhGvzl7flXsXNFUwwT58sgFHW0m7behLX63b7/x",
-	"yrlqdrw4EN8ID0QSChBA17kg/+4v/7t/95f/FI9NcHF0+H4dYy8iLHV5rx42zyg1VWC7v/5f/o9////8",
-	"V//hv/hX/+G//d+rTONoxQ68TXUoHHILX2nQdm7a/hORh0RBcq8z0Nyc0S0cfmkZquo9zkRU13lhKOGX",
-	"odGoZhFd+a5mmGvStFbu1J5Eop+wQEQoPO0Ft6GrgOEJvMe7MZTaiBeRlYkM4wSnm5GZuTmgyDLhVBZ5",
-	"a73ezUPcyUYSyhSby7GhbWdDeEZWSnnA/TEHqCv+3edpslkVinaKzq+oug0BYxbTFB5ELBRM+1lafa9b",
-	"0Wq1mbX4MBrUqSohwSF/cKzDwyo40IwuSna+4V7/hIayqAf8gSUs2fa4hsJqR216a4D0Lex4TcJWSf8C",
-	"HdwbXsuZ1xXzKhVbOdWVTasBOcCZCqyHnm5sB7we7tVFAPm8yqB+Up5zw0D8TJhj3FJyw1s7Gu0t5W3d",
-	"eBs01+lNlc5ul+jLk4f9hdj74VT8kXCTv/5BuD2/kRuBujV1wI1gV6R3f6Ar4vpgY3zvdod3C1tzUKMh",
-	"TOB/ELXfgA38qgpCWI3rsr3ynKCdfT9Ki7+R1UXfLqS6fs26n5TbvCm3flHUTTqlwlmtTSjAljeN8Tub",
-	"FkHT9PWkd/z9Lt6x+uQCQ9466OTVO2RDuJ39uGJjWjEQ6JmFHKDCQnCWpi0uxmmBYsXK7MvihDutf+l/",
-	"a3ALNqI+bogjrxd36GKSquvPqtmhD2aFTUJlA60CizfaJEaILocx8+bDnBHIuUnRQtBQwWfnow2TaILG",
-	"kDkbtgUFuEgD85ATkFeiAywYALYRYyjASTU4u7IM937kyafYhQykqT198821OZxLF5d+0+2Dfbsd6qjc",
-	"au+NNL4WryeTEEMalEQ5mXSMD0SF6bV5yf5pXoWG35ZglA2e77FFCvMVMgqBISILCx5IPTqFUdMVE/qY",
-	"CGkDRwAyw6Jd+q+A1EBeOd6Y3BChQvdJDGqMQ9i3rXovE7gi7ECUfX9GFckL97o5ovZth2b5/PTFy2dP",
-	"EWvKvJYzVaSaKLoMcAZloQENEGYHY10xuNqhWeODg6YSie3UfV+MzAKO/OixHYzthUQuDzMEroMsZ2OW",
-	"MDFmRF5Z9Ar/sBmutduCvy9AA0wZvWLKbIgswBKVAo5SwjImEh+mYEeJVImnaRUAsV8JRdWQnWbm0vFA",
-	"+XNzZt/1XzyHRuBojZuUPusS2sI06d5wuuKNKHPrY7Be4BLa8CctcXMtpNkx0UGIltvSLtFZ4BofOtK0",
-	"2aQJjwdEZuMbSKWvZY2x3W1hW9wN0NacfX7F8mF7lAKGIw+72YfOmUgCuxBrTDMpoyvMA1xMkWp5DP0u",
-	"FSauG5eyJV5n1HNyW9si+d9bLkiN6wQbXL9cUeV61ltu2LPq4MLwkXDn3HZUzkrlNtTPehhUUp7pjekk",
-	"huQ8cYbXWv6ul4E6VRFBL85WTw/zxsJmNmhozIQ2ZEJOiM8kJFyQWEtN0zhC/+7A4mFX3AOQvFD2LHxF",
-	"tU0bH/Wg8U7TqKurtZ3HhsqV8YGFtemv3ZVrK3Pl/u6uwZWj2Z/wGKzAfqXG8Z6tbabHvUdn+05v4HTd",
-	"fsCqGcWOMXDXF63Wze2dzJOHg/AkbGehMG8ZiveOPZlR/QuwVcyp7pNTF1f+6P6XD8hoaUG/f3v++lVE",
-	"5oyqImeJh5ZbzLhmBAFMjQQOoVpIExVZ5Fwb7s4FQO3aaLhwdA+DshDlou8Kym9P3UoZwB1C7jxvBcSw",
-	"FtMD/maYRKFYCLcYevMAlHqst8KRDNP4frl+fIG81q0oB6oXzRFmoQSNKh4i53vusipE18Shm5zjCkPt",
-	"ch/qTpablajWUr39Evb9EvUgYqEtCpt4EPMRm9HUnn6IqSV0DGHXNafEBicJlhPajuryMlqkY3wn1PjC",
-	"DMttxTL/buT7bVy8K5Y3g/asLUvkofWnRc461qyoZIVGtWLEDRHPtooDbpvtCTFYCc0daBmYU9LUPs1h",
-	"LJt1X27+GgJwQBN0OXxfIp3i42GHbnC7gTLKNGFKDwGqoBXmwOifiNvijFTWwWXj+5MCQ8DNM0zhD6ZF",
-	"ltjUb0g28eatpGBo26qM32ekWCsSApJzRejcdX0UDQaDMjowv3KGInC1YY9uEP1GZaRlQUrlJKeNccUX",
-	"MJgMSn6aRSotX5BQcTiw3yu7M4XQPA2HaZYEJmqEAr2QZC4djmqbxlcdwTMMGHTGwd1mxxtcmefFaG7E",
-	"jyQiNFXSellKr4APW0QI/906loVeM6Xzt0+ePDs/36XpurgKBuZCr08h617QBcCFRZ+8npQHNQqXCMyz",
-	"WPFF0HkDDLCQeoimta55gV2fXa2RCva7ssM1Ux9WhrW6CJgKdDRoWg0sgYAOFzTOmsuxRVJliJhQK4K3",
-	"qsZg450qd3GbcKI01Ox+PQk3CtwzUVjjC063r3dhQa15HuD9cyDmBRbXvoZhJkOr3VCwBvioN89ePX3x",
-	"6jfRaiaWhTDuZuBzfbSIrfVeqJDoCNmqj7IK1c1bpOpe0WDN6rOrF+qqW3dWD36tcbTKlUzfHbNmfui4",
-	"Qp1Zl4Sk6V6tk3D2KAE7mWqfUvAbVx6kwZGybOavEE/zA5CXhKtLC0svEvaRdcQatzf5ulX05OY6mA7M",
-	"yXB+s34p08wW69k5QBpuvENwbaPHCV3aCjxOBioL1tR7bpLhLWXbospnWanIRgLYJnaeJ0KBblVpNCj9",
-	"RBUi24PVmYrrLjpXQ1fkrzXKwMmtruYCgrUZ+oDQOkYE5mLqqoiuKv6QXdq6sU3lptq2D6JjNibLwUOr",
-	"0JjueAUDci1WFiKyV7RyWqo3o7qLlZu3lhrs16jru927Zbfa8zXNuyUtvXUb7xsLwdZi3LC/9skLTeaF",
-	"0ojxajQzEGngdNvordM3L8glWx6TOL1UczWMyURiDWUyWpIH90nKtGa5ikjCp1yriMQHNtNwGPfrIZQ1",
-	"89nRFrVmzKT2EbqmivEMcNL+7EdDTV7ROfsUfxY25DczKRiCta7u61O7+tAnFodIqJoxhTVTsFIELhlJ",
-	"GQXXdPzL+IQcHhItjf4wntGcjs1e9sk7O4/4l7ENy6FOhueCzCkXqenhyYwL2ienEMWgiJrJBaak4qNU",
-	"ufp4ymmu1RTBw/tfDgbwv8H6YNuqofX9+1/++vvBweMP5n/koO24pI0lylzVmSCQx2VXAVlFe0eVm3FX",
-	"TMyXrCmLnMUQ7NMnsaWtK+2au3XJMg35N3OZs5OSH0JBU3fx5tWQmTGyqZKN2w46BtDA9M9cK/Dpa98U",
-	"fHzq2nOL9XrywtG5Fjq4TrODh1BfQxJha7qj8mIUUUiatNipOWvWW3ZnnJ5DtnpmoXjvjiCzrgLpcE4/",
-	"brDBuXpWmJGH0hF1OacookyloUcgKS5mVEOpTyjEaHu5cXxRs1RTrjTLhzbAbthqWnFle6kAnEHY0Uym",
-	"aUlBLUA4x5g21zJLwuK9XJMp04o8GDxYU6p3iCiEQywpunFJy/JPZkC1FbbxaFOOsWuuRKKtuIfnsFQD",
-	"tyoQ1gWutQ70ctN5xxDrZ6RaPpmw3F8kgjEwxAg9WJO2Hn53bZg6P7MyJbmcrNfo/Vc+Gdl/E2Yi+y8x",
-	"DfkDrpy82mchGNshS/YqbJa9rkwwGEOTXxRfK1M+N9oXq2+srwV8xqa8Cd8UvzdS3ovz1+T+4aNHB4d9",
-	"8lqkSy/JgPBkKQAong4yHr3EhdD5spITaoiZe72sTpdwmpIsZxP+sSofPHnVW59mc3rwFx9+PPrUyP/P",
-	"mOGwX1E9nu0W7pBDA93lf+zQ9bUdFOjKDmLXzfsVzGt/NwbVSOh2z7fG9PxsMjGfm+uYw29OkodKwC5E",
-	"GSjhe/FeHJAAXt/lGhxXS+270tT2XHJlSWsfXg9jx517zJpqMbAAH2MfZ7RQutp6ECjucjaEtJn7KCSm",
-	"bKKxARsmsuH15lj5MNjBRcujLlbGn8QQbg5R5dghnwqZ+/HiyYO3fbFlw/WlhGT3Ew93ZCvSucWBGs0B",
-	"OjGWL5+xNCzt3/iuZ3rxMeTdw/UJfFnBPsL6ZjzfuLpQJbNMPI7BqYdlsLGZhKUcSKQ5DoUoP5oxuGRE",
-	"uxh2DPaZpTsV5NQiLsCQC1ZrqFZoE9g1WvTfC0ISIwAazQCz851gBfNxeoJbWmgdRwZlI903/o3IikDN",
-	"J9JQYY4TtTjVbvUwx8FstZGZBBnR8WUUZhVB679QRBe5IAlP7IjnjNzxzd6t5vSbCaWJmaKAuvkiIXfK",
-	"fu9iwkLj/SkVL7dm1UXqvxeBftQQJ+o8Dv4K9qJeGQxsx2s4hR2N0RXw7MPLcIJ7UW8cCCv2tEGuvN1Y",
-	"aCr85Lajo16GlCzAUYbPJdgvfHRJD/jpWTAh/Oatn5b77CaHny/KKeIXL/xEXQduuvi5AjBsO3VTx89P",
-	"gym7TpOV7878YnjSvRvzpVnWIQbsNMswhH0lk6EV98PFoCBMSljw6OEgNIIAWTZ6+0qYG/DyLsm/LYaJ",
-	"9dVQg8QlK1sBQWYiUVEp9NvEEReQl1I+b9RptipyjCgPHVWxMm4CXqvWZj57dnH2++HTZy9Pf++LMkcu",
-	"ocUSCsO6FJn5gBUJ6lFtFveP1mlmncojqpmhSG3eVqfsamnhUqhlJpZlweGsFr1p6TLUbTsig5qdbYQF",
-	"7ZK3UQ+oL4E18eqsRf2u9L2yKEcuzsMopT6KxZLeo+j+7ook9BqojOZzgDtVFTNXg8ugrtHmtFn3nL08",
-	"KgpkGQF1qOopyE05sg3RsZjIpyJXMwoC00oQHBTao23UBZYYlaCxgpUl0Zv1Pb8sIRtrN4NVOr6W5sC8",
-	"VL55olaCd7R600vPzENPmaY8rakbDQqAeTZQRk13UVA6q3f9JKkm9aV5bYH/nbXgT72bLU88jGPKy5pU",
-	"IBGpmaGIXG/wmmzFbPyAdtOA3TTW72845xbbmM6X37ZBgT6XOUlyEEGtfe7YI4FatuCCYcCkPCnyMCLG",
-	"SeLe0+8dwNSVog8VoxmA0QMwLHkxsZqU0b8g2VXmYK+IgojAXygylgJCSTE91tYDq9gqvj+M7kcPo8NB",
-	"dH8QPRpEh18OPkRrCoeEpX+/3Gi8rQZetTAgTznOJMKJlLLyCMuBmtXF+gsIwDznoqPUapo8d83AB2zK",
-	"/HmGzZk/T7FJGEOhG+0SYfhuF4glMCLZ5zdXxt8hUdelK3YJyQ8L5UGRwUKzrpHWtdo3ncRaZYuxrs1L",
-	"Nc90Fjow0X8nsKeod8Vy1WgrfCHMyit0CqORD3X8Ssmw2L4fW5ekq6+nJUmYZmOj6IlxkedMaPub6ncL",
-	"KVowPp1t5kRmv97ho6t1HO1e1sLNKsejciCjSlUiOwK7ZwGgmlu07YCtYKj7DcOALvceglH2es3wC6Q4",
-	"tx56YefTpS74nIvw28M6+/0Jb39wk9fnvDPxnX1051vWvES7IpRdh3+srUW3TqOvVJhrTu26Bhv5rPjC",
-	"9SnpOvJZTvVD+8HYK8HbP7F751e4qSY3LVFVraGEozcbN4Yk/IonvtABUcXcPY4PqFIdpcnSCdQn5LBq",
-	"xFgrkG6Gvz9nNB/PLthHvV2K5AZtJaQ3jetj6VaJrWOz8cxky7B8rqz4sMkm1jSx6ZwJfc5/2AhQHNgK",
-	"/XC86wAIjzJSjxRmJ6HVjeu+rcXOCFfX8HA6dOnOPNb0dyMOTt9z0y0JZrUvUnDOhN6/bzNczp2ROhsC",
-	"s9lHHTm3TEZzOme6IdYxUH+x2IvMvR5cLUdie3NYWejEUTaQisRqrvr2keFcKj38t3/5L2MsaurqWbmL",
-	"4jNABU2xCMFoCdTNA1ctMxaRo8EgIFfoGYJu7EVSQT+IY4VflzEFQfWDw0dhOZa6Of/owbWM+TsW4OGq",
-	"hPB6Rscz9OzNaFkEz5ANsAplLCex7yaOfBAUxF/BKsNOaldsG5pCnR8tH5ds6Vxsge/AlnmwsVzgkUPo",
-	"M6eBQXKWDR+NQzgrMwYXtYacxhtdCACqY0TkRQ0ScvU8OYcfFG7ywZLjGRtfMlscJjTuBENdUOUTwsAp",
-	"YsMk6zN8MHhcngnrAYrBm+zCNfFw1Yr42BNuVtMsHrhyMYDMLG4EQQaeS5unfMIhV/5Rt8GVkBawGB8c",
-	"Dh4cHWQUrPTrmec1jiZWioU4v3X1Bqwv1rprdYWLWkPAzik6rTWeGnuuFXraueNriOLZTAo2FD7Iem0Y",
-	"ahCPDSl3GLvZItjNDSVQ2skPZQToChbgIdCI+IrlHhAyjshD/DaEwsQ4+y/xhznNLxnUo+6TU9td7noD",
-	"iM1acSRqw/ilSJckMfTJBm6ZI/4LhVSoyKdmZ9zc+k2VA7wE83hr19xNFK+5/aIzShb5uOV6qaXSbI4C",
-	"YkiTS+mgppRe48JrK0dUR/EtzS9VEF2iCCVQtaKCIekuI1zElF8yCEMBQtbv5PMsFBvqAIq/2c0aW9If",
-	"k5lMExVKJz4Gxjayk++1HhMeXud2CWxvUqZLg9i7lNkek2xxCiEmGerLHDUXNtq9xrXr/Rx76kXV73Tl",
-	"i8AZbL68sCR8pfQ+TaGmWUWuOF4tl2PEKSnGrE9is6BJgdFPjc9B5oohLRMAwhCa5Vc0LZVxEHetGOra",
-	"GoKx20VLxBEpRAr16GoOJ+rzUSEbcSGquR44m17U8w2v+mXsiiBfqoOuoJ+rW/K9V1atfaEMAFOSTGh+",
-	"YkPI7Zd6wcfM6bPwoZtJnl6x3HDh3F6vYZtX3T6IKwTCHMSzYEgG+nK5IHOeprzM894BQGVEU2ohY3d4",
-	"e9vKIBM+3S5TzSWmuAMHHlGzGe2ZZ31yzsY50/Yca5mzhDAxzpcQ/WCkAzUznJ0qEn/xxRcxpB65asNc",
-	"lb/C8DFXbSaVjkg80zpTx/fumY/3zLt98h3m0aGUSMfAS7AFpemSFMLGdaJIrSQG8FGiYJAWhaP0tZZa",
-	"C3QeQc9GCYWAJ7sKbrDWHRQBbM+MJwkTLq8PMhhHzB5XBPm6E5tPQ/gQ34WeYqOLmWH3QbJaxmWb/idc",
-	"zripSSNVrTxnFbaUAbTMI9ydfhOy/VgKVcybQlfOne5au5e/UKX/GlPE6CUTZQiYPc4QiiI1TSMClCdn",
-	"k0IkysL5lAkz9vH+bndnF8eqo6DDzXalF/bRb5VN9m4BPPGpSZZELGSRJmTKcN3CFCvVmHTE1RAsrMma",
-	"QLCSMALIDiDLlgwDNklIRJIhkGehThCvuSKorPZ9yUXSxb7G8m/Mkz5QMIjEW/fqS/OwDc6Dl7mRNTe+",
-	"hU+Z5+ViqBbc+q1q0FZwLUcshfxOrvzZCxYLkr2ERKx/twPtxtdO+oEZ04LmwsKYrGyYqFyECU1ThUoM",
-	"V0gcoiAlILZg50GjMaavjY1Snlx/uEbm2bTgT7nKUrp8ZR51vkl6RTk0fS1EjJ1hspXudizPrNVXMSa6",
-	"w25kMk375G0GG8OED+yBcnCI2oB3CQs6VKuJ7ljvDSnqUFkj/vqplfb+3VxxJVz3JogMGuJThNIXLJRL",
-	"P2lB2dpqAToUJ8Y99WWJb9yhaNuvFtJbC2I9yW01CDkJMi9KkdUXpKtgWe+GcmZWcviDFBvPxwWfs78w",
-	"zzmw66FqtbvXBe3qRpdIVut3+iYLBIJa3gVJNfmcw3tqmm8YdQMkN6w2B1w2iL6x0Tgl46/KJZ5P2pUK",
-	"T0adAftSdRX6UuoVgZBXZV0V5lrDqLeaQiD0WJLcxBtK2hvi13vtr3JCazeuWR/bNTopkFNWlXOaZTEm",
-	"jJ8EmddmY1BPsaGezoENMZbHJE7lNI5InHAx1TS9NH9Lav6/YOMZVMiP2ZzyNLbKyYGaq7hi/KNZtmpP",
-	"WwvXSw9+aIzniHofDwDv5KDU5NzAGtTvKRP6RXPtBHRFtJuWVq3mfyxoulWRqiCierWar7dkr2IUuaVo",
-	"+o3lcyosoes+jgBEbvVZTEnasvrWyskbUcXe5tWSA0XOm0ifU9YaNgyVSrblMrft5UiirrI6AjR2XrSW",
-	"zWhQE1uORZlqtdWQ3RqVwcB/KOv/NtqYZowmLScm5Upvfcqs0W+rUfsycM01W7QVIZriU/lkGc5Wy0tm",
-	"pjub0zGyBZHQPDlYsNFMykvVsAQ1bmPbbKKCVWsABFQExObRKlFZ5Fyz1yJdolwC+51nLZTDMCJZ6PNS",
-	"/fOOlkfNAeMtSKvuykSeUPl+m2YFRLaBYP18m36+TZ/5bTJqQYUz4Flu2hfZsvhZgJy2ucPMqk3lzXz4",
-	"8P7DzVA8Wbq8kN1GujsZiHo6VZU8EE1zbb4DWMCUjyGbQxhZ90Oz6pA7k8b6XYXVtMvftLVOXGugHT+L",
-	"RzcqHlHtquKVp+TBpvPoKG7N6CeW4GRAbS4EzTsmf/ajJyqfIvJnPyL2H/xpqTT8bZPs4G+X9QwfmAC8",
-	"qGEh+MfhHF9Ea37fnDj4jF4D+8XP8tzPHOhvBAdauz9riC1u0xpUuvZlLicwZ3omk7D3N6/PL3pR7zfP",
-	"zP/fvL1o7PuPBcPU+N17tpf1Go00reZ1eF/RTUlEqnOdydfOl+m36XClcrpKadRMLp6UobwN0SyrlaTo",
-	"z1z0p+aiP3OanznN585plH9187M/OR1toIF+hE3zR5Nuw/XK2qwhNMvOt5jxz2bCny/736LLnlJcGzfe",
-	"H2ZDwMZkYvj2vBeZz19/g/9evGvcL3PHs1xOczo/dwvjWoPdB+NDzuHfhF2x1BzdxqZuzDCJtz282w3l",
-	"YLy3ab/J8Njn3rPhg26vmQ5fVm263Xx4N6ObSIj/OazyP/GwylqdhMPGOgnXiTv8TyI6MOp9PJjKA0+c",
-	"MVam/8r+8T3EYXwIHzvAMjJAk6hhW70p17Ni1B/L+T1JM35gSNyUiXs+8uZT+Lq65NmBqz9xkEnYopK7",
-	"bRGq+MYl6X528Yqf3ar+DQqe/NzWbodIzh3DL3eNVfzcVmzLkMNNw0dpc5/j/8kDIHcKOdwFp+dTqxS2",
-	"Y9n/Mm+mW+YCVLXBmpzmixPCJ1VggWWZ6y0LoW8i9vrn9Jyf5cif5cifs0x+zjK5fdlktzyKzzBnYQeW",
-	"vSlW/cMa5rxf29Yt2LXOGgEKACeH5+OCazLKGb20IN5VTGCkiVBdwpeWQJBnGwDuC1fAu4tciim5ZMso",
-	"5KnQhi8rgYZ6QEqi5I+F1NQzwUKxhBSZy6Kc8bRChhYyv1R98g6+RwilWGZMxFH4FBJ1Cy3jgGxiAM53",
-	"ZRXjGU0nQ/uqg8NxE4bqMFKwEqnBQqeTcSoVFDk7cYUMiGkD6i0ihwU0BcjcpgoA9g2DtAkZcgI4DBMO",
-	"AfeGY8RmDWK8JHHZus+ebyrDVDmipndXVa+6u1/LBZETbanoyj5nTLCEKO7oPKZC4TQnRRrgZHSryK/a",
-	"kOMcMtsvFOKFR2TEplyYUdsS1hqLqDUifNRN5mbcvajnd68rjDJT+jW+av78mqYT+PjhExQo4WnXxJ46",
-	"mdGY42EXwDUWlfvSfinPN4Ow1DBYKCKwwF0xIpaQIoQ22BvuSoVcr4oTFcIBN3QywYOeMw1FhLw44SQJ",
-	"v71mEnIywaoysMrdNhiH9Fr03OheQyOO/Nmm/Ni/42zRFGothppesqaQkBprXQ3adKeoASZfJNWUtF8o",
-	"j3JhC7sZqoGQZS7njjGX8IUIV61ZmSsjWayBubRYlvXRgLi721DWQEPPlmsLwixmy0r9IioMbzDrv1JC",
-	"TMghsAlDNoUcQqK9r5s1pxyICTISI8m6BH0F5bMAkqmEfytLWslC51Rc2hJPjsNgCt0UkrIMbZa5BkHS",
-	"J4Thy3TGqKvnZF81V3JGk7IEJnIWB0tmnwrRyzIp0xCRClpGFJgh3vlqD/hTUCgNq1A19LI6YCz4uTpi",
-	"s+iZhIpfgGe1pj5o3CfPZY5zSxzCKQ7EK82FSzh+L0gl57hS4IrntrKpUdCdiI6IWHDmgHFVC085qqBs",
-	"JUx3JvBPOBKQKZhiEp7f3F7Ug73yFavsynYkLO9mSyQl72bLM9/5u9nylfyd7R4+PLcDeDdbnrsxmHeD",
-	"YbybLU/tSN7Nlgi485Udyzr51ZOlFl6ir1m1par9AuQFZkzfbJkWDz0adXak6r3XaPGdXk8ZCEAbG5Yq",
-	"L5iryQSJ6ewjV2CYSl0m6ir32aV4C6B9DjdCltoMaZ6mZMQsGJXHboyNMBLX9nANDneXSjH20U2lYrrp",
-	"jhdUXd5ULafW8jLnTDlzcFu5tIbrYMiZr+QcgCbTMSAU2wqtHMBg7XeI/paDaNcFcaCKy94yBvsQLDci",
-	"ItQGszoS8yhN0+vCTXorjsIFhHJqDvPLcAWlbd/QoRtTiZ5j39sZkcHsFWA2tpCs2D/wAktHYu109+XK",
-	"1s3pEv4MidjmeClbF2Y9Jjr6TdqTfwx7AoLaOz5cCfxzb9nOarU0fGWyYK8qa7PmzO/muwjTuW6splK4",
-	"Nls0erym1Y6L6qezdqH2Z0dSrjLEHg1JZfn+VTFDbSTTp/CUb+VT1LPIwZte/BofC9+cS8G1zK3deO28",
-	"/ZPh+1A2a9OrvzMPhW+pDiLLPJhhbamxU2ymMoVyJSK3lus24AkC7F83pOvnXWvdtdal3+cND9Ztb1c8",
-	"WIedUPERHN4DIrcYt+jcmor9g+uMjUGZhqMHm4pIVMYRIjZvGkrl2RsdRYgm3TwK8GKvheqHIYYNOXvp",
-	"9cbpwKWrO9be5uNN+ay+wfrS30Sb9YW8RpstKLINEM5OM4YdCJBsPVhyBci2gl+rynKItv3IRV0gjNac",
-	"JwKscW8vnqzdy3r13cPmGndhgYaf6g4+2m4YP80V3HIQHW+gWgmq2XgDwVipSi+Gt9tfa/yNHMi6XKtj",
-	"f5PzOc2XYP8b0fFlkR0TOoeizgDva+1/3lIHswCb4x1newhjiMxWgCVYITjU3chZ5KRipUUATaNKO9so",
-	"oICapiJnGRwtraEZEPFXDZJW0eSKSBGBERJttzgPMN5G1jYJjqq69wotnq6CAVjbEEwdUKSnuSwyuzXy",
-	"ymiTRgkVsmaAxaIW+HA4OHBLgrUYl0dKktJ8yjxO+hqLMzRNbas4yim/MkeELstwGQwuMfOzjhu7kifW",
-	"4AKrCnvlIlWw7mmwtzUTrPUB2VisPnnJlQ1+At2GJUSwhdkymHREuEhYZt4VcLSxy34jol9JVR/3H4eU",
-	"9cB+sZK4du5R+UuEMETjH9JtYMI2lazSVHOl+bhBJbGGXvQudasRahOhhoItyvdqpKK8L2Zp3zx79fTF",
-	"q9/ALgO8oIDCLBYVrjnipL1frAG/Zc/g2KbC9dmxx1waod50us0COVS77u/UawKsrHDz7BtGWO89qu5w",
-	"ozDrj8dzPi1yphrdfWOWpo0m2nLBR2xsCOOT01dPnr3EguwdVgtgkptahkAu71mzHhQpL08IhUL43GJv",
-	"An1Q5kRBZliHLispiNVOz9iY8QxL1Dl/vBsD5QlRsmMXthLzMHs4aApLBTEHOAUX1tI4o+kkLLat3IJa",
-	"BE5DPrHSfVRCbFfhWyFwFW5YUrDdYEfLgT9+WHX179LE4x2bsPUdOpw2X/u/U/AFQrYO25pvOnLmH2DU",
-	"+LbhZm4XIC4SeX61dAH66uCIdh0Z6OwNQ3oG3Qdtw/ZmhTbiM1bDgVeRaXbrzQlwa+KlHT5ysCDQsUe9",
-	"3QoWVvmqIut2FJFnIQa5a7MWbrfLQdkOx1Zci0YYEuVqa8zpkowY8e1ZXoReiy7BAZTr9VSkdFaskhDz",
-	"tvVXozMZhTkguj8lGcFR70xC7Ou7kY+6g9gfvuCelXwnPEae8KzSiihggiEHqZ6V4G4FOxcsRzC1GpOo",
-	"kd4aGV3PuN9Ijm5LmqavJ73j71fLrzTrc2WAmXNbQhxCRGayyA3DSeiyYzhN3ZvcCKuwwZa3Iol8+lCZ",
-	"55kz6NaE2Dqo3vpq+jJnQ8Vy+/I6fz8+VdJ0l3jQQlVzvk2hUj+rc3yxCUhGsyyM6cPd6UU9sz1goFy2",
-	"5r/7qOAWzPcfbEhcQpeqEdVP7hjpB7sB79sJVBGr7TJV92H98d6jNblUlfZqT66fhZWJtpbvjEv3ZRyR",
-	"2Cq25k8fGGM+hAUHY1DcLT+MrDRjvvKSuw0q5q7YAYb5TjC4DWKFo1LiCV3QpkdoHR/2RiIUomwYY1DO",
-	"DXR3D5JRNlXNMXIEHBRIO1wuIO4YOonKMD0YKT7SJ6eG6zLzovPrc0Xiv4NFCam9511845CK1xTAqcao",
-	"lp0Qc9IV8cK8q9Y5oxnGD9fIx5YkAgl8A4UAOPUtGvKEtXZWzfnyrfkJdzmrt3E5kQ/s+4YW6oWYyNV5",
-	"Vs7Ej23ROUO3HJtq1JVvdIM2DZuvvlpNEFw/rZvdxs7H265pw8ne39aGykl96k3ZIE/zJckLcVwzhEM8",
-	"jLUv2bJPEKK7Ug6rYlYFoyKqmvFWccVN3rRC6Lw5wsmPGSJ08EE3EChBaalhRPiEXAqMkW8uJX2z0Xo3",
-	"H3mXYxhOn7yz3AR/jkorsU8LoEECQZkdYHiPW3n/M5jGudWcymKl/aZlaq+zW9kG91iosfWiLvShAiu1",
-	"rodgZw1vetY/DLXMcsRgaE/WtLawWaHW65GwMU+Y5XWVXCKuT7CcxoIrrNBascBj4jVWZGk8D+22icrM",
-	"QhndXsI7aiZzXzNW3S39NXiA6CVTLYK7cMCma3osg7htq3Yp7OY5CcMQXl/Zvup8CDKxBwMjBEkI8aaa",
-	"jCnmkFWKco7l3BKJ/haBwC5lo1GbuFaU6OrF5El4dE9sjX4uIDEOlm59FBmAByR8vPEY58w8xRIXN90n",
-	"MRBYqBwe5iSMS7LLNRFy4Z80and8bL5F0jyydrPEVVcPsisaGxixYVifNWzIebUpBGrmoF/593KWMeqy",
-	"CVwkKRJEV3cVysX7TIVqJX0fhGorxuMyjZgy4q07Kkgc3XByZlgbSzCpF/8Oi7mWS9eLeuXq+A/hTP2X",
-	"OI3NKHPuwAQFjqokvokFmzPXgEZI9XjWIUQZgvoxRXctHwm81E7RMBQf2cOJjasNneuYKrliIzEtNMI0",
-	"Vvjv5oDkHQpWekvTLm8tu1z9p+7Z4D0vuq7NWQQ/v3P9uleJPwWroypY98L79ZL/NhZ6EaS3zlialKkz",
-	"ZmfhAJmfMvOVvemgckL7gWaqZ2z3yGn2MWNjDRdqCO/sXCCxGiC+WxsIlrAmyW7F1ltmt8G7hu4qq6bu",
-	"NoTQ2NBRfgdkUSM6heXQ11nnICYAShN688AJkcLWdBMstUW99IwKqIhtE5+dXcFFrJd12bYQ455DcT9s",
-	"EBh6kU9BJNWSPO4mwgWe23WZERWJFerRO3ZrhQxalmXkusvmeMN2t4qQXpiHpcaedj4YOVNFqttyHc1v",
-	"lcKcOFQzz5wBwsiyWycaSFaxuQiir16MPhmvlXXbwnZR9WJ3CTUKdA4uxmmxisjROpzOZT6dR9nsqTsP",
-	"1y7luflBH+6y+dGfPqEp6mmmdHMC845lLPPGa/wc5IrS3BlKGFa+ZTmm+Upz0BnEQXHd6y5qVahmKQVV",
-	"ikzC2ldvRxMV8pfUM+gqS2mvwhgWfAyJTI0fBHS14i0LpCdfxlJjmckVBlvhlG0C5dNA6lm9EDUBpbyK",
-	"TqIpXd1IHJTFfy7l6DYnYLd02WCI0IL5/DZsxU9D22pnpXNv0/kGT1vNR2bo2tA6PTvVRg48xRb9IkaN",
-	"aUh1XObBGS7LgJKImk97Kyrim96KKdkxOs3HTg9YI9I2bNaO1gqRKC4mhU2rXO+AQKGxjHIEa14ojWI/",
-	"q9BJW83eVUVtia5GScB6+80Agp0gNgokwE5AbRymDJfWzNiomiDrXsOff63xBcepT75yMB02EEEHDeCQ",
-	"hVzANuKnYIKh8C7kSCZLUrryrxsrUJ7CaPXG1FahvmurdKh6hffnKAnIxj4N6ZazrpbbBUZl5e+3F09I",
-	"AiAH8dA54t6+fPH0xOp8iSLKCEmjJfGk3sXGQjtHg6P7h0eDw+Hg8Ovf/PbouwfvBr//8neP/uKb+98+",
-	"fPWrN4/PDi+2LLF7evAX9OCHYWuZ3cBeZab4WzlqSu3THUAw7eun+PCONgD3zqi5VEPS6vavF//2LO8P",
-	"ckR8dAuK2z5MJhQ87x81Cp6twXptfZYQWYZmI+RjBRtLYBp8x+55qlnecemf48PoeOBq1sJyfDa2WRr3",
-	"pOMqSsssuwax/4McWUGxU2TgnOaX3YTmSw7j6rQRC7A+AyoTSTjuBk1TuYDEdrEE/MJuG1AK604yygth",
-	"y4q7tQNZFJetm3j0Wzk6863AxvmGfitH566tT75dex+6sdotLwgeMaJYiobVRXg8zJGwd7LLetXIqz0M",
-	"kaMg/jz7rXdDtle73OcgWs3L+QFxqKxMTWwPD38bKS8JVbCzSCbKSLruu/kE3lS4f2f4tvJSbnk1N+VT",
-	"1i8qyIOYVEMhACP+zbMLco9m/N7V4T01V/fg17hPTmG7nMPFDMbuqPJ5ArjvdzzO3OBu5TU76fI9G4xi",
-	"+5cWFMm//qAMqSFSILDrDdi4QyCLDlDCduO3i5Jzb3UPA6vamW9GSfqtHL0W6TLUk+xXdVXpBm2O6159",
-	"Y5595cXi0qAVCByH14Ju2AGX1NtV1uOMwlO7GldabCWf2onHfqvh2E73Xg4n7Pea9XCccHnrBXHcnFIq",
-	"mnKBmoWMEDe6wi9VAIVszfFg64kb/f+d7Lbr2LMyqmO30Po/oCTfaU9WDgga0OxqbFjF/V+DlIrbuAa7",
-	"QeDsqjztcFSsAx4tiigyUOF866VXGBI5NsAGwH+bEqx3VE5KqX8tEhKKI2f48CqeW1WgXLttez6fez+b",
-	"+2dGt8KJbooN3SAPinoAzasaOUaOCKYwLhvwlMu5Q0XkOWZlh0ag7/0sDo9s073jXs7GTGCCif31y/JH",
-	"B8Tz6UPHMKo35sXXkxfwbFM53k1M1c+5bZ/2exT3fgzbAI8HTtGKyCF5c/b6ybPzc/h0VKYj3PfplQ8q",
-	"qcRWoRhEh9FRdD968GGzU7TV7/LG+3Lgk3eC2S8shrn99Nwp2ebDE58EBpqrxTZp2kajpNkPa/fHNvHE",
-	"v7CjWbCzRYmroWENV2vAmztpUedMJE6FciAvYSDvquXFPdQS176L37V+GZNevZ+GwYVrEE44Crat3c/Z",
-	"eOhXdrG5hoD7OSKjZS11Bw1yHmF2TpfEQgB7CB0ovoNBlilX1l6noKBNOPBONA5tA3P6Eanc8f2gwIwn",
-	"+eW0NoRnn5D4R7PanxAAGtHYZzJNWN4npxAUS8ZSKEDbkBOSMg0ITlxgiDA0GZGET7mRyuJhHJG4j/6B",
-	"+CD2bYB5RWWGtpp3OQSH0FwWEFBcCXgkX+XwmP2VCkxcIixVzAF+cEHzJUygX3E0/Ok//6u//uf/6P/9",
-	"X//Jf/zX//Cv/6d/+Kf//l//aAjgp//v//onf/3P/upP//h/w8nWYeSvo/a7pd6zoGJ73b+wYjt+ZUlB",
-	"ufblqv/Vv/jT//hvqmt8eCNrfCNSkiP9t6+t+1ndTAHb6zCuffGWbgPDx5s4T5f3sTTRpzUrvpu2e4Mr",
-	"3JB/s6H41t/MHahEPW3i7h/W7ti+Ket+qaor8tRQakTQMrTnxemrU2JaGVFVdbGfKk7vnc+omM4o382P",
-	"fu+XjZ50O7yUC/bsyh6i7gjhPr9DjFkuQBxfaX4badnhQG2yHs2YT+krbUgQEjViUyoshMZhtwjNUUss",
-	"WqEAe002O+HD3LDViPHJhI31ZkNRJnP9DJ81b121SnOXHMNs4JE+iTHvg7kCHmUocJmUDdWcfDIegOMF",
-	"OSx9EhciZ3Q8o6PUVemwEY9yQuh7EQZEuuImkMZCxzOWRETJatfW6eYy8gL/K4wXVy0c74wmNs4fEMgo",
-	"18qOmirCJ+8F1w6XbHECmQM+MBhsjHaTLS5dpdaGjde0iCHOCVwGJAXRtTaG2f4NMZV1WBGMarQPMw44",
-	"ZcHihQAm3fxncNPOyjHaz36g8PmJH6372Q3Zve7Hbb/wg8f3gxnAF8/8NMr+YS7w8W1lQvYJNyufwNBZ",
-	"na3lO3TEAFlXgsHhWFYL/8Cq+My+WmUeTJwwJxELfo7o+DIKTzpXJNhI14o/0kHATUM8O0gZraTR/m5z",
-	"Afy1XEc10GM45Flziy/eVMvRdWy0xegD5LsWZGvJeVPseRv5rDFFJGFRr00ht6zmFtLaq1zuNjPbL2T2",
-	"pjWH5aKau1JmI5dbDtj5yhcjATY1p0sCkbcr4Vmwa92hhd+qJi+iByCD8oa2OM64yHMzxBCcKCIJRTzX",
-	"uRR6thJYkdBlRwICWDrdHrX4Ox0fhnHtAP/YhPLjmmva5rcKPUw1aSpNh+N2c1ToroWNVYypKsqA944l",
-	"cy7A0KIgWJomVmLxwC/2hUaNo5TqtizR0j2yZSszqRomXJlhJM066jYlSLTMhmGW2FqyEFzGa6SYdNGf",
-	"3rrnquXZqwfghTDLpxDb0O47hGL2yTnm50PRb/t+7Mq92QKdWpKEaTbWIJLb+2nLYXeqerexLIvPR6nW",
-	"Z6mc6toOVHe3nPt2tlyzei+e1mJ6Hj1Yo/zc+fXxnV8fByrQ3z348Pffv++vflP5sm++vVv7/MXdXzfq",
-	"Tjiq7vYpO4uKjfehc1jbz4ervMm8tl8TpOlx7+ZH3+k1rYBAem/dAoizuQnrX0msa4r/FlbWdYW2AFYs",
-	"Z3N5xVTJekC9wuK28OqJr5ToVqOMuDXUwREaQ4UANsPwJsOkNhks1tV1Da5haybAVB74/BFsqf/K/vE9",
-	"PvYhfO6AzzMLR59RM4TelOtZMeqP5fyepBk/MCd2ysQ9P7BP4evqkmcHMsPdPABMLsPpzdi7cLKwstRa",
-	"d7d7bn/cL+BK642QTHxnH220xJqTv2PM0Rpjk69Eh7gieEi5IiPwJGlZQgtxHZXHGCqegW3IiKU2edkW",
-	"qstkmnIxNU33bxDafVNRO4dK42YDihwal5wUN2KpFFO1Mi3/dO0pC+8AJuZAUoREnrLVVWmyT15UHHSQ",
-	"UyctqFDKlMM6sQYgW1wzALza3hTZcpM/76uxvZC3QZT60Hpv9sni987exYpncYfSClayq9f8Pu6jfNfy",
-	"feNPH+42fNco7dVyzt5RrtvBn7UEgybhEwevWanRcUIGVZeQV9DvDzZp6O9kniDu9M1dPXBBjQtz2M/N",
-	"drssCMXHpwWqy3XHBdAT8F4YIuNuLljiaPAj6ieCnL55QS7Z0hBesL/Z5xF0FJNQHT1XDPIM469Oz188",
-	"GZ6+vfh6+AWCo2Y5h/JDI1d4O8eCFVi8RtMcAgbgwALTNeMvJzvTOgN7P6M5y79pgm499QOttAMvrDak",
-	"yqKqTTReXnLmyqDAg46Wxm9enwe5MPhjbOYNcSKmBXzbCJlwX3rppZqrYVlM1Em2GTfz+GQ2kFsUzBp2",
-	"/jfn354TLCKsyjgWqCvz9cXFmwih3WFX5ggShsD1XJA3Uulpzs5/9xI5iU3tULbGqLA6KRZ4UcBMy5Ts",
-	"6L1w2GnzKGS9uiy0DOXRv/jimbhiqcxY/4svyDNgTr89f/3Khf/O7JEBDwazjx6T+Mf3QHreY4jHe0eA",
-	"3veO37tqG+970XsgR+97x/1+/1PcJ6c2idE3axbhvbCWUKNam0ZjHDFWv5pwlibq2JZyh7f7aGi2YTVK",
-	"g/XYnGesCJzLaU7nQAVGORWwWP3gbWwxhhtiVxO+QoGAK7LIpZj2ye8KsxgZzemc6QrKXVngNZEMAZkS",
-	"Nk5pjkE00A3U5cBu7drY8YIlvSxdDHGdT2ZcmMnKnDwT05SrGdzBUzg4By+pmBamAWyutH3HhCdMaD7h",
-	"VnPwMI+/K6SGpH7QEZayAPskHbk8ftjcvt1vu9VQuWFMc4ALNtQTlYsZownL3wtC4j8/sHLlwYukgsMW",
-	"lLdVTMPBOq1EkJOHg/u2mFGY1u4JtSDxGdP58uB0olke26N5zn9gDg4ZJ/bFF3gQTgkkuQNWnMMPJN/y",
-	"r7AIEvwG7yHaVfjYl+axftCGmfAV83VHHpb11iRQt0cPyDf8K5KBAGd+gbJUqVxgwQIyZVqRB4OB35i+",
-	"lnJoHohtNxOZz52paMJTRu7E8yLVPKO5vmd+PDC3JL5bnc5gYEbqdgHeM7fi6OEjGI8hFmlqd91s+Qvt",
-	"p1IZtdk5HDicSDeesC8zDdOBrYyllTn1GuPtUOaEstIYuOai7fDOQBUuB7ZHlYdztlOHkLywq4fRYDDA",
-	"2GYrIAuCMkr5yGBA5mw+AnTIEjbzwdGRvbLgXDING2EZ3g33UzCoXmUbu39EUnbFUkUSxmxRrXA8Rzig",
-	"K5oWGD4HeaXYniNW2Gu4MUhC7AT893CrgZ6Y+QUH0B7nl5KCG9ksmJPhv/iCXJTM1ELPsNpxNS+NZGIB",
-	"x4PXEWARoRWfFzkoDvZBuFdmQEVGtHwvgnNtiauA2msPjh5XT+68GM/iPjmXJJFkYhs1p8NWgHNdy4kj",
-	"AAtJkPTl/Apg0AEdZOWN98K/ckh+Y44wjtKogIZWAw2/ZAkpsj55IpVOl+7e17oGKEpd5EJZsDtUmbwN",
-	"FIcDEUH996LeFKCOc6VVhLtj1CwYbeQQOs0vdrnNruBdiiogRcqtIs+tI6/6u49PNax4LIWmkFrDPmYp",
-	"FdhCBBuXGsrv9wTaQjxvQMkqRohs6WUHqAAXOjfRc282GjPKZlSYoxgQsfdiwg2xvX+E6+RXPULa5dk7",
-	"0muge4Zc80ll+etrDM4oZIncCxNPWUqXLLEsEE73QkL8BG4h9IBbkOCjx+TBx4/uh7LGZeb7coq0fVVL",
-	"jwPtfC1XNOXJezHOGXBDmtbaEUybkxVKuw8HldKbEmoGusMuBV7Ao0FA9U/szVZu4IZD+7tvxC3PG1D8",
-	"mRSp36naxZkYYZPYWhNm++xyWTLB5xyXHOv+WCQdWM0nOaNwYaj9lozYUoKdITWvOW70uIw9sV75GH7v",
-	"2wCS2B84fI2q98KKR/BF3CdPSnsiYFabXu1IYO2wXl3FcgEWSuyvT7DaUHlLbMYJvis1dsySPjL0F5by",
-	"HpPDAVDkICz8EL9AUMLyM2Bj4QP4ikMjpomtTuX8dCtPmGNr+GLOplxpqEBkJGXFUsM+R940ZV7ENxHY",
-	"uPxs1KWy5/Kyw4Ttt830AHjLm/J4H/s2SzLhvilNShDG55tfbV+V1CAobGRvJvZnhnxsF8/qWe7IXUBY",
-	"uGNGKPGRWJtvM5ozoWNy5939JwSeIxDC+FHfteqV94qby3HJMl2WNAVdxNwJNAHmDIk2t4+gJjN5L0o1",
-	"JdAsHXa2s685EDKQQbiAWw+XiCvCp8JcFSc3aqod8wFA8i++IKfeDuBwDe4M7lokpRIqGYHMwdQnkiAb",
-	"h9w5vGt5jX8YoSfNNCHSBciLgLgprjya4J2ju2WNOnLn/l0gr74EIwRcAeCWQPpqg6xCMj+mwgbBEVoB",
-	"ZXASOJYkEe9FCaxw5wGANJSoUB7qynCYpbJQofBNRAqRMqWc5cADOnBN7rjYMXOb47sY56W5BtsRaLeB",
-	"S/G4N+gf9gdgqwGV+QDuOFozZLIcjpYaPCyDB18+/NUjsHogdtbhQ6NDy4wJmvHece9+f9C/3wMzygxe",
-	"d+o6XOd7NGW5PrBhZghSPmVgD/Ka2YvEDJArfWqePfOPmjadQtcKG1c+cs80AQS5tVBT8LBzWX0AEAQw",
-	"JMLgjgaDoM65tbSn9ube+4NCKwaa+jYiHITzqXglwQ5RtT+8FoxkdAp8plyuT1HvweCwrSM/8ntvBS30",
-	"TOb8B5bgS/c3v/Rc5iOeJAy8LQ+Ojja/8QKvMj7/ePPzF1J+SwXYhR/iwm5qX7Nc0BRfuN9p3s5UiMa5",
-	"Yj6n+dIeqHIhgcCY7TCyX1Ah11wROoVYQ/y596G8EhTT6CBMkiZD+v+z9/ZNjhznneBXyUDchUiqGgN0",
-	"97xhwnHXnBlSI5IzvOmmKZvNQCVQCaDUhUyosmow0HAipD3bJ3u1K2lXd7thy2drw4rV7XmtPcee5ZBl",
-	"+8OYM6T+8lfYyOd5MisLKKAB9Mu8uByWNA2gsvL1yef190sSSPCbVLJqHLiXwSFX1klhLjbTsnkfXDqY",
-	"uOkAW9M8EV/RNlHVorGF9qCjiOL9E6mmiYiGFgYaHSAUkdAqeeSu59C/a8IOXn8ltSZg2ShV+XDkXdS9",
-	"2dwdRQmEvVwbrVezbDYRbG/3+rXrINRxTOSlcJjFsUZdAw1ZmbkX+VjFjCdKCqODo1VOjSSJ6457DL42",
-	"v+5YYg43yZY12qqBGMgizde2w1NhugL6r7LcRjGmZ6XaGsw2W7DJPnB6eTZKhaAtUxCoRTmgODo1HGEd",
-	"zTNmvYnTyZ/HJvvY3ETUCfvKEY/oBeTJGMSPLHedDtiUpzKWQ1T+SaW278jU0CU+kasMOjnmkg9FCmQC",
-	"5FYjjR/osdGTepy3Wnv9PE3gHwIl9S7KaB0GRh0emevmwGsRvBWgqpoV8ifEbGhQxxm3qW1mnKa7yCUD",
-	"W8R66uwuLTQOISO8pMo3AejNoiQ7N74K7kViPFGZkP0ZuH0/dWmob6totoaAp6gLZaIVs2H+BgcEfEEi",
-	"lwjnG2+D+5vpvX4qjGQxtlSjU37eOarnPs3ThBzmnStX/O+a1JXOzdbNPZBx6Iws9cRueOBTgpwLMeZx",
-	"YoSZH2JtFHEU6tscFz/1DRdEwR1MuMDQdN42H+w2PoX7a4tL0Ma6n5ZjY5QRsMVF7KJjNuoHVYw2qLf5",
-	"tPgpeY3d1u7eTnt3p9U+arc6LfP/v2vaAGy/jsyTBCHMYjnsAsKs/XDEdXduc1AQv3raE/IaNzqNb4+q",
-	"l8HKPehwu5x/t6yjsKewR3Or+KmnCbb9yKYNCDS2Xd/lCs6RJ71RRVlDIfiAJwOVjq1SczmaUGsNzea2",
-	"koMkxnDtfntvLVXofZ5inth+++o6A9H5BPPLPxBRzF9HJe0gwrQLutOdkramWoZJU5+aNldaHVeeeMfn",
-	"KepuicjESi2Ock6MfkZu5aK2h3gZmwuX1x34Yv7yqhJsq6fsjpLiUrf8/ulP3FfZOyqX0XZn5DXbubjQ",
-	"57F5g2qD+F2RrbON6vvx9b0fX9Kj/5qd5HdFdpZjXHYNbGSl2F1xX4GFMrEp0HP8GxDALDIaIHKaCP5I",
-	"AMsROAlZLgmHusnC0skKnadXyWRmrOgwT5OQXItKFrYsZvFg1FXpjAD4bbJzTISURUUFGtxUTwGyx3SI",
-	"XlIy1XUWJwnlkfCMUQOLl+dHcGYXpd62hluFoVQ653vbGzKYrl6bMbWYfonNmAvX6Wq7Z8s75zZJzYsz",
-	"fXKSgacEW+Bnr0mgJU/ERkEWGHsdYDlTgAV9vDCVFxhYMSb4FPN/KKVKYqGMTYsssmgoJpIodYKZDl60",
-	"AiIwRSmWawVUk5FIMDMiHKjUhWEozU4fy8J/TbgdGIDIvAfpJ+5hWzKCUQzogc060zkm0hWgLK4zscaI",
-	"CIRzPkNAk8/cA595v/wMggh6pBLzC4TJ1eyzY/nZzs7Own9MYyEwAGXxWISmJYrHfIbM4UlkVi/KHa6D",
-	"zVZKlByK1HQCB4aqoaWVzjKPWxYS+AIWjpWMM5XGctiEV1JIw5tX7Eo/jbO4X7AQhcxMJHwlxiIdCtmf",
-	"Fd99VkSwXN9hWBD37kZiko3Mr+BPiN7bRJ7PfBBvF8khNJVb5aQfzNWkDI0Ac20zQDc0DyFF8mfU1GfF",
-	"G6AjRo/KU9FNeQZTzJMkWOy0Sm1iwmeYm+eIXCkeZKZyGstITQNgZU7N/AMbN0PODODiTgTXkPo0zjVV",
-	"HEErRSEUt9jilgTMT8wz/YfMHMsj5uJzkKRUwrjAHCdKyfnMdgVoRFmmWNsMBHOk5gcbuKHCBE2USrq5",
-	"hLyRyMyQ+cBM1NzGc7TWTvwUPO0pGiTaPivNq5fuDSIk0HECyTGfFVPPZVEqN+IRRixp9iM+szRp9qBP",
-	"FEAbFSfili1aKDhObUQXPYa0eVzWrXmJacmdpOIQzk1Tjydc9kU3UdNSl5EWGL4DQQGJtT2RqCn8CsEn",
-	"/PMZJmpqT19YRoVZ+nKbvdPNUqAhW+hBP077eZyxXir4CQa81URIbykq2yVQIN2FJCTTH38xCuZCiBD2",
-	"eZL0eN8cV0itFxHjmo2B2scWZ1SdFknrKImMcmKm2z2xrGtRrE/sZBvrlw5MYvumx5g2jxs/1myQCsp3",
-	"h3RvrM0qqi4hKyrXQnfsnE/S+BHPRKlWxMi6r907PHrw8He6d+49DJecLJxUXBqeZiD8/Tl0H2onl9SA",
-	"DQTwrfOZDlimzH62fKyBrU50D7LP4Ifld01Fb6TUSZdsQ/Mmp65+Nqe7ZhZ6qxyNhrOTigEE4M2KVl8o",
-	"3nuP5YF3qwEjjVlYF0a2SeuYScULoKMRkArh4fM6BNlZ5rP5hH2KZBdZ2aeEonNAdXiBYWgvl7wc+/Vd",
-	"ALwPhZNkn7vbHkhQH4mk0WnYG9czxs1Y2p8GDTfvjU57twVpXtIKi9IrqfmSZPVeQeKmUSKDIZqa643S",
-	"e/ZarY1dMHkiXkwc2Xoh/BmnT9bxt0iqdcfafU/LhPrF9ZaMXCqQO2p+1WHV64ndKucUNTp718yo5tTU",
-	"Ruea+TBPBAxot7Rq2A6scF9EFqYMP/WWkbwzazhzCn9N0MCjXfTDtHIeXhzYIKd4cPJE1EHo2hnjgtDS",
-	"M2XP0QVz5QkdrJVR53uQXYX3USqKVClX7gBaTQZXuCupgvoF/9azVyQFp4uCRyCmMLrU6nh1TgiNr12s",
-	"+jUNPZ9hy54Wc16+Fep7tL5HK+/R+uxfWrB6i4N/lih1nojzjFBTYFmMJxnUf2KFrrPT3C1G2FBISwru",
-	"N3IurnCnEbBWwKgeSXtmnrlJmwyK1rFI2qWKD4GmZMaGiilZ5Ft/M4+GBYaGFFMqPaacbpsbFmtmzzU5",
-	"n9FVHVkXFvJ2mOdtYQCVEmLfbs3VCfi50q6SwHogpyPFTqSzh8mnvXlo3nS8Oizv13GvLFK0YXyd8USE",
-	"q6P5eQH+vJ3tOxiUDFB3B0A8Go4ILkHpV/PitiRLd60sBWCuQgR7z3uf3tzOTn0RaQL17VpbqXWOQW3W",
-	"Yo5BYC8nc0vSnXoB1q6fa7AYcncXG5QAyz5A4QQFbiYgUplLzpYFsYfOBC7MYshig0Ar1ac3EzXsRnym",
-	"K24fl+JQkd4w38FkZl8D5nUMHQIEa4CY+lYu0lkh1RxX/QaH3RJRPw1Wvd0CldOqVL3cCkD/7Yskryso",
-	"XdfrAcr06i7Y7zYY/vvwyNM1skUuMbVk9WVK8LmfPGn4tZdwaeA1Uvq4N3Mfm/ECMuf1oLiRKW1v8Uom",
-	"pDAALoSdSZzwy26nqwuZe/MZdXBv5hAiKrcG99an5oaPSj02GuTq23C9S9/ol101lV03akoWtGTAtr94",
-	"sr2pXH2rG9lwSgctdYMZCwUeMF3CzXwhFvVYdwhrAHRfMyqK6l7f32WavVGEn661Wky/WY5YgHJCKuL1",
-	"/d3mnpnTEl7yOSkIm+QykQyuk5nOnsx05jymJRfklSdWNDy94skOBFfexB6HzXEvQoO8MmMKs46kytB4",
-	"xIpzhM+YqxhnBxZvzOvSGLgq+Ixxqs4yx/cWQZs5/ElIIF+8dw+KdqCjZzL7ChpxZ5PZjxoQUx8h/k8q",
-	"WE8YI7s/Mmpg1NjUVjsoj/6yLLb6aqmvlpVXy3mktK82MWFT1TZmbWNuFzotJFVhVDpwiLPnsucRYkdX",
-	"WpZ3eX9knZxleBOX44XAY7MAMcFszlcAN1hgkbUCm8QaOOSvYB7OK7CIX4FnOQNgn4/6gphrBfFTlnKp",
-	"eR8yrCgnCfvbAUfumEcCAKzAt4rgJHRZou94alFToLDrUJl3QPrwN1WvgFQZCn0sxy6ncwF2MC5SsMgp",
-	"Tz5piiurYwmhYl5+zJJU0I+bBH6J6b6LJjjTfKbZSE0hu8sWgKk0sgVolM8cCpnF2Sxk7p9As1hKW4bf",
-	"0WqGAQtpPeGfuKLmn7iY5l9mOUPKTbTklwSrXcoBpczJEDKn53kyy6mKZr+Ypu2OMP+mPWGZWufeiA/6",
-	"JVFd9zC9sAymYzHUyumqfBLThBTMDPaX5Q6fiJkbHqyKfabPMzEE/D77XDETtI1t30OqqArt20HHMJvb",
-	"DJj+oh1eOV74yeKEloWBVmOBAL6eZkMNmD3b/abqVbRRbHPXAF3ZEPLJFOQ+zCVG2nZQVY34zE4XJkZ6",
-	"CffjsZmfJJaCiccoqAMWpdiqShmyn7g3EP8l7lxoLOwUHXPsmPQeG7HiWrCUS4iDfVaRYgh+KhBz67ip",
-	"7JmEmBRR2jVZ2E/iTkhp27DWsUOIs2LHG22ZK/6bXC5zNvF+Bix5hbpxTlTmS5xQdnTWC+W4XEFMlHpN",
-	"SYnV/Xa/r+z41Yvtt6Du2oAZSL9y58Fs2Wmv7H3Xg9afH8Hu5Uz98l2B5Z5raqFmcx/gM6e9HY5mrBFW",
-	"S6VYa7GkG4NUjavdoCs46E55PyX8uz4seXWmtnrxq+j6pFkiHaQRkExwYgP+7CK1TMNyWAG4HQRgrfGk",
-	"BgPLcL3M0MK5Lz8l5zmC0G6j8+1JAe/MlI5X1Oi0r5cpaBut9tfe/frVo733bjRKTLKN9s3dZqu527ze",
-	"uAiXnjkGm7j0aE/WPr0z+vTMnox1Zq7cR6JIEFni4yNNagsvX1Gkv6Lo9rb90Stfcksj2XRHw+DrLX2m",
-	"LV2Adi7ZxG6il27iUrltVc0LLe+LrXh5pOJ+Jc5ho0PfuSv5t82fWGEEHucsnXUJT7PR+aQdXN0E6YMG",
-	"/6KKTNzYHGx6o/PJp+ul76w9HUFDx0PJMyhWdWMjt+pmKTJnuxjdZK/2U9Lg7eavazdqB2QBINh30mo9",
-	"EbjU4Wgfu/KE/jVXtlFVPFGIyhrm7/WF+bNOOvAfOdxp8nCmYoB8JxvvwOWFGKu3VX3TXO5NU1c3XB4U",
-	"36bSvFBoN1JVaTvcBw7a84Pf2zAT38qVS0nG92XKtkq5O8xzqfaLRxwU5Y217heTMl9Lwlde566zBF56",
-	"tLvz09Mt49jS5IADj8yd+Dwt8hFwu4MMxjh3QdFe4bBzL3r1PXY4zo08dm70tcvubC67giFvmc/OTfV6",
-	"Trv53e4YC6dSW8a7IuoNYT2lhf0GWKaBJs8WM7rfafFIpDzx2CMRBs00hoTXBMAFiSj2tb0ZphNMRTwc",
-	"ZRUKCLkVCb/mhboVJwmP5akQOnSrH9z+4C6sKI5MRMsf7MXDOQWicfu+WU5q6m34HttpdPY2UY3wNZft",
-	"kKyYle3VI5jILarvaLrOqvHYGVxT46F9WnsZawWm8DI64bWm0D5dfbnypDhk67gaXQ9qV+Nr7Gq0CJ1r",
-	"uxrX24YrfI0r91V9iZzDJVI7EC/RgbipoN7Wg4jvOV/6jk39h9aovRT/oScnttW+7Vn0tOiqo7q7uXp8",
-	"uZ7DWq7V7sBamz6bO/AcFWqk41/qDkSp+i0rT+nnUDlKtToqjYp0+Uw8ziwGvGYDs0mCgtg21kyP1FRa",
-	"SCn0l405AEVJIJsn9GVIpUVC4RAI1kOAs5LAV4ygjii2AY459HJOkcjXtGsuJ80465leiMgrkBAobQix",
-	"yo4KOtIT2GvWmzmPDqFOAdyWXubupHlcuAqr8qA9GbiuqDF35bIkbLsoWDrhKlMCFkJGr/kH8B4hR0AU",
-	"y2HGk5Ou6UzIemIYS+0l3ZslxJqlPtei4CfIgCThgGWK/W4BkTmG/HkHOt8f8ZT3M6KZ5kxPRD/mCRsL",
-	"LqEW6gBrj+1i0JRP0zjLhMReKHQ8mzs+/OqNa0QlAV/pCe8LDX9HXI+ELpdkfNsckCW5599ae6oPBU/7",
-	"oyPxOHvZ0s/XvZVgP2zmr6btW6vcl+3fprPbm2HIJY5KUp2WpVKo67w3jhEnwGrheYUEP8xUKpCE3L2N",
-	"RGmTvaNSxiUTj2MN5YmuWHPgad9G2Dv4+LLaTQc/N40ngqceLOERFeGVKfTZmMcy47FEPgTqEIIkhIVc",
-	"DLEWjqAG6VHSwvcWtXCzGZvw466tflyU0x/mvpjeXhHHocN5nL+aHbZCQPx/WNe0Y6QvTtWJEBPqOoQx",
-	"PI+4vYk/eUI0dVS1AQ02Oo323s1WC/6rVdCLNzqNvN14+imBzs852b0mS2LfykrNpSPFo4/+Vxpqsw9l",
-	"QsXLb5iX36h4uVGn+yOeddVESPhQHbx9u727B93aQJnG3r6A7OGhecE5pAYMRXSaLVAoIWWZW5sDtTmw",
-	"hXNdOSDWfiHaNro+VhgFV57QOV/Lww7P1Djor5bD3C7ahltmlUd81T44T/32VK8L9aTeWJfuRd5qVwVL",
-	"vclgzk145lHjWgVkXkNY97b+SIv03h20787TQv+0Qpg63+aq+kb3q9cgXQqARjYzP+3o63SpM5qTuXVt",
-	"LU2XslO9XbpUyXvTE4mSQ40o68KCBhXmGdCVaXAS9QHLPYxinnQnqRjEj8MmO3QpU9Qp8Achkxtn+LOA",
-	"6bw/Ylyzr7aNuvPV62BaShamYgiwJZHox5HQHR8F5bSe4bPWuYUPBUwkWlQ9goyQ+EyT3RsU7/aI1QIW",
-	"Z6wn+mostDVnoQkwZyHqxDOkN3SNeW43HC20jliDYPyVugL2rwDeVhqmGw89vTR7DBp4sdljfS55xOcM",
-	"VDtBxsJstXYbQcPbIebDQiTfxudNF4a4G28fwBkwW2tFu7fvL7R641rR7Od/+1+f/cnfN4JzycTH9156",
-	"utn8aNcJoK0xI8VE318xP5ecgW+neN2QG+78Oh+tNpm9fDQrDte8FVeEz+i5K0+KU7iWtWx7UOejvc7m",
-	"Nd7bG+SjrbUNV1nfq/ZVfctcxi1Tuxou09WwoSTfOmEN3nO+CWv3Bo4fq2QXFcH1QYwtWXMj8G0XIKzM",
-	"RDqOpSCs8oBxTZT0plWanS1S41BuXVJqXCGyLr60lmivNhUEl5whV0vaV1ufr2Nmr0AK3XnZAARuvKPH",
-	"q128d/B3t1E0rMeuNAemXcCMFhmA55xfdspF+OFISfFOnGQibbyKuVHlRdjERz2/FLWyd8m+7fkFWOri",
-	"XlipU4ypale3Wfu5ljBNSrOJl5PEZVTyiQdspKbikUh9b3SsbYajRxxjnlmuPM1Bpjfx1WGTfWRTqkpF",
-	"DEICh2pvxjCaBslc1nVt21jiHS6fiRfmJC79svH8L//Tl//4bz//+3/84sc/f/69H33+d3/5xR//3vOf",
-	"/Jtnf/RTm5XUxdmtSk5yAPJW4wu2kg8vsm6YNgBUR6w3KetoiQDsGzRi3dXQJGGorJ7PNdTB6jk/g144",
-	"vxDrqYdzB7Z2+9Za38ymwILAnJfoaCz7Anzri2SVYnjlyVpJVAuSuM6lemWcvfOiZ3t9ZJlzd63dUV9A",
-	"L98FVJ/Ey/MIn98x3FQLPk/X8IF1zzpXMB8MRD9j05GAIFLVXTbl2hgC2S2Wa2FrDETGnCCB2870YZkv",
-	"tkLCnJMi/+xP/u/nf/qzbU/fiytQroXga6+Fbyo2ay38rL7X85LRp2rcV0AAbs4UPEcSXBaVD02btS5W",
-	"62K1LrY8zypJ1HTxpLNMsR4QRmYAAcDGKhXnd/zFI3hoKe0pfA1KEJ5olerOsTyWO44IskkaGIAIWMpO",
-	"o1dZzYx+LCORNhM17U55KmM5LFg14VM9jbP+CBrpJzwes0ypE8YZ0WiaaVCYozyFMlhHZVxqPxVQkwvN",
-	"RGn8SEhLtdlXeRKBWgiOXy4j1hNDLk3D5qkmu0fspUTEaCY7ICbzonkiXgzn3mo/7vjsnuZ/NGYZ4M+B",
-	"pbKJ5M6O8rJpmaRNpy2TJXZNpQxYrokOFbmgTSdBKSZ/NjbitQ8E1pbF1GuT9zAn26KA980bZAJgAsDd",
-	"no1SlQ9HBSMr0NqapZfCPp0kjhLIwtriQ0oK7IQjx2yOY61xMRDws8/HArYSss9KxdxvMUxAI52xqUgF",
-	"M7t3ktl6aUC7GKtHIjIrhskaxavm3mwpNgHPwX1KdJvlDy3xJi1dAU2qxoJFfKaxM7ZF8/JBnAjt2DsD",
-	"YOZlBYOnXfBK0As8UGsFMvForsOSCL+8PApK2yN72FXKVlJkWhLzCyL3fNXiqbAFNgmjkoyu63zOFAt1",
-	"Z5EnNKMXQMxHTNVL79MjX8QYsQpnByt6QNi4Qh4noNjHRvIZwYsCfwzYEqaLiRE+XgGNpckmIBriZbbs",
-	"2WHBPY2jQxLt6UjIwPx3KmwDlkSbsH4GAE1jubax0MaJQ4CVQUFYjfLzoR3IS12mty5JaW8GDAvt3Wvt",
-	"Fv5f0KDhg3pPnKE0O95HsMW6EZ+VTIBG0KA5nzMO9o5arU7bGR3jhfbAAIEtYDPQEl79gknC+0Zk2q15",
-	"AXyjbo03kWqTYmPUku1Mkg0cm+YsmwNuhEtZsFl6f4HxvJmRH56wc0d2C3HnE9DvWPN1dUrXfe+RI/fE",
-	"BV63VS88bZ8eJAnzx8aKsdV79Ux7dcmsFtvR/8HqhPQ1d+OVJ734212jNz7dhGmvatvU0eVXKbpcudU2",
-	"22lLI1sV8Ap2l22Nr/B2/O0j8/w6Rs0Cn1heIW4/zLOlu3jbsoFBLGM9WmCmcA7Wf/XzZz/7+3/+9fc/",
-	"/7u/e/ZHP/2fnpj7yPTy6fM//M9f/vT7z/7q+8+/90MAIMQFR0Ssw7vtVmvfrE2cASrhP33nh96z//Sd",
-	"Hz375V/TsxtUIlSN/tzz087SldVOWaOviajYunUCfx1E2iqVS6COWCkQEWmwl+tYCq2ZkWBMyUr+rA0E",
-	"5sLdrB6J9FEspkst448WYQ+H1O9BPMxTYRN4Y5dIjIau/Rbs5oyNlc7YPiUMa6aSKCA6IuAbkpF5jf1d",
-	"u2V/2GThu3ePWLnTOksFH4fkyAXb25jLqEWje3vR6H1XZA/sYC/AFl0VRPLjX87sjOWwCw5gbT9USSR0",
-	"1p3yOOvS8Bud3ebVoJFa9X3AYzAtW8199Om1d1vmB8rcM+32zeau2WE4m+b3UmVdo5bNwH1H/7pZ/Kbr",
-	"/eCTJ/bKhMoIdh1hjGD0DR0n5MuEBzGUh9G163DTgYHjd3HPzM5EyMgMVJod1t4tPgBqxEZnL2hMUmV2",
-	"aSyHjc5+K3BWrhlaq9V6ejYT2C75aTKddmttRpwpZ2lBKsSajdW4HBhfx7CtElUUzdn5thr3YrHjNlx1",
-	"zQNc1CJ9JFJMPIK+IEOZSAYUNoHAHWfI0GnEVqy9FKNYM80HEOLq8yQx0gkoWeJxhXh5iL07gl5dgHwp",
-	"zsBDG9ViuwznAr0LTXgtfdeFErBGZ/dsx4fetT4SqOsA9qk+T1ufJ5p68DCjaxox0RPBtWApl8wI/fWP",
-	"1VIVADkAVzqHHuJP1omOYWsXX9y3/NUAegVhsFWxL3eNrfvig8nkXvRqRrZg+TbxAdOWqL0jl+uEw2lf",
-	"Gv6iVdkO7A4eZonIgMoAEyEikcQgYuwx/YpmdFm4QBgYHpmCf5dAGIDToAQLlzGQWITrdixLmDEjrplU",
-	"1A1ioVBT2WQf2BdaaBn8CTU1VBbEDiJwkTUVmsfyWB6MlRy6OB19Y80KV4Y4hBwqnbFQqzQLwSDJtYia",
-	"7C7vj7Bu0fQGiXRYFD+KIwGkGfDafGwDdPgDMzPHEt/hIOVBhYY+fcxjCL67eRwoSCCCEsc8TYXMPNZV",
-	"YSw6HHCsGY8iEQU2QYcpWCEBqRbmcdckoLH3xMBWAqGecyy51FOYAaKdiKWztxAOA2IMbGxstIo8CCyh",
-	"BGHxYuH1jJZli9pPo2ilSelSAsKYpyfCLMAyU+Vp0MimcEOkkT619UX8irn3PRKps73nX5kqs5PSbrux",
-	"HaUVrMRLw/e6KYjH6omCPQ8ttlfMmjmwjY4xCjOe5brRacDD21JknVUZxvVYL2MTBlgXbdaevgKrLyXJ",
-	"us59foq2fuWJPUBzIbM5xqv5ywh5PBRV1Ix5LM3X2Gan8MfBpcLH7sa3cLL2e09Al5Fm5y5pdjDIRDrl",
-	"KZBXWX1ApWvSm0IqZE/YW3DR6MaYkr2x6hjgKxMD3OYoLK8mXbUB6tvwJbsN65N2eRWkmxyzLeEEYRu8",
-	"UPZbNJ8uBeCvEDTbmjZqMCgD+7mjPBjAElZQ49qP9ja1HV4SMtxaVr52lkOdVPDSV6aei7XhhZIrswMO",
-	"wPOFdI8gU7mH40XcETa47+R/4Wwkj73kVRG192OdHdL714k82PcUPBR09pdEAOyX6zKpmtYP8aFlEQjX",
-	"BWSvddIJ2WqRpBYIhGKpL4GhtkQoi+yH/9IJZXEZN4mF2CNQRzLPFNtw3vmltT04zVtS+agkieXQ6IdY",
-	"LDqMdQZhaJ5nasyzuM+TZAag0rzspXDQgrEZ8SOewOkCom5NKQHu/I34ZCKkVTxtnV34rVzkomlf2s3l",
-	"iVRT2aUhAbOOGgzALR8PWLsVtFot01WNpN9eb7ORGGuRPBJ6GcLhoY1qvkj/fJ+yCzwlleqBoWzQqIVQ",
-	"FtlpjLJsAnCyQaOoJqbaQq/oGB9z8uhDUuVWedSzeCy630ZG1wMd8yuH5uYb8Rh2H3G9eh20y9sda0hO",
-	"Mh2ARYYcEpFijc7VVuup68aRpcBlSpJ7SySDpZGFp5vdJZfs2TdXx3hihrvburobNPgjkRot274I5mUf",
-	"FsatJeal2YzDTgMXsq/kIB42Ok+ewr91brRP+9t1sBoWVyLWNgsNM7Nj3cVDaj+g7cQnE7OTBNeiSJHD",
-	"N1cvZgB/jVSeOgpikXYx4af0iZLZyNVc+VuVWvf3Kn502iaBYi4nE1fOiJLdXALpdKPTwNQ42AGurEwL",
-	"IVe2oMVwLGTW1fG3RfHQ4i6FT7PVTcVD6ZqoNqPIAOqmgIrRat68ueo8Bo1MZTwhZI7d1l57bewNyGeH",
-	"tWzvt4IGrmN7F+qSYQVbQYOWzrT79PzA3O0ZXc9mo1yTOtxT22Au3OPyj9ZScU4zwa48ccd5ZcjnwKo1",
-	"LusCEJwBp4TbQBDrc2n0mSK2cstoM5AGgSfdGB5hKjJzJ4UsljoTfGkAxukkNQPU6xuy8bfVOgRQa+32",
-	"5TGdlXuqVoRqRahWhF52RaiO9F1epG8zZWPLWB9uhfMN9h24dEfnfwHngmaDVI3RG8p1huBjTXYg8eIp",
-	"qjTwcXQ1k7zeOIRogcEuI4boXWwXFkTUiZqKdLn74yrcNZ6EeBo0cgkXx1wJccVlAlfDxt6OS41F1ld8",
-	"fcXXV/y/ZF9HHaB+6QPUF+cfueKE+pMzaTjVwaYxqieI9gaSSNuK91RnTs3oZ/EjnpUVk45TaqSToKh6",
-	"gFYhFaDIGu1Dgi/GgqzyJFFT7WHpg34yBejUMT8R/juYFEOexY8sI9fubkUoCVp5m2bphcaS+ipNRR/n",
-	"1i/GgB42Oju7LdP6mKcn5krE2bRxINIUsahDTVg+qWyDIlKulVg+UnFfsHZrf3eTsA3NF07eZakyXlxt",
-	"11wLPXOG8DAE8yNcFyj7ulUr4si/80/VApbM4JnunvdFNBTp3XWIUxP4KRM1a2p9/Wx9/RyBnMAaBJA8",
-	"JdkJOCcXeDHhFt4mncrlIGghKItKA9Z0qWATbGN8JK7KIYB8HOzDS4z6uYnkWDeNxxMecV3a/EKwMK2n",
-	"xjtkX3E6zlkTg7ZV8yqOLYEMLwNEgOAE/eYifBc0uCcNLbQx77pxlAgy43Wjs3/DmKj01Zg/BoNfNzrt",
-	"azeeOthaaGiQoXNAQyozgt86H4MQE/oOMnGG9oemdQcB253GkbE3wSw1S9JLhJ4gbi3c+0rGmQLI786T",
-	"lVYxgBr10xgSsQp3xjUzcvhOjEU6NCpl8WX7hvuWFJHiuz3I04HEK9Dy01ilcTaDCSkDKO1dQ+WvOjnL",
-	"QQGijEaYoy5OnddLs6HH2lvb7ljprFtUG+Malr70Ybmqvi/lteP33jBcwze8j8tNXvW+KTfWRu0ryhMR",
-	"daEavzRzzoWiF4bRvjb/Zfmdi9/Pvfna07P6IvBonQrCZ49gnZd5pshBkhTA4w7OIAZ+tb7YBnvdgV6W",
-	"1+yw9JKNiONi7TpkrGbYzxbbiWAOBsbedZBxgOtQPHwiJhkkfkoEmC8890bRwuCAkV2O0IKpBBHUpZgy",
-	"MCcXNakP8/ItsK39qzOePuIL9u86ku1aq7WZHx67e7n2a32d1ddZfZ1teJ29rH6N2utwNqe3Lm6M9e7V",
-	"Fc4FfOzKE0so8nQdg+U2/fhiiuVrUbJalJxJktilqxXjS4MydYoxYaE57p7zUpQ3clrYDXAquHzlYd9a",
-	"P0Xg31K6ySrlYq81p5LyKIqR3unD1HQ1i4VTU8b8sf+hZRwrfea4xRSylV1aOXstzV46aVbrRa+3XjQv",
-	"aM9BT8p4Fuss7i+vYb+N8XxH6IduAEeshti7mVInUD1quqdFChmEKZWT4p8DlTIBngcM2QQFVydKzMCV",
-	"XyCaf8pUnvXVWDSP5TxivnjM+5mPOB2wfGJRtiAhEjrbZAdsomKZAQMruFeU82dYmE0cVodxGAteXrFm",
-	"Ou+N4ywT0bEkLMlxHEnAwDQTgBUjQDIHyJ6Y9OA9xpSE2Yj4jBjpzJf9vhARfgncBuJx1kRi2g/Q5Ifh",
-	"gUvGTNguMGQFDKx++OTmHn0E1FkwqY9E2mQPMXgw5kCMyjWszi38lccbMBMc0EG998FqmuZ56mGYfXR0",
-	"u8nuwNP+x6XC3sIh0HTegLDJwkGqxiE0HGYKEUWncSQk8ZDmScJ0JibYjwPJEJgTq/RdV6EKGBZPdzAm",
-	"AvstRbcV1u4MxBSKd2CDQVpICLl/phNjlYoufhUiZ6DZs2OzYUyHEjHIzAaDPnwo0r6QWZzQ/IcyT5KQ",
-	"xQMmFe6KKddsLLjOU8vsWmS92j5zZm61kTkMbBQPRwjCWhmuhNyTBTh4nhUcEYfuZLKeGMay8MpRWltR",
-	"wZSVcNmroEsfCh4VDZ4GF2EOG7wT0O9o0WHeS4gJXgZFq5TSuQigYDbESoIhcydBWkbEM7FjNtM6tK6m",
-	"o8IshdfFW0yqqVk5ZHy0y7ykY1kZ4Hr7biTAAov7FDbtUlgNMSm90vK9dzCjMWgImY+NzKa0xsB+HvGZ",
-	"Ee7l3hhhbx7YecRT8waQ9oeZmHxgnzZ/fA1bMP+8Y1qpGMPBgpjGSdXiVkmmD9C/nI3M1lh3lnuz0pDt",
-	"CAvw84K0xSUXlFCOgMHDXAVrzsDbs9uu7bdnt13rb89cevnbM0JWPsIXvD17YF+xDL7EMaD60O1Ndpsn",
-	"SSUJzH5rD6aT26R8CY7yi0d6J9Bjs2AF2kt4ImYh0IVLISLNwp75EysBitdTMQD8uDyica6hItKCXy4b",
-	"yomYXRRl8uKxA7lr5b9iqcjyVC5AXMOviJfaxs+rug53R/Xp3G2BORaPzda146C/XF9jmYmhSBtPL4TO",
-	"FYSoFbvtnb3WUfuahwpWXHeYpU3//OQJrIhN2McLFT720uAWWutz2RcJENXsBg0oLjH/bu/umQ4hLjp8",
-	"0G61g0aU413TnVxtNTqt5o39Xf/Dm1cbnb1ma3+v9OHNRudG89rNwDHi3DBzRoyxjiWnTcZ5DrQ+hdEF",
-	"WeBXja5M6hYS4lA+ulGxgPCnFTRy6fd3l0IM1NN2+7r9wPSy3Wxf33cf3Gx09pv7V68Bf4/KeIIhgXpq",
-	"vKkxcwN3mosarcz9n0u8dDvujFEEp9ocwq4/3Wo2v1pDTNRpUJfI58IjNkWVdjIBWyGWqImgJoRGEKD+",
-	"89k58CUhS9pKynOyS4YK6uFYbiwETNWCK5/1E6WFZnEG12pfSR1r31Rmb4SZeJxdgb92iJbtzQ7ae6Hl",
-	"lgs785ZABaeb+7Ex7b5++OB+YMwOJGjCqLyN/O8ukBoAipLNG4BX92aC3kp5ApYpjmEnzXg0MxeP0e7C",
-	"J8fEdHbc6Bw39CjPIjWVx42nYTD/Jc67+aooHoTgtXkFkjZkI3EsGUstW4RLNbB9BCSouXbN+KFVNLlD",
-	"GmOIJqRRUozsoyloX3VzoEdqWsLWkxLT6dlUpSfIk+FxYfFEK5wMTlNBYHVmF4mUZfxEoGmNtf6S7blX",
-	"oapXOB7oeZeZeiLEBCEkaEbMhX4sgQYftOkoEeY5mArfFt5tUVvkeyl0shFPBjiDjm4j8weTqKkO2HQU",
-	"90dINMi+lfM0Ay6qYxl+cPCN7u0H9+/fvX1078H9wxAmvm0Mb1T6odqCyiRuspC85M1Mqe4474/CJjvQ",
-	"J6t3q9mYVRbpIQzIYxxcaZEe0hTj4uN4lu/eW6yFH8XWQ5O58hNYnaWkR+gbntNeUcu7cW2/pPW1ttL6",
-	"FsRBSe1rwDcdZqfvWJoj2GFPjhs8g2NQVbVw3AiOPQPimMoRjpFz8LjReXLsEw0em6v+6VNYk2Kc89p2",
-	"5b2JUq2OnJ0bCSAf8ljimTb/Ag8q7ukdTeLMTPjZLzuzFXa+qXrL3bxfV7053yP5EM3/hpRo1LSpQ+Gc",
-	"L1CDh606of6I6xPT+sucUr/a8oozMSabiUqxrOa9JmSz/U2pOikCJXnvaqHmt4LGIE4yrIBYBIx+Gjge",
-	"62Vva5u3fVP1oHTpalGSRCW8J/FkQoaLq+J11NjmM2W+h27iE2D2NDp71828QhVzH+fZlkefQWunfbEJ",
-	"2Cjs4Fr8nKnUwMzh0mqCdVkSl1Z/6hOWTeO+8Es+SW+wHGfIikb6J6nYZf88xZSgAXMcmBaJ6EMF6NSi",
-	"+6IHkmom8G14f9vXHctUTATPSg2RrcctN1uIzeH5NErfN1Wvye4Nql5u3XjE5okEaDLwhxFXQl8cy9A0",
-	"Cy/sko4bumRaas5IWZGmKm36HZsfp1VXv6l6qMAaIwkrtPonw9QYhwHTaizYKJeR4xmFSJmXxGstGtSO",
-	"OEuFznhKZowHGGIXgmeLEyIiYJU+lpntD9e2CN5BMMOM6QDtOKvPKsAgOaDACqiuRhqJQlXmjhMOBS6E",
-	"+UAbjTUjKdaBUq8Q3TFGloTHEkJOJJrhI9gY+JhULJeRoqDM/NrasJNRfiHyBEP3sU3QfMglOLzDvjFS",
-	"o9Aq5Gb8rp6YHbggVguOG0tzWSxBk308ihNxLPGxNJeg1zsfcbF9gGPIzUBkO70cYsVsM54AfEY3zSF+",
-	"Ey6nsiMB/KILnOehcivu2FW3Itz3GEH54L1Oq9Vq4y3yTdU7rVl69971zd/gVfuWSq7NITDG8SaF07QO",
-	"FwV4u2Saq5J6OKoHA55o4U1P9T1fMccbtOkePn+VqrW2RlW9siUlC/WgCpVqybp7WpaPlUKn8RQla8lE",
-	"b7qTPky4XJ+TGiRdUdxhZFKMeSaeRK+xW+uMJMhIguuWqZTRcfUIuCFcSMdtY5Wy+KpAb3LJevtXn66w",
-	"aa88weO5MsW7uOwuoIbnvCXYbmtro3CpvJozAdsbC6fzMPZOk0rmTqiDLpcMjmgkvs3pG/AUczq2Mwo3",
-	"0iO/rnr3oqoa88WTfcVszM3xiuwblpmrR4s2jpkMY6ha2EUou3SBCTNNcWEjOQvHmDPmyQJVGqIdpIuf",
-	"orFLlRXaeoWnXE1q4VULrxqr+6zSzpwkFHdbCLdqIbVG/vQK0BqXBdp3OdZ+EugtC1hDCWZDkc392uhe",
-	"K+BszL4tpX2ef04SnPMuyFAAzvICTfbT9m7xMQBa2i/2gsYkVWaizVf04dUCUtI+39rdP6/8kA2tIpeC",
-	"AP6p2vO8vdkAjjOc096MpvOcwlp4E+zEcqCWGgD2JOT6nvnZuZ+EhYj1s3/4/Wd/8Xtf/PAPGvaq6uJD",
-	"zinQtWROd+/fuXf/3cZigiM28Pnf/tf5NtoLbTx8cPvu4WF1M8+/98Nnf/Rn823szrdx+NFt00ZlP/6/",
-	"L//7z+Yb2Jtv4J2De+/fvQPa1hnPKq7SaWd1oPIUd9IZYkKvK5gUTE6k+vlYyAzVWDNP6x85zB6kjGw4",
-	"MEuOoBhPEo5UK5VHD0LA9CP96sOq2aFsErbM3PDrG+RsO9tO5NIAZjHVa8YvKwMjdk+/qMgIpgphJ7ru",
-	"kcbzf/XzL/74937zX77/5S+++8Wff/f5f/zFEyOLn/7zr7//xY9//vx7v3xiRPFTMx32YZLNxTM//+nz",
-	"P/3HDUwfauiS2ficUtvofPLp+sitbYCLB2xh4WO9WK7sVPDEVvVc5PSuA2p+RpPUrct6qOROTNd+/NqP",
-	"7zjYskLQbShAl+oBV56QI34ZA9sHFpAVQbpFKlgKRVkiKtxjtjVMms1GIk6RC3oJxZonsV9DkrXXlTNt",
-	"++23nBjtlJ1Q30ov761Un77Li/mc5ehtqhOfJx9W6E5SyIQEhEIoCYo1/tu/PJZRTJVExLZ5S/TGMolU",
-	"ccoh3QV15alKy6RRFYfcHVV3tvFU//Ovv//5r3787Ht/8Jt/92fP/uD3n//kD5//n9/bKCOE3nWp/FK1",
-	"nPyXqb1vKllr7f1MuEABSUBPAJ6vTp9rkPErHHsfwS9eeaeeGcYmDj2cmNqZdyZnHkziUkceTvEZnHhm",
-	"Tc8G7Sdk+d7mkwnkJTT0WHfNH61WG/a+1njHN/hOouRwx30SNFKVYGkhONHNoOjSQRa+Nk0M+Nr9d63V",
-	"qHXRe83qmc7EuMs30RHMTF2yf48nSdfTEig5eMkEl/JGLCLHmmqF7pJkLFKQy0uSqUnXwgeCCrImHeH8",
-	"Op4f3SAux3qKgelI7dKrlYLCpZfrUvbtGmK0+tq/8sRu8pVptU7K1gLiJRcQtXfl8rwrmx/CTVXoj+wG",
-	"O0+uccnEeJLNWIjnLGS57MUEhiEkbiYstbQ8mwCHIQYDgWicgEcC0ISxdigUMrI0JNlUObQMJV1xIIBu",
-	"DFSKJOY2MMDjbGOickiyuxSa8jNrl0v8R4UwAtXrqa9eLlEPsXJwTkncUP27XPrxWrb/S1H+aqLPl92F",
-	"ZB1HKrXepAvRIa+ciNlqV9J75gcX6ON5T8xOc/GYw3Xw4T0Gfa2VpsvPWrSTj6WESD/m+4cCuK6N7oLY",
-	"M/1UZLhal6hsVVYSEe5qrC0UhDC6j0UfE6aTzSVl+O+JrSkozD/tVZSqKMdanrUvm/fE7LLzutYPBSFq",
-	"KSxh1zYaVI/2DPftfTGFWVjvxjV9qi/c+sLd6sKFPcS4tFLuIm7YU7OvjlAWMZ2piQYImVgOL8J0W5Ko",
-	"ZYVdnaP1auRobblbt79hg/USSrzj0OdJ0uP9kxKVPBjJlTf1Oyp1sB0EHBXaJkILp+Tot8O+koN4GLJI",
-	"DGIpEKQKkMZ55JwqAX7q44GYfwA0rGZxJGQWZ7MA8YkIjZMAozImHk9EP9PEAnLAUtEX8QRQhsbGKhcR",
-	"QU25xr+i/Tq1kbC8KQHgBVpfiG2Hp2lsukIkJh5aFXGhmLECICvBe0IfJnjh2UaKgmfAowLU1Y+kmQQw",
-	"GQAgj0g6jC5XIthgB+h5sqoblzNWetIMNRXfBEwpaPnIOquMKMpUaqYAe490A+bpAMTOXgsYTkp9nnsS",
-	"0KYWpjZKoVaYKD4s8QxOOACHkty7vovkKNgCwGVdbUFFpnYDgkNtVkcN7GPcgRYP8hSKOHXeH9Fzg1SN",
-	"iSMtilKhsbJzf/cmDAnXTme0uGZlsC1kGiBIf/+dZrbR6WUO4gTwt8Rj8y9bcOo2+CGozCEy/mviTGlf",
-	"Y70ZFFXg3lQymZnXqsTsZDwABE6uAUy4ClLqiJ+I2/SWxhkI51dpwm9deauMl/rkuDHWwzg6bnQYgKNe",
-	"bbd328eNgB1TcRp+c+fu+/d+++Gd48bTarqPXiw50iktwqBuqhRTJzd8y1Lwaee9daKFBMa2iujFs3e9",
-	"Hleh6OfoFvzk0zJOeV/EjwQj5PyZFSp0rLlbpxI5F7IPV16Zk7yXxP2yhmeEqL4ySQWAIy+9yg5gi9gS",
-	"8iQfS+1gnBB6sd1iqTFBnWgmKD5wJLO+MaQVwNT1Rzzl/QyuxPsEOkjc4E0WJkrrWciAX6X0Nmg3VVOC",
-	"8YNmEUZWqsxepoM4ER3G7aWFko/piRHjeiREZuzkNAPM9zfazb0bd7/abr0ZAJh2mqqUgIVUOs4TDhjV",
-	"7q/iUrHiHgG9miwUj7OUh7ZYnnrWEzNFE0RDAN4v8TjzavPHgHo+SVWP95KZHcm3cpVVFdl/iKv0fgzp",
-	"K8uF1zhPsnjC0+yK6fuOtYg9e9nME7CQ6KzZ14/WN2LNu6kbl16nBZNo9vHzP/zXz3/yq2c/+GUjaDz7",
-	"z//+2Q//jdnvZvfBDdAXSQK/a+/daLXgv1rml7/+88//9g/NL2G9iJ9cazp3qZo2OrtGKSyepw3SCBrP",
-	"//TfPvuTP6l+2OuPbWcP1MYzOAtK83yKx6DyOMJs1FSNryW4iDEBzH9IBSY11bsFQKivLLbeCATNJyTV",
-	"K03+grZKaBDMxXMojFF5NGY7iG7HcAPWUZyySET5BB2zfS5ZDwKthFkOTAfQfYy+Yi8oLAv4tovvi7OC",
-	"JnGZo+B+aXgLCmUlzVj8bUsXtpxpbtX5fjv+NrCBAdmUeDxJQOBR5HDZG+NIr3whgYd7emAss2v7jUX+",
-	"AGCYuoc/b7eIbcD+7X7O05TPsItVXcK5VOkyDq5r+/MUXPPa6EUgqFOOwZnDoxi1itaHccHtGJV3YZ25",
-	"e1a/0OLBVgPWy3UsjVWJVNR+UKY8/StlYFHbV15XTAVBqy4MAJ8U0rF1n0ufK6XVKvesyQ6VUcvRvp+x",
-	"kUoiIg5Ft4XPGwrapVSScLJtKskjYYxoD/8+nBd7WpBmfIq4uwVo2xYPip4ibtU481gFIaBUolYptQyO",
-	"3pAI7/DNEz5LFI+cypGKfjyJzcpW8zKcTcJuIVGXS9Bqq3yZnFzWlscieVYGxblVVOgWn4jUSLvqu8As",
-	"6PxQTsv0uHdn+WgI4G79wRQ9RgwdbPpVK8Xwx7FJSUYt4M8xFl+azKUlGusLdQcftCx8fpsIGIxU95tl",
-	"igDYHFc4menAHeC4avFgojPfisFBnCSOHsHhCZDH3F5Vx9IIF/C9v/XWHaPm2m3bfOst36lc7tSggOcv",
-	"cP3cRyHoy12kUJWM286XpDUahOamOZbWba/FI5HyxHriNfnubXiOghV+6wNHHIDJEtZZ4q5iYBAKfPpz",
-	"euBY+kOiGTiKx8IMHO9auO/SXHazeCwo+XJs0RvA6Qwc6Bn5KJHaAJ7Eaeui31rjozPvEaA9gqfGXM6O",
-	"5dhykSMfRZKwiVCTRODV2xNCmkuzPxJR4LHwldYkJsxVGsk7PE7yVGhcRtwfbDpSxoCRCohsqUU24HGi",
-	"GU/g1qfthcmgHSaV9dEH4BvKZZbOzCwWHGQWzNEy29nFdmQWWsiI9Aqm46HkWZ4KxpNspPLhqEB0TG0b",
-	"3n4BowKOhWMlcWAZNmhhRj6eQHwJv0e2FUtHAackpFMRGv1jkpjm5/Y0zsJ0ZHZippEgv6/GllsFXGRE",
-	"Lo9JwjGFJ/yjFUaxHGY8OQmBwm8q+iOehUhmJ8ElB2KqG0craClO0Usuk5wiU0k575bUFWOetYNCHeq0",
-	"HIc1iD07DUYouuPa6DRaXfNgF6vGYEGKpBhz9jAp5upO68ZOq83arc5uy+a6qvQ+6gXkMQuA3s1+9qsf",
-	"P//Oz55/74fP/vcf7Hz+q798/t9/9uwPvmNuA9JKMG5r3pvvNj7dIDnYX4xL9i3CcYapLfi3rIrXKaaY",
-	"Zhga9xJ9LQLxJ0+IRrLRaTz/8d98/nd/8/mvfvXsJz//8hc/+813/vg33/33z//6p89/8ofPfvLfnv3p",
-	"dxpuwoxCtwu7xz8lXcpNmoMlJiji1ln9i6Wd/wGPTq0PJ1b0+VuyrgirfZJG3MB+mtm7tEIx2NJCX+aF",
-	"vEJ8hSsCVvheR7i1YGeFVmCFgbmuxyW63ZFSWmi4S9FHqavMbdIZzME4lsB3nghdThGY74SlDvNbu4Uk",
-	"iEyqSKD5R7z5QJUFOYwhe0MLAcrV9E2snzENH0tP3fJUBIqvQ2YomfuQSsOQ25uIhMsqndU1rZZR/NRS",
-	"RmJKBHgqUAEAHZT0PsKrL2htUzGOIRhJYTj/VTQwykQJzf3SpczHsENzIzRy7EKSRY8SccNYxlls7ijk",
-	"4w3NnHUjJYX/HPgo3FYEBc4oFea3usnu4+TCk7HUGekIOyw0wiPrGqUl7FD/tW3oWitg+1cDttcKWPsq",
-	"DLfFrDZJOSMgGY1yAg3psMkeukkg82DC55NWjiVjR0ohHx0+6LIzCu+ivfPhxdQlzOXYvYUlU6iRjXks",
-	"Yzm0DZGSSZsOCYOLKbeI+GFAH/CeVOmYJ5WLgGvsGHCL9aU5Ni14i0JrvDiToPmhVh0JrJ7iJ0KycMwf",
-	"dy03fWjnNihIS4lzOTQao8qzLrbrfmkm0lfZI1BY7Rir1x0aL7/YG4Kbn86KYZtfLt1UxkB4kEa4hiiz",
-	"jJ3g8UATLjntWmLzVsiKBKan+QdZK3iEaEYgAQeeGrMYeeuUeVPHpneROIE0yWIeyNvIzdHGWQX1vRgW",
-	"xlqwCdC24ce4k0oSScOcSOWeRUWdDDQkwvNpkc0m9ees8hUqz9Z6CzY35XqecZnklrG27CGCBXrg1eSZ",
-	"ndITw1jqYqt4wwYG8cUVx2ttRVfdXLsuuFyyAAjnQR6bYxl6XBShl/A1N01m/QOMb7kXgwu39NpYu0nm",
-	"GTyuywIYN4w3YNhXdsDMDNgXff6VCdkZy5i1j/iJuEuX+ws0nXxpU+aIW2InoULSKT8IITEnBRqda62g",
-	"4Z/mRufGjRu7JWvKfE1m0Zf//+89/9UPv/jpX335V3+xrsFUrGHJGDsCY6zTan21daMDmQsgmgtbsCz+",
-	"Gp291oLxBYpTsaQbzYr3GLVhvfTgnfH7unvU3sdqCtdXfFqqRucm1gu72VprTuaGelabEnbnq2lMVtmD",
-	"118ee7BCGwaAVVu/AkV+Uc3mVxuINpnRDBAS7eCWLpuIqOggJy3ZK6Csn7fVaM/LMqvxtsdIXLHDjd4e",
-	"S9vLENNjRdTFZoUOb7HejFHpeEDhVi/vBexF59fOFFzUTYZBNNY2n+w7exOhiKc8zuAORpJgj0KMU+kA",
-	"hJnRS24ualC6UpGlsSiabpFKUPKrSzXtmFcWVlY8WPR2E7V1wERiBqN842o6Ujgm9HMXvvP5mLVN6t8+",
-	"VeeujOa9tWdgArZpRxUeV7OTzOXzqe909Vjs97Z0ad6V0WVnTNpMmKuXnAljCe0qAqV1MuLrloxITGF4",
-	"PAr77mISdpYK9iencLL6J7GxJa7wpSQibKJ31VWKl422VLoZbfaTDY3M5QicLX3B2+laaAR8WZ54e9de",
-	"7vTbwperTmIBbmz038BdPx2JVIQQ/Kbfu4PrcJdm4EgoVes6lxX5c6EiJDi1dHdZ2u0hDWvhNC4MbWlP",
-	"l+RHFYMs5TRZSB9ralGyV0+pRHB5zumoZ7hv7yi50vw6jIfSWFi52S4jwSOCzj0U2c5tWPDFDXKHcqWL",
-	"TVGamoUysTqraesLMR5KWpuiKAt3+ibsZ0tSU20dliXqhFNN3J2pgPJfnuiAZUrZlHpjpsSp0NZXKPMk",
-	"WTyT74qsOJDnj8NFiFvotVhk5w0aRSd9uI4bJbgOj0iu84mZnwePRAp1azBbR1yfNAIofoBCBKzGSQjP",
-	"fQ4UN4Vz01WDrqUHPguTIM7cqZU6sGg1g6A9KXwGFqQXdy2RgW93bJaX4k9FD3I46Qpx4BNNdliw4xrR",
-	"SI5+fL0tVTZrYY5XH1zjGIlyG5Il8QmmqnunEGKkYy2SR0I3C8AhSgvTRk7Essk+TpUcMgunpzFDC29V",
-	"KJPx0rbxoLucvUhRAPWo6Hop6Qzq+XEabBAgVVMIBEPIMM5cwjFd7WCgvxF+LcsmD2QyCwMWHvKxOIwz",
-	"8VuHWRr3s/DNJjPnjh29fxhA7XbKemIUm2uaTVL1eAa+kaOHHx0e3b3T/fDhg2/cu3tIwRHNZ5qF39h5",
-	"R6VTnkYi2vkwVZnqsFGWTXRoQ8zmjEYs7Ha/pnSGS9+l5YCInXlteCj6eSrCObTF4unyY64uH1PWKCPQ",
-	"8q0jaSXGsHVpqR0kAs3vONfAmixcEa5lXixm0W4ZO9mmu5rPWCyh1zvviKw/2jFzislrD9J4GMuwHKOy",
-	"uJF7LLRwCf1Uad3V5jkPD8Vt6fD2g4eH3QcP77177/5hiOs9UKl5+yRVw5Rb1BRYeyli2E2oQGDQ84Dk",
-	"DUVgh6oM5oBTQDNpNU3wK2H8KcTj2aSvunGUCJeZ6dXP0niCJY+N+eMuICGENq7Z55rKJKYjIc2AbEYD",
-	"ACwQ8qKZS5g0m2pgz1STHeCPITuQyjfarZbTKW+BS28MIXyrSaskMnNuBvuxzbnFuTIbmFw5ItoxX2Ix",
-	"R3gAIdkOZDBigsqOzlLBx7AYtsxeDdh+q10kbdr04re5jvvlW1wrM1ZYs+LgjtSUScWmsYzUlDJH3EiX",
-	"pjr6l/uW8F8eEmhfpanoZ2ykUi1Yj2eZEYc64wid5d2zCNOy+U16uRjxtXpS2I4BxZhJ4IFU28DSOCpd",
-	"o55NuobBUXsHX2tAi0NUedZV8SxcRVWpck9Fsy5AyTQ6+62b10r1ynpsememdnmkx/OYEP5SIrgWTUbk",
-	"5OyN3TfhxkGucfbG3pvmHGSJKHKd7HeUGjNSeRJ1U5Gls5BN8szLtejx/gmLZaYwb+5buchFwKLcZvaE",
-	"D+8ePfyd7p277x/8TveDe/c/OjIqk7lToLku/KpLrpXQViaEHxx8o4tP3n7w0f2jkOI+GAyCwul8Qiri",
-	"QwjjAAIbpaeYkz3i6TgRWnecwrHbasGwq2CYsOIC5qkbR1SmQY3BvSke834GER6e2fn8mK79OFv8vfkb",
-	"foZPODBwiGiRnmHXo8gjwidSLglaPAbvkFkab8bjIoMG9GjMqbOagbmwxhPUsqWygbShyig5SMcFlBMt",
-	"Mi0Ujh7mP5yfpDIqFnZzyjVF5PrqERRTzETmlFGYCqcJWLhx7DVlmFKxCbUNWWHmC3/rmdElXLsphyqK",
-	"eCySWAo/lQgoTjWqFHYhqCvFG90iSMhWGokkWgFhDudAqqxrfhc6SK0iFsRZlMam53aOlzaFP2jGuotP",
-	"VNZtYBiZrtLtA4A2y+KJJ52OitioWzWsITLHwZlVGvOdTqPqATiZbnFpf/H/EGCJLyacK9IFF70MGPyX",
-	"0TXau612t9X+2rtf3/3t/Y9bv3Pjf7v2u+/tfXD1/vUPbz5sHzVQSYL21hnQLRATM8i8S7cZyt//6Iu/",
-	"+8mXf/P7z//D3ywMiDAJzjweq+SsHNGWa3HaKuxu2eu1FTLcxZsruesCV9aYsbWmtl1+jh/PAumdoagt",
-	"44stcckJOR+5corYTs8ShyxRx3h/ZO9Dc+eZK01Npe1LYNPnlc2l9uoPmyw0Nh04t71QNN5mHz44LHAN",
-	"iv6EbGoEAAEugGEuIpvdQv2AOk0s5kDEyIULmyMdCXQMY13s0BXWYvWEkkUmt7mVZjSSOMWxNFdccWdL",
-	"csmmqiw9H8hF6YnoFjEkI4HPEPKGfJlKA4HI3BL5ajXCRqfd2t89sxwN1nvR3vlfPb/dePrpxmL8bbOz",
-	"L9thQeibyGRbpJkWv0SmHM9bsPVaYKP7rZteo6kYGPPC3q24T6j0saQSlj0XR4BaP5n4umWR566VsUJI",
-	"07I2CsA7b7WQgevlWaGASuu8ZpnkAFMByAytvRv/Mu5M8MPnE4K6bGG65kbX52nOjht7N25ca91Y8HdY",
-	"CtHTQS/QdeFVIFEmh2dhowXtcI2jPOW9ZGar9UhyhXhBooNQZh69V+EryLXo2qr9MPAexZxVLIizyR+A",
-	"szzeEdJInIi9Abf6b7V39/avXjvOW63da5KPxW9hVXr4ZjCHeIhs3g5/w5i5Q4CjzghUoMnuyblXsvCr",
-	"WD/D9IT3RcDC//kb34BPPjp6Z+fG/CuM3jFVTHwr5wlBlCLop9ESXKuAo4z4Bb2EyxMoXjQybRxrHcth",
-	"k32Y8L4YAegxFAZyQkm1aKbi8YQTwsSOc6C4yUM/CmWzMPrU6kTAE2Xt77i45MmdgcuCictdZDxHxA3P",
-	"CyJKnisb/rG4G6VWbF7B8ue9yiTz+K3S/oJ8Zd+TQYjUZlzhs1/+9Zf/+H88/8mfhd47/5conXXTXP6W",
-	"uVnhtQ5AlioPbvm445NURHE/01B95VS+yURIq+vRtVDlazgUMjocnx0XIqg+jYXXCMr5sMOn9XNJxhPN",
-	"SpWLfS69aWsSOZs89aRU9W23X2f5nox1aVP6uiWSmtHnnRJeK/DRJTyW5TcewEkO5iSO3+Y8Tf+zf/x/",
-	"f/Odf/fsl3/97Hv/7Z9//f0vf/HLZz/4o+f/4W9+85/+4NkP/i+zuMs7ETS0ytP+HNtxQetf7tuHhVix",
-	"pYceQ3pFB1fJt807BvGjbtE1ZPXbIEh0cQnquIPSGTN7tFSLVoXzay6wdtAgpBoMw92+3wgag1jypFvM",
-	"3z9954df/MWvPv+Hf/3s9//y2Q/+9p++8yNc8t/8l+9/+YvvfvHn333+H3+B0/vPv/7+Fz/++fPv/bKY",
-	"XMfFd9WMjPDrGp3GV29cK890qvLMQ9sUwzEiD7QDh7YNujeX3YyfiOKHRBDhyPuuN4LGVMTDUdbo7JrT",
-	"6Kq3fA0XGf6M1Gp0GiAJQE4vCQE+DRoQTIhOm9b5uVt/pip7uYEFUdntDbflaqUbZ8BWy6b+LUK3ot17",
-	"dTFarbibmx1Lk7h3qzoNfQEfeXUZgtW913JwWe/LxXq4THfIv3UsKx1cth+LHi77zSoX1wEbxMZypz5O",
-	"IX/t64cP7jOjclBbmP3GpiOVQIJIfxSwnujz3KVpcaMPG4lpR97nSWJ0OUpWAnNjqZkSo5+QLBTuMZIU",
-	"BW5ktwSQ6zMxamjKpeZA5uZAziw9jmaJ0kazADAX1wYp8vgeAp3jkoWekrfznpiFiPVnxukZTlQr6L0W",
-	"lb3UBWO9RT6WPmgfQKtg31bopuCTeMHAZfNuxqOpAiVNB5Y6EXgQlJm2GGVEhSpoJ5z8WBeswwXn8A64",
-	"Lq/fuAmeyYp3fLrhLfdy+hGr9YZTJ+usSoNzO+7uej5GkDvYRfinU63cfip0DQs/UraIQWQSsnwUc6gB",
-	"xf1P3ksrcePiNivatJKP2oZfNM/V1ehthM0cjfadtYZTaziFhuO5Ip2A3UzX2dYfac76lSd09leWZlIy",
-	"x2ZXmHlo+7LM05hmNjeSfGOVskjX4J+NcrHy+3k/nW3bz0bFT8A/2QVqzKXvvHqjefV3XRQNUpjs47Q5",
-	"qNrdGKClatlVt2uJ1J7ArGI57C4J4aGttnLUFj2p8kdt9yMN7qjGsx/86Dff+e7z7/3w2R/9WYPyYLqw",
-	"HHD7zNvr2cpWdTyUDlulwsNytshm0MjM3e7qD1XGk64jXbnWChr5JOKnjXzK46x4yizq2a4cc5TuiIzH",
-	"yWl3DuQC1DXHl1xzjG4NcI+P1JQlxtqKkfpWRJtJ88rq4gVhfQXhMVZEkwihhLMP796/c+/+uxRTojRC",
-	"KNrAPEssq1kjfXAiZBTLYVjBXA4vqy+Jc7gkLlfw4wtKwtx+hKLb/rWOwCaRvKZ43j8P8Xy6LD673F1H",
-	"4gZMqim7fXD/9t3337975/XK13vdmNdBWJUyuIvAKMS8z+hqnJPU4rGLkVWWi3vsrlB66aBXbQQ2yoWt",
-	"VqRgBljH6JbL7FeUk4MFeIQDa+4igKxFSKqhKsAubXYB4YlC+NghYYH4V4Ca66Wmf8XxEUFc/ZarFsSf",
-	"erQO4FMa8VRE9g3m4qH6YQSS0qxndiT4nFyzjjaJnvoKBvDNEAXcVfAGN/giLYlGbSx+4kqyxfdUTCmo",
-	"Gti+aSgyFlKFAMDLYtCn4m67i8v30l1ufGTUhM5egP/qxro7VmlBULfGlTR39cS6G+UuNjYXfCPXCwWy",
-	"FiNu2wfZAv8Rm+XtP0MMusCTYB9rB43paAb4oN1BbrTsuWBdcd7vZX5xCW2tW2yvfBwa5xg5Wxv5ErfW",
-	"aRcMCBBZowld8j1BqwNyhTthHCMhCijNF6LYg3OTUi8qNfujUqUQQhXT01Ccr5GdBbHedcH7Fji8Agsq",
-	"zTWLB2CniFQwKaYdayxY5pskgTaoFAuzvxhKanOKjqWr0afbCCrxVcRnX9F0LTTZvYxuMQtVFLhsK3f+",
-	"dEXC01yRFA53ihVXkwnwQ+PzwbEEwOyRmmpAq6A5jLwUJ7og3ggRnDV8s1kUd/Ee1rxjNRhgBlDHFivs",
-	"juW9AQXHcnki1VS6y4kvZG6zNwAsGsNzYS77ieBpSJzVXlEd1cm9GRBwI9ATmVk111ScFeDwlN11LAsU",
-	"gnJ8bL91M6CKOUy6ohHgXKIY1x0P0h8sO6heCzslrcOajSplHz58cPvu4eG9++8WuPRNkHZi8TmqBfR+",
-	"Sdzo7peOuh7UHadwuIAnsFxFXgN4VZnH7UZxWDkjrqGwvvT7XALEpTnT9pU4pVAtUcIH60Ma1xwFVFkD",
-	"M4s55pEACJJF7M1MOfzPWOpMcL8n5hRFKZ9K6kfpSa9uUKXwGktPqlKzNRPeF9Et2iw8E2mxv8zeojgx",
-	"BCFxfLccYxRpOVMOlYTUrL8kqZpMSkunLaZrxGeU4whuDJEi63tlnR+csrNrRltiHViY5UZpU8E8qqnc",
-	"JHUcxuGF9Z6+fs6Idu2MWOGMaF2oM8LN/WU6I0h+18WGdXRyS9BYQIsqaCic4U7J4Cr1HF7n6jGxKt9K",
-	"l4nTC1Hts5BBUNXPzblkV1stF3q3fPedgvUJOoPYQgGDqJwOyBlOSpNLBIIqQUxLKGCTQSGswugz5/TI",
-	"DuHlcRl88qSx0h9A1BKp6AujfxV1jSgVt6sGrH7jHryRrAqQ2/btFB2tKFgs3UVzTe5hkxv2wwbrKsrw",
-	"isnAU76qgNIs1VmkOu2UU70AjnUoq8N8L4YHGVyIlm7HN0PBiUmpzQBJtkCOfEb/gF4qCh3ptXlYkylb",
-	"1LVZuRiA7WNh1a6xCU+zGJG/30DufPobsz4jPgtYLhOhNQtHsc5UOmu633SncZSNwgI7KjPmj0Z7ziH9",
-	"vXkxVPtosiRmPWIYnjFaBMHOlX/qkFRZaPVmY9yTx9d+lKmQSZ6maorOhVjDXFI/FKbZluvLzE1CCMtG",
-	"CAvdYaGv+oa3WAh5pt04Cm/56cBt/y+h2R68ZZ+gAnvOQX3LYq10pTKtkQ09K7fWuuVglhEBxZIPDzzA",
-	"TsS9KwDTyk3sNtlBklDeMEJLJsJMu9lHHpMFuIjMvMCqIppSaciB3+PA67HHGVIaOmIYtQN/iwAepjNH",
-	"CTMXeh4LD8a6cg7nITiBTBG8T1jJjHpCNhLjxVv7fQf4dgrSNcQWsIOgEcWFK/AcWPtNFzZg6//QzP87",
-	"cZIBYO2KrjrODjt7pttoDi3pt/1yzYxI/PnTlZ2whWZgOVa/tmRcrvvyD/ChI/PM6h6QqwkrLgtWFpUS",
-	"NJU587Cu4YJ1Gi6bKBeoWLe7B5OJ0e9WdrRYJXuKVu4y+6NSH4TMx0AfZr1vjaCRy+KvT4M5gD9zNZmH",
-	"dh5xQDiEu8l06o7Xgvn7I7+V9dacpE+T3aawHHjivLAf+q3xGZlQ+BK4M1t7JVQwJUUTfBik6Frwx6p5",
-	"8UAi12eDOW1pkNsPXRKhJewrFgxLH5HhHHKimVHEcbzWR9Vk78aPkCAwy3XI9ixEmFEkQAQi9pU3IeUx",
-	"f/Bep4V6bdWwyV3iD3nMH78v5DAbAWlb0BjH0v0dLAA9rrOiPapqqOqAvfrWnnXIpl51KoxKZZNjPaYE",
-	"cLyEoDbQ9TJe0iVw1KysvF01aEuYZsUHcGeqFL2yTXaA6sggJry8scMjTlT/pFCTCmKGMY/Qc+8iN1Tr",
-	"wjMWxYMB1Kemlu/Yb8XYcj2uhXnFmKq+JdTpyDwTQaH1zdFUpgBbR5Uyrsj9UFHwptjaccTef+/wg0MW",
-	"xegYH/MT0bEjcpVPcWQD/pSpr/JMxzQqeFlz2an0VLHSkgxUOgY7LeKZ2AHP5GZ70y6Tq4enpboFEqas",
-	"A57SuUxt1bVTLmyjZrxv1N3GGj++DUrsxbLaGIXDdGqV8eksDLOTQEeq7c7LtTth1gMmxfQiTMsr4HNZ",
-	"kUkKrjE6YoChH757t1zNiO3Y/FAM7xKr9RAOVMrAyvM0eM7GIhupyFb79EeCeLNTMRBZH8wRtESoAhLB",
-	"JaY8tugaEPlyAskG4VxKE1pmJRQVVzGJTkCjgpjBOSgANJg6Fh10vuyw0FF0xmcYwI0KOus4tbCnudRA",
-	"G84+ohCx7RRqNPvm7nCR2hL2pv3JzcAzdMw4KXSLVAMiFRVJuGYoYMTcV9MzoZLRVJZLBj/mrlZlr+UY",
-	"hMzM4YdXPSid08AeYTM0OleNKmJe1ujstTaoxIORXmoVHvhOC2/lNrG8LfyZp8TTtslXOpuvkib+FAYV",
-	"dOFaqVUqmYZ0mrg/sryaoC3dYmZiZ+jAkcplEngysY5h1TGsbVJ9QbrPY33ZzXdmzC9X4LN/9Wn11UpX",
-	"4lLv7ftGCGjqIXlCi05amOeOufrpY7j9y27mADGaotxiQ2pz8QD4eAkJWyr0jB3LORQoTSkgfk4wkqhY",
-	"IHAIoSEMQZE1Hbu7FIn0wXFqEbThMAPotbsSj6XKSQXgJSCqOHNE98fyrbc+xuun+dZbFXc+XuREpytJ",
-	"ctBFDQjudB2jGQSpRDYrBqy2WDPTQ3rVgyXag3m3RQmljwJ7USspNItlP8khdcfYT0gClIGbk3poVQq4",
-	"vGl279tVBNwFyYbKJfHgbKAuBBh16GxGqwvmLzHLihCseSKseoMeW9JX4EdFTh0YpGbV0aIUsi8g86td",
-	"WmenZqCmpjMWagBffYMSgiCN75ZPDaPA0nRmrWnmzWO5W2rWIaMDxD38cGy0K51BrMFmG8GWd5MV8dmx",
-	"3Kvu3gC1X3s44Kf7+NMB19Bxm5R4LA9IsbOdxi0ESYrevVIYy5iVmIohTyMIelg3B+K/WpSLXJMd5PYv",
-	"QssR+aFZeH3LwtdlaMFTkRV+CWmDcNhLNIxJREtrGZ7SyHrjEaLDKofoiqfdBkn8NrEf90umqn/qHR3g",
-	"XPTSvsCxX5A6s0N8nlI73c4ujQI2FtaIjXksHfe15ZjkbBAPspGdKTNK57WJpRs3bls6PsCCNMpllIoI",
-	"5n+iVEKetalKT+jE3ub9EQkHQCo1pojN0gQfKWCU2uxHYI8ytoV5u7UsMKUVRcYboWlQ7NxWMktV0mFS",
-	"7QAwSPgmnldtpwNxbM12roBz8QypsCjI8Gwa9dgc1kh51gcNyJoIi6aAGeOBdGmmDvQf5Oww1hkIWq4Z",
-	"h/uBsPktZoqLyg1AW4H9EFgKiWNprJBl8P5SZd2BUVfQK9VuBebu5JOJxoic9/aCPY3xxBiZs8DjxVqo",
-	"JjyWeMk1KdWScnyXUhHYufT2LxhXcaZFMgjOylRQmEwb52mQG38NN455x9pOH3P3XVjyR23AvFADpq4H",
-	"fImNhEuyDPKe2W09sVNgKS0xDQ7oUsbovquMc6BXqIJbthCOcSP/txQMN5edDb9Vxr0fyH5FmlplXIcI",
-	"4jeLz36s0uhqC/3jK1udCxg5n3sss2v7hb89lpkYinR5g5TBlnbNbGwShvpIi/TeneUNQ8b0hiF9AAFb",
-	"P6T/0kUIzO7YJELgdngBZlPzVJ/J+784o+VQwC0bLQbDlOJ0GKEcwFd5KgKbEzsfPNiC9X4Zfe+BlT7I",
-	"LF8U9EyMaU6HnKneN0U/C1hoQXBBmISUaYsHt+Do0o6pg+h0yaInk41quDDqZ2ljfYQ+D4HLy+CSgrzr",
-	"YSSiHE8G6KIHrs9GFZVFHhHc5vS3RaMm5wRyyQXG5sFlsE1YzHV0bXhtTwmf0Cr2tpPWltTUUpGBp2TX",
-	"Fo+ZZumdEL71NGNKc0KyV/e2bBr3hW3Jo3FGb5JKqfh1Ebqw+l64TNjCnlIn5D1zEQX/tui0d/eCuVup",
-	"0+irPNWiax8uKnDAJGx7rTW++NFPPv/133/5i39AKGtUKoGr90rx+MJ10mns7zYKgGnSYMeTBCqUS/u6",
-	"0Wm8/eDBe/fuv9u9/eD+O/cefrAJrq5ZgUsGG9xietcqSfLOmauXQcov7ARVIJVJwAg2Cw6DV9Rjs8Ri",
-	"hEQsDkejAz9esWb+DY61Q6ClLRYObVkNtN2OOJNJg5tkbSBCH6e+xiGsoyRFpc/H4jZgZcyrG3DTbqUy",
-	"fLra9LliDmKss7ivl2IPmt19WPzsAiRegahqCSd3PWbDdvu6+6ubAmb/zevNq6cfaoKOM0K09fTTsx/x",
-	"26AcnOq6QBXCVj3ZTmLOba2Hb+0iMNNaoYiDtl2a4zNp1nhaJvbEAC07uJZ31jgpB5OJTR+/uMNCdzGV",
-	"pFwPGhTg7EoxtZ+2d4uPsVaXvtgrVf3Sh1eL42Wfb+3unxGg183BaeelcDy7nH44OJhtXR+Ysx0YnNPe",
-	"bBEtBYNnfDJZg6Vysgll+EMq1sQ8tQpOSUxOi4dSpaKA8EDQ6kU76GAyqdmMazbjV5/N2G3kmtC4zs96",
-	"NQmNt7ku1svCqshwXpXdHFuGwqGIgA6xwDCKpc6AsIAVfcbK3Mq75bLjzxeCQ1gtAUmZ+2Q74JuLCBsj",
-	"lDfhxpyRAsKu3UahZEtUGaeWW6UOC79SYWGs64ODv510GgmeZKOlJtzX8OszXcMbrYIZsOjnCMr0yael",
-	"4Y9E/6QQbGS4WYInb/g0psqhT/JeEvdp8JAdtHTsD+Hbyxv6tvtjvelyVXqOEEtCfuw4Hqa8DAm/3vyV",
-	"X/2k0eM67h/kZjN98qm5BXqCpyJ9T8zsB1oAtg38abqKqXsVJe1HWBBtvm4EjTxNGp3GFZSY2MX5B95R",
-	"KUMMLQevKwtGr47NWyhCUGbwA5UkasrA3WHD6ej+WCzpMy+AbDOsh8RiY+8FE5UkmDOKGTouEccH7HFJ",
-	"y/PF2hUvBB+53Y66nNlqr/s1LnoEVtNNZuRiPMzTAiTCL7yHqf6KZjyKUnOmcGpEZCxlo3hMAIW41GeQ",
-	"LhX9Fo8zSpGceHTFTXZYYBtRpLPE8gwAfym0LDxEhUqO5sB0K46afi0tfqOXzCTAjyLYbonXCdKjXNX3",
-	"VzTFi2EXaJeqS+oCJcTOs9XaoCpEf/0K+NLPqnp2GA+lWUtIyuVsKnogyAnmw3ypcn9z0vGpHuIcoTPg",
-	"BxZE1JQFPyv8SlhaS2v5iMtYj0AI0MuKvVfxvo+0FSCoO6QqEdryfOPshQh2AWWuRWYvwYAWXki3fWce",
-	"IgTlXscp6+dpagZFC4TjGfNYZtyy/ymZ8T44mI8lc+nqWNp/ZNqlDFfsiBkz7gNb6V90oCcAXRKwczBj",
-	"HeEpkRgRh4M53N6RdiXoPElKuCAY2TbnrHiD2eMWYxwhVzVA1xrpEcsh/NpmIPMUuMjB4WIewb6YG8uf",
-	"2hL+D8yYxVuZSt0pygOD8rQjqhg6JINiDmFcBJELcwcQMFoInNq5pG+Xia8BEx0XZx6QqDQtiMC+OJIi",
-	"kb+00CG4m+lHwdx4EXNWJrNix8Ezfrt9Li1gj90TkHJLexx+tFRiSA4M7Y4pFqWkRiFup9kIokw7rHbI",
-	"9Lb4/QXkqYX6RrLH/kmihl46R3MeHiJeKsdOoJ5fDRwIR8B03h+ZfRTqsQZgm1CMeZyEXqMjLqVIqtoE",
-	"p2gKG9ZIiKGMNQp90BhinkCGevyYwCLKfNyuz9RGRfsH5sqkdHPEQuV9CghVXqRFiWmcMqTWxwxGaKTH",
-	"E46Bv9JNVPXih7gvNZ/N0RTYN+KnLmrig394aXvQSkXzH9jnENzKpRIhIlpQXAhGlsCGsXC/JLWMIJLM",
-	"rYx7YzlEU70J6JLGXk+EmiTCtIv7Elv0VwfPdpVOEyeC7mKzrqmawiaFdjyIbpo/NRY9Fc1YPkkUj6y0",
-	"f+ut24e//dZb5hb76OidnRvsDWwv9c50b5bZXOUxT0/eDNi7b7dvtPZa7I13337vTRCE5uH2NbOP7z7u",
-	"i4RN09isX0EKMeEpzxRmPZmFGvOAcSOWtBjHfZWYuU3BT9NDOC5gUDV7TPX7eaoRZkwNMiGd+gS6Raqm",
-	"xP7MM9wGAOEYajH5rVuhB8ePw/3G+4ffeOstKvKBBvRIAAhzUX42Ahu3QO2yOVPwyxAJJNzhZwegx+UJ",
-	"d/y+RAOLoClNdocjlUU8FjowQ56ItC9khhtQRiwS/XjME+TMoIsHe1UATN0yCgaw6pLqY15mwdSjeBhn",
-	"wGnBM8jYIoE15lmTfSBScyn2RZIAdDPUy6v0pKeUxQXiAHg9VWlEahzSAtOUff3wwf233jIinfE05aCD",
-	"YM6d1ULGwnSJOD+QAxZ7CUhIWZpnIwb+be3qntzilWYek95xglE7SPKxue7UgPYxR2AUGD1hz+22Wk12",
-	"F55MAbczFUyfxJOJiAoFyvVn4H50LF1GM8z4BLxqZt6b7J4kamOff2SidFxS52kWAtQA2w62xe9dO2jt",
-	"3wiuXr8G7w0Yx5mw3x/Lvd3g+rXr5uSnvJ8ZXRvLzQZxInAPEkkzeApwDyDGfhHPQZAzVQDXucM7zIXW",
-	"Hba/u+tNK9KZhuYNVARpFsJOFU566aY1o6oU01AeSGVdmVdVExvRDwpUIhzSKUxmymNtFVtlhjO2v4Fp",
-	"VomnxOIXVZq3rURyxK5YsGU2SSL8XkBxD3aFbm2nGfPEyXtfzU4B4AZUl1hn5qePHHyrf3VhD5bYmkbG",
-	"2vuOVG2dT0yXtEq9ZshUf/rp0/8RAAD//w==",
+	"7L3bjyNJuh/2r4SpBaZ7NovNquruma56WNX0Zad2+rZV1dvanW4xg8wgGVvJCG5GZLE5sy1IhgwItnwR",
+	"oAdDsAHL8MOBIUCPNnw7f4zO2ZWf/C8Y8X0RkZHJTDLJqmH1rnpxznSRzIx7fPfv9/3YGcrpTAomtOoc",
+	"/diZ0YxOmWYZfDpJWaZPE/MnF52jzozqSSfqCDplnaMONb/2edKJOhn7Q84zlnSOdJazqKOGEzal5r2R",
+	"zKZUd446XOiH9ztRZ8oFn+bTztF+1NGLGcOf2JhlnY8fo87JbIYdJkwNMz7TXJqeLyaMiHw6YBmRI6In",
+	"jCgmEpZF+DedMsIFoWlKuFZkmFI+VYSKhGRsJjOtOlGHfaDTWWr6U1PVp7NZv9fb70Q4sz/kLFsEU5vN",
+	"1k3sZxkbdY46/+BesYD38Fd1DydhpvOYajaW2eIltFu7jEP7yNa9uT6wwwkVgqWr+sMntu7upcSOzBo/",
+	"51Ou63drSj+YfQ53jarL0kbs9+pXP4VWw/EkbETzVOMrtmXzobf2PD2W0xkVi5eyaTXw976Q114QmQud",
+	"reoJfr+JnvJMyax+2WPBPuj+EJ6I3V2ZZeyKy1yRGR2zhiOPr5RWfUo/PGdirCedo/0Hdq39F361lc64",
+	"GMPAGknFDROJ04RNZ1IzMVx8xxbLC3FC5jJLyHAiFRNksIBFGNI0ZRkZyYzoCVdECkbMkJjSXXJiCAWj",
+	"miXuO6JlQVvMbICcwKKROdeT4seBTBYRfMcFObhPJjLPVEQSyRQR0nw7JlOZsS451SRjOs+EgrdHPFOa",
+	"UKHmhpD5RieMJiwjcTDLvTM2S+mCJXGXXLh+L5kdCTW9sAwGQsZMK3L/4AAfNM/gN71HZD7hKQt6djPl",
+	"yhDPWSbHGVOqS14J3yRMXGZ23uZVWFmu/BOXbNElT7NMZnYmSHfd33JEkmxBslwoQjNmFoRcspnuumOI",
+	"sy2OSjhrs7kNB/Jg+TzOqNYsM23+4+//s71/8v7Ln3XqDumv5KDxnP5eDm6aoT3nSm9EJrlmU9XZmDIe",
+	"bEoZX0+kYM94qlkNKXkl0gVek5l5zA4vIhM5Z1csIxxOzTzjWjPRMFh4s49vdtqSOBjVS3zHjPKMDRm/",
+	"YlkjWc3sA+vo6qb7diZzzZp7Nb/eeJd5uqLHPL3xDs9BhmrsEkWs6zCsQhC6oOqy8doZyeA68pZt3PTz",
+	"RrFMNAs/uft52658+6azt7TuWp+zoRSJMgxkTs1FGREhQfoBunlFeUoHKQslocMGSci83/rqwGg+mnFl",
+	"TM2kUAyE+MdSjFI+hIEOpdBMwJ90Nkv5kJox3/u9MgP/sRiPeTJhnaP7vUdRhxnibr7LGIUHYb+6Qur+",
+	"hKVJ52PUmTKljGhhaJqZ42xGBNAJ8wCwDfNKRJQ0lGNIhWEDKJoTDrzA8iJzCo46vf1vf/mrg9/cf9v7",
+	"7de/fvi77w5fPHj51etHZ/sXprN2qwEsCZdjmeoO8yxjQhOlqWaeUxv9Qc5huHY4prsnUrBt1g45lF8Y",
+	"lQ+HTKn2EzD9ntmNbJqH4+BzqsiQZhlnCZE5DPuZzAY8SZjYbt8P6/ad5nrSHfmGKxvPFCPDjCVMaE7T",
+	"gt3DqrLE3IdEAlPZ+Ya3HxnBZTUTJrETD4eZVKqvuGYxmTIK4hvVhJI5G4BMbfi2E4jMY0Y71eFBInqS",
+	"yXw8IZQMMjlXLOuS83w4cb/jmDL2ezY0MigHuX1BpnRBjL42ZnhUI6faDhbkl08vCBfDNE9Y0iXx41dn",
+	"5/1XZ6e/PH15HpOUmzbNANwczbBU1yznqTBiEk23ORigBiwfDO6aLB0J1xFRLDPEAN47In/IpWbh4vR5",
+	"QuYTJshC5rdFFU4E4XXDPYaBxsVAYsLhHI04wwVmQmfmby6sXcK8/IUiqRzjal/RlCdb3cKDg2CxR5yl",
+	"ieocfW//XJawipXnlp6VpDc8tEMqyICRhBt1KOl8fB8V2+jOO7djLu3mCYFuiW0bntg95QYdhytzRRPD",
+	"RSMyyDWODO/QPJNifExiWLcu/hATw08VYXQ4MeN4QVMjKrHtdqX+Cri1m/q2q+TR0wKYg2WCA6A2yZHh",
+	"i9NcwRewtORX569e3t76+i2GcZjGX0r9TOZiyzW7v1KOGEHD1QXLGI6EKEMp4eGdr4ftDewCQ6P6emGB",
+	"feAoIFxI+Zxm462EhPv7h6sOk5ayn0Lbqw8TN9KmJPDoEVGzlJe5j8yImshMMwH2Uc0+aHV7ZwuGCeRI",
+	"kH3ygn8TmQF+bf4C8wwlA6rxpl5I+YKKxXbU81GjDGPWdUrFoj+iPM0zpirrKyUxPxPzM0sI1ZpNZ1qR",
+	"USanqBbTJMmYUkdEZwtCx5QLklLNsh2vqhsoUL2SjDOkU7Y8XrPSgampKujAuuTDSRwVggnYELki1lJK",
+	"csXeCe06zpiSeTZkqkviM6azxd7JSLMsJmN+ZRmkKutD3XfinXgms+UxgzFfMWJUXVAi0sWReXiP/AYo",
+	"0cnrU3LJFsrqFmOm7dzA1tQlLxkHCSyRpZUAtjc31CRXLFleE2e6M2NNqZGmGbs8hkfeCUKYGTva2cxs",
+	"Nc104YMAQQGOrBXTnMWVKjWXWdI1oz8xHVv2O8vklRHwtPLPtBjRVArcMUEmVBXnEcxFisi5MKsLbROu",
+	"I0K1GXnKzLtGAKBkykWuWZe8hUX3DcC8TBOi9riAtJArZjcmn0Vg3FMSfii3MrWHIzNdI79FKTkD34xt",
+	"JWOwJIYc4LbBsVg6vZ7KJmzGREKkMBIi7K5ZFFhPIMCq+w4UkTfCXGyZ8R+25er7jdTCWwpKROJxRaGY",
+	"cqW4GBN3so/ARUUoDhbW16yd23WgeVS4Q30LOvCa8dtV9eaKrbSFWu6WB60u8TVzp/gQOL85XTKjGU8X",
+	"JHgnpLnA1dJbWL31w4yAl9k1IQM2pOYKhOYPOkQqnFBNB1Sx48Kn4Bi3UQDnMrtE5oJbovKZUZFY8oIl",
+	"nG4ndTxYJXXkRRf9qemjD7bDpa16jN3uXSxmzAuv1QHsfmvicFyxE2bj6sBiMOHZFsHbDQaac6Y1F2P4",
+	"hiYJN8/T9HUmZyzTnKnO0YimikWdWfDVjx3FlOJS9HmSsj4SW7VsGnyBPwDBlLkGjoIbTQ3XJPMJHxo+",
+	"Y1sD3tOJauy6ztD/4ODBw5Kt/8GyoTfyg5vSD33wTi2P7Fvz9YpRgHtdGLVFsZUj+vqrh+t9D/YrOfg9",
+	"G4IMDZEGEIBQWlU6vBRynrJkzJI+1SUbd0I129McbLkiTy2RQltuxesTlRsagDy5/h0X31BnWV9eZOdX",
+	"b9N04HVu83jCUn7FMrso6CBaZ3k3g3+C7y06xZLTLKPwmYnEL0X1KMwNmYIHjkhshDe4BTG5g24fecWy",
+	"uxGJwSWBck8Su88JV2YuSWwYif2KpUyzJD4mZqbWDcmN1m4k7xa7Zx5cuf9Lb1xyVFTXLtF3HBXPlF3h",
+	"3q194zk8+THqSJEu+nIu+sHOl1fybSCywGkCB8AAb759CyUqIYlzZDkLDfAHIyoW3tg5XRSTHUiZMgrC",
+	"T8amNLtsdZSMvJ5eXfM2OV9Uu4tRuJHaDBAEbD++pfVEodifSTJgYwrC70SmSUiYVh4PpanO292hc3zU",
+	"vJQjuaoZFtWVYbl9PiptNJlJCf/iktSOLJ9OaVYb06CYYWtDRrxmIMY5LXQO57OoaVVPMqZghUp7LnP0",
+	"QzVsijUsfow6VzTNWcPE51SRKaMqz5g145aXwvwOSgwaeaKa/iv9fQydc9+X4sy8ExQuuLu2xd5E5YCe",
+	"ItYp9GW6NXbzCtfHn43SSQxIUPkKBXQ0WuJWy2zHX9Ua6lEi8++beORJ0eLUiXztpZSCUAShFA9Wh1L8",
+	"43fv8l6v12uKp2gYp9XGKB6VutAHWHx3eF3QS+m9GEJmuCJKS3O6mBhmi5lmCdJMsAKoiZyDkFkODlk5",
+	"JbL3T97//Gd1FwXGbmPo2jPblxKEY/rhFJ/ex97dp2XmW+bOS2KPPQjrqKDnGP6KaQnuVkuOkOUAl+2S",
+	"VyNCjSDMR1YIPsLLyvEGT6g5x4aQQgClW4FoSw7hlYvq0BeFUcNocWhgA11YCubsGUH3LRhaEf/Rjh/B",
+	"/c3NiPrbLHTdGoNDAqnClktWoXnlqJbSMJsn4Ja9kXh8Z6UiJoxo/j2EF/Tt+P6Qs9yIajMIl7B20X5G",
+	"tfnR8K1+LsDelRTUVPHU0KCoM6ApFUPWT+W8AzTnipvfdeYoPMxnplXfWhnMpLi6dC/QTAMJC36es8FE",
+	"ykuw0Jpv3leXLOp82DMT2buiEJGhzIxgmm8p1xc4K/j8azO1J3Zm8M0znN4Zzg6+ei1l+qaYIfJ+mOa5",
+	"myV89w1O9TkMHN+0073ws4Wvz+yUX/gp4a3n6jJ82U298thbnP4zN3u3hc8t0y/FfnV+mAAnwl21HzZZ",
+	"sVPxeMIFU37wp+KpGKdcTYKenYRcnJ5MYLPDjGs+pIaHsSnLxkwMF5ttmGsJ6W/RHHx+WrTpB8OV9sER",
+	"S/QTrRxroqbNM0a3opq2EgRf04obZvU7L+xj1ZsNYytasQNovLKvbVflCXqu1F4XrNMBg1jhtSyOfdA2",
+	"7rg6IxewGLbWOB8Xz1ezaXVcd4ncN5BRP6UNNethBkG/G+mWbXjbkKapZW6tFFy85n3FxbBGzja8W5AY",
+	"eM2UCjpmWXxE4GFk4qY306WCPrfm2hOq+nS14OZUWuxtSLNsQWiD9Farq7bWzN1J8Rp6QPnWK+nu4Y8u",
+	"lu7HmxAd8lmy8XHJs3Y2oVyxrM+Ta57/K5Ypu3Fr57NS5rBRkk7PcutZr2CZ6+/Hj1OuO03Vg+7uUjHs",
+	"0o0srfdailIVbkJZt2OtefbybMKbvlm8LDdkvz0ptVcdzC3wJ9f17fCpUu83wa88o/i0+NZriExYp3VP",
+	"uQi/3a/q4UtEdo3yWr31LZRZc6LHcs+bVrCB7kv7x/f42PvwuT0+nUlrhqem586Y60k+6A7l9J6kM75n",
+	"DsWYiXt+PB/D19Uln+3JGa7K3kxCQB0O+WNU4u9rd9+r4Essfb0efm1GsTIql6tZSjGfryDua7t5c/a8",
+	"SuPXv6NYpio0fdVL54yJ39hHmw0z7iCfWWvhZgakpYO7dhZlQ9Auz8HtSRqf1gGqkL2Qsb9ff0puhYfd",
+	"Hv9S9bZKJxsFMS1apon1aGFMOE2N1OM53EbJOGXrYSvz4Y635ha2JE9Zo5r4U7hZt1IGBXg7A1k90HVG",
+	"Muvb6LflY/VMZmQi5ySVYlxxmUAsxUSmCRmwkcxY1Zpb54BfPlG78IE6ilee2umICCkYmEvH/IoJTNM3",
+	"AwLLPajJpoktXFlZeFGbL9vycqzTnDABuHm/IK6x2DEq7I4AQVCaG4XfbA4G46YJRigdk54lD+CuaLdz",
+	"1pa8/dkRsun8NFiqV4zlp/T18pSJIUv6udA83d4fXXJvVo6iBu+k4GJsYwkVkcIfx1p35Fp36DZmgECI",
+	"q4xQGLqjWEIGC2LOiEv56ZJzJhLCNaGKxPb92IWi2nhTLUnCNBtqcwRcWhv+BhHeLfZszkUi5+FhW3qp",
+	"YUUaLQneTVuxIlhvbehurfReJprLV2Hpni6dolYu4IKKFCT8elaIPGW3ofTnKbslhd/1fCPKfo665Keg",
+	"6MO8bkLJDySVkrd9A+X+zi+O7vzi6Pve3qOTvd/RvR/6e+//+O5dd+mL0nfd/t77u+WPX979xV+ChaAk",
+	"rn1eszZrton8uT7WyT57PVkwhI3ZzJS1KtTkk1v57FPWGFcKu+uW8vv3MICdrmVV9t7krNaIy5u8XpJZ",
+	"t6U6f1ln90YE73WzMo10L/iU7XBiKzSB4N7BjXQ5XBM+m7EEks7cd42aQQiwU/wvuKi9ddrDukUbpZLu",
+	"9u5tY11upTT4xTospyg87G2QE2DEse1M1YH4td5WvKltOWC7PgqntN03w4Vv1YSTspEmMtdovIH7wRXC",
+	"qIGuyrUqTDrQcdRsz7EgX6tlg9ZhpxXu29qurDqfFLNpAZ3UmlavNoqsHeKFf7r2ctegg8kR7L7PjcWX",
+	"VuYGtSMEoepWMhy8X00kdq54717pPm9Dbg8ePDpY4krL4mOY3RCETYy4Ze7eTLhBsMQz97LzUNgWXHcX",
+	"q/MQ2rDXJWOcd48txyrZLLtSijkiGRqSFd+jM37v6uAeWEZVXCZP1aj4r0vkaaL1TP3i6N49T6f24N+D",
+	"3j/8xT9YFVuOPrm2xhHz9OmTjd1Dsxmgs+7wSsxmF1Rd7t4S1QYt2KXbdMmJWAD2BWEfhmymSdyN8SR0",
+	"u3Hk0x7fnD1H3EubqDuUQlMOOQZNGMIrtYZl24Q7M120TJQ/ht+8vxvwwTp7BK7BGWAmBWLSlH4I5SM4",
+	"yxVHPiIct2VCEKfVD/a1TuEFLAnL8W0A+XEAN/qg1yPDCc3oUANKaMYACXRJKoArv62qBTIQVcxObnmY",
+	"8KuL3wdvCOBNMZGoyAEgeGwCOxkA3arlbIGCvs5Gbs64zhZ9yLFt5q0OPRC4vRWedLYwopXSjCZmTPHZ",
+	"04uz3/afPH1+8tv+i9OXby6enseRRQ2zp51cCjlXgZcI0Tcqszg8KOXuPrzfUpsJXT4TmadJH0a5IgVS",
+	"4jwIJc9OTp8/fQJ4PscERHcjTToxurHLQKJul76Ht6LI33Mok+3BJEOiVGBUenBwO4wGwmTaqaO8PlV/",
+	"6eCW4LzqHripGVRww9yYVkyk3tJfEJHaoW7gBLDLVeMC0FLTtA/g2Wth4U2fqIJ4VJj1Ya9hB8Hm4gRq",
+	"lyRPuD4ZuggoJzhZl5F1OY3hL5v53FaEMg0/9s3gR98WfHziGnTjeCp0XQYZHbYK0ApmAknyuglWHDBM",
+	"5hNJpjRBdzJO8pjEw5QfIRulFkUG8HDgDUc/5XQKSiIXrEte5mmKoKgACEXVJUvgJV7AJD7/7vzF+RE4",
+	"2Wczi5wjQfFE/G7HU4zyQzI25kqzDHF1WDoiVHmuD7llSk4Zoq7hcpZgNwz1mVABYHYtgAS0zPqZTJu4",
+	"oCzMSLAE1EYItEYqGFlA5npTB75Vk4brPcKKacSWSVOUfgSbEyP+6oU1PuMG2bNJpNmTGNHpOVMxIAxJ",
+	"xH+WjlUCfBJNAGryhEwA/9PiASKqoF3XAiwpJnfsl3djs9tck1TKS2X2BqMSVqx3cdk2cbFjs9dZu4zN",
+	"Ujq0CYl+Ad1K1SyiWdv2C5ixqbwyS3gBB9hjFuIdSfOpUO7suMPZJedsmDFtUdURlonBYzMmZymDBuIv",
+	"v/wyRiSBkcwzkvAxR3ioCgSkeRh3r9Xql81iNRhCFhPMCBcgPVtATK4XZMCM3NEqhxPfqOUj+FP/ktX/",
+	"3BqdI4Sgqa2b8I/2rPy8d5rEy3FI62NZAAatz2f17TtALZAwi7Vy8C9DukWSKEojmGeuIY0ioE7hiErT",
+	"jxxz8OteWuVK+IS9U44uNfLDHcc+mC53r236Xq8b81Bw7lsPerD5rChnbGFib1IHLUXlgig2nkJ9oVWm",
+	"wSaLz17lh7qb3YRpsAmKQelE4LRqV4v/cAHfVafcQ4B3KwRGZJ8ImTCSSMEicuDi8KggMhtwHZFDfH7E",
+	"BVcT88J9/ALgJAgdCLNSabqIyANsSdNLZlE+pRh3yWMoZ6IAISxXjCBCDJJ55aQkniE24GK2HA22/7Bk",
+	"mj346uFX60yGvtJQIPZC3rihNnDaplJwLa2IO+FKY2Ejitjn72vopmvzZonHKgFgaVN3RkCcMF8b1Dwu",
+	"RXE0aSvuyRXN744Mu/nseg2tW+9a/j4rra1fDvfglgHiK7JPdbYIoeJuMphZ8bGgGhAc/CrXRQj9NUWy",
+	"1twUDPy0Qag1axIehOqObBsOag+oEYh+IgCZqJML/oec2Z+tHz/od7cUQLB056JY2O81hTFHUG5dEvNz",
+	"upHg060I3BYJbEtkbLVJVmeLF/6CfWphaG2p5k0lZNod30l8yyd/HFqv/2o6/37VOu+YLO6WJKLLd6us",
+	"3s2cgenGVT+PyX6v7OQpKX7rIl3nts5Wi+pXFehAnNiK5brJE9GO3Zh+WdLk7tjtcbHjWHYfILL78h7v",
+	"V+zv9kGj4pZ/sE5LixaP2B9V5bMGQ3eFd6zZrQvCJfh8EFJwQIeXLhIN3bvtEqGwBx9mVQf6DZ5VSLGz",
+	"fmOfYMeVM/G3k6Jv2tkXdXRGh2xGM9bkKXMoPcGD3tKp8gFgr0nRJRaKzFrtJzSBbM5S+EOvt3d/MHp0",
+	"MDp88NVXg8P7CX1ID4fs0cGjpMd67P5Xhw/3er1R7+FXlPYG9FHvYPDVHoRKrDa9rPVRBucg8se0vHW1",
+	"p91e5+VF+fbi4jXxmJ+VQ2FEB5klZof2i2LCddRis/DRT0D9/CvLYWR8PNHrVxO26S0+vEw7A7u31Rlt",
+	"u2U9cUu9EJvfsX6Gne5ePwv6va5+Zi/d7etnbk5/UfrZluH9W96npkXbUsXZCVndYlF/GnLzftX67Zhi",
+	"3Aa1eOtXtdHT/IUiakIzFlZg4kMWkYylVPMr5sq2ozsE3+LMKCBl/WNN8HHoCen29mvCjh9Loelw0xOd",
+	"cDHWNL3sNyVLtol7xFDj/WcN8Y9sSnk16/jgwf0WPmyQuZbgyKLW2IXtw5nnbDihui9nTOBrm6xDmMnb",
+	"wp3nBld/8mAXt/J+Lu3l6msFHd0rmrhXfv/Tyyx2x2jDaeF7n9x0/NnecDr43ic3nevfuA3Xofz+J7Ye",
+	"m9/4XYvh0OktiOFFv9cWw5HffQJiOAxk55t3GxundiU3Y2+bHgbLNqvpSavzk5bWxPZdvwyBQF8WCv1P",
+	"Rq6z0ZdmxvExoYKw6UwvoAo6FkBXziqBz0EE5gJLjELlzCBGUkWu5gOfcTNrH8WMRn0Sq6mKuyFwwyau",
+	"3cMgisnfIJxMrWHJzavlTm5hIko4TfuzjI34h/VqkDl98OTq0IZxC5XzDJ/6HK2A18BvtDc+hRvjF7Uh",
+	"jmFbmxT0umtmCJ3eAjMs+r02M8w/jehNP6ebsEldmxBs5CfegER8gvgpOw4UwG3eVhrYjId8PgY3eww2",
+	"pPTvV+3/jmn0TunzEzTOPS58wNeXapucydvISa1zTbjqq3LHAUlY6/fdqsaIYn3NprOUatbiCPKkmubR",
+	"6G0ttVxMbTMxo7yzu5U2yn3vXOio6f6askflmty6CFKd4c14x/zVbb8UF+yDbnkZ1kxid1r31pOskpFV",
+	"Lbw2z74s0Isr61OfsB/b4cUAJK3IjGZ0ynSQXEJcI7VZ/GtI0AYp6NW9uR3KcYtUA/a81ium2Qd9bPNt",
+	"w22N0YYR7Jm1YQSkvAjm+dO/+5//49/+N3/3f//tn//13/zpX/yrv/s//92f/80//9P/8F///X/5b5fq",
+	"ql4DsisQFmsnY4QggkKQL5Bvxhz/PC4N9+uHnXK/+3uP3n/f23v0/sde9PBjQ9+F2LkWonSTOUlxQ8hT",
+	"N3u26g7VU1e3bvtB+tJ3qx6Gfp4wTflWAbDVXN01uXrVO+UqigWNNC6GHWS91a0eT4rEv5dGe8iF9qXv",
+	"j+CYVnEofInYEU81y4hiKRtqRUQ9SNqyGIkJ4q3lgmfmcdzjGpmgIWYXpwQ/dm3BeTud5UjejA1llqi2",
+	"JQyoqrO6nRCljZpF5jJDMIdZJscZnSqiJRlkVAwnRIqIqHw4AQOcWc2ukLoP9cPjzvrSudBz7aZf1SsW",
+	"2xhN/dHZKNWQXTVpJK21i6AMfYv0cOwwLJBuR16S4BsXa7eyOnS5cxG96PWakjker1sXyGEY18opaZsz",
+	"BTlu4al2ScEQxlsA4giZsH6CfnTIf+7PUiosyE7f5UC7zy752b1o6/C7j/7xumxi92NtPW+QmPiUEaoD",
+	"CAZIu7YSLWRaQwr2saHTgUSLmB1MJCSRTEGBFToasaGGquoJI3PA+ojtYPtUx4QrAqgJRXR4t3V4OBdc",
+	"c6rXH5gSRGA/ybOGwq02zaZgSzDqKV1AZvnK3PwHBw8erseThM3hwvPtFqTMHL02c3zlnvtoz08dJil8",
+	"b/iUFIzAiSRTegmbPZVKk/1er1cqgK/InRG/Yi6E33A/l50vBX609+Eu5DE8MHIgsQRFkTumnxnLSm3C",
+	"gzOWKSnudskrwbBFOArpnC4UuiNZ0tp/CPMquxAP6lyIM7pIJV0b2fHaPmatl+s11WJu5+Z5RF/L9EZX",
+	"DI6afa16sVrfiCAfosXRMq3IXPczNrUYyvXXYcD0nDFB8DmWqWOve+BBYP4ns4nW+LXBXalNaKqt9bsp",
+	"EOiD3vI5qLAMx/2LtApP4Ws5x4dZSrnYIcM3HQpfGnJ3LD/odzn5acJo0g5rDojpWJazgKi6jDDQgCUk",
+	"nxm5FkBM2gnO0Hufq/7UYlktm5CTnG1Wo+7DjGdMrXpnbYQnV/0kbxiPFP1cDFNG1xNy8cY+aChWxmVm",
+	"cZ9a5IYVGoWTMkyrSY6lmzDvNKUazEkASoISQx+Ttjog6gwZZDZBMSit09bIfN+wIc0VOw86tF9BCutz",
+	"26397teud/v5pTx3Y7DfvA6H4hp3I3IacN5AY99OmCgklzlVxD0OteePPXC7TeCCwnPmudak1nc/WKyB",
+	"A/Q9+/GYIdS2KXPNkmZ7I/yuSMKGHKQpwztcvh1dwJ++k2MM755zxQgVCwwJT5Ye57q2Aj0+plal+AVi",
+	"kh1XgWQIgGfmZEROaix1r45DicOIjR4DbkgFCFvFYg3l1CZMtpYH8Cj9hrN5nabRDhn1gqrLAhdV5dMp",
+	"zRp2mhWUknABWrtaw52vBU3qM/HsdS+G5+meJ0YlyhbQE3/Yir2uYwKBwWSJB4DtpYEH0KlPP4DHjgkl",
+	"idREsRnNKMrYtr4lQvAJIp3yvbRuKyGVZ5kcpGyKBt6gP21Nv/ZqW4Bq7BdSYNcaSXB+q+2F3yJ8k6FL",
+	"XIzVpjnlAHOc0EVdKU0yo5nGepWoNyE7pRkD1EVLnMmAmQuiiAWSInND+ZQkU3MFR3maEtM+ufPm4vFd",
+	"MqFXjMyoUuYqcjFkUKDCkCPz1Jq6BA/Wy2zsg4skaJ4MVyTJJNSTAQBIVP+4BiqNDbAkMtIvhdQVpKLK",
+	"KJZXPJNiarSWCVUk/vb0/OLV2W/7T07P4loqdsnYrGF57caFo9lw5bCGB66cOcJmJf0sEVHVrzBGWHTL",
+	"dU67G613rT6ZynHT8YFVdbOBiWRslJvhG/UL63uYuficZkTPBGkYT5mF9MQE9eGEZkajc8VLWDIuI8fj",
+	"wUwSlOcG0GdkNxdylnAQVAO6+E+wFn7t+3Oe6EnNlst5sBpePsVcKVrsXZecuAhGOpulHCDlip8t30sk",
+	"GDjYB640WTANCJEoc+FVmjN2iWhvelJrhwEbr5rRYQNlK343g30tlR5n7PzXz7F/d9+n8goGiMYXORcF",
+	"pDA2QARjCdK9WcaveMrGjDw+e3py8dTo8Fx3yVOIBA7qPrnGlTZLNZ+wzJxjwiFsM3AMPTzcDEFwiX6e",
+	"Cs2yK5q+aBA1uP0dMUGNpmmpscthE+yDhpI6U56mvFQhteEwAYB7i9of37HFzZjBW+vjDbHCdSZrGxO1",
+	"xjz9HfsJwlZbSWBm8W4TueM7tmUgYH2lJxA08mxm2JCrfwY4sDfkJK3MszHT9TmjRglaUxZhJLPAsGTJ",
+	"M0YoUKt6h4USXp+9evz0/Pz05S/7F6cvnr56c+HrJay/SJvWd3gOjMMjslfFhEzO3QJbFsMVXHv8UrEj",
+	"MwU528tnhsMOZZYxQOold9DDP1jEdyPAREfcC3JHsDFmvcZI1G2UumHLscPJgHeAQYqE3JlJxWveAD+7",
+	"f8NKra4bFFEccbJuQgvffkykEQRmLMPKGndBOihg1m29H0Xu+A57d7vkBJtWlmGbsQWFMmWagNWcChJb",
+	"ct114kBcYsZHaKGTcwdqbhizM+DRYErIQlQ+hbmlaTF/EJixavuEkQHC4XY71ctjf6i/P/ZHb+538Lft",
+	"TD4rtWxYlArqfhuDzfWxeWvgeX5KDrG6bIs7i6iXS3lp7z8OHw4dHlP3lUNcN0ervtb9+gudynlfzbmN",
+	"aFsuwV9zzAGlXRBIkxRjdzBshACbe/Vsy9HMaWba/RSGU+Aub4Fa7s+xu1bl6ZWWvgT5Y3uFS7NWRggI",
+	"8u5s2iEX2KVYgP3ehB+7MoPb9WbjYHa9fTsPQnju4nM2h0hvVaUJ2l9vw6kKXZaWGvaOmI4Rmcg8i8Aw",
+	"YIgLqIBOc0Zx7Av0dZMfpGClctdCEgxDqvLWGVqK1m4NvGzUYZb1zTA2egHHv9kroN+2e+Nj06aqdiHR",
+	"11iRdXkxu4ZR3Wx7PsXRb3JWPsnxtz+4n9bw627RiyYTeaxyqCsQY7keNIlDSKGtjDNwIcQQFAqmlMcT",
+	"LpjRdDPyVIxTriaQP34yHLKZ3ntu6xbHtSXcLRLgQTGm+loQcRgREpdjHZwd7Ypl/hHwU+rwo5FxmDb9",
+	"1hnXXvgiC1va5g157v9g8VAaAjh+KDRTb1SMf/n0gmDV1P17NJlycU9pqrnSfKjietsivOvqKgpEAi1i",
+	"uU8Up/fOzUsTyjcopBlgAN37+V5DwdU55bo/zLjmQ5o2V1wExTBw6oDnhsTuxdWGgpbFdmEobMqyMRPD",
+	"xcZj8W/e3GCsqL1qKFaLcGOBMrlQB1yRGNowByWuDNW2G1tjK71igB56XLaJX38adZTiJZvv3rJpS1Mt",
+	"7+MlW5SgBCj5htEMamFeMvSiUGu7pkpBPLQckW+o4kNCc3NbtKUI3Q2QPVdYVG15p9U6E67h7uRtu2e7",
+	"lLUDrWRp415TpUIsYapIjNpJbKjZmGlvmiczOnblDKUofGbwdRsTzUtIFCuIIR1O2ebFhEM0NCgnXP2i",
+	"9F23v/f+bvljU2Hhl1KfMZosbPDK0klYAf9RH/sfZ0wZdhUfEZ0B7B4YJrBsIxnybJhzTQYZo5csOyax",
+	"kP0/5FLTOIK/wUgYH6FbFyRrAkUjVWF+y8BolpB8dkxiKJyvbToDnc3AsSqkrySZUs3SRcCT7fAwbAh6",
+	"xj+h446txK9bhgy51TvzjbpvXspf27aLb57ZLvya2658uIrNKmwUSvar16F4zd//FZkRYZznU5Fs518Y",
+	"8B+WghpbENANsIMi6ENbqWsVlXCFutBxz4aG4mFsScUiYje/F+1HB9FhdD968H49VHntjj+Fft5Sbvcb",
+	"P5+jjOo/P6McA8jw42NzcNPwm6fWXmlfl1NmX3lfWquHaxZqm9jqInqoWtxsjrOKyD6xQjdAvsPAInJI",
+	"hm4aEbm/VMOsuGJ+lbdd43MWLPA5C1b3nAVLK5LSuorkpBjM++pN8Ucq8id4ZW3n8K48wzLny8SxoIGr",
+	"wDLbAVe2vrm7zdYJe965vSzs/AVN2DXrgSUsyWepaa8uRvEiy5mrrl6K9ocICXPW08xQ7dpAHbwkNZIG",
+	"KqnziTS3x/ClgXeuRUbuGFEQEC+FnAuyYPoYfF22Mj3ciDDS0Cq97WHJlg9xna03eKy/QbFV5xqoKZAM",
+	"R5nMJwtXAHqObJmPOEuOrR8PY3i4GPvoe4fKBm9zYYO7NFOaZDIXSasara2iI0s5DzZKsurErixLFFSh",
+	"KR2lUkCj9VzYA7HuVN+EJb80FRtHeesW/XBQZw5lryYMHyvmri6na+Vuu/rHFvcPiosLRri9PbUJnBsH",
+	"0Ru5m6b9qRo3OSlnmbziaAEPMgUm3nfe5owaFaLv86xX3h9QHSHXyN0hRz/adIQR8z7VuUUEvmJCXyuJ",
+	"oN3982eiCFEOootrVh2W4Asb64nx4XgOfFqGq0oDqWGGZtfHMPNpHdLktxC3oW3QvV3wCZQxZ8JTrnYe",
+	"9C14fxEb7W5EiagUmxgESLudKh2npTPsZrz+km6vDbTkGFuI9VvmqgJ57jcabYZQVvcLBXVzIdR75HND",
+	"A8ZfSRDskhOHOQpGaO/vumSLSljh/sHX26G6l5J4ygN/KfUECvZggtpS1ikJZA0IiwhIBRks0DILpjrk",
+	"Te3TVIHWZ7kAU+AKa7K9iRi5JcrDXU61fSYzMsgVF4bEmz7JAwtyEqTXokBg3zFtxTYFsjulH57YPNjY",
+	"ui1dJm7YQPtZbqNLbZ6PiTJPWDuvpswVHVNwtnKF8b7l6dE0dc4P2M4BpjbCRtcva9Ma2vzJM5C+4u4N",
+	"5Dz+FOmmz0BYxPrYEBhUKpKNlp/V6agYFzZL6ZBNIOxMkVheGSo2ZTF4uOPSccLg8YxfsQS9Gly3P0dh",
+	"2uf6bM9lsXNJUw0TOosjF3S0nrTfhrbospduRVs8t+ewxvHi4BwjPBBJKEAAXeeC/Id/+t/9h3/6r/DY",
+	"BBdHh+9X0ZYiwlKXBOYLlxilpltyhv35f/k//u7/+a/+/r/4d3//3/7vVeClqh14kzohOOQGvlKj7dy0",
+	"/SciD4iCTDdnoLk5o1s4/MIyVNZ7nImoqvPCUMIvQ6NRxSK69F3FMFenaS3dqR2JRD8hVHgoPK0V928i",
+	"77itgOEJvMdnMJTaiBeRlYkM4wSnm5GZuTmgyDLhVOZZY+XG9UPcykYSyhTrC/OgbWdNTvqskPKA+2NA",
+	"fFu8pk/TZLMsFG0VqlpSdZdnmEICmK1airn7GAO/sPpeu/Klaj1rcfTfwpOV4uNC/uBYh88xdhnkbZTs",
+	"bM29/gkNZVEH+ANLWLLpcQ2F1Zba9MZQuRvY8eqErYL+BTq4N7wWM68q5mUqtnSqS5tWyWqGMxVYDz3d",
+	"2AyCN9yriwD8c5lB/aQ854YhmZkwx7gBfN1bO2rtLcVtXXsbNNfpTRVRbZboi5OH/YUozOFU/JFwk7/+",
+	"Qbg9v5Ebgbo1dcCNYFvMX3+gyzipywlz1zq8G9iaA4jXMJv1ftR8A9bwqzJoVjmuy/bKM4J29t0oLf5G",
+	"rganXVNrunLN2p+U27wpt35R1E06pcJZrUSywpbXjREMC+YGp+mrUefo+228Y9XJBYa8VVCfy3fIJhY6",
+	"+3HJxrRkINATm39LhYWMK0xbXAzTHMWKpdkXZaq2Wv/C/1bjFqxFKVu+i6u2rZVJqqo/q3qHPpgV1gmV",
+	"NbQKLN5okxgg1JJZ+wV8mDICAegpWghqajlsfbRhEnV54jJj/aagABdpYB5yAvJSdIDNjMU2YgwFOC4H",
+	"Z5eW4d6PPPkYu5CBNLWnb7oepd25dHHp190+2LfboY7KrfbOSOMr8Wo0CtHIQEmUo1HL+EBUmF6Zl+yf",
+	"5lVo+E0Bplbj+R5a2BwmELaC5AJDROYWSYv6VG2jpism9BER0gaOQP64RWvzXwGpgSRLvDGZIUK57pIY",
+	"1BiHCG1b9V4mcEXYgSj7/oQqkuXudXNE7duAd8UVeXZy+vzpEwReMa9lTOWpJoouAtAtmWuAxoLZwViX",
+	"DK52aNb44HBaRGI7dd/nA7OAAz96bAdjewHhxWNugOtglrEhS5gYMiKvbCq3f9gM19ptwd8XQGOljF4x",
+	"ZTZE5mCJSgFUJGEzJhIfpmBHiVSJp2kZDaxbCkXVAHll5tLyQPlzc2bf9V88g0bgaA3rlD7rEtrANOne",
+	"cLrijShzq2OwTnEJbfiTlri5Ft/niOggRMttaZvoLHCN9x1pWm/ShMcDIrP2DaTS17LG2O42sC1uB8ho",
+	"zj6/Ylm/OUoBw5H77exD50wkgV2I1aaZFNEV5gEuxki1POZzG0T068albAheF3Wc3Na0SP73hgtS4TrB",
+	"BlcvV1S6ntWWa/asPLgwfCTcObcdpbNSug3Vsx4GlRRnem06iSE5j53htYKx52WgVqj36MXZ6Ol+Vlvi",
+	"xgYNDZnQhkzIEfGZhIQLEmupaRpH6N/tWfzWknsAkheKnoWvrbNu46MONN5qGlV1tbLz2FCxMj6wsDL9",
+	"lbtybWWu2N/tNbhiNLsTHoMV2K3UONyxtc30uPPobN/pDZyu2w9YNaPYMgbu+qLVqrm9lVnyoBeehM0s",
+	"FOYtQ/HesscTqr8AW8WU6i45cXHlDw+/vk8GC4uA+6vzVy8jMmVU5RlLPM7SfMI1I4jmZyRwCNWyxbTJ",
+	"POPacHcuAHfSRsOFo3sQwJgXi74tqLQ9dSXwsoP7W4Xced4K8DkNpgf8zTCJXLEQeyz05tki5xuBqoVp",
+	"fD9fPb5AXmsHIo/qRX2EWShBo4qHMNKeuywL0RVx6CbnuMRQ29yHqpPlZiWqlVRvt4R9t0Q9iFhoisIm",
+	"HtF3wCY0tacfYmoJVPlfckqscZJg+YvNqC4vokVaxndCTRrMsNxULPPvRr7f2sW7YtmVtU5X8hxWldHw",
+	"ONPjPGMtAdxLWaFRpSxlTcSzhTTHbbM9ISAhoZlD8AFzSprapzmMZb3uy81ffQAOqMPxhe8L2D98POzQ",
+	"DW47hDKZJkzpPkAVNMIcGP0zlWJcGKmsg8vG9yc5hoCbZ5jCH0yLLLGp35Bs4s1bSc7QtlUav89IsVYk",
+	"ROflitCp6/og6vV6RXRgduUMReBqwx7dILq1ykjDghTKSUZr44ovYDAzKFFnFqmwfEFCxX7Pfq/szuRC",
+	"8zQcplkSmKgRCvRckql0oIJNGl95BE8xYNAZB7ebHa9xZZ7ng6kRP5KI0FRJ62UpvAI+bBHxrLfrWOZ6",
+	"xZTO3zx+/PT8fJumq+IqGJhzvTqFrH11A0DaFF3yalQc1ChcIjDPYvkDQac1mJhC6j6a1trmBbZ9drmm",
+	"H9jvig5XTL1fGtbyImAq0EGvbjUQDxwdLmicNZdjg6TKEDGhUrRpWY3BxltVmuE24URpqhnsWbBR4J6J",
+	"wpo0cLo9+LtFeOVZAH7NgZjnQndXXNMWezpDq11fIG+r5Lg+ffnk9OUvo+VMLIvn2c7A5/poEFurvVAh",
+	"0RGyUR9FSZabt0hVvaLBmlVnV61TU7XuLB/8SuNolQuLu7szXMcPHVeoMuuCkNTdq1USzg4lYCdT7VIK",
+	"fu2w8mscKYt6/grxND8AeUm4urQYzSJhH1hL4F17k69l5HblJ/ptBE7g/Gb9UqaZrVyxdYA03HgHZ9hE",
+	"jxO6sOUonAxUVG+o9lwnw1vKtkFVuqJsh40EsE1sPU/ExduoMl5QB4UqhHkGqzMV1110rvquxlVjlIGT",
+	"Wx0AOYK1GfqA0DpGBOZi7KreLSv+kF3auLF1tVeatg+iY9Ymy8FDy7Vs3PEKBuRaLC1EZK9o6bSUb0Z5",
+	"F0s3byU12K1R13e7c8tuuedrmncLWnrrNt7XFoKtwbhhf+2SU02mudKQQQuaGYg0cLpt9NbJ61NyyRZH",
+	"JE4v1VT1YzKSWPOTDBbk/iFJmdYsUxFJ+JhrFZF4z2Ya9uPumoL7BxtVp3+9k9A1X6n7Zz8aavKSTtnH",
+	"+JOwIb+eSMFeoja1tK9P7OpDn4iUnlA1YQoLCCBsOi4ZSRkF13T88/iY7O8TLY3+MJzQjA7NXnbJWzuP",
+	"+OexDcuhTobngkwpF6np4fGEC9olJxDFoIiayHlYPJ4qVyxKOc21nCK4f/h1rwf/6a0Oti0bWt+9+/kv",
+	"vu/tPXpv/kP2mo5LWluvx5VgCAJ5XHYVkFW0d5S5GXeVdXz9hqLiTwzBPl0SW9q61K65W5dspiH/Zioz",
+	"dlzwQ6ju5y7etBwyM0Q2VbBx20HLABqY/plrBT5965uCj09ce26xXo1OHZ1roIOrNDt4CPU1JBG2BjEq",
+	"L0YRhaRJi52asXq9ZXvG6Tlko2cWKlluCTLryvH1p/TDGhucK+6CGXkoHVGXc4oiylgaegSS4nxCNdS9",
+	"g6pktpcbxxc1SzXmSrOsbwPs+o2mFVfDkgrAGYQdnck0LSgojhzkP66Ia5klYSVLrsmYaUXu9+6vqFvZ",
+	"RxTCPtbXW7ukRS0UM6DKCtt4tDHH2DVXL8yWn8JzWKiBG1XLaQPXWgV6uem8Y4j1M1ItH41Y5i8SwRgY",
+	"YoQeLNBYDb+7Nkydn1mRklxM1mv0/iufjOy/CTOR/ZeYhvweV05e7bIqgu2QJTsVNotelyYYjKHOL4qv",
+	"FSmfa+2L5TdWF8Y8Y+PaEvv4vZHyTs9fkcP9hw/39rvklUgXXpIB4clSAFA80fUgrZc4FzpblHJCDTFz",
+	"rxelmhJOUzLL2Ih/KMsHj192VqfZnOz97v2PBx9r+f8ZMxz2G6qHk+3CHTJooL38jx26vjaDAl3aQey6",
+	"fr+Cee3uxqAaCd3u+NaYnp+ORuZzfVFf+M1J8lAW04UoAyV8J96JPRLA67tcg6Ny3WlXp9WeS64sae3C",
+	"62HsuHOPWVMtBhbgY+zDhOZKl1sPAsVdzoaQNnMfhcSUjTQ2YMNE1rxeHysfBju4aHnUxYr4kxjCzSGq",
+	"HDvkYyEzP148ebYOt608ari+lJDsfuzhjmx5Jrc4ULA0QCfGWr4TloZ1rmvf9UwvPoK8e7g+gS8r2EdY",
+	"3xnP1q4ulIwrEo9jcOphTVhsJmEpBxJpjkMuio9mDC4Z0S6GHYN9ZuFOBTmxiAu2aniloUrVOWDXaNF/",
+	"JwhJjABoNAPMzneCFczH6QluabEmOYwMaqgtVSmPrAhUfyINFeY4UYtT7VYPcxzMVhuZSZABHV5GYVYR",
+	"tP6FIjrPBEl4Ykc8ZeSOb/ZuOaffTChNzBQFFJEWCblT9HsXExZq70+heLk1Ky9S950I9KOaOFHncfBX",
+	"sBN1imBgO17DKexojK6AZx9ehhPciTrDQFixpw1y5e3GQlPhJ7cdLfUypGQBjjJ8LsB+4aNLesBPT4MJ",
+	"4Tdv/LTcZzc5/HxRTBG/OPUTdR246eLnEsCw7dRNHT8/CabsOk2Wvjvzi+FJ93bMl85mLWLATmYzDGFf",
+	"ymRoxP1wMSgIk3Ic6DMPeqERBMiy0duXwtyAl7dJ/m0wTKwuDRgkLlnZCggyE4mKCqHfJo64gLyU8mmt",
+	"TrNRxU9EeWipihVxE/BauVDp2dOLs9/2nzx9fvJbX6E0cgktllAY1qXIxAesSFCPKrM4PFilmbWqFaYm",
+	"hiI1eVudsqulhUuhlplYlgWHs1z0pqHLULdtiQxqdrYWFrRN3kY1oL4A1sSrsxL1u9T30qIcuDgPo5T6",
+	"KBZLeg+iw+0VSeg1UBnN5wB3qixmLgeXQV2j9Wmz7jl7eVQUyDICSqNXU5DrcmRromMxkU9FrkQcBKYV",
+	"IDgotEebqAssMSpBncfAcaT1+p5flpCNNZvBSh1fS3NgXipfP1ErwTtave6lp+ahJ0xTnlbUjRoFwDwb",
+	"KKOmuygondW5fpJUnfpSv7bA/84a8KfeThbHHsYx5UVNKpCI1MRQRK7XeE02YjZ+QNtpwG4aq/c3nHOD",
+	"bUxnixdNUKDPZEaSDERQa5878kigli24YBgwKY/yLIyIcZK49/R7BzB1dZlDxWgCYPQADEtOR1aTMvoX",
+	"JLvKDOwVURAR+IUiQykglBTTY209sJKt4vv96DB6EO33osNe9LAX7X/dex+tKBwS1sH8eq3xthx41cCA",
+	"POU4kwgnUsjKA6yNZ1YX6y8gAPOUi5ZSq2ny3DUDH7Ap8+cZNmf+PMEmYQy5rrVLhOG7bSCWwIhkn19f",
+	"JnqLRF2XrtgmJD8slGdIgplk20jrSu2bVmKtspUJV+almmdaCx2Y6L8V2FPUuWKZqrUVngqz8gqdwmjk",
+	"Qx2/VDIstu/bKu3U1dfTkiRMs6FR9MQwzzImtP1NdduFFM0ZH0/WcyKzX2/x0SWTm9vLSrhZ6XiUDmRU",
+	"qkpkR2D3LABUc4u2GbAVDHW3YRjQ5c5DMIperxl+gRTn1kMv7HzaFMmdchF+u19lvz/h7Q9u8uqcdyZ+",
+	"Yx/d+pbVL9G2CGXX4R8ra9Gt0uhLFebqU7uuwUY+Kb5wfUq6inwWU33ffDB2SvB2T+ze+hWuiawFl3UJ",
+	"VduIp1wrghtDEn7FE1/ogKh86h7HB1ShjtJk4QTqY7JfNmKsKcy+Dv7+nNFsOLlgH/RmKZJrtJWQ3tSu",
+	"j6VbBbaOzcYzky3C8rmy4sM6m1jdxKBI/Dn/YS1AcWAr9MPxrgMgPMpIPVKYnYRW1677phY7I1xdw8Pp",
+	"0KVb81jT3404OH3PdbckmNWuSME5E3r3vs1wObdG6qwJzGYfdOTcMjOa0SnTNbGOgfqLxV5k5vXgcjkS",
+	"25vDyqoL67yGPXzLGjZcFShYT+lwgs4xo927OnLm5oFhZcYyEvtu4sjHEUEIE1RfhcXQrl41NIVqMxoP",
+	"LtnCeakC87utlGDDocCphehhTomB/CYbgRmHiFBmDC7wC4m1t1sQwCTHoMKLCqri8pY4nxnUPvLxhsMJ",
+	"G14yW18ltI8EQ51T5XOqwK9gIw2rM7zfe1SEalgnSgwOWRfxiJ67Sh0cHDysplk88IZiDJZZ3Aj89J7R",
+	"mad8zh5X/lG3waWoEDC67u337h/szSgYulfzn2scTSy2CqFyqyD7rTvTejx1iRFZXXrrLJfGMkm1PVdq",
+	"JW3d8TWk2dlECtYXPk55ZSRnENIMWWsY/tggG00NJVDaseAiiHIJTm8faER8xTKPqRhH5AF+G6JJYqj6",
+	"1/jDlGaXDEo6d8mJ7S5zvQFKZaW+ELWR8FKkC5IY+mRjn8wR/0IhFcqzsdkZN7duHfi+FwIebezduon6",
+	"L7dft0XJPBs2XC+1UJpNUcYKaXLBYCt63TUuvLasuDyKFzS7VEGAhiKUQOGHEgyju4xwEVN+ySCSAwhZ",
+	"t5XbMFesrwM0+3pPZWxJf0wmMk1UyOB9GIltZCv3ZTWsOrzOzULMzgQ1l0mwc0GtOazXQv1BWC+UaDmo",
+	"rw20fZlo1/s59tSJyt/p0heBP9V8eWFJ+FL1eppCWbCSXHG0XHHGiFNSDFmXxGZBkxwDiGqfg+QPQ1pG",
+	"gCUhNMuuaFrosxB6T2I1VV3fVh/sxS7gII5ILlIo6Vbx2VCf0gkJfXNRTpfA2XSijm942bVhV6Su/L9z",
+	"FbXLX/f6nlXRixgqJcmIZsc2Ctt+qed8yJxKCB/aWbXpFcsMF87s9eo3Oabtg7hCIMxBSAhGNaA7lAsy",
+	"5WnKi1TpLTBIBjSlFnV1i7c3La4x4uPNkr1cboc7cOBUNJvRnLzVJedsmDFtz7GWGUsIE8NsAQEERjpQ",
+	"E8PZqSLxl19+GUP2jivYy1XxKwwf070mUumIxBOtZ+ro3j3z8Z55t0t+g6loKCXSIfASbEFpuiC5sKGR",
+	"KFIriTFwlCgYpAWyKNyVhdYCnUfQs9HjIGbIroIbrPWoRIB8M+FJwoRLjYMkwAGzxxVxsu7E5lMfPsR3",
+	"oafY6GJm2F2QrBZx0ab/CZczrmvSSFVLz1mFLWWAzvIQd6dbBw4/lELl07roD2u0WbqXX6jCBYxZVvSS",
+	"iSKKyh5niOaQmqYRAcqTsVEuEmURcYqcE/t4d7u7s41v0lHQ/nrTzKl99IWy+dINmCE+u8eSiLnM04SM",
+	"Ga5bmKWkavN2uOqDkTJZEUtVEEbAqQFw1oJhwCYJiWAsBFIV1DFCHpcEleW+L7lI2pioWPadedLH2gXB",
+	"bKtefW4etvFt8DI3subat/Ap87yc99WcW9dPBR0KruWApZAiyZU/e8FiQb6UkAiX73ag2X7ZSj8wY5rT",
+	"TFgkkKUNE6WLMKJpqlCJ4QqJQxRE1ccWLzxoNMYMsKFRypPrD9fIPOsW/AlXs5QuXppHnXuPXlEOTV8L",
+	"VGJrpGml2x3LM2s4VYyJ9sgVM5mmXfJmBhvDhI+NgYpqCHyAdwlrIpQLcm5ZMg0pal9ZO/jqqRUm8+28",
+	"WQXi9TqUCRpCPITSFyyUy+BoAKraaAFa1PfFPfWVfW/cJ2fbL9eiW4kDPcpsQQU5CpIXCpHV13QrwUFv",
+	"BxRmVrL/gxRrz8cFn7LfmeccXnRfNZquq4J2eaMLMKjVO32TNfZALW8DRpp8yhEyFc03DFwBkhsWbAMu",
+	"GwSw2ICWgvGX5RLPJ+1KhSejyoB9tbcSfSn0ikDIK7OuEnOtwLxbTSEQeixJruMNBe0NIeC99lc6oZUb",
+	"V6+PbRvgE8gpy8o5nc1izLk+DpKXzcagnmKjJZ0PGMIUj0icynEckTjhYqxpemn+ltT8d86GEygyH7Mp",
+	"5WlslZM9NVVxyfhHZ7Nle9pKxFu690NtSETU+bAHkCF7hSbnBlajfo+Z0Kf15QfQFdFsWlq2mv8hp+lG",
+	"dZ6CoOTlgrjekr0M8+OWou43lk2psISu/TgCHLblZzGrZ8MCVksnb0AVe5OVUfvzjNeRPqes1WwYKpVs",
+	"w2Vu2suBRF1leQRo7LxorDxRoyY2HIsiW2mjIbs1KuJpf1+U0K21MU0YTRpOTMqV3viUWaPfRqP2ldTq",
+	"y55oK0LUhXjy0SKcrZaXzEx3MqVDZAsioVmyN2eDiZSXqmYJKtzGtllHBcvWAIhJCIjNw2WiMs+4Zq9E",
+	"ukC5BPY7mzVQDsOIZK7PC/XPO1oe1sdcN4CVuisTeULl+62bFRDZGoL1+TZ9vk2f+G0yakGJM+BZrtsX",
+	"2bD4swB8bH2HM6s2FTfzwYPDB+vRbGbp4kK2G+n2ZCDq6FSVUik0zbT5DpD1Uj6EhAhhZN339apD5kwa",
+	"q3cVVtMuf93WOnGthnZ8Fo9uVDyi2hWWK07J/XXn0VHcitFPLMDJgNpciDt3RH72oycqHyPysx8RPg/+",
+	"tFQa/rZ5avA3Guu75kDBZ3QK2C8+i2ufGcxfBINZuT8raClu0wrctuZlLiYwZXoik7D316/OLzpR55dP",
+	"zX9fv7mo7fsPOcPk8e17tpf1Go3UreZ1WFveTgdEqnOdyVfOl+m37nClcrxMadREzh8Xwa41wSrLtZbo",
+	"Zyb5UzPJz5zmM6f51DmN8q+uf/Ynp6M1NNCPsG7+aLGtuV6zJmMHnc3ON5jxZyvg58v+V3TZU4pr48b7",
+	"w6QP6JFM9N+cdyLz+dvv8N+Lt7X7Ze74LJPjjE7P3cK41mD3wbaQcfg3YVcsNUe3tqkbszvibQ/vdk3B",
+	"FO9M2m26OPa583zxoNtrJowXdY1uN2PczegmUsY/R03+Jx41WakksF9bSeA6YYX/SQT/RZ0Pe2O554kz",
+	"hsJ0X9o/vocwi/fhY3tYaAVoEjVsqzPmepIPukM5vSfpjO8ZEjdm4p4PrPkYvq4u+WzPVWjYm0nYooK7",
+	"bRCJ+NqlsX5y4Yif3Kr+BcVGfmprt0Wg5pbRlduGIn5qK7ZhROG64aO0ucvx/+TxjVtFFG6DZPOxUQrb",
+	"sjB+kRbTLjEB6r5g1UrzxTHho3Lq/aJI5Za50DcRWv05++azHPlZjvycRPI5ieT2ZZPt0iQ+wZSELVj2",
+	"ulD09yuY825tW7dg1zqrxR8AGByeDXOuySBj9NLCXJdRc5EmQv0FX3wBYZBtfLcv7QDvzjMpxuSSLaKQ",
+	"p0IbvvACGuoBS4iSP+RSU88Ec8USks9ckuSEpyUyNJfZpeqSt/A9ggzFcsZEHIVPIVG3yDEOpyYGaHlX",
+	"eDCe0HTUt686tBs3YaifIgUrgBgsuDgZplJBGbBjB/VPTBtQkRA5LIAlQGI2VQBBbxikzbeQI4BZGHGI",
+	"pzccIzZrEOMliYvWfXJ8XaGi0hE1vbu6c+Xd/VbOiRxpS0WX9nnGhKvoX6SEWRfvKE8DGIx2NetVE7aa",
+	"wy77QiGidkQGbMyFGbUt8qyxzFgtgEfVZG7G3Yk6fvfaAg0zpV/hq+bPb2k6go/vP0IJD562zdupkhmN",
+	"KRx2AVxjUbEvzZfyfD3GSgVihSLACtwVI2IJKULkgp3BqpTI9bI4USIccENHIzzoGdNQZseLE06S8Ntr",
+	"JiFHI6y7AqvcboNxSK9Ex43uFTTiyJ9tyo/9Nxwr8VcjqUVf00tWFxJSYa3LMZnuFNUAyYuknHH2hfIg",
+	"Frb0maEaiEjmUuoYc/lcCGDVmHS5NJL5CiBIi/ZYHQ2Iu9sNZQV48mSxsmTKfLIoVfihwvAGs/5LRbaE",
+	"7AObMGRTyD7k0fvKUlPKgZggIzGSrMu/V1BgChCXCnS3ouiTzHVGxaUtguQ4DGbIjSHnytBmmWkQJH2+",
+	"F75MJ4y6ikf2VXMlJzQpikQiZ3GoY/apEJxsJmUaAk5Bywjy0sc7X+4BfwpKiWGdpppelgeMJTGXR2wW",
+	"fSahJhbAVa2ooBl3yTOZ4dwShwGKA/FKc+7yid8JUkopLpWA4pmt/WkUdCeiI+AVnDlgXOXSTI4qKFsr",
+	"0p0J/BOOBCQCpphj5ze3E3Vgr3xNJ7uyLQnL28kCScnbyeLMd/52sngpf227hw/P7ADeThbnbgzm3WAY",
+	"byeLEzuSt5MF4ul8Y8eySn71ZKmBl+hr1jUpa7+AaIEJ0TdbyMSDc0atHal651VMfKfXUwYCTMaapcpy",
+	"5qoWQd45+8AVGKZSl2i6zH22KW8y4oKm/bWgnjYBmqcpGTCLNeWhGWMjjMSVPVyBVN2mlop9dF0xlXa6",
+	"4wVVlzdV7aixAMs5U84c3FRQrOY6GHLmax0HsMJ0CBi+toYpB7hU+x2Cu2Ug2rUBFCgjlzeMwT4Ey42A",
+	"B5XBLI/EPErT9Lpokt6Ko3ABoeCYg/QyXEFp2zd06MZUgOPY97YGXDB7BZCMDSQr9g+cYnFFrC7uvlza",
+	"uildwJ8hEVsfL2Urp6xGDUe/SXNuj2FPQFA7R/tLgX/uLdtZpdqEr90V7FVpbVac+e18F2G21o1VHQrX",
+	"ZoNGj1a02nJR/XRWLtTu7EjK1U7YoSGpKHC/LGaotWT6BJ7yrXyMOhYYeN2L3+Jj4ZtTKbiWmbUbr5y3",
+	"fzJ8HwpLrXu1XNbfsKMWIss0mGFlqbFTbKY0hWIlIreWqzbgMULQXzek6/OuNe5a49Lv8oYH67azKx6s",
+	"w4bU3qIQ9z3W8erqZI/WJT76BkNU5ZtqM8RvvmabDXCjNVi/TscCI3kAeepRdUuIpyWgU1WUnrPtR85/",
+	"j3hLU54IsOu8uXi8shhEtdLpfi2kz/LBsA6f8pReZ3xKswVYHwZ0eJnPjgidQtFVwA611gdvJ4CZg8Xj",
+	"jtN8wggGOmVoh1KIPHM3cvYAqVihj6BhRmlnmQGIQdNU5OwSg4U1cwHc9rI5xIq5XBEpIjCBoOUI5wGm",
+	"o8haRsBMXrWdo73FwaODro9IzQBRO85kPgMrliLyysiyRgQWsmL+QcR8fDgcHDhFwFaFywMF0rMx8yDM",
+	"K+xd0DS1reIox/yKKTKni8JZj65tMz9rNrYreWzVPVhV2CvnJ8e6hMHeVgxA1gJtI0G65DlXNvQCJCuW",
+	"EMHmZstg0hHhImEz864ASyR22a2FCytu4qPuo/A27tkvltJmzj3kdwE/hFDffboJBtG6kjKaaq40H9YI",
+	"RNbMhLbtdjX8bBpGX7B58V5FWynui1laX+RcJIhdhqXxLeRUvb+7uV+s0bxhz1io3hejb9ljJo1IYTrd",
+	"ZIEcZFb7d6qA40srXD/7mhFWe4/KO1zLSv3xeMbHecZUrbPB1kZfteADNjSE8fHJy8dPn2PB5BarBRis",
+	"dS1DGIm361v7rZSXx4RCoWpugf2APihzoiAvpUWXpQSocqdnbMj4DEtIOW+gGwPlCVGyZRe2Ump/9qDX",
+	"XEHccAourJ1jQtNRWAxXuQW18H6GfGIl6qAKehkbEsLm4IYlOdsO07AY+KMHZUfjNk082rIJCx7f4rT5",
+	"2tytXL+IB9lvar7uyJl/gFHj24abuV2AqCzk+WVcdPQUwBFtOzLQGGqG9BS6D9qG7Z3l2ohcWGoDXkWm",
+	"2a43G7OjVkRrOvDVYEGgYw+puRHmpPIlC1btKMJaQgRk22Ytlmebg7IZSKa4Fo0wJMoB90/pggwY8e1Z",
+	"XoQ20zauScr1aipSmEqXSYh523rL0JWFwhwQ3Z+SjOCotyYh9vXtyEfVPeUPX3DPCr4THiNPeJZpRRQw",
+	"wZCDlM9KcLeCnQuWI5hahUlUSG+FjK5m3K8lR6cJTdNXo87R98u1HepNykV4i3OagBc0IhOZZ4bhJHTR",
+	"0plf9WXVJnWvsSQsSSIf35fmeebMSRUhtorYtbratcxYX7GMs7WlLvCpgqa7sOcGqprxTQoJ+lmd44t1",
+	"MBaazcKIItydTtQx2wPmkUVj9q2PSWwAlP7BBuQkdKFqIcPklnFGsBvwvp1AGQ7XLlN5H1Yf7x3asgpV",
+	"aafWrOpZWJpoY23AuHCexBGJrWJr/vRuefMhrGYWg+Ju+WFkpRnzlZfcbUgjd0jqGGQ4wtAaiFSMCokn",
+	"dICZHqF1fNjnfaAQZYOoglpRoLv7FP2iqXKGgyPgoEDa4XIBUY/QSVQECcFI8ZEuOTFcl5kXnVeRKxL/",
+	"A6x4Ru09b+OZg0SguvAxNUS17JiYk66IF+ZdKcAJnWH0YoV8bEgikMDXUAjAat6gIU9YK2fVnC/fmp9w",
+	"m7N6G5cT+cCub2iuTsVILs+zdCZ+bIoN6LvlWFcAq3ijHW5i2Hz51XJ60upp3ew2tj7edk1rTvbutjZU",
+	"TqpTr4tFf5ItSJaLI1fT2NE4Opw4+5KtKQMBgku1dkpmVTAqoqoZbxTVWGNJKVV6bxgzxAfgg24gUN/O",
+	"UsOI8BG5FBihW1+n9mZjhW4+7ifDIIAueWu5Cf4cFVZiH5RMg/DlIjbZ8B638v5nMI1zqzkVlRC7dcvU",
+	"XMSztA3usVBj60Rt6EMJ1GZVD8HOGt70tLsfapnFiMHQnqxobW5z0qzXI2FDnjDL60qZDFwfI1b/nCss",
+	"/1iywGPaJ5Z7qD0PzbaJ0sxCGd1ewjtqIjNfkFLdLfw1eIDoJVMNgrtwsIoreixCSG2rdins5jkJwxBe",
+	"X3m67HwI8kB7PSMESQgwpZoMKWawlCr+DeXUEonuBmGILmC8Vpu4Voza8sXkSXh0j20NbS4gLQeWbnUM",
+	"C6QuJ3y49hhnzDzFEhe12SUxEFgoSxxGRA8Lsss1EXLunzRqd3xkvkXSPLB2s8SVbg5iu2sbGLB+WPwx",
+	"bMh5QimEiWWgX/n3MjZj1MUyuzg2JIiuqCPUovZx0uUy3T4EzpajxmUaMGXEW3dUkDi64WTMsDaWYEoh",
+	"/h1WiiyWrhN1itXxH8KZ+i9xGusxrtyBCaqnlEl8HQs2Z66O+65gCtAo3mynNRjyjbT+2IbohR55zLpa",
+	"MniYFmoR30rMdH1s4xal7bzZaJu3Fm3u8RP3bPCel0NXpj+Zh7wf171K/JYujypn7Ut0ty0O3qoY+U2U",
+	"Fd+uDUyKXpFMs2RVLbJY4F1D4ZRVCG+9SHmjHQy871BhzCvix0QKW5pJsNTW5oHy4LGaKpvg6DR4F5la",
+	"lFfaQGB6BjW6sMGglnhEtCSP2glLgY90VQR0STaEstKOsVl2Tovqaly32RxvQm5X2M2LzbDU2NPWByNj",
+	"Kk91U06T+a1UXw+HauaZMUASWLTrRAM9ydfXMvNFSF15fivatNvCZqHwYntZMAqkey6Gab6ced84nNbV",
+	"+pzv1uypOw/Xrsi3/kEfWLL+0Z8+caGoKV9T8H27anRZ7TV+Bky/MCyG7N9KkizDdD5pDjqDiCOuO+2F",
+	"mhLV9Kis5VpxsPbl21FHhfwl9dyzzFKai6mFddtCIlPhBwFdLfmlAtHGV6PTWC1uicGWOGWT6PYkEEmW",
+	"L0RFeiiuohM3CqcyEgflS7w7ibXJ3dYuLS4YIrRgPr8JW/HT0LZoUeFGW3e+wadV8UYZuta37sVWJU4D",
+	"n6zNco9RN+lTHRf5LobLMqAkouI93oiK+KY3Ykp2jE7HsNMD1oi0DZu1o7USHoYuJrlNn1pt6kdFrIgn",
+	"BLtZKCpiP8sQKRvN3hU3bIh9RUnA+tXNAIKdIDbeIsiRRr0XpgyX1szYKHXg77iG5/xa4wuOU5d849Lx",
+	"rctfBw3gkIWcwzbip2CClpRanKGBTBakcJpf1ytfnMJo+cZUVqG6a8t0qHyFd+eSCMjGLk3WlrMuV80E",
+	"RmXl7zcXj0kCycxx37m83jw/fXJsFbJEEWWEpMGCeFLvolChnYPeweH+QW+/39v/9pe/OvjN/be93379",
+	"64e/++7wxYOXX71+dLZ/sWGlzJO939G9H/qN1TIDy5CZ4q/koC6FR7cAu7Ovn+DDWyro7p1BPSR70uhg",
+	"r9bw9Szv93JAfBwJits+ICUUPA8PagXPxrC4pj4LKBxDsxHarYSBIzDdtWX3PNUsa7n0z/BhNPFzNWlg",
+	"OT7r0iyNe9JxFaXlbHYNYv97ObCCYqsYvCnNLtsJzZccxtVqI+Zg5wX0FZJw3A2apnIOCaxiAThl7Tag",
+	"ENadZJTlwlYHdmsHsiguWzvx6FdycOZbgY3zDf1KDs5dWx99u/Y+tGO1G14QPGJEsRRNmPPweJgjYe9k",
+	"m/WqkFd7GCJHQfx59lvvhmyvdrHPQVyYl/MD4lBamYrYHh7+JlJeEKpgZ5FMFDFr7XfzMbypcP/O8G3l",
+	"pdziaq7Lm6peVJAHMX2FQqhD/MunF+QenfF7V/v31FTdg1/jLjmB7XKuDTMYu6PKR+Tjvt/xeFK9u6XX",
+	"7KSL92zYh+1fWvAT//r9IniFSIEAjlXWH2aft8D/tLu4WXCZe6t99FTZonszGs+v5OCVSBeh0mO/quo9",
+	"N2hAXPXqa/PsSy/jFtapQHrYv1a+9RZggt5IshocEJ7aylLysfm+77ZQhe1055Uqwn6vWarCyYO3XqvC",
+	"zSmloi5Rpl4uCCFdSyxOBSil1oIO5pm41jneytS6iqMqo+21izv/PQrfrfZk6YCgzcuuxppV3P01SKm4",
+	"jWuwHTrFtvrOFkfFeqfRCIhcngrneC68rJDlsDJ3d78H/1udvbu1PlEI6itBSlCCOMOHl6GWyjLgym3b",
+	"8fnc+dncPTO6FU50U2zoBnlQ1AHUTFXLMTIEF4Rx2WigTE4dYBnPMGU5tNt872exf2Cb7hx1MjZkArMv",
+	"7K9fFz86jIyP71vGGL02L74ancKzdZUy1zFVP+emfdrtUdz5MWzCIu053Sgi++T12avHT8/P4dNBEat/",
+	"6HMP75fybK3a0Iv2o4PoMLr/fr0fs9FV8tq7X+CT91vZLyy8sP30zOnF5sNjnyEFyqYFi6jbRqOK2Q8r",
+	"98c28di/sKUlr7URiKu+YQ1XK3BVW+lK50wkTlFyqBlhlOuyscQ91BD0vY2rtHoZk061n5rBhWsQTjgK",
+	"tq3ZNVl76Jd2sR7e2/0ckcGikteCNjQP/jilC2LROT0mCdTFwAjElCtrYlNQayIceCsahxaAKf2AVO7o",
+	"MKj94El+Ma01scvHJP4RCtQjNmtYBb9LTiBilAylUABFIUckZUbrBQsLxM9CkxHB8vhgzY9I3EWTfrwX",
+	"+zbAIqJmhraadznEc9BM5hBtW4oGJN9k8Jj9lQrM6iEsVcyhYXBBswVMoFvyDfzpP/+bP/+bf/7//q//",
+	"8j/++3/25//pn/3pv//3PxoC+PH/+7/+5Z//9d/86V/8bzjZKsLzdZR7t9Q7FlRsr7sXVmzHLy0pKNa+",
+	"WPW/+bd/+h//trzG+zeyxjciJTnSf/vaup/VzdSWvA7j2hVvaTcwfLyO87R5H6uGfFyx4ttpuze4wjXJ",
+	"KWvq4vxl7kApUGkdd3+/csd2TVl3S1Vd/ZUSRT1RnN47n1AxnlC+nTv73s9rHdq2y5QL9vTKHoz2gLw+",
+	"oUEMWSZAxF6ud76BBOyAj9ZZhCbM57AVdiGITBqwMRUWM2K/XaDkoCEkLFcANibrfeFhMtRy4PZoxIZ6",
+	"vfFnJjP9FJ81b101SmiXHKNd4JEuiTHRgTm8/CIit8hChuIpPvsM0OCCpI0uiXORMTqc0EHqQPFt4KEc",
+	"EfpOhHGJrpYA5G3Q4YQlEVGy3LX1fbkUtMANCuPFVQvHO6GJTbkGyC3KtbKjporw0TvBtQPimh9D3oSP",
+	"zwW7od1kC8RWgra3YZMWIsP5You4oCDI1YYS278htLGKo4HBhfZhxgGYK1i8ELGjnecLbtpZMUb72Q8U",
+	"Pj/2o3U/uyG71/247Rd+8Ph+MAP44qmfRtE/zAU+vilNyD7hZuXzCFqrqJW0g5agF6sQzyEmeqnOBqyK",
+	"T2WrFMLA/AVzErG+3oAOL6PwpHNFgo10rfgjHcS91ISVg+TQSBrt7zYk31/LVVQDfX19Pqtv8fR1ufpT",
+	"y0YbDDlAviuxrpac14WAN5HPCqNDEhZ1mpRsy2puIY+7zOVuM5X7Qs5eN6aSXJRTSIr022LLAapaeex/",
+	"YFNTuiAQALsUJQW71h5/9Y2q8wx6xC2oJmZrUQzzLDNDDNF4IpJQBDCdSqEnS/ENCV20JCAAHtPuUQs4",
+	"0/JhGNcWeId1sDauubptfqPQa1SRptK0P2w2MYUuWNhYxZgqp9V7j1cy5QKMJwpilmliJRaPdGJfqNUi",
+	"Cqluw4oI7WNSNjJ9qn7ClRlGUq93boL4r+WsHyZrrSQLwWW8RqZHG53ojXuuXA25fABOhVk+hWB+dt8h",
+	"IrJLzjEhHWrs2vdjV13J1sPTkiRMs6EGkdzeT1t9tlWRqbVVEHxaSLkcQulUV3agvLvF3Dezz5rVO31S",
+	"icZ5eH+F8nPnF0d3fnEUqED/cO/9H9+96y5/U/qya769W/n85d1f1OpOOKr2Nic7i5Ld9oFzQtvP+8u8",
+	"yby2W7Oi6XHnJkXf6TUte0B6b92qh7O5CYteQawriv8GltNVdW0ARytjU3nFVMF6QL3CWpLw6rEvTOZW",
+	"owh8NdTBERpDhQAnwvAmw6TWGSxWlVEMrmFjQP4nVX5/LScLC7msdGG753bH/W6qRr85+VvGEa0wNvnC",
+	"TwikgYeUKzIA75CWBZYOx+L8hWiMtiEjltocYlsXaibTlIuxabp7g1jm62pIORgWNxtQ5NC45KS4AUul",
+	"GKulafmnK09ZCAQwGweSIuTTFK0uS5NdclpyukFqm7QoOilTDtzDGoBsLbsA4WlzU2TDTf60r8bmQt4a",
+	"Uep9473ZJYvfOXsXS97CLWoJWMmuWmL3qIvyXcP3tT+9v1vzXa20V0n9eku5bkY71hIMmoSPHJ5kqSjF",
+	"MemV3TxeQT/srdPQ38osQaDlm7t64FYa5uawn5vtxgM3oIoPT3JUl6sliYGegEffEBl3c20J8uJH1E8E",
+	"OXl9Si7ZwhBesL/Z5xFlE3NBHT1XDNL94m9Ozk8f90/eXHzb/xLRQGcZhxotA1fnNsMKDVggVtMMggDg",
+	"wALTNeMvJjvRegb2fkYzln1Xh1V64gdaagdeWG5IFTUM62i8vOTM1f2ABx0tjV+/Og9SUvDH2MwbYj9M",
+	"C/i2K7V/1Ekv1VT1i9p9TrKdcTOPj2YDuYV9rIDFf3f+4pxgzU5VxKZAIZVvLy5eR4hlDrsyRVQsRGrn",
+	"gryWSo8zdv7r58hJbFKGsiX9hNVJsaKJAmZaZEZH74QDC5tGIevVRV1TqEb85ZdPxRVL5Yx1v/ySPAXm",
+	"9KvzVy9dSO/EHhnwYDD76BGJf3wHpOcdhm28cwToXefonSsv8a4TvQNy9K5z1O12P8ZdcmJzCX2zZhHe",
+	"CWsJNaq1abQoYa/M6WRpoo5s5WR4u4uGZhsqozRYj815xgKcmRxndApUYJBRAYvVDd7GFmO4IXY14Stf",
+	"4Btq/nfJr3OzGDOa0SnTJVi3op5iIhmCFiVsmNIMA2OgGyhEgd3atbHjBUt6USkUYjUfT7gwk5UZeSrG",
+	"KVcTuIMncHD2nlMxzk0D2Fxh+44JT5jQfMSt5uBxDX+dSw259aAjLGQO9kk6cOn0sLldu992q6FUwZBm",
+	"gI9rqCcqFxNGE5a9E4TE/2jPypV7p0kJeCyoJqmYhoN1UooKJw96h7Z6T5hd7gm1IPEZ09li72SkWRbb",
+	"o3nOf2AO/xcn9uWXeBBOCOSaAziaA8wjL/g3WPUHfoP3BkYDLD32tXmsG7RhJgxVhbDQxoOiKJUE6vbw",
+	"PvmOf0NmIMCZX6AOUyrniNCPtd/v93p+Y7payr55ILbdQKxZOIYHUa/Xw6BdV+2aIKMuHun1yJRNB4AJ",
+	"WIAl3j84sOcWPCymYSMxwrvhpASDmkW2scMDkrIrliqSMGZLKYXjOcABXdE0x7gwyHHE9tyNxV4DdEJ7",
+	"M+0E/PdwtOFSmfkFu2D39Lmk4Es1S+cE2S+/JBcFR7EwKKyyZ+algUwszHTwOsLqIaDeszwD6dk+CIfL",
+	"DAjKeL8TweZaCiOg4tb9g0fl7Zvmw0ncJY+l0unCnT5b88vrD1DaPc+EMjchZVZw95Y4oAUYa9J9J6pN",
+	"AdgzV1pFuDxG2LeIiOYrO1GzHngAoxJUjXLj55n1I5V/9yGPhhMMpdAUsjXYh1lKBbYQwZKlhvD41YC2",
+	"ED8ZsJLyASIJetYFFbdC3xo6js0SY5LShApzCII79E6MuLnrhwe4QLgrgA8OV8dzFyQXcO0MteCj0rpX",
+	"Fxd8IUiRuedlT1hKFyyxFBjO1VyC+x73DnrAtU/w0SNy/8MH90NRh27m+3J6nH1VS4+760z9VzTlyTsx",
+	"zBgQY5pW2hFMz2V2GQpbD3ql8ngSarSN7NmVAo/+QS8gOsf2Tik3cMMg/K0z3N6TJuS+ozz1O1U6tnI0",
+	"MrIOsdj+ZvvsctkLyqcclxzrrFg8FVjNxxmjUN6G2m/JgC0kqLmpec0Rw0dF6IN1Csfwe9fGL8T+wOFr",
+	"VL0TljvDF+bqFeYswAg2vdqRwNphfbCS4gwGMuyvS7C6S3FLbBIDvis1dsySLvKTU0vzjsh+D2hhEGm8",
+	"j18gNF3xGRCS8AF8xaG/0sRWA3JuoqUnzLE1DDVjY640VHwxgppiqWFEA28ZMS/imwgkW3w20nrRc3HZ",
+	"YcL223p6AFT9dXG8j3ybBZlw3xQWDYgM880vt68KahAUkrE3E/szQz6yi2fFfHfkLiDS2LEBFDhIrM23",
+	"M5oxoWNy5+3hYwLPEYiK+6DvWuneO2XN5bhkM8QNgnMNorC5E2iByhhSa24fQUF69E4UUnKg2DisYmfe",
+	"cVBUIMVyAbceLhFXhI+FuSpObNFUu9KYAAD95ZfkxKuhLrv9Tu+uxdMpoGkROBosTSIJEjzInf27lsn4",
+	"hxGA0EwTAi2AvAgI2+HKY8rdObhb1AQjdw7vAnn1Je8g3gdglwTSVxvjE5L5IRU2BovQUmq+EwCxBIR4",
+	"J4r0+jv3IVW/wAbygEeGwyyUBYyEbyKSi5Qp5RRXn9bPNbnjQpfMbY7vYpiR5hpMF6BcBR6to06vu9/t",
+	"gakANLY9uOOoTMtk0R8sNBj4e/e/fvDVQ1C6EUFp/8FHrK0u6Ix3jjqH3V73EMpk6wm87rRFuM73aMoy",
+	"vWejnBAUeszAHBFUXzcD5EqfmGfP/KOmTadPNIKHFY/cM00AQW4sjBM87Dwm7yF7HuxYMLiDXq+ClQs1",
+	"MPHm3vu9QiUaLU1rU+PD+ZScYqAGl9XfV4KRGR0DnymW62PUud/bb+rIj/zeG0FzPZEZ/4El+NLh+pee",
+	"yWzAk4SBsf/+wcH6N07xKuPzj9Y/fyHlCyrALPkAF3Zd+5plgqb4wmGreTtLFdqG8umUZgt7oIqFBAJj",
+	"tsPIfkFFUnNF6BhC3fDnzvviSrg62d93MkaTPk1TiC+b1VYxOPGdwSWXTkc2jM20bPoDpoNxgx62M8tT",
+	"9oVycZIOkyt2Fx1JFB1eCjlPWTJ2ANuof1uDuJLplWfPcchr4iNkfyWxJiJ6ksl8PAkY9WBR4VE2fm2Q",
+	"KyP1KqIXM0YOD756+BUQdZyTVZI9ci1XKGsYhg0Cm+soRKwlNJWCHbnSBn7ZXN1dJ9ihZ8TKsnagIJKA",
+	"OCtdaRiOwT6ZsiZ/D4CHFgAY6JQKOmYZQJtbm4eVh6FYL5q53uW93uEwz1L4gyEdO0AKpuLICIsTQ4xP",
+	"ghbBKQGCHE1Te8KwZbPdIKwS6uKOzKqYvcPKFrCAzozi9rDgx0wkSMLLdBKkSlaiLBsTytOETWdSMzFc",
+	"gE3uvY8R/EYmixbkz5rEbZhQsRrmMyjG8IMlSLbWducbsE0SdTjMmLl3RtPoHJXf91bEyrd5llpr5tG9",
+	"e+FvXTuUo0e9R4dAAdBSVBqJOzxQ3QUc4mxKeWqueuj/6hRGbju2UgVyPzbcEAkcymKnQtP5vvnioPMe",
+	"qPsWLMI5Ij+WHRfWXbsFm/KuC+eSgbQx53HZfFnCeKnOQe/gcG//YK+3f7HfO+qZ//udaQPwz45EnqYI",
+	"88TFuA8onO7LCVX9yuGwHtb6ZU+tSa9z1PlhUr8NjobAgPfLwVFNA4UzhSOq7OL7QE7aD91Ozlrb2XZ/",
+	"m9n/RUAJkYG3YJcvaDqS2dSx/N3ICb0WfP+xFKOUoy/t/v5hK0HhOc0wiOf+/oM2E1H5DIN/X7CE079G",
+	"EeYkQZ+45Y9ehGkptGBEy3vT5kqZ/N6PwfX5iJJNyjRbKePYgAAjvVhzZ5F4YavEdZeY1xP4ocq86gjb",
+	"6iV7IgXb6ZG/v/6Nl1I/k7lItrsjf2UnFzf6Jg5vVK8u/pLpNsfoM3/86+WPn+jV/yu7yb9k+jrXuKw4",
+	"b6SluFPxUoKGMnPxqZUaBeBYK9zN4NFLGb1iUAkGTGgkFxart0vi0s2KvR1UinRhNNI4z9LYGt6kKBwu",
+	"GGKB3kCptAUpd5Go3JbHK8LdUXm1we5Ae8yAbCcltVdpnqbWyU81sQ0sM883cGeXqd62iluNolS654fb",
+	"KzIYS/xZjflMpj9hNeYnl+k+6z1b8pzHlmr+dKpPbmngGlcEPPZX4obIU7aRCwLm/tn9cC33A9p4YSl/",
+	"QreDUcHnGBZjQ30EZjG4mLUixsR6DFIpLzEOILDlg3+iyJPxrYBoMmEpxg3EI5l5JwW6Irh6Jwr7tQVV",
+	"QGO+Dl60j/iXXTy/GbIdgYuGUjkGeBWIGX4wXKHTAZwdf0S0iT/6F/4YPPlHoicZUxOZmicQl1SRP74T",
+	"f9zb21v6f9NYDFVSNJ+y2LRkvRV/xDrGaWJ2L8l90r2L5UmlGLPMDAInhqKhK3KrdVAcEwLLIhJPpeBa",
+	"ZlyMu9DlnGYC5Au/rjiUYcY1HxaVWmJiFhJ+YlOWjZkYLorf/lj4d/zYYVrgFf7/2Xv3JkeOK1/sq2RU",
+	"2CGSqsYA3T0vTGzYzZkhNSI5Q083l9plM1DZqARQ7EImVFkYDDSaCO717lory5Z0Lfs69mq9VzdWYdne",
+	"u7reuJY29Fh9mOUMqb/2KzjynJNZWUABjUd3zwxV+oPqAVBZ+Tx5nr9fJxajfGB+Bf+E2LZNc/m2j5oM",
+	"CT9j4aAubpVTYniaFvkLISZC5gAnZx5CwtZvU1PfLt4AHTF61DgTnYznMMU8TcP5TqvMhu2/bV49ATJw",
+	"iIdT2qGZykkiYzUJgSM2M/MP3MAMeQWAGTgVXENi0HCsqRwEWimqVLgFc7ZESX6+muk/5K1YriUXvYIU",
+	"nhIAAWYAUcLKt21XgGqR5Yq1zEAwg2h2sKEbKkzQSKm0M5aQVRGbGTIfmIma2XiOZNeJn4I1OkODRNtn",
+	"pXn1wr1BOO86SSF15NvF1HNZ1DENeIzxPJr9mE8tlZQ96CMFuDPFibhlM8oLHkgb70SPIW0e0z33EtOS",
+	"O0nFIZyZJmJ+76RqUuqyGbVlhU8gL0xh5dEEfoXIAP75jFI1sacvKkN2LHy5zW3p5BlQNc31oJtk3XGS",
+	"s5NM8FMMB6uRkN5SVLZLiC26Ayk6pj/+YhTsbhAh7PI0PeFdc1wh71nEjGs2BPoTmzlfdVokraMkwr6R",
+	"mW73xKKuxYk+tZNtrF86MKntmx5iTjNu/ESzXiYoGbmXmL0JhTNFSRzkDI210G3HmZ8lj3guSon8RtZ9",
+	"7d7h0YOHf9K5c+9htOBk4aTi0vAsB+Hvz6H7UDu5pHqsJ4D9mU91yHJl9rPlrAxt6Zh7kH0bflh+10Sc",
+	"DJQ67ZBtaN7k1NVvz+iuucVFKkej4exkogfxbLOi1ReK995jeeDdasDaYRbWhZFT0cvB7ZGQN8Fu6QEQ",
+	"r+Dh8zoEuUvms1JyeLNpI9lFtvAZoegxlNy/wDC0l+Ncjv36LgDehao2ss/dbQ9EkY9EGrQDe+N6xrgZ",
+	"S+vjMHDzHrRbu01IgpJWWJReSc2XJKv3ChI3QYljg9g/rgel9+w1m2u7YMapeDFxZOuF8GecPlnF3yKp",
+	"EBkLqz0tE4rLVlsycqlAZqX5VZtVryd2q5xxE7T3rplRzaipQfua+XCcChjQbmnVsB1Y4a6ILYYUfuot",
+	"I3lnVnDmFP6aMMCjXfTDtHIeXhzYIGd4cMapqIPQtTPGBaGlZ8qeowvmyhM6WEujzvcguwrvo0wUqVKu",
+	"GAC0mhyucFfqA9n9/q1nr0gKThfVaMAEYHSp5fHqMcHnfeli1V/S0PMWW/asmPPirVDfo/U9WnmP1mf/",
+	"0oLVGxz8baLU41ScZ4SaAstiOMqhLBIrR52d5m4xAu5B6kZwv5FzcYk7jVCPQkbVOtoz88xN2mBQUQx4",
+	"M0XadR94Iaasr5iSVOCXCfbJOO4XAAdSTKgktsE+pNob6HCimT3X5HxGV3VsXVhIlGCet2nzVGiHfbs1",
+	"k0Xv50q7PHvrgZwMFDuVzh4mn/b6oXnT8eqwvF9fvLSEz4bxdc5TES2P5o8LZN7NbN9er2SAujsA4tFw",
+	"RHAJSr+aFbclWbprZSmgJhUi2Hve+/TmZnbqi0gTqG/X2kqtcwxqsxZzDEJ7OZlbku7UC7B2/VyD+ZC7",
+	"u9igQFZ2AackLEANAS7IXHK2LIg9dCZwYRZDFhsEWql6u5GqfifmU11x+7gUh4r0htkOplP7GjCvE43c",
+	"6xb/55tjkU0Lqeb4vNc47AW/77K3WxRpWpWql1sB6L99nlVzCYfmaj1AmV7dBfvdGsN/Fx55ukK2yCWm",
+	"liy/TAnb9KMngV+ZCJcGXiOlj0+m7mMzXoBNvB4WNzKl7c1fyQTjBKhysDOJanvR7XR1LnNvNqMO7s0x",
+	"hIjKrcG99bG54eNSj40Gufw2XO3SN/plR01kx42akgUt+6rtL55sbyqX3+pGNpzRQYurb8ZCgQdMl3Az",
+	"X4hFPdRtqsQH3deMiqK61/d3mWavFeGna80m06+XIxagnJCKeH1/t7Fn5rQEZntOCsI6uUwkg+tkpu2T",
+	"mbbOY1pwQV55YkXD0yue7EDk23Xscdgc92I0yCszpjDrSKocjUesx0ZwiZl6anZAIVi//noIRAJ8yjhV",
+	"Z5nje4uowR04ICSQz9+7B0U70NGtzL6Ct9nZZPajAGLqA0THyQQ7EcbI7g6MGhgH69pqB+XRX5bFVl8t",
+	"9dWy9Go5j5T25SYmbKraxqxtzM1Cp4WkKoxKBw6xfS77OEZg30rL8i7vDqyTswz+4XK8EJZrGiJils35",
+	"CuEGCy3uVGiTWEOHixXOgl2FFg8r9CxngLPzMVEQkaxg5ckzLjXvQoYV5SRhf9vgyB3yWAC8E/hWEeuD",
+	"Lkv0HU8spggUdh0q8w5IH/5EnRSAI32hj+XQ5XTOgfIlRQoWOeXJJ01xZXUsIVTMy49ZBgH6cYNAGTHd",
+	"d94EZ5pPNRuoCWR32QIwlcW2AI3ymSMh8ySfRsz9CRx4pbRl+B2tZhSyiNYT/sQVNX/iYpq/zHJGlJto",
+	"mQkJ87iUA0qZkxFkTs+SGJZTFc1+MU3bHWH+pj1hqTFn3ogP+iVRHfcwvbAMNWMRxsrpqnyU0IQUsPn2",
+	"l+UOn4qpGx6sin2my3PRB3Q7+1wxE7SNbd8jqqiK7NtBxzCb2wyY/kU7vHK88JP5CS0LA62GAtFVPc2G",
+	"GjB7tvOJOqloo9jmrgG6siHkkyvIfZhJjLTtoKoa86mdLkyM9BLuh0MzP2kiBROPUVCHLM6wVZUxpKZw",
+	"byByQty50FjULjrmqAvpPTZixbVgGZcQB/t2RYoh+KlAzK3iprJnEmJSxDfWYFE3TdoRpW3DWicOP82K",
+	"HW+0ZXLuT7hc5Gzi3RwozAp145y4oxc4oezorBfKEW2CmCj1mpISq/vtfl/Z8asX229B3bUBM5B+5c6D",
+	"2bLTWtr7jod7PjuC3cuZ+sW7Ass9V9RCzeY+wGfOejsczURDzMicQKi1WNCNXqaG1W7QJQRhZ7yfEv5d",
+	"Hxa8OlcbvfhVdH3SLJEOEoQkE5zYgH92kPcjsARDAP0GAVhrPKlez9IPLzK0cO7LT8lZAhe02+h8e1LA",
+	"OzOl4xUH7db1Mj9o0Gx97e2vXz3ae+dGUKL5DFo3dxvNxm7jenARLj1zDNZx6dGerH16W/r0zJ5MdG6u",
+	"3EeiSBBZ4OMjTWoDL19RpL+k6Pa2/dErX3JLI1l3R8Pg6y291ZYuIC0XbGI30Qs3canctqrmhZb3xVa8",
+	"PFJJtxLnMGjTd+5K/mPzT6wwAo9znk07iEkJxS3h1XWQPmjwL6rIxI3NgYoH7Y8+Xi19Z+XpCAOd9CXP",
+	"oVjVjY3cquulyGx3MbrJXu6npMHbzV/XbtQOyAJAsOuk1WoicKHD0T525Qn9NVO2UVU8UYjKGubvywvz",
+	"Z5104D9yGM7k4cxED9lA1t6Biwsxlm+r+qa53Jumrm64PCi+daV5odCuparSdrgPBKHnB7+3Zia+lSuX",
+	"kozvy5RNlXJ3mGdS7eePOCjKa2vdLyZlvpaEr7zOXWcJvPRod+enp1s+roXJAQce0zby3jrkIyDeBhmM",
+	"ce6CP7vCYede9Op77HCca3ns3Ohrl912LruCP26Rz85N9WpOu9nd7vj8JlJbPrgi6g1hPaWF/QYogIFE",
+	"zhYzut9p8UhkPPW4FREGzTSGbMQEwAWJKPa1J1NMJ5iIpD/IKxQQcisSfs0LdSuOUp7IMyF06FY/uP3e",
+	"XVhRHJmIFz94kvRnFIjg9n2znNTUm/A9thO099ZRjfA1l+2QrJiVzdUjmMgNqu9ourbVeOwMrqjx0D6t",
+	"vYy1AlN4GZ3wWlFon62+XHlSHLJVXI2uB7Wr8UvsarQInSu7Glfbhkt8jUv3VX2JnMMlUjsQL9GBuK6g",
+	"3tSDiO85X/qOdf2H1qi9FP+hJyc21b7tWfS06Kqjuru+eny5nsNartXuwFqb3s4deI4KNZLVL3QHolT9",
+	"ppWn9HOoHKVaHZXFRbp8Lh7nFgNes57ZJGFBbJtopgdqIi2kFPrLhhyAoiRQsRP6MqTSmoYki4B+PAI4",
+	"KwncvwjqiGIb4JgjL+cUiXxNu+Zy0oyzE9MLEXsFEgKlDSFW2VFBR04E9pqdTJ1Hh1CnAG5LL3J30jzO",
+	"XYVVedCeDFxV1Ji7clEStl0ULJ1wlSkhiyCj1/wBvEfIERAnsp/z9LRjOhOxE9FPpPaS7s0SYs1Sl2tR",
+	"8BPkQJJwwHLF/rSAyBxC/rwDne8OeMa7OVE2c6ZHopvwlA0Fl1ALdYC1x3YxaMonWZLnQmIvFDqezR0f",
+	"ffXGNaKSgK/0iHeFhn/HXA+ELpdkfMsckAW5599ceaoPBc+6gyPxOH/Z0s9XvZVgP6znr6btW6vcl+3f",
+	"prN7MsWQSxKXpDotS6VQ1+OTYYI4AVYLH1dI8MNcZQJJyN3bSJQ22FsqY1wy8TjRUJ7oijV7nvZthL2D",
+	"jy+r3XTwx6bxVPDMgyU8oiK8MsE8G/JE5jyRyIdAHUKQhKiQixHWwhHUID1KWvjevBZuNmMDftyx1Y/z",
+	"cvr9sS+mN1fEcehwHmevZoetEBL/H9Y17Rjpi1N1KsSIug5hDM8jbm/ij54QTR1VbUCDQTto7d1sNuE/",
+	"zYJePGgH41bw9GMCnZ9xsntNlsS+lZWaS0eKRx/9tzTURhfKhIqX3zAvv1HxcqNOdwc876iRkPChOnjz",
+	"dmt3D7q1hjKNvX0B2cN984JzSA3oi/gsW6BQQsoytzYHanNgA+e6ckCs3UK0rXV9LDEKrjyhc76Shx2e",
+	"qXHQXy2HuV20NbfMMo/4sn1wnvrtmV4X6km9sS7di7zRrgoXepPBnBvx3KPGtQrIrIaw6m39gRbZvTto",
+	"352nhf5xhTB1vs1l9Y3uV1+CdCkAGlnP/LSjr9OltjQnx9a1tTBdyk71ZulSJe/NiUiV7GtEWRcWNKgw",
+	"z4CuTIOTqAtY7lGc8LQzykQveRw12KFLmaJOgT8Imdw4w5+FTI+7A8Y1+2rLqDtfvQ6mpWRRJvoAWxKL",
+	"bhIL3fZRUM7qGT5rnVv4UMhEqkXVI8gIic802L1e8W6PWC1kSc5ORFcNhbbmLDQB5ixEnXiO9IauMc/t",
+	"hqOF1hFrEIy/UlfA/hXA20rDdOOhpxdmj0EDLzZ7rMslj/mMgWonyFiYzeZuEAbeDjEfFiL5Nj5vutDH",
+	"3Xj7AM6A2VpL2r19f67VG9eKZj/7p//07N//NgjPJRMf33vp6Wazo10lgLbCjBQTfX/J/FxyBr6d4lVD",
+	"brjz63y02mT28tGsOFzxVlwSPqPnrjwpTuFK1rLtQZ2P9mU2r/HeXiMfbaVtuMz6Xrav6lvmMm6Z2tVw",
+	"ma6GNSX5xglr8J7zTVi713P8WCW7qAiu9xJsyZoboW+7AGFlLrJhIgVhlYeMa6KkN63S7GyQGody65JS",
+	"4wqRdfGltUR7ta4guOQMuVrSvtr6fB0zewVS6M7LBiBw4x09XO7ivYO/u42iYTV2pRkw7QJmtMgAPOf8",
+	"sjMuwvcHSoq3kjQXWfAq5kaVF2EdH/XsUtTK3iX7tmcXYKGLe26lzjCmql3dZu1nWsI0Kc1GXk4Sl3HJ",
+	"Jx6ygZqIRyLzvdGJthmOHnGMeWax8jQDmd7AV0cN9oFNqSoVMQgJHKonU4bRNEjmsq5r28YC73D5TLww",
+	"J3Hpl8Hzv/+PX/zuf/7st7/7/Ec/e/6dH37267///K///PmP/6dn3/2JzUrq4OxWJSc5AHmr8YUbyYcX",
+	"WTdMGwCqI1ablFW0RAD2DYNEdzQ0SRgqy+dzBXWwes630AtnF2I19XDmwNZu31rrm9oUWBCYsxIdjWVf",
+	"gG98kSxTDK88WSmJak4S17lUr4yzd1b0bK6PLHLurrQ76gvo5buA6pN4eR7h8zuG62rB5+kaPrDuWecK",
+	"5r2e6OZsMhAQRKq6yyZcG0Mgv8XGWtgaA5EzJ0jgtjN9WOSLrZAw56TIP/v3/8fzv/nppqfvxRUo10Lw",
+	"S6+Frys2ay18W9/recnoMzXuKyAA12cKniEJLovKh6bNWherdbFaF1ucZ5WmajJ/0lmu2AkQRuYAAcCG",
+	"KhPnd/zFI3hoIe0pfA1KEJ5olen2sTyWO44IskEaGIAIWMpOo1dZzYx+LGORNVI16Ux4JhPZL1g14VM9",
+	"SfLuABrppjwZslypU8YZ0WiaaVCYozyBMlhHZVxqPxNQkwvNxFnySEhLtdlV4zQGtRAcv1zG7ET0uTQN",
+	"m6ca7B6xlxIRo5nskJjMi+aJeDGaeav9uO2ze5r/05hlgD8HlsoGkjs7ysuGZZI2nbZMltg1lTFguSY6",
+	"VOSCNp0EpZj82diI1z4QWFsWU69NfoI52RYFvGveIFMAEwDu9nyQqXF/UDCySpFiw47wsjFMtMYJRhDP",
+	"Lh8K2B7IKCsVc79F1z/1fsomIhPM7MhRbmugAcFiqB6J2KwCJmAUr5p5s6XNBIwG9ylRaJY/tGSatBwF",
+	"3KgaChbzqcbO2BbNy3tJKrRj5AyBbZcVrJx2ESuBLPCQrBScxOO2CvMh/PLyaCVtj+wBVhlbSntpickv",
+	"iLDzVYuRwhZYJzRKcreu3dkqvunOIk9pRi+AbI/YpxfekUe+iFFS4NnBKh0QNq44xwko9qGRfDxNSYgP",
+	"AS/CdDE1wscrirHU1wQuQ1zLlhE7KvikcXRIjD0ZCBma/2bCNmCJsQm/pwdwM5Y/G4tnnDgEqBgUhNXI",
+	"Pe/bgbzUpXerEo+eTIE1obV7rdXE/4UBDR9UduIBpdnxPoIt1on5tKTWB2FAcz6j8O8dNZvtljMkhnPt",
+	"gVEBW8BmlaW8+gWjlHeNyLRb8wI4RN0aryPVRsXGqCXbVpINnJXmLJsDboRLWbBZyn6BMbqpkR+esHNH",
+	"dgNx55PK71iTdHma1n3vkSP3xAVet1UvPGufHqQp88fGirHVe3WrvbpgVovt6P9geZL5irvxypOT5Fsd",
+	"ozc+XYc9r2rb1BHjVyliXLnV1ttpC6NVFZAJdpdtjJnwZvKtI/P8KkbNHEfYuELcvj/OF+7iTUsBeolM",
+	"9GCObcI5Tf/Nz5799Lf/+pvvffbrXz/77k/+qyfmPjK9fPr8r/7PL37yvWf/8L3n3/kBgArigiPK1eHd",
+	"VrO5b9YmyQFp8F8+/YH37L98+sNnv/xHenaN6oKq0Z97ztk2XVnuaDX6moiLrVsn5deBoY3SswTqiJUC",
+	"EdEDT8Y6kUJrZiQYU7KSE2sNgTl3N6tHInuUiMlCy/iDeSjDPvW7l/THmbBJuYlLDkZD134LdnPOhkrn",
+	"bJ+SgDVTaRwSxRBwCMnYvMb+rtW0P2yw6O27R6zcaZ1ngg8jcs6C7W3MZdSi0WU9b/S+LfIHdrAXYIsu",
+	"Cwz5MS1ndiay3wGnrrYfqjQWOu9MeJJ3aPhBe7dxNQwyq773eAKmZbOxjz691m7T/ECZe6bVutnYNTsM",
+	"Z9P8Xqq8Y9SyKbjv6K+bxW863g8+emKvTKh2YNcRmghGH+gkJV8mPIjhOYyYXYebDgwcv4t7ZnZGQsZm",
+	"oNLssNZu8QHQHQbtvTAYZcrs0kT2g/Z+M3RWrhlas9l8up0JbJf8LJlOu7U2I7bKQ5qTColmQzUsB7vP",
+	"MmxncbHmZBaFana+pYYnidhxO6+6oAFubJE9EhlmFUGnkH5MpD2KqEBUjjOk3zTyK9Fe/lCimeY9iF91",
+	"eZoaMQV8K8mwQs48xN4dQa8uQNAUh+GhDVmxXYZzgW6GBryWvutAfVfQ3t3uHNG7Vof5dB3APtUHa+OD",
+	"RVMPrmb0USPgeSq4Fizjkhnpv/r5WqgLIMHfUi/RQ/zJKmEybO3iK/cWvxoQrSAetiwI5u6zVV98MBrd",
+	"i1/NEBcs3zrOYNoStZvkcr1xOO0L42C0Kpsh2cHDLBU58BRglkMs0gREjD2mX9GMLgsXEQMLJFfwdwlh",
+	"AQgLSphvOQOJRaBtx7IECDPgmklF3SCKCTWRDfaefaHFjcGfUFN9ZRHqIBQXW5uhcSyP5cFQyb4L2NE3",
+	"1r5wNYZ9SJDSOYu0yvIILJOxFnGD3eXdARYlmt4gSw6Lk0dJLIARA147HtpIHf7AzMyxxHc4vHjQpaFP",
+	"H/IEovBuHnsKsoOgfnGcZULmHqWqMKYdDjjRjMexiEObfcMUrJCAnAvzuGsSoNZPRM+W+aCecyy51BOY",
+	"AeKUSKQzvBDrAoINbGiMtYqECKyPBGHxYrHzjJZlK9bP4l+lSelQJsKQZ6fCLMAim+VpGOQTuCGyWJ/Z",
+	"+jw4xcz7HonMGeGzr8yU2UlZpxVsxlcFK/HSkLmui9CxfKJgz0OLrSWzZg5s0DbWYc7zsQ7aATy8Kf/V",
+	"tsowrsdq6ZgwwLois3b5FUB8GUnWVe7zM7T1K0/sAZqJnc3QWc1eRkjSoahcZsgTab7GNtuFYw4uFT50",
+	"N77FirXfewK6DCM7c0mzg14usgnPgJnK6gMqW5G7FPIcT4S9BeeNbgwu2RurDga+MsHATY7C4lLRZRug",
+	"vg1fstuwPmmXVx66zjHbECsQtsELpbZF8+lS0PsKQbOpaaN6vTJqnzvKvR4sYQXvrf1ob13b4SVhuq1l",
+	"5ZfOcqizC176stNzsTa8mHJlmsABeL6QyxFkKvdAuogYwkb5nfwvnI3ksZe8KqL2bqLzQ3r/KpEH+56C",
+	"ZILO/oIIgP1yVZpU0/ohPrQoAuG6gNS0TjohFS0y0AI7UCL1JdDPlthikdrwD50tFpdxnViIPQJ1JHOr",
+	"2Ibzzi8s8sFp3pCnR6VpIvtGP8RK0H6icwhD83GuhjxPujxNp4AYzcteCocbmJgRP+IpnC5g4daUEuDO",
+	"34CPRkJaxdMW3EXfHIuxaNiXdsbyVKqJ7NCQgDZH9Xrglk96rNUMm82m6apGRm+vt/lADLVIHwm9CL7w",
+	"0EY1X6R/vkvZBZ6SSsW+UD9o1EKoj2wHgzwfAVZsGBSlwlRk6FUU42NOHr1Pqtwyj3qeDEXnW0jXeqAT",
+	"fuXQ3HwDnsDuIyJXr4N2eTtDDVlKpgOwyJBDIjIs1rnabD513Tiy/LZMSXJvibS3MLLwdL275JI9++bq",
+	"GI7McHebV3fDgD8SmdGy7YtgXvZhYdxaYoKaTT1sB7iQXSV7ST9oP3kKf+ux0T7tb1cBYphfiUTbdDRM",
+	"0U50Bw+p/YC2Ex+NzE4SXIsiVw7fXL2YIfxroMaZ4xcWWQcTfkqfKJkPXPGVv1WpdX+v4kdnbRKo6nIy",
+	"cemMKNkZS2CUDtoB5sjBDnD1ZVoIubQFLfpDIfOOTr4liofmdyl8mi9vKulL10S1GUUGUCcDyItm4+bN",
+	"ZecxDHKV85RgN3abe62VgTUgsR3WsrXfDANcx9YuFCjDCjbDgJbOtPv0/JDa7RldzWajXJM63FPbYC7c",
+	"4/KPVlJxzjLBrjxxx3lpyOfAqjUu6wLgmQGEhNtAEOtyafSZIrZyy2gzkAaBJ90YHlEmcnMnRSyROhd8",
+	"YQDG6SQ1vdOXN2Tjb6tV2J1W2u2LYzpL91StCNWKUK0IveyKUB3pu7xI33rKxoaxPtwK5xvsO3Dpjs7/",
+	"As4FzXqZGqI3lOsckcUa7EDixVNUaeDj6Gomeb12CNGifl1GDNG72C4siKhTNRHZYvfHVbhrPAnxNAzG",
+	"Ei6OmVriissEroa1vR2XGousr/j6iq+v+D9kX0cdoH7pA9QX5x+54oT6k600nOpg0xDVE4R9A0mkbel7",
+	"pnOnZnTz5BHPy4pJ2yk10klQVD1Aq5AKIGKN9iHBF2MRVHmaqon2gPJBP5kALuqQnwr/HUyKPs+TR5Zu",
+	"a3e3IpQErbxJs/RCY0ldlWWii3PrF2NAD4P2zm7TtD7k2am5EnE2bRyINEUs6lAjNh5VtkERKddKIh+p",
+	"pCtYq7m/u07YhuYLJ++yVBkvrrZrroUTc4bwMISzI1wVBfu6VSuS2L/zz9QCFszgVnfPuyLui+zuKqyo",
+	"KfyUiZoStb5+Nr5+jkBOYA0CSJ6S7ATAkwu8mHALb5JO5XIQtBCURaUBSLpUsAm2MT6SVOUQQD4O9uEl",
+	"hv9cR3KsmsbjCY+kLm1+IaCY1lPjHbKvOB1n28SgTdW8imNLaMOLABEgOEG/uQjfBQ3uSaCFNuZdJ4lT",
+	"QWa8Dtr7N4yJSl8N+WMw+HXQbl278dTh10JDvRydAxpSmREF1/kYhBjRd5CJ07c/NK07LNjOJImNvQlm",
+	"qVmSk1ToEQLYwr2vZJIrwP5uP1lqFQO6UTdLIBGrcGdcMyOH78RQZH2jUhZftm64b0kRKb7bgzwdSLwC",
+	"LT9LVJbkU5iQMpLS3jVU/qqTsxwmIMpoxDvq4NR5vTQbGgmvvTfZSuP2jbD42EflCtpXvW9KeeyQvN4d",
+	"iHicirgDBfPlwW1r0eMGPRPTzm7kOrtxK/97mhY43g4UIAEKsq7YBMrcYUiW1+yw9JK1uNUS7TpkbE/Y",
+	"chYhicACesZqdAhsgI5QPHwqRjmkT0rEay/830ZdQRe7kQCOH4KpFAHJpZgwMMrm9ZH3x2VZuqkVqXOe",
+	"PeJzVuQq8uGaOWxP1z5Zl2sF1pdCfSm8oEvhZbWxawt4OwesLuTuarfTEkMXH7vyxLJcPF1Feb5NP74I",
+	"JfqyDuRW59FOQK2kXRpKpVPSCN3K0bKcl9K2lhlqN8CZuOGVR2ZjXQkxXUsJBMsuur3mjHrE4zhB5p73",
+	"M9PVPBHuyhzyx/6Hlkyq9JmjjVJIRHVJOtSXWCbUd/SX+46eFVfncGfnPE90nnQX1/bexjinYzxDw84x",
+	"TyEmaa7UKVTVme5pkUFmVUZldvjPnsqYAFsSXdmhxTIPyQkYurR0hDvPjCHbVUPROJazkOLiMe/mPhJv",
+	"yMYjiz4EiWLQWWP3jlQic6CdBINZOQvVwg/isNqMw1jwCkg0QyDiXMTHkjD2hkksARvQTABm0gMLFyAe",
+	"YjDYe8xY12Y2Yj4lyi7zZbcrRIxfAvi7eJw3kI3zPTTiYHhgZJsJ2wUKoZCBHQef3Nyjj4BbCCb1kcga",
+	"7CE6VYcc2CC5htW5hb/ygNWnggNqovc+WE3TPM88bKcPjm432B142v+4VPBYmHgNZ99FDRb1MjWMoOEo",
+	"V4i0OEliIYmocZymTOdihP04kAwBC7F62WLFY3UkLJ5uo68Y9luGjgisaeiJCRQ1wAaDcHkEOVGmE0OV",
+	"iQ5+FSGpmtmzQ7NhTIdS0cvNBoM+vC+yrpB5ktL8R3KcphFLekwq3BUTrtlQcD3OLPVlkQ1o+8yZuZUG",
+	"5jCwQdIfIDhlZRgHYvJzeNk8L0D0D93JZCein8jCz0LpPkVlR17Cq66CdHwoeFw0eFYZvTls8E5ABaNF",
+	"h3kvVZJ7keVmKdVtvrDcbIilDCzmToJwdcxzsWM20yq8l6ajwiyF18VbTKqJWTmkxLPLvKBjeRn4d/Nu",
+	"pECTifsUNu1CuAExKr3Skly3MdMrDIQcD43MpnSv0H4e86kR7uXeGGFvHth5xDPzBpD2h7kYvWefNv/4",
+	"GrZg/rxjWqkYw8GcmMZJ1eJWSab30GOYD8zWWHWWT6alIdsRFqDQBauFC7qW0F+A4sBcBSvOwJvT267t",
+	"N6e3XetvTl3a7ZtTQpw9whe8OX1gX7EI1sFRRPqQ1g12m6dpJUvGfnMPppPbZGUJrs+LR8AmMFizYAUK",
+	"RnQqphFwJEshYs2ik2m0qDunYnpRvLDzRwdkp5XhimUiH2dyDr4XfkXkuzY2WNV1kP/VJ2y3CYZJMjTb",
+	"z46D/uX6mshc9EUWPL0QzkoQhFZ0tnb2mketax7iUXFlYQYq/fnRE1gRm4yMlyJ87KX4zLXW5bIrUmDj",
+	"2A0DSJw3f7d290yHEPMZPmg1W2EQj/G+6IyuNoN2s3Fjf9f/8ObVoL3XaO7vlT68GbRvNK7dDB3txw0z",
+	"Z0SL6ahAWmSmjoG7xCXuashwvRoGTmVC1g/KtTVqErCaNMNgLP3+7pLjl3raal23H5hethqt6/vug5tB",
+	"e7+xf/UakJSonKeYbVZPjTc1Zm7gXnK+/KV5zTNJZW7HbemVdurJIez6sy1f86sVxESd4nGJXBU8ZhNU",
+	"S0cj0PcTidoEajNoyACiOZ+uyXZabb5mgg+X8jqTbdFXUOvDxkbLxzQUuLZZN1VaaJbkcDV2ldSJ9s1d",
+	"9lqUi8f5FfjXDnFPvd5Gmy2yBFrEU+9p8xXEVe7Hxjz7+uGD+6ExHZB8xnLpYzx2dw6wHRBibDQXXn0y",
+	"FfRWit5aOiyGnTTj0cxcPEZDi54cE53TcdA+DvRgnMdqIo+Dp1E4+yXOu/mqKIyCkKJ5BQLS5wNxLBnL",
+	"LBK+CwDbPgLKzUy7ZvzQKprNEY0xQjPQqE5G9tEUtK66OdADNSnhhkmJqcJsorJT5ADweH54qhVOBqep",
+	"ICAus4tExnJ+KtA8xjpmyfbcq1BdK5wH9LzLujsVYoTl8TQj5kI/lsD1DRpxnArzHEyFb8/uNqkt8p8U",
+	"muKApz2cQUclkPuDSdVEh2wySLoDZFNj3xzzLAeenWMZvXfwjc7tB/fv3719dO/B/cMIJr5ljGdU3CGT",
+	"nFLAb7KI/MWNXKnOcNwdRA12oE+X71azMausykMYkEerttSqPKQpxsXH8SzevbdYEz9KrJcld6n1sDoL",
+	"CV3QBTujvaKWd+Pafknra26k9c2Jg5LaF8A3bWan71iaI9hmT44DnsMxqMrIPg7CY88IOKZU62MkVjsO",
+	"2k+OfTa1Y3PVP30Ka1KMc1bbrrw3UarVMaRzYzrjfZ5IPNPmL/CC4p7e0STOzISfIwOa2RM7n6iTxT7b",
+	"r6uTGUciOQTN/0eUB9KwmR3RjGNPg7usOmv4iOtT0/rLnDe83ARLcjEk44nqTawKviIurf1NqQQjBm15",
+	"72qh7zfDoJekOaZ5z6PiPg0da++it7XM2z5RJ1CfcbWou6A6xdNkNCILxpUqOiJg85ky30M38Qmwf4L2",
+	"3nUzr1Cq2cV5tjWgW6jvtC/WQVSEHVzLoa3yqc0cLkyZXpUKbmGJmz5l+STpCr+ujRQIS+SE1E+kiJKu",
+	"XXa2U4AIGjDHgWmRii6UuU0shCm6EykxHN+GF7l93bHMxEjwvNQQGX3cElBF2ByeT6P9faJOGuxer+rl",
+	"1idHlIXI8iRDfxhJZX3/sYxMs/DCDim7kct1pOaMlBVZprKG37HZcVq99RN1gpqssZawDKV72s+MlRgy",
+	"rYaCDcYydmSKEPbyciytaYNqEmeZ0DnPyJ7xUBHsQvB8fkJEDBy6xzK3/eHaVvo6nFmYMR2iQWcVWwVA",
+	"CwcUJQEd1kgjUejM3BFfocCFmB2opYlmJMXaUM8SoV/GyJLoWEL8iEQzfAQbAx+Tio1lrCjCMru2Ntxl",
+	"tGAII8HQfQAHtCPGErzXUddYq3FkNXMzflc0yQ5c8KwJx41lY1kswWICLZKIL7qschags+LSW3ZNwQWM",
+	"8Yn33mk3m80WivVP1MlZzdK7966v/wavxrBU6Gl2pTFb1ynXpHW4KJjNBdNchYzP8b7u8VQLb3qqL96K",
+	"OV6jTffw+es4zZVVnOqVLWk9qJhU6DgL1t1Te3yEhmwMscoztJ4FE73uTno/5XJ1JlwQPUUyvJEtCWZx",
+	"eCK2Roys830g3wfuP6YyRsfVo/2F8CIdt7V1vOKrAjPGZavtX326xMi88gSP59Jk3uKyu4Cah/OWYLvN",
+	"ja20hfJqxiZrrS2czsP6OksqmTuhDodcMiSbkfg2Y67HM8yY2MxKW0uP/Lo6uRdXVbbOn+wrZmOuj5Ji",
+	"3xAu4d6fMTrMZBjL0YK9QZmaCxmYaUoKo8WZHMa+ME8WWLYQh+ApAGgtgWIzlppUeYeOYAUY22GuRrXw",
+	"qoVXjRC8rbQzJwnF3QbCrVpIrZCdvAQqw+VYdl0Gs59iecvCZFD6Vl/kM782utcSEA2zb0tJleefLQTn",
+	"vAMyFOB6vBCQ/bS1W3wMMHr2i70wGGXKTLT5ij68WgDZ2eebu/vnlbmxplXkkgPAYVS7gjc3G8CThXN6",
+	"MqXp3D67wp3Bsd5JZE8tNADsSRjre+Zn534S5mLJz/75L5793Z9//oO/DOxV1cGHnFOgYylk7t6/c+/+",
+	"28F86iE28Nk//afZNlpzbTx8cPvu4WF1M8+/84Nn3/3b2TZ2Z9s4/OC2aaOyH//vF//lp7MN7M028NbB",
+	"vXfv3gFta8uziqt01lntqXGGO2mLIM2XFcIGJidW3fFQyBzVWDNPG8R4tZDxslCvGI5SjgQPlUcPYrL0",
+	"I/3qgznZoawTR8zd8OsbZLudbSdyYUSxmOoVA4qVgRG7p19UZASTeLATHfdI8Pzf/Ozzv/7z3//f3/vi",
+	"53/2+X/4s+f/+8+fGFn89F9/873Pf/Sz59/55RMjip+a6bAPk2wunvnZT57/ze/WMH2ooUvmAHNKbdD+",
+	"6OPV8SJbAFINiKbCx8awDL2Z4KmtmbnI6V0FSnlLk9Sty2pYyE5M13782o/vmJ/yQtCtKUAX6gFXnpAj",
+	"fhHv03sWBhKhgUUmWAYlTyIu3GO2NUxnzQciyZCBdgGxkyexv4TUTl9WpqbNt99iOqYzdkJ9K728t1J9",
+	"+i4v5rPN0VtXJz5PFp7InaSICQmIblCsk2j82788FhHblETEpnlL9MYydU1xyiHdBXXlicrKVDUVh9wd",
+	"VXe28VT/62++99mvfvTsO3/5+3/7t8/+8i+e//ivnv+v31krI4TedamsNrWc/MPU3teVrLX2vhXqTkgS",
+	"0BOA56vTjzXI+CWOvQ/gF6+8U88MYx2HHk5M7czbypkHk7jQkYdTvIUTz6zpdvBzQpbvbT4aQV5CoIe6",
+	"Y/7RbLZg72uNd3zAd1Il+zvukzDIVIpFf+BEN4OiSwe5v1o0MeBr99+1UqPWRe81q6c6F8MOX0dHMDN1",
+	"2Rz/adrxtARKDl4wwaW8EYuVsaJaoTskGYsU5PKS5GrUsfh5oIKsSII2u47nR3KGy7GaYmA6Urv0aqWg",
+	"cOmNdSn7dgUxWn3tX3liN/nStFonZWsB8ZILiNq7cnnelfUP4boq9Ad2g50nw7FkYjjKpyzCcxaxsTxJ",
+	"CKZCSNxMWPto2f0AqEL0egKxLgEpBID/Eu3wIWRsaRvyiXI4Fkq6aj2Aw+ipDKmTbWCAJ/na9MiQZHcp",
+	"5Mhba5cL/EeFMALV66mvXi5QD7FOdEZJXFP9u1zS41q2/6EofzW94MvuQrKOI5VZb9KF6JBXTsV0uSvp",
+	"HfODC/TxvCOmZ7l4zOE6eP8eg77WStPlZy3aycdSQqRr8v1DIVzXRndBMJhuJnJcrUtUtioriQjVNNEW",
+	"m0EY3cfiggnTycaCMvx3xMY0CeZPexVlKh5jLc/Kl807YnrZeV2rh4IQTxSWsGMbDatHu8V9e19MYBZW",
+	"u3FNn+oLt75wN7pwYQ8xLq2Uu4gb9szsqyOURUznaqQB0yWR/Ysw3RYkallhV+dovRo5Whvu1s1v2HC1",
+	"hBLvOHR5mp7w7mmJwBqM5Mqb+i2VOdgOQnKKbBORxTdypL9RV8le0o9YLHqJFIgaBRjgPHZOlRA/9fFA",
+	"zB8A2qpZEguZJ/k0RMAgwskkBKeciccj0c01cWwcsEx0RTIC2J+hscpFTNhPrvGvaL9ObSAsK0kISH7W",
+	"F2Lb4VmWmK4QRYgHH0VMI2asAJVKwJvQhxFeeLaRouAZAKIAD/UDaSYBTAZArCMKDKPLlegr2AF6nqzq",
+	"xuWUlZ40Q83EJwDyBC0fWWeVEUW5yswUYO8RzN88HYLY2WsCf0ipzzNPAvzT3NTGGdQKE4GGpXXBCQdI",
+	"T5J713eRegRbAPyqq02oyNRuQHCozeqonn2MOzjh3jiDIk497g7ouV6mhsTjFceZ0FjZub97E4aEa4eU",
+	"6QRii20hjj8B5vvvNLONTi9zEEcAiCUem79swanb4IegMkfIM66JkaR1jZ1MoagC96aS6dS8VqUxkLRL",
+	"AJLEYiGA+a2ClDrip+I2vSXYguZ6mSb8xpU3ykimT46Doe4n8XHQZgBberXV2m0dByE7puI0/ObO3Xfv",
+	"/fHDO8fB02oyjZNEciQrmgcoXVcppk6u+ZaFsNDOe+tECwmMTRXRi+fG+nJchaI7RrfgRx+XEcS7Inkk",
+	"GGHaT61QoWPN3Tqtygw/Gp+kSbes4fkMb3qpOlcQfggtWOk53DooGIxKBnLC8QrAzZdkLBbxeIRGd5dL",
+	"dgJOdEKKBXxpSDJAzzr2glzuACY4/74kLwimFimB90vDmxMWlQQtybcs0cpijp5lht6bybeARwUoPsTj",
+	"UQrGKXmFF70xifXSFxJSq3fGE5lf2w/mUZuB1+Me/rzVJIxn+2/3c55lfIpdrOoSzqXKFjGfXNufJT6Z",
+	"lTQXAVdL8aOtXd/okYxXL9HH7RiXd2GdlbWtzj9/sFWPnYy1UX81QypM3+FWnv5lxcRe3UZ5XTHMhzd2",
+	"FAL2HKTa6S6XPkJ9s1nuWYMdKiNyUXebsoFKY6JcQ5XUZ1wD3HmpJIGS2jDhI2EUJA9sOJoVe1pQYvkZ",
+	"4u4WQJtarA96iljpjCHg+JjAWVgCtC+1DEZ8RDRD+OYRn6aKxw6kLxPdZJSYla0Gwd5Owm4gURdL0GqN",
+	"a5GcXNSWx7+1LffUzCoqdHmMRGakXfVdYBZ0dihnRfHu3Vk8GgIvWn0wRY8RHwGbftXSbP1xrJNuWwv4",
+	"c4yzlCZzYfrt6kLdQUMsCo3cJrRrI9X9ZpkicB3HskrWKgA1O5Y/PJjoqLFisJcYQ5h8Na5WlLwh9qo6",
+	"lka4gF/ljTfuGDXXbtvGG2/4DoNyp4hogA+Fh9nkPopAX+6cimkEiNa28yVpjTjk5qY5ltYlo8UjkfHU",
+	"elk0+WWs65UcUX7rPQcBjoEwlaGHxV3FwNsQ+sSx9MCx9IdEM3CUDIUZON61cN9lY9nJk6GgxJqhrcwF",
+	"hwKwx+Zkf5pn6Umctg76JDQ+OvUeAbIJeGrI5fRYDi2LK4J/pykbCTVKBV69J0JIc2l2ByIOPe6j0pok",
+	"hKdHI3mLJ+k4ExqXEfcHmwyUMWCkyo0NQy2yHk9SzXgKtz5tL0z0aTOprP8lBEyuscyzqZnFgvnFAnVZ",
+	"PiG72A453Fh2pFcwnfQlz8eZYDzNB2rcHxRoXZltw9svYFTAsXAQ8K4Q2jqkzMiHI/Ad4vcIbW+xv+GU",
+	"RHQqIqN/jFLT/MyexlmYDMxOzDVSC3fV0ALZ5+Jxbml5MQEsIdeTf7SiOJH9nKenERAnTUR3wPMIKYQk",
+	"i8RjFFOdJI4WQ46foZdcJvB4rtJyThWpK8Y8a4WFOtRuOvZPEHt2GoxQdMc1aAfNjnmwgxUBsCBFwNOc",
+	"PQx4Xt1p3thptlir2d5t2jwmld1HveDZb/7DZ//0VyCG9an97Fc/ev7pT59/5wfP/vvv73z2q79//l9+",
+	"+uwvPzW3AWkl6JM37x3vBh+vkfjlL8Ylx4HhOMPUFmQnVsVrF1NMMwyNe0lcFl3yoydE3hW0g+c/+sVn",
+	"v/7FZ7/61bMf/+yLn//095/+9e//7H95/o8/ef7jv3r24//87G8+DdyEGYVuF3aPf0o6FHeegZwkmMkm",
+	"hBy2CTT7O/89Hp9Z+0d8srO3ZJ3tX4eTjbiB/TS1d2mFYrChhb7IC3mFWKIWxtUOiJTOsZvM2VmRFVhR",
+	"aK7rYYnkcKCUFhruUvRR6ipzm3QGczCOJbDMpkKXwz+znbA8LX5rt5BxikkVCzT/iHEYeEkgPyVir2kh",
+	"QLmavI650abhYznD008qAsVOIOuHzH0IkzJkVCX6xrJKZ3VNq2UUP7VEXRjuAk8FKgCgg5LeR1jEBZlg",
+	"JoYJOJopuOS/igZGUcbI3C8dymqJ2jQ3QiOzIQTQTijJKkpkkifmjkIWxMjMWSdWUvjPgY/CbUVQ4IxS",
+	"YX6rG+w+Ti48mUidk46wwyIjPPKOUVqiNvVf24auNUO2fzVke82Qta7CcJvMapMUD7Q84NiQjhrsoZsE",
+	"Mg9GfDYgeSwZO1IKyX/wQRd5K7yL9s6HF1OXME63ewvT4VEjG/IEWeixIVIyadMhTWMx5RbtOArpA34i",
+	"VTbkaeUi4Bo73sFifWmOTQveotAaz88kaH6oVccCM+P5qZAsGvLHHcsIHNm5DQuqOGK6jIzGqMZ5B9t1",
+	"vzQT6avsMSisdozV6w6Nl1/sDcHNT3vJsM0vF24qYyA8yGJcQ5RZxk7w2DcJc5Z2LXGoKmS8ANPT/EHW",
+	"Ch4hmhEIrsJTQ5YgSZAyb2rb0D2JE0iBKeaBvI3cHG2cVVDfi2FhrAWbAG0bfow7qSSRNMyJVO5ZVNTJ",
+	"QEPWIZ+M0mxSf84qX6HG+UpvweYmXM/yXDJLGl0cIligB169hdkpJ6KfSF1sFW/YwNs6v+J4rS3pqptr",
+	"1wWXJxACzS/IY3MsIw9nPPKC+TPTZNY/xPiWezG4cEuvTbSbZJ7D47osgHHDeAOGfWUHzMyAfdHnX5nA",
+	"v7WIz/SIn4q7dLm/QNPJlzZl/p8FdhIqJO3ygxASc1IgaF9rhoF/moP2jRs3dkvWlPmazKIv/r8/f/6r",
+	"H3z+k3/44h/+blWDqVjDkjF2BMZYu9n8avNGu9mk1jxbsCz+gvZec874AsWpWNK1ZsV7jNqwXnrwzvh9",
+	"3T1q7WOmrOsrPi1V0L6JtWButlaak5mhbmtTwu58NY3JKnvw+stjD1ZowwCeZ3OToYAjrpmaagPRJqqY",
+	"ATqu8BkTERWdDHQdsldAWT9vq9Gel0VW422P/rFihxu9PZG2lxGmPom4g80KHd1iJ1NGZYGhz1DuhXed",
+	"XztXcFE3GAbRWMt8su/sTYSZnPAkhzsYGRk9ehhOaaEQZkYvOTDiG6UrE3mWiKLpJqkEJb+6VJO2eWVh",
+	"ZSW9eW838YiGTKRmMMo3riYDhWNCP3fhO5+NWduEzc1Tde7KeNZbuwXLo007qvC4mp1kLp+PfaerRxm8",
+	"t6FL866ML7u6xWbCXL3kTBhLVlQRKH1ZL4Jarm/KYkMsMHg8CvvuYhJ2Fgr2J2fw7fknMdgQM/JSEhHW",
+	"0bvqCpTLRtIo3Yw2+8mGRmZyBLZLX/B2uhYai/kXJ97etZc7/bbw5arTRIAbG/03cNdPBiITEQS/6ffu",
+	"4DpMjSk4EkqVWM5lRf5cPXG+hWVlWYvSbg9pWHOncW5oC3u6ID+qGGQpp8nCNVhTi5K9TpRKBZfnnI66",
+	"xX17R8ml5tdh0pfGwhqb7TIQPCZYxEOR79yGBZ/fIHcoV7rYFKWpmSsBqLOaNr4Qk76ktSkS7nGnr8Ns",
+	"syA19QBPnSNhg1NNvGyZgNIunuqQ5UrZlHpjpiSZ0NZXKMdpOn8m3xZ5cSDPH2OF0FTQa1HFfF100i/F",
+	"vlEqxfZIgtofmfl58EhkjxIxCWC2jrg+DcIgTTT8CYKWAFZgUktYKRmcm47qdSz14zYsUThzZ9Ztw6LV",
+	"7FD2pPApWJBe3LVE9LrZsVlcZjkRJ5DDSVeIKyxusMOC+dCIRnL04+ttGZpZC3O8uuAax0iU25AsTU4x",
+	"Vd07hRAjHWqRPhK6UYBJUFqYNnIikQ32YaZkn1moJI0ZWnirQpmMl7aNB93l7MWKAqhHRddLSWdQq4nT",
+	"YIMAmZpAIBhChknuEo7pagcD/bXoa3k+eiDTaRSy6JAPxWGSiz86zLOkm0evN5g5d+zo3cMQ6vIydiIG",
+	"ibmm2ShTj6fgGzl6+MHh0d07nfcfPvjGvbuHFBzRfKpZ9I2dt1Q24Vks4p33M5WrNhvk+UhHNsRszmjM",
+	"ok7na0rnuPQdWg6I2JnXRoeiO85ENIOkVTxdfszVXGLKGmUEWi5dJCTDGLYuLbUrd6X5HY41MGIKV2Bl",
+	"WbWKWbRbxk626a7mU5ZI6PXOWyLvDnbMnGLy2oMs6ScyKseoLCbYHotsKWw3U1p3tHnOq3V3Wzq6/eDh",
+	"YefBw3tv37t/GOF691Rm3j7KVD/jtiIe1l6KBHYTKhAY9DwgeUMR2L4qF+riFNBMWk0T/EoYf4rweDbo",
+	"q04Sp8JlZhYFt3YRwgWPDfnjDlS5Rjau2eWayiQmAyHNgGxGAxTPEqqWmUuYNJtqYM9Ugx3gjyE7kMo3",
+	"Ws2m0ylvgUtvCCF8q0mrNDZzbgb7oc25xbkyG5hcOSLeMV9iMUd0ACHZNmQwYoLKjs4zwYewGLaEUvXY",
+	"frNVJG3a9OI3uU665VtcKzNWWLPi4A7UhEnFJomM1YQyR9xIF6Y6+pf7htAuHspbV2WZ6OZsoDIt2AnP",
+	"cyMOdc4RFsW7Z7EEf/2b9HLxf2v1pLAdQ4oxk8ADqbaGpXFUukY9m3QFg6P2Dn6pi5UPUeVZVcWzpcjF",
+	"d1A5BzvwRMXTDsAEBO395s1rT0sOk6HpnZnaxZEez2NC2Bqp4Fo0GBHPstd2X4cbB3lk2Wt7r5tzkKei",
+	"yHWy31FqzECN0xg5pSM2GudersUJ756yROYK8+aA2j5k8dhm9kQP7x49/JPOnbvvHvxJ57179z84MiqT",
+	"uVOQohp+1SHXSmQrE6L3Dr7RwSdvP/jg/lFEcR8MBkHh9HhEKuJDCOMAug6lp5iTPeDZMBVat53Csdts",
+	"wrCrIDaw4gLmqZPEVKZBjcG9KR7zbg4RHp7b+fyQrv0kn/+9+Tf8DJ9wQK8Q0SI9w65HkUeET2RcEmxs",
+	"At4hszTejCdFBg3o0ZhTZzUDc2ENR6hlS2UDaX2VU3KQTgqYDlpkWigcPcx/NDtJZcQT7OaEa4rIddUj",
+	"KKaYitwpozAVThOwULLYa8owpWITahuywswX/tYzo0u5dlMOVRTJUKSJFH4qEdDXaVQp7EJQV4o3ukWQ",
+	"kK00EGm8BJ4WzoFUecf8LnJwKUUsiLM4S0zP7RwvbAp/0Eh0B5+orNvAMDJdpZsHAG2WxRNPOh0VsVG3",
+	"alhDZI6DM6s05judRcMgskxlneLS/vz/+tWz7//S3IGemHCuSBdc9DJg8C+ja7R2m61Os/W1t7+++8f7",
+	"Hzb/5MZ/d+1P39l77+r96+/ffNg6ClBJgvZWGdAtEBNTyLzLNhnKb3/4+a9//MUv/uL5v/vF3IAIk2Dr",
+	"8VglZ+mINlyLs1Zhd8Ner6yQ4S5eX8ldFZSsxgOsNbXN8nP8eBZI7xxFbRk7ZoFLTsjZyJVTxHZOLCj8",
+	"AnWMdwf2PjR3nrnS1ETavoQ2fV7ZXGqv/rDBImPTgXPbC0Xjbfb+g8MC16DoT8QmRgAQ4AIY5iK22S3U",
+	"D6jTxGIORAObu7A5Qs1DxzDWxQ5dYS1WTyhZZHKbW2lKI0kyHEtjyRW3XZJLPlFl6flAzktPRLdIIBkJ",
+	"fIaQN+TLVBoIROYWyFerEQbtVnN/d2s5Gq72or3zv3r+OHj68dpi/E2zsy/bYUHIashSWKSZFr9EFgTP",
+	"W7DxWmCj+82bXqOZ6Bnzwt6tuE+o9LGkEpY9F0eASDwa+bplkeeulbFCSNOyNgpAd260kKHr5bZQQKV1",
+	"XrFMsoepAGSG1t6NP4w7E/zw45GRpq1ms4npmmtdn2c5O27s3bhxrXljzt9h6eHOBr1A14VXgUSZHJ6F",
+	"jRa0w6yMxxk/Sae2Wo8kV4QXJDoIZe5RtxS+grEWHVu1H4Xeo5izigVxNvkDMDSHO0IaiROz1+BW/6PW",
+	"7t7+1WvH42Zz95rkQ/FHWJUevR66BBys/kGmVoe/YczcPkCN5gQq0GD35MwrWfRVrJ9hesS7ImTRf/2N",
+	"b8AnHxy9tXNj9hVG75goJr455imEmShaByWfrlXAyET8gpOUy1MoXjQybZhonch+g72f8q4YAKAlFAZy",
+	"BtctuG3MD8XjESeEiR3nQHGTh34UymZh9KnViYADxNrfSXHJkzsDlwUTlzvIZouIG54XRJQ8Vzb8Y3E3",
+	"Sq3YvILFz3uVSebxW6X9BfnKvieD0EbNuKJnv/zHL373Pzz/8d9G3jv/mzibdrKx/CNzs8JrsUQp0bby",
+	"4JaPKTvKRJx0cw3VV07lG42EtLoeXQtVvoZDIePD4fa4EGH1aSy8RlDOhx0+q58LMp5oVqpc7DPpTRsT",
+	"BNnkqSelqm+7/dqL92SiS5vS1y2RsIY+bwetvRvNJvynCZJ2lPJElt94ACc5nJE4fpuzFMzPfvf//P7T",
+	"f/vsl//47Dv/+V9/870vfv7LZ9//7vN/94vf/8e/fPb9/80s7uJOhIFW46w7w2RZUDaX+/Z+IVZs6aHH",
+	"flvRwWXybf2OQfyoU3QNGZvWCBJdXII67qBsysweLdWiVbF1mwusFQaEVINhuNv3gzDoJZKnHsf2v3z6",
+	"g8//7lef/fP/+Owv/v7Z9//pXz794TzrNk6vY90uJtfxLF01IyP8uqAdfPXGtfJMZ2qce2iboj9E5IFW",
+	"6JBUQffmspPz0xJVOIB/O2Km60EYTETSH+RBe9ecRle95Wu4yN5kpFbQDkASgJxeEAJ8GgYQTIjPmtbZ",
+	"uVt9pip7uYYFUdntNbflcqUbZ8BWy2b+LUK3ot17dTFarbibmx1Lk7h3qzoNnUoNVi1DsLr3Sg4u6325",
+	"WA+X6Q75t45lpYPL9mPew2W/WebiOmC9xFju1McJ5K99/fDBfWZUDmoLs9/YZKBSSBDpDkJ2Irp87NK0",
+	"uNGHjcS0I+/yNDW6HCUrgbmx0ExJ0E9IFgr30OaLAjeyW0LI9RkZNTTjUnMg6nEgZ5b6QLNUaaNZAJiL",
+	"a4MUeXwPgc5xySJPydt5R0wjxPoz4/QMJ6oV9F6Lyl7mgrHeIh9LH7QPoFWwb0t0U/BJvGDgslk349FE",
+	"gZKmQ0uLpWSMcIAsQRlRoQraCSc/1gXrcOE5vAOuy+s3boJnsuIdH695y72cfsRqveHMydpWaXBux91d",
+	"z8cIcge7CH861crtp0LXsPAjZYsYRCYhy8cJhxpQ3P/kvbQSNylus6JNK/mobfhF41xdjd5GWM/RaN9Z",
+	"azi1hlNoOJ4r0gnY9XSdTf2R5qxfeUJnf2lpJiVzrHeFmYc2L8s8o256AyPJN1Ypi3QFbsF4LJZ+P+un",
+	"s2372aj4CfgnO0B7tvCdV280rv6pi6JBCpN9nDYHVbsbA7RULbvsdi0RFhOYVSL7nQUhPLTVlo7aoidV",
+	"/qjlfqTBHRU8+/4Pf//pnz3/zg+effdvA8qD6cBywO0za6/nS1vVSV86bJUKD8t2kc0wyM3d7uoPVc5T",
+	"m9SHgEPLCJ9tHyc8yYunzKJud+WYo3RH5DxJz7pzIBegrjm+5JpjdGuAe3ygJiw11laCtIbg+VxDmldW",
+	"F88J6ysIj7EkmkQIJZy9f/f+nXv336aYEqURQtEG5lliWc0K6YMjIeNE9isI7vFl9SVxDpfE5Qp+fEFJ",
+	"mNuPUHTbf60isEkkryie989DPJ8ti7eXu6tI3JBJNWG3D+7fvvvuu3fvfLny9b5srLogrEoZ3EVgFGLe",
+	"W7oaZyS1eOxiZJXl4h5zH5ReOuhVG4GNx8JWK1IwA6xjdMvl9ivKycECPMKBNXcRQNYiJFVfFWCXNruA",
+	"8EQhfOyQsED8K0DN9VLTv+L4iCCufstVC+JPPVoH8CkNeCZi+wZz8VD9MAJJaXZidiT4nFyzjjaJnvoK",
+	"BvDNEAXcVfAGN/giLYlGbSx+4kqyxfdUTCmoGti+qS9yFlGFAMDLYtCn4m67i8v30l1ufGDUhPZeiH91",
+	"Et0ZqqwgqFvhSpq5ehLdiccuNjYTfCPXCwWy5iNumwfZQv8Rm+XtP0PsiMCTYB9rhcFkMAV80E5vbLTs",
+	"mWBdcd7v5X5xCW2tW2yvfByCc4ycrYx8iVvrrAsGBIis0YQu+Z6g1QG5wp0wTpAQBZTmC1HswblJqReV",
+	"mv1RqVIIoYrpaSjO18jOgljvuuB9Cx1egQWV5polPbBTRCaYFJO2NRYs802aQhtUioXZXwwltTlFx9LV",
+	"6NNtBJX4KubTr2i6FhrsXk63mIUqCl22lTt/uiLhaaZICoc7wYqr0UhIh91MNNl6oCYa0CpoDmMvxYku",
+	"iNciBGeNXm8UxV38BGvesRoMMAOoY/MVdsfyXo+CY2N5KtVEusuJz2Vus9cALBrDc9FYdlPBMyxE535R",
+	"HdXJvR4ScCPQE5lZNddUkhfg8JTddSwLFIJyfGy/eTOkijlMuqIR4FyiGNdtD9IfLDuoXovaJa3Dmo0q",
+	"Y+8/fHD77uHhvftvF7j0DZB2Yv45qgX0fkm8t+6XjpYY1B2ncLiAJ7BcxV4DeFWZx+1GcVg5A66hsL70",
+	"+7EEiEtzpu0rcUqhWqKED9aFNK4ZCqiyBmYWc8hjARAk89ibuXL4n4nUueB+T8wpijM+kdSP0pNe3aDK",
+	"4DWWnlRlZmumvCviW7RZeC6yYn+ZvWW52PnQju+WY4wiLWfCoZKQmvWXBLnMvaXTFtM15lPKcQQ3hsjY",
+	"qRjl1XV+cMq214w2xDqwMMtBaVPBPKqJXCd1HMbhhfWefvmcEa3aGbHEGdG8UGeEm/vLdEaQ/K6LDevo",
+	"5IagsYAWVdBQOMOdksFV5jm8ztVjYlW+pS4Tpxei2mchg6Cqn5tzya42my70bvnu2wXrE3QGsYVCBlE5",
+	"HZIznJQmlwgEVYKYllDAJoNCWIXRZ87pkR3Cy+My+OhJsNQfQNQSmegKo38VdY0oFTerBqx+4x68kawK",
+	"kNv27RQdrShYLN1FM03uYZNr9sMG6yrK8IrJwFO+rIDSLNU2Up12ypleAMc6lNdhvhfDgwwuREu345uh",
+	"4MSk1GaAJJsjR97SP6AXikJHem0e1mTKFnVtVi6GYPtYWLVrbMSzPEHk79eQO5/+jVmfMZ+GbCxToTWL",
+	"BonOVTZtuN90JkmcD6ICOyo35o9Ge84h/b1+MVT7aLKkZj0SGJ4xWgTBzpV/6pBUWWT1ZmPck8fXfpSr",
+	"iEmeZWqCzoVEw1xSPxSm2Zbry8xNQgjLRggL3WaRr/pGt/wU4Jb/L6HZHrS8T/CAJ84pfcviq3Skim6x",
+	"iOzmabm15i0HrYyoJ5ZwuOeBdCLWXQGSVm5it8EO0pRyhRFOMhVmqs3e8dgrwC1k5gJWEhGUSsMM/R6H",
+	"Xo89npDS0BG3qBX62wIwMJ0JSji50PNEeNDVlXM4C7sJBIrgccLqZdQN8oEYzt/U7zqQtzPQrSGegB0E",
+	"LSgp3H/nwNRvurAGQ//7Zv7fStIcQGqXdNXxdNjZM91GE2hBv+2XK2ZB4s+fLu2ELS4Da7H6tSWDctWX",
+	"v4cPHZlnlveA3EtYZVkwsaiM4KjMOYd1jeYs0mjRRLngxKrdPRiNjE63tKPFKtlTtHSX2R+V+iDkeAiU",
+	"YdbjFoTBWBb/+jicAfUz15F5aOcRB1RDuI9Mp+54LZh/f+C3stqak/RpsNsUigPvmxfqQ181PiNTClkC",
+	"X2Zzr4QEpqRogN+ClFsL+Fg1Lx4w5OoMMGctDfL5oRsisiR9xYJhuSOymkMeNDPKN47X+qUa7O3kEZIC",
+	"5mMdsT0LC2aUBxCBiHflTUh5zO+9026iLls1bHKR+EMe8sfvCtnPB0DUFgbDRLp/h3PgjsvGb/nC7EkC",
+	"6kiVoVOywQ7wNu4lBBc3dHC8qeqeFlpCwUsw5DE6rl3ggko9eM7ipNeD8szM0v36rRhT5oRrYV4xpKJn",
+	"CWUqcpyLsFB6ZlgaM0Bto0IRV+N9qCh2UaxyErN33zl875DFCfqFh/xUtO2IXOFPEtt4NyWqq3GuExoV",
+	"vKyxaIN6mkhpvXoqG4KZEvNc7IBjbrNlcuXgtFS34LCVVaAzOperjbp2xt1lbtx3jbYXrPDj26DDXSyp",
+	"i7l7TaeW2V5OwTY7CdSF2uy6XLMLZj1kUkwuwrK6Ai6HJYmU4BmiIwYQ8tHbd8vFfNiOTY/E6CaROvfh",
+	"QGUMjBxPmeVsKPKBim2xS3cgiDY6Ez2Rd0EzR6WcCgARW2HCEwsuAYEfJ5BsDMpl9KBhUgIRcQWD6AMz",
+	"t7EZnKuER9uhbcExZ6vuiuta53yK8cu4YHNOMov6OZYaWLPZBxQhtZ3Cy33f3B0uUFmCnrQ/uRl6Or8Z",
+	"J0UuEWlfZKIiB9UMBfT5+2qyFSgXTWW5Yu5D7ko19pqOQMfMHH541UOSOQvrEDZD0L5qbmXzsqC911yj",
+	"EA1GeqlFaOA6LJx1m4SyNnDnnRFO2iRdZztXHU38GQQi6MG0UqtUMQzZJEl3YGklQVu6xczETtF/IZUL",
+	"pHsysQ7h1CGcTTJdQbrPQl3Zzbc15JWrb9m/+rT6aqUrcaHz8l0jBDT1kByBRSctynHbXP30Mdz+ZS9r",
+	"iBBF8dhCI2pz8QD2dgkIWip0Eh3LGRAkTRkQfkoscohYHGyIIGEVfpE0nLi7FHnkwW9oAaThMAPms7sS",
+	"j6UakwrASzhMSe543o/lG298iNdP4403Ku58vMiJTVaS5KCLGgDM6TpGMwgyaWxSiCX8Nz2kVz1YoD2Y",
+	"d1uQTPootBe1kkKzRHbTMWSuGPsJOXBy8PhRD61KAZc3ze59u4oAOyBZX7kcFpwN1IUAog19rWh1wfyl",
+	"ZlkRgXScCqveoPOS9BX4UZFSBgapWXW0KIXsCkh8apXW2akZqKnpnEUasEdfo3wYyGK75TOjKLA0nVlr",
+	"mnn9WO6WmnXA4IDwDj8cGu1K5+Bqt8k2sOXdZMV8eiz3qrvXQ+3XHg746T7+tMc1dNzm5B3LA1LsbKdx",
+	"C0GOnnevFMYyJuVlos+zGHz+1oeD8KcW5GGsyQ5y+xeR1Yj7zyy8vmXR23K04KnGCL+ErDk47CUWwjSm",
+	"pbUER1lsHdOIUGGVQ/RK026DHHab1477JVfVP/WODlAOellP4OMuOI3ZIT5PmY1uZ5dGARsLS6SGPJGO",
+	"+tlSLHLWS3r5wM6UGaWjd0ykGzduWzo+QAI0GMs4EzHM/0iplJxME5Wd0om9zbsDEg4A1GlMEZukCO5C",
+	"gOi0yX9AnmRsC/N2a1lgRieKjNci06DYua1knqm0zaTaAVyM6HU8r9pOB8K4mu1cgWbiGVJRUY/g2TTq",
+	"sTmssfKsDxqQNRHmTQEzxgPpsiwd5j3I2X6icxC0XDMO9wNB01vIEBeU6oG2AvshtAwKx9JYIYvQ7aXK",
+	"Oz2jrqBXqtUMzd3JRyONASnv7QV5GOOpMTKnoUcLNVdMdyzxkmtQpiGluC5E4rdz6e1fMK6SXIu0F24L",
+	"1F+YTGunKZBHewU3jnnHyk4fc/ddWO5DbcC8UAOmLod7iY2ES7IMxidmt52InQJKaIFpcECXMga6XWGY",
+	"w3xCFdySZXAMofi/pbiwuexsJKoyBPxAdiuytKqc45Yffb1Q5Ycqi6820T++tNUkrva5JzK/tl/42xOZ",
+	"i77IFjdICVxZx8zGbKvLevqBFtm9O4sbhoThNaPbgIG1enT7pYsQmN2xToTA7fACy6Wmad7K+z8/o+VQ",
+	"wC0bOAXDlOJ0GKHswVfjTIQ2JXQ2eLAB6fsi9toDK32QWL2oZxkZ05wOOVMnn4huHrLIYsCCMIko0RQP",
+	"bkFRpR1RBbHJkkVPJhuVMGHUz7Km+gB1HgCVl8AkBXnXo1jEYzwZoIseuD4bVVQWKTVwm9O/LRgzOSeQ",
+	"Si00Ng8ug23CQo6ja8Nre0LwfFaxt520tqSmlooENCU7tnbKNEvvhPCtpxlTxg9ynbq35ZOkK2xLHosx",
+	"epNURrWf88h91ffCZaL2nSh1St4zF1Hwb4t2a3cvnLmV2kFXjTMtOvbhogAFTMKW11rw+Q9//NlvfvvF",
+	"z/8ZkZxRqQSq2ivF43PXSTvY3w0KfGXSYIejFAp0S/s6aAdvPnjwzr37b3duP7j/1r2H760DK2tW4JKx",
+	"9jaY3pUqcrxz5spFkPEKO0EFOGUOLEKNgsPg1bTYhKkEEQGLwxG04cdL1sy/wbF0BrS0+bqZDYthNtsR",
+	"W5k0uElWxuHzYdprGL46SlIUunwobgNUxKy6ATftRirDx8tNnyvmICY6T7p6IfSe2d2Hxc8uQOIVgKKW",
+	"b3HXI/Zrta67f3UygKy/eb1x9exDTchpRog2n368/RG/DcrBma4LVCFs0Y/tJKaf1nr4xi4CM60Vijho",
+	"26U53kqzxtMysicGWMnBtbyzwkk5GI1sJvXFHRa6i6ki43oYUICzI8XEftraLT7GUlX6Yq9U9EofXi2O",
+	"l32+ubu/JT6tm4OzzkvheHbp7XBwMPG4PjDbHRic05PpPFgIBs/4aLQCSeNoHcbsh1SriHlqFZSKmJyW",
+	"9KXKRIFggZjN83bQwWhUk/nWZL6vPpmv28g1n2+dn/Vq8vlucl2sloVVkeG8LLs5sQR9fREDG2AB4ZNI",
+	"nQNePyv6jIWplXfLZcefLwSGr1oCkjL30Wa4LxcRNkYka4JN2ZIBwa7dWqFky9OYZJZapA4Lv1JhYSxx",
+	"g4O/mXQaCJ7mg4Um3Nfw662u4bVWwQxYdMeISfTRx6XhD0T3tBBsZLhZfiNv+DSmyqGPxidp0qXBQ3bQ",
+	"wrE/hG8vb+ib7o/VpstV6Tk+KAn5scOkn/EyIvpq81d+9ZPghOukezA2m+mjj80tcCJ4JrJ3xNR+oAVA",
+	"u8A/TVcxda+iuvsIa4PN10EYjLM0aAdXUGJiF2cfeEtlDCGkHLqsLAit2jZvoQhBmcH3VJqqCQN3hw2n",
+	"o/tjvqTPvACyzbAeEutuvReMVJpizihm6LhEHB+vxiUtz9YtV7wQfOR2O+pyZqu97le46BFXTDeYkYtJ",
+	"f5wVGAl+DTpM9Vc043GcmTOFUyNiYykbxWMEILylPoN0qei3eJxTiuTIY+ttsMMC2ocinSWSY8C3y6Bl",
+	"4YELVFIUh6ZbSex1yX6jF8wkoG8i1myJ1gjSo1wB9Fc0xYthF2iXqkvqAiXEzpK12qAqRH/9YvDSz6p6",
+	"dpj0pVlLSMrlbCJOQJATyoX5Uo39zUnHp3qIM3zGAJ9X8DBTFvy08CthaS2t5SMuEz0AIUAvK/Zexfs+",
+	"0FaAoO6QqVRoS3ONsxch7gOUuRaZvYSCWXgh3fadeuAIlHudZKw7zjIzKFogHM+QJzLnlvxOyZx3wcF8",
+	"LJlLV8cq9yPTLmW4YkfMmHEf2KL3ogMnAsAVAToGM9YRnRF5AXE4mMPtHWlXX8/TtASRgZFtc86KN5g9",
+	"biG2EXFUA3KrkR6J7MOvbQYyz4CKGxwu5hHsi7mx/Kktwd/AjFnokYnU7aI8MCxPO4JqoUMyLOYQxkUI",
+	"sTB3gIaihcCpnUn6dpn4GiDBcXFm8XhK04IA5PMjKRL5SwsdgbuZfhTOjBchV2U6LXYcPOO32+XS4tXY",
+	"PQEpt7TH4UcLJYbkQFDuiFJRSmoU4naajSDKtYMqh0xvC19fIH5apGvkOuyepqrvpXM0ZpESkoVy7BTq",
+	"+VXP4VGETI+7A7OPIj3UgPESiSFP0shrdMClFGlVm+AUzWDDGgnRl4lGoQ8aQ8JTyFBPHhNuQpmO2vWZ",
+	"2qho/8BcmZRujlCgvEsBocqLtCgxTTKGzPKYwQiNnPCUY+CvdBNVvfgh7kvNpzMo/faN+KmLmvg4GF7a",
+	"HrRS0fx79jnEdnKpRAgIFhYXgpElsGEs2i1JLSOIJHMr495YDtFUbwK6pLHXI6FGqTDt4r7EFv3VwbNd",
+	"NUdQm0M1FbmX0p6YeQfplQqHsgdCKeOJtreKMlfI0P4GKAZU6t0g+EXVtWfLABypIFZLmDVJhd8LyKzH",
+	"rtCRcdcST91k+3dcBugSIDcSnZufPnLQgf6+wR4sUPRSxd1mo3tOj0emS1plXjOkJz/9+On/HwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
