@@ -186,6 +186,18 @@ CREATE FUNCTION public.fact_outcome(success integer, failed integer, cancelled i
 
 COMMENT ON FUNCTION public.fact_outcome(success integer, failed integer, cancelled integer) IS 'The outcome of the tasks that a row of facts counts, as statistics_staged.outcome.';
 
+CREATE FUNCTION public.facts_guard() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF current_setting('lksms.facts_version', true) IS DISTINCT FROM TG_ARGV[0] THEN
+        RAISE EXCEPTION 'this server does not know all columns of facts: stop it, and start the version to which the database was upgraded'
+            USING ERRCODE = 'object_not_in_prerequisite_state';
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.held_due_at() RETURNS timestamp with time zone
     LANGUAGE sql IMMUTABLE
     RETURN '9999-01-01 00:00:00+00'::timestamp with time zone;
@@ -3486,6 +3498,8 @@ CREATE CONSTRAINT TRIGGER directory_changed AFTER INSERT OR DELETE OR UPDATE OF 
 CREATE CONSTRAINT TRIGGER directory_changed AFTER DELETE OR UPDATE ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.directory_version_change();
 
 CREATE CONSTRAINT TRIGGER directory_got_sender AFTER INSERT ON public.senders DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.kind <> 'app'::text) OR (new.sort <> (0)::numeric))) EXECUTE FUNCTION public.directory_version_change();
+
+CREATE TRIGGER facts_guard BEFORE DELETE ON public.facts FOR EACH STATEMENT EXECUTE FUNCTION public.facts_guard('2');
 
 CREATE TRIGGER notification_templates_rows_bound AFTER INSERT ON public.notification_templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
