@@ -44,5 +44,47 @@ WHERE company_id = @company_id AND user_id > @after_id
 ORDER BY user_id
 LIMIT @page_limit::integer;
 
+-- ContactSearch finds the contacts of which user_id, email or dingtalk_name (a term) begins with prefix, or phone with number; number is null if no
+-- phone can. The rows are in the order of terms and of user_id, behind a place in this order: a term and a user_id, for phones a place of their own.
+-- Neither is before what the terms begin with: the places are the only lower bounds, because of two PostgreSQL might begin at the lesser. chr(1114111)
+-- is greater than any character. Each branch reads up to most entries of its index. A contact has a row for each term that is found; is_first marks
+-- its first one.
+-- name: ContactSearch :many
+WITH found AS (
+    (SELECT lower(c.user_id COLLATE "C") AS term, c.user_id FROM contacts c
+    WHERE c.company_id = @company_id AND (lower(c.user_id COLLATE "C"), c.user_id) > (@after_term::text, @after_id::text)
+        AND lower(c.user_id COLLATE "C") < @prefix::text || chr(1114111)
+    ORDER BY 1, 2
+    LIMIT @most::integer)
+    UNION
+    (SELECT c.phone COLLATE "C" AS term, c.user_id FROM contacts c
+    WHERE c.company_id = @company_id AND (c.phone COLLATE "C", c.user_id) > (sqlc.narg(number_after)::text, @number_after_id::text)
+        AND c.phone COLLATE "C" < sqlc.narg(number)::text || chr(1114111) AND c.phone IS NOT NULL
+    ORDER BY 1, 2
+    LIMIT @most::integer)
+    UNION
+    (SELECT lower(c.email COLLATE "C") AS term, c.user_id FROM contacts c
+    WHERE c.company_id = @company_id AND (lower(c.email COLLATE "C"), c.user_id) > (@after_term::text, @after_id::text)
+        AND lower(c.email COLLATE "C") < @prefix::text || chr(1114111) AND c.email IS NOT NULL
+    ORDER BY 1, 2
+    LIMIT @most::integer)
+    UNION
+    (SELECT lower(c.dingtalk_name COLLATE "C") AS term, c.user_id FROM contacts c
+    WHERE c.company_id = @company_id AND (lower(c.dingtalk_name COLLATE "C"), c.user_id) > (@after_term::text, @after_id::text)
+        AND lower(c.dingtalk_name COLLATE "C") < @prefix::text || chr(1114111) AND c.dingtalk_name IS NOT NULL
+    ORDER BY 1, 2
+    LIMIT @most::integer)
+)
+SELECT sqlc.embed(c), f.term::text AS term,
+    (f.term = least(
+        CASE WHEN starts_with(lower(c.user_id COLLATE "C"), @prefix::text) THEN lower(c.user_id COLLATE "C") END,
+        CASE WHEN starts_with(c.phone COLLATE "C", sqlc.narg(number)::text) THEN c.phone COLLATE "C" END,
+        CASE WHEN starts_with(lower(c.email COLLATE "C"), @prefix::text) THEN lower(c.email COLLATE "C") END,
+        CASE WHEN starts_with(lower(c.dingtalk_name COLLATE "C"), @prefix::text) THEN lower(c.dingtalk_name COLLATE "C") END
+    ))::boolean AS is_first
+FROM (SELECT d.term, d.user_id FROM found d ORDER BY d.term, d.user_id LIMIT @most::integer) f
+JOIN contacts c ON c.company_id = @company_id AND c.user_id = f.user_id
+ORDER BY f.term, f.user_id;
+
 -- name: ContactDelete :execrows
 DELETE FROM contacts WHERE company_id = @company_id AND user_id = @user_id;

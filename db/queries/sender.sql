@@ -50,7 +50,8 @@ ledger AS (
 )
 SELECT made.id FROM made;
 
--- SenderList returns senders with their remaining limits and their totals.
+-- SenderList returns senders with their remaining limits and their totals. part is a part of their number or name; the case of the letters A to Z
+-- does not matter, in any locale of the database.
 -- name: SenderList :many
 SELECT
     s.id, s.sender_no, s.name, c.channel, s.kind, s.status, s.sort::double precision AS sort, s.is_shared, s.interval_ms,
@@ -70,6 +71,11 @@ JOIN channels c ON c.id = s.channel_id
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
 WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no = sqlc.narg(sender_no)::text)
     AND (sqlc.narg(status)::text IS NULL OR s.status = sqlc.narg(status)::text)
+    AND (
+        sqlc.narg(part)::text IS NULL
+        OR strpos(lower(s.sender_no COLLATE "C"), lower(sqlc.narg(part)::text COLLATE "C")) > 0
+        OR strpos(lower(s.name COLLATE "C"), lower(sqlc.narg(part)::text COLLATE "C")) > 0
+    )
     AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
         SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint
     ))

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -1003,7 +1004,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
+	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -2180,6 +2181,46 @@ type LimitsPatch struct {
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
 }
 
+// ListPreview defines model for ListPreview.
+type ListPreview struct {
+	Columns []string  `json:"columns"`
+	Rows    []ListRow `json:"rows"`
+}
+
+// ListPreviewRequest defines model for ListPreviewRequest.
+type ListPreviewRequest struct {
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+}
+
+// ListPreviewResponse defines model for ListPreviewResponse.
+type ListPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ListPreview `json:"data"`
+}
+
+// ListRow defines model for ListRow.
+type ListRow struct {
+	// Cells One for each column
+	Cells []string `json:"cells"`
+
+	// Extra Number of values that belong to no column
+	Extra int `json:"extra"`
+
+	// Lossy Columns whose values in this row are not in the file as they were typed or computed
+	Lossy []string `json:"lossy"`
+
+	// Row The number of the row in the file
+	Row int64 `json:"row"`
+}
+
 // MessageType `notification` by default
 type MessageType string
 
@@ -3041,6 +3082,9 @@ type RouteResponse struct {
 
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
+
+// SearchText defines model for SearchText.
+type SearchText = string
 
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
@@ -3957,6 +4001,9 @@ type TaskJobFilter struct {
 	CreatedTo   *time.Time             `json:"created_to,omitempty"`
 	Delivery    *TaskJobFilterDelivery `json:"delivery,omitempty"`
 
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
 	// Example: 13800138000
@@ -4449,7 +4496,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4464,7 +4511,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4524,7 +4571,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4539,13 +4586,16 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListContactsParams defines parameters for ListContacts.
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4575,7 +4625,7 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4596,7 +4646,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4641,7 +4691,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4649,6 +4699,9 @@ type CreateRouteParams struct {
 type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4659,13 +4712,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4728,7 +4781,7 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4743,7 +4796,7 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4782,13 +4835,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4803,13 +4856,13 @@ type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4823,6 +4876,9 @@ type ListTasksParams struct {
 
 	// Source Only tasks submitted with this source
 	Source *Source `form:"source,omitempty" json:"source,omitempty"`
+
+	// MessageType Only tasks of this type
+	MessageType *MessageType `form:"message_type,omitempty" json:"message_type,omitempty"`
 
 	// SenderNo Only tasks that this sender holds or settled, as in `processing_app_id`
 	SenderNo *AppID `form:"sender_no,omitempty" json:"sender_no,omitempty"`
@@ -4886,7 +4942,7 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4982,6 +5038,9 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
+type PreviewListMultipartRequestBody = ListPreviewRequest
 
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
@@ -5103,7 +5162,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5117,7 +5178,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5395,6 +5458,8 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -5542,7 +5607,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -6022,6 +6087,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewListWithBody Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -6571,7 +6645,9 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -6595,7 +6671,9 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7173,6 +7251,8 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -7520,7 +7600,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -8571,6 +8651,25 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewListWithBody Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *Client) PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewListRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -10789,6 +10888,18 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -12142,6 +12253,18 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -13642,6 +13765,35 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	return req, nil
 }
 
+// NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
+func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/lists/preview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -14611,6 +14763,18 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
+		if params.MessageType != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "message_type", *params.MessageType, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.SenderNo != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "sender_no", *params.SenderNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -15294,7 +15458,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -15308,7 +15474,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -15612,6 +15780,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -15779,7 +15949,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -16317,6 +16487,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
+
+	// PreviewListWithBodyWithResponse Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -24799,6 +24978,110 @@ func (r TakeCallbackResponse) ContentType() string {
 	return ""
 }
 
+type PreviewListResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListPreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewListResponse) GetJSON200() *ListPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewListResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewListResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewListResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewListResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewListResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewListResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewListResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewListResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewListResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewListResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewListResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewListResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewListResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -27588,7 +27871,9 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -27608,7 +27893,9 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -28092,6 +28379,8 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -28379,7 +28668,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -29264,6 +29553,21 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
+}
+
+// PreviewListWithBodyWithResponse Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *ClientWithResponses) PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error) {
+	rsp, err := c.PreviewListWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewListResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -36762,6 +37066,95 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 	return response, nil
 }
 
+// ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
+func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewListResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -39358,6 +39751,9 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -40373,6 +40769,19 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -41329,6 +41738,19 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
 		}
 		return
 	}
@@ -42375,6 +42797,20 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// PreviewList operation middleware
+func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewList(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -43025,6 +43461,19 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "source"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "source", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "message_type" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "message_type", r.URL.Query(), &params.MessageType, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "message_type"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "message_type", Err: err})
 		}
 		return
 	}
@@ -43700,6 +44149,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -54767,6 +55217,154 @@ func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
+type PreviewListRequestObject struct {
+	Body *multipart.Reader
+}
+
+type PreviewListResponseObject interface {
+	VisitPreviewListResponse(w http.ResponseWriter) error
+}
+
+type PreviewList200JSONResponse ListPreviewResponse
+
+func (response PreviewList200JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewList400JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewList401JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewList403JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewList413JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewList415JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewList422JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewList429JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewList500JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewList503JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -58810,6 +59408,9 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -61258,6 +61859,37 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// PreviewList operation middleware
+func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
+	var request PreviewListRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewList(ctx, request.(PreviewListRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewList")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewListResponseObject); ok {
+		if err := validResponse.VisitPreviewListResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteNotifications operation middleware
 func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
 	var request DeleteNotificationsRequestObject
@@ -62082,811 +62714,842 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1bjyNJ9h/2VcLUH5ju2Sw2q6q7Z7rqYVXTl53a6dtWVW9rd7rEDDKDZGwlI7gZkcXmjFr4y5ABwZYv",
-	"AvRgCDZgGYbwhyFAjzZ803fRZVd+8lcw4pyIyMhkJplk1bB6pVkspotkZtzj3M/v/NgZyulMCia06hz9",
-	"2JnRjE6ZZhl8OklZpk8T8ycXnaPOjOpJJ+oIOmWdow41v/Z50ok6GftjzjOWdI50lrOoo4YTNqXmvZHM",
-	"plR3jjpc6McPO1FnygWf5tPO0X7U0YsZw5/YmGWdT5+izslshh0mTA0zPtNcmp4vJoyIfDpgGZEjoieM",
-	"KCYSlkX4N50ywgWhaUq4VmSYUj5VhIqEZGwmM606UYd9pNNZavpTU9Wns1m/19vvRDizP+YsWwRTm83W",
-	"TeyvMjbqHHX+1oNiAR/gr+oBTsJM5ynVbCyzxWtot3YZh/aRrXtzfWCHEyoES1f1h09s3d1riR2ZNX7J",
-	"p1zX79aUfjT7HO4aVVeljdjv1a9+Cq2G40nYiOapxldsy+ZDb+15eiqnMyoWr2XTauDvfSFvvCAyFzpb",
-	"1RP8fhs95ZmSWf2yx4J91P0hPBG7uzLL2DWXuSIzOmYNRx5fKa36lH58ycRYTzpHB3ap3edisZXOuBjD",
-	"uBopxS3TiNOETWdSMzFcfMcWy+twQuYyS8hwIhUTZLCANRjSNGUZGcmM6AlXRApGzJCY0l1yYugEo5ol",
-	"7juiZUFazGyAmsCakTnXk+LHgUwWEXzHBTl4SCYyz1REEskUEdJ8OyZTmbEuOdUkYzrPhIK3RzxTmlCh",
-	"5oaO+UYnjCYsI3Ewy70zNkvpgiVxl1y4fq+YHQk1vbAMBkLGTCvy8OAAHzTP4De9J2Q+4SkLenYz5crQ",
-	"zlkmxxlTqkveCN8kTFxmdt7mVVhZrvwTV2zRJc+zTGZ2Jkh23d9yRJJsQbJcKEIzZhaEXLGZ7rpTiLMt",
-	"jko4a7O57c/jjGrNMtPm3/3+P9v7+5df/lWn7pD+Wg4az+kf5OC2+dlLrvRGVJJrNlWdjQnjwaaE8e1E",
-	"CvaCp5rVUJI3Il3gNZmZx+zwIjKRc3bNMsLh1MwzrjUTDYOFN/v4ZqcthYNRvcZ3zCjP2JDxa5Y1UtXM",
-	"PrCOrG66b2cy16y5V/PrrXeZpyt6zNNb7/AcRKjGLlHCugm/KuSgC6quGq+dEQxuIm7Zxk0/7xTLRLPs",
-	"k7uft+3Kt286e0/rrvU5G0qRKMNA5tRclBEREoQfoJvXlKd0kLJQEDpsEITM+62vDozmkxlXxtRMCsVA",
-	"hn8qxSjlQxjoUArNBPxJZ7OUD6kZ84M/KDPwH4vxmCcT1jl62HsSdZgh7ua7jFF4EParK6TuT1iadD5F",
-	"nSlTykgWhqaZOc5mRACdMA8A2zCvRERJQzmGVBg2gJI54cALLC8yp+Co09v/9le/Pvjtw/e93339m8e/",
-	"/+7w1aPXX719crZ/YTprtxrAknA5lqnuMM8yJjRRmmrmObVRH+QchmuHY7p7JgXbZu2QQ/mFUflwyJRq",
-	"PwHT75ndyKZ5OA4+p4oMaZZxlhCZw7BfyGzAk4SJ7fb9sG7faa4n3ZFvuLLxTDEyzFjChOY0Ldg9rCpL",
-	"zH1IJDCVnW94+5ERXFYzYRI78XCYSaX6imsWkymjIL5RTSiZswGI1IZvO4HIPGaUUx0eJKInmczHE0LJ",
-	"IJNzxbIuOc+HE/c7jiljf2BDI4NyENsXZEoXxKhrY4ZHNXKa7WBBfvX8gnAxTPOEJV0SP31zdt5/c3b6",
-	"q9PX5zFJuWnTDMDN0QxLdc1yngojJtF0m4PxyBzq5YPBXZOlI+E6IoplhhjAe0fkj7nULFycPk/IfMIE",
-	"Wcj8rqjCiSC8brjHMNC4GEhMOJyjEWe4wEzozPzNhTVLmJe/UCSVY1zta5ryZKtbeHAQLPaIszRRnaPv",
-	"7Z/LElax8tzSs5L0hod2SAUZMJJwow4lnU+XUbGN7rxzO+bSbp4Q6JbYtuGJ3VNu0HG4Mlc0MVw0IoNc",
-	"48jwDs0zKcbHJIZ16+IPMTH8VBFGhxMzjlc0NaIS225X6q+AW7upb7tKHj0tgDlYJjgAapMcGb44zRV8",
-	"AUtLfn3+5vXdra/fYhiHafy11C9kLrZcs4cr5YgRNFxdsIzhSIgylBIe3vl62N7ALjA0qq8XFthHjgLC",
-	"hZQvaTbeSkh4uH+46jBpKfsptL36MHEjbUoCjx4RNUt5mfvIjKiJzDQTYB7V7KNWd3e2YJhAjgTZJ6/4",
-	"N5EZ4NfmLzDPUDKgGm/qhZSvqFhsRz2fNMowZl2nVCz6I8rTPGOqsr5SEvMzMT+zhFCt2XSmFRllcopq",
-	"MU2SjCl1RHS2IHRMuSAp1Szb8aq6gQLVK8k4Qzply+M1Kx2YmqqCDqxLPpzEUSGYgAmRK2INpSRX7IPQ",
-	"ruOMKZlnQ6a6JD5jOlvsnYw0y2Iy5teWQaqyPtT9ID6IFzJbHjPY8hUjRtUFJSJdHJmH98hvgRKdvD0l",
-	"V2yhrG4xZtrODWxNXfKacZDAEllaCWB7c0NNcsWS5TVxpjsz1pQaaZqxq2N45IMghJmxo53NzFbTTBcu",
-	"CBAU4MhaMc0ZXKlSc5klXTP6E9OxZb+zTF4bAU8r/0yLEU2lwB0TZEJVcR7BXKSInAuzutA24ToiVJuR",
-	"p8y8awQASqZc5Jp1yXtYdN8AzMs0IWqPC0gLuWJ2Y/JZBMY9JeGHcitTezgy0zXyW5SSM3DN2FYyBkti",
-	"yAFuGxyLpdPrqWzCZkwkRAojIcLumkWB9QQCrLofQBF5J8zFlhn/YVuuvt9ILbyloEQknlYUiilXiosx",
-	"cSf7CDxUhOJgYX3N2rldB5pHhTvUd6ADrxm/XVVvrthKW6jlbnnQ6hJfM3eKD4Hzm9MlM5rxdEGCd0Ka",
-	"C1wtvYPVWz/MCHiZXRMyYENqrkBo/qBDpMIJ1XRAFTsufAqOcRsFcC6zK2QuuCUqnxkViSWvWMLpdlLH",
-	"o1VSR1500Z+aPvpgO1zaqqfY7d7FYsa88FodwO63Jg7HFTthNq4OLAYTnm0RnN1goDlnWnMxhm9oknDz",
-	"PE3fZnLGMs2Z6hyNaKpY1JkFX/3YUUwpLkWfJynrI7FVy6bBV/gDEEyZa+AouNHUcE0yn/Ch4TO2NeA9",
-	"najGrusM/Y8OHj0u2fofLRt6Iz+4Kf3YB+/U8si+NV+vGAV414VRWxRbOaKvv3q83vdgv5KDP7AhyNAQ",
-	"aADxB6VVpcMrIecpS8Ys6VNdsnEnVLM9zcGWK/LUEim05Va8PlG5oQHIk+vfceENdZb15UV2bvU2TQdO",
-	"5zaPJyzl1yyzi4IOonWWdzP4Z/jeolMsOc0yCp+ZSPxSVI/C3JApeOCIxEZ4g1sQk3vo9pHXLLsfkRhc",
-	"Eij3JLH7nHBl5pLEhpHYr1jKNEviY2Jmat2Q3GjtRvJusXvmwZX7v/TGFUdFde0SfcdR8UzZNe7d2jde",
-	"wpOfoo4U6aIv56If7Hx5Jd8HIgucJnAADPDm27dQohKSOEeWs9AAfzCiYuGNndNFMdmBlCmjIPxkbEqz",
-	"q1ZHycjr6fUNb5PzRbW7GIUbqc0AQcD241taTxSK/ZkkAzamIPxOZJqEhGnl8VCa6rzdHTrHR81LOZKr",
-	"mmFRXRmW2+ej0kaTmZTwLy5J7cjy6ZRmtTENihm2NmTEawZinNNC53A+i5pW9SRjClaotOcyRz9Uw6ZY",
-	"w+KnqHNN05w1THxOFZkyqvKMWTNueSnM76DEoJEnqum/0t+n0Dn3fSnMzDtB4YK7a1vsTVSO5ylCnUJf",
-	"pltjN69wffzZKJ3EgASVr1BAR6MlbrXMdvxVraEeJTJ/2cQjT4oWp07kay+lFIQiCKV4tDqU4u9++JD3",
-	"er1eUzxFwzitNkbxqNSFPsDiu8Prgl5K78UQMsMVUVqa08XEMFvMNEuQZoIVQE3kHITMcnDIyimRvb9/",
-	"+Yu/qrsoMHYbQtee2b6WIBzTj6f49D727j4tM98yd14Se+xBWEcFPcfwV0xLcLdacoQsB7hsl7wZEWoE",
-	"YT6yQvARXlaON3hCzTk2hBTiJ90KRFtyCK9cVIe+KIwaRotDAxvowlIwZ88Ium/B0Ir4j3b8CO5vbkbU",
-	"32ah69YYHBJIFbZcsgrNK0e1lIbZPAG37I3E4zsrFTFhRPPvIbygb8f3x5zlRlSbQbiEtYv2M6rNj4Zv",
-	"9XMB9q6koKaKp4YGRZ0BTakYsn4q5x2gOdfc/K4zR+FhPjOt+tbKYCbF1ZV7gWYaSFjw85wNJlJegYXW",
-	"fHNZXbKo83HPTGTvmkJEhjIzgmm+p1xf4Kzg82/M1J7ZmcE3L3B6Zzg7+OqtlOm7YobI+2Ga526W8N03",
-	"ONWXMHB80073ws8Wvj6zU37lp4S3nqur8GU39cpj73H6L9zs3Ra+tEy/FPvV+WECnAh31X7YZMVOxdMJ",
-	"F0z5wZ+K52KccjUJenYScnF6MoHNDjOu+ZAaHsamLBszMVxstmGuJaS/RXPw+XnRph8MV9oHRyzRT7Ry",
-	"rAmaNs8Y3Ypq2koQfEsrbpjV77yyj1VvNoytaMUOoPHKvrVdlSfouVJ7XbBOBwxChdeyOPZR27Dj6oxc",
-	"wGLYWuN8XDxfzabVcd0lct9ARv2UNtSshxkE/W6kW7bhbUOappa5tVJw8Zr3FRfDGjnb8G5BYuA1Uyro",
-	"mGXxEYGHkYmb3kyXCvrcmmtPqOrT1YKbU2mxtyHNsgWhDdJbra7aWjN3J8Vr6AHlW6+ku4c/uVi6H29D",
-	"dMhnycbHJc/a2YRyxbI+T254/q9ZpuzGrZ3PSpnDRkk6PcutZ72CZa6/Hz9Oue40VQ+6u0vFsEs3srTe",
-	"aylKVbgJZd2OtebZy7MJb/pm8brckP32pNRedTB3wJ9c13fDp0q93wa/8ozi8+JbbyEyYZ3WPeUi/Ha/",
-	"qocvEdk1ymv11rdQZs2JHss9b1rBBrqv7R/f42OX4XN7fDqT1gxPTc+dMdeTfNAdyukDSWd8zxyKMRMP",
-	"/Hg+ha+rKz7bkzNclb2ZhIA6HPKnqMTf1+6+V8GXWPp6PfzGjGJlVC5Xs5RiOl9B3Nd28+7sZZXGr39H",
-	"sUxVaPqql84ZE7+1jzYbZtxBPrPWws0MSEsHd+0syoagXZ6Du5M0Pq8DVCF7IWO/XH9K7oSH3R3/UvW2",
-	"SicbBTEtWqaJ9WhhTDhNjdTjOdxGyThl62Er8+GOt+YOtiRPWaOa+FO4WbdSBgV4OwNZPdB1RjLr2+i3",
-	"5WP1QmZkIucklWJccZlALMVEpgkZsJHMWNWaW+eAXz5Ru/CBOopXntrpiAgpGJhLx/yaCczSNwMCyz2o",
-	"yaaJLVxZWXhRmy/b8nKs05wwAbh5vyCusdgxKuyOAEFQmhuF32wOBuOmCUYoHZOeJQ/grmi3c9aWvP3Z",
-	"EbLp/DRYqleM5af09fKUiSFL+rnQPN3eH11yb1aOogbvpOBibGMJFZHCH8dad+Rad+g2ZoBAiKuMUBi6",
-	"o1hCBgtizohL+emScyYSwjWhisT2/diFotp4Uy1JwjQbanMEXFob/gYR3i32bM5FIufhYVt6qWFFGi0J",
-	"3k1bsSJYb23obq30Xiaay1dh6Z4unaJWLuCCihQk/GZWiDxld6H05ym7I4Xf9Xwryn6OuuTnoOjDvG5D",
-	"yQ8klZK3fQPl/t4vj+798uj73t6Tk73f070f+nuXf+/Dh+7SF6Xvuv29y/vlj1/e/+VfgoWgJK79vGZt",
-	"1mwT+XN9rJN99mayYLBx+5uZslaFmnx2K599zhrjSmF33VJ+fwkD2OlaVmXvTc5qjbi8yeslmXVbqvOX",
-	"dXZvRfBeNyvTSPeCT9kOJ7ZCEwjuHdxIl8M14bMZSyDpzH3XqBmEADvF/4KL2lunPaxbtFEq6W7v3jbW",
-	"5VZKg1+sw3KKwuPeBjkBRhzbzlQdiF/rbcWb2pYDtuujcErbfTtc+E5NOCkbaSJzjcYbuB9cIYwa6Kpc",
-	"q8KkAx1HzfYcC/K1WjZoHXZa4b6t7cqq81kxmxbQSa1p9WqjyNohXvinay93DTqYHMHu+9xYfGllblA7",
-	"QhCqbiXDweVqIrFzxXv3Svd5G3J78OjJwRJXWhYfw+yGIGxixC1z92bCDYIlXriXnYfCtuC6u1idh9CG",
-	"vS4Z47x7bDlWyWbZlVLMEcnQkKz4AZ3xB9cHD8AyquIyeapGxX9dIk8TrWfql0cPHng6tQf/HvT+9i//",
-	"1qrYcvTJtTWOmKdPn23sHprNAJx1h1diNrug6mr3lqg2YMEu3aZLTsQCsC8I+zhkM03ibownoduNI5/2",
-	"+O7sJeJe2kTdoRSacsgxaIIQXqk1LNsm3JnpomWi/DH85vJ+wAfr7BG4BmeAmRSISVP6MZSP4CxXHPkI",
-	"cNyWCUGcVj/Y1zqFF7AkLMe3AeTHAdzoo16PDCc0o0MNKKEZAyTQJakArvy2qhbIQFQxO7nlYcKvLn4f",
-	"vCGAN8VEoiIHgOCxCexkAHSrlrMFCvo6G7k54zpb9CHHtpm3OvRA4PZWeNLZwohWSjOamDHFZ88vzn7X",
-	"f/b85cnv+q9OX7+7eH4eRxY1zJ52ciXkXAVeIkTfqMzi8KCUu/v4YUttJnT5TGSeJn0Y5YoUSInzIJS8",
-	"ODl9+fwZ4PkcExDdjTTpxOjGLgOJul36Ht6KIn/PoUy2B5MMiVKBUemxwe0wGgiTaaeO8vpU/aWDW4Lz",
-	"qnvgtmZQwQ1zY1oxkXpLf0FEaoe6gRPALleNC0BLTdM+YGevRYU3faIK4lFh1oe9hh0Em4sTqF2SPOH6",
-	"ZOgioJzgZF1G1uU0hr9s5nNbEco0/NQ3gx99W/DxmWvQjeO50HUZZHTYKkArmAkkyesmVHHAMJlPJJnS",
-	"BN3JOMljEg9TfoRslFoUGcDDgTcc/ZTTKSiJXLAueZ2nKYKiAiAUVVcsgZd4AZP48rvzV+dH4GSfzSxy",
-	"jgTFE/G7HU8xyg/J2JgrzTLE1WHpiFDluT7klik5ZYi6hstZgt0w1GdCBYDZtQAS0DLrZzJt4oKyMCPB",
-	"ElAbIdAaqWBkAZnrTR34Vk0arvcIK6YRWyZNUfoRbE6M+KsX1viMG2TPJpFmT2IEp+dMxYAwJBH/WTpW",
-	"CfBJNAGoyRMyAfxPiweIqIJ2XQuwpJjcs1/ej81uc01SKa+U2RuMSlix3sVl28TFjs3eZO0yNkvp0CYk",
-	"+gV0K1WziGZt2y9gxqby2izhBRxgj1mIdyTNp0K5s+MOZ5ecs2HGtEVVR1gmBo/NmJylDBqIv/zyyxiR",
-	"BEYyz0jCxxzhoSoQkOZh3L1Wq182i9VgCFlMMCNcgPRsATG5XpABM3JHqxxOfKOWj+BP/StW/3NrdI4Q",
-	"gqa2bMLf2bPy895pEi/HIa2PZQEYtD6f1bfvALVAwizWysG/DOkWSaIojWCeuYY0ioA6hSMqTT9yzMGv",
-	"e2mVK+ET9k45utTID3cc+2C63L226Xu9acxDwbnvPOjB5rOinLGFib1JHbQUlQui2HhqRn0MYWm9lRbC",
-	"JsPPXuUHIXUge/UuP9Xf+Sa0g03wDUpnBSdcv456OGkyRgCeZZE07rDgDTFYp1YuT+sb/sMFfFntqYcN",
-	"W0E0IvtEyISRRAoWkQMXC0gFkdmA64gc4vMjLriamBce4hcAaUHoQJhxpekiIo+wJU2vmEUalWLcJU+h",
-	"pIoClLJcMYIoNchqlJPUeIb4hIvZckTa/uOSefjgq8dfrTNb+mJHgegNueuG4sGJn0rBtbRi9oQrjbWV",
-	"KOKvX9bQbtfm7RKwVULI0vHZGRFzCkVtYPW4FEnSpDG5J1c0vztW4Oaz6zW0rsUb+RytxLh+OdyDWwap",
-	"r8iA1dkihKu7zYBqxceCakCR8KtcF6X0H1M0bc1NweBTGwhbsybhQajuyLYhqfaAGqHsJwKxiTq54H/M",
-	"mf3ZxhIE/e6WAgiW7lwcDPu9oUDoCMqdS4N+TrcSALsVgdsiiW6JjK02C+ts8cpfsM8tFK4t1bytpFC7",
-	"4zuJsfnsj0Pr9V9N5y9XrfOOyeJuSSK6nbfKLN7MIZluXHj0mOz3yo6mkta5Tuua21pfLSpwVeALcWIr",
-	"lus2T0Q7dmP6ZUmTy2W3x8WOY9mFgejyy3u8X/EB2AeNilv+wTpOLWI94o9Ulc8aHN8VHrpm1zIIl+B3",
-	"QljDAR1euWg4dDG3S8bCHnyoVx3wOHh3Ic3P+q59kh9Xzs3QToq+bYdj1NEZHbIZzViTt84hBQUPemur",
-	"ygeA/yZFl1g4NOs5mNAEMkpLIRi93t7DwejJwejw0VdfDQ4fJvQxPRyyJwdPkh7rsYdfHT7e6/VGvcdf",
-	"Udob0Ce9g8FXexCusdrIs9ZPGpyDyB/T8tbVnnZ7nZcX5duLi7fE445WDoURHWSWmB3aL+oZ11GLzUJY",
-	"PwP18z+yPErGxxO9fjVhm97jw8u0M7C9W53RtlvWE7fUC7H5Hetn2Onu9bOg35vqZ/bS3b1+5ub0F6Wf",
-	"bZlisOV9alq0LVWcnZDVLRb1pyE3l6vWb8cU4y6oxXu/qo3e7i8UUROasbAKFB+yiGQspZpfM1c6Ht0h",
-	"+BZnRgEp6x9rAqBDT0i3t18T+vxUCk2Hm57ohIuxpulVvylhs03sJYY7779oiMFkU8qrmc8Hjx628KOD",
-	"zLUEiRa1xk9sH1I9Z8MJ1X05YwJf22QdwmziFo5DN7j6kwe7uJUHdmkvV18r6OhB0cSD8vufX3azO0Yb",
-	"Tgvf++ym48/2htPB9z676dz8xm24DuX3P7P12PzG71oMh07vQAwv+r2xGI787jMQw2EgO9+8u9g4tSu5",
-	"GXvb9DBYtllNkVqdI7W0Jrbv+mUIBPqyUOh/MnKdjQA1M46PCRWETWd6AZXYsQi7clYJfA6iQBdY5hSq",
-	"dwZxmipydSf4jJtZ+0hqNOqTWE1V3A3BIzZx7R72ess3CCdTa1hy82q5k1uYiBJO0/4sYyP+cb0aZE4f",
-	"PLk6tGHcQuU8w6d+jlbAa+A32hufwo3xi9oQx7CtTQp63TUzhE7vgBkW/d6YGeafRwSpn9Nt2KRuTAg2",
-	"8hNvQCI+QwyXHQcK4DZvKw1sxkN+Pga3eww2pPSXq/Z/xzR6p/T5GRrnnhY+4JtLtU3O5G3kpNb5Llz1",
-	"VbnjgCSs9ftuVedEsb5m01lKNWtxBHlSTTVp9LaWWi6mtpmYUd7Z3Uob5b53LnTUdH9D2aNyTe5cBKnO",
-	"8Ha8Y/7qtl+KC/ZRt7wMayaxO61760lWyciqFt6aZ18XCMqV9akHDYjt8GIAs1ZkRjM6ZTpILiGukVok",
-	"gTUkaIM0+Ore3A3luEOqAXte6xXT7KM+tjm/4bbGaMMI9szaMNwDmAYLeCwTqgjVZCoVKLxTqDQfQIUo",
-	"iyqWjZkqkPtspX4whnTt7vVNG/1/89f/Io7IQS8M+EMoEogbdC3YVYDcJHvEXE1UrqDechn05U//8n/+",
-	"D//6v/l3//e//vM//Zs//aN/8u/+z3/553/2D//0P/zX//6//OdVFJODhzcANwtE2tolN6IaQVENFl7m",
-	"mFcW/yIujffrx51yv/t7Ty6/7+09ufyxFz3+1NB3IRyvBXPdZE5S3BJG1+3egLqj/9xV+Nt+kL5I4KqH",
-	"oZ9nTFO+VZhuNat5Te5i9ea72mtBI42LYQdZbxusR94i8R+k0XFyofs2Yyw+gmNaRezweZEjnmqWEcVS",
-	"NtSKiHo4uWVhF1PpW0svL8zjuMc1kktDZDFOCX7s2tL8djrL8cYZG8osUW2LPVBVZxs8IUobZZDMZYaw",
-	"F7NMjjM6VURLMsioGE6IFBFR+XACZkKzml0hdR8qrced9UWGoefaTb+uV3+2Me36o7NRQiS7btKbWutA",
-	"QcH+Fon02GFYSt6OvKRnNC7WbjUK6HLnikTR6w31Bzxed642wDBulPnSNrMLMvHCU+1SlyHYuIAOEjJh",
-	"/QS9/ZCl3Z+lVFg4or7L1HafXYq2e1FpmgXt+Mfrcp7dj7WVz0Ew41NmhLICrAKSw63cDfngkCh+bOh0",
-	"IGehWMdEQhLJFOT809GIDTXUn08YmQMqSmwH26c6NtIW4EsUMezd1kHsXHDNqV5/YEpgiv0kzxpK3Npk",
-	"oIItwaindAH57yvhCx4dPHq8HnkTNocLz7dbkDJz9NrM8Y177pM9P3XorfC94VNSMAInkkzpFfMS+H6v",
-	"1yNh+VRF7o34NXOJBob7OQwBKfCjvQ/3IdvikZEDnXStyD3Tz4xlpTbhwRnLlBT3u+SNYNgiHIV0ThcK",
-	"naYsae3lhHmVHZ0HdY7OGV2kkq6NP3lrH7M21vX6dDG3c/M84tRleqMrBkfNvla9WK1vRJC10eJomVZk",
-	"rvsZm1q06frrMGB6zpgg+BzL1LHXPfAgMP+T0542uyu1aVe1VZE3hUx91Fs+BxWW4bh/kfzhKXwt5/g4",
-	"SykXO2T4pkPhi2jujuUH/S6naE0YTdqh8gExHctyrhJVVxGGQ7CE5DMj1wLOSzvBGXrvc9WfWtSvZUN3",
-	"krNVsup6YKqPM54xdaM2uOonecP4pOjnYpgyup6wi3f2QUPBMi4zi5jVIqOtScOIJyx1Sgwi1DgLjcWn",
-	"mdFcgTjhpBUzmiTHYlmYZZtSDcYz01QnQiQWFED6mKnWAclpyCCdC6pwaZ22hkT8hg3NGM6Dfu1XkLf7",
-	"0vZuv/sWB2E//caNxX5+Lc/diOw3b8OBua7c+Jx6nTcQ8PcTJorVmlNF3OMkpUofe/x8m8MG9f/Mc63p",
-	"uO9+sFiDyuh79uMxQ6htU+aaJc0mV/hdkYQNOYhqhjG5lEO6gD99J8cY4T7nihEqFhgVnyw9zutMsQ4J",
-	"X63KcgxkMDuuAlAScOfMOYmcSFrqXh2H4oyRST0U35AKkOSKxRrKqc0ZbS1s4FH6LWfzOjWmHUDtBVVX",
-	"BTytyqdTmjXsNCvIMOECTAJqDeu/EUKsT0a0tKMYnieqnrKVyGRAnPxhK/a6jsME1pglBgOGnQYGQ6c+",
-	"AwMeOyaUJFITxWY0oyjA2zKjiIQoiHSa/dK6rUS2nmVykLIp2riD/rQzX+PVtjjh2C9kAa+1wOD8Vhsj",
-	"v0UEq3Nr7d40rR7QphO6qKtoSmY001g2FJUy5NU0YwB+aUk1GTBzQRSxWFpoI1cSzfSjPE2JaZ/ce3fx",
-	"9D6Z0GtGZlQpcxW5GDKoE2LIkXlqTXmIR+sFQvbRBVM0T4YrkmQSyvoADifqllwDlcYGWBIZ0ZpC9g5S",
-	"UWW01mueSTE1KtGEKhJ/e3p+8ebsd/1np2dxLRW7YmzWsLx248LRbLhy6PTAlTNH2KyknyUC2/oVxiCT",
-	"brncbHej9a5VVlM5bjo+sKpuNjCRjI2MxAC6HZZZMXPxad0IYgqiNp4yi6yKOfrDCfh3fA0ZlozLAP54",
-	"MJMEhcUB9BnZzYW0LRwE1QDy/hOshV/7/pwnelKz5XIerIYXfjFdjBZ71yUnLoiTzmYpB1S94mfL9xIJ",
-	"1hP2kStNFkwHghhepTljVwh4pye1Rh4wIKsZHTZQtuJ3M9i3Uulxxs5/8xL7d/d9Kq9hgGjZkXNRIDtj",
-	"A0QwliDdm2X8mqdszMjTs+cnF8+JuY66S55DMHRQfss1rrRZqvmEZQz9bt2yK+3x4WZwjUv081Roll3T",
-	"9FWDqMHt7wjNatRY7xbEND7BPmqobDTlacpLhWobDhPg6LcowfIdW9yOjb21st8QLl1nD7dhYWts39+x",
-	"nyByt5UEZhbvLsFLvmNbxkLWF9wCQSPPZoYNuTJ0AMd7Sx7Yyjwbk31fMmqUoDXVKUYyC6xWljyjB51a",
-	"vT6sV/H27M3T5+fnp69/1b84ffX8zbsLX7Zi/UXatMzGS2AcHhi/KiZkcu4W2LIYruDa45eKHZkpyNle",
-	"PjMcdiizjAFgMrmHQQ6DRXw/Amh6hP4g9wQbY+JvjETdBuobthw7qBB4BxikSMi9mVS85g1w4vs3rNTq",
-	"ukERxREn64O0KPrHRBpBYMYyLHByH6SDAu3ell1S5J7vsHe/S06waWUZthlbUK9UpgmY5KkgsSXXXScO",
-	"xCVmfITmPzl32PKGMTvrIA2mhCxE5VOYW5oW8weBGYvngzkCUIm7nerlsT80wezCj96X4FCI29mTVmrZ",
-	"sCiV4gdtrD+bQSS3G+hPyiFWV89xZxH1cimv7P3H4cOhw2PqvnLA9+ZosaRufusvdCrnfTXnNqivPKgX",
-	"9cccwPIFgUxRMXYHw4YfsLlXz7YczZxmpt3PYTgFyPUW4PH+HLtrVZ5eaelLqEe2V7g0a2WEgCDvzmAe",
-	"coFdigXY7204ySszuFtXOQ5m19u38wiHly74Z3OI+lbFsqD99TacqtBlaalh7whrGZGJzLMIDAOGuIAK",
-	"6DRnFMe+QEc6+UEKVqo6LiRGQS7x1hlaitZuDbxs1GGW9c0wNnoBx7/ZK6DftnvjU9OmqnZR4TdYkXWp",
-	"QbtGkt1sez7H0W9yVj7L8bc/uJ/X8Otu0asmE3msciitEGPVJDSJQ7yiLVA0cPHJEHEKppSnEy6Y0XQz",
-	"8lyMU64mkEJ/Mhyymd57actHx7WV9C0Y4kExpvpyGHEYbhKXAymcHe2aZf4R8Frq8KORcZg2/dYZ1175",
-	"OhNb2uYNee7/YCFhGqJDfig0U29UjH/1/IJg8dr9BzSZcvFAaaq50nyo4nrbIrzrylsKBEMtAsVPFKcP",
-	"zs1LE8o3qGcawCA9+MVeQ93bOeW6P8y45kOaNhe+BMUwcOqA54bE7sXVhoKWNY9hKGzKsjETw8XGY/Fv",
-	"3t5grKi9aihWi3BjgWrFUI5dkRjaMAclrgzVthtbYyu9ZgCgely2id98GnWU4jWb796yaSuELe/jFVuU",
-	"0BQo+YbRDEqSXjH0otj8khlVCoKt5Yh8QxUfEpqb26ItRehuAG66wqJqq2yt1plwDXcnb9s926WsHWgl",
-	"Sxv3lioVwilTRWLUTmJDzcZMe9M8mdGxqyopReEzg6/bmGheQ65cQQzpcMo2r+kcAsJBVefqF6Xvuv29",
-	"y/vlj031nV9LfcZosrDBK0snYQUCSkPYT8aUYVfxEdEZIA+CYQKrZ5Ihz4Y512SQMXrFsmMSC9n/Yy41",
-	"jSP4G4yE8RG6dUGyJlC7UxXmtwyMZgnJZ8ckVjxlQtswIzqbgWNVSF/QM6WapYuAJ9vhYRAR9Ix/QseA",
-	"PZKW0/RWBRC51TvzjbpvXsvf2LaLb17YLvya2658uIpNrGwUSvar16F4zd//FWkXYRDpc5Fs518Y8B+W",
-	"IiZbENAN4JMi6ENbqWsVlXC1ytBxz4aG4mFsScUi4iq5RfvRQXQYPYweXa5Ha6/d8efQz3vK7X7j53OU",
-	"Uf3nF5RjOBl+fGoObhp+89zaK+3rcsrsK5eltXq8ZqG2Cdwuooeq9d3mOKuI7BMrdAPqPQwsIodk6KYR",
-	"kYdLZdyKK+ZXeds1PmfBAp+zYHXPWbC0Iimtq0hOisFcVm+KP1KRP8ErS2yHd+UFVptfJo4FDVyFF9oO",
-	"u7P1zd1tKlDY887tZWHnr2jCblgSLWFJPktNe3UxihdZzlyR+1IqAURImLOeZoZq1wbq4CWpkTRQSZ1P",
-	"pLk9hi8NvHMtMnLHiIKAeCXkXJAF08fg68Lq4hCFpsJIQ6v0tkdmWz7Edbbe4LH+BjVvnWugpk41HGUy",
-	"nyxcHe45smU+4iw5tn48jOHhYuxD+x0wHbzNhQ3u0kxpkslcJK1K5baKjiwlVNgoyaoTu7IsUVCIp3SU",
-	"SgGN1nNhD8S6U30blvzSVGwc5Z1b9MNBnTmgwZoYfyxcvLqqsZW77eofW+hDqPEuGOH29tRmh66O0K+J",
-	"yDdyN037UzVuclLOMnnN0QIepCEU+f5tzqhRIfo+iXvl/QHVERKZ3B1y9KNNRxhG7/OoW4TzKyb0jTIS",
-	"2t0/fyaKEOUgurhm1WEJvrCxnhgfjufA53y4wjyQd2Zodn0MM5/WgW1+C3Eb2gbd2wWfQDV5JjzlaudB",
-	"34L3F7HR7kaUiEqxiUGAtNup0nFaOsNuxusv6fbaQEuOsYVYv2UiLJDnfqPRZgiVhb9QUDoYQr1HPvE0",
-	"YPyV7MMuOXGwq2CE9v6uK7aohBXuH3y9HbB9KSOoPPDXUk+gZhFmvy2ltJJA1oCwiIBUkMECLbNgqkPe",
-	"1D4HFmh9lgswBa6wJtubiJFbojzc5TzeFzIjg1xxYUg8YKQ8sjgvQe4uCgT2HdNWbPMru1P68ZlNso2t",
-	"29Kl+YYNtJ/lNrrU5smeKPOE5QNrKn3RMQVnK7dgNeXp0TR1zg/YzgHmTcJG1y9r0xra5MwzkL7i7i0k",
-	"VP4UuawvQFjEEuEQGFSqE46Wn9W5rhgXNkvpkE0g7EyRWF4bKjZlMXi449JxwuDxjF+zBL0aXLc/R2FO",
-	"6fpU0mWxc0lTDbNFiyMXdLSetN+Ftuiyl+5EWzy357DG8eIQLSM8EEkoQABd54L827/+7/7tX/8TPDbB",
-	"xdHh+1XAqYiw1CWBeQwpo9SUUZ7+/L/8H//u//mv/v1/8S///X/7v5eZxsGSHXiTUik45Aa+UqPt3Lb9",
-	"JyKPiIJMN2eguT2jWzj8wjJU1nuciaiq88JQwi9Do1HFIrr0XcUwV6dpLd2pHYlEPyFaeig87SSJua2A",
-	"4Qm8B38wlNqIF5GViQzjBKebkZm5OaDIMuFU5llj8cr1Q9zKRhLKFOtrE6FtZ03C+6yQ8oD7Y0B8WzCo",
-	"z9NksywUbRWqWlJ1l2foAP7gQQQGwBj4hdX32lVwVetZi6P/FvusFB8X8gfHOnyOscsgb6NkZ2vu9U9o",
-	"KIs6wB9YwpJNj2sorLbUpjdGC97AjlcnbBX0L9DBveG1mHlVMS9TsaVTXdq0SlYznKnAeujpxmYoxOFe",
-	"XQT4p8sM6iflObeMSs2EOcYN+PPe2lFrbylu69rboLlOb6uObLNEX5w87C8Eog6n4o+Em/zND8Ld+Y3c",
-	"CNSdqQNuBNvCHvsDXRLXe8sJczc6vBvYmgPA8jCb9WHUfAPW8KsyIlc5rsv2yjOCdvbdKC3+RpYXfc2S",
-	"V0EnKtes/Um5y5ty5xdF3aZTKpzVSpgsbHndGMGwYG5wmr4ZdY6+38Y7Vp1cYMhbhSO6fIdsYqGzH5ds",
-	"TEsGAj2x+bdUWDy6wrTFxTDNUaxYmn1RqWur9S/8bzVuwVoItOW7uGrbWpmkqvqzqnfog1lhnVBZQ6vA",
-	"4o02iQFCLZm1X8CHKSMQgJ6ihaCmnMXWRxsmUZcnLjPWbwoKcJEG5iEnIC9FB9jMWGwjxlCA43JwdmkZ",
-	"HvzIk0+xCxlIU3v6puuB6p1LF5d+3e2Dfbsb6qjcau+MNL4Rb0ajEFAVlEQ5GrWMD0SF6Y15yf5pXoWG",
-	"3xXIbDWe76GFzfFw8bnAEJG5RdKiPlXbqOmKCX1EhLSBI5A/bqHf/FdAaiDJEm9MZohQrrskBjXGwU3b",
-	"Vr2XCVwRdiDKvj+himS5e90cUfu2g3Z7cXL68vkzBF4xr2VM5akmii4C0C2Za4DGgtnBWJcMrnZo1vjg",
-	"cFpEYjt13+cDs4ADP3psB2N7AeHFY26A62CWsSFLmBgyIq9tKrd/2AzX2m3B3xdAY6WMXjNlNkTmYIlK",
-	"AVQkYTMmEh+mYEeJVImnaRkNrFsKRdUAeWXm0vJA+XNzZt/1X7yARuBoDeuUPusS2sA06d5wuuKtKHOr",
-	"Y7BOcQlt+JOWuLkW3+eI6CBEy21pm+gscI33HWlab9KExwMis/YNpNI3ssbY7jawLW6H7mjOPr9mWb85",
-	"SgHDkfvt7EPnTCSBXYjVppkU0RXmAS7GSLU8oHQbuPWbxqVsCF4XdZzc1rRI/veGC1LhOsEGVy9XVLqe",
-	"1ZZr9qw8uDB8JNw5tx2ls1K6DdWzHgaVFGd6bTqJITlPneG1grHnZaBWkProxdno6X5WW+XHBg0NmdCG",
-	"TMgR8ZmEhAsSa6lpGkfo3+1ZcNiSewCSF4qehS8vtG7jow403moaVXW1svPYULEyPrCwMv2Vu3JjZa7Y",
-	"3+01uGI0uxMegxXYrdQ43LG1zfS48+hs3+ktnK67D1g1o9gyBu7motWqub2XWfKoF56EzSwU5i1D8d6z",
-	"pxOqvwBbxZTqLjlxceWPD79+SAYLi4D76/M3ryMyZVTlGUs8ztJ8wjUjiOZnJHAI1bL1xMk849pwdy4A",
-	"d9JGw4WjexRgpBeLvi1CtT11SzWxtgi587wV4HMaTA/4m2ESuWIh9ljozbN13jcCVQvT+H6xenyBvNYO",
-	"oR7Vi/oIs1CCRhUPYaQ9d1kWoivi0G3OcYmhtrkPVSfL7UpUK6nebgn7bol6ELHQFIVNPKLvgE1oak8/",
-	"xNQSOoSw64pTYo2TBGtrbEZ1eREt0jK+EwreYIblpmKZfzfy/dYu3jXLrq11upLnsKpGh8eZHucZawng",
-	"XsoKjSqVOWsini2kOW6b7QkBCQnNHIIPmFPS1D7NYSzrdV9u/uoDcEAdji98X8D+4eNhh25w2yGUyTRh",
-	"SvcBqqAR5sDon6kU48JIZR1cNr4/yTEE3DzDFP5gWmSJTf2GZBNv3kpyhrat0vh9Roq1IiE6L1eETl3X",
-	"B1Gv1yuiA7NrZygCVxv26AbRrVVGGhakUE4yWhtXfAGDmUH9O7NIheULEir2e/Z7ZXcmF5qn4TDNksBE",
-	"jVCg55JMpQMVbNL4yiN4jgGDzji43ex4jSvzPB9MjfiRRISmSlovS+EV8GGLiGe9Xccy1yumdP7u6dPn",
-	"5+fbNF0VV8HAnOvVKWTtqxsA0qbokjej4qBG4RKBeRbLHwg6rcHEFFL30bTWNi+w7bPLBQPBfld0uGLq",
-	"/dKwlhcBU4EOenWrgXjg6HBB46y5HBskVYaICZWKUMtqDDbeqowNtwknSkMB2zejcKPAPROFBW/gdHvw",
-	"d4vwyrMA/JoDMc+x0uwNDDMztNr1BfK2So7r89fPTl//KlrOxLJ4nu0MfK6PBrG12gsVEh0hG/VRlGS5",
-	"fYtU1SsarFl1dtWqNVXrzvLBrzSOVrmwvr07w3X80HGFKrMuCEndvVol4exQAnYy1S6l4LcOK7/GkbKo",
-	"568QT/MDkJeEqyuL0SwS9pG1BN61N/mmJaXk+qJwDszJcH6zfinTzFau2DpAGm68gzNsoscJXdhyFE4G",
-	"Kqo3VHuuk+EtZdug5F1RtsNGAtgmtp4n4uJtVHYvqIMC5ccThlZnKm666Fz1XcWrxigDJ7c6AHIEazP0",
-	"AaF1jAjMxdiV1FtW/CG7tHFj62qvNG0fRMesTZaDh5Zr2bjjFQzItVhaiMhe0dJpKd+M8i6Wbt5KarBb",
-	"o67vdueW3XLPNzTvFrT0zm28by0EW4Nxw/7aJaeaTHOlIYMWNDMQaeB02+itk7en5IotjkicXqmp6sdk",
-	"JLGgKBksyMNDkjKtWaYikvAx1yoi8Z7NNOzH3WoIZcV8drBR6fu3Owld82XA/+pHQ01e0yn7FH8WNuS3",
-	"EynYa9Smlvb1mV196BOR0hOqJkxhAQGETcclIymj4JqOfxEfk/19oqXRH4YTmtGh2csueW/nEf8itmE5",
-	"1MnwXJAp5SI1PTydcEG75ASiGBRREzkPK9NT5YpFKae5llME9w+/7vXgP73VwbZlQ+uHD7/45fe9vSeX",
-	"5j9kr+m4pLX1elwJhiCQx2VXAVlFe0eZm3FXWcfXbygq/sQQ7NMlsaWtS+2au3XFZhryb6YyY8cFP4Tq",
-	"fu7iTcshM0NkUwUbtx20DKCB6Z+5VuDTt74p+PjMtecW683o1NG5Bjq4SrODh1BfQxJhCxyj8mIUUUia",
-	"tNipGavXW7ZnnJ5DNnpmoZLlliCzrhxff0o/rrHBueIumJGH0hF1OacoooyloUcgKc4nVEPdO6hKZnu5",
-	"dXxRs1RjrjTL+jbArt9oWnE1LKkAnEHY0ZlM04KC4shB/uOKuJZZElay5JqMmVbkYe/hirqVfUQh7GN9",
-	"vbVLWtRCMQOqrLCNRxtzjF1z9cJs+Sk8h4UauFG1nDZwrVWgl9vOO4ZYPyPV8tGIZf4iEYyBIUbowQKN",
-	"1fC7G8PU+ZkVKcnFZL1G77/yycj+mzAT2X+JaciXuHLyepdVEWyHLNmpsFn0ujTBYAx1flF8rUj5XGtf",
-	"LL+xujDmGRvX1u/H742Ud3r+hhzuP368t98lb0S68JIMCE+WAoDiia4Hab3EudDZopQTaoiZe70o1ZRw",
-	"mpJZxkb8Y1k+ePq6szrN5mTv95c/Hnyq5f9nzHDYb6geTrYLd8iggfbyP3bo+toMCnRpB7Hr+v0K5rW7",
-	"G4NqJHS741tjen4+GpnP9UV94TcnyUNZTBeiDJTwg/gg9kgAr+9yDY7KdaddnVZ7LrmypLULr4ex4849",
-	"Zk21GFiAj7GPE5orXW49CBR3ORtC2sx9FBJTNtLYgA0TWfN6fax8GOzgouVRFyviT2IIN4eocuyQj4XM",
-	"/Hjx5Nk63LbyqOH6UkKy+7GHO7LlmdziQMHSAJ0Ya/lOWBrWua591zO9+Ajy7uH6BL6sYB9hfWc8W7u6",
-	"UDKuSDyOwamHNWGxmYSlHEikOQ65KD6aMbhkRLsYdgz2mYU7FeTEIi7YquGVhipV54Bdo0X/gyAkMQKg",
-	"0QwwO98JVjAfpye4pcWa5DAyqKG2VKU8siJQ/Yk0VJjjRC1OtVs9zHEwW21kJkEGdHgVhVlF0PoXiug8",
-	"EyThiR3xlJF7vtn75Zx+M6E0MVMUUERaJORe0e99TFiovT+F4uXWrLxI3Q8iLKG/HCfqPA7+CnaiThEM",
-	"bMdrOIUdjdEV8OzDyyNbpH8YCCv2tEGuvN1YaCr85LajpV6GlCzAUYbPBdgvfHRJD/jpeTAh/Oadn5b7",
-	"7CaHny+KKeIXp36irgM3XfxcAhi2nbqp4+dnwZRdp8nSd2d+MTzp3o750tmsRQzYyWyGIexLmQyNuB8u",
-	"BgVhUo4DfeZRLzSCAFk2evtSmBvw8jbJvw2GidWlAYPEJStbAUFmIlFRIfTbxBEXkJdSPq3VaTaq+Iko",
-	"Dy1VsSJuAl4rFyo9e35x9rv+s+cvT37nK5RGLqHFEgrDuhSZ+IAVCepRZRaHB6s0s1a1wtTEUKQmb6tT",
-	"drW0cCnUMhPLsuBwloveNHQZ6rYtkUHNztbCgrbJ26gG1BfAmnh1VqJ+l/peWpQDF+dhlFIfxWJJ70F0",
-	"uL0iCb0GKqP5HOBOlcXM5eAyqGu0Pm3WPWcvj4oCWUZAafRqCnJdjmxNdCwm8qnIlYiDwLQCBAeF9mgT",
-	"dYElRiWo8xg4jrRe3/PLErKxZjNYqeMbaQ7MS+XrJ2oleEer17303Dz0jGnK04q6UaMAmGcDZdR0FwWl",
-	"szo3T5KqU1/q1xb431kD/tT7yeLYwzimvKhJBRKRmhiKyPUar8lGzMYPaDsN2E1j9f6Gc26wjels8aoJ",
-	"CvSFzEiSgQhq7XNHHgnUsgUXDAMm5VGehRExThL3nn7vAKauLnOoGE0AjB6AYcnpyGpSRv+CZFeZgb0i",
-	"CiICv1BkKAWEkmJ6rK0HVrJVfL8fHUaPov1edNiLHvei/a97l9GKwiFhHcyv1xpvy4FXDQzIU44ziXAi",
-	"haw8wNp4ZnWx/gICME+5aCm1mibPXTPwAZsyf55hc+bPE2wSxpDrWrtEGL7bBmIJjEj2+fVlordI1HXp",
-	"im1C8sNCeYYkmEm2jbSu1L5pJdYqW5lwZV6qeaa10IGJ/luBPUWda5apWlvhqTArr9ApjEY+1PFLJcNi",
-	"+76t0k5dfT0tScI0GxpFTwzzLGNC299Ut11I0Zzx8WQ9JzL79R4fXTK5ub2shJuVjkfpQEalqkR2BHbP",
-	"AkA1t2ibAVvBUHcbhgFd7jwEo+j1huEXSHHuPPTCzqdNkdwpF+G3+1X2+xPe/uAmr855Z+K39tGtb1n9",
-	"Em2LUHYT/rGyFt0qjb5UYa4+tesGbOSz4gs3p6SryGcx1cvmg7FTgrd7Yvfer3BNZC24rEuo2kY85VoR",
-	"3BiS8Gue+EIHROVT9zg+oAp1lCYLJ1Afk/2yEWNNYfZ18PchYaidiCUwBQiOTZszoyri57myfH6d8apu",
-	"BFDN/Zz/sBZJODDq+eF4Gz9QCGXEEynMkkOraxdoU9OakYJu4Ip0MNCtmaHp71Y8kb7nuuMczGpXd/ac",
-	"Cb17J2S4nFtDatZEULOPOnL+kxnN6JTpmqDEQE/Fqiwy8wpruW6I7c2BWqG3RdmIJxKrqeraR/pTqXT/",
-	"3/z1v4ix+qgrPOUuik/VFDTFagGDBZAhjzC1mLGIHPR6AV1BFw50Yy+SCvpBwCn8unD+B2UK9h+HdVOq",
-	"dveDhzeyum9ZKYerAmvrOR1O0AU3oUW1OkM2wHwzYxmJfTdx5KOVIFAKVhl2Uruq2NAUKudoorhiC+cL",
-	"C4z8th6DDboC1xlilDlVCbKobJxnHOJOmTG48DJkCd46QgD5HEMXLyrYjcvnyXnmoMKSj2ocTtjwitkq",
-	"LqEVJhjqnCqfuQXeCxvPWJ3hw96T4kxYV00Mbl8XV4mHq1Jtx55ws5pm8cDnipFeZnEjiAbw7NQ85TMD",
-	"ufKPug0uxZ6AaXdvv/fwYG9GwZy+GgjgBkcTS7pCQN6qwgDWaWr9qrrERa3GvnUuTWMxptqeKxWZtu74",
-	"BjLzbCIF6wsfDb0yXjQInIbcOAyybJDApoYSKO3khyJUcwm0bx9oRHzNMo/cGEfkEX4bYlZiQPzX+MOU",
-	"ZlcMCkd3yYntLnO9ARZmpYoRtfH2UqQLkhj6ZCOszBH/QiEVyrOx2Rk3t24dxL+XYJ5s7EO7jSozd18d",
-	"Rsk8GzZcL7VQmk1RQAxpciEdVLTHG1x4beWI8ihe0exKBWEgilAC5SVKYI/uMsJFTPkVg3gRIGTdVs7J",
-	"XLG+DjDz6/2hsSX9MZnINFGhdOKDVWwjWzlJq8Hb4XVulsB2JmW6fIWdS5nNwcMWUBCCh6EQzEF9BaLt",
-	"i1G73s+xp05U/k6Xvgi8tubLC0vCl2rk0xSKj5XkiqPlujZGnJJiyLokNgua5BimVPscpJgY0jICxAqh",
-	"WXZN00JrBnHXiqGurT5YpV1YQxyRXKRQOK7iGaI+cRTSBueinJSBs+lEHd/wsgPFrgjypSo6Cjqk2mXJ",
-	"e2XVGgKKSC0lyYhmxzbW236p53zInD4LH9rZzuk1ywwXzuz16je5v+2DuEIgzEHgCcZOoNOVCzLlacqL",
-	"hOwtkE4GNKUW23WLtzct4THi481SylwGiTtw4Lo0m9GcItYl52yYMW3PsZYZSwgTw2wBYQpGOlATw9mp",
-	"IvGXX34ZQ46QKwvMVfErDB+TyiZS6YjEE61n6ujBA/PxgXm3S36LCW8oJdIh8BJsQWm6ILmwAZgoUiuJ",
-	"kXaUKBikhcsonKKF1gKdR9CzUUIhMsmughus9dtEgK8z4UnChEvAg1TDAbPHFdG47sXmUx8+xPehp9jo",
-	"YmbYXZCsFnHRpv8JlzOua9JIVUvPWYUtZYAB8xh3p1sHQT+UQuXTuhiTc6e7Vu7lF6pwNGMuF71ioojV",
-	"sscZYkakpmlEgPJkbJSLRFncnSKzxT7e3e7ubOMBdRS0v96udGoffaVsVnYDMonPIbIkYi7zNCFjhusW",
-	"5kKp2uwgrvpgCk1WRGwVhBHQcAACtmAYsElCIuQLgYQIdYzAyiVBZbnvKy6SNvY1ln1nnvQRfUHI3KpX",
-	"X5qHbRQdvMyNrLn2LXzKPC/nfTXn1sFUwaCCazlgKSRicuXPXrBYkJUlJILyux1oNr620g/MmOY0ExZv",
-	"ZGnDROkijGiaKlRiuELiEAWx+7FFJQ8ajTHPbGiU8uTmwzUyz7oFf8bVLKWL1+ZR50Sk15RD0zeCrtga",
-	"z1rpdsfyzFp9FWOiPT7GTKZpl7ybwcYw4SNwoG4bwivgXcLKC+Wyn1sWZkOK2lfWiL96aoW9fzufWYGr",
-	"vQ7LgoZAEqH0BQvl8kQa4LA2WoAWVYRxT3394Fv3/Nn2yxXvVqJNjzJbtkGOghSJQmT1leNKoNPbwZGZ",
-	"lez/IMXa83HBp+z35jmHSt1XjXb3qqBd3ugCcmr1Tt9mJT9Qy9tAniafcxxORfMNw2OA5IZl4YDLBmEy",
-	"NmymYPxlucTzSbtS4cmoMmBfU65EXwq9IhDyyqyrxFwrYPJWUwiEHkuS63hDQXtDoHmv/ZVOaOXG1etj",
-	"24YRBXLKsnJOZ7MYM7uPgxRpszGop9iYTOdphmDIIxKnchxHJE64GGuaXpm/JTX/nbPhBErZx2xKeRpb",
-	"5WRPTVVcMv7R2WzZnrYSV5fu/VAbeBF1Pu4BMMleocm5gdWo32Mm9Gl9kQN0RTSblpat5n/MabpRNakg",
-	"9Hm57K63ZC+DCbmlqPuNZVMqLKFrP44A7W35Wcwd2rBM1tLJG1DF3mXl2gB5xutIn1PWajYMlUq24TI3",
-	"7eVAoq6yPAI0dl401reoURMbjkWRE7XRkN0aFVG7fygK9dbamCaMJg0nJuVKb3zKrNFvo1H7em31xVW0",
-	"FSHqAkn5aBHOVssrZqY7mdIhsgWR0CzZm7PBRMorVbMEFW5j26yjgmVrAARUBMTm8TJRmWdcszciXaBc",
-	"AvudzRooh2FEMtfnhfrnHS2P6yO7GyBR3ZWJPKHy/dbNCohsDcH6+Tb9fJs+89tk1IISZ8CzXLcvsmHx",
-	"ZwHE2foOZ1ZtKm7mo0eHj9Zj5szSxYVsN9LtyUDU0akqJWxommnzHeD3pXwIaRfCyLqX9apD5kwaq3cV",
-	"VtMuf93WOnGthnb8LB7dqnhEtStfV5ySh+vOo6O4FaOfWICTAbW5EN3uiPzVj56ofIrIX/2IIH3wp6XS",
-	"8LfNhoO/XXoyfGACgJ36ueAf+1N8Ea35XXPi4DN6DewXP8tzP3OgvwgOtHJ/VhBb3KYV8HHNy1xMYMr0",
-	"RCZh72/fnF90os6vnpv/vn13Udv3H3OGOezb92wv6w0aqVvNm/C+vJ2SiFTnJpOvnC/Tb93hSuV4mdKo",
-	"iZw/LUJ5a6JZlks+0Z+56E/NRX/mND9zms+d0yj/6vpnf3I6WkMD/Qjr5o8m3ZrrNWuyhtDZ7HyDGf9s",
-	"Jvz5sv9HdNlTimvjxvvDpA8glkz03513IvP52+/w34v3tftl7vgsk+OMTs/dwrjWYPfB+JBx+Ddh1yw1",
-	"R7e2qVszTOJtD+92Td0W723abdY69rnztPWg2xvmrRflle42cd3N6DYy138Oq/xPPKyyUtBgv7agwU3i",
-	"Dv+TiA6MOh/3xnLPE2eMlem+tn98D3EYl+Fje1jvBWgSNWyrM+Z6kg+6Qzl9IOmM7xkSN2bigY+8+RS+",
-	"rq74bM8VitibSdiigrttEKr41iXpfnbxip/dqv4FBU9+bmu3RSTnluGX28Yqfm4rtmHI4brho7S5y/H/",
-	"5AGQW4UcbgOo86lRCtuyPn+RN9MucwHKz2DxTPPFMeGjMrDAosj1lrnQtxF7/XN6zs9y5M9y5M9ZJj9n",
-	"mdy9bLJdHsVnmLOwBcteF6t+uYI579a2dQd2rbNagALAyeHZMOeaDDJGryzadhm8F2kilIHwNSAQjdkG",
-	"gPsKE/DuPJNiTK7YIgp5KrTh6z+goR6Qkij5Yy419UwwVywh+cxlUU54WiJDc5ldqS55D98jhFIsZ0zE",
-	"UfgUEnULLeOAbGJAuHf1D+MJTUd9+6qDw3EThjIuUrACqcFinJNhKhVUIzt2FQeIaQMKIyKHBTQFyNym",
-	"CpDwDYO0CRlyBDgMIw4B94ZjxGYNYrwkcdG6z56vq5dUOqKmd1f+rry738o5kSNtqejSPs+YYAlR3NF5",
-	"TIXCaY7yNMDJaFc6XzUhxzlkti8UAntHZMDGXJhR21rTGqud1SJ8VE3mZtydqON3ry3eMVP6Db5q/vyW",
-	"piP4ePkJKonwtG1iT5XMaMzxsAvgGouKfWm+lOfrQVgqGCwUEVjgrhgRS0gRQhvsDHelRK6XxYkS4YAb",
-	"OhrhQc+Yhmo/XpxwkoTfXjMJORph+RdY5XYbjEN6IzpudG+gEUf+bFN+7L/lbF4Xai36ml6xupCQCmtd",
-	"Dtp0p6gGz14k5ZS0L5RHubAV2AzVQMgyl3PHmEv4QoSrxqzMpZHMV+BRWtDJ6mhA3N1uKCswnCeLlZVb",
-	"5pNFqdAQFYY3mPVfqvUlZB/YhCGbQvYh0d4XuJpSDsQEGYmRZF2CvoI6VwDJVMC/FbWnZK4zKq5sLSbH",
-	"YTCFbgxJWYY2y0yDIOkTwvBlOmHUFV6yr5orOaFJUasSOYuDJbNPhehlMynTEJEKWkYUmD7e+XIP+FNQ",
-	"0QzLRdX0sjxgrMy5PGKz6DMJpbkAz2pFIc+4S17IDOeWOChSHIhXmnOXcPxBkFLOcakSFc9sCVKjoDsR",
-	"HRGx4MwB4ypXiHJUQdmSle5M4J9wJCBTMMUkPL+5nagDe+VLS9mVbUlY3k8WSEreTxZnvvP3k8Vr+Rvb",
-	"PXx4YQfwfrI4d2Mw7wbDeD9ZnNiRvJ8sEHDnGzuWVfKrJ0sNvETfsLxKWfsFyAvMmL7deioeejRq7UjV",
-	"Oy+m4ju9mTIQgDbWLFWWM1c8CRLT2UeuwDCVukzUZe6zTZUVQPvsr4UstRnSPE3JgFkwKo/dGBthJK7s",
-	"4QrA7DYlXeyj62q6tNMdL6i6uq2iS411YM6ZcubgprpmNdfBkDNfcjkATaZDQCi2pVQ5gMHa7xD9LQPR",
-	"rg3iQBlAvWEM9iFYbkREqAxmeSTmUZqmN4Wb9FYchQsIdc8c5pfhCkrbvqFDN6YCPce+tzUig9krwGxs",
-	"IFmxf+AUazxikXP35dLWTekC/gyJ2Pp4KVvAZTV4OfpNmpN/DHsCgto52l8K/HNv2c4qRS98CbFgr0pr",
-	"s+LMb+e7CNO5bq34Ubg2GzR6tKLVlovqp7NyoXZnR1KuhMMODUlFnf1lMUOtJdMn8JRv5VPUscjB6178",
-	"Fh8L35xKwbXMrN145bz9k+H7UN9q3au/MQ+Fb6kWIss0mGFlqbFTbKY0hWIlIreWqzbgKQLs3zSk6+dd",
-	"a9y1xqXf5Q0P1m1nVzxYh61Q8REc3gMiNxi36NSaiv2Dq4yNQZmGg4frikiUxhEiNq8bSunZWx1FiCZd",
-	"PwrwYq+E6ochhg05e+nNxunApcs71tzmk3X5rL7B6tLfRpvVhbxBmw0osjUQzk4zhh0IkGw9WHIJyLaE",
-	"X6uKuoW2/chFXSCM1pQnAqxx7y6ertzLapnc/fpidGGBhp/qDj7ebBg/zRXccBAtb6BaCqpZewPBWKkK",
-	"L4a3299o/LUcyLpcy2N/m/EpzRZg/xvQ4VU+OyJ0CtWXAd7X2v+8pQ5mATbHe872EMYQma0AS7BCcKj7",
-	"kbPIScUKiwCaRpV2tlFAATVNRc4yOFhYQzMg4i8bJK2iyRWRIgIjJNpucR5gvI2sbRIcVVXvFVo8XQUD",
-	"sLYhmDqgSI8zmc/s1shro00aJVTIigEWi1rgw+HgwC0J1mJcHilJSrMx8zjpKyzO0DS1reIox/zaHBG6",
-	"KMJlMLjEzM86buxKHluDC6wq7JWLVMECpcHeVkyw1gdkY7G65CVXNvgJdBuWEMHmZstg0hHhImEz866A",
-	"o41ddmsR/Qqq+qT7JKSse/aLpcS1c4/KXyCEIRp/n24CE7ZGGTzXVHOl+bBGJbGGXvQutSvmaROh+oLN",
-	"i/cqpKK4L2Zp3z5//ez09a9glwFeUEBhFosKVx9x0twvFmvfsGdwbFPh+mzZYyaNUG863WSBHKpd+3eq",
-	"NQGWVrh+9jUjrPYelXe4Vpj1x+MFH+cZU7XuviFL01oTbbHgAzY0hPHpyeunz19i5fQWqwUwyXUtQyCX",
-	"96xZD4qUV8eEQsV6brE3gT4oc6IgM6xFl6UUxHKnZ2zI+AxryTl/vBsD5QlRsmUXtmRyf/aoVxeWCmIO",
-	"cAourKVxQtNRWBVbuQW1CJyGfGJJ+qiA2C7Dt0LgKtywJGfbwY4WA3/yqOzq36aJJ1s2Yes7tDhtvkh/",
-	"q+ALhGztNzVfd+TMP8Co8W3DzdwuQFwk8vxy6QL01cERbTsy0NlrhvQcug/ahu2d5dqIz1gNB15Fptmu",
-	"NyfArYiXdvjIwYJAxx71diNYWOWriqzaUUSehRjkts1auN02B2UzHFtxIxphSJSrrTGlCzJgxLdneRF6",
-	"LdoEB1CuV1ORwlmxTELM29Zfjc5kFOaA6P6UZARHvTUJsa9vRz6qDmJ/+IJ7VvCd8Bh5wrNMK6KACYYc",
-	"pHxWgrsV7FywHMHUKkyiQnorZHQ1434rObotaZq+GXWOvl8uv1KvzxUBZs5tCXEIEZnIPDMMJ6GLluE0",
-	"VW9yLazCGlvekiTy6bI0zzNn0K0IsVVQvdVl72XG+opl9uVV/n58qqDpLvGggapmfJNCpX5W5/hiHZCM",
-	"ZrMwpg93pxN1zPaAgXLRmP/uo4IbMN9/sCFxCV2oWlQ/uWWkH+wGvG8nUEaststU3ofVx3uH1uRCVdqp",
-	"Pbl6FpYm2li+My7cl3FEYqvYmj99YIz5EBYcjEFxt/wwstKM+cpL7jaomLtiBxjmO8LgNogVjgqJJ3RB",
-	"mx6hdXzYG4lQiLJhjEE5N9DdPUhG0VQ5x8gRcFAg7XC5gLhj6CQqwvRgpPhIl5wYrsvMi86vzxWJ/xYW",
-	"JaT2nrfxjUMqXl0ApxqiWnZMzElXxAvzrlrnhM4wfrhCPjYkEUjgaygEwKlv0JAnrJWzas6Xb81PuM1Z",
-	"vYvLiXxg1zc0V6diJJfnWToTPzZF5/TdcqyrUVe80Q7aNGy+/Go5QXD1tG53G1sfb7umNSd7d1sbKifV",
-	"qddlgzzLFiTLxVHFEA7xMNa+ZMs+QYjuUjmsklkVjIqoasYbxRXXedNyobP6CCc/ZojQwQfdQKAEpaWG",
-	"EeEjciUwRr6+lPTtRuvdfuRdhmE4XfLechP8OSqsxD4tgAYJBEV2gOE9buX9z2Aa51ZzKoqVduuWqbnO",
-	"bmkb3GOhxtaJ2tCHEqzUqh6CnTW86Xl3P9QyixGDoT1Z0drcZoVar0fChjxhlteVcom4PsZyGnOusEJr",
-	"yQKPiddYkaX2PDTbJkozC2V0ewnvqYnMfM1Ydb/w1+ABoldMNQjuwgGbruixCOK2rdqlsJvnJAxDeH1l",
-	"+7LzIcjE7vWMECQhxJtqMqSYQ1YqyjmUU0skuhsEAruUjVpt4kZRossXkyfh0T22Nfq5gMQ4WLrVUWQA",
-	"HpDw4dpjnDHzFEtc3HSXxEBgoXJ4mJMwLMgu10TIuX/SqN3xkfkWSfPA2s0SV109yK6obWDA+mF91rAh",
-	"59WmEKiZgX7l38vYjFGXTeAiSZEgurqrUC7eZyqUK+n7IFRbMR6XacCUEW/dUUHi6IaTMcPaWIJJvfh3",
-	"WMy1WLpO1ClWx38IZ+q/xGmsR5lzByYocFQm8XUs2Jy5GjRCqoeTFiHKENSPKbor+UjgpXaKhqH4yB6O",
-	"bVxt6FzHVMklG4lpoRamscR/1wckb1Gw0luatnlr0ebqP3PPBu950XVlziL4+Z3r171K/ClYHlXO2hfe",
-	"r5b8t7HQ8yC9dcLSpEidMTsLB8j8NDNf2ZsOKie0H2imesK2j5xmH2dsqOFC9eGdrQsklgPEt2sDwRJW",
-	"JNkt2XqL7DZ419BdZdXU7YYQGhtayu+ALGpEp7Ac+irrHMQEQGlCbx44JlLYmm6Cpbaol55QARWxbeKz",
-	"syu4iPWiLtsGYtwLKO6HDQJDz7MxiKRakiftRLjAc7sqM6IksUI9esdurZBBi7KMXLfZHG/YblcR0gvz",
-	"sNTY09YHI2MqT3VTrqP5rVSYE4dq5pkxQBhZtOtEA8nK1xdB9NWL0SfjtbJ2W9gsql5sL6FGgc7BxTDN",
-	"lxE5GofTusyn8yibPXXn4calPNc/6MNd1j/60yc0RR3NlK5PYN6yjGVWe41fgFxRmDtDCcPKtyzDNF9p",
-	"DjqDOCiuO+1FrRLVLKSgUpFJWPvy7aijQv6SegZdZinNVRjDgo8hkanwg4CulrxlgfTky1hqLDO5xGBL",
-	"nLJJoHwWSD3LF6IioBRX0Uk0hasbiYOy+M+FHN3kBGyXLhsMEVown9+FrfhpaFvtrHDurTvf4Gmr+MgM",
-	"Xetbp2er2siBp9iiX8SoMfWpjos8OMNlGVASUfFpb0RFfNMbMSU7Rqf52OkBa0Tahs3a0VohEsXFJLdp",
-	"lasdECg0FlGOYM0LpVHsZxk6aaPZu6qoDdHVKAlYb78ZQLATxEaBBNgJqI3DlOHSmhkbVRNk3Rv48280",
-	"vuA4dck3DqbDBiLooAEcspBz2Eb8FEwwFN6FHMhkQQpX/k1jBYpTGC3fmMoqVHdtmQ6Vr/DuHCUB2dil",
-	"Id1y1uVyu8CorPz97uIpSQDkIO47R9y7l6fPjq3OlyiijJA0WBBP6l1sLLRz0Ds43D/o7fd7+9/+6tcH",
-	"v334vve7r3/z+PffHb569Pqrt0/O9i82LLF7svd7uvdDv7HMbmCvMlP8tRzUpfbpFiCY9vUTfHhLG4B7",
-	"Z1BfqiFpdPtXi397lvcHOSA+ugXFbR8mEwqehwe1gmdjsF5TnwVElqHZCPlYwsYSmAbfsnueapa1XPoX",
-	"+DA6HriaNLAcn41tlsY96biK0nI2uwGx/4McWEGxVWTglGZX7YTmKw7jarURc7A+AyoTSTjuBk1TOYfE",
-	"drEA/MJ2G1AI604yynJhy4q7tQNZFJetnXj0azk4863AxvmGfi0H566tT75dex/asdoNLwgeMaJYiobV",
-	"eXg8zJGwd7LNelXIqz0MkaMg/jz7rXdDtle72OcgWs3L+QFxKK1MRWwPD38TKS8IVbCzSCaKSLr2u/kU",
-	"3lS4f2f4tvJSbnE11+VTVi8qyIOYVEMhACP+1fML8oDO+IPr/Qdqqh7Ar3GXnMB2OYeLGYzdUeXzBHDf",
-	"73mcud790mt20sV7NhjF9i8tKJJ//WERUkOkQGDXW7Bxh0AWLaCE7cZvFiXn3mofBla2M9+OkvRrOXgj",
-	"0kWoJ9mvqqpS1XC4al3emmdfe9m2sEoFUsP+jfAXtgAX9caR1WCh8NS2FpIGg8enZgqw25I2ttOd17QJ",
-	"+71hURsnId55VRs3p5SKuoSeekkhBH8uMT0V4BlbmzoYbOJaJ34r4+sqHquM/tcuPv4PKI632pOlA4JW",
-	"MLsaa1Zx99cgpeIursF2ODbbakBbHBXrRUezIPJ9KpyDvHDtQjbGmtx/+N+6LOktNYxCdF8JZ4QyxRk+",
-	"vAzKVpYKV27bjs/nzs/m7pnRnXCi22JDt8iDog7g66pajpEhDCmMy0YtZXLqoA15hqnVoSXnez+L/QPb",
-	"dOeok7EhE5glYn/9uvjRoel8umwZC/XWvPhmdArP1tXUXcdU/Zyb9mm3R3Hnx7AJtbjntKWI7JO3Z2+e",
-	"Pj8/h08HRU7Boc+RfFjKB7ZaQS/ajw6iw+jh5XrPZqPz5K13yMAn78myX1ggcvvphdOUzYenPpML1E8L",
-	"UFK3jUbTsh9W7o9t4ql/YUvbXmuzEFd9wxquVyAwtwq/OGcicbEXDqkljMZdNp+4hxqC07dxnlYvY9Kp",
-	"9lMzuHANwglHwbY1OytrD/3SLtYXAnA/R2SwqOTfoFXNw8RO6YJYHF+PgwMVdDBSMuXKGt0UVKUJB96K",
-	"xqGCP6UfkcodHQZVYjzJL6a1Jsb6mMQ/mtX+hCjOCKk+kWnCsi45gchWMpRCAWSGHJGUaYBh4gLjfKHJ",
-	"iCR8zI1UFvfjiMRdNPLHe7FvA2wkamZoq3mXQ4QHzWQOUcGlqEXyTQaP2V+pwOwjwlLFHGoHFzRbwAS6",
-	"JW/Bn/7zv/nzP/uH/+//+o//w7/6B3/+n/7Bn/77f/WjIYCf/r//6x//+Z/+zZ/+0f+Gk61iwd9E7XdL",
-	"vWNBxfa6e2HFdvzakoJi7YtV/5t//qf/8V+X13j/Vtb4VqQkR/rvXlv3s7qdKrQ3YVy74i3tBoaP13Ge",
-	"Nu9jfaFPK1Z8O233Fle4JolmTQWtv8wdKIUurePulyt3bNeUdbdU1VVqqqkXImgRn3N68vqEmFYGVJX9",
-	"5CeK0wfnEyrGE8q3c4Y/+EWtO9wOL+WCPb+2h6g9zLdP0hBDlgkQx5ea30RadmBO66xHE+bz8gobEsQ1",
-	"DdiYCouDsd8uzHLQEFCWKwBQk/We9DDBaznsezRiQ73eUDSTmX6Oz5q3rhuluSuOsTLwSJfEmLzBXBWO",
-	"Ip63yKyGkkw+ow4Q7oJElC6Jc5ExOpzQQepKbdiwRTki9IMIoxpdhRLIRaHDCUsiomS5a+s5c2l1gRMV",
-	"xourFo53QhMbrA8wYpRrZUdNFeGjD4JrBy42P4bwfx/dCzZGu8kWXK5UMMMGXVrYD+fJLaKKghBZG4hs",
-	"/4bAyCo2CIYm2ocZB7CxYPFCFJJ2TjC4aWfFGO1nP1D4/NSP1v3shuxe9+O2X/jB4/vBDOCL534aRf8w",
-	"F/j4rjQh+4Sblc9CaK3OVpIWWgJ5rKqj4MAoy9V7YFV8el6lvA5mP5iTiFU7B3R4FYUnnSsSbKRrxR/p",
-	"IGqmJigdpIxG0mh/twH9/lquohroMezzWX2Lp2/LNeVaNtpg9AHyXYmUteS8LoC8iXxWmCKSsKjTpJBb",
-	"VnMHuellLneX6ekXcva2MRHlopyAUqQUF1sOAPjKVxQBNjWlCwLhs0sxVrBr7fGB36k6L6JHEYMahbbC",
-	"zTDPMjPEEGEoIglFUNapFHqyFB2R0EVLAgKAOO0etSA6LR+GcW2B4VgH1eOaq9vmdwo9TBVpKk37w2Zz",
-	"VOiuhY1VjKkyVID3jiVTLsDQoiDimSZWYvHoLfaFWo2jkOo2rLPSPjxlIzOp6idcmWEk9TrqJnVEtJz1",
-	"w1SvlWQhuIw3yBNpoz+9c8+Va6yXD8CpMMunEKDQ7jvEU3bJOSbZQ+Vu+37sarbZKptakoRpNtQgktv7",
-	"aWtatypdt7a2ik8qKRdZKZ3qyg6Ud7eY+2a2XLN6p88qMT2PH65Qfu798ujeL48CFehv713+vQ8fusvf",
-	"lL7smm/vVz5/ef+XtboTjqq9fcrOomTjfeQc1vbz/jJvMq/t1gRpety5+dF3ekMrIJDeO7cA4mxuw/pX",
-	"EOuK4r+BlXVVtSzABsvYVF4zVbAeUK+wQi28euzLHbrVKMJmDXVwhMZQIcC+MLzJMKl1BotVxVmDa9gY",
-	"zj+Wez4JBFvqvrZ/fI+PXYbP7fHpzGLKz6gZQmfM9SQfdIdy+kDSGd8zJ3bMxAM/sE/h6+qKz/bkDHdz",
-	"D4C1DKc3Y2/DycLyUCvd3e653XG/gCutNkIy8Vv7aK0l1pz8LWOOVhibfDk5BAfBQ8oVGYAnScsCH4jr",
-	"qDjGULYMbENGLLUZyLba3EymKRdj03T3FvHZ11Wmc9AybjagyKFxyUlxA5ZKMVZL0/JPV56yGA1gYg4k",
-	"RcjGKVpdlia75LTkoIPEOGmRgVKmHGCJNQDZCpkBatXmpsiGm/x5X43Nhbw1otRl473ZJYvfOXsXS57F",
-	"LeojWMmuWrj7qIvyXcP3tT9d3q/5rlbaqySOvadcNyM4awkGTcJHDiOzVGjjmPTKLiGvoB/21mno72WW",
-	"IHj07V09cEENc3PYz812u1QGxYcnOarLVccF0BPwXhgi424uWOJo8CPqJ4KcvD0lV2xhCC/Y3+zziByK",
-	"maSOnisGyYLxNyfnp0/7J+8uvu1/iQins4xDDaGBq56dYdUJrECjaQYBA3Bggema8ReTnWg9A3s/oxnL",
-	"vqvDXz3xAy21Ay8sN6SKyqh1NF5eceZqmcCDjpbGb9+cBwkt+GNs5g1xIqYFfNsImXBfOumVmqp+URHU",
-	"SbYzbubxyWwgt1CWFQD8785fnROsBKyKOBYoDvPtxcXbCPHZYVemiPSF6PNckLdS6XHGzn/zEjmJzc9Q",
-	"tlCosDopVmlRwEyLvOrog3AAaNMoZL26qJYMNc6//PK5uGapnLHul1+S58Ccfn3+5rUL/53YIwMeDGYf",
-	"PSLxjx+A9HzAEI8PjgB96Bx9cCUzPnSiD0COPnSOut3up7hLTmwmom/WLMIHYS2hRrU2jcY4YixhNeIs",
-	"TdSRrccOb3fR0GzDapQG67E5z1jWN5PjjE6BCgwyKmCxusHb2GIMN8SuJnyFAgFXZJ5JMe6S3+RmMWY0",
-	"o1OmS1B1RZXWRDJEVUrYMKUZBtFAN1BcA7u1a2PHC5b0ov4wxHU+nXBhJisz8lyMU64mcAdP4ODsvaRi",
-	"nJsGsLnC9h0TnjCh+YhbzcFjNf4mlxoy80FHWMgc7JN04JLxYXO7dr/tVkP5hSHNAPPXUE9ULiaMJiz7",
-	"IAiJ/86elSv3TpMSmFpQo1YxDQfrpBRBTh71Dm1FojA33RNqQeIzprPF3slIsyy2R/Oc/8AcpjFO7Msv",
-	"8SCcEMhUB8A3BwJIXvFvsJIR/AbvIWRV+NjX5rFu0IaZ8DXzxUMeFUXTJFC3xw/Jd/wbMgMBzvwCtaVS",
-	"OceqA2TMtCIPez2/MV0tZd88ENtuIC4tHMOjqNfrYYCvq6FPkFEXj/R6ZMqmA8A5LAAgHx4c2HMLHhbT",
-	"sJEY4d1wUoJBHSbb2OEBSdk1SxVJGLPlocLxHOCArmmaYwwZZEhie+7GYq8B4qK9mXYC/ns42nCpzPyC",
-	"XbB7+lJS8KWapXOC7JdfkouCo1gQFVbZM/PSQCYWOjt4HaECESTwRZ6B9GwfhMNlBpTPiJYfRLC5lsII",
-	"qCL28OBJefum+XASd8lTqXS6cKfP1jHz+gO9YkTnmVAWNw0Fd2+JA1qAcSndD6LaFABYc6VVhMtjhH2L",
-	"8mi+shM164EHMCoB3Sg3fp5ZP1L5dx8eaTjBUApNIbODfZylVGALESxZagiPXw1oCzGhAWkpHyA6omdd",
-	"UEUs9K2h49gsMSY0TagwhyC4Qx/EiJu7fniAC4S7ApjncHU8d0FyAdfOUAs+Kq17dXHBF4IUmXte9oyl",
-	"dMESS4HhXM0luO9x76AHXPsEHz0iDz9+dD8UdRJnvi+nx9lXtfRYws7Uf01TnnwQw4wBMaZppR3B9Fxm",
-	"V6Gw9ahXKt8ooe7cyJ5dKfDoH/QConNs75RyAzcMwt86w+09aULuO8pTv1OlYytHIyPrEFuvwGyfXS57",
-	"QfmU45Jj7RiLxgKr+TRjFEr2UPstGbCFBDU3Na85YvikCH2wTuEYfu/a+IXYHzh8jaoPwnJn+MJcvcKc",
-	"BbjHplc7Elg7rHlWUpzBQIb9dQlWrCluiU14wHelxo5Z0kV+cmpp3hHZ7wEtDKKS9/ELBLYrPgO+Ej6A",
-	"rzhEW5rYCkfOTbT0hDm2hqFmbMyVhio2RlBTLDWMaOAtI+ZFfBPBcYvPRlovei4uO0zYfltPD4Cqvy2O",
-	"95FvsyAT7pvCogFRZL755fZVQQ2C4jj2ZmJ/ZshHdvGsmO+O3AVEJTs2gAIHibX5dkYzJnRM7r0/fErg",
-	"OQIRdB/1fSvde6esuRxXbKaLspggCps7gRaojCG15vYRFKRHH0QhJQeKjcNfduYdB2QFUiwXcOvhEnFF",
-	"+FiYq+LEFk21K90KoNZffklOvBrqcuPv9e5bNJ4CbhfBsMHSJJIgGYTc279vmYx/GOELzTQh0ALIi4Cw",
-	"Ha48It29g/tFnTNy7/A+kFdfxg/ifQC0SSB9tTE+IZkfUmFjsAgtJfY7ARDLWogPokjOv/cQEv0LZCEP",
-	"l2Q4zEJZuEn4JiK5SJlSTnH1oABck3sudMnc5vg+hhlprsF0AcpV4NE66vS6+90emApAY9uDO47KtEwW",
-	"/cFCg4G/9/DrR189BqUb8Zf2HxkVTs6YoDPeOeocdnvdQyi+ryfwutMW4To/oCnL9J6NckKg6zEDc4RX",
-	"DE4TM0Cu9Il59sw/atp0+kQj9FjxyAPTBBDkxmI/wcPOY3IJOfhgx4LBHfR6Qa1sa+hN7c198AeFSjRa",
-	"mtYm2IfzKTnFQA0uq79vBCMzOgY+UyzXp6jzsLff1JEf+YN3guZ6IjP+A0vwpcP1L72Q2YAnCQNj/8OD",
-	"g/VvnOJVxuefrH/+QspXVIBZ8hEu7Lr2NcsETfGFw1bzdpYqtA3l0ynNFvZAFQsJBMZsh5H9giqr5orQ",
-	"MYS64c+dy+JKuOr733cyRpM+TVOEe6itzHDiO4NLLp2ObBibadn0B0wH4wY96GeWp+wL5eIkHaJX7C46",
-	"kig6vBJynrJk7KCEUf+2BnEl02vPnuOQ18RHyP5KYk1E9CST+XgSMOrBosKjbPzaIFdG6lVEL2aMHB58",
-	"9fgrIOo4J6ske9xbrlDWMAwbBDbXUYh3S2gqBTty5Rr8srlawk6wQ8+IlWXtQEEkAXFWunI3HIN9MmVN",
-	"/h4+Dy0AMNApFXTMMoBrtzYPKw9DAWI0c33Ie73DYZ6l8AdDOnaAFEzFkREWJ4YYnwQtglMCBDmapvaE",
-	"Yctmu0FYJdTFHZlVMXuH1TpgAZ0Zxe1hwY+ZSJCEl+kkSJWsRFk2JpSnCZvOpGZiuACb3KWPEfxGJosW",
-	"5M+axG2YULEa5jMoxvCDJUi2pHfnG7BNEnU4zJi5d0bT6ByV3/dWxMq3eZZaa+bRgwfhb107lKMnvSeH",
-	"QAHQUlQaiTs8ULEGHOJsSnlqrnro/+oURm47tkq1czs23BAJHMoir0LT+b754qBzCdR9CxbhHJGfyo4L",
-	"667dgk1514VzyUCKmfO4bL4sYbxU56B3cLi3f7DX27/Y7x31zP9/b9oA9LQjkacpgkRxMe4Dhqf7ckJV",
-	"v3I4rIe1ftlTa9LrHHV+mNRvg6MhMOD9cnBU00DhTOGIKrt4GchJ+6HbyVlrO9vubzP7vwgoITLwFuzy",
-	"FU1HMps6lr8bOaHXgu8/lWKUcvSlPdw/bCUovKQZBvE83H/UZiIqn2Hw7//P3rs3SXJc92JfJaPCDgJQ",
-	"TW/3zOyrNxT2YHcBLgHswjsDgboYRFdOV3Z3YaozW5XV29tcbAR0LcmUTJvktezruJeyLm+IYdrWFa8V",
-	"16SCD/HDCLsA/9JXcOQ5J7Oyuqt7+jEz+1ApQuBOdVW+87zP73wg4oS/jiLMQYw+ceKPToRZUWjBiJZP",
-	"TZtLZfIrT7zr8xQlm1TkYqmMQwEBRnohc2eReEGV7xpzzOsO/DDLvKoI2/Ilu6OkuNQjv3/2F/dV/o4a",
-	"y3izO/KanVzc6PM4vGG1uviuyFc5RjV/fH3540t69V+zm/yuyLe5xmXFeS0txZ6K+wo0lJGNT52pcACO",
-	"tcLdDB69VPBHAurIgAmNjSUh/TZYVLpZkbODKplOjUYajbM0IsObkoXDBUMs0BuodE4Q5zYSNaGSf0W4",
-	"OyqvFOwOtMcMiDopqb06T9KUnPw8Z9TAPPP8CO7sPNXbVHGrUJRK93xvc0UGY4lrNaYm0y+xGnPhMl2t",
-	"92zIc24T1bw41WdMNPAMVwS89pq4IcapWMsFAXOv3Q9buR/QxgtLeYFuB6OCTzAshkJ9JGYx2Ji1IsaE",
-	"PAapUqcYB+DZ8sE/UeTJuFZANBmIFOMGop7KnJMCXRGJPpaF/ZpAFdCYn3sf0ivuYxvPb4ZMI7DRUHqM",
-	"AV4FYoYbTKLR6QDOjs8RbeJz98Hn3pufs3yQCT1QqXkDMUw1+/xYfr6zszP3/6axCGqs5MlQRKYl8lZ8",
-	"jrWZ09jsXjx2Sfc2lidVsi8yMwicGIqGtnBvnnvVOyGwLGTRUMkkV1ki+w3ocsIzCfKFW1ccSjdL8qRb",
-	"1HmJmFlI+EkMRdYXsjstfvu88O+4scO0wCvcicUoH5i34E/wbdswl899hGUI+BkLB3VxqxwSw9O0iF8I",
-	"MRAyB+g58xEWof2cmvq86AEGYuSocSY6Gc9hiXmahvODVpl1239uup4UpTIp7NAs5SSRsZqEUPc2M+sP",
-	"9Y4ZViWAasep4BoCg4ZjTekg0EqRpcIt8LMts+THq5nxQ9yKrdTkvFcQwlMCIMAIIApY+dwOBQo1slyx",
-	"lpkIRhDNTjZ0U4UFGimVdsYSoipis0LmgVmomYPnCgc78lNUws5QIdH2W2m6Xng2CC1eJymEjnxeLD2X",
-	"RR7TgMfoz6PVj/nUFqKyF32kAHemuBG3bER5UUXS+jvRYkiHxwzPdWJacjepuIQzy0TV7DupmpSGjIVX",
-	"sdJ9AnFhCjOPJvAWIgP49zNK1cTevqgM2bGwcxvb0skzKPQ0N4JuknXHSc5OMsFP0R2sRkJ6W1HZLiG2",
-	"6A6E6Jjx+JtR1IYDD2GXp+kJ75rrCnHPImZcsyEUT7GR81W3RdI+Sir3NzLL7b5YNLQ40ad2sY32Sxcm",
-	"tWPTQ4xpxoOfaNbLBAUj9xJzNiFxpkiJg5ihsRa6bdd8lCWPeC5KgfyG1n3z3uHRg4d/2Llz72G04Gbh",
-	"ouLW8CwH4u+voXuoHV1SPdYTUNGaT3XIcmXOs614GdrUMfch+xxeLPc1EScDpU47pBuanpy4+vmM7Jpb",
-	"XKSyNxruTiZ64M82O1rNULx+j+WBx9Wg5ofZWOdGTkUvB7NHQtYEe6QHULYFL583IIhdMs9KweHNpvVk",
-	"F9HCZ7iix5By/wLd0F6Mc9n365sAeBey2kg/d9weykw+EmnQDizH9ZRxM5fWp2Hg1j1ot3abEAQlLbEo",
-	"dUnNlyir1wWRm6BUqYNqiFwPSv3sNZtrm2DGqXgxfmRrhfBXnJ6sYm+RlIiMidWelAnJZattGZlUILLS",
-	"vNVm1fuJwypH3ATtvWtmVjNiatC+Zh6OUwET2i3tGrYDO9wVscWQwqfeNpJ1ZgVjTmGvCQO82sU4TCvn",
-	"YcWBA3KGBWecitoJXRtjnBNaeqrsOZpgrjyhi7XU63wPoquQH2WiCJVyyQAg1eTAwl2qD0T3+1zPskhy",
-	"ThfZaFA1wMhSy/3VY4LPe+181a+p63mLI3uWz3nxUaj5aM1HK/loffcvzVm9wcXfxks9TsV5eqjJsSyG",
-	"oxzSIjFz1OlpjosRcA8WfgTzGxkXl5jTCPUoZJStoz01z3DSBoOMYsCbKcKu+1BDYsr6iilJCX6ZYJ+N",
-	"434BcCDFhFJiG+xjyr2BASea2XtNxmc0VcfWhIVFFcz3NmyeEu1wbLdmouj9WGkXZ28tkJOBYqfS6cNk",
-	"017fNW8GXu2W9/OLl6bwWTe+znkqouXe/HGBzLuZ7tvrlRRQxwPAHw1XBLeg9NYsuS3R0l1LSwE1qSDB",
-	"3vfe05ub6akvIkyg5q61llrHGNRqLcYYhJY5GS5JPPUCtF0/1mDe5e4YGyTIyi7glIQFqCHABRkmZ9OC",
-	"2EOnAhdqMUSxgaOVsrcbqep3Yj7VFdzHhThUhDfMDjCd2m5AvU40Vm63+D9/NBbZtKBqrhr4GpfdVgl+",
-	"Gi7r3aJI065UdW4JoN/7fAXOJfU2VxsB0vTqIdjf1pj++/DJ0xWiRS4xtGQ5MyVs00+eBH5mIjANZCOl",
-	"xydT99jMF2ATr4cFR6awvXmWTDBOgCoHJ5Oqbi/iTlfnIvdmI+qAb47BRVRuDfjWp4bDx6URGwlyOTdc",
-	"jekb+bKjJrLjZk3BgrZSqx0v3mxvKZdzdUMbzhigxdU3cyHHA4ZLuJUvyKIe6jZl4oPsa2ZFXt3r+7tM",
-	"szcK99O1ZpPpN8seCxBOSES8vr/b2DNrWgKzPScBYZ1YJqLBdTDT9sFMW8cxLWCQV55Y0vD0ikc7EPl2",
-	"HX0cDse9GBXyyogpjDqSKkflEfOxEVxiJp+aHZAL1s+/HkIhAT5lnLKzzPW9RWXEHTggBJDP892Doh0Y",
-	"6FZqX1Hj2elk9lEAPvUBouNkgp0Io2R3B0YMjIN1dbWD8uwvS2OrWUvNWpaylvMIaV+uYsKhqnXMWsfc",
-	"zHVaUKpCqXTgENvHso9jBPat1Czv8u7AGjnL4B8uxgthuaYhImbZmK8QOFhocadCG8QaOlyscBbsKrR4",
-	"WKGnOQOcnY+JgohkRVWePONS8y5EWFFMEo63DYbcIY8FwDuBbRWxPohZou14YjFFILHrUJk+IHz4M3VS",
-	"AI70hT6WQxfTOQfKlxQhWGSUJ5s0+ZXVsQRXMS9/ZisI0MsNAmXEcN95FZxpPtVsoCYQ3WUTwFQW2wQ0",
-	"imeOhMyTfBox90+ogVcKW4b3aDejkEW0n/BP3FHzT9xM8y+znRHFJtrKhIR5XIoBpcjJCCKnZ4sYlkMV",
-	"zXkxTdsTYf5NZ8KW0ZzpET/0U6I67mPqsAw1YxHGyuGqfJTQghSw+fbN8oBPxdRND3bFftPluegDup39",
-	"rlgJOsZ27BFlVEW2d5AxzOE2E6a/6IRXzhdemV/QMjHQaigQXdWTbKgBc2Y7n6mTijaKY+4aIJYNLp9c",
-	"QezDTGCkbQdF1ZhP7XJhYKQXcD8cmvVJEymYeIyEOmRxhq2qjGFpCtcDFSfEkwuNRe1iYK50IfVjPVZc",
-	"C5ZxCX6wzytCDMFOBWRuFTOVvZPgk6J6Yw0WddOkHVHYNux14vDTLNnxZlsu5P0Zl4uMTbybQwmzQtw4",
-	"pzrTC4xQdnbWCuUKbQKZKI2aghKrx+3erxz41Ysdt6DhWocZUL/y4EFt2WktHX3Hwz2fncHu5Sz94lOB",
-	"6Z4rSqHmcB/gN2f1Dlcz0eAzMjcQci0WDKOXqWG1GXRJgbAz+qeAfzeGBV3naqOOX0XTJ60SySBBSDTB",
-	"kQ34s4N1PwJbYAig38ABa5Un1evZ8sOLFC1c+/JXcraAC+ptdL89KuDdmdL1ioN263q5PmjQbH3z3W9d",
-	"Pdp770ZQKvMZtG7uNpqN3cb14CJMeuYarGPSozNZ2/S2tOmZM5no3LDcR6IIEFlg4yNJagMrX5GkvyTp",
-	"9rZ96ZVPuaWZrHuiYfL1kd7qSBeQlgsOsVvohYe4lG5blfNC2/tiM14eqaRbiXMYtOk3x5L/wPyJGUZg",
-	"cc6zaQcxKSG5Jby6DtIHTf5FJZm4uTlQ8aD9yaerhe+svBxhoJO+5Dkkq7q5kVl1vRCZ7RijW+zldkqa",
-	"vD38de5GbYAsAAS7jlqtRgIXGhztZ1ee0L9m0jaqkicKUlnD/L2+MH/WSAf2I4fhTBbOTPSwGsjaJ3Bx",
-	"IsbyY1VzmsvlNHV2w+VB8a1LzQuBdi1RlY7DfSgQen7we2tG4lu6cinB+D5N2VQod5d5JtR+/oqDoLy2",
-	"1P1iQuZrSvjKy9x1lMBLj3Z3fnK6rce1MDjgwKu0jXVvHfIRFN4GGox+7qJ+doXBznX06lvscJ5rWezc",
-	"7GuT3XYmu6J+3CKbnVvq1Yx2s6fd1fObSG3rwRVeb3DrKS3sL1ACGIrI2WRG954Wj0TGU6+2IsKgmcaw",
-	"GjEBcEEgiu32ZIrhBBOR9Ad5hQBCZkXCr3mhZsVRyhN5JoQOcfWD2x/chR3FmYl48YcnSX9GgAhu3zfb",
-	"SU29Db9jO0F7bx3RCLu5bINkxapsLh7BQm6QfUfLta3EY1dwRYmHzmltZawFmMLK6IjXikT7bPHlypPi",
-	"kq1ianQjqE2Nr7Gp0SJ0rmxqXO0YLrE1Lj1XNRM5ByZSGxAv0YC4LqHe1IKI/Zxv+Y517YdWqb0U+6FH",
-	"JzaVvu1d9KToqqu6u754fLmWw5qu1ebAWprezhx4jgI1FqtfHnxnX5qj81VBvt4FX/UeGUbwcgX6rnr/",
-	"YWHWswzSWtbCzWVbEnHh2ckUjdtJXLo/tC2V10ePT4YJZmRbeWdcYUw8zFUmsNyz601lgNDdYO+ojHHJ",
-	"xONEQyKYS4vreXIOz0QB1F0WcAgUbWwaTwXPPAC4I0p3KpfyZkOeyJwnEpHnaUCYjh4VlzTCrCMCdaNP",
-	"Sd7Zm5d3zGFswMsdm2c2L/R8OPZpxuYiD04d7uMsEXRZ7CFVWsMMkp0hT1JcqlMhRjR0MBh7tkdL8z55",
-	"QgXBKD4eGgzaQWvvZrMJ/2kWhZyDdjBuBU8/JXjvGXOm12ScyH7O09MOEcTvmBFrLl35MXr039JUG11I",
-	"yCg6v2E6v1HRuRFcugOed9RISHioDt6+3drdg2GtIbbgaF9AnGbfdHAOTti+iM+Suop8uDLNrQWvWvDa",
-	"wIypHORltyBta7GPJeLXlSd0z1eyZcI3NeL0q2WatJu25pFZZntcdg7OU749U7+lkdQH69LtdRudqnCh",
-	"3Q70uRHPvSKkVgCZlRBW5dYfaZHdu4P63Xmqi59WEFNnRVqqzNq3XoPAFIB0WE/9tLOvA1O2VCdpIZcE",
-	"ptil3iwwBfQBK8WeiFTJvkY8a2HhWQr1DApD6ZwNed4F1OwoTnjaGWWilzyOGuzQBafQoACnDGtmcYav",
-	"hUyPuwPGNfu9lhF3fu86qJaSRZnoA0BELLpJLHTbx5s4a2T4rU3xx49CJlItqj7B2nv4TYPd6xV9eyWs",
-	"Qpbk7ER01VBoq85CE6DOgn2f51hIzjXmoQrgbKF1RHUD5a80FNB/BVTIpGm6+dDXC+N0oIEXG6fT5ZLH",
-	"fEZBtQtkNMxmczcIA++EmIcFSb6N35sh9PE03j6AO2CO1pJ2b9+fa/XGtaLZL//hPz37978JwnOJecZ+",
-	"Lz2wZ3a2q7gqVliRYqHvL1mfS451tku8qnMDT34d+VOrzF7kjyWHK3LFJY4K+u7Kk+IWrqQt2xHUkT+v",
-	"s3qNfHuNyJ+VjuEy7XvZuaq5zGVwmdrUcJmmhjUp+cahQdDP+YYG3eu5SkQlvaio9NdLsCWrboS+7gKl",
-	"AXORDRMpCBU6NGoSFv82rdLqbBCEhHTrkoKQCpJ18UmMVGBoXUJwybFINaV9teX52mf2CgQrnZcOQDCy",
-	"O3q43MR7B9+7jaRhtTo2M7DFBaBjEWt1ucFOHw6UFO8kaS6y4FWMjSpvwjo26tmtqIW9S7Ztz27AQhP3",
-	"3E6doUxVm7rN3s+0hGFSmo28mCQu45JNPGQDNRGPROZboxPNJlmS50J6JTrMN4uFpxlw6gZ2HTXYRzak",
-	"qhQuLiRUqzyZMvSmQTCXNV3bNhZYh8t34oUZiUtvBs//9j9+/dv/+cvf/Parv/zp8+/+8Mtf/e1X/+5P",
-	"nv/of3r2Fz+2UUkdXN2q4CQH1W0lvnAj+vAiMzTpAEAc+mqLsoqUCBCqYZDojoYmCa1i+XquIA5Wr/kW",
-	"cuHsRqwmHs5c2NrsW0t9UxsCCwRzlqKjsuwT8I0ZyTLB8MqTlYKo5ihxHUv1yhh7Z0nP5vLIIuPuSqej",
-	"ZkAvHwOqb+LlWYTP7xquKwWfp2n4wJpnnSmY93qim7PJQIATqYqXTbg2ikB+i421sDkGImeOkAC3M2NY",
-	"ZIutoDDnJMg/+/f/x/O/+smmt+/FpYLWRPC1l8LXJZu1FL6t7fW8aPSZEvcVIIDr12SdKcdaJpUPTZu1",
-	"LFbLYrUstjjOKk3VZP6ms1yxEyjNlzMlu4INVSbO7/qLR/DRwgKT8DMIQXijVabbx/JY7riSew2SwKI2",
-	"4644opGrrGRGL8tYZI1UTToTnslE9ov6hfBUT5K8O4BGuilPhixX6pRxRgULzTIojFGeQBqsKxpbaj8T",
-	"kJMLzcRZ8khIW9Swq8ZpDGIhGH65jNmJ6HNpGjZfNdg9qhNJJe/MYodUM7ponkrcRTO92sdtv46i+R+N",
-	"UQb4OtQDbGAZXVdcsGFr9ppB25qBODSVMagnTIUnsequGSQIxWTPxka89qFUsK0X6bXJTzAm2+Itd00P",
-	"Mp2a4wVVsvNBpsb9QVH7UooUG3alBRvDRGtcYIRL7PKhgOOBtTulYu5dNP3T6KdsIjLBzIkc5TYHOh8I",
-	"yYbqkYjNLmAARtHVTM+2QKFZuOIpFSssP7RlC2k7CmBHNRQs5lONg7Etms57SSq0q30YQl1TVtQ/tJtY",
-	"iZCKl2Ql5yRet1VqzMGbl1fAz47IXmCVsaUFBm0J6Asqjfiq+UjhCKzjGiW6W+fubOXfdHeRp7SiF1DW",
-	"jOr8LuSRRz6JUVLg3cEsHSA2LjnHESj2saF8PE2JiA8BL8IMMTXEx0uKsUWGgQO4qra29nBUVO7F2WEJ",
-	"4slAyND8NxO2AVuCGAkvlCcsKhVj8owjh+YNIoTVkNAf2om81Kl3q5Z4PJkCPn1r91qrif8XBjR9r4y+",
-	"XR3vERyxTsynJbE+CANa8xmBf++o2Wy3nCIxnGsPlAo4AjaqLOXVHYxS3jUk0x7NC6jW6PZ4Hao2Kg5G",
-	"Tdm2omxgrDR32VxwQ1zKhM0WRxfoo5sa+uERO3dlNyB3fvnuHauSLg/Tuu99cuS+uEB2W9XhWef0IE2Z",
-	"PzdWzK0+q1ud1QWrWhxH/4XlQeYrnsYrT06S73SM3Ph0nTplVcem9hi/Sh7jyqO23klb6K2qgEywp2xj",
-	"zIS3k+8cme9XUWrmqjGNK8jth+N84SneNBWgl8hED+Zw/Z3R9F//9NlPfvPPv/7el7/61bO/+PF/9cTw",
-	"IzPKp8///P/8+sffe/Z333v+3R9AeXfccES5Orzbajb3zd4kOdTG/qcvfuB9+09f/PDZL/6evl0ju6Bq",
-	"9ucec7bNUJYbWo28JuLi6NZB+bVjaKPwLIEyYiVBRPTAk7FOpNCaGQrGlKysPrQGwZzjzeqRyB4lYrJQ",
-	"M/5oHsqwT+PuJf1xJmxQbuKCg1HRtb+C3pyzodI526cgYM1UGodUzAWqtcjYdGPfazXtiw0WvXv3iJUH",
-	"rfNM8GFExlnQvY26jFI0mqznld53Rf7ATvYCdNFljqH52v9oP+6AUVfbhyqNhc47E57kHZp+0N5tXA2D",
-	"zIrvPZ6Aatls7KNNr7XbNC8ow2darZuNXXPCcDXN+1LlHSOWTcF8R/+6WbzT8V745IllmZDtwK4jNBHM",
-	"PtBJSrZM+BDdc+gxuw6cDhQcf4h7ZnVGQsZmotKcsNZu8QAKywXtvTAYZcqc0kT2g/Z+M3Rarplas9l8",
-	"up0KbLf8LJpOp7VWI7aKQ5qjColmQzUsO7tXUWyrSBV5aHa+o4YnidhxB646jwEYtcgeiQyDiWAsWN9J",
-	"pD1ypIAzjjOsb2jIVqK9sKFEM8174Lbq8jQ11AkKWiTDCvLyEEd3BKO6APpS3IGH1lPFdhmuBVoXGtAt",
-	"/daBtK6gvbvd9aG+Vkf3dAPAMdX3aeP7REsPFmY0TU+AXaaCa8EyLpkh+qtfq4UiAFZQW2oceoivrOId",
-	"w9YuPmFvcdcAZAVusGW+L8fGVu34YDS6F7+ani3YvnVswHQkauvI5RrhcNkXur9oVzYDsIOPWSpyDSEe",
-	"ENwQizQBEmOv6Tc0I2bhHGGgeOQK/l0CVjD8swz1ljOgWITVdixLODADrplUNAzVg/gPNZEN9oHt0MLF",
-	"4CvUVF9ZYDrwwMVWVWgcy2N5MFSy7/x09ItVK1xqYR/ionTOIq2yPAKFZKxF3GB3eXeAuYhmNFiGhMXJ",
-	"oyQWsZEVoNvx0Dro8AWzMscS+3Aw8SBCw5g+5gk439069hQEBUHa4jjLhMy9mpXCaHQ44UQzHsciDm3Q",
-	"DVOwQwJCLcznrklAWD8RPZvdg3LOseRST2AFFELkJdLpWwhxAT4GNjQ6WkUcBKZFArF4sZB5Rsqyiepn",
-	"FbikRelQAMKQZ6fCbMAiVeVpGOQT4BBZrM9sfR6TYqa/RyJzuvdsl5kyJynrtILNCgLBTrw01TLXBeZY",
-	"vlBw5qHF1pJVMxc2aBulMOf5WAftAD7etMDQtsIw7sdqUZgwwToRs7b0Ffh7GVHWVfj5GdL6lSf2As24",
-	"zMoHco4ZYW0ORVkyQ55I8zO22S7sccBU+NBxfAsRa3/3CHQZPXaGSbODXi6yCc9i7eHCqWzF4pAQ3ngi",
-	"LBecV7rRp2Q5Vu0DfGV8gJtchcUZossOQM0NXzJuWN+0y8sKXeeabQgRCMfghdYORfXpUkD7CkKzqWqj",
-	"er0yWJ+7yr2eV6C/9M4mtfZhpC9JKdGaVr52mkMdVPDSZ5uei7bhuZIrowMOwPKFJRyBpnIPm4vqQVjn",
-	"vqP/hbGRLPaSV3nU3k90fkj9r+J5sP0UtSXo7i/wANgfV7vCOJJD/OiV9ALgDNZxA9jdr514W5n1nWF6",
-	"YVoLLvOGlWlUmholno9GmPvYT3QOHlg+ztWQ50mXp+kUMJJ5WUF3SHmJmfEjnkJEemoOrSZvuAPiGPDR",
-	"SEgrc9kUs+iPxmIsGrbTzlieSjWRHZoSFIpRvR5YpJMeazXDZrNphqrZgD8S/mjzgRhqkT4SehFg36F1",
-	"6L1I03SXHOuefEbprZAxZyQiyAhsB4M8HwE6ahgUybGUVufl0OJnjix9SFLMMmNyngxF5ztYoPRAJ/zK",
-	"oSH6A57A6aPSpd4A7fZ2hhricswAYJMhfEJkmJ5ytdl86oZxZCu6MiXJsiPS3kKj+tP1yOglG7V5novh",
-	"yEx3t3l1Nwz4I5EZAdN2BOuyDxvj9hJDsmywXTvAjewq2Uv6QfvJU/i3HhvBy767CvTA/E4k2gZgYVBy",
-	"ojt4Se0DOk58NDInSXAtiugw7Ll6M0P4a6DGmauoK7IOxrqUniiZD1y6kX9UqXX/rOKjsw4J5DE5mrh0",
-	"RZTsjCXUUA7aAUaFwQlwGVVaCLm0BS36QyHzjk6+I4qP5k8pPM2XN5X0pWuiWoMg2b+TAchDs3Hz5rL7",
-	"GAa5ynlKQBO7zb3WylASEMoNe9nab4YB7mNrF1JyYQebYUBbZ9p9en7Y5PaOrqauUJhF7emo1Q/n6XCh",
-	"NyuJOGdpH1eeuOu81NtxYMUaF3AAgMQAu8GtD4R1uTTyTOFWuGWkGYgAwJvOcsWiTOSGJ0UskToXfKHv",
-	"wckkdUGj19db4R+rVeoZrXTaF7szlp6pWhCqBaFaEHrZBaHayXV5Tq71hI0N3Vx4FM7Xz3XgIv2c/QWM",
-	"C5r1MjXESsJc54il1WAHEhlPkaCAn6OVlej12t4zi3N1Ge4zj7FdmP9Mp2oissXmj6vAazwK8TQMxhIY",
-	"x0z2bAUzAdawtrXjUt1wNYuvWXzN4v8l2zpq3+xL75u9OPvIFUfUn2wl4VQ7m4YoniDQGVAibZO9M507",
-	"MaObJ494XhZM2k6okY6CougBUoVUAIpqpA8JthiLGcrTVE20Bw0P8skEkECH/FT4fTAp+jxPHtkCU7u7",
-	"Fa4kaOVtWqUX6kvqqiwTXVxbPw8BRhi0d3abpvUhz04NS8TVtH4gkhQxn0GN2HhU2QZ5pFwriXykkq5g",
-	"reb+7jpuG1ovXLzLEmU8v9quYQsn5g7hZQhnZ7gq7vN1K1Yksc/zz5QCFqzgVrznfRH3RXZ3lTqgKbzK",
-	"RF0EtGY/G7OfI6ATGH4PlKdEOwHi4wIZEx7hTSKJXAyCFoICiDRAJ5dyFUE3xk+SqhgCiMfBMbzEgJfr",
-	"UI5Vw3g84pHUWb0vBAbSWmq8S/YNJ+NsGxi0qZhXcW0JX3cRFgA4J+idi7Bd0OSeBFpoo951kjgVpMbr",
-	"oL1/w6io9NOQPwaFXwft1rUbTx1iKzTUy9E4oCGKF3FfnY1BiBH9BpE4ffuiad2hn3YmSWz0TVBLzZac",
-	"pEKPELIV+L6SSa4A7br9ZKlWDHg+3SyBQKzCnHHNzBx+E0OR9Y1IWfzYuuF+JUGk+G0P4nQg8Aqk/CxR",
-	"WZJPYUHK2EF711D4qw7Ocih4SKMR4aeDS+eN0hzoofb2tjNUOu8Uiba4h6UffUSqqt9LId34uzcN1/AN",
-	"73G5yaveL+XGWih9xeNUxB1IRC+tnDOh6LlptK7N/ljuc/73mZ6vPd3WFoFX60z8OXsF67jMrTwHaVpg",
-	"brtM/gTKhXXFJrDjDu+xvGeHpU7WqoOWaDcgozXDebawRpTh3zP6rkNLA0iD4uNTMcoh8FMitnphuTeC",
-	"FjoHDO1ytRyYShE8XIoJA3VyXpL6cFzmApvqvzrn2SM+p/+uQtmuNZvr2eFxuJerv9bsrGZnNTtbk529",
-	"rHaN2uqwndFbFxxjNb66xLiAn115YmtpPF1FYblNL19MnnhNSpaTkq0oid26WjC+NBRPJxgTDJgrW3Ne",
-	"gvJaRgt7AM7EVa+87BvLp4h5Wwo3WSZc7DVnRFIexwlWNvowM0PNE+HElCF/7D+0xbZKz1xZLYWFui4t",
-	"k7umZi8dNavlotdbLpoltOcgJ+U8T3SedBenb99Gf76rZYdmAFdTDGFnc6VOIXvUDE+LDCIIM0onxT97",
-	"KmMCLA/osgktSn1Ixu7QpV8gkH3G1DjvqqFoHMtZsHjxmHdzH2w5ZOORBZiCgEgYbIMdsJFKZA4FRcG8",
-	"opw9wyJM4rTajMNckHklmunxyTDJcxEfS4JRHCaxBPhHswCYMQL11QDUEoMevM+YkrAaMZ9SMTbzY7cr",
-	"RIw/Aqy/eJw3sM7qB6jyw/TAJGMWbBeKQ4UMtH54cnOPHkHVKFjURyJrsIfoPBhyqPPJNezOLXzLg8yf",
-	"Cg7AmF5/sJumeZ558F0fHd1usDvwtf+4lNhbGAQazhoQNVjUy9QwgoajXCGY5iSJhaQSnOM0ZToXIxzH",
-	"gWSISQmRpcVQIQsYNk+30ScC5y1DsxXm7vTEBJJ34IBBWEgEsX9mEEOViQ7+FGG5PHNmh+bAmAGlopeb",
-	"AwZj+FBkXSHzJKX1j+Q4TSOW9JhUeComXLOh4Hqc2aKmRdSrHTNnhqsNzGVgg6Q/QPzRSnclxJ7MIaHz",
-	"vCiPcOhuJjsR/UQWVjkKaysymPISJHkVaudDweOiwbOQEsxlgz4B+I02HdYdir+QWOBHUDRLIZ3zOArm",
-	"QCytrWN4EoRlxDwXO+YwrVLR1AxUmK3whniLSTUxO4fFDu02LxhYXsZ23nwYKRRAxXMKh3YhooQYlbq0",
-	"5cvbGNEYBkKOh4ZmU1hjaJ/HfGqIe3k0htibD3Ye8cz0ANT+MBejD+zX5o9vYgvmn3dMKxVzOJgj07io",
-	"Wtwq0fQe2pfzgTkaq67yybQ0ZTvDAve7qFfiggtKAD9QvMKwghVX4O3pbdf229PbrvW3py68/O0pgQof",
-	"YQdvTx/YLhZhh7vinz5qeYPd5mlaWf9kv7kHy8ltUL4EQ/nFg5wT3q/ZsALoJDoV0wiqX0shYs2iE/Mn",
-	"ZgIU3VMyALxcntFwrCEj0uI+LprKqZheVLXg+WsHdNfSf8UykY8zOYfuDG9RSWbrP68aOvCO6tu52wR1",
-	"LBmao2vnQX+5sSYyF32RBU8vpJIpEFFLdls7e82j1jUPEKtgdxilTf/85AnsiA3YR4YKj70wuLnWulx2",
-	"RQo1WnbDAJJLzL9bu3tmQAgJDg9azVYYxGPkNZ3R1WbQbjZu7O/6D29eDdp7jeb+XunhzaB9o3HtZuiK",
-	"wdwwa0bFUl2BmBYp52OoaFMoXRAFftXIyiRuYS0Yikc3IhbUummGwVj6490lFwONtNW6bh+YUbYarev7",
-	"7sHNoL3f2L96DUrXqJyn6BKol8ZbGrM2wNOc12hp7P9M4KU7cVt6EZxocwin/myt2by1Apmow6AusZQJ",
-	"j9kERdrRCHSFRKIkgpIQKkEAeM+n51AqCAuELa32TXpJX0E+HBsbDQFDtYDls26qtNAsyYGtdpXUifZV",
-	"ZfZGlIvH+RX4a4cqkr3ZRn0vsmXVovasJlBRzsy9bFS7bx0+uB8atQNrE6FX3nr+d+fw/AFFycYNQNcn",
-	"U0G9UpyALZLGcJBmPpoZxmOku+jJMRX5Og7ax4EejPNYTeRx8DQKZ3/EdTc/FcmD4Lw2XWC9gnwgjiVj",
-	"mS2U4EIN7BgBCWqmXTN/aBVV7ojmGKEKaYQUQ/toCVpX3RrogZqUYOWkxHB6NlHZKZaI8MpA8VQrXAxO",
-	"S0EVdcwpEhnL+alA1Rpz/SXbc12hqFcYHuh7F5l6KsQIISRoRQxDP5ZQAR6k6TgV5jtYCl8X3m1SW2R7",
-	"KWSyAU97uIKu0kTuTyZVEx2yySDpDrDGHvujMc9yKMN0LKMPDr7duf3g/v27t4/uPbh/GMHCt4zijUI/",
-	"ZFtQmsRNFpGVvJEr1RmOu4OowQ706fLTag5mlUZ6CBPyiu0t1UgPaYlx83E+i0/vLdbER4m10OQu/QR2",
-	"Z2G9H7QNz0ivKOXduLZfkvqaG0l9c+SgJPYF8Eub2eU7luYKttmT44DncA2qshaOg/DYUyCOKR3hGMvt",
-	"HQftJ8d+jb1jw+qfPoU9KeY5K21X8k2karXn7Nzq3/E+TyTeafMvsKDimd7RRM7Mgm/P7MxR2PlMnSw2",
-	"835LnczYHsmGaP43okCjhg0dimZsgRosbNUB9Udcn5rWX+aQ+uWaV5KLIelMlIplJe8V0YrtO6XspBiE",
-	"5L2rhZjfDINekuaYATGPlfw0dCWcF/XWMr19pk4gdelqkZJEKbynyWhEiovL4nVVoc0zZX6HYeIXoPYE",
-	"7b3rZl0hi7mL62zTo7eQ2ulcrAM2Cie4Jj9bpRqYNVyYTbBqgcCF2Z/6lOWTpCv8lE+SG2x5LywIRvIn",
-	"idhl+zz5lKABcx2YFqnoQgboBEUgqdACSTkT2Bvyb9vdsczESPC81BDpetyWJYuwObyfRuj7TJ002L1e",
-	"VefWjEeFLLH2lwz9aSSV0BfHMjLNQocdknEjF0xLzRkqK7JMZQ1/YLPztOLqZ+oEBVijJGGGVve0nxnl",
-	"MGRaDQUbjGXsSmyCp8wL4rUaDUpHnGVC5zwjNcYDDLEbwfP5BRExFFQ+lrkdD9c2Cd4OHp0kOkQ9zsqz",
-	"CjBIDsixAqKroUaiEJW5K4eGBBfcfCCNJpoRFWtDqleE5hhDS6JjCS4nIs3wCA4GfiYVG8tYkVNmdm+t",
-	"28kIv+B5gqn72CaoPowlGLyjrlFS48gK5Gb+Lp+YHTgnVhOuG8vGstiCBvt4kKTiWOJn2ViCXO9sxMXx",
-	"gfI6bgViO+jFECvmmPEU4DM62Rj8N9HiKm5EgF90gvMsVG4Fj13GFYHfowflg/fazWazhVzkM3VyVrPU",
-	"99719Xvwsn1LKdfmEhjleJ3EadqHiwK8XbDMVUE9HMWDHk+18Janms9XrPEabbqPz1+kaq4sUVXvbEnI",
-	"QjmoQqRasO+elOVjpdBtPEPIWrDQ656kD1MuVy/HDJSuSO4wNCnBOBOPotfYrXVEEkQkAbtlKmN0Xb3a",
-	"0+AupOu2tkhZ/FSgN7lgvf2rT5fotFee4PVcGuJdMLsLyOE5bwq229xYKVxIr2ZUwNbaxOk8lL2zqJLh",
-	"CbXT5ZLBEQ3FtzF9PZ5hTMdmSuFacuS31Mm9uCrHfP5mXzEHc328ItvDInX1aF7HMYthFFULuwhpl84x",
-	"YZYpKXQkp+EYdcZ8WaBKg7eDZPEzJHap8kJar7CUq1FNvGriVWN1b0vtzE1CcrcBcasmUivETy8BrXFR",
-	"oF0XY+0Hgd6ygDUUYNYX+czbRvZaAmdjzm0p7PP8Y5LgnneAhgJwludosk9bu8VjALS0P+yFwShTZqHN",
-	"T/TwagEpab9v7u6fV3zImlqRC0EA+1Rted5cbQDDGa7pyZSW85zcWsgJdhLZUwsVAHsTxvqeee3cb8Kc",
-	"x/rZP/7ps7/5k69+8GeBZVUd/MgZBTq2mNPd+3fu3X83mA9wxAa+/If/NNtGa66Nhw9u3z08rG7m+Xd/",
-	"8Owv/nq2jd3ZNg4/um3aqBzH//v1f/nJbAN7sw28c3Dv/bt3QNra8q7iLp11V3tqnOFJ2sIn9LqCScHi",
-	"xKo7HgqZoxhr1mn1K4fRgxSRDRdmwRUUw1HKsdRK5dUDFzC9pF99WDU7lXXclrmbfs1BtjvZdiEXOjCL",
-	"pV7Rf1npGLFn+kV5RjBUCAfRcZ8Ez//1T7/6d3/yu//7e1//7I+/+g9//Px//9kTQ4uf/vOvv/fVX/70",
-	"+Xd/8cSQ4qdmOezHRJuLb3764+d/9ds1VB9q6JKr8TmhNmh/8unqyK0tgIsHbGHhY73YMtGZ4KnN6rnI",
-	"5V0F1HxLldTty2qo5I5M13b82o7varDlBaFbk4AulAOuPCFD/KIKbB9YQFYE6RaZYBkkZYm4MI/Z1jBo",
-	"Nh+IJGO5eJwvKrHmUezXsMja61ozbfPjt7gw2hknoeZKLy9Xqm/f5fl8trl668rE51kPK3I3KWJCAkIh",
-	"pAQlGv/tM49FJaZKJGLTuCXqsVxEqrjlEO6CsvJEZeWiURWX3F1Vd7fxVv/zr7/35S//8tl3/+x3/+av",
-	"n/3Znz7/0Z8//1+/u1ZECPV1qfWlajr5L1N6X5ey1tL7VrhAIVFAjwCer0w/1kDjlxj2PoI3XnmjnpnG",
-	"OgY9XJjamLeVMQ8WcaEhD5d4CyOe2dPtoP2ELPNtPhpBXEKgh7pj/mg2W3D2tUYeH/CdVMn+jnsSBplK",
-	"MbUQjOhmUsR0sApfixYGbO1+Xys1ak30XrN6qnMx7PB1ZASzUpds3+Np2vGkBAoOXrDApbgRi8ixolih",
-	"O0QZixDk8pbkatSx8IEggqxYjnB2H8+v3CBux2qCgRlIbdKrhYLCpDfWpejbFchoNdu/8sQe8qVhtY7K",
-	"1gTiJScQtXXl8qwr61/CdUXoj+wBO89a45KJ4SifsgjvWcTG8iQhMAwh8TBhqqWtswlwGKLXE4jGCXgk",
-	"AE2YaIdCIWNbhiSfKIeWoaRLDgTQjZ7KsIi5dQzwJF+7UDkE2V1KmfKtpcsF9qOCGIHo9dQXLxeIh5g5",
-	"OCMkrin+XW758Zq2/0sR/upCny+7CckajlRmrUkXIkNeORXT5aak98wLF2jjeU9MzzLxmMt18OE9BmOt",
-	"habLj1q0i4+phFh+zLcPhcCujeyC2DPdTOS4W5cobFVmEhHuaqItFIQwso9FHxNmkI0FafjviY1LUJh/",
-	"WlaUqXiMuTwrM5v3xPSy47pWdwUhailsYcc2GlbPdgt+e19MYBVW47hmTDXDrRnuRgwXzhDj0lK5i+Cw",
-	"Z0ZfHSEtYjpXIw0QMonsX4TqtiBQyxK7Okbr1YjR2vC0bs5hw9UCSrzr0OVpesK7p6VS8qAkV3Lqd1Tm",
-	"YDsIOCqyTUQWTsmV3466SvaSfsRi0UukQJAqQBrnsTOqhPjUxwMx/wBoWM2SWMg8yach4hMRGicBRuVM",
-	"PB6Jbq6pCsgBy0RXJCNAGRoarVzEBDXlGv+G9vPUBsLWTQkBL9DaQmw7PMsSMxQqYuKhVVEtFDNXAGQl",
-	"eE8YwwgZnm2kSHgGPCpAXf1ImkUAlQEA8qhIh5HlSgU22AFanqzoxuWUlb40U83EZ4ApBS0fWWOVIUW5",
-	"yswS4Oix3ID5OgSys9eECielMc98CWhTc0sbZ5ArTCU+bOEZXHAADiW6d30Xi6NgCwCXdbUJGZnaTQgu",
-	"tdkd1bOfcQda3BtnkMSpx90BfdfL1JBqpMVxJjRmdu7v3oQp4d7pnDbX7Ay2hZUGCNLf79OsNhq9zEUc",
-	"Af6WeGz+ZRNO3QE/BJE5wor/mmqmtK6xkykkVeDZVDKdmm5Vak4yXgACJ9cAJlwFKXXET8Vt6iXYouD8",
-	"Mkn4rStvlfFSnxwHQ91P4uOgzQAc9Wqrtds6DkJ2TMlp+Mudu+/f+4OHd46Dp9XlPk4SybGc0jwM6rpC",
-	"MQ1yzV4Wgk87660jLUQwNhVEL7561+vBCkV3jGbBTz4t45R3RfJIMELOn1qiQteau30qFefC6sOVLHM0",
-	"PkmTblnC84vN6aXiXFGSRGjBSt/h0UHCYEQyoBOuegFwviRjsYjHI1S6u1yyEzCiEx4toFhDkAFa1nEU",
-	"ZHIH7ML5/pK8KIG1SAi8X5reHLGoLCGTfMeWgllcRWiZovd28h2o9AKFRMTjUQrKKVmFF/WYxHpphwQM",
-	"693xRObX9oN5bGioHnIPX281CUna/u1e51nGpzjEqiHhWqpsUX2Va/uz5VVmKc1FoOOS/2hr0zdaJOPV",
-	"U/TxOMblU1hHZW0r889fbNVjJ2NtxF/NsMyob3ArL/+yZGIvb6O8r+jmQ44dhYA9B6F2usulj4PfbJZH",
-	"1mCHypBclN2mbKDSmIrCoUjq14QDdHupJGGgWjfhI2EEJA/bOJole1pQYPkZ5O4WIKlarA/6iurmGUXA",
-	"VYwCY2EJNr/UMijxERUzwp5HfJoqHjuQvkx0k1FidrYac3s7CrsBRV1MQaslrkV0clFbXoWwbatjzeyi",
-	"QpPHSGSG2lXzArOhs1M5y4t3787i2RB40eqTKUaM+AjY9KsWZuvPY51w25rAn6OfpbSYC8NvVyfqDhpi",
-	"kWvkNoFrG6ruN8sUgeu4OrCkrQIutKtDiBcTDTWWDPYSowiTrcblipI1xLKqY2mIC9hV3nrrjhFz7bFt",
-	"vPWWbzAoD6pXQC8XmE3uUQTycgfL4xk9nwZfotYIe244zbG0JhktHomMp9bKoskuY02vZIjyW+85UGh0",
-	"hKkMLSyOFUN1iNAvbUsfHEt/SrQCR8lQmIkjrwV+l41lJ0+GggJrhjYzFwwKUN82J/0TYavhS1y2Dtok",
-	"NH469T6Bkhbw1ZDL6bEc2jqziDWepmwk1CgVyHpPhJCGaXYHIg69CkulPUkIT49m8g5P0nEmNG4jng82",
-	"GSijwEgFRQqpRdbjSaoZT4Hr0/HCQJ82k8raX0LA5BrLPJuaVSzqy1igLlu1yG62Ayo3mh3JFUwnfcnz",
-	"cSYYT/OBGvcHBVpXZtvwzgsoFXAtHOK8S4S2Bikz8+EIbIf4OyLpW6hxuCUR3YrIyB+j1DQ/c6ZxFSYD",
-	"cxJzjcWPu2pocfNz8Ti3hYMxACwh05N/taI4kf2cp6cRlGeaiO6A5xEWKpIsEo+RTHWSeAnk+BlyyWUC",
-	"j+cqLcdUkbhi1LNWWIhD7aarTwpkzy6DIYruugbtoNkxH3YwIwA2pHB4mruHDs+rO80bO80WazXbu00b",
-	"x6Sy+ygXPPv1f/jyH/4cyLA+tc9++ZfPv/jJ8+/+4Nl///2dL3/5t8//y0+e/dkXhhuQVII2edPveDf4",
-	"dI3AL38zLtkPDNcZlraorWJFvHaxxLTC0LgXxGXRJT95QiXCgnbw/C9//uWvfv7lL3/57Ec//fpnP/nd",
-	"F//ud3/8vzz/+x8//9GfP/vRf372V18EbsGMQLcLp8e/JR3yO89AThLMZBNcDts4mv2T/wGPz8z9o4q3",
-	"s1yyjvav3cmG3MB5mlpeWiEYbKihL7JCXqFaVAv9agdU+s4VU5nTsyJLsKLQsOthqZTiQCktNPBStFHq",
-	"KnWbZAZzMY4l1LJNhS67f2YHYcvC+K3dwgJXTKpYoPpHNZGhDArEp0TsDS0ECFeTNzE22jR8LD1xyxMR",
-	"yHcCUT+k7oOblGHdVioSWRbprKxppYziVVsODN1dYKlAAQBkUJL7CIu4KFmYiWEChmZyLvld0cTIyxgZ",
-	"/tKhqJaoTWsjNNZPBAfaCQVZRYlM8sTwKKy1GJk168RKCv87sFG4owgCnBEqzLu6we7j4sKXidQ5yQg7",
-	"LDLEI+8YoSVq0/i1behaM2T7V0O21wxZ6ypMt8msNEn+QFupHBvSUYM9dItA6sGIzzokjyVjR0phrSH8",
-	"0HneCuui5fnQMQ0J/XS7tzAcHiWyIU+wTj42REImHTosBlksuUU7jkJ6wE+kyoY8rdwE3GNX3bDYX1pj",
-	"04K3KbTH8ysJkh9K1bHAyHh+KiSLhvxxx9YdjuzahkVBOqqnGRmJUY3zDrbr3jQL6YvsMQisdo7V+w6N",
-	"lzv2puDWp71k2ubNhYfKKAgPshj3EGmW0RO8Gp+EOUunliq1Kqx4Aaqn+QdpK3iFaEXAuQpfDVmCNYmU",
-	"6altXfdETiAEplgHsjZyc7VxVUF8L6aFvhZsAqRteBlPUokiaVgTqdy3KKiTgoZFjvySl+aQ+mtW2YUa",
-	"5yv1gs1NuJ6tpslsaeriEsEGPfDyLcxJORH9ROriqHjThuqw8zuObG3JUN1auyG4OIEQigkDPTbXMvJw",
-	"xiPPmT+zTGb/Q/RvuY7BhFvqNtFukXkOn+syAcYD400YzpWdMDMT9kmfzzKh3NeiqqlH/FTcJeb+AlUn",
-	"n9qU6/8s0JNQIGmXPwSXmKMCQftaMwz82xy0b9y4sVvSpszPpBZ9/f/9yfNf/uCrH//d13/3N6sqTMUe",
-	"lpSxI1DG2s3m7zVvtJtNas3TBcvkL2jvNeeULxCcii1da1W8z6gNa6UH64w/1t2j1j5Gyrqx4tdSBe2b",
-	"mAvmVmulNZmZ6rY6JZzOV1OZrNIHr788+mCFNAzgeTY2GRI44rpSU60g2kAVM0FXkXxGRURBB+sNkr4C",
-	"wvp5a432vizSGm971SYrTriR2xNpRxlh6JOIO9is0NEtdjJllBYY+nXQPfeus2vnChh1g6ETjbXMk32n",
-	"byLM5IQnOfBgLADplYfhFBYKbma0kkPdfSN0ZSLPElE03SSRoGRXl2rSNl0WWlbSm7d2U9nSkInUTEb5",
-	"ytVkoHBOaOcubOezPmsbsLl5qM5dGc9aa7eo8mjDjiosruYkGebzqW909SoU721o0rwr48vObrGRMFcv",
-	"ORLGFiuqcJS+rIygpuubVrGhKjB4PQr97mICdhYS9idn1Nvzb2KwIWbkpQQirCN31Rkol42kUeKMNvrJ",
-	"ukZmYgS2C1/wTroWGpP5Fwfe3rXMnd4tbLnqNBFgxkb7DfD6yUBkIgLnN73vLq7D1JiCIaGUieVMVmTP",
-	"1RNnW1iWlrUo7PaQpjV3G+emtnCkC+KjikmWYposXINVtSjY60SpVHB5zuGoW/DbO0ouVb8Ok740GtbY",
-	"HJeB4DHBIh6KfOc2bPj8AblDsdLFoSgtzVwKQB3VtDFDTPqS9qYIuMeTvk5lmwWhqQd461wRNrjVVJct",
-	"E5DaxVMdslwpG1Jv1JQkE9raCuU4Tefv5LsiLy7k+WOsEJoKWi2qKl8Xg/RTsW+UUrG9IkHtT8z6PHgk",
-	"skeJmASwWkdcnwZhkCYa/gmElgBWYFFLWCkZ3JuO6nVs6cdtqkThyp2Ztw2bVleHsjeFT0GD9PyupUKv",
-	"m12bxWmWE3ECMZzEQlxicYMdFpUPDWkkQz92b9PQzF6Y69UF0zh6otyBZGlyiqHq3i0EH+lQi/SR0I0C",
-	"TILCwrShE4lssI8zJfvMQiVpjNBCrgppMl7YNl50F7MXK3KgHhVDLwWdQa4mLoN1AmRqAo5gcBkmuQs4",
-	"JtYOCvob0TfzfPRAptMoZNEhH4rDJBe/f5hnSTeP3mwwc+/Y0fuHIeTlZexEDBLDptkoU4+nYBs5evjR",
-	"4dHdO50PHz749r27h+Qc0XyqWfTtnXdUNuFZLOKdDzOVqzYb5PlIR9bFbO5ozKJO55tK57j1HdoO8NiZ",
-	"bqND0R1nIppB0iq+Ln/mci4xZI0iAm0tXSxIhj5sXdpql+5K6zsca6iIKVyCla2qVayiPTJ2sc1wNZ+y",
-	"RMKod94ReXewY9YUg9ceZEk/kVHZR2UxwfZYZFNhu5nSuqPNd16uuzvS0e0HDw87Dx7ee/fe/cMI97un",
-	"MtP7KFP9jNuMeNh7KRI4TShAoNPzgOgNeWD7qpyoi0tAK2klTbArof8pwuvZoJ86SZwKF5lZJNzaTQgX",
-	"fDbkjzuQ5RpZv2aXa0qTmAyENBOyEQ2QPEuoWmYtYdFsqIG9Uw12gC9DdCClb7SaTSdT3gKT3hBc+FaS",
-	"Vmls1txM9mMbc4trZQ4wmXJEvGN+xGSO6ABcsm2IYMQAlR2dZ4IPYTNsCqXqsf1mqwjatOHFb3OddMtc",
-	"XCszV9iz4uIO1IRJxSaJjNWEIkfcTBeGOvrMfUNoFw/lrauyTHRzNlCZFuyE57khhzrnCIvi8VlMwV+f",
-	"k14u/m8tnhS6Y0g+ZiJ4QNXW0DSOSmzU00lXUDhq6+Brnax8iCLPqiKeTUUufoPMOTiBJyqedgAmIGjv",
-	"N29ee1oymAzN6MzSLvb0eBYTwtZIBdeiwajwLHtj903gOFhHlr2x96a5B3kqilgn+xuFxgzUOI2xpnTE",
-	"RuPci7U44d1TlshcYdwclLYPWTy2kT3Rw7tHD/+wc+fu+wd/2Png3v2PjozIZHgKlqiGtzpkWolsZkL0",
-	"wcG3O/jl7Qcf3T+KyO+DziBInB6PSER8CG4cQNeh8BRzswc8G6ZC67YTOHabTZh2FcQGZlzAOnWSmNI0",
-	"qDHgm+Ix7+bg4eG5Xc+Pie0n+fz75m94Db9wQK/g0SI5w+5HEUeEX2RcEmxsAtYhszXeiidFBA3I0RhT",
-	"ZyUDw7CGI5SypbKOtL7KKThIJwVMB20ybRTOHtY/ml2kMuIJDnPCNXnkuuoRJFNMRe6EUVgKJwlYKFkc",
-	"NUWYUrIJtQ1RYeYH/+iZ2aVcuyWHLIpkKNJECj+UCMrXaRQp7EbQUIoe3SZIiFYaiDReAk8L90CqvGPe",
-	"ixxcSuEL4izOEjNyu8YLm8IXGonu4BeVeRvoRiZWurkD0EZZPPGo01HhG3W7hjlE5jo4tUpjvNNZZRhE",
-	"lqmsUzDtr/6vXz77/i8MD/TIhDNFOueiFwGD/zKyRmu32eo0W99891u7f7D/cfMPb/x31/7Ve3sfXL1/",
-	"/cObD1tHAQpJ0N4qE7oFZGIKkXfZJlP5zQ+/+tWPvv75nz7/tz+fmxBhEmw9HyvkLJ3Rhntx1i7sbjjq",
-	"lQUyPMXrC7mrgpLVeIC1pLZZfI7vzwLqnSOpLWPHLDDJCTnruXKC2M6JBYVfII7x7sDyQ8PzDEtTE2nH",
-	"EtrweWVjqb38wwaLjE4Hxm3PFY3c7MMHhwWuQTGeiE0MASDABVDMRWyjW2gckKeJyRyIBjbHsDlCzcPA",
-	"0NfFDl1iLWZPKFlEchuuNKWZJBnOpbGExW0X5JJPVJl6PpDz1BPRLRIIRgKbIcQN+TSVJgKeuQX01UqE",
-	"QbvV3N/dmo6Gq3W0d/6s5w+Cp5+uTcbfNif7sg0WhKyGVQqLMNPiTayC4FkLNt4LbHS/edNrNBM9o15Y",
-	"3ornhFIfSyJh2XJxBIjEo5EvWxZx7loZLYQkLaujAHTnRhsZulFuCwVU2ucV0yR7GApAamht3fiXwTPB",
-	"Dj8eGWraajabGK65Fvs8y9hxY+/GjWvNG3P2Dlse7mzQCzRdeBlIFMnhadioQTvMynic8ZN0arP1iHJF",
-	"yCDRQChzr3RLYSsYa9GxWftR6H2KMauYEGeDPwBDc7gjpKE4MXsDuPrvt3b39q9eOx43m7vXJB+K38es",
-	"9OjN0AXgYPYPVmp1+BtGze0D1GhOoAINdk/OdMmi38P8GaZHvCtCFv3X3/42PPno6J2dG7NdGLljopj4",
-	"ozFPwc1E3jpI+XStAkYm4hecpFyeQvKioWnDROtE9hvsw5R3xQAALSExkDNgt2C2MS+KxyNOCBM7zoDi",
-	"Fg/tKBTNwuiplYmgBojVv5OCyZM5A7cFA5c7WM0WETc8K4goWa6s+8fibpRasXEFi7/3MpPM57dK5wvi",
-	"lX1LBqGNmnlFz37x91//9n94/qO/jrw+/5s4m3aysfx9w1mhW0xRSrTNPLjlY8qOMhEn3VxD9pUT+UYj",
-	"Ia2sR2yhytZwKGR8ONweFyKsvo2F1QjS+XDAZ41zQcQTrUqViX0mvGnjAkE2eOpJKevbHr/24jOZ6NKh",
-	"9GVLLFhDz9tBa+9Gswn/aQKlHaU8keUeD+AmhzMUx29ztgTzs9/+P7/74t88+8XfP/vuf/7nX3/v65/9",
-	"4tn3/+L5v/357/7jnz37/v9mNnfxIMJAq3HWnalkWZRsLo/tw4Ks2NRDr/ptxQCX0bf1Bwb+o04xNKzY",
-	"tIaT6OIC1PEEZVNmzmgpF62qWrdhYK0wIKQadMPdvh+EQS+RPPVqbP/TFz/46m9++eU//o/P/vRvn33/",
-	"H/7pix/OV93G5XVVt4vFdXWWrpqZEX5d0A5+78a18kpnapx7aJuiP0TkgVbokFRB9uayk/PTUqlwAP92",
-	"hZmuB2EwEUl/kAftXXMbXfaWL+Fi9SZDtYJ2AJQA6PQCF+DTMABnQnzWss6u3eorVTnKNTSIymGveSyX",
-	"C924AjZbNvO5CHFFe/bqZLRacDecHVOTuMdVnYROqQarpiFY2XslA5e1vlyshcsMh+xbx7LSwGXHMW/h",
-	"sr8sM3EdsF5iNHca4wTi1751+OA+MyIHtYXRb2wyUCkEiHQHITsRXT52YVrcyMOGYtqZd3maGlmOgpVA",
-	"3ViopiRoJyQNhXto80WCG+ktIcT6jIwYmnGpORTqcSBntvSBZqnSRrIAMBfXBgny2A+BznHJIk/I23lP",
-	"TCPE+jPz9BQnyhX0ukVhL3POWG+Tj6UP2gfQKji2JbIp2CReMHDZrJnxaKJASNOhLYulZIxwgCxBGlEh",
-	"CtoFJzvWBctw4Tn0Aezy+o2bYJms6OPTNbncy2lHrJYbzlysbYUGZ3bc3fVsjEB3cIjwTydaufNUyBoW",
-	"fqSsEQPJJGT5OOGQA4rnn6yXluImBTcr2rSUj9qGNxrnamr0DsJ6hkbbZy3h1BJOIeF4pkhHYNeTdTa1",
-	"R5q7fuUJ3f2lqZkUzLEeCzMfbZ6WeUbe9AZKkq+sUhTpCrUF47FY+vusnc627Uej4hOwT3ag7NnCPq/e",
-	"aFz9V86LBiFM9nM6HJTtbhTQUrbsMu5aKlhMYFaJ7HcWuPBQV1s6a4ueVPlSy72kwRwVPPv+D3/3xR8/",
-	"/+4Pnv3FXwcUB9OB7QDuM6uv50tb1UlfOmyVCgvLdp7NMMgNb3f5hyrnqQ3qQ8ChZQWf7RgnPMmLr8ym",
-	"bsdyzFW6I3KepGfxHIgFqHOOLznnGM0aYB4fqAlLjbaVYFlDsHyuQc0rs4vniPUVhMdY4k0ihBLOPrx7",
-	"/869+++ST4nCCCFpA+MsMa1mhfDBkZBxIvsVBe6xs5pJnAOTuFzCjx2UiLl9hKTb/rUKwSaSvCJ53j8P",
-	"8nw2Ld6e7q5CcUMm1YTdPrh/++7779+983rF671uVXWBWJUiuAvHKPi8tzQ1zlBq8dj5yCrTxb3KfZB6",
-	"6aBXrQc2HgubrUjODNCO0SyX258oJgcT8AgH1vAigKxFSKq+KsAubXQB4YmC+9ghYQH5V4Ca64Wmf8PV",
-	"IwK/+i2XLYivemUdwKY04JmIbQ+G8VD+MAJJaXZiTiTYnFyzrmwSffUNdOCbKQrgVdCDm3wRlkSzNho/",
-	"1UqyyfeUTCkoG9j21Bc5iyhDAOBl0elTwdvu4va9dMyND4yY0N4L8V+dRHeGKisK1K3AkmZYT6I78dj5",
-	"xmacb2R6IUfWvMdtcydb6H9io7z9b6g6ItRJsJ+1wmAymAI+aKc3NlL2jLOuuO/3cj+5hI7WLbZXvg7B",
-	"OXrOVka+xKN1FoMBAiJrNKFL5hO0O0BXuCPGCRZEAaH5QgR7MG5S6EWlZH9UyhRCqGL6GpLzNVZnQax3",
-	"XdR9Cx1egQWV5polPdBTRCaYFJO2VRZs5Zs0hTYoFQujvxhSanOLjqXL0SduBJn4KubTb2hiCw12Lycu",
-	"ZqGKQhdt5e6frgh4mkmSwulOMONqNBLSYTdTmWw9UBMNaBW0hrEX4kQM4o0IwVmjNxtFchc/wZx3zAYD",
-	"zAAa2HyG3bG81yPn2FieSjWRjjnxucht9gaARaN7LhrLbip4hono3E+qozy5N0MCboTyRGZVDZtK8gIc",
-	"nqK7jmWBQlD2j+03b4aUMYdBVzQDXEsk47rtQfqDZgfZa1G7JHVYtVFl7MOHD27fPTy8d//dApe+AdRO",
-	"zH9HuYDem1T31r3pyhKDuOMEDufwhCpXsdcAsirzuT0oDitnwDUk1pfeH0uAuDR32naJSwrZEiV8sC6E",
-	"cc2UgCpLYGYzhzwWAEEyj72ZK4f/mUidC+6PxNyiOOMTSeMofenlDaoMurHlSVVmjmbKuyK+RYeF5yIr",
-	"zpc5W7YWOx/a+d1yFaNIyplwyCSkZv0twVrm3tZpi+ka8ynFOIIZQ2TsVIzy6jw/uGXbS0YbYh1YmOWg",
-	"dKhgHdVErhM6DvPw3HpPXz9jRKs2RiwxRjQv1Bjh1v4yjRFEv+tkw9o7uSFoLKBFFWUonOJOweAq8wxe",
-	"52oxsSLfUpOJkwtR7LOQQZDVz829ZFebTed6t/Xu20XVJxgMYguFDLxyOiRjOAlNLhAIsgQxLKGATQaB",
-	"sAqjz9zTIzuFl8dk8MmTYKk9gEpLZKIrjPxV5DUiVdwsG7C6xz3okbQKoNu2d/KOViQslnjRTJN72OSa",
-	"47DOuoo0vGIx8JYvS6A0W7UNVaeTcqYVwFUdyms334upgwwmRFtux1dDwYhJoc0ASTZXHHlL+4BeSApd",
-	"0WvzsSZVtshrs3QxBN3HwqpdYyOe5Qkif7+BtfPpb4z6jPk0ZGOZCq1ZNEh0rrJpw73TmSRxPogK7Kjc",
-	"qD8a9TmH9PfmxZTaR5UlNfuRwPSM0iIIdq78qkNSZZGVm41yTxZf+yhXEZM8y9QEjQuJhrWkcSgMsy3n",
-	"lxlOQgjLhggL3WaRL/pGt1gEcaadJI5u+eHALf8vodke9LJPUIEnzkB9y2KtdKQyrZEOPS231rzlYJYR",
-	"AcUWH+55gJ2Ie1cAppWb2G2wgzSluGGElkyFWXZzjrxKFmAiMusCu4poSqUph/6IQ2/EXs2Q0tQRw6gV",
-	"+kcE8DCdOkqYuTDyRHgw1pVrOAvBCcUUwfqEmcwoJ+QDMZzn2u87wLczkK7Bt4ADBIkoKUyB51C13wxh",
-	"jWr9H5r1fydJcwCsXTJUV7PDrp4ZNqpDC8Ztf1wxIhJff7p0EGTowXzHoiaKyggYytw4WNVoTjeMFg3T",
-	"uQlWHenBaGSkq6UDLdbInuGle2xfKo1ByPEQindZ21cQBmNZ/PVpOAOvZxiD+WjnEQd8QeAMZlB3vBbM",
-	"3x/5rSyfiE3to7vfYLfJKQZ2MM/phlZj/Eam5DyEypXNvRIml5KiARYEEjMt9GLVungQjavXYjlra7Cy",
-	"HhoEIlsur9gwTDzE+uIQkcyMGIzztRaiBns3eYTl+fKxjtieBegybBwIECJPeQtSnvMH77WbKFVWTZuM",
-	"Ff6Uh/zx+0L28wGUTAuDYSLd3+EczOIqO3pCOQVVA7CMZ+VVh1jmZbfCCDQ2NNWrUwBmjwiYNhH34YIh",
-	"gZlkad7rsknbcmWWfEDlSpWhTbTBDlAY6CWEVjd0aMCp6p4WQkpRFmHIY7SbO78JZZrwnMVJrwfZoZmt",
-	"Nuy3YjSpE66F6WJIOdcSsmTkOBdhIXPNFInMADSO8lRcivmhItdJcbSTmL3/3uEHhyxO0Cw95KeibWfk",
-	"8o6S2LrbKU5ejXOd0Kygs8aiW+kJQqUt6alsCFpSzHOxA3bB9c6m3SaXjU5bdQsoTFkCO2NwudpoaGew",
-	"S8Pk3zfCZrDCy7dBhLzYmjKG3ZtBLVP9nHxvThJIKLXWd7laH6x6yKSYXIRidwUsHkviOMEwRVcMEOyj",
-	"d++WcwmxHRudic5VqindhwuVMdCxPPmZs6HIByq2uTbdgaCq1ZnoibwLygDqAZR/iNAOE55YbAvwOzmC",
-	"ZF1gLqAI9aIShonLV0QTnBFBzORcIj6qK22LzTmb9FfIKDrnU3SfxkUx6SSzoKNjqaFoN/uIHLR2UCjR",
-	"7Bve4fykJeRL+8rN0FMzzDzJcYpA/yITFSGwZiqgQtxXk60wwWgpywl7H3OXKbLXdPV7zMrhw6sekM1Z",
-	"UItwGIL2VSOKmM6C9l5zjTw4mOml5sCB5bKwFW7iSdvAmniGN2uTaKHtLIW08GfUL0EDqqVapYRlCGZJ",
-	"ugNb1RKkpVvMLOwUzSdSOT++RxNrD1LtQdok0Bao+yzSlj18WyNuufSa/atPq1krscSFttP3DRHQNEKy",
-	"QxaDtCDLbcP66TFw/7KRN0SEpHhskRm1YTwA/V3CoZYK7VLHcgaDSVMAhh+RiyVMLAw3OLAQBKCIWU4c",
-	"L8Uy9mC2tPjVcJkBctqxxGOpxiQC8BIMVJK7MvPH8q23Pkb203jrrQqej4ycitlKohzEqAE/ndgxqkEQ",
-	"yGNjUkBrSzQzI6SuHiyQHkzfFqOTHoWWUSspNEtkNx1D4IzRn7AETw5GRhqhFSmAedPq3re7CKgHkvWV",
-	"C6HB1UBZCBDi0NSLWhesX2q2FQFQx6mw4g3aS0legZeKiDZQSM2uo0YpZFdA3FWrtM9OzEBJTecs0gB9",
-	"+gaF40AQ3S2/MIsCTdOptaaZN4/lbqlZh0sOAPPw4tBIVzoHS7+N9YEj7xYr5tNjuVc9vB5Kv/ZywKv7",
-	"+GqPaxi4DQk8lgck2NlB4xGCEEGPrxTKMsYEZqLPsxhcDtbMgeirFmNirEkPcucXgd2o9KDZeH3Lgsfl",
-	"qMFTihP+CEF7cNlLRRDTmLbW1lfKYmsLR4AMKxyiIZxOG4TQ27B6PC+5qn7VuzpQ8dALugKzelFSmR3i",
-	"9xRY6U52aRZwsDBDa8gT6SpP2wqPnPWSXj6wK2Vm6aw2iXTzxmNL1wdqEA3GMs5EDOs/Uioly9pEZad0",
-	"Y2/z7oCIA+CEGlXExkiCjRQQQm3sIdRuMrqF6d1qFhhQiiTjjcg0KHZuK5lnKm0zqXYAliN6E++rtsuB",
-	"KLLmOFeAqXiKVFSkQ3g6jXpsLmusPO2DJmRVhHlVwMzxQLogTwe5D3S2n+gcCC3XjAN/IGR8i1jifGI9",
-	"kFbgPIS2gMOxNFrIInB9qfJOz4graJVqNUPDO/lopNEf5vVe1C5jPDVK5jT0qlLN5fIdS2RyDQp0pAjb",
-	"hYUA7Fp65xeUqyTXIu2F29YJKFSmtaMkyIy/ghnH9LGy0cfwvgsLvagVmBeqwNTZeC+xknBJmsH4xJy2",
-	"E7FTIBktUA0OiCmjb93lpTnIKRTBba0Ojn4j/11yRRtmZ91vlV7nB7JbESRW6deh8uwYervqnftYZfHV",
-	"JtrHl7Y64zByNvdE5tf2C3t7InPRF9niBil+LOuY1VjHDfWRFtm9O4sbhnjlNR3qAMG1ukP9pfMQmNOx",
-	"jofAnfACSqauEr2V9X9+RcuugFvWWwyKKfnp0EPZg5/GmQhtROqs82CDmvOLiuceWOqDdd2LdJqRUc3p",
-	"kjN18pno5iGLLAQtEJOI4lzx4hYVsrSrk0HFbEmjJ5WNMqjQ62eLtvr4eB7+lRc/JQVZ16NYxGO8GSCL",
-	"HrgxG1FUFlE8wM3pb4sFTcYJrOQWGp0Ht8E2YRHP0bThtT0hdEAr2NtBWl1SU0tF/JuSHZu6ZZqlPsF9",
-	"60nGFGSEpVZdb/kk6QrbkldEGa1JKqPU03ngwGq+cJmggSdKnZL1zHkUfG7Rbu3uhTNcqR101TjTomM/",
-	"LvJfQCVsea0FX/3wR1/++jdf/+wfEUgahUqolHul+HyOnbSD/d2ggHcmCXY4SiE/uHSug3bw9oMH7927",
-	"/27n9oP779x7+ME6qLZmBy4Z6m+D5V0pIci7Zy5bBQtu4SAo/6dcgotAq+AyeCk1NgEoQUDC4nIEbXh5",
-	"yZ75HBwzd0BKm0/b2TAXZ7MTsZVKg4dkZRhAHyW+RgGsvSRFns3H4jYgVcyKG8BpNxIZPl2u+lwxFzHR",
-	"edLVC5H/zOk+LF67AIpX4Jnaco+7Xl3BVuu6+6uTAWL+zeuNq2dfagJuM0S0+fTT7a/4bRAOzjRdoAhh",
-	"c47sIAFyuZbDNzcRmGWtEMRB2i6t8VaSNd6Wkb0xUBQdTMs7K9yUg9HIBm9f3GUhXkwJIdfDgBycHSkm",
-	"9mlrt3iMmbL0w14p55YeXi2ul/2+ubu/JTyuW4Oz7ktheHYR9XBxMNq6vjDbXRhc05PpPFYJOs/4aLRC",
-	"jcjROgW7H1KqJMapVVR0xOC0pC9VJgoADYSMnteDDkajupZwXUv41a8l7A5yXU64js96NcsJb8IuVovC",
-	"qohwXhbdnNj6gH0RQzHCAkEokTqHcgGsGDPmxVbylsv2P18ICmA1BSRh7pPNYGcuwm2MQNqE2rJlAQa7",
-	"d2u5km2ZyCSzlU1qt/Ar5RbGvD64+JtRp4HgaT5YqMJ9E3/eig2vtQtmwqI7RkikTz4tTX8guqcFYSPF",
-	"zZZX8qZPc6qc+mh8kiZdmjxEBy2c+0P49fKmvun5WG25XJaeK0clIT52mPQzXgZkX239yl0/CU64TroH",
-	"Y3OYPvnUcIETwTORvSem9oEWgCwDf5qhYuheRUL5ESZEm5+DMBhnadAOriDFxCHOfvCOyhgiWDlwW1nU",
-	"02rbuIXCBWUm31NpqiYMzB3WnY7mj/mUPtMBRJthPiQmG3sdjFSaYswoRui4QBwfLscFLc8ma1d0CDZy",
-	"exx1ObLVsvsVGD3CmukGM3Qx6Y+zAqLBT3uHpf6GZjyOM3OncGlEbDRlI3iMAAO4NGagLhXjFo9zCpEc",
-	"ecWCG+ywQBYiT2epxjLA62XQsvDwDCorJIdmWEnc8HNp8Re9YCUB/BOhbktVlSA8ymV9f0OTvxhOgXah",
-	"uiQuUEDsbK1Y61QF76+fAV96rWpkh0lfmr2EoFzOJuIECDmBbJgf1dg/nHR9qqc4U04Z0PuKMtAUBT8t",
-	"7EqYWkt7+YjLRA+ACFBnxdmr6O8jbQkIyg6ZSoW2VbZx9SKEmoA01yKyl0A4CyukO75TD4+BYq+TjHXH",
-	"WWYmRRuE8xnyRObc1t5TMuddMDAfS+bC1TG1/8i0SxGuOBAzZzwHNtO/GMCJAGxHQK7BiHUEh8SyhDgd",
-	"jOH2rrRLQedpWkLlQM+2uWdFD+aMW4RvBDzVABxrqEci+/C2jUDmGVQCB4OL+QTHYjiWv7Ql9B1YMYt2",
-	"MpG6XaQHhuVlR0wvNEiGxRrCvAigFtYOAFi0ELi0M0HfLhJfAyI5bs4sHFBpWRD/fH4mRSB/aaMjMDfT",
-	"S+HMfBHxVabT4sTBN367XS4tXI49ExByS2ccXlpIMSSH+uiuTitSSY1E3C6zIUS5dkjpEOlt0fMLwFEL",
-	"tI2lFrunqep74RyNWXiIZCEdO4V8ftVzIBwh0+PuwJyjSA81wMpEYsiTNPIaHXApRVrVJhhFMziwhkL0",
-	"ZaKR6IPEkPAUItSTxwQWUa6G7cZMbVS0f2BYJoWbIxIp75JDqJKRFimmScawsD1GMEIjJzzl6PgrcaKq",
-	"jh/iudR8OlMkwPaIT53XxAf/8ML2oJWK5j+w3yG0lAslQjyysGAIhpbAgbFgu0S1DCGSzO2M67Hsoqk+",
-	"BMSkcdQjoUapMO3iucQW/d3Bu121RpCbQzkVuRfSnph1B+qVCgfyB0Qp44m2XEUZFjK070CFA5V6HAR/",
-	"qGJ7Ng3A1TTEbAmzJ6nwRwGR9TgUujKOLfHULbbP4zJAlwC6kejcvPrIIRf65wZHsEDQSxV3h434nB6P",
-	"zJC0yrxmSE5++unT/z8AAP//",
+	"7L3bjyNJuh/2r4SpA2z3bBabVX3Z6aqHVU1fdnqnp7u3qnr67JluMYPMIBlbyYjcjMhic0YtHBkyINjy",
+	"RYAeDMEGLMMQDgwBerThm/4XXfbIT/4XjPi+iMjIZCaZZNWw+hzNPEwXycy4x3f/ft+PvbGcZ1IwoVXv",
+	"+MdeRnM6Z5rl8Ok0Zbl+kZg/uegd9zKqZ72oJ+ic9Y571Pw65Ekv6uXsjwXPWdI71nnBop4az9icmvcm",
+	"Mp9T3TvucaEfPehFvTkXfF7Me8eHUU8vM4Y/sSnLe58+Rb3TLMMOE6bGOc80l6bnixkjopiPWE7khOgZ",
+	"I4qJhOUR/k3njHBBaJoSrhUZp5TPFaEiITnLZK5VL+qxj3SepaY/NVdDmmXDweCwF+HM/liwfBlMLcs2",
+	"TezPcjbpHff+zr1yAe/hr+oeTsJM5wnVbCrz5Stot3EZx/aRnXtzfWCHMyoES9f1h0/s3N0riR2ZNX7J",
+	"51w379acfjT7HO4aVZeVjTgcNK9+Cq2G40nYhBapxldsy+bDYON5eiLnGRXLV7JtNfD3oZDXXhBZCJ2v",
+	"6wl+v4meilzJvHnZY8E+6uEYnojdXclydsVloUhGp6zlyOMrlVWf048vmZjqWe/48KFda/+FX22lcy6m",
+	"MLBWUnHDROJFwuaZ1EyMl9+w5epCnJKFzBMynknFBBktYRHGNE1ZTiYyJ3rGFZGCETMkpnSfnBpCwahm",
+	"ifuOaFnSFjMbICewaGTB9az8cSSTZQTfcUGOHpCZLHIVkUQyRYQ0307JXOasT15okjNd5ELB2xOeK02o",
+	"UAtDyHyjM0YTlpM4mOXBGctSumRJ3CcXrt9LZkdCTS8sh4GQKdOKPDg66pPnMjdEMGcBjYTzwHMy4SxN",
+	"kEKaH802wYexFJoJbQ8OPJgy0wb2a7rEDgaPyWJmfisn4haOK0OLs1xOc6ZUn7wWfoSwjjK3y2hehY3i",
+	"yj9xyZZ98izPZW4XBgfp/pYTkuRLkhcCZyakJpcs0313qnHxypMXLqI5Ky3n+2j1eGdUa5abNv/e9//Z",
+	"wT/48MWf9ZrO/G/lqPXY/0GObpo/vuRKb0V1uWZz1dua0B5tS2jfzKRgz3mqWQNlei3SJd66zDxmhxeR",
+	"mVywK5YTDqdmkXOtmWgZLLw5xDd7XSkmjOoVvmNGecbGjF+xvJVK5/aBTWR62307k4Vm7b2aX2+8yyJd",
+	"02OR3niH5yCStXaJEtt1+F8pV11Qddl67YygcR3xzTZu+nmrWC7aZanC/bxrV75909k72nStz9lYikQZ",
+	"frSg5qJMiJAgTAHdvKI8paOUhYLV/RbByrzf+erAaD6ZceVMZVIoBjrBEykmKR/DQC23MH/SLEv5mJox",
+	"3/uDMgP/sRyPeTJhveMHg8dRjxnibr7LGYUHYb/6QurhjKVJ71PUmzOljKRiaJqZY5YRAXTCPABsw7wS",
+	"ESUN5RhTYdgASvqEAy+wvMicguPe4PDr3/z26LsH7wa///J3j/7im/vfPnz1qzePzw4vTGfdVgNYEi7H",
+	"KtUdF3luuKbSVDPP+I06IhcwXDsc091TKdgua4ccyi+MKsZjplT3CZh+z+xGts3DcfAFVWRM85yzhMgC",
+	"hv1c5iOeJEzstu/3m/adFnrWn/iGaxvPFCPjnCVMaE7Tkt3DqrLE3IdEAlPZ+4Z3HxnBZTUTJrGTNse5",
+	"VGqouGYxmTMK0iDVhJIFG4GIbvi2E4jMY0bZ1eFBInqWy2I6I5SMcrlQLO+T82I8c7/jmHL2BzY2Ii2K",
+	"fUsyp0ti1L8pw6MaOU15tCS/eXZBuBinRcKSPomfvD47H74+e/GbF6/OY5Jy06YZgJujGZbqm+V8IYyY",
+	"RNNdDgZoFasHg7smK0fCdUQUyw0xgPeOyR8LqVm4OEOekMWMCbKUxW1RhVNBeNNwT2CgcTmQmHA4RxPO",
+	"cIGZ0Ln5mwtr5jAv/0KRVE5xta9oypOdbuHRUbDYqAH0jr+3f65KWOXKc0vPKtIbHtoxFWTESMKNdpX0",
+	"Pn2Iym10553bMVd28xR1EGLbhif2T7lBZeLKXNHEcNGIjArttaOckUUuxfSExLBuffwhBn1JEUbHMzOO",
+	"b2lqRCW22640XwG3dnPfdp08eloAc7BMcATUJjk2fHFeKPgClpb89vz1q8joXpSYRUqZZkYXnt/emvtt",
+	"L8eGp6wyPtPpK6mfy0LsuL4P1socE2i4vrg5wxESZagqPLz3dbK9gUlibNRkL1iwjxyFiQspX9J8upNA",
+	"8eDw/rqDp6UcptD2+oPHjWQqCTx6TFSW8iqnAnMLAzsCbLGayVwzAXZazT5qdXsHEMYMdEyQQ/It/woG",
+	"+KX5C8xElIyoHs+icA7AmuFgrrQwGJg37bZ8S8VyNyL9uFVUMlsyp2I5nFCeFjlTta2RkpififmZJYRq",
+	"zeaZVmSSyzlq3zRJcqbUMdH5ktAp5YKkVLN8z3vgBgrEtSJKjemcrY7X7EBgIKvLU7AuxXgWR6X8AwYs",
+	"roi175JCsfdCu45zpmSRj5nqk/iM6Xx5cDrRLI/JlF9ZPqyqalf/vXgvnst8dczgglCMGI0adJV0eWwe",
+	"PiDfAXE7ffOCXLKlsirMlGk7NzBp9ckrxkHQS2RlJYC7LgwhKhRLVtfEGRzNWFNqhHbGLk/gkfeCEGbG",
+	"jtZBM1tNc116TkAeQVaA0qCzE1OlFjJP+mb0p6Zjy+WzXF4ZOVIr/0yHEc2lwB0TZEZVeR7BKqWIXAiz",
+	"utA24ToiVJuRp8y8a+QMSuZcFJr1yTtYdN8AzMs0IRqPCwglhWJ2Y4osAhuikvBDtZW5PRy56RrZOgrj",
+	"OXiUbCs5gyUxxAO3DY7Fyun1BDphGRMJkcIIorC7ZlFgPYF2q/570HfeCnOxZc5/2FV4OGylFt4gUSES",
+	"T2p6y5wrxcWUuJN9DI41QnGw3i7sdh0lCOEO9S2o2hvGb1fVW0V2UkoaGWMRtLrCEs2d4mMQGszpkjnN",
+	"ebokwTshzQUemN7C6m0eZgScz64JGbExNVcgtLLQMVLhhGo6ooqdlO4Fx/ONnrmQ+SUyF9wSVWRGE2PJ",
+	"tyzhdDeB5eE6gaUouxjOTR9DMFGubNUT7PbgYpkxLyPXBwDnfF6kmmc01/cMvz8wE7ZygZEE9r97cTj0",
+	"2InQcX3ssRel44YZxIYkWZ+QzFgO7xFNLw3zgomBLdIOCKIAwNJ0zrTmYgrf0CTh5jWavslNG5oz1Tue",
+	"0FSxqJcFX/3YU0wpLsWQJykbIjlXqzbOb/EHIMmy0MCz8ChRw5fJYsbHhpPZ1oC79aIGA7XzWDw8evio",
+	"4rR4uGqxjvzg5vTjELx2qyP72ny9ZhQQdiCM/qXY2hF9+atHm50o9is5+gMbg4APERgQmFFZVTq+FHKR",
+	"smTKkiHVFWN9QjU70ByM0qJILRlEo3TNfRVVGxqBxLr5HRf30eQiWF1kF2/QpenAG9/l8YSl/IrldlHQ",
+	"07XJhWAG/xTfW/bKJad5TuEzE4lfivpRWBhCCA8ck9iIh3ALYnIH/VfyiuV3IxKDbwUlqyR2nxOuzFyS",
+	"2FxO+xUzWm4SnxAzU+tP5ZpMuJHtO+yeeXDt/q+8cclRi964RN9w1IpTdoV7t/GNl/Dkp6gnRbocyoUY",
+	"BjtfXcl3VijKmDRcxtqQtEyNyASeQrRugtseG0GpDC2QLIflpiNZaKB1oJPFfyxYYRY10zNcZKsmDXOq",
+	"GcRC0DR17RmdIuxKimC9RlKmjIKElrM5zS87nUajVKRX17yQzi/X7W6VLrUuAwQtwI9vZUtQcvfHmozY",
+	"lIKEPpNpEtK2tSdMaaqLbtfwHB81LxVI8RqGZXe9HJbb+WOrvgiWRoSSTEr4F5ekcWTFfE7zxnARxQxj",
+	"HTPi1RcxLWipGDn/TUOrepYzBStU2XNZoE+uZVOskfVT1LuiacFaJr6giswZVUXOrEm7uhTmd9C00IgV",
+	"NfRf6+9T6Kj8vhLC5x3CQCPczS/3JqrGSpVhZKFf162xm1e4Pv5sVE5iQMWqVyggxdEKw1vlXP6qNhCg",
+	"Cqf40MZmT8sW504u7S7olIQiCCt5uD6s5O+9f18MBoNBW2xJyzitykjxqDSFgcDiu8Pr4okq78UQjcQV",
+	"UVqa08XEOF9mmiWg7qGpQs3kQvRRiAkCZdZOiRz8gw+//LOmiwJjt+GJ3fn1KwkSPP34Ap8+xN7dp1X+",
+	"XWXwK5KTPQibqKALAymvGHCnGhMCRt0nrw37EVLziRXDj/GycrzBM2rOsSGkEJvqViDakUN4Dag+9GVp",
+	"eTGqJloBkT8K5owuQfcdGFoZC9ONH8H9LcyIhrssdNMag3MGqcKOS1ajedUIn8ow2yfglr2VeHxjBSsm",
+	"jHT/PYRaDO34AsHETCGQSnpRz/CtYSHAKJeU1FTx1NCgqDeiKRVjNkzlogc054qb33XuKDzMJ9NqaE0h",
+	"ZlJcXboXaK6BhAU/L9hoJuUlmJHNNx/qSxb1Ph6YiRxcUYhOUWZGMM13lOsLnBV8/p2Z2lM7M/jmOU7v",
+	"DGcHX72RMn1bzhB5P0zz3M0SvvsKp/oSBo5v2ule+NnC12d2yt/6KeGt5+oyfNlNvfbYO5z+czd7t4Uv",
+	"LdOvxMH1fpgBJ8JdtR+2WbEX4smMC6b84F+IZ2KacjULenZCdnl6coHNjnOu+ZgaHsbmLJ8yMV5ut2Gu",
+	"JaS/ZXPw+VnZph8MV9oHiqzQTzTFbAhIN88Y9Yxq2kkQfENrbqb173xrH6vfbBhb2YodQOuVfWO7qk7Q",
+	"c6Xu6mSTGhmEYW9kceyjtiHd9Rm54M2wtdb5uNjGhk1r4ror5L6FjPopbamcj3OIp95KPe3C28ZGi0Pm",
+	"1klHxms+VFyMG+Rsw7sFiYHXzKmgU5bHxwQeRiYOOiNNUwV97sy1Z1QN6XrBzWnF2NuY5vmS0BbprVFX",
+	"7azcu5PilfyA8m3W893Dn1xc4Y83IToUWbL1cSnybmalQrF8yJNrnv8rliu7cRvns1bmsBGjTs9y69ms",
+	"YJnr78ePU246TfWD7u5SOezKjays90aKUhduQlm3Zw2C9vJsw5u+Wr6qNmS/Pa20Vx/MLfAn1/Xt8KlK",
+	"7zfBrzyj+Lz41huqx7ONWveci/Dbw7oevkJkNyiv9VvfQZk1J3oqD7xpBRvov7J/fI+PfQifO+DzTFpL",
+	"PjU996Zcz4pRfyzn9yTN+IE5FFMm7vnxfApfV5c8O5AZrspBJiG4EIf8Karw942771XwFZa+WQ+/NqNY",
+	"G6HMVZZSTJUsifvGbt6evazT+M3vKJarGk1f99I5Y+I7+2i7YcYd5DNrLdzOgLRycDfOomoI2uc5uD1J",
+	"4/M6QDWyFzL2D5tPya3wsNvjX6rZVulkoyDwRss0sU4xjI+nqZF6PIfbKjGpaj3sZD7c89bcwpYUKWtV",
+	"E38KT+1OyqAAh2kgqwe6zkTmQxuit3qsnsuczOSCpFJMay4TCPiYyTQhIzaRNg4isOY2+fBXT9Q+3KiO",
+	"4lWn9mJChBQMzKVTfsUEIiCYAflsXuhsB1dWHl7U9su2uhybNCfMrW7fLwi+LHeMCrsjQBCU5kbhN5uD",
+	"wcZpgmFUJ2RgyQO4K7rtnLUl7352hGw7Py2W6jVj+Sl9vTxlYsySYSE0T3f3R1fcm7WjqME7KbiY2oBH",
+	"RaTwx7HRHbnRHbqLGSAQ4mojFIbuKJaQ0ZKYM+LSn/rknImEcE2oIrF9P3bxsjYoVkuSMM3G2hwBl+KH",
+	"v0HQeoc9W3CRyEV42FZealmRVkuCd9PWrAjWWxu6W2u9V4nm6lVYuacrp6iTC7ikIiUJv54VokjZbSj9",
+	"RcpuSeF3Pd+Isl+gLvk5KPowr5tQ8gNJpeJt30K5v/Pr4zu/Pv5+cPD49OAv6MEPw4MPf//9+/7KF5Xv",
+	"+sODD3erH7+4++u/CRaCirj285p1WbNt5M/NsU722evJgiEiz3amrHWhJp/dyuefs8a4VtjdtJTff4AB",
+	"7HUt67L3Nme1QVze5vWKzLor1fmbdXZvRPDeNCvTSP+Cz9keJ7ZGEwjuHdxIl2g241nGEsiMc9+1agYh",
+	"2FD5X3BRB5u0h02LNkkl3e/d28W63Elp8It1v5rl8GiwRVqBEcd2M1UH4tdmW/G2tuWA7foonMp23wwX",
+	"vlUTTsommkD0OphkzP3gChHqQFflWpUmHeg4arfnWMCz9bJB57DTGvftbFdWvc+K2XSAkepMq9cbRTYO",
+	"8cI/3Xi5G5DS5AR23yfw4ktr04u6EYJQdasYDj6sJxJ7V7z3r3SfdyG3Rw8fH61wpVXxMcxuCMImJtwy",
+	"d28m3CJY4rl72XkobAuuu4v1eQhd2OuKMc67x1ZjlWyiXiUPHlEdDcmK79GM37s6ugeWURVXyVM9Kv7L",
+	"CnmaaZ2pXx/fu+fp1AH8ezT4u7/+O+tiy9En19U4Yp5+8XRr91CWAfDtHq9Ell1Qdbl/S1QXIGaXbtMn",
+	"p2IJcB6EfRyzTJO4H+NJ6PfjyGdOvj17iRigNpt4LIWmHHIM2uCZ12oNq7YJd2b6aJmofgy/+XA34INN",
+	"9ghcgzPAjwrEpDn9GMpHcJZrjnwEj+7KhCBOaxjsa5PCC4AXluPbAPKTAHr14WBAxjOa07EGxNScASrq",
+	"ilQAV35XVQtkIKqYndzqMOFXF78P3hDA3mIiUZFDafAACnYyAEDWyNkCBX2TjdyccZ0vh5Cm285bHZIi",
+	"cHsrPOl8aUQrpRlNzJjis2cXZ78fPn328vT3w29fvHp78ew8jiyCmj3t5FLIhQq8RAgRUpvF/aNK+u+j",
+	"Bx21mdDlM5NFmgxhlO3xolriPAglz09fvHz2FPCKTgiI7kaadGJ0a5eBRN0tfQ9vRZm/5xA3uwNrhkSp",
+	"xOv0uOt2GC2EybTTRHk9nsDKwa1AmzU9cFMzqGGouTGtmUizpb8kIo1D3cIJYJerwQWgpabpEHDJNyLu",
+	"mz5RBfHQNZvDXsMOgs3FCTQuSZFwfTp2EVBOcLIuI+tymsJfNnm6qwhlGn7im8GPvi34+NQ16MbxTOim",
+	"DDI67hSgFcwE8ux1G2I7AK0sZpLMacJ8yvOUnZB4nPJjZKPUQt0A+gS84einnM9BSeSC9cmrIk0RIBYw",
+	"rqi6ZAm8xEvIyJffnH97fgxO9iyz8D4SFM+Jx7kyPMUoPyRnU640yxH8h6UTQpXn+ojnJecMEehwOSvY",
+	"IIb6zKgAYL8OWARa5sNcpm1cUJZmJFgCaiMEOoMdTCw4dbOpA99qSMP1HmHFMN+cpilKP4ItiBF/9dIa",
+	"n3GD7Nkk0uxJjMD/nKkYYJBs2rl0rBIwnmgCsJunZAZYqBYbEREW7bqWiE4xuWO/vBub3eaapFJeKrM3",
+	"GJWwZr3Ly7aNix2bvc7a5SxL6dgmJPoFdCvVsIhmbbsvYM7m8sos4QUcYI/fiHckLeZCubPjDmefnLNx",
+	"zrRFmEfsKAaPWWAC00D8xRdfxAggNZFFThI+5YhhVYPDNA/j7nVa/apZrAHoyAKXGeECpGcLDsr1koyY",
+	"kTs65XDiG418BH8aXrLmnzsDfIQgOI0lKf78wMrPBy+SeDUOaXMsC2C1DXnW3L5D/QIJs1wrhyAzpjsk",
+	"iaI0gnnmGtIoAuoUjqgy/cgxB7/ulVWuhU/YO+XoUis/3HPsg+ly/9qm7/W6MQ8l5771oAebz4pyxg4m",
+	"9jZ10FJULohi07kZ9QmEpQ3WWgjbDD8HtR+E1IHsNfjwqfnOt6EdbINvUDkrOOHmddTjWZsxAiA6y6Rx",
+	"h4tviMEmtXJ1Wl/xHy7gy3pPA2zYCqIROSRCJowkUrCIHLlYQCqIzEdcR+Q+Pj/hgquZeeEBfgGQFoSO",
+	"hBlXmi4j8hBbQgAuQFKVYtonT6BajQIotUIxgmDgyGqUk9R4jiCKy2w1Iu3wUcU8fPSrR7/aZLb0haQC",
+	"0Rty1w3FgxM/l4JracXsGVca61ZRxKL/0EC7XZs3S8DWCSErx2dvRMwpFI2B1dNKJEmbxuSeXNP8/liB",
+	"m8++19C6Fq/lc7QS4+blcA/uGKS+JgNW58sQ8e4mA6oVnwqqAUXCr3JTlNLfpmjahpuCwac2ELZhTcKD",
+	"UN+RXUNS7QE1QtlPBGIT9QrB/1gw+7ONJQj63S8FECzduzgY9ntNgdARlFuXBv2cbiQAdicCt0MS3QoZ",
+	"W28W1vnyW3/BPrdQuK5U86aSQu2O7yXG5rM/Dp3Xfz2d/7BunfdMFvdLEtHtvFNm8XYOyXTroq4n5HBQ",
+	"dTRVtM5NWtfC1j3rUI2sBl+IE1uzXDd5IrqxG9MvS9pcLvs9LnYcqy4MhMBf3ePDmg/APmhU3OoP1nFq",
+	"YfURf6SufDZAAa/x0LW7lkG4BL8TwhqO6PjSRcOhi7lbMhb24EO9mtDRwbsLaX7Wd+2T/LhyboZuUvRN",
+	"Oxyjns7pmGU0Z23eOocUFDzora2qGAH+mxR9YuHQrOdgRhPIKK2EYAwGBw9Gk8dHk/sPf/Wr0f0HCX1E",
+	"74/Z46PHyYAN2INf3X90MBhMBo9+RelgRB8Pjka/OoBwjfVGno1+0uAcRP6YVreu8bTb67y6KF9fXLwh",
+	"Hne0diiM6CDzxOzQYVkruolabBfC+hmon3/L8igZn8705tWEbXqHD6/SzsD2bnVG225VT9xRL8Tm96yf",
+	"Yaf718+Cfq+rn9lLd/v6mZvT3yj9bMcUgx3vU9ui7aji7IWs7rCoPw25+bBu/fZMMW6DWrzzq9rq7f6F",
+	"ImpGcxaWquJjFpGcpVTzK+aq8qM7BN/izCggVf1jQwB06AnpDw4bQp+fSKHpeNsTnXAx1TS9HLYlbHaJ",
+	"vcRw58PnLTGYbE55PfP56OGDDn50kLlWINGizviJ3UOqF2w8o3ooMybwtW3WIcwm7uA4dINrPnmwizt5",
+	"YFf2cv21go7ulU3cq77/+WU3u2O05bTwvc9uOv5sbzkdfO+zm871b9yW61B9/zNbj+1v/L7FcOj0FsTw",
+	"st9ri+HI7z4DMRwGsvfNu42NU/uSm7G3bQ+DZZv1FKn1OVIra2L7bl6GQKCvCoX+JyPX2QhQM+P4hFBB",
+	"2DzTS6hKjwXplbNK4HMQBbrEWqxQYjSI01SRqzvBM25m7SOpbaGpWM1V3A/BI7Zx7d4fDFZvEE6m0bDk",
+	"5tVxJ3cwESWcpsMsZxP+cbMaZE4fPLk+tGHaQeU8w6d+jlbAa+A32hufwo3xi9oSx7CrTQp63TczhE5v",
+	"gRmW/V6bGRafRwSpn9NN2KSuTQi28hNvQSI+QwyXPQcK4DbvKg1sx0N+PgY3ewy2pPQf1u3/nmn0Xunz",
+	"UzTOPSl9wNeXatucybvISZ3zXbgaqmrHAUnY6Pfdqc6JYkPN5llKNetwBHlSTzVp9bZWWi6ntp2YUd3Z",
+	"/Uob1b73LnQ0dH9N2aN2TW5dBKnP8Ga8Y/7qdl+KC/ZRd7wMGyaxP61750nWyci6Ft6YZ1+VCMq19WkG",
+	"DYjt8GIAs1YkozmdMx0klxDXSCOSwAYStEUafH1vbody3CLVgD1v9Ipp9lGf2JzfcFtjtGEEe2ZtGO4B",
+	"TIMFPJYZVYRqMpcKFN45FKsPoEKURRXLp0yVyH222D8YQ/p294amjeG//ct/GUfkaBAG/CEUCcQNuhbs",
+	"KkBukj1iriYqV1BvuQr68qd/9T//x3/z3/z7//vf/PU/+6s//eN/+u//z3/11//8H/3pf/iv/8N/+S/q",
+	"KCZHD64BbhaItI1LbkQ1gqIaLLwsMK8s/mVcGe+Xj3rVfg8PHn/4fnDw+MOPg+jRp5a+S+F4I5jrNnOS",
+	"4oYwum72BjQd/Weuwt/ug/RFAtc9DP08ZZryncJ061nNG3IX6zff1V4LGmldDDvIZttgM/IWif8gjY5T",
+	"CD20GWPxMRzTOmKHz4uc8FSznCiWsrFWRDTDya0Ku5hK31l6eW4exz1ukFxaIotxSvBjP2d0PPPTWY03",
+	"ztlY5onqWuyBqibb4ClR2iiDZCFzhL3IcjnN6VwRLckop2I8I1JERBXjGZgJzWr2hdRDqLQe9zYXGYae",
+	"Gzf9qln92cW064/OVgmR7KpNb+qsAwUF+zsk0mOHYSl5O/KKntG6WPvVKKDLvSsSZa/X1B/weN262gDD",
+	"uFbmS9fMLsjEC0+1S12GYOMSOkjIhA0T9PZDlvYwS6mwcERDl6ntPrsUbfei0jQP2vGPN+U8ux8bK5+D",
+	"YMbnzAhlJVgFJIdbuRvywSFR/MTQ6UDOQrGOiYQkkinI+aeTCRtrqD+fMLIAVJTYDnZIdWykLcCXKGPY",
+	"+52D2LngmlO9+cBUwBSHSZG3lLi1yUAlW4JRz+kS8t/Xwhc8PHr4aDPyJmwOF55vdyBl5uh1meNr99wn",
+	"e36a0Fvhe8OnpGAETiSZ00vmJfDDwWBAwvKpityZ8CvmEg0M93MYAlLgR3sf7kK2xUMjBzrpWpE7pp+M",
+	"5ZU24cGM5UqKu33yWjBsEY5CuqBLhU5TlnT2csK8qo7OoyZHZ0aXqaQb40/e2MesjXWzPl3O7dw8jzh1",
+	"ud7qisFRs6/VL1bnGxFkbXQ4WqYVWehhzuYWbbr5OoyYXjAmCD7HcnXidQ88CMz/5LSn7e5KY9pVY1Xk",
+	"bSFTHw5Wz0GNZTjuXyZ/eArfyDk+ZinlYo8M33QofBHN/bH8oN/VFK0Zo0k3VD4gplNZzVWi6jLCcAiW",
+	"kCIzci3gvHQTnKH3IVfDuUX9WjV0JwVbJ6tuBqb6mPGcqWu1wdUwKVrGJ8WwEOOU0c2EXby1DxoKlnOZ",
+	"W8SsDhltbRpGPGOpU2IQocZZaCw+TUYLBeKEk1bMaJICi2Vhlm1KNRjPTFO9CJFYUAAZYqZaDySnMYN0",
+	"LqjCpXXaGRLxKzY2YzgP+rVfQd7uS9u7/e5rHIT99Ds3Fvv5lTx3I7LfvAkH5rpy43PqddFCwN/NmChX",
+	"a0EVcY+TlCp94vHzbQ4b1P8zz3Wm47770XIDKqPv2Y/HDKGxTVlolrSbXOF3RRI25iCqGcbkUg7pEv70",
+	"nZxghPuCK0aoWGJUfLLyOG8yxTokfLUuyzGQwey4SkBJwJ0z5yRyImmle3USijNGJvVQfGMqQJIrF2ss",
+	"5zZntLOwgUfpO84WTWpMN4DaC6ouS3haVcznNG/ZaVaSYcIFmATUBtZ/LYRYn4xoaUc5PE9UPWWrkMmA",
+	"OPnDVu51E4cJrDErDAYMOy0Mhs59BgY8dkIoSaQmimU0pyjA2zKjiIQoiHSa/cq6rUW2znI5StkcbdxB",
+	"f9qZr/FqW5xw7BeygDdaYHB+642RXyOC1bm1dm+bVg9o0wldNlU0JRnNNZYNRaUMeTXNGYBfWlJNRsxc",
+	"EEUslhbayJVEM/2kSFNi2id33l48uUtm9IqRjCplriIXYwZ1Qgw5Mk9tKA/xcLNAyD66YIr2yXBFklxC",
+	"WR/A4UTdkmug0tgASyIjWlPI3kEqqozWesVzKeZGJZpRReKvX5xfvD77/fDpi7O4kYpdMpa1LK/duHA0",
+	"W64cOj1w5cwRNivpZ4nAtn6FMcikXy03299qvRuV1VRO244PrKqbDUwkZxMjMYBuh2VWzFx8WjeCmIKo",
+	"jafMIqtijv54Bv4dX0OGJdMqgD8ezCRBYXEEfUZ2cyFtCwdBNYC8/wRr4dd+uOCJnjVsuVwEq+GFX0wX",
+	"o+Xe9cmpC+KkWZZyQNUrf7Z8L5FgPWEfudJkyXQgiOFVWjB2iYB3etZo5AEDssrouIWylb+bwb6RSk9z",
+	"dv67l9i/u+9zeQUDRMuOXIgS2RkbIIKxBOlelvMrnrIpI0/Onp1ePCPmOuo+eQbB0EH5Lde40mapFjOW",
+	"M/S79auutEf3t4NrXKGfL4Rm+RVNv20RNbj9HaFZjRrr3YKYxifYRw2VjeY8TXmlUG3LYQIc/Q4lWL5h",
+	"y5uxsXdW9lvCpZvs4TYsbIPt+xv2E0TudpLAzOLdJnjJN2zHWMjmglsgaBR5ZtiQK0MHcLw35IGtzbM1",
+	"2fclo0YJ2lCdYiLzwGplyTN60KnV68N6FW/OXj95dn7+4tVvhhcvvn32+u2FL1ux+SJtW2bjJTAOD4xf",
+	"FxNyuXALbFkMV3Dt8UvFjs0UZHZQZIbDjmWeMwBMJncwyGG0jO9GAE2P0B/kjmBTTPyNkajbQH3DlmMH",
+	"FQLvAIMUCbmTScUb3gAnvn/DSq2uGxRRHHGyPkiLon9CpBEEMpZjgZO7IB2UaPe27JIid3yHg7t9copN",
+	"K8uwzdiCeqUyTcAkTwWJLbnuO3EgrjDjYzT/yYXDljeM2VkHaTAlZCGqmMPc0rScPwjMWDwfzBGAStzv",
+	"1S+P/aENZhd+9L4Eh0LczZ60VsuGRakVP+hi/dkOIrnbQH9SDrG+eo47i6iXS3lp7z8OHw4dHlP3lQO+",
+	"N0eLJU3z23yhU7kYqgW3QX3VQT1vPuYAli8IZIqKqTsYNvyALbx6tuNoFjQ37X4OwylBrncAj/fn2F2r",
+	"6vQqS19BPbK9wqXZKCMEBHl/BvOQC+xTLMB+b8JJXpvB7brKcTD73r69Rzi8dME/20PUdyqWBe1vtuHU",
+	"hS5LSw17R1jLiMxkkUdgGDDEBVRApzmjOPYLdKSTH6RglarjQmIU5ApvzdBStHFr4GWjDrN8aIax1Qs4",
+	"/u1eAf222xuf2jZVdYsKv8aKbEoN2jeS7Hbb8zmOfpuz8lmOv/vB/byG33yLlH6TsyvOFk3kH6oXVXjb",
+	"qjWqxsFyudiCG3Klz2SDt2WF1uNIbPMf1s9kNw1+wtvKf6Vc6WPy5Py7iPz5y/M/N/Lwb89fvwpFuxEX",
+	"6EdZLSE0Y6wlUgR+QlvoQuaXIykvw9KaII5zDLayxbnqSLdrbAibfBQp27yMe5MLglO4X8EAj9/qBFma",
+	"NpbIxkJ4GBwFZzJ0LW68G+yjzulqs698WIXVl2HnsdQW0dLwdt9Zk+qi1LIJxgJLj6Hm5hRxW0bRKPVG",
+	"1TdHy8oX5kTYnIwl6nemqwStJfPM+vy2ogMbg0hmaF4IRrADwEEOAeW4Y2413FI3bfq3bV7BWBVQTSbG",
+	"QnHoBYQQbVuTbeRSMiDIHqzHT2ZcMMXMC8/ENOVqBqghp+Mxy/TBS1sxfzVqO8B/PSrH1FwBKA4j7OIq",
+	"DXCugyuW+0cgUEOHH41ax7Tpt8mf8K0vrbOjO9JIpMMfLApWS0DcD6UxzvtR4t88uyBYr/vwHk3mXNxT",
+	"mmquNB+ruNmdAu+6ir4C8Z/L3JhTxem9c/PSjPItSjgHyG/3fnnQUup7QbkejnOu+Zim7bV+gbIHfmxw",
+	"VpPYvbjeNtqxzDsMhc1ZPmVivNx6LP7NmxuMtS6sG4o1nLixQIF2khcpUySGNsxBiWtDte3G1r9Erxhg",
+	"Rp9U3YDXn0aTcPSKLfbvzLFFEVf38ZItKwAylHzFaA5VmC8ZOo5tSl1GlYL8EjkhX1HFx4QW5rZoSxH6",
+	"W+A5r3Ei2cKC681EuIb7EyXsnu1TiggMMSsb94YqFSLIU0ViNMjEhppNmfbeSJLRqSukK0UZJgBfd7FK",
+	"v4L04JIY0vGcbV/GPsTAhEL29S8q3/WHBx/uVj+2lbR/JfUZo8nSxuutnIQ1oE8tkY45U4ZdxcdE5wC2",
+	"CrZYLBhMxjwfF1yTUc7oJctPSCzk8I+F1DSO4G/wi8THGMkCxgQC5YpV6XHIwU+QkCI7IbHiKRPaRlbS",
+	"LINYEiNA2RrGKdUsXQY82Q4P4yahZ/wTOga4pbSambwuZtKt3plv1H3zSv7Otl1+89x24dfcduUj9Gwu",
+	"eatQcli/DuVr/v6vyTQL4+afiWQ3hWzEf1gJEu9AQLdAjIugD22lrnVUwpVnxFglNjYUD8PpakZgV7wy",
+	"OoyOovvRg+jhh80FKhp3/Bn0845yu9/4+RxlVP/5OeUYQYsfn5iDm4bfPLMuGvu6nDP7yofKWj3asFC7",
+	"5KqUAZP1kpYLnFVEDokVuqHQBwwsIvfJ2E0jIg9WKleWV8yv8q5rfM6CBT5nweqes2BpRVJZV5GcloP5",
+	"UL8p/khF/gT7pdh0V0yXRd7AJksauA4iuRtcceebu9/sx7DnvbsIws6/pQm7ZhXIhCVFlpr2msKyL/KC",
+	"ET6xuUFB9hQEhZmznuaGajfGJuIlaZA0UEldzKS5PYYvjXw8QWTkjgkFAfFSyIUgS6ZPwL1PhVqwHAJv",
+	"VRhcbZXe7mCUq4e4yb0VPDbcosy384Y2lOaHo0wWs6UNmoBwUOyHJSc2dAHDFrmY+mwmh8UJb3Nh41k1",
+	"U5rkshBJp+rgnQLCKzlkNjC8HrdTW5YoqD1WOUqVGG7rrLUHYtOpvgnnZWUqNnT81p2Y4aDOHLZqQ1oT",
+	"1mpfX8jdyt129U8s2iufgM5JuL09jQnx65OSGpKQjNxN0+FcTdviMrJcXnF0+lWNZiVB23hGjQox9LgV",
+	"a+8PqI6Qu+nukKMfXTrCzCEPHdEhg0kxoa+VhNXt/vkzUWZlBAkVDasOS/ALG96OKTF4Dnyam7PQQ6qt",
+	"odnNaRt83oQv/DWEqmmbZ2QX3OgSI8aEp1zdgoZ24P1lOoi7ERWiUm5ikBPidqpynFbOsJvx5ku6uzbQ",
+	"kWPsINbvmPsP5HnYarQZQzH1Xyiolg7ZLROfax8w/lrCdZ+cOqRpMEJ7F/8lW9YiqQ+PvtytlkclCbLm",
+	"j5B6BmXaMOF3JYufBLIGeAoCUkFGS7TMgqkOeVP3tH+g9XkhwBS4xppsbyIGq4rqcFehC57LnIwKxYUh",
+	"8QAL9dBCWwVwBSgQ2HdMW7FNKe/P6cenFlcgtpEaDtkgbKD7LHfRpbbPb0eZJ6yY2lDckE6p8wlBikN1",
+	"ejRNnfMDtnOEqeKw0c3L2raGNh/9DKSvuH8DOeQ/Rfr+cxAWIV0fYyHpJXgdJEmlmKLlZ316P4bCZikd",
+	"sxlE2ioSyytDxeYshqCeuHKcMF8m51csQa8G193PUZhGvzl7flXsXNFUwwT58sgFHW0m7behLX63b7/x",
+	"yrlqdrw4EN8ID0QSChBA17kg/+4v/7t/95f/FI9NcHF0+H4dYy8iLHV5rx42zyg1VWC7v/5f/o9////8",
+	"V//hv/hX/+G//d+rTONoxQ68TXUoHHILX2nQdm7a/hORh0RBcq8z0Nyc0S0cfmkZquo9zkRU13lhKOGX",
+	"odGoZhFd+a5mmGvStFbu1J5Eop+wQEQoPO0Ft6GrgOEJvMe7MZTaiBeRlYkM4wSnm5GZuTmgyDLhVBZ5",
+	"a73ezUPcyUYSyhSby7GhbWdDeEZWSnnA/TEHqCv+3edpslkVinaKzq+oug0BYxbTFB5ELBRM+1lafa9b",
+	"0Wq1mbX4MBrUqSohwSF/cKzDwyo40IwuSna+4V7/hIayqAf8gSUs2fa4hsJqR216a4D0Lex4TcJWSf8C",
+	"HdwbXsuZ1xXzKhVbOdWVTasBOcCZCqyHnm5sB7we7tVFAPm8yqB+Up5zw0D8TJhj3FJyw1s7Gu0t5W3d",
+	"eBs01+lNlc5ul+jLk4f9hdj74VT8kXCTv/5BuD2/kRuBujV1wI1gV6R3f6Ar4vpgY3zvdod3C1tzUKMh",
+	"TOB/ELXfgA38qgpCWI3rsr3ynKCdfT9Ki7+R1UXfLqS6fs26n5TbvCm3flHUTTqlwlmtTSjAljeN8Tub",
+	"FkHT9PWkd/z9Lt6x+uQCQ9466OTVO2RDuJ39uGJjWjEQ6JmFHKDCQnCWpi0uxmmBYsXK7MvihDutf+l/",
+	"a3ALNqI+bogjrxd36GKSquvPqtmhD2aFTUJlA60CizfaJEaILocx8+bDnBHIuUnRQtBQwWfnow2TaILG",
+	"kDkbtgUFuEgD85ATkFeiAywYALYRYyjASTU4u7IM937kyafYhQykqT198821OZxLF5d+0+2Dfbsd6qjc",
+	"au+NNL4WryeTEEMalEQ5mXSMD0SF6bV5yf5pXoWG35ZglA2e77FFCvMVMgqBISILCx5IPTqFUdMVE/qY",
+	"CGkDRwAyw6Jd+q+A1EBeOd6Y3BChQvdJDGqMQ9i3rXovE7gi7ECUfX9GFckL97o5ovZth2b5/PTFy2dP",
+	"EWvKvJYzVaSaKLoMcAZloQENEGYHY10xuNqhWeODg6YSie3UfV+MzAKO/OixHYzthUQuDzMEroMsZ2OW",
+	"MDFmRF5Z9Ar/sBmutduCvy9AA0wZvWLKbIgswBKVAo5SwjImEh+mYEeJVImnaRUAsV8JRdWQnWbm0vFA",
+	"+XNzZt/1XzyHRuBojZuUPusS2sI06d5wuuKNKHPrY7Be4BLa8CctcXMtpNkx0UGIltvSLtFZ4BofOtK0",
+	"2aQJjwdEZuMbSKWvZY2x3W1hW9wN0NacfX7F8mF7lAKGIw+72YfOmUgCuxBrTDMpoyvMA1xMkWp5DP0u",
+	"FSauG5eyJV5n1HNyW9si+d9bLkiN6wQbXL9cUeV61ltu2LPq4MLwkXDn3HZUzkrlNtTPehhUUp7pjekk",
+	"huQ8cYbXWv6ul4E6VRFBL85WTw/zxsJmNmhozIQ2ZEJOiM8kJFyQWEtN0zhC/+7A4mFX3AOQvFD2LHxF",
+	"tU0bH/Wg8U7TqKurtZ3HhsqV8YGFtemv3ZVrK3Pl/u6uwZWj2Z/wGKzAfqXG8Z6tbabHvUdn+05v4HTd",
+	"fsCqGcWOMXDXF63Wze2dzJOHg/AkbGehMG8ZiveOPZlR/QuwVcyp7pNTF1f+6P6XD8hoaUG/f3v++lVE",
+	"5oyqImeJh5ZbzLhmBAFMjQQOoVpIExVZ5Fwb7s4FQO3aaLhwdA+DshDlou8Kym9P3UoZwB1C7jxvBcSw",
+	"FtMD/maYRKFYCLcYevMAlHqst8KRDNP4frl+fIG81q0oB6oXzRFmoQSNKh4i53vusipE18Shm5zjCkPt",
+	"ch/qTpablajWUr39Evb9EvUgYqEtCpt4EPMRm9HUnn6IqSV0DGHXNafEBicJlhPajuryMlqkY3wn1PjC",
+	"DMttxTL/buT7bVy8K5Y3g/asLUvkofWnRc461qyoZIVGtWLEDRHPtooDbpvtCTFYCc0daBmYU9LUPs1h",
+	"LJt1X27+GgJwQBN0OXxfIp3i42GHbnC7gTLKNGFKDwGqoBXmwOifiNvijFTWwWXj+5MCQ8DNM0zhD6ZF",
+	"ltjUb0g28eatpGBo26qM32ekWCsSApJzRejcdX0UDQaDMjowv3KGInC1YY9uEP1GZaRlQUrlJKeNccUX",
+	"MJgMSn6aRSotX5BQcTiw3yu7M4XQPA2HaZYEJmqEAr2QZC4djmqbxlcdwTMMGHTGwd1mxxtcmefFaG7E",
+	"jyQiNFXSellKr4APW0QI/906loVeM6Xzt0+ePDs/36XpurgKBuZCr08h617QBcCFRZ+8npQHNQqXCMyz",
+	"WPFF0HkDDLCQeoimta55gV2fXa2RCva7ssM1Ux9WhrW6CJgKdDRoWg0sgYAOFzTOmsuxRVJliJhQK4K3",
+	"qsZg450qd3GbcKI01Ox+PQk3CtwzUVjjC063r3dhQa15HuD9cyDmBRbXvoZhJkOr3VCwBvioN89ePX3x",
+	"6jfRaiaWhTDuZuBzfbSIrfVeqJDoCNmqj7IK1c1bpOpe0WDN6rOrF+qqW3dWD36tcbTKlUzfHbNmfui4",
+	"Qp1Zl4Sk6V6tk3D2KAE7mWqfUvAbVx6kwZGybOavEE/zA5CXhKtLC0svEvaRdcQatzf5ulX05OY6mA7M",
+	"yXB+s34p08wW69k5QBpuvENwbaPHCV3aCjxOBioL1tR7bpLhLWXbospnWanIRgLYJnaeJ0KBblVpNCj9",
+	"RBUi24PVmYrrLjpXQ1fkrzXKwMmtruYCgrUZ+oDQOkYE5mLqqoiuKv6QXdq6sU3lptq2D6JjNibLwUOr",
+	"0JjueAUDci1WFiKyV7RyWqo3o7qLlZu3lhrs16jru927Zbfa8zXNuyUtvXUb7xsLwdZi3LC/9skLTeaF",
+	"0ojxajQzEGngdNvordM3L8glWx6TOL1UczWMyURiDWUyWpIH90nKtGa5ikjCp1yriMQHNtNwGPfrIZQ1",
+	"89nRFrVmzKT2EbqmivEMcNL+7EdDTV7ROfsUfxY25DczKRiCta7u61O7+tAnFodIqJoxhTVTsFIELhlJ",
+	"GQXXdPzL+IQcHhItjf4wntGcjs1e9sk7O4/4l7ENy6FOhueCzCkXqenhyYwL2ienEMWgiJrJBaak4qNU",
+	"ufp4ymmu1RTBw/tfDgbwv8H6YNuqofX9+1/++vvBweMP5n/koO24pI0lylzVmSCQx2VXAVlFe0eVm3FX",
+	"TMyXrCmLnMUQ7NMnsaWtK+2au3XJMg35N3OZs5OSH0JBU3fx5tWQmTGyqZKN2w46BtDA9M9cK/Dpa98U",
+	"fHzq2nOL9XrywtG5Fjq4TrODh1BfQxJha7qj8mIUUUiatNipOWvWW3ZnnJ5DtnpmoXjvjiCzrgLpcE4/",
+	"brDBuXpWmJGH0hF1OacookyloUcgKS5mVEOpTyjEaHu5cXxRs1RTrjTLhzbAbthqWnFle6kAnEHY0Uym",
+	"aUlBLUA4x5g21zJLwuK9XJMp04o8GDxYU6p3iCiEQywpunFJy/JPZkC1FbbxaFOOsWuuRKKtuIfnsFQD",
+	"tyoQ1gWutQ70ctN5xxDrZ6RaPpmw3F8kgjEwxAg9WJO2Hn53bZg6P7MyJbmcrNfo/Vc+Gdl/E2Yi+y8x",
+	"DfkDrpy82mchGNshS/YqbJa9rkwwGEOTXxRfK1M+N9oXq2+srwV8xqa8Cd8UvzdS3ovz1+T+4aNHB4d9",
+	"8lqkSy/JgPBkKQAong4yHr3EhdD5spITaoiZe72sTpdwmpIsZxP+sSofPHnVW59mc3rwFx9+PPrUyP/P",
+	"mOGwX1E9nu0W7pBDA93lf+zQ9bUdFOjKDmLXzfsVzGt/NwbVSOh2z7fG9PxsMjGfm+uYw29OkodKwC5E",
+	"GSjhe/FeHJAAXt/lGhxXS+270tT2XHJlSWsfXg9jx517zJpqMbAAH2MfZ7RQutp6ECjucjaEtJn7KCSm",
+	"bKKxARsmsuH15lj5MNjBRcujLlbGn8QQbg5R5dghnwqZ+/HiyYO3fbFlw/WlhGT3Ew93ZCvSucWBGs0B",
+	"OjGWL5+xNCzt3/iuZ3rxMeTdw/UJfFnBPsL6ZjzfuLpQJbNMPI7BqYdlsLGZhKUcSKQ5DoUoP5oxuGRE",
+	"uxh2DPaZpTsV5NQiLsCQC1ZrqFZoE9g1WvTfC0ISIwAazQCz851gBfNxeoJbWmgdRwZlI903/o3IikDN",
+	"J9JQYY4TtTjVbvUwx8FstZGZBBnR8WUUZhVB679QRBe5IAlP7IjnjNzxzd6t5vSbCaWJmaKAuvkiIXfK",
+	"fu9iwkLj/SkVL7dm1UXqvxeBftQQJ+o8Dv4K9qJeGQxsx2s4hR2N0RXw7MPLcIJ7UW8cCCv2tEGuvN1Y",
+	"aCr85Lajo16GlCzAUYbPJdgvfHRJD/jpWTAh/Oatn5b77CaHny/KKeIXL/xEXQduuvi5AjBsO3VTx89P",
+	"gym7TpOV7878YnjSvRvzpVnWIQbsNMswhH0lk6EV98PFoCBMSljw6OEgNIIAWTZ6+0qYG/DyLsm/LYaJ",
+	"9dVQg8QlK1sBQWYiUVEp9NvEEReQl1I+b9RptipyjCgPHVWxMm4CXqvWZj57dnH2++HTZy9Pf++LMkcu",
+	"ocUSCsO6FJn5gBUJ6lFtFveP1mlmncojqpmhSG3eVqfsamnhUqhlJpZlweGsFr1p6TLUbTsig5qdbYQF",
+	"7ZK3UQ+oL4E18eqsRf2u9L2yKEcuzsMopT6KxZLeo+j+7ook9BqojOZzgDtVFTNXg8ugrtHmtFn3nL08",
+	"KgpkGQF1qOopyE05sg3RsZjIpyJXMwoC00oQHBTao23UBZYYlaCxgpUl0Zv1Pb8sIRtrN4NVOr6W5sC8",
+	"VL55olaCd7R600vPzENPmaY8rakbDQqAeTZQRk13UVA6q3f9JKkm9aV5bYH/nbXgT72bLU88jGPKy5pU",
+	"IBGpmaGIXG/wmmzFbPyAdtOA3TTW72845xbbmM6X37ZBgT6XOUlyEEGtfe7YI4FatuCCYcCkPCnyMCLG",
+	"SeLe0+8dwNSVog8VoxmA0QMwLHkxsZqU0b8g2VXmYK+IgojAXygylgJCSTE91tYDq9gqvj+M7kcPo8NB",
+	"dH8QPRpEh18OPkRrCoeEpX+/3Gi8rQZetTAgTznOJMKJlLLyCMuBmtXF+gsIwDznoqPUapo8d83AB2zK",
+	"/HmGzZk/T7FJGEOhG+0SYfhuF4glMCLZ5zdXxt8hUdelK3YJyQ8L5UGRwUKzrpHWtdo3ncRaZYuxrs1L",
+	"Nc90Fjow0X8nsKeod8Vy1WgrfCHMyit0CqORD3X8Ssmw2L4fW5ekq6+nJUmYZmOj6IlxkedMaPub6ncL",
+	"KVowPp1t5kRmv97ho6t1HO1e1sLNKsejciCjSlUiOwK7ZwGgmlu07YCtYKj7DcOALvceglH2es3wC6Q4",
+	"tx56YefTpS74nIvw28M6+/0Jb39wk9fnvDPxnX1051vWvES7IpRdh3+srUW3TqOvVJhrTu26Bhv5rPjC",
+	"9SnpOvJZTvVD+8HYK8HbP7F751e4qSY3LVFVraGEozcbN4Yk/IonvtABUcXcPY4PqFIdpcnSCdQn5LBq",
+	"xFgrkG6Gvz9nNB/PLthHvV2K5AZtJaQ3jetj6VaJrWOz8cxky7B8rqz4sMkm1jSx6ZwJfc5/2AhQHNgK",
+	"/XC86wAIjzJSjxRmJ6HVjeu+rcXOCFfX8HA6dOnOPNb0dyMOTt9z0y0JZrUvUnDOhN6/bzNczp2ROhsC",
+	"s9lHHTm3TEZzOme6IdYxUH+x2IvMvR5cLUdie3NYWejEUTaQisRqrvr2keFcKj38t3/5L2MsaurqWbmL",
+	"4jNABU2xCMFoCdTNA1ctMxaRo8EgIFfoGYJu7EVSQT+IY4VflzEFQfWDw0dhOZa6Of/owbWM+TsW4OGq",
+	"hPB6Rscz9OzNaFkEz5ANsAplLCex7yaOfBAUxF/BKsNOaldsG5pCnR8tH5ds6Vxsge/AlnmwsVzgkUPo",
+	"M6eBQXKWDR+NQzgrMwYXtYacxhtdCACqY0TkRQ0ScvU8OYcfFG7ywZLjGRtfMlscJjTuBENdUOUTwsAp",
+	"YsMk6zN8MHhcngnrAYrBm+zCNfFw1Yr42BNuVtMsHrhyMYDMLG4EQQaeS5unfMIhV/5Rt8GVkBawGB8c",
+	"Dh4cHWQUrPTrmec1jiZWioU4v3X1Bqwv1rprdYWLWkPAzik6rTWeGnuuFXraueNriOLZTAo2FD7Iem0Y",
+	"ahCPDSl3GLvZItjNDSVQ2skPZQToChbgIdCI+IrlHhAyjshD/DaEwsQ4+y/xhznNLxnUo+6TU9td7noD",
+	"iM1acSRqw/ilSJckMfTJBm6ZI/4LhVSoyKdmZ9zc+k2VA7wE83hr19xNFK+5/aIzShb5uOV6qaXSbI4C",
+	"YkiTS+mgppRe48JrK0dUR/EtzS9VEF2iCCVQtaKCIekuI1zElF8yCEMBQtbv5PMsFBvqAIq/2c0aW9If",
+	"k5lMExVKJz4Gxjayk++1HhMeXud2CWxvUqZLg9i7lNkek2xxCiEmGerLHDUXNtq9xrXr/Rx76kXV73Tl",
+	"i8AZbL68sCR8pfQ+TaGmWUWuOF4tl2PEKSnGrE9is6BJgdFPjc9B5oohLRMAwhCa5Vc0LZVxEHetGOra",
+	"GoKx20VLxBEpRAr16GoOJ+rzUSEbcSGquR44m17U8w2v+mXsiiBfqoOuoJ+rW/K9V1atfaEMAFOSTGh+",
+	"YkPI7Zd6wcfM6bPwoZtJnl6x3HDh3F6vYZtX3T6IKwTCHMSzYEgG+nK5IHOeprzM894BQGVEU2ohY3d4",
+	"e9vKIBM+3S5TzSWmuAMHHlGzGe2ZZ31yzsY50/Yca5mzhDAxzpcQ/WCkAzUznJ0qEn/xxRcxpB65asNc",
+	"lb/C8DFXbSaVjkg80zpTx/fumY/3zLt98h3m0aGUSMfAS7AFpemSFMLGdaJIrSQG8FGiYJAWhaP0tZZa",
+	"C3QeQc9GCYWAJ7sKbrDWHRQBbM+MJwkTLq8PMhhHzB5XBPm6E5tPQ/gQ34WeYqOLmWH3QbJaxmWb/idc",
+	"zripSSNVrTxnFbaUAbTMI9ydfhOy/VgKVcybQlfOne5au5e/UKX/GlPE6CUTZQiYPc4QiiI1TSMClCdn",
+	"k0IkysL5lAkz9vH+bndnF8eqo6DDzXalF/bRb5VN9m4BPPGpSZZELGSRJmTKcN3CFCvVmHTE1RAsrMma",
+	"QLCSMALIDiDLlgwDNklIRJIhkGehThCvuSKorPZ9yUXSxb7G8m/Mkz5QMIjEW/fqS/OwDc6Dl7mRNTe+",
+	"hU+Z5+ViqBbc+q1q0FZwLUcshfxOrvzZCxYLkr2ERKx/twPtxtdO+oEZ04LmwsKYrGyYqFyECU1ThUoM",
+	"V0gcoiAlILZg50GjMaavjY1Snlx/uEbm2bTgT7nKUrp8ZR51vkl6RTk0fS1EjJ1hspXudizPrNVXMSa6",
+	"w25kMk375G0GG8OED+yBcnCI2oB3CQs6VKuJ7ljvDSnqUFkj/vqplfb+3VxxJVz3JogMGuJThNIXLJRL",
+	"P2lB2dpqAToUJ8Y99WWJb9yhaNuvFtJbC2I9yW01CDkJMi9KkdUXpKtgWe+GcmZWcviDFBvPxwWfs78w",
+	"zzmw66FqtbvXBe3qRpdIVut3+iYLBIJa3gVJNfmcw3tqmm8YdQMkN6w2B1w2iL6x0Tgl46/KJZ5P2pUK",
+	"T0adAftSdRX6UuoVgZBXZV0V5lrDqLeaQiD0WJLcxBtK2hvi13vtr3JCazeuWR/bNTopkFNWlXOaZTEm",
+	"jJ8EmddmY1BPsaGezoENMZbHJE7lNI5InHAx1TS9NH9Lav6/YOMZVMiP2ZzyNLbKyYGaq7hi/KNZtmpP",
+	"WwvXSw9+aIzniHofDwDv5KDU5NzAGtTvKRP6RXPtBHRFtJuWVq3mfyxoulWRqiCierWar7dkr2IUuaVo",
+	"+o3lcyosoes+jgBEbvVZTEnasvrWyskbUcXe5tWSA0XOm0ifU9YaNgyVSrblMrft5UiirrI6AjR2XrSW",
+	"zWhQE1uORZlqtdWQ3RqVwcB/KOv/NtqYZowmLScm5Upvfcqs0W+rUfsycM01W7QVIZriU/lkGc5Wy0tm",
+	"pjub0zGyBZHQPDlYsNFMykvVsAQ1bmPbbKKCVWsABFQExObRKlFZ5Fyz1yJdolwC+51nLZTDMCJZ6PNS",
+	"/fOOlkfNAeMtSKvuykSeUPl+m2YFRLaBYP18m36+TZ/5bTJqQYUz4Flu2hfZsvhZgJy2ucPMqk3lzXz4",
+	"8P7DzVA8Wbq8kN1GujsZiHo6VZU8EE1zbb4DWMCUjyGbQxhZ90Oz6pA7k8b6XYXVtMvftLVOXGugHT+L",
+	"RzcqHlHtquKVp+TBpvPoKG7N6CeW4GRAbS4EzTsmf/ajJyqfIvJnPyL2H/xpqTT8bZPs4G+X9QwfmAC8",
+	"qGEh+MfhHF9Ea37fnDj4jF4D+8XP8tzPHOhvBAdauz9riC1u0xpUuvZlLicwZ3omk7D3N6/PL3pR7zfP",
+	"zP/fvL1o7PuPBcPU+N17tpf1Go00reZ1eF/RTUlEqnOdydfOl+m36XClcrpKadRMLp6UobwN0SyrlaTo",
+	"z1z0p+aiP3OanznN585plH9187M/OR1toIF+hE3zR5Nuw/XK2qwhNMvOt5jxz2bCny/736LLnlJcGzfe",
+	"H2ZDwMZkYvj2vBeZz19/g/9evGvcL3PHs1xOczo/dwvjWoPdB+NDzuHfhF2x1BzdxqZuzDCJtz282w3l",
+	"YLy3ab/J8Njn3rPhg26vmQ5fVm263Xx4N6ObSIj/OazyP/GwylqdhMPGOgnXiTv8TyI6MOp9PJjKA0+c",
+	"MVam/8r+8T3EYXwIHzvAMjJAk6hhW70p17Ni1B/L+T1JM35gSNyUiXs+8uZT+Lq65NmBqz9xkEnYopK7",
+	"bRGq+MYl6X528Yqf3ar+DQqe/NzWbodIzh3DL3eNVfzcVmzLkMNNw0dpc5/j/8kDIHcKOdwFp+dTqxS2",
+	"Y9n/Mm+mW+YCVLXBmpzmixPCJ1VggWWZ6y0LoW8i9vrn9Jyf5cif5cifs0x+zjK5fdlktzyKzzBnYQeW",
+	"vSlW/cMa5rxf29Yt2LXOGgEKACeH5+OCazLKGb20IN5VTGCkiVBdwpeWQJBnGwDuC1fAu4tciim5ZMso",
+	"5KnQhi8rgYZ6QEqi5I+F1NQzwUKxhBSZy6Kc8bRChhYyv1R98g6+RwilWGZMxFH4FBJ1Cy3jgGxiAM53",
+	"ZRXjGU0nQ/uqg8NxE4bqMFKwEqnBQqeTcSoVFDk7cYUMiGkD6i0ihwU0BcjcpgoA9g2DtAkZcgI4DBMO",
+	"AfeGY8RmDWK8JHHZus+ebyrDVDmipndXVa+6u1/LBZETbanoyj5nTLCEKO7oPKZC4TQnRRrgZHSryK/a",
+	"kOMcMtsvFOKFR2TEplyYUdsS1hqLqDUifNRN5mbcvajnd68rjDJT+jW+av78mqYT+PjhExQo4WnXxJ46",
+	"mdGY42EXwDUWlfvSfinPN4Ow1DBYKCKwwF0xIpaQIoQ22BvuSoVcr4oTFcIBN3QywYOeMw1FhLw44SQJ",
+	"v71mEnIywaoysMrdNhiH9Fr03OheQyOO/Nmm/Ni/42zRFGothppesqaQkBprXQ3adKeoASZfJNWUtF8o",
+	"j3JhC7sZqoGQZS7njjGX8IUIV61ZmSsjWayBubRYlvXRgLi721DWQEPPlmsLwixmy0r9IioMbzDrv1JC",
+	"TMghsAlDNoUcQqK9r5s1pxyICTISI8m6BH0F5bMAkqmEfytLWslC51Rc2hJPjsNgCt0UkrIMbZa5BkHS",
+	"J4Thy3TGqKvnZF81V3JGk7IEJnIWB0tmnwrRyzIp0xCRClpGFJgh3vlqD/hTUCgNq1A19LI6YCz4uTpi",
+	"s+iZhIpfgGe1pj5o3CfPZY5zSxzCKQ7EK82FSzh+L0gl57hS4IrntrKpUdCdiI6IWHDmgHFVC085qqBs",
+	"JUx3JvBPOBKQKZhiEp7f3F7Ug73yFavsynYkLO9mSyQl72bLM9/5u9nylfyd7R4+PLcDeDdbnrsxmHeD",
+	"YbybLU/tSN7Nlgi485Udyzr51ZOlFl6ir1m1par9AuQFZkzfbJkWDz0adXak6r3XaPGdXk8ZCEAbG5Yq",
+	"L5iryQSJ6ewjV2CYSl0m6ir32aV4C6B9DjdCltoMaZ6mZMQsGJXHboyNMBLX9nANDneXSjH20U2lYrrp",
+	"jhdUXd5ULafW8jLnTDlzcFu5tIbrYMiZr+QcgCbTMSAU2wqtHMBg7XeI/paDaNcFcaCKy94yBvsQLDci",
+	"ItQGszoS8yhN0+vCTXorjsIFhHJqDvPLcAWlbd/QoRtTiZ5j39sZkcHsFWA2tpCs2D/wAktHYu109+XK",
+	"1s3pEv4MidjmeClbF2Y9Jjr6TdqTfwx7AoLaOz5cCfxzb9nOarU0fGWyYK8qa7PmzO/muwjTuW6splK4",
+	"Nls0erym1Y6L6qezdqH2Z0dSrjLEHg1JZfn+VTFDbSTTp/CUb+VT1LPIwZte/BofC9+cS8G1zK3deO28",
+	"/ZPh+1A2a9OrvzMPhW+pDiLLPJhhbamxU2ymMoVyJSK3lus24AkC7F83pOvnXWvdtdal3+cND9Ztb1c8",
+	"WIedUPERHN4DIrcYt+jcmor9g+uMjUGZhqMHm4pIVMYRIjZvGkrl2RsdRYgm3TwK8GKvheqHIYYNOXvp",
+	"9cbpwKWrO9be5uNN+ay+wfrS30Sb9YW8RpstKLINEM5OM4YdCJBsPVhyBci2gl+rynKItv3IRV0gjNac",
+	"JwKscW8vnqzdy3r13cPmGndhgYaf6g4+2m4YP80V3HIQHW+gWgmq2XgDwVipSi+Gt9tfa/yNHMi6XKtj",
+	"f5PzOc2XYP8b0fFlkR0TOoeizgDva+1/3lIHswCb4x1newhjiMxWgCVYITjU3chZ5KRipUUATaNKO9so",
+	"oICapiJnGRwtraEZEPFXDZJW0eSKSBGBERJttzgPMN5G1jYJjqq69wotnq6CAVjbEEwdUKSnuSwyuzXy",
+	"ymiTRgkVsmaAxaIW+HA4OHBLgrUYl0dKktJ8yjxO+hqLMzRNbas4yim/MkeELstwGQwuMfOzjhu7kifW",
+	"4AKrCnvlIlWw7mmwtzUTrPUB2VisPnnJlQ1+At2GJUSwhdkymHREuEhYZt4VcLSxy34jol9JVR/3H4eU",
+	"9cB+sZK4du5R+UuEMETjH9JtYMI2lazSVHOl+bhBJbGGXvQudasRahOhhoItyvdqpKK8L2Zp3zx79fTF",
+	"q9/ALgO8oIDCLBYVrjnipL1frAG/Zc/g2KbC9dmxx1waod50us0COVS77u/UawKsrHDz7BtGWO89qu5w",
+	"ozDrj8dzPi1yphrdfWOWpo0m2nLBR2xsCOOT01dPnr3EguwdVgtgkptahkAu71mzHhQpL08IhUL43GJv",
+	"An1Q5kRBZliHLispiNVOz9iY8QxL1Dl/vBsD5QlRsmMXthLzMHs4aApLBTEHOAUX1tI4o+kkLLat3IJa",
+	"BE5DPrHSfVRCbFfhWyFwFW5YUrDdYEfLgT9+WHX179LE4x2bsPUdOpw2X/u/U/AFQrYO25pvOnLmH2DU",
+	"+LbhZm4XIC4SeX61dAH66uCIdh0Z6OwNQ3oG3Qdtw/ZmhTbiM1bDgVeRaXbrzQlwa+KlHT5ysCDQsUe9",
+	"3QoWVvmqIut2FJFnIQa5a7MWbrfLQdkOx1Zci0YYEuVqa8zpkowY8e1ZXoReiy7BAZTr9VSkdFaskhDz",
+	"tvVXozMZhTkguj8lGcFR70xC7Ou7kY+6g9gfvuCelXwnPEae8KzSiihggiEHqZ6V4G4FOxcsRzC1GpOo",
+	"kd4aGV3PuN9Ijm5LmqavJ73j71fLrzTrc2WAmXNbQhxCRGayyA3DSeiyYzhN3ZvcCKuwwZa3Iol8+lCZ",
+	"55kz6NaE2Dqo3vpq+jJnQ8Vy+/I6fz8+VdJ0l3jQQlVzvk2hUj+rc3yxCUhGsyyM6cPd6UU9sz1goFy2",
+	"5r/7qOAWzPcfbEhcQpeqEdVP7hjpB7sB79sJVBGr7TJV92H98d6jNblUlfZqT66fhZWJtpbvjEv3ZRyR",
+	"2Cq25k8fGGM+hAUHY1DcLT+MrDRjvvKSuw0q5q7YAYb5TjC4DWKFo1LiCV3QpkdoHR/2RiIUomwYY1DO",
+	"DXR3D5JRNlXNMXIEHBRIO1wuIO4YOonKMD0YKT7SJ6eG6zLzovPrc0Xiv4NFCam9511845CK1xTAqcao",
+	"lp0Qc9IV8cK8q9Y5oxnGD9fIx5YkAgl8A4UAOPUtGvKEtXZWzfnyrfkJdzmrt3E5kQ/s+4YW6oWYyNV5",
+	"Vs7Ej23ROUO3HJtq1JVvdIM2DZuvvlpNEFw/rZvdxs7H265pw8ne39aGykl96k3ZIE/zJckLcVwzhEM8",
+	"jLUv2bJPEKK7Ug6rYlYFoyKqmvFWccVN3rRC6Lw5wsmPGSJ08EE3EChBaalhRPiEXAqMkW8uJX2z0Xo3",
+	"H3mXYxhOn7yz3AR/jkorsU8LoEECQZkdYHiPW3n/M5jGudWcymKl/aZlaq+zW9kG91iosfWiLvShAiu1",
+	"rodgZw1vetY/DLXMcsRgaE/WtLawWaHW65GwMU+Y5XWVXCKuT7CcxoIrrNBascBj4jVWZGk8D+22icrM",
+	"QhndXsI7aiZzXzNW3S39NXiA6CVTLYK7cMCma3osg7htq3Yp7OY5CcMQXl/Zvup8CDKxBwMjBEkI8aaa",
+	"jCnmkFWKco7l3BKJ/haBwC5lo1GbuFaU6OrF5El4dE9sjX4uIDEOlm59FBmAByR8vPEY58w8xRIXN90n",
+	"MRBYqBwe5iSMS7LLNRFy4Z80and8bL5F0jyydrPEVVcPsisaGxixYVifNWzIebUpBGrmoF/593KWMeqy",
+	"CVwkKRJEV3cVysX7TIVqJX0fhGorxuMyjZgy4q07Kkgc3XByZlgbSzCpF/8Oi7mWS9eLeuXq+A/hTP2X",
+	"OI3NKHPuwAQFjqokvokFmzPXgEZI9XjWIUQZgvoxRXctHwm81E7RMBQf2cOJjasNneuYKrliIzEtNMI0",
+	"Vvjv5oDkHQpWekvTLm8tu1z9p+7Z4D0vuq7NWQQ/v3P9uleJPwWroypY98L79ZL/NhZ6EaS3zlialKkz",
+	"ZmfhAJmfMvOVvemgckL7gWaqZ2z3yGn2MWNjDRdqCO/sXCCxGiC+WxsIlrAmyW7F1ltmt8G7hu4qq6bu",
+	"NoTQ2NBRfgdkUSM6heXQ11nnICYAShN688AJkcLWdBMstUW99IwKqIhtE5+dXcFFrJd12bYQ455DcT9s",
+	"EBh6kU9BJNWSPO4mwgWe23WZERWJFerRO3ZrhQxalmXkusvmeMN2t4qQXpiHpcaedj4YOVNFqttyHc1v",
+	"lcKcOFQzz5wBwsiyWycaSFaxuQiir16MPhmvlXXbwnZR9WJ3CTUKdA4uxmmxisjROpzOZT6dR9nsqTsP",
+	"1y7luflBH+6y+dGfPqEp6mmmdHMC845lLPPGa/wc5IrS3BlKGFa+ZTmm+Upz0BnEQXHd6y5qVahmKQVV",
+	"ikzC2ldvRxMV8pfUM+gqS2mvwhgWfAyJTI0fBHS14i0LpCdfxlJjmckVBlvhlG0C5dNA6lm9EDUBpbyK",
+	"TqIpXd1IHJTFfy7l6DYnYLd02WCI0IL5/DZsxU9D22pnpXNv0/kGT1vNR2bo2tA6PTvVRg48xRb9IkaN",
+	"aUh1XObBGS7LgJKImk97Kyrim96KKdkxOs3HTg9YI9I2bNaO1gqRKC4mhU2rXO+AQKGxjHIEa14ojWI/",
+	"q9BJW83eVUVtia5GScB6+80Agp0gNgokwE5AbRymDJfWzNiomiDrXsOff63xBcepT75yMB02EEEHDeCQ",
+	"hVzANuKnYIKh8C7kSCZLUrryrxsrUJ7CaPXG1FahvmurdKh6hffnKAnIxj4N6ZazrpbbBUZl5e+3F09I",
+	"AiAH8dA54t6+fPH0xOp8iSLKCEmjJfGk3sXGQjtHg6P7h0eDw+Hg8Ovf/PbouwfvBr//8neP/uKb+98+",
+	"fPWrN4/PDi+2LLF7evAX9OCHYWuZ3cBeZab4WzlqSu3THUAw7eun+PCONgD3zqi5VEPS6vavF//2LO8P",
+	"ckR8dAuK2z5MJhQ87x81Cp6twXptfZYQWYZmI+RjBRtLYBp8x+55qlnecemf48PoeOBq1sJyfDa2WRr3",
+	"pOMqSsssuwax/4McWUGxU2TgnOaX3YTmSw7j6rQRC7A+AyoTSTjuBk1TuYDEdrEE/MJuG1AK604yygth",
+	"y4q7tQNZFJetm3j0Wzk6863AxvmGfitH566tT75dex+6sdotLwgeMaJYiobVRXg8zJGwd7LLetXIqz0M",
+	"kaMg/jz7rXdDtle73OcgWs3L+QFxqKxMTWwPD38bKS8JVbCzSCbKSLruu/kE3lS4f2f4tvJSbnk1N+VT",
+	"1i8qyIOYVEMhACP+zbMLco9m/N7V4T01V/fg17hPTmG7nMPFDMbuqPJ5ArjvdzzO3OBu5TU76fI9G4xi",
+	"+5cWFMm//qAMqSFSILDrDdi4QyCLDlDCduO3i5Jzb3UPA6vamW9GSfqtHL0W6TLUk+xXdVXpBm2O6159",
+	"Y5595cXi0qAVCByH14Ju2AGX1NtV1uOMwlO7GldabCWf2onHfqvh2E73Xg4n7Pea9XCccHnrBXHcnFIq",
+	"mnKBmoWMEDe6wi9VAIVszfFg64kb/f+d7Lbr2LMyqmO30Po/oCTfaU9WDgga0OxqbFjF/V+DlIrbuAa7",
+	"QeDsqjztcFSsAx4tiigyUOF866VXGBI5NsAGwH+bEqx3VE5KqX8tEhKKI2f48CqeW1WgXLttez6fez+b",
+	"+2dGt8KJbooN3SAPinoAzasaOUaOCKYwLhvwlMu5Q0XkOWZlh0ag7/0sDo9s073jXs7GTGCCif31y/JH",
+	"B8Tz6UPHMKo35sXXkxfwbFM53k1M1c+5bZ/2exT3fgzbAI8HTtGKyCF5c/b6ybPzc/h0VKYj3PfplQ8q",
+	"qcRWoRhEh9FRdD968GGzU7TV7/LG+3Lgk3eC2S8shrn99Nwp2ebDE58EBpqrxTZp2kajpNkPa/fHNvHE",
+	"v7CjWbCzRYmroWENV2vAmztpUedMJE6FciAvYSDvquXFPdQS176L37V+GZNevZ+GwYVrEE44Crat3c/Z",
+	"eOhXdrG5hoD7OSKjZS11Bw1yHmF2TpfEQgB7CB0ovoNBlilX1l6noKBNOPBONA5tA3P6Eanc8f2gwIwn",
+	"+eW0NoRnn5D4R7PanxAAGtHYZzJNWN4npxAUS8ZSKEDbkBOSMg0ITlxgiDA0GZGET7mRyuJhHJG4j/6B",
+	"+CD2bYB5RWWGtpp3OQSH0FwWEFBcCXgkX+XwmP2VCkxcIixVzAF+cEHzJUygX3E0/Ok//6u//uf/6P/9",
+	"X//Jf/zX//Cv/6d/+Kf//l//aAjgp//v//onf/3P/upP//h/w8nWYeSvo/a7pd6zoGJ73b+wYjt+ZUlB",
+	"ufblqv/Vv/jT//hvqmt8eCNrfCNSkiP9t6+t+1ndTAHb6zCuffGWbgPDx5s4T5f3sTTRpzUrvpu2e4Mr",
+	"3JB/s6H41t/MHahEPW3i7h/W7ti+Ket+qaor8tRQakTQMrTnxemrU2JaGVFVdbGfKk7vnc+omM4o382P",
+	"fu+XjZ50O7yUC/bsyh6i7gjhPr9DjFkuQBxfaX4badnhQG2yHs2YT+krbUgQEjViUyoshMZhtwjNUUss",
+	"WqEAe002O+HD3LDViPHJhI31ZkNRJnP9DJ81b121SnOXHMNs4JE+iTHvg7kCHmUocJmUDdWcfDIegOMF",
+	"OSx9EhciZ3Q8o6PUVemwEY9yQuh7EQZEuuImkMZCxzOWRETJatfW6eYy8gL/K4wXVy0c74wmNs4fEMgo",
+	"18qOmirCJ+8F1w6XbHECmQM+MBhsjHaTLS5dpdaGjde0iCHOCVwGJAXRtTaG2f4NMZV1WBGMarQPMw44",
+	"ZcHihQAm3fxncNPOyjHaz36g8PmJH6372Q3Zve7Hbb/wg8f3gxnAF8/8NMr+YS7w8W1lQvYJNyufwNBZ",
+	"na3lO3TEAFlXgsHhWFYL/8Cq+My+WmUeTJwwJxELfo7o+DIKTzpXJNhI14o/0kHATUM8O0gZraTR/m5z",
+	"Afy1XEc10GM45Flziy/eVMvRdWy0xegD5LsWZGvJeVPseRv5rDFFJGFRr00ht6zmFtLaq1zuNjPbL2T2",
+	"pjWH5aKau1JmI5dbDtj5yhcjATY1p0sCkbcr4Vmwa92hhd+qJi+iByCD8oa2OM64yHMzxBCcKCIJRTzX",
+	"uRR6thJYkdBlRwICWDrdHrX4Ox0fhnHtAP/YhPLjmmva5rcKPUw1aSpNh+N2c1ToroWNVYypKsqA944l",
+	"cy7A0KIgWJomVmLxwC/2hUaNo5TqtizR0j2yZSszqRomXJlhJM066jYlSLTMhmGW2FqyEFzGa6SYdNGf",
+	"3rrnquXZqwfghTDLpxDb0O47hGL2yTnm50PRb/t+7Mq92QKdWpKEaTbWIJLb+2nLYXeqerexLIvPR6nW",
+	"Z6mc6toOVHe3nPt2tlyzei+e1mJ6Hj1Yo/zc+fXxnV8fByrQ3z348Pffv++vflP5sm++vVv7/MXdXzfq",
+	"Tjiq7vYpO4uKjfehc1jbz4ervMm8tl8TpOlx7+ZH3+k1rYBAem/dAoizuQnrX0msa4r/FlbWdYW2AFYs",
+	"Z3N5xVTJekC9wuK28OqJr5ToVqOMuDXUwREaQ4UANsPwJsOkNhks1tV1Da5haybAVB74/BFsqf/K/vE9",
+	"PvYhfO6AzzMLR59RM4TelOtZMeqP5fyepBk/MCd2ysQ9P7BP4evqkmcHMsPdPABMLsPpzdi7cLKwstRa",
+	"d7d7bn/cL+BK642QTHxnH220xJqTv2PM0Rpjk69Eh7gieEi5IiPwJGlZQgtxHZXHGCqegW3IiKU2edkW",
+	"qstkmnIxNU33bxDafVNRO4dK42YDihwal5wUN2KpFFO1Mi3/dO0pC+8AJuZAUoREnrLVVWmyT15UHHSQ",
+	"UyctqFDKlMM6sQYgW1wzALza3hTZcpM/76uxvZC3QZT60Hpv9sni987exYpncYfSClayq9f8Pu6jfNfy",
+	"feNPH+42fNco7dVyzt5RrtvBn7UEgybhEwevWanRcUIGVZeQV9DvDzZp6O9kniDu9M1dPXBBjQtz2M/N",
+	"drssCMXHpwWqy3XHBdAT8F4YIuNuLljiaPAj6ieCnL55QS7Z0hBesL/Z5xF0FJNQHT1XDPIM469Oz188",
+	"GZ6+vfh6+AWCo2Y5h/JDI1d4O8eCFVi8RtMcAgbgwALTNeMvJzvTOgN7P6M5y79pgm499QOttAMvrDak",
+	"yqKqTTReXnLmyqDAg46Wxm9enwe5MPhjbOYNcSKmBXzbCJlwX3rppZqrYVlM1Em2GTfz+GQ2kFsUzBp2",
+	"/jfn354TLCKsyjgWqCvz9cXFmwih3WFX5ggShsD1XJA3Uulpzs5/9xI5iU3tULbGqLA6KRZ4UcBMy5Ts",
+	"6L1w2GnzKGS9uiy0DOXRv/jimbhiqcxY/4svyDNgTr89f/3Khf/O7JEBDwazjx6T+Mf3QHreY4jHe0eA",
+	"3veO37tqG+970XsgR+97x/1+/1PcJ6c2idE3axbhvbCWUKNam0ZjHDFWv5pwlibq2JZyh7f7aGi2YTVK",
+	"g/XYnGesCJzLaU7nQAVGORWwWP3gbWwxhhtiVxO+QoGAK7LIpZj2ye8KsxgZzemc6QrKXVngNZEMAZkS",
+	"Nk5pjkE00A3U5cBu7drY8YIlvSxdDHGdT2ZcmMnKnDwT05SrGdzBUzg4By+pmBamAWyutH3HhCdMaD7h",
+	"VnPwMI+/K6SGpH7QEZayAPskHbk8ftjcvt1vu9VQuWFMc4ALNtQTlYsZownL3wtC4j8/sHLlwYukgsMW",
+	"lLdVTMPBOq1EkJOHg/u2mFGY1u4JtSDxGdP58uB0olke26N5zn9gDg4ZJ/bFF3gQTgkkuQNWnMMPJN/y",
+	"r7AIEvwG7yHaVfjYl+axftCGmfAV83VHHpb11iRQt0cPyDf8K5KBAGd+gbJUqVxgwQIyZVqRB4OB35i+",
+	"lnJoHohtNxOZz52paMJTRu7E8yLVPKO5vmd+PDC3JL5bnc5gYEbqdgHeM7fi6OEjGI8hFmlqd91s+Qvt",
+	"p1IZtdk5HDicSDeesC8zDdOBrYyllTn1GuPtUOaEstIYuOai7fDOQBUuB7ZHlYdztlOHkLywq4fRYDDA",
+	"2GYrIAuCMkr5yGBA5mw+AnTIEjbzwdGRvbLgXDING2EZ3g33UzCoXmUbu39EUnbFUkUSxmxRrXA8Rzig",
+	"K5oWGD4HeaXYniNW2Gu4MUhC7AT893CrgZ6Y+QUH0B7nl5KCG9ksmJPhv/iCXJTM1ELPsNpxNS+NZGIB",
+	"x4PXEWARoRWfFzkoDvZBuFdmQEVGtHwvgnNtiauA2msPjh5XT+68GM/iPjmXJJFkYhs1p8NWgHNdy4kj",
+	"AAtJkPTl/Apg0AEdZOWN98K/ckh+Y44wjtKogIZWAw2/ZAkpsj55IpVOl+7e17oGKEpd5EJZsDtUmbwN",
+	"FIcDEUH996LeFKCOc6VVhLtj1CwYbeQQOs0vdrnNruBdiiogRcqtIs+tI6/6u49PNax4LIWmkFrDPmYp",
+	"FdhCBBuXGsrv9wTaQjxvQMkqRohs6WUHqAAXOjfRc282GjPKZlSYoxgQsfdiwg2xvX+E6+RXPULa5dk7",
+	"0muge4Zc80ll+etrDM4oZIncCxNPWUqXLLEsEE73QkL8BG4h9IBbkOCjx+TBx4/uh7LGZeb7coq0fVVL",
+	"jwPtfC1XNOXJezHOGXBDmtbaEUybkxVKuw8HldKbEmoGusMuBV7Ao0FA9U/szVZu4IZD+7tvxC3PG1D8",
+	"mRSp36naxZkYYZPYWhNm++xyWTLB5xyXHOv+WCQdWM0nOaNwYaj9lozYUoKdITWvOW70uIw9sV75GH7v",
+	"2wCS2B84fI2q98KKR/BF3CdPSnsiYFabXu1IYO2wXl3FcgEWSuyvT7DaUHlLbMYJvis1dsySPjL0F5by",
+	"HpPDAVDkICz8EL9AUMLyM2Bj4QP4ikMjpomtTuX8dCtPmGNr+GLOplxpqEBkJGXFUsM+R940ZV7ENxHY",
+	"uPxs1KWy5/Kyw4Ttt830AHjLm/J4H/s2SzLhvilNShDG55tfbV+V1CAobGRvJvZnhnxsF8/qWe7IXUBY",
+	"uGNGKPGRWJtvM5ozoWNy5939JwSeIxDC+FHfteqV94qby3HJMl2WNAVdxNwJNAHmDIk2t4+gJjN5L0o1",
+	"JdAsHXa2s685EDKQQbiAWw+XiCvCp8JcFSc3aqod8wFA8i++IKfeDuBwDe4M7lokpRIqGYHMwdQnkiAb",
+	"h9w5vGt5jX8YoSfNNCHSBciLgLgprjya4J2ju2WNOnLn/l0gr74EIwRcAeCWQPpqg6xCMj+mwgbBEVoB",
+	"ZXASOJYkEe9FCaxw5wGANJSoUB7qynCYpbJQofBNRAqRMqWc5cADOnBN7rjYMXOb47sY56W5BtsRaLeB",
+	"S/G4N+gf9gdgqwGV+QDuOFozZLIcjpYaPCyDB18+/NUjsHogdtbhQ6NDy4wJmvHece9+f9C/3wMzygxe",
+	"d+o6XOd7NGW5PrBhZghSPmVgD/Ka2YvEDJArfWqePfOPmjadQtcKG1c+cs80AQS5tVBT8LBzWX0AEAQw",
+	"JMLgjgaDoM65tbSn9ube+4NCKwaa+jYiHITzqXglwQ5RtT+8FoxkdAp8plyuT1HvweCwrSM/8ntvBS30",
+	"TOb8B5bgS/c3v/Rc5iOeJAy8LQ+Ojja/8QKvMj7/ePPzF1J+SwXYhR/iwm5qX7Nc0BRfuN9p3s5UiMa5",
+	"Yj6n+dIeqHIhgcCY7TCyX1Ah11wROoVYQ/y596G8EhTT6CBMkiZD+v+z9/ZNjhznneBXyUDchUiqGgN0",
+	"97xhwnHXnBlSI5IzvOmmKZvNQCVQCaDUhUyosmow0HAipD3bJ3u1K2lXd7thy2drw4rV7XmtPcee5ZBl",
+	"+8OYM6T+8lfYyOd5MisLKKAB9Mu8uByWNA2gsvL1yef190sSSPCbVLJqHLiXwSFX1klhLjbTsnkfXDqY",
+	"uOkAW9M8EV/RNlHVorGF9qCjiOL9E6mmiYiGFgYaHSAUkdAqeeSu59C/a8IOXn8ltSZg2ShV+XDkXdS9",
+	"2dwdRQmEvVwbrVezbDYRbG/3+rXrINRxTOSlcJjFsUZdAw1ZmbkX+VjFjCdKCqODo1VOjSSJ6457DL42",
+	"v+5YYg43yZY12qqBGMgizde2w1NhugL6r7LcRjGmZ6XaGsw2W7DJPnB6eTZKhaAtUxCoRTmgODo1HGEd",
+	"zTNmvYnTyZ/HJvvY3ETUCfvKEY/oBeTJGMSPLHedDtiUpzKWQ1T+SaW278jU0CU+kasMOjnmkg9FCmQC",
+	"5FYjjR/osdGTepy3Wnv9PE3gHwIl9S7KaB0GRh0emevmwGsRvBWgqpoV8ifEbGhQxxm3qW1mnKa7yCUD",
+	"W8R66uwuLTQOISO8pMo3AejNoiQ7N74K7kViPFGZkP0ZuH0/dWmob6totoaAp6gLZaIVs2H+BgcEfEEi",
+	"lwjnG2+D+5vpvX4qjGQxtlSjU37eOarnPs3ThBzmnStX/O+a1JXOzdbNPZBx6Iws9cRueOBTgpwLMeZx",
+	"YoSZH2JtFHEU6tscFz/1DRdEwR1MuMDQdN42H+w2PoX7a4tL0Ma6n5ZjY5QRsMVF7KJjNuoHVYw2qLf5",
+	"tPgpeY3d1u7eTnt3p9U+arc6LfP/v2vaAGy/jsyTBCHMYjnsAsKs/XDEdXduc1AQv3raE/IaNzqNb4+q",
+	"l8HKPehwu5x/t6yjsKewR3Or+KmnCbb9yKYNCDS2Xd/lCs6RJ71RRVlDIfiAJwOVjq1SczmaUGsNzea2",
+	"koMkxnDtfntvLVXofZ5inth+++o6A9H5BPPLPxBRzF9HJe0gwrQLutOdkramWoZJU5+aNldaHVeeeMfn",
+	"KepuicjESi2Ock6MfkZu5aK2h3gZmwuX1x34Yv7yqhJsq6fsjpLiUrf8/ulP3FfZOyqX0XZn5DXbubjQ",
+	"57F5g2qD+F2RrbON6vvx9b0fX9Kj/5qd5HdFdpZjXHYNbGSl2F1xX4GFMrEp0HP8GxDALDIaIHKaCP5I",
+	"AMsROAlZLgmHusnC0skKnadXyWRmrOgwT5OQXItKFrYsZvFg1FXpjAD4bbJzTISURUUFGtxUTwGyx3SI",
+	"XlIy1XUWJwnlkfCMUQOLl+dHcGYXpd62hluFoVQ653vbGzKYrl6bMbWYfonNmAvX6Wq7Z8s75zZJzYsz",
+	"fXKSgacEW+Bnr0mgJU/ERkEWGHsdYDlTgAV9vDCVFxhYMSb4FPN/KKVKYqGMTYsssmgoJpIodYKZDl60",
+	"AiIwRSmWawVUk5FIMDMiHKjUhWEozU4fy8J/TbgdGIDIvAfpJ+5hWzKCUQzogc060zkm0hWgLK4zscaI",
+	"CIRzPkNAk8/cA595v/wMggh6pBLzC4TJ1eyzY/nZzs7Own9MYyEwAGXxWISmJYrHfIbM4UlkVi/KHa6D",
+	"zVZKlByK1HQCB4aqoaWVzjKPWxYS+AIWjpWMM5XGctiEV1JIw5tX7Eo/jbO4X7AQhcxMJHwlxiIdCtmf",
+	"Fd99VkSwXN9hWBD37kZiko3Mr+BPiN7bRJ7PfBBvF8khNJVb5aQfzNWkDI0Ac20zQDc0DyFF8mfU1GfF",
+	"G6AjRo/KU9FNeQZTzJMkWOy0Sm1iwmeYm+eIXCkeZKZyGstITQNgZU7N/AMbN0PODODiTgTXkPo0zjVV",
+	"HEErRSEUt9jilgTMT8wz/YfMHMsj5uJzkKRUwrjAHCdKyfnMdgVoRFmmWNsMBHOk5gcbuKHCBE2USrq5",
+	"hLyRyMyQ+cBM1NzGc7TWTvwUPO0pGiTaPivNq5fuDSIk0HECyTGfFVPPZVEqN+IRRixp9iM+szRp9qBP",
+	"FEAbFSfili1aKDhObUQXPYa0eVzWrXmJacmdpOIQzk1Tjydc9kU3UdNSl5EWGL4DQQGJtT2RqCn8CsEn",
+	"/PMZJmpqT19YRoVZ+nKbvdPNUqAhW+hBP077eZyxXir4CQa81URIbykq2yVQIN2FJCTTH38xCuZCiBD2",
+	"eZL0eN8cV0itFxHjmo2B2scWZ1SdFknrKImMcmKm2z2xrGtRrE/sZBvrlw5MYvumx5g2jxs/1myQCsp3",
+	"h3RvrM0qqi4hKyrXQnfsnE/S+BHPRKlWxMi6r907PHrw8He6d+49DJecLJxUXBqeZiD8/Tl0H2onl9SA",
+	"DQTwrfOZDlimzH62fKyBrU50D7LP4Ifld01Fb6TUSZdsQ/Mmp65+Nqe7ZhZ6qxyNhrOTigEE4M2KVl8o",
+	"3nuP5YF3qwEjjVlYF0a2SeuYScULoKMRkArh4fM6BNlZ5rP5hH2KZBdZ2aeEonNAdXiBYWgvl7wc+/Vd",
+	"ALwPhZNkn7vbHkhQH4mk0WnYG9czxs1Y2p8GDTfvjU57twVpXtIKi9IrqfmSZPVeQeKmUSKDIZqa643S",
+	"e/ZarY1dMHkiXkwc2Xoh/BmnT9bxt0iqdcfafU/LhPrF9ZaMXCqQO2p+1WHV64ndKucUNTp718yo5tTU",
+	"Ruea+TBPBAxot7Rq2A6scF9EFqYMP/WWkbwzazhzCn9N0MCjXfTDtHIeXhzYIKd4cPJE1EHo2hnjgtDS",
+	"M2XP0QVz5QkdrJVR53uQXYX3USqKVClX7gBaTQZXuCupgvoF/9azVyQFp4uCRyCmMLrU6nh1TgiNr12s",
+	"+jUNPZ9hy54Wc16+Fep7tL5HK+/R+uxfWrB6i4N/lih1nojzjFBTYFmMJxnUf2KFrrPT3C1G2FBISwru",
+	"N3IurnCnEbBWwKgeSXtmnrlJmwyK1rFI2qWKD4GmZMaGiilZ5Ft/M4+GBYaGFFMqPaacbpsbFmtmzzU5",
+	"n9FVHVkXFvJ2mOdtYQCVEmLfbs3VCfi50q6SwHogpyPFTqSzh8mnvXlo3nS8Oizv13GvLFK0YXyd8USE",
+	"q6P5eQH+vJ3tOxiUDFB3B0A8Go4ILkHpV/PitiRLd60sBWCuQgR7z3uf3tzOTn0RaQL17VpbqXWOQW3W",
+	"Yo5BYC8nc0vSnXoB1q6fa7AYcncXG5QAyz5A4QQFbiYgUplLzpYFsYfOBC7MYshig0Ar1ac3EzXsRnym",
+	"K24fl+JQkd4w38FkZl8D5nUMHQIEa4CY+lYu0lkh1RxX/QaH3RJRPw1Wvd0CldOqVL3cCkD/7Yskryso",
+	"XdfrAcr06i7Y7zYY/vvwyNM1skUuMbVk9WVK8LmfPGn4tZdwaeA1Uvq4N3Mfm/ECMuf1oLiRKW1v8Uom",
+	"pDAALoSdSZzwy26nqwuZe/MZdXBv5hAiKrcG99an5oaPSj02GuTq23C9S9/ol101lV03akoWtGTAtr94",
+	"sr2pXH2rG9lwSgctdYMZCwUeMF3CzXwhFvVYdwhrAHRfMyqK6l7f32WavVGEn661Wky/WY5YgHJCKuL1",
+	"/d3mnpnTEl7yOSkIm+QykQyuk5nOnsx05jymJRfklSdWNDy94skOBFfexB6HzXEvQoO8MmMKs46kytB4",
+	"xIpzhM+YqxhnBxZvzOvSGLgq+Ixxqs4yx/cWQZs5/ElIIF+8dw+KdqCjZzL7ChpxZ5PZjxoQUx8h/k8q",
+	"WE8YI7s/Mmpg1NjUVjsoj/6yLLb6aqmvlpVXy3mktK82MWFT1TZmbWNuFzotJFVhVDpwiLPnsucRYkdX",
+	"WpZ3eX9knZxleBOX44XAY7MAMcFszlcAN1hgkbUCm8QaOOSvYB7OK7CIX4FnOQNgn4/6gphrBfFTlnKp",
+	"eR8yrCgnCfvbAUfumEcCAKzAt4rgJHRZou94alFToLDrUJl3QPrwN1WvgFQZCn0sxy6ncwF2MC5SsMgp",
+	"Tz5piiurYwmhYl5+zJJU0I+bBH6J6b6LJjjTfKbZSE0hu8sWgKk0sgVolM8cCpnF2Sxk7p9As1hKW4bf",
+	"0WqGAQtpPeGfuKLmn7iY5l9mOUPKTbTklwSrXcoBpczJEDKn53kyy6mKZr+Ypu2OMP+mPWGZWufeiA/6",
+	"JVFd9zC9sAymYzHUyumqfBLThBTMDPaX5Q6fiJkbHqyKfabPMzEE/D77XDETtI1t30OqqArt20HHMJvb",
+	"DJj+oh1eOV74yeKEloWBVmOBAL6eZkMNmD3b/abqVbRRbHPXAF3ZEPLJFOQ+zCVG2nZQVY34zE4XJkZ6",
+	"CffjsZmfJJaCiccoqAMWpdiqShmyn7g3EP8l7lxoLOwUHXPsmPQeG7HiWrCUS4iDfVaRYgh+KhBz67ip",
+	"7JmEmBRR2jVZ2E/iTkhp27DWsUOIs2LHG22ZK/6bXC5zNvF+Bix5hbpxTlTmS5xQdnTWC+W4XEFMlHpN",
+	"SYnV/Xa/r+z41Yvtt6Du2oAZSL9y58Fs2Wmv7H3Xg9afH8Hu5Uz98l2B5Z5raqFmcx/gM6e9HY5mrBFW",
+	"S6VYa7GkG4NUjavdoCs46E55PyX8uz4seXWmtnrxq+j6pFkiHaQRkExwYgP+7CK1TMNyWAG4HQRgrfGk",
+	"BgPLcL3M0MK5Lz8l5zmC0G6j8+1JAe/MlI5X1Oi0r5cpaBut9tfe/frVo733bjRKTLKN9s3dZqu527ze",
+	"uAiXnjkGm7j0aE/WPr0z+vTMnox1Zq7cR6JIEFni4yNNagsvX1Gkv6Lo9rb90Stfcksj2XRHw+DrLX2m",
+	"LV2Adi7ZxG6il27iUrltVc0LLe+LrXh5pOJ+Jc5ho0PfuSv5t82fWGEEHucsnXUJT7PR+aQdXN0E6YMG",
+	"/6KKTNzYHGx6o/PJp+ul76w9HUFDx0PJMyhWdWMjt+pmKTJnuxjdZK/2U9Lg7eavazdqB2QBINh30mo9",
+	"EbjU4Wgfu/KE/jVXtlFVPFGIyhrm7/WF+bNOOvAfOdxp8nCmYoB8JxvvwOWFGKu3VX3TXO5NU1c3XB4U",
+	"36bSvFBoN1JVaTvcBw7a84Pf2zAT38qVS0nG92XKtkq5O8xzqfaLRxwU5Y217heTMl9Lwlde566zBF56",
+	"tLvz09Mt49jS5IADj8yd+Dwt8hFwu4MMxjh3QdFe4bBzL3r1PXY4zo08dm70tcvubC67giFvmc/OTfV6",
+	"Trv53e4YC6dSW8a7IuoNYT2lhf0GWKaBJs8WM7rfafFIpDzx2CMRBs00hoTXBMAFiSj2tb0ZphNMRTwc",
+	"ZRUKCLkVCb/mhboVJwmP5akQOnSrH9z+4C6sKI5MRMsf7MXDOQWicfu+WU5q6m34HttpdPY2UY3wNZft",
+	"kKyYle3VI5jILarvaLrOqvHYGVxT46F9WnsZawWm8DI64bWm0D5dfbnypDhk67gaXQ9qV+Nr7Gq0CJ1r",
+	"uxrX24YrfI0r91V9iZzDJVI7EC/RgbipoN7Wg4jvOV/6jk39h9aovRT/oScnttW+7Vn0tOiqo7q7uXp8",
+	"uZ7DWq7V7sBamz6bO/AcFWqk41/qDkSp+i0rT+nnUDlKtToqjYp0+Uw8ziwGvGYDs0mCgtg21kyP1FRa",
+	"SCn0l405AEVJIJsn9GVIpUVC4RAI1kOAs5LAV4ygjii2AY459HJOkcjXtGsuJ80465leiMgrkBAobQix",
+	"yo4KOtIT2GvWmzmPDqFOAdyWXubupHlcuAqr8qA9GbiuqDF35bIkbLsoWDrhKlMCFkJGr/kH8B4hR0AU",
+	"y2HGk5Ou6UzIemIYS+0l3ZslxJqlPtei4CfIgCThgGWK/W4BkTmG/HkHOt8f8ZT3M6KZ5kxPRD/mCRsL",
+	"LqEW6gBrj+1i0JRP0zjLhMReKHQ8mzs+/OqNa0QlAV/pCe8LDX9HXI+ELpdkfNsckCW5599ae6oPBU/7",
+	"oyPxOHvZ0s/XvZVgP2zmr6btW6vcl+3fprPbm2HIJY5KUp2WpVKo67w3jhEnwGrheYUEP8xUKpCE3L2N",
+	"RGmTvaNSxiUTj2MN5YmuWHPgad9G2Dv4+LLaTQc/N40ngqceLOERFeGVKfTZmMcy47FEPgTqEIIkhIVc",
+	"DLEWjqAG6VHSwvcWtXCzGZvw466tflyU0x/mvpjeXhHHocN5nL+aHbZCQPx/WNe0Y6QvTtWJEBPqOoQx",
+	"PI+4vYk/eUI0dVS1AQ02Oo323s1WC/6rVdCLNzqNvN14+imBzs852b0mS2LfykrNpSPFo4/+Vxpqsw9l",
+	"QsXLb5iX36h4uVGn+yOeddVESPhQHbx9u727B93aQJnG3r6A7OGhecE5pAYMRXSaLVAoIWWZW5sDtTmw",
+	"hXNdOSDWfiHaNro+VhgFV57QOV/Lww7P1Djor5bD3C7ahltmlUd81T44T/32VK8L9aTeWJfuRd5qVwVL",
+	"vclgzk145lHjWgVkXkNY97b+SIv03h20787TQv+0Qpg63+aq+kb3q9cgXQqARjYzP+3o63SpM5qTuXVt",
+	"LU2XslO9XbpUyXvTE4mSQ40o68KCBhXmGdCVaXAS9QHLPYxinnQnqRjEj8MmO3QpU9Qp8Achkxtn+LOA",
+	"6bw/Ylyzr7aNuvPV62BaShamYgiwJZHox5HQHR8F5bSe4bPWuYUPBUwkWlQ9goyQ+EyT3RsU7/aI1QIW",
+	"Z6wn+mostDVnoQkwZyHqxDOkN3SNeW43HC20jliDYPyVugL2rwDeVhqmGw89vTR7DBp4sdljfS55xOcM",
+	"VDtBxsJstXYbQcPbIebDQiTfxudNF4a4G28fwBkwW2tFu7fvL7R641rR7Od/+1+f/cnfN4JzycTH9156",
+	"utn8aNcJoK0xI8VE318xP5ecgW+neN2QG+78Oh+tNpm9fDQrDte8FVeEz+i5K0+KU7iWtWx7UOejvc7m",
+	"Nd7bG+SjrbUNV1nfq/ZVfctcxi1Tuxou09WwoSTfOmEN3nO+CWv3Bo4fq2QXFcH1QYwtWXMj8G0XIKzM",
+	"RDqOpSCs8oBxTZT0plWanS1S41BuXVJqXCGyLr60lmivNhUEl5whV0vaV1ufr2Nmr0AK3XnZAARuvKPH",
+	"q128d/B3t1E0rMeuNAemXcCMFhmA55xfdspF+OFISfFOnGQibbyKuVHlRdjERz2/FLWyd8m+7fkFWOri",
+	"XlipU4ypale3Wfu5ljBNSrOJl5PEZVTyiQdspKbikUh9b3SsbYajRxxjnlmuPM1Bpjfx1WGTfWRTqkpF",
+	"DEICh2pvxjCaBslc1nVt21jiHS6fiRfmJC79svH8L//Tl//4bz//+3/84sc/f/69H33+d3/5xR//3vOf",
+	"/Jtnf/RTm5XUxdmtSk5yAPJW4wu2kg8vsm6YNgBUR6w3KetoiQDsGzRi3dXQJGGorJ7PNdTB6jk/g144",
+	"vxDrqYdzB7Z2+9Za38ymwILAnJfoaCz7Anzri2SVYnjlyVpJVAuSuM6lemWcvfOiZ3t9ZJlzd63dUV9A",
+	"L98FVJ/Ey/MIn98x3FQLPk/X8IF1zzpXMB8MRD9j05GAIFLVXTbl2hgC2S2Wa2FrDETGnCCB2870YZkv",
+	"tkLCnJMi/+xP/u/nf/qzbU/fiytQroXga6+Fbyo2ay38rL7X85LRp2rcV0AAbs4UPEcSXBaVD02btS5W",
+	"62K1LrY8zypJ1HTxpLNMsR4QRmYAAcDGKhXnd/zFI3hoKe0pfA1KEJ5olerOsTyWO44IskkaGIAIWMpO",
+	"o1dZzYx+LCORNhM17U55KmM5LFg14VM9jbP+CBrpJzwes0ypE8YZ0WiaaVCYozyFMlhHZVxqPxVQkwvN",
+	"RGn8SEhLtdlXeRKBWgiOXy4j1hNDLk3D5qkmu0fspUTEaCY7ICbzonkiXgzn3mo/7vjsnuZ/NGYZ4M+B",
+	"pbKJ5M6O8rJpmaRNpy2TJXZNpQxYrokOFbmgTSdBKSZ/NjbitQ8E1pbF1GuT9zAn26KA980bZAJgAsDd",
+	"no1SlQ9HBSMr0NqapZfCPp0kjhLIwtriQ0oK7IQjx2yOY61xMRDws8/HArYSss9KxdxvMUxAI52xqUgF",
+	"M7t3ktl6aUC7GKtHIjIrhskaxavm3mwpNgHPwX1KdJvlDy3xJi1dAU2qxoJFfKaxM7ZF8/JBnAjt2DsD",
+	"YOZlBYOnXfBK0As8UGsFMvForsOSCL+8PApK2yN72FXKVlJkWhLzCyL3fNXiqbAFNgmjkoyu63zOFAt1",
+	"Z5EnNKMXQMxHTNVL79MjX8QYsQpnByt6QNi4Qh4noNjHRvIZwYsCfwzYEqaLiRE+XgGNpckmIBriZbbs",
+	"2WHBPY2jQxLt6UjIwPx3KmwDlkSbsH4GAE1jubax0MaJQ4CVQUFYjfLzoR3IS12mty5JaW8GDAvt3Wvt",
+	"Fv5f0KDhg3pPnKE0O95HsMW6EZ+VTIBG0KA5nzMO9o5arU7bGR3jhfbAAIEtYDPQEl79gknC+0Zk2q15",
+	"AXyjbo03kWqTYmPUku1Mkg0cm+YsmwNuhEtZsFl6f4HxvJmRH56wc0d2C3HnE9DvWPN1dUrXfe+RI/fE",
+	"BV63VS88bZ8eJAnzx8aKsdV79Ux7dcmsFtvR/8HqhPQ1d+OVJ734212jNz7dhGmvatvU0eVXKbpcudU2",
+	"22lLI1sV8Ap2l22Nr/B2/O0j8/w6Rs0Cn1heIW4/zLOlu3jbsoFBLGM9WmCmcA7Wf/XzZz/7+3/+9fc/",
+	"/7u/e/ZHP/2fnpj7yPTy6fM//M9f/vT7z/7q+8+/90MAIMQFR0Ssw7vtVmvfrE2cASrhP33nh96z//Sd",
+	"Hz375V/TsxtUIlSN/tzz087SldVOWaOviajYunUCfx1E2iqVS6COWCkQEWmwl+tYCq2ZkWBMyUr+rA0E",
+	"5sLdrB6J9FEspkst448WYQ+H1O9BPMxTYRN4Y5dIjIau/Rbs5oyNlc7YPiUMa6aSKCA6IuAbkpF5jf1d",
+	"u2V/2GThu3ePWLnTOksFH4fkyAXb25jLqEWje3vR6H1XZA/sYC/AFl0VRPLjX87sjOWwCw5gbT9USSR0",
+	"1p3yOOvS8Bud3ebVoJFa9X3AYzAtW8199Om1d1vmB8rcM+32zeau2WE4m+b3UmVdo5bNwH1H/7pZ/Kbr",
+	"/eCTJ/bKhMoIdh1hjGD0DR0n5MuEBzGUh9G163DTgYHjd3HPzM5EyMgMVJod1t4tPgBqxEZnL2hMUmV2",
+	"aSyHjc5+K3BWrhlaq9V6ejYT2C75aTKddmttRpwpZ2lBKsSajdW4HBhfx7CtElUUzdn5thr3YrHjNlx1",
+	"zQNc1CJ9JFJMPIK+IEOZSAYUNoHAHWfI0GnEVqy9FKNYM80HEOLq8yQx0gkoWeJxhXh5iL07gl5dgHwp",
+	"zsBDG9ViuwznAr0LTXgtfdeFErBGZ/dsx4fetT4SqOsA9qk+T1ufJ5p68DCjaxox0RPBtWApl8wI/fWP",
+	"1VIVADkAVzqHHuJP1omOYWsXX9y3/NUAegVhsFWxL3eNrfvig8nkXvRqRrZg+TbxAdOWqL0jl+uEw2lf",
+	"Gv6iVdkO7A4eZonIgMoAEyEikcQgYuwx/YpmdFm4QBgYHpmCf5dAGIDToAQLlzGQWITrdixLmDEjrplU",
+	"1A1ioVBT2WQf2BdaaBn8CTU1VBbEDiJwkTUVmsfyWB6MlRy6OB19Y80KV4Y4hBwqnbFQqzQLwSDJtYia",
+	"7C7vj7Bu0fQGiXRYFD+KIwGkGfDafGwDdPgDMzPHEt/hIOVBhYY+fcxjCL67eRwoSCCCEsc8TYXMPNZV",
+	"YSw6HHCsGY8iEQU2QYcpWCEBqRbmcdckoLH3xMBWAqGecyy51FOYAaKdiKWztxAOA2IMbGxstIo8CCyh",
+	"BGHxYuH1jJZli9pPo2ilSelSAsKYpyfCLMAyU+Vp0MimcEOkkT619UX8irn3PRKps73nX5kqs5PSbrux",
+	"HaUVrMRLw/e6KYjH6omCPQ8ttlfMmjmwjY4xCjOe5brRacDD21JknVUZxvVYL2MTBlgXbdaevgKrLyXJ",
+	"us59foq2fuWJPUBzIbM5xqv5ywh5PBRV1Ix5LM3X2Gan8MfBpcLH7sa3cLL2e09Al5Fm5y5pdjDIRDrl",
+	"KZBXWX1ApWvSm0IqZE/YW3DR6MaYkr2x6hjgKxMD3OYoLK8mXbUB6tvwJbsN65N2eRWkmxyzLeEEYRu8",
+	"UPZbNJ8uBeCvEDTbmjZqMCgD+7mjPBjAElZQ49qP9ja1HV4SMtxaVr52lkOdVPDSV6aei7XhhZIrswMO",
+	"wPOFdI8gU7mH40XcETa47+R/4Wwkj73kVRG192OdHdL714k82PcUPBR09pdEAOyX6zKpmtYP8aFlEQjX",
+	"BWSvddIJ2WqRpBYIhGKpL4GhtkQoi+yH/9IJZXEZN4mF2CNQRzLPFNtw3vmltT04zVtS+agkieXQ6IdY",
+	"LDqMdQZhaJ5nasyzuM+TZAag0rzspXDQgrEZ8SOewOkCom5NKQHu/I34ZCKkVTxtnV34rVzkomlf2s3l",
+	"iVRT2aUhAbOOGgzALR8PWLsVtFot01WNpN9eb7ORGGuRPBJ6GcLhoY1qvkj/fJ+yCzwlleqBoWzQqIVQ",
+	"FtlpjLJsAnCyQaOoJqbaQq/oGB9z8uhDUuVWedSzeCy630ZG1wMd8yuH5uYb8Rh2H3G9eh20y9sda0hO",
+	"Mh2ARYYcEpFijc7VVuup68aRpcBlSpJ7SySDpZGFp5vdJZfs2TdXx3hihrvburobNPgjkRot274I5mUf",
+	"FsatJeal2YzDTgMXsq/kIB42Ok+ewr91brRP+9t1sBoWVyLWNgsNM7Nj3cVDaj+g7cQnE7OTBNeiSJHD",
+	"N1cvZgB/jVSeOgpikXYx4af0iZLZyNVc+VuVWvf3Kn502iaBYi4nE1fOiJLdXALpdKPTwNQ42AGurEwL",
+	"IVe2oMVwLGTW1fG3RfHQ4i6FT7PVTcVD6ZqoNqPIAOqmgIrRat68ueo8Bo1MZTwhZI7d1l57bewNyGeH",
+	"tWzvt4IGrmN7F+qSYQVbQYOWzrT79PzA3O0ZXc9mo1yTOtxT22Au3OPyj9ZScU4zwa48ccd5ZcjnwKo1",
+	"LusCEJwBp4TbQBDrc2n0mSK2cstoM5AGgSfdGB5hKjJzJ4UsljoTfGkAxukkNQPU6xuy8bfVOgRQa+32",
+	"5TGdlXuqVoRqRahWhF52RaiO9F1epG8zZWPLWB9uhfMN9h24dEfnfwHngmaDVI3RG8p1huBjTXYg8eIp",
+	"qjTwcXQ1k7zeOIRogcEuI4boXWwXFkTUiZqKdLn74yrcNZ6EeBo0cgkXx1wJccVlAlfDxt6OS41F1ld8",
+	"fcXXV/y/ZF9HHaB+6QPUF+cfueKE+pMzaTjVwaYxqieI9gaSSNuK91RnTs3oZ/EjnpUVk45TaqSToKh6",
+	"gFYhFaDIGu1Dgi/GgqzyJFFT7WHpg34yBejUMT8R/juYFEOexY8sI9fubkUoCVp5m2bphcaS+ipNRR/n",
+	"1i/GgB42Oju7LdP6mKcn5krE2bRxINIUsahDTVg+qWyDIlKulVg+UnFfsHZrf3eTsA3NF07eZakyXlxt",
+	"11wLPXOG8DAE8yNcFyj7ulUr4si/80/VApbM4JnunvdFNBTp3XWIUxP4KRM1a2p9/Wx9/RyBnMAaBJA8",
+	"JdkJOCcXeDHhFt4mncrlIGghKItKA9Z0qWATbGN8JK7KIYB8HOzDS4z6uYnkWDeNxxMecV3a/EKwMK2n",
+	"xjtkX3E6zlkTg7ZV8yqOLYEMLwNEgOAE/eYifBc0uCcNLbQx77pxlAgy43Wjs3/DmKj01Zg/BoNfNzrt",
+	"azeeOthaaGiQoXNAQyozgt86H4MQE/oOMnGG9oemdQcB253GkbE3wSw1S9JLhJ4gbi3c+0rGmQLI786T",
+	"lVYxgBr10xgSsQp3xjUzcvhOjEU6NCpl8WX7hvuWFJHiuz3I04HEK9Dy01ilcTaDCSkDKO1dQ+WvOjnL",
+	"QQGijEaYoy5OnddLs6HH2lvb7ljprFtUG+Malr70Ybmqvi/lteP33jBcwze8j8tNXvW+KTfWRu0ryhMR",
+	"daEavzRzzoWiF4bRvjb/Zfmdi9/Pvfna07P6IvBonQrCZ49gnZd5pshBkhTA4w7OIAZ+tb7YBnvdgV6W",
+	"1+yw9JKNiONi7TpkrGbYzxbbiWAOBsbedZBxgOtQPHwiJhkkfkoEmC8890bRwuCAkV2O0IKpBBHUpZgy",
+	"MCcXNakP8/ItsK39qzOePuIL9u86ku1aq7WZHx67e7n2a32d1ddZfZ1teJ29rH6N2utwNqe3Lm6M9e7V",
+	"Fc4FfOzKE0so8nQdg+U2/fhiiuVrUbJalJxJktilqxXjS4MydYoxYaE57p7zUpQ3clrYDXAquHzlYd9a",
+	"P0Xg31K6ySrlYq81p5LyKIqR3unD1HQ1i4VTU8b8sf+hZRwrfea4xRSylV1aOXstzV46aVbrRa+3XjQv",
+	"aM9BT8p4Fuss7i+vYb+N8XxH6IduAEeshti7mVInUD1quqdFChmEKZWT4p8DlTIBngcM2QQFVydKzMCV",
+	"XyCaf8pUnvXVWDSP5TxivnjM+5mPOB2wfGJRtiAhEjrbZAdsomKZAQMruFeU82dYmE0cVodxGAteXrFm",
+	"Ou+N4ywT0bEkLMlxHEnAwDQTgBUjQDIHyJ6Y9OA9xpSE2Yj4jBjpzJf9vhARfgncBuJx1kRi2g/Q5Ifh",
+	"gUvGTNguMGQFDKx++OTmHn0E1FkwqY9E2mQPMXgw5kCMyjWszi38lccbMBMc0EG998FqmuZ56mGYfXR0",
+	"u8nuwNP+x6XC3sIh0HTegLDJwkGqxiE0HGYKEUWncSQk8ZDmScJ0JibYjwPJEJgTq/RdV6EKGBZPdzAm",
+	"AvstRbcV1u4MxBSKd2CDQVpICLl/phNjlYoufhUiZ6DZs2OzYUyHEjHIzAaDPnwo0r6QWZzQ/IcyT5KQ",
+	"xQMmFe6KKddsLLjOU8vsWmS92j5zZm61kTkMbBQPRwjCWhmuhNyTBTh4nhUcEYfuZLKeGMay8MpRWltR",
+	"wZSVcNmroEsfCh4VDZ4GF2EOG7wT0O9o0WHeS4gJXgZFq5TSuQigYDbESoIhcydBWkbEM7FjNtM6tK6m",
+	"o8IshdfFW0yqqVk5ZHy0y7ykY1kZ4Hr7biTAAov7FDbtUlgNMSm90vK9dzCjMWgImY+NzKa0xsB+HvGZ",
+	"Ee7l3hhhbx7YecRT8waQ9oeZmHxgnzZ/fA1bMP+8Y1qpGMPBgpjGSdXiVkmmD9C/nI3M1lh3lnuz0pDt",
+	"CAvw84K0xSUXlFCOgMHDXAVrzsDbs9uu7bdnt13rb89cevnbM0JWPsIXvD17YF+xDL7EMaD60O1Ndpsn",
+	"SSUJzH5rD6aT26R8CY7yi0d6J9Bjs2AF2kt4ImYh0IVLISLNwp75EysBitdTMQD8uDyica6hItKCXy4b",
+	"yomYXRRl8uKxA7lr5b9iqcjyVC5AXMOviJfaxs+rug53R/Xp3G2BORaPzda146C/XF9jmYmhSBtPL4TO",
+	"FYSoFbvtnb3WUfuahwpWXHeYpU3//OQJrIhN2McLFT720uAWWutz2RcJENXsBg0oLjH/bu/umQ4hLjp8",
+	"0G61g0aU413TnVxtNTqt5o39Xf/Dm1cbnb1ma3+v9OHNRudG89rNwDHi3DBzRoyxjiWnTcZ5DrQ+hdEF",
+	"WeBXja5M6hYS4lA+ulGxgPCnFTRy6fd3l0IM1NN2+7r9wPSy3Wxf33cf3Gx09pv7V68Bf4/KeIIhgXpq",
+	"vKkxcwN3mosarcz9n0u8dDvujFEEp9ocwq4/3Wo2v1pDTNRpUJfI58IjNkWVdjIBWyGWqImgJoRGEKD+",
+	"89k58CUhS9pKynOyS4YK6uFYbiwETNWCK5/1E6WFZnEG12pfSR1r31Rmb4SZeJxdgb92iJbtzQ7ae6Hl",
+	"lgs785ZABaeb+7Ex7b5++OB+YMwOJGjCqLyN/O8ukBoAipLNG4BX92aC3kp5ApYpjmEnzXg0MxeP0e7C",
+	"J8fEdHbc6Bw39CjPIjWVx42nYTD/Jc67+aooHoTgtXkFkjZkI3EsGUstW4RLNbB9BCSouXbN+KFVNLlD",
+	"GmOIJqRRUozsoyloX3VzoEdqWsLWkxLT6dlUpSfIk+FxYfFEK5wMTlNBYHVmF4mUZfxEoGmNtf6S7blX",
+	"oapXOB7oeZeZeiLEBCEkaEbMhX4sgQYftOkoEeY5mArfFt5tUVvkeyl0shFPBjiDjm4j8weTqKkO2HQU",
+	"90dINMi+lfM0Ay6qYxl+cPCN7u0H9+/fvX1078H9wxAmvm0Mb1T6odqCyiRuspC85M1Mqe4474/CJjvQ",
+	"J6t3q9mYVRbpIQzIYxxcaZEe0hTj4uN4lu/eW6yFH8XWQ5O58hNYnaWkR+gbntNeUcu7cW2/pPW1ttL6",
+	"FsRBSe1rwDcdZqfvWJoj2GFPjhs8g2NQVbVw3AiOPQPimMoRjpFz8LjReXLsEw0em6v+6VNYk2Kc89p2",
+	"5b2JUq2OnJ0bCSAf8ljimTb/Ag8q7ukdTeLMTPjZLzuzFXa+qXrL3bxfV7053yP5EM3/hpRo1LSpQ+Gc",
+	"L1CDh606of6I6xPT+sucUr/a8oozMSabiUqxrOa9JmSz/U2pOikCJXnvaqHmt4LGIE4yrIBYBIx+Gjge",
+	"62Vva5u3fVP1oHTpalGSRCW8J/FkQoaLq+J11NjmM2W+h27iE2D2NDp71828QhVzH+fZlkefQWunfbEJ",
+	"2Cjs4Fr8nKnUwMzh0mqCdVkSl1Z/6hOWTeO+8Es+SW+wHGfIikb6J6nYZf88xZSgAXMcmBaJ6EMF6NSi",
+	"+6IHkmom8G14f9vXHctUTATPSg2RrcctN1uIzeH5NErfN1Wvye4Nql5u3XjE5okEaDLwhxFXQl8cy9A0",
+	"Cy/sko4bumRaas5IWZGmKm36HZsfp1VXv6l6qMAaIwkrtPonw9QYhwHTaizYKJeR4xmFSJmXxGstGtSO",
+	"OEuFznhKZowHGGIXgmeLEyIiYJU+lpntD9e2CN5BMMOM6QDtOKvPKsAgOaDACqiuRhqJQlXmjhMOBS6E",
+	"+UAbjTUjKdaBUq8Q3TFGloTHEkJOJJrhI9gY+JhULJeRoqDM/NrasJNRfiHyBEP3sU3QfMglOLzDvjFS",
+	"o9Aq5Gb8rp6YHbggVguOG0tzWSxBk308ihNxLPGxNJeg1zsfcbF9gGPIzUBkO70cYsVsM54AfEY3zSF+",
+	"Ey6nsiMB/KILnOehcivu2FW3Itz3GEH54L1Oq9Vq4y3yTdU7rVl69971zd/gVfuWSq7NITDG8SaF07QO",
+	"FwV4u2Saq5J6OKoHA55o4U1P9T1fMccbtOkePn+VqrW2RlW9siUlC/WgCpVqybp7WpaPlUKn8RQla8lE",
+	"b7qTPky4XJ+TGiRdUdxhZFKMeSaeRK+xW+uMJMhIguuWqZTRcfUIuCFcSMdtY5Wy+KpAb3LJevtXn66w",
+	"aa88weO5MsW7uOwuoIbnvCXYbmtro3CpvJozAdsbC6fzMPZOk0rmTqiDLpcMjmgkvs3pG/AUczq2Mwo3",
+	"0iO/rnr3oqoa88WTfcVszM3xiuwblpmrR4s2jpkMY6ha2EUou3SBCTNNcWEjOQvHmDPmyQJVGqIdpIuf",
+	"orFLlRXaeoWnXE1q4VULrxqr+6zSzpwkFHdbCLdqIbVG/vQK0BqXBdp3OdZ+EugtC1hDCWZDkc392uhe",
+	"K+BszL4tpX2ef04SnPMuyFAAzvICTfbT9m7xMQBa2i/2gsYkVWaizVf04dUCUtI+39rdP6/8kA2tIpeC",
+	"AP6p2vO8vdkAjjOc096MpvOcwlp4E+zEcqCWGgD2JOT6nvnZuZ+EhYj1s3/4/Wd/8Xtf/PAPGvaq6uJD",
+	"zinQtWROd+/fuXf/3cZigiM28Pnf/tf5NtoLbTx8cPvu4WF1M8+/98Nnf/Rn823szrdx+NFt00ZlP/6/",
+	"L//7z+Yb2Jtv4J2De+/fvQPa1hnPKq7SaWd1oPIUd9IZYkKvK5gUTE6k+vlYyAzVWDNP6x85zB6kjGw4",
+	"MEuOoBhPEo5UK5VHD0LA9CP96sOq2aFsErbM3PDrG+RsO9tO5NIAZjHVa8YvKwMjdk+/qMgIpgphJ7ru",
+	"kcbzf/XzL/74937zX77/5S+++8Wff/f5f/zFEyOLn/7zr7//xY9//vx7v3xiRPFTMx32YZLNxTM//+nz",
+	"P/3HDUwfauiS2ficUtvofPLp+sitbYCLB2xh4WO9WK7sVPDEVvVc5PSuA2p+RpPUrct6qOROTNd+/NqP",
+	"7zjYskLQbShAl+oBV56QI34ZA9sHFpAVQbpFKlgKRVkiKtxjtjVMms1GIk6RC3oJxZonsV9DkrXXlTNt",
+	"++23nBjtlJ1Q30ov761Un77Li/mc5ehtqhOfJx9W6E5SyIQEhEIoCYo1/tu/PJZRTJVExLZ5S/TGMolU",
+	"ccoh3QV15alKy6RRFYfcHVV3tvFU//Ovv//5r3787Ht/8Jt/92fP/uD3n//kD5//n9/bKCOE3nWp/FK1",
+	"nPyXqb1vKllr7f1MuEABSUBPAJ6vTp9rkPErHHsfwS9eeaeeGcYmDj2cmNqZdyZnHkziUkceTvEZnHhm",
+	"Tc8G7Sdk+d7mkwnkJTT0WHfNH61WG/a+1njHN/hOouRwx30SNFKVYGkhONHNoOjSQRa+Nk0M+Nr9d63V",
+	"qHXRe83qmc7EuMs30RHMTF2yf48nSdfTEig5eMkEl/JGLCLHmmqF7pJkLFKQy0uSqUnXwgeCCrImHeH8",
+	"Op4f3SAux3qKgelI7dKrlYLCpZfrUvbtGmK0+tq/8sRu8pVptU7K1gLiJRcQtXfl8rwrmx/CTVXoj+wG",
+	"O0+uccnEeJLNWIjnLGS57MUEhiEkbiYstbQ8mwCHIQYDgWicgEcC0ISxdigUMrI0JNlUObQMJV1xIIBu",
+	"DFSKJOY2MMDjbGOickiyuxSa8jNrl0v8R4UwAtXrqa9eLlEPsXJwTkncUP27XPrxWrb/S1H+aqLPl92F",
+	"ZB1HKrXepAvRIa+ciNlqV9J75gcX6ON5T8xOc/GYw3Xw4T0Gfa2VpsvPWrSTj6WESD/m+4cCuK6N7oLY",
+	"M/1UZLhal6hsVVYSEe5qrC0UhDC6j0UfE6aTzSVl+O+JrSkozD/tVZSqKMdanrUvm/fE7LLzutYPBSFq",
+	"KSxh1zYaVI/2DPftfTGFWVjvxjV9qi/c+sLd6sKFPcS4tFLuIm7YU7OvjlAWMZ2piQYImVgOL8J0W5Ko",
+	"ZYVdnaP1auRobblbt79hg/USSrzj0OdJ0uP9kxKVPBjJlTf1Oyp1sB0EHBXaJkILp+Tot8O+koN4GLJI",
+	"DGIpEKQKkMZ55JwqAX7q44GYfwA0rGZxJGQWZ7MA8YkIjZMAozImHk9EP9PEAnLAUtEX8QRQhsbGKhcR",
+	"QU25xr+i/Tq1kbC8KQHgBVpfiG2Hp2lsukIkJh5aFXGhmLECICvBe0IfJnjh2UaKgmfAowLU1Y+kmQQw",
+	"GQAgj0g6jC5XIthgB+h5sqoblzNWetIMNRXfBEwpaPnIOquMKMpUaqYAe490A+bpAMTOXgsYTkp9nnsS",
+	"0KYWpjZKoVaYKD4s8QxOOACHkty7vovkKNgCwGVdbUFFpnYDgkNtVkcN7GPcgRYP8hSKOHXeH9Fzg1SN",
+	"iSMtilKhsbJzf/cmDAnXTme0uGZlsC1kGiBIf/+dZrbR6WUO4gTwt8Rj8y9bcOo2+CGozCEy/mviTGlf",
+	"Y70ZFFXg3lQymZnXqsTsZDwABE6uAUy4ClLqiJ+I2/SWxhkI51dpwm9deauMl/rkuDHWwzg6bnQYgKNe",
+	"bbd328eNgB1TcRp+c+fu+/d+++Gd48bTarqPXiw50iktwqBuqhRTJzd8y1Lwaee9daKFBMa2iujFs3e9",
+	"Hleh6OfoFvzk0zJOeV/EjwQj5PyZFSp0rLlbpxI5F7IPV16Zk7yXxP2yhmeEqL4ySQWAIy+9yg5gi9gS",
+	"8iQfS+1gnBB6sd1iqTFBnWgmKD5wJLO+MaQVwNT1Rzzl/QyuxPsEOkjc4E0WJkrrWciAX6X0Nmg3VVOC",
+	"8YNmEUZWqsxepoM4ER3G7aWFko/piRHjeiREZuzkNAPM9zfazb0bd7/abr0ZAJh2mqqUgIVUOs4TDhjV",
+	"7q/iUrHiHgG9miwUj7OUh7ZYnnrWEzNFE0RDAN4v8TjzavPHgHo+SVWP95KZHcm3cpVVFdl/iKv0fgzp",
+	"K8uF1zhPsnjC0+yK6fuOtYg9e9nME7CQ6KzZ14/WN2LNu6kbl16nBZNo9vHzP/zXz3/yq2c/+GUjaDz7",
+	"z//+2Q//jdnvZvfBDdAXSQK/a+/daLXgv1rml7/+88//9g/NL2G9iJ9cazp3qZo2OrtGKSyepw3SCBrP",
+	"//TfPvuTP6l+2OuPbWcP1MYzOAtK83yKx6DyOMJs1FSNryW4iDEBzH9IBSY11bsFQKivLLbeCATNJyTV",
+	"K03+grZKaBDMxXMojFF5NGY7iG7HcAPWUZyySET5BB2zfS5ZDwKthFkOTAfQfYy+Yi8oLAv4tovvi7OC",
+	"JnGZo+B+aXgLCmUlzVj8bUsXtpxpbtX5fjv+NrCBAdmUeDxJQOBR5HDZG+NIr3whgYd7emAss2v7jUX+",
+	"AGCYuoc/b7eIbcD+7X7O05TPsItVXcK5VOkyDq5r+/MUXPPa6EUgqFOOwZnDoxi1itaHccHtGJV3YZ25",
+	"e1a/0OLBVgPWy3UsjVWJVNR+UKY8/StlYFHbV15XTAVBqy4MAJ8U0rF1n0ufK6XVKvesyQ6VUcvRvp+x",
+	"kUoiIg5Ft4XPGwrapVSScLJtKskjYYxoD/8+nBd7WpBmfIq4uwVo2xYPip4ibtU481gFIaBUolYptQyO",
+	"3pAI7/DNEz5LFI+cypGKfjyJzcpW8zKcTcJuIVGXS9Bqq3yZnFzWlscieVYGxblVVOgWn4jUSLvqu8As",
+	"6PxQTsv0uHdn+WgI4G79wRQ9RgwdbPpVK8Xwx7FJSUYt4M8xFl+azKUlGusLdQcftCx8fpsIGIxU95tl",
+	"igDYHFc4menAHeC4avFgojPfisFBnCSOHsHhCZDH3F5Vx9IIF/C9v/XWHaPm2m3bfOst36lc7tSggOcv",
+	"cP3cRyHoy12kUJWM286XpDUahOamOZbWba/FI5HyxHriNfnubXiOghV+6wNHHIDJEtZZ4q5iYBAKfPpz",
+	"euBY+kOiGTiKx8IMHO9auO/SXHazeCwo+XJs0RvA6Qwc6Bn5KJHaAJ7Eaeui31rjozPvEaA9gqfGXM6O",
+	"5dhykSMfRZKwiVCTRODV2xNCmkuzPxJR4LHwldYkJsxVGsk7PE7yVGhcRtwfbDpSxoCRCohsqUU24HGi",
+	"GU/g1qfthcmgHSaV9dEH4BvKZZbOzCwWHGQWzNEy29nFdmQWWsiI9Aqm46HkWZ4KxpNspPLhqEB0TG0b",
+	"3n4BowKOhWMlcWAZNmhhRj6eQHwJv0e2FUtHAackpFMRGv1jkpjm5/Y0zsJ0ZHZippEgv6/GllsFXGRE",
+	"Lo9JwjGFJ/yjFUaxHGY8OQmBwm8q+iOehUhmJ8ElB2KqG0craClO0Usuk5wiU0k575bUFWOetYNCHeq0",
+	"HIc1iD07DUYouuPa6DRaXfNgF6vGYEGKpBhz9jAp5upO68ZOq83arc5uy+a6qvQ+6gXkMQuA3s1+9qsf",
+	"P//Oz55/74fP/vcf7Hz+q798/t9/9uwPvmNuA9JKMG5r3pvvNj7dIDnYX4xL9i3CcYapLfi3rIrXKaaY",
+	"Zhga9xJ9LQLxJ0+IRrLRaTz/8d98/nd/8/mvfvXsJz//8hc/+813/vg33/33z//6p89/8ofPfvLfnv3p",
+	"dxpuwoxCtwu7xz8lXcpNmoMlJiji1ln9i6Wd/wGPTq0PJ1b0+VuyrgirfZJG3MB+mtm7tEIx2NJCX+aF",
+	"vEJ8hSsCVvheR7i1YGeFVmCFgbmuxyW63ZFSWmi4S9FHqavMbdIZzME4lsB3nghdThGY74SlDvNbu4Uk",
+	"iEyqSKD5R7z5QJUFOYwhe0MLAcrV9E2snzENH0tP3fJUBIqvQ2YomfuQSsOQ25uIhMsqndU1rZZR/NRS",
+	"RmJKBHgqUAEAHZT0PsKrL2htUzGOIRhJYTj/VTQwykQJzf3SpczHsENzIzRy7EKSRY8SccNYxlls7ijk",
+	"4w3NnHUjJYX/HPgo3FYEBc4oFea3usnu4+TCk7HUGekIOyw0wiPrGqUl7FD/tW3oWitg+1cDttcKWPsq",
+	"DLfFrDZJOSMgGY1yAg3psMkeukkg82DC55NWjiVjR0ohHx0+6LIzCu+ivfPhxdQlzOXYvYUlU6iRjXks",
+	"Yzm0DZGSSZsOCYOLKbeI+GFAH/CeVOmYJ5WLgGvsGHCL9aU5Ni14i0JrvDiToPmhVh0JrJ7iJ0KycMwf",
+	"dy03fWjnNihIS4lzOTQao8qzLrbrfmkm0lfZI1BY7Rir1x0aL7/YG4Kbn86KYZtfLt1UxkB4kEa4hiiz",
+	"jJ3g8UATLjntWmLzVsiKBKan+QdZK3iEaEYgAQeeGrMYeeuUeVPHpneROIE0yWIeyNvIzdHGWQX1vRgW",
+	"xlqwCdC24ce4k0oSScOcSOWeRUWdDDQkwvNpkc0m9ees8hUqz9Z6CzY35XqecZnklrG27CGCBXrg1eSZ",
+	"ndITw1jqYqt4wwYG8cUVx2ttRVfdXLsuuFyyAAjnQR6bYxl6XBShl/A1N01m/QOMb7kXgwu39NpYu0nm",
+	"GTyuywIYN4w3YNhXdsDMDNgXff6VCdkZy5i1j/iJuEuX+ws0nXxpU+aIW2InoULSKT8IITEnBRqda62g",
+	"4Z/mRufGjRu7JWvKfE1m0Zf//+89/9UPv/jpX335V3+xrsFUrGHJGDsCY6zTan21daMDmQsgmgtbsCz+",
+	"Gp291oLxBYpTsaQbzYr3GLVhvfTgnfH7unvU3sdqCtdXfFqqRucm1gu72VprTuaGelabEnbnq2lMVtmD",
+	"118ee7BCGwaAVVu/AkV+Uc3mVxuINpnRDBAS7eCWLpuIqOggJy3ZK6Csn7fVaM/LMqvxtsdIXLHDjd4e",
+	"S9vLENNjRdTFZoUOb7HejFHpeEDhVi/vBexF59fOFFzUTYZBNNY2n+w7exOhiKc8zuAORpJgj0KMU+kA",
+	"hJnRS24ualC6UpGlsSiabpFKUPKrSzXtmFcWVlY8WPR2E7V1wERiBqN842o6Ujgm9HMXvvP5mLVN6t8+",
+	"VeeujOa9tWdgArZpRxUeV7OTzOXzqe909Vjs97Z0ad6V0WVnTNpMmKuXnAljCe0qAqV1MuLrloxITGF4",
+	"PAr77mISdpYK9iencLL6J7GxJa7wpSQibKJ31VWKl422VLoZbfaTDY3M5QicLX3B2+laaAR8WZ54e9de",
+	"7vTbwperTmIBbmz038BdPx2JVIQQ/Kbfu4PrcJdm4EgoVes6lxX5c6EiJDi1dHdZ2u0hDWvhNC4MbWlP",
+	"l+RHFYMs5TRZSB9ralGyV0+pRHB5zumoZ7hv7yi50vw6jIfSWFi52S4jwSOCzj0U2c5tWPDFDXKHcqWL",
+	"TVGamoUysTqraesLMR5KWpuiKAt3+ibsZ0tSU20dliXqhFNN3J2pgPJfnuiAZUrZlHpjpsSp0NZXKPMk",
+	"WTyT74qsOJDnj8NFiFvotVhk5w0aRSd9uI4bJbgOj0iu84mZnwePRAp1azBbR1yfNAIofoBCBKzGSQjP",
+	"fQ4UN4Vz01WDrqUHPguTIM7cqZU6sGg1g6A9KXwGFqQXdy2RgW93bJaX4k9FD3I46Qpx4BNNdliw4xrR",
+	"SI5+fL0tVTZrYY5XH1zjGIlyG5Il8QmmqnunEGKkYy2SR0I3C8AhSgvTRk7Essk+TpUcMgunpzFDC29V",
+	"KJPx0rbxoLucvUhRAPWo6Hop6Qzq+XEabBAgVVMIBEPIMM5cwjFd7WCgvxF+LcsmD2QyCwMWHvKxOIwz",
+	"8VuHWRr3s/DNJjPnjh29fxhA7XbKemIUm2uaTVL1eAa+kaOHHx0e3b3T/fDhg2/cu3tIwRHNZ5qF39h5",
+	"R6VTnkYi2vkwVZnqsFGWTXRoQ8zmjEYs7Ha/pnSGS9+l5YCInXlteCj6eSrCObTF4unyY64uH1PWKCPQ",
+	"8q0jaSXGsHVpqR0kAs3vONfAmixcEa5lXixm0W4ZO9mmu5rPWCyh1zvviKw/2jFzislrD9J4GMuwHKOy",
+	"uJF7LLRwCf1Uad3V5jkPD8Vt6fD2g4eH3QcP77177/5hiOs9UKl5+yRVw5Rb1BRYeyli2E2oQGDQ84Dk",
+	"DUVgh6oM5oBTQDNpNU3wK2H8KcTj2aSvunGUCJeZ6dXP0niCJY+N+eMuICGENq7Z55rKJKYjIc2AbEYD",
+	"ACwQ8qKZS5g0m2pgz1STHeCPITuQyjfarZbTKW+BS28MIXyrSaskMnNuBvuxzbnFuTIbmFw5ItoxX2Ix",
+	"R3gAIdkOZDBigsqOzlLBx7AYtsxeDdh+q10kbdr04re5jvvlW1wrM1ZYs+LgjtSUScWmsYzUlDJH3EiX",
+	"pjr6l/uW8F8eEmhfpanoZ2ykUi1Yj2eZEYc64wid5d2zCNOy+U16uRjxtXpS2I4BxZhJ4IFU28DSOCpd",
+	"o55NuobBUXsHX2tAi0NUedZV8SxcRVWpck9Fsy5AyTQ6+62b10r1ynpsememdnmkx/OYEP5SIrgWTUbk",
+	"5OyN3TfhxkGucfbG3pvmHGSJKHKd7HeUGjNSeRJ1U5Gls5BN8szLtejx/gmLZaYwb+5buchFwKLcZvaE",
+	"D+8ePfyd7p277x/8TveDe/c/OjIqk7lToLku/KpLrpXQViaEHxx8o4tP3n7w0f2jkOI+GAyCwul8Qiri",
+	"QwjjAAIbpaeYkz3i6TgRWnecwrHbasGwq2CYsOIC5qkbR1SmQY3BvSke834GER6e2fn8mK79OFv8vfkb",
+	"foZPODBwiGiRnmHXo8gjwidSLglaPAbvkFkab8bjIoMG9GjMqbOagbmwxhPUsqWygbShyig5SMcFlBMt",
+	"Mi0Ujh7mP5yfpDIqFnZzyjVF5PrqERRTzETmlFGYCqcJWLhx7DVlmFKxCbUNWWHmC3/rmdElXLsphyqK",
+	"eCySWAo/lQgoTjWqFHYhqCvFG90iSMhWGokkWgFhDudAqqxrfhc6SK0iFsRZlMam53aOlzaFP2jGuotP",
+	"VNZtYBiZrtLtA4A2y+KJJ52OitioWzWsITLHwZlVGvOdTqPqATiZbnFpf/H/EGCJLyacK9IFF70MGPyX",
+	"0TXau612t9X+2rtf3/3t/Y9bv3Pjf7v2u+/tfXD1/vUPbz5sHzVQSYL21hnQLRATM8i8S7cZyt//6Iu/",
+	"+8mXf/P7z//D3ywMiDAJzjweq+SsHNGWa3HaKuxu2eu1FTLcxZsruesCV9aYsbWmtl1+jh/PAumdoagt",
+	"44stcckJOR+5corYTs8ShyxRx3h/ZO9Dc+eZK01Npe1LYNPnlc2l9uoPmyw0Nh04t71QNN5mHz44LHAN",
+	"iv6EbGoEAAEugGEuIpvdQv2AOk0s5kDEyIULmyMdCXQMY13s0BXWYvWEkkUmt7mVZjSSOMWxNFdccWdL",
+	"csmmqiw9H8hF6YnoFjEkI4HPEPKGfJlKA4HI3BL5ajXCRqfd2t89sxwN1nvR3vlfPb/dePrpxmL8bbOz",
+	"L9thQeibyGRbpJkWv0SmHM9bsPVaYKP7rZteo6kYGPPC3q24T6j0saQSlj0XR4BaP5n4umWR566VsUJI",
+	"07I2CsA7b7WQgevlWaGASuu8ZpnkAFMByAytvRv/Mu5M8MPnE4K6bGG65kbX52nOjht7N25ca91Y8HdY",
+	"CtHTQS/QdeFVIFEmh2dhowXtcI2jPOW9ZGar9UhyhXhBooNQZh69V+EryLXo2qr9MPAexZxVLIizyR+A",
+	"szzeEdJInIi9Abf6b7V39/avXjvOW63da5KPxW9hVXr4ZjCHeIhs3g5/w5i5Q4CjzghUoMnuyblXsvCr",
+	"WD/D9IT3RcDC//kb34BPPjp6Z+fG/CuM3jFVTHwr5wlBlCLop9ESXKuAo4z4Bb2EyxMoXjQybRxrHcth",
+	"k32Y8L4YAegxFAZyQkm1aKbi8YQTwsSOc6C4yUM/CmWzMPrU6kTAE2Xt77i45MmdgcuCictdZDxHxA3P",
+	"CyJKnisb/rG4G6VWbF7B8ue9yiTz+K3S/oJ8Zd+TQYjUZlzhs1/+9Zf/+H88/8mfhd47/5conXXTXP6W",
+	"uVnhtQ5AlioPbvm445NURHE/01B95VS+yURIq+vRtVDlazgUMjocnx0XIqg+jYXXCMr5sMOn9XNJxhPN",
+	"SpWLfS69aWsSOZs89aRU9W23X2f5nox1aVP6uiWSmtHnnRJeK/DRJTyW5TcewEkO5iSO3+Y8Tf+zf/x/",
+	"f/Odf/fsl3/97Hv/7Z9//f0vf/HLZz/4o+f/4W9+85/+4NkP/i+zuMs7ETS0ytP+HNtxQetf7tuHhVix",
+	"pYceQ3pFB1fJt807BvGjbtE1ZPXbIEh0cQnquIPSGTN7tFSLVoXzay6wdtAgpBoMw92+3wgag1jypFvM",
+	"3z9954df/MWvPv+Hf/3s9//y2Q/+9p++8yNc8t/8l+9/+YvvfvHn333+H3+B0/vPv/7+Fz/++fPv/bKY",
+	"XMfFd9WMjPDrGp3GV29cK890qvLMQ9sUwzEiD7QDh7YNujeX3YyfiOKHRBDhyPuuN4LGVMTDUdbo7JrT",
+	"6Kq3fA0XGf6M1Gp0GiAJQE4vCQE+DRoQTIhOm9b5uVt/pip7uYEFUdntDbflaqUbZ8BWy6b+LUK3ot17",
+	"dTFarbibmx1Lk7h3qzoNfQEfeXUZgtW913JwWe/LxXq4THfIv3UsKx1cth+LHi77zSoX1wEbxMZypz5O",
+	"IX/t64cP7jOjclBbmP3GpiOVQIJIfxSwnujz3KVpcaMPG4lpR97nSWJ0OUpWAnNjqZkSo5+QLBTuMZIU",
+	"BW5ktwSQ6zMxamjKpeZA5uZAziw9jmaJ0kazADAX1wYp8vgeAp3jkoWekrfznpiFiPVnxukZTlQr6L0W",
+	"lb3UBWO9RT6WPmgfQKtg31bopuCTeMHAZfNuxqOpAiVNB5Y6EXgQlJm2GGVEhSpoJ5z8WBeswwXn8A64",
+	"Lq/fuAmeyYp3fLrhLfdy+hGr9YZTJ+usSoNzO+7uej5GkDvYRfinU63cfip0DQs/UraIQWQSsnwUc6gB",
+	"xf1P3ksrcePiNivatJKP2oZfNM/V1ehthM0cjfadtYZTaziFhuO5Ip2A3UzX2dYfac76lSd09leWZlIy",
+	"x2ZXmHlo+7LM05hmNjeSfGOVskjX4J+NcrHy+3k/nW3bz0bFT8A/2QVqzKXvvHqjefV3XRQNUpjs47Q5",
+	"qNrdGKClatlVt2uJ1J7ArGI57C4J4aGttnLUFj2p8kdt9yMN7qjGsx/86Dff+e7z7/3w2R/9WYPyYLqw",
+	"HHD7zNvr2cpWdTyUDlulwsNytshm0MjM3e7qD1XGk64jXbnWChr5JOKnjXzK46x4yizq2a4cc5TuiIzH",
+	"yWl3DuQC1DXHl1xzjG4NcI+P1JQlxtqKkfpWRJtJ88rq4gVhfQXhMVZEkwihhLMP796/c+/+uxRTojRC",
+	"KNrAPEssq1kjfXAiZBTLYVjBXA4vqy+Jc7gkLlfw4wtKwtx+hKLb/rWOwCaRvKZ43j8P8Xy6LD673F1H",
+	"4gZMqim7fXD/9t3337975/XK13vdmNdBWJUyuIvAKMS8z+hqnJPU4rGLkVWWi3vsrlB66aBXbQQ2yoWt",
+	"VqRgBljH6JbL7FeUk4MFeIQDa+4igKxFSKqhKsAubXYB4YlC+NghYYH4V4Ca66Wmf8XxEUFc/ZarFsSf",
+	"erQO4FMa8VRE9g3m4qH6YQSS0qxndiT4nFyzjjaJnvoKBvDNEAXcVfAGN/giLYlGbSx+4kqyxfdUTCmo",
+	"Gti+aSgyFlKFAMDLYtCn4m67i8v30l1ufGTUhM5egP/qxro7VmlBULfGlTR39cS6G+UuNjYXfCPXCwWy",
+	"FiNu2wfZAv8Rm+XtP0MMusCTYB9rB43paAb4oN1BbrTsuWBdcd7vZX5xCW2tW2yvfBwa5xg5Wxv5ErfW",
+	"aRcMCBBZowld8j1BqwNyhTthHCMhCijNF6LYg3OTUi8qNfujUqUQQhXT01Ccr5GdBbHedcH7Fji8Agsq",
+	"zTWLB2CniFQwKaYdayxY5pskgTaoFAuzvxhKanOKjqWr0afbCCrxVcRnX9F0LTTZvYxuMQtVFLhsK3f+",
+	"dEXC01yRFA53ihVXkwnwQ+PzwbEEwOyRmmpAq6A5jLwUJ7og3ggRnDV8s1kUd/Ee1rxjNRhgBlDHFivs",
+	"juW9AQXHcnki1VS6y4kvZG6zNwAsGsNzYS77ieBpSJzVXlEd1cm9GRBwI9ATmVk111ScFeDwlN11LAsU",
+	"gnJ8bL91M6CKOUy6ohHgXKIY1x0P0h8sO6heCzslrcOajSplHz58cPvu4eG9++8WuPRNkHZi8TmqBfR+",
+	"Sdzo7peOuh7UHadwuIAnsFxFXgN4VZnH7UZxWDkjrqGwvvT7XALEpTnT9pU4pVAtUcIH60Ma1xwFVFkD",
+	"M4s55pEACJJF7M1MOfzPWOpMcL8n5hRFKZ9K6kfpSa9uUKXwGktPqlKzNRPeF9Et2iw8E2mxv8zeojgx",
+	"BCFxfLccYxRpOVMOlYTUrL8kqZpMSkunLaZrxGeU4whuDJEi63tlnR+csrNrRltiHViY5UZpU8E8qqnc",
+	"JHUcxuGF9Z6+fs6Idu2MWOGMaF2oM8LN/WU6I0h+18WGdXRyS9BYQIsqaCic4U7J4Cr1HF7n6jGxKt9K",
+	"l4nTC1Hts5BBUNXPzblkV1stF3q3fPedgvUJOoPYQgGDqJwOyBlOSpNLBIIqQUxLKGCTQSGswugz5/TI",
+	"DuHlcRl88qSx0h9A1BKp6AujfxV1jSgVt6sGrH7jHryRrAqQ2/btFB2tKFgs3UVzTe5hkxv2wwbrKsrw",
+	"isnAU76qgNIs1VmkOu2UU70AjnUoq8N8L4YHGVyIlm7HN0PBiUmpzQBJtkCOfEb/gF4qCh3ptXlYkylb",
+	"1LVZuRiA7WNh1a6xCU+zGJG/30DufPobsz4jPgtYLhOhNQtHsc5UOmu633SncZSNwgI7KjPmj0Z7ziH9",
+	"vXkxVPtosiRmPWIYnjFaBMHOlX/qkFRZaPVmY9yTx9d+lKmQSZ6maorOhVjDXFI/FKbZluvLzE1CCMtG",
+	"CAvdYaGv+oa3WAh5pt04Cm/56cBt/y+h2R68ZZ+gAnvOQX3LYq10pTKtkQ09K7fWuuVglhEBxZIPDzzA",
+	"TsS9KwDTyk3sNtlBklDeMEJLJsJMu9lHHpMFuIjMvMCqIppSaciB3+PA67HHGVIaOmIYtQN/iwAepjNH",
+	"CTMXeh4LD8a6cg7nITiBTBG8T1jJjHpCNhLjxVv7fQf4dgrSNcQWsIOgEcWFK/AcWPtNFzZg6//QzP87",
+	"cZIBYO2KrjrODjt7pttoDi3pt/1yzYxI/PnTlZ2whWZgOVa/tmRcrvvyD/ChI/PM6h6QqwkrLgtWFpUS",
+	"NJU587Cu4YJ1Gi6bKBeoWLe7B5OJ0e9WdrRYJXuKVu4y+6NSH4TMx0AfZr1vjaCRy+KvT4M5gD9zNZmH",
+	"dh5xQDiEu8l06o7Xgvn7I7+V9dacpE+T3aawHHjivLAf+q3xGZlQ+BK4M1t7JVQwJUUTfBik6Frwx6p5",
+	"8UAi12eDOW1pkNsPXRKhJewrFgxLH5HhHHKimVHEcbzWR9Vk78aPkCAwy3XI9ixEmFEkQAQi9pU3IeUx",
+	"f/Bep4V6bdWwyV3iD3nMH78v5DAbAWlb0BjH0v0dLAA9rrOiPapqqOqAvfrWnnXIpl51KoxKZZNjPaYE",
+	"cLyEoDbQ9TJe0iVw1KysvF01aEuYZsUHcGeqFL2yTXaA6sggJry8scMjTlT/pFCTCmKGMY/Qc+8iN1Tr",
+	"wjMWxYMB1Kemlu/Yb8XYcj2uhXnFmKq+JdTpyDwTQaH1zdFUpgBbR5Uyrsj9UFHwptjaccTef+/wg0MW",
+	"xegYH/MT0bEjcpVPcWQD/pSpr/JMxzQqeFlz2an0VLHSkgxUOgY7LeKZ2AHP5GZ70y6Tq4enpboFEqas",
+	"A57SuUxt1bVTLmyjZrxv1N3GGj++DUrsxbLaGIXDdGqV8eksDLOTQEeq7c7LtTth1gMmxfQiTMsr4HNZ",
+	"kUkKrjE6YoChH757t1zNiO3Y/FAM7xKr9RAOVMrAyvM0eM7GIhupyFb79EeCeLNTMRBZH8wRtESoAhLB",
+	"JaY8tugaEPlyAskG4VxKE1pmJRQVVzGJTkCjgpjBOSgANJg6Fh10vuyw0FF0xmcYwI0KOus4tbCnudRA",
+	"G84+ohCx7RRqNPvm7nCR2hL2pv3JzcAzdMw4KXSLVAMiFRVJuGYoYMTcV9MzoZLRVJZLBj/mrlZlr+UY",
+	"hMzM4YdXPSid08AeYTM0OleNKmJe1ujstTaoxIORXmoVHvhOC2/lNrG8LfyZp8TTtslXOpuvkib+FAYV",
+	"dOFaqVUqmYZ0mrg/sryaoC3dYmZiZ+jAkcplEngysY5h1TGsbVJ9QbrPY33ZzXdmzC9X4LN/9Wn11UpX",
+	"4lLv7ftGCGjqIXlCi05amOeOufrpY7j9y27mADGaotxiQ2pz8QD4eAkJWyr0jB3LORQoTSkgfk4wkqhY",
+	"IHAIoSEMQZE1Hbu7FIn0wXFqEbThMAPotbsSj6XKSQXgJSCqOHNE98fyrbc+xuun+dZbFXc+XuREpytJ",
+	"ctBFDQjudB2jGQSpRDYrBqy2WDPTQ3rVgyXag3m3RQmljwJ7USspNItlP8khdcfYT0gClIGbk3poVQq4",
+	"vGl279tVBNwFyYbKJfHgbKAuBBh16GxGqwvmLzHLihCseSKseoMeW9JX4EdFTh0YpGbV0aIUsi8g86td",
+	"WmenZqCmpjMWagBffYMSgiCN75ZPDaPA0nRmrWnmzWO5W2rWIaMDxD38cGy0K51BrMFmG8GWd5MV8dmx",
+	"3Kvu3gC1X3s44Kf7+NMB19Bxm5R4LA9IsbOdxi0ESYrevVIYy5iVmIohTyMIelg3B+K/WpSLXJMd5PYv",
+	"QssR+aFZeH3LwtdlaMFTkRV+CWmDcNhLNIxJREtrGZ7SyHrjEaLDKofoiqfdBkn8NrEf90umqn/qHR3g",
+	"XPTSvsCxX5A6s0N8nlI73c4ujQI2FtaIjXksHfe15ZjkbBAPspGdKTNK57WJpRs3bls6PsCCNMpllIoI",
+	"5n+iVEKetalKT+jE3ub9EQkHQCo1pojN0gQfKWCU2uxHYI8ytoV5u7UsMKUVRcYboWlQ7NxWMktV0mFS",
+	"7QAwSPgmnldtpwNxbM12roBz8QypsCjI8Gwa9dgc1kh51gcNyJoIi6aAGeOBdGmmDvQf5Oww1hkIWq4Z",
+	"h/uBsPktZoqLyg1AW4H9EFgKiWNprJBl8P5SZd2BUVfQK9VuBebu5JOJxoic9/aCPY3xxBiZs8DjxVqo",
+	"JjyWeMk1KdWScnyXUhHYufT2LxhXcaZFMgjOylRQmEwb52mQG38NN455x9pOH3P3XVjyR23AvFADpq4H",
+	"fImNhEuyDPKe2W09sVNgKS0xDQ7oUsbovquMc6BXqIJbthCOcSP/txQMN5edDb9Vxr0fyH5FmlplXIcI",
+	"4jeLz36s0uhqC/3jK1udCxg5n3sss2v7hb89lpkYinR5g5TBlnbNbGwShvpIi/TeneUNQ8b0hiF9AAFb",
+	"P6T/0kUIzO7YJELgdngBZlPzVJ/J+784o+VQwC0bLQbDlOJ0GKEcwFd5KgKbEzsfPNiC9X4Zfe+BlT7I",
+	"LF8U9EyMaU6HnKneN0U/C1hoQXBBmISUaYsHt+Do0o6pg+h0yaInk41quDDqZ2ljfYQ+D4HLy+CSgrzr",
+	"YSSiHE8G6KIHrs9GFZVFHhHc5vS3RaMm5wRyyQXG5sFlsE1YzHV0bXhtTwmf0Cr2tpPWltTUUpGBp2TX",
+	"Fo+ZZumdEL71NGNKc0KyV/e2bBr3hW3Jo3FGb5JKqfh1Ebqw+l64TNjCnlIn5D1zEQX/tui0d/eCuVup",
+	"0+irPNWiax8uKnDAJGx7rTW++NFPPv/133/5i39AKGtUKoGr90rx+MJ10mns7zYKgGnSYMeTBCqUS/u6",
+	"0Wm8/eDBe/fuv9u9/eD+O/cefrAJrq5ZgUsGG9xietcqSfLOmauXQcov7ARVIJVJwAg2Cw6DV9Rjs8Ri",
+	"hEQsDkejAz9esWb+DY61Q6ClLRYObVkNtN2OOJNJg5tkbSBCH6e+xiGsoyRFpc/H4jZgZcyrG3DTbqUy",
+	"fLra9LliDmKss7ivl2IPmt19WPzsAiRegahqCSd3PWbDdvu6+6ubAmb/zevNq6cfaoKOM0K09fTTsx/x",
+	"26AcnOq6QBXCVj3ZTmLOba2Hb+0iMNNaoYiDtl2a4zNp1nhaJvbEAC07uJZ31jgpB5OJTR+/uMNCdzGV",
+	"pFwPGhTg7EoxtZ+2d4uPsVaXvtgrVf3Sh1eL42Wfb+3unxGg183BaeelcDy7nH44OJhtXR+Ysx0YnNPe",
+	"bBEtBYNnfDJZg6Vysgll+EMq1sQ8tQpOSUxOi4dSpaKA8EDQ6kU76GAyqdmMazbjV5/N2G3kmtC4zs96",
+	"NQmNt7ku1svCqshwXpXdHFuGwqGIgA6xwDCKpc6AsIAVfcbK3Mq75bLjzxeCQ1gtAUmZ+2Q74JuLCBsj",
+	"lDfhxpyRAsKu3UahZEtUGaeWW6UOC79SYWGs64ODv510GgmeZKOlJtzX8OszXcMbrYIZsOjnCMr0yael",
+	"4Y9E/6QQbGS4WYInb/g0psqhT/JeEvdp8JAdtHTsD+Hbyxv6tvtjvelyVXqOEEtCfuw4Hqa8DAm/3vyV",
+	"X/2k0eM67h/kZjN98qm5BXqCpyJ9T8zsB1oAtg38abqKqXsVJe1HWBBtvm4EjTxNGp3GFZSY2MX5B95R",
+	"KUMMLQevKwtGr47NWyhCUGbwA5UkasrA3WHD6ej+WCzpMy+AbDOsh8RiY+8FE5UkmDOKGTouEccH7HFJ",
+	"y/PF2hUvBB+53Y66nNlqr/s1LnoEVtNNZuRiPMzTAiTCL7yHqf6KZjyKUnOmcGpEZCxlo3hMAIW41GeQ",
+	"LhX9Fo8zSpGceHTFTXZYYBtRpLPE8gwAfym0LDxEhUqO5sB0K46afi0tfqOXzCTAjyLYbonXCdKjXNX3",
+	"VzTFi2EXaJeqS+oCJcTOs9XaoCpEf/0K+NLPqnp2GA+lWUtIyuVsKnogyAnmw3ypcn9z0vGpHuIcoTPg",
+	"BxZE1JQFPyv8SlhaS2v5iMtYj0AI0MuKvVfxvo+0FSCoO6QqEdryfOPshQh2AWWuRWYvwYAWXki3fWce",
+	"IgTlXscp6+dpagZFC4TjGfNYZtyy/ymZ8T44mI8lc+nqWNp/ZNqlDFfsiBkz7gNb6V90oCcAXRKwczBj",
+	"HeEpkRgRh4M53N6RdiXoPElKuCAY2TbnrHiD2eMWYxwhVzVA1xrpEcsh/NpmIPMUuMjB4WIewb6YG8uf",
+	"2hL+D8yYxVuZSt0pygOD8rQjqhg6JINiDmFcBJELcwcQMFoInNq5pG+Xia8BEx0XZx6QqDQtiMC+OJIi",
+	"kb+00CG4m+lHwdx4EXNWJrNix8Ezfrt9Li1gj90TkHJLexx+tFRiSA4M7Y4pFqWkRiFup9kIokw7rHbI",
+	"9Lb4/QXkqYX6RrLH/kmihl46R3MeHiJeKsdOoJ5fDRwIR8B03h+ZfRTqsQZgm1CMeZyEXqMjLqVIqtoE",
+	"p2gKG9ZIiKGMNQp90BhinkCGevyYwCLKfNyuz9RGRfsH5sqkdHPEQuV9CghVXqRFiWmcMqTWxwxGaKTH",
+	"E46Bv9JNVPXih7gvNZ/N0RTYN+KnLmrig394aXvQSkXzH9jnENzKpRIhIlpQXAhGlsCGsXC/JLWMIJLM",
+	"rYx7YzlEU70J6JLGXk+EmiTCtIv7Elv0VwfPdpVOEyeC7mKzrqmawiaFdjyIbpo/NRY9Fc1YPkkUj6y0",
+	"f+ut24e//dZb5hb76OidnRvsDWwv9c50b5bZXOUxT0/eDNi7b7dvtPZa7I13337vTRCE5uH2NbOP7z7u",
+	"i4RN09isX0EKMeEpzxRmPZmFGvOAcSOWtBjHfZWYuU3BT9NDOC5gUDV7TPX7eaoRZkwNMiGd+gS6Raqm",
+	"xP7MM9wGAOEYajH5rVuhB8ePw/3G+4ffeOstKvKBBvRIAAhzUX42Ahu3QO2yOVPwyxAJJNzhZwegx+UJ",
+	"d/y+RAOLoClNdocjlUU8FjowQ56ItC9khhtQRiwS/XjME+TMoIsHe1UATN0yCgaw6pLqY15mwdSjeBhn",
+	"wGnBM8jYIoE15lmTfSBScyn2RZIAdDPUy6v0pKeUxQXiAHg9VWlEahzSAtOUff3wwf233jIinfE05aCD",
+	"YM6d1ULGwnSJOD+QAxZ7CUhIWZpnIwb+be3qntzilWYek95xglE7SPKxue7UgPYxR2AUGD1hz+22Wk12",
+	"F55MAbczFUyfxJOJiAoFyvVn4H50LF1GM8z4BLxqZt6b7J4kamOff2SidFxS52kWAtQA2w62xe9dO2jt",
+	"3wiuXr8G7w0Yx5mw3x/Lvd3g+rXr5uSnvJ8ZXRvLzQZxInAPEkkzeApwDyDGfhHPQZAzVQDXucM7zIXW",
+	"Hba/u+tNK9KZhuYNVARpFsJOFU566aY1o6oU01AeSGVdmVdVExvRDwpUIhzSKUxmymNtFVtlhjO2v4Fp",
+	"VomnxOIXVZq3rURyxK5YsGU2SSL8XkBxD3aFbm2nGfPEyXtfzU4B4AZUl1hn5qePHHyrf3VhD5bYmkbG",
+	"2vuOVG2dT0yXtEq9ZshUf/rp0/8RAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -36,7 +36,7 @@ type Alert struct {
 	AcknowledgedAt *time.Time
 	AcknowledgedBy *string
 	Remark         *string
-	// whether the only ways to its receivers are the channel that it is about
+	// whether people can be told only through the channel that it is about, or of an alert about all channels, only through one
 	OnlyOwnChannel bool
 }
 
@@ -167,12 +167,13 @@ type SenderLedger struct {
 	CompanyID *int64
 }
 
-// A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds. updated_by has no foreign key: the configured user is in no table.
+// A setting that was changed from its default. Written by internal/setting, which knows the names, defaults and bounds.
 type Setting struct {
-	Category  string
-	Name      string
-	Value     []byte
-	UpdatedBy string
+	Category string
+	Name     string
+	Value    []byte
+	// null: nobody changed the value, which is the default; only inside the transaction of the first change. No foreign key: the configured user is in no table
+	UpdatedBy *string
 	UpdatedAt time.Time
 }
 

@@ -532,17 +532,23 @@ JOIN channels c ON c.id = s.channel_id
 LEFT JOIN sender_states n ON n.sender_id = s.id AND isfinite(n.next_available_at) -- -infinity: it never had to wait; shown as null
 WHERE s.id < $1 AND ($2::text IS NULL OR s.sender_no = $2::text)
     AND ($3::text IS NULL OR s.status = $3::text)
-    AND ($4::bigint IS NULL OR EXISTS (
-        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = $4::bigint
+    AND (
+        $4::text IS NULL
+        OR strpos(lower(s.sender_no COLLATE "C"), lower($4::text COLLATE "C")) > 0
+        OR strpos(lower(s.name COLLATE "C"), lower($4::text COLLATE "C")) > 0
+    )
+    AND ($5::bigint IS NULL OR EXISTS (
+        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = $5::bigint
     ))
 ORDER BY s.id DESC
-LIMIT $5::integer
+LIMIT $6::integer
 `
 
 type SenderListParams struct {
 	BeforeID  int64
 	SenderNo  *string
 	Status    *string
+	Part      *string
 	CompanyID *int64
 	PageLimit int32
 }
@@ -592,12 +598,14 @@ type SenderListRow struct {
 	IsReady         bool
 }
 
-// SenderList returns senders with their remaining limits and their totals.
+// SenderList returns senders with their remaining limits and their totals. part is a part of their number or name; the case of the letters A to Z
+// does not matter, in any locale of the database.
 func (q *Queries) SenderList(ctx context.Context, arg SenderListParams) ([]SenderListRow, error) {
 	rows, err := q.db.Query(ctx, senderList,
 		arg.BeforeID,
 		arg.SenderNo,
 		arg.Status,
+		arg.Part,
 		arg.CompanyID,
 		arg.PageLimit,
 	)

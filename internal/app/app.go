@@ -44,6 +44,7 @@ import (
 	"lksms/internal/taskmetric"
 	"lksms/internal/template"
 	"lksms/internal/tracing"
+	"lksms/internal/upload"
 )
 
 // Options configures an App.
@@ -130,6 +131,7 @@ type App struct {
 	Audit         *audit.Service
 	Statistics    *statistics.Service
 	Jobs          *job.Service
+	Uploads       *upload.Service
 	Teller        *alert.Teller
 	Pusher        *push.Pusher
 	DB            *postgres.DB
@@ -200,6 +202,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	})
 	counts.Register(metrics)
 	jobs := job.New(db, tasks, settings, o.Log)
+	uploads := upload.New(db)
 	receipts := receipt.New(db, tasks, configs, o.Log)
 	pusher := push.New(db, tasks, receipts, configs, push.Options{Outbound: o.Outbound, Log: o.Log, Metrics: metrics, Tracer: tracer})
 	dir.OnChanged(receipts.Changed)
@@ -207,7 +210,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	streams := stream.New(streamsOf(o.MaxConnections))
 	handler, err := httpapi.New(httpapi.Services{
 		Queue: tasks, Templates: templates, History: counts, Alerts: alerts, Audit: changes, Access: users, Idempotency: answers, Directory: dir,
-		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs,
+		Senders: senders, Configs: configs, Settings: settings, Receipts: receipts, Notifications: notifications, Contacts: contacts, Jobs: jobs, Uploads: uploads,
 		Statistics: figures, Overview: overview.New(db, counts, figures, senders, alerts.Firing),
 	}, httpapi.Options{
 		EnableDocs: o.EnableDocs, Ready: readiness(db), Streams: streams,
@@ -242,6 +245,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 		sweep.Job{Name: "forget-audit", Interval: 10 * time.Minute, Run: changes.Forget},
 		sweep.Job{Name: "run-task-jobs", Interval: time.Second, Limit: 30 * time.Minute, Run: jobs.Run},
 		sweep.Job{Name: "forget-task-jobs", Interval: 10 * time.Minute, Run: jobs.Forget},
+		sweep.Job{Name: "forget-uploads", Interval: 5 * time.Minute, Run: uploads.Forget},
 		sweep.Job{Name: "sum-up-ledger", Interval: 10 * time.Minute, Run: senders.SumUpLedger},
 		sweep.Job{Name: "evaluate-alert-rules", Interval: 10 * time.Second, Run: alerts.Evaluate},
 		sweep.Job{Name: "tell-alerts", Interval: 5 * time.Second, Run: teller.Tell},
@@ -253,7 +257,7 @@ func New(ctx context.Context, o Options) (*App, error) {
 	}
 	return &App{
 		Handler: handler, Tasks: tasks, History: counts, Answers: answers, Directory: dir, Senders: senders, Receipts: receipts, Notifications: notifications,
-		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Teller: teller, DB: db,
+		Forgetter: forgetter, Alerts: alerts, Audit: changes, Statistics: figures, Jobs: jobs, Uploads: uploads, Teller: teller, DB: db,
 		Pusher: pusher, streams: streams, sweeper: sweeper, tracer: tracer, options: o,
 	}, nil
 }

@@ -109,7 +109,7 @@ var steps = []step{
 	{operation: "deleteKey", path: "users/jane/keys/1", want: []string{"deleted api_key jane/1"}},
 	{operation: "updateUser", path: "users/jane", body: `{"company_no":"default"}`, want: []string{"changed user jane"}},
 	{operation: "putSettings", body: `{"queue":{"priority_max_wait_seconds":7},"sms":{"priority_marketing":7}}`, want: []string{
-		"created setting queue/priority_max_wait_seconds", "created setting sms/priority_marketing",
+		"changed setting queue/priority_max_wait_seconds", "changed setting sms/priority_marketing",
 	}},
 	{operation: "putSettingsCategory", path: "settings/sms", body: `{"priority_marketing":6}`, want: []string{"changed setting sms/priority_marketing"}},
 	{operation: "putContacts", body: `{"contacts":[{"user_id":"u","phone":"13800138000"},{"user_id":"v"}]}`, want: []string{"created contact u", "created contact v"}},
@@ -263,7 +263,7 @@ func TestAChangeOfNothingIsNotRecorded(t *testing.T) {
 		}
 		b.PutContacts(map[string]any{"user_id": "u", "phone": "+86 138 0013 8000"})
 		b.PutSMSTemplate(nil)
-		b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":6}`)
+		b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":6,"priority_notification":5}`) // 5 is the default
 	})
 	if len(rows) > 0 {
 		t.Errorf("recorded %v", rows)
@@ -307,14 +307,19 @@ func TestARecordSaysWhatChanged(t *testing.T) {
 		{"a first address", func() { b.PutContacts(map[string]any{"user_id": "u", "email": "u@example.com"}) }, "default", `{"email":null}`, `{"email":"***"}`},
 		{"the filter of a job", func() {
 			b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "source": "shop"})
-			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"13800138000","source":"shop"},"count":1}`)
+			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"13800138000","source":"shop","message_type":"notification"},"count":1}`)
 		}, "", `null`,
-			`{"action":"cancel","filter.phone_number":"138****8000","filter.source":"shop","remark":null,"stopped_by":null,"total":1}`},
+			`{"action":"cancel","filter.message_type":"notification","filter.phone_number":"138****8000","filter.source":"shop","remark":null,"stopped_by":null,"total":1}`},
 		{"a number with dashes", func() {
 			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"138-0013-8000"},"count":1}`)
 		}, "", `null`, `{"action":"cancel","filter.phone_number":"138****8000","remark":null,"stopped_by":null,"total":1}`},
-		{"a setting", func() { b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":6}`) }, "", `null`,
-			`{"category":"sms","name":"priority_marketing","value":6}`},
+		{"the first change of a setting", func() { b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":6}`) }, "",
+			`{"value":8}`, `{"value":6}`},
+		{"the next change of a setting", func() { b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", `{"priority_marketing":7}`) }, "",
+			`{"value":6}`, `{"value":7}`},
+		{"a setting that is added by hand", func() {
+			b.Exec("INSERT INTO settings (category, name, value, updated_by) VALUES ('sms', 'priority_notification', '4', 'dba')")
+		}, "", `null`, `{"category":"sms","name":"priority_notification","value":4}`},
 		{"a deleted route", func() { b.Expect(200, "", "DELETE", "/api/v1/admin/routes/1", nil) }, "acme",
 			`{"channel":"sms","company_no":"acme","country_no":null,"message_type":"notification","sender_no":"s","sort":0,"status":"on","weight":5}`, `null`},
 	} {

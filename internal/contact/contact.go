@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/mail"
+	"strings"
 
 	"lksms/gen/dbq"
 	"lksms/internal/directory"
@@ -79,6 +80,61 @@ func (s *Service) Put(ctx context.Context, companyID int64, contacts []Contact) 
 func (s *Service) List(ctx context.Context, companyID int64, after string, limit int) ([]dbq.Contact, error) {
 	rows, err := s.q.ContactList(ctx, dbq.ContactListParams{CompanyID: companyID, AfterID: after, PageLimit: int32(limit)})
 	return rows, postgres.Wrap("list contacts", err, nil)
+}
+
+// Place is a place in the order of a search: behind a field that begins with the text of the search (Term, in lower case) and its contact.
+type Place struct{ Term, UserID string }
+
+// from returns the place behind which terms that begin with prefix are.
+func (p Place) from(prefix string) Place {
+	if p.Term < prefix {
+		return Place{Term: prefix}
+	}
+	return p
+}
+
+// fieldsFound is the number of fields that Search looks at.
+const fieldsFound = 4
+
+// Search returns up to limit contacts of which a field begins with a text, in the order of these fields, each once. The case of the letters A to Z
+// does not matter. The next page starts behind next; nil: there is none. It reads a bounded number of entries, so that there may be fewer contacts,
+// or none, and still a next page.
+func (s *Service) Search(ctx context.Context, companyID int64, text string, after Place, limit int) (found []dbq.Contact, next *Place, err error) {
+	prefix := strings.Map(lower, text)
+	from := after.from(prefix)
+	p := dbq.ContactSearchParams{
+		CompanyID: companyID, Prefix: prefix, AfterTerm: from.Term, AfterID: from.UserID, Most: int32(fieldsFound*limit + 1),
+	}
+	if number := phone.Beginning(text); number != "" {
+		from := after.from(number)
+		p.Number, p.NumberAfter, p.NumberAfterID = &number, &from.Term, from.UserID
+	}
+	rows, err := s.q.ContactSearch(ctx, p)
+	if err != nil {
+		return nil, nil, postgres.Wrap("search contacts", err, nil)
+	}
+	var last Place
+	for _, row := range rows {
+		if row.IsFirst {
+			if len(found) == limit {
+				return found, &last, nil
+			}
+			found = append(found, row.Contact)
+		}
+		last = Place{Term: row.Term, UserID: row.Contact.UserID}
+	}
+	if len(rows) == int(p.Most) {
+		return found, &last, nil
+	}
+	return found, nil, nil
+}
+
+// lower does what PostgreSQL's lower does with the collation C.
+func lower(r rune) rune {
+	if 'A' <= r && r <= 'Z' {
+		return r + ('a' - 'A')
+	}
+	return r
 }
 
 var errNoContact = fault.New(fault.NotFound, fault.ContactNotFound)

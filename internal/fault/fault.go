@@ -94,11 +94,14 @@ const (
 
 // Reasons lists every reason.
 var Reasons = []Reason{
-	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite, RouteNotFound, RouteMethodNotAllowed,
-	AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound, UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded,
-	TaskDelivered, TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive,
-	DefaultContentNotFound, DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound,
-	RouteRuleNotFound, AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite,
+	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
+	UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
+	TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven,
+	TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive, DefaultContentNotFound, DefaultContentExists,
+	DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound, RouteRuleNotFound, AlertRuleNotFound,
+	AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight,
+	IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is the rule that a field broke.
@@ -148,15 +151,42 @@ const (
 	TooManyCharacters  Rule = "too_many_characters" // Lengths
 	TooManySegments    Rule = "too_many_segments"   // Lengths
 	NothingElseIsKnown Rule = "invalid"
+
+	// Of a file that should be a list.
+	NotAList        Rule = "not_a_list"
+	OldWorkbook     Rule = "old_workbook"
+	Encrypted       Rule = "encrypted"
+	Damaged         Rule = "damaged"
+	DamagedAt       Rule = "damaged_at"    // a Place
+	CutShort        Rule = "cut_short"     // a Place
+	NotText         Rule = "not_text"      // a Place
+	NotAValue       Rule = "not_a_value"   // a Place
+	CellTooLong     Rule = "cell_too_long" // a Place
+	NoHeader        Rule = "no_header"
+	UnnamedColumn   Rule = "unnamed_column"   // a Place
+	DuplicateColumn Rule = "duplicate_column" // the name
+	TooManyColumns  Rule = "too_many_columns" // the maximum
+	TooManyRows     Rule = "too_many_rows"    // the maximum
+	MergedCells     Rule = "merged_cells"     // the cells
+	UnpackedTooBig  Rule = "unpacked_too_big" // bytes
 )
 
 // Rules lists every rule.
 var Rules = []Rule{
-	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
-	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong, RenderedBlank,
-	NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
-	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
-	RangeTooLong, TooManySelected, TooManyCharacters, TooManySegments, NothingElseIsKnown,
+	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
+	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong,
+	RenderedBlank, NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
+	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong,
+	TooManySelected, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt,
+	CutShort, NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells,
+	UnpackedTooBig,
+}
+
+// Place is where in a list something is wrong.
+type Place struct {
+	Row    int64
+	Column string // empty: not known, or the whole row
+	Most   int    // the bound that the place exceeds; 0: none
 }
 
 // Field names one invalid field. It never holds the value that was sent, but Limit can hold names of placeholders

@@ -41,6 +41,9 @@ func (s *Server) ListContacts(ctx context.Context, req api.ListContactsRequestOb
 	if err != nil {
 		return nil, err
 	}
+	if req.Params.Q != nil {
+		return s.searchContacts(ctx, company, req.Params)
+	}
 	after, err := paging.TextCursor(req.Params.Cursor)
 	if err != nil {
 		return nil, err
@@ -49,6 +52,17 @@ func (s *Server) ListContacts(ctx context.Context, req api.ListContactsRequestOb
 	rows, err := s.contacts.List(ctx, company, after, limit+1)
 	items, next := paging.Page(rows, limit, contactOf, func(c dbq.Contact) string { return c.UserID })
 	return api.ListContacts200JSONResponse{Code: ok, Message: success, Data: api.ContactPage{Items: items, NextCursor: next}}, err
+}
+
+func (s *Server) searchContacts(ctx context.Context, company int64, p api.ListContactsParams) (api.ListContactsResponseObject, error) {
+	after, err := paging.PlaceCursor(p.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	rows, next, err := s.contacts.Search(ctx, company, *p.Q, after, paging.Size(p.Limit))
+	return api.ListContacts200JSONResponse{Code: ok, Message: success, Data: api.ContactPage{
+		Items: convert(rows, contactOf), NextCursor: paging.CursorOfPlace(next),
+	}}, err
 }
 
 func contactOf(c dbq.Contact) api.Contact {

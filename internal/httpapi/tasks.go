@@ -154,7 +154,8 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 	}
 	page, err := s.tasks.List(ctx, queue.Filter{
 		Viewer: seen,
-		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, SenderNo: p.SenderNo, Delivery: delivery, Result: p.Result,
+		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, MessageType: onlyMessageType(p.MessageType),
+		SenderNo: p.SenderNo, Delivery: delivery, Result: p.Result,
 		BatchID: p.BatchID, Test: p.Test, CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
 	})
 	items, next := paging.Page(page.Tasks, limit, taskOf, func(t dbq.Task) string { return t.TaskID })

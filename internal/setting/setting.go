@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"lksms/gen/dbq"
@@ -187,15 +189,19 @@ func (s *Service) Put(ctx context.Context, changes map[string]map[string]json.Ra
 		}
 	}
 	err = s.db.Tx(ctx, func(ctx context.Context) error {
-		for category, names := range changes {
-			for name, value := range names {
+		for _, category := range slices.Sorted(maps.Keys(changes)) { // two calls lock the settings in one order
+			for _, name := range slices.Sorted(maps.Keys(changes[category])) {
+				value := changes[category][name]
 				standard, known := defaults[category][name]
 				if !known {
 					return fault.InvalidField(category+"."+name, fault.UnknownField, nil)
 				}
-				if err := s.q.SettingPut(ctx, dbq.SettingPutParams{
-					Category: category, Name: name, Value: value, UpdatedBy: by, DefaultValue: standard,
+				if err := s.q.SettingStoreDefault(ctx, dbq.SettingStoreDefaultParams{
+					Category: category, Name: name, DefaultValue: standard, Value: value,
 				}); err != nil {
+					return fmt.Errorf("store default of setting: %w", err)
+				}
+				if err := s.q.SettingPut(ctx, dbq.SettingPutParams{Category: category, Name: name, Value: value, UpdatedBy: by}); err != nil {
 					return fmt.Errorf("change setting: %w", err)
 				}
 			}

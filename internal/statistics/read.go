@@ -43,7 +43,9 @@ type Series struct {
 // Point has what happened in one step from At on.
 type Point struct {
 	At time.Time
-	Figures
+	Counts
+	Waits     Percentiles
+	Durations Percentiles
 }
 
 // longest is the longest range of a step in days: as long as its points are kept, and ten years.
@@ -135,34 +137,50 @@ func (c Counts) size() int64 {
 
 // seriesOf makes series of rows, which are ordered by key and time. One point may come from two rows.
 func seriesOf(rows []dbq.StatisticsPointsRow) (all []Series, err error) {
-	for _, row := range rows {
-		if n := len(all); n == 0 || all[n-1].Key != row.Key {
-			all = append(all, Series{Key: row.Key})
+	for len(rows) > 0 {
+		n := 1
+		for n < len(rows) && rows[n].Key == rows[0].Key {
+			n++
 		}
-		one := &all[len(all)-1]
-		if n := len(one.Points); n == 0 || !one.Points[n-1].At.Equal(row.At) {
-			one.Points = append(one.Points, Point{At: row.At})
+		one, err := oneSeries(rows[:n])
+		if err != nil {
+			return nil, err
 		}
-		point := &one.Points[len(one.Points)-1]
+		all = append(all, one)
+		rows = rows[n:]
+	}
+	return all, nil
+}
+
+// oneSeries makes a series of the rows of one key. The histograms of a point end with it, so that all points use the memory of one.
+func oneSeries(rows []dbq.StatisticsPointsRow) (Series, error) {
+	s := Series{Key: rows[0].Key, Points: make([]Point, 0, len(rows))}
+	var point Figures
+	var waits, durations tally
+	for i, row := range rows {
 		point.Counts.add(Counts{
 			Submitted: row.Submitted, Requeued: row.Requeued, Claimed: row.Claimed, Succeeded: row.Succeeded, Failed: row.Failed,
 			ReportedFailed: row.ReportedFailed, Cancelled: row.Cancelled, Delivered: row.Delivered, Undelivered: row.Undelivered, Segments: row.Segments,
 		})
-		if !row.IsPacked {
+		if row.IsPacked {
+			if err := point.addStored(row.Waits, row.Durations); err != nil {
+				return Series{}, err
+			}
+		} else {
 			point.Waits.Add(row.Waits)
 			point.Durations.Add(row.Durations)
+		}
+		if i+1 < len(rows) && rows[i+1].At.Equal(row.At) {
 			continue
 		}
-		if err := point.addStored(row.Waits, row.Durations); err != nil {
-			return nil, err
-		}
+		s.Points = append(s.Points, Point{At: row.At, Counts: point.Counts, Waits: point.Waits.Percentiles(), Durations: point.Durations.Percentiles()})
+		s.Totals.Counts.add(point.Counts)
+		waits.add(point.Waits)
+		durations.add(point.Durations)
+		point = Figures{Waits: point.Waits[:0], Durations: point.Durations[:0]}
 	}
-	for i := range all {
-		for _, p := range all[i].Points {
-			all[i].Totals.add(p.Figures)
-		}
-	}
-	return all, nil
+	s.Totals.Waits, s.Totals.Durations = waits.histogram(), durations.histogram()
+	return s, nil
 }
 
 // nameCompanies sets CompanyNo of series of companies. The series of one company has no key yet.

@@ -21,19 +21,20 @@ type Catalogue struct {
 	Recovered   string                  // %d stands for the number of tasks
 	States      [4]string               // names of a task's states, by status code
 	Description [4]string
+	place       func(fault.Place) string
 	explained   map[string]string // by queue.Explanation.Reason; %d stands for the number of tasks ahead
 }
 
 var english = &Catalogue{
 	Alerts: alert.English,
 	reasons: map[fault.Reason]string{
-		fault.RequestMalformed:       "The request body cannot be read: it must be valid JSON.",
+		fault.RequestMalformed:       "The request body cannot be read: it must be valid JSON, or a complete form.",
 		fault.RequestInvalid:         "A field is not valid.",
-		fault.RequestTooLarge:        "The request body is too large: split the request or shorten its texts.",
+		fault.RequestTooLarge:        "The request body is too large: split the request or the file, or shorten its texts.",
 		fault.RequestTooDeep:         "The request body is nested too deeply: use fewer levels of objects and lists.",
 		fault.RequestTooSlow:         "The request body did not arrive in time: send it faster, or split the request.",
 		fault.RequestTooMuch:         "Too many or too large requests of your company are in progress: try again later.",
-		fault.RequestMediaType:       "The Content-Type must be application/json.",
+		fault.RequestMediaType:       "The Content-Type must be application/json, or multipart/form-data for a file.",
 		fault.RequestCrossSite:       "Web pages of other sites may not send this request: add the site to CORS_ORIGINS to allow it.",
 		fault.RouteNotFound:          "There is no such path: check the URL.",
 		fault.RouteMethodNotAllowed:  "This path does not support this HTTP method.",
@@ -128,6 +129,32 @@ var english = &Catalogue{
 		fault.TooManyCharacters:  "is too long: the text has %v characters, and a message of this type at most %v",
 		fault.TooManySegments:    "is too long: the text takes %v segments, and a message of this type at most %v",
 		fault.NothingElseIsKnown: "is not valid",
+		fault.NotAList:           "is not a list: send CSV, an Excel workbook (.xlsx) or a JSON array of objects",
+		fault.OldWorkbook:        "is a workbook of an old form (.xls): save it as .xlsx or as CSV UTF-8",
+		fault.Encrypted:          "is protected by a password: save it without one",
+		fault.Damaged:            "is damaged or incomplete: save it again and send the new file",
+		fault.DamagedAt:          "is damaged or written wrongly: %v",
+		fault.CutShort:           "ends in the middle of a value: %v",
+		fault.NotText:            "contains bytes that are not text in UTF-8, UTF-16 or GB18030: %v",
+		fault.NotAValue:          "must have one text, number or truth value in each place: %v",
+		fault.CellTooLong:        "has a value that is too long: %v",
+		fault.NoHeader:           "has no header: the first row must name the columns",
+		fault.UnnamedColumn:      "has a column without a name: name or delete it: %v",
+		fault.DuplicateColumn:    "has two columns with the same name: %v",
+		fault.TooManyColumns:     "has too many columns: at most %v",
+		fault.TooManyRows:        "has too many rows: at most %v",
+		fault.MergedCells:        "has merged cells: split them and fill each one: %v",
+		fault.UnpackedTooBig:     "is too large when it is unpacked: at most %v bytes; delete other sheets and pictures, or send CSV",
+	},
+	place: func(p fault.Place) string {
+		text := fmt.Sprintf("row %d", p.Row)
+		if p.Column != "" {
+			text += ", column " + p.Column
+		}
+		if p.Most > 0 {
+			text += fmt.Sprintf(", at most %d characters", p.Most)
+		}
+		return text
 	},
 	Recovered: "Recovered %d zombie tasks.",
 	States:    [4]string{"PENDING", "PROCESSING", "SUCCESS", "FAILED"},
@@ -148,13 +175,13 @@ var english = &Catalogue{
 var chinese = &Catalogue{
 	Alerts: alert.Chinese,
 	reasons: map[fault.Reason]string{
-		fault.RequestMalformed:       "无法读取请求体：必须是有效的 JSON。",
+		fault.RequestMalformed:       "无法读取请求体：必须是有效的 JSON 或完整的表单。",
 		fault.RequestInvalid:         "字段不正确。",
-		fault.RequestTooLarge:        "请求体过大：请拆分请求或缩短内容。",
+		fault.RequestTooLarge:        "请求体过大：请拆分请求或文件，或缩短内容。",
 		fault.RequestTooDeep:         "请求体嵌套过深：请减少层级。",
 		fault.RequestTooSlow:         "请求体未能及时到达：请加快发送，或拆分请求。",
 		fault.RequestTooMuch:         "贵公司处理中的请求过多或过大，请稍后再试。",
-		fault.RequestMediaType:       "Content-Type 必须是 application/json。",
+		fault.RequestMediaType:       "Content-Type 必须是 application/json；上传文件时为 multipart/form-data。",
 		fault.RequestCrossSite:       "其他网站的网页不能发起此请求；如需允许，请把该网站加入 CORS_ORIGINS。",
 		fault.RouteNotFound:          "路径不存在，请检查 URL。",
 		fault.RouteMethodNotAllowed:  "此路径不支持该 HTTP 方法。",
@@ -249,6 +276,32 @@ var chinese = &Catalogue{
 		fault.TooManyCharacters:  "过长：文本有 %v 个字符，该类型的消息最多 %v 个",
 		fault.TooManySegments:    "过长：文本的计费条数为 %v，该类型的消息最多 %v",
 		fault.NothingElseIsKnown: "不正确",
+		fault.NotAList:           "不是名单：请上传 CSV、Excel 工作簿（.xlsx）或由对象组成的 JSON 数组",
+		fault.OldWorkbook:        "是旧格式的工作簿（.xls）：请另存为 .xlsx 或 CSV UTF-8",
+		fault.Encrypted:          "已加密：请取消密码后保存",
+		fault.Damaged:            "已损坏或不完整：请重新保存后再上传",
+		fault.DamagedAt:          "已损坏或格式有误：%v",
+		fault.CutShort:           "在一个值的中间结束：%v",
+		fault.NotText:            "含有不是 UTF-8、UTF-16 或 GB18030 文本的字节：%v",
+		fault.NotAValue:          "每处只能是一个文本、数字或真假值：%v",
+		fault.CellTooLong:        "有过长的值：%v",
+		fault.NoHeader:           "没有表头：第一行必须是列名",
+		fault.UnnamedColumn:      "有一列没有列名，请填写列名或删除该列：%v",
+		fault.DuplicateColumn:    "有两列同名：%v",
+		fault.TooManyColumns:     "列数过多：最多 %v 列",
+		fault.TooManyRows:        "行数过多：最多 %v 行",
+		fault.MergedCells:        "有合并的单元格，请取消合并并逐格填写：%v",
+		fault.UnpackedTooBig:     "解压后过大：最多 %v 字节；请删除其他工作表和图片，或上传 CSV",
+	},
+	place: func(p fault.Place) string {
+		text := fmt.Sprintf("第 %d 行", p.Row)
+		if p.Column != "" {
+			text += fmt.Sprintf("，%s 列", p.Column)
+		}
+		if p.Most > 0 {
+			text += fmt.Sprintf("，最多 %d 个字符", p.Most)
+		}
+		return text
 	},
 	Recovered:   "成功恢复 %d 个僵尸任务",
 	States:      english.States,
@@ -288,8 +341,8 @@ const (
 	fieldNameMost  = 200 // characters
 )
 
-// shortened cuts a text to at most most characters.
-func shortened(text string, most int) string {
+// Shortened cuts a text to at most most characters.
+func Shortened(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -306,7 +359,7 @@ func (c *Catalogue) Detail(f *fault.Error) api.ErrorDetail {
 		fields := make([]api.FieldError, min(len(f.Fields), fieldsMost))
 		for i := range fields {
 			field := f.Fields[i]
-			fields[i] = api.FieldError{Field: shortened(field.Name, fieldNameMost), Message: c.rule(field)}
+			fields[i] = api.FieldError{Field: Shortened(field.Name, fieldNameMost), Message: c.rule(field)}
 		}
 		detail.Fields = &fields
 	}
@@ -360,6 +413,8 @@ func (c *Catalogue) rule(f fault.Field) string {
 		limit = strings.Join(words, ", ")
 	case []string:
 		limit = strings.Join(values, ", ")
+	case fault.Place:
+		limit = c.place(values)
 	}
 	return fmt.Sprintf(text, limit)
 }

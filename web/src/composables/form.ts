@@ -67,7 +67,9 @@ export function useForm<V extends object>(options: FormOptions<V>) {
       Object.assign(errors, failure.fields)
       if (!Object.keys(failure.fields).some((name) => shown.has(name))) error.value = failure
       await nextTick()
-      document.querySelector<HTMLElement>('.el-form-item.is-error :is(input, textarea, select, button)')?.focus()
+      const wrong = document.querySelector<HTMLElement>('.el-form-item.is-error :is(input, textarea, select, button)')
+      for (let around = wrong?.closest('details'); around; around = around.parentElement?.closest('details')) around.open = true
+      wrong?.focus()
       return false
     } finally {
       busy.value = false
@@ -87,4 +89,9 @@ export function useForm<V extends object>(options: FormOptions<V>) {
   })
   provide(formKey, form as FormState)
   return form
+}
+
+/** Keeps Enter in a field of one line from submitting a form that sends something to people. */
+export function keepFromSending(event: KeyboardEvent) {
+  if (event.target instanceof HTMLInputElement) event.preventDefault()
 }

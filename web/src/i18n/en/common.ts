@@ -4,6 +4,7 @@ import type zh from '../zh/common'
 const texts: Texts<typeof zh> = {
   save: 'Save',
   cancel: 'Cancel',
+  back: 'Go back',
   close: 'Close',
   add: 'Add',
   edit: 'Edit',

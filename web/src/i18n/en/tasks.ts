@@ -115,8 +115,8 @@ const texts: Texts<typeof zh> = {
   restsUntil: 'Available at',
   weight: 'Weight',
   why: {
-    off: 'Switched off',
-    resting: 'Waits for its interval',
+    off: 'Paused',
+    resting: 'Waits for its interval, or its circuit breaker is open',
     no_quota: 'Limit used up',
     no_funds: 'Balance too low',
     silent: 'Has not polled for long',

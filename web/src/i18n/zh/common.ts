@@ -1,6 +1,7 @@
 export default {
   save: '保存',
   cancel: '取消',
+  back: '返回',
   close: '关闭',
   add: '新增',
   edit: '编辑',

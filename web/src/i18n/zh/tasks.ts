@@ -112,8 +112,8 @@ export default {
   restsUntil: '可用时间',
   weight: '权重',
   why: {
-    off: '已停用',
-    resting: '发送间隔未到',
+    off: '已暂停',
+    resting: '发送间隔未到，或处于熔断中',
     no_quota: '限额不足',
     no_funds: '余额不足',
     silent: '长时间没有轮询',

@@ -1,4 +1,5 @@
 // The configuration of a driven sender: its schema in the contract, and the values that a form of it holds.
+import { toRaw } from 'vue'
 import { i18n } from '@/i18n'
 
 /** A part of the JSON schema of a configuration. Without a type, any JSON. */
@@ -44,7 +45,7 @@ export const isEmpty = (value: unknown): boolean =>
 
 /** A copy of a configuration in which every group of the schema exists, for a form. */
 export function withGroups(schema: ConfigSchema | undefined, values: Config): Config {
-  const copy: Config = structuredClone(values)
+  const copy: Config = structuredClone(toRaw(values))
   for (const [name, part] of Object.entries(schema?.properties ?? {}))
     if (fieldKind(part) === 'group') copy[name] = withGroups(part, (values[name] ?? {}) as Config)
   return copy
