@@ -12,6 +12,9 @@ const texts: Texts<typeof zh> = {
   moreFilters: 'More filters',
   recipient: 'Recipient',
   person: 'Person',
+  notification: 'Notification',
+  channel: 'Channel',
+  company: 'Company',
   text: 'Text',
   noText: '(no text)',
   type: 'Type',
@@ -30,6 +33,7 @@ const texts: Texts<typeof zh> = {
   notBefore: 'Not before',
   notAfter: 'Expires',
   retries: '{n} retries | {n} retry | {n} retries',
+  onlyNumbers: 'Tasks are found by a phone number or by a task id (task_…) only.',
   notCopied: 'The browser does not allow copying: select the id by hand.',
   condition: '{name}: {value}',
   filters: {

@@ -9,6 +9,9 @@ export default {
   moreFilters: '更多条件',
   recipient: '接收人',
   person: '人员编号',
+  notification: '通知',
+  channel: '通道',
+  company: '公司',
   text: '正文',
   noText: '（没有正文）',
   type: '类型',
@@ -27,6 +30,7 @@ export default {
   notBefore: '不早于',
   notAfter: '有效期至',
   retries: '已重试 {n} 次',
+  onlyNumbers: '只能按手机号或任务编号（task_…）查找。',
   notCopied: '浏览器不允许复制：请手工选择编号。',
   condition: '{name}：{value}',
   filters: {

@@ -1,6 +1,6 @@
 // The filters of the list of tasks, as they stand in the address, as the API takes them, and in words.
 import type { Schema } from '@/api/types'
-import { resolveRange } from '@/components/TimeRange.vue'
+import { openRange } from '@/components/TimeRange.vue'
 import { formatTime, mask } from '@/composables/format'
 import { t } from '@/i18n'
 
@@ -10,9 +10,9 @@ export type FilterName = (typeof filterNames)[number]
 export type AddressFilters = Partial<Record<FilterName, string>>
 export type TaskFilter = Schema<'TaskJobFilter'>
 
-/** The filters as the API takes them. A range that ends now has no end, so that a difference of clocks hides no new task. */
+/** The filters as the API takes them. */
 export function taskFilter({ status, range, from, to, phone_number, company_no, sender_no, delivery, source, result }: AddressFilters): TaskFilter {
-  const times = resolveRange({ range, from, to })
+  const times = openRange({ range, from, to })
   return {
     ...(phone_number ? { phone_number } : {}),
     ...(status ? { status: Number(status) as Schema<'TaskStatus'> } : {}),
@@ -22,7 +22,7 @@ export function taskFilter({ status, range, from, to, phone_number, company_no, 
     ...(source ? { source } : {}),
     ...(result ? { result } : {}),
     ...(times.from ? { created_from: times.from } : {}),
-    ...(times.to && !range ? { created_to: times.to } : {}),
+    ...(times.to ? { created_to: times.to } : {}),
   }
 }
 
@@ -52,5 +52,5 @@ export function filterWords(filter: TaskFilter): string[] {
   return words.flatMap(([name, value]) => (value ? [t('tasks.condition', { name: t(`tasks.filters.${name}`), value })] : []))
 }
 
-/** Whether a text looks like a phone number; otherwise it is taken as the id of a task. */
+/** Whether a text looks like a phone number. */
 export const isPhone = (text: string): boolean => /^\+?[0-9][0-9 -]*$/.test(text)
