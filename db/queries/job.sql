@@ -15,6 +15,7 @@ WITH matching AS MATERIALIZED (
             AND (sqlc.narg(company_id)::bigint IS NULL OR m.company_id = sqlc.narg(company_id)::bigint)
             AND (sqlc.narg(recipient)::text IS NULL OR m.recipient = sqlc.narg(recipient)::text)
             AND (sqlc.narg(source)::text IS NULL OR m.source = sqlc.narg(source)::text)
+            AND (sqlc.narg(message_type)::smallint IS NULL OR m.message_type = sqlc.narg(message_type)::smallint)
             AND (sqlc.narg(created_from)::timestamptz IS NULL OR m.created_at >= sqlc.narg(created_from)::timestamptz)
             AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
             AND (sqlc.narg(sender_no)::text IS NULL OR q.processing_app_id = sqlc.narg(sender_no)::text)
@@ -29,6 +30,7 @@ WITH matching AS MATERIALIZED (
             AND (sqlc.narg(company_id)::bigint IS NULL OR (e.company_id = sqlc.narg(company_id)::bigint AND m.company_id = sqlc.narg(company_id)::bigint))
             AND (sqlc.narg(recipient)::text IS NULL OR m.recipient = sqlc.narg(recipient)::text)
             AND (sqlc.narg(source)::text IS NULL OR m.source = sqlc.narg(source)::text)
+            AND (sqlc.narg(message_type)::smallint IS NULL OR m.message_type = sqlc.narg(message_type)::smallint)
             AND (sqlc.narg(created_from)::timestamptz IS NULL OR m.created_at >= sqlc.narg(created_from)::timestamptz)
             AND (sqlc.narg(created_to)::timestamptz IS NULL OR m.created_at < sqlc.narg(created_to)::timestamptz)
             AND (

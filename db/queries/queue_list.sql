@@ -173,6 +173,7 @@ CROSS JOIN LATERAL (
         AND (sqlc.narg(company_id)::bigint IS NULL OR b.company_id = sqlc.narg(company_id)::bigint)
         AND (sqlc.narg(recipient)::text IS NULL OR b.recipient = sqlc.narg(recipient)::text)
         AND (sqlc.narg(source)::text IS NULL OR b.source = sqlc.narg(source)::text)
+        AND (sqlc.narg(message_type)::smallint IS NULL OR b.message_type = sqlc.narg(message_type)::smallint)
         AND (sqlc.narg(created_from)::timestamptz IS NULL OR b.created_at >= sqlc.narg(created_from)::timestamptz)
         AND (sqlc.narg(created_to)::timestamptz IS NULL OR b.created_at < sqlc.narg(created_to)::timestamptz)
         AND (sqlc.narg(status)::smallint IS NULL OR b.status = sqlc.narg(status)::smallint)

@@ -615,16 +615,17 @@ CROSS JOIN LATERAL (
         AND ($5::bigint IS NULL OR b.company_id = $5::bigint)
         AND ($6::text IS NULL OR b.recipient = $6::text)
         AND ($7::text IS NULL OR b.source = $7::text)
-        AND ($8::timestamptz IS NULL OR b.created_at >= $8::timestamptz)
-        AND ($9::timestamptz IS NULL OR b.created_at < $9::timestamptz)
-        AND ($10::smallint IS NULL OR b.status = $10::smallint)
-        AND ($11::text IS NULL OR b.processing_app_id = $11::text)
-        AND ($12::text IS NULL OR starts_with(b.result, $12::text))
-        AND ($13::smallint IS NULL OR b.delivery = $13::smallint)
+        AND ($8::smallint IS NULL OR b.message_type = $8::smallint)
+        AND ($9::timestamptz IS NULL OR b.created_at >= $9::timestamptz)
+        AND ($10::timestamptz IS NULL OR b.created_at < $10::timestamptz)
+        AND ($11::smallint IS NULL OR b.status = $11::smallint)
+        AND ($12::text IS NULL OR b.processing_app_id = $12::text)
+        AND ($13::text IS NULL OR starts_with(b.result, $13::text))
+        AND ($14::smallint IS NULL OR b.delivery = $14::smallint)
     OFFSET 0
 ) t
 ORDER BY i.task_id DESC
-LIMIT $14::integer
+LIMIT $15::integer
 `
 
 type TaskListOfParams struct {
@@ -635,6 +636,7 @@ type TaskListOfParams struct {
 	CompanyID   *int64
 	Recipient   *string
 	Source      *string
+	MessageType *int16
 	CreatedFrom *time.Time
 	CreatedTo   *time.Time
 	Status      *int16
@@ -656,6 +658,7 @@ func (q *Queries) TaskListOf(ctx context.Context, arg TaskListOfParams) ([]Task,
 		arg.CompanyID,
 		arg.Recipient,
 		arg.Source,
+		arg.MessageType,
 		arg.CreatedFrom,
 		arg.CreatedTo,
 		arg.Status,

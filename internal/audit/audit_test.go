@@ -306,9 +306,9 @@ func TestARecordSaysWhatChanged(t *testing.T) {
 		{"a first address", func() { b.PutContacts(map[string]any{"user_id": "u", "email": "u@example.com"}) }, "default", `{"email":null}`, `{"email":"***"}`},
 		{"the filter of a job", func() {
 			b.SubmitBody(map[string]any{"phone_number": apptest.Phone, "content": "x", "source": "shop"})
-			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"13800138000","source":"shop"},"count":1}`)
+			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"13800138000","source":"shop","message_type":"notification"},"count":1}`)
 		}, "", `null`,
-			`{"action":"cancel","filter.phone_number":"138****8000","filter.source":"shop","remark":null,"stopped_by":null,"total":1}`},
+			`{"action":"cancel","filter.message_type":"notification","filter.phone_number":"138****8000","filter.source":"shop","remark":null,"stopped_by":null,"total":1}`},
 		{"a number with dashes", func() {
 			b.Expect(200, "", "POST", "/api/v1/admin/task-jobs", `{"action":"cancel","filter":{"phone_number":"138-0013-8000"},"count":1}`)
 		}, "", `null`, `{"action":"cancel","filter.phone_number":"138****8000","remark":null,"stopped_by":null,"total":1}`},

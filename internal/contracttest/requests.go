@@ -34,7 +34,10 @@ var Operations = sync.OnceValues(func() ([]Operation, error) {
 			one := Operation{ID: o.OperationID, Method: method, Path: path}
 			if o.RequestBody != nil {
 				if media := o.RequestBody.Value.Content.Get("application/json"); media != nil {
-					examples := []any{media.Example}
+					var examples []any
+					if media.Example != nil {
+						examples = append(examples, media.Example)
+					}
 					for _, example := range media.Examples {
 						examples = append(examples, example.Value.Value)
 					}

@@ -156,8 +156,8 @@ func (s *Server) ListTasks(ctx context.Context, req api.ListTasksRequestObject) 
 	}
 	page, err := s.tasks.List(ctx, queue.Filter{
 		Viewer: seen,
-		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, SenderNo: p.SenderNo, Delivery: delivery, Result: p.Result,
-		CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
+		Status: (*int16)(p.Status), PhoneNumber: p.PhoneNumber, Source: p.Source, MessageType: onlyMessageType(p.MessageType),
+		SenderNo: p.SenderNo, Delivery: delivery, Result: p.Result, CreatedFrom: p.CreatedFrom, CreatedTo: p.CreatedTo, BeforeID: before, Limit: limit + 1,
 	})
 	if err != nil {
 		return nil, err

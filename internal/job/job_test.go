@@ -67,13 +67,13 @@ func insert(b *apptest.Bundle, prefix string, n, status int) {
 func TestAJobRequeuesAllFailedTasksOfAFilter(t *testing.T) {
 	b := apptest.New(t)
 	b.AddCompany("acme", 1)
-	b.SubmitMany("x", 8, map[string]any{"source": "shop"})
+	b.SubmitMany("x", 8, map[string]any{"source": "shop", "message_type": "marketing"})
 	for i, task := range b.Take("app", 6) {
 		b.Report(task.TaskID, "app", 3, apptest.Report{"error_message": fmt.Sprint("MK:000", i%2)})
 	}
 	for f, want := range map[string]int64{
-		`{}`: 6, `{"status":3}`: 6, `{"status":4}`: 0, `{"result":"MK:0001"}`: 3, `{"source":"shop"}`: 6, `{"source":"other"}`: 0,
-		`{"sender_no":"app"}`: 6, `{"sender_no":"other"}`: 0, `{"company_no":"default"}`: 6, `{"company_no":"acme"}`: 0, `{"delivery":"delivered"}`: 0,
+		`{}`: 6, `{"status":3}`: 6, `{"status":4}`: 0, `{"result":"MK:0001"}`: 3, `{"source":"shop"}`: 6, `{"source":"other"}`: 0, `{"message_type":"marketing"}`: 6,
+		`{"sender_no":"app"}`: 6, `{"sender_no":"other"}`: 0, `{"company_no":"default"}`: 6, `{"company_no":"acme"}`: 0, `{"delivery":"delivered"}`: 0, `{"message_type":"notification"}`: 0,
 		`{"phone_number":"138-0013-8000"}`: 6, `{"phone_number":"13900139000"}`: 0, `{"created_from":"2030-01-01T00:00:00Z"}`: 0, `{"created_to":"2001-01-01T00:00:00Z"}`: 0,
 	} {
 		a := b.Expect(200, "", "POST", path, fmt.Sprintf(`{"action":"requeue","filter":%s}`, f))
@@ -116,6 +116,12 @@ func TestAJobChangesTheTasksThatItCounted(t *testing.T) {
 	b := apptest.New(t)
 	b.SubmitMany("x", 5, nil)
 	job := start(b, "cancel", filter{})
+	if n := count(b, "cancel", filter{"message_type": "notification"}); n != 5 {
+		t.Errorf("%d notifications wait, want 5", n)
+	}
+	if n := count(b, "cancel", filter{"message_type": "verification"}); n != 0 {
+		t.Errorf("%d verifications wait, want none", n)
+	}
 	held := b.ClaimIDs(1)[0]
 	later := b.Submit("later")
 	run(b, job.JobID, "finished, 4 of 5 done, 1 skipped, 0 failed")
@@ -135,6 +141,7 @@ func TestAFilterThatNoJobCanHaveIsRefused(t *testing.T) {
 		`{"action":"requeue","filter":{"phone_number":"12345678901"}}`: "filter.phone_number",
 		`{"action":"requeue","filter":{"company_no":"nobody"}}`:        "filter.company_no",
 		`{"action":"requeue","filter":{"limit":1}}`:                    "filter.limit",
+		`{"action":"requeue","filter":{"message_type":"spam"}}`:        "filter.message_type",
 		`{"action":"delete","filter":{}}`:                              "action",
 		`{"action":"cancel"}`:                                          "filter",
 		`{"action":"cancel","filter":{},"count":0}`:                    "count",

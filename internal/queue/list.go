@@ -92,6 +92,7 @@ type Filter struct {
 	Status      *int16
 	PhoneNumber *string
 	Source      *string
+	MessageType *int16
 	SenderNo    *string // the sender that holds or settled the task
 	Delivery    *int16  // 1 delivered, 2 undelivered
 	Result      *string // how the result begins
@@ -176,7 +177,7 @@ func list(ctx context.Context, q *dbq.Queries, f Filter) (p Page, err error) {
 			}
 			more, err := q.TaskListOf(ctx, dbq.TaskListOfParams{
 				Ids: ids, FromID: ids[len(ids)-1], ToID: ids[0], Owner: f.Viewer.Owner, CompanyID: f.Viewer.CompanyID, Recipient: f.PhoneNumber,
-				Status: f.Status, Source: f.Source, SenderNo: f.SenderNo, Delivery: f.Delivery, Result: f.Result,
+				Status: f.Status, Source: f.Source, MessageType: f.MessageType, SenderNo: f.SenderNo, Delivery: f.Delivery, Result: f.Result,
 				CreatedFrom: f.CreatedFrom, CreatedTo: f.CreatedTo, PageLimit: int32(f.Limit - len(p.Tasks)),
 			})
 			if err != nil {
