@@ -5,6 +5,21 @@ SELECT * FROM tasks
 WHERE task_id = @task_id AND (sqlc.narg(owner)::text IS NULL OR submitted_by = sqlc.narg(owner)::text)
     AND (sqlc.narg(company_id)::bigint IS NULL OR company_id = sqlc.narg(company_id)::bigint);
 
+-- TaskOrigins returns what each of some tasks belongs to, in the order of the tasks. The caller has read the tasks and gives what leads there; the
+-- rendering of a task without one is 0. Companies, channels and pools can be deleted while tasks of them are kept.
+-- name: TaskOrigins :many
+SELECT w.company_no, c.channel, r.notification_id
+FROM (
+    SELECT generate_series(1, cardinality(@company_ids::bigint[])) AS place, unnest(@company_ids::bigint[]) AS company_id,
+        unnest(@pool_ids::bigint[]) AS pool_id, unnest(@rendering_ids::bigint[]) AS rendering_id
+) t
+LEFT JOIN companies w ON w.id = t.company_id
+LEFT JOIN pools p ON p.id = t.pool_id
+LEFT JOIN renderings r ON r.id = t.rendering_id
+LEFT JOIN notifications n ON n.id = r.notification_id
+LEFT JOIN channels c ON c.id = coalesce(p.channel_id, n.channel_id)
+ORDER BY t.place;
+
 -- TaskMarks returns what says how long a task waited and took: each lease that has ended, the end of the task, and its row in the queue
 -- (is_waiting), in the order of their times. seen_at is now.
 -- name: TaskMarks :many

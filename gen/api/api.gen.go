@@ -2235,7 +2235,10 @@ type NotificationEndRequest struct {
 	BizIds []int64 `json:"biz_ids"`
 
 	// BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
-	BizType          BizType                                   `json:"biz_type"`
+	BizType BizType `json:"biz_type"`
+
+	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	CompanyNo        *No                                       `json:"company_no,omitempty"`
 	ExpectedStatuses *[]NotificationEndRequestExpectedStatuses `json:"expected_statuses,omitempty"`
 
 	// Operator The person on whose behalf the caller acts
@@ -2381,7 +2384,10 @@ type NotificationSummary struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No         `json:"channel"`
+	Channel No `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -2475,7 +2481,10 @@ type NotificationView struct {
 	BizType BizType `json:"biz_type"`
 
 	// Channel Example: acme
-	Channel   No         `json:"channel"`
+	Channel No `json:"channel"`
+
+	// CompanyNo Example: acme
+	CompanyNo No         `json:"company_no"`
 	CreatedAt time.Time  `json:"created_at"`
 	DedupKey  *string    `json:"dedup_key"`
 	ExpiresAt *time.Time `json:"expires_at"`
@@ -3034,9 +3043,6 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
-// SearchText defines model for SearchText.
-type SearchText = string
-
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3128,7 +3134,7 @@ type Sender struct {
 	// Channel Example: acme
 	Channel No `json:"channel"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config map[string]interface{} `json:"config"`
 
 	// Consumed Segments that the sender's attempts have taken from the balance in total, less refunds. Null without a balance.
@@ -3234,7 +3240,7 @@ type SenderPage struct {
 
 // SenderPatch defines model for SenderPatch.
 type SenderPatch struct {
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3289,7 +3295,7 @@ type SenderRequest struct {
 	// Channel Example: acme
 	Channel *No `json:"channel,omitempty"`
 
-	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
+	// Config Settings of the driver; at most 16384 bytes of JSON. Secrets are stored encrypted and shown as `***`; an address is shown as scheme and host, `https://host/***`. Values sent back as shown stay unchanged, and so does a secret that is left out; null removes it. If the scheme, host or port of the address changes, all hidden values must be given again (`give_again`). If `callback.verify` changes, `callbackSecret` must be given again. A `callbackSecret` has at least 16 bytes.
 	Config *map[string]interface{} `json:"config,omitempty"`
 
 	// IntervalMs The interval from one message to the next, in milliseconds
@@ -3729,6 +3735,12 @@ type Task struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
+	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	Channel *string `json:"channel"`
+
+	// CompanyNo Null if the company has been deleted
+	CompanyNo *string `json:"company_no"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3751,6 +3763,9 @@ type Task struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
+
+	// NotificationID The notification to which the task belongs
+	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -3797,6 +3812,12 @@ type TaskDetail struct {
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
 
+	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
+	Channel *string `json:"channel"`
+
+	// CompanyNo Null if the company has been deleted
+	CompanyNo *string `json:"company_no"`
+
 	// Content The final text without its `sign`; for a notification, the beginning of the text
 	Content     string     `json:"content"`
 	CountryNo   *string    `json:"country_no"`
@@ -3822,6 +3843,9 @@ type TaskDetail struct {
 
 	// MessageType `notification` by default
 	MessageType MessageType `json:"message_type"`
+
+	// NotificationID The notification to which the task belongs
+	NotificationID *int64 `json:"notification_id,omitempty"`
 
 	// PhoneNumber The number as it was submitted; on a channel other than `sms`, the address on that channel
 	PhoneNumber string `json:"phone_number"`
@@ -4510,9 +4534,6 @@ type CreateCompanyParams struct {
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
-	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
-
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4615,9 +4636,6 @@ type CreateRouteParams struct {
 type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
-
-	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
-	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4730,6 +4748,9 @@ type DeleteNotificationsParams struct {
 	BizType  BizType `form:"biz_type" json:"biz_type"`
 	BizIds   []int64 `form:"biz_ids" json:"biz_ids"`
 	Operator *string `form:"operator,omitempty" json:"operator,omitempty"`
+
+	// CompanyNo The company of the notifications; by default that of the caller. Only admins may name another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 }
 
 // ListNotificationsParams defines parameters for ListNotifications.
@@ -4741,6 +4762,9 @@ type ListNotificationsParams struct {
 	// UserID Only notifications to this person
 	UserID *UserID             `form:"user_id,omitempty" json:"user_id,omitempty"`
 	Status *NotificationStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CompanyNo Only notifications of this company. Callers of a company see its notifications only, and get 403 for another one.
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -5361,8 +5385,6 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
-	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -5775,7 +5797,8 @@ type ClientInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - A comment every 15 seconds shows that the connection works.
+	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+	//   the latest figures could not be read.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -7139,8 +7162,6 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
-// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -8073,7 +8094,8 @@ func (c *Client) ReadStatistics(ctx context.Context, params *ReadStatisticsParam
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - A comment every 15 seconds shows that the connection works.
+//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+//     the latest figures could not be read.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -10755,18 +10777,6 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
-		if params.Q != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -12120,18 +12130,6 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Q != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -13692,6 +13690,18 @@ func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsPar
 
 		}
 
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -13785,6 +13795,18 @@ func NewListNotificationsRequest(server string, params *ListNotificationsParams)
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int16"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -15590,8 +15612,6 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
-	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -16056,7 +16076,8 @@ type ClientWithResponsesInterface interface {
 	// - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 	// - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 	//   rights of the user changed, or `{"reason":"over"}` after `seconds`.
-	// - A comment every 15 seconds shows that the connection works.
+	// - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+	//   the latest figures could not be read.
 	//
 	// The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 	// becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -24786,6 +24807,8 @@ type DeleteNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -24809,6 +24832,11 @@ func (r DeleteNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r DeleteNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r DeleteNotificationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -24869,6 +24897,8 @@ type ListNotificationsResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Invalid
 	// JSON429 the response for an HTTP 429 `application/json` response
@@ -24892,6 +24922,11 @@ func (r ListNotificationsResponse) GetJSON401() *Unauthorized {
 // GetJSON403 returns the response for an HTTP 403 `application/json` response
 func (r ListNotificationsResponse) GetJSON403() *Forbidden {
 	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListNotificationsResponse) GetJSON404() *NotFound {
+	return r.JSON404
 }
 
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
@@ -28070,8 +28105,6 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
-// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
-//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -28848,7 +28881,8 @@ func (c *ClientWithResponses) ReadStatisticsWithResponse(ctx context.Context, pa
 //   - `overview`: the figures of `GET /api/v1/admin/overview` as JSON, at once and then every 2 seconds if they have changed.
 //   - `bye`: the server ends the stream. Its data is `{"reason":"shutdown"}`, `{"reason":"access"}` if the session ended or the
 //     rights of the user changed, or `{"reason":"over"}` after `seconds`.
-//   - A comment every 15 seconds shows that the connection works.
+//   - `ping`: the connection works; sent when nothing else was sent for 15 seconds. Its data is `{"current":true}`, or `{"current":false}` if
+//     the latest figures could not be read.
 //
 // The server also ends a stream whose reader takes longer than 3 seconds for an event. A stream does not keep its session from
 // becoming idle. A user has at most 20 streams, and a company half of those that the server allows, which are a quarter of
@@ -36775,6 +36809,13 @@ func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsR
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -36842,6 +36883,13 @@ func ParseListNotificationsResponse(rsp *http.Response) (*ListNotificationsRespo
 			return nil, err
 		}
 		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -40351,19 +40399,6 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 		return
 	}
 
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
-		}
-		return
-	}
-
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -41320,19 +41355,6 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
-		}
-		return
-	}
-
-	// ------------- Optional query parameter "q" -------------
-
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
-	if err != nil {
-		var requiredError *runtime.RequiredParameterError
-		if errors.As(err, &requiredError) {
-			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
-		} else {
-			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
 		}
 		return
 	}
@@ -42427,6 +42449,19 @@ func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r 
 		return
 	}
 
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.DeleteNotifications(w, r, params)
 	}))
@@ -42508,6 +42543,19 @@ func (siw *ServerInterfaceWrapper) ListNotifications(w http.ResponseWriter, r *h
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
 		}
 		return
 	}
@@ -54808,6 +54856,20 @@ func (response DeleteNotifications403JSONResponse) VisitDeleteNotificationsRespo
 	return err
 }
 
+type DeleteNotifications404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response DeleteNotifications404JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotifications422JSONResponse struct{ InvalidJSONResponse }
 
 func (response DeleteNotifications422JSONResponse) VisitDeleteNotificationsResponse(w http.ResponseWriter) error {
@@ -54910,6 +54972,20 @@ func (response ListNotifications403JSONResponse) VisitListNotificationsResponse(
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNotifications404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListNotifications404JSONResponse) VisitListNotificationsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -62073,805 +62149,807 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3bjyNJuh/2r4SpBaZ7NovNquruma56WNX0Zad2+rZV1dvanW4xg8wgGVvJCG5GZLE5sy1IhgwItnwR",
-	"oAdDsAHL8MOBIUCPNnw7f4zO2ZWf/C8Y8X0RkZHJTDLJqmH1rnpxznSRzIx7fPfv9/3YGcrpTAomtOoc",
-	"/diZ0YxOmWYZfDpJWaZPE/MnF52jzozqSSfqCDplnaMONb/2edKJOhn7Q84zlnSOdJazqKOGEzal5r2R",
-	"zKZUd446XOiH9ztRZ8oFn+bTztF+1NGLGcOf2JhlnY8fo87JbIYdJkwNMz7TXJqeLyaMiHw6YBmRI6In",
-	"jCgmEpZF+DedMsIFoWlKuFZkmFI+VYSKhGRsJjOtOlGHfaDTWWr6U1PVp7NZv9fb70Q4sz/kLFsEU5vN",
-	"1k3sZxkbdY46/+BesYD38Fd1DydhpvOYajaW2eIltFu7jEP7yNa9uT6wwwkVgqWr+sMntu7upcSOzBo/",
-	"51Ou63drSj+YfQ53jarL0kbs9+pXP4VWw/EkbETzVOMrtmXzobf2PD2W0xkVi5eyaTXw976Q114QmQud",
-	"reoJfr+JnvJMyax+2WPBPuj+EJ6I3V2ZZeyKy1yRGR2zhiOPr5RWfUo/PGdirCedo/0Hdq39F361lc64",
-	"GMPAGknFDROJ04RNZ1IzMVx8xxbLC3FC5jJLyHAiFRNksIBFGNI0ZRkZyYzoCVdECkbMkJjSXXJiCAWj",
-	"miXuO6JlQVvMbICcwKKROdeT4seBTBYRfMcFObhPJjLPVEQSyRQR0nw7JlOZsS451SRjOs+EgrdHPFOa",
-	"UKHmhpD5RieMJiwjcTDLvTM2S+mCJXGXXLh+L5kdCTW9sAwGQsZMK3L/4AAfNM/gN71HZD7hKQt6djPl",
-	"yhDPWSbHGVOqS14J3yRMXGZ23uZVWFmu/BOXbNElT7NMZnYmSHfd33JEkmxBslwoQjNmFoRcspnuumOI",
-	"sy2OSjhrs7kNB/Jg+TzOqNYsM23+4+//s71/8v7Ln3XqDumv5KDxnP5eDm6aoT3nSm9EJrlmU9XZmDIe",
-	"bEoZX0+kYM94qlkNKXkl0gVek5l5zA4vIhM5Z1csIxxOzTzjWjPRMFh4s49vdtqSOBjVS3zHjPKMDRm/",
-	"YlkjWc3sA+vo6qb7diZzzZp7Nb/eeJd5uqLHPL3xDs9BhmrsEkWs6zCsQhC6oOqy8doZyeA68pZt3PTz",
-	"RrFMNAs/uft52658+6azt7TuWp+zoRSJMgxkTs1FGREhQfoBunlFeUoHKQslocMGSci83/rqwGg+mnFl",
-	"TM2kUAyE+MdSjFI+hIEOpdBMwJ90Nkv5kJox3/u9MgP/sRiPeTJhnaP7vUdRhxnibr7LGIUHYb+6Qur+",
-	"hKVJ52PUmTKljGhhaJqZ42xGBNAJ8wCwDfNKRJQ0lGNIhWEDKJoTDrzA8iJzCo46vf1vf/mrg9/cf9v7",
-	"7de/fvi77w5fPHj51etHZ/sXprN2qwEsCZdjmeoO8yxjQhOlqWaeUxv9Qc5huHY4prsnUrBt1g45lF8Y",
-	"lQ+HTKn2EzD9ntmNbJqH4+BzqsiQZhlnCZE5DPuZzAY8SZjYbt8P6/ad5nrSHfmGKxvPFCPDjCVMaE7T",
-	"gt3DqrLE3IdEAlPZ+Ya3HxnBZTUTJrETD4eZVKqvuGYxmTIK4hvVhJI5G4BMbfi2E4jMY0Y71eFBInqS",
-	"yXw8IZQMMjlXLOuS83w4cb/jmDL2ezY0MigHuX1BpnRBjL42ZnhUI6faDhbkl08vCBfDNE9Y0iXx41dn",
-	"5/1XZ6e/PH15HpOUmzbNANwczbBU1yznqTBiEk23ORigBiwfDO6aLB0J1xFRLDPEAN47In/IpWbh4vR5",
-	"QuYTJshC5rdFFU4E4XXDPYaBxsVAYsLhHI04wwVmQmfmby6sXcK8/IUiqRzjal/RlCdb3cKDg2CxR5yl",
-	"ieocfW//XJawipXnlp6VpDc8tEMqyICRhBt1KOl8fB8V2+jOO7djLu3mCYFuiW0bntg95QYdhytzRRPD",
-	"RSMyyDWODO/QPJNifExiWLcu/hATw08VYXQ4MeN4QVMjKrHtdqX+Cri1m/q2q+TR0wKYg2WCA6A2yZHh",
-	"i9NcwRewtORX569e3t76+i2GcZjGX0r9TOZiyzW7v1KOGEHD1QXLGI6EKEMp4eGdr4ftDewCQ6P6emGB",
-	"feAoIFxI+Zxm462EhPv7h6sOk5ayn0Lbqw8TN9KmJPDoEVGzlJe5j8yImshMMwH2Uc0+aHV7ZwuGCeRI",
-	"kH3ygn8TmQF+bf4C8wwlA6rxpl5I+YKKxXbU81GjDGPWdUrFoj+iPM0zpirrKyUxPxPzM0sI1ZpNZ1qR",
-	"USanqBbTJMmYUkdEZwtCx5QLklLNsh2vqhsoUL2SjDOkU7Y8XrPSgampKujAuuTDSRwVggnYELki1lJK",
-	"csXeCe06zpiSeTZkqkviM6azxd7JSLMsJmN+ZRmkKutD3XfinXgms+UxgzFfMWJUXVAi0sWReXiP/AYo",
-	"0cnrU3LJFsrqFmOm7dzA1tQlLxkHCSyRpZUAtjc31CRXLFleE2e6M2NNqZGmGbs8hkfeCUKYGTva2cxs",
-	"Nc104YMAQQGOrBXTnMWVKjWXWdI1oz8xHVv2O8vklRHwtPLPtBjRVArcMUEmVBXnEcxFisi5MKsLbROu",
-	"I0K1GXnKzLtGAKBkykWuWZe8hUX3DcC8TBOi9riAtJArZjcmn0Vg3FMSfii3MrWHIzNdI79FKTkD34xt",
-	"JWOwJIYc4LbBsVg6vZ7KJmzGREKkMBIi7K5ZFFhPIMCq+w4UkTfCXGyZ8R+25er7jdTCWwpKROJxRaGY",
-	"cqW4GBN3so/ARUUoDhbW16yd23WgeVS4Q30LOvCa8dtV9eaKrbSFWu6WB60u8TVzp/gQOL85XTKjGU8X",
-	"JHgnpLnA1dJbWL31w4yAl9k1IQM2pOYKhOYPOkQqnFBNB1Sx48Kn4Bi3UQDnMrtE5oJbovKZUZFY8oIl",
-	"nG4ndTxYJXXkRRf9qemjD7bDpa16jN3uXSxmzAuv1QHsfmvicFyxE2bj6sBiMOHZFsHbDQaac6Y1F2P4",
-	"hiYJN8/T9HUmZyzTnKnO0YimikWdWfDVjx3FlOJS9HmSsj4SW7VsGnyBPwDBlLkGjoIbTQ3XJPMJHxo+",
-	"Y1sD3tOJauy6ztD/4ODBw5Kt/8GyoTfyg5vSD33wTi2P7Fvz9YpRgHtdGLVFsZUj+vqrh+t9D/YrOfg9",
-	"G4IMDZEGEIBQWlU6vBRynrJkzJI+1SUbd0I129McbLkiTy2RQltuxesTlRsagDy5/h0X31BnWV9eZOdX",
-	"b9N04HVu83jCUn7FMrso6CBaZ3k3g3+C7y06xZLTLKPwmYnEL0X1KMwNmYIHjkhshDe4BTG5g24fecWy",
-	"uxGJwSWBck8Su88JV2YuSWwYif2KpUyzJD4mZqbWDcmN1m4k7xa7Zx5cuf9Lb1xyVFTXLtF3HBXPlF3h",
-	"3q194zk8+THqSJEu+nIu+sHOl1fybSCywGkCB8AAb759CyUqIYlzZDkLDfAHIyoW3tg5XRSTHUiZMgrC",
-	"T8amNLtsdZSMvJ5eXfM2OV9Uu4tRuJHaDBAEbD++pfVEodifSTJgYwrC70SmSUiYVh4PpanO292hc3zU",
-	"vJQjuaoZFtWVYbl9PiptNJlJCf/iktSOLJ9OaVYb06CYYWtDRrxmIMY5LXQO57OoaVVPMqZghUp7LnP0",
-	"QzVsijUsfow6VzTNWcPE51SRKaMqz5g145aXwvwOSgwaeaKa/iv9fQydc9+X4sy8ExQuuLu2xd5E5YCe",
-	"ItYp9GW6NXbzCtfHn43SSQxIUPkKBXQ0WuJWy2zHX9Ua6lEi8++beORJ0eLUiXztpZSCUAShFA9Wh1L8",
-	"43fv8l6v12uKp2gYp9XGKB6VutAHWHx3eF3QS+m9GEJmuCJKS3O6mBhmi5lmCdJMsAKoiZyDkFkODlk5",
-	"JbL3T97//Gd1FwXGbmPo2jPblxKEY/rhFJ/ex97dp2XmW+bOS2KPPQjrqKDnGP6KaQnuVkuOkOUAl+2S",
-	"VyNCjSDMR1YIPsLLyvEGT6g5x4aQQgClW4FoSw7hlYvq0BeFUcNocWhgA11YCubsGUH3LRhaEf/Rjh/B",
-	"/c3NiPrbLHTdGoNDAqnClktWoXnlqJbSMJsn4Ja9kXh8Z6UiJoxo/j2EF/Tt+P6Qs9yIajMIl7B20X5G",
-	"tfnR8K1+LsDelRTUVPHU0KCoM6ApFUPWT+W8AzTnipvfdeYoPMxnplXfWhnMpLi6dC/QTAMJC36es8FE",
-	"ykuw0Jpv3leXLOp82DMT2buiEJGhzIxgmm8p1xc4K/j8azO1J3Zm8M0znN4Zzg6+ei1l+qaYIfJ+mOa5",
-	"myV89w1O9TkMHN+0073ws4Wvz+yUX/gp4a3n6jJ82U298thbnP4zN3u3hc8t0y/FfnV+mAAnwl21HzZZ",
-	"sVPxeMIFU37wp+KpGKdcTYKenYRcnJ5MYLPDjGs+pIaHsSnLxkwMF5ttmGsJ6W/RHHx+WrTpB8OV9sER",
-	"S/QTrRxroqbNM0a3opq2EgRf04obZvU7L+xj1ZsNYytasQNovLKvbVflCXqu1F4XrNMBg1jhtSyOfdA2",
-	"7rg6IxewGLbWOB8Xz1ezaXVcd4ncN5BRP6UNNethBkG/G+mWbXjbkKapZW6tFFy85n3FxbBGzja8W5AY",
-	"eM2UCjpmWXxE4GFk4qY306WCPrfm2hOq+nS14OZUWuxtSLNsQWiD9Farq7bWzN1J8Rp6QPnWK+nu4Y8u",
-	"lu7HmxAd8lmy8XHJs3Y2oVyxrM+Ta57/K5Ypu3Fr57NS5rBRkk7PcutZr2CZ6+/Hj1OuO03Vg+7uUjHs",
-	"0o0srfdailIVbkJZt2OtefbybMKbvlm8LDdkvz0ptVcdzC3wJ9f17fCpUu83wa88o/i0+NZriExYp3VP",
-	"uQi/3a/q4UtEdo3yWr31LZRZc6LHcs+bVrCB7kv7x/f42PvwuT0+nUlrhqem586Y60k+6A7l9J6kM75n",
-	"DsWYiXt+PB/D19Uln+3JGa7K3kxCQB0O+WNU4u9rd9+r4Essfb0efm1GsTIql6tZSjGfryDua7t5c/a8",
-	"SuPXv6NYpio0fdVL54yJ39hHmw0z7iCfWWvhZgakpYO7dhZlQ9Auz8HtSRqf1gGqkL2Qsb9ff0puhYfd",
-	"Hv9S9bZKJxsFMS1apon1aGFMOE2N1OM53EbJOGXrYSvz4Y635ha2JE9Zo5r4U7hZt1IGBXg7A1k90HVG",
-	"Muvb6LflY/VMZmQi5ySVYlxxmUAsxUSmCRmwkcxY1Zpb54BfPlG78IE6ilee2umICCkYmEvH/IoJTNM3",
-	"AwLLPajJpoktXFlZeFGbL9vycqzTnDABuHm/IK6x2DEq7I4AQVCaG4XfbA4G46YJRigdk54lD+CuaLdz",
-	"1pa8/dkRsun8NFiqV4zlp/T18pSJIUv6udA83d4fXXJvVo6iBu+k4GJsYwkVkcIfx1p35Fp36DZmgECI",
-	"q4xQGLqjWEIGC2LOiEv56ZJzJhLCNaGKxPb92IWi2nhTLUnCNBtqcwRcWhv+BhHeLfZszkUi5+FhW3qp",
-	"YUUaLQneTVuxIlhvbehurfReJprLV2Hpni6dolYu4IKKFCT8elaIPGW3ofTnKbslhd/1fCPKfo665Keg",
-	"6MO8bkLJDySVkrd9A+X+zi+O7vzi6Pve3qOTvd/RvR/6e+//+O5dd+mL0nfd/t77u+WPX979xV+ChaAk",
-	"rn1eszZrton8uT7WyT57PVkwhI3ZzJS1KtTkk1v57FPWGFcKu+uW8vv3MICdrmVV9t7krNaIy5u8XpJZ",
-	"t6U6f1ln90YE73WzMo10L/iU7XBiKzSB4N7BjXQ5XBM+m7EEks7cd42aQQiwU/wvuKi9ddrDukUbpZLu",
-	"9u5tY11upTT4xTospyg87G2QE2DEse1M1YH4td5WvKltOWC7PgqntN03w4Vv1YSTspEmMtdovIH7wRXC",
-	"qIGuyrUqTDrQcdRsz7EgX6tlg9ZhpxXu29qurDqfFLNpAZ3UmlavNoqsHeKFf7r2ctegg8kR7L7PjcWX",
-	"VuYGtSMEoepWMhy8X00kdq54717pPm9Dbg8ePDpY4krL4mOY3RCETYy4Ze7eTLhBsMQz97LzUNgWXHcX",
-	"q/MQ2rDXJWOcd48txyrZLLtSijkiGRqSFd+jM37v6uAeWEZVXCZP1aj4r0vkaaL1TP3i6N49T6f24N+D",
-	"3j/8xT9YFVuOPrm2xhHz9OmTjd1Dsxmgs+7wSsxmF1Rd7t4S1QYt2KXbdMmJWAD2BWEfhmymSdyN8SR0",
-	"u3Hk0x7fnD1H3EubqDuUQlMOOQZNGMIrtYZl24Q7M120TJQ/ht+8vxvwwTp7BK7BGWAmBWLSlH4I5SM4",
-	"yxVHPiIct2VCEKfVD/a1TuEFLAnL8W0A+XEAN/qg1yPDCc3oUANKaMYACXRJKoArv62qBTIQVcxObnmY",
-	"8KuL3wdvCOBNMZGoyAEgeGwCOxkA3arlbIGCvs5Gbs64zhZ9yLFt5q0OPRC4vRWedLYwopXSjCZmTPHZ",
-	"04uz3/afPH1+8tv+i9OXby6enseRRQ2zp51cCjlXgZcI0Tcqszg8KOXuPrzfUpsJXT4TmadJH0a5IgVS",
-	"4jwIJc9OTp8/fQJ4PscERHcjTToxurHLQKJul76Ht6LI33Mok+3BJEOiVGBUenBwO4wGwmTaqaO8PlV/",
-	"6eCW4LzqHripGVRww9yYVkyk3tJfEJHaoW7gBLDLVeMC0FLTtA/g2Wth4U2fqIJ4VJj1Ya9hB8Hm4gRq",
-	"lyRPuD4ZuggoJzhZl5F1OY3hL5v53FaEMg0/9s3gR98WfHziGnTjeCp0XQYZHbYK0ApmAknyuglWHDBM",
-	"5hNJpjRBdzJO8pjEw5QfIRulFkUG8HDgDUc/5XQKSiIXrEte5mmKoKgACEXVJUvgJV7AJD7/7vzF+RE4",
-	"2Wczi5wjQfFE/G7HU4zyQzI25kqzDHF1WDoiVHmuD7llSk4Zoq7hcpZgNwz1mVABYHYtgAS0zPqZTJu4",
-	"oCzMSLAE1EYItEYqGFlA5npTB75Vk4brPcKKacSWSVOUfgSbEyP+6oU1PuMG2bNJpNmTGNHpOVMxIAxJ",
-	"xH+WjlUCfBJNAGryhEwA/9PiASKqoF3XAiwpJnfsl3djs9tck1TKS2X2BqMSVqx3cdk2cbFjs9dZu4zN",
-	"Ujq0CYl+Ad1K1SyiWdv2C5ixqbwyS3gBB9hjFuIdSfOpUO7suMPZJedsmDFtUdURlonBYzMmZymDBuIv",
-	"v/wyRiSBkcwzkvAxR3ioCgSkeRh3r9Xql81iNRhCFhPMCBcgPVtATK4XZMCM3NEqhxPfqOUj+FP/ktX/",
-	"3BqdI4Sgqa2b8I/2rPy8d5rEy3FI62NZAAatz2f17TtALZAwi7Vy8C9DukWSKEojmGeuIY0ioE7hiErT",
-	"jxxz8OteWuVK+IS9U44uNfLDHcc+mC53r236Xq8b81Bw7lsPerD5rChnbGFib1IHLUXlgig2nkJ9oVWm",
-	"wSaLz17lh7qb3YRpsAmKQelE4LRqV4v/cAHfVafcQ4B3KwRGZJ8ImTCSSMEicuDi8KggMhtwHZFDfH7E",
-	"BVcT88J9/ALgJAgdCLNSabqIyANsSdNLZlE+pRh3yWMoZ6IAISxXjCBCDJJ55aQkniE24GK2HA22/7Bk",
-	"mj346uFX60yGvtJQIPZC3rihNnDaplJwLa2IO+FKY2Ejitjn72vopmvzZonHKgFgaVN3RkCcMF8b1Dwu",
-	"RXE0aSvuyRXN744Mu/nseg2tW+9a/j4rra1fDvfglgHiK7JPdbYIoeJuMphZ8bGgGhAc/CrXRQj9NUWy",
-	"1twUDPy0Qag1axIehOqObBsOag+oEYh+IgCZqJML/oec2Z+tHz/od7cUQLB056JY2O81hTFHUG5dEvNz",
-	"upHg060I3BYJbEtkbLVJVmeLF/6CfWphaG2p5k0lZNod30l8yyd/HFqv/2o6/37VOu+YLO6WJKLLd6us",
-	"3s2cgenGVT+PyX6v7OQpKX7rIl3nts5Wi+pXFehAnNiK5brJE9GO3Zh+WdLk7tjtcbHjWHYfILL78h7v",
-	"V+zv9kGj4pZ/sE5LixaP2B9V5bMGQ3eFd6zZrQvCJfh8EFJwQIeXLhIN3bvtEqGwBx9mVQf6DZ5VSLGz",
-	"fmOfYMeVM/G3k6Jv2tkXdXRGh2xGM9bkKXMoPcGD3tKp8gFgr0nRJRaKzFrtJzSBbM5S+EOvt3d/MHp0",
-	"MDp88NVXg8P7CX1ID4fs0cGjpMd67P5Xhw/3er1R7+FXlPYG9FHvYPDVHoRKrDa9rPVRBucg8se0vHW1",
-	"p91e5+VF+fbi4jXxmJ+VQ2FEB5klZof2i2LCddRis/DRT0D9/CvLYWR8PNHrVxO26S0+vEw7A7u31Rlt",
-	"u2U9cUu9EJvfsX6Gne5ePwv6va5+Zi/d7etnbk5/UfrZluH9W96npkXbUsXZCVndYlF/GnLzftX67Zhi",
-	"3Aa1eOtXtdHT/IUiakIzFlZg4kMWkYylVPMr5sq2ozsE3+LMKCBl/WNN8HHoCen29mvCjh9Loelw0xOd",
-	"cDHWNL3sNyVLtol7xFDj/WcN8Y9sSnk16/jgwf0WPmyQuZbgyKLW2IXtw5nnbDihui9nTOBrm6xDmMnb",
-	"wp3nBld/8mAXt/J+Lu3l6msFHd0rmrhXfv/Tyyx2x2jDaeF7n9x0/NnecDr43ic3nevfuA3Xofz+J7Ye",
-	"m9/4XYvh0OktiOFFv9cWw5HffQJiOAxk55t3GxundiU3Y2+bHgbLNqvpSavzk5bWxPZdvwyBQF8WCv1P",
-	"Rq6z0ZdmxvExoYKw6UwvoAo6FkBXziqBz0EE5gJLjELlzCBGUkWu5gOfcTNrH8WMRn0Sq6mKuyFwwyau",
-	"3cMgisnfIJxMrWHJzavlTm5hIko4TfuzjI34h/VqkDl98OTq0IZxC5XzDJ/6HK2A18BvtDc+hRvjF7Uh",
-	"jmFbmxT0umtmCJ3eAjMs+r02M8w/jehNP6ebsEldmxBs5CfegER8gvgpOw4UwG3eVhrYjId8PgY3eww2",
-	"pPTvV+3/jmn0TunzEzTOPS58wNeXapucydvISa1zTbjqq3LHAUlY6/fdqsaIYn3NprOUatbiCPKkmubR",
-	"6G0ttVxMbTMxo7yzu5U2yn3vXOio6f6askflmty6CFKd4c14x/zVbb8UF+yDbnkZ1kxid1r31pOskpFV",
-	"Lbw2z74s0Isr61OfsB/b4cUAJK3IjGZ0ynSQXEJcI7VZ/GtI0AYp6NW9uR3KcYtUA/a81ium2Qd9bPNt",
-	"w22N0YYR7Jm1YQSkvAjm+dO/+5//49/+N3/3f//tn//13/zpX/yrv/s//92f/80//9P/8F///X/5b5fq",
-	"ql4DsisQFmsnY4QggkKQL5Bvxhz/PC4N9+uHnXK/+3uP3n/f23v0/sde9PBjQ9+F2LkWonSTOUlxQ8hT",
-	"N3u26g7VU1e3bvtB+tJ3qx6Gfp4wTflWAbDVXN01uXrVO+UqigWNNC6GHWS91a0eT4rEv5dGe8iF9qXv",
-	"j+CYVnEofInYEU81y4hiKRtqRUQ9SNqyGIkJ4q3lgmfmcdzjGpmgIWYXpwQ/dm3BeTud5UjejA1llqi2",
-	"JQyoqrO6nRCljZpF5jJDMIdZJscZnSqiJRlkVAwnRIqIqHw4AQOcWc2ukLoP9cPjzvrSudBz7aZf1SsW",
-	"2xhN/dHZKNWQXTVpJK21i6AMfYv0cOwwLJBuR16S4BsXa7eyOnS5cxG96PWakjker1sXyGEY18opaZsz",
-	"BTlu4al2ScEQxlsA4giZsH6CfnTIf+7PUiosyE7f5UC7zy752b1o6/C7j/7xumxi92NtPW+QmPiUEaoD",
-	"CAZIu7YSLWRaQwr2saHTgUSLmB1MJCSRTEGBFToasaGGquoJI3PA+ojtYPtUx4QrAqgJRXR4t3V4OBdc",
-	"c6rXH5gSRGA/ybOGwq02zaZgSzDqKV1AZvnK3PwHBw8erseThM3hwvPtFqTMHL02c3zlnvtoz08dJil8",
-	"b/iUFIzAiSRTegmbPZVKk/1er1cqgK/InRG/Yi6E33A/l50vBX609+Eu5DE8MHIgsQRFkTumnxnLSm3C",
-	"gzOWKSnudskrwbBFOArpnC4UuiNZ0tp/CPMquxAP6lyIM7pIJV0b2fHaPmatl+s11WJu5+Z5RF/L9EZX",
-	"DI6afa16sVrfiCAfosXRMq3IXPczNrUYyvXXYcD0nDFB8DmWqWOve+BBYP4ns4nW+LXBXalNaKqt9bsp",
-	"EOiD3vI5qLAMx/2LtApP4Ws5x4dZSrnYIcM3HQpfGnJ3LD/odzn5acJo0g5rDojpWJazgKi6jDDQgCUk",
-	"nxm5FkBM2gnO0Hufq/7UYlktm5CTnG1Wo+7DjGdMrXpnbYQnV/0kbxiPFP1cDFNG1xNy8cY+aChWxmVm",
-	"cZ9a5IYVGoWTMkyrSY6lmzDvNKUazEkASoISQx+Ttjog6gwZZDZBMSit09bIfN+wIc0VOw86tF9BCutz",
-	"26397teud/v5pTx3Y7DfvA6H4hp3I3IacN5AY99OmCgklzlVxD0OteePPXC7TeCCwnPmudak1nc/WKyB",
-	"A/Q9+/GYIdS2KXPNkmZ7I/yuSMKGHKQpwztcvh1dwJ++k2MM755zxQgVCwwJT5Ye57q2Aj0+plal+AVi",
-	"kh1XgWQIgGfmZEROaix1r45DicOIjR4DbkgFCFvFYg3l1CZMtpYH8Cj9hrN5nabRDhn1gqrLAhdV5dMp",
-	"zRp2mhWUknABWrtaw52vBU3qM/HsdS+G5+meJ0YlyhbQE3/Yir2uYwKBwWSJB4DtpYEH0KlPP4DHjgkl",
-	"idREsRnNKMrYtr4lQvAJIp3yvbRuKyGVZ5kcpGyKBt6gP21Nv/ZqW4Bq7BdSYNcaSXB+q+2F3yJ8k6FL",
-	"XIzVpjnlAHOc0EVdKU0yo5nGepWoNyE7pRkD1EVLnMmAmQuiiAWSInND+ZQkU3MFR3maEtM+ufPm4vFd",
-	"MqFXjMyoUuYqcjFkUKDCkCPz1Jq6BA/Wy2zsg4skaJ4MVyTJJNSTAQBIVP+4BiqNDbAkMtIvhdQVpKLK",
-	"KJZXPJNiarSWCVUk/vb0/OLV2W/7T07P4loqdsnYrGF57caFo9lw5bCGB66cOcJmJf0sEVHVrzBGWHTL",
-	"dU67G613rT6ZynHT8YFVdbOBiWRslJvhG/UL63uYuficZkTPBGkYT5mF9MQE9eGEZkajc8VLWDIuI8fj",
-	"wUwSlOcG0GdkNxdylnAQVAO6+E+wFn7t+3Oe6EnNlst5sBpePsVcKVrsXZecuAhGOpulHCDlip8t30sk",
-	"GDjYB640WTANCJEoc+FVmjN2iWhvelJrhwEbr5rRYQNlK343g30tlR5n7PzXz7F/d9+n8goGiMYXORcF",
-	"pDA2QARjCdK9WcaveMrGjDw+e3py8dTo8Fx3yVOIBA7qPrnGlTZLNZ+wzJxjwiFsM3AMPTzcDEFwiX6e",
-	"Cs2yK5q+aBA1uP0dMUGNpmmpscthE+yDhpI6U56mvFQhteEwAYB7i9of37HFzZjBW+vjDbHCdSZrGxO1",
-	"xjz9HfsJwlZbSWBm8W4TueM7tmUgYH2lJxA08mxm2JCrfwY4sDfkJK3MszHT9TmjRglaUxZhJLPAsGTJ",
-	"M0YoUKt6h4USXp+9evz0/Pz05S/7F6cvnr56c+HrJay/SJvWd3gOjMMjslfFhEzO3QJbFsMVXHv8UrEj",
-	"MwU528tnhsMOZZYxQOold9DDP1jEdyPAREfcC3JHsDFmvcZI1G2UumHLscPJgHeAQYqE3JlJxWveAD+7",
-	"f8NKra4bFFEccbJuQgvffkykEQRmLMPKGndBOihg1m29H0Xu+A57d7vkBJtWlmGbsQWFMmWagNWcChJb",
-	"ct114kBcYsZHaKGTcwdqbhizM+DRYErIQlQ+hbmlaTF/EJixavuEkQHC4XY71ctjf6i/P/ZHb+538Lft",
-	"TD4rtWxYlArqfhuDzfWxeWvgeX5KDrG6bIs7i6iXS3lp7z8OHw4dHlP3lUNcN0ervtb9+gudynlfzbmN",
-	"aFsuwV9zzAGlXRBIkxRjdzBshACbe/Vsy9HMaWba/RSGU+Aub4Fa7s+xu1bl6ZWWvgT5Y3uFS7NWRggI",
-	"8u5s2iEX2KVYgP3ehB+7MoPb9WbjYHa9fTsPQnju4nM2h0hvVaUJ2l9vw6kKXZaWGvaOmI4Rmcg8i8Aw",
-	"YIgLqIBOc0Zx7Av0dZMfpGClctdCEgxDqvLWGVqK1m4NvGzUYZb1zTA2egHHv9kroN+2e+Nj06aqdiHR",
-	"11iRdXkxu4ZR3Wx7PsXRb3JWPsnxtz+4n9bw627RiyYTeaxyqCsQY7keNIlDSKGtjDNwIcQQFAqmlMcT",
-	"LpjRdDPyVIxTriaQP34yHLKZ3ntu6xbHtSXcLRLgQTGm+loQcRgREpdjHZwd7Ypl/hHwU+rwo5FxmDb9",
-	"1hnXXvgiC1va5g157v9g8VAaAjh+KDRTb1SMf/n0gmDV1P17NJlycU9pqrnSfKjietsivOvqKgpEAi1i",
-	"uU8Up/fOzUsTyjcopBlgAN37+V5DwdU55bo/zLjmQ5o2V1wExTBw6oDnhsTuxdWGgpbFdmEobMqyMRPD",
-	"xcZj8W/e3GCsqL1qKFaLcGOBMrlQB1yRGNowByWuDNW2G1tjK71igB56XLaJX38adZTiJZvv3rJpS1Mt",
-	"7+MlW5SgBCj5htEMamFeMvSiUGu7pkpBPLQckW+o4kNCc3NbtKUI3Q2QPVdYVG15p9U6E67h7uRtu2e7",
-	"lLUDrWRp415TpUIsYapIjNpJbKjZmGlvmiczOnblDKUofGbwdRsTzUtIFCuIIR1O2ebFhEM0NCgnXP2i",
-	"9F23v/f+bvljU2Hhl1KfMZosbPDK0klYAf9RH/sfZ0wZdhUfEZ0B7B4YJrBsIxnybJhzTQYZo5csOyax",
-	"kP0/5FLTOIK/wUgYH6FbFyRrAkUjVWF+y8BolpB8dkxiKJyvbToDnc3AsSqkrySZUs3SRcCT7fAwbAh6",
-	"xj+h446txK9bhgy51TvzjbpvXspf27aLb57ZLvya2658uIrNKmwUSvar16F4zd//FZkRYZznU5Fs518Y",
-	"8B+WghpbENANsIMi6ENbqWsVlXCFutBxz4aG4mFsScUiYje/F+1HB9FhdD968H49VHntjj+Fft5Sbvcb",
-	"P5+jjOo/P6McA8jw42NzcNPwm6fWXmlfl1NmX3lfWquHaxZqm9jqInqoWtxsjrOKyD6xQjdAvsPAInJI",
-	"hm4aEbm/VMOsuGJ+lbdd43MWLPA5C1b3nAVLK5LSuorkpBjM++pN8Ucq8id4ZW3n8K48wzLny8SxoIGr",
-	"wDLbAVe2vrm7zdYJe965vSzs/AVN2DXrgSUsyWepaa8uRvEiy5mrrl6K9ocICXPW08xQ7dpAHbwkNZIG",
-	"KqnziTS3x/ClgXeuRUbuGFEQEC+FnAuyYPoYfF22Mj3ciDDS0Cq97WHJlg9xna03eKy/QbFV5xqoKZAM",
-	"R5nMJwtXAHqObJmPOEuOrR8PY3i4GPvoe4fKBm9zYYO7NFOaZDIXSasara2iI0s5DzZKsurErixLFFSh",
-	"KR2lUkCj9VzYA7HuVN+EJb80FRtHeesW/XBQZw5lryYMHyvmri6na+Vuu/rHFvcPiosLRri9PbUJnBsH",
-	"0Ru5m6b9qRo3OSlnmbziaAEPMgUm3nfe5owaFaLv86xX3h9QHSHXyN0hRz/adIQR8z7VuUUEvmJCXyuJ",
-	"oN3982eiCFEOootrVh2W4Asb64nx4XgOfFqGq0oDqWGGZtfHMPNpHdLktxC3oW3QvV3wCZQxZ8JTrnYe",
-	"9C14fxEb7W5EiagUmxgESLudKh2npTPsZrz+km6vDbTkGFuI9VvmqgJ57jcabYZQVvcLBXVzIdR75HND",
-	"A8ZfSRDskhOHOQpGaO/vumSLSljh/sHX26G6l5J4ygN/KfUECvZggtpS1ikJZA0IiwhIBRks0DILpjrk",
-	"Te3TVIHWZ7kAU+AKa7K9iRi5JcrDXU61fSYzMsgVF4bEmz7JAwtyEqTXokBg3zFtxTYFsjulH57YPNjY",
-	"ui1dJm7YQPtZbqNLbZ6PiTJPWDuvpswVHVNwtnKF8b7l6dE0dc4P2M4BpjbCRtcva9Ma2vzJM5C+4u4N",
-	"5Dz+FOmmz0BYxPrYEBhUKpKNlp/V6agYFzZL6ZBNIOxMkVheGSo2ZTF4uOPSccLg8YxfsQS9Gly3P0dh",
-	"2uf6bM9lsXNJUw0TOosjF3S0nrTfhrbospduRVs8t+ewxvHi4BwjPBBJKEAAXeeC/Id/+t/9h3/6r/DY",
-	"BBdHh+9X0ZYiwlKXBOYLlxilpltyhv35f/k//u7/+a/+/r/4d3//3/7vVeClqh14kzohOOQGvlKj7dy0",
-	"/SciD4iCTDdnoLk5o1s4/MIyVNZ7nImoqvPCUMIvQ6NRxSK69F3FMFenaS3dqR2JRD8hVHgoPK0V928i",
-	"77itgOEJvMdnMJTaiBeRlYkM4wSnm5GZuTmgyDLhVOZZY+XG9UPcykYSyhTrC/OgbWdNTvqskPKA+2NA",
-	"fFu8pk/TZLMsFG0VqlpSdZdnmEICmK1airn7GAO/sPpeu/Klaj1rcfTfwpOV4uNC/uBYh88xdhnkbZTs",
-	"bM29/gkNZVEH+ANLWLLpcQ2F1Zba9MZQuRvY8eqErYL+BTq4N7wWM68q5mUqtnSqS5tWyWqGMxVYDz3d",
-	"2AyCN9yriwD8c5lB/aQ854YhmZkwx7gBfN1bO2rtLcVtXXsbNNfpTRVRbZboi5OH/YUozOFU/JFwk7/+",
-	"Qbg9v5Ebgbo1dcCNYFvMX3+gyzipywlz1zq8G9iaA4jXMJv1ftR8A9bwqzJoVjmuy/bKM4J29t0oLf5G",
-	"rganXVNrunLN2p+U27wpt35R1E06pcJZrUSywpbXjREMC+YGp+mrUefo+228Y9XJBYa8VVCfy3fIJhY6",
-	"+3HJxrRkINATm39LhYWMK0xbXAzTHMWKpdkXZaq2Wv/C/1bjFqxFKVu+i6u2rZVJqqo/q3qHPpgV1gmV",
-	"NbQKLN5okxgg1JJZ+wV8mDICAegpWghqajlsfbRhEnV54jJj/aagABdpYB5yAvJSdIDNjMU2YgwFOC4H",
-	"Z5eW4d6PPPkYu5CBNLWnb7oepd25dHHp190+2LfboY7KrfbOSOMr8Wo0CtHIQEmUo1HL+EBUmF6Zl+yf",
-	"5lVo+E0Bplbj+R5a2BwmELaC5AJDROYWSYv6VG2jpism9BER0gaOQP64RWvzXwGpgSRLvDGZIUK57pIY",
-	"1BiHCG1b9V4mcEXYgSj7/oQqkuXudXNE7duAd8UVeXZy+vzpEwReMa9lTOWpJoouAtAtmWuAxoLZwViX",
-	"DK52aNb44HBaRGI7dd/nA7OAAz96bAdjewHhxWNugOtglrEhS5gYMiKvbCq3f9gM19ptwd8XQGOljF4x",
-	"ZTZE5mCJSgFUJGEzJhIfpmBHiVSJp2kZDaxbCkXVAHll5tLyQPlzc2bf9V88g0bgaA3rlD7rEtrANOne",
-	"cLrijShzq2OwTnEJbfiTlri5Ft/niOggRMttaZvoLHCN9x1pWm/ShMcDIrP2DaTS17LG2O42sC1uB8ho",
-	"zj6/Ylm/OUoBw5H77exD50wkgV2I1aaZFNEV5gEuxki1POZzG0T068albAheF3Wc3Na0SP73hgtS4TrB",
-	"BlcvV1S6ntWWa/asPLgwfCTcObcdpbNSug3Vsx4GlRRnem06iSE5j53htYKx52WgVqj36MXZ6Ol+Vlvi",
-	"xgYNDZnQhkzIEfGZhIQLEmupaRpH6N/tWfzWknsAkheKnoWvrbNu46MONN5qGlV1tbLz2FCxMj6wsDL9",
-	"lbtybWWu2N/tNbhiNLsTHoMV2K3UONyxtc30uPPobN/pDZyu2w9YNaPYMgbu+qLVqrm9lVnyoBeehM0s",
-	"FOYtQ/HesscTqr8AW8WU6i45cXHlDw+/vk8GC4uA+6vzVy8jMmVU5RlLPM7SfMI1I4jmZyRwCNWyxbTJ",
-	"POPacHcuAHfSRsOFo3sQwJgXi74tqLQ9dSXwsoP7W4Xced4K8DkNpgf8zTCJXLEQeyz05tki5xuBqoVp",
-	"fD9fPb5AXmsHIo/qRX2EWShBo4qHMNKeuywL0RVx6CbnuMRQ29yHqpPlZiWqlVRvt4R9t0Q9iFhoisIm",
-	"HtF3wCY0tacfYmoJVPlfckqscZJg+YvNqC4vokVaxndCTRrMsNxULPPvRr7f2sW7YtmVtU5X8hxWldHw",
-	"ONPjPGMtAdxLWaFRpSxlTcSzhTTHbbM9ISAhoZlD8AFzSprapzmMZb3uy81ffQAOqMPxhe8L2D98POzQ",
-	"DW47hDKZJkzpPkAVNMIcGP0zlWJcGKmsg8vG9yc5hoCbZ5jCH0yLLLGp35Bs4s1bSc7QtlUav89IsVYk",
-	"ROflitCp6/og6vV6RXRgduUMReBqwx7dILq1ykjDghTKSUZr44ovYDAzKFFnFqmwfEFCxX7Pfq/szuRC",
-	"8zQcplkSmKgRCvRckql0oIJNGl95BE8xYNAZB7ebHa9xZZ7ng6kRP5KI0FRJ62UpvAI+bBHxrLfrWOZ6",
-	"xZTO3zx+/PT8fJumq+IqGJhzvTqFrH11A0DaFF3yalQc1ChcIjDPYvkDQac1mJhC6j6a1trmBbZ9drmm",
-	"H9jvig5XTL1fGtbyImAq0EGvbjUQDxwdLmicNZdjg6TKEDGhUrRpWY3BxltVmuE24URpqhnsWbBR4J6J",
-	"wpo0cLo9+LtFeOVZAH7NgZjnQndXXNMWezpDq11fIG+r5Lg+ffnk9OUvo+VMLIvn2c7A5/poEFurvVAh",
-	"0RGyUR9FSZabt0hVvaLBmlVnV61TU7XuLB/8SuNolQuLu7szXMcPHVeoMuuCkNTdq1USzg4lYCdT7VIK",
-	"fu2w8mscKYt6/grxND8AeUm4urQYzSJhH1hL4F17k69l5HblJ/ptBE7g/Gb9UqaZrVyxdYA03HgHZ9hE",
-	"jxO6sOUonAxUVG+o9lwnw1vKtkFVuqJsh40EsE1sPU/ExduoMl5QB4UqhHkGqzMV1110rvquxlVjlIGT",
-	"Wx0AOYK1GfqA0DpGBOZi7KreLSv+kF3auLF1tVeatg+iY9Ymy8FDy7Vs3PEKBuRaLC1EZK9o6bSUb0Z5",
-	"F0s3byU12K1R13e7c8tuuedrmncLWnrrNt7XFoKtwbhhf+2SU02mudKQQQuaGYg0cLpt9NbJ61NyyRZH",
-	"JE4v1VT1YzKSWPOTDBbk/iFJmdYsUxFJ+JhrFZF4z2Ya9uPumoL7BxtVp3+9k9A1X6n7Zz8aavKSTtnH",
-	"+JOwIb+eSMFeoja1tK9P7OpDn4iUnlA1YQoLCCBsOi4ZSRkF13T88/iY7O8TLY3+MJzQjA7NXnbJWzuP",
-	"+OexDcuhTobngkwpF6np4fGEC9olJxDFoIiayHlYPJ4qVyxKOc21nCK4f/h1rwf/6a0Oti0bWt+9+/kv",
-	"vu/tPXpv/kP2mo5LWluvx5VgCAJ5XHYVkFW0d5S5GXeVdXz9hqLiTwzBPl0SW9q61K65W5dspiH/Zioz",
-	"dlzwQ6ju5y7etBwyM0Q2VbBx20HLABqY/plrBT5965uCj09ce26xXo1OHZ1roIOrNDt4CPU1JBG2BjEq",
-	"L0YRhaRJi52asXq9ZXvG6Tlko2cWKlluCTLryvH1p/TDGhucK+6CGXkoHVGXc4oiylgaegSS4nxCNdS9",
-	"g6pktpcbxxc1SzXmSrOsbwPs+o2mFVfDkgrAGYQdnck0LSgojhzkP66Ia5klYSVLrsmYaUXu9+6vqFvZ",
-	"RxTCPtbXW7ukRS0UM6DKCtt4tDHH2DVXL8yWn8JzWKiBG1XLaQPXWgV6uem8Y4j1M1ItH41Y5i8SwRgY",
-	"YoQeLNBYDb+7Nkydn1mRklxM1mv0/iufjOy/CTOR/ZeYhvweV05e7bIqgu2QJTsVNotelyYYjKHOL4qv",
-	"FSmfa+2L5TdWF8Y8Y+PaEvv4vZHyTs9fkcP9hw/39rvklUgXXpIB4clSAFA80fUgrZc4FzpblHJCDTFz",
-	"rxelmhJOUzLL2Ih/KMsHj192VqfZnOz97v2PBx9r+f8ZMxz2G6qHk+3CHTJooL38jx26vjaDAl3aQey6",
-	"fr+Cee3uxqAaCd3u+NaYnp+ORuZzfVFf+M1J8lAW04UoAyV8J96JPRLA67tcg6Ny3WlXp9WeS64sae3C",
-	"62HsuHOPWVMtBhbgY+zDhOZKl1sPAsVdzoaQNnMfhcSUjTQ2YMNE1rxeHysfBju4aHnUxYr4kxjCzSGq",
-	"HDvkYyEzP148ebYOt608ari+lJDsfuzhjmx5Jrc4ULA0QCfGWr4TloZ1rmvf9UwvPoK8e7g+gS8r2EdY",
-	"3xnP1q4ulIwrEo9jcOphTVhsJmEpBxJpjkMuio9mDC4Z0S6GHYN9ZuFOBTmxiAu2aniloUrVOWDXaNF/",
-	"JwhJjABoNAPMzneCFczH6QluabEmOYwMaqgtVSmPrAhUfyINFeY4UYtT7VYPcxzMVhuZSZABHV5GYVYR",
-	"tP6FIjrPBEl4Ykc8ZeSOb/ZuOaffTChNzBQFFJEWCblT9HsXExZq70+heLk1Ky9S950I9KOaOFHncfBX",
-	"sBN1imBgO17DKexojK6AZx9ehhPciTrDQFixpw1y5e3GQlPhJ7cdLfUypGQBjjJ8LsB+4aNLesBPT4MJ",
-	"4Tdv/LTcZzc5/HxRTBG/OPUTdR246eLnEsCw7dRNHT8/CabsOk2Wvjvzi+FJ93bMl85mLWLATmYzDGFf",
-	"ymRoxP1wMSgIk3Ic6DMPeqERBMiy0duXwtyAl7dJ/m0wTKwuDRgkLlnZCggyE4mKCqHfJo64gLyU8mmt",
-	"TrNRxU9EeWipihVxE/BauVDp2dOLs9/2nzx9fvJbX6E0cgktllAY1qXIxAesSFCPKrM4PFilmbWqFaYm",
-	"hiI1eVudsqulhUuhlplYlgWHs1z0pqHLULdtiQxqdrYWFrRN3kY1oL4A1sSrsxL1u9T30qIcuDgPo5T6",
-	"KBZLeg+iw+0VSeg1UBnN5wB3qixmLgeXQV2j9Wmz7jl7eVQUyDICSqNXU5DrcmRromMxkU9FrkQcBKYV",
-	"IDgotEebqAssMSpBncfAcaT1+p5flpCNNZvBSh1fS3NgXipfP1ErwTtave6lp+ahJ0xTnlbUjRoFwDwb",
-	"KKOmuygondW5fpJUnfpSv7bA/84a8KfeThbHHsYx5UVNKpCI1MRQRK7XeE02YjZ+QNtpwG4aq/c3nHOD",
-	"bUxnixdNUKDPZEaSDERQa5878kigli24YBgwKY/yLIyIcZK49/R7BzB1dZlDxWgCYPQADEtOR1aTMvoX",
-	"JLvKDOwVURAR+IUiQykglBTTY209sJKt4vv96DB6EO33osNe9LAX7X/dex+tKBwS1sH8eq3xthx41cCA",
-	"POU4kwgnUsjKA6yNZ1YX6y8gAPOUi5ZSq2ny3DUDH7Ap8+cZNmf+PMEmYQy5rrVLhOG7bSCWwIhkn19f",
-	"JnqLRF2XrtgmJD8slGdIgplk20jrSu2bVmKtspUJV+almmdaCx2Y6L8V2FPUuWKZqrUVngqz8gqdwmjk",
-	"Qx2/VDIstu/bKu3U1dfTkiRMs6FR9MQwzzImtP1NdduFFM0ZH0/WcyKzX2/x0SWTm9vLSrhZ6XiUDmRU",
-	"qkpkR2D3LABUc4u2GbAVDHW3YRjQ5c5DMIperxl+gRTn1kMv7HzaFMmdchF+u19lvz/h7Q9u8uqcdyZ+",
-	"Yx/d+pbVL9G2CGXX4R8ra9Gt0uhLFebqU7uuwUY+Kb5wfUq6inwWU33ffDB2SvB2T+ze+hWuiawFl3UJ",
-	"VduIp1wrghtDEn7FE1/ogKh86h7HB1ShjtJk4QTqY7JfNmKsKcy+Dv7+nNFsOLlgH/RmKZJrtJWQ3tSu",
-	"j6VbBbaOzcYzky3C8rmy4sM6m1jdxKBI/Dn/YS1AcWAr9MPxrgMgPMpIPVKYnYRW1677phY7I1xdw8Pp",
-	"0KVb81jT3404OH3PdbckmNWuSME5E3r3vs1wObdG6qwJzGYfdOTcMjOa0SnTNbGOgfqLxV5k5vXgcjkS",
-	"25vDyqoL67yGPXzLGjZcFShYT+lwgs4xo927OnLm5oFhZcYyEvtu4sjHEUEIE1RfhcXQrl41NIVqMxoP",
-	"LtnCeakC87utlGDDocCphehhTomB/CYbgRmHiFBmDC7wC4m1t1sQwCTHoMKLCqri8pY4nxnUPvLxhsMJ",
-	"G14yW18ltI8EQ51T5XOqwK9gIw2rM7zfe1SEalgnSgwOWRfxiJ67Sh0cHDysplk88IZiDJZZ3Aj89J7R",
-	"mad8zh5X/lG3waWoEDC67u337h/szSgYulfzn2scTSy2CqFyqyD7rTvTejx1iRFZXXrrLJfGMkm1PVdq",
-	"JW3d8TWk2dlECtYXPk55ZSRnENIMWWsY/tggG00NJVDaseAiiHIJTm8faER8xTKPqRhH5AF+G6JJYqj6",
-	"1/jDlGaXDEo6d8mJ7S5zvQFKZaW+ELWR8FKkC5IY+mRjn8wR/0IhFcqzsdkZN7duHfi+FwIebezduon6",
-	"L7dft0XJPBs2XC+1UJpNUcYKaXLBYCt63TUuvLasuDyKFzS7VEGAhiKUQOGHEgyju4xwEVN+ySCSAwhZ",
-	"t5XbMFesrwM0+3pPZWxJf0wmMk1UyOB9GIltZCv3ZTWsOrzOzULMzgQ1l0mwc0GtOazXQv1BWC+UaDmo",
-	"rw20fZlo1/s59tSJyt/p0heBP9V8eWFJ+FL1eppCWbCSXHG0XHHGiFNSDFmXxGZBkxwDiGqfg+QPQ1pG",
-	"gCUhNMuuaFrosxB6T2I1VV3fVh/sxS7gII5ILlIo6Vbx2VCf0gkJfXNRTpfA2XSijm942bVhV6Su/L9z",
-	"FbXLX/f6nlXRixgqJcmIZsc2Ctt+qed8yJxKCB/aWbXpFcsMF87s9eo3Oabtg7hCIMxBSAhGNaA7lAsy",
-	"5WnKi1TpLTBIBjSlFnV1i7c3La4x4uPNkr1cboc7cOBUNJvRnLzVJedsmDFtz7GWGUsIE8NsAQEERjpQ",
-	"E8PZqSLxl19+GUP2jivYy1XxKwwf070mUumIxBOtZ+ro3j3z8Z55t0t+g6loKCXSIfASbEFpuiC5sKGR",
-	"KFIriTFwlCgYpAWyKNyVhdYCnUfQs9HjIGbIroIbrPWoRIB8M+FJwoRLjYMkwAGzxxVxsu7E5lMfPsR3",
-	"oafY6GJm2F2QrBZx0ab/CZczrmvSSFVLz1mFLWWAzvIQd6dbBw4/lELl07roD2u0WbqXX6jCBYxZVvSS",
-	"iSKKyh5niOaQmqYRAcqTsVEuEmURcYqcE/t4d7u7s41v0lHQ/nrTzKl99IWy+dINmCE+u8eSiLnM04SM",
-	"Ga5bmKWkavN2uOqDkTJZEUtVEEbAqQFw1oJhwCYJiWAsBFIV1DFCHpcEleW+L7lI2pioWPadedLH2gXB",
-	"bKtefW4etvFt8DI3subat/Ap87yc99WcW9dPBR0KruWApZAiyZU/e8FiQb6UkAiX73ag2X7ZSj8wY5rT",
-	"TFgkkKUNE6WLMKJpqlCJ4QqJQxRE1ccWLzxoNMYMsKFRypPrD9fIPOsW/AlXs5QuXppHnXuPXlEOTV8L",
-	"VGJrpGml2x3LM2s4VYyJ9sgVM5mmXfJmBhvDhI+NgYpqCHyAdwlrIpQLcm5ZMg0pal9ZO/jqqRUm8+28",
-	"WQXi9TqUCRpCPITSFyyUy+BoAKraaAFa1PfFPfWVfW/cJ2fbL9eiW4kDPcpsQQU5CpIXCpHV13QrwUFv",
-	"BxRmVrL/gxRrz8cFn7LfmeccXnRfNZquq4J2eaMLMKjVO32TNfZALW8DRpp8yhEyFc03DFwBkhsWbAMu",
-	"GwSw2ICWgvGX5RLPJ+1KhSejyoB9tbcSfSn0ikDIK7OuEnOtwLxbTSEQeixJruMNBe0NIeC99lc6oZUb",
-	"V6+PbRvgE8gpy8o5nc1izLk+DpKXzcagnmKjJZ0PGMIUj0icynEckTjhYqxpemn+ltT8d86GEygyH7Mp",
-	"5WlslZM9NVVxyfhHZ7Nle9pKxFu690NtSETU+bAHkCF7hSbnBlajfo+Z0Kf15QfQFdFsWlq2mv8hp+lG",
-	"dZ6CoOTlgrjekr0M8+OWou43lk2psISu/TgCHLblZzGrZ8MCVksnb0AVe5OVUfvzjNeRPqes1WwYKpVs",
-	"w2Vu2suBRF1leQRo7LxorDxRoyY2HIsiW2mjIbs1KuJpf1+U0K21MU0YTRpOTMqV3viUWaPfRqP2ldTq",
-	"y55oK0LUhXjy0SKcrZaXzEx3MqVDZAsioVmyN2eDiZSXqmYJKtzGtllHBcvWAIhJCIjNw2WiMs+4Zq9E",
-	"ukC5BPY7mzVQDsOIZK7PC/XPO1oe1sdcN4CVuisTeULl+62bFRDZGoL1+TZ9vk2f+G0yakGJM+BZrtsX",
-	"2bD4swB8bH2HM6s2FTfzwYPDB+vRbGbp4kK2G+n2ZCDq6FSVUik0zbT5DpD1Uj6EhAhhZN339apD5kwa",
-	"q3cVVtMuf93WOnGthnZ8Fo9uVDyi2hWWK07J/XXn0VHcitFPLMDJgNpciDt3RH72oycqHyPysx8RPg/+",
-	"tFQa/rZ5avA3Guu75kDBZ3QK2C8+i2ufGcxfBINZuT8raClu0wrctuZlLiYwZXoik7D316/OLzpR55dP",
-	"zX9fv7mo7fsPOcPk8e17tpf1Go3UreZ1WFveTgdEqnOdyVfOl+m37nClcrxMadREzh8Xwa41wSrLtZbo",
-	"Zyb5UzPJz5zmM6f51DmN8q+uf/Ynp6M1NNCPsG7+aLGtuV6zJmMHnc3ON5jxZyvg58v+V3TZU4pr48b7",
-	"w6QP6JFM9N+cdyLz+dvv8N+Lt7X7Ze74LJPjjE7P3cK41mD3wbaQcfg3YVcsNUe3tqkbszvibQ/vdk3B",
-	"FO9M2m26OPa583zxoNtrJowXdY1uN2PczegmUsY/R03+Jx41WakksF9bSeA6YYX/SQT/RZ0Pe2O554kz",
-	"hsJ0X9o/vocwi/fhY3tYaAVoEjVsqzPmepIPukM5vSfpjO8ZEjdm4p4PrPkYvq4u+WzPVWjYm0nYooK7",
-	"bRCJ+NqlsX5y4Yif3Kr+BcVGfmprt0Wg5pbRlduGIn5qK7ZhROG64aO0ucvx/+TxjVtFFG6DZPOxUQrb",
-	"sjB+kRbTLjEB6r5g1UrzxTHho3Lq/aJI5Za50DcRWv05++azHPlZjvycRPI5ieT2ZZPt0iQ+wZSELVj2",
-	"ulD09yuY825tW7dg1zqrxR8AGByeDXOuySBj9NLCXJdRc5EmQv0FX3wBYZBtfLcv7QDvzjMpxuSSLaKQ",
-	"p0IbvvACGuoBS4iSP+RSU88Ec8USks9ckuSEpyUyNJfZpeqSt/A9ggzFcsZEHIVPIVG3yDEOpyYGaHlX",
-	"eDCe0HTUt686tBs3YaifIgUrgBgsuDgZplJBGbBjB/VPTBtQkRA5LIAlQGI2VQBBbxikzbeQI4BZGHGI",
-	"pzccIzZrEOMliYvWfXJ8XaGi0hE1vbu6c+Xd/VbOiRxpS0WX9nnGhKvoX6SEWRfvKE8DGIx2NetVE7aa",
-	"wy77QiGidkQGbMyFGbUt8qyxzFgtgEfVZG7G3Yk6fvfaAg0zpV/hq+bPb2k6go/vP0IJD562zdupkhmN",
-	"KRx2AVxjUbEvzZfyfD3GSgVihSLACtwVI2IJKULkgp3BqpTI9bI4USIccENHIzzoGdNQZseLE06S8Ntr",
-	"JiFHI6y7AqvcboNxSK9Ex43uFTTiyJ9tyo/9Nxwr8VcjqUVf00tWFxJSYa3LMZnuFNUAyYuknHH2hfIg",
-	"Frb0maEaiEjmUuoYc/lcCGDVmHS5NJL5CiBIi/ZYHQ2Iu9sNZQV48mSxsmTKfLIoVfihwvAGs/5LRbaE",
-	"7AObMGRTyD7k0fvKUlPKgZggIzGSrMu/V1BgChCXCnS3ouiTzHVGxaUtguQ4DGbIjSHnytBmmWkQJH2+",
-	"F75MJ4y6ikf2VXMlJzQpikQiZ3GoY/apEJxsJmUaAk5Bywjy0sc7X+4BfwpKiWGdpppelgeMJTGXR2wW",
-	"fSahJhbAVa2ooBl3yTOZ4dwShwGKA/FKc+7yid8JUkopLpWA4pmt/WkUdCeiI+AVnDlgXOXSTI4qKFsr",
-	"0p0J/BOOBCQCpphj5ze3E3Vgr3xNJ7uyLQnL28kCScnbyeLMd/52sngpf227hw/P7ADeThbnbgzm3WAY",
-	"byeLEzuSt5MF4ul8Y8eySn71ZKmBl+hr1jUpa7+AaIEJ0TdbyMSDc0atHal651VMfKfXUwYCTMaapcpy",
-	"5qoWQd45+8AVGKZSl2i6zH22KW8y4oKm/bWgnjYBmqcpGTCLNeWhGWMjjMSVPVyBVN2mlop9dF0xlXa6",
-	"4wVVlzdV7aixAMs5U84c3FRQrOY6GHLmax0HsMJ0CBi+toYpB7hU+x2Cu2Ug2rUBFCgjlzeMwT4Ey42A",
-	"B5XBLI/EPErT9Lpokt6Ko3ABoeCYg/QyXEFp2zd06MZUgOPY97YGXDB7BZCMDSQr9g+cYnFFrC7uvlza",
-	"uildwJ8hEVsfL2Urp6xGDUe/SXNuj2FPQFA7R/tLgX/uLdtZpdqEr90V7FVpbVac+e18F2G21o1VHQrX",
-	"ZoNGj1a02nJR/XRWLtTu7EjK1U7YoSGpKHC/LGaotWT6BJ7yrXyMOhYYeN2L3+Jj4ZtTKbiWmbUbr5y3",
-	"fzJ8HwpLrXu1XNbfsKMWIss0mGFlqbFTbKY0hWIlIreWqzbgMULQXzek6/OuNe5a49Lv8oYH67azKx6s",
-	"w4bU3qIQ9z3W8erqZI/WJT76BkNU5ZtqM8RvvmabDXCjNVi/TscCI3kAeepRdUuIpyWgU1WUnrPtR85/",
-	"j3hLU54IsOu8uXi8shhEtdLpfi2kz/LBsA6f8pReZ3xKswVYHwZ0eJnPjgidQtFVwA611gdvJ4CZg8Xj",
-	"jtN8wggGOmVoh1KIPHM3cvYAqVihj6BhRmlnmQGIQdNU5OwSg4U1cwHc9rI5xIq5XBEpIjCBoOUI5wGm",
-	"o8haRsBMXrWdo73FwaODro9IzQBRO85kPgMrliLyysiyRgQWsmL+QcR8fDgcHDhFwFaFywMF0rMx8yDM",
-	"K+xd0DS1reIox/yKKTKni8JZj65tMz9rNrYreWzVPVhV2CvnJ8e6hMHeVgxA1gJtI0G65DlXNvQCJCuW",
-	"EMHmZstg0hHhImEz864ASyR22a2FCytu4qPuo/A27tkvltJmzj3kdwE/hFDffboJBtG6kjKaaq40H9YI",
-	"RNbMhLbtdjX8bBpGX7B58V5FWynui1laX+RcJIhdhqXxLeRUvb+7uV+s0bxhz1io3hejb9ljJo1IYTrd",
-	"ZIEcZFb7d6qA40srXD/7mhFWe4/KO1zLSv3xeMbHecZUrbPB1kZfteADNjSE8fHJy8dPn2PB5BarBRis",
-	"dS1DGIm361v7rZSXx4RCoWpugf2APihzoiAvpUWXpQSocqdnbMj4DEtIOW+gGwPlCVGyZRe2Ump/9qDX",
-	"XEHccAourJ1jQtNRWAxXuQW18H6GfGIl6qAKehkbEsLm4IYlOdsO07AY+KMHZUfjNk082rIJCx7f4rT5",
-	"2tytXL+IB9lvar7uyJl/gFHj24abuV2AqCzk+WVcdPQUwBFtOzLQGGqG9BS6D9qG7Z3l2ohcWGoDXkWm",
-	"2a43G7OjVkRrOvDVYEGgYw+puRHmpPIlC1btKMJaQgRk22Ytlmebg7IZSKa4Fo0wJMoB90/pggwY8e1Z",
-	"XoQ20zauScr1aipSmEqXSYh523rL0JWFwhwQ3Z+SjOCotyYh9vXtyEfVPeUPX3DPCr4THiNPeJZpRRQw",
-	"wZCDlM9KcLeCnQuWI5hahUlUSG+FjK5m3K8lR6cJTdNXo87R98u1HepNykV4i3OagBc0IhOZZ4bhJHTR",
-	"0plf9WXVJnWvsSQsSSIf35fmeebMSRUhtorYtbratcxYX7GMs7WlLvCpgqa7sOcGqprxTQoJ+lmd44t1",
-	"MBaazcKIItydTtQx2wPmkUVj9q2PSWwAlP7BBuQkdKFqIcPklnFGsBvwvp1AGQ7XLlN5H1Yf7x3asgpV",
-	"aafWrOpZWJpoY23AuHCexBGJrWJr/vRuefMhrGYWg+Ju+WFkpRnzlZfcbUgjd0jqGGQ4wtAaiFSMCokn",
-	"dICZHqF1fNjnfaAQZYOoglpRoLv7FP2iqXKGgyPgoEDa4XIBUY/QSVQECcFI8ZEuOTFcl5kXnVeRKxL/",
-	"A6x4Ru09b+OZg0SguvAxNUS17JiYk66IF+ZdKcAJnWH0YoV8bEgikMDXUAjAat6gIU9YK2fVnC/fmp9w",
-	"m7N6G5cT+cCub2iuTsVILs+zdCZ+bIoN6LvlWFcAq3ijHW5i2Hz51XJ60upp3ew2tj7edk1rTvbutjZU",
-	"TqpTr4tFf5ItSJaLI1fT2NE4Opw4+5KtKQMBgku1dkpmVTAqoqoZbxTVWGNJKVV6bxgzxAfgg24gUN/O",
-	"UsOI8BG5FBihW1+n9mZjhW4+7ifDIIAueWu5Cf4cFVZiH5RMg/DlIjbZ8B638v5nMI1zqzkVlRC7dcvU",
-	"XMSztA3usVBj60Rt6EMJ1GZVD8HOGt70tLsfapnFiMHQnqxobW5z0qzXI2FDnjDL60qZDFwfI1b/nCss",
-	"/1iywGPaJ5Z7qD0PzbaJ0sxCGd1ewjtqIjNfkFLdLfw1eIDoJVMNgrtwsIoreixCSG2rdins5jkJwxBe",
-	"X3m67HwI8kB7PSMESQgwpZoMKWawlCr+DeXUEonuBmGILmC8Vpu4Voza8sXkSXh0j20NbS4gLQeWbnUM",
-	"C6QuJ3y49hhnzDzFEhe12SUxEFgoSxxGRA8Lsss1EXLunzRqd3xkvkXSPLB2s8SVbg5iu2sbGLB+WPwx",
-	"bMh5QimEiWWgX/n3MjZj1MUyuzg2JIiuqCPUovZx0uUy3T4EzpajxmUaMGXEW3dUkDi64WTMsDaWYEoh",
-	"/h1WiiyWrhN1itXxH8KZ+i9xGusxrtyBCaqnlEl8HQs2Z66O+65gCtAo3mynNRjyjbT+2IbohR55zLpa",
-	"MniYFmoR30rMdH1s4xal7bzZaJu3Fm3u8RP3bPCel0NXpj+Zh7wf171K/JYujypn7Ut0ty0O3qoY+U2U",
-	"Fd+uDUyKXpFMs2RVLbJY4F1D4ZRVCG+9SHmjHQy871BhzCvix0QKW5pJsNTW5oHy4LGaKpvg6DR4F5la",
-	"lFfaQGB6BjW6sMGglnhEtCSP2glLgY90VQR0STaEstKOsVl2Tovqaly32RxvQm5X2M2LzbDU2NPWByNj",
-	"Kk91U06T+a1UXw+HauaZMUASWLTrRAM9ydfXMvNFSF15fivatNvCZqHwYntZMAqkey6Gab6ced84nNbV",
-	"+pzv1uypOw/Xrsi3/kEfWLL+0Z8+caGoKV9T8H27anRZ7TV+Bky/MCyG7N9KkizDdD5pDjqDiCOuO+2F",
-	"mhLV9Kis5VpxsPbl21FHhfwl9dyzzFKai6mFddtCIlPhBwFdLfmlAtHGV6PTWC1uicGWOGWT6PYkEEmW",
-	"L0RFeiiuohM3CqcyEgflS7w7ibXJ3dYuLS4YIrRgPr8JW/HT0LZoUeFGW3e+wadV8UYZuta37sVWJU4D",
-	"n6zNco9RN+lTHRf5LobLMqAkouI93oiK+KY3Ykp2jE7HsNMD1oi0DZu1o7USHoYuJrlNn1pt6kdFrIgn",
-	"BLtZKCpiP8sQKRvN3hU3bIh9RUnA+tXNAIKdIDbeIsiRRr0XpgyX1szYKHXg77iG5/xa4wuOU5d849Lx",
-	"rctfBw3gkIWcwzbip2CClpRanKGBTBakcJpf1ytfnMJo+cZUVqG6a8t0qHyFd+eSCMjGLk3WlrMuV80E",
-	"RmXl7zcXj0kCycxx37m83jw/fXJsFbJEEWWEpMGCeFLvolChnYPeweH+QW+/39v/9pe/OvjN/be93379",
-	"64e/++7wxYOXX71+dLZ/sWGlzJO939G9H/qN1TIDy5CZ4q/koC6FR7cAu7Ovn+DDWyro7p1BPSR70uhg",
-	"r9bw9Szv93JAfBwJits+ICUUPA8PagXPxrC4pj4LKBxDsxHarYSBIzDdtWX3PNUsa7n0z/BhNPFzNWlg",
-	"OT7r0iyNe9JxFaXlbHYNYv97ObCCYqsYvCnNLtsJzZccxtVqI+Zg5wX0FZJw3A2apnIOCaxiAThl7Tag",
-	"ENadZJTlwlYHdmsHsiguWzvx6FdycOZbgY3zDf1KDs5dWx99u/Y+tGO1G14QPGJEsRRNmPPweJgjYe9k",
-	"m/WqkFd7GCJHQfx59lvvhmyvdrHPQVyYl/MD4lBamYrYHh7+JlJeEKpgZ5FMFDFr7XfzMbypcP/O8G3l",
-	"pdziaq7Lm6peVJAHMX2FQqhD/MunF+QenfF7V/v31FTdg1/jLjmB7XKuDTMYu6PKR+Tjvt/xeFK9u6XX",
-	"7KSL92zYh+1fWvAT//r9IniFSIEAjlXWH2aft8D/tLu4WXCZe6t99FTZonszGs+v5OCVSBeh0mO/quo9",
-	"N2hAXPXqa/PsSy/jFtapQHrYv1a+9RZggt5IshocEJ7aylLysfm+77ZQhe1055Uqwn6vWarCyYO3XqvC",
-	"zSmloi5Rpl4uCCFdSyxOBSil1oIO5pm41jneytS6iqMqo+21izv/PQrfrfZk6YCgzcuuxppV3P01SKm4",
-	"jWuwHTrFtvrOFkfFeqfRCIhcngrneC68rJDlsDJ3d78H/1udvbu1PlEI6itBSlCCOMOHl6GWyjLgym3b",
-	"8fnc+dncPTO6FU50U2zoBnlQ1AHUTFXLMTIEF4Rx2WigTE4dYBnPMGU5tNt872exf2Cb7hx1MjZkArMv",
-	"7K9fFz86jIyP71vGGL02L74ancKzdZUy1zFVP+emfdrtUdz5MWzCIu053Sgi++T12avHT8/P4dNBEat/",
-	"6HMP75fybK3a0Iv2o4PoMLr/fr0fs9FV8tq7X+CT91vZLyy8sP30zOnF5sNjnyEFyqYFi6jbRqOK2Q8r",
-	"98c28di/sKUlr7URiKu+YQ1XK3BVW+lK50wkTlFyqBlhlOuyscQ91BD0vY2rtHoZk061n5rBhWsQTjgK",
-	"tq3ZNVl76Jd2sR7e2/0ckcGikteCNjQP/jilC2LROT0mCdTFwAjElCtrYlNQayIceCsahxaAKf2AVO7o",
-	"MKj94El+Ma01scvHJP4RCtQjNmtYBb9LTiBilAylUABFIUckZUbrBQsLxM9CkxHB8vhgzY9I3EWTfrwX",
-	"+zbAIqJmhraadznEc9BM5hBtW4oGJN9k8Jj9lQrM6iEsVcyhYXBBswVMoFvyDfzpP/+bP/+bf/7//q//",
-	"8j/++3/25//pn/3pv//3PxoC+PH/+7/+5Z//9d/86V/8bzjZKsLzdZR7t9Q7FlRsr7sXVmzHLy0pKNa+",
-	"WPW/+bd/+h//trzG+zeyxjciJTnSf/vaup/VzdSWvA7j2hVvaTcwfLyO87R5H6uGfFyx4ttpuze4wjXJ",
-	"KWvq4vxl7kApUGkdd3+/csd2TVl3S1Vd/ZUSRT1RnN47n1AxnlC+nTv73s9rHdq2y5QL9vTKHoz2gLw+",
-	"oUEMWSZAxF6ud76BBOyAj9ZZhCbM57AVdiGITBqwMRUWM2K/XaDkoCEkLFcANibrfeFhMtRy4PZoxIZ6",
-	"vfFnJjP9FJ81b101SmiXHKNd4JEuiTHRgTm8/CIit8hChuIpPvsM0OCCpI0uiXORMTqc0EHqQPFt4KEc",
-	"EfpOhHGJrpYA5G3Q4YQlEVGy3LX1fbkUtMANCuPFVQvHO6GJTbkGyC3KtbKjporw0TvBtQPimh9D3oSP",
-	"zwW7od1kC8RWgra3YZMWIsP5You4oCDI1YYS278htLGKo4HBhfZhxgGYK1i8ELGjnecLbtpZMUb72Q8U",
-	"Pj/2o3U/uyG71/247Rd+8Ph+MAP44qmfRtE/zAU+vilNyD7hZuXzCFqrqJW0g5agF6sQzyEmeqnOBqyK",
-	"T2WrFMLA/AVzErG+3oAOL6PwpHNFgo10rfgjHcS91ISVg+TQSBrt7zYk31/LVVQDfX19Pqtv8fR1ufpT",
-	"y0YbDDlAviuxrpac14WAN5HPCqNDEhZ1mpRsy2puIY+7zOVuM5X7Qs5eN6aSXJRTSIr022LLAapaeex/",
-	"YFNTuiAQALsUJQW71h5/9Y2q8wx6xC2oJmZrUQzzLDNDDNF4IpJQBDCdSqEnS/ENCV20JCAAHtPuUQs4",
-	"0/JhGNcWeId1sDauubptfqPQa1SRptK0P2w2MYUuWNhYxZgqp9V7j1cy5QKMJwpilmliJRaPdGJfqNUi",
-	"Cqluw4oI7WNSNjJ9qn7ClRlGUq93boL4r+WsHyZrrSQLwWW8RqZHG53ojXuuXA25fABOhVk+hWB+dt8h",
-	"IrJLzjEhHWrs2vdjV13J1sPTkiRMs6EGkdzeT1t9tlWRqbVVEHxaSLkcQulUV3agvLvF3Dezz5rVO31S",
-	"icZ5eH+F8nPnF0d3fnEUqED/cO/9H9+96y5/U/qya769W/n85d1f1OpOOKr2Nic7i5Ld9oFzQtvP+8u8",
-	"yby2W7Oi6XHnJkXf6TUte0B6b92qh7O5CYteQawriv8GltNVdW0ARytjU3nFVMF6QL3CWpLw6rEvTOZW",
-	"owh8NdTBERpDhQAnwvAmw6TWGSxWlVEMrmFjQP4nVX5/LScLC7msdGG753bH/W6qRr85+VvGEa0wNvnC",
-	"TwikgYeUKzIA75CWBZYOx+L8hWiMtiEjltocYlsXaibTlIuxabp7g1jm62pIORgWNxtQ5NC45KS4AUul",
-	"GKulafmnK09ZCAQwGweSIuTTFK0uS5NdclpyukFqm7QoOilTDtzDGoBsLbsA4WlzU2TDTf60r8bmQt4a",
-	"Uep9473ZJYvfOXsXS97CLWoJWMmuWmL3qIvyXcP3tT+9v1vzXa20V0n9eku5bkY71hIMmoSPHJ5kqSjF",
-	"MemV3TxeQT/srdPQ38osQaDlm7t64FYa5uawn5vtxgM3oIoPT3JUl6sliYGegEffEBl3c20J8uJH1E8E",
-	"OXl9Si7ZwhBesL/Z5xFlE3NBHT1XDNL94m9Ozk8f90/eXHzb/xLRQGcZhxotA1fnNsMKDVggVtMMggDg",
-	"wALTNeMvJjvRegb2fkYzln1Xh1V64gdaagdeWG5IFTUM62i8vOTM1f2ABx0tjV+/Og9SUvDH2MwbYj9M",
-	"C/i2K7V/1Ekv1VT1i9p9TrKdcTOPj2YDuYV9rIDFf3f+4pxgzU5VxKZAIZVvLy5eR4hlDrsyRVQsRGrn",
-	"gryWSo8zdv7r58hJbFKGsiX9hNVJsaKJAmZaZEZH74QDC5tGIevVRV1TqEb85ZdPxRVL5Yx1v/ySPAXm",
-	"9KvzVy9dSO/EHhnwYDD76BGJf3wHpOcdhm28cwToXefonSsv8a4TvQNy9K5z1O12P8ZdcmJzCX2zZhHe",
-	"CWsJNaq1abQoYa/M6WRpoo5s5WR4u4uGZhsqozRYj815xgKcmRxndApUYJBRAYvVDd7GFmO4IXY14Stf",
-	"4Btq/nfJr3OzGDOa0SnTJVi3op5iIhmCFiVsmNIMA2OgGyhEgd3atbHjBUt6USkUYjUfT7gwk5UZeSrG",
-	"KVcTuIMncHD2nlMxzk0D2Fxh+44JT5jQfMSt5uBxDX+dSw259aAjLGQO9kk6cOn0sLldu992q6FUwZBm",
-	"gI9rqCcqFxNGE5a9E4TE/2jPypV7p0kJeCyoJqmYhoN1UooKJw96h7Z6T5hd7gm1IPEZ09li72SkWRbb",
-	"o3nOf2AO/xcn9uWXeBBOCOSaAziaA8wjL/g3WPUHfoP3BkYDLD32tXmsG7RhJgxVhbDQxoOiKJUE6vbw",
-	"PvmOf0NmIMCZX6AOUyrniNCPtd/v93p+Y7payr55ILbdQKxZOIYHUa/Xw6BdV+2aIKMuHun1yJRNB4AJ",
-	"WIAl3j84sOcWPCymYSMxwrvhpASDmkW2scMDkrIrliqSMGZLKYXjOcABXdE0x7gwyHHE9tyNxV4DdEJ7",
-	"M+0E/PdwtOFSmfkFu2D39Lmk4Es1S+cE2S+/JBcFR7EwKKyyZ+algUwszHTwOsLqIaDeszwD6dk+CIfL",
-	"DAjKeL8TweZaCiOg4tb9g0fl7Zvmw0ncJY+l0unCnT5b88vrD1DaPc+EMjchZVZw95Y4oAUYa9J9J6pN",
-	"AdgzV1pFuDxG2LeIiOYrO1GzHngAoxJUjXLj55n1I5V/9yGPhhMMpdAUsjXYh1lKBbYQwZKlhvD41YC2",
-	"ED8ZsJLyASIJetYFFbdC3xo6js0SY5LShApzCII79E6MuLnrhwe4QLgrgA8OV8dzFyQXcO0MteCj0rpX",
-	"Fxd8IUiRuedlT1hKFyyxFBjO1VyC+x73DnrAtU/w0SNy/8MH90NRh27m+3J6nH1VS4+760z9VzTlyTsx",
-	"zBgQY5pW2hFMz2V2GQpbD3ql8ngSarSN7NmVAo/+QS8gOsf2Tik3cMMg/K0z3N6TJuS+ozz1O1U6tnI0",
-	"MrIOsdj+ZvvsctkLyqcclxzrrFg8FVjNxxmjUN6G2m/JgC0kqLmpec0Rw0dF6IN1Csfwe9fGL8T+wOFr",
-	"VL0TljvDF+bqFeYswAg2vdqRwNphfbCS4gwGMuyvS7C6S3FLbBIDvis1dsySLvKTU0vzjsh+D2hhEGm8",
-	"j18gNF3xGRCS8AF8xaG/0sRWA3JuoqUnzLE1DDVjY640VHwxgppiqWFEA28ZMS/imwgkW3w20nrRc3HZ",
-	"YcL223p6AFT9dXG8j3ybBZlw3xQWDYgM880vt68KahAUkrE3E/szQz6yi2fFfHfkLiDS2LEBFDhIrM23",
-	"M5oxoWNy5+3hYwLPEYiK+6DvWuneO2XN5bhkM8QNgnMNorC5E2iByhhSa24fQUF69E4UUnKg2DisYmfe",
-	"cVBUIMVyAbceLhFXhI+FuSpObNFUu9KYAAD95ZfkxKuhLrv9Tu+uxdMpoGkROBosTSIJEjzInf27lsn4",
-	"hxGA0EwTAi2AvAgI2+HKY8rdObhb1AQjdw7vAnn1Je8g3gdglwTSVxvjE5L5IRU2BovQUmq+EwCxBIR4",
-	"J4r0+jv3IVW/wAbygEeGwyyUBYyEbyKSi5Qp5RRXn9bPNbnjQpfMbY7vYpiR5hpMF6BcBR6to06vu9/t",
-	"gakANLY9uOOoTMtk0R8sNBj4e/e/fvDVQ1C6EUFp/8FHrK0u6Ix3jjqH3V73EMpk6wm87rRFuM73aMoy",
-	"vWejnBAUeszAHBFUXzcD5EqfmGfP/KOmTadPNIKHFY/cM00AQW4sjBM87Dwm7yF7HuxYMLiDXq+ClQs1",
-	"MPHm3vu9QiUaLU1rU+PD+ZScYqAGl9XfV4KRGR0DnymW62PUud/bb+rIj/zeG0FzPZEZ/4El+NLh+pee",
-	"yWzAk4SBsf/+wcH6N07xKuPzj9Y/fyHlCyrALPkAF3Zd+5plgqb4wmGreTtLFdqG8umUZgt7oIqFBAJj",
-	"tsPIfkFFUnNF6BhC3fDnzvviSrg62d93MkaTPk1TiC+b1VYxOPGdwSWXTkc2jM20bPoDpoNxgx62M8tT",
-	"9oVycZIOkyt2Fx1JFB1eCjlPWTJ2ANuof1uDuJLplWfPcchr4iNkfyWxJiJ6ksl8PAkY9WBR4VE2fm2Q",
-	"KyP1KqIXM0YOD756+BUQdZyTVZI9ci1XKGsYhg0Cm+soRKwlNJWCHbnSBn7ZXN1dJ9ihZ8TKsnagIJKA",
-	"OCtdaRiOwT6ZsiZ/D4CHFgAY6JQKOmYZQJtbm4eVh6FYL5q53uW93uEwz1L4gyEdO0AKpuLICIsTQ4xP",
-	"ghbBKQGCHE1Te8KwZbPdIKwS6uKOzKqYvcPKFrCAzozi9rDgx0wkSMLLdBKkSlaiLBsTytOETWdSMzFc",
-	"gE3uvY8R/EYmixbkz5rEbZhQsRrmMyjG8IMlSLbWducbsE0SdTjMmLl3RtPoHJXf91bEyrd5llpr5tG9",
-	"e+FvXTuUo0e9R4dAAdBSVBqJOzxQ3QUc4mxKeWqueuj/6hRGbju2UgVyPzbcEAkcymKnQtP5vvnioPMe",
-	"qPsWLMI5Ij+WHRfWXbsFm/KuC+eSgbQx53HZfFnCeKnOQe/gcG//YK+3f7HfO+qZ//udaQPwz45EnqYI",
-	"88TFuA8onO7LCVX9yuGwHtb6ZU+tSa9z1PlhUr8NjobAgPfLwVFNA4UzhSOq7OL7QE7aD91Ozlrb2XZ/",
-	"m9n/RUAJkYG3YJcvaDqS2dSx/N3ICb0WfP+xFKOUoy/t/v5hK0HhOc0wiOf+/oM2E1H5DIN/X7CE079G",
-	"EeYkQZ+45Y9ehGkptGBEy3vT5kqZ/N6PwfX5iJJNyjRbKePYgAAjvVhzZ5F4YavEdZeY1xP4ocq86gjb",
-	"6iV7IgXb6ZG/v/6Nl1I/k7lItrsjf2UnFzf6Jg5vVK8u/pLpNsfoM3/86+WPn+jV/yu7yb9k+jrXuKw4",
-	"b6SluFPxUoKGMnPxqZUaBeBYK9zN4NFLGb1iUAkGTGgkFxart0vi0s2KvR1UinRhNNI4z9LYGt6kKBwu",
-	"GGKB3kCptAUpd5Go3JbHK8LdUXm1we5Ae8yAbCcltVdpnqbWyU81sQ0sM883cGeXqd62iluNolS654fb",
-	"KzIYS/xZjflMpj9hNeYnl+k+6z1b8pzHlmr+dKpPbmngGlcEPPZX4obIU7aRCwLm/tn9cC33A9p4YSl/",
-	"QreDUcHnGBZjQ30EZjG4mLUixsR6DFIpLzEOILDlg3+iyJPxrYBoMmEpxg3EI5l5JwW6Irh6Jwr7tQVV",
-	"QGO+Dl60j/iXXTy/GbIdgYuGUjkGeBWIGX4wXKHTAZwdf0S0iT/6F/4YPPlHoicZUxOZmicQl1SRP74T",
-	"f9zb21v6f9NYDFVSNJ+y2LRkvRV/xDrGaWJ2L8l90r2L5UmlGLPMDAInhqKhK3KrdVAcEwLLIhJPpeBa",
-	"ZlyMu9DlnGYC5Au/rjiUYcY1HxaVWmJiFhJ+YlOWjZkYLorf/lj4d/zYYVrgFf7/2Xv3JkeOK1/sq2RU",
-	"2CGSqsYA3T0vTGzYzZkhNSI5Q083l9plM1DZqARQ7EImVFkYDDSaCO717lory5Z0Lfs69mq9VzdWYdne",
-	"u7reuJY29Fh9mOUMqb/2KzjynJNZWUABjUd3zwxV+oPqAVBZ+Tx5nr9fJxajfGB+Bf+E2LZNc/m2j5oM",
-	"CT9j4aAubpVTYniaFvkLISZC5gAnZx5CwtZvU1PfLt4AHTF61DgTnYznMMU8TcP5TqvMhu2/bV49ATJw",
-	"iIdT2qGZykkiYzUJgSM2M/MP3MAMeQWAGTgVXENi0HCsqRwEWimqVLgFc7ZESX6+muk/5K1YriUXvYIU",
-	"nhIAAWYAUcLKt21XgGqR5Yq1zEAwg2h2sKEbKkzQSKm0M5aQVRGbGTIfmIma2XiOZNeJn4I1OkODRNtn",
-	"pXn1wr1BOO86SSF15NvF1HNZ1DENeIzxPJr9mE8tlZQ96CMFuDPFibhlM8oLHkgb70SPIW0e0z33EtOS",
-	"O0nFIZyZJmJ+76RqUuqyGbVlhU8gL0xh5dEEfoXIAP75jFI1sacvKkN2LHy5zW3p5BlQNc31oJtk3XGS",
-	"s5NM8FMMB6uRkN5SVLZLiC26Ayk6pj/+YhTsbhAh7PI0PeFdc1wh71nEjGs2BPoTmzlfdVokraMkwr6R",
-	"mW73xKKuxYk+tZNtrF86MKntmx5iTjNu/ESzXiYoGbmXmL0JhTNFSRzkDI210G3HmZ8lj3guSon8RtZ9",
-	"7d7h0YOHf9K5c+9htOBk4aTi0vAsB+Hvz6H7UDu5pHqsJ4D9mU91yHJl9rPlrAxt6Zh7kH0bflh+10Sc",
-	"DJQ67ZBtaN7k1NVvz+iuucVFKkej4exkogfxbLOi1ReK995jeeDdasDaYRbWhZFT0cvB7ZGQN8Fu6QEQ",
-	"r+Dh8zoEuUvms1JyeLNpI9lFtvAZoegxlNy/wDC0l+Ncjv36LgDehao2ss/dbQ9EkY9EGrQDe+N6xrgZ",
-	"S+vjMHDzHrRbu01IgpJWWJReSc2XJKv3ChI3QYljg9g/rgel9+w1m2u7YMapeDFxZOuF8GecPlnF3yKp",
-	"EBkLqz0tE4rLVlsycqlAZqX5VZtVryd2q5xxE7T3rplRzaipQfua+XCcChjQbmnVsB1Y4a6ILYYUfuot",
-	"I3lnVnDmFP6aMMCjXfTDtHIeXhzYIGd4cMapqIPQtTPGBaGlZ8qeowvmyhM6WEujzvcguwrvo0wUqVKu",
-	"GAC0mhyucFfqA9n9/q1nr0gKThfVaMAEYHSp5fHqMcHnfeli1V/S0PMWW/asmPPirVDfo/U9WnmP1mf/",
-	"0oLVGxz8baLU41ScZ4SaAstiOMqhLBIrR52d5m4xAu5B6kZwv5FzcYk7jVCPQkbVOtoz88xN2mBQUQx4",
-	"M0XadR94Iaasr5iSVOCXCfbJOO4XAAdSTKgktsE+pNob6HCimT3X5HxGV3VsXVhIlGCet2nzVGiHfbs1",
-	"k0Xv50q7PHvrgZwMFDuVzh4mn/b6oXnT8eqwvF9fvLSEz4bxdc5TES2P5o8LZN7NbN9er2SAujsA4tFw",
-	"RHAJSr+aFbclWbprZSmgJhUi2Hve+/TmZnbqi0gTqG/X2kqtcwxqsxZzDEJ7OZlbku7UC7B2/VyD+ZC7",
-	"u9igQFZ2AackLEANAS7IXHK2LIg9dCZwYRZDFhsEWql6u5GqfifmU11x+7gUh4r0htkOplP7GjCvE43c",
-	"6xb/55tjkU0Lqeb4vNc47AW/77K3WxRpWpWql1sB6L99nlVzCYfmaj1AmV7dBfvdGsN/Fx55ukK2yCWm",
-	"liy/TAnb9KMngV+ZCJcGXiOlj0+m7mMzXoBNvB4WNzKl7c1fyQTjBKhysDOJanvR7XR1LnNvNqMO7s0x",
-	"hIjKrcG99bG54eNSj40Gufw2XO3SN/plR01kx42akgUt+6rtL55sbyqX3+pGNpzRQYurb8ZCgQdMl3Az",
-	"X4hFPdRtqsQH3deMiqK61/d3mWavFeGna80m06+XIxagnJCKeH1/t7Fn5rQEZntOCsI6uUwkg+tkpu2T",
-	"mbbOY1pwQV55YkXD0yue7EDk23Xscdgc92I0yCszpjDrSKocjUesx0ZwiZl6anZAIVi//noIRAJ8yjhV",
-	"Z5nje4uowR04ICSQz9+7B0U70NGtzL6Ct9nZZPajAGLqA0THyQQ7EcbI7g6MGhgH69pqB+XRX5bFVl8t",
-	"9dWy9Go5j5T25SYmbKraxqxtzM1Cp4WkKoxKBw6xfS77OEZg30rL8i7vDqyTswz+4XK8EJZrGiJils35",
-	"CuEGCy3uVGiTWEOHixXOgl2FFg8r9CxngLPzMVEQkaxg5ckzLjXvQoYV5SRhf9vgyB3yWAC8E/hWEeuD",
-	"Lkv0HU8spggUdh0q8w5IH/5EnRSAI32hj+XQ5XTOgfIlRQoWOeXJJ01xZXUsIVTMy49ZBgH6cYNAGTHd",
-	"d94EZ5pPNRuoCWR32QIwlcW2AI3ymSMh8ySfRsz9CRx4pbRl+B2tZhSyiNYT/sQVNX/iYpq/zHJGlJto",
-	"mQkJ87iUA0qZkxFkTs+SGJZTFc1+MU3bHWH+pj1hqTFn3ogP+iVRHfcwvbAMNWMRxsrpqnyU0IQUsPn2",
-	"l+UOn4qpGx6sin2my3PRB3Q7+1wxE7SNbd8jqqiK7NtBxzCb2wyY/kU7vHK88JP5CS0LA62GAtFVPc2G",
-	"GjB7tvOJOqloo9jmrgG6siHkkyvIfZhJjLTtoKoa86mdLkyM9BLuh0MzP2kiBROPUVCHLM6wVZUxpKZw",
-	"byByQty50FjULjrmqAvpPTZixbVgGZcQB/t2RYoh+KlAzK3iprJnEmJSxDfWYFE3TdoRpW3DWicOP82K",
-	"HW+0ZXLuT7hc5Gzi3RwozAp145y4oxc4oezorBfKEW2CmCj1mpISq/vtfl/Z8asX229B3bUBM5B+5c6D",
-	"2bLTWtr7jod7PjuC3cuZ+sW7Ass9V9RCzeY+wGfOejsczURDzMicQKi1WNCNXqaG1W7QJQRhZ7yfEv5d",
-	"Hxa8OlcbvfhVdH3SLJEOEoQkE5zYgH92kPcjsARDAP0GAVhrPKlez9IPLzK0cO7LT8lZAhe02+h8e1LA",
-	"OzOl4xUH7db1Mj9o0Gx97e2vXz3ae+dGUKL5DFo3dxvNxm7jenARLj1zDNZx6dGerH16W/r0zJ5MdG6u",
-	"3EeiSBBZ4OMjTWoDL19RpL+k6Pa2/dErX3JLI1l3R8Pg6y291ZYuIC0XbGI30Qs3canctqrmhZb3xVa8",
-	"PFJJtxLnMGjTd+5K/mPzT6wwAo9znk07iEkJxS3h1XWQPmjwL6rIxI3NgYoH7Y8+Xi19Z+XpCAOd9CXP",
-	"oVjVjY3cquulyGx3MbrJXu6npMHbzV/XbtQOyAJAsOuk1WoicKHD0T525Qn9NVO2UVU8UYjKGubvywvz",
-	"Z5104D9yGM7k4cxED9lA1t6Biwsxlm+r+qa53Jumrm64PCi+daV5odCuparSdrgPBKHnB7+3Zia+lSuX",
-	"kozvy5RNlXJ3mGdS7eePOCjKa2vdLyZlvpaEr7zOXWcJvPRod+enp1s+roXJAQce0zby3jrkIyDeBhmM",
-	"ce6CP7vCYede9Op77HCca3ns3Ohrl912LruCP26Rz85N9WpOu9nd7vj8JlJbPrgi6g1hPaWF/QYogIFE",
-	"zhYzut9p8UhkPPW4FREGzTSGbMQEwAWJKPa1J1NMJ5iIpD/IKxQQcisSfs0LdSuOUp7IMyF06FY/uP3e",
-	"XVhRHJmIFz94kvRnFIjg9n2znNTUm/A9thO099ZRjfA1l+2QrJiVzdUjmMgNqu9ourbVeOwMrqjx0D6t",
-	"vYy1AlN4GZ3wWlFon62+XHlSHLJVXI2uB7Wr8UvsarQInSu7Glfbhkt8jUv3VX2JnMMlUjsQL9GBuK6g",
-	"3tSDiO85X/qOdf2H1qi9FP+hJyc21b7tWfS06Kqjuru+eny5nsNartXuwFqb3s4deI4KNZLVL3QHolT9",
-	"ppWn9HOoHKVaHZXFRbp8Lh7nFgNes57ZJGFBbJtopgdqIi2kFPrLhhyAoiRQsRP6MqTSmoYki4B+PAI4",
-	"KwncvwjqiGIb4JgjL+cUiXxNu+Zy0oyzE9MLEXsFEgKlDSFW2VFBR04E9pqdTJ1Hh1CnAG5LL3J30jzO",
-	"XYVVedCeDFxV1Ji7clEStl0ULJ1wlSkhiyCj1/wBvEfIERAnsp/z9LRjOhOxE9FPpPaS7s0SYs1Sl2tR",
-	"8BPkQJJwwHLF/rSAyBxC/rwDne8OeMa7OVE2c6ZHopvwlA0Fl1ALdYC1x3YxaMonWZLnQmIvFDqezR0f",
-	"ffXGNaKSgK/0iHeFhn/HXA+ELpdkfMsckAW5599ceaoPBc+6gyPxOH/Z0s9XvZVgP6znr6btW6vcl+3f",
-	"prN7MsWQSxKXpDotS6VQ1+OTYYI4AVYLH1dI8MNcZQJJyN3bSJQ22FsqY1wy8TjRUJ7oijV7nvZthL2D",
-	"jy+r3XTwx6bxVPDMgyU8oiK8MsE8G/JE5jyRyIdAHUKQhKiQixHWwhHUID1KWvjevBZuNmMDftyx1Y/z",
-	"cvr9sS+mN1fEcehwHmevZoetEBL/H9Y17Rjpi1N1KsSIug5hDM8jbm/ij54QTR1VbUCDQTto7d1sNuE/",
-	"zYJePGgH41bw9GMCnZ9xsntNlsS+lZWaS0eKRx/9tzTURhfKhIqX3zAvv1HxcqNOdwc876iRkPChOnjz",
-	"dmt3D7q1hjKNvX0B2cN984JzSA3oi/gsW6BQQsoytzYHanNgA+e6ckCs3UK0rXV9LDEKrjyhc76Shx2e",
-	"qXHQXy2HuV20NbfMMo/4sn1wnvrtmV4X6km9sS7di7zRrgoXepPBnBvx3KPGtQrIrIaw6m39gRbZvTto",
-	"352nhf5xhTB1vs1l9Y3uV1+CdCkAGlnP/LSjr9OltjQnx9a1tTBdyk71ZulSJe/NiUiV7GtEWRcWNKgw",
-	"z4CuTIOTqAtY7lGc8LQzykQveRw12KFLmaJOgT8Imdw4w5+FTI+7A8Y1+2rLqDtfvQ6mpWRRJvoAWxKL",
-	"bhIL3fZRUM7qGT5rnVv4UMhEqkXVI8gIic802L1e8W6PWC1kSc5ORFcNhbbmLDQB5ixEnXiO9IauMc/t",
-	"hqOF1hFrEIy/UlfA/hXA20rDdOOhpxdmj0EDLzZ7rMslj/mMgWonyFiYzeZuEAbeDjEfFiL5Nj5vutDH",
-	"3Xj7AM6A2VpL2r19f67VG9eKZj/7p//07N//NgjPJRMf33vp6Wazo10lgLbCjBQTfX/J/FxyBr6d4lVD",
-	"brjz63y02mT28tGsOFzxVlwSPqPnrjwpTuFK1rLtQZ2P9mU2r/HeXiMfbaVtuMz6Xrav6lvmMm6Z2tVw",
-	"ma6GNSX5xglr8J7zTVi713P8WCW7qAiu9xJsyZoboW+7AGFlLrJhIgVhlYeMa6KkN63S7GyQGody65JS",
-	"4wqRdfGltUR7ta4guOQMuVrSvtr6fB0zewVS6M7LBiBw4x09XO7ivYO/u42iYTV2pRkw7QJmtMgAPOf8",
-	"sjMuwvcHSoq3kjQXWfAq5kaVF2EdH/XsUtTK3iX7tmcXYKGLe26lzjCmql3dZu1nWsI0Kc1GXk4Sl3HJ",
-	"Jx6ygZqIRyLzvdGJthmOHnGMeWax8jQDmd7AV0cN9oFNqSoVMQgJHKonU4bRNEjmsq5r28YC73D5TLww",
-	"J3Hpl8Hzv/+PX/zuf/7st7/7/Ec/e/6dH37267///K///PmP/6dn3/2JzUrq4OxWJSc5AHmr8YUbyYcX",
-	"WTdMGwCqI1ablFW0RAD2DYNEdzQ0SRgqy+dzBXWwes630AtnF2I19XDmwNZu31rrm9oUWBCYsxIdjWVf",
-	"gG98kSxTDK88WSmJak4S17lUr4yzd1b0bK6PLHLurrQ76gvo5buA6pN4eR7h8zuG62rB5+kaPrDuWecK",
-	"5r2e6OZsMhAQRKq6yyZcG0Mgv8XGWtgaA5EzJ0jgtjN9WOSLrZAw56TIP/v3/8fzv/nppqfvxRUo10Lw",
-	"S6+Frys2ay18W9/recnoMzXuKyAA12cKniEJLovKh6bNWherdbFaF1ucZ5WmajJ/0lmu2AkQRuYAAcCG",
-	"KhPnd/zFI3hoIe0pfA1KEJ5olen2sTyWO44IskEaGIAIWMpOo1dZzYx+LGORNVI16Ux4JhPZL1g14VM9",
-	"SfLuABrppjwZslypU8YZ0WiaaVCYozyBMlhHZVxqPxNQkwvNxFnySEhLtdlV4zQGtRAcv1zG7ET0uTQN",
-	"m6ca7B6xlxIRo5nskJjMi+aJeDGaeav9uO2ze5r/05hlgD8HlsoGkjs7ysuGZZI2nbZMltg1lTFguSY6",
-	"VOSCNp0EpZj82diI1z4QWFsWU69NfoI52RYFvGveIFMAEwDu9nyQqXF/UDCySpFiw47wsjFMtMYJRhDP",
-	"Lh8K2B7IKCsVc79F1z/1fsomIhPM7MhRbmugAcFiqB6J2KwCJmAUr5p5s6XNBIwG9ylRaJY/tGSatBwF",
-	"3KgaChbzqcbO2BbNy3tJKrRj5AyBbZcVrJx2ESuBLPCQrBScxOO2CvMh/PLyaCVtj+wBVhlbSntpickv",
-	"iLDzVYuRwhZYJzRKcreu3dkqvunOIk9pRi+AbI/YpxfekUe+iFFS4NnBKh0QNq44xwko9qGRfDxNSYgP",
-	"AS/CdDE1wscrirHU1wQuQ1zLlhE7KvikcXRIjD0ZCBma/2bCNmCJsQm/pwdwM5Y/G4tnnDgEqBgUhNXI",
-	"Pe/bgbzUpXerEo+eTIE1obV7rdXE/4UBDR9UduIBpdnxPoIt1on5tKTWB2FAcz6j8O8dNZvtljMkhnPt",
-	"gVEBW8BmlaW8+gWjlHeNyLRb8wI4RN0aryPVRsXGqCXbVpINnJXmLJsDboRLWbBZyn6BMbqpkR+esHNH",
-	"dgNx55PK71iTdHma1n3vkSP3xAVet1UvPGufHqQp88fGirHVe3WrvbpgVovt6P9geZL5irvxypOT5Fsd",
-	"ozc+XYc9r2rb1BHjVyliXLnV1ttpC6NVFZAJdpdtjJnwZvKtI/P8KkbNHEfYuELcvj/OF+7iTUsBeolM",
-	"9GCObcI5Tf/Nz5799Lf/+pvvffbrXz/77k/+qyfmPjK9fPr8r/7PL37yvWf/8L3n3/kBgArigiPK1eHd",
-	"VrO5b9YmyQFp8F8+/YH37L98+sNnv/xHenaN6oKq0Z97ztk2XVnuaDX6moiLrVsn5deBoY3SswTqiJUC",
-	"EdEDT8Y6kUJrZiQYU7KSE2sNgTl3N6tHInuUiMlCy/iDeSjDPvW7l/THmbBJuYlLDkZD134LdnPOhkrn",
-	"bJ+SgDVTaRwSxRBwCMnYvMb+rtW0P2yw6O27R6zcaZ1ngg8jcs6C7W3MZdSi0WU9b/S+LfIHdrAXYIsu",
-	"Cwz5MS1ndiay3wGnrrYfqjQWOu9MeJJ3aPhBe7dxNQwyq773eAKmZbOxjz691m7T/ECZe6bVutnYNTsM",
-	"Z9P8Xqq8Y9SyKbjv6K+bxW863g8+emKvTKh2YNcRmghGH+gkJV8mPIjhOYyYXYebDgwcv4t7ZnZGQsZm",
-	"oNLssNZu8QHQHQbtvTAYZcrs0kT2g/Z+M3RWrhlas9l8up0JbJf8LJlOu7U2I7bKQ5qTColmQzUsB7vP",
-	"MmxncbHmZBaFana+pYYnidhxO6+6oAFubJE9EhlmFUGnkH5MpD2KqEBUjjOk3zTyK9Fe/lCimeY9iF91",
-	"eZoaMQV8K8mwQs48xN4dQa8uQNAUh+GhDVmxXYZzgW6GBryWvutAfVfQ3t3uHNG7Vof5dB3APtUHa+OD",
-	"RVMPrmb0USPgeSq4Fizjkhnpv/r5WqgLIMHfUi/RQ/zJKmEybO3iK/cWvxoQrSAetiwI5u6zVV98MBrd",
-	"i1/NEBcs3zrOYNoStZvkcr1xOO0L42C0Kpsh2cHDLBU58BRglkMs0gREjD2mX9GMLgsXEQMLJFfwdwlh",
-	"AQgLSphvOQOJRaBtx7IECDPgmklF3SCKCTWRDfaefaHFjcGfUFN9ZRHqIBQXW5uhcSyP5cFQyb4L2NE3",
-	"1r5wNYZ9SJDSOYu0yvIILJOxFnGD3eXdARYlmt4gSw6Lk0dJLIARA147HtpIHf7AzMyxxHc4vHjQpaFP",
-	"H/IEovBuHnsKsoOgfnGcZULmHqWqMKYdDjjRjMexiEObfcMUrJCAnAvzuGsSoNZPRM+W+aCecyy51BOY",
-	"AeKUSKQzvBDrAoINbGiMtYqECKyPBGHxYrHzjJZlK9bP4l+lSelQJsKQZ6fCLMAim+VpGOQTuCGyWJ/Z",
-	"+jw4xcz7HonMGeGzr8yU2UlZpxVsxlcFK/HSkLmui9CxfKJgz0OLrSWzZg5s0DbWYc7zsQ7aATy8Kf/V",
-	"tsowrsdq6ZgwwLois3b5FUB8GUnWVe7zM7T1K0/sAZqJnc3QWc1eRkjSoahcZsgTab7GNtuFYw4uFT50",
-	"N77FirXfewK6DCM7c0mzg14usgnPgJnK6gMqW5G7FPIcT4S9BeeNbgwu2RurDga+MsHATY7C4lLRZRug",
-	"vg1fstuwPmmXVx66zjHbECsQtsELpbZF8+lS0PsKQbOpaaN6vTJqnzvKvR4sYQXvrf1ob13b4SVhuq1l",
-	"5ZfOcqizC176stNzsTa8mHJlmsABeL6QyxFkKvdAuogYwkb5nfwvnI3ksZe8KqL2bqLzQ3r/KpEH+56C",
-	"ZILO/oIIgP1yVZpU0/ohPrQoAuG6gNS0TjohFS0y0AI7UCL1JdDPlthikdrwD50tFpdxnViIPQJ1JHOr",
-	"2Ibzzi8s8sFp3pCnR6VpIvtGP8RK0H6icwhD83GuhjxPujxNp4AYzcteCocbmJgRP+IpnC5g4daUEuDO",
-	"34CPRkJaxdMW3EXfHIuxaNiXdsbyVKqJ7NCQgDZH9Xrglk96rNUMm82m6apGRm+vt/lADLVIHwm9CL7w",
-	"0EY1X6R/vkvZBZ6SSsW+UD9o1EKoj2wHgzwfAVZsGBSlwlRk6FUU42NOHr1Pqtwyj3qeDEXnW0jXeqAT",
-	"fuXQ3HwDnsDuIyJXr4N2eTtDDVlKpgOwyJBDIjIs1rnabD513Tiy/LZMSXJvibS3MLLwdL275JI9++bq",
-	"GI7McHebV3fDgD8SmdGy7YtgXvZhYdxaYoKaTT1sB7iQXSV7ST9oP3kKf+ux0T7tb1cBYphfiUTbdDRM",
-	"0U50Bw+p/YC2Ex+NzE4SXIsiVw7fXL2YIfxroMaZ4xcWWQcTfkqfKJkPXPGVv1WpdX+v4kdnbRKo6nIy",
-	"cemMKNkZS2CUDtoB5sjBDnD1ZVoIubQFLfpDIfOOTr4liofmdyl8mi9vKulL10S1GUUGUCcDyItm4+bN",
-	"ZecxDHKV85RgN3abe62VgTUgsR3WsrXfDANcx9YuFCjDCjbDgJbOtPv0/JDa7RldzWajXJM63FPbYC7c",
-	"4/KPVlJxzjLBrjxxx3lpyOfAqjUu6wLgmQGEhNtAEOtyafSZIrZyy2gzkAaBJ90YHlEmcnMnRSyROhd8",
-	"YQDG6SQ1vdOXN2Tjb6tV2J1W2u2LYzpL91StCNWKUK0IveyKUB3pu7xI33rKxoaxPtwK5xvsO3Dpjs7/",
-	"As4FzXqZGqI3lOsckcUa7EDixVNUaeDj6Gomeb12CNGifl1GDNG72C4siKhTNRHZYvfHVbhrPAnxNAzG",
-	"Ei6OmVriissEroa1vR2XGousr/j6iq+v+D9kX0cdoH7pA9QX5x+54oT6k600nOpg0xDVE4R9A0mkbel7",
-	"pnOnZnTz5BHPy4pJ2yk10klQVD1Aq5AKIGKN9iHBF2MRVHmaqon2gPJBP5kALuqQnwr/HUyKPs+TR5Zu",
-	"a3e3IpQErbxJs/RCY0ldlWWii3PrF2NAD4P2zm7TtD7k2am5EnE2bRyINEUs6lAjNh5VtkERKddKIh+p",
-	"pCtYq7m/u07YhuYLJ++yVBkvrrZrroUTc4bwMISzI1wVBfu6VSuS2L/zz9QCFszgVnfPuyLui+zuKqyo",
-	"KfyUiZoStb5+Nr5+jkBOYA0CSJ6S7ATAkwu8mHALb5JO5XIQtBCURaUBSLpUsAm2MT6SVOUQQD4O9uEl",
-	"hv9cR3KsmsbjCY+kLm1+IaCY1lPjHbKvOB1n28SgTdW8imNLaMOLABEgOEG/uQjfBQ3uSaCFNuZdJ4lT",
-	"QWa8Dtr7N4yJSl8N+WMw+HXQbl278dTh10JDvRydAxpSmREF1/kYhBjRd5CJ07c/NK07LNjOJImNvQlm",
-	"qVmSk1ToEQLYwr2vZJIrwP5uP1lqFQO6UTdLIBGrcGdcMyOH78RQZH2jUhZftm64b0kRKb7bgzwdSLwC",
-	"LT9LVJbkU5iQMpLS3jVU/qqTsxwmIMpoxDvq4NR5vTQbGgmvvTfZSuP2jbD42EflCtpXvW9KeeyQvN4d",
-	"iHicirgDBfPlwW1r0eMGPRPTzm7kOrtxK/97mhY43g4UIAEKsq7YBMrcYUiW1+yw9JK1uNUS7TpkbE/Y",
-	"chYhicACesZqdAhsgI5QPHwqRjmkT0rEay/830ZdQRe7kQCOH4KpFAHJpZgwMMrm9ZH3x2VZuqkVqXOe",
-	"PeJzVuQq8uGaOWxP1z5Zl2sF1pdCfSm8oEvhZbWxawt4OwesLuTuarfTEkMXH7vyxLJcPF1Feb5NP74I",
-	"JfqyDuRW59FOQK2kXRpKpVPSCN3K0bKcl9K2lhlqN8CZuOGVR2ZjXQkxXUsJBMsuur3mjHrE4zhB5p73",
-	"M9PVPBHuyhzyx/6Hlkyq9JmjjVJIRHVJOtSXWCbUd/SX+46eFVfncGfnPE90nnQX1/bexjinYzxDw84x",
-	"TyEmaa7UKVTVme5pkUFmVUZldvjPnsqYAFsSXdmhxTIPyQkYurR0hDvPjCHbVUPROJazkOLiMe/mPhJv",
-	"yMYjiz4EiWLQWWP3jlQic6CdBINZOQvVwg/isNqMw1jwCkg0QyDiXMTHkjD2hkksARvQTABm0gMLFyAe",
-	"YjDYe8xY12Y2Yj4lyi7zZbcrRIxfAvi7eJw3kI3zPTTiYHhgZJsJ2wUKoZCBHQef3Nyjj4BbCCb1kcga",
-	"7CE6VYcc2CC5htW5hb/ygNWnggNqovc+WE3TPM88bKcPjm432B142v+4VPBYmHgNZ99FDRb1MjWMoOEo",
-	"V4i0OEliIYmocZymTOdihP04kAwBC7F62WLFY3UkLJ5uo68Y9luGjgisaeiJCRQ1wAaDcHkEOVGmE0OV",
-	"iQ5+FSGpmtmzQ7NhTIdS0cvNBoM+vC+yrpB5ktL8R3KcphFLekwq3BUTrtlQcD3OLPVlkQ1o+8yZuZUG",
-	"5jCwQdIfIDhlZRgHYvJzeNk8L0D0D93JZCein8jCz0LpPkVlR17Cq66CdHwoeFw0eFYZvTls8E5ABaNF",
-	"h3kvVZJ7keVmKdVtvrDcbIilDCzmToJwdcxzsWM20yq8l6ajwiyF18VbTKqJWTmkxLPLvKBjeRn4d/Nu",
-	"pECTifsUNu1CuAExKr3Skly3MdMrDIQcD43MpnSv0H4e86kR7uXeGGFvHth5xDPzBpD2h7kYvWefNv/4",
-	"GrZg/rxjWqkYw8GcmMZJ1eJWSab30GOYD8zWWHWWT6alIdsRFqDQBauFC7qW0F+A4sBcBSvOwJvT267t",
-	"N6e3XetvTl3a7ZtTQpw9whe8OX1gX7EI1sFRRPqQ1g12m6dpJUvGfnMPppPbZGUJrs+LR8AmMFizYAUK",
-	"RnQqphFwJEshYs2ik2m0qDunYnpRvLDzRwdkp5XhimUiH2dyDr4XfkXkuzY2WNV1kP/VJ2y3CYZJMjTb",
-	"z46D/uX6mshc9EUWPL0QzkoQhFZ0tnb2mketax7iUXFlYQYq/fnRE1gRm4yMlyJ87KX4zLXW5bIrUmDj",
-	"2A0DSJw3f7d290yHEPMZPmg1W2EQj/G+6IyuNoN2s3Fjf9f/8ObVoL3XaO7vlT68GbRvNK7dDB3txw0z",
-	"Z0SL6ahAWmSmjoG7xCXuashwvRoGTmVC1g/KtTVqErCaNMNgLP3+7pLjl3raal23H5hethqt6/vug5tB",
-	"e7+xf/UakJSonKeYbVZPjTc1Zm7gXnK+/KV5zTNJZW7HbemVdurJIez6sy1f86sVxESd4nGJXBU8ZhNU",
-	"S0cj0PcTidoEajNoyACiOZ+uyXZabb5mgg+X8jqTbdFXUOvDxkbLxzQUuLZZN1VaaJbkcDV2ldSJ9s1d",
-	"9lqUi8f5FfjXDnFPvd5Gmy2yBFrEU+9p8xXEVe7Hxjz7+uGD+6ExHZB8xnLpYzx2dw6wHRBibDQXXn0y",
-	"FfRWit5aOiyGnTTj0cxcPEZDi54cE53TcdA+DvRgnMdqIo+Dp1E4+yXOu/mqKIyCkKJ5BQLS5wNxLBnL",
-	"LBK+CwDbPgLKzUy7ZvzQKprNEY0xQjPQqE5G9tEUtK66OdADNSnhhkmJqcJsorJT5ADweH54qhVOBqep",
-	"ICAus4tExnJ+KtA8xjpmyfbcq1BdK5wH9LzLujsVYoTl8TQj5kI/lsD1DRpxnArzHEyFb8/uNqkt8p8U",
-	"muKApz2cQUclkPuDSdVEh2wySLoDZFNj3xzzLAeenWMZvXfwjc7tB/fv3719dO/B/cMIJr5ljGdU3CGT",
-	"nFLAb7KI/MWNXKnOcNwdRA12oE+X71azMausykMYkEerttSqPKQpxsXH8SzevbdYEz9KrJcld6n1sDoL",
-	"CV3QBTujvaKWd+Pafknra26k9c2Jg5LaF8A3bWan71iaI9hmT44DnsMxqMrIPg7CY88IOKZU62MkVjsO",
-	"2k+OfTa1Y3PVP30Ka1KMc1bbrrw3UarVMaRzYzrjfZ5IPNPmL/CC4p7e0STOzISfIwOa2RM7n6iTxT7b",
-	"r6uTGUciOQTN/0eUB9KwmR3RjGNPg7usOmv4iOtT0/rLnDe83ARLcjEk44nqTawKviIurf1NqQQjBm15",
-	"72qh7zfDoJekOaZ5z6PiPg0da++it7XM2z5RJ1CfcbWou6A6xdNkNCILxpUqOiJg85ky30M38Qmwf4L2",
-	"3nUzr1Cq2cV5tjWgW6jvtC/WQVSEHVzLoa3yqc0cLkyZXpUKbmGJmz5l+STpCr+ujRQIS+SE1E+kiJKu",
-	"XXa2U4AIGjDHgWmRii6UuU0shCm6EykxHN+GF7l93bHMxEjwvNQQGX3cElBF2ByeT6P9faJOGuxer+rl",
-	"1idHlIXI8iRDfxhJZX3/sYxMs/DCDim7kct1pOaMlBVZprKG37HZcVq99RN1gpqssZawDKV72s+MlRgy",
-	"rYaCDcYydmSKEPbyciytaYNqEmeZ0DnPyJ7xUBHsQvB8fkJEDBy6xzK3/eHaVvo6nFmYMR2iQWcVWwVA",
-	"CwcUJQEd1kgjUejM3BFfocCFmB2opYlmJMXaUM8SoV/GyJLoWEL8iEQzfAQbAx+Tio1lrCjCMru2Ntxl",
-	"tGAII8HQfQAHtCPGErzXUddYq3FkNXMzflc0yQ5c8KwJx41lY1kswWICLZKIL7qschags+LSW3ZNwQWM",
-	"8Yn33mk3m80WivVP1MlZzdK7966v/wavxrBU6Gl2pTFb1ynXpHW4KJjNBdNchYzP8b7u8VQLb3qqL96K",
-	"OV6jTffw+es4zZVVnOqVLWk9qJhU6DgL1t1Te3yEhmwMscoztJ4FE73uTno/5XJ1JlwQPUUyvJEtCWZx",
-	"eCK2Roys830g3wfuP6YyRsfVo/2F8CIdt7V1vOKrAjPGZavtX326xMi88gSP59Jk3uKyu4Cah/OWYLvN",
-	"ja20hfJqxiZrrS2czsP6OksqmTuhDodcMiSbkfg2Y67HM8yY2MxKW0uP/Lo6uRdXVbbOn+wrZmOuj5Ji",
-	"3xAu4d6fMTrMZBjL0YK9QZmaCxmYaUoKo8WZHMa+ME8WWLYQh+ApAGgtgWIzlppUeYeOYAUY22GuRrXw",
-	"qoVXjRC8rbQzJwnF3QbCrVpIrZCdvAQqw+VYdl0Gs59iecvCZFD6Vl/kM782utcSEA2zb0tJleefLQTn",
-	"vAMyFOB6vBCQ/bS1W3wMMHr2i70wGGXKTLT5ij68WgDZ2eebu/vnlbmxplXkkgPAYVS7gjc3G8CThXN6",
-	"MqXp3D67wp3Bsd5JZE8tNADsSRjre+Zn534S5mLJz/75L5793Z9//oO/DOxV1cGHnFOgYylk7t6/c+/+",
-	"28F86iE28Nk//afZNlpzbTx8cPvu4WF1M8+/84Nn3/3b2TZ2Z9s4/OC2aaOyH//vF//lp7MN7M028NbB",
-	"vXfv3gFta8uziqt01lntqXGGO2mLIM2XFcIGJidW3fFQyBzVWDNPG8R4tZDxslCvGI5SjgQPlUcPYrL0",
-	"I/3qgznZoawTR8zd8OsbZLudbSdyYUSxmOoVA4qVgRG7p19UZASTeLATHfdI8Pzf/Ozzv/7z3//f3/vi",
-	"53/2+X/4s+f/+8+fGFn89F9/873Pf/Sz59/55RMjip+a6bAPk2wunvnZT57/ze/WMH2ooUvmAHNKbdD+",
-	"6OPV8SJbAFINiKbCx8awDL2Z4KmtmbnI6V0FSnlLk9Sty2pYyE5M13782o/vmJ/yQtCtKUAX6gFXnpAj",
-	"fhHv03sWBhKhgUUmWAYlTyIu3GO2NUxnzQciyZCBdgGxkyexv4TUTl9WpqbNt99iOqYzdkJ9K728t1J9",
-	"+i4v5rPN0VtXJz5PFp7InaSICQmIblCsk2j82788FhHblETEpnlL9MYydU1xyiHdBXXlicrKVDUVh9wd",
-	"VXe28VT/62++99mvfvTsO3/5+3/7t8/+8i+e//ivnv+v31krI4TedamsNrWc/MPU3teVrLX2vhXqTkgS",
-	"0BOA56vTjzXI+CWOvQ/gF6+8U88MYx2HHk5M7czbypkHk7jQkYdTvIUTz6zpdvBzQpbvbT4aQV5CoIe6",
-	"Y/7RbLZg72uNd3zAd1Il+zvukzDIVIpFf+BEN4OiSwe5v1o0MeBr99+1UqPWRe81q6c6F8MOX0dHMDN1",
-	"2Rz/adrxtARKDl4wwaW8EYuVsaJaoTskGYsU5PKS5GrUsfh5oIKsSII2u47nR3KGy7GaYmA6Urv0aqWg",
-	"cOmNdSn7dgUxWn3tX3liN/nStFonZWsB8ZILiNq7cnnelfUP4boq9Ad2g50nw7FkYjjKpyzCcxaxsTxJ",
-	"CKZCSNxMWPto2f0AqEL0egKxLgEpBID/Eu3wIWRsaRvyiXI4Fkq6aj2Aw+ipDKmTbWCAJ/na9MiQZHcp",
-	"5Mhba5cL/EeFMALV66mvXi5QD7FOdEZJXFP9u1zS41q2/6EofzW94MvuQrKOI5VZb9KF6JBXTsV0uSvp",
-	"HfODC/TxvCOmZ7l4zOE6eP8eg77WStPlZy3aycdSQqRr8v1DIVzXRndBMJhuJnJcrUtUtioriQjVNNEW",
-	"m0EY3cfiggnTycaCMvx3xMY0CeZPexVlKh5jLc/Kl807YnrZeV2rh4IQTxSWsGMbDatHu8V9e19MYBZW",
-	"u3FNn+oLt75wN7pwYQ8xLq2Uu4gb9szsqyOURUznaqQB0yWR/Ysw3RYkallhV+dovRo5Whvu1s1v2HC1",
-	"hBLvOHR5mp7w7mmJwBqM5Mqb+i2VOdgOQnKKbBORxTdypL9RV8le0o9YLHqJFIgaBRjgPHZOlRA/9fFA",
-	"zB8A2qpZEguZJ/k0RMAgwskkBKeciccj0c01cWwcsEx0RTIC2J+hscpFTNhPrvGvaL9ObSAsK0kISH7W",
-	"F2Lb4VmWmK4QRYgHH0VMI2asAJVKwJvQhxFeeLaRouAZAKIAD/UDaSYBTAZArCMKDKPLlegr2AF6nqzq",
-	"xuWUlZ40Q83EJwDyBC0fWWeVEUW5yswUYO8RzN88HYLY2WsCf0ipzzNPAvzT3NTGGdQKE4GGpXXBCQdI",
-	"T5J713eRegRbAPyqq02oyNRuQHCozeqonn2MOzjh3jiDIk497g7ouV6mhsTjFceZ0FjZub97E4aEa4eU",
-	"6QRii20hjj8B5vvvNLONTi9zEEcAiCUem79swanb4IegMkfIM66JkaR1jZ1MoagC96aS6dS8VqUxkLRL",
-	"AJLEYiGA+a2ClDrip+I2vSXYguZ6mSb8xpU3ykimT46Doe4n8XHQZgBberXV2m0dByE7puI0/ObO3Xfv",
-	"/fHDO8fB02oyjZNEciQrmgcoXVcppk6u+ZaFsNDOe+tECwmMTRXRi+fG+nJchaI7RrfgRx+XEcS7Inkk",
-	"GGHaT61QoWPN3Tqtygw/Gp+kSbes4fkMb3qpOlcQfggtWOk53DooGIxKBnLC8QrAzZdkLBbxeIRGd5dL",
-	"dgJOdEKKBXxpSDJAzzr2glzuACY4/74kLwimFimB90vDmxMWlQQtybcs0cpijp5lht6bybeARwUoPsTj",
-	"UQrGKXmFF70xifXSFxJSq3fGE5lf2w/mUZuB1+Me/rzVJIxn+2/3c55lfIpdrOoSzqXKFjGfXNufJT6Z",
-	"lTQXAVdL8aOtXd/okYxXL9HH7RiXd2GdlbWtzj9/sFWPnYy1UX81QypM3+FWnv5lxcRe3UZ5XTHMhzd2",
-	"FAL2HKTa6S6XPkJ9s1nuWYMdKiNyUXebsoFKY6JcQ5XUZ1wD3HmpJIGS2jDhI2EUJA9sOJoVe1pQYvkZ",
-	"4u4WQJtarA96iljpjCHg+JjAWVgCtC+1DEZ8RDRD+OYRn6aKxw6kLxPdZJSYla0Gwd5Owm4gURdL0GqN",
-	"a5GcXNSWx7+1LffUzCoqdHmMRGakXfVdYBZ0dihnRfHu3Vk8GgIvWn0wRY8RHwGbftXSbP1xrJNuWwv4",
-	"c4yzlCZzYfrt6kLdQUMsCo3cJrRrI9X9ZpkicB3HskrWKgA1O5Y/PJjoqLFisJcYQ5h8Na5WlLwh9qo6",
-	"lka4gF/ljTfuGDXXbtvGG2/4DoNyp4hogA+Fh9nkPopAX+6cimkEiNa28yVpjTjk5qY5ltYlo8UjkfHU",
-	"elk0+WWs65UcUX7rPQcBjoEwlaGHxV3FwNsQ+sSx9MCx9IdEM3CUDIUZON61cN9lY9nJk6GgxJqhrcwF",
-	"hwKwx+Zkf5pn6Umctg76JDQ+OvUeAbIJeGrI5fRYDi2LK4J/pykbCTVKBV69J0JIc2l2ByIOPe6j0pok",
-	"hKdHI3mLJ+k4ExqXEfcHmwyUMWCkyo0NQy2yHk9SzXgKtz5tL0z0aTOprP8lBEyuscyzqZnFgvnFAnVZ",
-	"PiG72A453Fh2pFcwnfQlz8eZYDzNB2rcHxRoXZltw9svYFTAsXAQ8K4Q2jqkzMiHI/Ad4vcIbW+xv+GU",
-	"RHQqIqN/jFLT/MyexlmYDMxOzDVSC3fV0ALZ5+Jxbml5MQEsIdeTf7SiOJH9nKenERAnTUR3wPMIKYQk",
-	"i8RjFFOdJI4WQ46foZdcJvB4rtJyThWpK8Y8a4WFOtRuOvZPEHt2GoxQdMc1aAfNjnmwgxUBsCBFwNOc",
-	"PQx4Xt1p3thptlir2d5t2jwmld1HveDZb/7DZ//0VyCG9an97Fc/ev7pT59/5wfP/vvv73z2q79//l9+",
-	"+uwvPzW3AWkl6JM37x3vBh+vkfjlL8Ylx4HhOMPUFmQnVsVrF1NMMwyNe0lcFl3yoydE3hW0g+c/+sVn",
-	"v/7FZ7/61bMf/+yLn//095/+9e//7H95/o8/ef7jv3r24//87G8+DdyEGYVuF3aPf0o6FHeegZwkmMkm",
-	"hBy2CTT7O/89Hp9Z+0d8srO3ZJ3tX4eTjbiB/TS1d2mFYrChhb7IC3mFWKIWxtUOiJTOsZvM2VmRFVhR",
-	"aK7rYYnkcKCUFhruUvRR6ipzm3QGczCOJbDMpkKXwz+znbA8LX5rt5BxikkVCzT/iHEYeEkgPyVir2kh",
-	"QLmavI650abhYznD008qAsVOIOuHzH0IkzJkVCX6xrJKZ3VNq2UUP7VEXRjuAk8FKgCgg5LeR1jEBZlg",
-	"JoYJOJopuOS/igZGUcbI3C8dymqJ2jQ3QiOzIQTQTijJKkpkkifmjkIWxMjMWSdWUvjPgY/CbUVQ4IxS",
-	"YX6rG+w+Ti48mUidk46wwyIjPPKOUVqiNvVf24auNUO2fzVke82Qta7CcJvMapMUD7Q84NiQjhrsoZsE",
-	"Mg9GfDYgeSwZO1IKyX/wQRd5K7yL9s6HF1OXME63ewvT4VEjG/IEWeixIVIyadMhTWMx5RbtOArpA34i",
-	"VTbkaeUi4Bo73sFifWmOTQveotAaz88kaH6oVccCM+P5qZAsGvLHHcsIHNm5DQuqOGK6jIzGqMZ5B9t1",
-	"vzQT6avsMSisdozV6w6Nl1/sDcHNT3vJsM0vF24qYyA8yGJcQ5RZxk7w2DcJc5Z2LXGoKmS8ANPT/EHW",
-	"Ch4hmhEIrsJTQ5YgSZAyb2rb0D2JE0iBKeaBvI3cHG2cVVDfi2FhrAWbAG0bfow7qSSRNMyJVO5ZVNTJ",
-	"QEPWIZ+M0mxSf84qX6HG+UpvweYmXM/yXDJLGl0cIligB169hdkpJ6KfSF1sFW/YwNs6v+J4rS3pqptr",
-	"1wWXJxACzS/IY3MsIw9nPPKC+TPTZNY/xPiWezG4cEuvTbSbZJ7D47osgHHDeAOGfWUHzMyAfdHnX5nA",
-	"v7WIz/SIn4q7dLm/QNPJlzZl/p8FdhIqJO3ygxASc1IgaF9rhoF/moP2jRs3dkvWlPmazKIv/r8/f/6r",
-	"H3z+k3/44h/+blWDqVjDkjF2BMZYu9n8avNGu9mk1jxbsCz+gvZec874AsWpWNK1ZsV7jNqwXnrwzvh9",
-	"3T1q7WOmrOsrPi1V0L6JtWButlaak5mhbmtTwu58NY3JKnvw+stjD1ZowwCeZ3OToYAjrpmaagPRJqqY",
-	"ATqu8BkTERWdDHQdsldAWT9vq9Gel0VW422P/rFihxu9PZG2lxGmPom4g80KHd1iJ1NGZYGhz1DuhXed",
-	"XztXcFE3GAbRWMt8su/sTYSZnPAkhzsYGRk9ehhOaaEQZkYvOTDiG6UrE3mWiKLpJqkEJb+6VJO2eWVh",
-	"ZSW9eW838YiGTKRmMMo3riYDhWNCP3fhO5+NWduEzc1Tde7KeNZbuwXLo007qvC4mp1kLp+PfaerRxm8",
-	"t6FL866ML7u6xWbCXL3kTBhLVlQRKH1ZL4Jarm/KYkMsMHg8CvvuYhJ2Fgr2J2fw7fknMdgQM/JSEhHW",
-	"0bvqCpTLRtIo3Yw2+8mGRmZyBLZLX/B2uhYai/kXJ97etZc7/bbw5arTRIAbG/03cNdPBiITEQS/6ffu",
-	"4DpMjSk4EkqVWM5lRf5cPXG+hWVlWYvSbg9pWHOncW5oC3u6ID+qGGQpp8nCNVhTi5K9TpRKBZfnnI66",
-	"xX17R8ml5tdh0pfGwhqb7TIQPCZYxEOR79yGBZ/fIHcoV7rYFKWpmSsBqLOaNr4Qk76ktSkS7nGnr8Ns",
-	"syA19QBPnSNhg1NNvGyZgNIunuqQ5UrZlHpjpiSZ0NZXKMdpOn8m3xZ5cSDPH2OF0FTQa1HFfF100i/F",
-	"vlEqxfZIgtofmfl58EhkjxIxCWC2jrg+DcIgTTT8CYKWAFZgUktYKRmcm47qdSz14zYsUThzZ9Ztw6LV",
-	"7FD2pPApWJBe3LVE9LrZsVlcZjkRJ5DDSVeIKyxusMOC+dCIRnL04+ttGZpZC3O8uuAax0iU25AsTU4x",
-	"Vd07hRAjHWqRPhK6UYBJUFqYNnIikQ32YaZkn1moJI0ZWnirQpmMl7aNB93l7MWKAqhHRddLSWdQq4nT",
-	"YIMAmZpAIBhChknuEo7pagcD/bXoa3k+eiDTaRSy6JAPxWGSiz86zLOkm0evN5g5d+zo3cMQ6vIydiIG",
-	"ibmm2ShTj6fgGzl6+MHh0d07nfcfPvjGvbuHFBzRfKpZ9I2dt1Q24Vks4p33M5WrNhvk+UhHNsRszmjM",
-	"ok7na0rnuPQdWg6I2JnXRoeiO85ENIOkVTxdfszVXGLKGmUEWi5dJCTDGLYuLbUrd6X5HY41MGIKV2Bl",
-	"WbWKWbRbxk626a7mU5ZI6PXOWyLvDnbMnGLy2oMs6ScyKseoLCbYHotsKWw3U1p3tHnOq3V3Wzq6/eDh",
-	"YefBw3tv37t/GOF691Rm3j7KVD/jtiIe1l6KBHYTKhAY9DwgeUMR2L4qF+riFNBMWk0T/EoYf4rweDbo",
-	"q04Sp8JlZhYFt3YRwgWPDfnjDlS5Rjau2eWayiQmAyHNgGxGAxTPEqqWmUuYNJtqYM9Ugx3gjyE7kMo3",
-	"Ws2m0ylvgUtvCCF8q0mrNDZzbgb7oc25xbkyG5hcOSLeMV9iMUd0ACHZNmQwYoLKjs4zwYewGLaEUvXY",
-	"frNVJG3a9OI3uU665VtcKzNWWLPi4A7UhEnFJomM1YQyR9xIF6Y6+pf7htAuHspbV2WZ6OZsoDIt2AnP",
-	"cyMOdc4RFsW7Z7EEf/2b9HLxf2v1pLAdQ4oxk8ADqbaGpXFUukY9m3QFg6P2Dn6pi5UPUeVZVcWzpcjF",
-	"d1A5BzvwRMXTDsAEBO395s1rT0sOk6HpnZnaxZEez2NC2Bqp4Fo0GBHPstd2X4cbB3lk2Wt7r5tzkKei",
-	"yHWy31FqzECN0xg5pSM2GudersUJ756yROYK8+aA2j5k8dhm9kQP7x49/JPOnbvvHvxJ57179z84MiqT",
-	"uVOQohp+1SHXSmQrE6L3Dr7RwSdvP/jg/lFEcR8MBkHh9HhEKuJDCOMAug6lp5iTPeDZMBVat53Csdts",
-	"wrCrIDaw4gLmqZPEVKZBjcG9KR7zbg4RHp7b+fyQrv0kn/+9+Tf8DJ9wQK8Q0SI9w65HkUeET2RcEmxs",
-	"At4hszTejCdFBg3o0ZhTZzUDc2ENR6hlS2UDaX2VU3KQTgqYDlpkWigcPcx/NDtJZcQT7OaEa4rIddUj",
-	"KKaYitwpozAVThOwULLYa8owpWITahuywswX/tYzo0u5dlMOVRTJUKSJFH4qEdDXaVQp7EJQV4o3ukWQ",
-	"kK00EGm8BJ4WzoFUecf8LnJwKUUsiLM4S0zP7RwvbAp/0Eh0B5+orNvAMDJdpZsHAG2WxRNPOh0VsVG3",
-	"alhDZI6DM6s05judRcMgskxlneLS/vz/+tWz7//S3IGemHCuSBdc9DJg8C+ja7R2m61Os/W1t7+++8f7",
-	"Hzb/5MZ/d+1P39l77+r96+/ffNg6ClBJgvZWGdAtEBNTyLzLNhnKb3/4+a9//MUv/uL5v/vF3IAIk2Dr",
-	"8VglZ+mINlyLs1Zhd8Ner6yQ4S5eX8ldFZSsxgOsNbXN8nP8eBZI7xxFbRk7ZoFLTsjZyJVTxHZOLCj8",
-	"AnWMdwf2PjR3nrnS1ETavoQ2fV7ZXGqv/rDBImPTgXPbC0Xjbfb+g8MC16DoT8QmRgAQ4AIY5iK22S3U",
-	"D6jTxGIORAObu7A5Qs1DxzDWxQ5dYS1WTyhZZHKbW2lKI0kyHEtjyRW3XZJLPlFl6flAzktPRLdIIBkJ",
-	"fIaQN+TLVBoIROYWyFerEQbtVnN/d2s5Gq72or3zv3r+OHj68dpi/E2zsy/bYUHIashSWKSZFr9EFgTP",
-	"W7DxWmCj+82bXqOZ6Bnzwt6tuE+o9LGkEpY9F0eASDwa+bplkeeulbFCSNOyNgpAd260kKHr5bZQQKV1",
-	"XrFMsoepAGSG1t6NP4w7E/zw45GRpq1ms4npmmtdn2c5O27s3bhxrXljzt9h6eHOBr1A14VXgUSZHJ6F",
-	"jRa0w6yMxxk/Sae2Wo8kV4QXJDoIZe5RtxS+grEWHVu1H4Xeo5izigVxNvkDMDSHO0IaiROz1+BW/6PW",
-	"7t7+1WvH42Zz95rkQ/FHWJUevR66BBys/kGmVoe/YczcPkCN5gQq0GD35MwrWfRVrJ9hesS7ImTRf/2N",
-	"b8AnHxy9tXNj9hVG75goJr455imEmShaByWfrlXAyET8gpOUy1MoXjQybZhonch+g72f8q4YAKAlFAZy",
-	"BtctuG3MD8XjESeEiR3nQHGTh34UymZh9KnViYADxNrfSXHJkzsDlwUTlzvIZouIG54XRJQ8Vzb8Y3E3",
-	"Sq3YvILFz3uVSebxW6X9BfnKvieD0EbNuKJnv/zHL373Pzz/8d9G3jv/mzibdrKx/CNzs8JrsUQp0bby",
-	"4JaPKTvKRJx0cw3VV07lG42EtLoeXQtVvoZDIePD4fa4EGH1aSy8RlDOhx0+q58LMp5oVqpc7DPpTRsT",
-	"BNnkqSelqm+7/dqL92SiS5vS1y2RsIY+bwetvRvNJvynCZJ2lPJElt94ACc5nJE4fpuzFMzPfvf//P7T",
-	"f/vsl//47Dv/+V9/870vfv7LZ9//7vN/94vf/8e/fPb9/80s7uJOhIFW46w7w2RZUDaX+/Z+IVZs6aHH",
-	"flvRwWXybf2OQfyoU3QNGZvWCBJdXII67qBsysweLdWiVbF1mwusFQaEVINhuNv3gzDoJZKnHsf2v3z6",
-	"g8//7lef/fP/+Owv/v7Z9//pXz794TzrNk6vY90uJtfxLF01IyP8uqAdfPXGtfJMZ2qce2iboj9E5IFW",
-	"6JBUQffmspPz0xJVOIB/O2Km60EYTETSH+RBe9ecRle95Wu4yN5kpFbQDkASgJxeEAJ8GgYQTIjPmtbZ",
-	"uVt9pip7uYYFUdntNbflcqUbZ8BWy2b+LUK3ot17dTFarbibmx1Lk7h3qzoNnUoNVi1DsLr3Sg4u6325",
-	"WA+X6Q75t45lpYPL9mPew2W/WebiOmC9xFju1McJ5K99/fDBfWZUDmoLs9/YZKBSSBDpDkJ2Irp87NK0",
-	"uNGHjcS0I+/yNDW6HCUrgbmx0ExJ0E9IFgr30OaLAjeyW0LI9RkZNTTjUnMg6nEgZ5b6QLNUaaNZAJiL",
-	"a4MUeXwPgc5xySJPydt5R0wjxPoz4/QMJ6oV9F6Lyl7mgrHeIh9LH7QPoFWwb0t0U/BJvGDgslk349FE",
-	"gZKmQ0uLpWSMcIAsQRlRoQraCSc/1gXrcOE5vAOuy+s3boJnsuIdH695y72cfsRqveHMydpWaXBux91d",
-	"z8cIcge7CH861crtp0LXsPAjZYsYRCYhy8cJhxpQ3P/kvbQSNylus6JNK/mobfhF41xdjd5GWM/RaN9Z",
-	"azi1hlNoOJ4r0gnY9XSdTf2R5qxfeUJnf2lpJiVzrHeFmYc2L8s8o256AyPJN1Ypi3QFbsF4LJZ+P+un",
-	"s2372aj4CfgnO0B7tvCdV280rv6pi6JBCpN9nDYHVbsbA7RULbvsdi0RFhOYVSL7nQUhPLTVlo7aoidV",
-	"/qjlfqTBHRU8+/4Pf//pnz3/zg+effdvA8qD6cBywO0za6/nS1vVSV86bJUKD8t2kc0wyM3d7uoPVc5T",
-	"m9SHgEPLCJ9tHyc8yYunzKJud+WYo3RH5DxJz7pzIBegrjm+5JpjdGuAe3ygJiw11laCtIbg+VxDmldW",
-	"F88J6ysIj7EkmkQIJZy9f/f+nXv336aYEqURQtEG5lliWc0K6YMjIeNE9isI7vFl9SVxDpfE5Qp+fEFJ",
-	"mNuPUHTbf60isEkkryie989DPJ8ti7eXu6tI3JBJNWG3D+7fvvvuu3fvfLny9b5srLogrEoZ3EVgFGLe",
-	"W7oaZyS1eOxiZJXl4h5zH5ReOuhVG4GNx8JWK1IwA6xjdMvl9ivKycECPMKBNXcRQNYiJFVfFWCXNruA",
-	"8EQhfOyQsED8K0DN9VLTv+L4iCCufstVC+JPPVoH8CkNeCZi+wZz8VD9MAJJaXZidiT4nFyzjjaJnvoK",
-	"BvDNEAXcVfAGN/giLYlGbSx+4kqyxfdUTCmoGti+qS9yFlGFAMDLYtCn4m67i8v30l1ufGDUhPZeiH91",
-	"Et0ZqqwgqFvhSpq5ehLdiccuNjYTfCPXCwWy5iNumwfZQv8Rm+XtP0PsiMCTYB9rhcFkMAV80E5vbLTs",
-	"mWBdcd7v5X5xCW2tW2yvfByCc4ycrYx8iVvrrAsGBIis0YQu+Z6g1QG5wp0wTpAQBZTmC1HswblJqReV",
-	"mv1RqVIIoYrpaSjO18jOgljvuuB9Cx1egQWV5polPbBTRCaYFJO2NRYs802aQhtUioXZXwwltTlFx9LV",
-	"6NNtBJX4KubTr2i6FhrsXk63mIUqCl22lTt/uiLhaaZICoc7wYqr0UhIh91MNNl6oCYa0CpoDmMvxYku",
-	"iNciBGeNXm8UxV38BGvesRoMMAOoY/MVdsfyXo+CY2N5KtVEusuJz2Vus9cALBrDc9FYdlPBMyxE535R",
-	"HdXJvR4ScCPQE5lZNddUkhfg8JTddSwLFIJyfGy/eTOkijlMuqIR4FyiGNdtD9IfLDuoXovaJa3Dmo0q",
-	"Y+8/fHD77uHhvftvF7j0DZB2Yv45qgX0fkm8t+6XjpYY1B2ncLiAJ7BcxV4DeFWZx+1GcVg5A66hsL70",
-	"+7EEiEtzpu0rcUqhWqKED9aFNK4ZCqiyBmYWc8hjARAk89ibuXL4n4nUueB+T8wpijM+kdSP0pNe3aDK",
-	"4DWWnlRlZmumvCviW7RZeC6yYn+ZvWW52PnQju+WY4wiLWfCoZKQmvWXBLnMvaXTFtM15lPKcQQ3hsjY",
-	"qRjl1XV+cMq214w2xDqwMMtBaVPBPKqJXCd1HMbhhfWefvmcEa3aGbHEGdG8UGeEm/vLdEaQ/K6LDevo",
-	"5IagsYAWVdBQOMOdksFV5jm8ztVjYlW+pS4Tpxei2mchg6Cqn5tzya42my70bvnu2wXrE3QGsYVCBlE5",
-	"HZIznJQmlwgEVYKYllDAJoNCWIXRZ87pkR3Cy+My+OhJsNQfQNQSmegKo38VdY0oFTerBqx+4x68kawK",
-	"kNv27RQdrShYLN1FM03uYZNr9sMG6yrK8IrJwFO+rIDSLNU2Up12ypleAMc6lNdhvhfDgwwuREu345uh",
-	"4MSk1GaAJJsjR97SP6AXikJHem0e1mTKFnVtVi6GYPtYWLVrbMSzPEHk79eQO5/+jVmfMZ+GbCxToTWL",
-	"BonOVTZtuN90JkmcD6ICOyo35o9Ge84h/b1+MVT7aLKkZj0SGJ4xWgTBzpV/6pBUWWT1ZmPck8fXfpSr",
-	"iEmeZWqCzoVEw1xSPxSm2Zbry8xNQgjLRggL3WaRr/pGt/wU4Jb/L6HZHrS8T/CAJ84pfcviq3Skim6x",
-	"iOzmabm15i0HrYyoJ5ZwuOeBdCLWXQGSVm5it8EO0pRyhRFOMhVmqs3e8dgrwC1k5gJWEhGUSsMM/R6H",
-	"Xo89npDS0BG3qBX62wIwMJ0JSji50PNEeNDVlXM4C7sJBIrgccLqZdQN8oEYzt/U7zqQtzPQrSGegB0E",
-	"LSgp3H/nwNRvurAGQ//7Zv7fStIcQGqXdNXxdNjZM91GE2hBv+2XK2ZB4s+fLu2ELS4Da7H6tSWDctWX",
-	"v4cPHZlnlveA3EtYZVkwsaiM4KjMOYd1jeYs0mjRRLngxKrdPRiNjE63tKPFKtlTtHSX2R+V+iDkeAiU",
-	"YdbjFoTBWBb/+jicAfUz15F5aOcRB1RDuI9Mp+54LZh/f+C3stqak/RpsNsUigPvmxfqQ181PiNTClkC",
-	"X2Zzr4QEpqRogN+ClFsL+Fg1Lx4w5OoMMGctDfL5oRsisiR9xYJhuSOymkMeNDPKN47X+qUa7O3kEZIC",
-	"5mMdsT0LC2aUBxCBiHflTUh5zO+9026iLls1bHKR+EMe8sfvCtnPB0DUFgbDRLp/h3PgjsvGb/nC7EkC",
-	"6kiVoVOywQ7wNu4lBBc3dHC8qeqeFlpCwUsw5DE6rl3ggko9eM7ipNeD8szM0v36rRhT5oRrYV4xpKJn",
-	"CWUqcpyLsFB6ZlgaM0Bto0IRV+N9qCh2UaxyErN33zl875DFCfqFh/xUtO2IXOFPEtt4NyWqq3GuExoV",
-	"vKyxaIN6mkhpvXoqG4KZEvNc7IBjbrNlcuXgtFS34LCVVaAzOperjbp2xt1lbtx3jbYXrPDj26DDXSyp",
-	"i7l7TaeW2V5OwTY7CdSF2uy6XLMLZj1kUkwuwrK6Ai6HJYmU4BmiIwYQ8tHbd8vFfNiOTY/E6CaROvfh",
-	"QGUMjBxPmeVsKPKBim2xS3cgiDY6Ez2Rd0EzR6WcCgARW2HCEwsuAYEfJ5BsDMpl9KBhUgIRcQWD6AMz",
-	"t7EZnKuER9uhbcExZ6vuiuta53yK8cu4YHNOMov6OZYaWLPZBxQhtZ3Cy33f3B0uUFmCnrQ/uRl6Or8Z",
-	"J0UuEWlfZKIiB9UMBfT5+2qyFSgXTWW5Yu5D7ko19pqOQMfMHH541UOSOQvrEDZD0L5qbmXzsqC911yj",
-	"EA1GeqlFaOA6LJx1m4SyNnDnnRFO2iRdZztXHU38GQQi6MG0UqtUMQzZJEl3YGklQVu6xczETtF/IZUL",
-	"pHsysQ7h1CGcTTJdQbrPQl3Zzbc15JWrb9m/+rT6aqUrcaHz8l0jBDT1kByBRSctynHbXP30Mdz+ZS9r",
-	"iBBF8dhCI2pz8QD2dgkIWip0Eh3LGRAkTRkQfkoscohYHGyIIGEVfpE0nLi7FHnkwW9oAaThMAPms7sS",
-	"j6UakwrASzhMSe543o/lG298iNdP4403Ku58vMiJTVaS5KCLGgDM6TpGMwgyaWxSiCX8Nz2kVz1YoD2Y",
-	"d1uQTPootBe1kkKzRHbTMWSuGPsJOXBy8PhRD61KAZc3ze59u4oAOyBZX7kcFpwN1IUAog19rWh1wfyl",
-	"ZlkRgXScCqveoPOS9BX4UZFSBgapWXW0KIXsCkh8apXW2akZqKnpnEUasEdfo3wYyGK75TOjKLA0nVlr",
-	"mnn9WO6WmnXA4IDwDj8cGu1K5+Bqt8k2sOXdZMV8eiz3qrvXQ+3XHg746T7+tMc1dNzm5B3LA1LsbKdx",
-	"C0GOnnevFMYyJuVlos+zGHz+1oeD8KcW5GGsyQ5y+xeR1Yj7zyy8vmXR23K04KnGCL+ErDk47CUWwjSm",
-	"pbUER1lsHdOIUGGVQ/RK026DHHab1477JVfVP/WODlAOellP4OMuOI3ZIT5PmY1uZ5dGARsLS6SGPJGO",
-	"+tlSLHLWS3r5wM6UGaWjd0ykGzduWzo+QAI0GMs4EzHM/0iplJxME5Wd0om9zbsDEg4A1GlMEZukCO5C",
-	"gOi0yX9AnmRsC/N2a1lgRieKjNci06DYua1knqm0zaTaAVyM6HU8r9pOB8K4mu1cgWbiGVJRUY/g2TTq",
-	"sTmssfKsDxqQNRHmTQEzxgPpsiwd5j3I2X6icxC0XDMO9wNB01vIEBeU6oG2AvshtAwKx9JYIYvQ7aXK",
-	"Oz2jrqBXqtUMzd3JRyONASnv7QV5GOOpMTKnoUcLNVdMdyzxkmtQpiGluC5E4rdz6e1fMK6SXIu0F24L",
-	"1F+YTGunKZBHewU3jnnHyk4fc/ddWO5DbcC8UAOmLod7iY2ES7IMxidmt52InQJKaIFpcECXMga6XWGY",
-	"w3xCFdySZXAMofi/pbiwuexsJKoyBPxAdiuytKqc45Yffb1Q5Ycqi6820T++tNUkrva5JzK/tl/42xOZ",
-	"i77IFjdICVxZx8zGbKvLevqBFtm9O4sbhoThNaPbgIG1enT7pYsQmN2xToTA7fACy6Wmad7K+z8/o+VQ",
-	"wC0bOAXDlOJ0GKHswVfjTIQ2JXQ2eLAB6fsi9toDK32QWL2oZxkZ05wOOVMnn4huHrLIYsCCMIko0RQP",
-	"bkFRpR1RBbHJkkVPJhuVMGHUz7Km+gB1HgCVl8AkBXnXo1jEYzwZoIseuD4bVVQWKTVwm9O/LRgzOSeQ",
-	"Si00Ng8ug23CQo6ja8Nre0LwfFaxt520tqSmlooENCU7tnbKNEvvhPCtpxlTxg9ynbq35ZOkK2xLHosx",
-	"epNURrWf88h91ffCZaL2nSh1St4zF1Hwb4t2a3cvnLmV2kFXjTMtOvbhogAFTMKW11rw+Q9//NlvfvvF",
-	"z/8ZkZxRqQSq2ivF43PXSTvY3w0KfGXSYIejFAp0S/s6aAdvPnjwzr37b3duP7j/1r2H760DK2tW4JKx",
-	"9jaY3pUqcrxz5spFkPEKO0EFOGUOLEKNgsPg1bTYhKkEEQGLwxG04cdL1sy/wbF0BrS0+bqZDYthNtsR",
-	"W5k0uElWxuHzYdprGL46SlIUunwobgNUxKy6ATftRirDx8tNnyvmICY6T7p6IfSe2d2Hxc8uQOIVgKKW",
-	"b3HXI/Zrta67f3UygKy/eb1x9exDTchpRog2n368/RG/DcrBma4LVCFs0Y/tJKaf1nr4xi4CM60Vijho",
-	"26U53kqzxtMysicGWMnBtbyzwkk5GI1sJvXFHRa6i6ki43oYUICzI8XEftraLT7GUlX6Yq9U9EofXi2O",
-	"l32+ubu/JT6tm4OzzkvheHbp7XBwMPG4PjDbHRic05PpPFgIBs/4aLQCSeNoHcbsh1SriHlqFZSKmJyW",
-	"9KXKRIFggZjN83bQwWhUk/nWZL6vPpmv28g1n2+dn/Vq8vlucl2sloVVkeG8LLs5sQR9fREDG2AB4ZNI",
-	"nQNePyv6jIWplXfLZcefLwSGr1oCkjL30Wa4LxcRNkYka4JN2ZIBwa7dWqFky9OYZJZapA4Lv1JhYSxx",
-	"g4O/mXQaCJ7mg4Um3Nfw662u4bVWwQxYdMeISfTRx6XhD0T3tBBsZLhZfiNv+DSmyqGPxidp0qXBQ3bQ",
-	"wrE/hG8vb+ib7o/VpstV6Tk+KAn5scOkn/EyIvpq81d+9ZPghOukezA2m+mjj80tcCJ4JrJ3xNR+oAVA",
-	"u8A/TVcxda+iuvsIa4PN10EYjLM0aAdXUGJiF2cfeEtlDCGkHLqsLAit2jZvoQhBmcH3VJqqCQN3hw2n",
-	"o/tjvqTPvACyzbAeEutuvReMVJpizihm6LhEHB+vxiUtz9YtV7wQfOR2O+pyZqu97le46BFXTDeYkYtJ",
-	"f5wVGAl+DTpM9Vc043GcmTOFUyNiYykbxWMEILylPoN0qei3eJxTiuTIY+ttsMMC2ocinSWSY8C3y6Bl",
-	"4YELVFIUh6ZbSex1yX6jF8wkoG8i1myJ1gjSo1wB9Fc0xYthF2iXqkvqAiXEzpK12qAqRH/9YvDSz6p6",
-	"dpj0pVlLSMrlbCJOQJATyoX5Uo39zUnHp3qIM3zGAJ9X8DBTFvy08CthaS2t5SMuEz0AIUAvK/Zexfs+",
-	"0FaAoO6QqVRoS3ONsxch7gOUuRaZvYSCWXgh3fadeuAIlHudZKw7zjIzKFogHM+QJzLnlvxOyZx3wcF8",
-	"LJlLV8cq9yPTLmW4YkfMmHEf2KL3ogMnAsAVAToGM9YRnRF5AXE4mMPtHWlXX8/TtASRgZFtc86KN5g9",
-	"biG2EXFUA3KrkR6J7MOvbQYyz4CKGxwu5hHsi7mx/Kktwd/AjFnokYnU7aI8MCxPO4JqoUMyLOYQxkUI",
-	"sTB3gIaihcCpnUn6dpn4GiDBcXFm8XhK04IA5PMjKRL5SwsdgbuZfhTOjBchV2U6LXYcPOO32+XS4tXY",
-	"PQEpt7TH4UcLJYbkQFDuiFJRSmoU4naajSDKtYMqh0xvC19fIH5apGvkOuyepqrvpXM0ZpESkoVy7BTq",
-	"+VXP4VGETI+7A7OPIj3UgPESiSFP0shrdMClFGlVm+AUzWDDGgnRl4lGoQ8aQ8JTyFBPHhNuQpmO2vWZ",
-	"2qho/8BcmZRujlCgvEsBocqLtCgxTTKGzPKYwQiNnPCUY+CvdBNVvfgh7kvNpzMo/faN+KmLmvg4GF7a",
-	"HrRS0fx79jnEdnKpRAgIFhYXgpElsGEs2i1JLSOIJHMr495YDtFUbwK6pLHXI6FGqTDt4r7EFv3VwbNd",
-	"NUdQm0M1FbmX0p6YeQfplQqHsgdCKeOJtreKMlfI0P4GKAZU6t0g+EXVtWfLABypIFZLmDVJhd8LyKzH",
-	"rtCRcdcST91k+3dcBugSIDcSnZufPnLQgf6+wR4sUPRSxd1mo3tOj0emS1plXjOkJz/9+On/HwAA//8=",
+	"7P1bjyNJ2h+Gf5X4UwtM92wWm1XV3TNddbGq6cNM7/Rpq6q3tTtdYgaZQTK2khHcjMhic0YtSH/IgGDL",
+	"BwG6MAQbsAxfvDAE6NKGT++H0fvuylf+CkY8T0RkZDKTTLJqWL3rXiymi2RmnOM5P7/np85QTmdSMKFV",
+	"5+inzoxmdMo0y+DTScoy/Twxf3LROerMqJ50oo6gU9Y56lDza58nnaiTsT/mPGNJ50hnOYs6ajhhU2re",
+	"G8lsSnXnqMOFfni/E3WmXPBpPu0c7UcdvZgx/ImNWdb5+DHqnMxm2GHC1DDjM82l6fl8wojIpwOWETki",
+	"esKIYiJhWYR/0ykjXBCapoRrRYYp5VNFqEhIxmYy06oTddgHOp2lpj81VX06m/V7vf1OhDP7Y86yRTC1",
+	"2WzdxH6RsVHnqPMP7hULeA9/VfdwEmY6j6lmY5ktXkG7tcs4tI9s3ZvrAzucUCFYuqo/fGLr7l5J7Mis",
+	"8Qs+5bp+t6b0g9nncNeouixtxH6vfvVTaDUcT8JGNE81vmJbNh96a8/TYzmdUbF4JZtWA3/vC3ntBZG5",
+	"0NmqnuD3m+gpz5TM6pc9FuyD7g/hidjdlVnGrrjMFZnRMWs48vhKadWn9MMLJsZ60jk6sEvtPheLrXTG",
+	"xRjG1UgpbphGPE/YdCY1E8PF92yxvA4nZC6zhAwnUjFBBgtYgyFNU5aRkcyInnBFpGDEDIkp3SUnhk4w",
+	"qlniviNaFqTFzAaoCawZmXM9KX4cyGQRwXdckIP7ZCLzTEUkkUwRIc23YzKVGeuS55pkTOeZUPD2iGdK",
+	"EyrU3NAx3+iE0YRlJA5muXfKZildsCTuknPX7yWzI6GmF5bBQMiYaUXuHxzgg+YZ/Kb3iMwnPGVBz26m",
+	"XBnaOcvkOGNKdclr4ZuEicvMztu8CivLlX/iki265GmWyczOBMmu+1uOSJItSJYLRWjGzIKQSzbTXXcK",
+	"cbbFUQlnbTa3/XmcUa1ZZtr8xz/8//b+6cWXv+jUHdJfy0HjOf2DHNw0P3vBld6ISnLNpqqzMWE82JQw",
+	"vplIwZ7xVLMaSvJapAu8JjPzmB1eRCZyzq5YRjicmnnGtWaiYbDwZh/f7LSlcDCqV/iOGeUpGzJ+xbJG",
+	"qprZB9aR1U337VTmmjX3an698S7zdEWPeXrjHZ6BCNXYJUpY1+FXhRx0TtVl47UzgsF1xC3buOnnrWKZ",
+	"aJZ9cvfztl359k1n72jdtT5jQykSZRjInJqLMiJCgvADdPOK8pQOUhYKQocNgpB5v/XVgdF8NOPKmJpJ",
+	"oRjI8I+lGKV8CAMdSqGZgD/pbJbyITVjvvcHZQb+UzEe82TCOkf3e4+iDjPE3XyXMQoPwn51hdT9CUuT",
+	"zseoM2VKGcnC0DQzx9mMCKAT5gFgG+aViChpKMeQCsMGUDInHHiB5UXmFBx1evvfffvrg9/ef9f73de/",
+	"efj77w9fPnj11ZtHp/vnprN2qwEsCZdjmeoO8yxjQhOlqWaeUxv1Qc5huHY4prsnUrBt1g45lF8YlQ+H",
+	"TKn2EzD9ntqNbJqH4+BzqsiQZhlnCZE5DPuZzAY8SZjYbt8P6/ad5nrSHfmGKxvPFCPDjCVMaE7Tgt3D",
+	"qrLE3IdEAlPZ+Ya3HxnBZTUTJrETD4eZVKqvuGYxmTIK4hvVhJI5G4BIbfi2E4jMY0Y51eFBInqSyXw8",
+	"IZQMMjlXLOuSs3w4cb/jmDL2BzY0MigHsX1BpnRBjLo2ZnhUI6fZDhbk26fnhIthmics6ZL48evTs/7r",
+	"0+ffPn91FpOUmzbNANwczbBU1yznc2HEJJpuczAemEO9fDC4a7J0JFxHRLHMEAN474j8MZeahYvT5wmZ",
+	"T5ggC5nfFlU4EYTXDfcYBhoXA4kJh3M04gwXmAmdmb+5sGYJ8/IXiqRyjKt9RVOebHULDw6CxR5xliaq",
+	"c/SD/XNZwipWnlt6VpLe8NAOqSADRhJu1KGk8/EiKrbRnXdux1zazRMC3RLbNjyxe8oNOg5X5oomhotG",
+	"ZJBrHBneoXkmxfiYxLBuXfwhJoafKsLocGLG8ZKmRlRi2+1K/RVwazf1bVfJo6cFMAfLBAdAbZIjwxen",
+	"uYIvYGnJr89ev7q99fVbDOMwjb+S+pnMxZZrdn+lHDGChqsLljEcCVGGUsLDO18P2xvYBYZG9fXCAvvA",
+	"UUA4l/IFzcZbCQn39w9XHSYtZT+FtlcfJm6kTUng0SOiZikvcx+ZETWRmWYCzKOafdDq9s4WDBPIkSD7",
+	"5CX/JjID/Nr8BeYZSgZU4009l/IlFYvtqOejRhnGrOuUikV/RHmaZ0xV1ldKYn4m5meWEKo1m860IqNM",
+	"TlEtpkmSMaWOiM4WhI4pFySlmmU7XlU3UKB6JRlnSKdsebxmpQNTU1XQgXXJh5M4KgQTMCFyRayhlOSK",
+	"vRfadZwxJfNsyFSXxKdMZ4u9k5FmWUzG/MoySFXWh7rvxXvxTGbLYwZbvmLEqLqgRKSLI/PwHvktUKKT",
+	"N8/JJVsoq1uMmbZzA1tTl7xiHCSwRJZWAtje3FCTXLFkeU2c6c6MNaVGmmbs8hgeeS8IYWbsaGczs9U0",
+	"04ULAgQFOLJWTHMGV6rUXGZJ14z+xHRs2e8sk1dGwNPKP9NiRFMpcMcEmVBVnEcwFyki58KsLrRNuI4I",
+	"1WbkKTPvGgGAkikXuWZd8g4W3TcA8zJNiNrjAtJCrpjdmHwWgXFPSfih3MrUHo7MdI38FqXkDFwztpWM",
+	"wZIYcoDbBsdi6fR6KpuwGRMJkcJIiLC7ZlFgPYEAq+57UETeCnOxZcZ/3Jar7zdSC28pKBGJxxWFYsqV",
+	"4mJM3Mk+Ag8VoThYWF+zdm7XgeZR4Q71LejAa8ZvV9WbK7bSFmq5Wx60usTXzJ3iQ+D85nTJjGY8XZDg",
+	"nZDmAldLb2H11g8zAl5m14QM2JCaKxCaP+gQqXBCNR1QxY4Ln4Jj3EYBnMvsEpkLbonKZ0ZFYslLlnC6",
+	"ndTxYJXUkRdd9Kemjz7YDpe26jF2u3e+mDEvvFYHsPuticNxxU6YjasDi8GEZ1sEZzcYaM6Y1lyM4Rua",
+	"JNw8T9M3mZyxTHOmOkcjmioWdWbBVz91FFOKS9HnScr6SGzVsmnwJf4ABFPmGjgKbjQ1XJPMJ3xo+Ixt",
+	"DXhPJ6qx6zpD/4ODBw9Ltv4Hy4beyA9uSj/0wTu1PLLvzNcrRgHedWHUFsVWjujrrx6u9z3Yr+TgD2wI",
+	"MjQEGkD8QWlV6fBSyHnKkjFL+lSXbNwJ1WxPc7Dlijy1RAptuRWvT1RuaADy5Pp3XHhDnWV9eZGdW71N",
+	"04HTuc3jCUv5FcvsoqCDaJ3l3Qz+Cb636BRLTrOMwmcmEr8U1aMwN2QKHjgisRHe4BbE5A66feQVy+5G",
+	"JAaXBMo9Sew+J1yZuSSxYST2K5YyzZL4mJiZWjckN1q7kbxb7J55cOX+L71xyVFRXbtE33NUPFN2hXu3",
+	"9o0X8OTHqCNFuujLuegHO19eyXeByAKnCRwAA7z59i2UqIQkzpHlLDTAH4yoWHhj53RRTHYgZcooCD8Z",
+	"m9LsstVRMvJ6enXN2+R8Ue0uRuFGajNAELD9+JbWE4VifybJgI0pCL8TmSYhYVp5PJSmOm93h87wUfNS",
+	"juSqZlhUV4bl9vmotNFkJiX8i0tSO7J8OqVZbUyDYoatDRnxmoEY57TQOZzPoqZVPcmYghUq7bnM0Q/V",
+	"sCnWsPgx6lzRNGcNE59TRaaMqjxj1oxbXgrzOygxaOSJavqv9PcxdM79UAoz805QuODu2hZ7E5XjeYpQ",
+	"p9CX6dbYzStcH382SicxIEHlKxTQ0WiJWy2zHX9Va6hHicxfNPHIk6LFqRP52kspBaEIQikerA6l+Mfv",
+	"3+e9Xq/XFE/RME6rjVE8KnWhD7D47vC6oJfSezGEzHBFlJbmdDExzBYzzRKkmWAFUBM5ByGzHByyckpk",
+	"759e/PIXdRcFxm5D6Noz21cShGP64Tk+vY+9u0/LzLfMnZfEHnsQ1lFBzzH8FdMS3K2WHCHLAS7bJa9H",
+	"hBpBmI+sEHyEl5XjDZ5Qc44NIYX4SbcC0ZYcwisX1aEvCqOG0eLQwAa6sBTM2TOC7lswtCL+ox0/gvub",
+	"mxH1t1noujUGhwRShS2XrELzylEtpWE2T8AteyPx+N5KRUwY0fwHCC/o2/H9MWe5EdVmEC5h7aL9jGrz",
+	"o+Fb/VyAvSspqKniqaFBUWdAUyqGrJ/KeQdozhU3v+vMUXiYz0yrvrUymElxdeleoJkGEhb8PGeDiZSX",
+	"YKE131xUlyzqfNgzE9m7ohCRocyMYJrvKNfnOCv4/BsztSd2ZvDNM5zeKc4OvnojZfq2mCHyfpjmmZsl",
+	"fPcNTvUFDBzftNM997OFr0/tlF/6KeGt5+oyfNlNvfLYO5z+Mzd7t4UvLNMvxX51fpwAJ8JdtR82WbHn",
+	"4vGEC6b84J+Lp2KccjUJenYScnF6MoHNDjOu+ZAaHsamLBszMVxstmGuJaS/RXPw+WnRph8MV9oHRyzR",
+	"T7RyrAmaNs8Y3Ypq2koQfEMrbpjV77y0j1VvNoytaMUOoPHKvrFdlSfouVJ7XbBOBwxChdeyOPZB27Dj",
+	"6oxcwGLYWuN8XDxfzabVcd0lct9ARv2UNtSshxkE/W6kW7bhbUOappa5tVJw8Zr3FRfDGjnb8G5BYuA1",
+	"UyromGXxEYGHkYmb3kyXCvrcmmtPqOrT1YKbU2mxtyHNsgWhDdJbra7aWjN3J8Vr6AHlW6+ku4c/uli6",
+	"n25CdMhnycbHJc/a2YRyxbI+T655/q9YpuzGrZ3PSpnDRkk6PcutZ72CZa6/Hz9Oue40VQ+6u0vFsEs3",
+	"srTeaylKVbgJZd2OtebZy7MJb/pm8arckP32pNRedTC3wJ9c17fDp0q93wS/8ozi0+JbbyAyYZ3WPeUi",
+	"/Ha/qocvEdk1ymv11rdQZs2JHss9b1rBBrqv7B8/4GMX4XN7fDqT1gxPTc+dMdeTfNAdyuk9SWd8zxyK",
+	"MRP3/Hg+hq+rSz7bkzNclb2ZhIA6HPLHqMTf1+6+V8GXWPp6PfzajGJlVC5Xs5RiOl9B3Nd28/b0RZXG",
+	"r39HsUxVaPqql84YE7+1jzYbZtxBPrXWws0MSEsHd+0syoagXZ6D25M0Pq0DVCF7IWO/WH9KboWH3R7/",
+	"UvW2SicbBTEtWqaJ9WhhTDhNjdTjOdxGyThl62Er8+GOt+YWtiRPWaOa+HO4WbdSBgV4OwNZPdB1RjLr",
+	"2+i35WP1TGZkIucklWJccZlALMVEpgkZsJHMWNWaW+eAXz5Ru/CBOopXntrzERFSMDCXjvkVE5ilbwYE",
+	"lntQk00TW7iysvCiNl+25eVYpzlhAnDzfkFcY7FjVNgdAYKgNDcKv9kcDMZNE4xQOiY9Sx7AXdFu56wt",
+	"efuzI2TT+WmwVK8Yy8/p6+UpE0OW9HOhebq9P7rk3qwcRQ3eScHF2MYSKiKFP4617si17tBtzACBEFcZ",
+	"oTB0R7GEDBbEnBGX8tMlZ0wkhGtCFYnt+7ELRbXxplqShGk21OYIuLQ2/A0ivFvs2ZyLRM7Dw7b0UsOK",
+	"NFoSvJu2YkWw3trQ3VrpvUw0l6/C0j1dOkWtXMAFFSlI+PWsEHnKbkPpz1N2Swq/6/lGlP0cdclPQdGH",
+	"ed2Ekh9IKiVv+wbK/Z1fHd351dEPvb1HJ3u/p3s/9vcu/sn7992lL0rfdft7F3fLH7+8+6u/BAtBSVz7",
+	"vGZt1mwT+XN9rJN99nqyYLBx+5uZslaFmnxyK599yhrjSmF33VL+cAED2OlaVmXvTc5qjbi8yeslmXVb",
+	"qvOXdXZvRPBeNyvTSPecT9kOJ7ZCEwjuHdxIl8M14bMZSyDpzH3XqBmEADvF/4KL2lunPaxbtFEq6W7v",
+	"3jbW5VZKg1+sw3KKwsPeBjkBRhzbzlQdiF/rbcWb2pYDtuujcErbfTNc+FZNOCkbaSJzjcYbuB9cIYwa",
+	"6Kpcq8KkAx1HzfYcC/K1WjZoHXZa4b6t7cqq80kxmxbQSa1p9WqjyNohnvunay93DTqYHMHu+9xYfGll",
+	"blA7QhCqbiXDwcVqIrFzxXv3SvdZG3J78ODRwRJXWhYfw+yGIGxixC1z92bCDYIlnrmXnYfCtuC6O1+d",
+	"h9CGvS4Z47x7bDlWyWbZlVLMEcnQkKz4Hp3xe1cH98AyquIyeapGxX9dIk8TrWfqV0f37nk6tQf/HvT+",
+	"4a/+warYcvTJtTWOmKefP9nYPTSbATjrDq/EbHZO1eXuLVFtwIJduk2XnIgFYF8Q9mHIZprE3RhPQrcb",
+	"Rz7t8e3pC8S9tIm6Qyk05ZBj0AQhvFJrWLZNuDPTRctE+WP4zcXdgA/W2SNwDU4BMykQk6b0QygfwVmu",
+	"OPIR4LgtE4I4rX6wr3UKL2BJWI5vA8iPA7jRB70eGU5oRocaUEIzBkigS1IBXPltVS2QgahidnLLw4Rf",
+	"Xfw+eEMAb4qJREUOAMFjE9jJAOhWLWcLFPR1NnJzxnW26EOObTNvdeiBwO2t8KSzhRGtlGY0MWOKT5+e",
+	"n/6u/+Tpi5Pf9V8+f/X2/OlZHFnUMHvayaWQcxV4iRB9ozKLw4NS7u7D+y21mdDlM5F5mvRhlCtSICXO",
+	"g1Dy7OT5i6dPAM/nmIDobqRJJ0Y3dhlI1O3S9/BWFPl7DmWyPZhkSJQKjEqPDW6H0UCYTDt1lNen6i8d",
+	"3BKcV90DNzWDCm6YG9OKidRb+gsiUjvUDZwAdrlqXABaapr2ATt7LSq86RNVEI8Ksz7sNewg2FycQO2S",
+	"5AnXJ0MXAeUEJ+sysi6nMfxlM5/bilCm4ce+Gfzo24KPT1yDbhxPha7LIKPDVgFawUwgSV43oYoDhsl8",
+	"IsmUJuhOxkkek3iY8iNko9SiyAAeDrzh6KecTkFJ5IJ1yas8TREUFQChqLpkCbzEC5jEF9+fvTw7Aif7",
+	"bGaRcyQonojf7XiKUX5IxsZcaZYhrg5LR4Qqz/Uht0zJKUPUNVzOEuyGoT4TKgDMrgWQgJZZP5NpExeU",
+	"hRkJloDaCIHWSAUjC8hcb+rAt2rScL1HWDGN2DJpitKPYHNixF+9sMZn3CB7Nok0exIjOD1nKgaEIYn4",
+	"z9KxSoBPoglATZ6QCeB/WjxARBW061qAJcXkjv3ybmx2m2uSSnmpzN5gVMKK9S4u2yYudmz2OmuXsVlK",
+	"hzYh0S+gW6maRTRr234BMzaVV2YJz+EAe8xCvCNpPhXKnR13OLvkjA0zpi2qOsIyMXhsxuQsZdBA/OWX",
+	"X8aIJDCSeUYSPuYID1WBgDQP4+61Wv2yWawGQ8highnhAqRnC4jJ9YIMmJE7WuVw4hu1fAR/6l+y+p9b",
+	"o3OEEDS1ZRP+0Z6Vn/eeJ/FyHNL6WBaAQevzWX37DlALJMxirRz8y5BukSSK0gjmmWtIowioUzii0vQj",
+	"xxz8updWuRI+Ye+Uo0uN/HDHsQ+my91rm77X68Y8FJz71oMebD4ryhlbmNib1EFLUbkgio2nUF5olWmw",
+	"yeKzV/mh7mY3YRpsgmJQOhE4rdrV4j+ew3fVKfcQ4N0KgRHZJ0ImjCRSsIgcuDg8KojMBlxH5BCfH3HB",
+	"1cS8cB+/ADgJQgfCrFSaLiLyAFvS9JJZlE8pxl3yGMqZKEAIyxUjiBCDZF45KYlniA24mC1Hg+0/LJlm",
+	"D756+NU6k6EvNBSIvZA3bqgNnLapFFxLK+JOuNJY14gi9vlFDd10bd4s8VglACxt6s4IiBPma4Oax6Uo",
+	"jiZtxT25ovndkWE3n12voXXrXcvfZ6W19cvhHtwyQHxF9qnOFiFU3E0GMys+FlQDgoNf5boIob+mSNaa",
+	"m4KBnzYItWZNwoNQ3ZFtw0HtATUC0c8EIBN1csH/mDP7s/XjB/3ulgIIlu5cFAv7vaYw5gjKrUtifk43",
+	"Eny6FYHbIoFtiYytNsnqbPHSX7BPLQytLdW8qYRMu+M7iW/55I9D6/VfTecvVq3zjsnibkkiuny3yurd",
+	"zBmYblz085js98pOnpLity7SdW7rbLWoflWBDsSJrViumzwR7diN6ZclTe6O3R4XO45l9wEiuy/v8X7F",
+	"/m4fNCpu+QfrtLRo8Yj9UVU+azB0V3jHmt26IFyCzwchBQd0eOki0dC92y4RCnvwYVZ1oN/gWYUUO+s3",
+	"9gl2XDkTfzsp+qadfVFHZ3TIZjRjTZ4yh9ITPOgtnSofAPaaFF1iocis1X5CE8jmLIU/9Hp79wejRwej",
+	"wwdffTU4vJ/Qh/RwyB4dPEp6rMfuf3X4cK/XG/UefkVpb0Af9Q4GX+1BqMRq08taH2VwDiJ/TMtbV3va",
+	"7XVeXpTvzs/fEI/5WTkURnSQWWJ2aL+oJVxHLTYLH/0E1M+/shxGxscTvX41YZve4cPLtDOwe1ud0bZb",
+	"1hO31Aux+R3rZ9jp7vWzoN/r6mf20t2+fubm9Beln20Z3r/lfWpatC1VnJ2Q1S0W9echNxer1m/HFOM2",
+	"qMU7v6qNnuYvFFETmrGwAhMfsohkLKWaXzFXth3dIfgWZ0YBKesfa4KPQ09It7dfE3b8WApNh5ue6ISL",
+	"sabpZb8pWbJN3COGGu8/a4h/ZFPKq1nHBw/ut/Bhg8y1BEcWtcYubB/OPGfDCdV9OWMCX9tkHcJM3hbu",
+	"PDe4+pMHu7iV93NpL1dfK+joXtHEvfL7n15msTtGG04L3/vkpuPP9obTwfc+uelc/8ZtuA7l9z+x9dj8",
+	"xu9aDIdOb0EML/q9thiO/O4TEMNhIDvfvNvYOLUruRl72/QwWLZZTU9anZ+0tCa27/plCAT6slDofzJy",
+	"nY2+NDOOjwkVhE1negFV0LEAunJWCXwOIjAXWGIUKmcGMZIqcjUf+IybWfsoZjTqk1hNVdwNgRs2ce0e",
+	"BlFM/gbhZGoNS25eLXdyCxNRwmnan2VsxD+sV4PM6YMnV4c2jFuonKf41OdoBbwGfqO98SncGL+oDXEM",
+	"29qkoNddM0Po9BaYYdHvtZlh/mlEb/o53YRN6tqEYCM/8QYk4hPET9lxoABu87bSwGY85PMxuNljsCGl",
+	"v1i1/zum0Tulz0/QOPe48AFfX6ptciZvIye1zjXhqq/KHQckYa3fd6saI4r1NZvOUqpZiyPIk2qaR6O3",
+	"tdRyMbXNxIzyzu5W2ij3vXOho6b7a8oelWty6yJIdYY34x3zV7f9UpyzD7rlZVgzid1p3VtPskpGVrXw",
+	"xjz7qkAvrqxPfcJ+bIcXA5C0IjOa0SnTQXIJcY3UZvGvIUEbpKBX9+Z2KMctUg3Y81qvmGYf9LHNtw23",
+	"NUYbRrBn1oYRkPIimOdP//5//E9/+1/93f/5t3/+N3/zp3/5r//uf//3f/63/+JP/91/+ff/+b9bqqt6",
+	"DciuQFisnYwRgggKQb5Avhlz/Mu4NNyvH3bK/e7vPbr4obf36OKnXvTwY0Pfhdi5FqJ0kzlJcUPIUzd7",
+	"tuoO1VNXt277QfrSd6sehn6eME35VgGw1VzdNbl61TvlKooFjTQuhh1kvdWtHk+KxH+QRnvIhfal74/g",
+	"mFZxKHyJ2BFPNcuIYikbakVEPUjashiJCeKt5YJn5nHc4xqZoCFmF6cEP3ZtwXk7neVI3owNZZaotiUM",
+	"qKqzup0QpY2aReYyQzCHWSbHGZ0qoiUZZFQMJ0SKiKh8OAEDnFnNrpC6D/XD48760rnQc+2mX9UrFtsY",
+	"Tf3R2SjVkF01aSSttYugDH2L9HDsMCyQbkdekuAbF2u3sjp0uXMRvej1mpI5Hq9bF8hhGNfKKWmbMwU5",
+	"buGpdknBEMZbAOIImbB+gn50yH/uz1IqLMhO3+VAu88u+dm9aOvwu4/+8bpsYvdjbT1vkJj4lBGqAwgG",
+	"SLu2Ei1kWkMK9rGh04FEi5gdTCQkkUxBgRU6GrGhhqrqCSNzwPqI7WD7VMeEKwKoCUV0eLd1eDgXXHOq",
+	"1x+YEkRgP8mzhsKtNs2mYEsw6ildQGb5ytz8BwcPHq7Hk4TN4cLz7RakzBy9NnN87Z77aM9PHSYpfG/4",
+	"lBSMwIkkU3oJmz2VSpP9Xq9XKoCvyJ0Rv2IuhN9wP5edLwV+tPfhLuQxPDByILEERZE7pp8Zy0ptwoMz",
+	"likp7nbJa8GwRTgK6ZwuFLojWdLafwjzKrsQD+pciDO6SCVdG9nxxj5mrZfrNdVibmfmeURfy/RGVwyO",
+	"mn2terFa34ggH6LF0TKtyFz3Mza1GMr112HA9JwxQfA5lqljr3vgQWD+J7OJ1vi1wV2pTWiqrfW7KRDo",
+	"g97yOaiwDMf9i7QKT+FrOceHWUq52CHDNx0KXxpydyw/6Hc5+WnCaNIOaw6I6ViWs4Couoww0IAlJJ8Z",
+	"uRZATNoJztB7n6v+1GJZLZuQk5xtVqPuw4xnTK16Z22EJ1f9JG8YjxT9XAxTRtcTcvHWPmgoVsZlZnGf",
+	"WuSGFRqFkzJMq0mOpZsw7zSlGsxJAEqCEkMfk7Y6IOoMGWQ2QTEordPWyHzfsCHNFTsLOrRfQQrrC9ut",
+	"/e43rnf7+ZU8c2Ow37wJh+IadyNyGnDeQGPfTZgoJJc5VcQ9DrXnjz1wu03ggsJz5rnWpNZ3P1isgQP0",
+	"PfvxmCHUtilzzZJmeyP8rkjChhykKcM7XL4dXcCfvpNjDO+ec8UIFQsMCU+WHue6tgI9PqZWpfgFYpId",
+	"V4FkCIBn5mRETmosda+OQ4nDiI0eA25IBQhbxWIN5dQmTLaWB/Ao/ZazeZ2m0Q4Z9ZyqywIXVeXTKc0a",
+	"dpoVlJJwAVq7WsOdrwVN6jPx7HUvhufpnidGJcoW0BN/2Iq9rmMCgcFkiQeA7aWBB9CpTz+Ax44JJYnU",
+	"RLEZzSjK2La+JULwCSKd8r20bishlWeZHKRsigbeoD9tTb/2aluAauwXUmDXGklwfqvthd8hfJOhS1yM",
+	"1aY55QBznNBFXSlNMqOZxnqVqDchO6UZA9RFS5zJgJkLoogFkiJzQ/mUJFNzBUd5mhLTPrnz9vzxXTKh",
+	"V4zMqFLmKnIxZFCgwpAj89SaugQP1sts7IOLJGieDFckySTUkwEASFT/uAYqjQ2wJDLSL4XUFaSiyiiW",
+	"VzyTYmq0lglVJP7u+dn569Pf9Z88P41rqdglY7OG5bUbF45mw5XDGh64cuYIm5X0s0REVb/CGGHRLdc5",
+	"7W603rX6ZCrHTccHVtXNBiaSsVFuhm/UL6zvYebic5oRPROkYTxlFtITE9SHE5oZjc4VL2HJuIwcjwcz",
+	"SVCeG0Cfkd1cyFnCQVAN6OI/w1r4te/PeaInNVsu58FqePkUc6VosXddcuIiGOlslnKAlCt+tnwvkWDg",
+	"YB+40mTBNCBEosyFV2nO2CWivelJrR0GbLxqRocNlK343Qz2jVR6nLGz37zA/t19n8orGCAaX+RcFJDC",
+	"2AARjCVI92YZv+IpGzPy+PTpyflTo8Nz3SVPIRI4qPvkGlfaLNV8wjJzjgmHsM3AMfTwcDMEwSX6+Vxo",
+	"ll3R9GWDqMHt74gJajRNS41dDptgHzSU1JnyNOWlCqkNhwkA3FvU/vieLW7GDN5aH2+IFa4zWduYqDXm",
+	"6e/ZzxC22koCM4t3m8gd37MtAwHrKz2BoJFnM8OGXP0zwIG9ISdpZZ6Nma4vGDVK0JqyCCOZBYYlS54x",
+	"QoFa1TsslPDm9PXjp2dnz1992z9//vLp67fnvl7C+ou0aX2HF8A4PCJ7VUzI5NwtsGUxXMG1xy8VOzJT",
+	"kLO9fGY47FBmGQOkXnIHPfyDRXw3Akx0xL0gdwQbY9ZrjETdRqkbthw7nAx4BxikSMidmVS85g3ws/s3",
+	"rNTqukERxREn6ya08O3HRBpBYMYyrKxxF6SDAmbd1vtR5I7vsHe3S06waWUZthlbUChTpglYzakgsSXX",
+	"XScOxCVmfIQWOjl3oOaGMTsDHg2mhCxE5VOYW5oW8weBGau2TxgZIBxut1O9PPaH+vtjf/Tmfgd/287k",
+	"s1LLhkWpoO63MdhcH5u3Bp7n5+QQq8u2uLOIermUl/b+4/Dh0OExdV85xHVztOpr3a+/0Kmc99Wc24i2",
+	"5RL8NcccUNoFgTRJMXYHw0YIsLlXz7YczZxmpt1PYTgF7vIWqOX+HLtrVZ5eaelLkD+2V7g0a2WEgCDv",
+	"zqYdcoFdigXY7034sSszuF1vNg5m19u38yCEFy4+Z3OI9FZVmqD99TacqtBlaalh74jpGJGJzLMIDAOG",
+	"uIAK6DRnFMe+QF83+VEKVip3LSTBMKQqb52hpWjt1sDLRh1mWd8MY6MXcPybvQL6bbs3PjZtqmoXEn2N",
+	"FVmXF7NrGNXNtudTHP0mZ+WTHH/7g/tpDb/uFr1sMpHHKoe6AjGW60GTOIQU2so4AxdCDEGhYEp5POGC",
+	"GU03I0/FOOVqAvnjJ8Mhm+m9F7ZucVxbwt0iAR4UY6qvBRGHESFxOdbB2dGuWOYfAT+lDj8aGYdp02+d",
+	"ce2lL7KwpW3ekOf+jxYPpSGA48dCM/VGxfjbp+cEq6bu36PJlIt7SlPNleZDFdfbFuFdV1dRIBJoEct9",
+	"oji9d2ZemlC+QSHNAAPo3i/3GgquzinX/WHGNR/StLniIiiGgVMHPDckdi+uNhS0LLYLQ2FTlo2ZGC42",
+	"Hot/8+YGY0XtVUOxWoQbC5TJhTrgisTQhjkocWWott3YGlvpFQP00OOyTfz606ijFK/YfPeWTVuaankf",
+	"L9miBCVAyTeMZlAL85KhF4Va2zVVCuKh5Yh8QxUfEpqb26ItRehugOy5wqJqyzut1plwDXcnb9s926Ws",
+	"HWglSxv3hioVYglTRWLUTmJDzcZMe9M8mdGxK2coReEzg6/bmGheQaJYQQzpcMo2LyYcoqFBOeHqF6Xv",
+	"uv29i7vlj02FhV9JfcposrDBK0snYQX8R33sf5wxZdhVfER0BrB7YJjAso1kyLNhzjUZZIxesuyYxEL2",
+	"/5hLTeMI/gYjYXyEbl2QrAkUjVSF+S0Do1lC8tkxiaFwvrbpDHQ2A8eqkL6SZEo1SxcBT7bDw7Ah6Bn/",
+	"hI47thK/bhky5Fbv1Dfqvnklf2PbLr55Zrvwa2678uEqNquwUSjZr16H4jV//1dkRoRxnk9Fsp1/YcB/",
+	"XApqbEFAN8AOiqAPbaWuVVTCFepaKmJI0/T1qHP0w/oMzYtoRcVDy/RK8cTHgaiH7M9FDUGtri55DTEB",
+	"Rm7Cul0QSkIFYlVKwbo2zoANDYHGUJiKAcee1V60Hx1Eh9H96MHFemT12gP6FPp5R7k9nvj5DEVq//kZ",
+	"5Rjvhh8fm3uWht88teZV+7qcMvvKRWlrH67Z121CwYtgp2ottjnOKiL7xOoIgFAPA4vIIRm6aUTk/lLJ",
+	"tYIi+FXedo3PWLDAZyxY3TMWLK1ISusqkpNiMBfVi+1vQOQv3MpS1OHVfoZV2ZdpeUGyV2F7tsPZbE1o",
+	"dptcFPa8c/Ne2PlLmrBrli9LWJLPUtNeXUjleZYzVwy+lJwAAR3mrKeZYTK1cUV4SWoEI9Sp5xNpbo9h",
+	"owPvC4yMmDSiIM9eCjkXZMH0MbjmbCF9uBFhYKTV0dujqC0f4jrTdPBYf4PasM6TUVPPGY4ymU8Wrl71",
+	"HKUIPuIsObZuRww54mLskwUciBy8zYWNRdNMaZLJXCStSsq2CuYspWjYoM6qz72yLFFQNKd0lErxl9bR",
+	"Yg/EulN9E46H0lRs2OetOyDCQZ06UMCarAEs8Lu6+q9VE+zqH1uYQqiFLhjh9vbU5ptuHPNv1ASa9qdq",
+	"3ORTnWXyiqPBPkhsmHhXf5szajSevk8LX3l/QNOF1Ch3hxz9aNMRBvj7zOwWCQOKCX2tnId298+fiSKi",
+	"OgiGrll1WIIvbGgqhrPjOfBZJK6IDmSyGZpdH3LNp3XAmN9BmIm2OQJ2wSdQdZ0JT7naOfy34P1FKLe7",
+	"ESWiUmxiEM/tdqp0nJbOsJvx+ku6vfLSkmNso4Vsl1oL5LnfaGNCzeILBWV+QZ0Y+VTWgPFX8hm75MRB",
+	"pILN3LvnLtmiEgW5f/D1diD0pZyj8sBfST2B+kKYT7eUJEsCWQOiOAJSYVQsMCSDZRF5U/usWqD1WS7A",
+	"crnC+G1vIgaaifJwlzODn8mMDHLFhSHxpk/ywGKyBNnAKBA47ZArEtuMze6Ufnhi03Zj62V1icNhA+1n",
+	"uY0utXn6KMo8Yam/mqpcdEzBN8wVhieXp0fT1PlqYDsHmIkJG12/rE1raNM9T0H6irs3kKL5c2THPgNh",
+	"Ect5QxxTqaY3GqpWZ89iGNsspUM2gSg5RWJ5ZajYlMXgkI9Lxwlj3TN+xRJ0wnDd/hyFWarrk1OXxc4l",
+	"TTXMPy2OXNDRetJ+G9qiS7a6FW3xzJ7DGj+RQ5+M8EAkoQABdJ0L8h//2X/zH//Zv8ZjE1wcHb5fBYeK",
+	"CEtdzpqvs2KUmm7Jd/fn/+l/+7v/67/4+//s3//9f/2/VnGiqmbrTcqa4JAb+EqNtnPT9p+IPCAKEvOc",
+	"gebmjG7h8AvLUFnvcSaiqs4LQwm/DI1GFQPu0ncVw1ydprV0p3YkErVFy9sQXW8rUJ9A2FqrHtxEWnVb",
+	"gcQzBA8/YSi7EUciK0MZRgs+RSNjc3OgkcXCKc6zxsKU64e4lU0llEHW1x1CW9CalPtZIRWCtIDx/m3h",
+	"qD5NE8+yELVVJG5JNV6eYQr5bbYoK0ITYIj/wuqH7aqzqvWsyPELi75WCv8L+YljNT6F2iXIt1HKszX3",
+	"+mc0rEUd4CcsYcmmxzUUbltq3xsjAa+3+4Wgv4URsE5SK4hhoMB7q22xDFWtvkzSlo54aQcrGdxwwALT",
+	"oycim8ENhxt3HgCdLnO3n5dh3Sz8NBPmTDcAzXtTSa2xpri6a6+G5jq9qYKxzepAcfKwvxBxOpyKPxJu",
+	"8tc/CLfndHIjULemS7gRbItv7A90GRN2OTnwWod3A0N1AGcbZu7ej5pvwBrmVQYIK8ew2V55RtBIvxuN",
+	"x9/I1UC8a+pqV65Z+5Nymzfl1i+KukmPVjirlahd2PK6MYJVYoOAljrXWnVygRVwFazp8h2ySZTO+Fwy",
+	"UC1ZF/TE5hpTYeHxCrsYF8M0R7FiafZFSa6t1r9w3tX4FGsR2Zbv4qpta2XPqirfqj4aAGwS6yTMGloF",
+	"5nI0aAwQVsqs/QI+TBmBYPsUzQs1dSu2PtowibqceJmxflNEgQtTMA85aXkptMBmAWMbMcYRHJcD0UvL",
+	"cO8nnnyMXbxBmtrTN12PSO/8wbj0624f7NvtUEflVntnpPG1eD0ahchroDHK0ahlLCRqT6/NS/ZP8yo0",
+	"/LYAjqtxmw8tRBATCNFBcoHxJXOLGkZ9WrrR2RUT+ogIaaNOIFfeItP5r4DUQEIp3pjMEKFcd0kMaoxD",
+	"v7atehcV+DHsQJR9f0IVyXL3ujmi9m3A9uKKPDt5/uLpEwSZMa9lTOWpJoouAoAxmWuAAYPZwViXrLV2",
+	"aNYS4TBpRGI7dd/nA7OAAz96bAfjmAHNxuOLgN9hlrEhS5gYMiKvbNq6f9gM1xp9wVkYwICljF4xZTZE",
+	"5mCWSgFAJWEzJhIf42BHiVSJp2kZ+axbCrvVAO9l5tLyQPlzc2rf9V88g0bgaA3rlD7rT9rArunecLri",
+	"jShzqwO4nuMS2tgpLXFzLZbREdFBfJfb0jahXeBX7zvStN6+CY8HRGbtG0ilr2Wasd1tYGjcDnzSnH1+",
+	"xbJ+c4gDhl732xmLzphIAiMRq02pKUIzzANcjJFqeXzrNujv1w1q2RCoL+o4ua1pkfzvDRekwnWCDa5e",
+	"rqh0Past1+xZeXBh7Em4c247SmeldBuqZz2MSCnO9NrUGUNyHjsrbAVP0MtArRD+0QW00dP9rLacj404",
+	"GjKhDZmQI+KzJgkXJNZS0zSO0Dncs1i1JV8BJGoUPQtfR2jdxkcdaLzVNKrqamXnsaFiZXxUYmX6K3fl",
+	"2spcsb/ba3DFaHYnPAYrsFupcbhja5vpceeh3b7TGzhdtx/takaxZQDd9UWrVXN7J7PkQS88CZtZKMxb",
+	"huK9Y48nVH8Btoop1V1y4oLSHx5+fZ8MFhbt99dnr19FZMqoyjOWeEyp+YRrRhC50EjgEOdlC4eTeca1",
+	"4e5cAMamDaULR/cggGwvFn1bAG176kpAbQf3t4rX87wVoIIaTA/4m2ESuWIhzlop2cmWy98EQC5MWfzl",
+	"6vEF8lo7wHxUL+rD00IJGlU8hMz23GVZiK6IQzc5xyWG2uY+VJ0sNytRraR6uyXsuyXqQfhCUwg38ejF",
+	"AzahaZjqR+gQYrYrTok1ThIs9bEZ1eVF6EjL4FCov4NRNJuKZf7dyPdbu3hXLLuy1ulKksSqkiEeU3uc",
+	"Z6wlWH0pA7YaJNScvYnbZntC8EVCM4dWBOaUNLVPcxjLet2Xm7/6AJJQh1kM3xcQh/h42KEb3HZobDJN",
+	"mNJ9gGVohHQw+mcqxbgwUlkHl00OSHKMHzfPMIU/mBZZYtPcIVPFm7eSnKFtqzR+n85irUiIRMwVoVPX",
+	"9UHU6/WK0MLsyhmKwNWGPbpBdGuVkYYFKZSTjNYGJZ/DYGZQjs8sUmH5gmyM/Z79XtmdyYXmaThMsyQw",
+	"USMU6LkkU+kAFJs0vvIInmK0oTMObjc7XuPKPMsHUyN+JBGhqZLWy1J4BXzMI2J3b9exzPWKKZ29ffz4",
+	"6dnZNk1XxVUwMOd6df5Z+0oOgCoquuT1qDioUbhEYJ7FUg+CTmvwP4XUfTSttU0qbPvscv1CsN8VHa6Y",
+	"er80rOVFwDyig17daiD2OTpc0DhrLscGGZkhOkSlQNWyGoONt6qqw222itJUM9izYKPAPROF9XfgdHug",
+	"e4tmy7MA6JsDMc+F7q64pi32dIZWu75A3lZJkH366snzV99Gy2lcFru0nYHP9dEgtlZ7cegBm/VRlJ+5",
+	"eYtU1SsarFl1dtWaPFXrzvLBrzSOVrkwps2d4Tp+6LhClVkXhKTuXq2ScHYoATuZapdS8BtXF6DGkbKo",
+	"568QT/MjkJeEq0uLRy0S9oG1BBm2N/laRm5XaqPfRuAEzm/WL2Wa2SodW0dLw4130I1N9DihC1t6w8lA",
+	"RaWKas91MrylbBtU4CtKlNhIANvE1vNEDMCNqgAGNV+oQkhrsDpTcd1F56rv6nk1Rhk4udWBrSMwnaEP",
+	"CCNkRGAuxq7C37LiD6mpjRtbV2emafsgOmZtph08tFy3xx2vYECuxdJCRPaKlk5L+WaUd7F081ZSg90a",
+	"dX23O7fslnu+pnm3oKW3buN9Y+HmGowb9tcuea7JNFca0m9BMwORBk63jd46efOcXLLFEYnTSzVV/ZiM",
+	"JNY3JYMFuX9IUqY1y1REEj7mWkUk3rNpiv24Ww2hrJjPDjaqxP9mJ6Frvir5L34y1OQVnbKP8SdhQ34z",
+	"kYK9Qm1qaV+f2NWHPhEVPqFqwhQWS0CIeFwykjIKrun4l/Ex2d8nWhr9YTihGR2aveySd3Ye8S9jG5ZD",
+	"nQzPBZlSLlLTw+MJF7RLTiCKQRE1kfOwUD5VrjCWcpprOb9w//DrXg/+01sdbFs2tL5//8tf/dDbe3Rh",
+	"/kP2mo5LWlubyJWbCAJ5XKoVkFW0d5S5GXdVhHytiqK6UQzBPl0SW9q61K65W5dspiEZZyozdlzwQ8AI",
+	"cxdvWg6ZGSKbKti47aBlAA1M/9S1Ap++803BxyeuPbdYr0fPHZ1roIOrNDt4CPU1JBG23jIqL0YRhYxL",
+	"ixObsXq9ZXvG6Tlko2cWqnZuCajrSg/2p/TDGhucK2SD6XkoHVGXsIoiylgaegSS4nxCNdT4gwpstpcb",
+	"x1I1SzXmSrOsbwPs+o2mFVevkwrAVIQdnck0LSgojhzkP66Ia5klYdVOrsmYaUXu9+6vqNHZR8TFPtYS",
+	"XLukRd0XM6DKCtt4tDHH2DVXG82W2sJzWKiBG1UGagNNW0WJuemkZYj1M1ItH41Y5i8SwRgYYoQeLEZZ",
+	"Db+7Nsadn1mRz1xM1mv0/iufyey/CdOY/ZeYw3yBKyevdlkBwnbIkp0Km0WvSxMMxlDnF8XXivzPtfbF",
+	"8huri4CesjGvw3LF742U9/zsNTncf/hwb98CXDpJBoQnSwFA8UTXg7Re4lzobFFKEDXEzL1elKVKOE3J",
+	"LGMj/qEsHzx+1VmdZnOy9/uLnw4+1vL/U2Y47DdUDyfbhTtk0EB7+R87dH1tBnu6tIPYdf1+BfPa3Y1B",
+	"NRK63fGtMT0/HY3M5/oCxvCbk+ShBKgLUQZK+F68F3skKCXgcg2OyjW2XU1aey65sqS1C6+HsePOPWZN",
+	"tRhYgI+xDxOaK11uPQgUdzkbQto0fhQSUzbS2IANE1nzen2sfBjs4KLlURcr4k9iCDeHqHLskI+FzPx4",
+	"8eTZmuO2yqrh+lJC5vuxx0qypajc4kBx1gCJGesWT1ga1vSufdczvfgIkvDh+gS+rGAfYX1nPFu7ulAe",
+	"r0g8jsGph/VvsZmEpRxIpDkOuSg+mjG4ZES7GHYM9pmFOxXkxMIv2ArplYYqFfaAXaNF/70gJDECoNEM",
+	"MFXfCVYwH6cnuKXF+uswMqgXt1SRPbIiUP2JNFSY40QtJrdbPcxxMFttZCZBBnR4GYVZRdD6F4roPBMk",
+	"4Ykd8ZSRO77Zu+UEfzOhNDFTFFAwWyTkTtHvXUxYqL0/heLl1qy8SN33ItCPauJEncfBX8FO1CmCge14",
+	"DaewozG6Ap59eBlOcCfqDANhxZ42yJW3GwtNhZ/cdrTUy5CSBSDM8LlACoaPLukBPz0NJoTfvPXTcp/d",
+	"5PDzeTFF/OK5n6jrwE0XP5fQiW2nbur4+UkwZddpsvTdqV8MT7q3Y750NmsRA3Yym2EI+1ImQyMIiItB",
+	"QcyU40CfedALjSBAlo3evhTmBry8TfJvg2FidRnEIHHJylZAkJlIVFQI/TZxxAXkpZRPa3WajaqbIspD",
+	"S1WsiJuA18pFWU+fnp/+rv/k6YuT3/lqrJFLaLGEwrAuRSY+YEWCelSZxeHBKs2sVV00NTEUqcnb6pRd",
+	"LS12CrXMxLIsOJzlAj8NXYa6bUtYUbOztZiibfI2qgH1BSonXp2VkOGlvpcW5cDFeRil1EexWNJ7EB1u",
+	"r0hCr4HKaD4HoFVlMXM5uAxqOK1Pm3XP2cujokCWEVAGvpqCXJcjWxMdi4l8KnLl8CAwrUDEQaE92kRd",
+	"YIlRCeo8Bo4jrdf3/LKEbKzZDFbq+FqaA/NS+fqJWgne0ep1Lz01Dz1hmvK0om7UKADm2UAZNd1FQZmw",
+	"zvWTpOrUl/q1Bf532gBG9W6yOPYYkCkv6m+BRKQmhiJyvcZrshGz8QPaTgN201i9v+GcG2xjOlu8bMIR",
+	"fSYzkmQgglr73JGHEbVswQXDgEl5lGdhRIyTxL2n3zuAqatBHSpGE0CyB1RZ8nxkNSmjf0Gyq8zAXhEF",
+	"EYFfKDKUAkJJMT3W1j4r2Sp+2I8OowfRfi867EUPe9H+172LaEWRlLDm59drjbflwKsGBuQpx6lEOJFC",
+	"Vh5gHUCzuli8AdGbp1y0lFpNk2euGfiATZk/T7E58+cJNgljyHWtXWJDjD80Itnn15fE3iJR16UrtgnJ",
+	"D4sCGpJgJtk20rpS56eVWKtsFcaVeanmmdZCByb6bwX2FHWuWKZqbYXPhVl5hU5hNPKhjl8qjxbb921F",
+	"eupqCWpJEqbZ0Ch6YphnGRPa/qa67UKK5oyPJ+s5kdmvd/joksnN7WUl3Kx0PEoHMipVYLIjsHsWAKq5",
+	"RdsM2AqGutswDOhy5yEYRa/XDL9AinProRd2Pm0KAk+5CL/dr7Lfn/H2Bzd5dc47E7+1j259y+qXaFuE",
+	"suvwj5V191Zp9KVqevWpXddgI58UX7g+JV1FPoupXjQfjJ0SvN0Tu3d+hWsia8FlXYLkNuIp14rgxpCE",
+	"X/HEV0kgKp+6x/EBVaijNFk4gfqY7JeNGGuK0K/Dzg8JQ+1ELIEpQHBs2pwZVRE/z5Xl8+uMV3UjgMr1",
+	"Z/zHtbDCgVHPD8fb+IFCKCOeSGGWHFpdu0CbmtaMFHQNV6TDhG7NDE1/N+KJ9D3XHedgVru6s2dM6N07",
+	"IcPl3BpSsyaCmn3QkfOfzGhGp0zXBCUGeiqWdJGZV1jLRUdsbw7Uqi7+8hqG6y0r1XBVwFU9Nfo7eLGM",
+	"Gu6qxZmbBxaQGctI7LuJIx/wA7FGUBIWFkO7ItrQFOq3qOVfsoVzJwV2clsPwcYtgfcJYb6ctgGJSDZU",
+	"Mg6hm8wYXIQWUlVvYCCAJI7Rf+cV+MPlLXHOLahw5AMDhxM2vGS2ikpoyAiGOqfKJz+BA8CGBFZneL/3",
+	"qIipsN6OGDynLjQRXWyVajc4eFhNs3jgtsRgKbO4ETjUPUcyT/nkOq78o26DS+EbYB3d2+/dP9ibUbBI",
+	"r86lv8bRxJKqENO2Cmjf+h2ta1KXGJFVerdOR2kshlTbc6Ui0tYdX0PsnE2kYH3hA4pXhlwGsceQXoZx",
+	"ig1CzNRQAqUdCy6iHZdw7/aBRsRXLPPgh3FEHuC3IewjxpR/jT9MaXbJoM50l5zY7jLXG8BJVqoIURuy",
+	"LkW6IImhTzZIyRzxLxRSoTwbm51xc+vWQeZ7IeDRxm6om6jycvvVWZTMs2HD9VILpdkUZayQJhcMtqKA",
+	"XePCa8uKy6N4SbNLFURSKEIJlGso4SW6ywgXMeWXDEIugJB1W/n3csX6OoCdr3cpxpb0x2Qi00SFDN7H",
+	"e9hGtvIzVuOfw+vcLMTsTFBzIf87F9Sa428tJh/E30JhlYP6CkDbF4N2vZ9hT52o/J0ufRE4Ps2X55aE",
+	"L5XUpykU/yrJFUfLdWKMOCXFkHVJbBY0yTHSp/Y5yNIwpGUEoA9Cs+yKpoXiCTHyJFZT1fVt9cGw6yID",
+	"4ojkIoXCbRXnCvW5l5B5NxflvAacTSfq+IaXfRB2RZAvVQFG0KfTLtHc63tWly6CnZQkI5od23Bp+6We",
+	"8yFzKiF8aGd+plcsM1w4s9er3+RBtg/iCoEwB7EbGH6AfksuyJSnKS9ymrcACxnQlFp41C3e3rQKxoiP",
+	"N8vKckkY7sCB989sRnOWVZecsWHGtD3HWmYsIUwMswV4+o10oCaGs1NF4i+//DKGNBtXlper4lcYPuZl",
+	"TaTSEYknWs/U0b175uM9826X/BZzxlBKpEPgJdiC0nRBcmFjGFGkVhKD1ShRMEiLOFH4FW0UdMamErMT",
+	"CjUGRhPBUIxiB9E+dlnc6K0vJALMmglPEiZcUhuk7w2YPb+IcHUnNp/68CG+Cz3FRjkz8+iCqLWIizb9",
+	"T7i+cV2TRsxaes5qcCkDXJWHuF3dOlj3oRQqn9bFbVgrztJF/UIVzlvMj6KXTBTxT/Z8QxyG1DSNCJCi",
+	"jI1ykSiLZVNki9jHu9tdpm28io6k9tfbap7bR18qm+ncgPbh83IszZjLPE3ImOG6hflFqjbjhqs+mBeT",
+	"FVFQBaUEhBmAVS04CGySkAijQiDJQB0jWHFJclnu+5KLpI3NimXfmyd9lFwQhrbq1RfmYRuZBi9zI3yu",
+	"fQufMs/LeV/NuXXaVHCd4FoOWArJjVz5sxcsFmQ6CYlA924Hmg2arRQGM6Y5zYTF8FjaMFG6CCOapgq1",
+	"Gq6QOERBPHxskb6DRmPM3RoaLT25/nCNELRuwZ9wNUvp4pV51Dnm6BXl0PS14CC2xohWut2xPLWWVMWY",
+	"aI85MZNp2iVvZ7AxTPioFiiMhpAFeJewmkG5DueWlc+QovaVNYyvnlphQ9/OD1VgVa/Dh6AhOEMojsFC",
+	"udyLBoipjRagRVlf3FNf0PfGvWm2/XJJuZUIzqPMlkKQoyDtoJBhfTW2EpDzdhBfZiX7P0qx9nyc8yn7",
+	"vXnOIT33VaMtuyp5lze6gHFavdM3WSoP9PQ2MKLJpxzbUlGFw5ATILlhqTXgskHoiQ1FKRh/WS7xfNKu",
+	"VHgyqgzY12kr0ZdC0QiEvDLrKjHXCkC7VR0CoceS5DreUNDeELzdq4OlE1q5cfUK2rahOYGcsqyt09ks",
+	"xmzp4yDt2GwMKi42ztF5byHA8IjEqRzHEYkTLsaappfmb0nNf+dsOIHa8jGbUp7GVlvZU1MVl6yBdDZb",
+	"NrCtxKqlez/WBjNEnQ97APaxV6h2bmA1+viYCf28vnAA+iaabU3LZvQ/5jTdqEJTEE68XNfWm7aXAXrc",
+	"UtT9xrIpFZbQtR9HgKC2/Czm42xYemrp5A2oYm+zMt5+nvE60ueUtZoNQ6WSbbjMTXs5kKirLI8ArZ/n",
+	"jTUjatTEhmNR5BltNGS3RkUk7B+KSri1RqcJo0nDiUm50hufMmsF3GjUvgZafcESbUWIuuBMPlqEs9Xy",
+	"kpnpTqZ0iGxBJDRL9uZsMJHyUtUsQYXb2DbrqGDZGgBBCgGxebhMVOYZ1+y1SBcol8B+Z7MGymEYkcz1",
+	"WaH+ec/Lw/po6QaYUXdlIk+ofL91swIiW0OwPt+mz7fpE79NRi0ocQY8y3X7IhsWfxbAhq3vcGbVpuJm",
+	"Pnhw+GA9Ds0sXZzLdiPdngxEHZ2qUhKEppk23wEmXsqHkMogjKx7Ua86ZM6ksXpXYTXt8tdtrRPXamjH",
+	"Z/HoRsUjql1JuOKU3F93Hh3FrRj9xAK8DqjNhYhxR+QXP3mi8jEiv/gJge/gT0ul4W+bYQZ/o7G+aw4U",
+	"fEYvgf3is7j2mcH8RTCYlfuzgpbiNq1AXGte5mICU6YnMgl7f/P67LwTdb59av775u15bd9/zBmmfW/f",
+	"s72s12ikbjWvw9rydjogUp3rTL5yvky/dYcrleNlSqMmcv64iH6tiV5ZrpJEPzPJn5tJfuY0nznNp85p",
+	"lH91/bM/Ox2toYF+hHXzR4ttzfWaNRk76Gx2tsGMP1sBP1/2v6LLnlJcGzfeHyd9wH1kov/2rBOZz999",
+	"j/+ev6vdL3PHZ5kcZ3R65hbGtQa7D7aFjMO/CbtiqTm6tU3dmN0Rb3t4t2tKnXhn0m4TvbHPnWd6B91e",
+	"M9W7qEh0u7nebkY3kez9OYzycxhlOYyyUhRgv7YowHXiDP8/EQ0YdT7sjeWep9YYG9N9Zf/4AeIuLsLH",
+	"9rBmChApavhYZ8z1JB90h3J6T9IZ3zM0b8zEPR9p8zF8XV3y2Z4rtrA3k7BFBbvbIDTxjUt0/eTiEz+5",
+	"Vf0LCpb81NZui8jNLcMtt41N/NRWbMMQw3XDR/Fzl+P/2QMetwox3AaU5mOjWLZljfsicaZdpgKUcMEC",
+	"lOaLY8JH5eT8RZHsLXOhbyLW+nN+zmfB8rNg+TnN5HOayScorGyXSPEJJi1swcPXBatfrODWu7V+3YLl",
+	"67QWsgCQc3g2zLkmg4zRSwthXUbERZoItRV8YQWEOLYR4L5sA7w7z6QYk0u2iEImC234ogpoygf4IUr+",
+	"mEtNPVfMFUtIPnNplBOelsjQXGaXqkvewfeISxTLGRNxFD6FRN2CzThomxhg411RwXhC01HfvuoActyE",
+	"oTaKFKzAbrDA4WSYSgVM+tjB+BPTBlQbRA4L+AqQy00VwMsbBmkzMuQIkBlGHCLuDceIzRrEeEnionWf",
+	"T19XhKh0RE3vrqZceXe/k3MiR9pS0aV9njHhqvUXSWPWCTzK0wA5o109etUEx+bgzr5QiJYdkQEbc2FG",
+	"bQs4aywhVov5UTWqm3F3oo7fvbYgwkzp1/iq+fM7mo7g48VHKM/B07aZPVUyozHJwy6Aaywq9qX5Up6t",
+	"h2WpoLJQxGSBu2JELCFFCHawMySWErleFidKhANu6GiEBz1jGkroeHHCSRJ+e80k5GiENVVgldttMA7p",
+	"tei40b2GRhz5s035sf+WY5X9aqy16Gt6yeqCRiqsdTlq052iGpB4kZRz0r5QHvfCljUzVANBzFzSHWMu",
+	"4wsxrxrTMpdGMl8B8miRHKujAXF3u6GsAEaeLFaWQ5lPFqXqPVQY3mDWf6mAlpB9YBOGbArZh0x7XzVq",
+	"SjkQE2QkRpJ1GfoKikcBSFMBCFcUdJK5zqi4tAWOHIfBHLoxZGUZ2iwzDYKkzwjDl+mEUVfNyL5qruSE",
+	"JkUBSOQsDqjMPhXimc2kTEOMKmgZcWH6eOfLPeBPQZkwrMFU08vygLHc5fKIzaLPJNS7AoSrFdUx4y55",
+	"JjOcW+LwPXEgXovOXcbxe0FKScel8k48s3U9jcbuRHTEyIIzB4yrXHbJUQVl60C6M4F/wpGAVMEUs/D8",
+	"5naiDuyVr9dkV7YlYXk3WSApeTdZnPrO300Wr+RvbPfw4ZkdwLvJ4syNwbwbDOPdZHFiR/JuskAInm/s",
+	"WFbJr54sNfASfc2aJWXtFzAvMGX6ZouUeDzPqLWrVe+8Qonv9HrKQADjWLNUWc5cRSLITGcfuAJLVepS",
+	"UZe5zzalS0Zc0LS/FgfUpkjzNCUDZuGpPJpjbISRuLKHK1Co29RJsY+uK5TSTnc8p+rypioZNRZXOWPK",
+	"2YebioXVXAdDznwd4wCJmA4B9tda/jggrNrvEA8uA9GuDeRAGZW8YQz2IVhuhESoDGZ5JOZRmqbXBaD0",
+	"VhyFCwjFxBwKmOEKytk/oUM3pgI+x763NSSD2StAcWwgWbF/4DkWTsTK4e7Lpa2b0gX8GRKx9RFVtirK",
+	"akRwdKQ0Z/8Y9gQEtXO0vxQa6N6ynVUqSfi6XMFeldZmxZnfzpkR5nPdWEWhcG02aPRoRastF9VPZ+VC",
+	"7c6OpFxdhB0akori9ctihlpLpk/gKd/Kx6hjsYTXvfgdPha+OZWCa5lZu/HKefsnw/ehaNS6V8sl+w07",
+	"aiGyTIMZVpYaO8VmSlMoViJya7lqAx4jav11g74+71rjrjUu/S5veLBuO7viwTpsSO0tcHHfwyOvrjz2",
+	"aF1qpG8wBGK+qTZDyOdrttmAUFoDD+x0LDCSByipHoi3BJJawkZVRVk5237kHPqIyDTliQC7ztvzxyvr",
+	"R1SrmO7Xgv4sHwzr8ClP6U3GpzRbgPVhQIeX+eyI0CkUVAW4UWt98HYCmDlYPO44zScMaaBThnYohdg0",
+	"dyNnD5CKFfoIGmaUdpYZACE0TUXOLjFYWDMXIHQvm0OsmMsVkSICEwhajnAeYDqKrGUEzORV2znaWxyi",
+	"Ouj6CO4MqLbjTOYzsGIpIq+MLGtEYCEr5h8E2ceHw8GBUwRsVbg8UPw8GzOP27zC3gVNU9sqjnLMr5gi",
+	"c7oonPXo2jbzs2Zju5LHVt2DVYW9cn5yrDkY7G3FAGQt0DY0pEtecGVjMUCyYgkRbG62DCYdES4SNjPv",
+	"CrBEYpfdWkCx4iY+6j4Kb+Oe/WIpsebMo4QXAEWIDt6nm6AUrRFFjcbJlebDGoHImpnQtt2uPp9N1OgL",
+	"Ni/eq2grxX0xS+sLmIsE0c2w7L0Fpar3dzf3i/WXN+wZi9D7QvMte8ykESlMp5sskAPVav9OFaN8aYXr",
+	"Z18zwmrvUXmHa1mpPx7P+DjPmKp1Nti656sWfMCGhjA+Pnn1+OkLLIbcYrUApbWuZQgj8XZ9a7+V8vKY",
+	"UChCzS30H9AHZU4UZK606LKUIlXu9JQNGZ9heSjnDXRjoDwhSrbswlZB7c8e9JqrgxtOwYW1c0xoOgoL",
+	"3Sq3oBYA0JBPrDIdVDgvo0dCHB3csCRn26EeFgN/9KDsaNymiUdbNmHx5lucNl93u5XrFxEj+03N1x05",
+	"8w8wanzbcDO3CxCVhTy/DKWOngI4om1HBhpDzZCeQvdB27C9s1wbkQurc8CryDTb9WZjdtSK8E0Hzxos",
+	"CHTsQTc3QqVUvsrBqh1F4EsIiWzbrEX7bHNQNoPRFNeiEYZEOaz/KV2QASO+PcuL0GbaxjVJuV5NRQpT",
+	"6TIJMW9bbxm6slCYA6L7c5IRHPXWJMS+vh35qLqn/OEL7lnBd8Jj5AnPMq2IAiYYcpDyWQnuVrBzwXIE",
+	"U6swiQrprZDR1Yz7jeToNKFp+nrUOfphuRxEvUm5CG9xThPwgkZkIvPMMJyELlo686u+rNq07zWWhCVJ",
+	"5ONFaZ6nzpxUEWKrmF6rK1nLjPUVyzhbWx0DnypououDbqCqGd+k9qCf1Rm+WAd0odksjCjC3elEHbM9",
+	"YB5ZNObn+pjEBsjpH21ATkIXqhZUTG4ZZwS7Ae/bCZQBc+0ylfdh9fHeoS2rUJV2as2qnoWliTaWE4wL",
+	"50kckdgqtuZP75Y3H8ICaDEo7pYfRlaaMV95yd2GNHKHtY5BhiMMrYFIxaiQeEIHmOkRWseHfSIIClE2",
+	"iCooLwW6u0/iL5oqpzw4Ag4KpB0uFxD1CJ1ERZAQjBQf6ZITw3WZedF5Fbki8T/AImnU3vM2njnIDKoL",
+	"H1NDVMuOiTnpinhh3lUPnNAZRi9WyMeGJAIJfA2FADTnDRryhLVyVs358q35Cbc5q7dxOZEP7PqG5uq5",
+	"GMnleZbOxE9NsQF9txzramYVb7RDVgybL79azldaPa2b3cbWx9uuac3J3t3WhspJdep1sehPsgXJcnHk",
+	"yiA7GkeHE2dfslVnIEBwqRpPyawKRkVUNeONohprLCmlKu4NY4b4AHzQDQRK4llqGBE+IpcCI3TrS9ve",
+	"bKzQzcf9ZBgE0CXvLDfBn6PCSuyDkmkQvlzEJhve41be/wymcW41p6J4YrdumZrrfpa2wT0WamydqA19",
+	"KMHerOoh2FnDm55290MtsxgxGNqTFa3NbU6a9XokbMgTZnldKZOB62NE859zhRUjSxZ4zAPFghC156HZ",
+	"NlGaWSij20t4R01k5mtYqruFvwYPEL1kqkFwFw54cUWPRQipbdUuhd08J2EYwuuLVZedD0FiaK9nhCAJ",
+	"AaZUkyHFDJZSkcChnFoi0d0gDNEFjNdqE9eKUVu+mDwJj+6xLbvNBaTlwNKtjmGBXOaED9ce44yZp1ji",
+	"oja7JAYCC5WMw4joYUF2uSZCzv2TRu2Oj8y3SJoH1m6WuGrPQWx3bQMD1g/rRYYNOU8ohTCxDPQr/17G",
+	"Zoy6WGYXx4YE0dWBhPLVPk66XNnbh8DZCta4TAOmjHjrjgoSRzecjBnWxhJMKcS/w+KSxdJ1ok6xOv5D",
+	"OFP/JU5jPQqWOzBBfZUyia9jwebM1XDfIn+7fDhe2QBAWFF8CJZywJhwIj/cwcMeqLeEjmWROIROxcJv",
+	"qXLDt21s+A2EMpZGZ6lCdXTt+ljBE2FNkbA5pclwL2R1xzZCMQxIwKSzJXuPaaEWEq8kS6wf6xa1/7zV",
+	"bJu3Fm3I2BP3bPCeF8NXZn+Zh7wb271K/IleHlXO2hc1b1tOvVX59psoxL5dG5gTviKXaMmoXCTxwLuG",
+	"wCurD++8rHt4NxoZXPgQ0TKYCWzqgKVSjFVLZ3Kljnyj3RGiHaDmmzd8HBMpbLEsQ+ukhQegAmoP24RS",
+	"ZzFxkcBFwasNBNRnUDUNGwzKvUdm9o/aCaeBT3pVxHlJFofK325drfhEi3p3XLc5Dd5k367Unt9GWGrs",
+	"aeuTmDGVp7oph8z8Vqp4iEM188wYIDcs2nWigYDl66vL+bKw6G3y+ma7LWwWws+3l72jQJviYpjmy0gH",
+	"jcNpXT/R+crNnrrzcO0aiesf9IE86x/9+RNFirL/NTX5t6sPmNVe42cgZRSG3JBcWsmdZZg+Kc1BZxxR",
+	"YzrthchSakBB0UrEtBCVSkX9YEvKl6aOOPm767l4mbU1V70LC+yFtKfClwJyW3IPBiKWLxuosazfEqMv",
+	"cewmCfpJIBot35OKFFPcUCf2FL59pBnKF+d3ikOT17NddmIwRGjBfH4btuKnoW11qcKbue7Yg2ux4hQ0",
+	"5K5vvbytatEGrnELNhCjitinOi7SjgzzZUBgRMWJvxFx8U1vxKvsGJ2qZ6cHHBNJHjZrR2slTYwgTXKb",
+	"xbba44L6cKEegfkyFFmxn2Wkmo1m76pQNoQgo4BgwxvMAIKdIDbsJUhVR/MDTBkurZmxUbnA7XSNAIZr",
+	"jS84Tl3yjUNFsJEXOmgAhyzkHLYRPwUTtBTWwj0NZLIgRezCdYMjilMYLd+YyipUd22ZDpWv8O48QwHZ",
+	"2KXnwDLc5fKmwL+sWP72/DFJIKc87jvP49sXz58cW8UwUUQZ2WmwIJ7Uu2BgaOegd3C4f9Db7/f2v/v2",
+	"1we/vf+u97uvf/Pw998fvnzw6qs3j073zzcsaXqy93u692O/saxpYKAzU/y1HNRlUukWIIT29RN8eEtD",
+	"gXtnUI+dnzTGOVSLLXuW9wc5ID6cB6VwHxcUyqOHB7XyaGN0YlOfBSLRgFmAnaQERSQw67hl9zzVLGu5",
+	"9M/wYfS0cDVpYDk++dUsjXvScRWl5Wx2DWL/Bzmw8mOrUMgpzS7bydKXHMbVaiPmYG4HEByScNwNmqZy",
+	"DnnEYgFwce02oJDhnWSU5cKWcXZrB7IoLls78ejXcnDqW4GN8w39Wg7OXFsffbv2PrRjtRteEDxiRLEU",
+	"Lcnz8HiYI2HvZJv1qpBXexgiR0H8efZb74Zsr3axz0F4npfzA+JQWpmK2B4e/iZSXhCqYGeRTBShg+13",
+	"8zG8qXD/TvFt5aXc4mquS1+rXlSQBzGLiELESfzt03Nyj874vav9e2qq7sGvcZecwHY5D5MZjN1R5RMj",
+	"cN/veFiv3t3Sa3bSxXs2+sb2Ly0GjX/9fhFDRKRAHM0q6w8t5y1wWe0ubhbj595qH8RWtizfjMbzazl4",
+	"LdJFqPTYr6p6zzUMmVW74qpX35hnX3kZtzBaBdLD/rXS3rfAdPS2k9UYjfDUVgaUj833fbcVRWynOy8p",
+	"EvZ7zZoiTh689aIibk4pFXX5SvVyQYisW2JxKgCLtYZ1MM/EtTEKrSywqziqMtpeO7fBH1D4brUnSwcE",
+	"bV52Ndas4u6vQUrFbVyD7UBCttV3tjgqNkgAjYDI5alw/v/C2wvJJitTqPd78L/VSdRb6xOFoL4SKwYl",
+	"iFN8eBnxqiwDrty2HZ/PnZ/N3TOjW+FEN8WGbpAHRR0AL1W1HCNDjEcYlw3KyuTU4cbxDDPHQ7vND34W",
+	"+we26c5RJ2NDJjAJxv76dfGjgyr5eNEy1OuNefH16Dk8W1fSdB1T9XNu2qfdHsWdH8MmSNie040isk/e",
+	"nL5+/PTsDD4dFCkThz4F9H4p3dmqDb1oPzqIDqP7F+vdm42ukjfe/QKfvN/KfmFRnu2nZ04vNh8e+0Q1",
+	"UDYtZkfdNhpVzH5YuT+2icf+hS0tea2NQFz1DWu4WgFv20pXOmMicYqSAy8Jg42XjSXuoYbY+208qNXL",
+	"mHSq/dQMLlyDcMJRsG3NrsnaQ7+0i/Uo6+7niAwWlfQitKF5DM4pXRALkuqhYaBeCQaCplxZE5uCkh/h",
+	"wFvROLQATOkHpHJHh0EJDk/yi2mtCSE/JvFPZrU/IkQu4lVPZJqwrEtOIHCXDKVQgAgiRyRlRusFCwuE",
+	"MUOTEUn4mBupLO7HEYm7aNKP92LfBlhE1MzQVvMuhzAPmskcgp5LQZnkmwwes79SgclVhKWKOVASLmi2",
+	"gAl0S76BP/3//+bP//Zf/N//87/6T//hn//5f/jnf/pv/8NPhgB+/H/+j3/153/zN3/6l/8LTrYKtH0d",
+	"5d4t9Y4FFdvr7oUV2/ErSwqKtS9W/W/+3Z/++78tr/H+jazxjUhJjvTfvrbuZ3UzRUCvw7h2xVvaDQwf",
+	"r+M8bd7H4i0fV6z4dtruDa5wTY7QmvJEf5k7UIpfWsfdL1bu2K4p626pqiuDU6KoJ4rTe2cTKsYTyrdz",
+	"Z9/7Za1D23aZcsGeXtmD0R4X2eeViCHLBIjYy4XpN5CAHf7UOovQhPlUwsIuBJFJAzamwkJ37LeLnxw0",
+	"hITlCjDfZL0vPMxJWw4gH43YUK83/sxkpp/is+atq0YJ7ZJjtAs80iUx5pswV7agCNQtksGhho1PAgRQ",
+	"viB3pkviXGSMDid0kLraBDYeUY4IfS9K0d22pAOkz9DhhCURUbLctfV9uUzAwA0K48VVC8c7oYnNfAfk",
+	"M8q1sqOmivDRe8G1w0ObH0P+hg/bBbuh3WSLh1eqMGCjKS1SifPFFnFBQeyrjTC2f0NoYxXOBIML7cOM",
+	"Az5asHghcEo7zxfctNNijPazHyh8fuxH6352Q3av+3HbL/zg8f1gBvDFUz+Non+YC3x8W5qQfcLNyucz",
+	"tFZRK+kPLbFHVgHPQ6j0UrkTWBWfUVipR4J5FOYkYpnDAR1eRuFJ54oEG+la8Uc6iHupiTYHyaGRNNrf",
+	"baS+v5arqAb6+vp8Vt/i8zflIlwtG20w5AD5rsS6WnJeFxneRD4rjA5JWNRpUrItq7mFdPoyl7vNjPpz",
+	"OXvTmGFyXs4sKbKgiy0HxHDlSzAAm5rSBYEA2KUoKdi19jC4b1WdZ9ADn0FRN1sSZJhnmRliCIoUkYQi",
+	"juxUCj1Zim9I6KIlAQEMn3aPWtyflg/DuLaAnaxDF3LN1W3zW4Veo4o0lab9YbOJKXTBwsYqxlQZ3cB7",
+	"vJIpF2A8URCzTBMrsXjAGftCrRZRSHUbZnO2j0nZyPSp+glXZhhJvd65SeEFLWf9MIdrJVkILuM1EkDa",
+	"6ERv3XPlKtXlA/BcmOVTiKlo9x0iIrvkDHEBoPaxfT92Ra5sWUItScI0G2oQye39tEWAW9X6WluMwqeF",
+	"lKtSlE51ZQfKu1vMfTP7rFm9508q0TgP769Qfu786ujOr44CFegf7l38k/fvu8vflL7smm/vVj5/efdX",
+	"tboTjqq9zcnOomS3feCc0Pbz/jJvMq/t1qxoety5SdF3ek3LHpDeW7fq4WxuwqJXEOuK4r+B5XRtTr4r",
+	"W+5ZD6hXWNITXj329eHcahSBr4Y6OEJjqBDAdRjeZJjUOoPFqmqWwTVsDMgfyz2fxoEtdV/ZP37Axy7C",
+	"5/b4dGZh8GfUDKEz5nqSD7pDOb0n6YzvmRM7ZuKeH9jH8HV1yWd7coa7uQdYYIbTm7G34WRhPZ2VLmz3",
+	"3O64X8CVVhsWmfitfbTWumpO/pZxRCuMTb7+FuKZ4CHligzAO6RlAWnEdVQcY6jzBLYhI5ba1GJbnmsm",
+	"05SLsWm6e4OQ8utKeTncCzcbUOTQuOSkOJs8vzQt/3TlKQvFAGbjQFKEfJqi1WVpskuel5xukNomLZhR",
+	"ypTDWLEGIFtSMADa2twU2XCTP+2rsbmQt0aUumi8N7tk8Ttn72LJW7hFSQcr2VUrHR91Ub5r+L72p4u7",
+	"Nd/VSnuV1K93lOtm0GktwaBJ+MjBepZqgxyTXtnN4xX0w946Df2dzBLEu765qwdupWFuDvuZ2W48cAOq",
+	"+PAkR3W5Whka6Al49A2RcTfXVoIvfkT9RJCTN8/JJVsgkhDzzyPYKeaCOnquGKT7xd+cnD1/3D95e/5d",
+	"/0sEZZ1lHErlDFy54QwLZWCdXk0zCAKAAwtM14y/mOxE6xnY+xnNWPZ9HWTsiR9oqR14YbkhVZSSrKPx",
+	"8pIzV34FHnS0NH7z+ixIScEfYzNviP0wLeDbRsiE+9JJL9VU9YsSik6ynXEzj49mA7lF36xg9n9/9vKM",
+	"YOlUVcSmQD2b787P30QIKQ+7MkVwMgTM54K8kUqPM3b2mxfISWxShrKVFYXVSbGwjAJmWmRGR++Fw2yb",
+	"RiHr1UV5WSgK/eWXT8UVS+WMdb/8kjwF5vTrs9evXEjvxB4Z8GAw++gRiX96D6TnPYZtvHcE6H3n6L2r",
+	"8vG+E70HcvS+c9Ttdj/GXXJicwl9s2YR3gtrCTWqtWk0xhFjpaYRZ2mijmwBa3i7i4ZmGyqjNFiPzXnG",
+	"OqiZHGd0ClRgkFEBi9UN3sYWY7ghdjXhK19nfZ5JMe6S3+RmMWY0o1OmS+h6RVnLRDIET0rYMKUZBsZA",
+	"N1APBLu1a2PHC5b0omArxGo+nnBhJisz8lSMU64mcAdP4ODsvaBinJsGsLnC9h0TnjCh+YhbzcHDS/4m",
+	"lxpy60FHWMgc7JN04NLpYXO7dr/tVkPFiCHNAKbYUE9ULiaMJix7LwiJ/9GelSv3nicl/LegqKdiGg7W",
+	"SSkqnDzoHdoiSmF2uSfUgsSnTGeLvZORZllsj+YZ/5E5GGac2Jdf4kE4IZBrDhh1DreQvOTfYPEl+A3e",
+	"GxgNsPTY1+axbtCGmTAUd8J6Jw+K2mASqNvD++R7/g2ZgQBnfoFyWKmcY6EELMF/v9fzG9PVUvbNA7Ht",
+	"BmLNwjE8iHq9HgbtuqLjBBl18UivR6ZsOgBoxgKz8v7BgT234GExDRuJEd4NJyUYlI6yjR0ekJRdsVSR",
+	"hDFb0SoczwEO6IqmOcaFQY4jtuduLPYagETam2kn4L+How2Xyswv2AW7py8kBV+qWTonyH75JTkvOIqF",
+	"QWGVPTMvDWRi0b6D1xHdEHENn+UZSM/2QThcZkBQTf29CDbXUhgBhc/uHzwqb980H07iLnkslU4X7vTZ",
+	"0mtef4AK+3kmlLkJKbOCu7fEAS3AWJPue1FtCjC3udIqwuUxwr4FpjRf2Yma9cADGJUQbJQbP8+sHymq",
+	"AILZ8AnDCYZSaArZGuzDLKUCW4hgyVJDePxqQFsIYw0QSvkAAR0964LCZ6FvDR3HZokxSWlChTkEwR16",
+	"L0bc3PXDA1wg3BWAaYer47kLkgu4doZa8FFp3auLC74QpMjc87InLKULllgKDOdqLsF9j3sHPeDaJ/jo",
+	"Ebn/4YP7oSgHOPN9OT3Ovqqlhz92pv4rmvLkvRhmDIgxTSvtCKbnMrsMha0HvVKVQgml8kb27EqBR/+g",
+	"FxCdY3unlBu4YRD+1hlu70kTct9RnvqdKh1bORoZWYfYEgtm++xy2QvKpxyXHMvdWDwVWM3HGaNQZYja",
+	"b8mALSSoual5zRHDR0Xog3UKx/B718YvxP7A4WtUvReWO8MX5uoV5iyAaja92pHA2mGZtpLiDAYy7K9L",
+	"sMhOcUtsEgO+KzV2zJIu8pPnluYdkf0e0MIg0ngfv0B8p+IzICThA/iKA+GliS3K5NxES0+YY2sYasbG",
+	"XGkovGMENcVSw4gG3jJiXsQ3Ec+3+Gyk9aLn4rLDhO239fQAqPqb4ngf+TYLMuG+KSwaEBnmm19uXxXU",
+	"IKjnY28m9meGfGQXz4r57sidQ6SxYwMocJBYm29nNGNCx+TOu8PHBJ4jEBX3Qd+10r13yprLcclmiBsE",
+	"5xpEYXMn0AKVMaTW3D6CgvTovSik5ECxcZDRzrzjoKhAiuUCbj1cIq4IHwtzVZzYoql2FUoBh/vLL8mJ",
+	"V0Nddvud3l2Lp1MgBCN+N1iaRBIkeJA7+3ctk/EPIy6hmSYEWgB5ERC2w5WHmrtzcLcozUbuHN4F8uor",
+	"D0K8D8AuCaSvNsYnJPNDKmwMFqGl1HwnAGIlDvFeFOn1d+5Dqn6BDeQBjwyHWSiLIwnfRCQXKVPKKa4+",
+	"rZ9rcseFLpnbHN/FMCPNNZguQLkKPFpHnV53v9sDUwFobHtwx1GZlsmiP1hoMPD37n/94KuHoHQjgtL+",
+	"g49Y4l7QGe8cdQ67ve4hVCvXE3jdaYtwne/RlGV6z0Y5ITb3mIE5IiiCbwbIlT4xz576R02bTp9oBA8r",
+	"HrlnmgCC3FifKHjYeUwuIHse7FgwuINeDy1YPvgUSpHizb33B4VKNFqa1qbGh/MpOcVADS6rv68FIzM6",
+	"Bj5TLNfHqHO/t9/UkR/5vbeC5noiM/4jS/Clw/UvPZPZgCcJA2P//YOD9W88x6uMzz9a//y5lC+pALPk",
+	"A1zYde1rlgma4guHrebtLFVoG8qnU5ot7IEqFhIIjNkOI/sFhWHNFaFjCHXDnzsXxZVw5cp/6GSMJn2a",
+	"phBfNqstJnHiO4NLLp2ObBibadn0B0wH4wY9mmeWp+wL5eIkHSZX7C46kig6vBRynrJk7HDOUf+2BnEl",
+	"0yvPnuOQ18RHyP5KYk1E9CST+XgSMOrBosKjbPzaIFdG6lVEL2aMHB589fArIOo4J6ske0BbrlDWMAwb",
+	"BDbXUQhkS2gqBTty0Np+2Vz5YyfYoWfEyrJ2oCCSgDgrXYUejsE+mbImfw+AhxYAGOiUCjpmGSDMW5uH",
+	"lYehZjKaud7nvd7hMM9S+IMhHTtACqbiyOOLnwQtglMCBDmapvaEYctmu0FYJdTFHZlVMXuHBUZgAZ0Z",
+	"xe1hwY+ZSJCEl+kkSJWsRFk2JpTPEzadSc3EcAE2uQsfI/iNTBYtyJ81idswoWI1zGdQjOEHS5BsyfPO",
+	"N2CbJOpwmDFz74ym0Tkqv++tiJVv8yy11syje/fC37p2KEePeo8OgQKgpag0End4oMgOOMTZlPLUXPXQ",
+	"/9UpjNx2bKVC8H5suCESOJSFVIWm833zxUHnAqj7FizCOSI/lh0X1l27BZvyrgvnkoG0Medx2XxZwnip",
+	"zkHv4HBv/2Cvt3++3zvqmf//3rQB+GdHIk9ThHniYtwHFE735YSqfuVwWA9r/bKn1qTXOer8OKnfBkdD",
+	"YMD75eCopoHCmcIRVXbxIpCT9kO3k7PWdrbd32b2fx5QQmTgLdjlS5qOZDZ1LH83ckKvBd9/LMUo5ehL",
+	"u79/2EpQeEEzDOK5v/+gzURUPsPg35cs4fSvUYQ5SdAnbvmjF2FaCi0Y0XJh2lwpk9/7Kbg+H1GySZlm",
+	"K2UcGxBgpBdr7iwSL2xtjO4S83oCP1SZVx1hW71kT6RgOz3y99e/8UrqZzIXyXZ35K/s5OJG38ThjerV",
+	"xW+ZbnOMPvPHv17++Ile/b+ym/wt09e5xmXFeSMtxZ2KVxI0lJmLT62ULgDHWuFuBo9eyugVg4o0YEIj",
+	"ubBYvV0Sl25W7O2gUqQLo5HGeZbG1vAmReFwwRAL9AZKpS1IuYtE5bZKYRHuHvmiVmOIB0zBRWU7Kam9",
+	"SvM0tU5+qoltYJl5voU7u0z1tlXcahSl0j0/3F6RwVjiz2rMZzL9CasxP7tM91nv2ZLnPLZU8+dTfXJL",
+	"A9e4IuCxvxI3RJ6yjVwQMPfP7odruR/QxgtL+TO6HYwKPsewGBvqIzCLwcWsFTEm1mOQSnmJcQCBLR/8",
+	"E0WejG8FRJMJSzFuIB7JzDsp0BXB1f/L3ts3OXKceWJfJaPCDpHcagzQ3fOGiQ27OTOkRiRn6OnmUnts",
+	"BioblQCKXcjEVhYGAw0ngnvelbWybEln2ee403pPF6uwbO+tzhtnaUMvqw+znCH1134FRz7Pk1lZQAGN",
+	"l+6eGao2YqkeAJWVr08+r7/fsSz81wSqgM783HuQfuIetvn8psvUA5sNpceY4FUgZrjOJBqDDhDs+BTR",
+	"Jj51D3zq/fJTlg8yoQcqNb9AXFLNPj2Wn+7s7Mz9v2ksApaUPBmKyLRE0YpPkU46jc3qxWNXdG9zeVIl",
+	"+yIzncCBoWpouYbz3CPphMSykEVDJZNcZYnsN+CVE55J0C/cvGJXulmSJ92CqSViZiLhKzEUWV/I7rT4",
+	"7tMivuP6DsOCqHAnFqN8YH4F/4TYtk1z+dRHTYaEn7FwUBe3yikxPE2L/IUQEyFzgJMzDyFv7qfU1KfF",
+	"G6AjRo8aZ6KT8RymmKdpON9pldmw/afm1RPgZId4OKUdmqmcJDJWkxCoejMz/0DRzJBXAAiaU8E1JAYN",
+	"x5rKQaCVokqFWzBnS5Tk56uZ/kPeiuVactErSOEpARBgBhAlrHxquwIMjCxXrGUGghlEs4MN3VBhgkZK",
+	"pZ2xhKyK2MyQ+cBM1MzGc1zHTvwU5N0ZGiTaPivNqxfuDcJ510kKqSOfFlPPZVHHNOAxxvNo9mM+tVRS",
+	"9qCPFODOFCfils0oL+ghbbwTPYa0eUz33EtMS+4kFYdwZpqIgL+Tqkmpy2bUlpw/gbwwhZVHE/gVIgP4",
+	"5zNK1cSevqgM2bHw5Ta3pZNnQNU014NuknXHSc5OMsFPMRysRkJ6S1HZLiG26A6k6Jj++ItRsLtBhLDL",
+	"0/SEd81xhbxnETOu2RDoT2zmfNVpkbSOknj8Rma63ROLuhYn+tROtrF+6cCktm96iDnNuPETzXqZoGTk",
+	"XmL2JhTOFCVxkDM01kK37ZyPsuQRz0Upkd/Iuq/fOzx68PBPO3fuPYwWnCycVFwanuUg/P05dB9qJ5dU",
+	"j/UEkHDzqQ5Zrsx+tlSWoS0dcw+yT5F9uvSuiTgZKHXaIdvQvMmpq5/O6K65xUUqR6Ph7GSiB/Fss6LV",
+	"F4r33mN54N1qwNphFtaFkVPRy8HtkZA3wW7pARCv4OHzOgS5S+azUnJ4s2kj2UW28Bmh6DGU3L/AMLSX",
+	"41yO/fouAN6Fqjayz91tD0SRj0QatAN743rGuBlL6+MwcPMetFu7TUiCklZYlF5JzZckq/cKEjdBiWOD",
+	"2D+uB6X37DWba7tgxql4MXFk64XwZ5w+WcXfIqkQGQurPS0TistWWzJyqUBmpflVm1WvJ3arnHETtPeu",
+	"mVHNqKlB+5r5cJwKGNBuadWwHVjhrogthhR+6i0jeWdWcOYU/powwKNd9MO0ch5eHNggZ3hwxqmog9C1",
+	"M8YFoaVnyp6jC+bKEzpYS6PO9yC7Cu+jTBSpUq4YALSaHK5wV+oD2f3+rWevSApOF9VowARgdKnl8eox",
+	"wed95WLVX9HQ8xZb9qyY8+KtUN+j9T1aeY/WZ//SgtUbHPxtotTjVJxnhJoCy2I4yqEsEitHnZ3mbjEC",
+	"7kHqRnC/kXNxiTuNUI9CRtU62jPzzE3aYFBRDHgzRdp1H3ghpqyvmJJU4JcJ9sk47hcAB1JMqCS2wT6k",
+	"2hvocKKZPdfkfEZXdWxdWEiUYJ63afNUaId9uzWTRe/nSrs8e+uBnAwUO5XOHiaf9vqhedPx6rC8X1+8",
+	"tITPhvF1zlMRLY/mjwtk3s1s316vZIC6OwDi0XBEcAlKv5oVtyVZumtlKaAmFSLYe9779OZmduqLSBOo",
+	"b9faSq1zDGqzFnMMQns5mVuS7tQLsHb9XIP5kLu72KBAVnYBpyQsQA0BLshccrYsiD10JnBhFkMWGwRa",
+	"qXq7kap+J+ZTXXH7uBSHivSG2Q6mU/saMK8TjdzrFv/nz8YimxZSzfF5r3HYC37fZW+3KNK0KlUvtwLQ",
+	"f/s8q+YSDs3VeoAyvboL9rs1hv8uPPJ0hWyRS0wtWX6ZErbpR08CvzIRLg28Rkofn0zdx2a8AJt4PSxu",
+	"ZErbm7+SCcYJUOVgZxLV9qLb6epc5t5sRh3cm2MIEZVbg3vrY3PDx6UeGw1y+W242qVv9MuOmsiOGzUl",
+	"C1r2VdtfPNneVC6/1Y1sOKODFlffjIUCD5gu4Wa+EIt6qNtUiQ+6rxkVRXWv7+8yzV4rwk/Xmk2mXy9H",
+	"LEA5IRXx+v5uY8/MaQnM9pwUhHVymUgG18lM2yczbZ3HtOCCvPLEioanVzzZgci369jjsDnuxWiQV2ZM",
+	"YdaRVDkaj1iPjeASM/XU7IBCsH799RCIBPiUcarOMsf3FlGDO3BASCCfv3cPinago1uZfQVvs7PJ7EcB",
+	"xNQHiI6TCXYijJHdHRg1MA7WtdUOyqO/LIutvlrqq2Xp1XIeKe3LTUzYVLWNWduYm4VOC0lVGJUOHGL7",
+	"XPZxjMC+lZblXd4dWCdnGfzD5XghLNc0RMQsm/MVwg0WWtyp0Caxhg4XK5wFuwotHlboWc4AZ+djoiAi",
+	"WcHKk2dcat6FDCvKScL+tsGRO+SxAHgn8K0i1gddlug7nlhMESjsOlTmHZA+/Ik6KQBH+kIfy6HL6ZwD",
+	"5UuKFCxyypNPmuLK6lhCqJiXH7MMAvTjBoEyYrrvvAnONJ9qNlATyO6yBWAqi20BGuUzR0LmST6NmPsT",
+	"OPBKacvwO1rNKGQRrSf8iStq/sTFNH+Z5YwoN9EyExLmcSkHlDInI8icniUxLKcqmv1imrY7wvxNe8JS",
+	"Y868ER/0S6I67mF6YRlqxiKMldNV+SihCSlg8+0vyx0+FVM3PFgV+0yX56IP6Hb2uWImaBvbvkdUURXZ",
+	"t4OOYTa3GTD9i3Z45XjhJ/MTWhYGWg0Foqt6mg01YPZs5xN1UtFGsc1dA3RlQ8gnV5D7MJMYadtBVTXm",
+	"UztdmBjpJdwPh2Z+0kQKJh6joA5ZnGGrKmNITeHeQOSEuHOhsahddMxRF9J7bMSKa8EyLiEO9mlFiiH4",
+	"qUDMreKmsmcSYlLEN9ZgUTdN2hGlbcNaJw4/zYodb7Rlcu5PuFzkbOLdHCjMCnXjnLijFzih7OisF8oR",
+	"bYKYKPWakhKr++1+X9nxqxfbb0HdtQEzkH7lzoPZstNa2vuOh3s+O4Ldy5n6xbsCyz1X1ELN5j7AZ856",
+	"OxzNREPMyJxAqLVY0I1epobVbtAlBGFnvJ8S/l0fFrw6Vxu9+FV0fdIskQ4ShCQTnNiAf3aQ9yOwBEMA",
+	"/QYBWGs8qV7P0g8vMrRw7stPyVkCF7Tb6Hx7UsA7M6XjFQft1vUyP2jQbH397W9cPdp750ZQovkMWjd3",
+	"G83GbuN6cBEuPXMM1nHp0Z6sfXpb+vTMnkx0bq7cR6JIEFng4yNNagMvX1Gkv6To9rb90StfcksjWXdH",
+	"w+DrLb3Vli4gLRdsYjfRCzdxqdy2quaFlvfFVrw8Ukm3EucwaNN37kr+E/NPrDACj3OeTTuISQnFLeHV",
+	"dZA+aPAvqsjEjc2Bigftjz5eLX1n5ekIA530Jc+hWNWNjdyq66XIbHcxusle7qekwdvNX9du1A7IAkCw",
+	"66TVaiJwocPRPnblCf01U7ZRVTxRiMoa5u+rC/NnnXTgP3IYzuThzEQP2UDW3oGLCzGWb6v6prncm6au",
+	"brg8KL51pXmh0K6lqtJ2uA8EoecHv7dmJr6VK5eSjO/LlE2VcneYZ1Lt5484KMpra90vJmW+loSvvM5d",
+	"Zwm89Gh356enWz6uhckBBx7TNvLeOuQjIN4GGYxx7oI/u8Jh51706nvscJxreezc6GuX3XYuu4I/bpHP",
+	"zk31ak672d3u+PwmUls+uCLqDWE9pYX9BiiAgUTOFjO632nxSGQ89bgVEQbNNIZsxATABYko9rUnU0wn",
+	"mIikP8grFBByKxJ+zQt1K45SnsgzIXToVj+4/d5dWFEcmYgXP3iS9GcUiOD2fbOc1NSb8D22E7T31lGN",
+	"8DWX7ZCsmJXN1SOYyA2q72i6ttV47AyuqPHQPq29jLUCU3gZnfBaUWifrb5ceVIcslVcja4HtavxK+xq",
+	"tAidK7saV9uGS3yNS/dVfYmcwyVSOxAv0YG4rqDe1IOI7zlf+o51/YfWqL0U/6EnJzbVvu1Z9LToqqO6",
+	"u756fLmew1qu1e7AWpvezh14jgo1ktUvT76zP5qT81VJvt4BX/UcmYvg5Ur0XfX8w8Ss5xmkuayVm8v2",
+	"JOLEs5MpOreTuHR+aFkqj48enwwTrMi2+s64wpl4mKtMIN2ze5vKAKG7wd5SGeOSiceJhkIwVxbX8/Qc",
+	"nokCqLus4BAo2tg0ngqeeQBwR1TuVKbyZkOeyJwnEpHnqUNYjh4VhzTCqiMCdaNHSd/Zm9d3zGZswI87",
+	"ts5sXul5f+zLjM1VHhw6nMdZIeiq2ENiWsMKkp0hT1KcqlMhRtR1cBh7vkcr8z56QoRglB8PDQbtoLV3",
+	"s9mE/zQLIuegHYxbwdOPCd57xp3pNRknsp/z9LRDAvFbpseaS0c/Rh/9tzTURhcKMoqX3zAvv1HxcqO4",
+	"dAc876iRkPChOnjzdmt3D7q1htqCvX0BeZp984JzCML2RXyW1lXUw5Vlbq141YrXBm5M5SAvu4VoW+v6",
+	"WKJ+XXlC53wlXyY8UyNOv1quSbtoa26ZZb7HZfvgPPXbM+1b6km9sS7dX7fRrgoX+u3Anhvx3CMhtQrI",
+	"rIaw6m39gRbZvTto352nufhxhTB1XqSlxqz91VcgMQUgHdYzP+3o68SULc1JmsgliSl2qjdLTAF7wGqx",
+	"JyJVsq8Rz1pYeJbCPANiKJ2zIc+7gJodxQlPO6NM9JLHUYMduuQU6hTglCFnFmf4s5DpcXfAuGZ/1DLq",
+	"zh9dB9NSsigTfQCIiEU3iYVu+3gTZ/UMn7Ul/vhQyESqRdUjyL2HzzTYvV7xbo/CKmRJzk5EVw2FtuYs",
+	"NAHmLPj3eY5Ecq4xD1UARwutI6obGH+lroD9K4Ahk4bpxkNPL8zTgQZebJ5Ol0se8xkD1U6QsTCbzd0g",
+	"DLwdYj4sRPJtfN50oY+78fYBnAGztZa0e/v+XKs3rhXNfv6P/+nZv/9tEJ5LzjO+99ITe2ZHu0qoYoUZ",
+	"KSb6/pL5ueRcZzvFqwY3cOfXmT+1yexl/lhxuOKtuCRQQc9deVKcwpWsZduDOvPnq2xe4729RubPSttw",
+	"mfW9bF/Vt8xl3DK1q+EyXQ1rSvKNU4PgPeebGnSv55iISnZRwfTXS7Ala26Evu0C1IC5yIaJFIQKHRoz",
+	"Ccm/Tas0OxskIaHcuqQkpEJkXXwRIxEMrSsILjkXqZa0r7Y+X8fMXoFkpfOyAQhGdkcPl7t47+DvbqNo",
+	"WI3HZga2uAB0LHKtLjfZ6f2BkuKtJM1FFryKuVHlRVjHRz27FLWyd8m+7dkFWOjinlupM4ypale3WfuZ",
+	"ljBNSrORl5PEZVzyiYdsoCbikch8b3Si2SRL8lxIj6LDPLNYeZoBp27gq6MG+8CmVJXSxYUEtsqTKcNo",
+	"GiRzWde1bWOBd7h8Jl6Yk7j0y+D53/3HL3/3P3/+29998aOfPf/ODz//9d998e/+4vmP/6dn3/2JzUrq",
+	"4OxWJSc5qG6r8YUbyYcXWaFJGwDy0FeblFW0RIBQDYNEdzQ0SWgVy+dzBXWwes630AtnF2I19XDmwNZu",
+	"31rrm9oUWBCYsxIdjWVfgG98kSxTDK88WSmJak4S17lUr4yzd1b0bK6PLHLurrQ76gvo5buA6pN4eR7h",
+	"8zuG62rB5+kaPrDuWecK5r2e6OZsMhAQRKq6yyZcG0Mgv8XGWtgaA5EzJ0jgtjN9WOSLrZAw56TIP/v3",
+	"/8fzv/7ppqfvxZWC1kLwK6+Frys2ay18W9/recnoMzXuKyAA1+dknaFjLYvKh6bNWherdbFaF1ucZ5Wm",
+	"ajJ/0lmu2AlQ8+VMya5gQ5WJ8zv+4hE8tJBgEr4GJQhPtMp0+1geyx1HudcgDSxqM+7IEY1eZTUz+rGM",
+	"RdZI1aQz4ZlMZL/gL4RP9STJuwNopJvyZMhypU4ZZ0RYaKZBYY7yBMpgHWlsqf1MQE0uNBNnySMhLalh",
+	"V43TGNRCcPxyGbMT0efSNGyearB7xBNJlHdmskPijC6aJ4q7aOat9uO2z6No/kdjlgH+HPgAG0ij68gF",
+	"G5az13TacgZi11TGgE+YiCeRddd0EpRi8mdjI177QBVs+SK9NvkJ5mRbvOWueYNMp2Z7AUt2PsjUuD8o",
+	"uC+lSLFhRy3YGCZa4wQjXGKXDwVsD+TulIq536Lrn3o/ZRORCWZ25Ci3NdD5QEg2VI9EbFYBEzCKV828",
+	"2RIUmokrPiWywvKHlraQlqMAdlRDwWI+1dgZ26J5eS9JhXbchyHwmrKC/9AuYiVCKh6SlYKTeNxW4ZiD",
+	"X14egZ/tkT3AKmNLCQYtBfQFUSO+ajFS2ALrhEZJ7ta1O1vFN91Z5CnN6AXQmhHP78I78sgXMUoKPDtY",
+	"pQPCxhXnOAHFPjSSj6cpCfEh4EWYLqZG+HhFMZZkGG4Ax2pruYejgrkXR4cUxJOBkKH5byZsA5aCGAUv",
+	"0BMWTMVYPOPEofkFCcJqSOj37UBe6tK7VSkeT6aAT9/avdZq4v+FAQ3fo9G3s+N9BFusE/NpSa0PwoDm",
+	"fEbh3ztqNtstZ0gM59oDowK2gM0qS3n1C0Yp7xqRabfmBbA1ujVeR6qNio1RS7atJBs4K81ZNgfcCJey",
+	"YLPk6AJjdFMjPzxh547sBuLOp+/esSbp8jSt+94jR+6JC7xuq1541j49SFPmj40VY6v36lZ7dcGsFtvR",
+	"/8HyJPMVd+OVJyfJtzpGb3y6Dk9Z1bapI8avUsS4cqutt9MWRqsqIBPsLtsYM+HN5FtH5vlVjJo5NqZx",
+	"hbh9f5wv3MWblgL0EpnowRyuv3Oa/uufPfvpb//lN9/7/Ne/fvbdn/xXT8x9ZHr59Plf/Z9f/uR7z/7+",
+	"e8+/8wOgd8cFR5Srw7utZnPfrE2SAzf2P3/2A+/Zf/7sh89++Q/07BrVBVWjP/ecs226stzRavQ1ERdb",
+	"t07KrwNDG6VnCdQRKwUiogeejHUihdbMSDCmZCX70BoCc+5uVo9E9igRk4WW8QfzUIZ96ncv6Y8zYZNy",
+	"E5ccjIau/Rbs5pwNlc7ZPiUBa6bSOCQyF2BrkbF5jf1dq2l/2GDR23ePWLnTOs8EH0bknAXb25jLqEWj",
+	"y3re6H1b5A/sYC/AFl0WGJrn/kf/cQecutp+qNJY6Lwz4UneoeEH7d3G1TDIrPre4wmYls3GPvr0WrtN",
+	"8wNl7plW62Zj1+wwnE3ze6nyjlHLpuC+o79uFr/peD/46Im9MqHagV1HaCIYfaCTlHyZ8CCG5zBidh1u",
+	"OjBw/C7umdkZCRmbgUqzw1q7xQdALBe098JglCmzSxPZD9r7zdBZuWZozWbz6XYmsF3ys2Q67dbajNgq",
+	"D2lOKiSaDdWwHOw+y7CdxcWak1kUqtn5lhqeJGLH7bzqgga4sUX2SGSYVQSdQqInkfYoogJROc6Q6NDI",
+	"r0R7+UOJZpr3IH7V5WlqxBQwWyTDCjnzEHt3BL26AEFTHIaHNmTFdhnOBboZGvBa+q4D9V1Be3e7c0Tv",
+	"Wh3m03UA+1QfrI0PFk09uJrRRz2BezMVXAuWccmM9F/9fC3UBZBKbamX6CH+ZJUwGbZ28ZV7i18NiFYQ",
+	"D1sWBHP32aovPhiN7sWvZogLlm8dZzBtidpNcrneOJz2hXEwWpXNkOzgYZaKXEOuB2Q5xCJNQMTYY/o1",
+	"zeiycBExsEByBX+XEBbM/VnGfMsZSCwCbTuWJUCYAddMKuqG6kEiiJrIBnvPvtDixuBPqKm+sgh1EIqL",
+	"rc3QOJbH8mCoZN8F7Ogba1+4GsM+JEjpnEVaZXkElslYi7jB7vLuAIsSTW+Qj4TFyaMkFrHRFeC146GN",
+	"1OEPzMwcS3yHw4sHXRr69CFPIArv5rGnIDsI6hfHWSZk7pFXCmPa4YATzXgcizi02TdMwQoJyLkwj7sm",
+	"AWr9RPRsmQ/qOceSSz2BGVCIlZdIZ3gh1gUEG9jQGGsVCRFYHwnC4sVi5xkty1asn8V0SZPSoUyEIc9O",
+	"hVmARTbL0zDIJ3BDZLE+s/V5cIqZ9z0SmTPCZ1+ZKbOTsk4r2IwZCFbipaHNXBehY/lEwZ6HFltLZs0c",
+	"2KBtrMOc52MdtAN4eFOmoW2VYVyP1dIxYYB1RWbt8iuA+DKSrKvc52do61ee2AM0Ezsrb8i5ywhJOhSV",
+	"ywx5Is3X2Ga7cMzBpcKH7sa3WLH2e09Al2FkZy5pdtDLRTbhWaw9gDiVrcgSCXmOJ8LegvNGNwaX7I1V",
+	"BwNfmWDgJkdhcanosg1Q34Yv2W1Yn7TLKw9d55htiBUI2+CFkoii+XQp6H2FoNnUtFG9Xhm1zx3lXs9j",
+	"6i/9ZhPSfejpS8IpWsvKr5zlUGcXvPRlp+dibXgx5co0gQPwfCGXI8hU7oF0ETGEjfI7+V84G8ljL3lV",
+	"RO3dROeH9P5VIg/2PQXJBJ39BREA++VqRxh7cogPvZJRABzBOmEAu/p1EG8rt75zTC+sb8Fp3pCiRqWp",
+	"MeL5aIRFkP1E5xCB5eNcDXmedHmaTgEsmZcNdAeZl5gRP+IppKanZtNqioY7RI4BH42EtDqXrTWL/mws",
+	"xqJhX9oZy1OpJrJDQwLGGNXrgUc66bFWM2w2m6armg34I+H3Nh+IoRbpI6EXIfcd2oDei3RNdymw7uln",
+	"VOcKpXNGI4LSwHYwyPMRwKSGQVElS/V1XjEtPubE0vukxSxzJufJUHS+hUylBzrhVw6N0B/wBHYfcZh6",
+	"HbTL2xlqSNAxHYBFhvQJkWGdytVm86nrxpGldmVKkmdHpL2FTvWn64nRS3Zq8zwXw5EZ7m7z6m4Y8Eci",
+	"MwqmfRHMyz4sjFtLzM2yWXftABeyq2Qv6QftJ0/hbz02ipf97SoYBPMrkWibiYXZyYnu4CG1H9B24qOR",
+	"2UmCa1GkieGbqxczhH8N1Dhz1Loi62CuS+kTJfOBqzvytyq17u9V/OisTQIFTU4mLp0RJTtjCWTKQTvA",
+	"9DDYAa60Sgshl7agRX8oZN7RybdE8dD8LoVP8+VNJX3pmqi2IEj372SA9tBs3Ly57DyGQa5ynhLixG5z",
+	"r7UypgTkdMNatvabYYDr2NqF2lxYwWYY0NKZdp+eH0i5PaOrmSuUZlFHOmrzw0U6XOrNSirOWdbHlSfu",
+	"OC+NdhxYtcYlHAAyMeBvcBsDYV0ujT5ThBVuGW0GMgDwpLNcsSgTubmTIpZInQu+MPbgdJKa2eirG63w",
+	"t9UqxEYr7fbF4Yyle6pWhGpFqFaEXnZFqA5yXV6Qaz1lY8MwF26F841zHbhMP+d/AeeCZr1MDZFSmOsc",
+	"QbUa7EDixVMUKODj6GUleb129MwCXl1G+My72C4sfqZTNRHZYvfHVbhrPAnxNAzGEi6OmTLaissEroa1",
+	"vR2XGoarr/j6iq+v+D9kX0cdm33pY7MX5x+54oT6k600nOpg0xDVE0Q8A0mkbdV3pnOnZnTz5BHPy4pJ",
+	"2yk10klQVD1Aq5AK0FGN9iHBF2PBQ3maqon2MOJBP5kAJOiQnwr/HUyKPs+TR5Zpane3IpQErbxJs/RC",
+	"Y0ldlWWii3Pr1yFAD4P2zm7TtD7k2am5EnE2bRyINEWsZ1AjNh5VtkERKddKIh+ppCtYq7m/u07YhuYL",
+	"J++yVBkvrrZrroUTc4bwMISzI1wVAPq6VSuS2L/zz9QCFszgVnfPuyLui+zuKoSgKfyUiZoNtL5+Nr5+",
+	"jkBOYPo9SJ6S7ASsjwu8mHALb5JJ5HIQtBCUQKQBQ7lUqwi2MT6SVOUQQD4O9uElRr5cR3KsmsbjCY+k",
+	"rup9IXiQ1lPjHbKvOR1n28SgTdW8imNLQLuLsAAgOEG/uQjfBQ3uSaCFNuZdJ4lTQWa8Dtr7N4yJSl8N",
+	"+WMw+HXQbl278dRBt0JDvRydAxqyeBEA1vkYhBjRd5CJ07c/NK07GNTOJImNvQlmqVmSk1ToEWK3wr2v",
+	"ZJIrgL1uP1lqFQOwTzdLIBGrcGdcMyOH78RQZH2jUhZftm64b0kRKb7bgzwdSLwCLT9LVJbkU5iQMojQ",
+	"3jVU/qqTsxwcHspohPrp4NR5vTQbGrmevTfZItv2jbD42AekCtpXvW9KKdyQt90diHicirgDteLlwW1r",
+	"0eMGPRPOzW7kOrtxK/97mhYQ1q4ePgH2ra7YBMXbwSeW1+yw9JK1aMUS7TpkbE/YchYciOrke8ZqdOBj",
+	"AAxQPHwqRjmkT0qEKi/830ZdQRe7kQCOGoGpFLG4pZgwMMrm9ZH3x2VZuqkVqXOePeJzVuQq8uGaOWxP",
+	"1z5Zl2sF1pdCfSm8oEvhZbWxawt4OwesLuTuarfTEkMXH7vyxBI8PF1Feb5NP74IJfqyDuRW59FOQK2k",
+	"XRpAo1PSCNjJMZKcl9K2lhlqN8CZkNmVR2ZjXQnhTEsJBMsuur3mjHrE4zhB0pr3M9PVPBHuyhzyx/6H",
+	"lkep9JljTFLIwXRJOtRXWCbUd/RX+46eFVfncGfnPE90nnQXl7XexjinI/tCw86RLiEcZ67UKVTVme5p",
+	"kUFmVUZldvjPnsqYAFsSXdmhhfEOyQkYurR0RPrOjCHbVUPROJazaNriMe/mPghtyMYjC7wDiWLQWWP3",
+	"jlQic2BcBINZOQvVIu/hsNqMw1jwCkg0QwzeXMTHkuDlhkksARbPTABm0gMBFYD9YTDYe8xY12Y2Yj4l",
+	"tirzZbcrRIxfAu65eJw3kIjyPTTiYHhgZJsJ2wX2nJCBHQef3Nyjj4BWByb1kcga7CE6VYcciBC5htW5",
+	"hb/yMMWnggNgoPc+WE3TPM88WKMPjm432B142v+4VPBYmHgNZ99FDRb1MjWMoOEoVwgyOEliIYmjcJym",
+	"TOdihP04kAyx+iDjzsGkY3UkLJ5uo68Y9luGjgisaeiJCRQ1wAaDcHkEOVGmE0OViQ5+FSGfmNmzQ7Nh",
+	"TIdS0cvNBoM+vC+yrpB5ktL8R3KcphFLekwq3BUTrtlQcD3OLOtjkQ1o+8yZuZUG5jCwQdIfIC5jZRgH",
+	"YvJzUNE8L/DjD93JZCein8jCz0LpPkVlR16Caq5CM3woeFw0eFYFuTls8E4AxKJFh3kHdgy6XP3IcrOU",
+	"6jZfX242xFLyEXMnQbg65rnYMZtpFcpH01FhlsLr4i0m1cSsHLLB2WVe0LG8jHm7eTdSYIjEfQqbdmGl",
+	"vRiVXmn5nduY6RUGQo6HRmZTuldoP4/51Aj3cm+MsDcP7DzimXkDSPvDXIzes0+bf3wdWzB/3jGtVIzh",
+	"YE5M46Rqcask03voMcwHZmusOssn09KQ7QgLPOSC0MEFXUvAJ4Dub66CFWfgzelt1/ab09uu9TenLu32",
+	"zSmBrR7hC96cPrCvWISp7NgRfTTnBrvN07SSIGK/uQfTyW2ysgTX58WDPxMOqlmwAgAiOhXTCOiBpRCx",
+	"ZtHJNFrUnVMxvShK1PmjA7LTynDFMpGPMzmHXAu/It5ZGxus6jrI/+oTttsEwyQZmu1nx0H/cn1NZC76",
+	"IgueXghdIwhCKzpbO3vNo9Y1D+ynuLIwA5X+/OgJrIhNRsZLET72UnzmWuty2RUpEFHshgEkzpu/W7t7",
+	"pkMIdwwftJqtMIjHeF90RlebQbvZuLG/639482rQ3ms09/dKH94M2jca126GjvHihpkzYoR0LBgtMlPH",
+	"QNvhEnc1ZLheDQOnMiHhBeXaGjUJCD2aYTCWfn93yfFLPW21rtsPTC9bjdb1fffBzaC939i/eg34OVTO",
+	"U8w2q6fGmxozN3AvOV/+0rzmmaQyt+O29Eo79eQQdv3Zlq/51Qpiok7xuESaBh6zCaqloxHo+4lEbQK1",
+	"GTRkAMybT9ck+qw2XzPBh0spjcm26Cuo9SEifEhDgWubdVOlhWYJMud3ldSJ9s1d9lqUi8f5FfjXDtEu",
+	"vd5Gmy2y3FFE0e5p8xWcTe7Hxjz7xuGD+6ExHZB3xdLIYzx2dw6rHBBibDQXXn0yFY6nH6K3lgmKYSfN",
+	"eDQzF4/R0KInx8RkdBy0jwM9GOexmsjj4GkUzn6J826+KgqjIKSINP5m+fKBOJaMZRYE3gWAbR8B5Wam",
+	"XTN+aBXN5ojGGBFFPvHxQ06blJgMzCYqO9W30NoGgiujSxndE5B2jVUGXxk1q3W1CFrPDp3Q5o/JrRi5",
+	"7hVf9HiqBQzZjAz9CDlmIuGidiHPmurlzY4E+87j1uGpVrgKnNaAaErMj0XGcn4q0C7HAmrJ9tw6o55Y",
+	"eC3oeZfudyrECOvyaSmMJnEsgV8bVPE4FeY5WAPfkN5tUlvkuClU1AFPe7h0Dr4/9weTqokO2WSQdAfI",
+	"YMb+bMyzHLhtjmX03sE3O7cf3L9/9/bRvQf3D3FKW8ZqR4sBUtgp9/wmi8hR3ciV6gzH3UHUYAf6dPkx",
+	"MSeiypw9hAF5VGZLzdlDmmLcdTiexcfmFmviR4l17+Qupx9WZyGJCvp+Z9RmVC9vXNsvqZvNjdTNOTlU",
+	"0jcD+KbN7PQdS3MA2uzJccBzOH9VqeDHQXjsWR/HlON9jGRmx0H7ybHPYHZsdIynT2FNinHOqvmVFzaK",
+	"0zp4dW7sYrzPE4ln2vwF7lfc0zsgE2nCz5F1zOyJnU/UyWJn8TfUyYwHkzyR5n8t3X/DppRU8/5Xpysf",
+	"cX1qWv8qUPVzKnSxuv+KWLD2N6XajxjU9L2rhaHRDINekuaYXz6PRPs0dEy5i97WMm/7RJ1AYcjVouCD",
+	"CiRPk9GITCdXI+nId81nynwP3cQnwPAK2nvXL4Dgn/bFOlCOsINrObRVIreZw4W52qvSry2srdOnLJ8k",
+	"XeEX1JECYcmTkG6JFEZS8stefopMQQPmODAtUtGF+roJ6kJWl6SMdHwbXuT2dccyEyPB81JDZG1yS/oU",
+	"YXN4Po3294k6abB7vaqXW2cg0QQis5IM/WEklcACxzIyzcILO6RlRy7JkpozUlZkmcoafsdmx2n11k/U",
+	"CSrYxkzD+pfuaT8z5mnItBoKNhjL2BEYQrzNS+60NhWqSZxlQuc8I0PKg2OwC8Hz+QkRMaj1xzK3/eHa",
+	"lhjbzmOoRYdoSVrFVgHCwwGFZ0CHNdJIFDozd2RTKHAhWAhqaaIZSbE2FNJE6BAysiQ6lhC4ItEMH8HG",
+	"wMekYmMZKwrtzK6tjbMZLRjiVzB0HzkCzZuxBLd51DVmchxZzdyM31VrsgMXtWvCcWPZWBZLsJi0iiTi",
+	"i67nnEUGrbj0ll1TcAFjYOS9d9rNZrOFYv0TdXJWs/Tuvevrv8ErbixVmJpdaezldepEaR0uCt9zwTRX",
+	"odFzvK/BwvWmp/rirZjjNdp0D5+/jtNcWcWpXtmS1oOKSYWOs2DdPbXHh4bIxhAkPUPrWTDR6+6k91Mu",
+	"V2efBdFTZOEb2ZJg+ognYmuoyjrRCBKN4P5jKmN0XD2qXYhr0nFbW8crvirAalya3P7Vp0uMzCtP8Hgu",
+	"zSIuLrsLKLY4bwm229zYSlsor2Zsstbawuk8rK+zpJK5E+o4zCVjwRmJb1P1ejzDVI3NrLS19MhvqJN7",
+	"cVVJ7fzJvmI25vrwLPYN4RK++xmjw0yGsRwtyhzUx7lYhZmmpDBanMlh7AvzZAGiCwEQngJy1xIMOGOp",
+	"SZV36AhWoMAd5mpUC69aeNXQxNtKO3OSUNxtINyqhdQKadFLMDpccmfXpU77uZ23LD4H5Y31RT7za6N7",
+	"LUHvMPu2lM15/mlKcM47IEMBJ8gLAdlPW7vFx4DfZ7/YC4NRpsxEm6/ow6sFgp59vrm7f14pI2taRS4r",
+	"ARxGtSt4c7MBPFk4pydTms7t0zrcGRzrnUT21EIDwJ6Esb5nfnbuJ2Eulvzsn/7y2d/+xRc/+HZgr6oO",
+	"PuScAh3LXXP3/p17998O5nMesYHP//E/zbbRmmvj4YPbdw8Pq5t5/p0fPPvu38y2sTvbxuEHt00blf34",
+	"f7/8Lz+dbWBvtoG3Du69e/cOaFtbnlVcpbPOak+NM9xJWwRpvqrYOTA5seqOh0LmqMaaedogxquFjJeF",
+	"esVwlHJklqg8ehCTpR/pVx9Fyg5lnThi7oZf3yDb7Ww7kQsjisVUrxhQrAyM2D39oiIjmMSDnei4R4Ln",
+	"//pnX/y7v/j9//29L3/+51/8hz9//r///ImRxU//5Tff++JHP3v+nV8+MaL4qZkO+zDJ5uKZn/3k+V//",
+	"bg3Thxq6ZPIxp9QG7Y8+Xh2osgXo2AClKnxQDsuKmwme2mKdi5zeVTCctzRJ3bqsBsLsxHTtx6/9+I5y",
+	"Ki8E3ZoCdKEecOUJOeIXEU69Z/EnEZNYZIJlUGsl4sI9ZlvDdNZ8IJKM5eJxvohRypPYX0FOqa8qRdTm",
+	"228xD9QZO6G+lV7eW6k+fZcX89nm6K2rE58n/U/kTlLEhAQoOagSSjT+7V8eixh1SiJi07wlemOZM6c4",
+	"5VgkAqrxRGVljpyKQ+6OqjvbeKr/5Tff+/xXP3r2nW///t/8zbNv/+XzH//V8//1O2tlhNC7LpVOp5aT",
+	"f5ja+7qStdbet4L7CUkCegLwfHX6sQYZv8Sx9wH84pV36plhrOPQw4mpnXlbOfNgEhc68nCKt3DimTXd",
+	"DvdOyPK9zUcjyEsI9FB3zD+azRbsfa3xjg/4Tqpkf8d9EgaZSrHoD5zoZlB06SDpWIsmBnzt/rtWatS6",
+	"6L1m9VTnYtjh6+gIZqYu2b/H07TjaQmUHLxggkt5IxakY0W1QndIMhYpyOUlydWoY4H7QAVZkX1tdh3P",
+	"j10Nl2M1xcB0pHbp1UpB4dIb61L27QpitPrav/LEbvKlabVOytYC4iUXELV35fK8K+sfwnVV6A/sBjtP",
+	"amXJxHCUT1mE5yxiY3mSEEyFkLiZsPbR0goCUIXo9QSCbAJECSAOJtrhQ8jY8kXkE+VwLJR01XoAh9FT",
+	"GXI228AAT/K1eZkhye5SWJm31i4X+I8KYQSq11NfvVygHmKd6IySuKb6d7lsy7Vs/0NR/mpew5fdhWQd",
+	"Ryqz3qQL0SGvnIrpclfSO+YHF+jjeUdMz3LxmMN18P49Bn2tlabLz1q0k4+lhMgT5fuHQriuje6CYDDd",
+	"TOS4WpeobFVWEhGcaqItNoMwuo8eqAnGpE7FtLGgDP8dsTE/g/nTXkWZisdYy7PyZfOOmF52XtfqoSAE",
+	"MoUl7NhGw+rRbnHf3hcTmIXVblzTp/rCrS/cjS5c2EOMSyvlLuKGPTP76ghlEdO5GmnAdElk/yJMtwWJ",
+	"WlbY1Tlar0aO1oa7dfMbNlwtocQ7Dl2epie8e1pizgYjufKmfktlDraDkJwi20Rk8Y0c23DUVbKX9CMW",
+	"i14iBaJGAfg4j51TJcRPfTwQ8wegxWqWxELmST4NETCIcDIJwSln4vFIdHNN5B4HLBNdkYwA9mdorHIR",
+	"E/aTa/xr2q9TGwhLhxICkp/1hdh2eJYlpivETeLBRxHFiRkrYLQS8Cb0YYQXnm2kKHgGgCgAYv1AmkkA",
+	"kwEQ64h7w+hyJd4MdoCeJ6u6cTllpSfNUDPxCYA8QctH1lllRFGuMjMF2HtkETBPhyB29ppAXFLq88yT",
+	"AP80N7VxBrXCxNxh+WRwwgHSk+Te9V3kPMEWAL/qahMqMrUbEBxqszqqZx/jDse4N86giFOPuwN6rpep",
+	"IRGIxXEmNFZ27u/ehCHh2iFXO6HnYltIIEBI/f47zWyj08scxBEAYonH5i9bcOo2+CGozBESnGuiQmld",
+	"YydTKKrAvalkOjWvVWkM7PASgCSxWAjwhasgpY74qbhNbwm24Ndepgm/ceWNMpLpk+NgqPtJfBy0GcCW",
+	"Xm21dlvHQciOqTgNv7lz9917f/LwznHwtJrF4ySRHFmS5gFK11WKqZNrvmUhHrXz3jrRQgJjU0X04km5",
+	"vhpXoeiO0S340cdl6PKuSB4JRmD6UytU6Fhzt06rUtKPxidp0i1reD61nF6qzhVMI0ILVnoOtw4KBqOS",
+	"gZxwhAZw8yUZi0U8HqHR3eWSnYATnZBiAV8akgzQs469IJc7gAnOvy/JC2arRUrg/dLw5oRFJTNM8i3L",
+	"8LKYHGiZofdm8i0gcAFuEfF4lIJxSl7hRW9MYr30hYTU6p3xRObX9oN51GYgFLmHP281CePZ/tv9nGcZ",
+	"n2IXq7qEc6myRZQr1/ZnGVdW4lWxcASkTZQW9ZZRPsjtjgtMv0JQggYDxweofcgpZro6S2RTCGxCXTtP",
+	"ZpuLQOClkNjW3nx0ssarow7gCYvLa1DbPZdu98wLN9VjJ2NtTADNkIfUdzqW12tZQbVXu1LeCBjqRK0l",
+	"CgF/D9INdZdLH6W/2Sz3rMEOlbl2UH+dsoFKY+K7Q7Xcp7sD7H2pJAGz2lDpI2GURA9wOZoV/VpQcv0Z",
+	"Iv8WwLtavBN6iigBjTHkyLBAbpRA/UstgyMjIo4nfPOIT1PFYwdUmIluMkrMylYDgW93y2xwqyy+Raq1",
+	"zkV3xaK2PPKzbYm/ZlZRodtnJDIjHqvls1nQ2aGcFcm8d2fxaAjAafXBFD1GjIgVB7caDZsWAvbnzLMy",
+	"JU7OJTRtF3q7ha9eMrW/UuskVdd33osMv5Vmf2FW9ur3nEMMWRQxu00g6Oai85tlijCXHOsvOTEAv9ux",
+	"TqKsQv+dvRl6SZo6iHJXQkwKq729j6WRt+Bue+ONO8b6sfu88cYbvh+p3CninzDabQHl5T6KwIzqnIpp",
+	"BEDntvOlCwzh6c3leyytp06LRyLjqXW+aXLXWY88+Sf91ntO/mB8VGUoyZx2AnQeoU9kTA8cS39INANH",
+	"yVCYgaP6ASpANpadPBkKyrca2oJt8DMBmzGZAgAvTk/itHXQVaXx0an3CHCQwFNDLqfHcmhZhRETPk3Z",
+	"SKhRKlAbORFCGj2iOxBx6HFxldYkIZhFGslbPEnHmdC4jLg/2GSgjF1bkDGBQ7XHk1QznoIiRNsL87/a",
+	"TCrrlgvhfhjLPJuaWSwIgZzBRPxWdrEdoLwx+EnVYjrpS56PM8F4mg/UuD8oQNwy24a3X8DWhGPhmAFc",
+	"fbz1U5qRD0fgUsbvkfHAQsLDKYnoVERGJRulpvmZPY2zAGRZ5uoDquuuGlp+g1w8zi1NNOYFJuSR9I9W",
+	"FCeyn/P0NAKmrInoDngeIbOUZJF4jGKqk8TRYiT6M1S1y8Sjz1VaTrUjDc5Y7a2w0BDbTcdGC2LPToMR",
+	"iu64Bu2g2TEPdrBQBBakiIObs4dx8Ks7zRs7zRZrNdu7TZveprL7qDw8+81/+Pwf/wrEsD61n/3qR88/",
+	"++nz7/zg2X///Z3Pf/V3z//LT599+zNzG5CihqEa897xbvDxGvmA/mJccnoAHGeY2oIDx2q97WKKaYah",
+	"cS+3z4KOfvSEyOSCdvD8R7/4/Ne/+PxXv3r24599+fOf/v6zf/f7P/9fnv/DT57/+K+e/fg/P/vrzwI3",
+	"YUbH3YXd45+SDqUjzCCREvpoEyJR2+Qf+Dv/PR6fWRJK/Mazt2RdBFJnGRhxA/tpau/SCsVgQ6fFIuf0",
+	"FSIPWxhuPSCuQkd6M2d6RlZgRaG5rocl0s2BUlpouEvRda2rPBCkM5iDcSyB9TgVuhwVnO2Epe/xW7uF",
+	"5h2TKhZoNBIDNtDVQNpSxF4zpqJRriavY8q8afhYeuqWpyJQSA2SwcgDAtFzhgy/RCdaVumch5W0jOKn",
+	"lr8No6DgvEEFAHRQ0vsIorrgmMzEMIH4A8Uc/VfRwCj4HJn7pUPJTlGb5kZoJBuFuOoJ5d5FiUzyxNxR",
+	"xMpp5qwTKyn858Bt47YiKHBGqTC/1Q12HycXnkykzklH2GGRER55xygtUZv6r21D15oh278asr1myFpX",
+	"YbhNZrVJChNbXnpsSEcN9tBNApkHIz4bpz6WjB0phZxQ+KALyBYeWnvnw4upSxi+3b2FVRKokQ15IhPZ",
+	"tw2RkkmbDtk7iym3INhRSB/wE6myIU8rFwHX2NFRFutLc2xa8BaF1nh+JkHzQ606FlgwwU+FZNGQP+5Y",
+	"hurIzm1YMAgS+WxkNEY1zjvYrvulmUhfZY9BYbVjrF53aLz8Ym8Ibn7aS4ZtfrlwUxkD4UEW4xqizDJ2",
+	"gkfKSlDEtGuJ01chEQqYnuYPslbwCNGMQMwdnhqyBLmjlHlT22Z0kDiBzKhiHsgBy83RxlkF9b0YFobg",
+	"sAnQtuHHuJNKEknDnEjlnkVFnQw0JKPyOUrNJvXnrPIVapyv9BZsbsL1LP0psyTmxSGCBXrgleGYnXIi",
+	"+onUxVbxhg08wvMrjtfakq66uXZdcOkjIdBOgzw2xzLy4OcjL8djZprM+ocY9nQvBq926bWJdpPMc3hc",
+	"lwUwbhhvwLCv7ICZGbAv+vwrE2jZFtHcHvFTcZcu9xdoOvnSpkwLtcBOQoWkXX4QIqVOCgTta80w8E9z",
+	"0L5x48ZuyZoyX5NZ9OX/9xfPf/WDL37y91/+/d+uajAVa1gyxo7AGGs3m3/UvNFuNqk1zxYsi7+gvdec",
+	"M75AcSqWdK1Z8R6jNmzgArwzfl93j1r7mEDt+opPSxW0b2KJoJutleZkZqjb2pSwO19NY7LKHrz+8tiD",
+	"FdowYCralHWo64lrAq/aQLT5S2aAjkJ+xkRERQdCW9ZeAWX9vK1Ge14WWY23PVbQih1u9PZE2l5GmBEn",
+	"4g42K3Tkp62EPnG9F/F2fu1cwUXdYBhXZC3zyb6zNxF9dMKTHO5gJOr0WIM4ZQtD5B295OaiBqUrE3mW",
+	"iKLpJqkEJb+6VJO2eWVhZSXzmThkyeqQidQMRvnG1WSgcEzo5y5857NhfJvHu3kG110Zz3prtyD/tNlo",
+	"FR5Xs5PM5fOx73T1mKT34Gr1YrihWXMuMRlpjQaraCG9l2wkuu/K+LIrq2zK0tVLTlmyRFkV4duX9bap",
+	"L49NGZSIgQiPR2XC4DkmSi28PZ6cwfXon8RgQ7zSS0mPWEe5qzMiLhvFpXT92qwzG3+ZSUTYLkfC2+la",
+	"aASSWJz0fddqEPTbwmGsThMBvnJ0EoFCMRmITEQQYaffu4Pr8Fym4K0oVQE6vxg5jfXEOTCWlQQuSvk+",
+	"pGHNnca5oS3s6YLMqmKQpcwqCxVi7TlKsjtRKhVcnnPe8Bb37R0ll9p4h0lfGjNubLbLQPCYIDkPRb5z",
+	"GxZ8foPcoTz9YlOUpmau/KQGstz4Qkz6ktamKPbAnb4Oq9KClOADPHWOABBONXECZgLKCnmqQ5YrZcs5",
+	"jC2UZEJbh6Qcp+n8mXxb5MWBPH98H0LyQddIlXpddNKHAbhRggHwCKraH5n5efBIZI8SMQlgto64Pg3C",
+	"IE00/AmClsB9YFJLOD0ZnJuO6nUs7eg2DGU4c2diBsCi1cxk9qTwKZipXnC3RDK82bFZXOI7ESeQWVok",
+	"AON91mCHBeumEY0UTcDX2xJIsxbmeHXB/47hLrchWZqcYomAdwohEDvUIn0kdKMAMqHcM23kRCIb7MNM",
+	"yT6zMF0a08DwVoUSLS9dHg+6SwyMFUVpj4qulzLboE4Yp8FGGjI1gWgzxCWT3CV609UOXoDXoq/n+eiB",
+	"TKdRyKJDPhSHSS7++DDPkm4evd5g5tyxo3cPQ6gJzdiJGCTmmmajTD2GqqHo6OEHh0d373Tef/jgm/fu",
+	"HlIERvOpZtE3d95S2YRnsYh33s9UrtpskOcjHdk4tjmjMYs6na8rnePSd2g5ICxoXhsdiu44E9EMilvx",
+	"dPkxV++LeXGUdmh5nJEMDwPlurTUrtSa5nc41sDGKlxxn2V0K2bRbhk72aa7mk9ZIqHXO2+JvDvYMXOK",
+	"GXIPsqSfyKgcCLN4dHsssmXY3Uxp3dHmOQ9nwW3p6PaDh4edBw/vvX3v/mGE691TmXn7KFP9jFs0Blh7",
+	"KRLYTahAYGT1gOQNhXn7qlwkjlNAM2k1TXBeYZArwuPZoK86SZwKl/5ZFHvbRQgXPDbkjztQYR3Z4GmX",
+	"aypPmQyENAOyaRNQuE2IbmYuYdJsPoM9Uw12gD+GFEQqm2k1m06nvAV+wyHkCVhNWqWxmXMz2A9tYi/O",
+	"ldnA5MoR8Y75EotoogOI+7YhTRKzYHZ0ngk+hMWw5buqx/abrSIz1OYwv8l10i3f4lqZscKaFQd3oCZM",
+	"KjZJZKwmlJ7iRrown9K/3DeEFfIQBrsqy0Q3ZwOVacFOeJ4bcahzjpA83j2Lrrf1b9LLxZ6u1ZPCdgwp",
+	"kE0CD6TaGpbGUeka9WzSFQyO2jv4lS6UP0SVZ1UVz5bBF99BxSLswBMVTzsAURG095s3rz0tOUyGpndm",
+	"aheHkzyPCeG6pIJr0WBEesxe230dbhzkMGav7b1uzkGeiiKhyn5H+TcDNU5j5DOP2GicewkdJ7x7yhKZ",
+	"K0zO+7OxGIuQxWObPhQ9vHv08E87d+6+e/Cnnffu3f/gyKhM5k5BenT4VYdcK5Etf4jeO/hmB5+8/eCD",
+	"+0cRBZcw4gRF++MRqYgPIVYEyE6UA2NO9oBnw1Ro3XYKx26zCcOugnfBsg6Yp04SUy0INQb3pnjMuzmE",
+	"kXhu5/NDuvaTfP735t/wM3zCgQxD2Iz0DLseRbISPpFxSZDFCXiHzNJ4M54UaTqgR+tSnZ65sIYj1LKl",
+	"stG6vsopA0knBUQMLTItFI4e5j+anaQy2g52c8I1hf266hFUbExF7pRRmAqnCVgYY+w1pbFSRQu1Daln",
+	"5gt/65nRpVy7KYdSjWQo0kQKP18JqBM1qhR2IagrxRvdIkhIiRqINF4CjQznQKq8Y34XOaieIhbEWZwl",
+	"pud2jhc2hT9oJLqDT1QWh2Csmq7SzaOMNpXjiSedjooArFs1LFQyx8GZVRqTqs6iABFZprJOcWl/8X/9",
+	"6tn3f2nuQE9MOFekCy56aTb4l9E1WrvNVqfZ+vrb39j9k/0Pm39647+79q/e2Xvv6v3r79982DoKUEmC",
+	"9lYZ0C0QE1NI78s2Gcpvf/jFr3/85S/+8vm//cXcgAgPY+vxWCVn6Yg2XIuzVmF3w16vrJDhLl5fyV0V",
+	"EK/Goqw1tc2SgPx4FkjvHEVtGbdogUtOyNnIlVPEdk4sIcECdYx3B/Y+NHeeudLURNq+hDZHX9mEba/I",
+	"scEiY9OBc9sLReNt9v6DwwJPouhPxCZGABDQBRjmIrYpNNQPKAbFihFEopu7sDnSHEDHMNbFDl31LpZo",
+	"KFmki5tbaUojSTIcS2PJFbddJk0+UWXp+UDOS09EFUkg4wl8hpCc5MtUGghE5hbIV6sRBu1Wc393azka",
+	"rvaivfO/ev4kePrx2mL8TbOzL9thQah+yJBZ5LIWv0QGDs9bsPFaYKP7zZteo5noGfPC3q24T6i+sqQS",
+	"lj0XR4CGPRr5umWRTK+VsUJI07I2CsDGbrSQoevltphNpXVesRazh6kAZIbW3o0/jDsT/PDjkZGmrWaz",
+	"iTmha12fZzk7buzduHGteWPO32GpCc9G1kDXhVfmRJkcnoWNFrTDS43HGT9Jp7YkkCRXhBckOghl7tEG",
+	"Fb6CsRYdCw0Qhd6jmBiLVXc2+QPwW4c7QhqJE7PX4Fb/49bu3v7Va8fjZnP3muRD8cdY+h69HroEHCwx",
+	"QpZgB/JhzNw+wNzmhFzQYPfkzCtZ9EdYpMP0iHdFyKL/+pvfhE8+OHpr58bsK4zeMVFM/NmYpxBmomgd",
+	"1JW6VgGfFUESTlIuT6FC0si0YaJ1IvsN9n7Ku2IAYKpQfcgZXLfgtjE/FI9HnGAsdpwDxU0e+lEsAh99",
+	"anUi4J+x9ndSXPLkzsBlwezoDjIpI6yH5wURJc+VDf9YcI9SKzavYPHzXvmTefxWaX9BUrTvySCkWzOu",
+	"6Nkv/+HL3/0Pz3/8N5H3zv8mzqadbCz/2Nys8Fqsg0q0LW+45eMZjzIRJ91cQ4mXU/lGIyGtrkfXQpWv",
+	"4VDI+HC4PfhEWH0aC68R1Axih8/q54KMJ5qVKhf7THrTxuRUNnnqSam03G6/9uI9mejSpvR1SyRLos/b",
+	"QWvvRrMJ/2mCpB2lHNO2PUZDOMnhjMTx25yl/372u//n95/9m2e//Idn3/nP//Kb7335818++/53n//b",
+	"X/z+P3772ff/N7O4izsRBlqNs+4Mi2pBF17u2/uFWLH1jR7zckUHl8m39TsG8aNO0TVkC1sjSHRxCeq4",
+	"g7IpM3u0VPBWxRRvLrBWGBAcDobhbt8PwqCXSJ56/O7//NkPvvjbX33+T//js7/8u2ff/8d//uyH84zv",
+	"OL2O8b2YXMfxddWMjHADg3bwRzeulWc6U+PcQ3oV/SHCG7RCh+ILujeXnZyflmjqAXjekYJdD8JgIpL+",
+	"IA/au+Y0uhIxX8NF5jAjtYJ2AJIA5PSCEODTMIBgQnzWtM7O3eozVdnLNSyIym6vuS2XK904A7YkN/Nv",
+	"EboV7d6rK95qxd3c7Fj/xL1b1WnoVGqwahmC1b1XcnBZ78vFerhMd8i/dSwrHVy2H/MeLvvNMhfXAesl",
+	"xnKnPk4gf+0bhw/uM6NyUFuY/cYmA5VCgkh3ELIT0eVjl6bFjT5sJKYdeZenqdHlKFkJzI2FZkqCfkKy",
+	"ULjHdFBU0ZHdEkKuz8iooRmXmgNJlENSs7QbmqVKG80CEGNcG6TI43sI2Y5LFnlK3s47YhohoKAZp2c4",
+	"UUGi91pU9jIXjPUW+Vj6yIAaQbNN35bopuCTeMHoaLNuxqOJAiVNh5aSTckYMQdZgjKiQhW0E05+rAvW",
+	"4cJzeAdcl9dv3ATPZMU7Pl7zlns5/YjVesOZk7Wt0uDcjru7no8R5A52Ef50qpXbT4WuYTFOyhYxiExi",
+	"NYgTDoWmuP/Je2klblLcZkWbVvJR2/CLxrm6Gr2NsJ6j0b6z1nBqDafQcDxXpBOw6+k6m/ojzVm/8oTO",
+	"/tLSTErmWO8KMw9tXpZ5dt00IoJo8P4s4pvewJbybVpKNl2B/jIei6Xfz7rzbNt+0ip+Am7MDjDzLXzn",
+	"1RuNq//KBdsg08k+TnuICuWNnVoqql12CZc4tQlYK5H9zoJIH5p0S0dtkZwqf9RyP9LgtQqeff+Hv//s",
+	"z59/5wfPvvs3AaXLdGA54JKaNevzpa3qpC8dzkuFI2a7AGgY5EYFcGWKKuepzf1D8KNlnOS2jxOe5MVT",
+	"ZlG3u5nMibsjcp6kZ11NkDJQlyZfcmkyej/Aiz5QE5YaoyxB5k1wkK4h9CuLkOdk+hWE6lgSdCK0FM7e",
+	"v3v/zr37b1PoibINobYD0zGx+maFLMORkHEi+1EFcTK8rL5LLu8uudz7AV9Qkvn2I5Tw9l+ryHWS3CtK",
+	"8f3zkOJni+ztxfMqgjlkUk3Y7YP7t+++++7dO1+t7L+vGj80yLRSPngRZoUI+paOyxmBLh67iFtl8bnH",
+	"QQmFnA4t1sZz47GwtY8UGgFbG518uf2KMnywnI+ga82VBSi7iKLVVwU+p81VIAhUCEY78C64JRQA/XqJ",
+	"7l9z3D4Qpb/lag/xpx4TBXioBjwTsX2DuZ+oGhmxrzQ7MTsSPFg+OZBfPqK/hukAZogCrjR4gxt8keRE",
+	"o2ZS5cR4ZUv5qTRTUG2xfVNf5CyiegNAxMUQUsUVeBeX76W7A/nAaBPtvRD/6iS6M1RZQbW4wpU0c/Uk",
+	"uhOPXaRtJpRHjhwKi83H7zYP2YX+IzZn3H+GeD6B2sE+1gqDyWAKkKad3tgo4zOhv+K838v9UhXaWrfY",
+	"Xvk4BOcYh1sZrBO31lkXDAgQWWMTXfI9QasDcoU7YZwghwvo1hei/4OrlBI5Kg2Ao1LdEaIr09NQ6q+R",
+	"UAbh6XXB3hc69AOLg801S3pgzohMMCkmbWtTWLKeNIU2qLALc8kYSmpzio6lq/in2wjq+lXMp1/TdC00",
+	"2L2cbjELfBS63C13/nRF+tRMyRUOd4L1W6ORkA5umgjf9UBNNGBf0BzGXsIUXRCvRYgnG73eKErF+AlW",
+	"0GNtGSAQUMfm6/WO5b0ehdrG8lSqiXSXE5/LA2evAb41BvuiseymgmdY1s79Ej2quns9JKxJYFQys2qu",
+	"qSQv8OwpV+xYFpgG5WjbfvNmSPV3mMJFI8C5RDGu2x4LARiAUAsXtUtah7UuVcbef/jg9t3Dw3v33y6g",
+	"9Bsg7cT8c1RZ6P2SGJzdLx3BNqg7TuFw4VMg5oq9BvCqMo/bjeKQdwZcQ5l+6fdjCaic5kzbV+KUQu1F",
+	"CW2sC0lhM6xVZQ3MLOaQxwIATebhQnPlIEsTqXPB/Z6YUxRnfCKpH6UnvSpElcFrLCutyszWTHlXxLdo",
+	"s/BcZMX+MnuLos4Q0sTx3XIkV6TlTDjUJVKz/pIgK7+3dNrC0MZ8ShmT4O0QGTsVo7y6ahBO2faa0YbI",
+	"CRYZOihtKphHNZHrJKLDOLwg4dM/WJ9Fq/ZZLPFZNC/UZ+Hm/jJ9FiTm6wrHOiS6IVItQFQVBBvOvqcM",
+	"dJV5frFzdaxYzXCpZ8Wpj6gdWpwigBLg5lyyq82mi/ejt0OLdsFnBZ1BQKOQQYxPh+RaJ93KZR9BaSLm",
+	"QhRYzaA3VgEDmnN6ZIfw8ngWPnoSLHUbEGlGJrrCqGlFMSVKxc1KEKvfuAdvJOMD5LZ9O8VaK6okS3fR",
+	"TJN72OSa/bChv4rav2Iy8JQvq9o0S7WNVKedcqazwPEp5XXQ8MUwPIOn0RIJ+dYq+Dopnxpw0OZon7d0",
+	"I+iFotDxf5uHNVm8RTGdlYshmEgWy+0aG/EsTxBu/DUFTdC/MdU05tOQjWUqtGbRING5yqYN95vOJInz",
+	"QVQAVuXGStJo9jl4wdcb7FBZxD9j8w5UGrOeAIM2F4iuJ1kEiTIRkf1KAq7zWCY4kSp3gXmdLJvUrEcC",
+	"wzO2jSCsu/JPHXwri6ze3MvUkBzD9qNcRUzyLFMT9EEkGuaS+qEwt7dc1GZuEoJ1NkJY6DaLfNU3uuXn",
+	"Hbf8fwnN9qDlfcIkPHG+61sW1KUjVXSLRWReT8utNW85PGeEWrFUyj0PGRQB9gpLpNzEboMdpCklKCOG",
+	"ZSrMVJu94/FygPfIzAWsJMI2lYYZ+j0OvR57DCiloSNYUiv0twUAbzpLlcB5oeeJ8PCyK+dwFusTqCHB",
+	"MYUl06gb5AMxnL+p33XIcmdAakPYATsIWlBSeAmrisvoYlhHq0duEyNyztQP3jfz/1aS5oCMu6SrjoHE",
+	"zp7pNppAC/ptv1wx9RJ//nRpJ2xFG1iL1a8tGZSrvvw9fOjIPLO8B+SFwtLOgmNGZYSBZc45rGs0Z5FG",
+	"iybKxTBW7e7BaGR0uqUdLVbJnqKlu8z+qNQHIcdDIEOzjrkgDMay+NfH4QySoLmOzEM7jzhAKcJ9ZDp1",
+	"x2vB/PsDv5XV1pykT4PdpoidTzUDkTtwaeMzMqXIJjCBNvdK8GNKigb4LUi5tSiTVfPieV9Wp505a2mQ",
+	"qRDdEJGlHywWDGsska8dkq+ZUb5xvNZ91WBvJ4+Q7jAf64jtWSwyozyACESQLW9CymN+7512E3XZqmGT",
+	"i8Qf8pA/flfIfj4ACrowGCbS/TucQ5RcNn7LhGZPEpBiqgx9lw12gLdxLyGMuqHDAE5V97TQEgoyhCGP",
+	"0b/t4htUX8JzFie9HtSEZpbI2G/FmDInXAvziiFVWkuojZHjXISF0jPDP5kBVBxVp7jC8kNFIY5ilZOY",
+	"vfvO4XuHLE7QfTzkp6JtR+SqjZLYhsUpO16Nc53QqOBljUUb1NNESuvVU9kQzJSY52IHHHObLZOrQael",
+	"ugWHrawCndG5XG3UtTPuLnPjvmu0vWCFH98GHe5imWTM3Ws6tcz2cgq22UmgLtRm1+WaXTDrIZNichGW",
+	"1RVwOSxJywTPEB0xwK2P3r5briDEdmyyJQZBia66DwcqY2DkeMosZ0ORD1RsK2y6A0GE2JnoibwLmjkq",
+	"5VR1iIAOE55YRAuIDzmBZENVLvEHDZMScomrUkQfmLmNzeBc+T3aDm2LyDlb6ldc1zrnUwxzxgVPdZJZ",
+	"qNGx1MAHzj6gQKrtFF7u++bucPHMEt6l/cnN0NP5zTgpwInw/iITFRmtZiigz99Xk62QwGgqy2V6H3JX",
+	"H7LXdKw9Zubww6sefM1ZAIuwGYL2VXMrm5cF7b3mGtVvMNJLrXwD12HhrNsklLWBO++McNImWT3buepo",
+	"4s9gLUEPppVapTJlSDpJugNLmAna0i1mJnaK/gupXLzdk4l1CKcO4WySEAvSfRZfy26+rXG2XLXM/tWn",
+	"1VcrXYkLnZfvGiGgqYfkCCw6aaGV2+bqp4/h9i97WUPERYrHFo9Rm4sHAL9L6NNSoZPoWM4gL2lKlPAz",
+	"Z5G4xIJvQwQJS/+L3OLE3aXIkA9+Q4taDYcZgKbdlXgs1ZhUAF4Cf0pyx2B/LN9440O8fhpvvFFx5+NF",
+	"Tjy5kiQHXdSAmk7XMZpBkHBjc0fAaks0Mz2kVz1YoD2Yd1tkTvootBe1kkKzRHbTMSS4GPsJiXdy8PhR",
+	"D61KAZc3ze59u4qAdSBZX7lUF5wN1IUAFw59rWh1wfylZlkR9nScCqveoPOS9BX4UZF5BgapWXW0KIXs",
+	"CsiPapXW2akZqKnpnEUaAE9fo7QZSHa75dOxKLA0nVlrmnn9WO6WmnVo5AArDz8cGu1K5+Bqtzk5sOXd",
+	"ZMV8eiz3qrvXQ+3XHg746T7+tMc1dNym7h3LA1LsbKdxC0Eqn3evFMYy5u5los+zGHz+1oeDmKsWWWKs",
+	"yQ5y+xfh3Ihw0Cy8vmUh43K04KliCb+E5Do47CXqwzSmpbWsSllsHdMIi2GVQ/RK026DVHeb/o77JVfV",
+	"P/WODvAceslR4OMu2JrZIT5PCZBuZ5dGARsLC66GPJGO1NryOnLWS3r5wM6UGaXjlEykGzduWzo+wDw0",
+	"GMs4EzHM/0iplJxME5Wd0om9zbsDEg6ADmpMEZvLCO5CwAW1OYLA2GRsC/N2a1lg4ieKjNci06DYua1k",
+	"nqm0zaTaATCO6HU8r9pOB2LHmu1cAaHiGVJRUbbg2TTqsTmssfKsDxqQNRHmTQEzxgPpkjEd0D7I2X6i",
+	"cxC0XDMO9wPh4VucEheU6oG2AvshtLQNx9JYIYsg9aXKOz2jrqBXqtUMzd3JRyONASnv7QVjGeOpMTKn",
+	"ocdFNVeadyzxkmtQQiJlwi6E/7dz6e1fMK6SXIu0F27LDlCYTGunKZBHewU3jnnHyk4fc/ddWO5DbcC8",
+	"UAOmrpp7iY2ES7IMxidmt52InQK/aIFpcECXMga6Xf2YA5pCFdwydHAMofi/pbiwuexsJKoyBPxAdiuy",
+	"tKqc45aUfb1Q5Ycqi6820T++tNUkrva5JzK/tl/42xOZi77IFjdICVxZx8zGbKvLevqBFtm9O4sbhoTh",
+	"NaPbALy1enT7pYsQmN2xToTA7fACQKbmht7K+z8/o+VQwC0bOAXDlOJ0GKHswVfjTIQ2JXQ2eLAB0/wi",
+	"ytwDK32Qzb0oexkZ05wOOVMnn4huHrLIAs+CMIko0RQPbsGLpR07BlHYkkVPJhtVOmHUz1K1+qh4HuqV",
+	"l8AkBXnXo1jEYzwZoIseuD4bVVQWKTVwm9O/LQI0OSeQvy00Ng8ug23C4pyja8Nre0KYgFaxt520tqSm",
+	"looENCU7tsTKNEvvhPCtpxlTxg8SrLq35ZOkK2xLHnUyepNURiWi83CB1ffCZUIFnih1St4zF1Hwb4t2",
+	"a3cvnLmV2kFXjTMtOvbhok4FTMKW11rwxQ9//Plvfvvlz/8J4aNRqQR+3CvF43PXSTvY3w0KUGfSYIej",
+	"FOp4S/s6aAdvPnjwzr37b3duP7j/1r2H762DZWtW4JIB/jaY3pUqcrxz5spFkGYLO0EFOGXiLcKggsPg",
+	"1bTYhKkEYQiLwxG04cdL1sy/wbF0BrS0+bqZDYthNtsRW5k0uElWBv/zseFr7L86SlIUunwobgOixKy6",
+	"ATftRirDx8tNnyvmICY6T7p6Id6f2d2Hxc8uQOIVKKaW5HHXYxNsta67f3UywMm/eb1x9exDTThsRog2",
+	"n368/RG/DcrBma4LVCFs0Y/tJKaf1nr4xi4CM60Vijho26U53kqzxtMysicGqNDBtbyzwkk5GI1sJvXF",
+	"HRa6i6ki43oYUICzI8XEftraLT7GUlX6Yq9U9EofXi2Ol32+ubu/JSium4OzzkvheHbp7XBwMPG4PjDb",
+	"HRic05PpPKYIBs/4aLQCM+RoHZruh1SriHlqFTyOmJyW9KXKRAF0gUDR83bQwWhUMwjXDMKvPoOw28g1",
+	"iXCdn/Vqkghvcl2sloVVkeG8LLs5sayAfREDBWGB9JNInQNJACv6jIWplXfLZcefLwStr1oCkjJXQc6x",
+	"EtvWBYSNERebYFO2pF2wa7dWKNmSQyaZ5TOpw8KvVFgYS9zg4G8mnQaCp/lgoQn3dfx6q2t4rVUwAxbd",
+	"MWISffRxafgD0T0tBBsZbpZUyRs+jaly6KPxSZp0afCQHbRw7A/h28sb+qb7Y7XpclV6joRKQn7sMOln",
+	"vIyvvtr8lV/9JDjhOukejM1m+uhjcwucCJ6J7B0xtR9oAdAu8E/TVUzdq6juPsLaYPN1EAbjLA3awRWU",
+	"mNjF2QfeUhlDCCkHQisLFq22zVsoQlBm8D2VpmrCwN1hw+no/pgv6TMvgGwzrIfEulvvBSOVppgzihk6",
+	"LhHHx6txScuzdcsVLwQfud2OupzZaq/7FS56xBXTDWbkYtIfZwVGgl+DDlP9Nc14HGfmTOHUiNhYykbx",
+	"GAFWb6nPIF0q+i0e55QiOfIoghvssID2oUhniVkZYPAyaFl44AKVvMih6VYSe12y3+gFMwkgnQhJW+JS",
+	"gvQoVwD9NU3xYtgF2qXqkrpACbGzDLE2qArRX78YvPSzqp4dJn1p1hKScjmbiBMQ5IRyYb5UY39z0vGp",
+	"HuIMiTKg7BXkz5QFPy38SlhaS2v5iMtED0AI0MuKvVfxvg+0FSCoO2QqFdpya+PsRYj7AGWuRWYvgWUW",
+	"Xki3faceOALlXicZ646zzAyKFgjHM+SJzLll3FMy511wMB9L5tLVscr9yLRLGa7YETNm3Ae26L3owIkA",
+	"DEaAjsGMdQRxRDJCHA7mcHtH2tXX8zQtQWRgZNucs+INZo9bJG4EJtUA8GqkRyL78Gubgcwz4P8Gh4t5",
+	"BPtibix/akvwNzBjFnpkInW7KA8My9OOoFrokAyLOYRxEZAszB2goWghcGpnkr5dJr4G5HBcnFk8ntK0",
+	"IE75/EiKRP7SQkfgbqYfhTPjRWRWmU6LHQfP+O12ubR4NXZPQMot7XH40UKJITmwojt2VpSSGoW4nWYj",
+	"iHLtEM0h09ui3BfAoBYQGwkWu6ep6nvpHI1ZpIRkoRw7hXp+1XN4FCHT4+7A7KNIDzVgvERiyJM08hpF",
+	"MMyqNsEpmsGGNRKiLxONQh80hoSnkKGePCbchDIHtusztVHR/oG5MindHBFDeZcCQpUXaVFimmQM6ewx",
+	"gxEaOeEpx8Bf6SaqevFD3JeaT2fA/O0b8VMXNfFxMLy0PWilovn37HOI7eRSiRAQLCwuBCNLYMNYUFyS",
+	"WkYQSeZWxr2xHKKp3gR0SWOvR0KNUmHaxX1JwKfe6uDZrpojqM2hmorcS2lPzLyD9EqFQ9kDoZTxRNtb",
+	"RZkrZGh/A0wEKvVuEPyi6tqzZQCOyRCrJcyapMLvBWTWY1foyLhriadusv07LgN0CZAbic7NTx856EB/",
+	"32APFih6qeJus9E9p8cj0yWtMq8Z0pOffvz0/w8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -821,6 +821,54 @@ func (q *Queries) TaskMarks(ctx context.Context, taskID string) ([]TaskMarksRow,
 	return items, nil
 }
 
+const taskOrigins = `-- name: TaskOrigins :many
+SELECT w.company_no, c.channel, r.notification_id
+FROM (
+    SELECT generate_series(1, cardinality($1::bigint[])) AS place, unnest($1::bigint[]) AS company_id,
+        unnest($2::bigint[]) AS pool_id, unnest($3::bigint[]) AS rendering_id
+) t
+LEFT JOIN companies w ON w.id = t.company_id
+LEFT JOIN pools p ON p.id = t.pool_id
+LEFT JOIN renderings r ON r.id = t.rendering_id
+LEFT JOIN notifications n ON n.id = r.notification_id
+LEFT JOIN channels c ON c.id = coalesce(p.channel_id, n.channel_id)
+ORDER BY t.place
+`
+
+type TaskOriginsParams struct {
+	CompanyIds   []int64
+	PoolIds      []int64
+	RenderingIds []int64
+}
+
+type TaskOriginsRow struct {
+	CompanyNo      *string
+	Channel        *string
+	NotificationID *int64
+}
+
+// TaskOrigins returns what each of some tasks belongs to, in the order of the tasks. The caller has read the tasks and gives what leads there; the
+// rendering of a task without one is 0. Companies, channels and pools can be deleted while tasks of them are kept.
+func (q *Queries) TaskOrigins(ctx context.Context, arg TaskOriginsParams) ([]TaskOriginsRow, error) {
+	rows, err := q.db.Query(ctx, taskOrigins, arg.CompanyIds, arg.PoolIds, arg.RenderingIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []TaskOriginsRow
+	for rows.Next() {
+		var i TaskOriginsRow
+		if err := rows.Scan(&i.CompanyNo, &i.Channel, &i.NotificationID); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const taskPartitions = `-- name: TaskPartitions :many
 SELECT p.first_id, p.before_id, (p.history_at IS NOT NULL)::boolean AS is_history
 FROM task_partitions p

@@ -278,7 +278,7 @@ func TestAStreamEndsWithItsSession(t *testing.T) {
 func TestAStreamOutlivesTheLimitsOfRequests(t *testing.T) {
 	b := apptest.New(t)
 	a := b.Expect(200, "", "GET", "/api/v1/admin/stream?seconds=18", nil)
-	if !strings.HasSuffix(a.Raw, "event: bye\ndata: {\"reason\":\"over\"}\n\n") || !strings.Contains(a.Raw, "\n\n:\n\n") || strings.Count(a.Raw, "event: overview") > 3 {
+	if !strings.HasSuffix(a.Raw, "event: bye\ndata: {\"reason\":\"over\"}\n\n") || !strings.Contains(a.Raw, "\n\nevent: ping\ndata: {\"current\":true}\n\n") || strings.Count(a.Raw, "event: overview") > 3 {
 		t.Errorf("the stream %s", a.Raw)
 	}
 	if metrics := b.Call("GET", "/metrics", nil).Raw; strings.Contains(metrics, `lksms_http_request_seconds_count{route="GET /api/v1/admin/stream"}`) ||

@@ -200,7 +200,7 @@ func (c *Configs) changed(was dbq.SenderListRow, kind string, config []byte) (ch
 }
 
 // checkAndSeal checks the configuration of a driven sender and seals its secrets for storage. Secrets that are left out or
-// given as shown, and a URL given as shown, are taken from before, the stored configuration, which can be nil. They
+// given as shown, and a URL given as shown, are taken from before, the stored configuration, which can be nil. Null removes them. They
 // are not taken over for another provider, and the secret of callbacks not for another way of proof: otherwise a
 // caller that can change a sender, but not see its secrets, could have them sent elsewhere. Faults: request.invalid.
 func (c *Configs) checkAndSeal(kind, senderNo string, config []byte, before *storedConfig) ([]byte, error) {
@@ -292,6 +292,8 @@ func (m *merging) takeOver(box *secret.Box, senderNo string, before *storedConfi
 		value, given := m.fields[name]
 		was := m.old[name]
 		switch {
+		case string(value) == "null":
+			delete(m.fields, name)
 		case given && !isHidden(value) || !given && m.stored[name] == nil:
 			continue
 		case name != driver.Address(m.kind) && was != nil, given && was != nil && shownAddress(was) == shownAddress(value):

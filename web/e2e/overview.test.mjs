@@ -90,3 +90,32 @@ test('a submit user begins with its tasks, and is not offered the figures', asyn
     await viewer.finish()
   }
 })
+
+test('a stream of which nothing arrives is replaced by questions', async () => {
+  const viewer = await openPage(browser, server, { language: 'en' })
+  const { page } = viewer
+  await page.clock.install()
+  await page.route('**/api/v1/admin/stream', () => {}) // as a proxy that holds the events back
+  await viewer.signIn(admin, 'overview')
+  await page.clock.fastForward(21_000)
+  await page.locator('.live.polling').waitFor()
+  await page.getByText('Every 5 s').waitFor()
+  await viewer.finish()
+})
+
+test('figures that cannot be read are not shown as live, and the first failure is told', async () => {
+  const viewer = await openPage(browser, server, { language: 'en', expected: [/^503 GET /] })
+  const { page } = viewer
+  const says = (event, data) => ({ status: 200, contentType: 'text/event-stream', body: `event: ${event}\ndata: ${JSON.stringify(data)}\n\n` })
+  await page.route('**/api/v1/admin/stream', (route) => route.fulfill(says('ping', { current: false })))
+  const failing = (route) => route.fulfill({ status: 503, contentType: 'application/json', body: JSON.stringify({ code: 503, message: 'The database does not answer.', error: { reason: 'service.unavailable' } }) })
+  await page.route('**/api/v1/admin/overview', failing)
+  await viewer.signIn(admin, 'overview')
+  await page.getByRole('alert').getByText('The database does not answer.').waitFor()
+  await page.getByText('Not current').waitFor()
+  await viewer.checkAccess('overview without figures')
+  await page.unroute('**/api/v1/admin/overview', failing)
+  await page.getByRole('button', { name: 'Try again' }).click()
+  await page.getByRole('alert').waitFor({ state: 'detached' })
+  await viewer.finish()
+})
