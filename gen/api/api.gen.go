@@ -6374,6 +6374,7 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type.
@@ -6398,6 +6399,7 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type.
@@ -9170,6 +9172,7 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type.
@@ -9204,6 +9207,7 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type.
@@ -16681,6 +16685,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -16705,6 +16710,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -29771,6 +29777,7 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -29801,6 +29808,7 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -62801,74 +62809,75 @@ var swaggerSpec = []string{
 	"91w0lt1U8AwT0bmfVEd5cm+GBNwI5YnMqho2leQFODxFdx3LAoWg7B/bb94MKWMOg65oBriWSMZ124P0",
 	"B80OsteidknqsGqjytiHDx/cvnt4eO/+uwUufQOonZj/jnIBvTep7q1705UlBnHHCRzO4QlVrmKvAWRV",
 	"5nN7UBxWzoBrSKwvvT+WAHFp7rTtEpcUsiVK+GBdCOOaKQFVlsDMZg55LACCZB57M1cO/zOROhfcH4m5",
-	"RXHGJ5LGUfrSyxtUGXRjy5OqzBzNlHdFfIsOC89FVpwvc7ZsLXY+tPO75SpGkZQz4ZBJSM36W4K1zL2t",
-	"0xbTNeZTinEEM4bI2KkY5dV5fnDLtpeMNsQ6sDDLQelQwTqqiVwndBzm4bn1nr5+xohWbYxYYoxoXqgx",
-	"wq39ZRojiH7XyYa1d3JD0FhAiyrKUDjFnYLBVeYZvM7VYmJFvqUmEycXothnIYMgq5+be8muNpvO9W7r",
-	"3beLqk8wGMQWChl45XRIxnASmlwgEGQJYlhCAZsMAmEVRp+5p0d2Ci+PyeCTJ8FSewCVlshEVxj5q8hr",
-	"RKq4WTZgdY970CNpFUC3be/kHa1IWCzxopkm97DJNcdhnXUVaXjFYuAtX5ZAabZqG6pOJ+VMK4CrOpTX",
-	"br4XUwcZTIi23I6vhoIRk0KbAZJsrjjylvYBvZAUuqLX5mNNqmyR12bpYgi6j4VVu8ZGPMsTRP5+A2vn",
-	"078x6jPm05CNZSq0ZtEg0bnKpg33TmeSxPkgKrCjcqP+aNTnHNLfmxdTah9VltTsRwLTM0qLINi58qsO",
-	"SZVFVm42yj1ZfO2jXEVM8ixTEzQuJBrWksahMMy2nF9mOAkhLBsiLHSbRb7oG91iEcSZdpI4uuWHA7f8",
-	"fwnN9qCXfYIKPHEG6lsWa6UjlWmNdOhpubXmLQezjAgotvhwzwPsRNy7AjCt3MRugx2kKcUNI7RkKsyy",
-	"m3PkVbIAE5FZF9hVRFMqTTn0Rxx6I/ZqhpSmjhhGrdA/IoCH6dRRwsyFkSfCg7GuXMNZCE4opgjWJ8xk",
-	"RjkhH4jhPNd+3wG+nYF0Db4FHCBIRElhCjyHqv1mCGtU6//QrP87SZoDYO2SobqaHXb1zLBRHVowbvvj",
-	"ihGR+PrTpYMgQw/mOxY1UVRGwFDmxsGqRnO6YbRomM5NsOpID0YjI10tHWixRvYML91j+1JpDEKOh1C8",
-	"y9q+gjAYy+Jfn4Yz8HqGMZiPdh5xwBcEzmAGdcdrwfz7I7+V5ROxqX109xvsNjnFwA7mOd3QaozfyJSc",
-	"h1C5srlXwuRSUjTAgkBipoVerFoXD6Jx9VosZ20NVtZDg0Bky+UVG4aJh1hfHCKSmRGDcb7WQtRg7yaP",
-	"sDxfPtYR27MAXYaNAwFC5ClvQcpz/uC9dhOlyqppk7HCn/KQP35fyH4+gJJpYTBMpPt3OAezuMqOnlBO",
-	"QdUALONZedUhlnnZrTACjQ1N9eoUgNkjAqZNxH24YEhgJlma97ps0rZcmSUfULlSZWgTbbADFAZ6CaHV",
-	"DR0acKq6p4WQUpRFGPIY7ebOb0KZJjxncdLrQXZoZqsN+60YTeqEa2G6GFLOtYQsGTnORVjIXDNFIjMA",
-	"jaM8FZdifqjIdVIc7SRm7793+MEhixM0Sw/5qWjbGbm8oyS27naKk1fjXCc0K+issehWeoJQaUt6KhuC",
-	"lhTzXOyAXXC9s2m3yWWj01bdAgpTlsDOGFyuNhraGezSMPn3jbAZrPDybRAhL7amjGH3ZlDLVD8n35uT",
-	"BBJKrfVdrtYHqx4yKSYXodhdAYvHkjhOMEzRFQME++jdu+VcQmzHRmeic5VqSvfhQmUMdCxPfuZsKPKB",
-	"im2uTXcgqGp1Jnoi74IygHoA5R8itMOEJxbbAvxOjiBZF5gLKEK9qIRh4vIV0QRnRBAzOZeIj+pK22Jz",
-	"zib9FTKKzvkU3adxUUw6ySzo6FhqKNrNPiIHrR0USjT7hnc4P2kJ+dK+cjP01AwzT3KcItC/yERFCKyZ",
-	"CqgQ99VkK0wwWspywt7H3GWK7DVd/R6zcvjwqgdkcxbUIhyGoH3ViCKms6C911wjDw5meqk5cGC5LGyF",
-	"m3jSNrAmnuHN2iRaaDtLIS38GfVL0IBqqVYpYRmCWZLuwFa1BGnpFjMLO0XziVTOj+/RxNqDVHuQNgm0",
-	"Beo+i7RlD9/WiFsuvWb/6tNq1koscaHt9H1DBDSNkOyQxSAtyHLbsH56DNy/bOQNESEpHltkRm0YD0B/",
-	"l3CopUK71LGcwWDSFIDhR+RiCRMLww0OLAQBKGKWE8dLsYw9mC0tfjVcZoCcdizxWKoxiQC8BAOV5K7M",
-	"/LF8662Pkf003nqrgucjI6ditpIoBzFqwE8ndoxqEATy2JgU0NoSzcwIqasHC6QH07fF6KRHoWXUSgrN",
-	"EtlNxxA4Y/QnLMGTg5GRRmhFCmDetLr37S4C6oFkfeVCaHA1UBYChDg09aLWBeuXmm1FANRxKqx4g/ZS",
-	"klfgpSKiDRRSs+uoUQrZFRB31SrtsxMzUFLTOYs0QJ++QeE4EER3yy/MokDTdGqtaebNY7lbatbhkgPA",
-	"PLw4NNKVzsHSb2N94Mi7xYr59FjuVQ+vh9KvvRzw6j6+2uMaBm5DAo/lAQl2dtB4hCBE0OMrhbKMMYGZ",
-	"6PMsBpeDNXMg+qrFmBhr0oPc+UVgNyo9aDZe37LgcTlq8JTihD9C0B5c9lIRxDSmrbX1lbLY2sIRIMMK",
-	"h2gIp9MGIfQ2rB7PS66qX/WuDlQ89IKuwKxelFRmh/g9BVa6k12aBRwszNAa8kS6ytO2wiNnvaSXD+xK",
-	"mVk6q00i3bzx2NL1gRpEg7GMMxHD+o+USsmyNlHZKd3Y27w7IOIAOKFGFbExkmAjBYRQG3sItZuMbmF6",
-	"t5oFBpQiyXgjMg2KndtK5plK20yqHYDliN7E+6rtciCKrDnOFWAqniIVFekQnk6jHpvLGitP+6AJWRVh",
-	"XhUwczyQLsjTQe4Dne0nOgdCyzXjwB8IGd8iljifWA+kFTgPoS3gcCyNFrIIXF+qvNMz4gpapVrN0PBO",
-	"Phpp9Id5vRe1yxhPjZI5Db2qVHO5fMcSmVyDAh0pwnZhIQC7lt75BeUqybVIe+G2dQIKlWntKAky469g",
-	"xjF9rGz0MbzvwkIvagXmhSowdTbeS6wkXJJmMD4xp+1E7BRIRgtUgwNiyuhbd3lpDnIKRXBbq4Oj38h/",
-	"l1zRhtlZ91ul1/mB7FYEiVX6dag8O4bernrnPlZZfLWJ9vGlrc44jJzNPZH5tf3C3p7IXPRFtrhBih/L",
-	"OmY11nFDfaRFdu/O4oYhXnlNhzpAcK3uUH/pPATmdKzjIXAnvICSqatEb2X9n1/RsivglvUWg2JKfjr0",
-	"UPbgp3EmQhuROus82KDm/KLiuQeW+mBd9yKdZmRUc7rkTJ18Jrp5yCILQQvEJKI4V7y4RYUs7epkUDFb",
-	"0uhJZaMMKvT62aKtPj6eh3/lxU9JQdb1KBbxGG8GyKIHbsxGFJVFFA9wc/q3xYIm4wRWcguNzoPbYJuw",
-	"iOdo2vDanhA6oBXs7SCtLqmppSL+TcmOTd0yzVKf4L71JGMKMsJSq663fJJ0hW3JK6KM1iSVUerpPHBg",
-	"NV+4TNDAE6VOyXrmPAo+t2i3dvfCGa7UDrpqnGnRsR8X+S+gEra81oKvfvijL3/9m69/9o8IJI1CJVTK",
-	"vVJ8PsdO2sH+blDAO5MEOxylkB9cOtdBO3j7wYP37t1/t3P7wf137j38YB1UW7MDlwz1t8HyrpQQ5N0z",
-	"l62CBbdwEJT/Uy7BRaBVcBm8lBqbAJQgIGFxOYI2vLxkz3wOjpk7IKXNp+1smIuz2YnYSqXBQ7IyDKCP",
-	"El+jANZekiLP5mNxG5AqZsUN4LQbiQyfLld9rpiLmOg86eqFyH/mdB8Wr10AxSvwTG25x12vrmCrdd39",
-	"q5MBYv7N642rZ19qAm4zRLT59NPtr/htEA7ONF2gCGFzjuwgAXK5lsM3NxGYZa0QxEHaLq3xVpI13paR",
-	"vTFQFB1Myzsr3JSD0cgGb1/cZSFeTAkh18OAHJwdKSb2aWu3eIyZsvTDXinnlh5eLa6X/b65u78lPK5b",
-	"g7PuS2F4dhH1cHEw2rq+MNtdGFzTk+k8Vgk6z/hotEKNyNE6BbsfUqokxqlVVHTE4LSkL1UmCgANhIye",
-	"14MORqO6lnBdS/jVryXsDnJdTriOz3o1ywlvwi5Wi8KqiHBeFt2c2PqAfRFDMcICQSiROodyAawYM+bF",
-	"VvKWy/Y/XwgKYDUFJGHuk81gZy7CbYxA2oTasmUBBrt3a7mSbZnIJLOVTWq38CvlFsa8Prj4m1GngeBp",
-	"Pliown0Tf96KDa+1C2bCojtGSKRPPi1NfyC6pwVhI8XNllfypk9zqpz6aHySJl2aPEQHLZz7Q/j18qa+",
-	"6flYbblclp4rRyUhPnaY9DNeBmRfbf3KXT8JTrhOugdjc5g++dRwgRPBM5G9J6b2gRaALAP/NEPF0L2K",
-	"hPIjTIg2PwdhMM7SoB1cQYqJQ5z94B2VMUSwcuC2sqin1bZxC4ULyky+p9JUTRiYO6w7Hc0f8yl9pgOI",
-	"NsN8SEw29joYqTTFmFGM0HGBOD5cjgtank3WrugQbOT2OOpyZKtl9ysweoQ10w1m6GLSH2cFRIOf9g5L",
-	"/Q3NeBxn5k7h0ojYaMpG8BgBBnBpzEBdKsYtHucUIjnyigU32GGBLESezlKNZYDXy6Bl4eEZVFZIDs2w",
-	"krjh59LiL3rBSgL4J0LdlqoqQXiUy/r+hiZ/MZwC7UJ1SVyggNjZWrHWqQreXz8DvvRa1cgOk740ewlB",
-	"uZxNxAkQcgLZMD+qsX846fpUT3GmnDKg9xVloCkKflrYlTC1lvbyEZeJHgARoM6Ks1fR30faEhCUHTKV",
-	"Cm2rbOPqRQg1AWmuRWQvgXAWVkh3fKceHgPFXicZ646zzEyKNgjnM+SJzLmtvadkzrtgYD6WzIWrY2r/",
-	"kWmXIlxxIGbOeA5spn8xgBMB2I6AXIMR6wgOiWUJcToYw+1daZeCztO0hMqBnm1zz4oezBm3CN8IeKoB",
-	"ONZQj0T24W0bgcwzqAQOBhfzCY7FcCx/aUvoO7BiFu1kInW7SA8My8uOmF5okAyLNYR5EUAtrB0AsGgh",
-	"cGlngr5dJL4GRHLcnFk4oNKyIP75/EyKQP7SRkdgbqaXwpn5IuKrTKfFiYNv/Ha7XFq4HHsmIOSWzji8",
-	"tJBiSA710V2dVqSSGom4XWZDiHLtkNIh0tui5xeAoxZoG0stdk9T1ffCORqz8BDJQjp2Cvn8qudAOEKm",
-	"x92BOUeRHmqAlYnEkCdp5DU64FKKtKpNMIpmcGANhejLRCPRB4kh4SlEqCePCSyiXA3bjZnaqGj/wLBM",
-	"CjdHJFLeJYdQJSMtUkyTjGFhe4xghEZOeMrR8VfiRFUdP8Rzqfl0pkiA7RGfOq+JD/7hhe1BKxXNf2C/",
-	"Q2gpF0qEeGRhwRAMLYEDY8F2iWoZQiSZ2xnXY9lFU30IiEnjqEdCjVJh2sVziS36u4N3u2qNIDeHcipy",
-	"L6Q9MesO1CsVDuQPiFLGE225ijIsZGjfgQoHKvU4CP5QxfZsGoCraYjZEmZPUuGPAiLrcSh0ZRxb4qlb",
-	"bJ/HZYAuAXQj0bl59ZFDLvTPDY5ggaCXKu4OG/E5PR6ZIWmVec2QnPz006f/fwAAAP//",
+	"RXHGJ5LGUfrSyxtUGXRjy5OqzBzNlHdFfIsOC89FVpwvc7ZsLXY+tPO75SpGkZQz4ZBJSM36m4f8tY81",
+	"GQBQREkrdsHJc+UKCgEr8bIqxGMo2i6niMigMr/AVfZI+MPwjwLWUPeOjLZYsjGfUmwlmE9Exk7FKK/O",
+	"L4Tbvb1EtiHGgoV3DkqHGfZPTeQ6IeswD8+d+PT1M4K0aiPIEiNI80KNIG7tL9MIQnyjTnKsvaIbgtUC",
+	"SlVR/sIZDCgIXWWeoe1cLTVW1FxqqnHyKIqbFqoI0AS4uZfsarPpXP62zn67qDYFg0FMo5CBN1CHZIQn",
+	"Yc0FIEF2IoZDFHDNIIhWYQOae3pkp/DymCo+eRIstUNQSYtMdIWR+4p8SqSKm2UhVve4Bz2SNgN02/ZO",
+	"XtmKRMkSL5ppcg+bXHMc1klYkf5XLAbe8mWJm2artqHqdFLOtD64akd57V58MfWXwXRpy/z46i8YTymk",
+	"GqDQ5ooyb2mX0AtJoSu2bT7WpEIX+XSWLoagc1k4t2tsxLM8QcTxN7BmP/0bo01jPg3ZWKZCaxYNEp2r",
+	"bNpw73QmSZwPogKzKjdql0Y90iEMvnkxJf5RZUnNfiQwPaO0CIK7K7/qEFxZZOXmXqaGZGm2j3IVMcmz",
+	"TE3QqJFoWEsah0KFqpzXZjgJITsbIix0m0W+6BvdYhHEt3aSOLrlhyG3/H8Jzfagl32CKDxxhvFbFuOl",
+	"I5VpjXT3abm15i0H74zIK7bocc8DCkW8vQKordzEboMdpCnFK6MGmgqz7OYceRU0wDRl1gV2FVGcSlMO",
+	"/RGH3oi9WiWlqSN2Uiv0jwjgcDp1lLB6YeSJ8OCzK9dwFvoTijiC1QszqFFOyAdiOM+133dAc2cgbINP",
+	"AwcIElFSmCCrcs2ISawj4WMVEkN+zpQVPjTr/06S5gCUu2SorlaIXT0zbFSHFozb/rhiJCa+/nTpIMjA",
+	"hHmWRS0WlREglblxsKrRnG4YLRqmc0+sOtKD0chIV0sHWqyRPcNL99i+VBqDkOMhFA2zNrcgDMay+Nen",
+	"4Qysn2EM5qOdRxxwDYEzmEHd8Vow//7Ib2X5RGxKobX/sNvkjAP7m+fsQ2s1fiNTclpCxczmXgkLTEnR",
+	"AAsCiZkW8rFqXTxoyNVrwJy1NVjRDw0CkS3TV2wYJjxiXXOIhGZGDMb5WgtRg72bPMKygPlYR2zPAoMZ",
+	"Ng4ECBGvvAUpz/mD99pNlCqrpk3GCn/KQ/74fSH7+QBKtYXBMJHu3+EcvOMqO3pCuQxVA7CMZ+VVhxjq",
+	"ZbfCCDQ2JNarjwBmjwiYNhH34YIhgZlkab7tsknbMmmWfEDFTJWhLbbBDlAY6CWEkjd0KMSp6p4WQkpR",
+	"jmHIYzSMOn8NZbjwnMVJrwdZqZmtcuy3YjSpE66F6WJIud4SsnPkOBdhIXPNFKfMAKyO8mNcavuhIpdN",
+	"cbSTmL3/3uEHhyxO0Bw+5KeibWfk8p2S2Lr5KT5fjXOd0Kygs8aiW+kJQqUt6alsCFpSzHOxA3bB9c6m",
+	"3SaXBU9bdQsoTFkCO2NwudpoaGewS8Pk3zfCZrDCy7dBhLzYWjaG3ZtBLVP9nHxvThJIKLXWd7laH6x6",
+	"yKSYXIRidwUsHkviR8EwRVcMkPOjd++WcxixHRsVik5dqmXdhwuVMdCxPPmZs6HIByq2OT7dgaBq2Zno",
+	"ibwLygDqAZT3iJASE55YTA3wdzmCZF1vLpAJ9aISdorzTKEJzoggZnIOAADVlbbFBJ1NNixkFJ3zKbpt",
+	"46KIdZJZsNOx1FAsnH1EjmE7KJRo9g3vcP7ZEuKmfeVm6KkZZp7ksMUCAyITFaG3ZiqgQtxXk62wyGgp",
+	"y4mCH3OXobLXdHWDzMrhw6segM5ZEI9wGIL2VSOKmM6C9l5zjfw7mOml5t6B5bKwFW7iSdvAmniGN2uT",
+	"KKXtLIW08GfUTUEDqqVapURpCKJJugNbTROkpVvMLOwUzSdSufgBjybWHqTag7RJgC9Q91mEL3v4tkb6",
+	"cmk9+1efVrNWYokLbafvGyKgaYRkhywGacGd24b102Pg/mUjb4jITPHYIkJqw3gAcryEfy0V2qWO5Qz2",
+	"k6YADD8SGEunWPhvcGAh+EARK504Xorl88FsaXGz4TID1LVjicdSjUkE4CX4qSR35e2P5VtvfYzsp/HW",
+	"WxU8Hxk5FdGVRDmIUQNuO7FjVIMggMjGwoDWlmhmRkhdPVggPZi+LTYoPQoto1ZSaJbIbjqGgB2jP2Hp",
+	"n5wiZ2CEVqQA5k2re9/uIqAtSNZXLnQHVwNlIUCmQ1Mval2wfqnZVgReHafCijdoLyV5BV4qIulAITW7",
+	"jhqlkF0B8V6t0j47MQMlNZ2zSAPk6hsUjgPBe7f8gjAKNE2n1ppm3jyWu6VmHR46ANvDi0MjXekcLP02",
+	"1geOvFusmE+P5V718Hoo/drLAa/u46s9rmHgNhTxWB6QYGcHjUcIQhM9vlIoyxiLmIk+z2JwOVgzB6K+",
+	"WmyLsSY9yJ1fBJSjkodm4/UtC1qXowZPqVX4IwQLwmUvFV9MY9paW9cpi60tHIE5rHCIhnA6bRC6b8P5",
+	"8bzkqvpV7+pApUUv6ArM6kUpZ3aI31NApzvZpVnAwcLMsCFPpKt4bStLctZLevnArpSZpbPaJNLNG48t",
+	"XR+ofTQYyzgTMaz/SKmULGsTlZ3Sjb3NuwMiDoBPalQRG5sJNlJAJrUxj1AzyugWpnerWWAgK5KMNyLT",
+	"oNi5rWSeqbTNpNoBOJDoTbyv2i4Hotea41wB4uIpUlGRhuHpNOqxuayx8rQPmpBVEeZVATPHA+mCSx3U",
+	"P9DZfqJzILRcMw78gRD5LVKK84n1QFqB8xDawhHH0mghi0D9pco7PSOuoFWq1QwN7+SjkUZ/mNd7UTON",
+	"8dQomdPQq4Y1l0N4LJHJNSjAkiJ7FxYgsGvpnV9QrpJci7QXblufoFCZ1o6SIDP+CmYc08fKRh/D+y4s",
+	"9KJWYF6oAlNnAb7ESsIlaQbjE3PaTsROgaC0QDU4IKaMvnWXD+egrlAEtzVCOPqN/HfJFW2YnXW/VXqd",
+	"H8huRZBYpV+HysJj6O2qd+5jlcVXm2gfX9rqjMPI2dwTmV/bL+zticxFX2SLG6T4saxjVmMdN9RHWmT3",
+	"7ixuGOKV13SoA/TX6g71l85DYE7HOh4Cd8ILCJu6OvVW1v/5FS27Am5ZbzEopuSnQw9lD34aZyK0Eamz",
+	"zoMNat0vKtp7YKkP1pMv0nhGRjWnS87UyWeim4csstC3QEwiinPFi1tU5tKuPgcV0SWNnlQ2ytxCr58t",
+	"Fuvj8nm4W178lBRkXY9iEY/xZoAseuDGbERRWUTxADenf1sMajJOYAW50Og8uA22CYu0jqYNr+0JoRJa",
+	"wd4O0uqSmloq4t+U7NiUMdMs9QnuW08ypiAjLPHqessnSVfYlrzizWhNUhmlvM4DFlbzhcsEKzxR6pSs",
+	"Z86j4HOLdmt3L5zhSu2gq8aZFh37cZH/Aiphy2st+OqHP/ry17/5+mf/iADWKFRChd4rxedz7KQd7O8G",
+	"Baw0SbDDUQp5yaVzHbSDtx88eO/e/Xc7tx/cf+feww/WQdM1O3DJEIMbLO9KCUHePXPZKljoCwdB+T/l",
+	"0l8ElgWXwUupsQlACQIhFpcjaMPLS/bM5+CYuQNS2nzazoa5OJudiK1UGjwkK8MP+uj0Nfpg7SUp8mw+",
+	"FrcBIWNW3ABOu5HI8Oly1eeKuYiJzpOuXog4aE73YfHaBVC8AkfVlpnc9eoZtlrX3b86GSD137zeuHr2",
+	"pSbAOENEm08/3f6K3wbh4EzTBYoQNufIDhKgnms5fHMTgVnWCkEcpO3SGm8lWeNtGdkbA8XYwbS8s8JN",
+	"ORiNbPD2xV0W4sWUEHI9DMjB2ZFiYp+2dovHmClLP+yVcm7p4dXietnvm7v7W8LyujU4674UhmcXUQ8X",
+	"B6Ot6wuz3YXBNT2ZzmOkoPOMj0Yr1KYcrVMo/CGlSmKcWkUlSQxOS/pSZaIA7kCo6nk96GA0qmsY1zWM",
+	"X/0axu4g12WM6/isV7OM8SbsYrUorIoI52XRzYmtS9gXMRRBLJCLEqlzKFPAijFjXmwlb7ls//OFoA9W",
+	"U0AS5j7ZDHbmItzGCOBNqC1bFn6we7eWK9mWp0wyW1Gldgu/Um5hzOuDi78ZdRoInuaDhSrcN/Hnrdjw",
+	"WrtgJiy6Y4RE+uTT0vQHontaEDZS3GxZJ2/6NKfKqY/GJ2nSpclDdNDCuT+EXy9v6puej9WWy2XpuTJY",
+	"EuJjh0k/42Ug+NXWr9z1k+CE66R7MDaH6ZNPDRc4ETwT2Xtiah9oAcgy8E8zVAzdq0goP8KEaPNzEAbj",
+	"LA3awRWkmDjE2Q/eURlDBCsHqiuLOl5tG7dQuKDM5HsqTdWEgbnDutPR/DGf0mc6gGgzzIfEZGOvg5FK",
+	"U4wZxQgdF4jjw+W4oOXZZO2KDsFGbo+jLke2Wna/AqNHWDPdYIYuJv1xVkA0+GnvsNTf0IzHcWbuFC6N",
+	"iI2mbASPEWAPl8YM1KVi3OJxTiGSI69IcYMdFshC5Oks1XYGeL0MWhYenkFlZebQDCuJG34uLf6iF6wk",
+	"gI4ixG6pmhOER7ms729o8hfDKdAuVJfEBQqIna1Ra52q4P31M+BLr1WN7DDpS7OXEJTL2UScACEnkA3z",
+	"oxr7h5OuT/UUZ8o4A3pfUX6aouCnhV0JU2tpLx9xmegBEAHqrDh7Ff19pC0BQdkhU6nQtro3rl6EUBOQ",
+	"5lpE9hL4Z2GFdMd36uExUOx1krHuOMvMpGiDcD5Dnsic25p/Sua8CwbmY8lcuDqm9h+ZdinCFQdi5ozn",
+	"wGb6FwM4EYDtCMg1GLGO4JBYDhGngzHc3pV2Keg8TUuoHOjZNves6MGccYssjkCrGmAqDfVIZB/ethHI",
+	"PIMK5GBwMZ/gWAzH8pe2hL4DK2bRTiZSt4v0wLC87IjphQbJsFhDmBcB48LaAQCLFgKXdibo20Xia0BC",
+	"x82ZhQMqLQvirs/PpAjkL210BOZmeimcmS8izcp0Wpw4+MZvt8ulhcsp4D6LMw4vLaQYkkNddlcfFqmk",
+	"RiJul9kQolw7hHaI9Lao/QXQqQX4xhKP3dNU9b1wjsYsPESykI6dQj6/6jkQjpDpcXdgzlGkhxpgZSIx",
+	"5EkaeY0OuJQirWoTjKIZHFhDIfoy0Uj0QWJIeAoR6sljAosoV+F2Y6Y2Kto/MCyTws0RiZR3ySFUyUiL",
+	"FNMkY1hQHyMYoZETnnJ0/JU4UVXHD/Fcaj6dKU5ge8Snzmvig394YXvQSkXzH9jvEFrKhRIhHllYMARD",
+	"S+DAWJBfolqGEEnmdsb1WHbRVB8CYtI46pFQo1SYdvFcYov+7uDdrlojyM2hnIrcC2lPzLoD9UqFA/kD",
+	"opTxRFuuogwLGdp3oLKCSj0Ogj9UsT2bBuBqKWK2hNmTVPijgMh6HApdGceWeOoW2+dxGaBLAN1IdG5e",
+	"feSQC/1zgyNYIOilirvDRnxOj0dmSFplXjMkJz/99On/HwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
