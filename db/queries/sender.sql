@@ -77,7 +77,8 @@ WHERE s.id < @before_id AND (sqlc.narg(sender_no)::text IS NULL OR s.sender_no =
         OR strpos(lower(s.name COLLATE "C"), lower(sqlc.narg(part)::text COLLATE "C")) > 0
     )
     AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
-        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint
+        SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
+        WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint AND p.sender_id IS NULL
     ))
 ORDER BY s.id DESC
 LIMIT @page_limit::integer;
@@ -126,7 +127,7 @@ counted_anew AS (
 )
 SELECT FROM changed;
 
--- SenderDelete deletes a sender that was never given a task. A foreign key stops it if a route names the sender.
+-- SenderDelete deletes a sender that was never given a task. A foreign key stops it if a route names the sender, or tasks wait for it alone.
 -- name: SenderDelete :one
 WITH deleted AS (
     DELETE FROM senders s
@@ -387,7 +388,8 @@ FROM (
         JOIN sender_states st ON st.sender_id = s.id
         JOIN sender_standings x ON x.sender_id = s.id
         WHERE x.is_on AND (sqlc.narg(company_id)::bigint IS NULL OR EXISTS (
-            SELECT FROM routes r JOIN pools p ON p.id = r.pool_id WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint
+            SELECT FROM routes r JOIN pools p ON p.id = r.pool_id
+        WHERE r.sender_id = s.id AND p.company_id = sqlc.narg(company_id)::bigint AND p.sender_id IS NULL
         ))
     ) j
     WINDOW w AS (PARTITION BY j.reason = '')

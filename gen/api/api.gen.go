@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/url"
 	"path"
@@ -229,6 +230,7 @@ func (e EventRequestEvent) Valid() bool {
 
 // Defines values for ExplanationReason.
 const (
+	BecauseHeld       ExplanationReason = "held"
 	BecauseNoSender   ExplanationReason = "no_sender"
 	BecauseProcessing ExplanationReason = "processing"
 	BecauseQueued     ExplanationReason = "queued"
@@ -240,6 +242,8 @@ const (
 // Valid indicates whether the value is a known member of the ExplanationReason enum.
 func (e ExplanationReason) Valid() bool {
 	switch e {
+	case BecauseHeld:
+		return true
 	case BecauseNoSender:
 		return true
 	case BecauseProcessing:
@@ -728,6 +732,7 @@ func (e StatisticsRangeStep) Valid() bool {
 // Defines values for SubmittedVerdict.
 const (
 	WouldBeScheduled SubmittedVerdict = "would_be_scheduled"
+	WouldBeSimulated SubmittedVerdict = "would_be_simulated"
 	WouldRepeat      SubmittedVerdict = "would_repeat"
 	WouldSend        SubmittedVerdict = "would_send"
 	WouldWait        SubmittedVerdict = "would_wait"
@@ -737,6 +742,8 @@ const (
 func (e SubmittedVerdict) Valid() bool {
 	switch e {
 	case WouldBeScheduled:
+		return true
+	case WouldBeSimulated:
 		return true
 	case WouldRepeat:
 		return true
@@ -863,6 +870,7 @@ const (
 	EventRepeated    TimelineEventEvent = "repeated"
 	EventReported    TimelineEventEvent = "reported"
 	EventRequeued    TimelineEventEvent = "requeued"
+	EventSimulated   TimelineEventEvent = "simulated"
 	EventUnreachable TimelineEventEvent = "unreachable"
 )
 
@@ -888,6 +896,8 @@ func (e TimelineEventEvent) Valid() bool {
 	case EventReported:
 		return true
 	case EventRequeued:
+		return true
+	case EventSimulated:
 		return true
 	case EventUnreachable:
 		return true
@@ -1000,7 +1010,7 @@ type Alert struct {
 	Kind    AlertKind  `json:"kind"`
 	Level   AlertLevel `json:"level"`
 
-	// OnlyOwnChannel Whether the alert is about a channel, and no receiver can be reached in another way
+	// OnlyOwnChannel Whether people can be told only through the channel that the alert is about, or of a `queue_depth` or `failure_rate` of all channels, only through one
 	OnlyOwnChannel bool       `json:"only_own_channel"`
 	Remark         *string    `json:"remark"`
 	ResolvedAt     *time.Time `json:"resolved_at"`
@@ -1423,10 +1433,13 @@ type AuditPage struct {
 
 // BalanceChange defines model for BalanceChange.
 type BalanceChange struct {
-	// Change The change in segments
+	// Change The change in segments; not 0
 	Change int64   `json:"change"`
 	Remark *string `json:"remark,omitempty"`
 }
+
+// BatchID The batch that the task is from
+type BatchID = int64
 
 // BizType 0 task created, 1 node done, 2 before an orbit, 3 task finished, 4 task ended abnormally, 5 node takes too long. Callers may use other numbers for their own types.
 type BizType = int16
@@ -1838,7 +1851,7 @@ type DefaultContentPage struct {
 
 // DefaultContentPatch defines model for DefaultContentPatch.
 type DefaultContentPatch struct {
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content     *DefaultContentText `json:"content,omitempty"`
@@ -1850,7 +1863,7 @@ type DefaultContentRequest struct {
 	// CompanyNo Example: acme
 	CompanyNo *No `json:"company_no,omitempty"`
 
-	// Content The text; with `use_template`, the parameters of the template
+	// Content The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 	//
 	// Example: 欢迎使用我们的服务
 	Content DefaultContentText `json:"content"`
@@ -1874,7 +1887,7 @@ type DefaultContentResponse struct {
 	Data    DefaultContent `json:"data"`
 }
 
-// DefaultContentText The text; with `use_template`, the parameters of the template
+// DefaultContentText The text; with `use_template`, the parameters of the template. The text has at most as many characters as the largest of the settings `sms.content_most_…`, 200 by default; the limit of the message type holds when it is sent.
 //
 // Example: 欢迎使用我们的服务
 type DefaultContentText = string
@@ -2006,14 +2019,16 @@ type Explanation struct {
 	// Ahead The number of tasks that go before this task, counted up to 10000
 	Ahead       *int64     `json:"ahead,omitempty"`
 	AheadIsMore *bool      `json:"ahead_is_more,omitempty"`
-	DueAt       time.Time  `json:"due_at"`
+	DueAt       *time.Time `json:"due_at"`
 	ExpiresAt   *time.Time `json:"expires_at"`
 	IsDue       bool       `json:"is_due"`
 
 	// OnUnclear The action when it is unknown whether a message was sent: no answer, an unclear answer, or a lease that ran out. `retry`: the message is sent again when its lease has run out. `fail`: the task is FAILED, and its result says that the outcome is unclear. The default is `retry` for a sender and `fail` for a subscribe message. The value of a message takes precedence over the value of its sender. An explanation leaves it out while it depends on the sender that will take the task.
-	OnUnclear *OnUnclear        `json:"on_unclear,omitempty"`
-	Priority  int16             `json:"priority"`
-	Reason    ExplanationReason `json:"reason"`
+	OnUnclear *OnUnclear `json:"on_unclear,omitempty"`
+	Priority  int16      `json:"priority"`
+
+	// Reason `held`: the batch of the task is paused
+	Reason ExplanationReason `json:"reason"`
 
 	// RequeuedAt When the task was requeued last; left out if it never was
 	RequeuedAt *time.Time `json:"requeued_at,omitempty"`
@@ -2034,7 +2049,7 @@ type Explanation struct {
 	Summary string `json:"summary"`
 }
 
-// ExplanationReason defines model for Explanation.Reason.
+// ExplanationReason `held`: the batch of the task is paused
 type ExplanationReason string
 
 // FieldError defines model for FieldError.
@@ -2170,6 +2185,46 @@ type LimitsPatch struct {
 	PerHour   nullable.Nullable[int64] `json:"per_hour,omitempty"`
 	PerMinute nullable.Nullable[int64] `json:"per_minute,omitempty"`
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
+}
+
+// ListPreview defines model for ListPreview.
+type ListPreview struct {
+	Columns []string  `json:"columns"`
+	Rows    []ListRow `json:"rows"`
+}
+
+// ListPreviewRequest defines model for ListPreviewRequest.
+type ListPreviewRequest struct {
+	// File The list: CSV, XLSX or JSON
+	File openapi_types.File `json:"file"`
+
+	// Sheet The sheet of a workbook; the first that is not hidden by default
+	Sheet *string `json:"sheet,omitempty"`
+}
+
+// ListPreviewResponse defines model for ListPreviewResponse.
+type ListPreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message     `json:"message"`
+	Data    ListPreview `json:"data"`
+}
+
+// ListRow defines model for ListRow.
+type ListRow struct {
+	// Cells One for each column
+	Cells []string `json:"cells"`
+
+	// Extra Number of values that belong to no column
+	Extra int `json:"extra"`
+
+	// Lossy Columns whose values in this row are not in the file as they were typed or computed
+	Lossy []string `json:"lossy"`
+
+	// Row The number of the row in the file
+	Row int64 `json:"row"`
 }
 
 // MessageType `notification` by default
@@ -3043,6 +3098,9 @@ type RouteResponse struct {
 // RouteWeight The share of the sender is its weight divided by the sum of the weights of the ready senders; 1 by default
 type RouteWeight = int64
 
+// SearchText defines model for SearchText.
+type SearchText = string
+
 // SeenVersion The version that the caller read before this change
 type SeenVersion = int64
 
@@ -3066,7 +3124,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
+	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent. The settings `sms.content_most_…` limit the characters of the final text by its message type, 200 by default, and `sms.segments_most_…` its segments with the signature, 16 by default.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3099,7 +3157,7 @@ type SendRequest struct {
 	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
-	// Test Marks the task as a test message. The task is sent like any other.
+	// Test Marks the task as a test message. Statistics count it apart, and alerts on failures do not count it. It is sent like any other, unless the setting `sms.send_tests` is `false`: then the task is SUCCESS at once, and no sender gets it.
 	Test *bool `json:"test,omitempty"`
 
 	// UseTemplate Whether `content` holds parameters for the template; false by default
@@ -3201,7 +3259,9 @@ type Sender struct {
 	// SuccessRate The fraction of reported tasks that succeeded, from 0 to 1
 	SuccessRate *float64 `json:"success_rate"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone TimeZone `json:"time_zone"`
 
 	// TotalSent The number of tasks of the sender that were settled as SUCCESS
@@ -3280,7 +3340,9 @@ type SenderPatch struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 
 	// Version The version that the caller read before this change
@@ -3342,7 +3404,9 @@ type SenderRequest struct {
 	// Status A sender that is `off` or `retired` gets no tasks
 	Status *SenderStatus `json:"status,omitempty"`
 
-	// TimeZone Example: Asia/Shanghai
+	// TimeZone A name of the IANA database
+	//
+	// Example: Asia/Shanghai
 	TimeZone *TimeZone `json:"time_zone,omitempty"`
 }
 
@@ -3506,12 +3570,32 @@ type SettingsResponse struct {
 
 // SmsSettings defines model for SmsSettings.
 type SmsSettings struct {
-	PriorityMarketing    *int64 `json:"priority_marketing,omitempty"`
-	PriorityNotification *int64 `json:"priority_notification,omitempty"`
-	PriorityVerification *int64 `json:"priority_verification,omitempty"`
+	// ContentMostMarketing The same of a marketing message
+	ContentMostMarketing *int64 `json:"content_most_marketing,omitempty"`
+
+	// ContentMostNotification The same of a notification
+	ContentMostNotification *int64 `json:"content_most_notification,omitempty"`
+
+	// ContentMostVerification The most characters of the final text of a verification code
+	ContentMostVerification *int64 `json:"content_most_verification,omitempty"`
+	PriorityMarketing       *int64 `json:"priority_marketing,omitempty"`
+	PriorityNotification    *int64 `json:"priority_notification,omitempty"`
+	PriorityVerification    *int64 `json:"priority_verification,omitempty"`
 
 	// ScheduledEverySeconds Messages of a `scheduled` template are sent at full intervals of these seconds, counted from midnight UTC
 	ScheduledEverySeconds *int64 `json:"scheduled_every_seconds,omitempty"`
+
+	// SegmentsMostMarketing The same of a marketing message
+	SegmentsMostMarketing *int64 `json:"segments_most_marketing,omitempty"`
+
+	// SegmentsMostNotification The same of a notification
+	SegmentsMostNotification *int64 `json:"segments_most_notification,omitempty"`
+
+	// SegmentsMostVerification The most segments that the final text of a verification code takes with its signature
+	SegmentsMostVerification *int64 `json:"segments_most_verification,omitempty"`
+
+	// SendTests Whether test messages are sent. Otherwise each is SUCCESS at once, and no sender gets it
+	SendTests *bool `json:"send_tests,omitempty"`
 }
 
 // Sort Primary and backup: among the available senders of a pool (the tasks that the same routes serve), only those with the greatest `sort` get tasks, shared by weight. A sender is available if it is on, has quota and balance, has no open circuit breaker, and is not silent. The next group takes over when no sender of the first group is available, or for tasks too large for the remaining quota or balance of that group, and gives way again. A route has its own `sort`; the `sort` of a sender applies among the shared senders of its channel. Lists are ordered newest first, independent of `sort`.
@@ -3651,7 +3735,7 @@ type StatisticsResponse struct {
 
 // StatisticsSeries defines model for StatisticsSeries.
 type StatisticsSeries struct {
-	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number
+	// Key The `company_no`, `channel`, `sender_no`, `message_type`, or SUCCESS, FAILED or CANCELLED. Null is the series of everything, of tasks without a sender, or of events that ended no task. The task of a recipient without an address is submitted and FAILED in one event, of the series FAILED. A deleted company is `#` and a number. Test messages are only in the series `test` of `message_type`, whatever their type is
 	Key *string `json:"key"`
 
 	// Points Ascending; steps in which nothing happened are left out
@@ -3721,11 +3805,11 @@ type Submitted struct {
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
 
-	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
+	// Verdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 	Verdict *SubmittedVerdict `json:"verdict,omitempty"`
 }
 
-// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. A message that would be rejected is rejected.
+// SubmittedVerdict Dry run: the predicted outcome. `would_send`: a sender could take it now. `would_wait`: it would be queued, and no sender can take it now. `would_be_scheduled`: it would be sent at a later time. `would_repeat`: the caller already has a task with this `dedup_key`, which the answer describes. `would_be_simulated`: it is a test message, and the setting `sms.send_tests` keeps those from being sent. A message that would be rejected is rejected.
 type SubmittedVerdict string
 
 // Task defines model for Task.
@@ -3734,6 +3818,9 @@ type Task struct {
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
+
+	// BatchID The batch that the task is from
+	BatchID *BatchID `json:"batch_id,omitempty"`
 
 	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
 	Channel *string `json:"channel"`
@@ -3753,8 +3840,8 @@ type Task struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time
-	DueAt          time.Time  `json:"due_at"`
+	// DueAt The task is not sent before this time; null while it is held, because its batch is paused, and of a task that ended then
+	DueAt          *time.Time `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
@@ -3794,9 +3881,11 @@ type Task struct {
 	Source *string    `json:"source"`
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
-	Status    TaskStatus `json:"status"`
-	Test      bool       `json:"test"`
-	UpdatedAt time.Time  `json:"updated_at"`
+	Status TaskStatus `json:"status"`
+
+	// Test Whether it is a test message
+	Test      bool      `json:"test"`
+	UpdatedAt time.Time `json:"updated_at"`
 
 	// UserID For a task of a notification: the person who receives it
 	UserID *string `json:"user_id,omitempty"`
@@ -3811,6 +3900,9 @@ type TaskDetail struct {
 	//
 	// Example: task_20231201_01HGJ2V4W0Y8Q6ZK3M5N7P9R1T
 	TaskID TaskID `json:"task_id"`
+
+	// BatchID The batch that the task is from
+	BatchID *BatchID `json:"batch_id,omitempty"`
 
 	// Channel Null if the channel has been deleted, or 30 days ago the last route for tasks such as this one
 	Channel *string `json:"channel"`
@@ -3830,8 +3922,8 @@ type TaskDetail struct {
 	// DeliveryCode The provider's code for the delivery status
 	DeliveryCode *string `json:"delivery_code,omitempty"`
 
-	// DueAt The task is not sent before this time
-	DueAt          time.Time  `json:"due_at"`
+	// DueAt The task is not sent before this time; null while it is held, because its batch is paused, and of a task that ended then
+	DueAt          *time.Time `json:"due_at"`
 	ExpectSendTime *time.Time `json:"expect_send_time"`
 	ExpiresAt      *time.Time `json:"expires_at"`
 
@@ -3878,7 +3970,9 @@ type TaskDetail struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status TaskStatus `json:"status"`
-	Test   bool       `json:"test"`
+
+	// Test Whether it is a test message
+	Test bool `json:"test"`
 
 	// TotalSeconds The seconds from `queued_at` to the end of the task; null until it has ended
 	TotalSeconds *float64  `json:"total_seconds"`
@@ -3938,6 +4032,9 @@ type TaskJobAction string
 
 // TaskJobFilter Which tasks, as in `GET /api/v1/sms/tasks`. A job that cancels selects PENDING tasks (`status` 0). A job that requeues selects FAILED tasks, or with `status` 4 CANCELLED ones.
 type TaskJobFilter struct {
+	// BatchID The batch that the task is from
+	BatchID *BatchID `json:"batch_id,omitempty"`
+
 	// CompanyNo Example: acme
 	CompanyNo   *No                    `json:"company_no,omitempty"`
 	CreatedFrom *time.Time             `json:"created_from,omitempty"`
@@ -3963,6 +4060,7 @@ type TaskJobFilter struct {
 
 	// Status 0 PENDING, 1 PROCESSING, 2 SUCCESS, 3 FAILED, 4 CANCELLED
 	Status *TaskStatus `json:"status,omitempty"`
+	Test   *bool       `json:"test,omitempty"`
 }
 
 // TaskJobFilterDelivery defines model for TaskJobFilter.Delivery.
@@ -4158,7 +4256,9 @@ type TemplateResponse struct {
 	Data    Template `json:"data"`
 }
 
-// TimeZone Example: Asia/Shanghai
+// TimeZone A name of the IANA database
+//
+// Example: Asia/Shanghai
 type TimeZone = string
 
 // TimelineEvent defines model for TimelineEvent.
@@ -4192,12 +4292,12 @@ type TimelineEvent struct {
 
 	// Event The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 	// notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-	// it were new; its attempts count from 1 again.
+	// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 	Event      TimelineEventEvent `json:"event"`
 	LeaseID    *int64             `json:"lease_id,omitempty"`
 	LeaseUntil *time.Time         `json:"lease_until,omitempty"`
 
-	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable or the task was requeued
+	// Message The text of the sender's report, or the reason why the lease was given back, the person is unreachable, the task was requeued or the message was not sent
 	Message *string `json:"message,omitempty"`
 
 	// RequestID The request that submitted the task
@@ -4212,7 +4312,7 @@ type TimelineEvent struct {
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
 // notification cannot be reached, so the task was FAILED when it was created. `requeued`: the task had ended and waits again as if
-// it were new; its attempts count from 1 again.
+// it were new; its attempts count from 1 again. `simulated`: the task is a test message that no sender got, and SUCCESS at once.
 type TimelineEventEvent string
 
 // TimelineResponse defines model for TimelineResponse.
@@ -4436,7 +4536,7 @@ type ListAlertReceiversParams struct {
 
 // CreateAlertReceiverParams defines parameters for CreateAlertReceiver.
 type CreateAlertReceiverParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4451,7 +4551,7 @@ type ListAlertRulesParams struct {
 
 // CreateAlertRuleParams defines parameters for CreateAlertRule.
 type CreateAlertRuleParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4511,7 +4611,7 @@ type ListChannelsParams struct {
 
 // CreateChannelParams defines parameters for CreateChannel.
 type CreateChannelParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4526,13 +4626,16 @@ type ListCompaniesParams struct {
 
 // CreateCompanyParams defines parameters for CreateCompany.
 type CreateCompanyParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ListContactsParams defines parameters for ListContacts.
 type ListContactsParams struct {
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
+	// Q Only contacts whose `user_id`, `phone`, `email` or `dingtalk_name` begins with this text. The case of the letters A to Z does not matter, and no character has a special meaning. A phone number may be written with or without `+86`, and with spaces and dashes.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4562,7 +4665,7 @@ type ListCountriesParams struct {
 
 // CreateCountryParams defines parameters for CreateCountry.
 type CreateCountryParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4583,7 +4686,7 @@ type ListDefaultContentsParams struct {
 
 // CreateDefaultContentParams defines parameters for CreateDefaultContent.
 type CreateDefaultContentParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4628,7 +4731,7 @@ type ListRoutesParams struct {
 
 // CreateRouteParams defines parameters for CreateRoute.
 type CreateRouteParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4636,6 +4739,9 @@ type CreateRouteParams struct {
 type ListSendersParams struct {
 	// Status Only senders with this status
 	Status *SenderStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// Q Only senders whose `sender_no` or `name` contains this text. The case of the letters A to Z does not matter, and no character has a special meaning.
+	Q *SearchText `form:"q,omitempty" json:"q,omitempty"`
 
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
@@ -4646,13 +4752,13 @@ type ListSendersParams struct {
 
 // CreateSenderParams defines parameters for CreateSender.
 type CreateSenderParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ChangeBalanceParams defines parameters for ChangeBalance.
 type ChangeBalanceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4685,7 +4791,7 @@ type ReadStatisticsParams struct {
 	// CompanyNo Only tasks of this company. Callers of a company get 403 for another one.
 	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
 
-	// Key Only the series with this `key`. It needs `by`.
+	// Key Only the series with this `key`. It needs `by`. With `company_no`, the `key` of a company must be the same.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
 	// Limit The most series to return, those with the most events first
@@ -4715,7 +4821,7 @@ type ListTaskJobsParams struct {
 
 // CreateTaskJobParams defines parameters for CreateTaskJob.
 type CreateTaskJobParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4730,7 +4836,7 @@ type ListTemplatesParams struct {
 
 // CreateTemplateParams defines parameters for CreateTemplate.
 type CreateTemplateParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4775,13 +4881,13 @@ type ListNotificationsParams struct {
 
 // CreateNotificationsParams defines parameters for CreateNotifications.
 type CreateNotificationsParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // TakeEventParams defines parameters for TakeEvent.
 type TakeEventParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4796,13 +4902,13 @@ type SendSmsParams struct {
 	// DryRun Create nothing, and answer what would happen to the message
 	DryRun *bool `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // SendSmsBatchParams defines parameters for SendSmsBatch.
 type SendSmsBatchParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4831,6 +4937,12 @@ type ListTasksParams struct {
 
 	// Result Only tasks whose `result` begins with this text, as an error code of a provider. Give `status` 3 with it to read failed tasks only.
 	Result *string `form:"result,omitempty" json:"result,omitempty"`
+
+	// BatchID Only tasks of this batch
+	BatchID *BatchID `form:"batch_id,omitempty" json:"batch_id,omitempty"`
+
+	// Test Only test messages, or with `false` none of them
+	Test *bool `form:"test,omitempty" json:"test,omitempty"`
 
 	// CreatedFrom Only tasks created at this time or later. A list finds them by the clock of the server that made the `task_id`. If that differs from the clock of the database by more than a minute, tasks at the end of the range may be missing. So may tasks whose id LKSMS did not make: by the order of ids, they can be outside the range.
 	CreatedFrom *time.Time `form:"created_from,omitempty" json:"created_from,omitempty"`
@@ -4876,7 +4988,7 @@ type ListOnceParams struct {
 
 // SendOnceParams defines parameters for SendOnce.
 type SendOnceParams struct {
-	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. Forms are the same if their fields and the name and content of their file are. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4972,6 +5084,9 @@ type UpdateUserJSONRequestBody = UserPatch
 
 // CreateKeyJSONRequestBody defines body for CreateKey for application/json ContentType.
 type CreateKeyJSONRequestBody = KeyRequest
+
+// PreviewListMultipartRequestBody defines body for PreviewList for multipart/form-data ContentType.
+type PreviewListMultipartRequestBody = ListPreviewRequest
 
 // CreateNotificationsJSONRequestBody defines body for CreateNotifications for application/json ContentType.
 type CreateNotificationsJSONRequestBody = NotificationRequest
@@ -5093,7 +5208,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5107,7 +5224,9 @@ type ClientInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -5385,6 +5504,8 @@ type ClientInterface interface {
 
 	// ListContacts List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 	ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -5532,7 +5653,7 @@ type ClientInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -5782,7 +5903,7 @@ type ClientInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -5824,7 +5945,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5841,7 +5963,8 @@ type ClientInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6011,6 +6134,15 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewListWithBody Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNotifications Delete the notifications of business objects
 	//
@@ -6373,6 +6505,7 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type.
@@ -6397,6 +6530,7 @@ type ClientInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type.
@@ -6413,7 +6547,7 @@ type ClientInterface interface {
 
 	// ListTasks List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 	ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6560,7 +6694,9 @@ func (c *Client) ListAlertReceivers(ctx context.Context, params *ListAlertReceiv
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -6584,7 +6720,9 @@ func (c *Client) CreateAlertReceiverWithBody(ctx context.Context, params *Create
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -7162,6 +7300,8 @@ func (c *Client) UpdateCompany(ctx context.Context, companyNo CompanyNo, body Up
 
 // ListContacts List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
 func (c *Client) ListContacts(ctx context.Context, params *ListContactsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListContactsRequest(c.Server, params)
@@ -7509,7 +7649,7 @@ func (c *Client) ResetDefaultContent(ctx context.Context, id ID, reqEditors ...R
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -8069,7 +8209,7 @@ func (c *Client) PutSettingsCategory(ctx context.Context, category CategoryName,
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -8141,7 +8281,8 @@ func (c *Client) ListTaskJobs(ctx context.Context, params *ListTaskJobsParams, r
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8168,7 +8309,8 @@ func (c *Client) CreateTaskJobWithBody(ctx context.Context, params *CreateTaskJo
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8559,6 +8701,25 @@ func (c *Client) DeleteKey(ctx context.Context, username Username, id ID, reqEdi
 // Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 func (c *Client) TakeCallbackWithBody(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTakeCallbackRequestWithBody(c.Server, senderNo, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewListWithBody Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *Client) PreviewListWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewListRequestWithBody(c.Server, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9170,6 +9331,7 @@ func (c *Client) ExplainTask(ctx context.Context, taskID TaskID, reqEditors ...R
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type.
@@ -9204,6 +9366,7 @@ func (c *Client) RequeueTaskWithBody(ctx context.Context, taskID TaskID, content
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type.
@@ -9240,7 +9403,7 @@ func (c *Client) GetTaskTimeline(ctx context.Context, taskID TaskID, reqEditors 
 
 // ListTasks List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Corresponds with GET /api/v1/sms/tasks (the `ListTasks` operationId).
 func (c *Client) ListTasks(ctx context.Context, params *ListTasksParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10777,6 +10940,18 @@ func NewListContactsRequest(server string, params *ListContactsParams) (*http.Re
 
 		}
 
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -12130,6 +12305,18 @@ func NewListSendersRequest(server string, params *ListSendersParams) (*http.Requ
 		if params.Status != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Q != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "q", *params.Q, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -13630,6 +13817,35 @@ func NewTakeCallbackRequestWithBody(server string, senderNo SenderNo, contentTyp
 	return req, nil
 }
 
+// NewPreviewListRequestWithBody constructs an http.Request for the PreviewList method, with any body, and a specified content type
+func NewPreviewListRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/lists/preview")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewDeleteNotificationsRequest constructs an http.Request for the DeleteNotifications method
 func NewDeleteNotificationsRequest(server string, params *DeleteNotificationsParams) (*http.Request, error) {
 	var err error
@@ -14683,6 +14899,30 @@ func NewListTasksRequest(server string, params *ListTasksParams) (*http.Request,
 
 		}
 
+		if params.BatchID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "batch_id", *params.BatchID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Test != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "test", *params.Test, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.CreatedFrom != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "created_from", *params.CreatedFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
@@ -15294,7 +15534,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -15308,7 +15550,9 @@ type ClientWithResponsesInterface interface {
 	// A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 	//
 	// - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-	//   sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+	//   sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+	//   used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+	//   users have had three within five minutes, warnings wait, and are told together then.
 	// - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 	//   and each alert that is resolved with its end.
 	//
@@ -15612,6 +15856,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListContactsWithResponse List contacts by user id
 	//
+	// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -15779,7 +16025,7 @@ type ClientWithResponsesInterface interface {
 	// - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 	// - `sender.recovered`: the sender sends again.
 	// - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-	// - `alert.only_channel`: an alert about a channel can only be told through that channel.
+	// - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 	// - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 	// - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 	//   imported again.
@@ -16059,7 +16305,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 	// - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-	// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+	// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 	// - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 	//
 	// A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -16107,7 +16353,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16124,7 +16371,8 @@ type ClientWithResponsesInterface interface {
 	// the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 	// and `requeueTask`. There is no undo.
 	//
-	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+	// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+	// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16316,6 +16564,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /api/v1/callbacks/{sender_no} (the `TakeCallback` operationId).
 	TakeCallbackWithBodyWithResponse(ctx context.Context, senderNo SenderNo, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TakeCallbackResponse, error)
+
+	// PreviewListWithBodyWithResponse Show how a list is read
+	//
+	// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+	PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error)
 
 	// DeleteNotificationsWithResponse Delete the notifications of business objects
 	//
@@ -16694,6 +16951,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -16718,6 +16976,7 @@ type ClientWithResponsesInterface interface {
 	// - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 	// - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 	//   deleted.
+	// - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 	// - `task.dropped`: the tasks of its day are no longer kept.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -16736,7 +16995,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListTasksWithResponse List tasks, newest first
 	//
-	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+	// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -24798,6 +25057,110 @@ func (r TakeCallbackResponse) ContentType() string {
 	return ""
 }
 
+type PreviewListResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ListPreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewListResponse) GetJSON200() *ListPreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewListResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewListResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewListResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewListResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewListResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewListResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewListResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewListResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewListResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewListResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewListResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewListResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewListResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type DeleteNotificationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -27601,7 +27964,9 @@ func (c *ClientWithResponses) ListAlertReceiversWithResponse(ctx context.Context
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -27621,7 +27986,9 @@ func (c *ClientWithResponses) CreateAlertReceiverWithBodyWithResponse(ctx contex
 // A receiver is told that an alert fires, again after the rule's `repeat_seconds` unless it is acknowledged, and that it is resolved.
 //
 //   - `notification`: users of a company, through channels, by notifications of the business type 32767. An alert about a channel is never
-//     sent through that channel alone: if the receiver has no other one, the other channels are used on which its users have an address.
+//     sent through that channel alone, nor one about all channels through one alone: if the receiver has no other one, the other channels are
+//     used on which its users have an address. More than three alerts that are due at the same time are told in one notification. While
+//     users have had three within five minutes, warnings wait, and are told together then.
 //   - `alertmanager`: a program that takes `POST <url>/api/v2/alerts`, such as Alertmanager. It gets all alerts that fire once a minute,
 //     and each alert that is resolved with its end.
 //
@@ -28105,6 +28472,8 @@ func (c *ClientWithResponses) UpdateCompanyWithResponse(ctx context.Context, com
 
 // ListContactsWithResponse List contacts by user id
 //
+// With `q`, the contacts are in the order of the text that was found, and each is shown once. A page may then hold fewer items than `limit`, or none, and still have a `next_cursor`: a page reads a bounded number of entries, and a contact may be found by several of its fields.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /api/v1/admin/contacts (the `ListContacts` operationId).
@@ -28392,7 +28761,7 @@ func (c *ClientWithResponses) ResetDefaultContentWithResponse(ctx context.Contex
 //   - `sender.resting`: a driven sender could not send and began to rest. It is reported once, until `sender.recovered`.
 //   - `sender.recovered`: the sender sends again.
 //   - `alert.firing`, `alert.resolved`: an alert began or ended. The subject is that of the alert.
-//   - `alert.only_channel`: an alert about a channel can only be told through that channel.
+//   - `alert.only_channel`: an alert about a channel can only be told through that channel, or one about all channels only through one.
 //   - `partition.missing`: tasks came for which no partition existed. They were accepted, and then moved to a new partition.
 //   - `partition.exported`, `partition.dropped`, `partition.imported`: the tasks of some days were exported to files, dropped, or
 //     imported again.
@@ -28858,7 +29227,7 @@ func (c *ClientWithResponses) PutSettingsCategoryWithResponse(ctx context.Contex
 //
 // - Minutes are kept for 2 days, hours for 93 days, days for ever. Ranges may be as long; days at most 10 years.
 // - Minutes and hours are those of UTC. Days are those of the setting `monitoring.time_zone`. `from` and `to` are widened to full steps.
-// - An answer has at most 40,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
+// - An answer has at most 10,000 points: of a long range it has fewer series than `limit`. `more_series` says how many are left out.
 // - Percentiles are `null` if no task was measured, and otherwise at most a tenth too high.
 //
 // A user with a company gets the figures of that company. Statistics begin with the version that has this operation.
@@ -28924,7 +29293,8 @@ func (c *ClientWithResponses) ListTaskJobsWithResponse(ctx context.Context, para
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -28947,7 +29317,8 @@ func (c *ClientWithResponses) CreateTaskJobWithBodyWithResponse(ctx context.Cont
 // the job was created, and no others, each at most once. A task whose state does not allow the action any more is skipped: see `cancelTask`
 // and `requeueTask`. There is no undo.
 //
-// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time.
+// A filter selects at most 1,000,000 tasks; otherwise the count is `capped`, and a job gets 422. At most 100 jobs run at a time. While
+// a job runs, another one with the same action and filter gets 409 with the reason `job.already_running`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29276,6 +29647,21 @@ func (c *ClientWithResponses) TakeCallbackWithBodyWithResponse(ctx context.Conte
 		return nil, err
 	}
 	return ParseTakeCallbackResponse(rsp)
+}
+
+// PreviewListWithBodyWithResponse Show how a list is read
+//
+// Answers the columns and the first 10 rows of a list, each value cut to 100 characters. Nothing is kept. `lossy` names the columns of a row whose values are not in the file: a number that a spreadsheet shortened (1.38E+10), an error of a formula, or a formula without a stored result. `extra` counts values beyond the columns: a text with a comma is probably not in quotes.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/lists/preview (the `PreviewList` operationId).
+func (c *ClientWithResponses) PreviewListWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewListResponse, error) {
+	rsp, err := c.PreviewListWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewListResponse(rsp)
 }
 
 // DeleteNotificationsWithResponse Delete the notifications of business objects
@@ -29799,6 +30185,7 @@ func (c *ClientWithResponses) ExplainTaskWithResponse(ctx context.Context, taskI
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -29829,6 +30216,7 @@ func (c *ClientWithResponses) RequeueTaskWithBodyWithResponse(ctx context.Contex
 //   - `task.unreachable`: the person of a notification could not be reached when the task was made. Set the notification to waiting instead.
 //   - `task.withdrawn`: the notification has ended, or was deleted or replaced; or a later message went to the same person; or the company was
 //     deleted.
+//   - `task.sender_gone`: only one sender may send the task, and it does not exist any more or does not serve the company.
 //   - `task.dropped`: the tasks of its day are no longer kept.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -29859,7 +30247,7 @@ func (c *ClientWithResponses) GetTaskTimelineWithResponse(ctx context.Context, t
 
 // ListTasksWithResponse List tasks, newest first
 //
-// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
+// One page reads about 1000 tasks at most, of at most 16 partitions (one partition is a day, unless `history.partition_width` of the settings says otherwise). So a page may hold fewer items than `limit`, or none, and still have a `next_cursor`: the list is at its end when `next_cursor` is null. `created_from` and `created_to` narrow what is read, and so does the first of these that applies: `phone_number`; `batch_id`; the status 1; the statuses 3 and 4, also by company; `sender_no`; `delivery`; the status 0; the user and company of the caller, or `company_no`; the status 2. All others only leave out tasks that were read. So with `phone_number`, `sender_no`, `delivery` or one of the statuses 0 and 1, a page may read tasks of other companies, and with the statuses 3 and 4 those of other users. It never shows them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -36774,6 +37162,95 @@ func ParseTakeCallbackResponse(rsp *http.Response) (*TakeCallbackResponse, error
 	return response, nil
 }
 
+// ParsePreviewListResponse parses an HTTP response from a PreviewListWithResponse call
+func ParsePreviewListResponse(rsp *http.Response) (*PreviewListResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewListResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ListPreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseDeleteNotificationsResponse parses an HTTP response from a DeleteNotificationsWithResponse call
 func ParseDeleteNotificationsResponse(rsp *http.Response) (*DeleteNotificationsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -39384,6 +39861,9 @@ type ServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(w http.ResponseWriter, r *http.Request, senderNo SenderNo)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(w http.ResponseWriter, r *http.Request)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams)
@@ -40399,6 +40879,19 @@ func (siw *ServerInterfaceWrapper) ListContacts(w http.ResponseWriter, r *http.R
 		return
 	}
 
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -41355,6 +41848,19 @@ func (siw *ServerInterfaceWrapper) ListSenders(w http.ResponseWriter, r *http.Re
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "q" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "q", r.URL.Query(), &params.Q, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "q"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "q", Err: err})
 		}
 		return
 	}
@@ -42401,6 +42907,20 @@ func (siw *ServerInterfaceWrapper) TakeCallback(w http.ResponseWriter, r *http.R
 	handler.ServeHTTP(w, r)
 }
 
+// PreviewList operation middleware
+func (siw *ServerInterfaceWrapper) PreviewList(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewList(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // DeleteNotifications operation middleware
 func (siw *ServerInterfaceWrapper) DeleteNotifications(w http.ResponseWriter, r *http.Request) {
 
@@ -43146,6 +43666,32 @@ func (siw *ServerInterfaceWrapper) ListTasks(w http.ResponseWriter, r *http.Requ
 		return
 	}
 
+	// ------------- Optional query parameter "batch_id" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "batch_id", r.URL.Query(), &params.BatchID, runtime.BindQueryParameterOptions{Type: "integer", Format: "int64"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "batch_id"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "batch_id", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "test" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "test", r.URL.Query(), &params.Test, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "test"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "test", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "created_from" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "created_from", r.URL.Query(), &params.CreatedFrom, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -43739,6 +44285,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys", wrapper.CreateKey)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/users/{username}/keys/{id}", wrapper.DeleteKey)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/callbacks/{sender_no}", wrapper.TakeCallback)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/lists/preview", wrapper.PreviewList)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/notifications", wrapper.DeleteNotifications)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/notifications", wrapper.ListNotifications)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/notifications", wrapper.CreateNotifications)
@@ -54806,6 +55353,154 @@ func (response TakeCallback503JSONResponse) VisitTakeCallbackResponse(w http.Res
 	return err
 }
 
+type PreviewListRequestObject struct {
+	Body *multipart.Reader
+}
+
+type PreviewListResponseObject interface {
+	VisitPreviewListResponse(w http.ResponseWriter) error
+}
+
+type PreviewList200JSONResponse ListPreviewResponse
+
+func (response PreviewList200JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewList400JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewList401JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewList403JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewList413JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewList415JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewList422JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewList429JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewList500JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewList503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewList503JSONResponse) VisitPreviewListResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type DeleteNotificationsRequestObject struct {
 	Params DeleteNotificationsParams
 }
@@ -58877,6 +59572,9 @@ type StrictServerInterface interface {
 	// TakeCallback Receive delivery receipts from a provider
 	// (POST /api/v1/callbacks/{sender_no})
 	TakeCallback(ctx context.Context, request TakeCallbackRequestObject) (TakeCallbackResponseObject, error)
+	// PreviewList Show how a list is read
+	// (POST /api/v1/lists/preview)
+	PreviewList(ctx context.Context, request PreviewListRequestObject) (PreviewListResponseObject, error)
 	// DeleteNotifications Delete the notifications of business objects
 	// (DELETE /api/v1/notifications)
 	DeleteNotifications(ctx context.Context, request DeleteNotificationsRequestObject) (DeleteNotificationsResponseObject, error)
@@ -61325,6 +62023,37 @@ func (sh *strictHandler) TakeCallback(w http.ResponseWriter, r *http.Request, se
 	}
 }
 
+// PreviewList operation middleware
+func (sh *strictHandler) PreviewList(w http.ResponseWriter, r *http.Request) {
+	var request PreviewListRequestObject
+
+	if reader, err := r.MultipartReader(); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode multipart body: %w", err))
+		return
+	} else {
+		request.Body = reader
+	}
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewList(ctx, request.(PreviewListRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewList")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewListResponseObject); ok {
+		if err := validResponse.VisitPreviewListResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // DeleteNotifications operation middleware
 func (sh *strictHandler) DeleteNotifications(w http.ResponseWriter, r *http.Request, params DeleteNotificationsParams) {
 	var request DeleteNotificationsRequestObject
@@ -62149,807 +62878,852 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P1bjyNJ2h+Gf5X4UwtM92wWm1XV3TNddbGq6cNM7/Rpq6q3tTtdYgaZQTK2khHcjMhic0YtSH/IgGDL",
-	"BwG6MAQbsAxfvDAE6NKGT++H0fvuylf+CkY8T0RkZDKTTLJqWL3rXiymi2RmnOM5P7/np85QTmdSMKFV",
-	"5+inzoxmdMo0y+DTScoy/Twxf3LROerMqJ50oo6gU9Y56lDza58nnaiTsT/mPGNJ50hnOYs6ajhhU2re",
-	"G8lsSnXnqMOFfni/E3WmXPBpPu0c7UcdvZgx/ImNWdb5+DHqnMxm2GHC1DDjM82l6fl8wojIpwOWETki",
-	"esKIYiJhWYR/0ykjXBCapoRrRYYp5VNFqEhIxmYy06oTddgHOp2lpj81VX06m/V7vf1OhDP7Y86yRTC1",
-	"2WzdxH6RsVHnqPMP7hULeA9/VfdwEmY6j6lmY5ktXkG7tcs4tI9s3ZvrAzucUCFYuqo/fGLr7l5J7Mis",
-	"8Qs+5bp+t6b0g9nncNeouixtxH6vfvVTaDUcT8JGNE81vmJbNh96a8/TYzmdUbF4JZtWA3/vC3ntBZG5",
-	"0NmqnuD3m+gpz5TM6pc9FuyD7g/hidjdlVnGrrjMFZnRMWs48vhKadWn9MMLJsZ60jk6sEvtPheLrXTG",
-	"xRjG1UgpbphGPE/YdCY1E8PF92yxvA4nZC6zhAwnUjFBBgtYgyFNU5aRkcyInnBFpGDEDIkp3SUnhk4w",
-	"qlniviNaFqTFzAaoCawZmXM9KX4cyGQRwXdckIP7ZCLzTEUkkUwRIc23YzKVGeuS55pkTOeZUPD2iGdK",
-	"EyrU3NAx3+iE0YRlJA5muXfKZildsCTuknPX7yWzI6GmF5bBQMiYaUXuHxzgg+YZ/Kb3iMwnPGVBz26m",
-	"XBnaOcvkOGNKdclr4ZuEicvMztu8CivLlX/iki265GmWyczOBMmu+1uOSJItSJYLRWjGzIKQSzbTXXcK",
-	"cbbFUQlnbTa3/XmcUa1ZZtr8xz/8//b+6cWXv+jUHdJfy0HjOf2DHNw0P3vBld6ISnLNpqqzMWE82JQw",
-	"vplIwZ7xVLMaSvJapAu8JjPzmB1eRCZyzq5YRjicmnnGtWaiYbDwZh/f7LSlcDCqV/iOGeUpGzJ+xbJG",
-	"qprZB9aR1U337VTmmjX3an698S7zdEWPeXrjHZ6BCNXYJUpY1+FXhRx0TtVl47UzgsF1xC3buOnnrWKZ",
-	"aJZ9cvfztl359k1n72jdtT5jQykSZRjInJqLMiJCgvADdPOK8pQOUhYKQocNgpB5v/XVgdF8NOPKmJpJ",
-	"oRjI8I+lGKV8CAMdSqGZgD/pbJbyITVjvvcHZQb+UzEe82TCOkf3e4+iDjPE3XyXMQoPwn51hdT9CUuT",
-	"zseoM2VKGcnC0DQzx9mMCKAT5gFgG+aViChpKMeQCsMGUDInHHiB5UXmFBx1evvfffvrg9/ef9f73de/",
-	"efj77w9fPnj11ZtHp/vnprN2qwEsCZdjmeoO8yxjQhOlqWaeUxv1Qc5huHY4prsnUrBt1g45lF8YlQ+H",
-	"TKn2EzD9ntqNbJqH4+BzqsiQZhlnCZE5DPuZzAY8SZjYbt8P6/ad5nrSHfmGKxvPFCPDjCVMaE7Tgt3D",
-	"qrLE3IdEAlPZ+Ya3HxnBZTUTJrETD4eZVKqvuGYxmTIK4hvVhJI5G4BIbfi2E4jMY0Y51eFBInqSyXw8",
-	"IZQMMjlXLOuSs3w4cb/jmDL2BzY0MigHsX1BpnRBjLo2ZnhUI6fZDhbk26fnhIthmics6ZL48evTs/7r",
-	"0+ffPn91FpOUmzbNANwczbBU1yznc2HEJJpuczAemEO9fDC4a7J0JFxHRLHMEAN474j8MZeahYvT5wmZ",
-	"T5ggC5nfFlU4EYTXDfcYBhoXA4kJh3M04gwXmAmdmb+5sGYJ8/IXiqRyjKt9RVOebHULDw6CxR5xliaq",
-	"c/SD/XNZwipWnlt6VpLe8NAOqSADRhJu1KGk8/EiKrbRnXdux1zazRMC3RLbNjyxe8oNOg5X5oomhotG",
-	"ZJBrHBneoXkmxfiYxLBuXfwhJoafKsLocGLG8ZKmRlRi2+1K/RVwazf1bVfJo6cFMAfLBAdAbZIjwxen",
-	"uYIvYGnJr89ev7q99fVbDOMwjb+S+pnMxZZrdn+lHDGChqsLljEcCVGGUsLDO18P2xvYBYZG9fXCAvvA",
-	"UUA4l/IFzcZbCQn39w9XHSYtZT+FtlcfJm6kTUng0SOiZikvcx+ZETWRmWYCzKOafdDq9s4WDBPIkSD7",
-	"5CX/JjID/Nr8BeYZSgZU4009l/IlFYvtqOejRhnGrOuUikV/RHmaZ0xV1ldKYn4m5meWEKo1m860IqNM",
-	"TlEtpkmSMaWOiM4WhI4pFySlmmU7XlU3UKB6JRlnSKdsebxmpQNTU1XQgXXJh5M4KgQTMCFyRayhlOSK",
-	"vRfadZwxJfNsyFSXxKdMZ4u9k5FmWUzG/MoySFXWh7rvxXvxTGbLYwZbvmLEqLqgRKSLI/PwHvktUKKT",
-	"N8/JJVsoq1uMmbZzA1tTl7xiHCSwRJZWAtje3FCTXLFkeU2c6c6MNaVGmmbs8hgeeS8IYWbsaGczs9U0",
-	"04ULAgQFOLJWTHMGV6rUXGZJ14z+xHRs2e8sk1dGwNPKP9NiRFMpcMcEmVBVnEcwFyki58KsLrRNuI4I",
-	"1WbkKTPvGgGAkikXuWZd8g4W3TcA8zJNiNrjAtJCrpjdmHwWgXFPSfih3MrUHo7MdI38FqXkDFwztpWM",
-	"wZIYcoDbBsdi6fR6KpuwGRMJkcJIiLC7ZlFgPYEAq+57UETeCnOxZcZ/3Jar7zdSC28pKBGJxxWFYsqV",
-	"4mJM3Mk+Ag8VoThYWF+zdm7XgeZR4Q71LejAa8ZvV9WbK7bSFmq5Wx60usTXzJ3iQ+D85nTJjGY8XZDg",
-	"nZDmAldLb2H11g8zAl5m14QM2JCaKxCaP+gQqXBCNR1QxY4Ln4Jj3EYBnMvsEpkLbonKZ0ZFYslLlnC6",
-	"ndTxYJXUkRdd9Kemjz7YDpe26jF2u3e+mDEvvFYHsPuticNxxU6YjasDi8GEZ1sEZzcYaM6Y1lyM4Rua",
-	"JNw8T9M3mZyxTHOmOkcjmioWdWbBVz91FFOKS9HnScr6SGzVsmnwJf4ABFPmGjgKbjQ1XJPMJ3xo+Ixt",
-	"DXhPJ6qx6zpD/4ODBw9Ltv4Hy4beyA9uSj/0wTu1PLLvzNcrRgHedWHUFsVWjujrrx6u9z3Yr+TgD2wI",
-	"MjQEGkD8QWlV6fBSyHnKkjFL+lSXbNwJ1WxPc7Dlijy1RAptuRWvT1RuaADy5Pp3XHhDnWV9eZGdW71N",
-	"04HTuc3jCUv5FcvsoqCDaJ3l3Qz+Cb636BRLTrOMwmcmEr8U1aMwN2QKHjgisRHe4BbE5A66feQVy+5G",
-	"JAaXBMo9Sew+J1yZuSSxYST2K5YyzZL4mJiZWjckN1q7kbxb7J55cOX+L71xyVFRXbtE33NUPFN2hXu3",
-	"9o0X8OTHqCNFuujLuegHO19eyXeByAKnCRwAA7z59i2UqIQkzpHlLDTAH4yoWHhj53RRTHYgZcooCD8Z",
-	"m9LsstVRMvJ6enXN2+R8Ue0uRuFGajNAELD9+JbWE4VifybJgI0pCL8TmSYhYVp5PJSmOm93h87wUfNS",
-	"juSqZlhUV4bl9vmotNFkJiX8i0tSO7J8OqVZbUyDYoatDRnxmoEY57TQOZzPoqZVPcmYghUq7bnM0Q/V",
-	"sCnWsPgx6lzRNGcNE59TRaaMqjxj1oxbXgrzOygxaOSJavqv9PcxdM79UAoz805QuODu2hZ7E5XjeYpQ",
-	"p9CX6dbYzStcH382SicxIEHlKxTQ0WiJWy2zHX9Va6hHicxfNPHIk6LFqRP52kspBaEIQikerA6l+Mfv",
-	"3+e9Xq/XFE/RME6rjVE8KnWhD7D47vC6oJfSezGEzHBFlJbmdDExzBYzzRKkmWAFUBM5ByGzHByyckpk",
-	"759e/PIXdRcFxm5D6Noz21cShGP64Tk+vY+9u0/LzLfMnZfEHnsQ1lFBzzH8FdMS3K2WHCHLAS7bJa9H",
-	"hBpBmI+sEHyEl5XjDZ5Qc44NIYX4SbcC0ZYcwisX1aEvCqOG0eLQwAa6sBTM2TOC7lswtCL+ox0/gvub",
-	"mxH1t1noujUGhwRShS2XrELzylEtpWE2T8AteyPx+N5KRUwY0fwHCC/o2/H9MWe5EdVmEC5h7aL9jGrz",
-	"o+Fb/VyAvSspqKniqaFBUWdAUyqGrJ/KeQdozhU3v+vMUXiYz0yrvrUymElxdeleoJkGEhb8PGeDiZSX",
-	"YKE131xUlyzqfNgzE9m7ohCRocyMYJrvKNfnOCv4/BsztSd2ZvDNM5zeKc4OvnojZfq2mCHyfpjmmZsl",
-	"fPcNTvUFDBzftNM997OFr0/tlF/6KeGt5+oyfNlNvfLYO5z+Mzd7t4UvLNMvxX51fpwAJ8JdtR82WbHn",
-	"4vGEC6b84J+Lp2KccjUJenYScnF6MoHNDjOu+ZAaHsamLBszMVxstmGuJaS/RXPw+WnRph8MV9oHRyzR",
-	"T7RyrAmaNs8Y3Ypq2koQfEMrbpjV77y0j1VvNoytaMUOoPHKvrFdlSfouVJ7XbBOBwxChdeyOPZB27Dj",
-	"6oxcwGLYWuN8XDxfzabVcd0lct9ARv2UNtSshxkE/W6kW7bhbUOappa5tVJw8Zr3FRfDGjnb8G5BYuA1",
-	"UyromGXxEYGHkYmb3kyXCvrcmmtPqOrT1YKbU2mxtyHNsgWhDdJbra7aWjN3J8Vr6AHlW6+ku4c/uli6",
-	"n25CdMhnycbHJc/a2YRyxbI+T655/q9YpuzGrZ3PSpnDRkk6PcutZ72CZa6/Hz9Oue40VQ+6u0vFsEs3",
-	"srTeaylKVbgJZd2OtebZy7MJb/pm8arckP32pNRedTC3wJ9c17fDp0q93wS/8ozi0+JbbyAyYZ3WPeUi",
-	"/Ha/qocvEdk1ymv11rdQZs2JHss9b1rBBrqv7B8/4GMX4XN7fDqT1gxPTc+dMdeTfNAdyuk9SWd8zxyK",
-	"MRP3/Hg+hq+rSz7bkzNclb2ZhIA6HPLHqMTf1+6+V8GXWPp6PfzajGJlVC5Xs5RiOl9B3Nd28/b0RZXG",
-	"r39HsUxVaPqql84YE7+1jzYbZtxBPrXWws0MSEsHd+0syoagXZ6D25M0Pq0DVCF7IWO/WH9KboWH3R7/",
-	"UvW2SicbBTEtWqaJ9WhhTDhNjdTjOdxGyThl62Er8+GOt+YWtiRPWaOa+HO4WbdSBgV4OwNZPdB1RjLr",
-	"2+i35WP1TGZkIucklWJccZlALMVEpgkZsJHMWNWaW+eAXz5Ru/CBOopXntrzERFSMDCXjvkVE5ilbwYE",
-	"lntQk00TW7iysvCiNl+25eVYpzlhAnDzfkFcY7FjVNgdAYKgNDcKv9kcDMZNE4xQOiY9Sx7AXdFu56wt",
-	"efuzI2TT+WmwVK8Yy8/p6+UpE0OW9HOhebq9P7rk3qwcRQ3eScHF2MYSKiKFP4617si17tBtzACBEFcZ",
-	"oTB0R7GEDBbEnBGX8tMlZ0wkhGtCFYnt+7ELRbXxplqShGk21OYIuLQ2/A0ivFvs2ZyLRM7Dw7b0UsOK",
-	"NFoSvJu2YkWw3trQ3VrpvUw0l6/C0j1dOkWtXMAFFSlI+PWsEHnKbkPpz1N2Swq/6/lGlP0cdclPQdGH",
-	"ed2Ekh9IKiVv+wbK/Z1fHd351dEPvb1HJ3u/p3s/9vcu/sn7992lL0rfdft7F3fLH7+8+6u/BAtBSVz7",
-	"vGZt1mwT+XN9rJN99nqyYLBx+5uZslaFmnxyK599yhrjSmF33VL+cAED2OlaVmXvTc5qjbi8yeslmXVb",
-	"qvOXdXZvRPBeNyvTSPecT9kOJ7ZCEwjuHdxIl8M14bMZSyDpzH3XqBmEADvF/4KL2lunPaxbtFEq6W7v",
-	"3jbW5VZKg1+sw3KKwsPeBjkBRhzbzlQdiF/rbcWb2pYDtuujcErbfTNc+FZNOCkbaSJzjcYbuB9cIYwa",
-	"6Kpcq8KkAx1HzfYcC/K1WjZoHXZa4b6t7cqq80kxmxbQSa1p9WqjyNohnvunay93DTqYHMHu+9xYfGll",
-	"blA7QhCqbiXDwcVqIrFzxXv3SvdZG3J78ODRwRJXWhYfw+yGIGxixC1z92bCDYIlnrmXnYfCtuC6O1+d",
-	"h9CGvS4Z47x7bDlWyWbZlVLMEcnQkKz4Hp3xe1cH98AyquIyeapGxX9dIk8TrWfqV0f37nk6tQf/HvT+",
-	"4a/+warYcvTJtTWOmKefP9nYPTSbATjrDq/EbHZO1eXuLVFtwIJduk2XnIgFYF8Q9mHIZprE3RhPQrcb",
-	"Rz7t8e3pC8S9tIm6Qyk05ZBj0AQhvFJrWLZNuDPTRctE+WP4zcXdgA/W2SNwDU4BMykQk6b0QygfwVmu",
-	"OPIR4LgtE4I4rX6wr3UKL2BJWI5vA8iPA7jRB70eGU5oRocaUEIzBkigS1IBXPltVS2QgahidnLLw4Rf",
-	"Xfw+eEMAb4qJREUOAMFjE9jJAOhWLWcLFPR1NnJzxnW26EOObTNvdeiBwO2t8KSzhRGtlGY0MWOKT5+e",
-	"n/6u/+Tpi5Pf9V8+f/X2/OlZHFnUMHvayaWQcxV4iRB9ozKLw4NS7u7D+y21mdDlM5F5mvRhlCtSICXO",
-	"g1Dy7OT5i6dPAM/nmIDobqRJJ0Y3dhlI1O3S9/BWFPl7DmWyPZhkSJQKjEqPDW6H0UCYTDt1lNen6i8d",
-	"3BKcV90DNzWDCm6YG9OKidRb+gsiUjvUDZwAdrlqXABaapr2ATt7LSq86RNVEI8Ksz7sNewg2FycQO2S",
-	"5AnXJ0MXAeUEJ+sysi6nMfxlM5/bilCm4ce+Gfzo24KPT1yDbhxPha7LIKPDVgFawUwgSV43oYoDhsl8",
-	"IsmUJuhOxkkek3iY8iNko9SiyAAeDrzh6KecTkFJ5IJ1yas8TREUFQChqLpkCbzEC5jEF9+fvTw7Aif7",
-	"bGaRcyQonojf7XiKUX5IxsZcaZYhrg5LR4Qqz/Uht0zJKUPUNVzOEuyGoT4TKgDMrgWQgJZZP5NpExeU",
-	"hRkJloDaCIHWSAUjC8hcb+rAt2rScL1HWDGN2DJpitKPYHNixF+9sMZn3CB7Nok0exIjOD1nKgaEIYn4",
-	"z9KxSoBPoglATZ6QCeB/WjxARBW061qAJcXkjv3ybmx2m2uSSnmpzN5gVMKK9S4u2yYudmz2OmuXsVlK",
-	"hzYh0S+gW6maRTRr234BMzaVV2YJz+EAe8xCvCNpPhXKnR13OLvkjA0zpi2qOsIyMXhsxuQsZdBA/OWX",
-	"X8aIJDCSeUYSPuYID1WBgDQP4+61Wv2yWawGQ8highnhAqRnC4jJ9YIMmJE7WuVw4hu1fAR/6l+y+p9b",
-	"o3OEEDS1ZRP+0Z6Vn/eeJ/FyHNL6WBaAQevzWX37DlALJMxirRz8y5BukSSK0gjmmWtIowioUzii0vQj",
-	"xxz8updWuRI+Ye+Uo0uN/HDHsQ+my91rm77X68Y8FJz71oMebD4ryhlbmNib1EFLUbkgio2nUF5olWmw",
-	"yeKzV/mh7mY3YRpsgmJQOhE4rdrV4j+ew3fVKfcQ4N0KgRHZJ0ImjCRSsIgcuDg8KojMBlxH5BCfH3HB",
-	"1cS8cB+/ADgJQgfCrFSaLiLyAFvS9JJZlE8pxl3yGMqZKEAIyxUjiBCDZF45KYlniA24mC1Hg+0/LJlm",
-	"D756+NU6k6EvNBSIvZA3bqgNnLapFFxLK+JOuNJY14gi9vlFDd10bd4s8VglACxt6s4IiBPma4Oax6Uo",
-	"jiZtxT25ovndkWE3n12voXXrXcvfZ6W19cvhHtwyQHxF9qnOFiFU3E0GMys+FlQDgoNf5boIob+mSNaa",
-	"m4KBnzYItWZNwoNQ3ZFtw0HtATUC0c8EIBN1csH/mDP7s/XjB/3ulgIIlu5cFAv7vaYw5gjKrUtifk43",
-	"Eny6FYHbIoFtiYytNsnqbPHSX7BPLQytLdW8qYRMu+M7iW/55I9D6/VfTecvVq3zjsnibkkiuny3yurd",
-	"zBmYblz085js98pOnpLity7SdW7rbLWoflWBDsSJrViumzwR7diN6ZclTe6O3R4XO45l9wEiuy/v8X7F",
-	"/m4fNCpu+QfrtLRo8Yj9UVU+azB0V3jHmt26IFyCzwchBQd0eOki0dC92y4RCnvwYVZ1oN/gWYUUO+s3",
-	"9gl2XDkTfzsp+qadfVFHZ3TIZjRjTZ4yh9ITPOgtnSofAPaaFF1iocis1X5CE8jmLIU/9Hp79wejRwej",
-	"wwdffTU4vJ/Qh/RwyB4dPEp6rMfuf3X4cK/XG/UefkVpb0Af9Q4GX+1BqMRq08taH2VwDiJ/TMtbV3va",
-	"7XVeXpTvzs/fEI/5WTkURnSQWWJ2aL+oJVxHLTYLH/0E1M+/shxGxscTvX41YZve4cPLtDOwe1ud0bZb",
-	"1hO31Aux+R3rZ9jp7vWzoN/r6mf20t2+fubm9Beln20Z3r/lfWpatC1VnJ2Q1S0W9echNxer1m/HFOM2",
-	"qMU7v6qNnuYvFFETmrGwAhMfsohkLKWaXzFXth3dIfgWZ0YBKesfa4KPQ09It7dfE3b8WApNh5ue6ISL",
-	"sabpZb8pWbJN3COGGu8/a4h/ZFPKq1nHBw/ut/Bhg8y1BEcWtcYubB/OPGfDCdV9OWMCX9tkHcJM3hbu",
-	"PDe4+pMHu7iV93NpL1dfK+joXtHEvfL7n15msTtGG04L3/vkpuPP9obTwfc+uelc/8ZtuA7l9z+x9dj8",
-	"xu9aDIdOb0EML/q9thiO/O4TEMNhIDvfvNvYOLUruRl72/QwWLZZTU9anZ+0tCa27/plCAT6slDofzJy",
-	"nY2+NDOOjwkVhE1negFV0LEAunJWCXwOIjAXWGIUKmcGMZIqcjUf+IybWfsoZjTqk1hNVdwNgRs2ce0e",
-	"BlFM/gbhZGoNS25eLXdyCxNRwmnan2VsxD+sV4PM6YMnV4c2jFuonKf41OdoBbwGfqO98SncGL+oDXEM",
-	"29qkoNddM0Po9BaYYdHvtZlh/mlEb/o53YRN6tqEYCM/8QYk4hPET9lxoABu87bSwGY85PMxuNljsCGl",
-	"v1i1/zum0Tulz0/QOPe48AFfX6ptciZvIye1zjXhqq/KHQckYa3fd6saI4r1NZvOUqpZiyPIk2qaR6O3",
-	"tdRyMbXNxIzyzu5W2ij3vXOho6b7a8oelWty6yJIdYY34x3zV7f9UpyzD7rlZVgzid1p3VtPskpGVrXw",
-	"xjz7qkAvrqxPfcJ+bIcXA5C0IjOa0SnTQXIJcY3UZvGvIUEbpKBX9+Z2KMctUg3Y81qvmGYf9LHNtw23",
-	"NUYbRrBn1oYRkPIimOdP//5//E9/+1/93f/5t3/+N3/zp3/5r//uf//3f/63/+JP/91/+ff/+b9bqqt6",
-	"DciuQFisnYwRgggKQb5Avhlz/Mu4NNyvH3bK/e7vPbr4obf36OKnXvTwY0Pfhdi5FqJ0kzlJcUPIUzd7",
-	"tuoO1VNXt277QfrSd6sehn6eME35VgGw1VzdNbl61TvlKooFjTQuhh1kvdWtHk+KxH+QRnvIhfal74/g",
-	"mFZxKHyJ2BFPNcuIYikbakVEPUjashiJCeKt5YJn5nHc4xqZoCFmF6cEP3ZtwXk7neVI3owNZZaotiUM",
-	"qKqzup0QpY2aReYyQzCHWSbHGZ0qoiUZZFQMJ0SKiKh8OAEDnFnNrpC6D/XD48760rnQc+2mX9UrFtsY",
-	"Tf3R2SjVkF01aSSttYugDH2L9HDsMCyQbkdekuAbF2u3sjp0uXMRvej1mpI5Hq9bF8hhGNfKKWmbMwU5",
-	"buGpdknBEMZbAOIImbB+gn50yH/uz1IqLMhO3+VAu88u+dm9aOvwu4/+8bpsYvdjbT1vkJj4lBGqAwgG",
-	"SLu2Ei1kWkMK9rGh04FEi5gdTCQkkUxBgRU6GrGhhqrqCSNzwPqI7WD7VMeEKwKoCUV0eLd1eDgXXHOq",
-	"1x+YEkRgP8mzhsKtNs2mYEsw6ildQGb5ytz8BwcPHq7Hk4TN4cLz7RakzBy9NnN87Z77aM9PHSYpfG/4",
-	"lBSMwIkkU3oJmz2VSpP9Xq9XKoCvyJ0Rv2IuhN9wP5edLwV+tPfhLuQxPDByILEERZE7pp8Zy0ptwoMz",
-	"likp7nbJa8GwRTgK6ZwuFLojWdLafwjzKrsQD+pciDO6SCVdG9nxxj5mrZfrNdVibmfmeURfy/RGVwyO",
-	"mn2terFa34ggH6LF0TKtyFz3Mza1GMr112HA9JwxQfA5lqljr3vgQWD+J7OJ1vi1wV2pTWiqrfW7KRDo",
-	"g97yOaiwDMf9i7QKT+FrOceHWUq52CHDNx0KXxpydyw/6Hc5+WnCaNIOaw6I6ViWs4Couoww0IAlJJ8Z",
-	"uRZATNoJztB7n6v+1GJZLZuQk5xtVqPuw4xnTK16Z22EJ1f9JG8YjxT9XAxTRtcTcvHWPmgoVsZlZnGf",
-	"WuSGFRqFkzJMq0mOpZsw7zSlGsxJAEqCEkMfk7Y6IOoMGWQ2QTEordPWyHzfsCHNFTsLOrRfQQrrC9ut",
-	"/e43rnf7+ZU8c2Ow37wJh+IadyNyGnDeQGPfTZgoJJc5VcQ9DrXnjz1wu03ggsJz5rnWpNZ3P1isgQP0",
-	"PfvxmCHUtilzzZJmeyP8rkjChhykKcM7XL4dXcCfvpNjDO+ec8UIFQsMCU+WHue6tgI9PqZWpfgFYpId",
-	"V4FkCIBn5mRETmosda+OQ4nDiI0eA25IBQhbxWIN5dQmTLaWB/Ao/ZazeZ2m0Q4Z9ZyqywIXVeXTKc0a",
-	"dpoVlJJwAVq7WsOdrwVN6jPx7HUvhufpnidGJcoW0BN/2Iq9rmMCgcFkiQeA7aWBB9CpTz+Ax44JJYnU",
-	"RLEZzSjK2La+JULwCSKd8r20bishlWeZHKRsigbeoD9tTb/2aluAauwXUmDXGklwfqvthd8hfJOhS1yM",
-	"1aY55QBznNBFXSlNMqOZxnqVqDchO6UZA9RFS5zJgJkLoogFkiJzQ/mUJFNzBUd5mhLTPrnz9vzxXTKh",
-	"V4zMqFLmKnIxZFCgwpAj89SaugQP1sts7IOLJGieDFckySTUkwEASFT/uAYqjQ2wJDLSL4XUFaSiyiiW",
-	"VzyTYmq0lglVJP7u+dn569Pf9Z88P41rqdglY7OG5bUbF45mw5XDGh64cuYIm5X0s0REVb/CGGHRLdc5",
-	"7W603rX6ZCrHTccHVtXNBiaSsVFuhm/UL6zvYebic5oRPROkYTxlFtITE9SHE5oZjc4VL2HJuIwcjwcz",
-	"SVCeG0Cfkd1cyFnCQVAN6OI/w1r4te/PeaInNVsu58FqePkUc6VosXddcuIiGOlslnKAlCt+tnwvkWDg",
-	"YB+40mTBNCBEosyFV2nO2CWivelJrR0GbLxqRocNlK343Qz2jVR6nLGz37zA/t19n8orGCAaX+RcFJDC",
-	"2AARjCVI92YZv+IpGzPy+PTpyflTo8Nz3SVPIRI4qPvkGlfaLNV8wjJzjgmHsM3AMfTwcDMEwSX6+Vxo",
-	"ll3R9GWDqMHt74gJajRNS41dDptgHzSU1JnyNOWlCqkNhwkA3FvU/vieLW7GDN5aH2+IFa4zWduYqDXm",
-	"6e/ZzxC22koCM4t3m8gd37MtAwHrKz2BoJFnM8OGXP0zwIG9ISdpZZ6Nma4vGDVK0JqyCCOZBYYlS54x",
-	"QoFa1TsslPDm9PXjp2dnz1992z9//vLp67fnvl7C+ou0aX2HF8A4PCJ7VUzI5NwtsGUxXMG1xy8VOzJT",
-	"kLO9fGY47FBmGQOkXnIHPfyDRXw3Akx0xL0gdwQbY9ZrjETdRqkbthw7nAx4BxikSMidmVS85g3ws/s3",
-	"rNTqukERxREn6ya08O3HRBpBYMYyrKxxF6SDAmbd1vtR5I7vsHe3S06waWUZthlbUChTpglYzakgsSXX",
-	"XScOxCVmfIQWOjl3oOaGMTsDHg2mhCxE5VOYW5oW8weBGau2TxgZIBxut1O9PPaH+vtjf/Tmfgd/287k",
-	"s1LLhkWpoO63MdhcH5u3Bp7n5+QQq8u2uLOIermUl/b+4/Dh0OExdV85xHVztOpr3a+/0Kmc99Wc24i2",
-	"5RL8NcccUNoFgTRJMXYHw0YIsLlXz7YczZxmpt1PYTgF7vIWqOX+HLtrVZ5eaelLkD+2V7g0a2WEgCDv",
-	"zqYdcoFdigXY7034sSszuF1vNg5m19u38yCEFy4+Z3OI9FZVmqD99TacqtBlaalh74jpGJGJzLMIDAOG",
-	"uIAK6DRnFMe+QF83+VEKVip3LSTBMKQqb52hpWjt1sDLRh1mWd8MY6MXcPybvQL6bbs3PjZtqmoXEn2N",
-	"FVmXF7NrGNXNtudTHP0mZ+WTHH/7g/tpDb/uFr1sMpHHKoe6AjGW60GTOIQU2so4AxdCDEGhYEp5POGC",
-	"GU03I0/FOOVqAvnjJ8Mhm+m9F7ZucVxbwt0iAR4UY6qvBRGHESFxOdbB2dGuWOYfAT+lDj8aGYdp02+d",
-	"ce2lL7KwpW3ekOf+jxYPpSGA48dCM/VGxfjbp+cEq6bu36PJlIt7SlPNleZDFdfbFuFdV1dRIBJoEct9",
-	"oji9d2ZemlC+QSHNAAPo3i/3GgquzinX/WHGNR/StLniIiiGgVMHPDckdi+uNhS0LLYLQ2FTlo2ZGC42",
-	"Hot/8+YGY0XtVUOxWoQbC5TJhTrgisTQhjkocWWott3YGlvpFQP00OOyTfz606ijFK/YfPeWTVuaankf",
-	"L9miBCVAyTeMZlAL85KhF4Va2zVVCuKh5Yh8QxUfEpqb26ItRehugOy5wqJqyzut1plwDXcnb9s926Ws",
-	"HWglSxv3hioVYglTRWLUTmJDzcZMe9M8mdGxK2coReEzg6/bmGheQaJYQQzpcMo2LyYcoqFBOeHqF6Xv",
-	"uv29i7vlj02FhV9JfcposrDBK0snYQX8R33sf5wxZdhVfER0BrB7YJjAso1kyLNhzjUZZIxesuyYxEL2",
-	"/5hLTeMI/gYjYXyEbl2QrAkUjVSF+S0Do1lC8tkxiaFwvrbpDHQ2A8eqkL6SZEo1SxcBT7bDw7Ah6Bn/",
-	"hI47thK/bhky5Fbv1Dfqvnklf2PbLr55Zrvwa2678uEqNquwUSjZr16H4jV//1dkRoRxnk9Fsp1/YcB/",
-	"XApqbEFAN8AOiqAPbaWuVVTCFepaKmJI0/T1qHP0w/oMzYtoRcVDy/RK8cTHgaiH7M9FDUGtri55DTEB",
-	"Rm7Cul0QSkIFYlVKwbo2zoANDYHGUJiKAcee1V60Hx1Eh9H96MHFemT12gP6FPp5R7k9nvj5DEVq//kZ",
-	"5Rjvhh8fm3uWht88teZV+7qcMvvKRWlrH67Z121CwYtgp2ottjnOKiL7xOoIgFAPA4vIIRm6aUTk/lLJ",
-	"tYIi+FXedo3PWLDAZyxY3TMWLK1ISusqkpNiMBfVi+1vQOQv3MpS1OHVfoZV2ZdpeUGyV2F7tsPZbE1o",
-	"dptcFPa8c/Ne2PlLmrBrli9LWJLPUtNeXUjleZYzVwy+lJwAAR3mrKeZYTK1cUV4SWoEI9Sp5xNpbo9h",
-	"owPvC4yMmDSiIM9eCjkXZMH0MbjmbCF9uBFhYKTV0dujqC0f4jrTdPBYf4PasM6TUVPPGY4ymU8Wrl71",
-	"HKUIPuIsObZuRww54mLskwUciBy8zYWNRdNMaZLJXCStSsq2CuYspWjYoM6qz72yLFFQNKd0lErxl9bR",
-	"Yg/EulN9E46H0lRs2OetOyDCQZ06UMCarAEs8Lu6+q9VE+zqH1uYQqiFLhjh9vbU5ptuHPNv1ASa9qdq",
-	"3ORTnWXyiqPBPkhsmHhXf5szajSevk8LX3l/QNOF1Ch3hxz9aNMRBvj7zOwWCQOKCX2tnId298+fiSKi",
-	"OgiGrll1WIIvbGgqhrPjOfBZJK6IDmSyGZpdH3LNp3XAmN9BmIm2OQJ2wSdQdZ0JT7naOfy34P1FKLe7",
-	"ESWiUmxiEM/tdqp0nJbOsJvx+ku6vfLSkmNso4Vsl1oL5LnfaGNCzeILBWV+QZ0Y+VTWgPFX8hm75MRB",
-	"pILN3LvnLtmiEgW5f/D1diD0pZyj8sBfST2B+kKYT7eUJEsCWQOiOAJSYVQsMCSDZRF5U/usWqD1WS7A",
-	"crnC+G1vIgaaifJwlzODn8mMDHLFhSHxpk/ywGKyBNnAKBA47ZArEtuMze6Ufnhi03Zj62V1icNhA+1n",
-	"uY0utXn6KMo8Yam/mqpcdEzBN8wVhieXp0fT1PlqYDsHmIkJG12/rE1raNM9T0H6irs3kKL5c2THPgNh",
-	"Ect5QxxTqaY3GqpWZ89iGNsspUM2gSg5RWJ5ZajYlMXgkI9Lxwlj3TN+xRJ0wnDd/hyFWarrk1OXxc4l",
-	"TTXMPy2OXNDRetJ+G9qiS7a6FW3xzJ7DGj+RQ5+M8EAkoQABdJ0L8h//2X/zH//Zv8ZjE1wcHb5fBYeK",
-	"CEtdzpqvs2KUmm7Jd/fn/+l/+7v/67/4+//s3//9f/2/VnGiqmbrTcqa4JAb+EqNtnPT9p+IPCAKEvOc",
-	"gebmjG7h8AvLUFnvcSaiqs4LQwm/DI1GFQPu0ncVw1ydprV0p3YkErVFy9sQXW8rUJ9A2FqrHtxEWnVb",
-	"gcQzBA8/YSi7EUciK0MZRgs+RSNjc3OgkcXCKc6zxsKU64e4lU0llEHW1x1CW9CalPtZIRWCtIDx/m3h",
-	"qD5NE8+yELVVJG5JNV6eYQr5bbYoK0ITYIj/wuqH7aqzqvWsyPELi75WCv8L+YljNT6F2iXIt1HKszX3",
-	"+mc0rEUd4CcsYcmmxzUUbltq3xsjAa+3+4Wgv4URsE5SK4hhoMB7q22xDFWtvkzSlo54aQcrGdxwwALT",
-	"oycim8ENhxt3HgCdLnO3n5dh3Sz8NBPmTDcAzXtTSa2xpri6a6+G5jq9qYKxzepAcfKwvxBxOpyKPxJu",
-	"8tc/CLfndHIjULemS7gRbItv7A90GRN2OTnwWod3A0N1AGcbZu7ej5pvwBrmVQYIK8ew2V55RtBIvxuN",
-	"x9/I1UC8a+pqV65Z+5Nymzfl1i+KukmPVjirlahd2PK6MYJVYoOAljrXWnVygRVwFazp8h2ySZTO+Fwy",
-	"UC1ZF/TE5hpTYeHxCrsYF8M0R7FiafZFSa6t1r9w3tX4FGsR2Zbv4qpta2XPqirfqj4aAGwS6yTMGloF",
-	"5nI0aAwQVsqs/QI+TBmBYPsUzQs1dSu2PtowibqceJmxflNEgQtTMA85aXkptMBmAWMbMcYRHJcD0UvL",
-	"cO8nnnyMXbxBmtrTN12PSO/8wbj0624f7NvtUEflVntnpPG1eD0ahchroDHK0ahlLCRqT6/NS/ZP8yo0",
-	"/LYAjqtxmw8tRBATCNFBcoHxJXOLGkZ9WrrR2RUT+ogIaaNOIFfeItP5r4DUQEIp3pjMEKFcd0kMaoxD",
-	"v7atehcV+DHsQJR9f0IVyXL3ujmi9m3A9uKKPDt5/uLpEwSZMa9lTOWpJoouAoAxmWuAAYPZwViXrLV2",
-	"aNYS4TBpRGI7dd/nA7OAAz96bAfjmAHNxuOLgN9hlrEhS5gYMiKvbNq6f9gM1xp9wVkYwICljF4xZTZE",
-	"5mCWSgFAJWEzJhIf42BHiVSJp2kZ+axbCrvVAO9l5tLyQPlzc2rf9V88g0bgaA3rlD7rT9rArunecLri",
-	"jShzqwO4nuMS2tgpLXFzLZbREdFBfJfb0jahXeBX7zvStN6+CY8HRGbtG0ilr2Wasd1tYGjcDnzSnH1+",
-	"xbJ+c4gDhl732xmLzphIAiMRq02pKUIzzANcjJFqeXzrNujv1w1q2RCoL+o4ua1pkfzvDRekwnWCDa5e",
-	"rqh0Past1+xZeXBh7Em4c247SmeldBuqZz2MSCnO9NrUGUNyHjsrbAVP0MtArRD+0QW00dP9rLacj404",
-	"GjKhDZmQI+KzJgkXJNZS0zSO0Dncs1i1JV8BJGoUPQtfR2jdxkcdaLzVNKrqamXnsaFiZXxUYmX6K3fl",
-	"2spcsb/ba3DFaHYnPAYrsFupcbhja5vpceeh3b7TGzhdtx/takaxZQDd9UWrVXN7J7PkQS88CZtZKMxb",
-	"huK9Y48nVH8Btoop1V1y4oLSHx5+fZ8MFhbt99dnr19FZMqoyjOWeEyp+YRrRhC50EjgEOdlC4eTeca1",
-	"4e5cAMamDaULR/cggGwvFn1bAG176kpAbQf3t4rX87wVoIIaTA/4m2ESuWIhzlop2cmWy98EQC5MWfzl",
-	"6vEF8lo7wHxUL+rD00IJGlU8hMz23GVZiK6IQzc5xyWG2uY+VJ0sNytRraR6uyXsuyXqQfhCUwg38ejF",
-	"AzahaZjqR+gQYrYrTok1ThIs9bEZ1eVF6EjL4FCov4NRNJuKZf7dyPdbu3hXLLuy1ulKksSqkiEeU3uc",
-	"Z6wlWH0pA7YaJNScvYnbZntC8EVCM4dWBOaUNLVPcxjLet2Xm7/6AJJQh1kM3xcQh/h42KEb3HZobDJN",
-	"mNJ9gGVohHQw+mcqxbgwUlkHl00OSHKMHzfPMIU/mBZZYtPcIVPFm7eSnKFtqzR+n85irUiIRMwVoVPX",
-	"9UHU6/WK0MLsyhmKwNWGPbpBdGuVkYYFKZSTjNYGJZ/DYGZQjs8sUmH5gmyM/Z79XtmdyYXmaThMsyQw",
-	"USMU6LkkU+kAFJs0vvIInmK0oTMObjc7XuPKPMsHUyN+JBGhqZLWy1J4BXzMI2J3b9exzPWKKZ29ffz4",
-	"6dnZNk1XxVUwMOd6df5Z+0oOgCoquuT1qDioUbhEYJ7FUg+CTmvwP4XUfTSttU0qbPvscv1CsN8VHa6Y",
-	"er80rOVFwDyig17daiD2OTpc0DhrLscGGZkhOkSlQNWyGoONt6qqw222itJUM9izYKPAPROF9XfgdHug",
-	"e4tmy7MA6JsDMc+F7q64pi32dIZWu75A3lZJkH366snzV99Gy2lcFru0nYHP9dEgtlZ7cegBm/VRlJ+5",
-	"eYtU1SsarFl1dtWaPFXrzvLBrzSOVrkwps2d4Tp+6LhClVkXhKTuXq2ScHYoATuZapdS8BtXF6DGkbKo",
-	"568QT/MjkJeEq0uLRy0S9oG1BBm2N/laRm5XaqPfRuAEzm/WL2Wa2SodW0dLw4130I1N9DihC1t6w8lA",
-	"RaWKas91MrylbBtU4CtKlNhIANvE1vNEDMCNqgAGNV+oQkhrsDpTcd1F56rv6nk1Rhk4udWBrSMwnaEP",
-	"CCNkRGAuxq7C37LiD6mpjRtbV2emafsgOmZtph08tFy3xx2vYECuxdJCRPaKlk5L+WaUd7F081ZSg90a",
-	"dX23O7fslnu+pnm3oKW3buN9Y+HmGowb9tcuea7JNFca0m9BMwORBk63jd46efOcXLLFEYnTSzVV/ZiM",
-	"JNY3JYMFuX9IUqY1y1REEj7mWkUk3rNpiv24Ww2hrJjPDjaqxP9mJ6Frvir5L34y1OQVnbKP8SdhQ34z",
-	"kYK9Qm1qaV+f2NWHPhEVPqFqwhQWS0CIeFwykjIKrun4l/Ex2d8nWhr9YTihGR2aveySd3Ye8S9jG5ZD",
-	"nQzPBZlSLlLTw+MJF7RLTiCKQRE1kfOwUD5VrjCWcpprOb9w//DrXg/+01sdbFs2tL5//8tf/dDbe3Rh",
-	"/kP2mo5LWlubyJWbCAJ5XKoVkFW0d5S5GXdVhHytiqK6UQzBPl0SW9q61K65W5dspiEZZyozdlzwQ8AI",
-	"cxdvWg6ZGSKbKti47aBlAA1M/9S1Ap++803BxyeuPbdYr0fPHZ1roIOrNDt4CPU1JBG23jIqL0YRhYxL",
-	"ixObsXq9ZXvG6Tlko2cWqnZuCajrSg/2p/TDGhucK2SD6XkoHVGXsIoiylgaegSS4nxCNdT4gwpstpcb",
-	"x1I1SzXmSrOsbwPs+o2mFVevkwrAVIQdnck0LSgojhzkP66Ia5klYdVOrsmYaUXu9+6vqNHZR8TFPtYS",
-	"XLukRd0XM6DKCtt4tDHH2DVXG82W2sJzWKiBG1UGagNNW0WJuemkZYj1M1ItH41Y5i8SwRgYYoQeLEZZ",
-	"Db+7Nsadn1mRz1xM1mv0/iufyey/CdOY/ZeYw3yBKyevdlkBwnbIkp0Km0WvSxMMxlDnF8XXivzPtfbF",
-	"8huri4CesjGvw3LF742U9/zsNTncf/hwb98CXDpJBoQnSwFA8UTXg7Re4lzobFFKEDXEzL1elKVKOE3J",
-	"LGMj/qEsHzx+1VmdZnOy9/uLnw4+1vL/U2Y47DdUDyfbhTtk0EB7+R87dH1tBnu6tIPYdf1+BfPa3Y1B",
-	"NRK63fGtMT0/HY3M5/oCxvCbk+ShBKgLUQZK+F68F3skKCXgcg2OyjW2XU1aey65sqS1C6+HsePOPWZN",
-	"tRhYgI+xDxOaK11uPQgUdzkbQto0fhQSUzbS2IANE1nzen2sfBjs4KLlURcr4k9iCDeHqHLskI+FzPx4",
-	"8eTZmuO2yqrh+lJC5vuxx0qypajc4kBx1gCJGesWT1ga1vSufdczvfgIkvDh+gS+rGAfYX1nPFu7ulAe",
-	"r0g8jsGph/VvsZmEpRxIpDkOuSg+mjG4ZES7GHYM9pmFOxXkxMIv2ArplYYqFfaAXaNF/70gJDECoNEM",
-	"MFXfCVYwH6cnuKXF+uswMqgXt1SRPbIiUP2JNFSY40QtJrdbPcxxMFttZCZBBnR4GYVZRdD6F4roPBMk",
-	"4Ykd8ZSRO77Zu+UEfzOhNDFTFFAwWyTkTtHvXUxYqL0/heLl1qy8SN33ItCPauJEncfBX8FO1CmCge14",
-	"DaewozG6Ap59eBlOcCfqDANhxZ42yJW3GwtNhZ/cdrTUy5CSBSDM8LlACoaPLukBPz0NJoTfvPXTcp/d",
-	"5PDzeTFF/OK5n6jrwE0XP5fQiW2nbur4+UkwZddpsvTdqV8MT7q3Y750NmsRA3Yym2EI+1ImQyMIiItB",
-	"QcyU40CfedALjSBAlo3evhTmBry8TfJvg2FidRnEIHHJylZAkJlIVFQI/TZxxAXkpZRPa3WajaqbIspD",
-	"S1WsiJuA18pFWU+fnp/+rv/k6YuT3/lqrJFLaLGEwrAuRSY+YEWCelSZxeHBKs2sVV00NTEUqcnb6pRd",
-	"LS12CrXMxLIsOJzlAj8NXYa6bUtYUbOztZiibfI2qgH1BSonXp2VkOGlvpcW5cDFeRil1EexWNJ7EB1u",
-	"r0hCr4HKaD4HoFVlMXM5uAxqOK1Pm3XP2cujokCWEVAGvpqCXJcjWxMdi4l8KnLl8CAwrUDEQaE92kRd",
-	"YIlRCeo8Bo4jrdf3/LKEbKzZDFbq+FqaA/NS+fqJWgne0ep1Lz01Dz1hmvK0om7UKADm2UAZNd1FQZmw",
-	"zvWTpOrUl/q1Bf532gBG9W6yOPYYkCkv6m+BRKQmhiJyvcZrshGz8QPaTgN201i9v+GcG2xjOlu8bMIR",
-	"fSYzkmQgglr73JGHEbVswQXDgEl5lGdhRIyTxL2n3zuAqatBHSpGE0CyB1RZ8nxkNSmjf0Gyq8zAXhEF",
-	"EYFfKDKUAkJJMT3W1j4r2Sp+2I8OowfRfi867EUPe9H+172LaEWRlLDm59drjbflwKsGBuQpx6lEOJFC",
-	"Vh5gHUCzuli8AdGbp1y0lFpNk2euGfiATZk/T7E58+cJNgljyHWtXWJDjD80Itnn15fE3iJR16UrtgnJ",
-	"D4sCGpJgJtk20rpS56eVWKtsFcaVeanmmdZCByb6bwX2FHWuWKZqbYXPhVl5hU5hNPKhjl8qjxbb921F",
-	"eupqCWpJEqbZ0Ch6YphnGRPa/qa67UKK5oyPJ+s5kdmvd/joksnN7WUl3Kx0PEoHMipVYLIjsHsWAKq5",
-	"RdsM2AqGutswDOhy5yEYRa/XDL9AinProRd2Pm0KAk+5CL/dr7Lfn/H2Bzd5dc47E7+1j259y+qXaFuE",
-	"suvwj5V191Zp9KVqevWpXddgI58UX7g+JV1FPoupXjQfjJ0SvN0Tu3d+hWsia8FlXYLkNuIp14rgxpCE",
-	"X/HEV0kgKp+6x/EBVaijNFk4gfqY7JeNGGuK0K/Dzg8JQ+1ELIEpQHBs2pwZVRE/z5Xl8+uMV3UjgMr1",
-	"Z/zHtbDCgVHPD8fb+IFCKCOeSGGWHFpdu0CbmtaMFHQNV6TDhG7NDE1/N+KJ9D3XHedgVru6s2dM6N07",
-	"IcPl3BpSsyaCmn3QkfOfzGhGp0zXBCUGeiqWdJGZV1jLRUdsbw7Uqi7+8hqG6y0r1XBVwFU9Nfo7eLGM",
-	"Gu6qxZmbBxaQGctI7LuJIx/wA7FGUBIWFkO7ItrQFOq3qOVfsoVzJwV2clsPwcYtgfcJYb6ctgGJSDZU",
-	"Mg6hm8wYXIQWUlVvYCCAJI7Rf+cV+MPlLXHOLahw5AMDhxM2vGS2ikpoyAiGOqfKJz+BA8CGBFZneL/3",
-	"qIipsN6OGDynLjQRXWyVajc4eFhNs3jgtsRgKbO4ETjUPUcyT/nkOq78o26DS+EbYB3d2+/dP9ibUbBI",
-	"r86lv8bRxJKqENO2Cmjf+h2ta1KXGJFVerdOR2kshlTbc6Ui0tYdX0PsnE2kYH3hA4pXhlwGsceQXoZx",
-	"ig1CzNRQAqUdCy6iHZdw7/aBRsRXLPPgh3FEHuC3IewjxpR/jT9MaXbJoM50l5zY7jLXG8BJVqoIURuy",
-	"LkW6IImhTzZIyRzxLxRSoTwbm51xc+vWQeZ7IeDRxm6om6jycvvVWZTMs2HD9VILpdkUZayQJhcMtqKA",
-	"XePCa8uKy6N4SbNLFURSKEIJlGso4SW6ywgXMeWXDEIugJB1W/n3csX6OoCdr3cpxpb0x2Qi00SFDN7H",
-	"e9hGtvIzVuOfw+vcLMTsTFBzIf87F9Sa428tJh/E30JhlYP6CkDbF4N2vZ9hT52o/J0ufRE4Ps2X55aE",
-	"L5XUpykU/yrJFUfLdWKMOCXFkHVJbBY0yTHSp/Y5yNIwpGUEoA9Cs+yKpoXiCTHyJFZT1fVt9cGw6yID",
-	"4ojkIoXCbRXnCvW5l5B5NxflvAacTSfq+IaXfRB2RZAvVQFG0KfTLtHc63tWly6CnZQkI5od23Bp+6We",
-	"8yFzKiF8aGd+plcsM1w4s9er3+RBtg/iCoEwB7EbGH6AfksuyJSnKS9ymrcACxnQlFp41C3e3rQKxoiP",
-	"N8vKckkY7sCB989sRnOWVZecsWHGtD3HWmYsIUwMswV4+o10oCaGs1NF4i+//DKGNBtXlper4lcYPuZl",
-	"TaTSEYknWs/U0b175uM9826X/BZzxlBKpEPgJdiC0nRBcmFjGFGkVhKD1ShRMEiLOFH4FW0UdMamErMT",
-	"CjUGRhPBUIxiB9E+dlnc6K0vJALMmglPEiZcUhuk7w2YPb+IcHUnNp/68CG+Cz3FRjkz8+iCqLWIizb9",
-	"T7i+cV2TRsxaes5qcCkDXJWHuF3dOlj3oRQqn9bFbVgrztJF/UIVzlvMj6KXTBTxT/Z8QxyG1DSNCJCi",
-	"jI1ykSiLZVNki9jHu9tdpm28io6k9tfbap7bR18qm+ncgPbh83IszZjLPE3ImOG6hflFqjbjhqs+mBeT",
-	"FVFQBaUEhBmAVS04CGySkAijQiDJQB0jWHFJclnu+5KLpI3NimXfmyd9lFwQhrbq1RfmYRuZBi9zI3yu",
-	"fQufMs/LeV/NuXXaVHCd4FoOWArJjVz5sxcsFmQ6CYlA924Hmg2arRQGM6Y5zYTF8FjaMFG6CCOapgq1",
-	"Gq6QOERBPHxskb6DRmPM3RoaLT25/nCNELRuwZ9wNUvp4pV51Dnm6BXl0PS14CC2xohWut2xPLWWVMWY",
-	"aI85MZNp2iVvZ7AxTPioFiiMhpAFeJewmkG5DueWlc+QovaVNYyvnlphQ9/OD1VgVa/Dh6AhOEMojsFC",
-	"udyLBoipjRagRVlf3FNf0PfGvWm2/XJJuZUIzqPMlkKQoyDtoJBhfTW2EpDzdhBfZiX7P0qx9nyc8yn7",
-	"vXnOIT33VaMtuyp5lze6gHFavdM3WSoP9PQ2MKLJpxzbUlGFw5ATILlhqTXgskHoiQ1FKRh/WS7xfNKu",
-	"VHgyqgzY12kr0ZdC0QiEvDLrKjHXCkC7VR0CoceS5DreUNDeELzdq4OlE1q5cfUK2rahOYGcsqyt09ks",
-	"xmzp4yDt2GwMKi42ztF5byHA8IjEqRzHEYkTLsaappfmb0nNf+dsOIHa8jGbUp7GVlvZU1MVl6yBdDZb",
-	"NrCtxKqlez/WBjNEnQ97APaxV6h2bmA1+viYCf28vnAA+iaabU3LZvQ/5jTdqEJTEE68XNfWm7aXAXrc",
-	"UtT9xrIpFZbQtR9HgKC2/Czm42xYemrp5A2oYm+zMt5+nvE60ueUtZoNQ6WSbbjMTXs5kKirLI8ArZ/n",
-	"jTUjatTEhmNR5BltNGS3RkUk7B+KSri1RqcJo0nDiUm50hufMmsF3GjUvgZafcESbUWIuuBMPlqEs9Xy",
-	"kpnpTqZ0iGxBJDRL9uZsMJHyUtUsQYXb2DbrqGDZGgBBCgGxebhMVOYZ1+y1SBcol8B+Z7MGymEYkcz1",
-	"WaH+ec/Lw/po6QaYUXdlIk+ofL91swIiW0OwPt+mz7fpE79NRi0ocQY8y3X7IhsWfxbAhq3vcGbVpuJm",
-	"Pnhw+GA9Ds0sXZzLdiPdngxEHZ2qUhKEppk23wEmXsqHkMogjKx7Ua86ZM6ksXpXYTXt8tdtrRPXamjH",
-	"Z/HoRsUjql1JuOKU3F93Hh3FrRj9xAK8DqjNhYhxR+QXP3mi8jEiv/gJge/gT0ul4W+bYQZ/o7G+aw4U",
-	"fEYvgf3is7j2mcH8RTCYlfuzgpbiNq1AXGte5mICU6YnMgl7f/P67LwTdb59av775u15bd9/zBmmfW/f",
-	"s72s12ikbjWvw9rydjogUp3rTL5yvky/dYcrleNlSqMmcv64iH6tiV5ZrpJEPzPJn5tJfuY0nznNp85p",
-	"lH91/bM/Ox2toYF+hHXzR4ttzfWaNRk76Gx2tsGMP1sBP1/2v6LLnlJcGzfeHyd9wH1kov/2rBOZz999",
-	"j/+ev6vdL3PHZ5kcZ3R65hbGtQa7D7aFjMO/CbtiqTm6tU3dmN0Rb3t4t2tKnXhn0m4TvbHPnWd6B91e",
-	"M9W7qEh0u7nebkY3kez9OYzycxhlOYyyUhRgv7YowHXiDP8/EQ0YdT7sjeWep9YYG9N9Zf/4AeIuLsLH",
-	"9rBmChApavhYZ8z1JB90h3J6T9IZ3zM0b8zEPR9p8zF8XV3y2Z4rtrA3k7BFBbvbIDTxjUt0/eTiEz+5",
-	"Vf0LCpb81NZui8jNLcMtt41N/NRWbMMQw3XDR/Fzl+P/2QMetwox3AaU5mOjWLZljfsicaZdpgKUcMEC",
-	"lOaLY8JH5eT8RZHsLXOhbyLW+nN+zmfB8rNg+TnN5HOayScorGyXSPEJJi1swcPXBatfrODWu7V+3YLl",
-	"67QWsgCQc3g2zLkmg4zRSwthXUbERZoItRV8YQWEOLYR4L5sA7w7z6QYk0u2iEImC234ogpoygf4IUr+",
-	"mEtNPVfMFUtIPnNplBOelsjQXGaXqkvewfeISxTLGRNxFD6FRN2CzThomxhg411RwXhC01HfvuoActyE",
-	"oTaKFKzAbrDA4WSYSgVM+tjB+BPTBlQbRA4L+AqQy00VwMsbBmkzMuQIkBlGHCLuDceIzRrEeEnionWf",
-	"T19XhKh0RE3vrqZceXe/k3MiR9pS0aV9njHhqvUXSWPWCTzK0wA5o109etUEx+bgzr5QiJYdkQEbc2FG",
-	"bQs4aywhVov5UTWqm3F3oo7fvbYgwkzp1/iq+fM7mo7g48VHKM/B07aZPVUyozHJwy6Aaywq9qX5Up6t",
-	"h2WpoLJQxGSBu2JELCFFCHawMySWErleFidKhANu6GiEBz1jGkroeHHCSRJ+e80k5GiENVVgldttMA7p",
-	"tei40b2GRhz5s035sf+WY5X9aqy16Gt6yeqCRiqsdTlq052iGpB4kZRz0r5QHvfCljUzVANBzFzSHWMu",
-	"4wsxrxrTMpdGMl8B8miRHKujAXF3u6GsAEaeLFaWQ5lPFqXqPVQY3mDWf6mAlpB9YBOGbArZh0x7XzVq",
-	"SjkQE2QkRpJ1GfoKikcBSFMBCFcUdJK5zqi4tAWOHIfBHLoxZGUZ2iwzDYKkzwjDl+mEUVfNyL5qruSE",
-	"JkUBSOQsDqjMPhXimc2kTEOMKmgZcWH6eOfLPeBPQZkwrMFU08vygLHc5fKIzaLPJNS7AoSrFdUx4y55",
-	"JjOcW+LwPXEgXovOXcbxe0FKScel8k48s3U9jcbuRHTEyIIzB4yrXHbJUQVl60C6M4F/wpGAVMEUs/D8",
-	"5naiDuyVr9dkV7YlYXk3WSApeTdZnPrO300Wr+RvbPfw4ZkdwLvJ4syNwbwbDOPdZHFiR/JuskAInm/s",
-	"WFbJr54sNfASfc2aJWXtFzAvMGX6ZouUeDzPqLWrVe+8Qonv9HrKQADjWLNUWc5cRSLITGcfuAJLVepS",
-	"UZe5zzalS0Zc0LS/FgfUpkjzNCUDZuGpPJpjbISRuLKHK1Co29RJsY+uK5TSTnc8p+rypioZNRZXOWPK",
-	"2YebioXVXAdDznwd4wCJmA4B9tda/jggrNrvEA8uA9GuDeRAGZW8YQz2IVhuhESoDGZ5JOZRmqbXBaD0",
-	"VhyFCwjFxBwKmOEKytk/oUM3pgI+x763NSSD2StAcWwgWbF/4DkWTsTK4e7Lpa2b0gX8GRKx9RFVtirK",
-	"akRwdKQ0Z/8Y9gQEtXO0vxQa6N6ynVUqSfi6XMFeldZmxZnfzpkR5nPdWEWhcG02aPRoRastF9VPZ+VC",
-	"7c6OpFxdhB0akori9ctihlpLpk/gKd/Kx6hjsYTXvfgdPha+OZWCa5lZu/HKefsnw/ehaNS6V8sl+w07",
-	"aiGyTIMZVpYaO8VmSlMoViJya7lqAx4jav11g74+71rjrjUu/S5veLBuO7viwTpsSO0tcHHfwyOvrjz2",
-	"aF1qpG8wBGK+qTZDyOdrttmAUFoDD+x0LDCSByipHoi3BJJawkZVRVk5237kHPqIyDTliQC7ztvzxyvr",
-	"R1SrmO7Xgv4sHwzr8ClP6U3GpzRbgPVhQIeX+eyI0CkUVAW4UWt98HYCmDlYPO44zScMaaBThnYohdg0",
-	"dyNnD5CKFfoIGmaUdpYZACE0TUXOLjFYWDMXIHQvm0OsmMsVkSICEwhajnAeYDqKrGUEzORV2znaWxyi",
-	"Ouj6CO4MqLbjTOYzsGIpIq+MLGtEYCEr5h8E2ceHw8GBUwRsVbg8UPw8GzOP27zC3gVNU9sqjnLMr5gi",
-	"c7oonPXo2jbzs2Zju5LHVt2DVYW9cn5yrDkY7G3FAGQt0DY0pEtecGVjMUCyYgkRbG62DCYdES4SNjPv",
-	"CrBEYpfdWkCx4iY+6j4Kb+Oe/WIpsebMo4QXAEWIDt6nm6AUrRFFjcbJlebDGoHImpnQtt2uPp9N1OgL",
-	"Ni/eq2grxX0xS+sLmIsE0c2w7L0Fpar3dzf3i/WXN+wZi9D7QvMte8ykESlMp5sskAPVav9OFaN8aYXr",
-	"Z18zwmrvUXmHa1mpPx7P+DjPmKp1Nti656sWfMCGhjA+Pnn1+OkLLIbcYrUApbWuZQgj8XZ9a7+V8vKY",
-	"UChCzS30H9AHZU4UZK606LKUIlXu9JQNGZ9heSjnDXRjoDwhSrbswlZB7c8e9JqrgxtOwYW1c0xoOgoL",
-	"3Sq3oBYA0JBPrDIdVDgvo0dCHB3csCRn26EeFgN/9KDsaNymiUdbNmHx5lucNl93u5XrFxEj+03N1x05",
-	"8w8wanzbcDO3CxCVhTy/DKWOngI4om1HBhpDzZCeQvdB27C9s1wbkQurc8CryDTb9WZjdtSK8E0Hzxos",
-	"CHTsQTc3QqVUvsrBqh1F4EsIiWzbrEX7bHNQNoPRFNeiEYZEOaz/KV2QASO+PcuL0GbaxjVJuV5NRQpT",
-	"6TIJMW9bbxm6slCYA6L7c5IRHPXWJMS+vh35qLqn/OEL7lnBd8Jj5AnPMq2IAiYYcpDyWQnuVrBzwXIE",
-	"U6swiQrprZDR1Yz7jeToNKFp+nrUOfphuRxEvUm5CG9xThPwgkZkIvPMMJyELlo686u+rNq07zWWhCVJ",
-	"5ONFaZ6nzpxUEWKrmF6rK1nLjPUVyzhbWx0DnypououDbqCqGd+k9qCf1Rm+WAd0odksjCjC3elEHbM9",
-	"YB5ZNObn+pjEBsjpH21ATkIXqhZUTG4ZZwS7Ae/bCZQBc+0ylfdh9fHeoS2rUJV2as2qnoWliTaWE4wL",
-	"50kckdgqtuZP75Y3H8ICaDEo7pYfRlaaMV95yd2GNHKHtY5BhiMMrYFIxaiQeEIHmOkRWseHfSIIClE2",
-	"iCooLwW6u0/iL5oqpzw4Ag4KpB0uFxD1CJ1ERZAQjBQf6ZITw3WZedF5Fbki8T/AImnU3vM2njnIDKoL",
-	"H1NDVMuOiTnpinhh3lUPnNAZRi9WyMeGJAIJfA2FADTnDRryhLVyVs358q35Cbc5q7dxOZEP7PqG5uq5",
-	"GMnleZbOxE9NsQF9txzramYVb7RDVgybL79azldaPa2b3cbWx9uuac3J3t3WhspJdep1sehPsgXJcnHk",
-	"yiA7GkeHE2dfslVnIEBwqRpPyawKRkVUNeONohprLCmlKu4NY4b4AHzQDQRK4llqGBE+IpcCI3TrS9ve",
-	"bKzQzcf9ZBgE0CXvLDfBn6PCSuyDkmkQvlzEJhve41be/wymcW41p6J4YrdumZrrfpa2wT0WamydqA19",
-	"KMHerOoh2FnDm55290MtsxgxGNqTFa3NbU6a9XokbMgTZnldKZOB62NE859zhRUjSxZ4zAPFghC156HZ",
-	"NlGaWSij20t4R01k5mtYqruFvwYPEL1kqkFwFw54cUWPRQipbdUuhd08J2EYwuuLVZedD0FiaK9nhCAJ",
-	"AaZUkyHFDJZSkcChnFoi0d0gDNEFjNdqE9eKUVu+mDwJj+6xLbvNBaTlwNKtjmGBXOaED9ce44yZp1ji",
-	"oja7JAYCC5WMw4joYUF2uSZCzv2TRu2Oj8y3SJoH1m6WuGrPQWx3bQMD1g/rRYYNOU8ohTCxDPQr/17G",
-	"Zoy6WGYXx4YE0dWBhPLVPk66XNnbh8DZCta4TAOmjHjrjgoSRzecjBnWxhJMKcS/w+KSxdJ1ok6xOv5D",
-	"OFP/JU5jPQqWOzBBfZUyia9jwebM1XDfIn+7fDhe2QBAWFF8CJZywJhwIj/cwcMeqLeEjmWROIROxcJv",
-	"qXLDt21s+A2EMpZGZ6lCdXTt+ljBE2FNkbA5pclwL2R1xzZCMQxIwKSzJXuPaaEWEq8kS6wf6xa1/7zV",
-	"bJu3Fm3I2BP3bPCeF8NXZn+Zh7wb271K/IleHlXO2hc1b1tOvVX59psoxL5dG5gTviKXaMmoXCTxwLuG",
-	"wCurD++8rHt4NxoZXPgQ0TKYCWzqgKVSjFVLZ3Kljnyj3RGiHaDmmzd8HBMpbLEsQ+ukhQegAmoP24RS",
-	"ZzFxkcBFwasNBNRnUDUNGwzKvUdm9o/aCaeBT3pVxHlJFofK325drfhEi3p3XLc5Dd5k367Unt9GWGrs",
-	"aeuTmDGVp7oph8z8Vqp4iEM188wYIDcs2nWigYDl66vL+bKw6G3y+ma7LWwWws+3l72jQJviYpjmy0gH",
-	"jcNpXT/R+crNnrrzcO0aiesf9IE86x/9+RNFirL/NTX5t6sPmNVe42cgZRSG3JBcWsmdZZg+Kc1BZxxR",
-	"YzrthchSakBB0UrEtBCVSkX9YEvKl6aOOPm767l4mbU1V70LC+yFtKfClwJyW3IPBiKWLxuosazfEqMv",
-	"cewmCfpJIBot35OKFFPcUCf2FL59pBnKF+d3ikOT17NddmIwRGjBfH4btuKnoW11qcKbue7Yg2ux4hQ0",
-	"5K5vvbytatEGrnELNhCjitinOi7SjgzzZUBgRMWJvxFx8U1vxKvsGJ2qZ6cHHBNJHjZrR2slTYwgTXKb",
-	"xbba44L6cKEegfkyFFmxn2Wkmo1m76pQNoQgo4BgwxvMAIKdIDbsJUhVR/MDTBkurZmxUbnA7XSNAIZr",
-	"jS84Tl3yjUNFsJEXOmgAhyzkHLYRPwUTtBTWwj0NZLIgRezCdYMjilMYLd+YyipUd22ZDpWv8O48QwHZ",
-	"2KXnwDLc5fKmwL+sWP72/DFJIKc87jvP49sXz58cW8UwUUQZ2WmwIJ7Uu2BgaOegd3C4f9Db7/f2v/v2",
-	"1we/vf+u97uvf/Pw998fvnzw6qs3j073zzcsaXqy93u692O/saxpYKAzU/y1HNRlUukWIIT29RN8eEtD",
-	"gXtnUI+dnzTGOVSLLXuW9wc5ID6cB6VwHxcUyqOHB7XyaGN0YlOfBSLRgFmAnaQERSQw67hl9zzVLGu5",
-	"9M/wYfS0cDVpYDk++dUsjXvScRWl5Wx2DWL/Bzmw8mOrUMgpzS7bydKXHMbVaiPmYG4HEByScNwNmqZy",
-	"DnnEYgFwce02oJDhnWSU5cKWcXZrB7IoLls78ejXcnDqW4GN8w39Wg7OXFsffbv2PrRjtRteEDxiRLEU",
-	"Lcnz8HiYI2HvZJv1qpBXexgiR0H8efZb74Zsr3axz0F4npfzA+JQWpmK2B4e/iZSXhCqYGeRTBShg+13",
-	"8zG8qXD/TvFt5aXc4mquS1+rXlSQBzGLiELESfzt03Nyj874vav9e2qq7sGvcZecwHY5D5MZjN1R5RMj",
-	"cN/veFiv3t3Sa3bSxXs2+sb2Ly0GjX/9fhFDRKRAHM0q6w8t5y1wWe0ubhbj595qH8RWtizfjMbzazl4",
-	"LdJFqPTYr6p6zzUMmVW74qpX35hnX3kZtzBaBdLD/rXS3rfAdPS2k9UYjfDUVgaUj833fbcVRWynOy8p",
-	"EvZ7zZoiTh689aIibk4pFXX5SvVyQYisW2JxKgCLtYZ1MM/EtTEKrSywqziqMtpeO7fBH1D4brUnSwcE",
-	"bV52Ndas4u6vQUrFbVyD7UBCttV3tjgqNkgAjYDI5alw/v/C2wvJJitTqPd78L/VSdRb6xOFoL4SKwYl",
-	"iFN8eBnxqiwDrty2HZ/PnZ/N3TOjW+FEN8WGbpAHRR0AL1W1HCNDjEcYlw3KyuTU4cbxDDPHQ7vND34W",
-	"+we26c5RJ2NDJjAJxv76dfGjgyr5eNEy1OuNefH16Dk8W1fSdB1T9XNu2qfdHsWdH8MmSNie040isk/e",
-	"nL5+/PTsDD4dFCkThz4F9H4p3dmqDb1oPzqIDqP7F+vdm42ukjfe/QKfvN/KfmFRnu2nZ04vNh8e+0Q1",
-	"UDYtZkfdNhpVzH5YuT+2icf+hS0tea2NQFz1DWu4WgFv20pXOmMicYqSAy8Jg42XjSXuoYbY+208qNXL",
-	"mHSq/dQMLlyDcMJRsG3NrsnaQ7+0i/Uo6+7niAwWlfQitKF5DM4pXRALkuqhYaBeCQaCplxZE5uCkh/h",
-	"wFvROLQATOkHpHJHh0EJDk/yi2mtCSE/JvFPZrU/IkQu4lVPZJqwrEtOIHCXDKVQgAgiRyRlRusFCwuE",
-	"MUOTEUn4mBupLO7HEYm7aNKP92LfBlhE1MzQVvMuhzAPmskcgp5LQZnkmwwes79SgclVhKWKOVASLmi2",
-	"gAl0S76BP/3//+bP//Zf/N//87/6T//hn//5f/jnf/pv/8NPhgB+/H/+j3/153/zN3/6l/8LTrYKtH0d",
-	"5d4t9Y4FFdvr7oUV2/ErSwqKtS9W/W/+3Z/++78tr/H+jazxjUhJjvTfvrbuZ3UzRUCvw7h2xVvaDQwf",
-	"r+M8bd7H4i0fV6z4dtruDa5wTY7QmvJEf5k7UIpfWsfdL1bu2K4p626pqiuDU6KoJ4rTe2cTKsYTyrdz",
-	"Z9/7Za1D23aZcsGeXtmD0R4X2eeViCHLBIjYy4XpN5CAHf7UOovQhPlUwsIuBJFJAzamwkJ37LeLnxw0",
-	"hITlCjDfZL0vPMxJWw4gH43YUK83/sxkpp/is+atq0YJ7ZJjtAs80iUx5pswV7agCNQtksGhho1PAgRQ",
-	"viB3pkviXGSMDid0kLraBDYeUY4IfS9K0d22pAOkz9DhhCURUbLctfV9uUzAwA0K48VVC8c7oYnNfAfk",
-	"M8q1sqOmivDRe8G1w0ObH0P+hg/bBbuh3WSLh1eqMGCjKS1SifPFFnFBQeyrjTC2f0NoYxXOBIML7cOM",
-	"Az5asHghcEo7zxfctNNijPazHyh8fuxH6352Q3av+3HbL/zg8f1gBvDFUz+Non+YC3x8W5qQfcLNyucz",
-	"tFZRK+kPLbFHVgHPQ6j0UrkTWBWfUVipR4J5FOYkYpnDAR1eRuFJ54oEG+la8Uc6iHupiTYHyaGRNNrf",
-	"baS+v5arqAb6+vp8Vt/i8zflIlwtG20w5AD5rsS6WnJeFxneRD4rjA5JWNRpUrItq7mFdPoyl7vNjPpz",
-	"OXvTmGFyXs4sKbKgiy0HxHDlSzAAm5rSBYEA2KUoKdi19jC4b1WdZ9ADn0FRN1sSZJhnmRliCIoUkYQi",
-	"juxUCj1Zim9I6KIlAQEMn3aPWtyflg/DuLaAnaxDF3LN1W3zW4Veo4o0lab9YbOJKXTBwsYqxlQZ3cB7",
-	"vJIpF2A8URCzTBMrsXjAGftCrRZRSHUbZnO2j0nZyPSp+glXZhhJvd65SeEFLWf9MIdrJVkILuM1EkDa",
-	"6ERv3XPlKtXlA/BcmOVTiKlo9x0iIrvkDHEBoPaxfT92Ra5sWUItScI0G2oQye39tEWAW9X6WluMwqeF",
-	"lKtSlE51ZQfKu1vMfTP7rFm9508q0TgP769Qfu786ujOr44CFegf7l38k/fvu8vflL7smm/vVj5/efdX",
-	"tboTjqq9zcnOomS3feCc0Pbz/jJvMq/t1qxoety5SdF3ek3LHpDeW7fq4WxuwqJXEOuK4r+B5XRtTr4r",
-	"W+5ZD6hXWNITXj329eHcahSBr4Y6OEJjqBDAdRjeZJjUOoPFqmqWwTVsDMgfyz2fxoEtdV/ZP37Axy7C",
-	"5/b4dGZh8GfUDKEz5nqSD7pDOb0n6YzvmRM7ZuKeH9jH8HV1yWd7coa7uQdYYIbTm7G34WRhPZ2VLmz3",
-	"3O64X8CVVhsWmfitfbTWumpO/pZxRCuMTb7+FuKZ4CHligzAO6RlAWnEdVQcY6jzBLYhI5ba1GJbnmsm",
-	"05SLsWm6e4OQ8utKeTncCzcbUOTQuOSkOJs8vzQt/3TlKQvFAGbjQFKEfJqi1WVpskuel5xukNomLZhR",
-	"ypTDWLEGIFtSMADa2twU2XCTP+2rsbmQt0aUumi8N7tk8Ttn72LJW7hFSQcr2VUrHR91Ub5r+L72p4u7",
-	"Nd/VSnuV1K93lOtm0GktwaBJ+MjBepZqgxyTXtnN4xX0w946Df2dzBLEu765qwdupWFuDvuZ2W48cAOq",
-	"+PAkR3W5Whka6Al49A2RcTfXVoIvfkT9RJCTN8/JJVsgkhDzzyPYKeaCOnquGKT7xd+cnD1/3D95e/5d",
-	"/0sEZZ1lHErlDFy54QwLZWCdXk0zCAKAAwtM14y/mOxE6xnY+xnNWPZ9HWTsiR9oqR14YbkhVZSSrKPx",
-	"8pIzV34FHnS0NH7z+ixIScEfYzNviP0wLeDbRsiE+9JJL9VU9YsSik6ynXEzj49mA7lF36xg9n9/9vKM",
-	"YOlUVcSmQD2b787P30QIKQ+7MkVwMgTM54K8kUqPM3b2mxfISWxShrKVFYXVSbGwjAJmWmRGR++Fw2yb",
-	"RiHr1UV5WSgK/eWXT8UVS+WMdb/8kjwF5vTrs9evXEjvxB4Z8GAw++gRiX96D6TnPYZtvHcE6H3n6L2r",
-	"8vG+E70HcvS+c9Ttdj/GXXJicwl9s2YR3gtrCTWqtWk0xhFjpaYRZ2mijmwBa3i7i4ZmGyqjNFiPzXnG",
-	"OqiZHGd0ClRgkFEBi9UN3sYWY7ghdjXhK19nfZ5JMe6S3+RmMWY0o1OmS+h6RVnLRDIET0rYMKUZBsZA",
-	"N1APBLu1a2PHC5b0omArxGo+nnBhJisz8lSMU64mcAdP4ODsvaBinJsGsLnC9h0TnjCh+YhbzcHDS/4m",
-	"lxpy60FHWMgc7JN04NLpYXO7dr/tVkPFiCHNAKbYUE9ULiaMJix7LwiJ/9GelSv3nicl/LegqKdiGg7W",
-	"SSkqnDzoHdoiSmF2uSfUgsSnTGeLvZORZllsj+YZ/5E5GGac2Jdf4kE4IZBrDhh1DreQvOTfYPEl+A3e",
-	"GxgNsPTY1+axbtCGmTAUd8J6Jw+K2mASqNvD++R7/g2ZgQBnfoFyWKmcY6EELMF/v9fzG9PVUvbNA7Ht",
-	"BmLNwjE8iHq9HgbtuqLjBBl18UivR6ZsOgBoxgKz8v7BgT234GExDRuJEd4NJyUYlI6yjR0ekJRdsVSR",
-	"hDFb0SoczwEO6IqmOcaFQY4jtuduLPYagETam2kn4L+How2Xyswv2AW7py8kBV+qWTonyH75JTkvOIqF",
-	"QWGVPTMvDWRi0b6D1xHdEHENn+UZSM/2QThcZkBQTf29CDbXUhgBhc/uHzwqb980H07iLnkslU4X7vTZ",
-	"0mtef4AK+3kmlLkJKbOCu7fEAS3AWJPue1FtCjC3udIqwuUxwr4FpjRf2Yma9cADGJUQbJQbP8+sHymq",
-	"AILZ8AnDCYZSaArZGuzDLKUCW4hgyVJDePxqQFsIYw0QSvkAAR0964LCZ6FvDR3HZokxSWlChTkEwR16",
-	"L0bc3PXDA1wg3BWAaYer47kLkgu4doZa8FFp3auLC74QpMjc87InLKULllgKDOdqLsF9j3sHPeDaJ/jo",
-	"Ebn/4YP7oSgHOPN9OT3Ovqqlhz92pv4rmvLkvRhmDIgxTSvtCKbnMrsMha0HvVKVQgml8kb27EqBR/+g",
-	"FxCdY3unlBu4YRD+1hlu70kTct9RnvqdKh1bORoZWYfYEgtm++xy2QvKpxyXHMvdWDwVWM3HGaNQZYja",
-	"b8mALSSoual5zRHDR0Xog3UKx/B718YvxP7A4WtUvReWO8MX5uoV5iyAaja92pHA2mGZtpLiDAYy7K9L",
-	"sMhOcUtsEgO+KzV2zJIu8pPnluYdkf0e0MIg0ngfv0B8p+IzICThA/iKA+GliS3K5NxES0+YY2sYasbG",
-	"XGkovGMENcVSw4gG3jJiXsQ3Ec+3+Gyk9aLn4rLDhO239fQAqPqb4ngf+TYLMuG+KSwaEBnmm19uXxXU",
-	"IKjnY28m9meGfGQXz4r57sidQ6SxYwMocJBYm29nNGNCx+TOu8PHBJ4jEBX3Qd+10r13yprLcclmiBsE",
-	"5xpEYXMn0AKVMaTW3D6CgvTovSik5ECxcZDRzrzjoKhAiuUCbj1cIq4IHwtzVZzYoql2FUoBh/vLL8mJ",
-	"V0Nddvud3l2Lp1MgBCN+N1iaRBIkeJA7+3ctk/EPIy6hmSYEWgB5ERC2w5WHmrtzcLcozUbuHN4F8uor",
-	"D0K8D8AuCaSvNsYnJPNDKmwMFqGl1HwnAGIlDvFeFOn1d+5Dqn6BDeQBjwyHWSiLIwnfRCQXKVPKKa4+",
-	"rZ9rcseFLpnbHN/FMCPNNZguQLkKPFpHnV53v9sDUwFobHtwx1GZlsmiP1hoMPD37n/94KuHoHQjgtL+",
-	"g49Y4l7QGe8cdQ67ve4hVCvXE3jdaYtwne/RlGV6z0Y5ITb3mIE5IiiCbwbIlT4xz576R02bTp9oBA8r",
-	"HrlnmgCC3FifKHjYeUwuIHse7FgwuINeDy1YPvgUSpHizb33B4VKNFqa1qbGh/MpOcVADS6rv68FIzM6",
-	"Bj5TLNfHqHO/t9/UkR/5vbeC5noiM/4jS/Clw/UvPZPZgCcJA2P//YOD9W88x6uMzz9a//y5lC+pALPk",
-	"A1zYde1rlgma4guHrebtLFVoG8qnU5ot7IEqFhIIjNkOI/sFhWHNFaFjCHXDnzsXxZVw5cp/6GSMJn2a",
-	"phBfNqstJnHiO4NLLp2ObBibadn0B0wH4wY9mmeWp+wL5eIkHSZX7C46kig6vBRynrJk7HDOUf+2BnEl",
-	"0yvPnuOQ18RHyP5KYk1E9CST+XgSMOrBosKjbPzaIFdG6lVEL2aMHB589fArIOo4J6ske0BbrlDWMAwb",
-	"BDbXUQhkS2gqBTty0Np+2Vz5YyfYoWfEyrJ2oCCSgDgrXYUejsE+mbImfw+AhxYAGOiUCjpmGSDMW5uH",
-	"lYehZjKaud7nvd7hMM9S+IMhHTtACqbiyOOLnwQtglMCBDmapvaEYctmu0FYJdTFHZlVMXuHBUZgAZ0Z",
-	"xe1hwY+ZSJCEl+kkSJWsRFk2JpTPEzadSc3EcAE2uQsfI/iNTBYtyJ81idswoWI1zGdQjOEHS5BsyfPO",
-	"N2CbJOpwmDFz74ym0Tkqv++tiJVv8yy11syje/fC37p2KEePeo8OgQKgpag0End4oMgOOMTZlPLUXPXQ",
-	"/9UpjNx2bKVC8H5suCESOJSFVIWm833zxUHnAqj7FizCOSI/lh0X1l27BZvyrgvnkoG0Medx2XxZwnip",
-	"zkHv4HBv/2Cvt3++3zvqmf//3rQB+GdHIk9ThHniYtwHFE735YSqfuVwWA9r/bKn1qTXOer8OKnfBkdD",
-	"YMD75eCopoHCmcIRVXbxIpCT9kO3k7PWdrbd32b2fx5QQmTgLdjlS5qOZDZ1LH83ckKvBd9/LMUo5ehL",
-	"u79/2EpQeEEzDOK5v/+gzURUPsPg35cs4fSvUYQ5SdAnbvmjF2FaCi0Y0XJh2lwpk9/7Kbg+H1GySZlm",
-	"K2UcGxBgpBdr7iwSL2xtjO4S83oCP1SZVx1hW71kT6RgOz3y99e/8UrqZzIXyXZ35K/s5OJG38ThjerV",
-	"xW+ZbnOMPvPHv17++Ile/b+ym/wt09e5xmXFeSMtxZ2KVxI0lJmLT62ULgDHWuFuBo9eyugVg4o0YEIj",
-	"ubBYvV0Sl25W7O2gUqQLo5HGeZbG1vAmReFwwRAL9AZKpS1IuYtE5bZKYRHuHvmiVmOIB0zBRWU7Kam9",
-	"SvM0tU5+qoltYJl5voU7u0z1tlXcahSl0j0/3F6RwVjiz2rMZzL9CasxP7tM91nv2ZLnPLZU8+dTfXJL",
-	"A9e4IuCxvxI3RJ6yjVwQMPfP7odruR/QxgtL+TO6HYwKPsewGBvqIzCLwcWsFTEm1mOQSnmJcQCBLR/8",
-	"E0WejG8FRJMJSzFuIB7JzDsp0BXB1f/L3ts3OXKceWJfJaPCDpHcagzQ3fOGiQ27OTOkRiRn6OnmUnts",
-	"BioblQCKXcjEVhYGAw0ngnvelbWybEln2ee403pPF6uwbO+tzhtnaUMvqw+znCH1134FRz7Pk1lZQAGN",
-	"l+6eGao2YqkeAJWVr08+r7/fsSz81wSqgM783HuQfuIetvn8psvUA5sNpceY4FUgZrjOJBqDDhDs+BTR",
-	"Jj51D3zq/fJTlg8yoQcqNb9AXFLNPj2Wn+7s7Mz9v2ksApaUPBmKyLRE0YpPkU46jc3qxWNXdG9zeVIl",
-	"+yIzncCBoWpouYbz3CPphMSykEVDJZNcZYnsN+CVE55J0C/cvGJXulmSJ92CqSViZiLhKzEUWV/I7rT4",
-	"7tMivuP6DsOCqHAnFqN8YH4F/4TYtk1z+dRHTYaEn7FwUBe3yikxPE2L/IUQEyFzgJMzDyFv7qfU1KfF",
-	"G6AjRo8aZ6KT8RymmKdpON9pldmw/afm1RPgZId4OKUdmqmcJDJWkxCoejMz/0DRzJBXAAiaU8E1JAYN",
-	"x5rKQaCVokqFWzBnS5Tk56uZ/kPeiuVactErSOEpARBgBhAlrHxquwIMjCxXrGUGghlEs4MN3VBhgkZK",
-	"pZ2xhKyK2MyQ+cBM1MzGc1zHTvwU5N0ZGiTaPivNqxfuDcJ510kKqSOfFlPPZVHHNOAxxvNo9mM+tVRS",
-	"9qCPFODOFCfils0oL+ghbbwTPYa0eUz33EtMS+4kFYdwZpqIgL+Tqkmpy2bUlpw/gbwwhZVHE/gVIgP4",
-	"5zNK1cSevqgM2bHw5Ta3pZNnQNU014NuknXHSc5OMsFPMRysRkJ6S1HZLiG26A6k6Jj++ItRsLtBhLDL",
-	"0/SEd81xhbxnETOu2RDoT2zmfNVpkbSOknj8Rma63ROLuhYn+tROtrF+6cCktm96iDnNuPETzXqZoGTk",
-	"XmL2JhTOFCVxkDM01kK37ZyPsuQRz0Upkd/Iuq/fOzx68PBPO3fuPYwWnCycVFwanuUg/P05dB9qJ5dU",
-	"j/UEkHDzqQ5Zrsx+tlSWoS0dcw+yT5F9uvSuiTgZKHXaIdvQvMmpq5/O6K65xUUqR6Ph7GSiB/Fss6LV",
-	"F4r33mN54N1qwNphFtaFkVPRy8HtkZA3wW7pARCv4OHzOgS5S+azUnJ4s2kj2UW28Bmh6DGU3L/AMLSX",
-	"41yO/fouAN6Fqjayz91tD0SRj0QatAN743rGuBlL6+MwcPMetFu7TUiCklZYlF5JzZckq/cKEjdBiWOD",
-	"2D+uB6X37DWba7tgxql4MXFk64XwZ5w+WcXfIqkQGQurPS0TistWWzJyqUBmpflVm1WvJ3arnHETtPeu",
-	"mVHNqKlB+5r5cJwKGNBuadWwHVjhrogthhR+6i0jeWdWcOYU/powwKNd9MO0ch5eHNggZ3hwxqmog9C1",
-	"M8YFoaVnyp6jC+bKEzpYS6PO9yC7Cu+jTBSpUq4YALSaHK5wV+oD2f3+rWevSApOF9VowARgdKnl8eox",
-	"wed95WLVX9HQ8xZb9qyY8+KtUN+j9T1aeY/WZ//SgtUbHPxtotTjVJxnhJoCy2I4yqEsEitHnZ3mbjEC",
-	"7kHqRnC/kXNxiTuNUI9CRtU62jPzzE3aYFBRDHgzRdp1H3ghpqyvmJJU4JcJ9sk47hcAB1JMqCS2wT6k",
-	"2hvocKKZPdfkfEZXdWxdWEiUYJ63afNUaId9uzWTRe/nSrs8e+uBnAwUO5XOHiaf9vqhedPx6rC8X1+8",
-	"tITPhvF1zlMRLY/mjwtk3s1s316vZIC6OwDi0XBEcAlKv5oVtyVZumtlKaAmFSLYe9779OZmduqLSBOo",
-	"b9faSq1zDGqzFnMMQns5mVuS7tQLsHb9XIP5kLu72KBAVnYBpyQsQA0BLshccrYsiD10JnBhFkMWGwRa",
-	"qXq7kap+J+ZTXXH7uBSHivSG2Q6mU/saMK8TjdzrFv/nz8YimxZSzfF5r3HYC37fZW+3KNK0KlUvtwLQ",
-	"f/s8q+YSDs3VeoAyvboL9rs1hv8uPPJ0hWyRS0wtWX6ZErbpR08CvzIRLg28Rkofn0zdx2a8AJt4PSxu",
-	"ZErbm7+SCcYJUOVgZxLV9qLb6epc5t5sRh3cm2MIEZVbg3vrY3PDx6UeGw1y+W242qVv9MuOmsiOGzUl",
-	"C1r2VdtfPNneVC6/1Y1sOKODFlffjIUCD5gu4Wa+EIt6qNtUiQ+6rxkVRXWv7+8yzV4rwk/Xmk2mXy9H",
-	"LEA5IRXx+v5uY8/MaQnM9pwUhHVymUgG18lM2yczbZ3HtOCCvPLEioanVzzZgci369jjsDnuxWiQV2ZM",
-	"YdaRVDkaj1iPjeASM/XU7IBCsH799RCIBPiUcarOMsf3FlGDO3BASCCfv3cPinago1uZfQVvs7PJ7EcB",
-	"xNQHiI6TCXYijJHdHRg1MA7WtdUOyqO/LIutvlrqq2Xp1XIeKe3LTUzYVLWNWduYm4VOC0lVGJUOHGL7",
-	"XPZxjMC+lZblXd4dWCdnGfzD5XghLNc0RMQsm/MVwg0WWtyp0Caxhg4XK5wFuwotHlboWc4AZ+djoiAi",
-	"WcHKk2dcat6FDCvKScL+tsGRO+SxAHgn8K0i1gddlug7nlhMESjsOlTmHZA+/Ik6KQBH+kIfy6HL6ZwD",
-	"5UuKFCxyypNPmuLK6lhCqJiXH7MMAvTjBoEyYrrvvAnONJ9qNlATyO6yBWAqi20BGuUzR0LmST6NmPsT",
-	"OPBKacvwO1rNKGQRrSf8iStq/sTFNH+Z5YwoN9EyExLmcSkHlDInI8icniUxLKcqmv1imrY7wvxNe8JS",
-	"Y868ER/0S6I67mF6YRlqxiKMldNV+SihCSlg8+0vyx0+FVM3PFgV+0yX56IP6Hb2uWImaBvbvkdUURXZ",
-	"t4OOYTa3GTD9i3Z45XjhJ/MTWhYGWg0Foqt6mg01YPZs5xN1UtFGsc1dA3RlQ8gnV5D7MJMYadtBVTXm",
-	"UztdmBjpJdwPh2Z+0kQKJh6joA5ZnGGrKmNITeHeQOSEuHOhsahddMxRF9J7bMSKa8EyLiEO9mlFiiH4",
-	"qUDMreKmsmcSYlLEN9ZgUTdN2hGlbcNaJw4/zYodb7Rlcu5PuFzkbOLdHCjMCnXjnLijFzih7OisF8oR",
-	"bYKYKPWakhKr++1+X9nxqxfbb0HdtQEzkH7lzoPZstNa2vuOh3s+O4Ldy5n6xbsCyz1X1ELN5j7AZ856",
-	"OxzNREPMyJxAqLVY0I1epobVbtAlBGFnvJ8S/l0fFrw6Vxu9+FV0fdIskQ4ShCQTnNiAf3aQ9yOwBEMA",
-	"/QYBWGs8qV7P0g8vMrRw7stPyVkCF7Tb6Hx7UsA7M6XjFQft1vUyP2jQbH397W9cPdp750ZQovkMWjd3",
-	"G83GbuN6cBEuPXMM1nHp0Z6sfXpb+vTMnkx0bq7cR6JIEFng4yNNagMvX1Gkv6To9rb90StfcksjWXdH",
-	"w+DrLb3Vli4gLRdsYjfRCzdxqdy2quaFlvfFVrw8Ukm3EucwaNN37kr+E/NPrDACj3OeTTuISQnFLeHV",
-	"dZA+aPAvqsjEjc2Bigftjz5eLX1n5ekIA530Jc+hWNWNjdyq66XIbHcxusle7qekwdvNX9du1A7IAkCw",
-	"66TVaiJwocPRPnblCf01U7ZRVTxRiMoa5u+rC/NnnXTgP3IYzuThzEQP2UDW3oGLCzGWb6v6prncm6au",
-	"brg8KL51pXmh0K6lqtJ2uA8EoecHv7dmJr6VK5eSjO/LlE2VcneYZ1Lt5484KMpra90vJmW+loSvvM5d",
-	"Zwm89Gh356enWz6uhckBBx7TNvLeOuQjIN4GGYxx7oI/u8Jh51706nvscJxreezc6GuX3XYuu4I/bpHP",
-	"zk31ak672d3u+PwmUls+uCLqDWE9pYX9BiiAgUTOFjO632nxSGQ89bgVEQbNNIZsxATABYko9rUnU0wn",
-	"mIikP8grFBByKxJ+zQt1K45SnsgzIXToVj+4/d5dWFEcmYgXP3iS9GcUiOD2fbOc1NSb8D22E7T31lGN",
-	"8DWX7ZCsmJXN1SOYyA2q72i6ttV47AyuqPHQPq29jLUCU3gZnfBaUWifrb5ceVIcslVcja4HtavxK+xq",
-	"tAidK7saV9uGS3yNS/dVfYmcwyVSOxAv0YG4rqDe1IOI7zlf+o51/YfWqL0U/6EnJzbVvu1Z9LToqqO6",
-	"u756fLmew1qu1e7AWpvezh14jgo1ktUvT76zP5qT81VJvt4BX/UcmYvg5Ur0XfX8w8Ss5xmkuayVm8v2",
-	"JOLEs5MpOreTuHR+aFkqj48enwwTrMi2+s64wpl4mKtMIN2ze5vKAKG7wd5SGeOSiceJhkIwVxbX8/Qc",
-	"nokCqLus4BAo2tg0ngqeeQBwR1TuVKbyZkOeyJwnEpHnqUNYjh4VhzTCqiMCdaNHSd/Zm9d3zGZswI87",
-	"ts5sXul5f+zLjM1VHhw6nMdZIeiq2ENiWsMKkp0hT1KcqlMhRtR1cBh7vkcr8z56QoRglB8PDQbtoLV3",
-	"s9mE/zQLIuegHYxbwdOPCd57xp3pNRknsp/z9LRDAvFbpseaS0c/Rh/9tzTURhcKMoqX3zAvv1HxcqO4",
-	"dAc876iRkPChOnjzdmt3D7q1htqCvX0BeZp984JzCML2RXyW1lXUw5Vlbq141YrXBm5M5SAvu4VoW+v6",
-	"WKJ+XXlC53wlXyY8UyNOv1quSbtoa26ZZb7HZfvgPPXbM+1b6km9sS7dX7fRrgoX+u3Anhvx3CMhtQrI",
-	"rIaw6m39gRbZvTto352nufhxhTB1XqSlxqz91VcgMQUgHdYzP+3o68SULc1JmsgliSl2qjdLTAF7wGqx",
-	"JyJVsq8Rz1pYeJbCPANiKJ2zIc+7gJodxQlPO6NM9JLHUYMduuQU6hTglCFnFmf4s5DpcXfAuGZ/1DLq",
-	"zh9dB9NSsigTfQCIiEU3iYVu+3gTZ/UMn7Ul/vhQyESqRdUjyL2HzzTYvV7xbo/CKmRJzk5EVw2FtuYs",
-	"NAHmLPj3eY5Ecq4xD1UARwutI6obGH+lroD9K4Ahk4bpxkNPL8zTgQZebJ5Ol0se8xkD1U6QsTCbzd0g",
-	"DLwdYj4sRPJtfN50oY+78fYBnAGztZa0e/v+XKs3rhXNfv6P/+nZv/9tEJ5LzjO+99ITe2ZHu0qoYoUZ",
-	"KSb6/pL5ueRcZzvFqwY3cOfXmT+1yexl/lhxuOKtuCRQQc9deVKcwpWsZduDOvPnq2xe4729RubPSttw",
-	"mfW9bF/Vt8xl3DK1q+EyXQ1rSvKNU4PgPeebGnSv55iISnZRwfTXS7Ala26Evu0C1IC5yIaJFIQKHRoz",
-	"Ccm/Tas0OxskIaHcuqQkpEJkXXwRIxEMrSsILjkXqZa0r7Y+X8fMXoFkpfOyAQhGdkcPl7t47+DvbqNo",
-	"WI3HZga2uAB0LHKtLjfZ6f2BkuKtJM1FFryKuVHlRVjHRz27FLWyd8m+7dkFWOjinlupM4ypale3WfuZ",
-	"ljBNSrORl5PEZVzyiYdsoCbikch8b3Si2SRL8lxIj6LDPLNYeZoBp27gq6MG+8CmVJXSxYUEtsqTKcNo",
-	"GiRzWde1bWOBd7h8Jl6Yk7j0y+D53/3HL3/3P3/+29998aOfPf/ODz//9d998e/+4vmP/6dn3/2JzUrq",
-	"4OxWJSc5qG6r8YUbyYcXWaFJGwDy0FeblFW0RIBQDYNEdzQ0SWgVy+dzBXWwes630AtnF2I19XDmwNZu",
-	"31rrm9oUWBCYsxIdjWVfgG98kSxTDK88WSmJak4S17lUr4yzd1b0bK6PLHLurrQ76gvo5buA6pN4eR7h",
-	"8zuG62rB5+kaPrDuWecK5r2e6OZsMhAQRKq6yyZcG0Mgv8XGWtgaA5EzJ0jgtjN9WOSLrZAw56TIP/v3",
-	"/8fzv/7ppqfvxZWC1kLwK6+Frys2ay18W9/recnoMzXuKyAA1+dknaFjLYvKh6bNWherdbFaF1ucZ5Wm",
-	"ajJ/0lmu2AlQ8+VMya5gQ5WJ8zv+4hE8tJBgEr4GJQhPtMp0+1geyx1HudcgDSxqM+7IEY1eZTUz+rGM",
-	"RdZI1aQz4ZlMZL/gL4RP9STJuwNopJvyZMhypU4ZZ0RYaKZBYY7yBMpgHWlsqf1MQE0uNBNnySMhLalh",
-	"V43TGNRCcPxyGbMT0efSNGyearB7xBNJlHdmskPijC6aJ4q7aOat9uO2z6No/kdjlgH+HPgAG0ij68gF",
-	"G5az13TacgZi11TGgE+YiCeRddd0EpRi8mdjI177QBVs+SK9NvkJ5mRbvOWueYNMp2Z7AUt2PsjUuD8o",
-	"uC+lSLFhRy3YGCZa4wQjXGKXDwVsD+TulIq536Lrn3o/ZRORCWZ25Ci3NdD5QEg2VI9EbFYBEzCKV828",
-	"2RIUmokrPiWywvKHlraQlqMAdlRDwWI+1dgZ26J5eS9JhXbchyHwmrKC/9AuYiVCKh6SlYKTeNxW4ZiD",
-	"X14egZ/tkT3AKmNLCQYtBfQFUSO+ajFS2ALrhEZJ7ta1O1vFN91Z5CnN6AXQmhHP78I78sgXMUoKPDtY",
-	"pQPCxhXnOAHFPjSSj6cpCfEh4EWYLqZG+HhFMZZkGG4Ax2pruYejgrkXR4cUxJOBkKH5byZsA5aCGAUv",
-	"0BMWTMVYPOPEofkFCcJqSOj37UBe6tK7VSkeT6aAT9/avdZq4v+FAQ3fo9G3s+N9BFusE/NpSa0PwoDm",
-	"fEbh3ztqNtstZ0gM59oDowK2gM0qS3n1C0Yp7xqRabfmBbA1ujVeR6qNio1RS7atJBs4K81ZNgfcCJey",
-	"YLPk6AJjdFMjPzxh547sBuLOp+/esSbp8jSt+94jR+6JC7xuq1541j49SFPmj40VY6v36lZ7dcGsFtvR",
-	"/8HyJPMVd+OVJyfJtzpGb3y6Dk9Z1bapI8avUsS4cqutt9MWRqsqIBPsLtsYM+HN5FtH5vlVjJo5NqZx",
-	"hbh9f5wv3MWblgL0EpnowRyuv3Oa/uufPfvpb//lN9/7/Ne/fvbdn/xXT8x9ZHr59Plf/Z9f/uR7z/7+",
-	"e8+/8wOgd8cFR5Srw7utZnPfrE2SAzf2P3/2A+/Zf/7sh89++Q/07BrVBVWjP/ecs226stzRavQ1ERdb",
-	"t07KrwNDG6VnCdQRKwUiogeejHUihdbMSDCmZCX70BoCc+5uVo9E9igRk4WW8QfzUIZ96ncv6Y8zYZNy",
-	"E5ccjIau/Rbs5pwNlc7ZPiUBa6bSOCQyF2BrkbF5jf1dq2l/2GDR23ePWLnTOs8EH0bknAXb25jLqEWj",
-	"y3re6H1b5A/sYC/AFl0WGJrn/kf/cQecutp+qNJY6Lwz4UneoeEH7d3G1TDIrPre4wmYls3GPvr0WrtN",
-	"8wNl7plW62Zj1+wwnE3ze6nyjlHLpuC+o79uFr/peD/46Im9MqHagV1HaCIYfaCTlHyZ8CCG5zBidh1u",
-	"OjBw/C7umdkZCRmbgUqzw1q7xQdALBe098JglCmzSxPZD9r7zdBZuWZozWbz6XYmsF3ys2Q67dbajNgq",
-	"D2lOKiSaDdWwHOw+y7CdxcWak1kUqtn5lhqeJGLH7bzqgga4sUX2SGSYVQSdQqInkfYoogJROc6Q6NDI",
-	"r0R7+UOJZpr3IH7V5WlqxBQwWyTDCjnzEHt3BL26AEFTHIaHNmTFdhnOBboZGvBa+q4D9V1Be3e7c0Tv",
-	"Wh3m03UA+1QfrI0PFk09uJrRRz2BezMVXAuWccmM9F/9fC3UBZBKbamX6CH+ZJUwGbZ28ZV7i18NiFYQ",
-	"D1sWBHP32aovPhiN7sWvZogLlm8dZzBtidpNcrneOJz2hXEwWpXNkOzgYZaKXEOuB2Q5xCJNQMTYY/o1",
-	"zeiycBExsEByBX+XEBbM/VnGfMsZSCwCbTuWJUCYAddMKuqG6kEiiJrIBnvPvtDixuBPqKm+sgh1EIqL",
-	"rc3QOJbH8mCoZN8F7Ogba1+4GsM+JEjpnEVaZXkElslYi7jB7vLuAIsSTW+Qj4TFyaMkFrHRFeC146GN",
-	"1OEPzMwcS3yHw4sHXRr69CFPIArv5rGnIDsI6hfHWSZk7pFXCmPa4YATzXgcizi02TdMwQoJyLkwj7sm",
-	"AWr9RPRsmQ/qOceSSz2BGVCIlZdIZ3gh1gUEG9jQGGsVCRFYHwnC4sVi5xkty1asn8V0SZPSoUyEIc9O",
-	"hVmARTbL0zDIJ3BDZLE+s/V5cIqZ9z0SmTPCZ1+ZKbOTsk4r2IwZCFbipaHNXBehY/lEwZ6HFltLZs0c",
-	"2KBtrMOc52MdtAN4eFOmoW2VYVyP1dIxYYB1RWbt8iuA+DKSrKvc52do61ee2AM0Ezsrb8i5ywhJOhSV",
-	"ywx5Is3X2Ga7cMzBpcKH7sa3WLH2e09Al2FkZy5pdtDLRTbhWaw9gDiVrcgSCXmOJ8LegvNGNwaX7I1V",
-	"BwNfmWDgJkdhcanosg1Q34Yv2W1Yn7TLKw9d55htiBUI2+CFkoii+XQp6H2FoNnUtFG9Xhm1zx3lXs9j",
-	"6i/9ZhPSfejpS8IpWsvKr5zlUGcXvPRlp+dibXgx5co0gQPwfCGXI8hU7oF0ETGEjfI7+V84G8ljL3lV",
-	"RO3dROeH9P5VIg/2PQXJBJ39BREA++VqRxh7cogPvZJRABzBOmEAu/p1EG8rt75zTC+sb8Fp3pCiRqWp",
-	"MeL5aIRFkP1E5xCB5eNcDXmedHmaTgEsmZcNdAeZl5gRP+IppKanZtNqioY7RI4BH42EtDqXrTWL/mws",
-	"xqJhX9oZy1OpJrJDQwLGGNXrgUc66bFWM2w2m6armg34I+H3Nh+IoRbpI6EXIfcd2oDei3RNdymw7uln",
-	"VOcKpXNGI4LSwHYwyPMRwKSGQVElS/V1XjEtPubE0vukxSxzJufJUHS+hUylBzrhVw6N0B/wBHYfcZh6",
-	"HbTL2xlqSNAxHYBFhvQJkWGdytVm86nrxpGldmVKkmdHpL2FTvWn64nRS3Zq8zwXw5EZ7m7z6m4Y8Eci",
-	"MwqmfRHMyz4sjFtLzM2yWXftABeyq2Qv6QftJ0/hbz02ipf97SoYBPMrkWibiYXZyYnu4CG1H9B24qOR",
-	"2UmCa1GkieGbqxczhH8N1Dhz1Loi62CuS+kTJfOBqzvytyq17u9V/OisTQIFTU4mLp0RJTtjCWTKQTvA",
-	"9DDYAa60Sgshl7agRX8oZN7RybdE8dD8LoVP8+VNJX3pmqi2IEj372SA9tBs3Ly57DyGQa5ynhLixG5z",
-	"r7UypgTkdMNatvabYYDr2NqF2lxYwWYY0NKZdp+eH0i5PaOrmSuUZlFHOmrzw0U6XOrNSirOWdbHlSfu",
-	"OC+NdhxYtcYlHAAyMeBvcBsDYV0ujT5ThBVuGW0GMgDwpLNcsSgTubmTIpZInQu+MPbgdJKa2eirG63w",
-	"t9UqxEYr7fbF4Yyle6pWhGpFqFaEXnZFqA5yXV6Qaz1lY8MwF26F841zHbhMP+d/AeeCZr1MDZFSmOsc",
-	"QbUa7EDixVMUKODj6GUleb129MwCXl1G+My72C4sfqZTNRHZYvfHVbhrPAnxNAzGEi6OmTLaissEroa1",
-	"vR2XGoarr/j6iq+v+D9kX0cdm33pY7MX5x+54oT6k600nOpg0xDVE0Q8A0mkbdV3pnOnZnTz5BHPy4pJ",
-	"2yk10klQVD1Aq5AK0FGN9iHBF2PBQ3maqon2MOJBP5kAJOiQnwr/HUyKPs+TR5Zpane3IpQErbxJs/RC",
-	"Y0ldlWWii3Pr1yFAD4P2zm7TtD7k2am5EnE2bRyINEWsZ1AjNh5VtkERKddKIh+ppCtYq7m/u07YhuYL",
-	"J++yVBkvrrZrroUTc4bwMISzI1wVAPq6VSuS2L/zz9QCFszgVnfPuyLui+zuKoSgKfyUiZoNtL5+Nr5+",
-	"jkBOYPo9SJ6S7ASsjwu8mHALb5JJ5HIQtBCUQKQBQ7lUqwi2MT6SVOUQQD4O9uElRr5cR3KsmsbjCY+k",
-	"rup9IXiQ1lPjHbKvOR1n28SgTdW8imNLQLuLsAAgOEG/uQjfBQ3uSaCFNuZdJ4lTQWa8Dtr7N4yJSl8N",
-	"+WMw+HXQbl278dRBt0JDvRydAxqyeBEA1vkYhBjRd5CJ07c/NK07GNTOJImNvQlmqVmSk1ToEWK3wr2v",
-	"ZJIrgL1uP1lqFQOwTzdLIBGrcGdcMyOH78RQZH2jUhZftm64b0kRKb7bgzwdSLwCLT9LVJbkU5iQMojQ",
-	"3jVU/qqTsxwcHspohPrp4NR5vTQbGrmevTfZItv2jbD42AekCtpXvW9KKdyQt90diHicirgDteLlwW1r",
-	"0eMGPRPOzW7kOrtxK/97mhYQ1q4ePgH2ra7YBMXbwSeW1+yw9JK1aMUS7TpkbE/YchYciOrke8ZqdOBj",
-	"AAxQPHwqRjmkT0qEKi/830ZdQRe7kQCOGoGpFLG4pZgwMMrm9ZH3x2VZuqkVqXOePeJzVuQq8uGaOWxP",
-	"1z5Zl2sF1pdCfSm8oEvhZbWxawt4OwesLuTuarfTEkMXH7vyxBI8PF1Feb5NP74IJfqyDuRW59FOQK2k",
-	"XRpAo1PSCNjJMZKcl9K2lhlqN8CZkNmVR2ZjXQnhTEsJBMsuur3mjHrE4zhB0pr3M9PVPBHuyhzyx/6H",
-	"lkep9JljTFLIwXRJOtRXWCbUd/RX+46eFVfncGfnPE90nnQXl7XexjinI/tCw86RLiEcZ67UKVTVme5p",
-	"kUFmVUZldvjPnsqYAFsSXdmhhfEOyQkYurR0RPrOjCHbVUPROJazaNriMe/mPghtyMYjC7wDiWLQWWP3",
-	"jlQic2BcBINZOQvVIu/hsNqMw1jwCkg0QwzeXMTHkuDlhkksARbPTABm0gMBFYD9YTDYe8xY12Y2Yj4l",
-	"tirzZbcrRIxfAu65eJw3kIjyPTTiYHhgZJsJ2wX2nJCBHQef3Nyjj4BWByb1kcga7CE6VYcciBC5htW5",
-	"hb/yMMWnggNgoPc+WE3TPM88WKMPjm432B142v+4VPBYmHgNZ99FDRb1MjWMoOEoVwgyOEliIYmjcJym",
-	"TOdihP04kAyx+iDjzsGkY3UkLJ5uo68Y9luGjgisaeiJCRQ1wAaDcHkEOVGmE0OViQ5+FSGfmNmzQ7Nh",
-	"TIdS0cvNBoM+vC+yrpB5ktL8R3KcphFLekwq3BUTrtlQcD3OLOtjkQ1o+8yZuZUG5jCwQdIfIC5jZRgH",
-	"YvJzUNE8L/DjD93JZCein8jCz0LpPkVlR16Caq5CM3woeFw0eFYFuTls8E4AxKJFh3kHdgy6XP3IcrOU",
-	"6jZfX242xFLyEXMnQbg65rnYMZtpFcpH01FhlsLr4i0m1cSsHLLB2WVe0LG8jHm7eTdSYIjEfQqbdmGl",
-	"vRiVXmn5nduY6RUGQo6HRmZTuldoP4/51Aj3cm+MsDcP7DzimXkDSPvDXIzes0+bf3wdWzB/3jGtVIzh",
-	"YE5M46Rqcask03voMcwHZmusOssn09KQ7QgLPOSC0MEFXUvAJ4Dub66CFWfgzelt1/ab09uu9TenLu32",
-	"zSmBrR7hC96cPrCvWISp7NgRfTTnBrvN07SSIGK/uQfTyW2ysgTX58WDPxMOqlmwAgAiOhXTCOiBpRCx",
-	"ZtHJNFrUnVMxvShK1PmjA7LTynDFMpGPMzmHXAu/It5ZGxus6jrI/+oTttsEwyQZmu1nx0H/cn1NZC76",
-	"IgueXghdIwhCKzpbO3vNo9Y1D+ynuLIwA5X+/OgJrIhNRsZLET72UnzmWuty2RUpEFHshgEkzpu/W7t7",
-	"pkMIdwwftJqtMIjHeF90RlebQbvZuLG/639482rQ3ms09/dKH94M2jca126GjvHihpkzYoR0LBgtMlPH",
-	"QNvhEnc1ZLheDQOnMiHhBeXaGjUJCD2aYTCWfn93yfFLPW21rtsPTC9bjdb1fffBzaC939i/eg34OVTO",
-	"U8w2q6fGmxozN3AvOV/+0rzmmaQyt+O29Eo79eQQdv3Zlq/51Qpiok7xuESaBh6zCaqloxHo+4lEbQK1",
-	"GTRkAMybT9ck+qw2XzPBh0spjcm26Cuo9SEifEhDgWubdVOlhWYJMud3ldSJ9s1d9lqUi8f5FfjXDtEu",
-	"vd5Gmy2y3FFE0e5p8xWcTe7Hxjz7xuGD+6ExHZB3xdLIYzx2dw6rHBBibDQXXn0yFY6nH6K3lgmKYSfN",
-	"eDQzF4/R0KInx8RkdBy0jwM9GOexmsjj4GkUzn6J826+KgqjIKSINP5m+fKBOJaMZRYE3gWAbR8B5Wam",
-	"XTN+aBXN5ojGGBFFPvHxQ06blJgMzCYqO9W30NoGgiujSxndE5B2jVUGXxk1q3W1CFrPDp3Q5o/JrRi5",
-	"7hVf9HiqBQzZjAz9CDlmIuGidiHPmurlzY4E+87j1uGpVrgKnNaAaErMj0XGcn4q0C7HAmrJ9tw6o55Y",
-	"eC3oeZfudyrECOvyaSmMJnEsgV8bVPE4FeY5WAPfkN5tUlvkuClU1AFPe7h0Dr4/9weTqokO2WSQdAfI",
-	"YMb+bMyzHLhtjmX03sE3O7cf3L9/9/bRvQf3D3FKW8ZqR4sBUtgp9/wmi8hR3ciV6gzH3UHUYAf6dPkx",
-	"MSeiypw9hAF5VGZLzdlDmmLcdTiexcfmFmviR4l17+Qupx9WZyGJCvp+Z9RmVC9vXNsvqZvNjdTNOTlU",
-	"0jcD+KbN7PQdS3MA2uzJccBzOH9VqeDHQXjsWR/HlON9jGRmx0H7ybHPYHZsdIynT2FNinHOqvmVFzaK",
-	"0zp4dW7sYrzPE4ln2vwF7lfc0zsgE2nCz5F1zOyJnU/UyWJn8TfUyYwHkzyR5n8t3X/DppRU8/5Xpysf",
-	"cX1qWv8qUPVzKnSxuv+KWLD2N6XajxjU9L2rhaHRDINekuaYXz6PRPs0dEy5i97WMm/7RJ1AYcjVouCD",
-	"CiRPk9GITCdXI+nId81nynwP3cQnwPAK2nvXL4Dgn/bFOlCOsINrObRVIreZw4W52qvSry2srdOnLJ8k",
-	"XeEX1JECYcmTkG6JFEZS8stefopMQQPmODAtUtGF+roJ6kJWl6SMdHwbXuT2dccyEyPB81JDZG1yS/oU",
-	"YXN4Po3294k6abB7vaqXW2cg0QQis5IM/WEklcACxzIyzcILO6RlRy7JkpozUlZkmcoafsdmx2n11k/U",
-	"CSrYxkzD+pfuaT8z5mnItBoKNhjL2BEYQrzNS+60NhWqSZxlQuc8I0PKg2OwC8Hz+QkRMaj1xzK3/eHa",
-	"lhjbzmOoRYdoSVrFVgHCwwGFZ0CHNdJIFDozd2RTKHAhWAhqaaIZSbE2FNJE6BAysiQ6lhC4ItEMH8HG",
-	"wMekYmMZKwrtzK6tjbMZLRjiVzB0HzkCzZuxBLd51DVmchxZzdyM31VrsgMXtWvCcWPZWBZLsJi0iiTi",
-	"i67nnEUGrbj0ll1TcAFjYOS9d9rNZrOFYv0TdXJWs/Tuvevrv8ErbixVmJpdaezldepEaR0uCt9zwTRX",
-	"odFzvK/BwvWmp/rirZjjNdp0D5+/jtNcWcWpXtmS1oOKSYWOs2DdPbXHh4bIxhAkPUPrWTDR6+6k91Mu",
-	"V2efBdFTZOEb2ZJg+ognYmuoyjrRCBKN4P5jKmN0XD2qXYhr0nFbW8crvirAalya3P7Vp0uMzCtP8Hgu",
-	"zSIuLrsLKLY4bwm229zYSlsor2Zsstbawuk8rK+zpJK5E+o4zCVjwRmJb1P1ejzDVI3NrLS19MhvqJN7",
-	"cVVJ7fzJvmI25vrwLPYN4RK++xmjw0yGsRwtyhzUx7lYhZmmpDBanMlh7AvzZAGiCwEQngJy1xIMOGOp",
-	"SZV36AhWoMAd5mpUC69aeNXQxNtKO3OSUNxtINyqhdQKadFLMDpccmfXpU77uZ23LD4H5Y31RT7za6N7",
-	"LUHvMPu2lM15/mlKcM47IEMBJ8gLAdlPW7vFx4DfZ7/YC4NRpsxEm6/ow6sFgp59vrm7f14pI2taRS4r",
-	"ARxGtSt4c7MBPFk4pydTms7t0zrcGRzrnUT21EIDwJ6Esb5nfnbuJ2Eulvzsn/7y2d/+xRc/+HZgr6oO",
-	"PuScAh3LXXP3/p17998O5nMesYHP//E/zbbRmmvj4YPbdw8Pq5t5/p0fPPvu38y2sTvbxuEHt00blf34",
-	"f7/8Lz+dbWBvtoG3Du69e/cOaFtbnlVcpbPOak+NM9xJWwRpvqrYOTA5seqOh0LmqMaaedogxquFjJeF",
-	"esVwlHJklqg8ehCTpR/pVx9Fyg5lnThi7oZf3yDb7Ww7kQsjisVUrxhQrAyM2D39oiIjmMSDnei4R4Ln",
-	"//pnX/y7v/j9//29L3/+51/8hz9//r///ImRxU//5Tff++JHP3v+nV8+MaL4qZkO+zDJ5uKZn/3k+V//",
-	"bg3Thxq6ZPIxp9QG7Y8+Xh2osgXo2AClKnxQDsuKmwme2mKdi5zeVTCctzRJ3bqsBsLsxHTtx6/9+I5y",
-	"Ki8E3ZoCdKEecOUJOeIXEU69Z/EnEZNYZIJlUGsl4sI9ZlvDdNZ8IJKM5eJxvohRypPYX0FOqa8qRdTm",
-	"228xD9QZO6G+lV7eW6k+fZcX89nm6K2rE58n/U/kTlLEhAQoOagSSjT+7V8eixh1SiJi07wlemOZM6c4",
-	"5VgkAqrxRGVljpyKQ+6OqjvbeKr/5Tff+/xXP3r2nW///t/8zbNv/+XzH//V8//1O2tlhNC7LpVOp5aT",
-	"f5ja+7qStdbet4L7CUkCegLwfHX6sQYZv8Sx9wH84pV36plhrOPQw4mpnXlbOfNgEhc68nCKt3DimTXd",
-	"DvdOyPK9zUcjyEsI9FB3zD+azRbsfa3xjg/4Tqpkf8d9EgaZSrHoD5zoZlB06SDpWIsmBnzt/rtWatS6",
-	"6L1m9VTnYtjh6+gIZqYu2b/H07TjaQmUHLxggkt5IxakY0W1QndIMhYpyOUlydWoY4H7QAVZkX1tdh3P",
-	"j10Nl2M1xcB0pHbp1UpB4dIb61L27QpitPrav/LEbvKlabVOytYC4iUXELV35fK8K+sfwnVV6A/sBjtP",
-	"amXJxHCUT1mE5yxiY3mSEEyFkLiZsPbR0goCUIXo9QSCbAJECSAOJtrhQ8jY8kXkE+VwLJR01XoAh9FT",
-	"GXI228AAT/K1eZkhye5SWJm31i4X+I8KYQSq11NfvVygHmKd6IySuKb6d7lsy7Vs/0NR/mpew5fdhWQd",
-	"Ryqz3qQL0SGvnIrpclfSO+YHF+jjeUdMz3LxmMN18P49Bn2tlabLz1q0k4+lhMgT5fuHQriuje6CYDDd",
-	"TOS4WpeobFVWEhGcaqItNoMwuo8eqAnGpE7FtLGgDP8dsTE/g/nTXkWZisdYy7PyZfOOmF52XtfqoSAE",
-	"MoUl7NhGw+rRbnHf3hcTmIXVblzTp/rCrS/cjS5c2EOMSyvlLuKGPTP76ghlEdO5GmnAdElk/yJMtwWJ",
-	"WlbY1Tlar0aO1oa7dfMbNlwtocQ7Dl2epie8e1pizgYjufKmfktlDraDkJwi20Rk8Y0c23DUVbKX9CMW",
-	"i14iBaJGAfg4j51TJcRPfTwQ8wegxWqWxELmST4NETCIcDIJwSln4vFIdHNN5B4HLBNdkYwA9mdorHIR",
-	"E/aTa/xr2q9TGwhLhxICkp/1hdh2eJYlpivETeLBRxHFiRkrYLQS8Cb0YYQXnm2kKHgGgCgAYv1AmkkA",
-	"kwEQ64h7w+hyJd4MdoCeJ6u6cTllpSfNUDPxCYA8QctH1lllRFGuMjMF2HtkETBPhyB29ppAXFLq88yT",
-	"AP80N7VxBrXCxNxh+WRwwgHSk+Te9V3kPMEWAL/qahMqMrUbEBxqszqqZx/jDse4N86giFOPuwN6rpep",
-	"IRGIxXEmNFZ27u/ehCHh2iFXO6HnYltIIEBI/f47zWyj08scxBEAYonH5i9bcOo2+CGozBESnGuiQmld",
-	"YydTKKrAvalkOjWvVWkM7PASgCSxWAjwhasgpY74qbhNbwm24Ndepgm/ceWNMpLpk+NgqPtJfBy0GcCW",
-	"Xm21dlvHQciOqTgNv7lz9917f/LwznHwtJrF4ySRHFmS5gFK11WKqZNrvmUhHrXz3jrRQgJjU0X04km5",
-	"vhpXoeiO0S340cdl6PKuSB4JRmD6UytU6Fhzt06rUtKPxidp0i1reD61nF6qzhVMI0ILVnoOtw4KBqOS",
-	"gZxwhAZw8yUZi0U8HqHR3eWSnYATnZBiAV8akgzQs469IJc7gAnOvy/JC2arRUrg/dLw5oRFJTNM8i3L",
-	"8LKYHGiZofdm8i0gcAFuEfF4lIJxSl7hRW9MYr30hYTU6p3xRObX9oN51GYgFLmHP281CePZ/tv9nGcZ",
-	"n2IXq7qEc6myRZQr1/ZnGVdW4lWxcASkTZQW9ZZRPsjtjgtMv0JQggYDxweofcgpZro6S2RTCGxCXTtP",
-	"ZpuLQOClkNjW3nx0ssarow7gCYvLa1DbPZdu98wLN9VjJ2NtTADNkIfUdzqW12tZQbVXu1LeCBjqRK0l",
-	"CgF/D9INdZdLH6W/2Sz3rMEOlbl2UH+dsoFKY+K7Q7Xcp7sD7H2pJAGz2lDpI2GURA9wOZoV/VpQcv0Z",
-	"Iv8WwLtavBN6iigBjTHkyLBAbpRA/UstgyMjIo4nfPOIT1PFYwdUmIluMkrMylYDgW93y2xwqyy+Raq1",
-	"zkV3xaK2PPKzbYm/ZlZRodtnJDIjHqvls1nQ2aGcFcm8d2fxaAjAafXBFD1GjIgVB7caDZsWAvbnzLMy",
-	"JU7OJTRtF3q7ha9eMrW/UuskVdd33osMv5Vmf2FW9ur3nEMMWRQxu00g6Oai85tlijCXHOsvOTEAv9ux",
-	"TqKsQv+dvRl6SZo6iHJXQkwKq729j6WRt+Bue+ONO8b6sfu88cYbvh+p3CninzDabQHl5T6KwIzqnIpp",
-	"BEDntvOlCwzh6c3leyytp06LRyLjqXW+aXLXWY88+Sf91ntO/mB8VGUoyZx2AnQeoU9kTA8cS39INANH",
-	"yVCYgaP6ASpANpadPBkKyrca2oJt8DMBmzGZAgAvTk/itHXQVaXx0an3CHCQwFNDLqfHcmhZhRETPk3Z",
-	"SKhRKlAbORFCGj2iOxBx6HFxldYkIZhFGslbPEnHmdC4jLg/2GSgjF1bkDGBQ7XHk1QznoIiRNsL87/a",
-	"TCrrlgvhfhjLPJuaWSwIgZzBRPxWdrEdoLwx+EnVYjrpS56PM8F4mg/UuD8oQNwy24a3X8DWhGPhmAFc",
-	"fbz1U5qRD0fgUsbvkfHAQsLDKYnoVERGJRulpvmZPY2zAGRZ5uoDquuuGlp+g1w8zi1NNOYFJuSR9I9W",
-	"FCeyn/P0NAKmrInoDngeIbOUZJF4jGKqk8TRYiT6M1S1y8Sjz1VaTrUjDc5Y7a2w0BDbTcdGC2LPToMR",
-	"iu64Bu2g2TEPdrBQBBakiIObs4dx8Ks7zRs7zRZrNdu7TZveprL7qDw8+81/+Pwf/wrEsD61n/3qR88/",
-	"++nz7/zg2X///Z3Pf/V3z//LT599+zNzG5CihqEa897xbvDxGvmA/mJccnoAHGeY2oIDx2q97WKKaYah",
-	"cS+3z4KOfvSEyOSCdvD8R7/4/Ne/+PxXv3r24599+fOf/v6zf/f7P/9fnv/DT57/+K+e/fg/P/vrzwI3",
-	"YUbH3YXd45+SDqUjzCCREvpoEyJR2+Qf+Dv/PR6fWRJK/Mazt2RdBFJnGRhxA/tpau/SCsVgQ6fFIuf0",
-	"FSIPWxhuPSCuQkd6M2d6RlZgRaG5rocl0s2BUlpouEvRda2rPBCkM5iDcSyB9TgVuhwVnO2Epe/xW7uF",
-	"5h2TKhZoNBIDNtDVQNpSxF4zpqJRriavY8q8afhYeuqWpyJQSA2SwcgDAtFzhgy/RCdaVumch5W0jOKn",
-	"lr8No6DgvEEFAHRQ0vsIorrgmMzEMIH4A8Uc/VfRwCj4HJn7pUPJTlGb5kZoJBuFuOoJ5d5FiUzyxNxR",
-	"xMpp5qwTKyn858Bt47YiKHBGqTC/1Q12HycXnkykzklH2GGRER55xygtUZv6r21D15oh278asr1myFpX",
-	"YbhNZrVJChNbXnpsSEcN9tBNApkHIz4bpz6WjB0phZxQ+KALyBYeWnvnw4upSxi+3b2FVRKokQ15IhPZ",
-	"tw2RkkmbDtk7iym3INhRSB/wE6myIU8rFwHX2NFRFutLc2xa8BaF1nh+JkHzQ606FlgwwU+FZNGQP+5Y",
-	"hurIzm1YMAgS+WxkNEY1zjvYrvulmUhfZY9BYbVjrF53aLz8Ym8Ibn7aS4ZtfrlwUxkD4UEW4xqizDJ2",
-	"gkfKSlDEtGuJ01chEQqYnuYPslbwCNGMQMwdnhqyBLmjlHlT22Z0kDiBzKhiHsgBy83RxlkF9b0YFobg",
-	"sAnQtuHHuJNKEknDnEjlnkVFnQw0JKPyOUrNJvXnrPIVapyv9BZsbsL1LP0psyTmxSGCBXrgleGYnXIi",
-	"+onUxVbxhg08wvMrjtfakq66uXZdcOkjIdBOgzw2xzLy4OcjL8djZprM+ocY9nQvBq926bWJdpPMc3hc",
-	"lwUwbhhvwLCv7ICZGbAv+vwrE2jZFtHcHvFTcZcu9xdoOvnSpkwLtcBOQoWkXX4QIqVOCgTta80w8E9z",
-	"0L5x48ZuyZoyX5NZ9OX/9xfPf/WDL37y91/+/d+uajAVa1gyxo7AGGs3m3/UvNFuNqk1zxYsi7+gvdec",
-	"M75AcSqWdK1Z8R6jNmzgArwzfl93j1r7mEDt+opPSxW0b2KJoJutleZkZqjb2pSwO19NY7LKHrz+8tiD",
-	"FdowYCralHWo64lrAq/aQLT5S2aAjkJ+xkRERQdCW9ZeAWX9vK1Ge14WWY23PVbQih1u9PZE2l5GmBEn",
-	"4g42K3Tkp62EPnG9F/F2fu1cwUXdYBhXZC3zyb6zNxF9dMKTHO5gJOr0WIM4ZQtD5B295OaiBqUrE3mW",
-	"iKLpJqkEJb+6VJO2eWVhZSXzmThkyeqQidQMRvnG1WSgcEzo5y5857NhfJvHu3kG110Zz3prtyD/tNlo",
-	"FR5Xs5PM5fOx73T1mKT34Gr1YrihWXMuMRlpjQaraCG9l2wkuu/K+LIrq2zK0tVLTlmyRFkV4duX9bap",
-	"L49NGZSIgQiPR2XC4DkmSi28PZ6cwfXon8RgQ7zSS0mPWEe5qzMiLhvFpXT92qwzG3+ZSUTYLkfC2+la",
-	"aASSWJz0fddqEPTbwmGsThMBvnJ0EoFCMRmITEQQYaffu4Pr8Fym4K0oVQE6vxg5jfXEOTCWlQQuSvk+",
-	"pGHNnca5oS3s6YLMqmKQpcwqCxVi7TlKsjtRKhVcnnPe8Bb37R0ll9p4h0lfGjNubLbLQPCYIDkPRb5z",
-	"GxZ8foPcoTz9YlOUpmau/KQGstz4Qkz6ktamKPbAnb4Oq9KClOADPHWOABBONXECZgLKCnmqQ5YrZcs5",
-	"jC2UZEJbh6Qcp+n8mXxb5MWBPH98H0LyQddIlXpddNKHAbhRggHwCKraH5n5efBIZI8SMQlgto64Pg3C",
-	"IE00/AmClsB9YFJLOD0ZnJuO6nUs7eg2DGU4c2diBsCi1cxk9qTwKZipXnC3RDK82bFZXOI7ESeQWVok",
-	"AON91mCHBeumEY0UTcDX2xJIsxbmeHXB/47hLrchWZqcYomAdwohEDvUIn0kdKMAMqHcM23kRCIb7MNM",
-	"yT6zMF0a08DwVoUSLS9dHg+6SwyMFUVpj4qulzLboE4Yp8FGGjI1gWgzxCWT3CV609UOXoDXoq/n+eiB",
-	"TKdRyKJDPhSHSS7++DDPkm4evd5g5tyxo3cPQ6gJzdiJGCTmmmajTD2GqqHo6OEHh0d373Tef/jgm/fu",
-	"HlIERvOpZtE3d95S2YRnsYh33s9UrtpskOcjHdk4tjmjMYs6na8rnePSd2g5ICxoXhsdiu44E9EMilvx",
-	"dPkxV++LeXGUdmh5nJEMDwPlurTUrtSa5nc41sDGKlxxn2V0K2bRbhk72aa7mk9ZIqHXO2+JvDvYMXOK",
-	"GXIPsqSfyKgcCLN4dHsssmXY3Uxp3dHmOQ9nwW3p6PaDh4edBw/vvX3v/mGE691TmXn7KFP9jFs0Blh7",
-	"KRLYTahAYGT1gOQNhXn7qlwkjlNAM2k1TXBeYZArwuPZoK86SZwKl/5ZFHvbRQgXPDbkjztQYR3Z4GmX",
-	"aypPmQyENAOyaRNQuE2IbmYuYdJsPoM9Uw12gD+GFEQqm2k1m06nvAV+wyHkCVhNWqWxmXMz2A9tYi/O",
-	"ldnA5MoR8Y75EotoogOI+7YhTRKzYHZ0ngk+hMWw5buqx/abrSIz1OYwv8l10i3f4lqZscKaFQd3oCZM",
-	"KjZJZKwmlJ7iRrown9K/3DeEFfIQBrsqy0Q3ZwOVacFOeJ4bcahzjpA83j2Lrrf1b9LLxZ6u1ZPCdgwp",
-	"kE0CD6TaGpbGUeka9WzSFQyO2jv4lS6UP0SVZ1UVz5bBF99BxSLswBMVTzsAURG095s3rz0tOUyGpndm",
-	"aheHkzyPCeG6pIJr0WBEesxe230dbhzkMGav7b1uzkGeiiKhyn5H+TcDNU5j5DOP2GicewkdJ7x7yhKZ",
-	"K0zO+7OxGIuQxWObPhQ9vHv08E87d+6+e/Cnnffu3f/gyKhM5k5BenT4VYdcK5Etf4jeO/hmB5+8/eCD",
-	"+0cRBZcw4gRF++MRqYgPIVYEyE6UA2NO9oBnw1Ro3XYKx26zCcOugnfBsg6Yp04SUy0INQb3pnjMuzmE",
-	"kXhu5/NDuvaTfP735t/wM3zCgQxD2Iz0DLseRbISPpFxSZDFCXiHzNJ4M54UaTqgR+tSnZ65sIYj1LKl",
-	"stG6vsopA0knBUQMLTItFI4e5j+anaQy2g52c8I1hf266hFUbExF7pRRmAqnCVgYY+w1pbFSRQu1Daln",
-	"5gt/65nRpVy7KYdSjWQo0kQKP18JqBM1qhR2IagrxRvdIkhIiRqINF4CjQznQKq8Y34XOaieIhbEWZwl",
-	"pud2jhc2hT9oJLqDT1QWh2Csmq7SzaOMNpXjiSedjooArFs1LFQyx8GZVRqTqs6iABFZprJOcWl/8X/9",
-	"6tn3f2nuQE9MOFekCy56aTb4l9E1WrvNVqfZ+vrb39j9k/0Pm39647+79q/e2Xvv6v3r79982DoKUEmC",
-	"9lYZ0C0QE1NI78s2Gcpvf/jFr3/85S/+8vm//cXcgAgPY+vxWCVn6Yg2XIuzVmF3w16vrJDhLl5fyV0V",
-	"EK/Goqw1tc2SgPx4FkjvHEVtGbdogUtOyNnIlVPEdk4sIcECdYx3B/Y+NHeeudLURNq+hDZHX9mEba/I",
-	"scEiY9OBc9sLReNt9v6DwwJPouhPxCZGABDQBRjmIrYpNNQPKAbFihFEopu7sDnSHEDHMNbFDl31LpZo",
-	"KFmki5tbaUojSTIcS2PJFbddJk0+UWXp+UDOS09EFUkg4wl8hpCc5MtUGghE5hbIV6sRBu1Wc393azka",
-	"rvaivfO/ev4kePrx2mL8TbOzL9thQah+yJBZ5LIWv0QGDs9bsPFaYKP7zZteo5noGfPC3q24T6i+sqQS",
-	"lj0XR4CGPRr5umWRTK+VsUJI07I2CsDGbrSQoevltphNpXVesRazh6kAZIbW3o0/jDsT/PDjkZGmrWaz",
-	"iTmha12fZzk7buzduHGteWPO32GpCc9G1kDXhVfmRJkcnoWNFrTDS43HGT9Jp7YkkCRXhBckOghl7tEG",
-	"Fb6CsRYdCw0Qhd6jmBiLVXc2+QPwW4c7QhqJE7PX4Fb/49bu3v7Va8fjZnP3muRD8cdY+h69HroEHCwx",
-	"QpZgB/JhzNw+wNzmhFzQYPfkzCtZ9EdYpMP0iHdFyKL/+pvfhE8+OHpr58bsK4zeMVFM/NmYpxBmomgd",
-	"1JW6VgGfFUESTlIuT6FC0si0YaJ1IvsN9n7Ku2IAYKpQfcgZXLfgtjE/FI9HnGAsdpwDxU0e+lEsAh99",
-	"anUi4J+x9ndSXPLkzsBlwezoDjIpI6yH5wURJc+VDf9YcI9SKzavYPHzXvmTefxWaX9BUrTvySCkWzOu",
-	"6Nkv/+HL3/0Pz3/8N5H3zv8mzqadbCz/2Nys8Fqsg0q0LW+45eMZjzIRJ91cQ4mXU/lGIyGtrkfXQpWv",
-	"4VDI+HC4PfhEWH0aC68R1Axih8/q54KMJ5qVKhf7THrTxuRUNnnqSam03G6/9uI9mejSpvR1SyRLos/b",
-	"QWvvRrMJ/2mCpB2lHNO2PUZDOMnhjMTx25yl/372u//n95/9m2e//Idn3/nP//Kb7335818++/53n//b",
-	"X/z+P3772ff/N7O4izsRBlqNs+4Mi2pBF17u2/uFWLH1jR7zckUHl8m39TsG8aNO0TVkC1sjSHRxCeq4",
-	"g7IpM3u0VPBWxRRvLrBWGBAcDobhbt8PwqCXSJ56/O7//NkPvvjbX33+T//js7/8u2ff/8d//uyH84zv",
-	"OL2O8b2YXMfxddWMjHADg3bwRzeulWc6U+PcQ3oV/SHCG7RCh+ILujeXnZyflmjqAXjekYJdD8JgIpL+",
-	"IA/au+Y0uhIxX8NF5jAjtYJ2AJIA5PSCEODTMIBgQnzWtM7O3eozVdnLNSyIym6vuS2XK904A7YkN/Nv",
-	"EboV7d6rK95qxd3c7Fj/xL1b1WnoVGqwahmC1b1XcnBZ78vFerhMd8i/dSwrHVy2H/MeLvvNMhfXAesl",
-	"xnKnPk4gf+0bhw/uM6NyUFuY/cYmA5VCgkh3ELIT0eVjl6bFjT5sJKYdeZenqdHlKFkJzI2FZkqCfkKy",
-	"ULjHdFBU0ZHdEkKuz8iooRmXmgNJlENSs7QbmqVKG80CEGNcG6TI43sI2Y5LFnlK3s47YhohoKAZp2c4",
-	"UUGi91pU9jIXjPUW+Vj6yIAaQbNN35bopuCTeMHoaLNuxqOJAiVNh5aSTckYMQdZgjKiQhW0E05+rAvW",
-	"4cJzeAdcl9dv3ATPZMU7Pl7zlns5/YjVesOZk7Wt0uDcjru7no8R5A52Ef50qpXbT4WuYTFOyhYxiExi",
-	"NYgTDoWmuP/Je2klblLcZkWbVvJR2/CLxrm6Gr2NsJ6j0b6z1nBqDafQcDxXpBOw6+k6m/ojzVm/8oTO",
-	"/tLSTErmWO8KMw9tXpZ5dt00IoJo8P4s4pvewJbybVpKNl2B/jIei6Xfz7rzbNt+0ip+Am7MDjDzLXzn",
-	"1RuNq//KBdsg08k+TnuICuWNnVoqql12CZc4tQlYK5H9zoJIH5p0S0dtkZwqf9RyP9LgtQqeff+Hv//s",
-	"z59/5wfPvvs3AaXLdGA54JKaNevzpa3qpC8dzkuFI2a7AGgY5EYFcGWKKuepzf1D8KNlnOS2jxOe5MVT",
-	"ZlG3u5nMibsjcp6kZ11NkDJQlyZfcmkyej/Aiz5QE5YaoyxB5k1wkK4h9CuLkOdk+hWE6lgSdCK0FM7e",
-	"v3v/zr37b1PoibINobYD0zGx+maFLMORkHEi+1EFcTK8rL5LLu8uudz7AV9Qkvn2I5Tw9l+ryHWS3CtK",
-	"8f3zkOJni+ztxfMqgjlkUk3Y7YP7t+++++7dO1+t7L+vGj80yLRSPngRZoUI+paOyxmBLh67iFtl8bnH",
-	"QQmFnA4t1sZz47GwtY8UGgFbG518uf2KMnywnI+ga82VBSi7iKLVVwU+p81VIAhUCEY78C64JRQA/XqJ",
-	"7l9z3D4Qpb/lag/xpx4TBXioBjwTsX2DuZ+oGhmxrzQ7MTsSPFg+OZBfPqK/hukAZogCrjR4gxt8keRE",
-	"o2ZS5cR4ZUv5qTRTUG2xfVNf5CyiegNAxMUQUsUVeBeX76W7A/nAaBPtvRD/6iS6M1RZQbW4wpU0c/Uk",
-	"uhOPXaRtJpRHjhwKi83H7zYP2YX+IzZn3H+GeD6B2sE+1gqDyWAKkKad3tgo4zOhv+K838v9UhXaWrfY",
-	"Xvk4BOcYh1sZrBO31lkXDAgQWWMTXfI9QasDcoU7YZwghwvo1hei/4OrlBI5Kg2Ao1LdEaIr09NQ6q+R",
-	"UAbh6XXB3hc69AOLg801S3pgzohMMCkmbWtTWLKeNIU2qLALc8kYSmpzio6lq/in2wjq+lXMp1/TdC00",
-	"2L2cbjELfBS63C13/nRF+tRMyRUOd4L1W6ORkA5umgjf9UBNNGBf0BzGXsIUXRCvRYgnG73eKErF+AlW",
-	"0GNtGSAQUMfm6/WO5b0ehdrG8lSqiXSXE5/LA2evAb41BvuiseymgmdY1s79Ej2quns9JKxJYFQys2qu",
-	"qSQv8OwpV+xYFpgG5WjbfvNmSPV3mMJFI8C5RDGu2x4LARiAUAsXtUtah7UuVcbef/jg9t3Dw3v33y6g",
-	"9Bsg7cT8c1RZ6P2SGJzdLx3BNqg7TuFw4VMg5oq9BvCqMo/bjeKQdwZcQ5l+6fdjCaic5kzbV+KUQu1F",
-	"CW2sC0lhM6xVZQ3MLOaQxwIATebhQnPlIEsTqXPB/Z6YUxRnfCKpH6UnvSpElcFrLCutyszWTHlXxLdo",
-	"s/BcZMX+MnuLos4Q0sTx3XIkV6TlTDjUJVKz/pIgK7+3dNrC0MZ8ShmT4O0QGTsVo7y6ahBO2faa0YbI",
-	"CRYZOihtKphHNZHrJKLDOLwg4dM/WJ9Fq/ZZLPFZNC/UZ+Hm/jJ9FiTm6wrHOiS6IVItQFQVBBvOvqcM",
-	"dJV5frFzdaxYzXCpZ8Wpj6gdWpwigBLg5lyyq82mi/ejt0OLdsFnBZ1BQKOQQYxPh+RaJ93KZR9BaSLm",
-	"QhRYzaA3VgEDmnN6ZIfw8ngWPnoSLHUbEGlGJrrCqGlFMSVKxc1KEKvfuAdvJOMD5LZ9O8VaK6okS3fR",
-	"TJN72OSa/bChv4rav2Iy8JQvq9o0S7WNVKedcqazwPEp5XXQ8MUwPIOn0RIJ+dYq+Dopnxpw0OZon7d0",
-	"I+iFotDxf5uHNVm8RTGdlYshmEgWy+0aG/EsTxBu/DUFTdC/MdU05tOQjWUqtGbRING5yqYN95vOJInz",
-	"QVQAVuXGStJo9jl4wdcb7FBZxD9j8w5UGrOeAIM2F4iuJ1kEiTIRkf1KAq7zWCY4kSp3gXmdLJvUrEcC",
-	"wzO2jSCsu/JPHXwri6ze3MvUkBzD9qNcRUzyLFMT9EEkGuaS+qEwt7dc1GZuEoJ1NkJY6DaLfNU3uuXn",
-	"Hbf8fwnN9qDlfcIkPHG+61sW1KUjVXSLRWReT8utNW85PGeEWrFUyj0PGRQB9gpLpNzEboMdpCklKCOG",
-	"ZSrMVJu94/FygPfIzAWsJMI2lYYZ+j0OvR57DCiloSNYUiv0twUAbzpLlcB5oeeJ8PCyK+dwFusTqCHB",
-	"MYUl06gb5AMxnL+p33XIcmdAakPYATsIWlBSeAmrisvoYlhHq0duEyNyztQP3jfz/1aS5oCMu6SrjoHE",
-	"zp7pNppAC/ptv1wx9RJ//nRpJ2xFG1iL1a8tGZSrvvw9fOjIPLO8B+SFwtLOgmNGZYSBZc45rGs0Z5FG",
-	"iybKxTBW7e7BaGR0uqUdLVbJnqKlu8z+qNQHIcdDIEOzjrkgDMay+NfH4QySoLmOzEM7jzhAKcJ9ZDp1",
-	"x2vB/PsDv5XV1pykT4PdpoidTzUDkTtwaeMzMqXIJjCBNvdK8GNKigb4LUi5tSiTVfPieV9Wp505a2mQ",
-	"qRDdEJGlHywWDGsska8dkq+ZUb5xvNZ91WBvJ4+Q7jAf64jtWSwyozyACESQLW9CymN+7512E3XZqmGT",
-	"i8Qf8pA/flfIfj4ACrowGCbS/TucQ5RcNn7LhGZPEpBiqgx9lw12gLdxLyGMuqHDAE5V97TQEgoyhCGP",
-	"0b/t4htUX8JzFie9HtSEZpbI2G/FmDInXAvziiFVWkuojZHjXISF0jPDP5kBVBxVp7jC8kNFIY5ilZOY",
-	"vfvO4XuHLE7QfTzkp6JtR+SqjZLYhsUpO16Nc53QqOBljUUb1NNESuvVU9kQzJSY52IHHHObLZOrQael",
-	"ugWHrawCndG5XG3UtTPuLnPjvmu0vWCFH98GHe5imWTM3Ws6tcz2cgq22UmgLtRm1+WaXTDrIZNichGW",
-	"1RVwOSxJywTPEB0xwK2P3r5briDEdmyyJQZBia66DwcqY2DkeMosZ0ORD1RsK2y6A0GE2JnoibwLmjkq",
-	"5VR1iIAOE55YRAuIDzmBZENVLvEHDZMScomrUkQfmLmNzeBc+T3aDm2LyDlb6ldc1zrnUwxzxgVPdZJZ",
-	"qNGx1MAHzj6gQKrtFF7u++bucPHMEt6l/cnN0NP5zTgpwInw/iITFRmtZiigz99Xk62QwGgqy2V6H3JX",
-	"H7LXdKw9Zubww6sefM1ZAIuwGYL2VXMrm5cF7b3mGtVvMNJLrXwD12HhrNsklLWBO++McNImWT3buepo",
-	"4s9gLUEPppVapTJlSDpJugNLmAna0i1mJnaK/gupXLzdk4l1CKcO4WySEAvSfRZfy26+rXG2XLXM/tWn",
-	"1VcrXYkLnZfvGiGgqYfkCCw6aaGV2+bqp4/h9i97WUPERYrHFo9Rm4sHAL9L6NNSoZPoWM4gL2lKlPAz",
-	"Z5G4xIJvQwQJS/+L3OLE3aXIkA9+Q4taDYcZgKbdlXgs1ZhUAF4Cf0pyx2B/LN9440O8fhpvvFFx5+NF",
-	"Tjy5kiQHXdSAmk7XMZpBkHBjc0fAaks0Mz2kVz1YoD2Yd1tkTvootBe1kkKzRHbTMSS4GPsJiXdy8PhR",
-	"D61KAZc3ze59u4qAdSBZX7lUF5wN1IUAFw59rWh1wfylZlkR9nScCqveoPOS9BX4UZF5BgapWXW0KIXs",
-	"CsiPapXW2akZqKnpnEUaAE9fo7QZSHa75dOxKLA0nVlrmnn9WO6WmnVo5AArDz8cGu1K5+Bqtzk5sOXd",
-	"ZMV8eiz3qrvXQ+3XHg746T7+tMc1dNym7h3LA1LsbKdxC0Eqn3evFMYy5u5los+zGHz+1oeDmKsWWWKs",
-	"yQ5y+xfh3Ihw0Cy8vmUh43K04KliCb+E5Do47CXqwzSmpbWsSllsHdMIi2GVQ/RK026DVHeb/o77JVfV",
-	"P/WODvAceslR4OMu2JrZIT5PCZBuZ5dGARsLC66GPJGO1NryOnLWS3r5wM6UGaXjlEykGzduWzo+wDw0",
-	"GMs4EzHM/0iplJxME5Wd0om9zbsDEg6ADmpMEZvLCO5CwAW1OYLA2GRsC/N2a1lg4ieKjNci06DYua1k",
-	"nqm0zaTaATCO6HU8r9pOB2LHmu1cAaHiGVJRUbbg2TTqsTmssfKsDxqQNRHmTQEzxgPpkjEd0D7I2X6i",
-	"cxC0XDMO9wPh4VucEheU6oG2AvshtLQNx9JYIYsg9aXKOz2jrqBXqtUMzd3JRyONASnv7QVjGeOpMTKn",
-	"ocdFNVeadyzxkmtQQiJlwi6E/7dz6e1fMK6SXIu0F27LDlCYTGunKZBHewU3jnnHyk4fc/ddWO5DbcC8",
-	"UAOmrpp7iY2ES7IMxidmt52InQK/aIFpcECXMga6Xf2YA5pCFdwydHAMofi/pbiwuexsJKoyBPxAdiuy",
-	"tKqc45aUfb1Q5Ycqi6820T++tNUkrva5JzK/tl/42xOZi77IFjdICVxZx8zGbKvLevqBFtm9O4sbhoTh",
-	"NaPbALy1enT7pYsQmN2xToTA7fACQKbmht7K+z8/o+VQwC0bOAXDlOJ0GKHswVfjTIQ2JXQ2eLAB0/wi",
-	"ytwDK32Qzb0oexkZ05wOOVMnn4huHrLIAs+CMIko0RQPbsGLpR07BlHYkkVPJhtVOmHUz1K1+qh4HuqV",
-	"l8AkBXnXo1jEYzwZoIseuD4bVVQWKTVwm9O/LQI0OSeQvy00Ng8ug23C4pyja8Nre0KYgFaxt520tqSm",
-	"looENCU7tsTKNEvvhPCtpxlTxg8SrLq35ZOkK2xLHnUyepNURiWi83CB1ffCZUIFnih1St4zF1Hwb4t2",
-	"a3cvnLmV2kFXjTMtOvbhok4FTMKW11rwxQ9//Plvfvvlz/8J4aNRqQR+3CvF43PXSTvY3w0KUGfSYIej",
-	"FOp4S/s6aAdvPnjwzr37b3duP7j/1r2H762DZWtW4JIB/jaY3pUqcrxz5spFkGYLO0EFOGXiLcKggsPg",
-	"1bTYhKkEYQiLwxG04cdL1sy/wbF0BrS0+bqZDYthNtsRW5k0uElWBv/zseFr7L86SlIUunwobgOixKy6",
-	"ATftRirDx8tNnyvmICY6T7p6Id6f2d2Hxc8uQOIVKKaW5HHXYxNsta67f3UywMm/eb1x9exDTThsRog2",
-	"n368/RG/DcrBma4LVCFs0Y/tJKaf1nr4xi4CM60Vijho26U53kqzxtMysicGqNDBtbyzwkk5GI1sJvXF",
-	"HRa6i6ki43oYUICzI8XEftraLT7GUlX6Yq9U9EofXi2Ol32+ubu/JSium4OzzkvheHbp7XBwMPG4PjDb",
-	"HRic05PpPKYIBs/4aLQCM+RoHZruh1SriHlqFTyOmJyW9KXKRAF0gUDR83bQwWhUMwjXDMKvPoOw28g1",
-	"iXCdn/Vqkghvcl2sloVVkeG8LLs5sayAfREDBWGB9JNInQNJACv6jIWplXfLZcefLwStr1oCkjJXQc6x",
-	"EtvWBYSNERebYFO2pF2wa7dWKNmSQyaZ5TOpw8KvVFgYS9zg4G8mnQaCp/lgoQn3dfx6q2t4rVUwAxbd",
-	"MWISffRxafgD0T0tBBsZbpZUyRs+jaly6KPxSZp0afCQHbRw7A/h28sb+qb7Y7XpclV6joRKQn7sMOln",
-	"vIyvvtr8lV/9JDjhOukejM1m+uhjcwucCJ6J7B0xtR9oAdAu8E/TVUzdq6juPsLaYPN1EAbjLA3awRWU",
-	"mNjF2QfeUhlDCCkHQisLFq22zVsoQlBm8D2VpmrCwN1hw+no/pgv6TMvgGwzrIfEulvvBSOVppgzihk6",
-	"LhHHx6txScuzdcsVLwQfud2OupzZaq/7FS56xBXTDWbkYtIfZwVGgl+DDlP9Nc14HGfmTOHUiNhYykbx",
-	"GAFWb6nPIF0q+i0e55QiOfIoghvssID2oUhniVkZYPAyaFl44AKVvMih6VYSe12y3+gFMwkgnQhJW+JS",
-	"gvQoVwD9NU3xYtgF2qXqkrpACbGzDLE2qArRX78YvPSzqp4dJn1p1hKScjmbiBMQ5IRyYb5UY39z0vGp",
-	"HuIMiTKg7BXkz5QFPy38SlhaS2v5iMtED0AI0MuKvVfxvg+0FSCoO2QqFdpya+PsRYj7AGWuRWYvgWUW",
-	"Xki3faceOALlXicZ646zzAyKFgjHM+SJzLll3FMy511wMB9L5tLVscr9yLRLGa7YETNm3Ae26L3owIkA",
-	"DEaAjsGMdQRxRDJCHA7mcHtH2tXX8zQtQWRgZNucs+INZo9bJG4EJtUA8GqkRyL78Gubgcwz4P8Gh4t5",
-	"BPtibix/akvwNzBjFnpkInW7KA8My9OOoFrokAyLOYRxEZAszB2goWghcGpnkr5dJr4G5HBcnFk8ntK0",
-	"IE75/EiKRP7SQkfgbqYfhTPjRWRWmU6LHQfP+O12ubR4NXZPQMot7XH40UKJITmwojt2VpSSGoW4nWYj",
-	"iHLtEM0h09ui3BfAoBYQGwkWu6ep6nvpHI1ZpIRkoRw7hXp+1XN4FCHT4+7A7KNIDzVgvERiyJM08hpF",
-	"MMyqNsEpmsGGNRKiLxONQh80hoSnkKGePCbchDIHtusztVHR/oG5MindHBFDeZcCQpUXaVFimmQM6ewx",
-	"gxEaOeEpx8Bf6SaqevFD3JeaT2fA/O0b8VMXNfFxMLy0PWilovn37HOI7eRSiRAQLCwuBCNLYMNYUFyS",
-	"WkYQSeZWxr2xHKKp3gR0SWOvR0KNUmHaxX1JwKfe6uDZrpojqM2hmorcS2lPzLyD9EqFQ9kDoZTxRNtb",
-	"RZkrZGh/A0wEKvVuEPyi6tqzZQCOyRCrJcyapMLvBWTWY1foyLhriadusv07LgN0CZAbic7NTx856EB/",
-	"32APFih6qeJus9E9p8cj0yWtMq8Z0pOffvz0/w8AAP//",
+	"7P1bjyNJlieGfxX7cxqozGoPZkTkpSsjHnqj8tIVXVmZ2RGRldNdmUs30o2kdTjN2G7mwWTV5mL2jxWw",
+	"kFaXBfZBWEiAVhAWA2GAfZSg23yX3Znu1ZO+gmDnmJmb30gnI4qRPap6qAyS7na3cz+/80NvJGdzKZjQ",
+	"qnf0Q29OMzpjmmXw6SRlmT5NzJ9c9I56c6qnvagn6Iz1jnrU/DrgSS/qZewPOc9Y0jvSWc6inhpN2Yya",
+	"98Yym1HdO+pxoR896EW9GRd8ls96RwdRTy/nDH9iE5b1Pn6MeifzOXaYMDXK+FxzaXq+mDIi8tmQZUSO",
+	"iZ4yophIWBbh33TGCBeEpinhWpFRSvlMESoSkrG5zLTqRT32gc7mqelPzdSAzueD/f2DXoQz+0POsmUw",
+	"tfl83cR+lrFx76j3F/eKBbyHv6p7OAkznSdUs4nMli+h3cZlHNlHtu7N9YEdTqkQLF3VHz6xdXcvJXZk",
+	"1vgFn3HdvFsz+sHsc7hrVF2WNuJgv3n1U2g1HE/CxjRPNb5iWzYf9teepydyNqdi+VK2rQb+PhDy2gsi",
+	"c6GzVT3B7zfRU54pmTUveyzYBz0YwROxuyvzjF1xmSsypxPWcuTxldKqz+iHF0xM9LR3dPDQrrX/wq+2",
+	"0hkXExhYK6m4YSJxmrDZXGomRsuv2bK+ECdkIbOEjKZSMUGGS1iEEU1TlpGxzIieckWkYMQMiSndJyeG",
+	"UDCqWeK+I1oWtMXMBsgJLBpZcD0tfhzKZBnBd1yQwwdkKvNMRSSRTBEhzbcTMpMZ65NTTTKm80woeHvM",
+	"M6UJFWphCJlvdMpowjISB7PcO2PzlC5ZEvfJhev3ktmRUNMLy2AgZMK0Ig8OD/vkucwMEcxYQCPhPPCM",
+	"jDlLE6SQ5kezTfBhJIVmQtuDAw+mzLSB/ZousYP9x2QxNb8VE3ELx5WhxfNMTjKmVJ+8En6EsI4ys8to",
+	"XoWN4so/ccmWffIsy2RmFwYH6f6WY5JkS5LlAmcmpCaXbK777lTj4hUnL1xEc1Zazvdh/XjPqdYsM23+",
+	"4+/+f3v/9P3nP+s1nflfy2Hrsf+9HN40f3zBld6I6nLNZqq3MaE93JTQvp5KwZ7zVLMGyvRKpEu8dXPz",
+	"mB1eRKZywa5YRjicmkXGtWaiZbDw5gDf7HWlmDCql/iOGeUZGzF+xbJWKp3ZB9aR6U337UzmmrX3an69",
+	"8S7zdEWPeXrjHZ6DSNbaJUps1+F/hVx1QdVl67UzgsZ1xDfbuOnnjWKZaJelcvfztl359k1nb2nTtT5n",
+	"IykSZfjRgpqLMiZCgjAFdPOK8pQOUxYKVvdbBCvzfuerA6P5aMaVMTWXQjHQCZ5IMU75CAZquYX5k87n",
+	"KR9RM+Z7v1dm4D8U4zFPJqx39GD/cdRjhrib7zJG4UHYr76QejBladL7GPVmTCkjqRiaZuY4nxMBdMI8",
+	"AGzDvBIRJQ3lGFFh2ABK+oQDL7C8yJyCo97+wVe/+vXhtw/e7v/2i988+t3X9795+PIXrx+fHVyYzrqt",
+	"BrAkXI461R3lWWa4ptJUM8/4jToiFzBcOxzT3VMp2DZrhxzKL4zKRyOmVPcJmH7P7Ea2zcNx8AVVZESz",
+	"jLOEyByG/VxmQ54kTGy37/eb9p3metof+4YrG88UI6OMJUxoTtOC3cOqssTch0QCU9n5hncfGcFlNRMm",
+	"sZM2R5lUaqC4ZjGZMQrSINWEkgUbgohu+LYTiMxjRtnV4UEieprJfDIllAwzuVAs65PzfDR1v+OYMvZ7",
+	"NjIiLYp9SzKjS2LUvwnDoxo5TXm4JL96dkG4GKV5wpI+iZ+8OjsfvDo7/dXpy/OYpNy0aQbg5miGpfpm",
+	"OU+FEZNous3BAK2ifjC4a7J0JFxHRLHMEAN474j8IZeahYsz4AlZTJkgS5nfFlU4EYQ3DfcYBhoXA4kJ",
+	"h3M05gwXmAmdmb+5sGYO8/JniqRygqt9RVOebHULDw+DxUYNoHf0nf2zLmEVK88tPStJb3hoR1SQISMJ",
+	"N9pV0vv4Piq20Z13bsdc2s0T1EGIbRue2D3lBpWJK3NFE8NFIzLMtdeOMkYWmRSTYxLDuvXxhxj0JUUY",
+	"HU3NOL6hqRGV2Ha70nwF3NrNfNtV8uhpAczBMsEhUJvkyPDFWa7gC1ha8uvzVy8jo3tRYhYpZZoZXXh2",
+	"e2vut70YG56y0vhMpy+lfi5zseX6Plgpc4yh4eriZgxHSJShqvDwztfJ9gYmiZFRk71gwT5wFCYupHxB",
+	"s8lWAsWDg/urDp6WcpBC26sPHjeSqSTw6BFR85SXORWYWxjYEWCL1VRmmgmw02r2QavbO4AwZqBjghyQ",
+	"b/iXMMAvzF9gJqJkSPVoGoVzANYMB7PWwv6+edNuyzdULLcj0o9bRSWzJTMqloMx5WmeMVXZGimJ+ZmY",
+	"n1lCqNZsNteKjDM5Q+2bJknGlDoiOlsSOqFckJRqlu14D9xAgbiWRKkRnbH6eM0OBAayqjwF65KPpnFU",
+	"yD9gwOKKWPsuyRV7J7TrOGNK5tmIqT6Jz5jOlnsnY82ymEz4leXDqqx29d+Jd+K5zOpjBheEYsRo1KCr",
+	"pMsj8/Ae+RaI28nrU3LJlsqqMBOm7dzApNUnLxkHQS+RpZUA7rowhChXLKmviTM4mrGm1AjtjF0ewyPv",
+	"BCHMjB2tg2a2mma68JyAPIKsAKVBZyemSi1klvTN6E9Mx5bLzzN5ZeRIrfwzHUY0kwJ3TJApVcV5BKuU",
+	"InIhzOpC24TriFBtRp4y866RMyiZcZFr1idvYdF9AzAv04RoPC4glOSK2Y3J5xHYEJWEH8qtzOzhyEzX",
+	"yNZRGM/Ao2RbyRgsiSEeuG1wLGqn1xPohM2ZSIgURhCF3TWLAusJtFv134G+80aYiy0z/v22wsNBK7Xw",
+	"BokSkXhS0VtmXCkuJsSd7CNwrBGKg/V2YbfrKEEId6hvQdVeM367qt4qspVS0sgY86DVGks0d4qPQGgw",
+	"p0tmNOPpkgTvhDQXeGB6C6u3fpgRcD67JmTIRtRcgdDKQkdIhROq6ZAqdly4FxzPN3rmQmaXyFxwS1Q+",
+	"N5oYS75hCafbCSwPVwksedHFYGb6GICJsrZVT7DbvYvlnHkZuToAOOezPNV8TjN9z/D7PTNhKxcYSWD3",
+	"uxeHQ4+dCB1Xxx57UTpumEFsSJL1Cck5y+A9oumlYV4wMbBF2gFBFABYms6Z1lxM4BuaJNy8RtPXmWlD",
+	"c6Z6R2OaKhb15sFXP/QUU4pLMeBJygZIzlXdxvkN/gAkWeYaeBYeJWr4MllM+chwMtsacLde1GCgdh6L",
+	"h4cPH5WcFg/rFuvID25GPwzAa1cf2Vfm6xWjgLADYfQvxVaO6ItfPFrvRLFfyeHv2QgEfIjAgMCM0qrS",
+	"0aWQi5QlE5YMqC4Z6xOq2Z7mYJQWeWrJIBqlK+6rqNzQECTW9e+4uI8mF0F9kV28QZemA298l8cTlvIr",
+	"ltlFQU/XOheCGfxTfG/ZK5acZhmFz0wkfimqR2FhCCE8cERiIx7CLYjJHfRfySuW3Y1IDL4VlKyS2H1O",
+	"uDJzSWJzOe1XzGi5SXxMzEytP5VrMuZGtu+we+bBlftfe+OSoxa9dom+5qgVp+wK927tGy/gyY9RT4p0",
+	"OZALMQh2vrySb61QNGfScBlrQ9IyNSITeArRuglue2wEpTK0QLIMlpsOZa6B1oFOFv8hZ7lZ1Lme4iJb",
+	"NWmQUc0gFoKmqWvP6BRhV1IE6zWUMmUUJLSMzWh22ek0GqUivbrmhXR+uW53q3CpdRkgaAF+fLUtQcnd",
+	"H2syZBMKEvpUpklI21aeMKWpzrtdw3N81LyUI8VrGJbd9WJYbuePrPoiWBoRSuZSwr+4JI0jy2czmjWG",
+	"iyhmGOuIEa++iElOC8XI+W8aWtXTjClYodKeyxx9ci2bYo2sH6PeFU1z1jLxBVVkxqjKM2ZN2uWlML+D",
+	"poVGrKih/0p/H0NH5XelED7vEAYa4W5+sTdROVaqCCML/bpujd28wvXxZ6N0EgMqVr5CASmOagyvzrn8",
+	"VW0gQCVO8b6NzZ4ULc6cXNpd0CkIRRBW8nB1WMk/fvcu39/f32+LLWkZp1UZKR6VpjAQWHx3eF08Uem9",
+	"GKKRuCJKS3O6mBhly7lmCah7aKpQU7kQfRRigkCZlVMie//0/c9/1nRRYOw2PLE7v34pQYKnH07x6QPs",
+	"3X2q8+8yg69JTvYgrKOCLgykuGLAnSpMCBh1n7wy7EdIzcdWDD/Cy8rxBk+pOceGkEJsqluBaEsO4TWg",
+	"6tCXheXFqJpoBUT+KJgzugTdd2BoRSxMN34E9zc3Ixpss9BNawzOGaQKWy5ZheaVI3xKw2yfgFv2VuLx",
+	"tRWsmDDS/XcQajGw4wsEEzOFQCrpRT3Dtwa5AKNcUlBTxVNDg6LekKZUjNgglYse0Jwrbn7XmaPwMJ+5",
+	"VgNrCjGT4urSvUAzDSQs+HnBhlMpL8GMbL55X12yqPdhz0xk74pCdIoyM4JpvqVcX+Cs4PNvzNSe2pnB",
+	"N89xemc4O/jqtZTpm2KGyPthmudulvDdlzjVFzBwfNNO98LPFr4+s1P+xk8Jbz1Xl+HLbuqVx97i9J+7",
+	"2bstfGGZfikOrvf9FDgR7qr9sMmKnYonUy6Y8oM/Fc/EJOVqGvTshOzi9GQCmx1lXPMRNTyMzVg2YWK0",
+	"3GzDXEtIf4vm4POzok0/GK60DxSp0U80xawJSDfPGPWMatpJEHxNK26m1e98Yx+r3mwYW9GKHUDrlX1t",
+	"uypP0HOl7upkkxoZhGGvZXHsg7Yh3dUZueDNsLXW+bjYxoZNa+K6NXLfQkb9lDZUzkcZxFNvpJ524W0j",
+	"o8Uhc+ukI+M1HyguRg1ytuHdgsTAa2ZU0AnL4iMCDyMTB52RpqmCPrfm2lOqBnS14Oa0YuxtRLNsSWiL",
+	"9Naoq3ZW7t1J8Up+QPnW6/nu4Y8urvCHmxAd8nmy8XHJs25mpVyxbMCTa57/K5Ypu3Fr57NS5rARo07P",
+	"cuvZrGCZ6+/Hj1NuOk3Vg+7uUjHs0o0srfdailIVbkJZt2cNgvbybMKbvly+LDdkvz0ptVcdzC3wJ9f1",
+	"7fCpUu83wa88o/i0+NZrqkfTtVr3jIvw24OqHl4jsmuU1+qt76DMmhM9kXvetIIN9F/aP77Dx96Hz+3x",
+	"2VxaSz41PfcmXE/zYX8kZ/cknfM9cygmTNzz4/kYvq4u+XxPznFV9uYSggtxyB+jEn9fu/teBa+x9PV6",
+	"+LUZxcoIZa7mKcVUyYK4r+3mzdmLKo1f/45imarQ9FUvnTMmvrWPthtm3EE+s9bCzQxItYO7dhZlQ9Au",
+	"z8HtSRqf1gGqkL2Qsb9ff0puhYfdHv9SzbZKJxsFgTdapol1imF8PE2N1OM53EaJSWXrYSfz4Y635ha2",
+	"JE9Zq5r4Y3hqt1IGBThMA1k90HXGMhvYEL36sXouMzKVC5JKMam4TCDgYyrThAzZWNo4iMCa2+TDr5+o",
+	"XbhRHcUrT+10TIQUDMylE37FBCIgmAH5bF7obAtXVhZe1PbLVl+OdZoT5la37xcEXxY7RoXdESAISnOj",
+	"8JvNwWDjNMEwqmOyb8kDuCu67Zy1JW9/doRsOz8tluoVY/kxfb08ZWLEkkEuNE+390eX3JuVo6jBOym4",
+	"mNiAR0Wk8Mex0R251h26jRkgEOIqIxSG7iiWkOGSmDPi0p/65JyJhHBNqCKxfT928bI2KFZLkjDNRtoc",
+	"AZfih79B0HqHPVtwkchFeNhqL7WsSKslwbtpK1YE660N3a2V3stEs34Vave0doo6uYALKlKQ8OtZIfKU",
+	"3YbSn6fslhR+1/ONKPs56pKfgqIP87oJJT+QVEre9g2U+zu/PLrzy6Pv9vcen+z9ju59P9h7/0/evevX",
+	"vih91x/svb9b/vj53V/+OVgISuLaT2vWZc02kT/XxzrZZ68nC4aIPJuZslaFmnxyK599yhrjSmF33VJ+",
+	"9x4GsNO1rMrem5zVBnF5k9dLMuu2VOfP6+zeiOC9blamkf4Fn7EdTmyFJhDcO7iRLtFsyudzlkBmnPuu",
+	"VTMIwYaK/4KLur9Oe1i3aONU0t3evW2sy52UBr9Y98tZDo/2N0grMOLYdqbqQPxabyve1LYcsF0fhVPa",
+	"7pvhwrdqwknZWBOIXgeTjLkfXCFCHeiqXKvCpAMdR+32HAt4tlo26Bx2WuG+ne3KqvdJMZsOMFKdafVq",
+	"o8jaIV74pxsvdwNSmhzD7vsEXnxpZXpRN0IQqm4lw8H71URi54r37pXu8y7k9vDh48MaV6qLj2F2QxA2",
+	"MeaWuXsz4QbBEs/dy85DYVtw3V2szkPowl5rxjjvHqvHKtlEvVIePKI6GpIV36Nzfu/q8B5YRlVcJk/V",
+	"qPgvSuRpqvVc/fLo3j1Pp/bg38P9f/TLv1gVW44+ua7GEfP06dON3UPzOQDf7vBKzOcXVF3u3hLVBYjZ",
+	"pdv0yYlYApwHYR9GbK5J3I/xJPT7ceQzJ9+cvUAMUJtNPJJCUw45Bm3wzCu1hrptwp2ZPlomyh/Db97f",
+	"Dfhgkz0C1+AM8KMCMWlGP4TyEZzliiMfwaO7MiGI0xoE+9qk8ALgheX4NoD8OIBefbi/T0ZTmtGRBsTU",
+	"jAEqak0qgCu/raoFMhBVzE6uPkz41cXvgzcEsLeYSFTkUBo8gIKdDACQNXK2QEFfZyM3Z1xnywGk6bbz",
+	"VoekCNzeCk86WxrRSmlGEzOm+OzZxdlvB0+fvTj57eCb05dvLp6dx5FFULOnnVwKuVCBlwghQiqzuH9Y",
+	"Sv999KCjNhO6fKYyT5MBjLI9XlRLnAeh5PnJ6YtnTwGv6JiA6G6kSSdGt3YZSNTd0vfwVhT5ew5xszuw",
+	"ZkiUCrxOj7tuh9FCmEw7TZTX4wnUDm4J2qzpgZuaQQVDzY1pxUSaLf0FEWkc6gZOALtcDS4ALTVNB4BL",
+	"vhZx3/SJKoiHrlkf9hp2EGwuTqBxSfKE65ORi4BygpN1GVmX0wT+ssnTXUUo0/AT3wx+9G3Bx6euQTeO",
+	"Z0I3ZZDRUacArWAmkGev2xDbAWhlMZVkRhPmU54n7JjEo5QfIRulFuoG0CfgDUc/5WwGSiIXrE9e5mmK",
+	"ALGAcUXVJUvgJV5ARr74+vyb8yNwss/nFt5HguI59jhXhqcY5YdkbMKVZhmC/7B0TKjyXB/xvOSMIQId",
+	"LmcJG8RQnykVAOzXAYtAy2yQybSNC8rCjARLQG2EQGewg7EFp242deBbDWm43iOsGOab0zRF6UewBTHi",
+	"r15a4zNukD2bRJo9iRH4nzMVAwySTTuXjlUCxhNNAHbzhEwBC9ViIyLCol3XAtEpJnfsl3djs9tck1TK",
+	"S2X2BqMSVqx3cdk2cbFjs9dZu4zNUzqyCYl+Ad1KNSyiWdvuC5ixmbwyS3gBB9jjN+IdSfOZUO7suMPZ",
+	"J+dslDFtEeYRO4rBYxaYwDQQf/755zECSI1lnpGETzhiWFXgMM3DuHudVr9sFmsAOrLAZUa4AOnZgoNy",
+	"vSRDZuSOTjmc+EYjH8GfBpes+efOAB8hCE5jSYq/3LPy895pEtfjkNbHsgBW24DPm9t3qF8gYRZr5RBk",
+	"RnSLJFGURjDPXEMaRUCdwhGVph855uDXvbTKlfAJe6ccXWrlhzuOfTBd7l7b9L1eN+ah4Ny3HvRg81lR",
+	"ztjCxN6mDlqKygVRbDIzoz6GsLT9lRbCNsPPXuUHIXUge+2//9h859vQDjbBNyidFZxw8zrq0bTNGAEQ",
+	"nUXSuMPFN8RgnVpZn9aX/PsL+LLa0z42bAXRiBwQIRNGEilYRA5dLCAVRGZDriNyH58fc8HV1LzwAL8A",
+	"SAtCh8KMK02XEXmILSEAFyCpSjHpkydQrUYBlFquGEEwcGQ1yklqPEMQxeW8HpF28KhkHj78xaNfrDNb",
+	"+kJSgegNueuG4sGJn0nBtbRi9pQrjXWrKGLRv2+g3a7NmyVgq4SQ2vHZGRFzCkVjYPWkFEnSpjG5J1c0",
+	"vztW4Oaz6zW0rsVr+RytxLh+OdyDWwapr8iA1dkyRLy7yYBqxSeCakCR8KvcFKX0DymatuGmYPCpDYRt",
+	"WJPwIFR3ZNuQVHtAjVD2I4HYRL1c8D/kzP5sYwmCfndLAQRLdy4Ohv1eUyB0BOXWpUE/pxsJgN2KwG2R",
+	"RFcjY6vNwjpbfuMv2KcWCteVat5UUqjd8Z3E2Hzyx6Hz+q+m8+9XrfOOyeJuSSK6nbfKLN7MIZluXNT1",
+	"mBzslx1NJa1znda1sHXPOlQjq8AX4sRWLNdNnohu7Mb0y5I2l8tuj4sdR92FgRD49T0+qPgA7INGxS3/",
+	"YB2nFlYf8UeqymcDFPAKD127axmES/A7IazhkI4uXTQcupi7JWNhDz7UqwkdHby7kOZnfdc+yY8r52bo",
+	"JkXftMMx6umMjticZqzNW+eQgoIHvbVV5UPAf5OiTywcmvUcTGkCGaWlEIz9/b0Hw/Hjw/H9h7/4xfD+",
+	"g4Q+ovdH7PHh42Sf7bMHv7j/aG9/f7z/6BeU7g/p4/3D4S/2IFxjtZFnrZ80OAeRP6blrWs87fY61xfl",
+	"q4uL18TjjlYOhREdZJaYHTooakU3UYvNQlg/AfXzH1geJeOTqV6/mrBNb/HhOu0MbO9WZ7TtlvXELfVC",
+	"bH7H+hl2unv9LOj3uvqZvXS3r5+5Of1Z6WdbphhseZ/aFm1LFWcnZHWLRf1xyM37Veu3Y4pxG9TirV/V",
+	"Vm/3Z4qoKc1YWKqKj1hEMpZSza+Yq8qP7hB8izOjgJT1jzUB0KEnpL9/0BD6/EQKTUebnuiEi4mm6eWg",
+	"LWGzS+wlhjsfPG+JwWQzyquZz4cPH3Two4PMVYNEizrjJ3YPqV6w0ZTqgZwzga9tsg5hNnEHx6EbXPPJ",
+	"g13cygNb28vV1wo6ulc0ca/8/qeX3eyO0YbTwvc+uen4s73hdPC9T246179xG65D+f1PbD02v/G7FsOh",
+	"01sQw4t+ry2GI7/7BMRwGMjON+82Nk7tSm7G3jY9DJZtVlOkVudI1dbE9t28DIFAXxYK/U9GrrMRoGbG",
+	"8TGhgrDZXC+hKj0WpFfOKoHPQRToEmuxQonRIE5TRa7uBJ9zM2sfSW0LTcVqpuJ+CB6xiWv3/v5+/Qbh",
+	"ZBoNS25eHXdyCxNRwmk6mGdszD+sV4PM6YMnV4c2TDqonGf41E/RCngN/EZ741O4MX5RW+IYtrVJQa+7",
+	"ZobQ6S0ww6LfazPD/NOIIPVzugmb1LUJwUZ+4g1IxCeI4bLjQAHc5m2lgc14yE/H4GaPwYaU/v2q/d8x",
+	"jd4pfX6KxrknhQ/4+lJtmzN5Gzmpc74LVwNV7jggCWv9vlvVOVFsoNlsnlLNOhxBnlRTTVq9raWWi6lt",
+	"JmaUd3a30ka5750LHQ3dX1P2qFyTWxdBqjO8Ge+Yv7rdl+KCfdAdL8OaSexO6956klUysqqF1+bZlwWC",
+	"cmV9mkEDYju8GMCsFZnTjM6YDpJLiGukEUlgDQnaIA2+uje3QzlukWrAnjd6xTT7oI9tzm+4rTHaMII9",
+	"szYM9wCmwQIey5QqQjWZSQUK7wyK1QdQIcqiimUTpgrkPlvsH4whfbt7A9PG4D/81b+LI3K4Hwb8IRQJ",
+	"xA26FuwqQG6SPWKuJipXUG+5DPryx7/5H//T3/5Xf/d//u2f/vVf//Ff/Ku/+9//5k//5p//8b/7L//+",
+	"P/+3VRSTwwfXADcLRNrGJTeiGkFRDRZe5phXFv88Lo33i0e9cr8He4/ff7e/9/j9D/vRo48tfRfC8Vow",
+	"103mJMUNYXTd7A1oOvrPXIW/7QfpiwSuehj6eco05VuF6VazmtfkLlZvvqu9FjTSuhh2kM22wWbkLRL/",
+	"XhodJxd6YDPG4iM4plXEDp8XOeapZhlRLGUjrYhohpOrC7uYSt9ZenluHsc9bpBcWiKLcUrwYz9jdDT1",
+	"06nHG2dsJLNEdS32QFWTbfCEKG2UQbKQGcJezDM5yehMES3JMKNiNCVSRETloymYCc1q9oXUA6i0HvfW",
+	"FxmGnhs3/apZ/dnGtOuPzkYJkeyqTW/qrAMFBfs7JNJjh2EpeTvykp7Ruli71Sigy50rEkWv19Qf8Hjd",
+	"utoAw7hW5kvXzC7IxAtPtUtdhmDjAjpIyIQNEvT2Q5b2YJ5SYeGIBi5T2312KdruRaVpFrTjH2/KeXY/",
+	"NlY+B8GMz5gRygqwCkgOt3I35INDovixodOBnIViHRMJSSRTkPNPx2M20lB/PmFkAagosR3sgOrYSFuA",
+	"L1HEsPc7B7FzwTWnev2BKYEpDpI8aylxa5OBCrYEo57RJeS/r4QveHj48NF65E3YHC483+5AyszR6zLH",
+	"V+65j/b8NKG3wveGT0nBCJxIMqOXzEvgB/v7+yQsn6rInTG/Yi7RwHA/hyEgBX609+EuZFs8NHKgk64V",
+	"uWP6mbOs1CY8OGeZkuJun7wSDFuEo5Au6FKh05Qlnb2cMK+yo/OwydE5p8tU0rXxJ6/tY9bGul6fLuZ2",
+	"bp5HnLpMb3TF4KjZ16oXq/ONCLI2Ohwt04rM9SBjM4s23XwdhkwvGBMEn2OZOva6Bx4E5n9y2tNmd6Ux",
+	"7aqxKvKmkKkP9+vnoMIyHPcvkj88hW/kHB/mKeVihwzfdCh8Ec3dsfyg33qK1pTRpBsqHxDTiSznKlF1",
+	"GWE4BEtIPjdyLeC8dBOcofcBV4OZRf2qG7qTnK2SVdcDU32Y84ypa7XB1SDJW8YnxSAXo5TR9YRdvLEP",
+	"GgqWcZlZxKwOGW1tGkY8ZalTYhChxlloLD7NnOYKxAknrZjRJDkWy8Is25RqMJ6ZpnoRIrGgADLATLUe",
+	"SE4jBulcUIVL67QzJOKXbGTGcB70a7+CvN0Xtnf73Vc4CPvpN24s9vNLee5GZL95HQ7MdeXG59TrvIWA",
+	"v50yUazWgiriHicpVfrY4+fbHDao/2ee60zHfffD5RpURt+zH48ZQmObMtcsaTe5wu+KJGzEQVQzjMml",
+	"HNIl/Ok7OcYI9wVXjFCxxKj4pPY4bzLFOiR8tSrLMZDB7LgKQEnAnTPnJHIiaal7dRyKM0Ym9VB8IypA",
+	"kisWayRnNme0s7CBR+lbzhZNakw3gNoLqi4LeFqVz2Y0a9lpVpBhwgWYBNQa1n8thFifjGhpRzE8T1Q9",
+	"ZSuRyYA4+cNW7HUThwmsMTUGA4adFgZDZz4DAx47JpQkUhPF5jSjKMDbMqOIhCiIdJp9bd1WIlvPMzlM",
+	"2Qxt3EF/2pmv8WpbnHDsF7KA11pgcH6rjZFfIYLVubV2b5pWD2jTCV02VTQlc5ppLBuKShnyapoxAL+0",
+	"pJoMmbkgilgsLbSRK4lm+nGepsS0T+68uXhyl0zpFSNzqpS5ilyMGNQJMeTIPLWmPMTD9QIh++CCKdon",
+	"wxVJMgllfQCHE3VLroFKYwMsiYxoTSF7B6moMlrrFc+kmBmVaEoVib86Pb94dfbbwdPTs7iRil0yNm9Z",
+	"Xrtx4Wg2XDl0euDKmSNsVtLPEoFt/QpjkEm/XG62v9F6NyqrqZy0HR9YVTcbmEjGxkZiAN0Oy6yYufi0",
+	"bgQxBVEbT5lFVsUc/dEU/Du+hgxLJmUAfzyYSYLC4hD6jOzmQtoWDoJqAHn/EdbCr/1gwRM9bdhyuQhW",
+	"wwu/mC5Gi73rkxMXxEnn85QDql7xs+V7iQTrCfvAlSZLpgNBDK/SgrFLBLzT00YjDxiQ1ZyOWihb8bsZ",
+	"7Gup9CRj5795gf27+z6TVzBAtOzIhSiQnbEBIhhLkO7NM37FUzZh5MnZs5OLZ8RcR90nzyAYOii/5RpX",
+	"2izVYsoyhn63ftmV9uj+ZnCNNfp5KjTLrmj6TYuowe3vCM1q1FjvFsQ0PsE+aKhsNONpykuFalsOE+Do",
+	"dyjB8jVb3oyNvbOy3xIu3WQPt2Fha2zfX7MfIXK3kwRmFu82wUu+ZlvGQjYX3AJBI8/mhg25MnQAx3tD",
+	"HtjKPFuTfV8wapSgNdUpxjILrFaWPKMHnVq9PqxX8frs1ZNn5+enL381uDj95tmrNxe+bMX6i7RpmY0X",
+	"wDg8MH5VTMjkwi2wZTFcwbXHLxU7MlOQ8718bjjsSGYZA8BkcgeDHIbL+G4E0PQI/UHuCDbBxN8YiboN",
+	"1DdsOXZQIfAOMEiRkDtzqXjDG+DE929YqdV1gyKKI07WB2lR9I+JNILAnGVY4OQuSAcF2r0tu6TIHd/h",
+	"/t0+OcGmlWXYZmxBvVKZJmCSp4LEllz3nTgQl5jxEZr/5MJhyxvG7KyDNJgSshCVz2BuaVrMHwRmLJ4P",
+	"5ghAJe73qpfH/tAGsws/el+CQyHuZk9aqWXDolSKH3Sx/mwGkdxtoD8qh1hdPcedRdTLpby09x+HD4cO",
+	"j6n7ygHfm6PFkqb5rb/QqVwM1ILboL7yoJ43H3MAyxcEMkXFxB0MG37AFl4923I0C5qZdj+F4RQg11uA",
+	"x/tz7K5VeXqlpS+hHtle4dKslRECgrw7g3nIBXYpFmC/N+Ekr8zgdl3lOJhdb9/OIxxeuOCfzSHqOxXL",
+	"gvbX23CqQpelpYa9I6xlRKYyzyIwDBjiAiqg05xRHPsMHenkeylYqeq4kBgFWeOtc7QUrd0aeNmowywb",
+	"mGFs9AKOf7NXQL/t9sbHtk1V3aLCr7Ei61KDdo0ku9n2fIqj3+SsfJLj735wP63hN98ipV9n7IqzRRP5",
+	"h+pFJd5Wt0ZVOFgmFxtwQ670mWzwttRoPY7ENv9+9Uy20+DHvK38V8qVPiJPzr+NyF++OP9LIw//+vzV",
+	"y1C0G3KBfpR6CaEpYy2RIvAT2kIXMrscSnkZltYEcZxjsJUtzlVFul1hQ1jno0jZ+mXcmVwQnMLdCgZ4",
+	"/OoTZGnaWCIbC+FhcBScydC1uPZusA86o/VmX/qwCqsvw85jqS2ipeHtvrMm1UWpZROMBZYeQ83NKeK2",
+	"jKJR6o2qb46WlS/MibA5GUvU70xXCVpLZnPr89uIDqwNIpmieSEYwRYABxkElOOOudVwS9206d+0eQVj",
+	"lUM1mRgLxaEXEEK0bU22oUvJgCB7sB4/mXLBFDMvPBOTlKspoIacjEZsrvde2Ir59ajtAP/1sBhTcwWg",
+	"OIywi8s0wLkOrljmH4FADR1+NGod06bfJn/CN760zpbuSCORDr63KFgtAXHfF8Y470eJf/XsgmC97oN7",
+	"NJlxcU9pqrnSfKTiZncKvOsq+grEfy5yY04Up/fOzUtTyjco4Rwgv937+V5Lqe8F5XowyrjmI5q21/oF",
+	"yh74scFZTWL34mrbaMcy7zAUNmPZhInRcuOx+DdvbjDWurBqKNZw4sYCBdpJlqdMkRjaMAclrgzVthtb",
+	"/xK9YoAZfVx2A15/Gk3C0Uu22L0zxxZFrO/jJVuWAGQo+ZLRDKowXzJ0HNuUujlVCvJL5Jh8SRUfEZqb",
+	"26ItRehvgOe8wolkCwuuNhPhGu5OlLB7tkspIjDE1DbuNVUqRJCnisRokIkNNZsw7b2RZE4nrpCuFEWY",
+	"AHzdxSr9EtKDC2JIRzO2eRn7EAMTCtlXvyh91x/svb9b/thW0v6l1GeMJksbr1c7CStAn1oiHTOmDLuK",
+	"j4jOAGwVbLFYMJiMeDbKuSbDjNFLlh2TWMjBH3KpaRzB3+AXiY8wkgWMCQTKFavC45CBnyAh+fyYxIqn",
+	"TGgbWUnnc4glMQKUrWGcUs3SZcCT7fAwbhJ6xj+hY4BbSsuZyatiJt3qnflG3Tcv5W9s28U3z20Xfs1t",
+	"Vz5Cz+aStwolB9XrULzm7/+KTLMwbv6ZSLZTyIb8+1qQeAcCugFiXAR9aCt1raISrjxjrXwuTdNX497R",
+	"d+vz8t9HK2rtWqZXys84DkQ9ZH8uUBIqNPbJKwiDMnITVmuE6DkqEKFYCta3oVVsZAg0Rv9VbNau1mZ0",
+	"EB1G96MH0cP36+tpNB7QZ9DPW8rt8cTP5yhS+8/PKceAX/z4xNyzNPzmmfUo2dfljNlX3pe29tGafd0m",
+	"taaI76xW4FzgrCJyQKyOAHVJYGARuU9GbhoReVArtFlQBL/K267xOQsW+JwFq3vOgqUVSWldRXJSDOZ9",
+	"9WL7GxD5C+eXYt3VNl3mWQNXL0j2KkTnbujKnQnNbpM1w5537tEIO/+GJuyaRSsTluTz1LTXFEV+keWM",
+	"8DqBwhg2c9bTzDCZxlBKvCQNghHq1IupNLfHsNGhD3+IjJg0piDPXgq5EGTJ9DFEI1ChFiwDSqfCWHCr",
+	"o3fHzqwf4iZvXPDYYIOq5M55W6f3eJTJYrq0MR4QvYr9sOTYRlpglCUXE5985aBD4W0ubPitZkqTTOYi",
+	"6VTMvFP8einlzcaxV8OMKssSBaXSSkepFHJufcv2QKw71Tfhay1NxUa637rPNRzUmYOCbcjCwtLyq+vO",
+	"WzXBrv6xBaflY1CRCbe3pzF/f3UOVUPOlFETaDqYqUlbGMk8k1ccfZRlG19B0NaeUaPxDDzMxsr7A5ou",
+	"pJq6O+ToR5eOMNHJI110SLhSTOhr5Yx1u3/+TBRJJEH+R8OqwxJ8ZqPxMYMHz4HPynMOBcgMNjS7OcuE",
+	"z5rgkL+CyDpt06LsghvVZ8iY8JSrW4zTFry/yF5xN6JEVIpNDFJY3E6VjlPtDLsZr7+k2ysvHTnGNlrI",
+	"dlAFQJ4HrTYm1Cw+U1DcHdSJsYcGCBh/JT+8T04cMDbYzH1EwiVbVgK/Dw6/2K70SClns+I+kXoKVeUw",
+	"P7kGOkACWQMcGwGpMCoWGJLBsoi8qTtKAdD6LBdguVxh/LY3EWNrRXm4daSF5zIjw1xxYUg8oFg9tEhc",
+	"AboCCgROO+SKxDYDvj+jH55aGITYBpY4IIawge6z3EaX2jwdH2WesMBrQy1GOqHOhQUZGeXp0TR1vhrY",
+	"ziFmtsNGNy9r2xra9PkzkL7i/g2kvP8YaAPPQVgEdAEM3aSX4CSRJJVigoaq1WgEGLk7T+mITSEwWJFY",
+	"XhkqNmMxxCDFpeOE6T0Zv2IJOmG47n6Owqz/9cn+dbGzpqmG+fzFkQs6Wk/ab0Nb/HbXbu7auWr2EznM",
+	"4QgPRBIKEEDXuSD/8a/+m//4V/8Kj01wcXT4fhUSMCIsdWm6HuXPKDVlHL4//U//29/9X//F3/9nf/P3",
+	"//X/WmYahzWz9SbFrHDILXylQdu5aftPRB4SBbnIzkBzc0a3cPiFZais9zgTUVXnhaGEX4ZGo4oBt/Zd",
+	"xTDXpGnV7tSORKKuGKkbYqpuBZIWCFs7gaXoKpB4huDhfAxlN+JIZGUow2jBp2hkbG4ONLJYOMV51lqO",
+	"eP0Qt7KphDLI+mpzaAtaE30yL6RCkBYwxakrvN+naeKpC1FbJR+UVOOGeDgL2QoPItQLZjUtrX7YrSa3",
+	"Ws+KfJQQ6mCliOeQnzhW41EjHCZIF6U8W3Ovf0TDWtQDfsISlmx6XEPhtqP2vTH++3q7Xwj1XhgBmyS1",
+	"ghgGCry32hbLUNXqyyStdsRLO1gBrYADFpgePRHZDGQ+3LiLAN66zt1+XIZ1s0UHmDBnuqW8iDeVNBpr",
+	"iqu79mportObKhPerg4UJw/7C+sMhFPxR8JN/voH4facTm4E6tZ0CTeCbVHt/YEuyfr7a2OZNzu8Gxiq",
+	"g3oUIVjBg6j9BqxhXmXAxXIMm+2VZwSN9LvRePyNLC/6ZuHj1WvW/aTc5k259YuibtKjFc5qZfIEtrxu",
+	"jN/aFJCuAS1NrrXq5AIr4CqY6PodsuHqzvhcMlDVrAt6auEVqLBwo4VdjItRmqNYUZt9UYhxq/UvnHcN",
+	"PsVGhMs1MfPVQhZd7FlV5Vs1RwOATWKdhNlAq8BcjgaNISLpYX6A+TBjBPKLUjQvNFQr2vpowySaYEBk",
+	"xgZtEQUuTME85KTlWmiBBT7ANmKMIzguB6KXluHeDzz5GLt4gzS1p2+2vg6J8wfj0q+7fbBvt0MdlVvt",
+	"nZHGV+LVeBziZYPGKMfjjrGQqD29Mi/ZP82r0PCbAnizwW0+sqhovhpILjC+ZGGBEqlH4jA6u2JCHxEh",
+	"bdQJwINYZE//FZAayKHHG5MZIpTrPolBjXHVBGyr3kUFfgw7EGXfn1JFsty9bo6ofdshdz4/OX3x7Cni",
+	"apnXMqbyVBNFlwGmosw1IB/C7GCsNWutHZq1RDgYLpHYTt33+dAs4NCPHtvBOGZIWvOQSuB3mGdsxBIm",
+	"RozIK4vU4R82w7VGX3AWBsiHKaNXTJkNkTmYpVLAjErYnInExzjYUSJV4mlaBnvsl8JuNWTimbl0PFD+",
+	"3JzZd/0Xz6EROFqjJqXP+pM2sGu6N5yueCPK3OoArlNcQhs7pSVuroVvOyI6iO9yW9oltAv86gNHmtbb",
+	"N+HxgMisfQOp9LVMM7a7DQyN24H3mrPPr1g2aA9xwNDrQTdj0TkTSWAkYo0pNUVohnmAiwlSLV8voEs1",
+	"jesGtWyITRr1nNzWtkj+95YLUuE6wQZXL1dUup7Vlhv2rDy4MPYk3Dm3HaWzUroN1bMeRqQUZ3pt6owh",
+	"OU+cFbaSq+xloE4VU9AFtNHTg6yxiJuNOBoxoQ2ZkGPisyYJFyTWUtM0jtA5vG+xv0u+AkjUKHoWvnrc",
+	"uo2PetB4p2lU1dXKzmNDxcr4qMTK9FfuyrWVuWJ/t9fgitHsTngMVmC3UuNox9Y20+POQ7t9pzdwum4/",
+	"2tWMYssAuuuLVqvm9lZmycP98CRsZqEwbxmK95Y9mVL9GdgqZlT3yYkLSn90/4sHZLi0AOe/Pn/1MiIz",
+	"RlWescTD6C2mXDOCYK1GAoc4L6SJiiwyrg135wJghW0oXTi6h0EJjGLRty1AYE9dreThFvF6nrcCOlqL",
+	"6QF/M0wiVyyEliwlO0mh6UhvhJkZpiz+fPX4AnmtWwESVC+aw9NCCRpVPKwS4LlLXYiuiEM3OccaQ+1y",
+	"H6pOlpuVqFZSvd0S9t0S9SB8oS2Em3jA9iGb0jRM9SN0BDHbFafEGicJlk7ajOryInSkY3Ao1DPDKJpN",
+	"xTL/buT7bVy8K5Y1AxStLMHkywhM8ox1rM9RyoCtBgm1Z2/ittmeEG+W0MwBtIE5JU3t0xzGsl735eav",
+	"AYAkNMG0w/cFqis+HnboBrcdAKVME6b0AGAZWiEdjP6JGDXOSGUdXDY5IMkxftw8wxT+YFpkiU1zh0wV",
+	"b95Kcoa2rdL4fTqLtSIh+DpXhM5c14fR/v5+EVqYXTlDEbjasEc3iH6jMtKyIIVyktHGoOQLGMwcypua",
+	"RSosX5CNcbBvv1d2Z3KheRoO0ywJTNQIBXohyUw6zNg2ja88gmcYbeiMg9vNjje4Ms/z4cyIH0lEaKqk",
+	"9bIUXgEf84jlCrbrWOZ6xZTO3zx58uz8fJumq+IqGJhzvTr/rHvxGgBSFn3yalwc1ChcIjDPYnUbQWcN",
+	"kMdC6gGa1romFXZ9tl4PFux3RYcrpj4oDau+CJhHdLjftBpY7gEdLmicNZdjg4zMEB2iUvCvrsZg452q",
+	"lHGbraI01Cd/NQ43CtwzUVjPDE63r+1hAbx5FtQ24EDMcywkfg3DzBytdgPBGqCyXj97+fT05a+iehqX",
+	"hWvuZuBzfbSIrdVeHHrAZn0UFbdu3iJV9YoGa1adXbUoWdW6Uz/4lcbRKhfGtLkz3MQPHVeoMuuCkDTd",
+	"q1USzg4lYCdT7VIKfu1KoTQ4UpbN/BXiab4H8pJwdWkh+EXCPrCOuOr2Jl+3YqBcX/PTAVcZzm/WL2Wa",
+	"2cJEW0dLw413aLVt9DihS1ttyMlARXGeas9NMrylbBtUNC2qMtlIANvE1vNE2NONqqoGZa6oQhR/sDpT",
+	"cd1F52rgChq2Rhk4udXVl0BgOkMfEEbIiMBcTFzF1LriD6mprRvbVFqrbfsgOmZtph08VIcBdccrGJBr",
+	"sbQQkb2ipdNSvhnlXSzdvJXUYLdGXd/tzi275Z6vad4taOmt23hfW7i5FuOG/bVPTjWZ5Uojnq3RzECk",
+	"gdNto7dOXp+SS7Y8InF6qWZqEJOxxHrRZLgkD+6TlGnNMhWRhE+4VhGJ92ya4iDuV0MoK+azww3q6phJ",
+	"7SJ0TeWjKWDC/ewHQ01e0hn7GH8SNuTXUykYAtPW9/WpXX3oEwthJFRNmcL6MFgVA5eMpIyCazr+eXxM",
+	"Dg6IlkZ/GE1pRkdmL/vkrZ1H/PPYhuVQJ8NzQWaUi9T08GTKBe2TE4hiUERN5QLzWfFRqlwtQOU013J+",
+	"4cH9L/b34X/7q4Nty4bWd+9+/svv9vcevzf/I3ttxyVtLMfmKuwEgTwu1QrIKto7ytyMu8JpvjxPUdAt",
+	"hmCfPoktba21a+7WJZtrSMaZyYwdF/wQMMLcxZuVQ2ZGyKYKNm476BhAA9M/c63Ap698U/DxqWvPLdar",
+	"8amjcy10cJVmBw+hvoYkwtavR+XFKKKQcWlxYjPWrLdszzg9h2z1zEKh4i0BdV211cGMflhjg3O1uzA9",
+	"D6Uj6hJWUUSZSEOPQFJcTKmGsqZQdNL2cuNYqmapJlxplg1sgN2g1bTiShRTAZiKsKNzmaYFBbVg6Bxj",
+	"2lzLLAkLFXNNJkwr8mD/wYqyxANEXBxg+dS1S1qUujIDqqywjUebcIxdc+UgbXVBPIeFGrhRMbQu0LRV",
+	"lJibTlqGWD8j1fLxmGX+IhGMgSFG6MH6u9Xwu2tj3PmZFfnMxWS9Ru+/8pnM/pswjdl/iTnM73Hl5NUu",
+	"i97YDlmyU2Gz6LU2wWAMTX5RfK3I/1xrXyy/sbru8Rmb8CYsV/zeSHmn56/I/YNHj/YOLMClk2RAeLIU",
+	"ABRPB4+PXuJc6GxZShA1xMy9XlTiSzhNyTxjY/6hLB88edlbnWZzsve79z8cfmzk/2fMcNgvqR5Ntwt3",
+	"yKCB7vI/duj62gz2tLaD2HXzfgXz2t2NQTUSut3xrTE9PxuPzefmmu3wm5PkoeqxC1EGSvhOvBN7JCgl",
+	"4HINglBujC3HMtz2XHJlSWsfXg9jx517zJpqMbAAH2MfpjRXutx6ECjucjaEtGn8KCSmbKyxARsmsub1",
+	"5lj5MNjBRcujLlbEn8QQbg5R5dghnwiZ+fHiyYO3fWFpw/WlhMz3Y4+VZKvvucWBetQBEjOWap+yNPHz",
+	"aHnXM734CJLw4foEvqxgH2F95zxbu7pQEbRIPI7BqYclv7GZhKUcSKQ5DrkoPpoxuGREuxh2DPaZpTsV",
+	"5MTCL8CQc1ZpqFJUFNg1WvTfCUISIwAazQBT9Z1gBfNxeoJbWmgdRwYlMt03/o3IikDNJ9JQYY4TtZjc",
+	"bvUwx8FstZGZBBnS0WUUZhVB658povNMkIQndsQzRu74Zu+WE/zNhNLETNE8a74jd4p+72LCQuP9KRQv",
+	"t2blReq/E4F+1BAn6jwO/gr2ol4RDGzHaziFHY3RFfDsw8twgntRbxQIK/a0Qa683VhoKvzktqOjXoaU",
+	"LABhhs8FUjB8dEkP+OlZMCH85o2flvvsJoefL4op4henfqKuAzdd/FxCJ7aduqnj56fBlF2nSe27M78Y",
+	"nnRvx3zpfN4hBuxkPscQ9lomQysIiItBQcyUsLjTw/3QCAJk2ejttTA34OVdkn9bDBOrK78GiUtWtgKC",
+	"zESiokLot4kjLiAvpXzWqNNsVNAZUR46qmJF3AS8Vq5Dffbs4uy3g6fPXpz81hegjlxCiyUUhnUpMvUB",
+	"KxLUo8os7h+u0sw6lYJUU0OR2rytTtnV0mKnUMtMLMuCw1ku8NPSZajbdoQVNTvbiCnaJW+jGlBfoHLi",
+	"1VkJGV7qu7Yohy7OwyilPorFkt7D6P72iiT0GqiM5nMAWlUWM+vBZVDDaX3arHvOXh4VBbKMgJpb1RTk",
+	"phzZhuhYTORTkauPBYFpBSIOCu3RJuoCS4xK0Fity5Lo9fqeX5aQjbWbwUodX0tzYF4qXz9RK8E7Wr3u",
+	"pWfmoadMU55W1I0GBcA8GyijprsoKBPWu36SVJP60ry2wP/OWsCo3k6Xxx4DMuVF/S2QiNTUUESu13hN",
+	"NmI2fkDbacBuGqv3N5xzi21MZ8tv2nBEn8uMJBmIoNY+d+RhRC1bcMEwYFIe51kYEeMkce/p9w5g6sru",
+	"h4rRFJDsAVWWnI6tJmX0L0h2lRnYK6IgIvAzRUZSQCgppsfa2mclW8V3B9H96GF0sB/d348e7UcHX+y/",
+	"j1YUSQnLHH+x1nhbDrxqYUCecpxJhBMpZOUhlj41q4vFGxC9ecZFR6nVNHnumoEP2JT58wybM3+eYJMw",
+	"hlw32iU2xPhDI5J9fm2YwDaJui5dsUtIflgUEAoq5pp1jbSu1PnpJNYqW3h2ZV6qeaaz0IGJ/luBPUW9",
+	"K5apRlvhqTArr9ApjEY+1PFL5dFi+35sXZKulqCWJGGajYyiJ0Z5ljGh7W+q3y2kaMH4ZLqeE5n9eouP",
+	"1mtW2r2shJuVjkfpQEalCkx2BHbPAkA1t2ibAVvBUHcbhgFd7jwEo+j1muEXSHFuPfTCzqdLDfQZF+G3",
+	"B1X2+yPe/uAmr855Z+Jb++jWt6x5ibZFKLsO/1hZd2+VRl+qptec2nUNNvJJ8YXrU9JV5LOY6vv2g7FT",
+	"grd7YvfWr3BT/XFaQKxaQwlHbzZuDEn4FU98lQSi8pl7HB9QhTpKk6UTqI/JQdmIsVIgXY+df85oNppe",
+	"sA96sxTJNdpKSG8a18fSrQJbx2bjmckWYflcWfFhnU2saWKTGRP6nH+/Fq04sBX64XjXARAeZaQeKcxO",
+	"Qqtr131Ti50Rrq7h4XRQ0515rOnvRhycvuemWxLMalek4JwJvXvfZricWyN1NgRmsw86cm6ZOc3ojOmG",
+	"WMdA/cVKMTLzenC5lontzWFloRNH2UAqEquZ6ttHBjOp9OA//NW/i7GAqyuG5S6KzwAVNMUKBsMlUDcP",
+	"XLWcs4gc7u8H5Ao9Q9CNvUgq6AdxrPDrIqYgKJ1w8Cis5VI15x8+uJYxf8vqPVwVEF7P6GiKnr0pLSro",
+	"GbIBVqE5y0jsu4kjHwQF8VewyrCT2hUWh6ZQ50fLxyVbOhdb4DuwNSJsLBd45BD6zGlgkJxlw0fjEM7K",
+	"jMFFrSGn8UYXAujqGBF5UYGErJ8n5/CDqk8+WHI0ZaNLZivLhMadYKgLqnxCGDhFbJhkdYYP9h8XZ8J6",
+	"gGLwJrtwTTxclQpA9oSb1TSLB65cDCAzixtBkIHn0uYpn3DIlX/UbXAppAUsxnsH+w8O9+YUrPSrmec1",
+	"jiaWmYU4v1XFB6wv1rprdYmLWkPA1ik6rQWiGnuuVInauuNriOLzqRRsIHyQ9cow1CAeG1LuMHazRbCb",
+	"GUqgtJMfigjQGhbgAdCI+IplHhAyjshD/DaEwsQ4+y/whxnNLhnU3u6TE9td5noDiM1KZSVqw/ilSJck",
+	"MfTJBm6ZI/6ZQiqUZxOzM25u/aYyAl6Cebyxa+4mKt/cfsUaJfNs1HK91FJpNkMBMaTJhXRQUUqvceG1",
+	"lSPKo/iGZpcqiC5RhBIoYeEZ0LmmmivNR8qGo3BN6JxmlvFiDiWRwjnNFUlkELwC/McLByTllwxiWIAK",
+	"RiQXKZT3KkQGx8oNXWJKKxeSlCqGkSmiFNxjfZGGM0oxYo5g+3hfppUterXeM5srNtBBwYBmZ3BsGVRM",
+	"pjJNVChD+Ugd28hWHuJq5HpIdNrlxJ3Jwi5ZY+eycHvktEVThMhpKIlz2Fy7afsy3q73c+ypF5W/06Uv",
+	"Ape1+fLCMppKpknGaApl20rSz1G9wo872n0SmwVNcozRanwO8msMARwDXIfQLLuiaWEyCG+Ya2sAJnkX",
+	"0xGX7mToFqM+axZyJheinJGCs+lFPd9w3XtkVwS5ZxUaBr1x3SACvEptr3kRpqYkGdPs2Aa62y/1go+Y",
+	"07rhQzfHAb1imZEVMnu9Bm2+f/sgrhCInBB1g4Ej6HHmgsx4mvIiG30LmJchTakFtt3i7U3rl4z5ZLN8",
+	"Opc+4w4c+G3NZrTnx/XJORtlhkrDOdYyYwlhYpQtIUbDUHM1NfIHVST+/PPPY0iQcgWVuSp+heFjRt1U",
+	"Kh2ReKr1XB3du2c+3jPv9sm3mO2HsiwdAcfDFpSmS5ILG32KfERJDDOkRMEgLVZI4RG28esZm0nMKymU",
+	"LRhNBEMxujPEadllcaO3XqwI0IamPEmYcOmIkHg5ZPb8IjbZndh8GsCH+C70FBsV0syjDwLhMi7a9D/h",
+	"+sZNTRphsPac1TNTBog4j3C7+k2A/CMpVD5rirg5dyp35aJ+pgq3O2a20Usmisg1e74hgkZqmkYESFHG",
+	"xrlIlEUhKvJ87OP97S7TNv5gR1IH681hp/bRb5TNUW/BafEZVZZmLGSeJkZwQbttkBmmGnOluBqAYThZ",
+	"Eb9WUErABgJA3IKDwCYJiQA4BNJD1DHCTJckl3rfl1wkXcyCLPvaPOnjG4MAwlWvvjAP25hCeJkbEXnt",
+	"W/iUeV4uBmrBrbutgsgF13LIUkhL5cqfvWCxQHoUEksUuB1otxl3UmvMmBY0ExZ9pbZhonQRxjRNFepe",
+	"XCFxiIJMhthitAeNxph1N5JZ0gwqvdlwjRC0bsGfcjVP6fKledS5VOkV5dD0tYA8tkb3VrrbsTyzxmrF",
+	"mOiOFjKXadonb+awMUz4eCQoaYdgE3iXsA5FuYLqljXrkKIOlPU9rJ5a4abYzoNYoIyvQ/agIaxGKI7B",
+	"QrmsmRZwsI0WoENBZtxTX4r5xv2gtv1yMcCV2NvjzBaxkOMgYaSQYX0dvRIE93bgbGYlB99LsfZ8XPAZ",
+	"+515zmF0D1Sru6AqeZc3ugDgWr3TN1nkEPT0LgCwyacclVRRhcNgISC5YZE84LJB0JANIioYf1ku8XzS",
+	"rlR4MqoM2FfYK9GXQtEIhLwy6yox1wq0vlUdAqHHkuQm3lDQ3hB236uDpRNauXHNCtq2QVWBnFLX1ul8",
+	"HmOe+3GQMG42BhUXG6Hq/O4QGnpE4lRO4ojECRcTTdNL87ek5v8LNppSbf5iM8rT2Gore2qm4pLNks7n",
+	"dTPgSpRhuvd9YxhK1PuwBzAte4Vq5wbWoI9PmNCnzSUf0IPSbmuqG/v/kNN0o9paQSB4vSKxN8DXoZXc",
+	"UjT9xrIZFZbQdR9HgH1XfxYzqTYsGlY7eUOq2JusXCkhz3gT6XPKWsOGoVLJNlzmtr0cStRV6iNA6+dF",
+	"a7WPBjWx5VgUGWIbDdmtURHD/PuihnGj0WnKaNJyYlKu9ManzFoBNxq1r17XXGpGWxGiKayWj5fhbLW8",
+	"ZGa60xkdIVsQCc2SvQUbTqW8VA1LUOE2ts0mKli2BkAcSEBsHtWJyiLjmr0S6RLlEtjvbN5COQwjkrk+",
+	"L9Q/7x961Bzn3gIQ665M5AmV77dpVkBkGwjWT7fpp9v0id8moxaUOAOe5aZ9kS2LPw8A39Z3OLdqU3Ez",
+	"Hz68/3A9gtA8XV7IbiPdngxEPZ2qUvqKppk23wGaYcpHkIQijKz7vll1yJxJY/Wuwmra5W/aWieuNdCO",
+	"n8SjGxWPqHbF/IpT8mDdeXQUt2L0E0vwOqA2F2L9HZGf/eCJyseI/OwHhCyEPy2Vhr9tbiD87ZK14QMT",
+	"AHM1yAX/MJjhi2jN75sTB5/RjWC/+Eme+4kD/VlwoJX7s4LY4jatANNrX+ZiAjOmpzIJe3/96vyiF/V+",
+	"9cz8//Wbi8a+/5AzzOjfvmd7Wa/RSNNqXof35d2URKQ615l85XyZfpsOVyondUqjpnLxpIhAbghvqRfA",
+	"oj9x0R+bi/7EaX7iNJ86p1H+1fXP/uh0tIEG+hE2zR9Nug3Xa95mDaHz+fkGM/7JTPjTZf8HdNlTimvj",
+	"xvv9dACQnkwM3pz3IvP5q6/x34u3jftl7vg8k5OMzs7dwrjWYPfB+JBx+DdhVyw1R7exqRszTOJtD+92",
+	"QxUb723abQ4/9rnzJP6g22tm8RfFpm43jd/N6Cby+H+Ks/wpzrIcZ1mp93DQWO/hOoGI/58IF4x6H/Ym",
+	"cs9Tawye6b+0f3wHgRnvw8f2sBwOEClq+FhvwvU0H/ZHcnZP0jnfMzRvwsQ9H4rzMXxdXfL5nqujsTeX",
+	"sEUFu9sgdvG1Szb+5AIYP7lV/TOKpvzU1m6L0M4t4zG3DV781FZswxjEdcNH8XOX4//RIyK3ikHcBm/o",
+	"Y6tYth1mQpBZ0y2VAarzYG1R88Ux4eMyQMKyyFmXudA3EYz9UwLPT4LlT4LlT3koP+WhfILCynaZFp9g",
+	"VsMWPHxdNPv7Fdx6t9avW7B8nTUiLwAAEM9GOddkmDF6adHJy2DHSBOhbIavmYHo1TZE3FfkgHcXmRQT",
+	"csmWUchkoQ1fLwNN+QABRckfcqmp54q5YgnJ5y7PcsrTEhlayOxS9clb+B6xoWI5ZyKOwqeQqFvMHIfQ",
+	"E0NFAFcvMp7SdDywrzqcHzdhKHsjBQsgKNA7SkapVMCkjx3YBDFtQCFJ5LAAwADJ3lRB5QDDIG3KhhwD",
+	"dMOYQ0i+4RixWYMYL0lctO4T7pvqS5WOqOndlQss7+5XckHkWFsqWtvnORMsIYo7Oo/JUjjNcZ4GACAd",
+	"UmgQuailmquFnPtMIRB6RIZswoUZta3NrbE6XCN0SdWobsbdi3p+97riQzOlX+Gr5s+vaDqGj+8/QuUV",
+	"nnZN/amSGY1ZIHYBXGNRsS/tl/J8PbpMBVyGIrQM3BUjYgkpQjSEnQHKlMh1XZwoEQ64oeMxHvSMaaiO",
+	"5MUJJ0n47TWTkOMxlsuBVe62wTikV6LnRvcKGnHkzzblx/4tZ4umYGwx0PSSNQWNVFhrPazTnaIG/H+R",
+	"lJPWPlMeGMNWrDNUA7HYXFYeYy4lDKG7WvM2ayNZrMDvtCCd1dGAuLvdUFZgXk+XKyvdLKbLUmEmKgxv",
+	"MOtfq40m5ADYhCGbQg4gFd8XBJtRDsQEGYmRZF0Kv4K6YIA1VeDaFbW6ZK4zKi5t7SrHYTDJbgJpW4Y2",
+	"y0yDIOlTxvBlOmXUFaqyr5orOaVJUdvT4hOJsLZnCZZtLmUaQm1BywgcM8A7X+4BfwoqwGF5rYZe6gPG",
+	"Sqb1EZtFn0soZQZAXSsKn8Z98lxmOLfEQbfiQLwWnbuU5HeClLKSS5W7eGZLthqN3YnoCPUFZw4YV7mi",
+	"lqMKypb4dGcC/4QjAbmEKabp+c3tRT3YK1+Ky65sR8LydrpEUvJ2ujzznb+dLl/K39ju4cNzO4C30+W5",
+	"G4N5NxjG2+nyxI7k7XSJGD1f2rGskl89WWrhJfqa5WjK2i+AYmBO9c3Wn/GYqlFnV6veefEZ3+n1lIEA",
+	"jbJhqbKcuWJTkLrOPnAFlqrU5arWuc82VWkAxnSwFovV5lDzNCVDZvGrPChlbISRuLKHKwDGu5TAsY+u",
+	"q4HTTXe8oOrypopUtdbNOWfK2Yfb6sA1XAdDznyJ6gANmo4Aetla/jig3NrvEJkuA9GuCyZBGXC+ZQz2",
+	"IVhuxEyoDKY+EvMoTdPr4mh6K47CBYQ6cQ4mzHAF5eyf0KEbU4GvY9/bGrPB7BWAUbaQrNg/cIo1MbEo",
+	"vPuytnUzuoQ/QyK2PqLKFrxZDfaOjpT29CDDnoCg9o4OaqGB7i3bWaVIiC+5FuxVaW1WnPntnBlhwteN",
+	"FYsK12aDRo9WtNpxUf10Vi7U7uxIypW82KEhCf0yzWKGWkumT+Ap38rHqGchkde9+BU+Fr45k4JrmVm7",
+	"8cp5+yfD96Ee2LpXf2MeCt9SHUSWWTDDylJjp9hMaQrFSkRuLVdtwBOsHHDdoK+fdq1111qXfpc3PFi3",
+	"nV3xYB22gvtH1HuP9Nxi3KIzayr2D64yNgb1Jw4frKuOURpHCEW9biilZ290FCFMdvMowK29sgYBDDFs",
+	"yNlLrzdOh5pd3rH2Nh+vy3j1DVaX/ibarC7kNdpsAZ5twKZ2mjHsQAB+6/GVS9i3JchbVdR5tO1HLgwD",
+	"gbZmPBFgjXtz8WTlXlbLCh80F+8LK0/8WHfw0WbD+HGu4IaD6HgDVS3KZu0NBGOlKrwY3m5/7fE76PEV",
+	"gQwBRHqBwNwnr8yvC65sLdLO+OS9qFOe5Ln1/ZYH9TrjM5otoeUhHV3m8yNCZ1A2G6CJrSHSmwxhOcH4",
+	"eccZQcLoJnMmwCStEMfqbuRMg1KxwjSBNlqlnZEWAEtNU5EzUQ6X1uINNQfqllGr8XJFpIjAGopGZJwH",
+	"WJEjayQFj1nVjYZr6WpEgNkPyyUAAvYkk/ncnhF5ZdRaow0XK+8Jfabcw+HgwD8KZmtcHilJSrMJ8xjv",
+	"K0zf0DS1reIoJ/zKnFW6LOJ2MMrFzM96kOxKHlvLD6wq7JULmcHKssHeVmzB1hllo8T65AVXNiwLlCyW",
+	"EMEWZstg0hHhImFz866AO4Zd9hvBBwvy/rj/OCTxe/aLWo7dua97UICZYb2DAd0E0WxdUTBfnqAuF1qL",
+	"M7q5ulVhtTlbA8EWxXsVmlXcF7O0r5+9fHr68lewy4CEKKD0jQWwaw59ae8Xq+xv2DN42KlwfXbsMZNG",
+	"uzCdbrJADoCv+zvVega1FW6efcMIq71H5R1ulKr98XjOJ3nGVKPfccTStNFWXCz4kI0MYXxy8vLJsxdY",
+	"8r7DagGic1PLEFHmXXzWlSPl5TGhxKwCtzChQB+UOVGQxNahy1K2ZLnTMzZifI5FAF1ggBsD5QlRsmMX",
+	"ttb1YP5wvylgFuQt4BRcWJPnlKbjsJy5cgvq+KPMyPOT0xfPnkYFGngZaRZCauGGJTnbDiG1GPjjh+WY",
+	"g22aeLxlE7Y2RYfThivSNQoE0WUHbc03HTnzDzBqfNtwM7cLEKCJPL9cdgGdhnBEu44MjAcNQ3oG3Qdt",
+	"w/bOc23keKw3BK8i0+zWm5MkV0RyOyjnYEGgYw/QuxGCrfIVUVbtKILkQnR012YtMnCXg7IZ5K64Fo0w",
+	"JMrVBZnRJRky4tuzvAjdJ12iFCjXq6lI4TWpkxDztnWco1cbhTkguj8mGcFRb01C7OvbkY+qp9ofvuCe",
+	"FXwnPEae8NRpRRQwwZCDlM9KcLeCnQuWI5hahUlUSG+FjK5m3K8lR/8pTdNX497Rd/XSMc2KZRHp5vyn",
+	"EBARkanMM8NwErrsGNdTdWs3IkCsMSrWJJGP70vzPHOW5YoQW8X/Wxl+NJMZGyiW2ZdXBR7gUwVNdykR",
+	"LVQ145uUgvWzOscXmzBvNJuHwYW4O72oZ7YHLKXL1lR9H57cAk//vY3NS+hSNQIQyi1DDmE34H07gTK4",
+	"tl2m8j6sPt47NGsXqtJODdvVs1CbaGuB1Ljwo8YRia1ia/70ETrmQ1jSMQbF3fLDyEoz5isvudvoZu7q",
+	"MmC88Rij7CBoOSokntAXbnqE1vFhb61CIcrGU9rKprYmghHmLZ5H0VQ5+8kRcFAg7XC5gABo6CQq4gVh",
+	"pPhIn5wYrsvMiy7AgCsS/wWWfaT2nvfJRc1SBcYcLsI2Y80UGhuqaxmWcuUZFOAlXHXx/UPuYVOAqhqh",
+	"tndMzAVSxOsIrszqlM4xPrpClTakPMg3GggPAMpv0JCn15UrYI6tb81PuMsVuI07j+xl1xc/V6diLOvz",
+	"LJ2JH9qijwZuOdaV7Sve6AbuGjZffrWcEbl6Wje7jZ2Pt13ThpO9u60NdZ7q1JuyXZ5mS5Ll4qhi6Acr",
+	"uTVb2cJXEIJcKwhWstaCrRI12HijuOkmb2EudNYcweXHDBFI+KAbCFTltEQ2InxMLgXmADTXAL/ZaMSb",
+	"jyzMMMyoT95aJoU/R4Xx2ac90CBBosh+MCzNrbz/GSzu3CpkRZXZftMytRdILm2DeyxUBHtRF/pQAtZa",
+	"1UOws4Y3PesfhMprMWKw3ycrWltYZ5F1piRsxBNmeV0pV4rrYywoAp4jw8pLhn3MNMeaNI3nod3kUZpZ",
+	"KPrbS3hHTWVWyAd3CzcQHiB6yVSvzUlmoV1X9FgEqdtW7VLYzXOCiyG8IFjVfRpB6vn+vpGtJISwU01G",
+	"FHPkSnVKR3JmiUR/g0Bnl5LSqKRcKwq2fjF5Eh7dY2IoH4hjlCS4dKuj5AAtIeGjtcc4Y+Yplri48D6J",
+	"gcBCyfcw52JUkF2uiZAL/6TR5uMj8y2S5qE1xyVVL6bZi6YGhmwQlqwNG3JeewqBqBmobf69jM0ZddkS",
+	"LlIWCaIrRQt1/n0mRgxUdnDJliCzuiBbW+ofl2nIVGlgfJabru3AeLXydZiY2FKY+pIZ+RVtpMCxhsw8",
+	"h67gE38okQy7iWfMMFGWYHo0/h1W0i02qRf1in3wH8I19V/igpWecdNbD/PnzmtQYarMYZokAHPkG+Ag",
+	"qR5NO0SAQ84EZkAHmBbl4/zSBkXDGcCHYPOHjAmn+wDVuL8Pej6hE1kkU6J3tXDgqtxIGjZf5gbCu0uj",
+	"s3SsOrpufazg4kEMhNMeDb9F5nxso7bD0A1MxK0ZvkwLjTChJeln/Vi3KJjqzYfbvLXsQnifumeD97zi",
+	"sDIjFqJInD/fvUr8JaiPKmftVRFtPXqbpK1d1igmivEZs5H2iyB5esrSpEjMMjsL98f8NDdfWToLdgRo",
+	"PzA36CnbPi6ffZizkR4gLeMztn2BznL6wXZtIBTHihTOmgG/yJ2Edw3XU9ZIsN0QQqtHR+0JkG0/Rr3w",
+	"+rVy/fAhomUwE9jXIUulmKiOjnsjoA4K3NlWGy9ElkAtTm9kOiZS2CKGhpxKi8pCBTA3m8fvrFMuAaMo",
+	"RLiB1P4cqlligyC/5dkENBAtyeNuEnvg/1+V6FNSUGSaFIqGlSlpUYcUi8OsOw3ePdKtBKrfRlhq7Gnr",
+	"k5gxlae6LXXX/FaqRItDNfPMGADmLLt1ooFG5uurfvpy3ejZ80p4ty1s10wutldIokDF5GKU5nWAmdbh",
+	"dK5r6+ISzJ6683Dt2rXrH/RBU+sf/fHz86KeboQucVGQTWJzo4K6ZZHXrPHOPwepp7Cwh7TV6j4swxR3",
+	"aW4F44js1esuB5fStwryV6K8hehWqswK+1e+YU2UzF90L1WU+WB76dKwSmpIqCpMLKDNJb9tIPL52q8a",
+	"a7PWpIISe29TAp4Golr9UlWkquI6OzGsCLpAAqMsaHqhELW5o7tlkAdDhBbM5zdhK34a2pYILNzM6+4I",
+	"+Hwr3lpDGwfW/d6poHgQs2ABYWJUsgdUx0VqqLlwDKiRqERXbESJfNMbMTY7RqfC2ukBe0X6iM3a0VrJ",
+	"F6lDkttM49WuMJR0C3XNqtOFCI391NHENpq9KyXcknCA0oSNOzEDCHaC2HikAE4EDTgwZbi0ZsZGBQQB",
+	"/RqRJdcaX3Cc+uRLh1xjQ2J00AAOWcgFbCN+CiYYahxCDmWyJEVQyXWjVopTGNVvTGUVqrtWp0PlK7w7",
+	"31pANnbpe7HcuV6jGviXleHfXDwhCeB+xAPnEn7z4vTpsVVUE0WUEbSGS+JJvYvShnYO9w/vHxzuHwz2",
+	"D7761a8Pv33wdv+3X/zm0e++vv/Nw5e/eP347OBiw7rUJ3u/o3vfD1prUwcmTjPFX8thU7ar7gAUa18/",
+	"wYe3NFy4d4bN9U2S1gCUasV8z/J+L4fEx1mhyO4DtkLh9f5ho/DaGjba1meBGjdkFgQtKcHFCUSG6Ng9",
+	"TzXLOi79c3wYfVVcTVtYjgcoMEvjnnRcRWk5n1+D2P9eDq382ClGdUazy26C9yWHcXXaiAUYhwGojCQc",
+	"d4OmqVwA1oNYAqRntw0oBH4nGWW5sLX43dqBLIrL1k08+rUcnvlWYON8Q7+Ww3PX1kffrr0P3VjthhcE",
+	"jxhRLEUL+SI8HuZI2DvZZb0q5NUehshREH+e/da7IdurXexzEDfp5fyAOJRWpiK2h4e/jZQXhCrYWSQT",
+	"RUxn9918Am8q3L8zfFt5Kbe4mutSjKsXFeRBTO+iELMT/+rZBblH5/ze1cE9NVP34Ne4T05gu5yPzgzG",
+	"7qjyGSu473c89OL+3dJrdtLFezYsyvYvLU6Yf/1BEdxFpECs4+v7JUrG/w5w23bjN4vXdG91D0gsG8dv",
+	"Rkn6tRy+Euky1JPsV1VV6RqG0qrdctWrr82zL71YXBjFAoHj4FpoJltA9XrbzGroXXhqWwMNU52LZtr7",
+	"vNsSUrbTndeQCvu9ZhEpJ1zeehUpN6eUiqastGYhI4RSL/FLFaCDW5M+2HriRotcJ9vvKvasjOrYzWHx",
+	"e5TkO+1J7YCgAc2uxppV3P01SKm4jWuwHSrUtsrTFkfFxmygRRFFBipcOEbhyoaUojVIGvDfupz9LZWT",
+	"QupfCQ6G4sgZPlyHOCwLlCu3bcfnc+dnc/fM6FY40U2xoRvkQVEP0KqbMSsyBPWFcdkYuUzOHFAozxAf",
+	"IDQCfedncXBom+4d9TI2YgJTneyvXxQ/Omyqj+87Rt69Ni++Gp/Cs001rNcxVT/ntn3a7VHc+TFswwDf",
+	"d4pWRA7I67NXT56dn8OnwyIx5r5P9H1QSmq3CsV+dBAdRvejB+/XO1Zb/S6vvS8HPnknmP3CwvrbT8+d",
+	"km0+PPHpiKC5Wrifpm00Spr9sHJ/bBNP/AtbmgU7W5S4GhjWcLUCz7yTFnXOROJUKId7FMZ+1y0v7qGW",
+	"VIht3LHVy5j0qv00DC5cg3DCUbBt7X7OxkNf28Xmshru54gMl5UkMjTI+YSoGV0Si4rtUaWgQBXG5aZc",
+	"WXudghpP4cA70Ti0DczoB6RyR/eDmkue5BfTWhPRf0ziH8xqf0RMdCxQMJVpwrI+OYE4ajKSQgHuixyT",
+	"lGkANeMCo8qhyYgkfMKNVBYP4ojEffQPxHuxbwPMK2puaKt5l0OACc1kDjHopchV8mUGj9lfqcAUOsJS",
+	"xRz0DBc0W8IE+iVHwx///3/9p3/zz//v//lf/qd//8/+9D/8sz/+t//+B0MAP/4//8e//NO//us//ov/",
+	"BSdbraxwHbXfLfWOBRXb6+6FFdvxS0sKirUvVv2v/+0f//u/La/xwY2s8Y1ISY7037627md1M1Wfr8O4",
+	"dsVbug0MH2/iPF3ex2pdH1es+Hba7g2ucEPK1pp6dH+eO1AKhlrH3d+v3LFdU9bdUlVX96yh+o6gRWjP",
+	"6cnLE2JaGVJVdrGfKE7vnU+pmEwp386Pfu/njZ50O7yUC/bsyh6i7qD5PiVIjFgmQByvNb+JtOwQydZZ",
+	"j6bMZ4EWNiQIiRqyCRUWzOWgW5TnsCUWLVeAAiibnfBhOmE9zH08ZiO93lA0l5l+hs+at65apblLjmE2",
+	"8EifxJjAw1xNmyKcuIAHgAJnPn8TYBqDtKc+iXORMTqa0mHqCtfYQEg5JvSdKMWg23o/kI9ER1OWRETJ",
+	"ctfW6eaSOAP/K4wXVy0c75QmNjkBsPAo18qOmirCx+8E1w4hb3EM6Q4+uBhsjHaTHUJiHGZo6SDFohxw",
+	"6quGOkRNqTGYrIK8Wa5nY+NCLRiO8yoXEU5ByK8NrLZ/Q5BmFTEHwyTtw4wDBF+wG2VsnhWZWY2aNFzj",
+	"s2K89rMfNHx+4kfufnbDd6/7Odgv/ETw/WA28MUzP6Wif5gXfHxTmpx9ws8QPp8X0/Q5Hp2V50pKSEfs",
+	"m1U1UByQbLnyFiyTTz2tlMbC3BJz7rHi7pCOLqPwXnFFgl2OytfH0xXbuDuuC1okCTWmFaO000qi7e82",
+	"r8GTh1XUCz2XAz5vbvH0dblSZMdGW4xPwEYqwb72ajbF0beR8QpzRlIa9doMA5bl3QIiQ5nb3iYow4Wc",
+	"v27Nx7ko5+EUifTFlkNZC+XrBAG7nNElgQjgWpgY7Fp31O83qsmb6SH5oPKoBaUZ5VlmhhjCdUUkoYhw",
+	"PJNCT2sBHglddiQtgC7V7VGLSNXxYRjXFoCoTbhXrrmmbX6j0NNVkerSdDBqN4uFbmPYWMWYKgNkeC9d",
+	"MuMCDD4KgrZpYiUnD4VkX2jUfArpcsP02u4RNhuZa9Ug4coMI2nWlTepDqTlfBBmvK0kC8FlvEYGTBc9",
+	"7o17DsEBVCPS+qkwy6cQ7dPuO4SE9sk5QktAgX77fuwqMdrauVqShGk20qAa2PtpK9V3Kki5tmKSz4sp",
+	"l04qnerKDpR3t5j7ZjZls3qnTyuxRY8erFDC7vzy6M4vjwJV7B/tvf8n797169+Uvuybb+9WPn9+95eN",
+	"OhyOqrudzM6iZGt+6Bzn9vNBnTeZ13ZrCjU97twM6ju9pjUSSO+tWyJxNjdhhSyIdcUAsYG1dy1IQsZm",
+	"8oqpgvWAmod1p+HVY1/E1K1GEflrqIMjNIYKAeKL4U2GSa0znKwquRxcw9aMhInc83ks2FL/pf3jO3zs",
+	"ffjcHp/NbYGGOTVD6E24nubD/kjO7kk653vmxE6YuOcH9jF8XV3y+Z6c427uAZyc4fRm7F04WVj0baXb",
+	"3T23O+4XcKXVxlAmvrWPNlqEzcnfMvZphdHLF4lESBw8pFyRIXi0tCxQsbiOimMMxQjBRmXEUpuIbWtI",
+	"zmWacjExTfdvsNjBunqTDojEzQYUOTRyOSnOQg3UpuWfrjxlsTHA1B1IipBQVLRalyb75LTkKITcPmnx",
+	"sFKmHEyPNUTZurcBVtvmJtGWm/xpX43Nhbw1otT71nuzSxa/c/Yuah7OLYqNWMmuWo7/qI/yXcv3jT+9",
+	"v9vwXaO0V8l9e0u5bodD1xIMq4SPHeBsqWrNMdkvu6a8gn5/f52G/lZmCSKx39zVA1fYKDeH/dxst8vG",
+	"UHx0kqO6XHWgAD0BL4ohMu7mgo2OBj+ifiLIyetTcsmWCO3E/PMIw4vJsI6eKwb5jvGXJ+enTwYnby6+",
+	"GnyOcMHzjENlsKGriZ9hCResK6VpBoELcGCB6ZrxF5Odaj0HvwOjGcu+bgIzPvEDLbUDL9QbUkW94yYa",
+	"Ly85c4WB4EFHS+PXr86DnBz8MTbzhngV0wK+bYRMuC+99FLN1KCo8+sk2zk38/hoNpBbANdKNYmvz785",
+	"J1jfWxXxNFBp6auLi9cRFjuAXZkhvh2WcuCCvJZKTzJ2/psXyElsiomy5X+F1Umx5JECZlqkhkfvhIP9",
+	"m0Uh69VFDfT+O/FOfP75M3HFUjln/c8/J8+AOf36/NVLF4Y8tUcGPCnMPnpE4h/eAel5h6Em7xwBetc7",
+	"eufqz7zrRe+AHL3rHfX7/Y9xn5zYZErfrFmEd8JaQo1qbRqNPaqcMqeTpYk6MmPdIzG83UcTtA3vURrK",
+	"ZJnzjMW6MznJ6AyowDCjAharH7yNLcZwQ+xqwlcoEHBFFpkUkz75TW4WY04zOmO6BNBY1F5OJENDdcJG",
+	"Kc0wmAe6gUo12K1dm9i5ZT7ooKo4xJc+mXJhJisz8kxMUq6mcAdP4ODsvaBikpsGsLnC9h0TnjCh+Zhb",
+	"zcEjlP4mlxrABUBHWMoc7JN06PAEYHP7dr/tVkMtkxHNAOzaUE9ULqaMJix7JwiJ/3LPypV7p0kJQjCo",
+	"PK2YhoN1UopkJw/379vyXmF6vSfUgsRnTGfLvZOxZllsj+Y5/545gHCc2Oef40E4IZBsDzCHDvqSfMO/",
+	"xLJg8Bu8h1Bh4WNfmMf6QRtmwlfMV+J5WJRClEDdHj0gX/MvyRwEOPMLFGpL5QJLeGBxugf7+35j+lrK",
+	"gXkgtt2MZTZzpqIxTxm5E8/yVPM5zfQ98+OeuSXx3fJ09vfNSN0uwHvmVhw+fATjMcQiTe2umy0/1X4q",
+	"pVGbncOBw4l04wn7MtMwHdhacVqZU68x7g9lTqj4jgF0LuoP7wziBFr0Rqo8ErmdOoQGhl09jPb39zHG",
+	"2grIgqCMUjyyv09mbDYEYNMC8fXB4aG9suB2Mg0bYRneDfdTMKjnZhu7f0hSdsVSRRLGbJm5cDyHOKAr",
+	"muYYxgf5rdieI1bYa7gxSELsBPz3cKuxpKFms+AA2uP8QlJwZ5sFczL855+Ti4KZWggcVjmu5qWhTCwE",
+	"f/A6YoMiKujzPAPFwT4I98oMKJ8TLd+J4Fxb4iqgGuGDw8flkzvLR9O4T84lSSQZ20bN6bA1EV3XcuwI",
+	"wEISJH0Zv4LCAIBSUnvjnfCvHJBfmSOMozQqoKHVQMMvWULyeZ88kUqnS3fvK10DiqrOM6EsUiCqTN4G",
+	"isOByKT+O1FtCgDzudIqwt0xahaMNnLgsuYXu9xmV/AuRSUMJeVWkWfWkRdV8OtszI1hxSMpNIUUH/Zh",
+	"nlKBLUSwcamh/AGMqoeiB8SvfIigrF52gJqIoXMTIwjMRmNm25QKcxQDIvZOjLkhtvcPcZ38qkdIuzx7",
+	"R3oNdM+Qaz4uLX91jcEZhSyRe2HiKUvpkiWWBcLpXkiI48AthB5wCxJ89Ig8+PDB/VCUn537vpwibV/V",
+	"0kOYO1/LFU158k6MMgbckKaVdgTT5mSF0u7D/VJVXCw66g67FHgBD/cDqn/si5XagRsO7e++Ebc8b0Dx",
+	"Z5ynfqcqF2dshE1iq6+Y7bPLZckEn3FccqyEZRF9YDWfZIzChaH2WzJkSwl2htS85rjR4yIGxvrrY/i9",
+	"bwNZYn/g8DWq3gkrHsEXcZ88KeyJALduerUjgbXDCo4lywVYKLG/PsH6W8UtsZkv+K7U2DFL+sjQTy3l",
+	"PSIH+0CRg/D0A/wCEcaKz4DRhQ/gKw5Imya2Xpvz09WeMMfW8MWMTbjSUJPLSMqKpYZ9Dr1pyryIbyIm",
+	"d/HZqEtFz8Vlhwnbb5vpAfCW18XxPvJtFmTCfVOYlCCc0Ddfb18V1CAo9WVvJvZnhnxkF8/qWe7IXUB4",
+	"umNGKPGRWJtv5zRjQsfkztv7Twg8RyCU8oO+a9Ur7xU3l+OSzXVRbRh0EXMn0ASYMSTa3D6Cmsz4nSjU",
+	"lECzdLDvzr7mwNBABuECbj1cIq4InwhzVZzcqKl2zAew9D//nJx4O4DDV7izf9ciOhUo34jBz21wVJEV",
+	"RO4c3LW8xj+MMJpmmhADA+RFQPxWUNH4zuHdomojuXP/LpBXX5QUAr8A+EsgfbXBXiGZH1Fhg/EILYFD",
+	"OAkci/SId6IAeLjzAMAiCnQqD7llOMxSWdhT+CYiuUiZUs5y4IEl/l/2/v7JjeS8E8T/lYyK7zc0M6oG",
+	"ge7mGxiOux6SM6Jmhpxj93hkTzNQCVQCqOlCJlRZIAhxGCH5bJ/s1a6kXd3thi2frQ0rVrfntfYce5ZD",
+	"lu0/xkPO6Cf9Cxf5PE9mZQEFNIBuNl9UDktiA6isfH3yef18kpy9YXPYzGmO3sT0sDzJwXcE1q0XUmwH",
+	"zUar0QRfDZjMO3DG0Zuh4lmnO8shwtLcv3b56hXweiCGV+uysaHVWEg+ToJ2sNdoNvYCcKMM4XFrrsNx",
+	"vsRTkeU7lJ2G+PoDAf4gZ5ndiU0HE50fmN/edz81bVqDbil8XfGTS6YJEMhLqcu8H9uQ1QMAYwBHInRu",
+	"t9lEF6LLWAaWYjy5lz7V6MVAV9+pSAv+eEpRSfBDlP0P96RgYz6Ae6aYridhsN9sLXuR6/mljySf5EOV",
+	"Jd8SMT60d/pD76ism8SxgGjL/u7u6U/cwaOMv79++u+PlPqAS/ALX8aJPa39XGSSp/jA3lrjtq5CdM5N",
+	"RiOezWhDFRMJAsYsh9H9PM5oc0T4ANIS8evgQXEkOJbzQXYljzs8TSH1b1xJCHPgXgaHXFknhbnYTMvm",
+	"fXDpYAKpA5/NJqn4irYJsxYVLrIHnSBJeydSTVMRDyyGNjpAKCKhVfrQXc+Rf9dEbbz+SmpNyPJhpiaD",
+	"oXdRd2dzdxSlFnYn2mi9Gpmy9navXrkKQh3HRF4Kh7+caNQ10JCVuXuRj7vMeKqkMDo4WuXUSJq67rjH",
+	"4Gvz67aFpneTbHnUrRqIgSzSfG07PBOmK6D/KkvLlWB6VqatwWyzBRvsA6eX58NMCNoyBaVgPAE0SaeG",
+	"I7ykecasN7Gc+fPYYB+bm4g6YV855DG9gDwZ/eShZXPUIZvyTCZygMo/qdT2HbkauMQncpVBJ0dc8oHI",
+	"gAeD3Gqk8QNhPHpSjyfN5l5vkqXwD4GSehdltI5Cxylw4LUI3gpQVc0K+RNiNjSo44zb1DYzTtNdpEGC",
+	"LWI9dXaXFhqHkDFeUuWbAPRmUZKdG18Fd2IxGqtcyN4M3L4PXBrq2yqerSHgKepCmWjFbJi/wQEBX5DI",
+	"5SQC3gb3N9N7vUwYyWJsqaBdft45quc+nWQpOczbly753zWoK+3rzet7IOPQGVnqid3wQAUGORdixJPU",
+	"CDM/xBoUcRTqm79Xi77hgii4gwm2GJqetMwHu8EDuL+2uARtrPtJOTZGGQFbXMQuOmajflBNaYN6m0+L",
+	"n5IX7DZ393ZauzvN1lGr2W6a//990wZgDLblJE0RSi2Rgw4g3doPh1x35jYHBfGrpz0lr3HQDr41rF4G",
+	"K/egw61y/t2yjsKewh7NreIDTxNs+ZFNGxAItl3f5QrOkSe9UUVZQyH4gKd9lY2sUnMxmlBzDc3mppL9",
+	"NMFw7X5rby1V6H2eYZ7YfuvyOgPRkzHml38g4oS/jkraQYxpF3SnOyVtTbUMk6YemDZXWh2XHnvH5wnq",
+	"bqnIxUotjnJOjH5GbuWixoj4cBoLl9ct+GL+8qoSbKun7JaS4kK3/P7pT9xV+TtqIuPtzshrtnNxoc9j",
+	"84bVBvG7Il9nG9X34+t7P76kR/81O8nvivwsx7jsGtjISrG74q4CC2VsU6Dn6EEggFlkNEDkNBX8oQCK",
+	"KHASsokkPOwGi0onK3KeXqTJ7rNokqURuRaVLGxZzOLBqKvSOREB2GTnhLhUi4qK0BHZDSDlNIUgHL2k",
+	"ZKrrPElTyiPhOaMGFi/Pj+DMLkq9bQ23CkOpdM73tjdkMF29NmNqMf0SmzHPXaer7Z4t75ybJDWfn+kz",
+	"IRl4SrAFfvaaBFomqdgoyAJjrwMsZwqwoI8XpvI5BlaMCT7F/B9KqZJYKGPTIossGoqJpEqdYKaDF62A",
+	"CExRiuVaAdVkKFLMjIj6KnNhGEqz08ey8F8TfsiQcA+KB+kn7mFbMoJRDOiBzTrTE0ykK8BhXGcSjRER",
+	"COd8hsAqn7kHPvN++RkEEfRQpeYXCNer2WfH8rOdnZ2F/5jGImAiypORiExLFI/5DEnv09isXjxxmA82",
+	"WylVciAy0wkcGKqG7RKXtOVwFA9FGrJopGSSqyyRgwa8kkIa3rxiV3pZkie9gg0pYmYi4SsxEtlAyN6s",
+	"+O6zIoLl+g7Dgrh3JxbjfGh+BX9C9N4m8nzmg4m7SA6hutwoJ/1griZlaISYa4uc2OYhZPf+jJr6rHgD",
+	"dMToUZNMdDKewxTzNA0XO60ym5jwGebmORZcigeZqZwmMlbTEAjFMzP/QCTPkLsDaORTwTWkPo0mmiqO",
+	"oJWiEIpbjHNLRuYn5pn+Q2aO5TNz8TlIUiphXGCOE6XkfGa7ApSoLFesZQaCOVLzgw3dUGGCxkqlnYmE",
+	"vJHYzJD5wEzU3MZzjOxO/Nh24FFM5qBnpXn10r1BxAg6SSE55rNi6rksSuWGPMaIJc1+zGeWrs0e9LEC",
+	"iKXiRNywRQsFX6uN6KLHkDaPy7o1LzEtuZNUHMK5aerylMue6KRqWuoycirDdyAoILG2K1I1hV8h+IR/",
+	"PqNUTe3pi8p4MUtfbrN3OnkGdGgLPeglWW+S5KybCX6CAW81FtJbisp2CUtIdyAJyfTHX4yCQREihD2e",
+	"pl3eM8cVUutFzLhmI6AYssUZVadF0jpK4socm+l2TyzrWpzoEzvZxvqlA5PavukRps3jxk8062eC8t0h",
+	"3Rtrs4qqS8iKmmih23bOx1nykOeiVCtiZN3X7hwe3bv/e51bd+5HS04WTiouDc9yEP7+HLoPtZNLqs/6",
+	"YioyIJIPWa7MfrbcsqGtTnQPss+Qcb70rqnoDpU66ZBtaN7k1NXP5nTX3EKAlaPRcHYy0YcAvFnR6gvF",
+	"e++xPPBuNWDGMQvrwsg2aR0zqXgBgTQEciM8fF6HIDvLfDafsE+R7CIr+5RQ9ARQHV5gGNrLJS/Hfn0X",
+	"AO9B4STZ5+62BzLWhyIN2oG9cT1j3Iyl9SAM3LwH7dZuE9K8pBUWpVdS8yXJ6r2CxE1QIqUhupyrQek9",
+	"e83mxi6YSSpeTBzZeiH8GadP1vG3SKp1x9p9T8uE+sX1loxcKpA7an7VZtXrid0q5xQF7b0rZlRzamrQ",
+	"vmI+nKQCBrRbWjVsB1a4J2ILYIafestI3pk1nDmFvyYM8GgX/TCtnIcXBzbIKR6cSSrqIHTtjHFBaOmZ",
+	"sufogrn0mA7WyqjzHciuwvsoE0WqlCt3AK0mhyvclVRB/YJ/69krkoLTRcEjEGQYXWp1vHpCwI6vXaz6",
+	"NQ09n2HLnhZzXr4V6nu0vkcr79H67F9YsHqLg3+WKPUkFecZoabAshiNc6j/xApdZ6e5W4ywoZAeFdxv",
+	"5Fxc4U4jYK2QUT2S9sw8wExmULSORdIuVRwwl8WMDRRTssi3/nQSDwoMDSmmVHpMOd02NyzRzJ5rcj6j",
+	"qzq2LizkDzHP28IAKiXEvt2YqxPwc6VdJYH1QE6Hip1IZw+TT3vz0LzpeHVY3q/jXlmkaMP4OuepiFZH",
+	"8ycFZvR2tm+/XzJA3R0A8Wg4IrgEpV/Ni9uSLN21shSAuQoR7D3vfXp9Ozv1RaQJ1LdrbaXWOQa1WYs5",
+	"BqG9nMwtSXfqc7B2/VyDxZC7u9igBFj2AAonLHAzAZHKXHK2LIjddyZwYRZDFhsEWqk+vZGqQSfmM11x",
+	"+7gUh4r0hvkOpjP7GjCvE+gQIFgDxNQ3JyKbFVLNceZvcNgtIfaTcNXbLVA5rUrVy60A9N++SDa7glp2",
+	"vR6gTK/ugv1ug+G/D488WSNb5AJTS1ZfpgSf+8njwK+9hEsDr5HSx92Z+9iMF5A5r4bFjUxpe4tXMiGF",
+	"AXAh7Ezipl92O11eyNybz6iDe3MCIaJya3BvPTA3fFzqsdEgV9+G6136Rr/sqKnsuFFTsqAlJbb9xZPt",
+	"TeXqW93IhlM6aKkbzFgo8IDpEm7mC7GoR7pNWAOg+5pRUVT36v4u0+yNIvx0pdlk+s1yxAKUE1IRr+7v",
+	"NvbMnJbwks9JQdgkl4lkcJ3MdPZkpjPnMS25IC89tqLhySVPdiC48ib2OGyOOzEa5JUZU5h1JFWOxiNW",
+	"nCN8xlzFODuweGNel0bAVcFnjFN1ljm+NwjazOFPQgL54r17ULQDHT2T2VfQmTubzH4UQEx9iPg/mWBd",
+	"YYzs3tCogXGwqa12UB79RVls9dVSXy0rr5bzSGlfbWLCpqptzNrG3C50Wkiqwqh04BBnz2WfxIgdXWlZ",
+	"3ua9oXVyluFNXI4XAo/NQsQEszlfIdxgoUXWCm0Sa+iQv8J5OK/QIn6FnuUMgH0+6gtirhXET3nGpeY9",
+	"yLCinCTsbxscuSMeCwCwAt8qgpPQZYm+46lFTYHCrkNl3gHpw5+qbgGpMhD6WI5cTucC7GBSpGCRU558",
+	"0hRXVscSQsW8/JglqaAfNwj8EtN9F01wpvlMs6GaQnaXLQBTWWwL0CifORIyT/JZxNw/ge6xlLYMv6PV",
+	"jEIW0XrCP3FFzT9xMc2/zHJGlJtoSTgJVruUA0qZkxFkTs/zdZZTFc1+MU3bHWH+TXvCMsbOvREf9Eui",
+	"Ou5hemEZTMdiqJXTVfk4oQkpmBnsL8sdPhEzNzxYFftMj+diAPh99rliJmgb275HVFEV2beDjmE2txkw",
+	"/UU7vHK88JPFCS0LA61GAgF8Pc2GGjB7tvOp6la0UWxz1wBd2RDyyRXkPswlRtp2UFWN+cxOFyZGegn3",
+	"o5GZnzSRgolHKKhDFmfYqsoYsp+4NxBtJu5caCxqFx1zpJr0Hhux4lqwjEuIg31WkWIIfioQc+u4qeyZ",
+	"hJgUUdo1WNRLk3ZEaduw1olDiLNixxttmbP+Uy6XOZt4LweWvELdOCdK9SVOKDs664VynLIgJkq9pqTE",
+	"6n6731d2/PLz7beg7tqAGUi/cufBbNlprex9x4PWnx/B7sVM/fJdgeWea2qhZnMf4DOnvR2OZqIRVktl",
+	"WGuxpBv9TI2q3aArOOhOeT8l/Ls+LHl1rrZ68avo+qRZIh0kCEkmOLEBf3aQWiawHFYAbgcBWGs8qX7f",
+	"Mm0vM7Rw7stPyXmOILTb6Hx7UsA7M6XjFQft1tUyBW3QbH3t3a9fPtp771pQYpINWtd3G83GbuNq8Dxc",
+	"euYYbOLSoz1Z+/TO6NMzezLRublyH4oiQWSJj480qS28fEWR/oqi25v2R698yS2NZNMdDYOvt/SZtnQB",
+	"2rlkE7uJXrqJS+W2VTUvtLwvtuLloUp6lTiHQZu+c1fy75o/scIIPM55NusQnmbQ/qQVXt4E6YMG/6KK",
+	"TNzYHGx60P7kwXrpO2tPRxjoZCB5DsWqbmzkVt0sReZsF6Ob7NV+Shq83fx17UbtgCwABHtOWq0nApc6",
+	"HO1jlx7Tv+bKNqqKJwpRWcP8vb4wf9ZJB/4jhztNHs5M9JHvZOMduLwQY/W2qm+ai71p6uqGi4Pi21Sa",
+	"FwrtRqoqbYe7wEF7fvB7G2biW7lyIcn4vkzZVil3h3ku1X7xiIOivLHW/WJS5mtJ+Mrr3HWWwEuPdnd+",
+	"erplHFuaHHDgkbkTn6dFPgJud5DBGOcuKNorHHbuRa++xw7HuZHHzo2+dtmdzWVXMOQt89m5qV7PaTe/",
+	"2x1j4VRqy3hXRL0hrKe0sN8AyzTQ5NliRvc7LR6KjKceeyTCoJnGkPCaALggEcW+tjvDdIKpSAbDvEIB",
+	"Ibci4de8ULfiOOWJPBVCh271g5sf3IYVxZGJePmD3WQwp0AEN++a5aSm3obvsZ2gvbeJaoSvuWiHZMWs",
+	"bK8ewURuUX1H03VWjcfO4JoaD+3T2stYKzCFl9EJrzWF9unqy6XHxSFbx9XoelC7Gl9jV6NF6Fzb1bje",
+	"Nlzha1y5r+pL5BwukdqBeIEOxE0F9bYeRHzP+dJ3bOo/tEbthfgPPTmxrfZtz6KnRVcd1d3N1eOL9RzW",
+	"cq12B9ba9NncgeeoUCMd/1J3IErVb1p5Sj+HylGq1VFZXKTL5+JRbjHgNeubTRIWxLaJZnqoptJCSqG/",
+	"bMQBKEoC2TyhL0MqLRIKR0CwHgGclQS+YgR1RLENcMyRl3OKRL6mXXM5acZZ1/RCxF6BhEBpQ4hVdlTQ",
+	"ka7AXrPuzHl0CHUK4Lb0MncnzePCVViVB+3JwHVFjbkrlyVh20XB0glXmRKyCDJ6zT+A9wg5AuJEDnKe",
+	"nnRMZyLWFYNEai/p3iwh1iz1uBYFP0EOJAkHLFfs9wuIzBHkzzvQ+d6QZ7yXE800Z3oseglP2UhwCbVQ",
+	"B1h7bBeDpnyaJXkuJPZCoePZ3PHRV69dISoJ+EqPeU9o+Dvmeih0uSTjW+aALMk9/+baU30oeNYbHolH",
+	"+cuWfr7urQT7YTN/NW3fWuW+aP82nd3uDEMuSVyS6rQslUJdT7qjBHECrBY+qZDgh7nKBJKQu7eRKG2w",
+	"d1TGuGTiUaKhPNEVa/Y97dsIewcfX1a76eBPTOOp4JkHS3hERXhlCn024onMeSKRD4E6hCAJUSEXI6yF",
+	"I6hBepS08L1FLdxsxgb8uGOrHxfl9IcTX0xvr4jj0OE8zl/NDlshJP4/rGvaMdIXp+pEiDF1HcIYnkfc",
+	"3sSfPCaaOqragAaDdtDau95swn81C3rxoB1MWsGTBwQ6P+dk95osiX0rKzWXjhSPPvqfaaiNHpQJFS+/",
+	"Zl5+reLlRp3uDXneUWMh4UN18PbN1u4edGsDZRp7+wKyhwfmBeeQGjAQ8Wm2QKGElGVubQ7U5sAWznXl",
+	"gFh7hWjb6PpYYRRcekznfC0POzxT46C/Wg5zu2gbbplVHvFV++A89dtTvS7Uk3pjXbgXeatdFS71JoM5",
+	"N+a5R41rFZB5DWHd2/ojLbI7t9C+O08L/UGFMHW+zVX1je5Xr0G6FACNbGZ+2tHX6VJnNCcn1rW1NF3K",
+	"TvV26VIl701XpEoONKKsCwsaVJhnQFemwUnUAyz3KE542hlnop88ihrs0KVMUafAH4RMbpzhz0KmJ70h",
+	"45p9tWXUna9eBdNSsigTA4AtiUUviYVu+ygop/UMn7XOLXwoZCLVouoRZITEZxrsTr94t0esFrIkZ13R",
+	"UyOhrTkLTYA5C1EnniO9oWvMc7vhaKF1xBoE46/UFbB/BfC20jDdeOjppdlj0MCLzR7rccljPmeg2gky",
+	"FmazuRuEgbdDzIeFSL6Jz5suDHA33jyAM2C21op2b95daPXalaLZz//hvz39838KwnPJxMf3Xni62fxo",
+	"1wmgrTEjxUTfXTE/F5yBb6d43ZAb7vw6H602mb18NCsO17wVV4TP6LlLj4tTuJa1bHtQ56O9zuY13tsb",
+	"5KOttQ1XWd+r9lV9y1zELVO7Gi7S1bChJN86YQ3ec74Ja3f6jh+rZBcVwfV+gi1ZcyP0bRcgrMxFNkqk",
+	"IKzykHFNlPSmVZqdLVLjUG5dUGpcIbKef2kt0V5tKgguOEOulrSvtj5fx8xegRS687IBCNx4R49Wu3hv",
+	"4e9uomhYj11pDky7gBktMgDPOb/slIvww6GS4p0kzUUWvIq5UeVF2MRHPb8UtbJ3wb7t+QVY6uJeWKlT",
+	"jKlqV7dZ+7mWME1Ks7GXk8RlXPKJh2yopuKhyHxvdKJthqNHHGOeWa48zUGmN/DVUYN9ZFOqSkUMQgKH",
+	"anfGMJoGyVzWdW3bWOIdLp+JF+YkLv0yePY3//nLf/l3n//Tv3zxo589++4PP//Hv/niz/7w2Y//7dM/",
+	"/YnNSurg7FYlJzkAeavxhVvJhxdZN0wbAKoj1puUdbREAPYNg0R3NDRJGCqr53MNdbB6zs+gF84vxHrq",
+	"4dyBrd2+tdY3symwIDDnJToay74A3/oiWaUYXnq8VhLVgiSuc6leGWfvvOjZXh9Z5txda3fUF9DLdwHV",
+	"J/HiPMLndww31YLP0zV8YN2zzhXM+33Ry9l0KCCIVHWXTbk2hkB+g020sDUGImdOkMBtZ/qwzBdbIWHO",
+	"SZF/+uf/57O/+Om2p+/FFSjXQvC118I3FZu1Fn5W3+t5yehTNe5LIAA3ZwqeIwkui8r7ps1aF6t1sVoX",
+	"W55nlaZqunjSWa5YFwgjc4AAYCOVifM7/uIhPLSU9hS+BiUIT7TKdPtYHssdRwTZIA0MQAQsZafRq6xm",
+	"Rj+WscgaqZp2pjyTiRwUrJrwqZ4meW8IjfRSnoxYrtQJ44xoNM00KMxRnkIZrKMyLrWfCajJhWbiLHko",
+	"pKXa7KlJGoNaCI5fLmPWFQMuTcPmqQa7Q+ylRMRoJjskJvOieSJejObeaj9u++ye5n80Zhngz4GlsoHk",
+	"zo7ysmGZpE2nLZMldk1lDFiuiQ4VuaBNJ0EpJn82NuK1DwTWlsXUa5N3MSfbooD3zBtkCmACwN2eDzM1",
+	"GQwLRlagtTVLL4V9Ok0dJZCFtcWHlBTYCUeO2RglWuNiIOBnj48EbCVkn5WKud9imIBGOmNTkQlmdu84",
+	"t/XSgHYxUg9FbFYMkzWKV8292VJsAp6D+5ToNssfWuJNWroCmlSNBIv5TGNnbIvm5f0kFdqxd4bAzMsK",
+	"Bk+74JWgF3ig1gpk4tFchyURfnlxFJS2R/awq4ytpMi0JObPidzzVYunwhbYJIxKMrqu8zlTLNSdRZ7S",
+	"jD4HYj5iql56nx75IsaIVTg7WNEDwsYV8jgBxT42ks8IXhT4I8CWMF1MjfDxCmgsTTYB0RAvs2XPjgru",
+	"aRwdkmhPh0KG5r8zYRuwJNqE9dMHaBrLtY2FNk4cAqwMCsJqlJ8P7UBe6jK9dUlKuzNgWGjtXmk18f/C",
+	"gIYP6j1xhtLseB/BFuvEfFYyAYIwoDmfMw72jprNdssZHaOF9sAAgS1gM9BSXv2Cccp7RmTarfkc+Ebd",
+	"Gm8i1cbFxqgl25kkGzg2zVk2B9wIl7Jgs/T+AuN5MyM/PGHnjuwW4s4noN+x5uvqlK673iNH7onneN1W",
+	"vfC0fXqQpswfGyvGVu/VM+3VJbNabEf/B6sT0tfcjZced5NvdYze+GQTpr2qbVNHl1+l6HLlVttspy2N",
+	"bFXAK9hdtjW+wtvJt47M8+sYNQt8YpMKcfvhJF+6i7ctG+gnMtHDBWYK52D9g589/ek//eZX3/v8H//x",
+	"6Z/+5P/32NxHppdPnv3Jf/nyJ997+rffe/bdHwAAIS44ImId3m41m/tmbZIcUAn/9ds/8J7912//8Okv",
+	"/o6e3aASoWr0556fdpaurHbKGn1NxMXWrRP46yDSVqlcAnXESoGISIPdiU6k0JoZCcaUrOTP2kBgLtzN",
+	"6qHIHiZiutQy/mgR9nBA/e4ng0kmbAJv4hKJ0dC134LdnLOR0jnbp4RhzVQah0RHBHxDMjavsb9rNe0P",
+	"Gyx69/YRK3da55ngo4gcuWB7G3MZtWh0by8ave+K/J4d7HOwRVcFkfz4lzM7EznogANY2w9VGgudd6Y8",
+	"yTs0/KC927gcBplV3/s8AdOy2dhHn15rt2l+oMw902pdb+yaHYazaX4vVd4xatkM3Hf0r+vFbzreDz55",
+	"bK9MqIxgVxHGCEYf6CQlXyY8iKE8jK5dhZsODBy/i3tmdsZCxmag0uyw1m7xAVAjBu29MBhnyuzSRA6C",
+	"9n4zdFauGVqz2XxyNhPYLvlpMp12a21GnClnaUEqJJqN1KgcGF/HsK0SVRTN2fmWGnUTseM2XHXNA1zU",
+	"InsoMkw8gr4gQ5lI+xQ2gcAdZ8jQacRWor0Uo0QzzfsQ4urxNDXSCShZklGFeLmPvTuCXj0H+VKcgfs2",
+	"qsV2Gc4Fehca8Fr6rgMlYEF792zHh961PhKo6wD2qT5PW58nmnrwMKNrGjHRU8G1YBmXzAj99Y/VUhUA",
+	"OQBXOofu40/WiY5ha8+/uG/5qwH0CsJgq2Jf7hpb98UH4/Gd+NWMbMHybeIDpi1Re0cu1gmH0740/EWr",
+	"sh3YHTzMUpEDlQEmQsQiTUDE2GP6Fc3osnCBMDA8cgX/LoEwAKdBCRYuZyCxCNftWJYwY4ZcM6moG8RC",
+	"oaaywT6wL7TQMvgTamqgLIgdROBiayo0juWxPBgpOXBxOvrGmhWuDHEAOVQ6Z5FWWR6BQTLRIm6w27w3",
+	"xLpF0xsk0mFx8jCJBZBmwGsnIxugwx+YmTmW+A4HKQ8qNPTpY55A8N3NY19BAhGUOE6yTMjcY10VxqLD",
+	"ASea8TgWcWgTdJiCFRKQamEed00CGntX9G0lEOo5x5JLPYUZINqJRDp7C+EwIMbARsZGq8iDwBJKEBYv",
+	"Fl7PaFm2qP00ilaalA4lIIx4diLMAiwzVZ6EQT6FGyKL9amtL+JXzL3vocic7T3/ykyZnZR1WsF2lFaw",
+	"Ei8N3+umIB6rJwr2PLTYWjFr5sAGbWMU5jyf6KAdwMPbUmSdVRnG9VgvYxMGWBdt1p6+AqsvI8m6zn1+",
+	"irZ+6bE9QHMhsznGq/nLCHk8FFXUjHgizdfYZrvwx8GlwkfuxrdwsvZ7T0CXkWbnLml20M9FNuUZkFdZ",
+	"fUBla9KbQipkV9hbcNHoxpiSvbHqGOArEwPc5igsryZdtQHq2/Aluw3rk3ZxFaSbHLMt4QRhG7xQ9ls0",
+	"ny4E4K8QNNuaNqrfLwP7uaPc78MSVlDj2o/2NrUdXhIy3FpWvnaWQ51U8NJXpp6LteGFkiuzAw7A84V0",
+	"jyBTuYfjRdwRNrjv5H/hbCSPveRVEbX3E50f0vvXiTzY9xQ8FHT2l0QA7JfrMqma1g/xoWURCNcFZK91",
+	"0gnZapGkFgiEEqkvgKG2RCiL7Ie/7YSyuIybxELsEagjmWeKbTjv/NLaHpzmLal8VJomcmD0QywWHSQ6",
+	"hzA0n+RqxPOkx9N0BqDSvOylcNCCiRnxQ57C6QKibk0pAe78Dfl4LKRVPG2dXfTNiZiIhn1pZyJPpJrK",
+	"Dg0JmHVUvw9u+aTPWs2w2Wyarmok/fZ6mw/FSIv0odDLEA4PbVTzRfrne5Rd4CmpVA8MZYNGLYSyyHYw",
+	"zPMxwMmGQVFNTLWFXtExPubk0Yekyq3yqOfJSHS+hYyuBzrhlw7NzTfkCew+4nr1OmiXtzPSkJxkOgCL",
+	"DDkkIsMancvN5hPXjSNLgcuUJPeWSPtLIwtPNrtLLtizb66O0dgMd7d5eTcM+EORGS3bvgjmZR8Wxq0l",
+	"5qXZjMN2gAvZU7KfDIL24yfwbz0x2qf97TpYDYsrkWibhYaZ2Ynu4CG1H9B24uOx2UmCa1GkyOGbqxcz",
+	"hL+GapI5CmKRdTDhp/SJkvnQ1Vz5W5Va9/cqfnTaJoFiLicTV86Ikp2JBNLpoB1gahzsAFdWpoWQK1vQ",
+	"YjASMu/o5FuieGhxl8Kn+eqmkoF0TVSbUWQAdTJAxWg2rl9fdR7DIFc5TwmZY7e511obewPy2WEtW/vN",
+	"MMB1bO1CXTKsYDMMaOlMu0/OD8zdntH1bDbKNanDPbUN5sI9Lv9oLRXnNBPs0mN3nFeGfA6sWuOyLgDB",
+	"GXBKuA0EsR6XRp8pYis3jDYDaRB40o3hEWUiN3dSxBKpc8GXBmCcTlIzQL2+IRt/W61DALXWbl8e01m5",
+	"p2pFqFaEakXoZVeE6kjfxUX6NlM2toz14VY432DfgUt3dP4XcC5o1s/UCL2hXOcIPtZgBxIvnqJKAx9H",
+	"VzPJ641DiBYY7CJiiN7F9tyCiDpVU5Etd39chrvGkxBPwmAi4eKYKyGuuEzgatjY23Ghscj6iq+v+PqK",
+	"/232ddQB6pc+QP38/COXnFB/fCYNpzrYNEL1BNHeQBJpW/Ge6dypGb08ecjzsmLSdkqNdBIUVQ/QKqQC",
+	"FFmjfUjwxViQVZ6maqo9LH3QT6YAnTriJ8J/B5NiwPPkoWXk2t2tCCVBK2/TLL3QWFJPZZno4dz6xRjQ",
+	"w6C9s9s0rY94dmKuRJxNGwciTRGLOtSYTcaVbVBEyrWSyIcq6QnWau7vbhK2ofnCybsoVcaLq+2aa6Fr",
+	"zhAehnB+hOsCZV+1akUS+3f+qVrAkhk8093zvogHIru9DnFqCj9lomZNra+fra+fI5ATWIMAkqckOwHn",
+	"5DleTLiFt0mncjkIWgjKotKANV0q2ATbGB9JqnIIIB8H+/ASo35uIjnWTePxhEdSlza/ECxM66nxDtlX",
+	"nI5z1sSgbdW8imNLIMPLABEgOEG/eR6+Cxrc40ALbcy7ThKngsx4HbT3rxkTlb4a8Udg8Oug3bpy7YmD",
+	"rYWG+jk6BzSkMiP4rfMxCDGm7yATZ2B/aFp3ELCdaRIbexPMUrMk3VToMeLWwr2vZJIrgPxuP15pFQOo",
+	"US9LIBGrcGdcMSOH78RIZAOjUhZftq65b0kRKb7bgzwdSLwCLT9LVJbkM5iQMoDS3hVU/qqTsxwUIMpo",
+	"hDnq4NR5vTQbeqS9te2MlM47RbUxrmHpSx+Wq+r7Ul47fu8NwzV8zfu43ORl75tyYy3UvuJJKuIOVOOX",
+	"Zs65UPTCMFpX5r8sv3Px+7k3X8G57ORC5zS7T87qncDDdiosnz2UdabmmWIJaVpAkTuAgwQY13piGzR2",
+	"B4NZXrPD0ks2opJLtOuQsaNhh1u0JwI+6BsL2IHIAdJD8fCJGOeQCioRcr7w5RvVC8MFRpo5igumUsRU",
+	"l2LKwMBc1K0+nJTvhW0tYp3z7CFfsIjXkXVXms3NPPPY3Yu1aOsLrr7g6gvuzBfcy+r7qD0TZ3OM6+IO",
+	"We+mXeGAwMcuPbakI0/WMWpu0o+fT0F9LVw2FS5nki12MWvl+cIAUJ3yTAhqjvHnvJTpjVwddgOcCklf",
+	"efy31mERLriUpLJKAdlrzqmtPI4TJIX6MDNdzRPhVJkRf+R/aHnKSp85RjKFHGcXVgRfy7dXQL7VutPr",
+	"rTvNi95z0KVynic6T3rLa+FvYl6AIwZE54EjaEMM31ypE6hCNd3TIoNMxIzKUvHPvsqYAH8Fhn7CgvMT",
+	"ZWjoyjiQFSBjapL31Eg0juU88r54xHu5j1wdssnYonVBYiV0tsEO2FglMgcmV3DKKOcFsXCdOKw24zAW",
+	"vM4SzfSkO0ryXMTHkjApR0ksAUvTTABWngBZHSCEYvKE9xhTEmYj5jNitjNf9npCxPglcCSIR3kDCW4/",
+	"QEcBDA8cOWbCdoFpK2TgK4BPru/RR0DBBZP6UGQNdh+DECMOBKtcw+rcwF95/AMzwQFl1HsfrKZpnmce",
+	"FtpHRzcb7BY87X9cKhAu3AgN50OIGizqZ2oUQcNRrhCZdJrEQhKf6SRNmc7FGPtxIBkCfGK1v+sqVBPD",
+	"4uk2xlZgv2Xo7MIaoL6YQhEQbDBIL4kgh9B0YqQy0cGvIuQeNHt2ZDaM6VAq+rnZYNCHD0XWEzJPUpr/",
+	"SE7SNGJJn0mFu2LKNRsJrieZZYgtsmdtnzkz99zQHAY2TAZDBHOtDHtCDssCrDzPC66JQ3cyWVcMEln4",
+	"8ig9rqiEykv47lUQqPcFj4sGT4OdMIcN3gkoerToMO8l5AUvE6NZSg1dBGIwG2IlUZG5kyC9I+a52DGb",
+	"aR16WNNRYZbC6+INJtXUrBwyR9plXtKxvAyUvX03UmCTxX0Km3YpPIcYl15peePbmBkZBkJORkZmU3pk",
+	"aD+P+cwI93JvjLA3D+w85Jl5A0j7w1yMP7BPmz++hi2Yf94yrVSM4WBBTOOkanGjJNP76JXOh2ZrrDvL",
+	"3VlpyHaEBYh6Qf7ikhRKaEnABGKugjVn4O3ZTdf227ObrvW3Zy5N/e0ZITQf4Qvent2zr1gGg+KYVH0I",
+	"+Aa7ydO0kkxmv7kH08ltcr8E9/rzR4wn8GSzYAVqTHQiZhHQjkshYs2irvkTKwqK11NRAfy4PKLRRENl",
+	"pQXRXDaUEzF7XtTLi8cO5K6V/4plIp9kcgEqG35F/NY2Dl/Vdbg7qk/nbhMMtGRktq4dB/3l+prIXAxE",
+	"Fjx5LrSwIESt2G3t7DWPWlc8dLHiusNsb/rnJ49hRWziP16o8LGXTrfQWo/LnkiB8GY3DKBIxfy7tbtn",
+	"OoT46vBBq9kKg3iCd01nfLkZtJuNa/u7/ofXLwftvUZzf6/04fWgfa1x5XromHWumTkj5lnHttMic30C",
+	"9ECFGQbZ5JeNrkzqFhLrUF67UbGAOKgZBhPp93eXAhPU01brqv3A9LLVaF3ddx9cD9r7jf3LV4AHSOU8",
+	"xUBCPTXe1Ji5gTvNxZpW1hDMJXC6HXfGSINTbQ5h159uNZtfrSEm6nSqC+SF4TGboko7HoOtkEjURFAT",
+	"QiMI2AP47Bx4l5BtbSV1OtklAwV1dWxiLARM+YIrn/VSpYVmSQ7Xak9JnWjfVGZvRLl4lF+Cv3aI3u3N",
+	"Ntp7keWoi9rzlkAFN5z7sTHtvn54725ozA4kesJYvs0X2F0gRwA0JpttAK/uzgS9lbILLOMcw06a8Whm",
+	"Lh6j3UWPj4kx7ThoHwd6OMljNZXHwZMonP8S5918VRQhQsjbvALJH/KhOJaMZZZ1wiUo2D4CotRcu2b8",
+	"0Cqa3BGNMcLxjBM5oAH1lJSYeM+mKjvRN9BSByI9o4cZvRWgvY1FB18ZFa11uUiqmB860Vsck18vct0r",
+	"vujzVAsYshkZ+iByzPrDRe1BTQNhU5gdCbahR+bFU61wFTitAaHtmR+LjOX8RKBNj2AFku25dUYds/B4",
+	"0PMutfZEiDFiYNBSGE3iWAKPP6jxcSrMc7AGvhG+26S2yOlTKINDnvZx6RxfSO4PJlVTHbLpMOkNkSmR",
+	"fXPCsxzItI5l9MHBNzo37929e/vm0Z17dw9xSlvG4kdrA8pFqM7jOovIYd/IleqMJr1h1GAH+mT1MTEn",
+	"osoUPoQBeZSJK03hQ5pi3HU4nuXH5gZr4keJdQ3lrn4GVmcpaxO6qefUZlQvr13ZL6mbza3UzQU5VNI3",
+	"A/imzez0HUtzANrs8XHAczh/VWUXx0F47Fkux1RPcYykicdB+/Gxz5R4bHSMJ09gTYpxzqv5lRc2itM6",
+	"iHduLIZ8wBOJZ9r8C1y3uKd3QCbShJ/9ljVbYedT1V3uX/666s45Pcl5af43oryohs10iuackBpce9UV",
+	"AUdcn5jWX+aagNUmX5KLERlrVEtmVf41Maftb0rlVTFo53uXC/uiGQb9JM2xhGMR8fpJ6Ii4l72tZd72",
+	"qepC7dXloqaKapBPkvGYLCZXhuy4vc1nynwP3cQnwN4K2ntXzbxCGXYP59nWd5/BXKB9sQlaKuzgWvyc",
+	"qVbCzOHScoh1aR6Xlq/qE5ZPk57wa1ZJb7AkbUjrRnoi6fblwAAFs6ABcxyYFqnoQQnr1MITowpJRR/4",
+	"Nry/7euOZSbGguelhsjI5JZcLsLm8Hwape9T1W2wO/2ql1v/IdGRIoObDP1hJJXYHccyMs3CCzukXEcu",
+	"95eaM1JWZJnKGn7H5sdp1dVPVRf1amOdYYlZ72SQGas0ZFqNBBtOZOyIUiFE5+UcW1MKtSPOMqFznpH9",
+	"5CGe2IXg+eKEiBi0+WOZ2/5wbav4HYY0zJgO0YC0+qwCEJUDiuiA6mqkkShUZe5I7VDgQnwRtNFEM5Ji",
+	"bahVi9APZGRJdCwh1kWiGT6CjYGPScUmMlYUDZpfWxvvMsovhLxg6D44C1o1Ewme9qhnrOM4sgq5Gb8r",
+	"iGYHLnrWhOPGsokslqDBPh4mqTiW+Fg2kaDXO+d0sX2AJMnNQGw7vRwjxmwzngL+RyebQOAoWs7FRwL4",
+	"RVdoz2P9Vtyxq25FuO8xdPPBe+1ms9nCW+RT1T2tWXr33tXN3+CVK5dqxs0hMFb5JpXftA7PC7F3yTRX",
+	"5RdxVA/Ajvamp/qer5jjDdp0D5+/StVcW6OqXtmSkoV6UIVKtWTdPS3LB3uh03iKkrVkojfdSR+mXK5P",
+	"qg2SrqhFMTIpwQQXT6LX4LN1KhSkQsF1y1TG6Lh6DOIQp6TjtrFKWXxVwE+5vMH9y09W2LSXHuPxXJl/",
+	"Xlx2z6Hk6Lwl2G5za6NwqbyaMwFbGwun8zD2TpNK5k6ooz0XjO5oJL5NJuzzDJNJtjMKN9Ijv666d+Kq",
+	"IvnFk33JbMzNAZfsG5aZq0eLNo6ZDGOoWtxIqBJ1EREzTUlhIzkLx5gz5skCFhvCLKSLn6KxS5UX2nqF",
+	"p1yNa+FVC68abPys0s6cJBR3Wwi3aiG1RuL2CtQdl37ac8ndfvbpDYu4Q5ltA5HP/droXivweMy+LeWb",
+	"nn8yFJzzDshQQP7yAk3209Zu8TEgctov9sJgnCkz0eYr+vBygYlpn2/u7p9XYsqGVpHLfQD/VO153t5s",
+	"AMcZzml3RtN5TmEtvAl2EtlXSw0AexIm+o752bmfhIWI9dN//qOnf/2HX/zgjwN7VXXwIecU6Fg2qtt3",
+	"b925+26wmFmJDXz+D/9tvo3WQhv37928fXhY3cyz7/7g6Z/+5Xwbu/NtHH5007RR2Y//58v/8dP5Bvbm",
+	"G3jn4M77t2+BtnXGs4qrdNpZ7atJhjvpDDGh1xUNCyYnVr3JSMgc1VgzT+sfOUxbpFRwODBLjqAYjVOO",
+	"XDGVRw9CwPQj/erjwtmhbBK2zN3w6xvkbDvbTuTSAGYx1WvGLysDI3ZPv6jICKYKYSc67pHg2R/87Is/",
+	"+8Nf/9fvffnz73zxV9959p9+/tjI4ie/+dX3vvjRz5599xePjSh+YqbDPkyyuXjmZz959hf/soHpQw1d",
+	"MJ2gU2qD9icP1oeebQHePYAjCx+axpJ9Z4KntpzoeU7vOqjsZzRJ3bqsB6vuxHTtx6/9+I5ELi8E3YYC",
+	"dKkecOkxOeKXUch9YBFlEWVcZIJlUA0m4sI9ZlvDpNl8KJIMyayXcMR5Evs1ZIl7XUnftt9+y5ndTtkJ",
+	"9a308t5K9em7uJjPWY7epjrxeRJ6Re4kRUxIAFSEWqRE47/9y2MZR1ZJRGybt0RvLLNgFaccS1FANZ6q",
+	"rMx6VXHI3VF1ZxtP9W9+9b3Pf/mjp9/941//+798+sd/9OzHf/Lsf//uRhkh9K4LJciq5eRvp/a+qWSt",
+	"tfczARKFJAE9AXi+Ov1Eg4xf4dj7CH7xyjv1zDA2cejhxNTOvDM582ASlzrycIrP4MQza3o2lEEhy/c2",
+	"H48hLyHQI90xfzSbLdj7WuMdH/CdVMnBjvskDDKVYmkhONHNoOjSQRrBFk0M+Nr9d63VqHXRe83qmc7F",
+	"qMM30RHMTF2wf4+nacfTEig5eMkEl/JGLBTImmqF7pBkLFKQy0uSq3HHIhmCCrImn+L8Op4fXyIux3qK",
+	"gelI7dKrlYLCpTfRpezbNcRo9bV/6bHd5CvTap2UrQXESy4gau/KxXlXNj+Em6rQH9kNdp5k6ZKJ0Tif",
+	"sQjPWcQmspsQGIaQuJmw1NIShQIchuj3BcKAAhAKYCIm2qFQyNiypuRT5dAylHTFgQC60VcZsrDbwABP",
+	"8o2Z1iHJ7kJ41s+sXS7xHxXCyFI/FJrgEvUQKwfnlMQN1b+L5U+vZftvi/JXM5W+7C4k6zhSmfUmPRcd",
+	"8tKJmK12Jb1nfvAcfTzvidlpLh5zuA4+vMOgr7XSdPFZi3bysZQQ2dJ8/1AI17XRXRB7ppeJHFfrApWt",
+	"ykoiAnxNtIWCEEb30UM1xZjUiZg1lpThvye2ZsMw/7RXUabiCdbyrH3ZvCdmF53XtX4oCOFSYQk7ttGw",
+	"erRnuG/viinMwno3rulTfeHWF+5WFy7sIcallXLP44Y9NfvqCGUR07kaa4CQSeTgeZhuSxK1rLCrc7Re",
+	"jRytLXfr9jdsuF5CiXccejxNu7x3UuLCByO58qZ+R2UOtoOAoyLbRGThlBx/eNRTsp8MIhaLfiIFglQB",
+	"xDmPnVMlxE99PBDzD8Ck1SyJhcyTfBYiPhGhcRJgVM7Eo7Ho5ZroRw5YJnoiGQPK0MhY5SImqCnX+Fe0",
+	"X6c2FJawJQS8QOsLse3wLEtMV4g9xUOrIhIWM1ZAgiV4T+jDGC8820hR8Ax4VAD3+pE0kwAmAwDkETuI",
+	"0eVKzB7sAD1PVnXjcsZKT5qhZuJTwJSClo+ss8qIolxlZgqw98hzYJ4OQezsNYFapdTnuScBbWphauMM",
+	"aoWJW8Qy3uCEA3Aoyb2ru8jKgi0AXNblJlRkajcgONRmdVTfPsYdWnJ/kkERp570hvRcP1MjomuL40xo",
+	"rOzc370OQ8K10zktrlkZbAspDohLwH+nmW10epmDOAb8LfHI/MsWnLoNfggqM6A3pubFAGHbusK6Myiq",
+	"wL2pZDozr1Wp2cl4AAgVXQOKcRWk1BE/ETfpLcEZGPNXacJvXXqrjJf6+DgY6UESHwdtBuCol1ut3dZx",
+	"ELJjKk7Db27dfv/O796/dRw8qeYZ6SaSI4/TIgzqpkoxdXLDtyxFvXbeWydaSGBsq4g+f9qw1+MqFL0J",
+	"ugU/eVAGSO+J5KFgBNk/s0KFjjV361RiBUOy5MorczzppkmvrOEZIaovjTMB4MhLr7ID2CK2hDydjKR2",
+	"ME4IvdhqssyYoE40ExQfOJJZzxjSCmDqekOe8V4OV+JdAh0kKvMGi1Kl9SxiQOxSehu0m6kpwfhBswgj",
+	"K1VuL9N+koo24/bSQsnH9NiIcT0UIjd2cpYD2PwbrcbetdtfbTXfDAFMO8tURsBCKhtNUg4Y1e6v4lKx",
+	"4h4BvRosEo/yjEe2WJ561hUzRRNEQwDCMfEo92rzR4A5Ps5Ul3fTmR3JNycqryqy/xBX6f0E0leWC6/R",
+	"JM2TMc/yS6bvO9Yi9uxlM09Af6LzRk8/XN+INe+mblx4nRZMotnHz/7k3zz78S+ffv8XQRg8/S//4ekP",
+	"/q3Z72b3wQ3QE2kKv2vtXWs24b+a5pe/+qvP/+FPzC9hvYhOXWs6d5maBu1doxQWz9MGCcLg2V/8u6d/",
+	"/ufVD3v9se3sgdp4BmdBaZ5P8RhUHkeYjZoj8rUEFzEmgPkPqcCkpnq3AAj1lcXWG4Gg+dyoeqXJX/Bl",
+	"CQ2CuXgOhTEqj8ZsB9HtqHXAOkoyFot4MkbHbI9L1oVAK2GWA9MBdB+jr9gLCssCvu3i+5K84Gdc5ii4",
+	"WxregkJZyW+WfMvylC2nuFt1vt9OvgU0ZMByJR6NUxB4FDlc9sYk1itfSODhnh6YyPzKfrDIHwDUVnfw",
+	"560msQ3Yv93PeZbxGXaxqks4lypbRv51ZX+e+2sthi8LWUMWZ2lRbxgDlUKzuMD0KwSuaTBwjoNrAJkx",
+	"JeDalunYCqWekDnPk5/teYDCU9rEmSO+GIiL10emwRMWl9eg9o1duG9sUbipPutOdCKNZY3M4H5gqrxe",
+	"K++Bor6xvBEwHQYt2ygEjFZISdc9Ln2+mGaz3LMGO1TGNEEfx4wNVRoTayu6bnzSVtCwpZKEFW7TaR4K",
+	"xlnkcQBE86JfC7IOThH5NwBx3GJi0VNEbJvkHqUjyI0SvUypZXB2R8Q2iG8e81mqeOzUrkz0knFiVraa",
+	"m+Jst8wWt8ryW6TaM7HsrljWlkfheVb6yrlVVBgaGIvMiMdq+WwWdH4op2W73Lm1fDQE8rf+YIoeI47Q",
+	"moNbj0xUCwH7c+5ZmRKz9Aqy0ed6u4WvXsGNv1KbFN7Ud96LTNEozf7Syp317zmHKrUsq+Im8XKYi85v",
+	"linC5XPc9eS9AUoJx52MsgpjPPZm6Cdp6lgzHMwEKaz29j6WRt5CSOatt24Z68fu88Zbb/mxhnKn+gVr",
+	"QwH36D6KwIzqIKWvNHIFO1+6wNBPYC7fY2mjOVo8FBlPbYBGU0jHRm0phuW33nfyB3NorA/NaSdALBX6",
+	"dPz0wLH0h0QzcJSMhBk4qh+gAmQT2cmTkaCc3JEF9YBYBHDykylAjBfwJE5bB8MZGh+deY8AGxY8NeJy",
+	"dixHlhsfaUrSlI2FGqcCtZGuENLoEb2hiEOPFbK0JglB8dJI3uFJOsmExmXE/cGmQ2Xs2oIWEIJufZ6k",
+	"mvEUFCHaXpgj3GZS2dBNCPfDRObZzMxiQU3nDCZiWrSL7ThOtJAxqVpMJwPJ80kmGE/zoZoMhgXQZ2bb",
+	"8PYL2JpwLBxZjcNQsbEsM/LRGMKO+D2S8FiWEjglEZ2KyKhk49Q0P7encRaAttFcfWY1zdAs5Q54To1G",
+	"2RWUO55Q1Mo/WlGcyEHO05MIOBunojfkeYQchxI8tSCmOkm8gq3kFFXtIjlLcpWW07FJgzNWeyssNMR2",
+	"03Gqg9iz02CEojuuQTtodsyDHSwmhAUpcqXM2cNcqcs7zWs7zRZrNdu7TZsCrbK7qDyQIzUE1j/72S9/",
+	"9OzbP3323R88/V+/v/P5L//m2f/46dM//ra5DUhRw3C+ee9kN3iwQc64vxgX7HKG4wxTW9CyWa23XUwx",
+	"zTA07uV/W2DqTx4TrWnQDp796O8//8e///yXv3z64599+fOf/vrbf/br7/yHZ3/3k2c//pOnP/7vT//i",
+	"24GbMKPj7sLu8U9Jh1LW5tCqCaG6eVa3c2nnf8DjU2EDiKV//pasCwVrV7URN7CfZvYurVAMtnRaLHNO",
+	"XyIayxVxTHyv42FbMD0jK7Ci0FzXoxL981ApLTTcpei61lUeCNIZzME4lsC/nwpdzhyZ74RllPNbu4Hm",
+	"HZMqFmg0SiFiDV6ZDFNbI/aGMRWNcjV9E8uqTMPH0lO3PBWB0i4gYZg8IJBhxZBrnoityyqd87CSllH8",
+	"1DKJYqYMOG9QAQAdlPQ+ojEo2I4zMUogRk3RWf9VNDBKUIrM/dKhhNioTXMjNNJeQ+5Nl/Kzo0QmeWLu",
+	"KOKHNnPWiZUU/nPgtnFbERQ4o1SY3+oGu4uTC08mUuekI+ywyAiPvGOUlqhN/de2oSvNkO1fDtleM2St",
+	"yzDcJrPaJKUSgWQ0ygk0pKMGu+8mgcyDMZ/PZTqWjB0phTSF+KBL2ik8tPbOhxdTlzDFZ/cGVtKhRjbi",
+	"iUzkwDZESiZtOuSRLqbcEiVEIX3Au1JlI55WLgKusSNGLtaX5ti04C0KrfHiTILmh1p1LLCojp8IyaIR",
+	"f9SJKSsosnMbFly2RIMeGY1RTfIOtut+aSbSV9ljUFjtGKvXHRovv9gbgpuf9ophm18u3VTGQLiXxbiG",
+	"KLOMneDRgxNcPe1aYpdXSJYFpqf5B1kreIRoRiAvC54asQTpDJV5U9tm/ZE4gezZYh7IAcvN0cZZBfW9",
+	"GBaG4LAJ0Lbhx7iTShJJw5xI5Z5FRZ0MNORH9NmyzSb156zyFWqSr/UWbG7K9TwRN8ktY23ZQwQLdM8r",
+	"1TQ7pSsGidTFVvGGDYz2iyuO19qKrrq5dl1wKYZGIPMc5LE5lpFHURJ5eYBz02TWP8Swp3sxeLVLr020",
+	"m2Sew+O6LIBxw3gDhn1lB8zMgH3R51+ZkLSzjHD9iJ+I23S5v0DTyZc2ZerAJXYSKiTt8oMQKXVSIGhf",
+	"aYaBf5qD9rVr13ZL1pT5msyiL//fP3z2yx988ZO//fJv/3pdg6lYw5IxdgTGWLvZ/GrzWhsSWkA0F7Zg",
+	"WfwF7b3mgvEFilOxpBvNivcYtWEDF+Cd8fu6e9TaxyIb11d8WqqgfR3LyN1srTUnc0M9q00Ju/PVNCar",
+	"7MGrL489WKENA+6uLWuC2s+4JnmsDUSb42oGCPmXcEuXTURUdJCqmOwVUNbP22q052WZ1XjTI6qu2OFG",
+	"b0+k7WWEWdMi7mCzQkd+2kpIEWgvHQrsRefXzhVc1A2GcUXWMp/sO3sTEaqnPMnhDkbuaI9ZjlNFCUTe",
+	"0UtuLmpQujKRZ4komm6SSlDyq0s1bZtXFlZWspiJQ5asDplIzWCUb1xNhwrHhH7uwnc+H8a3tR7bZ3Dd",
+	"lvG8t/YMBNE2G63C42p2krl8HvhO191C1O7B1erFcEOz5lxiMtIGDVZRB3sv2Up035bxRWfr2pSlyxec",
+	"smTJFCvCt3Ui7OuWCEssdXg8KhMGzzFRaunt8fgUPmD/JAZbYlpfSHrEJspdnRFx0UhfpevXZp3Z+Mtc",
+	"IsLZciS8na6FRrCh5Unft60GQb8tHMbqJBHgK0cnESgU06HIRAQRdvq9O7gO82sG3opSpbjzi5HTGKqR",
+	"wlPLxpelfB/SsBZO48LQlvZ0SWZVMchSZpWFk7L2HCXZdZVKBZfnnDd8hvv2lpIrbbzDZCCNGTcx22Uo",
+	"eEywzYci37kJC764QW5Rnn6xKUpTs1CiWIMdb30hJgNJa1MUBOJO34R5b0lKsK0BtCSxcKqJNzYTUHrO",
+	"Ux2yXClbzmFsoSQT2jok5SRNF8/kuyIvDuT5Y8AR2hu6RqrU66KTPlTMtRJUjEdi2P7EzM+9hyKDmkmY",
+	"rSOuT4IQCm+gCAYrwVLiEpgDZM7g3HRUv2Opqc/CYokzd2qVGCxazV5pTwqfgZnqBXdLRPTbHZvlMBBT",
+	"0YXM0iIBGO+zBjssmJmNaKRoAr7elsmbtTDHqwf+dwx3uQ3J0uQESwS8UwiB2JEW6UOhGwXYFeWeaSMn",
+	"EtlgH2dKDpiFctSYBoa3KpRoeenyeNBdYmCsKEp7VHS9lNkGWBI4DTbSkKkpRJshLpnkLtGbrnbwArwR",
+	"fS3Px/dkOotCFh3ykThMcvE7h3mW9PLozQYz544dvX8YAm5AxrpimJhrmo0z9QiqhqKj+x8dHt2+1fnw",
+	"/r1v3Ll9SBEYzWeaRd/YeUdlU57FIt75MFO5arNhno91ZOPY5ozGLOp0vqZ0jkvfoeWAsKB5bXQoepNM",
+	"RHNIn8XT5cccJgTmxVHaoeX6R8JUDJTr0lI7OA6a39FEA2O3cAXglvWzmEW7Zexkm+5qPmOJhF7vvCPy",
+	"3nDHzClmyN3LkkEio3IgzGKW7rHIQnX0MqV1R5vnPCwet6Wjm/fuH3bu3b/z7p27hxGud19l5u3jTA0y",
+	"bhF7YO2lSGA3oQKBkdUDkjcU5h2oMpAITgHNpNU0wXmFQa4Ij2eDvuokcSpc+qdXu03jCZc8NuKPOoDC",
+	"EdngaY9rKk+ZDoU0A7JpEwDuQaifZi5h0mw+gz1TDXaAP4YURCqbaTWbTqe8AX7DEeQJWE1apbGZczPY",
+	"j21iL86V2cDkyhHxjvkSi2iiA4j7tiFNErNgdnSeCT6CxbAQD6rP9putIjPU5jC/zXXSK9/iWpmxwpoV",
+	"B3eopkwqNk1krKaUnuJGujSf0r/ct4Se81BoeyrLRC9nQ5Vpwbo8z4041DlH2DbvnkXX2+Y36cXyE9Tq",
+	"SWE7hhTIJoEHUm0DS+OodI16NukaBkftHXytwVQOUeVZV8WzUClVZfJdFc86AGMUtPeb16+UauX1yPTO",
+	"TO3ycJLnMSHsr1RwLRqMiPHZG7tvwo2DPPfsjb03zTnIU1EkVNnvKP9mqCZp3MlEns0iNp7kXkJHl/dO",
+	"WCJzhcl535yIiQhZPLHpQ9H920f3f69z6/b7B7/X+eDO3Y+OjMpk7hRorgO/6pBrJbLlD9EHB9/o4JM3",
+	"73109yii4BJGnKBofzImFfE+xIoA/Y9yYMzJHvJslAqt207h2G02YdhVEGBY1gHz1EliqgWhxuDeFI94",
+	"L4cwEs/tfH5M136SL/7e/A0/wyccED2EzUjPsOtRJCvhExmXBGufgHfILI0340mRpgN6tC7V6ZkLazRG",
+	"LVsqG60bqJwykHRSwIjRItNC4ehh/qP5SSojsmE3p1xT2K+nHkLFxkzkThmFqXCagIW6x15TGitVtFDb",
+	"kHpmvvC3nhldyrWbcijVSEYiTaTw85WAXlejSmEXgrpSvNEtgoSUqKFI4xXw+XAOpMo75neRg3MrYkGc",
+	"xVliem7neGlT+INGojv4RGVxCMaq6SrdPspoUzkee9LpqAjAulXDQiVzHJxZpTGp6jSaKIAy6hSX9hf/",
+	"F4Hl+GLCuSJdcNFLs8F/GV2jtdtsdZqtr7379d3f3f+4+XvX/pcrv//e3geX71798Pr91lGAShK0t86A",
+	"boCYmEF6X7bNUP7ph1/844+//Ps/evYf/35hQISHcebxWCVn5Yi2XIvTVmF3y16vrZDhLt5cyV0XNLXG",
+	"K641te2SgPx4FkjvHEVtGdtuiUtOyPnIlVPEdrqWtGaJOsZ7Q3sfmjvPXGlqKm1fQpujr2zCtlfk2GCR",
+	"senAue2FovE2+/DeYYEnUfQnYlMjAAjoAgxzEdsUGuoHFINixQiilS5c2BypcKBjGOtih656F0s0lCzS",
+	"xc2tNKORJBmOpbHiijtbJk0+VWXpeU8uSk9EFUkg4wl8hpCc5MtUGghE5pbIV6sRBu1Wc3/3zHI0XO9F",
+	"e+d/9fxu8OTBxmL8bbOzL9phQcivyKJc5LIWv0SWJs9bsPVaYKP7zeteo5noG/PC3q24T6i+sqQSlj0X",
+	"R8CYMB77umWRTK+VsUJI07I2CkCLb7WQoevlWTGbSuu8Zi1mH1MByAytvRu/HXcm+OEnY4JZbWJO6EbX",
+	"52nOjmt7165daV5b8HdY+trTkTXQdeGVOVEmh2dhowXtMLXjSca76cyWBJLkivCCRAehzD1qucJXMNGi",
+	"Y6EBotB7FBNjserOJn8AxvdoR0gjcWL2Btzqv9Pa3du/fOV40mzuXpF8JH4HS9+jN8M5tE1kkncgH8bM",
+	"HQAUek7IBQ12R869kkVfxSIdpse8J0IW/f+/8Q345KOjd3auzb/C6B1TxcQ3JzwleFwEnDVagmsVMLwR",
+	"JKGbcnkCFZJGpo0SrRM5aLAPU94TQwDchupDTgi9FklXPBpzgrHYcQ4UN3noR7EIfPSp1YmAo8za30lx",
+	"yZM7A5cFs6M7yLaPsB6eF0SUPFc2/GPBPUqt2LyC5c975U/m8Rul/QVJ0b4ng9DQzbiip7/4uy//5X97",
+	"9uO/jLx3/k9xNutkE/k75maF1zrwYipvuOFj3o8zESe9XEOJl1P5xmMhra5H10KVr+FQyPhwdHbwibD6",
+	"NBZeI6gZxA6f1s8lGU80K1Uu9rn0pq0JDG3y1ONSabndfu3lezLRpU3p65ZIqEeft0tYwcCFmHJM2/ZY",
+	"b+Ekh3MSx2/TjSl49gc/++LP/vDpv/zfv/72v3/6i797+t3//ptffe/Ln//i6ff/9Nl//Ptf/+c/fvr9",
+	"/8Ms7vJOhIFWk6w3x7QdOob9ct8+LMSKrW/02PkrOrhKvm3eMYgfdYquIaPkBkGi55egjjsomzGzR0sF",
+	"b1UY0+YCa4UBweFgGO7m3SAM+onkaaeYv3/99g+++Otffv7P/+bpH/3N0+//w79++4e45L/+r9/78uff",
+	"+eKvvvPsP/0cp/c3v/reFz/62bPv/qKYXMcDedmMjHADg3bw1WtXyjOdqUnuIb2KwQjhDVqhQ3oH3ZvL",
+	"Ts5PRPFDIidxxJFXgzCYimQwzIP2rjmNrkTM13CRXdJIraAdgCQAOb0kBPgkDCCYEJ82rfNzt/5MVfZy",
+	"AwuistsbbsvVSjfOgC3JzfxbhG5Fu/fqirdacTc3O9Y/ce9WdRr6Ajb36jIEq3uv5eCy3pfn6+Ey3SH/",
+	"1rGsdHDZfix6uOw3q1xcB6yfGMud+jiF/LWvH967y4zKQW1h9hubDlUKCSK9Yci6oscnLk2LG33YSEw7",
+	"8h5PU6PLUbISmBtLzZQE/YRkoXCPDaeooiO7JYRcn7FRQzMuNQciQYekZqmZNEuVNpoFIMa4NkiRx/cQ",
+	"sh2XLPKUvJ33xCxCQEEzTs9wooJE77Wo7GUuGOst8rH0kQE1gmabvq3QTcEn8YLR0ebdjEdTBUqaDi1t",
+	"J3BwKDNtCcqIClXQTjj5sZ6zDheewzvgurx67Tp4Jive8WDDW+7l9CNW6w2nTtZZlQbndtzd9XyMIHew",
+	"i/BPp1q5/VToGhbjpGwRg8gkVoM44VBoivufvJdW4ibFbVa0aSUftQ2/aJyrq9HbCJs5Gu07aw2n1nAK",
+	"DcdzRToBu5mus60/0pz1S4/p7K8szaRkjs2uMPPQ9mWZp9dNIyKIBu9PKR/U+kHCYBtbyrdpKdl0DYrk",
+	"eCJWfj/vzrNt+0mr+Am4MTvA3rr0nZevNS7/vgu2QaaTfZz2EBXKGzu1VFS76hIu7O2W+QOAtRI56CyJ",
+	"9KFJt3LUFsmp8kct9yMNXqvg6fd/+Otvf+fZd3/w9E//MqB0mQ4sB1xS82Z9vrJVnQykw3mpcMScLQAa",
+	"BrlRAVyZosp52nG8QFeaYTAZx/y0kU95khdPmUU9281kTtwtkfMkPe1qgpSBujT5gkuT0fsBXvShmrLU",
+	"GGUJsjOLeDOhX1mEvCDTLyFUx4qgE6GlcPbh7bu37tx9l0JPlG0ItR2YjonVN2tkGY6FjBM5iCrI9eFl",
+	"9V1ycXfJxd4P+IKSzLcfoYS3f60j10lyrynF989Dip8uss8untcRzCGTaspuHty9efv992/fer2y/14z",
+	"wY4yrZQPXoRZIYJ+RsflnEAXj1zErbL43OMphkJOhxZr47nxRNjaRwqNgK2NTr7cfkUZPljOR9C15soC",
+	"lF1E0RqoAp/T5ioQBCoEox14F9wSCoB+vUT3rzhuH4jS33C1h/hTj4kCPFRDnonYvsHcT1SNjNhXmnXN",
+	"jgQPlk8O5JeP6K9gOoAZooArDd7gBl8kOdGomVQ5MV7ZUn4qzRRUW2zfNBA5i6jeABBxMYRUcQXexuV7",
+	"6e5APjTaRHsvxH91Et0ZqaygWlzjSpq7ehLdiScu0jYXyiNHDoXFFuN324fsQv8RmzPuP0Nc0EDtYB9r",
+	"hcF0OANI005/YpTxudBfcd7v5H6pCm2tG2yvfByCc4zDrQ3WiVvrtAsGBIissYku+J6g1QG5wp0wTpDD",
+	"BXTr56L/g6uUEjkqDYCjUt0RoivT01Dqr5FQBuHpdcHeFzr0A4uDzTVL+mDOiEwwKaZta1NYsp40hTao",
+	"sAtzyRhKanOKjqWr+KfbCOr6VcxnX9F0LTTYnZxuMQt8FLrcLXf+dEX61FzJFQ53ivVb4zEwnePz4bEE",
+	"jO+hmmrAvqA5jL2EKbog3ogQTzZ6s1GUivEuVtBjbRkgEFDHFuv1juWdPoXaJvJEqql0lxNfyANnbwC+",
+	"NQb7oonspYJnEbGveyV6VHX3ZkhYk8CoZGbVXFNJXuDZU67YsSwwDcrRtv3m9ZDq7zCFi0aAc4liXLc9",
+	"FgIwAKEWLmqXtA5rXaqMfXj/3s3bh4d37r5bQOk3QNqJxeeostD7JbH8u19agY7qjlM4XPgUiLlirwG8",
+	"qszjdqM45J0h11CmX/r9RAIqpznT9pU4pVB7UUIb60FS2BxrVVkDM4s54rEAQJNFuNBcOcjSROpccL8n",
+	"5hTFGZ9K6kfpSa8KUWXwGstKqzKzNVPeE/EN2iw8F1mxv8zeoqgzhDRxfDccyRVpOVMOdYnUrL94eL8O",
+	"kEYC4EmUtGoX7DzHsFAoWIlXoyEeJToHSQD4DirzObmyh8Lvhr8VMjUel7aMtvC3MZ9RpiZ4WUTGTsQ4",
+	"r65WhNN9do1sS8QGi0gdlDYzrJ+ayk0S4GEcXnDyyW+tr6RV+0pW+Eqaz9VX4ub+In0ldL3UlZV1KHZL",
+	"hFyAxiqIPZxfgTLfVeb5487VoWM10pUeHae2olZq8ZEAwoCbc8kuN5suzwC9LFq0Cx4t6AwCKYUMYos6",
+	"JJc+6XQu6wlKIjEHo8CIBn21CpDQnNMjO4SXx6PxyeNgpbuCyDoy0RNGPSyKOFEqblf6WP3GPXgjGT0g",
+	"t+3bKcZbUZ1ZuovmmtzDJjfshw05VtQcFpOBp3xVtahZqrNIddoppzopHI9TXgcrXwyzNHg4LYGRbyWD",
+	"j5XyuAF/bYFu+ozuC71UFDrecfOwJku7KOKzcjEE08xiyF1hY57lCcKcv6GgCfobU1xjPgvZRKZCaxYN",
+	"E52rbNZwv+lMkzgfRgVQVm6sM43mpoM1fLPBDpVFGjQWz1ClMesLMKRzgah+kkWQoBMRybAkwDyP3YIT",
+	"mXMPGN/JsknNeiQwPGPbCMLYK//UwcayyOrN/UyNyCFtP8pVxCTPMjVF30eiYS6pHwrtrnIxnblJCE7a",
+	"CGGh2yzyVd/oBosgqbaTxNENP/e55f8lNNuDt+wTLmLX+c9vWGCZjlSmNTLxZ+XWmjccpjTCvVg6576H",
+	"Toogf4VVUm5it8EO0pSSpNFQTYWZdrOPPG4Q8GCZeYFVReio0pBDv8eh12OPhaU0dARsaoX+FgHwT2e1",
+	"EkAw9DwRHmZ35RzO440CPSU4x7BsG/WEfChGi7f2+w7d7hRYbwh9YAdBI0oKT2VVgRtdEpto+MivYsTP",
+	"qbrCh2b+30nSHNB5V3TVsaDY2TPdRnNoSb/tl2umf+LPn6zshK2qA8ux+rUl43Ldl3+ADx2ZZ1b3gDxh",
+	"WF5a8NyojHC4zJmHdY0WrNNo2US5OMq63T0Yj41+t7KjxSrZU7Ryl9kflfog5GQEhGzWORiEwUQWfz0I",
+	"59AMzdVkHtp5yAHOEe4m06lbXgvm74/8VtZbc+uoYjcpaujT3UD0ENzq+IxMKboKbKTNvRIEmpKiAT4M",
+	"UnQt0mXVvHiemPWpb05bGmRLRJdEZCkQiwXDOk/kjIcEcGYUcRyvdWU12LvJQ6RczCc6YnsWD80oEiAC",
+	"EejLm5DymD94r91EvbZq2OQu8Yc84o/eF3KQD4EGLwxGiXR/hwuoluusaJdKOKo6YK++tWcdUsdXnQqj",
+	"UtlMYI8WAhwvEagNdL2MlnQJHDUry4xXDdpS0FnxAWykKkOncYMdoDrSTwgccOTAl1PVOynUpIKFYsRj",
+	"9OC6wBIV9vCcxUm/D8W4mWWQ9lsxtlyXa2FeMaISdwlFSXKSi7DQ+uaIPzPA6KOyIFfRf6gotlRs7SRm",
+	"7793+MEhixP024/4iWjbEbkyryS2+QhUlqAmuU5oVPCyxrJT6alipSXpq2wEdlrMc7EDnsnN9qZdJlf8",
+	"T0t1AyRMWQc8pXO52qprp1zYRs1436i7wRo/vglK7POl8DEKh+nUKuPTWRhmJ4GOVNudF2t3wqyHTIrp",
+	"8zAtL4HPZUU+LLjG6IgBYUD07u1y6Sa2Y7NcMfpMPOEDOFAZAyvP0+A5G4l8qGJb2tQbCmIiz0Rf5D0w",
+	"R9ASoXJPRNKY8sRCiUBgzgkkGyN0GVdomZUgY1wIDZ2ARgUxg3O4B2gwtS0U6nyNZaGj6JzPML4cFwTh",
+	"SWYxXidSAxE7+4gi2LZTqNHsm7vDBZJLQKP2J9dDz9Ax46TIMvIqiExUpBKboYARc1dNzwTBRlNZro/8",
+	"mLvCnL2mo0syM4cfXvZwg05DtoTNELQvG1XEvCxo7zU3KDuEkV5oySH4Tgtv5TaxvC38mafE07ZJpzqb",
+	"r5Im/hS6GHThWqlVqg+HbJ+kN7RMpaAt3WBmYmfowJHKJTp4MrGOYdUxrG0ykUG6zwOb2c13ZoAzV6a0",
+	"f/lJ9dVKV+JS7+37Rgho6iF5QotOWkzrtrn66WO4/ctu5hABqeKJBcLU5uIBpPUS7LdU6Bk7lnOQV5oy",
+	"RfyUZWSMsajnEEJDzIUiqTtxdynsInScWrhwOMyA8O2uxGOpJqQC8BLqVpJjhBESr95662O8fhpvvVVx",
+	"5+NFTgTFkiQHXdQAV0/XMZpBkOlkk3bAaks0Mz2kV91boj2Yd1tIVPootBe1kkKzRPbSCWQWGfsJGY9y",
+	"SvGBHlqVAi5vmt27dhUBZEKygXI5RjgbqAsBIB86m9HqgvlLzbIi3uwkFVa9QY8t6SvwoyLlDwxSs+po",
+	"UQrZE5CY1iqts1MzUFPTOYs0IM2+QXlDkGV4w+fBUWBpOrPWNPPmsdwtNetg4AHPH344MtqVziHWYJOS",
+	"YMu7yYr57FjuVXevj9qvPRzw0338aZ9r6LjNmTyWB6TY2U7jFoIcSu9eKYxlTJrMxIBnMQQ9rJsDwW4t",
+	"pMdEkx3k9i/i6BHTo1l4fcNi9eVowVOpGH4JWY1w2Euck2lMS2vprLLYeuMRj8Qqh+iKp90GNQa27gD3",
+	"S66qf+odHSCY9LLDwLFf0GSzQ3yeMk/dzi6NAjYWVrqNeCIdm7gl1OSsn/TzoZ0pM0rntUmkGzduWzo+",
+	"QPk0nMg4EzHM/1iplDxrU5Wd0Im9yXtDEg4Ay2pMEZtECj5SAGS1yZlAlWVsC/N2a1lgxi2KjDci06DY",
+	"ualknqm0zaTaARSU6E08r9pOB4L2mu1cgV3jGVJRUS/i2TTqkTmssfKsDxqQNREWTQEzxgPpsmAdwwHI",
+	"2UGicxC0XDMO9wMREViAGBeV64O2AvshtHwZx9JYIcu4DKTKO32jrqBXqtUMzd3Jx2ONETnv7QVVHOOp",
+	"MTJnoUcCtlATeSzxkmtQJiilIC/lXbBz6e1fMK6SXIu0H56VlqEwmTbO0yA3/hpuHPOOtZ0+5u57bskf",
+	"tQHzQg2YulzxJTYSLsgymHTNbuuKnQI4aolpcECXMkb3XeGeQ/hCFdxSo3CMG/m/pWC4uexs+K0y7n1P",
+	"9irS1CrjOsSGv1l89mOVxZeb6B9f2epcwMj53BOZX9kv/O2JzMVAZMsbpAy2rGNmY5Mw1EdaZHduLW8Y",
+	"MqY3DOkD4tn6If2XLkJgdscmEQK3wwvknpqU+0ze/8UZLYcCbthoMRimFKfDCGUfvppkIrQ5sfPBgy0o",
+	"/pdxFR9Y6YM0+kW90diY5nTImep+Knp5yCKL+AvCJKJMWzy4BSGZdrQkxB1MFj2ZbFRihlE/y5HrwxF6",
+	"cGNeBpcU5F2PYhFP8GSALnrg+mxUUVnkEcFtTn9b6G1yTiBxXmhsHlwG24QFmEfXhtf2lMAYrWJvO2lt",
+	"SU0tFRl4SnZsbZtplt4J4VtPM6Y0J2S2dW/Lp0lP2JY8zmr0JqmManMXcRqr74WLxGjsKnVC3jMXUfBv",
+	"i3Zrdy+cu5XaQU9NMi069uGiUAdMwpbXWvDFD3/8+a/+6cuf/zPidqNSCcTEl4rHF66TdrC/GxRo2qTB",
+	"jsYpFFCX9nXQDt6+d++9O3ff7dy8d/edO/c/2ARE2KzABSMrbjG9a5UkeefM1csgvxl2giqQyoxnBP4F",
+	"h8Er6rFZYgniPxaHI2jDj1esmX+DY+0QaGmLhUNbVgNttyPOZNLgJlkbddEH5a9BF+soSVHp87G4CVAe",
+	"8+oG3LRbqQwPVps+l8xBTHSe9PRSoEWzuw+Lnz0HiVfAx1p2zV2PxrHVuur+6mRAUHD9auPy6YeaAPCM",
+	"EG0+eXD2I34TlINTXReoQtiqJ9tJzLmt9fCtXQRmWisUcdC2S3N8Js0aT8vYnhjgoAfX8s4aJ+VgPLbp",
+	"48/vsNBdTCUpV8OAApwdKab209Zu8THW6tIXe6WqX/rwcnG87PPN3f0zohG7OTjtvBSOZ5fTDwcHs63r",
+	"A3O2A4Nz2p0tgrlg8IyPx2tQco434Ue/T8WamKdWQaCJyWnJQKpMFAgjiNC9aAcdjMc1dXNN3fzqUze7",
+	"jVyzN9f5Wa8me/M218V6WVgVGc6rspsTS8c4EDFwPxYQS4nUObAzsKLPWJlbebdcdPz5ucAkVktAUuYq",
+	"WFHWojl7DmFjBCQn3Jgz8l3YtdsolGxZOZPMEsnUYeFXKiyMdX1w8LeTTkPB03y41IT7Gn59pmt4o1Uw",
+	"Axa9CYIyffKgNPyh6J0Ugo0MN8tm5Q2fxlQ59PGkmyY9GjxkBy0d+3349uKGvu3+WG+6XJWeY/+SkB87",
+	"SgYZLwPbrzd/5Vc/DrpcJ72DidlMnzwwt0BX8Exk74mZ/UALwLaBP01XMXWvoqT9CAuizddBGEyyNGgH",
+	"l1BiYhfnH3hHZQwxtBz6ryzoy9o2b6EIQZnB91WaqikDd4cNp6P7Y7Gkz7wAss2wHhKLjb0XjFWaYs4o",
+	"Zui4RBwfsMclLc8Xa1e8EHzkdjvqcmarve7XuOgRWE03mJGLyWCSFSARfuE9TPVXNONxnJkzhVMjYmMp",
+	"G8VjDCDJpT6DdKnot3iUU4rk2ONmbrDDAtuIIp0lSmvAAcygZeEhKlQSUoemW0nc8Gtp8Ru9ZCYBHRWx",
+	"gEskVpAe5aq+v6IpXgy7QLtUXVIXKCF2nprXBlUh+utXwJd+VtWzw2QgzVpCUi5nU9EFQU4wH+ZLNfE3",
+	"Jx2f6iHOsVcDzGDBuk1Z8LPCr4SltbSWD7lM9BCEAL2s2HsV7/tIWwGCukOmUqEtqTnOXoRgF1DmWmT2",
+	"Ekpp4YV023fmIUJQ7nWSsd4ky8ygaIFwPCOeyJxbqkMlc94DB/OxZC5dHUv7j0y7lOGKHTFjxn1gK/2L",
+	"DnQFgFACdg5mrCOKJbJA4nAwh9s70q4EnadpCRcEI9vmnBVvMHvcQqAjIqwGPE0jPRI5gF/bDGSeAfE6",
+	"OFzMI9gXc2P5U1vC/4EZs3grU6nbRXlgWJ52RBVDh2RYzCGMixB8Ye4AAkYLgVM7l/TtMvE1QLbj4swD",
+	"EpWmBQHiF0dSJPKXFjoCdzP9KJwbL0LiynRW7Dh4xm+3x6UF7ClwSYs9Dj9aKjEkBzp6R4uLUlKjELfT",
+	"bARRrh2UPGR6W3qBApHVIpEjs2XvJFUDL52jMQ8PkSyVYydQz6/6DoQjZHrSG5p9FOmRBmCbSIx4kkZe",
+	"o4gGWtUmOEUz2LBGQgxkolHog8aQ8BQy1JNHBBZRJh93faY2Kto/MFcmpZsjZCrvUUCo8iItSkyTjI15",
+	"T4RYjoGNdHnKMfBXuomqXnwf96XmszkWBftG/NRFTXzwDy9tD1qpaP4D+xyCW7lUIkREC4sLwcgS2DAW",
+	"jZiklhFEkrmVcW8sh2iqNwFd0tjrsVDjVJh2cV8S8qu3Oni2q3SaJBV0F5t1zdQUNim04yGI0/ypkeiq",
+	"eMYm41Tx2Er7t966efi7b71lbrGPjt7ZucbewPYy70x3Z7nNVR7x7OTNkL37dutac6/J3nj37ffeBEFo",
+	"Hm5dMfv49qOeSNk0S8z6FZwVY57xXGHWk1moEQ8ZN2JJi1HSU6mZ2wz8NF2E4wK6WLPHVK83yTTCjKl+",
+	"LqRTn0C3yNSUqK55jtsAIBwjLca/cyPy2AJwuN94//Abb71FRT7QgB4KwIguys+GYOMWqF02Zwp+GSG/",
+	"hTv87AD0uEnKHZkxcd4iaEqD3eLItJGMhA7NkMci6wmZ4waUMYtFLxnxFCk96OLBXhUAUzeMggEUwqT6",
+	"mJdZrPc4GSQ5UG7wHDK2SGCNeN5gH4jMXIo9kaaALA318io76SplcYE44HFPVRaTGoccyDRlXz+8d/et",
+	"t4xIZzzLOOggmHNntZCRMF0iShIkvMVeAhJSnk3yIQP/tnZ1T27xSjOPSe84wagdpJORue5Un/YxR2AU",
+	"GD1hz+02mw12G57MALczE0yfJOOxiAsFyvWn7350LF1GM8z4GLxqZt4b7I4kHmefHmWsdFJS52kWQtQA",
+	"Ww62xe9dK2zuXwsvX70C7w0Zx5mw3x/Lvd3w6pWr5uRnvJcbXRvLzfpJKnAPEiM1eApwDyAFQBHPQZAz",
+	"VQDXucM7mAit22x/d9ebVuRujcwbqAjSLISdKpz00k1rRlUppqE8kMq6cq+qJjGiHxSoVDikU5jMjCfa",
+	"KrbKDGdkfwPTrFJPicUvqjRvW4nkWGyxYMtsklT4vYDiHuwK3dpOM+apk/e+mp0BwA2oLonOzU8fOvhW",
+	"/+rCHiyxNY2Mtfcdqdp6MjZd0irzmiFT/cmDJ/9fAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -61,6 +61,7 @@ const (
 	TaskExpired            Reason = "task.expired"
 	TaskUnreachable        Reason = "task.unreachable"
 	TaskWithdrawn          Reason = "task.withdrawn"
+	TaskSenderGone         Reason = "task.sender_gone"
 	JobNotFound            Reason = "job.not_found"
 	JobNotRunning          Reason = "job.not_running"
 	JobAlreadyRunning      Reason = "job.already_running"
@@ -97,11 +98,11 @@ var Reasons = []Reason{
 	RequestMalformed, RequestInvalid, RequestTooLarge, RequestTooDeep, RequestTooSlow, RequestTooMuch, RequestMediaType, RequestCrossSite,
 	RouteNotFound, RouteMethodNotAllowed, AuthRequired, AuthForbidden, AuthOtherApp, AuthOtherCompany, AuthTooManyFailures, UserNotFound,
 	UserExists, KeyNotFound, TaskNotFound, TaskNotPending, TaskNotHeld, TaskDropped, TaskNotEnded, TaskSucceeded, TaskDelivered,
-	TaskExpired, TaskUnreachable, TaskWithdrawn, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged, SenderIsDriven,
-	TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive, DefaultContentNotFound, DefaultContentExists,
-	DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound, RouteRuleNotFound, AlertRuleNotFound,
-	AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale, IdempotencyInFlight,
-	IdempotencyKeyReused, ServiceUnavailable, InternalError,
+	TaskExpired, TaskUnreachable, TaskWithdrawn, TaskSenderGone, JobNotFound, JobNotRunning, JobAlreadyRunning, JobCountChanged,
+	SenderIsDriven, TemplateNotFound, NotificationNotFound, ContactNotFound, TemplateNoneActive, DefaultContentNotFound,
+	DefaultContentExists, DefaultContentSent, CompanyNotFound, ChannelNotFound, CountryNotFound, SenderNotFound, RouteRuleNotFound,
+	AlertRuleNotFound, AlertReceiverNotFound, AlertNotFound, AlertNotFiring, Exists, InUse, LimitReached, VersionStale,
+	IdempotencyInFlight, IdempotencyKeyReused, ServiceUnavailable, InternalError,
 }
 
 // Rule is the rule that a field broke.
@@ -136,6 +137,7 @@ const (
 	OnlyForBoundRoles  Rule = "only_for_bound_roles"
 	CountryNotServed   Rule = "country_not_served"
 	NotThere           Rule = "not_there"
+	NotServing         Rule = "not_serving"
 	BelowZero          Rule = "below_zero"
 	InThePast          Rule = "in_the_past"
 	TooFarAhead        Rule = "too_far_ahead" // days
@@ -175,11 +177,11 @@ const (
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty,
 	TooManyItems, BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, SpacedPlaceholder, RenderedTooLong,
-	RenderedBlank, NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
-	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty, RangeTooLong,
-	TooManySelected, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged, DamagedAt,
-	CutShort, NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows, MergedCells,
-	UnpackedTooBig,
+	RenderedBlank, NoDefaultContent, NotACursor, Duplicate, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, NotServing,
+	BelowZero, InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
+	RangeTooLong, TooManySelected, TooManyCharacters, TooManySegments, NothingElseIsKnown, NotAList, OldWorkbook, Encrypted, Damaged,
+	DamagedAt, CutShort, NotText, NotAValue, CellTooLong, NoHeader, UnnamedColumn, DuplicateColumn, TooManyColumns, TooManyRows,
+	MergedCells, UnpackedTooBig,
 }
 
 // Place is where in a list something is wrong.

@@ -111,6 +111,7 @@ const texts: Texts<typeof zh> = {
     verification: 'Verification',
     notification: 'Notification',
     marketing: 'Marketing',
+    test: 'Tests',
   },
   range: {
     any: 'Any time',
