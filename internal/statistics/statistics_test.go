@@ -104,18 +104,11 @@ const events = `
 		UNION ALL SELECT company_id, pool_id, app_id, CASE WHEN is_test THEN 'test' ELSE message_type::text END,
 			CASE effect WHEN 'retry' THEN '' ELSE 'FAILED' END, 'reported_failed', 1, NULL
 			FROM report_logs WHERE status = 3 AND effect IN ('failed', 'exhausted', 'retry')
-<<<<<<< HEAD
-		UNION ALL SELECT company_id, pool_id, coalesce(app_id, ''), message_type, ended_as, 'durations', 1, wait_bucket(created_at - entered_at)
-			FROM ended WHERE ended_as <> 'CANCELLED' AND event <> 'unreachable'
-		UNION ALL SELECT company_id, pool_id, app_id, message_type, 'SUCCESS', 'segments', coalesce(lease_segments, segments), NULL FROM ended WHERE status = 2
-		UNION ALL SELECT r.company_id, r.pool_id, r.app_id, r.message_type, '', r.effect, 1, NULL FROM report_logs r WHERE r.event IN ('receipt', 'past_receipt')
-=======
 		UNION ALL SELECT company_id, pool_id, coalesce(app_id, ''), kind, ended_as, 'durations', 1, wait_bucket(created_at - entered_at)
 			FROM ended WHERE ended_as <> 'CANCELLED' AND event NOT IN ('unreachable', 'simulated')
 		UNION ALL SELECT company_id, pool_id, app_id, kind, 'SUCCESS', 'segments', coalesce(lease_segments, segments), NULL FROM ended WHERE status = 2
 		UNION ALL SELECT r.company_id, r.pool_id, r.app_id, CASE WHEN r.is_test THEN 'test' ELSE r.message_type::text END, '', r.effect, 1, NULL
-			FROM report_logs r WHERE r.event = 'receipt'
->>>>>>> w-dims
+			FROM report_logs r WHERE r.event IN ('receipt', 'past_receipt')
 	)`
 
 // recount counts the events of a dimension, of one company or of all, as lines of text.
