@@ -2900,18 +2900,50 @@ CREATE VIEW public.task_totals AS
 
 COMMENT ON VIEW public.task_totals IS 'The exact numbers of tasks of each company in each state: task_counts, and what facts still holds. Both are read at one moment.';
 
+CREATE TABLE public.template_versions (
+    template_id bigint NOT NULL,
+    version integer NOT NULL,
+    template_content text NOT NULL,
+    language text,
+    translations jsonb NOT NULL,
+    sign text,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    created_by text DEFAULT NULLIF(current_setting('lksms.actor'::text, true), ''::text)
+);
+
+COMMENT ON TABLE public.template_versions IS 'One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/template; deleted with the template.';
+
+COMMENT ON COLUMN public.template_versions.created_by IS 'name of the user who set these texts; null: nobody did through the service, or before versions were kept';
+
 CREATE TABLE public.templates (
     id bigint NOT NULL,
     template_name text NOT NULL,
     template_content text NOT NULL,
-    is_active boolean DEFAULT true NOT NULL,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     updated_at timestamp with time zone DEFAULT now() NOT NULL,
     send_type text DEFAULT 'realtime'::text NOT NULL,
     companies text[] DEFAULT '{}'::text[] NOT NULL,
+    given_no text,
+    template_no text GENERATED ALWAYS AS (COALESCE(given_no, ('template-'::text || (id)::text))) STORED NOT NULL,
+    scene text DEFAULT ''::text NOT NULL,
+    purpose text DEFAULT ''::text NOT NULL,
+    status text DEFAULT 'active'::text NOT NULL,
+    is_active boolean GENERATED ALWAYS AS ((status = 'active'::text)) STORED NOT NULL,
+    language text,
+    translations jsonb DEFAULT '{}'::jsonb NOT NULL,
+    sign text,
+    version integer DEFAULT 1 NOT NULL,
+    CONSTRAINT templates_given_no_free CHECK ((given_no !~ '^template-[0-9]+$'::text)),
+    CONSTRAINT templates_given_no_length CHECK (((char_length(given_no) >= 1) AND (char_length(given_no) <= 50))),
+    CONSTRAINT templates_language_length CHECK (((char_length(language) >= 2) AND (char_length(language) <= 35))),
+    CONSTRAINT templates_purpose_length CHECK ((char_length(purpose) <= 200)),
+    CONSTRAINT templates_scene_length CHECK ((char_length(scene) <= 64)),
     CONSTRAINT templates_send_type_known CHECK ((send_type = ANY (ARRAY['realtime'::text, 'scheduled'::text]))),
-    CONSTRAINT templates_template_content_length CHECK (((char_length(template_content) >= 1) AND (char_length(template_content) <= 200))),
-    CONSTRAINT templates_template_name_length CHECK (((char_length(template_name) >= 1) AND (char_length(template_name) <= 100)))
+    CONSTRAINT templates_sign_length CHECK (((char_length(sign) >= 1) AND (char_length(sign) <= 20))),
+    CONSTRAINT templates_status_known CHECK ((status = ANY (ARRAY['draft'::text, 'in_review'::text, 'active'::text, 'disabled'::text, 'voided'::text]))),
+    CONSTRAINT templates_template_content_length CHECK (((char_length(template_content) >= 1) AND (char_length(template_content) <= 1024))),
+    CONSTRAINT templates_template_name_length CHECK (((char_length(template_name) >= 1) AND (char_length(template_name) <= 100))),
+    CONSTRAINT templates_translations_object CHECK ((jsonb_typeof(translations) = 'object'::text))
 );
 
 COMMENT ON TABLE public.templates IS 'A text for submissions. Written by internal/template.';
@@ -2919,6 +2951,22 @@ COMMENT ON TABLE public.templates IS 'A text for submissions. Written by interna
 COMMENT ON COLUMN public.templates.send_type IS 'realtime: sent at once; scheduled: sent at the next full interval of the setting sms.scheduled_every_seconds, unless the submission names a time';
 
 COMMENT ON COLUMN public.templates.companies IS 'company_no of the companies that may use it; empty: all. An array cannot have a foreign key, so the deletion of a company checks it.';
+
+COMMENT ON COLUMN public.templates.given_no IS 'template_no as an administrator chose it; null: it is made from the id';
+
+COMMENT ON COLUMN public.templates.scene IS 'what the message is about, such as registration; for lists only';
+
+COMMENT ON COLUMN public.templates.purpose IS 'explanation for administrators';
+
+COMMENT ON COLUMN public.templates.status IS 'only active ones are sent; voided is final';
+
+COMMENT ON COLUMN public.templates.language IS 'language of template_content (BCP 47); null: not known';
+
+COMMENT ON COLUMN public.templates.translations IS 'texts with the same placeholders, by language';
+
+COMMENT ON COLUMN public.templates.sign IS 'signature of a message whose submission has none; null: that of the sender';
+
+COMMENT ON COLUMN public.templates.version IS 'counts the changes of template_content, language, translations and sign; 1: as it was created';
 
 ALTER TABLE public.templates ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME public.templates_id_seq
@@ -3173,8 +3221,14 @@ ALTER TABLE ONLY public.task_jobs
 ALTER TABLE ONLY public.task_partitions
     ADD CONSTRAINT task_partitions_pkey PRIMARY KEY (first_day);
 
+ALTER TABLE ONLY public.template_versions
+    ADD CONSTRAINT template_versions_pkey PRIMARY KEY (template_id, version);
+
 ALTER TABLE ONLY public.templates
     ADD CONSTRAINT templates_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.templates
+    ADD CONSTRAINT templates_template_no_key UNIQUE (template_no);
 
 ALTER TABLE ONLY public.user_addresses
     ADD CONSTRAINT user_addresses_pkey PRIMARY KEY (network, username);
@@ -3383,7 +3437,7 @@ CREATE TRIGGER audited AFTER INSERT OR UPDATE OF stopped_by ON public.task_jobs 
 
 CREATE TRIGGER audited AFTER INSERT OR UPDATE ON public.task_partitions FOR EACH ROW WHEN ((current_setting('lksms.actor'::text, true) <> ''::text)) EXECUTE FUNCTION public.audit_change('partition', 'first_day', 'first_id,before_id');
 
-CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id');
+CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.templates FOR EACH ROW EXECUTE FUNCTION public.audit_change('template', 'id', 'is_active,given_no');
 
 CREATE TRIGGER audited AFTER INSERT OR DELETE OR UPDATE ON public.users FOR EACH ROW EXECUTE FUNCTION public.audit_change('user', 'username', '', 'password_hash');
 
@@ -3446,6 +3500,8 @@ CREATE TRIGGER report_logs_facts_updated AFTER UPDATE ON public.report_logs REFE
 CREATE TRIGGER routes_rows_bound AFTER INSERT ON public.routes REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('100000');
 
 CREATE TRIGGER senders_rows_bound AFTER INSERT ON public.senders REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000', 'is_self_registered');
+
+CREATE TRIGGER template_versions_rows_bound AFTER INSERT ON public.template_versions REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('1000', 'template_id');
 
 CREATE TRIGGER templates_rows_bound AFTER INSERT ON public.templates REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION public.rows_bound('10000');
 
@@ -3543,6 +3599,9 @@ ALTER TABLE ONLY public.subscribe_messages
 
 ALTER TABLE ONLY public.task_job_parts
     ADD CONSTRAINT task_job_parts_job_id_fkey FOREIGN KEY (job_id) REFERENCES public.task_jobs(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.template_versions
+    ADD CONSTRAINT template_versions_template_id_fkey FOREIGN KEY (template_id) REFERENCES public.templates(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_company_id_fkey FOREIGN KEY (company_id) REFERENCES public.companies(id);

@@ -851,6 +851,57 @@ func (e TaskStatus) Valid() bool {
 	}
 }
 
+// Defines values for TemplateRequestStatus.
+const (
+	FirstActive   TemplateRequestStatus = "active"
+	FirstDisabled TemplateRequestStatus = "disabled"
+	FirstDraft    TemplateRequestStatus = "draft"
+	FirstInReview TemplateRequestStatus = "in_review"
+)
+
+// Valid indicates whether the value is a known member of the TemplateRequestStatus enum.
+func (e TemplateRequestStatus) Valid() bool {
+	switch e {
+	case FirstActive:
+		return true
+	case FirstDisabled:
+		return true
+	case FirstDraft:
+		return true
+	case FirstInReview:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for TemplateStatus.
+const (
+	TemplateActive   TemplateStatus = "active"
+	TemplateDisabled TemplateStatus = "disabled"
+	TemplateDraft    TemplateStatus = "draft"
+	TemplateInReview TemplateStatus = "in_review"
+	TemplateVoided   TemplateStatus = "voided"
+)
+
+// Valid indicates whether the value is a known member of the TemplateStatus enum.
+func (e TemplateStatus) Valid() bool {
+	switch e {
+	case TemplateActive:
+		return true
+	case TemplateDisabled:
+		return true
+	case TemplateDraft:
+		return true
+	case TemplateInReview:
+		return true
+	case TemplateVoided:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for TimelineEventEvent.
 const (
 	EventCancelled   TimelineEventEvent = "cancelled"
@@ -1539,6 +1590,11 @@ type ChannelResponse struct {
 	Data    Channel `json:"data"`
 }
 
+// ChosenLanguage The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+//
+// Example: en
+type ChosenLanguage = string
+
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
 	// AppID The number of a sender. Any text except `.` and `..`, which a URL path cannot contain.
@@ -2096,6 +2152,11 @@ type KeyRequest struct {
 	Name string `json:"name"`
 }
 
+// Language A language, with a script and a region if these matter
+//
+// Example: zh-TW
+type Language = string
+
 // LeaseSeconds Seconds for which the sender holds a task, instead of `PROCESSING_TIMEOUT_MINUTES`
 type LeaseSeconds = int64
 
@@ -2170,6 +2231,16 @@ type LimitsPatch struct {
 	PerHour   nullable.Nullable[int64] `json:"per_hour,omitempty"`
 	PerMinute nullable.Nullable[int64] `json:"per_minute,omitempty"`
 	PerMonth  nullable.Nullable[int64] `json:"per_month,omitempty"`
+}
+
+// MessageTemplate The text from which a received message was rendered; left out if it did not come from a template
+type MessageTemplate struct {
+	ID int64 `json:"id"`
+
+	// Language The language of the text, if known
+	Language   *string `json:"language,omitempty"`
+	TemplateNo string  `json:"template_no"`
+	Version    int32   `json:"version"`
 }
 
 // MessageType `notification` by default
@@ -3057,7 +3128,7 @@ type SendBatchResponse struct {
 
 // SendRequest defines model for SendRequest.
 type SendRequest struct {
-	// Content The text, or the parameters of the template. If it is empty or left out, the default content is sent.
+	// Content The text, or the parameters of the first active template. If it is empty or left out, and `template_no` too, the default content is sent.
 	Content *string `json:"content,omitempty"`
 
 	// DedupKey The caller's own name for this message. Each user has at most one task per `dedup_key`, without time limit. If the same user submits the key again, the answer is the first task in its current state, with `deduplicated`, whatever the rest of the body says. The template, the default content and the times are not checked again. After the first task was dropped from history, the answer is 409 with the reason `task.dropped`, and nothing is sent. The same key of another user, even of the same company, is another message.
@@ -3071,8 +3142,25 @@ type SendRequest struct {
 	// ExpiresAt The task is not sent after this time
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
 	// MessageType `notification` by default
 	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
 
 	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
 	//
@@ -3082,7 +3170,7 @@ type SendRequest struct {
 	// Priority The smallest number goes first. The default is 1 for `verification`, 5 for `notification` and 8 for `marketing`. A smaller number than the default is allowed only down to the user's most urgent priority.
 	Priority *int16 `json:"priority,omitempty"`
 
-	// Sign The signature, placed before the text in 【】
+	// Sign The signature, placed before the text in 【】. Without it, a template's own `sign` is used.
 	//
 	// Example: 示例公司
 	Sign *string `json:"sign,omitempty"`
@@ -3090,10 +3178,15 @@ type SendRequest struct {
 	// Source The system that submits the message
 	Source *string `json:"source,omitempty"`
 
+	// TemplateNo The number of the template that gives the text. Not together with `content` or `use_template`.
+	//
+	// Example: login-code
+	TemplateNo *string `json:"template_no,omitempty"`
+
 	// Test Marks the task as a test message. The task is sent like any other.
 	Test *bool `json:"test,omitempty"`
 
-	// UseTemplate Whether `content` holds parameters for the template; false by default
+	// UseTemplate Whether `content` holds parameters for the first active template; false by default
 	UseTemplate *bool `json:"use_template,omitempty"`
 }
 
@@ -3423,7 +3516,7 @@ type SentItem struct {
 	Deduplicated *bool        `json:"deduplicated,omitempty"`
 	Error        *ErrorDetail `json:"error,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the message
+	// FinalContent The text that will be sent, with the `sign` of the message, else of the template
 	FinalContent *string `json:"final_content,omitempty"`
 
 	// Message The error of this message, for people
@@ -3691,7 +3784,7 @@ type Submitted struct {
 	// Deduplicated True if the task existed already
 	Deduplicated *bool `json:"deduplicated,omitempty"`
 
-	// FinalContent The text that will be sent, with the `sign` of the request. Without `sign`, a sender that has a signature of its own adds that signature when it claims the task.
+	// FinalContent The text that will be sent, with the `sign` of the request, else of the template. Without these, a sender that has a signature of its own adds that signature when it claims the task.
 	FinalContent string `json:"final_content"`
 
 	// Priority Dry run: the priority of the task
@@ -4042,13 +4135,30 @@ type Template struct {
 	Companies TemplateCompanies `json:"companies"`
 	CreatedAt time.Time         `json:"created_at"`
 	ID        int64             `json:"id"`
-	IsActive  bool              `json:"is_active"`
+
+	// IsActive Whether `status` is `active`
+	IsActive bool `json:"is_active"`
+
+	// Language The language of `template_content`, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+	Purpose      string   `json:"purpose"`
+	Scene        string   `json:"scene"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
-	SendType        SendType  `json:"send_type"`
-	TemplateContent string    `json:"template_content"`
-	TemplateName    string    `json:"template_name"`
-	UpdatedAt       time.Time `json:"updated_at"`
+	SendType        SendType          `json:"send_type"`
+	Sign            *string           `json:"sign"`
+	Status          TemplateStatus    `json:"status"`
+	TemplateContent string            `json:"template_content"`
+	TemplateName    string            `json:"template_name"`
+	TemplateNo      string            `json:"template_no"`
+	Translations    map[string]string `json:"translations"`
+	UpdatedAt       time.Time         `json:"updated_at"`
+
+	// Version Counts the changes of the texts and the signature
+	Version int32 `json:"version"`
 }
 
 // TemplateCompanies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
@@ -4072,6 +4182,11 @@ type TemplateListResponse struct {
 // TemplateName Example: 验证码模板
 type TemplateName = string
 
+// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+//
+// Example: login-code
+type TemplateNo = string
+
 // TemplatePage defines model for TemplatePage.
 type TemplatePage struct {
 	Items []Template `json:"items"`
@@ -4080,14 +4195,42 @@ type TemplatePage struct {
 	NextCursor *NextCursor `json:"next_cursor"`
 }
 
+// TemplateParams The values for the placeholders of the template with `template_no`: one for each, and no other.
+//
+//   - An object has them by name. A number is sent as it is written: use a text for `007`.
+//   - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+//     contains one needs an object.
+//
+// A value may be blank. Placeholders in a value are not expanded.
+//
+// Example: {"code":"123456","name":"张三"}
+type TemplateParams = json.RawMessage
+
 // TemplatePatch defines model for TemplatePatch.
 type TemplatePatch struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
-	IsActive  *bool              `json:"is_active,omitempty"`
+
+	// IsActive Not together with `status`
+	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language Null means that the language is not known
+	Language nullable.Nullable[string] `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign Null means the signature of the sender
+	Sign   nullable.Nullable[string] `json:"sign,omitempty"`
+	Status *TemplateStatus           `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4096,18 +4239,105 @@ type TemplatePatch struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName *TemplateName `json:"template_name,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
+
+	// Version The version that the caller read before this change
+	Version *SeenVersion `json:"version,omitempty"`
 }
+
+// TemplatePreview defines model for TemplatePreview.
+type TemplatePreview struct {
+	// Characters The length of `content`
+	Characters int `json:"characters"`
+
+	// Content The text with its signature
+	Content string `json:"content"`
+
+	// Language The language of the text, if known
+	Language *string `json:"language"`
+
+	// Placeholders The names in `template_content`, each once, in the order in which they first appear
+	Placeholders []string `json:"placeholders"`
+
+	// Segments The number of segments (short messages) that `content` takes
+	Segments int   `json:"segments"`
+	Version  int32 `json:"version"`
+}
+
+// TemplatePreviewRequest defines model for TemplatePreviewRequest.
+type TemplatePreviewRequest struct {
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplatePreviewResponse defines model for TemplatePreviewResponse.
+type TemplatePreviewResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message         `json:"message"`
+	Data    TemplatePreview `json:"data"`
+}
+
+// TemplatePurpose An explanation for administrators
+type TemplatePurpose = string
 
 // TemplateRequest defines model for TemplateRequest.
 type TemplateRequest struct {
 	// Companies The companies, by `company_no`, whose messages may use the template; an empty list allows all companies
 	Companies *TemplateCompanies `json:"companies,omitempty"`
 
-	// IsActive True by default
+	// IsActive `active` or `disabled` as `status`, in whose place it stands; true by default
 	IsActive *bool `json:"is_active,omitempty"`
+
+	// Language A language, with a script and a region if these matter
+	//
+	// Example: zh-TW
+	Language *Language `json:"language,omitempty"`
+
+	// Purpose An explanation for administrators
+	Purpose *TemplatePurpose `json:"purpose,omitempty"`
+
+	// Scene What the messages are about, for lists; several templates may have the same scene
+	//
+	// Example: login
+	Scene *TemplateScene `json:"scene,omitempty"`
 
 	// SendType `realtime`, the default: messages are sent at once. `scheduled`: messages are sent at the next full interval of the setting `sms.scheduled_every_seconds`, unless the message has a time of its own.
 	SendType *SendType `json:"send_type,omitempty"`
+
+	// Sign The signature of messages that have none of their own; null means that of the sender
+	//
+	// Example: 示例公司
+	Sign *TemplateSign `json:"sign,omitempty"`
+
+	// Status `active` by default
+	Status *TemplateRequestStatus `json:"status,omitempty"`
 
 	// TemplateContent The text; `{name}` is a placeholder. A name consists of letters in any script, digits, `_`, `.` and `-`. A name with spaces in it or around it is rejected. Braces around anything else are ordinary text.
 	//
@@ -4116,7 +4346,20 @@ type TemplateRequest struct {
 
 	// TemplateName Example: 验证码模板
 	TemplateName TemplateName `json:"template_name"`
+
+	// TemplateNo The number by which submissions choose the template, unique among all companies; it cannot be changed. Without one it is `template-` and the `id`. A number of that form cannot be given.
+	//
+	// Example: login-code
+	TemplateNo *TemplateNo `json:"template_no,omitempty"`
+
+	// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+	//
+	// Example: {"en":"Hello {name}, your code is {code}"}
+	Translations *Translations `json:"translations,omitempty"`
 }
+
+// TemplateRequestStatus `active` by default
+type TemplateRequestStatus string
 
 // TemplateResponse defines model for TemplateResponse.
 type TemplateResponse struct {
@@ -4126,6 +4369,84 @@ type TemplateResponse struct {
 	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
 	Message Message  `json:"message"`
 	Data    Template `json:"data"`
+}
+
+// TemplateScene What the messages are about, for lists; several templates may have the same scene
+//
+// Example: login
+type TemplateScene = string
+
+// TemplateSign The signature of messages that have none of their own; null means that of the sender
+//
+// Example: 示例公司
+type TemplateSign = string
+
+// TemplateStatus defines model for TemplateStatus.
+type TemplateStatus string
+
+// TemplateTestRequest defines model for TemplateTestRequest.
+type TemplateTestRequest struct {
+	// CompanyNo Example: acme
+	CompanyNo *No `json:"company_no,omitempty"`
+
+	// Language The language of the text, with `template_no`: the translation in it, else the one without its region and script (`de` for `de-AT`), else `template_content`
+	//
+	// Example: en
+	Language *ChosenLanguage `json:"language,omitempty"`
+
+	// MessageType `notification` by default
+	MessageType *MessageType `json:"message_type,omitempty"`
+
+	// Params The values for the placeholders of the template with `template_no`: one for each, and no other.
+	//
+	// - An object has them by name. A number is sent as it is written: use a text for `007`.
+	// - A text has them in the order of `placeholders` of the template, with `;` between them. No character escapes a `;`: a value that
+	//   contains one needs an object.
+	//
+	// A value may be blank. Placeholders in a value are not expanded.
+	//
+	//
+	// Example: {"code":"123456","name":"张三"}
+	Params TemplateParams `json:"params,omitempty"`
+
+	// PhoneNumber Digits, spaces and dashes, with an optional leading `+`; 11 to 20 characters. Without `+` it is a number in mainland China. Answers show the number as it was submitted.
+	//
+	// Example: 13800138000
+	PhoneNumber PhoneNumber `json:"phone_number"`
+
+	// Sign The signature; without it, that of the template
+	Sign *string `json:"sign,omitempty"`
+}
+
+// TemplateVersion defines model for TemplateVersion.
+type TemplateVersion struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// CreatedBy The user who set these texts; null if that is not known
+	CreatedBy       *string           `json:"created_by"`
+	Language        *string           `json:"language"`
+	Sign            *string           `json:"sign"`
+	TemplateContent string            `json:"template_content"`
+	Translations    map[string]string `json:"translations"`
+	Version         int32             `json:"version"`
+}
+
+// TemplateVersionListResponse defines model for TemplateVersionListResponse.
+type TemplateVersionListResponse struct {
+	// Code The HTTP status
+	Code Code `json:"code"`
+
+	// Message `success`, or a text for people about the error, in Chinese or English by `Accept-Language`
+	Message Message             `json:"message"`
+	Data    TemplateVersionPage `json:"data"`
+}
+
+// TemplateVersionPage defines model for TemplateVersionPage.
+type TemplateVersionPage struct {
+	Items []TemplateVersion `json:"items"`
+
+	// NextCursor Pass this value as `cursor` to get the next page. Null on the last page.
+	NextCursor *NextCursor `json:"next_cursor"`
 }
 
 // TimeZone Example: Asia/Shanghai
@@ -4178,6 +4499,9 @@ type TimelineEvent struct {
 
 	// Status The status that the sender reported
 	Status *int16 `json:"status,omitempty"`
+
+	// Template The text from which a received message was rendered; left out if it did not come from a template
+	Template *MessageTemplate `json:"template,omitempty"`
 }
 
 // TimelineEventEvent The kind of event. `repeated`: the task was submitted again with the same `dedup_key`. `unreachable`: the person of a
@@ -4197,6 +4521,11 @@ type TimelineResponse struct {
 
 // TopPriority The most urgent priority that submissions of this user may ask for
 type TopPriority = int16
+
+// Translations Texts in other languages, by language, with exactly the placeholders of `template_content`. Their order may be another one.
+//
+// Example: {"en":"Hello {name}, your code is {code}"}
+type Translations map[string]TemplateContent
 
 // Used Segments used in the current minute, hour, day and month
 type Used struct {
@@ -4691,6 +5020,13 @@ type CreateTaskJobParams struct {
 
 // ListTemplatesParams defines parameters for ListTemplates.
 type ListTemplatesParams struct {
+	TemplateNo *string         `form:"template_no,omitempty" json:"template_no,omitempty"`
+	Scene      *string         `form:"scene,omitempty" json:"scene,omitempty"`
+	Status     *TemplateStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CompanyNo Only templates that this company may use, those for all companies included
+	CompanyNo *No `form:"company_no,omitempty" json:"company_no,omitempty"`
+
 	// Limit The maximum number of items
 	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4702,6 +5038,21 @@ type ListTemplatesParams struct {
 type CreateTemplateParams struct {
 	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// TestTemplateParams defines parameters for TestTemplate.
+type TestTemplateParams struct {
+	// IdempotencyKey A word chosen by the caller for this one request. A repeated request to the same path and query with the same body, within 24 hours, does nothing more. It returns the first answer, with the header `Idempotency-Replayed`. The same key with another body gets 422. The key gets 409 while the first request is in progress. On another path or query the word is another key. Error answers and answers of dry runs are not kept.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// ListTemplateVersionsParams defines parameters for ListTemplateVersions.
+type ListTemplateVersionsParams struct {
+	// Limit The maximum number of items
+	Limit *ListLimit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor The `next_cursor` of the previous page
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListUsersParams defines parameters for ListUsers.
@@ -4924,6 +5275,12 @@ type CreateTemplateJSONRequestBody = TemplateRequest
 
 // UpdateTemplateJSONRequestBody defines body for UpdateTemplate for application/json ContentType.
 type UpdateTemplateJSONRequestBody = TemplatePatch
+
+// PreviewTemplateJSONRequestBody defines body for PreviewTemplate for application/json ContentType.
+type PreviewTemplateJSONRequestBody = TemplatePreviewRequest
+
+// TestTemplateJSONRequestBody defines body for TestTemplate for application/json ContentType.
+type TestTemplateJSONRequestBody = TemplateTestRequest
 
 // CreateUserJSONRequestBody defines body for CreateUser for application/json ContentType.
 type CreateUserJSONRequestBody = UserRequest
@@ -5839,12 +6196,16 @@ type ClientInterface interface {
 
 	// CreateTemplateWithBody Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBody(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTemplate Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -5853,7 +6214,7 @@ type ClientInterface interface {
 
 	// DeleteTemplate Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 	DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5865,7 +6226,14 @@ type ClientInterface interface {
 
 	// UpdateTemplateWithBody Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5874,12 +6242,62 @@ type ClientInterface interface {
 
 	// UpdateTemplate Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplateWithBody Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PreviewTemplate Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplateWithBody Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestTemplate Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTemplateVersions List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListUsers List users, newest first
 	//
@@ -6239,7 +6657,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -6257,7 +6678,10 @@ type ClientInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -8225,6 +8649,8 @@ func (c *Client) ListTemplates(ctx context.Context, params *ListTemplatesParams,
 
 // CreateTemplateWithBody Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -8241,6 +8667,8 @@ func (c *Client) CreateTemplateWithBody(ctx context.Context, params *CreateTempl
 }
 
 // CreateTemplate Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -8259,7 +8687,7 @@ func (c *Client) CreateTemplate(ctx context.Context, params *CreateTemplateParam
 
 // DeleteTemplate Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Corresponds with DELETE /api/v1/admin/template/{id} (the `DeleteTemplate` operationId).
 func (c *Client) DeleteTemplate(ctx context.Context, id ID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8291,7 +8719,14 @@ func (c *Client) GetTemplate(ctx context.Context, id ID, reqEditors ...RequestEd
 
 // UpdateTemplateWithBody Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type.
 //
@@ -8310,13 +8745,113 @@ func (c *Client) UpdateTemplateWithBody(ctx context.Context, id ID, contentType 
 
 // UpdateTemplate Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 func (c *Client) UpdateTemplate(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplateWithBody Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplateWithBody(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PreviewTemplate Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *Client) PreviewTemplate(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPreviewTemplateRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplateWithBody Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplateWithBody(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestTemplate Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *Client) TestTemplate(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestTemplateRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTemplateVersions List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *Client) ListTemplateVersions(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTemplateVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -8965,7 +9500,10 @@ func (c *Client) ReportTasks(ctx context.Context, body ReportTasksJSONRequestBod
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -8993,7 +9531,10 @@ func (c *Client) SendSmsWithBody(ctx context.Context, params *SendSmsParams, con
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -13036,6 +13577,54 @@ func NewListTemplatesRequest(server string, params *ListTemplatesParams) (*http.
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.TemplateNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "template_no", *params.TemplateNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Scene != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "scene", *params.Scene, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.CompanyNo != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "company_no", *params.CompanyNo, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
@@ -13240,6 +13829,188 @@ func NewUpdateTemplateRequestWithBody(server string, id ID, contentType string, 
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewPreviewTemplateRequest calls the generic PreviewTemplate builder with application/json body
+func NewPreviewTemplateRequest(server string, id ID, body PreviewTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPreviewTemplateRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewPreviewTemplateRequestWithBody constructs an http.Request for the PreviewTemplate method, with any body, and a specified content type
+func NewPreviewTemplateRequestWithBody(server string, id ID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/preview", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewTestTemplateRequest calls the generic TestTemplate builder with application/json body
+func NewTestTemplateRequest(server string, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestTemplateRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewTestTemplateRequestWithBody constructs an http.Request for the TestTemplate method, with any body, and a specified content type
+func NewTestTemplateRequestWithBody(server string, id ID, params *TestTemplateParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/test", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListTemplateVersionsRequest constructs an http.Request for the ListTemplateVersions method
+func NewListTemplateVersionsRequest(server string, id ID, params *ListTemplateVersionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/api/v1/admin/template/%s/versions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -16094,12 +16865,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateTemplateWithBodyWithResponse Add a template
 	//
+	// A template that is added without `status` is active.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
 	CreateTemplateWithBodyWithResponse(ctx context.Context, params *CreateTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTemplateResponse, error)
 
 	// CreateTemplateWithResponse Add a template
+	//
+	// A template that is added without `status` is active.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16108,7 +16883,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteTemplateWithResponse Delete a template
 	//
-	// Messages that were rendered with the template keep their text.
+	// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -16124,7 +16899,14 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -16133,12 +16915,64 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateTemplateWithResponse Change, enable or disable a template
 	//
-	// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+	// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+	//
+	// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+	// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+	// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+	// voided template gets 409 with the reason `template.voided`.
+	//
+	// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /api/v1/admin/template/{id} (the `UpdateTemplate` operationId).
 	UpdateTemplateWithResponse(ctx context.Context, id ID, body UpdateTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateTemplateResponse, error)
+
+	// PreviewTemplateWithBodyWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// PreviewTemplateWithResponse Render a template with sample values
+	//
+	// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+	PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error)
+
+	// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// TestTemplateWithResponse Send a test message rendered with a template
+	//
+	// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+	TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error)
+
+	// ListTemplateVersionsWithResponse List the versions of a template, newest first
+	//
+	// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+	ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error)
 
 	// ListUsersWithResponse List users, newest first
 	//
@@ -16516,7 +17350,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -16534,7 +17371,10 @@ type ClientWithResponsesInterface interface {
 	// - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 	//   gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 	//   may be blank but not missing. Placeholders in a value are not expanded.
-	// - Without `content`, the default content of the phone number is sent, once.
+	// - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+	//   other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+	//   that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+	// - Without `content` and `template_no`, the default content of the phone number is sent, once.
 	// - With `expect_send_time`, no sender gets the task before that time.
 	// - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 	// - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -23839,6 +24679,8 @@ type UpdateTemplateResponse struct {
 	JSON403 *Forbidden
 	// JSON404 the response for an HTTP 404 `application/json` response
 	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
@@ -23876,6 +24718,11 @@ func (r UpdateTemplateResponse) GetJSON403() *Forbidden {
 // GetJSON404 returns the response for an HTTP 404 `application/json` response
 func (r UpdateTemplateResponse) GetJSON404() *NotFound {
 	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r UpdateTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
 }
 
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
@@ -23931,6 +24778,325 @@ func (r UpdateTemplateResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UpdateTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PreviewTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplatePreviewResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PreviewTemplateResponse) GetJSON200() *TemplatePreviewResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r PreviewTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r PreviewTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r PreviewTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r PreviewTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r PreviewTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r PreviewTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PreviewTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PreviewTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r PreviewTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r PreviewTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r PreviewTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PreviewTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PreviewTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PreviewTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type TestTemplateResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SendResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Malformed
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedMedia
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r TestTemplateResponse) GetJSON200() *SendResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r TestTemplateResponse) GetJSON400() *Malformed {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r TestTemplateResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r TestTemplateResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r TestTemplateResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r TestTemplateResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r TestTemplateResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r TestTemplateResponse) GetJSON415() *UnsupportedMedia {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r TestTemplateResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r TestTemplateResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r TestTemplateResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r TestTemplateResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r TestTemplateResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r TestTemplateResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestTemplateResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r TestTemplateResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListTemplateVersionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TemplateVersionListResponse
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON404 the response for an HTTP 404 `application/json` response
+	JSON404 *NotFound
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Invalid
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *Internal
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON200() *TemplateVersionListResponse {
+	return r.JSON200
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON404 returns the response for an HTTP 404 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON404() *NotFound {
+	return r.JSON404
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON422() *Invalid {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON500() *Internal {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ListTemplateVersionsResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTemplateVersionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTemplateVersionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTemplateVersionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTemplateVersionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -28938,6 +30104,8 @@ func (c *ClientWithResponses) ListTemplatesWithResponse(ctx context.Context, par
 
 // CreateTemplateWithBodyWithResponse Add a template
 //
+// A template that is added without `status` is active.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /api/v1/admin/template (the `CreateTemplate` operationId).
@@ -28950,6 +30118,8 @@ func (c *ClientWithResponses) CreateTemplateWithBodyWithResponse(ctx context.Con
 }
 
 // CreateTemplateWithResponse Add a template
+//
+// A template that is added without `status` is active.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -28964,7 +30134,7 @@ func (c *ClientWithResponses) CreateTemplateWithResponse(ctx context.Context, pa
 
 // DeleteTemplateWithResponse Delete a template
 //
-// Messages that were rendered with the template keep their text.
+// Messages that were rendered with the template keep their text. Its versions are deleted with it: void a template instead, to be able to look up what was sent.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -28992,7 +30162,14 @@ func (c *ClientWithResponses) GetTemplateWithResponse(ctx context.Context, id ID
 
 // UpdateTemplateWithBodyWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29007,7 +30184,14 @@ func (c *ClientWithResponses) UpdateTemplateWithBodyWithResponse(ctx context.Con
 
 // UpdateTemplateWithResponse Change, enable or disable a template
 //
-// Fields that the body leaves out stay unchanged. `is_active` enables or disables the template.
+// Fields that the body leaves out stay unchanged; `translations` and `companies` replace all that there were.
+//
+// `is_active` enables or disables the template as `status` does with `active` and `disabled`; a template that is not active stays in its
+// state if it is disabled. A `status` that may not follow the present one gets 409 with the reason `template.wrong_status`; `error.fields`
+// names those that may. A template in review keeps its texts, unless it becomes a draft: 409 with the reason `template.in_review`. A
+// voided template gets 409 with the reason `template.voided`.
+//
+// Another `template_content`, `language`, `translations` or `sign` makes a new version. Messages that were accepted keep their text.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29018,6 +30202,81 @@ func (c *ClientWithResponses) UpdateTemplateWithResponse(ctx context.Context, id
 		return nil, err
 	}
 	return ParseUpdateTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithBodyWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithBodyWithResponse(ctx context.Context, id ID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplateWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// PreviewTemplateWithResponse Render a template with sample values
+//
+// Works in every state of the template. Nothing is created. The length is checked as for a message of the type.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/preview (the `PreviewTemplate` operationId).
+func (c *ClientWithResponses) PreviewTemplateWithResponse(ctx context.Context, id ID, body PreviewTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewTemplateResponse, error) {
+	rsp, err := c.PreviewTemplate(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePreviewTemplateResponse(rsp)
+}
+
+// TestTemplateWithBodyWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithBodyWithResponse(ctx context.Context, id ID, params *TestTemplateParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplateWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// TestTemplateWithResponse Send a test message rendered with a template
+//
+// Submits a message with `test` at once, whatever the template's `send_type` and state; only a voided template gets 409 with the reason `template.voided`. Routes, limits and signatures are those of every message of the company `company_no`, by default the caller's.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /api/v1/admin/template/{id}/test (the `TestTemplate` operationId).
+func (c *ClientWithResponses) TestTemplateWithResponse(ctx context.Context, id ID, params *TestTemplateParams, body TestTemplateJSONRequestBody, reqEditors ...RequestEditorFn) (*TestTemplateResponse, error) {
+	rsp, err := c.TestTemplate(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestTemplateResponse(rsp)
+}
+
+// ListTemplateVersionsWithResponse List the versions of a template, newest first
+//
+// Each version has the texts that the template had until the next one. The timeline of a message names the version that it was rendered with.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /api/v1/admin/template/{id}/versions (the `ListTemplateVersions` operationId).
+func (c *ClientWithResponses) ListTemplateVersionsWithResponse(ctx context.Context, id ID, params *ListTemplateVersionsParams, reqEditors ...RequestEditorFn) (*ListTemplateVersionsResponse, error) {
+	rsp, err := c.ListTemplateVersions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTemplateVersionsResponse(rsp)
 }
 
 // ListUsersWithResponse List users, newest first
@@ -29564,7 +30823,10 @@ func (c *ClientWithResponses) ReportTasksWithResponse(ctx context.Context, body 
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -29588,7 +30850,10 @@ func (c *ClientWithResponses) SendSmsWithBodyWithResponse(ctx context.Context, p
 //   - With `use_template`, `content` holds the parameters, form-encoded (`code=123456&name=张三`), and the first active template
 //     gives the text. In the parameters `+` is a space, `%XX` is UTF-8, and the first of two equal names counts. A parameter
 //     may be blank but not missing. Placeholders in a value are not expanded.
-//   - Without `content`, the default content of the phone number is sent, once.
+//   - With `template_no`, the template with that number gives the text, and `params` the values of its placeholders: one for each, and no
+//     other. `language` chooses a translation. There is no `content` then. A template that the company may not use is answered like one
+//     that does not exist; one that is not active gets 409 with the reason `template.not_active`.
+//   - Without `content` and `template_no`, the default content of the phone number is sent, once.
 //   - With `expect_send_time`, no sender gets the task before that time.
 //   - With `expires_at`, no sender gets the task after that time; the task is then FAILED with the result `已过期`.
 //   - With `?dry_run=true`, nothing is created; the answer predicts what would happen to the message.
@@ -35971,6 +37236,13 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 		}
 		response.JSON404 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -35984,6 +37256,280 @@ func ParseUpdateTemplateResponse(rsp *http.Response) (*UpdateTemplateResponse, e
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePreviewTemplateResponse parses an HTTP response from a PreviewTemplateWithResponse call
+func ParsePreviewTemplateResponse(rsp *http.Response) (*PreviewTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PreviewTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplatePreviewResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseTestTemplateResponse parses an HTTP response from a TestTemplateWithResponse call
+func ParseTestTemplateResponse(rsp *http.Response) (*TestTemplateResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestTemplateResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SendResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMedia
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTemplateVersionsResponse parses an HTTP response from a ListTemplateVersionsWithResponse call
+func ParseListTemplateVersionsResponse(rsp *http.Response) (*ListTemplateVersionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTemplateVersionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TemplateVersionListResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON404 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
 		var dest Invalid
@@ -39253,6 +40799,15 @@ type ServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams)
@@ -41913,6 +43468,58 @@ func (siw *ServerInterfaceWrapper) ListTemplates(w http.ResponseWriter, r *http.
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListTemplatesParams
 
+	// ------------- Optional query parameter "template_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "template_no", r.URL.Query(), &params.TemplateNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "template_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "template_no", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "scene" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "scene", r.URL.Query(), &params.Scene, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "scene"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "scene", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "status" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "status", r.URL.Query(), &params.Status, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "status"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "status", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "company_no" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "company_no", r.URL.Query(), &params.CompanyNo, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "company_no"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "company_no", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "limit" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
@@ -42060,6 +43667,137 @@ func (siw *ServerInterfaceWrapper) UpdateTemplate(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.UpdateTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// PreviewTemplate operation middleware
+func (siw *ServerInterfaceWrapper) PreviewTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.PreviewTemplate(w, r, id)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// TestTemplate operation middleware
+func (siw *ServerInterfaceWrapper) TestTemplate(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params TestTemplateParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.TestTemplate(w, r, id, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ListTemplateVersions operation middleware
+func (siw *ServerInterfaceWrapper) ListTemplateVersions(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "id" -------------
+	var id ID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", r.PathValue("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "id", Err: err})
+		return
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTemplateVersionsParams
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", r.URL.Query(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "limit"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "limit", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", r.URL.Query(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "cursor"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "cursor", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ListTemplateVersions(w, r, id, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -43585,6 +45323,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.DeleteTemplate)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.GetTemplate)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/api/v1/admin/template/{id}", wrapper.UpdateTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/preview", wrapper.PreviewTemplate)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/template/{id}/test", wrapper.TestTemplate)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/template/{id}/versions", wrapper.ListTemplateVersions)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users", wrapper.ListUsers)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/api/v1/admin/users", wrapper.CreateUser)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/api/v1/admin/users/{username}", wrapper.GetUser)
@@ -53464,6 +55205,20 @@ func (response UpdateTemplate404JSONResponse) VisitUpdateTemplateResponse(w http
 	return err
 }
 
+type UpdateTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response UpdateTemplate409JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type UpdateTemplate413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response UpdateTemplate413JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
@@ -53537,6 +55292,468 @@ func (response UpdateTemplate500JSONResponse) VisitUpdateTemplateResponse(w http
 type UpdateTemplate503JSONResponse struct{ UnavailableJSONResponse }
 
 func (response UpdateTemplate503JSONResponse) VisitUpdateTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplateRequestObject struct {
+	ID   ID `json:"id"`
+	Body *PreviewTemplateJSONRequestBody
+}
+
+type PreviewTemplateResponseObject interface {
+	VisitPreviewTemplateResponse(w http.ResponseWriter) error
+}
+
+type PreviewTemplate200JSONResponse TemplatePreviewResponse
+
+func (response PreviewTemplate200JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response PreviewTemplate400JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response PreviewTemplate401JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response PreviewTemplate403JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response PreviewTemplate404JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response PreviewTemplate413JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response PreviewTemplate415JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response PreviewTemplate422JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PreviewTemplate429JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response PreviewTemplate500JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PreviewTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response PreviewTemplate503JSONResponse) VisitPreviewTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplateRequestObject struct {
+	ID     ID `json:"id"`
+	Params TestTemplateParams
+	Body   *TestTemplateJSONRequestBody
+}
+
+type TestTemplateResponseObject interface {
+	VisitTestTemplateResponse(w http.ResponseWriter) error
+}
+
+type TestTemplate200JSONResponse SendResponse
+
+func (response TestTemplate200JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate400JSONResponse struct{ MalformedJSONResponse }
+
+func (response TestTemplate400JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response TestTemplate401JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response TestTemplate403JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response TestTemplate404JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate409JSONResponse struct{ ConflictJSONResponse }
+
+func (response TestTemplate409JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response TestTemplate413JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate415JSONResponse struct{ UnsupportedMediaJSONResponse }
+
+func (response TestTemplate415JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate422JSONResponse struct{ InvalidJSONResponse }
+
+func (response TestTemplate422JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate429JSONResponse struct{ TooManyJSONResponse }
+
+func (response TestTemplate429JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate500JSONResponse struct{ InternalJSONResponse }
+
+func (response TestTemplate500JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type TestTemplate503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response TestTemplate503JSONResponse) VisitTestTemplateResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersionsRequestObject struct {
+	ID     ID `json:"id"`
+	Params ListTemplateVersionsParams
+}
+
+type ListTemplateVersionsResponseObject interface {
+	VisitListTemplateVersionsResponse(w http.ResponseWriter) error
+}
+
+type ListTemplateVersions200JSONResponse TemplateVersionListResponse
+
+func (response ListTemplateVersions200JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ListTemplateVersions401JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ListTemplateVersions403JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response ListTemplateVersions404JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions422JSONResponse struct{ InvalidJSONResponse }
+
+func (response ListTemplateVersions422JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ListTemplateVersions429JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions500JSONResponse struct{ InternalJSONResponse }
+
+func (response ListTemplateVersions500JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListTemplateVersions503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ListTemplateVersions503JSONResponse) VisitListTemplateVersionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -58679,6 +60896,15 @@ type StrictServerInterface interface {
 	// UpdateTemplate Change, enable or disable a template
 	// (PATCH /api/v1/admin/template/{id})
 	UpdateTemplate(ctx context.Context, request UpdateTemplateRequestObject) (UpdateTemplateResponseObject, error)
+	// PreviewTemplate Render a template with sample values
+	// (POST /api/v1/admin/template/{id}/preview)
+	PreviewTemplate(ctx context.Context, request PreviewTemplateRequestObject) (PreviewTemplateResponseObject, error)
+	// TestTemplate Send a test message rendered with a template
+	// (POST /api/v1/admin/template/{id}/test)
+	TestTemplate(ctx context.Context, request TestTemplateRequestObject) (TestTemplateResponseObject, error)
+	// ListTemplateVersions List the versions of a template, newest first
+	// (GET /api/v1/admin/template/{id}/versions)
+	ListTemplateVersions(ctx context.Context, request ListTemplateVersionsRequestObject) (ListTemplateVersionsResponseObject, error)
 	// ListUsers List users, newest first
 	// (GET /api/v1/admin/users)
 	ListUsers(ctx context.Context, request ListUsersRequestObject) (ListUsersResponseObject, error)
@@ -60920,6 +63146,100 @@ func (sh *strictHandler) UpdateTemplate(w http.ResponseWriter, r *http.Request, 
 	}
 }
 
+// PreviewTemplate operation middleware
+func (sh *strictHandler) PreviewTemplate(w http.ResponseWriter, r *http.Request, id ID) {
+	var request PreviewTemplateRequestObject
+
+	request.ID = id
+
+	var body PreviewTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.PreviewTemplate(ctx, request.(PreviewTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PreviewTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(PreviewTemplateResponseObject); ok {
+		if err := validResponse.VisitPreviewTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// TestTemplate operation middleware
+func (sh *strictHandler) TestTemplate(w http.ResponseWriter, r *http.Request, id ID, params TestTemplateParams) {
+	var request TestTemplateRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	var body TestTemplateJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.TestTemplate(ctx, request.(TestTemplateRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "TestTemplate")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(TestTemplateResponseObject); ok {
+		if err := validResponse.VisitTestTemplateResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ListTemplateVersions operation middleware
+func (sh *strictHandler) ListTemplateVersions(w http.ResponseWriter, r *http.Request, id ID, params ListTemplateVersionsParams) {
+	var request ListTemplateVersionsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ListTemplateVersions(ctx, request.(ListTemplateVersionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListTemplateVersions")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ListTemplateVersionsResponseObject); ok {
+		if err := validResponse.VisitListTemplateVersionsResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
 // ListUsers operation middleware
 func (sh *strictHandler) ListUsers(w http.ResponseWriter, r *http.Request, params ListUsersParams) {
 	var request ListUsersRequestObject
@@ -61975,800 +64295,852 @@ func (sh *strictHandler) Ready(w http.ResponseWriter, r *http.Request) {
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L3bjyNJuh/2r4SpBaZ7NovNquruma56WNX0Zad2+rZV1dvanW4xg8wgGVvJCG5GZLE5sy1IhgwItnwR",
-	"oAdDsAHL8MOBIUCPNnw7f4zO2ZWf/C8Y8X0RkZHJTDLJqmH1rnpxznSRzIx7fPfv9/3YGcrpTAomtOoc",
-	"/diZ0YxOmWYZfDpJWaZPE/MnF52jzozqSSfqCDplnaMONb/2edKJOhn7Q84zlnSOdJazqKOGEzal5r2R",
-	"zKZUd446XOiH9ztRZ8oFn+bTztF+1NGLGcOf2JhlnY8fo87JbIYdJkwNMz7TXJqeLyaMiHw6YBmRI6In",
-	"jCgmEpZF+DedMsIFoWlKuFZkmFI+VYSKhGRsJjOtOlGHfaDTWWr6U1PVp7NZv9fb70Q4sz/kLFsEU5vN",
-	"1k3sZxkbdY46/+BesYD38Fd1DydhpvOYajaW2eIltFu7jEP7yNa9uT6wwwkVgqWr+sMntu7upcSOzBo/",
-	"51Ou63drSj+YfQ53jarL0kbs9+pXP4VWw/EkbETzVOMrtmXzobf2PD2W0xkVi5eyaTXw976Q114QmQud",
-	"reoJfr+JnvJMyax+2WPBPuj+EJ6I3V2ZZeyKy1yRGR2zhiOPr5RWfUo/PGdirCedowO71O5zsdhKZ1yM",
-	"YVyNlOKGacRpwqYzqZkYLr5ji+V1OCFzmSVkOJGKCTJYwBoMaZqyjIxkRvSEKyIFI2ZITOkuOTF0glHN",
-	"Evcd0bIgLWY2QE1gzcic60nx40Amiwi+44Ic3CcTmWcqIolkighpvh2TqcxYl5xqkjGdZ0LB2yOeKU2o",
-	"UHNDx3yjE0YTlpE4mOXeGZuldMGSuEsuXL+XzI6Eml5YBgMhY6YVuX9wgA+aZ/Cb3iMyn/CUBT27mXJl",
-	"aOcsk+OMKdUlr4RvEiYuMztv8yqsLFf+iUu26JKnWSYzOxMku+5vOSJJtiBZLhShGTMLQi7ZTHfdKcTZ",
-	"FkclnLXZ3PbncUa1Zplp8x9//5/t/ZP3X/6sU3dIfyUHjef093Jw0/zsOVd6IyrJNZuqzsaE8WBTwvh6",
-	"IgV7xlPNaijJK5Eu8JrMzGN2eBGZyDm7YhnhcGrmGdeaiYbBwpt9fLPTlsLBqF7iO2aUZ2zI+BXLGqlq",
-	"Zh9YR1Y33bczmWvW3Kv59ca7zNMVPebpjXd4DiJUY5coYV2HXxVy0AVVl43XzggG1xG3bOOmnzeKZaJZ",
-	"9sndz9t25ds3nb2lddf6nA2lSJRhIHNqLsqICAnCD9DNK8pTOkhZKAgdNghC5v3WVwdG89GMK2NqJoVi",
-	"IMM/lmKU8iEMdCiFZgL+pLNZyofUjPne75UZ+I/FeMyTCesc3e89ijrMEHfzXcYoPAj71RVS9ycsTTof",
-	"o86UKWUkC0PTzBxnMyKATpgHgG2YVyKipKEcQyoMG0DJnHDgBZYXmVNw1Ontf/vLXx385v7b3m+//vXD",
-	"3313+OLBy69ePzrbvzCdtVsNYEm4HMtUd5hnGROaKE0185zaqA9yDsO1wzHdPZGCbbN2yKH8wqh8OGRK",
-	"tZ+A6ffMbmTTPBwHn1NFhjTLOEuIzGHYz2Q24EnCxHb7fli37zTXk+7IN1zZeKYYGWYsYUJzmhbsHlaV",
-	"JeY+JBKYys43vP3ICC6rmTCJnXg4zKRSfcU1i8mUURDfqCaUzNkARGrDt51AZB4zyqkODxLRk0zm4wmh",
-	"ZJDJuWJZl5znw4n7HceUsd+zoZFBOYjtCzKlC2LUtTHDoxo5zXawIL98ekG4GKZ5wpIuiR+/Ojvvvzo7",
-	"/eXpy/OYpNy0aQbg5miGpbpmOU+FEZNous3BeGAO9fLB4K7J0pFwHRHFMkMM4L0j8odcahYuTp8nZD5h",
-	"gixkfltU4UQQXjfcYxhoXAwkJhzO0YgzXGAmdGb+5sKaJczLXyiSyjGu9hVNebLVLTw4CBZ7xFmaqM7R",
-	"9/bPZQmrWHlu6VlJesNDO6SCDBhJuFGHks7H91Gxje68czvm0m6eEOiW2Lbhid1TbtBxuDJXNDFcNCKD",
-	"XOPI8A7NMynGxySGdeviDzEx/FQRRocTM44XNDWiEttuV+qvgFu7qW+7Sh49LYA5WCY4AGqTHBm+OM0V",
-	"fAFLS351/url7a2v32IYh2n8pdTPZC62XLP7K+WIETRcXbCM4UiIMpQSHt75etjewC4wNKqvFxbYB44C",
-	"woWUz2k23kpIuL9/uOowaSn7KbS9+jBxI21KAo8eETVLeZn7yIyoicw0E2Ae1eyDVrd3tmCYQI4E2Scv",
-	"+DeRGeDX5i8wz1AyoBpv6oWUL6hYbEc9HzXKMGZdp1Qs+iPK0zxjqrK+UhLzMzE/s4RQrdl0phUZZXKK",
-	"ajFNkowpdUR0tiB0TLkgKdUs2/GquoEC1SvJOEM6ZcvjNSsdmJqqgg6sSz6cxFEhmIAJkStiDaUkV+yd",
-	"0K7jjCmZZ0OmuiQ+Yzpb7J2MNMtiMuZXlkGqsj7UfSfeiWcyWx4z2PIVI0bVBSUiXRyZh/fIb4ASnbw+",
-	"JZdsoaxuMWbazg1sTV3yknGQwBJZWglge3NDTXLFkuU1caY7M9aUGmmasctjeOSdIISZsaOdzcxW00wX",
-	"LggQFODIWjHNGVypUnOZJV0z+hPTsWW/s0xeGQFPK/9MixFNpcAdE2RCVXEewVykiJwLs7rQNuE6IlSb",
-	"kafMvGsEAEqmXOSadclbWHTfAMzLNCFqjwtIC7lidmPyWQTGPSXhh3IrU3s4MtM18luUkjNwzdhWMgZL",
-	"YsgBbhsci6XT66lswmZMJEQKIyHC7ppFgfUEAqy670AReSPMxZYZ/2Fbrr7fSC28paBEJB5XFIopV4qL",
-	"MXEn+wg8VITiYGF9zdq5XQeaR4U71LegA68Zv11Vb67YSluo5W550OoSXzN3ig+B85vTJTOa8XRBgndC",
-	"mgtcLb2F1Vs/zAh4mV0TMmBDaq5AaP6gQ6TCCdV0QBU7LnwKjnEbBXAus0tkLrglKp8ZFYklL1jC6XZS",
-	"x4NVUkdedNGfmj76YDtc2qrH2O3exWLGvPBaHcDutyYOxxU7YTauDiwGE55tEZzdYKA5Z1pzMYZvaJJw",
-	"8zxNX2dyxjLNmeocjWiqWNSZBV/92FFMKS5Fnycp6yOxVcumwRf4AxBMmWvgKLjR1HBNMp/woeEztjXg",
-	"PZ2oxq7rDP0PDh48LNn6HywbeiM/uCn90Afv1PLIvjVfrxgFeNeFUVsUWzmir796uN73YL+Sg9+zIcjQ",
-	"EGgA8QelVaXDSyHnKUvGLOlTXbJxJ1SzPc3Blivy1BIptOVWvD5RuaEByJPr33HhDXWW9eVFdm71Nk0H",
-	"Tuc2jycs5Vcss4uCDqJ1lncz+Cf43qJTLDnNMgqfmUj8UlSPwtyQKXjgiMRGeINbEJM76PaRVyy7G5EY",
-	"XBIo9ySx+5xwZeaSxIaR2K9YyjRL4mNiZmrdkNxo7UbybrF75sGV+7/0xiVHRXXtEn3HUfFM2RXu3do3",
-	"nsOTH6OOFOmiL+eiH+x8eSXfBiILnCZwAAzw5tu3UKISkjhHlrPQAH8womLhjZ3TRTHZgZQpoyD8ZGxK",
-	"s8tWR8nI6+nVNW+T80W1uxiFG6nNAEHA9uNbWk8Uiv2ZJAM2piD8TmSahIRp5fFQmuq83R06x0fNSzmS",
-	"q5phUV0Zltvno9JGk5mU8C8uSe3I8umUZrUxDYoZtjZkxGsGYpzTQudwPouaVvUkYwpWqLTnMkc/VMOm",
-	"WMPix6hzRdOcNUx8ThWZMqryjFkzbnkpzO+gxKCRJ6rpv9Lfx9A5930pzMw7QeGCu2tb7E1UjucpQp1C",
-	"X6ZbYzevcH382SidxIAEla9QQEejJW61zHb8Va2hHiUy/76JR54ULU6dyNdeSikIRRBK8WB1KMU/fvcu",
-	"7/V6vaZ4ioZxWm2M4lGpC32AxXeH1wW9lN6LIWSGK6K0NKeLiWG2mGmWIM0EK4CayDkImeXgkJVTInv/",
-	"5P3Pf1Z3UWDsNoSuPbN9KUE4ph9O8el97N19Wma+Ze68JPbYg7COCnqO4a+YluButeQIWQ5w2S55NSLU",
-	"CMJ8ZIXgI7ysHG/whJpzbAgpxE+6FYi25BBeuagOfVEYNYwWhwY20IWlYM6eEXTfgqEV8R/t+BHc39yM",
-	"qL/NQtetMTgkkCpsuWQVmleOaikNs3kCbtkbicd3Vipiwojm30N4Qd+O7w85y42oNoNwCWsX7WdUmx8N",
-	"3+rnAuxdSUFNFU8NDYo6A5pSMWT9VM47QHOuuPldZ47Cw3xmWvWtlcFMiqtL9wLNNJCw4Oc5G0ykvAQL",
-	"rfnmfXXJos6HPTORvSsKERnKzAim+ZZyfYGzgs+/NlN7YmcG3zzD6Z3h7OCr11Kmb4oZIu+HaZ67WcJ3",
-	"3+BUn8PA8U073Qs/W/j6zE75hZ8S3nquLsOX3dQrj73F6T9zs3db+Nwy/VLsV+eHCXAi3FX7YZMVOxWP",
-	"J1ww5Qd/Kp6KccrVJOjZScjF6ckENjvMuOZDangYm7JszMRwsdmGuZaQ/hbNweenRZt+MFxpHxyxRD/R",
-	"yrEmaNo8Y3QrqmkrQfA1rbhhVr/zwj5WvdkwtqIVO4DGK/vadlWeoOdK7XXBOh0wCBVey+LYB23Djqsz",
-	"cgGLYWuN83HxfDWbVsd1l8h9Axn1U9pQsx5mEPS7kW7ZhrcNaZpa5tZKwcVr3ldcDGvkbMO7BYmB10yp",
-	"oGOWxUcEHkYmbnozXSroc2uuPaGqT1cLbk6lxd6GNMsWhDZIb7W6amvN3J0Ur6EHlG+9ku4e/uhi6X68",
-	"CdEhnyUbH5c8a2cTyhXL+jy55vm/YpmyG7d2PitlDhsl6fQst571Cpa5/n78OOW601Q96O4uFcMu3cjS",
-	"eq+lKFXhJpR1O9aaZy/PJrzpm8XLckP225NSe9XB3AJ/cl3fDp8q9X4T/Mozik+Lb72GyIR1WveUi/Db",
-	"/aoevkRk1yiv1VvfQpk1J3os97xpBRvovrR/fI+PvQ+f2+PTmbRmeGp67oy5nuSD7lBO70k643vmUIyZ",
-	"uOfH8zF8XV3y2Z6c4arszSQE1OGQP0Yl/r52970KvsTS1+vh12YUK6NyuZqlFNP5CuK+tps3Z8+rNH79",
-	"O4plqkLTV710zpj4jX202TDjDvKZtRZuZkBaOrhrZ1E2BO3yHNyepPFpHaAK2QsZ+/v1p+RWeNjt8S9V",
-	"b6t0slEQ06JlmliPFsaE09RIPZ7DbZSMU7YetjIf7nhrbmFL8pQ1qok/hZt1K2VQgLczkNUDXWcks76N",
-	"fls+Vs9kRiZyTlIpxhWXCcRSTGSakAEbyYxVrbl1DvjlE7ULH6ijeOWpnY6IkIKBuXTMr5jALH0zILDc",
-	"g5psmtjClZWFF7X5si0vxzrNCROAm/cL4hqLHaPC7ggQBKW5UfjN5mAwbppghNIx6VnyAO6Kdjtnbcnb",
-	"nx0hm85Pg6V6xVh+Sl8vT5kYsqSfC83T7f3RJfdm5Shq8E4KLsY2llARKfxxrHVHrnWHbmMGCIS4ygiF",
-	"oTuKJWSwIOaMuJSfLjlnIiFcE6pIbN+PXSiqjTfVkiRMs6E2R8ClteFvEOHdYs/mXCRyHh62pZcaVqTR",
-	"kuDdtBUrgvXWhu7WSu9lorl8FZbu6dIpauUCLqhIQcKvZ4XIU3YbSn+esltS+F3PN6Ls56hLfgqKPszr",
-	"JpT8QFIpeds3UO7v/OLozi+Ovu/tPTrZ+x3d+6G/9/6P7951l74ofdft772/W/745d1f/CVYCEri2uc1",
-	"a7Nmm8if62Od7LPXkwWDjdvfzJS1KtTkk1v57FPWGFcKu+uW8vv3MICdrmVV9t7krNaIy5u8XpJZt6U6",
-	"f1ln90YE73WzMo10L/iU7XBiKzSB4N7BjXQ5XBM+m7EEks7cd42aQQiwU/wvuKi9ddrDukUbpZLu9u5t",
-	"Y11upTT4xTospyg87G2QE2DEse1M1YH4td5WvKltOWC7PgqntN03w4Vv1YSTspEmMtdovIH7wRXCqIGu",
-	"yrUqTDrQcdRsz7EgX6tlg9ZhpxXu29qurDqfFLNpAZ3UmlavNoqsHeKFf7r2ctegg8kR7L7PjcWXVuYG",
-	"tSMEoepWMhy8X00kdq54717pPm9Dbg8ePDpY4krL4mOY3RCETYy4Ze7eTLhBsMQz97LzUNgWXHcXq/MQ",
-	"2rDXJWOcd48txyrZLLtSijkiGRqSFd+jM37v6uAeWEZVXCZP1aj4r0vkaaL1TP3i6N49T6f24N+D3j/8",
-	"xT9YFVuOPrm2xhHz9OmTjd1DsxmAs+7wSsxmF1Rd7t4S1QYs2KXbdMmJWAD2BWEfhmymSdyN8SR0u3Hk",
-	"0x7fnD1H3EubqDuUQlMOOQZNEMIrtYZl24Q7M120TJQ/ht+8vxvwwTp7BK7BGWAmBWLSlH4I5SM4yxVH",
-	"PgIct2VCEKfVD/a1TuEFLAnL8W0A+XEAN/qg1yPDCc3oUANKaMYACXRJKoArv62qBTIQVcxObnmY8KuL",
-	"3wdvCOBNMZGoyAEgeGwCOxkA3arlbIGCvs5Gbs64zhZ9yLFt5q0OPRC4vRWedLYwopXSjCZmTPHZ04uz",
-	"3/afPH1+8tv+i9OXby6enseRRQ2zp51cCjlXgZcI0Tcqszg8KOXuPrzfUpsJXT4TmadJH0a5IgVS4jwI",
-	"Jc9OTp8/fQJ4PscERHcjTToxurHLQKJul76Ht6LI33Mok+3BJEOiVGBUemxwO4wGwmTaqaO8PlV/6eCW",
-	"4LzqHripGVRww9yYVkyk3tJfEJHaoW7gBLDLVeMC0FLTtA/Y2WtR4U2fqIJ4VJj1Ya9hB8Hm4gRqlyRP",
-	"uD4ZuggoJzhZl5F1OY3hL5v53FaEMg0/9s3gR98WfHziGnTjeCp0XQYZHbYK0ApmAknyuglVHDBM5hNJ",
-	"pjRBdzJO8pjEw5QfIRulFkUG8HDgDUc/5XQKSiIXrEte5mmKoKgACEXVJUvgJV7AJD7/7vzF+RE42Wcz",
-	"i5wjQfFE/G7HU4zyQzI25kqzDHF1WDoiVHmuD7llSk4Zoq7hcpZgNwz1mVABYHYtgAS0zPqZTJu4oCzM",
-	"SLAE1EYItEYqGFlA5npTB75Vk4brPcKKacSWSVOUfgSbEyP+6oU1PuMG2bNJpNmTGMHpOVMxIAxJxH+W",
-	"jlUCfBJNAGryhEwA/9PiASKqoF3XAiwpJnfsl3djs9tck1TKS2X2BqMSVqx3cdk2cbFjs9dZu4zNUjq0",
-	"CYl+Ad1K1SyiWdv2C5ixqbwyS3gBB9hjFuIdSfOpUO7suMPZJedsmDFtUdURlonBYzMmZymDBuIvv/wy",
-	"RiSBkcwzkvAxR3ioCgSkeRh3r9Xql81iNRhCFhPMCBcgPVtATK4XZMCM3NEqhxPfqOUj+FP/ktX/3Bqd",
-	"I4SgqS2b8I/2rPy8d5rEy3FI62NZAAatz2f17TtALZAwi7Vy8C9DukWSKEojmGeuIY0ioE7hiErTjxxz",
-	"8OteWuVK+IS9U44uNfLDHcc+mC53r236Xq8b81Bw7lsPerD5rChnbGFib1IHLUXlgig2nkJ5oVWmwSaL",
-	"z17lh7qb3YRpsAmKQelE4LRqV4v/cAHfVafcQ4B3KwRGZJ8ImTCSSMEicuDi8KggMhtwHZFDfH7EBVcT",
-	"88J9/ALgJAgdCLNSabqIyANsSdNLZlE+pRh3yWMoZ6IAISxXjCBCDJJ55aQkniE24GK2HA22/7Bkmj34",
-	"6uFX60yGvtBQIPZC3rihNnDaplJwLa2IO+FKY10jitjn72vopmvzZonHKgFgaVN3RkCcMF8b1DwuRXE0",
-	"aSvuyRXN744Mu/nseg2tW+9a/j4rra1fDvfglgHiK7JPdbYIoeJuMphZ8bGgGhAc/CrXRQj9NUWy1twU",
-	"DPy0Qag1axIehOqObBsOag+oEYh+IgCZqJML/oec2Z+tHz/od7cUQLB056JY2O81hTFHUG5dEvNzupHg",
-	"060I3BYJbEtkbLVJVmeLF/6CfWphaG2p5k0lZNod30l8yyd/HFqv/2o6/37VOu+YLO6WJKLLd6us3s2c",
-	"genGRT+PyX6v7OQpKX7rIl3nts5Wi+pXFehAnNiK5brJE9GO3Zh+WdLk7tjtcbHjWHYfILL78h7vV+zv",
-	"9kGj4pZ/sE5LixaP2B9V5bMGQ3eFd6zZrQvCJfh8EFJwQIeXLhIN3bvtEqGwBx9mVQf6DZ5VSLGzfmOf",
-	"YMeVM/G3k6Jv2tkXdXRGh2xGM9bkKXMoPcGD3tKp8gFgr0nRJRaKzFrtJzSBbM5S+EOvt3d/MHp0MDp8",
-	"8NVXg8P7CX1ID4fs0cGjpMd67P5Xhw/3er1R7+FXlPYG9FHvYPDVHoRKrDa9rPVRBucg8se0vHW1p91e",
-	"5+VF+fbi4jXxmJ+VQ2FEB5klZof2i1rCddRis/DRT0D9/CvLYWR8PNHrVxO26S0+vEw7A7u31Rltu2U9",
-	"cUu9EJvfsX6Gne5ePwv6va5+Zi/d7etnbk5/UfrZluH9W96npkXbUsXZCVndYlF/GnLzftX67Zhi3Aa1",
-	"eOtXtdHT/IUiakIzFlZg4kMWkYylVPMr5sq2ozsE3+LMKCBl/WNN8HHoCen29mvCjh9Loelw0xOdcDHW",
-	"NL3sNyVLtol7xFDj/WcN8Y9sSnk16/jgwf0WPmyQuZbgyKLW2IXtw5nnbDihui9nTOBrm6xDmMnbwp3n",
-	"Bld/8mAXt/J+Lu3l6msFHd0rmrhXfv/Tyyx2x2jDaeF7n9x0/NnecDr43ic3nevfuA3Xofz+J7Yem9/4",
-	"XYvh0OktiOFFv9cWw5HffQJiOAxk55t3GxundiU3Y2+bHgbLNqvpSavzk5bWxPZdvwyBQF8WCv1PRq6z",
-	"0ZdmxvExoYKw6UwvoAo6FkBXziqBz0EE5gJLjELlzCBGUkWu5gOfcTNrH8WMRn0Sq6mKuyFwwyau3cMg",
-	"isnfIJxMrWHJzavlTm5hIko4TfuzjI34h/VqkDl98OTq0IZxC5XzDJ/6HK2A18BvtDc+hRvjF7UhjmFb",
-	"mxT0umtmCJ3eAjMs+r02M8w/jehNP6ebsEldmxBs5CfegER8gvgpOw4UwG3eVhrYjId8PgY3eww2pPTv",
-	"V+3/jmn0TunzEzTOPS58wNeXapucydvISa1zTbjqq3LHAUlY6/fdqsaIYn3NprOUatbiCPKkmubR6G0t",
-	"tVxMbTMxo7yzu5U2yn3vXOio6f6askflmty6CFKd4c14x/zVbb8UF+yDbnkZ1kxid1r31pOskpFVLbw2",
-	"z74s0Isr61OfsB/b4cUAJK3IjGZ0ynSQXEJcI7VZ/GtI0AYp6NW9uR3KcYtUA/a81ium2Qd9bPNtw22N",
-	"0YYR7Jm1YQSkvAjm+dO/+5//49/+N3/3f//tn//13/zpX/yrv/s//92f/80//9P/8F///X/5b5fqql4D",
-	"sisQFmsnY4QggkKQL5Bvxhz/PC4N9+uHnXK/+3uP3n/f23v0/sde9PBjQ9+F2LkWonSTOUlxQ8hTN3u2",
-	"6g7VU1e3bvtB+tJ3qx6Gfp4wTflWAbDVXN01uXrVO+UqigWNNC6GHWS91a0eT4rEv5dGe8iF9qXvj+CY",
-	"VnEofInYEU81y4hiKRtqRUQ9SNqyGIkJ4q3lgmfmcdzjGpmgIWYXpwQ/dm3BeTud5UjejA1llqi2JQyo",
-	"qrO6nRCljZpF5jJDMIdZJscZnSqiJRlkVAwnRIqIqHw4AQOcWc2ukLoP9cPjzvrSudBz7aZf1SsW2xhN",
-	"/dHZKNWQXTVpJK21i6AMfYv0cOwwLJBuR16S4BsXa7eyOnS5cxG96PWakjker1sXyGEY18opaZszBTlu",
-	"4al2ScEQxlsA4giZsH6CfnTIf+7PUiosyE7f5UC7zy752b1o6/C7j/7xumxi92NtPW+QmPiUEaoDCAZI",
-	"u7YSLWRaQwr2saHTgUSLmB1MJCSRTEGBFToasaGGquoJI3PA+ojtYPtUx4QrAqgJRXR4t3V4OBdcc6rX",
-	"H5gSRGA/ybOGwq02zaZgSzDqKV1AZvnK3PwHBw8erseThM3hwvPtFqTMHL02c3zlnvtoz08dJil8b/iU",
-	"FIzAiSRTegmbPZVKk/1er1cqgK/InRG/Yi6E33A/l50vBX609+Eu5DE8MHIgsQRFkTumnxnLSm3CgzOW",
-	"KSnudskrwbBFOArpnC4UuiNZ0tp/CPMquxAP6lyIM7pIJV0b2fHaPmatl+s11WJu5+Z5RF/L9EZXDI6a",
-	"fa16sVrfiCAfosXRMq3IXPczNrUYyvXXYcD0nDFB8DmWqWOve+BBYP4ns4nW+LXBXalNaKqt9bspEOiD",
-	"3vI5qLAMx/2LtApP4Ws5x4dZSrnYIcM3HQpfGnJ3LD/odzn5acJo0g5rDojpWJazgKi6jDDQgCUknxm5",
-	"FkBM2gnO0Hufq/7UYlktm5CTnG1Wo+7DjGdMrXpnbYQnV/0kbxiPFP1cDFNG1xNy8cY+aChWxmVmcZ9a",
-	"5IYVGoWTMkyrSY6lmzDvNKUazEkASoISQx+Ttjog6gwZZDZBMSit09bIfN+wIc0VOw86tF9BCutz2639",
-	"7teud/v5pTx3Y7DfvA6H4hp3I3IacN5AY99OmCgklzlVxD0OteePPXC7TeCCwnPmudak1nc/WKyBA/Q9",
-	"+/GYIdS2KXPNkmZ7I/yuSMKGHKQpwztcvh1dwJ++k2MM755zxQgVCwwJT5Ye57q2Aj0+plal+AVikh1X",
-	"gWQIgGfmZEROaix1r45DicOIjR4DbkgFCFvFYg3l1CZMtpYH8Cj9hrN5nabRDhn1gqrLAhdV5dMpzRp2",
-	"mhWUknABWrtaw52vBU3qM/HsdS+G5+meJ0YlyhbQE3/Yir2uYwKBwWSJB4DtpYEH0KlPP4DHjgklidRE",
-	"sRnNKMrYtr4lQvAJIp3yvbRuKyGVZ5kcpGyKBt6gP21Nv/ZqW4Bq7BdSYNcaSXB+q+2F3yJ8k6FLXIzV",
-	"pjnlAHOc0EVdKU0yo5nGepWoNyE7pRkD1EVLnMmAmQuiiAWSInND+ZQkU3MFR3maEtM+ufPm4vFdMqFX",
-	"jMyoUuYqcjFkUKDCkCPz1Jq6BA/Wy2zsg4skaJ4MVyTJJNSTAQBIVP+4BiqNDbAkMtIvhdQVpKLKKJZX",
-	"PJNiarSWCVUk/vb0/OLV2W/7T07P4loqdsnYrGF57caFo9lw5bCGB66cOcJmJf0sEVHVrzBGWHTLdU67",
-	"G613rT6ZynHT8YFVdbOBiWRslJvhG/UL63uYuficZkTPBGkYT5mF9MQE9eGEZkajc8VLWDIuI8fjwUwS",
-	"lOcG0GdkNxdylnAQVAO6+E+wFn7t+3Oe6EnNlst5sBpePsVcKVrsXZecuAhGOpulHCDlip8t30skGDjY",
-	"B640WTANCJEoc+FVmjN2iWhvelJrhwEbr5rRYQNlK343g30tlR5n7PzXz7F/d9+n8goGiMYXORcFpDA2",
-	"QARjCdK9WcaveMrGjDw+e3py8dTo8Fx3yVOIBA7qPrnGlTZLNZ+wzJxjwiFsM3AMPTzcDEFwiX6eCs2y",
-	"K5q+aBA1uP0dMUGNpmmpscthE+yDhpI6U56mvFQhteEwAYB7i9of37HFzZjBW+vjDbHCdSZrGxO1xjz9",
-	"HfsJwlZbSWBm8W4TueM7tmUgYH2lJxA08mxm2JCrfwY4sDfkJK3MszHT9TmjRglaUxZhJLPAsGTJM0Yo",
-	"UKt6h4USXp+9evz0/Pz05S/7F6cvnr56c+HrJay/SJvWd3gOjMMjslfFhEzO3QJbFsMVXHv8UrEjMwU5",
-	"28tnhsMOZZYxQOold9DDP1jEdyPAREfcC3JHsDFmvcZI1G2UumHLscPJgHeAQYqE3JlJxWveAD+7f8NK",
-	"ra4bFFEccbJuQgvffkykEQRmLMPKGndBOihg1m29H0Xu+A57d7vkBJtWlmGbsQWFMmWagNWcChJbct11",
-	"4kBcYsZHaKGTcwdqbhizM+DRYErIQlQ+hbmlaTF/EJixavuEkQHC4XY71ctjf6i/P/ZHb+538LftTD4r",
-	"tWxYlArqfhuDzfWxeWvgeX5KDrG6bIs7i6iXS3lp7z8OHw4dHlP3lUNcN0ervtb9+gudynlfzbmNaFsu",
-	"wV9zzAGlXRBIkxRjdzBshACbe/Vsy9HMaWba/RSGU+Aub4Fa7s+xu1bl6ZWWvgT5Y3uFS7NWRggI8u5s",
-	"2iEX2KVYgP3ehB+7MoPb9WbjYHa9fTsPQnju4nM2h0hvVaUJ2l9vw6kKXZaWGvaOmI4Rmcg8i8AwYIgL",
-	"qIBOc0Zx7Av0dZMfpGClctdCEgxDqvLWGVqK1m4NvGzUYZb1zTA2egHHv9kroN+2e+Nj06aqdiHR11iR",
-	"dXkxu4ZR3Wx7PsXRb3JWPsnxtz+4n9bw627RiyYTeaxyqCsQY7keNIlDSKGtjDNwIcQQFAqmlMcTLpjR",
-	"dDPyVIxTriaQP34yHLKZ3ntu6xbHtSXcLRLgQTGm+loQcRgREpdjHZwd7Ypl/hHwU+rwo5FxmDb91hnX",
-	"XvgiC1va5g157v9g8VAaAjh+KDRTb1SMf/n0gmDV1P17NJlycU9pqrnSfKjietsivOvqKgpEAi1iuU8U",
-	"p/fOzUsTyjcopBlgAN37+V5DwdU55bo/zLjmQ5o2V1wExTBw6oDnhsTuxdWGgpbFdmEobMqyMRPDxcZj",
-	"8W/e3GCsqL1qKFaLcGOBMrlQB1yRGNowByWuDNW2G1tjK71igB56XLaJX38adZTiJZvv3rJpS1Mt7+Ml",
-	"W5SgBCj5htEMamFeMvSiUGu7pkpBPLQckW+o4kNCc3NbtKUI3Q2QPVdYVG15p9U6E67h7uRtu2e7lLUD",
-	"rWRp415TpUIsYapIjNpJbKjZmGlvmiczOnblDKUofGbwdRsTzUtIFCuIIR1O2ebFhEM0NCgnXP2i9F23",
-	"v/f+bvljU2Hhl1KfMZosbPDK0klYAf9RH/sfZ0wZdhUfEZ0B7B4YJrBsIxnybJhzTQYZo5csOyaxkP0/",
-	"5FLTOIK/wUgYH6FbFyRrAkUjVWF+y8BolpB8dkxiKJyvbToDnc3AsSqkrySZUs3SRcCT7fAwbAh6xj+h",
-	"446txK9bhgy51TvzjbpvXspf27aLb57ZLvya2658uIrNKmwUSvar16F4zd//FZkRYZznU5Fs518Y8B+W",
-	"ghpbENANsIMi6ENbqWsVlXCFutBxz4aG4mFsScUiYje/F+1HB9FhdD968H49VHntjj+Fft5SbvcbP5+j",
-	"jOo/P6McA8jw42NzcNPwm6fWXmlfl1NmX3lfWquHaxZqm9jqInqoWtxsjrOKyD6xQjdAvsPAInJIhm4a",
-	"Ebm/VMOsuGJ+lbdd43MWLPA5C1b3nAVLK5LSuorkpBjM++pN8Ucq8id4ZW3n8K48wzLny8SxoIGrwDLb",
-	"AVe2vrm7zdYJe965vSzs/AVN2DXrgSUsyWepaa8uRvEiy5mrrl6K9ocICXPW08xQ7dpAHbwkNZIGKqnz",
-	"iTS3x/ClgXeuRUbuGFEQEC+FnAuyYPoYfF22Mj3ciDDS0Cq97WHJlg9xna03eKy/QbFV5xqoKZAMR5nM",
-	"JwtXAHqObJmPOEuOrR8PY3i4GPvoe4fKBm9zYYO7NFOaZDIXSasara2iI0s5DzZKsurErixLFFShKR2l",
-	"UkCj9VzYA7HuVN+EJb80FRtHeesW/XBQZw5lryYMHyvmri6na+Vuu/rHFvcPiosLRri9PbUJnBsH0Ru5",
-	"m6b9qRo3OSlnmbziaAEPMgUm3nfe5owaFaLv86xX3h9QHSHXyN0hRz/adIQR8z7VuUUEvmJCXyuJoN39",
-	"82eiCFEOootrVh2W4Asb64nx4XgOfFqGq0oDqWGGZtfHMPNpHdLktxC3oW3QvV3wCZQxZ8JTrnYe9C14",
-	"fxEb7W5EiagUmxgESLudKh2npTPsZrz+km6vDbTkGFuI9VvmqgJ57jcabYZQVvcLBXVzIdR75HNDA8Zf",
-	"SRDskhOHOQpGaO/vumSLSljh/sHX26G6l5J4ygN/KfUECvZggtpS1ikJZA0IiwhIBRks0DILpjrkTe3T",
-	"VIHWZ7kAU+AKa7K9iRi5JcrDXU61fSYzMsgVF4bEmz7JAwtyEqTXokBg3zFtxTYFsjulH57YPNjYui1d",
-	"Jm7YQPtZbqNLbZ6PiTJPWDuvpswVHVNwtnKF8b7l6dE0dc4P2M4BpjbCRtcva9Ma2vzJM5C+4u4N5Dz+",
-	"FOmmz0BYxPrYEBhUKpKNlp/V6agYFzZL6ZBNIOxMkVheGSo2ZTF4uOPSccLg8YxfsQS9Gly3P0dh2uf6",
-	"bM9lsXNJUw0TOosjF3S0nrTfhrbospduRVs8t+ewxvHi4BwjPBBJKEAAXeeC/Id/+t/9h3/6r/DYBBdH",
-	"h+9X0ZYiwlKXBOYLlxilpltyhv35f/k//u7/+a/+/r/4d3//3/7vVeClqh14kzohOOQGvlKj7dy0/Sci",
-	"D4iCTDdnoLk5o1s4/MIyVNZ7nImoqvPCUMIvQ6NRxSK69F3FMFenaS3dqR2JRD8hVHgoPK0V928i77it",
-	"gOEJvMdnMJTaiBeRlYkM4wSnm5GZuTmgyDLhVOZZY+XG9UPcykYSyhTrC/OgbWdNTvqskPKA+2NAfFu8",
-	"pk/TZLMsFG0VqlpSdZdnmEICmK1airn7GAO/sPpeu/Klaj1rcfTfwpOV4uNC/uBYh88xdhnkbZTsbM29",
-	"/gkNZVEH+ANLWLLpcQ2F1Zba9MZQuRvY8eqErYL+BTq4N7wWM68q5mUqtnSqS5tWyWqGMxVYDz3d2AyC",
-	"N9yriwD8c5lB/aQ854YhmZkwx7gBfN1bO2rtLcVtXXsbNNfpTRVRbZboi5OH/YUozOFU/JFwk7/+Qbg9",
-	"v5Ebgbo1dcCNYFvMX3+gyzipywlz1zq8G9iaA4jXMJv1ftR8A9bwqzJoVjmuy/bKM4J29t0oLf5Grgan",
-	"XVNrunLN2p+U27wpt35R1E06pcJZrUSywpbXjREMC+YGp+mrUefo+228Y9XJBYa8VVCfy3fIJhY6+3HJ",
-	"xrRkINATm39LhYWMK0xbXAzTHMWKpdkXZaq2Wv/C/1bjFqxFKVu+i6u2rZVJqqo/q3qHPpgV1gmVNbQK",
-	"LN5okxgg1JJZ+wV8mDICAegpWghqajlsfbRhEnV54jJj/aagABdpYB5yAvJSdIDNjMU2YgwFOC4HZ5eW",
-	"4d6PPPkYu5CBNLWnb7oepd25dHHp190+2LfboY7KrfbOSOMr8Wo0CtHIQEmUo1HL+EBUmF6Zl+yf5lVo",
-	"+E0Bplbj+R5a2BwmELaC5AJDROYWSYv6VG2jpism9BER0gaOQP64RWvzXwGpgSRLvDGZIUK57pIY1BiH",
-	"CG1b9V4mcEXYgSj7/oQqkuXudXNE7duAd8UVeXZy+vzpEwReMa9lTOWpJoouAtAtmWuAxoLZwViXDK52",
-	"aNb44HBaRGI7dd/nA7OAAz96bAdjewHhxWNugOtglrEhS5gYMiKvbCq3f9gM19ptwd8XQGOljF4xZTZE",
-	"5mCJSgFUJGEzJhIfpmBHiVSJp2kZDaxbCkXVAHll5tLyQPlzc2bf9V88g0bgaA3rlD7rEtrANOnecLri",
-	"jShzq2OwTnEJbfiTlri5Ft/niOggRMttaZvoLHCN9x1pWm/ShMcDIrP2DaTS17LG2O42sC1uB8hozj6/",
-	"Ylm/OUoBw5H77exD50wkgV2I1aaZFNEV5gEuxki1POZzG0T068albAheF3Wc3Na0SP73hgtS4TrBBlcv",
-	"V1S6ntWWa/asPLgwfCTcObcdpbNSug3Vsx4GlRRnem06iSE5j53htYKx52WgVqj36MXZ6Ol+VlvixgYN",
-	"DZnQhkzIEfGZhIQLEmupaRpH6N/tWfzWknsAkheKnoWvrbNu46MONN5qGlV1tbLz2FCxMj6wsDL9lbty",
-	"bWWu2N/tNbhiNLsTHoMV2K3UONyxtc30uPPobN/pDZyu2w9YNaPYMgbu+qLVqrm9lVnyoBeehM0sFOYt",
-	"Q/HesscTqr8AW8WU6i45cXHlDw+/vk8GC4uA+6vzVy8jMmVU5RlLPM7SfMI1I4jmZyRwCNWyxbTJPOPa",
-	"cHcuAHfSRsOFo3sQwJgXi74tqLQ9dSXwsoP7W4Xced4K8DkNpgf8zTCJXLEQeyz05tki5xuBqoVpfD9f",
-	"Pb5AXmsHIo/qRX2EWShBo4qHMNKeuywL0RVx6CbnuMRQ29yHqpPlZiWqlVRvt4R9t0Q9iFhoisImHtF3",
-	"wCY0tacfYmoJVPlfckqscZJg+YvNqC4vokVaxndCTRrMsNxULPPvRr7f2sW7YtmVtU5X8hxWldHwONPj",
-	"PGMtAdxLWaFRpSxlTcSzhTTHbbM9ISAhoZlD8AFzSprapzmMZb3uy81ffQAOqMPxhe8L2D98POzQDW47",
-	"hDKZJkzpPkAVNMIcGP0zlWJcGKmsg8vG9yc5hoCbZ5jCH0yLLLGp35Bs4s1bSc7QtlUav89IsVYkROfl",
-	"itCp6/og6vV6RXRgduUMReBqwx7dILq1ykjDghTKSUZr44ovYDAzKFFnFqmwfEFCxX7Pfq/szuRC8zQc",
-	"plkSmKgRCvRckql0oIJNGl95BE8xYNAZB7ebHa9xZZ7ng6kRP5KI0FRJ62UpvAI+bBHxrLfrWOZ6xZTO",
-	"3zx+/PT8fJumq+IqGJhzvTqFrH11A0DaFF3yalQc1ChcIjDPYvkDQac1mJhC6j6a1trmBbZ9drmmH9jv",
-	"ig5XTL1fGtbyImAq0EGvbjUQDxwdLmicNZdjg6TKEDGhUrRpWY3BxltVmuE24URpqhnsWbBR4J6Jwpo0",
-	"cLo9+LtFeOVZAH7NgZjnQndXXNMWezpDq11fIG+r5Lg+ffnk9OUvo+VMLIvn2c7A5/poEFurvVAh0RGy",
-	"UR9FSZabt0hVvaLBmlVnV61TU7XuLB/8SuNolQuLu7szXMcPHVeoMuuCkNTdq1USzg4lYCdT7VIKfu2w",
-	"8mscKYt6/grxND8AeUm4urQYzSJhH1hL4F17k69l5HblJ/ptBE7g/Gb9UqaZrVyxdYA03HgHZ9hEjxO6",
-	"sOUonAxUVG+o9lwnw1vKtkFVuqJsh40EsE1sPU/ExduoMl5QB4UqhHkGqzMV1110rvquxlVjlIGTWx0A",
-	"OYK1GfqA0DpGBOZi7KreLSv+kF3auLF1tVeatg+iY9Ymy8FDy7Vs3PEKBuRaLC1EZK9o6bSUb0Z5F0s3",
-	"byU12K1R13e7c8tuuedrmncLWnrrNt7XFoKtwbhhf+2SU02mudKQQQuaGYg0cLpt9NbJ61NyyRZHJE4v",
-	"1VT1YzKSWPOTDBbk/iFJmdYsUxFJ+JhrFZF4z2Ya9uPumoL7BxtVp3+9k9A1X6n7Zz8aavKSTtnH+JOw",
-	"Ib+eSMFeoja1tK9P7OpDn4iUnlA1YQoLCCBsOi4ZSRkF13T88/iY7O8TLY3+MJzQjA7NXnbJWzuP+Oex",
-	"DcuhTobngkwpF6np4fGEC9olJxDFoIiayHlYPJ4qVyxKOc21nCK4f/h1rwf/6a0Oti0bWt+9+/kvvu/t",
-	"PXpv/kP2mo5LWluvx5VgCAJ5XHYVkFW0d5S5GXeVdXz9hqLiTwzBPl0SW9q61K65W5dspiH/Ziozdlzw",
-	"Q6ju5y7etBwyM0Q2VbBx20HLABqY/plrBT5965uCj09ce26xXo1OHZ1roIOrNDt4CPU1JBG2BjEqL0YR",
-	"haRJi52asXq9ZXvG6Tlko2cWKlluCTLryvH1p/TDGhucK+6CGXkoHVGXc4oiylgaegSS4nxCNdS9g6pk",
-	"tpcbxxc1SzXmSrOsbwPs+o2mFVfDkgrAGYQdnck0LSgojhzkP66Ia5klYSVLrsmYaUXu9+6vqFvZRxTC",
-	"PtbXW7ukRS0UM6DKCtt4tDHH2DVXL8yWn8JzWKiBG1XLaQPXWgV6uem8Y4j1M1ItH41Y5i8SwRgYYoQe",
-	"LNBYDb+7Nkydn1mRklxM1mv0/iufjOy/CTOR/ZeYhvweV05e7bIqgu2QJTsVNotelyYYjKHOL4qvFSmf",
-	"a+2L5TdWF8Y8Y+PaEvv4vZHyTs9fkcP9hw/39rvklUgXXpIB4clSAFA80fUgrZc4FzpblHJCDTFzrxel",
-	"mhJOUzLL2Ih/KMsHj192VqfZnOz97v2PBx9r+f8ZMxz2G6qHk+3CHTJooL38jx26vjaDAl3aQey6fr+C",
-	"ee3uxqAaCd3u+NaYnp+ORuZzfVFf+M1J8lAW04UoAyV8J96JPRLA67tcg6Ny3WlXp9WeS64sae3C62Hs",
-	"uHOPWVMtBhbgY+zDhOZKl1sPAsVdzoaQNnMfhcSUjTQ2YMNE1rxeHysfBju4aHnUxYr4kxjCzSGqHDvk",
-	"YyEzP148ebYOt608ari+lJDsfuzhjmx5Jrc4ULA0QCfGWr4TloZ1rmvf9UwvPoK8e7g+gS8r2EdY3xnP",
-	"1q4ulIwrEo9jcOphTVhsJmEpBxJpjkMuio9mDC4Z0S6GHYN9ZuFOBTmxiAu2aniloUrVOWDXaNF/JwhJ",
-	"jABoNAPMzneCFczH6QluabEmOYwMaqgtVSmPrAhUfyINFeY4UYtT7VYPcxzMVhuZSZABHV5GYVYRtP6F",
-	"IjrPBEl4Ykc8ZeSOb/ZuOaffTChNzBQFFJEWCblT9HsXExZq70+heLk1Ky9S950I9KOaOFHncfBXsBN1",
-	"imBgO17DKexojK6AZx9ehhPciTrDQFixpw1y5e3GQlPhJ7cdLfUypGQBjjJ8LsB+4aNLesBPT4MJ4Tdv",
-	"/LTcZzc5/HxRTBG/OPUTdR246eLnEsCw7dRNHT8/CabsOk2Wvjvzi+FJ93bMl85mLWLATmYzDGFfymRo",
-	"xP1wMSgIk3Ic6DMPeqERBMiy0duXwtyAl7dJ/m0wTKwuDRgkLlnZCggyE4mKCqHfJo64gLyU8mmtTrNR",
-	"xU9EeWipihVxE/BauVDp2dOLs9/2nzx9fvJbX6E0cgktllAY1qXIxAesSFCPKrM4PFilmbWqFaYmhiI1",
-	"eVudsqulhUuhlplYlgWHs1z0pqHLULdtiQxqdrYWFrRN3kY1oL4A1sSrsxL1u9T30qIcuDgPo5T6KBZL",
-	"eg+iw+0VSeg1UBnN5wB3qixmLgeXQV2j9Wmz7jl7eVQUyDICSqNXU5DrcmRromMxkU9FrkQcBKYVIDgo",
-	"tEebqAssMSpBncfAcaT1+p5flpCNNZvBSh1fS3NgXipfP1ErwTtave6lp+ahJ0xTnlbUjRoFwDwbKKOm",
-	"uygondW5fpJUnfpSv7bA/84a8KfeThbHHsYx5UVNKpCI1MRQRK7XeE02YjZ+QNtpwG4aq/c3nHODbUxn",
-	"ixdNUKDPZEaSDERQa5878kigli24YBgwKY/yLIyIcZK49/R7BzB1dZlDxWgCYPQADEtOR1aTMvoXJLvK",
-	"DOwVURAR+IUiQykglBTTY209sJKt4vv96DB6EO33osNe9LAX7X/dex+tKBwS1sH8eq3xthx41cCAPOU4",
-	"kwgnUsjKA6yNZ1YX6y8gAPOUi5ZSq2ny3DUDH7Ap8+cZNmf+PMEmYQy5rrVLhOG7bSCWwIhkn19fJnqL",
-	"RF2XrtgmJD8slGdIgplk20jrSu2bVmKtspUJV+almmdaCx2Y6L8V2FPUuWKZqrUVngqz8gqdwmjkQx2/",
-	"VDIstu/bKu3U1dfTkiRMs6FR9MQwzzImtP1NdduFFM0ZH0/WcyKzX2/x0SWTm9vLSrhZ6XiUDmRUqkpk",
-	"R2D3LABUc4u2GbAVDHW3YRjQ5c5DMIperxl+gRTn1kMv7HzaFMmdchF+u19lvz/h7Q9u8uqcdyZ+Yx/d",
-	"+pbVL9G2CGXX4R8ra9Gt0uhLFebqU7uuwUY+Kb5wfUq6inwWU33ffDB2SvB2T+ze+hWuiawFl3UJVduI",
-	"p1wrghtDEn7FE1/ogKh86h7HB1ShjtJk4QTqY7JfNmKsKcy+Dv4+JAy1E7EEpgDBsWlzZlRF/DxXls+v",
-	"M17VjQCquZ/zH9YiCQdGPT8cb+MHCqGMeCKFWXJode0CbWpaM1LQNVyRDga6NTM0/d2IJ9L3XHecg1nt",
-	"6s6eM6F374QMl3NrSM2aCGr2QUfOfzKjGZ0yXROUGOipWJVFZl5hLdcNsb05UKu6+MtrGK63LDbDVQFX",
-	"9dTo7+DFMmq4K/hmbh5YQGYsI7HvJo58wA/EGkGZVFgM7QpLQ1Oo36KWf8kWzp0U2MltSQMbtwTeJ4T5",
-	"ctoGJCLZUMk4hG4yY3ARWkhVvYGBAHg4Rv9dVOAPl7fEObegSJEPDBxO2PCS2UIooSEjGOqcKp/8BA4A",
-	"GxJYneH93qMipsJ6O2LwnLrQRHSxVQrW4OBhNc3igdsSg6XM4kbgUPccyTzlk+u48o+6DS6Fb4B1dG+/",
-	"d/9gb0bBIr06l/4aRxOrokJM2ypsfet3tK5JXWJEVundOh2lsZ5Rbc+VokZbd3wNsXM2kYL1hQ8oXhly",
-	"GcQeQ3oZxik2CDFTQwmUdiy4iHZcwr3bBxoRX7HMgx/GEXmA34awjxhT/jX+MKXZJYPay11yYrvLXG8A",
-	"J1kpBERtyLoU6YIkhj7ZICVzxL9QSIXybGx2xs2tW4eS74WARxu7oW6iUMvtF1hRMs+GDddLLZRmU5Sx",
-	"QppcMNiKAnaNC68tKy6P4gXNLlUQSaEIJVChoYSX6C4jXMSUXzIIuQBC1m3l38sV6+sAdr7epRhb0h+T",
-	"iUwTFTJ4H+9hG9nKz1iNfw6vc7MQszNBzYX871xQa46/tZh8EH8LtVQO6ov4bF/P2fV+jj11ovJ3uvRF",
-	"4Pg0X15YEr5UZp6mUL+rJFccLZeGMeKUFEPWJbFZ0CTHSJ/a53zV/xGAPgjNsiuaFoonxMiTWE1V17fV",
-	"B8OuiwyII5KLFGqvVZwr1OdeQubdXJTzGnA2najjG172QdgVqavT73w67RLNvb5ndeki2ElJMqLZsQ2X",
-	"tl/qOR8ypxLCh3bmZ3rFMsOFM3u9+k0eZPsgrhAIcxC7geEH6Lfkgkx5mvIip3kLsJABTamFR93i7U2r",
-	"YIz4eLOsLJeE4Q4ceP/MZjRnWXXJORtmTNtzrGXGEsLEMFuAp99IB2piODtVJP7yyy9jSLNxlXW5Kn6F",
-	"4WNe1kQqHZF4ovVMHd27Zz7eM+92yW8wZwylRDoEXoItKE0XJBc2hhFFaiUxWI0SBYO0iBOFX7HQWqDz",
-	"CHo2ehwE99hVcIO1ro8IIGomPEmYcDlskK03YPa4IqDVndh86sOH+C70FBtdzAy7C5LVIi7a9D/hcsZ1",
-	"TRqpauk5q7ClDGBUHuLudOtQ3IdSqHxaF6ZhjTZL9/ILVfhqMR2KXjJRhDvZ4wxhF1LTNCJAeTI2ykWi",
-	"LHRNkRxiH+9ud3e2cSI6Ctpfb5o5tY++UDaxuQHcw6fhWBIxl3makDHDdQvTiVRtgg1XfbAmJiuCngrC",
-	"CIAygKJaMAzYJCERNYVAToE6RmzikqCy3PclF0kbExXLvjNP+qC4IOps1avPzcM2EA1e5kbWXPsWPmWe",
-	"l/O+mnPro6nAOMG1HLAUchm58mcvWCxIbBISce3dDjTbL1vpB2ZMc5oJC9mxtGGidBFGNE0VKjFcIXGI",
-	"gvD32AJ7B43GmKo1NEp5cv3hGpln3YI/4WqW0sVL86jzw9EryqHpa6E/bA0JrXS7Y3lmDaeKMdEeYmIm",
-	"07RL3sxgY5jwQSxQ+gwRCvAuYfGCcuXMLWubIUXtK2sHXz21wmS+ndupgKZeBwdBQyyGUPqChXKpFg2I",
-	"UhstQItCvLinvgTvjTvPbPvlonErAZtHma18IEdBlkEhsvriayXc5u0QvcxK9n+QYu35uOBT9jvznAN2",
-	"7qtG03VV0C5vdIHatHqnb7IYHqjlbVBDk085lKWi+YYRJkByw8pqwGWDSBMbeVIw/rJc4vmkXanwZFQZ",
-	"sC/LVqIvhV4RCHll1lVirhU8dqspBEKPJcl1vKGgvSFWu9f+Sie0cuPq9bFtI3ECOWVZOaezWYzJ0cdB",
-	"lrHZGNRTbFijc9ZCPOERiVM5jiMSJ1yMNU0vzd+Smv/O2XAC1eBjNqU8ja1ysqemKi4Z/+hstmxPWwlN",
-	"S/d+qI1diDof9gDbY6/Q5NzAatTvMRP6tL5OALoimk1Ly1bzP+Q03aggUxA9vFy51luyl/F43FLU/cay",
-	"KRWW0LUfRwCYtvwspt9sWGlq6eQNqGJvsjK8fp7xOtLnlLWaDUOlkm24zE17OZCoqyyPAI2dF40lImrU",
-	"xIZjUaQVbTRkt0ZF4Ovvi1q3tTamCaNJw4lJudIbnzJr9Nto1L7kWX19Em1FiLpYTD5ahLPV8pKZ6U6m",
-	"dIhsQSQ0S/bmbDCR8lLVLEGF29g266hg2RoAMQkBsXm4TFTmGdfslUgXKJfAfmezBsphGJHM9Xmh/nlH",
-	"y8P64OgGVFF3ZSJPqHy/dbMCIltDsD7fps+36RO/TUYtKHEGPMt1+yIbFn8WoISt73Bm1abiZj54cPhg",
-	"PezMLF1cyHYj3Z4MRB2dqlLOg6aZNt8BBF7Kh5C5IIys+75edcicSWP1rsJq2uWv21onrtXQjs/i0Y2K",
-	"R1S7CnDFKbm/7jw6ilsx+okFOBlQmwsB4o7Iz370ROVjRH72I+LcwZ+WSsPfNqEM/kZjfdccKPiMTgH7",
-	"xWdx7TOD+YtgMCv3ZwUtxW1aAbDWvMzFBKZMT2QS9v761flFJ+r88qn57+s3F7V9/yFnmOW9fc/2sl6j",
-	"kbrVvA5ry9vpgEh1rjP5yvky/dYdrlSOlymNmsj54yLYtSZYZbkoEv3MJH9qJvmZ03zmNJ86p1H+1fXP",
-	"/uR0tIYG+hHWzR8ttjXXa9Zk7KCz2fkGM/5sBfx82f+KLntKcW3ceH+Y9AHmkYn+m/NOZD5/+x3+e/G2",
-	"dr/MHZ9lcpzR6blbGNca7D7YFjIO/ybsiqXm6NY2dWN2R7zt4d2uqWzinUm7zevGPnee2B10e83M7qIA",
-	"0e2mdrsZ3URu9+eoyf/EoyYrkP/7tZD/1wkr/E8i+C/qfNgbyz1PnDEUpvvS/vE9hFm8Dx/bw4ooQJOo",
-	"YVudMdeTfNAdyuk9SWd8z5C4MRP3fGDNx/B1dclne66Uwt5MwhYV3G2DSMTXLo31kwtH/ORW9S8oNvJT",
-	"W7stAjW3jK7cNhTxU1uxDSMK1w0fpc1djv8nj2/cKqJwG8iZj41S2JYV7Iu0mHaJCVCgBctLmi+OCR+V",
-	"U+8XRSq3zIW+idDqz9k3n+XIz3Lk5ySSz0kkty+bbJcm8QmmJGzBsteFor9fwZx3a9u6BbvWWS3+AMDg",
-	"8GyYc00GGaOXFo+6DG+LNBEKJfgqCYhXbOO7fQ0GeHeeSTEml2wRhTwV2vAVEtBQD1hClPwhl5p6Jpgr",
-	"lpB85pIkJzwtkaG5zC5Vl7yF7xFkKJYzJuIofAqJukWOcTg1MWDAuwqB8YSmo7591aHduAlDoRMpWAHE",
-	"YFHAyTCVCup1HTtMfmLagNKByGEBLAESs6kCrHjDIG2+hRwBzMKIQzy94RixWYMYL0lctO6T4+sqCpWO",
-	"qOndFYgr7+63ck7kSFsqurTPMyZc6f0iJcy6eEd5GsBgtCsur5qw1Rx22RcKoa8jMmBjLsyobTVmjfXA",
-	"agE8qiZzM+5O1PG71xYRmCn9Cl81f35L0xF8fP8Ram3wtG3eTpXMaEzhsAvgGouKfWm+lOfrMVYqECsU",
-	"AVbgrhgRS0gRIhfsDFalRK6XxYkS4YAbOhrhQc+Yhno4XpxwkoTfXjMJORphgRRY5XYbjEN6JTpudK+g",
-	"EUf+bFN+7L/hWDK/Gkkt+ppesrqQkAprXY7JdKeoBvFdJOWMsy+UB7GwNcoM1UBEMpdSx5jL50IAq8ak",
-	"y6WRzFcgNlpYxupoQNzdbigrUI4ni5W1TeaTRakUDxWGN5j1X6qGJWQf2IQhm0L2IY/el4CaUg7EBBmJ",
-	"kWRd/r2CSlCAuFSguxXVmWSuMyoubbUix2EwQ24MOVeGNstMgyDp873wZTph1JUmsq+aKzmhSVHNETmL",
-	"Qx2zT4XgZDMp0xBwClpGkJc+3vlyD/hTUPMLCyrV9LI8YKxduTxis+gzCcWrAK5qRanLuEueyQznljiw",
-	"ThyIV5pzl0/8TpBSSnGpVhPPbJFOo6A7ER0Br+DMAeMq11ByVEHZoo7uTOCfcCQgETDFHDu/uZ2oA3vl",
-	"iy/ZlW1JWN5OFkhK3k4WZ77zt5PFS/lr2z18eGYH8HayOHdjMO8Gw3g7WZzYkbydLBBP5xs7llXyqydL",
-	"DbxEX7MASVn7BUQLTIi+2YojHpwzau1I1TsvN+I7vZ4yEGAy1ixVljNXXgjyztkHrsAwlbpE02Xus00d",
-	"khEXNO2vBfW0CdA8TcmAWawpD80YG2EkruzhCkjpNkVP7KPrqp600x0vqLq8qbJEjZVSzply5uCmyl81",
-	"18GQM1+UOIAVpkPA8LXFRjnApdrvENwtA9GuDaBAGWK8YQz2IVhuBDyoDGZ5JOZRmqbXRZP0VhyFCwiV",
-	"wRykl+EKStu+oUM3pgIcx763NeCC2SuAZGwgWbF/4BSrIGIZcPfl0tZN6QL+DInY+ngpW+JkNbw3+k2a",
-	"c3sMewKC2jnaXwr8c2/ZziplIXyRrWCvSmuz4sxv57sIs7VurDxQuDYbNHq0otWWi+qns3KhdmdHUq7I",
-	"wQ4NSUUl+mUxQ60l0yfwlG/lY9SxwMDrXvwWHwvfnErBtcys3XjlvP2T4ftQAWrdq+X6+4YdtRBZpsEM",
-	"K0uNnWIzpSkUKxG5tVy1AY8Rgv66IV2fd61x1xqXfpc3PFi3nV3xYB02pPYWhbjvsY5XlxF7tC7x0TcY",
-	"oirfVJshfvM122yAG63B+nU6FhjJA8hTj6pbQjwtAZ2qokacbT9y/nvEW5ryRIBd583F45XFIKolSfdr",
-	"IX2WD4Z1+JSn9DrjU5otwPowoMPLfHZE6BSqowJ2qLU+eDsBzBwsHnec5hNGMNApQzuUQuSZu5GzB0jF",
-	"Cn0EDTNKO8sMQAyapiJnlxgsrJkL4LaXzSFWzOWKSBGBCQQtRzgPMB1F1jICZvKq7RztLQ4eHXR9RGoG",
-	"iNpxJvMZWLEUkVdGljUisJAV8w8i5uPD4eDAKQK2KlweqGSejZkHYV5h74KmqW0VRznmV0yROV0Uznp0",
-	"bZv5WbOxXcljq+7BqsJeOT85FhAM9rZiALIWaBsJ0iXPubKhFyBZsYQINjdbBpOOCBcJm5l3BVgisctu",
-	"LVxYcRMfdR+Ft3HPfrGUNnPuIb8L+CGE+u7TTTCI1oiiRuPkSvNhjUBkzUxo225XbM+mYfQFmxfvVbSV",
-	"4r6YpfXVyEWC2GVYw95CTtX7u5v7xWLKG/aMFeV91fiWPWbSiBSm000WyEFmtX+nCji+tML1s68ZYbX3",
-	"qLzDtazUH49nfJxnTNU6G2wR81ULPmBDQxgfn7x8/PQ5VjZusVqAwVrXMoSReLu+td9KeXlMKFSU5hbY",
-	"D+iDMicK8lJadFlKgCp3esaGjM+w1pPzBroxUJ4QJVt2YUua9mcPes2lvg2n4MLaOSY0HYVVa5VbUAvv",
-	"Z8gnlowOypWXsSEhbA5uWJKz7TANi4E/elB2NG7TxKMtm7Dg8S1Omy+i3cr1i3iQ/abm646c+QcYNb5t",
-	"uJnbBYjKQp5fxkVHTwEc0bYjs9X9l4b0FLoP2obtneXaiFxYagNeRabZrjcbs6NWRGs68NVgQaBjD6m5",
-	"Eeak8iULVu0owlpCBGTbZi2WZ5uDshlIprgWjTAkygH3T+mCDBjx7VlehDbTNq5JyvVqKlKYSpdJiHnb",
-	"esvQlYXCHBDdn5KM4Ki3JiH29e3IR9U95Q9fcM8KvhMeI094lmlFFDDBkIOUz0pwt4KdC5YjmFqFSVRI",
-	"b4WMrmbcryVHpwlN01ejztH3y7Ud6k3KRXiLc5qAFzQiE5lnhuEkdNHSmV/1ZdUmda+xJCxJIh/fl+Z5",
-	"5sxJFSG2iti1uiy1zFhfsYyztaUu8KmCpruw5waqmvFNCgn6WZ3ji3UwFprNwogi3J1O1DHbA+aRRWP2",
-	"rY9JbACU/sEG5CR0oWohw+SWcUawG/C+nUAZDtcuU3kfVh/vHdqyClVpp9as6llYmmhjbcC4cJ7EEYmt",
-	"Ymv+9G558yGsZhaD4m75YWSlGfOVl9xtSCN3SOoYZDjC0BqIVIwKiSd0gJkeoXV82Od9oBBlg6iCWlGg",
-	"u/sU/aKpcoaDI+CgQNrhcgFRj9BJVAQJwUjxkS45MVyXmRedV5ErEv8DrHhG7T1v45mDRKC68DE1RLXs",
-	"mJiTrogX5l0pwAmdYfRihXxsSCKQwNdQCMBq3qAhT1grZ9WcL9+an3Cbs3oblxP5wK5vaK5OxUguz7N0",
-	"Jn5sig3ou+VYVwCreKMdbmLYfPnVcnrS6mnd7Da2Pt52TWtO9u62NlROqlOvi0V/ki1IlosjV9PY0Tg6",
-	"nDj7kq0pAwGCS7V2SmZVMCqiqhlvFNVYY0kplWRvGDPEB+CDbiBQ385Sw4jwEbkUGKFbX6f2ZmOFbj7u",
-	"J8MggC55a7kJ/hwVVmIflEyD8OUiNtnwHrfy/mcwjXOrORWVELt1y9RcxLO0De6xUGPrRG3oQwnUZlUP",
-	"wc4a3vS0ux9qmcWIwdCerGhtbnPSrNcjYUOeMMvrSpkMXB8jVv+cKyz/WLLAY9onlnuoPQ/NtonSzEIZ",
-	"3V7CO2oiM1+QUt0t/DV4gOglUw2Cu3Cwiit6LEJIbat2KezmOQnDEF5febrsfAjyQHs9IwRJCDClmgwp",
-	"ZrCUKv4N5dQSie4GYYguYLxWm7hWjNryxeRJeHSPbQ1tLiAtB5ZudQwLpC4nfLj2GGfMPMUSF7XZJTEQ",
-	"WChLHEZEDwuyyzURcu6fNGp3fGS+RdI8sHazxJVuDmK7axsYsH5Y/DFsyHlCKYSJZaBf+fcyNmPUxTK7",
-	"ODYkiK6oI9Si9nHS5TLdPgTOlqPGZRowZcRbd1SQOLrhZMywNpZgSiH+HVaKLJauE3WK1fEfwpn6L3Ea",
-	"6zGu3IEJqqeUSXwdCzZnro77rmAK0CjebKc1GPKNtP7YhuiFHnnMuloyeJgWahHfSsx0fWzjFqXtvNlo",
-	"m7cWbe7xE/ds8J6XQ1emP5mHvB/XvUr8li6PKmftS3S3LQ7eqhj5TZQV364NTIpekUyzZFUtsljgXUPh",
-	"lFUIb71IeaMdDLzvUGHMK+LHRApbmkmw1NbmgfLgsZoqm+DoNHgXmVqUV9pAYHoGNbqwwaCWeES0JI/a",
-	"CUuBj3RVBHRJNoSy0o6xWXZOi+pqXLfZHG9CblfYzYvNsNTY09YHI2MqT3VTTpP5rVRfD4dq5pkxQBJY",
-	"tOtEAz3J19cy80VIXXl+K9q028JmofBie1kwCqR7LoZpvpx53zic1tX6nO/W7Kk7D9euyLf+QR9Ysv7R",
-	"nz5xoagpX1PwfbtqdFntNX4GTL8wLIbs30qSLMN0PmkOOoOII6477YWaEtX0qKzlWnGw9uXbUUeF/CX1",
-	"3LPMUpqLqYV120IiU+EHAV0t+aUC0cZXo9NYLW6JwZY4ZZPo9iQQSZYvREV6KK6iEzcKpzISB+VLvDuJ",
-	"tcnd1i4tLhgitGA+vwlb8dPQtmhR4UZbd77Bp1XxRhm61rfuxVYlTgOfrM1yj1E36VMdF/kuhssyoCSi",
-	"4j3eiIr4pjdiSnaMTsew0wPWiLQNm7WjtRIehi4muU2fWm3qR0WsiCcEu1koKmI/yxApG83eFTdsiH1F",
-	"ScD61c0Agp0gNt4iyJFGvRemDJfWzNgodeDvuIbn/FrjC45Tl3zj0vGty18HDeCQhZzDNuKnYIKWlFqc",
-	"oYFMFqRwml/XK1+cwmj5xlRWobpry3SofIV355IIyMYuTdaWsy5XzQRGZeXvNxePSQLJzHHfubzePD99",
-	"cmwVskQRZYSkwYJ4Uu+iUKGdg97B4f5Bb7/f2//2l786+M39t73ffv3rh7/77vDFg5dfvX50tn+xYaXM",
-	"k73f0b0f+o3VMgPLkJnir+SgLoVHtwC7s6+f4MNbKujunUE9JHvS6GCv1vD1LO/3ckB8HAmK2z4gJRQ8",
-	"Dw9qBc/GsLimPgsoHEOzEdqthIEjMN21Zfc81SxrufTP8GE08XM1aWA5PuvSLI170nEVpeVsdg1i/3s5",
-	"sIJiqxi8Kc0u2wnNlxzG1Woj5mDnBfQVknDcDZqmcg4JrGIBOGXtNqAQ1p1klOXCVgd2aweyKC5bO/Ho",
-	"V3Jw5luBjfMN/UoOzl1bH3279j60Y7UbXhA8YkSxFE2Y8/B4mCNh72Sb9aqQV3sYIkdB/Hn2W++GbK92",
-	"sc9BXJiX8wPiUFqZitgeHv4mUl4QqmBnkUwUMWvtd/MxvKlw/87wbeWl3OJqrsubql5UkAcxfYVCqEP8",
-	"y6cX5B6d8XtX+/fUVN2DX+MuOYHtcq4NMxi7o8pH5OO+3/F4Ur27pdfspIv3bNiH7V9a8BP/+v0ieIVI",
-	"gQCOVdYfZp+3wP+0u7hZcJl7q330VNmiezMaz6/k4JVIF6HSY7+q6j1VK+CqdXltnn3pBdXCxBSIAPvX",
-	"SpreAhHQWzpWI/zBU1uZOz42X9rdVpuwne683ETY7zXrTTih7tYLTrg5pVTUZbvUM/cQl7XEp1QANWrN",
-	"4GBjiWs93K3spavYotH/5+2Cx3+PEnSrPVk6IGi4squxZhV3fw1SKm7jGmwHMbGt0rLFUbEuZrTkIaum",
-	"wnmPC1cppCqsTMDd78H/Vqfgbq0UFNL2SqQRFAPO8OFlvKSyILdy23Z8Pnd+NnfPjG6FE90UG7pBHhR1",
-	"APpS1XKMDBECYVw2pCeTU4c6xjPMOw6NL9/7Wewf2KY7R52MDZnAFAr769fFjw7o4uP7loFCr82Lr0an",
-	"8Gxduct1TNXPuWmfdnsUd34MmwBFe07Bicg+eX326vHT83P4dFAE3B/6BML7pWRZK/v3ov3oIDqM7r9f",
-	"74xs9He89j4U+OSdT/YLixFsPz1zyq358NinOYHGaBEf6rbR6FP2w8r9sU089i9saY5rbcnhqm9Yw9UK",
-	"cNRWERPnTCQuXMJBX4ShqssWD/dQQ+T2Nv7O6mVMOtV+agYXrkE44SjYtmb/Yu2hX9rFeoxu93NEBotK",
-	"cgoawjyC45QuiIXY9MAiUNwCwwhTrqydTEHBiHDgrWgcqvFT+gGp3NFhUMDBk/xiWmsCkI9J/CNUmUeA",
-	"1bCUfZecQNgnGUqhAE9CjkjKjNYLZhIIgoUmI4I17sEkH5G4i3b5eC/2bYBZQ80MbTXvcgjKoJnMIWS2",
-	"FNJHvsngMfsrFZiaQ1iqmIO04IJmC5hAt2Tg/9N//jd//jf//P/9X//lf/z3/+zP/9M/+9N//+9/NATw",
-	"4//3f/3LP//rv/nTv/jfcLJVmObrKPduqXcsqNhedy+s2I5fWlJQrH2x6n/zb//0P/5teY33b2SNb0RK",
-	"cqT/9rV1P6ubKRB5Hca1K97SbmD4eB3nafM+lv74uGLFt9N2b3CFazJM1hS3+cvcgVK00Tru/n7lju2a",
-	"su6WqroiKiWKeqI4vXc+oWI8oXw7n/S9n9d6pW2XKRfs6ZU9GO1RdX1WghiyTICIvVy0fAMJ2KEXrbMI",
-	"TZhPRCvsQhBeNGBjKizww367aMdBQ1xXrgAxTNY7tMOMpuXo69GIDfV6489MZvopPmveumqU0C45hqzA",
-	"I10SY7YCc6D3RVhtkUoMFVB8ChlAugWZF10S5yJjdDihg9Qh29voQTki9J0IgwtdQQBIvqDDCUsiomS5",
-	"a+vAcnlkgS8TxourFo53QhObNw24WZRrZUdNFeGjd4Jrh6Y1P4bkBx9kC3ZDu8kWTa2ET29jHy3OhXOo",
-	"FsE9QaSqjQe2f0N8YhUMAyME7cOMA7pWsHgh7EY79xXctLNijPazHyh8fuxH6352Q3av+3HbL/zg8f1g",
-	"BvDFUz+Non+YC3x8U5qQfcLNyicDtFZRK7kDLZErVsGWQ2DzUrEMWBWfj1apZoFJCOYkYpG8AR1eRuFJ",
-	"54oEG+la8Uc6CF6piQ0HyaGRNNrfbVy9v5arqAb6+vp8Vt/i6etyCaeWjTYYcoB8VwJWLTmvi+NuIp8V",
-	"RockLOo0KdmW1dxCMnaZy91mPvaFnL1uzAe5KOeBFDm0xZYD3rTyAP7ApqZ0QSCKdSnUCXatPYjqG1Xn",
-	"GfSwWVASzBaUGOZZZoYYQupEJKGIQjqVQk+WghQSumhJQAABpt2jFjWm5cMwri1AC+uwaVxzddv8RqHX",
-	"qCJNpWl/2GxiCl2wsLGKMVXOjfcer2TKBRhPFAQe08RKLB6uxL5Qq0UUUt2GZQ3aB5ZsZPpU/YQrM4yk",
-	"Xu/cBLZfy1k/zLhaSRaCy3iNdI02OtEb91y5pHH5AJwKs3wKEfnsvkNYY5ecY1Y5FMq178euRJItaqcl",
-	"SZhmQw0iub2ftoRsq0pRa0sZ+NyOck2D0qmu7EB5d4u5b2afNat3+qQSjfPw/grl584vju784ihQgf7h",
-	"3vs/vnvXXf6m9GXXfHu38vnLu7+o1Z1wVO1tTnYWJbvtA+eEtp/3l3mTeW23ZkXT485Nir7Ta1r2gPTe",
-	"ulUPZ3MTFr2CWFcU/w0sp6uK0wAYVsam8oqpgvWAeoUFIeHVY19dzK1GEb1qqIMjNIYKAdiD4U2GSa0z",
-	"WKyqhRhcw8ao+k+qhv5aThZWY1npwnbP7Y773VShfXPyt4wjWmFs8tWbEA0DDylXZADeIS0LQByOFfYL",
-	"0RhtQ0YstYnAtrjTTKYpF2PTdPcGAcnXFYJyWCpuNqDIoXHJSXEDlkoxVkvT8k9XnrI4BmA2DiRFSIop",
-	"Wl2WJrvktOR0g/w0aaFwUqYcQoc1ANmCdAFM0+amyIab/Glfjc2FvDWi1PvGe7NLFr9z9i6WvIVbFASw",
-	"kl21Tu5RF+W7hu9rf3p/t+a7Wmmvkr/1lnLdDFmsJRg0CR85UMhSZYlj0iu7ebyCfthbp6G/lVmCaMk3",
-	"d/XArTTMzWE/N9uNB25AFR+e5KguV+sKAz0Bj74hMu7m2jrixY+onwhy8vqUXLKFIbxgf7PPI1QmJnQ6",
-	"eq4Y5OzF35ycnz7un7y5+Lb/JUJ6zjIOhVYGrlhthmUWsMqrphkEAcCBBaZrxl9MdqL1DOz9jGYs+64O",
-	"cPTED7TUDryw3JAqChHW0Xh5yZkr3gEPOloav351HuSV4I+xmTfEfpgW8G1XL/+ok16qqeoXBficZDvj",
-	"Zh4fzQZyi91YQXz/7vzFOcHCm6qITYFqKN9eXLyOEJAcdmWK0FYIt84FeS2VHmfs/NfPkZPYzApl6/IJ",
-	"q5NiWRIFzLRIb47eCYf4NY1C1quL4qRQUvjLL5+KK5bKGet++SV5CszpV+evXrqQ3ok9MuDBYPbRIxL/",
-	"+A5IzzsM23jnCNC7ztE7VyPiXSd6B+ToXeeo2+1+jLvkxCYE+mbNIrwT1hJqVGvTaFGHXpnTydJEHdny",
-	"x/B2Fw3NNlRGabAem/OMVTQzOc7oFKjAIKMCFqsbvI0txnBD7GrCV75KNxTu75Jf52YxZjSjU6ZL2GxF",
-	"UURfyD9hw5RmGBgD3UA1CezWro0dL1jSi3KfEKv5eMKFmazMyFMxTrmawB08gYOz95yKcW4awOYK23dM",
-	"eMKE5iNuNQcPTvjrXGpIkAcdYSFzsE/SgcuJh83t2v22Ww31BoY0A5BbQz1RuZgwmrDsnSAk/kd7Vq7c",
-	"O01K6GFBSUjFNBysk1JUOHnQO7QleMIUcU+oBYnPmM4WeycjzbLYHs1z/gNzIL44sS+/xINwQiBhHBDO",
-	"HOodecG/wdI98Bu8NzAaYOmxr81j3aANM2EoDYTVMh4UlaUkULeH98l3/BsyAwHO/ALFlFI5R5h9LOB+",
-	"v9fzG9PVUvbNA7HtBmLNwjE8iHq9HgbtupLVBBl18UivR6ZsOgBgvwLx8P7BgT234GExDRuJEd4NJyUY",
-	"FB6yjR0ekJRdsVSRhDFbDykczwEO6IqmOcaFQaIituduLPYaQAzam2kn4L+How2Xyswv2AW7p88lBV+q",
-	"WTonyH75JbkoOIrFMmGVPTMvDWRisaKD1xEbD1HxnuUZSM/2QThcZkBQi/udCDbXUhgBZbPuHzwqb980",
-	"H07iLnkslU4X7vTZwl1ef4D67HkmlLkJKbOCu7fEAS3AWJPuO1FtChCbudIqwuUxwr6FNTRf2Yma9cAD",
-	"GJXwZpQbP8+sH6n8uw95NJxgKIWmkK3BPsxSKrCFCJYsNYTHrwa0hSDIAHiUDxAO0LMuKJsV+tbQcWyW",
-	"GJOUJlSYQxDcoXdixM1dPzzABcJdAZBvuDqeuyC5gGtnqAUflda9urjgC0GKzD0ve8JSumCJpcBwruYS",
-	"3Pe4d9ADrn2Cjx6R+x8+uB+KYnIz35fT4+yrWnrwXGfqv6IpT96JYcaAGNO00o5gei6zy1DYetAr1biT",
-	"UGhtZM+uFHj0D3oB0Tm2d0q5gRsG4W+d4faeNCH3HeWp36nSsZWjkZF1iAXoN9tnl8teUD7luORYLMWC",
-	"osBqPs4YhRo11H5LBmwhQc1NzWuOGD4qQh+sUziG37s2fiH2Bw5fo+qdsNwZvjBXrzBnAdCv6dWOBNYO",
-	"i3yVFGcwkGF/XYIlWopbYpMY8F2psWOWdJGfnFqad0T2e0ALg0jjffwC8eWKzwBzhA/gKw7ClSa2pI9z",
-	"Ey09YY6tYagZG3OloWyLEdQUSw0jGnjLiHkR30Q02OKzkdaLnovLDhO239bTA6Dqr4vjfeTbLMiE+6aw",
-	"aEBkmG9+uX1VUIOgGoy9mdifGfKRXTwr5rsjdwGRxo4NoMBBYm2+ndGMCR2TO28PHxN4jkBU3Ad910r3",
-	"3ilrLsclmyH4D5xrEIXNnUALVMaQWnP7CArSo3eikJIDxcYBDjvzjsOTAimWC7j1cIm4InwszFVxYoum",
-	"2tW3BBTnL78kJ14NdSnqd3p3LShOgS+L6M9gaRJJkOBB7uzftUzGP4wogmaaEGgB5EVA2A5XHhjuzsHd",
-	"orAXuXN4F8irr1sH8T6AnSSQvtoYn5DMD6mwMViElvLrnQCIdRzEO1HkyN+5D/n2BcCPRy0yHGahLOoj",
-	"fBORXKRMKae4+tx8rskdF7pkbnN8F8OMNNdgugDlKvBoHXV63f1uD0wFoLHtwR1HZVomi/5gocHA37v/",
-	"9YOvHoLSjTBI+w8+YoF0QWe8c9Q57Pa6h1DrWk/gdactwnW+R1OW6T0b5YTIzmMG5oighLoZIFf6xDx7",
-	"5h81bTp9ohEBrHjknmkCCHJjdZvgYecxeQ/Z82DHgsEd9HoVwFsoZIk3997vFSrRaGlamxofzqfkFAM1",
-	"uKz+vhKMzOgY+EyxXB+jzv3eflNHfuT33gia64nM+A8swZcO17/0TGYDniQMjP33Dw7Wv3GKVxmff7T+",
-	"+QspX1ABZskHuLDr2tcsEzTFFw5bzdtZqtA2lE+nNFvYA1UsJBAYsx1G9gvKiporQscQ6oY/d94XV8IV",
-	"u/6+kzGa9GmaIlBDbSmCE98ZXHLpdGTD2EzLpj9gOhg36LE3szxlXygXJ+mAtWJ30ZFE0eGlkPOUJWOH",
-	"ko36tzWIK5leefYch7wmPkL2VxJrIqInmczHk4BRDxYVHmXj1wa5MlKvInoxY+Tw4KuHXwFRxzlZJdnD",
-	"z3KFsoZh2CCwuY5C2FlCUynYkatP4JfNFc91gh16RqwsawcKIgmIs9LVd+EY7JMpa/L3KHZoAYCBTqmg",
-	"Y5YBPrm1eVh5GCruopnrXd7rHQ7zLIU/GNKxA6RgKo6MsDgxxPgkaBGcEiDI0TS1JwxbNtsNwiqhLu7I",
-	"rIrZOyxPAQvozChuDwt+zESCJLxMJ0GqZCXKsjGhPE3YdCY1E8MF2OTe+xjBb2SyaEH+rEnchgkVq2E+",
-	"g2IMP1iCZAtmd74B2yRRh8OMmXtnNI3OUfl9b0WsfJtnqbVmHt27F/7WtUM5etR7dAgUAC1FpZG4wwMl",
-	"WsAhzqaUp+aqh/6vTmHktmMrlRH3Y8MNkcChLAAqNJ3vmy8OOu+Bum/BIpwj8mPZcWHdtVuwKe+6cC4Z",
-	"SBtzHpfNlyWMl+oc9A4O9/YP9nr7F/u9o575v9+ZNgDE7EjkaYpYTVyM+wCl6b6cUNWvHA7rYa1f9tSa",
-	"9DpHnR8m9dvgaAgMeL8cHNU0UDhTOKLKLr4P5KT90O3krLWdbfe3mf1fBJQQGXgLdvmCpiOZTR3L342c",
-	"0GvB9x9LMUo5+tLu7x+2EhSe0wyDeO7vP2gzEZXPMPj3BUs4/WsUYU4S9Ilb/uhFmJZCC0a0vDdtrpTJ",
-	"7/0YXJ+PKNmkTLOVMo4NCDDSizV3FokXttRbd4l5PYEfqsyrjrCtXrInUrCdHvn76994KfUzmYtkuzvy",
-	"V3ZycaNv4vBG9eriL5luc4w+88e/Xv74iV79v7Kb/Eumr3ONy4rzRlqKOxUvJWgoMxefWik0AI61wt0M",
-	"Hr2U0SsG5VzAhEZyYQF3uyQu3azY20GlSBdGI43zLI2t4U2KwuGCIRboDZRKW6RxF4nKbY27ItwdlVcb",
-	"7A60xwzIdlJSe5XmaWqd/FQT28Ay83wDd3aZ6m2ruNUoSqV7fri9IoOxxJ/VmM9k+hNWY35yme6z3rMl",
-	"z3lsqeZPp/rklgaucUXAY38lbog8ZRu5IGDun90P13I/oI0XlvIndDsYFXyOYTE21EdgFoOLWStiTKzH",
-	"IJXyEuMAAls++CeKPBnfCogmE5Zi3EA8kpl3UqArgqt3orBfW1AFNObr4EX7iH/ZxfObIdsRuGgolWOA",
-	"V4GY4QfDFTodwNnxR0Sb+KN/4Y/Bk38kepIxNZGpeQJxSRX54zvxx729vaX/N43FUOpE8ymLTUvWW/FH",
-	"LEacJmb3ktwn3btYnlSKMcvMIHBiKBq6SrVaBxUuIbAsIvFUCq5lxsW4C13OaSZAvvDrikMZZlzzYVFu",
-	"JSZmIeEnNmXZmInhovjtj4V/x48dpgVe4X7CZnpinoKP4Nt2YS5/DFGTIeAnZx7q4rgcEkPTtIhf+P/Z",
-	"e/cmSY7rXuyrZFTYQQCq6e2emX31hsIe7C7AJYBdeGcgUBeD6Mrpyu4uTHVmq7J6e5vLjYCuJZmiaZO8",
-	"pn0d91LW5Q0xTNu64rXimlTwIX4YYRfgX/oKjjznZFZWd3VPP2ZmHyr+Ac5WV+U7z/v8ToiBkDnAyZmP",
-	"sOrqt6mpbxc9wECMHDXORCfjOSwxT9NwftAqs277b5uuJ1DRG/zhFHZolnKSyFhNQij0mpn1hwK/DIsD",
-	"QHnfVHANgUHDsaZ0EGilyFLhFszZVjvy49XM+CFuxRZMct4rCOEpARBgBBAFrHzbDgXqJbJcsZaZCEYQ",
-	"zU42dFOFBRoplXbGEqIqYrNC5oFZqJmD5yrlOvJTlH7OUCHR9ltpul54NgjnXScphI58u1h6Los8pgGP",
-	"0Z9Hqx/zqa0HZS/6SAHuTHEjbtmI8qKYo/V3osWQDo8ZnuvEtORuUnEJZ5aJyrd3UjUpDdnM2pZ2TyAu",
-	"TGHm0QTeQmQA/35GqZrY2xeVITsWdm5jWzp5BvWW5kbQTbLuOMnZSSb4KbqD1UhIbysq2yXEFt2BEB0z",
-	"Hn8zihJt4CHs8jQ94V1zXSHuWcSMazaEGiY2cr7qtkjaR0lV90Zmud0Xi4YWJ/rULrbRfunCpHZseogx",
-	"zXjwE816maBg5F5iziYkzhQpcRAzNNZCt13h+yx5xHNRCuQ3tO7r9w6PHjz8486dew+jBTcLFxW3hmc5",
-	"EH9/Dd1D7eiS6rGegBLOfKpDlitznm3hydCmjrkP2bfhxXJfE3EyUOq0Q7qh6cmJq9+ekV1zi4tU9kbD",
-	"3clED/zZZkerGYrX77E88LgalN4wG+vcyKno5WD2SMiaYI/0AKqn4OXzBgSxS+ZZKTi82bSe7CJa+AxX",
-	"9BhS7l+gG9qLcS77fn0TAO9CVhvp547bQ7XHRyIN2oHluJ4ybubS+jQM3LoH7dZuE4KgpCUWpS6p+RJl",
-	"9bogchOUamxQ9Y/rQamfvWZzbRPMOBUvxo9srRD+itOTVewtkhKRMbHakzIhuWy1LSOTCkRWmrfarHo/",
-	"cVjliJugvXfNzGpGTA3a18zDcSpgQrulXcN2YIe7IrYYUvjU20ayzqxgzCnsNWGAV7sYh2nlPKw4cEDO",
-	"sOCMU1E7oWtjjHNCS0+VPUcTzJUndLGWep3vQXQV8qNMFKFSLhkApJocWLhL9YHofp/rWRZJzukiGw0q",
-	"ARhZarm/ekzwea+dr/o1dT1vcWTP8jkvPgo1H635aCUfre/+pTmrN7j423ipx6k4Tw81OZbFcJRDWiRm",
-	"jjo9zXExAu7B+otgfiPj4hJzGqEehYyydbSn5hlO2mCQUQx4M0XYdR/qQkxZXzElKcEvE+yzcdwvAA6k",
-	"mFBKbIN9TLk3MOBEM3uvyfiMpurYmrCwUIL53obNU6Idju3WTBS9Hyvt4uytBXIyUOxUOn2YbNrru+bN",
-	"wKvd8n5+8dIUPuvG1zlPRbTcmz8ukHk30317vZIC6ngA+KPhiuAWlN6aJbclWrpraSmgJhUk2Pvee3pz",
-	"Mz31RYQJ1Ny11lLrGINarcUYg9AyJ8MliadegLbrxxrMu9wdY4MEWdkFnJKwADUEuCDD5GxaEHvoVOBC",
-	"LYYoNnC0UvZ2I1X9TsynuoL7uBCHivCG2QGmU9sNqNeJxgLqFv/nT8YimxZUzRXlXuOyF/V9l/VuUaRp",
-	"V6o6twTQ732+quaSGpqrjQBpevUQ7G9rTP99+OTpCtEilxhaspyZErbpJ08CPzMRmAaykdLjk6l7bOYL",
-	"sInXw4IjU9jePEsmGCdAlYOTSfWyF3Gnq3ORe7MRdcA3x+AiKrcGfOtTw+Hj0oiNBLmcG67G9I182VET",
-	"2XGzpmBBW33VjhdvtreUy7m6oQ1nDNDi6pu5kOMBwyXcyhdkUQ91mzLxQfY1syKv7vX9XabZG4X76Vqz",
-	"yfSbZY8FCCckIl7f323smTUtgdmek4CwTiwT0eA6mGn7YKat45gWMMgrTyxpeHrFox2IfLuOPg6H416M",
-	"CnllxBRGHUmVo/KI+dgILjGTT80OyAXr518PoZAAnzJO2Vnm+t6i0uAOHBACyOf57kHRDgx0K7WvqNvs",
-	"dDL7KACf+gDRcTLBToRRsrsDIwbGwbq62kF59pelsdWspWYtS1nLeYS0L1cx4VDVOmatY27mOi0oVaFU",
-	"OnCI7WPZxzEC+1Zqlnd5d2CNnGXwDxfjhbBc0xARs2zMVwgcLLS4U6ENYg0dLlY4C3YVWjys0NOcAc7O",
-	"x0RBRLKiKk+ecal5FyKsKCYJx9sGQ+6QxwLgncC2ilgfxCzRdjyxmCKQ2HWoTB8QPvyZOikAR/pCH8uh",
-	"i+mcA+VLihAsMsqTTZr8yupYgquYlz+zFQTo5QaBMmK477wKzjSfajZQE4jusglgKottAhrFM0dC5kk+",
-	"jZj7E2rglcKW4T3azShkEe0n/Ik7av7EzTR/me2MKDbRViYkzONSDChFTkYQOT1bxLAcqmjOi2nangjz",
-	"N50JWxpzpkf80E+J6riPqcMy1IxFGCuHq/JRQgtSwObbN8sDPhVTNz3YFftNl+eiD+h29rtiJegY27FH",
-	"lFEV2d5BxjCH20yY/kUnvHK+8Mr8gpaJgVZDgeiqnmRDDZgz2/lMnVS0URxz1wCxbHD55ApiH2YCI207",
-	"KKrGfGqXCwMjvYD74dCsT5pIwcRjJNQhizNsVWUMS1O4Hqg4IZ5caCxqFwNzpQupH+ux4lqwjEvwg327",
-	"IsQQ7FRA5lYxU9k7CT4pqjfWYFE3TdoRhW3DXicOP82SHW+25eLcn3G5yNjEuzmUMCvEjXOqHb3ACGVn",
-	"Z61QrtAmkInSqCkosXrc7v3KgV+92HELGq51mAH1Kw8e1Jad1tLRdzzc89kZ7F7O0i8+FZjuuaIUag73",
-	"AX5zVu9wNRMNPiNzAyHXYsEwepkaVptBlxQIO6N/Cvh3Y1jQda426vhVNH3SKpEMEoREExzZgH92sO5H",
-	"YAsMAfQbOGCt8qR6PVt+eJGihWtf/krOFnBBvY3ut0cFvDtTul5x0G5dL9cHDZqtr7/7jatHe+/dCEpl",
-	"PoPWzd1Gs7HbuB5chEnPXIN1THp0Jmub3pY2PXMmE50blvtIFAEiC2x8JEltYOUrkvSXJN3eti+98im3",
-	"NJN1TzRMvj7SWx3pAtJywSF2C73wEJfSbatyXmh7X2zGyyOVdCtxDoM2/eZY8h+Zf2KGEVic82zaQUxK",
-	"SG4Jr66D9EGTf1FJJm5uDlQ8aH/y6WrhOysvRxjopC95Dsmqbm5kVl0vRGY7xugWe7mdkiZvD3+du1Eb",
-	"IAsAwa6jVquRwIUGR/vZlSf010zaRlXyREEqa5i/1xfmzxrpwH7kMJzJwpmJHlYDWfsELk7EWH6sak5z",
-	"uZymzm64PCi+dal5IdCuJarScbgPBULPD35vzUh8S1cuJRjfpymbCuXuMs+E2s9fcRCU15a6X0zIfE0J",
-	"X3mZu44SeOnR7s5PTrf1uBYGBxx4lbax7q1DPoLC20CD0c9d1M+uMNi5jl59ix3Ocy2LnZt9bbLbzmRX",
-	"1I9bZLNzS72a0W72tLt6fhOpbT24wusNbj2lhf0FSgBDETmbzOje0+KRyHjq1VZEGDTTGFYjJgAuCESx",
-	"3Z5MMZxgIpL+IK8QQMisSPg1L9SsOEp5Is+E0CGufnD7g7uwozgzES/+8CTpzwgQwe37Zjupqbfhd2wn",
-	"aO+tIxphN5dtkKxYlc3FI1jIDbLvaLm2lXjsCq4o8dA5ra2MtQBTWBkd8VqRaJ8tvlx5UlyyVUyNbgS1",
-	"qfE1NjVahM6VTY2rHcMltsal56pmIufARGoD4iUaENcl1JtaELGf8y3fsa790Cq1l2I/9OjEptK3vYue",
-	"FF11VXfXF48v13JY07XaHFhL09uZA89RoMZi9cuD7+xLc3S+KsjXu+Cr3iPDCF6uQN9V7z8szHqWQVrL",
-	"Wri5bEsiLjw7maJxO4lL94e2pfL66PHJMMGMbCvvjCuMiYe5ygSWe3a9qQwQuhvsHZUxLpl4nGhIBHNp",
-	"cT1PzuGZKIC6ywIOgaKNTeOp4JkHAHdE6U7lUt5syBOZ80Qi8jwNCNPRo+KSRph1RKBu9CnJO3vz8o45",
-	"jA14uWPzzOaFng/HPs3YXOTBqcN9nCWCLos9pEprmEGyM+RJikt1KsSIhg4GY8/2aGneJ0+oIBjFx0OD",
-	"QTto7d1sNuE/zaKQc9AOxq3g6acE7z1jzvSajBPZz3l62iGC+C0zYs2lKz9Gj/5bmmqjCwkZRec3TOc3",
-	"Kjo3gkt3wPOOGgkJD9XB27dbu3swrDXEFhztC4jT7JsOzsEJ2xfxWVJXkQ9Xprm14FULXhuYMZWDvOwW",
-	"pG0t9rFE/LryhO75SrZM+KZGnH61TJN209Y8Mstsj8vOwXnKt2fqtzSS+mBdur1uo1MVLrTbgT434rlX",
-	"hNQKILMSwqrc+iMtsnt3UL87T3Xx0wpi6qxIS5VZ+9ZrEJgCkA7rqZ929nVgypbqJC3kksAUu9SbBaaA",
-	"PmCl2BORKtnXiGctLDxLoZ5BYSidsyHPu4CaHcUJTzujTPSSx1GDHbrgFBoU4JRhzSzO8LWQ6XF3wLhm",
-	"f9Ay4s4fXAfVUrIoE30AiIhFN4mFbvt4E2eNDL+1Kf74UchEqkXVJ1h7D79psHu9om+vhFXIkpydiK4a",
-	"Cm3VWWgC1Fmw7/McC8m5xjxUAZwttI6obqD8lYYC+q+ACpk0TTcf+nphnA408GLjdLpc8pjPKKh2gYyG",
-	"2WzuBmHgnRDzsCDJt/F7M4Q+nsbbB3AHzNFa0u7t+3Ot3rhWNPvFP/ynZ//+t0F4LjHP2O+lB/bMznYV",
-	"V8UKK1Is9P0l63PJsc52iVd1buDJryN/apXZi/yx5HBFrrjEUUHfXXlS3MKVtGU7gjry53VWr5FvrxH5",
-	"s9IxXKZ9LztXNZe5DC5Tmxou09SwJiXfODQI+jnf0KB7PVeJqKQXFZX+egm2ZNWN0NddoDRgLrJhIgWh",
-	"QodGTcLi36ZVWp0NgpCQbl1SEFJBsi4+iZEKDK1LCC45FqmmtK+2PF/7zF6BYKXz0gEIRnZHD5ebeO/g",
-	"e7eRNKxWx2YGtrgAdCxirS432OnDgZLinSTNRRa8irFR5U1Yx0Y9uxW1sHfJtu3ZDVho4p7bqTOUqWpT",
-	"t9n7mZYwTEqzkReTxGVcsomHbKAm4pHIfGt0otkkS/JcSK9Eh/lmsfA0A07dwK6jBvvIhlSVwsWFhGqV",
-	"J1OG3jQI5rKma9vGAutw+U68MCNx6c3g+d/+x69+9z9/8dvfffmjnz3/zg+/+PXffvnv/uz5j/+nZ9/9",
-	"iY1K6uDqVgUnOahuK/GFG9GHF5mhSQcA4tBXW5RVpESAUA2DRHc0NEloFcvXcwVxsHrNt5ALZzdiNfFw",
-	"5sLWZt9a6pvaEFggmLMUHZVln4BvzEiWCYZXnqwURDVHietYqlfG2DtLejaXRxYZd1c6HTUDevkYUH0T",
-	"L88ifH7XcF0p+DxNwwfWPOtMwbzXE92cTQYCnEhVvGzCtVEE8ltsrIXNMRA5c4QEuJ0ZwyJbbAWFOSdB",
-	"/tm//z+e/9VPN719Ly4VtCaCr70Uvi7ZrKXwbW2v50Wjz5S4rwABXL8m60w51jKpfGjarGWxWharZbHF",
-	"cVZpqibzN53lip1Aab6cKdkVbKgycX7XXzyCjxYWmISfQQjCG60y3T6Wx3LHldxrkAQWtRl3xRGNXGUl",
-	"M3pZxiJrpGrSmfBMJrJf1C+Ep3qS5N0BNNJNeTJkuVKnjDMqWGiWQWGM8gTSYF3R2FL7mYCcXGgmzpJH",
-	"Qtqihl01TmMQC8Hwy2XMTkSfS9Ow+arB7lGdSCp5ZxY7pJrRRfNU4i6a6dU+bvt1FM3/aYwywNehHmAD",
-	"y+i64oINW7PXDNrWDMShqYxBPWEqPIlVd80gQSgmezY24rUPpYJtvUivTX6CMdkWb7lrepDp1BwvqJKd",
-	"DzI17g+K2pdSpNiwKy3YGCZa4wIjXGKXDwUcD6zdKRVz76Lpn0Y/ZRORCWZO5Ci3OdD5QEg2VI9EbHYB",
-	"AzCKrmZ6tgUKzcIVT6lYYfmhLVtI21EAO6qhYDGfahyMbdF03ktSoV3twxDqmrKi/qHdxEqEVLwkKzkn",
-	"8bqtUmMO3ry8An52RPYCq4wtLTBoS0BfUGnEV81HCkdgHdco0d06d2cr/6a7izylFb2AsmZU53chjzzy",
-	"SYySAu8OZukAsXHJOY5AsY8N5eNpSkR8CHgRZoipIT5eUowtMgwcwFW1tbWHo6JyL84OSxBPBkKG5r+Z",
-	"sA3YEsRIeKE8YVGpGJNnHDk0bxAhrIaE/tBO5KVOvVu1xOPJFPDpW7vXWk38XxjQ9L0y+nZ1vEdwxDox",
-	"n5bE+iAMaM1nBP69o2az3XKKxHCuPVAq4AjYqLKUV3cwSnnXkEx7NC+gWqPb43Wo2qg4GDVl24qygbHS",
-	"3GVzwQ1xKRM2WxxdoI9uauiHR+zcld2A3Pnlu3esSro8TOu+98mR++IC2W1Vh2ed04M0Zf7cWDG3+qxu",
-	"dVYXrGpxHP0XlgeZr3garzw5Sb7VMXLj03XqlFUdm9pj/Cp5jCuP2nonbaG3qgIywZ6yjTET3k6+dWS+",
-	"X0WpmavGNK4gtx+O84WneNNUgF4iEz2Yw/V3RtN//bNnP/3tP//me1/8+tfPvvuT/+qJ4UdmlE+f/+X/",
-	"+dVPvvfs7773/Ds/gPLuuOGIcnV4t9Vs7pu9SXKojf1Pn//A+/afPv/hs1/+PX27RnZB1ezPPeZsm6Es",
-	"N7QaeU3ExdGtg/Jrx9BG4VkCZcRKgojogSdjnUihNTMUjClZWX1oDYI5x5vVI5E9SsRkoWb80TyUYZ/G",
-	"3Uv640zYoNzEBQejomt/Bb05Z0Olc7ZPQcCaqTQOqZgLVGuRsenGvtdq2hcbLHr37hErD1rnmeDDiIyz",
-	"oHsbdRmlaDRZzyu974r8gZ3sBeiiyxxD87X/0X7cAaOutg9VGguddyY8yTs0/aC927gaBpkV33s8AdWy",
-	"2dhHm15rt2leUIbPtFo3G7vmhOFqmvelyjtGLJuC+Y7+ulm80/Fe+OSJZZmQ7cCuIzQRzD7QSUq2TPgQ",
-	"3XPoMbsOnA4UHH+Ie2Z1RkLGZqLSnLDWbvEACssF7b0wGGXKnNJE9oP2fjN0Wq6ZWrPZfLqdCmy3/Cya",
-	"Tqe1ViO2ikOaowqJZkM1LDu7z1JsZ3Gx5mgWuWp2vqWGJ4nYcSevOqEBOLbIHokMo4pgUFjoSaQ98qiA",
-	"V44zLHRo6FeivfihRDPNe+C/6vI0NWQKKlskwwo68xBHdwSjugBCU1yGh9ZlxXYZrgWaGRrQLf3Wgfyu",
-	"oL273T2ivlaH+XQDwDHVF2vji0VLD6ZmtFFPgG+mgmvBMi6Zof6r36+FsgCWUltqJXqIr6ziJsPWLj5z",
-	"b3HXgGgF/rBlTjDHz1bt+GA0uhe/mi4u2L51jMF0JGozyeVa43DZF/rBaFc2Q7KDj1kqcg2xHhDlEIs0",
-	"ARJjr+nXNCNm4TxioIHkCv4uISwY/lnGfMsZUCwCbTuWJUCYAddMKhqG6kEgiJrIBvvAdmhxY/AVaqqv",
-	"LEIduOJiqzM0juWxPBgq2XcOO/rF6hcux7APAVI6Z5FWWR6BZjLWIm6wu7w7wKREMxqsR8Li5FESi9jI",
-	"CtDteGg9dfiCWZljiX04vHiQpWFMH/MEvPBuHXsKooMgf3GcZULmXvFKYVQ7nHCiGY9jEYc2+oYp2CEB",
-	"MRfmc9ckQK2fiJ5N80E551hyqSewAgqx8hLpFC/EugBnAxsaZa0iIALzI4FYvFjsPCNl2Yz1sypd0qJ0",
-	"KBJhyLNTYTZgkc7yNAzyCXCILNZntj4PTjHT3yOROSV8tstMmZOUdVrBZpWBYCdemrKZ6yJ0LF8oOPPQ",
-	"YmvJqpkLG7SNdpjzfKyDdgAfb1ppaFthGPdjtXBMmGCdkVmb/Aogvowo6yr8/Axp/coTe4FmfGflAznH",
-	"jLBIh6J0mSFPpPkZ22wXhjlgKnzoOL7FirW/ewS6DCM7w6TZQS8X2YRnsfYA4lS2YpVIiHM8EZYLzivd",
-	"6FyyHKt2Br4yzsBNrsLiVNFlB6Dmhi8ZN6xv2uWlh65zzTbECoRj8EKLiKL6dCnofQWh2VS1Ub1eGbXP",
-	"XeVez6vUX3pnk6L7MNKXpKZoTStfO82hji546dNOz0Xb8HzKlWECB2D5wlqOQFO5B9JFhSGsl9/R/8LY",
-	"SBZ7yas8au8nOj+k/lfxPNh+iiITdPcXeADsj6tdYRzJIX70SnoBcAbruAHs7tdOvK3M+s4wvTC/BZd5",
-	"wxI1Kk2NEs9HI0yC7Cc6Bw8sH+dqyPOky9N0CmDJvKygO8i8xMz4EU8hND01h1aTN9whcgz4aCSklbls",
-	"rln0J2MxFg3baWcsT6WayA5NCSrGqF4PLNJJj7WaYbPZNEPVbMAfCX+0+UAMtUgfCb0Iue/QOvRepGm6",
-	"S451Tz6jPFdInTMSEaQGtoNBno8AJjUMiixZyq/zkmnxM0eWPiQpZpkxOU+GovMtrFR6oBN+5dAQ/QFP",
-	"4PRRDVNvgHZ7O0MNATpmALDJED4hMsxTudpsPnXDOLKlXZmSZNkRaW+hUf3pemT0ko3aPM/FcGSmu9u8",
-	"uhsG/JHIjIBpO4J12YeNcXuJsVk26q4d4EZ2lewl/aD95Cn8rcdG8LLvroJBML8TibaRWBidnOgOXlL7",
-	"gI4TH43MSRJciyJMDHuu3swQ/jVQ48yV1hVZB2NdSk+UzAcu78g/qtS6f1bx0VmHBBKaHE1cuiJKdsYS",
-	"iikH7QDDw+AEuNQqLYRc2oIW/aGQeUcn3xLFR/OnFJ7my5tK+tI1Ua1BkOzfyQDtodm4eXPZfQyDXOU8",
-	"JcSJ3eZea2VMCYjphr1s7TfDAPextQu5ubCDzTCgrTPtPj0/kHJ7R1dTVyjMovZ01OqH83S40JuVRJyz",
-	"tI8rT9x1XurtOLBijQs4AGRiwN/g1gfCulwaeaZwK9wy0gxEAOBNZ7liUSZyw5MilkidC77Q9+Bkkrqy",
-	"0evrrfCP1SqFjVY67YvdGUvPVC0I1YJQLQi97IJQ7eS6PCfXesLGhm4uPArn6+c6cJF+zv4CxgXNepka",
-	"YklhrnME1WqwA4mMp0hQwM/Rykr0em3vmQW8ugz3mcfYLsx/plM1Edli88dV4DUehXgaBmMJjGMmjbaC",
-	"mQBrWNvacaluuJrF1yy+ZvH/km0dtW/2pffNXpx95Ioj6k+2knCqnU1DFE8Q8QwokbZZ35nOnZjRzZNH",
-	"PC8LJm0n1EhHQVH0AKlCKkBHNdKHBFuMBQ/laaom2sOIB/lkApCgQ34q/D6YFH2eJ49spand3QpXErTy",
-	"Nq3SC/UldVWWiS6urZ+HACMM2ju7TdP6kGenhiXialo/EEmKmM+gRmw8qmyDPFKulUQ+UklXsFZzf3cd",
-	"tw2tFy7eZYkynl9t17CFE3OH8DKEszNcFQD6uhUrktjn+WdKAQtWcCve876I+yK7u0pB0BReZaKuBlqz",
-	"n43ZzxHQCQy/B8pTop2A9XGBjAmP8CaRRC4GQQtBAUQaMJRLuYqgG+MnSVUMAcTj4BheYuTLdSjHqmE8",
-	"HvFI6qzeF4IHaS013iX7mpNxtg0M2lTMq7i2BLS7CAsAnBP0zkXYLmhyTwIttFHvOkmcClLjddDev2FU",
-	"VPppyB+Dwq+DduvajacOuhUa6uVoHNAQxYsAsM7GIMSIfoNInL590bTuYFA7kyQ2+iaopWZLTlKhR4jd",
-	"CnxfySRXAHvdfrJUKwZgn26WQCBWYc64ZmYOv4mhyPpGpCx+bN1wv5IgUvy2B3E6EHgFUn6WqCzJp7Ag",
-	"ZRChvWso/FUHZzk4PKTRCPXTwaXzRmkONNZ69nqySbbtG2Hx2AekCtpXvV9KIdwQt90diHicirgDueLl",
-	"yW2r0eMBPRPOzR7kOrpxK/t7mhYQ1i4fPoHqW12xCYq3g08s79lhqZO1yool2g3I6J5w5Cw4EOXJ94zW",
-	"6MDHABig+PhUjHIIn5QIVV7Yv424giZ2QwFcaQSmUsTilmLCQCmbl0c+HJdp6aZapM559ojPaZGr0Idr",
-	"5rI9XftmXa4WWDOFmim8IKbwsurYtQa8nQFWF3R3Ne60RNHFz648sQUenq4iPN+mly9CiL6sC7nVfbQL",
-	"UAtplwbQ6IQ0AnZyFUnOS2hbSw21B+BMyOzKK7OxrIRwpqUAgmWMbq85Ix7xOE6waM2HmRlqngjHMof8",
-	"sf/Q1lEqPXMVkxTWYLokGeo1pgk1j369efQsuToHnp3zPNF50l2c1nob/Zyu2Bcqdq7oEsJx5kqdQlad",
-	"GZ4WGURWZZRmh//sqYwJ0CXRlB1aGO+QjIChC0tHpO/MKLJdNRSNYzmLpi0e827ug9CGbDyywDsQKAaD",
-	"NXrvSCUyh4qLoDArp6Fa5D2cVptxmAuygEQzxODNRXwsCV5umMQSYPHMAmAkPRSgArA/dAZ7nxnt2qxG",
-	"zKdUrcr82O0KEeOPgHsuHucNLET5ASpxMD1Qss2C7UL1nJCBHgdPbu7RIyirA4v6SGQN9hCNqkMOhRC5",
-	"ht25hW95mOJTwQEw0OsPdtM0zzMP1uijo9sNdge+9h+XEh4LFa/h9LuowaJepoYRNBzlCkEGJ0ksJNUo",
-	"HKcp07kY4TgOJEOsPoi4czDpmB0Jm6fbaCuG85ahIQJzGnpiAkkNcMDAXR5BTJQZxFBlooM/RVhPzJzZ",
-	"oTkwZkCp6OXmgMEYPhRZV8g8SWn9IzlO04glPSYVnooJ12wouB5ntupjEQ1ox8yZ4UoDcxnYIOkPEJex",
-	"0o0DPvk5qGieF/jxh+5mshPRT2RhZ6FwnyKzIy9BNVehGT4UPC4aPCuD3Fw26BMAsWjTYd2hOgYxV9+z",
-	"3CyFus3nl5sDsbT4iOFJ4K6OeS52zGFapeSjGagwW+EN8RaTamJ2DqvB2W1eMLC8jHm7+TBSqBCJ5xQO",
-	"7cJMezEqdWnrO7cx0isMhBwPDc2mcK/QPo/51BD38mgMsTcf7DzimekBqP1hLkYf2K/NP76OLZg/75hW",
-	"KuZwMEemcVG1uFWi6T20GOYDczRWXeWTaWnKdoYFHnJR0ME5XUvAJ4Dub1jBiivw9vS2a/vt6W3X+ttT",
-	"F3b79pTAVo+wg7enD2wXizCVXXVEH825wW7zNK0sELHf3IPl5DZYWYLp8+LBnwkH1WxYAQARnYppBOWB",
-	"pRCxZtHJNFo0nFMxvaiSqPNXB2inpeGKZSIfZ3IOuRbeorqz1jdYNXSg/9U3bLcJikkyNMfPzoP+5caa",
-	"yFz0RRY8vZByjUAILels7ew1j1rXPLCfgmVhBCr9+ckT2BEbjIxMER57IT5zrXW57IoUClHshgEEzpu/",
-	"W7t7ZkAIdwwPWs1WGMRj5Bed0dVm0G42buzv+g9vXg3ae43m/l7p4c2gfaNx7WboKl7cMGtGFSFdFYwW",
-	"qaljKNvhAnc1RLheDQMnMmHBC4q1NWISFPRohsFY+uPdJcMvjbTVum4fmFG2Gq3r++7BzaC939i/eg3q",
-	"c6icpxhtVi+NtzRmbYAvOVv+0rjmmaAyd+K2tEo78eQQTv3Zmq95awUyUYd4XGKZBh6zCYqloxHI+4lE",
-	"aQKlGVRkAMybT9cs9FmtvmaCD5eWNCbdoq8g14cK4UMYCrBt1k2VFpolWDm/q6ROtK/usjeiXDzOr8C/",
-	"dqjs0ptt1NkiWzuKSrR70nxFzSb3slHPvnH44H5oVAesu2LLyKM/dncOqxwQYqw3F7o+mQpXpx+8t7YS",
-	"FMNBmvloZhiPkdCiJ8dUyeg4aB8HejDOYzWRx8HTKJz9Edfd/FQkRoFLEcv4m+3LB+JYMpZZEHjnALZj",
-	"BJSbmXbN/KFVVJsjmmOEaqARnQztoyVoXXVroAdqUoLMkhJDhdlEZacIf++VuOGpVrgYnJaCqoWYUyQy",
-	"lvNTgeox5jFLtue6QnGtMB7Q9y7q7lSIEabH04oYhn4socw1SMRxKsx3sBS+PrvbpLbIflJIigOe9nAF",
-	"HYp+7k8mVRMdsskg6Q6wkBj7kzHPcigxcyyjDw6+2bn94P79u7eP7j24fxjBwreM8oyCO0SSUwj4TRaR",
-	"vbiRK9UZjruDqMEO9Ony02oOZpVWeQgT8iqKLdUqD2mJcfNxPotP7y3WxEeJtbLkLrQedmdhLRM0wc5I",
-	"ryjl3bi2X5L6mhtJfXPkoCT2BfBLm9nlO5bmCrbZk+OA53ANqiKyj4Pw2FMCjinU+hhrih0H7SfHfiGx",
-	"Y8Pqnz6FPSnmOSttV/LNumL/ORf54n2eSLzT5i+wguKZ3tFEzsyCn2PxL3Mmdj5TJ4tttt9QJzOGRDII",
-	"mv+3VfcbNrKjuvx+ddTwEdenpvXXoWI+p3wTK4KvCMlq3ymlYMQgLe9dLeT9Zhj0kjTHMO95QNinoStY",
-	"u6i3luntM3UC+RlXi7wLylM8TUYj0mBcqqKrgWueYe3/k6n9AvSfoL13/QLq7NO5WAdREU5wTYe2iqc2",
-	"a7gwZHrVKmgLU9z0KcsnSVf4eW0kQNgaRlj1iARRkrXLxnZyEEED5jowLVLRhTS3CcpCUqE5kQLDsTdk",
-	"5La7Y5mJkeB5qSFS+ritvRRhc3g/jfT3mTppsHu9qs6tTY6q9WGBIxn600gq8/uPZWSahQ47JOxGLtaR",
-	"mjNUVmSZyhr+wGbnaeXWz9QJSrJGW8I0lO5pPzNaYsi0Ggo2GMvY1REEt5cXY2lVGxSTOMuEznlG+oyH",
-	"imA3gufzCyJiKB97LHM7Hq5tpq8dPHo8dIgKnRVsFQAtHJCXBGRYQ41EITNzV/MJCS747EAsTTQjKtaG",
-	"fJYI7TKGlkTHEvxHRJrhERwM/EwqNpaxIg/L7N5ad5eRgsGNBFP3ARxQjxhLsF5HXaOtxpGVzM38XdIk",
-	"O3DOsyZcN5aNZbEFi2tHEUV80WmVswCdFUxvGZsCBoz+iQ/eazebzRaS9c/UyVnNUt9719fvwcsxLCV6",
-	"mlNp1NZ10jVpHy4KZnPBMleBwnPk1z2eauEtTzXjrVjjNdp0H5+/jNNcWcSp3tmS1IOCSYWMs2DfPbHH",
-	"R2jIxuCrPEPqWbDQ656kD1MuVy8CC6SnCIY3tCXBKA6PxNaIkXW8D8T7AP9jKmN0Xb2Kt+BepOu2toxX",
-	"/FRgxrhotf2rT5comVee4PVcGsxbMLsLyHk4bwq229xYS1tIr2Z0stbaxOk8tK+zqJLhCbU75JIh2QzF",
-	"txFzPZ5hxMRmWtpacuQ31Mm9uCqzdf5mXzEHc32UFNtDuKTs/IzSYRbDaI4W7A3S1JzLwCxTUigtTuUw",
-	"+oX5ssCyBT8ETwFAawkUm9HUpMo7dAUrwNgOczWqiVdNvGqE4G2pnblJSO7OoxA/EKkVopOXQGW4GMuu",
-	"i2D2QyxvWZgMCt/qi3zmbSN7LQHRMOe2FFR5/tFCcM87QEMBrsdzAdmnrd3iMcDo2R/2wmCUKbPQ5id6",
-	"eLUAsrPfN3f3zytyY02tyAUHgMGoNgVvrjaAJQvX9GRKy7l9dIW7g2O9k8ieWqgA2Jsw1vfMa+d+E+Z8",
-	"yc/+8c+f/c2fffmDvwgsq+rgR84o0LElZO7ev3Pv/rvBfOghNvDFP/yn2TZac208fHD77uFhdTPPv/OD",
-	"Z9/969k2dmfbOPzotmmjchz/71f/5aezDezNNvDOwb33794BaWvLu4q7dNZd7alxhidpCyfN6wphA4sT",
-	"q+54KGSOYqxZpw18vFrIeJmrVwxHKccCD5VXD3yy9JJ+9cGc7FTW8SPmbvo1B9nuZNuFXOhRLJZ6RYdi",
-	"pWPEnukX5RnBIB4cRMd9Ejz/1z/78t/92e//7+999fM//fI//Onz//3nTwwtfvrPv/nelz/62fPv/PKJ",
-	"IcVPzXLYj4k2F9/87CfP/+p3a6g+1NAl1wBzQm3Q/uTT1fEiWwBSDYimwsfGsMVpM8FTmzNzkcu7CpTy",
-	"liqp25fVsJAdma7t+LUd31V+ygtCtyYBXSgHXHlChvhFdZ8+sDCQCA0sMsEySHkScWEes61hOGs+EEnG",
-	"cvE4X1TYyaPYr2Fpp9e1UtPmx29xOaYzTkLNlV5erlTfvsvz+Wxz9daVic+zCk/kblLEhAREN0jWSTT+",
-	"7TOPRYVtSiRi07gl6rFcuqa45RDugrLyRGXlUjUVl9xdVXe38Vb/82++98WvfvTsO3/x+3/z18/+4s+f",
-	"//gvn/+v31krIoT6utSqNjWd/Jcpva9LWWvpfSvUnZAooEcAz1emH2ug8UsMex/BG6+8Uc9MYx2DHi5M",
-	"bczbypgHi7jQkIdLvIURz+zpdvBzQpb5Nh+NIC4h0EPdMf9oNltw9rVGHh/wnVTJ/o57EgaZSjHpD4zo",
-	"ZlLEdLD2V4sWBmztfl8rNWpN9F6zeqpzMezwdWQEs1KXXeM/TTuelEDBwQsWuBQ3YrEyVhQrdIcoYxGC",
-	"XN6SXI06Fj8PRJAVi6DN7uP5FTnD7VhNMDADqU16tVBQmPTGuhR9uwIZrWb7V57YQ740rNZR2ZpAvOQE",
-	"orauXJ51Zf1LuK4I/ZE9YOdZ4VgyMRzlUxbhPYvYWJ4kBFMhJB4mzH201f0AqEL0egKxLgEpBID/Eu3w",
-	"IWRsyzbkE+VwLJR02XoAh9FTGZZOto4BnuRrl0eGILtLKY68tXS5wH5UECMQvZ764uUC8RDzRGeExDXF",
-	"v8stelzT9n8pwl9dXvBlNyFZw5HKrDXpQmTIK6diutyU9J554QJtPO+J6VkmHnO5Dj68x2CstdB0+VGL",
-	"dvExlRDLNfn2oRDYtZFdEAymm4kcd+sSha3KTCJCNU20xWYQRvaxuGDCDLKxIA3/PbFxmQTzp2VFmYrH",
-	"mMuzMrN5T0wvO65rdVcQ4onCFnZso2H1bLfgt/fFBFZhNY5rxlQz3JrhbsRw4QwxLi2VuwgOe2b01RHS",
-	"IqZzNdKA6ZLI/kWobgsCtSyxq2O0Xo0YrQ1P6+YcNlwtoMS7Dl2epie8e1oqYA1KciWnfkdlDraDkJwi",
-	"20Rk8Y1c0d+oq2Qv6UcsFr1ECkSNAgxwHjujSohPfTwQ8weAtmqWxELmST4NETCIcDIJwSln4vFIdHNN",
-	"NTYOWCa6IhkB7M/QaOUiJuwn1/jXtJ+nNhC2KkkISH7WFmLb4VmWmKFQiRAPPooqjZi5AlQqAW/CGEbI",
-	"8GwjRcIzAEQBHupH0iwCqAyAWEclMIwsVypfwQ7Q8mRFNy6nrPSlmWomPgOQJ2j5yBqrDCnKVWaWAEeP",
-	"YP7m6xDIzl4T6oeUxjzzJcA/zS1tnEGuMBXQsGVdcMEB0pPo3vVdLD2CLQB+1dUmZGRqNyG41GZ3VM9+",
-	"xh2ccG+cQRKnHncH9F0vU0Oq4xXHmdCY2bm/exOmhHuHJdMJxBbbQhx/Asz3+zSrjUYvcxFHAIglHpu/",
-	"bMKpO+CHIDJHWGdcU0WS1jV2MoWkCjybSqZT061KYyjSLgFIEpOFAOa3ClLqiJ+K29RLsEWZ62WS8FtX",
-	"3iojmT45Doa6n8THQZsBbOnVVmu3dRyE7JiS0/CXO3ffv/dHD+8cB0+ri2mcJJJjsaJ5gNJ1hWIa5Jq9",
-	"LISFdtZbR1qIYGwqiF58bazXgxWK7hjNgp98WkYQ74rkkWCEaT+1RIWuNXf7tGpl+NH4JE26ZQnPr/Cm",
-	"l4pzRcEPoQUrfYdHBwmDEcmATri6AsD5kozFIh6PUOnucslOwIhOSLGALw1BBmhZx1GQyR3ABOf7S/Ki",
-	"wNQiIfB+aXpzxKKyQEvyLVtoZXGNnmWK3tvJt6COCpT4EI9HKSinZBVe1GMS66UdElKrd8cTmV/bD+ZR",
-	"m6Guxz18vdUkjGf7b/c6zzI+xSFWDQnXUmWLKp9c258tfDJLaS4Crpb8R1ubvtEiGa+eoo/HMS6fwjoq",
-	"a1uZf/5iqx47GWsj/mqGpTB9g1t5+ZclE3t5G+V9RTcfcuwoBOw5CLXTXS59hPpmszyyBjtUhuSi7DZl",
-	"A5XGVHINRVK/4hrgzkslCZTUugkfCSMgeWDD0SzZ04ICy88gd7cA2tRifdBXVJXOKAKuHhMYC0uA9qWW",
-	"QYmPqMwQ9jzi01Tx2IH0ZaKbjBKzs9Ug2NtR2A0o6mIKWi1xLaKTi9ry6m9tW3tqZhcVmjxGIjPUrpoX",
-	"mA2dncpZXrx7dxbPhsCLVp9MMWLER8CmX7UwW38e64Tb1gT+HP0spcVcGH67OlF30BCLXCO3Ce3aUHW/",
-	"WaYIXMdVWSVtFYCaXZU/vJhoqLFksJcYRZhsNS5XlKwhllUdS0NcwK7y1lt3jJhrj23jrbd8g0F5UFRo",
-	"gA+Fh9nkHkUgL3dOxTQCRGs7+BK1Rhxyw2mOpTXJaPFIZDy1VhZNdhlreiVDlN96z0GAoyNMZWhhcawY",
-	"6jaEfuFY+uBY+lOiFThKhsJMHHkt8LtsLDt5MhQUWDO0mblgUIDqsTnpn+Zb+hKXrYM2CY2fTr1PoNgE",
-	"fDXkcnosh7aKK4J/pykbCTVKBbLeEyGkYZrdgYhDr/ZRaU8SwtOjmbzDk3ScCY3biOeDTQbKKDBS5UaH",
-	"oRZZjyepZjwFrk/HCwN92kwqa38JAZNrLPNsalaxqPxigbpsPSG72Q453Gh2JFcwnfQlz8eZYDzNB2rc",
-	"HxRoXZltwzsvoFTAtXAQ8C4R2hqkzMyHI7Ad4u8IbW+xv+GWRHQrIiN/jFLT/MyZxlWYDMxJzDWWFu6q",
-	"oQWyz8Xj3JblxQCwhExP/tWK4kT2c56eRlA4aSK6A55HWEJIskg8RjLVSeJoMeT4GXLJZQKP5yotx1SR",
-	"uGLUs1ZYiEPtpqv+CWTPLoMhiu66Bu2g2TEfdjAjADakcHiau4cOz6s7zRs7zRZrNdu7TRvHpLL7KBc8",
-	"+81/+OIf/hLIsD61z371o+ef//T5d37w7L///s4Xv/rb5//lp8/+4nPDDUgqQZu86Xe8G3y6RuCXvxmX",
-	"7AeG6wxLWxQ7sSJeu1hiWmFo3AvisuiSnzyh4l1BO3j+o1988etffPGrXz378c+++vlPf//5v/v9n/4v",
-	"z//+J89//JfPfvyfn/3V54FbMCPQ7cLp8W9Jh/zOM5CTBDPZBJfDNo5m/+R/wOMzc/+onuwsl6yj/Wt3",
-	"siE3cJ6mlpdWCAYbauiLrJBXqErUQr/aARWlc9VN5vSsyBKsKDTselgqcjhQSgsNvBRtlLpK3SaZwVyM",
-	"YwlVZlOhy+6f2UHYOi1+a7ew4hSTKhao/lHFYahLAvEpEXtDCwHC1eRNjI02DR/LmTr9JCKQ7wSifkjd",
-	"Bzcpw4qqVL6xLNJZWdNKGcWrtlAXurvAUoECAMigJPcRFnFRTDATwwQMzeRc8ruiiZGXMTL8pUNRLVGb",
-	"1kZorGwIDrQTCrKKEpnkieFRWAUxMmvWiZUU/ndgo3BHEQQ4I1SYd3WD3cfFhS8TqXOSEXZYZIhH3jFC",
-	"S9Sm8Wvb0LVmyPavhmyvGbLWVZhuk1lpkvyBtg44NqSjBnvoFoHUgxGfdUgeS8aOlMLiP/ih87wV1kXL",
-	"86FjGhL66XZvYTg8SmRDnmAVemyIhEw6dFimsVhyi3YchfSAn0iVDXlauQm4x67uYLG/tMamBW9TaI/n",
-	"VxIkP5SqY4GR8fxUSBYN+eOOrQgc2bUNi1JxVOkyMhKjGucdbNe9aRbSF9ljEFjtHKv3HRovd+xNwa1P",
-	"e8m0zZsLD5VREB5kMe4h0iyjJ3jVNwlzlk4t1VBVWPECVE/zB2kreIVoRcC5Cl8NWYJFgpTpqW1d90RO",
-	"IASmWAeyNnJztXFVQXwvpoW+FmwCpG14GU9SiSJpWBOp3LcoqJOChlWH/GKU5pD6a1bZhRrnK/WCzU24",
-	"nq1zyWzR6OISwQY98PItzEk5Ef1E6uKoeNOGuq3zO45sbclQ3Vq7Ibg4gRDK/AI9Ntcy8nDGI8+ZP7NM",
-	"Zv9D9G+5jsGEW+o20W6ReQ6f6zIBxgPjTRjOlZ0wMxP2SZ/PMqH+1qJ6pkf8VNwl5v4CVSef2pTr/yzQ",
-	"k1AgaZc/BJeYowJB+1ozDPzbHLRv3LixW9KmzM+kFn31//3Z81/94Muf/N1Xf/c3qypMxR6WlLEjUMba",
-	"zeYfNG+0m01qzdMFy+QvaO8155QvEJyKLV1rVbzPqA1rpQfrjD/W3aPWPkbKurHi11IF7ZuYC+ZWa6U1",
-	"mZnqtjolnM5XU5ms0gevvzz6YIU0DOB5NjYZEjjiulJTrSDaQBUzQVcrfEZFREEnA1mH9BUQ1s9ba7T3",
-	"ZZHWeNsr/1hxwo3cnkg7yghDn0TcwWaFjm6xkymjtMDQr1DuuXedXTtXwKgbDJ1orGWe7Dt9E2EmJzzJ",
-	"gQdjRUavPAynsFBwM6OVHCriG6ErE3mWiKLpJokEJbu6VJO26bLQspLevLWb6oiGTKRmMspXriYDhXNC",
-	"O3dhO5/1WduAzc1Dde7KeNZau0WVRxt2VGFxNSfJMJ9PfaOrVzJ4b0OT5l0ZX3Z2i42EuXrJkTC2WFGF",
-	"o/RlZQQ1Xd+0ig1VgcHrUeh3FxOws5CwPzmj3p5/E4MNMSMvJRBhHbmrzkC5bCSNEme00U/WNTITI7Bd",
-	"+IJ30rXQmMy/OPD2rmXu9G5hy1WniQAzNtpvgNdPBiITETi/6X13cR2mxhQMCaVMLGeyInuunjjbwrK0",
-	"rEVht4c0rbnbODe1hSNdEB9VTLIU02ThGqyqRcFeJ0qlgstzDkfdgt/eUXKp+nWY9KXRsMbmuAwEjwkW",
-	"8VDkO7dhw+cPyB2KlS4ORWlp5lIA6qimjRli0pe0N0XAPZ70dSrbLAhNPcBb54qwwa2mumyZgNQunuqQ",
-	"5UrZkHqjpiSZ0NZWKMdpOn8n3xV5cSHPH2OF0FTQalFV+boYpJ+KfaOUiu0VCWp/YtbnwSORPUrEJIDV",
-	"OuL6NAiDNNHwJxBaAliBRS1hpWRwbzqq17GlH7epEoUrd2beNmxaXR3K3hQ+BQ3S87uWCr1udm0Wp1lO",
-	"xAnEcBILcYnFDXZYVD40pJEM/di9TUMze2GuVxdM4+iJcgeSpckphqp7txB8pEMt0kdCNwowCQoL04ZO",
-	"JLLBPs6U7DMLlaQxQgu5KqTJeGHbeNFdzF6syIF6VAy9FHQGuZq4DNYJkKkJOILBZZjkLuCYWDso6G9E",
-	"X8/z0QOZTqOQRYd8KA6TXPzhYZ4l3Tx6s8HMvWNH7x+GkJeXsRMxSAybZqNMPZ6CbeTo4UeHR3fvdD58",
-	"+OCb9+4eknNE86lm0Td33lHZhGexiHc+zFSu2myQ5yMdWRezuaMxizqdryud49Z3aDvAY2e6jQ5Fd5yJ",
-	"aAZJq/i6/JnLucSQNYoItLV0sSAZ+rB1aatduiut73CsoSKmcAlWtqpWsYr2yNjFNsPVfMoSCaPeeUfk",
-	"3cGOWVMMXnuQJf1ERmUflcUE22ORTYXtZkrrjjbfebnu7khHtx88POw8eHjv3Xv3DyPc757KTO+jTPUz",
-	"bjPiYe+lSOA0oQCBTs8Dojfkge2rcqIuLgGtpJU0wa6E/qcIr2eDfuokcSpcZGaRcGs3IVzw2ZA/7kCW",
-	"a2T9ml2uKU1iMhDSTMhGNEDyLKFqmbWERbOhBvZONdgBvgzRgZS+0Wo2nUx5C0x6Q3DhW0lapbFZczPZ",
-	"j23MLa6VOcBkyhHxjvkRkzmiA3DJtiGCEQNUdnSeCT6EzbAplKrH9putImjThhe/zXXSLXNxrcxcYc+K",
-	"iztQEyYVmyQyVhOKHHEzXRjq6DP3DaFdPJS3rsoy0c3ZQGVasBOe54Yc6pwjLIrHZzEFf31Oern4v7V4",
-	"UuiOIfmYieABVVtD0zgqsVFPJ11B4aitg691svIhijyring2Fbn4DTLn4ASeqHjaAZiAoL3fvHntaclg",
-	"MjSjM0u72NPjWUwIWyMVXIsGo8Kz7I3dN4HjYB1Z9sbem+Ye5KkoYp3sbxQaM1DjNMaa0hEbjXMv1uKE",
-	"d09ZInOFcXNQ2j5k8dhG9kQP7x49/OPOnbvvH/xx54N79z86MiKT4SlYohre6pBpJbKZCdEHB9/s4Je3",
-	"H3x0/ygivw86gyBxejwiEfEhuHEAXYfCU8zNHvBsmAqt207g2G02YdpVEBuYcQHr1EliStOgxoBvise8",
-	"m4OHh+d2PT8mtp/k8++bf8Nr+IUDegWPFskZdj+KOCL8IuOSYGMTsA6ZrfFWPCkiaECOxpg6KxkYhjUc",
-	"oZQtlXWk9VVOwUE6KWA6aJNpo3D2sP7R7CKVEU9wmBOuySPXVY8gmWIqcieMwlI4ScBCyeKoKcKUkk2o",
-	"bYgKMz/4R8/MLuXaLTlkUSRDkSZS+KFEUL5Oo0hhN4KGUvToNkFCtNJApPESeFq4B1LlHfNe5OBSCl8Q",
-	"Z3GWmJHbNV7YFL7QSHQHv6jM20A3MrHSzR2ANsriiUedjgrfqNs1zCEy18GpVRrjnc4qwyCyTGWdgml/",
-	"+X/96tn3f2l4oEcmnCnSORe9CBj8y8gard1mq9Nsff3db+z+0f7HzT++8d9d+1fv7X1w9f71D28+bB0F",
-	"KCRBe6tM6BaQiSlE3mWbTOW3P/zy1z/+6hd//vzf/mJuQoRJsPV8rJCzdEYb7sVZu7C74ahXFsjwFK8v",
-	"5K4KSlbjAdaS2mbxOb4/C6h3jqS2jB2zwCQn5KznygliOycWFH6BOMa7A8sPDc8zLE1NpB1LaMPnlY2l",
-	"9vIPGywyOh0Ytz1XNHKzDx8cFrgGxXgiNjEEgAAXQDEXsY1uoXFAniYmcyAa2BzD5gg1DwNDXxc7dIm1",
-	"mD2hZBHJbbjSlGaSZDiXxhIWt12QSz5RZer5QM5TT0S3SCAYCWyGEDfk01SaCHjmFtBXKxEG7VZzf3dr",
-	"Ohqu1tHe+bOePwqefro2GX/bnOzLNlgQshpWKSzCTIs3sQqCZy3YeC+w0f3mTa/RTPSMemF5K54TSn0s",
-	"iYRly8URIBKPRr5sWcS5a2W0EJK0rI4C0J0bbWToRrktFFBpn1dMk+xhKACpobV1418GzwQ7/HhkqGmr",
-	"2WxiuOZa7PMsY8eNvRs3rjVvzNk7bHm4s0Ev0HThZSBRJIenYaMG7TAr43HGT9KpzdYjyhUhg0QDocy9",
-	"0i2FrWCsRcdm7Ueh9ynGrGJCnA3+AAzN4Y6QhuLE7A3g6n/Y2t3bv3rteNxs7l6TfCj+ELPSozdDF4CD",
-	"2T9YqdXhbxg1tw9QozmBCjTYPTnTJYv+APNnmB7xrghZ9F9/85vw5KOjd3ZuzHZh5I6JYuJPxjwFNxN5",
-	"6yDl07UKGJmIX3CScnkKyYuGpg0TrRPZb7APU94VAwC0hMRAzoDdgtnGvCgejzghTOw4A4pbPLSjUDQL",
-	"o6dWJoIaIFb/TgomT+YM3BYMXO5gNVtE3PCsIKJkubLuH4u7UWrFxhUs/t7LTDKf3yqdL4hX9i0ZhDZq",
-	"5hU9++Xff/W7/+H5j/868vr8b+Js2snG8g8NZ4VuMUUp0Tbz4JaPKTvKRJx0cw3ZV07kG42EtLIesYUq",
-	"W8OhkPHhcHtciLD6NhZWI0jnwwGfNc4FEU+0KlUm9pnwpo0LBNngqSelrG97/NqLz2SiS4fSly2xYA09",
-	"bwetvRvNJvynCZR2lPJElns8gJsczlAcv83ZEszPfvf//P7zf/Psl3//7Dv/+Z9/872vfv7LZ9//7vN/",
-	"+4vf/8e/ePb9/81s7uJBhIFW46w7U8myKNlcHtuHBVmxqYde9duKAS6jb+sPDPxHnWJoWLFpDSfRxQWo",
-	"4wnKpsyc0VIuWlW1bsPAWmFASDXohrt9PwiDXiJ56tXY/qfPf/Dl3/zqi3/8H5/9+d8++/4//NPnP5yv",
-	"uo3L66puF4vr6ixdNTMj/LqgHfzBjWvllc7UOPfQNkV/iMgDrdAhqYLszWUn56elUuEA/u0KM10PwmAi",
-	"kv4gD9q75ja67C1fwsXqTYZqBe0AKAHQ6QUuwKdhAM6E+KxlnV271VeqcpRraBCVw17zWC4XunEFbLZs",
-	"5nMR4or27NXJaLXgbjg7piZxj6s6CZ1SDVZNQ7Cy90oGLmt9uVgLlxkO2beOZaWBy45j3sJlf1lm4jpg",
-	"vcRo7jTGCcSvfePwwX1mRA5qC6Pf2GSgUggQ6Q5CdiK6fOzCtLiRhw3FtDPv8jQ1shwFK4G6sVBNSdBO",
-	"SBoK99DmiwQ30ltCiPUZGTE041JzKNTjQM5s6QPNUqWNZAFgLq4NEuSxHwKd45JFnpC3856YRoj1Z+bp",
-	"KU6UK+h1i8Je5pyx3iYfSx+0D6BVcGxLZFOwSbxg4LJZM+PRRIGQpkNbFkvJGOEAWYI0okIUtAtOdqwL",
-	"luHCc+gD2OX1GzfBMlnRx6drcrmX045YLTecuVjbCg3O7Li769kYge7gEOFPJ1q581TIGhZ+pKwRA8kk",
-	"ZPk44ZADiuefrJeW4iYFNyvatJSP2oY3GudqavQOwnqGRttnLeHUEk4h4XimSEdg15N1NrVHmrt+5Qnd",
-	"/aWpmRTMsR4LMx9tnpZ5Rt70BkqSr6xSFOkKtQXjsVj6+6ydzrbtR6PiE7BPdqDs2cI+r95oXP1XzosG",
-	"IUz2czoclO1uFNBStuwy7loqWExgVonsdxa48FBXWzpri55U+VLLvaTBHBU8+/4Pf//5nz7/zg+effev",
-	"A4qD6cB2APeZ1dfzpa3qpC8dtkqFhWU7z2YY5Ia3u/xDlfPUBvUh4NCygs92jBOe5MVXZlO3YznmKt0R",
-	"OU/Ss3gOxALUOceXnHOMZg0wjw/UhKVG20qwrCFYPteg5pXZxXPE+grCYyzxJhFCCWcf3r1/5979d8mn",
-	"RGGEkLSBcZaYVrNC+OBIyDiR/YoC99hZzSTOgUlcLuHHDkrE3D5C0m3/tQrBJpK8InnePw/yfDYt3p7u",
-	"rkJxQybVhN0+uH/77vvv373zesXrvW5VdYFYlSK4C8co+Ly3NDXOUGrx2PnIKtPFvcp9kHrpoFetBzYe",
-	"C5utSM4M0I7RLJfbnygmBxPwCAfW8CKArEVIqr4qwC5tdAHhiYL72CFhAflXgJrrhaZ/zdUjAr/6LZct",
-	"iK96ZR3ApjTgmYhtD4bxUP4wAklpdmJOJNicXLOubBJ99TV04JspCuBV0IObfBGWRLM2Gj/VSrLJ95RM",
-	"KSgb2PbUFzmLKEMA4GXR6VPB2+7i9r10zI0PjJjQ3gvxr06iO0OVFQXqVmBJM6wn0Z147HxjM843Mr2Q",
-	"I2ve47a5ky30P7FR3v43VB0R6iTYz1phMBlMAR+00xsbKXvGWVfc93u5n1xCR+sW2ytfh+AcPWcrI1/i",
-	"0TqLwQABkTWa0CXzCdodoCvcEeMEC6KA0Hwhgj0YNyn0olKyPyplCiFUMX0Nyfkaq7Mg1rsu6r6FDq/A",
-	"gkpzzZIe6CkiE0yKSdsqC7byTZpCG5SKhdFfDCm1uUXH0uXoEzeCTHwV8+nXNLGFBruXExezUEWhi7Zy",
-	"909XBDzNJEnhdCeYcTUaCemwm6lMth6oiQa0ClrD2AtxIgbxRoTgrNGbjSK5i59gzjtmgwFmAA1sPsPu",
-	"WN7rkXNsLE+lmkjHnPhc5DZ7A8Ci0T0XjWU3FTzDRHTuJ9VRntybIQE3Qnkis6qGTSV5AQ5P0V3HskAh",
-	"KPvH9ps3Q8qYw6ArmgGuJZJx3fYg/UGzg+y1qF2SOqzaqDL24cMHt+8eHt67/26BS98Aaifmv6NcQO9N",
-	"qnvr3nRliUHccQKHc3hClavYawBZlfncHhSHlTPgGhLrS++PJUBcmjttu8QlhWyJEj5YF8K4ZkpAlSUw",
-	"s5lDHguAIJnH3syVw/9MpM4F90diblGc8YmkcZS+9PIGVQbd2PKkKjNHM+VdEd+iw8JzkRXny5wtW4ud",
-	"D+38brmKUSTlTDhkElKz/pZgLXNv67TFdI35lGIcwYwhMnYqRnl1nh/csu0low2xDizMclA6VLCOaiLX",
-	"CR2HeXhuvaevnzGiVRsjlhgjmhdqjHBrf5nGCKLfdbJh7Z3cEDQW0KKKMhROcadgcJV5Bq9ztZhYkW+p",
-	"ycTJhSj2WcggyOrn5l6yq82mc73bevftouoTDAaxhUIGXjkdkjGchCYXCARZghiWUMAmg0BYhdFn7umR",
-	"ncLLYzL45Emw1B5ApSUy0RVG/iryGpEqbpYNWN3jHvRIWgXQbds7eUcrEhZLvGimyT1scs1xWGddRRpe",
-	"sRh4y5clUJqt2oaq00k50wrgqg7ltZvvxdRBBhOiLbfjq6FgxKTQZoAkmyuOvKV9QC8kha7otflYkypb",
-	"5LVZuhiC7mNh1a6xEc/yBJG/38Da+fRvjPqM+TRkY5kKrVk0SHSusmnDvdOZJHE+iArsqNyoPxr1OYf0",
-	"9+bFlNpHlSU1+5HA9IzSIgh2rvyqQ1JlkZWbjXJPFl/7KFcRkzzL1ASNC4mGtaRxKAyzLeeXGU5CCMuG",
-	"CAvdZpEv+ka3/BDglv8vodketLxP8IAnzih9y+KrdKSKbrGI9OZpubXmLQetjKgntuBwzwPpRKy7AiSt",
-	"3MRugx2kKcUKI5xkKsxSm7PjVa8As5BZC9hJRFAqTTP0Rxx6I/bqhJSmjrhFrdA/FoCB6VRQwsmFkSfC",
-	"g66uXMNZ2E0ooAgWJ8xeRtkgH4jhPKd+34G8nYFuDf4EHCBIQUlh/juHSv1mCGtU6P/QrP87SZoDSO2S",
-	"obo6HXb1zLBRBVowbvvjilGQ+PrTpYMg4w7mOBZ1UFRGYFDmlsGqRnP6YLRomM41sOpID0YjI1EtHWix",
-	"RvYML91j+1JpDEKOh1Cwy9q7gjAYy+Jfn4YzkHqGGZiPdh5xwBQEbmAGdcdrwfz7I7+V5ROx6Xx09xvs",
-	"NjnCwPblOdrQUozfyJQchlCtsrlXwuFSUjTAakCipYVbrFoXD5Zx9forZ20NVtNDI0BkS+QVG4bJhlhT",
-	"HKKQmRF9cb7WKtRg7yaPsCRfPtYR27OgXIZ1AwFCtClvQcpz/uC9dhMlyappk4HCn/KQP35fyH4+gDJp",
-	"YTBMpPt3OAetuGz+tlqXvUlQuFFlaBJssAPkhb2EwNqGDgw3Vd3TgkcXVQGGPEazsXMbUKIFz1mc9HqQ",
-	"HJnZYrt+K0aROOFamC6GlHIsIUlEjnMRFiLHTI3EDDDTKE3DZVgfKvIcFLucxOz99w4/OGRxglbZIT8V",
-	"bTsjl3aTxNbbTGHiapzrhGYFnTUWHVBPDijtV09lQ1ASYp6LHTCLbbZNLhmbtuoWXLayAHLG4HK10dDO",
-	"4ByG371vZK1ghZdvgwR1sSVVDOczg1qm+Tjx1pwkYNa10nO5Sg+sesikmFyEXnMFFP4lYYxgl6ErBgDu",
-	"0bt3y6l02I4NTkTfIpVU7sOFyhioGJ4oydlQ5AMV21ST7kBQ0eZM9ETeBbkYRWJKv0NkgwlPLLQDuF0c",
-	"QbIeIBdPg2pBCcLDpeuhBcpwYzM5l4eOknvbQlPO5rwV7FrnfIrew7iopZxkFnNzLDXUrGYfkX/SDgqZ",
-	"+77hHc5NWAJ+tK/cDD2J28yT/IaIcy8yUREBaqYC0vR9NdkKEouWspyv9jF3iRJ7TVe+xqwcPrzq4bic",
-	"hTQIhyFoXzVc2XQWtPeaa6SBwUwvNQUMDHeFqWwTR9IGxrQznDmbBMtsZyijhT+jfAfaDy3VKuXrQixH",
-	"0h3Yoo4gLd1iZmGnaD2QyrmxPZpYO1BqB8omcaZA3WeBpuzh2xpwymWX7F99Ws1aiSUuNB2+b4iAphGS",
-	"Ga4YpMUYbhvWT4+B+5dtnCECBMVjC0yoDeMB5OsSDLNUaKI5ljMQRJriD/yAVKzgYVGowX+DOfBFyG7i",
-	"eClWcQernYVvhssMiMuOJR5LNSYRgJdQkJLcVVk/lm+99TGyn8Zbb1XwfGTkVMtVEuUgRg3w4cSOUQ2C",
-	"OBYbkmHL7ZsRUlcPFkgPpm8LUUmPQsuolRSaJbKbjiFuxOhPWIEmB3sbjdCKFMC8aXXv212EpH/J+spF",
-	"kOBqoCwEAGlo6UStC9YvNduK+J/jVFjxBk2HJK/AS0VAFyikZtdRoxSyKyDsqFXaZydmoKSmcxZpQP58",
-	"g6JRIIbsll+XRIGm6dRa08ybx3K31KyD5QZ8dXhxaKQrnYOh24a6wJF3ixXz6bHcqx5eD6Vfezng1X18",
-	"tcc1DNxGxB3LAxLs7KDxCEGEnMdXCmUZQ+Iy0edZDBZ3a8NB8FELsTDWpAe584u4ZlR5z2y8vmWx03LU",
-	"4CnDB3+EmDW47KUagGlMW2vLC2WxNQsjPoQVDtEmTKcNIshtVDmel1xVv+pdHSj458UcgYW5qCjMDvF7",
-	"iit0J7s0CzhYmKA05Il0hZdtgUPOekkvH9iVMrN0xRUT6eaNx5auD5TgGYxlnIkY1n+kVEpGponKTunG",
-	"3ubdAREHgMk0qogNEQRzIQBk2tA7KF1kdAvTu9UsMJ4SScYbkWlQ7NxWMs9U2mZS7QAqRfQm3ldtlwNB",
-	"VM1xrsAS8RSpqMgG8HQa9dhc1lh52gdNyKoI86qAmeOBdDGODnEe6Gw/0TkQWq4ZB/5AwPAWsMO5hHog",
-	"rcB5CG39gmNptJBF2PJS5Z2eEVfQKtVqhoZ38tFIozvI670o3cV4apTMaegVZZpLZTuWyOQaFOdHAaYL",
-	"cfDtWnrnF5SrJNci7YXbwuQXKtPaQQJk0V7BjGP6WNnoY3jfhUUe1ArMC1Vg6mS0l1hJuCTNYHxiTtuJ",
-	"2CmAfBaoBgfElNHN7NKyHOISiuC2VAVHF4r/LnllDbOznqhKB+wD2a2Ikaoyjtvq5Bh5uuqd+1hl8dUm",
-	"2seXtprE1Tb3RObX9gt7eyJz0RfZ4gYpfCrrmNWYbXXZSD/SIrt3Z3HDEK67pm8ZEKhW9y2/dB4CczrW",
-	"8RC4E14gqdRFkrey/s+vaNkVcMs6TkExJT8deih78NM4E6ENyJx1HmxQcn1R7dgDS32wrHmRTTIyqjld",
-	"cqZOPhPdPGSRRWAFYhJRmCde3KJAlHZlIqiWK2n0pLJRAhF6/WzNUh8ezoN/8sKHpCDrehSLeIw3A2TR",
-	"AzdmI4rKIqAFuDn920Ihk3ECC5mFRufBbbBNWMBvNG14bU8IHM8K9naQVpfU1FIR/qVkx2YumWapT3Df",
-	"epIxxdtgpVHXWz5JusK25NUQRmuSyijzch43r5ovXCZm3olSp2Q9cx4Fn1u0W7t74QxXagddNc606NiP",
-	"i/QPUAlbXmvBlz/88Re/+e1XP/9HxFFGoRIKxV4pPp9jJ+1gfzco0I1Jgh2OUkiPLZ3roB28/eDBe/fu",
-	"v9u5/eD+O/cefrAOqKvZgUtGuttgeVfKh/HumUvWwHpTOAhKfylXoCLMJrgMXkaJzX9JEI+vuBxBG15e",
-	"smc+B8fEFZDS5rNWNkxF2exEbKXS4CFZGQXPB0mvQfBqL0mRZvKxuA1ADbPiBnDajUSGT5erPlfMRUx0",
-	"nnT1QuA7c7oPi9cugOIVcJ622uGuV1av1bru/tXJADD+5vXG1bMvNeGWGSLafPrp9lf8NggHZ5ouUISw",
-	"KTd2kIA4XMvhm5sIzLJWCOIgbZfWeCvJGm/LyN4YqAkOpuWdFW7KwWhk45gv7rIQL6Z8iOthQA7OjhQT",
-	"+7S1WzzGRFH6Ya+UckoPrxbXy37f3N3fEh3WrcFZ96UwPLvgcrg4GHhcX5jtLgyu6cl0HqoDnWd8NFqh",
-	"ROJonXrVDylTEOPUKgoaYnBa0pcqEwV+BCImz+tBB6NRXUq3LqX76pfSdQe5rqZbx2e9mtV0N2EXq0Vh",
-	"VUQ4L4tuTmx5vL6IoRZfAaCTSJ0DWj4rxoxpoZW85bL9zxcCgldNAUmY+2Qz1JWLcBsjjjSBlmxZf8Du",
-	"3VquZFslMclsYY/aLfxKuYUxxQ0u/mbUaSB4mg8WqnBfx5+3YsNr7YKZsOiOERHok09L0x+I7mlB2Ehx",
-	"s9WFvOnTnCqnPhqfpEmXJg/RQQvn/hB+vbypb3o+Vlsul6XnqjFJiI8dJv2Ml/HIV1u/ctdPghOuk+7B",
-	"2BymTz41XOBE8Exk74mpfaAFAKvAP81QMXSvIrf6CHODzc9BGIyzNGgHV5Bi4hBnP3hHZQwBnBy2qyzK",
-	"SbVt3ELhgjKT76k0VRMG5g7rTkfzx3xKn+kAos0wHxLzbr0ORipNMWYUI3RcII6PFuOClmfzlis6BBu5",
-	"PY66HNlq2f0KjB5RvXSDGbqY9MdZgVDgZ4DDUn9NMx7HmblTuDQiNpqyETxGAIFbGjNQl4pxi8c5hUiO",
-	"vFq5DXZYAOuQp7NUYhjQ5TJoWXip/ZUFgkMzrCT2hmR/0QtWErAvEem1VFQIwqNcAvTXNPmL4RRoF6pL",
-	"4gIFxM6WSrVOVfD++sngpdeqRnaY9KXZSwjK5WwiToCQE8aE+VGN/cNJ16d6ijPVhAG8rqiCTFHw08Ku",
-	"hKm1tJePuEz0AIgAdVacvYr+PtKWgKDskKlUaFtkGlcvQtQFSHMtInsJg7KwQrrjO/WgCSj2OslYd5xl",
-	"ZlK0QTifIU9kzm3pOSVz3gUD87FkLlwds9yPTLsU4YoDMXPGc2CT3osBnAiANgTgFoxYR2xErMqH08EY",
-	"bu9Ku/x6nqYlgAr0bJt7VvRgzrgFuEa8Tw24qYZ6JLIPb9sIZJ5BIWwwuJhPcCyGY/lLWwKfgRWzwB8T",
-	"qdtFemBYXnaEtEKDZFisIcyL8Flh7QCLRAuBSzsT9O0i8TUAcuPmzKLhlJYF4b/nZ1IE8pc2OgJzM70U",
-	"zswXAU9lOi1OHHzjt9vl0qLF2DMBIbd0xuGlhRRDcigP7sqUIpXUSMTtMhtClGsHFA6R3hY8vsDbtDjT",
-	"WGmwe5qqvhfO0ZhFSkgW0rFTyOdXPYdHETI97g7MOYr0UAPCSiSGPEkjr9EBl1KkVW2CUTSDA2soRF8m",
-	"Gok+SAwJTyFCPXlMuAnlYtBuzNRGRfsHhmVSuDkCcfIuOYQqGWmRYppkDOu6YwQjNHLCU46OvxInqur4",
-	"IZ5LzaczGPm2R3zqvCY+DoYXtgetVDT/gf0OkZVcKBHCcYUFQzC0BA6MxZolqmUIkWRuZ1yPZRdN9SEg",
-	"Jo2jHgk1SoVpF88ltujvDt7tqjWC3BzKqci9kPbErDtQr1Q4jDsgShlPtOUqyrCQoX0HAP5V6nEQ/KGK",
-	"7dk0AFfSD7MlzJ6kwh8FRNbjUOjKOLbEU7fYPo/LAF0C6Eaic/PqIwfc558bHMECQS9V3B024nN6PDJD",
-	"0irzmiE5+emnT///AAAA//8=",
+	"7L3bjyNJuh/2r4SpBaZ7NotdVX2Z6aqHOTV92emdvm1V9bZ2p1vMIDNIxlYygpsRWWzOnBYkQwJkS7Ys",
+	"QA+GYAOSoYcD4wB6tCDL0h+js7vyk/8FI74vIjLyRiZZNazeo5mH6SKZGff47t/v+6E3krO5FExo1Tv6",
+	"oTenGZ0xzTL4dJKyTD9LzJ9c9I56c6qnvagn6Iz1jnrU/DrgSS/qZez3Oc9Y0jvSWc6inhpN2Yya98Yy",
+	"m1HdO+pxoR/c60W9GRd8ls96RwdRTy/nDH9iE5b1Pn6MeifzOXaYMDXK+FxzaXo+nzIi8tmQZUSOiZ4y",
+	"ophIWBbh33TGCBeEpinhWpFRSvlMESoSkrG5zLTqRT32gc7mqelPzdSAzueD/f2DXoQz+33OsmUwtfl8",
+	"3cR+lrFx76j3d+4UC3gHf1V3cBJmOo+oZhOZLV9Cu43LOLKPbN2b6wM7nFIhWLqqP3xi6+5eSuzIrPFz",
+	"PuO6ebdm9IPZ53DXqLoobcTBfvPqp9BqOJ6EjWmeanzFtmw+7K89T4/kbE7F8qVsWw38fSDklRdE5kJn",
+	"q3qC36+jpzxTMmte9liwD3owgidid1fmGbvkMldkTies5cjjK6VVn9EPz5mY6Gnv6NAutftcLLbSGRcT",
+	"GFcrpbhmGvEsYbO51EyMlt+yZX0dTshCZgkZTaViggyXsAYjmqYsI2OZET3likjBiBkSU7pPTgydYFSz",
+	"xH1HtCxIi5kNUBNYM7Lgelr8OJTJMoLvuCCH98hU5pmKSCKZIkKabydkJjPWJ880yZjOM6Hg7THPlCZU",
+	"qIWhY77RKaMJy0gczHLvlM1TumRJ3Cfnrt8LZkdCTS8sg4GQCdOK3Ds8xAfNM/jN/kOymPKUBT27mXJl",
+	"aOc8k5OMKdUnr4RvEiYuMztv8yqsLFf+iQu27JMnWSYzOxMku+5vOSZJtiRZLhShGTMLQi7YXPfdKcTZ",
+	"FkclnLXZ3O7ncU61Zplp8+9999/t/f33n/+s13RIfymHref0d3J43fzsOVd6IyrJNZup3saE8XBTwvh6",
+	"KgV7ylPNGijJK5Eu8ZrMzWN2eBGZygW7ZBnhcGoWGdeaiZbBwpsDfLPXlcLBqF7iO2aUp2zE+CXLWqlq",
+	"Zh9YR1Y33bdTmWvW3qv59dq7zNMVPebptXd4BiJUa5coYV2FXxVy0DlVF63XzggGVxG3bOOmnzeKZaJd",
+	"9sndz9t25ds3nb2lTdf6jI2kSJRhIAtqLsqYCAnCD9DNS8pTOkxZKAjdbRGEzPudrw6M5qMZV8bUXArF",
+	"QIZ/JMU45SMY6EgKzQT8SefzlI+oGfOd3ykz8B+K8ZgnE9Y7urf/MOoxQ9zNdxmj8CDsV19IPZiyNOl9",
+	"jHozppSRLAxNM3Ocz4kAOmEeALZhXomIkoZyjKgwbAAlc8KBF1heZE7BUW//4Jtf/PLw1/fe7v/my189",
+	"+O23d1/cf/nF64enB+ems26rASwJl6NOdUd5ljGhidJUM8+pjfogFzBcOxzT3WMp2DZrhxzKL4zKRyOm",
+	"VPcJmH5P7Ua2zcNx8AVVZESzjLOEyByG/VRmQ54kTGy373eb9p3metof+4YrG88UI6OMJUxoTtOC3cOq",
+	"ssTch0QCU9n5hncfGcFlNRMmsRMPR5lUaqC4ZjGZMQriG9WEkgUbgkht+LYTiMxjRjnV4UEieprJfDIl",
+	"lAwzuVAs65OzfDR1v+OYMvY7NjIyKAexfUlmdEmMujZheFQjp9kOl+QXT84JF6M0T1jSJ/GjV6dng1en",
+	"z37x7OVZTFJu2jQDcHM0w1J9s5zPhBGTaLrNwbhvDnX9YHDXZOlIuI6IYpkhBvDeEfl9LjULF2fAE7KY",
+	"MkGWMr8pqnAiCG8a7jEMNC4GEhMO52jMGS4wEzozf3NhzRLm5c8USeUEV/uSpjzZ6hYeHgaLPeYsTVTv",
+	"6Dv7Z13CKlaeW3pWkt7w0I6oIENGEm7UoaT38X1UbKM779yOubSbJwS6JbZteGL3lBt0HK7MFU0MF43I",
+	"MNc4MrxDi0yKyTGJYd36+ENMDD9VhNHR1IzjBU2NqMS225XmK+DWbubbrpJHTwtgDpYJDoHaJEeGL85y",
+	"BV/A0pJfnr16eXPr67cYxmEafyn1U5mLLdfs3ko5YgwNVxcsYzgSogylhId3vh62N7ALjIzq64UF9oGj",
+	"gHAu5XOaTbYSEu4d3F11mLSUgxTaXn2YuJE2JYFHj4iap7zMfWRG1FRmmgkwj2r2QaubO1swTCBHghyQ",
+	"F/zryAzwS/MXmGcoGVKNN/VcyhdULLejng9bZRizrjMqloMx5WmeMVVZXymJ+ZmYn1lCqNZsNteKjDM5",
+	"Q7WYJknGlDoiOlsSOqFckJRqlu14Vd1AgeqVZJwRnbH6eM1KB6amqqAD65KPpnFUCCZgQuSKWEMpyRV7",
+	"J7TrOGNK5tmIqT6JT5nOlnsnY82ymEz4pWWQqqwP9d+Jd+KpzOpjBlu+YsSouqBEpMsj8/Ae+TVQopPX",
+	"z8gFWyqrW0yYtnMDW1OfvGQcJLBEllYC2N7CUJNcsaS+Js50Z8aaUiNNM3ZxDI+8E4QwM3a0s5nZaprp",
+	"wgUBggIcWSumOYMrVWohs6RvRn9iOrbsd57JSyPgaeWf6TCimRS4Y4JMqSrOI5iLFJELYVYX2iZcR4Rq",
+	"M/KUmXeNAEDJjItcsz55C4vuG4B5mSZE43EBaSFXzG5MPo/AuKck/FBuZWYPR2a6Rn6LUnIGrhnbSsZg",
+	"SQw5wG2DY1E7vZ7KJmzOREKkMBIi7K5ZFFhPIMCq/w4UkTfCXGyZ8e+35eoHrdTCWwpKROJRRaGYcaW4",
+	"mBB3so/AQ0UoDhbW16yd23WgeVS4Q30DOvCa8dtV9eaKrbSFRu6WB63W+Jq5U3wEnN+cLpnRjKdLErwT",
+	"0lzgaukNrN76YUbAy+yakCEbUXMFQvMHHSEVTqimQ6rYceFTcIzbKIALmV0gc8EtUfncqEgsecESTreT",
+	"Ou6vkjryoovBzPQxANthbaseYbd758s588JrdQC735o4HFfshNm4OrAYTHi2RXB2g4HmjGnNxQS+oUnC",
+	"zfM0fZ3JOcs0Z6p3NKapYlFvHnz1Q08xpbgUA56kbIDEVtVNgy/wByCYMtfAUXCjqeGaZDHlI8NnbGvA",
+	"e3pRg13XGfrvH95/ULL1368beiM/uBn9MADvVH1k35ivV4wCvOvCqC2KrRzRl188WO97sF/J4e/YCGRo",
+	"CDSA+IPSqtLRhZCLlCUTlgyoLtm4E6rZnuZgyxV5aokU2nIrXp+o3NAQ5Mn177jwhibLen2RnVu9S9OB",
+	"07nL4wlL+SXL7KKgg2id5d0M/jG+t+wVS06zjMJnJhK/FNWjsDBkCh44IrER3uAWxOQWun3kJctuRyQG",
+	"lwTKPUnsPidcmbkksWEk9iuWMs2S+JiYmVo3JDdau5G8O+yeeXDl/tfeuOCoqK5dom85Kp4pu8S9W/vG",
+	"c3jyY9STIl0O5EIMgp0vr+TbQGSB0wQOgCHefPsWSlRCEufIchYa4A9GVCy8sQu6LCY7lDJlFISfjM1o",
+	"dtHpKBl5Pb284m1yvqhuF6NwI3UZIAjYfny19USh2J9JMmQTCsLvVKZJSJhWHg+lqc673aEzfNS8lCO5",
+	"ahgW1ZVhuX0+Km00mUsJ/+KSNI4sn81o1hjToJhhayNGvGYgJjktdA7ns2hoVU8zpmCFSnsuc/RDtWyK",
+	"NSx+jHqXNM1Zy8QXVJEZoyrPmDXjlpfC/A5KDBp5oob+K/19DJ1z35XCzLwTFC64u7bF3kTleJ4i1Cn0",
+	"Zbo1dvMK18efjdJJDEhQ+QoFdDSqcas62/FXtYF6lMj8+zYeeVK0OHMiX3cppSAUQSjF/dWhFH/v3bt8",
+	"f39/vy2eomWcVhujeFSaQh9g8d3hdUEvpfdiCJnhiigtzeliYpQt55olSDPBCqCmcgFCZjk4ZOWUyN7f",
+	"f//znzVdFBi7DaHrzmxfShCO6Ydn+PQB9u4+1ZlvmTvXxB57ENZRQc8x/BXTEtytlhwhywEu2yevxoQa",
+	"QZiPrRB8hJeV4w2eUnOODSGF+Em3AtGWHMIrF9WhLwujhtHi0MAGurAUzNkzgu47MLQi/qMbP4L7m5sR",
+	"DbZZ6KY1BocEUoUtl6xC88pRLaVhtk/ALXsr8fjWSkVMGNH8OwgvGNjx/T5nuRHV5hAuYe2ig4xq86Ph",
+	"W4NcgL0rKaip4qmhQVFvSFMqRmyQykUPaM4lN7/rzFF4mM9cq4G1MphJcXXhXqCZBhIW/Lxgw6mUF2Ch",
+	"Nd+8ry5Z1PuwZyayd0khIkOZGcE031Kuz3FW8PlXZmqP7czgm6c4vVOcHXz1Wsr0TTFD5P0wzTM3S/ju",
+	"a5zqcxg4vmmne+5nC1+f2im/8FPCW8/VRfiym3rlsbc4/adu9m4Ln1umX4r96n0/BU6Eu2o/bLJiz8Sj",
+	"KRdM+cE/E0/EJOVqGvTsJOTi9GQCmx1lXPMRNTyMzVg2YWK03GzDXEtIf4vm4POTok0/GK60D46o0U+0",
+	"cqwJmjbPGN2KatpJEHxNK26Y1e+8sI9VbzaMrWjFDqD1yr62XZUn6LlSd12wSQcMQoXXsjj2Qduw4+qM",
+	"XMBi2FrrfFw8X8OmNXHdGrlvIaN+Shtq1qMMgn430i278LYRTVPL3DopuHjNB4qLUYOcbXi3IDHwmhkV",
+	"dMKy+IjAw8jETW+mSwV9bs21p1QN6GrBzam02NuIZtmS0BbprVFX7ayZu5PiNfSA8q1X0t3DH10s3Q/X",
+	"ITrk82Tj45Jn3WxCuWLZgCdXPP+XLFN249bOZ6XMYaMknZ7l1rNZwTLX348fp9x0mqoH3d2lYtilG1la",
+	"77UUpSrchLJuz1rz7OXZhDd9vXxZbsh+e1JqrzqYG+BPruub4VOl3q+DX3lG8WnxrdcQmbBO655xEX57",
+	"UNXDa0R2jfJavfUdlFlzoidyz5tWsIH+S/vHd/jY+/C5PT6bS2uGp6bn3oTraT7sj+TsjqRzvmcOxYSJ",
+	"O348H8PX1QWf78k5rsreXEJAHQ75Y1Ti72t336vgNZa+Xg+/MqNYGZXL1TylmM5XEPe13bw5fV6l8evf",
+	"USxTFZq+6qUzxsSv7aPthhl3kE+ttXAzA1Lt4K6dRdkQtMtzcHOSxqd1gCpkL2Ts79efkhvhYTfHv1Sz",
+	"rdLJRkFMi5ZpYj1aGBNOUyP1eA63UTJO2XrYyXy44625gS3JU9aqJv4YbtatlEEB3s5AVg90nbHMBjb6",
+	"rX6snsqMTOWCpFJMKi4TiKWYyjQhQzaWGatac5sc8PUTtQsfqKN45ak9GxMhBQNz6YRfMoFZ+mZAYLkH",
+	"Ndk0sYUrKwsvavtlqy/HOs0JE4Db9wviGosdo8LuCBAEpblR+M3mYDBummCE0jHZt+QB3BXdds7akrc/",
+	"O0K2nZ8WS/WKsfyYvl6eMjFiySAXmqfb+6NL7s3KUdTgnRRcTGwsoSJS+OPY6I5c6w7dxgwQCHGVEQpD",
+	"dxRLyHBJzBlxKT99csZEQrgmVJHYvh+7UFQbb6olSZhmI22OgEtrw98gwrvDni24SOQiPGy1l1pWpNWS",
+	"4N20FSuC9daG7tZK72WiWb8KtXtaO0WdXMAFFSlI+NWsEHnKbkLpz1N2Qwq/6/lalP0cdclPQdGHeV2H",
+	"kh9IKiVv+wbK/a2vjm59dfTd/t7Dk73f0r3vB3vv//Ldu37ti9J3/cHe+9vlj5/f/urPwUJQEtd+WrMu",
+	"a7aJ/Lk+1sk+ezVZMNi4g81MWatCTT65lc8+ZY1xpbC7bim/ew8D2OlaVmXvTc5qg7i8yeslmXVbqvPn",
+	"dXavRfBeNyvTSP+cz9gOJ7ZCEwjuHdxIl8M15fM5SyDpzH3XqhmEADvFf8FF3V+nPaxbtHEq6W7v3jbW",
+	"5U5Kg1+su+UUhQf7G+QEGHFsO1N1IH6ttxVvalsO2K6Pwilt9/Vw4Rs14aRsrInMNRpv4H5whTBqoKty",
+	"rQqTDnQctdtzLMjXatmgc9hphft2tiur3ifFbDpAJ3Wm1auNImuHeO6fbrzcDehgcgy773Nj8aWVuUHd",
+	"CEGoupUMB+9XE4mdK967V7rPupDbw/sPD2tcqS4+htkNQdjEmFvm7s2EGwRLPHUvOw+FbcF1d746D6EL",
+	"e60Z47x7rB6rZLPsSinmiGRoSFZ8h875ncvDO2AZVXGZPFWj4r8skaep1nP11dGdO55O7cG/h/t/8dXf",
+	"WRVbjj65rsYR8/Szxxu7h+ZzAGfd4ZWYz8+puti9JaoLWLBLt+mTE7EE7AvCPozYXJO4H+NJ6PfjyKc9",
+	"vjl9jriXNlF3JIWmHHIM2iCEV2oNdduEOzN9tEyUP4bfvL8d8MEmewSuwSlgJgVi0ox+COUjOMsVRz4C",
+	"HHdlQhCnNQj2tUnhBSwJy/FtAPlxADd6f3+fjKY0oyMNKKEZAyTQmlQAV35bVQtkIKqYnVx9mPCri98H",
+	"bwjgTTGRqMgBIHhsAjsZAN1q5GyBgr7ORm7OuM6WA8ixbeetDj0QuL0VnnS2NKKV0owmZkzx6ZPz098M",
+	"Hj95fvKbwYtnL9+cPzmLI4saZk87uRByoQIvEaJvVGZx97CUu/vgXkdtJnT5TGWeJgMY5YoUSInzIJQ8",
+	"PXn2/MljwPM5JiC6G2nSidGtXQYSdbf0PbwVRf6eQ5nsDiYZEqUCo9Jjg9thtBAm004T5fWp+rWDW4Lz",
+	"anrgumZQwQ1zY1oxkWZLf0FEGoe6gRPALleDC0BLTdMBYGevRYU3faIK4lFh1oe9hh0Em4sTaFySPOH6",
+	"ZOQioJzgZF1G1uU0gb9s5nNXEco0/Mg3gx99W/DxsWvQjeOJ0E0ZZHTUKUArmAkkyes2VHHAMFlMJZnR",
+	"BN3JOMljEo9SfoRslFoUGcDDgTcc/ZSzGSiJXLA+eZmnKYKiAiAUVRcsgZd4AZP4/NuzF2dH4GSfzy1y",
+	"jgTFE/G7HU8xyg/J2IQrzTLE1WHpmFDluT7klik5Y4i6hstZgt0w1GdKBYDZdQAS0DIbZDJt44KyMCPB",
+	"ElAbIdAZqWBsAZmbTR34VkMarvcIK6YRWyZNUfoRbEGM+KuX1viMG2TPJpFmT2IEp+dMxYAwJBH/WTpW",
+	"CfBJNAGoyRMyBfxPiweIqIJ2XQuwpJjcsl/ejs1uc01SKS+U2RuMSlix3sVl28TFjs1eZe0yNk/pyCYk",
+	"+gV0K9WwiGZtuy9gxmby0izhORxgj1mIdyTNZ0K5s+MOZ5+csVHGtEVVR1gmBo/NmZynDBqIP//88xiR",
+	"BMYyz0jCJxzhoSoQkOZh3L1Oq182izVgCFlMMCNcgPRsATG5XpIhM3JHpxxOfKORj+BPgwvW/HNndI4Q",
+	"gqaxbMLf3bPy896zJK7HIa2PZQEYtAGfN7fvALVAwizWysG/jOgWSaIojWCeuYY0ioA6hSMqTT9yzMGv",
+	"e2mVK+ET9k45utTKD3cc+2C63L226Xu9asxDwblvPOjB5rOinLGFib1NHbQUlQui2GQG5YVWmQbbLD57",
+	"lR+abnYbpsEmKAalE4HTalwt/v05fFed8j4CvFshMCIHRMiEkUQKFpFDF4dHBZHZkOuI3MXnx1xwNTUv",
+	"3MMvAE6C0KEwK5Wmy4jcx5Y0vWAW5VOKSZ88gnImChDCcsUIIsQgmVdOSuIZYgMu5/VosIMHJdPs4RcP",
+	"vlhnMvSFhgKxF/LGDbWB0zaTgmtpRdwpVxrrGlHEPn/fQDddm9dLPFYJALVN3RkBccJ8Y1DzpBTF0aat",
+	"uCdXNL87Muzms+s1tG69K/n7rLS2fjncg1sGiK/IPtXZMoSKu85gZsUngmpAcPCr3BQh9LcpkrXhpmDg",
+	"pw1CbViT8CBUd2TbcFB7QI1A9CMByES9XPDf58z+bP34Qb+7pQCCpTsXxcJ+ryiMOYJy45KYn9O1BJ9u",
+	"ReC2SGCrkbHVJlmdLV/4C/aphaF1pZrXlZBpd3wn8S2f/HHovP6r6fz7Veu8Y7K4Y5IoFRNlfKCa86sS",
+	"l6PZB23h4GPNZvOUQlWz+Ah/zahQKUVAQwHA4ixFGG9A63IotlwrsMFKgejg0Cm5FScsBkUkTtjeyXl8",
+	"275e9GQdD3HJswr15AJV7u791d5Auvf9+x8Oo7sfb+19d7L32/f4xd2Pt7+6tXcLvvnh8ONffre/9xC+",
+	"bfGiWof5VjnRm7lS041Lph6Tg/2yi6ykNq+LE17YKmUdaodVgBdxYo2H7frjC7oxa9MvS9qcRbu7bME4",
+	"6s4XxMWv7/FBxXthH4zIYeUH6/K1WPuInFJV3RsQiFf4Ftud4iCag8cMARmHdHTh4vjQOd4tjQx78EFq",
+	"TZDp4JeGBEXrdffpiVw5B0k3HeS6XaVRT2d0xOY0Y21+RodxFDzo7cQqHwJynRR9YoHcrM9jShPIhS2R",
+	"uP39vXvD8cPD8d37X3wxvHsvoQ/o3RF7ePgw2Wf77N4Xdx/s7e+P9x98Qen+kD7cPxx+sQeBJqsNV2s9",
+	"vME5iPwxLW9d42m317m+KN+cn78mHjG1ciiM4CWzxOzQQVGJuYlabBZ8+wko73/LMkAZn0z1+tWEbXqL",
+	"D9dpZ+A1sBq3bbesZW+pVWPzO9ZusdPda7dBv1fVbu2lu3nt1s3pz0q73TI5Ysv71LZoWyqIOyGrWyzq",
+	"j0Nu3q9avx1TjJugFm/9qrb66T9TRE1pxsL6VXzEIpIxo+ZdMlf0Hp1J+BZnRgEp6x9rQrdDP1J//6Ah",
+	"aPuRFJqONj3RCRcTTdOLQVuqaZeoUQzUPnjaEj3KZpRXc7YP79/rEAEAMlcNzC3qjPzYPRh8wUZTqgdy",
+	"zgS+tsk6hHnQHZyhbnDNJw92cSvfcW0vV18r6OhO0cSd8vufXl62O0YbTgvf++Sm48/2htPB9z656Vz9",
+	"xm24DuX3P7H12PzG71oMh05vQAwv+r2yGI787hMQw2EgO9+8m9g4tSu5GXvb9DBYtllN7lqd3VVbE9t3",
+	"8zIEAn1ZKPQ/GbnOxq6aGcfHhArCZnO9hBryWD5eOasEPgfxq0ss0Ap1R4MIUxW5ihl8zs2sfQw4ukRI",
+	"rGYq7oewF5s4xu8GMWD+BuFkGg1Lbl4dd3ILE1HCaTqYZ2zMP6xXg8zpgydXB4ZMOqicp/jUT7EeeA38",
+	"RnvjU7gxflFbokC2tUlBr7tmhtDpDTDDot8rM8P804h99XO6DpvUlQnBRl72DUjEJ4g+s+MwC9zmbaWB",
+	"zXjIT8fgeo/BhpT+/ar93zGN3il9fozGuUeFD/jqUm2bM3kbOalzpg5XA1XuOCAJa/2+W1VoUWzgYlI6",
+	"HEGeVJNkWr2tpZaLqW0mZpR3drfSRrnvnQsdDd1fUfaoXJMbF0GqM7we75i/ut2X4px90B0vw5pJ7E7r",
+	"3nqSVTKyqoXX5tmXBfZzZX2a4Q5iF9oGMNyKzGlGZ0wHqTnENdKIgbCGBG2QwF/dm5uhHDdINWDPG71i",
+	"mn3Qxzb6MdzWGG0YwZ75cElPyotgnj/+9f/xX//z//w3/89//tO//Ks//pN/8Tf/91//6V/9oz/+b//T",
+	"H/7Hf1OrSnsFwLNAWGycjBGCCApBPjDTjDn+eTm88ssHvXK/B3sP32N05H704GNL34XYuRbgdZM5SXFN",
+	"uF3Xe7aaDtUTV/Vv+0H6woGrHoZ+HjNN+Vbhw9VM5zWZjtU75eqxBY20LoYdZLPVrRmNi8S/k0Z7yIUe",
+	"2Ew2G2tcRfHwBXbHPNUsI4qlbKQVEc0Qc3UxEtPrO8sFT83juMcNMkFLzC5OCX7s23L9djr1SN6MjWSW",
+	"qK4FIKhqsrqdEKWNmkUWMkMojHkmJxmdKaIlGWZUjKZEioiofDQFA5xZzb6QegDV1+Pe+sLD0HPjpl82",
+	"KxbbGE390dkoUZNdtmkknbWLoIh/h+R67DAsL29HXpLgWxdrt7I6dLlzEb3o9YqSOR6vGxfIYRhXysjp",
+	"mnEGGYLhqXYp1RDGW8AJCZmwQYJ+dMgeH8xTKixE0cBlkLvPLnXcvag0zYJ2/ONNudjux8Zq6CAx8Rkj",
+	"VAcAFpC0biVayFOHBPZjQ6cDiRYRT5hISCKZgvI0dDxmIw016RNGFoCUEtvBDqiOCVcEMCeK6PB+5/Bw",
+	"LrjmVK8/MCWAxUGSZy1lb22SUsGWYNQzuoS8/JXIBvcP7z9Yj8YJm8OF59sdSJk5el3m+Mo999GenyZE",
+	"V/je8CkpGIETSWb0AjZ7JpUmB/v7+yQsqarIrTG/ZC6E33A/h20gBX609+E25DHcN3IgsQRFkVumnznL",
+	"Sm3Cg3OWKSlu98krwbBFOArpgi4VuiNZ0tl/CPMquxAPm1yIc7pMJV0b2fHaPmatl+s11WJuZ+Z5xK7L",
+	"9EZXDI6afa16sTrfiCAfosPRMq3IXA8yNrMI1M3XYcj0gjFB8DmWqeMgKSyCs+R+MptojV8b3JXGhKbG",
+	"Ssmbwqje36+fgwrLcNy/SKvwFL6Rc3yYp5SLHTJ806HwhTV3x/KDfuvJT1NGk25IfUBMJ7KcBUTVRYSB",
+	"Biwh+dzItQAB001wht4HXA1mFgmsbkJOcrZZhb8Pc54xteqdtRGeXA2SvGU8UgxyMUoZXU/IxRv7oKFY",
+	"GZeZRc3qkBtWaBROyjCtJjkWvsKs3ZRqMCcBpAtKDANM2uqBqDNikNkEpbS0TjvjGn7NRjRX7Czo0H4F",
+	"CcDPbbf2u1+53u3nl/LMjcF+8zocimvcjchpwHkLjX07ZaKQXBZUEfc4VO4/9rD3NoELyvaZ5zqTWt/9",
+	"cLkGTNH37MdjhtDYpsw1S9rtjfC7IgkbcZCmDO9w+XZ0CX/6To4xvHvBFSNULDEkPKk9znVj/X58TK1K",
+	"8QvEJDuuAgcS4OLMyYic1FjqXh2HEocRGz2C3ogKELaKxRrJmU2Y7CwP4FH6NWeLJk2jG67sOVUXBaqs",
+	"ymczmrXsNCsoJeECtHa1hjtfCdjVZ+LZ614Mz9M9T4xKlC2gJ/6wFXvdxAQCg0mNB4DtpYUH0JlPP4DH",
+	"jgklidREsTnNKMrYtjooAhgKIp3yXVu3lYDU80wOUzZDA2/Qn0t8t1fbwntjv5ACu9ZIgvNbbS/8BsGv",
+	"DF3iYqI2zSkHkOiELpsKkZI5zTRW+0S9CdkpzRhgVlriTIbMXBBFLAwXWRjKpySZmSs4ztOUmPbJrTfn",
+	"j26TKb1kZE6VMleRixGDrH5DjsxTa6o63F8vs7EPLpKgfTJckSSTUI0H4DNR/eMaqDQ2wJLISL8UUleQ",
+	"iiqjWF7yTIqZ0VqmVJH4m2dn569OfzN4/Ow0bqRiF4zNW5bXblw4mg1XDiug4MqZI2xW0s8S8Wj9CmOE",
+	"Rb9cJba/0Xo36pOpnLQdH1hVNxuYSMbGuRm+Ub+wOoqZi89pRuxRkIbxlFlAVExQH01pZjQ6V/qFJZMy",
+	"7j4ezCRBeW4IfUZ2cyFnCQdBNWCz/whr4dd+sOCJnjZsuVwEq+HlU8yVosXe9cmJi2Ck83nKAZCv+Nny",
+	"vUSCgYN94EqTJdOAr4kyF16lBWMXiJWnp412GLDxqjkdtVC24ncz2NdS6UnGzn71HPt3930mL2GAaHyR",
+	"C1EAMmMDRDCWIN2bZ/ySp2zCyKPTJyfnT4wOz3WfPIFI4KBqlmtcabNUiynLzDkmHMI2A8fQg7ub4S/W",
+	"6OczoVl2SdMXLaIGt78joqrRNC01djlsArBNuCAznqa8VF+25TAB/H2HyinfsuX1mME76+MtscJNJmsb",
+	"E7XGPP0t+xHCVjtJYGbxbhK541u2ZSBgc50sEDTybG7YkKseByi61+QkrcyzNdO1HffnxKP+RC4K2yL0",
+	"IGa7Re7B4hGKkRkMreQz/n66d/62jspz/Sg8zxk1qtya0hhjmQXmMctkMM6CWgNCWCzj9emrR0/Ozp69",
+	"/MXg/NmLJ6/enPuaGevJwaY1Pp4D+/Oo/NWtyOTCHRPLKLkC4iXt8h+ZKcj5Xj43csJIZhkDtGZyC+MU",
+	"hsv4dgS4+IjeQW4JNsHc3RhZk421N8JF7NA+4B1g8yIht+ZS8YY3IFrAv2Flb9cNClqOxFpnp4XwPybS",
+	"iDNzlmF1ldsg4xRQ+7bmkyK3fIf7t/vkBJtWVuwwYwuKpco0Ads/FSS2TKfvhJq4JFIcoZ1RLhywvREv",
+	"nBmSBlNCRqjyGcwtTYv5g9iPlfunjAwRErnfq5IA+0MzFbA/eqeFg0DuZrhaaSuARalUXuhidro6PnMD",
+	"yNCPyedWl+5xZxGtC1Je2PuPw4dDh8fUfeVQ983RYknT/NZf6FQuBmrBbVxeeVBPm4850FVBINlTTNzB",
+	"sHEObOGVzC1Hs6CZafdTGE6Bvb0Fcr0/x+5aladXWvoScJHtFS7NWkknIMi7s8yHXGCXwg32ex3e+MoM",
+	"btYnj4PZ9fbtPJTiuYsy2hwmv1OlLmh/vSWqKnRZWmrYO+J6RmQq8ywC84YhLqDIOv0fxbHP0GNPvpeC",
+	"lUqeC0kwmKrKW+do71q7NfCyUepZNjDD2OgFHP9mr4CW3u2Nj22bqroFdl9hRdZl9+waSnez7fkUR7/J",
+	"Wfkkx9/94H5aw2+6RS/aDP2xyqG2RIwlm9CwD4GRtjrS0AVCQ2grGIQeTbkwmq7MyBMxSbmaQhb8yWjE",
+	"5nrPadJxYxl/i2d4WIzpvDUZwMWYh0V/jBYGtagTr0yhD9JQTZbU3I8JTwgWIZ0xbIeGYegVFt9Zzt4C",
+	"JZiPoaSkaPRfFdjBjeGZQSZnrfrkmtRuLMYXtF+09r79oDQXaYnDYKO4HEbjTLSXLPOPgAtchx+N4Mm0",
+	"mVWT3faFr36ypdvH8MzB9xZqpyU26PvCXODt1fEvnpwTLGd8cIcmMy7uKE01V5qPVNxstoZ3XcFTgSCz",
+	"hcnnRHF658y8NKV8gwq3AbzUnZ/vtVRCXlCuB6OMaz6iaXspVNDWA38hOAVJ7F5cbb3pWAUbhsJmLJsw",
+	"MVpuPBb/5vUNxuo/q4ZiVTs3FqhfDQX6FYmhDXNQ4spQbbuxtePTSwbAtMdld8vVp9FEvl+yxe6N5rZm",
+	"XH0fL9iyhFJBydeMZlCk9oKhg45atwhVCkLt5Zh8TRUfEZqb26ItRehvABq7wlhv666tVmRxDXenBNk9",
+	"26UCFKiKtY17TZUKYaqpIjGqjLGhZhOmvdeHzOnE1RmVonDHwtdd7GYvgYsVxJCOZmzzKt8h0B7U+a5+",
+	"UfquP9h7f7v8sa3i90upTxlNljYuqnYSViDLNKeVxBlThl3FR0RngOgI1iKsp0pGPBvlXJNhxugFy45J",
+	"LOTg97nUNI7gb7DcxkcYMQDqDoFqrqqwiWZgyUxIPj8mseIpE9pmytD5HHz2RsixJV4Np0+XAU+2w8OI",
+	"NOgZ/4SOAdMlLac/ropGc6t36ht137yUv7JtF988tV34Nbdd+UioRpGnhHxduQ7Fa/7+r0i6CUOIn4hk",
+	"O9fVkH9fi5ftQEA3gKWKoA9tpa5VVMJV0MOYEDYyFA/DlipmKrv5+9FBdBjdje5F99+vR8Fv3PEn0M9b",
+	"yu1+4+czVBz856eUY2wifnxkDm4afvPEGpHt63LG7CvvS2v1YM1CbRO2XwSmVasOLnBWETkgVhOCagIw",
+	"sIjcJSM3jYjcqxUXLK6YX+Vt1/iMBQt8xoLVPWPB0oqktK4iOSkG8756U/yRivwJXll0Pbwrpss8a2CT",
+	"BQ1chcPaDRO1883dbSJY2PPOjZhh5y9owq5YqC9hST5PTXtN4a/nWc6s57qcSALBN+asp5mh2o0xYHhJ",
+	"GiQNtBwsptLcHsOXht7jGRm5Y0xBQARtmCyZPgYHJNabhwBHFQaxWktEd8S7+iFuMsAHjw02qILs/DUN",
+	"lcvhKJPFdOkqsy+QLfMxZ8mxda5ieBgXE5/Y4QD/4G0oE6SAgytNMpmLpFPx5E6Bt6V0GhuAW42PqCxL",
+	"FJSHKh2lUqysdSfZA7HuVF+He6U0FRuie+NulnBQpw7AsSHDA0tZr65zbeVuu/rHFlISqv4LRrhqtyVt",
+	"np9h5G6aDmZq0uY5nmfykqNbIkhCmfqAhi5n1KgQA5/Cv/L+gOoIaWzuDjn60aUjTMbwWfQdkjsUE/pK",
+	"+Snd7p8/E0X0exC43rDqsASf2TBiTD3Ac+AzflzBI8g6NDS7OTyez5pATL+BYBpt8znsghtdYsiY8JSr",
+	"W1jDFry/CLt3N6JEVIpNDGLv3U6VjlPtDLsZr7+k22sDHTnGFmL9lmnQQJ4HrUabEdS7/kxBQWvIIhj7",
+	"tOOA8VdyT/vkxMHZgiXeOyEv2LISsXpw+OV2BQNK+WHlgb+Uegq1oDD3sZbQTAJZA2JVAlJBhku0zIKp",
+	"DnlT9wxooPVZLsAUuMKabG8iOidEebj1LO6nMiPDXHFhSLzpk9y3+DlB5jYKBPYd01Zss2v7M/rhsU2x",
+	"jq0v2SV5hw10n+U2utTmqb4o84RFLRsqqNEJBQ84VxhKXp4eTVPnkYLtHGLWLGx087K2raFNzT0F6Svu",
+	"X0M67Y+RyfwUhEUsXA/RWqXq9ba85MpMZwzWm6d0xKYQC6hILC8NFZuxGMIO4tJxwryEDDxr4NXguvs5",
+	"CjOK1ycS18XOmqYa5goXRy7oaD1pvwlt0SXG3Yi2eGbPYYPjxSGFRnggklCAALrOBfkv/+B/+S//4F/g",
+	"sQkujg7frwJ5+YKmVBc1cYxS0y85w/70b//D3/ynf/qHf/zXf/jn/76K6VW1A29SggaH3MJXGrSd67b/",
+	"ROQ+UeBYdgaa6zO6hcMvLENlvceZiKo6Lwwl/DI0GlUsorXvKoa5Jk2rdqd2JBL9iCj0ofC0Vty/jpT2",
+	"rgKGJ/Ae+sNQaiNeRFYmMowTnG5GZubmgCLLhFOZZ61FQdcPcSsbSShTrK/5hLadNXAH80LKA+6PWQpd",
+	"ocA+TZNNXSjaKn64pOo2haJkE+YK4iIsBCYmLK2+160yrlrPWhz9t8h3paDFkD841uHT1x04QRclO1tz",
+	"r39EQ1nUA/7AEpZselxDYbWjNr0xCvMGdrwmYaugf4EO7g2vxcyrinmZitVOdWnTKgnzcKYC66GnG5uh",
+	"O4d7FYaS1RnUj8pzrhntmwlzjFtw/b21o9HeUtzWtbdBc51eV33edom+OHnYXwjwHU7FHwk3+asfhJvz",
+	"G7kRqBtTB9wItoWT9ge6DMFbz8W80uHdwNYchG2GidL3ovYbsIZflfHYynFdtleeEbSz70Zp8TdyNe7x",
+	"mjLmlWvW/aTc5E258YuirtMpFc5qJUgatrxujGBYMDc4TV+Ne0ffbeMdq04uMOStQpGt3yGb7ensxyUb",
+	"U81AoKc2tZsKi0ZYmLa4GKU5ihW12RcV0LZa/8L/1uAWbATAq9/FVdvWySRV1Z9Vs0MfzArrhMoGWgUW",
+	"b7RJDBHFy6z9Ej7MGIGsgBQtBA1lQrY+2jCJJggCmbFBW1CAizQwDzkBuRYdYNOVsY0YQwGOy8HZpWW4",
+	"8wNPPsYuZCBN7embrS8A4Fy6uPTrbh/s281QR+VWe2ek8ZV4NR6HQHegJMrxuGN8ICpMr8xL9k/zKjT8",
+	"psDpa/B8jywiExOIiEJygSEiCwvSRkspH4oJfUSEtIEjkNRvgQD9V0BqIPMVb0xmiFCu+yQGNcaBjdtW",
+	"vZcJXBF2IMq+P6WKZLl73RxR+zZAqXFFnp48e/7kMWL6mNcypvJUE0WXAZ6bzDVkosDsYKw1g6sdmjU+",
+	"OAggkdhO3ff50Czg0I8e28HYXgAP8nAu4DqYZ2zEEiZGjMhLm1/vHzbDtXZb8PcFqGspo5dMmQ2ROVii",
+	"UsCrSdicicSHKdhRIlXiaVoGmuuXQlE1oKmZuXQ8UP7cnNp3/RdPoRE4WqMmpc+6hDYwTbo3nK54Lcrc",
+	"6hisZ7iENvxJS9xcCx11RHQQouW2tEt0FrjGB440rTdpwuMBkVn7BlLpK1ljbHcb2Ba3w/q0KWPZoD1K",
+	"AcORB93sQ2dMJIFdiDWmmRTRFeYBLiZItTyceBew/avGpWyIixgkirUskv+95YJUuE6wwdXLFZWuZ7Xl",
+	"hj0rDy4MHwl3zm1H6ayUbkP1rIdBJcWZXptOYkjOI2d4rcA3ehmoU0EF9OJs9PQga02YnLNsxIS26Yc+",
+	"vZNwQWItNU3jCP27+xYauOQegOSFomfhyzat2/ioB413mkZVXa3sPDZUrIwPLKxMf+WuXFmZK/Z3ew2u",
+	"GM3uhMdgBXYrNY52bG0zPe48Ott3eg2n6+YDVs0otoyBu7potWpub2WW3N8PT8JmFgrzlqF4b9mjKdWf",
+	"ga1iRnWfnLi48gd3v7xHhksLrvzLs1cvIzJjVOUZSzz41WLKNSMIFGkkcAjVsnXaySLj2nB3LgDS1EbD",
+	"haO7HyDkF4u+LV65PXUlXLzDe1uF3HneCphGLaYH/M0wiVyxEBAu9ObZ+vkb4fWFaXw/Xz2+QF7rVp8A",
+	"1YvmCLNQgkYVDyECPHepC9EVceg651hjqF3uQ9XJcr0S1Uqqt1vCvluiHkQstEVhEw8WPWRTmtrTDzG1",
+	"hI4g7LrilFjjJMHKKptRXV5Ei3SM74RyR5hhualY5t+NfL+Ni3fJsktrna7kOayq0OIhzCd5xjrWBihl",
+	"hUaViqcNEc8WLR+3zfZkQTpp5mCVwJySpvZpDmNZr/ty89cAgAOaIKLh+wKLER8PO3SD2w42TqYJU3oA",
+	"UAWtMAdG/0ylmBRGKuvgsvH9SY4h4OYZpvAH0yJLbOo3JJt481aSM7RtlcbvM1KsFQmBn7kidOa6Poz2",
+	"9/eL6MDs0hmKwNWGPbpB9BuVkZYFKZSTjDbGFZ/DYOZQ/dAsUmH5goSKg337vbI7kwvN03CYZklgokYo",
+	"0AtJZtIhPbZpfOURPMGAQWcc3G52vMGVeZYPZ0b8SCJCUyWtl6XwCviwRYRK365jmesVUzp78+jRk7Oz",
+	"bZquiqtgYM716hSy7oUzAP5U9MmrcXFQo3CJwDyLlTUEnTUAlQqpB2ha65oX2PXZerlIsN8VHa6Y+qA0",
+	"rPoiYCrQ4X7TaiDUPDpc0DhrLscGSZUhYkKlHlhdjcHGOxUx4jbhRGmqGexZsFHgnonCckdwun1dAQu7",
+	"y7MAV50DMc+F7q+4ph32dI5Wu4FA3lbJcX3y8vGzl7+I6plYFmS1m4HP9dEitlZ7oUKiI2SjPopqP9dv",
+	"kap6RYM1q86uWgKpat2pH/xK42iVK5i+O2bN/NBxhSqzLghJ071aJeHsUAJ2MtUupeDXrgxDgyNl2cxf",
+	"IZ7meyAvCVcXFjhbJOwD64iGbG/ylYzcrrLJoIvACZzfrF/KNLNFUbYOkIYb7zAm2+hxQpe20omTgYrC",
+	"INWem2R4S9k2KHhYVISxkQC2ia3niWCFGxVdDErsUIXY24i+J6666FwNXPm01igDJ7c6VHgEazP0AaF1",
+	"jAjMxcQVVKwr/pBd2rqxTWV92rYPomPWJsvBQ/UySe54BQNyLZYWIrJXtHRayjejvIulm7eSGuzWqOu7",
+	"3bllt9zzFc27BS29cRvvawvB1mLcsL/2yTNNZrnSkEELmhmINHC6bfTWyetn5IItj0icXqiZGsRkLLGc",
+	"LBkuyb27JGVas0xFJOETrlVE4j2baTiI+9UQyor57HCDmh5mUrsIXfNF4H/2g6EmL+mMfYw/CRvy66kU",
+	"7CVqU7V9fWxXH/pE+PqEqilTrn6JIA45lqSMgms6/nl8TA4OiJZGfxhNaUZHZi/75K2dR/zz2IblUCfD",
+	"c0FmlIvU9PBoygXtkxOIYlBETeUCU1LxUapcHTLlNNdyiuDB3S/39+F/+6uDbcuG1nfvfv4VFEUx/yN7",
+	"bcclbSwF5epiBIE8LrsKyCraO8rcjLuiTb6oRlFMKoZgnz6JLW2ttWvu1gWDyjFLiIQ7LvghFI50F29W",
+	"DpkZIZsq2LjtoGMADUz/1LUCn77xTcHHx649t1ivxs8cnWuhg6s0O3gI9TUkEba8NSovRhH1aLzmK9as",
+	"t2zPOD2HbPXMQpHULUFmXaXHwYx+WGODcxV3MCPPIRjbnFMUUSbS0COQFBdTqqGkIhS8s71cO76oWaoJ",
+	"V5plAxtgN2g1rbjyqFQAziDs6FymaUFBceQg/3FFXMssCYukck0mTCtyb//eipKoA0QhHGDpxrVLWhSo",
+	"MQOqrLCNR5twjF1zpehsZTM8h4UauFEJoy5wrVWgl+vOO4ZYPyPV8vGYZf4iEYyBIUbowdqf1fC7K8PU",
+	"+ZkVKcnFZL1G77/yycj+mzAT2X+JacjvceXk5S5LVdgOWbJTYbPotTbBYAxNflF8rUj5XGtfLL+xuubq",
+	"KZQyqx9X/N5Iec/OXpG7Bw8e7B30ySuRLr0kA8KTpQCgeKLrQVovcS50tizlhBpi5l4v6mclnKZknrEx",
+	"/1CWDx697K1Os7El0hr5/ykzHPZrqkfT7cIdMmigu/yPHbq+NoMCre0gdt28X8G8dndjUI2Ebnd8a0zP",
+	"T8Zj87m5XjT85iR5qLjqQpSBEr4T78QeCWoeuFyDo3JJc1cC2J5Lrixp7cPrYey4c49ZUy0GFuBj7MOU",
+	"5kqXWw8CxV3OhpA2cx+FxJSNNTZgw0TWvN4cKx8GO7hoedTFiviTGMLNIaocO+QTITM/Xjx5tryCLWpr",
+	"uL6UkOx+7OGObM0stzhQCzdAJ8Yy0VOWhiXUG9/1TC8+grx7uD6BLyvYR1jfOc/Wri7U8SsSj2Nw6mG5",
+	"YWwmYSkHEmmOQy6Kj2YMLhnRLoYdg31m6U4FObGIC7YgfaWhSilAYNdo0X8nCEmMAIglKnKhvWAF83F6",
+	"gltaLHcPI4PCdrUC+JEVgZpPpKHCHCdqcard6mGOg9lqIzMJMqSjiyjMKoLWP1NE55koF9W45Zu9Xc7p",
+	"NxNKEzNFAfXJRUJuFf3exoSFxvtTKF5uzcqL1H8nAv2oIU7UeRz8FexFvSIY2I7XcAo7GqMr4NmHl+EE",
+	"96LeKBBW7GmDXHm7sdBU+MltR0e9DClZgKMMnwuwX/jokh7w05NgQvjNGz8t99lNDj+fF1PEL575iboO",
+	"3HTxcwlg2Hbqpo6fHwdTdp0mte9O/WJ40r0d86XzeYcYsJP5HEPYa5kMrbgfLgYFYVKOA33m/n5oBAGy",
+	"bPT2Wpgb8PIuyb8thonV9RqDxCUrWwFBZiJRUSH028QRF5CXUj5r1Gk2KsOKKA8dVbEibgJeK1ePPX1y",
+	"fvqbweMnz09+48vGRi6hxRIKw7oUmfqAFQnqUWUWUOymVTPrVMBNTQ1FavO2OmVXSwuXQi0zsSwLDme5",
+	"6E1Ll6Fu2xEZ1OxsIyxol7yNakB9AayJV2cl6nep79qiHLo4D6OU+igWS3oPo7vbK5LQa6Ayms8B7lRZ",
+	"zKwHl0GxqfVps+45e3lUFMgyAqruV1OQm3JkG6JjMZFPRa5uHwSmFSA4KLRHm6gLLDEqQZPHwHGk9fqe",
+	"X5aQjbWbwUodX0lzYF4qXz9RK8E7Wr3upSfmocdMU55W1I0GBcA8GyijprsoqGfWu3qSVJP60ry2wP9O",
+	"W/Cn3k6Xxx7GMeVFTSqQiNTUUESu13hNNmI2fkDbacBuGqv3N5xzi21MZ8sXbVCgT2VGkgxEUGufO/JI",
+	"oJYtuGAYMCmP8yyMiHGSuPf0ewcwdcWyQ8VoCmD0AAxLno2tJuULyMkM7BVREBH4mSIjKSCUFNNjbT2w",
+	"kq3iu4PobnQ/OtiP7u5HD/ajgy/330crCoeExUm/XGu8LQdetTAgTzlOJcKJFLLyEAsWmtXF+gsIwDzj",
+	"oqPUapo8c83AB2zK/HmKzZk/T7BJGEOuG+0SYfhuF4glMCLZ59fX7t4iUdelK3YJyQ8L5RmSYCbZNdK6",
+	"Uvumk1irbLnIlXmp5pnOQgcm+m8F9lSqSFhNZzYrr9ApjEY+1PFLJcNi+74tnU9dfT0tScI0GxlFT4zy",
+	"LGNC299Uv1tI0YLxyXQ9JzL79RYfrZnc3F5Wws1Kx6N0IKNSVSI7ArtnAaCaW7TNgK1gqLsNw4Audx6C",
+	"UfR6xfALpDg3Hnph59OlcvGMi/Dbgyr7/RFvf3CTV+e8M/Fr++jWt6x5ibZFKLsK/1hZi26VRl+qMNec",
+	"2nUFNvJJ8YWrU9JV5LOY6vv2g7FTgrd7YvfWr3BDZC24rEuo2kY85VoR3BiS8Eue+EIHROUz9zg+oAp1",
+	"lCZLJ1Afk4OyEWNNtfx18PchYWiciCUwBQiOTZszoyri57myfH6d8appBFBi/4x/vxZJODDq+eF4Gz9Q",
+	"CGXEEynMkkOraxdoU9OakYKu4Ip0MNCdmaHp71o8kb7npuMczGpXd/aMCb17J2S4nFtDajbXOY+c/2RO",
+	"MzpjOghKtLklI80viwjFQGnFEi0y89orulDioPB3TLSU5doidkQO+KopRvMKxu0tC9JwVUBaPTE6Pni6",
+	"jKruisKZ2wlWkjnLSOy7iSMfFATxSFBKFdZIu+LT0BTqwGgJuGBL53IKbOm27IGNbQIPFUKBOY0EkpVs",
+	"OGUcwjuZMbgoLqS83ghBAGAcIwTPKxCJ9S1xDjAoZOSDB0dTNrpgtlhKaOwIhrqgyidIgZPAhg1WZ3hv",
+	"/2ERd2E9IjF4V134Ip6hSlEbHDysplk8cG1iQJVZ3Aic7p5rmad8Ah5X/lG3waUQD7Cg7h3s3zvcm1Ow",
+	"Wq/Ot7/C0cTKqRD3tgp/3/omrftSl5iVVYy3TllprXnU2HOl8NHWHadUTPIOdPLRVComnrunrybUAjlb",
+	"y6ccYuprfNq8N5WCDYQPc14ZCBpEREPSG0ZPtohWM0N7lHaCQRGDWUPjOwCqFF+yzEMyxhG5j9+GYJQY",
+	"6f4l/jCj2QWDitB9cmK7y1xvAHJZKU9EbSC9FOmSJIYi2tApc6k+U0j38mxizoKbW78Ju9+LJg83do5d",
+	"T/kYFy/ODQvyRM6S+dg0BWEnuapGgN9IkRgl82zUcv3VUmk2Qzkx5BmFkFBRIq9AkAI+vTZtNiyiAIPD",
+	"MFe3GX3yUmqi5QS9mcijLFuJjYgQ54oNXAtxeRNSOeFiz0lD2+rIayerGujeC5pdqCD0RcHxUboMcOko",
+	"I1DFlF8wiJEBrtLv5JANJ9/uAy4WbCrTRIUSWTnyuSKSbeUlrkavh2SvXQTdmZjtEjZ2Lma3R09bREWI",
+	"noZKOIfNJZi2r8btej/DnnpR+Ttd+iJwW5svzy2LrGSbZIymUH2tJPEd1Qv7GEFXihHrk9gsaJJjnFbj",
+	"c5BjY0jwGCA7hGbZJU0LswFkOJBYzVTftzUAs7yL64gjkosUKudVXGPUZ85C3uRClLNScDa9qOcbrnuQ",
+	"7Iog/67Cw6BHrhtMgNfWrSWkCFVTkoxpdmyD3e2XesFHzCn08KGb84BessxIOZm9XoM2/799EFcIxGyI",
+	"vMHgEfQ6c0FmPE15kZG+BdTLkKbUgttu8famNUzGfLJZTp1LoXEHDny3ZjPac+T65IyNMqbtOdYyYwlh",
+	"YpQtIU7DSFFqaoQFqkj8+eefx5Ak5eoic1X8CsPHrLqpVDoi8VTruTq6c8d8vGPe7ZNfY8Yfyu90BIwF",
+	"W1CaLkkubAQqKjtKYqghJQoGafFCCq9woU9C5xH0bLgqhGbZVXCDtY6rCACGpjxJmHAZiJBrOWT2uCIc",
+	"2a3YfBrAh/g29BQbLdkMuw8S6DIu2vQ/4XLGTU0a6bP2nFWlUwYgOA9wd/pNGPwjKVQ+awqysSa32r38",
+	"TBWedkxmoxdMFMFq9jhD0IzUNI0IUJ6MjXORKAs8VKT22Mf7292dbVzAjoIO1issz+yjL5RNS2+BZvFJ",
+	"VJZELGSeJmTCcN3CZDDVmB7F1QBswcmKkLWCMAIcEGDgFgwDNklIxLwhkBGijhFZuiSo1Pu+4CLpYmBk",
+	"2bfmSR/SGMQMrnr1uXnYhhHCy9xI2WvfwqfM83IxUAtuPWwVEC64lkOWQiYqV/7sBYsFaWlCYlUCtwPt",
+	"1udOepQZ04JmwgKu1DZMlC7CmKapQmWPKyQOUZC8EFtY9qDRGBPtRjJLmnGkNxuukXnWLfhjruYpXb40",
+	"jzovKr2kHJq+EnbH1oDeSnc7lqfW7K0YE90BQuYyTfvkzRw2hgkfggQ6F+JL4F3C0hPluqdbVqZDijpQ",
+	"1ouxemqFw2M7p2EBLL4OzIOGSBqh9AUL5RJlWvDANlqADmWUcU99AeVrd33a9ssl/1bCbY8zW7dCjoMc",
+	"kUJk9aXzSqjb2+GxmZUcfC/F2vNxzmfst+Y5B8s9UK2Oh6qgXd7oAnNr9U5fZylD0NG7YL4mn3IgUkXz",
+	"DeODgOSGdfGAywZxQjZuqGD8ZbnE80m7UuHJqDJgX1SvRF8KvSIQ8sqsq8RcK2j6VlMIhB5Lkpt4Q0F7",
+	"Q6R9r/2VTmjlxjXrY9vGUQVySl05p/N5jKntx0GOuNkY1FNsUKpztUM06BGJUzmJIxInXEw0TS/M35Ka",
+	"/y/YaAq1/GM2ozyNrXKyp2YqLlnc6Hy+ztRWCT+he983Rp5EvQ97gMyyV2hybmAN6veECf2sucoDOona",
+	"TUt1f8bvc5puVE4riP2u1x32Fv86mpJbiqbfWDajwhK67uMI4O7qz2Ly1IZ1wmonb0gVe5OViyPkGW8i",
+	"fU5Za9gwVCrZhsvctpdDibpKfQRo+TxvLfDRoCa2HIsiKWyjIbs1KsKWf1dUKm60MU0ZTVpOTMqV3viU",
+	"WaPfRqP2Beuaq8toK0I0RdLy8TKcrZYXzEx3OqMjZAsioVmyt2DDqZQXqmEJKtzGttlEBcvWAIgoCYjN",
+	"gzpRWWRcs1ciXaJcAvudzVsoh2FEMtdnhfrnHVIPmkPbWzBh3ZWJPKHy/TbNCohsA8H66Tb9dJs+8dtk",
+	"1IISZ8Cz3LQvsmXx5wHG2/oO51ZtKm7m/ft3768HDZqny3PZbaTbk4Gop1NVyljRNNPmOwAwTPkI8k6E",
+	"kXXfN6sOmTNprN5VWE27/E1b68S1Btrxk3h0reIR1a5+X3FK7q07j47iVox+YglOBtTmQni/I/KzHzxR",
+	"+RiRn/2AKIXwp6XS8LdNB4S/0VjfNwcKPqNTwH7xk7j2E4P5s2AwK/dnBS3FbVoBj9e+zMUEZkxPZRL2",
+	"/vrV2Xkv6v3iifn/6zfnjX3/PmeYo799z/ayXqGRptW8CmvLu+mASHWuMvnK+TL9Nh2uVE7qlEZN5eJR",
+	"EarcEKxSL2lFf2KSPzaT/InT/MRpPnVOo/yr65/90eloAw30I2yaP1psG67XvM3YQefzsw1m/JMV8KfL",
+	"/rfosqcU18aN9/vpAEA6mRi8OetF5vM33+K/528b98vc8XkmJxmdnbmFca3B7oNtIePwb8IuWWqObmNT",
+	"12Z3xNse3u2GujTembTbrHzsc+dp+UG3V8zLL8pH3WxivpvRdWTm/xQ1+d941GSlYMNBY8GGq4QV/jcR",
+	"/Bf1PuxN5J4nzhgK039p//gOwizeh4/tYT0boEnUsK3ehOtpPuyP5OyOpHMOaSwTJu74wJqP4evqgs/3",
+	"XCGMvbmELSq42waRiK9dEvInF474ya3qn1Fs5Ke2dlsEam4ZXbltKOKntmIbRhSuGz5Km7sc/48e37hV",
+	"ROE2gEEfW6Ww7bAUgrSYbokJUF4Hi4OaL44JHwdYCXrKlkWSvcyFvo7Q6p+yb36SI3+SI39KIvkpieTm",
+	"ZZPt0iQ+wZSELVj2ulD09yuY825tWzdg1zptBCMAgCKejXKuyTBj9MKiiZfBiZEmQpkLX+MC0aZtfLev",
+	"oAHvLjIpJuSCLaOQp0Ibvr4FGuoBCYqS3+dSU88Ec8USks9dkuSUpyUytJDZheqTt/A9okLFcs5EHIVP",
+	"IVG3mD4OQSgGBH9X3zGe0nQ8sK86HCI3YShTIwUrUBkshjsZpVJBtbVjV1GBmDag8CNyWEBOgMRsqgDp",
+	"3zBIm28hx4C5MOYQT284BmJV4CWJi9Z9cnxTPajSETW9u/J+5d39Ri6IHGtLRWv7PGeCJURxR+cx0wmn",
+	"Oc7TAACkQ/4LIiu1VF+1yHOfKQQuj8iQTbgwo7a1tDVWc2uELqmazM24e1HP715XPGem9Ct81fz5DU3H",
+	"8PH9R6iUwtOueTtVMqMxhcMugGssKval/VKerceiqUDRUASigbtiRCwhRYhcsDNAmRK5rosTJcIBN3Q8",
+	"xoOeMQ3VjLw44SQJv71mEnI8xvI2sMrdNhiH9Er03OheQSOO/Nmm/Nh/zdmiKZJaDDS9YE0hIRXWWo/J",
+	"dKeoAa9fJOWMs8+UB7GwFeYM1UCsOJdSx5jL50Josdaky9pIFivwNi2oZnU0IO5uN5QVGNXT5crKNIvp",
+	"slRIiQrDG8z612qZCTkANmHIppADyKP3BbxmlAMxQUZiJFmXf6+gjhcgUxW4e0VtLZnrjIoLW2vKcRjM",
+	"kJtAzpWhzTLTIEj6fC98mU4ZdYWl7KvmSk5pUtTiRM7i8ODsUyFs3FzKNATmgpYR5GWAd77cA/4UVGzD",
+	"clgNvdQHjJVH6yM2iz6XUHoMYL1WFCqN++SpzHBuiYNaxYF4pTl3+cTvBCmlFJcqbfHMllg1CroT0REY",
+	"DM4cMK5yBSxHFZQtyenOBP4JRwISAVPMsfOb24t6sFe+dJZd2Y6E5e10iaTk7XR56jt/O12+lL+y3cOH",
+	"p3YAb6fLMzcG824wjLfT5YkdydvpEvF0vrZjWSW/erLUwkv0FcvHlLVfQLTAhOjrrRfjoVWjzo5UvfNi",
+	"Mb7TqykDAVpmw1JlOXPFoSDvnH3gCgxTqUs0rXOfbarIjLmg6WAtJKtNgOZpSobMYk150EyLZlfew4iw",
+	"VLEqUNsKmPAuhWx826sr2XTTKM+puriuUlOt1W/OmHJG4rZqbg2XxBA5X2g6gIqmI8BltgVkOaDe2u8Q",
+	"/y0Dga8LzEAZNr5lDPYhWG6EQagMpj4S8yhN06uif3rbjsIFhGpvDujLnCSlbd/QoRtTAZlj39sahsHs",
+	"FQBathCy2D/wDCtbYml392Vt62Z0CX+GpG19FJUtW7Mash29Ke0ZP4ZpAZntHR3UwgHdW7azSqkPXzgt",
+	"2KvS2qw489t5NMIcrmsr+RSuzQaNHq1oteOi+umsXKjdWZeUK1yxQ/MSOmeahQ+1lkyfwFO+lY9RzwI5",
+	"r3vxG3wsfHMmBdcys9bklfP2T4bvQ1Wvda/+yjwUvqU6CDKzYIaVpcZOsZnSFIqViNxartqAR1hW4KqB",
+	"Xj/tWuuutS79Lm94sG47u+LBOmxI7S2G88AjRa8uDfdwXTqkbzDEpL6uNkP06yu22QJC2gAH7DQvMJ0H",
+	"QKgF+HGIg1qCP1VF3T/bfuS8+ojCNOOJAGvPm/NHKwt8VMvMHjQC/dQPhnUDlaf0OuMzmi3BJjGko4t8",
+	"fkToDCreAqKotUl46wHMHOwgt5w+FMY10BlD65RCPJrbkbMSSMUKLQXNNUo7ew0AD5qmImetGC6t8QvA",
+	"yutGEivmckWkiMAwgvYknAcYlCJrLwHjedWijlYYB2cPFgAEcwbg2kkm8znYthSRl0aWNSKwkBWjEMIt",
+	"48Ph4MBVAhYsXB6oTp9NmMdpXmEFg6apbRVHiVjaC7osXPjo8Dbzs8Zku5LHVgmEVYW9ct5zLAoZ7G3F",
+	"LGTt0jY+pE+ec2UDMkCyYgkRbGG2DCYdES4SNjfvCrBPYpf9RhCx4iY+7D8Mb+Oe/aKWTHPmIdALUCKE",
+	"Ph/QTZCJ1oiiRuPkSvNRg0BkjU9o8e5WQNEmZwwEWxTvVbSV4r6YpfUV5kWCiGYCqnRYIKpmL3h7v1gg",
+	"e8OewdlGheuzY4+ZNCKF6XSTBXJAWt3fqcKQ11a4efYNI6z2HpV3uJGV+uPxlE/yjKlGF4QtTL9qwYds",
+	"ZAjjo5OXj548x2rVHVYLkFmbWobgEm/tt1ZdKS+OCYUq4dzC/QF9UOZEQbZKhy5LaVHlTk/ZiPE51u9y",
+	"PkI3BsoTomTHLmyZ2sH8/n57+XbDKbiwdo4pTcdhJWLlFtSC/hnyiWXAgxL0ZcRICKaDG5bkbDukw2Lg",
+	"D++X3Y/bNPFwyyYspHyH0+YLo3dyCCNK5KCt+aYjZ/4BRo1vG27mdgFitZDnl9HS0X8AR7TryEBjaBjS",
+	"E+g+aBu2d55rI3JhoRJ4FZlmt95sJI9aEcPpIFmDBYGOPdDmRkiUyhcyWLWjCHYJcZFdm7UIn10OymbQ",
+	"meJKNMKQKAfnP6NLMmTEt2d5EdpMuzgsKderqUhhKq2TEPO29aGhgwuFOSC6PyYZwVFvTULs69uRj6rT",
+	"yh++4J4VfCc8Rp7w1GlFFDDBkIOUz0pwt4KdC5YjmFqFSVRIb4WMrmbcryVHVwpN01fj3tF39YoPzSbl",
+	"IujFuVLANxqRqcwzw3ASuuzo4q96uBpTvddYEmqSyMf3pXmeOnNSRYit4nitLjUuMzZQLONsbQEMfKqg",
+	"6S4YuoWqZnyT4pB+Vmf4YhO4hWbzMM4Id6cX9cz2gHlk2ZqT6yMVW2Cmv7dhOgldqkYgMbll9BHsBrxv",
+	"J1AGybXLVN6H1cd7h7asQlXaqTWrehZqE22t5RgXzpM4IrFVbM2f3llvPoQ15GJQ3C0/jKw0Y77ykrsN",
+	"dOQOXx1DD8cYcAPxi1Eh8YQOMNMjtI4P+2wQFKJsaFVQTgp0d5+4XzRVzntwBBwUSDtcLiAWEjqJitAh",
+	"GCk+0icnhusy86LzKnJF4r+D9eKoveddPHOQHtQUVKZGqJYdE3PSFfHCvCvdOKVzjGmskI8NSQQS+AYK",
+	"AQjOGzTkCWvlrJrz5VvzE+5yVm/iciIf2PUNzdUzMZb1eZbOxA9tsQEDtxzrymIVb3RDUwybL79aTlpa",
+	"Pa3r3cbOx9uuacPJ3t3WhspJdepNEeqPsyXJcnHk6lQ7GkdHU2dfspVmIGywVoGnZFYFoyKqmvFGsY4N",
+	"lpRSmf2WMUN8AD7oBgJV7yw1jAgfkwuBcbvNdYWvN4Lo+qOBMgwCaI4GKqpkgpMiKkzHPn6ZBpHORRiz",
+	"YUhuO/zPYC/nVp0qKij2m9auvS5qaW/cY6Ea14u6EI0S/s2qHoLtNgzrSf8gVD2LEYP1PVnR2sKmr1lX",
+	"SMJGPGGWAZaSHrg+Rlj/BVdYNrJklscMUawM0XhI2g0WpZmFgru9mbfUVGa+kKW6XThx8FTRC6ZapHnh",
+	"EBhX9FhEm9pW7VLYzXNih6HGvsR42SMRpIzu7xvJSCpbW3REMdmlVBxwJGeWcvQ3iFh0seWNKsaVAtfq",
+	"t5Un4dE9tvXRuYAMHli61YEtkOWc8NHaY5wx8xRLXIBnn8RAdaG2dBg8PSpoMddEyIV/0uji8ZH5Fun1",
+	"0BrTEld/OwgDb2xgyAZhnciwIecepRA7loHS5d/L2JxRF/bsgtuQSrr6j1BQ3IdUl2ut+7g4W1Mcl2nI",
+	"lJF53VFBiumGkzHD71iC2Yf4d1hUsli6XtQrVsd/CGfqv8RprIfDcgcmKLRSpvtNfNmcuSaWvIJTQKN4",
+	"sxe+GLKy/OHYxu2FbnpM0KpZQUwLjeBwJQ67PuBxiyp43pa0zVvLLvf4sXs2eM8LpyszpcxD3rnrXiV+",
+	"S+ujyln3OutdK7x3qih/HbXhtyzzDvnTK/JuaqbWIuEF3jUUTlktcbshXKVefKXue6txDFzyUIzMa+fH",
+	"RApbxUmw1JbxgYrrsZopmwvp1HoXrlpUYtpAYHoK5bywwaA8e0S0JA+7CUuB43RVWHRJNoRy1I6xWXZO",
+	"i0JsXHfZHG9X7lYDzsvSsNTY09YHI2MqT3Vb+pP5rVSKD4dq5pkxAB1YdutEAz3J15c98/VK0SXilaJu",
+	"W9guFJ5vLwtGgXTPxSjN60n6rcPpXNjPOXTNnrrzcOXifesf9NEm6x/98bMZilr0DYXitytclzVe46fA",
+	"9AtrY8j+rSTJMsz8k+agMwhD4rrXXagpUU0P4FouKwdrX74dTVTIX1LPPcsspb3uWljiLSQyFX4Q0NWS",
+	"syoQbXzhOo2F5WoMtsQp20S3x4FIUr8QFemhuIpO3Cg8zUgclK8G7yTWNh9ctwy6YIjQgvn8JmzFT0Pb",
+	"+kaFb23d+QZHV8VFZejawPocO1VDDRy1NiE+Rt1kQHVcJMEYLsuAkoiKS3kjKuKb3ogp2TE6HcNOD1gj",
+	"0jZs1o7WSngYz5jkNqdqtf0fFbEiyBCMaaGoiP3U0VQ2mr2rg9gSEIuSgHW2mwEEO0FsEEaQTo16L0wZ",
+	"Lq2ZsVHqwAlyBXf6lcYXHKc++dpl7ts4AB00gEMWcgHbiJ+CCVpSaiGJhjJZksKTflVXfXEKo/qNqaxC",
+	"ddfqdKh8hXfnpwjIxi7t2Jaz1gtsAqOy8veb80ckgbzneOD8YG+eP3t8bBWyRBFlhKThknhS70JToZ3D",
+	"/cO7B4f7B4P9g29+8cvDX997u/+bL3/14Lff3n1x/+UXrx+eHpxvWFTzZO+3dO/7QWthzcAyZKb4Szls",
+	"yuvRHXDx7Osn+PCWCrp7Z9iM3p60et2r5X49y/udHBIfXILito9SCQXPu4eNgmdrrFxbnwVqjqHZiAJX",
+	"gssRmAPbsXueapZ1XPqn+DDa/bmatrAcn4pplsY96biK0nI+vwKx/50cWkGxU2DejGYX3YTmCw7j6rQR",
+	"C7DzAlALSTjuBk1TuYCsVrEESLNuG1AI604yynJhCwm7tQNZFJetm3j0Szk89a3AxvmGfimHZ66tj75d",
+	"ex+6sdoNLwgeMaJYiibMRXg8zJGwd7LLelXIqz0MkaMg/jz7rXdDtle72OcgWMzL+QFxKK1MRWwPD38b",
+	"KS8IVbCzSCaKQLbuu/kI3lS4f6f4tvJSbnE11yVTVS8qyIOY00Ih/iH+xZNzcofO+Z3Lgztqpu7Ar3Gf",
+	"nMB2OdeGGYzdUeXD9HHfb3noqf3bpdfspIv3bCyI7V9anBT/+r0iooVIgViPVdYfpqR3gAq1u7hZxJl7",
+	"q3tIVdmiez0azy/l8JVIl6HSY7+q6j1VK+CqdXltnn3pBdXCxBSIAAdXyqTeAjzQWzpWgwHCU1uZOz62",
+	"X9rdFqawne68MkXY7xVLUzih7sZrU7g5pVQ0pcA0M/cQwrXEp1SASmrN4GBjiRs93J3spavYotH/F90i",
+	"yn+HEnSnPakdEDRc2dVYs4q7vwYpFTdxDbbDndhWadniqFgXM1rykFVT4bzHhasU8hdWZuUe7MN/q/Ny",
+	"t1YKCml7JfwIigGn+HAdWqksyK3cth2fz52fzd0zoxvhRNfFhq6RB0U9QMlUjRwjQzBBGJcN6cnkzAGU",
+	"8QyTkUPjy3d+FgeHtuneUS9jIyYwr8L++mXxo0O/+Pi+Y6DQa/Piq/EzeLapMuY6purn3LZPuz2KOz+G",
+	"bdij+07BicgBeX366tGTszP4dFhE4d/1WYX3Shm0Vvbfjw6iw+hudO/9emdkq7/jtfehwCfvfLJfWDhh",
+	"++mpU27Nh0c+9wk0Rget1rCNRp+yH1buj23ikX9hS3NcZ0sOVwPDGi5ZuwznFUeuSIwPN0trKRWTvBVA",
+	"zv0Ksb0u8NSFOsWlCNv1mQdBHfUWnm92GBTvhq4QIQxQIkrghz5PAVL90DdgRDqabQQWNs+zuVTNZRXV",
+	"iImWX8CR2CE45YyJxEWmdHdzd1Pm7FoF/uvK6jUvgHuoJTQ/fEK21CSmQqUFzNv2Rba38ZIHBWTKJ+mR",
+	"ESoxusUW2ghj4VQBRu6iI7awtYFoWV7BhmUPb2p4VqKAuJSX2Z214jwGN7Sy4t637U12bkkqd63d0d5I",
+	"/WvkrBnX3v0ckeGykrqFFmGPejqjS2JhaX3wOhSEwXjalCtrMFZQZCVcm07MHu1ZM/oB2f3R3aDoib/f",
+	"xbTWhOcfk/gHs6EfEZSYBEvZJydAo8hICgVoK3JMUqY1y4BsQTQ4NBmRhE+4UU/iQRyRuI8Oqngv9m2A",
+	"fU/NjZBh3uUQnUQzmUPseCm2lXydwWP2VyowcQ2zAizgCxc0W8IE+iVP1x//+7/607/6R//v//nP/uu/",
+	"+4d/+tf/8I//67/7wUgCH/+///jP/vQv/+qP/+T/wsmWHV0H+4f3rmDmcmu9Y5Hd9rp7sd12/NIS0mLx",
+	"i2X/q3/zx//9P1cXef8a1vilXKk/D5cuiSEfzjjgFyoymkpZuY8RyQX/fc4s3FDpHh5DXgiihxdutiL9",
+	"RApfKsI1txd7MhvzBA99odAbVd5Q3KBRKHhUPrmpnHCx57ahoxf21ldHt746Kvli//Ldu37ti9J3/cHe",
+	"+9vlj5/f/mrlsl+LmuZkz5s3F/pZZbQNe9oWvXIx0yGHqWYmWd9FwNjiIzglUNSEjqY+JwEiay0I/Ykg",
+	"OCKIMNFTNjOn11Cn4PhwWwYMg3a5IouMa83EEXAYW78BYNb397+IAZj9BL/0jVahs+NwKnF1LjY3Kz6O",
+	"yZDpBUN33axPXkpzEzI60iwjTI3oHGqOxceQrwGrBSf9nSCGX2jKBdY8EYwlYLPC2cLsT+wLFmFjmFJx",
+	"0SevwzWGtBN8ytWYYx/mVCQssTju7uY40to7OLx77/4DV6DnqPeH//iv/+bf/w9YN4nZALASoOu9L7sV",
+	"sWimSe0SYGN3yGQ2ab4ScfP+Y6d6Z+/LJRl/p6Ton9LFC0/Yu1ZSLG7J9ZR8vop+uUIFfCk10XKCemDJ",
+	"i7ihAgiJ8zNGRWB99QqhzXdw2l+wr3fvrz5EdO/79z8cRnc/3tr77mTvt+/xi7sfb391a+8WfPPD4ce/",
+	"NOQYvm0ixJ9ckc1Ae+wkotjHQ92yk4oHD19V71yxy6ycMFqkdOym9M2nVzz1GjXwbnccH2/Sz7u87+ri",
+	"VVXzle+Gz15jZVZ/2DN22VwNyLHPFokjhePlinqBGaglWXxdxrUvgxXq/PV8p86mMGdM+NtkALumHBS/",
+	"VSsSkoMTtqnhpTCtBKenFP1fMX0UNhG/ve/XH9btvKDhAVqp1U6lYuK5e/qKeW5eZu+mHMPTrdygVB3t",
+	"OPCnRq5uULUiyS4qon3ssmM7tzNYunYTpobXhbxRgfERRitIqcA6GpCVkMy44EpnVEu4EtUaDltYHba7",
+	"Hz+ayOs8HFADL+HKHLkkhurTVvSNkExKZTVXiBDQVCQdqw93vdrhpf6zEgo79eTq07Y4B/02lBbTh/xl",
+	"dAw2cTGwNwdDVcE47jatYwDgU8PlHtsG4cMzceoahc8nrmV81Df/KQhnZb9Kp1fl1aS6ar7fOs/FKtqz",
+	"e0p7IyT2zN3BqoPVasLevUEzRuhQ5hqTwFKutDp2KM6eU6IbBGq/edx95+up2DzLJPrBva0odJfip82l",
+	"6VzRUxu+sRA2ASywBFRVw2ICf/q3/+Fv/tM//cM//us//PN/v7NyqRX9Kwwz7kRzot6l5En3fEvbnaM/",
+	"7nNAgtxXngr5d4o+3Ve/tn0HEzlnSl+FxXaPAv+zElmvEMz9ZybtliD0w1mvoli/LtSqyqG4cm5Yfdly",
+	"BUU2JFHMApChez1M58XqxKGZcD3mSHAerw8voFtAxLWFM1xBvy3U1YZogrWRACU/f7CDHU7Nzfhqbec3",
+	"5rIN+78mb563id24U4/P2G9tCmfBoE8Up3fOplRMppRvl9565+eNCa62y5QL9uTSXrLuVTs9wJkYsUwA",
+	"g6w1vwn9ctVR1gWXT5kHuixCzAGpYMgmVFhg+YNuwClriWVjbmwIjlgHchqP2UivjyOfy0w/wWfNW5et",
+	"BtELjtnv8EifxAh8xlyp7QKhp4AqnlCjPDuIShBdAxC3PolzkTE6mhoaHJeASOSY0HcixCkJfP7wDksi",
+	"omS5a5sL5yApg7RIGC+uWjjeKU0sLjPU5aFcKztqqggfvxNcu2o9i2MwBHu8HkhBsJtsqzWVqmJbGBWL",
+	"o+9yMwucgAD0xkIL2b8B6qQKto9gI/ZhxqF6T7B4Iax/N1kUbtppMUb72Q8UPj/yo3U/uyG71/247Rd+",
+	"8Ph+MAP44omfRtE/zAU+vilNyD7hZuVxxTpHu1ZgyDoi468qiww+gVqJflgVD21ZqaGPeGbmJEKkClRe",
+	"i8KTzhUJNtK14o90kAffADMFkn4rabS/W4gufy1XUQ1MGxzweXOLz1579LJNGm0x+wD5rmDfWHLeBAnV",
+	"Tj51EIzdRZ3w5oEKh0TqF/XaIhwtl7oBnOgyg7xJqOhzOX/dikp3XkajK5B8i9NiQ8lcbXHgcDO6JICl",
+	"UwNcgA3vXt/xvKMovqHVrjJJiAbmwsL7OeEaA1rdJxv+wz7QkU6XjZFPdV8dVAVwqS8upocK7EcK1i9H",
+	"6zAzmm9YmkqCwZgRWco8Q4xKrggGbPbq0S739xs29o1qyu301ZByxRLnPxzlWWa2N6yUEpGEYnHJmRR6",
+	"WkszT+iyI92Gwh7dHrXFQDo+DOPaohZdU8kR19z75pXMGoTYNB2M2mOjwyRauBSKMVWGPPc5i8nMnD5A",
+	"oKSG4SRWUPRVKOwLjR6JQpjesFp9d2iAjZJX1MDb0xqR8Dapxq7lfBBiZq685wEhuwLgXhdD/hv33Kr0",
+	"g2fCLJ/CQmt23yFitk/OEBcc/FL2/RjpC7XPEC1JwjQbadCE7P20aQz9LjnRayvUe3S+cqn60qmu7EB5",
+	"d0Of+iaJBWb1nj2u4Ck8uLdJMO9f1KJ5/6IxnPcvKvG8f9Ee0Iuj6q7m21mUEg7uuzRi+/mgztfNa7s1",
+	"sZged25X8Z1e0ZgCpPfGLSg4m+sI9iyIdcXesoFnp0zFG4L4MjaTl0wVrAe0WqgRjK8eo6zGUR0xq1Hg",
+	"Dxnq4POlNKLFExc9sM5OtMrwXQqr//mfQczfWk42p0otZLYWH/a1e2533O+6YvfMyd8SCWKFjY/O57YA",
+	"HR4vOKRckSGkNWlZpJSgB4YVagWa5IxYaqGcQYRakrlMUy4mpun+NdaZXnXXzoNqGG42oD+jTc9JcUOW",
+	"SjFRtWn5pytPWSR6iJoIJEWANSxarUuTffKslC0GTmhpi5mkRp3B6EBrdwMXLw2r72xuAW65yZ/21dhc",
+	"yFsjSr1vvTe7ZPE7Z++iluW2RZ13K9lVnaJHfZTvWr5v/On97YbvPm/LGggQON9Srtsr0WoJdmTCx67W",
+	"H6SDXlIODOWY7JejnLxx4+7+OuvGW5klWAT3+q4ehH+NcnPYz8x244EbUsVHJzmqy5VAQaQnkIpqiIy7",
+	"uWAApcGPqJ8IcvL6GblgS4JpVP55rICIUceOnisGqKvx1ydnzx4NTt6cfzP4HCs1zjOzDqAa2SKHWD0f",
+	"g7M1zSB7FQ4sMF0z/mKyU63n4GZhNGPZt011JE/8QEvtwAv1hhRTzUoc0nh5wRFFlNgHHS2NX786C5AB",
+	"8cfYzBuSlk0L+HaRe5VeqJkauA4LyXbOzTw+mg3ktiRfpZD3t2cvzggdjdhcqyJeR5qF++b8/HWEdaaL",
+	"5DZqq2hzQV5LpScZO/vVc+QkFhtPuVhyq5OaLZjPFTDTAqA6eidczaZZFLJeCD23hYreiXfi88+fiEuW",
+	"yjnrf/45eQLM6Zdnr146UCabeYeOI2YfPSLxD++A9LzDMNR3jgC96x29c6X/3/Wid0CO3vWO+v3+x7hP",
+	"Tiykq2/WLMI7YQ3QRrU2jcaRS0BV5nSyNFFHmGYYw9t9tO/bHG+lwWhvzjPMf57JSUZnQAWGGRWwWP3g",
+	"bWwxtgH7sJrwlQ96WGRSTPrkV7lZDIh3YbpUXcvwBXSIJZJhkETCRikEk2UMp2j6l9itXRs7Xp/lOGdy",
+	"nmJCwKMpF2ayMiNPxCTlagp38AQOzp6L3MGUyLhwOcSEJ0xoPuZWc7A/mbFLDXGyoCMsZQ62XYh0KxC3",
+	"+na/7VZDGfkRzaB2qaGeqFxMGU1Y9k4QEv/dPStX7j1LSvWfLK4X1k+zWZElXC9yf/8ueF9UCeTbE2pB",
+	"4lOms+XeyVizLLZH84x/z1xtVpzY55/bfFMCkN9Qo8rVLSMv+NfHWEjJ/AbvDY0GWHrsS/NYP2jDTNiM",
+	"ywyTC3LfDQ6JqSYP7pFv+ddkDgKc+aVPTohK5QLtwWTCtCL39vf9xvS1lAPzgEthBZCEcAz3o/39fYRd",
+	"slKiT5/1j+zvkxmbDaE0W1Gz7t7hoT234NgyDRuJ0SWj+kkJpnTR391DkrJLliqSMDbHLsPxHOKAbJaw",
+	"2Xepadq3ib14Y7HXoEicvZl2Av57nycM8wt2we7pc0nBhW2Wzgmyn39OzguOYqtRsMqemZeGMrElgIPX",
+	"sboZ1jV7mmcgPdsH4XCZAeVzouU7EWyupTDC7B+5d/iwvH2zfDSN++SRVDpdutOncDZef6AXjOg8E8rc",
+	"hJRZwd1b4jC4FIII++9EtSkoxMuVVhEujxH2bWE685WdqFkPPIBRqWKIR0LhmXXflX8vQlejdwIymAFv",
+	"L0gvUBEsWWoIT1TgqvjatpAulA+xoJtnXebsl1ya6K83S4wwk1MqzCEI7tA7Mebmrt89xAXCXYHazXB1",
+	"PHdBcgHXzlALPi6te3VxwReCFJl7XvaYpXTJEkuB4VwtJERN4N5BD7j2CT56RO59+OB+iDCigCVw28t6",
+	"nH1VS18T1Zn6L2nKk3dilDEgxjSttCOYXsjsIhS27u/DGFxtPkwMG9uzKwUe/cP9gOgc2zul3MANg/C3",
+	"znB7T5qQ+47z1O9U6djK8djIOsRGCpvts8tlLyifcVxykE0SW9YCVvNRxqgGld1+S4ZsKUHNTc1rjhg+",
+	"LCJOrC8+ht/7NmykQJjA16h6Jyx3hi/M1SvMWVC/1fRqR4I59EaRLivOYCDD/vrkHJAni1tiYeh8/j30",
+	"A+n3hsw9szTviBzsAy0MIHIO8AusEFZ8hkI1+AC+4opw0iSx22PdRLUnHLRAxiZcaZah736mWGoY0dBb",
+	"RsyL+CbW8yw+G2m96Lm47DBh+20zPQCq/ro43ke+zYJMuG8Kiwb4Rn3z9fZVQQ0cygTP3M3E/syQj+zi",
+	"WTHfHblzgMhxbAAFDhJr8+2cZpCQeOvt3UcEniPgFP6gb1vp3ju0zeW4YPMgYxREYXMn0AKVMaTW3D6C",
+	"gvT4nSik5ECxcSVjnXnHVQQCKZYLuPUIn6IInwhzVZzYoqktvopVSszETrwa6kDGb+3ftmVNigqhWL8X",
+	"LE0iCSD6yK2D25bJ+IexDpyZJsS3AHkREC3FlS/tdevwtqGnNijr1t3bQF7dEDDMCvLMrIPbhlaFZH5E",
+	"hQ19I7SEkO4EQCzPL96JAuX81j1ATC9KtPi6M4bDLJWFAIFvIpL//+y9e5MjyXUv9lUyKuzYh6oxQHfP",
+	"CxMKu3dmdjnc3Zn1dK+W0vYEKoFKALVdyIQqC4PBzkzE6lqSKZk2yWtey9alrMsbYpi2dcVrxTWp4EP8",
+	"MNyZXf6lr+DIc05mZQEFNB7dPQ/hxtVyulCV7zzv8zsyFVpbxdWhqyc5e9NGjJnbHL2F0V15koPpApQr",
+	"z6PVDOq1Rq0OpgLQ2HbgjqMyreJJqz3JEWdi/9rlq1dA6cZCNo3LRoVTQyH5MAmawV6tXtsLQIvvw+dW",
+	"W4TrfImnIst3KLgM04F7AswRTjG4E5sBJjo/MO/ed69S/LzAxOk5NZyKVy6ZJoAgA4bGKS9bj8kDwD8H",
+	"OxYMbrdenypZyodYPjtR8tJnGpVotDSdCm7uz6fkFAM1uKz+3pOCDSntuliup2GwX2/M68iN/NLHko/y",
+	"vsqSz0WMH+2d/tG7KmsncSzA2L+/u3v6F3fwKuP7109//0ipD7kEs+RlXNjT2s9FJnmKH+wtNW9rqULb",
+	"0Ggw4NmEDlSxkEBgzHYY2U+MzV21ZQtz3oMIQ/w5eFBcCY7YmhAcyeMWT1OE2q+sMH/gOoNLrqyObBib",
+	"adn0B0wHwzVd9cRslIo3tA1PtaWRInvRkUTxzolU41TEPVvnGPVvMohrlT507DnyeU3URPZXEmtClvcz",
+	"Ner1PUbdnkzxKAobbI+0kXo1yydDwfZ2r165CkQd50RKsisgmmiUNQzDBoHNduQXDmU8VVI0bdl5t2x9",
+	"KIjGXPQQekZIlqWBgkgC4qyyaAAJBvtkmkz+rg4ZWgBgoAMueU9kgFhENg+Sh/mJ0GTmOh7V63udUZbC",
+	"PwTSsV2kYDoKjbDYN8T4wGsRnBIgyPE0pRNGuF9JJkBYZdzGHZlVMXsHvBQX0JpR7B4W/FhIgjsq00mQ",
+	"KkWJsqxMKO/EYjBUuZCdCdjkHrjQzHdUPFmC/JFJnMKEitUwf4NiDD8QQeJ0Qd4B2yTTe51MmHtnNI2g",
+	"Wf7eWRGnno6ylKyZzUuX/N9qNJTm9fr1PaAAaCkqjcQeHnOTNTjExYAnqbnqvv8rKIzcNDb/RhRjww3B",
+	"FHMqYQlNjxrmwW7wAKj7GizCOiKflh0X5K5dg03NIGVBGrz1uKy+LH68VLBb393baezu1BtHjXqzbv7/",
+	"H5k2oAxVU47SFKvtJLLXgmKI9mGf69bU4SAPa/WyF6lSwef96m2wNAQG3CgHR80bKJwpHNHULj7w5KSG",
+	"73ay1tpg3f2dz/6PPEqIDHwJdvkhT7sqG1iWfzFyQn0Jvn9TyW6aoC9tv7G3lKDwAc8wiGe/cXmZiejR",
+	"EGOuPxRxwl9HEeYgRp848UcnwiwptGBEywPT5kKZ/NJj7/o8RckmFblYKONQQICRXsjcWeS74OdxbYZ5",
+	"3YIfpplXFWFbvGS3FAJBXNiR3z/9i7sqf1eNZLzeHXnNTi5u9Fkc3rBaXXxP5Mscoy1/fH3540t69V+z",
+	"m/yeyDe5xmXFeSUtxZ6Kuwo0lKGNT50qFQ+OtcLdDB69VPCHQjOjm+qcT9hIOiznqHSzImcHVTKdGI00",
+	"GmVpRIY3JX0Ik76gCJK+0jll/9tI1CTH2Lci3D30cPkZ0B4zIOqkpPbqPElTcvLznFEDs8zzY7izs1Rv",
+	"XcWtQlEq3fO99RUZjCXeqjFbMv0SqzHnLtNt9Z41ec5Noprnp/qMiAae4oqA114TN8QoFSu5IGDuW/fD",
+	"Ru4HtPHCUp6j28Go4GMMi6FQH4lZDDZmrYgxIY9BqtQJxgF4tnzwTxR5Mq4VEE36IsW4gairMuekQFdE",
+	"oo9lYb8mLAs05ufeh/SK+9jG85sh0whsNJQeYYBXAVTiBpNodDqAs+MJgnw8cR888d58wvJ+JnRfpeYN",
+	"rCyp2ZNj+WRnZ2fm/0xj0ZgneStPBiIyLZG34gmY41Uam92LRw7rwMbypEr2RGYGgRND0bBJ7vEcgjHI",
+	"mQKBZSGLBkomucoS2atBl2OeSZAv3LriUDpZkicdnhZeIbOQ8JMYiKwnZGdS/Pak8O+4scO0wCvcisUw",
+	"75u34E/wbdswlyd+3VsI+BkJhzByoxwSw9O0iF8IMRAyB7xR81HKc1gLbOpJ0QMMxMhRo0y0Mp7DEvM0",
+	"DWcHrTLrtn9iuh6bztAfTmGHZinHiYzVOGScpYZ/Zkz3zcCxvPsNxnPw9ENg0GCkKR0EWimyVLgtx2um",
+	"Cp59L17NjB/iVkL7k/VeQQhPCfcBI4AoYOWJHUqmBqzOcsUaZiIYQTQ92dBNFRZoqFTaGkmIqojNCpkH",
+	"ZqGmDp6rK+LIj20HPsVQB/oWYA7nng2q1K2TFEJHnhRLz2WRx9TnMfrzaPVjSPXvmkNjL/pQAdxPcSNu",
+	"2IhyaM9d5cJiSIfHDM91YlpyN6m4hFPL1OYplx3RStW4NGQza/oNCAUEfLZFqsbwFiID+PczStXY3r6o",
+	"jJQyt3Mb29LKMzVqp2JmBJ0k64ySnLUzwU/QHayGQnpbUdkuAeXoFoTomPH4m+FCatBD2OFp2uYdc10h",
+	"7lnEjGs2MEfXRc5X3RZJ+ygVo/7M5bdfzBtanOgTu9hG+6ULk9qx6QHGNOPBTzTrZoKCkbuJOZuQOFOk",
+	"xEHM0EgL3bRrPsyShzwXpUB+Q+u+cefw6N79P2zdunM/mnOzcFFxa3iWA/H319A91I4uqS7rirHIzDnW",
+	"IcuVOc+J7KQjiLGh1DH3IXsCL5b7Got2X6mTFumGpicnrj6Zkl1zC0dV9kbD3clEF/zZZkerGYrX77E8",
+	"8LiaymhjnRs5Fd0czB7JFIBpPxkORYyXzxsQxC6ZZ6Xg8HrderKLaOFTXNEjSLl/gW5oL8a57Pv1TQC8",
+	"A1ltpJ87bm+Uc8OZg2ZgOa6njJu5NB6EgVv3oNnYrT/F4kIWGtbvkpovUVavCyI3VCiRlH0Cv7walPrZ",
+	"q9dXNsGMUvFi/MjWCuGvOD1Zxt4iKREZE6s9KROSy5bbMjKpQGSleavJqvcTh1WOuAmae1fMrKbE1KB5",
+	"xTwcpYhivVvaNWwHdrgjYgvdhU+9bSTrzBLGnMJeEwZ4tYtxmFbOwooDB+QUC84oFVsn9NYY45zQ0lNl",
+	"z9AEc+kxXayFXuc7EF2F/CgTRaiUSwYAqSYHFu5SfSC63+d6lkWSc7rIRoNa7kaWWuyvHhFq4Wvnq35N",
+	"Xc8bHNnTfM7zj8KWj275aCUf3d79C3NWr3HxN/FSj1Jxlh5qciyLwTCHtEjMHHV6muNiBNwDWjKW+yHj",
+	"4gJzGqEehYyydbSn5hlOWmOQUQx4M0XYdU9gwbWeYkpSgl8m2GejuFcAHEgxppTYGvuEcm9gwIlm9l7b",
+	"QrZgqo6tCQsrfJvvbdg8Jdrh2G5MRdH7sdIuzt5aIMd9BQj8LjoebNqru+bNwKvd8n5+8cIUPuvG1zlP",
+	"RbTYmz8qAJHX03273ZIC6ngA+KPhiuAWlN6aJrclWrpraSmgJhUk2Pvee3p9PT31RYQJbLnrVkvdxhhs",
+	"1VqMMQgtczJcknjqOWi7fqzBrMvdMTZIkJUdwCkJC1BDgAsyTM6mBbH7TgUu1GKIYgNHK2Vv11LVa8V8",
+	"oiu4jwtxqAhvmB5gOrHdgHqdwIAAXhjwf/54JLJJQdUIO32ly27LCT8NF/VuEbhpV6o6twTQ730GSNZh",
+	"VjWqQGWXGQHS9Ooh2N9WmP4H8MnTJaJFLjC0ZDEzJWzTTx8HfmYiMA1kI6XH7Yl7bOYLsIlXw4IjU9je",
+	"LEsmGCdAlYOTCX/O506XZyL3piPqgG+OwEVUbg341gPD4ePSiI0EuZgbLsf0jXzZUmPZcrOmYMFMDHh2",
+	"UowXb7a3lIu5uqENpwzQljMwcyHHA4ZLuJUvyKIe6CZl4oPsa2ZFXt2r+7tMszcL99OVep3pt8oeCxBO",
+	"SES8ur9b2zNrWgKzPSMBYZVYJqLB22CmzYOZNo5jmsMgLz22pOHpJY92IPLtKvo4HI47MSrklRFTd1yx",
+	"NlAeMR8bwSWm8qnZAblg/fzrARQS4BPGKTvLXF+E0vLAASGAfJbvHhTtwEA3Uvss5fB0MvsoAJ96H9Fx",
+	"MsHawijZnb4RA+NgVV3toDz7i9LYtqxly1oWspazCGlfrGLCodrqmFsdcz3XaUGpCqXSgUNsHss+ihHY",
+	"t1KzvM07fWvkLIN/uBgvhOWahIiYZWO+QuBgocWdCm0Qa+hwscJpsKvQ4mGFnuYMcHY+JgoikhVVeaC0",
+	"J+9AhBXFJOF4m2DIHfBYALwT2FYR64OYJdqOxxZTBBK7DpXpA8KHP1PtAnCkJ/SxHLiYzhlQvqQIwSKj",
+	"PNmkya+sjiW4inn5M1tBgF6uESgjhvvOquBM84lmfTWG6C6bAKay2CagUTxzJGSe5JOIuX9C6cFS2DK8",
+	"R7sZhSyi/YR/4o6af+Jmmn+Z7YwoNtEWhCTM41IMKEVORhA5PV07shyqaM6LadqeCPNvOhOuOFS5R/zQ",
+	"T4lquY+pwzLUjEUYK4er8mFCC1LA5ts3ywM+ERM3PdgV+02H56IH6Hb2u2Il6BjbsUeUURXZ3kHGMIfb",
+	"TJj+ohNeOV94ZXZBy8RAq4FAdFVPsqEGzJltfabaFW0Ux9w1QCwbXD65gtiHqcBI2w6KqjGfuNLPEBjp",
+	"BdwPBmZ90kQKJh4hoQ5ZnGGrKmNYmsL1QDUh8eRCY1GzGJirGEn9WI8V14JlXIIf7ElFiCHYqYDMLWOm",
+	"sncSfFJUq63Gok6aNCMK24a9Thx+miU73mxLNcuCz7icZ2zinRzKvxXihody3qivX5VhjhHKzs5aoVx9",
+	"UyATpVG7evVV43bvVw788vmOW9BwrcMMqF958KC27DQWjr7l4Z5Pz2D3YpZ+/qnAdM8lpVBzuA/wm9N6",
+	"h6uZaPAZmRsIuRZzhtHN1KDaDLqgQNgp/VPAvxvDnK5ztVbHr6Lpk1aJZJAgJJrgyAb82cK6H4EtMATQ",
+	"b+CAtcqT6nZt1ed5ihauffkrOV3ABfU2ut8eFfDuTOl6xUGzcbVcljWoN77x3jcvH+29fy0oVVcNGtd3",
+	"a/Xabu1qcB4mPXMNVjHp0Znc2vQ2tOmZM5no3LDch6IIEJlj4yNJag0rX5GkvyDp9qZ96ZVPuaWZrHqi",
+	"YfLbI73RkS4gLeccYrfQcw9xKd22KueFtvfFZrw8VEmnEucwaNJvjiX/gfkTM4zA4pxnkxZiUkJyS3h5",
+	"FaQPmvyLSjJxc3Og4kHz0wfLhe8svRxhoJOe5Dkkq7q5kVl1tRCZzRijW+zFdkqavD3829yNrQGyABDs",
+	"OGq1HAmca3C0n116TP+aStuoSp4oSOUW5u/1hfmzRjqwHzkMZ7JwZqKL1UBWPoHzEzEWH6stp7lYTrPN",
+	"brg4KL5VqXkh0K4kqtJxuAsFQs8Ofm/FSHxLVy4kGN+nKesK5e4yT4Xaz15xEJRXlrpfTMj8lhK+8jL3",
+	"NkrgpUe7Ozs53dbjmhsccOBV2sa6tw75CApvAw1GP3dRP7vCYOc6evUtdjjPlSx2bvZbk91mJruiftw8",
+	"m51b6uWMdtOn3dXzG0tt68EVXm9w6ykt7C9QAhiKyNlkRveeFg9FxlOvtiLCoJnGsBoxAXBBIIrttj3B",
+	"cIKxSHr9vEIAIbMi4de8ULPiMOWJPBVCh7j6wc0Pb8OO4sxEPP/DdtKbEiCCm3fNdlJT78Dv2E7Q3FtF",
+	"NMJuLtogWbEq64tHsJBrZN/Rcm0q8dgVXFLioXO6tTJuBZjCyuiI15JE+3Tx5dLj4pItY2p0I9iaGl9j",
+	"U6NF6Fza1LjcMVxga1x4rrZM5AyYyNaAeIEGxFUJ9boWROznbMt3rGo/tErthdgPPTqxrvRt76InRVdd",
+	"1d3VxeOLtRxu6drWHLiVpjczB56hQI3F6hcH39mXZuh8VZCvd8GXvUeGEbxcgb7L3n9YmNUsg7SWW+Hm",
+	"oi2JuPCsPUHjdhKX7g9tS+X10aP2IMGMbCvvjCqMiYe5ygSWe3a9qQwQumvsXZUxLpl4lGhIBHNpcV1P",
+	"zuGZKIC6ywIOgaKNTOOp4JkHAHdE6U7lUt5swBOZ80Qi8jwNCNPRo+KSRph1RKBu9CnJO3uz8o45jDV4",
+	"uWXzzGaFno9GPs1YX+TBqcN9nCaCLos9pEprmEGyM+BJikt1IsSQhg4GY8/2aGnep4+pIBjFx0ODQTNo",
+	"7F2v1+E/9aKQc9AMRo3g6QOC954yZ3pNxons5Tw9aRFB/NyMWHPpyo/Ro/+WplrrQEJG0fk10/m1is6N",
+	"4NLp87ylhkLCQ3Xwzs3G7h4MawWxBUf7AuI0e6aDM3DC9kR8mtRV5MOVae5W8NoKXmuYMZWDvOwUpG0l",
+	"9rFA/Lr0mO75UrZM+GaLOP1qmSbtpq14ZBbZHhedg7OUb0/Vb2kk24N14fa6tU5VONduB/rckOdeEVIr",
+	"gExLCMty64+1yO7cQv3uLNXFBxXE1FmRFiqz9q3XIDAFIB1WUz/t7LeBKRuqk7SQCwJT7FKvF5gC+oCV",
+	"YtsiVbKnEc9aWHiWQj2DwlA6ZwOedwA1O4oTnraGmegmj6IaO3TBKTQowCnDmlmc4Wsh06NOn3HNfq9h",
+	"xJ3fuwqqpWRRJnoAEBGLThIL3fTxJk4bGX5rU/zxo5CJVIuqT7D2Hn5TY3e6Rd9eCauQJTlri44aCG3V",
+	"WWgC1Fmw7/McC8m5xjxUAZwttI6obqD8lYYC+q+ACpk0TTcf+npunA408GLjdDpc8phPKah2gYyGWa/v",
+	"BmHgnRDzsCDJN/F7M4QensabB3AHzNFa0O7NuzOtXrtSNPvlP/2nZ//+10F4JjHP2O+FB/ZMz3YZV8US",
+	"K1Is9N0F63PBsc52iZd1buDJ30b+bFVmL/LHksMlueICRwV9d+lxcQuX0pbtCLaRP6+zeo18e4XIn6WO",
+	"4SLte9G52nKZi+AyW1PDRZoaVqTka4cGQT9nGxp0p+sqEZX0oqLSXzfBlqy6Efq6C5QGzEU2SKQgVOjQ",
+	"qElY/Nu0SquzRhAS0q0LCkIqSNb5JzFSgaFVCcEFxyJtKe2rLc9vfWavQLDSWekABCO7oweLTby38L2b",
+	"SBqWq2MzBVtcADoWsVYXG+z0UV9J8W6S5iILXsXYqPImrGKjnt6KrbB3wbbt6Q2Ya+Ke2alTlKlqU7fZ",
+	"+6mWMExKs6EXk8RlXLKJh6yvxuKhyHxrdKLZOEvyXEivRIf5Zr7wNAVOXcOuoxr72IZUlcLFhYRqle0J",
+	"Q28aBHNZ07VtY451uHwnXpiRuPRm8Pzv/+PXv/mfv/z1b776wU+ef/v7X/7y77/66z99/sP/6dlf/shG",
+	"JbVwdauCkxxUt5X4wrXow4vM0KQDAHHoyy3KMlIiQKiGQaJbGpoktIrF67mEOFi95hvIhdMbsZx4OHVh",
+	"t2bfrdQ3sSGwQDCnKToqyz4BX5uRLBIMLz1eKohqhhJvY6leGWPvNOlZXx6ZZ9xd6nRsGdDLx4C2N/Hi",
+	"LMJndw1XlYLP0jR8YM2zzhTMu13Rydm4L8CJVMXLxlwbRSC/wUZa2BwDkTNHSIDbmTHMs8VWUJgzEuSf",
+	"/fv/4/nf/Hjd2/fiUkG3RPC1l8JXJZtbKXxT2+tZ0ehTJe5LQABXr8k6VY61TCrvmza3sthWFtvKYvPj",
+	"rNJUjWdvOssVa0Npvpwp2RFsoDJxdtdfPISP5haYhJ9BCMIbrTLdPJbHcseV3KuRBBY1GXfFEY1cZSUz",
+	"elnGIqulatwa80wmslfUL4SnepzknT400kl5MmC5UieMMypYaJZBYYzyGNJgXdHYUvuZgJxcaCbOkodC",
+	"2qKGHTVKYxALwfDLZczaoseladh8VWN3qE4klbwzix1SzeiieSpxF031ah83/TqK5n80Rhng61APsIZl",
+	"dF1xwZqt2WsGbWsG4tBUxqCeMBWexKq7ZpAgFJM9Gxvx2odSwbZepNcmb2NMtsVb7pgeZDoxxwuqZOf9",
+	"TI16/aL2pRQpNuxKC9YGida4wAiX2OEDAccDa3dKxdy7aPqn0U/YWGSCmRM5zG0OdN4Xkg3UQxGbXcAA",
+	"jKKrqZ5tgUKzcMVTKlZYfmjLFtJ2FMCOaiBYzCcaB2NbNJ13k1RoV/swhLqmrKh/aDexEiEVL8lSzkm8",
+	"bsvUmIM3L66Anx2RvcAqYwsLDNoS0OdUGvFV85HCEVjFNUp0d5u7s5F/091FntKKnkNZM6rzO5dHHvkk",
+	"RkmBdwezdIDYuOQcR6DYJ4by8TQlIj4AvAgzxNQQHy8pxhYZBg7gqtra2sNRUbkXZ4cliMd9IUPz30zY",
+	"BmwJYiS8UJ6wqFSMyTOOHJo3iBBWQ0J/ZCfyUqfeLVvisT0BfPrG7pVGHf9fGND0vTL6dnW8R3DEWjGf",
+	"lMT6IAxozacE/r2jer3ZcIrEYKY9UCrgCNiospRXdzBMeceQTHs0z6Fao9vjVajasDgYW8q2EWUDY6W5",
+	"y+aCG+JSJmy2OLpAH93E0A+P2Lkruwa588t371iVdHGY1l3vkyP3xTmy26oOTzunB2nK/LmxYm7bs7rR",
+	"WZ2zqsVx9F9YHGS+5Gm89LidfN4ycuPTVeqUVR2brcf4VfIYVx611U7aXG9VBWSCPWVrYya8k3x+ZL5f",
+	"RqmZqcY0qiC3H43yuad43VSAbiIT3Z/B9XdG03/zk2c//vW//Oo7X/7yl8/+8kf/1WPDj8wonz7/i//z",
+	"6x9959k/fOf5t78H5d1xwxHl6vB2o17fN3uT5FAb+7dffM/79rdffP/Zz/+Rvl0hu6Bq9mcec7bJUBYb",
+	"Wo28JuLi6G6D8reOobXCswTKiJUEEdED2yOdSKE1MxSMKVlZfWgFgjnDm9VDkT1MxHiuZvzxLJRhj8bd",
+	"TXqjTNig3MQFB6Oia38FvTlnA6Vztk9BwJqpNA6pmAtUa5Gx6ca+16jbF2sseu/2ESsPWueZ4IOIjLOg",
+	"ext1GaVoNFnPKr3vifyenew56KKLHEOztf/RftwCo662D1UaC523xjzJWzT9oLlbuxwGmRXfuzwB1bJe",
+	"20ebXmO3bl5Qhs80Gtdru+aE4Wqa96XKW0Ysm4D5jv51vXin5b3w6WPLMiHbgV1FaCKYfaCTlGyZ8CG6",
+	"59BjdhU4HSg4/hD3zOoMhYzNRKU5YY3d4gEUlguae2EwzJQ5pYnsBc39eui0XDO1er3+dDMV2G75aTSd",
+	"TutWjdgoDmmGKiSaDdSg7Ow+TbGdxsWaoVnkqtn5XA3aidhxJ686oQE4tsgeigyjimBQWOhJpF3yqIBX",
+	"jjMsdGjoV6K9+KFEM8274L/q8DQ1ZAoqWySDCjpzH0d3BKM6B0JTXIb71mXFdhmuBZoZatAt/daC/K6g",
+	"ubvZPaK+lof5dAPAMW0v1toXi5YeTM1oox4D30wF14JlXDJD/Ze/X3NlASylttBKdB9fWcZNhq2df+be",
+	"/K4B0Qr8YYucYI6fLdvxwXB4J341XVywfasYg+lIbM0kF2uNw2Wf6wejXVkPyQ4+ZqnINcR6QJRDLNIE",
+	"SIy9pm9oRszCecRAA8kV/LuEsGD4ZxnzLWdAsQi07ViWAGH6XDOpaBiqC4Egaixr7EPbocWNwVeoqZ6y",
+	"CHXgioutzlA7lsfyYKBkzzns6BerX7gcwx4ESOmcRVpleQSayUiLuMZu804fkxLNaLAeCYuTh0ksYiMr",
+	"QLejgfXU4QtmZY4l9uHw4kGWhjF9whPwwrt17CqIDoL8xVGWCZl7xSuFUe1wwolmPI5FHNroG6ZghwTE",
+	"XJjPXZMAtd4WXZvmg3LOseRSj2EFFGLlJdIpXoh1Ac4GNjDKWkVABOZHArF4sdh5RsqyGeunVbqkRWlR",
+	"JMKAZyfCbMA8neVpGORj4BBZrE9tfRacYqq/hyJzSvh0l5kyJylrNYL1KgPBTrw0ZTNXRehYvFBw5qHF",
+	"xoJVMxc2aBrtMOf5SAfNAD5et9LQpsIw7sdy4ZgwwW1G5tbkVwDxZURZl+Hnp0jrlx7bCzTlOysfyBlm",
+	"hEU6FKXLDHgizc/YZrMwzAFT4QPH8S1WrP3dI9BlGNkpJs0OurnIxjyLtQcQp7Ilq0RCnGNbWC44q3Sj",
+	"c8lyrK0z8JVxBq5zFeanii46AFtu+JJxw+1Nu7j00FWu2ZpYgXAMXmgRUVSfLgS9ryA066o2qtsto/a5",
+	"q9ztepX6S++sU3QfRvqS1BTd0srXTnPYRhe89GmnZ6JteD7lyjCBA7B8YS1HoKncA+miwhDWy+/of2Fs",
+	"JIu95FUetQ8SnR9S/8t4Hmw/RZEJuvtzPAD2x+WuMI7kED96Jb0AOINV3AB297dOvI3M+s4wPTe/BZd5",
+	"zRI1Kk2NEs+HQ0yC7CU6Bw8sH+VqwPOkw9N0AmDJvKygO8i8xMz4IU8hND01h1aTN9whcvT5cCiklbls",
+	"rln0xyMxEjXbaWskT6QayxZNCSrGqG4XLNJJlzXqYb1eN0PVrM8fCn+0eV8MtEgfCj0Pue/QOvRepGm6",
+	"Q451Tz6jPFdInTMSEaQGNoN+ng8BJjUMiixZyq/zkmnxM0eWPiIpZpExOU8GovU5Vio90Am/dGiIfp8n",
+	"cPqohqk3QLu9rYGGAB0zANhkCJ8QGeapXK7Xn7phHNnSrkxJsuyItDvXqP50NTJ6wUZtnudiMDTT3a1f",
+	"3g0D/lBkRsC0HcG67MPGuL3E2CwbddcMcCM7SnaTXtB8/BT+rUdG8LLvLoNBMLsTibaRWBidnOgWXlL7",
+	"gI4THw7NSRJciyJMDHuu3swQ/uqrUeZK64qshbEupSdK5n2Xd+QfVWrdP6v46LRDAglNjiYuXBElWyMJ",
+	"xZSDZoDhYXACXGqVFkIubEGL3kDIvKWTz0Xx0ewphaf54qaSnnRNVGsQJPu3MkB7qNeuX190H8MgVzlP",
+	"CXFit77XWBpTAmK6YS8b+/UwwH1s7EJuLuxgPQxo60y7T88OpNze0eXUFQqz2Ho6tuqH83S40JulRJzT",
+	"tI9Lj911XujtOLBijQs4AGRiwN/g1gfCOlwaeaZwK9ww0gxEAOBNZ7liUSZyw5MilkidCz7X9+Bkkm1l",
+	"o9fXW+Efq2UKGy112ue7Mxaeqa0gtBWEtoLQyy4IbZ1cF+fkWk3YWNPNhUfhbP1cBy7Sz9lfwLigWTdT",
+	"AywpzHWOoFo1diCR8RQJCvg5WlmJXq/sPbOAVxfhPvMY27n5z3SqxiKbb/64DLzGoxBPw2AkgXFMpdFW",
+	"MBNgDStbOy7UDbdl8VsWv2Xx/5ptHVvf7Evvmz0/+8glR9QfbyThVDubBiieIOIZUCJts74znTsxo5Mn",
+	"D3leFkyaTqiRjoKi6AFShVSAjmqkDwm2GAseytNUjbWHEQ/yyRggQQf8RPh9MCl6PE8e2kpTu7sVriRo",
+	"5R1apRfqS+qoLBMdXFs/DwFGGDR3duum9QHPTgxLxNW0fiCSFDGfQQ3ZaFjZBnmkXCuJfKiSjmCN+v7u",
+	"Km4bWi9cvIsSZTy/2q5hC21zh/AyhNMzXBYA+qoVK5LY5/mnSgFzVnAj3vOBiHsiu71MQdAUXmViWw10",
+	"y37WZj9HQCcw/B4oT4l2AtbHOTImPMLrRBK5GAQtBAUQacBQLuUqgm6MnyRVMQQQj4NjeImRL1ehHMuG",
+	"8XjEI9lm9b4QPEhrqfEu2RtOxtk0MGhdMa/i2hLQ7jwsAHBO0DvnYbugyT0OtNBGvWslcSpIjddBc/+a",
+	"UVHppwF/BAq/DpqNK9eeOuhWaKibo3FAQxQvAsA6G4MQQ/oNInF69kXTuoNBbY2T2OiboJaaLWmnQg8R",
+	"uxX4vpJJrgD2uvl4oVYMwD6dLIFArMKcccXMHH4TA5H1jEhZ/Ni45n4lQaT4bQ/idCDwCqT8LFFZkk9g",
+	"QcogQntXUPirDs5ycHhIoxHqp4VL543SHGis9ez1ZJNsm9fC4rEPSBU0L3u/lEK4IW670xfxKBVxC3LF",
+	"y5PbVKPHA3oqnJs9yNvoxo3s72laQFi7fPgEqm91xDoo3g4+sbxnh6VOViorlmg3IKN7wpGz4ECUJ981",
+	"WqMDHwNggOLjEzHMIXxSIlR5Yf824gqa2A0FcKURmEoRi1uKMQOlbFYe+WhUpqXrapE659lDPqNFLkMf",
+	"rpjL9nTlm3WxWuCWKWyZwgtiCi+rjr3VgDczwOqC7i7HnRYouvjZpce2wMPTZYTnm/TyeQjRF3UhN7qP",
+	"dgG2QtqFATQ6IY2AnVxFkrMS2lZSQ+0BOBUyu/LKrC0rIZxpKYBgEaPbq0+JRzyOEyxa81FmhponwrHM",
+	"AX/kP7R1lErPXMUkhTWYLkiGeo1pwpZHv948eppcnQHPznme6DzpzE9rvYl+TlfsCxU7V3QJ4ThzpU4g",
+	"q84MT4sMIqsySrPDP7sqYwJ0STRlhxbGOyQjYOjC0hHpOzOKbEcNRO1YTqNpi0e8k/sgtCEbDS3wDgSK",
+	"wWCN3jtUicyh4iIozMppqBZ5D6fVZBzmgiwg0QwxeHMRH0uClxsksQRYPLMAGEkPBagA7A+dwd5nRrs2",
+	"qxHzCVWrMj92OkLE+CPgnotHeQ0LUX6IShxMD5Rss2C7UD0nZKDHwZPre/QIyurAoj4UWY3dR6PqgEMh",
+	"RK5hd27gWx6m+ERwAAz0+oPdNM3zzIM1+vjoZo3dgq/9x6WEx0LFqzn9LqqxqJupQQQNR7lCkMFxEgtJ",
+	"NQpHacp0LoY4jgPJEKsPIu4cTDpmR8Lm6SbaiuG8ZWiIwJyGrhhDUgMcMHCXRxATZQYxUJlo4U8R1hMz",
+	"Z3ZgDowZUCq6uTlgMIaPRNYRMk9SWv9IjtI0YkmXSYWnYsw1GwiuR5mt+lhEA9oxc2a4Ut9cBtZPen3E",
+	"Zax044BPfgYqmucFfvyhu5msLXqJLOwsFO5TZHbkJajmKjTD+4LHRYOnZZCbywZ9AiAWbTqsO1THIObq",
+	"e5brpVC32fxycyAWFh8xPAnc1THPxY45TMuUfDQDFWYrvCHeYFKNzc5hNTi7zXMGlpcxb9cfRgoVIvGc",
+	"wqGdm2kvhqUubX3nJkZ6hYGQo4Gh2RTuFdrnMZ8Y4l4ejSH25oOdhzwzPQC1P8zF8EP7tfnjG9iC+ect",
+	"00rFHA5myDQuqhY3SjS9ixbDvG+OxrKr3J6UpmxnWOAhFwUdnNO1BHwC6P6GFSy5Au9Mbrq235ncdK2/",
+	"M3Fht+9MCGz1CDt4Z3LPdjEPU9lVR/TRnGvsJk/TygIR+/U9WE5ug5UlmD7PH/yZcFDNhhUAENGJmERQ",
+	"HlgKEWsWtSfRvOGciMl5lUSdvTpAOy0NVywT+SiTM8i18BbVnbW+waqhA/2vvmG7dVBMkoE5fnYe9Jcb",
+	"ayJz0RNZ8PRcyjUCIbSks7GzVz9qXPHAfgqWhRGo9M9PH8OO2GBkZIrw2AvxmWmtw2VHpFCIYjcMIHDe",
+	"/Luxu2cGhHDH8KBRb4RBPEJ+0RpergfNeu3a/q7/8PrloLlXq+/vlR5eD5rXaleuh67ixTWzZlQR0lXB",
+	"aJCaOoKyHS5wV0OE6+UwcCITFrygWFsjJkFBj3oYjKQ/3l0y/NJIG42r9oEZZaPWuLrvHlwPmvu1/ctX",
+	"oD6HynmK0WbbpfGWxqwN8CVny18Y1zwVVOZO3IZWaSeeHMKpP13zNW8tQSa2IR4XWKaBx2yMYulwCPJ+",
+	"IlGaQGkGFRkA8+aTFQt9VquvmeCDhSWNSbfoKcj1oUL4EIYCbJt1UqWFZglWzu8oqRPtq7vszSgXj/JL",
+	"8NcOlV16q4k6W2RrR1GJdk+ar6jZ5F426tk3D+/dDY3qgHVXbBl59MfuzmCVA0KM9eZC1+2JcHX6wXtr",
+	"K0ExHKSZj2aG8RgJLXp8TJWMjoPmcaD7ozxWY3kcPI3C6R9x3c1PRWIUuBSxjL/ZvrwvjiVjmQWBdw5g",
+	"O0ZAuZlq18wfWkW1OaI5RqgGGtHJ0D5agsZltwa6r8YlyCwpMVSYjVV2gvD3XokbnmqFi8FpKahaiDlF",
+	"ImM5PxGoHmMes2R7risU1wrjAX3vou5OhBhiejytiGHoxxLKXINEHKfCfAdL4euzu3Vqi+wnhaTY52kX",
+	"V9Ch6Of+ZFI11iEb95NOHwuJsT8e8SyHEjPHMvrw4Futm/fu3r198+jOvbuHESx8wyjPKLhDJDmFgF9n",
+	"EdmLa7lSrcGo049q7ECfLD6t5mBWaZWHMCGvothCrfKQlhg3H+cz//TeYHV8lFgrS+5C62F35tYyQRPs",
+	"lPSKUt61K/slqa++ltQ3Qw5KYl8AvzSZXb5jaa5gkz0+DngO16AqIvs4CI89JeCYQq2PsabYcdB8fOwX",
+	"Ejs2rP7pU9iTYp7T0nYl39xW7D/jIl+8xxOJd9r8C6ygeKZ3NJEzs+BnWPzLnImdz1R7vs32m6o9ZUgk",
+	"g6D5X1t1v2YjO6rL71dHDR9xfWJaf5njhpetmM8p38SK4EtCstp3SikYMUjLe5cLeb8eBt0kzTHMexYQ",
+	"9mnoCtbO661hevtMtSE/43KRd0F5iifJcEgajEtVdDVwzTOs/d+e2C9A/wmae1fPoc4+nYtVEBXhBG/p",
+	"0Ebx1GYN54ZML1sFbW6Kmz5h+TjpCD+vjQQIW8MIqx6RIEqydtnYTg4iaMBcB6ZFKjqQ5jZGWUgqNCdS",
+	"YDj2hozcdncsMzEUPC81REoft7WXImwO76eR/j5T7Rq7063q3NrkqFofFjiSoT+NpDK//1hGplnosEXC",
+	"buRiHak5Q2VFlqms5g9sep5Wbv1MtVGSNdoSpqF0TnqZ0RJDptVAsP5Ixq6OILi9vBhLq9qgmMRZJnTO",
+	"M9JnPFQEuxE8n10QEUP52GOZ2/FwbTN97eDR46FDVOisYKsAaOGAvCQgwxpqJAqZmbuaT0hwwWcHYmmi",
+	"GVGxJuSzRGiXMbQkOpbgPyLSDI/gYOBnUrGRjBV5WKb31rq7jBQMbiSYug/ggHrESIL1OuoYbTWOrGRu",
+	"5u+SJtmBc57V4bqxbCSLLZhfO4oo4otOq5wG6KxgeovYFDBg9E98+H6zXq83kKx/ptqnNUt9711dvQcv",
+	"x7CU6GlOpVFbV0nXpH04L5jNOctcBQrPkV93eaqFtzzVjLdijVdo03189jJOfWkRp3pnS1IPCiYVMs6c",
+	"fffEHh+hIRuBr/IUqWfOQq96kj5KuVy+CCyQniIY3tCWBKM4PBK7RYzcxvtAvA/wP6YyRtfVq3gL7kW6",
+	"bivLeMVPBWaMi1bbv/x0gZJ56TFez4XBvAWzO4ech7OmYLv1tbW0ufRqSidrrEyczkL7Oo0qGZ6wdYdc",
+	"MCSbofg2Yq7LM4yYWE9LW0mO/KZq34mrMltnb/YlczBXR0mxPYQLys5PKR1mMYzmaMHeIE3NuQzMMiWF",
+	"0uJUDqNfmC8LLFvwQ/AUALQWQLEZTU2qvEVXsAKM7TBXwy3x2hKvLULwptTO3CQkd2dRiB+I1BLRyQug",
+	"MlyMZcdFMPshljcsTAaFb/VEPvW2kb0WgGiYc1sKqjz7aCG45y2goQDX47mA7NPGbvEYYPTsD3thMMyU",
+	"WWjzEz28XADZ2e/ru/tnFbmxolbkggPAYLQ1Ba+vNoAlC9e0PaHl3Dy6wt3Bkd5JZFfNVQDsTRjpO+a1",
+	"M78JM77kZ//8Z8/+7k+/+t6fB5ZVtfAjZxRo2RIyt+/eunP3vWA29BAb+PKf/tN0G42ZNu7fu3n78LC6",
+	"meff/t6zv/zb6TZ2p9s4/PimaaNyHP/v1//lx9MN7E038O7BnQ9u3wJpa8O7irt02l3tqlGGJ2kDJ83r",
+	"CmEDixOrzmggZI5irFmnNXy8Wsh4katXDIYpxwIPlVcPfLL0UoVTtjLmnV6fDjb2gnwvbxbjWxmY0RFS",
+	"zOvvyv7Z97daSTu7hn5Ru6rIarvUVqUpAsEh9WakhQ1JBK+7L0GwRHbSUQzO2TOOAX/VMLvsaq/iLnZL",
+	"vxUUNiRgdiHnOo6LpV7Pb+y6cMl0PDYKuy2xF+HlhIp4AJAq5pW5swflxXrRuqM0nfLE0J2G5ehgXkrK",
+	"ZW+EfPnzvhnwKBsqbf786n//5bNf/7vnf/WzZ9/9/u+++JOv/vpPf/d/f+frn/7JV//hT+CqC4i0TlUP",
+	"9HwEow6++rtffPnP/+OzP/v7Z9/9p8DTyOOMd2GzLBl3Ewme/5uf+G0//99++thIE0//5Vff+eoHP3n+",
+	"7Z8/NqTmqf8x0R4coT8qn0vQ2HZANAmDPONSp8TeIJ8naAbfEGmqGHYQsolhkOZ1s8U4CPK0JFbKc4t5",
+	"phMpvvnJj57/zW9Wcu9QUxdckM8/Sw+WB29tAGI83h6bTzdzAlPeEX2VIpjNpwHtHyzVgw0OqJCxLUid",
+	"CZ5Sntwp55aGGp7vfp/LwV21VvaG9jB3DpcDYncy4taJuHUiurJzecE5V2Trc5WQS4/JCziv6NyHFoMW",
+	"cclFJlgG+ZbE+zEMycoGEEuf90WSsVw8yjFfgS4RRq9SUTr8Nsmb7KFK/LnZgnQhyxVkvbdTYf6ZKnXC",
+	"RkNMRRlDPK7M51Wt80SM17Bu3etahm794z2/1twpJ2HL5bdc/mXh8ltqc3EO/E1IzapK69mVVLvBIv8i",
+	"EByLI0MRywQQDowwojYzAVwbwmojR3giJiSge0LiZqLx3yVeznWh1EPgL7DsyH4PfdOXcXTDZ+HWQgCR",
+	"wvA6TAScQ0mujyVGEzuoCdtKjR0UXUIjAz6BVrrKBRwPMwE5OEqKBVECdiy1caZkr0WN3rAh3F1Y9+hY",
+	"AryEn6c34BMIfS7EEZaJh4kYg2yjIVHQiDY6ZCOZCg3ZbJArCOHpoMk3TxlTIlvYZlRjB8fSSEAeNVhm",
+	"VvhJhLHSFPYeTZPnKGSRZSzm3+WzozIWGcIfQZkZM3YA86VCd6xC7jOXYWjo1rSUVxEvjQXxStx3XUsN",
+	"Hw4z9VBUl8Uj3gR0Fk9RuTRewWghnBbV/7HK4tPMFY49OX6GjOZffvWdL3/xg2ff/vPf/du/ffbnf/b8",
+	"h3/x/N99ex6HOoU3+VX6VmYyF1p1byvqbEWdfw0GjW1xn5cbNjEkscWTWs7RLnJpiGx69TDKhTGUn9i8",
+	"MALqB2GI0nUdh2d3KbMscRkFmERHqGTmcV90TgSAEIJj0mEt2rYmwypcfpzTpqwZKshOkfISvlczKGGr",
+	"ktysCwYTNHb39i9fKZylz371H778p78I1mCFOKWLNvL3ecY7eCJ2d8OiseC3X3zPZzC//eL7s7wDJ+94",
+	"B819ZfbogQudPXF367qYxtueXi/SvqXUayMGQdlLTx8EPUbDXcJqIfrMKXUukNKeIZk+hHge7dFVVIBN",
+	"V5FF+QnBIG0IeYl8v2F0ZyuBoq4MZP4G1ibnbAOdj91XI/D0Y9oPNp70JM8dlK6DdkUOM8UXbHBLVESn",
+	"RCFrTxih6nlQSm9UxcgKnb9wH/687MQzYkEhVZrG6Fbz4t61eh3+U1+djpoVu2Dm1E0kT1tnw5KsdlQP",
+	"AboGMg3wX0bJaOzWG6164xvvfXP3D/Y/qf/htf/uyh+9v/fh5btXP7p+v3EUbF6/+jT+g1h7ECu7VS+2",
+	"TGu9TAch0Qupc0cuy37Oc1QzrIN0bkYE1OuyGNF9bg21j3LPdOxYSZ/HHiSeFI/AVorKQ54MRJpIqoZq",
+	"J2qNoFM41Ak6WkvLMAdBiPr+AzuR1wBJaO2crmkJvtrktJmBaW0bkacinANgUPkYrBIJ6q7A1hV28aHv",
+	"LkADqII9mWcQSrq6MD5DKUcaPl8QKv8xvPHK1zw201jlxuDCbOOmNzr9sIhzDzou8ZLx0lWhzmZPNyvo",
+	"JGTZU8WHQ5S/9UC3zB/1egPOvtbo1Qr4Tqpkb8c9CYNMpQijCWkpZlKk7aCO06CFgewVv6+lGrVJL16z",
+	"eqJzMWjxVQJ1zUpdsIrEU6MgOb8Wwe3MWeCSrmnR55d0hOmWdXC7Xspbkqthy1akAkPeMp6cin08Owsg",
+	"bsdyrh0zkG2c6laNKuJUR7qEZ7MEGa1m+5ce20O+EKjGUdktgXjJCcRWrr+4ELfVL+GqIvTH9oCdWYBb",
+	"jR1IJgbDfMIivGcRG8l2QsDvQuJhQlsG1S9H6HfR7QqsHgfY+2DCSLRDXJexLYSej5VDhlfS4V8CwHxX",
+	"ZQwKh9ioJ57kNfYJWP3p4kQIJ0p9A00BpM50YnH1AbZC50makqWG51bB8tEqk3yBzd9GYemcp6IC4Qaj",
+	"qzaWLudETBXECESvp754OUc8xBC0KSFxRfHvQgOatrT9X43wtzW6v+wxPTaSR2U2vOdcZMhLJ2Ky2JT0",
+	"vnnhHG0874vJaSYec7kOPrrDYKxboenijaF28dEYag5P2T4UupR3LK/QyUSOu3WBwlZlwALVCUy0RTuH",
+	"sARbaUeYQc7LyX9fTDYJBLOsKFPxCNHxlmY274vJRcdtLR+8jBX6YAtbttGwerYb8Nu7YgyrsBzHNWPa",
+	"Mtwtw12L4cIZYlxaKnceHPbUlOIjpEVM52qooUpCInvnobrNyQ62xG6bGPxqJAaveVrX57Dhyr7KDk/T",
+	"Nu+c6EuPsdpxSyq4A9Wc+l2VOSB8qo0S2SYiWzEEG3pDs6ijZDfpRSwW3UQKrMMCVXV57IwqIT71EfYh",
+	"bQoz1pJYyDzJJyGW4KDKc1QTJWfi0VB0ck1V6w9YJjoiGUJu3sBo5SKmaiqu8Te0j/xYBAGHUBvL2kJs",
+	"OzzLEjMUKrrvFWSh2v1mrlB8kErZwRiGyPBsIwWEMATGQ4XBj6VZBFAZIHKDisobWa5UEJ4doOXJim5c",
+	"TljpSzPVTHwGZVOg5SNrrDKkKFeZWQIcPeYsZoBRYMjOXh0q8pfGPPUlFFSZWdo4A/RdKklvg3FwwSGt",
+	"kOje1V0s5o8tQEWYy3UI0NRuQnCpze6orv2MuwKd3VEGGYJ61OnTd91MDZBS8jjOhEas1P3d6zAl3Dud",
+	"0+aancG2sDI2pYL6fZrVRqOXzRIMmXhk/mWjp9wBPwSRGQqUQf4klGtsXGHtCUS14tlUMp2YbiHwneEF",
+	"oEK8GgpnViUdHvETcZN6WTkgAKuI31WnxKS+fentcm3Ax8fBQPeS+DhoMigEeLnR2G0cByE7pshJ/OXW",
+	"7Q/u/MH9W8fB0+ry9O1EcoCOqyj5t6pQTINcsZe5hVad9daRFiIY6wqiK7PClSW+14MVis4IzYKfPihH",
+	"2HdE8hCwVBII8CaiQteau33yGCZykzksczhqp0mnLOFJlbvQab1QnCtK6AstWOk7PDpIGIxIBnTCVeoG",
+	"zpdkLBbxaIhKd4dL1gYjOtVehIqtEGSAlnUcBZncIcBxtr8kZ67I9jwh8G5pekuBbLaTzzGufPpCLqvo",
+	"vZN8fmS+B3xH8WiYgnJKVuF5PSaxXtghRSx6dzyR+ZX9YLYOKlTKv4OvN+pUNdX+7V7nWcYn8zE4cS1V",
+	"tjzs5zSleXA+uViyBzj3m6niaJGMlwe9tnBG5duyjcraUOafvdiqy9ojbcRfzVT7M+A+BXUrL/8ieF4P",
+	"LGgqKxPcfAQUEQK8BITa6Q6Xfs3ner08sho7VIbkouw2YX2VxqwrULIWA5JvIkjWwUrOUkkq82fdhA+F",
+	"EZC8aNxomuxpQRHap5C7G1As0KLn01eUDGQUAXJl1RgYC0slokstgxIfsUzko0xiz0M+SRWPXdmrTHSS",
+	"YWJ2tjoofDMKuwZFnU9BqyWueXRyXluGyEiRrozkW2GlndpFhSaPocg05ClV9W42dHoqp3nx7tw6MzBl",
+	"fzd9QOVXLczWn8cq4bZbAn+GfpbSYs4Nv12eqDuw9XmukZtUP9ZQdb9ZpqhcBd3t0OX6cH0CqjD8ihcT",
+	"DTWWDHYTowiTrcYl35A1xLKqYwlJ+MfyWL799i0j5tpjW3v7bd9gUB4Ule7mA+FVQXGPIpCXWydiEkGN",
+	"WDv4ErXGyr6G0xxLa5LR4qHIeGqtLJrsMtb0SoYov/WuK6qLjjCVoYXFsWKohB6ytkiV7AElow+OpT8l",
+	"WoGjZCDMxJHXAr/LRrKVJwNBgTUDCzsEBgUhIaQH9U/zLX2Jy9ZCm4TGTyfeJ1C+neCc5ORY0ou2nG6a",
+	"sqFQw1Qg620LIQ3T7PRFHPqpU/6eJFShimbyLk/SUSY0biOeDzbuK6PASJUbHYZaZF2epJrxFLg+HS8M",
+	"9Gkyqaz9JYQqNyOZZxOzimgF8bN10SxzLO1mu1q8RrMjuaLIA2Y8zftq1OsX9W8y24Z3XkCp0Jgfdsfa",
+	"7CjdyxqkzMwHQ7Ad4u9YLNpW04VbEtGtABywYWqanzrTuArjvpAIoZUMYGq2NHQuHiHaV1tQAFhCpif/",
+	"akVxIns5T08QvmosOn2eRxBnZWQs8QjJVCsBaKw5vs5T5JKLBCHPVVqOqSJxxahnjbAQh5r10EofQPbs",
+	"Mhii6K5r0AzqLfNhCzMCYEMKh6e5e+jwvLxTv7ZTb7BGvblbt3FMKrtbSoHGXF/77Bc/eP7Fj59/+3vP",
+	"/vvv7nz5i79//l9+/OzPvwDMIZRK0CZv+h3tBg9WCPzyN+OC/cBwnWFpvaQ/EvGaxRLTCkPjXhCXrdf2",
+	"6eMAL3PQDJ7/4Gdf/vJnX/7iF89++JOvf/rj333x17/7k//l+T/+6PkP/+LZD//zs7/5InALZgS6XTg9",
+	"/i1pkd95qoibzb8Gl8Mmjmb/5H/I41PRm9QoN3d0mktuo/237mRDbuA8TSwvrRAM1tTQ51khL0Gjer5f",
+	"7UBivxQsoWf1rMgSrCg07HrgYV2wTl8pLTTwUrRR6ip1m2QGczGO5VAlMk+FLrt/pgdBbutSazcItEmq",
+	"WKD6J4WIEXMzw/iUiL2phQDhavwWxkabho+lJ255IgL5TiDqh9R9cJOacaks1yzJgcv7It00JkjxKkpR",
+	"Ibm7wFKBAgDIoCT3UXVPcMELGZuuBgkYmsm55HdFEyMvYwQIEhTVEjVpbYRGzBJwoLUpyCpKZJInhkdF",
+	"4AOLzJq1YiWF/x3YKNxRdLnv5l1dY3dxceHLROqcZIQdFhnikbeM0BI1afzaNnSlHrL9yyHbq4escRmm",
+	"W2dWmiR/IFBGI5xAQzqqsftuEUg9GPJph+SxZOxIKZBPGX7oPG+FddHyfOiYhoR+ut0bGA6PEtmAJzKR",
+	"PdsQCZl06GCrasWS2/qhAAlqHvC2VNmAp5WbgHsMe0t90dQsyBjXJ96m0B7PriRIfihVxwIj4/mJkCwa",
+	"8EetmFx7kV1b7BXleMSwiYzEqEZ5C9t1b5qF9EV2THi3c6zed8SuLXXsTcGtT3PBtM2bcw+VURDuZTHu",
+	"IdIsoyccgaMbolqoiiOdWnzFvGz0U1A9zT9IW8ErRCsCzlX4amAOF56eWGRN67onckIg+XYuFoHIXG1c",
+	"VRDfi2mhrwWbAGkbXibEI58iaVgTqdy3KKiTguZQf2HoMDcZl9assgtbQOi0XrC5MfdVXKS1SLeMtmUv",
+	"EWzQPS/fwpyUtuglUhdHxZu2hLZndhzZ2oKhurV2Q3BxAh44lLmWkVe5N/Kc+VPLZPY/tDhR1DGYcEvd",
+	"JtotMs/hc10mwHhgvAnDubITZmbCPunzWSbgDuZ9Iec52W8Tc3+BqpNPbcp1nOboSSiQNMsfgkvMUYGg",
+	"eaUeBv5tDprXrl3bLWlT5mdSi77+//70+S++99WP/uHrf/i7ZRWmYg9LytgRKGPNev336tea9XrgQS2h",
+	"Llgmf0Fzrz6jfIHgVGzpSqvifUZtWCs9WGf8se4eNfYxUtaNFb+WKmhex1wwt1pLrcnUVDfVKeF0vprK",
+	"ZJU+ePXl0QcrpGFABrexyZDAEVvNbasgbqEgzQQZt2pZWUVEQScDWYf0FRDWz1prtPdlntZ4kwIL57hX",
+	"jdyeSDvKCEOfREw1BYSObnjYiaFfS8Bz7zq7dq6AUdcYOtFYwzzZd/omouqPeZIDD+b6RN+gKtA4GAoL",
+	"BTezBXsUEoSuTORZIoqm6yQSlOzqUo2bpstCy0q6s9Zu1GR1yESqhVUznSSvcE5o5y5s59M+axuwuX6o",
+	"zm0ZT1tr15cYXNhRhcXVnCTDfB74RtfdgtTurWnSvC3ji0clxkiYyxccCUMdVzlKX1ZGsKXra6MlUvYb",
+	"EhrVPdeAnbmE3SaazAMG8W9isGbhngsJRFhF7tpmoFw0kkaJM9roJ+samYoR2Cx8wTvpWmhM5p8feHvb",
+	"Mnd6t7DlqpNEgBkb7TfA68d9kYkInN/0vru4DlNjAoaEUiaWM1mRPVePnW1hUVrWvLDbQ5rWzG2cmdrc",
+	"kc6JjyomWYppsnANVtWiYK+2Uqng8ozDUTfgt7eUXKh+HSY9aTSskTkufcFjgkU8FPnOTdjw2QNyi2Kl",
+	"i0NRWpqZFIBtVNPaDDHpSdqbIuAeT/rii08gIC58qTI09QBvHfmpyL6PjpVOJiC1i6c6ZLlSNqTeqClJ",
+	"JrS1FcpRms7eyfdEXlzIs8dYITQVtFpUobUXg/RTsa+VUrHdiGHheiK/91BkUJUFVuuI65MgDNJEwz+B",
+	"0BLACixqCSslg3vTUt0WDGBTaHJYuVPztmHT1ufar9tN4RPQID2/a6I3vjbz0yzHog0xnMRCXGJxjR2K",
+	"3CeNZOjH7m0amtkLc706YBpHT5Q7kCxNTjBU3buF4CMdaJE+FLpWgElQWJg2dCKRNfZJpmSPWagkjRFa",
+	"yFUhTcYL28aL7mL2YkUO1KNi6KWgM8jVxGWwToBMjcERDC7DJHcBx8TaQUF/M/pGng/vyXQShSw65ANx",
+	"mOTi9w/zLOnk0Vs1Zu4dO/rgMIS8vIy1RT8B0PRhph5NwDZydP/jw6Pbt1of3b/3rTu3D8k5ovlEs+hb",
+	"O++qbMyzWMQ7H2UqV03Wz/OhjqyL2dzRmEWt1jeUznHrW7Qd4LEz3UaHojPKRDSFpFV8Xf7M5VxiyJor",
+	"KUnwXVh5CXzYurTVLt2V1ncw0jlDcY8SrFw5DbeK9sjYxTbD1XzCEgmj3nlX5J3+jllTDF67lyW9REZl",
+	"H5XFBNtjkU2F7WRK65Y233m57u5IRzfv3T9s3bt/5707dw8j3O+uykzvw0z1Mm4z4mHvpUjgNKEAgU7P",
+	"A6I35IHtqXKiLi4BraSVNMGuhP6nCK9njX5qJXEqXGRmkXBrNyGc89mAP2pBlmtk/ZodrilNYtwX0kzI",
+	"RjT4NUPNWsKi2VADe6dq7ABfhuhASt9o1OtOprwBJr0BuPCtJK3S2Ky5mewnNuYW18ocYDLliHjH/IjJ",
+	"HNEBuGSbEMGIASo7Os8EH8Bm2BRK1WX79UYRtGnDi9/hOumUubhWZq6wZ8XF7asxk4qNExmrMUWOuJnO",
+	"DXX0mfua0C4eyltHZZno5KyvMi1Ym+c5lS9DWBSPz2IK/uqc9GLxf7fiSaE7huRjJoIHVG0FTeOoxEY9",
+	"nXQJhWNrHXytk5UPUeRZVsSzqcjFb1jmCmz1Kp60ACYgaO7Xr195WjKYDMzozNLO9/R4FhPC1kgF16LG",
+	"Dj++efP24SF7c/ct4DjvHtz54PYt9ubeW+Ye5KkoYp3sbxQa01ejNG5lIs8mERuOci/Wos07JyyRucK4",
+	"OShTFLJ4ZCN7ovu3j+7/YevW7Q8O/rD14Z27Hx8ZkcnwFGiuBW+1yLQS2cyE6MODb7Xwy5v3Pr57FJHf",
+	"B51BkDg9GpKIeB/cOICuQ+Ep5mb3eTZIhdZNJ3Ds1usw7SqIDcy4gHVqJTGlaVBjwDfFI97JwcPDc7ue",
+	"nxDbT/LZ93MoYsmtk8wBvYJHi+QMux9FHBF+kXFJsLEJWIfM1ngrnhQRNCBHU2FMkgwMwxoMUcqWyjrS",
+	"eiqn4CCdFDAdtMm0UTh7WP9oepHKiCc4zDHX5JHrqIeQTDERuRNGYSmcJGChZHHUFGFKySbUNkSFmR/8",
+	"o2dml3Ltlny6vI9bCKhbjiKF3QgaStGj2wQJ0Up9kcaLStKZeyBV3jLvRQ4upfAFcRZniRm5XeO5TeEL",
+	"tUS38IvKvA10IxMrXd8BaKMsHnvUyatf6XYNc4jMdXBqlcZ4p9PKMEBx+VbBtL/6v37x7Ls/NzzQIxPO",
+	"FOmci+vVVQOZCNpbZkI3gExMIPIuW2cqv/7+V7/84dc/+7Pnf/WzmQkRJsHG87FCzsIZrbkXp+3C7pqj",
+	"Xlogw1O8upC7LCjZFg9wK6mtF5/j+7OwBBSS2jJ2zByTnJDTnisniO20LSj8HHGMd/qWHxqeZ1iaGks7",
+	"ltCGzysbS+3lH9ZYZHQ6MG57rmjkZh/dOyxwDYrxRGxsCAABLoBiLmIb3ULjgDxNTOZANLAZhs0Rah4G",
+	"hr4udugSazF7QskikttwpQnNJMlwLrUFLG6zIJd8rMrU856cpZ6IbpFAMBLYDCFuyKepNBHwzM2hr1Yi",
+	"DJqN+v7uxnQ0XK6jvbNnPX8QPH2wMhl/x5zsizZYELIapAh6YabFm1gFwbMWrL0X2Oh+/brXaCa6Rr2w",
+	"vBXPCaU+lkTCsuXiCBCJh0Nftizi3LUyWghJWlZHAejOtTYydKPcFAqotM9Lpkl2MRSA1NCtdeNfB88E",
+	"O/xoaKhpo16vY7jmSuzzNGPHtb1r167Ur83YO2x5uNNBL9B04WUgUSSHp2GjBu0wK+NRxtvpxGbrEeWK",
+	"kEGigVDmXumWwlYw0qJls/aj0PsUY1YxIc4GfwCG5mBHSENxYvYmcPXfx1LUx6N6ffeK5APx+5iVHr0V",
+	"ugAczP7hnTx5WOBvGDW3B1CjtkJujd2RU12y6Pcwf4bpIe+IkEX/9be+BU8+Pnp359p0F0buGCsm/njE",
+	"UyqVC946SPl0rQJGJuIXtFMuTyB50dC0QaJ1Ins19lHKO6IPgJaQGMixFj6YbcyL4tGQE8KEXUlXJBYq",
+	"tJeARkiT5rlVu8vTxklEWPA8wiqfUHnfRloPvdE04YjYSKaQDCTg5jMCTo1FtqZtZJNkjZBYFKGFk5VR",
+	"9pe34ZBDxA6KUTskSZtvapbMTH6k4WsnlIFrVUnhXCFO/BKPEp3fKGwiNuMMD8ISdfQNl8K3I7fUkNVV",
+	"HHGzdLNrb8vj03tWIIUCLHYXkkLCIlsS7iRGjbfMhbVwJ54JSpTMhtb3ZkFPSq3YoI7533tpYebzG6XL",
+	"DcHivhmJoF7NvKJnP//Hr3/zPzz/4d9GXp//TZxNWtlI/r4Ra6BbzA9LtE37uOED+g4zESedXEPqm5O3",
+	"h0MhraBNPLnK0HMoZHw42ByUI6wmhYXJDnIpccCnjXNOuBmtSpV/Yyq2bO149b7SZjS26nhJrPfuVHuC",
+	"qRNwAAlhBr3heON9uX66NjXSh0LeDJDwFtMkNJCnIdUZwl7Mi3vX6nX4T92vZg3us1T1ErkDLaLARCF4",
+	"j0vYAfYeNedfrkSXbpc/kwXDgYpVKU/k7JIZwljmW36b06W4n/3m//ndF//22c//8dm3//O//Oo7X//0",
+	"58+++5fP/+pnv/uPf/7su/9rcMqaaDXKOlP1UIuVKo/to4I52QTWSv5WPdpFLHP1UYJLslWM0xYBI/6R",
+	"SNRhVzqPHv+Z1umnmVFpk+l40rG8sdyUFhzGFbyn55e5gWi62YQZ+lFK0qxI5wDJrhEGBOGEc7p5NwiD",
+	"biJ56pWP/+0X3/NrzP/2i+/PFpTHdXQF5Yv1dAXILpuZEbBj0Ax+79qV8uJmapR7MLSiN0BIjkboIIZB",
+	"KeWylfMTUbxIqPiuYtnVIAzGIun186C5ayilS2v0VT8sa2Y4StAMgEoDD53jG38aBuBli09b1um1W36l",
+	"Kke5gmpdOewVj+VibRRXwKaRZz6HJ4nFnr1tluZWozVSF+bscU/icaor5eAsm59jldKlLL/WLHm+pl8z",
+	"HDL8HstKy68dx6zp1/6yyPZ7wLqJSB16wxgCO795eO8uM+IgtYVhoWzcVylEThktqy06fOTiF7lRFA3F",
+	"tDPv8DQ1cjZF8YEePld/T9CATqo798owFJmfpNCHEAQ3NCqCUeB4BxU4Qv+zNUE0S5U2whKgHLk2SMPF",
+	"fgiNkUsWeQL4zvtiggonzNOzKFASrdctCuKZi1LwNvlY+miWgDmEY1ugN4Cx7gUj+k3b34/GCuROHdp6",
+	"cUrGiJPJEqQRFdKtXXAy8J6zWBqeQR/ALq9euw4m+4o+HqzI5V5OA3u13HDqYm0qNDh7/O6uZ3wHuoND",
+	"hH860cqdp0LWsFaSsrUCSCaVXIgTDsnReP7JrG8pblJws6JNS/mobXijdqY2eO8grGaBt31uJZythFNI",
+	"OJ6N3hHY1WSddQ315q5fekx3f2HOMkU5rcbCzEfr5yufAiiwhpLkK6sUXr1E0c14JBb+Pm1DtW37Ydr4",
+	"BGwnLagHOLfPy9dql//IuZchts9+ToeDYCCMAlpKI1/EXUuVvAnlLZG91hzfNupqC2dtYcUqX2q4lzRY",
+	"2IJn3/3+7774k+ff/t6zv/zbgALEWrAdwH2m9fV8Yas66UkHOlRhJ9rM5R8GueHtLjFX5Ty10a6IxLWo",
+	"Erod45gnefGV2dTNWI65SrdEzpP0NJ4DQTLbZPwLTsZHswYYFftqzFKjbSVY7xOMuStQ88q0+xlifQlx",
+	"Yxa4WQm6h7OPbt+9defue+RspfhayGbCAGTMN1sirnYoZJzIXlRRrhk62zKJM2ASF0v4sYMSMbePkHTb",
+	"v5Yh2ESSlyTP+2dBnk+nxZvT3WUobsikGrObB3dv3v7gg9u3Xq9A1tet3DQQq1JqQ+G0hmCQDU2NU5Ra",
+	"PHJuv0ocBa+kJeQkO0xi6x2PR8Km8ZIzA7RjNMvl9icKVsPMVAJINrwIsJwRq62nChRYG3ZDQLvg2ncQ",
+	"cUD+FcBJezkbb7hCXeDJveHSaPFVr94J2JT6PBOx7cEwHkqst/ERbXMiwebkmnX1xOirNzCyxUxRAK+C",
+	"Htzki3g9mrXR+KmImEWloCxjQWnytqeeyFlEqTMQWIFOnwredhu376VjbrxvxITmXoj/aiW6NVBZUblx",
+	"CZY0xXoS3YpHzjc25Xwj0ws5smY9bus72UL/E5v+4H9DZUOhgIj9rBEG4/4EgHNb3ZGRsqecdcV9v5P7",
+	"WVd0tG6wvfJ1CM7Qc7Y0JCwerdMYDBAQuYXZumA+QbsDdIU7YpxgpSAQms9FsAfjJgUaVEr2R6UUOsTw",
+	"pq8BtUJj2SIsgqCLgoihA/KwaOtcs6QLeorIBJNi3LTKgi0JlabQBuUoYlgkQ0ptbtGxdOAVxI0AokLF",
+	"fPKGJrZQY3dy4mIWwyt0YYju/umKYLSp7EGc7hhTEYdDIR2oOdWP13011gDjQmsYe+FnxCDejBC1OHqr",
+	"VmQ98jaCQWCaJIBp0MBmU0+P5Z0uOcdG8kSqsXTMic+kNLA3AUUd3XPRSHZSwTNEaOB+tiklkL4VEqIp",
+	"1O0yq2rYVJIXVRMo8u5YFvAcZf/Yfv26jZTEgDiaAa4lknHd9GpdgGYHaZ1RsyR1WLVRZeyj+/du3j48",
+	"vHP3vaJgQw2onZj9jpJkvTepILR709XrBnHHCRzO4Qnl32KvAWRV5nN7UByIVJ9rQJwovT+SgP1q7rTt",
+	"EpcU0ohKwHkdCLGbqo1WlsDMZg54LACbZxaUNlcOGDeROhfcH4m5RXHGx5LGUfrSS6hVGXRj6/aqzBzN",
+	"lHdEfIMOC89FVpwvc7bITwxOSJzfDVdKjaScMYcUW2rW3xIs8u9tnQvBjfmEgn/BjCEydiKGeXUCLNyy",
+	"zSWjNUFALP54UDpUsI5qLFfJqYB5eG69p6+fMaKxNUYsMEbUz9UY4db+Io0RRL+3Wbhb7+SaaMoAo1bU",
+	"Z3GKOwXqq8wzeJ2pxcSKfAtNJk4uRLHPYmkB3AU395Jdrted6x3NGFo0i3JoMBgE3QoZeOV0SMZwEppc",
+	"IBCkz2JYQoEnDgJhFXiluadHdgovj8ng08fBQnsA1VzJREcY+atI+EWquF6abHWPe9AjaRVAt23v5B2t",
+	"yOQt8aKpJvewyRXHYZ11FfmpxWLgLV+UWWy2ahOqTiflVCuAK8eVb918L6ZAOJgQbR0qXw0FIyaFNgNW",
+	"30zV8A3tA3ouKXTV4M3HmlTZIuHT0sUQdB+LN3iFDXmWJwiJ/6aCJuhvjPqM+SRkI5kKrVnUT3SusknN",
+	"vdMaJ3HejwpQtdyoPxr1OQeB+VaNHSqLSmmU2b5KY9YVoKnmAhEgJYsgZiWiWtGSwBW9IiWcanJ3oA4/",
+	"qSyp2Y8EpmeUFkF4jOVXHcQwi6zcbJR7svjaR7mKmORZpsZoXEg0rCWNQ2GYbTnx0nASgh43RFjoJot8",
+	"0Te64YcAN/y/hGZ70PI+4Wa2nVH6hgUeakkV3WAR6c2Tcmv1Gw5zHOGAbCXurodeiyCQBXpguYndGjtI",
+	"U4oVRpzVVJilNmfHK+sCZiGzFrCTCC1Wmmbojzj0RuwV0ClNHQG9GqF/LAAc1qmgBCANI0+Eh+leuYbT",
+	"eLRQWRQsTpjWj7JB3heDWU79gUM/PAX2HfwJOECQgpLC/FeVg0eMYRWpHkvjGJJzqnzwkVn/d5M0B/Tm",
+	"BUN1BWzs6plhowo0Z9z2xyWjIPH1pwsHQcYdzD8tCgSpjFDSzC2DVY1m9MFo3jCda2DZkR4Mh0aiWjjQ",
+	"Yo3sGV64x/al0hiEHA2gkp21dwVhMJLFXw/CKaxJwwzMRzsPOYBtAjcwg7rltWD+/thvZfFEbIYi3f0a",
+	"u0mOMLB9eY42tBTjNzIlhyGUca3vlQDqlBQ1sBqQaGlxSKvWxcMrXb4w0Wlbg2Um0QgQ2dqRxYZRYjkU",
+	"24coZGZEX5yvtQrV2HvJQ6xVmY90xPYsWp1h3UCAEIbNW5DynD98v1lHSbJq2mSg8Kc84I8+ELKX96F+",
+	"YBgMEun+DmcwRxfN35axszcJKpqqDE2CNXaAvLCbEIrhwKFEp6pzUvDoolzGgMdoNnZuA0q04DmLk24X",
+	"8j0zW4Xab8UoEm2uIZtyQOngEpJE5CgXYSFyTBUPzQBMkNI0HPTAoSLPQbHLScw+eP/ww0MWJ2iVHfAT",
+	"0bQzKrIzY+ttpjBxNcp1QrOCzmrzDqgnB5T2q6uyASgJMc/FDpjF1tsmlyhPW3UDLltZADllcLlaa2in",
+	"cA7D7z4wslawxMs3QYI631pDhvOZQS3SfJx4a04SMOut0nOxSg+sesikGJ+HXnMJFP4FYYxgl6ErBvAb",
+	"0Xu3y6l02I4NTkTfItUa78GFyhioGJ4oydlA5H0V21STTl9QNfNMdEXeAbkYRWJKv0PUiTEHTcW5XRxB",
+	"sh4gF0+DakEJ28al66EFynBjMzmXWo+Se9Nitk7nvBXsWud8gt7DuCgynmQWjHYkNRRzZx+Tf9IOCpn7",
+	"vuEdzk1YQkS1r1z38uNhnuQ3xAIQIhMVEaBmKiBN31XjjbDiaCnL+WqfcJcosVd3dZ3MyuHDyx7A0WkQ",
+	"nHAYguZlw5VNZ0Fzr75CGhjM9EJTwMBwV5jK1nEkrWFMOw3OYI1gmc0MZbTwp9S1QfuhpVqlfF2I5Ug6",
+	"fVvtFKSlG8ws7AStB1I5N7ZHE7cOlK0DZZ04U6Du0whs9vBtjMTmskv2Lz+tZq3EEueaDj8wREDTCMkM",
+	"VwzSgm83Deunx8D9yzbOEMGb4pFF7NSG8QAkfAmfXCo00RzLKXgoTfEHfkAqlrax8Ozgv8Ec+CJkN3G8",
+	"FE4RWu0srjlcZoAidyzxWKoRiQC8hFCV5OjegrCat9/+BNlP7e23K3g+MnIqciyJchCjBlx9YseoBkEc",
+	"iw3JAK0t0cyMkLq6N0d6MH1b7FZ6FFpGrSSA1XTSEcSNGP0JSzPlYG+jEVqRApg3re5du4uQ9C9ZT7kI",
+	"ElwNlIUAORAtnah1wfqlZlsRGHeUCiveoOmQ5BV4qQjoAoXU7DpqlEJ2BIQdNUr77MQMlNR0ziINkLhv",
+	"UjQKxJDd8Av2KNA0nVprmnnrWO6WmnV49VB4AF4cGOlK52DotqEucOTdYsV8ciz3qofXRenXXg54dR9f",
+	"7XINA7cRccfygAQ7O2g8QhAh5/GVQlnGkLhM9HgWg8Xd2nAQlddCLIw06UHu/CLgH5WkNBuvb1hQwRw1",
+	"eMrwwR8hZg0ue6k4ZhrT1tq6W1lszcKID2GFQ7QJ02mDCHIbVY7nJVfVr3pXByphejFHYGEuSm2zQ/ye",
+	"4grdyS7NAg4WJigNeCJdRXJb+ZOzbtLN+3alzCxd1dFEunnjsaXrA7Wp+iMZZyKG9R8qlZKRaayyE7qx",
+	"N3mnT8QB8GONKmJDBMFcCMixNvQOanoZ3cL0bjULjKdEkvFmZBoUOzeVzDOVNplUO4BKEb2F91Xb5UB0",
+	"YcAjnMUS8RSpqMgG8HQa9chc1lh52gdNyKoIs6qAmeOBdDGOrhQD0NleonMgtFwzDvyBKiZYwA7nEuqC",
+	"tALnIbSFPY6l0ULmFV2QKm91jbiCVqlGPTS8kw+HGt1BXu9FTTvGU6NkTkKvWtlMKtuxRCZXozg/CjCd",
+	"WyDCrqV3fkG5SnIt0m64af2IQmVaOUiALNpLmHFMH0sbfQzvO7fIg60C80IVmG0y2kusJFyQZjBqm9PW",
+	"FjsFkM8c1eCAmDK6mV1alkNcQhHc1nDh6ELx3yWvrGF21hNV6YC9JzsVMVJVxnFbth8jT5e9c5+oLL5c",
+	"R/v4wlaTuNrmnsj8yn5hb09kLnoim98ghU9lLbMa060uGunHWmR3bs1vGMJ1V/QtAwLV8r7ll85DYE7H",
+	"Kh4Cd8ILJJVt9fCNrP+zK1p2BdywjlNQTMlPhx7KLvw0ykRoAzKnnQd+NoRezocwr6jygaU+WO+/yCYZ",
+	"GtWcLjlT7c9EJw89GG1zrSMK88SLW1RO065+ChU5Jo2eVDZKIEKvny3m68PDefBPXviQFGRdj2IRj/Bm",
+	"gCx64MZsRFFZBLQgBDn+bWGqyTiBFf5Co/PgNtgmLBI+mja8tscEjmcFeztIq0tqaqkI/1KyZTOXTLPU",
+	"J7hvPcmY4m2wBK/rLR8nHWFb8oprozVJZZR5OYubV80XLhIzr63UCVnPnEfB5xbNxu5eOMWVmkFHjTIt",
+	"WvbjIv0DVMKG11rw1fd/+OWvfv31T/8ZoaFRqIQKypeKz2fYSTPY3/XRhFGCHQxTSI8tneugGbxz7977",
+	"d+6+17p57+67d+5/uAqoq9mBC0a6W2N5l8qH8e6ZS9bAQmw4CEp/KZdmI8wmuAxeRonNf0kQj6+4HEET",
+	"Xl6wZz4Hx8QVkNJms1bWTEVZ70RspNLgIVkaBc8HsN+C4G29JEWaySfiJgA1TIsbwGnXEhkeLFZ9LpmL",
+	"mOg86ei5wHfmdB8Wr50DxSvgPG0Z0F2v3mSjcdX91coA9v761drl0y814ZYZIlp/+mDzK34ThINTTRco",
+	"QtiUm6K8ihnkVg5f20RglrVCEAdpu7TGG0nWeFuG9sZAsXwwLe8scVMOhkMbx3x+l4V4MeVDXA0DcnC2",
+	"pBjbp43d4jEmitIPe6WUU3p4ubhe9vv67v6G6LBuDU67L4Xh2QWXw8XBwOPthdnswuCatiezUB3oPOPD",
+	"4RK1Q4erFHK/T5mCGKdWUekTg9OSnlSZKPAjEDF5Vg86GA63Naa3NaZf/RrT7iBvy0xv47NezTLT67CL",
+	"5aKwKiKcF0U3J7ZuZE/EUKSyANBJpM4BLZ8VY8a00ErectH+53MBwaumgCTMfboe6sp5uI0RR5pASzas",
+	"P2D3biVXsi0fmmS2sMfWLfxKuYUxxQ0u/nrUqS94mvfnqnDfwJ83YsMr7YKZsOiMEBHo0wel6fdF56Qg",
+	"bKS42epC3vRpTpVTH47aadKhyUN00Ny534dfL27q656P5ZbLZem5akwS4mMHSS/jZTzy5dav3PXjoM11",
+	"0jkYmcP06QPDBdqCZyJ7X0zsAy0AWAX+NEPF0L2K3OojzA02PwdhMMrSoBlcQoqJQ5z+4F2VMQRwctiu",
+	"sign1bRxC4ULyky+q9JUjRmYO6w7Hc0fsyl9pgOINsN8SMy79ToYqjTFmFGM0HGBOD5ajAtans5brugQ",
+	"bOT2OOpyZKtl90swekT10jVm6GLSG2UFQoGfAQ5L/YZmPI4zc6dwaURsNGUjeAwBArc0ZqAuFeMWj3IK",
+	"kfQrZdbYgQetQ65Ov2wxhhCahovcdDMxeiUE9+14tma3F43rFSE9lsWH7QlLYohsfGKhDp5Q1imId0/Y",
+	"k2P5ZGdnx/2feTOKM97NI/aERYlsZeJhIsZRyKKHKolFbJ63RSJ7bJwleS4kw4+KV5lrImQRlXAufW4h",
+	"ObWnVlscIWyMvoKWEm3ue1xuAhRzGq19gT3xu3MjKD7C972/GRSKaroAVQjQsSm03oiOpVc4taiojEUD",
+	"yKAClgzbOAUQYxM27genPMCoZwgSjQwRSJQNh6RDZnvSc+4GoJkidm+pTBQEvLmU9jc0RQDAvdYu+JoE",
+	"QBrhdD1f6yYHf76f3l96rWpkh0lPmgWBMGvOxqINrJlQQ8yPauSTGyKI1VOcqt0NcIRFwXfKa5gUlkJM",
+	"lqbb+ZDLRPeBrFNnBTWp6O9jbVkCSoOZSoW29fRx9SLE0YDE5SJWm1BFC7uyI0gTD2yCoumTjHVGWWYm",
+	"RRuE8xnwRObcFhNUMucdcBm4iuoOt+DItEsxyzgQM2c8BxbGoBhAWwBYJUDxYA4Col1inUWcDkble0Ta",
+	"ISbwNC1BjmCsgqGcRQ88Ew6yHBFcNdwGww/MZTJv25hynkGJeLjr5hMci5FB/KUtwQnBilkol7HUzSLh",
+	"MywvO4KUoYk5LNYQ5kWIu7B2gC6jBRWrnwrjd7kVGiDWcXOm8Y1Ky4KA7rMzKVIzShsdgQOBXgqn5osQ",
+	"tjKdFCcOvvHbNWSJ8H/smfCpBrw0l2JILnPKKILLhHxPI1u2y0wloS30O8Tu23IABYKqRQ7H2pGdk1T1",
+	"vACd2jT2RTKXjp0AQoPqOoSRkOlRp2/OUaQHGjBzIjHgSRp5jfa5lCKtahPM3BkcWEMhejLRyMZBBkx4",
+	"CjkHySNCwihXLHdjpjYq2j8wQhAlECC0Ku+Qi69SNCqShpOMDXlHhJhgg420ecrRlVuSLao6vo/nUvPJ",
+	"VNUD2yM+dX4wH9nEC8SEViqa/9B+h1hZLjgMAdbCgiEYWgIHxqIHE9XCCvhuZ1yPZadb9SEgsQtHPRRq",
+	"mArTrrDsU4rU3x2821VrBNlWlCWTe0kKiVl3oF6pcKiFQJQynmjLVZRhIQP7DpRsUKnHQfCHKrZnEztc",
+	"kUZi+uN+kgp/FJArgUOhK+PYEk/dYvs8LgO8EKAbic7Nqw8dFKN/bnAEc0T3VHF32IjP6dHQDEmrzGuG",
+	"NJ+nD57+/wEAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
