@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -70,7 +71,11 @@ func (sub Submission) logged() (content string, isParams bool) {
 	if json.Unmarshal(sub.Params, &joined) == nil {
 		return joined, true
 	}
-	return string(sub.Params), true
+	var named bytes.Buffer
+	if json.Compact(&named, sub.Params) != nil {
+		return "", true // there are none
+	}
+	return named.String(), true
 }
 
 // checkChoice returns request.invalid for fields that exclude each other.
