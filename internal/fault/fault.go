@@ -131,7 +131,7 @@ const (
 	WrongCount         Rule = "wrong_count"        // the names
 	SpacedPlaceholder  Rule = "spaced_placeholder" // the placeholder
 	OtherPlaceholders  Rule = "other_placeholders" // the names
-	RenderedTooLong    Rule = "rendered_too_long"  // characters
+	RenderedTooLong    Rule = "rendered_too_long"  // Lengths
 	RenderedBlank      Rule = "rendered_blank"
 	NoDefaultContent   Rule = "no_default_content"
 	NotACursor         Rule = "not_a_cursor"
@@ -153,8 +153,10 @@ const (
 	TooManyBytes       Rule = "too_many_bytes"    // bytes
 	TooManyTogether    Rule = "too_many_together" // the maximum, given the other fields
 	RangeEmpty         Rule = "range_empty"
-	RangeTooLong       Rule = "range_too_long"    // days
-	TooManySelected    Rule = "too_many_selected" // the maximum
+	RangeTooLong       Rule = "range_too_long"      // days
+	TooManySelected    Rule = "too_many_selected"   // the maximum
+	TooManyCharacters  Rule = "too_many_characters" // Lengths
+	TooManySegments    Rule = "too_many_segments"   // Lengths
 	NothingElseIsKnown Rule = "invalid"
 )
 
@@ -162,9 +164,10 @@ const (
 var Rules = []Rule{
 	Required, UnknownField, UnknownParameter, WrongType, WrongFormat, NotAllowed, TooShort, TooLong, TooSmall, TooBig, Empty, TooManyItems,
 	BadCharacters, Blank, NotAPhoneNumber, NotFormEncoded, MissingParameters, UnknownParameters, WrongCount,
-	SpacedPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, Reserved, NotTogether, OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
+	SpacedPlaceholder, OtherPlaceholders, RenderedTooLong, RenderedBlank, NoDefaultContent, NotACursor, Duplicate, Reserved, NotTogether,
+	OnlyTogether, OnlyForSenders, OnlyForBoundRoles, CountryNotServed, NotThere, BelowZero,
 	InThePast, TooFarAhead, TooUrgent, NoSecretsKey, MadeLikeAKey, GiveAgain, TooManyBytes, TooManyTogether, RangeEmpty,
-	RangeTooLong, TooManySelected, NothingElseIsKnown,
+	RangeTooLong, TooManySelected, TooManyCharacters, TooManySegments, NothingElseIsKnown,
 }
 
 // Field names one invalid field. It never holds the value that was sent, but Limit can hold names of placeholders
@@ -174,6 +177,9 @@ type Field struct {
 	Rule  Rule
 	Limit any // the bound or the list that the rule compares with; nil if it has none
 }
+
+// Lengths is the Limit of a rule whose text says both lengths.
+type Lengths struct{ Has, Most int64 }
 
 // Error is an expected failure.
 type Error struct {

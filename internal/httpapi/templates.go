@@ -118,7 +118,15 @@ func (s *Server) PreviewTemplate(ctx context.Context, req api.PreviewTemplateReq
 	if err != nil {
 		return nil, err
 	}
-	content := segment.Signed(optional.Or(req.Body.Sign, text.Sign), text.Content)
+	sign := optional.Or(req.Body.Sign, text.Sign)
+	limits, err := s.tasks.Limits(ctx, messageType(req.Body.MessageType))
+	if err == nil {
+		err = limits.Check(sign, text.Content)
+	}
+	if err != nil {
+		return nil, err
+	}
+	content := segment.Signed(sign, text.Content)
 	return api.PreviewTemplate200JSONResponse{Code: ok, Message: success, Data: api.TemplatePreview{
 		Content: content, Characters: utf8.RuneCountInString(content), Segments: segment.Count(content),
 		Placeholders: placeholdersOf(row.TemplateContent), Version: row.Version, Language: optional.NonZero(text.Source.Language),

@@ -52,6 +52,7 @@ type Submission struct {
 	ExpiresAt      *time.Time // not after; nil: never
 	Sign           string     // the signature that goes before the text; may be empty
 	Test           bool       // the company tries its own senders with it
+	BatchID        int64      // the uploaded list that the message is from; 0: none
 }
 
 // isRendered reports whether the text comes from a template that the submission asks for.
@@ -218,7 +219,7 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	if err != nil {
 		return row, err
 	}
-	row.every = values.SMS.ScheduledEvery
+	row.sms = values.SMS
 	if row.priority, err = priority(values.SMS, sub, origin); err != nil {
 		return row, err
 	}
@@ -243,17 +244,21 @@ func (s *Service) prepare(ctx context.Context, asOf time.Time, sub Submission, o
 	case strings.TrimSpace(sub.Content) == "":
 		err = fault.InvalidField("content", fault.Blank, nil)
 	}
-	if err != nil {
-		return row, err
+	if err == nil {
+		err = s.complete(ctx, &row, text)
 	}
-	return row, s.complete(ctx, &row, text)
+	return row, err
 }
 
-// complete gives a task its text and then its pool: a signature of the template counts where one is required.
+// complete gives a task its text and then its pool: a signature of the template counts where one is required. Fault: request.invalid for a text
+// that is longer than the message type allows, and those of a place.
 func (s *Service) complete(ctx context.Context, row *newTask, text template.Rendered) (err error) {
 	row.final = text
 	if row.Sign == "" {
 		row.Sign = text.Sign
+	}
+	if err := limitsOf(row.sms, row.MessageType).Check(row.Sign, text.Content); err != nil {
+		return err
 	}
 	if row.Raw, err = text.Source.AddTo(row.Raw); err != nil {
 		return fmt.Errorf("name template in the log: %w", err)
@@ -333,8 +338,8 @@ type newTask struct {
 	final         template.Rendered
 	priority      int16
 	place         directory.Place
-	asOf          time.Time // when the submission came in: an older view of the directory must not refuse it
-	every         int64     // seconds: if the text is deferred, the task goes out at the next full interval of so many
+	asOf          time.Time   // when the submission came in: an older view of the directory must not refuse it
+	sms           setting.SMS // when the submission came in
 	Submission
 	Origin
 }
@@ -435,9 +440,15 @@ func submitParams(rows []newTask) dbq.TaskSubmitParams {
 		p.CompanyIds[i], p.PoolIds[i], p.MessageTypes[i], p.CountryNos[i] = r.CompanyID, r.place.PoolID, r.MessageType, r.place.CountryNo
 		p.Priorities[i], p.Segments[i], p.Signs[i], p.AreTests[i] = r.priority, int16(r.segments()), r.Sign, r.Test
 		if r.deferred() {
-			p.EverySeconds[i] = &r.every
+			p.EverySeconds[i] = &r.sms.ScheduledEvery
 		}
 		p.ExpectSendTimes[i], p.ExpireTimes[i] = r.ExpectSendTime, r.ExpiresAt
+		if r.BatchID != 0 {
+			if p.BatchIds == nil {
+				p.BatchIds = make([]int64, n)
+			}
+			p.BatchIds[i] = r.BatchID
+		}
 		if r.Traceparent != "" {
 			if p.Traceparents == nil {
 				p.Traceparents = make([]string, n)

@@ -497,6 +497,59 @@ func TestS3_5_ATemplateSigns(t *testing.T) {
 	}
 }
 
+// A template may be longer than most messages. What it renders keeps to the limits of the message type, with its signature.
+func TestS3_10_ARenderedMessageKeepsToTheLimitsOfItsType(t *testing.T) {
+	b := apptest.New(t)
+	a := func(n int) string { return strings.Repeat("短", n) }
+	free := add(b, "{x}", map[string]any{"template_no": "free"})
+	for _, n := range []int{201, 1024} {
+		made := add(b, a(n), map[string]any{"template_no": fmt.Sprint("of-", n)})
+		if got := b.Call("POST", "/api/v1/sms/send", chosen(made.TemplateNo, nil, nil)); got.Status != 422 || got.Fields() != "content" || !strings.Contains(fields(got), fmt.Sprint(n)) || !strings.Contains(fields(got), "200") {
+			t.Errorf("%d characters: %s", n, got.Raw)
+		}
+	}
+	for _, path := range []string{templatePath, pathOf(free)} {
+		method := map[bool]string{true: "POST", false: "PATCH"}[path == templatePath]
+		body := map[string]any{"template_content": a(1025)}
+		if method == "POST" {
+			body["template_name"] = "n"
+		}
+		if got := b.Expect(422, "request.invalid", method, path, body); got.Fields() != "template_content" {
+			t.Errorf("fields %q", got.Fields())
+		}
+	}
+	b.SubmitBody(chosen("free", a(200), nil))
+	b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", chosen("free", a(201), nil))
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"content_most_marketing": 1024, "segments_most_marketing": 3})
+	marketing := map[string]any{"message_type": "marketing"}
+	for n, status := range map[int]int{200: 200, 201: 200, 202: 422, 1024: 422} { // 201 characters are three segments
+		for _, path := range []string{"/api/v1/sms/send", "/api/v1/sms/send?dry_run=true"} {
+			if got := b.Call("POST", path, chosen("free", a(n), marketing)); got.Status != status || status == 422 && got.Fields() != "content" {
+				t.Errorf("%d characters: %s", n, got.Raw)
+			}
+		}
+		got := b.Call("POST", pathOf(free)+"/preview", map[string]any{"params": a(n), "message_type": "marketing"})
+		if got.Status != status || status == 422 && got.Fields() != "content" {
+			t.Errorf("a preview of %d characters: %s", n, got.Raw)
+		}
+		got = b.Call("POST", pathOf(free)+"/test", map[string]any{"params": a(n), "message_type": "marketing", "phone_number": apptest.Phone})
+		if got.Status != status || status == 422 && got.Fields() != "content" {
+			t.Errorf("a trial of %d characters: %s", n, got.Raw)
+		}
+	}
+	// The signature of the template makes a fourth segment.
+	b.Expect(200, "", "PATCH", pathOf(free), `{"sign":"公司"}`)
+	if got := b.Expect(422, "request.invalid", "POST", "/api/v1/sms/send", chosen("free", a(201), marketing)); got.Fields() != "content" || !strings.Contains(fields(got), "4") {
+		t.Errorf("%s", got.Raw)
+	}
+	b.Expect(422, "request.invalid", "POST", pathOf(free)+"/preview", map[string]any{"params": a(201), "message_type": "marketing"})
+	b.Expect(200, "", "PUT", "/api/v1/admin/settings/sms", map[string]any{"segments_most_marketing": 16})
+	task := b.Task(b.SubmitBody(chosen("of-1024", nil, marketing)).TaskID)
+	if task.Content != a(1024) || task.Segments != 16 {
+		t.Errorf("%d segments", task.Segments)
+	}
+}
+
 // S3.2: the send type of the chosen template counts, not that of the first one.
 func TestS3_2_AChosenTemplateCanSchedule(t *testing.T) {
 	b := apptest.New(t)

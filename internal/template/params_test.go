@@ -70,7 +70,7 @@ func TestS3_10_ParametersOfATemplate(t *testing.T) {
 		"a NUL in order":                    {params: `"\u0000;x"`, wrong: "params bad_characters"},
 		"a list of values":                  {params: `["1","x"]`, wrong: "params invalid"},
 		"one name in two spellings":         {params: `{"code":"1","name":"x","t\u00ean":"1","te\u0302n":"2"}`, wrong: "duplicate"},
-		"rendered too long":                 {params: `"` + strings.Repeat("1", 100) + `;x"`, wrong: "content rendered_too_long " + fmt.Sprint(maxContent)},
+		"rendered too long":                 {params: `"` + strings.Repeat("1", 600) + `;x"`, wrong: "content rendered_too_long {1211 1024}"},
 	} {
 		var r Rendered
 		params, err := ParseParams(json.RawMessage(c.params))
@@ -118,7 +118,7 @@ func TestATextIsRenderedForEachRow(t *testing.T) {
 		{[]string{"a", "张三", "1"}, "张三：1元，a", ""},
 		{[]string{"", "", ""}, "：元，", ""},
 		{[]string{"{姓名}", "x", "y"}, "x：y元，{姓名}", ""},
-		{[]string{strings.Repeat("x", maxContent), "", ""}, "", fmt.Sprint("content rendered_too_long ", maxContent)},
+		{[]string{strings.Repeat("x", maxContent), "", ""}, "", "content rendered_too_long {1027 1024}"},
 	} {
 		got, err := text.Render(func(name string) (string, bool) { return c.row[columns[name]], true })
 		if got != c.want || c.wrong != "" && shown(err) != c.wrong || c.wrong == "" && err != nil {

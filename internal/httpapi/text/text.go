@@ -110,7 +110,7 @@ var english = &Catalogue{
 		fault.WrongCount:         "must have one value for each placeholder of the template, in this order, with ; between them; a value with ; needs an object. The placeholders: %v",
 		fault.OtherPlaceholders:  "must have the same placeholders as template_content; these are in only one of them: %v",
 		fault.SpacedPlaceholder:  "contains a placeholder with spaces, which would be sent unchanged; remove the spaces: %v",
-		fault.RenderedTooLong:    "is too long after the template is applied: at most %v characters",
+		fault.RenderedTooLong:    "is too long after the template is applied: %v characters, at most %v",
 		fault.RenderedBlank:      "the rendered message is empty",
 		fault.NoDefaultContent:   "is empty, and this phone number has no default content: send content, or store a default content",
 		fault.NotACursor:         "is not a cursor of this list: use next_cursor of the previous page",
@@ -134,6 +134,8 @@ var english = &Catalogue{
 		fault.RangeEmpty:         "must be before the end of the range",
 		fault.RangeTooLong:       "is too early for this step: the range has at most %v days",
 		fault.TooManySelected:    "selects more than %v tasks: make it narrower",
+		fault.TooManyCharacters:  "is too long: the text has %v characters, and a message of this type at most %v",
+		fault.TooManySegments:    "is too long: the text takes %v segments, and a message of this type at most %v",
 		fault.NothingElseIsKnown: "is not valid",
 	},
 	Recovered: "Recovered %d zombie tasks.",
@@ -144,6 +146,7 @@ var english = &Catalogue{
 	explained: map[string]string{
 		queue.BecauseScheduled:  "It is scheduled for later.",
 		queue.BecauseRetryLater: "It will be retried later: the last attempt did not succeed.",
+		queue.BecauseHeld:       "It is held: its batch is paused.",
 		queue.BecauseQueued:     "It waits for a sender; %d go before it.",
 		queue.BecauseNoSender:   "It waits, and no sender can take it now; %d go before it.",
 		queue.BecauseProcessing: "A sender holds it.",
@@ -237,7 +240,7 @@ var chinese = &Catalogue{
 		fault.WrongCount:         "须按顺序为模板的每个占位符各给一个值，以 ; 分隔；值中含有 ; 时请使用对象。占位符：%v",
 		fault.OtherPlaceholders:  "占位符必须与 template_content 相同；只出现在其中之一的占位符：%v",
 		fault.SpacedPlaceholder:  "占位符中有空格，会被原样发送，请去掉空格：%v",
-		fault.RenderedTooLong:    "套用模板后过长：最多 %v 个字符",
+		fault.RenderedTooLong:    "套用模板后过长：%v 个字符，最多 %v 个",
 		fault.RenderedBlank:      "渲染后的消息为空",
 		fault.NoDefaultContent:   "为空，且该手机号没有默认内容：请填写 content，或保存默认内容",
 		fault.NotACursor:         "不是此列表的游标：请使用上一页的 next_cursor",
@@ -261,6 +264,8 @@ var chinese = &Catalogue{
 		fault.RangeEmpty:         "必须早于结束时间",
 		fault.RangeTooLong:       "对于该步长过早：时间范围最多 %v 天",
 		fault.TooManySelected:    "选中的任务超过 %v 条，请缩小范围",
+		fault.TooManyCharacters:  "过长：文本有 %v 个字符，该类型的消息最多 %v 个",
+		fault.TooManySegments:    "过长：文本的计费条数为 %v，该类型的消息最多 %v",
 		fault.NothingElseIsKnown: "不正确",
 	},
 	Recovered:   "成功恢复 %d 个僵尸任务",
@@ -269,6 +274,7 @@ var chinese = &Catalogue{
 	explained: map[string]string{
 		queue.BecauseScheduled:  "已定时，稍后发送。",
 		queue.BecauseRetryLater: "将稍后重试：上次发送未成功。",
+		queue.BecauseHeld:       "已暂停：所属批次已暂停。",
 		queue.BecauseQueued:     "正在等待发送方，前面还有 %d 条。",
 		queue.BecauseNoSender:   "正在等待，目前没有发送方可以领取；前面还有 %d 条。",
 		queue.BecauseProcessing: "正由发送方处理。",
@@ -362,6 +368,8 @@ func (c *Catalogue) rule(f fault.Field) string {
 	}
 	limit := f.Limit
 	switch values := limit.(type) {
+	case fault.Lengths:
+		return fmt.Sprintf(text, values.Has, values.Most)
 	case []any:
 		words := make([]string, len(values))
 		for i, v := range values {
