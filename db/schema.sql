@@ -2958,7 +2958,7 @@ COMMENT ON VIEW public.task_totals IS 'The exact numbers of tasks of each compan
 
 CREATE TABLE public.template_versions (
     template_id bigint NOT NULL,
-    version integer NOT NULL,
+    version bigint NOT NULL,
     template_content text NOT NULL,
     language text,
     translations jsonb NOT NULL,
@@ -2988,7 +2988,7 @@ CREATE TABLE public.templates (
     language text,
     translations jsonb DEFAULT '{}'::jsonb NOT NULL,
     sign text,
-    version integer DEFAULT 1 NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
     CONSTRAINT templates_given_no_free CHECK ((given_no !~ '^template-[0-9]+$'::text)),
     CONSTRAINT templates_given_no_length CHECK (((char_length(given_no) >= 1) AND (char_length(given_no) <= 50))),
     CONSTRAINT templates_language_length CHECK (((char_length(language) >= 2) AND (char_length(language) <= 35))),

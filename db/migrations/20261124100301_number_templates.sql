@@ -3,7 +3,7 @@
 ALTER TABLE templates ADD COLUMN given_no text;
 -- squawk-ignore adding-required-field, adding-field-with-default
 ALTER TABLE templates ADD COLUMN template_no text NOT NULL GENERATED ALWAYS AS (coalesce(given_no, 'template-' || id::text)) STORED;
--- squawk-ignore disallowed-unique-constraint
+-- squawk-ignore disallowed-unique-constraint, constraint-missing-not-valid
 ALTER TABLE templates ADD CONSTRAINT templates_template_no_key UNIQUE (template_no);
 -- squawk-ignore constraint-missing-not-valid
 ALTER TABLE templates ADD CONSTRAINT templates_given_no_length CHECK (char_length(given_no) BETWEEN 1 AND 50);

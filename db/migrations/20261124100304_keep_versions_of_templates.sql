@@ -1,11 +1,11 @@
 -- migrate:up
 -- What was sent can be compared with the text of that time. Adding the column holds the table for a moment.
-ALTER TABLE templates ADD COLUMN version integer NOT NULL DEFAULT 1;
+ALTER TABLE templates ADD COLUMN version bigint NOT NULL DEFAULT 1;
 COMMENT ON COLUMN templates.version IS 'counts the changes of template_content, language, translations and sign; 1: as it was created';
 
 CREATE TABLE template_versions (
     template_id bigint NOT NULL REFERENCES templates (id) ON DELETE CASCADE,
-    version integer NOT NULL,
+    version bigint NOT NULL,
     template_content text NOT NULL,
     language text,
     translations jsonb NOT NULL,

@@ -78,7 +78,7 @@ ON CONFLICT (template_id, version) DO NOTHING;
 -- name: TemplateVersionList :many
 SELECT *
 FROM template_versions
-WHERE template_id = @template_id AND version < @before_version::integer
+WHERE template_id = @template_id AND version < @before_version::bigint
 ORDER BY version DESC
 LIMIT @page_limit::integer;
 

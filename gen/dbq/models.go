@@ -270,13 +270,13 @@ type Template struct {
 	// signature of a message whose submission has none; null: that of the sender
 	Sign *string
 	// counts the changes of template_content, language, translations and sign; 1: as it was created
-	Version int32
+	Version int64
 }
 
 // One row is the texts of a template at one time; the one with the greatest version is current. Written by internal/template; deleted with the template.
 type TemplateVersion struct {
 	TemplateID      int64
-	Version         int32
+	Version         int64
 	TemplateContent string
 	Language        *string
 	Translations    []byte

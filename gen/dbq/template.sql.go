@@ -635,14 +635,14 @@ func (q *Queries) TemplateVersionKeep(ctx context.Context, id int64) error {
 const templateVersionList = `-- name: TemplateVersionList :many
 SELECT template_id, version, template_content, language, translations, sign, created_at, created_by
 FROM template_versions
-WHERE template_id = $1 AND version < $2::integer
+WHERE template_id = $1 AND version < $2::bigint
 ORDER BY version DESC
 LIMIT $3::integer
 `
 
 type TemplateVersionListParams struct {
 	TemplateID    int64
-	BeforeVersion int32
+	BeforeVersion int64
 	PageLimit     int32
 }
 

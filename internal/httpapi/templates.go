@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"unicode/utf8"
 
 	"lksms/gen/api"
@@ -100,11 +99,11 @@ func (s *Server) ListTemplateVersions(ctx context.Context, req api.ListTemplateV
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.templates.Versions(ctx, req.ID, int32(max(0, min(before, math.MaxInt32))), limit+1)
+	rows, err := s.templates.Versions(ctx, req.ID, before, limit+1)
 	if err != nil {
 		return nil, err
 	}
-	items, next, err := paging.TryPage(rows, limit, versionOf, func(v dbq.TemplateVersion) string { return paging.IDText(int64(v.Version)) })
+	items, next, err := paging.TryPage(rows, limit, versionOf, func(v dbq.TemplateVersion) string { return paging.IDText(v.Version) })
 	return api.ListTemplateVersions200JSONResponse{Code: ok, Message: success, Data: api.TemplateVersionPage{Items: items, NextCursor: next}}, err
 }
 

@@ -330,7 +330,7 @@ func TestS3_10_VersionsAreKept(t *testing.T) {
 	first := send()
 	for _, c := range []struct {
 		body    string
-		version int32
+		version int64
 	}{
 		{`{"template_content":"two {a}","version":1}`, 2}, {`{"template_name":"m","scene":"s","companies":[],"send_type":"realtime","is_active":true}`, 2},
 		{`{"template_content":"two {a}"}`, 2}, {`{"translations":{"en":"en {a}"}}`, 3}, {`{"sign":"公司"}`, 4}, {`{"language":null}`, 5}, {`{"translations":{},"sign":null,"language":"zh"}`, 6},
@@ -359,7 +359,7 @@ func TestS3_10_VersionsAreKept(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	last := send()
-	for id, version := range map[string]int32{first: 1, last: 6} {
+	for id, version := range map[string]int64{first: 1, last: 6} {
 		events := apptest.Decode[[]api.TimelineEvent](t, b.Expect(200, "", "GET", "/api/v1/sms/task/"+id+"/timeline", nil))
 		from := events[0].Template
 		if from == nil || from.TemplateNo != "t" || from.Version != version || from.ID != made.ID || text(from.Language) != "zh" {

@@ -17,7 +17,7 @@ import (
 type Template struct {
 	ID       int64
 	No       string
-	Version  int32
+	Version  int64
 	Sign     string // signature of messages that have none of their own; empty: that of the sender
 	Deferred bool   // its messages are sent at the next full interval (S3.2)
 
@@ -65,7 +65,7 @@ type Rendered struct {
 type Source struct {
 	ID         int64  `json:"id"`
 	TemplateNo string `json:"template_no"`
-	Version    int32  `json:"version"`
+	Version    int64  `json:"version"`
 	Language   string `json:"language,omitempty"`
 }
 

@@ -217,7 +217,7 @@ func (s *Service) List(ctx context.Context, f Filter) ([]dbq.Template, error) {
 }
 
 // Versions returns up to limit versions of a template with smaller numbers than before, newest first, or the fault template.not_found.
-func (s *Service) Versions(ctx context.Context, id int64, before int32, limit int) ([]dbq.TemplateVersion, error) {
+func (s *Service) Versions(ctx context.Context, id int64, before int64, limit int) ([]dbq.TemplateVersion, error) {
 	rows, err := s.q.TemplateVersionList(ctx, dbq.TemplateVersionListParams{TemplateID: id, BeforeVersion: before, PageLimit: int32(limit)})
 	if err == nil && len(rows) == 0 {
 		if _, err := s.Get(ctx, id); err != nil {
@@ -235,7 +235,7 @@ func (s *Service) Update(ctx context.Context, id int64, version *int64, change f
 		if err != nil {
 			return postgres.Wrap("lock template", err, errTemplateNotFound)
 		}
-		if version != nil && *version != int64(was.Version) {
+		if version != nil && *version != was.Version {
 			return fault.New(fault.Conflict, fault.VersionStale)
 		}
 		row, err = s.update(ctx, was, change)
